@@ -1,0 +1,218 @@
+package index
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+const (
+	// cellShift: a cell holds the rows of a tenant, quantity and 256 neighbouring devices.
+	cellShift = 8
+	// chunkRows is how many rows share a cap zone.
+	chunkRows = 64
+	// arenaBytes is the size of a piece of the payload arena.
+	arenaBytes = 1 << 20
+	// tableRows: with more rows than this a cell keeps the newest cap of each device in a
+	// table, with fewer it looks.
+	tableRows = 32
+	// rowMemory is what a row takes beside its payload: the row, its place in the arrival list,
+	// its share of growth.
+	rowMemory = 64
+)
+
+type cellKey struct {
+	cid, moid int32
+	block     int64 // mid >> cellShift
+}
+
+// headRow is a row of a cell. Its payload is arena[piece][offset : offset+size].
+type headRow struct {
+	mid, cap, acq       int64
+	piece, offset, size uint32
+	flagged             bool
+}
+
+// chunk is a stretch of rows of a cell, in order of arrival.
+type chunk struct {
+	capLo, capHi int64
+	rows         []headRow
+}
+
+type cell struct {
+	key    cellKey
+	chunks []chunk
+	rows   int
+	newest *[1 << cellShift]int64 // per device the greatest cap, when there are many rows
+}
+
+// place is where a row of the arrival list lies.
+type place struct {
+	cell uint32
+	row  uint32
+}
+
+// Head is the in-memory part of a shard: rows in the order of their arrival, and in cells by
+// tenant, quantity and device. One goroutine inserts; any number may scan meanwhile.
+type Head struct {
+	before *Watermarks // of everything older than this head; immutable
+
+	rowCount atomic.Int64
+	bytes    atomic.Int64
+
+	// mu guards all below. Scans hold it for reading while they copy rows, never while they
+	// hand them out.
+	mu      sync.RWMutex
+	cells   map[cellKey]uint32
+	list    []*cell
+	arrival []place
+	acqs    []int64 // acq of the arrival list, ascending
+	arena   [][]byte
+	seen    *Watermarks
+}
+
+// NewHead returns an empty head. before holds the watermarks of everything older; the head keeps it
+// and does not change it.
+func NewHead(before *Watermarks) *Head {
+	return &Head{before: before, cells: map[cellKey]uint32{}, seen: NewWatermarks()}
+}
+
+// Rows returns the number of rows.
+func (h *Head) Rows() int { return int(h.rowCount.Load()) }
+
+// Bytes returns about how much memory the rows take.
+func (h *Head) Bytes() int64 { return h.bytes.Load() }
+
+// Watermarks returns those of everything up to and with this head.
+func (h *Head) Watermarks() *Watermarks {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	w := *h.before
+	w.Raise(h.seen)
+	return &w
+}
+
+// Insert adds stamped rows, in acq order and above all rows before. Payloads are copied.
+//
+// Cost: about 100 ns a row.
+func (h *Head) Insert(b *record.Batch) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var last *cell
+	var lastID uint32
+	for i := range b.Len() {
+		key := cellKey{b.CID[i], b.MOID[i], b.MID[i] >> cellShift}
+		if last == nil || last.key != key {
+			lastID = h.cell(key)
+			last = h.list[lastID]
+		}
+		bucket := bucketOf(b.CID[i], b.MID[i], b.MOID[i])
+		capNs := b.CapNs[i]
+		row := headRow{mid: b.MID[i], cap: capNs, acq: b.AcqNs[i]}
+		row.flagged = last.raise(row.mid, capNs) || capNs <= h.before[bucket]
+		h.seen[bucket] = max(h.seen[bucket], capNs)
+		row.piece, row.offset, row.size = h.store(b.Payload(i))
+		h.arrival = append(h.arrival, place{lastID, uint32(last.rows)})
+		h.acqs = append(h.acqs, row.acq)
+		last.append(row)
+	}
+	h.rowCount.Add(int64(b.Len()))
+	h.bytes.Add(int64(len(b.Data)) + int64(b.Len())*rowMemory)
+}
+
+func (h *Head) cell(key cellKey) uint32 {
+	id, ok := h.cells[key]
+	if !ok {
+		id = uint32(len(h.list))
+		h.cells[key] = id
+		h.list = append(h.list, &cell{key: key})
+	}
+	return id
+}
+
+// store copies a payload into the arena.
+func (h *Head) store(payload []byte) (piece, offset, size uint32) {
+	if len(payload) == 0 {
+		return 0, 0, 0
+	}
+	last := len(h.arena) - 1
+	if last < 0 || cap(h.arena[last])-len(h.arena[last]) < len(payload) {
+		h.arena = append(h.arena, make([]byte, 0, max(arenaBytes, len(payload))))
+		last++
+	}
+	offset = uint32(len(h.arena[last]))
+	h.arena[last] = append(h.arena[last], payload...)
+	return uint32(last), offset, uint32(len(payload))
+}
+
+func (h *Head) payload(r *headRow) []byte {
+	if r.size == 0 {
+		return nil
+	}
+	return h.arena[r.piece][r.offset : r.offset+r.size]
+}
+
+// raise reports whether the device has a row with this cap or a greater one, and notes the cap.
+func (c *cell) raise(mid, capNs int64) bool {
+	const mask = 1<<cellShift - 1
+	if c.newest == nil && c.rows >= tableRows {
+		c.newest = new([1 << cellShift]int64)
+		for i := range c.newest {
+			c.newest[i] = math.MinInt64
+		}
+		for i := range c.chunks {
+			for k := range c.chunks[i].rows {
+				r := &c.chunks[i].rows[k]
+				c.newest[r.mid&mask] = max(c.newest[r.mid&mask], r.cap)
+			}
+		}
+	}
+	if c.newest != nil {
+		known := c.newest[mid&mask]
+		c.newest[mid&mask] = max(known, capNs)
+		return capNs <= known
+	}
+	for i := range c.chunks {
+		for k := range c.chunks[i].rows {
+			if r := &c.chunks[i].rows[k]; r.mid == mid && r.cap >= capNs {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (c *cell) append(r headRow) {
+	if n := len(c.chunks); n == 0 || len(c.chunks[n-1].rows) == chunkRows {
+		c.chunks = append(c.chunks, chunk{capLo: r.cap, capHi: r.cap})
+	}
+	last := &c.chunks[len(c.chunks)-1]
+	last.capLo, last.capHi = min(last.capLo, r.cap), max(last.capHi, r.cap)
+	last.rows = append(last.rows, r)
+	c.rows++
+}
+
+func (c *cell) row(i uint32) *headRow { return &c.chunks[i/chunkRows].rows[i%chunkRows] }
+
+// Freeze returns all rows in acq order and their flags as a bitmap by rank. Nothing may be inserted
+// afterwards; scans go on.
+func (h *Head) Freeze() (*record.Batch, []uint64) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	n := len(h.arrival)
+	b := &record.Batch{CID: make([]int32, 0, n), MID: make([]int64, 0, n),
+		MOID: make([]int32, 0, n), CapNs: make([]int64, 0, n), AcqNs: make([]int64, 0, n)}
+	flags := make([]uint64, (n+63)/64)
+	for i, p := range h.arrival {
+		c := h.list[p.cell]
+		r := c.row(p.row)
+		b.AppendStamped(record.Key{CID: c.key.cid, MID: r.mid, MOID: c.key.moid,
+			CapNs: r.cap, AcqNs: r.acq}, h.payload(r))
+		if r.flagged {
+			flags[i>>6] |= 1 << (i & 63)
+		}
+	}
+	return b, flags
+}

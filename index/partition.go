@@ -1,0 +1,362 @@
+// Package index finds rows without reading them: it partitions rows into blocks that are narrow in
+// all five dimensions, keeps the zones and posting lists of blocks, and plans which blocks a box
+// can meet. It also owns the head, the index of the rows that are not in a file yet.
+//
+// It knows nothing of files, logs or versions' meaning; what it keeps is handed out as bytes and
+// parsed back. Its main types are [Segment] and [Head]. It starts no goroutines.
+package index
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+	"time"
+
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// subRuns is how many runs of rows, split by cap, a block has; each is sorted by device.
+const subRuns = 4
+
+// Options say what shape blocks take. The zero value works.
+type Options struct {
+	// BlockRows is how many rows a block has at most, a multiple of 8 up to 4096; 2048.
+	BlockRows int
+	// LateNs separates rows whose acq is later than their cap by more than this, so that
+	// late rows and corrections do not widen the blocks of the others; 15 minutes.
+	LateNs int64
+	// UnitMID, UnitCapNs and UnitRank are the sides of the shape that blocks strive for: a
+	// smaller unit splits its dimension more often. 500 devices, 2 hours, 400,000 arrivals.
+	UnitMID   int
+	UnitCapNs int64
+	UnitRank  int
+}
+
+func (o Options) withDefaults() Options {
+	o.BlockRows = cmp.Or(o.BlockRows, 2048)
+	o.LateNs = cmp.Or(o.LateNs, int64(15*time.Minute))
+	o.UnitMID = cmp.Or(o.UnitMID, 500)
+	o.UnitCapNs = cmp.Or(o.UnitCapNs, int64(2*time.Hour))
+	o.UnitRank = cmp.Or(o.UnitRank, 400_000)
+	return o
+}
+
+// Scores of one more tenant or quantity in a block. They are split first, so that blocks are
+// constant in them: no bits, no filter.
+const (
+	scoreCID  = 1000
+	scoreMOID = 100
+)
+
+// Layout is a permutation of rows and its division into blocks.
+type Layout struct {
+	Order     []uint32          // position -> rank, the number of the row in acq order
+	BlockEnds []uint32          // position after the last row of each block
+	SubEnds   [][subRuns]uint32 // per block, positions after the last row of each sub-run
+}
+
+// item is a row while it is being sorted.
+type item struct {
+	key  uint64 // the dimension that is being split, order-preserving
+	cap  int64
+	mid  uint32 // ordinal among the distinct devices
+	rank uint32
+	cid  uint32 // ordinals among the distinct values
+	moid uint32
+}
+
+type partitioner struct {
+	opt    Options
+	layout *Layout
+	keys   []uint64
+}
+
+// Partition clusters rows that are stamped and in acq order. The same rows give the same layout.
+//
+// Cost: about 0.3 us a row.
+func Partition(rows *record.Batch, opt Options) *Layout {
+	opt = opt.withDefaults()
+	n := rows.Len()
+	p := &partitioner{opt: opt, layout: &Layout{Order: make([]uint32, 0, n)}}
+	items := makeItems(rows)
+	late := splitLate(items, rows, opt.LateNs)
+	p.split(items[:late])
+	p.split(items[late:])
+	return p.layout
+}
+
+func makeItems(rows *record.Batch) []item {
+	items := make([]item, rows.Len())
+	for i := range items {
+		items[i].rank = uint32(i)
+		items[i].cap = rows.CapNs[i]
+	}
+	for i, o := range ordinals(rows.MID) {
+		items[i].mid = o
+	}
+	for i, o := range ordinals(rows.CID) {
+		items[i].cid = o
+	}
+	for i, o := range ordinals(rows.MOID) {
+		items[i].moid = o
+	}
+	return items
+}
+
+// ordinals numbers the distinct values in ascending order.
+func ordinals[T cmp.Ordered](values []T) []uint32 {
+	number := map[T]uint32{}
+	var distinct []T
+	out := make([]uint32, len(values))
+	for i, v := range values {
+		if i > 0 && v == values[i-1] {
+			out[i] = out[i-1]
+			continue
+		}
+		o, ok := number[v]
+		if !ok {
+			o = uint32(len(distinct))
+			number[v] = o
+			distinct = append(distinct, v)
+		}
+		out[i] = o
+	}
+	sorted := slices.Clone(distinct)
+	slices.Sort(sorted)
+	place := make([]uint32, len(distinct))
+	for o, v := range sorted {
+		place[number[v]] = uint32(o)
+	}
+	for i := range out {
+		out[i] = place[out[i]]
+	}
+	return out
+}
+
+// splitLate moves the late rows behind the others, keeping the order, and returns where they start.
+func splitLate(items []item, rows *record.Batch, lateNs int64) int {
+	var late []item
+	k := 0
+	for i := range items {
+		if delay := rows.AcqNs[i] - rows.CapNs[i]; delay > lateNs && rows.CapNs[i] < rows.AcqNs[i] {
+			late = append(late, items[i])
+			continue
+		}
+		items[k] = items[i]
+		k++
+	}
+	copy(items[k:], late)
+	return k
+}
+
+// split divides items until they fit a block.
+func (p *partitioner) split(items []item) {
+	for len(items) > p.opt.BlockRows {
+		at := p.cut(items)
+		p.split(items[:at])
+		items = items[at:]
+	}
+	if len(items) > 0 {
+		p.leaf(items)
+	}
+}
+
+// cut chooses the dimension that is widest in its unit and returns where to divide.
+func (p *partitioner) cut(items []item) int {
+	lo, hi := items[0], items[0]
+	for i := range items {
+		it := &items[i]
+		lo.cap, hi.cap = min(lo.cap, it.cap), max(hi.cap, it.cap)
+		lo.mid, hi.mid = min(lo.mid, it.mid), max(hi.mid, it.mid)
+		lo.rank, hi.rank = min(lo.rank, it.rank), max(hi.rank, it.rank)
+		lo.cid, hi.cid = min(lo.cid, it.cid), max(hi.cid, it.cid)
+		lo.moid, hi.moid = min(lo.moid, it.moid), max(hi.moid, it.moid)
+	}
+	scores := [record.NumDims]float64{
+		record.CID:  float64(hi.cid-lo.cid) * scoreCID,
+		record.MOID: float64(hi.moid-lo.moid) * scoreMOID,
+		record.MID:  float64(hi.mid-lo.mid) / float64(p.opt.UnitMID),
+		record.Cap:  float64(uint64(hi.cap)-uint64(lo.cap)) / float64(p.opt.UnitCapNs),
+		record.Acq:  float64(hi.rank-lo.rank) / float64(p.opt.UnitRank),
+	}
+	best := record.CID
+	for d := range record.NumDims {
+		if scores[d] > scores[best] {
+			best = record.Dim(d)
+		}
+	}
+	setKeys(items, best)
+	half := len(items) / 2
+	if best == record.CID || best == record.MOID {
+		return cutBetweenValues(items, half)
+	}
+	at := max(1, (half+p.opt.BlockRows/2)/p.opt.BlockRows) * p.opt.BlockRows
+	selectNth(items, at)
+	return at
+}
+
+func setKeys(items []item, d record.Dim) {
+	for i := range items {
+		it := &items[i]
+		switch d {
+		case record.CID:
+			it.key = uint64(it.cid)
+		case record.MOID:
+			it.key = uint64(it.moid)
+		case record.MID:
+			it.key = uint64(it.mid)
+		case record.Cap:
+			it.key = uint64(it.cap) ^ 1<<63
+		default:
+			it.key = uint64(it.rank)
+		}
+	}
+}
+
+// cutBetweenValues divides at the border of a value that is nearest to the middle.
+func cutBetweenValues(items []item, half int) int {
+	selectNth(items, half)
+	middle := items[half].key
+	below, upTo := 0, 0
+	for i := range items {
+		if items[i].key < middle {
+			below++
+		}
+		if items[i].key <= middle {
+			upTo++
+		}
+	}
+	at := below
+	if below == 0 || upTo < len(items) && upTo-half < half-below {
+		at = upTo
+	}
+	pivot := middle
+	if at == upTo {
+		pivot++
+	}
+	k := 0
+	for i := range items {
+		if items[i].key < pivot {
+			items[k], items[i] = items[i], items[k]
+			k++
+		}
+	}
+	return at
+}
+
+// selectNth reorders items so that those before n have keys no greater than those from n on.
+// Equal keys are told apart by rank, which makes the outcome a matter of the rows alone.
+func selectNth(items []item, n int) {
+	lo, hi := 0, len(items)
+	for hi-lo > 1 && n > lo && n < hi {
+		pivot := median(items[lo], items[lo+(hi-lo)/2], items[hi-1])
+		i, j := lo, hi-1
+		for i <= j {
+			for less(&items[i], &pivot) {
+				i++
+			}
+			for less(&pivot, &items[j]) {
+				j--
+			}
+			if i <= j {
+				items[i], items[j] = items[j], items[i]
+				i++
+				j--
+			}
+		}
+		switch {
+		case n <= j:
+			hi = j + 1
+		case n >= i:
+			lo = i
+		default:
+			return
+		}
+	}
+}
+
+func less(a, b *item) bool { return a.key < b.key || a.key == b.key && a.rank < b.rank }
+
+func median(a, b, c item) item {
+	if less(&b, &a) {
+		a, b = b, a
+	}
+	if less(&c, &b) {
+		b = c
+		if less(&b, &a) {
+			b = a
+		}
+	}
+	return b
+}
+
+// leaf makes a block: sub-runs by cap, each sorted by tenant, quantity, device, cap and rank.
+func (p *partitioner) leaf(items []item) {
+	setKeys(items, record.Cap)
+	n := len(items)
+	var ends [subRuns]int
+	for i := range ends {
+		ends[i] = n * (i + 1) / subRuns
+	}
+	selectNth(items, ends[1])
+	selectNth(items[:ends[1]], ends[0])
+	selectNth(items[ends[1]:], ends[2]-ends[1])
+	base := uint32(len(p.layout.Order))
+	var subs [subRuns]uint32
+	start := 0
+	for i, end := range ends {
+		p.sortRun(items[start:end])
+		start = end
+		subs[i] = base + uint32(end)
+	}
+	for i := range items {
+		p.layout.Order = append(p.layout.Order, items[i].rank)
+	}
+	p.layout.BlockEnds = append(p.layout.BlockEnds, base+uint32(n))
+	p.layout.SubEnds = append(p.layout.SubEnds, subs)
+}
+
+func compareItems(a, b item) int {
+	return cmp.Or(cmp.Compare(a.cid, b.cid), cmp.Compare(a.moid, b.moid),
+		cmp.Compare(a.mid, b.mid), cmp.Compare(a.cap, b.cap), cmp.Compare(a.rank, b.rank))
+}
+
+// sortRun sorts a sub-run. Where device, cap and place fit 64 bits together it sorts numbers.
+func (p *partitioner) sortRun(items []item) {
+	if len(items) < 2 {
+		return
+	}
+	lo, hi := items[0], items[0]
+	for i := range items {
+		it := &items[i]
+		lo.cap, hi.cap = min(lo.cap, it.cap), max(hi.cap, it.cap)
+		lo.mid, hi.mid = min(lo.mid, it.mid), max(hi.mid, it.mid)
+		if it.cid != lo.cid || it.moid != lo.moid {
+			slices.SortFunc(items, compareItems)
+			return
+		}
+	}
+	capBits := bits.Len64(uint64(hi.cap) - uint64(lo.cap))
+	placeBits := bits.Len(uint(len(items) - 1))
+	if capBits+placeBits+bits.Len32(hi.mid-lo.mid) > 64 {
+		slices.SortFunc(items, compareItems)
+		return
+	}
+	p.keys = p.keys[:0]
+	for i := range items {
+		key := uint64(items[i].mid-lo.mid)<<capBits | (uint64(items[i].cap) - uint64(lo.cap))
+		p.keys = append(p.keys, key<<placeBits|uint64(i))
+	}
+	slices.Sort(p.keys)
+	sorted := make([]item, len(items))
+	for k, key := range p.keys {
+		sorted[k] = items[key&(1<<placeBits-1)]
+	}
+	copy(items, sorted)
+	for k := 1; k < len(items); k++ { // versions of one reading, by rank
+		for j := k; j > 0 && items[j].mid == items[j-1].mid && items[j].cap == items[j-1].cap &&
+			items[j].rank < items[j-1].rank; j-- {
+			items[j], items[j-1] = items[j-1], items[j]
+		}
+	}
+}

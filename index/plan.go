@@ -1,0 +1,187 @@
+package index
+
+import (
+	"slices"
+
+	"github.com/RoaringBitmap/roaring/v2"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+const (
+	// enoughCandidates: below this many blocks, looking at their zones is cheaper than
+	// intersecting another list.
+	enoughCandidates = 128
+	// maxLists is how many lists are intersected at most; the zones do the rest.
+	maxLists = 3
+)
+
+// Candidate is a block that a box can meet. Need has a bit for each dimension in which the
+// block reaches outside the box; 0 means that all its rows are in the box.
+type Candidate struct {
+	Block uint32
+	Need  uint8
+}
+
+// PlanStats say how a plan came about.
+type PlanStats struct {
+	Blocks  int // blocks of the segment
+	Listed  int // left by posting lists
+	Lists   int // lists looked at
+	Inside  int // candidates wholly inside the box
+	ByZones [record.NumDims]int
+}
+
+// Plan is the outcome of planning a box on one segment, and the memory that planning needs. It
+// may be used again and again, by one goroutine at a time.
+type Plan struct {
+	Candidates []Candidate // ascending by block
+	Stats      PlanStats
+
+	ids    []uint32
+	words  []uint64
+	lists  []*posting
+	ranks  record.RangeSet
+	unions [record.NumDims][]uint64
+	iter   roaring.ManyIntIterator
+}
+
+// Plan finds the blocks that may hold rows of a normalised box.
+//
+// Cost: a few microseconds; no allocation once p has grown.
+func (s *Segment) Plan(box *record.Box, p *Plan) {
+	p.Candidates, p.lists = p.Candidates[:0], p.lists[:0]
+	p.Stats = PlanStats{Blocks: len(s.blocks)}
+	p.ranks = p.ranks[:0]
+	for _, r := range box[record.Acq] {
+		if lo, hi := s.RankRange(r.From, r.To); lo < hi {
+			p.ranks = append(p.ranks, record.Range{From: int64(lo), To: int64(hi)})
+		}
+	}
+	if len(box[record.Acq]) > 0 && len(p.ranks) == 0 {
+		return
+	}
+	constrained := *box
+	constrained[record.Acq] = p.ranks
+	if len(p.ranks) == 1 && p.ranks[0].From == 0 && p.ranks[0].To == int64(s.rows) {
+		constrained[record.Acq] = nil
+	}
+	for d := range record.NumDims {
+		s.list(record.Dim(d), constrained[d], p)
+	}
+	s.intersect(&constrained, p)
+	p.Stats.Listed = len(p.ids)
+	for _, id := range p.ids {
+		s.classify(id, &constrained, p)
+	}
+}
+
+// list chooses the posting lists of one dimension. A set of several ranges is bounded by its
+// hull here; union narrows it further.
+func (s *Segment) list(d record.Dim, set record.RangeSet, p *Plan) {
+	p.unions[d] = p.unions[d][:0]
+	if len(set) == 0 {
+		return
+	}
+	if len(set) == 1 {
+		p.lists = s.postings[d].lists(set[0].From, set[0].To-1, len(s.blocks), p.lists)
+		return
+	}
+	words := slices.Grow(p.unions[d], wordsFor(len(s.blocks)))[:wordsFor(len(s.blocks))]
+	clear(words)
+	kept := len(p.lists)
+	for _, r := range set {
+		p.lists = s.postings[d].lists(r.From, r.To-1, len(s.blocks), p.lists[:kept])
+		if len(p.lists) == kept { // this range alone leaves every block
+			p.unions[d] = words[:0]
+			return
+		}
+		smallest := p.lists[kept]
+		if len(p.lists) > kept+1 && p.lists[kept+1].count < smallest.count {
+			smallest = p.lists[kept+1]
+		}
+		p.load(smallest)
+		for _, id := range p.ids {
+			words[id>>6] |= 1 << (id & 63)
+		}
+	}
+	p.lists = p.lists[:kept]
+	p.unions[d] = words
+}
+
+func wordsFor(blocks int) int { return (blocks + 63) / 64 }
+
+// load reads the ids of a list into p.ids.
+func (p *Plan) load(l *posting) {
+	p.ids = slices.Grow(p.ids[:0], l.count)[:l.count]
+	p.iter.Initialize(l.ids)
+	p.ids = p.ids[:p.iter.NextMany(p.ids)]
+}
+
+// intersect leaves in p.ids the blocks that the shortest lists and the unions agree on.
+func (s *Segment) intersect(box *record.Box, p *Plan) {
+	slices.SortFunc(p.lists, func(a, b *posting) int { return a.count - b.count })
+	if len(p.lists) == 0 {
+		p.ids = p.ids[:0]
+		for id := range len(s.blocks) {
+			p.ids = append(p.ids, uint32(id))
+		}
+	} else {
+		p.load(p.lists[0])
+		p.Stats.Lists++
+	}
+	for d := range p.unions {
+		if words := p.unions[d]; len(words) > 0 {
+			p.keep(words)
+			p.Stats.Lists++
+		}
+	}
+	p.words = slices.Grow(p.words[:0], wordsFor(maxBlocks))[:wordsFor(maxBlocks)]
+	for i := 1; i < len(p.lists) && i < maxLists && len(p.ids) > enoughCandidates; i++ {
+		words := p.words[:max(wordsFor(len(s.blocks)), int(p.lists[i].ids.DenseSize()))]
+		clear(words)
+		p.lists[i].ids.WriteDenseTo(words)
+		p.keep(words)
+		p.Stats.Lists++
+	}
+}
+
+// keep drops the ids whose bit is not set.
+func (p *Plan) keep(words []uint64) {
+	k := 0
+	for _, id := range p.ids {
+		p.ids[k] = id
+		k += int(words[id>>6] >> (id & 63) & 1)
+	}
+	p.ids = p.ids[:k]
+}
+
+// classify checks a block's zones against the box.
+func (s *Segment) classify(id uint32, box *record.Box, p *Plan) {
+	b := &s.blocks[id]
+	need := uint8(0)
+	for d := range record.NumDims {
+		set := box[d]
+		if len(set) == 0 {
+			continue
+		}
+		meets, inside := false, false
+		for _, r := range set {
+			if r.From <= b.Max[d] && b.Min[d] < r.To {
+				meets = true
+				inside = r.From <= b.Min[d] && b.Max[d] < r.To
+				break
+			}
+		}
+		if !meets {
+			p.Stats.ByZones[d]++
+			return
+		}
+		if !inside {
+			need |= 1 << d
+		}
+	}
+	if need == 0 {
+		p.Stats.Inside++
+	}
+	p.Candidates = append(p.Candidates, Candidate{id, need})
+}

@@ -1,0 +1,124 @@
+package index
+
+import (
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// Bound is the smallest and the greatest value of a dimension.
+type Bound struct{ Min, Max int64 }
+
+// SubRun is a run of rows of a block, sorted by device, with zones of its own.
+type SubRun struct {
+	End            uint32 // position in the block after the last row
+	CapLo, CapHi   int64
+	RankLo, RankHi uint32
+}
+
+// BlockInfo is the directory entry of a block. Min and Max of [record.Acq] are ranks.
+type BlockInfo struct {
+	Min, Max [record.NumDims]int64
+	Offset   uint64 // where the block lies in its file
+	Size     uint32
+	Rows     uint32
+	Flagged  uint32 // rows that may supersede an older one
+	Subs     [subRuns]SubRun
+}
+
+// Segment is the index of one sealed segment. It is immutable and may be used by many goroutines.
+type Segment struct {
+	blocks   []BlockInfo
+	rows     uint32
+	bounds   [record.NumDims]Bound // of acq: as acq
+	ranks    rankTable
+	postings [record.NumDims]postings
+}
+
+// Build makes the index of rows laid out in blocks that lie at offsets. flags is a bitmap by rank.
+//
+// Cost: about 20 ns a row.
+func Build(
+	rows *record.Batch, l *Layout, flags []uint64, offsets []uint64, sizes []uint32,
+) *Segment {
+	s := &Segment{blocks: make([]BlockInfo, len(l.BlockEnds)), rows: uint32(rows.Len())}
+	start := uint32(0)
+	for i, end := range l.BlockEnds {
+		b := &s.blocks[i]
+		b.Offset, b.Size, b.Rows = offsets[i], sizes[i], end-start
+		b.describe(rows, l.Order[start:end], flags)
+		from := start
+		for k, subEnd := range l.SubEnds[i] {
+			b.Subs[k] = describeSub(rows, l.Order[from:subEnd])
+			b.Subs[k].End = subEnd - start
+			from = subEnd
+		}
+		start = end
+	}
+	s.ranks = buildRanks(rows.AcqNs)
+	s.finish()
+	for d := range s.postings {
+		s.postings[d] = buildPostings(s.blocks, record.Dim(d))
+	}
+	return s
+}
+
+func (b *BlockInfo) describe(rows *record.Batch, order []uint32, flags []uint64) {
+	first := key(rows, order[0])
+	b.Min, b.Max = first, first
+	for _, rank := range order {
+		k := key(rows, rank)
+		for d, v := range k {
+			b.Min[d], b.Max[d] = min(b.Min[d], v), max(b.Max[d], v)
+		}
+		b.Flagged += uint32(flags[rank>>6] >> (rank & 63) & 1)
+	}
+}
+
+func key(rows *record.Batch, rank uint32) [record.NumDims]int64 {
+	return [record.NumDims]int64{int64(rows.CID[rank]), rows.MID[rank], int64(rows.MOID[rank]),
+		rows.CapNs[rank], int64(rank)}
+}
+
+func describeSub(rows *record.Batch, order []uint32) SubRun {
+	if len(order) == 0 {
+		return SubRun{}
+	}
+	first := rows.CapNs[order[0]]
+	s := SubRun{CapLo: first, CapHi: first, RankLo: order[0], RankHi: order[0]}
+	for _, rank := range order {
+		s.CapLo, s.CapHi = min(s.CapLo, rows.CapNs[rank]), max(s.CapHi, rows.CapNs[rank])
+		s.RankLo, s.RankHi = min(s.RankLo, rank), max(s.RankHi, rank)
+	}
+	return s
+}
+
+// finish derives what follows from blocks and ranks.
+func (s *Segment) finish() {
+	for d := range record.NumDims {
+		s.bounds[d] = Bound{s.blocks[0].Min[d], s.blocks[0].Max[d]}
+		for i := range s.blocks {
+			s.bounds[d].Min = min(s.bounds[d].Min, s.blocks[i].Min[d])
+			s.bounds[d].Max = max(s.bounds[d].Max, s.blocks[i].Max[d])
+		}
+	}
+	s.bounds[record.Acq] = Bound{s.AcqOf(0), s.AcqOf(s.rows - 1)}
+}
+
+// Bounds returns the smallest and greatest value of each dimension, acq as acquisition time.
+func (s *Segment) Bounds() [record.NumDims]Bound { return s.bounds }
+
+// Rows returns the number of rows.
+func (s *Segment) Rows() int { return int(s.rows) }
+
+// Blocks returns the number of blocks.
+func (s *Segment) Blocks() int { return len(s.blocks) }
+
+// Block returns the directory entry of a block; it belongs to the segment.
+func (s *Segment) Block(i uint32) *BlockInfo { return &s.blocks[i] }
+
+// AcqOf returns the acquisition time of a row.
+func (s *Segment) AcqOf(rank uint32) int64 { return s.ranks.acqOf(rank) }
+
+// RankRange returns the ranks [lo, hi) of the rows with acq in [from, to).
+func (s *Segment) RankRange(fromNs, toNs int64) (lo, hi uint32) {
+	return s.ranks.below(fromNs, s.rows), s.ranks.below(toNs, s.rows)
+}

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package segment
+
+import "os"
+
+type dataFile struct{ *os.File }

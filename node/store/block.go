@@ -1,0 +1,164 @@
+package store
+
+import (
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// scanHead gives the rows of a head to the sink; they come in batches of their own.
+func (w *worker) scanHead(t *task) error {
+	sc := w.scan
+	return t.head.Scan(&sc.box, sc.horizon, sc.keysOnly, func(b *record.Batch, _ []uint64) error {
+		if err := sc.ctx.Err(); err != nil {
+			return err
+		}
+		w.resolve(t.shard, b, 0)
+		n := uint64(b.Len())
+		if n == 0 {
+			return nil
+		}
+		w.rows += n
+		w.headRows += n
+		return w.sink(b)
+	})
+}
+
+// scanBlock adds the rows of a block that lie in the box to the batch.
+func (w *worker) scanBlock(t *task, c index.Candidate) error {
+	if w.batch.Len() >= sinkRows {
+		if err := w.flush(); err != nil {
+			return err
+		}
+	}
+	seg := t.segment
+	info, err := w.open(seg, c)
+	if err != nil {
+		return err
+	}
+	start := w.batch.Len()
+	w.sel = w.choose(seg, info, c.Need)
+	if len(w.sel) == 0 {
+		return nil
+	}
+	if err := w.block.Gather(w.sel, w.scan.keysOnly, &w.batch); err != nil {
+		return err
+	}
+	seg.stampRows(w.batch.AcqNs[start:])
+	w.resolve(t.shard, &w.batch, start)
+	return nil
+}
+
+// open checks and parses a block.
+func (w *worker) open(seg *segmentScan, c index.Candidate) (*index.BlockInfo, error) {
+	info := seg.idx.Block(c.Block)
+	if err := seg.file.Block(int(c.Block), info.Offset, info.Size, &w.block); err != nil {
+		return nil, err
+	}
+	w.blocks++
+	w.examined += uint64(info.Rows)
+	if c.Need == 0 {
+		w.inside++
+	}
+	return info, nil
+}
+
+// stampRows turns the ranks that a block stores into acquisition times.
+func (seg *segmentScan) stampRows(ranks []int64) {
+	for i, rank := range ranks {
+		ranks[i] = seg.idx.AcqOf(uint32(rank))
+	}
+}
+
+// filterOrder is the order in which dimensions are tested: those that vary most in a block, and
+// so drop most rows, first.
+var filterOrder = [record.NumDims]record.Dim{
+	record.MID, record.Cap, record.Acq, record.MOID, record.CID,
+}
+
+// choose returns the positions of the rows of the open block that lie in the box.
+func (w *worker) choose(seg *segmentScan, info *index.BlockInfo, need uint8) []uint32 {
+	sel := w.sel[:0]
+	if need == 0 {
+		return w.filterSpan(seg, 0, 0, w.block.Rows(), sel)
+	}
+	lo := 0
+	for i := range info.Subs {
+		sub := &info.Subs[i]
+		hi := int(sub.End)
+		if lo < hi && meets(w.scan.box[record.Cap], sub.CapLo, sub.CapHi) &&
+			meets(seg.ranks, int64(sub.RankLo), int64(sub.RankHi)) {
+			sel = w.filterSub(seg, info, need, lo, hi, sel)
+		}
+		lo = hi
+	}
+	return sel
+}
+
+// filterSub does so for one sub-run, whose rows are sorted by device when tenant and quantity are
+// constant in the block.
+func (w *worker) filterSub(
+	seg *segmentScan, info *index.BlockInfo, need uint8, lo, hi int, sel []uint32,
+) []uint32 {
+	const midBit = 1 << record.MID
+	sorted := info.Min[record.CID] == info.Max[record.CID] &&
+		info.Min[record.MOID] == info.Max[record.MOID]
+	if need&midBit == 0 || !sorted {
+		return w.filterSpan(seg, need, lo, hi, sel)
+	}
+	for _, r := range w.scan.box[record.MID] {
+		if r.To <= info.Min[record.MID] || r.From > info.Max[record.MID] {
+			continue
+		}
+		from, to := w.block.SearchMID(lo, hi, r.From, r.To)
+		if from < to {
+			sel = w.filterSpan(seg, need&^midBit, from, to, sel)
+		}
+	}
+	return sel
+}
+
+// filterSpan tests the needed dimensions on the rows [lo, hi).
+func (w *worker) filterSpan(seg *segmentScan, need uint8, lo, hi int, sel []uint32) []uint32 {
+	start, first := len(sel), true
+	for _, d := range filterOrder {
+		if need>>d&1 == 0 {
+			continue
+		}
+		set := w.scan.box[d]
+		if d == record.Acq {
+			set = seg.ranks
+		}
+		if first {
+			sel, first = w.block.FilterSpan(d, set, lo, hi, sel), false
+		} else {
+			sel = sel[:start+len(w.block.Filter(d, set, sel[start:]))]
+		}
+		if len(sel) == start {
+			return sel
+		}
+	}
+	if first {
+		for i := lo; i < hi; i++ {
+			sel = append(sel, uint32(i))
+		}
+	}
+	return sel
+}
+
+// flaggedRows adds the flagged rows of a block that lie in the box to the shard's newest.
+func (w *worker) flaggedRows(part *shardScan, seg *segmentScan, c index.Candidate) error {
+	info, err := w.open(seg, c)
+	if err != nil {
+		return err
+	}
+	w.sel = w.block.Flagged(w.choose(seg, info, c.Need))
+	w.batch.Reset()
+	if err := w.block.Gather(w.sel, true, &w.batch); err != nil {
+		return err
+	}
+	seg.stampRows(w.batch.AcqNs)
+	for i := range w.batch.Len() {
+		part.newest.add(&w.batch, i)
+	}
+	return nil
+}

@@ -1,0 +1,74 @@
+package store
+
+import (
+	"sync"
+	"time"
+)
+
+// promiseNs is how far the horizon may run ahead of what the log proves. After a crash no acq is
+// given below the newest logged one plus this, so a horizon that was handed out stays true even
+// when the wall clock was set back. One second costs at most one extra flush per second.
+const promiseNs = int64(time.Second)
+
+// clock hands out acquisition times: strictly increasing, close to the wall clock, never below a
+// horizon that was given to a reader.
+type clock struct {
+	now func() int64
+
+	mu       sync.Mutex
+	next     int64 // no acq below this will be given from now on
+	logged   int64 // the log proves that acqs below this were given or promised
+	inflight int64 // first acq of the group being committed, 0 when there is none
+}
+
+// reserve takes n consecutive acquisition times and returns the first. The horizon stays below it
+// until settle.
+func (c *clock) reserve(n int) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	first := max(c.next, c.now())
+	c.next = first + int64(n)
+	if c.inflight == 0 {
+		c.inflight = first
+	}
+	return first
+}
+
+// settle ends the group in flight: its rows are durable and visible.
+func (c *clock) settle() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.inflight = 0
+	c.logged = max(c.logged, c.next)
+}
+
+// promised records that the log holds the promise ns.
+func (c *clock) promised(ns int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.logged = max(c.logged, ns)
+}
+
+// horizon returns an acq H such that every row below H is visible and none will be added there.
+// stale reports that the wall clock is further than the log allows to promise: the caller then
+// logs a promise and asks again.
+func (c *clock) horizon() (h int64, stale bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.inflight != 0 {
+		return c.inflight, false
+	}
+	h = max(c.next, c.now())
+	if limit := c.logged + promiseNs; h > limit && c.next <= limit {
+		h, stale = limit, true
+	}
+	c.next = h
+	return h, stale
+}
+
+// floor returns the acq below which nothing will be given any more.
+func (c *clock) floor() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.next
+}

@@ -1,0 +1,388 @@
+package store
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/zeebo/xxh3"
+)
+
+// Kinds of log entries.
+const (
+	entryRows  = 1 // rows of one batch and shard
+	entryClock = 2 // i64 ns: no acq below is given any more; u8 1 after a clean close
+)
+
+// maxGroupBytes is how many payload bytes one flush gathers; larger groups only add latency.
+const maxGroupBytes = 8 << 20
+
+// rowOverheadBytes is what a row takes in memory beside its payload, for the bound on a group.
+const rowOverheadBytes = 64
+
+// PutResult is the answer to a put. Acquisition times of a batch are consecutive.
+type PutResult struct {
+	FirstAcqNs, LastAcqNs int64
+	Records               int
+	Duplicate             bool // the batch was stored before; the times are those of the first put
+}
+
+func (a answer) result(duplicate bool) PutResult {
+	return PutResult{FirstAcqNs: a.first, LastAcqNs: a.first + int64(a.records) - 1,
+		Records: int(a.records), Duplicate: duplicate}
+}
+
+// putRequest is one batch on its way; done is closed by the committer after answer or err is set.
+type putRequest struct {
+	writer WriterSeq
+	parts  []part
+	rows   int
+	bytes  int64
+	done   chan struct{}
+	answer answer
+	err    error
+}
+
+// part is the rows of a batch that belong to one shard, in the order of the batch.
+type part struct {
+	shard int
+	rows  record.Batch
+}
+
+// Put stores a batch: on return it is durable and every query that starts later sees all of it.
+// The batch stays the caller's. A batch whose writer and sequence were stored before, or are
+// being stored, gets the first answer and stores nothing.
+//
+// Errors: *record.InvalidError; ErrClosed; ErrOverloaded; ErrSequenceTooOld; a failed log
+// (segment.ErrLogFailed) stays failed. When ctx ends early the batch may or may not be stored:
+// retry with the same sequence.
+func (s *Store) Put(ctx context.Context, b *record.Batch, w WriterSeq) (PutResult, error) {
+	if err := b.Validate(); err != nil {
+		return PutResult{}, err
+	}
+	r := &putRequest{writer: w, rows: b.Len(), done: make(chan struct{})}
+	r.bytes = int64(len(b.Data)) + int64(r.rows)*rowOverheadBytes
+	if w.ID != ([16]byte{}) {
+		known, other, err := s.writers.admit(r)
+		if err != nil {
+			return PutResult{}, err
+		}
+		if known != nil {
+			return known.result(true), nil
+		}
+		if other != nil {
+			return other.wait(ctx, true)
+		}
+	}
+	if err := s.enqueue(ctx, b, r); err != nil {
+		r.err = err
+		s.writers.abandon(w)
+		close(r.done)
+		return PutResult{}, err
+	}
+	return r.wait(ctx, false)
+}
+
+func (r *putRequest) wait(ctx context.Context, duplicate bool) (PutResult, error) {
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+		return PutResult{}, ctx.Err()
+	}
+	if r.err != nil {
+		return PutResult{}, r.err
+	}
+	return r.answer.result(duplicate), nil
+}
+
+func (s *Store) enqueue(ctx context.Context, b *record.Batch, r *putRequest) error {
+	if s.closed.Load() {
+		return ErrClosed
+	}
+	if err := s.waitForRoom(ctx); err != nil {
+		return err
+	}
+	r.parts = splitByShard(b, len(s.shards))
+	select {
+	case s.puts <- r:
+		return nil
+	case <-s.stop:
+		return ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// waitForRoom delays a put while the heads are over their budget.
+func (s *Store) waitForRoom(ctx context.Context) error {
+	var timeout <-chan time.Time
+	for {
+		s.roomMu.Lock()
+		full, room, failed := s.headBytes >= s.opt.HeadMax, s.room, s.sealErr
+		s.roomMu.Unlock()
+		if !full {
+			return nil
+		}
+		if failed != nil {
+			return fmt.Errorf("%w: %w", ErrOverloaded, failed)
+		}
+		if timeout == nil {
+			s.counters.putsDelayed.Add(1)
+			timeout = time.After(s.opt.PutWait)
+		}
+		select {
+		case <-room:
+		case <-timeout:
+			return ErrOverloaded
+		case <-s.stop:
+			return ErrClosed
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// addHeadBytes accounts for rows that entered (n > 0) or left (n < 0) the heads.
+func (s *Store) addHeadBytes(n int64) {
+	s.roomMu.Lock()
+	defer s.roomMu.Unlock()
+	s.headBytes += n
+	if n < 0 {
+		close(s.room)
+		s.room = make(chan struct{})
+	}
+}
+
+// slotOf returns the hash slot of a device: 64 neighbouring devices share one.
+func slotOf(cid int32, mid int64) uint32 {
+	var key [12]byte
+	binary.LittleEndian.PutUint32(key[:], uint32(cid))
+	binary.LittleEndian.PutUint64(key[4:], uint64(mid>>6))
+	return uint32(xxh3.Hash(key[:])) & (slots - 1)
+}
+
+func shardOf(cid int32, mid int64, shards int) int {
+	return int(slotOf(cid, mid)) * shards / slots
+}
+
+// splitByShard copies the rows of a batch into one part per shard that has any.
+func splitByShard(b *record.Batch, shards int) []part {
+	n := b.Len()
+	owner := make([]uint16, n)
+	counts := make([]int, shards)
+	shard := 0
+	for i := range n {
+		if i == 0 || b.CID[i] != b.CID[i-1] || b.MID[i]>>6 != b.MID[i-1]>>6 {
+			shard = shardOf(b.CID[i], b.MID[i], shards)
+		}
+		owner[i] = uint16(shard)
+		counts[shard]++
+	}
+	parts := make([]part, 0, shards)
+	at := make([]int, shards) // shard -> its part
+	for sh, count := range counts {
+		if count == 0 {
+			continue
+		}
+		at[sh] = len(parts)
+		parts = append(parts, part{shard: sh, rows: record.Batch{
+			CID: make([]int32, 0, count), MID: make([]int64, 0, count),
+			MOID: make([]int32, 0, count), CapNs: make([]int64, 0, count),
+			AcqNs: make([]int64, count), Data: make([]byte, 0, len(b.Data)*count/n),
+		}})
+	}
+	for i := range n {
+		parts[at[owner[i]]].rows.Append(b.Key(i), b.Payload(i))
+	}
+	return parts
+}
+
+// commitLoop is the only goroutine that assigns acq, writes the log and inserts into heads.
+func (s *Store) commitLoop() {
+	var buf commitBuffers
+	for {
+		select {
+		case r := <-s.puts:
+			s.commit(&buf, s.gather(r))
+		case f := <-s.control:
+			f()
+		case <-s.stop:
+			s.drain(&buf)
+			return
+		}
+	}
+}
+
+// drain answers what was queued before stop.
+func (s *Store) drain(buf *commitBuffers) {
+	for {
+		select {
+		case r := <-s.puts:
+			s.commit(buf, s.gather(r))
+		default:
+			return
+		}
+	}
+}
+
+// gather takes what else is waiting, so that one sync serves all.
+func (s *Store) gather(first *putRequest) []*putRequest {
+	group, bytes := []*putRequest{first}, first.bytes
+	for bytes < maxGroupBytes {
+		select {
+		case r := <-s.puts:
+			group = append(group, r)
+			bytes += r.bytes
+		default:
+			return group
+		}
+	}
+	return group
+}
+
+// commitBuffers is memory that one commit hands to the next.
+type commitBuffers struct {
+	entries []segment.Entry
+	data    []byte
+}
+
+func (s *Store) commit(buf *commitBuffers, group []*putRequest) {
+	buf.entries, buf.data = buf.entries[:0], buf.data[:0]
+	ends := []int{}
+	for _, r := range group {
+		s.stamp(r)
+		for i := range r.parts {
+			buf.data = r.appendEntry(buf.data, &r.parts[i])
+			ends = append(ends, len(buf.data))
+			buf.entries = append(buf.entries, s.shards[r.parts[i].shard].nextEntry())
+		}
+	}
+	start := 0
+	for i, end := range ends {
+		buf.entries[i].Data = buf.data[start:end:end]
+		start = end
+	}
+	began := time.Now()
+	file, err := s.log.Append(buf.entries)
+	s.counters.syncNs.Add(int64(time.Since(began)))
+	s.counters.groups.Add(1)
+	if err != nil {
+		// Whether the rows are on disk is unknown, and the log takes no more: no answer may
+		// be kept, and the horizon stays below this group for good.
+		for _, r := range group {
+			s.writers.abandon(r.writer)
+			r.fail(fmt.Errorf("commit: %w", err))
+		}
+		return
+	}
+	s.noteFile(file, buf.entries)
+	s.insert(group)
+	s.clock.settle()
+	for _, r := range group {
+		if r.writer.ID != ([16]byte{}) {
+			s.writers.record(r.writer, r.answer)
+		}
+		s.counters.rows.Add(int64(r.rows))
+		close(r.done)
+	}
+	if cap(buf.data) > 2*maxGroupBytes {
+		buf.data = nil
+	}
+	s.sealFull()
+}
+
+func (r *putRequest) fail(err error) {
+	r.err = err
+	close(r.done)
+}
+
+// stamp gives the rows of a batch consecutive acquisition times, part by part.
+func (s *Store) stamp(r *putRequest) {
+	r.answer = answer{seq: r.writer.Seq, first: s.clock.reserve(r.rows), records: uint32(r.rows)}
+	acq := r.answer.first
+	for i := range r.parts {
+		stamps := r.parts[i].rows.AcqNs
+		for k := range stamps {
+			stamps[k] = acq
+			acq++
+		}
+	}
+}
+
+func (r *putRequest) appendEntry(dst []byte, p *part) []byte {
+	return segment.AppendRowsEntry(dst, &segment.RowsHeader{
+		Writer: r.writer.ID, Seq: r.writer.Seq,
+		FirstAcqNs:      p.rows.AcqNs[0],
+		BatchFirstAcqNs: r.answer.first, BatchRecords: r.answer.records,
+		Parts: uint32(len(r.parts)),
+	}, &p.rows, nil)
+}
+
+// insert makes the rows of a durable group visible.
+func (s *Store) insert(group []*putRequest) {
+	var grown int64
+	for _, r := range group {
+		for i := range r.parts {
+			head := s.shards[r.parts[i].shard].snapshot.Load().head
+			before := head.Bytes()
+			head.Insert(&r.parts[i].rows)
+			grown += head.Bytes() - before
+		}
+	}
+	s.addHeadBytes(grown)
+}
+
+// clockEntry is shard 0's by convention; it has no index and is never released by a seal.
+func clockEntry(ns int64, clean bool) segment.Entry {
+	data := binary.LittleEndian.AppendUint64(nil, uint64(ns))
+	if clean {
+		return segment.Entry{Kind: entryClock, Data: append(data, 1)}
+	}
+	return segment.Entry{Kind: entryClock, Data: append(data, 0)}
+}
+
+func parseClockEntry(data []byte) (ns int64, clean bool, err error) {
+	if len(data) != 9 || data[8] > 1 {
+		return 0, false, errors.New("clock entry is not 8 bytes and a flag")
+	}
+	return int64(binary.LittleEndian.Uint64(data)), data[8] == 1, nil
+}
+
+// logPromise makes the log hold that no acq below the present is given any more.
+func (s *Store) logPromise() error {
+	ns := max(s.opt.now(), s.clock.floor())
+	if _, err := s.log.Append([]segment.Entry{clockEntry(ns, false)}); err != nil {
+		return fmt.Errorf("log promise: %w", err)
+	}
+	s.clock.promised(ns)
+	return nil
+}
+
+// sealFull freezes the heads that have enough rows, and the one that pins the oldest log file when
+// the log has grown too long. It runs on the committer: nothing is inserted meanwhile.
+func (s *Store) sealFull() {
+	for _, sh := range s.shards {
+		if sh.snapshot.Load().head.Rows() >= s.opt.SealRows {
+			s.freeze(sh)
+		}
+	}
+	if sh := s.pinning(); sh != nil {
+		s.freeze(sh)
+	}
+}
+
+// freeze gives the shard an empty head and hands the old one to the sealer. When the sealer is
+// far behind it waits, and with it all puts.
+func (s *Store) freeze(sh *shard) {
+	if !sh.freeze() {
+		return
+	}
+	select {
+	case s.seals <- sealRequest{shard: sh}:
+	case <-s.stop:
+	}
+}

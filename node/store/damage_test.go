@@ -1,0 +1,144 @@
+package store
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// later is a clock an hour ahead, so that opening a crashed store has no promise to wait for.
+func later() int64 { return time.Now().Add(time.Hour).UnixNano() }
+
+// The log is cut at every byte of its last 4 KiB: the store opens with whole batches, a prefix of
+// what was put, and takes new rows.
+func TestLogCutAnywhere(t *testing.T) {
+	src := t.TempDir()
+	s := openTest(t, Options{Dir: src, Shards: 4})
+	rng := randomSource(t)
+	sh := shape{cids: 2, mids: 300, moids: 2, caps: 100}
+	ends := []int{0} // rows after each batch
+	for range 30 {
+		b := sh.batch(rng, 1+rng.IntN(20), time.Now().UnixNano())
+		mustPut(t, s, b, WriterSeq{})
+		ends = append(ends, ends[len(ends)-1]+b.Len())
+	}
+	crashed := t.TempDir()
+	copyDir(t, src, crashed)
+	logs, err := filepath.Glob(filepath.Join(crashed, logDir, "*"))
+	if err != nil || len(logs) != 1 {
+		t.Fatalf("log files %v, %v", logs, err)
+	}
+	whole, err := os.ReadFile(logs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[int]bool{}
+	for cut := max(0, len(whole)-4096); cut <= len(whole); cut++ {
+		if err := os.WriteFile(logs[0], whole[:cut], 0o644); err != nil {
+			t.Fatal(err)
+		}
+		seen[rowsAfterCut(t, crashed, cut)] = true
+	}
+	for rows := range seen {
+		found := false
+		for _, end := range ends {
+			found = found || end == rows
+		}
+		if !found {
+			t.Errorf("%d rows after a cut: a batch is half there", rows)
+		}
+	}
+	if len(seen) < 5 {
+		t.Errorf("cuts gave only %d different states", len(seen))
+	}
+}
+
+func rowsAfterCut(t *testing.T, dir string, cut int) int {
+	t.Helper()
+	s, _, err := Open(t.Context(), Options{Dir: dir, now: later})
+	if err != nil {
+		t.Fatalf("cut at %d: %v", cut, err)
+	}
+	rows := int(s.Stats().Rows)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+// One bit is flipped at many places of a sealed segment: the answer is right, or an error names
+// the file.
+func TestSealedSegmentBent(t *testing.T) {
+	dir := t.TempDir()
+	rng := randomSource(t)
+	sh := shape{cids: 2, mids: 30, moids: 2, caps: 100}
+	s := openTest(t, Options{Dir: dir, Shards: 1, now: later})
+	m := &model{}
+	for range 5 {
+		b := sh.batch(rng, 100, time.Now().UnixNano())
+		m.add(b, splitByShard(b, 1), mustPut(t, s, b, WriterSeq{}))
+	}
+	if err := s.Seal(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	name := s.segmentPath(1)
+	whole, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := &record.Query{View: record.ViewLatest}
+	want := m.query(q)
+	damaged := 0
+	for range 600 {
+		bit := rng.IntN(8 * len(whole))
+		whole[bit/8] ^= 1 << (bit % 8)
+		if err := os.WriteFile(name, whole, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if !bentAnswer(t, dir, q, want) {
+			damaged++
+		}
+		whole[bit/8] ^= 1 << (bit % 8)
+	}
+	if damaged == 0 {
+		t.Error("no flipped bit was noticed")
+	}
+}
+
+// bentAnswer reports whether the store answered; a wrong answer or a nameless error fails.
+func bentAnswer(t *testing.T, dir string, q *record.Query, want []modelRow) bool {
+	t.Helper()
+	s, _, err := Open(t.Context(), Options{Dir: dir, now: later})
+	if err == nil {
+		var rows []modelRow
+		_, err = s.Scan(t.Context(), q, func(int) (Sink, error) {
+			return func(b *record.Batch) error {
+				for i := range b.Len() {
+					rows = append(rows, modelRow{b.Key(i), string(b.Payload(i))})
+				}
+				return nil
+			}, nil
+		})
+		if closeErr := s.Close(); closeErr != nil {
+			t.Fatal(closeErr)
+		}
+		if err == nil {
+			sortRows(rows)
+			compare(t, "bent segment", rows, want)
+			return true
+		}
+	}
+	var damage *segment.CorruptError
+	if !errors.As(err, &damage) || filepath.Base(damage.File) != "00000001.seg" {
+		t.Fatalf("error does not name the segment: %v", err)
+	}
+	return false
+}

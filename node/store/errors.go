@@ -1,0 +1,18 @@
+package store
+
+import "errors"
+
+// Errors that callers branch on.
+var (
+	// ErrClosed is returned by every call after Close began.
+	ErrClosed = errors.New("store is closed")
+	// ErrOverloaded means that sealing cannot keep up with writing; nothing was stored, retry later.
+	ErrOverloaded = errors.New("store is overloaded: unsealed rows fill their memory budget")
+	// ErrSequenceTooOld means that a batch's sequence lies so far below the newest one of its
+	// writer that the store no longer knows whether it was stored.
+	ErrSequenceTooOld = errors.New("sequence is too old: its first answer is no longer known")
+	// ErrTooManyWriters means that the table of writers is full.
+	ErrTooManyWriters = errors.New("too many writers at once")
+	// ErrLocked means that another process has the directory open.
+	ErrLocked = errors.New("directory is in use by another process")
+)

@@ -1,0 +1,64 @@
+package store
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/pentad-db/pentad/node/segment"
+	"golang.org/x/sys/unix"
+)
+
+func corrupt(file string, offset int64, reason string) error {
+	return &segment.CorruptError{File: file, Offset: offset, Reason: reason}
+}
+
+// replaceFile makes name hold data, durably and at once.
+func replaceFile(name string, data []byte) error {
+	f, err := os.Create(name + ".tmp")
+	if err != nil {
+		return fmt.Errorf("replace %s: %w", filepath.Base(name), err)
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err == nil {
+		err = syncDir(filepath.Dir(name))
+	}
+	if err != nil {
+		return fmt.Errorf("replace %s: %w", filepath.Base(name), err)
+	}
+	return nil
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if closeErr := d.Close(); err == nil {
+		err = closeErr
+	}
+	return err
+}
+
+// lockDir takes the directory for this process until the file is closed.
+func lockDir(dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, "LOCK"), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("lock %s: %w", dir, err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("lock %s: %w", dir, ErrLocked)
+	}
+	return f, nil
+}

@@ -1,0 +1,205 @@
+package store
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+const (
+	manifestFile = "MANIFEST"
+	// formatVersion of the directory. 1: first.
+	formatVersion = 1
+	// rewriteEdits is how many edits are read before the manifest is written anew at open.
+	rewriteEdits = 1000
+)
+
+// segmentMeta describes one sealed segment in the manifest.
+type segmentMeta struct {
+	ID         uint64 `json:"id"`
+	Shard      uint32 `json:"shard"`
+	Rows       uint32 `json:"rows"`
+	FirstIndex uint64 `json:"first_index"` // log indexes of the shard that the segment covers
+	LastIndex  uint64 `json:"last_index"`
+	LastAcqNs  int64  `json:"last_acq_ns"`
+}
+
+// edit is one line of the manifest: a change of the set of live segments that takes effect whole.
+// A merge is one edit that adds its output and removes its inputs.
+type edit struct {
+	Format  int           `json:"format,omitempty"` // in the first line only
+	Shards  int           `json:"shards,omitempty"` // in the first line only
+	Add     []segmentMeta `json:"add,omitempty"`
+	Remove  []uint64      `json:"remove,omitempty"`
+	ClockNs int64         `json:"clock_ns,omitempty"` // no acq below this is given any more
+}
+
+// manifest is the list of live segments: a text file of lines "crc32c json", appended and synced.
+type manifest struct {
+	file    *os.File
+	failed  error
+	shards  int
+	clockNs int64
+	live    []segmentMeta // in the order in which they were added
+	nextID  uint64
+}
+
+func appendEdit(dst []byte, e edit) []byte {
+	body, err := json.Marshal(e)
+	if err != nil {
+		panic("BUG: manifest edit does not marshal: " + err.Error())
+	}
+	dst = fmt.Appendf(dst, "%08x ", crc32.Checksum(body, castagnoli))
+	return append(append(dst, body...), '\n')
+}
+
+func parseEdit(line []byte) (edit, error) {
+	var e edit
+	if len(line) < 10 || line[8] != ' ' {
+		return e, errors.New("line is not \"checksum json\"")
+	}
+	sum, err := strconv.ParseUint(string(line[:8]), 16, 32)
+	if err != nil || crc32.Checksum(line[9:], castagnoli) != uint32(sum) {
+		return e, errors.New("checksum differs")
+	}
+	if err := json.Unmarshal(line[9:], &e); err != nil {
+		return e, err
+	}
+	return e, nil
+}
+
+// openManifest reads the manifest of dir, creating it with the given number of shards in an
+// empty directory. A torn last line is cut off: the edit in it was never acknowledged. It returns
+// how many bytes were cut.
+func openManifest(dir string, shards int) (m *manifest, cut int, err error) {
+	name := filepath.Join(dir, manifestFile)
+	data, err := os.ReadFile(name)
+	if errors.Is(err, os.ErrNotExist) {
+		first := appendEdit(nil, edit{Format: formatVersion, Shards: shards})
+		if err := replaceFile(name, first); err != nil {
+			return nil, 0, err
+		}
+		data = first
+	} else if err != nil {
+		return nil, 0, fmt.Errorf("read manifest: %w", err)
+	}
+	m = &manifest{nextID: 1}
+	edits, good, err := m.replay(name, data)
+	if err != nil {
+		return nil, 0, err
+	}
+	if edits > rewriteEdits {
+		if err := replaceFile(name, m.snapshot()); err != nil {
+			return nil, 0, err
+		}
+		data, good = nil, 0
+	}
+	if m.file, err = os.OpenFile(name, os.O_RDWR|os.O_APPEND, 0o644); err != nil {
+		return nil, 0, fmt.Errorf("open manifest: %w", err)
+	}
+	if cut = len(data) - good; cut > 0 {
+		if err = m.file.Truncate(int64(good)); err == nil {
+			err = m.file.Sync()
+		}
+		if err != nil {
+			_ = m.file.Close()
+			return nil, 0, fmt.Errorf("cut torn tail of manifest: %w", err)
+		}
+	}
+	return m, cut, nil
+}
+
+func (m *manifest) replay(name string, data []byte) (edits, good int, err error) {
+	for good < len(data) {
+		end := bytes.IndexByte(data[good:], '\n')
+		if end < 0 {
+			break
+		}
+		e, err := parseEdit(data[good : good+end])
+		if err != nil {
+			return 0, 0, corrupt(name, int64(good), err.Error())
+		}
+		if edits == 0 && (e.Format != formatVersion || e.Shards < 1 || e.Shards > maxShards) {
+			return 0, 0, corrupt(name, 0, fmt.Sprintf(
+				"format %d with %d shards; this version reads format %d", e.Format, e.Shards, formatVersion))
+		}
+		if err := m.apply(e); err != nil {
+			return 0, 0, corrupt(name, int64(good), err.Error())
+		}
+		edits++
+		good += end + 1
+	}
+	if rest := data[good:]; len(rest) > 0 {
+		// All of a line but its end: the end was bent, because a torn write has no byte there.
+		if _, err := parseEdit(rest[:len(rest)-1]); err == nil {
+			return 0, 0, corrupt(name, int64(len(data)-1), "last line does not end")
+		}
+	}
+	if edits == 0 {
+		return 0, 0, corrupt(name, 0, "first line is missing")
+	}
+	return edits, good, nil
+}
+
+func (m *manifest) apply(e edit) error {
+	if e.Shards != 0 {
+		m.shards = e.Shards
+	}
+	m.clockNs = max(m.clockNs, e.ClockNs)
+	for _, id := range e.Remove {
+		if !m.drop(id) {
+			return fmt.Errorf("removes segment %d, which is not live", id)
+		}
+	}
+	for _, s := range e.Add {
+		if int64(s.Shard) >= int64(m.shards) {
+			return fmt.Errorf("segment %d is of shard %d of %d", s.ID, s.Shard, m.shards)
+		}
+		m.live = append(m.live, s)
+		m.nextID = max(m.nextID, s.ID+1)
+	}
+	return nil
+}
+
+func (m *manifest) drop(id uint64) bool {
+	for i := range m.live {
+		if m.live[i].ID == id {
+			m.live = append(m.live[:i], m.live[i+1:]...)
+			return true
+		}
+	}
+	return false
+}
+
+func (m *manifest) snapshot() []byte {
+	return appendEdit(nil, edit{
+		Format: formatVersion, Shards: m.shards, ClockNs: m.clockNs, Add: m.live,
+	})
+}
+
+// append makes an edit durable and then applies it. After a failed write or sync the manifest
+// stays failed, because what the disk holds is no longer known.
+func (m *manifest) append(e edit) error {
+	if m.failed != nil {
+		return m.failed
+	}
+	_, err := m.file.Write(appendEdit(nil, e))
+	if err == nil {
+		err = m.file.Sync()
+	}
+	if err != nil {
+		m.failed = fmt.Errorf("append to manifest: %w", err)
+		return m.failed
+	}
+	if err := m.apply(e); err != nil {
+		panic("BUG: manifest refuses its own edit: " + err.Error())
+	}
+	return nil
+}
+
+func (m *manifest) close() error { return m.file.Close() }

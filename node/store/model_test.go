@@ -1,0 +1,252 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// model is the store done stupidly: a slice of everything that was acknowledged.
+type model struct {
+	rows []modelRow
+}
+
+type modelRow struct {
+	key     record.Key
+	payload string
+}
+
+func (m *model) add(b *record.Batch, parts []part, res PutResult) {
+	acq := res.FirstAcqNs
+	for _, p := range parts {
+		for i := range p.rows.Len() {
+			k := p.rows.Key(i)
+			k.AcqNs = acq
+			acq++
+			m.rows = append(m.rows, modelRow{k, string(p.rows.Payload(i))})
+		}
+	}
+}
+
+// query answers like DESIGN says: resolve versions over everything, then apply the box.
+func (m *model) query(q *record.Query) []modelRow {
+	best := map[record.Key]int64{}
+	until := record.Acq.Max()
+	if q.View == record.ViewAsOf {
+		until = q.AsOfAcqNs
+	}
+	for _, r := range m.rows {
+		version := r.key
+		version.AcqNs = 0
+		if old, ok := best[version]; r.key.AcqNs < until && (!ok || old < r.key.AcqNs) {
+			best[version] = r.key.AcqNs
+		}
+	}
+	var out []modelRow
+	for _, r := range m.rows {
+		version := r.key
+		version.AcqNs = 0
+		if q.View != record.ViewAll && best[version] != r.key.AcqNs {
+			continue
+		}
+		if r.key.AcqNs < until && q.Box.Contains(r.key) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+func sortRows(rows []modelRow) {
+	slices.SortFunc(rows, func(a, b modelRow) int { return a.key.Compare(b.key) })
+}
+
+func scanRows(t testing.TB, s *Store, q *record.Query) []modelRow {
+	t.Helper()
+	sinks := make([][]modelRow, 0, 4)
+	stats, err := s.Scan(t.Context(), q, func(worker int) (Sink, error) {
+		sinks = append(sinks, nil)
+		return func(b *record.Batch) error {
+			if err := b.CheckShape(); err != nil {
+				return err
+			}
+			for i := range b.Len() {
+				sinks[worker] = append(sinks[worker], modelRow{b.Key(i), string(b.Payload(i))})
+			}
+			return nil
+		}, nil
+	})
+	if err != nil {
+		t.Fatalf("scan: %v", err)
+	}
+	rows := slices.Concat(sinks...)
+	if int(stats.Rows) != len(rows) {
+		t.Fatalf("stats say %d rows, sinks got %d", stats.Rows, len(rows))
+	}
+	sortRows(rows)
+	return rows
+}
+
+func compare(t testing.TB, what string, got, want []modelRow) {
+	t.Helper()
+	sortRows(want)
+	if slices.Equal(got, want) {
+		return
+	}
+	for i := range max(len(got), len(want)) {
+		if i >= len(got) || i >= len(want) || got[i] != want[i] {
+			g, w := "nothing", "nothing"
+			if i < len(got) {
+				g = fmt.Sprintf("%+v", got[i])
+			}
+			if i < len(want) {
+				w = fmt.Sprintf("%+v", want[i])
+			}
+			t.Fatalf("%s: %d rows, want %d; row %d is %s, want %s",
+				what, len(got), len(want), i, g, w)
+		}
+	}
+}
+
+func randomSource(t testing.TB) *rand.Rand {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 1))
+}
+
+// shape draws keys so that collisions of all kinds happen.
+type shape struct {
+	cids, mids, moids, caps int64
+	varied                  bool
+}
+
+func (sh shape) batch(rng *rand.Rand, n int, nowNs int64) *record.Batch {
+	b := &record.Batch{}
+	for range n {
+		k := record.Key{
+			CID: int32(rng.Int64N(sh.cids)), MID: rng.Int64N(sh.mids) * 40, MOID: int32(rng.Int64N(sh.moids)),
+			CapNs: rng.Int64N(sh.caps) * int64(time.Minute),
+		}
+		if rng.IntN(50) == 0 {
+			k.CapNs = nowNs + rng.Int64N(int64(3*time.Hour))
+		}
+		size := 8
+		if sh.varied {
+			size = rng.IntN(40)
+		}
+		payload := make([]byte, size)
+		for i := range payload {
+			payload[i] = byte(rng.IntN(4))
+		}
+		b.Append(k, payload)
+	}
+	return b
+}
+
+func (sh shape) query(rng *rand.Rand, m *model) *record.Query {
+	q := &record.Query{View: record.View(rng.IntN(3)), KeysOnly: false}
+	someAcq := func() int64 {
+		if len(m.rows) == 0 {
+			return rng.Int64N(1000)
+		}
+		return m.rows[rng.IntN(len(m.rows))].key.AcqNs + rng.Int64N(3) - 1
+	}
+	if q.View == record.ViewAsOf {
+		q.AsOfAcqNs = someAcq()
+	}
+	limits := [4]int64{sh.cids, sh.mids * 40, sh.moids, sh.caps * int64(time.Minute)}
+	for d, limit := range limits {
+		for range rng.IntN(3) * rng.IntN(2) {
+			from := rng.Int64N(limit)
+			to := from + 1 + rng.Int64N(limit-from)*rng.Int64N(2)
+			q.Box[d] = append(q.Box[d], record.Range{From: from, To: to})
+		}
+	}
+	for range rng.IntN(3) * rng.IntN(2) {
+		a, b := someAcq(), someAcq()
+		q.Box[record.Acq] = append(q.Box[record.Acq], record.Range{From: min(a, b), To: max(a, b) + 1})
+	}
+	if err := q.Normalize(); err != nil {
+		panic(err)
+	}
+	return q
+}
+
+func testModel(t *testing.T, sh shape, opt Options) {
+	rng := randomSource(t)
+	opt.Dir = t.TempDir()
+	s, _, err := Open(t.Context(), opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	m := &model{}
+	for step := range 120 {
+		switch op := rng.IntN(20); {
+		case op < 10:
+			b := sh.batch(rng, 1+rng.IntN(400), time.Now().UnixNano())
+			res, err := s.Put(t.Context(), b, WriterSeq{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.add(b, splitByShard(b, len(s.shards)), res)
+		case op < 17:
+			q := sh.query(rng, m)
+			want := m.query(q)
+			compare(t, fmt.Sprintf("step %d: %+v", step, q), scanRows(t, s, q), want)
+			count, _, err := s.Count(t.Context(), q)
+			if err != nil || int(count) != len(want) {
+				t.Fatalf("step %d: count %d, %v; want %d: %+v", step, count, err, len(want), q)
+			}
+		case op < 18:
+			if err := s.Seal(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		case op < 19:
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if s, _, err = Open(t.Context(), opt); err != nil {
+				t.Fatal(err)
+			}
+		default:
+			s = crashAndReopen(t, s, &opt)
+		}
+	}
+	compare(t, "everything", scanRows(t, s, &record.Query{}), m.query(&record.Query{}))
+}
+
+// crashAndReopen leaves the directory as a killed process would and opens a copy of it.
+func crashAndReopen(t *testing.T, s *Store, opt *Options) *Store {
+	t.Helper()
+	dir := t.TempDir()
+	copyDir(t, opt.Dir, dir)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	opt.Dir = dir
+	opened, _, err := Open(context.Background(), *opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return opened
+}
+
+func TestModelFewKeys(t *testing.T) {
+	testModel(t, shape{cids: 2, mids: 5, moids: 2, caps: 20}, Options{Shards: 4, SealRows: 1500})
+}
+
+func TestModelManyKeys(t *testing.T) {
+	testModel(t, shape{cids: 50, mids: 5000, moids: 5, caps: 10000},
+		Options{Shards: 8, SealRows: 700, Index: index.Options{BlockRows: 64}})
+}
+
+func TestModelVariedPayloads(t *testing.T) {
+	testModel(t, shape{cids: 3, mids: 50, moids: 3, caps: 300, varied: true},
+		Options{Shards: 1, SealRows: 3000, Index: index.Options{BlockRows: 256}})
+}

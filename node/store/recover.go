@@ -1,0 +1,183 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// maxClockWait is how long Open waits for the wall clock to pass the last promise. A clock that
+// is further behind was set back: acq then goes on from the promise.
+const maxClockWait = 2 * time.Second
+
+// recover brings a locked directory into memory: manifest, sealed segments, writers, then the
+// log replayed onto them.
+func (s *Store) recover(ctx context.Context, report *Report) error {
+	var err error
+	if s.manifest, report.ManifestCut, err = openManifest(s.opt.Dir, s.opt.Shards); err != nil {
+		return err
+	}
+	s.shards = make([]*shard, s.manifest.shards)
+	for i := range s.shards {
+		s.shards[i] = &shard{id: uint32(i)}
+		s.shards[i].snapshot.Store(&snapshot{first: 1, head: index.NewHead(index.NewWatermarks())})
+	}
+	if report.RemovedFiles, err = s.removeLeftovers(); err != nil {
+		return err
+	}
+	if err := s.openSegments(); err != nil {
+		return err
+	}
+	if err := s.writers.load(s.opt.Dir); err != nil {
+		return err
+	}
+	r := replay{store: s, report: report, clockNs: s.manifest.clockNs}
+	s.log, report.Log, err = segment.OpenLog(filepath.Join(s.opt.Dir, logDir),
+		segment.LogOptions{}, r.entry)
+	if err != nil {
+		return err
+	}
+	return s.startClock(ctx, &r)
+}
+
+// removeLeftovers deletes files of seals that were cut short before the manifest named them.
+func (s *Store) removeLeftovers() ([]string, error) {
+	live := map[string]bool{}
+	for _, m := range s.manifest.live {
+		live[filepath.Base(s.segmentPath(m.ID))] = true
+	}
+	entries, err := os.ReadDir(s.opt.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("list directory: %w", err)
+	}
+	var removed []string
+	for _, e := range entries {
+		name := e.Name()
+		leftover := strings.HasSuffix(name, ".tmp") ||
+			strings.HasSuffix(name, segmentSuffix) && !live[name]
+		if !leftover {
+			continue
+		}
+		if err := os.Remove(filepath.Join(s.opt.Dir, name)); err != nil {
+			return nil, fmt.Errorf("remove leftover: %w", err)
+		}
+		removed = append(removed, name)
+	}
+	return removed, nil
+}
+
+func (s *Store) openSegments() error {
+	for _, m := range s.manifest.live {
+		path := s.segmentPath(m.ID)
+		seg, err := openSegment(path, m)
+		if errors.Is(err, os.ErrNotExist) {
+			return &segment.CorruptError{File: path, Reason: "the manifest names it", Err: err}
+		}
+		if err != nil {
+			return err
+		}
+		sh := s.shards[m.Shard]
+		next := *sh.snapshot.Load()
+		next.sealed = append(next.sealed, seg)
+		next.first = max(next.first, m.LastIndex+1)
+		marks, err := index.ParseWatermarks(seg.file.Section(sectionMarks))
+		if err != nil {
+			return &segment.CorruptError{File: path, Reason: "watermarks", Err: err}
+		}
+		marks.Raise(next.head.Watermarks())
+		next.head = index.NewHead(marks)
+		sh.snapshot.Store(&next)
+		sh.lastIndex = next.first - 1
+	}
+	return nil
+}
+
+// replay feeds log entries into the heads.
+type replay struct {
+	store   *Store
+	report  *Report
+	batch   record.Batch
+	clockNs int64 // no acq below this may be given
+	clean   bool  // the last entry was that of a clean close
+}
+
+func (r *replay) entry(file uint64, e segment.Entry) error {
+	s := r.store
+	r.report.ReplayedEntries++
+	switch e.Kind {
+	case entryClock:
+		ns, clean, err := parseClockEntry(e.Data)
+		if err != nil {
+			return err
+		}
+		r.clockNs, r.clean = max(r.clockNs, ns), clean
+		if s.files[file] == nil {
+			s.noteEntries(file, nil)
+		}
+		return nil
+	case entryRows:
+		r.clean = false
+		return r.rows(file, e)
+	default:
+		return fmt.Errorf("log entry of kind %d; this version knows 1 and 2", e.Kind)
+	}
+}
+
+func (r *replay) rows(file uint64, e segment.Entry) error {
+	s := r.store
+	if int64(e.Shard) >= int64(len(s.shards)) {
+		return fmt.Errorf("log entry of shard %d of %d", e.Shard, len(s.shards))
+	}
+	var h segment.RowsHeader
+	if err := segment.ParseRowsEntry(e.Data, &h, &r.batch); err != nil {
+		return err
+	}
+	s.noteEntries(file, []segment.Entry{e})
+	n := int64(r.batch.Len())
+	r.clockNs = max(r.clockNs, h.BatchFirstAcqNs+int64(h.BatchRecords), h.FirstAcqNs+n)
+	if h.Writer != ([16]byte{}) {
+		s.writers.record(WriterSeq{h.Writer, h.Seq},
+			answer{seq: h.Seq, first: h.BatchFirstAcqNs, records: h.BatchRecords})
+	}
+	sh := s.shards[e.Shard]
+	now := sh.snapshot.Load()
+	if e.Index < now.first {
+		return nil // a sealed segment holds it
+	}
+	if e.Index != sh.lastIndex+1 {
+		return fmt.Errorf("shard %d: log entry %d follows entry %d", e.Shard, e.Index, sh.lastIndex)
+	}
+	sh.lastIndex = e.Index
+	before := now.head.Bytes()
+	now.head.Insert(&r.batch)
+	s.headBytes += now.head.Bytes() - before
+	r.report.ReplayedRows += int(n)
+	return nil
+}
+
+// startClock makes the clock start above everything that was given or promised before.
+func (s *Store) startClock(ctx context.Context, r *replay) error {
+	floor := r.clockNs
+	if !r.clean && floor > 0 {
+		floor += promiseNs
+	}
+	if wait := time.Duration(floor - s.opt.now()); wait > 0 && wait < maxClockWait {
+		r.report.WaitedNs = int64(wait)
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	// The log implies one promise beyond what it proves, and that one is used up by floor.
+	s.clock.next, s.clock.logged = floor, floor-promiseNs
+	return nil
+}

@@ -1,0 +1,447 @@
+package store
+
+import (
+	"context"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+const (
+	// sinkRows is about how many rows a sink gets at once: enough to amortise a call into a
+	// plugin, few enough to stay in the CPU caches.
+	sinkRows = 2048
+	// chunkBlocks is how many neighbouring blocks a worker takes at once.
+	chunkBlocks = 16
+	// parallelBlocks is how many blocks make a second worker pay.
+	parallelBlocks = 48
+	// maxDeviceBlocks is how many (cid, 64 devices) pairs a box may name for its shards to be
+	// computed instead of asking all.
+	maxDeviceBlocks = 64
+)
+
+// Sink takes the rows of a scan, a few thousand at a time, stamped, in no order. The batch is
+// valid during the call. An error ends the scan.
+type Sink func(b *record.Batch) error
+
+// ScanStats says what a scan saw and what it cost.
+type ScanStats struct {
+	HorizonNs     int64  // the scan saw every row with acq below this, and no other
+	Rows          uint64 // rows given to sinks
+	Segments      int    // sealed segments that were planned
+	BlocksScanned uint64 // blocks opened
+	BlocksInside  uint64 // of these, blocks that lie wholly inside the box
+	RowsExamined  uint64 // rows of the opened blocks
+	HeadRows      uint64 // rows given out by heads
+	TookNs        int64
+}
+
+// Scan gives the rows in the box of q that its view shows to sinks. newSink is called once for
+// each worker, one after another; a sink is used by one goroutine at a time. Order, limit and
+// plugins of q are the caller's.
+//
+// The query must be normalised. Errors: ErrClosed, *segment.CorruptError, ctx.Err(), and what
+// sinks return.
+func (s *Store) Scan(
+	ctx context.Context, q *record.Query, newSink func(worker int) (Sink, error),
+) (ScanStats, error) {
+	s.scanning.RLock()
+	defer s.scanning.RUnlock()
+	began := time.Now()
+	sc, err := s.newScan(ctx, q)
+	if err != nil || sc.empty {
+		if err == nil {
+			sc.stats.TookNs = int64(time.Since(began))
+			return sc.stats, nil
+		}
+		return ScanStats{}, err
+	}
+	defer sc.release()
+	if err := sc.plan(); err != nil {
+		return sc.stats, err
+	}
+	err = sc.run(newSink)
+	sc.stats.TookNs = int64(time.Since(began))
+	s.counters.scans.Add(1)
+	s.counters.blocksScanned.Add(int64(sc.stats.BlocksScanned))
+	return sc.stats, err
+}
+
+// Count returns how many rows the box of q holds. In the view of all versions, blocks that lie
+// inside the box are counted without opening them.
+func (s *Store) Count(ctx context.Context, q *record.Query) (uint64, ScanStats, error) {
+	keys := *q
+	keys.KeysOnly = true
+	if q.View == record.ViewAll {
+		return s.countAll(ctx, &keys)
+	}
+	stats, err := s.Scan(ctx, &keys, func(int) (Sink, error) {
+		return func(*record.Batch) error { return nil }, nil
+	})
+	return stats.Rows, stats, err
+}
+
+func (s *Store) countAll(ctx context.Context, q *record.Query) (uint64, ScanStats, error) {
+	s.scanning.RLock()
+	defer s.scanning.RUnlock()
+	began := time.Now()
+	sc, err := s.newScan(ctx, q)
+	if err != nil || sc.empty {
+		return 0, ScanStats{}, err
+	}
+	defer sc.release()
+	sc.countOnly = true
+	if err := sc.plan(); err != nil {
+		return 0, sc.stats, err
+	}
+	err = sc.run(func(int) (Sink, error) {
+		return func(*record.Batch) error { return nil }, nil
+	})
+	sc.stats.Rows += sc.countedInside
+	sc.stats.TookNs = int64(time.Since(began))
+	return sc.stats.Rows, sc.stats, err
+}
+
+// scan is one running query.
+type scan struct {
+	ctx       context.Context
+	store     *Store
+	keysOnly  bool
+	countOnly bool
+	empty     bool
+
+	box     record.Box // what rows must satisfy to be looked at
+	winners record.RangeSet
+	view    record.View
+	horizon int64
+
+	shards        []*shardScan
+	tasks         []task
+	countedInside uint64
+	stats         ScanStats
+}
+
+// shardScan is one shard's part of a scan.
+type shardScan struct {
+	now      *snapshot
+	segments []*segmentScan
+	newest   *newest // with views that resolve versions
+}
+
+// segmentScan is one sealed segment's part of a scan.
+type segmentScan struct {
+	*sealedSegment
+	plan  *index.Plan
+	ranks record.RangeSet // the box's acq as ranks of this segment
+}
+
+// task is a piece of work: a head, or blocks [from, to) of a segment's candidates.
+type task struct {
+	shard    *shardScan
+	head     *index.Head
+	segment  *segmentScan
+	from, to int
+}
+
+// newScan fixes the horizon and the box. For a view that resolves versions the box is widened to
+// every acq that can hide a row of the asked ones.
+func (s *Store) newScan(ctx context.Context, q *record.Query) (*scan, error) {
+	horizon, err := s.Horizon(ctx)
+	if err != nil {
+		return nil, err
+	}
+	sc := &scan{ctx: ctx, store: s, keysOnly: q.KeysOnly, box: q.Box, view: q.View,
+		horizon: horizon}
+	sc.stats.HorizonNs = horizon
+	end := horizon
+	if q.View == record.ViewAsOf {
+		end = min(end, q.AsOfAcqNs)
+	}
+	from := int64(math.MinInt64)
+	if acq := q.Box[record.Acq]; len(acq) > 0 {
+		from = acq[0].From
+		if q.View == record.ViewAll {
+			sc.box[record.Acq] = clipSet(acq, end)
+			sc.empty = len(sc.box[record.Acq]) == 0
+			return sc, nil
+		}
+		sc.winners = acq
+	}
+	sc.empty = from >= end
+	sc.box[record.Acq] = record.RangeSet{{From: from, To: end}}
+	return sc, nil
+}
+
+func clipSet(set record.RangeSet, end int64) record.RangeSet {
+	var out record.RangeSet
+	for _, r := range set {
+		if r.From < end {
+			out = append(out, record.Range{From: r.From, To: min(r.To, end)})
+		}
+	}
+	return out
+}
+
+var plans = sync.Pool{New: func() any { return new(index.Plan) }}
+
+func (sc *scan) release() {
+	for _, sh := range sc.shards {
+		for _, seg := range sh.segments {
+			plans.Put(seg.plan)
+		}
+	}
+}
+
+// plan asks the index of every segment that the box can meet for candidate blocks, and lists
+// the work. Newest rows come first: most dashboards stop early at a limit.
+func (sc *scan) plan() error {
+	wanted := sc.wantedShards()
+	for id, sh := range sc.store.shards {
+		if wanted != nil && !wanted[id] {
+			continue
+		}
+		part := &shardScan{now: sh.snapshot.Load()}
+		sc.shards = append(sc.shards, part)
+		sc.addHead(part, part.now.head)
+		for i := len(part.now.frozen) - 1; i >= 0; i-- {
+			sc.addHead(part, part.now.frozen[i].head)
+		}
+		for i := len(part.now.sealed) - 1; i >= 0; i-- {
+			sc.addSegment(part, part.now.sealed[i])
+		}
+	}
+	if sc.view == record.ViewAll {
+		return nil
+	}
+	for _, part := range sc.shards {
+		if err := sc.findNewest(part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (sc *scan) addHead(part *shardScan, head *index.Head) {
+	if head.Rows() > 0 {
+		sc.tasks = append(sc.tasks, task{shard: part, head: head})
+	}
+}
+
+func (sc *scan) addSegment(part *shardScan, sealed *sealedSegment) {
+	bounds := sealed.idx.Bounds()
+	for d := range record.NumDims {
+		if !meets(sc.box[d], bounds[d].Min, bounds[d].Max) {
+			return
+		}
+	}
+	seg := &segmentScan{sealedSegment: sealed, plan: plans.Get().(*index.Plan)}
+	part.segments = append(part.segments, seg)
+	sc.stats.Segments++
+	sealed.idx.Plan(&sc.box, seg.plan)
+	for _, r := range sc.box[record.Acq] {
+		lo, hi := sealed.idx.RankRange(r.From, r.To)
+		if lo < hi {
+			seg.ranks = append(seg.ranks, record.Range{From: int64(lo), To: int64(hi)})
+		}
+	}
+	n := len(seg.plan.Candidates)
+	if sc.countOnly {
+		n = sc.countInside(seg)
+	}
+	for from := 0; from < n; from += chunkBlocks {
+		sc.tasks = append(sc.tasks,
+			task{shard: part, segment: seg, from: from, to: min(from+chunkBlocks, n)})
+	}
+}
+
+// countInside counts the blocks that lie inside the box and leaves the others as candidates.
+func (sc *scan) countInside(seg *segmentScan) int {
+	rest := seg.plan.Candidates[:0]
+	for _, c := range seg.plan.Candidates {
+		if c.Need == 0 {
+			sc.countedInside += uint64(seg.idx.Block(c.Block).Rows)
+			sc.stats.BlocksInside++
+		} else {
+			rest = append(rest, c)
+		}
+	}
+	seg.plan.Candidates = rest
+	return len(rest)
+}
+
+func meets(set record.RangeSet, lo, hi int64) bool {
+	if len(set) == 0 {
+		return true
+	}
+	for _, r := range set {
+		if r.From <= hi && lo < r.To {
+			return true
+		}
+	}
+	return false
+}
+
+// wantedShards returns the shards that can hold the devices of the box, nil for all.
+func (sc *scan) wantedShards() []bool {
+	cids, ok := values(sc.box[record.CID])
+	if !ok {
+		return nil
+	}
+	var blocks []int64
+	for _, r := range sc.box[record.MID] {
+		if uint64(r.To-r.From)>>6 >= maxDeviceBlocks {
+			return nil
+		}
+		for b := r.From >> 6; b <= (r.To-1)>>6; b++ {
+			blocks = append(blocks, b)
+		}
+	}
+	if len(blocks) == 0 || len(blocks)*len(cids) > maxDeviceBlocks {
+		return nil
+	}
+	wanted := make([]bool, len(sc.store.shards))
+	for _, cid := range cids {
+		for _, b := range blocks {
+			wanted[shardOf(int32(cid), b<<6, len(sc.store.shards))] = true
+		}
+	}
+	return wanted
+}
+
+// values lists the values of a set, when it is constrained to a few.
+func values(set record.RangeSet) ([]int64, bool) {
+	var out []int64
+	for _, r := range set {
+		if uint64(r.To-r.From) > maxDeviceBlocks || len(out) > maxDeviceBlocks {
+			return nil, false
+		}
+		for v := r.From; v < r.To; v++ {
+			out = append(out, v)
+		}
+	}
+	return out, len(out) > 0
+}
+
+// run works the tasks off, with more workers than one when there is enough to do.
+func (sc *scan) run(newSink func(worker int) (Sink, error)) error {
+	workers := sc.workers()
+	all := make([]*worker, workers)
+	for i := range all {
+		sink, err := newSink(i)
+		if err != nil {
+			return err
+		}
+		all[i] = &worker{scan: sc, sink: sink}
+	}
+	if workers == 1 {
+		for i := range sc.tasks {
+			if err := all[0].do(&sc.tasks[i]); err != nil {
+				return err
+			}
+		}
+		err := all[0].flush()
+		sc.collect(all)
+		return err
+	}
+	var wg sync.WaitGroup
+	var next atomic.Int64
+	var stopped atomic.Bool
+	errs := make([]error, workers)
+	for i, w := range all {
+		wg.Go(func() {
+			errs[i] = w.work(&next, &stopped)
+			if errs[i] != nil {
+				stopped.Store(true)
+			}
+		})
+	}
+	wg.Wait()
+	sc.collect(all)
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (sc *scan) workers() int {
+	blocks, headRows := 0, 0
+	for i := range sc.tasks {
+		if t := &sc.tasks[i]; t.head != nil {
+			headRows += t.head.Rows()
+		} else {
+			blocks += t.to - t.from
+		}
+	}
+	if blocks < parallelBlocks && headRows < parallelBlocks*sinkRows {
+		return 1
+	}
+	return max(1, min(sc.store.opt.Workers, len(sc.tasks)))
+}
+
+func (sc *scan) collect(all []*worker) {
+	for _, w := range all {
+		sc.stats.Rows += w.rows
+		sc.stats.BlocksScanned += w.blocks
+		sc.stats.BlocksInside += w.inside
+		sc.stats.RowsExamined += w.examined
+		sc.stats.HeadRows += w.headRows
+	}
+}
+
+// worker runs tasks and gathers rows for its sink.
+type worker struct {
+	scan  *scan
+	sink  Sink
+	batch record.Batch
+	block segment.Block
+	sel   []uint32
+
+	rows, blocks, inside, examined, headRows uint64
+}
+
+func (w *worker) work(next *atomic.Int64, stopped *atomic.Bool) error {
+	for !stopped.Load() {
+		i := int(next.Add(1)) - 1
+		if i >= len(w.scan.tasks) {
+			return w.flush()
+		}
+		if err := w.do(&w.scan.tasks[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *worker) do(t *task) error {
+	if err := w.scan.ctx.Err(); err != nil {
+		return err
+	}
+	if t.head != nil {
+		return w.scanHead(t)
+	}
+	for _, c := range t.segment.plan.Candidates[t.from:t.to] {
+		if err := w.scanBlock(t, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// flush hands the gathered rows to the sink.
+func (w *worker) flush() error {
+	n := w.batch.Len()
+	if n == 0 {
+		return nil
+	}
+	w.rows += uint64(n)
+	err := w.sink(&w.batch)
+	w.batch.Reset()
+	return err
+}

@@ -1,0 +1,272 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"path/filepath"
+	"time"
+
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/segment"
+)
+
+const (
+	logDir        = "log"
+	segmentSuffix = ".seg"
+)
+
+// Section ids of a sealed segment.
+const (
+	sectionDirectory = 1
+	sectionPostings  = 2
+	sectionRanks     = 3
+	sectionMarks     = 4 // watermarks of everything up to and with the segment
+)
+
+// sealRequest asks the sealer to seal the oldest frozen head of the shard, or, with done set, to
+// report that everything asked for before is sealed.
+type sealRequest struct {
+	shard *shard
+	done  chan error
+}
+
+// Seal moves every row that is in a head now into sealed segments and waits for it. A node calls
+// it for measurements and before copying files; otherwise heads are sealed when they are full,
+// because small segments slow queries down.
+func (s *Store) Seal(ctx context.Context) error {
+	if s.closed.Load() {
+		return ErrClosed
+	}
+	done := make(chan error, 1)
+	err := s.onCommitter(ctx, func() {
+		for _, sh := range s.shards {
+			s.freeze(sh)
+		}
+		select {
+		case s.seals <- sealRequest{done: done}:
+		case <-s.stop:
+		}
+	})
+	if err != nil {
+		return err
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-s.stop:
+		return ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// sealLoop is the only goroutine that writes sealed segments and changes the manifest. After an
+// error it seals no more: the rows stay in the log and in memory, and puts are refused once the
+// heads are full.
+func (s *Store) sealLoop() {
+	for {
+		select {
+		case r := <-s.seals:
+			err := s.sealError()
+			if err == nil && r.shard != nil {
+				if err = s.sealOldest(r.shard); err != nil {
+					s.setSealError(err)
+				}
+			}
+			if r.done != nil {
+				r.done <- err
+			}
+		case <-s.stop:
+			return
+		}
+	}
+}
+
+func (s *Store) sealError() error {
+	s.roomMu.Lock()
+	defer s.roomMu.Unlock()
+	return s.sealErr
+}
+
+func (s *Store) setSealError(err error) {
+	s.roomMu.Lock()
+	defer s.roomMu.Unlock()
+	s.sealErr = err
+	close(s.room)
+	s.room = make(chan struct{})
+}
+
+func (s *Store) sealOldest(sh *shard) error {
+	began := time.Now()
+	frozen := sh.snapshot.Load().frozen[0]
+	seg, err := s.writeSegment(sh, frozen)
+	if err != nil {
+		return fmt.Errorf("seal shard %d: %w", sh.id, err)
+	}
+	s.manifestMu.Lock()
+	defer s.manifestMu.Unlock()
+	if err := s.manifest.append(edit{Add: []segmentMeta{seg.meta}}); err != nil {
+		return fmt.Errorf("seal shard %d: %w", sh.id, err)
+	}
+	sh.replace(frozen, seg)
+	s.addHeadBytes(-frozen.head.Bytes())
+	s.counters.seals.Add(1)
+	s.counters.sealedRows.Add(int64(seg.meta.Rows))
+	s.counters.sealNs.Add(int64(time.Since(began)))
+	if err := s.releaseLog(); err != nil {
+		return fmt.Errorf("release log: %w", err)
+	}
+	return nil
+}
+
+// writeSegment clusters the rows of a frozen head into a new segment file and opens it.
+func (s *Store) writeSegment(sh *shard, frozen *frozenHead) (*sealedSegment, error) {
+	rows, flags := frozen.head.Freeze()
+	if uint64(rows.Len()) > math.MaxUint32 {
+		return nil, fmt.Errorf("%d rows in one head", rows.Len())
+	}
+	s.manifestMu.Lock()
+	id := s.manifest.nextID
+	s.manifestMu.Unlock()
+	meta := segmentMeta{
+		ID: id, Shard: sh.id, Rows: uint32(rows.Len()),
+		FirstIndex: frozen.first, LastIndex: frozen.last,
+		LastAcqNs: rows.AcqNs[rows.Len()-1],
+	}
+	text, err := json.Marshal(meta)
+	if err != nil {
+		return nil, fmt.Errorf("describe segment: %w", err)
+	}
+	layout := index.Partition(rows, s.opt.Index)
+	path := s.segmentPath(id)
+	_, err = segment.WriteSealed(path, &segment.SealedInput{
+		Rows: rows, Order: layout.Order, BlockEnds: layout.BlockEnds, Flags: flags, Meta: text,
+		Sections: func(offsets []uint64, sizes []uint32) ([]segment.Section, error) {
+			idx := index.Build(rows, layout, flags, offsets, sizes)
+			return []segment.Section{
+				{ID: sectionDirectory, Data: idx.AppendDirectory(nil)},
+				{ID: sectionPostings, Data: idx.AppendPostings(nil)},
+				{ID: sectionRanks, Data: idx.AppendRanks(nil)},
+				{ID: sectionMarks, Data: index.AppendWatermarks(nil, frozen.head.Watermarks())},
+			}, nil
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return openSegment(path, meta)
+}
+
+func (s *Store) segmentPath(id uint64) string {
+	return filepath.Join(s.opt.Dir, fmt.Sprintf("%08d%s", id, segmentSuffix))
+}
+
+// openSegment maps a segment file and loads its index, checking that it is the one meant.
+func openSegment(path string, want segmentMeta) (*sealedSegment, error) {
+	file, err := segment.OpenSealed(path)
+	if err != nil {
+		return nil, err
+	}
+	var meta segmentMeta
+	if err := json.Unmarshal(file.Meta(), &meta); err != nil || meta != want {
+		_ = file.Close()
+		return nil, corrupt(path, 0, "describes another segment than the manifest does")
+	}
+	idx, err := index.Parse(file.Section(sectionDirectory), file.Section(sectionPostings),
+		file.Section(sectionRanks))
+	if err != nil {
+		_ = file.Close()
+		return nil, &segment.CorruptError{File: path, Reason: "index sections", Err: err}
+	}
+	return &sealedSegment{meta: meta, file: file, idx: idx}, nil
+}
+
+// noteFile remembers which log file holds the newest entries of which shards. The committer
+// calls it after each flush.
+func (s *Store) noteFile(file uint64, entries []segment.Entry) {
+	s.manifestMu.Lock()
+	defer s.manifestMu.Unlock()
+	s.noteEntries(file, entries)
+}
+
+func (s *Store) noteEntries(file uint64, entries []segment.Entry) {
+	last := s.files[file]
+	if last == nil {
+		last = make([]uint64, len(s.shards))
+		s.files[file] = last
+	}
+	for i := range entries {
+		if entries[i].Kind == entryRows {
+			last[entries[i].Shard] = max(last[entries[i].Shard], entries[i].Index)
+		}
+	}
+}
+
+// oldestNeeded returns the oldest log file that holds an unsealed entry and the shard it is of.
+func (s *Store) oldestNeeded() (file uint64, sh *shard) {
+	file = math.MaxUint64
+	for f, last := range s.files {
+		if f > file {
+			continue
+		}
+		for id, sh2 := range s.shards {
+			if last[id] > sh2.sealedUpTo() {
+				file, sh = f, sh2
+				break
+			}
+		}
+	}
+	return file, sh
+}
+
+// pinning returns the shard whose unsealed rows keep the oldest log file, when there are too many
+// files and it is not already being sealed.
+func (s *Store) pinning() *shard {
+	s.manifestMu.Lock()
+	defer s.manifestMu.Unlock()
+	if len(s.files) <= s.opt.LogFiles {
+		return nil
+	}
+	_, sh := s.oldestNeeded()
+	if sh == nil || len(sh.snapshot.Load().frozen) > 0 {
+		return nil
+	}
+	return sh
+}
+
+// releaseLog deletes log files whose rows are all in sealed segments. What else they hold, the
+// answers given to writers and the clock, is saved first.
+func (s *Store) releaseLog() error {
+	needed, _ := s.oldestNeeded()
+	newest := uint64(0)
+	for f := range s.files {
+		newest = max(newest, f)
+	}
+	needed = min(needed, newest)
+	var old []uint64
+	for f := range s.files {
+		if f < needed {
+			old = append(old, f)
+		}
+	}
+	if len(old) == 0 {
+		return nil
+	}
+	now := s.clock.floor()
+	s.writers.expire(now)
+	if err := s.writers.save(s.opt.Dir); err != nil {
+		return err
+	}
+	if err := s.manifest.append(edit{ClockNs: now}); err != nil {
+		return err
+	}
+	if err := s.log.Remove(needed); err != nil {
+		return err
+	}
+	for _, f := range old {
+		delete(s.files, f)
+	}
+	return nil
+}

@@ -1,0 +1,62 @@
+package store
+
+import "sync/atomic"
+
+type counters struct {
+	rows, groups, syncNs, putsDelayed atomic.Int64
+	seals, sealedRows, sealNs         atomic.Int64
+	scans, blocksScanned              atomic.Int64
+}
+
+// Stats are counts since Open, and sizes now.
+type Stats struct {
+	RowsPut     int64 // rows acknowledged
+	Groups      int64 // commit groups: synced flushes that held rows
+	SyncNs      int64 // time spent writing and syncing the log
+	PutsDelayed int64 // puts that waited for room in the heads
+	Seals       int64 // heads sealed
+	SealedRows  int64 // rows sealed
+	SealNs      int64 // time spent sealing
+	Scans       int64 // scans started
+	Blocks      int64 // blocks opened by scans
+
+	Shards       int   // shards of the directory
+	Writers      int   // writers whose answers are remembered
+	Rows         int64 // rows stored, all versions
+	HeadRows     int64 // of these, rows in heads
+	HeadBytes    int64 // memory of the heads
+	Segments     int   // sealed segments
+	SegmentBytes int64 // their files
+	LogFiles     int   // files of the log
+	LogBytes     int64 // their bytes
+}
+
+// Stats returns the present figures. Cost: a few microseconds per segment.
+func (s *Store) Stats() Stats {
+	st := Stats{
+		RowsPut: s.counters.rows.Load(), Groups: s.counters.groups.Load(),
+		SyncNs: s.counters.syncNs.Load(), PutsDelayed: s.counters.putsDelayed.Load(),
+		Seals: s.counters.seals.Load(), SealedRows: s.counters.sealedRows.Load(),
+		SealNs: s.counters.sealNs.Load(), Scans: s.counters.scans.Load(),
+		Blocks: s.counters.blocksScanned.Load(),
+		Shards: len(s.shards), Writers: s.writers.count(),
+	}
+	for _, sh := range s.shards {
+		now := sh.snapshot.Load()
+		for _, seg := range now.sealed {
+			st.Rows += int64(seg.meta.Rows)
+			st.SegmentBytes += seg.file.Size()
+		}
+		st.Segments += len(now.sealed)
+		for _, f := range now.frozen {
+			st.HeadRows += int64(f.head.Rows())
+			st.HeadBytes += f.head.Bytes()
+		}
+		st.HeadRows += int64(now.head.Rows())
+		st.HeadBytes += now.head.Bytes()
+	}
+	st.Rows += st.HeadRows
+	log := s.log.Stats()
+	st.LogFiles, st.LogBytes = log.Files, log.Bytes
+	return st
+}

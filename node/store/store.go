@@ -1,0 +1,219 @@
+// Package store is the one-machine database: shards, one log for all of them, in-memory heads,
+// background seals, versions, the horizon and recovery.
+//
+// It owns a directory and the order of things in it: a row is acknowledged after the log is
+// synced, visible after it is in a head, and leaves the log only when a sealed segment holds it.
+// It knows nothing of networks, JSON or plugins. Its main type is [Store].
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/segment"
+)
+
+const (
+	// slots is the number of hash slots; fixed for ever, shards are contiguous ranges of slots.
+	slots = 1 << 14
+	// maxShards bounds the shards of one directory: more leave sealed segments too small.
+	maxShards = 1024
+
+	defaultShards   = 8       // a node that starts alone
+	defaultSealRows = 1 << 20 // below this, blocks per segment are too few to prune well
+	// defaultHeadBytes bounds all heads together: 8 shards of 1M rows of 100 bytes, twice.
+	defaultHeadBytes = 1 << 31
+	// defaultLogFiles bounds the unsealed log (64 MiB files), and with it the time to open.
+	defaultLogFiles = 16
+)
+
+// Options of a store. The zero value of each field but Dir works.
+type Options struct {
+	Dir      string        // the directory; made when missing
+	Shards   int           // shards of a new directory, a power of two; default 8
+	SealRows int           // rows after which a head is sealed; default 2^20
+	HeadMax  int64         // bytes of all heads after which puts wait; default 2 GiB
+	LogFiles int           // log files after which the shard that pins the oldest is sealed; 16
+	Workers  int           // goroutines of one scan at most; default GOMAXPROCS
+	PutWait  time.Duration // how long a put waits for room in the heads; default 10 s
+	Index    index.Options // how rows are partitioned into blocks
+
+	now func() int64 // wall clock in ns, for tests
+}
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Dir == "" {
+		return o, errors.New("store: Options.Dir is empty; name a directory")
+	}
+	setDefault(&o.Shards, defaultShards)
+	setDefault(&o.SealRows, defaultSealRows)
+	setDefault(&o.HeadMax, defaultHeadBytes)
+	setDefault(&o.LogFiles, defaultLogFiles)
+	setDefault(&o.Workers, runtime.GOMAXPROCS(0))
+	setDefault(&o.PutWait, 10*time.Second)
+	if o.Shards < 1 || o.Shards > maxShards || o.Shards&(o.Shards-1) != 0 {
+		return o, fmt.Errorf("store: Options.Shards is %d; take a power of two up to %d",
+			o.Shards, maxShards)
+	}
+	if o.now == nil {
+		o.now = func() int64 { return time.Now().UnixNano() }
+	}
+	return o, nil
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Store is an open directory. All methods may be called from many goroutines.
+//
+// Goroutines: one commits puts to the log and the heads, one seals. Close stops and waits for both.
+type Store struct {
+	opt     Options
+	lock    *os.File
+	log     *segment.Log
+	clock   clock
+	writers *writers
+	shards  []*shard
+
+	puts     chan *putRequest // bounded; the committer is the only reader
+	control  chan func()      // work that must not run beside a commit; the committer runs it
+	seals    chan sealRequest // the sealer is the only reader
+	stop     chan struct{}    // closed by Close, once
+	wg       sync.WaitGroup   // committer and sealer
+	counters counters
+
+	// scanning is held for reading by scans; Close takes it to unmap segments.
+	scanning sync.RWMutex
+	closed   atomic.Bool
+
+	// manifestMu guards manifest and files.
+	manifestMu sync.Mutex
+	manifest   *manifest
+	files      map[uint64][]uint64 // log file -> per shard the last index in it
+
+	roomMu    sync.Mutex
+	headBytes int64         // bytes of all heads, guarded by roomMu
+	room      chan struct{} // closed and replaced when headBytes falls, guarded by roomMu
+	sealErr   error         // the error that stopped sealing, guarded by roomMu
+}
+
+// Report says what Open found and mended.
+type Report struct {
+	Log             segment.LogReport
+	ManifestCut     int      // bytes of a torn last line that were cut
+	RemovedFiles    []string // leftovers of interrupted seals
+	ReplayedRows    int      // rows that were read from the log into heads
+	ReplayedEntries int
+	WaitedNs        int64 // time waited until the wall clock passed the last promise
+}
+
+// Open opens or creates a store and brings it to the state after the last acknowledged put.
+//
+// Errors: ErrLocked when another process has it; *segment.CorruptError for damage.
+// Cost: maps every sealed segment and replays the unsealed log.
+func Open(ctx context.Context, opt Options) (*Store, Report, error) {
+	var report Report
+	opt, err := opt.withDefaults()
+	if err != nil {
+		return nil, report, err
+	}
+	if err := os.MkdirAll(filepath.Join(opt.Dir, logDir), 0o755); err != nil {
+		return nil, report, fmt.Errorf("make directory: %w", err)
+	}
+	s := &Store{
+		opt: opt, writers: newWriters(), files: map[uint64][]uint64{},
+		puts: make(chan *putRequest, 64), control: make(chan func()),
+		stop: make(chan struct{}), room: make(chan struct{}),
+	}
+	s.clock.now = opt.now
+	if s.lock, err = lockDir(opt.Dir); err != nil {
+		return nil, report, err
+	}
+	if err := s.recover(ctx, &report); err != nil {
+		return nil, report, errors.Join(err, s.release())
+	}
+	s.seals = make(chan sealRequest, 2*len(s.shards))
+	s.wg.Go(s.commitLoop)
+	s.wg.Go(s.sealLoop)
+	return s, report, nil
+}
+
+// Close stops accepting calls, finishes the puts and the seal under way, waits for running scans
+// and closes the files. Rows in the heads stay in the log and are replayed at the next Open.
+func (s *Store) Close() error {
+	if s.closed.Swap(true) {
+		return ErrClosed
+	}
+	close(s.stop)
+	s.wg.Wait()
+	s.scanning.Lock()
+	defer s.scanning.Unlock()
+	_, err := s.log.Append([]segment.Entry{clockEntry(s.clock.floor(), true)})
+	return errors.Join(err, s.release())
+}
+
+// release closes whatever is open.
+func (s *Store) release() error {
+	var errs []error
+	for _, sh := range s.shards {
+		for _, seg := range sh.snapshot.Load().sealed {
+			errs = append(errs, seg.file.Close())
+		}
+	}
+	if s.manifest != nil {
+		errs = append(errs, s.manifest.close())
+	}
+	if s.log != nil {
+		errs = append(errs, s.log.Close())
+	}
+	return errors.Join(append(errs, s.lock.Close())...)
+}
+
+// Horizon returns an acq H such that the rows with acq < H never change again. It follows the
+// wall clock when nothing is written.
+//
+// Cost: at most once a second one small synced write to the log.
+func (s *Store) Horizon(ctx context.Context) (int64, error) {
+	if s.closed.Load() {
+		return 0, ErrClosed
+	}
+	h, stale := s.clock.horizon()
+	if !stale {
+		return h, nil
+	}
+	var err error
+	if waitErr := s.onCommitter(ctx, func() { err = s.logPromise() }); waitErr != nil {
+		return 0, waitErr
+	}
+	if err != nil {
+		return 0, err
+	}
+	h, _ = s.clock.horizon()
+	return h, nil
+}
+
+// onCommitter runs f on the committer's goroutine, between commits, and waits for it.
+func (s *Store) onCommitter(ctx context.Context, f func()) error {
+	done := make(chan struct{})
+	select {
+	case s.control <- func() { f(); close(done) }:
+		<-done
+		return nil
+	case <-s.stop:
+		return ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

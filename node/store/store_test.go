@@ -1,0 +1,360 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/record"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func copyDir(t testing.TB, from, to string) {
+	t.Helper()
+	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			if errors.Is(err, os.ErrNotExist) {
+				return nil // a seal renamed or released it meanwhile
+			}
+			return err
+		}
+		rel, _ := filepath.Rel(from, path)
+		if d.IsDir() {
+			return os.MkdirAll(filepath.Join(to, rel), 0o755)
+		}
+		data, err := os.ReadFile(path)
+		if errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, rel), data, 0o644)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func openTest(t testing.TB, opt Options) *Store {
+	t.Helper()
+	if opt.Dir == "" {
+		opt.Dir = t.TempDir()
+	}
+	s, _, err := Open(t.Context(), opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil && !errors.Is(err, ErrClosed) {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func batchOf(keys ...record.Key) *record.Batch {
+	b := &record.Batch{}
+	for _, k := range keys {
+		b.Append(k, []byte{byte(k.CapNs)})
+	}
+	return b
+}
+
+func mustPut(t testing.TB, s *Store, b *record.Batch, w WriterSeq) PutResult {
+	t.Helper()
+	res, err := s.Put(t.Context(), b, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res
+}
+
+func TestRetriesGetTheFirstAnswer(t *testing.T) {
+	opt := Options{Dir: t.TempDir(), SealRows: 50}
+	s := openTest(t, opt)
+	id := [16]byte{1}
+	want := map[uint64]PutResult{}
+	check := func(when string) {
+		t.Helper()
+		for seq, first := range want {
+			got := mustPut(t, s, batchOf(record.Key{MID: int64(seq)}), WriterSeq{id, seq})
+			first.Duplicate = true
+			if got != first {
+				t.Fatalf("%s: retry of %d: %+v, want %+v", when, seq, got, first)
+			}
+		}
+		if rows := scanRows(t, s, &record.Query{}); len(rows) != len(want) {
+			t.Fatalf("%s: %d rows, want %d", when, len(rows), len(want))
+		}
+	}
+	for seq := uint64(1); seq <= 60; seq++ {
+		want[seq] = mustPut(t, s, batchOf(record.Key{MID: int64(seq)}), WriterSeq{id, seq})
+	}
+	check("at once")
+	if err := s.Seal(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	check("sealed")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openTest(t, opt)
+	check("reopened")
+	s = crashAndReopen(t, s, &opt)
+	check("after a crash")
+	mustPut(t, s, batchOf(record.Key{MID: 1}), WriterSeq{id, 200})
+	_, err := s.Put(t.Context(), batchOf(record.Key{MID: 2}), WriterSeq{id, 61})
+	if !errors.Is(err, ErrSequenceTooOld) {
+		t.Fatalf("a sequence far below the newest: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSameSequenceAtOnceIsStoredOnce(t *testing.T) {
+	s := openTest(t, Options{})
+	var wg sync.WaitGroup
+	var fresh atomic.Int64
+	for range 16 {
+		wg.Go(func() {
+			for seq := uint64(1); seq <= 50; seq++ {
+				b := batchOf(record.Key{MID: int64(seq)})
+				res, err := s.Put(t.Context(), b, WriterSeq{[16]byte{9}, seq})
+				if err != nil {
+					t.Error(err)
+				}
+				if !res.Duplicate {
+					fresh.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if rows := scanRows(t, s, &record.Query{}); len(rows) != 50 || fresh.Load() != 50 {
+		t.Fatalf("%d rows from %d fresh puts, want 50", len(rows), fresh.Load())
+	}
+}
+
+func TestHorizonNeverMovesBack(t *testing.T) {
+	var wall atomic.Int64
+	wall.Store(time.Now().UnixNano())
+	opt := Options{Dir: t.TempDir(), now: wall.Load}
+	s := openTest(t, opt)
+	last := int64(math.MinInt64)
+	check := func(when string) {
+		t.Helper()
+		h, err := s.Horizon(t.Context())
+		if err != nil || h < last {
+			t.Fatalf("%s: horizon %d, %v; it was %d before", when, h, err, last)
+		}
+		res := mustPut(t, s, batchOf(record.Key{MID: 1}), WriterSeq{})
+		if res.FirstAcqNs < h {
+			t.Fatalf("%s: acq %d below horizon %d", when, res.FirstAcqNs, h)
+		}
+		if last, err = s.Horizon(t.Context()); err != nil || last <= res.LastAcqNs {
+			t.Fatalf("%s: horizon %d, %v does not cover acq %d", when, last, err, res.LastAcqNs)
+		}
+	}
+	for i, step := range []time.Duration{0, time.Second, -time.Hour, time.Minute, 3 * time.Hour,
+		-24 * time.Hour, 0, 5 * time.Hour} {
+		wall.Add(int64(step))
+		check("clock moved by " + step.String())
+		wall.Add(int64(900 * time.Millisecond))
+		if h, err := s.Horizon(t.Context()); err != nil || h < last {
+			t.Fatalf("idle horizon %d, %v; it was %d", h, err, last)
+		} else {
+			last = h
+		}
+		if i%2 == 0 {
+			s = crashAndReopen(t, s, &opt)
+		} else {
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			s = openTest(t, opt)
+		}
+		check("reopened")
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What a reader saw below a horizon must be what it sees later, while writers and seals go on.
+func TestBelowTheHorizonNothingChanges(t *testing.T) {
+	s := openTest(t, Options{SealRows: 2000, Shards: 4})
+	rng := randomSource(t)
+	sh := shape{cids: 2, mids: 50, moids: 2, caps: 100}
+	var wg sync.WaitGroup
+	stop := make(chan struct{})
+	batches := make([]*record.Batch, 50)
+	for i := range batches {
+		batches[i] = sh.batch(rng, 200, time.Now().UnixNano())
+	}
+	for range 2 {
+		wg.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if _, err := s.Put(t.Context(), batches[i%len(batches)], WriterSeq{}); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for range 20 {
+		h, err := s.Horizon(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := &record.Query{View: record.ViewAsOf, AsOfAcqNs: h}
+		compare(t, "as of a horizon", scanRows(t, s, q), scanRows(t, s, q))
+		all := &record.Query{}
+		all.Box[record.Acq] = record.RangeSet{{From: h - int64(time.Millisecond), To: h}}
+		compare(t, "below a horizon", scanRows(t, s, all), scanRows(t, s, all))
+	}
+	close(stop)
+	wg.Wait()
+}
+
+func TestOpenRefusesAndMends(t *testing.T) {
+	opt := Options{Dir: t.TempDir(), Shards: 2}
+	s := openTest(t, opt)
+	if _, _, err := Open(t.Context(), opt); !errors.Is(err, ErrLocked) {
+		t.Fatalf("second open: %v", err)
+	}
+	mustPut(t, s, batchOf(record.Key{MID: 7}, record.Key{MID: 700}), WriterSeq{})
+	if err := s.Seal(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	leftover := filepath.Join(opt.Dir, "00000099.seg")
+	if err := os.WriteFile(leftover, []byte("half"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s2, report, err := Open(t.Context(), opt)
+	if err != nil || len(report.RemovedFiles) != 1 {
+		t.Fatalf("open with a leftover: %v, %v", report.RemovedFiles, err)
+	}
+	if got := len(scanRows(t, s2, &record.Query{})); got != 2 {
+		t.Fatalf("%d rows, want 2", got)
+	}
+	if err := s2.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s2.Put(t.Context(), batchOf(record.Key{}), WriterSeq{}); !errors.Is(err, ErrClosed) {
+		t.Fatalf("put after close: %v", err)
+	}
+	_, _, err = Open(t.Context(), Options{Dir: opt.Dir, Shards: 3})
+	if err == nil || !strings.Contains(err.Error(), "Shards") {
+		t.Fatalf("three shards: %v", err)
+	}
+}
+
+// The manifest is cut at every byte and bent at every bit: what complete lines say, or an error
+// that names the file.
+func TestManifestDamage(t *testing.T) {
+	dir := t.TempDir()
+	m, _, err := openManifest(dir, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 4 {
+		e := edit{Add: []segmentMeta{{ID: uint64(i + 1), Shard: uint32(i), Rows: 9, LastIndex: 3}}}
+		if i == 3 {
+			e.Remove = []uint64{1}
+		}
+		if err := m.append(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := m.close(); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(dir, manifestFile)
+	whole, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cut := range len(whole) {
+		got := readManifest(t, whole[:cut])
+		complete := bytes.Count(whole[:cut], []byte("\n"))
+		if complete == 0 != (got == nil) {
+			t.Fatalf("cut at %d: opened %v with %d complete lines", cut, got != nil, complete)
+		}
+	}
+	for bit := range 8 * len(whole) {
+		bent := bytes.Clone(whole)
+		bent[bit/8] ^= 1 << (bit % 8)
+		if m := readManifest(t, bent); m != nil && len(m.live) != 3 {
+			t.Fatalf("bit %d flipped: %d live segments", bit, len(m.live))
+		}
+	}
+}
+
+func readManifest(t *testing.T, data []byte) *manifest {
+	t.Helper()
+	m := &manifest{nextID: 1}
+	_, _, err := m.replay(manifestFile, data)
+	if err != nil {
+		var damage *segment.CorruptError
+		if !errors.As(err, &damage) || damage.File == "" {
+			t.Fatalf("error does not name the file: %v", err)
+		}
+		return nil
+	}
+	return m
+}
+
+func FuzzParseEdit(f *testing.F) {
+	line := appendEdit(nil, edit{Format: 1, Shards: 8, Add: []segmentMeta{{ID: 1}}, Remove: []uint64{4}})
+	f.Add(bytes.TrimSuffix(line, []byte("\n")))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if e, err := parseEdit(data); err == nil {
+			again := bytes.TrimSuffix(appendEdit(nil, e), []byte("\n"))
+			if _, err := parseEdit(again); err != nil {
+				t.Fatalf("%q parses, %q does not: %v", data, again, err)
+			}
+		}
+	})
+}
+
+func FuzzParseWriters(f *testing.F) {
+	dir := f.TempDir()
+	table := newWriters()
+	for i := range 3 {
+		table.record(WriterSeq{[16]byte{byte(i)}, uint64(i)}, answer{seq: uint64(i), first: 7, records: 3})
+	}
+	if err := table.save(dir); err != nil {
+		f.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, writersFile))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if table, err := parseWriters(data); err == nil && len(table) > len(data)/writerHeaderBytes {
+			t.Fatalf("%d writers from %d bytes", len(table), len(data))
+		}
+	})
+}

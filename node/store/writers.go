@@ -1,0 +1,225 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+const (
+	// maxAnswers is how many answers are kept per writer: the greatest number of batches that a
+	// client may have in flight and still retry.
+	maxAnswers = 64
+	// maxWriters bounds the table; a writer costs about 100 bytes plus 24 per answer.
+	maxWriters = 1 << 20
+	// writerIdleNs is how long the answers of a silent writer are kept, measured in acq.
+	writerIdleNs = int64(7 * 24 * time.Hour)
+)
+
+// WriterSeq identifies a batch for exactly-once puts. The zero ID asks for no protection.
+type WriterSeq struct {
+	ID  [16]byte
+	Seq uint64
+}
+
+type answer struct {
+	seq     uint64
+	first   int64
+	records uint32
+}
+
+type writer struct {
+	high    uint64
+	answers []answer // at most maxAnswers, in order of arrival
+	lastAcq int64
+}
+
+// writers remembers the answers that were given, so that a retry gets the first one again.
+type writers struct {
+	mu       sync.Mutex
+	byID     map[[16]byte]*writer
+	inflight map[WriterSeq]*putRequest
+}
+
+func newWriters() *writers {
+	return &writers{byID: map[[16]byte]*writer{}, inflight: map[WriterSeq]*putRequest{}}
+}
+
+// admit decides what a put with this sequence is: already answered (known), in flight (wait for
+// the other request), or new, in which case r is registered as in flight.
+func (t *writers) admit(r *putRequest) (known *answer, other *putRequest, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if o := t.inflight[r.writer]; o != nil {
+		return nil, o, nil
+	}
+	w := t.byID[r.writer.ID]
+	if w != nil {
+		for i := range w.answers {
+			if w.answers[i].seq == r.writer.Seq {
+				a := w.answers[i]
+				return &a, nil, nil
+			}
+		}
+		if w.high >= maxAnswers && r.writer.Seq <= w.high-maxAnswers {
+			return nil, nil, fmt.Errorf("sequence %d, newest %d: %w",
+				r.writer.Seq, w.high, ErrSequenceTooOld)
+		}
+	} else if len(t.byID)+len(t.inflight) >= maxWriters {
+		return nil, nil, fmt.Errorf("%d writers in the last %v: %w",
+			maxWriters, time.Duration(writerIdleNs), ErrTooManyWriters)
+	}
+	t.inflight[r.writer] = r
+	return nil, nil, nil
+}
+
+// abandon takes a request that failed out of flight.
+func (t *writers) abandon(id WriterSeq) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.inflight, id)
+}
+
+// record stores an answer, from a commit or from the log.
+func (t *writers) record(id WriterSeq, a answer) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.inflight, id)
+	w := t.byID[id.ID]
+	if w == nil {
+		w = &writer{}
+		t.byID[id.ID] = w
+	}
+	for i := range w.answers {
+		if w.answers[i].seq == a.seq {
+			return
+		}
+	}
+	w.high = max(w.high, a.seq)
+	w.lastAcq = max(w.lastAcq, a.first)
+	if len(w.answers) < maxAnswers {
+		w.answers = append(w.answers, a)
+		return
+	}
+	oldest := 0
+	for i := range w.answers {
+		if w.answers[i].seq < w.answers[oldest].seq {
+			oldest = i
+		}
+	}
+	w.answers[oldest] = a
+}
+
+func (t *writers) count() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.byID)
+}
+
+// expire forgets writers that were silent for writerIdleNs before now.
+func (t *writers) expire(nowNs int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for id, w := range t.byID {
+		if w.lastAcq < nowNs-writerIdleNs {
+			delete(t.byID, id)
+		}
+	}
+}
+
+const (
+	writersFile  = "WRITERS"
+	writersMagic = 0x31575450 // "PTW1"
+)
+
+// save writes the table to dir, so that log files which also hold it may go. The file is
+// magic u32, count u32, then per writer id, high u64, lastAcq i64, n u32 and n answers
+// {seq u64, first i64, records u32}, then crc32c over all before it.
+func (t *writers) save(dir string) error {
+	t.mu.Lock()
+	buf := binary.LittleEndian.AppendUint32(nil, writersMagic)
+	buf = binary.LittleEndian.AppendUint32(buf, uint32(len(t.byID)))
+	for id, w := range t.byID {
+		buf = append(buf, id[:]...)
+		buf = binary.LittleEndian.AppendUint64(buf, w.high)
+		buf = binary.LittleEndian.AppendUint64(buf, uint64(w.lastAcq))
+		buf = binary.LittleEndian.AppendUint32(buf, uint32(len(w.answers)))
+		for _, a := range w.answers {
+			buf = binary.LittleEndian.AppendUint64(buf, a.seq)
+			buf = binary.LittleEndian.AppendUint64(buf, uint64(a.first))
+			buf = binary.LittleEndian.AppendUint32(buf, a.records)
+		}
+	}
+	t.mu.Unlock()
+	buf = binary.LittleEndian.AppendUint32(buf, crc32.Checksum(buf, castagnoli))
+	return replaceFile(filepath.Join(dir, writersFile), buf)
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// load reads what save wrote; a missing file is an empty table.
+func (t *writers) load(dir string) error {
+	name := filepath.Join(dir, writersFile)
+	buf, err := os.ReadFile(name)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read writers: %w", err)
+	}
+	table, err := parseWriters(buf)
+	if err != nil {
+		return corrupt(name, 0, err.Error())
+	}
+	t.byID = table
+	return nil
+}
+
+const (
+	writerHeaderBytes = 16 + 8 + 8 + 4
+	answerBytes       = 8 + 8 + 4
+)
+
+func parseWriters(buf []byte) (map[[16]byte]*writer, error) {
+	if len(buf) < 12 || binary.LittleEndian.Uint32(buf) != writersMagic {
+		return nil, errors.New("not a writers table")
+	}
+	body, sum := buf[:len(buf)-4], binary.LittleEndian.Uint32(buf[len(buf)-4:])
+	if crc32.Checksum(body, castagnoli) != sum {
+		return nil, errors.New("checksum differs")
+	}
+	count, rest := binary.LittleEndian.Uint32(body[4:]), body[8:]
+	table := map[[16]byte]*writer{}
+	for range count {
+		if len(rest) < writerHeaderBytes {
+			return nil, errors.New("ends inside a writer")
+		}
+		w := &writer{
+			high:    binary.LittleEndian.Uint64(rest[16:]),
+			lastAcq: int64(binary.LittleEndian.Uint64(rest[24:])),
+		}
+		id, n := [16]byte(rest[:16]), binary.LittleEndian.Uint32(rest[32:])
+		rest = rest[writerHeaderBytes:]
+		if n > maxAnswers || uint64(len(rest)) < uint64(n)*answerBytes {
+			return nil, errors.New("ends inside the answers of a writer")
+		}
+		for range n {
+			w.answers = append(w.answers, answer{
+				seq:     binary.LittleEndian.Uint64(rest),
+				first:   int64(binary.LittleEndian.Uint64(rest[8:])),
+				records: binary.LittleEndian.Uint32(rest[16:]),
+			})
+			rest = rest[answerBytes:]
+		}
+		table[id] = w
+	}
+	if len(rest) != 0 {
+		return nil, errors.New("bytes follow the last writer")
+	}
+	return table, nil
+}

@@ -1,0 +1,163 @@
+package record
+
+import "math"
+
+// Batch holds records as columns of equal length.
+//
+// Payloads lie one after another in Data. With Offsets nil every payload has Stride bytes (0 when
+// payloads were not asked for or are all empty); otherwise payload i is
+// Data[Offsets[i]:Offsets[i+1]] and Stride is 0. AcqNs is nil in a batch that has not been stamped.
+//
+// A batch owns its slices; what its methods return aliases them.
+type Batch struct {
+	CID   []int32
+	MID   []int64
+	MOID  []int32
+	CapNs []int64
+	AcqNs []int64
+
+	Stride  int
+	Offsets []uint32
+	Data    []byte
+}
+
+// Len returns the number of records.
+func (b *Batch) Len() int { return len(b.CID) }
+
+// Payload returns payload i, aliasing the batch.
+func (b *Batch) Payload(i int) []byte {
+	if b.Offsets == nil {
+		return b.Data[i*b.Stride : (i+1)*b.Stride : (i+1)*b.Stride]
+	}
+	return b.Data[b.Offsets[i]:b.Offsets[i+1]:b.Offsets[i+1]]
+}
+
+// Key returns key i; its AcqNs is 0 in a batch without acquisition times.
+func (b *Batch) Key(i int) Key {
+	k := Key{CID: b.CID[i], MID: b.MID[i], MOID: b.MOID[i], CapNs: b.CapNs[i]}
+	if b.AcqNs != nil {
+		k.AcqNs = b.AcqNs[i]
+	}
+	return k
+}
+
+// Record returns record i, aliasing the batch.
+func (b *Batch) Record(i int) Record { return Record{Key: b.Key(i), Payload: b.Payload(i)} }
+
+// Reset empties the batch and keeps its memory.
+func (b *Batch) Reset() {
+	b.CID, b.MID, b.MOID = b.CID[:0], b.MID[:0], b.MOID[:0]
+	b.CapNs, b.Data = b.CapNs[:0], b.Data[:0]
+	if b.AcqNs != nil {
+		b.AcqNs = b.AcqNs[:0]
+	}
+	b.Stride, b.Offsets = 0, nil
+}
+
+// Append adds one unstamped record, copying the payload. Payloads of equal length stay in the
+// dense form without offsets.
+func (b *Batch) Append(k Key, payload []byte) {
+	b.appendPayload(payload)
+	b.CID = append(b.CID, k.CID)
+	b.MID = append(b.MID, k.MID)
+	b.MOID = append(b.MOID, k.MOID)
+	b.CapNs = append(b.CapNs, k.CapNs)
+}
+
+// AppendStamped adds one record with its acquisition time. A batch takes either stamped or
+// unstamped records, never both.
+func (b *Batch) AppendStamped(k Key, payload []byte) {
+	b.Append(k, payload)
+	b.AcqNs = append(b.AcqNs, k.AcqNs)
+}
+
+func (b *Batch) appendPayload(payload []byte) {
+	n := len(b.CID)
+	if n == 0 {
+		b.Stride, b.Offsets = len(payload), nil
+	} else if b.Offsets == nil && len(payload) != b.Stride {
+		b.Offsets = make([]uint32, n+1, 2*n+2)
+		for i := range b.Offsets {
+			b.Offsets[i] = uint32(i * b.Stride)
+		}
+		b.Stride = 0
+	}
+	b.Data = append(b.Data, payload...)
+	if b.Offsets != nil {
+		b.Offsets = append(b.Offsets, uint32(len(b.Data)))
+	}
+}
+
+// Validate checks a batch that is to be stored: column lengths, parts, payload sizes, limits.
+// The error is an [*InvalidError] that names row and part. It does not look at AcqNs.
+func (b *Batch) Validate() error {
+	n := b.Len()
+	if n == 0 {
+		return invalid("batch", EmptyRange, "holds no records")
+	}
+	if n > MaxBatchRecords {
+		return invalid("batch", TooMany, "%d records, at most %d", n, MaxBatchRecords)
+	}
+	if err := b.CheckShape(); err != nil {
+		return err
+	}
+	if len(b.Data) > MaxBatchBytes {
+		return invalid("payload", TooLarge, "batch holds %d payload bytes, at most %d",
+			len(b.Data), MaxBatchBytes)
+	}
+	for i := range n {
+		if err := b.checkRow(i); err != nil {
+			err.Row = i
+			return err
+		}
+	}
+	return nil
+}
+
+// CheckShape checks that the columns fit together, without looking at values.
+func (b *Batch) CheckShape() error {
+	n := b.Len()
+	if len(b.MID) != n || len(b.MOID) != n || len(b.CapNs) != n ||
+		(b.AcqNs != nil && len(b.AcqNs) != n) {
+		return invalid("batch", Inconsistent, "columns differ in length")
+	}
+	if b.Offsets == nil {
+		if b.Stride < 0 || uint64(b.Stride)*uint64(n) != uint64(len(b.Data)) {
+			return invalid("payload", Inconsistent, "%d bytes are not %d payloads of %d bytes",
+				len(b.Data), n, b.Stride)
+		}
+		return nil
+	}
+	if len(b.Offsets) != n+1 || b.Offsets[0] != 0 || uint64(b.Offsets[n]) != uint64(len(b.Data)) {
+		return invalid("payload", Inconsistent, "offsets do not span the data")
+	}
+	for i := range n {
+		if b.Offsets[i] > b.Offsets[i+1] {
+			return invalid("payload", Inconsistent, "offsets of row %d run backwards", i)
+		}
+	}
+	return nil
+}
+
+func (b *Batch) checkRow(i int) *InvalidError {
+	switch {
+	case b.CID[i] < 0:
+		return invalid("cid", OutOfRange, "%d is negative; cids start at 0", b.CID[i])
+	case b.CID[i] == math.MaxInt32:
+		return reserved(CID)
+	case b.MID[i] == math.MaxInt64:
+		return reserved(MID)
+	case b.MOID[i] == math.MaxInt32:
+		return reserved(MOID)
+	case b.CapNs[i] == math.MaxInt64:
+		return reserved(Cap)
+	}
+	if size := len(b.Payload(i)); size > MaxPayloadBytes {
+		return invalid("payload", TooLarge, "%d bytes, at most %d", size, MaxPayloadBytes)
+	}
+	return nil
+}
+
+func reserved(d Dim) *InvalidError {
+	return invalid(d.String(), ReservedMaximum, "%d means \"no end\" and cannot be stored", d.Max())
+}

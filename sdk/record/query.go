@@ -1,0 +1,213 @@
+package record
+
+import (
+	"slices"
+	"unicode/utf8"
+)
+
+// Range is a half-open interval [From, To) of one dimension. To equal to the dimension's
+// maximum means "no end".
+type Range struct{ From, To int64 }
+
+// Contains reports whether v lies in the range.
+func (r Range) Contains(v int64) bool { return r.From <= v && v < r.To }
+
+// All returns the range that holds every value of a dimension.
+func All(d Dim) Range { return Range{d.Min(), d.Max()} }
+
+// At returns the range that holds one value.
+func At(v int64) Range { return Range{v, v + 1} }
+
+// RangeSet is a set of ranges of one dimension; empty means the whole dimension. A normalised set
+// is sorted, and its ranges neither overlap nor touch.
+type RangeSet []Range
+
+// Contains reports whether v lies in one of the ranges of a normalised set.
+func (s RangeSet) Contains(v int64) bool {
+	if len(s) == 0 {
+		return true
+	}
+	for _, r := range s {
+		if v < r.From {
+			return false
+		}
+		if v < r.To {
+			return true
+		}
+	}
+	return false
+}
+
+// Box is one set of ranges per dimension: the product of the five sets.
+type Box [NumDims]RangeSet
+
+// Contains reports whether a key lies in a normalised box.
+func (x *Box) Contains(k Key) bool {
+	for d := range NumDims {
+		if !x[d].Contains(k.Part(Dim(d))) {
+			return false
+		}
+	}
+	return true
+}
+
+// View chooses which versions of a reading a query sees.
+type View uint8
+
+// Views. Versions are resolved first, over the whole history (as of: over acq below the moment);
+// the box then chooses among the winners.
+const (
+	ViewAll    View = 0 // every version
+	ViewLatest View = 1 // per (cid, mid, moid, cap) the version with the greatest acq
+	ViewAsOf   View = 2 // the latest among those with acq < Query.AsOfAcqNs
+)
+
+// Order is the order of the records of an answer.
+type Order uint8
+
+// Orders. Records that compare equal come in no particular order.
+const (
+	OrderNone Order = 0
+	OrderAcq  Order = 1 // by acq, then key
+	OrderKey  Order = 2 // by cid, mid, moid, cap, acq
+)
+
+// PluginCall names an uploaded module and the parameters that its init gets. Empty Name: none.
+type PluginCall struct {
+	Name   string
+	Params []byte
+}
+
+// GroupBy chooses the parts of the group key of an aggregate. The zero value is one group.
+// CapBucketNs > 0 adds the start of the fixed-width bucket of cap, counted from the Unix epoch.
+type GroupBy struct {
+	CID, MID, MOID bool
+	CapBucketNs    int64
+}
+
+// Query asks for records, or for an aggregate of records, in a box.
+type Query struct {
+	Box       Box
+	View      View
+	AsOfAcqNs int64 // with ViewAsOf only
+	Order     Order
+	Limit     uint64 // records (with an aggregate: groups) at most; 0 means no limit
+	KeysOnly  bool   // leave payloads out of the answer
+
+	Filter    PluginCall
+	Aggregate PluginCall
+	GroupBy   GroupBy
+}
+
+// Normalize checks the query and brings it into the form that the rooms below rely on: ranges
+// clipped to their dimension, sorted and merged, a set that covers its dimension made empty.
+// The error is an [*InvalidError].
+func (q *Query) Normalize() error {
+	for d := range NumDims {
+		set, err := normalizeSet(Dim(d), q.Box[d])
+		if err != nil {
+			return err
+		}
+		q.Box[d] = set
+	}
+	switch {
+	case q.View > ViewAsOf:
+		return invalid("view", OutOfRange, "%d is not a view", q.View)
+	case q.View != ViewAsOf && q.AsOfAcqNs != 0:
+		return invalid("as of", Inconsistent, "a moment is given, but the view is not \"as of\"")
+	case q.Order > OrderKey:
+		return invalid("order", OutOfRange, "%d is not an order", q.Order)
+	case q.GroupBy.CapBucketNs < 0:
+		return invalid("cap bucket", OutOfRange, "%d ns is negative", q.GroupBy.CapBucketNs)
+	case q.Aggregate.Name == "" && q.GroupBy != GroupBy{}:
+		return invalid("group by", Inconsistent, "needs an aggregate plugin")
+	case q.Aggregate.Name != "" && q.Order == OrderAcq:
+		return invalid("order", Inconsistent, "groups have no acq; order by key or not at all")
+	}
+	if err := q.Filter.validate("filter"); err != nil {
+		return err
+	}
+	return q.Aggregate.validate("aggregate")
+}
+
+func (c PluginCall) validate(part string) error {
+	switch {
+	case c.Name == "" && len(c.Params) > 0:
+		return invalid(part, Inconsistent, "parameters are given without a plugin name")
+	case c.Name != "" && !ValidPluginName(c.Name):
+		return invalid(part, OutOfRange, "%q is not a plugin name: 1 to %d of a-z, 0-9, - and _",
+			clip(c.Name), MaxPluginNameBytes)
+	case len(c.Params) > MaxParamsBytes:
+		return invalid(part, TooLarge, "%d bytes of parameters, at most %d",
+			len(c.Params), MaxParamsBytes)
+	}
+	return nil
+}
+
+// ValidPluginName reports whether a name may be given to a plugin.
+func ValidPluginName(name string) bool {
+	if len(name) == 0 || len(name) > MaxPluginNameBytes {
+		return false
+	}
+	for _, c := range []byte(name) {
+		if !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '_') {
+			return false
+		}
+	}
+	return true
+}
+
+func clip(s string) string {
+	const maxShown = 80
+	if len(s) <= maxShown {
+		return s
+	}
+	s = s[:maxShown]
+	for !utf8.ValidString(s) && len(s) > 0 {
+		s = s[:len(s)-1]
+	}
+	return s + "..."
+}
+
+func normalizeSet(d Dim, set RangeSet) (RangeSet, error) {
+	if len(set) == 0 {
+		return nil, nil
+	}
+	if len(set) > MaxRangesPerDim {
+		return nil, invalid(d.String(), TooMany, "%d ranges, at most %d", len(set), MaxRangesPerDim)
+	}
+	clipped := make(RangeSet, 0, len(set))
+	for _, r := range set {
+		if r.From == r.To {
+			return nil, invalid(d.String(), EmptyRange, "[%d, %d) holds nothing; one value v is [v, v+1)",
+				r.From, r.To)
+		}
+		if r.From > r.To {
+			return nil, invalid(d.String(), ReversedRange, "[%d, %d) ends before it starts",
+				r.From, r.To)
+		}
+		if r.From >= d.Max() || r.To <= d.Min() {
+			return nil, invalid(d.String(), OutOfRange, "[%d, %d) lies outside [%d, %d)",
+				r.From, r.To, d.Min(), d.Max())
+		}
+		clipped = append(clipped, Range{max(r.From, d.Min()), min(r.To, d.Max())})
+	}
+	slices.SortFunc(clipped, func(a, b Range) int {
+		if a.From == b.From {
+			return 0
+		}
+		return order(a.From, b.From)
+	})
+	out := clipped[:1]
+	for _, r := range clipped[1:] {
+		if last := &out[len(out)-1]; r.From <= last.To {
+			last.To = max(last.To, r.To)
+		} else {
+			out = append(out, r)
+		}
+	}
+	if len(out) == 1 && out[0] == All(d) {
+		return nil, nil
+	}
+	return out, nil
+}

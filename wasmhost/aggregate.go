@@ -1,0 +1,99 @@
+package wasmhost
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// Aggregate is one instance with its states, one per group. One goroutine at a time. After an
+// error of any method it is closed.
+type Aggregate struct {
+	guest   *guest
+	columns *columns
+	states  states
+	add     exportFunc
+}
+
+// Add folds row i of b into the state of group gid[i], each below groups. Groups may grow from
+// call to call; new ones start with a fresh state. A nil gid means group 0 for every row.
+//
+// Errors: *Error; the context's error, seen between calls of the guest; [ErrClosed].
+func (a *Aggregate) Add(ctx context.Context, b *record.Batch, gid []uint32, groups int) error {
+	if gid != nil && len(gid) != b.Len() {
+		return fmt.Errorf("plugin aggregate: %d groups for %d rows", len(gid), b.Len())
+	}
+	if err := b.CheckShape(); err != nil {
+		return fmt.Errorf("plugin aggregate: %w", err)
+	}
+	if err := a.guest.enter(ctx); err != nil {
+		return err
+	}
+	return a.guest.leave(a.addRows(ctx, b, gid, groups))
+}
+
+func (a *Aggregate) addRows(ctx context.Context, b *record.Batch, gid []uint32, groups int) error {
+	if err := a.states.grow(ctx, a.guest, groups); err != nil {
+		return err
+	}
+	for row := 0; row < b.Len(); {
+		if err := a.guest.checkContext(ctx); err != nil {
+			return err
+		}
+		x := a.columns.cut(b, row)
+		if err := a.columns.group(&x, gid, a.states.groups); err != nil {
+			return a.guest.fail(Limit, exportAdd, err.Error())
+		}
+		header, err := a.columns.write(ctx, a.guest, b, &x, 0)
+		if err != nil {
+			return err
+		}
+		err = a.guest.checkZero(ctx, &a.add, x.budget, uint64(header), uint64(a.states.at(0)))
+		if err != nil {
+			return err
+		}
+		a.columns.adapt(a.guest)
+		row = x.to
+	}
+	return nil
+}
+
+// Groups returns the number of groups so far.
+func (a *Aggregate) Groups() int { return a.states.groups }
+
+// States returns a copy of all states, Groups() times the state size of the descriptor.
+func (a *Aggregate) States(ctx context.Context) ([]byte, error) {
+	if err := a.guest.enter(ctx); err != nil {
+		return nil, err
+	}
+	src, err := a.states.view(a.guest, 0, a.states.groups)
+	out := append([]byte(nil), src...)
+	return out, a.guest.leave(err)
+}
+
+// Merge folds state i of states, as another aggregate of the same module returned it, into group
+// gid[i]. Groups grow to the greatest gid. A nil gid means group i for state i.
+func (a *Aggregate) Merge(ctx context.Context, states []byte, gid []uint32) error {
+	if err := a.guest.enter(ctx); err != nil {
+		return err
+	}
+	return a.guest.leave(a.states.merge(ctx, a.guest, states, gid))
+}
+
+// Finish returns one result per group. The results share memory that belongs to the caller. The
+// states are used up: only Close may follow.
+func (a *Aggregate) Finish(ctx context.Context) ([][]byte, error) {
+	if err := a.guest.enter(ctx); err != nil {
+		return nil, err
+	}
+	results, err := a.states.finish(ctx, a.guest)
+	err = a.guest.leave(err)
+	if err != nil {
+		return nil, err
+	}
+	return results, nil
+}
+
+// Close frees the instance. It may be called twice.
+func (a *Aggregate) Close() error { return a.guest.close() }

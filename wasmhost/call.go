@@ -1,0 +1,199 @@
+package wasmhost
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/sys"
+)
+
+// Statuses that a guest may return. All others that are negative are the plugin's own.
+const (
+	statusParam       = -1
+	statusPayload     = -2
+	statusCapacity    = -3
+	statusMemory      = -4
+	statusUnsupported = -5
+)
+
+var statusReasons = map[int32]string{
+	statusParam:       "the parameters are not valid",
+	statusPayload:     "a payload has not the length or form that the plugin reads",
+	statusCapacity:    "the room for results is too small",
+	statusMemory:      "the plugin is out of memory",
+	statusUnsupported: "not supported",
+}
+
+const (
+	maxMessageBytes = 1 << 10
+	errorFuel       = 100_000 // of pentad_error
+)
+
+// exportFunc is a function handle, kept because looking it up costs as much as 50 calls.
+type exportFunc struct {
+	name string
+	fn   api.Function
+}
+
+func (g *guest) export(name string) exportFunc {
+	f := exportFunc{name: name}
+	if g.entry.has[name] || name == exportStart && g.entry.hasStart {
+		f.fn = g.module.ExportedFunction(name)
+	}
+	return f
+}
+
+// call runs an export on a budget. The result is 0 for functions without one.
+func (g *guest) call(ctx context.Context, f *exportFunc, budget int64,
+	args ...uint64) (uint64, error) {
+	g.args = [4]uint64{}
+	copy(g.args[:], args)
+	if g.wasi != nil {
+		ctx = context.WithValue(ctx, wasiKey{}, g.wasi)
+	}
+	g.fuel.Set(uint64(budget))
+	start := time.Now()
+	err := f.fn.CallWithStack(ctx, g.args[:])
+	took := time.Since(start)
+	g.used = uint64(budget - int64(g.fuel.Get()))
+	c := &g.entry.host.counter
+	c.calls.Add(1)
+	c.callNs.Add(int64(took))
+	c.fuelUsed.Add(int64(g.used))
+	if err != nil {
+		return 0, g.trapped(f.name, err)
+	}
+	return g.args[0], nil
+}
+
+// check runs an export that returns a status and turns a negative one into an error.
+func (g *guest) check(ctx context.Context, f *exportFunc, budget int64,
+	args ...uint64) (int32, error) {
+	result, err := g.call(ctx, f, budget, args...)
+	if err != nil {
+		return 0, err
+	}
+	status := int32(uint32(result))
+	if status < 0 {
+		return status, g.failedStatus(ctx, f.name, status)
+	}
+	return status, nil
+}
+
+// checkZero is check for exports that have nothing to return but success.
+func (g *guest) checkZero(ctx context.Context, f *exportFunc, budget int64, args ...uint64) error {
+	status, err := g.check(ctx, f, budget, args...)
+	if err == nil && status != 0 {
+		return g.fail(Output, f.name, fmt.Sprintf("returned %d, want 0 or a negative status", status))
+	}
+	return err
+}
+
+// fail counts a failure and returns its error.
+func (g *guest) fail(kind ErrorKind, export, reason string) *Error {
+	g.entry.host.counter.failures[kind].Add(1)
+	err := g.entry.fail(kind, export, reason)
+	err.FuelUsed = g.used
+	return err
+}
+
+// trapped explains why a call did not return.
+func (g *guest) trapped(export string, err error) *Error {
+	var e *Error
+	var exit *sys.ExitError
+	switch {
+	case int64(g.fuel.Get()) < 0:
+		e = g.fail(Fuel, export, fmt.Sprintf("out of fuel after %s units: the loop does not end "+
+			"or the work per batch is too large", grouped(g.used)))
+	case int32(uint32(g.depth.Get())) < 0 || strings.Contains(err.Error(), "stack overflow"):
+		e = g.fail(Fuel, export, "calls nest too deep: the recursion does not end or needs "+
+			"more than 1 MiB of stack")
+	case errors.As(err, &exit):
+		e = g.fail(Trap, export, fmt.Sprintf("the program exited with code %d", exit.ExitCode()))
+	default:
+		e = g.fail(Trap, export, firstLine(err)+trapPlace(err))
+	}
+	if g.wasi != nil {
+		e.Message = g.wasi.message()
+	}
+	return e
+}
+
+// failedStatus explains a negative status, in the guest's words where it has some.
+func (g *guest) failedStatus(ctx context.Context, export string, status int32) *Error {
+	kind := Status
+	reason, ok := statusReasons[status]
+	if !ok {
+		reason = "failed"
+	}
+	if status == statusMemory {
+		kind = Memory
+	}
+	e := g.fail(kind, export, fmt.Sprintf("%s (status %d)", reason, status))
+	e.Status = status
+	e.Message = g.lastMessage(ctx)
+	if e.Message == "" && g.wasi != nil {
+		e.Message = g.wasi.message()
+	}
+	return e
+}
+
+// lastMessage asks pentad_error for a text. Whatever goes wrong there, the status is what counts.
+func (g *guest) lastMessage(ctx context.Context) string {
+	f := g.export(exportError)
+	if f.fn == nil {
+		return ""
+	}
+	result, err := g.call(ctx, &f, errorFuel*g.scale)
+	if err != nil {
+		return ""
+	}
+	text, ok := g.memory.Read(uint32(result>>32), min(uint32(result), maxMessageBytes))
+	if !ok {
+		return ""
+	}
+	return cleanText(text)
+}
+
+// cleanText makes guest text fit for errors and logs.
+func cleanText(text []byte) string {
+	s := strings.ToValidUTF8(string(text), "\uFFFD")
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f {
+			return utf8.RuneError
+		}
+		return r
+	}, s)
+	return strings.TrimSpace(s)
+}
+
+// firstLine is the error without wazero's stack trace.
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return strings.TrimPrefix(line, "wasm error: ")
+}
+
+// trapPlace names the guest function on top of wazero's stack trace.
+func trapPlace(err error) string {
+	_, trace, _ := strings.Cut(err.Error(), "wasm stack trace:\n\t")
+	name, _, ok := strings.Cut(trace, "(")
+	if !ok || len(name) > maxNameBytes {
+		return ""
+	}
+	return " in " + strings.TrimPrefix(name, ".")
+}
+
+// grouped writes 2597152 as 2,597,152.
+func grouped(n uint64) string {
+	s := strconv.FormatUint(n, 10)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}

@@ -1,0 +1,295 @@
+package wasmhost
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+	"unsafe"
+
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+const (
+	maxBatchRows  = 4096      // above 1,024 nothing gets faster, and calls get long
+	minBatchRows  = 256       // below, the call itself begins to show
+	maxBatchBytes = 256 << 10 // of payload, unless one payload is larger
+
+	// A call that used more than fuelHigh gets fewer rows next time, one below fuelLow more.
+	// Fuel and not time decides, so that the same records always make the same batches.
+	fuelHigh = 1_000_000 // about 0.3 ms
+	fuelLow  = 200_000
+
+	batchHeaderSize = 128
+	regionAlign     = 64
+)
+
+// columns writes batches into guest memory in the form of the ABI.
+type columns struct {
+	need    uint32
+	rows    int // of the next batch
+	maxRows int
+	seq     uint32
+	region  uint32 // guest address, 0 before the first batch
+	size    uint32 // of the region
+	offsets []uint32
+	runs    []uint32
+	zeros   []uint32
+}
+
+func newColumns(d *Descriptor) *columns {
+	rows := maxBatchRows
+	if d.MaxBatch > 0 {
+		rows = int(min(d.MaxBatch, maxBatchRows))
+	}
+	return &columns{need: d.Need, rows: rows, maxRows: rows}
+}
+
+// batch is one call's worth of rows: where its columns lie and what they cost.
+type batch struct {
+	from, to int
+	stride   int
+	offsets  []uint32 // relative to the first payload; nil with a stride or when not needed
+	data     []byte
+	gid      []uint32 // nil when runs are given or none are needed
+	runs     []uint32 // pairs of gid and end
+	groups   int
+	bitmap   uint32 // address, of a filter
+	budget   int64
+}
+
+// cut chooses the rows of the next batch from row on.
+func (c *columns) cut(b *record.Batch, row int) batch {
+	x := batch{from: row, to: min(row+c.rows, b.Len())}
+	if c.need&(NeedData|NeedOffsets) == 0 {
+		return x
+	}
+	if b.Offsets == nil {
+		if b.Stride > 0 {
+			x.to = min(x.to, row+max(1, maxBatchBytes/b.Stride))
+		}
+		x.stride = b.Stride
+		x.data = b.Data[x.from*b.Stride : x.to*b.Stride]
+	} else {
+		first := b.Offsets[row]
+		fit := sort.Search(x.to-row, func(i int) bool {
+			return b.Offsets[row+i+1]-first > maxBatchBytes
+		})
+		x.to = row + max(1, fit)
+		x.data = b.Data[first:b.Offsets[x.to]]
+		x.stride = uniform(b.Offsets[x.from : x.to+1])
+	}
+	if x.stride == 0 {
+		x.offsets = c.relative(b, &x)
+	}
+	return x
+}
+
+// uniform returns the length that all payloads have, else 0.
+func uniform(offsets []uint32) int {
+	stride := offsets[1] - offsets[0]
+	for i := range len(offsets) - 1 {
+		if offsets[i+1]-offsets[i] != stride {
+			return 0
+		}
+	}
+	return int(stride)
+}
+
+func (c *columns) relative(b *record.Batch, x *batch) []uint32 {
+	n := x.to - x.from + 1
+	c.offsets = slices.Grow(c.offsets[:0], n)[:n]
+	if b.Offsets == nil {
+		clear(c.offsets)
+	} else {
+		first := b.Offsets[x.from]
+		for i, o := range b.Offsets[x.from : x.to+1] {
+			c.offsets[i] = o - first
+		}
+	}
+	return c.offsets
+}
+
+// group gives the batch its groups, as runs where the guest takes them and they are long enough
+// to be faster: 8 rows on average, or one run.
+func (c *columns) group(x *batch, gid []uint32, groups int) error {
+	n := x.to - x.from
+	x.groups = groups
+	if gid == nil {
+		c.zeros = slices.Grow(c.zeros[:0], n)[:n]
+		gid = c.zeros
+	} else {
+		gid = gid[x.from:x.to]
+	}
+	most := 0
+	switch c.need & (NeedGID | NeedRuns) {
+	case NeedRuns:
+		most = n
+	case NeedRuns | NeedGID:
+		most = max(1, n/8)
+	}
+	runs, greatest := c.findRuns(gid, most)
+	switch {
+	case int64(greatest) >= int64(groups):
+		return fmt.Errorf("group %d in rows %d to %d is not below the number of groups, %d",
+			greatest, x.from, x.to, groups)
+	case runs != nil:
+		x.runs = runs
+	case c.need&NeedGID != 0:
+		x.gid = gid
+	case groups > 1:
+		return fmt.Errorf("the plugin knows one group only, there are %d", groups)
+	}
+	return nil
+}
+
+// findRuns returns the runs of equal groups, nil when there are more than most, and the greatest
+// group.
+func (c *columns) findRuns(gid []uint32, most int) (runs []uint32, greatest uint32) {
+	runs = c.runs[:0]
+	last, count := gid[0], 1
+	for i, g := range gid {
+		greatest = max(greatest, g)
+		if g == last {
+			continue
+		}
+		if count++; count <= most {
+			runs = append(runs, last, uint32(i))
+		}
+		last = g
+	}
+	c.runs = runs
+	if count > most {
+		return nil, greatest
+	}
+	c.runs = append(runs, last, uint32(len(gid)))
+	return c.runs, greatest
+}
+
+// layout hands out the places of columns one after another.
+type layout struct {
+	size uint64
+}
+
+func (l *layout) add(bytes int) uint32 {
+	at := l.size
+	l.size = (l.size + uint64(bytes) + regionAlign - 1) &^ (regionAlign - 1)
+	return uint32(min(at, math.MaxUint32))
+}
+
+// bytesOf is a column as the guest reads it. Compiled code runs on little-endian machines only.
+func bytesOf[T int32 | uint32 | int64](column []T) []byte {
+	if len(column) == 0 {
+		return nil
+	}
+	size := len(column) * int(unsafe.Sizeof(column[0]))
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(column))), size)
+}
+
+// placed is a column that the batch holds.
+type placed struct {
+	bit   uint32
+	field int // offset of its pointer in the header
+	at    uint32
+	bytes []byte
+}
+
+// place chooses the columns of a batch and their places.
+func (c *columns) place(b *record.Batch, x *batch, list []placed, l *layout) []placed {
+	add := func(bit uint32, wanted bool, field int, bytes []byte) {
+		if wanted {
+			list = append(list, placed{bit: bit, field: field, at: l.add(len(bytes)), bytes: bytes})
+		}
+	}
+	from, to := x.from, x.to
+	add(NeedCID, c.need&NeedCID != 0, 16, bytesOf(b.CID[from:to]))
+	add(NeedMOID, c.need&NeedMOID != 0, 20, bytesOf(b.MOID[from:to]))
+	add(NeedMID, c.need&NeedMID != 0, 24, bytesOf(b.MID[from:to]))
+	add(NeedCap, c.need&NeedCap != 0, 28, bytesOf(b.CapNs[from:to]))
+	if c.need&NeedAcq != 0 {
+		add(NeedAcq, true, 32, bytesOf(b.AcqNs[from:to]))
+	}
+	add(NeedGID, x.gid != nil, 36, bytesOf(x.gid))
+	add(NeedOffsets, x.offsets != nil, 40, bytesOf(x.offsets))
+	add(NeedData, c.need&NeedData != 0, 44, x.data)
+	add(NeedRuns, x.runs != nil, 64, bytesOf(x.runs))
+	return list
+}
+
+// write copies the batch into guest memory and returns the address of its header.
+func (c *columns) write(ctx context.Context, g *guest, b *record.Batch, x *batch,
+	bitmapBytes int) (uint32, error) {
+	if c.need&NeedAcq != 0 && b.AcqNs == nil {
+		return 0, g.fail(Limit, "", "the plugin needs acquisition times, and the batch has none")
+	}
+	var l layout
+	var list [9]placed
+	l.add(batchHeaderSize)
+	columns := c.place(b, x, list[:0], &l)
+	bitmap := l.add(bitmapBytes)
+	if err := c.reserve(ctx, g, l.size); err != nil {
+		return 0, err
+	}
+	dst, err := g.view(exportAlloc, c.region, uint32(l.size))
+	if err != nil {
+		return 0, err
+	}
+	header := dst[:batchHeaderSize]
+	clear(header)
+	put := func(field int, v uint32) { binary.LittleEndian.PutUint32(header[field:], v) }
+	present := uint32(0)
+	for i := range columns {
+		p := &columns[i]
+		copy(dst[p.at:], p.bytes)
+		put(p.field, c.region+p.at)
+		present |= p.bit
+	}
+	put(0, batchMagic)
+	put(4, uint32(x.to-x.from))
+	put(12, present)
+	if present&NeedData != 0 {
+		put(48, uint32(len(x.data)))
+	}
+	put(52, uint32(x.stride))
+	put(56, uint32(x.groups))
+	put(60, uint32(len(x.runs)/2))
+	put(68, c.seq)
+	c.seq++
+	clear(dst[bitmap : bitmap+uint32(bitmapBytes)])
+	x.bitmap = c.region + bitmap
+	n := int64(x.to - x.from)
+	x.budget = g.scale * (fuelBase + fuelPerRecord*n + fuelPerByte*int64(len(x.data)))
+	g.entry.host.counter.records.Add(n)
+	return c.region, nil
+}
+
+// reserve makes the region large enough. It at least doubles, since guests never free.
+func (c *columns) reserve(ctx context.Context, g *guest, size uint64) error {
+	if size <= uint64(c.size) {
+		return nil
+	}
+	limit := uint64(g.entry.lim.memoryPages) << 16
+	if size > limit {
+		return g.fail(Memory, "", fmt.Sprintf("a batch of %s bytes does not fit into the %d MiB "+
+			"of an instance", grouped(size), limit>>20))
+	}
+	want := max(size, min(2*uint64(c.size), limit/8))
+	region, err := g.alloc(ctx, uint32(want))
+	if err != nil {
+		return err
+	}
+	c.region, c.size = region, uint32(want)
+	return nil
+}
+
+// adapt chooses the rows of the next batch from the fuel of the last.
+func (c *columns) adapt(g *guest) {
+	switch used := int64(g.used) / g.scale; {
+	case used > fuelHigh:
+		c.rows = max(min(minBatchRows, c.maxRows), c.rows/2)
+	case used < fuelLow:
+		c.rows = min(c.maxRows, c.rows*2)
+	}
+}

@@ -1,0 +1,74 @@
+package wasmhost
+
+import (
+	"encoding/hex"
+	"errors"
+	"strconv"
+	"strings"
+)
+
+// ErrClosed is what every call returns once the host, module, filter or aggregate is closed, and
+// what a filter or aggregate returns after a call of its guest has failed once.
+var ErrClosed = errors.New("plugin host: closed")
+
+// ErrorKind says what a plugin did wrong. Callers may branch on it.
+type ErrorKind uint8
+
+// Kinds of an [Error].
+const (
+	Refused ErrorKind = 1 // the module was not accepted; nothing of it runs
+	Trap    ErrorKind = 2 // the guest trapped: division by zero, access out of bounds, unreachable
+	Fuel    ErrorKind = 3 // the guest used up its budget of instructions or of call depth
+	Memory  ErrorKind = 4 // the guest, or the host for it, needs more memory than the limit
+	Status  ErrorKind = 5 // the guest returned a negative status
+	Output  ErrorKind = 6 // the guest returned a pointer, length or result that cannot be right
+	Limit   ErrorKind = 7 // the caller asks for more than the host or the module allows
+)
+
+var errorKindNames = [...]string{
+	Refused: "refused", Trap: "trap", Fuel: "fuel", Memory: "memory",
+	Status: "status", Output: "output", Limit: "limit",
+}
+
+// String returns the name of the kind, as used in metrics.
+func (k ErrorKind) String() string {
+	if int(k) < len(errorKindNames) && k > 0 {
+		return errorKindNames[k]
+	}
+	return "kind " + strconv.Itoa(int(k))
+}
+
+// Error reports that a module was refused or that a guest call failed.
+type Error struct {
+	Plugin   string   // name from the descriptor; empty while it is not known
+	Digest   [32]byte // SHA-256 of the module as uploaded
+	Export   string   // export that was called; empty when none was
+	Kind     ErrorKind
+	Status   int32  // negative status of the guest, with Kind Status
+	Reason   string // what went wrong and, where one exists, the way out
+	FuelUsed uint64 // fuel that the failed call used; 0 when none was called
+	Message  string // the guest's own words: pentad_error, and for Go guests its error output
+}
+
+// Error implements error:
+//
+//	plugin "stats" (sha256 1a2b3c4d…): pentad_add: integer divide by zero
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString("plugin ")
+	if e.Plugin != "" {
+		b.WriteString(strconv.Quote(e.Plugin) + " ")
+	}
+	b.WriteString("(sha256 " + hex.EncodeToString(e.Digest[:4]) + "…): ")
+	if e.Export != "" {
+		b.WriteString(e.Export + ": ")
+	}
+	if e.Kind == Refused {
+		b.WriteString("refused: ")
+	}
+	b.WriteString(e.Reason)
+	if e.Message != "" {
+		b.WriteString(": the plugin says " + strconv.Quote(e.Message))
+	}
+	return b.String()
+}

@@ -1,0 +1,210 @@
+package wasmhost
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
+)
+
+// Budgets of one guest call in fuel. A unit takes 0.2 to 0.4 ns in a loop that spins and up to
+// 11 ns in one that misses every cache.
+const (
+	fuelBase      = 100_000   // any call
+	fuelPerRecord = 512       // add, filter: the plugins measured use 9 to 76
+	fuelPerByte   = 8         // add, filter: of payload
+	fuelPerState  = 64        // state_init, merge, finish: per byte of state; HyperLogLog uses 22
+	fuelStart     = 4_000_000 // start function, _initialize, describe, alloc, init: once each
+	goFuelScale   = 16        // code of the Go compiler is one loop per function, overcharged so
+	goStartScale  = 32        // and its runtime has to be set up
+	wasiCallPrice = 1000      // a call of a host function, and one unit per 16 bytes
+)
+
+// guest is one instance. It is used by one goroutine at a time, and only between Host.enter and
+// Host.leave.
+type guest struct {
+	entry  *entry
+	module api.Module
+	memory api.Memory
+	fuel   api.MutableGlobal
+	depth  api.Global
+	scale  int64 // of budgets
+	allocF exportFunc
+	args   [4]uint64
+	wasi   *wasiState // nil in the plain profile
+	used   uint64     // fuel used by the last call
+	closed bool
+}
+
+func (e *entry) startFuel() int64 {
+	if e.lim.goProfile {
+		return fuelStart * goStartScale
+	}
+	return fuelStart
+}
+
+func (e *entry) depthLimit() int32 {
+	if e.lim.goProfile {
+		return maxDepth * goDepthScale
+	}
+	return maxDepth
+}
+
+// instantiate returns a fresh instance in which nothing has run.
+func (e *entry) instantiate(ctx context.Context) (g *guest, err error) {
+	l := &lease{pool: e.host.pool, limit: uint64(e.lim.memoryPages) << 16}
+	defer func() {
+		if r := recover(); r != nil {
+			err = e.fail(Memory, "", fmt.Sprintf("the system has no memory for an instance: %v", r))
+		}
+		if err != nil {
+			l.Free()
+		}
+	}()
+	ctx = experimental.WithMemoryAllocator(ctx, l)
+	config := wazero.NewModuleConfig().WithName("").WithStartFunctions()
+	module, err := e.runtime.InstantiateModule(ctx, e.code, config)
+	if err != nil {
+		return nil, e.fail(Trap, "", "start an instance: "+firstLine(err))
+	}
+	g = &guest{entry: e, module: module, memory: module.Memory(), scale: 1}
+	g.fuel = module.ExportedGlobal(exportFuel).(api.MutableGlobal)
+	g.depth = module.ExportedGlobal(exportDepth)
+	if e.lim.goProfile {
+		g.scale, g.wasi = goFuelScale, newWASIState(g.fuel)
+	}
+	e.host.mu.Lock()
+	e.refs++
+	e.host.mu.Unlock()
+	e.host.counter.instances.Add(1)
+	e.host.counter.instancesTotal.Add(1)
+	return g, nil
+}
+
+// drop frees the instance. It may be called twice.
+func (g *guest) drop() {
+	if g.closed {
+		return
+	}
+	g.closed = true
+	_ = g.module.Close(context.Background()) // frees memory, reports exit codes only
+	g.entry.host.counter.instances.Add(-1)
+	g.entry.host.release(g.entry)
+}
+
+// Close is drop for callers outside of enter and leave.
+func (g *guest) close() error {
+	h := g.entry.host
+	h.life.RLock()
+	defer h.life.RUnlock()
+	if !h.closed {
+		g.drop()
+	}
+	return nil
+}
+
+// enter begins an operation of a filter or aggregate.
+func (g *guest) enter(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("plugin %q: %w", g.entry.desc.Name, context.Cause(ctx))
+	}
+	if err := g.entry.host.enter(ctx); err != nil {
+		return err
+	}
+	if g.closed {
+		g.entry.host.leave()
+		return ErrClosed
+	}
+	return nil
+}
+
+// leave ends an operation; after a failed one the instance may be in any state and is dropped.
+func (g *guest) leave(err error) error {
+	if err != nil {
+		g.drop()
+	}
+	g.entry.host.leave()
+	return err
+}
+
+// checkContext looks at the context between two calls.
+func (g *guest) checkContext(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("plugin %q: stopped between two calls: %w", g.entry.desc.Name,
+			context.Cause(ctx))
+	}
+	return nil
+}
+
+// start runs what has to run before any other export.
+func (g *guest) start(ctx context.Context) error {
+	g.allocF = g.export(exportAlloc)
+	for _, name := range [...]string{exportStart, exportInitialize} {
+		f := g.export(name)
+		if f.fn == nil || name == exportStart && !g.entry.hasStart {
+			continue
+		}
+		if _, err := g.call(ctx, &f, g.entry.startFuel()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// initialise makes the instance ready for batches.
+func (g *guest) initialise(ctx context.Context, params []byte) error {
+	if err := g.start(ctx); err != nil {
+		return err
+	}
+	ptr := uint32(0)
+	if len(params) > 0 {
+		var err error
+		if ptr, err = g.alloc(ctx, uint32(len(params))); err != nil {
+			return err
+		}
+		dst, err := g.view(exportAlloc, ptr, uint32(len(params)))
+		if err != nil {
+			return err
+		}
+		copy(dst, params)
+	}
+	f := g.export(exportInit)
+	budget := g.entry.startFuel() + g.scale*fuelPerState*int64(len(params))
+	_, err := g.check(ctx, &f, budget, uint64(ptr), uint64(len(params)))
+	return err
+}
+
+// alloc returns size bytes of guest memory with 64 readable bytes behind them.
+func (g *guest) alloc(ctx context.Context, size uint32) (uint32, error) {
+	const tail = 64
+	size = (size + tail + 63) &^ 63
+	budget := g.entry.startFuel() + int64(size)*g.scale
+	result, err := g.call(ctx, &g.allocF, budget, uint64(size))
+	if err != nil {
+		return 0, err
+	}
+	ptr := uint32(result)
+	switch {
+	case ptr == 0:
+		return 0, g.fail(Memory, exportAlloc, fmt.Sprintf("no memory for %s bytes; an instance "+
+			"has at most %d MiB", grouped(uint64(size)), g.entry.lim.memoryPages>>4))
+	case ptr%64 != 0:
+		return 0, g.fail(Output, exportAlloc, fmt.Sprintf("returned %d, which is no multiple of 64",
+			ptr))
+	}
+	_, err = g.view(exportAlloc, ptr, size)
+	return ptr, err
+}
+
+// view returns guest memory; it is valid until the next call. The export is the one to blame.
+func (g *guest) view(export string, ptr, size uint32) ([]byte, error) {
+	b, ok := g.memory.Read(ptr, size)
+	if !ok {
+		return nil, g.fail(Output, export, fmt.Sprintf("returned %d: %s bytes from there lie "+
+			"outside of the memory of %s bytes", ptr, grouped(uint64(size)),
+			grouped(uint64(g.memory.Size()))))
+	}
+	return b, nil
+}

@@ -1,0 +1,213 @@
+// Package wasmhost runs WebAssembly plugins that filter and aggregate batches of records: it
+// checks and rewrites an uploaded module so that it cannot run away, compiles it once, and calls
+// it with columns of records under limits of fuel, call depth, memory and output.
+//
+// It knows nothing of queries, storage, networks or what plugins are called in a node. Its main
+// types are [Host], [Module], [Filter] and [Aggregate]. A host runs one goroutine, the compile
+// worker, which ends in [Host.Close]. wazero appears in no exported type.
+//
+// Caveats: a guest call cannot be interrupted and holds up the garbage collector while it runs,
+// so each has a budget of about a millisecond; the context is looked at between calls.
+package wasmhost
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+)
+
+// Options configures a [Host]. The zero value works.
+type Options struct {
+	// CacheDir keeps compiled code between runs, created with mode 0700. Its files are executed
+	// as native code: it must belong to the node alone. Empty means memory only.
+	CacheDir string
+	// MemoryPages bounds the memory of one instance in 64 KiB pages. Default 256, 16 MiB: states
+	// up to 8 MiB and room for a batch; at most 16384.
+	MemoryPages uint32
+	// GoMemoryPages is MemoryPages for modules of the Go profile. Default 1024, 64 MiB: the Go
+	// runtime alone takes 8 MiB; at most 16384.
+	GoMemoryPages uint32
+	// GoProfile accepts modules built by the Go compiler for wasip1. Default off: their budgets
+	// are 16 times as large, so that one hostile call may hold a processor for 0.4 s.
+	GoProfile bool
+	// StateBytes bounds the states of one aggregate. Default 8 MiB, half of an instance's memory.
+	StateBytes int
+	// ResultBytes bounds the results of one aggregate together. Default 64 MiB.
+	ResultBytes int
+	// MaxCalls bounds guest calls that run at the same time. Default GOMAXPROCS: a running guest
+	// holds its processor, more would starve the rest of the node.
+	MaxCalls int
+	// CompileTimeout bounds the wait for one module in [Host.Load]. Default 30 s: the largest
+	// modules that the limits let through take about 5 s.
+	CompileTimeout time.Duration
+}
+
+func (o Options) withDefaults() (Options, error) {
+	setDefault(&o.MemoryPages, 256)
+	setDefault(&o.GoMemoryPages, 1024)
+	setDefault(&o.StateBytes, 8<<20)
+	setDefault(&o.ResultBytes, 64<<20)
+	setDefault(&o.MaxCalls, runtime.GOMAXPROCS(0))
+	setDefault(&o.CompileTimeout, 30*time.Second)
+	switch {
+	case o.MemoryPages > maxMemoryPagesEver:
+		return o, fmt.Errorf("option MemoryPages: %d, at most %d", o.MemoryPages, maxMemoryPagesEver)
+	case o.GoMemoryPages > maxMemoryPagesEver:
+		return o, fmt.Errorf("option GoMemoryPages: %d, at most %d", o.GoMemoryPages,
+			maxMemoryPagesEver)
+	case o.StateBytes < 0 || o.StateBytes > 1<<30:
+		return o, fmt.Errorf("option StateBytes: %d, want 1 to %d", o.StateBytes, 1<<30)
+	case o.ResultBytes < 0:
+		return o, fmt.Errorf("option ResultBytes: %d is negative", o.ResultBytes)
+	case o.MaxCalls < 0:
+		return o, fmt.Errorf("option MaxCalls: %d is negative", o.MaxCalls)
+	case o.CompileTimeout < 0:
+		return o, fmt.Errorf("option CompileTimeout: %v is negative", o.CompileTimeout)
+	}
+	return o, nil
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Host compiles modules and bounds the calls of their instances. It is safe for concurrent use.
+type Host struct {
+	opt     Options
+	plain   wazero.Runtime
+	golang  wazero.Runtime // with the wasi stubs; nil unless Options.GoProfile
+	cache   *codeCache
+	pool    *memoryPool
+	slots   chan struct{} // one token per guest call that runs
+	jobs    chan *job     // to the compile worker
+	quit    chan struct{} // closed by Close, once
+	worker  sync.WaitGroup
+	counter counters
+
+	// life is held for reading by whatever uses an instance and for writing by Close, which
+	// therefore frees memory and code only when nobody uses them.
+	life   sync.RWMutex
+	closed bool // guarded by life
+
+	mu      sync.Mutex
+	entries map[[32]byte]*entry // guarded by mu, as are the fields of entries and jobs
+	stopped bool                // guarded by mu: quit is closed
+}
+
+// New returns a host. It refuses platforms without wazero's compiler, because the interpreter is
+// about 100 times slower.
+func New(ctx context.Context, opt Options) (*Host, error) {
+	opt, err := opt.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if err := compilerSupported(ctx); err != nil {
+		return nil, err
+	}
+	cache, err := openCodeCache(opt.CacheDir)
+	if err != nil {
+		return nil, err
+	}
+	h := &Host{
+		opt:     opt,
+		cache:   cache,
+		pool:    newMemoryPool(),
+		slots:   make(chan struct{}, opt.MaxCalls),
+		jobs:    make(chan *job),
+		quit:    make(chan struct{}),
+		entries: map[[32]byte]*entry{},
+	}
+	h.plain = h.newRuntime(ctx, opt.MemoryPages)
+	if opt.GoProfile {
+		h.golang = h.newRuntime(ctx, opt.GoMemoryPages)
+		if err := provideWASI(ctx, h.golang); err != nil {
+			return nil, errors.Join(err, h.closeRuntimes(ctx))
+		}
+	}
+	h.worker.Go(h.compileJobs)
+	return h, nil
+}
+
+// compilerSupported reports an error where wazero has only its interpreter.
+func compilerSupported(ctx context.Context) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("start the plugin host: plugins need a compiler, and there is none "+
+				"for %s/%s: %v", runtime.GOOS, runtime.GOARCH, r)
+		}
+	}()
+	r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigCompiler())
+	return r.Close(ctx)
+}
+
+func (h *Host) newRuntime(ctx context.Context, pages uint32) wazero.Runtime {
+	return wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigCompiler().
+		WithCoreFeatures(api.CoreFeaturesV2).
+		WithMemoryLimitPages(pages).
+		WithCloseOnContextDone(false). // fuel does this; wazero's way makes loops 10 times slower
+		WithDebugInfoEnabled(false).
+		WithCompilationCache(h.cache.code))
+}
+
+func (h *Host) closeRuntimes(ctx context.Context) error {
+	err := h.plain.Close(ctx)
+	if h.golang != nil {
+		err = errors.Join(err, h.golang.Close(ctx))
+	}
+	return errors.Join(err, h.cache.code.Close(ctx))
+}
+
+// Close stops the compile worker, waits for running calls and frees all modules and instances.
+// Filters and aggregates that are still open return [ErrClosed] from then on.
+func (h *Host) Close(ctx context.Context) error {
+	h.mu.Lock()
+	if !h.stopped {
+		h.stopped = true
+		close(h.quit)
+	}
+	h.mu.Unlock()
+	h.worker.Wait()
+
+	h.life.Lock()
+	defer h.life.Unlock()
+	if h.closed {
+		return nil
+	}
+	h.closed = true
+	err := h.closeRuntimes(ctx)
+	h.pool.close()
+	if err != nil {
+		return fmt.Errorf("close the plugin host: %w", err)
+	}
+	return nil
+}
+
+// enter takes a slot for guest calls and keeps the host open until leave.
+func (h *Host) enter(ctx context.Context) error {
+	h.life.RLock()
+	if h.closed {
+		h.life.RUnlock()
+		return ErrClosed
+	}
+	select {
+	case h.slots <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		h.life.RUnlock()
+		return fmt.Errorf("wait for a plugin slot: %w", context.Cause(ctx))
+	}
+}
+
+func (h *Host) leave() {
+	<-h.slots
+	h.life.RUnlock()
+}

@@ -1,0 +1,100 @@
+package wasmhost
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func newTestHost(t testing.TB, opt Options) *Host {
+	t.Helper()
+	h, err := New(t.Context(), opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := h.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if s := h.Stats(); s.MemoryBytes != 0 {
+			t.Errorf("%d bytes of guest memory left after Close", s.MemoryBytes)
+		}
+	})
+	return h
+}
+
+func mustLoad(t testing.TB, h *Host, wasm []byte) *Module {
+	t.Helper()
+	m, err := h.Load(t.Context(), wasm)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// values is a stamped batch whose payloads are the given numbers, eight bytes each.
+func values(list ...int64) *record.Batch {
+	b := &record.Batch{}
+	for i, v := range list {
+		b.AppendStamped(record.Key{CID: 1, MID: int64(i), AcqNs: int64(i)},
+			binary.LittleEndian.AppendUint64(nil, uint64(v)))
+	}
+	return b
+}
+
+func random(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
+
+func TestGoodPlugin(t *testing.T) {
+	h := newTestHost(t, Options{})
+	m := mustLoad(t, h, good(nil))
+	checkGood(t, m)
+	if m.Name() != "sum" || m.Describe().StateSize != 16 {
+		t.Errorf("described as %+v", m.Describe())
+	}
+}
+
+// checkGood runs the good plugin as a filter and as an aggregate.
+func checkGood(t testing.TB, m *Module) {
+	t.Helper()
+	ctx := t.Context()
+	f, err := m.NewFilter(ctx, binary.LittleEndian.AppendUint64(nil, 5))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	b := values(9, 1, 6, 5, 7)
+	keep := []uint64{^uint64(0)}
+	if err := f.Keep(ctx, b, keep); err != nil {
+		t.Fatal(err)
+	}
+	if keep[0] != 0b10101 {
+		t.Errorf("kept %b, want 10101", keep[0])
+	}
+	a, err := m.NewAggregate(ctx, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	if err := a.Add(ctx, b, []uint32{0, 1, 0, 1, 2}, 4); err != nil {
+		t.Fatal(err)
+	}
+	results, err := a.Finish(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range [][2]int64{{2, 15}, {2, 6}, {1, 7}, {0, 0}} {
+		if got := decodeSum(results[i]); got != want {
+			t.Errorf("group %d is %v, want %v", i, got, want)
+		}
+	}
+}
+
+func decodeSum(b []byte) [2]int64 {
+	return [2]int64{int64(binary.LittleEndian.Uint64(b)), int64(binary.LittleEndian.Uint64(b[8:]))}
+}

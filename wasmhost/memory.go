@@ -1,0 +1,122 @@
+package wasmhost
+
+import (
+	"sync"
+
+	"github.com/tetratelabs/wazero/experimental"
+)
+
+const (
+	// maxPooledRegions bounds the regions kept for the next instance: one per worker of a few
+	// queries. A pooled region takes at most pooledBytes of real memory.
+	maxPooledRegions = 64
+	// pooledBytes is where clearing memory stops being cheaper than giving it back to the system
+	// and taking page faults later: about 10 µs.
+	pooledBytes = 256 << 10
+)
+
+// memoryPool hands out the linear memories of instances. A region is reserved at its greatest
+// size, so that growing moves nothing and costs no memory until pages are touched.
+type memoryPool struct {
+	mu     sync.Mutex
+	free   map[uint64][][]byte // guarded by mu, by size of the region
+	pooled int                 // guarded by mu
+	mapped int64               // guarded by mu: bytes of address space
+	closed bool                // guarded by mu: what comes back is unmapped
+}
+
+func newMemoryPool() *memoryPool { return &memoryPool{free: map[uint64][][]byte{}} }
+
+func (p *memoryPool) mappedBytes() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mapped
+}
+
+// take returns a zeroed region, nil when the system has no memory.
+func (p *memoryPool) take(size uint64) []byte {
+	p.mu.Lock()
+	if list := p.free[size]; len(list) > 0 {
+		region := list[len(list)-1]
+		p.free[size] = list[:len(list)-1]
+		p.pooled--
+		p.mu.Unlock()
+		return region
+	}
+	p.mu.Unlock()
+	region := mapRegion(size)
+	if region != nil {
+		p.mu.Lock()
+		p.mapped += int64(size)
+		p.mu.Unlock()
+	}
+	return region
+}
+
+// give takes a region back of which the first used bytes may not be zero.
+func (p *memoryPool) give(region []byte, used uint64) {
+	keep := true
+	if used <= pooledBytes {
+		clear(region[:used])
+	} else {
+		keep = zeroRegion(region)
+	}
+	size := uint64(len(region))
+	p.mu.Lock()
+	keep = keep && !p.closed && p.pooled < maxPooledRegions
+	if keep {
+		p.free[size] = append(p.free[size], region)
+		p.pooled++
+	} else {
+		p.mapped -= int64(size)
+	}
+	p.mu.Unlock()
+	if !keep {
+		unmapRegion(region)
+	}
+}
+
+func (p *memoryPool) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	for size, list := range p.free {
+		for _, region := range list {
+			unmapRegion(region)
+			p.mapped -= int64(size)
+		}
+	}
+	p.free, p.pooled = nil, 0
+}
+
+// lease is the memory of one instance. It is both the allocator that wazero asks and the memory
+// that it gets, because an instance has exactly one.
+type lease struct {
+	pool   *memoryPool
+	limit  uint64 // size of the region
+	region []byte
+	used   uint64
+}
+
+// Allocate implements experimental.MemoryAllocator.
+func (l *lease) Allocate(_, _ uint64) experimental.LinearMemory {
+	l.region = l.pool.take(l.limit)
+	return l
+}
+
+// Reallocate implements experimental.LinearMemory. The bytes do not move.
+func (l *lease) Reallocate(size uint64) []byte {
+	if size > uint64(len(l.region)) {
+		return nil
+	}
+	l.used = max(l.used, size)
+	return l.region[:size:size]
+}
+
+// Free implements experimental.LinearMemory. It may be called twice.
+func (l *lease) Free() {
+	if l.region != nil {
+		l.pool.give(l.region, l.used)
+		l.region = nil
+	}
+}
