@@ -1,0 +1,41 @@
+# make alone lists what there is.
+
+GO          ?= go
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+FUZZTIME    ?= 10s
+PACKAGES    := ./...
+
+.PHONY: help build demo test race lint check fuzz fuzz-long crash clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+build: ## build bin/pentad
+	$(GO) build -trimpath -o bin/pentad ./node/cmd/pentad
+
+test: ## every test
+	$(GO) test -timeout 15m $(PACKAGES)
+
+race: ## the short tests under the race detector
+	$(GO) test -race -short -timeout 15m $(PACKAGES)
+
+lint: ## gofmt, go vet, staticcheck
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
+	if [ -n "$$unformatted" ]; then echo "gofmt would change: $$unformatted"; exit 1; fi
+	$(GO) vet $(PACKAGES)
+	$(GO) run $(STATICCHECK) $(PACKAGES)
+
+check: lint race ## what must pass before a commit
+
+fuzz: ## every fuzz target for FUZZTIME (10s)
+	@set -e; for pkg in $$($(GO) list ./...); do \
+		for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+			echo "$$pkg $$target"; \
+			$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg; \
+		done; done
+
+fuzz-long: ## every fuzz target for 10 minutes
+	$(MAKE) fuzz FUZZTIME=10m
+
+clean: ## remove what was built
+	rm -rf bin bench/out

@@ -18,7 +18,6 @@ type reading struct {
 type newest struct {
 	acqs  map[reading]int64
 	bloom []uint64 // over readings in acqs; a power of two words
-	drawn int      // readings that are in bloom
 }
 
 func (n *newest) add(b *record.Batch, i int) {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -85,4 +84,3 @@ func (a *app) dataDir(name string) string {
 	}
 	return filepath.Join(base, "pentad", name)
 }
-

@@ -41,7 +41,7 @@ type Summary struct {
 	Files    int
 	Lines    int64 // data lines: without headers, skipped lines and blank lines
 	Records  int64 // handed to Send
-	Skipped  int64 // cells that hold a skip value
+	Skipped  int64 // cells of stored lines that hold a skip value
 	Rejected int64 // lines
 	Reasons  map[string]int64
 	First    *RejectError // the first rejected line, nil if there was none

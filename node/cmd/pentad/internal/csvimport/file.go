@@ -112,7 +112,8 @@ func (f *file) line(line []byte, number int) error {
 		return f.im.reject(&RejectError{f.name, number, problem.kind, problem.reason},
 			clipText(text))
 	}
-	return f.plan.commit(&f.im.pending)
+	f.plan.commit(&f.im.pending)
+	return nil
 }
 
 // clipText bounds the text of a rejected line in the rejects file.

@@ -29,6 +29,7 @@ type plan struct {
 	ends     []int // of the payloads
 	payloads []byte
 	folded   bool // a time of this line occurs twice
+	skipped  int64
 }
 
 type valuePlan struct {
@@ -118,7 +119,8 @@ func (p *plan) planValues(h *header) error {
 // line reads one line. Parts are looked at only when a cell holds a value, so a line of skipped
 // cells needs no time and no key.
 func (p *plan) line(fields [][]byte) *problem {
-	p.keys, p.ends, p.payloads, p.folded = p.keys[:0], p.ends[:0], p.payloads[:0], false
+	p.keys, p.ends, p.payloads = p.keys[:0], p.ends[:0], p.payloads[:0]
+	p.folded, p.skipped = false, 0
 	if len(fields) != p.fieldCount {
 		return &problem{"fields", fmt.Sprintf("%d fields, expected %d", len(fields), p.fieldCount)}
 	}
@@ -127,7 +129,7 @@ func (p *plan) line(fields [][]byte) *problem {
 		v := &p.values[i]
 		cell := fields[v.column]
 		if trimmed := bytes.TrimSpace(cell); p.skips(trimmed) {
-			p.im.summary.Skipped++
+			p.skipped++
 			continue
 		} else if v.kind != output.UTF8 {
 			cell = trimmed
@@ -232,16 +234,16 @@ func (p *plan) claimFold() *problem {
 }
 
 // commit moves the records of the line to a batch.
-func (p *plan) commit(b *record.Batch) error {
+func (p *plan) commit(b *record.Batch) {
 	from := 0
 	for i, key := range p.keys {
 		b.Append(key, p.payloads[from:p.ends[i]])
 		from = p.ends[i]
 	}
+	p.im.summary.Skipped += p.skipped
 	if p.im.lookups != nil {
 		p.im.summary.NewIDs = p.im.lookups.Added()
 	}
-	return nil
 }
 
 // partPlan makes one part of the key.

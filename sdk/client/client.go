@@ -1,0 +1,202 @@
+// Package client is the Go client of a pentad node: a batching writer that stores nothing twice,
+// queries as iterators, aggregates and plugin uploads, with typed errors.
+//
+// It knows the wire protocol and nothing of how a node works. Its main types are [Client] and
+// [Writer]; a Writer has one goroutine, which Close ends.
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+const (
+	// maxErrorBytes bounds the body of an error that is read.
+	maxErrorBytes = 1 << 20
+	dialTimeout   = 10 * time.Second
+	idleTimeout   = 90 * time.Second
+	maxIdleConns  = 16
+)
+
+// Client talks to one node. It may be used by many goroutines.
+//
+// Errors of its methods: *[wire.Error] for what the node answers, ctx.Err(), and errors of the
+// network that name the address.
+type Client struct {
+	base string // "http://host:port"
+	http *http.Client
+}
+
+// Dial returns a client for the node at addr, "host:port" or a URL, after asking whether the node
+// is well.
+func Dial(ctx context.Context, addr string) (*Client, error) {
+	base := addr
+	if !strings.Contains(base, "://") {
+		base = "http://" + base
+	}
+	u, err := url.Parse(base)
+	if err != nil || u.Host == "" || u.Scheme != "http" {
+		return nil, fmt.Errorf("address %q is not host:port or http://host:port", addr)
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.Proxy = nil
+	transport.DisableCompression = true
+	transport.MaxIdleConnsPerHost = maxIdleConns
+	transport.IdleConnTimeout = idleTimeout
+	transport.WriteBufferSize, transport.ReadBufferSize = 64<<10, 64<<10
+	c := &Client{base: "http://" + u.Host, http: &http.Client{Transport: transport}}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	if err := c.Health(ctx); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// Close closes idle connections. Requests under way go on.
+func (c *Client) Close() error {
+	c.http.CloseIdleConnections()
+	return nil
+}
+
+// do sends a request and returns the body of a good answer.
+func (c *Client) do(
+	ctx context.Context, method, path, contentType string, body []byte,
+) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if contentType != "" {
+		req.Header.Set("Content-Type", contentType)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return nil, err
+	}
+	if resp.StatusCode == http.StatusOK {
+		return resp.Body, nil
+	}
+	defer func() { _ = resp.Body.Close() }()
+	return nil, readError(resp)
+}
+
+// problem is the body of an error for people, RFC 9457.
+type problem struct {
+	Detail string `json:"detail"`
+	Code   string `json:"code"`
+	Part   string `json:"part"`
+	Reason string `json:"reason"`
+}
+
+func readError(resp *http.Response) error {
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBytes))
+	if err != nil {
+		return fmt.Errorf("read error of status %d: %w", resp.StatusCode, err)
+	}
+	if resp.Header.Get("Content-Type") == wire.ContentType {
+		t, payload, _, err := wire.ParseFrame(body, maxErrorBytes)
+		if err != nil || t != wire.FrameError {
+			return fmt.Errorf("status %d without an error frame: %w", resp.StatusCode, err)
+		}
+		remote := new(wire.Error)
+		if err := wire.ParseError(payload, remote); err != nil {
+			return err
+		}
+		return remote
+	}
+	var p problem
+	if json.Unmarshal(body, &p) == nil && p.Code != "" {
+		after, _ := strconv.Atoi(resp.Header.Get("Retry-After")) // absent or odd: no advice
+		return &wire.Error{Kind: wire.ParseKind(p.Code), Message: p.Detail, Part: p.Part,
+			Reason: p.Reason, RetryAfterMs: uint32(max(after, 0)) * 1000}
+	}
+	text := strings.TrimSpace(string(body[:min(len(body), 200)]))
+	return fmt.Errorf("status %d: %s", resp.StatusCode, text)
+}
+
+func (c *Client) getJSON(ctx context.Context, path string, out any) error {
+	return c.doJSON(ctx, http.MethodGet, path, "", nil, out)
+}
+
+func (c *Client) doJSON(
+	ctx context.Context, method, path, contentType string, body []byte, out any,
+) error {
+	answer, err := c.do(ctx, method, path, contentType, body)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = answer.Close() }()
+	if err := json.NewDecoder(answer).Decode(out); err != nil {
+		return fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	return nil
+}
+
+// Health returns nil when the node takes requests.
+func (c *Client) Health(ctx context.Context) error {
+	body, err := c.do(ctx, http.MethodGet, "/readyz", "", nil)
+	if err != nil {
+		return err
+	}
+	return body.Close()
+}
+
+// Horizon returns an acq below which nothing changes any more.
+func (c *Client) Horizon(ctx context.Context) (int64, error) {
+	var out struct {
+		HorizonNs int64 `json:"horizon_ns"`
+	}
+	err := c.getJSON(ctx, "/v1/horizon", &out)
+	return out.HorizonNs, err
+}
+
+// Put stores a batch with one request; it is not retried. The zero writer asks for no protection
+// against doubling.
+func (c *Client) Put(
+	ctx context.Context, b *record.Batch, writer [16]byte, seq uint64,
+) (wire.PutReply, error) {
+	if err := b.Validate(); err != nil {
+		return wire.PutReply{}, err
+	}
+	body, err := wire.AppendPut(nil, &wire.Put{Writer: writer, Seq: seq, Batch: b})
+	if err != nil {
+		return wire.PutReply{}, err
+	}
+	return c.putBody(ctx, body)
+}
+
+func (c *Client) putBody(ctx context.Context, body []byte) (wire.PutReply, error) {
+	var reply wire.PutReply
+	answer, err := c.do(ctx, http.MethodPost, "/v1/put", wire.ContentType, body)
+	if err != nil {
+		return reply, err
+	}
+	defer func() { _ = answer.Close() }()
+	t, payload, err := wire.NewReader(answer, maxErrorBytes).Next()
+	if err != nil {
+		return reply, fmt.Errorf("read answer to a put: %w", err)
+	}
+	if t != wire.FramePutReply {
+		return reply, fmt.Errorf("a put was answered with a frame of type %d", t)
+	}
+	return reply, wire.ParsePutReply(payload, &reply)
+}
+
+var errNoEnd = errors.New("the answer stops before its end frame: the node or the network failed")

@@ -1,0 +1,126 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+// Scan asks for records and hands them to emit in batches that are valid during the call. An
+// error of emit ends the scan and is returned. Without error the answer came to its end; End says
+// whether it is complete.
+func (c *Client) Scan(
+	ctx context.Context, q *record.Query, emit func(b *record.Batch) error,
+) (wire.End, error) {
+	var batch record.Batch
+	return c.answer(ctx, q, func(t wire.FrameType, payload []byte) error {
+		if t != wire.FrameRows {
+			return fmt.Errorf("frame of type %d in an answer with records", t)
+		}
+		if err := wire.ParseRows(payload, &batch); err != nil {
+			return err
+		}
+		return emit(&batch)
+	})
+}
+
+// Aggregate asks for the groups of an aggregate, ordered by group key.
+func (c *Client) Aggregate(ctx context.Context, q *record.Query) ([]wire.Group, wire.End, error) {
+	var groups []wire.Group
+	end, err := c.answer(ctx, q, func(t wire.FrameType, payload []byte) error {
+		if t != wire.FrameGroups {
+			return fmt.Errorf("frame of type %d in an answer with groups", t)
+		}
+		var err error
+		groups, err = wire.ParseGroups(payload, groups)
+		return err
+	})
+	return groups, end, err
+}
+
+// answer sends a query and hands the frames before the end frame to each.
+func (c *Client) answer(
+	ctx context.Context, q *record.Query, each func(t wire.FrameType, payload []byte) error,
+) (wire.End, error) {
+	var end wire.End
+	checked := *q
+	if err := checked.Normalize(); err != nil {
+		return end, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // an answer that is not read to its end is given up with its connection
+	body, err := c.do(ctx, http.MethodPost, "/v1/query", wire.ContentType, wire.AppendQuery(nil, &checked))
+	if err != nil {
+		return end, err
+	}
+	defer func() { _ = body.Close() }()
+	frames := wire.NewReader(body, wire.MaxFramePayload)
+	for {
+		t, payload, err := frames.Next()
+		switch {
+		case ctx.Err() != nil:
+			return end, context.Cause(ctx)
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			return end, errNoEnd
+		case err != nil:
+			return end, err
+		case t == wire.FrameError:
+			remote := new(wire.Error)
+			if err := wire.ParseError(payload, remote); err != nil {
+				return end, err
+			}
+			return end, remote
+		case t == wire.FrameEnd:
+			return end, wire.ParseEnd(payload, &end)
+		}
+		if err := each(t, payload); err != nil {
+			return end, err
+		}
+	}
+}
+
+// errStop ends a scan whose reader wants no more.
+var errStop = errors.New("enough")
+
+// QueryBatches returns the records of a query in batches; each is valid until the next. An error,
+// also that of an incomplete answer, is the last thing yielded.
+func (c *Client) QueryBatches(ctx context.Context, q *record.Query) iter.Seq2[*record.Batch, error] {
+	return func(yield func(*record.Batch, error) bool) {
+		end, err := c.Scan(ctx, q, func(b *record.Batch) error {
+			if !yield(b, nil) {
+				return errStop
+			}
+			return nil
+		})
+		switch {
+		case errors.Is(err, errStop):
+		case err != nil:
+			yield(nil, err)
+		case !end.Complete:
+			yield(nil, &wire.Error{Kind: wire.KindInternal, Message: "incomplete: " + end.Reason})
+		}
+	}
+}
+
+// Query returns the records of a query one by one; payloads are valid until the next record.
+func (c *Client) Query(ctx context.Context, q *record.Query) iter.Seq2[record.Record, error] {
+	return func(yield func(record.Record, error) bool) {
+		for b, err := range c.QueryBatches(ctx, q) {
+			if err != nil {
+				yield(record.Record{}, err)
+				return
+			}
+			for i := range b.Len() {
+				if !yield(b.Record(i), nil) {
+					return
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package wire
+
+import (
+	"encoding/binary"
+
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// Put is a batch to be stored. A zero Writer asks for no protection against doubling.
+type Put struct {
+	Writer [16]byte
+	Seq    uint64
+	Batch  *record.Batch
+}
+
+// AppendPut appends a put frame: writer [16], sequence u64, batch.
+func AppendPut(dst []byte, p *Put) ([]byte, error) {
+	dst, start := beginFrame(dst, FramePut)
+	dst = append(dst, p.Writer[:]...)
+	dst = binary.LittleEndian.AppendUint64(dst, p.Seq)
+	dst, err := appendBatch(dst, p.Batch)
+	if err != nil {
+		return nil, err
+	}
+	return endFrame(dst, start), nil
+}
+
+// ParsePut reads a body that is one put frame. The memory of p.Batch is reused when there is one.
+// The batch has the right shape; its values are not checked.
+func ParsePut(src []byte, p *Put) error {
+	payload, err := expect(src, FramePut)
+	if err != nil {
+		return err
+	}
+	d := decoder{src: payload}
+	copy(p.Writer[:], d.take(16))
+	p.Seq = d.u64()
+	if d.short {
+		return badFrame("put ends early")
+	}
+	if p.Batch == nil {
+		p.Batch = new(record.Batch)
+	}
+	return parseBatch(d.src, p.Batch)
+}
+
+// PutReply is the answer to a put.
+type PutReply struct {
+	FirstAcqNs, LastAcqNs int64
+	Records               uint32
+	Duplicate             bool
+}
+
+// AppendPutReply appends a put reply frame: first i64, last i64, records u32, duplicate u8, zero [3].
+func AppendPutReply(dst []byte, r *PutReply) []byte {
+	dst, start := beginFrame(dst, FramePutReply)
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(r.FirstAcqNs))
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(r.LastAcqNs))
+	dst = binary.LittleEndian.AppendUint32(dst, r.Records)
+	return endFrame(append(dst, boolByte(r.Duplicate), 0, 0, 0), start)
+}
+
+func boolByte(b bool) byte {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// ParsePutReply reads the payload of a put reply frame.
+func ParsePutReply(payload []byte, r *PutReply) error {
+	d := decoder{src: payload}
+	r.FirstAcqNs, r.LastAcqNs, r.Records = d.i64(), d.i64(), d.u32()
+	duplicate := d.u8()
+	r.Duplicate = duplicate == 1
+	if d.u8() != 0 || d.u16() != 0 || duplicate > 1 {
+		return badFrame("reserved bytes of a put reply are not zero")
+	}
+	return d.end("put reply")
+}
+
+// AppendRows appends a rows frame with a stamped batch.
+func AppendRows(dst []byte, b *record.Batch) ([]byte, error) {
+	dst, start := beginFrame(dst, FrameRows)
+	dst, err := appendBatch(dst, b)
+	if err != nil {
+		return nil, err
+	}
+	return endFrame(dst, start), nil
+}
+
+// ParseRows reads the payload of a rows frame into b, reusing its memory.
+func ParseRows(payload []byte, b *record.Batch) error {
+	if err := parseBatch(payload, b); err != nil {
+		return err
+	}
+	if b.AcqNs == nil {
+		return badFrame("rows of an answer carry no acq")
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+package wire
+
+import (
+	"encoding/binary"
+
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// Flags of a query.
+const (
+	queryKeysOnly  = 1
+	queryGroupCID  = 2
+	queryGroupMID  = 4
+	queryGroupMOID = 8
+	queryFlags     = 15
+)
+
+// AppendQuery appends a query frame: view u8, order u8, flags u8, zero u8, as of i64, limit u64, cap
+// bucket i64, per dimension a count u32 and so many pairs (from i64, to i64), then filter and
+// aggregate, each a name and parameters with a length u32 before them.
+func AppendQuery(dst []byte, q *record.Query) []byte {
+	dst, start := beginFrame(dst, FrameQuery)
+	flags := boolByte(q.KeysOnly)*queryKeysOnly | boolByte(q.GroupBy.CID)*queryGroupCID |
+		boolByte(q.GroupBy.MID)*queryGroupMID | boolByte(q.GroupBy.MOID)*queryGroupMOID
+	dst = append(dst, byte(q.View), byte(q.Order), flags, 0)
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(q.AsOfAcqNs))
+	dst = binary.LittleEndian.AppendUint64(dst, q.Limit)
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(q.GroupBy.CapBucketNs))
+	for _, set := range q.Box {
+		dst = binary.LittleEndian.AppendUint32(dst, uint32(len(set)))
+		for _, r := range set {
+			dst = binary.LittleEndian.AppendUint64(dst, uint64(r.From))
+			dst = binary.LittleEndian.AppendUint64(dst, uint64(r.To))
+		}
+	}
+	for _, call := range []record.PluginCall{q.Filter, q.Aggregate} {
+		dst = appendBytes(dst, []byte(call.Name))
+		dst = appendBytes(dst, call.Params)
+	}
+	return endFrame(dst, start)
+}
+
+// ParseQuery reads a body that is one query frame, and normalises the query.
+//
+// Errors: *Error for the frame, *record.InvalidError for the query.
+func ParseQuery(src []byte, q *record.Query) error {
+	payload, err := expect(src, FrameQuery)
+	if err != nil {
+		return err
+	}
+	d := &decoder{src: payload}
+	*q = record.Query{View: record.View(d.u8()), Order: record.Order(d.u8())}
+	flags, zero := d.u8(), d.u8()
+	if flags&^queryFlags != 0 || zero != 0 {
+		return badFrame("reserved bits of a query are not zero")
+	}
+	q.AsOfAcqNs, q.Limit = d.i64(), d.u64()
+	q.KeysOnly = flags&queryKeysOnly != 0
+	q.GroupBy = record.GroupBy{CID: flags&queryGroupCID != 0, MID: flags&queryGroupMID != 0,
+		MOID: flags&queryGroupMOID != 0, CapBucketNs: d.i64()}
+	for dim := range q.Box {
+		count := d.u32()
+		if d.short || uint64(count) > uint64(len(d.src)/16) {
+			return badFrame("query ends inside the ranges of %v", record.Dim(dim))
+		}
+		for range count {
+			q.Box[dim] = append(q.Box[dim], record.Range{From: d.i64(), To: d.i64()})
+		}
+	}
+	parseCall(d, &q.Filter)
+	parseCall(d, &q.Aggregate)
+	if err := d.end("query"); err != nil {
+		return err
+	}
+	return q.Normalize()
+}
+
+func parseCall(d *decoder, call *record.PluginCall) {
+	call.Name = string(d.bytes())
+	if params := d.bytes(); len(params) > 0 {
+		call.Params = append([]byte(nil), params...)
+	}
+}
