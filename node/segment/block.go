@@ -3,145 +3,246 @@ package segment
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 
 	"github.com/pentad-db/pentad/sdk/record"
-	"github.com/pierrec/lz4/v4"
 )
 
 // Block is an opened block of a sealed segment. It aliases the mapped file and must not outlive
-// it. A Block may be opened again and again; it keeps its scratch memory.
+// it. The zero Block can be opened, again and again; it keeps its scratch memory and is used by
+// one goroutine at a time. Positions are those of rows in the block, from 0 on.
 type Block struct {
-	file    string // for errors
-	offset  int64
-	rows    int
-	kind    int
-	stride  int
+	sealed *Sealed
+	offset uint64 // in the file
+	rows   int
+	kind   uint8
+	stride int // of payloads of one size
+
 	keys    [record.NumDims]column
+	flags   []byte
 	words   []column
 	sizes   column
-	flags   []byte
-	data    []byte // the block
 	chunks  []byte // chunk directory
+	data    []byte // what the chunks hold
 	matches []match
 
-	open    int // chunk that is decompressed in raw, -1 when none is
-	raw     []byte
-	shuffle []byte
-	ends    []uint32 // ends of the payloads of the open chunk, of varied sizes
+	open chunk // the chunk in raw
+	raw  []byte
+	lz   []byte
+	ends []uint32 // ends of the payloads of the open chunk, when their sizes vary
 }
 
 // Rows returns the number of rows.
 func (b *Block) Rows() int { return b.rows }
 
-// parse reads the header of a block whose checksum holds. size is the block without the
-// checksum; data runs on past it by at least 8 bytes.
-func (b *Block) parse(data []byte, size int) error {
-	if size < blockHeaderBytes {
-		return fmt.Errorf("block of %d bytes", size)
+// parse reads the front of block i and returns what is wrong with it. data runs on beyond the
+// block to the end of the file, which is more than loadBytes away.
+func (b *Block) parse(data []byte, i int, size uint32, known bool) (reason string) {
+	front := uint64(binary.LittleEndian.Uint32(data[4:]))
+	if binary.LittleEndian.Uint32(data) != size || front > uint64(size) ||
+		front < blockHeaderBytes+4 {
+		return fmt.Sprintf("it is said to have %d bytes, but says %d, with a front of %d",
+			size, binary.LittleEndian.Uint32(data), front)
 	}
-	headerBytes := int(binary.LittleEndian.Uint16(data))
-	words := int(binary.LittleEndian.Uint16(data[6:]))
-	b.rows, b.kind = int(binary.LittleEndian.Uint16(data[2:])), int(data[4])
-	b.stride = int(binary.LittleEndian.Uint32(data[8:]))
-	columns := record.NumDims + words
-	if b.kind == payloadVaried {
-		columns++
+	body := data[:front-4]
+	if !known && checksum(body) != binary.LittleEndian.Uint32(data[front-4:]) {
+		return "its checksum differs"
 	}
-	if b.rows == 0 || b.rows > maxBlockRows || b.kind > payloadVaried || words > maxPayloadWords ||
-		data[5]&^blockHasFlags != 0 || headerBytes > size ||
-		headerBytes != blockHeaderBytes+columns*columnHeaderBytes {
-		return fmt.Errorf("block header: %d rows, payload kind %d, %d words", b.rows, b.kind, words)
+	rows, head := binary.LittleEndian.Uint16(body[12:]), uint64(binary.LittleEndian.Uint16(body[14:]))
+	if binary.LittleEndian.Uint32(body[8:]) != uint32(i) || rows == 0 || rows > maxBlockRows ||
+		head < blockHeaderBytes || head > uint64(len(body)) || body[16] > payloadVaried ||
+		body[17]&^blockHasFlags != 0 {
+		return fmt.Sprintf("its header is that of block %d with %d rows, kind %d, flags %x",
+			binary.LittleEndian.Uint32(body[8:]), rows, body[16], body[17])
 	}
-	if (b.kind == payloadWords) != (words > 0) || words > 0 && b.stride != 8*words {
-		return fmt.Errorf("%d words do not make payloads of %d bytes", words, b.stride)
-	}
-	b.data, b.open = data[:size:size], -1
+	b.rows, b.kind, b.open = int(rows), body[16], chunk{}
+	b.stride = int(binary.LittleEndian.Uint32(body[20:]))
+	p := frontParser{head: body[blockHeaderBytes:head], data: data, at: head, end: front - 4,
+		rows: b.rows}
 	for d := range b.keys {
-		if err := b.column(&b.keys[d], data, size, d); err != nil {
-			return err
-		}
-		if b.keys[d].kind != columnFOR {
-			return fmt.Errorf("column %d of keys is of kind %d", d, b.keys[d].kind)
-		}
+		p.column(&b.keys[d])
 	}
-	if cap(b.words) < words {
-		b.words = make([]column, words)
+	b.flags = nil
+	if body[17]&blockHasFlags != 0 {
+		b.flags = p.take(uint64(b.rows+7) / 8)
 	}
-	b.words = b.words[:words]
-	for w := range b.words {
-		if err := b.column(&b.words[w], data, size, record.NumDims+w); err != nil {
-			return err
-		}
+	b.parsePayload(&p, binary.LittleEndian.Uint16(body[18:]))
+	if p.bad || len(p.head) != 0 || p.at != p.end {
+		return "its columns do not fill it"
 	}
-	return b.parsePayload(data, size)
+	b.data = data[front:size]
+	return ""
 }
 
-func (b *Block) parsePayload(data []byte, size int) error {
-	b.flags, b.chunks = nil, nil
-	if data[5]&blockHasFlags != 0 {
-		at := uint64(binary.LittleEndian.Uint32(data[12:]))
-		need := uint64(b.rows+7) / 8
-		if at+need > uint64(size) {
-			return fmt.Errorf("flag bitmap ends after the block")
-		}
-		b.flags = data[at : at+need]
+func (b *Block) parsePayload(p *frontParser, parts uint16) {
+	b.words, b.chunks = b.words[:0], nil
+	hasStride := b.kind == payloadWords || b.kind == payloadFixed
+	if hasStride != (b.stride != 0) || b.kind != payloadEmpty != (parts != 0) ||
+		b.kind == payloadWords && (parts > maxPayloadWords || b.stride != 8*int(parts)) {
+		p.bad = true
+		return
 	}
-	if b.kind == payloadVaried {
-		if err := b.column(&b.sizes, data, size, record.NumDims); err != nil {
-			return err
+	switch b.kind {
+	case payloadWords:
+		for range parts {
+			b.words = append(b.words, column{})
+			p.word(&b.words[len(b.words)-1])
 		}
-		if b.sizes.kind != columnFOR {
-			return fmt.Errorf("sizes of payloads are a column of kind %d", b.sizes.kind)
-		}
+	case payloadVaried:
+		p.column(&b.sizes)
+		fallthrough
+	case payloadFixed:
+		b.chunks = p.take(uint64(parts) * chunkEntryBytes)
 	}
-	if b.kind == payloadFixed || b.kind == payloadVaried {
-		at, n := uint64(binary.LittleEndian.Uint32(data[16:])), binary.LittleEndian.Uint32(data[20:])
-		if at > uint64(size) || uint64(n) > (uint64(size)-at)/chunkEntryBytes || n == 0 {
-			return fmt.Errorf("%d chunks end after the block", n)
-		}
-		b.chunks = data[at : at+uint64(n)*chunkEntryBytes]
-	}
-	return nil
 }
 
-// column reads column header i.
-func (b *Block) column(c *column, data []byte, size, i int) error {
-	h := data[blockHeaderBytes+i*columnHeaderBytes:]
-	*c = column{kind: h[0], width: h[1], exponent: h[2],
-		base: binary.LittleEndian.Uint64(h[8:]), gcd: binary.LittleEndian.Uint64(h[16:])}
-	at := uint64(binary.LittleEndian.Uint32(h[4:]))
-	if c.kind > columnDec || c.width > maxPackedWidth && c.width != 64 ||
-		c.exponent > maxExponent || h[3] != 0 || at > uint64(size) {
-		return fmt.Errorf("column %d: kind %d, width %d, offset %d", i, c.kind, c.width, at)
-	}
-	if c.kind == columnDict {
-		if c.gcd == 0 || c.gcd > (uint64(size)-at)/8 {
-			return fmt.Errorf("column %d: dictionary of %d entries", i, c.gcd)
-		}
-		c.dict = data[at : at+8*c.gcd]
-		at += 8 * c.gcd
-	}
-	if uint64(packedSize(b.rows, c.width)) > uint64(size)-at {
-		return fmt.Errorf("column %d ends after the block", i)
-	}
-	c.body = data[at:]
-	return nil
+// frontParser takes column headers from head and their columns from data[at:end].
+type frontParser struct {
+	head, data []byte
+	at, end    uint64
+	rows       int
+	bad        bool
 }
 
-// checkDictionaries makes sure that every row names an entry that exists.
-func (b *Block) checkDictionaries() error {
+// take returns the next n bytes.
+func (p *frontParser) take(n uint64) []byte {
+	if p.bad || n > p.end-p.at {
+		p.bad = true
+		return nil
+	}
+	p.at += n
+	return p.data[p.at-n : p.at : p.at]
+}
+
+func (p *frontParser) column(c *column) {
+	var ok bool
+	if p.head, ok = c.parseFrame(p.head); !ok {
+		p.bad = true
+		return
+	}
+	at := p.at
+	p.take(uint64(c.bytes(p.rows)))
+	c.body = p.data[at:]
+}
+
+// word reads a column of payload words: its kind, what the kind needs, and the column.
+func (p *frontParser) word(c *column) {
+	if p.bad || len(p.head) < 5 { // no header is shorter
+		p.bad = true
+		return
+	}
+	c.kind = p.head[0]
+	switch c.kind {
+	case columnFOR:
+		p.head = p.head[1:]
+	case columnDec:
+		c.exponent, p.head = p.head[1], p.head[2:]
+		p.bad = p.bad || int(c.exponent) >= len(powersOf10)
+	case columnDict:
+		c.dict = p.take(8 * uint64(binary.LittleEndian.Uint32(p.head[1:])))
+		p.head = p.head[5:]
+	default:
+		p.bad = true
+	}
+	p.column(c)
+	if c.kind == columnDict && (c.base != 0 || c.gcd != 1) {
+		p.bad = true
+	}
+}
+
+// check looks at what parse does not, because it takes a pass over the block: that dictionary
+// entries exist and that chunks hold the payloads. A checksum says that the bytes are those that
+// were written, and not that they make sense.
+func (b *Block) check() (reason string) {
 	for w := range b.words {
 		c := &b.words[w]
-		if c.kind != columnDict {
-			continue
-		}
-		for i := range b.rows {
-			if p := c.packed(i); p >= c.gcd {
-				return fmt.Errorf("word %d of row %d names entry %d of %d", w, i, p, c.gcd)
+		for i := 0; c.kind == columnDict && i < b.rows; i++ {
+			if c.packed(i) >= uint64(len(c.dict)/8) {
+				return fmt.Sprintf("word %d of payload %d names no entry of the dictionary", w, i)
 			}
 		}
 	}
-	return nil
+	if b.kind != payloadFixed && b.kind != payloadVaried {
+		if len(b.data) > 0 {
+			return "bytes without a chunk"
+		}
+		return ""
+	}
+	first, from := uint64(0), uint64(0)
+	for i := range len(b.chunks) / chunkEntryBytes {
+		e := b.chunks[i*chunkEntryBytes:]
+		end, to := uint64(binary.LittleEndian.Uint16(e)), uint64(binary.LittleEndian.Uint32(e[4:]))
+		raw := uint64(binary.LittleEndian.Uint32(e[8:]))
+		if end <= first || end > uint64(b.rows) || to < from || to > uint64(len(b.data)) ||
+			!plausible(e[2], raw, to-from, end-first) || e[3] != 0 {
+			return fmt.Sprintf("chunk %d of rows %d to %d at %d to %d makes no sense",
+				i, first, end, from, to)
+		}
+		if b.payloadBytes(int(first), int(end)) != raw {
+			return fmt.Sprintf("chunk %d does not hold its payloads", i)
+		}
+		first, from = end, to
+	}
+	if first != uint64(b.rows) || from != uint64(len(b.data)) {
+		return "its chunks do not fill it"
+	}
+	return ""
+}
+
+// plausible reports whether stored bytes can become raw bytes; LZ4 makes at most 255 of one.
+func plausible(method uint8, raw, stored, rows uint64) bool {
+	switch method {
+	case chunkRaw:
+		return raw == stored
+	case chunkLZ4:
+		return raw <= 255*stored
+	case chunkShuffled:
+		return raw <= 255*stored && raw%rows == 0
+	default:
+		return false
+	}
+}
+
+// payloadBytes returns the size of the payloads of the rows [lo, hi), capped well above what a
+// chunk can hold.
+func (b *Block) payloadBytes(lo, hi int) uint64 {
+	if b.kind != payloadVaried {
+		return uint64(b.stride) * uint64(hi-lo)
+	}
+	total := uint64(0)
+	for i := lo; i < hi; i++ {
+		total += min(b.sizes.value(i), math.MaxUint32+1)
+	}
+	return total
+}
+
+// Fit returns how many of the payloads at the first positions of sel take at most limit bytes
+// together; at least 1 if there are any. Callers gather large payloads in such portions.
+func (b *Block) Fit(sel []uint32, limit int) int {
+	total := uint64(0)
+	for k, i := range sel {
+		if total += b.payloadBytes(int(i), int(i)+1); total > uint64(limit) && k > 0 {
+			return k
+		}
+		if b.kind != payloadVaried && total != 0 {
+			return min(len(sel), max(1, int(uint64(limit)/total)))
+		}
+	}
+	return len(sel)
+}
+
+// FitSpan is Fit for the positions [lo, hi); it returns the end of the portion that starts at lo.
+func (b *Block) FitSpan(lo, hi, limit int) (end int) {
+	if b.kind != payloadVaried {
+		return lo + min(hi-lo, max(1, limit/max(1, b.stride)))
+	}
+	total := uint64(0)
+	for i := lo; i < hi; i++ {
+		if total += b.sizes.value(i); total > uint64(limit) && i > lo {
+			return i
+		}
+	}
+	return hi
 }
 
 // Flagged keeps those positions of sel whose row may supersede an older one, in place.
@@ -149,90 +250,10 @@ func (b *Block) Flagged(sel []uint32) []uint32 {
 	if b.flags == nil {
 		return sel[:0]
 	}
-	kept := sel[:0]
+	k := 0
 	for _, i := range sel {
-		if b.flags[i>>3]>>(i&7)&1 != 0 {
-			kept = append(kept, i)
-		}
+		sel[k] = i
+		k += int(b.flags[i>>3] >> (i & 7) & 1)
 	}
-	return kept
-}
-
-// chunkOf returns the chunk that holds a row.
-func (b *Block) chunkOf(row int) int {
-	lo, hi := 0, len(b.chunks)/chunkEntryBytes-1
-	for lo < hi {
-		mid := (lo + hi + 1) / 2
-		if int(binary.LittleEndian.Uint32(b.chunks[mid*chunkEntryBytes:])) <= row {
-			lo = mid
-		} else {
-			hi = mid - 1
-		}
-	}
-	return lo
-}
-
-// openChunk decompresses a chunk into raw.
-func (b *Block) openChunk(i int) error {
-	if b.open == i {
-		return nil
-	}
-	b.open = -1
-	e := b.chunks[i*chunkEntryBytes:]
-	first, at := int(binary.LittleEndian.Uint32(e)), uint64(binary.LittleEndian.Uint32(e[4:]))
-	raw, stored := uint64(binary.LittleEndian.Uint32(e[8:])), uint64(binary.LittleEndian.Uint32(e[12:]))
-	end := b.rows
-	if next := (i + 1) * chunkEntryBytes; next < len(b.chunks) {
-		end = int(binary.LittleEndian.Uint32(b.chunks[next:]))
-	}
-	if first >= end || end > b.rows || at+stored > uint64(len(b.data)) || stored > raw ||
-		raw > stored*256+64 {
-		return fmt.Errorf("chunk %d: rows %d to %d, %d bytes from %d", i, first, end, stored, raw)
-	}
-	if err := b.chunkEnds(first, end, raw); err != nil {
-		return fmt.Errorf("chunk %d: %w", i, err)
-	}
-	src := b.data[at : at+stored]
-	if stored == raw {
-		b.raw = append(b.raw[:0], src...)
-		b.open = i
-		return nil
-	}
-	if uint64(cap(b.raw)) < raw {
-		b.raw = make([]byte, raw)
-	}
-	b.raw = b.raw[:raw]
-	n, err := lz4.UncompressBlock(src, b.raw)
-	if err != nil || uint64(n) != raw {
-		return fmt.Errorf("chunk %d: %d of %d bytes decompress: %w", i, n, raw, err)
-	}
-	if b.kind == payloadFixed && b.stride > 1 {
-		b.shuffle = append(b.shuffle[:0], b.raw...)
-		unshuffle(b.raw, b.shuffle, b.stride)
-	}
-	b.open = i
-	return nil
-}
-
-// chunkEnds computes where the payloads of a chunk end and checks them against its raw size.
-func (b *Block) chunkEnds(first, end int, raw uint64) error {
-	if b.kind == payloadFixed {
-		if uint64(end-first)*uint64(b.stride) != raw {
-			return fmt.Errorf("%d payloads of %d bytes in %d", end-first, b.stride, raw)
-		}
-		return nil
-	}
-	b.ends = b.ends[:0]
-	total := uint64(0)
-	for i := first; i < end; i++ {
-		total += b.sizes.value(i)
-		if total > raw {
-			return fmt.Errorf("payload %d ends after its chunk", i)
-		}
-		b.ends = append(b.ends, uint32(total))
-	}
-	if total != raw {
-		return fmt.Errorf("%d payload bytes in %d", total, raw)
-	}
-	return nil
+	return sel[:k]
 }

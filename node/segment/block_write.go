@@ -2,17 +2,20 @@ package segment
 
 import (
 	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
 
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
 // Layout of a block, FORMAT.md section 4.
 const (
-	blockHeaderBytes = 24 // header bytes u16, rows u16, payload kind u8, flags u8, words u16,
-	//                       payload stride u32, flag bitmap offset u32, chunks offset u32, chunks u32
+	blockHeaderBytes = 24 // bytes u32, front bytes u32, index u32, rows u16, header bytes u16,
+	//                       payload kind u8, flags u8, words or chunks u16, stride u32
 	blockHasFlags = 1
 
-	// maxBlockRows bounds the rows of a block: positions and zones are 16 bits on disk.
+	// maxBlockRows bounds the rows of a block: larger ones are no longer found by skipping.
 	maxBlockRows = 4096
 )
 
@@ -22,173 +25,202 @@ const (
 	payloadWords  = 1 // one column per 8-byte word
 	payloadFixed  = 2 // chunks of payloads of one size
 	payloadVaried = 3 // a column of sizes, and chunks
+
+	// maxPayloadWords is the longest payload that is split into columns of words: beyond that,
+	// headers and strided writes cost more than LZ4.
+	maxPayloadWords = 64
 )
 
-// maxPayloadWords is the longest fixed payload that is split into columns of words.
-const maxPayloadWords = 64
+// rowsOf is the rows of one block: those of a batch that order names.
+type rowsOf struct {
+	*record.Batch
+	order []uint32
+}
 
-// appendBlock encodes the rows that order names. A rank is a row's number in b.
-func (e *encoder) appendBlock(
-	dst []byte, b *record.Batch, order []uint32, flags []uint64,
-) []byte {
-	start, n := len(dst), len(order)
-	words := e.payloadWords(b, order)
-	kind := payloadKind(b, words)
-	columns := record.NumDims + words
-	if kind == payloadVaried {
-		columns++
-	}
-	headerBytes := blockHeaderBytes + columns*columnHeaderBytes
-	dst = append(dst, make([]byte, headerBytes)...)
-	header := func() []byte { return dst[start : start+headerBytes] }
-	put := func(i int, c *column) {
-		putColumn(header()[blockHeaderBytes+i*columnHeaderBytes:], c, len(dst)-start)
-		for _, v := range e.dictOf(c) {
-			dst = binary.LittleEndian.AppendUint64(dst, v)
-		}
-		dst = pack(dst, e.best, c.width)
-	}
-	var c column
+// writeBlock encodes and writes a block and returns its size. The front, which says where
+// chunks lie, is written after them, into the room that was left for it.
+func (w *sealedWriter) writeBlock(index int, r rowsOf, flags []uint64) (uint32, error) {
+	e := &w.encoder
+	e.head, e.body = e.head[:0], e.body[:0]
+	h := blockHeader{index: uint32(index), rows: uint16(len(r.order))}
 	for d := range record.NumDims {
-		e.loadKey(b, order, record.Dim(d))
-		e.keyColumn(&c)
-		put(d, &c)
+		lo, hi := e.loadKey(r, record.Dim(d))
+		f := reframe(e.values, lo, hi)
+		e.head = appendFrame(e.head, &f)
+		e.body = appendPacked(e.body, e.values, f.width)
 	}
-	flagsAt := 0
-	if bitmap := blockFlags(order, flags); bitmap != nil {
-		flagsAt = len(dst) - start
-		dst = append(dst, bitmap...)
+	if e.appendFlags(r.order, flags) {
+		h.flags |= blockHasFlags
 	}
-	for w := range words {
-		e.loadWord(b, order, w)
-		e.wordColumn(&c)
-		put(record.NumDims+w, &c)
+	e.appendPayloadColumns(r, &h)
+	front := uint64(blockHeaderBytes + len(e.head) + len(e.body) + 4)
+	if h.kind == payloadFixed || h.kind == payloadVaried {
+		ends := e.chunks.split(r)
+		h.parts = uint16(len(ends))
+		front += uint64(len(ends) * chunkEntryBytes)
 	}
-	if kind == payloadVaried {
-		e.loadSizes(b, order)
-		e.keyColumn(&c)
-		put(record.NumDims, &c)
+	at := w.offset()
+	if err := w.reserve(int(front)); err != nil {
+		return 0, err
 	}
-	chunksAt, chunks := 0, 0
-	if kind == payloadFixed || kind == payloadVaried {
-		dst, chunksAt, chunks = e.appendChunks(dst, start, b, order)
+	if h.kind == payloadFixed || h.kind == payloadVaried {
+		if err := w.writeChunks(r); err != nil {
+			return 0, err
+		}
+		e.body = append(e.body, e.chunks.directory...)
 	}
-	h := header()
-	binary.LittleEndian.PutUint16(h, uint16(headerBytes))
-	binary.LittleEndian.PutUint16(h[2:], uint16(n))
-	h[4] = byte(kind)
-	if flagsAt != 0 {
-		h[5] = blockHasFlags
+	size := uint64(w.offset() - at)
+	if size > math.MaxUint32 {
+		return 0, fmt.Errorf("block %d takes %d bytes, at most 4 GiB", index, size)
 	}
-	binary.LittleEndian.PutUint16(h[6:], uint16(words))
-	binary.LittleEndian.PutUint32(h[8:], uint32(b.Stride))
-	binary.LittleEndian.PutUint32(h[12:], uint32(flagsAt))
-	binary.LittleEndian.PutUint32(h[16:], uint32(chunksAt))
-	binary.LittleEndian.PutUint32(h[20:], uint32(chunks))
-	return binary.LittleEndian.AppendUint32(dst, checksum(dst[start:]))
+	h.size, h.front = uint32(size), uint32(front)
+	return h.size, w.patch(at, e.appendFront(&h))
 }
 
-func (e *encoder) dictOf(c *column) []uint64 {
-	if c.kind == columnDict {
-		return e.dict
-	}
-	return nil
+// blockHeader is the fixed part of a block's header.
+type blockHeader struct {
+	size, front, index uint32
+	rows               uint16
+	kind, flags        uint8
+	parts              uint16
+	stride             uint32
 }
 
-func putColumn(dst []byte, c *column, bodyOffset int) {
-	dst[0], dst[1], dst[2] = c.kind, c.width, c.exponent
-	binary.LittleEndian.PutUint32(dst[4:], uint32(bodyOffset))
-	binary.LittleEndian.PutUint64(dst[8:], c.base)
-	binary.LittleEndian.PutUint64(dst[16:], c.gcd)
+// appendFront puts the front of a block together; the result is valid until the next block.
+func (e *encoder) appendFront(h *blockHeader) []byte {
+	dst := slices.Grow(e.front[:0], int(h.front))
+	dst = binary.LittleEndian.AppendUint32(dst, h.size)
+	dst = binary.LittleEndian.AppendUint32(dst, h.front)
+	dst = binary.LittleEndian.AppendUint32(dst, h.index)
+	dst = binary.LittleEndian.AppendUint16(dst, h.rows)
+	dst = binary.LittleEndian.AppendUint16(dst, uint16(blockHeaderBytes+len(e.head)))
+	dst = append(dst, h.kind, h.flags)
+	dst = binary.LittleEndian.AppendUint16(dst, h.parts)
+	dst = binary.LittleEndian.AppendUint32(dst, h.stride)
+	dst = append(append(dst, e.head...), e.body...)
+	e.front = binary.LittleEndian.AppendUint32(dst, checksum(dst))
+	return e.front
 }
 
-func payloadKind(b *record.Batch, words int) int {
-	switch {
-	case len(b.Data) == 0:
-		return payloadEmpty
-	case words > 0:
-		return payloadWords
-	case b.Offsets == nil:
-		return payloadFixed
-	default:
-		return payloadVaried
-	}
-}
-
-// payloadWords decides whether payloads are kept as columns of words, and how many: unless a
-// sample says that words hardly shrink them and LZ4 does better by a fifth.
-func (e *encoder) payloadWords(b *record.Batch, order []uint32) int {
-	if b.Offsets != nil || b.Stride == 0 || b.Stride%8 != 0 || b.Stride/8 > maxPayloadWords {
-		return 0
-	}
-	words := b.Stride / 8
-	sample := order[:min(len(order), 128)]
-	raw, packed := len(sample)*b.Stride, 0
-	var c column
-	for w := range words {
-		e.loadWord(b, sample, w)
-		packed += e.wordColumn(&c)
-	}
-	if packed*10 < raw*9 {
-		return words
-	}
-	e.gatherRaw(b, sample)
-	if lz := e.compress(b.Stride); lz*5 < packed*4 {
-		return 0
-	}
-	return words
-}
-
-func (e *encoder) loadKey(b *record.Batch, order []uint32, d record.Dim) {
-	e.values = e.values[:0]
+// loadKey loads a key column into values and returns its bounds as signed numbers.
+func (e *encoder) loadKey(r rowsOf, d record.Dim) (lo, hi int64) {
 	switch d {
 	case record.CID:
-		for _, i := range order {
-			e.values = append(e.values, uint64(int64(b.CID[i])))
-		}
+		return load(e, r.CID, r.order)
 	case record.MID:
-		for _, i := range order {
-			e.values = append(e.values, uint64(b.MID[i]))
-		}
+		return load(e, r.MID, r.order)
 	case record.MOID:
-		for _, i := range order {
-			e.values = append(e.values, uint64(int64(b.MOID[i])))
-		}
+		return load(e, r.MOID, r.order)
 	case record.Cap:
-		for _, i := range order {
-			e.values = append(e.values, uint64(b.CapNs[i]))
+		return load(e, r.CapNs, r.order)
+	}
+	values := slices.Grow(e.values[:0], len(r.order))[:len(r.order)]
+	lo, hi = math.MaxInt64, math.MinInt64
+	for k, rank := range r.order {
+		values[k] = uint64(rank)
+		lo, hi = min(lo, int64(rank)), max(hi, int64(rank))
+	}
+	e.values = values
+	return lo, hi
+}
+
+func load[T int32 | int64](e *encoder, column []T, order []uint32) (lo, hi int64) {
+	values := slices.Grow(e.values[:0], len(order))[:len(order)]
+	lo, hi = math.MaxInt64, math.MinInt64
+	for k, i := range order {
+		v := int64(column[i])
+		values[k] = uint64(v)
+		lo, hi = min(lo, v), max(hi, v)
+	}
+	e.values = values
+	return lo, hi
+}
+
+// appendFlags appends the bits of the rows, unless none is set.
+func (e *encoder) appendFlags(order []uint32, flags []uint64) bool {
+	if flags == nil {
+		return false
+	}
+	any, at := uint64(0), len(e.body)
+	for from := 0; from < len(order); from += 8 {
+		bits := byte(0)
+		for k, rank := range order[from:min(from+8, len(order))] {
+			bits |= byte(flags[rank>>6]>>(rank&63)&1) << k
 		}
-	default:
-		for _, i := range order {
-			e.values = append(e.values, uint64(i))
+		any |= uint64(bits)
+		e.body = append(e.body, bits)
+	}
+	if any == 0 {
+		e.body = e.body[:at]
+	}
+	return any != 0
+}
+
+// appendPayloadColumns chooses the kind of the payloads and appends their columns.
+func (e *encoder) appendPayloadColumns(r rowsOf, h *blockHeader) {
+	if r.Offsets != nil {
+		e.loadSizes(r)
+		lo, hi := slices.Min(e.values), slices.Max(e.values)
+		switch {
+		case hi == 0:
+			h.kind = payloadEmpty
+		case lo == hi && hi <= math.MaxUint32: // of one size in this block
+			h.stride = uint32(lo)
+			e.appendFixed(r, h)
+		default:
+			h.kind = payloadVaried
+			f := reframe(e.values, int64(lo), int64(hi))
+			e.head = appendFrame(e.head, &f)
+			e.body = appendPacked(e.body, e.values, f.width)
 		}
+		return
+	}
+	h.stride = uint32(r.Stride)
+	if h.stride != 0 {
+		e.appendFixed(r, h)
 	}
 }
 
-func (e *encoder) loadWord(b *record.Batch, order []uint32, w int) {
-	e.values = e.values[:0]
-	for _, i := range order {
-		e.values = append(e.values, binary.LittleEndian.Uint64(b.Data[int(i)*b.Stride+8*w:]))
+// appendFixed splits payloads of one size into columns of words, if they can be, and if chunks
+// are not likely to be smaller by a fifth.
+func (e *encoder) appendFixed(r rowsOf, h *blockHeader) {
+	h.kind = payloadFixed
+	if h.stride%8 != 0 || h.stride > 8*maxPayloadWords {
+		return
 	}
+	headAt, bodyAt := len(e.head), len(e.body)
+	for at := 0; at < int(h.stride); at += 8 {
+		e.loadWord(r, at)
+		e.appendWord()
+	}
+	packed := len(e.head) - headAt + len(e.body) - bodyAt
+	raw := len(r.order) * int(h.stride)
+	if packed*2 > raw && e.chunks.estimate(r, int(h.stride))*5 < packed*4 {
+		e.head, e.body = e.head[:headAt], e.body[:bodyAt]
+		return
+	}
+	h.kind, h.parts = payloadWords, uint16(h.stride/8)
 }
 
-func (e *encoder) loadSizes(b *record.Batch, order []uint32) {
-	e.values = e.values[:0]
-	for _, i := range order {
-		e.values = append(e.values, uint64(b.Offsets[i+1]-b.Offsets[i]))
-	}
-}
-
-// blockFlags returns the bits of the rows, nil when none is set.
-func blockFlags(order []uint32, flags []uint64) []byte {
-	var bitmap []byte
-	for k, rank := range order {
-		if flags[rank>>6]>>(rank&63)&1 != 0 {
-			if bitmap == nil {
-				bitmap = make([]byte, (len(order)+7)/8)
-			}
-			bitmap[k>>3] |= 1 << (k & 7)
+// loadWord loads the words at an offset of every payload into values.
+func (e *encoder) loadWord(r rowsOf, at int) {
+	values := slices.Grow(e.values[:0], len(r.order))[:len(r.order)]
+	if r.Offsets == nil {
+		for k, i := range r.order {
+			values[k] = binary.LittleEndian.Uint64(r.Data[int(i)*r.Stride+at:])
+		}
+	} else {
+		for k, i := range r.order {
+			values[k] = binary.LittleEndian.Uint64(r.Data[int(r.Offsets[i])+at:])
 		}
 	}
-	return bitmap
+	e.values = values
+}
+
+func (e *encoder) loadSizes(r rowsOf) {
+	values := slices.Grow(e.values[:0], len(r.order))[:len(r.order)]
+	for k, i := range r.order {
+		values[k] = uint64(r.Offsets[i+1] - r.Offsets[i])
+	}
+	e.values = values
 }

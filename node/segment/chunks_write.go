@@ -2,84 +2,131 @@ package segment
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pierrec/lz4/v4"
 )
 
 const (
-	// chunkRows and chunkBytes bound a chunk: reading one payload decompresses its chunk.
+	// chunkRows and chunkBytes bound a chunk, because reading one payload decompresses its chunk:
+	// 256 payloads of 16 bytes take about a microsecond. A larger payload has a chunk of its own.
 	chunkRows  = 256
-	chunkBytes = 256 << 10
-	// chunkEntryBytes is first row u32, offset in the block u32, raw bytes u32, stored bytes u32.
+	chunkBytes = 64 << 10
+	// maxShuffled is the largest payload that is shuffled: larger ones are seldom structs.
+	maxShuffled = 512
+
+	// chunkEntryBytes is end row u16, method u8, zero u8, end u32 in bytes from the end of the
+	// front, raw bytes u32, crc u32 of the stored bytes.
 	chunkEntryBytes = 16
 )
 
-// appendChunks appends the payloads in chunks, then the chunk directory.
-func (e *encoder) appendChunks(
-	dst []byte, start int, b *record.Batch, order []uint32,
-) (out []byte, at, chunks int) {
-	var directory []byte
-	for from := 0; from < len(order); {
-		to, size := from, 0
-		for to < len(order) && to-from < chunkRows {
-			next := len(b.Payload(int(order[to])))
-			if to > from && size+next > chunkBytes {
-				break
-			}
-			size += next
-			to++
-		}
-		e.gatherRaw(b, order[from:to])
-		stored := e.chunk
-		if n := e.compress(b.Stride); n < len(e.chunk) {
-			stored = e.lz[:n]
-		}
-		directory = binary.LittleEndian.AppendUint32(directory, uint32(from))
-		directory = binary.LittleEndian.AppendUint32(directory, uint32(len(dst)-start))
-		directory = binary.LittleEndian.AppendUint32(directory, uint32(size))
-		directory = binary.LittleEndian.AppendUint32(directory, uint32(len(stored)))
-		dst = append(dst, stored...)
-		from = to
-	}
-	at = len(dst) - start
-	return append(dst, directory...), at, len(directory) / chunkEntryBytes
+// Methods of chunks.
+const (
+	chunkRaw      = 0
+	chunkLZ4      = 1
+	chunkShuffled = 2 // LZ4 of all first bytes of the payloads, then all second bytes ...
+)
+
+// chunkEncoder holds what writing the chunks of one block hands to the next.
+type chunkEncoder struct {
+	ends      []int // rows after each chunk
+	directory []byte
+	raw       []byte
+	shuffled  []byte
+	stored    []byte
+	lz4       lz4.Compressor
 }
 
-// gatherRaw copies payloads one after another into chunk.
-func (e *encoder) gatherRaw(b *record.Batch, order []uint32) {
-	e.chunk = e.chunk[:0]
+// split says where the chunks of a block end. It looks at sizes only.
+func (c *chunkEncoder) split(r rowsOf) []int {
+	c.ends = c.ends[:0]
+	size, from := 0, 0
+	for k, i := range r.order {
+		next := len(r.Payload(int(i)))
+		if k > from && (k-from == chunkRows || size+next > chunkBytes) {
+			c.ends = append(c.ends, k)
+			size, from = 0, k
+		}
+		size += next
+	}
+	c.ends = append(c.ends, len(r.order))
+	return c.ends
+}
+
+// estimate returns what the payloads of a block would take as chunks, from a look at one.
+func (c *chunkEncoder) estimate(r rowsOf, stride int) int {
+	n := min(len(r.order), chunkRows, max(1, chunkBytes/stride))
+	c.gather(r.Batch, r.order[:n])
+	stored, _ := c.compress(c.raw, stride, n)
+	return len(stored) * len(r.order) / n
+}
+
+// writeChunks writes the chunks that split found and fills the directory.
+func (w *sealedWriter) writeChunks(r rowsOf) error {
+	c := &w.encoder.chunks
+	c.directory = c.directory[:0]
+	start, from := w.offset(), 0
+	for _, end := range c.ends {
+		raw := r.Payload(int(r.order[from]))
+		stride := len(raw)
+		if end-from > 1 {
+			stride = c.gather(r.Batch, r.order[from:end])
+			raw = c.raw
+		}
+		stored, method := c.compress(raw, stride, end-from)
+		if err := w.append(stored); err != nil {
+			return err
+		}
+		d := binary.LittleEndian.AppendUint16(c.directory, uint16(end))
+		d = append(d, method, 0)
+		d = binary.LittleEndian.AppendUint32(d, uint32(w.offset()-start))
+		d = binary.LittleEndian.AppendUint32(d, uint32(len(raw)))
+		c.directory = binary.LittleEndian.AppendUint32(d, checksum(stored))
+		from = end
+	}
+	return nil
+}
+
+// gather copies payloads one after another into raw and returns their size, 0 if it varies.
+func (c *chunkEncoder) gather(b *record.Batch, order []uint32) (stride int) {
+	c.raw = c.raw[:0]
+	stride = len(b.Payload(int(order[0])))
 	for _, i := range order {
-		e.chunk = append(e.chunk, b.Payload(int(i))...)
+		p := b.Payload(int(i))
+		if len(p) != stride {
+			stride = 0
+		}
+		c.raw = append(c.raw, p...)
 	}
+	return stride
 }
 
-// compress compresses chunk, byte-shuffled when payloads have one size, into lz and returns the
-// size; len(chunk) when it cannot be made smaller.
-func (e *encoder) compress(stride int) int {
-	src := e.chunk
-	if stride > 1 {
-		e.shuffle = append(e.shuffle[:0], src...)
-		shuffle(e.shuffle, src, stride)
-		src = e.shuffle
+// compress returns raw as it is to be stored, valid until the next call. It is compressed when
+// that saves more than a sixteenth: less is not worth decompressing.
+func (c *chunkEncoder) compress(raw []byte, stride, rows int) (stored []byte, method uint8) {
+	src, method := raw, uint8(chunkLZ4)
+	if stride > 1 && stride <= maxShuffled && rows > 1 {
+		c.shuffled = slices.Grow(c.shuffled[:0], len(raw))[:len(raw)]
+		shuffle(c.shuffled, raw, stride)
+		src, method = c.shuffled, chunkShuffled
 	}
-	if need := lz4.CompressBlockBound(len(src)); cap(e.lz) < need {
-		e.lz = make([]byte, need)
+	bound := lz4.CompressBlockBound(len(src))
+	c.stored = slices.Grow(c.stored[:0], bound)[:bound]
+	n, err := c.lz4.CompressBlock(src, c.stored)
+	if err != nil || n == 0 || n > len(raw)-len(raw)/16 {
+		return raw, chunkRaw
 	}
-	e.lz = e.lz[:cap(e.lz)]
-	n, err := lz4.CompressBlock(src, e.lz, nil)
-	if err != nil || n == 0 || n >= len(src) {
-		return len(e.chunk)
-	}
-	return n
+	return c.stored[:n], method
 }
 
-// shuffle writes byte k of every item next to each other: all first bytes, all second bytes.
+// shuffle writes byte k of every item next to each other.
 func shuffle(dst, src []byte, stride int) {
 	n := len(src) / stride
 	for k := range stride {
-		for i := range n {
-			dst[k*n+i] = src[i*stride+k]
+		out := dst[k*n : (k+1)*n]
+		for i := range out {
+			out[i] = src[i*stride+k]
 		}
 	}
 }
@@ -87,8 +134,9 @@ func shuffle(dst, src []byte, stride int) {
 func unshuffle(dst, src []byte, stride int) {
 	n := len(src) / stride
 	for k := range stride {
-		for i := range n {
-			dst[i*stride+k] = src[k*n+i]
+		in := src[k*n : (k+1)*n]
+		for i, v := range in {
+			dst[i*stride+k] = v
 		}
 	}
 }

@@ -2,52 +2,70 @@ package segment
 
 import (
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
-// logFile is what the log does to a file; tests replace it by one that forgets and fails.
-type logFile interface {
-	Write(p []byte) (int, error)
+// file is what this package does to a file that it writes; tests replace it by one that forgets
+// unsynced bytes and fails on demand.
+type file interface {
+	WriteAt(p []byte, offset int64) (int, error)
 	Sync() error
 	Close() error
 }
 
-// logDir is what the log does to its directory.
-type logDir interface {
-	Create(name string) (logFile, error) // empty, durable once the directory is synced
-	Append(name string) (logFile, error)
-	Read(name string) ([]byte, error)
+// folder is what this package does to a directory.
+type folder interface {
+	Create(name string) (file, error) // new and empty; its name lasts once the folder is synced
+	Open(name string) (file, error)   // to be written on
+	Read(name string, buf []byte) ([]byte, error)
 	Names() ([]string, error) // sorted
 	Truncate(name string, size int64) error
+	Rename(from, to string) error
 	Remove(name string) error
-	SyncDir() error
+	Sync() error
 }
 
-// osDir is a directory of the operating system.
-type osDir string
+// osFolder is a directory of the operating system.
+type osFolder string
 
-func (d osDir) path(name string) string { return filepath.Join(string(d), name) }
+func (d osFolder) path(name string) string { return filepath.Join(string(d), name) }
 
-func (d osDir) Create(name string) (logFile, error) {
-	f, err := os.OpenFile(d.path(name), os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o644)
+func (d osFolder) Create(name string) (file, error) {
+	f, err := os.OpenFile(d.path(name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, err
 	}
 	return dataFile{f}, nil
 }
 
-func (d osDir) Append(name string) (logFile, error) {
-	f, err := os.OpenFile(d.path(name), os.O_WRONLY|os.O_APPEND, 0o644)
+func (d osFolder) Open(name string) (file, error) {
+	f, err := os.OpenFile(d.path(name), os.O_WRONLY, 0)
 	if err != nil {
 		return nil, err
 	}
 	return dataFile{f}, nil
 }
 
-func (d osDir) Read(name string) ([]byte, error) { return os.ReadFile(d.path(name)) }
+// Read returns the content of a file, in buf when that is large enough.
+func (d osFolder) Read(name string, buf []byte) ([]byte, error) {
+	f, err := os.Open(d.path(name))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // only read
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	buf = slices.Grow(buf[:0], int(info.Size()))[:info.Size()]
+	_, err = io.ReadFull(f, buf)
+	return buf, err
+}
 
-func (d osDir) Names() ([]string, error) {
+func (d osFolder) Names() ([]string, error) {
 	entries, err := os.ReadDir(string(d))
 	if err != nil {
 		return nil, err
@@ -59,7 +77,8 @@ func (d osDir) Names() ([]string, error) {
 	return names, nil
 }
 
-func (d osDir) Truncate(name string, size int64) error {
+// Truncate cuts a file and syncs it.
+func (d osFolder) Truncate(name string, size int64) error {
 	f, err := os.OpenFile(d.path(name), os.O_WRONLY, 0)
 	if err != nil {
 		return err
@@ -71,9 +90,11 @@ func (d osDir) Truncate(name string, size int64) error {
 	return errors.Join(err, f.Close())
 }
 
-func (d osDir) Remove(name string) error { return os.Remove(d.path(name)) }
+func (d osFolder) Rename(from, to string) error { return os.Rename(d.path(from), d.path(to)) }
 
-func (d osDir) SyncDir() error {
+func (d osFolder) Remove(name string) error { return os.Remove(d.path(name)) }
+
+func (d osFolder) Sync() error {
 	f, err := os.Open(string(d))
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package segment
 import (
 	"encoding/binary"
 	"slices"
+	"sort"
 
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -10,77 +11,121 @@ import (
 // match is a range of values in the packed domain of a column: low <= packed <= low + span.
 type match struct{ low, span uint64 }
 
-// translate turns a set of ranges of values into ranges of packed values, leaving out what lies
-// outside the column.
-func (c *column) translate(set record.RangeSet, dst []match) []match {
-	base, mask := int64(c.base), c.mask()
+// translate turns a normalised set of ranges of values into ranges of packed values, leaving out
+// what lies outside the column. all says that every value lies in the set.
+func (c *column) translate(set record.RangeSet, dst []match) (matches []match, all bool) {
+	base := int64(c.base)
 	for _, r := range set {
-		if r.To <= base {
+		if r.To <= base || r.From >= r.To {
 			continue
 		}
 		low := uint64(0)
 		if r.From > base {
-			low = uint64(r.From) - uint64(base)
+			low = uint64(r.From) - c.base
 			low = low/c.gcd + min(low%c.gcd, 1)
 		}
-		high := min((uint64(r.To-1)-uint64(base))/c.gcd, mask)
+		high := min((uint64(r.To-1)-c.base)/c.gcd, c.low)
 		if low <= high {
 			dst = append(dst, match{low, high - low})
+			all = all || low == 0 && high == c.low
 		}
 	}
-	return dst
+	return dst, all || len(set) == 0
 }
 
 // FilterSpan appends to sel the positions in [lo, hi) whose value of a dimension lies in a
-// normalised, non-empty set. For [record.Acq] the values are ranks.
+// normalised set, in ascending order. For [record.Acq] the values are ranks.
 //
-// Cost: about 1.5 ns a row for one range, no allocation when sel has room.
+// Cost: about 1.4 ns a row for one range; no allocation when sel has room.
 func (b *Block) FilterSpan(
 	d record.Dim, set record.RangeSet, lo, hi int, sel []uint32,
 ) []uint32 {
 	c := &b.keys[d]
-	b.matches = c.translate(set, b.matches[:0])
-	if len(b.matches) == 0 {
+	var all bool
+	b.matches, all = c.translate(set, b.matches[:0])
+	if lo >= hi || len(b.matches) == 0 && !all {
 		return sel
 	}
 	start := len(sel)
 	sel = slices.Grow(sel, hi-lo)[:start+hi-lo]
-	if c.width == 0 {
-		for i := range sel[start:] {
-			sel[start+i] = uint32(lo + i)
+	out := sel[start:]
+	if all {
+		for k := range out {
+			out[k] = uint32(lo + k)
 		}
 		return sel
 	}
-	if len(b.matches) > 1 || c.width == 64 {
-		return sel[:start+b.filterMany(c, lo, hi, sel[start:])]
-	}
-	out, k := sel[start:], 0
-	low, span := b.matches[0].low, b.matches[0].span
-	width, mask, body := uint(c.width), c.mask(), c.body
-	at := uint(lo) * width
-	for i := lo; i < hi; i++ {
-		v := binary.LittleEndian.Uint64(body[at>>3:]) >> (at & 7) & mask
-		out[k] = uint32(i)
-		if v-low <= span {
-			k++
+	k := 0
+	if len(b.matches) == 1 {
+		k = c.filterSpan(b.matches[0], lo, out)
+	} else {
+		for i := range hi - lo {
+			out[k] = uint32(lo + i)
+			if matchesAny(b.matches, c.packed(lo+i)) {
+				k++
+			}
 		}
-		at += width
 	}
 	return sel[:start+k]
 }
 
-func (b *Block) filterMany(c *column, lo, hi int, out []uint32) int {
-	k := 0
-	for i := lo; i < hi; i++ {
-		if matchesAny(b.matches, c.packed(i)) {
-			out[k] = uint32(i)
+// filterSpan writes the matching ones of the len(out) positions from lo on, and returns how many.
+// Writing always and stepping on a condition keeps branches, which nobody can predict, out.
+func (c *column) filterSpan(m match, lo int, out []uint32) (k int) {
+	width, mask, body := uint(c.width), c.low, c.body
+	at := uint(lo) * width
+	for i := range out {
+		v := binary.LittleEndian.Uint64(body[at>>3:]) >> (at & 7) & mask
+		at += width
+		out[k] = uint32(lo + i)
+		if v-m.low <= m.span {
 			k++
 		}
 	}
 	return k
 }
 
+// Filter keeps those positions of sel whose value of a dimension lies in a normalised set, in
+// place. For [record.Acq] the values are ranks.
+func (b *Block) Filter(d record.Dim, set record.RangeSet, sel []uint32) []uint32 {
+	c := &b.keys[d]
+	var all bool
+	b.matches, all = c.translate(set, b.matches[:0])
+	if all {
+		return sel
+	}
+	k := 0
+	switch len(b.matches) {
+	case 0:
+	case 1:
+		m, width, mask, body := b.matches[0], uint(c.width), c.low, c.body
+		for _, i := range sel {
+			at := uint(i) * width
+			v := binary.LittleEndian.Uint64(body[at>>3:]) >> (at & 7) & mask
+			sel[k] = i
+			if v-m.low <= m.span {
+				k++
+			}
+		}
+	default:
+		for _, i := range sel {
+			sel[k] = i
+			if matchesAny(b.matches, c.packed(int(i))) {
+				k++
+			}
+		}
+	}
+	return sel[:k]
+}
+
+// manyMatches is from how many ranges on searching beats trying all.
+const manyMatches = 8
+
 func matchesAny(matches []match, v uint64) bool {
+	if len(matches) >= manyMatches {
+		i := sort.Search(len(matches), func(i int) bool { return matches[i].low > v })
+		return i > 0 && v-matches[i-1].low <= matches[i-1].span
+	}
 	for _, m := range matches {
 		if v-m.low <= m.span {
 			return true
@@ -89,56 +134,32 @@ func matchesAny(matches []match, v uint64) bool {
 	return false
 }
 
-// Filter keeps those positions of sel whose value of a dimension lies in the set, in place.
-func (b *Block) Filter(d record.Dim, set record.RangeSet, sel []uint32) []uint32 {
-	c := &b.keys[d]
-	b.matches = c.translate(set, b.matches[:0])
-	if len(b.matches) == 0 {
-		return sel[:0]
-	}
-	if c.width == 0 {
-		return sel
-	}
-	k := 0
-	if len(b.matches) == 1 {
-		low, span := b.matches[0].low, b.matches[0].span
-		for _, i := range sel {
-			sel[k] = i
-			if c.packed(int(i))-low <= span {
-				k++
-			}
-		}
-		return sel[:k]
-	}
-	for _, i := range sel {
-		sel[k] = i
-		if matchesAny(b.matches, c.packed(int(i))) {
-			k++
-		}
-	}
-	return sel[:k]
-}
-
 // SearchMID returns the positions in [lo, hi) whose mid lies in [from, to), where the rows of
-// [lo, hi) are sorted by mid.
+// [lo, hi) are sorted by mid, as those of a sub-run with one cid and moid are.
+//
+// Cost: two binary searches, the second over the few rows that a device has.
 func (b *Block) SearchMID(lo, hi int, from, to int64) (first, end int) {
 	c := &b.keys[record.MID]
-	b.matches = c.translate(record.RangeSet{{From: from, To: to}}, b.matches[:0])
+	set := [1]record.Range{{From: from, To: to}}
+	var all bool
+	b.matches, all = c.translate(set[:], b.matches[:0])
+	if all {
+		return lo, hi
+	}
 	if len(b.matches) == 0 {
 		return lo, lo
 	}
 	m := b.matches[0]
 	first = c.lowerBound(lo, hi, m.low)
-	if m.low+m.span == c.mask() {
+	last := m.low + m.span
+	if last == c.low {
 		return first, hi
 	}
-	// A device has few rows in a sub-run: gallop from its first.
-	end, step := first, 1
-	for end+step < hi && c.packed(end+step) <= m.low+m.span {
+	step := 1
+	for end = first; end+step < hi && c.packed(end+step) <= last; step *= 2 {
 		end += step
-		step *= 2
 	}
-	return first, c.lowerBound(end, min(end+step, hi), m.low+m.span+1)
+	return first, c.lowerBound(end, min(end+step, hi), last+1)
 }
 
 // lowerBound returns the first position in [lo, hi) with a packed value of at least v.

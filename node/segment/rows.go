@@ -4,143 +4,207 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
 // Layout of a rows entry, FORMAT.md section 2.
 const (
-	rowsHeaderBytes = 64
-	keyBytes        = 4 + 8 + 4 + 8 // cid, mid, moid, cap
-	variedPayloads  = math.MaxUint32
+	rowsHeaderBytes = 72
+	rowsVersion     = 1 // 1: first
+	rowKeyBytes     = 8 + 8 + 4 + 4
+	variedPayloads  = math.MaxUint32 // in place of the stride: a column of sizes follows the keys
 )
 
 // RowsHeader precedes the rows of one batch and shard in the log. The acquisition times of the
 // rows are consecutive from FirstAcqNs on.
 type RowsHeader struct {
-	Writer          [16]byte
-	Seq             uint64
+	Writer          [16]byte // who sent the batch, zero when nobody asked for exactly-once
+	Seq             uint64   // the writer's number of the batch
 	FirstAcqNs      int64
 	BatchFirstAcqNs int64  // first acq of the whole batch, for the answer to a retry
 	BatchRecords    uint32 // records of the whole batch
 	Parts           uint32 // entries that the batch was split into, all in one flush
 }
 
-// AppendRowsEntry appends the data of a log entry that holds rows: those numbered by rows, all
-// of the batch when rows is nil. Acquisition times are not stored but for the first.
+// AppendRowsEntry appends the data of a log entry that holds the rows of b that rows names, all
+// of them when rows is nil. Of their acquisition times only the first is kept, in h.
+//
+// Cost: a copy; about 5 ns a row for payloads of 16 bytes.
 func AppendRowsEntry(dst []byte, h *RowsHeader, b *record.Batch, rows []uint32) []byte {
-	n := b.Len()
+	n, payloadBytes := b.Len(), len(b.Data)
 	if rows != nil {
-		n = len(rows)
+		n, payloadBytes = len(rows), sizeOf(b, rows)
 	}
 	stride := uint32(b.Stride)
 	if b.Offsets != nil {
 		stride = variedPayloads
 	}
+	dst = slices.Grow(dst, rowsHeaderBytes+n*(rowKeyBytes+4)+payloadBytes)
+	dst = binary.LittleEndian.AppendUint32(dst, rowsVersion)
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(n))
 	dst = append(dst, h.Writer[:]...)
 	dst = binary.LittleEndian.AppendUint64(dst, h.Seq)
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(h.FirstAcqNs))
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(h.BatchFirstAcqNs))
 	dst = binary.LittleEndian.AppendUint32(dst, h.BatchRecords)
 	dst = binary.LittleEndian.AppendUint32(dst, h.Parts)
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(n))
 	dst = binary.LittleEndian.AppendUint32(dst, stride)
-	dst = binary.LittleEndian.AppendUint64(dst, 0)
+	dst = binary.LittleEndian.AppendUint32(dst, 0)
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(payloadBytes))
+	dst = appendInts(dst, b.MID, rows)
+	dst = appendInts(dst, b.CapNs, rows)
+	dst = appendInts(dst, b.CID, rows)
+	dst = appendInts(dst, b.MOID, rows)
+	return appendPayloads(dst, b, rows)
+}
+
+func sizeOf(b *record.Batch, rows []uint32) int {
+	if b.Offsets == nil {
+		return len(rows) * b.Stride
+	}
+	total := 0
+	for _, i := range rows {
+		total += int(b.Offsets[i+1] - b.Offsets[i])
+	}
+	return total
+}
+
+// appendInts appends the values of a column that rows names, at their own width.
+func appendInts[T int32 | int64 | uint32](dst []byte, values []T, rows []uint32) []byte {
+	size := binary.Size(T(0))
+	n := len(values)
+	if rows != nil {
+		n = len(rows)
+	}
+	at := len(dst)
+	dst = slices.Grow(dst, n*size)[:at+n*size]
+	out := dst[at:]
 	for k := range n {
 		i := k
 		if rows != nil {
 			i = int(rows[k])
 		}
-		dst = binary.LittleEndian.AppendUint32(dst, uint32(b.CID[i]))
-		dst = binary.LittleEndian.AppendUint64(dst, uint64(b.MID[i]))
-		dst = binary.LittleEndian.AppendUint32(dst, uint32(b.MOID[i]))
-		dst = binary.LittleEndian.AppendUint64(dst, uint64(b.CapNs[i]))
-	}
-	return appendPayloads(dst, b, rows)
-}
-
-func appendPayloads(dst []byte, b *record.Batch, rows []uint32) []byte {
-	if b.Offsets == nil && rows == nil {
-		return append(dst, b.Data...)
-	}
-	n := b.Len()
-	if rows != nil {
-		n = len(rows)
-	}
-	row := func(k int) int {
-		if rows != nil {
-			return int(rows[k])
+		if size == 8 {
+			binary.LittleEndian.PutUint64(out[8*k:], uint64(values[i]))
+		} else {
+			binary.LittleEndian.PutUint32(out[4*k:], uint32(values[i]))
 		}
-		return k
-	}
-	if b.Offsets != nil {
-		for k := range n {
-			dst = binary.LittleEndian.AppendUint32(dst, uint32(len(b.Payload(row(k)))))
-		}
-	}
-	for k := range n {
-		dst = append(dst, b.Payload(row(k))...)
 	}
 	return dst
 }
 
-// ParseRowsEntry reads what AppendRowsEntry wrote into h and b, reusing b's memory; payloads are
-// copied. The rows come stamped.
+// appendPayloads appends the sizes of varied payloads and then the bytes.
+func appendPayloads(dst []byte, b *record.Batch, rows []uint32) []byte {
+	if b.Offsets != nil {
+		n := b.Len()
+		if rows != nil {
+			n = len(rows)
+		}
+		for k := range n {
+			i := k
+			if rows != nil {
+				i = int(rows[k])
+			}
+			dst = binary.LittleEndian.AppendUint32(dst, b.Offsets[i+1]-b.Offsets[i])
+		}
+	}
+	if rows == nil {
+		return append(dst, b.Data...)
+	}
+	for _, i := range rows {
+		dst = append(dst, b.Payload(int(i))...)
+	}
+	return dst
+}
+
+// ParseRowsEntry reads what AppendRowsEntry wrote into h and b; the rows come stamped. It copies,
+// and reuses the memory of b.
+//
+// Errors: an entry that is cut short, too long or of another version; b is undefined then.
 func ParseRowsEntry(src []byte, h *RowsHeader, b *record.Batch) error {
 	if len(src) < rowsHeaderBytes {
 		return fmt.Errorf("rows entry of %d bytes ends inside its header", len(src))
 	}
-	copy(h.Writer[:], src)
-	h.Seq = binary.LittleEndian.Uint64(src[16:])
-	h.FirstAcqNs = int64(binary.LittleEndian.Uint64(src[24:]))
-	h.BatchFirstAcqNs = int64(binary.LittleEndian.Uint64(src[32:]))
-	h.BatchRecords = binary.LittleEndian.Uint32(src[40:])
-	h.Parts = binary.LittleEndian.Uint32(src[44:])
-	n, stride := binary.LittleEndian.Uint32(src[48:]), binary.LittleEndian.Uint32(src[52:])
-	if binary.LittleEndian.Uint64(src[56:]) != 0 {
+	if v := binary.LittleEndian.Uint32(src); v != rowsVersion {
+		return fmt.Errorf("rows entry of version %d; this program reads version %d", v, rowsVersion)
+	}
+	copy(h.Writer[:], src[8:])
+	h.Seq = binary.LittleEndian.Uint64(src[24:])
+	h.FirstAcqNs = int64(binary.LittleEndian.Uint64(src[32:]))
+	h.BatchFirstAcqNs = int64(binary.LittleEndian.Uint64(src[40:]))
+	h.BatchRecords = binary.LittleEndian.Uint32(src[48:])
+	h.Parts = binary.LittleEndian.Uint32(src[52:])
+	stride := binary.LittleEndian.Uint32(src[56:])
+	if binary.LittleEndian.Uint32(src[60:]) != 0 {
 		return fmt.Errorf("reserved bytes of a rows entry are not zero")
 	}
+	payloadBytes := binary.LittleEndian.Uint64(src[64:])
+	rows := uint64(binary.LittleEndian.Uint32(src[4:]))
 	rest := src[rowsHeaderBytes:]
-	if uint64(n) > uint64(len(rest)/keyBytes) {
-		return fmt.Errorf("rows entry of %d bytes cannot hold %d rows", len(src), n)
+	rowBytes := uint64(rowKeyBytes)
+	if stride == variedPayloads {
+		rowBytes += 4
 	}
-	b.Reset()
-	acqs := b.AcqNs[:0]
-	for i := range int(n) {
-		k := rest[i*keyBytes : (i+1)*keyBytes]
-		b.CID = append(b.CID, int32(binary.LittleEndian.Uint32(k)))
-		b.MID = append(b.MID, int64(binary.LittleEndian.Uint64(k[4:])))
-		b.MOID = append(b.MOID, int32(binary.LittleEndian.Uint32(k[12:])))
-		b.CapNs = append(b.CapNs, int64(binary.LittleEndian.Uint64(k[16:])))
-		acqs = append(acqs, h.FirstAcqNs+int64(i))
+	if uint64(len(rest))/rowBytes < rows || uint64(len(rest))-rows*rowBytes != payloadBytes {
+		return fmt.Errorf("rows entry of %d bytes cannot hold %d rows with %d payload bytes",
+			len(src), rows, payloadBytes)
 	}
-	b.AcqNs = acqs
-	return parsePayloads(rest[int(n)*keyBytes:], int(n), stride, b)
+	if h.FirstAcqNs > math.MaxInt64-int64(rows) {
+		return fmt.Errorf("rows entry: acquisition times from %d on overflow", h.FirstAcqNs)
+	}
+	n := int(rows)
+	b.MID, rest = parseInts(b.MID, rest, n)
+	b.CapNs, rest = parseInts(b.CapNs, rest, n)
+	b.CID, rest = parseInts(b.CID, rest, n)
+	b.MOID, rest = parseInts(b.MOID, rest, n)
+	b.AcqNs = slices.Grow(b.AcqNs[:0], n)[:n]
+	for i := range b.AcqNs {
+		b.AcqNs[i] = h.FirstAcqNs + int64(i)
+	}
+	return parsePayloads(rest, n, stride, b)
+}
+
+// parseInts reads n values into the memory of dst.
+func parseInts[T int32 | int64 | uint32](dst []T, src []byte, n int) (values []T, rest []byte) {
+	dst = slices.Grow(dst[:0], n)[:n]
+	if binary.Size(T(0)) == 8 {
+		for i := range dst {
+			dst[i] = T(binary.LittleEndian.Uint64(src[8*i:]))
+		}
+		return dst, src[8*n:]
+	}
+	for i := range dst {
+		dst[i] = T(binary.LittleEndian.Uint32(src[4*i:]))
+	}
+	return dst, src[4*n:]
 }
 
 func parsePayloads(src []byte, n int, stride uint32, b *record.Batch) error {
 	if stride != variedPayloads {
 		if uint64(stride)*uint64(n) != uint64(len(src)) {
-			return fmt.Errorf("%d payload bytes are not %d of %d bytes", len(src), n, stride)
+			return fmt.Errorf("rows entry: %d payload bytes are not %d of %d bytes",
+				len(src), n, stride)
 		}
-		b.Stride, b.Data = int(stride), append(b.Data[:0], src...)
+		b.Stride, b.Offsets = int(stride), nil
+		b.Data = append(b.Data[:0], src...)
 		return nil
 	}
-	if n > len(src)/4 {
-		return fmt.Errorf("rows entry ends inside %d payload sizes", n)
-	}
+	data := src[4*n:]
+	b.Stride, b.Offsets = 0, slices.Grow(b.Offsets[:0], n+1)[:n+1]
+	b.Offsets[0] = 0
 	total := uint64(0)
-	b.Offsets = make([]uint32, 1, n+1)
 	for i := range n {
 		total += uint64(binary.LittleEndian.Uint32(src[4*i:]))
-		if total > uint64(len(src)-4*n) {
-			return fmt.Errorf("payload %d ends after its entry", i)
+		if total > uint64(len(data)) || total > math.MaxUint32 {
+			return fmt.Errorf("rows entry: payload %d ends after its entry", i)
 		}
-		b.Offsets = append(b.Offsets, uint32(total))
+		b.Offsets[i+1] = uint32(total)
 	}
-	if total != uint64(len(src)-4*n) {
-		return fmt.Errorf("%d bytes follow the last payload", uint64(len(src)-4*n)-total)
+	if total != uint64(len(data)) {
+		return fmt.Errorf("rows entry: %d bytes follow the last payload", uint64(len(data))-total)
 	}
-	b.Data = append(b.Data[:0], src[4*n:]...)
+	b.Data = append(b.Data[:0], data...)
 	return nil
 }

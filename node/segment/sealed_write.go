@@ -1,7 +1,6 @@
 package segment
 
 import (
-	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -13,142 +12,257 @@ import (
 
 // Layout of a sealed segment, FORMAT.md section 3.
 const (
-	sealedMagic       = 0x31535450 // "PTS1"
-	sealedVersion     = 1          // 1: first
-	sealedHeaderBytes = 16         // magic u32, version u16, zero [10]
-	sectionEntryBytes = 32         // id u32, crc u32, offset u64, size u64, zero u64
-	tailBytes         = 32         // table offset u64, sections u32, table crc u32, rows u32,
-	//                                blocks u32, crc u32 of the 24 bytes before it, magic u32
+	sealedMagic       = 0x314c535344544e50 // "PNTDSSL1"
+	sealedVersion     = 1                  // 1: first
+	sealedHeaderBytes = 16                 // magic u64, version u32, zero u32
+	paddingBytes      = 16                 // zeros after the last block, so that loads stay inside
+	sectionEntryBytes = 32                 // id u32, crc u32, offset u64, size u64, zero u64
+	tailBytes         = 64                 // rows u64, blocks u32, sections u32, end of blocks u64,
+	//                                        table offset u64, file size u64, version u32,
+	//                                        zero [8], crc u32 of table and tail, magic u64
 
-	// sectionMeta is the id of the description that the caller keeps; smaller ids are the
-	// caller's.
-	sectionMeta = 0xffffffff
+	// sectionMeta is the id of the caller's description; all others are the caller's to choose.
+	sectionMeta = 0
 
+	// maxSections bounds what a reader lists: twice what anybody needs.
 	maxSections = 16
+	// maxSegmentBlocks is what one container of a posting list can name.
+	maxSegmentBlocks = 1 << 16
+	// writeBytes is how much is gathered before it is written.
+	writeBytes = 1 << 20
 )
 
-// Section is a named piece of a sealed segment that this package does not understand.
+// Section is a piece of a sealed segment that this package does not understand. IDs start at 1.
 type Section struct {
 	ID   uint32
 	Data []byte
 }
 
-// SealedInput is what a sealed segment is made of.
+// SealedInput is what a sealed segment is made of. It stays the caller's.
 type SealedInput struct {
-	Rows      *record.Batch // stamped, in acq order: a row's rank is its number
-	Order     []uint32      // position -> rank; a permutation of all rows
-	BlockEnds []uint32      // position after the last row of each block
-	Flags     []uint64      // bitmap by rank: the row may supersede an older one
+	Rows      *record.Batch // in acq order: a row's rank is its number; AcqNs is not looked at
+	Order     []uint32      // position -> rank: a permutation of all rows
+	BlockEnds []uint32      // position after the last row of each block; at most 4096 rows each
+	Flags     []uint64      // bitmap by rank: the row may supersede an older one; nil means none
 	Meta      []byte        // the caller's description
-	// Sections is called once all blocks are placed and returns what else is kept.
+	// Sections is called once all blocks are written and returns what else is kept; may be nil.
 	Sections func(blockOffsets []uint64, blockSizes []uint32) ([]Section, error)
 }
 
 // SealedInfo says what was written.
 type SealedInfo struct {
-	Bytes  int64
-	Blocks int
+	Bytes      int64 // of the file
+	BlockBytes int64 // of these, blocks
+	Blocks     int
 }
 
 // WriteSealed writes a sealed segment and makes it durable under path: a temporary file beside it
-// is written, synced and renamed, and the directory synced.
+// is written, synced and renamed, and the directory synced. Nothing is left behind on an error.
+//
+// Cost: about 100 ns a row with payloads of 16 bytes, one core.
 func WriteSealed(path string, in *SealedInput) (SealedInfo, error) {
-	tmp := path + ".tmp"
-	f, err := os.Create(tmp)
+	return writeSealed(osFolder(filepath.Dir(path)), filepath.Base(path), in)
+}
+
+func writeSealed(dir folder, name string, in *SealedInput) (SealedInfo, error) {
+	info, err := writeAndRename(dir, name, in)
 	if err != nil {
-		return SealedInfo{}, fmt.Errorf("write segment: %w", err)
+		return SealedInfo{}, fmt.Errorf("write segment %s: %w", name, err)
 	}
-	w := &sealedWriter{out: bufio.NewWriterSize(f, 1<<20)}
-	err = w.write(in)
-	if err == nil {
-		err = w.out.Flush()
+	return info, nil
+}
+
+func writeAndRename(dir folder, name string, in *SealedInput) (SealedInfo, error) {
+	if err := in.check(); err != nil {
+		return SealedInfo{}, err
 	}
+	tmp := name + ".tmp"
+	if err := dir.Remove(tmp); err != nil && !os.IsNotExist(err) { // of a crash
+		return SealedInfo{}, err
+	}
+	f, err := dir.Create(tmp)
+	if err != nil {
+		return SealedInfo{}, err
+	}
+	w := &sealedWriter{file: f}
+	info, err := w.write(in)
 	if err == nil {
-		err = dataFile{f}.Sync()
+		err = f.Sync()
 	}
 	err = errors.Join(err, f.Close())
 	if err == nil {
-		err = os.Rename(tmp, path)
-	}
-	if err == nil {
-		err = osDir(filepath.Dir(path)).SyncDir()
+		err = dir.Rename(tmp, name)
 	}
 	if err != nil {
-		_ = os.Remove(tmp)
-		return SealedInfo{}, fmt.Errorf("write segment %s: %w", filepath.Base(path), err)
+		return SealedInfo{}, errors.Join(err, dir.Remove(tmp))
 	}
-	return SealedInfo{Bytes: w.at, Blocks: len(in.BlockEnds)}, nil
+	if err := dir.Sync(); err != nil {
+		return SealedInfo{}, errors.Join(err, dir.Remove(name))
+	}
+	return info, nil
 }
 
-type sealedWriter struct {
-	out *bufio.Writer
-	at  int64
+// check refuses input that would make a segment with rows lost or doubled.
+func (in *SealedInput) check() error {
+	n := in.Rows.Len()
+	if err := in.Rows.CheckShape(); err != nil {
+		return err
+	}
+	if len(in.Order) != n || in.Flags != nil && len(in.Flags) < (n+63)/64 {
+		return fmt.Errorf("%d rows, but an order of %d and %d words of flags",
+			n, len(in.Order), len(in.Flags))
+	}
+	if len(in.BlockEnds) > maxSegmentBlocks {
+		return fmt.Errorf("%d blocks, at most %d", len(in.BlockEnds), maxSegmentBlocks)
+	}
+	start := uint32(0)
+	for i, end := range in.BlockEnds {
+		if end <= start || end-start > maxBlockRows || uint64(end) > uint64(n) {
+			return fmt.Errorf("block %d holds rows %d to %d of %d; a block has 1 to %d rows",
+				i, start, end, n, maxBlockRows)
+		}
+		start = end
+	}
+	if int(start) != n {
+		return fmt.Errorf("blocks hold %d of %d rows", start, n)
+	}
+	seen := make([]uint64, (n+63)/64)
+	for _, rank := range in.Order {
+		if uint64(rank) >= uint64(n) || seen[rank>>6]>>(rank&63)&1 != 0 {
+			return fmt.Errorf("the order names row %d of %d twice or out of turn", rank, n)
+		}
+		seen[rank>>6] |= 1 << (rank & 63)
+	}
+	return nil
 }
+
+// sealedWriter gathers what is written to a segment in pieces of writeBytes.
+type sealedWriter struct {
+	file    file
+	buf     []byte
+	written int64 // bytes of the file before buf
+	encoder encoder
+}
+
+func (w *sealedWriter) offset() int64 { return w.written + int64(len(w.buf)) }
 
 func (w *sealedWriter) append(b []byte) error {
-	n, err := w.out.Write(b)
-	w.at += int64(n)
+	if len(b) >= writeBytes { // not worth gathering
+		if err := w.flush(); err != nil {
+			return err
+		}
+		_, err := w.file.WriteAt(b, w.written)
+		w.written += int64(len(b))
+		return err
+	}
+	w.buf = append(w.buf, b...)
+	if len(w.buf) >= writeBytes {
+		return w.flush()
+	}
+	return nil
+}
+
+// reserve leaves n bytes to be patched.
+func (w *sealedWriter) reserve(n int) error {
+	w.buf = append(w.buf, make([]byte, n)...)
+	if len(w.buf) >= writeBytes {
+		return w.flush()
+	}
+	return nil
+}
+
+// patch writes reserved bytes. They are either all in buf or all in the file.
+func (w *sealedWriter) patch(offset int64, b []byte) error {
+	if offset >= w.written {
+		copy(w.buf[offset-w.written:], b)
+		return nil
+	}
+	_, err := w.file.WriteAt(b, offset)
 	return err
 }
 
-func (w *sealedWriter) write(in *SealedInput) error {
-	header := binary.LittleEndian.AppendUint32(nil, sealedMagic)
-	header = binary.LittleEndian.AppendUint16(header, sealedVersion)
-	if err := w.append(append(header, make([]byte, sealedHeaderBytes-6)...)); err != nil {
+func (w *sealedWriter) flush() error {
+	if len(w.buf) == 0 {
+		return nil
+	}
+	if _, err := w.file.WriteAt(w.buf, w.written); err != nil {
 		return err
 	}
-	offsets, sizes, err := w.blocks(in)
+	w.written += int64(len(w.buf))
+	w.buf = w.buf[:0]
+	return nil
+}
+
+func (w *sealedWriter) write(in *SealedInput) (SealedInfo, error) {
+	w.buf = binary.LittleEndian.AppendUint64(w.buf, sealedMagic)
+	w.buf = binary.LittleEndian.AppendUint64(w.buf, sealedVersion)
+	offsets, sizes, err := w.writeBlocks(in)
 	if err != nil {
-		return err
+		return SealedInfo{}, err
 	}
-	sections, err := in.Sections(offsets, sizes)
-	if err != nil {
-		return err
+	end := w.offset()
+	if err := w.append(make([]byte, paddingBytes)); err != nil {
+		return SealedInfo{}, err
 	}
-	sections = append(sections, Section{ID: sectionMeta, Data: in.Meta})
+	sections := []Section{{ID: sectionMeta, Data: in.Meta}}
+	if in.Sections != nil {
+		more, err := in.Sections(offsets, sizes)
+		if err != nil {
+			return SealedInfo{}, fmt.Errorf("make sections: %w", err)
+		}
+		sections = append(sections, more...)
+	}
+	if err := w.writeSections(sections, in.Rows.Len(), len(offsets), end); err != nil {
+		return SealedInfo{}, err
+	}
+	info := SealedInfo{Bytes: w.offset(), BlockBytes: end - sealedHeaderBytes, Blocks: len(offsets)}
+	return info, w.flush()
+}
+
+func (w *sealedWriter) writeBlocks(in *SealedInput) (offsets []uint64, sizes []uint32, err error) {
+	start := uint32(0)
+	for i, end := range in.BlockEnds {
+		offsets = append(offsets, uint64(w.offset()))
+		size, err := w.writeBlock(i, rowsOf{in.Rows, in.Order[start:end]}, in.Flags)
+		if err != nil {
+			return nil, nil, err
+		}
+		sizes = append(sizes, size)
+		start = end
+	}
+	return offsets, sizes, nil
+}
+
+// writeSections writes the sections, the table that lists them, and the tail.
+func (w *sealedWriter) writeSections(sections []Section, rows, blocks int, end int64) error {
 	if len(sections) > maxSections {
-		return fmt.Errorf("%d sections, at most %d", len(sections), maxSections)
+		return fmt.Errorf("%d sections, at most %d", len(sections)-1, maxSections-1)
 	}
 	var table []byte
-	for _, s := range sections {
+	for i, s := range sections {
+		for _, other := range sections[:i] {
+			if other.ID == s.ID {
+				return fmt.Errorf("section %d is there twice or not the caller's", s.ID)
+			}
+		}
 		table = binary.LittleEndian.AppendUint32(table, s.ID)
 		table = binary.LittleEndian.AppendUint32(table, checksum(s.Data))
-		table = binary.LittleEndian.AppendUint64(table, uint64(w.at))
+		table = binary.LittleEndian.AppendUint64(table, uint64(w.offset()))
 		table = binary.LittleEndian.AppendUint64(table, uint64(len(s.Data)))
 		table = binary.LittleEndian.AppendUint64(table, 0)
 		if err := w.append(s.Data); err != nil {
 			return err
 		}
 	}
-	tail := binary.LittleEndian.AppendUint64(nil, uint64(w.at))
+	tail := binary.LittleEndian.AppendUint64(nil, uint64(rows))
+	tail = binary.LittleEndian.AppendUint32(tail, uint32(blocks))
 	tail = binary.LittleEndian.AppendUint32(tail, uint32(len(sections)))
-	tail = binary.LittleEndian.AppendUint32(tail, checksum(table))
-	tail = binary.LittleEndian.AppendUint32(tail, uint32(in.Rows.Len()))
-	tail = binary.LittleEndian.AppendUint32(tail, uint32(len(in.BlockEnds)))
-	tail = binary.LittleEndian.AppendUint32(tail, checksum(tail))
-	tail = binary.LittleEndian.AppendUint32(tail, sealedMagic)
-	return errors.Join(w.append(table), w.append(tail))
-}
-
-func (w *sealedWriter) blocks(in *SealedInput) (offsets []uint64, sizes []uint32, err error) {
-	var e encoder
-	var buf []byte
-	start := uint32(0)
-	for _, end := range in.BlockEnds {
-		if end <= start || end-start > maxBlockRows || int(end) > len(in.Order) {
-			return nil, nil, fmt.Errorf("block of rows %d to %d; a block has 1 to %d",
-				start, end, maxBlockRows)
-		}
-		buf = e.appendBlock(buf[:0], in.Rows, in.Order[start:end], in.Flags)
-		offsets = append(offsets, uint64(w.at))
-		sizes = append(sizes, uint32(len(buf)))
-		if err := w.append(buf); err != nil {
-			return nil, nil, err
-		}
-		start = end
-	}
-	if int(start) != in.Rows.Len() || len(in.Order) != in.Rows.Len() {
-		return nil, nil, fmt.Errorf("blocks hold %d of %d rows", start, in.Rows.Len())
-	}
-	return offsets, sizes, nil
+	tail = binary.LittleEndian.AppendUint64(tail, uint64(end))
+	tail = binary.LittleEndian.AppendUint64(tail, uint64(w.offset()))
+	tail = binary.LittleEndian.AppendUint64(tail, uint64(w.offset())+uint64(len(table))+tailBytes)
+	tail = binary.LittleEndian.AppendUint32(tail, sealedVersion)
+	tail = binary.LittleEndian.AppendUint64(tail, 0)
+	tail = binary.LittleEndian.AppendUint32(tail, checksum2(table, tail))
+	tail = binary.LittleEndian.AppendUint64(tail, sealedMagic)
+	return w.append(append(table, tail...))
 }

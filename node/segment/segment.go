@@ -1,9 +1,9 @@
 // Package segment owns the bytes of pentad's append-only files: the log, which makes puts durable,
 // and sealed segments, immutable files of clustered blocks. FORMAT.md describes both.
 //
-// It knows nothing of shards' meaning, versions or queries: log entries carry opaque data, and a
-// sealed segment is told the order of its rows and the index sections it keeps. Its main types are
-// [Log] and [Sealed]. It starts no goroutines.
+// It knows nothing of shards, versions or queries: log entries carry opaque data, and a sealed
+// segment is told the order of its rows and the index sections that it keeps. Its main types are
+// [Log], [Sealed] and [Block]. It starts no goroutines.
 package segment
 
 import (
@@ -38,3 +38,8 @@ func (e *CorruptError) Unwrap() error { return e.Err }
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
+
+// checksum2 is the checksum of a and b one after the other.
+func checksum2(a, b []byte) uint32 {
+	return crc32.Update(crc32.Checksum(a, castagnoli), castagnoli, b)
+}

@@ -1,0 +1,131 @@
+package node
+
+import (
+	"bufio"
+	"context"
+	"sync"
+
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+	"github.com/valyala/fasthttp"
+)
+
+var batches = sync.Pool{New: func() any { return new(record.Batch) }}
+
+// maxPooledBytes keeps a batch of large payloads from being kept for ever.
+const maxPooledBytes = 4 << 20
+
+func (s *server) put(ctx *fasthttp.RequestCtx) {
+	rc, cancel := s.context()
+	defer cancel()
+	p := wire.Put{Batch: batches.Get().(*record.Batch)}
+	defer func() {
+		if cap(p.Batch.Data) <= maxPooledBytes {
+			batches.Put(p.Batch)
+		}
+	}()
+	if err := wire.ParsePut(ctx.PostBody(), &p); err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	res, err := s.node.Put(rc, p.Batch, store.WriterSeq{ID: p.Writer, Seq: p.Seq})
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	ctx.SetContentType(wire.ContentType)
+	ctx.SetBody(wire.AppendPutReply(nil, &wire.PutReply{FirstAcqNs: res.FirstAcqNs,
+		LastAcqNs: res.LastAcqNs, Records: uint32(res.Records), Duplicate: res.Duplicate}))
+}
+
+// query streams the answer. What goes wrong before the first frame has an HTTP status of its own;
+// later it is an error frame in place of the end frame.
+func (s *server) query(ctx *fasthttp.RequestCtx) {
+	q := new(record.Query)
+	if err := wire.ParseQuery(ctx.PostBody(), q); err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	ctx.SetContentType(wire.ContentType)
+	if q.Aggregate.Name != "" {
+		s.aggregate(ctx, q)
+		return
+	}
+	s.stream(ctx, func(rc context.Context, w *bufio.Writer) error {
+		var buf []byte
+		end, err := s.node.Query(rc, q, func(b *record.Batch) error {
+			for b.Len() > 0 {
+				part := head(b, min(b.Len(), wire.MaxRows))
+				var err error
+				if buf, err = wire.AppendRows(buf[:0], part); err != nil {
+					return err
+				}
+				if _, err := w.Write(buf); err != nil {
+					return err
+				}
+				b = tail(b, part.Len())
+			}
+			return nil
+		})
+		buf = wire.AppendEnd(buf[:0], &end)
+		if err != nil {
+			buf = wire.AppendError(buf[:0], toWire(err))
+		}
+		_, err = w.Write(buf)
+		return err
+	})
+}
+
+// tail returns a copy of the rows of a batch from n on.
+func tail(b *record.Batch, n int) *record.Batch {
+	rest := &record.Batch{}
+	for i := n; i < b.Len(); i++ {
+		if b.AcqNs == nil {
+			rest.Append(b.Key(i), b.Payload(i))
+		} else {
+			rest.AppendStamped(b.Key(i), b.Payload(i))
+		}
+	}
+	return rest
+}
+
+// stream answers with what produce writes. produce runs after the handler has returned; its
+// context ends when the server ends, or when writing fails because the client went away.
+func (s *server) stream(
+	ctx *fasthttp.RequestCtx, produce func(rc context.Context, w *bufio.Writer) error,
+) {
+	ctx.SetBodyStreamWriter(func(w *bufio.Writer) {
+		rc, cancel := s.context()
+		defer cancel()
+		defer func() {
+			if fault := recover(); fault != nil {
+				s.node.log.Error("panic in an answer", "err", fault)
+			}
+		}()
+		if err := produce(rc, w); err != nil {
+			return // the client is gone: there is nobody to tell
+		}
+		_ = w.Flush() // as above
+	})
+}
+
+// groupsPerFrame bounds a groups frame.
+const groupsPerFrame = 4096
+
+func (s *server) aggregate(ctx *fasthttp.RequestCtx, q *record.Query) {
+	rc, cancel := s.context()
+	defer cancel()
+	groups, end, err := s.node.Aggregate(rc, q)
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	var body []byte
+	for len(groups) > 0 {
+		n := min(len(groups), groupsPerFrame)
+		body = wire.AppendGroups(body, groups[:n])
+		groups = groups[n:]
+	}
+	ctx.SetBody(wire.AppendEnd(body, &end))
+}

@@ -1,0 +1,101 @@
+package node
+
+import (
+	"context"
+	"errors"
+
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+	"github.com/pentad-db/pentad/wasmhost"
+)
+
+// retryAfterMs is the advice that goes with temporary errors.
+const retryAfterMs = 200
+
+// toWire gives an error the kind under which it crosses the network.
+func toWire(err error) *wire.Error {
+	var known *wire.Error
+	if errors.As(err, &known) {
+		return known
+	}
+	var invalid *record.InvalidError
+	if errors.As(err, &invalid) {
+		kind := wire.KindInvalid
+		if invalid.Reason == record.TooLarge || invalid.Reason == record.TooMany {
+			kind = wire.KindTooLarge
+		}
+		return &wire.Error{Kind: kind, Message: err.Error(), Part: invalid.Part,
+			Reason: string(invalid.Reason)}
+	}
+	out := &wire.Error{Kind: kindOf(err), Message: err.Error()}
+	if out.Kind.Temporary() {
+		out.RetryAfterMs = retryAfterMs
+	}
+	return out
+}
+
+func kindOf(err error) wire.Kind {
+	var damage *segment.CorruptError
+	var guest *wasmhost.Error
+	switch {
+	case errors.As(err, &guest):
+		return guestKind(guest.Kind)
+	case errors.As(err, &damage):
+		return wire.KindDamaged
+	case errors.Is(err, errTooLarge):
+		return wire.KindTooLarge
+	case errors.Is(err, store.ErrOverloaded), errors.Is(err, errTooBusy),
+		errors.Is(err, store.ErrTooManyWriters):
+		return wire.KindOverloaded
+	case errors.Is(err, store.ErrClosed), errors.Is(err, errClosing),
+		errors.Is(err, segment.ErrLogFailed):
+		return wire.KindUnavailable
+	case errors.Is(err, store.ErrSequenceTooOld):
+		return wire.KindSequenceTooOld
+	case errors.Is(err, context.DeadlineExceeded):
+		return wire.KindTimeout
+	case errors.Is(err, context.Canceled):
+		return wire.KindCanceled
+	default:
+		return wire.KindInternal
+	}
+}
+
+func guestKind(k wasmhost.ErrorKind) wire.Kind {
+	switch k {
+	case wasmhost.Refused:
+		return wire.KindBadModule
+	case wasmhost.Fuel, wasmhost.Memory, wasmhost.Limit:
+		return wire.KindPluginLimit
+	default:
+		return wire.KindPluginFailed
+	}
+}
+
+// status is the HTTP status that goes with a kind.
+func status(k wire.Kind) int {
+	switch k {
+	case wire.KindBadFrame, wire.KindUnsupportedVersion, wire.KindInvalid:
+		return 400
+	case wire.KindForbidden:
+		return 403
+	case wire.KindUnknownPlugin, wire.KindNotFound:
+		return 404
+	case wire.KindSequenceTooOld:
+		return 409
+	case wire.KindTooLarge:
+		return 413
+	case wire.KindBadModule, wire.KindPluginFailed, wire.KindPluginLimit:
+		return 422
+	case wire.KindOverloaded:
+		return 429
+	case wire.KindUnavailable:
+		return 503
+	case wire.KindTimeout:
+		return 504
+	default:
+		return 500
+	}
+}

@@ -1,0 +1,84 @@
+package timeparse
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// Zone turns wall-clock times of one place into moments. It remembers the last stretch without a
+// clock change, so it is cheap for sorted times and not safe for concurrent use.
+type Zone struct {
+	name string
+	loc  *time.Location
+
+	// The stretch [fromNs, toNs) with one offset from UTC that was used last.
+	fromNs, toNs, offsetNs int64
+}
+
+// maxOffsetNs is more than any offset from UTC that a zone has had, and less than the distance
+// from the first and last year that a Layout accepts to the ends of int64.
+const maxOffsetNs = int64(26 * time.Hour)
+
+// LoadZone returns a zone by its IANA name, by "UTC", or by a fixed offset such as "+08:00".
+func LoadZone(name string) (*Zone, error) {
+	if name == "" {
+		name = "UTC"
+	}
+	if t, err := time.Parse("-07:00", name); err == nil {
+		_, seconds := t.Zone()
+		return &Zone{name: name, loc: time.FixedZone(name, seconds)}, nil
+	}
+	if name == "Local" {
+		return nil, fmt.Errorf("zone %q differs between machines; name it, as Europe/Berlin", name)
+	}
+	loc, err := time.LoadLocation(name)
+	if err != nil {
+		return nil, fmt.Errorf("zone %q is unknown; write an IANA name (Europe/Berlin), UTC or an "+
+			"offset (+08:00)", name)
+	}
+	return &Zone{name: name, loc: loc}, nil
+}
+
+// String returns the name that the zone was loaded by.
+func (z *Zone) String() string { return z.name }
+
+// Moments returns how many moments show wallNs on the clocks of the zone, and the first and the
+// second of them: 0 in the hour that a spring change leaves out, 2 in the hour that an autumn
+// change repeats. wallNs is the wall clock read as if it were UTC, as [Layout.Parse] returns it.
+func (z *Zone) Moments(wallNs int64) (first, second int64, count int) {
+	if z.fromNs < z.toNs && wallNs-maxOffsetNs >= z.fromNs && wallNs+maxOffsetNs < z.toNs {
+		return wallNs - z.offsetNs, 0, 1
+	}
+	for at := wallNs - maxOffsetNs; at <= wallNs+maxOffsetNs; {
+		fromNs, toNs, offsetNs := z.stretch(at)
+		if moment := wallNs - offsetNs; fromNs <= moment && moment < toNs {
+			if count == 0 {
+				first = moment
+			} else if count == 1 {
+				second = moment
+			}
+			count++
+		}
+		if at = toNs; toNs == math.MaxInt64 {
+			break
+		}
+	}
+	z.fromNs, z.toNs, z.offsetNs = z.stretch(wallNs)
+	return first, second, count
+}
+
+// stretch returns the time around a moment in which the offset does not change.
+func (z *Zone) stretch(atNs int64) (fromNs, toNs, offsetNs int64) {
+	t := time.Unix(0, atNs).In(z.loc)
+	_, seconds := t.Zone()
+	from, to := t.ZoneBounds()
+	fromNs, toNs = math.MinInt64, math.MaxInt64
+	if !from.IsZero() && from.Year() >= minYear {
+		fromNs = from.UnixNano()
+	}
+	if !to.IsZero() && to.Year() <= maxYear {
+		toNs = to.UnixNano()
+	}
+	return fromNs, toNs, int64(seconds) * int64(time.Second)
+}

@@ -1,0 +1,87 @@
+package node
+
+import (
+	"strconv"
+	"time"
+
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/valyala/fasthttp"
+	"github.com/valyala/fasthttp/fasthttpadaptor"
+)
+
+// metrics counts requests and publishes the figures of all rooms.
+type metrics struct {
+	once     sync.Once
+	requests *prometheus.HistogramVec
+}
+
+func (m *metrics) init() {
+	m.once.Do(func() {
+		m.requests = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "pentad_node_request_seconds",
+			Help:    "Time from the first byte of a request to its answer or the start of its stream.",
+			Buckets: prometheus.ExponentialBuckets(0.0001, 4, 9),
+		}, []string{"status"})
+	})
+}
+
+func (m *metrics) request(status int, took time.Duration) {
+	m.init()
+	m.requests.WithLabelValues(strconv.Itoa(status)).Observe(took.Seconds())
+}
+
+// handler returns the handler of /metrics.
+func (m *metrics) handler(n *Node) fasthttp.RequestHandler {
+	m.init()
+	r := prometheus.NewRegistry()
+	r.MustRegister(m.requests, collectors.NewGoCollector(), rooms{n},
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return fasthttpadaptor.NewFastHTTPHandler(promhttp.HandlerFor(r, promhttp.HandlerOpts{}))
+}
+
+// rooms publishes the Stats of store and plugin host.
+type rooms struct{ node *Node }
+
+// Describe implements prometheus.Collector; without descriptions the collector is unchecked.
+func (rooms) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (r rooms) Collect(out chan<- prometheus.Metric) {
+	count := func(name, help string, v float64) {
+		out <- prometheus.MustNewConstMetric(prometheus.NewDesc("pentad_"+name, help, nil, nil),
+			prometheus.CounterValue, v)
+	}
+	gauge := func(name, help string, v float64) {
+		out <- prometheus.MustNewConstMetric(prometheus.NewDesc("pentad_"+name, help, nil, nil),
+			prometheus.GaugeValue, v)
+	}
+	st := r.node.store.Stats()
+	count("store_rows_put_total", "Rows acknowledged.", float64(st.RowsPut))
+	count("store_commit_groups_total", "Synced flushes of the log.", float64(st.Groups))
+	count("store_sync_seconds_total", "Time spent writing and syncing the log.", float64(st.SyncNs)/1e9)
+	count("store_puts_delayed_total", "Puts that waited for room in the heads.", float64(st.PutsDelayed))
+	count("store_seals_total", "Heads sealed.", float64(st.Seals))
+	count("store_sealed_rows_total", "Rows sealed.", float64(st.SealedRows))
+	count("store_seal_seconds_total", "Time spent sealing.", float64(st.SealNs)/1e9)
+	count("store_scans_total", "Scans started.", float64(st.Scans))
+	count("store_blocks_scanned_total", "Blocks opened by scans.", float64(st.Blocks))
+	gauge("store_rows", "Rows stored, all versions.", float64(st.Rows))
+	gauge("store_head_rows", "Rows in heads.", float64(st.HeadRows))
+	gauge("store_head_bytes", "Memory of heads.", float64(st.HeadBytes))
+	gauge("store_segments", "Sealed segments.", float64(st.Segments))
+	gauge("store_segment_bytes", "Bytes of sealed segments.", float64(st.SegmentBytes))
+	gauge("store_log_bytes", "Bytes of the log.", float64(st.LogBytes))
+	gauge("store_writers", "Writers whose answers are remembered.", float64(st.Writers))
+	h := r.node.host.Stats()
+	gauge("wasmhost_modules", "Modules loaded.", float64(h.Modules))
+	gauge("wasmhost_instances", "Instances alive.", float64(h.Instances))
+	count("wasmhost_calls_total", "Guest calls.", float64(h.Calls))
+	count("wasmhost_call_seconds_total", "Time spent in guest calls.", float64(h.CallNs)/1e9)
+	count("wasmhost_records_total", "Records handed to guests.", float64(h.Records))
+	count("wasmhost_fuel_total", "Fuel used by guests.", float64(h.FuelUsed))
+	count("wasmhost_refused_total", "Modules refused.", float64(h.Refused))
+}

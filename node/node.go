@@ -1,0 +1,230 @@
+// Package node is the server: it ties store and plugin host together, runs queries to their end,
+// and speaks the wire protocol and JSON over HTTP. A program may also embed it and call the same
+// methods without a network.
+//
+// It knows nothing of how rows are kept or guests are run. Its main type is [Node].
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/wasmhost"
+)
+
+const (
+	defaultResultBytes = 1 << 30 // rows that one ordered answer may hold in memory
+	defaultMaxGroups   = 1 << 20 // groups of one aggregate
+)
+
+// Options of a node. The zero value of each field but Dir works.
+type Options struct {
+	Dir         string        // directory of the data; made when missing
+	Listen      string        // address to serve on; empty: no network
+	Insecure    bool          // allow addresses that other machines reach: there is no authentication
+	Logger      *slog.Logger  // nil: quiet
+	Store       store.Options // Dir is set from above
+	ResultBytes int64         // memory of one ordered answer at most; default 1 GiB
+	MaxGroups   int           // groups of one aggregate at most; default 2^20
+	MaxQueries  int           // queries at the same time; default 8 per processor
+	MaxPuts     int           // puts at the same time; default 8 per processor
+}
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Dir == "" {
+		return o, errors.New("node: Options.Dir is empty; name a directory")
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	setDefault(&o.ResultBytes, defaultResultBytes)
+	setDefault(&o.MaxGroups, defaultMaxGroups)
+	setDefault(&o.MaxQueries, 8*runtime.GOMAXPROCS(0))
+	setDefault(&o.MaxPuts, 8*runtime.GOMAXPROCS(0))
+	o.Store.Dir = filepath.Join(o.Dir, "store")
+	return o, nil
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Node is an open node. All methods may be called from many goroutines.
+//
+// Goroutines: those of its store and plugin host, and one that serves when there is an address.
+type Node struct {
+	opt     Options
+	log     *slog.Logger
+	store   *store.Store
+	host    *wasmhost.Host
+	plugins *registry
+	server  *server
+	queries chan struct{} // a place is taken while a query runs
+	puts    chan struct{}
+	closing atomic.Bool
+	wg      sync.WaitGroup
+	metrics metrics
+}
+
+// Open opens the data and, with an address, starts to serve it.
+func Open(ctx context.Context, opt Options) (*Node, error) {
+	opt, err := opt.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if err := checkListen(opt); err != nil {
+		return nil, err
+	}
+	n := &Node{opt: opt, log: opt.Logger, queries: make(chan struct{}, opt.MaxQueries),
+		puts: make(chan struct{}, opt.MaxPuts)}
+	if err := os.MkdirAll(opt.Dir, 0o755); err != nil {
+		return nil, fmt.Errorf("make directory: %w", err)
+	}
+	var report store.Report
+	if n.store, report, err = store.Open(ctx, opt.Store); err != nil {
+		return nil, err
+	}
+	n.reportOpen(report)
+	if err := n.start(ctx); err != nil {
+		return nil, errors.Join(err, n.Close(ctx))
+	}
+	return n, nil
+}
+
+func (n *Node) start(ctx context.Context) (err error) {
+	dir := filepath.Join(n.opt.Dir, "plugins")
+	n.host, err = wasmhost.New(ctx, wasmhost.Options{CacheDir: filepath.Join(dir, "cache")})
+	if err != nil {
+		return err
+	}
+	if n.plugins, err = openRegistry(ctx, dir, n.host); err != nil {
+		return err
+	}
+	if n.opt.Listen == "" {
+		return nil
+	}
+	listener, err := net.Listen("tcp", n.opt.Listen)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", n.opt.Listen, err)
+	}
+	n.server = newServer(n, listener)
+	n.wg.Go(func() {
+		if err := n.server.serve(); err != nil {
+			n.log.Error("serve", "err", err)
+		}
+	})
+	n.log.Info("serving", "addr", listener.Addr().String())
+	return nil
+}
+
+func (n *Node) reportOpen(r store.Report) {
+	if r.Log.TornFile != "" {
+		n.log.Warn("cut a torn tail of the log: it was never acknowledged",
+			"segment", r.Log.TornFile, "offset_bytes", r.Log.TornAt, "count", r.Log.TornSize)
+	}
+	if r.ManifestCut > 0 {
+		n.log.Warn("cut a torn last line of the manifest", "count", r.ManifestCut)
+	}
+	for _, name := range r.RemovedFiles {
+		n.log.Warn("removed a leftover of an interrupted seal", "segment", name)
+	}
+	n.log.Info("opened", "count", r.ReplayedRows)
+}
+
+// checkListen refuses addresses that other machines reach, because there is no authentication.
+func checkListen(opt Options) error {
+	if opt.Listen == "" || opt.Insecure {
+		return nil
+	}
+	host, _, err := net.SplitHostPort(opt.Listen)
+	if err != nil {
+		return fmt.Errorf("listen on %q: %w", opt.Listen, err)
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return fmt.Errorf("listen on %q: other machines could reach it and there is no "+
+			"authentication; take 127.0.0.1, or say --insecure if the network is yours", opt.Listen)
+	}
+	return nil
+}
+
+// Addr returns the address that is served, nil without one.
+func (n *Node) Addr() net.Addr {
+	if n.server == nil {
+		return nil
+	}
+	return n.server.listener.Addr()
+}
+
+// Close ends gracefully: the node says that it is not ready, takes no more requests, finishes
+// those under way until ctx ends, and closes its data.
+func (n *Node) Close(ctx context.Context) error {
+	if n.closing.Swap(true) {
+		return errClosing
+	}
+	var errs []error
+	if n.server != nil {
+		errs = append(errs, n.server.shutdown(ctx))
+	}
+	n.wg.Wait()
+	errs = append(errs, n.store.Close())
+	if n.plugins != nil {
+		errs = append(errs, n.plugins.close())
+	}
+	if n.host != nil {
+		errs = append(errs, n.host.Close(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+var (
+	errClosing  = errors.New("node is closing")
+	errTooBusy  = errors.New("too many requests at once")
+	errTooLarge = errors.New("the answer is too large to be ordered in memory; narrow the box, " +
+		"set a limit or ask without order")
+)
+
+// take takes a place among those that work at the same time.
+func take(places chan struct{}) error {
+	select {
+	case places <- struct{}{}:
+		return nil
+	default:
+		return errTooBusy
+	}
+}
+
+// Put stores a batch; see [store.Store.Put].
+func (n *Node) Put(
+	ctx context.Context, b *record.Batch, w store.WriterSeq,
+) (store.PutResult, error) {
+	if n.closing.Load() {
+		return store.PutResult{}, errClosing
+	}
+	if err := take(n.puts); err != nil {
+		return store.PutResult{}, err
+	}
+	defer func() { <-n.puts }()
+	return n.store.Put(ctx, b, w)
+}
+
+// Horizon returns an acq below which nothing changes any more.
+func (n *Node) Horizon(ctx context.Context) (int64, error) { return n.store.Horizon(ctx) }
+
+// Seal moves every row into sealed segments; see [store.Store.Seal].
+func (n *Node) Seal(ctx context.Context) error { return n.store.Seal(ctx) }
+
+// StoreStats returns the figures of the store.
+func (n *Node) StoreStats() store.Stats { return n.store.Stats() }

@@ -1,0 +1,210 @@
+package node
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pentad-db/pentad/node/internal/selector"
+	"github.com/pentad-db/pentad/node/internal/timeparse"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+	"github.com/valyala/fasthttp"
+)
+
+func badParam(name string, err error) *wire.Error {
+	return &wire.Error{Kind: wire.KindInvalid, Part: name, Reason: string(record.OutOfRange),
+		Message: fmt.Sprintf("parameter %s: %v", name, err)}
+}
+
+// knownParams are the parameters of routes that take a box.
+var knownParams = [...]string{"cid", "mid", "moid", "cap", "acq", "view", "asof", "order", "limit", "keys",
+	"type", "format", "filter", "filter_params", "group", "every", "params", "atomic"}
+
+// parseBox reads the parameters of a question: a selector per dimension, view or asof, order,
+// limit, keys=1, filter and filter_params.
+func (s *server) parseBox(ctx *fasthttp.RequestCtx) (*record.Query, error) {
+	args := ctx.QueryArgs()
+	for key := range args.All() {
+		if !known(string(key)) {
+			return nil, badParam(clip(string(key)), fmt.Errorf("is unknown; there are %s",
+				strings.Join(knownParams[:], ", ")))
+		}
+	}
+	now := time.Now()
+	q := &record.Query{}
+	for d := range record.NumDims {
+		dim := record.Dim(d)
+		if text := string(args.Peek(dim.String())); text != "" {
+			set, err := selector.Parse(dim, text, now)
+			if err != nil {
+				return nil, badParam(dim.String(), err)
+			}
+			q.Box[d] = set
+		}
+	}
+	if err := parseView(args, q, now); err != nil {
+		return nil, err
+	}
+	if text := string(args.Peek("limit")); text != "" {
+		limit, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			return nil, badParam("limit", fmt.Errorf("%q is not a count", clip(text)))
+		}
+		q.Limit = limit
+	}
+	q.KeysOnly = args.GetBool("keys")
+	if name := string(args.Peek("filter")); name != "" {
+		call, err := s.node.parseCall(name, string(args.Peek("filter_params")))
+		if err != nil {
+			return nil, err
+		}
+		q.Filter = call
+	}
+	return q, q.Normalize()
+}
+
+func known(key string) bool {
+	for _, k := range knownParams {
+		if k == key {
+			return true
+		}
+	}
+	return false
+}
+
+func parseView(args *fasthttp.Args, q *record.Query, now time.Time) error {
+	switch view := string(args.Peek("view")); view {
+	case "", "all":
+	case "latest":
+		q.View = record.ViewLatest
+	default:
+		return badParam("view", fmt.Errorf("%q is not all or latest", clip(view)))
+	}
+	if text := string(args.Peek("asof")); text != "" {
+		if q.View != record.ViewAll {
+			return badParam("asof", errors.New("stands in place of view"))
+		}
+		at, err := timeparse.Parse(text, now)
+		if err != nil {
+			return badParam("asof", err)
+		}
+		q.View, q.AsOfAcqNs = record.ViewAsOf, at.FromNs
+	}
+	switch order := string(args.Peek("order")); order {
+	case "", "none":
+	case "acq":
+		q.Order = record.OrderAcq
+	case "key":
+		q.Order = record.OrderKey
+	default:
+		return badParam("order", fmt.Errorf("%q is not none, acq or key", clip(order)))
+	}
+	return nil
+}
+
+// parseCall encodes "name=value,name=value" as the plugin's document says.
+func (n *Node) parseCall(name, params string) (record.PluginCall, error) {
+	call := record.PluginCall{Name: name}
+	l, err := n.plugins.find(name)
+	if err != nil {
+		return call, err
+	}
+	values := map[string]string{}
+	for pair := range strings.SplitSeq(params, ",") {
+		if pair == "" {
+			continue
+		}
+		key, value, ok := strings.Cut(pair, "=")
+		if !ok {
+			return call, badParam("params", fmt.Errorf("%q is not name=value", clip(pair)))
+		}
+		values[key] = value
+	}
+	if call.Params, err = l.doc.EncodeParams(values); err != nil {
+		return call, badParam("params", err)
+	}
+	return call, nil
+}
+
+// parseGroups reads group=cid,mid,moid and every=15m.
+func parseGroups(ctx *fasthttp.RequestCtx, q *record.Query) error {
+	for part := range strings.SplitSeq(string(ctx.QueryArgs().Peek("group")), ",") {
+		switch part {
+		case "":
+		case "cid":
+			q.GroupBy.CID = true
+		case "mid":
+			q.GroupBy.MID = true
+		case "moid":
+			q.GroupBy.MOID = true
+		default:
+			return badParam("group", fmt.Errorf("%q is not cid, mid or moid; for cap say every=1h", clip(part)))
+		}
+	}
+	text := string(ctx.QueryArgs().Peek("every"))
+	if text == "" {
+		return nil
+	}
+	width, err := timeparse.Duration(text)
+	if err != nil || width <= 0 {
+		return badParam("every", fmt.Errorf("%q is not a time span such as 15m or 1d", clip(text)))
+	}
+	q.GroupBy.CapBucketNs = int64(width)
+	return nil
+}
+
+func clip(s string) string {
+	const maxShown = 80
+	return strings.ToValidUTF8(s[:min(len(s), maxShown)], "?")
+}
+
+// payloadType is how payloads are written for people.
+type payloadType uint8
+
+const (
+	payloadBase64 payloadType = 0
+	payloadF64    payloadType = 1
+	payloadI64    payloadType = 2
+	payloadText   payloadType = 3
+)
+
+func parsePayloadType(ctx *fasthttp.RequestCtx) (payloadType, error) {
+	switch name := string(ctx.QueryArgs().Peek("type")); name {
+	case "", "base64":
+		return payloadBase64, nil
+	case "f64":
+		return payloadF64, nil
+	case "i64":
+		return payloadI64, nil
+	case "text":
+		return payloadText, nil
+	default:
+		return 0, badParam("type", fmt.Errorf("%q is not f64, i64, text or base64", clip(name)))
+	}
+}
+
+// value returns a payload as its type says, nil when it does not have that form.
+func (t payloadType) value(payload []byte) any {
+	switch {
+	case t == payloadText:
+		return strings.ToValidUTF8(string(payload), "\uFFFD")
+	case t == payloadF64 && len(payload) == 8:
+		f := math.Float64frombits(binary.LittleEndian.Uint64(payload))
+		if math.IsNaN(f) || math.IsInf(f, 0) {
+			return strconv.FormatFloat(f, 'g', -1, 64)
+		}
+		return f
+	case t == payloadI64 && len(payload) == 8:
+		return int64(binary.LittleEndian.Uint64(payload))
+	case t == payloadBase64:
+		return base64.StdEncoding.EncodeToString(payload)
+	default:
+		return nil
+	}
+}

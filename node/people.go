@@ -1,0 +1,220 @@
+package node
+
+import (
+	"bufio"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+	"github.com/valyala/fasthttp"
+)
+
+// jsonRow is a record as people read it.
+type jsonRow struct {
+	CID     int32  `json:"cid"`
+	MID     int64  `json:"mid"`
+	MOID    int32  `json:"moid"`
+	Cap     string `json:"cap"`
+	CapNs   int64  `json:"cap_ns"`
+	Acq     string `json:"acq"`
+	AcqNs   int64  `json:"acq_ns"`
+	Value   any    `json:"value,omitempty"`
+	Payload string `json:"payload,omitempty"`
+}
+
+type jsonEnd struct {
+	Complete  bool   `json:"complete"`
+	Error     string `json:"error,omitempty"`
+	Code      string `json:"code,omitempty"`
+	Rows      uint64 `json:"rows"`
+	HorizonNs int64  `json:"horizon_ns"`
+	Blocks    uint64 `json:"blocks_scanned"`
+	Examined  uint64 `json:"rows_examined"`
+	TookNs    int64  `json:"took_ns"`
+}
+
+func newJSONEnd(end wire.End, err error) jsonEnd {
+	out := jsonEnd{Complete: end.Complete, Rows: end.Rows, HorizonNs: end.HorizonNs,
+		Blocks: end.BlocksScanned, Examined: end.RowsExamined, TookNs: end.TookNs}
+	if err != nil {
+		e := toWire(err)
+		out.Complete, out.Error, out.Code = false, e.Message, e.Kind.String()
+	}
+	return out
+}
+
+func rowOf(b *record.Batch, i int, kind payloadType, keys bool) jsonRow {
+	k := b.Key(i)
+	row := jsonRow{CID: k.CID, MID: k.MID, MOID: k.MOID, CapNs: k.CapNs, AcqNs: k.AcqNs,
+		Cap: record.FormatNs(k.CapNs), Acq: record.FormatNs(k.AcqNs)}
+	if keys {
+		return row
+	}
+	if row.Value = kind.value(b.Payload(i)); kind == payloadBase64 || row.Value == nil {
+		row.Value, row.Payload = nil, base64.StdEncoding.EncodeToString(b.Payload(i))
+	}
+	return row
+}
+
+// ndjson reports whether lines are asked for instead of one document.
+func ndjson(ctx *fasthttp.RequestCtx) bool {
+	return string(ctx.QueryArgs().Peek("format")) == "ndjson" ||
+		strings.Contains(string(ctx.Request.Header.Peek("Accept")), "application/x-ndjson")
+}
+
+// getRecords answers with records: as lines, the last of which is {"end": ...}, or as one document
+// {"records": [...], "end": ...}. What goes wrong on the way stands in the end.
+func (s *server) getRecords(ctx *fasthttp.RequestCtx) {
+	q, err := s.parseBox(ctx)
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	kind, err := parsePayloadType(ctx)
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	lines := ndjson(ctx)
+	ctx.SetContentType("application/json")
+	if lines {
+		ctx.SetContentType("application/x-ndjson")
+	}
+	s.stream(ctx, func(rc context.Context, w *bufio.Writer) error {
+		out := rowWriter{w: w, lines: lines}
+		end, err := s.node.Query(rc, q, func(b *record.Batch) error {
+			for i := range b.Len() {
+				if err := out.row(rowOf(b, i, kind, q.KeysOnly)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		return out.end(newJSONEnd(end, err))
+	})
+}
+
+// rowWriter writes rows as lines or as one document.
+type rowWriter struct {
+	w     *bufio.Writer
+	lines bool
+	rows  int
+}
+
+func (o *rowWriter) row(row jsonRow) error {
+	text, err := json.Marshal(row)
+	if err != nil {
+		return err
+	}
+	switch {
+	case o.lines:
+	case o.rows == 0:
+		text = append([]byte(`{"records":[`+"\n"), text...)
+	default:
+		text = append([]byte(",\n"), text...)
+	}
+	if o.lines {
+		text = append(text, '\n')
+	}
+	o.rows++
+	_, err = o.w.Write(text)
+	return err
+}
+
+func (o *rowWriter) end(end jsonEnd) error {
+	text, err := json.Marshal(end)
+	if err != nil {
+		return err
+	}
+	opening := `{"end":`
+	if !o.lines {
+		opening = "\n],\"end\":"
+		if o.rows == 0 {
+			opening = `{"records":[],"end":`
+		}
+	}
+	_, err = o.w.WriteString(opening + string(text) + "}\n")
+	return err
+}
+
+func (s *server) count(ctx *fasthttp.RequestCtx) {
+	q, err := s.parseBox(ctx)
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	rc, cancel := s.context()
+	defer cancel()
+	count, end, err := s.node.Count(rc, q)
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	writeJSON(ctx, map[string]any{"count": count, "end": newJSONEnd(end, nil)})
+}
+
+// runPlugin answers with the groups of an aggregate, each result by its fields.
+func (s *server) runPlugin(ctx *fasthttp.RequestCtx, name string) {
+	q, err := s.parseBox(ctx)
+	if err == nil {
+		q.Aggregate, err = s.node.parseCall(name, string(ctx.QueryArgs().Peek("params")))
+	}
+	if err == nil {
+		err = parseGroups(ctx, q)
+	}
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	rc, cancel := s.context()
+	defer cancel()
+	groups, end, err := s.node.Aggregate(rc, q)
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	l, err := s.node.plugins.find(name)
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	out := make([]map[string]any, 0, len(groups))
+	for i := range groups {
+		row, err := renderGroup(l, &groups[i], q.GroupBy)
+		if err != nil {
+			writeError(ctx, &wire.Error{Kind: wire.KindPluginFailed, Message: err.Error()})
+			return
+		}
+		out = append(out, row)
+	}
+	writeJSON(ctx, map[string]any{"groups": out, "end": newJSONEnd(end, nil)})
+}
+
+func renderGroup(l *loaded, g *wire.Group, by record.GroupBy) (map[string]any, error) {
+	row := map[string]any{"records": g.Records}
+	if by.CID {
+		row["cid"] = g.CID
+	}
+	if by.MID {
+		row["mid"] = g.MID
+	}
+	if by.MOID {
+		row["moid"] = g.MOID
+	}
+	if by.CapBucketNs > 0 {
+		row["cap"], row["cap_ns"] = record.FormatNs(g.CapNs), g.CapNs
+	}
+	values, err := l.doc.Render(g.Result)
+	if err != nil {
+		return nil, err
+	}
+	result := map[string]any{}
+	for _, v := range values {
+		result[v.Name] = finite(v.Value)
+	}
+	row["result"] = result
+	return row, nil
+}

@@ -1,0 +1,200 @@
+package node
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/pentad-db/pentad/node/internal/timeparse"
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+	"github.com/valyala/fasthttp"
+)
+
+// finite turns numbers that JSON cannot hold into text.
+func finite(v any) any {
+	if f, ok := v.(float64); ok && (math.IsNaN(f) || math.IsInf(f, 0)) {
+		return strconv.FormatFloat(f, 'g', -1, 64)
+	}
+	if list, ok := v.([]any); ok {
+		for i := range list {
+			list[i] = finite(list[i])
+		}
+	}
+	return v
+}
+
+// jsonRecord is a record as people write it.
+type jsonRecord struct {
+	CID     *int32          `json:"cid"`
+	MID     *int64          `json:"mid"`
+	MOID    *int32          `json:"moid"`
+	Cap     json.RawMessage `json:"cap"`
+	Value   json.RawMessage `json:"value"`
+	Payload *string         `json:"payload"`
+}
+
+type rejected struct {
+	Line    int    `json:"line"`
+	Message string `json:"message"`
+}
+
+// maxRejectedShown bounds the list of rejected records in an answer.
+const maxRejectedShown = 100
+
+// parseRecord reads one record: cap as RFC 3339 or integer ns, the payload in base64 or a value of
+// the declared type.
+func parseRecord(src []byte, kind payloadType, now time.Time) (k record.Key, payload []byte, err error) {
+	var r jsonRecord
+	d := json.NewDecoder(bytes.NewReader(src))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&r); err != nil {
+		return k, nil, err
+	}
+	if r.CID == nil || r.MID == nil || r.MOID == nil || r.Cap == nil {
+		return k, nil, errors.New("cid, mid, moid and cap must be there")
+	}
+	k = record.Key{CID: *r.CID, MID: *r.MID, MOID: *r.MOID}
+	if k.CapNs, err = parseCap(r.Cap, now); err != nil {
+		return k, nil, fmt.Errorf("cap: %w", err)
+	}
+	if (r.Value == nil) == (r.Payload == nil) {
+		return k, nil, errors.New("either payload (base64) or value must be there")
+	}
+	if r.Payload != nil {
+		if payload, err = base64.StdEncoding.DecodeString(*r.Payload); err != nil {
+			return k, nil, fmt.Errorf("payload: %w", err)
+		}
+		return k, payload, nil
+	}
+	payload, err = parseValue(r.Value, kind)
+	return k, payload, err
+}
+
+func parseCap(src json.RawMessage, now time.Time) (int64, error) {
+	var text string
+	if err := json.Unmarshal(src, &text); err != nil {
+		text = string(src)
+		return strconv.ParseInt(text, 10, 64)
+	}
+	at, err := timeparse.Parse(text, now)
+	return at.FromNs, err
+}
+
+func parseValue(src json.RawMessage, kind payloadType) ([]byte, error) {
+	switch kind {
+	case payloadF64:
+		var f float64
+		if err := json.Unmarshal(src, &f); err != nil {
+			return nil, fmt.Errorf("value: %.40s is not a number", src)
+		}
+		return binary.LittleEndian.AppendUint64(nil, math.Float64bits(f)), nil
+	case payloadI64:
+		n, err := strconv.ParseInt(string(src), 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("value: %.40s is not an integer", src)
+		}
+		return binary.LittleEndian.AppendUint64(nil, uint64(n)), nil
+	case payloadText:
+		var text string
+		if err := json.Unmarshal(src, &text); err != nil {
+			return nil, fmt.Errorf("value: %.40s is not a string", src)
+		}
+		return []byte(text), nil
+	default:
+		return nil, errors.New("a value needs a declared type: ?type=f64, i64 or text")
+	}
+}
+
+// splitRecords returns the records of a body, an array, an object or lines, with line numbers.
+func splitRecords(body []byte) (records [][]byte, lines []int, err error) {
+	if trimmed := bytes.TrimSpace(body); len(trimmed) > 0 && trimmed[0] == '[' {
+		var list []json.RawMessage
+		if err := json.Unmarshal(trimmed, &list); err != nil {
+			return nil, nil, err
+		}
+		for i, r := range list {
+			records, lines = append(records, r), append(lines, i+1)
+		}
+		return records, lines, nil
+	}
+	number := 0
+	for line := range bytes.SplitSeq(body, []byte("\n")) {
+		number++
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			records, lines = append(records, line), append(lines, number)
+		}
+	}
+	return records, lines, nil
+}
+
+// postRecords stores what is right and lists what is not; with atomic=1 it stores all or nothing.
+func (s *server) postRecords(ctx *fasthttp.RequestCtx) {
+	kind, err := parsePayloadType(ctx)
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	records, lines, err := splitRecords(ctx.PostBody())
+	if err != nil || len(records) == 0 {
+		writeError(ctx, &wire.Error{Kind: wire.KindInvalid, Part: "body", Message: fmt.Sprintf(
+			"body is not a JSON record, an array of them or one a line: %v", err)})
+		return
+	}
+	var b record.Batch
+	var bad []rejected
+	now := time.Now()
+	for i, src := range records {
+		k, payload, err := parseRecord(src, kind, now)
+		if err == nil {
+			one := record.Batch{CID: []int32{k.CID}, MID: []int64{k.MID}, MOID: []int32{k.MOID},
+				CapNs: []int64{k.CapNs}, Stride: len(payload), Data: payload}
+			err = one.Validate()
+		}
+		if err != nil {
+			bad = append(bad, rejected{lines[i], err.Error()})
+			continue
+		}
+		b.Append(k, payload)
+	}
+	atomic := ctx.QueryArgs().GetBool("atomic")
+	if len(bad) > 0 && (atomic || b.Len() == 0) {
+		writeError(ctx, &wire.Error{Kind: wire.KindInvalid, Part: "body", Message: fmt.Sprintf(
+			"nothing is stored: %d of %d records are wrong, first on line %d: %s",
+			len(bad), len(records), bad[0].Line, bad[0].Message)})
+		return
+	}
+	s.store(ctx, &b, bad, atomic)
+}
+
+func (s *server) store(ctx *fasthttp.RequestCtx, b *record.Batch, bad []rejected, atomic bool) {
+	if atomic && b.Len() > record.MaxBatchRecords {
+		writeError(ctx, &wire.Error{Kind: wire.KindTooLarge, Message: fmt.Sprintf(
+			"%d records at once, at most %d with atomic=1", b.Len(), record.MaxBatchRecords)})
+		return
+	}
+	rc, cancel := s.context()
+	defer cancel()
+	written, last := 0, int64(0)
+	for rest := b; rest.Len() > 0; {
+		part := head(rest, min(rest.Len(), record.MaxBatchRecords))
+		res, err := s.node.Put(rc, part, store.WriterSeq{})
+		if err != nil {
+			e := *toWire(err)
+			e.Message = fmt.Sprintf("%d of %d records are stored: %s", written, b.Len(), e.Message)
+			writeError(ctx, &e)
+			return
+		}
+		written, last = written+part.Len(), res.LastAcqNs
+		rest = tail(rest, part.Len())
+	}
+	writeJSON(ctx, map[string]any{"written": written, "rejected": len(bad),
+		"rejects": bad[:min(len(bad), maxRejectedShown)], "acq_ns": last, "acq": record.FormatNs(last)})
+}

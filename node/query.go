@@ -1,0 +1,266 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math/bits"
+	"slices"
+	"sync"
+
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+	"github.com/pentad-db/pentad/wasmhost"
+)
+
+// errEnough ends a scan that has reached its limit.
+var errEnough = errors.New("limit reached")
+
+// Query runs a query for records to its end and hands them to emit in batches that are valid during
+// the call, one at a time. emit's error ends the query and is returned.
+func (n *Node) Query(
+	ctx context.Context, q *record.Query, emit func(b *record.Batch) error,
+) (wire.End, error) {
+	if err := n.begin(q); err != nil {
+		return wire.End{}, err
+	}
+	defer func() { <-n.queries }()
+	out := output{q: q, emit: emit, budget: n.opt.ResultBytes}
+	stats, err := n.scan(ctx, q, func(int) (store.Sink, error) { return out.add, nil })
+	if err != nil && !errors.Is(err, errEnough) {
+		return wire.End{}, err
+	}
+	if err := out.finish(); err != nil {
+		return wire.End{}, err
+	}
+	return endOf(stats, out.rows), nil
+}
+
+// Count returns how many records a query finds, without limit and order.
+func (n *Node) Count(ctx context.Context, q *record.Query) (uint64, wire.End, error) {
+	if q.Filter.Name != "" {
+		unordered := *q
+		unordered.Order, unordered.Limit, unordered.KeysOnly = record.OrderNone, 0, true
+		end, err := n.Query(ctx, &unordered, func(*record.Batch) error { return nil })
+		return end.Rows, end, err
+	}
+	if err := n.begin(q); err != nil {
+		return 0, wire.End{}, err
+	}
+	defer func() { <-n.queries }()
+	count, stats, err := n.store.Count(ctx, q)
+	return count, endOf(stats, count), err
+}
+
+func (n *Node) begin(q *record.Query) error {
+	if n.closing.Load() {
+		return errClosing
+	}
+	if err := q.Normalize(); err != nil {
+		return err
+	}
+	return take(n.queries)
+}
+
+func endOf(s store.ScanStats, rows uint64) wire.End {
+	return wire.End{Complete: true, HorizonNs: s.HorizonNs, Rows: rows,
+		BlocksScanned: s.BlocksScanned, RowsExamined: s.RowsExamined, TookNs: s.TookNs}
+}
+
+// scan runs the store's scan with the filter of the query before each sink.
+func (n *Node) scan(
+	ctx context.Context, q *record.Query, newSink func(worker int) (store.Sink, error),
+) (store.ScanStats, error) {
+	if q.Filter.Name == "" {
+		return n.store.Scan(ctx, q, newSink)
+	}
+	module, err := n.plugins.get(q.Filter.Name)
+	if err != nil {
+		return store.ScanStats{}, err
+	}
+	whole := *q
+	whole.KeysOnly = false // the filter may look at payloads
+	var filters []*wasmhost.Filter
+	defer func() {
+		for _, f := range filters {
+			_ = f.Close() // its failures were returned by Keep
+		}
+	}()
+	return n.store.Scan(ctx, &whole, func(worker int) (store.Sink, error) {
+		f, err := module.NewFilter(ctx, q.Filter.Params)
+		if err != nil {
+			return nil, err
+		}
+		filters = append(filters, f)
+		sink, err := newSink(worker)
+		if err != nil {
+			return nil, err
+		}
+		return filtered(ctx, f, sink), nil
+	})
+}
+
+func filtered(ctx context.Context, f *wasmhost.Filter, sink store.Sink) store.Sink {
+	var keep []uint64
+	var kept record.Batch
+	return func(b *record.Batch) error {
+		words := (b.Len() + 63) / 64
+		keep = slices.Grow(keep[:0], words)[:words]
+		clear(keep)
+		if err := f.Keep(ctx, b, keep); err != nil {
+			return err
+		}
+		count := 0
+		for _, w := range keep {
+			count += bits.OnesCount64(w)
+		}
+		if count == b.Len() {
+			return sink(b)
+		}
+		kept.Reset()
+		for i, w := range keep {
+			for ; w != 0; w &= w - 1 {
+				row := i*64 + bits.TrailingZeros64(w)
+				kept.AppendStamped(b.Key(row), b.Payload(row))
+			}
+		}
+		if kept.Len() == 0 {
+			return nil
+		}
+		return sink(&kept)
+	}
+}
+
+// output brings the rows of all workers into the order and limit of the query.
+type output struct {
+	q      *record.Query
+	emit   func(b *record.Batch) error
+	budget int64
+
+	mu     sync.Mutex // guards all below
+	rows   uint64
+	chosen []record.Record // with an order: the rows so far
+	bytes  int64
+}
+
+// add takes a batch from a worker.
+func (o *output) add(b *record.Batch) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.q.Order != record.OrderNone {
+		return o.collect(b)
+	}
+	if o.q.Limit > 0 && o.rows+uint64(b.Len()) > o.q.Limit {
+		b = head(b, int(o.q.Limit-o.rows))
+	}
+	if b.Len() > 0 {
+		o.rows += uint64(b.Len())
+		if err := o.emit(o.projected(b)); err != nil {
+			return err
+		}
+	}
+	if o.q.Limit > 0 && o.rows >= o.q.Limit {
+		return errEnough
+	}
+	return nil
+}
+
+// projected leaves payloads out when the query asks for keys, also after a filter that saw them.
+func (o *output) projected(b *record.Batch) *record.Batch {
+	if !o.q.KeysOnly || len(b.Data) == 0 {
+		return b
+	}
+	return &record.Batch{CID: b.CID, MID: b.MID, MOID: b.MOID, CapNs: b.CapNs, AcqNs: b.AcqNs}
+}
+
+// head returns the first rows of a batch, aliasing it.
+func head(b *record.Batch, n int) *record.Batch {
+	h := &record.Batch{CID: b.CID[:n], MID: b.MID[:n], MOID: b.MOID[:n], CapNs: b.CapNs[:n],
+		Stride: b.Stride}
+	if b.AcqNs != nil {
+		h.AcqNs = b.AcqNs[:n]
+	}
+	if b.Offsets == nil {
+		h.Data = b.Data[:n*b.Stride]
+		return h
+	}
+	h.Offsets = b.Offsets[:n+1]
+	h.Data = b.Data[:h.Offsets[n]]
+	return h
+}
+
+// rowBytes is what a collected row takes beside its payload.
+const rowBytes = 64
+
+func (o *output) collect(b *record.Batch) error {
+	data := slices.Clone(b.Data)
+	if o.q.KeysOnly {
+		data = nil
+	}
+	for i := range b.Len() {
+		r := record.Record{Key: b.Key(i)}
+		if data != nil {
+			at, end := i*b.Stride, (i+1)*b.Stride
+			if b.Offsets != nil {
+				at, end = int(b.Offsets[i]), int(b.Offsets[i+1])
+			}
+			r.Payload = data[at:end:end]
+		}
+		o.chosen = append(o.chosen, r)
+		o.bytes += rowBytes + int64(len(r.Payload))
+	}
+	if limit := o.q.Limit; limit > 0 && uint64(len(o.chosen)) > 4*limit+sortSlack {
+		o.cut()
+	}
+	if o.bytes > o.budget {
+		return errTooLarge
+	}
+	return nil
+}
+
+// sortSlack keeps small limits from sorting after every batch.
+const sortSlack = 1 << 16
+
+// cut sorts what was collected and drops what lies beyond the limit.
+func (o *output) cut() {
+	compare := record.Key.Compare
+	if o.q.Order == record.OrderAcq {
+		compare = func(a, b record.Key) int {
+			return cmp.Or(cmp.Compare(a.AcqNs, b.AcqNs), a.Compare(b))
+		}
+	}
+	slices.SortFunc(o.chosen, func(a, b record.Record) int { return compare(a.Key, b.Key) })
+	if o.q.Limit == 0 || uint64(len(o.chosen)) <= o.q.Limit {
+		return
+	}
+	// Payloads are copied: they alias the whole batches that they came with.
+	o.chosen = slices.Clone(o.chosen[:o.q.Limit])
+	o.bytes = 0
+	for i := range o.chosen {
+		o.chosen[i].Payload = slices.Clone(o.chosen[i].Payload)
+		o.bytes += rowBytes + int64(len(o.chosen[i].Payload))
+	}
+}
+
+// emitRows is how many ordered rows are emitted at once.
+const emitRows = 4096
+
+func (o *output) finish() error {
+	if o.q.Order == record.OrderNone {
+		return nil
+	}
+	o.cut()
+	var b record.Batch
+	for i, r := range o.chosen {
+		b.AppendStamped(r.Key, r.Payload)
+		if b.Len() == emitRows || len(b.Data) > record.MaxPayloadBytes/2 || i == len(o.chosen)-1 {
+			o.rows += uint64(b.Len())
+			if err := o.emit(&b); err != nil {
+				return err
+			}
+			b.Reset()
+		}
+	}
+	return nil
+}

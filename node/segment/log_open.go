@@ -1,0 +1,223 @@
+package segment
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+func openLog(
+	dir folder, path string, opt LogOptions, replay func(uint64, Entry) error,
+) (*Log, LogReport, error) {
+	if opt.FileBytes <= 0 {
+		opt.FileBytes = defaultLogFileBytes
+	}
+	l := &Log{dir: dir, path: path, opt: opt, sizes: map[uint64]int64{}}
+	r := logReader{log: l, replay: replay}
+	if err := r.files(); err != nil {
+		return nil, r.report, err
+	}
+	if l.number == 0 {
+		if err := l.roll(); err != nil {
+			return nil, r.report, fmt.Errorf("start log in %s: %w", path, err)
+		}
+		return l, r.report, nil
+	}
+	var err error
+	if l.newest, err = dir.Open(logName(l.number)); err != nil {
+		return nil, r.report, fmt.Errorf("open log: %w", err)
+	}
+	return l, r.report, nil
+}
+
+// logReader replays the files of a log that is being opened.
+type logReader struct {
+	log    *Log
+	replay func(uint64, Entry) error
+	report LogReport
+	number uint64 // of the file being read
+	buf    []byte
+}
+
+func (r *logReader) corrupt(offset int64, reason string) *CorruptError {
+	return &CorruptError{File: r.log.pathOf(r.number), Offset: offset, Reason: reason}
+}
+
+func (r *logReader) files() error {
+	names, err := r.log.dir.Names()
+	if err != nil {
+		return fmt.Errorf("list log: %w", err)
+	}
+	for i, name := range names {
+		number, err := strconv.ParseUint(strings.TrimSuffix(name, logSuffix), 10, 63)
+		if err != nil || number == 0 || logName(number) != name {
+			return fmt.Errorf("list log: %s in %s is not a log file; move it away",
+				name, r.log.path)
+		}
+		if r.number != 0 && number != r.number+1 {
+			r.number++
+			return r.corrupt(0, "the file is missing, but there are older and newer ones")
+		}
+		r.number = number
+		if err := r.file(i == len(names)-1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// file replays one file and mends its end.
+func (r *logReader) file(last bool) error {
+	data, err := r.log.dir.Read(logName(r.number), r.buf)
+	if err != nil {
+		return fmt.Errorf("read log: %w", err)
+	}
+	r.buf = data
+	if len(data) == 0 && !last {
+		return r.corrupt(0, "the file is empty, but there is a newer one")
+	}
+	at := uint64(0)
+	for at < uint64(len(data)) {
+		f, err := parseFlush(data, at)
+		if err == nil && r.log.seq != 0 && f.seq != r.log.seq+1 {
+			return r.corrupt(int64(at), fmt.Sprintf("flush %d follows flush %d", f.seq, r.log.seq))
+		}
+		if err != nil {
+			if err := r.mend(data, at, last, err); err != nil {
+				return err
+			}
+			break
+		}
+		if err := r.flush(&f, at); err != nil {
+			return err
+		}
+		r.log.seq = f.seq
+		at += flushHeaderBytes + uint64(len(f.frames))
+	}
+	r.report.Files++
+	r.log.number, r.log.size = r.number, int64(at)
+	r.log.setSize(r.number, int64(at))
+	return nil
+}
+
+// mend decides what a flush is that cannot be read: a torn tail, which it cuts, or damage.
+func (r *logReader) mend(data []byte, at uint64, last bool, cause *flushError) error {
+	if !last || cause.whole {
+		return r.corrupt(int64(at), cause.reason)
+	}
+	if next, found := r.flushAfter(data, at); found {
+		return r.corrupt(int64(at), fmt.Sprintf("%s, but a good flush follows at offset %d",
+			cause.reason, next))
+	}
+	if err := r.log.dir.Truncate(logName(r.number), int64(at)); err != nil {
+		return fmt.Errorf("cut torn tail of log: %w", err)
+	}
+	r.report.TornFile, r.report.TornReason = r.log.pathOf(r.number), cause.reason
+	r.report.TornAt, r.report.TornSize = int64(at), int64(uint64(len(data))-at)
+	return nil
+}
+
+// flushAfter finds a good flush of this log anywhere after an offset: the bytes before it were
+// synced then, and are damaged, not torn.
+func (r *logReader) flushAfter(data []byte, at uint64) (offset uint64, found bool) {
+	magic := binary.LittleEndian.AppendUint32(nil, flushMagic)
+	for at++; at+flushHeaderBytes <= uint64(len(data)); at++ {
+		step := bytes.Index(data[at:], magic)
+		if step < 0 {
+			break
+		}
+		at += uint64(step)
+		if f, err := parseFlush(data, at); err == nil && f.seq > r.log.seq {
+			return at, true
+		}
+	}
+	return 0, false
+}
+
+func (r *logReader) flush(f *flush, at uint64) error {
+	r.report.Flushes++
+	at += flushHeaderBytes
+	src := f.frames
+	for range f.entries {
+		e, rest, reason := parseFrame(src)
+		if reason != "" {
+			return r.corrupt(int64(at), reason)
+		}
+		if err := r.replay(r.number, e); err != nil {
+			return fmt.Errorf("replay %s: entry at offset %d: %w", r.log.pathOf(r.number), at, err)
+		}
+		r.report.Entries++
+		at += uint64(len(src) - len(rest))
+		src = rest
+	}
+	if len(src) > 0 {
+		return r.corrupt(int64(at), "bytes follow the last frame of a flush")
+	}
+	return nil
+}
+
+// flush is a flush whose checksum holds; frames aliases the file.
+type flush struct {
+	seq     uint64
+	entries uint32
+	frames  []byte
+}
+
+// flushError says why no flush can be read at an offset. Whole: the bytes are not those of a
+// torn write, whatever follows.
+type flushError struct {
+	reason string
+	whole  bool
+}
+
+func parseFlush(data []byte, at uint64) (flush, *flushError) {
+	src := data[at:]
+	if len(src) < flushHeaderBytes {
+		return flush{}, &flushError{reason: "the file ends inside the header of a flush"}
+	}
+	if binary.LittleEndian.Uint32(src) != flushMagic {
+		return flush{}, &flushError{reason: "no flush starts here"}
+	}
+	if v := binary.LittleEndian.Uint16(src[4:]); v != flushVersion {
+		// A torn write leaves zeros, so any other version was written by another program.
+		return flush{}, &flushError{whole: v != 0,
+			reason: fmt.Sprintf("flush of version %d; this program reads version %d", v, flushVersion)}
+	}
+	size := binary.LittleEndian.Uint64(src[24:])
+	if size > maxFlushBytes || size > uint64(len(src)-flushHeaderBytes) {
+		return flush{}, &flushError{reason: "the file ends inside a flush"}
+	}
+	frames := src[flushHeaderBytes : flushHeaderBytes+size]
+	if binary.LittleEndian.Uint64(src[16:]) != at {
+		return flush{}, &flushError{reason: "the flush belongs to another place"}
+	}
+	if checksum2(src[:36], frames) != binary.LittleEndian.Uint32(src[36:]) {
+		return flush{}, &flushError{reason: "the checksum of a flush differs"}
+	}
+	f := flush{seq: binary.LittleEndian.Uint64(src[8:]),
+		entries: binary.LittleEndian.Uint32(src[32:]), frames: frames}
+	if binary.LittleEndian.Uint16(src[6:]) != 0 || f.seq == 0 {
+		return flush{}, &flushError{whole: true, reason: "reserved bytes of a flush are not zero"}
+	}
+	return f, nil
+}
+
+func parseFrame(src []byte) (e Entry, rest []byte, reason string) {
+	if len(src) < frameHeaderBytes {
+		return e, nil, "a flush ends inside the header of a frame"
+	}
+	size := uint64(binary.LittleEndian.Uint32(src))
+	if size > uint64(len(src)-frameHeaderBytes) {
+		return e, nil, "a frame is longer than its flush"
+	}
+	if src[25]|src[26]|src[27] != 0 {
+		return e, nil, "reserved bytes of a frame are not zero"
+	}
+	return Entry{
+		Shard: binary.LittleEndian.Uint32(src[4:]), Term: binary.LittleEndian.Uint64(src[8:]),
+		Index: binary.LittleEndian.Uint64(src[16:]), Kind: src[24],
+		Data: src[frameHeaderBytes : frameHeaderBytes+size : frameHeaderBytes+size],
+	}, src[frameHeaderBytes+size:], ""
+}

@@ -1,0 +1,102 @@
+package segment
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"testing"
+
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// randomBatch makes an unstamped batch of a random shape.
+func randomBatch(t testing.TB) *record.Batch { return randomInput(randomSource(t), 300).Rows }
+
+func TestRowsEntryModel(t *testing.T) {
+	rng := randomSource(t)
+	var got record.Batch
+	for range 200 {
+		b := randomInput(rng, rng.IntN(200)).Rows
+		var rows []uint32
+		want := rows
+		for i := range b.Len() {
+			want = append(want, uint32(i))
+		}
+		if rng.IntN(2) == 0 {
+			rows = []uint32{}
+			for range rng.IntN(30) {
+				if b.Len() > 0 {
+					rows = append(rows, uint32(rng.IntN(b.Len())))
+				}
+			}
+			want = rows
+		}
+		h := RowsHeader{Seq: rng.Uint64(), FirstAcqNs: rng.Int64(), Parts: rng.Uint32(),
+			BatchFirstAcqNs: rng.Int64(), BatchRecords: rng.Uint32(), Writer: [16]byte{1, 15: 9}}
+		entry := AppendRowsEntry([]byte("before"), &h, b, rows)
+		var gotHeader RowsHeader
+		if err := ParseRowsEntry(entry[6:], &gotHeader, &got); err != nil {
+			t.Fatal(err)
+		}
+		if gotHeader != h || got.Len() != len(want) || got.CheckShape() != nil {
+			t.Fatalf("got %d rows, %+v, %v; want %d, %+v",
+				got.Len(), gotHeader, got.CheckShape(), len(want), h)
+		}
+		for k, i := range want {
+			key := b.Key(int(i))
+			key.AcqNs = h.FirstAcqNs + int64(k)
+			if got.Key(k) != key || !bytes.Equal(got.Payload(k), b.Payload(int(i))) {
+				t.Fatalf("row %d differs", k)
+			}
+		}
+	}
+}
+
+// An entry that is cut anywhere, or longer than it says, is refused.
+func TestRowsEntryCut(t *testing.T) {
+	for range 20 {
+		b := randomBatch(t)
+		entry := AppendRowsEntry(nil, &RowsHeader{}, b, nil)
+		var h RowsHeader
+		var got record.Batch
+		for cut := range entry {
+			if ParseRowsEntry(entry[:cut], &h, &got) == nil {
+				t.Fatalf("entry of %d bytes parses when cut at %d", len(entry), cut)
+			}
+		}
+		if ParseRowsEntry(append(entry, 0), &h, &got) == nil {
+			t.Fatal("one byte more parses")
+		}
+	}
+}
+
+func TestRowsEntryHostile(t *testing.T) {
+	b := &record.Batch{}
+	for i := range 3 {
+		b.Append(record.Key{CID: int32(i)}, []byte("four"))
+	}
+	f := func(offset int, value uint32) {
+		t.Helper()
+		entry := AppendRowsEntry(nil, &RowsHeader{}, b, nil)
+		binary.LittleEndian.PutUint32(entry[offset:], value)
+		var h RowsHeader
+		var got record.Batch
+		if err := ParseRowsEntry(entry, &h, &got); err == nil {
+			t.Errorf("%#x at %d parses", value, offset)
+		}
+	}
+	f(0, 2)               // version
+	f(4, 4)               // rows
+	f(4, 2)               // rows
+	f(4, 0xffffffff)      // rows
+	f(56, 5)              // stride
+	f(56, 0xfffffffe)     // stride
+	f(56, variedPayloads) // sizes are missing
+	f(60, 1)              // reserved
+	f(64, 13)             // payload bytes
+	f(68, 1)              // payload bytes
+	late := AppendRowsEntry(nil, &RowsHeader{FirstAcqNs: math.MaxInt64 - 2}, b, nil)
+	if ParseRowsEntry(late, &RowsHeader{}, &record.Batch{}) == nil {
+		t.Error("acquisition times beyond the greatest parse")
+	}
+}

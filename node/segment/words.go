@@ -1,0 +1,156 @@
+package segment
+
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+	"slices"
+)
+
+// encoder holds the memory that encoding one block hands to the next.
+type encoder struct {
+	head   []byte   // column headers
+	body   []byte   // packed columns and what else follows the headers
+	front  []byte   // the two put together
+	values []uint64 // the column being encoded
+	best   []uint64 // packed values of the best encoding so far
+	spare  []uint64
+	dict   []uint64
+	slots  [dictSlots]uint16 // hash table: 1 + entry of dict, 0 for free
+	chunks chunkEncoder
+}
+
+const (
+	// minWordWidth is a width that no other encoding can improve enough to be worth a try.
+	minWordWidth = 3
+	// decimalSamples is how many words are tried before all are.
+	decimalSamples = 16
+	// maxDict bounds a dictionary: a quarter of the largest block. The table is half empty.
+	maxDict   = maxBlockRows / 4
+	dictBits  = 11
+	dictSlots = 1 << dictBits
+)
+
+// appendWord encodes values, one 64-bit word of every payload, in whatever of its three forms is
+// smallest.
+func (e *encoder) appendWord() {
+	n := len(e.values)
+	e.best = append(e.best[:0], e.values...)
+	c := column{kind: columnFOR, frame: reframeWords(e.best)}
+	size := c.bytes(n)
+	if c.width > minWordWidth {
+		if f, exponent, ok := e.decimals(); ok && f.width < c.width {
+			c, size = column{kind: columnDec, exponent: exponent, frame: f}, f.bytes(n)
+			e.best, e.spare = e.spare, e.best
+		}
+		if f, ok := e.dictionary(size); ok {
+			c = column{kind: columnDict, frame: f}
+			e.best, e.spare = e.spare, e.best
+		}
+	}
+	e.head = append(e.head, c.kind)
+	switch c.kind {
+	case columnDec:
+		e.head = append(e.head, c.exponent)
+	case columnDict:
+		e.head = binary.LittleEndian.AppendUint32(e.head, uint32(len(e.dict)))
+		for _, v := range e.dict {
+			e.body = binary.LittleEndian.AppendUint64(e.body, v)
+		}
+	}
+	e.head = appendFrame(e.head, &c.frame)
+	e.body = appendPacked(e.body, e.best, c.width)
+}
+
+// reframeWords is reframe for words, whose order does not matter: they are taken as signed or
+// unsigned, whichever spans less.
+func reframeWords(values []uint64) frame {
+	first := values[0]
+	slo, shi, ulo, uhi := int64(first), int64(first), first, first
+	for _, v := range values {
+		slo, shi = min(slo, int64(v)), max(shi, int64(v))
+		ulo, uhi = min(ulo, v), max(uhi, v)
+	}
+	if uhi-ulo < uint64(shi)-uint64(slo) {
+		return reframe(values, int64(ulo), int64(uhi))
+	}
+	return reframe(values, slo, shi)
+}
+
+// decimals tries to write the words as float64 of few decimals: integers over a power of ten,
+// whose quotients are the words bit by bit. The packed integers are left in spare.
+func (e *encoder) decimals() (f frame, exponent uint8, ok bool) {
+	step := max(1, len(e.values)/decimalSamples)
+	for i := 0; i < len(e.values); i += step {
+		for !isDecimal(e.values[i], powersOf10[exponent]) {
+			if exponent++; int(exponent) == len(powersOf10) {
+				return frame{}, 0, false
+			}
+		}
+	}
+	for ; int(exponent) < len(powersOf10); exponent++ {
+		if lo, hi, ok := e.toDecimals(powersOf10[exponent]); ok {
+			return reframe(e.spare, lo, hi), exponent, true
+		}
+	}
+	return frame{}, 0, false
+}
+
+// toDecimals writes the words times a power of ten into spare; it fails at the first word that
+// would not come back.
+func (e *encoder) toDecimals(power float64) (lo, hi int64, ok bool) {
+	e.spare = slices.Grow(e.spare[:0], len(e.values))[:len(e.values)]
+	lo, hi = math.MaxInt64, math.MinInt64
+	for i, word := range e.values {
+		n, ok := toDecimal(word, power)
+		if !ok {
+			return 0, 0, false
+		}
+		e.spare[i] = uint64(n)
+		lo, hi = min(lo, n), max(hi, n)
+	}
+	return lo, hi, true
+}
+
+func isDecimal(word uint64, power float64) bool {
+	_, ok := toDecimal(word, power)
+	return ok
+}
+
+// toDecimal returns n with fromDecimal(n, power) == word.
+func toDecimal(word uint64, power float64) (n int64, ok bool) {
+	// Adding and subtracting 1.5 * 2^52 rounds to an integer. The conversion keeps compilers from
+	// fusing product and sum, so that all machines write the same bytes.
+	const rounder = 3 << 51
+	scaled := float64(math.Float64frombits(word) * power)
+	if !(scaled > -1<<50 && scaled < 1<<50) {
+		return 0, false
+	}
+	n = int64(scaled + rounder - rounder)
+	return n, fromDecimal(n, power) == word
+}
+
+// dictionary tries to number the distinct words; the numbers are left in spare. It gives up when
+// it cannot come below size bytes.
+func (e *encoder) dictionary(size int) (frame, bool) {
+	n := len(e.values)
+	limit := min(n/4, maxDict, size/8)
+	e.spare, e.dict = slices.Grow(e.spare[:0], n)[:n], e.dict[:0]
+	clear(e.slots[:])
+	for i, v := range e.values {
+		at := v * 0x9e3779b97f4a7c15 >> (64 - dictBits)
+		for e.slots[at] != 0 && e.dict[e.slots[at]-1] != v {
+			at = (at + 1) % dictSlots
+		}
+		if e.slots[at] == 0 {
+			if len(e.dict) >= limit {
+				return frame{}, false
+			}
+			e.dict = append(e.dict, v)
+			e.slots[at] = uint16(len(e.dict))
+		}
+		e.spare[i] = uint64(e.slots[at] - 1)
+	}
+	f := frame{gcd: 1, width: uint8(bits.Len(uint(len(e.dict) - 1)))}
+	return f, f.bytes(n)+8*len(e.dict) < size
+}

@@ -1,0 +1,244 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+	"github.com/valyala/fasthttp"
+)
+
+// Limits of the server. fasthttp has none of its own.
+const (
+	maxBodyBytes = wire.MaxFramePayload + 4096
+	readTimeout  = time.Minute // of a whole request
+	idleTimeout  = 2 * time.Minute
+	// queryTimeout bounds a request, answer included.
+	queryTimeout   = 10 * time.Minute
+	maxConnections = 4096
+	// headerBytes bounds the headers and the query string.
+	headerBytes = 64 << 10
+)
+
+// server speaks HTTP for a node.
+type server struct {
+	node     *Node
+	listener net.Listener
+	http     *fasthttp.Server
+	// running is cancelled when a graceful end takes too long; every request's context comes
+	// from it.
+	running context.Context
+	cancel  context.CancelFunc
+}
+
+func newServer(n *Node, listener net.Listener) *server {
+	s := &server{node: n, listener: listener}
+	s.running, s.cancel = context.WithCancel(context.Background())
+	s.http = &fasthttp.Server{
+		Handler:               s.handle,
+		Name:                  "pentad",
+		Concurrency:           maxConnections,
+		MaxRequestBodySize:    maxBodyBytes,
+		ReadBufferSize:        headerBytes,
+		WriteBufferSize:       64 << 10,
+		ReadTimeout:           readTimeout,
+		WriteTimeout:          queryTimeout,
+		IdleTimeout:           idleTimeout,
+		CloseOnShutdown:       true,
+		NoDefaultServerHeader: true,
+		NoDefaultDate:         true,
+		ErrorHandler:          refuse,
+		Logger:                quiet{},
+	}
+	return s
+}
+
+// quiet drops what fasthttp would print: peers that vanish are no news.
+type quiet struct{}
+
+func (quiet) Printf(string, ...any) {}
+
+// refuse answers requests that fasthttp could not read.
+func refuse(ctx *fasthttp.RequestCtx, err error) {
+	e := &wire.Error{Kind: wire.KindBadFrame, Message: "read request: " + err.Error()}
+	if strings.Contains(err.Error(), "body size exceeds") {
+		e = &wire.Error{Kind: wire.KindTooLarge,
+			Message: fmt.Sprintf("request body over %d bytes", maxBodyBytes)}
+	}
+	writeError(ctx, e)
+}
+
+func (s *server) serve() error { return s.http.Serve(s.listener) }
+
+// shutdown stops accepting, waits for requests under way and, when ctx ends, cancels them.
+func (s *server) shutdown(ctx context.Context) error {
+	defer s.cancel()
+	stop := context.AfterFunc(ctx, s.cancel)
+	defer stop()
+	if err := s.http.ShutdownWithContext(ctx); err != nil {
+		return fmt.Errorf("end gracefully: %w", err)
+	}
+	return nil
+}
+
+// context returns the context of a request, which ends with the server or after queryTimeout.
+func (s *server) context() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(s.running, queryTimeout)
+}
+
+func (s *server) handle(ctx *fasthttp.RequestCtx) {
+	began := time.Now()
+	defer func() {
+		if fault := recover(); fault != nil {
+			s.node.log.Error("panic in a request", "err", fmt.Sprint(fault), "stack", string(debug.Stack()))
+			writeError(ctx, &wire.Error{Kind: wire.KindInternal, Message: "internal fault; see the node's log"})
+		}
+		s.node.metrics.request(ctx.Response.StatusCode(), time.Since(began))
+	}()
+	s.route(ctx)
+}
+
+// route finds the handler of a request.
+func (s *server) route(ctx *fasthttp.RequestCtx) {
+	method, path := string(ctx.Method()), string(ctx.Path())
+	if name, ok := strings.CutPrefix(path, "/v1/plugins/"); ok {
+		s.routePlugin(ctx, method, name)
+		return
+	}
+	switch method + " " + path {
+	case "POST /v1/put":
+		s.put(ctx)
+	case "POST /v1/query":
+		s.query(ctx)
+	case "GET /v1/records":
+		s.getRecords(ctx)
+	case "POST /v1/records":
+		s.postRecords(ctx)
+	case "GET /v1/count":
+		s.count(ctx)
+	case "GET /v1/horizon":
+		s.horizon(ctx)
+	case "GET /v1/plugins":
+		writeJSON(ctx, map[string]any{"plugins": s.node.Plugins()})
+	case "GET /healthz":
+		writeJSON(ctx, map[string]string{"status": "ok"})
+	case "GET /readyz":
+		s.ready(ctx)
+	case "GET /version":
+		writeJSON(ctx, map[string]string{"name": "pentad", "version": version()})
+	case "GET /metrics":
+		s.node.metrics.handler(s.node)(ctx)
+	default:
+		writeError(ctx, &wire.Error{Kind: wire.KindNotFound, Message: fmt.Sprintf(
+			"no route %s %.100s; there are /v1/records, /v1/count, /v1/plugins, /v1/horizon, "+
+				"/v1/put, /v1/query, /healthz, /readyz, /version and /metrics", method, path)})
+	}
+}
+
+func (s *server) routePlugin(ctx *fasthttp.RequestCtx, method, name string) {
+	if run, ok := strings.CutSuffix(name, "/run"); ok && (method == "POST" || method == "GET") {
+		s.runPlugin(ctx, run)
+		return
+	}
+	if method != "PUT" {
+		writeError(ctx, &wire.Error{Kind: wire.KindNotFound,
+			Message: "a plugin takes PUT with a module, or POST to .../run"})
+		return
+	}
+	rc, cancel := s.context()
+	defer cancel()
+	info, err := s.node.PushPlugin(rc, name, append([]byte(nil), ctx.PostBody()...))
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	writeJSON(ctx, info)
+}
+
+func (s *server) ready(ctx *fasthttp.RequestCtx) {
+	if s.node.closing.Load() {
+		writeError(ctx, toWire(errClosing))
+		return
+	}
+	writeJSON(ctx, map[string]string{"status": "ready"})
+}
+
+func (s *server) horizon(ctx *fasthttp.RequestCtx) {
+	rc, cancel := s.context()
+	defer cancel()
+	h, err := s.node.Horizon(rc)
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	writeJSON(ctx, map[string]any{"horizon_ns": h, "horizon": record.FormatNs(h)})
+}
+
+// speaksFrames reports whether a request speaks frames.
+func speaksFrames(ctx *fasthttp.RequestCtx) bool {
+	return string(ctx.Request.Header.ContentType()) == wire.ContentType
+}
+
+// writeError answers with an error frame or with problem+json, as the request was.
+func writeError(ctx *fasthttp.RequestCtx, e *wire.Error) {
+	ctx.Response.Reset()
+	ctx.SetStatusCode(status(e.Kind))
+	if e.RetryAfterMs > 0 {
+		seconds := max(1, int(e.RetryAfterMs/1000))
+		ctx.Response.Header.Set("Retry-After", strconv.Itoa(seconds))
+	}
+	if speaksFrames(ctx) {
+		ctx.SetContentType(wire.ContentType)
+		ctx.SetBody(wire.AppendError(nil, e))
+		return
+	}
+	ctx.SetContentType("application/problem+json")
+	body, err := json.Marshal(problemOf(e))
+	if err != nil {
+		panic("BUG: an error does not marshal: " + err.Error())
+	}
+	ctx.SetBody(append(body, '\n'))
+}
+
+// problem is an error for people, RFC 9457.
+type problem struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+	Code   string `json:"code"`
+	Part   string `json:"part,omitempty"`
+	Reason string `json:"reason,omitempty"`
+}
+
+func problemOf(e *wire.Error) problem {
+	code := status(e.Kind)
+	return problem{Type: "about:blank", Title: http.StatusText(code), Status: code,
+		Detail: e.Message, Code: e.Kind.String(), Part: e.Part, Reason: e.Reason}
+}
+
+func writeJSON(ctx *fasthttp.RequestCtx, v any) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		writeError(ctx, &wire.Error{Kind: wire.KindInternal, Message: err.Error()})
+		return
+	}
+	ctx.SetContentType("application/json")
+	ctx.SetBody(append(body, '\n'))
+}
+
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
+		return "dev"
+	}
+	return info.Main.Version
+}

@@ -1,0 +1,79 @@
+/* histogram: how many numbers fall into each of up to 256 buckets of equal width. */
+#include "pentad.h"
+
+enum { MAX_BUCKETS = 256 };
+
+typedef struct { u64 under, over, buckets[MAX_BUCKETS]; } state;
+
+PENTAD_MODULE(PENTAD_AGGREGATE, PENTAD_GID | PENTAD_OFFSETS | PENTAD_DATA, sizeof(state), 8, 0, 40, 0,
+              "histogram",
+              "{\"name\":\"histogram\",\"version\":\"1\","
+              "\"about\":\"numbers per bucket of [lo, hi); not-a-number counts as above\","
+              "\"payload\":[\"f64\",\"f32\",\"i64\",\"i32\"],\"params\":["
+              "{\"name\":\"type\",\"type\":\"enum\",\"enum\":[\"f64\",\"f32\",\"i64\",\"i32\"],"
+              "\"default\":\"f64\",\"help\":\"type of the number\"},"
+              "{\"name\":\"offset\",\"type\":\"u64\",\"default\":\"0\","
+              "\"help\":\"where the number starts in the payload\"},"
+              "{\"name\":\"lo\",\"type\":\"f64\",\"help\":\"start of the first bucket\"},"
+              "{\"name\":\"hi\",\"type\":\"f64\",\"help\":\"end of the last bucket\"},"
+              "{\"name\":\"buckets\",\"type\":\"u64\",\"default\":\"10\",\"help\":\"1 to 256\"}],"
+              "\"result\":[{\"name\":\"below\",\"type\":\"u64\"},{\"name\":\"above\",\"type\":\"u64\"},"
+              "{\"name\":\"buckets\",\"type\":\"u64\",\"repeat\":true}]}")
+
+static u32 type, offset, want, buckets;
+static f64 lo, hi, scale;
+
+PENTAD_EXPORT(pentad_init) i32 pentad_init(const u8 *params, u32 len) {
+  if (len != 40 || pentad_u64(params) >= PENTAD_T_COUNT || pentad_u64(params + 8) > 1u << 25 ||
+      pentad_u64(params + 32) == 0 || pentad_u64(params + 32) > MAX_BUCKETS)
+    return PENTAD_EPARAM;
+  type = (u32)pentad_u64(params);
+  offset = (u32)pentad_u64(params + 8);
+  want = offset + pentad_type_size(type);
+  lo = pentad_f64(params + 16);
+  hi = pentad_f64(params + 24);
+  buckets = (u32)pentad_u64(params + 32);
+  scale = (f64)buckets / (hi - lo);
+  return lo < hi && scale > 0 ? PENTAD_OK : PENTAD_EPARAM;
+}
+
+PENTAD_EXPORT(pentad_state_init) void pentad_state_init(u64 *words, u32 n) {
+  for (u32 i = 0; i < n * (sizeof(state) / 8); i++) words[i] = 0;
+}
+
+PENTAD_EXPORT(pentad_add) i32 pentad_add(const pentad_batch *b, state *states) {
+  for (u32 i = 0; i < b->n; i++) {
+    u32 size;
+    const u8 *p = pentad_payload(b, i, &size);
+    if (size < want) return pentad_short_payload(i, size, want);
+    state *s = states + b->gid[i];
+    f64 x = pentad_number(p + offset, type);
+    if (x < lo) {
+      s->under++;
+    } else if (x < hi) {
+      u32 k = (u32)((x - lo) * scale);
+      s->buckets[k < buckets ? k : buckets - 1]++;
+    } else {
+      s->over++;
+    }
+  }
+  return PENTAD_OK;
+}
+
+PENTAD_EXPORT(pentad_merge) i32 pentad_merge(u64 *dst, const u64 *src, u32 n) {
+  for (u32 i = 0; i < n * (sizeof(state) / 8); i++) dst[i] += src[i];
+  return PENTAD_OK;
+}
+
+PENTAD_EXPORT(pentad_finish) i32 pentad_finish(const state *s, u32 n, u8 *out, u32 cap) {
+  u32 size = 16 + 8 * buckets;
+  if (cap / (size + 4) < n) return PENTAD_ECAP;
+  for (u32 i = 0; i < n; i++, out += 4 + size) {
+    __builtin_memcpy(out, &size, 4);
+    for (u32 k = 0; k < size / 8; k++) {
+      u64 v = k == 0 ? s[i].under : k == 1 ? s[i].over : s[i].buckets[k - 2];
+      __builtin_memcpy(out + 4 + 8 * k, &v, 8);
+    }
+  }
+  return (i32)(n * (4 + size));
+}

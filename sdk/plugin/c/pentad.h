@@ -1,0 +1,162 @@
+/* pentad.h: the guest half of pentad's plugin ABI, version 1, for C11 without a library.
+ *
+ * Include it in the one source file of a module, declare PENTAD_MODULE with the document and the
+ * sizes, and write pentad_init and the functions of a filter or an aggregate. ABI.md says what
+ * each of them is given. All numbers are little-endian, as WebAssembly has them.
+ */
+#ifndef PENTAD_H
+#define PENTAD_H
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef int i32;
+typedef long long i64;
+typedef float f32;
+typedef double f64;
+
+_Static_assert(sizeof(u64) == 8 && sizeof(u32) == 4 && sizeof(f64) == 8, "types have these sizes");
+
+#define PENTAD_EXPORT(name) __attribute__((export_name(#name), used))
+
+/* Statuses. Modules may use -100 and below. */
+enum { PENTAD_OK = 0, PENTAD_EPARAM = -1, PENTAD_EPAYLOAD = -2, PENTAD_ECAP = -3,
+       PENTAD_ENOMEM = -4, PENTAD_EUNSUPPORTED = -5 };
+
+enum { PENTAD_FILTER = 1, PENTAD_AGGREGATE = 2 };
+
+/* What of a batch a module needs. */
+enum { PENTAD_CID = 1, PENTAD_MOID = 2, PENTAD_MID = 4, PENTAD_CAP = 8, PENTAD_ACQ = 16,
+       PENTAD_GID = 32, PENTAD_OFFSETS = 64, PENTAD_DATA = 128, PENTAD_RUNS = 256 };
+
+enum { PENTAD_MERGE_ORDERED = 1, PENTAD_DEPENDS_ON_BATCHES = 2 };
+
+typedef struct {
+  u32 magic;
+  u16 major, minor;
+  u32 kinds, need, state_size, state_align, result_size, params_max, flags, max_batch;
+  const char *name;
+  u32 name_len;
+  const char *doc;
+  u32 doc_len;
+  u32 zero[2];
+} pentad_descriptor;
+
+typedef struct { u32 gid, end; } pentad_run;
+
+typedef struct {
+  u32 magic, n, flags, present;
+  const u32 *cid, *moid;
+  const u64 *mid;
+  const i64 *cap, *acq;
+  const u32 *gid, *offsets;
+  const u8 *data;
+  u32 data_len, stride, n_groups, n_runs;
+  const pentad_run *runs;
+  u32 seq;
+  u32 zero[14];
+} pentad_batch;
+
+_Static_assert(sizeof(pentad_descriptor) == 64 && sizeof(pentad_batch) == 128, "ABI layout");
+
+/* Payload i and its size. */
+static inline const u8 *pentad_payload(const pentad_batch *b, u32 i, u32 *size) {
+  if (b->stride) {
+    *size = b->stride;
+    return b->data + (u64)i * b->stride;
+  }
+  if (!b->offsets) {
+    *size = 0;
+    return b->data;
+  }
+  *size = b->offsets[i + 1] - b->offsets[i];
+  return b->data + b->offsets[i];
+}
+
+static inline u64 pentad_u64(const u8 *p) { u64 v; __builtin_memcpy(&v, p, 8); return v; }
+static inline i64 pentad_i64(const u8 *p) { i64 v; __builtin_memcpy(&v, p, 8); return v; }
+static inline i32 pentad_i32(const u8 *p) { i32 v; __builtin_memcpy(&v, p, 4); return v; }
+static inline f64 pentad_f64(const u8 *p) { f64 v; __builtin_memcpy(&v, p, 8); return v; }
+static inline f32 pentad_f32(const u8 *p) { f32 v; __builtin_memcpy(&v, p, 4); return v; }
+
+/* Types of numbers in payloads, in the order of the enum that the standard plugins declare. */
+enum { PENTAD_T_F64, PENTAD_T_F32, PENTAD_T_I64, PENTAD_T_I32, PENTAD_T_COUNT };
+
+static inline u32 pentad_type_size(u32 type) {
+  return type == PENTAD_T_F32 || type == PENTAD_T_I32 ? 4 : 8;
+}
+
+static inline f64 pentad_number(const u8 *p, u32 type) {
+  switch (type) {
+  case PENTAD_T_F32: return pentad_f32(p);
+  case PENTAD_T_I64: return (f64)pentad_i64(p);
+  case PENTAD_T_I32: return pentad_i32(p);
+  default: return pentad_f64(p);
+  }
+}
+
+/* The message behind a negative status. */
+static char pentad_message[160];
+static u32 pentad_message_len;
+
+static inline void pentad_say(const char *text) {
+  while (*text && pentad_message_len < sizeof pentad_message)
+    pentad_message[pentad_message_len++] = *text++;
+}
+
+static inline void pentad_say_u32(u32 v) {
+  char digits[10];
+  u32 n = 0;
+  do digits[n++] = (char)('0' + v % 10); while (v /= 10);
+  while (n && pentad_message_len < sizeof pentad_message)
+    pentad_message[pentad_message_len++] = digits[--n];
+}
+
+PENTAD_EXPORT(pentad_error) u64 pentad_error(void) {
+  return (u64)(u32)pentad_message << 32 | pentad_message_len;
+}
+
+/* A payload that ends before the number that is asked for. */
+static inline i32 pentad_short_payload(u32 i, u32 size, u32 want) {
+  pentad_message_len = 0;
+  pentad_say("record ");
+  pentad_say_u32(i);
+  pentad_say(" of the batch has a payload of ");
+  pentad_say_u32(size);
+  pentad_say(" bytes, the number ends at byte ");
+  pentad_say_u32(want);
+  return PENTAD_EPAYLOAD;
+}
+
+extern u8 __heap_base;
+static u32 pentad_top;
+
+/* Memory that lives until the instance ends. */
+PENTAD_EXPORT(pentad_alloc) u32 pentad_alloc(u32 size) {
+  if (!pentad_top) pentad_top = (u32)&__heap_base;
+  u64 at = ((u64)pentad_top + 63) & ~63ull, end = at + size + 64;
+  u64 have = (u64)__builtin_wasm_memory_size(0) << 16;
+  if (end > 0xffffffffull) return 0;
+  if (end > have) {
+    u32 pages = (u32)((end - have + 65535) >> 16);
+    if (__builtin_wasm_memory_grow(0, pages) == (unsigned long)-1) return 0;
+  }
+  pentad_top = (u32)(at + size);
+  return (u32)at;
+}
+
+PENTAD_EXPORT(pentad_abi_1) void pentad_abi_1(void) {}
+
+#define PENTAD_MODULE(kinds_, need_, state_, align_, result_, params_, flags_, name_, doc_)        \
+  static const char pentad_name[] = name_, pentad_doc[] = doc_;                                    \
+  static const pentad_descriptor pentad_desc = {                                                   \
+      .magic = 0x31445450, .major = 1, .kinds = kinds_, .need = need_, .state_size = state_,       \
+      .state_align = align_, .result_size = result_, .params_max = params_, .flags = flags_,       \
+      .name = pentad_name, .name_len = sizeof pentad_name - 1, .doc = pentad_doc,                  \
+      .doc_len = sizeof pentad_doc - 1};                                                           \
+  PENTAD_EXPORT(pentad_describe) const pentad_descriptor *pentad_describe(void) {                  \
+    return &pentad_desc;                                                                           \
+  }
+
+#endif
