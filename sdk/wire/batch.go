@@ -63,7 +63,8 @@ func appendBatch(dst []byte, b *record.Batch) ([]byte, error) {
 	if b.AcqNs != nil {
 		dst = c.append(dst, load(c, b.AcqNs))
 	}
-	dst, dst[kindAt] = c.appendPayloads(dst, b)
+	dst, kind := c.appendPayloads(dst, b)
+	dst[kindAt] = kind
 	return dst, nil
 }
 

@@ -1,0 +1,440 @@
+package node
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/client"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+	"go.uber.org/goleak"
+)
+
+// fasthttp leaves two goroutines that sleep: the pool's cleaner, which ends up to ten seconds after
+// its server, and one clock for the process.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
+}
+
+func openTest(t *testing.T, opt Options) *Node {
+	t.Helper()
+	if opt.Dir == "" {
+		opt.Dir = t.TempDir()
+	}
+	if opt.Listen == "" {
+		opt.Listen = "127.0.0.1:0"
+	}
+	n, err := Open(t.Context(), opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		if err := n.Close(ctx); err != nil && !errors.Is(err, errClosing) {
+			t.Error(err)
+		}
+	})
+	return n
+}
+
+func dial(t *testing.T, n *Node) *client.Client {
+	t.Helper()
+	c, err := client.Dial(t.Context(), n.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func f64(v float64) []byte { return binary.LittleEndian.AppendUint64(nil, math.Float64bits(v)) }
+
+type row struct {
+	key   record.Key
+	value float64
+}
+
+// fill stores random rows and returns them as the node stamped them.
+func fill(t *testing.T, c *client.Client, rng *rand.Rand, rows int) []row {
+	t.Helper()
+	w := c.NewWriter(client.WriterOptions{BatchRecords: 700})
+	for range rows {
+		k := record.Key{CID: rng.Int32N(3), MID: rng.Int64N(500), MOID: rng.Int32N(3),
+			CapNs: rng.Int64N(200) * int64(time.Minute)}
+		if err := w.Add(t.Context(), k, f64(float64(rng.IntN(1000))/10)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var out []row
+	for r, err := range c.Query(t.Context(), &record.Query{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, row{r.Key, math.Float64frombits(binary.LittleEndian.Uint64(r.Payload))})
+	}
+	if len(out) != rows {
+		t.Fatalf("%d rows stored, %d came back", rows, len(out))
+	}
+	return out
+}
+
+func expected(all []row, q *record.Query, keep func(row) bool) []row {
+	until := record.Acq.Max()
+	if q.View == record.ViewAsOf {
+		until = q.AsOfAcqNs
+	}
+	best := map[record.Key]int64{}
+	for _, r := range all {
+		k := r.key
+		k.AcqNs = 0
+		if r.key.AcqNs < until {
+			best[k] = max(best[k], r.key.AcqNs)
+		}
+	}
+	var out []row
+	for _, r := range all {
+		k := r.key
+		k.AcqNs = 0
+		newest := q.View == record.ViewAll || best[k] == r.key.AcqNs
+		if newest && r.key.AcqNs < until && q.Box.Contains(r.key) && keep(r) {
+			out = append(out, r)
+		}
+	}
+	slices.SortFunc(out, func(a, b row) int {
+		if q.Order == record.OrderAcq {
+			return cmp.Or(cmp.Compare(a.key.AcqNs, b.key.AcqNs), a.key.Compare(b.key))
+		}
+		return a.key.Compare(b.key)
+	})
+	return out
+}
+
+func TestQueriesAgainstASlice(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 2))
+	n := openTest(t, Options{Store: store.Options{SealRows: 3000, Shards: 4}})
+	c := dial(t, n)
+	all := fill(t, c, rng, 20_000)
+	for i := range 60 {
+		q := &record.Query{View: record.View(rng.IntN(3)), Order: record.Order(rng.IntN(3)),
+			KeysOnly: rng.IntN(4) == 0}
+		if q.View == record.ViewAsOf {
+			q.AsOfAcqNs = all[rng.IntN(len(all))].key.AcqNs
+		}
+		if q.Order != record.OrderNone && rng.IntN(2) == 0 {
+			q.Limit = uint64(1 + rng.IntN(300))
+		}
+		for range rng.IntN(3) {
+			from := rng.Int64N(500)
+			q.Box[record.MID] = append(q.Box[record.MID], record.Range{From: from, To: from + 1 + rng.Int64N(200)})
+		}
+		if rng.IntN(2) == 0 {
+			q.Box[record.CID] = record.RangeSet{record.At(rng.Int64N(3))}
+		}
+		threshold := float64(rng.IntN(100))
+		keep := func(r row) bool { return r.value > threshold }
+		if rng.IntN(2) == 0 {
+			call, err := n.parseCall("threshold", fmt.Sprintf("value=%g", threshold))
+			if err != nil {
+				t.Fatal(err)
+			}
+			q.Filter = call
+		} else {
+			keep = func(row) bool { return true }
+		}
+		if err := q.Normalize(); err != nil {
+			t.Fatal(err)
+		}
+		want := expected(all, q, keep)
+		if q.Limit > 0 && uint64(len(want)) > q.Limit {
+			want = want[:q.Limit]
+		}
+		checkQuery(t, c, fmt.Sprintf("query %d: %+v", i, q), q, want)
+	}
+}
+
+func checkQuery(t *testing.T, c *client.Client, what string, q *record.Query, want []row) {
+	t.Helper()
+	var got []row
+	for r, err := range c.Query(t.Context(), q) {
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		one := row{key: r.Key}
+		if q.KeysOnly != (len(r.Payload) == 0) {
+			t.Fatalf("%s: payload of %d bytes", what, len(r.Payload))
+		}
+		if !q.KeysOnly {
+			one.value = math.Float64frombits(binary.LittleEndian.Uint64(r.Payload))
+		}
+		got = append(got, one)
+	}
+	if q.Order == record.OrderNone {
+		slices.SortFunc(got, func(a, b row) int { return a.key.Compare(b.key) })
+	}
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d rows, want %d", what, len(got), len(want))
+	}
+	for i := range got {
+		if q.KeysOnly {
+			got[i].value = want[i].value
+		}
+		if got[i] != want[i] {
+			t.Fatalf("%s: row %d is %+v, want %+v", what, i, got[i], want[i])
+		}
+	}
+}
+
+func TestAggregatesAgainstASlice(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 3))
+	n := openTest(t, Options{Store: store.Options{SealRows: 3000, Shards: 4}})
+	c := dial(t, n)
+	all := fill(t, c, rng, 20_000)
+	for i := range 20 {
+		q := &record.Query{View: record.ViewLatest, Aggregate: record.PluginCall{Name: "stats"},
+			GroupBy: record.GroupBy{CID: rng.IntN(2) == 0, MID: rng.IntN(3) == 0,
+				MOID: rng.IntN(2) == 0, CapBucketNs: rng.Int64N(2) * int64(time.Hour)}}
+		type sums struct {
+			count    uint64
+			sum, sqs float64
+		}
+		want := map[groupKey]sums{}
+		g := newGroups(q.GroupBy, 1<<20)
+		for _, r := range expected(all, q, func(row) bool { return true }) {
+			b := record.Batch{CID: []int32{r.key.CID}, MID: []int64{r.key.MID},
+				MOID: []int32{r.key.MOID}, CapNs: []int64{r.key.CapNs}}
+			s := want[g.keyOf(&b, 0)]
+			s.count, s.sum, s.sqs = s.count+1, s.sum+r.value, s.sqs+r.value*r.value
+			want[g.keyOf(&b, 0)] = s
+		}
+		groups, _, err := c.Aggregate(t.Context(), q)
+		if err != nil || len(groups) != len(want) {
+			t.Fatalf("query %d: %d groups, %v; want %d", i, len(groups), err, len(want))
+		}
+		for _, got := range groups {
+			s := want[groupKey{got.CID, got.MOID, got.MID, got.CapNs}]
+			mean := s.sum / float64(s.count)
+			variance := (s.sqs - s.sum*mean) / float64(s.count-1)
+			if got.Records != s.count || binary.LittleEndian.Uint64(got.Result) != s.count ||
+				!near(got.Result[8:], s.sum) || !near(got.Result[32:], mean) ||
+				s.count > 1 && !near(got.Result[40:], variance) {
+				t.Fatalf("query %d: group %+v, want %+v", i, got, s)
+			}
+		}
+	}
+}
+
+func near(got []byte, want float64) bool {
+	v := math.Float64frombits(binary.LittleEndian.Uint64(got))
+	return math.Abs(v-want) <= 1e-6*math.Max(1, math.Abs(want))
+}
+
+// post sends a body and returns status and answer.
+func post(t *testing.T, n *Node, method, path, contentType string, body []byte) (int, []byte) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, "http://"+n.Addr().String()+path,
+		bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", contentType)
+	transport := &http.Transport{DisableKeepAlives: true}
+	resp, err := (&http.Client{Transport: transport}).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, answer
+}
+
+func kindOfAnswer(t *testing.T, answer []byte) wire.Kind {
+	t.Helper()
+	kind, payload, _, err := wire.ParseFrame(answer, 1<<20)
+	if err != nil || kind != wire.FrameError {
+		t.Fatalf("answer %q is no error frame: %v", answer, err)
+	}
+	var e wire.Error
+	if err := wire.ParseError(payload, &e); err != nil || e.Message == "" {
+		t.Fatalf("error frame: %v", err)
+	}
+	return e.Kind
+}
+
+func TestBadFrames(t *testing.T) {
+	n := openTest(t, Options{})
+	b := &record.Batch{}
+	b.Append(record.Key{CID: 1, MID: 2, MOID: 3, CapNs: 4}, f64(1))
+	good, err := wire.AppendPut(nil, &wire.Put{Batch: b})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bend := func(at int, v byte) []byte {
+		bent := bytes.Clone(good)
+		bent[at] = v
+		return bent
+	}
+	put := func(keys ...record.Key) []byte {
+		b := &record.Batch{}
+		for _, k := range keys {
+			b.Append(k, nil)
+		}
+		body, err := wire.AppendPut(nil, &wire.Put{Batch: b})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return body
+	}
+	ask := func(d record.Dim, from, to int64) []byte {
+		q := &record.Query{}
+		q.Box[d] = record.RangeSet{{From: from, To: to}}
+		return wire.AppendQuery(nil, q)
+	}
+	refused := func(name, path string, body []byte, want wire.Kind) {
+		t.Helper()
+		_, answer := post(t, n, "POST", path, wire.ContentType, body)
+		if got := kindOfAnswer(t, answer); got != want {
+			t.Errorf("%s: kind %v, want %v", name, got, want)
+		}
+		if status, _ := post(t, n, "POST", "/v1/put", wire.ContentType, good); status != 200 {
+			t.Fatalf("%s: afterwards a good put has status %d", name, status)
+		}
+	}
+	refused("magic", "/v1/put", bend(0, 'X'), wire.KindBadFrame)
+	refused("version", "/v1/put", bend(1, 9), wire.KindUnsupportedVersion)
+	refused("type", "/v1/put", bend(2, 3), wire.KindBadFrame)
+	refused("reserved", "/v1/put", bend(3, 1), wire.KindBadFrame)
+	refused("length", "/v1/put", bend(4, good[4]+1), wire.KindBadFrame)
+	refused("huge length", "/v1/put", bend(7, 0xff), wire.KindTooLarge)
+	refused("checksum", "/v1/put", bend(len(good)-1, good[len(good)-1]^1), wire.KindBadFrame)
+	refused("no body", "/v1/put", nil, wire.KindBadFrame)
+	refused("cid max", "/v1/put", put(record.Key{CID: math.MaxInt32}), wire.KindInvalid)
+	refused("cid below 0", "/v1/put", put(record.Key{CID: -1}), wire.KindInvalid)
+	refused("mid max", "/v1/put", put(record.Key{MID: math.MaxInt64}), wire.KindInvalid)
+	refused("moid max", "/v1/put", put(record.Key{MOID: math.MaxInt32}), wire.KindInvalid)
+	refused("cap max", "/v1/put", put(record.Key{}, record.Key{CapNs: math.MaxInt64}), wire.KindInvalid)
+	refused("empty box", "/v1/query", ask(record.MID, 5, 5), wire.KindInvalid)
+	refused("reversed range", "/v1/query", ask(record.Cap, 6, 5), wire.KindInvalid)
+	refused("outside", "/v1/query", ask(record.CID, -9, -5), wire.KindInvalid)
+	large := &record.Batch{}
+	large.Append(record.Key{}, make([]byte, record.MaxPayloadBytes+1))
+	body, err := wire.AppendPut(nil, &wire.Put{Batch: large})
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused("payload over 32 MiB", "/v1/put", body, wire.KindTooLarge)
+	unknown := wire.AppendQuery(nil, &record.Query{Filter: record.PluginCall{Name: "nope"}})
+	_, answer := post(t, n, "POST", "/v1/query", wire.ContentType, unknown)
+	if got := kindOfAnswer(t, answer); got != wire.KindUnknownPlugin {
+		t.Errorf("unknown plugin: %v", got)
+	}
+	// Only the header is sent: the node answers before it reads a body of this size.
+	conn, err := net.Dial("tcp", n.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := fmt.Fprintf(conn, "POST /v1/put HTTP/1.1\r\nHost: x\r\nContent-Type: %s\r\n"+
+		"Content-Length: %d\r\n\r\n", wire.ContentType, maxBodyBytes+1); err != nil {
+		t.Fatal(err)
+	}
+	refusal, err := io.ReadAll(conn)
+	if err != nil || !strings.HasPrefix(string(refusal), "HTTP/1.1 413 ") {
+		t.Errorf("body over the limit: %q, %v", refusal, err)
+	}
+}
+
+func TestJSONForPeople(t *testing.T) {
+	n := openTest(t, Options{})
+	expect := func(method, path, body string, status int, parts ...string) {
+		t.Helper()
+		got, answer := post(t, n, method, path, "application/json", []byte(body))
+		if got != status {
+			t.Fatalf("%s %s: status %d, want %d: %s", method, path, got, status, answer)
+		}
+		for _, part := range parts {
+			if !strings.Contains(string(answer), part) {
+				t.Errorf("%s %s: %s lacks %s", method, path, answer, part)
+			}
+		}
+	}
+	const one = `{"cid":1,"mid":2,"moid":3,"cap":"2026-03-03T12:00:00Z","value":21.5}`
+	expect("POST", "/v1/records?type=f64", one+"\n"+strings.Replace(one, "21.5", "22", 1), 200,
+		`"written":2`, `"rejected":0`)
+	expect("GET", "/v1/records?cid=1&type=f64&view=latest", "", 200, `"value":22`, `"complete":true`)
+	expect("GET", "/v1/records?mid=0..3&type=f64&format=ndjson", "", 200, `"value":21.5`, `{"end":`)
+	expect("GET", "/v1/records?mid=5..9", "", 200, `{"records":[],"end":`)
+	expect("GET", "/v1/count?moid=3", "", 200, `"count":2`)
+	expect("POST", "/v1/plugins/stats/run?group=cid&every=1h", "", 200, `"mean":21.75`, `"cid":1`)
+	expect("GET", "/v1/count?filter=threshold&filter_params=value=21.7", "", 200, `"count":1`)
+	expect("GET", "/v1/plugins", "", 200, `"name":"stats"`, `"name":"threshold"`)
+	expect("GET", "/healthz", "", 200, "ok")
+	expect("GET", "/readyz", "", 200, "ready")
+	expect("GET", "/version", "", 200, "pentad")
+	expect("GET", "/v1/horizon", "", 200, "horizon_ns")
+	expect("GET", "/metrics", "", 200, "pentad_store_rows 2", "pentad_node_request_seconds")
+	expect("POST", "/v1/records?type=f64", one+"\n{\"cid\":1}\n", 200, `"rejected":1`, `"line":2`)
+	expect("POST", "/v1/records?type=f64&atomic=1", one+"\n{\"cid\":1}\n", 400, `"code":"invalid"`, "line 2")
+	expect("POST", "/v1/records", one, 400, "declared type")
+	expect("GET", "/v1/records?mid=9..3", "", 400, `"part":"mid"`)
+	expect("GET", "/v1/records?sid=1", "", 400, "unknown")
+	expect("GET", "/v1/records?view=now", "", 400, `"part":"view"`)
+	expect("POST", "/v1/plugins/nope/run", "", 404, "unknown-plugin", "there are: count")
+	expect("PUT", "/v1/plugins/mine", "not wasm", 422, "bad-module")
+	expect("PUT", "/v1/plugins/stats", "x", 403, "standard plugin")
+	expect("GET", "/v2", "", 404, "no route")
+}
+
+func TestListenNeedsInsecure(t *testing.T) {
+	for _, addr := range []string{":0", "0.0.0.0:0", "192.0.2.1:80", "[::]:0", "nowhere"} {
+		if _, err := Open(t.Context(), Options{Dir: t.TempDir(), Listen: addr}); err == nil {
+			t.Errorf("%s: the node listens", addr)
+		}
+	}
+}
+
+func TestPluginsOutliveTheNode(t *testing.T) {
+	dir := t.TempDir()
+	n := openTest(t, Options{Dir: dir})
+	c := dial(t, n)
+	wasm := standardModule(t, "count")
+	info, err := c.PushPlugin(t.Context(), "mine", wasm)
+	if err != nil || !info.Aggregate {
+		t.Fatalf("push: %+v, %v", info, err)
+	}
+	fill(t, c, rand.New(rand.NewPCG(1, 1)), 1000)
+	if err := n.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	n = openTest(t, Options{Dir: dir})
+	groups, _, err := n.Aggregate(t.Context(), &record.Query{Aggregate: record.PluginCall{Name: "mine"}})
+	if err != nil || len(groups) != 1 || groups[0].Records != 1000 {
+		t.Fatalf("groups %+v, %v", groups, err)
+	}
+}
