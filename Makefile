@@ -5,13 +5,16 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME    ?= 10s
 PACKAGES    := ./...
 
-.PHONY: help build demo test race lint check fuzz fuzz-long crash clean
+.PHONY: help build demo test race lint check fuzz fuzz-long crash guests guests-verify clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 build: ## build bin/pentad
 	$(GO) build -trimpath -o bin/pentad ./node/cmd/pentad
+
+demo: build ## build, start a node, load a month of 500 meters, query it, run plugins
+	bin/pentad demo --reset --dir $(or $(DEMO_DIR),bin/demo)
 
 test: ## every test
 	$(GO) test -timeout 15m $(PACKAGES)
@@ -36,6 +39,15 @@ fuzz: ## every fuzz target for FUZZTIME (10s)
 
 fuzz-long: ## every fuzz target for 10 minutes
 	$(MAKE) fuzz FUZZTIME=10m
+
+crash: ## kill -9 a node 50 times while it imports
+	PENTAD_KILLS=50 $(GO) test -count 1 -timeout 60m -v -run Killed ./cluster-test
+
+guests: ## rebuild the standard plugins (needs Debian's clang-19 and lld-19)
+	$(MAKE) -C plugins guests
+
+guests-verify: ## check that the checked-in modules are what their sources build
+	$(MAKE) -C plugins guests-verify
 
 clean: ## remove what was built
 	rm -rf bin bench/out

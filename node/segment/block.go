@@ -48,7 +48,8 @@ func (b *Block) parse(data []byte, i int, size uint32, known bool) (reason strin
 	if !known && checksum(body) != binary.LittleEndian.Uint32(data[front-4:]) {
 		return "its checksum differs"
 	}
-	rows, head := binary.LittleEndian.Uint16(body[12:]), uint64(binary.LittleEndian.Uint16(body[14:]))
+	rows := binary.LittleEndian.Uint16(body[12:])
+	head := uint64(binary.LittleEndian.Uint16(body[14:]))
 	if binary.LittleEndian.Uint32(body[8:]) != uint32(i) || rows == 0 || rows > maxBlockRows ||
 		head < blockHeaderBytes || head > uint64(len(body)) || body[16] > payloadVaried ||
 		body[17]&^blockHasFlags != 0 {

@@ -235,7 +235,8 @@ func TestFitFixed(t *testing.T) {
 		t.Helper()
 		sel := b.FilterSpan(record.MID, nil, 0, b.Rows(), nil)
 		if got := b.Fit(sel, limit); got != want || b.FitSpan(0, b.Rows(), limit) != want {
-			t.Errorf("limit %d: %d and %d, want %d", limit, got, b.FitSpan(0, b.Rows(), limit), want)
+			t.Errorf("limit %d: %d and %d, want %d",
+				limit, got, b.FitSpan(0, b.Rows(), limit), want)
 		}
 	}
 	f(0, 1)
@@ -272,7 +273,8 @@ func TestSearchMID(t *testing.T) {
 			}
 			if first < lo || end > hi || max(0, end-first) != len(want) ||
 				len(want) > 0 && int(want[0]) != first {
-				t.Fatalf("[%d, %d) in rows [%d, %d): got [%d, %d), want %v", from, to, lo, hi, first, end, want)
+				t.Fatalf("[%d, %d) in rows [%d, %d): got [%d, %d), want %v",
+					from, to, lo, hi, first, end, want)
 			}
 		}
 	}

@@ -33,7 +33,8 @@ func (b *Block) openChunk(i int) error {
 	next := chunk{end: int(binary.LittleEndian.Uint16(e))}
 	if i > 0 {
 		before := b.chunks[(i-1)*chunkEntryBytes:]
-		next.first, from = int(binary.LittleEndian.Uint16(before)), binary.LittleEndian.Uint32(before[4:])
+		next.first = int(binary.LittleEndian.Uint16(before))
+		from = binary.LittleEndian.Uint32(before[4:])
 	}
 	stored := b.data[from:binary.LittleEndian.Uint32(e[4:])]
 	if checksum(stored) != binary.LittleEndian.Uint32(e[12:]) {

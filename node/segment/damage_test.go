@@ -63,11 +63,11 @@ func smallInputs(rng *rand.Rand) map[string]*SealedInput {
 		"varied":  randomPayload(0, 5),
 		"empty":   func(*rand.Rand, int) []byte { return nil },
 		"lz4":     func(_ *rand.Rand, i int) []byte { return []byte("abcabcabcabcab") },
-		"lz4vary": func(_ *rand.Rand, i int) []byte { return []byte("abcabcabcabcabcabc")[:12+i%5] },
+		"lz4vary": func(_ *rand.Rand, i int) []byte { return []byte("abcabcabcabcabcab")[:12+i%5] },
 	} {
 		b := &record.Batch{}
 		for i := range 60 {
-			k := record.Key{CID: 3, MID: rng.Int64N(9), MOID: int32(i % 2), CapNs: 1e18 + int64(i)*1e6}
+			k := record.Key{CID: 3, MID: rng.Int64N(9), MOID: int32(i % 2), CapNs: int64(i) * 1e6}
 			b.Append(k, payload(rng, i))
 		}
 		in := &SealedInput{Rows: b, BlockEnds: []uint32{45, 60}, Meta: []byte("meta"),
@@ -76,7 +76,7 @@ func smallInputs(rng *rand.Rand) map[string]*SealedInput {
 			in.Order = append(in.Order, uint32(i))
 		}
 		in.Sections = func([]uint64, []uint32) ([]Section, error) {
-			return []Section{{ID: 1, Data: []byte("directory")}, {ID: 2, Data: []byte("ranks")}}, nil
+			return []Section{{ID: 1, Data: []byte("one")}, {ID: 2, Data: []byte("two")}}, nil
 		}
 		inputs[name] = in
 	}
@@ -230,13 +230,17 @@ func TestSealedBadInput(t *testing.T) {
 	f(func(in *SealedInput) { in.BlockEnds = []uint32{61} })
 	f(func(in *SealedInput) { in.Flags = []uint64{} })
 	f(func(in *SealedInput) { in.Rows.MID = in.Rows.MID[1:] })
-	f(func(in *SealedInput) {
-		in.Sections = func([]uint64, []uint32) ([]Section, error) { return nil, errInjected }
-	})
-	f(func(in *SealedInput) {
-		in.Sections = func([]uint64, []uint32) ([]Section, error) { return []Section{{ID: 0}}, nil }
-	})
-	f(func(in *SealedInput) {
-		in.Sections = func([]uint64, []uint32) ([]Section, error) { return make([]Section, 20), nil }
-	})
+	sections := func(s []Section, err error) func(in *SealedInput) {
+		return func(in *SealedInput) {
+			in.Sections = func([]uint64, []uint32) ([]Section, error) { return s, err }
+		}
+	}
+	f(sections(nil, errInjected))
+	f(sections([]Section{{ID: 0}}, nil))
+	f(sections([]Section{{ID: 5}, {ID: 5}}, nil))
+	many := make([]Section, maxSections)
+	for i := range many {
+		many[i].ID = uint32(i) + 1
+	}
+	f(sections(many, nil))
 }

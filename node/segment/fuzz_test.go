@@ -4,23 +4,27 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// FuzzOpenLog opens any bytes as the last of two files. What opens keeps the entries when it is
-// opened again.
+// FuzzOpenLog opens any bytes as a log, with checksums put right or not. What opens has the same
+// entries when it is opened again.
 func FuzzOpenLog(f *testing.F) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	d := newMemoryFolder()
 	writeLog(f, d, rng, 5, 1<<20)
 	good := d.names[logName(1)].data
-	f.Add(good)
-	f.Add(good[:len(good)-3])
-	f.Add(append(good[:len(good):len(good)], make([]byte, 100)...))
-	f.Add(good[40:])
-	f.Fuzz(func(t *testing.T, data []byte) {
+	f.Add(good, true)
+	f.Add(good[:len(good)-3], false)
+	f.Add(append(good[:len(good):len(good)], make([]byte, 100)...), true)
+	f.Add(good[40:], false)
+	f.Fuzz(func(t *testing.T, data []byte, mend bool) {
+		if mend {
+			mendLog(data)
+		}
 		d := newMemoryFolder()
 		d.names[logName(1)] = &memoryFile{folder: d, data: data}
 		var got, again []Entry
@@ -43,6 +47,20 @@ func FuzzOpenLog(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// mendLog makes the checksums of the flushes right.
+func mendLog(data []byte) {
+	for at := uint64(0); at+flushHeaderBytes <= uint64(len(data)); {
+		src := data[at:]
+		size := binary.LittleEndian.Uint64(src[24:])
+		if size > uint64(len(src)-flushHeaderBytes) {
+			return
+		}
+		sum := checksum2(src[:36], src[flushHeaderBytes:flushHeaderBytes+size])
+		binary.LittleEndian.PutUint32(src[36:], sum)
+		at += flushHeaderBytes + size
+	}
 }
 
 func FuzzParseRowsEntry(f *testing.F) {
@@ -79,29 +97,57 @@ func FuzzOpenSealed(f *testing.F) {
 		if mend {
 			mendChecksums(data)
 		}
-		s, err := parseSealed("1.seg", data)
-		if err != nil {
-			return
-		}
-		_ = s.Check()
-		var b Block
-		var dst record.Batch
-		for i, at := 0, uint64(sealedHeaderBytes); i < s.Blocks() && at+4 <= s.end; i++ {
-			size := binary.LittleEndian.Uint32(data[at:])
-			if s.Block(i, at, size, &b) != nil {
-				return
-			}
-			readBlock(t, &b, &dst)
-			at += uint64(size)
-		}
+		readHostile(t, data)
 	})
+}
+
+// Every byte of segments of all kinds is set to values that go wrong, with checksums put right:
+// nothing panics and no batch is out of shape.
+func TestSealedHostile(t *testing.T) {
+	opened := 0
+	for _, in := range smallInputs(randomSource(t)) {
+		whole := sealBytes(t, in)
+		for at := range whole {
+			near := []byte{whole[at] + 1, whole[at] - 1}
+			for _, v := range append(near, 0, 1, 2, 0x38, 0x40, 0x7f, 0x80, 0xff) {
+				data := slices.Clone(whole)
+				data[at] = v
+				mendChecksums(data)
+				opened += readHostile(t, data)
+			}
+		}
+	}
+	if opened == 0 {
+		t.Fatal("no block was opened")
+	}
+}
+
+// readHostile reads whatever can be read and returns how many blocks could.
+func readHostile(t *testing.T, data []byte) (blocks int) {
+	s, err := parseSealed("1.seg", data)
+	if err != nil {
+		return 0
+	}
+	_ = s.Check()
+	clear(s.checked)
+	var b Block
+	var dst record.Batch
+	for at := uint64(sealedHeaderBytes); blocks < s.Blocks() && at+4 <= s.end; blocks++ {
+		size := binary.LittleEndian.Uint32(data[at:])
+		if s.Block(blocks, at, size, &b) != nil {
+			break
+		}
+		readBlock(t, &b, &dst)
+		at += uint64(size)
+	}
+	return blocks
 }
 
 func readBlock(t *testing.T, b *Block, dst *record.Batch) {
 	var sel []uint32
 	for d := range record.Dim(record.NumDims) {
-		sel = b.FilterSpan(d, record.RangeSet{{From: -5, To: 1 << 40}, {From: 1 << 50, To: d.Max()}},
-			0, b.Rows(), sel[:0])
+		set := record.RangeSet{{From: -5, To: 1 << 40}, {From: 1 << 50, To: d.Max()}}
+		sel = b.FilterSpan(d, set, 0, b.Rows(), sel[:0])
 	}
 	b.SearchMID(0, b.Rows(), 3, 5)
 	sel = b.Flagged(b.FilterSpan(record.CID, nil, 0, b.Rows(), sel[:0]))
@@ -135,7 +181,8 @@ func mendChecksums(data []byte) {
 		return
 	}
 	for at := table; at+sectionEntryBytes <= tail; at += sectionEntryBytes {
-		from, size := binary.LittleEndian.Uint64(data[at+8:]), binary.LittleEndian.Uint64(data[at+16:])
+		from := binary.LittleEndian.Uint64(data[at+8:])
+		size := binary.LittleEndian.Uint64(data[at+16:])
 		if from <= n && size <= n-from {
 			put(at+4, checksum(data[from:from+size]))
 		}

@@ -182,8 +182,8 @@ func parseFlush(data []byte, at uint64) (flush, *flushError) {
 	}
 	if v := binary.LittleEndian.Uint16(src[4:]); v != flushVersion {
 		// A torn write leaves zeros, so any other version was written by another program.
-		return flush{}, &flushError{whole: v != 0,
-			reason: fmt.Sprintf("flush of version %d; this program reads version %d", v, flushVersion)}
+		reason := fmt.Sprintf("flush of version %d; this program reads version %d", v, flushVersion)
+		return flush{}, &flushError{reason: reason, whole: v != 0}
 	}
 	size := binary.LittleEndian.Uint64(src[24:])
 	if size > maxFlushBytes || size > uint64(len(src)-flushHeaderBytes) {

@@ -218,7 +218,8 @@ func TestLogEveryOperationFails(t *testing.T) {
 			ops := d.ops
 			_, again := l.Append(tried)
 			if !errors.Is(err, ErrLogFailed) || again != err || d.ops != ops {
-				t.Fatalf("operation %d: %v, then %v after %d operations", failAt, err, again, d.ops-ops)
+				t.Fatalf("operation %d: %v, then %v after %d operations",
+					failAt, err, again, d.ops-ops)
 			}
 		}
 		afterCrash(t, rng, d, acked, tried, fmt.Sprintf("operation %d failed", failAt))

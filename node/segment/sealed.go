@@ -69,7 +69,7 @@ func parseSealed(path string, data []byte) (*Sealed, error) {
 	at := uint64(len(data) - tailBytes)
 	tail := data[at:]
 	if binary.LittleEndian.Uint64(tail[56:]) != sealedMagic {
-		return nil, s.corrupt(at+56, "the file does not end like a segment: it was cut or is no segment")
+		return nil, s.corrupt(at+56, "the file does not end like a segment: is it cut?")
 	}
 	if v := binary.LittleEndian.Uint32(tail[40:]); v != sealedVersion {
 		return nil, s.corrupt(at+40, "version %d; this program reads version %d", v, sealedVersion)
@@ -86,7 +86,7 @@ func parseSealed(path string, data []byte) (*Sealed, error) {
 	rows, blocks := binary.LittleEndian.Uint64(tail), binary.LittleEndian.Uint32(tail[8:])
 	switch {
 	case binary.LittleEndian.Uint64(tail[32:]) != uint64(len(data)):
-		return nil, s.corrupt(at+32, "the file has %d bytes and not as many as were written", len(data))
+		return nil, s.corrupt(at+32, "the file has %d bytes; others were written", len(data))
 	case binary.LittleEndian.Uint64(tail[44:]) != 0:
 		return nil, s.corrupt(at+44, "reserved bytes of the tail are not zero")
 	case s.end < sealedHeaderBytes || s.end > table || table-s.end < paddingBytes:
@@ -116,7 +116,7 @@ func (s *Sealed) parseSections(table uint64, sections int) error {
 		next += size
 		body := s.data[offset:next:next]
 		if checksum(body) != binary.LittleEndian.Uint32(e[4:]) {
-			return s.corrupt(offset, "the checksum of section %d differs", binary.LittleEndian.Uint32(e))
+			return s.corrupt(offset, "the checksum of section %d differs", i)
 		}
 		s.sections = append(s.sections, Section{ID: binary.LittleEndian.Uint32(e), Data: body})
 	}

@@ -98,7 +98,8 @@ func anyPayloads(rng *rand.Rand) payloadMaker {
 		return randomPayload(0, 40)
 	case 6: // text
 		return func(rng *rand.Rand, i int) []byte {
-			return fmt.Appendf(nil, `{"n":%d,"state":"%s"}`, i, []string{"ok", "off", "fail"}[rng.IntN(3)])
+			state := []string{"ok", "off", "fail"}[rng.IntN(3)]
+			return fmt.Appendf(nil, `{"n":%d,"state":"%s"}`, i, state)
 		}
 	case 7: // mostly empty
 		return func(rng *rand.Rand, i int) []byte {
@@ -130,7 +131,8 @@ func randomPayload(least, spread int) payloadMaker {
 // randomInput makes n rows of a random shape in random order and blocks.
 func randomInput(rng *rand.Rand, n int) *SealedInput {
 	b := &record.Batch{}
-	cid, mid, moid, capNs := anyGenerator(rng), anyGenerator(rng), anyGenerator(rng), anyGenerator(rng)
+	cid, mid := anyGenerator(rng), anyGenerator(rng)
+	moid, capNs := anyGenerator(rng), anyGenerator(rng)
 	payload := anyPayloads(rng)
 	for i := range n {
 		k := record.Key{CID: int32(cid(rng)) & math.MaxInt32, MID: mid(rng), MOID: int32(moid(rng)),

@@ -59,7 +59,7 @@ type SealedInfo struct {
 // WriteSealed writes a sealed segment and makes it durable under path: a temporary file beside it
 // is written, synced and renamed, and the directory synced. Nothing is left behind on an error.
 //
-// Cost: about 100 ns a row with payloads of 16 bytes, one core.
+// Cost: about 35 ns a row with payloads of 16 bytes on one core, and the disk.
 func WriteSealed(path string, in *SealedInput) (SealedInfo, error) {
 	return writeSealed(osFolder(filepath.Dir(path)), filepath.Base(path), in)
 }

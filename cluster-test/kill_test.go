@@ -1,0 +1,229 @@
+// Package cluster_test holds what is proved with real processes: a node that is killed at random
+// moments of an import loses nothing that it acknowledged, keeps no half of a batch and doubles
+// nothing.
+package cluster_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pentad-db/pentad/sdk/client"
+	"github.com/pentad-db/pentad/sdk/record"
+	"go.uber.org/goleak"
+)
+
+// defaultKills is the short form; PENTAD_KILLS asks for more.
+const defaultKills = 5
+
+const (
+	writerCount  = 3
+	batchRecords = 500
+	startTimeout = 30 * time.Second
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestKilledNodeKeepsWhatItAcknowledged(t *testing.T) {
+	kills := defaultKills
+	if text := os.Getenv("PENTAD_KILLS"); text != "" {
+		var err error
+		if kills, err = strconv.Atoi(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d, %d kills", seed, kills)
+	rng := rand.New(rand.NewPCG(seed, 4))
+	n := &process{bin: build(t), dir: t.TempDir(), addr: freeAddress(t)}
+	t.Cleanup(n.kill)
+	n.start(t)
+	writers := make([]*writer, writerCount)
+	for i := range writers {
+		writers[i] = &writer{id: [16]byte{byte(i + 1)}, cid: int32(i)}
+	}
+	for kill := range kills {
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for _, w := range writers {
+			wg.Go(func() { w.write(ctx, t, n.addr) })
+		}
+		pause(t, time.Duration(50+rng.IntN(500))*time.Millisecond)
+		n.kill()
+		cancel()
+		wg.Wait()
+		n.start(t)
+		for _, w := range writers {
+			w.check(t, n.addr, kill)
+		}
+	}
+	acked := uint64(0)
+	for _, w := range writers {
+		acked += w.acked
+	}
+	if acked == 0 {
+		t.Fatal("no batch was ever acknowledged: nothing was tested")
+	}
+	t.Logf("%d batches acknowledged, all there", acked)
+}
+
+func build(t *testing.T) string {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), "pentad")
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin,
+		"github.com/pentad-db/pentad/node/cmd/pentad").CombinedOutput()
+	if err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	return bin
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
+// pause waits in real time: real processes have no other.
+func pause(t *testing.T, d time.Duration) {
+	t.Helper()
+	select {
+	case <-time.After(d):
+	case <-t.Context().Done():
+	}
+}
+
+// process is a node that can be killed and started again on the same directory.
+type process struct {
+	bin, dir, addr string
+	cmd            *exec.Cmd
+}
+
+func (p *process) start(t *testing.T) {
+	t.Helper()
+	p.cmd = exec.Command(p.bin, "serve", "--dir", p.dir, "--listen", p.addr)
+	p.cmd.Stderr = os.Stderr
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(startTimeout)
+	for {
+		c, err := client.Dial(t.Context(), p.addr)
+		if err == nil {
+			_ = c.Close()
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the node did not start: %v", err)
+		}
+		pause(t, 20*time.Millisecond)
+	}
+}
+
+func (p *process) kill() {
+	if p.cmd == nil {
+		return
+	}
+	_ = p.cmd.Process.Kill() // SIGKILL; it may have ended already
+	_ = p.cmd.Wait()
+	p.cmd = nil
+}
+
+// writer stores batches of known content one after another under its own identity. mid is the
+// sequence, so that a batch can be counted; some batches fall into many shards.
+type writer struct {
+	id    [16]byte
+	cid   int32
+	next  uint64 // sequence of the batch that comes next, or is repeated
+	acked uint64 // batches acknowledged
+}
+
+func (w *writer) batch(seq uint64) *record.Batch {
+	b := &record.Batch{}
+	for i := range batchRecords {
+		payload := binary.LittleEndian.AppendUint64(nil, seq)
+		b.Append(record.Key{CID: w.cid, MID: int64(i) << 6, MOID: 1, CapNs: int64(seq)},
+			binary.LittleEndian.AppendUint64(payload, uint64(i)))
+	}
+	return b
+}
+
+// write stores batches until the node dies or ctx ends. It begins with the batch whose answer
+// never came, under the same sequence.
+func (w *writer) write(ctx context.Context, t *testing.T, addr string) {
+	c, err := client.Dial(ctx, addr)
+	if err != nil {
+		return
+	}
+	defer func() { _ = c.Close() }()
+	for {
+		reply, err := c.Put(ctx, w.batch(w.next+1), w.id, w.next+1)
+		if err != nil {
+			return
+		}
+		if reply.Records != batchRecords {
+			t.Errorf("batch %d: %d records acknowledged, want %d", w.next+1, reply.Records, batchRecords)
+		}
+		w.next++
+		w.acked++
+	}
+}
+
+// check counts the records of every batch: all of each acknowledged one, all or nothing of the
+// one under way, nothing of any other.
+func (w *writer) check(t *testing.T, addr string, kill int) {
+	t.Helper()
+	c, err := client.Dial(t.Context(), addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	q := &record.Query{}
+	q.Box[record.CID] = record.RangeSet{record.At(int64(w.cid))}
+	counts := map[uint64]int{}
+	for r, err := range c.Query(t.Context(), q) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.known(r); err != nil {
+			t.Fatalf("kill %d: %v", kill, err)
+		}
+		counts[uint64(r.CapNs)]++
+	}
+	for seq := uint64(1); seq <= w.next; seq++ {
+		if counts[seq] != batchRecords {
+			t.Fatalf("kill %d: writer %d: acknowledged batch %d has %d records of %d",
+				kill, w.cid, seq, counts[seq], batchRecords)
+		}
+		delete(counts, seq)
+	}
+	if half := counts[w.next+1]; half != 0 && half != batchRecords {
+		t.Fatalf("kill %d: writer %d: batch %d is half there: %d records", kill, w.cid, w.next+1, half)
+	}
+	delete(counts, w.next+1)
+	if len(counts) != 0 {
+		t.Fatalf("kill %d: writer %d: batches that nobody sent: %v", kill, w.cid, counts)
+	}
+}
+
+func (w *writer) known(r record.Record) error {
+	if len(r.Payload) != 16 || binary.LittleEndian.Uint64(r.Payload) != uint64(r.CapNs) ||
+		int64(binary.LittleEndian.Uint64(r.Payload[8:]))<<6 != r.MID {
+		return errors.New(fmt.Sprint("a record that nobody wrote: ", r.Key, r.Payload))
+	}
+	return nil
+}

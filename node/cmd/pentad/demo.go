@@ -1,0 +1,210 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pentad-db/pentad/node"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/demodata"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/sdk/client"
+)
+
+// demoFlags choose the size and the place of the demo.
+type demoFlags struct {
+	dir, listen  string
+	reset        bool
+	meters, days int
+}
+
+// Limits of the demo: what a laptop holds.
+const (
+	maxDemoMeters = 100_000
+	maxDemoDays   = 3660
+)
+
+func (a *app) demoCommand() *cobra.Command {
+	var f demoFlags
+	c := &cobra.Command{
+		Use:   "demo",
+		Short: "Make a month of meter readings, and show what can be asked",
+		Long: `Make a month of readings of 500 meters, 3 quantities each, every 15 minutes: 2 % come late and
+1 % are corrected. Load them over the network into a node in this process, and show one question
+on each of the five axes, a corrected reading, and plugins that run where the data are.
+
+On a terminal the node then serves until Ctrl-C. The data stay; --reset makes them anew.`,
+		Args: noCommand,
+		Example: `  pentad demo
+  pentad demo --meters 50 --days 7 --dir ./demo
+  pentad demo --reset`,
+		RunE: func(c *cobra.Command, _ []string) error { return a.demo(c.Context(), &f) },
+	}
+	listen := "127.0.0.1:0"
+	if a.stdoutTerminal {
+		listen = defaultAddr
+	}
+	flags := c.Flags()
+	flags.StringVar(&f.dir, "dir", a.dataDir("demo"), "directory of the data")
+	flags.StringVar(&f.listen, "listen", listen, "address of the node")
+	flags.BoolVar(&f.reset, "reset", false, "remove the data of an earlier demo and start over")
+	flags.IntVar(&f.meters, "meters", 500, "number of meters")
+	flags.IntVar(&f.days, "days", 30, "number of days")
+	return c
+}
+
+func (a *app) demo(ctx context.Context, f *demoFlags) (err error) {
+	if f.meters < 1 || f.meters > maxDemoMeters || f.days < 2 || f.days > maxDemoDays {
+		return usagef("--meters is 1 to %d and --days 2 to %d", maxDemoMeters, maxDemoDays)
+	}
+	marker, err := openDemo(f, a.now())
+	if err != nil {
+		return err
+	}
+	n, err := node.Open(ctx, node.Options{Dir: filepath.Join(f.dir, "node"), Listen: f.listen,
+		Logger: a.loggerAt(slog.LevelWarn)})
+	if err != nil {
+		return err
+	}
+	defer func() { err = firstError(err, a.closeNode(n)) }()
+	a.addr = n.Addr().String()
+	db, err := a.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	fmt.Fprintf(a.stdout, "pentad %s   data %s   (pentad demo --reset to start over)\n", version(),
+		f.dir)
+	if err := a.demoData(ctx, n, db, f.dir, marker); err != nil {
+		return err
+	}
+	s := &demoShow{app: a, db: db, plan: marker.plan(), records: marker.Records,
+		dir: filepath.Join(f.dir, "node", "store")}
+	if err := s.run(ctx); err != nil {
+		return err
+	}
+	if !a.stdoutTerminal {
+		return nil
+	}
+	fmt.Fprintf(a.stdout, "\n  ask    pentad get --cid 1 --moid 1 --cap now-24h.. --type f64\n"+
+		"  stop   Ctrl-C\n\nlistening on http://%s\n", a.addr)
+	<-ctx.Done()
+	return nil
+}
+
+// demoMarker is the file that says what the directory holds. It is written before the first row
+// and again when all rows are stored, so that half a demo is not taken for a whole one.
+type demoMarker struct {
+	Meters  int       `json:"meters"`
+	Days    int       `json:"days"`
+	End     time.Time `json:"end"`
+	Records int64     `json:"records"`
+	Whole   bool      `json:"whole"`
+}
+
+const demoMarkerName = "pentad-demo.json"
+
+func (m *demoMarker) plan() demodata.Plan {
+	return demodata.Plan{Meters: m.Meters, Days: m.Days, End: m.End}
+}
+
+func (m *demoMarker) save(dir string) error {
+	text, err := json.Marshal(m)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, demoMarkerName), append(text, '\n'), 0o644)
+	}
+	return err
+}
+
+// openDemo prepares the directory. It removes nothing that a demo has not made.
+func openDemo(f *demoFlags, now time.Time) (*demoMarker, error) {
+	m := &demoMarker{}
+	text, err := os.ReadFile(filepath.Join(f.dir, demoMarkerName))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if entries, _ := os.ReadDir(f.dir); len(entries) > 0 {
+			return nil, usagef("%s holds something else; choose an empty --dir", f.dir)
+		}
+	case err != nil:
+		return nil, err
+	case json.Unmarshal(text, m) != nil:
+		return nil, fmt.Errorf("%s is damaged; remove %s yourself",
+			filepath.Join(f.dir, demoMarkerName), f.dir)
+	case f.reset:
+		if err := os.RemoveAll(filepath.Join(f.dir, "node")); err != nil {
+			return nil, err
+		}
+	case !m.Whole:
+		return nil, fmt.Errorf("the demo in %s was interrupted; start over with --reset", f.dir)
+	default:
+		return m, nil
+	}
+	if err := os.MkdirAll(f.dir, 0o755); err != nil {
+		return nil, err
+	}
+	m = &demoMarker{Meters: f.meters, Days: f.days, End: now.UTC().Truncate(24 * time.Hour)}
+	return m, m.save(f.dir)
+}
+
+// demoData loads the readings, unless they are there.
+func (a *app) demoData(ctx context.Context, n *node.Node, db *client.Client, dir string,
+	m *demoMarker) error {
+	p := m.plan()
+	what := fmt.Sprintf("%s meters, %d quantities, %d days", output.Thousands(p.Meters),
+		demodata.NumQuantities, p.Days)
+	if m.Whole {
+		fmt.Fprintf(a.stdout, "found %s: %s records\n", what, output.Thousands(m.Records))
+		return nil
+	}
+	start := a.now()
+	w := db.NewWriter(client.WriterOptions{})
+	bar := a.newProgress("load", int64(p.Base()))
+	var counts [3]int64
+	var payload []byte
+	pending := int64(0)
+	var err error
+	for r := range p.All() {
+		payload = r.AppendPayload(payload[:0])
+		if err = w.Add(ctx, r.Key, payload); err != nil {
+			break
+		}
+		counts[r.Kind]++
+		if pending++; pending == demoTell {
+			bar.add(pending, counts[0]+counts[1]+counts[2])
+			pending = 0
+		}
+	}
+	err = firstError(err, w.Close(ctx))
+	bar.close()
+	if err != nil {
+		return err
+	}
+	loaded := a.now()
+	took := loaded.Sub(start)
+	// The log keeps what is new; sealed segments are what a node answers from in the long run.
+	if err := n.Seal(ctx); err != nil {
+		return err
+	}
+	m.Records, m.Whole = counts[0]+counts[1]+counts[2], true
+	if err := m.save(dir); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stdout, "stored %s: %s records (%s late, %s corrections)\n"+
+		"over the network in %s, %s records/s, each batch synced; sealed in %s\n",
+		what, output.Thousands(m.Records), output.Thousands(counts[demodata.Late]),
+		output.Thousands(counts[demodata.Correction]), output.Duration(took),
+		output.Thousands(int64(float64(m.Records)/max(took.Seconds(), 1e-3))),
+		output.Duration(a.now().Sub(loaded)))
+	return nil
+}
+
+// demoTell is after how many rows the bar is told.
+const demoTell = 4096

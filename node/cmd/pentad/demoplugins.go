@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/demodata"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// powerBox is one quantity in its latest versions: what both plugins of the demo look at.
+func powerBox() *record.Query {
+	q := &record.Query{View: record.ViewLatest}
+	q.Box[record.MOID] = record.RangeSet{record.At(int64(demodata.PowerKW))}
+	return q
+}
+
+// filter has the node keep the readings above some thresholds.
+func (s *demoShow) filter(ctx context.Context) error {
+	in, err := countRecords(ctx, s.db, s.app.addr, powerBox())
+	if err != nil {
+		return err
+	}
+	s.title("A filter plugin, run on the node over %s readings of power:\n"+
+		"pentad count --moid %d --view latest --filter threshold --filter-params value=KW",
+		output.Thousands(in), demodata.PowerKW)
+	w := s.table(left("above"), right("records"), right("share"), right("time"))
+	for _, above := range []string{"1", "2", "3"} {
+		q := powerBox()
+		if q.Filter, err = s.app.call(ctx, s.db, "threshold", "value="+above); err != nil {
+			return err
+		}
+		start := s.app.now()
+		kept, err := countRecords(ctx, s.db, s.app.addr, q)
+		if err != nil {
+			return err
+		}
+		share := fmt.Sprintf("%.2f %%", 100*float64(kept)/float64(max(in, 1)))
+		if err := w.Row(output.Text(above+" kW"), output.Count(kept), output.Text(share),
+			output.Span(s.app.now().Sub(start))); err != nil {
+			return err
+		}
+	}
+	return w.Close()
+}
+
+// maxShownTowns keeps the table of the demo on one screen.
+const maxShownTowns = 10
+
+// stats has the node compute figures for each town.
+func (s *demoShow) stats(ctx context.Context) error {
+	q := powerBox()
+	q.GroupBy.CID = true
+	start := s.app.now()
+	groups, doc, err := askGroups(ctx, s.db, q, "stats", "")
+	if err != nil {
+		return err
+	}
+	took := s.app.now().Sub(start)
+	s.title("An aggregate plugin, run on the node: %s readings, %d results, %s\n"+
+		"pentad plugin run stats --moid %d --view latest --group cid",
+		output.Thousands(sumRecords(groups)), len(groups), output.Duration(took),
+		demodata.PowerKW)
+	w := s.table(groupColumns(q.GroupBy, doc)...)
+	return writeGroups(w, q.GroupBy, doc, groups[:min(len(groups), maxShownTowns)])
+}

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/demodata"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/node/internal/timeparse"
+	"github.com/pentad-db/pentad/sdk/client"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// demoShow asks the questions of the demo and shows the answers.
+type demoShow struct {
+	app     *app
+	db      *client.Client
+	plan    demodata.Plan
+	dir     string // of the records on disk
+	records int64
+}
+
+func (s *demoShow) run(ctx context.Context) error {
+	for _, step := range []func(context.Context) error{s.axes, s.correction, s.filter, s.stats,
+		s.sizes} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *demoShow) title(format string, args ...any) {
+	fmt.Fprintf(s.app.stdout, "\n"+format+"\n", args...)
+}
+
+// table writes an answer for people, whatever -o says: the demo is read, not parsed.
+func (s *demoShow) table(columns ...output.Column) *output.Writer {
+	return output.NewWriter(s.app.stdout, output.Options{Format: output.Table,
+		Color: s.app.stdoutTerminal && !s.app.noColor}, columns...)
+}
+
+// ask reads a question as the command line would, and counts.
+func (s *demoShow) ask(flags string) (*record.Query, error) {
+	q := queryFlags{view: "all"}
+	for d := range record.NumDims {
+		q.parts[d] = "*"
+	}
+	words := strings.Fields(flags)
+	for i := 0; i+1 < len(words); i += 2 {
+		switch name := strings.TrimPrefix(words[i], "--"); name {
+		case "view":
+			q.view = words[i+1]
+		case "asof":
+			q.asOf = words[i+1]
+		default:
+			for d := range record.NumDims {
+				if record.Dim(d).String() == name {
+					q.parts[d] = words[i+1]
+				}
+			}
+		}
+	}
+	return q.query(s.app)
+}
+
+// axes counts one box on each axis, and one on all of them.
+func (s *demoShow) axes(ctx context.Context) error {
+	evening := s.plan.End.AddDate(0, 0, -s.plan.Days/2).Add(18 * time.Hour)
+	arrived, err := s.arrival(ctx)
+	if err != nil {
+		return err
+	}
+	hour := evening.Format("2006-01-02T15:04Z") + ".." +
+		evening.Add(time.Hour).Format("2006-01-02T15:04Z")
+	meter := s.plan.Meters/2 + 1
+	s.title("One box on each of the five axes, out of %s records", output.Thousands(s.records))
+	w := s.table(left("question"), right("records"), right("time"))
+	for _, flags := range []string{
+		fmt.Sprintf("--cid %d", demodata.CID(meter)),
+		fmt.Sprintf("--mid %d", meter),
+		"--moid 3",
+		"--cap " + hour,
+		"--acq " + arrived,
+		fmt.Sprintf("--cid %d --mid %d --moid 1 --cap %s", demodata.CID(meter), meter, hour),
+	} {
+		q, err := s.ask(flags)
+		if err != nil {
+			return err
+		}
+		start := s.app.now()
+		n, err := countRecords(ctx, s.db, s.app.addr, q)
+		if err != nil {
+			return err
+		}
+		if err := w.Row(output.Text(flags), output.Count(n),
+			output.Span(s.app.now().Sub(start))); err != nil {
+			return err
+		}
+	}
+	return w.Close()
+}
+
+// arrival chooses a tenth of a second in which records arrived: that of one reading in the
+// middle of the time.
+func (s *demoShow) arrival(ctx context.Context) (string, error) {
+	middle := s.plan.Start().Add(time.Duration(s.plan.Days) * 12 * time.Hour).UnixNano()
+	q := &record.Query{Limit: 1, Order: record.OrderAcq}
+	q.Box[record.CID] = record.RangeSet{record.At(1)}
+	q.Box[record.MID] = record.RangeSet{record.At(1)}
+	q.Box[record.Cap] = record.RangeSet{record.At(middle)}
+	at := int64(0)
+	_, err := s.db.Scan(ctx, q, func(b *record.Batch) error {
+		at = b.AcqNs[0]
+		return nil
+	})
+	const tenth = int64(100 * time.Millisecond)
+	from := at / tenth * tenth
+	return timeparse.Format(from) + ".." + timeparse.Format(from+tenth), err
+}
+
+// correction shows the versions of one reading that was corrected.
+func (s *demoShow) correction(ctx context.Context) error {
+	var key record.Key
+	for r := range s.plan.All() {
+		if r.Kind == demodata.Correction && r.Key.MOID == demodata.PowerKW {
+			key = r.Key
+			break
+		}
+	}
+	if key.CID == 0 {
+		return nil // a demo so small that nothing was corrected
+	}
+	box := fmt.Sprintf("--cid %d --mid %d --moid %d --cap %s", key.CID, key.MID, key.MOID,
+		timeparse.Format(key.CapNs))
+	s.title("A reading that was corrected: %s --type f64", box)
+	w := s.table(left("view"), left("acq"), right("value"))
+	last := int64(0)
+	add := func(name, flags string) error {
+		q, err := s.ask(box + flags)
+		if err != nil {
+			return err
+		}
+		q.Order = record.OrderAcq
+		_, err = s.db.Scan(ctx, q, func(b *record.Batch) error {
+			for i := range b.Len() {
+				last = b.AcqNs[i]
+				if err := w.Row(output.Text(name), output.Time(last),
+					output.F64.Value(b.Payload(i))); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		return err
+	}
+	if err := add("every version", ""); err != nil {
+		return err
+	}
+	asOf := timeparse.Format(last)
+	if err := add("--view latest", " --view latest"); err != nil {
+		return err
+	}
+	if err := add("--asof "+asOf, " --asof "+asOf); err != nil {
+		return err
+	}
+	return w.Close()
+}
+
+// sizes shows what the records take on disk: in the segments that answer queries, and in the log
+// that is not yet cut behind them.
+func (s *demoShow) sizes(context.Context) error {
+	var segments, rest int64
+	err := filepath.WalkDir(s.dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		if filepath.Ext(path) == ".seg" && filepath.Dir(path) == s.dir {
+			segments += info.Size()
+		} else {
+			rest += info.Size()
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.app.stdout, "\nOn disk: segments %s, %.1f bytes per record (key 32, value 8); "+
+		"log %s\n", output.Size(segments), float64(segments)/float64(max(s.records, 1)),
+		output.Size(rest))
+	return nil
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/sdk/client"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+// tableRows is how many rows a table shows when no --limit says: about a screen.
+const tableRows = 40
+
+// connect opens the connection that a command works with.
+func (a *app) connect(ctx context.Context) (*client.Client, error) {
+	return client.Dial(ctx, a.addr)
+}
+
+func (a *app) getCommand() *cobra.Command {
+	var q queryFlags
+	var payload string
+	c := &cobra.Command{
+		Use:   "get",
+		Short: "Show records in a box of the five axes",
+		Args:  noCommand,
+		Example: `  pentad get --cid 1 --cap now-24h.. --type f64
+  pentad get --mid 7,9 --moid 1..=3 --view latest -o csv
+  pentad get --cid 1 --asof 2026-11-20 --order acq --limit 100 -o ndjson`,
+		RunE: func(c *cobra.Command, _ []string) error { return a.get(c.Context(), &q, payload) },
+	}
+	q.addBox(c)
+	q.addFilter(c)
+	flags := c.Flags()
+	flags.StringVar(&q.order, "order", "", "key, acq or none (default: key in a table, else none)")
+	flags.Uint64Var(&q.limit, "limit", 0, "at most this many records (0: all)")
+	flags.StringVar(&payload, "type", orElse(a.getenv("PENTAD_TYPE"), "base64"),
+		"show payloads as "+output.PayloadTypes+" (PENTAD_TYPE)")
+	complete(c, "order", "key\tby cid, mid, moid, cap, acq", "acq\tby acquisition time", "none")
+	complete(c, "type", "f64", "i64", "text", "hex", "base64")
+	return c
+}
+
+func (a *app) get(ctx context.Context, q *queryFlags, payload string) error {
+	kind, err := output.ParsePayloadType(payload)
+	if err != nil {
+		return usageError{err}
+	}
+	format, err := a.format()
+	if err != nil {
+		return err
+	}
+	cut := format == output.Table && q.limit == 0
+	if cut {
+		q.limit = tableRows + 1
+	}
+	if format == output.Table && q.order == "" {
+		q.order = "key"
+	}
+	query, err := q.query(a)
+	if err != nil {
+		return err
+	}
+	db, err := a.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if query.Filter, err = a.call(ctx, db, q.filter, q.filterParams); err != nil {
+		return err
+	}
+	shown, err := a.showRecords(ctx, db, query, kind, cut)
+	switch {
+	case err != nil:
+		return err
+	case shown == 0 && q.failEmpty:
+		return errEmpty
+	case shown == 0 && format == output.Table:
+		a.note("no records match")
+	}
+	return nil
+}
+
+// showRecords writes the answer and returns the number of records. With cut, the record beyond
+// the table is not shown but leads to a note of how many there are.
+func (a *app) showRecords(ctx context.Context, db *client.Client, q *record.Query,
+	kind output.PayloadType, cut bool) (uint64, error) {
+	w, err := a.writer(false, right("cid"), right("mid"), right("moid"), left("cap"), left("acq"),
+		kind.Column())
+	if err != nil {
+		return 0, err
+	}
+	end, err := db.Scan(ctx, q, func(b *record.Batch) error {
+		for i := range b.Len() {
+			if cut && w.Rows() == tableRows {
+				return nil
+			}
+			k := b.Key(i)
+			if err := w.Row(output.Int(k.CID), output.Int(k.MID), output.Int(k.MOID),
+				output.Time(k.CapNs), output.Time(k.AcqNs), kind.Value(b.Payload(i))); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		// What has come is shown: it is true, and the exit code says that it is not all.
+		return 0, errors.Join(err, w.Flush())
+	}
+	if err := w.Close(); err != nil {
+		return 0, err
+	}
+	if cut && end.Rows > tableRows {
+		q.Limit, q.Order = 0, record.OrderNone
+		all, err := countRecords(ctx, db, a.addr, q)
+		if err != nil {
+			return 0, err
+		}
+		a.note("shown %d of %s; -o ndjson for all", tableRows, output.Thousands(all))
+	}
+	return w.Rows(), checkEnd(end)
+}
+
+// checkEnd turns an incomplete answer into an error.
+func checkEnd(end wire.End) error {
+	if end.Complete {
+		return nil
+	}
+	return codeError{exitPartial, errors.New("the answer is incomplete: " + end.Reason)}
+}

@@ -1,0 +1,180 @@
+// Package csvimport turns files of separated values into records, as a mapping declares: which
+// columns, constants and tables make the parts of the key, and which cells are values.
+//
+// It owns the reading of lines, the mapping, the tables that give ids to names, and the rule that
+// a line is stored whole or rejected with its number and a reason. It knows nothing of flags,
+// terminals or the network: records leave through a function that its caller hands in. Its main
+// type is [Importer], which starts no goroutines and is not safe for concurrent use.
+package csvimport
+
+import (
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// chunkRecords is how many records are gathered before new ids are made durable and the records
+// leave: large enough that saving the lookup file costs little, small against a batch limit.
+const chunkRecords = 10_000
+
+// Options of an Importer.
+type Options struct {
+	// Send takes records in file order; the batch is reused after it returns. Required.
+	Send func(context.Context, *record.Batch) error
+	// Rejects gets one CSV line per rejected line: file, line, reason, text. May be nil.
+	Rejects io.Writer
+	// LookupPath is the file that holds the ids given to names. Required by mappings with lookups.
+	LookupPath string
+	// Strict ends the import at the first rejected line.
+	Strict bool
+	// Dir is where relative paths of join files start; "" is the working directory.
+	Dir string
+}
+
+// Summary counts what an import did.
+type Summary struct {
+	Files    int
+	Lines    int64 // data lines: without headers, skipped lines and blank lines
+	Records  int64 // handed to Send
+	Skipped  int64 // cells of stored lines that hold a skip value
+	Rejected int64 // lines
+	Reasons  map[string]int64
+	First    *RejectError // the first rejected line, nil if there was none
+	NewIDs   int64        // names that got an id in this run
+}
+
+// RejectError is a line that could not be stored.
+type RejectError struct {
+	File   string
+	Line   int
+	Kind   string // fields, quotes, key, time, fold, value, size: for counting
+	Reason string
+}
+
+// Error implements error.
+func (e *RejectError) Error() string {
+	return fmt.Sprintf("%s line %d: %s", e.File, e.Line, e.Reason)
+}
+
+// Importer imports files that share one mapping.
+type Importer struct {
+	opt     Options
+	mapping *Mapping
+	lookups *Lookups
+	joins   map[*Join]map[string]string
+	rejects *csv.Writer
+	pending record.Batch
+	folds   map[record.Key]struct{}
+	summary Summary
+}
+
+// maxFoldKeys bounds the memory of the fold rules first and second, about 500 MB: they must
+// remember every reading of an hour that occurs twice.
+const maxFoldKeys = 8 << 20
+
+// New checks a mapping and loads the tables that it names.
+func New(m *Mapping, opt Options) (*Importer, error) {
+	if err := m.Check(); err != nil {
+		return nil, err
+	}
+	im := &Importer{opt: opt, mapping: m, joins: map[*Join]map[string]string{},
+		folds: map[record.Key]struct{}{}}
+	im.summary.Reasons = map[string]int64{}
+	if m.usesLookups() {
+		if opt.LookupPath == "" {
+			return nil, errors.New("the mapping gives ids to names; name the file that keeps them: " +
+				"--lookup-file ids.json")
+		}
+		lookups, err := OpenLookups(opt.LookupPath)
+		if err != nil {
+			return nil, err
+		}
+		im.lookups = lookups
+	}
+	for _, part := range m.parts() {
+		if part.Join == nil || im.joins[part.Join] != nil {
+			continue
+		}
+		table, err := part.Join.load(opt.Dir)
+		if err != nil {
+			return nil, err
+		}
+		im.joins[part.Join] = table
+	}
+	if opt.Rejects != nil {
+		im.rejects = csv.NewWriter(opt.Rejects)
+		if err := im.rejects.Write([]string{"file", "line", "reason", "text"}); err != nil {
+			return nil, fmt.Errorf("write the rejects file: %w", err)
+		}
+	}
+	return im, nil
+}
+
+// Summary returns the counts so far.
+func (im *Importer) Summary() Summary { return im.summary }
+
+// File imports one file, plain or gzip. Records of a file have left through Send when it
+// returns, those before the line of a *[RejectError] included.
+func (im *Importer) File(ctx context.Context, name string, r io.Reader) error {
+	plain, err := decompress(r)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", name, err)
+	}
+	im.summary.Files++
+	f := &file{im: im, name: name, lines: newLineReader(plain)}
+	err = f.run(ctx)
+	// After any other error the records that wait must not leave: Send may have had them already.
+	if err == nil || errors.As(err, new(*RejectError)) {
+		if flushErr := im.flush(ctx); flushErr != nil {
+			err = flushErr
+		}
+	}
+	if im.rejects != nil {
+		im.rejects.Flush()
+		if writeErr := im.rejects.Error(); writeErr != nil && err == nil {
+			err = fmt.Errorf("write the rejects file: %w", writeErr)
+		}
+	}
+	return err
+}
+
+// flush makes new ids durable and only then lets the records go that use them.
+func (im *Importer) flush(ctx context.Context) error {
+	if im.pending.Len() == 0 {
+		return ctx.Err()
+	}
+	if im.lookups != nil {
+		if err := im.lookups.Save(); err != nil {
+			return err
+		}
+	}
+	if err := im.opt.Send(ctx, &im.pending); err != nil {
+		return err
+	}
+	im.summary.Records += int64(im.pending.Len())
+	im.pending.Reset()
+	return nil
+}
+
+func (im *Importer) reject(e *RejectError, text []byte) error {
+	im.summary.Rejected++
+	im.summary.Reasons[e.Kind]++
+	if im.summary.First == nil {
+		im.summary.First = e
+	}
+	if im.rejects != nil {
+		row := []string{e.File, strconv.Itoa(e.Line), e.Reason, string(text)}
+		if err := im.rejects.Write(row); err != nil {
+			return fmt.Errorf("write the rejects file: %w", err)
+		}
+	}
+	if im.opt.Strict {
+		return e
+	}
+	return nil
+}

@@ -1,0 +1,184 @@
+package csvimport
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// file is one file on its way through the importer.
+type file struct {
+	im    *Importer
+	name  string
+	lines *lineReader
+	split splitter
+	plan  *plan
+}
+
+func (f *file) run(ctx context.Context) error {
+	f.split.separator = f.im.mapping.Separator[0]
+	for range f.im.mapping.SkipLines {
+		if _, err := f.lines.next(); err != nil {
+			return f.atEnd(err)
+		}
+	}
+	if !f.im.mapping.NoHeader {
+		if err := f.readHeader(); err != nil {
+			return err
+		}
+	}
+	for {
+		line, err := f.lines.next()
+		number := f.lines.number
+		if errors.Is(err, errLongLine) {
+			err = f.im.reject(&RejectError{f.name, number, "size", err.Error()}, clipText(line))
+		} else if err != nil {
+			return f.atEnd(err)
+		} else if len(line) > 0 {
+			err = f.line(line, number)
+		}
+		if err == nil && f.im.pending.Len() >= chunkRecords {
+			err = f.im.flush(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (f *file) atEnd(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return fmt.Errorf("read %s after line %d: %w", f.name, f.lines.number, err)
+}
+
+// readHeader plans the columns by the header line. An empty file has none and no lines.
+func (f *file) readHeader() error {
+	line, err := f.lines.next()
+	if err != nil {
+		return f.atEnd(err)
+	}
+	fields, _, err := f.split.record(line, f.lines)
+	if err != nil {
+		return fmt.Errorf("%s line %d: header: %w", f.name, f.lines.number, err)
+	}
+	names := make([]string, len(fields))
+	for i, field := range fields {
+		names[i] = string(bytes.TrimSpace(field))
+	}
+	return f.makePlan(newHeader(names), len(fields))
+}
+
+func (f *file) makePlan(h *header, fieldCount int) error {
+	if f.im.mapping.ExpectFields > 0 {
+		fieldCount = f.im.mapping.ExpectFields
+	}
+	p, err := newPlan(f.im, h, fieldCount, filepath.Base(f.name))
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.name, err)
+	}
+	f.plan = p
+	return nil
+}
+
+// line stores one line whole or rejects it.
+func (f *file) line(line []byte, number int) error {
+	fields, text, err := f.split.record(line, f.lines)
+	if err == nil && f.plan == nil {
+		if err := f.makePlan(newHeader(nil), len(fields)); err != nil {
+			return err
+		}
+	}
+	f.im.summary.Lines++
+	if err != nil {
+		if !errors.Is(err, errQuote) && !errors.Is(err, errOpen) {
+			return f.atEnd(err)
+		}
+		reason := err.Error()
+		if last := f.lines.number; last > number {
+			reason = fmt.Sprintf("%s (lines %d to %d)", reason, number, last)
+		}
+		return f.im.reject(&RejectError{f.name, number, "quotes", reason}, clipText(text))
+	}
+	if problem := f.plan.line(fields); problem != nil {
+		return f.im.reject(&RejectError{f.name, number, problem.kind, problem.reason},
+			clipText(text))
+	}
+	f.plan.commit(&f.im.pending)
+	return nil
+}
+
+// clipText bounds the text of a rejected line in the rejects file.
+func clipText(text []byte) []byte {
+	const maxShown = 4096
+	return text[:min(len(text), maxShown)]
+}
+
+// header finds columns by name.
+type header struct {
+	names []string
+	index map[string]int // -1: the name occurs twice
+}
+
+func newHeader(names []string) *header {
+	h := &header{names: append([]string(nil), names...), index: make(map[string]int, len(names))}
+	for i, name := range h.names {
+		if _, twice := h.index[name]; twice {
+			h.index[name] = -1
+		} else {
+			h.index[name] = i
+		}
+	}
+	return h
+}
+
+// column returns the index, from 0, of a column named or numbered from 1.
+func (h *header) column(reference string, fieldCount int) (int, error) {
+	if i, ok := h.index[reference]; ok {
+		if i < 0 {
+			return 0, fmt.Errorf("column %q occurs twice in the header; use its number", reference)
+		}
+		return i, nil
+	}
+	if n, err := strconv.Atoi(reference); err == nil {
+		if n < 1 || n > fieldCount {
+			return 0, fmt.Errorf("column %d: lines have %d", n, fieldCount)
+		}
+		return n - 1, nil
+	}
+	if len(h.names) == 0 {
+		return 0, fmt.Errorf("column %q: there is no header line; use its number from 1", reference)
+	}
+	return 0, fmt.Errorf("column %q is not in the header (%s)", reference,
+		clip([]byte(strings.Join(h.names, ", "))))
+}
+
+func (h *header) name(index int) string {
+	if index < len(h.names) {
+		return h.names[index]
+	}
+	return ""
+}
+
+func clip(text []byte) string {
+	const maxShown = 60
+	if len(text) > maxShown {
+		return string(text[:maxShown]) + "..."
+	}
+	return string(text)
+}
+
+func dimLimit(d record.Dim, n int64) error {
+	if n < d.Min() || n >= d.Max() {
+		return fmt.Errorf("%s: %d lies outside %d to %d", d, n, d.Min(), d.Max()-1)
+	}
+	return nil
+}

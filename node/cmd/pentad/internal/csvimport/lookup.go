@@ -1,0 +1,152 @@
+package csvimport
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// lookupFormat heads a lookup file, so that another JSON file is not taken for one.
+const lookupFormat = "pentad-lookup-1"
+
+// ErrLookupChanged says that a second import wrote the lookup file meanwhile: going on could give
+// one id to two names.
+var ErrLookupChanged = errors.New("another import changed the lookup file; run this one again")
+
+// Lookups is a file of tables that give ids to names. An id is never changed or given twice, so
+// the file belongs with the data that were imported with it.
+//
+//	{"format": "pentad-lookup-1", "tables": {"site": {"TE001": 1, "TE002": 2}}}
+//
+// Ids count from 1 in the order in which names are first met; an entry may also be written by
+// hand.
+type Lookups struct {
+	path   string
+	tables map[string]map[string]int64
+	next   map[string]int64
+	dirty  bool
+	saved  []byte // what the file holds by our knowledge; nil if it is not there
+	added  int64
+}
+
+type lookupDocument struct {
+	Format string                      `json:"format"`
+	Tables map[string]map[string]int64 `json:"tables"`
+}
+
+// OpenLookups reads a lookup file; one that is not there is empty.
+func OpenLookups(path string) (*Lookups, error) {
+	l := &Lookups{path: path, tables: map[string]map[string]int64{}, next: map[string]int64{}}
+	source, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return l, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read lookup file: %w", err)
+	}
+	var document lookupDocument
+	decoder := json.NewDecoder(bytes.NewReader(source))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&document); err != nil {
+		return nil, fmt.Errorf("lookup file %s: %w", path, err)
+	}
+	if document.Format != lookupFormat {
+		return nil, fmt.Errorf("lookup file %s: format is %q, want %q", path, document.Format,
+			lookupFormat)
+	}
+	for table, ids := range document.Tables {
+		names := make(map[int64]string, len(ids))
+		for name, id := range ids {
+			if other, taken := names[id]; taken {
+				return nil, fmt.Errorf("lookup file %s: table %q gives id %d to %q and to %q", path,
+					table, id, min(name, other), max(name, other))
+			}
+			names[id] = name
+			l.next[table] = max(l.next[table], id)
+		}
+		l.tables[table] = ids
+	}
+	l.saved = source
+	return l, nil
+}
+
+// ID returns the id of a name, giving it the next one if it has none.
+func (l *Lookups) ID(table string, name []byte) int64 {
+	ids := l.tables[table]
+	if id, ok := ids[string(name)]; ok {
+		return id
+	}
+	if ids == nil {
+		ids = map[string]int64{}
+		l.tables[table] = ids
+	}
+	l.next[table]++
+	ids[string(name)] = l.next[table]
+	l.dirty = true
+	l.added++
+	return l.next[table]
+}
+
+// Added returns how many names got an id since the file was opened.
+func (l *Lookups) Added() int64 { return l.added }
+
+// Save makes new ids durable; it does nothing when there are none.
+//
+// The file is replaced as a whole: written beside, synced, renamed.
+func (l *Lookups) Save() error {
+	if !l.dirty {
+		return nil
+	}
+	current, err := os.ReadFile(l.path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read lookup file: %w", err)
+	}
+	if !bytes.Equal(current, l.saved) {
+		return fmt.Errorf("lookup file %s: %w", l.path, ErrLookupChanged)
+	}
+	document, err := json.MarshalIndent(lookupDocument{lookupFormat, l.tables}, "", " ")
+	if err != nil {
+		return fmt.Errorf("lookup file %s: %w", l.path, err)
+	}
+	document = append(document, '\n')
+	if err := replaceFile(l.path, document); err != nil {
+		return fmt.Errorf("write lookup file: %w", err)
+	}
+	l.saved, l.dirty = document, false
+	return nil
+}
+
+func replaceFile(path string, content []byte) (err error) {
+	dir := filepath.Dir(path)
+	f, err := os.CreateTemp(dir, filepath.Base(path)+".tmp*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(f.Name()) // the error that counts is already there
+		}
+	}()
+	_, err = f.Write(content)
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err = os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

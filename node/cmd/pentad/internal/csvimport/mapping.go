@@ -1,0 +1,271 @@
+package csvimport
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/node/internal/timeparse"
+)
+
+// Mapping declares how lines become records. Its YAML form has the same names in lower case;
+// keys that it does not know are errors.
+type Mapping struct {
+	Separator    string   `yaml:"separator"`     // one ASCII character or "tab"; default ","
+	NoHeader     bool     `yaml:"no_header"`     // the first line is data
+	SkipLines    int      `yaml:"skip_lines"`    // lines before the header (or the data)
+	ExpectFields int      `yaml:"expect_fields"` // default: as many as the first line has
+	Skip         []string `yaml:"skip"`          // cells that are no values; default: empty ones
+	Type         string   `yaml:"type"`          // f64 (default), i64 or text
+	Decimal      string   `yaml:"decimal"`       // "," reads 1,5 as 1.5; default "."
+
+	CID    *Part   `yaml:"cid"`
+	MID    *Part   `yaml:"mid"`
+	MOID   *Part   `yaml:"moid"` // default of values without their own
+	Cap    *Cap    `yaml:"cap"`
+	Values []Value `yaml:"values"`
+
+	AnyType bool `yaml:"-"` // cells may be hex or base64 too, in files that pentad wrote
+}
+
+// Part makes one whole number of the key: a constant, or the text of a column, which may be
+// replaced through a join and then given an id by a lookup.
+//
+// A column is a name of the header or a number from 1 (the name wins), "@label": the header of
+// the value's own column, "@header N": cell N of the header line, or "@file": the file's name.
+type Part struct {
+	Constant *int64 `yaml:"constant"`
+	Column   string `yaml:"column"`
+	Join     *Join  `yaml:"join"`
+	Lookup   string `yaml:"lookup"` // name of a table in the lookup file
+}
+
+// Cap makes the capture time: the texts of the columns, joined by one space, read by a format in
+// a zone.
+type Cap struct {
+	Columns []string `yaml:"columns"`
+	Format  string   `yaml:"format"` // of timeparse.Compile
+	Zone    string   `yaml:"zone"`   // needed unless the format names the offset
+	Fold    string   `yaml:"fold"`   // first (default), second, both-as-versions
+}
+
+// Value is a column of values, or with Columns a range of them (2..=25).
+type Value struct {
+	Column  string `yaml:"column"`
+	Columns string `yaml:"columns"`
+	MOID    *int64 `yaml:"moid"`
+	Type    string `yaml:"type"`
+}
+
+// Fold rules, for local times that occur twice when clocks are set back.
+const (
+	FoldFirst  = "first"
+	FoldSecond = "second"
+	FoldBoth   = "both-as-versions"
+)
+
+// maxMappingBytes bounds a mapping file: it is written by hand.
+const maxMappingBytes = 1 << 20
+
+// LoadMapping reads a mapping file. Errors name the line.
+func LoadMapping(path string) (*Mapping, error) {
+	source, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read mapping: %w", err)
+	}
+	if len(source) > maxMappingBytes {
+		return nil, fmt.Errorf("mapping %s has %d bytes, at most %d", path, len(source),
+			maxMappingBytes)
+	}
+	m, err := ParseMapping(source)
+	if err != nil {
+		return nil, fmt.Errorf("mapping %s: %w", path, err)
+	}
+	return m, nil
+}
+
+// ParseMapping reads the YAML form of a mapping; it does not check that the mapping is complete.
+func ParseMapping(source []byte) (*Mapping, error) {
+	m := &Mapping{}
+	if err := yaml.UnmarshalWithOptions(source, m, yaml.Strict()); err != nil {
+		return nil, errors.New(oneLine(err))
+	}
+	return m, nil
+}
+
+// oneLine turns the library's report, "[3:1] unknown field "x"" and an excerpt, into one line.
+func oneLine(err error) string {
+	text, _, _ := strings.Cut(err.Error(), "\n")
+	if rest, ok := strings.CutPrefix(text, "["); ok {
+		if at, message, ok := strings.Cut(rest, "] "); ok {
+			line, _, _ := strings.Cut(at, ":")
+			return "line " + line + ": " + message
+		}
+	}
+	return text
+}
+
+// Check fills in defaults and reports what is missing or contradicts itself.
+func (m *Mapping) Check() error {
+	if err := m.checkForm(); err != nil {
+		return err
+	}
+	if err := m.checkCap(); err != nil {
+		return err
+	}
+	for _, p := range []struct {
+		name string
+		part *Part
+	}{{"cid", m.CID}, {"mid", m.MID}, {"moid", m.MOID}} {
+		if p.part == nil && p.name != "moid" {
+			return fmt.Errorf("%s: missing; give a constant or a column", p.name)
+		}
+		if p.part != nil {
+			if err := p.part.check(); err != nil {
+				return fmt.Errorf("%s: %w", p.name, err)
+			}
+		}
+	}
+	if len(m.Values) == 0 {
+		return errors.New("values: missing; name at least one column of values")
+	}
+	for i := range m.Values {
+		if err := m.checkValue(&m.Values[i]); err != nil {
+			return fmt.Errorf("value %d: %w", i+1, err)
+		}
+	}
+	return nil
+}
+
+func (m *Mapping) checkForm() error {
+	switch {
+	case m.Separator == "":
+		m.Separator = ","
+	case m.Separator == "tab" || m.Separator == `\t`:
+		m.Separator = "\t"
+	case len(m.Separator) != 1 || m.Separator[0] >= 0x80 || strings.Contains("\"\r\n", m.Separator):
+		return fmt.Errorf("separator %q is not one ASCII character", m.Separator)
+	}
+	if m.SkipLines < 0 || m.ExpectFields < 0 {
+		return errors.New("skip_lines and expect_fields must not be negative")
+	}
+	if m.Skip == nil {
+		m.Skip = []string{""}
+	}
+	if m.Type == "" {
+		m.Type = "f64"
+	}
+	switch m.Decimal {
+	case "":
+		m.Decimal = "."
+	case ".", ",":
+	default:
+		return fmt.Errorf("decimal %q: write \".\" or \",\"", m.Decimal)
+	}
+	return nil
+}
+
+func (m *Mapping) checkCap() error {
+	if m.Cap == nil || len(m.Cap.Columns) == 0 {
+		return errors.New("cap: missing; name the column or columns that hold the time")
+	}
+	layout, err := timeparse.Compile(m.Cap.Format)
+	if err != nil {
+		return fmt.Errorf("cap: %w", err)
+	}
+	switch {
+	case !layout.Absolute() && m.Cap.Zone == "":
+		return fmt.Errorf("cap: times like %q do not say their offset from UTC; declare the zone "+
+			"(Europe/Berlin, +08:00, UTC)", m.Cap.Format)
+	case layout.Absolute() && m.Cap.Zone != "":
+		return errors.New("cap: the format says which moment a time is, so leave the zone out; or " +
+			"give a format without an offset")
+	}
+	if _, err := timeparse.LoadZone(m.Cap.Zone); err != nil {
+		return fmt.Errorf("cap: %w", err)
+	}
+	switch m.Cap.Fold {
+	case "":
+		m.Cap.Fold = FoldFirst
+	case FoldFirst, FoldSecond, FoldBoth:
+	default:
+		return fmt.Errorf("cap: fold %q is unknown; write first, second or both-as-versions",
+			m.Cap.Fold)
+	}
+	return nil
+}
+
+func (p *Part) check() error {
+	switch {
+	case (p.Constant == nil) == (p.Column == ""):
+		return errors.New("give either a constant or a column")
+	case p.Constant != nil && (p.Join != nil || p.Lookup != ""):
+		return errors.New("a constant needs neither join nor lookup")
+	case p.Join != nil && (p.Join.File == "" || p.Join.Key == "" || p.Join.Value == ""):
+		return errors.New("join: needs file, key and value")
+	}
+	return nil
+}
+
+func (m *Mapping) checkValue(v *Value) error {
+	switch {
+	case (v.Column == "") == (v.Columns == ""):
+		return errors.New("give either column or columns")
+	case v.MOID == nil && m.MOID == nil:
+		return errors.New("give it a moid, or the mapping one for all")
+	}
+	if v.Type == "" {
+		v.Type = m.Type
+	}
+	kind, err := output.ParsePayloadType(v.Type)
+	if err != nil {
+		return err
+	}
+	if !m.AnyType && kind != output.F64 && kind != output.I64 && kind != output.UTF8 {
+		return fmt.Errorf("type %q: cells are f64, i64 or text", v.Type)
+	}
+	if v.Columns != "" {
+		_, _, err = parseColumns(v.Columns)
+	}
+	return err
+}
+
+// parseColumns reads a..b or a..=b, counted from 1.
+func parseColumns(text string) (from, to int, err error) {
+	left, right, ok := strings.Cut(text, "..")
+	right, included := strings.CutPrefix(right, "=")
+	from, errFrom := strconv.Atoi(left)
+	to, errTo := strconv.Atoi(right)
+	if included {
+		to++
+	}
+	if !ok || errFrom != nil || errTo != nil || from < 1 || to <= from || to > maxLineBytes {
+		return 0, 0, fmt.Errorf("columns %q: write 2..=25 (25 included) or 2..26", text)
+	}
+	return from, to, nil
+}
+
+// parts returns the parts that are there.
+func (m *Mapping) parts() []*Part {
+	var parts []*Part
+	for _, p := range []*Part{m.CID, m.MID, m.MOID} {
+		if p != nil {
+			parts = append(parts, p)
+		}
+	}
+	return parts
+}
+
+func (m *Mapping) usesLookups() bool {
+	for _, p := range m.parts() {
+		if p.Lookup != "" {
+			return true
+		}
+	}
+	return false
+}

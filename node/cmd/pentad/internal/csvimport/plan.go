@@ -1,0 +1,290 @@
+package csvimport
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/node/internal/timeparse"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// plan is a mapping resolved against the header of one file. It turns the fields of a line into
+// records; commit then moves them to a batch.
+type plan struct {
+	im         *Importer
+	fieldCount int
+	cid, mid   *partPlan
+	moid       *partPlan // nil when every value has its own
+	cap        capPlan
+	values     []valuePlan
+
+	// One line, reused.
+	keys     []record.Key
+	ends     []int // of the payloads
+	payloads []byte
+	folded   bool // a time of this line occurs twice
+	skipped  int64
+}
+
+type valuePlan struct {
+	column int
+	label  string
+	moid   *int64
+	kind   output.PayloadType
+}
+
+// problem is why a line is rejected.
+type problem struct{ kind, reason string }
+
+func newPlan(im *Importer, h *header, fieldCount int, fileName string) (*plan, error) {
+	m := im.mapping
+	p := &plan{im: im, fieldCount: fieldCount}
+	var err error
+	resolve := func(d record.Dim, part *Part) *partPlan {
+		if part == nil || err != nil {
+			return nil
+		}
+		resolved := &partPlan{im: im, dim: d, part: part}
+		if part.Constant != nil {
+			err = dimLimit(d, *part.Constant)
+			return resolved
+		}
+		resolved.source, err = newSource(part.Column, h, fieldCount, fileName)
+		if part.Join != nil {
+			resolved.join = im.joins[part.Join]
+		}
+		return resolved
+	}
+	p.cid = resolve(record.CID, m.CID)
+	p.mid = resolve(record.MID, m.MID)
+	p.moid = resolve(record.MOID, m.MOID)
+	if err != nil {
+		return nil, err
+	}
+	for _, reference := range m.Cap.Columns {
+		s, err := newSource(reference, h, fieldCount, fileName)
+		if err != nil {
+			return nil, fmt.Errorf("cap: %w", err)
+		}
+		p.cap.sources = append(p.cap.sources, s)
+	}
+	if p.cap.layout, err = timeparse.Compile(m.Cap.Format); err != nil {
+		return nil, err
+	}
+	if p.cap.zone, err = timeparse.LoadZone(m.Cap.Zone); err != nil {
+		return nil, err
+	}
+	p.cap.fold = m.Cap.Fold
+	return p, p.planValues(h)
+}
+
+func (p *plan) planValues(h *header) error {
+	for _, v := range p.im.mapping.Values {
+		kind, err := output.ParsePayloadType(v.Type)
+		if err != nil {
+			return err
+		}
+		var from, to int
+		if v.Columns != "" {
+			from, to, err = parseColumns(v.Columns)
+			from, to = from-1, to-1
+			if err == nil && to > p.fieldCount {
+				err = fmt.Errorf("columns %s: lines have %d", v.Columns, p.fieldCount)
+			}
+		} else {
+			from, err = h.column(v.Column, p.fieldCount)
+			to = from + 1
+		}
+		if err != nil {
+			return err
+		}
+		if v.MOID != nil {
+			if err := dimLimit(record.MOID, *v.MOID); err != nil {
+				return err
+			}
+		}
+		for column := from; column < to; column++ {
+			p.values = append(p.values, valuePlan{column, h.name(column), v.MOID, kind})
+		}
+	}
+	return nil
+}
+
+// line reads one line. Parts are looked at only when a cell holds a value, so a line of skipped
+// cells needs no time and no key.
+func (p *plan) line(fields [][]byte) *problem {
+	p.keys, p.ends, p.payloads = p.keys[:0], p.ends[:0], p.payloads[:0]
+	p.folded, p.skipped = false, 0
+	if len(fields) != p.fieldCount {
+		return &problem{"fields", fmt.Sprintf("%d fields, expected %d", len(fields), p.fieldCount)}
+	}
+	var shared lineParts
+	for i := range p.values {
+		v := &p.values[i]
+		cell := fields[v.column]
+		if trimmed := bytes.TrimSpace(cell); p.skips(trimmed) {
+			p.skipped++
+			continue
+		} else if v.kind != output.UTF8 {
+			cell = trimmed
+		}
+		if bad := p.value(cell, v); bad != nil { // first: a bad cell must not give a name an id
+			return bad
+		}
+		key, bad := p.key(fields, v, &shared)
+		if bad != nil {
+			return bad
+		}
+		p.keys = append(p.keys, key)
+		p.ends = append(p.ends, len(p.payloads))
+	}
+	if p.folded && p.cap.fold != FoldBoth {
+		return p.claimFold()
+	}
+	return nil
+}
+
+func (p *plan) skips(cell []byte) bool {
+	for _, skip := range p.im.mapping.Skip {
+		if string(cell) == skip {
+			return true
+		}
+	}
+	return false
+}
+
+// lineParts keeps the parts that all values of a line share.
+type lineParts struct {
+	known         bool
+	cid, mid, cap int64
+}
+
+func (p *plan) key(fields [][]byte, v *valuePlan, shared *lineParts) (record.Key, *problem) {
+	var bad *problem
+	part := func(pp *partPlan) int64 {
+		if bad != nil {
+			return 0
+		}
+		var n int64
+		n, bad = pp.value(fields, v.label)
+		return n
+	}
+	if !shared.known {
+		shared.cid, shared.mid = part(p.cid), part(p.mid)
+	}
+	if bad == nil && (!shared.known || p.cap.labelled()) {
+		var folded bool
+		shared.cap, folded, bad = p.cap.value(fields, v.label)
+		p.folded = p.folded || folded
+	}
+	key := record.Key{CID: int32(shared.cid), MID: shared.mid, CapNs: shared.cap}
+	if v.moid != nil {
+		key.MOID = int32(*v.moid)
+	} else {
+		key.MOID = int32(part(p.moid))
+	}
+	shared.known = !p.cid.source.label && !p.mid.source.label
+	return key, bad
+}
+
+func (p *plan) value(cell []byte, v *valuePlan) *problem {
+	text := string(cell)
+	if p.im.mapping.Decimal == "," && v.kind != output.UTF8 {
+		text = strings.Replace(text, ",", ".", 1)
+	}
+	from := len(p.payloads)
+	payloads, err := v.kind.AppendPayload(p.payloads, text)
+	if err != nil {
+		return &problem{"value", fmt.Sprintf("column %d: %v", v.column+1, err)}
+	}
+	if v.kind == output.F64 {
+		f := math.Float64frombits(binary.LittleEndian.Uint64(payloads[from:]))
+		if math.IsNaN(f) || math.IsInf(f, 0) {
+			return &problem{"value", fmt.Sprintf("column %d: %q is no measured value; skip it with "+
+				"skip: [%s]", v.column+1, clip(cell), text)}
+		}
+	}
+	p.payloads = payloads
+	return nil
+}
+
+// claimFold keeps the rules first and second from making versions: of two lines with one key in
+// an hour that occurs twice, the second is rejected.
+func (p *plan) claimFold() *problem {
+	for i, key := range p.keys {
+		if _, taken := p.im.folds[key]; taken || slices.Contains(p.keys[:i], key) {
+			return &problem{"fold", fmt.Sprintf("local time of %s occurs twice, and a line before "+
+				"has this key; fold %s keeps both as versions", timeparse.Format(key.CapNs), FoldBoth)}
+		}
+	}
+	if len(p.im.folds)+len(p.keys) > maxFoldKeys {
+		return &problem{"fold", fmt.Sprintf("more than %d readings in hours that occur twice; use "+
+			"fold %s", maxFoldKeys, FoldBoth)}
+	}
+	for _, key := range p.keys {
+		p.im.folds[key] = struct{}{}
+	}
+	return nil
+}
+
+// commit moves the records of the line to a batch.
+func (p *plan) commit(b *record.Batch) {
+	from := 0
+	for i, key := range p.keys {
+		b.Append(key, p.payloads[from:p.ends[i]])
+		from = p.ends[i]
+	}
+	p.im.summary.Skipped += p.skipped
+	if p.im.lookups != nil {
+		p.im.summary.NewIDs = p.im.lookups.Added()
+	}
+}
+
+// partPlan makes one part of the key.
+type partPlan struct {
+	im     *Importer
+	dim    record.Dim
+	part   *Part
+	source source
+	join   map[string]string
+}
+
+func (pp *partPlan) value(fields [][]byte, label string) (int64, *problem) {
+	if pp.part.Constant != nil {
+		return *pp.part.Constant, nil
+	}
+	text := pp.source.text(fields, label)
+	if pp.part.Join != nil {
+		joined, ok := pp.join[string(text)]
+		if !ok {
+			return 0, &problem{"key", fmt.Sprintf("%s: %q is not in %s", pp.dim, clip(text),
+				pp.part.Join.File)}
+		}
+		text = []byte(joined)
+	}
+	if pp.part.Lookup != "" {
+		if len(text) == 0 {
+			return 0, &problem{"key", fmt.Sprintf("%s: the name is empty", pp.dim)}
+		}
+		return pp.checked(pp.im.lookups.ID(pp.part.Lookup, text))
+	}
+	n, err := strconv.ParseInt(string(text), 10, 64)
+	if err != nil {
+		return 0, &problem{"key", fmt.Sprintf("%s: %q is no whole number; a lookup gives ids to "+
+			"names", pp.dim, clip(text))}
+	}
+	return pp.checked(n)
+}
+
+func (pp *partPlan) checked(n int64) (int64, *problem) {
+	if err := dimLimit(pp.dim, n); err != nil {
+		return 0, &problem{"key", err.Error()}
+	}
+	return n, nil
+}

@@ -1,0 +1,112 @@
+package csvimport
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/pentad-db/pentad/node/internal/timeparse"
+)
+
+// source is where a text comes from: a cell of the line, the header of the value's column, or
+// something that is fixed for the whole file.
+type source struct {
+	column int
+	label  bool
+	fixed  []byte
+}
+
+func newSource(reference string, h *header, fieldCount int, fileName string) (source, error) {
+	if _, named := h.index[reference]; !named && strings.HasPrefix(reference, "@") {
+		return newSpecialSource(reference, h, fileName)
+	}
+	column, err := h.column(reference, fieldCount)
+	return source{column: column}, err
+}
+
+func newSpecialSource(reference string, h *header, fileName string) (source, error) {
+	cell, isHeader := strings.CutPrefix(reference, "@header ")
+	switch {
+	case reference == "@label":
+		if len(h.names) == 0 {
+			return source{}, fmt.Errorf("column @label: there is no header line")
+		}
+		return source{label: true}, nil
+	case reference == "@file":
+		return source{fixed: []byte(fileName)}, nil
+	case isHeader:
+		n, err := strconv.Atoi(cell)
+		if err != nil || n < 1 || n > len(h.names) {
+			return source{}, fmt.Errorf("column %q: the header has cells 1 to %d", reference,
+				len(h.names))
+		}
+		return source{fixed: []byte(h.names[n-1])}, nil
+	}
+	return source{}, fmt.Errorf("column %q is unknown; there are @label, @header N and @file",
+		reference)
+}
+
+// text returns the text, without spaces around it; it is valid as long as the fields are.
+func (s *source) text(fields [][]byte, label string) []byte {
+	switch {
+	case s.label:
+		return []byte(label)
+	case s.fixed != nil:
+		return s.fixed
+	}
+	return bytes.TrimSpace(fields[s.column])
+}
+
+// capPlan makes the capture time.
+type capPlan struct {
+	sources []source
+	layout  *timeparse.Layout
+	zone    *timeparse.Zone
+	fold    string
+	joined  []byte // reused
+}
+
+// labelled reports whether the time depends on the value's column.
+func (c *capPlan) labelled() bool {
+	for i := range c.sources {
+		if c.sources[i].label {
+			return true
+		}
+	}
+	return false
+}
+
+// value returns the moment, and whether its local time occurs twice.
+//
+// first and both-as-versions take the earlier of the two moments, second the later one. A local
+// time that clocks never showed is a problem, whatever the rule.
+func (c *capPlan) value(fields [][]byte, label string) (ns int64, folded bool, bad *problem) {
+	c.joined = c.joined[:0]
+	for i := range c.sources {
+		if i > 0 {
+			c.joined = append(c.joined, ' ')
+		}
+		c.joined = append(c.joined, c.sources[i].text(fields, label)...)
+	}
+	wall, err := c.layout.Parse(c.joined)
+	if err != nil {
+		return 0, false, &problem{"time", err.Error()}
+	}
+	if wall == math.MaxInt64 {
+		return 0, false, &problem{"time", "time is the reserved maximum"}
+	}
+	if c.layout.Absolute() {
+		return wall, false, nil
+	}
+	first, second, count := c.zone.Moments(wall)
+	switch {
+	case count == 0:
+		return 0, false, &problem{"time", fmt.Sprintf("local time %q does not exist in %s: clocks "+
+			"are set forward over it", clip(c.joined), c.zone)}
+	case count > 1 && c.fold == FoldSecond:
+		return second, true, nil
+	}
+	return first, count > 1, nil
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/node/internal/timeparse"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// jsonLine is one record as get writes it. Acq is read and left aside.
+type jsonLine struct {
+	CID        *int64          `json:"cid"`
+	MID        *int64          `json:"mid"`
+	MOID       *int64          `json:"moid"`
+	Cap        json.RawMessage `json:"cap"`
+	CapNs      *int64          `json:"cap_ns"`
+	Acq        json.RawMessage `json:"acq"`
+	AcqNs      json.RawMessage `json:"acq_ns"`
+	Value      json.RawMessage `json:"value"`
+	Payload    *string         `json:"payload"`
+	PayloadHex *string         `json:"payload_hex"`
+}
+
+// parseLine reads one line of ndjson. Members that it does not know are errors.
+func parseLine(line []byte, kind output.PayloadType) (record.Key, []byte, error) {
+	var in jsonLine
+	decoder := json.NewDecoder(bytes.NewReader(line))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&in); err != nil {
+		return record.Key{}, nil, fmt.Errorf("no record in JSON: %w", err)
+	}
+	if _, err := decoder.Token(); err != io.EOF {
+		return record.Key{}, nil, errors.New("text follows the record")
+	}
+	key, err := in.key()
+	if err != nil {
+		return key, nil, err
+	}
+	payload, err := in.payload(kind)
+	if err == nil {
+		var b record.Batch
+		b.Append(key, payload)
+		err = b.Validate()
+	}
+	return key, payload, err
+}
+
+func (in *jsonLine) key() (key record.Key, err error) {
+	for d, n := range []*int64{in.CID, in.MID, in.MOID} {
+		d := record.Dim(d)
+		switch {
+		case n == nil:
+			return key, fmt.Errorf("%s is missing", d)
+		case *n < d.Min() || *n >= d.Max():
+			return key, fmt.Errorf("%s: %d lies outside %d to %d", d, *n, d.Min(), d.Max()-1)
+		}
+	}
+	key = record.Key{CID: int32(*in.CID), MID: *in.MID, MOID: int32(*in.MOID)}
+	if in.CapNs != nil {
+		key.CapNs = *in.CapNs
+		return key, nil
+	}
+	if len(in.Cap) == 0 {
+		return key, errors.New("cap is missing")
+	}
+	text := string(in.Cap)
+	if text[0] == '"' {
+		if err := json.Unmarshal(in.Cap, &text); err != nil {
+			return key, fmt.Errorf("cap: %w", err)
+		}
+	}
+	layout, err := timeparse.Compile("rfc3339")
+	if err != nil {
+		return key, err
+	}
+	key.CapNs, err = layout.Parse([]byte(text))
+	if err != nil {
+		return key, fmt.Errorf("cap: %w", err)
+	}
+	return key, nil
+}
+
+func (in *jsonLine) payload(kind output.PayloadType) ([]byte, error) {
+	hasValue := len(in.Value) > 0 && string(in.Value) != "null"
+	switch {
+	case hasValue && (in.Payload != nil || in.PayloadHex != nil):
+		return nil, errors.New("value and payload are both given")
+	case in.Payload != nil:
+		payload, err := base64.StdEncoding.DecodeString(*in.Payload)
+		if err != nil {
+			return nil, errors.New("payload is no base64")
+		}
+		return payload, nil
+	case in.PayloadHex != nil:
+		return output.Hex.AppendPayload(nil, *in.PayloadHex)
+	case !hasValue:
+		return nil, errors.New("value or payload is missing")
+	}
+	text := string(in.Value)
+	if text[0] == '"' {
+		if err := json.Unmarshal(in.Value, &text); err != nil {
+			return nil, fmt.Errorf("value: %w", err)
+		}
+	}
+	payload, err := kind.AppendPayload(nil, text)
+	if err != nil {
+		return nil, fmt.Errorf("value: %w", err)
+	}
+	return payload, nil
+}

@@ -1,0 +1,56 @@
+// Command pentad is a storage node for measurements and its command line.
+//
+// It owns flags, environment variables, terminals and exit codes, and nothing that a library
+// could own: serving is package node, talking to a node is package client, and the subpackages of
+// internal read times, selectors and files and render answers. Its main type is app. It runs one
+// command in the calling goroutine; only serve and demo hold a node, which they close.
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+	_ "time/tzdata" // zones must not depend on what is installed
+
+	"golang.org/x/term"
+)
+
+func main() {
+	os.Exit(mainExitCode())
+}
+
+// mainExitCode is main for tests, which run it as a process of its own.
+func mainExitCode() int {
+	// The first signal asks the command to end; stop gives the second one its default meaning.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	a := &app{
+		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
+		getenv: os.Getenv, now: time.Now,
+		stdinTerminal:  term.IsTerminal(int(os.Stdin.Fd())),
+		stdoutTerminal: term.IsTerminal(int(os.Stdout.Fd())),
+		stderrTerminal: term.IsTerminal(int(os.Stderr.Fd())),
+	}
+	return a.run(ctx, os.Args[1:])
+}
+
+// app is one run of the command line and what it can see of the world.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	getenv         func(string) string
+	now            func() time.Time
+
+	stdinTerminal, stdoutTerminal, stderrTerminal bool
+
+	// Flags that every command has.
+	addr       string
+	outputName string
+	quiet      bool
+	noColor    bool
+	timeout    time.Duration
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/spf13/cobra"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"pentad": func() { os.Exit(mainExitCode()) }})
+}
+
+// TestScripts runs the command line as people do, in processes of its own. In the scripts
+//
+//	shape          writes the last stdout to the file shaped, with what differs from run to run
+//	               (acquisition times, lengths of time, addresses, padding) made equal
+//	exits N CMD    runs a command that must end with this exit code
+//	examples       runs the examples of all help pages
+//	bend FILE N    changes bytes of a file, at an Nth of it
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata",
+		Setup: func(env *testscript.Env) error {
+			// A free port: the system does not give it out again soon.
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				return err
+			}
+			env.Setenv("PENTAD_ADDR", l.Addr().String())
+			env.Setenv("XDG_DATA_HOME", env.WorkDir)
+			plugins, err := filepath.Abs("../../../plugins")
+			if err != nil {
+				return err
+			}
+			env.Setenv("PLUGINS", plugins)
+			return l.Close()
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"shape": shape, "exits": exits, "examples": runExamples,
+			"bend": bend,
+		},
+	})
+}
+
+func shape(ts *testscript.TestScript, _ bool, _ []string) {
+	text := ts.ReadFile("stdout")
+	for _, change := range []struct{ pattern, with string }{
+		{`20(2[6-9]|[3-9]\d)-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z`, "ACQ"},
+		{`"acq_ns":\d+`, `"acq_ns":N`},
+		{`"took":[0-9.e-]+`, `"took":N`},
+		{regexp.QuoteMeta(ts.Getenv("PENTAD_ADDR")), "ADDR"},
+		{`(\S)  +`, "$1  "},
+	} {
+		text = regexp.MustCompile(change.pattern).ReplaceAllString(text, change.with)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs("shaped"), []byte(text), 0o600))
+}
+
+// exits runs a command that must end with an exit code.
+func exits(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) < 2 {
+		ts.Fatalf("usage: exits N program [args...]")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	var ended *exec.ExitError
+	if err := ts.Exec(args[1], args[2:]...); errors.As(err, &ended) {
+		got = ended.ExitCode()
+	} else if err != nil {
+		ts.Fatalf("%v", err)
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// runExamples runs every line of every help page, a trailing backslash continuing a line. What
+// needs a terminal or runs until it is stopped is not run but its flags are read.
+func runExamples(ts *testscript.TestScript, _ bool, _ []string) {
+	a := &app{getenv: ts.Getenv}
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		lines := strings.Split(strings.ReplaceAll(c.Example, "\\\n", ""), "\n")
+		if c.Name() != "help" && c.Parent() != nil && c.Parent().Name() != "completion" &&
+			c.Name() != "completion" && strings.TrimSpace(c.Example) == "" {
+			ts.Fatalf("%s has no examples", c.CommandPath())
+		}
+		for _, line := range lines {
+			line = strings.ReplaceAll(strings.TrimSpace(line), "127.0.0.1:5151",
+				ts.Getenv("PENTAD_ADDR"))
+			switch {
+			case line == "":
+				continue
+			case strings.HasPrefix(line, "pentad serve"), strings.HasPrefix(line, "pentad demo"):
+				line += " --help"
+			}
+			if err := ts.Exec("sh", "-c", line); err != nil {
+				ts.Fatalf("example of %s: %s: %v", c.CommandPath(), line, err)
+			}
+		}
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(a.rootCommand())
+}
+
+func bend(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: bend FILE N")
+	}
+	part, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	path := ts.MkAbs(args[0])
+	content, err := os.ReadFile(path)
+	ts.Check(err)
+	for i := range 16 {
+		content[len(content)/part+i] ^= 0x55
+	}
+	ts.Check(os.WriteFile(path, content, 0o600))
+}

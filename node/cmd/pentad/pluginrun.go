@@ -1,0 +1,217 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/sdk/client"
+	"github.com/pentad-db/pentad/sdk/plugin"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+func (a *app) pluginRunCommand() *cobra.Command {
+	var q queryFlags
+	var params, groupBy string
+	c := &cobra.Command{
+		Use:   "run NAME",
+		Short: "Run an aggregate plugin over a box",
+		Long: `Run an aggregate plugin over a box, on the node. There is one result for everything, or one
+for each group: --group takes parts of the key, and cap=1h for buckets of capture time that are
+counted from 1970 in UTC.`,
+		Args: arguments(1, 1, "the name of the plugin"),
+		Example: `  pentad plugin run stats
+  pentad plugin run stats --cid 1 --cap now-7d.. --group mid,cap=1d
+  pentad plugin run stats --moid 1 --view latest --group cid -o csv`,
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.pluginRun(c.Context(), args[0], params, groupBy, &q)
+		},
+		ValidArgsFunction: a.completePlugins,
+	}
+	q.addBox(c)
+	q.addFilter(c)
+	flags := c.Flags()
+	flags.StringVar(&params, "params", "", "parameters of the plugin: name=value,...")
+	flags.StringVar(&groupBy, "group", "", "one result per cid, mid, moid, cap=LENGTH, as mid,cap=1h")
+	flags.Uint64Var(&q.limit, "limit", 0, "at most this many groups (0: all)")
+	return c
+}
+
+// completePlugins offers the names of the node's plugins to the shell.
+func (a *app) completePlugins(c *cobra.Command, args []string, _ string) ([]cobra.Completion,
+	cobra.ShellCompDirective) {
+	const completeTimeout = 2 * time.Second // a key press should not wait longer
+	ctx, cancel := context.WithTimeout(c.Context(), completeTimeout)
+	defer cancel()
+	db, err := a.connect(ctx)
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	defer db.Close()
+	plugins, err := db.Plugins(ctx)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var names []cobra.Completion
+	for _, info := range plugins {
+		if info.Aggregate {
+			names = append(names, info.Name)
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+func (a *app) pluginRun(ctx context.Context, name, params, groupBy string, q *queryFlags) error {
+	query, err := q.query(a)
+	if err != nil {
+		return err
+	}
+	if query.GroupBy, err = parseGroup(groupBy); err != nil {
+		return err
+	}
+	db, err := a.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	info, doc, err := findPlugin(ctx, db, name)
+	if err != nil {
+		return err
+	}
+	if !info.Aggregate {
+		return usagef("%s is a filter, which keeps records; pentad get --filter uses it", name)
+	}
+	if query.Aggregate, err = encodeCall(name, doc, params); err != nil {
+		return err
+	}
+	if query.Filter, err = a.call(ctx, db, q.filter, q.filterParams); err != nil {
+		return err
+	}
+	groups, end, err := db.Aggregate(ctx, query)
+	if err != nil {
+		return err
+	}
+	w, err := a.writer(false, groupColumns(query.GroupBy, doc)...)
+	if err != nil {
+		return err
+	}
+	if err := writeGroups(w, query.GroupBy, doc, groups); err != nil {
+		return err
+	}
+	if err := checkEnd(end); err != nil {
+		return err
+	}
+	records := sumRecords(groups)
+	a.note("ran on %s records in %s, %s groups", output.Thousands(records),
+		output.Duration(time.Duration(end.TookNs)), output.Thousands(len(groups)))
+	if records == 0 && q.failEmpty {
+		return errEmpty
+	}
+	return nil
+}
+
+func sumRecords(groups []wire.Group) (records uint64) {
+	for i := range groups {
+		records += groups[i].Records
+	}
+	return records
+}
+
+// askGroups runs an aggregate plugin by name, as pluginRun does.
+func askGroups(ctx context.Context, db *client.Client, q *record.Query, name, params string) (
+	[]wire.Group, *plugin.Doc, error) {
+	_, doc, err := findPlugin(ctx, db, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if q.Aggregate, err = encodeCall(name, doc, params); err != nil {
+		return nil, nil, err
+	}
+	groups, end, err := db.Aggregate(ctx, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	return groups, doc, checkEnd(end)
+}
+
+func groupColumns(g record.GroupBy, doc *plugin.Doc) []output.Column {
+	var columns []output.Column
+	for _, c := range []struct {
+		grouped bool
+		column  output.Column
+	}{{g.CID, right("cid")}, {g.MID, right("mid")}, {g.MOID, right("moid")},
+		{g.CapBucketNs > 0, left("cap")}} {
+		if c.grouped {
+			columns = append(columns, c.column)
+		}
+	}
+	columns = append(columns, right("records"))
+	for _, f := range doc.Result {
+		columns = append(columns, output.Column{Name: f.Name, Right: !f.Repeat})
+	}
+	if len(doc.Result) == 0 {
+		columns = append(columns, left("result_hex"))
+	}
+	return columns
+}
+
+func writeGroups(w *output.Writer, g record.GroupBy, doc *plugin.Doc, groups []wire.Group) error {
+	var row []output.Value
+	for i := range groups {
+		group := &groups[i]
+		row = row[:0]
+		if g.CID {
+			row = append(row, output.Int(group.CID))
+		}
+		if g.MID {
+			row = append(row, output.Int(group.MID))
+		}
+		if g.MOID {
+			row = append(row, output.Int(group.MOID))
+		}
+		if g.CapBucketNs > 0 {
+			row = append(row, output.Time(group.CapNs))
+		}
+		row = append(row, output.Count(group.Records))
+		fields, err := doc.Render(group.Result)
+		if err != nil {
+			return err
+		}
+		for _, f := range fields {
+			row = append(row, resultValue(f.Value))
+		}
+		if err := w.Row(row...); err != nil {
+			return err
+		}
+	}
+	return w.Close()
+}
+
+// resultValue is one field of a result as a cell.
+func resultValue(v any) output.Value {
+	switch v := v.(type) {
+	case float64:
+		return output.Computed(v)
+	case int64:
+		return output.Count(v)
+	case uint64:
+		if v > math.MaxInt64 {
+			return output.Text(fmt.Sprint(v))
+		}
+		return output.Count(v)
+	case []byte:
+		return output.Text(hex.EncodeToString(v))
+	}
+	list, err := json.Marshal(v)
+	if err != nil {
+		return output.Text(fmt.Sprint(v)) // a NaN among the numbers
+	}
+	return output.Raw(list)
+}

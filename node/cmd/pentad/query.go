@@ -1,0 +1,133 @@
+package main
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pentad-db/pentad/node/internal/selector"
+	"github.com/pentad-db/pentad/node/internal/timeparse"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+const selectorHelp = `
+Selectors (--cid --mid --moid --cap --acq), left out: everything
+  v   a,b,c   a..b (b left out)   a..=b (b included)   a..   ..b   *
+Times (--cap --acq --asof)
+  2026-11-21T09:45:00Z   2026-11-21 (the day)   2026-11 (the month)   now-24h   ns since 1970`
+
+// queryFlags are the flags of every command that asks for records.
+type queryFlags struct {
+	parts        [record.NumDims]string
+	view, asOf   string
+	order        string
+	limit        uint64
+	filter       string
+	filterParams string
+	failEmpty    bool
+}
+
+// addBox adds the selectors and the view.
+func (q *queryFlags) addBox(c *cobra.Command) {
+	c.Long = strings.TrimSpace(orElse(c.Long, c.Short+".")) + "\n" + selectorHelp
+	flags := c.Flags()
+	for d, what := range []string{"tenants", "devices", "quantities", "capture times",
+		"acquisition times"} {
+		flags.StringVar(&q.parts[d], record.Dim(d).String(), "*", what)
+	}
+	flags.StringVar(&q.view, "view", "all", "all versions, or only the latest of each reading")
+	flags.StringVar(&q.asOf, "asof", "", "the latest versions known before this time")
+	flags.BoolVar(&q.failEmpty, "fail-empty", false, "exit with 3 when nothing matches")
+	complete(c, "view", "all\tevery version", "latest\tthe newest version of each reading")
+}
+
+// addFilter adds the plugin that keeps or drops records.
+func (q *queryFlags) addFilter(c *cobra.Command) {
+	c.Flags().StringVar(&q.filter, "filter", "", "keep only the records that this plugin keeps")
+	c.Flags().StringVar(&q.filterParams, "filter-params", "", "parameters of the filter: "+
+		"name=value,... ")
+}
+
+// query puts the flags together and checks them.
+func (q *queryFlags) query(a *app) (*record.Query, error) {
+	now := a.now()
+	query := &record.Query{Limit: q.limit}
+	for d := range record.NumDims {
+		set, err := selector.Parse(record.Dim(d), q.parts[d], now)
+		if err != nil {
+			return nil, usagef("--%s: %w", record.Dim(d), err)
+		}
+		query.Box[d] = set
+	}
+	switch q.view {
+	case "all":
+	case "latest":
+		query.View = record.ViewLatest
+	default:
+		return nil, usagef("--view %q is unknown; write all or latest", q.view)
+	}
+	if q.asOf != "" {
+		span, err := timeparse.Parse(q.asOf, now)
+		if err != nil {
+			return nil, usagef("--asof: %w", err)
+		}
+		query.View, query.AsOfAcqNs = record.ViewAsOf, span.FromNs
+	}
+	switch q.order {
+	case "", "none":
+	case "acq":
+		query.Order = record.OrderAcq
+	case "key":
+		query.Order = record.OrderKey
+	default:
+		return nil, usagef("--order %q is unknown; write key, acq or none", q.order)
+	}
+	if err := query.Normalize(); err != nil {
+		return nil, usageError{err}
+	}
+	return query, nil
+}
+
+// complete offers fixed values of a flag, each with a description after a tab.
+func complete(c *cobra.Command, flag string, values ...string) {
+	completions := make([]cobra.Completion, len(values))
+	copy(completions, values)
+	err := c.RegisterFlagCompletionFunc(flag,
+		cobra.FixedCompletions(completions, cobra.ShellCompDirectiveNoFileComp))
+	if err != nil {
+		panic("BUG: completion of --" + flag + ": " + err.Error())
+	}
+}
+
+// parseGroup reads --group: parts of the key, and cap=LENGTH for buckets of capture time.
+func parseGroup(text string) (record.GroupBy, error) {
+	var g record.GroupBy
+	if text == "" {
+		return g, nil
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		name, length, hasLength := strings.Cut(strings.TrimSpace(part), "=")
+		switch {
+		case name == "cid" && !hasLength:
+			g.CID = true
+		case name == "mid" && !hasLength:
+			g.MID = true
+		case name == "moid" && !hasLength:
+			g.MOID = true
+		case name == "cap" && hasLength:
+			if ns, err := strconv.ParseInt(length, 10, 64); err == nil && ns > 0 {
+				g.CapBucketNs = ns
+				continue
+			}
+			bucket, err := timeparse.Duration(length)
+			if err != nil || bucket <= 0 {
+				return g, usagef("--group cap=%s: write a length as 15m, 1h or 1d", length)
+			}
+			g.CapBucketNs = int64(bucket)
+		default:
+			return g, usagef("--group %q: write cid, mid, moid and cap=1h, joined by commas", part)
+		}
+	}
+	return g, nil
+}

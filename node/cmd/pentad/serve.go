@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pentad-db/pentad/node"
+)
+
+// closeTimeout bounds the graceful end: a seal of the largest head takes seconds, not minutes.
+const closeTimeout = time.Minute
+
+func (a *app) serveCommand() *cobra.Command {
+	var opt node.Options
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "Run a node",
+		Long: `Run a node until SIGINT or SIGTERM, and end gracefully: what was acknowledged is on disk.
+
+The last line on stdout is the address. Logs go to stderr: text on a terminal, else JSON.`,
+		Args: noCommand,
+		Example: `  pentad serve
+  pentad serve --dir /var/lib/pentad --listen 127.0.0.1:5150
+  pentad serve --listen :5150 --insecure`,
+		RunE: func(c *cobra.Command, _ []string) error { return a.serve(c.Context(), opt) },
+	}
+	flags := c.Flags()
+	flags.StringVar(&opt.Dir, "dir", orElse(a.getenv("PENTAD_DIR"), a.dataDir("node")),
+		"directory of the data (PENTAD_DIR)")
+	flags.StringVar(&opt.Listen, "listen", orElse(a.getenv("PENTAD_LISTEN"), defaultAddr),
+		"address to listen on (PENTAD_LISTEN)")
+	flags.BoolVar(&opt.Insecure, "insecure", false,
+		"allow addresses that other machines reach: there are no tokens and no TLS")
+	return c
+}
+
+func (a *app) serve(ctx context.Context, opt node.Options) error {
+	opt.Logger = a.logger()
+	n, err := node.Open(ctx, opt)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stdout, "pentad %s   data %s\n", version(), opt.Dir)
+	fmt.Fprintf(a.stdout, "listening on http://%s\n", n.Addr())
+	<-ctx.Done()
+	a.note("stopping")
+	return a.closeNode(n)
+}
+
+// closeNode ends a node although the command's context has ended before it.
+func (a *app) closeNode(n *node.Node) error {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), closeTimeout,
+		fmt.Errorf("the node did not stop within %s", closeTimeout))
+	defer cancel()
+	return n.Close(ctx)
+}
+
+func (a *app) logger() *slog.Logger {
+	level := slog.LevelInfo
+	if a.quiet {
+		level = slog.LevelWarn
+	}
+	return a.loggerAt(level)
+}
+
+func (a *app) loggerAt(level slog.Level) *slog.Logger {
+	opt := &slog.HandlerOptions{Level: level}
+	if a.stderrTerminal {
+		return slog.New(slog.NewTextHandler(a.stderr, opt))
+	}
+	return slog.New(slog.NewJSONHandler(a.stderr, opt))
+}
+
+// dataDir is where a node of this user keeps its data, after the XDG base directories.
+func (a *app) dataDir(name string) string {
+	base := a.getenv("XDG_DATA_HOME")
+	if home := a.getenv("HOME"); base == "" && home != "" {
+		base = filepath.Join(home, ".local", "share")
+	}
+	if base == "" {
+		base = os.TempDir()
+	}
+	return filepath.Join(base, "pentad", name)
+}

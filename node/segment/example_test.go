@@ -1,0 +1,51 @@
+package segment
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// exampleRows are the rows of the examples in FORMAT.md: two devices, temperatures and a status.
+func exampleRows() *record.Batch {
+	b := &record.Batch{}
+	for _, r := range []struct {
+		mid, capMs int64
+		celsius    float64
+		status     uint64
+	}{{1001, 500, 21.5, 0}, {1000, 0, 20.1, 0}, {1000, 1000, 20.2, 0}, {1000, 500, 20.3, 1}} {
+		payload := binary.LittleEndian.AppendUint64(nil, math.Float64bits(r.celsius))
+		payload = binary.LittleEndian.AppendUint64(payload, r.status)
+		b.Append(record.Key{CID: 7, MID: r.mid, MOID: 3, CapNs: r.capMs * 1e6}, payload)
+	}
+	return b
+}
+
+// exampleLog is a log file of two flushes: of one entry with the rows, and of two of other kinds.
+func exampleLog() [][]Entry {
+	return [][]Entry{
+		{{Shard: 5, Term: 1, Index: 42, Kind: 1, Data: []byte("rows")}},
+		{{Shard: 0, Kind: 2, Data: []byte{1, 2, 3}}, {Shard: 6, Term: 1, Index: 9, Kind: 1}},
+	}
+}
+
+var exampleHeader = RowsHeader{Writer: [16]byte{0xaa, 15: 0xbb}, Seq: 3, FirstAcqNs: 1000,
+	BatchFirstAcqNs: 990, BatchRecords: 14, Parts: 2}
+
+func exampleInput() *SealedInput {
+	return &SealedInput{Rows: exampleRows(), Order: []uint32{1, 3, 2, 0}, BlockEnds: []uint32{3, 4},
+		Flags: []uint64{1 << 3}, Meta: []byte("{}"),
+		Sections: func([]uint64, []uint32) ([]Section, error) {
+			return []Section{{ID: 1, Data: []byte("index")}}, nil
+		}}
+}
+
+// exampleTexts are payloads that LZ4 makes smaller: one of them and its size vary.
+func exampleTexts() *SealedInput {
+	b := &record.Batch{}
+	for _, text := range []string{"on on on on on on on on on on", "", "on on on on on on on on"} {
+		b.Append(record.Key{CID: 7, MID: 1000, MOID: 4}, []byte(text))
+	}
+	return &SealedInput{Rows: b, Order: []uint32{0, 1, 2}, BlockEnds: []uint32{3}}
+}
