@@ -166,7 +166,7 @@ func (a *app) demoData(ctx context.Context, n *node.Node, db *client.Client, dir
 	}
 	start := a.now()
 	w := db.NewWriter(client.WriterOptions{})
-	bar := a.newProgress("load", int64(p.Base()))
+	bar := a.newProgress("load", int64(p.About()), true)
 	var counts [3]int64
 	var payload []byte
 	pending := int64(0)

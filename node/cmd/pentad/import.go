@@ -156,6 +156,7 @@ func (a *app) importCSV(ctx context.Context, c *cobra.Command, f *importFlags, f
 		err = firstError(closeErr, err)
 	}
 	if err != nil && !isReject(err) {
+		a.note("stored %s records before the import ended", output.Thousands(w.Stats().Records))
 		return err
 	}
 	return a.importSummary(im.Summary(), a.now().Sub(start), err)
@@ -183,7 +184,7 @@ func (a *app) checkFiles(files []string) error {
 }
 
 func (a *app) importFiles(ctx context.Context, im *csvimport.Importer, files []string) error {
-	p := a.newProgress("import", filesSize(files))
+	p := a.newProgress("import", filesSize(files), false)
 	defer p.close()
 	for _, name := range files {
 		in := io.NopCloser(a.stdin)

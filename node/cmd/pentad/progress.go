@@ -19,19 +19,20 @@ const logEvery = 5 * time.Second
 type progress struct {
 	app          *app
 	what         string
-	total, done  int64 // bytes; total is -1 when it is not known
+	total, done  int64 // bytes or records; total is -1 when it is not known
 	bar          *progressbar.ProgressBar
 	start, shown time.Time
 }
 
-// newProgress begins a job of total bytes, -1 if that is not known.
-func (a *app) newProgress(what string, total int64) *progress {
+// newProgress begins a job of total bytes (records, when that is what is counted), -1 if that is
+// not known.
+func (a *app) newProgress(what string, total int64, records bool) *progress {
 	p := &progress{app: a, what: what, total: total, start: a.now(), shown: a.now()}
 	if a.stderrTerminal && !a.quiet && total > 0 {
 		p.bar = progressbar.NewOptions64(total,
 			progressbar.OptionSetWriter(a.stderr),
 			progressbar.OptionSetDescription(what),
-			progressbar.OptionShowBytes(true),
+			progressbar.OptionShowBytes(!records),
 			progressbar.OptionSetWidth(24),
 			progressbar.OptionThrottle(100*time.Millisecond),
 			progressbar.OptionSetPredictTime(true),
@@ -42,9 +43,9 @@ func (a *app) newProgress(what string, total int64) *progress {
 	return p
 }
 
-// add tells of bytes read and of the records stored so far.
-func (p *progress) add(bytes, records int64) {
-	p.done += bytes
+// add tells of more done, and of the records stored so far.
+func (p *progress) add(more, records int64) {
+	p.done += more
 	now := p.app.now()
 	seconds := now.Sub(p.start).Seconds()
 	rate := int64(float64(records) / max(seconds, 1e-3))
@@ -54,7 +55,7 @@ func (p *progress) add(bytes, records int64) {
 				output.Thousands(rate)))
 			p.shown = now
 		}
-		_ = p.bar.Add64(bytes) // a bar that cannot be drawn must not end the job
+		_ = p.bar.Add64(more) // a bar that cannot be drawn must not end the job
 		return
 	}
 	if p.app.quiet || now.Sub(p.shown) < logEvery {
@@ -73,7 +74,7 @@ func (p *progress) add(bytes, records int64) {
 // close takes the bar away.
 func (p *progress) close() {
 	if p.bar != nil {
-		_ = p.bar.Finish() // see add
+		_ = p.bar.Clear() // see add
 	}
 }
 

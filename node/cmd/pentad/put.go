@@ -158,6 +158,7 @@ func (a *app) putMany(ctx context.Context, p *putFlags) error {
 		err = closeErr
 	}
 	if err != nil {
+		a.note("stored %s records before the end", output.Thousands(w.Stats().Records))
 		return err
 	}
 	if err := a.one([]output.Column{right("written"), right("rejected")}, output.Count(written),

@@ -38,6 +38,7 @@ func (f *file) run(ctx context.Context) error {
 		line, err := f.lines.next()
 		number := f.lines.number
 		if errors.Is(err, errLongLine) {
+			f.im.summary.Lines++
 			err = f.im.reject(&RejectError{f.name, number, "size", err.Error()}, clipText(line))
 		} else if err != nil {
 			return f.atEnd(err)

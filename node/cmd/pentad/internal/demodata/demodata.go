@@ -65,6 +65,9 @@ func (r Reading) AppendPayload(dst []byte) []byte {
 // Base returns the number of readings without corrections.
 func (p Plan) Base() int { return p.Meters * NumQuantities * p.Days * stepsPerDay }
 
+// About returns roughly how many readings All yields, corrections included.
+func (p Plan) About() int { return p.Base() + p.Base()/correctOneIn }
+
 // Start returns the first capture time.
 func (p Plan) Start() time.Time {
 	return p.End.UTC().Truncate(24*time.Hour).AddDate(0, 0, -p.Days)
