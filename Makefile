@@ -4,8 +4,9 @@ GO          ?= go
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME    ?= 10s
 PACKAGES    := ./...
+BENCH       := cd bench && # a module of its own: what it compares with is not pentad's
 
-.PHONY: help build demo test race lint check fuzz fuzz-long crash guests guests-verify clean
+.PHONY: help build demo test race lint check bench-quick fuzz fuzz-long crash guests guests-verify clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -18,6 +19,7 @@ demo: build ## build, start a node, load a month of 500 meters, query it, run pl
 
 test: ## every test
 	$(GO) test -timeout 15m $(PACKAGES)
+	$(BENCH) $(GO) test -timeout 15m $(PACKAGES)
 
 race: ## the short tests under the race detector
 	$(GO) test -race -short -timeout 15m $(PACKAGES)
@@ -27,8 +29,12 @@ lint: ## gofmt, go vet, staticcheck
 	if [ -n "$$unformatted" ]; then echo "gofmt would change: $$unformatted"; exit 1; fi
 	$(GO) vet $(PACKAGES)
 	$(GO) run $(STATICCHECK) $(PACKAGES)
+	$(BENCH) $(GO) vet $(PACKAGES) && $(GO) run $(STATICCHECK) $(PACKAGES)
 
 check: lint race ## what must pass before a commit
+
+bench-quick: build ## measure ingest, size, ten queries and a plugin; bench/out/quick.json
+	$(BENCH) $(GO) run . quick $(BENCH_FLAGS)
 
 fuzz: ## every fuzz target for FUZZTIME (10s)
 	@set -e; for pkg in $$($(GO) list ./...); do \

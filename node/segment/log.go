@@ -66,7 +66,7 @@ type LogStats struct {
 }
 
 // Log is an append-only sequence of flushes over numbered files. One goroutine at a time may
-// append, one at a time may remove; Append, Remove and Stats may run beside one another.
+// append or roll, one at a time may remove; Append, Remove and Stats may run beside one another.
 type Log struct {
 	dir    folder
 	path   string // of dir, for errors
@@ -76,6 +76,7 @@ type Log struct {
 	size   int64  // of the newest file
 	seq    uint64 // of the last flush
 	failed error  // once set, returned for ever: what a failed sync left on disk is unknown
+	full   bool   // the newest file takes no more flushes
 	buf    []byte
 
 	mu    sync.Mutex // guards sizes
@@ -122,7 +123,7 @@ func (l *Log) Append(entries []Entry) (fileSeq uint64, err error) {
 	if size > maxFlushBytes || len(entries) > math.MaxInt32 {
 		return 0, fmt.Errorf("append to log: a flush of %d bytes, at most %d", size, maxFlushBytes)
 	}
-	if l.size >= l.opt.FileBytes {
+	if l.size >= l.opt.FileBytes || l.full {
 		if err := l.roll(); err != nil {
 			return 0, l.fail(err)
 		}
@@ -173,6 +174,9 @@ func (l *Log) fail(err error) error {
 	return l.failed
 }
 
+// Roll lets the next flush begin a new file, so that Remove can delete what is there now.
+func (l *Log) Roll() { l.full = l.full || l.size > 0 }
+
 // roll starts the next file. The old one was synced with its last flush.
 func (l *Log) roll() error {
 	if l.newest != nil {
@@ -186,7 +190,7 @@ func (l *Log) roll() error {
 		return err
 	}
 	l.number++
-	l.newest, l.size = f, 0
+	l.newest, l.size, l.full = f, 0, false
 	l.setSize(l.number, 0)
 	return l.dir.Sync()
 }

@@ -40,6 +40,10 @@ func (w *worker) scanBlock(t *task, c index.Candidate) error {
 	if len(w.sel) == 0 {
 		return nil
 	}
+	if w.scan.countOnly {
+		w.rows += uint64(len(w.sel))
+		return nil
+	}
 	if err := w.block.Gather(w.sel, w.scan.keysOnly, &w.batch); err != nil {
 		return err
 	}

@@ -354,10 +354,12 @@ func parseClockEntry(data []byte) (ns int64, clean bool, err error) {
 
 // logPromise makes the log hold that no acq below the present is given any more.
 func (s *Store) logPromise() error {
-	ns := max(s.opt.now(), s.clock.floor())
-	if _, err := s.log.Append([]segment.Entry{clockEntry(ns, false)}); err != nil {
+	ns := max(s.opt.Now(), s.clock.floor())
+	file, err := s.log.Append([]segment.Entry{clockEntry(ns, false)})
+	if err != nil {
 		return fmt.Errorf("log promise: %w", err)
 	}
+	s.noteFile(file, nil)
 	s.clock.promised(ns)
 	return nil
 }

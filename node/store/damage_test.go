@@ -60,7 +60,7 @@ func TestLogCutAnywhere(t *testing.T) {
 
 func rowsAfterCut(t *testing.T, dir string, cut int) int {
 	t.Helper()
-	s, _, err := Open(t.Context(), Options{Dir: dir, now: later})
+	s, _, err := Open(t.Context(), Options{Dir: dir, Now: later})
 	if err != nil {
 		t.Fatalf("cut at %d: %v", cut, err)
 	}
@@ -77,7 +77,7 @@ func TestSealedSegmentBent(t *testing.T) {
 	dir := t.TempDir()
 	rng := randomSource(t)
 	sh := shape{cids: 2, mids: 30, moids: 2, caps: 100}
-	s := openTest(t, Options{Dir: dir, Shards: 1, now: later})
+	s := openTest(t, Options{Dir: dir, Shards: 1, Now: later})
 	m := &model{}
 	for range 5 {
 		b := sh.batch(rng, 100, time.Now().UnixNano())
@@ -116,7 +116,7 @@ func TestSealedSegmentBent(t *testing.T) {
 // bentAnswer reports whether the store answered; a wrong answer or a nameless error fails.
 func bentAnswer(t *testing.T, dir string, q *record.Query, want []modelRow) bool {
 	t.Helper()
-	s, _, err := Open(t.Context(), Options{Dir: dir, now: later})
+	s, _, err := Open(t.Context(), Options{Dir: dir, Now: later})
 	if err == nil {
 		var rows []modelRow
 		_, err = s.Scan(t.Context(), q, func(int) (Sink, error) {

@@ -181,7 +181,7 @@ func (sh shape) query(rng *rand.Rand, m *model) *record.Query {
 func testModel(t *testing.T, sh shape, opt Options) {
 	rng := randomSource(t)
 	opt.Dir = t.TempDir()
-	opt.now = leapingClock()
+	opt.Now = leapingClock()
 	s, _, err := Open(t.Context(), opt)
 	if err != nil {
 		t.Fatal(err)

@@ -169,7 +169,7 @@ func (s *Store) startClock(ctx context.Context, r *replay) error {
 	if !r.clean && floor > 0 {
 		floor += promiseNs
 	}
-	if wait := time.Duration(floor - s.opt.now()); wait > 0 && wait < maxClockWait {
+	if wait := time.Duration(floor - s.opt.Now()); wait > 0 && wait < maxClockWait {
 		r.report.WaitedNs = int64(wait)
 		select {
 		case <-time.After(wait):

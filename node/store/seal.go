@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -32,7 +33,8 @@ type sealRequest struct {
 	done  chan error
 }
 
-// Seal moves every row that is in a head now into sealed segments and waits for it. A node calls
+// Seal moves every row that is in a head now into sealed segments, empties the log of them and
+// waits for it. A node calls
 // it for measurements and before copying files; otherwise heads are sealed when they are full,
 // because small segments slow queries down.
 func (s *Store) Seal(ctx context.Context) error {
@@ -40,16 +42,21 @@ func (s *Store) Seal(ctx context.Context) error {
 		return ErrClosed
 	}
 	done := make(chan error, 1)
+	var rollErr error
 	err := s.onCommitter(ctx, func() {
 		for _, sh := range s.shards {
 			s.freeze(sh)
+		}
+		s.log.Roll() // once all is sealed, no file of the log is needed but an empty one
+		if rollErr = s.logPromise(); rollErr != nil {
+			return
 		}
 		select {
 		case s.seals <- sealRequest{done: done}:
 		case <-s.stop:
 		}
 	})
-	if err != nil {
+	if err = cmp.Or(err, rollErr); err != nil {
 		return err
 	}
 	select {
@@ -76,7 +83,7 @@ func (s *Store) sealLoop() {
 				}
 			}
 			if r.done != nil {
-				r.done <- err
+				r.done <- cmp.Or(err, s.releaseLogNow())
 			}
 		case <-s.stop:
 			return
@@ -234,6 +241,12 @@ func (s *Store) pinning() *shard {
 		return nil
 	}
 	return sh
+}
+
+func (s *Store) releaseLogNow() error {
+	s.manifestMu.Lock()
+	defer s.manifestMu.Unlock()
+	return s.releaseLog()
 }
 
 // releaseLog deletes log files whose rows are all in sealed segments. What else they hold, the

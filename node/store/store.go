@@ -46,7 +46,9 @@ type Options struct {
 	PutWait  time.Duration // how long a put waits for room in the heads; default 10 s
 	Index    index.Options // how rows are partitioned into blocks
 
-	now func() int64 // wall clock in ns, for tests
+	// Now is the wall clock in ns that rows are stamped with; nil: the system's. A program that
+	// replays or simulates sets its own. Stamps rise also when it does not.
+	Now func() int64
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -63,8 +65,8 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("store: Options.Shards is %d; take a power of two up to %d",
 			o.Shards, maxShards)
 	}
-	if o.now == nil {
-		o.now = func() int64 { return time.Now().UnixNano() }
+	if o.Now == nil {
+		o.Now = func() int64 { return time.Now().UnixNano() }
 	}
 	return o, nil
 }
@@ -137,7 +139,7 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 		puts: make(chan *putRequest, 64), control: make(chan func()),
 		stop: make(chan struct{}), room: make(chan struct{}),
 	}
-	s.clock.now = opt.now
+	s.clock.now = opt.Now
 	if s.lock, err = lockDir(opt.Dir); err != nil {
 		return nil, report, err
 	}

@@ -107,6 +107,10 @@ func TestRetriesGetTheFirstAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("sealed")
+	if st := s.Stats(); st.LogFiles != 1 || st.LogBytes > 1024 || st.HeadRows != 0 {
+		t.Fatalf("everything is sealed, but %d log files of %d bytes, %d rows in heads",
+			st.LogFiles, st.LogBytes, st.HeadRows)
+	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +155,7 @@ func TestSameSequenceAtOnceIsStoredOnce(t *testing.T) {
 func TestHorizonNeverMovesBack(t *testing.T) {
 	var wall atomic.Int64
 	wall.Store(time.Now().UnixNano())
-	opt := Options{Dir: t.TempDir(), now: wall.Load}
+	opt := Options{Dir: t.TempDir(), Now: wall.Load}
 	s := openTest(t, opt)
 	last := int64(math.MinInt64)
 	check := func(when string) {

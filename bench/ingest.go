@@ -1,0 +1,252 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/pentad-db/pentad/bench/meters"
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/client"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+const (
+	rawBytes   = 48 // a record as plain numbers: 4 + 8 + 4 + 8 + 8 + 16
+	rawBatches = 300
+	barHTTP    = 0.6 // M records/s
+	barInside  = 0.9
+	barBytes   = 10
+)
+
+// raw measures the floor of durable ingest: append and fdatasync of the plain bytes of a batch.
+func (q *quick) raw(context.Context) error {
+	const name = "raw floor, append and fdatasync of 48-byte records"
+	f, err := os.Create(filepath.Join(q.work, "raw"))
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	batch := q.plain()
+	took := make([]time.Duration, 0, rawBatches)
+	for range rawBatches {
+		began := time.Now()
+		if _, err := f.Write(batch); err != nil {
+			return err
+		}
+		if err := syscall.Fdatasync(int(f.Fd())); err != nil {
+			return err
+		}
+		took = append(took, time.Since(began))
+	}
+	total := time.Duration(0)
+	for _, d := range took {
+		total += d
+	}
+	rate := float64(rawBatches*meters.BatchRows) / total.Seconds() / 1e6
+	slices.Sort(took)
+	q.say("raw floor: %.2f M records/s, batch p50 %.2f ms, p99 %.2f ms", rate,
+		ms(took[len(took)/2]), ms(took[len(took)*99/100]))
+	for i, f := range q.figures {
+		if f.Name != name {
+			continue
+		}
+		// The second measurement, after the loads: compare with the mean of both.
+		q.figures[i].Value = (f.Value + rate) / 2
+		q.ratios(q.figures[i].Value)
+		return nil
+	}
+	q.figures.Add(name, rate, "M records/s")
+	return nil
+}
+
+func (q *quick) ratios(floor float64) {
+	for _, f := range slices.Clone(q.figures) {
+		if name, ok := strings.CutPrefix(f.Name, "durable ingest, "); ok {
+			q.figures.Add("share of the raw floor, "+name, f.Value/floor, "")
+		}
+	}
+}
+
+// plain is a batch as plain numbers.
+func (q *quick) plain() []byte {
+	var b record.Batch
+	q.config.NewStream().Next(&b)
+	var out []byte
+	for i := range b.Len() {
+		out = binary.LittleEndian.AppendUint32(out, uint32(b.CID[i]))
+		out = binary.LittleEndian.AppendUint64(out, uint64(b.MID[i]))
+		out = binary.LittleEndian.AppendUint32(out, uint32(b.MOID[i]))
+		out = binary.LittleEndian.AppendUint64(out, uint64(b.CapNs[i]))
+		out = binary.LittleEndian.AppendUint64(out, uint64(b.AcqNs[i]))
+		out = append(out, b.Payload(i)...)
+	}
+	return slices.Concat(out, make([]byte, meters.BatchRows*rawBytes-len(out)))
+}
+
+func ms(d time.Duration) float64 { return d.Seconds() * 1e3 }
+
+// overHTTP loads the workload into a node of its own process through the client.
+func (q *quick) overHTTP(ctx context.Context) error {
+	dir := filepath.Join(q.work, "served")
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	serve := exec.CommandContext(ctx, q.pentad, "serve", "-q", "--dir", dir, "--listen", "127.0.0.1:0")
+	serve.Cancel = func() error { return serve.Process.Signal(os.Interrupt) }
+	serve.Stderr = os.Stderr
+	stdout, err := serve.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := serve.Start(); err != nil {
+		return fmt.Errorf("start a node: %w (build it first: make build)", err)
+	}
+	addr := ""
+	for lines := bufio.NewScanner(stdout); lines.Scan() && addr == ""; {
+		_, addr, _ = strings.Cut(lines.Text(), "listening on ")
+		if addr != "" {
+			break
+		}
+	}
+	if err := q.load(ctx, addr); err != nil {
+		cancel()
+		_ = serve.Wait() // the load has failed already
+		return err
+	}
+	began := time.Now()
+	cancel()
+	if err := serve.Wait(); err != nil && serve.ProcessState.ExitCode() != 0 {
+		return fmt.Errorf("the node ended with %w", err)
+	}
+	usage := serve.ProcessState.SysUsage().(*syscall.Rusage)
+	q.figures.Add("memory of the node under ingest, peak", float64(usage.Maxrss)/1024, "MiB")
+	q.say("served node closed in %.1f s", time.Since(began).Seconds())
+	return os.RemoveAll(dir)
+}
+
+func (q *quick) load(ctx context.Context, addr string) error {
+	db, err := client.Dial(ctx, addr)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	s, w := q.config.NewStream(), db.NewWriter(client.WriterOptions{})
+	var b record.Batch
+	began := time.Now()
+	for s.Next(&b) {
+		for i := range b.Len() {
+			if err := w.Add(ctx, b.Key(i), b.Payload(i)); err != nil {
+				return err
+			}
+		}
+	}
+	if err := w.Close(ctx); err != nil {
+		return err
+	}
+	took, stats := time.Since(began), w.Stats()
+	q.stored = stats.Records
+	if stats.Retries > 0 {
+		q.say("note: %d requests were repeated", stats.Retries)
+	}
+	q.say("loaded %d records over HTTP in %.1f s", stats.Records, took.Seconds())
+	q.figures.AtLeast("durable ingest, HTTP on loopback", rate(stats.Records, took), "M records/s",
+		barHTTP)
+	return nil
+}
+
+func rate(records int64, took time.Duration) float64 {
+	return float64(records) / took.Seconds() / 1e6
+}
+
+// embedded loads the workload into a node inside this process, seals it and weighs it.
+func (q *quick) embedded(ctx context.Context) error {
+	generate := q.generate()
+	n, err := q.open(ctx, 0)
+	if err != nil {
+		return err
+	}
+	closed := false
+	defer func() {
+		if !closed {
+			_ = n.Close(context.WithoutCancel(ctx)) // the run has failed already
+		}
+	}()
+	s := q.config.NewStream()
+	var b record.Batch
+	records := int64(0)
+	q.acqs = q.acqs[:0]
+	began := time.Now()
+	for s.Next(&b) {
+		q.clock.Store(b.AcqNs[0])
+		unstamped := b
+		unstamped.AcqNs = nil
+		result, err := n.Put(ctx, &unstamped, store.WriterSeq{})
+		if err != nil {
+			return err
+		}
+		if result.FirstAcqNs != b.AcqNs[0] {
+			return fmt.Errorf("batch stamped %d, the clock says %d", result.FirstAcqNs, b.AcqNs[0])
+		}
+		q.acqs = append(q.acqs, b.AcqNs[0])
+		records += int64(b.Len())
+	}
+	acked := time.Since(began)
+	if err := n.Seal(ctx); err != nil {
+		return err
+	}
+	sealed := time.Since(began)
+	if q.stored != records {
+		return fmt.Errorf("%d records over HTTP, %d embedded", q.stored, records)
+	}
+	closed = true
+	if err := n.Close(ctx); err != nil {
+		return err
+	}
+	bytes, err := treeBytes(filepath.Join(q.work, "embedded"))
+	if err != nil {
+		return err
+	}
+	q.say("loaded %d records embedded in %.1f s, sealed after %.1f s, making them takes %.1f s",
+		records, acked.Seconds(), sealed.Seconds(), generate.Seconds())
+	q.figures.AtLeast("durable ingest, embedded", rate(records, acked), "M records/s", barInside)
+	q.figures.Add("durable ingest, embedded, until all is sealed", rate(records, sealed),
+		"M records/s")
+	q.figures.AtMost("bytes on disk per record", float64(bytes)/float64(records), "B", barBytes)
+	return nil
+}
+
+// generate is how long it takes to make the workload; both loads include it.
+func (q *quick) generate() time.Duration {
+	began := time.Now()
+	var b record.Batch
+	for s := q.config.NewStream(); s.Next(&b); {
+	}
+	return time.Since(began)
+}
+
+// treeBytes is what the files under dir take.
+func treeBytes(dir string) (int64, error) {
+	total := int64(0)
+	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		total += info.Size()
+		return nil
+	})
+	return total, err
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/pentad-db/pentad/bench/figure"
+)
+
+// TestQuick runs the whole short benchmark on few records: every answer is compared with the
+// oracle's, and every figure with a bar is there.
+func TestQuick(t *testing.T) {
+	dir := t.TempDir()
+	pentad := filepath.Join(dir, "pentad")
+	build := exec.Command("go", "build", "-o", pentad, "./node/cmd/pentad")
+	build.Dir = ".."
+	if text, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, text)
+	}
+	var out bytes.Buffer
+	c := root(&out)
+	c.SetArgs([]string{"quick", "--rows", "150000", "--out", dir, "--pentad", pentad})
+	if err := c.ExecuteContext(t.Context()); err != nil {
+		t.Fatalf("%v\n%s", err, &out)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "quick.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var figures figure.List
+	if err := json.Unmarshal(text, &figures); err != nil {
+		t.Fatal(err)
+	}
+	bars := 0
+	for _, f := range figures {
+		if f.Value <= 0 {
+			t.Errorf("%s is %v", f.Name, f.Value)
+		}
+		if f.Bar != nil {
+			bars++
+		}
+	}
+	if bars != 3 || len(figures) < 30 {
+		t.Errorf("%d figures, %d with bars", len(figures), bars)
+	}
+	left, err := filepath.Glob(filepath.Join(dir, "work-*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestQuickNamesWhatIsMissing(t *testing.T) {
+	c := root(new(bytes.Buffer))
+	c.SetArgs([]string{"quick", "--rows", "1000", "--out", t.TempDir(), "--pentad", "nowhere/pentad"})
+	if err := c.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "make build") {
+		t.Errorf("no node to start: %v", err)
+	}
+}
