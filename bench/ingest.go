@@ -101,7 +101,8 @@ func (q *quick) overHTTP(ctx context.Context) error {
 	dir := filepath.Join(q.work, "served")
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	serve := exec.CommandContext(ctx, q.pentad, "serve", "-q", "--dir", dir, "--listen", "127.0.0.1:0")
+	serve := exec.CommandContext(ctx, q.pentad, "serve", "-q", "--dir", dir, "--listen",
+		"127.0.0.1:0")
 	serve.Cancel = func() error { return serve.Process.Signal(os.Interrupt) }
 	serve.Stderr = os.Stderr
 	stdout, err := serve.StdoutPipe()

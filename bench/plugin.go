@@ -67,7 +67,9 @@ func (s *stats) equal(result []byte) error {
 	if len(result) != 48 {
 		return fmt.Errorf("stats: a result of %d bytes", len(result))
 	}
-	f := func(i int) float64 { return math.Float64frombits(binary.LittleEndian.Uint64(result[8*i:])) }
+	f := func(i int) float64 {
+		return math.Float64frombits(binary.LittleEndian.Uint64(result[8*i:]))
+	}
 	count := binary.LittleEndian.Uint64(result)
 	want := [...]float64{s.sum, s.min, s.max, s.mean, s.m2 / float64(s.count-1)}
 	for i, v := range want {
@@ -87,7 +89,8 @@ func (q *quick) plugin(ctx context.Context, n *node.Node, name string) error {
 	if err != nil {
 		return err
 	}
-	q.figures.Add(name+fmt.Sprintf(", whole query over %d rows", rows), took/float64(rows), "ns/row")
+	q.figures.Add(name+fmt.Sprintf(", whole query over %d rows", rows), took/float64(rows),
+		"ns/row")
 	return nil
 }
 

@@ -88,8 +88,8 @@ func (q *quick) time(
 			return 0, fmt.Errorf("%s: %w", query, err)
 		}
 		if got != want[i] {
-			return 0, fmt.Errorf("WRONG ANSWER to %s, box %d %v: %+v, the oracle says %+v", query, i,
-				query.Boxes[i].Box, got, want[i])
+			return 0, fmt.Errorf("WRONG ANSWER to %s, box %d %v: %+v, the oracle says %+v", query,
+				i, query.Boxes[i].Box, got, want[i])
 		}
 		var runs []float64
 		for range warmRuns {

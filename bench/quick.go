@@ -63,8 +63,8 @@ func (q *quick) say(format string, args ...any) { fmt.Fprintf(q.out, format+"\n"
 // open opens the embedded node. Its clock is the workload's, so that acq relates to cap as it does
 // for live meters.
 func (q *quick) open(ctx context.Context, workers int) (*node.Node, error) {
-	return node.Open(ctx, node.Options{Dir: filepath.Join(q.work, "embedded"), Listen: "127.0.0.1:0",
-		Store: store.Options{Now: q.clock.Load, Workers: workers}})
+	return node.Open(ctx, node.Options{Dir: filepath.Join(q.work, "embedded"),
+		Listen: "127.0.0.1:0", Store: store.Options{Now: q.clock.Load, Workers: workers}})
 }
 
 // ask asks the queries and runs the plugin.

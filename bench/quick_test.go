@@ -56,8 +56,10 @@ func TestQuick(t *testing.T) {
 
 func TestQuickNamesWhatIsMissing(t *testing.T) {
 	c := root(new(bytes.Buffer))
-	c.SetArgs([]string{"quick", "--rows", "1000", "--out", t.TempDir(), "--pentad", "nowhere/pentad"})
-	if err := c.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "make build") {
+	c.SetArgs([]string{"quick", "--rows", "1000", "--out", t.TempDir(), "--pentad",
+		"nowhere/pentad"})
+	err := c.ExecuteContext(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "make build") {
 		t.Errorf("no node to start: %v", err)
 	}
 }

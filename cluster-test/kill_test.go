@@ -176,7 +176,8 @@ func (w *writer) write(ctx context.Context, t *testing.T, addr string) {
 			return
 		}
 		if reply.Records != batchRecords {
-			t.Errorf("batch %d: %d records acknowledged, want %d", w.next+1, reply.Records, batchRecords)
+			t.Errorf("batch %d: %d records acknowledged, want %d", w.next+1, reply.Records,
+				batchRecords)
 		}
 		w.next++
 		w.acked++
@@ -212,7 +213,8 @@ func (w *writer) check(t *testing.T, addr string, kill int) {
 		delete(counts, seq)
 	}
 	if half := counts[w.next+1]; half != 0 && half != batchRecords {
-		t.Fatalf("kill %d: writer %d: batch %d is half there: %d records", kill, w.cid, w.next+1, half)
+		t.Fatalf("kill %d: writer %d: batch %d is half there: %d records", kill, w.cid, w.next+1,
+			half)
 	}
 	delete(counts, w.next+1)
 	if len(counts) != 0 {

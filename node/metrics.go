@@ -23,7 +23,7 @@ func (m *metrics) init() {
 	m.once.Do(func() {
 		m.requests = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "pentad_node_request_seconds",
-			Help:    "Time from the first byte of a request to its answer or the start of its stream.",
+			Help:    "Time from a request to its answer or the start of its stream.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 4, 9),
 		}, []string{"status"})
 	})
@@ -62,8 +62,10 @@ func (r rooms) Collect(out chan<- prometheus.Metric) {
 	st := r.node.store.Stats()
 	count("store_rows_put_total", "Rows acknowledged.", float64(st.RowsPut))
 	count("store_commit_groups_total", "Synced flushes of the log.", float64(st.Groups))
-	count("store_sync_seconds_total", "Time spent writing and syncing the log.", float64(st.SyncNs)/1e9)
-	count("store_puts_delayed_total", "Puts that waited for room in the heads.", float64(st.PutsDelayed))
+	count("store_sync_seconds_total", "Time spent writing and syncing the log.",
+		float64(st.SyncNs)/1e9)
+	count("store_puts_delayed_total", "Puts that waited for room in the heads.",
+		float64(st.PutsDelayed))
 	count("store_seals_total", "Heads sealed.", float64(st.Seals))
 	count("store_sealed_rows_total", "Rows sealed.", float64(st.SealedRows))
 	count("store_seal_seconds_total", "Time spent sealing.", float64(st.SealNs)/1e9)

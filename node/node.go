@@ -31,7 +31,7 @@ const (
 type Options struct {
 	Dir         string        // directory of the data; made when missing
 	Listen      string        // address to serve on; empty: no network
-	Insecure    bool          // allow addresses that other machines reach: there is no authentication
+	Insecure    bool          // allow addresses that others reach: there is no authentication
 	Logger      *slog.Logger  // nil: quiet
 	Store       store.Options // Dir is set from above
 	ResultBytes int64         // memory of one ordered answer at most; default 1 GiB

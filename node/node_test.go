@@ -147,7 +147,8 @@ func TestQueriesAgainstASlice(t *testing.T) {
 		}
 		for range rng.IntN(3) {
 			from := rng.Int64N(500)
-			q.Box[record.MID] = append(q.Box[record.MID], record.Range{From: from, To: from + 1 + rng.Int64N(200)})
+			q.Box[record.MID] = append(q.Box[record.MID],
+				record.Range{From: from, To: from + 1 + rng.Int64N(200)})
 		}
 		if rng.IntN(2) == 0 {
 			q.Box[record.CID] = record.RangeSet{record.At(rng.Int64N(3))}
@@ -338,7 +339,8 @@ func TestBadFrames(t *testing.T) {
 	refused("cid below 0", "/v1/put", put(record.Key{CID: -1}), wire.KindInvalid)
 	refused("mid max", "/v1/put", put(record.Key{MID: math.MaxInt64}), wire.KindInvalid)
 	refused("moid max", "/v1/put", put(record.Key{MOID: math.MaxInt32}), wire.KindInvalid)
-	refused("cap max", "/v1/put", put(record.Key{}, record.Key{CapNs: math.MaxInt64}), wire.KindInvalid)
+	refused("cap max", "/v1/put", put(record.Key{}, record.Key{CapNs: math.MaxInt64}),
+		wire.KindInvalid)
 	refused("empty box", "/v1/query", ask(record.MID, 5, 5), wire.KindInvalid)
 	refused("reversed range", "/v1/query", ask(record.Cap, 6, 5), wire.KindInvalid)
 	refused("outside", "/v1/query", ask(record.CID, -9, -5), wire.KindInvalid)
@@ -354,6 +356,10 @@ func TestBadFrames(t *testing.T) {
 	if got := kindOfAnswer(t, answer); got != wire.KindUnknownPlugin {
 		t.Errorf("unknown plugin: %v", got)
 	}
+}
+
+func TestBodyOverTheLimit(t *testing.T) {
+	n := openTest(t, Options{})
 	// Only the header is sent: the node answers before it reads a body of this size.
 	conn, err := net.Dial("tcp", n.Addr().String())
 	if err != nil {
@@ -387,7 +393,8 @@ func TestJSONForPeople(t *testing.T) {
 	const one = `{"cid":1,"mid":2,"moid":3,"cap":"2026-03-03T12:00:00Z","value":21.5}`
 	expect("POST", "/v1/records?type=f64", one+"\n"+strings.Replace(one, "21.5", "22", 1), 200,
 		`"written":2`, `"rejected":0`)
-	expect("GET", "/v1/records?cid=1&type=f64&view=latest", "", 200, `"value":22`, `"complete":true`)
+	expect("GET", "/v1/records?cid=1&type=f64&view=latest", "", 200, `"value":22`,
+		`"complete":true`)
 	expect("GET", "/v1/records?mid=0..3&type=f64&format=ndjson", "", 200, `"value":21.5`, `{"end":`)
 	expect("GET", "/v1/records?mid=5..9", "", 200, `{"records":[],"end":`)
 	expect("GET", "/v1/count?moid=3", "", 200, `"count":2`)
@@ -400,7 +407,8 @@ func TestJSONForPeople(t *testing.T) {
 	expect("GET", "/v1/horizon", "", 200, "horizon_ns")
 	expect("GET", "/metrics", "", 200, "pentad_store_rows 2", "pentad_node_request_seconds")
 	expect("POST", "/v1/records?type=f64", one+"\n{\"cid\":1}\n", 200, `"rejected":1`, `"line":2`)
-	expect("POST", "/v1/records?type=f64&atomic=1", one+"\n{\"cid\":1}\n", 400, `"code":"invalid"`, "line 2")
+	expect("POST", "/v1/records?type=f64&atomic=1", one+"\n{\"cid\":1}\n", 400, `"code":"invalid"`,
+		"line 2")
 	expect("POST", "/v1/records", one, 400, "declared type")
 	expect("GET", "/v1/records?mid=9..3", "", 400, `"part":"mid"`)
 	expect("GET", "/v1/records?sid=1", "", 400, "unknown")
@@ -433,7 +441,8 @@ func TestPluginsOutliveTheNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	n = openTest(t, Options{Dir: dir})
-	groups, _, err := n.Aggregate(t.Context(), &record.Query{Aggregate: record.PluginCall{Name: "mine"}})
+	groups, _, err := n.Aggregate(t.Context(),
+		&record.Query{Aggregate: record.PluginCall{Name: "mine"}})
 	if err != nil || len(groups) != 1 || groups[0].Records != 1000 {
 		t.Fatalf("groups %+v, %v", groups, err)
 	}

@@ -23,7 +23,8 @@ func badParam(name string, err error) *wire.Error {
 }
 
 // knownParams are the parameters of routes that take a box.
-var knownParams = [...]string{"cid", "mid", "moid", "cap", "acq", "view", "asof", "order", "limit", "keys",
+var knownParams = [...]string{"cid", "mid", "moid", "cap", "acq", "view", "asof", "order", "limit",
+	"keys",
 	"type", "format", "filter", "filter_params", "group", "every", "params", "atomic"}
 
 // parseBox reads the parameters of a question: a selector per dimension, view or asof, order,
@@ -144,7 +145,8 @@ func parseGroups(ctx *fasthttp.RequestCtx, q *record.Query) error {
 		case "moid":
 			q.GroupBy.MOID = true
 		default:
-			return badParam("group", fmt.Errorf("%q is not cid, mid or moid; for cap say every=1h", clip(part)))
+			return badParam("group", fmt.Errorf("%q is not cid, mid or moid; for cap say every=1h",
+				clip(part)))
 		}
 	}
 	text := string(ctx.QueryArgs().Peek("every"))

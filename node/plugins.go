@@ -93,15 +93,17 @@ func (r *registry) load(ctx context.Context, name string, wasm []byte) (*loaded,
 	}
 	digest, desc := module.Digest(), module.Describe()
 	l := &loaded{module: module, info: PluginInfo{Name: name, Bytes: len(wasm),
-		SHA256: hex.EncodeToString(digest[:]),
-		Filter: desc.Kinds&wasmhost.KindFilter != 0, Aggregate: desc.Kinds&wasmhost.KindAggregate != 0}}
+		SHA256:    hex.EncodeToString(digest[:]),
+		Filter:    desc.Kinds&wasmhost.KindFilter != 0,
+		Aggregate: desc.Kinds&wasmhost.KindAggregate != 0}}
 	if len(desc.Doc) == 0 {
 		l.doc = &plugin.Doc{Name: name}
 		return l, nil
 	}
 	if l.doc, err = plugin.ParseDoc(desc.Doc); err != nil {
 		_ = module.Close() // nothing runs in it yet
-		return nil, &wire.Error{Kind: wire.KindBadModule, Message: fmt.Sprintf("plugin %s: %v", name, err)}
+		return nil, &wire.Error{Kind: wire.KindBadModule,
+			Message: fmt.Sprintf("plugin %s: %v", name, err)}
 	}
 	l.info.Doc = desc.Doc
 	return l, nil
@@ -141,7 +143,8 @@ func (r *registry) list() []PluginInfo {
 // run go on with the earlier one.
 func (r *registry) push(ctx context.Context, name string, wasm []byte) (PluginInfo, error) {
 	if !record.ValidPluginName(name) {
-		return PluginInfo{}, &record.InvalidError{Part: "plugin", Reason: record.OutOfRange, Row: -1,
+		return PluginInfo{}, &record.InvalidError{Part: "plugin", Reason: record.OutOfRange,
+			Row: -1,
 			Detail: fmt.Sprintf("%q is not a name: 1 to %d of a-z, 0-9, - and _",
 				name[:min(len(name), record.MaxPluginNameBytes)], record.MaxPluginNameBytes)}
 	}

@@ -51,7 +51,8 @@ const maxRejectedShown = 100
 
 // parseRecord reads one record: cap as RFC 3339 or integer ns, the payload in base64 or a value of
 // the declared type.
-func parseRecord(src []byte, kind payloadType, now time.Time) (k record.Key, payload []byte, err error) {
+func parseRecord(src []byte, kind payloadType, now time.Time) (k record.Key, payload []byte,
+	err error) {
 	var r jsonRecord
 	d := json.NewDecoder(bytes.NewReader(src))
 	d.DisallowUnknownFields()
@@ -196,5 +197,6 @@ func (s *server) store(ctx *fasthttp.RequestCtx, b *record.Batch, bad []rejected
 		rest = tail(rest, part.Len())
 	}
 	writeJSON(ctx, map[string]any{"written": written, "rejected": len(bad),
-		"rejects": bad[:min(len(bad), maxRejectedShown)], "acq_ns": last, "acq": record.FormatNs(last)})
+		"rejects": bad[:min(len(bad),
+			maxRejectedShown)], "acq_ns": last, "acq": record.FormatNs(last)})
 }

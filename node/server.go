@@ -98,8 +98,10 @@ func (s *server) handle(ctx *fasthttp.RequestCtx) {
 	began := time.Now()
 	defer func() {
 		if fault := recover(); fault != nil {
-			s.node.log.Error("panic in a request", "err", fmt.Sprint(fault), "stack", string(debug.Stack()))
-			writeError(ctx, &wire.Error{Kind: wire.KindInternal, Message: "internal fault; see the node's log"})
+			s.node.log.Error("panic in a request", "err", fmt.Sprint(fault), "stack",
+				string(debug.Stack()))
+			writeError(ctx, &wire.Error{Kind: wire.KindInternal,
+				Message: "internal fault; see the node's log"})
 		}
 		s.node.metrics.request(ctx.Response.StatusCode(), time.Since(began))
 	}()

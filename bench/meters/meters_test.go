@@ -123,8 +123,9 @@ func TestAnswerTellsRowsApart(t *testing.T) {
 	for i, change := range []func(*record.Record){
 		func(r *record.Record) { r.CID = 2 }, func(r *record.Record) { r.MID = 3 },
 		func(r *record.Record) { r.MOID = 4 }, func(r *record.Record) { r.CapNs = 5 },
-		func(r *record.Record) { r.AcqNs = 1000 + BatchRows }, func(r *record.Record) { r.AcqNs = 999 },
-		func(r *record.Record) { r.AcqNs = 1000 + 3*BatchRows }, func(r *record.Record) { r.Payload[15] = 1 },
+		func(r *record.Record) { r.Payload[15] = 1 }, func(r *record.Record) { r.AcqNs = 999 },
+		func(r *record.Record) { r.AcqNs = 1000 + BatchRows },
+		func(r *record.Record) { r.AcqNs = 1000 + 3*BatchRows },
 	} {
 		if sum(change) == want {
 			t.Errorf("change %d is not seen", i)

@@ -111,7 +111,8 @@ func (p picker) slot() record.Query {
 // acquired asks for the rows of one batch.
 func (p picker) acquired() record.Query {
 	i := p.rng.IntN(max(1, len(p.acqs)-1))
-	return record.Query{Box: record.Box{record.Acq: {{From: p.acqs[i], To: p.between(p.acqs[i] + 1)}}}}
+	window := record.Range{From: p.acqs[i], To: p.between(p.acqs[i] + 1)}
+	return record.Query{Box: record.Box{record.Acq: {window}}}
 }
 
 // between returns the first stamp of a batch at ns or later: which row of a batch has which stamp

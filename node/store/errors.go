@@ -6,7 +6,8 @@ import "errors"
 var (
 	// ErrClosed is returned by every call after Close began.
 	ErrClosed = errors.New("store is closed")
-	// ErrOverloaded means that sealing cannot keep up with writing; nothing was stored, retry later.
+	// ErrOverloaded means that sealing cannot keep up with writing; nothing was stored, retry
+	// later.
 	ErrOverloaded = errors.New("store is overloaded: unsealed rows fill their memory budget")
 	// ErrSequenceTooOld means that a batch's sequence lies so far below the newest one of its
 	// writer that the store no longer knows whether it was stored.

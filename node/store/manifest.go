@@ -126,7 +126,8 @@ func (m *manifest) replay(name string, data []byte) (edits, good int, err error)
 		}
 		if edits == 0 && (e.Format != formatVersion || e.Shards < 1 || e.Shards > maxShards) {
 			return 0, 0, corrupt(name, 0, fmt.Sprintf(
-				"format %d with %d shards; this version reads format %d", e.Format, e.Shards, formatVersion))
+				"format %d with %d shards; this version reads format %d", e.Format, e.Shards,
+				formatVersion))
 		}
 		if err := m.apply(e); err != nil {
 			return 0, 0, corrupt(name, int64(good), err.Error())

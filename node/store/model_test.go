@@ -130,7 +130,8 @@ func (sh shape) batch(rng *rand.Rand, n int, nowNs int64) *record.Batch {
 	b := &record.Batch{}
 	for range n {
 		k := record.Key{
-			CID: int32(rng.Int64N(sh.cids)), MID: rng.Int64N(sh.mids) * 40, MOID: int32(rng.Int64N(sh.moids)),
+			CID: int32(rng.Int64N(sh.cids)), MID: rng.Int64N(sh.mids) * 40,
+			MOID:  int32(rng.Int64N(sh.moids)),
 			CapNs: rng.Int64N(sh.caps) * int64(time.Minute),
 		}
 		if rng.IntN(50) == 0 {
@@ -170,7 +171,8 @@ func (sh shape) query(rng *rand.Rand, m *model) *record.Query {
 	}
 	for range rng.IntN(3) * rng.IntN(2) {
 		a, b := someAcq(), someAcq()
-		q.Box[record.Acq] = append(q.Box[record.Acq], record.Range{From: min(a, b), To: max(a, b) + 1})
+		q.Box[record.Acq] = append(q.Box[record.Acq],
+			record.Range{From: min(a, b), To: max(a, b) + 1})
 	}
 	if err := q.Normalize(); err != nil {
 		panic(err)

@@ -265,7 +265,8 @@ func TestOpenRefusesAndMends(t *testing.T) {
 	if err := s2.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s2.Put(t.Context(), batchOf(record.Key{}), WriterSeq{}); !errors.Is(err, ErrClosed) {
+	if _, err := s2.Put(t.Context(), batchOf(record.Key{}), WriterSeq{}); !errors.Is(err,
+		ErrClosed) {
 		t.Fatalf("put after close: %v", err)
 	}
 	_, _, err = Open(t.Context(), Options{Dir: opt.Dir, Shards: 3})
@@ -330,7 +331,8 @@ func readManifest(t *testing.T, data []byte) *manifest {
 }
 
 func FuzzParseEdit(f *testing.F) {
-	line := appendEdit(nil, edit{Format: 1, Shards: 8, Add: []segmentMeta{{ID: 1}}, Remove: []uint64{4}})
+	line := appendEdit(nil, edit{Format: 1, Shards: 8, Add: []segmentMeta{{ID: 1}},
+		Remove: []uint64{4}})
 	f.Add(bytes.TrimSuffix(line, []byte("\n")))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if e, err := parseEdit(data); err == nil {
@@ -346,7 +348,8 @@ func FuzzParseWriters(f *testing.F) {
 	dir := f.TempDir()
 	table := newWriters()
 	for i := range 3 {
-		table.record(WriterSeq{[16]byte{byte(i)}, uint64(i)}, answer{seq: uint64(i), first: 7, records: 3})
+		table.record(WriterSeq{[16]byte{byte(i)}, uint64(i)},
+			answer{seq: uint64(i), first: 7, records: 3})
 	}
 	if err := table.save(dir); err != nil {
 		f.Fatal(err)
@@ -357,7 +360,8 @@ func FuzzParseWriters(f *testing.F) {
 	}
 	f.Add(data)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if table, err := parseWriters(data); err == nil && len(table) > len(data)/writerHeaderBytes {
+		table, err := parseWriters(data)
+		if err == nil && len(table) > len(data)/writerHeaderBytes {
 			t.Fatalf("%d writers from %d bytes", len(table), len(data))
 		}
 	})

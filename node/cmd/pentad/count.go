@@ -134,5 +134,6 @@ func countByIndex(ctx context.Context, addr, path string) (uint64, error) {
 	case response.StatusCode != http.StatusOK:
 		return 0, &wire.Error{Kind: wire.ParseKind(answer.Code), Message: answer.Detail}
 	}
-	return answer.Count, checkEnd(wire.End{Complete: answer.End.Complete, Reason: answer.End.Reason})
+	return answer.Count, checkEnd(wire.End{Complete: answer.End.Complete,
+		Reason: answer.End.Reason})
 }

@@ -25,7 +25,8 @@ func TestCountBothWays(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, err := countRecords(t.Context(), db, addr, q); err != nil || got != want {
-			t.Errorf("%s: %d, %v, want %d", countPath(q)[:min(60, len(countPath(q)))], got, err, want)
+			t.Errorf("%s: %d, %v, want %d", countPath(q)[:min(60, len(countPath(q)))], got, err,
+				want)
 		}
 	}
 	f(&record.Query{}, 10_000)

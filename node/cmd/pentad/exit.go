@@ -98,7 +98,8 @@ func (a *app) explain(ctx context.Context, err error) string {
 	case exitUnavailable:
 		if isTransport(err) && !errors.Is(err, context.DeadlineExceeded) {
 			if request := (*url.Error)(nil); errors.As(err, &request) {
-				text = strings.Replace(text, request.Error(), "reach the node: "+request.Err.Error(), 1)
+				text = strings.Replace(text, request.Error(),
+					"reach the node: "+request.Err.Error(), 1)
 			}
 			return text + " (is a node running there? start one: pentad serve; another address: " +
 				"--addr or PENTAD_ADDR)"

@@ -94,7 +94,8 @@ func (f *importFlags) add(c *cobra.Command) {
 	flags.SortFlags = false
 	flags.StringVar(&f.mapping, "mapping", "", "YAML file that says how rows become records")
 	flags.StringVar(&f.lookupFile, "lookup-file", "", "JSON file that keeps the ids given to names")
-	flags.StringVar(&f.rejects, "rejects", "", "write rejected lines here: file, line, reason, text")
+	flags.StringVar(&f.rejects, "rejects", "",
+		"write rejected lines here: file, line, reason, text")
 	flags.BoolVar(&f.strict, "strict", false, "end at the first rejected line")
 	flags.StringVar(&f.cid, "cid", "", "tenant: N, or column=NAME[,lookup=TABLE]")
 	flags.StringVar(&f.mid, "mid", "", "device, likewise")
@@ -239,8 +240,9 @@ func (a *app) importSummary(s csvimport.Summary, took time.Duration, strict erro
 	}
 	switch {
 	case strict != nil:
-		return codeError{exitPartial, fmt.Errorf("%w (--strict; the %s records before it are stored)",
-			strict, output.Thousands(s.Records))}
+		return codeError{exitPartial,
+			fmt.Errorf("%w (--strict; the %s records before it are stored)",
+				strict, output.Thousands(s.Records))}
 	case s.Rejected > 0:
 		return codeError{exitPartial, fmt.Errorf("%s of %s lines rejected (%s; first: %w)",
 			output.Thousands(s.Rejected), output.Thousands(s.Lines), reasons(s.Reasons), s.First)}

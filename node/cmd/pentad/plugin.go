@@ -201,7 +201,8 @@ func (a *app) call(ctx context.Context, db *client.Client, name, params string) 
 		return record.PluginCall{}, err
 	}
 	if !info.Filter {
-		return record.PluginCall{}, usagef("%s is no filter; pentad plugin run %s runs it", name, name)
+		return record.PluginCall{}, usagef("%s is no filter; pentad plugin run %s runs it", name,
+			name)
 	}
 	return encodeCall(name, doc, params)
 }
@@ -212,8 +213,8 @@ func encodeCall(name string, doc *plugin.Doc, params string) (record.PluginCall,
 		for pair := range strings.SplitSeq(params, ",") {
 			key, value, ok := strings.Cut(pair, "=")
 			if _, twice := values[key]; !ok || key == "" || value == "" || twice {
-				return record.PluginCall{}, usagef("parameters %q: write name=value, joined by commas, "+
-					"each once", params)
+				return record.PluginCall{}, usagef("parameters %q: write name=value, joined by "+
+					"commas, each once", params)
 			}
 			values[key] = value
 		}

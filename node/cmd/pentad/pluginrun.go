@@ -39,7 +39,8 @@ counted from 1970 in UTC.`,
 	q.addFilter(c)
 	flags := c.Flags()
 	flags.StringVar(&params, "params", "", "parameters of the plugin: name=value,...")
-	flags.StringVar(&groupBy, "group", "", "one result per cid, mid, moid, cap=LENGTH, as mid,cap=1h")
+	flags.StringVar(&groupBy, "group", "",
+		"one result per cid, mid, moid, cap=LENGTH, as mid,cap=1h")
 	flags.Uint64Var(&q.limit, "limit", 0, "at most this many groups (0: all)")
 	return c
 }

@@ -64,7 +64,8 @@ func (p *progress) add(more, records int64) {
 	p.shown = now
 	share := ""
 	if p.total > 0 && p.done > 0 {
-		left := time.Duration(seconds * float64(p.total-p.done) / float64(p.done) * float64(time.Second))
+		rest := float64(p.total-p.done) / float64(p.done)
+		left := time.Duration(seconds * rest * float64(time.Second))
 		share = fmt.Sprintf(", %d %%, about %s left", 100*p.done/p.total, output.Duration(left))
 	}
 	p.app.note("%s: %s records, %s/s%s", p.what, output.Thousands(records), output.Thousands(rate),

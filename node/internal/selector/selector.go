@@ -110,7 +110,8 @@ func parseValue(d record.Dim, text string, now time.Time) (record.Range, error) 
 		return record.Range{}, fmt.Errorf("%q is no whole number; write %s", text, Syntax)
 	}
 	if err == nil && n == d.Max() {
-		return record.Range{}, fmt.Errorf("%d means \"no end\"; write a.. for a range without one", n)
+		return record.Range{}, fmt.Errorf("%d means \"no end\"; write a.. for a range without one",
+			n)
 	}
 	if err != nil || n < d.Min() || n > d.Max() {
 		return record.Range{}, fmt.Errorf("%s lies outside %d to %d", text, d.Min(), d.Max()-1)

@@ -77,7 +77,8 @@ func TestParseRefuses(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, text := range []string{"*", "1,3..5,8..", "..=9", "now-24h..now", "2026-11-20..=2026-11"} {
+	for _, text := range []string{"*", "1,3..5,8..", "..=9", "now-24h..now",
+		"2026-11-20..=2026-11"} {
 		for d := range record.NumDims {
 			f.Add(uint8(d), text)
 		}

@@ -88,8 +88,8 @@ func (l *Layout) compileVerbs(format string) error {
 			continue
 		}
 		if !strings.ContainsRune("YymdeHIpMSfjbBzs", rune(verb)) {
-			return fmt.Errorf("time format %q: verb %%%c is unknown; there are %%Y %%y %%m %%d %%e "+
-				"%%H %%I %%p %%M %%S %%f %%j %%b %%B %%z %%s %%F %%T %%R %%D", l.source, verb)
+			return fmt.Errorf("time format %q: verb %%%c is unknown; there are %%Y %%y %%m %%d "+
+				"%%e %%H %%I %%p %%M %%S %%f %%j %%b %%B %%z %%s %%F %%T %%R %%D", l.source, verb)
 		}
 		year = year || verb == 'Y' || verb == 'y' || verb == 's'
 		day = day || verb == 'd' || verb == 'e' || verb == 'j' || verb == 's'
@@ -163,8 +163,8 @@ func parseStated(text []byte) (int64, error) {
 	normal := strings.Replace(string(text), " ", "T", 1)
 	t, err := time.Parse(time.RFC3339Nano, normal)
 	if err != nil {
-		return 0, fmt.Errorf("time %q is neither RFC 3339 with an offset nor whole ns; declare its "+
-			"format and zone", clip(text))
+		return 0, fmt.Errorf("time %q is neither RFC 3339 with an offset nor whole ns; declare "+
+			"its format and zone", clip(text))
 	}
 	ns, err := unixNs(t)
 	if err != nil {

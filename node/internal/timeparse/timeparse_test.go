@@ -46,7 +46,8 @@ func TestParse(t *testing.T) {
 func TestParseRefuses(t *testing.T) {
 	f := func(text, want string) {
 		t.Helper()
-		if _, err := Parse(text, time.Unix(0, 0)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Parse(text, time.Unix(0, 0)); err == nil || !strings.Contains(err.Error(),
+			want) {
 			t.Errorf("Parse(%q): error %v, want one with %q", text, err, want)
 		}
 	}
@@ -235,7 +236,8 @@ func TestLoadZone(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{"now-1d", "2026-11", "2026-11-21T09:45:00.1Z", "-5", "now+9999w"} {
+	for _, seed := range []string{"now-1d", "2026-11", "2026-11-21T09:45:00.1Z", "-5",
+		"now+9999w"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -249,7 +249,8 @@ values: [{column: v, moid: 1}]
 	r = load(t, mapping, "name,t,v\nd,1,1\n", keep, func(o *Options) {
 		send := o.Send
 		o.Send = func(ctx context.Context, b *record.Batch) error {
-			if source, err := os.ReadFile(path); err != nil || !bytes.Contains(source, []byte(`"d": 4`)) {
+			source, err := os.ReadFile(path)
+			if err != nil || !bytes.Contains(source, []byte(`"d": 4`)) {
 				t.Errorf("rows leave before their ids are stored: %s, %v", source, err)
 			}
 			return send(ctx, b)

@@ -46,7 +46,8 @@ cap: {columns: [t], format: "%%Y-%%m-%%d %%H:%%M", zone: %s, fold: %s}
 values: [{column: v, moid: 1}]
 `, zone, fold), text.String())
 			if r.err != nil || !slices.Equal(r.records, records) {
-				t.Errorf("%s %s: %v\n%s\nwant\n%s", zone, fold, r.err, strings.Join(r.records, "\n"),
+				t.Errorf("%s %s: %v\n%s\nwant\n%s", zone, fold, r.err,
+					strings.Join(r.records, "\n"),
 					strings.Join(records, "\n"))
 			}
 			if !slices.EqualFunc(r.rejects, rejects, strings.HasPrefix) {

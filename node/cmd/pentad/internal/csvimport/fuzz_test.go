@@ -13,7 +13,8 @@ import (
 // is either stored or rejected.
 func FuzzImport(f *testing.F) {
 	f.Add(simple, "meter,time,kwh\n1,0,1\n")
-	f.Add("separator: \";\"\nexpect_fields: 3\ncid: {column: 1}\nmid: {column: a}\nmoid: {column: 2}\n"+
+	f.Add("separator: \";\"\nexpect_fields: 3\ncid: {column: 1}\nmid: {column: a}\n"+
+		"moid: {column: 2}\n"+
 		"cap: {columns: [\"@label\", b], format: \"%Y %H\", zone: Europe/Berlin}\nvalues: "+
 		"[{columns: 2..=3}]\n", "a;b;c\n1;2;3\n")
 	f.Fuzz(func(t *testing.T, mapping, text string) {

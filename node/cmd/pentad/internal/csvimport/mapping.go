@@ -183,8 +183,8 @@ func (m *Mapping) checkCap() error {
 		return fmt.Errorf("cap: times like %q do not say their offset from UTC; declare the zone "+
 			"(Europe/Berlin, +08:00, UTC)", m.Cap.Format)
 	case layout.Absolute() && m.Cap.Zone != "":
-		return errors.New("cap: the format says which moment a time is, so leave the zone out; or " +
-			"give a format without an offset")
+		return errors.New("cap: the format says which moment a time is, so leave the zone out; " +
+			"or give a format without an offset")
 	}
 	if _, err := timeparse.LoadZone(m.Cap.Zone); err != nil {
 		return fmt.Errorf("cap: %w", err)

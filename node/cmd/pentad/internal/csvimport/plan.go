@@ -206,8 +206,9 @@ func (p *plan) value(cell []byte, v *valuePlan) *problem {
 	if v.kind == output.F64 {
 		f := math.Float64frombits(binary.LittleEndian.Uint64(payloads[from:]))
 		if math.IsNaN(f) || math.IsInf(f, 0) {
-			return &problem{"value", fmt.Sprintf("column %d: %q is no measured value; skip it with "+
-				"skip: [%s]", v.column+1, clip(cell), text)}
+			return &problem{"value",
+				fmt.Sprintf("column %d: %q is no measured value; skip it with "+
+					"skip: [%s]", v.column+1, clip(cell), text)}
 		}
 	}
 	p.payloads = payloads
@@ -220,7 +221,8 @@ func (p *plan) claimFold() *problem {
 	for i, key := range p.keys {
 		if _, taken := p.im.folds[key]; taken || slices.Contains(p.keys[:i], key) {
 			return &problem{"fold", fmt.Sprintf("local time of %s occurs twice, and a line before "+
-				"has this key; fold %s keeps both as versions", timeparse.Format(key.CapNs), FoldBoth)}
+				"has this key; fold %s keeps both as versions", timeparse.Format(key.CapNs),
+				FoldBoth)}
 		}
 	}
 	if len(p.im.folds)+len(p.keys) > maxFoldKeys {

@@ -1,0 +1,287 @@
+package node_test
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+const (
+	module = "github.com/pentad-db/pentad/"
+
+	maxFileLines     = 500
+	maxFunctionLines = 70
+	maxLineColumns   = 100
+	tabColumns       = 4
+)
+
+// rooms says what each room may import: other rooms, and libraries, of which each heavy one has one
+// home. A room below is the folder and everything in it that has no entry of its own.
+func rooms() map[string][]string {
+	return map[string][]string{
+		// The vocabulary.
+		"sdk/record": {},
+		"sdk/wire":   {"sdk/record", "github.com/pierrec/lz4/v4"},
+		"sdk/plugin": {},
+		// What knows nothing of the node.
+		"sdk/client":   {"sdk/record", "sdk/wire"},
+		"index":        {"sdk/record", "github.com/RoaringBitmap/roaring/v2"},
+		"node/segment": {"sdk/record", "github.com/pierrec/lz4/v4", "golang.org/x/sys"},
+		"wasmhost":     {"sdk/record", "github.com/tetratelabs/wazero", "golang.org/x/sys"},
+		"plugins":      {"sdk/plugin"},
+		// The node, from its store up.
+		"node/store": {"sdk/record", "index", "node/segment", "github.com/zeebo/xxh3",
+			"golang.org/x/sys"},
+		"node/internal/timeparse": {},
+		"node/internal/selector":  {"sdk/record", "node/internal/timeparse"},
+		"node": {"sdk/record", "sdk/wire", "sdk/plugin", "plugins", "wasmhost", "node/store",
+			"node/segment", "node/internal", "github.com/valyala/fasthttp",
+			"github.com/prometheus/client_golang"},
+		// Programs.
+		"node/cmd/pentad": {"sdk", "node", "node/segment", "node/internal", "node/cmd/pentad",
+			"github.com/spf13/cobra", "github.com/goccy/go-yaml", "github.com/jedib0t/go-pretty/v6",
+			"github.com/schollz/progressbar/v3", "golang.org/x/term"},
+		"bench": {"bench", "sdk", "node", "node/store", "github.com/spf13/cobra"},
+		// Tests that start processes.
+		"cluster-test": {"sdk"},
+	}
+}
+
+// testLibraries may be imported by any test.
+var testLibraries = []string{"go.uber.org/goleak", "github.com/rogpeppe/go-internal"}
+
+// source is one parsed Go file.
+type source struct {
+	path string // from the top of the repository, with slashes
+	text []byte
+	set  *token.FileSet
+	file *ast.File
+}
+
+func (s *source) isTest() bool { return strings.HasSuffix(s.path, "_test.go") }
+
+func (s *source) line(n ast.Node) int { return s.set.Position(n.Pos()).Line }
+
+// sources parses every Go file of the repository.
+func sources(t *testing.T) []*source {
+	t.Helper()
+	var out []*source
+	err := filepath.WalkDir("..", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (d.Name() == ".git" || d.Name() == "bin" || d.Name() == "out") {
+			return filepath.SkipDir
+		}
+		if filepath.Ext(name) != ".go" {
+			return nil
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		s := &source{path: filepath.ToSlash(name)[len("../"):], text: text, set: token.NewFileSet()}
+		s.file, err = parser.ParseFile(
+			s.set,
+			s.path,
+			text,
+			parser.ParseComments|parser.SkipObjectResolution,
+		)
+		out = append(out, s)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(out) < 100 {
+		t.Fatalf("found only %d files", len(out))
+	}
+	return out
+}
+
+// TestImports keeps the arrows between rooms pointing down, and every heavy library in one room.
+func TestImports(t *testing.T) {
+	table := rooms()
+	met := map[string]bool{}
+	for _, s := range sources(t) {
+		room := path.Dir(s.path)
+		for table[room] == nil && room != "." {
+			room = path.Dir(room)
+		}
+		allowed, ok := table[room]
+		if !ok {
+			t.Errorf("%s: its room is not in the table of rooms", s.path)
+			continue
+		}
+		met[room] = true
+		for _, spec := range s.file.Imports {
+			name, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			own := strings.HasPrefix(name, module)
+			name = strings.TrimPrefix(name, module)
+			if first, _, _ := strings.Cut(name, "/"); !own && !strings.Contains(first, ".") {
+				continue // the standard library
+			}
+			if s.isTest() && (own || within(name, testLibraries)) || within(name, allowed) ||
+				own && name == room {
+				continue
+			}
+			t.Errorf("%s:%d: %s may not import %s", s.path, s.line(spec), room, name)
+		}
+	}
+	for room := range table {
+		if !met[room] {
+			t.Errorf("the table names %s, where no Go file is", room)
+		}
+	}
+}
+
+func within(name string, allowed []string) bool {
+	return slices.ContainsFunc(allowed, func(a string) bool {
+		return name == a || strings.HasPrefix(name, a+"/")
+	})
+}
+
+// TestShape keeps files, functions and lines short enough to read.
+func TestShape(t *testing.T) {
+	for _, s := range sources(t) {
+		lines := bytes.Split(s.text, []byte("\n"))
+		if len(lines) > maxFileLines {
+			t.Errorf("%s: %d lines, at most %d", s.path, len(lines), maxFileLines)
+		}
+		for i, line := range lines {
+			columns := utf8.RuneCount(line) + (tabColumns-1)*bytes.Count(line, []byte("\t"))
+			text := bytes.Count(line, []byte("`"))%2 == 1 // begins a text for people
+			if columns > maxLineColumns && !text && !bytes.Contains(line, []byte("://")) {
+				t.Errorf("%s:%d: %d columns, at most %d", s.path, i+1, columns, maxLineColumns)
+			}
+		}
+		for _, d := range s.file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			if n := s.set.Position(f.End()).Line - s.line(f) + 1; n > maxFunctionLines {
+				t.Errorf("%s:%d: %s has %d lines, at most %d", s.path, s.line(f), f.Name.Name, n,
+					maxFunctionLines)
+			}
+		}
+	}
+}
+
+// TestPackageComments wants one package comment per package, which go doc shows.
+func TestPackageComments(t *testing.T) {
+	comments := map[string]int{}
+	for _, s := range sources(t) {
+		if s.isTest() {
+			continue
+		}
+		dir := path.Dir(s.path)
+		comments[dir] += 0
+		if s.file.Doc != nil {
+			comments[dir]++
+		}
+	}
+	for dir, n := range comments {
+		if n != 1 {
+			t.Errorf("%s: %d package comments, want 1", dir, n)
+		}
+	}
+}
+
+// TestNoHiddenState wants no init functions, and package variables only for errors and for what
+// never changes.
+func TestNoHiddenState(t *testing.T) {
+	for _, s := range sources(t) {
+		for _, d := range s.file.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				if d.Name.Name == "init" && d.Recv == nil {
+					t.Errorf("%s:%d: an init function; let the owner call it", s.path, s.line(d))
+				}
+			case *ast.GenDecl:
+				if d.Tok != token.VAR || s.isTest() {
+					continue
+				}
+				for _, spec := range d.Specs {
+					checkVar(t, s, d, spec.(*ast.ValueSpec))
+				}
+			}
+		}
+	}
+}
+
+// checkVar allows errors, tables, pools, compile-time checks and embedded files.
+func checkVar(t *testing.T, s *source, d *ast.GenDecl, spec *ast.ValueSpec) {
+	t.Helper()
+	embedded := d.Doc != nil && strings.Contains(d.Doc.List[len(d.Doc.List)-1].Text, "go:embed")
+	for i, name := range spec.Names {
+		if embedded || name.Name == "_" || i < len(spec.Values) && constant(spec.Values[i]) {
+			continue
+		}
+		t.Errorf("%s:%d: package variable %s; hand it to those who need it", s.path, s.line(spec),
+			name.Name)
+	}
+}
+
+// constant reports whether a value is an error, a table or a pool.
+func constant(value ast.Expr) bool {
+	switch v := value.(type) {
+	case *ast.CompositeLit, *ast.BasicLit:
+		return true
+	case *ast.CallExpr:
+		f, ok := v.Fun.(*ast.SelectorExpr)
+		if !ok {
+			return false
+		}
+		from, ok := f.X.(*ast.Ident)
+		return ok && slices.Contains([]string{"errors.New", "fmt.Errorf", "regexp.MustCompile",
+			"crc32.MakeTable", "strings.NewReplacer"}, from.Name+"."+f.Sel.Name)
+	}
+	return false
+}
+
+// TestBannedWords finds what must not be merged.
+func TestBannedWords(t *testing.T) {
+	for _, s := range sources(t) {
+		for i, line := range strings.Split(string(s.text), "\n") {
+			for _, word := range []string{"FIX" + "ME", "XX" + "X"} {
+				if strings.Contains(line, word) {
+					t.Errorf("%s:%d: %s", s.path, i+1, word)
+				}
+			}
+			sleeps := strings.Contains(line, "time."+"Sleep(")
+			if sleeps && s.isTest() && !strings.Contains(string(s.text), `"testing/synctest"`) {
+				t.Errorf("%s:%d: sleeps; wait for what is to happen", s.path, i+1)
+			}
+		}
+	}
+}
+
+// TestSpecificationsAreTested wants every format document read by a test beside it, so that its
+// worked examples stay true.
+func TestSpecificationsAreTested(t *testing.T) {
+	for _, doc := range []string{"node/segment/FORMAT.md", "sdk/wire/PROTOCOL.md",
+		"sdk/plugin/ABI.md"} {
+		read := false
+		for _, s := range sources(t) {
+			read = read || s.isTest() && path.Dir(s.path) == path.Dir(doc) &&
+				bytes.Contains(s.text, []byte(strconv.Quote(path.Base(doc))))
+		}
+		if _, err := os.Stat(filepath.Join("..", doc)); err != nil || !read {
+			t.Errorf("%s: no test beside it reads it, %v", doc, err)
+		}
+	}
+}
