@@ -190,13 +190,17 @@ func (c *Client) putBody(ctx context.Context, body []byte) (wire.PutReply, error
 	}
 	defer func() { _ = answer.Close() }()
 	t, payload, err := wire.NewReader(answer, maxErrorBytes).Next()
+	if err == nil && t != wire.FramePutReply {
+		err = fmt.Errorf("it is a frame of type %d", t)
+	}
+	if err == nil {
+		err = wire.ParsePutReply(payload, &reply)
+	}
 	if err != nil {
-		return reply, fmt.Errorf("read answer to a put: %w", err)
+		// Not wrapped: the node refused nothing, and whether it stored the batch is unknown.
+		return wire.PutReply{}, fmt.Errorf("read answer to a put: %v", err)
 	}
-	if t != wire.FramePutReply {
-		return reply, fmt.Errorf("a put was answered with a frame of type %d", t)
-	}
-	return reply, wire.ParsePutReply(payload, &reply)
+	return reply, nil
 }
 
 var errNoEnd = errors.New("the answer stops before its end frame: the node or the network failed")

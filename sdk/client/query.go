@@ -55,7 +55,8 @@ func (c *Client) answer(
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // an answer that is not read to its end is given up with its connection
-	body, err := c.do(ctx, http.MethodPost, "/v1/query", wire.ContentType, wire.AppendQuery(nil, &checked))
+	body, err := c.do(ctx, http.MethodPost, "/v1/query", wire.ContentType,
+		wire.AppendQuery(nil, &checked))
 	if err != nil {
 		return end, err
 	}
@@ -90,7 +91,8 @@ var errStop = errors.New("enough")
 
 // QueryBatches returns the records of a query in batches; each is valid until the next. An error,
 // also that of an incomplete answer, is the last thing yielded.
-func (c *Client) QueryBatches(ctx context.Context, q *record.Query) iter.Seq2[*record.Batch, error] {
+func (c *Client) QueryBatches(ctx context.Context, q *record.Query) iter.Seq2[*record.Batch,
+	error] {
 	return func(yield func(*record.Batch, error) bool) {
 		end, err := c.Scan(ctx, q, func(b *record.Batch) error {
 			if !yield(b, nil) {

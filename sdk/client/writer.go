@@ -282,7 +282,10 @@ func (w *Writer) store(ctx context.Context, b sealedBatch) (wire.PutReply, error
 		}
 		var remote *wire.Error
 		known := errors.As(err, &remote)
-		if ctx.Err() != nil || known && !remote.Kind.Temporary() || time.Now().After(deadline) {
+		if ctx.Err() != nil {
+			return reply, givenUp(err)
+		}
+		if known && !remote.Kind.Temporary() || time.Now().After(deadline) {
 			return reply, err
 		}
 		pause := backoff/2 + mathrand.N(backoff)
@@ -292,10 +295,15 @@ func (w *Writer) store(ctx context.Context, b sealedBatch) (wire.PutReply, error
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return reply, err
+			return reply, givenUp(err)
 		}
 		w.mu.Lock()
 		w.stats.Retries++
 		w.mu.Unlock()
 	}
+}
+
+// givenUp says that Close ended the attempts, the last of which failed with err.
+func givenUp(err error) error {
+	return fmt.Errorf("%w before this was durable: %w", ErrWriterClosed, err)
 }
