@@ -90,26 +90,6 @@ func tail(b *record.Batch, n int) *record.Batch {
 	return rest
 }
 
-// stream answers with what produce writes. produce runs after the handler has returned; its
-// context ends when the server ends, or when writing fails because the client went away.
-func (s *server) stream(
-	ctx *fasthttp.RequestCtx, produce func(rc context.Context, w *bufio.Writer) error,
-) {
-	ctx.SetBodyStreamWriter(func(w *bufio.Writer) {
-		rc, cancel := s.context()
-		defer cancel()
-		defer func() {
-			if fault := recover(); fault != nil {
-				s.node.log.Error("panic in an answer", "err", fault)
-			}
-		}()
-		if err := produce(rc, w); err != nil {
-			return // the client is gone: there is nobody to tell
-		}
-		_ = w.Flush() // as above
-	})
-}
-
 // groupsPerFrame bounds a groups frame.
 const groupsPerFrame = 4096
 

@@ -179,6 +179,11 @@ func (n *Node) Close(ctx context.Context) error {
 		errs = append(errs, n.server.shutdown(ctx))
 	}
 	n.wg.Wait()
+	for _, places := range []chan struct{}{n.queries, n.puts} {
+		for range cap(places) {
+			places <- struct{}{} // what is under way ends first; nothing new begins
+		}
+	}
 	errs = append(errs, n.store.Close())
 	if n.plugins != nil {
 		errs = append(errs, n.plugins.close())

@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/pentad-db/pentad/sdk/record"
@@ -37,10 +38,13 @@ type server struct {
 	// from it.
 	running context.Context
 	cancel  context.CancelFunc
+
+	mu    sync.Mutex
+	conns map[net.Conn]struct{} // open connections, guarded by mu
 }
 
 func newServer(n *Node, listener net.Listener) *server {
-	s := &server{node: n, listener: listener}
+	s := &server{node: n, listener: listener, conns: map[net.Conn]struct{}{}}
 	s.running, s.cancel = context.WithCancel(context.Background())
 	s.http = &fasthttp.Server{
 		Handler:               s.handle,
@@ -56,6 +60,7 @@ func newServer(n *Node, listener net.Listener) *server {
 		NoDefaultServerHeader: true,
 		NoDefaultDate:         true,
 		ErrorHandler:          refuse,
+		ConnState:             s.track,
 		Logger:                quiet{},
 	}
 	return s
@@ -78,11 +83,31 @@ func refuse(ctx *fasthttp.RequestCtx, err error) {
 
 func (s *server) serve() error { return s.http.Serve(s.listener) }
 
-// shutdown stops accepting, waits for requests under way and, when ctx ends, cancels them.
+// track keeps the set of open connections.
+func (s *server) track(conn net.Conn, state fasthttp.ConnState) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch state {
+	case fasthttp.StateNew:
+		s.conns[conn] = struct{}{}
+	case fasthttp.StateClosed:
+		delete(s.conns, conn)
+	}
+}
+
+// giveUp cancels the requests under way and hangs up on clients that do not read their answers.
+func (s *server) giveUp() {
+	s.cancel()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for conn := range s.conns {
+		_ = conn.Close() // closed twice at worst
+	}
+}
+
+// shutdown stops accepting, waits for requests under way and, when ctx ends, gives them up.
 func (s *server) shutdown(ctx context.Context) error {
-	defer s.cancel()
-	stop := context.AfterFunc(ctx, s.cancel)
-	defer stop()
+	defer s.giveUp()
 	if err := s.http.ShutdownWithContext(ctx); err != nil {
 		return fmt.Errorf("end gracefully: %w", err)
 	}

@@ -1,0 +1,65 @@
+package node
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"sync"
+
+	"github.com/valyala/fasthttp"
+)
+
+// answerBufferBytes is what a chunk of an answer holds: a small answer is one chunk and one write.
+const answerBufferBytes = 64 << 10
+
+var answerBuffers = sync.Pool{New: func() any {
+	return bufio.NewWriterSize(nil, answerBufferBytes)
+}}
+
+// answer is a response body that is produced while it is written, on the connection's goroutine: a
+// slow reader slows the scan down, and nothing is copied through a pipe.
+type answer struct {
+	server  *server
+	produce func(rc context.Context, w *bufio.Writer) error
+}
+
+// stream answers with what produce writes, after the handler has returned. The context of produce
+// ends with the server or after queryTimeout; writing fails when the client went away.
+func (s *server) stream(
+	ctx *fasthttp.RequestCtx, produce func(rc context.Context, w *bufio.Writer) error,
+) {
+	ctx.SetBodyStream(&answer{s, produce}, -1)
+}
+
+// SupportsBodyWriteTo makes fasthttp call WriteTo.
+func (a *answer) SupportsBodyWriteTo() bool { return true }
+
+// Read is there because a body stream must be a reader.
+func (a *answer) Read([]byte) (int, error) {
+	return 0, errors.New("BUG: an answer is written, not read")
+}
+
+// WriteTo produces the answer. After an error the connection is closed without a last chunk, so
+// that no client takes the answer for whole.
+func (a *answer) WriteTo(w io.Writer) (n int64, err error) {
+	rc, cancel := a.server.context()
+	defer cancel()
+	buf := answerBuffers.Get().(*bufio.Writer)
+	buf.Reset(w)
+	defer func() {
+		if fault := recover(); fault != nil {
+			a.server.node.log.Error("panic in an answer", "err", fmt.Sprint(fault), "stack",
+				string(debug.Stack()))
+			err = errors.New("internal fault")
+		}
+		buf.Reset(nil)
+		answerBuffers.Put(buf)
+	}()
+	if err := a.produce(rc, buf); err != nil {
+		return 0, err
+	}
+	return 0, buf.Flush()
+}

@@ -1,0 +1,119 @@
+package node
+
+import (
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/pentad-db/pentad/sdk/client"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+func hostile(t *testing.T, name string) []byte {
+	t.Helper()
+	wasm, err := os.ReadFile(filepath.Join("..", "wasmhost", "testdata", "hostile", name+".wasm"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return wasm
+}
+
+// served is a node with rows that is asked after every misdeed whether it still serves.
+type served struct {
+	*testing.T
+	db   *client.Client
+	rows int
+}
+
+func (s *served) well(after string) {
+	s.Helper()
+	count := 0
+	for _, err := range s.db.Query(s.Context(), &record.Query{}) {
+		if err != nil {
+			s.Fatalf("after %s: %v", after, err)
+		}
+		count++
+	}
+	groups, _, err := s.db.Aggregate(s.Context(), &record.Query{
+		Aggregate: record.PluginCall{Name: "count"}})
+	if err != nil || len(groups) != 1 || count != s.rows || groups[0].Records != uint64(s.rows) {
+		s.Fatalf("after %s: %d rows, groups %v, %v", after, count, groups, err)
+	}
+	if _, err := s.db.Put(s.Context(), &record.Batch{CID: []int32{9}, MID: []int64{1},
+		MOID: []int32{1}, CapNs: []int64{1}}, [16]byte{}, 0); err != nil {
+		s.Fatalf("after %s: put: %v", after, err)
+	}
+	s.rows++
+}
+
+// TestHostileModules runs modules that loop for ever, grow without end, write outside of their
+// memory and answer lengths out of range: each is refused or stopped with a kind of its own, and
+// the node serves on.
+func TestHostileModules(t *testing.T) {
+	n := openTest(t, Options{})
+	s := &served{t, dial(t, n), 0}
+	fill(t, s.db, rand.New(rand.NewPCG(1, 1)), 5000)
+	s.rows = 5000
+	is := func(name string, err error, kind wire.Kind, want string) {
+		t.Helper()
+		var remote *wire.Error
+		if !errors.As(err, &remote) || remote.Kind != kind || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %v with %q", name, err, kind, want)
+		}
+		s.well(name)
+	}
+	refused := func(name string, wasm []byte, kind wire.Kind, want string) {
+		t.Helper()
+		_, err := s.db.PushPlugin(t.Context(), name, wasm)
+		is("push of "+name, err, kind, want)
+		_, _, err = s.db.Aggregate(t.Context(), &record.Query{Aggregate: record.PluginCall{Name: name}})
+		is("run of "+name, err, wire.KindUnknownPlugin, name)
+	}
+	good := hostile(t, "good")
+	refused("text", []byte("#!/bin/sh"), wire.KindBadModule, "not a WebAssembly module")
+	refused("empty", nil, wire.KindBadModule, "not a WebAssembly module")
+	refused("cut", good[:len(good)/2], wire.KindBadModule, "")
+	refused("exports-missing", hostile(t, "exports-missing"), wire.KindBadModule, "pentad_init")
+	refused("memory-too-large", hostile(t, "memory-too-large"), wire.KindBadModule, "at most 256")
+	refused("describe-spin", hostile(t, "describe-spin"), wire.KindPluginLimit, "out of fuel")
+
+	push := func(name string) {
+		t.Helper()
+		if _, err := s.db.PushPlugin(t.Context(), name, hostile(t, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	params := make([]byte, 8)
+	aggregate := func(name string, kind wire.Kind, want string) {
+		t.Helper()
+		push(name)
+		_, _, err := s.db.Aggregate(t.Context(), &record.Query{
+			Box:       record.Box{record.CID: {{From: 0, To: 3}}}, // all have payloads of 8 bytes
+			Aggregate: record.PluginCall{Name: name, Params: params}})
+		is(name, err, kind, want)
+	}
+	filter := func(name string, kind wire.Kind, want string) {
+		t.Helper()
+		push(name)
+		_, err := s.db.Scan(t.Context(), &record.Query{
+			Filter: record.PluginCall{Name: name, Params: params}},
+			func(*record.Batch) error { return nil })
+		is(name, err, kind, want)
+	}
+	aggregate("init-spin", wire.KindPluginLimit, "pentad_init: out of fuel")
+	aggregate("add-spin", wire.KindPluginLimit, "pentad_add: out of fuel")
+	aggregate("finish-spin", wire.KindPluginLimit, "pentad_finish: out of fuel")
+	aggregate("add-grow", wire.KindPluginLimit, "pentad_add: out of fuel")
+	aggregate("add-write-outside", wire.KindPluginFailed, "out of bounds memory access")
+	aggregate("alloc-outside", wire.KindPluginFailed, "outside of the memory")
+	aggregate("finish-too-long", wire.KindPluginFailed, "says it wrote")
+	aggregate("finish-too-short", wire.KindPluginFailed, "pentad_finish")
+	aggregate("add-trap", wire.KindPluginFailed, "unreachable")
+	aggregate("add-status", wire.KindPluginFailed, "status -123")
+	filter("filter-spin", wire.KindPluginLimit, "pentad_filter: out of fuel")
+	filter("filter-write-outside", wire.KindPluginFailed, "out of bounds memory access")
+}
