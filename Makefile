@@ -28,6 +28,7 @@ lint: ## gofmt, go vet, staticcheck
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
 	if [ -n "$$unformatted" ]; then echo "gofmt would change: $$unformatted"; exit 1; fi
 	$(GO) vet $(PACKAGES)
+	$(MAKE) -C plugins vet
 	$(GO) run $(STATICCHECK) $(PACKAGES)
 	$(BENCH) $(GO) vet $(PACKAGES) && $(GO) run $(STATICCHECK) $(PACKAGES)
 

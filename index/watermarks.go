@@ -24,7 +24,8 @@ func NewWatermarks() *Watermarks {
 }
 
 func bucketOf(cid int32, mid int64, moid int32) int {
-	h := uint64(mid)*0x9e3779b97f4a7c15 ^ (uint64(uint32(cid))<<32|uint64(uint32(moid)))*0xc2b2ae3d27d4eb4f
+	pair := uint64(uint32(cid))<<32 | uint64(uint32(moid))
+	h := uint64(mid)*0x9e3779b97f4a7c15 ^ pair*0xc2b2ae3d27d4eb4f
 	h ^= h >> 29
 	h *= 0xff51afd7ed558ccd
 	return int(h >> 52)

@@ -70,7 +70,8 @@ func TestHostileModules(t *testing.T) {
 		t.Helper()
 		_, err := s.db.PushPlugin(t.Context(), name, wasm)
 		is("push of "+name, err, kind, want)
-		_, _, err = s.db.Aggregate(t.Context(), &record.Query{Aggregate: record.PluginCall{Name: name}})
+		_, _, err = s.db.Aggregate(t.Context(),
+			&record.Query{Aggregate: record.PluginCall{Name: name}})
 		is("run of "+name, err, wire.KindUnknownPlugin, name)
 	}
 	good := hostile(t, "good")

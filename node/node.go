@@ -106,7 +106,8 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 
 func (n *Node) start(ctx context.Context) (err error) {
 	dir := filepath.Join(n.opt.Dir, "plugins")
-	n.host, err = wasmhost.New(ctx, wasmhost.Options{CacheDir: filepath.Join(dir, "cache")})
+	n.host, err = wasmhost.New(ctx, wasmhost.Options{CacheDir: filepath.Join(dir, "cache"),
+		GoProfile: true})
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,8 @@ import (
 )
 
 // TestShutdownUnderLoad closes a node while it is written to and read from: requests under way are
-// answered, later ones are refused as unavailable, and every acknowledged record is there afterwards.
+// answered, later ones are refused as unavailable, and every acknowledged record is there
+// afterwards.
 func TestShutdownUnderLoad(t *testing.T) {
 	dir := t.TempDir()
 	n := openTest(t, Options{Dir: dir})

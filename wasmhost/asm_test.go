@@ -1,5 +1,10 @@
 package wasmhost
 
+import (
+	"maps"
+	"slices"
+)
+
 // A small assembler for modules that no compiler would write.
 
 // code is a sequence of instructions.
@@ -120,8 +125,8 @@ func (a *asm) bytes() []byte {
 			exports = append(exports, append(named(f.export, kindFunc), index...))
 		}
 	}
-	for at, bytes := range a.data {
-		data = append(data, cat(code{0}, i32c(int32(at)), ops(opEnd), named(string(bytes))))
+	for _, at := range slices.Sorted(maps.Keys(a.data)) {
+		data = append(data, cat(code{0}, i32c(int32(at)), ops(opEnd), named(string(a.data[at]))))
 	}
 	var imports []code
 	for _, f := range a.imports {

@@ -166,7 +166,8 @@ func TestBatchRuns(t *testing.T) {
 	}
 	long := slices.Concat(slices.Repeat([]uint32{4}, 20), slices.Repeat([]uint32{1}, 12))
 	f(NeedGID|NeedRuns, long, 5, 4, 20, 1, 32)
-	f(NeedGID|NeedRuns, slices.Concat(long, []uint32{0}), 5, 4, 20, 1, 32, 0, 33) // 3 runs of 11 rows
+	f(NeedGID|NeedRuns, slices.Concat(long, []uint32{0}), 5, 4, 20, 1, 32, 0,
+		33) // 3 runs of 11 rows
 }
 
 func TestRunsChoice(t *testing.T) {

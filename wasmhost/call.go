@@ -90,7 +90,8 @@ func (g *guest) check(ctx context.Context, f *exportFunc, budget int64,
 func (g *guest) checkZero(ctx context.Context, f *exportFunc, budget int64, args ...uint64) error {
 	status, err := g.check(ctx, f, budget, args...)
 	if err == nil && status != 0 {
-		return g.fail(Output, f.name, fmt.Sprintf("returned %d, want 0 or a negative status", status))
+		return g.fail(Output, f.name, fmt.Sprintf("returned %d, want 0 or a negative status",
+			status))
 	}
 	return err
 }

@@ -127,7 +127,8 @@ func (e *entry) checkDescriptor(d *Descriptor) error {
 		return fmt.Errorf("parameters of %d bytes, at most %d are allowed", d.ParamsMax,
 			record.MaxParamsBytes)
 	case d.ResultSize > maxResultSize:
-		return fmt.Errorf("results of %d bytes, at most %d are allowed", d.ResultSize, maxResultSize)
+		return fmt.Errorf("results of %d bytes, at most %d are allowed", d.ResultSize,
+			maxResultSize)
 	}
 	if d.Kinds&KindAggregate == 0 {
 		return nil

@@ -65,7 +65,8 @@ func tooSmall(err error) bool {
 
 // finishSlice finishes n states with so many bytes of room and returns what was written, aliasing
 // guest memory. When the room is too small the states are as before.
-func (s *states) finishSlice(ctx context.Context, g *guest, from, n int, room uint32) ([]byte, error) {
+func (s *states) finishSlice(ctx context.Context, g *guest, from, n int, room uint32) ([]byte,
+	error) {
 	if room > s.outSize {
 		out, err := g.alloc(ctx, room)
 		if err != nil {
@@ -99,7 +100,8 @@ func (s *states) finishSlice(ctx context.Context, g *guest, from, n int, room ui
 func appendResults(all []byte, ends []int, written []byte, n, fixed int) ([]byte, []int, error) {
 	if fixed > 0 {
 		if len(written) != n*fixed {
-			return nil, nil, fmt.Errorf("wrote %d bytes, want %d results of %d bytes", len(written), n,
+			return nil, nil, fmt.Errorf("wrote %d bytes, want %d results of %d bytes", len(written),
+				n,
 				fixed)
 		}
 		for range n {

@@ -57,7 +57,8 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.CompileTimeout, 30*time.Second)
 	switch {
 	case o.MemoryPages > maxMemoryPagesEver:
-		return o, fmt.Errorf("option MemoryPages: %d, at most %d", o.MemoryPages, maxMemoryPagesEver)
+		return o, fmt.Errorf("option MemoryPages: %d, at most %d", o.MemoryPages,
+			maxMemoryPagesEver)
 	case o.GoMemoryPages > maxMemoryPagesEver:
 		return o, fmt.Errorf("option GoMemoryPages: %d, at most %d", o.GoMemoryPages,
 			maxMemoryPagesEver)

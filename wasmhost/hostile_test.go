@@ -49,7 +49,8 @@ func TestRefusedForm(t *testing.T) {
 	f("cut off", ok[:len(ok)-5], "fewer follow")
 	f("trailing", append(bytes.Clone(ok), 7), "ends early")
 	f("too large", append(bytes.Clone(ok), make([]byte, maxModuleBytes)...), "at most 262144")
-	f("much too large", append(bytes.Clone(ok), make([]byte, maxGoModuleBytes)...), "at most 4194304")
+	f("much too large", append(bytes.Clone(ok), make([]byte, maxGoModuleBytes)...),
+		"at most 4194304")
 	f("section order", good(func(a *asm) { a.raw = map[byte][]byte{secDataCount: {1}} }), "data")
 	f("unknown section", append(bytes.Clone(ok), 13, 1, 0), "section 13")
 	f("repeated section", append(bytes.Clone(ok), secType, 1, 0), "repeated or out of order")
@@ -94,8 +95,8 @@ func TestRefusedExports(t *testing.T) {
 	f("aggregate only by word", "lacks the exports", func(a *asm) { a.remove(exportFinish) })
 	f("no memory", `"memory" is missing`, func(a *asm) {
 		a.noMemory, a.data = true, nil
-		for _, name := range []string{exportDescribe, exportAlloc, exportInit, exportFilter, exportAdd,
-			exportMerge, exportFinish} {
+		for _, name := range []string{exportDescribe, exportAlloc, exportInit, exportFilter,
+			exportAdd, exportMerge, exportFinish} {
 			a.replace(name, "", i32c(0))
 		}
 		a.replace(exportStateInit, "", nil)
@@ -139,7 +140,8 @@ func TestRefusedSizes(t *testing.T) {
 	f("memory", "at most 256", func(a *asm) { a.memoryMin = 257 })
 	f("table", "tables of 100000000 elements", func(a *asm) { a.table = 100_000_000 })
 	f("tables", "tables of 60000 elements", func(a *asm) {
-		two := []code{appendU32(code{typeFuncref, 0}, 30_000), appendU32(code{typeFuncref, 0}, 30_000)}
+		two := []code{appendU32(code{typeFuncref, 0}, 30_000),
+			appendU32(code{typeFuncref, 0}, 30_000)}
 		a.raw = map[byte][]byte{secTable: vector(two)}
 	})
 	f("functions", "fewer follow", func(a *asm) {
@@ -279,7 +281,8 @@ func TestEndless(t *testing.T) {
 	h := newTestHost(t, Options{})
 	for _, name := range []string{exportDescribe, exportAlloc, exportInit, exportFilter,
 		exportStateInit, exportAdd, exportMerge, exportFinish} {
-		fails(t, h, name, Fuel, name+": out of fuel after ", func(a *asm) { a.replace(name, "", spin) })
+		fails(t, h, name, Fuel, name+": out of fuel after ",
+			func(a *asm) { a.replace(name, "", spin) })
 	}
 	fails(t, h, "start function", Fuel, "out of fuel", func(a *asm) {
 		a.funcs = append(a.funcs, asmFunc{code: loop(br(0))})
@@ -288,10 +291,11 @@ func TestEndless(t *testing.T) {
 	fails(t, h, "_initialize", Fuel, "_initialize: out of fuel", func(a *asm) {
 		a.funcs = append(a.funcs, asmFunc{code: loop(br(0)), export: exportInitialize})
 	})
-	fails(t, h, "in pentad_error", Status, "the parameters are not valid (status -1)", func(a *asm) {
-		a.replace(exportInit, "", i32c(-1))
-		a.replace(exportError, "", spin)
-	})
+	fails(t, h, "in pentad_error", Status, "the parameters are not valid (status -1)",
+		func(a *asm) {
+			a.replace(exportInit, "", i32c(-1))
+			a.replace(exportError, "", spin)
+		})
 	recursion := func(a *asm) {
 		a.funcs = append(a.funcs, asmFunc{code: call(uint32(len(a.funcs)))})
 		a.replace(exportAdd, "", cat(call(uint32(len(a.funcs)-1)), i32c(0)))

@@ -16,7 +16,8 @@ const (
 	maxGlobals         = 1000
 	maxExports         = 1000
 	maxSegments        = 10_000
-	maxBlocks          = 1000 // per function: 23 to 37 ms to compile; C plugins need 20
+	maxGoSegments      = 100_000 // Go's linker starts one after each few zeros: 37,000 with json
+	maxBlocks          = 1000    // per function: 23 to 37 ms to compile; C plugins need 20
 	maxNesting         = 512
 	maxBodyBytes       = 64 << 10
 	maxLocals          = 1000
@@ -35,17 +36,19 @@ type limits struct {
 	blocks      int
 	nesting     int
 	bodyBytes   int
+	segments    uint32 // of data
 	memoryPages uint32
 }
 
 func pluginLimits(memoryPages uint32) limits {
 	return limits{sizeBytes: maxModuleBytes, blocks: maxBlocks, nesting: maxNesting,
-		bodyBytes: maxBodyBytes, memoryPages: memoryPages}
+		bodyBytes: maxBodyBytes, segments: maxSegments, memoryPages: memoryPages}
 }
 
 func goLimits(memoryPages uint32) limits {
 	return limits{goProfile: true, sizeBytes: maxGoModuleBytes, blocks: maxGoBlocks,
-		nesting: maxGoNesting, bodyBytes: maxGoBodyBytes, memoryPages: memoryPages}
+		nesting: maxGoNesting, bodyBytes: maxGoBodyBytes, segments: maxGoSegments,
+		memoryPages: memoryPages}
 }
 
 // checkSize looks at nothing but the length and the first eight bytes.

@@ -113,8 +113,9 @@ func (in *instr) next(r *reader) {
 		in.misc(r)
 	case op == opPrefixVector:
 		in.vector(r)
-	case op > opF64Const && op <= opLastNumeric, op == opUnreachable, op == 0x01 /* nop */, op == opElse,
-		op == opEnd, op == opReturn, op == 0x1a /* drop */, op == 0x1b /* select */, op == opRefIsNull:
+	case op > opF64Const && op <= opLastNumeric, op == opUnreachable, op == 0x01, /* nop */
+		op == opElse, op == opEnd, op == opReturn, op == 0x1a /* drop */, op == 0x1b, /* select */
+		op == opRefIsNull:
 	case op == 0x12 || op == 0x13:
 		r.failf("tail calls are not allowed")
 	case op == 0xfe:

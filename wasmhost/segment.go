@@ -35,8 +35,8 @@ func (m *parsed) parseElements(r *reader, _ *limits) {
 	}
 }
 
-func (m *parsed) parseData(r *reader, _ *limits) {
-	for range r.count("data segments", maxSegments) {
+func (m *parsed) parseData(r *reader, lim *limits) {
+	for range r.count("data segments", lim.segments) {
 		switch flags := r.u32(); flags {
 		case 0:
 			m.parseConst(r)

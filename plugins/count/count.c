@@ -7,7 +7,7 @@ PENTAD_MODULE(PENTAD_AGGREGATE, PENTAD_GID | PENTAD_RUNS, 8, 8, 8, 0, 0, "count"
 
 PENTAD_EXPORT(pentad_init) i32 pentad_init(const u8 *params, u32 len) {
   (void)params;
-  return len ? PENTAD_EPARAM : PENTAD_OK;
+  return len ? pentad_bad_params("there are no parameters") : PENTAD_OK;
 }
 
 PENTAD_EXPORT(pentad_state_init) void pentad_state_init(u64 *states, u32 n) {

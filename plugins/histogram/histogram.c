@@ -24,17 +24,19 @@ static u32 type, offset, want, buckets;
 static f64 lo, hi, scale;
 
 PENTAD_EXPORT(pentad_init) i32 pentad_init(const u8 *params, u32 len) {
-  if (len != 40 || pentad_u64(params) >= PENTAD_T_COUNT || pentad_u64(params + 8) > 1u << 25 ||
-      pentad_u64(params + 32) == 0 || pentad_u64(params + 32) > MAX_BUCKETS)
-    return PENTAD_EPARAM;
-  type = (u32)pentad_u64(params);
-  offset = (u32)pentad_u64(params + 8);
-  want = offset + pentad_type_size(type);
+  if (len != 40)
+    return pentad_bad_params("type, offset, lo, hi and buckets must have 40 bytes together");
+  i32 status = pentad_number_params(params, &type, &offset, &want);
+  if (status) return status;
+  u64 count = pentad_u64(params + 32);
+  if (!count || count > MAX_BUCKETS) return pentad_bad_params("buckets must be 1 to 256");
   lo = pentad_f64(params + 16);
   hi = pentad_f64(params + 24);
-  buckets = (u32)pentad_u64(params + 32);
+  buckets = (u32)count;
   scale = (f64)buckets / (hi - lo);
-  return lo < hi && scale > 0 ? PENTAD_OK : PENTAD_EPARAM;
+  if (!(lo < hi && scale > 0 && scale < __builtin_inf()))
+    return pentad_bad_params("lo must be below hi, and neither too close nor too far");
+  return PENTAD_OK;
 }
 
 PENTAD_EXPORT(pentad_state_init) void pentad_state_init(u64 *words, u32 n) {

@@ -28,12 +28,8 @@ PENTAD_EXPORT(pentad_init) i32 pentad_init(const u8 *params, u32 len) {
     want = 8;
     return PENTAD_OK;
   }
-  if (len != 16 || pentad_u64(params) >= PENTAD_T_COUNT || pentad_u64(params + 8) > 1u << 25)
-    return PENTAD_EPARAM;
-  type = (u32)pentad_u64(params);
-  offset = (u32)pentad_u64(params + 8);
-  want = offset + pentad_type_size(type);
-  return PENTAD_OK;
+  if (len != 16) return pentad_bad_params("type and offset must have 16 bytes together");
+  return pentad_number_params(params, &type, &offset, &want);
 }
 
 PENTAD_EXPORT(pentad_state_init) void pentad_state_init(state *s, u32 n) {
@@ -58,23 +54,25 @@ static void combine(state *s, const state *o) {
 
 /* A run of payloads of one size that hold float64: the form that most meters send. */
 static void add_dense(state *s, const u8 *p, u32 stride, u32 n) {
-  f64 sum0 = 0, sum1 = 0, lo = __builtin_inf(), hi = -__builtin_inf();
+  f64 sum0 = 0, sum1 = 0, lo0 = __builtin_inf(), hi0 = -lo0, lo1 = lo0, hi1 = hi0;
   u32 i = 0;
   const u8 *q = p;
   for (; i + 2 <= n; i += 2, q += 2 * stride) {
     f64 y = pentad_f64(q + stride), x = pentad_f64(q);
     sum0 += x;
     sum1 += y;
-    f64 small = x < y ? x : y, great = x > y ? x : y;
-    lo = small < lo ? small : lo;
-    hi = great > hi ? great : hi;
+    lo0 = x < lo0 ? x : lo0; /* each against its own: a comparison with not-a-number loses both */
+    hi0 = x > hi0 ? x : hi0;
+    lo1 = y < lo1 ? y : lo1;
+    hi1 = y > hi1 ? y : hi1;
   }
   if (i < n) {
     f64 x = pentad_f64(q);
     sum0 += x;
-    lo = x < lo ? x : lo;
-    hi = x > hi ? x : hi;
+    lo0 = x < lo0 ? x : lo0;
+    hi0 = x > hi0 ? x : hi0;
   }
+  f64 lo = lo1 < lo0 ? lo1 : lo0, hi = hi1 > hi0 ? hi1 : hi0;
   f64 sum = sum0 + sum1, mean = sum / n, m0 = 0, m1 = 0;
   for (i = 0, q = p; i + 2 <= n; i += 2, q += 2 * stride) {
     f64 y = pentad_f64(q + stride) - mean, x = pentad_f64(q) - mean;
@@ -128,11 +126,15 @@ PENTAD_EXPORT(pentad_merge) i32 pentad_merge(state *dst, const state *src, u32 n
   return PENTAD_OK;
 }
 
+/* Not-a-number has many bits, and processors differ in them. */
+static f64 canonical(f64 x) { return x == x ? x : __builtin_nan(""); }
+
 PENTAD_EXPORT(pentad_finish) i32 pentad_finish(const state *s, u32 n, state *out, u32 cap) {
   if (cap / sizeof(state) < n) return PENTAD_ECAP;
   for (u32 i = 0; i < n; i++) {
-    out[i] = s[i];
-    out[i].m2 = s[i].count > 1 ? s[i].m2 / (f64)(s[i].count - 1) : __builtin_nan("");
+    f64 variance = s[i].count > 1 ? s[i].m2 / (f64)(s[i].count - 1) : __builtin_nan("");
+    out[i] = (state){s[i].count, canonical(s[i].sum), s[i].min, s[i].max, canonical(s[i].mean),
+                     canonical(variance)};
   }
   return (i32)(n * sizeof(state));
 }

@@ -19,14 +19,14 @@ static u32 type, offset, want, op;
 static f64 value;
 
 PENTAD_EXPORT(pentad_init) i32 pentad_init(const u8 *params, u32 len) {
-  if (len != 32 || pentad_u64(params) >= PENTAD_T_COUNT || pentad_u64(params + 8) > 1u << 25 ||
-      pentad_u64(params + 16) >= OPS)
-    return PENTAD_EPARAM;
-  type = (u32)pentad_u64(params);
-  offset = (u32)pentad_u64(params + 8);
+  if (len != 32)
+    return pentad_bad_params("type, offset, op and value must have 32 bytes together");
+  i32 status = pentad_number_params(params, &type, &offset, &want);
+  if (status) return status;
+  if (pentad_u64(params + 16) >= OPS)
+    return pentad_bad_params("op must be gt, ge, lt, le, eq or ne, as 0 to 5");
   op = (u32)pentad_u64(params + 16);
   value = pentad_f64(params + 24);
-  want = offset + pentad_type_size(type);
   return PENTAD_OK;
 }
 

@@ -132,7 +132,8 @@ func (p *Param) encode(value string) (uint64, error) {
 func (d *Doc) EncodeParams(values map[string]string) ([]byte, error) {
 	for name := range values {
 		if !slices.ContainsFunc(d.Params, func(p Param) bool { return p.Name == name }) {
-			return nil, fmt.Errorf("plugin %s has no parameter %q; it has: %s", d.Name, name, d.names())
+			return nil, fmt.Errorf("plugin %s has no parameter %q; it has: %s", d.Name, name,
+				d.names())
 		}
 	}
 	var out []byte
@@ -181,7 +182,8 @@ func (d *Doc) Render(result []byte) ([]Value, error) {
 	for _, f := range d.Result {
 		if f.Repeat {
 			if len(result)%8 != 0 {
-				return nil, fmt.Errorf("result of %s: %d bytes are left for %s", d.Name, len(result), f.Name)
+				return nil, fmt.Errorf("result of %s: %d bytes are left for %s", d.Name,
+					len(result), f.Name)
 			}
 			out = append(out, Value{f.Name, repeated(f.Type, result)})
 			return out, nil
@@ -193,7 +195,8 @@ func (d *Doc) Render(result []byte) ([]Value, error) {
 		result = result[8:]
 	}
 	if len(result) != 0 {
-		return nil, fmt.Errorf("result of %s has %d bytes more than its fields", d.Name, len(result))
+		return nil, fmt.Errorf("result of %s has %d bytes more than its fields", d.Name,
+			len(result))
 	}
 	return out, nil
 }

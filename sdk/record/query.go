@@ -179,7 +179,8 @@ func normalizeSet(d Dim, set RangeSet) (RangeSet, error) {
 	clipped := make(RangeSet, 0, len(set))
 	for _, r := range set {
 		if r.From == r.To {
-			return nil, invalid(d.String(), EmptyRange, "[%d, %d) holds nothing; one value v is [v, v+1)",
+			return nil, invalid(d.String(), EmptyRange,
+				"[%d, %d) holds nothing; one value v is [v, v+1)",
 				r.From, r.To)
 		}
 		if r.From > r.To {

@@ -18,8 +18,8 @@ type Group struct {
 
 const groupBytes = 4 + 8 + 4 + 8 + 8 + 4 // without the result
 
-// AppendGroups appends a groups frame: count u32, then cid i32, mid i64, moid i32, cap i64, records u64
-// and the result with a length u32 before it.
+// AppendGroups appends a groups frame: count u32, then cid i32, mid i64, moid i32, cap i64, records
+// u64 and the result with a length u32 before it.
 func AppendGroups(dst []byte, groups []Group) []byte {
 	dst, start := beginFrame(dst, FrameGroups)
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(groups)))
@@ -62,8 +62,8 @@ type End struct {
 	TookNs        int64
 }
 
-// AppendEnd appends an end frame: complete u8, zero [7], horizon i64, rows u64, blocks u64, examined
-// u64, took i64, reason with a length u32 before it.
+// AppendEnd appends an end frame: complete u8, zero [7], horizon i64, rows u64, blocks u64,
+// examined u64, took i64, reason with a length u32 before it.
 func AppendEnd(dst []byte, e *End) []byte {
 	dst, start := beginFrame(dst, FrameEnd)
 	dst = append(dst, boolByte(e.Complete), 0, 0, 0, 0, 0, 0, 0)

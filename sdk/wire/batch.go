@@ -126,7 +126,8 @@ func parseBatch(src []byte, b *record.Batch) error {
 	rows, flags, kind := d.u32(), d.u8(), d.u8()
 	zero, stride := d.u16(), d.u32()
 	if d.short || rows == 0 || rows > MaxRows || flags&^flagAcq != 0 || zero != 0 {
-		return badFrame("batch of %d rows, flags %#x; a frame holds 1 to %d rows", rows, flags, MaxRows)
+		return badFrame("batch of %d rows, flags %#x; a frame holds 1 to %d rows", rows, flags,
+			MaxRows)
 	}
 	n := int(rows)
 	c := codecs.Get().(*codec)
@@ -159,6 +160,7 @@ func (c *codec) keys32(d *decoder, n int, out []int32, dim record.Dim) ([]int32,
 	if err := c.parse(d, n); err != nil {
 		return nil, err
 	}
+	out = slices.Grow(out, n)
 	for i, v := range c.values {
 		if int64(int32(v)) != int64(v) {
 			return nil, badFrame("%v of row %d does not fit 32 bits", dim, i)
@@ -172,6 +174,7 @@ func (c *codec) keys64(d *decoder, n int, out []int64) ([]int64, error) {
 	if err := c.parse(d, n); err != nil {
 		return nil, err
 	}
+	out = slices.Grow(out, n)
 	for _, v := range c.values {
 		out = append(out, int64(v))
 	}
@@ -182,7 +185,8 @@ func (c *codec) parsePayloads(d *decoder, b *record.Batch, kind uint8, stride ui
 	n := b.Len()
 	if stride > record.MaxPayloadBytes {
 		return &Error{Kind: KindTooLarge, Part: "payload", Reason: string(record.TooLarge),
-			Message: fmt.Sprintf("payloads of %d bytes, at most %d", stride, record.MaxPayloadBytes)}
+			Message: fmt.Sprintf("payloads of %d bytes, at most %d", stride,
+				record.MaxPayloadBytes)}
 	}
 	switch kind {
 	case payloadNone:

@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/binary"
 	"math/bits"
+	"slices"
 )
 
 // Codecs of a column, PROTOCOL.md section 3.
@@ -123,7 +124,7 @@ func (c *columns) parse(d *decoder, n int) error {
 	if d.short {
 		return badFrame("column of %d values ends early", n)
 	}
-	c.values = c.values[:0]
+	c.values = slices.Grow(c.values[:0], n) // n is at most MaxRows
 	if codec == codecFOR {
 		c.unpack(body, packed, width, base)
 		return nil

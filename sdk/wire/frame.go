@@ -74,10 +74,12 @@ func endFrame(dst []byte, start int) []byte {
 func checkHeader(h []byte, maxPayload int) error {
 	switch {
 	case h[0] != frameMagic:
-		return badFrame("frame starts with %#02x, not %#02x: not the pentad protocol", h[0], frameMagic)
+		return badFrame("frame starts with %#02x, not %#02x: not the pentad protocol", h[0],
+			frameMagic)
 	case h[1] != frameVersion:
 		return &Error{Kind: KindUnsupportedVersion,
-			Message: fmt.Sprintf("frame of version %d; this side speaks version %d", h[1], frameVersion)}
+			Message: fmt.Sprintf("frame of version %d; this side speaks version %d", h[1],
+				frameVersion)}
 	case h[2] == 0 || FrameType(h[2]) > lastFrameType:
 		return badFrame("frame of type %d; version 1 has types 1 to %d", h[2], lastFrameType)
 	case h[3] != 0:

@@ -10,7 +10,7 @@ const (
 	KindInternal           Kind = 1  // a fault of the node
 	KindBadFrame           Kind = 2  // magic, length, checksum or reserved bits of a frame
 	KindUnsupportedVersion Kind = 3  // a frame of a version that the node does not speak
-	KindInvalid            Kind = 4  // a key, batch or query that pentad refuses; Part and Reason say why
+	KindInvalid            Kind = 4  // a key, batch or query is refused; Part and Reason say why
 	KindTooLarge           Kind = 5  // a body, payload or result over a limit
 	KindUnknownPlugin      Kind = 6  // no plugin has this name
 	KindBadModule          Kind = 7  // an uploaded module is refused

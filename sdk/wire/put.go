@@ -51,7 +51,8 @@ type PutReply struct {
 	Duplicate             bool
 }
 
-// AppendPutReply appends a put reply frame: first i64, last i64, records u32, duplicate u8, zero [3].
+// AppendPutReply appends a put reply frame: first i64, last i64, records u32, duplicate u8, zero
+// [3].
 func AppendPutReply(dst []byte, r *PutReply) []byte {
 	dst, start := beginFrame(dst, FramePutReply)
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(r.FirstAcqNs))

@@ -15,8 +15,8 @@ const (
 	queryFlags     = 15
 )
 
-// AppendQuery appends a query frame: view u8, order u8, flags u8, zero u8, as of i64, limit u64, cap
-// bucket i64, per dimension a count u32 and so many pairs (from i64, to i64), then filter and
+// AppendQuery appends a query frame: view u8, order u8, flags u8, zero u8, as of i64, limit u64,
+// cap bucket i64, per dimension a count u32 and so many pairs (from i64, to i64), then filter and
 // aggregate, each a name and parameters with a length u32 before them.
 func AppendQuery(dst []byte, q *record.Query) []byte {
 	dst, start := beginFrame(dst, FrameQuery)

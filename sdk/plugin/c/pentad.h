@@ -47,9 +47,8 @@ typedef struct { u32 gid, end; } pentad_run;
 
 typedef struct {
   u32 magic, n, flags, present;
-  const u32 *cid, *moid;
-  const u64 *mid;
-  const i64 *cap, *acq;
+  const i32 *cid, *moid;
+  const i64 *mid, *cap, *acq;
   const u32 *gid, *offsets;
   const u8 *data;
   u32 data_len, stride, n_groups, n_runs;
@@ -115,6 +114,24 @@ static inline void pentad_say_u32(u32 v) {
 
 PENTAD_EXPORT(pentad_error) u64 pentad_error(void) {
   return (u64)(u32)pentad_message << 32 | pentad_message_len;
+}
+
+/* Parameters that are not valid, and what they must be. */
+static inline i32 pentad_bad_params(const char *text) {
+  pentad_message_len = 0;
+  pentad_say(text);
+  return PENTAD_EPARAM;
+}
+
+/* The parameters that plugins of one number start with: its type and where it lies. */
+static inline i32 pentad_number_params(const u8 *params, u32 *type, u32 *offset, u32 *want) {
+  u64 t = pentad_u64(params), o = pentad_u64(params + 8);
+  if (t >= PENTAD_T_COUNT) return pentad_bad_params("type must be f64, f32, i64 or i32, as 0 to 3");
+  if (o > 1u << 25) return pentad_bad_params("offset must be at most 33554432");
+  *type = (u32)t;
+  *offset = (u32)o;
+  *want = *offset + pentad_type_size(*type);
+  return PENTAD_OK;
 }
 
 /* A payload that ends before the number that is asked for. */

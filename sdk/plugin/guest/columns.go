@@ -1,0 +1,117 @@
+package guest
+
+import (
+	"encoding/binary"
+	"math"
+	"strconv"
+
+	"github.com/pentad-db/pentad/sdk/plugin"
+)
+
+// Run is a run of rows of one group: the rows from the end of the run before it to End.
+type Run struct {
+	GID uint32
+	End uint32
+}
+
+// Batch is the columns of one call. Those that were not asked for are nil. It is valid, and not to
+// be changed, until the method returns.
+type Batch struct {
+	Rows   int
+	CID    []int32
+	MOID   []int32
+	MID    []int64
+	CapNs  []int64
+	AcqNs  []int64
+	GID    []uint32 // group of each row; nil when there are runs
+	Runs   []Run    // nil unless plugin.NeedRuns was asked for and they are long
+	Groups int
+	Seq    uint32 // number of this batch in the instance, from 0
+
+	// Payload i is Data[i*Stride:(i+1)*Stride], or, with Stride 0, Data[Offsets[i]:Offsets[i+1]].
+	Stride  int
+	Offsets []uint32
+	Data    []byte
+}
+
+// Payload returns payload i.
+func (b *Batch) Payload(i int) []byte {
+	if b.Stride > 0 {
+		return b.Data[i*b.Stride : (i+1)*b.Stride : (i+1)*b.Stride]
+	}
+	if b.Offsets == nil {
+		return nil
+	}
+	return b.Data[b.Offsets[i]:b.Offsets[i+1]:b.Offsets[i+1]]
+}
+
+// Bitmap has one bit per row.
+type Bitmap []uint64
+
+// Set keeps row i.
+func (m Bitmap) Set(i int) { m[i>>6] |= 1 << (i & 63) }
+
+// Params are the parameters of a call: 8 bytes for each that the document declares, or none.
+type Params []byte
+
+// Count returns the number of parameters.
+func (p Params) Count() int { return len(p) / 8 }
+
+// U64 returns parameter i; an enum is the number of its value.
+func (p Params) U64(i int) uint64 { return binary.LittleEndian.Uint64(p[8*i:]) }
+
+// I64 returns parameter i.
+func (p Params) I64(i int) int64 { return int64(p.U64(i)) }
+
+// F64 returns parameter i.
+func (p Params) F64(i int) float64 { return math.Float64frombits(p.U64(i)) }
+
+// NumberType is the type of a number in a payload, in the order of the enum f64, f32, i64, i32.
+type NumberType uint8
+
+// Types of numbers.
+const (
+	F64 NumberType = iota
+	F32
+	I64
+	I32
+	NumberTypes // how many there are
+)
+
+// Size returns the bytes of a number.
+func (t NumberType) Size() int {
+	if t == F32 || t == I32 {
+		return 4
+	}
+	return 8
+}
+
+// Read returns the number at the start of src.
+func (t NumberType) Read(src []byte) float64 {
+	switch t {
+	case F32:
+		return float64(math.Float32frombits(binary.LittleEndian.Uint32(src)))
+	case I64:
+		return float64(int64(binary.LittleEndian.Uint64(src)))
+	case I32:
+		return float64(int32(binary.LittleEndian.Uint32(src)))
+	}
+	return math.Float64frombits(binary.LittleEndian.Uint64(src))
+}
+
+// Error is a failure with a status of the ABI. Methods may return it, or any other error: one of
+// Init then counts as plugin.StatusParams and one of the rest as -100.
+type Error struct {
+	Status int32 // negative
+	Text   string
+}
+
+// Error implements error.
+func (e *Error) Error() string { return e.Text }
+
+// ShortPayload is the error for row i, whose payload of size bytes ends before byte want.
+func ShortPayload(i, size, want int) error {
+	return &Error{Status: plugin.StatusPayload, Text: "record " + strconv.Itoa(i) +
+		" of the batch has a payload of " + strconv.Itoa(size) +
+		" bytes, the number ends at byte " + strconv.Itoa(want)}
+}

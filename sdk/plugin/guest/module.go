@@ -1,0 +1,188 @@
+package guest
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/pentad-db/pentad/sdk/plugin"
+)
+
+const (
+	statusOwn    = -100 // an error without a status
+	resultPrefix = 4    // length of a result whose size differs
+)
+
+// registered is the module: WebAssembly calls functions, which have no receiver, so that what they
+// share has to be a variable of the package. There is no other.
+var registered = module{}
+
+// module is the exports of ABI.md as methods, with what they keep between calls.
+type module struct {
+	memory     memory
+	filter     Filter
+	states     states
+	inits      []func(Params) error
+	describe   func() Description // of the aggregate, else of the filter
+	batch      Batch              // of the call that runs
+	resultSize uint32
+	text       []byte // behind the last negative status
+}
+
+func (m *module) setAggregate(s states, init func(Params) error, describe func() Description) {
+	if m.states != nil {
+		panic("guest: a module has one aggregate")
+	}
+	m.states, m.describe = s, describe
+	m.inits = append(m.inits, init)
+}
+
+func (m *module) setFilter(f Filter) {
+	if m.filter != nil {
+		panic("guest: a module has one filter")
+	}
+	m.filter = f
+	m.inits = append(m.inits, f.Init)
+	if m.describe == nil {
+		m.describe = f.Describe
+	}
+}
+
+// descriptor returns the address of the 64 bytes.
+func (m *module) descriptor() uint32 {
+	if m.describe == nil {
+		panic("guest: nothing is registered")
+	}
+	d := m.describe()
+	doc := appendDoc(nil, &d.Doc)
+	var kinds, size, align uint32 = 0, 0, 1
+	if m.filter != nil {
+		kinds |= plugin.KindFilter
+	}
+	if m.states != nil {
+		if wrong := m.states.check(); wrong != "" {
+			panic("guest: " + wrong)
+		}
+		kinds |= plugin.KindAggregate
+		size, align = m.states.layout()
+	}
+	at := m.memory.alloc(plugin.DescriptorSize)
+	dst := m.memory.view(at, plugin.DescriptorSize)[:0]
+	u32 := func(v ...uint32) {
+		for _, x := range v {
+			dst = binary.LittleEndian.AppendUint32(dst, x)
+		}
+	}
+	u32(plugin.DescriptorMagic, plugin.MajorVersion, kinds, d.Need, size, align,
+		resultSize(&d.Doc), uint32(8*len(d.Doc.Params)), d.Flags, d.MaxBatch)
+	u32(m.place([]byte(d.Doc.Name)))
+	u32(uint32(len(d.Doc.Name)))
+	u32(m.place(doc))
+	u32(uint32(len(doc)), 0, 0)
+	return at
+}
+
+// place copies bytes to where the host can read them.
+func (m *module) place(b []byte) uint32 {
+	at := m.memory.alloc(uint32(len(b)))
+	copy(m.memory.view(at, uint32(len(b))), b)
+	return at
+}
+
+func (m *module) init(params, size uint32) int32 {
+	if m.states != nil {
+		d := m.describe()
+		m.resultSize = resultSize(&d.Doc)
+	}
+	p := Params(m.memory.view(params, size))
+	if len(p)%8 != 0 {
+		return m.fail(&Error{plugin.StatusParams, "parameters have 8 bytes each"}, 0)
+	}
+	for _, init := range m.inits {
+		if err := init(p); err != nil {
+			return m.fail(err, plugin.StatusParams)
+		}
+	}
+	return plugin.StatusOK
+}
+
+// fail keeps the text of an error for lastError and returns its status.
+func (m *module) fail(err error, status int32) int32 {
+	m.text = append(m.text[:0], err.Error()...)
+	var e *Error
+	if errors.As(err, &e) && e.Status < 0 {
+		return e.Status
+	}
+	return status
+}
+
+// lastError returns address and size of the text behind the last negative status.
+func (m *module) lastError() uint64 {
+	if len(m.text) == 0 {
+		return 0
+	}
+	return uint64(m.place(m.text))<<32 | uint64(len(m.text))
+}
+
+func (m *module) keep(batch, bitmap uint32) int32 {
+	m.batch.readBatch(&m.memory, batch)
+	words := uint32(m.batch.Rows+63) / 64
+	keep := Bitmap(cells[uint64](m.memory.view(bitmap, 8*words)))
+	if err := m.filter.Filter(&m.batch, keep); err != nil {
+		return m.fail(err, statusOwn)
+	}
+	return plugin.StatusOK
+}
+
+// array returns n states at an address.
+func (m *module) array(at, n uint32) []byte {
+	size, _ := m.states.layout()
+	return m.memory.view(at, n*size)
+}
+
+func (m *module) add(batch, array uint32) int32 {
+	m.batch.readBatch(&m.memory, batch)
+	if err := m.states.add(&m.batch, m.array(array, uint32(m.batch.Groups))); err != nil {
+		return m.fail(err, statusOwn)
+	}
+	return plugin.StatusOK
+}
+
+func (m *module) merge(dst, src, n uint32) int32 {
+	if err := m.states.merge(m.array(dst, n), m.array(src, n)); err != nil {
+		return m.fail(err, statusOwn)
+	}
+	return plugin.StatusOK
+}
+
+// finish writes n results into out. A result that does not fit is made once for nothing.
+func (m *module) finish(array, n, out, size uint32) int32 {
+	src, dst := m.array(array, n), m.memory.view(out, size)
+	used := 0
+	for i := range int(n) {
+		from := used
+		if m.resultSize == 0 {
+			from += resultPrefix
+		}
+		if from > len(dst) {
+			return plugin.StatusCapacity
+		}
+		result, err := m.states.finish(src, i, dst[from:from:len(dst)])
+		if err != nil {
+			return m.fail(err, statusOwn)
+		}
+		if len(result) > len(dst)-from {
+			return plugin.StatusCapacity
+		}
+		copy(dst[from:], result) // onto itself, but for an author who makes slices of his own
+		used = from + len(result)
+		if m.resultSize == 0 {
+			binary.LittleEndian.PutUint32(dst[from-resultPrefix:], uint32(len(result)))
+			for ; used%4 != 0 && used < len(dst); used++ {
+				dst[used] = 0
+			}
+		} else if len(result) != int(m.resultSize) {
+			return m.fail(errors.New("a result is not as long as its fields"), statusOwn)
+		}
+	}
+	return int32(used)
+}

@@ -1,0 +1,152 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/hex"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+func examplePut() *Put {
+	p := &Put{Writer: [16]byte{0: 0x7e, 15: 0x01}, Seq: 42, Batch: new(record.Batch)}
+	p.Batch.Append(record.Key{CID: 7, MID: 1001, MOID: 3, CapNs: 1_700_000_000_000_000_000},
+		[]byte("21.5"))
+	p.Batch.Append(record.Key{CID: 7, MID: 1004, MOID: 3, CapNs: 1_700_000_000_000_000_500},
+		[]byte("19"))
+	return p
+}
+
+func exampleReply() *PutReply {
+	return &PutReply{FirstAcqNs: 1_700_000_060_000_000_000, LastAcqNs: 1_700_000_060_000_000_001,
+		Records: 2}
+}
+
+func exampleQuery() *record.Query {
+	return &record.Query{
+		Box: record.Box{
+			record.CID:  {record.At(7)},
+			record.MOID: {record.At(3), {From: 5, To: record.MOID.Max()}},
+			record.Cap: {{From: 1_700_000_000_000_000_000,
+				To: 1_700_003_600_000_000_000}},
+		},
+		View: record.ViewAsOf, AsOfAcqNs: 1_700_000_100_000_000_000, Order: record.OrderKey,
+		Aggregate: record.PluginCall{Name: "stats", Params: []byte{0, 0, 0, 0, 0, 0, 0, 0,
+			4, 0, 0, 0, 0, 0, 0, 0}},
+		GroupBy: record.GroupBy{MID: true, CapBucketNs: 900_000_000_000},
+	}
+}
+
+func exampleRows() *record.Batch {
+	b := new(record.Batch)
+	for i := range int64(24) {
+		b.AppendStamped(record.Key{CID: 7, MID: 1001, MOID: 3,
+			CapNs: 1_700_000_000_000_000_000 + i*900_000_000_000,
+			AcqNs: 1_700_000_060_000_000_000 + i*900_000_000_000},
+			[]byte{byte(i / 8), 0, 0, 0, 0, 0, 0, 0})
+	}
+	return b
+}
+
+func exampleGroups() []Group {
+	return []Group{{MID: 1001, CapNs: 1_699_999_200_000_000_000, Records: 2, Result: []byte("ok")}}
+}
+
+func exampleEnd() *End {
+	return &End{Complete: true, HorizonNs: 1_700_000_100_000_000_000, Rows: 24, BlocksScanned: 3,
+		RowsExamined: 6144, TookNs: 81_000}
+}
+
+func exampleError() *Error {
+	return &Error{Kind: KindOverloaded, Message: "too many requests at once", RetryAfterMs: 200}
+}
+
+func exampleSteps() []uint64 {
+	steps := []uint64{1000}
+	for i := range 15 {
+		steps = append(steps, steps[i]+900+uint64(i%2))
+	}
+	return steps
+}
+
+// examples returns the hex examples of PROTOCOL.md by name.
+func examples(t *testing.T) map[string][]byte {
+	t.Helper()
+	text, err := os.ReadFile("PROTOCOL.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, name := map[string][]byte{}, ""
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		switch {
+		case strings.HasPrefix(line, "```hex "):
+			name = strings.TrimPrefix(line, "```hex ")
+		case strings.HasPrefix(line, "```"):
+			name = ""
+		case name != "":
+			code, _, _ := strings.Cut(line, "#")
+			b, err := hex.DecodeString(strings.Join(strings.Fields(code), ""))
+			if err != nil {
+				t.Fatalf("example %s: %q: %v", name, line, err)
+			}
+			found[name] = append(found[name], b...)
+		}
+	}
+	return found
+}
+
+// TestExamples holds the examples of PROTOCOL.md against what is written and read here.
+func TestExamples(t *testing.T) {
+	found := examples(t)
+	same := func(name string, got []byte, err error) []byte {
+		t.Helper()
+		if err != nil || !bytes.Equal(got, found[name]) {
+			t.Errorf("%s: written %x, %v, the document has %x", name, got, err, found[name])
+		}
+		delete(found, name)
+		return got
+	}
+	read := func(name string, got, want any, err error) {
+		t.Helper()
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: read %+v, %v, want %+v", name, got, err, want)
+		}
+	}
+	payload := func(frame []byte) []byte { return frame[frameHeaderBytes:] }
+
+	frame, err := AppendPut(nil, examplePut())
+	var put Put
+	read("put", &put, examplePut(), ParsePut(same("put", frame, err), &put))
+	var reply PutReply
+	read("put-reply", &reply, exampleReply(),
+		ParsePutReply(payload(same("put-reply", AppendPutReply(nil, exampleReply()), nil)), &reply))
+	var query, wantQuery record.Query
+	wantQuery = *exampleQuery()
+	if err := wantQuery.Normalize(); err != nil {
+		t.Fatal(err)
+	}
+	read("query", query, wantQuery,
+		ParseQuery(same("query", AppendQuery(nil, exampleQuery()), nil), &query))
+	frame, err = AppendRows(nil, exampleRows())
+	var rows record.Batch
+	read("rows", &rows, exampleRows(), ParseRows(payload(same("rows", frame, err)), &rows))
+	frame = same("groups", AppendGroups(nil, exampleGroups()), nil)
+	groups, err := ParseGroups(payload(frame), nil)
+	read("groups", groups, exampleGroups(), err)
+	var end End
+	read("end", &end, exampleEnd(),
+		ParseEnd(payload(same("end", AppendEnd(nil, exampleEnd()), nil)), &end))
+	var remote Error
+	read("error", &remote, exampleError(),
+		ParseError(payload(same("error", AppendError(nil, exampleError()), nil)), &remote))
+	var c columns
+	same("column-for", c.append(nil, []uint64{5, 6, 12, 9}), nil)
+	same("column-delta", c.append(nil, exampleSteps()), nil)
+	for name := range found {
+		t.Errorf("example %s is not tested", name)
+	}
+}

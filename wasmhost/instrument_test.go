@@ -1,0 +1,237 @@
+package wasmhost
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+
+	"github.com/pentad-db/pentad/plugins"
+)
+
+// rewrite takes a module through what Load does up to compiling.
+func rewrite(ctx context.Context, wasm []byte, lim *limits) (*instrumentation, error) {
+	if err := lim.checkSize(wasm); err != nil {
+		return nil, err
+	}
+	m, err := parseModule(wasm, lim)
+	if err != nil {
+		return nil, err
+	}
+	functions, err := m.scanAll(lim)
+	if err != nil {
+		return nil, err
+	}
+	if err := validate(ctx, wasm, lim); err != nil {
+		return nil, err
+	}
+	return m.instrument(functions, 1<<40, maxDepth), nil
+}
+
+// twin is one module, plain and rewritten, in one runtime.
+type twin struct{ plain, metered api.Module }
+
+func newTwin(t testing.TB, r wazero.Runtime, wasm []byte) *twin {
+	t.Helper()
+	lim := pluginLimits(16)
+	out, err := rewrite(t.Context(), wasm, &lim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := func(wasm []byte) api.Module {
+		config := wazero.NewModuleConfig().WithName("").WithStartFunctions()
+		m, err := r.InstantiateWithConfig(t.Context(), wasm, config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	return &twin{start(wasm), start(out.wasm)}
+}
+
+func (w *twin) close(ctx context.Context) {
+	_ = w.plain.Close(ctx)   // reports exit codes only
+	_ = w.metered.Close(ctx) // as well
+}
+
+// call calls an export of both and fails where results, traps or memories differ. A call of the
+// rewritten one costs fuel and gives all of its depth back.
+func (w *twin) call(t testing.TB, name string, args ...uint64) ([]uint64, error) {
+	t.Helper()
+	fuel := w.metered.ExportedGlobal(exportFuel)
+	depth := w.metered.ExportedGlobal(exportDepth)
+	fuelBefore, depthBefore := fuel.Get(), depth.Get()
+	want, wantErr := w.plain.ExportedFunction(name).Call(t.Context(), args...)
+	got, gotErr := w.metered.ExportedFunction(name).Call(t.Context(), args...)
+	if fmt.Sprint(got) != fmt.Sprint(want) || (gotErr == nil) != (wantErr == nil) ||
+		wantErr != nil && firstLine(gotErr) != firstLine(wantErr) {
+		t.Fatalf("%s%x: %x, %v; rewritten %x, %v", name, args, want, wantErr, got, gotErr)
+	}
+	a, _ := w.plain.Memory().Read(0, w.plain.Memory().Size())
+	b, _ := w.metered.Memory().Read(0, w.metered.Memory().Size())
+	if !bytes.Equal(a, b) {
+		t.Fatalf("%s%x: memories differ", name, args)
+	}
+	if fuel.Get() >= fuelBefore {
+		t.Fatalf("%s%x: fuel %d became %d", name, args, fuelBefore, fuel.Get())
+	}
+	if wantErr == nil && depth.Get() != depthBefore {
+		t.Fatalf("%s%x: depth %d became %d", name, args, depthBefore, depth.Get())
+	}
+	return want, wantErr
+}
+
+func newRuntime(t testing.TB) wazero.Runtime {
+	t.Helper()
+	r := wazero.NewRuntimeWithConfig(t.Context(), wazero.NewRuntimeConfigCompiler().
+		WithCoreFeatures(api.CoreFeaturesV2).WithMemoryLimitPages(16))
+	t.Cleanup(func() { r.Close(t.Context()) })
+	return r
+}
+
+// Random modules compute what they compute without fuel, down to the last byte of memory.
+func TestRewrittenComputesTheSame(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	counted, trapped, loops := 0, 0, 0
+	for i := range uint64(400) {
+		g := newGenerator(seed + i)
+		wasm := g.module()
+		lim := pluginLimits(16)
+		out, err := rewrite(t.Context(), wasm, &lim)
+		if err != nil {
+			t.Fatalf("module %d: %v", seed+i, err)
+		}
+		counted += min(out.counted, 1)
+		loops += g.loops
+		r := newRuntime(t)
+		w := newTwin(t, r, wasm)
+		for f := range g.funcs {
+			for range 3 {
+				args := make([]uint64, len(g.funcs[f].params))
+				for k, kind := range []byte(g.funcs[f].params) {
+					if args[k] = g.r.Uint64() >> g.r.IntN(64); kind == typeI32 {
+						args[k] &= 1<<32 - 1
+					}
+				}
+				if _, err := w.call(t, g.funcs[f].export, args...); err != nil {
+					trapped++
+				}
+			}
+		}
+		w.close(t.Context())
+	}
+	if counted < 40 || loops < 400 || trapped == 0 {
+		t.Errorf("only %d modules recurse, %d loops, %d traps", counted, loops, trapped)
+	}
+}
+
+// The standard plugins do, too, on batches that the host did not check.
+func TestRewrittenPlugins(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rnd := random(seed)
+	for _, p := range plugins.Standard() {
+		w := newTwin(t, newRuntime(t), p.Wasm)
+		alloc := func(b []byte) uint64 {
+			at, err := w.call(t, exportAlloc, uint64(len(b)+64))
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.plain.Memory().Write(uint32(at[0]), b)
+			w.metered.Memory().Write(uint32(at[0]), b)
+			return at[0]
+		}
+		params := make([]byte, 40)
+		binary.LittleEndian.PutUint64(params[24:], 0x4059<<48) // 100
+		binary.LittleEndian.PutUint64(params[32:], 10)
+		size := map[string]int{"stats": 16, "histogram": 40, "threshold": 32}[p.Name]
+		if status, _ := w.call(t, exportInit, alloc(params[:size]), uint64(size)); status[0] != 0 {
+			t.Fatalf("%s: status %d", p.Name, status[0])
+		}
+		data := make([]byte, 4096)
+		for i := range data {
+			data[i] = byte(rnd.Uint32())
+		}
+		column, room := alloc(data), alloc(make([]byte, 64<<10))
+		for range 30 {
+			header := make([]byte, batchHeaderSize)
+			for _, field := range []int{36, 40, 44, 64} {
+				put := column + 8*uint64(rnd.IntN(10))
+				binary.LittleEndian.PutUint32(header[field:], uint32(put))
+			}
+			for field, most := range map[int]int{4: 100, 52: 20, 56: 3, 60: 3} {
+				binary.LittleEndian.PutUint32(header[field:], uint32(rnd.IntN(most)))
+			}
+			name := exportAdd
+			if w.plain.ExportedFunction(exportFilter) != nil {
+				name = exportFilter
+			}
+			w.call(t, name, alloc(header), room)
+		}
+		if name := exportMerge; w.plain.ExportedFunction(name) != nil {
+			w.call(t, name, room, room+16384, 4)
+			w.call(t, exportFinish, room, 4, column, 4096)
+		}
+		w.close(t.Context())
+	}
+}
+
+// FuzzModule takes any bytes for a module: nothing panics, and what is valid before it is rewritten
+// is valid after.
+func FuzzModule(f *testing.F) {
+	for _, p := range plugins.Standard() {
+		f.Add(p.Wasm)
+	}
+	f.Add(good(nil))
+	f.Add(good(func(a *asm) { a.start = 1 }))
+	for seed := range uint64(20) {
+		f.Add(newGenerator(seed).module())
+	}
+	f.Fuzz(func(t *testing.T, wasm []byte) {
+		_, _ = importsWASIChecked(wasm)
+		for _, lim := range []limits{pluginLimits(16), goLimits(16)} {
+			out, err := rewrite(t.Context(), wasm, &lim)
+			if err != nil {
+				continue
+			}
+			lim.sizeBytes, lim.bodyBytes = 1<<30, 1<<30
+			err = validate(t.Context(), out.wasm, &lim)
+			if err != nil && !strings.Contains(err.Error(), exportFuel) {
+				t.Fatalf("the rewritten module is not valid: %v", err)
+			}
+		}
+	})
+}
+
+// importsWASIChecked is importsWASI as compile calls it, after checkSize.
+func importsWASIChecked(wasm []byte) (bool, error) {
+	lim := goLimits(16)
+	if err := lim.checkSize(wasm); err != nil {
+		return false, err
+	}
+	return importsWASI(wasm)
+}
+
+// FuzzRewritten is [TestRewrittenComputesTheSame] with seeds that are kept.
+func FuzzRewritten(f *testing.F) {
+	f.Add(uint64(1), uint64(0))
+	f.Fuzz(func(t *testing.T, seed, arg uint64) {
+		g := newGenerator(seed)
+		w := newTwin(t, newRuntime(t), g.module())
+		defer w.close(t.Context())
+		for i := range g.funcs {
+			args := make([]uint64, len(g.funcs[i].params))
+			for k := range args {
+				args[k] = arg & (1<<32 - 1)
+			}
+			w.call(t, g.funcs[i].export, args...)
+		}
+	})
+}
