@@ -138,7 +138,8 @@ func splitLate(items []item, rows *record.Batch, lateNs int64) int {
 	var late []item
 	k := 0
 	for i := range items {
-		if delay := rows.AcqNs[i] - rows.CapNs[i]; delay > lateNs && rows.CapNs[i] < rows.AcqNs[i] {
+		acq, capNs := rows.AcqNs[i], rows.CapNs[i]
+		if capNs < acq && uint64(acq)-uint64(capNs) > uint64(lateNs) {
 			late = append(late, items[i])
 			continue
 		}

@@ -1,0 +1,89 @@
+package index
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+func benchRows(n int) *record.Batch {
+	rng := rand.New(rand.NewPCG(1, 1))
+	s := shape{cids: 4, mids: int64(max(1, n/40)), moids: 5, capSpanNs: 1 << 48, batch: 10_000}
+	return s.rows(rng, n)
+}
+
+func perRow(b *testing.B, rows int) {
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(rows), "ns/row")
+}
+
+func BenchmarkPartition(b *testing.B) {
+	rows := benchRows(1 << 20)
+	for b.Loop() {
+		Partition(rows, Options{})
+	}
+	perRow(b, rows.Len())
+}
+
+func BenchmarkBuild(b *testing.B) {
+	rows := benchRows(1 << 20)
+	l := Partition(rows, Options{})
+	flags := make([]uint64, rows.Len()/64)
+	offsets, sizes := make([]uint64, len(l.BlockEnds)), make([]uint32, len(l.BlockEnds))
+	for b.Loop() {
+		Build(rows, l, flags, offsets, sizes)
+	}
+	perRow(b, rows.Len())
+}
+
+func BenchmarkPlan(b *testing.B) {
+	for _, n := range []int{1 << 11, 1 << 18, 1 << 21} {
+		rows := benchRows(n)
+		s, _, _ := indexOf(rand.New(rand.NewPCG(1, 1)), rows, Options{BlockRows: 512})
+		k := rows.Key(n / 2)
+		for name, x := range map[string]record.Box{
+			"device": {record.CID: {record.At(int64(k.CID))}, record.MID: {record.At(k.MID)},
+				record.MOID: {record.At(int64(k.MOID))},
+				record.Cap:  {{From: k.CapNs, To: k.CapNs + 1<<44}}},
+			"moment": {record.Cap: {{From: k.CapNs, To: k.CapNs + 1<<40}}},
+		} {
+			b.Run(fmt.Sprintf("%s/blocks=%d", name, s.Blocks()), func(b *testing.B) {
+				var p Plan
+				b.ReportAllocs()
+				for b.Loop() {
+					s.Plan(&x, &p)
+				}
+			})
+		}
+	}
+}
+
+func BenchmarkHead(b *testing.B) {
+	rows := benchRows(1 << 18)
+	var batches []*record.Batch
+	for from := 0; from < rows.Len(); from += 8192 {
+		batches = append(batches, part(rows, from, from+8192))
+	}
+	b.Run("insert", func(b *testing.B) {
+		for b.Loop() {
+			h := NewHead(NewWatermarks())
+			for _, batch := range batches {
+				h.Insert(batch)
+			}
+		}
+		perRow(b, rows.Len())
+	})
+	h := NewHead(NewWatermarks())
+	h.Insert(rows)
+	b.Run("scan", func(b *testing.B) {
+		for b.Loop() {
+			err := h.Scan(&record.Box{}, record.Acq.Max(), false,
+				func(*record.Batch, []uint64) error { return nil })
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+		perRow(b, rows.Len())
+	})
+}
