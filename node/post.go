@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"strconv"
 	"time"
@@ -58,6 +59,12 @@ func parseRecord(src []byte, kind payloadType, now time.Time) (k record.Key, pay
 	d.DisallowUnknownFields()
 	if err := d.Decode(&r); err != nil {
 		return k, nil, err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return k, nil, errors.New("text follows the record")
+	}
+	if string(r.Value) == "null" {
+		r.Value = nil
 	}
 	if r.CID == nil || r.MID == nil || r.MOID == nil || r.Cap == nil {
 		return k, nil, errors.New("cid, mid, moid and cap must be there")
@@ -116,7 +123,11 @@ func parseValue(src json.RawMessage, kind payloadType) ([]byte, error) {
 
 // splitRecords returns the records of a body, an array, an object or lines, with line numbers.
 func splitRecords(body []byte) (records [][]byte, lines []int, err error) {
-	if trimmed := bytes.TrimSpace(body); len(trimmed) > 0 && trimmed[0] == '[' {
+	trimmed := bytes.TrimSpace(body)
+	if len(trimmed) > 0 && trimmed[0] == '{' && json.Valid(trimmed) {
+		return [][]byte{trimmed}, []int{1}, nil // one record, maybe on many lines
+	}
+	if len(trimmed) > 0 && trimmed[0] == '[' {
 		var list []json.RawMessage
 		if err := json.Unmarshal(trimmed, &list); err != nil {
 			return nil, nil, err
@@ -197,6 +208,6 @@ func (s *server) store(ctx *fasthttp.RequestCtx, b *record.Batch, bad []rejected
 		rest = tail(rest, part.Len())
 	}
 	writeJSON(ctx, map[string]any{"written": written, "rejected": len(bad),
-		"rejects": bad[:min(len(bad),
-			maxRejectedShown)], "acq_ns": last, "acq": record.FormatNs(last)})
+		"rejects": bad[:min(len(bad), maxRejectedShown)],
+		"acq_ns":  last, "acq": record.FormatNs(last)})
 }

@@ -1,0 +1,124 @@
+package node
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/valyala/fasthttp"
+)
+
+func TestParseRecord(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	f := func(src string, kind payloadType, want record.Key, payload string) {
+		t.Helper()
+		key, got, err := parseRecord([]byte(src), kind, now)
+		if err != nil || key != want || string(got) != payload {
+			t.Errorf("%s: %v %q %v", src, key, got, err)
+		}
+	}
+	key := record.Key{CID: 1, MID: -2, MOID: 3, CapNs: 4}
+	f(`{"cid":1,"mid":-2,"moid":3,"cap":4,"payload":"eA=="}`, payloadBase64, key, "x")
+	f(`{"cid":1,"mid":-2,"moid":3,"cap":4,"value":"x"}`, payloadText, key, "x")
+	f(`{"cid":1,"mid":-2,"moid":3,"cap":4,"value":1}`, payloadI64, key,
+		"\x01\x00\x00\x00\x00\x00\x00\x00")
+	f(`{"cid":1,"mid":-2,"moid":3,"cap":"1970-01-01T00:00:00.000000004Z","value":2}`, payloadF64,
+		key,
+		"\x00\x00\x00\x00\x00\x00\x00\x40")
+
+	bad := func(src string, kind payloadType, want string) {
+		t.Helper()
+		_, _, err := parseRecord([]byte(src), kind, now)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want one with %q", src, err, want)
+		}
+	}
+	bad(`{"cid":1,"mid":2,"moid":3,"cap":4}`, payloadF64, "either payload (base64) or value")
+	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":null}`, payloadF64, "either payload")
+	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":1,"payload":""}`, payloadF64, "either payload")
+	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":"1"}`, payloadF64, "is not a number")
+	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":1e999}`, payloadF64, "is not a number")
+	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":1.5}`, payloadI64, "is not an integer")
+	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":1}`, payloadBase64,
+		"a value needs a declared type")
+	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":1} 5`, payloadF64, "text follows")
+	bad(`{"cid":1,"mid":2,"moid":3,"cap":null,"value":1}`, payloadF64, "cap")
+	bad(`{"cid":1,"mid":2,"moid":3,"cap":"yesterday","value":1}`, payloadF64, "cap: ")
+	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"unit":"kWh","value":1}`, payloadF64, "unit")
+	bad(`{"cid":5000000000,"mid":2,"moid":3,"cap":4,"value":1}`, payloadF64, "cid")
+	bad(`{"mid":2,"moid":3,"cap":4,"value":1}`, payloadF64, "cid, mid, moid and cap must be there")
+	bad(`{`, payloadF64, "unexpected EOF")
+	bad(``, payloadF64, "EOF")
+}
+
+func TestSplitRecords(t *testing.T) {
+	f := func(body string, want ...string) {
+		t.Helper()
+		records, lines, err := splitRecords([]byte(body))
+		if err != nil || len(records) != len(want) || len(lines) != len(want) {
+			t.Errorf("%q: %d records, %v", body, len(records), err)
+			return
+		}
+		for i := range want {
+			if string(records[i]) != want[i] {
+				t.Errorf("%q: record %d is %q, want %q", body, i, records[i], want[i])
+			}
+		}
+	}
+	f("")
+	f("{\n \"cid\": 1\n}", "{\n \"cid\": 1\n}")
+	f("{\"a\":1}\n\n{\"b\":2}\n", `{"a":1}`, `{"b":2}`)
+	f(` [{"a":1}, {"b":2}]`, `{"a":1}`, `{"b":2}`)
+	f("{\"a\":1}\nbroken\n", `{"a":1}`, "broken")
+	if _, _, err := splitRecords([]byte("[1,")); err == nil {
+		t.Error("half an array")
+	}
+}
+
+func FuzzParseRecord(f *testing.F) {
+	f.Add([]byte(`{"cid":1,"mid":-2,"moid":3,"cap":"now-1h","value":1.5}`), uint8(payloadF64))
+	f.Add([]byte(`[{"cid":1,"mid":-2,"moid":3,"cap":4,"payload":"eA=="}]`), uint8(0))
+	now := time.Unix(1_700_000_000, 0)
+	f.Fuzz(func(t *testing.T, body []byte, kind uint8) {
+		records, lines, err := splitRecords(body)
+		if err != nil {
+			return
+		}
+		for i, src := range records {
+			key, payload, err := parseRecord(src, payloadType(kind%4), now)
+			if err != nil {
+				continue
+			}
+			if lines[i] < 1 || len(payload) > len(body)+8 {
+				t.Fatalf("line %d: %d bytes", lines[i], len(payload))
+			}
+			_ = payloadType(kind % 4).value(payload)
+			_ = key
+		}
+	})
+}
+
+// FuzzBox reads query strings: they are refused, or make a query that holds.
+func FuzzBox(f *testing.F) {
+	f.Add("cid=1,3..5&mid=100..&moid=*&cap=2024-01..2024-02&acq=now-1h..&view=latest&limit=5")
+	f.Add("asof=2024-01-01T00:00:00Z&order=key&type=f64&group=cid,mid&every=15m")
+	s := &server{node: &Node{plugins: &registry{byName: map[string]*loaded{}}}}
+	f.Fuzz(func(t *testing.T, text string) {
+		var ctx fasthttp.RequestCtx
+		ctx.QueryArgs().Parse(text)
+		q, err := s.parseBox(&ctx)
+		if err != nil {
+			if err.Error() == "" {
+				t.Fatal("an error that says nothing")
+			}
+			return
+		}
+		if err := parseGroups(&ctx, q); err != nil {
+			return
+		}
+		if err := q.Normalize(); err != nil && q.GroupBy == (record.GroupBy{}) {
+			t.Fatalf("%q: normalised twice: %v", text, err)
+		}
+	})
+}

@@ -1,0 +1,139 @@
+package record
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestRangeSets holds normalised sets against the ranges that they were made of.
+func TestRangeSets(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	for range 3000 {
+		d := Dim(rng.IntN(NumDims))
+		ends := []int64{d.Min(), d.Min() + 1, 0, 1, 5, 6, 9, d.Max() - 1, d.Max(), rng.Int64N(20)}
+		var given RangeSet
+		for range 1 + rng.IntN(5) {
+			a, b := ends[rng.IntN(len(ends))], ends[rng.IntN(len(ends))]
+			if a != b {
+				given = append(given, Range{min(a, b), max(a, b)})
+			}
+		}
+		q := Query{}
+		q.Box[d] = slices.Clone(given)
+		if err := q.Normalize(); err != nil {
+			t.Fatalf("%v %v: %v", d, given, err)
+		}
+		got := q.Box[d]
+		for i, r := range got {
+			if r.From >= r.To || i > 0 && r.From <= got[i-1].To {
+				t.Fatalf("%v %v became %v", d, given, got)
+			}
+		}
+		if len(got) == 1 && got[0] == All(d) {
+			t.Fatalf("%v: %v covers the dimension and is not empty", d, given)
+		}
+		for _, v := range ends {
+			if v == d.Max() {
+				continue // cannot be stored
+			}
+			want := len(given) == 0
+			for _, r := range given {
+				want = want || r.Contains(v)
+			}
+			if got.Contains(v) != want {
+				t.Fatalf("%v %v became %v: contains %d is %v", d, given, got, v, !want)
+			}
+		}
+		if again := q; again.Normalize() != nil || !slices.Equal(again.Box[d], got) {
+			t.Fatalf("%v: %v normalised again is %v", d, got, again.Box[d])
+		}
+	}
+}
+
+func TestBoxContains(t *testing.T) {
+	key := Key{CID: 1, MID: -2, MOID: -3, CapNs: 4, AcqNs: 5}
+	var box Box
+	if !box.Contains(key) {
+		t.Error("the empty box is everything")
+	}
+	for d := range Dim(NumDims) {
+		box := Box{}
+		box[d] = RangeSet{At(key.Part(d))}
+		if !box.Contains(key) {
+			t.Errorf("%v: at its own value", d)
+		}
+		box[d] = RangeSet{{key.Part(d) + 1, d.Max()}}
+		if box.Contains(key) {
+			t.Errorf("%v: above its value", d)
+		}
+	}
+}
+
+// refused wants an error that names part and reason.
+func refused(t *testing.T, what string, err error, part string, reason Reason, want string) {
+	t.Helper()
+	var e *InvalidError
+	if !errors.As(err, &e) || e.Part != part || e.Reason != reason ||
+		!strings.Contains(err.Error(), want) {
+		t.Errorf("%s: %v, want %s of %s with %q", what, err, reason, part, want)
+	}
+}
+
+func TestNormalizeRefuses(t *testing.T) {
+	f := func(part string, reason Reason, want string, change func(q *Query)) {
+		t.Helper()
+		var q Query
+		change(&q)
+		refused(t, want, q.Normalize(), part, reason, want)
+	}
+	for d := range Dim(NumDims) {
+		f(d.String(), EmptyRange, "holds nothing", func(q *Query) { q.Box[d] = RangeSet{{5, 5}} })
+		f(d.String(), ReversedRange, "ends before it starts",
+			func(q *Query) { q.Box[d] = RangeSet{At(1), {6, 5}} })
+		f(d.String(), TooMany, "1025 ranges", func(q *Query) { q.Box[d] = make(RangeSet, 1025) })
+	}
+	f("cid", OutOfRange, "lies outside", func(q *Query) { q.Box[CID] = RangeSet{{-9, 0}} })
+	f("moid", OutOfRange, "lies outside",
+		func(q *Query) { q.Box[MOID] = RangeSet{{math.MaxInt32, math.MaxInt64}} })
+	f("view", OutOfRange, "3 is not a view", func(q *Query) { q.View = 3 })
+	f("as of", Inconsistent, "a moment is given", func(q *Query) { q.AsOfAcqNs = 1 })
+	f("order", OutOfRange, "3 is not an order", func(q *Query) { q.Order = 3 })
+	f("order", Inconsistent, "groups have no acq", func(q *Query) {
+		q.Order, q.Aggregate.Name = OrderAcq, "count"
+	})
+	f("cap bucket", OutOfRange, "negative", func(q *Query) { q.GroupBy.CapBucketNs = -1 })
+	f("group by", Inconsistent, "aggregate", func(q *Query) { q.GroupBy.MID = true })
+	f("filter", OutOfRange, `"Big" is not a plugin name`, func(q *Query) { q.Filter.Name = "Big" })
+	f("aggregate", OutOfRange, "not a plugin name",
+		func(q *Query) { q.Aggregate.Name = strings.Repeat("a", MaxPluginNameBytes+1) })
+	f("filter", Inconsistent, "without a plugin name",
+		func(q *Query) { q.Filter.Params = []byte{1} })
+	f("filter", TooLarge, "65537 bytes of parameters", func(q *Query) {
+		q.Filter = PluginCall{"x", make([]byte, MaxParamsBytes+1)}
+	})
+}
+
+func TestValidPluginName(t *testing.T) {
+	f := func(name string, want bool) {
+		t.Helper()
+		if ValidPluginName(name) != want {
+			t.Errorf("%q: %v", name, !want)
+		}
+	}
+	f("stats", true)
+	f("a-b_9", true)
+	f(strings.Repeat("a", MaxPluginNameBytes), true)
+	f("", false)
+	f("A", false)
+	f("a.wasm", false)
+	f("../a", false)
+	f("a/b", false)
+	f("ä", false)
+	f("a\x00", false)
+}
