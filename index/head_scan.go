@@ -12,6 +12,8 @@ const (
 	// before it lets inserts through.
 	scanRows = 4096
 	scanLook = 1 << 16
+	// scanBytes is how many payload bytes are handed out early.
+	scanBytes = 8 << 20
 	// maxLookups is how many cells are looked up directly before walking all is cheaper.
 	maxLookups = 256
 )
@@ -72,7 +74,8 @@ func (s *headScan) byArrival(lo, hi int) error {
 	for lo < hi {
 		to := min(hi, lo+scanRows)
 		s.head.mu.RLock()
-		for _, p := range s.head.arrival[lo:to] {
+		for ; lo < to && len(s.batch.Data) < scanBytes; lo++ {
+			p := s.head.arrival[lo]
 			c := s.head.list[p.cell]
 			s.row(c, c.row(p.row))
 		}
@@ -80,7 +83,6 @@ func (s *headScan) byArrival(lo, hi int) error {
 		if err := s.flush(); err != nil {
 			return err
 		}
-		lo = to
 	}
 	return nil
 }
@@ -164,15 +166,18 @@ func meets(set record.RangeSet, lo, hi int64) bool {
 // cell copies the matching rows of a cell. Rows are only ever appended, so that the lock may be
 // let go between chunks.
 func (s *headScan) cell(id uint32) error {
-	for i := 0; ; {
+	for i, row := 0, 0; ; {
 		s.head.mu.RLock()
 		c := s.head.list[id]
-		for ; i < len(c.chunks) && s.batch.Len() < scanRows-chunkRows && s.looked < scanLook; i++ {
-			s.chunk(c, &c.chunks[i])
+		for i < len(c.chunks) && !s.full() && s.looked < scanLook {
+			k := &c.chunks[i]
+			if row = s.chunk(c, k, row); row == len(k.rows) {
+				i, row = i+1, 0
+			}
 		}
 		done := i == len(c.chunks)
 		s.head.mu.RUnlock()
-		if s.batch.Len() >= scanRows-chunkRows {
+		if s.full() {
 			if err := s.flush(); err != nil {
 				return err
 			}
@@ -184,15 +189,22 @@ func (s *headScan) cell(id uint32) error {
 	}
 }
 
-func (s *headScan) chunk(c *cell, k *chunk) {
-	if len(k.rows) == 0 || k.rows[0].acq >= s.below ||
-		!meets(s.box[record.Cap], k.capLo, k.capHi) {
-		return
+// full reports whether the batch is to be handed out: another chunk may not fit.
+func (s *headScan) full() bool {
+	return s.batch.Len() >= scanRows-chunkRows || len(s.batch.Data) >= scanBytes
+}
+
+// chunk copies the matching rows of a chunk from a row on, until payloads fill the batch, and
+// returns the row to go on with.
+func (s *headScan) chunk(c *cell, k *chunk, from int) int {
+	if k.rows[0].acq >= s.below || !meets(s.box[record.Cap], k.capLo, k.capHi) {
+		return len(k.rows)
 	}
-	s.looked += len(k.rows)
-	for i := range k.rows {
-		s.row(c, &k.rows[i])
+	s.looked += len(k.rows) - from
+	for ; from < len(k.rows) && len(s.batch.Data) < scanBytes; from++ {
+		s.row(c, &k.rows[from])
 	}
+	return from
 }
 
 // row copies a row that lies in the box.

@@ -35,7 +35,6 @@ func (w *worker) scanBlock(t *task, c index.Candidate) error {
 	if err != nil {
 		return err
 	}
-	start := w.batch.Len()
 	w.sel = w.choose(seg, info, c.Need)
 	if len(w.sel) == 0 {
 		return nil
@@ -44,11 +43,23 @@ func (w *worker) scanBlock(t *task, c index.Candidate) error {
 		w.rows += uint64(len(w.sel))
 		return nil
 	}
-	if err := w.block.Gather(w.sel, w.scan.keysOnly, &w.batch); err != nil {
-		return err
+	for rest := w.sel; len(rest) > 0; {
+		n := len(rest)
+		if !w.scan.keysOnly {
+			n = w.block.Fit(rest, sinkBytes)
+		}
+		start := w.batch.Len()
+		if err := w.block.Gather(rest[:n], w.scan.keysOnly, &w.batch); err != nil {
+			return err
+		}
+		seg.stampRows(w.batch.AcqNs[start:])
+		w.resolve(t.shard, &w.batch, start)
+		if rest = rest[n:]; len(rest) > 0 || len(w.batch.Data) >= sinkBytes {
+			if err := w.flush(); err != nil {
+				return err
+			}
+		}
 	}
-	seg.stampRows(w.batch.AcqNs[start:])
-	w.resolve(t.shard, &w.batch, start)
 	return nil
 }
 

@@ -368,7 +368,8 @@ func (s *Store) logPromise() error {
 // the log has grown too long. It runs on the committer: nothing is inserted meanwhile.
 func (s *Store) sealFull() {
 	for _, sh := range s.shards {
-		if sh.snapshot.Load().head.Rows() >= s.opt.SealRows {
+		h := sh.snapshot.Load().head
+		if h.Rows() >= s.opt.SealRows || h.Bytes() >= maxHeadBytes {
 			s.freeze(sh)
 		}
 	}

@@ -16,6 +16,9 @@ const (
 	// sinkRows is about how many rows a sink gets at once: enough to amortise a call into a
 	// plugin, few enough to stay in the CPU caches.
 	sinkRows = 2048
+	// sinkBytes is how many payload bytes make a sink be called early: with one payload of the
+	// largest size more they still fit a frame.
+	sinkBytes = 8 << 20
 	// chunkBlocks is how many neighbouring blocks a worker takes at once.
 	chunkBlocks = 16
 	// parallelBlocks is how many blocks make a second worker pay.

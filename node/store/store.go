@@ -31,6 +31,9 @@ const (
 	defaultSealRows = 1 << 20 // below this, blocks per segment are too few to prune well
 	// defaultHeadBytes bounds all heads together: 8 shards of 1M rows of 100 bytes, twice.
 	defaultHeadBytes = 1 << 31
+	// maxHeadBytes is how large one head gets before it is sealed: with a flush of the log more
+	// its payloads still have 32-bit offsets.
+	maxHeadBytes = 1 << 30
 	// defaultLogFiles bounds the unsealed log (64 MiB files), and with it the time to open.
 	defaultLogFiles = 16
 )
