@@ -161,7 +161,7 @@ func (s *server) postRecords(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	var b record.Batch
-	var bad []rejected
+	bad := []rejected{}
 	now := time.Now()
 	for i, src := range records {
 		k, payload, err := parseRecord(src, kind, now)
