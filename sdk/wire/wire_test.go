@@ -215,7 +215,7 @@ func TestRefusals(t *testing.T) {
 
 // TestNothingIsAllocatedOnWord promises much in few bytes.
 func TestNothingIsAllocatedOnWord(t *testing.T) {
-	const most = 16 << 20 // 65,536 rows of 16 words each in columns of width 0, which is honest
+	const most = 32 << 20 // 65,536 rows of 16 words in columns of width 0 are honest
 	f := func(name string, read func()) {
 		t.Helper()
 		result := testing.Benchmark(func(b *testing.B) {
