@@ -144,23 +144,11 @@ func (s *headScan) matching() []uint32 {
 		lowest := c.key.block << cellShift
 		if s.box[record.CID].Contains(int64(c.key.cid)) &&
 			s.box[record.MOID].Contains(int64(c.key.moid)) &&
-			meets(s.box[record.MID], lowest, lowest+1<<cellShift-1) {
+			s.box[record.MID].Meets(lowest, lowest+1<<cellShift-1) {
 			ids = append(ids, uint32(id))
 		}
 	}
 	return ids
-}
-
-func meets(set record.RangeSet, lo, hi int64) bool {
-	if len(set) == 0 {
-		return true
-	}
-	for _, r := range set {
-		if r.From <= hi && lo < r.To {
-			return true
-		}
-	}
-	return false
 }
 
 // cell copies the matching rows of a cell. Rows are only ever appended, so that the lock may be
@@ -197,7 +185,7 @@ func (s *headScan) full() bool {
 // chunk copies the matching rows of a chunk from a row on, until payloads fill the batch, and
 // returns the row to go on with.
 func (s *headScan) chunk(c *cell, k *chunk, from int) int {
-	if k.rows[0].acq >= s.below || !meets(s.box[record.Cap], k.capLo, k.capHi) {
+	if k.rows[0].acq >= s.below || !s.box[record.Cap].Meets(k.capLo, k.capHi) {
 		return len(k.rows)
 	}
 	s.looked += len(k.rows) - from

@@ -165,7 +165,7 @@ func checkTight(
 		if d == record.Acq {
 			lo, hi = s.AcqOf(uint32(lo)), s.AcqOf(uint32(hi))
 		}
-		if !some[d] && !meets(x[d], lo, hi) {
+		if !some[d] && !x[d].Meets(lo, hi) {
 			t.Fatalf("box %v: a block with %v from %d to %d is planned", x, d, lo, hi)
 		}
 	}

@@ -94,8 +94,8 @@ func (r *registry) load(ctx context.Context, name string, wasm []byte) (*loaded,
 	digest, desc := module.Digest(), module.Describe()
 	l := &loaded{module: module, info: PluginInfo{Name: name, Bytes: len(wasm),
 		SHA256:    hex.EncodeToString(digest[:]),
-		Filter:    desc.Kinds&wasmhost.KindFilter != 0,
-		Aggregate: desc.Kinds&wasmhost.KindAggregate != 0}}
+		Filter:    desc.Kinds&plugin.KindFilter != 0,
+		Aggregate: desc.Kinds&plugin.KindAggregate != 0}}
 	if len(desc.Doc) == 0 {
 		l.doc = &plugin.Doc{Name: name}
 		return l, nil

@@ -37,8 +37,9 @@ func rooms() map[string][]string {
 		"sdk/client":   {"sdk/record", "sdk/wire"},
 		"index":        {"sdk/record", "github.com/RoaringBitmap/roaring/v2"},
 		"node/segment": {"sdk/record", "github.com/pierrec/lz4/v4", "golang.org/x/sys"},
-		"wasmhost":     {"sdk/record", "github.com/tetratelabs/wazero", "golang.org/x/sys"},
-		"plugins":      {"sdk/plugin"},
+		"wasmhost": {"sdk/record", "sdk/plugin", "github.com/tetratelabs/wazero",
+			"golang.org/x/sys"},
+		"plugins": {"sdk/plugin"},
 		// The node, from its store up.
 		"node/store": {"sdk/record", "index", "node/segment", "github.com/zeebo/xxh3",
 			"golang.org/x/sys"},

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/wasmhost"
 )
 
@@ -124,7 +125,7 @@ func TestBadParams(t *testing.T) {
 		m, doc := standard(t, name)
 		params, err := doc.EncodeParams(values)
 		if err == nil {
-			if m.Describe().Kinds == wasmhost.KindFilter {
+			if m.Describe().Kinds == plugin.KindFilter {
 				_, err = m.NewFilter(t.Context(), params)
 			} else {
 				_, err = m.NewAggregate(t.Context(), params)
@@ -181,7 +182,7 @@ func refuseParams(t *testing.T, m *wasmhost.Module, text string, params ...uint6
 		raw = binary.LittleEndian.AppendUint64(raw, p)
 	}
 	var err error
-	if m.Describe().Kinds == wasmhost.KindFilter {
+	if m.Describe().Kinds == plugin.KindFilter {
 		_, err = m.NewFilter(t.Context(), raw)
 	} else {
 		_, err = m.NewAggregate(t.Context(), raw)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/wasmhost"
 )
@@ -84,7 +85,7 @@ func checkShortPayloads(t *testing.T, m *wasmhost.Module, params []byte) {
 			b.Append(record.Key{}, make([]byte, n))
 		}
 		var err error
-		if m.Describe().Kinds == wasmhost.KindFilter {
+		if m.Describe().Kinds == plugin.KindFilter {
 			filter, newErr := m.NewFilter(t.Context(), params)
 			if newErr != nil {
 				t.Fatal(newErr)

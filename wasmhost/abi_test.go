@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -51,8 +52,9 @@ func TestExampleDescriptor(t *testing.T) {
 		t.Errorf("document %q", d.Doc)
 	}
 	d.Doc = nil
-	if d.Major != 1 || d.Kinds != KindAggregate || d.StateSize != 8 || d.StateAlign != 8 ||
-		d.Need != NeedGID|NeedOffsets|NeedData|NeedRuns || d.ResultSize != 8 || d.Name != "sum" {
+	need := uint32(plugin.NeedGID | plugin.NeedOffsets | plugin.NeedData | plugin.NeedRuns)
+	if d.Major != 1 || d.Kinds != plugin.KindAggregate || d.StateSize != 8 || d.StateAlign != 8 ||
+		d.Need != need || d.ResultSize != 8 || d.Name != "sum" {
 		t.Errorf("described as %+v", d)
 	}
 }
@@ -88,8 +90,8 @@ func TestExampleBatches(t *testing.T) {
 	for _, x := range []float64{1.5, -2, 1e300} {
 		dense.Append(record.Key{}, binary.LittleEndian.AppendUint64(nil, math.Float64bits(x)))
 	}
-	all := uint32(NeedGID | NeedOffsets | NeedData | NeedRuns)
-	f("batch", NeedMID|all, 0, &mixed, []uint32{0, 1, 0}, 2)
+	all := uint32(plugin.NeedGID | plugin.NeedOffsets | plugin.NeedData | plugin.NeedRuns)
+	f("batch", plugin.NeedMID|all, 0, &mixed, []uint32{0, 1, 0}, 2)
 	f("dense", all, 1, &dense, nil, 1)
 }
 

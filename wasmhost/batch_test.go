@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -16,11 +17,11 @@ func probe(need uint32) func(*asm) {
 	return func(a *asm) {
 		a.data[descAt] = descriptor(func(field func(int, uint32)) {
 			field(12, need)
-			field(16, batchHeaderSize)
-			field(24, batchHeaderSize)
+			field(16, plugin.BatchHeaderSize)
+			field(24, plugin.BatchHeaderSize)
 		})
 		a.replace(exportStateInit, "", nil)
-		a.replace(exportAdd, "", cat(get(1), get(0), i32c(batchHeaderSize),
+		a.replace(exportAdd, "", cat(get(1), get(0), i32c(plugin.BatchHeaderSize),
 			ops(opPrefixMisc, miscMemoryCopy, 0, 0), i32c(0)))
 	}
 }
@@ -50,7 +51,7 @@ func addProbe(t *testing.T, h *Host, need uint32, b *record.Batch, gid []uint32,
 		t.Fatal(err)
 	}
 	u32 := func(field int) uint32 { return binary.LittleEndian.Uint32(states[field:]) }
-	if u32(0) != batchMagic || u32(8) != 0 {
+	if u32(0) != plugin.BatchMagic || u32(8) != 0 {
 		t.Errorf("magic %#x, flags %#x", u32(0), u32(8))
 	}
 	n := int(u32(4))
@@ -91,7 +92,7 @@ func TestBatchColumns(t *testing.T) {
 	if s.n != 100 || s.stride != 3 || s.groups != 3 || s.seq != 0 {
 		t.Errorf("header %+v", s)
 	}
-	if want := uint32(needAll &^ (NeedOffsets | NeedRuns)); s.present != want {
+	if want := uint32(needAll &^ (plugin.NeedOffsets | plugin.NeedRuns)); s.present != want {
 		t.Errorf("present %#x, want %#x", s.present, want)
 	}
 	equal := func(name string, got, want []byte) {
@@ -110,8 +111,9 @@ func TestBatchColumns(t *testing.T) {
 	if s.offsets != nil || s.runs != nil {
 		t.Error("offsets and runs are absent with a stride and short runs")
 	}
-	s = addProbe(t, h, NeedCID|NeedGID, b, nil, 1)
-	if s.present != NeedCID|NeedGID || s.mid != nil || s.data != nil || s.stride != 0 {
+	s = addProbe(t, h, plugin.NeedCID|plugin.NeedGID, b, nil, 1)
+	if s.present != plugin.NeedCID|plugin.NeedGID || s.mid != nil || s.data != nil ||
+		s.stride != 0 {
 		t.Errorf("columns that nobody asked for: %+v", s)
 	}
 	equal("zero gid", s.gid, make([]byte, 400))
@@ -123,29 +125,29 @@ func TestBatchPayloads(t *testing.T) {
 	for i := range 10 {
 		ragged.Append(record.Key{}, make([]byte, i))
 	}
-	s := addProbe(t, h, NeedData|NeedRuns, ragged, nil, 1)
+	s := addProbe(t, h, plugin.NeedData|plugin.NeedRuns, ragged, nil, 1)
 	if s.stride != 0 || !slices.Equal(s.offsets, bytesOf(ragged.Offsets)) || len(s.data) != 45 {
 		t.Errorf("ragged: %+v", s)
 	}
-	if s.present != NeedData|NeedOffsets|NeedRuns {
+	if s.present != plugin.NeedData|plugin.NeedOffsets|plugin.NeedRuns {
 		t.Errorf("ragged: present %#x", s.present)
 	}
 	empty := &record.Batch{}
 	for range 3 {
 		empty.Append(record.Key{}, nil)
 	}
-	s = addProbe(t, h, NeedData|NeedRuns, empty, nil, 1)
+	s = addProbe(t, h, plugin.NeedData|plugin.NeedRuns, empty, nil, 1)
 	if s.stride != 0 || !slices.Equal(s.offsets, make([]byte, 16)) || len(s.data) != 0 {
 		t.Errorf("empty: %+v", s)
 	}
 	// Equal lengths behind offsets become a stride.
 	equal := &record.Batch{CID: []int32{1, 2}, MID: []int64{1, 2}, MOID: []int32{1, 2},
 		CapNs: []int64{1, 2}, Offsets: []uint32{0, 4, 8}, Data: []byte("abcdefgh")}
-	s = addProbe(t, h, NeedData|NeedOffsets|NeedRuns, equal, nil, 1)
+	s = addProbe(t, h, plugin.NeedData|plugin.NeedOffsets|plugin.NeedRuns, equal, nil, 1)
 	if s.stride != 4 || s.offsets != nil || string(s.data) != "abcdefgh" {
 		t.Errorf("equal: %+v", s)
 	}
-	s = addProbe(t, h, NeedOffsets|NeedRuns, ragged, nil, 1)
+	s = addProbe(t, h, plugin.NeedOffsets|plugin.NeedRuns, ragged, nil, 1)
 	if len(s.offsets) != 44 || s.data != nil {
 		t.Errorf("offsets only: %+v", s)
 	}
@@ -165,13 +167,13 @@ func TestBatchRuns(t *testing.T) {
 		}
 	}
 	long := slices.Concat(slices.Repeat([]uint32{4}, 20), slices.Repeat([]uint32{1}, 12))
-	f(NeedGID|NeedRuns, long, 5, 4, 20, 1, 32)
-	f(NeedGID|NeedRuns, slices.Concat(long, []uint32{0}), 5, 4, 20, 1, 32, 0,
+	f(plugin.NeedGID|plugin.NeedRuns, long, 5, 4, 20, 1, 32)
+	f(plugin.NeedGID|plugin.NeedRuns, slices.Concat(long, []uint32{0}), 5, 4, 20, 1, 32, 0,
 		33) // 3 runs of 11 rows
 }
 
 func TestRunsChoice(t *testing.T) {
-	c := newColumns(&Descriptor{Need: NeedGID | NeedRuns})
+	c := newColumns(&Descriptor{Need: plugin.NeedGID | plugin.NeedRuns})
 	f := func(need uint32, gid []uint32, wantRuns ...uint32) {
 		t.Helper()
 		c.need = need
@@ -182,11 +184,11 @@ func TestRunsChoice(t *testing.T) {
 		if !slices.Equal(x.runs, wantRuns) {
 			t.Errorf("%v: runs %v, want %v", gid, x.runs, wantRuns)
 		}
-		if want := need&NeedGID != 0 && len(wantRuns) == 0; want != (x.gid != nil) {
+		if want := need&plugin.NeedGID != 0 && len(wantRuns) == 0; want != (x.gid != nil) {
 			t.Errorf("%v: gid %v", gid, x.gid)
 		}
 	}
-	both := uint32(NeedGID | NeedRuns)
+	both := uint32(plugin.NeedGID | plugin.NeedRuns)
 	f(both, []uint32{3}, 3, 1)
 	f(both, []uint32{3, 3, 3}, 3, 3)
 	f(both, []uint32{3, 3, 2})
@@ -194,8 +196,8 @@ func TestRunsChoice(t *testing.T) {
 	f(both, append(slices.Repeat([]uint32{1}, 15), 2), 1, 15, 2, 16)
 	f(both, append(slices.Repeat([]uint32{1}, 14), 2))
 	f(both, append(slices.Repeat([]uint32{1}, 14), 2, 3))
-	f(NeedRuns, []uint32{1, 2, 2, 1}, 1, 1, 2, 3, 1, 4)
-	f(NeedGID, []uint32{1, 1, 1})
+	f(plugin.NeedRuns, []uint32{1, 2, 2, 1}, 1, 1, 2, 3, 1, 4)
+	f(plugin.NeedGID, []uint32{1, 1, 1})
 	x := batch{to: 2}
 	if err := c.group(&x, []uint32{1, 10}, 10); err == nil {
 		t.Error("a group beyond the number of groups is accepted")
@@ -203,7 +205,7 @@ func TestRunsChoice(t *testing.T) {
 }
 
 func TestCutIntoBatches(t *testing.T) {
-	c := newColumns(&Descriptor{Need: NeedData})
+	c := newColumns(&Descriptor{Need: plugin.NeedData})
 	f := func(b *record.Batch, want ...int) {
 		t.Helper()
 		var got []int
@@ -259,7 +261,7 @@ func TestAdapt(t *testing.T) {
 
 func TestNeedsAcquisitionTimes(t *testing.T) {
 	h := newTestHost(t, Options{})
-	m := mustLoad(t, h, good(probe(NeedAcq|NeedRuns)))
+	m := mustLoad(t, h, good(probe(plugin.NeedAcq|plugin.NeedRuns)))
 	defer m.Close()
 	a, err := m.NewAggregate(t.Context(), nil)
 	if err != nil {

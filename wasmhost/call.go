@@ -11,23 +11,17 @@ import (
 
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/sys"
+
+	"github.com/pentad-db/pentad/sdk/plugin"
 )
 
-// Statuses that a guest may return. All others that are negative are the plugin's own.
-const (
-	statusParam       = -1
-	statusPayload     = -2
-	statusCapacity    = -3
-	statusMemory      = -4
-	statusUnsupported = -5
-)
-
+// statusReasons are those that have a meaning; all others that are negative are the plugin's own.
 var statusReasons = map[int32]string{
-	statusParam:       "the parameters are not valid",
-	statusPayload:     "a payload has not the length or form that the plugin reads",
-	statusCapacity:    "the room for results is too small",
-	statusMemory:      "the plugin is out of memory",
-	statusUnsupported: "not supported",
+	plugin.StatusParams:      "the parameters are not valid",
+	plugin.StatusPayload:     "a payload has not the length or form that the plugin reads",
+	plugin.StatusCapacity:    "the room for results is too small",
+	plugin.StatusMemory:      "the plugin is out of memory",
+	plugin.StatusUnsupported: "not supported",
 }
 
 const (
@@ -133,7 +127,7 @@ func (g *guest) failedStatus(ctx context.Context, export string, status int32) *
 	if !ok {
 		reason = "failed"
 	}
-	if status == statusMemory {
+	if status == plugin.StatusMemory {
 		kind = Memory
 	}
 	e := g.fail(kind, export, fmt.Sprintf("%s (status %d)", reason, status))

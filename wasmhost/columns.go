@@ -9,6 +9,7 @@ import (
 	"sort"
 	"unsafe"
 
+	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -22,8 +23,7 @@ const (
 	fuelHigh = 1_000_000 // about 0.3 ms
 	fuelLow  = 200_000
 
-	batchHeaderSize = 128
-	regionAlign     = 64
+	regionAlign = 64
 )
 
 // columns writes batches into guest memory in the form of the ABI.
@@ -63,7 +63,7 @@ type batch struct {
 // cut chooses the rows of the next batch from row on.
 func (c *columns) cut(b *record.Batch, row int) batch {
 	x := batch{from: row, to: min(row+c.rows, b.Len())}
-	if c.need&(NeedData|NeedOffsets) == 0 {
+	if c.need&(plugin.NeedData|plugin.NeedOffsets) == 0 {
 		return x
 	}
 	if b.Offsets == nil {
@@ -124,10 +124,10 @@ func (c *columns) group(x *batch, gid []uint32, groups int) error {
 		gid = gid[x.from:x.to]
 	}
 	most := 0
-	switch c.need & (NeedGID | NeedRuns) {
-	case NeedRuns:
+	switch c.need & (plugin.NeedGID | plugin.NeedRuns) {
+	case plugin.NeedRuns:
 		most = n
-	case NeedRuns | NeedGID:
+	case plugin.NeedRuns | plugin.NeedGID:
 		most = max(1, n/8)
 	}
 	runs, greatest := c.findRuns(gid, most)
@@ -137,7 +137,7 @@ func (c *columns) group(x *batch, gid []uint32, groups int) error {
 			greatest, x.from, x.to, groups)
 	case runs != nil:
 		x.runs = runs
-	case c.need&NeedGID != 0:
+	case c.need&plugin.NeedGID != 0:
 		x.gid = gid
 	case groups > 1:
 		return fmt.Errorf("the plugin knows one group only, there are %d", groups)
@@ -204,29 +204,29 @@ func (c *columns) place(b *record.Batch, x *batch, list []placed, l *layout) []p
 		}
 	}
 	from, to := x.from, x.to
-	add(NeedCID, c.need&NeedCID != 0, 16, bytesOf(b.CID[from:to]))
-	add(NeedMOID, c.need&NeedMOID != 0, 20, bytesOf(b.MOID[from:to]))
-	add(NeedMID, c.need&NeedMID != 0, 24, bytesOf(b.MID[from:to]))
-	add(NeedCap, c.need&NeedCap != 0, 28, bytesOf(b.CapNs[from:to]))
-	if c.need&NeedAcq != 0 {
-		add(NeedAcq, true, 32, bytesOf(b.AcqNs[from:to]))
+	add(plugin.NeedCID, c.need&plugin.NeedCID != 0, 16, bytesOf(b.CID[from:to]))
+	add(plugin.NeedMOID, c.need&plugin.NeedMOID != 0, 20, bytesOf(b.MOID[from:to]))
+	add(plugin.NeedMID, c.need&plugin.NeedMID != 0, 24, bytesOf(b.MID[from:to]))
+	add(plugin.NeedCap, c.need&plugin.NeedCap != 0, 28, bytesOf(b.CapNs[from:to]))
+	if c.need&plugin.NeedAcq != 0 {
+		add(plugin.NeedAcq, true, 32, bytesOf(b.AcqNs[from:to]))
 	}
-	add(NeedGID, x.gid != nil, 36, bytesOf(x.gid))
-	add(NeedOffsets, x.offsets != nil, 40, bytesOf(x.offsets))
-	add(NeedData, c.need&NeedData != 0, 44, x.data)
-	add(NeedRuns, x.runs != nil, 64, bytesOf(x.runs))
+	add(plugin.NeedGID, x.gid != nil, 36, bytesOf(x.gid))
+	add(plugin.NeedOffsets, x.offsets != nil, 40, bytesOf(x.offsets))
+	add(plugin.NeedData, c.need&plugin.NeedData != 0, 44, x.data)
+	add(plugin.NeedRuns, x.runs != nil, 64, bytesOf(x.runs))
 	return list
 }
 
 // write copies the batch into guest memory and returns the address of its header.
 func (c *columns) write(ctx context.Context, g *guest, b *record.Batch, x *batch,
 	bitmapBytes int) (uint32, error) {
-	if c.need&NeedAcq != 0 && b.AcqNs == nil {
+	if c.need&plugin.NeedAcq != 0 && b.AcqNs == nil {
 		return 0, g.fail(Limit, "", "the plugin needs acquisition times, and the batch has none")
 	}
 	var l layout
 	var list [9]placed
-	l.add(batchHeaderSize)
+	l.add(plugin.BatchHeaderSize)
 	columns := c.place(b, x, list[:0], &l)
 	bitmap := l.add(bitmapBytes)
 	if err := c.reserve(ctx, g, l.size); err != nil {
@@ -236,7 +236,7 @@ func (c *columns) write(ctx context.Context, g *guest, b *record.Batch, x *batch
 	if err != nil {
 		return 0, err
 	}
-	header := dst[:batchHeaderSize]
+	header := dst[:plugin.BatchHeaderSize]
 	clear(header)
 	put := func(field int, v uint32) { binary.LittleEndian.PutUint32(header[field:], v) }
 	present := uint32(0)
@@ -246,10 +246,10 @@ func (c *columns) write(ctx context.Context, g *guest, b *record.Batch, x *batch
 		put(p.field, c.region+p.at)
 		present |= p.bit
 	}
-	put(0, batchMagic)
+	put(0, plugin.BatchMagic)
 	put(4, uint32(x.to-x.from))
 	put(12, present)
-	if present&NeedData != 0 {
+	if present&plugin.NeedData != 0 {
 		put(48, uint32(len(x.data)))
 	}
 	put(52, uint32(x.stride))

@@ -7,27 +7,12 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
 const (
-	descriptorSize  = 64
-	descriptorMagic = 0x31445450 // "PTD1"
-	batchMagic      = 0x31425450 // "PTB1"
-
-	KindFilter    = 1
-	KindAggregate = 2
-
-	NeedCID     = 1
-	NeedMOID    = 2
-	NeedMID     = 4
-	NeedCap     = 8
-	NeedAcq     = 16
-	NeedGID     = 32
-	NeedOffsets = 64
-	NeedData    = 128
-	NeedRuns    = 256
-	needAll     = 511
+	needAll = 511
 
 	maxStateSize  = 64 << 10
 	maxResultSize = 1 << 20
@@ -76,14 +61,14 @@ func (e *entry) describe(ctx context.Context) error {
 }
 
 func (g *guest) readDescriptor(ptr uint32) (*Descriptor, error) {
-	src, ok := g.memory.Read(ptr, descriptorSize)
+	src, ok := g.memory.Read(ptr, plugin.DescriptorSize)
 	if !ok {
 		return nil, fmt.Errorf("the descriptor at %d lies outside of the memory", ptr)
 	}
 	u32 := func(offset int) uint32 { return binary.LittleEndian.Uint32(src[offset:]) }
-	if u32(0) != descriptorMagic {
+	if u32(0) != plugin.DescriptorMagic {
 		return nil, fmt.Errorf("the descriptor at %d starts with %#08x, want %#08x", ptr, u32(0),
-			uint32(descriptorMagic))
+			uint32(plugin.DescriptorMagic))
 	}
 	d := &Descriptor{
 		Major: uint16(u32(4)), Minor: uint16(u32(4) >> 16), Kinds: u32(8), Need: u32(12),
@@ -115,11 +100,11 @@ func (e *entry) checkDescriptor(d *Descriptor) error {
 			record.MaxPluginNameBytes)
 	case len(d.Doc) > maxDocBytes || !utf8.Valid(d.Doc):
 		return fmt.Errorf("the description must be at most %d bytes of UTF-8", maxDocBytes)
-	case d.Kinds == 0 || d.Kinds&^(KindFilter|KindAggregate) != 0:
+	case d.Kinds == 0 || d.Kinds&^(plugin.KindFilter|plugin.KindAggregate) != 0:
 		return fmt.Errorf("kinds are %#x, want 1 filter, 2 aggregate or 3 both", d.Kinds)
-	case d.Kinds&KindFilter != 0 && e.kinds&needFilter == 0:
+	case d.Kinds&plugin.KindFilter != 0 && e.kinds&needFilter == 0:
 		return fmt.Errorf("it says that it is a filter and lacks the exports of one")
-	case d.Kinds&KindAggregate != 0 && e.kinds&needAggregate == 0:
+	case d.Kinds&plugin.KindAggregate != 0 && e.kinds&needAggregate == 0:
 		return fmt.Errorf("it says that it is an aggregate and lacks the exports of one")
 	case d.Need&^needAll != 0:
 		return fmt.Errorf("it needs columns %#x that this host does not have", d.Need&^needAll)
@@ -130,7 +115,7 @@ func (e *entry) checkDescriptor(d *Descriptor) error {
 		return fmt.Errorf("results of %d bytes, at most %d are allowed", d.ResultSize,
 			maxResultSize)
 	}
-	if d.Kinds&KindAggregate == 0 {
+	if d.Kinds&plugin.KindAggregate == 0 {
 		return nil
 	}
 	switch {

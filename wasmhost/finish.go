@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+
+	"github.com/pentad-db/pentad/sdk/plugin"
 )
 
 const (
@@ -60,7 +62,7 @@ func (s *states) finish(ctx context.Context, g *guest) ([][]byte, error) {
 
 func tooSmall(err error) bool {
 	var e *Error
-	return errors.As(err, &e) && e.Status == statusCapacity
+	return errors.As(err, &e) && e.Status == plugin.StatusCapacity
 }
 
 // finishSlice finishes n states with so many bytes of room and returns what was written, aliasing

@@ -13,6 +13,8 @@ import (
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/pentad-db/pentad/plugins"
+
+	"github.com/pentad-db/pentad/sdk/plugin"
 )
 
 // rewrite takes a module through what Load does up to compiling.
@@ -161,7 +163,7 @@ func TestRewrittenPlugins(t *testing.T) {
 		}
 		column, room := alloc(data), alloc(make([]byte, 64<<10))
 		for range 30 {
-			header := make([]byte, batchHeaderSize)
+			header := make([]byte, plugin.BatchHeaderSize)
 			for _, field := range []int{36, 40, 44, 64} {
 				put := column + 8*uint64(rnd.IntN(10))
 				binary.LittleEndian.PutUint32(header[field:], uint32(put))

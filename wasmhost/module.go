@@ -3,6 +3,8 @@ package wasmhost
 import (
 	"context"
 	"fmt"
+
+	"github.com/pentad-db/pentad/sdk/plugin"
 )
 
 // Module is a compiled, checked plugin. It is safe for concurrent use.
@@ -57,7 +59,7 @@ func (m *Module) retain() error {
 //
 // Errors: *Error, of kind Limit when the module is not a filter; [ErrClosed].
 func (m *Module) NewFilter(ctx context.Context, params []byte) (*Filter, error) {
-	if m.entry.desc.Kinds&KindFilter == 0 {
+	if m.entry.desc.Kinds&plugin.KindFilter == 0 {
 		return nil, m.entry.fail(Limit, "", "the plugin is not a filter")
 	}
 	f := &Filter{columns: newColumns(&m.entry.desc)}
@@ -74,7 +76,7 @@ func (m *Module) NewFilter(ctx context.Context, params []byte) (*Filter, error) 
 //
 // Errors: *Error, of kind Limit when the module is not an aggregate; [ErrClosed].
 func (m *Module) NewAggregate(ctx context.Context, params []byte) (*Aggregate, error) {
-	if m.entry.desc.Kinds&KindAggregate == 0 {
+	if m.entry.desc.Kinds&plugin.KindAggregate == 0 {
 		return nil, m.entry.fail(Limit, "", "the plugin is not an aggregate")
 	}
 	a := &Aggregate{columns: newColumns(&m.entry.desc)}

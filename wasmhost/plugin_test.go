@@ -3,6 +3,8 @@ package wasmhost
 import (
 	"encoding/binary"
 	"slices"
+
+	"github.com/pentad-db/pentad/sdk/plugin"
 )
 
 // A plugin in the test assembler that is both kinds: as a filter it keeps records whose payload,
@@ -20,12 +22,12 @@ const (
 
 // descriptor builds the 64 bytes; tests change what they are about.
 func descriptor(change func(field func(offset int, v uint32))) []byte {
-	b := make([]byte, descriptorSize)
+	b := make([]byte, plugin.DescriptorSize)
 	put := func(offset int, v uint32) { binary.LittleEndian.PutUint32(b[offset:], v) }
-	put(0, descriptorMagic)
+	put(0, plugin.DescriptorMagic)
 	put(4, 1)
-	put(8, KindFilter|KindAggregate)
-	put(12, NeedGID|NeedRuns|NeedData|NeedOffsets)
+	put(8, plugin.KindFilter|plugin.KindAggregate)
+	put(12, plugin.NeedGID|plugin.NeedRuns|plugin.NeedData|plugin.NeedOffsets)
 	put(16, 16)
 	put(20, 8)
 	put(24, 16)

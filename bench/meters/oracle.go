@@ -91,15 +91,11 @@ func (o *Oracle) Add(b *record.Batch) {
 	}
 	lo, hi := slices.Min(b.CapNs), slices.Max(b.CapNs)
 	for _, a := range o.asked {
-		if meets(a.ranges[record.Acq], b.AcqNs[0], b.AcqNs[b.Len()-1]) &&
-			meets(a.ranges[record.Cap], lo, hi) {
+		if a.ranges[record.Acq].Meets(b.AcqNs[0], b.AcqNs[b.Len()-1]) &&
+			a.ranges[record.Cap].Meets(lo, hi) {
 			a.add(b)
 		}
 	}
-}
-
-func meets(set record.RangeSet, lo, hi int64) bool {
-	return len(set) == 0 || set[0].From <= hi && lo < set[len(set)-1].To
 }
 
 func (a *asked) add(b *record.Batch) {

@@ -100,8 +100,8 @@ func (w *worker) choose(seg *segmentScan, info *index.BlockInfo, need uint8) []u
 	for i := range info.Subs {
 		sub := &info.Subs[i]
 		hi := int(sub.End)
-		if lo < hi && meets(w.scan.box[record.Cap], sub.CapLo, sub.CapHi) &&
-			meets(seg.ranks, int64(sub.RankLo), int64(sub.RankHi)) {
+		if lo < hi && w.scan.box[record.Cap].Meets(sub.CapLo, sub.CapHi) &&
+			seg.ranks.Meets(int64(sub.RankLo), int64(sub.RankHi)) {
 			sel = w.filterSub(seg, info, need, lo, hi, sel)
 		}
 		lo = hi

@@ -238,7 +238,7 @@ func (sc *scan) addHead(part *shardScan, head *index.Head) {
 func (sc *scan) addSegment(part *shardScan, sealed *sealedSegment) {
 	bounds := sealed.idx.Bounds()
 	for d := range record.NumDims {
-		if !meets(sc.box[d], bounds[d].Min, bounds[d].Max) {
+		if !sc.box[d].Meets(bounds[d].Min, bounds[d].Max) {
 			return
 		}
 	}
@@ -275,18 +275,6 @@ func (sc *scan) countInside(seg *segmentScan) int {
 	}
 	seg.plan.Candidates = rest
 	return len(rest)
-}
-
-func meets(set record.RangeSet, lo, hi int64) bool {
-	if len(set) == 0 {
-		return true
-	}
-	for _, r := range set {
-		if r.From <= hi && lo < r.To {
-			return true
-		}
-	}
-	return false
 }
 
 // wantedShards returns the shards that can hold the devices of the box, nil for all.

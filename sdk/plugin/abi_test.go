@@ -93,24 +93,3 @@ func TestExamples(t *testing.T) {
 		}
 	}
 }
-
-// The numbers of this package, of the host and of the document are the same.
-func TestNumbersOfTheHost(t *testing.T) {
-	f := func(here, host int) {
-		t.Helper()
-		if here != host {
-			t.Errorf("%d here, %d in the host", here, host)
-		}
-	}
-	f(plugin.KindFilter, wasmhost.KindFilter)
-	f(plugin.KindAggregate, wasmhost.KindAggregate)
-	f(plugin.NeedCID, wasmhost.NeedCID)
-	f(plugin.NeedMOID, wasmhost.NeedMOID)
-	f(plugin.NeedMID, wasmhost.NeedMID)
-	f(plugin.NeedCap, wasmhost.NeedCap)
-	f(plugin.NeedAcq, wasmhost.NeedAcq)
-	f(plugin.NeedGID, wasmhost.NeedGID)
-	f(plugin.NeedOffsets, wasmhost.NeedOffsets)
-	f(plugin.NeedData, wasmhost.NeedData)
-	f(plugin.NeedRuns, wasmhost.NeedRuns)
-}

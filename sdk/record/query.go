@@ -38,6 +38,16 @@ func (s RangeSet) Contains(v int64) bool {
 	return false
 }
 
+// Meets reports whether the set has a value in [lo, hi], both included.
+func (s RangeSet) Meets(lo, hi int64) bool {
+	for _, r := range s {
+		if r.From <= hi && lo < r.To {
+			return true
+		}
+	}
+	return len(s) == 0
+}
+
 // Box is one set of ranges per dimension: the product of the five sets.
 type Box [NumDims]RangeSet
 
