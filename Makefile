@@ -6,7 +6,7 @@ FUZZTIME    ?= 10s
 PACKAGES    := ./...
 BENCH       := cd bench && # a module of its own: what it compares with is not pentad's
 
-.PHONY: help build demo test race lint check bench-quick fuzz fuzz-long crash guests guests-verify clean
+.PHONY: help build demo test race lint check bench bench-quick fuzz fuzz-long crash guests guests-verify clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -36,6 +36,9 @@ check: lint race ## what must pass before a commit
 
 bench-quick: build ## measure ingest, size, ten queries and a plugin; bench/out/quick.json
 	$(BENCH) $(GO) run . quick $(BENCH_FLAGS)
+
+bench: build ## measure pentad beside other databases; bench/out/run.html (duckdb and sqlite need gcc)
+	$(BENCH) $(GO) run . run $(BENCH_FLAGS)
 
 fuzz: ## every fuzz target for FUZZTIME (10s)
 	@set -e; for pkg in $$($(GO) list ./...); do \

@@ -26,7 +26,7 @@ func main() {
 func root(out io.Writer) *cobra.Command {
 	c := &cobra.Command{Use: "bench", Short: "Measure pentad", SilenceUsage: true,
 		SilenceErrors: true}
-	c.AddCommand(quickCommand(out))
+	c.AddCommand(quickCommand(out), runCommand(out))
 	return c
 }
 

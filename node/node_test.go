@@ -344,12 +344,9 @@ func TestBadFrames(t *testing.T) {
 	refused("empty box", "/v1/query", ask(record.MID, 5, 5), wire.KindInvalid)
 	refused("reversed range", "/v1/query", ask(record.Cap, 6, 5), wire.KindInvalid)
 	refused("outside", "/v1/query", ask(record.CID, -9, -5), wire.KindInvalid)
-	large := &record.Batch{}
-	large.Append(record.Key{}, make([]byte, record.MaxPayloadBytes+1))
-	body, err := wire.AppendPut(nil, &wire.Put{Batch: large})
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := bytes.Clone(good[12:]) // the payload; its batch begins behind writer and sequence
+	binary.LittleEndian.PutUint32(body[16+8+8:], record.MaxPayloadBytes+1)
+	body = wire.AppendFrame(nil, wire.FramePut, body)
 	refused("payload over 32 MiB", "/v1/put", body, wire.KindTooLarge)
 	unknown := wire.AppendQuery(nil, &record.Query{Filter: record.PluginCall{Name: "nope"}})
 	_, answer := post(t, n, "POST", "/v1/query", wire.ContentType, unknown)

@@ -52,7 +52,19 @@ func rooms() map[string][]string {
 		"node/cmd/pentad": {"sdk", "node", "node/segment", "node/internal", "node/cmd/pentad",
 			"github.com/spf13/cobra", "github.com/goccy/go-yaml", "github.com/jedib0t/go-pretty/v6",
 			"github.com/schollz/progressbar/v3", "golang.org/x/term"},
-		"bench": {"bench", "sdk", "node", "node/store", "github.com/spf13/cobra"},
+		// Measurements; what pentad is compared with has a folder each.
+		"bench":               {"bench", "sdk", "node", "node/store", "github.com/spf13/cobra"},
+		"bench/figure":        {},
+		"bench/report":        {},
+		"bench/meters":        {"sdk/record"},
+		"bench/system":        {"sdk/record"},
+		"bench/peers/pentad":  {"bench/system", "node", "node/store", "sdk/client", "sdk/record"},
+		"bench/peers/pebble":  {"bench/system", "sdk/record", "github.com/cockroachdb/pebble/v2"},
+		"bench/peers/sqltext": {"bench/system", "sdk/record"},
+		"bench/peers/duckdb": {"bench/system", "bench/peers/sqltext", "sdk/record",
+			"github.com/duckdb/duckdb-go/v2"},
+		"bench/peers/sqlite": {"bench/system", "bench/peers/sqltext", "sdk/record",
+			"github.com/mattn/go-sqlite3"},
 		// Tests that start processes.
 		"cluster-test": {"sdk"},
 	}

@@ -1,0 +1,18 @@
+//go:build cgo
+
+package main
+
+import (
+	"slices"
+
+	"github.com/pentad-db/pentad/bench/peers/duckdb"
+	"github.com/pentad-db/pentad/bench/peers/sqlite"
+	"github.com/pentad-db/pentad/bench/system"
+)
+
+// cgoKinds are the peers that are written in C.
+func cgoKinds() []system.Kind {
+	return slices.Concat(duckdb.Kinds(), []system.Kind{sqlite.Kind()})
+}
+
+const cgoMissing = ""
