@@ -17,6 +17,7 @@ import (
 	"github.com/pentad-db/pentad/bench/meters"
 	"github.com/pentad-db/pentad/bench/peers/pebble"
 	"github.com/pentad-db/pentad/bench/peers/pentad"
+	"github.com/pentad-db/pentad/bench/peers/postgres"
 	"github.com/pentad-db/pentad/bench/report"
 	"github.com/pentad-db/pentad/bench/system"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -24,7 +25,8 @@ import (
 
 // allKinds returns every system that this build can measure, pentad first.
 func allKinds() []system.Kind {
-	return slices.Concat(pentad.Kinds(), pebble.Kinds(), cgoKinds())
+	return slices.Concat(pentad.Kinds(), pebble.Kinds(), cgoKinds(),
+		[]system.Kind{postgres.Kind()})
 }
 
 // against is one run of several systems beside one another.
@@ -79,6 +81,10 @@ func (a *against) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(a.work)) }()
+	if err := os.Chmod(a.work,
+		0o755); err != nil { // servers that run as users of their own look in
+		return err
+	}
 	a.config = meters.Sized(a.rows)
 	a.result = report.Result{Title: "meters", Machine: machine(), When: time.Now().UTC()}
 	a.say("%s", a.result.Machine)
@@ -91,15 +97,32 @@ func (a *against) run(ctx context.Context) (err error) {
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	for _, k := range a.kinds {
-		if err := a.load(ctx, k); err != nil {
-			return fmt.Errorf("%s: %w", k.Name, err)
-		}
+	if err := a.loadAll(ctx); err != nil {
+		return err
 	}
 	if err := a.queries(ctx); err != nil {
 		return err
 	}
 	return a.save()
+}
+
+// loadAll opens and fills the systems, leaving out those that this machine has not.
+func (a *against) loadAll(ctx context.Context) error {
+	wanted := a.kinds
+	a.kinds = nil
+	for _, k := range wanted {
+		err := a.load(ctx, k)
+		if missing := system.MissingError(""); errors.As(err, &missing) {
+			a.say("left out: %s: %s", k.Name, missing)
+			a.result.LeftOut = append(a.result.LeftOut, k.Name+": "+missing.Error())
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", k.Name, err)
+		}
+		a.kinds = append(a.kinds, k)
+	}
+	return nil
 }
 
 // choose picks the systems that were asked for.

@@ -63,6 +63,8 @@ func rooms() map[string][]string {
 		"bench/peers/sqltext": {"bench/system", "sdk/record"},
 		"bench/peers/duckdb": {"bench/system", "bench/peers/sqltext", "sdk/record",
 			"github.com/duckdb/duckdb-go/v2"},
+		"bench/peers/postgres": {"bench/system", "bench/peers/sqltext", "sdk/record",
+			"github.com/jackc/pgx/v5"},
 		"bench/peers/sqlite": {"bench/system", "bench/peers/sqltext", "sdk/record",
 			"github.com/mattn/go-sqlite3"},
 		// Tests that start processes.

@@ -32,5 +32,11 @@ type Kind struct {
 	Open       func(ctx context.Context, dir string) (System, error)
 }
 
+// MissingError says what a system needs that this machine has not; the run goes on without it.
+type MissingError string
+
+// Error implements error.
+func (e MissingError) Error() string { return string(e) }
+
 // TakeRows is about how many rows take gets at once.
 const TakeRows = 2048
