@@ -88,7 +88,7 @@ func attributes(dir string) (*syscall.SysProcAttr, error) {
 		return nil, err
 	}
 	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid),
-		Gid: uint32(gid)}},
+			Gid: uint32(gid)}},
 		nil
 }
 
@@ -109,7 +109,11 @@ func open(ctx context.Context, dir string) (system.System, error) {
 	initdb := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), "-D", data, "-A", "trust",
 		"-U", "postgres", "--no-locale", "-E", "UTF8")
 	initdb.SysProcAttr, initdb.Dir = as, dir
-	if text, err := initdb.CombinedOutput(); err != nil {
+	text, err := initdb.CombinedOutput()
+	if as != nil && errors.Is(err, os.ErrPermission) {
+		return nil, system.MissingError("the user postgres may not enter " + dir)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("initdb: %w: %s", err, text)
 	}
 	args := []string{"-D", data, "-k", dir}
@@ -186,8 +190,8 @@ func (d *db) Ask(
 	}
 	text := "SELECT cid, mid, moid, cap, acq, val, status FROM r" + where
 	if q.View == record.ViewLatest {
-		text = "SELECT DISTINCT ON (cid, mid, moid, cap) cid, mid, moid, cap, acq, val, status FROM r" +
-			where + " ORDER BY cid, mid, moid, cap, acq DESC"
+		text = "SELECT DISTINCT ON (cid, mid, moid, cap) cid, mid, moid, cap, acq, val, status " +
+			"FROM r" + where + " ORDER BY cid, mid, moid, cap, acq DESC"
 	}
 	return sqltext.Rows(ctx, d.sql, text, args, take)
 }
