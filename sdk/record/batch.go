@@ -57,6 +57,13 @@ func (b *Batch) Reset() {
 // Append adds one unstamped record, copying the payload. Payloads of equal length stay in the
 // dense form without offsets.
 func (b *Batch) Append(k Key, payload []byte) {
+	if len(b.AcqNs) == 0 {
+		b.AcqNs = nil // the memory that Reset kept; stamps that a caller laid ready stay
+	}
+	b.appendKey(k, payload)
+}
+
+func (b *Batch) appendKey(k Key, payload []byte) {
 	b.appendPayload(payload)
 	b.CID = append(b.CID, k.CID)
 	b.MID = append(b.MID, k.MID)
@@ -67,7 +74,7 @@ func (b *Batch) Append(k Key, payload []byte) {
 // AppendStamped adds one record with its acquisition time. A batch takes either stamped or
 // unstamped records, never both.
 func (b *Batch) AppendStamped(k Key, payload []byte) {
-	b.Append(k, payload)
+	b.appendKey(k, payload)
 	b.AcqNs = append(b.AcqNs, k.AcqNs)
 }
 
@@ -122,11 +129,16 @@ func (b *Batch) CheckShape() error {
 		return invalid("batch", Inconsistent, "columns differ in length")
 	}
 	if b.Offsets == nil {
-		if b.Stride < 0 || uint64(b.Stride)*uint64(n) != uint64(len(b.Data)) {
+		// Divided, for the product of a lying stride may wrap around to the right size.
+		if b.Stride < 0 || n == 0 && len(b.Data) > 0 ||
+			n > 0 && (len(b.Data)%n != 0 || len(b.Data)/n != b.Stride) {
 			return invalid("payload", Inconsistent, "%d bytes are not %d payloads of %d bytes",
 				len(b.Data), n, b.Stride)
 		}
 		return nil
+	}
+	if b.Stride != 0 {
+		return invalid("payload", Inconsistent, "with offsets the stride is 0, not %d", b.Stride)
 	}
 	if len(b.Offsets) != n+1 || b.Offsets[0] != 0 || uint64(b.Offsets[n]) != uint64(len(b.Data)) {
 		return invalid("payload", Inconsistent, "offsets do not span the data")

@@ -18,9 +18,6 @@ func TestBatch(t *testing.T) {
 	for range 300 {
 		b.Reset()
 		stamped := rng.IntN(2) == 0
-		if !stamped {
-			b.AcqNs = nil
-		}
 		var want []Record
 		ragged := rng.IntN(2) == 0
 		size := rng.IntN(20)
@@ -96,7 +93,9 @@ func TestValidate(t *testing.T) {
 	f("batch", Inconsistent, "columns differ", func(b *Batch) { b.AcqNs = make([]int64, 2) })
 	f("payload", Inconsistent, "are not 3 payloads", func(b *Batch) { b.Data = b.Data[:2] })
 	f("payload", Inconsistent, "are not 3 payloads", func(b *Batch) { b.Stride = -1 })
-	f("payload", Inconsistent, "do not span", func(b *Batch) { b.Offsets = []uint32{0, 1, 2} })
+	f("payload", Inconsistent, "do not span", func(b *Batch) {
+		b.Offsets, b.Stride = []uint32{0, 1, 2}, 0
+	})
 	f("payload", Inconsistent, "row 1 run backwards", func(b *Batch) {
 		b.Offsets, b.Stride = []uint32{0, 2, 1, 3}, 0
 	})

@@ -3,6 +3,8 @@ package wire
 import (
 	"encoding/binary"
 	"math"
+	"slices"
+	"unicode/utf8"
 )
 
 // Group is one group of an aggregate and its result. Parts that were not grouped by are 0; CapNs is
@@ -18,21 +20,39 @@ type Group struct {
 
 const groupBytes = 4 + 8 + 4 + 8 + 8 + 4 // without the result
 
-// AppendGroups appends a groups frame: count u32, then cid i32, mid i64, moid i32, cap i64, records
-// u64 and the result with a length u32 before it.
+// AppendGroups appends groups frames, one or as many as the results need: count u32, then cid i32,
+// mid i64, moid i32, cap i64, records u64 and the result with a length u32 before it.
 func AppendGroups(dst []byte, groups []Group) []byte {
-	dst, start := beginFrame(dst, FrameGroups)
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(groups)))
-	for i := range groups {
-		g := &groups[i]
-		dst = binary.LittleEndian.AppendUint32(dst, uint32(g.CID))
-		dst = binary.LittleEndian.AppendUint64(dst, uint64(g.MID))
-		dst = binary.LittleEndian.AppendUint32(dst, uint32(g.MOID))
-		dst = binary.LittleEndian.AppendUint64(dst, uint64(g.CapNs))
-		dst = binary.LittleEndian.AppendUint64(dst, g.Records)
-		dst = appendBytes(dst, g.Result)
+	for {
+		var start int
+		dst, start = beginFrame(dst, FrameGroups)
+		n, size := 0, 4
+		for n < len(groups) {
+			more := groupBytes + len(groups[n].Result)
+			if n > 0 && size+more > MaxFramePayload {
+				break
+			}
+			size += more
+			n++
+		}
+		dst = binary.LittleEndian.AppendUint32(slices.Grow(dst, size), uint32(n))
+		for i := range groups[:n] {
+			dst = appendGroup(dst, &groups[i])
+		}
+		dst = endFrame(dst, start)
+		if groups = groups[n:]; len(groups) == 0 {
+			return dst
+		}
 	}
-	return endFrame(dst, start)
+}
+
+func appendGroup(dst []byte, g *Group) []byte {
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(g.CID))
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(g.MID))
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(g.MOID))
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(g.CapNs))
+	dst = binary.LittleEndian.AppendUint64(dst, g.Records)
+	return appendBytes(dst, g.Result)
 }
 
 // ParseGroups appends the groups of a groups frame's payload to dst; results are copied.
@@ -42,6 +62,7 @@ func ParseGroups(payload []byte, dst []Group) ([]Group, error) {
 	if uint64(count) > uint64(len(d.src)/groupBytes) {
 		return nil, badFrame("%d groups in %d bytes", count, len(d.src))
 	}
+	dst = slices.Grow(dst, int(count))
 	for range count {
 		g := Group{CID: int32(d.u32()), MID: d.i64(), MOID: int32(d.u32()), CapNs: d.i64(),
 			Records: d.u64()}
@@ -72,7 +93,7 @@ func AppendEnd(dst []byte, e *End) []byte {
 	dst = binary.LittleEndian.AppendUint64(dst, e.BlocksScanned)
 	dst = binary.LittleEndian.AppendUint64(dst, e.RowsExamined)
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(e.TookNs))
-	return endFrame(appendBytes(dst, []byte(e.Reason)), start)
+	return endFrame(appendText(dst, e.Reason), start)
 }
 
 // ParseEnd reads the payload of an end frame.
@@ -88,6 +109,21 @@ func ParseEnd(payload []byte, e *End) error {
 	return d.end("end")
 }
 
+// maxTextBytes is where texts for people are cut: nobody reads more.
+const maxTextBytes = math.MaxUint16
+
+func appendText(dst []byte, text string) []byte {
+	if len(text) > maxTextBytes {
+		end := maxTextBytes
+		for end > maxTextBytes-(utf8.UTFMax-1) && !utf8.RuneStart(text[end]) {
+			end--
+		}
+		text = text[:end]
+	}
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(text)))
+	return append(dst, text...)
+}
+
 // AppendError appends an error frame: kind u8, zero [3], retry after u32, then message, part and
 // reason, each with a length u32 before it.
 func AppendError(dst []byte, e *Error) []byte {
@@ -95,7 +131,7 @@ func AppendError(dst []byte, e *Error) []byte {
 	dst = append(dst, byte(e.Kind), 0, 0, 0)
 	dst = binary.LittleEndian.AppendUint32(dst, e.RetryAfterMs)
 	for _, text := range []string{e.Message, e.Part, e.Reason} {
-		dst = appendBytes(dst, []byte(text[:min(len(text), math.MaxUint16)]))
+		dst = appendText(dst, text)
 	}
 	return endFrame(dst, start)
 }

@@ -46,6 +46,9 @@ func appendBatch(dst []byte, b *record.Batch) ([]byte, error) {
 	if n == 0 || n > MaxRows {
 		return nil, fmt.Errorf("encode batch: %d rows; a frame holds 1 to %d", n, MaxRows)
 	}
+	if err := checkPayloads(b); err != nil {
+		return nil, err
+	}
 	c := codecs.Get().(*codec)
 	defer codecs.Put(c)
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(n))
@@ -66,6 +69,22 @@ func appendBatch(dst []byte, b *record.Batch) ([]byte, error) {
 	dst, kind := c.appendPayloads(dst, b)
 	dst[kindAt] = kind
 	return dst, nil
+}
+
+// checkPayloads refuses what no reader takes.
+func checkPayloads(b *record.Batch) error {
+	largest := uint32(min(b.Stride, record.MaxPayloadBytes+1))
+	for i := 1; i < len(b.Offsets); i++ {
+		largest = max(largest, b.Offsets[i]-b.Offsets[i-1])
+	}
+	if largest > record.MaxPayloadBytes {
+		return fmt.Errorf("encode batch: a payload has over %d bytes", record.MaxPayloadBytes)
+	}
+	if len(b.Data) > record.MaxBatchBytes {
+		return fmt.Errorf("encode batch: %d payload bytes, at most %d", len(b.Data),
+			record.MaxBatchBytes)
+	}
+	return nil
 }
 
 func load[T int32 | int64](c *codec, values []T) []uint64 {
@@ -132,7 +151,7 @@ func parseBatch(src []byte, b *record.Batch) error {
 	n := int(rows)
 	c := codecs.Get().(*codec)
 	defer codecs.Put(c)
-	stamped := b.AcqNs
+	stamped, offsets := b.AcqNs, b.Offsets
 	b.Reset()
 	b.AcqNs = nil
 	var err error
@@ -153,7 +172,7 @@ func parseBatch(src []byte, b *record.Batch) error {
 			return err
 		}
 	}
-	return c.parsePayloads(d, b, kind, stride)
+	return c.parsePayloads(d, b, kind, stride, offsets)
 }
 
 func (c *codec) keys32(d *decoder, n int, out []int32, dim record.Dim) ([]int32, error) {
@@ -181,7 +200,10 @@ func (c *codec) keys64(d *decoder, n int, out []int64) ([]int64, error) {
 	return out, nil
 }
 
-func (c *codec) parsePayloads(d *decoder, b *record.Batch, kind uint8, stride uint32) error {
+// parsePayloads reads payloads; offsets is memory for those of payloads that vary.
+func (c *codec) parsePayloads(
+	d *decoder, b *record.Batch, kind uint8, stride uint32, offsets []uint32,
+) error {
 	n := b.Len()
 	if stride > record.MaxPayloadBytes {
 		return &Error{Kind: KindTooLarge, Part: "payload", Reason: string(record.TooLarge),
@@ -203,7 +225,7 @@ func (c *codec) parsePayloads(d *decoder, b *record.Batch, kind uint8, stride ui
 	want := uint64(stride) * uint64(n)
 	if stride == 0 {
 		var err error
-		if want, err = c.parseSizes(d, b); err != nil {
+		if want, err = c.parseSizes(d, b, offsets); err != nil {
 			return err
 		}
 	}
@@ -259,11 +281,13 @@ func (c *codec) parseWords(d *decoder, b *record.Batch, stride uint32) error {
 }
 
 // parseSizes reads the sizes of payloads that vary, into offsets.
-func (c *codec) parseSizes(d *decoder, b *record.Batch) (total uint64, err error) {
+func (c *codec) parseSizes(
+	d *decoder, b *record.Batch, offsets []uint32,
+) (total uint64, err error) {
 	if err := c.parse(d, b.Len()); err != nil {
 		return 0, err
 	}
-	b.Offsets = make([]uint32, 1, len(c.values)+1)
+	b.Offsets = append(slices.Grow(offsets[:0], len(c.values)+1), 0)
 	for i, size := range c.values {
 		if size > record.MaxPayloadBytes {
 			return 0, &Error{Kind: KindTooLarge, Part: "payload", Reason: string(record.TooLarge),

@@ -22,18 +22,34 @@ func meterBatch() *record.Batch {
 	return b
 }
 
-func BenchmarkRows(b *testing.B) {
-	batch := meterBatch()
+// textBatch has payloads that vary: 10,000 short texts.
+func textBatch() *record.Batch {
+	rng, b := rand.New(rand.NewPCG(1, 1)), new(record.Batch)
+	for i := range int64(10_000) {
+		text := []byte("status ok, battery at 3.6 V, signal good")
+		b.AppendStamped(record.Key{CID: 1, MID: i, MOID: 9, CapNs: i * 1_000_000_000, AcqNs: i},
+			text[:10+rng.IntN(len(text)-10)])
+	}
+	return b
+}
+
+// perRow reports what a row costs.
+func perRow(b *testing.B, rows int) {
+	b.Helper()
+	b.ReportAllocs()
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(rows), "ns/row")
+}
+
+func BenchmarkRows(b *testing.B) { benchmarkRows(b, meterBatch()) }
+
+func BenchmarkTexts(b *testing.B) { benchmarkRows(b, textBatch()) }
+
+func benchmarkRows(b *testing.B, batch *record.Batch) {
 	frame, err := AppendRows(nil, batch)
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Logf("%.2f bytes per row", float64(len(frame))/float64(batch.Len()))
-	perRow := func(b *testing.B) {
-		b.ReportAllocs()
-		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(batch.Len()),
-			"ns/row")
-	}
 	b.Run("write", func(b *testing.B) {
 		buf := make([]byte, 0, 2*len(frame))
 		for b.Loop() {
@@ -41,7 +57,7 @@ func BenchmarkRows(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
-		perRow(b)
+		perRow(b, batch.Len())
 	})
 	b.Run("read", func(b *testing.B) {
 		var got record.Batch
@@ -50,6 +66,34 @@ func BenchmarkRows(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
-		perRow(b)
+		perRow(b, batch.Len())
+	})
+}
+
+func BenchmarkPut(b *testing.B) {
+	batch := meterBatch()
+	batch.AcqNs = nil
+	put := Put{Writer: [16]byte{1}, Seq: 1, Batch: batch}
+	frame, err := AppendPut(nil, &put)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("write", func(b *testing.B) {
+		buf := make([]byte, 0, 2*len(frame))
+		for b.Loop() {
+			if _, err := AppendPut(buf, &put); err != nil {
+				b.Fatal(err)
+			}
+		}
+		perRow(b, batch.Len())
+	})
+	b.Run("read", func(b *testing.B) {
+		var got Put
+		for b.Loop() {
+			if err := ParsePut(frame, &got); err != nil {
+				b.Fatal(err)
+			}
+		}
+		perRow(b, batch.Len())
 	})
 }

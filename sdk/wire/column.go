@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/binary"
+	"math"
 	"math/bits"
 	"slices"
 )
@@ -26,35 +27,51 @@ func packedBytes(n int, width uint) int { return (n*int(width) + 7) / 8 }
 
 // columns holds the memory that coding one column hands to the next.
 type columns struct {
-	values []uint64
+	values []uint64 // of a column that is read
+	steps  []uint64 // of a column that is written
+}
+
+// spans are the least values of a column and of its steps, and the widths of what lies above.
+type spans struct {
+	least, leastStep uint64
+	width, stepWidth uint
+}
+
+// measure returns the spans of a column of at least one value.
+func measure(values []uint64) spans {
+	before := values[0]
+	lo, hi := int64(before), int64(before)
+	if len(values) == 1 {
+		return spans{least: before}
+	}
+	stepLo, stepHi := int64(math.MaxInt64), int64(math.MinInt64)
+	for _, v := range values[1:] {
+		step := int64(v - before)
+		before = v
+		lo, hi = min(lo, int64(v)), max(hi, int64(v))
+		stepLo, stepHi = min(stepLo, step), max(stepHi, step)
+	}
+	return spans{uint64(lo), uint64(stepLo), widthOf(uint64(hi) - uint64(lo)),
+		widthOf(uint64(stepHi) - uint64(stepLo))}
 }
 
 // append appends a column of signed values in whichever codec is smaller: codec u8, width u8,
 // base u64, with codecDelta the least step u64, then the packed values.
 func (c *columns) append(dst []byte, values []uint64) []byte {
-	lo, hi := int64(values[0]), int64(values[0])
-	stepLo, stepHi := int64(0), int64(0)
-	for i, v := range values {
-		lo, hi = min(lo, int64(v)), max(hi, int64(v))
-		if i > 0 {
-			step := int64(v - values[i-1])
-			if i == 1 {
-				stepLo, stepHi = step, step
-			}
-			stepLo, stepHi = min(stepLo, step), max(stepHi, step)
-		}
-	}
-	width := widthOf(uint64(hi) - uint64(lo))
-	stepWidth := widthOf(uint64(stepHi) - uint64(stepLo))
-	if packedBytes(len(values)-1, stepWidth)+8 < packedBytes(len(values), width) {
-		dst = append(dst, codecDelta, byte(stepWidth))
+	s := measure(values)
+	if packedBytes(len(values)-1, s.stepWidth)+8 < packedBytes(len(values), s.width) {
+		dst = append(dst, codecDelta, byte(s.stepWidth))
 		dst = binary.LittleEndian.AppendUint64(dst, values[0])
-		dst = binary.LittleEndian.AppendUint64(dst, uint64(stepLo))
-		return packDeltas(dst, values, uint64(stepLo), stepWidth)
+		dst = binary.LittleEndian.AppendUint64(dst, s.leastStep)
+		c.steps = slices.Grow(c.steps[:0], len(values)-1)[:len(values)-1]
+		for i, v := range values[1:] {
+			c.steps[i] = v - values[i]
+		}
+		return pack(dst, c.steps, s.leastStep, s.stepWidth)
 	}
-	dst = append(dst, codecFOR, byte(width))
-	dst = binary.LittleEndian.AppendUint64(dst, uint64(lo))
-	return pack(dst, values, uint64(lo), width)
+	dst = append(dst, codecFOR, byte(s.width))
+	dst = binary.LittleEndian.AppendUint64(dst, s.least)
+	return pack(dst, values, s.least, s.width)
 }
 
 // pack appends values less base, low bits first.
@@ -62,50 +79,24 @@ func pack(dst []byte, values []uint64, base uint64, width uint) []byte {
 	if width == 0 {
 		return dst
 	}
+	size := packedBytes(len(values), width)
+	dst = slices.Grow(dst, size+8) // 8: the last word is written whole, and cut
+	out, at := dst[len(dst):len(dst)+size+8], 0
 	var acc uint64
 	var have uint
 	for _, v := range values {
 		v -= base
 		acc |= v << have
-		if have+width >= 64 {
-			dst = binary.LittleEndian.AppendUint64(dst, acc)
-			acc = v >> (64 - have)
-			have += width - 64
-		} else {
-			have += width
+		have += width
+		if have >= 64 {
+			binary.LittleEndian.PutUint64(out[at:], acc)
+			at += 8
+			have -= 64
+			acc = v >> (width - have)
 		}
 	}
-	return packTail(dst, acc, have)
-}
-
-func packTail(dst []byte, acc uint64, have uint) []byte {
-	for ; have > 0; have -= min(have, 8) {
-		dst = append(dst, byte(acc))
-		acc >>= 8
-	}
-	return dst
-}
-
-func packDeltas(dst []byte, values []uint64, least uint64, width uint) []byte {
-	if width == 0 {
-		return dst
-	}
-	var acc uint64
-	var have uint
-	before := values[0]
-	for _, value := range values[1:] {
-		v := value - before - least
-		before = value
-		acc |= v << have
-		if have+width >= 64 {
-			dst = binary.LittleEndian.AppendUint64(dst, acc)
-			acc = v >> (64 - have)
-			have += width - 64
-		} else {
-			have += width
-		}
-	}
-	return packTail(dst, acc, have)
+	binary.LittleEndian.PutUint64(out[at:], acc)
+	return dst[:len(dst)+size]
 }
 
 // parse reads a column of n values into c.values.
@@ -124,43 +115,45 @@ func (c *columns) parse(d *decoder, n int) error {
 	if d.short {
 		return badFrame("column of %d values ends early", n)
 	}
-	c.values = slices.Grow(c.values[:0], n) // n is at most MaxRows
+	c.values = slices.Grow(c.values[:0], n)[:n] // n is at most MaxRows
 	if codec == codecFOR {
-		c.unpack(body, packed, width, base)
+		unpack(c.values, body, width, base)
 		return nil
 	}
-	c.values = append(c.values, base)
-	c.unpack(body, packed, width, least)
-	for i := 1; i < n; i++ {
-		c.values[i] += c.values[i-1]
+	c.values[0] = base
+	steps := c.values[1:]
+	unpack(steps, body, width, least)
+	for i, step := range steps {
+		base += step
+		steps[i] = base
 	}
 	return nil
 }
 
-// unpack appends n packed values, each plus base.
-func (c *columns) unpack(body []byte, n int, width uint, base uint64) {
+// unpack fills out with packed values, each plus base.
+func unpack(out []uint64, body []byte, width uint, base uint64) {
 	if width == 0 {
-		for range n {
-			c.values = append(c.values, base)
+		for i := range out {
+			out[i] = base
 		}
 		return
 	}
 	if width == 64 {
-		for i := range n {
-			c.values = append(c.values, base+binary.LittleEndian.Uint64(body[8*i:]))
+		for i := range out {
+			out[i] = base + binary.LittleEndian.Uint64(body[8*i:])
 		}
 		return
 	}
 	mask, at, i := uint64(1)<<width-1, uint(0), 0
-	for ; i < n && int(at>>3)+8 <= len(body); i++ {
-		c.values = append(c.values, base+(binary.LittleEndian.Uint64(body[at>>3:])>>(at&7)&mask))
+	for ; i < len(out) && int(at>>3)+8 <= len(body); i++ {
+		out[i] = base + binary.LittleEndian.Uint64(body[at>>3:])>>(at&7)&mask
 		at += width
 	}
-	var tail [16]byte
-	for ; i < n; i++ {
+	var tail [8]byte
+	for ; i < len(out); i++ {
 		clear(tail[:])
-		copy(tail[:8], body[at>>3:])
-		c.values = append(c.values, base+(binary.LittleEndian.Uint64(tail[:])>>(at&7)&mask))
+		copy(tail[:], body[at>>3:])
+		out[i] = base + binary.LittleEndian.Uint64(tail[:])>>(at&7)&mask
 		at += width
 	}
 }

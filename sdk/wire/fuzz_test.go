@@ -53,8 +53,11 @@ func FuzzPut(f *testing.F) {
 	seedWith(f, "put")
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		var p, again Put
-		if ParsePut(AppendFrame(nil, FramePut, payload), &p) != nil {
+		if within(t, "put", payload) != nil {
 			return
+		}
+		if err := ParsePut(AppendFrame(nil, FramePut, payload), &p); err != nil {
+			t.Fatal(err)
 		}
 		frame, err := AppendPut(nil, &p)
 		if err != nil {
@@ -72,8 +75,11 @@ func FuzzRows(f *testing.F) {
 	seedWith(f, "put")
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		var b, again record.Batch
-		if ParseRows(payload, &b) != nil {
+		if within(t, "rows", payload) != nil {
 			return
+		}
+		if err := ParseRows(payload, &b); err != nil {
+			t.Fatal(err)
 		}
 		if err := b.CheckShape(); err != nil {
 			t.Fatal(err)
@@ -112,8 +118,11 @@ func FuzzQuery(f *testing.F) {
 	seedWith(f, "query")
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		var q, again record.Query
-		if ParseQuery(AppendFrame(nil, FrameQuery, payload), &q) != nil {
+		if within(t, "query", payload) != nil {
 			return
+		}
+		if err := ParseQuery(AppendFrame(nil, FrameQuery, payload), &q); err != nil {
+			t.Fatal(err)
 		}
 		if err := ParseQuery(AppendQuery(nil, &q), &again); err != nil || !reflect.DeepEqual(q,
 			again) {
@@ -125,9 +134,12 @@ func FuzzQuery(f *testing.F) {
 func FuzzGroups(f *testing.F) {
 	seedWith(f, "groups")
 	f.Fuzz(func(t *testing.T, payload []byte) {
+		if within(t, "groups", payload) != nil {
+			return
+		}
 		groups, err := ParseGroups(payload, nil)
 		if err != nil {
-			return
+			t.Fatal(err)
 		}
 		if again := AppendGroups(nil, groups); !bytes.Equal(again[frameHeaderBytes:], payload) {
 			t.Fatal("groups are written in another way than they were read")
@@ -135,27 +147,52 @@ func FuzzGroups(f *testing.F) {
 	})
 }
 
-func FuzzSmallAnswers(f *testing.F) {
+func FuzzPutReply(f *testing.F) {
 	seedWith(f, "put-reply")
-	seedWith(f, "end")
-	seedWith(f, "error")
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		var reply PutReply
-		if ParsePutReply(payload, &reply) == nil &&
-			!bytes.Equal(AppendPutReply(nil, &reply)[frameHeaderBytes:], payload) {
+		if within(t, "put-reply", payload) == nil && (ParsePutReply(payload, &reply) != nil ||
+			!bytes.Equal(AppendPutReply(nil, &reply)[frameHeaderBytes:], payload)) {
 			t.Fatal("a put reply is written in another way than it was read")
 		}
-		var end End
-		if ParseEnd(payload, &end) == nil &&
-			!bytes.Equal(AppendEnd(nil, &end)[frameHeaderBytes:], payload) {
-			t.Fatal("an end is written in another way than it was read")
-		}
-		var e, again Error
-		if ParseError(payload, &e) != nil {
+	})
+}
+
+func FuzzEnd(f *testing.F) {
+	seedWith(f, "end")
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		var end, again End
+		if within(t, "end", payload) != nil {
 			return
 		}
+		if err := ParseEnd(payload, &end); err != nil {
+			t.Fatal(err)
+		}
+		err := ParseEnd(AppendEnd(nil, &end)[frameHeaderBytes:], &again)
+		if len(end.Reason) > maxTextBytes {
+			end.Reason = again.Reason
+		}
+		if err != nil || again != end {
+			t.Fatalf("%+v read again is %+v, %v", end, again, err)
+		}
+	})
+}
+
+func FuzzError(f *testing.F) {
+	seedWith(f, "error")
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		var e, again Error
+		if within(t, "error", payload) != nil {
+			return
+		}
+		if err := ParseError(payload, &e); err != nil {
+			t.Fatal(err)
+		}
 		err := ParseError(AppendError(nil, &e)[frameHeaderBytes:], &again)
-		if err != nil || again.Kind != e.Kind || again.RetryAfterMs != e.RetryAfterMs {
+		if len(payload) > maxTextBytes {
+			e.Message, e.Part, e.Reason = again.Message, again.Part, again.Reason
+		}
+		if err != nil || again != e {
 			t.Fatalf("%+v read again is %+v, %v", e, again, err)
 		}
 	})
@@ -163,16 +200,95 @@ func FuzzSmallAnswers(f *testing.F) {
 
 // FuzzWriters goes the other way: whatever can be written is read back.
 func FuzzWriters(f *testing.F) {
-	f.Add(uint64(1))
-	f.Fuzz(func(t *testing.T, seed uint64) {
-		b := randomBatch(rand.New(rand.NewPCG(seed, 0)), true)
-		frame, err := AppendRows(nil, b)
-		if err != nil {
-			t.Fatal(err)
+	f.Add(uint64(1), "why", []byte("result"), int64(-1), true)
+	f.Fuzz(func(t *testing.T, seed uint64, text string, data []byte, number int64, yes bool) {
+		rng := rand.New(rand.NewPCG(seed, 0))
+		roundTripBatch(t, rng)
+		text = text[:min(len(text), maxTextBytes)]
+		reply := PutReply{number, int64(rng.Uint64()), rng.Uint32(), yes}
+		var gotReply PutReply
+		err := ParsePutReply(AppendPutReply(nil, &reply)[frameHeaderBytes:], &gotReply)
+		if err != nil || gotReply != reply {
+			t.Fatalf("%+v, want %+v, %v", gotReply, reply, err)
 		}
-		var got record.Batch
-		if err := ParseRows(frame[frameHeaderBytes:], &got); err != nil || !equalBatches(&got, b) {
-			t.Fatalf("seed %d differs, %v", seed, err)
+		end := End{yes, text, number, rng.Uint64(), rng.Uint64(), rng.Uint64(), -number}
+		var gotEnd End
+		err = ParseEnd(AppendEnd(nil, &end)[frameHeaderBytes:], &gotEnd)
+		if err != nil || gotEnd != end {
+			t.Fatalf("%+v, want %+v, %v", gotEnd, end, err)
+		}
+		remote := Error{Kind(rng.IntN(255) + 1), text, text, text, rng.Uint32()}
+		var gotError Error
+		err = ParseError(AppendError(nil, &remote)[frameHeaderBytes:], &gotError)
+		if err != nil || gotError != remote {
+			t.Fatalf("%+v, want %+v, %v", gotError, remote, err)
+		}
+		groups := []Group{{CID: int32(number), MID: number, MOID: -int32(number), CapNs: -number,
+			Records: uint64(number), Result: data}, {Result: []byte(text)}}
+		got, err := ParseGroups(AppendGroups(nil, groups)[frameHeaderBytes:], nil)
+		if err != nil || !slices.EqualFunc(got, groups, equalGroups) {
+			t.Fatalf("%+v, want %+v, %v", got, groups, err)
 		}
 	})
+}
+
+func equalGroups(a, b Group) bool {
+	return a.CID == b.CID && a.MID == b.MID && a.MOID == b.MOID && a.CapNs == b.CapNs &&
+		a.Records == b.Records && bytes.Equal(a.Result, b.Result)
+}
+
+func roundTripBatch(t *testing.T, rng *rand.Rand) {
+	t.Helper()
+	b := randomBatch(rng, true)
+	frame, err := AppendRows(nil, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got record.Batch
+	if err := ParseRows(frame[frameHeaderBytes:], &got); err != nil || !equalBatches(&got, b) {
+		t.Fatalf("read again differs, %v", err)
+	}
+}
+
+// FuzzQueryWriter writes any query: it is read as what Normalize makes of it, or refused alike.
+func FuzzQueryWriter(f *testing.F) {
+	f.Add(uint64(1), uint8(0), uint8(0), int64(0), int64(0), "", []byte(nil))
+	f.Add(uint64(2), uint8(2), uint8(1), int64(1), int64(9), "stats", []byte("x"))
+	f.Fuzz(func(t *testing.T, seed uint64, view, order uint8, from, to int64, name string,
+		params []byte,
+	) {
+		q := randomQuery(rand.New(rand.NewPCG(seed, 0)))
+		if view > 0 {
+			q.View, q.Order = record.View(view-1), record.Order(order)
+		}
+		if from != to {
+			dim := seed % record.NumDims
+			q.Box[dim] = append(q.Box[dim], record.Range{From: from, To: to})
+		}
+		if name != "" {
+			q.Aggregate = record.PluginCall{Name: name, Params: params}
+		}
+		var got record.Query
+		sameQuery(t, &got, ParseQuery(AppendQuery(nil, q), &got), q)
+	})
+}
+
+// sameQuery wants got to be want normalised, or the error that Normalize has for want.
+func sameQuery(t *testing.T, got *record.Query, err error, want *record.Query) {
+	t.Helper()
+	normal := want.Normalize()
+	if normal != nil || err != nil {
+		if normal == nil || err == nil || normal.Error() != err.Error() {
+			t.Fatalf("%v on the wire, %v before", err, normal)
+		}
+		return
+	}
+	for _, call := range []*record.PluginCall{&want.Filter, &want.Aggregate} {
+		if len(call.Params) == 0 {
+			call.Params = nil
+		}
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Fatalf("%+v, want %+v", got, want)
+	}
 }

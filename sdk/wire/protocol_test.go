@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"os"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -17,6 +18,13 @@ func examplePut() *Put {
 		[]byte("21.5"))
 	p.Batch.Append(record.Key{CID: 7, MID: 1004, MOID: 3, CapNs: 1_700_000_000_000_000_500},
 		[]byte("19"))
+	return p
+}
+
+func plainPut() *Put {
+	p := &Put{Batch: new(record.Batch)}
+	p.Batch.Append(record.Key{CID: 7, MID: 1001, MOID: -3, CapNs: 1_700_000_000_000_000_000},
+		[]byte("21.5"))
 	return p
 }
 
@@ -121,6 +129,9 @@ func TestExamples(t *testing.T) {
 	frame, err := AppendPut(nil, examplePut())
 	var put Put
 	read("put", &put, examplePut(), ParsePut(same("put", frame, err), &put))
+	put = Put{}
+	read("put-plain", &put, plainPut(), ParsePut(found["put-plain"], &put))
+	delete(found, "put-plain") // the writer here packs
 	var reply PutReply
 	read("put-reply", &reply, exampleReply(),
 		ParsePutReply(payload(same("put-reply", AppendPutReply(nil, exampleReply()), nil)), &reply))
@@ -148,5 +159,61 @@ func TestExamples(t *testing.T) {
 	same("column-delta", c.append(nil, exampleSteps()), nil)
 	for name := range found {
 		t.Errorf("example %s is not tested", name)
+	}
+}
+
+// tableOf returns the rows of the first table of PROTOCOL.md whose head begins so, cell by cell.
+func tableOf(t *testing.T, head string) [][]string {
+	t.Helper()
+	text, err := os.ReadFile("PROTOCOL.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, ok := strings.Cut(string(text), "\n"+head)
+	if !ok {
+		t.Fatalf("no table %q", head)
+	}
+	var rows [][]string
+	for i, line := range strings.Split(rest, "\n") {
+		if i < 2 { // the rest of the head, and the line under it
+			continue
+		}
+		if !strings.HasPrefix(line, "|") {
+			break
+		}
+		cells := strings.Split(strings.Trim(line, "|"), "|")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		rows = append(rows, cells)
+	}
+	return rows
+}
+
+// TestTables holds the numbers of PROTOCOL.md against those here, each used once.
+func TestTables(t *testing.T) {
+	kinds := tableOf(t, "| kind | name |")
+	if len(kinds) != len(kindNames)-1 {
+		t.Errorf("%d kinds in the document, %d here", len(kinds), len(kindNames)-1)
+	}
+	names := map[string]bool{}
+	for i, row := range kinds {
+		if row[0] != strconv.Itoa(i+1) || row[1] != Kind(i+1).String() || names[row[1]] {
+			t.Errorf("kind %d is %v: %v", i+1, Kind(i+1), row)
+		}
+		names[row[1]] = true
+	}
+	types := map[FrameType]string{FramePut: "put", FramePutReply: "put reply",
+		FrameQuery: "query", FrameRows: "rows", FrameGroups: "groups", FrameEnd: "end",
+		FrameError: "error"}
+	rows := tableOf(t, "| type | payload |")
+	if len(rows) != int(lastFrameType) || len(types) != int(lastFrameType) {
+		t.Errorf("%d types in the document, %d here, the last is %d", len(rows), len(types),
+			lastFrameType)
+	}
+	for i, row := range rows {
+		if row[0] != strconv.Itoa(i+1) || row[1] != types[FrameType(i+1)] {
+			t.Errorf("type %d is %s: %v", i+1, types[FrameType(i+1)], row)
+		}
 	}
 }

@@ -63,8 +63,11 @@ func ParseQuery(src []byte, q *record.Query) error {
 		if d.short || uint64(count) > uint64(len(d.src)/16) {
 			return badFrame("query ends inside the ranges of %v", record.Dim(dim))
 		}
-		for range count {
-			q.Box[dim] = append(q.Box[dim], record.Range{From: d.i64(), To: d.i64()})
+		if count > 0 {
+			q.Box[dim] = make(record.RangeSet, count)
+		}
+		for i := range q.Box[dim] {
+			q.Box[dim][i] = record.Range{From: d.i64(), To: d.i64()}
 		}
 	}
 	parseCall(d, &q.Filter)

@@ -1,9 +1,9 @@
 package wire
 
 import (
+	"bytes"
 	"math"
 	"math/rand/v2"
-	"slices"
 
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -88,7 +88,7 @@ func equalBatches(a, b *record.Batch) bool {
 		return false
 	}
 	for i := range a.Len() {
-		if a.Key(i) != b.Key(i) || !slices.Equal(a.Payload(i), b.Payload(i)) {
+		if a.Key(i) != b.Key(i) || !bytes.Equal(a.Payload(i), b.Payload(i)) {
 			return false
 		}
 	}

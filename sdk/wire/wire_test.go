@@ -2,11 +2,9 @@ package wire
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"io"
 	"math/rand/v2"
-	"reflect"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -47,24 +45,12 @@ func TestBatchesRoundTrip(t *testing.T) {
 
 func TestQueriesRoundTrip(t *testing.T) {
 	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
-	for i := range 2000 {
+	for range 2000 {
 		want := randomQuery(rng)
-		frame := AppendQuery(nil, want)
 		var got record.Query
-		err := ParseQuery(frame, &got)
-		if normal := want.Normalize(); normal != nil || err != nil {
-			if normal == nil || err == nil || normal.Error() != err.Error() {
-				t.Fatalf("seed %d, query %d: %v on the wire, %v before", seed, i, err, normal)
-			}
-			continue
-		}
-		if len(want.Filter.Params) == 0 {
-			want.Filter.Params = nil
-		}
-		if !reflect.DeepEqual(&got, want) {
-			t.Fatalf("seed %d, query %d: %+v, want %+v", seed, i, got, want)
-		}
+		sameQuery(t, &got, ParseQuery(AppendQuery(nil, want), &got), want)
 	}
 }
 
@@ -213,54 +199,6 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestNothingIsAllocatedOnWord promises much in few bytes.
-func TestNothingIsAllocatedOnWord(t *testing.T) {
-	const most = 32 << 20 // 65,536 rows of 16 words in columns of width 0 are honest
-	f := func(name string, read func()) {
-		t.Helper()
-		result := testing.Benchmark(func(b *testing.B) {
-			for b.Loop() {
-				read()
-			}
-		})
-		if got := result.AllocedBytesPerOp(); got > most {
-			t.Errorf("%s: %d bytes are allocated", name, got)
-		}
-	}
-	header := binary.LittleEndian.AppendUint32([]byte{frameMagic, frameVersion, byte(FrameRows), 0},
-		MaxFramePayload)
-	header = append(header, 0, 0, 0, 0)
-	f("a frame of 72 MiB", func() {
-		if _, _, err := NewReader(bytes.NewReader(header), MaxFramePayload).Next(); err == nil {
-			t.Error("no error")
-		}
-	})
-	words := make([]byte, 12, 300)
-	binary.LittleEndian.PutUint32(words, MaxRows)
-	words[4], words[5], words[8] = flagAcq, payloadWords, 8*maxWords
-	for range 5 + maxWords {
-		words = append(words, make([]byte, 10)...)
-	}
-	f("columns of width 0", func() {
-		if err := parse("rows", words); err != nil {
-			t.Error(err)
-		}
-	})
-	lz := make([]byte, 12, 300)
-	binary.LittleEndian.PutUint32(lz, MaxRows)
-	lz[4], lz[5] = flagAcq, payloadLZ4
-	binary.LittleEndian.PutUint32(lz[8:], record.MaxBatchBytes/MaxRows)
-	for range 5 {
-		lz = append(lz, make([]byte, 10)...)
-	}
-	lz = binary.LittleEndian.AppendUint32(lz, record.MaxBatchBytes)
-	f("LZ4 of 64 MiB", func() {
-		if err := parse("rows", lz); kindOf(err) != KindBadFrame {
-			t.Errorf("%v", err)
-		}
-	})
-}
-
 // TestReader reads frames from streams that come in pieces.
 func TestReader(t *testing.T) {
 	var stream []byte
@@ -316,6 +254,12 @@ func TestKinds(t *testing.T) {
 			t.Errorf("kind %d is %v, want %s", k, Kind(k), name)
 		}
 	}
+	for k := range Kind(255) {
+		again := k == KindOverloaded || k == KindUnavailable || k == KindTimeout
+		if k.Temporary() != again {
+			t.Errorf("%v: temporary is %v", k, !again)
+		}
+	}
 	if Kind(200).String() != "kind-200" || ParseKind("no such") != KindInternal {
 		t.Error("unknown kinds")
 	}
@@ -323,20 +267,38 @@ func TestKinds(t *testing.T) {
 
 // TestReuse reads into memory that is there.
 func TestReuse(t *testing.T) {
-	frame := exampleFrames(t)["rows"]
-	var b record.Batch
+	for _, name := range []string{"rows", "put"} {
+		payload := exampleFrames(t)[name][frameHeaderBytes:]
+		if name == "put" { // payloads that vary
+			payload = payload[24:]
+		}
+		var b record.Batch
+		if n := testing.AllocsPerRun(100, func() {
+			if err := parseBatch(payload, &b); err != nil {
+				t.Error(err)
+			}
+		}); n > 0 {
+			t.Errorf("reading %s again allocates %v times", name, n)
+		}
+	}
+	stream := bytes.NewReader(exampleFrames(t)["rows"])
+	r := NewReader(stream, MaxFramePayload)
 	if n := testing.AllocsPerRun(100, func() {
-		if err := ParseRows(frame[frameHeaderBytes:], &b); err != nil {
+		stream.Seek(0, io.SeekStart)
+		if _, _, err := r.Next(); err != nil {
 			t.Error(err)
 		}
 	}); n > 0 {
-		t.Errorf("reading rows again allocates %v times", n)
+		t.Errorf("reading a frame again allocates %v times", n)
 	}
-	buf, rows := make([]byte, 0, 4096), exampleRows()
+	// Under the race detector a pool forgets some of its codecs, so this one is held.
+	buf, rows, c := make([]byte, 0, 4096), exampleRows(), new(codec)
+	texts := examplePut().Batch
 	if n := testing.AllocsPerRun(100, func() {
-		if _, err := AppendRows(buf, rows); err != nil {
-			t.Error(err)
-		}
+		out := c.append(buf, load(c, rows.CID))
+		out = c.append(out, load(c, rows.AcqNs))
+		_, _ = c.appendPayloads(out, rows)
+		_, _ = c.appendPayloads(buf, texts)
 	}); n > 0 {
 		t.Errorf("writing rows again allocates %v times", n)
 	}
