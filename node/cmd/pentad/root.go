@@ -77,6 +77,9 @@ func (a *app) rootCommand() *cobra.Command {
 	flags.Var((*durationFlag)(&a.timeout), "timeout",
 		"give up after this time, as 30s (default: never)")
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
+		if _, err := a.format(); err != nil { // before anything is stored
+			return err
+		}
 		if a.timeout > 0 {
 			ctx, cancel := context.WithTimeoutCause(c.Context(), a.timeout,
 				fmt.Errorf("not done after --timeout %s: %w", a.timeout, context.DeadlineExceeded))
