@@ -188,26 +188,27 @@ func (a *app) importFiles(ctx context.Context, im *csvimport.Importer, files []s
 	p := a.newProgress("import", filesSize(files), false)
 	defer p.close()
 	for _, name := range files {
-		in := io.NopCloser(a.stdin)
-		if name != "-" {
-			f, err := os.Open(name)
-			if err != nil {
-				return err
-			}
-			in = f
-		}
-		shown := name
-		if name == "-" {
-			shown = "stdin"
+		in, shown, err := a.openInput(ctx, name)
+		if err != nil {
+			return err
 		}
 		counted := &progressReader{in: in, progress: p,
 			records: func() int64 { return im.Summary().Records }}
-		err := im.File(ctx, shown, bufio.NewReaderSize(counted, 1<<18))
+		err = im.File(ctx, shown, bufio.NewReaderSize(counted, 1<<18))
 		if err = firstError(err, in.Close()); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// openInput opens a file, or stdin for "-", and returns what errors call it.
+func (a *app) openInput(ctx context.Context, name string) (io.ReadCloser, string, error) {
+	if name == "-" {
+		return a.stdinUntil(ctx), "stdin", nil
+	}
+	f, err := os.Open(name)
+	return f, name, err
 }
 
 // filesSize returns the bytes to read, or -1 when stdin is among them.

@@ -3,7 +3,8 @@
 // It owns flags, environment variables, terminals and exit codes, and nothing that a library
 // could own: serving is package node, talking to a node is package client, and the subpackages of
 // internal read times, selectors and files and render answers. Its main type is app. It runs one
-// command in the calling goroutine; only serve and demo hold a node, which they close.
+// command in the calling goroutine, and reads stdin in another; only serve and demo hold a node,
+// which they close.
 package main
 
 import (
@@ -11,6 +12,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 	_ "time/tzdata" // zones must not depend on what is installed
@@ -47,10 +49,26 @@ type app struct {
 
 	stdinTerminal, stdoutTerminal, stderrTerminal bool
 
+	reads sync.WaitGroup // of stdin; nothing waits for it, see stdinUntil
+
 	// Flags that every command has.
 	addr       string
 	outputName string
 	quiet      bool
 	noColor    bool
 	timeout    time.Duration
+}
+
+// stdinUntil returns stdin as a reader whose reads end with ctx; close it.
+//
+// A read that waits for a person or a pipe cannot be called back: its goroutine ends when
+// something comes, or with the process.
+func (a *app) stdinUntil(ctx context.Context) io.ReadCloser {
+	out, in := io.Pipe()
+	context.AfterFunc(ctx, func() { _ = in.CloseWithError(context.Cause(ctx)) })
+	a.reads.Go(func() {
+		_, err := io.Copy(in, a.stdin)
+		_ = in.CloseWithError(err) // never fails
+	})
+	return out
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -146,13 +147,15 @@ func (a *app) putMany(ctx context.Context, p *putFlags) error {
 		return err
 	}
 	defer db.Close()
+	in := a.stdinUntil(ctx)
+	defer in.Close()
 	w := db.NewWriter(client.WriterOptions{})
 	var written, lines int64
 	var rejects rejected
 	if p.format == "csv" {
-		written, lines, err = a.putCSV(ctx, w, p.kind, &rejects)
+		written, lines, err = putCSV(ctx, in, w, p.kind, &rejects)
 	} else {
-		written, lines, err = a.putLines(ctx, w, kind, &rejects)
+		written, lines, err = putLines(ctx, in, w, kind, &rejects)
 	}
 	if closeErr := w.Close(ctx); err == nil {
 		err = closeErr
@@ -189,8 +192,8 @@ func (r *rejected) err(lines int64) error {
 }
 
 // putCSV reads the columns of what get writes, by the rules of an import.
-func (a *app) putCSV(ctx context.Context, w *client.Writer, kind string, rejects *rejected) (
-	written, lines int64, err error) {
+func putCSV(ctx context.Context, in io.Reader, w *client.Writer, kind string,
+	rejects *rejected) (written, lines int64, err error) {
 	payload, err := output.ParsePayloadType(kind)
 	if err != nil {
 		return 0, 0, usageError{err}
@@ -207,7 +210,7 @@ func (a *app) putCSV(ctx context.Context, w *client.Writer, kind string, rejects
 	if err != nil {
 		return 0, 0, usageError{err}
 	}
-	err = im.File(ctx, "stdin", a.stdin)
+	err = im.File(ctx, "stdin", in)
 	s := im.Summary()
 	if rejects.count = s.Rejected; s.First != nil {
 		rejects.first = s.First.Error()
@@ -230,16 +233,21 @@ func sendTo(w *client.Writer) func(context.Context, *record.Batch) error {
 // maxJSONLineBytes bounds a line: the largest payload in base64, and its key.
 const maxJSONLineBytes = record.MaxPayloadBytes/3*4 + 4096
 
-func (a *app) putLines(ctx context.Context, w *client.Writer, kind output.PayloadType,
+func putLines(ctx context.Context, source io.Reader, w *client.Writer, kind output.PayloadType,
 	rejects *rejected) (written, lines int64, err error) {
-	in := bufio.NewScanner(a.stdin)
+	in := bufio.NewScanner(source)
 	in.Buffer(make([]byte, 1<<16), maxJSONLineBytes)
-	for number := 1; in.Scan(); number++ {
-		if len(in.Bytes()) == 0 {
+	number := 1
+	for ; in.Scan(); number++ {
+		line := bytes.TrimSpace(in.Bytes())
+		if number == 1 {
+			line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf")) // a byte order mark
+		}
+		if len(line) == 0 {
 			continue
 		}
 		lines++
-		key, payload, err := parseLine(in.Bytes(), kind)
+		key, payload, err := parseLine(line, kind)
 		if err != nil {
 			rejects.add(fmt.Sprintf("line %d: %v", number, err))
 			continue
@@ -250,8 +258,8 @@ func (a *app) putLines(ctx context.Context, w *client.Writer, kind output.Payloa
 		written++
 	}
 	if errors.Is(in.Err(), bufio.ErrTooLong) {
-		return written, lines, fmt.Errorf("line %d is longer than %d bytes", lines+1,
-			maxJSONLineBytes)
+		return written, lines, fmt.Errorf("line %d is longer than %d bytes; it and the "+
+			"lines after it are not read", number, maxJSONLineBytes)
 	}
 	if err := in.Err(); err != nil && !errors.Is(err, io.EOF) {
 		return written, lines, fmt.Errorf("read stdin: %w", err)

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+// silence is a stdin on which nothing comes: a read tells that it waits, and waits.
+type silence struct {
+	waits func()
+	ended chan struct{}
+}
+
+func (s *silence) Read([]byte) (int, error) {
+	s.waits()
+	<-s.ended
+	return 0, io.EOF
+}
+
+// TestStdinThatIsSilent ends commands that wait for stdin, by a signal and by --timeout.
+func TestStdinThatIsSilent(t *testing.T) {
+	ready := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer ready.Close()
+	f := func(code int, message string, args ...string) {
+		t.Helper()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		stdin := &silence{func() {}, make(chan struct{})}
+		if code == exitInterrupted {
+			stdin.waits = cancel
+		}
+		var stdout, stderr bytes.Buffer
+		a := &app{stdin: stdin, stdout: &stdout, stderr: &stderr, now: time.Now,
+			getenv: func(string) string { return "" }}
+		got := a.run(ctx, append(args, "--addr", ready.URL))
+		if got != code || !strings.Contains(stderr.String(), message) || stdout.Len() > 0 {
+			t.Errorf("%s: exit code %d, %s%s", args, got, &stdout, &stderr)
+		}
+		close(stdin.ended)
+		a.reads.Wait()
+	}
+	rows := []string{"import", "csv", "--cid", "1", "--mid", "column=1", "--moid", "1", "--cap",
+		"column=2", "--value", "column=3", "-"}
+	f(exitInterrupted, "pentad: put: interrupted", "put")
+	f(exitInterrupted, "pentad: put: interrupted", "put", "--format", "csv")
+	f(exitInterrupted, "pentad: import csv: interrupted", rows...)
+	f(exitUnavailable, "read stdin: not done after --timeout 50ms", "put", "--timeout", "50ms")
+	f(exitUnavailable, "read stdin: not done after --timeout 50ms",
+		append(rows, "--timeout", "50ms")...)
+}
