@@ -131,7 +131,15 @@ func (a *app) importCSV(ctx context.Context, c *cobra.Command, f *importFlags, f
 	if f.mapping != "" {
 		opt.Dir = filepath.Dir(f.mapping)
 	}
-	if f.rejects != "" {
+	if err := f.checkRejects(files); err != nil {
+		return err
+	}
+	db, err := a.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if f.rejects != "" { // not before: the file of an earlier import may still be needed
 		rejects, createErr := os.Create(f.rejects)
 		if createErr != nil {
 			return fmt.Errorf("create the rejects file: %w", createErr)
@@ -139,11 +147,6 @@ func (a *app) importCSV(ctx context.Context, c *cobra.Command, f *importFlags, f
 		defer func() { err = firstError(err, rejects.Close()) }()
 		opt.Rejects = rejects
 	}
-	db, err := a.connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
 	w := db.NewWriter(client.WriterOptions{})
 	opt.Send = sendTo(w)
 	im, err := csvimport.New(m, opt)
@@ -161,6 +164,23 @@ func (a *app) importCSV(ctx context.Context, c *cobra.Command, f *importFlags, f
 		return err
 	}
 	return a.importSummary(im.Summary(), a.now().Sub(start), err)
+}
+
+// checkRejects keeps the rejects file from replacing a file that the import reads.
+func (f *importFlags) checkRejects(files []string) error {
+	if f.rejects == "" {
+		return nil
+	}
+	info, err := os.Stat(f.rejects)
+	for _, name := range append([]string{f.mapping, f.lookupFile}, files...) {
+		other, otherErr := os.Stat(name)
+		same := err == nil && otherErr == nil && os.SameFile(info, other)
+		if same || filepath.Clean(name) == filepath.Clean(f.rejects) && name != "" {
+			return usagef("--rejects %s would replace a file that this import needs; give it a "+
+				"name of its own", f.rejects)
+		}
+	}
+	return nil
 }
 
 // checkFiles finds missing files before the first row is stored.

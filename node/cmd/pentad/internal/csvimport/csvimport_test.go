@@ -8,6 +8,7 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -144,6 +145,19 @@ func TestRejects(t *testing.T) {
 	want := map[string]int64{"fields": 1, "key": 2, "time": 1, "value": 2, "quotes": 2}
 	if !reflect.DeepEqual(r.summary.Reasons, want) || r.summary.First.Line != 2 {
 		t.Errorf("%+v", r.summary)
+	}
+}
+
+// TestRejectsKeepText imports a rejected line again, mended, from the rejects file alone.
+func TestRejectsKeepText(t *testing.T) {
+	var rejects bytes.Buffer
+	line := "x,0,1" + strings.Repeat(" ", 10_000) + "."
+	load(t, simple, "meter,time,kwh\n"+line+"\n", func(o *Options) {
+		o.Rejects = io.MultiWriter(o.Rejects, &rejects)
+	})
+	rows, err := csv.NewReader(&rejects).ReadAll()
+	if err != nil || len(rows) != 2 || rows[1][3] != line {
+		t.Errorf("%.100q, %v", rows, err)
 	}
 }
 

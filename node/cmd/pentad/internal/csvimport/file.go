@@ -39,7 +39,7 @@ func (f *file) run(ctx context.Context) error {
 		number := f.lines.number
 		if errors.Is(err, errLongLine) {
 			f.im.summary.Lines++
-			err = f.im.reject(&RejectError{f.name, number, "size", err.Error()}, clipText(line))
+			err = f.im.reject(&RejectError{f.name, number, "size", err.Error()}, line)
 		} else if err != nil {
 			return f.atEnd(err)
 		} else if len(line) > 0 {
@@ -107,20 +107,13 @@ func (f *file) line(line []byte, number int) error {
 		if last := f.lines.number; last > number {
 			reason = fmt.Sprintf("%s (lines %d to %d)", reason, number, last)
 		}
-		return f.im.reject(&RejectError{f.name, number, "quotes", reason}, clipText(text))
+		return f.im.reject(&RejectError{f.name, number, "quotes", reason}, text)
 	}
 	if problem := f.plan.line(fields); problem != nil {
-		return f.im.reject(&RejectError{f.name, number, problem.kind, problem.reason},
-			clipText(text))
+		return f.im.reject(&RejectError{f.name, number, problem.kind, problem.reason}, text)
 	}
 	f.plan.commit(&f.im.pending)
 	return nil
-}
-
-// clipText bounds the text of a rejected line in the rejects file.
-func clipText(text []byte) []byte {
-	const maxShown = 4096
-	return text[:min(len(text), maxShown)]
 }
 
 // header finds columns by name.

@@ -63,6 +63,23 @@ func TestForms(t *testing.T) {
 		"12345,1970-01-01T00:00:00Z,base64:AQID,ü\x1b[31m,1,17\n")
 }
 
+func TestSpan(t *testing.T) {
+	f := func(d time.Duration, member, plain, people string) {
+		t.Helper()
+		v := Span(d)
+		if got := string(v.appendMember(nil, "took")); got != `"took":`+member {
+			t.Errorf("%s: %s", d, got)
+		}
+		if v.plain() != plain || v.people() != people {
+			t.Errorf("%s: %s, %s", d, v.plain(), v.people())
+		}
+	}
+	f(0, "0", "0", "0 ns")
+	f(2619*time.Millisecond, "2.619", "2.619", "2.62 s")
+	f(1378*time.Microsecond, "0.001378", "0.001378", "1.38 ms")
+	f(3*time.Hour+time.Nanosecond, "10800.000000001", "10800.000000001", "3 h 00 m")
+}
+
 func TestJSONParses(t *testing.T) {
 	f := func(opt Options, rows int, target any) {
 		t.Helper()

@@ -103,7 +103,7 @@ func (v Value) appendMember(dst []byte, name string) []byte {
 	case kindBool:
 		return strconv.AppendBool(dst, v.number != 0)
 	case kindSpan:
-		return appendJSONFloat(dst, time.Duration(v.number).Seconds())
+		return appendJSONFloat(dst, seconds(v.number))
 	case kindTime:
 		dst = append(dst, '"')
 		dst = timeparse.Append(dst, v.number)
@@ -121,6 +121,9 @@ func (v Value) appendMember(dst []byte, name string) []byte {
 	return appendJSONText(dst, v.text)
 }
 
+// seconds divides once, so that 2619 ms are 2.619 s; Duration.Seconds adds two rounded numbers.
+func seconds(ns int64) float64 { return float64(ns) / 1e9 }
+
 // plain is the value for programs, in CSV.
 func (v Value) plain() string {
 	switch v.kind {
@@ -133,7 +136,7 @@ func (v Value) plain() string {
 	case kindBool:
 		return strconv.FormatBool(v.number != 0)
 	case kindSpan:
-		return formatFloat(time.Duration(v.number).Seconds())
+		return formatFloat(seconds(v.number))
 	case kindTime:
 		return timeparse.Format(v.number)
 	case kindOpaque:
