@@ -40,6 +40,7 @@ func decompress(r io.Reader) (io.Reader, error) {
 type lineReader struct {
 	in     *bufio.Reader
 	number int    // of the line that was read last, from 1
+	ending string // of that line: "\n", "\r\n"; "\r" or "" where the file ends
 	long   []byte // reused for lines that do not fit into the buffer
 }
 
@@ -64,12 +65,21 @@ func (l *lineReader) next() ([]byte, error) {
 	if err == errLongLine {
 		return line, err
 	}
-	line = bytes.TrimSuffix(line, []byte("\n"))
-	line = bytes.TrimSuffix(line, []byte("\r"))
+	line = l.cutEnding(line)
 	if l.number == 1 {
 		line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
 	}
 	return line, nil
+}
+
+func (l *lineReader) cutEnding(line []byte) []byte {
+	for _, l.ending = range [...]string{"\r\n", "\n", "\r"} {
+		if text, ok := bytes.CutSuffix(line, []byte(l.ending)); ok {
+			return text
+		}
+	}
+	l.ending = ""
+	return line
 }
 
 func (l *lineReader) readLong(start []byte) ([]byte, error) {
@@ -119,6 +129,7 @@ func (s *splitter) record(line []byte, lines *lineReader) (fields [][]byte, text
 		if count == maxQuotedLines || len(s.text) > maxLineBytes {
 			return nil, s.text, err
 		}
+		ending := lines.ending
 		more, nextErr := lines.next()
 		if nextErr == io.EOF || nextErr == errLongLine {
 			return nil, s.text, err
@@ -126,7 +137,7 @@ func (s *splitter) record(line []byte, lines *lineReader) (fields [][]byte, text
 		if nextErr != nil {
 			return nil, nil, nextErr
 		}
-		s.text = append(append(s.text, '\n'), more...)
+		s.text = append(append(s.text, ending...), more...)
 	}
 }
 

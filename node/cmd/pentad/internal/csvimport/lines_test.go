@@ -47,7 +47,7 @@ func TestSplit(t *testing.T) {
 	}
 	f("a;b\n\n;\n", []string{"a", "b"}, []string{"", ""})
 	f("a;\"b;\"\"c\"\"\";d", []string{"a", `b;"c"`, "d"})
-	f("\"two\r\nlines\";x\r\nlast", []string{"two\nlines", "x"}, []string{"last"})
+	f("\"two\r\nlines\";x\r\nlast", []string{"two\r\nlines", "x"}, []string{"last"})
 	f("\"\";\"\"\n", []string{"", ""})
 	f("5\" pipe;x\n", []string{`5" pipe`, "x"})
 	f("\"a\";\n", []string{"a", ""})
@@ -61,7 +61,8 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// FuzzSplit compares with encoding/csv, wherever that one takes the text.
+// FuzzSplit compares with encoding/csv, wherever that one takes the text. In quotes it turns \r\n
+// into \n, which would change a text that pentad stored.
 func FuzzSplit(f *testing.F) {
 	f.Add("a,b\n\"c,\"\"d\",\n")
 	f.Add("\"two\r\nlines\",x\r\nlast")
@@ -72,6 +73,11 @@ func FuzzSplit(f *testing.F) {
 		want, err := reader.ReadAll()
 		if err != nil || strings.Count(text, "\n") >= maxQuotedLines {
 			return
+		}
+		for _, row := range got {
+			for i := range row {
+				row[i] = strings.ReplaceAll(row[i], "\r\n", "\n")
+			}
 		}
 		if gotErr != nil || !slices.EqualFunc(got, want, slices.Equal) {
 			t.Fatalf("%q: %q, %v, want %q", text, got, gotErr, want)
