@@ -24,6 +24,7 @@ type demoFlags struct {
 	dir, listen  string
 	reset        bool
 	meters, days int
+	sized        bool // meters or days were given
 }
 
 // Limits of the demo: what a laptop holds.
@@ -46,7 +47,10 @@ On a terminal the node then serves until Ctrl-C. The data stay; --reset makes th
 		Example: `  pentad demo
   pentad demo --meters 50 --days 7 --dir ./demo
   pentad demo --reset`,
-		RunE: func(c *cobra.Command, _ []string) error { return a.demo(c.Context(), &f) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			f.sized = c.Flags().Changed("meters") || c.Flags().Changed("days")
+			return a.demo(c.Context(), &f)
+		},
 	}
 	listen := "127.0.0.1:0"
 	if a.stdoutTerminal {
@@ -144,6 +148,9 @@ func openDemo(f *demoFlags, now time.Time) (*demoMarker, error) {
 		}
 	case !m.Whole:
 		return nil, fmt.Errorf("the demo in %s was interrupted; start over with --reset", f.dir)
+	case f.sized && (m.Meters != f.meters || m.Days != f.days):
+		return nil, usagef("%s holds a demo of %s meters and %d days; --reset makes it anew", f.dir,
+			output.Thousands(m.Meters), m.Days)
 	default:
 		return m, nil
 	}
