@@ -103,13 +103,23 @@ func (a *app) pluginRun(ctx context.Context, name, params, groupBy string, q *qu
 	if err != nil {
 		return err
 	}
-	if err := writeGroups(w, query.GroupBy, doc, groups); err != nil {
+	format, err := a.format()
+	if err != nil {
+		return err
+	}
+	records, shown := sumRecords(groups), len(groups)
+	if format == output.Table && q.limit == 0 {
+		shown = min(shown, tableRows)
+	}
+	if err := writeGroups(w, query.GroupBy, doc, groups[:shown]); err != nil {
 		return err
 	}
 	if err := checkEnd(end); err != nil {
 		return err
 	}
-	records := sumRecords(groups)
+	if shown < len(groups) {
+		a.note("shown %d of %s; -o ndjson for all", shown, output.Thousands(len(groups)))
+	}
 	a.note("ran on %s records in %s, %s groups", output.Thousands(records),
 		output.Duration(time.Duration(end.TookNs)), output.Thousands(len(groups)))
 	if records == 0 && q.failEmpty {
