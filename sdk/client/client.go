@@ -39,6 +39,9 @@ type Client struct {
 	http *http.Client
 }
 
+// ErrAddress is returned by Dial for an address that is none.
+var ErrAddress = errors.New("is not host:port or http://host:port")
+
 // Dial returns a client for the node at addr, "host:port" or a URL, after asking whether the node
 // is well.
 func Dial(ctx context.Context, addr string) (*Client, error) {
@@ -48,7 +51,7 @@ func Dial(ctx context.Context, addr string) (*Client, error) {
 	}
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || u.Scheme != "http" {
-		return nil, fmt.Errorf("address %q is not host:port or http://host:port", addr)
+		return nil, fmt.Errorf("address %q %w", addr, ErrAddress)
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.Proxy = nil

@@ -106,8 +106,11 @@ func countByIndex(ctx context.Context, addr, path string) (uint64, error) {
 	if !strings.Contains(addr, "://") {
 		addr = "http://" + addr
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet,
-		strings.TrimSuffix(addr, "/")+path, nil)
+	node, err := url.Parse(addr)
+	if err != nil {
+		return 0, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+node.Host+path, nil)
 	if err != nil {
 		return 0, err
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -50,7 +51,8 @@ func exitCode(ctx context.Context, err error) int {
 	var code codeError
 	var remote *wire.Error
 	switch {
-	case errors.As(err, &usage), errors.As(err, new(*record.InvalidError)):
+	case errors.As(err, &usage), errors.As(err, new(*record.InvalidError)),
+		errors.Is(err, client.ErrAddress):
 		return exitUsage
 	case errors.As(err, &code):
 		return code.code

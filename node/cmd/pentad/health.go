@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/sdk/client"
 )
 
 // waitStep is the distance of two attempts of health --wait.
@@ -35,7 +37,7 @@ ready. --wait tries again until then, for scripts that have just started a node.
 func (a *app) health(ctx context.Context, wait time.Duration) error {
 	start := a.now()
 	took, err := a.askHealth(ctx)
-	for err != nil && a.now().Sub(start) < wait {
+	for err != nil && !errors.Is(err, client.ErrAddress) && a.now().Sub(start) < wait {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
