@@ -37,14 +37,15 @@ func (q *queryFlags) addBox(c *cobra.Command) {
 		flags.StringVar(&q.parts[d], record.Dim(d).String(), "*", what)
 	}
 	flags.StringVar(&q.view, "view", "all", "all versions, or only the latest of each reading")
-	flags.StringVar(&q.asOf, "asof", "", "the latest versions known before this time")
+	flags.Var((*filledFlag)(&q.asOf), "asof", "the latest versions known before this time")
 	flags.BoolVar(&q.failEmpty, "fail-empty", false, "exit with 3 when nothing matches")
 	complete(c, "view", "all\tevery version", "latest\tthe newest version of each reading")
 }
 
 // addFilter adds the plugin that keeps or drops records.
 func (q *queryFlags) addFilter(c *cobra.Command) {
-	c.Flags().StringVar(&q.filter, "filter", "", "keep only the records that this plugin keeps")
+	c.Flags().Var((*filledFlag)(&q.filter), "filter",
+		"keep only the records that this plugin keeps")
 	c.Flags().StringVar(&q.filterParams, "filter-params", "", "parameters of the filter: "+
 		"name=value,... ")
 }
@@ -68,6 +69,9 @@ func (q *queryFlags) query(a *app) (*record.Query, error) {
 		return nil, usagef("--view %q is unknown; write all or latest", q.view)
 	}
 	if q.asOf != "" {
+		if query.View != record.ViewAll {
+			return nil, usagef("--asof and --view latest are two views; give one of them")
+		}
 		span, err := timeparse.Parse(q.asOf, now)
 		if err != nil {
 			return nil, usagef("--asof: %w", err)

@@ -192,6 +192,22 @@ func orElse(text, fallback string) string {
 func left(name string) output.Column  { return output.Column{Name: name} }
 func right(name string) output.Column { return output.Column{Name: name, Right: true} }
 
+// filledFlag is text that is not empty: a variable of a script that is not set must not widen a
+// question.
+type filledFlag string
+
+func (f *filledFlag) Set(text string) error {
+	if text == "" {
+		return errors.New("must not be empty")
+	}
+	*f = filledFlag(text)
+	return nil
+}
+
+func (f *filledFlag) String() string { return string(*f) }
+
+func (f *filledFlag) Type() string { return "string" }
+
 // durationFlag reads lengths of time with days and weeks.
 type durationFlag int64
 
