@@ -120,7 +120,7 @@ func (n *Node) Aggregate(ctx context.Context, q *record.Query) ([]wire.Group, wi
 		return nil, wire.End{}, err
 	}
 	defer func() { <-n.queries }()
-	module, err := n.plugins.get(q.Aggregate.Name)
+	plugin, err := n.plugins.aggregate(q.Aggregate.Name)
 	if err != nil {
 		return nil, wire.End{}, err
 	}
@@ -131,7 +131,7 @@ func (n *Node) Aggregate(ctx context.Context, q *record.Query) ([]wire.Group, wi
 		}
 	}()
 	stats, err := n.scan(ctx, q, func(int) (store.Sink, error) {
-		guest, err := module.NewAggregate(ctx, q.Aggregate.Params)
+		guest, err := plugin.module.NewAggregate(ctx, q.Aggregate.Params)
 		if err != nil {
 			return nil, err
 		}

@@ -156,7 +156,7 @@ func TestQueriesAgainstASlice(t *testing.T) {
 		threshold := float64(rng.IntN(100))
 		keep := func(r row) bool { return r.value > threshold }
 		if rng.IntN(2) == 0 {
-			call, err := n.parseCall("threshold", fmt.Sprintf("value=%g", threshold))
+			call, err := parseCallOf(t, n, "threshold", fmt.Sprintf("value=%g", threshold))
 			if err != nil {
 				t.Fatal(err)
 			}

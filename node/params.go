@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/pentad-db/pentad/node/internal/selector"
 	"github.com/pentad-db/pentad/node/internal/timeparse"
@@ -22,20 +24,57 @@ func badParam(name string, err error) *wire.Error {
 		Message: fmt.Sprintf("parameter %s: %v", name, err)}
 }
 
-// knownParams are the parameters of routes that take a box.
-var knownParams = [...]string{"cid", "mid", "moid", "cap", "acq", "view", "asof", "order", "limit",
-	"keys",
-	"type", "format", "filter", "filter_params", "group", "every", "params", "atomic"}
+// The parameters of each route. What a route would leave aside, it refuses: an answer to another
+// question than was asked is worse than none.
+var (
+	countParams = []string{"cid", "mid", "moid", "cap", "acq", "view", "asof", "filter",
+		"filter_params"}
+	recordsParams = []string{"cid", "mid", "moid", "cap", "acq", "view", "asof", "filter",
+		"filter_params", "order", "limit", "keys", "type", "format"}
+	runParams = []string{"cid", "mid", "moid", "cap", "acq", "view", "asof", "filter",
+		"filter_params", "params", "group", "every", "limit"}
+	postParams = []string{"type", "atomic"}
+)
 
-// parseBox reads the parameters of a question: a selector per dimension, view or asof, order,
-// limit, keys=1, filter and filter_params.
-func (s *server) parseBox(ctx *fasthttp.RequestCtx) (*record.Query, error) {
-	args := ctx.QueryArgs()
-	for key := range args.All() {
-		if !known(string(key)) {
-			return nil, badParam(clip(string(key)), fmt.Errorf("is unknown; there are %s",
-				strings.Join(knownParams[:], ", ")))
+// checkParams refuses parameters that the route does not have, that are empty, as a variable of a
+// script may be, or that stand there twice.
+func checkParams(args *fasthttp.Args, known []string) error {
+	seen := map[string]bool{}
+	for key, value := range args.All() {
+		name := string(key)
+		switch {
+		case !slices.Contains(known, name):
+			return badParam(clip(name), fmt.Errorf("is unknown; there are %s",
+				strings.Join(known, ", ")))
+		case len(value) == 0:
+			return badParam(name, errors.New("is empty; give it a value or leave it out"))
+		case seen[name]:
+			return badParam(name, errors.New("is given twice; a list is joined by commas"))
 		}
+		seen[name] = true
+	}
+	return nil
+}
+
+// parseFlag reads a parameter that is 1 or 0.
+func parseFlag(args *fasthttp.Args, name string) (bool, error) {
+	text := string(args.Peek(name))
+	if text == "" {
+		return false, nil
+	}
+	on, err := strconv.ParseBool(text)
+	if err != nil {
+		return false, badParam(name, fmt.Errorf("%q is not 1 or 0", clip(text)))
+	}
+	return on, nil
+}
+
+// parseBox reads the parameters of a question, which are among known: a selector per dimension,
+// view or asof, order, limit, keys=1, filter and filter_params.
+func (s *server) parseBox(ctx *fasthttp.RequestCtx, known []string) (*record.Query, error) {
+	args := ctx.QueryArgs()
+	if err := checkParams(args, known); err != nil {
+		return nil, err
 	}
 	now := time.Now()
 	q := &record.Query{}
@@ -59,24 +98,24 @@ func (s *server) parseBox(ctx *fasthttp.RequestCtx) (*record.Query, error) {
 		}
 		q.Limit = limit
 	}
-	q.KeysOnly = args.GetBool("keys")
-	if name := string(args.Peek("filter")); name != "" {
-		call, err := s.node.parseCall(name, string(args.Peek("filter_params")))
+	var err error
+	if q.KeysOnly, err = parseFlag(args, "keys"); err != nil {
+		return nil, err
+	}
+	name, params := string(args.Peek("filter")), string(args.Peek("filter_params"))
+	if name == "" && params != "" {
+		return nil, badParam("filter_params", errors.New("stands there without filter"))
+	}
+	if name != "" {
+		l, err := s.node.plugins.filter(name)
 		if err != nil {
 			return nil, err
 		}
-		q.Filter = call
-	}
-	return q, q.Normalize()
-}
-
-func known(key string) bool {
-	for _, k := range knownParams {
-		if k == key {
-			return true
+		if q.Filter, err = parseCall(l, "filter_params", params); err != nil {
+			return nil, err
 		}
 	}
-	return false
+	return q, q.Normalize()
 }
 
 func parseView(args *fasthttp.Args, q *record.Query, now time.Time) error {
@@ -109,26 +148,24 @@ func parseView(args *fasthttp.Args, q *record.Query, now time.Time) error {
 	return nil
 }
 
-// parseCall encodes "name=value,name=value" as the plugin's document says.
-func (n *Node) parseCall(name, params string) (record.PluginCall, error) {
-	call := record.PluginCall{Name: name}
-	l, err := n.plugins.find(name)
-	if err != nil {
-		return call, err
-	}
+// parseCall encodes "name=value,name=value", which stand in the parameter part, as the plugin's
+// document says.
+func parseCall(l *loaded, part, params string) (call record.PluginCall, err error) {
+	call.Name = l.info.Name
 	values := map[string]string{}
 	for pair := range strings.SplitSeq(params, ",") {
 		if pair == "" {
 			continue
 		}
 		key, value, ok := strings.Cut(pair, "=")
-		if !ok {
-			return call, badParam("params", fmt.Errorf("%q is not name=value", clip(pair)))
+		if _, twice := values[key]; !ok || twice {
+			return call, badParam(part, fmt.Errorf("%q: write name=value, joined by commas, each "+
+				"once", clip(params)))
 		}
 		values[key] = value
 	}
 	if call.Params, err = l.doc.EncodeParams(values); err != nil {
-		return call, badParam("params", err)
+		return call, badParam(part, err)
 	}
 	return call, nil
 }
@@ -194,8 +231,8 @@ func parsePayloadType(ctx *fasthttp.RequestCtx) (payloadType, error) {
 // value returns a payload as its type says, nil when it does not have that form.
 func (t payloadType) value(payload []byte) any {
 	switch {
-	case t == payloadText:
-		return strings.ToValidUTF8(string(payload), "\uFFFD")
+	case t == payloadText && utf8.Valid(payload):
+		return string(payload)
 	case t == payloadF64 && len(payload) == 8:
 		f := math.Float64frombits(binary.LittleEndian.Uint64(payload))
 		if math.IsNaN(f) || math.IsInf(f, 0) {

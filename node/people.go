@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	"github.com/pentad-db/pentad/sdk/record"
@@ -14,15 +15,15 @@ import (
 
 // jsonRow is a record as people read it.
 type jsonRow struct {
-	CID     int32  `json:"cid"`
-	MID     int64  `json:"mid"`
-	MOID    int32  `json:"moid"`
-	Cap     string `json:"cap"`
-	CapNs   int64  `json:"cap_ns"`
-	Acq     string `json:"acq"`
-	AcqNs   int64  `json:"acq_ns"`
-	Value   any    `json:"value,omitempty"`
-	Payload string `json:"payload,omitempty"`
+	CID     int32   `json:"cid"`
+	MID     int64   `json:"mid"`
+	MOID    int32   `json:"moid"`
+	Cap     string  `json:"cap"`
+	CapNs   int64   `json:"cap_ns"`
+	Acq     string  `json:"acq"`
+	AcqNs   int64   `json:"acq_ns"`
+	Value   any     `json:"value,omitempty"`
+	Payload *string `json:"payload,omitempty"` // nil where Value says it all, "" is empty
 }
 
 type jsonEnd struct {
@@ -54,34 +55,50 @@ func rowOf(b *record.Batch, i int, kind payloadType, keys bool) jsonRow {
 		return row
 	}
 	if row.Value = kind.value(b.Payload(i)); kind == payloadBase64 || row.Value == nil {
-		row.Value, row.Payload = nil, base64.StdEncoding.EncodeToString(b.Payload(i))
+		text := base64.StdEncoding.EncodeToString(b.Payload(i))
+		row.Value, row.Payload = nil, &text
 	}
 	return row
 }
 
 // ndjson reports whether lines are asked for instead of one document.
-func ndjson(ctx *fasthttp.RequestCtx) bool {
-	return string(ctx.QueryArgs().Peek("format")) == "ndjson" ||
-		strings.Contains(string(ctx.Request.Header.Peek("Accept")), "application/x-ndjson")
+func ndjson(ctx *fasthttp.RequestCtx) (bool, error) {
+	switch format := string(ctx.QueryArgs().Peek("format")); format {
+	case "":
+		return strings.Contains(string(ctx.Request.Header.Peek("Accept")),
+			"application/x-ndjson"), nil
+	case "json", "ndjson":
+		return format == "ndjson", nil
+	default:
+		return false, badParam("format", fmt.Errorf("%q is not json or ndjson", clip(format)))
+	}
 }
 
 // getRecords answers with records: as lines, the last of which is {"end": ...}, or as one document
 // {"records": [...], "end": ...}. What goes wrong on the way stands in the end.
 func (s *server) getRecords(ctx *fasthttp.RequestCtx) {
-	q, err := s.parseBox(ctx)
+	q, err := s.parseBox(ctx, recordsParams)
+	var kind payloadType
+	if err == nil {
+		kind, err = parsePayloadType(ctx)
+	}
+	var lines bool
+	if err == nil {
+		lines, err = ndjson(ctx)
+	}
+	if err == nil {
+		err = s.node.precheck(q)
+	}
 	if err != nil {
 		writeError(ctx, toWire(err))
 		return
 	}
-	kind, err := parsePayloadType(ctx)
-	if err != nil {
-		writeError(ctx, toWire(err))
-		return
-	}
-	lines := ndjson(ctx)
 	ctx.SetContentType("application/json")
 	if lines {
 		ctx.SetContentType("application/x-ndjson")
+	}
+	if ctx.IsHead() {
+		return // fasthttp would end a stream without body by a line too many
 	}
 	s.stream(ctx, func(rc context.Context, w *bufio.Writer) error {
 		out := rowWriter{w: w, lines: lines}
@@ -141,7 +158,7 @@ func (o *rowWriter) end(end jsonEnd) error {
 }
 
 func (s *server) count(ctx *fasthttp.RequestCtx) {
-	q, err := s.parseBox(ctx)
+	q, err := s.parseBox(ctx, countParams)
 	if err != nil {
 		writeError(ctx, toWire(err))
 		return
@@ -158,9 +175,13 @@ func (s *server) count(ctx *fasthttp.RequestCtx) {
 
 // runPlugin answers with the groups of an aggregate, each result by its fields.
 func (s *server) runPlugin(ctx *fasthttp.RequestCtx, name string) {
-	q, err := s.parseBox(ctx)
+	q, err := s.parseBox(ctx, runParams)
+	var l *loaded
 	if err == nil {
-		q.Aggregate, err = s.node.parseCall(name, string(ctx.QueryArgs().Peek("params")))
+		l, err = s.node.plugins.aggregate(name)
+	}
+	if err == nil {
+		q.Aggregate, err = parseCall(l, "params", string(ctx.QueryArgs().Peek("params")))
 	}
 	if err == nil {
 		err = parseGroups(ctx, q)
@@ -172,11 +193,6 @@ func (s *server) runPlugin(ctx *fasthttp.RequestCtx, name string) {
 	rc, cancel := s.context()
 	defer cancel()
 	groups, end, err := s.node.Aggregate(rc, q)
-	if err != nil {
-		writeError(ctx, toWire(err))
-		return
-	}
-	l, err := s.node.plugins.find(name)
 	if err != nil {
 		writeError(ctx, toWire(err))
 		return

@@ -109,13 +109,26 @@ func (r *registry) load(ctx context.Context, name string, wasm []byte) (*loaded,
 	return l, nil
 }
 
-// get returns the module with a name.
-func (r *registry) get(name string) (*wasmhost.Module, error) {
+// filter returns the module with a name, which must be a filter.
+func (r *registry) filter(name string) (*loaded, error) {
 	l, err := r.find(name)
-	if err != nil {
-		return nil, err
+	if err == nil && !l.info.Filter {
+		return nil, &wire.Error{Kind: wire.KindInvalid, Part: "filter",
+			Reason: string(record.OutOfRange), Message: fmt.Sprintf(
+				"plugin %q is an aggregate and no filter; run it", name)}
 	}
-	return l.module, nil
+	return l, err
+}
+
+// aggregate returns the module with a name, which must be an aggregate.
+func (r *registry) aggregate(name string) (*loaded, error) {
+	l, err := r.find(name)
+	if err == nil && !l.info.Aggregate {
+		return nil, &wire.Error{Kind: wire.KindInvalid, Part: "aggregate",
+			Reason: string(record.OutOfRange), Message: fmt.Sprintf(
+				"plugin %q is a filter and no aggregate; name it as the filter", name)}
+	}
+	return l, err
 }
 
 func (r *registry) find(name string) (*loaded, error) {

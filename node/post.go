@@ -10,6 +10,7 @@ import (
 	"io"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/timeparse"
@@ -38,6 +39,9 @@ type jsonRecord struct {
 	MID     *int64          `json:"mid"`
 	MOID    *int32          `json:"moid"`
 	Cap     json.RawMessage `json:"cap"`
+	CapNs   *int64          `json:"cap_ns"` // stands for cap, as in an answer
+	Acq     json.RawMessage `json:"acq"`    // of an answer; left aside, as pentad gives a new one
+	AcqNs   json.RawMessage `json:"acq_ns"`
 	Value   json.RawMessage `json:"value"`
 	Payload *string         `json:"payload"`
 }
@@ -58,7 +62,7 @@ func parseRecord(src []byte, kind payloadType, now time.Time) (k record.Key, pay
 	d := json.NewDecoder(bytes.NewReader(src))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&r); err != nil {
-		return k, nil, err
+		return k, nil, jsonError(err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return k, nil, errors.New("text follows the record")
@@ -66,11 +70,13 @@ func parseRecord(src []byte, kind payloadType, now time.Time) (k record.Key, pay
 	if string(r.Value) == "null" {
 		r.Value = nil
 	}
-	if r.CID == nil || r.MID == nil || r.MOID == nil || r.Cap == nil {
+	if r.CID == nil || r.MID == nil || r.MOID == nil || r.Cap == nil && r.CapNs == nil {
 		return k, nil, errors.New("cid, mid, moid and cap must be there")
 	}
 	k = record.Key{CID: *r.CID, MID: *r.MID, MOID: *r.MOID}
-	if k.CapNs, err = parseCap(r.Cap, now); err != nil {
+	if r.CapNs != nil {
+		k.CapNs = *r.CapNs
+	} else if k.CapNs, err = parseCap(r.Cap, now); err != nil {
 		return k, nil, fmt.Errorf("cap: %w", err)
 	}
 	if (r.Value == nil) == (r.Payload == nil) {
@@ -86,13 +92,32 @@ func parseRecord(src []byte, kind payloadType, now time.Time) (k record.Key, pay
 	return k, payload, err
 }
 
+// jsonError says what is wrong with a record in the words of JSON, not of Go.
+func jsonError(err error) error {
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case !errors.As(err, &wrong):
+		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
+	case wrong.Field == "":
+		return fmt.Errorf("a record is a JSON object, this is a JSON %s", wrong.Value)
+	}
+	return fmt.Errorf("%s: %s is no %s", wrong.Field, wrong.Value, wrong.Type)
+}
+
+// parseCap reads a time that is one moment: a date would be a guess of midnight.
 func parseCap(src json.RawMessage, now time.Time) (int64, error) {
 	var text string
 	if err := json.Unmarshal(src, &text); err != nil {
-		text = string(src)
-		return strconv.ParseInt(text, 10, 64)
+		ns, err := strconv.ParseInt(string(src), 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("%.40s is neither a time in quotes nor whole ns since 1970", src)
+		}
+		return ns, nil
 	}
 	at, err := timeparse.Parse(text, now)
+	if err == nil && at.ToNs != at.FromNs+1 {
+		err = fmt.Errorf("%q is more than a moment; add the time of day", text)
+	}
 	return at.FromNs, err
 }
 
@@ -100,8 +125,13 @@ func parseValue(src json.RawMessage, kind payloadType) ([]byte, error) {
 	switch kind {
 	case payloadF64:
 		var f float64
-		if err := json.Unmarshal(src, &f); err != nil {
-			return nil, fmt.Errorf("value: %.40s is not a number", src)
+		switch err := json.Unmarshal(src, &f); string(src) {
+		case `"NaN"`, `"+Inf"`, `"-Inf"`: // as finite writes them
+			f, _ = strconv.ParseFloat(string(src[1:len(src)-1]), 64) // one of these three
+		default:
+			if err != nil {
+				return nil, fmt.Errorf("value: %.40s is not a number", src)
+			}
 		}
 		return binary.LittleEndian.AppendUint64(nil, math.Float64bits(f)), nil
 	case payloadI64:
@@ -147,15 +177,35 @@ func splitRecords(body []byte) (records [][]byte, lines []int, err error) {
 	return records, lines, nil
 }
 
+// withoutRow leaves the row out of an error whose line is told.
+func withoutRow(err error) error {
+	var invalid *record.InvalidError
+	if errors.As(err, &invalid) {
+		invalid.Row = -1
+	}
+	return err
+}
+
 // postRecords stores what is right and lists what is not; with atomic=1 it stores all or nothing.
 func (s *server) postRecords(ctx *fasthttp.RequestCtx) {
-	kind, err := parsePayloadType(ctx)
+	var kind payloadType
+	var atomic bool
+	err := checkParams(ctx.QueryArgs(), postParams)
+	if err == nil {
+		kind, err = parsePayloadType(ctx)
+	}
+	if err == nil {
+		atomic, err = parseFlag(ctx.QueryArgs(), "atomic")
+	}
 	if err != nil {
 		writeError(ctx, toWire(err))
 		return
 	}
 	records, lines, err := splitRecords(ctx.PostBody())
-	if err != nil || len(records) == 0 {
+	if err == nil && len(records) == 0 {
+		err = errors.New("it holds none")
+	}
+	if err != nil {
 		writeError(ctx, &wire.Error{Kind: wire.KindInvalid, Part: "body", Message: fmt.Sprintf(
 			"body is not a JSON record, an array of them or one a line: %v", err)})
 		return
@@ -168,7 +218,7 @@ func (s *server) postRecords(ctx *fasthttp.RequestCtx) {
 		if err == nil {
 			one := record.Batch{CID: []int32{k.CID}, MID: []int64{k.MID}, MOID: []int32{k.MOID},
 				CapNs: []int64{k.CapNs}, Stride: len(payload), Data: payload}
-			err = one.Validate()
+			err = withoutRow(one.Validate())
 		}
 		if err != nil {
 			bad = append(bad, rejected{lines[i], err.Error()})
@@ -176,7 +226,6 @@ func (s *server) postRecords(ctx *fasthttp.RequestCtx) {
 		}
 		b.Append(k, payload)
 	}
-	atomic := ctx.QueryArgs().GetBool("atomic")
 	if len(bad) > 0 && (atomic || b.Len() == 0) {
 		writeError(ctx, &wire.Error{Kind: wire.KindInvalid, Part: "body", Message: fmt.Sprintf(
 			"nothing is stored: %d of %d records are wrong, first on line %d: %s",

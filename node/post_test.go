@@ -27,6 +27,11 @@ func TestParseRecord(t *testing.T) {
 		key,
 		"\x00\x00\x00\x00\x00\x00\x00\x40")
 
+	f(`{"cid":1,"mid":-2,"moid":3,"cap":"x","cap_ns":4,"acq":"y","acq_ns":5,"payload":""}`,
+		payloadBase64, key, "")
+	f(`{"cid":1,"mid":-2,"moid":3,"cap":4,"value":"-Inf"}`, payloadF64, key,
+		"\x00\x00\x00\x00\x00\x00\xf0\xff")
+
 	bad := func(src string, kind payloadType, want string) {
 		t.Helper()
 		_, _, err := parseRecord([]byte(src), kind, now)
@@ -46,7 +51,14 @@ func TestParseRecord(t *testing.T) {
 	bad(`{"cid":1,"mid":2,"moid":3,"cap":null,"value":1}`, payloadF64, "cap")
 	bad(`{"cid":1,"mid":2,"moid":3,"cap":"yesterday","value":1}`, payloadF64, "cap: ")
 	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"unit":"kWh","value":1}`, payloadF64, "unit")
-	bad(`{"cid":5000000000,"mid":2,"moid":3,"cap":4,"value":1}`, payloadF64, "cid")
+	bad(`{"cid":5000000000,"mid":2,"moid":3,"cap":4,"value":1}`, payloadF64,
+		"cid: number 5000000000 is no int32")
+	bad(`5`, payloadF64, "a record is a JSON object, this is a JSON number")
+	bad(`{"cid":1,"mid":2,"moid":3,"cap":"2024-01-01","value":1}`, payloadF64,
+		`cap: "2024-01-01" is more than a moment; add the time of day`)
+	bad(`{"cid":1,"mid":2,"moid":3,"cap":4.5,"value":1}`, payloadF64,
+		"cap: 4.5 is neither a time in quotes nor whole ns since 1970")
+	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":"Infinity"}`, payloadF64, "is not a number")
 	bad(`{"mid":2,"moid":3,"cap":4,"value":1}`, payloadF64, "cid, mid, moid and cap must be there")
 	bad(`{`, payloadF64, "unexpected EOF")
 	bad(``, payloadF64, "EOF")
@@ -107,7 +119,7 @@ func FuzzBox(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		var ctx fasthttp.RequestCtx
 		ctx.QueryArgs().Parse(text)
-		q, err := s.parseBox(&ctx)
+		q, err := s.parseBox(&ctx, runParams)
 		if err != nil {
 			if err.Error() == "" {
 				t.Fatal("an error that says nothing")

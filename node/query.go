@@ -63,6 +63,22 @@ func (n *Node) begin(q *record.Query) error {
 	return take(n.queries)
 }
 
+// precheck returns what a query would fail with before it begins, so that an answer which is a
+// stream has the status of an error and not an error inside.
+func (n *Node) precheck(q *record.Query) error {
+	if n.closing.Load() {
+		return errClosing
+	}
+	if len(n.queries) == cap(n.queries) {
+		return errTooBusy
+	}
+	if q.Filter.Name == "" {
+		return nil
+	}
+	_, err := n.plugins.filter(q.Filter.Name)
+	return err
+}
+
 func endOf(s store.ScanStats, rows uint64) wire.End {
 	return wire.End{Complete: true, HorizonNs: s.HorizonNs, Rows: rows,
 		BlocksScanned: s.BlocksScanned, RowsExamined: s.RowsExamined, TookNs: s.TookNs}
@@ -75,7 +91,7 @@ func (n *Node) scan(
 	if q.Filter.Name == "" {
 		return n.store.Scan(ctx, q, newSink)
 	}
-	module, err := n.plugins.get(q.Filter.Name)
+	plugin, err := n.plugins.filter(q.Filter.Name)
 	if err != nil {
 		return store.ScanStats{}, err
 	}
@@ -88,7 +104,7 @@ func (n *Node) scan(
 		}
 	}()
 	return n.store.Scan(ctx, &whole, func(worker int) (store.Sink, error) {
-		f, err := module.NewFilter(ctx, q.Filter.Params)
+		f, err := plugin.module.NewFilter(ctx, q.Filter.Params)
 		if err != nil {
 			return nil, err
 		}
