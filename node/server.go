@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -73,12 +74,22 @@ func (quiet) Printf(string, ...any) {}
 
 // refuse answers requests that fasthttp could not read.
 func refuse(ctx *fasthttp.RequestCtx, err error) {
-	e := &wire.Error{Kind: wire.KindBadFrame, Message: "read request: " + err.Error()}
-	if strings.Contains(err.Error(), "body size exceeds") {
-		e = &wire.Error{Kind: wire.KindTooLarge,
-			Message: fmt.Sprintf("request body over %d bytes", maxBodyBytes)}
+	var network net.Error
+	text, _, _ := strings.Cut(err.Error(), ": buffer size=") // what follows repeats the request
+	switch {
+	case errors.As(err, new(*fasthttp.ErrSmallBuffer)):
+		writeProblem(ctx, http.StatusRequestHeaderFieldsTooLarge, &wire.Error{
+			Kind: wire.KindTooLarge, Message: fmt.Sprintf("URL and headers over %d bytes; "+
+				"POST /v1/query takes longer questions, in frames", headerBytes)})
+	case errors.As(err, &network) && network.Timeout():
+		writeProblem(ctx, http.StatusRequestTimeout, &wire.Error{Kind: wire.KindTimeout,
+			Message: fmt.Sprintf("the request did not come whole within %s", readTimeout)})
+	case errors.Is(err, fasthttp.ErrBodyTooLarge):
+		writeError(ctx, &wire.Error{Kind: wire.KindTooLarge,
+			Message: fmt.Sprintf("request body over %d bytes", maxBodyBytes)})
+	default:
+		writeError(ctx, &wire.Error{Kind: wire.KindBadFrame, Message: "read request: " + text})
 	}
-	writeError(ctx, e)
 }
 
 func (s *server) serve() error { return s.http.Serve(s.listener) }
@@ -136,6 +147,16 @@ func (s *server) handle(ctx *fasthttp.RequestCtx) {
 // route finds the handler of a request.
 func (s *server) route(ctx *fasthttp.RequestCtx) {
 	method, path := string(ctx.Method()), string(ctx.Path())
+	if method == http.MethodHead {
+		method = http.MethodGet // fasthttp leaves the body out
+	}
+	if coding := string(ctx.Request.Header.ContentEncoding()); coding != "" &&
+		coding != "identity" {
+		writeProblem(ctx, http.StatusUnsupportedMediaType, &wire.Error{Kind: wire.KindInvalid,
+			Part: "body", Message: fmt.Sprintf("Content-Encoding %q is not understood; send the "+
+				"body as it is", clip(coding))})
+		return
+	}
 	if name, ok := strings.CutPrefix(path, "/v1/plugins/"); ok {
 		s.routePlugin(ctx, method, name)
 		return
@@ -164,20 +185,58 @@ func (s *server) route(ctx *fasthttp.RequestCtx) {
 	case "GET /metrics":
 		s.node.metrics.handler(s.node)(ctx)
 	default:
-		writeError(ctx, &wire.Error{Kind: wire.KindNotFound, Message: fmt.Sprintf(
-			"no route %s %.100s; there are /v1/records, /v1/count, /v1/plugins, /v1/horizon, "+
-				"/v1/put, /v1/query, /healthz, /readyz, /version and /metrics", method, path)})
+		noRoute(ctx, path)
 	}
 }
 
-func (s *server) routePlugin(ctx *fasthttp.RequestCtx, method, name string) {
-	if run, ok := strings.CutSuffix(name, "/run"); ok && (method == "POST" || method == "GET") {
-		s.runPlugin(ctx, run)
+// methods returns what a path that [server.route] knows takes, "" for another.
+func methods(path string) string {
+	switch path {
+	case "/v1/put", "/v1/query":
+		return "POST"
+	case "/v1/records":
+		return "GET, HEAD, POST"
+	case "/v1/count", "/v1/horizon", "/v1/plugins", "/healthz", "/readyz", "/version", "/metrics":
+		return "GET, HEAD"
+	}
+	return ""
+}
+
+func noRoute(ctx *fasthttp.RequestCtx, path string) {
+	if allowed := methods(path); allowed != "" {
+		wrongMethod(ctx, path, allowed)
 		return
 	}
-	if method != "PUT" {
-		writeError(ctx, &wire.Error{Kind: wire.KindNotFound,
-			Message: "a plugin takes PUT with a module, or POST to .../run"})
+	writeError(ctx, &wire.Error{Kind: wire.KindNotFound, Message: fmt.Sprintf(
+		"no route %s %.100s; there are /v1/records, /v1/count, /v1/plugins, /v1/horizon, "+
+			"/v1/put, /v1/query, /healthz, /readyz, /version and /metrics", ctx.Method(), path)})
+}
+
+// wrongMethod says which methods a path takes: as an answer to OPTIONS, else as an error.
+func wrongMethod(ctx *fasthttp.RequestCtx, path, allowed string) {
+	if ctx.IsOptions() {
+		ctx.SetStatusCode(http.StatusNoContent)
+	} else {
+		writeProblem(ctx, http.StatusMethodNotAllowed, &wire.Error{Kind: wire.KindNotFound,
+			Message: fmt.Sprintf("%.100s takes %s, not %.20s", path, allowed, ctx.Method())})
+	}
+	ctx.Response.Header.Set("Allow", allowed)
+}
+
+func (s *server) routePlugin(ctx *fasthttp.RequestCtx, method, name string) {
+	run, isRun := strings.CutSuffix(name, "/run")
+	switch {
+	case isRun && (method == "POST" || method == "GET"):
+		s.runPlugin(ctx, run)
+		return
+	case isRun:
+		wrongMethod(ctx, "a run of a plugin", "GET, HEAD, POST")
+		return
+	case method == "GET":
+		s.getPlugin(ctx, name)
+		return
+	case method != "PUT":
+		wrongMethod(ctx, "a plugin", "GET, HEAD, PUT")
 		return
 	}
 	rc, cancel := s.context()
@@ -188,6 +247,15 @@ func (s *server) routePlugin(ctx *fasthttp.RequestCtx, method, name string) {
 		return
 	}
 	writeJSON(ctx, info)
+}
+
+func (s *server) getPlugin(ctx *fasthttp.RequestCtx, name string) {
+	l, err := s.node.plugins.find(name)
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	writeJSON(ctx, l.info)
 }
 
 func (s *server) ready(ctx *fasthttp.RequestCtx) {
@@ -215,9 +283,12 @@ func speaksFrames(ctx *fasthttp.RequestCtx) bool {
 }
 
 // writeError answers with an error frame or with problem+json, as the request was.
-func writeError(ctx *fasthttp.RequestCtx, e *wire.Error) {
+func writeError(ctx *fasthttp.RequestCtx, e *wire.Error) { writeProblem(ctx, status(e.Kind), e) }
+
+// writeProblem is writeError with a status that HTTP has and kinds do not tell apart.
+func writeProblem(ctx *fasthttp.RequestCtx, code int, e *wire.Error) {
 	ctx.Response.Reset()
-	ctx.SetStatusCode(status(e.Kind))
+	ctx.SetStatusCode(code)
 	if e.RetryAfterMs > 0 {
 		seconds := max(1, int(e.RetryAfterMs/1000))
 		ctx.Response.Header.Set("Retry-After", strconv.Itoa(seconds))
@@ -228,7 +299,7 @@ func writeError(ctx *fasthttp.RequestCtx, e *wire.Error) {
 		return
 	}
 	ctx.SetContentType("application/problem+json")
-	body, err := json.Marshal(problemOf(e))
+	body, err := json.Marshal(problemOf(code, e))
 	if err != nil {
 		panic("BUG: an error does not marshal: " + err.Error())
 	}
@@ -246,8 +317,7 @@ type problem struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-func problemOf(e *wire.Error) problem {
-	code := status(e.Kind)
+func problemOf(code int, e *wire.Error) problem {
 	return problem{Type: "about:blank", Title: http.StatusText(code), Status: code,
 		Detail: e.Message, Code: e.Kind.String(), Part: e.Part, Reason: e.Reason}
 }

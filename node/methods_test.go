@@ -1,0 +1,112 @@
+package node
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/valyala/fasthttp"
+)
+
+// TestMethods asks every route with every method.
+func TestMethods(t *testing.T) {
+	n := openTest(t, Options{})
+	for path, allowed := range map[string]string{
+		"/v1/put": "POST", "/v1/query": "POST", "/v1/records": "GET, HEAD, POST",
+		"/v1/count": "GET, HEAD", "/v1/horizon": "GET, HEAD", "/v1/plugins": "GET, HEAD",
+		"/healthz": "GET, HEAD", "/readyz": "GET, HEAD", "/version": "GET, HEAD",
+		"/metrics": "GET, HEAD", "/v1/plugins/count": "GET, HEAD, PUT",
+		"/v1/plugins/count/run": "GET, HEAD, POST", "/": "",
+	} {
+		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"} {
+			req, err := http.NewRequestWithContext(t.Context(), method,
+				"http://"+n.Addr().String()+path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			known := strings.Contains(allowed, method)
+			switch {
+			case path == "/" && resp.StatusCode == 404:
+			case path == "/", known && (resp.StatusCode == 404 || resp.StatusCode == 405):
+				t.Errorf("%s %s: %s", method, path, resp.Status)
+			case method == "OPTIONS" && resp.StatusCode != 204,
+				method != "OPTIONS" && !known && resp.StatusCode != 405,
+				!known && resp.Header.Get("Allow") != allowed:
+				t.Errorf("%s %s: %s, allow %q", method, path, resp.Status,
+					resp.Header.Get("Allow"))
+			}
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
+// TestHeadKeepsTheConnection asks twice on one connection: an answer to HEAD has no body.
+func TestHeadKeepsTheConnection(t *testing.T) {
+	n := openTest(t, Options{})
+	conn, err := net.Dial("tcp", n.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	answers := bufio.NewReader(conn)
+	for _, path := range []string{"/v1/records", "/v1/count", "/healthz", "/nothing", "/metrics"} {
+		if _, err := fmt.Fprintf(conn, "HEAD %s HTTP/1.1\r\nHost: x\r\n\r\n"+
+			"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n", path); err != nil {
+			t.Fatal(err)
+		}
+		for _, method := range []string{"HEAD", "GET"} {
+			resp, err := http.ReadResponse(answers, &http.Request{Method: method})
+			if err != nil {
+				t.Fatalf("%s %s: %v", method, path, err)
+			}
+			body, err := io.ReadAll(resp.Body)
+			if err != nil || (method == "GET") != (len(body) > 0) {
+				t.Fatalf("%s %s: %q, %v", method, path, body, err)
+			}
+		}
+	}
+}
+
+// TestRefusals are requests that cannot be read: each says what and how much.
+func TestRefusals(t *testing.T) {
+	f := func(err error, status int, want string) {
+		t.Helper()
+		var ctx fasthttp.RequestCtx
+		refuse(&ctx, err)
+		body := string(ctx.Response.Body())
+		if ctx.Response.StatusCode() != status || !strings.Contains(body, want) ||
+			!strings.Contains(body, fmt.Sprintf(`"status":%d`, status)) ||
+			strings.Contains(body, "secret") {
+			t.Errorf("%v: %d %s", err, ctx.Response.StatusCode(), body)
+		}
+	}
+	f(fmt.Errorf("read: %w", &fasthttp.ErrSmallBuffer{}), 431, "URL and headers over 65536 bytes")
+	f(os.ErrDeadlineExceeded, 408, "did not come whole within 1m0s")
+	f(fmt.Errorf("read: %w", fasthttp.ErrBodyTooLarge), 413, "request body over")
+	f(errors.New(`cannot parse: buffer size=9, contents: "secret"`), 400, "read request: cannot p")
+
+	n := openTest(t, Options{})
+	req, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+n.Addr().String()+
+		"/v1/records", strings.NewReader("\x1f\x8b"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Encoding", "gzip")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil || resp.StatusCode != 415 {
+		t.Fatalf("a packed body: %v, %v", resp, err)
+	}
+	_ = resp.Body.Close()
+	http.DefaultClient.CloseIdleConnections()
+}
