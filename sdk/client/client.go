@@ -60,7 +60,8 @@ func Dial(ctx context.Context, addr string) (*Client, error) {
 	transport.IdleConnTimeout = idleTimeout
 	transport.WriteBufferSize, transport.ReadBufferSize = 64<<10, 64<<10
 	c := &Client{base: "http://" + u.Host, http: &http.Client{Transport: transport}}
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, dialTimeout, fmt.Errorf(
+		"%s does not answer within %s: %w", u.Host, dialTimeout, context.DeadlineExceeded))
 	defer cancel()
 	if err := c.Health(ctx); err != nil {
 		c.Close()
@@ -201,9 +202,11 @@ func (c *Client) putBody(ctx context.Context, body []byte) (wire.PutReply, error
 	}
 	if err != nil {
 		// Not wrapped: the node refused nothing, and whether it stored the batch is unknown.
-		return wire.PutReply{}, fmt.Errorf("read answer to a put: %v", err)
+		return wire.PutReply{}, fmt.Errorf("read answer to a put: %v; the node may have stored it",
+			err)
 	}
 	return reply, nil
 }
 
-var errNoEnd = errors.New("the answer stops before its end frame: the node or the network failed")
+// ErrNoEnd ends an answer that broke off: what came is true, but it is not all.
+var ErrNoEnd = errors.New("the answer stops before its end frame: the node or the network failed")

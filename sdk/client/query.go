@@ -68,7 +68,7 @@ func (c *Client) answer(
 		case ctx.Err() != nil:
 			return end, context.Cause(ctx)
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-			return end, errNoEnd
+			return end, ErrNoEnd
 		case err != nil:
 			return end, err
 		case t == wire.FrameError:

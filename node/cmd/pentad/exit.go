@@ -62,7 +62,8 @@ func exitCode(ctx context.Context, err error) int {
 		return remoteCode(remote)
 	case errors.As(err, new(*segment.CorruptError)):
 		return exitDamaged
-	case errors.Is(err, context.DeadlineExceeded), isTransport(err):
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, client.ErrNoEnd),
+		isTransport(err):
 		return exitUnavailable
 	}
 	return exitFailed

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -33,6 +34,8 @@ func TestExitCode(t *testing.T) {
 	f(context.DeadlineExceeded, exitUnavailable)
 	f(&url.Error{Op: "Get", Err: errors.New("refused")}, exitUnavailable)
 	f(&net.OpError{Op: "read", Err: errors.New("reset")}, exitUnavailable)
+	f(client.ErrAddress, exitUsage)
+	f(client.ErrNoEnd, exitUnavailable)
 	f(&net.OpError{Op: "listen", Err: errors.New("in use")}, exitFailed)
 	f(&segment.CorruptError{File: "1.seg"}, exitDamaged)
 	for kind, want := range map[wire.Kind]int{
@@ -57,6 +60,30 @@ func TestInterrupted(t *testing.T) {
 		stderr.String() != "pentad: count: interrupted\n" || stdout.Len() > 0 {
 		t.Errorf("exit code %d, stderr %q, stdout %q", code, &stderr, &stdout)
 	}
+}
+
+// TestHealthOfTheSilent asks a port that takes connections and says nothing.
+func TestHealthOfTheSilent(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	addr := silent.Addr().String()
+	f := func(want string, args ...string) {
+		t.Helper()
+		var stderr bytes.Buffer
+		a := &app{stderr: &stderr, now: time.Now, getenv: func(string) string { return "" }}
+		start := time.Now()
+		code := a.run(t.Context(), append(args, "--addr", addr))
+		if code != exitUnavailable || !strings.Contains(stderr.String(), want) ||
+			time.Since(start) > 5*time.Second {
+			t.Errorf("%s: exit code %d after %s: %s", args, code, time.Since(start), &stderr)
+		}
+	}
+	f(addr+" does not answer within --wait 50ms", "health", "--wait", "50ms")
+	f("not done after --timeout 50ms", "health", "--timeout", "50ms")
+	f("not done after --timeout 50ms", "health", "--timeout", "50ms", "--wait", "1h")
 }
 
 // TestErrorIsOneLine gives an error of several lines.

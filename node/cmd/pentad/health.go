@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime/debug"
 	"time"
 
@@ -35,17 +36,29 @@ ready. --wait tries again until then, for scripts that have just started a node.
 }
 
 func (a *app) health(ctx context.Context, wait time.Duration) error {
-	start := a.now()
-	took, err := a.askHealth(ctx)
-	for err != nil && !errors.Is(err, client.ErrAddress) && a.now().Sub(start) < wait {
+	waiting := ctx
+	if wait > 0 {
+		var cancel context.CancelFunc
+		waiting, cancel = context.WithTimeoutCause(ctx, wait, fmt.Errorf(
+			"%s does not answer within --wait %s: %w", a.addr, wait, context.DeadlineExceeded))
+		defer cancel()
+	}
+	took, err := a.askHealth(waiting)
+	for wait > 0 && err != nil && !errors.Is(err, client.ErrAddress) && waiting.Err() == nil {
 		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		case <-waiting.Done():
+			continue
 		case <-time.After(waitStep):
 		}
-		took, err = a.askHealth(ctx)
+		next, nextErr := a.askHealth(waiting)
+		if nextErr == nil || waiting.Err() == nil { // else the reason before says more
+			took, err = next, nextErr
+		}
 	}
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
 		return codeError{exitUnavailable, err}
 	}
 	return a.one([]output.Column{left("status"), left("addr"), right("took")}, output.Text("ok"),
