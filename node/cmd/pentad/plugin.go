@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -50,15 +51,7 @@ func (a *app) pluginPush(ctx context.Context, path, name string) error {
 		return usagef("%q is not a plugin name: 1 to %d of a-z, 0-9, - and _; give one with --name",
 			name, record.MaxPluginNameBytes)
 	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	if info.Size() > maxModuleBytes {
-		return fmt.Errorf("%s has %s, at most %s", path, output.Size(info.Size()),
-			output.Size(maxModuleBytes))
-	}
-	module, err := os.ReadFile(path)
+	module, err := readModule(path)
 	if err != nil {
 		return err
 	}
@@ -79,6 +72,21 @@ func (a *app) pluginPush(ctx context.Context, path, name string) error {
 		return err
 	}
 	return w.Close()
+}
+
+// readModule reads a file that may also be a device or a pipe without end.
+func readModule(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	module, err := io.ReadAll(io.LimitReader(f, maxModuleBytes+1))
+	if err == nil && len(module) > maxModuleBytes {
+		err = fmt.Errorf("%s has more than %s, the most of a module", path,
+			output.Size(maxModuleBytes))
+	}
+	return module, err
 }
 
 func (a *app) pluginListCommand() *cobra.Command {

@@ -3,6 +3,7 @@ package csvimport
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -74,13 +75,17 @@ const maxMappingBytes = 1 << 20
 
 // LoadMapping reads a mapping file. Errors name the line.
 func LoadMapping(path string) (*Mapping, error) {
-	source, err := os.ReadFile(path)
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read mapping: %w", err)
+	}
+	defer f.Close()
+	source, err := io.ReadAll(io.LimitReader(f, maxMappingBytes+1))
 	if err != nil {
 		return nil, fmt.Errorf("read mapping: %w", err)
 	}
 	if len(source) > maxMappingBytes {
-		return nil, fmt.Errorf("mapping %s has %d bytes, at most %d", path, len(source),
-			maxMappingBytes)
+		return nil, fmt.Errorf("mapping %s has more than %d bytes", path, maxMappingBytes)
 	}
 	m, err := ParseMapping(source)
 	if err != nil {
