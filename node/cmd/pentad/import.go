@@ -160,7 +160,8 @@ func (a *app) importCSV(ctx context.Context, c *cobra.Command, f *importFlags, f
 		err = firstError(closeErr, err)
 	}
 	if err != nil && !isReject(err) {
-		a.note("stored %s records before the import ended", output.Thousands(w.Stats().Records))
+		a.note("stored at least %s records before the import ended",
+			output.Thousands(w.Stats().Records))
 		return err
 	}
 	return a.importSummary(im.Summary(), a.now().Sub(start), err)

@@ -161,7 +161,7 @@ func (a *app) putMany(ctx context.Context, p *putFlags) error {
 		err = closeErr
 	}
 	if err != nil {
-		a.note("stored %s records before the end", output.Thousands(w.Stats().Records))
+		a.note("stored at least %s records before the end", output.Thousands(w.Stats().Records))
 		return err
 	}
 	if err := a.one([]output.Column{right("written"), right("rejected")}, output.Count(written),
