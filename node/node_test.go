@@ -248,6 +248,41 @@ func TestAggregatesAgainstASlice(t *testing.T) {
 	}
 }
 
+// TestAggregatesRepeat asks for the same sums of floats again and again: several workers, the same
+// bits.
+func TestAggregatesRepeat(t *testing.T) {
+	n := openTest(t, Options{Store: store.Options{Workers: 4}})
+	rng := rand.New(rand.NewPCG(2, 2))
+	var b record.Batch
+	for part := range 10 {
+		b.Reset()
+		for range record.MaxBatchRecords / 2 {
+			b.Append(record.Key{CID: rng.Int32N(9), MID: rng.Int64N(20_000), MOID: rng.Int32N(9),
+				CapNs: int64(part)<<40 + rng.Int64N(1<<40)}, f64(rng.NormFloat64()*1e3))
+		}
+		if _, err := n.Put(t.Context(), &b, store.WriterSeq{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := n.Seal(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := ""
+	for i := range 30 {
+		groups, end, err := n.Aggregate(t.Context(), &record.Query{
+			Aggregate: record.PluginCall{Name: "stats"}})
+		if err != nil || len(groups) != 1 || end.BlocksScanned < 100 {
+			t.Fatalf("%d groups, %+v, %v", len(groups), end, err)
+		}
+		if i == 0 {
+			want = string(groups[0].Result)
+		}
+		if string(groups[0].Result) != want {
+			t.Fatalf("run %d: %x, the first was %x", i, groups[0].Result, want)
+		}
+	}
+}
+
 func near(got []byte, want float64) bool {
 	v := math.Float64frombits(binary.LittleEndian.Uint64(got))
 	return math.Abs(v-want) <= 1e-6*math.Max(1, math.Abs(want))

@@ -116,6 +116,7 @@ type scan struct {
 	store     *Store
 	keysOnly  bool
 	countOnly bool
+	inTurn    bool // sinks fold rows into sums of floats, which depend on the order
 	empty     bool
 
 	box     record.Box // what rows must satisfy to be looked at
@@ -159,7 +160,7 @@ func (s *Store) newScan(ctx context.Context, q *record.Query) (*scan, error) {
 		return nil, err
 	}
 	sc := &scan{ctx: ctx, store: s, keysOnly: q.KeysOnly, box: q.Box, view: q.View,
-		horizon: horizon}
+		horizon: horizon, inTurn: q.Aggregate.Name != ""}
 	sc.stats.HorizonNs = horizon
 	end := horizon
 	if q.View == record.ViewAsOf {
@@ -327,7 +328,7 @@ func (sc *scan) run(newSink func(worker int) (Sink, error)) error {
 		if err != nil {
 			return err
 		}
-		all[i] = &worker{scan: sc, sink: sink}
+		all[i] = &worker{scan: sc, number: i, sink: sink}
 	}
 	if workers == 1 {
 		for i := range sc.tasks {
@@ -345,7 +346,11 @@ func (sc *scan) run(newSink func(worker int) (Sink, error)) error {
 	errs := make([]error, workers)
 	for i, w := range all {
 		wg.Go(func() {
-			errs[i] = w.work(&next, &stopped)
+			if sc.inTurn {
+				errs[i] = w.workInTurn(workers, &stopped)
+			} else {
+				errs[i] = w.work(&next, &stopped)
+			}
 			if errs[i] != nil {
 				stopped.Store(true)
 			}
@@ -388,15 +393,28 @@ func (sc *scan) collect(all []*worker) {
 
 // worker runs tasks and gathers rows for its sink.
 type worker struct {
-	scan  *scan
-	sink  Sink
-	batch record.Batch
-	block segment.Block
-	sel   []uint32
+	scan   *scan
+	number int
+	sink   Sink
+	batch  record.Batch
+	block  segment.Block
+	sel    []uint32
 
 	rows, blocks, inside, examined, headRows uint64
 }
 
+// workInTurn does every so manieth task, so that the same rows come to the same sink in the same
+// order whenever a scan is repeated.
+func (w *worker) workInTurn(workers int, stopped *atomic.Bool) error {
+	for i := w.number; i < len(w.scan.tasks) && !stopped.Load(); i += workers {
+		if err := w.do(&w.scan.tasks[i]); err != nil {
+			return err
+		}
+	}
+	return w.flush()
+}
+
+// work does whichever task is next, which is faster when tasks differ.
 func (w *worker) work(next *atomic.Int64, stopped *atomic.Bool) error {
 	for !stopped.Load() {
 		i := int(next.Add(1)) - 1
