@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"math"
 
 	"github.com/RoaringBitmap/roaring/v2"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -157,6 +158,9 @@ func (s *Segment) parseDirectory(src []byte) error {
 			return fmt.Errorf("block %d: ranks reach beyond %d rows", i, rows)
 		}
 		b.Offset, b.Size, b.Rows, b.Flagged = d.u64(), d.u32(), d.u32(), d.u32()
+		if b.Rows > maxBlockRows { // what ranks take grows with the rows, not with the bytes
+			return fmt.Errorf("block %d holds %d rows, at most %d", i, b.Rows, maxBlockRows)
+		}
 		total += uint64(b.Rows)
 		end := uint32(0)
 		for k := range b.Subs {
@@ -201,6 +205,10 @@ func (s *Segment) parseRanks(src []byte) error {
 			}
 		}
 		s.ranks.runs[i] = r
+	}
+	last := s.ranks.runs[runs-1]
+	if rows := int64(s.rows - last.rank); last.acqNs > math.MaxInt64-rows {
+		return fmt.Errorf("the last %d rows have no acq", rows)
 	}
 	s.ranks.index(s.rows)
 	return nil

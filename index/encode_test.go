@@ -3,7 +3,10 @@ package index
 import (
 	"bytes"
 	"encoding/binary"
+	"math"
 	"math/rand/v2"
+	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/pentad-db/pentad/sdk/record"
@@ -61,30 +64,76 @@ func TestParseDamage(t *testing.T) {
 	}
 }
 
-// TestParseAllocatesWhatItReads promises many blocks, runs and bins in few bytes.
+// allocated returns how many bytes f allocates, no more than everything that runs meanwhile.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// TestParseAllocatesWhatItReads promises much in few bytes.
 func TestParseAllocatesWhatItReads(t *testing.T) {
-	d, p, r := sections(t, 150)
-	f := func(name string, section, at int) {
+	d, p, r := sections(t, 1)
+	f := func(name, want string, bend func(d, p, r []byte)) {
 		t.Helper()
 		bent := [3][]byte{bytes.Clone(d), bytes.Clone(p), bytes.Clone(r)}
-		binary.LittleEndian.PutUint32(bent[section][at:], 0xffff)
-		result := testing.Benchmark(func(b *testing.B) {
-			for range b.N {
-				if _, err := Parse(bent[0], bent[1], bent[2]); err == nil {
-					t.Fatal("accepted")
-				}
-			}
-		})
-		if got := result.AllocedBytesPerOp(); got > 1<<20 {
-			t.Errorf("%s: %d bytes are allocated", name, got)
+		bend(bent[0], bent[1], bent[2])
+		var err error
+		n := allocated(func() { _, err = Parse(bent[0], bent[1], bent[2]) })
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want an error with %q", name, err, want)
+		}
+		if n > 1<<20 {
+			t.Errorf("%s: %d bytes are allocated", name, n)
 		}
 	}
-	f("blocks", 0, 8)
-	f("bins", 1, 4)
-	f("runs", 2, 4)
+	put := binary.LittleEndian.PutUint32
+	f("blocks", "65536 blocks in", func(d, _, _ []byte) { put(d[8:], maxBlocks) })
+	f("blocks", "blocks in", func(d, _, _ []byte) { put(d[8:], math.MaxUint32) })
+	f("runs", "runs in", func(_, _, r []byte) { put(r[4:], math.MaxUint32) })
+	f("bins", "at most 128", func(_, p, _ []byte) { put(p[4:], math.MaxUint32) })
+	f("bins", "starts before", func(_, p, _ []byte) { put(p[4:], 128) })
+	const list = 4 + 4 + 8 // of the first dimension, which has one bin
+	f("list", "ends inside a list", func(_, p, _ []byte) { put(p[list:], math.MaxUint32) })
+	f("containers", "list of", func(_, p, _ []byte) { put(p[list+4+4:], 1<<16) })
+	f("rows", "at most 4096", func(d, _, _ []byte) {
+		put(d[4:], math.MaxUint32)
+		at := directoryBytes + record.NumDims*16 + 8 + 4
+		put(d[at:], math.MaxUint32)
+		for k := range subRuns {
+			put(d[at+4+4+k*subBytes:], math.MaxUint32)
+		}
+	})
 	if _, err := ParseWatermarks(make([]byte, 8*buckets-1)); err == nil {
 		t.Error("short watermarks are accepted")
 	}
+}
+
+// TestParseRefusesAcqBeyondTheLast: the reserved maximum is nobody's acq.
+func TestParseRefusesAcqBeyondTheLast(t *testing.T) {
+	f := func(rows int, lastAcqNs int64, want bool) {
+		t.Helper()
+		b := new(record.Batch)
+		for i := range rows {
+			b.AppendStamped(record.Key{AcqNs: int64(i)}, nil)
+		}
+		s, _, _ := indexOf(rand.New(rand.NewPCG(1, 1)), b, small())
+		r := s.AppendRanks(nil)
+		binary.LittleEndian.PutUint64(r[12:], uint64(lastAcqNs-int64(rows)+1))
+		got, err := Parse(s.AppendDirectory(nil), s.AppendPostings(nil), r)
+		if (err == nil) != want {
+			t.Errorf("%d rows up to acq %d: %v", rows, lastAcqNs, err)
+		}
+		if err == nil && got.AcqOf(uint32(rows-1)) != lastAcqNs {
+			t.Errorf("the last acq is %d, want %d", got.AcqOf(uint32(rows-1)), lastAcqNs)
+		}
+	}
+	f(1, math.MaxInt64-1, true)
+	f(100, math.MaxInt64-1, true)
+	f(1, math.MaxInt64, false)
+	f(100, math.MinInt64, false) // the first acqs are near the greatest: they run over
 }
 
 func FuzzParse(f *testing.F) {
@@ -93,7 +142,13 @@ func FuzzParse(f *testing.F) {
 		f.Add(d, p, r)
 	}
 	f.Fuzz(func(t *testing.T, d, p, r []byte) {
-		s, err := Parse(d, p, r)
+		var s *Segment
+		var err error
+		n := allocated(func() { s, err = Parse(d, p, r) })
+		// Per list the library makes an array of 64 KiB at most, as containers are promised.
+		if limit := 1<<20 + 40*uint64(len(d)+len(p)+len(r)); n > limit {
+			t.Fatalf("%d bytes are allocated, at most %d", n, limit)
+		}
 		if err != nil {
 			return
 		}

@@ -10,7 +10,8 @@ import (
 
 const (
 	// cellShift: a cell holds the rows of a tenant, quantity and 256 neighbouring devices.
-	cellShift = 8
+	cellShift  = 8
+	deviceMask = 1<<cellShift - 1
 	// chunkRows is how many rows share a cap zone.
 	chunkRows = 64
 	// arenaBytes is the size of a piece of the payload arena.
@@ -21,6 +22,11 @@ const (
 	// rowMemory is what a row takes beside its payload: the row, its place in the arrival list,
 	// its share of growth.
 	rowMemory = 64
+	// cellMemory is what a cell takes beside its rows: its place in map and list, and its first
+	// chunk. With random device ids each row has a cell of its own, and this is most of it.
+	cellMemory = 192
+	// tableMemory is what the newest caps of a cell take.
+	tableMemory = 8 << cellShift
 )
 
 type cellKey struct {
@@ -71,6 +77,7 @@ type Head struct {
 	acqs    []int64 // acq of the arrival list, ascending
 	arena   [][]byte
 	seen    *Watermarks
+	tables  int // cells with a table of newest caps
 }
 
 // NewHead returns an empty head. before holds the watermarks of everything older; the head keeps it
@@ -100,6 +107,7 @@ func (h *Head) Watermarks() *Watermarks {
 func (h *Head) Insert(b *record.Batch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	cells, tables := len(h.list), h.tables
 	var last *cell
 	var lastID uint32
 	for i := range b.Len() {
@@ -107,6 +115,10 @@ func (h *Head) Insert(b *record.Batch) {
 		if last == nil || last.key != key {
 			lastID = h.cell(key)
 			last = h.list[lastID]
+		}
+		if last.newest == nil && last.rows >= tableRows {
+			last.tabulate()
+			h.tables++
 		}
 		bucket := bucketOf(b.CID[i], b.MID[i], b.MOID[i])
 		capNs := b.CapNs[i]
@@ -119,7 +131,8 @@ func (h *Head) Insert(b *record.Batch) {
 		last.append(row)
 	}
 	h.rowCount.Add(int64(b.Len()))
-	h.bytes.Add(int64(len(b.Data)) + int64(b.Len())*rowMemory)
+	h.bytes.Add(int64(len(b.Data)) + int64(b.Len())*rowMemory +
+		int64(len(h.list)-cells)*cellMemory + int64(h.tables-tables)*tableMemory)
 }
 
 func (h *Head) cell(key cellKey) uint32 {
@@ -156,23 +169,11 @@ func (h *Head) payload(r *headRow) []byte {
 
 // raise reports whether the device has a row with this cap or a greater one, and notes the cap.
 func (c *cell) raise(mid, capNs int64) bool {
-	const mask = 1<<cellShift - 1
-	if c.newest == nil && c.rows >= tableRows {
-		c.newest = new([1 << cellShift]int64)
-		for i := range c.newest {
-			c.newest[i] = math.MinInt64
-		}
-		for i := range c.chunks {
-			for k := range c.chunks[i].rows {
-				r := &c.chunks[i].rows[k]
-				c.newest[r.mid&mask] = max(c.newest[r.mid&mask], r.cap)
-			}
-		}
-	}
 	if c.newest != nil {
-		known := c.newest[mid&mask]
-		c.newest[mid&mask] = max(known, capNs)
-		return capNs <= known
+		known := &c.newest[mid&deviceMask]
+		flagged := capNs <= *known
+		*known = max(*known, capNs)
+		return flagged
 	}
 	for i := range c.chunks {
 		for k := range c.chunks[i].rows {
@@ -184,9 +185,26 @@ func (c *cell) raise(mid, capNs int64) bool {
 	return false
 }
 
+// tabulate makes the table of newest caps.
+func (c *cell) tabulate() {
+	c.newest = new([1 << cellShift]int64)
+	for i := range c.newest {
+		c.newest[i] = math.MinInt64
+	}
+	for i := range c.chunks {
+		for k := range c.chunks[i].rows {
+			r := &c.chunks[i].rows[k]
+			c.newest[r.mid&deviceMask] = max(c.newest[r.mid&deviceMask], r.cap)
+		}
+	}
+}
+
 func (c *cell) append(r headRow) {
 	if n := len(c.chunks); n == 0 || len(c.chunks[n-1].rows) == chunkRows {
 		c.chunks = append(c.chunks, chunk{capLo: r.cap, capHi: r.cap})
+		if n > 0 { // the cell has shown that it fills chunks
+			c.chunks[n].rows = make([]headRow, 0, chunkRows)
+		}
 	}
 	last := &c.chunks[len(c.chunks)-1]
 	last.capLo, last.capHi = min(last.capLo, r.cap), max(last.capHi, r.cap)

@@ -129,3 +129,9 @@ func indexOf(rng *rand.Rand, rows *record.Batch, opt Options) (*Segment, *Layout
 	}
 	return Build(rows, l, flags, offsets, sizes), l, flags
 }
+
+// key returns the values of a row as the directory keeps them, with its rank for its acq.
+func key(rows *record.Batch, rank uint32) [record.NumDims]int64 {
+	return [record.NumDims]int64{int64(rows.CID[rank]), rows.MID[rank], int64(rows.MOID[rank]),
+		rows.CapNs[rank], int64(rank)}
+}

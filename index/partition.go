@@ -18,7 +18,10 @@ import (
 // subRuns is how many runs of rows, split by cap, a block has; each is sorted by device.
 const subRuns = 4
 
-// Options say what shape blocks take. The zero value works.
+// maxBlockRows is how many rows a block may have; the files know no larger ones.
+const maxBlockRows = 4096
+
+// Options say what shape blocks take. The zero value works; so do values below zero, as zero.
 type Options struct {
 	// BlockRows is how many rows a block has at most, a multiple of 8 up to 4096; 2048.
 	BlockRows int
@@ -33,11 +36,11 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	o.BlockRows = cmp.Or(o.BlockRows, 2048)
-	o.LateNs = cmp.Or(o.LateNs, int64(15*time.Minute))
-	o.UnitMID = cmp.Or(o.UnitMID, 500)
-	o.UnitCapNs = cmp.Or(o.UnitCapNs, int64(2*time.Hour))
-	o.UnitRank = cmp.Or(o.UnitRank, 400_000)
+	o.BlockRows = min(cmp.Or(max(0, o.BlockRows), 2048), maxBlockRows)
+	o.LateNs = cmp.Or(max(0, o.LateNs), int64(15*time.Minute))
+	o.UnitMID = cmp.Or(max(0, o.UnitMID), 500)
+	o.UnitCapNs = cmp.Or(max(0, o.UnitCapNs), int64(2*time.Hour))
+	o.UnitRank = cmp.Or(max(0, o.UnitRank), 400_000)
 	return o
 }
 
@@ -68,12 +71,13 @@ type item struct {
 type partitioner struct {
 	opt    Options
 	layout *Layout
-	keys   []uint64
+	keys   []uint64 // of the sub-run being sorted
+	sorted []item
 }
 
 // Partition clusters rows that are stamped and in acq order. The same rows give the same layout.
 //
-// Cost: about 0.3 us a row.
+// Cost: about 0.25 us a row.
 func Partition(rows *record.Batch, opt Options) *Layout {
 	opt = opt.withDefaults()
 	n := rows.Len()
@@ -103,8 +107,34 @@ func makeItems(rows *record.Batch) []item {
 	return items
 }
 
-// ordinals numbers the distinct values in ascending order.
-func ordinals[T cmp.Ordered](values []T) []uint32 {
+// ordinals numbers the distinct values in ascending order. Ids are mostly given out one after
+// another: where they lie close together, a table takes the place of a map and a sort.
+func ordinals[T int32 | int64](values []T) []uint32 {
+	if len(values) == 0 {
+		return nil
+	}
+	lowest := slices.Min(values)
+	span := uint64(slices.Max(values)) - uint64(lowest)
+	if span >= 2*uint64(len(values)) {
+		return sparseOrdinals(values)
+	}
+	number := make([]uint32, span+1)
+	for _, v := range values {
+		number[v-lowest] = 1
+	}
+	next := uint32(0)
+	for i, used := range number {
+		number[i] = next
+		next += used
+	}
+	out := make([]uint32, len(values))
+	for i, v := range values {
+		out[i] = number[v-lowest]
+	}
+	return out
+}
+
+func sparseOrdinals[T int32 | int64](values []T) []uint32 {
 	number := map[T]uint32{}
 	var distinct []T
 	out := make([]uint32, len(values))
@@ -135,11 +165,20 @@ func ordinals[T cmp.Ordered](values []T) []uint32 {
 
 // splitLate moves the late rows behind the others, keeping the order, and returns where they start.
 func splitLate(items []item, rows *record.Batch, lateNs int64) int {
-	var late []item
+	isLate := func(i int) bool {
+		acq, capNs := rows.AcqNs[i], rows.CapNs[i]
+		return capNs < acq && uint64(acq)-uint64(capNs) > uint64(lateNs)
+	}
+	count := 0
+	for i := range items {
+		if isLate(i) {
+			count++
+		}
+	}
+	late := make([]item, 0, count)
 	k := 0
 	for i := range items {
-		acq, capNs := rows.AcqNs[i], rows.CapNs[i]
-		if capNs < acq && uint64(acq)-uint64(capNs) > uint64(lateNs) {
+		if isLate(i) {
 			late = append(late, items[i])
 			continue
 		}
@@ -249,7 +288,13 @@ func cutBetweenValues(items []item, half int) int {
 // Equal keys are told apart by rank, which makes the outcome a matter of the rows alone.
 func selectNth(items []item, n int) {
 	lo, hi := 0, len(items)
+	// Writers choose caps, and could choose them so that every pivot is a bad one.
+	rounds := 3 * bits.Len(uint(len(items)))
 	for hi-lo > 1 && n > lo && n < hi {
+		if rounds--; rounds < 0 {
+			slices.SortFunc(items[lo:hi], compareKeys)
+			return
+		}
 		pivot := median(items[lo], items[lo+(hi-lo)/2], items[hi-1])
 		i, j := lo, hi-1
 		for i <= j {
@@ -277,6 +322,10 @@ func selectNth(items []item, n int) {
 }
 
 func less(a, b *item) bool { return a.key < b.key || a.key == b.key && a.rank < b.rank }
+
+func compareKeys(a, b item) int {
+	return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.rank, b.rank))
+}
 
 func median(a, b, c item) item {
 	if less(&b, &a) {
@@ -322,7 +371,8 @@ func compareItems(a, b item) int {
 		cmp.Compare(a.mid, b.mid), cmp.Compare(a.cap, b.cap), cmp.Compare(a.rank, b.rank))
 }
 
-// sortRun sorts a sub-run. Where device, cap and place fit 64 bits together it sorts numbers.
+// sortRun sorts a sub-run. Numbers sort several times as fast as items: where device and cap fit
+// 64 bits together with the place, they are sorted at once, otherwise cap after device.
 func (p *partitioner) sortRun(items []item) {
 	if len(items) < 2 {
 		return
@@ -332,32 +382,52 @@ func (p *partitioner) sortRun(items []item) {
 		it := &items[i]
 		lo.cap, hi.cap = min(lo.cap, it.cap), max(hi.cap, it.cap)
 		lo.mid, hi.mid = min(lo.mid, it.mid), max(hi.mid, it.mid)
-		if it.cid != lo.cid || it.moid != lo.moid {
-			slices.SortFunc(items, compareItems)
-			return
-		}
+		lo.cid, hi.cid = min(lo.cid, it.cid), max(hi.cid, it.cid)
+		lo.moid, hi.moid = min(lo.moid, it.moid), max(hi.moid, it.moid)
 	}
+	midBits, moidBits := bits.Len32(hi.mid-lo.mid), bits.Len32(hi.moid-lo.moid)
+	seriesBits := bits.Len32(hi.cid-lo.cid) + moidBits + midBits
 	capBits := bits.Len64(uint64(hi.cap) - uint64(lo.cap))
 	placeBits := bits.Len(uint(len(items) - 1))
-	if capBits+placeBits+bits.Len32(hi.mid-lo.mid) > 64 {
+	if seriesBits+placeBits > 64 {
 		slices.SortFunc(items, compareItems)
 		return
 	}
+	withCap := seriesBits+capBits+placeBits <= 64
 	p.keys = p.keys[:0]
 	for i := range items {
-		key := uint64(items[i].mid-lo.mid)<<capBits | (uint64(items[i].cap) - uint64(lo.cap))
+		it := &items[i]
+		key := uint64(it.cid-lo.cid)<<moidBits | uint64(it.moid-lo.moid)
+		key = key<<midBits | uint64(it.mid-lo.mid)
+		if withCap {
+			key = key<<capBits | (uint64(it.cap) - uint64(lo.cap))
+		}
 		p.keys = append(p.keys, key<<placeBits|uint64(i))
 	}
 	slices.Sort(p.keys)
-	sorted := make([]item, len(items))
-	for k, key := range p.keys {
-		sorted[k] = items[key&(1<<placeBits-1)]
+	p.sorted = slices.Grow(p.sorted[:0], len(items))
+	for _, key := range p.keys {
+		p.sorted = append(p.sorted, items[key&(1<<placeBits-1)])
 	}
-	copy(items, sorted)
-	for k := 1; k < len(items); k++ { // versions of one reading, by rank
-		for j := k; j > 0 && items[j].mid == items[j-1].mid && items[j].cap == items[j-1].cap &&
-			items[j].rank < items[j-1].rank; j-- {
-			items[j], items[j-1] = items[j-1], items[j]
+	copy(items, p.sorted)
+	p.sortTies(items, placeBits, withCap)
+}
+
+// sortTies brings items whose numbers tie into order: rows of one device, of one cap too when the
+// caps are in the numbers.
+func (p *partitioner) sortTies(items []item, placeBits int, withCap bool) {
+	for from := 0; from < len(items); {
+		to := from + 1
+		for to < len(items) && p.keys[to]>>placeBits == p.keys[from]>>placeBits {
+			to++
 		}
+		if tied := items[from:to]; len(tied) > 1 {
+			if withCap {
+				slices.SortFunc(tied, func(a, b item) int { return cmp.Compare(a.rank, b.rank) })
+			} else {
+				slices.SortFunc(tied, compareItems)
+			}
+		}
+		from = to
 	}
 }

@@ -1,0 +1,128 @@
+package index
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+type series struct {
+	cid, moid int32
+	mid       int64
+}
+
+// TestFlagsExactly wants a row flagged when, and only when, its series has a row in the head with
+// its cap or a greater one, or the watermarks of everything before reach its cap: a head that
+// flags more is right and slow.
+func TestFlagsExactly(t *testing.T) {
+	eachShape(t, small(), func(t *testing.T, rng *rand.Rand, rows *record.Batch) {
+		before := NewWatermarks()
+		for from := 0; from < rows.Len(); {
+			to := min(rows.Len(), from+1+rng.IntN(rows.Len()))
+			piece := part(rows, from, to)
+			from = to
+			h := NewHead(before)
+			insert(rng, h, piece)
+			_, flags := h.Freeze()
+			newest, after := map[series]int64{}, *before
+			for i := range piece.Len() {
+				k := piece.Key(i)
+				id := series{k.CID, k.MOID, k.MID}
+				bucket := bucketOf(k.CID, k.MID, k.MOID)
+				known, ok := newest[id]
+				want := ok && k.CapNs <= known || k.CapNs <= before[bucket]
+				if got := flags[i>>6]>>(i&63)&1 == 1; got != want {
+					t.Fatalf("row %d, %v: flagged %v, want %v", i, k, got, want)
+				}
+				if !ok || k.CapNs > known {
+					newest[id] = k.CapNs
+				}
+				after[bucket] = max(after[bucket], k.CapNs)
+			}
+			if before = h.Watermarks(); *before != after {
+				t.Fatal("watermarks are not the greatest caps")
+			}
+		}
+	})
+}
+
+// TestBuckets: neighbours in any part of a series fall into many buckets.
+func TestBuckets(t *testing.T) {
+	f := func(name string, of func(i int) int) {
+		t.Helper()
+		var used [buckets]bool
+		count := 0
+		for i := range buckets {
+			if b := of(i); !used[b] {
+				used[b] = true
+				count++
+			}
+		}
+		if count < buckets/2 { // at random it would be 1 - 1/e of them
+			t.Errorf("%s: %d series fall into %d buckets", name, buckets, count)
+		}
+	}
+	f("devices", func(i int) int { return bucketOf(1, int64(i), 1) })
+	f("devices apart", func(i int) int { return bucketOf(1, int64(i)<<40, 1) })
+	f("tenants", func(i int) int { return bucketOf(int32(i), 7, 1) })
+	f("quantities", func(i int) int { return bucketOf(1, 7, int32(i)) })
+	f("all", func(i int) int { return bucketOf(int32(i), int64(i), int32(i)) })
+}
+
+// TestHeadBytes holds the memory that a head reports against what the heap gains. Seals and
+// refusals are decided by it.
+func TestHeadBytes(t *testing.T) {
+	f := func(s shape) {
+		t.Helper()
+		rows := s.rows(rand.New(rand.NewPCG(1, 1)), 1<<17)
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		h := NewHead(NewWatermarks())
+		for from := 0; from < rows.Len(); from += 1 << 13 {
+			h.Insert(part(rows, from, from+1<<13))
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		got := float64(after.HeapAlloc) - float64(before.HeapAlloc)
+		if ratio := got / float64(h.Bytes()); ratio < 0.6 || ratio > 1.6 {
+			t.Errorf("%s: %.0f bytes a row, said to be %d", s.name,
+				got/float64(rows.Len()), h.Bytes()/int64(rows.Len()))
+		}
+		runtime.KeepAlive(h)
+		runtime.KeepAlive(rows)
+	}
+	f(shapes()[0])
+	f(shape{name: "random ids", cids: 1, mids: 1 << 40, moids: 1, batch: 100})
+	f(shape{name: "few rows a cell", cids: 1 << 13, mids: 1, moids: 1, batch: 100})
+	f(shape{name: "small tables", cids: 1 << 11, mids: 9, moids: 1, batch: 100})
+}
+
+// TestScanFlags: the flags that a scan hands out are those of the frozen head, however many
+// rows between them the box leaves out.
+func TestScanFlags(t *testing.T) {
+	eachShape(t, small(), func(t *testing.T, rng *rand.Rand, rows *record.Batch) {
+		h := NewHead(NewWatermarks())
+		insert(rng, h, rows)
+		_, flags := h.Freeze()
+		for range 30 {
+			x := box(t, rng, rows)
+			err := h.Scan(x, record.Acq.Max(), true, func(b *record.Batch, got []uint64) error {
+				for i := range b.Len() {
+					rank, _ := slices.BinarySearch(rows.AcqNs, b.AcqNs[i])
+					want := flags[rank>>6] >> (rank & 63) & 1
+					if got[i>>6]>>(i&63)&1 != want {
+						t.Fatalf("box %v: row %v: flagged %d, want %d", x, b.Key(i), 1-want, want)
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
