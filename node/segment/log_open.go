@@ -3,6 +3,7 @@ package segment
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -29,6 +30,13 @@ func openLog(
 	if l.newest, err = dir.Open(logName(l.number)); err != nil {
 		return nil, r.report, fmt.Errorf("open log: %w", err)
 	}
+	if err = r.secure(); err == nil {
+		err = dir.Sync() // the name of the file, too, may not have been synced yet
+	}
+	if err != nil {
+		err = errors.Join(err, l.newest.Close())
+		return nil, r.report, fmt.Errorf("sync %s: %w", l.pathOf(l.number), err)
+	}
 	return l, r.report, nil
 }
 
@@ -39,6 +47,16 @@ type logReader struct {
 	report LogReport
 	number uint64 // of the file being read
 	buf    []byte
+	last   []byte // the last flush of the file, aliasing buf
+}
+
+// secure makes the last flush durable. It was replayed, but a process that was killed may have
+// left it to the kernel alone, and one whose sync failed to nobody: it is written once more.
+func (r *logReader) secure() error {
+	if _, err := r.log.newest.WriteAt(r.last, r.log.size-int64(len(r.last))); err != nil {
+		return err
+	}
+	return r.log.newest.Sync()
 }
 
 func (r *logReader) corrupt(offset int64, reason string) *CorruptError {
@@ -74,7 +92,7 @@ func (r *logReader) file(last bool) error {
 	if err != nil {
 		return fmt.Errorf("read log: %w", err)
 	}
-	r.buf = data
+	r.buf, r.last = data, nil
 	if len(data) == 0 && !last {
 		return r.corrupt(0, "the file is empty, but there is a newer one")
 	}
@@ -94,7 +112,9 @@ func (r *logReader) file(last bool) error {
 			return err
 		}
 		r.log.seq = f.seq
+		start := at
 		at += flushHeaderBytes + uint64(len(f.frames))
+		r.last = data[start:at]
 	}
 	r.report.Files++
 	r.log.number, r.log.size = r.number, int64(at)

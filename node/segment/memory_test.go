@@ -118,6 +118,9 @@ func (f *memoryFile) WriteAt(p []byte, offset int64) (int, error) {
 	if end := int(offset) + len(p); end > len(f.data) {
 		f.data = append(f.data, make([]byte, end-len(f.data))...)
 	}
+	if int(offset) <= len(f.synced) && int(offset)+len(p) == len(f.data) {
+		f.lost = false // all that was lost is to be written again
+	}
 	return copy(f.data[offset:], p), err
 }
 
