@@ -55,11 +55,12 @@ func (c *clock) promised(ns int64) {
 func (c *clock) horizon() (h int64, stale bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	limit := c.logged + promiseNs
 	if c.inflight != 0 {
-		return c.inflight, false
+		return min(c.inflight, limit), false // a group in flight proves nothing yet
 	}
 	h = max(c.next, c.now())
-	if limit := c.logged + promiseNs; h > limit && c.next <= limit {
+	if h > limit && c.next <= limit {
 		h, stale = limit, true
 	}
 	c.next = h

@@ -1,0 +1,35 @@
+package store
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// is lost in a crash and the wall clock was set back meanwhile.
+func TestHorizonOfALostGroupHolds(t *testing.T) {
+	var wall atomic.Int64
+	wall.Store(time.Now().UnixNano())
+	opt := Options{Dir: t.TempDir(), Now: wall.Load}
+	s := openTest(t, opt)
+	mustPut(t, s, batchOf(record.Key{MID: 1}), WriterSeq{})
+	wall.Add(int64(time.Hour))
+	var h int64
+	dir := t.TempDir()
+	err := s.onCommitter(t.Context(), func() {
+		s.clock.reserve(1) // a group is stamped and not logged yet
+		h, _ = s.clock.horizon()
+		copyDir(t, opt.Dir, dir)
+		s.clock.settle()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wall.Add(-int64(30 * time.Minute))
+	s = openTest(t, Options{Dir: dir, Now: wall.Load})
+	if res := mustPut(t, s, batchOf(record.Key{MID: 2}), WriterSeq{}); res.FirstAcqNs < h {
+		t.Fatalf("acq %d below the horizon %d that was handed out", res.FirstAcqNs, h)
+	}
+}
