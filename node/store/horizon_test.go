@@ -33,3 +33,22 @@ func TestHorizonOfALostGroupHolds(t *testing.T) {
 		t.Fatalf("acq %d below the horizon %d that was handed out", res.FirstAcqNs, h)
 	}
 }
+
+// Queries go on when the log has failed, below the horizon that it proved.
+func TestScansOutliveTheLog(t *testing.T) {
+	var wall atomic.Int64
+	wall.Store(time.Now().UnixNano())
+	s, _, err := Open(t.Context(), Options{Dir: t.TempDir(), Now: wall.Load})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustPut(t, s, batchOf(record.Key{MID: 1}), WriterSeq{})
+	if err := s.log.Close(); err != nil { // it takes no more
+		t.Fatal(err)
+	}
+	wall.Add(int64(time.Hour))
+	if rows := scanRows(t, s, &record.Query{}); len(rows) != 1 {
+		t.Fatalf("%d rows", len(rows))
+	}
+	_ = s.Close()
+}

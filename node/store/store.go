@@ -187,7 +187,8 @@ func (s *Store) release() error {
 }
 
 // Horizon returns an acq H such that the rows with acq < H never change again. It follows the
-// wall clock when nothing is written.
+// wall clock when nothing is written; once the log has failed it stands still, above every row
+// that was acknowledged.
 //
 // Cost: at most once a second one small synced write to the log.
 func (s *Store) Horizon(ctx context.Context) (int64, error) {
@@ -198,15 +199,14 @@ func (s *Store) Horizon(ctx context.Context) (int64, error) {
 	if !stale {
 		return h, nil
 	}
-	var err error
-	if waitErr := s.onCommitter(ctx, func() { err = s.logPromise() }); waitErr != nil {
-		return 0, waitErr
-	}
-	if err != nil {
+	var failed error
+	if err := s.onCommitter(ctx, func() { failed = s.logPromise() }); err != nil {
 		return 0, err
 	}
-	h, _ = s.clock.horizon()
-	return h, nil
+	if failed == nil {
+		h, _ = s.clock.horizon()
+	}
+	return h, nil // puts say what is wrong with the log; queries need no promise
 }
 
 // onCommitter runs f on the committer's goroutine, between commits, and waits for it.
