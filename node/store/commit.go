@@ -75,7 +75,7 @@ func (s *Store) Put(ctx context.Context, b *record.Batch, w WriterSeq) (PutResul
 			return known.result(true), nil
 		}
 		if other != nil {
-			return other.wait(ctx, true)
+			return s.wait(ctx, other, true)
 		}
 	}
 	if err := s.enqueue(ctx, b, r); err != nil {
@@ -84,12 +84,20 @@ func (s *Store) Put(ctx context.Context, b *record.Batch, w WriterSeq) (PutResul
 		close(r.done)
 		return PutResult{}, err
 	}
-	return r.wait(ctx, false)
+	return s.wait(ctx, r, false)
 }
 
-func (r *putRequest) wait(ctx context.Context, duplicate bool) (PutResult, error) {
+// wait waits for the answer to a request. One that was queued beside Close may have come too late
+// for the committer, and gets none.
+func (s *Store) wait(ctx context.Context, r *putRequest, duplicate bool) (PutResult, error) {
 	select {
 	case <-r.done:
+	case <-s.drained:
+		select {
+		case <-r.done:
+		default:
+			return PutResult{}, ErrClosed
+		}
 	case <-ctx.Done():
 		return PutResult{}, ctx.Err()
 	}
@@ -203,6 +211,7 @@ func splitByShard(b *record.Batch, shards int) []part {
 
 // commitLoop is the only goroutine that assigns acq, writes the log and inserts into heads.
 func (s *Store) commitLoop() {
+	defer close(s.drained)
 	var buf commitBuffers
 	for {
 		select {

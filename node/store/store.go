@@ -96,6 +96,7 @@ type Store struct {
 	control  chan func()      // work that must not run beside a commit; the committer runs it
 	seals    chan sealRequest // the sealer is the only reader
 	stop     chan struct{}    // closed by Close, once
+	drained  chan struct{}    // closed by the committer as it ends: no queued put is read any more
 	wg       sync.WaitGroup   // committer and sealer
 	counters counters
 
@@ -140,7 +141,7 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 	s := &Store{
 		opt: opt, writers: newWriters(), files: map[uint64][]uint64{},
 		puts: make(chan *putRequest, 64), control: make(chan func()),
-		stop: make(chan struct{}), room: make(chan struct{}),
+		stop: make(chan struct{}), drained: make(chan struct{}), room: make(chan struct{}),
 	}
 	s.clock.now = opt.Now
 	if s.lock, err = lockDir(opt.Dir); err != nil {
