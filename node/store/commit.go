@@ -66,7 +66,7 @@ func (s *Store) Put(ctx context.Context, b *record.Batch, w WriterSeq) (PutResul
 	}
 	r := &putRequest{writer: w, rows: b.Len(), done: make(chan struct{})}
 	r.bytes = int64(len(b.Data)) + int64(r.rows)*rowOverheadBytes
-	if w.ID != ([16]byte{}) {
+	for w.ID != ([16]byte{}) {
 		known, other, err := s.writers.admit(r)
 		if err != nil {
 			return PutResult{}, err
@@ -74,9 +74,15 @@ func (s *Store) Put(ctx context.Context, b *record.Batch, w WriterSeq) (PutResul
 		if known != nil {
 			return known.result(true), nil
 		}
-		if other != nil {
-			return s.wait(ctx, other, true)
+		if other == nil {
+			break
 		}
+		res, err := s.wait(ctx, other, true)
+		gaveUp := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+		if !gaveUp || ctx.Err() != nil {
+			return res, err
+		}
+		// It was the other's context that ended, before its batch was queued.
 	}
 	if err := s.enqueue(ctx, b, r); err != nil {
 		r.err = err

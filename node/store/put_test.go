@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"errors"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,4 +30,36 @@ func TestPutBesideCloseReturns(t *testing.T) {
 	if err := s.release(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// A retry that meets its first attempt still waiting for room does not share the context of that.
+func TestRetryOutlivesFirstContext(t *testing.T) {
+	s := openTest(t, Options{PutWait: time.Minute})
+	s.addHeadBytes(s.opt.HeadMax) // no room
+	w := WriterSeq{[16]byte{3}, 1}
+	b := batchOf(record.Key{MID: 1})
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if _, err := s.Put(ctx, b, w); !errors.Is(err, context.Canceled) {
+			t.Errorf("the first attempt: %v", err)
+		}
+	})
+	for s.counters.putsDelayed.Load() == 0 {
+		runtime.Gosched()
+	}
+	wg.Go(func() {
+		if res, err := s.Put(t.Context(), b, w); err != nil || res.Duplicate {
+			t.Errorf("the retry: %+v, %v", res, err)
+		}
+	})
+	for range 1000 { // so that the retry is likely to meet the first attempt
+		runtime.Gosched()
+	}
+	cancel()
+	for s.counters.putsDelayed.Load() == 1 && !t.Failed() {
+		runtime.Gosched()
+	}
+	s.addHeadBytes(-s.opt.HeadMax)
+	wg.Wait()
 }
