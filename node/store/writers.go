@@ -112,7 +112,10 @@ func (t *writers) record(id WriterSeq, a answer) {
 			oldest = i
 		}
 	}
-	w.answers[oldest] = a
+	// After a crash the log repeats what was overtaken long ago; that must not drive out others.
+	if w.answers[oldest].seq < a.seq {
+		w.answers[oldest] = a
+	}
 }
 
 func (t *writers) count() int {
