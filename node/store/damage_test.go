@@ -142,3 +142,27 @@ func bentAnswer(t *testing.T, dir string, q *record.Query, want []modelRow) bool
 	}
 	return false
 }
+
+// Without the manifest nobody knows which segments are live: nothing is deleted.
+func TestMissingManifestDeletesNothing(t *testing.T) {
+	opt := Options{Dir: t.TempDir(), Shards: 1}
+	s := openTest(t, opt)
+	mustPut(t, s, batchOf(record.Key{MID: 7}), WriterSeq{})
+	if err := s.Seal(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	path := s.segmentPath(1)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(opt.Dir, manifestFile)); err != nil {
+		t.Fatal(err)
+	}
+	if s, _, err := Open(t.Context(), opt); err == nil {
+		_ = s.Close()
+		t.Error("a store without its manifest opened as an empty one")
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Errorf("a segment went: %v", err)
+	}
+}

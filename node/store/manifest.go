@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 )
 
 const (
@@ -74,12 +75,15 @@ func parseEdit(line []byte) (edit, error) {
 }
 
 // openManifest reads the manifest of dir, creating it with the given number of shards in an
-// empty directory. A torn last line is cut off: the edit in it was never acknowledged. It returns
-// how many bytes were cut.
+// empty directory, never beside data. A torn last line is cut off: the edit in it was never
+// acknowledged. It returns how many bytes were cut.
 func openManifest(dir string, shards int) (m *manifest, cut int, err error) {
 	name := filepath.Join(dir, manifestFile)
 	data, err := os.ReadFile(name)
 	if errors.Is(err, os.ErrNotExist) {
+		if err := checkEmpty(dir, name); err != nil {
+			return nil, 0, err
+		}
 		first := appendEdit(nil, edit{Format: formatVersion, Shards: shards})
 		if err := replaceFile(name, first); err != nil {
 			return nil, 0, err
@@ -112,6 +116,23 @@ func openManifest(dir string, shards int) (m *manifest, cut int, err error) {
 		}
 	}
 	return m, cut, nil
+}
+
+// checkEmpty refuses a directory with segments or log files: the manifest is durable before the
+// first of them is written, so it was lost, and all of them would be taken for leftovers.
+func checkEmpty(dir, name string) error {
+	for _, d := range []string{dir, filepath.Join(dir, logDir)} {
+		entries, err := os.ReadDir(d)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("list directory: %w", err)
+		}
+		for _, e := range entries {
+			if d != dir || strings.HasSuffix(e.Name(), segmentSuffix) {
+				return corrupt(name, 0, "the file is missing, but there is "+e.Name())
+			}
+		}
+	}
+	return nil
 }
 
 func (m *manifest) replay(name string, data []byte) (edits, good int, err error) {
