@@ -218,6 +218,7 @@ func splitByShard(b *record.Batch, shards int) []part {
 // commitLoop is the only goroutine that assigns acq, writes the log and inserts into heads.
 func (s *Store) commitLoop() {
 	defer close(s.drained)
+	s.sealReplayed()
 	var buf commitBuffers
 	for {
 		select {
@@ -377,30 +378,4 @@ func (s *Store) logPromise() error {
 	s.noteFile(file, nil)
 	s.clock.promised(ns)
 	return nil
-}
-
-// sealFull freezes the heads that have enough rows, and the one that pins the oldest log file when
-// the log has grown too long. It runs on the committer: nothing is inserted meanwhile.
-func (s *Store) sealFull() {
-	for _, sh := range s.shards {
-		h := sh.snapshot.Load().head
-		if h.Rows() >= s.opt.SealRows || h.Bytes() >= maxHeadBytes {
-			s.freeze(sh)
-		}
-	}
-	if sh := s.pinning(); sh != nil {
-		s.freeze(sh)
-	}
-}
-
-// freeze gives the shard an empty head and hands the old one to the sealer. When the sealer is
-// far behind it waits, and with it all puts.
-func (s *Store) freeze(sh *shard) {
-	if !sh.freeze() {
-		return
-	}
-	select {
-	case s.seals <- sealRequest{shard: sh}:
-	case <-s.stop:
-	}
 }

@@ -148,17 +148,20 @@ func (r *replay) rows(file uint64, e segment.Entry) error {
 			answer{seq: h.Seq, first: h.BatchFirstAcqNs, records: h.BatchRecords})
 	}
 	sh := s.shards[e.Shard]
-	now := sh.snapshot.Load()
-	if e.Index < now.first {
+	if e.Index <= sh.sealedUpTo() {
 		return nil // a sealed segment holds it
 	}
 	if e.Index != sh.lastIndex+1 {
 		return fmt.Errorf("shard %d: log entry %d follows entry %d", e.Shard, e.Index, sh.lastIndex)
 	}
 	sh.lastIndex = e.Index
-	before := now.head.Bytes()
-	now.head.Insert(&r.batch)
-	s.headBytes += now.head.Bytes() - before
+	head := sh.snapshot.Load().head
+	before := head.Bytes()
+	head.Insert(&r.batch)
+	s.headBytes += head.Bytes() - before
+	if s.isFull(head) { // many frozen heads may have been lost at once
+		sh.freeze()
+	}
 	r.report.ReplayedRows += int(n)
 	return nil
 }

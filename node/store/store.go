@@ -43,7 +43,7 @@ type Options struct {
 	Dir      string        // the directory; made when missing
 	Shards   int           // shards of a new directory, a power of two; default 8
 	SealRows int           // rows after which a head is sealed; default 2^20
-	HeadMax  int64         // bytes of all heads after which puts wait; default 2 GiB
+	HeadMax  int64         // bytes of all heads after which puts wait, seals from half on; 2 GiB
 	LogFiles int           // log files after which the shard that pins the oldest is sealed; 16
 	Workers  int           // goroutines of one scan at most; default GOMAXPROCS
 	PutWait  time.Duration // how long a put waits for room in the heads; default 10 s
