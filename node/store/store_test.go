@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"math"
 	"os"
@@ -18,7 +19,13 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if call := os.Getenv(victimCall); call != "" {
+		fmt.Fprintln(os.Stderr, "victim:", victim(call))
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func copyDir(t testing.TB, from, to string) {
 	t.Helper()
