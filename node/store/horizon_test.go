@@ -52,3 +52,14 @@ func TestScansOutliveTheLog(t *testing.T) {
 	}
 	_ = s.Close()
 }
+
+// A count of nothing has a horizon, as a scan of nothing has.
+func TestEmptyCountHasHorizon(t *testing.T) {
+	s := openTest(t, Options{})
+	q := &record.Query{}
+	q.Box[record.Acq] = record.RangeSet{{From: record.Acq.Max() - 5, To: record.Acq.Max()}}
+	_, stats, err := s.Count(t.Context(), q)
+	if err != nil || stats.HorizonNs == 0 {
+		t.Fatalf("horizon %d, %v", stats.HorizonNs, err)
+	}
+}

@@ -57,12 +57,12 @@ func (s *Store) Scan(
 	defer s.scanning.RUnlock()
 	began := time.Now()
 	sc, err := s.newScan(ctx, q)
-	if err != nil || sc.empty {
-		if err == nil {
-			sc.stats.TookNs = int64(time.Since(began))
-			return sc.stats, nil
-		}
+	if err != nil {
 		return ScanStats{}, err
+	}
+	if sc.empty {
+		sc.stats.TookNs = int64(time.Since(began))
+		return sc.stats, nil
 	}
 	defer sc.release()
 	if err := sc.plan(); err != nil {
@@ -94,8 +94,12 @@ func (s *Store) countAll(ctx context.Context, q *record.Query) (uint64, ScanStat
 	defer s.scanning.RUnlock()
 	began := time.Now()
 	sc, err := s.newScan(ctx, q)
-	if err != nil || sc.empty {
+	if err != nil {
 		return 0, ScanStats{}, err
+	}
+	if sc.empty {
+		sc.stats.TookNs = int64(time.Since(began))
+		return 0, sc.stats, nil
 	}
 	defer sc.release()
 	sc.countOnly = true
