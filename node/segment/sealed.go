@@ -13,6 +13,7 @@ import (
 // many goroutines. What its methods return aliases the mapping and must not be used after Close.
 type Sealed struct {
 	path     string
+	size     int64
 	data     []byte
 	rows     int
 	blocks   int
@@ -65,7 +66,7 @@ func (s *Sealed) corrupt(offset uint64, format string, args ...any) *CorruptErro
 
 // parseSealed checks header, tail, section table, sections and padding. data has room for them.
 func parseSealed(path string, data []byte) (*Sealed, error) {
-	s := &Sealed{path: path, data: data}
+	s := &Sealed{path: path, size: int64(len(data)), data: data}
 	at := uint64(len(data) - tailBytes)
 	tail := data[at:]
 	if binary.LittleEndian.Uint64(tail[56:]) != sealedMagic {
@@ -160,8 +161,8 @@ func (s *Sealed) Rows() int { return s.rows }
 // Blocks returns the number of blocks.
 func (s *Sealed) Blocks() int { return s.blocks }
 
-// Size returns the size of the file in bytes.
-func (s *Sealed) Size() int64 { return int64(len(s.data)) }
+// Size returns the size of the file in bytes, also beside and after Close.
+func (s *Sealed) Size() int64 { return s.size }
 
 // Path returns the name of the file.
 func (s *Sealed) Path() string { return s.path }

@@ -282,6 +282,30 @@ func TestOpenRefusesAndMends(t *testing.T) {
 	}
 }
 
+// Stats may be asked for while the store closes, for the race detector to watch.
+func TestStatsBesideClose(t *testing.T) {
+	s := openTest(t, Options{})
+	mustPut(t, s, batchOf(record.Key{MID: 1}), WriterSeq{})
+	if err := s.Seal(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	size := s.Stats().SegmentBytes
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for range 1000 {
+			if st := s.Stats(); st.Rows != 1 || st.SegmentBytes != size {
+				t.Errorf("%d rows in %d bytes of segments, want 1 in %d", st.Rows,
+					st.SegmentBytes, size)
+				return
+			}
+		}
+	})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wg.Wait()
+}
+
 // The manifest is cut at every byte and bent at every bit: what complete lines say, or an error
 // that names the file.
 func TestManifestDamage(t *testing.T) {
