@@ -142,6 +142,9 @@ func (m *manifest) replay(name string, data []byte) (edits, good int, err error)
 			break
 		}
 		e, err := parseEdit(data[good : good+end])
+		if err != nil && data[good] == 0 && good+end+1 == len(data) {
+			break // torn: of a last line in two pages, the second alone was written
+		}
 		if err != nil {
 			return 0, 0, corrupt(name, int64(good), err.Error())
 		}

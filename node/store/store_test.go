@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -336,6 +337,13 @@ func TestManifestDamage(t *testing.T) {
 		complete := bytes.Count(whole[:cut], []byte("\n"))
 		if complete == 0 != (got == nil) {
 			t.Fatalf("cut at %d: opened %v with %d complete lines", cut, got != nil, complete)
+		}
+	}
+	last := bytes.LastIndexByte(whole[:len(whole)-1], '\n') + 1
+	for at := last + 1; at < len(whole); at++ { // the page before at was not written
+		torn := slices.Concat(whole[:last], make([]byte, at-last), whole[at:])
+		if got := readManifest(t, torn); got == nil || len(got.live) != 3 || got.live[0].ID != 1 {
+			t.Fatalf("zeros up to %d: opened %v", at, got != nil)
 		}
 	}
 	for bit := range 8 * len(whole) {
