@@ -143,26 +143,42 @@ func bentAnswer(t *testing.T, dir string, q *record.Query, want []modelRow) bool
 	return false
 }
 
-// Without the manifest nobody knows which segments are live: nothing is deleted.
-func TestMissingManifestDeletesNothing(t *testing.T) {
+// What went missing is noticed. Without the manifest nobody knows which segments are live: nothing
+// is deleted. Without the log or WRITERS acknowledged rows or answers would be lost.
+func TestMissingFilesAreDamage(t *testing.T) {
 	opt := Options{Dir: t.TempDir(), Shards: 1}
 	s := openTest(t, opt)
-	mustPut(t, s, batchOf(record.Key{MID: 7}), WriterSeq{})
+	mustPut(t, s, batchOf(record.Key{MID: 7}), WriterSeq{[16]byte{1}, 1})
 	if err := s.Seal(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	path := s.segmentPath(1)
+	sealed := filepath.Base(s.segmentPath(1))
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(filepath.Join(opt.Dir, manifestFile)); err != nil {
-		t.Fatal(err)
+	logs, err := filepath.Glob(filepath.Join(opt.Dir, logDir, "*"))
+	if err != nil || len(logs) != 1 {
+		t.Fatalf("log files %v, %v", logs, err)
 	}
-	if s, _, err := Open(t.Context(), opt); err == nil {
-		_ = s.Close()
-		t.Error("a store without its manifest opened as an empty one")
-	}
-	if _, err := os.Stat(path); err != nil {
-		t.Errorf("a segment went: %v", err)
+	log := filepath.Join(logDir, filepath.Base(logs[0]))
+	for _, name := range []string{manifestFile, writersFile, sealed, log} {
+		dir := t.TempDir()
+		copyDir(t, opt.Dir, dir)
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // the first refusal must not hide the damage from the second
+			s, _, err := Open(t.Context(), Options{Dir: dir, Shards: 1, Now: later})
+			if err == nil {
+				_ = s.Close()
+			}
+			var damage *segment.CorruptError
+			if !errors.As(err, &damage) {
+				t.Fatalf("without %s: %v", name, err)
+			}
+		}
+		if _, err := os.Stat(filepath.Join(dir, sealed)); err != nil && name != sealed {
+			t.Errorf("without %s: %v", name, err)
+		}
 	}
 }

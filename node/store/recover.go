@@ -36,6 +36,9 @@ func (s *Store) recover(ctx context.Context, report *Report) error {
 	if err := s.openSegments(); err != nil {
 		return err
 	}
+	if err := s.checkComplete(); err != nil {
+		return err
+	}
 	if err := s.writers.load(s.opt.Dir); err != nil {
 		return err
 	}
@@ -46,6 +49,27 @@ func (s *Store) recover(ctx context.Context, report *Report) error {
 		return err
 	}
 	return s.startClock(ctx, &r)
+}
+
+// checkComplete refuses a directory that lost what the manifest implies: a sealed segment was in
+// the log before, which never is without a file, and WRITERS is saved before the log is released.
+func (s *Store) checkComplete() error {
+	if len(s.manifest.live) > 0 {
+		logs, err := os.ReadDir(filepath.Join(s.opt.Dir, logDir))
+		if err != nil {
+			return fmt.Errorf("list log: %w", err)
+		}
+		if len(logs) == 0 {
+			return corrupt(filepath.Join(s.opt.Dir, logDir), 0, "all log files are missing")
+		}
+	}
+	if s.manifest.clockNs != 0 {
+		name := filepath.Join(s.opt.Dir, writersFile)
+		if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) {
+			return corrupt(name, 0, "the file is missing, but the log was released")
+		}
+	}
+	return nil
 }
 
 // removeLeftovers deletes files of seals that were cut short before the manifest named them.
