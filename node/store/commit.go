@@ -288,7 +288,11 @@ func (s *Store) commit(buf *commitBuffers, group []*putRequest) {
 	s.counters.groups.Add(1)
 	if err != nil {
 		// Whether the rows are on disk is unknown, and the log takes no more: no answer may
-		// be kept, and the horizon stays below this group for good.
+		// be kept, and the horizon stays below this group for good. No head holds the rows, so no
+		// segment may say that it covers their indexes.
+		for i := range buf.entries {
+			s.shards[buf.entries[i].Shard].lastIndex--
+		}
 		for _, r := range group {
 			s.writers.abandon(r.writer)
 			r.fail(fmt.Errorf("commit: %w", err))

@@ -1,0 +1,59 @@
+package store
+
+import (
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// A group whose sync failed is on disk all the same, and what was there before is sealed: no
+// segment claims the group, and a retry after the restart finds its rows.
+func TestFailedGroupIsNotTakenForSealed(t *testing.T) {
+	opt := Options{Dir: t.TempDir(), Shards: 1, Now: leapingClock()}
+	s := openTest(t, opt)
+	mustPut(t, s, batchOf(record.Key{MID: 1}), WriterSeq{[16]byte{1}, 1})
+	if err := s.log.Close(); err != nil { // every flush fails from now on
+		t.Fatal(err)
+	}
+	b, w := batchOf(record.Key{MID: 2}), WriterSeq{[16]byte{1}, 2}
+	if _, err := s.Put(t.Context(), b, w); err == nil {
+		t.Fatal("a put without a log succeeded")
+	}
+	if err := s.Seal(t.Context()); err == nil {
+		t.Fatal("a log that failed was released")
+	}
+	for s.Stats().Segments == 0 {
+		runtime.Gosched()
+	}
+	_ = s.Close() // says that the log failed
+
+	leaveFlush(t, opt.Dir, b, w, 2)
+	s = openTest(t, opt)
+	mustPut(t, s, b, w)
+	if rows := scanRows(t, s, &record.Query{}); len(rows) != 2 {
+		t.Fatalf("%d rows after the retry, want 2", len(rows))
+	}
+}
+
+// leaveFlush appends to the log of a closed store what a commit would have.
+func leaveFlush(t *testing.T, dir string, b *record.Batch, w WriterSeq, index uint64) {
+	t.Helper()
+	log, _, err := segment.OpenLog(filepath.Join(dir, logDir), segment.LogOptions{},
+		func(uint64, segment.Entry) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	acq := later()
+	data := segment.AppendRowsEntry(nil, &segment.RowsHeader{Writer: w.ID, Seq: w.Seq,
+		FirstAcqNs: acq, BatchFirstAcqNs: acq, BatchRecords: uint32(b.Len()), Parts: 1}, b, nil)
+	_, err = log.Append([]segment.Entry{{Term: 1, Index: index, Kind: entryRows, Data: data}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
