@@ -19,6 +19,7 @@ type clock struct {
 	next     int64 // no acq below this will be given from now on
 	logged   int64 // the log proves that acqs below this were given or promised
 	inflight int64 // first acq of the group being committed, 0 when there is none
+	finished bool  // the log says that the store was closed cleanly, at next
 }
 
 // reserve takes n consecutive acquisition times and returns the first. The horizon stays below it
@@ -59,12 +60,23 @@ func (c *clock) horizon() (h int64, stale bool) {
 	if c.inflight != 0 {
 		return min(c.inflight, limit), false // a group in flight proves nothing yet
 	}
+	if c.finished {
+		return c.next, false
+	}
 	h = max(c.next, c.now())
 	if h > limit && c.next <= limit {
 		h, stale = limit, true
 	}
 	c.next = h
 	return h, stale
+}
+
+// finish returns the floor that a clean close may log: a horizon asked for beside it stays there.
+func (c *clock) finish() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.finished = true
+	return c.next
 }
 
 // floor returns the acq below which nothing will be given any more.

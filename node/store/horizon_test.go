@@ -63,3 +63,20 @@ func TestEmptyCountHasHorizon(t *testing.T) {
 		t.Fatalf("horizon %d, %v", stats.HorizonNs, err)
 	}
 }
+
+// A horizon that is asked for beside Close does not pass what the log says of the end.
+func TestHorizonBesideClose(t *testing.T) {
+	s, _, err := Open(t.Context(), Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustPut(t, s, batchOf(record.Key{MID: 1}), WriterSeq{})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	logged := s.clock.floor()
+	s.closed.Store(false) // as the caller saw it, who then lost its turn
+	if h, err := s.Horizon(t.Context()); err != nil || h > logged {
+		t.Fatalf("horizon %d, %v; the log ends cleanly at %d", h, err, logged)
+	}
+}

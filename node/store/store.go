@@ -166,7 +166,7 @@ func (s *Store) Close() error {
 	s.wg.Wait()
 	s.scanning.Lock()
 	defer s.scanning.Unlock()
-	_, err := s.log.Append([]segment.Entry{clockEntry(s.clock.floor(), true)})
+	_, err := s.log.Append([]segment.Entry{clockEntry(s.clock.finish(), true)})
 	return errors.Join(err, s.release())
 }
 
