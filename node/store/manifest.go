@@ -91,6 +91,8 @@ func openManifest(dir string, shards int) (m *manifest, cut int, err error) {
 		data = first
 	} else if err != nil {
 		return nil, 0, fmt.Errorf("read manifest: %w", err)
+	} else if err := syncDir(dir); err != nil { // who made it may have been killed before
+		return nil, 0, fmt.Errorf("read manifest: %w", err)
 	}
 	m = &manifest{nextID: 1}
 	edits, good, err := m.replay(name, data)

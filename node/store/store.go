@@ -135,7 +135,7 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 	if err != nil {
 		return nil, report, err
 	}
-	if err := os.MkdirAll(filepath.Join(opt.Dir, logDir), 0o755); err != nil {
+	if err := makeDir(filepath.Join(opt.Dir, logDir)); err != nil {
 		return nil, report, fmt.Errorf("make directory: %w", err)
 	}
 	s := &Store{
