@@ -43,8 +43,8 @@ type Options struct {
 	// MaxCalls bounds guest calls that run at the same time. Default GOMAXPROCS: a running guest
 	// holds its processor, more would starve the rest of the node.
 	MaxCalls int
-	// CompileTimeout bounds the wait for one module in [Host.Load]. Default 30 s: the largest
-	// modules that the limits let through take about 5 s.
+	// CompileTimeout bounds the wait for one module in [Host.Load]. Default 2 min: the largest
+	// modules that the limits let through take about 5 s, on a machine that is not busy.
 	CompileTimeout time.Duration
 }
 
@@ -54,7 +54,7 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.StateBytes, 8<<20)
 	setDefault(&o.ResultBytes, 64<<20)
 	setDefault(&o.MaxCalls, runtime.GOMAXPROCS(0))
-	setDefault(&o.CompileTimeout, 30*time.Second)
+	setDefault(&o.CompileTimeout, 2*time.Minute)
 	switch {
 	case o.MemoryPages > maxMemoryPagesEver:
 		return o, fmt.Errorf("option MemoryPages: %d, at most %d", o.MemoryPages,
