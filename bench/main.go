@@ -12,6 +12,8 @@ import (
 	"os/signal"
 
 	"github.com/spf13/cobra"
+
+	"github.com/pentad-db/pentad/bench/figure"
 )
 
 func main() {
@@ -26,8 +28,27 @@ func main() {
 func root(out io.Writer) *cobra.Command {
 	c := &cobra.Command{Use: "bench", Short: "Measure pentad", SilenceUsage: true,
 		SilenceErrors: true}
-	c.AddCommand(quickCommand(out), runCommand(out))
+	c.AddCommand(quickCommand(out), runCommand(out), compareCommand(out))
 	return c
+}
+
+func compareCommand(out io.Writer) *cobra.Command {
+	return &cobra.Command{
+		Use:   "compare OLD NEW",
+		Short: "Compare the figures of two runs on one machine",
+		Args:  cobra.ExactArgs(2),
+		RunE: func(_ *cobra.Command, files []string) error {
+			before, err := figure.Load(files[0])
+			if err != nil {
+				return err
+			}
+			after, err := figure.Load(files[1])
+			if err != nil {
+				return err
+			}
+			return figure.Compare(out, before, after)
+		},
+	}
 }
 
 func quickCommand(out io.Writer) *cobra.Command {

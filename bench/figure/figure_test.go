@@ -42,3 +42,36 @@ func TestTableAndFile(t *testing.T) {
 		t.Errorf("%v\n%s", err, text)
 	}
 }
+
+func TestCompare(t *testing.T) {
+	var before, after List
+	before.Add("open", 100, "ms")
+	before.Add("gone", 5, "B")
+	after.Add("open", 150, "ms")
+	after.Add("new", 2, "us")
+	path := filepath.Join(t.TempDir(), "old.json")
+	if err := before.Save(path); err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := Compare(&out, loaded, after); err != nil {
+		t.Fatal(err)
+	}
+	want := "FIGURE  OLD    NEW    NEW / OLD  UNIT\n" +
+		"open    100.0  150.0  1.50       ms\n" +
+		"new     -      2.000  -          us\n" +
+		"gone    5.000  -      -          B\n"
+	if out.String() != want {
+		t.Errorf("compared:\n%s\nwant:\n%s", &out, want)
+	}
+	if err := os.WriteFile(path, []byte("{}"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(path); err == nil {
+		t.Error("an object is taken for a list")
+	}
+}
