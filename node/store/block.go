@@ -173,7 +173,9 @@ func (w *worker) flaggedRows(part *shardScan, seg *segmentScan, c index.Candidat
 	}
 	seg.stampRows(w.batch.AcqNs)
 	for i := range w.batch.Len() {
-		part.newest.add(&w.batch, i)
+		if err := part.newest.add(&w.batch, i); err != nil {
+			return err
+		}
 	}
 	return nil
 }

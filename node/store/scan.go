@@ -19,6 +19,9 @@ const (
 	// sinkBytes is how many payload bytes make a sink be called early: with one payload of the
 	// largest size more they still fit a frame.
 	sinkBytes = 8 << 20
+	// maxNewest bounds the readings that one scan keeps to resolve versions; each takes about 60
+	// bytes.
+	maxNewest = 1 << 23
 	// chunkBlocks is how many neighbouring blocks a worker takes at once.
 	chunkBlocks = 16
 	// parallelBlocks is how many blocks make a second worker pay.
@@ -48,8 +51,8 @@ type ScanStats struct {
 // each worker, one after another; a sink is used by one goroutine at a time. Order, limit and
 // plugins of q are the caller's.
 //
-// The query must be normalised. Errors: ErrClosed, *segment.CorruptError, ctx.Err(), and what
-// sinks return.
+// The query must be normalised. Errors: ErrClosed, ErrTooManyVersions, *segment.CorruptError,
+// ctx.Err(), and what sinks return.
 func (s *Store) Scan(
 	ctx context.Context, q *record.Query, newSink func(worker int) (Sink, error),
 ) (ScanStats, error) {
@@ -125,8 +128,10 @@ type scan struct {
 
 	box     record.Box // what rows must satisfy to be looked at
 	winners record.RangeSet
-	view    record.View
-	horizon int64
+
+	newestRoom int // readings that may still be kept to resolve versions
+	view       record.View
+	horizon    int64
 
 	shards        []*shardScan
 	tasks         []task
@@ -164,7 +169,7 @@ func (s *Store) newScan(ctx context.Context, q *record.Query) (*scan, error) {
 		return nil, err
 	}
 	sc := &scan{ctx: ctx, store: s, keysOnly: q.KeysOnly, box: q.Box, view: q.View,
-		horizon: horizon, inTurn: q.Aggregate.Name != ""}
+		horizon: horizon, inTurn: q.Aggregate.Name != "", newestRoom: maxNewest}
 	sc.stats.HorizonNs = horizon
 	end := horizon
 	if q.View == record.ViewAsOf {

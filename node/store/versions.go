@@ -18,16 +18,24 @@ type reading struct {
 type newest struct {
 	acqs  map[reading]int64
 	bloom []uint64 // over readings in acqs; a power of two words
+	room  *int     // readings that all shards of the scan may still add
 }
 
-func (n *newest) add(b *record.Batch, i int) {
+func (n *newest) add(b *record.Batch, i int) error {
 	key := reading{b.CID[i], b.MOID[i], b.MID[i], b.CapNs[i]}
 	if n.acqs == nil {
 		n.acqs = map[reading]int64{}
 	}
-	if known, ok := n.acqs[key]; !ok || known < b.AcqNs[i] {
+	known, ok := n.acqs[key]
+	if !ok {
+		if *n.room--; *n.room < 0 {
+			return ErrTooManyVersions
+		}
+	}
+	if !ok || known < b.AcqNs[i] {
 		n.acqs[key] = b.AcqNs[i]
 	}
+	return nil
 }
 
 // seal draws the bloom filter: 16 to 32 bits per reading let about one row in ten thousand
@@ -65,14 +73,17 @@ func (n *newest) hides(b *record.Batch, i int) bool {
 
 // findNewest collects the flagged rows of a shard that lie in the box.
 func (sc *scan) findNewest(part *shardScan) error {
-	part.newest = &newest{}
+	part.newest = &newest{room: &sc.newestRoom}
 	heads := make([]*frozenHead, 0, len(part.now.frozen)+1)
 	heads = append(append(heads, part.now.frozen...), &frozenHead{head: part.now.head})
 	for _, h := range heads {
 		err := h.head.Scan(&sc.box, sc.horizon, true, func(b *record.Batch, flags []uint64) error {
 			for i := range b.Len() {
-				if flags[i>>6]>>(i&63)&1 != 0 {
-					part.newest.add(b, i)
+				if flags[i>>6]>>(i&63)&1 == 0 {
+					continue
+				}
+				if err := part.newest.add(b, i); err != nil {
+					return err
 				}
 			}
 			return sc.ctx.Err()
