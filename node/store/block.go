@@ -1,6 +1,8 @@
 package store
 
 import (
+	"fmt"
+
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -52,7 +54,9 @@ func (w *worker) scanBlock(t *task, c index.Candidate) error {
 		if err := w.block.Gather(rest[:n], w.scan.keysOnly, &w.batch); err != nil {
 			return err
 		}
-		seg.stampRows(w.batch.AcqNs[start:])
+		if err := seg.stampRows(w.batch.AcqNs[start:]); err != nil {
+			return err
+		}
 		w.resolve(t.shard, &w.batch, start)
 		if rest = rest[n:]; len(rest) > 0 || len(w.batch.Data) >= sinkBytes {
 			if err := w.flush(); err != nil {
@@ -69,6 +73,10 @@ func (w *worker) open(seg *segmentScan, c index.Candidate) (*index.BlockInfo, er
 	if err := seg.file.Block(int(c.Block), info.Offset, info.Size, &w.block); err != nil {
 		return nil, err
 	}
+	if w.block.Rows() != int(info.Rows) {
+		return nil, corrupt(seg.file.Path(), int64(info.Offset), fmt.Sprintf(
+			"block %d holds %d rows, the directory says %d", c.Block, w.block.Rows(), info.Rows))
+	}
 	w.blocks++
 	w.examined += uint64(info.Rows)
 	if c.Need == 0 {
@@ -78,10 +86,16 @@ func (w *worker) open(seg *segmentScan, c index.Candidate) (*index.BlockInfo, er
 }
 
 // stampRows turns the ranks that a block stores into acquisition times.
-func (seg *segmentScan) stampRows(ranks []int64) {
+func (seg *segmentScan) stampRows(ranks []int64) error {
+	rows := uint64(seg.idx.Rows())
 	for i, rank := range ranks {
+		if uint64(rank) >= rows {
+			return corrupt(seg.file.Path(), 0, fmt.Sprintf("a block holds rank %d of %d rows", rank,
+				rows))
+		}
 		ranks[i] = seg.idx.AcqOf(uint32(rank))
 	}
+	return nil
 }
 
 // filterOrder is the order in which dimensions are tested: those that vary most in a block, and
@@ -171,7 +185,9 @@ func (w *worker) flaggedRows(part *shardScan, seg *segmentScan, c index.Candidat
 	if err := w.block.Gather(w.sel, true, &w.batch); err != nil {
 		return err
 	}
-	seg.stampRows(w.batch.AcqNs)
+	if err := seg.stampRows(w.batch.AcqNs); err != nil {
+		return err
+	}
 	for i := range w.batch.Len() {
 		if err := part.newest.add(&w.batch, i); err != nil {
 			return err

@@ -1,12 +1,14 @@
 package store
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -180,5 +182,55 @@ func TestMissingFilesAreDamage(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(dir, sealed)); err != nil && name != sealed {
 			t.Errorf("without %s: %v", name, err)
 		}
+	}
+}
+
+// TestDirectoryOfAnotherSegment opens a segment whose checksums are right and whose directory tells
+// of other rows.
+func TestDirectoryOfAnotherSegment(t *testing.T) {
+	many, few := &record.Batch{}, &record.Batch{}
+	for i := range int64(100) {
+		many.AppendStamped(record.Key{MID: i, AcqNs: i + 1}, nil)
+		if i < 50 {
+			few.AppendStamped(record.Key{MID: i, AcqNs: i + 1}, nil)
+		}
+	}
+	layout, wrong := index.Partition(many, index.Options{}), index.Partition(few, index.Options{})
+	meta := segmentMeta{ID: 1, Rows: 100}
+	text, err := json.Marshal(meta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "00000001.seg")
+	_, err = segment.WriteSealed(path, &segment.SealedInput{
+		Rows: many, Order: layout.Order, BlockEnds: layout.BlockEnds, Flags: make([]uint64, 2),
+		Meta: text,
+		Sections: func(offsets []uint64, sizes []uint32) ([]segment.Section, error) {
+			idx := index.Build(few, wrong, make([]uint64, 2), offsets, sizes)
+			return []segment.Section{
+				{ID: sectionDirectory, Data: idx.AppendDirectory(nil)},
+				{ID: sectionPostings, Data: idx.AppendPostings(nil)},
+				{ID: sectionRanks, Data: idx.AppendRanks(nil)},
+			}, nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed, err := openSegment(path, meta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sealed.file.Close()
+	seg := &segmentScan{sealedSegment: sealed}
+	var damage *segment.CorruptError
+	if _, err := new(worker).open(seg, index.Candidate{}); !errors.As(err, &damage) {
+		t.Errorf("a block of other rows: %v", err)
+	}
+	if err := seg.stampRows([]int64{49}); err != nil {
+		t.Error(err)
+	}
+	if err := seg.stampRows([]int64{50}); !errors.As(err, &damage) || damage.File != path {
+		t.Errorf("a rank beyond the rows: %v", err)
 	}
 }
