@@ -39,13 +39,11 @@ type server struct {
 	// from it.
 	running context.Context
 	cancel  context.CancelFunc
-
-	mu    sync.Mutex
-	conns map[net.Conn]struct{} // open connections, guarded by mu
+	conns   conns
 }
 
-func newServer(n *Node, listener net.Listener) *server {
-	s := &server{node: n, listener: listener, conns: map[net.Conn]struct{}{}}
+func newServer(n *Node, l net.Listener) *server {
+	s := &server{node: n, listener: l, conns: conns{open: map[net.Conn]struct{}{}}}
 	s.running, s.cancel = context.WithCancel(context.Background())
 	s.http = &fasthttp.Server{
 		Handler:               s.handle,
@@ -61,7 +59,7 @@ func newServer(n *Node, listener net.Listener) *server {
 		NoDefaultServerHeader: true,
 		NoDefaultDate:         true,
 		ErrorHandler:          refuse,
-		ConnState:             s.track,
+		ConnState:             s.conns.track,
 		Logger:                quiet{},
 	}
 	return s
@@ -92,33 +90,22 @@ func refuse(ctx *fasthttp.RequestCtx, err error) {
 	}
 }
 
-func (s *server) serve() error { return s.http.Serve(s.listener) }
-
-// track keeps the set of open connections.
-func (s *server) track(conn net.Conn, state fasthttp.ConnState) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch state {
-	case fasthttp.StateNew:
-		s.conns[conn] = struct{}{}
-	case fasthttp.StateClosed:
-		delete(s.conns, conn)
-	}
-}
+func (s *server) serve() error { return s.http.Serve(listener{s.listener}) }
 
 // giveUp cancels the requests under way and hangs up on clients that do not read their answers.
 func (s *server) giveUp() {
 	s.cancel()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for conn := range s.conns {
-		_ = conn.Close() // closed twice at worst
-	}
+	s.conns.close(false)
 }
 
 // shutdown stops accepting, waits for requests under way and, when ctx ends, gives them up.
 func (s *server) shutdown(ctx context.Context) error {
 	defer s.giveUp()
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() { s.conns.sweep(done) })
+	defer wg.Wait()
+	defer close(done)
 	if err := s.http.ShutdownWithContext(ctx); err != nil {
 		return fmt.Errorf("end gracefully: %w", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -133,4 +134,21 @@ func TestCloseGivesUp(t *testing.T) {
 		t.Errorf("close: %v", err)
 	}
 	wg.Wait()
+}
+
+// TestCloseWithSilentConnection closes a node to which a client holds a connection ready without
+// having asked anything, as pools of clients do.
+func TestCloseWithSilentConnection(t *testing.T) {
+	n := openTest(t, Options{})
+	silent, err := net.Dial("tcp", n.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	dial(t, n) // asks something: the connection before it has been accepted
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := n.Close(ctx); err != nil {
+		t.Errorf("close: %v", err)
+	}
 }
