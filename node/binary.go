@@ -81,6 +81,29 @@ func (s *server) query(ctx *fasthttp.RequestCtx) {
 	})
 }
 
+// countFrame answers a query frame with an end frame alone, whose rows are the count.
+func (s *server) countFrame(ctx *fasthttp.RequestCtx) {
+	q := new(record.Query)
+	err := wire.ParseQuery(ctx.PostBody(), q)
+	if err == nil && q.Aggregate.Name != "" {
+		err = &wire.Error{Kind: wire.KindInvalid, Part: "aggregate",
+			Message: "a count has none; ask /v1/query for its groups"}
+	}
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	rc, cancel := s.context()
+	defer cancel()
+	_, end, err := s.node.Count(rc, q)
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	ctx.SetContentType(wire.ContentType)
+	ctx.SetBody(wire.AppendEnd(nil, &end))
+}
+
 // tail returns a copy of the rows of a batch from n on.
 func tail(b *record.Batch, n int) *record.Batch {
 	rest := &record.Batch{}

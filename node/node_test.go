@@ -168,6 +168,10 @@ func TestQueriesAgainstASlice(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := expected(all, q, keep)
+		count, end, err := c.Count(t.Context(), q)
+		if err != nil || count != uint64(len(want)) || !end.Complete {
+			t.Fatalf("count %d: %+v: %d, want %d; %+v, %v", i, q, count, len(want), end, err)
+		}
 		if q.Limit > 0 && uint64(len(want)) > q.Limit {
 			want = want[:q.Limit]
 		}
@@ -321,6 +325,20 @@ func kindOfAnswer(t *testing.T, answer []byte) wire.Kind {
 		t.Fatalf("error frame: %v", err)
 	}
 	return e.Kind
+}
+
+func TestCountRefuses(t *testing.T) {
+	c := dial(t, openTest(t, Options{}))
+	refused := func(q record.Query, part string) {
+		t.Helper()
+		_, _, err := c.Count(t.Context(), &q)
+		remote := new(wire.Error)
+		if !errors.As(err, &remote) || remote.Part != part && remote.Kind != wire.KindNotFound {
+			t.Errorf("%+v: %v", q, err)
+		}
+	}
+	refused(record.Query{Aggregate: record.PluginCall{Name: "count"}}, "aggregate")
+	refused(record.Query{Filter: record.PluginCall{Name: "nobody"}}, "")
 }
 
 func TestBadFrames(t *testing.T) {

@@ -159,6 +159,8 @@ func (s *server) route(ctx *fasthttp.RequestCtx) {
 		s.postRecords(ctx)
 	case "GET /v1/count":
 		s.count(ctx)
+	case "POST /v1/count":
+		s.countFrame(ctx)
 	case "GET /v1/horizon":
 		s.horizon(ctx)
 	case "GET /v1/plugins":
@@ -181,9 +183,9 @@ func methods(path string) string {
 	switch path {
 	case "/v1/put", "/v1/query":
 		return "POST"
-	case "/v1/records":
+	case "/v1/records", "/v1/count":
 		return "GET, HEAD, POST"
-	case "/v1/count", "/v1/horizon", "/v1/plugins", "/healthz", "/readyz", "/version", "/metrics":
+	case "/v1/horizon", "/v1/plugins", "/healthz", "/readyz", "/version", "/metrics":
 		return "GET, HEAD"
 	}
 	return ""

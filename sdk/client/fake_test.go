@@ -70,6 +70,7 @@ func (f *fake) start(addr string) {
 	mux.HandleFunc("GET /readyz", func(http.ResponseWriter, *http.Request) {})
 	mux.HandleFunc("POST /v1/put", f.put)
 	mux.HandleFunc("POST /v1/query", func(w http.ResponseWriter, _ *http.Request) { f.query(w) })
+	mux.HandleFunc("POST /v1/count", func(w http.ResponseWriter, _ *http.Request) { f.query(w) })
 	f.server = &http.Server{Handler: mux}
 	server, done := f.server, f.done
 	go func() {

@@ -19,7 +19,7 @@ func (c *Client) Scan(
 	ctx context.Context, q *record.Query, emit func(b *record.Batch) error,
 ) (wire.End, error) {
 	var batch record.Batch
-	return c.answer(ctx, q, func(t wire.FrameType, payload []byte) error {
+	return c.answer(ctx, "/v1/query", q, func(t wire.FrameType, payload []byte) error {
 		if t != wire.FrameRows {
 			return fmt.Errorf("frame of type %d in an answer with records", t)
 		}
@@ -33,7 +33,7 @@ func (c *Client) Scan(
 // Aggregate asks for the groups of an aggregate, ordered by group key.
 func (c *Client) Aggregate(ctx context.Context, q *record.Query) ([]wire.Group, wire.End, error) {
 	var groups []wire.Group
-	end, err := c.answer(ctx, q, func(t wire.FrameType, payload []byte) error {
+	end, err := c.answer(ctx, "/v1/query", q, func(t wire.FrameType, payload []byte) error {
 		if t != wire.FrameGroups {
 			return fmt.Errorf("frame of type %d in an answer with groups", t)
 		}
@@ -44,9 +44,19 @@ func (c *Client) Aggregate(ctx context.Context, q *record.Query) ([]wire.Group, 
 	return groups, end, err
 }
 
+// Count returns how many records a query finds, without its limit; no record travels. An answer
+// that is not complete says so in its end.
+func (c *Client) Count(ctx context.Context, q *record.Query) (uint64, wire.End, error) {
+	end, err := c.answer(ctx, "/v1/count", q, func(t wire.FrameType, _ []byte) error {
+		return fmt.Errorf("frame of type %d in a count", t)
+	})
+	return end.Rows, end, err
+}
+
 // answer sends a query and hands the frames before the end frame to each.
 func (c *Client) answer(
-	ctx context.Context, q *record.Query, each func(t wire.FrameType, payload []byte) error,
+	ctx context.Context, path string, q *record.Query,
+	each func(t wire.FrameType, payload []byte) error,
 ) (wire.End, error) {
 	var end wire.End
 	checked := *q
@@ -55,7 +65,7 @@ func (c *Client) answer(
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // an answer that is not read to its end is given up with its connection
-	body, err := c.do(ctx, http.MethodPost, "/v1/query", wire.ContentType,
+	body, err := c.do(ctx, http.MethodPost, path, wire.ContentType,
 		wire.AppendQuery(nil, &checked))
 	if err != nil {
 		return end, err

@@ -141,6 +141,23 @@ func TestAggregate(t *testing.T) {
 	}
 }
 
+func TestCount(t *testing.T) {
+	f := newFake(t)
+	c := f.dial()
+	f.answers(endFrame(wire.End{Complete: true, Rows: 7}))
+	if n, end, err := c.Count(soon(t), &record.Query{}); n != 7 || !end.Complete || err != nil {
+		t.Errorf("%d %+v %v", n, end, err)
+	}
+	f.answers(rowsFrame(t, 0, 1), endFrame(wire.End{Complete: true}))
+	if _, _, err := c.Count(soon(t), &record.Query{}); err == nil {
+		t.Error("records where a count was asked for")
+	}
+	f.answers()
+	if _, _, err := c.Count(soon(t), &record.Query{}); !errors.Is(err, ErrNoEnd) {
+		t.Errorf("an answer without an end: %v", err)
+	}
+}
+
 func TestDial(t *testing.T) {
 	for _, addr := range []string{"", "ftp://x", "http://", "127.0.0.1:1", "http://[::1"} {
 		if c, err := Dial(soon(t), addr); err == nil {
