@@ -18,7 +18,7 @@ func powerBox() *record.Query {
 
 // filter has the node keep the readings above some thresholds.
 func (s *demoShow) filter(ctx context.Context) error {
-	in, err := countRecords(ctx, s.db, s.app.addr, powerBox())
+	in, err := countRecords(ctx, s.db, powerBox())
 	if err != nil {
 		return err
 	}
@@ -32,7 +32,7 @@ func (s *demoShow) filter(ctx context.Context) error {
 			return err
 		}
 		start := s.app.now()
-		kept, err := countRecords(ctx, s.db, s.app.addr, q)
+		kept, err := countRecords(ctx, s.db, q)
 		if err != nil {
 			return err
 		}

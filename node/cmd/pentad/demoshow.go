@@ -93,7 +93,7 @@ func (s *demoShow) axes(ctx context.Context) error {
 			return err
 		}
 		start := s.app.now()
-		n, err := countRecords(ctx, s.db, s.app.addr, q)
+		n, err := countRecords(ctx, s.db, q)
 		if err != nil {
 			return err
 		}

@@ -115,7 +115,7 @@ func (a *app) showRecords(ctx context.Context, db *client.Client, q *record.Quer
 	}
 	if cut && end.Rows > tableRows {
 		q.Limit, q.Order = 0, record.OrderNone
-		all, err := countRecords(ctx, db, a.addr, q)
+		all, err := countRecords(ctx, db, q)
 		if err != nil {
 			return 0, err
 		}

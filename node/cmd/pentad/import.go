@@ -148,7 +148,7 @@ func (a *app) importCSV(ctx context.Context, c *cobra.Command, f *importFlags, f
 		opt.Rejects = rejects
 	}
 	w := db.NewWriter(client.WriterOptions{})
-	opt.Send = sendTo(w)
+	opt.Send = sendTo(w.Add)
 	im, err := csvimport.New(m, opt)
 	if err != nil {
 		return errors.Join(usageError{err}, w.Close(ctx))
@@ -227,6 +227,9 @@ func (a *app) importFiles(ctx context.Context, im *csvimport.Importer, files []s
 func (a *app) openInput(ctx context.Context, name string) (io.ReadCloser, string, error) {
 	if name == "-" {
 		return a.stdinUntil(ctx), "stdin", nil
+	}
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return a.pipeUntil(ctx, func() (io.ReadCloser, error) { return os.Open(name) }), name, nil
 	}
 	f, err := os.Open(name)
 	return f, name, err

@@ -3,8 +3,8 @@
 // It owns flags, environment variables, terminals and exit codes, and nothing that a library
 // could own: serving is package node, talking to a node is package client, and the subpackages of
 // internal read times, selectors and files and render answers. Its main type is app. It runs one
-// command in the calling goroutine, and reads stdin in another; only serve and demo hold a node,
-// which they close.
+// command in the calling goroutine, and reads stdin and pipes in another; only serve and demo hold
+// a node, which they close.
 package main
 
 import (
@@ -49,7 +49,7 @@ type app struct {
 
 	stdinTerminal, stdoutTerminal, stderrTerminal bool
 
-	reads sync.WaitGroup // of stdin; nothing waits for it, see stdinUntil
+	reads sync.WaitGroup // of stdin and pipes; nothing waits for it, see pipeUntil
 
 	// Flags that every command has.
 	addr       string
@@ -60,14 +60,24 @@ type app struct {
 }
 
 // stdinUntil returns stdin as a reader whose reads end with ctx; close it.
-//
-// A read that waits for a person or a pipe cannot be called back: its goroutine ends when
-// something comes, or with the process.
 func (a *app) stdinUntil(ctx context.Context) io.ReadCloser {
+	return a.pipeUntil(ctx, func() (io.ReadCloser, error) { return io.NopCloser(a.stdin), nil })
+}
+
+// pipeUntil opens what may keep a reader waiting, and returns it as a reader whose reads end with
+// ctx; close it.
+//
+// Opening and reading that waits for a person or a pipe cannot be called back: its goroutine ends
+// when something comes, or with the process.
+func (a *app) pipeUntil(ctx context.Context, open func() (io.ReadCloser, error)) io.ReadCloser {
 	out, in := io.Pipe()
 	context.AfterFunc(ctx, func() { _ = in.CloseWithError(context.Cause(ctx)) })
 	a.reads.Go(func() {
-		_, err := io.Copy(in, a.stdin)
+		source, err := open()
+		if err == nil {
+			_, err = io.Copy(in, source)
+			_ = source.Close() // only read
+		}
 		_ = in.CloseWithError(err) // never fails
 	})
 	return out

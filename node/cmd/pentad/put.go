@@ -153,9 +153,9 @@ func (a *app) putMany(ctx context.Context, p *putFlags) error {
 	var written, lines int64
 	var rejects rejected
 	if p.format == "csv" {
-		written, lines, err = putCSV(ctx, in, w, p.kind, &rejects)
+		written, lines, err = recordsFromCSV(ctx, "stdin", in, w.Add, kind, &rejects)
 	} else {
-		written, lines, err = putLines(ctx, in, w, kind, &rejects)
+		written, lines, err = recordsFromLines(ctx, "stdin", in, w.Add, kind, &rejects)
 	}
 	if closeErr := w.Close(ctx); err == nil {
 		err = closeErr
@@ -191,26 +191,32 @@ func (r *rejected) err(lines int64) error {
 		output.Thousands(r.count), output.Thousands(lines), r.first)}
 }
 
-// putCSV reads the columns of what get writes, by the rules of an import.
-func putCSV(ctx context.Context, in io.Reader, w *client.Writer, kind string,
-	rejects *rejected) (written, lines int64, err error) {
-	payload, err := output.ParsePayloadType(kind)
-	if err != nil {
-		return 0, 0, usageError{err}
-	}
-	column := payload.Column().Name // what get writes for the same --type
+// addRecord takes one record; the payload is reused after it returns.
+type addRecord func(ctx context.Context, k record.Key, payload []byte) error
+
+// recordsFromCSV reads the columns of what get writes, by the rules of an import.
+func recordsFromCSV(ctx context.Context, name string, in io.Reader, add addRecord,
+	kind output.PayloadType, rejects *rejected) (written, lines int64, err error) {
 	m := &csvimport.Mapping{
 		CID: &csvimport.Part{Column: "cid"}, MID: &csvimport.Part{Column: "mid"},
 		MOID:   &csvimport.Part{Column: "moid"},
 		Cap:    &csvimport.Cap{Columns: []string{"cap"}},
-		Values: []csvimport.Value{{Column: column}},
-		Type:   kind, Skip: []string{}, AnyType: true,
+		Values: []csvimport.Value{{Column: kind.Column().Name}}, // what get writes for the type
+		Type:   kind.String(), Skip: []string{}, AnyType: true,
 	}
-	im, err := csvimport.New(m, csvimport.Options{Send: sendTo(w)})
+	return recordsFromMapping(ctx, name, in, add, m, csvimport.Options{}, rejects)
+}
+
+// recordsFromMapping reads a CSV file as a mapping says.
+func recordsFromMapping(ctx context.Context, name string, in io.Reader, add addRecord,
+	m *csvimport.Mapping, opt csvimport.Options, rejects *rejected) (written, lines int64,
+	err error) {
+	opt.Send = sendTo(add)
+	im, err := csvimport.New(m, opt)
 	if err != nil {
 		return 0, 0, usageError{err}
 	}
-	err = im.File(ctx, "stdin", in)
+	err = im.File(ctx, name, in)
 	s := im.Summary()
 	if rejects.count = s.Rejected; s.First != nil {
 		rejects.first = s.First.Error()
@@ -218,11 +224,11 @@ func putCSV(ctx context.Context, in io.Reader, w *client.Writer, kind string,
 	return s.Records, s.Lines, err
 }
 
-// sendTo hands the records of an import to a writer.
-func sendTo(w *client.Writer) func(context.Context, *record.Batch) error {
+// sendTo hands the records of an import on.
+func sendTo(add addRecord) func(context.Context, *record.Batch) error {
 	return func(ctx context.Context, b *record.Batch) error {
 		for i := range b.Len() {
-			if err := w.Add(ctx, b.Key(i), b.Payload(i)); err != nil {
+			if err := add(ctx, b.Key(i), b.Payload(i)); err != nil {
 				return err
 			}
 		}
@@ -233,8 +239,9 @@ func sendTo(w *client.Writer) func(context.Context, *record.Batch) error {
 // maxJSONLineBytes bounds a line: the largest payload in base64, and its key.
 const maxJSONLineBytes = record.MaxPayloadBytes/3*4 + 4096
 
-func putLines(ctx context.Context, source io.Reader, w *client.Writer, kind output.PayloadType,
-	rejects *rejected) (written, lines int64, err error) {
+// recordsFromLines reads ndjson.
+func recordsFromLines(ctx context.Context, name string, source io.Reader, add addRecord,
+	kind output.PayloadType, rejects *rejected) (written, lines int64, err error) {
 	in := bufio.NewScanner(source)
 	in.Buffer(make([]byte, 1<<16), maxJSONLineBytes)
 	number := 1
@@ -252,7 +259,7 @@ func putLines(ctx context.Context, source io.Reader, w *client.Writer, kind outp
 			rejects.add(fmt.Sprintf("line %d: %v", number, err))
 			continue
 		}
-		if err := w.Add(ctx, key, payload); err != nil {
+		if err := add(ctx, key, payload); err != nil {
 			return written, lines, err
 		}
 		written++
@@ -262,7 +269,7 @@ func putLines(ctx context.Context, source io.Reader, w *client.Writer, kind outp
 			"lines after it are not read", number, maxJSONLineBytes)
 	}
 	if err := in.Err(); err != nil && !errors.Is(err, io.EOF) {
-		return written, lines, fmt.Errorf("read stdin: %w", err)
+		return written, lines, fmt.Errorf("read %s: %w", name, err)
 	}
 	return written, lines, nil
 }

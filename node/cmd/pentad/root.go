@@ -25,8 +25,8 @@ Every command finds the node at --addr or PENTAD_ADDR. Data go to stdout and all
 stderr; a terminal gets a table and a pipe gets ndjson, unless -o or PENTAD_OUTPUT says.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 nothing matched (--fail-empty), 4 not allowed,
-5 unavailable or timed out (try again), 6 some lines were rejected, 7 damage found,
-130 interrupted.`
+5 unavailable or timed out (try again), 6 some lines were rejected or requests failed,
+7 damage found, 130 interrupted.`
 
 // run executes one command line and returns the exit code.
 func (a *app) run(ctx context.Context, args []string) int {
@@ -89,7 +89,8 @@ func (a *app) rootCommand() *cobra.Command {
 		return nil
 	}
 	root.AddCommand(a.demoCommand(), a.serveCommand(), a.healthCommand(), a.versionCommand(),
-		a.putCommand(), a.getCommand(), a.countCommand(), a.importCommand(), a.pluginCommand())
+		a.putCommand(), a.getCommand(), a.countCommand(), a.importCommand(), a.pluginCommand(),
+		a.benchCommand())
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {

@@ -6,7 +6,10 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -53,4 +56,38 @@ func TestStdinThatIsSilent(t *testing.T) {
 	f(exitUnavailable, "read stdin: not done after --timeout 50ms", "put", "--timeout", "50ms")
 	f(exitUnavailable, "read stdin: not done after --timeout 50ms",
 		append(rows, "--timeout", "50ms")...)
+}
+
+// TestPipeThatIsSilent ends commands that wait for someone to open a named pipe.
+func TestPipeThatIsSilent(t *testing.T) {
+	ready := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer ready.Close()
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := func(args ...string) {
+		t.Helper()
+		var stdout, stderr bytes.Buffer
+		a := &app{stdout: &stdout, stderr: &stderr, now: time.Now,
+			getenv: func(string) string { return "" }}
+		got := a.run(t.Context(), append(args, path, "--timeout", "50ms", "--addr", ready.URL))
+		if want := "not done after --timeout 50ms"; got != exitUnavailable ||
+			!strings.Contains(stderr.String(), want) {
+			t.Errorf("%s: exit code %d, %s%s", args, got, &stdout, &stderr)
+		}
+		pipe, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer pipe.Close()
+		if _, err := pipe.WriteString("\n"); err != nil { // lets the reader find out
+			t.Fatal(err)
+		}
+		a.reads.Wait()
+	}
+	f("bench", "replay")
+	f("bench", "replay", "--in-order")
+	f("import", "csv", "--cid", "1", "--mid", "column=1", "--moid", "1", "--cap", "column=2",
+		"--value", "column=3")
 }

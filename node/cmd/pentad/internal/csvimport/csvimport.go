@@ -121,7 +121,7 @@ func (im *Importer) Summary() Summary { return im.summary }
 // File imports one file, plain or gzip. Records of a file have left through Send when it
 // returns, those before the line of a *[RejectError] included.
 func (im *Importer) File(ctx context.Context, name string, r io.Reader) error {
-	plain, err := decompress(r)
+	plain, err := Decompress(r)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", name, err)
 	}

@@ -42,7 +42,7 @@ func (j *Join) load(dir string) (map[string]string, error) {
 }
 
 func (j *Join) read(r io.Reader) (map[string]string, error) {
-	plain, err := decompress(r)
+	plain, err := Decompress(r)
 	if err != nil {
 		return nil, err
 	}

@@ -23,8 +23,9 @@ var (
 	errOpen     = errors.New("quotes: a quoted field is not closed")
 )
 
-// decompress looks at the first bytes, not at a name, which a pipe does not have.
-func decompress(r io.Reader) (io.Reader, error) {
+// Decompress returns what r holds, plain or gzip. It looks at the first bytes, not at a name, which
+// a pipe does not have.
+func Decompress(r io.Reader) (io.Reader, error) {
 	buffered := bufio.NewReaderSize(r, 1<<18)
 	magic, err := buffered.Peek(2)
 	if err != nil && err != io.EOF {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 )
@@ -26,15 +27,19 @@ const (
 // PayloadTypes is the list for help and errors.
 const PayloadTypes = "f64, i64, text, hex or base64"
 
+var payloadTypes = [...]string{Base64: "base64", Hex: "hex", UTF8: "text", F64: "f64", I64: "i64"}
+
 // ParsePayloadType reads a payload type by its name.
 func ParsePayloadType(name string) (PayloadType, error) {
-	t, ok := map[string]PayloadType{"base64": Base64, "hex": Hex, "text": UTF8, "f64": F64,
-		"i64": I64}[name]
-	if !ok {
+	t := slices.Index(payloadTypes[:], name)
+	if t < 0 {
 		return 0, fmt.Errorf("type %q is unknown; write %s", name, PayloadTypes)
 	}
-	return t, nil
+	return PayloadType(t), nil
 }
+
+// String returns the name of a payload type.
+func (t PayloadType) String() string { return payloadTypes[t] }
 
 // Column returns the column that payloads of this type stand in: "value" where the bytes have a
 // meaning, "payload" where they stand for themselves.
