@@ -6,7 +6,8 @@ FUZZTIME    ?= 10s
 PACKAGES    := ./...
 BENCH       := cd bench && # a module of its own: what it compares with is not pentad's
 
-.PHONY: help build demo test race lint check bench bench-quick fuzz fuzz-long crash guests guests-verify clean
+.PHONY: help build demo test race lint check bench bench-quick bench-spread bench-full bench-thesis \
+	bench-daily bench-micro bench-compare profile fuzz fuzz-long crash guests guests-verify clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -34,11 +35,34 @@ lint: ## gofmt, go vet, staticcheck
 
 check: lint race ## what must pass before a commit
 
-bench-quick: build ## measure ingest, size, ten queries and a plugin; bench/out/quick.json
+bench-quick: build ## measure ingest, size, ten queries, a plugin, ratios to Pebble and DuckDB
 	$(BENCH) $(GO) run . quick $(BENCH_FLAGS)
 
-bench: build ## measure pentad beside other databases; bench/out/run.html (duckdb and sqlite need gcc)
-	$(BENCH) $(GO) run . run $(BENCH_FLAGS)
+bench-spread: build ## two runs of bench-quick, and how far their ratios are apart
+	$(BENCH) $(GO) run . quick --fresh $(BENCH_FLAGS) && mv out/quick.json out/quick-first.json
+	$(BENCH) $(GO) run . quick --fresh $(BENCH_FLAGS)
+	$(BENCH) $(GO) run . spread out/quick-first.json out/quick.json
+
+bench: ## six workloads in pentad and what users would pick instead; bench/out/run.html
+	$(BENCH) $(GO) run . run $(if $(REAL),--real $(abspath $(REAL))) $(BENCH_FLAGS)
+
+bench-full: ## the standard workload with a billion records in pentad; 15 GB of disk, half an hour
+	$(BENCH) $(GO) run . run --workloads meters --rows 1000000000 --systems pentad --name full $(BENCH_FLAGS)
+
+bench-thesis: ## a tenth of the 946 M records of the DynamoDB sensor thesis in pentad
+	$(BENCH) $(GO) run . run --workloads thesis --rows 94608000 --systems pentad --name thesis $(BENCH_FLAGS)
+
+bench-daily: ## a day of a million smart meters in pentad, Pebble and DuckDB
+	$(BENCH) $(GO) run . run --workloads daily --rows 48000000 --systems pentad,pebble,duckdb --name daily $(BENCH_FLAGS)
+
+bench-micro: ## the hot paths by themselves: RE=Plan PKG=./index COUNT=10
+	$(GO) test -run '^$$' -bench '$(or $(RE),.)' -benchmem -count $(or $(COUNT),1) $(or $(PKG),$(PACKAGES))
+
+bench-compare: ## the hot paths of REF (main) and of what is here, by benchstat: RE=, PKG=, COUNT=10
+	GO='$(GO)' RE='$(RE)' PKG='$(PKG)' COUNT='$(COUNT)' bench/compare.sh '$(or $(REF),main)'
+
+profile: ## where the time of a query goes: Q=Q2, or Q=ingest; more in BENCH_FLAGS
+	$(BENCH) $(GO) run . profile --query '$(or $(Q),Q1)' $(BENCH_FLAGS)
 
 fuzz: ## every fuzz target for FUZZTIME (10s)
 	@set -e; for pkg in $$($(GO) list ./...); do \

@@ -4,9 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,7 +13,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/pentad-db/pentad/bench/meters"
+	"github.com/pentad-db/pentad/bench/runner"
+	"github.com/pentad-db/pentad/bench/workload"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -54,27 +53,27 @@ func (q *quick) raw(context.Context) error {
 	for _, d := range took {
 		total += d
 	}
-	rate := float64(rawBatches*meters.BatchRows) / total.Seconds() / 1e6
+	rate := float64(rawBatches*workload.BatchRows) / total.Seconds() / 1e6
 	slices.Sort(took)
 	q.say("raw floor: %.2f M records/s, batch p50 %.2f ms, p99 %.2f ms", rate,
 		ms(took[len(took)/2]), ms(took[len(took)*99/100]))
-	for i, f := range q.figures {
+	for i, f := range q.Figures {
 		if f.Name != name {
 			continue
 		}
 		// The second measurement, after the loads: compare with the mean of both.
-		q.figures[i].Value = (f.Value + rate) / 2
-		q.ratios(q.figures[i].Value)
+		q.Figures[i].Value = (f.Value + rate) / 2
+		q.ratios(q.Figures[i].Value)
 		return nil
 	}
-	q.figures.Add(name, rate, "M records/s")
+	q.Figures.Add(name, rate, "M records/s")
 	return nil
 }
 
 func (q *quick) ratios(floor float64) {
-	for _, f := range slices.Clone(q.figures) {
+	for _, f := range slices.Clone(q.Figures) {
 		if name, ok := strings.CutPrefix(f.Name, "durable ingest, "); ok {
-			q.figures.Add("share of the raw floor, "+name, f.Value/floor, "")
+			q.Figures.Add("share of the raw floor, "+name, f.Value/floor, "")
 		}
 	}
 }
@@ -92,7 +91,7 @@ func (q *quick) plain() []byte {
 		out = binary.LittleEndian.AppendUint64(out, uint64(b.AcqNs[i]))
 		out = append(out, b.Payload(i)...)
 	}
-	return slices.Concat(out, make([]byte, meters.BatchRows*rawBytes-len(out)))
+	return slices.Concat(out, make([]byte, workload.BatchRows*rawBytes-len(out)))
 }
 
 func ms(d time.Duration) float64 { return d.Seconds() * 1e3 }
@@ -100,6 +99,9 @@ func ms(d time.Duration) float64 { return d.Seconds() * 1e3 }
 // overHTTP loads the workload into a node of its own process through the client.
 func (q *quick) overHTTP(ctx context.Context) error {
 	dir := filepath.Join(q.work, "served")
+	if err := os.RemoveAll(dir); err != nil { // of a load that was interrupted
+		return err
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	serve := exec.CommandContext(ctx, q.pentad, "serve", "-q", "--dir", dir, "--listen",
@@ -131,7 +133,7 @@ func (q *quick) overHTTP(ctx context.Context) error {
 		return fmt.Errorf("the node ended with %w", err)
 	}
 	usage := serve.ProcessState.SysUsage().(*syscall.Rusage)
-	q.figures.Add("memory of the node under ingest, peak", float64(usage.Maxrss)/1024, "MiB")
+	q.Figures.Add("memory of the node under ingest, peak", float64(usage.Maxrss)/1024, "MiB")
 	q.say("served node closed in %.1f s", time.Since(began).Seconds())
 	return os.RemoveAll(dir)
 }
@@ -156,12 +158,12 @@ func (q *quick) load(ctx context.Context, addr string) error {
 		return err
 	}
 	took, stats := time.Since(began), w.Stats()
-	q.stored = stats.Records
+	q.Stored = stats.Records
 	if stats.Retries > 0 {
 		q.say("note: %d requests were repeated", stats.Retries)
 	}
 	q.say("loaded %d records over HTTP in %.1f s", stats.Records, took.Seconds())
-	q.figures.AtLeast("durable ingest, HTTP on loopback", rate(stats.Records, took), "M records/s",
+	q.Figures.AtLeast("durable ingest, HTTP on loopback", rate(stats.Records, took), "M records/s",
 		barHTTP)
 	return nil
 }
@@ -172,6 +174,9 @@ func rate(records int64, took time.Duration) float64 {
 
 // embedded loads the workload into a node inside this process, seals it and weighs it.
 func (q *quick) embedded(ctx context.Context) error {
+	if err := os.RemoveAll(q.embeddedDir()); err != nil { // of a load that was interrupted
+		return err
+	}
 	generate := q.generate()
 	n, err := q.open(ctx, 0)
 	if err != nil {
@@ -186,7 +191,6 @@ func (q *quick) embedded(ctx context.Context) error {
 	s := q.config.NewStream()
 	var b record.Batch
 	records := int64(0)
-	q.acqs = q.acqs[:0]
 	began := time.Now()
 	for s.Next(&b) {
 		q.clock.Store(b.AcqNs[0])
@@ -199,7 +203,6 @@ func (q *quick) embedded(ctx context.Context) error {
 		if result.FirstAcqNs != b.AcqNs[0] {
 			return fmt.Errorf("batch stamped %d, the clock says %d", result.FirstAcqNs, b.AcqNs[0])
 		}
-		q.acqs = append(q.acqs, b.AcqNs[0])
 		records += int64(b.Len())
 	}
 	acked := time.Since(began)
@@ -207,23 +210,23 @@ func (q *quick) embedded(ctx context.Context) error {
 		return err
 	}
 	sealed := time.Since(began)
-	if q.stored != records {
-		return fmt.Errorf("%d records over HTTP, %d embedded", q.stored, records)
+	if q.Stored != records {
+		return fmt.Errorf("%d records over HTTP, %d embedded", q.Stored, records)
 	}
 	closed = true
 	if err := n.Close(ctx); err != nil {
 		return err
 	}
-	bytes, err := treeBytes(filepath.Join(q.work, "embedded"))
+	bytes, err := runner.TreeBytes(q.embeddedDir())
 	if err != nil {
 		return err
 	}
 	q.say("loaded %d records embedded in %.1f s, sealed after %.1f s, making them takes %.1f s",
 		records, acked.Seconds(), sealed.Seconds(), generate.Seconds())
-	q.figures.AtLeast("durable ingest, embedded", rate(records, acked), "M records/s", barInside)
-	q.figures.Add("durable ingest, embedded, until all is sealed", rate(records, sealed),
+	q.Figures.AtLeast("durable ingest, embedded", rate(records, acked), "M records/s", barInside)
+	q.Figures.Add("durable ingest, embedded, until all is sealed", rate(records, sealed),
 		"M records/s")
-	q.figures.AtMost("bytes on disk per record", float64(bytes)/float64(records), "B", barBytes)
+	q.Figures.AtMost("bytes on disk per record", float64(bytes)/float64(records), "B", barBytes)
 	return nil
 }
 
@@ -234,27 +237,4 @@ func (q *quick) generate() time.Duration {
 	for s := q.config.NewStream(); s.Next(&b); {
 	}
 	return time.Since(began)
-}
-
-// treeBytes is what the files under dir take. A system may delete some meanwhile.
-func treeBytes(dir string) (int64, error) {
-	total := int64(0)
-	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil || d.IsDir() {
-			return err
-		}
-		info, err := d.Info()
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		total += info.Size()
-		return nil
-	})
-	return total, err
 }

@@ -12,7 +12,7 @@ import (
 
 // cgoKinds are the peers that are written in C.
 func cgoKinds() []system.Kind {
-	return slices.Concat(duckdb.Kinds(), []system.Kind{sqlite.Kind()})
+	return slices.Concat(duckdb.Kinds(), sqlite.Kinds())
 }
 
 const cgoMissing = ""

@@ -10,10 +10,12 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pentad-db/pentad/bench/figure"
+	"github.com/pentad-db/pentad/bench/report"
 )
 
 func main() {
@@ -28,7 +30,8 @@ func main() {
 func root(out io.Writer) *cobra.Command {
 	c := &cobra.Command{Use: "bench", Short: "Measure pentad", SilenceUsage: true,
 		SilenceErrors: true}
-	c.AddCommand(quickCommand(out), runCommand(out), compareCommand(out))
+	c.AddCommand(quickCommand(out), runCommand(out), profileCommand(out),
+		reportCommand(out), compareCommand(out), spreadCommand(out))
 	return c
 }
 
@@ -51,21 +54,49 @@ func compareCommand(out io.Writer) *cobra.Command {
 	}
 }
 
-func quickCommand(out io.Writer) *cobra.Command {
-	q := quick{out: out}
+func spreadCommand(out io.Writer) *cobra.Command {
+	tolerance := 0.25
 	c := &cobra.Command{
-		Use:   "quick",
-		Short: "Measure ingest, size, the ten queries and a plugin on the standard workload",
-		Long: `Load the standard workload over HTTP and embedded, ask its ten queries of both, run a plugin
-over a tenth of it, and compare every answer with an oracle.
-
-Wrong answers end it with exit code 1. A bar that does not hold is printed, and the exit code is
-0: machines differ.`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return q.run(c.Context()) },
+		Use:   "spread FIRST SECOND",
+		Short: "Show how far the ratios of two runs of one build are apart",
+		Args:  cobra.ExactArgs(2),
+		RunE: func(_ *cobra.Command, files []string) error {
+			first, err := figure.Load(files[0])
+			if err != nil {
+				return err
+			}
+			second, err := figure.Load(files[1])
+			if err != nil {
+				return err
+			}
+			_, err = figure.Spread(out, first, second, tolerance)
+			return err
+		},
 	}
-	c.Flags().IntVar(&q.rows, "rows", 20_000_000, "about how many records")
-	c.Flags().StringVar(&q.dir, "out", "out", "folder of quick.json, and of the data while it runs")
-	c.Flags().StringVar(&q.pentad, "pentad", "../bin/pentad", "the program to start as a node")
+	c.Flags().Float64Var(&tolerance, "tolerance", tolerance, "count ratios that are further apart")
 	return c
+}
+
+func reportCommand(out io.Writer) *cobra.Command {
+	return &cobra.Command{
+		Use:   "report RESULT",
+		Short: "Write the page and the plots of a run again, and its table in Markdown",
+		Long: `Read NAME.result.json, which a run leaves, write NAME.html and the plots beside it, and print the
+headline table in Markdown.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, files []string) error {
+			r, err := report.Load(files[0])
+			if err != nil {
+				return err
+			}
+			base := strings.TrimSuffix(files[0], resultSuffix)
+			if err := r.SaveHTML(base + ".html"); err != nil {
+				return err
+			}
+			if _, err := r.SavePlots(base + ".plots"); err != nil {
+				return err
+			}
+			return r.Markdown(out)
+		},
+	}
 }

@@ -5,9 +5,11 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
-	"github.com/pentad-db/pentad/bench/meters"
+	"github.com/pentad-db/pentad/bench/figure"
+	"github.com/pentad-db/pentad/bench/workload/meters"
 	"github.com/pentad-db/pentad/node"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -89,7 +91,7 @@ func (q *quick) plugin(ctx context.Context, n *node.Node, name string) error {
 	if err != nil {
 		return err
 	}
-	q.figures.Add(name+fmt.Sprintf(", whole query over %d rows", rows), took/float64(rows),
+	q.Figures.Add(name+fmt.Sprintf(", whole query over %d rows", rows), took/float64(rows),
 		"ns/row")
 	return nil
 }
@@ -159,9 +161,14 @@ func (q *quick) againstNative(ctx context.Context, n *node.Node) error {
 	}
 	rows := float64(want.count)
 	p, g, s := median(plugin)/rows, median(native)/rows, median(scan)/rows
-	q.figures.Add("stats plugin, one worker, whole query", p, "ns/row")
-	q.figures.Add("the same loop in Go, one worker, whole query", g, "ns/row")
-	q.figures.Add("the scan alone, one worker", s, "ns/row")
-	q.figures.Add("stats plugin against the same loop in Go", p/g, "ratio")
+	q.Figures.Add("stats plugin, one worker, whole query", p, "ns/row")
+	q.Figures.Add("the same loop in Go, one worker, whole query", g, "ns/row")
+	q.Figures.Add("the scan alone, one worker", s, "ns/row")
+	q.Figures.Add("stats plugin against the same loop in Go", p/g, figure.Ratio)
 	return nil
+}
+
+func median(values []float64) float64 {
+	slices.Sort(values)
+	return values[len(values)/2]
 }

@@ -2,92 +2,174 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/pentad-db/pentad/bench/figure"
-	"github.com/pentad-db/pentad/bench/meters"
+	"github.com/pentad-db/pentad/bench/journal"
+	"github.com/pentad-db/pentad/bench/runner"
+	"github.com/pentad-db/pentad/bench/workload"
+	"github.com/pentad-db/pentad/bench/workload/meters"
 	"github.com/pentad-db/pentad/node"
 	"github.com/pentad-db/pentad/node/store"
-	"github.com/pentad-db/pentad/sdk/client"
 )
 
 // quick is one run of the short benchmark.
 type quick struct {
-	out    io.Writer
-	rows   int
-	dir    string
-	pentad string
+	out        io.Writer
+	rows       int
+	besideRows int
+	dir        string
+	pentad     string
+	fresh      bool
 
 	work    string // data of the run, removed at its end
+	journal *journal.Journal
 	config  meters.Config
-	figures figure.List
 	clock   atomic.Int64 // of the embedded node, in ns
-	acqs    []int64      // first stamp of each batch in the embedded node
-	stored  int64        // records of the workload
+	survey  *workload.Survey
+	found
 }
 
-func (q *quick) run(ctx context.Context) (err error) {
-	if err := os.MkdirAll(q.dir, 0o755); err != nil {
-		return err
+// found is what the steps so far have found.
+type found struct {
+	Figures figure.List
+	Stored  int64         // records of the workload
+	Took    time.Duration // by all steps
+}
+
+func quickCommand(out io.Writer) *cobra.Command {
+	q := quick{out: out}
+	c := &cobra.Command{
+		Use:   "quick",
+		Short: "Measure ingest, size, the ten queries, a plugin, and ratios to embedded peers",
+		Long: `Load the standard workload over HTTP and embedded, ask its ten queries of both, run a plugin
+over a tenth of it, and ask the queries of pentad, Pebble and DuckDB in turn on a smaller load.
+Every answer is compared with an oracle. A run that was interrupted goes on where it stopped.
+
+Wrong answers end it with exit code 1. A bar that does not hold is printed, and the exit code is
+0: machines differ.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return q.run(c.Context()) },
 	}
-	if q.work, err = os.MkdirTemp(q.dir, "work-"); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(q.work)) }()
-	began := time.Now()
-	q.config = meters.Sized(q.rows)
-	q.say("%s", machine())
-	steps := []func(context.Context) error{q.raw, q.overHTTP, q.embedded, q.raw, q.ask}
-	for _, step := range steps {
-		if err := step(ctx); err != nil {
-			return err
-		}
-	}
-	q.say("")
-	if err := q.figures.Table(q.out); err != nil {
-		return err
-	}
-	path := filepath.Join(q.dir, "quick.json")
-	q.say("\n%s; %s written; took %.0f s", machine(), path, time.Since(began).Seconds())
-	return q.figures.Save(path)
+	f := c.Flags()
+	f.IntVar(&q.rows, "rows", 20_000_000, "about how many records")
+	f.IntVar(&q.besideRows, "beside-rows", 2_000_000, "about how many records beside peers")
+	f.StringVar(&q.dir, "out", "out", "folder of quick.json, and of the data while it runs")
+	f.StringVar(&q.pentad, "pentad", "../bin/pentad", "the program to start as a node")
+	f.BoolVar(&q.fresh, "fresh", false, "forget an interrupted run instead of going on with it")
+	return c
 }
 
 func (q *quick) say(format string, args ...any) { fmt.Fprintf(q.out, format+"\n", args...) }
 
+func (q *quick) run(ctx context.Context) error {
+	q.work = filepath.Join(q.dir, "work-quick")
+	q.config = meters.Sized(q.rows)
+	if err := q.begin(); err != nil {
+		return err
+	}
+	q.say("%s", machine())
+	steps := []struct {
+		name string
+		run  func(context.Context) error
+	}{{"raw", q.raw}, {"over HTTP", q.overHTTP}, {"embedded", q.embedded}, {"raw again", q.raw},
+		{"ask", q.ask}, {"beside", q.beside}}
+	for _, step := range steps {
+		done, err := q.journal.Done(step.name, &q.found)
+		if err != nil {
+			return err
+		}
+		if done {
+			q.say("%s: done before", step.name)
+			continue
+		}
+		began := time.Now()
+		if err := step.run(ctx); err != nil {
+			return err
+		}
+		q.Took += time.Since(began)
+		if err := q.journal.Record(step.name, q.found); err != nil {
+			return err
+		}
+	}
+	q.say("")
+	if err := q.Figures.Table(q.out); err != nil {
+		return err
+	}
+	path := filepath.Join(q.dir, "quick.json")
+	q.say("\n%s; %s written; took %.0f s", machine(), path, q.Took.Seconds())
+	if err := q.Figures.Save(path); err != nil {
+		return err
+	}
+	return os.RemoveAll(q.work)
+}
+
+// begin opens the journal and forgets the data of a run that was another.
+func (q *quick) begin() error {
+	build, err := programHash()
+	if err != nil {
+		return err
+	}
+	if q.fresh {
+		if err := os.RemoveAll(q.work); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(q.work, 0o755); err != nil {
+		return err
+	}
+	key := fmt.Sprintf("%s %d %d", build, q.rows, q.besideRows)
+	q.journal, err = journal.Open(filepath.Join(q.work, "journal.json"), key)
+	return err
+}
+
+// surveyed returns what one pass over the workload tells.
+func (q *quick) surveyed() (*workload.Survey, error) {
+	if q.survey == nil {
+		w := q.config.Workload()
+		s := w.NewSurvey()
+		if err := s.Add(w.Phases[0]); err != nil {
+			return nil, err
+		}
+		s.End()
+		q.survey = s
+	}
+	return q.survey, nil
+}
+
+func (q *quick) embeddedDir() string { return filepath.Join(q.work, "embedded") }
+
 // open opens the embedded node. Its clock is the workload's, so that acq relates to cap as it does
 // for live meters.
 func (q *quick) open(ctx context.Context, workers int) (*node.Node, error) {
-	return node.Open(ctx, node.Options{Dir: filepath.Join(q.work, "embedded"),
-		Listen: "127.0.0.1:0", Store: store.Options{Now: q.clock.Load, Workers: workers}})
+	return node.Open(ctx, node.Options{Dir: q.embeddedDir(), Listen: "127.0.0.1:0",
+		Store: store.Options{Now: q.clock.Load, Workers: workers}})
 }
 
-// ask asks the queries and runs the plugin.
+// ask asks the queries, then runs the plugin.
 func (q *quick) ask(ctx context.Context) error {
+	if err := q.queries(ctx); err != nil {
+		return err
+	}
 	began := time.Now()
 	n, err := q.open(ctx, 0)
 	if err != nil {
 		return err
 	}
-	q.figures.Add("open, everything sealed", time.Since(began).Seconds()*1e3, "ms")
+	q.Figures.Add("open, everything sealed", time.Since(began).Seconds()*1e3, "ms")
 	defer func() {
 		if n != nil {
 			_ = n.Close(context.WithoutCancel(ctx)) // the run has failed already
 		}
 	}()
-	db, err := client.Dial(ctx, n.Addr().String())
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	if err := q.queries(ctx, n, db); err != nil {
-		return err
-	}
 	if err := q.plugin(ctx, n, "stats plugin, all workers"); err != nil {
 		return err
 	}
@@ -105,3 +187,37 @@ func (q *quick) ask(ctx context.Context) error {
 	n = nil
 	return err
 }
+
+// beside asks the ten queries of pentad and of its embedded peers in turn.
+func (q *quick) beside(ctx context.Context) error {
+	names := []string{"pentad", "pebble", "pebble-3"}
+	if cgoMissing == "" {
+		names = append(names, "duckdb")
+	} else {
+		q.say("left out: %s", cgoMissing)
+	}
+	kinds, err := chooseKinds(strings.Join(names, ","))
+	if err != nil {
+		return err
+	}
+	w := meters.Sized(q.besideRows).Workload()
+	w.Name = fmt.Sprintf("%.3g M records beside peers", float64(q.besideRows)/1e6)
+	r := runner.Runner{Out: q.out, Dir: filepath.Join(q.work, "beside"), Journal: q.journal,
+		Workload: w, Kinds: kinds, Budget: besideBudget,
+		Passes: passes}
+	results, err := r.Run(ctx)
+	if err != nil {
+		return err
+	}
+	for _, f := range figuresOf(results) {
+		if f.Unit == figure.Ratio || strings.Contains(f.Name, "ingest") {
+			q.Figures = append(q.Figures, f)
+		}
+	}
+	return nil
+}
+
+const (
+	besideBudget = time.Second // per query and system, in all passes
+	passes       = 3
+)

@@ -24,7 +24,8 @@ func TestQuick(t *testing.T) {
 	}
 	var out bytes.Buffer
 	c := root(&out)
-	c.SetArgs([]string{"quick", "--rows", "150000", "--out", dir, "--pentad", pentad})
+	c.SetArgs([]string{"quick", "--rows", "150000", "--beside-rows", "60000", "--out", dir,
+		"--pentad", pentad})
 	if err := c.ExecuteContext(t.Context()); err != nil {
 		t.Fatalf("%v\n%s", err, &out)
 	}
@@ -45,7 +46,7 @@ func TestQuick(t *testing.T) {
 			bars++
 		}
 	}
-	if bars != 3 || len(figures) < 30 {
+	if bars != 3 || len(figures) < 70 {
 		t.Errorf("%d figures, %d with bars", len(figures), bars)
 	}
 	left, err := filepath.Glob(filepath.Join(dir, "work-*"))

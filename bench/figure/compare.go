@@ -1,7 +1,9 @@
 package figure
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -47,4 +49,45 @@ func Compare(w io.Writer, before, after List) error {
 		}
 	}
 	return t.Flush()
+}
+
+// Spread writes how far the ratios of two runs of the same program are apart, the furthest first,
+// and returns how many are further than the tolerance: 0.25 is 25 %.
+func Spread(w io.Writer, before, after List, tolerance float64) (int, error) {
+	type pair struct {
+		name     string
+		old, new float64
+		apart    float64 // 0.25 when one is 25 % more than the other
+	}
+	var pairs []pair
+	for _, f := range after {
+		i := slices.IndexFunc(before, func(b Figure) bool { return b.Name == f.Name })
+		if i < 0 || f.Unit != Ratio || f.Value <= 0 || before[i].Value <= 0 {
+			continue
+		}
+		quotient := f.Value / before[i].Value
+		pairs = append(pairs, pair{f.Name, before[i].Value, f.Value,
+			max(quotient, 1/quotient) - 1})
+	}
+	if len(pairs) == 0 {
+		return 0, errors.New("the runs have no ratio in common")
+	}
+	slices.SortStableFunc(pairs, func(a, b pair) int { return cmp.Compare(b.apart, a.apart) })
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "RATIO\tFIRST\tSECOND\tAPART")
+	beyond := 0
+	for _, p := range pairs {
+		if p.apart > tolerance {
+			beyond++
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%.0f %%\n", p.name, short(p.old), short(p.new), 100*p.apart)
+	}
+	if err := t.Flush(); err != nil {
+		return 0, err
+	}
+	middle := pairs[len(pairs)/2].apart
+	_, err := fmt.Fprintf(w,
+		"%d ratios, median %.0f %% apart, at most %.0f %%; %d beyond %.0f %%\n",
+		len(pairs), 100*middle, 100*pairs[0].apart, beyond, 100*tolerance)
+	return beyond, err
 }

@@ -25,6 +25,9 @@ type Figure struct {
 	Holds *bool   `json:"holds"` // nil without a bar
 }
 
+// Ratio is the unit of figures that compare two things in one run: what machines agree on.
+const Ratio = "ratio"
+
 // List is the figures of one run.
 type List []Figure
 

@@ -75,3 +75,29 @@ func TestCompare(t *testing.T) {
 		t.Error("an object is taken for a list")
 	}
 }
+
+func TestSpread(t *testing.T) {
+	var first, second List
+	first.Add("a / b", 2, Ratio)
+	first.Add("c / d", 10, Ratio)
+	first.Add("time", 10, "us")
+	first.Add("gone", 10, Ratio)
+	second.Add("a / b", 1.5, Ratio)
+	second.Add("c / d", 11, Ratio)
+	second.Add("time", 100, "us")
+	var out bytes.Buffer
+	beyond, err := Spread(&out, first, second, 0.25)
+	if err != nil || beyond != 1 {
+		t.Errorf("%d beyond, %v", beyond, err)
+	}
+	want := "RATIO  FIRST  SECOND  APART\n" +
+		"a / b  2.000  1.500   33 %\n" +
+		"c / d  10.00  11.00   10 %\n" +
+		"2 ratios, median 10 % apart, at most 33 %; 1 beyond 25 %\n"
+	if out.String() != want {
+		t.Errorf("spread:\n%s\nwant:\n%s", &out, want)
+	}
+	if _, err := Spread(&out, nil, second, 0.25); err == nil {
+		t.Error("a spread of nothing")
+	}
+}

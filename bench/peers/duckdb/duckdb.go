@@ -8,8 +8,6 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
-	"encoding/binary"
-	"math"
 	"path/filepath"
 
 	"github.com/duckdb/duckdb-go/v2"
@@ -19,16 +17,18 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-const schema = `CREATE TABLE r (cid INTEGER, mid BIGINT, moid INTEGER, cap BIGINT, acq BIGINT,
-	val DOUBLE, status BIGINT)`
+const schema = `CREATE TABLE IF NOT EXISTS r (cid INTEGER, mid BIGINT, moid INTEGER, cap BIGINT,
+	acq BIGINT, val DOUBLE`
 
 // Kinds returns DuckDB in the order of arrival and sorted by key.
 func Kinds() []system.Kind {
 	kind := func(name, about string, sorted bool) system.Kind {
-		return system.Kind{Name: name, About: about,
-			Durability: "WAL synced per batch (appender flush and commit)",
-			Open: func(ctx context.Context, dir string) (system.System, error) {
-				return open(ctx, dir, sorted)
+		return system.Kind{Name: name, About: about, Embedded: true,
+			Module: "github.com/duckdb/duckdb-go/v2",
+			Durability: system.Durability{Class: system.Synced,
+				About: "WAL synced per batch (appender flush and commit)"},
+			Open: func(ctx context.Context, dir string, shape system.Shape) (system.System, error) {
+				return open(ctx, dir, sorted, shape)
 			}}
 	}
 	return []system.Kind{
@@ -42,15 +42,35 @@ type db struct {
 	*sql.DB
 	conn   *sql.Conn
 	sorted bool
+	shape  system.Shape
 }
 
-func open(ctx context.Context, dir string, sorted bool) (system.System, error) {
+// dialect returns DuckDB's.
+func dialect() sqltext.Dialect {
+	newest := func(partition, order string) func(columns, where string) string {
+		return func(columns, where string) string {
+			return "SELECT " + columns + " FROM r" + where +
+				" QUALIFY row_number() OVER (PARTITION BY " + partition + " ORDER BY " + order +
+				") = 1"
+		}
+	}
+	return sqltext.Dialect{Divide: "//", Latest: newest("cid, mid, moid, cap", "acq DESC"),
+		Last: newest("cid, mid, moid", "cap DESC, acq DESC")}
+}
+
+func open(
+	ctx context.Context, dir string, sorted bool, shape system.Shape,
+) (system.System, error) {
 	d, err := sql.Open("duckdb", filepath.Join(dir, "r.duckdb"))
 	if err != nil {
 		return nil, err
 	}
-	out := &db{DB: d, sorted: sorted}
-	if _, err = d.ExecContext(ctx, schema); err == nil {
+	out := &db{DB: d, sorted: sorted, shape: shape}
+	columns := ")"
+	if shape.Status() {
+		columns = ", status BIGINT)"
+	}
+	if _, err = d.ExecContext(ctx, schema+columns); err == nil {
 		out.conn, err = d.Conn(ctx)
 	}
 	if err != nil {
@@ -66,11 +86,13 @@ func (d *db) Put(_ context.Context, b *record.Batch) error {
 		if err != nil {
 			return err
 		}
+		var row []driver.Value
 		for i := range b.Len() {
-			p := b.Payload(i)
-			if err := a.AppendRow(b.CID[i], b.MID[i], b.MOID[i], b.CapNs[i], b.AcqNs[i],
-				math.Float64frombits(binary.LittleEndian.Uint64(p)),
-				int64(binary.LittleEndian.Uint64(p[8:]))); err != nil {
+			row = row[:0]
+			for _, v := range sqltext.Values(b, i, d.shape) {
+				row = append(row, v)
+			}
+			if err := a.AppendRow(row...); err != nil {
 				_ = a.Close() // the row's error is what counts
 				return err
 			}
@@ -94,20 +116,9 @@ func (d *db) Settle(ctx context.Context) error {
 }
 
 func (d *db) Ask(
-	ctx context.Context, q *record.Query, count bool, take func(b *record.Batch),
+	ctx context.Context, q *system.Query, take func(b *record.Batch),
 ) (uint64, error) {
-	where, args := sqltext.Where(q)
-	if count {
-		var rows uint64
-		err := d.QueryRowContext(ctx, "SELECT count(*) FROM r"+where, args...).Scan(&rows)
-		return rows, err
-	}
-	text := "SELECT cid, mid, moid, cap, acq, val, status FROM r" + where
-	if q.View == record.ViewLatest {
-		text += " QUALIFY row_number() OVER " +
-			"(PARTITION BY cid, mid, moid, cap ORDER BY acq DESC) = 1"
-	}
-	return sqltext.Rows(ctx, d.DB, text, args, take)
+	return dialect().Ask(ctx, d.DB, q, d.shape, take, sqltext.Same)
 }
 
 func (d *db) Close() error {

@@ -16,17 +16,16 @@ import (
 
 // Kinds returns pentad embedded and over HTTP.
 func Kinds() []system.Kind {
-	const durability = "log synced per batch"
+	kind := func(name, about string, network bool) system.Kind {
+		return system.Kind{Name: name, About: about, Embedded: true,
+			Durability: system.Durability{Class: system.Synced, About: "log synced per batch"},
+			Open: func(ctx context.Context, dir string, shape system.Shape) (system.System, error) {
+				return open(ctx, dir, network, shape)
+			}}
+	}
 	return []system.Kind{
-		{Name: "pentad", Durability: durability,
-			About: "embedded; default options; sealed, not merged",
-			Open: func(ctx context.Context, dir string) (system.System, error) {
-				return open(ctx, dir, false)
-			}},
-		{Name: "pentad-http", Durability: durability, About: "as pentad, over HTTP on loopback",
-			Open: func(ctx context.Context, dir string) (system.System, error) {
-				return open(ctx, dir, true)
-			}},
+		kind("pentad", "embedded; default options; sealed, not merged", false),
+		kind("pentad-http", "as pentad, over HTTP on loopback", true),
 	}
 }
 
@@ -34,10 +33,13 @@ type db struct {
 	node   *node.Node
 	client *client.Client // nil when embedded
 	clock  *atomic.Int64  // the workload's, so that acq relates to cap as it does for live meters
+	shape  system.Shape
 }
 
-func open(ctx context.Context, dir string, network bool) (system.System, error) {
-	d := &db{clock: new(atomic.Int64)}
+func open(
+	ctx context.Context, dir string, network bool, shape system.Shape,
+) (system.System, error) {
+	d := &db{clock: new(atomic.Int64), shape: shape}
 	opt := node.Options{Dir: dir, Store: store.Options{Now: d.clock.Load}}
 	if network {
 		opt.Listen = "127.0.0.1:0"
@@ -54,6 +56,12 @@ func open(ctx context.Context, dir string, network bool) (system.System, error) 
 	return d, nil
 }
 
+// Of returns a node that is open as a system; with a client it is asked through that. Nothing may
+// be put, and closing it is the caller's.
+func Of(n *node.Node, c *client.Client, shape system.Shape) system.System {
+	return &db{node: n, client: c, shape: shape}
+}
+
 func (d *db) Put(ctx context.Context, b *record.Batch) error {
 	d.clock.Store(b.AcqNs[0])
 	unstamped := *b
@@ -67,29 +75,6 @@ func (d *db) Put(ctx context.Context, b *record.Batch) error {
 }
 
 func (d *db) Settle(ctx context.Context) error { return d.node.Seal(ctx) }
-
-func (d *db) Ask(
-	ctx context.Context, q *record.Query, count bool, take func(b *record.Batch),
-) (uint64, error) {
-	own := *q
-	if count { // the binary protocol has no count: over HTTP this, too, asks the node in process
-		rows, _, err := d.node.Count(ctx, &own)
-		return rows, err
-	}
-	rows := uint64(0)
-	emit := func(b *record.Batch) error {
-		rows += uint64(b.Len())
-		take(b)
-		return nil
-	}
-	var err error
-	if d.client != nil {
-		_, err = d.client.Scan(ctx, &own, emit)
-	} else {
-		_, err = d.node.Query(ctx, &own, emit)
-	}
-	return rows, err
-}
 
 func (d *db) Close() error {
 	var err error

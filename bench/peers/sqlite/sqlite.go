@@ -7,9 +7,9 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"encoding/binary"
-	"math"
+	"fmt"
 	"path/filepath"
+	"strings"
 
 	_ "github.com/mattn/go-sqlite3" // the driver
 
@@ -19,24 +19,49 @@ import (
 )
 
 const schema = `
-CREATE TABLE r (cid INTEGER, mid INTEGER, moid INTEGER, cap INTEGER, acq INTEGER, val REAL,
-	status INTEGER, PRIMARY KEY (cid, mid, moid, cap, acq)) WITHOUT ROWID;
-CREATE INDEX by_mid ON r (mid, moid, cap);
-CREATE INDEX by_cap ON r (moid, cap);
-CREATE INDEX by_time ON r (cap);
-CREATE INDEX by_acq ON r (acq);`
+CREATE TABLE IF NOT EXISTS r (cid INTEGER, mid INTEGER, moid INTEGER, cap INTEGER, acq INTEGER,
+	val REAL, %s PRIMARY KEY (cid, mid, moid, cap, acq)) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS by_mid ON r (mid, moid, cap);
+CREATE INDEX IF NOT EXISTS by_cap ON r (moid, cap);
+CREATE INDEX IF NOT EXISTS by_time ON r (cap);
+CREATE INDEX IF NOT EXISTS by_acq ON r (acq);
+CREATE TABLE IF NOT EXISTS series (cid INTEGER, mid INTEGER, moid INTEGER,
+	PRIMARY KEY (cid, mid, moid)) WITHOUT ROWID;`
 
-// Kind returns SQLite.
-func Kind() system.Kind {
-	return system.Kind{Name: "sqlite", Durability: "WAL, synchronous=FULL, a transaction per batch",
+// Kinds returns SQLite.
+func Kinds() []system.Kind {
+	return []system.Kind{{Name: "sqlite", Embedded: true, Module: "github.com/mattn/go-sqlite3",
+		Durability: system.Durability{Class: system.Synced,
+			About: "WAL, synchronous=FULL, a transaction per batch"},
 		About: "WITHOUT ROWID by (cid, mid, moid, cap, acq), indexes (mid, moid, cap), " +
-			"(moid, cap), (cap), (acq); ANALYZE after the load",
-		Open: open}
+			"(moid, cap), (cap), (acq), table of series; ANALYZE after the load; INDEXED BY " +
+			"where devices are few",
+		Open: open}}
 }
 
-type db struct{ *sql.DB }
+type db struct {
+	*sql.DB
+	shape system.Shape
+}
 
-func open(ctx context.Context, dir string) (system.System, error) {
+// dialect returns SQLite's, which takes the other columns from the row of the maximum.
+func dialect() sqltext.Dialect {
+	return sqltext.Dialect{Divide: "/",
+		Latest: func(columns, where string) string {
+			return "SELECT " + strings.Replace(columns, "acq", "max(acq) acq", 1) + " FROM r" +
+				where + " GROUP BY cid, mid, moid, cap"
+		},
+		// By the table of series and the end of the index for each.
+		Last: func(columns, where string) string {
+			return "SELECT " + strings.Replace(columns, "acq", "max(acq) acq", 1) +
+				" FROM (SELECT cid c, mid m, moid o, (SELECT max(cap) FROM r WHERE r.cid = " +
+				"series.cid AND r.mid = series.mid AND r.moid = series.moid) p FROM series" +
+				where + ") CROSS JOIN r ON cid = c AND mid = m AND moid = o AND cap = p " +
+				"GROUP BY cid, mid, moid"
+		}}
+}
+
+func open(ctx context.Context, dir string, shape system.Shape) (system.System, error) {
 	name := "file:" + filepath.Join(dir, "r.db") +
 		"?_journal_mode=WAL&_synchronous=FULL&_cache_size=-1000000&_txlock=immediate"
 	d, err := sql.Open("sqlite3", name)
@@ -44,11 +69,15 @@ func open(ctx context.Context, dir string) (system.System, error) {
 		return nil, err
 	}
 	d.SetMaxOpenConns(1)
-	if _, err := d.ExecContext(ctx, schema); err != nil {
+	status := ""
+	if shape.Status() {
+		status = "status INTEGER,"
+	}
+	if _, err := d.ExecContext(ctx, fmt.Sprintf(schema, status)); err != nil {
 		_ = d.Close() // the schema's error is what counts
 		return nil, err
 	}
-	return &db{d}, nil
+	return &db{d, shape}, nil
 }
 
 func (d *db) Put(ctx context.Context, b *record.Batch) error {
@@ -57,16 +86,15 @@ func (d *db) Put(ctx context.Context, b *record.Batch) error {
 		return err
 	}
 	defer tx.Rollback() // a no-op after Commit
-	insert, err := tx.PrepareContext(ctx, "INSERT INTO r VALUES (?, ?, ?, ?, ?, ?, ?)")
+	insert, err := tx.PrepareContext(ctx, "INSERT INTO r VALUES (?"+
+		strings.Repeat(", ?", len(sqltext.Columns(d.shape))-1)+")")
 	if err != nil {
 		return err
 	}
 	defer insert.Close()
 	for i := range b.Len() {
-		p := b.Payload(i)
-		if _, err := insert.ExecContext(ctx, b.CID[i], b.MID[i], b.MOID[i], b.CapNs[i], b.AcqNs[i],
-			math.Float64frombits(binary.LittleEndian.Uint64(p)),
-			int64(binary.LittleEndian.Uint64(p[8:]))); err != nil {
+		values := sqltext.Values(b, i, d.shape)
+		if _, err := insert.ExecContext(ctx, values...); err != nil {
 			return err
 		}
 	}
@@ -74,23 +102,29 @@ func (d *db) Put(ctx context.Context, b *record.Batch) error {
 }
 
 func (d *db) Settle(ctx context.Context) error {
-	_, err := d.ExecContext(ctx, "ANALYZE; PRAGMA wal_checkpoint(TRUNCATE);")
+	_, err := d.ExecContext(ctx, `INSERT OR IGNORE INTO series SELECT DISTINCT cid, mid, moid FROM r;
+		ANALYZE; PRAGMA wal_checkpoint(TRUNCATE);`)
 	return err
 }
 
 func (d *db) Ask(
-	ctx context.Context, q *record.Query, count bool, take func(b *record.Batch),
+	ctx context.Context, q *system.Query, take func(b *record.Batch),
 ) (uint64, error) {
-	where, args := sqltext.Where(q)
-	if count {
-		var rows uint64
-		err := d.QueryRowContext(ctx, "SELECT count(*) FROM r"+where, args...).Scan(&rows)
-		return rows, err
+	return dialect().Ask(ctx, d.DB, q, d.shape, take, func(text string) string {
+		if !d.fewDevices(q) {
+			return text
+		}
+		return strings.Replace(text, " FROM r WHERE", " FROM r INDEXED BY by_mid WHERE", 1)
+	})
+}
+
+// fewDevices reports whether a box has a narrow range of devices, without their tenant: SQLite's
+// statistics do not say how narrow a range is, and it would take the time of capture.
+func (d *db) fewDevices(q *system.Query) bool {
+	set, extent := q.Box[record.MID], d.shape.Extent[record.MID]
+	width := int64(0)
+	for _, r := range set {
+		width += r.To - r.From
 	}
-	text := "SELECT cid, mid, moid, cap, acq, val, status FROM r" + where
-	if q.View == record.ViewLatest { // SQLite takes the other columns from the row of the maximum
-		text = "SELECT cid, mid, moid, cap, max(acq), val, status FROM r" + where +
-			" GROUP BY cid, mid, moid, cap"
-	}
-	return sqltext.Rows(ctx, d.DB, text, args, take)
+	return len(set) > 0 && len(q.Box[record.CID]) == 0 && width <= (extent.To-extent.From)/20
 }

@@ -1,23 +1,13 @@
 package meters
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 
+	"github.com/pentad-db/pentad/bench/system"
+	"github.com/pentad-db/pentad/bench/workload"
 	"github.com/pentad-db/pentad/sdk/record"
 )
-
-// Instances is how many boxes each query is asked with.
-const Instances = 11
-
-// Query is one of the ten, with its boxes.
-type Query struct {
-	Name  string
-	About string
-	Count bool // only the number of rows is asked for
-	Boxes []record.Query
-}
 
 const (
 	slotsPerDay = 96
@@ -25,32 +15,39 @@ const (
 )
 
 // Queries returns the ten queries; acqs are the first stamps of the batches that were stored.
-func (c Config) Queries(acqs []int64) []Query {
+func (c Config) Queries(acqs []int64) []workload.Query {
 	q := picker{c, acqs, rand.New(rand.NewPCG(c.Seed, 1))}
-	box := func(f func() record.Query) []record.Query {
-		out := make([]record.Query, Instances)
+	box := func(f func() record.Query) []system.Query {
+		out := make([]system.Query, workload.Instances)
 		for i := range out {
-			out[i] = f()
+			out[i].Query = f()
+		}
+		return out
+	}
+	count := func(f func() record.Query) []system.Query {
+		out := box(f)
+		for i := range out {
+			out[i].Want = system.WantCount
 		}
 		return out
 	}
 	q3 := box(q.neighbours)
-	q8 := make([]record.Query, len(q3))
-	for i := range q3 {
-		q8[i] = q3[i]
+	q8 := slices.Clone(q3)
+	for i := range q8 {
 		q8[i].View = record.ViewLatest
 	}
-	return []Query{
-		{"Q1", "one device, one quantity, a day", false, box(q.deviceDay)},
-		{"Q2", "one device, everything", false, box(q.device)},
-		{"Q3", "100 devices, one quantity, a day", false, q3},
-		{"Q4", "all devices, one quantity, 15 minutes", false, box(q.quantitySlot)},
-		{"Q5", "everything of 15 minutes", false, box(q.slot)},
-		{"Q6", "everything acquired in a window", false, box(q.acquired)},
-		{"Q7", "a part of each of the five axes", false, box(q.corner)},
-		{"Q8", "Q3, latest versions", false, q8},
-		{"Q9", "count: half the devices, 2 of 5 quantities, half the time", true, box(q.half)},
-		{"Q10", "count: one tenant, 40 % of the time", true, box(q.tenantTime)},
+	return []workload.Query{
+		{Name: "Q1", About: "one device, one quantity, a day", Boxes: box(q.deviceDay)},
+		{Name: "Q2", About: "one device, everything", Boxes: box(q.device)},
+		{Name: "Q3", About: "100 devices, one quantity, a day", Boxes: q3},
+		{Name: "Q4", About: "all devices, one quantity, 15 minutes", Boxes: box(q.quantitySlot)},
+		{Name: "Q5", About: "everything of 15 minutes", Boxes: box(q.slot)},
+		{Name: "Q6", About: "everything acquired in a window", Boxes: box(q.acquired)},
+		{Name: "Q7", About: "a part of each of the five axes", Boxes: box(q.corner)},
+		{Name: "Q8", About: "Q3, latest versions", Boxes: q8},
+		{Name: "Q9", About: "count: half the devices, 2 of 5 quantities, half the time",
+			Boxes: count(q.half)},
+		{Name: "Q10", About: "count: one tenant, 40 % of the time", Boxes: count(q.tenantTime)},
 	}
 }
 
@@ -146,6 +143,3 @@ func (p picker) tenantTime() record.Query {
 	return record.Query{Box: record.Box{record.CID: {record.At(int64(p.rng.IntN(Tenants)))},
 		record.Cap: p.caps(p.part(0.4))}}
 }
-
-// String names the query.
-func (q Query) String() string { return fmt.Sprintf("%s (%s)", q.Name, q.About) }

@@ -1,9 +1,7 @@
 // Package meters is the standard workload: the readings of a fleet of meters in the order in which
-// they arrive, with late and corrected ones, the ten queries that are asked of them, and an oracle
-// that answers by looking at every row.
+// they arrive, with late and corrected ones, and the ten queries that are asked of them.
 //
-// Everything follows from a [Config]: rows are made again rather than kept, so that any size can be
-// run and checked. It knows no database and starts no goroutines. Its main type is [Stream].
+// Everything follows from a [Config]. It knows no database. Its main type is [Stream].
 package meters
 
 import (
@@ -12,15 +10,15 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/pentad-db/pentad/bench/system"
+	"github.com/pentad-db/pentad/bench/workload"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
 // What is the same at every size.
 const (
-	Quantities   = 5
-	Tenants      = 4
-	BatchRows    = 10_000
-	PayloadBytes = 16 // float64 reading, status word
+	Quantities = 5
+	Tenants    = 4
 
 	slotNs    = int64(15 * time.Minute)
 	jitterNs  = int64(time.Millisecond)
@@ -48,19 +46,21 @@ func Sized(rows int) Config {
 	return Config{Devices: max(rows/402, 200), Slots: 402, Seed: 1}
 }
 
+// Workload returns the load and its queries.
+func (c Config) Workload() *workload.Workload {
+	return &workload.Workload{Name: "meters", PayloadBytes: system.StatusBytes, Versions: true,
+		About: "a fleet of meters, a reading each quarter of an hour; 2 % late by up to 3 days, " +
+			"1 % corrected later; payload: float64 and status word",
+		Phases: []workload.Phase{{
+			Stream:  func() (workload.Stream, error) { return c.NewStream(), nil },
+			Queries: func(s *workload.Survey) []workload.Query { return c.Queries(s.Stamps) }}}}
+}
+
 // Start is the time of the first slot.
 func (c Config) Start() int64 { return time.Date(2024, 3, 1, 0, 0, 0, 0, time.UTC).UnixNano() }
 
-// mix is a hash of one number: the finaliser of splitmix64.
-func mix(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
-}
-
 func (c Config) hash(device, slot int, salt uint64) uint64 {
-	return mix(mix(c.Seed<<8^salt) ^ uint64(device)<<32 ^ uint64(slot))
+	return workload.Mix(workload.Mix(c.Seed<<8^salt) ^ uint64(device)<<32 ^ uint64(slot))
 }
 
 // share maps a hash to [0, 1).
@@ -110,15 +110,13 @@ func gcd(a, b int) int {
 	return a
 }
 
-// Next fills b with the next batch and reports whether there was one. AcqNs holds, for every row,
-// when the batch arrives. A node whose clock stands there stamps the batch with that and the
-// following nanoseconds; which row gets which is its own business.
+// Next implements [workload.Stream].
 func (s *Stream) Next(b *record.Batch) bool {
 	b.Reset()
 	b.AcqNs = b.AcqNs[:0]
-	b.Stride = PayloadBytes
+	b.Stride = system.StatusBytes
 	var arrival int64
-	for b.Len() < BatchRows {
+	for b.Len() < workload.BatchRows {
 		d, at, ok := s.next()
 		if !ok {
 			break
@@ -131,6 +129,9 @@ func (s *Stream) Next(b *record.Batch) bool {
 	}
 	return b.Len() > 0
 }
+
+// Err implements [workload.Stream].
+func (s *Stream) Err() error { return nil }
 
 // next returns the reading that arrives next and when.
 func (s *Stream) next() (delayed, int64, bool) {
@@ -150,7 +151,7 @@ func (s *Stream) next() (delayed, int64, bool) {
 		device := (s.place*s.step + s.slot*7919) % s.c.Devices
 		s.place++
 		h := s.c.hash(device, s.slot, 'd')
-		delay, part := 1+int(h%maxDelay), share(mix(h))
+		delay, part := 1+int(h%maxDelay), share(workload.Mix(h))
 		reading := delayed{device: int32(device), slot: int32(s.slot)}
 		if part < latePart {
 			s.wait(delay, reading)

@@ -1,0 +1,293 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pentad-db/pentad/bench/report"
+	"github.com/pentad-db/pentad/bench/system"
+	"github.com/pentad-db/pentad/bench/workload"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+const (
+	minRounds = 3 // timed, of each box; one at least when the budget is spent
+	maxRounds = 25
+	// aimed is how long the timed rounds of one box may take in the first system: fast queries are
+	// asked more often, because one run of them says little.
+	aimed = 50 * time.Millisecond
+	// warmBelow is how fast a query must be to be asked once more, untimed, right before each timed
+	// run: else it would be measured with the processor's caches full of what the last system did.
+	warmBelow = 5 * time.Millisecond
+	// minBoxes are asked of every system, whatever its budget.
+	minBoxes = 3
+)
+
+// queries asks the queries of a phase that the journal does not have.
+func (r *Runner) queries(ctx context.Context, phase int) ([]report.Query, error) {
+	asked := r.Workload.Phases[phase].Queries(r.survey)
+	out := make([]report.Query, len(asked))
+	var open []workload.Query
+	var places []int
+	for i, q := range asked {
+		done, err := r.Journal.Done(r.step("ask", phase, q.Name), &out[i])
+		if err != nil {
+			return nil, err
+		}
+		if !done {
+			open, places = append(open, q), append(places, i)
+		}
+	}
+	if len(open) == 0 {
+		return out, nil
+	}
+	began := time.Now()
+	want, err := workload.Answers(r.Workload.Phases[:phase+1], open)
+	if err != nil {
+		return nil, err
+	}
+	r.say("the oracle took %.1f s", time.Since(began).Seconds())
+	if err := r.openAll(ctx); err != nil {
+		return nil, err
+	}
+	all := make([]*times, len(open))
+	passes := max(1, r.Passes)
+	for pass := range passes {
+		for i, q := range open {
+			if pass == 0 {
+				all[i] = newTimes(len(r.running), len(q.Boxes))
+			}
+			all[i].begin(pass, r.Budget/time.Duration(passes))
+			if err := r.query(ctx, q, want[i], all[i]); err != nil {
+				return nil, err
+			}
+			if pass < passes-1 {
+				continue
+			}
+			result := r.summary(q, want[i], all[i])
+			r.sayQuery(&result)
+			out[places[i]] = result
+			if err := r.Journal.Record(r.step("ask", phase, q.Name), result); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
+}
+
+func (r *Runner) sayQuery(q *report.Query) {
+	var line strings.Builder
+	fmt.Fprintf(&line, "%-8s %8.0f rows", q.Name, q.Rows)
+	for i, x := range r.running {
+		fmt.Fprintf(&line, "  %s %s", x.kind.Name, report.Duration(q.Times[i].MedianUs))
+	}
+	r.say("%s", &line)
+}
+
+// query asks all boxes of a query of all systems in turn.
+func (r *Runner) query(
+	ctx context.Context, q workload.Query, want []workload.Answer, t *times,
+) error {
+	runtime.GC() // of what the last query left
+	for box := range q.Boxes {
+		if err := r.askBox(ctx, q, box, want[box], t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Runner) summary(q workload.Query, want []workload.Answer, t *times) report.Query {
+	out := report.Query{Name: q.Name, About: q.About, Count: q.Want() == system.WantCount,
+		Times: make([]report.Time, len(r.running))}
+	for _, w := range want {
+		out.Rows += float64(w.Rows) / float64(len(want))
+	}
+	for s := range r.running {
+		out.Times[s] = t.summary(s)
+	}
+	return out
+}
+
+// askBox asks one box of every system once to check the answer, then as often as the budgets allow,
+// all in turn. No run that is timed is the first one or checks more than the number of rows.
+func (r *Runner) askBox(
+	ctx context.Context, q workload.Query, box int, want workload.Answer, t *times,
+) error {
+	query := q.Boxes[box]
+	if err := query.Normalize(); err != nil {
+		return err
+	}
+	// What may be spent up to this box, so that systems that are slow are asked boxes of all kinds
+	// rather than the first ones often.
+	part := t.budget * time.Duration(box+1) / time.Duration(len(q.Boxes))
+	asked := make([]bool, len(r.running))
+	for s := range asked {
+		asked[s] = box < minBoxes || t.spent[s] <= part
+	}
+	rounds := minRounds
+	for round := 0; round <= rounds; round++ {
+		for _, s := range order(len(r.running), box, round) {
+			if !asked[s] || t.unsupported[s] != "" || round > 1 && t.spent[s] > t.budget ||
+				round > minRounds && t.spent[s] > part {
+				continue
+			}
+			if round == 0 && t.pass > 0 && t.last[s] >= warmBelow {
+				continue // checked before, and slow: caches are a small part of it
+			}
+			var took time.Duration
+			var err error
+			if round > 0 && t.last[s] < warmBelow {
+				_, err = r.askOnce(ctx, q, box, s, &query, want, false)
+			}
+			if err == nil {
+				took, err = r.askOnce(ctx, q, box, s, &query, want, round == 0)
+			}
+			if reason, ok := leaves(err); ok {
+				t.leave(s, reason)
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			t.spent[s] += took
+			t.last[s] = took
+			if round > 0 {
+				t.add(s, box, round, took)
+			}
+			if round == 0 && s == 0 {
+				rounds = min(max(minRounds, int(aimed/max(took, 1))), maxRounds)
+			}
+		}
+	}
+	return nil
+}
+
+// order is the order in which systems are asked in a round: another in each, so that what one leaves
+// behind, garbage or caches full of its data, does not always meet the same one.
+func order(systems, box, round int) []int {
+	return rand.New(rand.NewPCG(uint64(box), uint64(round))).Perm(systems)
+}
+
+// askOnce asks and checks: in full or, so that checking is not measured, only the number of rows.
+func (r *Runner) askOnce(
+	ctx context.Context, q workload.Query, box, s int, query *system.Query, want workload.Answer,
+	full bool,
+) (time.Duration, error) {
+	var got workload.Answer
+	take := func(b *record.Batch) { got.Rows += uint64(b.Len()) }
+	if full {
+		take = func(b *record.Batch) { got.Add(b, query.Want, r.survey.Stamps) }
+	}
+	if err := ctx.Err(); err != nil { // not every system looks
+		return 0, err
+	}
+	own := *query
+	began := time.Now()
+	rows, err := r.running[s].db.Ask(ctx, &own, take)
+	took := time.Since(began)
+	if err != nil {
+		return took, fmt.Errorf("%s, %s: %w", r.running[s].kind.Name, q, err)
+	}
+	if query.Want == system.WantCount {
+		got.Rows = rows
+	}
+	if rows != want.Rows || got.Rows != want.Rows || full && got != want {
+		return took, fmt.Errorf("WRONG ANSWER of %s to %s, box %d %v: %d rows, "+
+			"the oracle says %d (sums %x, %x)", r.running[s].kind.Name, q, box, query.Box,
+			rows, want.Rows, got.Sum, want.Sum)
+	}
+	return took, nil
+}
+
+// times are the measurements of one query.
+type times struct {
+	runs        [][][]run // by system and box
+	pass        int
+	budget      time.Duration
+	spent       []time.Duration // in this pass
+	last        []time.Duration
+	unsupported []string
+}
+
+// run is one timed run, in microseconds.
+type run struct {
+	pass, round int
+	us          float64
+}
+
+func newTimes(systems, boxes int) *times {
+	t := &times{spent: make([]time.Duration, systems), last: make([]time.Duration, systems),
+		unsupported: make([]string, systems)}
+	for range systems {
+		t.runs = append(t.runs, make([][]run, boxes))
+	}
+	return t
+}
+
+func (t *times) begin(pass int, budget time.Duration) {
+	t.pass, t.budget = pass, budget
+	clear(t.spent)
+}
+
+func (t *times) add(system, box, round int, took time.Duration) {
+	t.runs[system][box] = append(t.runs[system][box], run{t.pass, round, micros(took)})
+}
+
+// leave ends the part of a system that cannot answer; what it did answer is no figure of the query.
+func (t *times) leave(system int, reason string) {
+	t.unsupported[system] = reason
+	clear(t.runs[system])
+}
+
+// summary summarises a system: its median is that of the medians of the boxes; its ratios are those
+// of runs of the same round.
+func (t *times) summary(s int) report.Time {
+	var all, medians, ratios []float64
+	for box, runs := range t.runs[s] {
+		first := t.runs[0][box]
+		var us []float64
+		for _, x := range runs {
+			us = append(us, x.us)
+			if ratio, ok := pair(x, first); ok {
+				ratios = append(ratios, ratio)
+			}
+		}
+		if len(us) > 0 {
+			medians = append(medians, median(us))
+			all = append(all, us...)
+		}
+	}
+	out := report.Summarise(all)
+	out.Unsupported = t.unsupported[s]
+	if len(medians) > 0 {
+		out.MedianUs = median(medians)
+	}
+	if s > 0 {
+		out.Ratio = report.SummariseRatios(ratios)
+	}
+	return out
+}
+
+// pair returns the ratio of a run to the first system's of the same round, if there is one.
+func pair(x run, first []run) (float64, bool) {
+	for _, f := range first {
+		if f.pass == x.pass && f.round == x.round {
+			return x.us / f.us, true
+		}
+	}
+	return 0, false
+}
+
+// median of an even number of values lies between the middle ones: of two runs the slower would else
+// be the figure.
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
