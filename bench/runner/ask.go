@@ -168,8 +168,8 @@ func (r *Runner) askBox(
 	return nil
 }
 
-// order is the order in which systems are asked in a round: another in each, so that what one leaves
-// behind, garbage or caches full of its data, does not always meet the same one.
+// order is the order in which systems are asked in a round: another in each, so that what one
+// leaves behind, garbage or caches full of its data, does not always meet the same one.
 func order(systems, box, round int) []int {
 	return rand.New(rand.NewPCG(uint64(box), uint64(round))).Perm(systems)
 }
@@ -284,8 +284,8 @@ func pair(x run, first []run) (float64, bool) {
 	return 0, false
 }
 
-// median of an even number of values lies between the middle ones: of two runs the slower would else
-// be the figure.
+// median of an even number of values lies between the middle ones: of two runs the slower would
+// else be the figure.
 func median(values []float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
 	n := len(sorted)

@@ -178,8 +178,8 @@ func version(k system.Kind, db system.System) string {
 	return ""
 }
 
-// TreeBytes is what the files under dir take of the disk, without the holes of sparse ones. A system
-// may delete some meanwhile.
+// TreeBytes is what the files under dir take of the disk, without the holes of sparse ones. A
+// system may delete some meanwhile.
 func TreeBytes(dir string) (int64, error) {
 	total := int64(0)
 	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {

@@ -29,9 +29,9 @@ type Runner struct {
 	Workload *workload.Workload
 	Kinds    []system.Kind
 	Budget   time.Duration // per query and system; three boxes at least are asked
-	// Passes is how often all queries are gone through, each time with a share of the budget, so that
-	// a noisy minute touches a part of each figure and not all of one. Default 1. The journal has the
-	// queries when the last pass has.
+	// Passes is how often all queries are gone through, each time with a share of the budget, so
+	// that a noisy minute touches a part of each figure and not all of one. Default 1. The journal
+	// has the queries when the last pass has.
 	Passes int
 
 	survey  *workload.Survey
