@@ -37,8 +37,9 @@ func Kinds() []system.Kind {
 		Module: "github.com/prometheus/prometheus",
 		About: "labels cid, mid, moid; a float64 per series and millisecond; no acq and so no " +
 			"rows: counts and groups only. Blocks of 2 hours to 31 days, out-of-order samples " +
-			"taken, no retention; the newest 2 to 3 hours stay in the head. Samples through a " +
-			"Querier, counted and grouped by the client, without PromQL",
+			"taken, no retention; compacted after the load, not beside it, which loses samples; " +
+			"the newest 2 to 3 hours stay in the head. Samples through a Querier, counted and " +
+			"grouped by the client, without PromQL",
 		Durability: system.Durability{Class: system.Written,
 			About: "WAL written per batch, snappy, synced per segment only"},
 		Open: open}}
@@ -71,6 +72,9 @@ func open(_ context.Context, dir string, shape system.Shape) (system.System, err
 	if err != nil {
 		return nil, err
 	}
+	// v0.315.0 loses chunks of 32 out-of-order samples that are full while it compacts: of a burst
+	// of days of meters 3 %. Settle compacts, when nothing is appended.
+	d.DisableCompactions()
 	return &db{DB: d, series: map[record.Key]series{}}, nil
 }
 

@@ -40,3 +40,44 @@ func TestRefuses(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestBurst puts meter after meter, the day of each: what comes out of order must outlive the
+// compactions.
+func TestBurst(t *testing.T) {
+	const (
+		meters, perBatch, slots = 20000, 200, 48
+		slotNs                  = 1800 * 1000 * msNs
+		startNs                 = 1_709_510_400_000_000_000 // 2024-03-04
+	)
+	db, err := Kinds()[0].Open(t.Context(), t.TempDir(),
+		system.Shape{PayloadBytes: system.NumberBytes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	var b record.Batch
+	for meter := range int64(meters) {
+		for slot := range int64(slots) {
+			b.AppendStamped(record.Key{MID: meter * 7919 % meters,
+				CapNs: startNs + slot*slotNs, AcqNs: 1},
+				make([]byte, system.NumberBytes))
+		}
+		if meter%perBatch == perBatch-1 {
+			if err := db.Put(t.Context(), &b); err != nil {
+				t.Fatal(err)
+			}
+			b.Reset()
+		}
+	}
+	if err := db.Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := db.Ask(t.Context(), &system.Query{Want: system.WantCount}, nil)
+	if err != nil || rows != meters*slots {
+		t.Errorf("%d of %d samples are left; %v", rows, meters*slots, err)
+	}
+}
