@@ -69,6 +69,7 @@ func (r *Runner) fill(ctx context.Context, k system.Kind, phase int) (
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return out, err
 	}
+	syscall.Sync()       // what the last system left to the kernel is not written beside this one
 	debug.FreeOSMemory() // what the last system left is not this one's memory
 	resetPeak()
 	db, err := k.Open(ctx, dir, r.survey.Shape)
@@ -128,6 +129,9 @@ func (r *Runner) put(
 		made += now.Sub(making)
 		if !more {
 			break
+		}
+		if err := ctx.Err(); err != nil { // not every system looks
+			return err
 		}
 		if err := db.Put(ctx, &b); err != nil {
 			return fmt.Errorf("put: %w", err)
