@@ -98,8 +98,9 @@ func (c Config) queries(s *workload.Survey, after bool) []workload.Query {
 		view        record.View
 	}{{"latest", "as known now", record.ViewLatest}, {"as-of", "as known after the 60 days",
 		record.ViewAsOf}}
-	if !after { // half of the batches
-		end = s.Stamps[len(s.Stamps)/2]
+	known := int64(days) // what a past state may know
+	if !after {          // half of the batches
+		end, known = s.Stamps[len(s.Stamps)/2], days/2
 		states[1].about = "as known after 30 days"
 	}
 	rng := rand.New(rand.NewPCG(c.Seed, 2))
@@ -109,14 +110,14 @@ func (c Config) queries(s *workload.Survey, after bool) []workload.Query {
 			out = append(out, workload.Boxes(name+" "+state.name, about+", "+state.about,
 				func() (q system.Query) {
 					q.View, q.Want = state.view, want
+					span := days * dayNs
 					if q.View == record.ViewAsOf {
-						q.AsOfAcqNs = end
+						q.AsOfAcqNs, span = end, known*dayNs
 					}
 					n := min(meters, int64(c.Meters))
 					from := firstMID + rng.Int64N(int64(c.Meters)-n+1)
 					q.Box[record.MID] = record.RangeSet{{From: from, To: from + n}}
-					q.Box[record.Cap] = workload.Window(rng, c.start(), c.start()+days*dayNs, width,
-						dayNs)
+					q.Box[record.Cap] = workload.Window(rng, c.start(), c.start()+span, width, dayNs)
 					return q
 				}))
 		}
