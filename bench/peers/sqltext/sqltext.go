@@ -8,6 +8,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/binary"
+	"fmt"
 	"strings"
 
 	"github.com/pentad-db/pentad/bench/system"
@@ -163,24 +164,33 @@ func Same(text string) string { return text }
 
 func batches(rows *sql.Rows, status bool, take func(b *record.Batch)) (uint64, error) {
 	var b record.Batch
-	var k record.Key
-	var value float64
-	var word int64
 	var payload []byte
-	fields := []any{&k.CID, &k.MID, &k.MOID, &k.CapNs, &k.AcqNs, &value}
+	// Into any: where a driver's type is another than the field's, such as int64 and int32, package
+	// sql would print and parse the number.
+	fields := make([]any, len(Columns(system.Shape{})), columnsMax)
 	if status {
-		fields = append(fields, &word)
+		fields = fields[:columnsMax]
+	}
+	values := make([]any, len(fields))
+	for i := range fields {
+		fields[i] = &values[i]
 	}
 	count := uint64(0)
 	for rows.Next() {
 		if err := rows.Scan(fields...); err != nil {
 			return count, err
 		}
-		payload = system.AppendNumber(payload[:0], value)
-		if status {
-			payload = binary.LittleEndian.AppendUint64(payload, uint64(word))
+		number, ok := values[5].(float64)
+		if !ok {
+			return count, fmt.Errorf("a value of type %T", values[5])
 		}
-		b.AppendStamped(k, payload)
+		payload = system.AppendNumber(payload[:0], number)
+		if status {
+			payload = binary.LittleEndian.AppendUint64(payload, uint64(whole(values[6])))
+		}
+		b.AppendStamped(record.Key{CID: int32(whole(values[0])), MID: whole(values[1]),
+			MOID: int32(whole(values[2])), CapNs: whole(values[3]), AcqNs: whole(values[4])},
+			payload)
 		count++
 		if b.Len() >= system.TakeRows {
 			take(&b)
@@ -191,6 +201,25 @@ func batches(rows *sql.Rows, status bool, take func(b *record.Batch)) (uint64, e
 		take(&b)
 	}
 	return count, rows.Err()
+}
+
+// columnsMax is the number of columns of a record with a status word.
+const columnsMax = 7
+
+// whole returns a whole number of any of the types that drivers have; what is none is -1, which the
+// oracle refuses.
+func whole(v any) int64 {
+	switch v := v.(type) {
+	case int64:
+		return v
+	case int32:
+		return int64(v)
+	case int16:
+		return int64(v)
+	case int8:
+		return int64(v)
+	}
+	return -1
 }
 
 // Values returns the fields of a row of a batch, in the order of [Columns].
