@@ -29,12 +29,13 @@ CREATE INDEX ON r (mid, moid, cap);
 CREATE INDEX ON r (cap, moid);
 CREATE INDEX ON r (acq);`
 
-// settings that an operator would choose for this machine; fsync and synchronous_commit stay on.
-var settings = map[string]string{
-	"shared_buffers": "4GB", "work_mem": "256MB", "maintenance_work_mem": "1GB",
-	"max_wal_size": "8GB", "checkpoint_timeout": "30min", "effective_cache_size": "12GB",
-	"random_page_cost": "1.1", "effective_io_concurrency": "200", "listen_addresses": "",
-	"max_connections": "10",
+// settings are what an operator would choose for this machine; fsync and synchronous_commit stay on.
+// WAL files that are done with are removed rather than kept to be written over, or they would weigh.
+func settings() []string {
+	return []string{"shared_buffers=4GB", "work_mem=256MB", "maintenance_work_mem=1GB",
+		"max_wal_size=8GB", "wal_recycle=off", "checkpoint_timeout=30min",
+		"effective_cache_size=12GB", "random_page_cost=1.1", "effective_io_concurrency=200",
+		"listen_addresses=", "max_connections=10"}
 }
 
 // Kinds returns PostgreSQL.
@@ -91,8 +92,8 @@ func open(ctx context.Context, dir string, shape system.Shape) (system.System, e
 		}
 	}
 	args := []string{"-D", data, "-k", dir}
-	for name, value := range settings {
-		args = append(args, "-c", name+"="+value)
+	for _, setting := range settings() {
+		args = append(args, "-c", setting)
 	}
 	cmd := exec.Command(postgres, args...)
 	cmd.SysProcAttr, cmd.Dir = as, dir
