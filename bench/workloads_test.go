@@ -7,8 +7,8 @@ import (
 	"github.com/pentad-db/pentad/bench/workload"
 )
 
-// TestQueriesHaveRows holds against every workload that its queries find something: what is asked of
-// boxes without rows measures nothing. High loads of a single host may be none.
+// TestQueriesHaveRows holds against every workload that its queries find something: what is asked
+// of boxes without rows measures nothing. High loads of a single host may be none.
 func TestQueriesHaveRows(t *testing.T) {
 	const few = 3 // boxes of a query that may be empty
 	for _, l := range allLoads() {
