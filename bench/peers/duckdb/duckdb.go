@@ -9,6 +9,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"path/filepath"
+	"strings"
 
 	"github.com/duckdb/duckdb-go/v2"
 
@@ -47,15 +48,26 @@ type db struct {
 
 // dialect returns DuckDB's.
 func dialect() sqltext.Dialect {
-	newest := func(partition, order string) func(columns, where string) string {
-		return func(columns, where string) string {
-			return "SELECT " + columns + " FROM r" + where +
-				" QUALIFY row_number() OVER (PARTITION BY " + partition + " ORDER BY " + order +
-				") = 1"
-		}
+	return sqltext.Dialect{Divide: "//",
+		Latest: func(columns, where string) string {
+			return "SELECT cid, mid, moid, cap, max(acq) AS acq, arg_max(val, acq) AS val" +
+				ifStatus(columns, ", arg_max(status, acq) AS status") + " FROM r" + where +
+				" GROUP BY cid, mid, moid, cap"
+		},
+		Last: func(columns, where string) string {
+			return "SELECT cid, mid, moid, l.cap AS cap, l.acq AS acq, l.val AS val" +
+				ifStatus(columns, ", l.status AS status") +
+				" FROM (SELECT cid, mid, moid, max({cap: cap, acq: acq, val: val" +
+				ifStatus(columns, ", status: status") + "}) AS l FROM r" + where +
+				" GROUP BY cid, mid, moid)"
+		}}
+}
+
+func ifStatus(columns, text string) string {
+	if strings.Contains(columns, "status") {
+		return text
 	}
-	return sqltext.Dialect{Divide: "//", Latest: newest("cid, mid, moid, cap", "acq DESC"),
-		Last: newest("cid, mid, moid", "cap DESC, acq DESC")}
+	return ""
 }
 
 func open(
