@@ -72,6 +72,8 @@ func (a *against) say(format string, args ...any) { fmt.Fprintf(a.out, format+"\
 // work is the folder of the data of the run.
 func (a *against) work() string { return filepath.Join(a.dir, "work-"+a.name) }
 
+func (a *against) journalPath() string { return filepath.Join(a.work(), "journal.json") }
+
 func (a *against) run(ctx context.Context) error {
 	loads, err := chooseLoads(a.workloads)
 	if err != nil {
@@ -91,8 +93,8 @@ func (a *against) run(ctx context.Context) error {
 	if err := a.save(); err != nil {
 		return err
 	}
-	if a.keep {
-		return nil
+	if a.keep { // the next run measures again, with the same flags too
+		return os.Remove(a.journalPath())
 	}
 	return os.RemoveAll(a.work())
 }
@@ -117,7 +119,7 @@ func (a *against) begin() error {
 	}
 	key := fmt.Sprintf("%s %s %s %d %s %s", build, a.workloads, a.systems, a.rows, a.budget,
 		a.realDir)
-	if a.journal, err = journal.Open(filepath.Join(a.work(), "journal.json"), key); err != nil {
+	if a.journal, err = journal.Open(a.journalPath(), key); err != nil {
 		return err
 	}
 	a.result = report.Run{Machine: machine(), When: began, Command: a.command()}
@@ -134,6 +136,9 @@ func (a *against) begin() error {
 
 func (a *against) command() string {
 	text := "make bench"
+	if a.realDir != "" {
+		text += " REAL=folder"
+	}
 	var flags []string
 	if a.workloads != loadNames() {
 		flags = append(flags, "--workloads "+a.workloads)

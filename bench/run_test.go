@@ -169,3 +169,20 @@ func TestProfile(t *testing.T) {
 		t.Errorf("an unknown query: %v", err)
 	}
 }
+
+// TestKeptRunIsMeasuredAgain runs twice with the data kept: figures are of the second run.
+func TestKeptRunIsMeasuredAgain(t *testing.T) {
+	dir := publicDir(t)
+	for range 2 {
+		var out bytes.Buffer
+		c := root(&out)
+		c.SetArgs([]string{"run", "--workloads", "daily", "--rows", "20000", "--systems", "pentad",
+			"--out", dir, "--budget", "10ms", "--keep"})
+		if err := c.ExecuteContext(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(out.String(), "M records/s") {
+			t.Errorf("nothing is measured:\n%s", &out)
+		}
+	}
+}
