@@ -75,7 +75,7 @@ func (s *stats) equal(result []byte) error {
 	count := binary.LittleEndian.Uint64(result)
 	want := [...]float64{s.sum, s.min, s.max, s.mean, s.m2 / float64(s.count-1)}
 	for i, v := range want {
-		if math.Abs(f(i+1)-v) > tolerance*math.Abs(v) {
+		if !(math.Abs(f(i+1)-v) <= tolerance*math.Abs(v)) { // nor is NaN
 			return fmt.Errorf("WRONG ANSWER of stats: field %d is %v, natively %v", i+1, f(i+1), v)
 		}
 	}

@@ -2,14 +2,19 @@ package main
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/pentad-db/pentad/bench/figure"
+	"github.com/pentad-db/pentad/bench/system"
+	"github.com/pentad-db/pentad/sdk/record"
 )
 
 // TestQuick runs the whole short benchmark on few records: every answer is compared with the
@@ -62,5 +67,32 @@ func TestQuickNamesWhatIsMissing(t *testing.T) {
 	err := c.ExecuteContext(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "make build") {
 		t.Errorf("no node to start: %v", err)
+	}
+}
+
+// TestStatsSeesWrongResults changes a field at a time, also to what compares with nothing.
+func TestStatsSeesWrongResults(t *testing.T) {
+	want := newStats()
+	var b record.Batch
+	for _, v := range []float64{3, 1, 4, 1, 5} {
+		b.AppendStamped(record.Key{}, system.AppendNumber(nil, v))
+	}
+	if err := want.add(&b); err != nil {
+		t.Fatal(err)
+	}
+	result := binary.LittleEndian.AppendUint64(nil, want.count)
+	for _, v := range []float64{want.sum, want.min, want.max, want.mean, want.m2 / 4} {
+		result = system.AppendNumber(result, v)
+	}
+	if err := want.equal(result); err != nil {
+		t.Error(err)
+	}
+	for field := range 6 {
+		for _, v := range []float64{math.NaN(), math.Inf(1), 2} {
+			wrong := append(slices.Clone(result[:8*field]), system.AppendNumber(nil, v)...)
+			if want.equal(append(wrong, result[8*field+8:]...)) == nil {
+				t.Errorf("field %d may be %v", field, v)
+			}
+		}
 	}
 }
