@@ -23,6 +23,13 @@ func (r *Runner) load(ctx context.Context, k system.Kind, phase int) (report.Sys
 	if done, err := r.Journal.Done(r.step("load", phase, k.Name), &loaded); done || err != nil {
 		return loaded, err
 	}
+	reason := ""
+	if out, err := r.Journal.Done(r.step("leave out", phase, k.Name), &reason); err != nil {
+		return loaded, err
+	} else if out {
+		r.say("%-16s was left out when this run began; a fresh one looks again", k.Name)
+		return loaded, system.MissingError(reason)
+	}
 	begun := r.step("begin", phase, k.Name)
 	half := false
 	if _, err := r.Journal.Done(begun, &half); err != nil {

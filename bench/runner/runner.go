@@ -93,6 +93,10 @@ func (r *Runner) phase(ctx context.Context, i int) (result report.Result, err er
 		case ok:
 			r.say("%-16s left out: %s", x.kind.Name, reason)
 			r.leftOut = append(r.leftOut, x.kind.Name+": "+reason)
+			// For this run: what was asked so far has no times of it.
+			if err := r.Journal.Record(r.step("leave out", i, x.kind.Name), reason); err != nil {
+				return result, err
+			}
 		case err != nil:
 			return result, fmt.Errorf("%s: %w", x.kind.Name, err)
 		default:

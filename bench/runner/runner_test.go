@@ -274,6 +274,37 @@ func TestRunGoesOnWithoutWhatIsMissing(t *testing.T) {
 	}
 }
 
+// TestRunGoesOnWithoutWhatWasMissing installs a system while a run is interrupted: the queries that were
+// asked have no times of it, so it stays out.
+func TestRunGoesOnWithoutWhatWasMissing(t *testing.T) {
+	dir := t.TempDir()
+	a, missing, stops := newMemory("a"), newMemory("missing"), newMemory("stops")
+	missing.put = func() error { return system.MissingError("install it") }
+	errStop := errors.New("stop")
+	stops.ask = func() error {
+		if stops.asks > 20 {
+			return errStop
+		}
+		return nil
+	}
+	if _, out, err := runAll(t, dir, a, missing, stops); !errors.Is(err, errStop) {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	missing.put, stops.ask = nil, nil
+	results, out, err := runAll(t, dir, a, missing, stops)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, r := range results {
+		for _, q := range r.Queries {
+			if len(r.Systems) != 2 || len(q.Times) != 2 || len(r.LeftOut) != 1 {
+				t.Errorf("%s, %s: %d systems, %d times, left out %v", r.Phase, q.Name,
+					len(r.Systems), len(q.Times), r.LeftOut)
+			}
+		}
+	}
+}
+
 // TestRunGoesOn interrupts a run in every put of one system, and once in a query; what was measured
 // before stays as it was.
 func TestRunGoesOn(t *testing.T) {
