@@ -29,8 +29,9 @@ CREATE INDEX ON r (mid, moid, cap);
 CREATE INDEX ON r (cap, moid);
 CREATE INDEX ON r (acq);`
 
-// settings are what an operator would choose for this machine; fsync and synchronous_commit stay on.
-// WAL files that are done with are removed rather than kept to be written over, or they would weigh.
+// settings are what an operator would choose for this machine; fsync and synchronous_commit stay
+// on. WAL files that are done with are removed rather than kept to be written over, or they would
+// weigh.
 func settings() []string {
 	return []string{"shared_buffers=4GB", "work_mem=256MB", "maintenance_work_mem=1GB",
 		"max_wal_size=8GB", "wal_recycle=off", "checkpoint_timeout=30min",

@@ -117,7 +117,8 @@ func (c Config) queries(s *workload.Survey, after bool) []workload.Query {
 					n := min(meters, int64(c.Meters))
 					from := firstMID + rng.Int64N(int64(c.Meters)-n+1)
 					q.Box[record.MID] = record.RangeSet{{From: from, To: from + n}}
-					q.Box[record.Cap] = workload.Window(rng, c.start(), c.start()+span, width, dayNs)
+					q.Box[record.Cap] = workload.Window(rng, c.start(), c.start()+span, width,
+						dayNs)
 					return q
 				}))
 		}
