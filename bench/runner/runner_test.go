@@ -274,8 +274,8 @@ func TestRunGoesOnWithoutWhatIsMissing(t *testing.T) {
 	}
 }
 
-// TestRunGoesOnWithoutWhatWasMissing installs a system while a run is interrupted: the queries that were
-// asked have no times of it, so it stays out.
+// TestRunGoesOnWithoutWhatWasMissing installs a system while a run is interrupted: the queries that
+// were asked have no times of it, so it stays out.
 func TestRunGoesOnWithoutWhatWasMissing(t *testing.T) {
 	dir := t.TempDir()
 	a, missing, stops := newMemory("a"), newMemory("missing"), newMemory("stops")
