@@ -96,6 +96,12 @@ func Start(
 ) (*Process, error) {
 	p := &Process{cmd: cmd, signal: signal, ended: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = &p.log, &p.log
+	attributes := syscall.SysProcAttr{}
+	if cmd.SysProcAttr != nil {
+		attributes = *cmd.SysProcAttr
+	}
+	attributes.Pdeathsig = syscall.SIGKILL // a server does not outlive a program that was killed
+	cmd.SysProcAttr = &attributes
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
