@@ -2,7 +2,8 @@
 // them, and an oracle that answers by looking at every row.
 //
 // Rows are made again rather than kept, so that any size can be run and checked. It knows no
-// database and starts no goroutines. Its main type is [Workload].
+// database. [Answers] divides its work among goroutines and waits for them. Its main type is
+// [Workload].
 package workload
 
 import (

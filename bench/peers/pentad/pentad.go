@@ -24,7 +24,8 @@ func Kinds() []system.Kind {
 			}}
 	}
 	return []system.Kind{
-		kind("pentad", "embedded; default options; sealed, not merged", false),
+		kind("pentad", "embedded; default options; sealed, not merged; last readings by windows "+
+			"that grow from the end of time until as many series are seen as there are", false),
 		kind("pentad-http", "as pentad, over HTTP on loopback", true),
 	}
 }
