@@ -122,6 +122,10 @@ func (q *quick) overHTTP(ctx context.Context) error {
 			break
 		}
 	}
+	if addr == "" {
+		cancel()
+		return fmt.Errorf("%s said no address and ended: %v", q.pentad, serve.Wait())
+	}
 	if err := q.load(ctx, addr); err != nil {
 		cancel()
 		_ = serve.Wait() // the load has failed already

@@ -46,7 +46,12 @@ the processor's time goes. The profile of the last phase stays in the folder, fo
   bench profile --query ingest
   bench profile --workload tsbs --query lastpoint`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return p.run(c.Context()) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			if p.length <= 0 {
+				return fmt.Errorf("--for %s: give a time above 0", p.length)
+			}
+			return p.run(c.Context())
+		},
 	}
 	f := c.Flags()
 	f.StringVar(&p.query, "query", "Q1", "name of the query, or \"ingest\"")
