@@ -61,7 +61,7 @@ Wrong answers end it with exit code 1. A bar that does not hold is printed, and 
 	}
 	f := c.Flags()
 	f.IntVar(&q.rows, "rows", 20_000_000, "about how many records")
-	f.IntVar(&q.besideRows, "beside-rows", 2_000_000, "about how many records beside peers")
+	f.IntVar(&q.besideRows, "beside-rows", 1_500_000, "about how many records beside peers")
 	f.StringVar(&q.dir, "out", "out", "folder of quick.json, and of the data while it runs")
 	f.StringVar(&q.pentad, "pentad", "../bin/pentad", "the program to start as a node")
 	f.BoolVar(&q.fresh, "fresh", false, "forget an interrupted run instead of going on with it")

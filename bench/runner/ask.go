@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	minRounds = 3 // timed, of each box; one at least when the budget is spent
+	minRounds = 3 // timed, of each box; two at least when the budget is spent
 	maxRounds = 25
 	// aimed is how long the timed rounds of one box may take in the first system: fast queries are
 	// asked more often, because one run of them says little.
 	aimed = 50 * time.Millisecond
 	// warmBelow is how fast a query must be to be asked once more, untimed, right before each timed
 	// run: else it would be measured with the processor's caches full of what the last system did.
-	warmBelow = 5 * time.Millisecond
+	warmBelow = 20 * time.Millisecond
 	// minBoxes are asked of every system, whatever its budget.
 	minBoxes = 3
 )
@@ -133,7 +133,7 @@ func (r *Runner) askBox(
 	rounds := minRounds
 	for round := 0; round <= rounds; round++ {
 		for _, s := range order(len(r.running), box, round) {
-			if !asked[s] || t.unsupported[s] != "" || round > 1 && t.spent[s] > t.budget ||
+			if !asked[s] || t.unsupported[s] != "" || round > 2 && t.spent[s] > t.budget ||
 				round > minRounds && t.spent[s] > part {
 				continue
 			}
