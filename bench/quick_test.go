@@ -51,7 +51,7 @@ func TestQuick(t *testing.T) {
 			bars++
 		}
 	}
-	if bars != 3 || len(figures) < 70 {
+	if bars != 3 || len(figures) < 50 {
 		t.Errorf("%d figures, %d with bars", len(figures), bars)
 	}
 	left, err := filepath.Glob(filepath.Join(dir, "work-*"))
