@@ -106,7 +106,12 @@ func (s *server) shutdown(ctx context.Context) error {
 	wg.Go(func() { s.conns.sweep(done) })
 	defer wg.Wait()
 	defer close(done)
-	if err := s.http.ShutdownWithContext(ctx); err != nil {
+	err := s.http.ShutdownWithContext(ctx)
+	// A serve that has not begun yet is not known to fasthttp; it then ends as it begins.
+	if e := s.listener.Close(); e != nil && !errors.Is(e, net.ErrClosed) {
+		err = errors.Join(err, e)
+	}
+	if err != nil {
 		return fmt.Errorf("end gracefully: %w", err)
 	}
 	return nil

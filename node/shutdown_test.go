@@ -152,3 +152,27 @@ func TestCloseWithSilentConnection(t *testing.T) {
 		t.Errorf("close: %v", err)
 	}
 }
+
+// TestShutdownBeforeServe closes a server whose goroutine has not come to serve: it must not serve
+// for ever then.
+func TestShutdownBeforeServe(t *testing.T) {
+	n := openTest(t, Options{})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newServer(n, l)
+	if err := s.shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.serve() }()
+	select {
+	case err := <-served:
+		if err != nil {
+			t.Logf("serve after the end: %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("a server that was shut down serves")
+	}
+}
