@@ -46,7 +46,7 @@ bench-spread: build ## two runs of bench-quick, and how far their ratios are apa
 bench: ## six workloads in pentad and what users would pick instead; bench/out/run.html
 	$(BENCH) $(GO) run . run $(if $(REAL),--real $(abspath $(REAL))) $(BENCH_FLAGS)
 
-bench-full: ## the standard workload with a billion records in pentad; 15 GB of disk, half an hour
+bench-full: ## the standard workload with a billion records in pentad; some 10 GB of disk
 	$(BENCH) $(GO) run . run --workloads meters --rows 1000000000 --systems pentad --name full $(BENCH_FLAGS)
 
 bench-thesis: ## a tenth of the 946 M records of the DynamoDB sensor thesis in pentad
