@@ -239,7 +239,7 @@ func TestLongAdvice(t *testing.T) {
 			r.Retry = retry
 			r.Judge = func(error) Verdict { return Verdict{Name: "busy", After: 24 * time.Hour} }
 			report, err := r.Do(t.Context())
-			if !errors.As(err, new(*GiveUpError)) || report.Duration > time.Minute {
+			if !errors.As(err, new(*GiveUpError)) || report.Duration > 2*time.Minute {
 				t.Errorf("retry %v: %v, %s", retry, err, report.Duration)
 			}
 		}
