@@ -27,12 +27,21 @@ func TestQuick(t *testing.T) {
 	if text, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, text)
 	}
+	interrupted := root(new(bytes.Buffer))
+	interrupted.SetArgs([]string{"quick", "--rows", "150000", "--beside-rows", "60000", "--out", dir,
+		"--pentad", "nowhere/pentad"})
+	if err := interrupted.ExecuteContext(t.Context()); err == nil {
+		t.Fatal("a node that is not there was measured")
+	}
 	var out bytes.Buffer
 	c := root(&out)
 	c.SetArgs([]string{"quick", "--rows", "150000", "--beside-rows", "60000", "--out", dir,
 		"--pentad", pentad})
 	if err := c.ExecuteContext(t.Context()); err != nil {
 		t.Fatalf("%v\n%s", err, &out)
+	}
+	if !strings.Contains(out.String(), "raw: done before") {
+		t.Errorf("what was done before the interruption was done again:\n%s", &out)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "quick.json"))
 	if err != nil {

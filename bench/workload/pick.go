@@ -35,6 +35,20 @@ func Window(rng *rand.Rand, from, to, widthNs, stepNs int64) record.RangeSet {
 	return record.RangeSet{{From: at, To: at + widthNs}}
 }
 
+// Step returns a step, from about that one on, which visits all of n places before it comes back.
+func Step(about, n int) int {
+	step := about | 1
+	for a, b := step, n; ; a, b = step, n {
+		for b != 0 {
+			a, b = b, a%b
+		}
+		if a == 1 {
+			return step
+		}
+		step += 2
+	}
+}
+
 // Point returns the set of one value.
 func Point(v int64) record.RangeSet { return record.RangeSet{record.At(v)} }
 

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/pentad-db/pentad/bench/peers/server"
 	"github.com/pentad-db/pentad/bench/peers/sqltext"
 	"github.com/pentad-db/pentad/bench/system"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -54,7 +55,7 @@ func (d *db) Ask(
 		return 0, err
 	}
 	defer body.Close()
-	r := reader{src: bufio.NewReaderSize(body, readBytes),
+	r := reader{src: bufio.NewReaderSize(body, server.ReadBytes),
 		status: d.shape.Status() && q.Want != system.WantGroups}
 	count := uint64(0)
 	for {

@@ -5,31 +5,29 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
+
+	"github.com/pentad-db/pentad/bench/peers/server"
 )
 
 const (
 	database = "bench"
 
 	maxTextBytes = 64 << 10 // of an error
-	readBytes    = 256 << 10
 )
 
 // client speaks to a server over HTTP.
 type client struct {
-	http.Client
+	*http.Client
 	url string
 }
 
 func newClient(port int) *client {
-	return &client{
-		Client: http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1,
-			DisableCompression: true, ReadBufferSize: readBytes, WriteBufferSize: readBytes}},
-		url: "http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}
+	c, address := server.HTTPClient(port)
+	return &client{c, address}
 }
 
 // do sends a request and returns its answer, which the caller closes.

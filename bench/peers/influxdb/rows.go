@@ -8,6 +8,7 @@ import (
 	"io"
 	"strconv"
 
+	"github.com/pentad-db/pentad/bench/peers/server"
 	"github.com/pentad-db/pentad/bench/system"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -74,7 +75,7 @@ func partOf(name []byte) (part, error) {
 
 // read reads all of an answer and hands its rows out.
 func (r *reader) read(src io.Reader) error {
-	r.src = bufio.NewReaderSize(src, readBytes)
+	r.src = bufio.NewReaderSize(src, server.ReadBytes)
 	for {
 		var v value
 		switch err := r.next(&v); {

@@ -59,18 +59,7 @@ type stream struct {
 }
 
 func (c Config) stream() *stream {
-	s := &stream{c: c, step: c.Meters*3/5 | 1}
-	for gcd(s.step, c.Meters) != 1 {
-		s.step += 2
-	}
-	return s
-}
-
-func gcd(a, b int) int {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
+	return &stream{c: c, step: workload.Step(c.Meters*3/5, c.Meters)}
 }
 
 // Next implements [workload.Stream].

@@ -96,18 +96,8 @@ func (c Config) NewStream() *Stream {
 	for device := range s.tenants {
 		s.tenants[device] = c.tenant(device)
 	}
-	s.step = c.Devices*2/3 | 1
-	for gcd(s.step, c.Devices) != 1 {
-		s.step += 2
-	}
+	s.step = workload.Step(c.Devices*2/3, c.Devices)
 	return s
-}
-
-func gcd(a, b int) int {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
 }
 
 // Next implements [workload.Stream].
