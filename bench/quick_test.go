@@ -28,8 +28,8 @@ func TestQuick(t *testing.T) {
 		t.Fatalf("build: %v\n%s", err, text)
 	}
 	interrupted := root(new(bytes.Buffer))
-	interrupted.SetArgs([]string{"quick", "--rows", "150000", "--beside-rows", "60000", "--out", dir,
-		"--pentad", "nowhere/pentad"})
+	interrupted.SetArgs([]string{"quick", "--rows", "150000", "--beside-rows", "60000",
+		"--out", dir, "--pentad", "nowhere/pentad"})
 	if err := interrupted.ExecuteContext(t.Context()); err == nil {
 		t.Fatal("a node that is not there was measured")
 	}

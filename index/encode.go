@@ -10,9 +10,9 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// Versions of the three sections. 1: first.
+// Versions of the three sections. 1: first. 2: the directory says which blocks hold late rows.
 const (
-	directoryVersion = 1
+	directoryVersion = 2
 	postingsVersion  = 1
 	ranksVersion     = 1
 )
@@ -20,17 +20,19 @@ const (
 const (
 	subBytes       = 4 + 8 + 8 + 4 + 4
 	blockBytes     = record.NumDims*16 + 8 + 4 + 4 + 4 + subRuns*subBytes
-	directoryBytes = 4 + 4 + 4 // version, rows, blocks
+	directoryBytes = 4 + 4 + 4 + 4 // version, rows, blocks, on time
 	runBytes       = 4 + 8
 )
 
-// AppendDirectory appends the directory: version u32, rows u32, blocks u32, then per block five
-// pairs (min i64, max i64), offset u64, size u32, rows u32, flagged u32 and four sub-runs
-// {end u32, cap lo i64, cap hi i64, rank lo u32, rank hi u32}; little-endian.
+// AppendDirectory appends the directory: version u32, rows u32, blocks u32, blocks before the first
+// with late rows u32, then per block five pairs (min i64, max i64), offset u64, size u32, rows u32,
+// flagged u32 and four sub-runs {end u32, cap lo i64, cap hi i64, rank lo u32, rank hi u32};
+// little-endian.
 func (s *Segment) AppendDirectory(dst []byte) []byte {
 	dst = binary.LittleEndian.AppendUint32(dst, directoryVersion)
 	dst = binary.LittleEndian.AppendUint32(dst, s.rows)
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(s.blocks)))
+	dst = binary.LittleEndian.AppendUint32(dst, s.onTime)
 	for i := range s.blocks {
 		b := &s.blocks[i]
 		for d := range record.NumDims {
@@ -137,14 +139,17 @@ func Parse(directory, postings, ranks []byte) (*Segment, error) {
 
 func (s *Segment) parseDirectory(src []byte) error {
 	d := decoder{src: src}
-	version, rows, blocks := d.u32(), d.u32(), d.u32()
+	version, rows, blocks, onTime := d.u32(), d.u32(), d.u32(), d.u32()
 	if d.short || version != directoryVersion {
 		return fmt.Errorf("version %d; this program reads version %d", version, directoryVersion)
 	}
 	if blocks == 0 || blocks > maxBlocks || uint64(len(d.src)) != uint64(blocks)*blockBytes {
 		return fmt.Errorf("%d blocks in %d bytes", blocks, len(d.src))
 	}
-	s.rows, s.blocks = rows, make([]BlockInfo, blocks)
+	if onTime > blocks {
+		return fmt.Errorf("%d of %d blocks are on time", onTime, blocks)
+	}
+	s.rows, s.onTime, s.blocks = rows, onTime, make([]BlockInfo, blocks)
 	total := uint64(0)
 	for i := range s.blocks {
 		b := &s.blocks[i]

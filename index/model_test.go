@@ -112,7 +112,7 @@ func eachShape(t *testing.T, opt Options,
 	}
 }
 
-func small() Options { return Options{BlockRows: 64, UnitMID: 50, UnitRank: 500} }
+func small() Options { return Options{BlockRows: 64} }
 
 // indexOf builds the index of rows with random flags.
 func indexOf(rng *rand.Rand, rows *record.Batch, opt Options) (*Segment, *Layout, []uint64) {

@@ -28,19 +28,11 @@ type Options struct {
 	// LateNs separates rows whose acq is later than their cap by more than this, so that
 	// late rows and corrections do not widen the blocks of the others; 15 minutes.
 	LateNs int64
-	// UnitMID, UnitCapNs and UnitRank are the sides of the shape that blocks strive for: a
-	// smaller unit splits its dimension more often. 500 devices, 2 hours, 400,000 arrivals.
-	UnitMID   int
-	UnitCapNs int64
-	UnitRank  int
 }
 
 func (o Options) withDefaults() Options {
 	o.BlockRows = min(cmp.Or(max(0, o.BlockRows), 2048), maxBlockRows)
 	o.LateNs = cmp.Or(max(0, o.LateNs), int64(15*time.Minute))
-	o.UnitMID = cmp.Or(max(0, o.UnitMID), 500)
-	o.UnitCapNs = cmp.Or(max(0, o.UnitCapNs), int64(2*time.Hour))
-	o.UnitRank = cmp.Or(max(0, o.UnitRank), 400_000)
 	return o
 }
 
@@ -51,116 +43,107 @@ const (
 	scoreMOID = 100
 )
 
+const (
+	// midWeight is how many times blocks are cut by device for each time that they are cut by cap:
+	// most questions are about few devices.
+	midWeight = 2
+	// derivedFrom is about how many rows the units are derived from.
+	derivedFrom = 4096
+)
+
 // Layout is a permutation of rows and its division into blocks.
 type Layout struct {
 	Order     []uint32          // position -> rank, the number of the row in acq order
 	BlockEnds []uint32          // position after the last row of each block
+	OnTime    int               // blocks before the first that holds late rows
 	SubEnds   [][subRuns]uint32 // per block, positions after the last row of each sub-run
 }
 
 // item is a row while it is being sorted.
 type item struct {
-	key  uint64 // the dimension that is being split, order-preserving
-	cap  int64
-	mid  uint32 // ordinal among the distinct devices
-	rank uint32
-	cid  uint32 // ordinals among the distinct values
-	moid uint32
+	key   uint64 // the dimension that is being split, order-preserving
+	cap   int64
+	mid   uint32 // ordinal among the distinct devices
+	rank  uint32
+	row   uint32 // number of the row in the batch
+	group uint32 // ordinal among the distinct pairs of tenant and quantity
 }
 
 type partitioner struct {
 	opt    Options
 	layout *Layout
+	cids   []uint32 // group -> ordinal of its tenant, ascending
+	moids  []uint32 // group -> ordinal of its quantity
 	keys   []uint64 // of the sub-run being sorted
 	sorted []item
+
+	// The sides of the shape that blocks strive for: a smaller one splits its dimension more often.
+	unitMID, unitCapNs, unitRank float64
+}
+
+func newPartitioner(rows *record.Batch, opt Options) *partitioner {
+	return &partitioner{opt: opt.withDefaults(),
+		layout: &Layout{Order: make([]uint32, 0, rows.Len())}}
 }
 
 // Partition clusters rows that are stamped and in acq order. The same rows give the same layout.
 //
 // Cost: about 0.25 us a row.
 func Partition(rows *record.Batch, opt Options) *Layout {
-	opt = opt.withDefaults()
-	n := rows.Len()
-	p := &partitioner{opt: opt, layout: &Layout{Order: make([]uint32, 0, n)}}
-	items := makeItems(rows)
-	late := splitLate(items, rows, opt.LateNs)
+	p := newPartitioner(rows, opt)
+	items := p.items(rows)
+	for i := range items {
+		items[i].rank = uint32(i)
+	}
+	late := splitLate(items, rows, p.opt.LateNs)
+	p.derive(items[:late])
 	p.split(items[:late])
+	p.layout.OnTime = len(p.layout.BlockEnds)
+	p.derive(items[late:])
 	p.split(items[late:])
 	return p.layout
 }
 
-func makeItems(rows *record.Batch) []item {
+// PartitionPart clusters rows that are all late, or all on time. AcqNs holds their ranks, in any
+// order.
+func PartitionPart(rows *record.Batch, late bool, opt Options) *Layout {
+	p := newPartitioner(rows, opt)
+	items := p.items(rows)
+	for i := range items {
+		items[i].rank = uint32(rows.AcqNs[i])
+	}
+	p.derive(items)
+	p.split(items)
+	if !late {
+		p.layout.OnTime = len(p.layout.BlockEnds)
+	}
+	return p.layout
+}
+
+// items lists the rows, without their ranks.
+func (p *partitioner) items(rows *record.Batch) []item {
 	items := make([]item, rows.Len())
 	for i := range items {
-		items[i].rank = uint32(i)
+		items[i].row = uint32(i)
 		items[i].cap = rows.CapNs[i]
 	}
 	for i, o := range ordinals(rows.MID) {
 		items[i].mid = o
 	}
-	for i, o := range ordinals(rows.CID) {
-		items[i].cid = o
+	cids, moids := ordinals(rows.CID), ordinals(rows.MOID)
+	width := int64(slices.Max(append(moids, 0))) + 1 // 0 where there are no rows
+	pairs := make([]int64, len(cids))
+	for i := range pairs {
+		pairs[i] = int64(cids[i])*width + int64(moids[i])
 	}
-	for i, o := range ordinals(rows.MOID) {
-		items[i].moid = o
+	groups := ordinals(pairs)
+	count := int(slices.Max(append(groups, 0))) + 1
+	p.cids, p.moids = make([]uint32, count), make([]uint32, count)
+	for i, g := range groups {
+		items[i].group = g
+		p.cids[g], p.moids[g] = cids[i], moids[i]
 	}
 	return items
-}
-
-// ordinals numbers the distinct values in ascending order. Ids are mostly given out one after
-// another: where they lie close together, a table takes the place of a map and a sort.
-func ordinals[T int32 | int64](values []T) []uint32 {
-	if len(values) == 0 {
-		return nil
-	}
-	lowest := slices.Min(values)
-	span := uint64(slices.Max(values)) - uint64(lowest)
-	if span >= 2*uint64(len(values)) {
-		return sparseOrdinals(values)
-	}
-	number := make([]uint32, span+1)
-	for _, v := range values {
-		number[v-lowest] = 1
-	}
-	next := uint32(0)
-	for i, used := range number {
-		number[i] = next
-		next += used
-	}
-	out := make([]uint32, len(values))
-	for i, v := range values {
-		out[i] = number[v-lowest]
-	}
-	return out
-}
-
-func sparseOrdinals[T int32 | int64](values []T) []uint32 {
-	number := map[T]uint32{}
-	var distinct []T
-	out := make([]uint32, len(values))
-	for i, v := range values {
-		if i > 0 && v == values[i-1] {
-			out[i] = out[i-1]
-			continue
-		}
-		o, ok := number[v]
-		if !ok {
-			o = uint32(len(distinct))
-			number[v] = o
-			distinct = append(distinct, v)
-		}
-		out[i] = o
-	}
-	sorted := slices.Clone(distinct)
-	slices.Sort(sorted)
-	place := make([]uint32, len(distinct))
-	for o, v := range sorted {
-		place[number[v]] = uint32(o)
-	}
-	for i := range out {
-		out[i] = place[out[i]]
-	}
-	return out
 }
 
 // splitLate moves the late rows behind the others, keeping the order, and returns where they start.
@@ -201,23 +184,53 @@ func (p *partitioner) split(items []item) {
 	}
 }
 
-// cut chooses the dimension that is widest in its unit and returns where to divide.
-func (p *partitioner) cut(items []item) int {
+// derive sets the units from what the rows are: as many cuts through devices as midWeight says for
+// each through the time they cover and for each through the order in which they came. The
+// hundredth of the caps at either end may be garbage and does not count.
+func (p *partitioner) derive(items []item) {
+	if len(items) == 0 {
+		return
+	}
+	step := max(1, len(items)/derivedFrom)
+	p.keys = p.keys[:0]
+	mids := make([]uint64, 0, 2*derivedFrom)
+	ranks := make([]uint64, 0, 2*derivedFrom)
+	for i := 0; i < len(items); i += step {
+		p.keys = append(p.keys, uint64(items[i].cap)^1<<63)
+		mids = append(mids, uint64(items[i].mid))
+		ranks = append(ranks, uint64(items[i].rank))
+	}
+	p.unitMID = spanOfMost(mids) / midWeight
+	p.unitCapNs = spanOfMost(p.keys)
+	p.unitRank = spanOfMost(ranks)
+}
+
+// spanOfMost returns how wide the middle 98 % of numbers lie, at least 1.
+func spanOfMost(numbers []uint64) float64 {
+	slices.Sort(numbers)
+	trim := len(numbers) / 100
+	return max(1, float64(numbers[len(numbers)-1-trim]-numbers[trim]))
+}
+
+// widest returns the dimension that is widest in its unit, and how wide: 0 where all rows agree.
+func (p *partitioner) widest(items []item) (record.Dim, float64) {
 	lo, hi := items[0], items[0]
+	moidLo, moidHi := p.moids[lo.group], p.moids[lo.group]
 	for i := range items {
 		it := &items[i]
 		lo.cap, hi.cap = min(lo.cap, it.cap), max(hi.cap, it.cap)
 		lo.mid, hi.mid = min(lo.mid, it.mid), max(hi.mid, it.mid)
 		lo.rank, hi.rank = min(lo.rank, it.rank), max(hi.rank, it.rank)
-		lo.cid, hi.cid = min(lo.cid, it.cid), max(hi.cid, it.cid)
-		lo.moid, hi.moid = min(lo.moid, it.moid), max(hi.moid, it.moid)
+		lo.group, hi.group = min(lo.group, it.group), max(hi.group, it.group)
+		moid := p.moids[it.group]
+		moidLo, moidHi = min(moidLo, moid), max(moidHi, moid)
 	}
 	scores := [record.NumDims]float64{
-		record.CID:  float64(hi.cid-lo.cid) * scoreCID,
-		record.MOID: float64(hi.moid-lo.moid) * scoreMOID,
-		record.MID:  float64(hi.mid-lo.mid) / float64(p.opt.UnitMID),
-		record.Cap:  float64(uint64(hi.cap)-uint64(lo.cap)) / float64(p.opt.UnitCapNs),
-		record.Acq:  float64(hi.rank-lo.rank) / float64(p.opt.UnitRank),
+		record.CID:  float64(p.cids[hi.group]-p.cids[lo.group]) * scoreCID,
+		record.MOID: float64(moidHi-moidLo) * scoreMOID,
+		record.MID:  float64(hi.mid-lo.mid) / p.unitMID,
+		record.Cap:  float64(uint64(hi.cap)-uint64(lo.cap)) / p.unitCapNs,
+		record.Acq:  float64(hi.rank-lo.rank) / p.unitRank,
 	}
 	best := record.CID
 	for d := range record.NumDims {
@@ -225,9 +238,15 @@ func (p *partitioner) cut(items []item) int {
 			best = record.Dim(d)
 		}
 	}
-	setKeys(items, best)
+	return best, scores[best]
+}
+
+// cut divides along the widest dimension and returns where.
+func (p *partitioner) cut(items []item) int {
+	d, _ := p.widest(items)
+	p.setKeys(items, d)
 	half := len(items) / 2
-	if best == record.CID || best == record.MOID {
+	if d == record.CID || d == record.MOID {
 		return cutBetweenValues(items, half)
 	}
 	at := max(1, (half+p.opt.BlockRows/2)/p.opt.BlockRows) * p.opt.BlockRows
@@ -235,14 +254,14 @@ func (p *partitioner) cut(items []item) int {
 	return at
 }
 
-func setKeys(items []item, d record.Dim) {
+func (p *partitioner) setKeys(items []item, d record.Dim) {
 	for i := range items {
 		it := &items[i]
 		switch d {
 		case record.CID:
-			it.key = uint64(it.cid)
+			it.key = uint64(p.cids[it.group])
 		case record.MOID:
-			it.key = uint64(it.moid)
+			it.key = uint64(p.moids[it.group])
 		case record.MID:
 			it.key = uint64(it.mid)
 		case record.Cap:
@@ -342,7 +361,7 @@ func median(a, b, c item) item {
 
 // leaf makes a block: sub-runs by cap, each sorted by tenant, quantity, device, cap and rank.
 func (p *partitioner) leaf(items []item) {
-	setKeys(items, record.Cap)
+	p.setKeys(items, record.Cap)
 	n := len(items)
 	var ends [subRuns]int
 	for i := range ends {
@@ -360,14 +379,14 @@ func (p *partitioner) leaf(items []item) {
 		subs[i] = base + uint32(end)
 	}
 	for i := range items {
-		p.layout.Order = append(p.layout.Order, items[i].rank)
+		p.layout.Order = append(p.layout.Order, items[i].row)
 	}
 	p.layout.BlockEnds = append(p.layout.BlockEnds, base+uint32(n))
 	p.layout.SubEnds = append(p.layout.SubEnds, subs)
 }
 
 func compareItems(a, b item) int {
-	return cmp.Or(cmp.Compare(a.cid, b.cid), cmp.Compare(a.moid, b.moid),
+	return cmp.Or(cmp.Compare(a.group, b.group),
 		cmp.Compare(a.mid, b.mid), cmp.Compare(a.cap, b.cap), cmp.Compare(a.rank, b.rank))
 }
 
@@ -382,11 +401,10 @@ func (p *partitioner) sortRun(items []item) {
 		it := &items[i]
 		lo.cap, hi.cap = min(lo.cap, it.cap), max(hi.cap, it.cap)
 		lo.mid, hi.mid = min(lo.mid, it.mid), max(hi.mid, it.mid)
-		lo.cid, hi.cid = min(lo.cid, it.cid), max(hi.cid, it.cid)
-		lo.moid, hi.moid = min(lo.moid, it.moid), max(hi.moid, it.moid)
+		lo.group, hi.group = min(lo.group, it.group), max(hi.group, it.group)
 	}
-	midBits, moidBits := bits.Len32(hi.mid-lo.mid), bits.Len32(hi.moid-lo.moid)
-	seriesBits := bits.Len32(hi.cid-lo.cid) + moidBits + midBits
+	midBits := bits.Len32(hi.mid - lo.mid)
+	seriesBits := bits.Len32(hi.group-lo.group) + midBits
 	capBits := bits.Len64(uint64(hi.cap) - uint64(lo.cap))
 	placeBits := bits.Len(uint(len(items) - 1))
 	if seriesBits+placeBits > 64 {
@@ -397,8 +415,7 @@ func (p *partitioner) sortRun(items []item) {
 	p.keys = p.keys[:0]
 	for i := range items {
 		it := &items[i]
-		key := uint64(it.cid-lo.cid)<<moidBits | uint64(it.moid-lo.moid)
-		key = key<<midBits | uint64(it.mid-lo.mid)
+		key := uint64(it.group-lo.group)<<midBits | uint64(it.mid-lo.mid)
 		if withCap {
 			key = key<<capBits | (uint64(it.cap) - uint64(lo.cap))
 		}

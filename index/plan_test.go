@@ -10,7 +10,7 @@ import (
 // TestPlanManyBlocks plans over so many blocks that bins are quantiles and lists are intersected,
 // and asks for points, gaps between points, and as many ranges as a query may have.
 func TestPlanManyBlocks(t *testing.T) {
-	opt := Options{BlockRows: 16, UnitMID: 50, UnitRank: 500}
+	opt := Options{BlockRows: 16}
 	for _, sh := range shapes() {
 		t.Run(sh.name, func(t *testing.T) {
 			seed := rand.Uint64()

@@ -12,6 +12,9 @@ import (
 // roaring container.
 const maxBlocks = 1 << 16
 
+// maxRows is how many rows a segment has at most.
+const maxRows = maxBlocks * maxBlockRows
+
 // maxBins is how finely a dimension is divided. More bins make lists shorter and the index
 // larger; devices are asked for most narrowly. Tenants and quantities are usually few: then the
 // bins are exact.

@@ -51,10 +51,11 @@ func TestParseRefuses(t *testing.T) {
 				want)
 		}
 	}
-	f(0, 0, 2, "parse directory: version 2")
+	f(0, 0, 1, "parse directory: version 1")
 	f(0, 4, 5, "ranks reach beyond 5 rows")
 	f(0, 4, 7, "blocks hold 6 of 7 rows")
 	f(0, 8, 0, "0 blocks in")
+	f(0, 12, 2, "2 of 1 blocks are on time")
 	f(0, firstBlock, 1, "block 0: cid ends before it starts")
 	f(0, firstBlock+16+4, math.MaxInt32, "block 0: mid ends before it starts")
 	f(0, acqZone+4, 1<<31, "ranks reach beyond 6 rows")

@@ -30,6 +30,7 @@ type BlockInfo struct {
 type Segment struct {
 	blocks   []BlockInfo
 	rows     uint32
+	onTime   uint32                // blocks before the first that holds late rows
 	bounds   [record.NumDims]Bound // of acq: as acq
 	ranks    rankTable
 	postings [record.NumDims]postings
@@ -41,19 +42,53 @@ type Segment struct {
 func Build(
 	rows *record.Batch, l *Layout, flags []uint64, offsets []uint64, sizes []uint32,
 ) *Segment {
-	s := &Segment{blocks: make([]BlockInfo, len(l.BlockEnds)), rows: uint32(rows.Len())}
+	var b Builder
+	b.Add(rows, l, flags, false)
+	return b.finish(buildRanks(rows.AcqNs), uint32(rows.Len()), offsets, sizes)
+}
+
+// Builder makes the index of a segment that is written in parts. The zero value is ready.
+type Builder struct {
+	blocks []BlockInfo
+	onTime uint32
+}
+
+// Add describes the blocks of a part. flags is a bitmap by row; ranked says that AcqNs holds the
+// ranks of the rows, which are their numbers otherwise. Once a part has late blocks, those of all
+// later parts must be late.
+//
+// Cost: about 30 ns a row.
+func (b *Builder) Add(rows *record.Batch, l *Layout, flags []uint64, ranked bool) {
+	if l.OnTime > 0 && int(b.onTime) < len(b.blocks) {
+		panic("BUG: blocks that are on time follow late ones")
+	}
+	b.onTime += uint32(l.OnTime)
 	start := uint32(0)
 	for i, end := range l.BlockEnds {
-		b := &s.blocks[i]
-		b.Offset, b.Size, b.Rows = offsets[i], sizes[i], end-start
+		info := BlockInfo{Rows: end - start}
 		for k, subEnd := range l.SubEnds[i] {
-			b.Subs[k].End = subEnd - start
+			info.Subs[k].End = subEnd - start
 		}
-		b.describe(rows, l.Order[start:end], flags)
-		b.describeSubs(rows.CapNs, l.Order[start:end])
+		order := l.Order[start:end]
+		info.describe(rows, order, flags)
+		info.describeSubs(rows, order, ranked)
+		b.blocks = append(b.blocks, info)
 		start = end
 	}
-	s.ranks = buildRanks(rows.AcqNs)
+}
+
+// Finish makes the index of all parts, whose ranks are those of a splice.
+//
+// Cost: about 30 us a block.
+func (b *Builder) Finish(s *Splice, offsets []uint64, sizes []uint32) *Segment {
+	return b.finish(s.ranks, s.rows, offsets, sizes)
+}
+
+func (b *Builder) finish(ranks rankTable, rows uint32, offsets []uint64, sizes []uint32) *Segment {
+	s := &Segment{blocks: b.blocks, rows: rows, onTime: b.onTime, ranks: ranks}
+	for i := range s.blocks {
+		s.blocks[i].Offset, s.blocks[i].Size = offsets[i], sizes[i]
+	}
 	s.finish()
 	for d := range s.postings {
 		s.postings[d] = buildPostings(s.blocks, record.Dim(d))
@@ -71,14 +106,14 @@ func (b *BlockInfo) describe(rows *record.Batch, order []uint32, flags []uint64)
 	set(record.CID, int64(cid), int64(maxCID))
 	set(record.MOID, int64(moid), int64(maxMOID))
 	set(record.MID, mid, maxMID)
-	for _, rank := range order {
-		b.Flagged += uint32(flags[rank>>6] >> (rank & 63) & 1)
+	for _, i := range order {
+		b.Flagged += uint32(flags[i>>6] >> (i & 63) & 1)
 	}
 }
 
 // describeSubs sets the zones of the sub-runs, whose ends are known, and those of the block that
 // follow from them.
-func (b *BlockInfo) describeSubs(capNs []int64, order []uint32) {
+func (b *BlockInfo) describeSubs(rows *record.Batch, order []uint32, ranked bool) {
 	first := true
 	start := uint32(0)
 	for k := range b.Subs {
@@ -88,8 +123,13 @@ func (b *BlockInfo) describeSubs(capNs []int64, order []uint32) {
 		if len(part) == 0 {
 			continue
 		}
-		sub.CapLo, sub.CapHi = extent(capNs, part)
-		sub.RankLo, sub.RankHi = slices.Min(part), slices.Max(part)
+		sub.CapLo, sub.CapHi = extent(rows.CapNs, part)
+		if ranked {
+			lo, hi := extent(rows.AcqNs, part)
+			sub.RankLo, sub.RankHi = uint32(lo), uint32(hi)
+		} else {
+			sub.RankLo, sub.RankHi = slices.Min(part), slices.Max(part)
+		}
 		lo := [2]int64{sub.CapLo, int64(sub.RankLo)}
 		hi := [2]int64{sub.CapHi, int64(sub.RankHi)}
 		for i, d := range [2]record.Dim{record.Cap, record.Acq} {
@@ -132,6 +172,9 @@ func (s *Segment) Rows() int { return int(s.rows) }
 
 // Blocks returns the number of blocks.
 func (s *Segment) Blocks() int { return len(s.blocks) }
+
+// OnTime returns the number of blocks before the first that holds late rows.
+func (s *Segment) OnTime() int { return int(s.onTime) }
 
 // Block returns the directory entry of a block; it belongs to the segment.
 func (s *Segment) Block(i uint32) *BlockInfo { return &s.blocks[i] }

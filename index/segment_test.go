@@ -1,6 +1,7 @@
 package index
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -73,18 +74,9 @@ func checkBlock(t *testing.T, rows *record.Batch, l *Layout, i int, start, end u
 }
 
 func compareRows(rows *record.Batch, a, b uint32) int {
-	item := func(rank uint32) item {
-		return item{cid: uint32(rows.CID[rank]), moid: uint32(rows.MOID[rank]) ^ 1<<31,
-			cap: rows.CapNs[rank], rank: rank}
-	}
-	x, y := item(a), item(b)
-	switch ma, mb := rows.MID[a], rows.MID[b]; {
-	case ma < mb:
-		y.mid = 1
-	case ma > mb:
-		x.mid = 1
-	}
-	return compareItems(x, y)
+	return cmp.Or(cmp.Compare(rows.CID[a], rows.CID[b]), cmp.Compare(rows.MOID[a], rows.MOID[b]),
+		cmp.Compare(rows.MID[a], rows.MID[b]), cmp.Compare(rows.CapNs[a], rows.CapNs[b]),
+		cmp.Compare(a, b))
 }
 
 // TestPlan holds plans against every row: no block with a matching row is missed, no block that

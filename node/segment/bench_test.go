@@ -60,7 +60,7 @@ func BenchmarkEncode(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		w := &sealedWriter{file: nullFile{}}
-		if _, err := w.write(in); err != nil {
+		if _, err := w.write(in.parts()); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -246,6 +246,12 @@ func (b *Block) FitSpan(lo, hi, limit int) (end int) {
 	return hi
 }
 
+// PayloadBytes returns the size of all payloads.
+func (b *Block) PayloadBytes() uint64 { return b.payloadBytes(0, b.rows) }
+
+// Flag reports whether the row at a position may supersede an older one.
+func (b *Block) Flag(i int) bool { return b.flags != nil && b.flags[i>>3]>>(i&7)&1 != 0 }
+
 // Flagged keeps those positions of sel whose row may supersede an older one, in place.
 func (b *Block) Flagged(sel []uint32) []uint32 {
 	if b.flags == nil {

@@ -34,7 +34,8 @@ const (
 // rowsOf is the rows of one block: those of a batch that order names.
 type rowsOf struct {
 	*record.Batch
-	order []uint32
+	order  []uint32
+	ranked bool // AcqNs holds ranks
 }
 
 // writeBlock encodes and writes a block and returns its size. The front, which says where
@@ -113,6 +114,9 @@ func (e *encoder) loadKey(r rowsOf, d record.Dim) (lo, hi int64) {
 		return load(e, r.MOID, r.order)
 	case record.Cap:
 		return load(e, r.CapNs, r.order)
+	}
+	if r.ranked {
+		return load(e, r.AcqNs, r.order)
 	}
 	values := slices.Grow(e.values[:0], len(r.order))[:len(r.order)]
 	lo, hi = math.MaxInt64, math.MinInt64

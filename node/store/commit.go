@@ -302,7 +302,9 @@ func (s *Store) commit(buf *commitBuffers, group []*putRequest) {
 	s.noteFile(file, buf.entries)
 	s.insert(group)
 	s.clock.settle()
+	rows := 0
 	for _, r := range group {
+		rows += r.rows
 		if r.writer.ID != ([16]byte{}) {
 			s.writers.record(r.writer, r.answer)
 		}
@@ -313,6 +315,7 @@ func (s *Store) commit(buf *commitBuffers, group []*putRequest) {
 		buf.data = nil
 	}
 	s.sealFull()
+	s.pace(rows)
 }
 
 func (r *putRequest) fail(err error) {

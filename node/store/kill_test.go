@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/pentad-db/pentad/sdk/record"
@@ -50,18 +49,13 @@ func victim(call string) error {
 	var wg sync.WaitGroup
 	failed := make(chan error, 2*victimWindow+1)
 	for w := range next {
-		var window [victimWindow]sync.Mutex // a sequence waits for the one that is a window before
-		var seq atomic.Uint64
-		seq.Store(next[w] - 1)
+		window := newWindow(next[w])
 		for range victimWindow {
 			wg.Go(func() {
 				for {
-					n := seq.Add(1)
-					slot := &window[n%victimWindow]
-					slot.Lock()
+					n := window.begin()
 					res, err := s.Put(context.Background(), victimBatch(w, n),
 						WriterSeq{[16]byte{byte(w + 1)}, n})
-					slot.Unlock()
 					if err != nil {
 						failed <- err
 						return
@@ -69,6 +63,7 @@ func victim(call string) error {
 					mu.Lock()
 					fmt.Println(w, n, res.FirstAcqNs)
 					mu.Unlock()
+					window.end(n)
 				}
 			})
 		}
@@ -82,6 +77,42 @@ func victim(call string) error {
 		}
 	})
 	return <-failed
+}
+
+// window gives out sequences so that all under way lie within victimWindow of each other.
+type window struct {
+	mu        sync.Mutex
+	moved     sync.Cond
+	next, low uint64 // the next to give out; the lowest that is under way
+	done      map[uint64]bool
+}
+
+func newWindow(first uint64) *window {
+	w := &window{next: first, low: first, done: map[uint64]bool{}}
+	w.moved.L = &w.mu
+	return w
+}
+
+func (w *window) begin() uint64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := w.next
+	w.next++
+	for n >= w.low+victimWindow {
+		w.moved.Wait()
+	}
+	return n
+}
+
+func (w *window) end(n uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.done[n] = true
+	for w.done[w.low] {
+		delete(w.done, w.low)
+		w.low++
+	}
+	w.moved.Broadcast()
 }
 
 // runVictim starts a victim, kills it after some acknowledgements and returns what it said: per

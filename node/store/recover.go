@@ -1,11 +1,13 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,8 +30,9 @@ func (s *Store) recover(ctx context.Context, report *Report) error {
 	s.shards = make([]*shard, s.manifest.shards)
 	for i := range s.shards {
 		s.shards[i] = &shard{id: uint32(i)}
-		s.shards[i].snapshot.Store(&snapshot{first: 1, head: index.NewHead(index.NewWatermarks())})
+		s.shards[i].publish(&snapshot{first: 1, head: index.NewHead(index.NewWatermarks())})
 	}
+	s.nextID.Store(s.manifest.nextID)
 	if report.RemovedFiles, err = s.removeLeftovers(); err != nil {
 		return err
 	}
@@ -99,7 +102,11 @@ func (s *Store) removeLeftovers() ([]string, error) {
 }
 
 func (s *Store) openSegments() error {
-	for _, m := range s.manifest.live {
+	live := slices.Clone(s.manifest.live)
+	slices.SortFunc(live, func(a, b segmentMeta) int {
+		return cmp.Compare(a.FirstIndex, b.FirstIndex)
+	})
+	for _, m := range live {
 		path := s.segmentPath(m.ID)
 		seg, err := openSegment(path, m)
 		if errors.Is(err, os.ErrNotExist) {
@@ -108,20 +115,25 @@ func (s *Store) openSegments() error {
 		if err != nil {
 			return err
 		}
-		sh := s.shards[m.Shard]
-		next := *sh.snapshot.Load()
-		next.sealed = append(next.sealed, seg)
-		next.first = max(next.first, m.LastIndex+1)
 		marks, err := index.ParseWatermarks(seg.file.Section(sectionMarks))
 		if err != nil {
+			seg.release()
 			return &segment.CorruptError{File: path, Reason: "watermarks", Err: err}
 		}
-		marks.Raise(next.head.Watermarks())
-		next.head = index.NewHead(marks)
-		sh.snapshot.Store(&next)
-		sh.lastIndex = next.first - 1
+		s.shards[m.Shard].addRecovered(seg, marks)
 	}
 	return nil
+}
+
+// addRecovered puts a segment behind those that are there.
+func (sh *shard) addRecovered(seg *sealedSegment, marks *index.Watermarks) {
+	old := sh.snapshot.Load()
+	marks.Raise(old.head.Watermarks())
+	next := old.with(append(slices.Clip(old.sealed), seg), old.frozen)
+	next.head, next.first = index.NewHead(marks), max(old.first, seg.meta.LastIndex+1)
+	sh.publish(next)
+	seg.release()
+	sh.lastIndex = next.first - 1
 }
 
 // replay feeds log entries into the heads.

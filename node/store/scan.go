@@ -207,6 +207,7 @@ func (sc *scan) release() {
 		for _, seg := range sh.segments {
 			plans.Put(seg.plan)
 		}
+		sh.now.release()
 	}
 }
 
@@ -218,7 +219,7 @@ func (sc *scan) plan() error {
 		if wanted != nil && !wanted[id] {
 			continue
 		}
-		part := &shardScan{now: sh.snapshot.Load()}
+		part := &shardScan{now: sh.acquire()}
 		sc.shards = append(sc.shards, part)
 		sc.addHead(part, part.now.head)
 		for i := len(part.now.frozen) - 1; i >= 0; i-- {
@@ -252,16 +253,9 @@ func (sc *scan) addSegment(part *shardScan, sealed *sealedSegment) {
 			return
 		}
 	}
-	seg := &segmentScan{sealedSegment: sealed, plan: plans.Get().(*index.Plan)}
+	seg := newSegmentScan(sealed, &sc.box, plans.Get().(*index.Plan))
 	part.segments = append(part.segments, seg)
 	sc.stats.Segments++
-	sealed.idx.Plan(&sc.box, seg.plan)
-	for _, r := range sc.box[record.Acq] {
-		lo, hi := sealed.idx.RankRange(r.From, r.To)
-		if lo < hi {
-			seg.ranks = append(seg.ranks, record.Range{From: int64(lo), To: int64(hi)})
-		}
-	}
 	n := len(seg.plan.Candidates)
 	if sc.countOnly {
 		n = sc.countInside(seg)
@@ -270,6 +264,18 @@ func (sc *scan) addSegment(part *shardScan, sealed *sealedSegment) {
 		sc.tasks = append(sc.tasks,
 			task{shard: part, segment: seg, from: from, to: min(from+chunkBlocks, n)})
 	}
+}
+
+// newSegmentScan plans a box on a segment.
+func newSegmentScan(sealed *sealedSegment, box *record.Box, plan *index.Plan) *segmentScan {
+	seg := &segmentScan{sealedSegment: sealed, plan: plan}
+	sealed.idx.Plan(box, plan)
+	for _, r := range box[record.Acq] {
+		if lo, hi := sealed.idx.RankRange(r.From, r.To); lo < hi {
+			seg.ranks = append(seg.ranks, record.Range{From: int64(lo), To: int64(hi)})
+		}
+	}
+	return seg
 }
 
 // countInside counts the blocks that lie inside the box and leaves the others as candidates.

@@ -118,6 +118,8 @@ func (s *Store) sealOldest(sh *shard) error {
 		return fmt.Errorf("seal shard %d: %w", sh.id, err)
 	}
 	sh.replace(frozen, seg)
+	s.setBacklog()
+	s.wakeMerger()
 	s.addHeadBytes(-frozen.head.Bytes())
 	s.counters.seals.Add(1)
 	s.counters.sealedRows.Add(int64(seg.meta.Rows))
@@ -134,11 +136,8 @@ func (s *Store) writeSegment(sh *shard, frozen *frozenHead) (*sealedSegment, err
 	if uint64(rows.Len()) > math.MaxUint32 {
 		return nil, fmt.Errorf("%d rows in one head", rows.Len())
 	}
-	s.manifestMu.Lock()
-	id := s.manifest.nextID
-	s.manifestMu.Unlock()
 	meta := segmentMeta{
-		ID: id, Shard: sh.id, Rows: uint32(rows.Len()),
+		ID: s.nextID.Add(1) - 1, Shard: sh.id, Rows: uint32(rows.Len()),
 		FirstIndex: frozen.first, LastIndex: frozen.last,
 		LastAcqNs: rows.AcqNs[rows.Len()-1],
 	}
@@ -147,23 +146,28 @@ func (s *Store) writeSegment(sh *shard, frozen *frozenHead) (*sealedSegment, err
 		return nil, fmt.Errorf("describe segment: %w", err)
 	}
 	layout := index.Partition(rows, s.opt.Index)
-	path := s.segmentPath(id)
+	path := s.segmentPath(meta.ID)
 	_, err = segment.WriteSealed(path, &segment.SealedInput{
 		Rows: rows, Order: layout.Order, BlockEnds: layout.BlockEnds, Flags: flags, Meta: text,
 		Sections: func(offsets []uint64, sizes []uint32) ([]segment.Section, error) {
 			idx := index.Build(rows, layout, flags, offsets, sizes)
-			return []segment.Section{
-				{ID: sectionDirectory, Data: idx.AppendDirectory(nil)},
-				{ID: sectionPostings, Data: idx.AppendPostings(nil)},
-				{ID: sectionRanks, Data: idx.AppendRanks(nil)},
-				{ID: sectionMarks, Data: index.AppendWatermarks(nil, frozen.head.Watermarks())},
-			}, nil
+			return sections(idx, index.AppendWatermarks(nil, frozen.head.Watermarks())), nil
 		},
 	})
 	if err != nil {
 		return nil, err
 	}
 	return openSegment(path, meta)
+}
+
+// sections is what a segment file holds beside its blocks.
+func sections(idx *index.Segment, marks []byte) []segment.Section {
+	return []segment.Section{
+		{ID: sectionDirectory, Data: idx.AppendDirectory(nil)},
+		{ID: sectionPostings, Data: idx.AppendPostings(nil)},
+		{ID: sectionRanks, Data: idx.AppendRanks(nil)},
+		{ID: sectionMarks, Data: marks},
+	}
 }
 
 func (s *Store) segmentPath(id uint64) string {
@@ -187,7 +191,9 @@ func openSegment(path string, want segmentMeta) (*sealedSegment, error) {
 		_ = file.Close()
 		return nil, &segment.CorruptError{File: path, Reason: "index sections", Err: err}
 	}
-	return &sealedSegment{meta: meta, file: file, idx: idx}, nil
+	seg := &sealedSegment{meta: meta, file: file, idx: idx}
+	seg.retain()
+	return seg, nil
 }
 
 // noteFile remembers which log file holds the newest entries of which shards. The committer

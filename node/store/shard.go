@@ -1,6 +1,7 @@
 package store
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -25,13 +26,40 @@ type snapshot struct {
 	frozen []*frozenHead // being sealed, oldest first
 	head   *index.Head
 	first  uint64 // log index of the first entry in head
+
+	users atomic.Int64 // the shard, while this is its present snapshot, and scans
 }
 
-// sealedSegment is an open sealed segment and its index.
+// with returns a copy that nobody uses yet.
+func (s *snapshot) with(sealed []*sealedSegment, frozen []*frozenHead) *snapshot {
+	return &snapshot{sealed: sealed, frozen: frozen, head: s.head, first: s.first}
+}
+
+// release ends a use of the snapshot; the last one ends its use of the segments.
+func (s *snapshot) release() {
+	if s.users.Add(-1) > 0 {
+		return
+	}
+	for _, seg := range s.sealed {
+		seg.release()
+	}
+}
+
+// sealedSegment is an open sealed segment and its index. Snapshots, and merges that read it, use
+// it; it is unmapped when nobody does any more.
 type sealedSegment struct {
-	meta segmentMeta
-	file *segment.Sealed
-	idx  *index.Segment
+	meta  segmentMeta
+	file  *segment.Sealed
+	idx   *index.Segment
+	users atomic.Int64 // who opened it, until it is in a snapshot, and then snapshots and merges
+}
+
+func (seg *sealedSegment) retain() { seg.users.Add(1) }
+
+func (seg *sealedSegment) release() {
+	if seg.users.Add(-1) == 0 {
+		_ = seg.file.Close() // unmaps what was only read
+	}
 }
 
 // frozenHead is a head that takes no more rows, with the log indexes it covers.
@@ -57,12 +85,31 @@ func (sh *shard) freeze() bool {
 		return false
 	}
 	frozen := &frozenHead{head: old.head, first: old.first, last: sh.lastIndex}
-	next := *old
-	next.frozen = append(old.frozen[:len(old.frozen):len(old.frozen)], frozen)
+	next := old.with(old.sealed, append(slices.Clip(old.frozen), frozen))
 	next.head = index.NewHead(old.head.Watermarks())
 	next.first = sh.lastIndex + 1
-	sh.snapshot.Store(&next)
+	sh.publish(next)
 	return true
+}
+
+// acquire returns the present snapshot, to be released by the caller.
+func (sh *shard) acquire() *snapshot {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	now := sh.snapshot.Load()
+	now.users.Add(1)
+	return now
+}
+
+// publish makes next the present snapshot. The caller holds mu.
+func (sh *shard) publish(next *snapshot) {
+	next.users.Store(1)
+	for _, seg := range next.sealed {
+		seg.retain()
+	}
+	if old := sh.snapshot.Swap(next); old != nil {
+		old.release()
+	}
 }
 
 // sealedUpTo returns the log index up to which sealed segments hold everything.
@@ -82,8 +129,20 @@ func (sh *shard) replace(frozen *frozenHead, seg *sealedSegment) {
 	if len(old.frozen) == 0 || old.frozen[0] != frozen {
 		panic("BUG: heads of a shard are sealed out of order")
 	}
-	next := *old
-	next.frozen = old.frozen[1:]
-	next.sealed = append(old.sealed[:len(old.sealed):len(old.sealed)], seg)
-	sh.snapshot.Store(&next)
+	sh.publish(old.with(append(slices.Clip(old.sealed), seg), old.frozen[1:]))
+	seg.release()
+}
+
+// replaceRun swaps neighbouring segments for the one that now holds their rows.
+func (sh *shard) replaceRun(run []*sealedSegment, merged *sealedSegment) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	old := sh.snapshot.Load()
+	at := slices.Index(old.sealed, run[0])
+	if at < 0 || at+len(run) > len(old.sealed) || old.sealed[at+len(run)-1] != run[len(run)-1] {
+		panic("BUG: merged segments are not neighbours any more")
+	}
+	sealed := slices.Concat(old.sealed[:at], []*sealedSegment{merged}, old.sealed[at+len(run):])
+	sh.publish(old.with(sealed, old.frozen))
+	merged.release()
 }

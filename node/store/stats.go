@@ -5,6 +5,8 @@ import "sync/atomic"
 type counters struct {
 	rows, groups, syncNs, putsDelayed atomic.Int64
 	seals, sealedRows, sealNs         atomic.Int64
+	merges, mergedRows, mergeNs       atomic.Int64
+	pacedNs                           atomic.Int64
 	scans, blocksScanned              atomic.Int64
 }
 
@@ -17,6 +19,10 @@ type Stats struct {
 	Seals       int64 // heads sealed
 	SealedRows  int64 // rows sealed
 	SealNs      int64 // time spent sealing
+	Merges      int64 // merges of segments
+	MergedRows  int64 // rows merged
+	MergeNs     int64 // time spent merging
+	PacedNs     int64 // time by which commits were slowed down because merges were behind
 	Scans       int64 // scans started
 	Blocks      int64 // blocks opened by scans
 
@@ -37,7 +43,9 @@ func (s *Store) Stats() Stats {
 		RowsPut: s.counters.rows.Load(), Groups: s.counters.groups.Load(),
 		SyncNs: s.counters.syncNs.Load(), PutsDelayed: s.counters.putsDelayed.Load(),
 		Seals: s.counters.seals.Load(), SealedRows: s.counters.sealedRows.Load(),
-		SealNs: s.counters.sealNs.Load(), Scans: s.counters.scans.Load(),
+		SealNs: s.counters.sealNs.Load(), Merges: s.counters.merges.Load(),
+		MergedRows: s.counters.mergedRows.Load(), MergeNs: s.counters.mergeNs.Load(),
+		PacedNs: s.counters.pacedNs.Load(), Scans: s.counters.scans.Load(),
 		Blocks: s.counters.blocksScanned.Load(),
 		Shards: len(s.shards), Writers: s.writers.count(),
 	}

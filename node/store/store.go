@@ -27,8 +27,8 @@ const (
 	// maxShards bounds the shards of one directory: more leave sealed segments too small.
 	maxShards = 1024
 
-	defaultShards   = 8       // a node that starts alone
-	defaultSealRows = 1 << 20 // below this, blocks per segment are too few to prune well
+	defaultShards   = 1       // a node that starts alone
+	defaultSealRows = 1 << 21 // below this, blocks per segment are too few to prune well
 	// defaultHeadBytes bounds all heads together: 8 shards of 1M rows of 100 bytes, twice.
 	defaultHeadBytes = 1 << 31
 	// maxHeadBytes is how large one head gets before it is sealed: with a flush of the log more
@@ -41,8 +41,8 @@ const (
 // Options of a store. The zero value of each field but Dir works.
 type Options struct {
 	Dir      string        // the directory; made when missing
-	Shards   int           // shards of a new directory, a power of two; default 8
-	SealRows int           // rows after which a head is sealed; default 2^20
+	Shards   int           // shards of a new directory, a power of two; default 1
+	SealRows int           // rows after which a head is sealed; default 2^21
 	HeadMax  int64         // bytes of all heads after which puts wait, seals from half on; 2 GiB
 	LogFiles int           // log files after which the shard that pins the oldest is sealed; 16
 	Workers  int           // goroutines of one scan at most; default GOMAXPROCS
@@ -52,6 +52,8 @@ type Options struct {
 	// Now is the wall clock in ns that rows are stamped with; nil: the system's. A program that
 	// replays or simulates sets its own. Stamps rise also when it does not.
 	Now func() int64
+
+	regionBytes uint64 // what a merge has in memory at once; tests make it small
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -63,6 +65,7 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.HeadMax, defaultHeadBytes)
 	setDefault(&o.LogFiles, defaultLogFiles)
 	setDefault(&o.Workers, runtime.GOMAXPROCS(0))
+	setDefault(&o.regionBytes, defaultRegionBytes)
 	setDefault(&o.PutWait, 10*time.Second)
 	if o.Shards < 1 || o.Shards > maxShards || o.Shards&(o.Shards-1) != 0 {
 		return o, fmt.Errorf("store: Options.Shards is %d; take a power of two up to %d",
@@ -83,7 +86,8 @@ func setDefault[T comparable](field *T, value T) {
 
 // Store is an open directory. All methods may be called from many goroutines.
 //
-// Goroutines: one commits puts to the log and the heads, one seals. Close stops and waits for both.
+// Goroutines: one commits puts to the log and the heads, one seals, one
+// merges. Close stops and waits for them.
 type Store struct {
 	opt     Options
 	lock    *os.File
@@ -97,7 +101,7 @@ type Store struct {
 	seals    chan sealRequest // the sealer is the only reader
 	stop     chan struct{}    // closed by Close, once
 	drained  chan struct{}    // closed by the committer as it ends: no queued put is read any more
-	wg       sync.WaitGroup   // committer and sealer
+	wg       sync.WaitGroup   // committer, sealer and merger
 	counters counters
 
 	// scanning is held for reading by scans; Close takes it to unmap segments.
@@ -108,6 +112,14 @@ type Store struct {
 	manifestMu sync.Mutex
 	manifest   *manifest
 	files      map[uint64][]uint64 // log file -> per shard the last index in it
+
+	nextID  atomic.Uint64 // of the next segment file
+	backlog atomic.Int64  // segments above the calm, of the shard that has most
+
+	mergeWake chan struct{} // holds one: there may be something to merge
+	mergeMu   sync.Mutex
+	settling  []chan error // who waits until nothing is due, guarded by mergeMu
+	mergeErr  error        // of the last merge, guarded by mergeMu
 
 	roomMu    sync.Mutex
 	headBytes int64         // bytes of all heads, guarded by roomMu
@@ -142,6 +154,7 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 		opt: opt, writers: newWriters(), files: map[uint64][]uint64{},
 		puts: make(chan *putRequest, 64), control: make(chan func()),
 		stop: make(chan struct{}), drained: make(chan struct{}), room: make(chan struct{}),
+		mergeWake: make(chan struct{}, 1),
 	}
 	s.clock.now = opt.Now
 	if s.lock, err = lockDir(opt.Dir); err != nil {
@@ -153,6 +166,7 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 	s.seals = make(chan sealRequest, 2*len(s.shards))
 	s.wg.Go(s.commitLoop)
 	s.wg.Go(s.sealLoop)
+	s.wg.Go(s.mergeLoop)
 	return s, report, nil
 }
 

@@ -1,0 +1,221 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/segment"
+)
+
+const (
+	// mergeFanIn is how many neighbours of about one size are merged at once. More would write each
+	// row less often and leave more segments to ask.
+	mergeFanIn = 4
+	// maxMergedRows keeps merged segments below 65,536 blocks, which are not all full.
+	maxMergedRows = 100 << 20
+	// maxMergedBytes bounds the time that a merge takes, and the room on disk that it needs.
+	maxMergedBytes = 32 << 30
+	// mergeRetry is how long a merge that failed is left alone.
+	mergeRetry = time.Minute
+)
+
+// mergeLoop is the only goroutine that merges. When it falls behind,
+// the committer slows down, see pace.
+func (s *Store) mergeLoop() {
+	var failed map[uint64]time.Time // first segment of a run -> when its merge failed
+	for {
+		sh, run := s.nextMerge(failed)
+		s.setBacklog()
+		if run == nil {
+			s.reportSettled()
+			select {
+			case <-s.mergeWake:
+				continue
+			case <-s.stop:
+				return
+			}
+		}
+		err := s.merge(sh, run)
+		if errors.Is(err, ErrClosed) {
+			return
+		}
+		if err != nil {
+			if failed == nil {
+				failed = map[uint64]time.Time{}
+			}
+			failed[run[0].meta.ID] = time.Now()
+		}
+		s.noteMerge(err)
+	}
+}
+
+// wakeMerger makes the merger look for work. It never blocks.
+func (s *Store) wakeMerger() {
+	select {
+	case s.mergeWake <- struct{}{}:
+	default:
+	}
+}
+
+// nextMerge returns the smallest run of segments that is due, leaving out those that failed
+// lately.
+func (s *Store) nextMerge(failed map[uint64]time.Time) (*shard, []*sealedSegment) {
+	var best []*sealedSegment
+	var of *shard
+	for _, sh := range s.shards {
+		run := dueRun(sh.snapshot.Load().sealed, func(seg *sealedSegment) bool {
+			return time.Since(failed[seg.meta.ID]) > mergeRetry
+		})
+		if run != nil && (best == nil || rowsOf(run) < rowsOf(best)) {
+			best, of = run, sh
+		}
+	}
+	return of, best
+}
+
+func rowsOf(run []*sealedSegment) int64 {
+	n := int64(0)
+	for _, seg := range run {
+		n += int64(seg.meta.Rows)
+	}
+	return n
+}
+
+// dueRun returns mergeFanIn or more neighbours of which none is much larger than the others, and
+// whose first one may be tried; the smallest ones first. Rows are then written anew a logarithmic
+// number of times.
+func dueRun(sealed []*sealedSegment, may func(first *sealedSegment) bool) []*sealedSegment {
+	for level := range 16 {
+		most := int64(1) << (2 * level) // rows of a segment of this level at most
+		for from := range sealed {
+			to, rows, bytes, largest := from, int64(0), int64(0), int64(0)
+			for to < len(sealed) && to-from < 2*mergeFanIn {
+				more := int64(sealed[to].meta.Rows)
+				bytes += sealed[to].file.Size()
+				if more > most || rows+more > maxMergedRows || bytes > maxMergedBytes {
+					break
+				}
+				rows += more
+				largest = max(largest, more)
+				to++
+			}
+			if to-from >= mergeFanIn && largest <= rows/2 && may(sealed[from]) {
+				return sealed[from:to]
+			}
+		}
+	}
+	return nil
+}
+
+// merge replaces neighbouring segments by one that holds their rows. Until the line in the manifest
+// is synced the inputs are live, from then on the output.
+func (s *Store) merge(sh *shard, run []*sealedSegment) error {
+	began := time.Now()
+	for _, seg := range run { // the snapshot that held them may be replaced meanwhile
+		seg.retain()
+		defer seg.release()
+	}
+	merged, err := s.writeMerged(sh, run)
+	if err != nil {
+		return fmt.Errorf("merge shard %d: %w", sh.id, err)
+	}
+	e := edit{Add: []segmentMeta{merged.meta}}
+	for _, seg := range run {
+		e.Remove = append(e.Remove, seg.meta.ID)
+	}
+	s.manifestMu.Lock()
+	err = s.manifest.append(e)
+	s.manifestMu.Unlock()
+	if err != nil {
+		merged.release()
+		return fmt.Errorf("merge shard %d: %w", sh.id, err)
+	}
+	sh.replaceRun(run, merged)
+	for _, seg := range run {
+		if err := os.Remove(seg.file.Path()); err != nil {
+			return fmt.Errorf("remove merged segment: %w", err) // the next Open does
+		}
+	}
+	s.counters.merges.Add(1)
+	s.counters.mergedRows.Add(int64(merged.meta.Rows))
+	s.counters.mergeNs.Add(int64(time.Since(began)))
+	return nil
+}
+
+// writeMerged writes the rows of neighbouring segments to a new one and opens it.
+func (s *Store) writeMerged(sh *shard, run []*sealedSegment) (*sealedSegment, error) {
+	m := &merger{store: s, run: run}
+	indexes := make([]*index.Segment, len(run))
+	for i, seg := range run {
+		indexes[i] = seg.idx
+	}
+	var err error
+	if m.splice, err = index.NewSplice(indexes, make([][]uint64, len(run))); err != nil {
+		return nil, err
+	}
+	first, last := run[0].meta, run[len(run)-1]
+	meta := segmentMeta{
+		ID: s.nextID.Add(1) - 1, Shard: sh.id, Rows: uint32(m.splice.Rows()),
+		FirstIndex: first.FirstIndex, LastIndex: last.meta.LastIndex,
+		LastAcqNs: last.meta.LastAcqNs,
+	}
+	text, err := json.Marshal(meta)
+	if err != nil {
+		return nil, fmt.Errorf("describe segment: %w", err)
+	}
+	path := s.segmentPath(meta.ID)
+	_, err = segment.WriteParts(path, &segment.PartsInput{
+		Parts: m.parts, Meta: text,
+		Sections: func(offsets []uint64, sizes []uint32) ([]segment.Section, error) {
+			return sections(m.builder.Finish(m.splice, offsets, sizes),
+				last.file.Section(sectionMarks)), nil
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return openSegment(path, meta)
+}
+
+// Settle seals every row and waits until no merge is due. It is for measurements and before
+// copying files.
+func (s *Store) Settle(ctx context.Context) error {
+	if err := s.Seal(ctx); err != nil {
+		return err
+	}
+	settled := make(chan error, 1)
+	s.mergeMu.Lock()
+	s.settling = append(s.settling, settled)
+	s.mergeMu.Unlock()
+	s.wakeMerger()
+	select {
+	case err := <-settled:
+		return err
+	case <-s.stop:
+		return ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// noteMerge remembers the error of the last merge, nil when it went well.
+func (s *Store) noteMerge(err error) {
+	s.mergeMu.Lock()
+	defer s.mergeMu.Unlock()
+	s.mergeErr = err
+}
+
+// reportSettled tells those who wait that nothing is due.
+func (s *Store) reportSettled() {
+	s.mergeMu.Lock()
+	defer s.mergeMu.Unlock()
+	for _, c := range s.settling {
+		c <- s.mergeErr
+	}
+	s.settling = nil
+}

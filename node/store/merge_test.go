@@ -1,0 +1,117 @@
+package store
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// TestMerge seals often, so that merges go on all the time, and compares what queries see, beside
+// merges, after them and after reopening, with a slice.
+func TestMerge(t *testing.T) {
+	for name, sh := range map[string]shape{
+		"few keys":  {cids: 2, mids: 5, moids: 2, caps: 20},
+		"many keys": {cids: 50, mids: 5000, moids: 5, caps: 10000, varied: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rng := randomSource(t)
+			opt := Options{Dir: t.TempDir(), Shards: 1 + rng.IntN(2), Now: leapingClock(),
+				Index: index.Options{BlockRows: 64}, regionBytes: 4 << 10}
+			s := openTest(t, opt)
+			m := &model{}
+			for step := range 60 {
+				b := sh.batch(rng, 1+rng.IntN(300), time.Now().UnixNano())
+				m.add(b, splitByShard(b, len(s.shards)), mustPut(t, s, b, WriterSeq{}))
+				if rng.IntN(3) > 0 {
+					mustSeal(t, s)
+				}
+				checkQueries(t, rng, s, sh, m, fmt.Sprintf("step %d", step), 3)
+			}
+			if err := s.Settle(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if s.Stats().Merges == 0 {
+				t.Fatal("nothing was merged")
+			}
+			checkQueries(t, rng, s, sh, m, "settled", 50)
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			s = openTest(t, opt)
+			checkQueries(t, rng, s, sh, m, "opened again", 50)
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+func mustSeal(t *testing.T, s *Store) {
+	t.Helper()
+	if err := s.Seal(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// checkQueries compares the answers to random queries, and to the one for everything, with a model.
+func checkQueries(
+	t *testing.T, rng *rand.Rand, s *Store, sh shape, m *model, when string, queries int,
+) {
+	t.Helper()
+	compare(t, when, scanRows(t, s, &record.Query{}), m.query(&record.Query{}))
+	for range queries {
+		q := sh.query(rng, m)
+		compare(t, fmt.Sprintf("%s: %+v", when, q), scanRows(t, s, q), m.query(q))
+	}
+}
+
+// TestMergeBesideScans holds scans open over merges: a segment that is gone from the directory is
+// still read by those who began before.
+func TestMergeBesideScans(t *testing.T) {
+	s := openTest(t, Options{Dir: t.TempDir(), Shards: 1})
+	sh := shape{cids: 1, mids: 50, moids: 1, caps: 1000}
+	rng := randomSource(t)
+	total := 0
+	for range mergeFanIn - 1 {
+		mustPut(t, s, sh.batch(rng, 1000, 0), WriterSeq{})
+		total += 1000
+		mustSeal(t, s)
+	}
+	var wg sync.WaitGroup
+	merged := make(chan struct{})
+	for range 4 {
+		seen := 0
+		_, err := s.Scan(t.Context(), &record.Query{}, func(int) (Sink, error) {
+			return func(b *record.Batch) error {
+				if seen == 0 {
+					wg.Go(func() {
+						mustPut(t, s, sh.batch(rand.New(rand.NewPCG(1, 1)), 1000, 0), WriterSeq{})
+						if err := s.Settle(t.Context()); err != nil {
+							t.Error(err)
+						}
+						merged <- struct{}{}
+					})
+					<-merged
+				}
+				seen += b.Len()
+				return nil
+			}, nil
+		})
+		if err != nil || seen != total {
+			t.Fatalf("%d rows, want %d, %v", seen, total, err)
+		}
+		wg.Wait()
+		total += 1000
+	}
+	if s.Stats().Merges == 0 {
+		t.Fatal("nothing was merged")
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,220 @@
+package store
+
+import (
+	"math"
+
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+const (
+	// defaultRegionBytes is about how much of its rows, decoded, a merge has in memory at once;
+	// sorting them takes as much again.
+	defaultRegionBytes = 64 << 20
+	// mergeSamples is about how many rows decide where regions end.
+	mergeSamples = 1 << 18
+	// keyBytes is what the key of a row takes when decoded.
+	keyBytes = 40
+)
+
+// merger feeds the rows of a run of segments, region by region, to a segment writer.
+type merger struct {
+	store   *Store
+	run     []*sealedSegment
+	splice  *index.Splice
+	builder index.Builder
+	worker  worker
+	plan    index.Plan
+	rows    record.Batch
+	flags   []uint64
+}
+
+// parts hands over the rows that are on time, then the late ones.
+func (m *merger) parts(add func(*segment.Part) error) error {
+	for _, late := range []bool{false, true} {
+		regions, err := m.regions(late)
+		if err != nil {
+			return err
+		}
+		for i := range regions {
+			if err := m.region(&regions[i], late, add); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// blocks returns the blocks [from, to) of a segment that hold late rows, or the others.
+func blocks(idx *index.Segment, late bool) (from, to int) {
+	if late {
+		return idx.OnTime(), idx.Blocks()
+	}
+	return 0, idx.OnTime()
+}
+
+// regions cuts the keys into regions of about Options.regionBytes.
+func (m *merger) regions(late bool) ([]index.Region, error) {
+	total := uint64(0)
+	if err := m.eachBlock(late, func(int) error {
+		total += m.cost()
+		return nil
+	}); err != nil || total == 0 {
+		return nil, err
+	}
+	perSample := max(1, total/mergeSamples)
+	var sample record.Batch
+	carried := uint64(0)
+	err := m.eachBlock(late, func(i int) error {
+		start, carry := sample.Len(), carried+m.cost()
+		n := carry / perSample
+		carried = carry % perSample
+		rows := uint64(m.worker.block.Rows())
+		sel := m.worker.sel[:0]
+		for k := range n { // a row of many bytes may stand for several
+			sel = append(sel, uint32(k*rows/n))
+		}
+		m.worker.sel = sel
+		if err := m.worker.block.Gather(sel, true, &sample); err != nil {
+			return err
+		}
+		for k, rank := range sample.AcqNs[start:] {
+			spliced, _ := m.splice.Rank(i, uint32(rank))
+			sample.AcqNs[start+k] = int64(spliced)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	atMost := max(1, int(m.store.opt.regionBytes/perSample))
+	if sample.Len() <= atMost+atMost/2 {
+		atMost = max(1, sample.Len()) // two halves would be worse than one
+	}
+	return index.Divide(&sample, atMost, m.store.opt.Index), nil
+}
+
+// cost is what the rows of the open block take when decoded.
+func (m *merger) cost() uint64 {
+	b := &m.worker.block
+	return uint64(b.Rows())*keyBytes + b.PayloadBytes()
+}
+
+// eachBlock opens the blocks of every input in turn.
+func (m *merger) eachBlock(late bool, visit func(i int) error) error {
+	for i, seg := range m.run {
+		if m.store.closed.Load() {
+			return ErrClosed
+		}
+		from, to := blocks(seg.idx, late)
+		for b := from; b < to; b++ {
+			c := index.Candidate{Block: uint32(b)}
+			if _, err := m.worker.open(&segmentScan{sealedSegment: seg}, c); err != nil {
+				return err
+			}
+			if err := visit(i); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// region gathers the rows of a region, clusters them and hands them over.
+func (m *merger) region(r *index.Region, late bool, add func(*segment.Part) error) error {
+	m.rows.Reset()
+	m.flags = m.flags[:0]
+	sc := &scan{store: m.store, box: m.box(r)}
+	m.worker.scan = sc
+	for i, seg := range m.run {
+		if m.store.closed.Load() {
+			return ErrClosed
+		}
+		if err := m.gather(i, seg, late); err != nil {
+			return err
+		}
+	}
+	if m.rows.Len() == 0 {
+		return nil
+	}
+	for len(m.flags) < (m.rows.Len()+63)/64 {
+		m.flags = append(m.flags, 0)
+	}
+	layout := index.PartitionPart(&m.rows, late, m.store.opt.Index)
+	m.builder.Add(&m.rows, layout, m.flags, true)
+	return add(&segment.Part{Rows: &m.rows, Order: layout.Order, BlockEnds: layout.BlockEnds,
+		Flags: m.flags, Ranked: true})
+}
+
+// box is the region as a box, whose acq are times.
+func (m *merger) box(r *index.Region) record.Box {
+	var x record.Box
+	for d := range record.Dim(record.NumDims) {
+		if r[d] == record.All(d) {
+			continue
+		}
+		set := r[d]
+		if d == record.Acq {
+			set = record.Range{From: m.acqOf(r[d].From), To: m.acqOf(r[d].To)}
+		}
+		x[d] = record.RangeSet{set}
+	}
+	return x
+}
+
+// acqOf turns an end of a range of ranks into one of acquisition times.
+func (m *merger) acqOf(rank int64) int64 {
+	switch {
+	case rank <= 0:
+		return math.MinInt64
+	case rank >= int64(m.splice.Rows()):
+		return record.Acq.Max()
+	default:
+		return m.splice.AcqOf(uint32(rank))
+	}
+}
+
+// gather adds the rows of a region that lie in one input.
+func (m *merger) gather(i int, seg *sealedSegment, late bool) error {
+	w := &m.worker
+	part := newSegmentScan(seg, &w.scan.box, &m.plan)
+	from, to := blocks(seg.idx, late)
+	for _, c := range m.plan.Candidates {
+		if int(c.Block) < from || int(c.Block) >= to {
+			continue
+		}
+		info, err := w.open(part, c)
+		if err != nil {
+			return err
+		}
+		w.sel = w.choose(part, info, c.Need)
+		start := m.rows.Len()
+		if err := w.block.Gather(w.sel, false, &m.rows); err != nil {
+			return err
+		}
+		for k, rank := range m.rows.AcqNs[start:] {
+			spliced, _ := m.splice.Rank(i, uint32(rank))
+			m.rows.AcqNs[start+k] = int64(spliced)
+		}
+		if info.Flagged > 0 {
+			m.flag(start)
+		}
+	}
+	return nil
+}
+
+// flag notes which of the chosen rows of the open block, the first of which is row start, may
+// supersede an older one.
+func (m *merger) flag(start int) {
+	for k, i := range m.worker.sel {
+		if !m.worker.block.Flag(int(i)) {
+			continue
+		}
+		at := start + k
+		for at>>6 >= len(m.flags) {
+			m.flags = append(m.flags, 0)
+		}
+		m.flags[at>>6] |= 1 << (at & 63)
+	}
+}
