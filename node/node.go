@@ -232,5 +232,8 @@ func (n *Node) Horizon(ctx context.Context) (int64, error) { return n.store.Hori
 // Seal moves every row into sealed segments; see [store.Store.Seal].
 func (n *Node) Seal(ctx context.Context) error { return n.store.Seal(ctx) }
 
+// Settle is Seal, and waits until no merge is due.
+func (n *Node) Settle(ctx context.Context) error { return n.store.Settle(ctx) }
+
 // StoreStats returns the figures of the store.
 func (n *Node) StoreStats() store.Stats { return n.store.Stats() }

@@ -75,7 +75,7 @@ func (d *db) Put(ctx context.Context, b *record.Batch) error {
 	return err
 }
 
-func (d *db) Settle(ctx context.Context) error { return d.node.Seal(ctx) }
+func (d *db) Settle(ctx context.Context) error { return d.node.Settle(ctx) }
 
 func (d *db) Close() error {
 	var err error
