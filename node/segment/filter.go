@@ -1,7 +1,6 @@
 package segment
 
 import (
-	"encoding/binary"
 	"slices"
 	"sort"
 
@@ -69,22 +68,6 @@ func (b *Block) FilterSpan(
 	return sel[:start+k]
 }
 
-// filterSpan writes the matching ones of the len(out) positions from lo on, and returns how many.
-// Writing always and stepping on a condition keeps branches, which nobody can predict, out.
-func (c *column) filterSpan(m match, lo int, out []uint32) (k int) {
-	width, mask, body := uint(c.width), c.low, c.body
-	at := uint(lo) * width
-	for i := range out {
-		v := binary.LittleEndian.Uint64(body[at>>3:]) >> (at & 7) & mask
-		at += width
-		out[k] = uint32(lo + i)
-		if v-m.low <= m.span {
-			k++
-		}
-	}
-	return k
-}
-
 // Filter keeps those positions of sel whose value of a dimension lies in a normalised set, in
 // place. For [record.Acq] the values are ranks.
 func (b *Block) Filter(d record.Dim, set record.RangeSet, sel []uint32) []uint32 {
@@ -98,15 +81,7 @@ func (b *Block) Filter(d record.Dim, set record.RangeSet, sel []uint32) []uint32
 	switch len(b.matches) {
 	case 0:
 	case 1:
-		m, width, mask, body := b.matches[0], uint(c.width), c.low, c.body
-		for _, i := range sel {
-			at := uint(i) * width
-			v := binary.LittleEndian.Uint64(body[at>>3:]) >> (at & 7) & mask
-			sel[k] = i
-			if v-m.low <= m.span {
-				k++
-			}
-		}
+		k = c.filter(b.matches[0], sel)
 	default:
 		for _, i := range sel {
 			sel[k] = i

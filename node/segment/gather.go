@@ -63,25 +63,15 @@ func gatherKey[T int32 | int64](c *column, p *positions, dst []T) []T {
 	at := len(dst)
 	dst = slices.Grow(dst, p.n)[:at+p.n]
 	out := dst[at:]
-	base, gcd, width, mask, body := c.base, c.gcd, uint(c.width), c.low, c.body
 	switch {
-	case width == 0:
+	case c.width == 0:
 		for k := range out {
-			out[k] = T(base)
+			out[k] = T(c.base)
 		}
 	case p.sel == nil:
-		bit := uint(p.lo) * width
-		for k := range out {
-			v := binary.LittleEndian.Uint64(body[bit>>3:]) >> (bit & 7) & mask
-			out[k] = T(base + gcd*v)
-			bit += width
-		}
+		gatherRun(c, p.lo, out)
 	default:
-		for k, i := range p.sel {
-			bit := uint(i) * width
-			v := binary.LittleEndian.Uint64(body[bit>>3:]) >> (bit & 7) & mask
-			out[k] = T(base + gcd*v)
-		}
+		gatherSelected(c, p.sel, out)
 	}
 	return dst
 }
@@ -169,31 +159,20 @@ func (b *Block) gatherPayloads(p *positions, dst *record.Batch, start int) error
 
 // gatherWord writes one word of every payload, stride bytes apart.
 func gatherWord(c *column, p *positions, out []byte, stride int) {
-	base, gcd, at := c.base, c.gcd, 0
+	w := newWordWriter(out, p.n, stride)
 	switch {
 	case c.width == 0:
 		v := c.value(0)
 		for range p.n {
-			binary.LittleEndian.PutUint64(out[at:], v)
-			at += stride
+			w.put(v)
 		}
 	case c.kind == columnDec:
-		power := powersOf10[c.exponent]
-		for k := range p.n {
-			v := fromDecimal(int64(base+gcd*c.packed(p.at(k))), power)
-			binary.LittleEndian.PutUint64(out[at:], v)
-			at += stride
-		}
+		c.writeDecimal(p, w)
 	case c.kind == columnDict:
 		for k := range p.n {
-			v := binary.LittleEndian.Uint64(c.dict[8*c.packed(p.at(k)):])
-			binary.LittleEndian.PutUint64(out[at:], v)
-			at += stride
+			w.put(binary.LittleEndian.Uint64(c.dict[8*c.packed(p.at(k)):]))
 		}
 	default:
-		for k := range p.n {
-			binary.LittleEndian.PutUint64(out[at:], base+gcd*c.packed(p.at(k)))
-			at += stride
-		}
+		c.writePacked(p, w)
 	}
 }
