@@ -245,7 +245,7 @@ func TestFitFixed(t *testing.T) {
 	f(1<<30, 45)
 }
 
-func TestSearchMID(t *testing.T) {
+func TestSearchMIDs(t *testing.T) {
 	rng := randomSource(t)
 	for range 50 {
 		in := &SealedInput{Rows: &record.Batch{}}
@@ -266,7 +266,7 @@ func TestSearchMID(t *testing.T) {
 			lo := rng.IntN(n + 1)
 			hi := lo + rng.IntN(n-lo+1)
 			from, to := mids[rng.IntN(n)]+rng.Int64N(3), mids[rng.IntN(n)]
-			first, end := b.SearchMID(lo, hi, from, to)
+			first, end := b.SearchMIDs(lo, hi, b.FindMIDs(from, to))
 			var want []uint32
 			if from < to {
 				want = b.FilterSpan(record.MID, record.RangeSet{{From: from, To: to}}, lo, hi, nil)

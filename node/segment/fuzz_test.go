@@ -149,7 +149,7 @@ func readBlock(t *testing.T, b *Block, dst *record.Batch) {
 		set := record.RangeSet{{From: -5, To: 1 << 40}, {From: 1 << 50, To: d.Max()}}
 		sel = b.FilterSpan(d, set, 0, b.Rows(), sel[:0])
 	}
-	b.SearchMID(0, b.Rows(), 3, 5)
+	b.SearchMIDs(0, b.Rows(), b.FindMIDs(3, 5))
 	sel = b.Flagged(b.FilterSpan(record.CID, nil, 0, b.Rows(), sel[:0]))
 	dst.Reset()
 	for lo := 0; lo < b.Rows(); {

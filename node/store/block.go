@@ -110,37 +110,46 @@ func (w *worker) choose(seg *segmentScan, info *index.BlockInfo, need uint8) []u
 	if need == 0 {
 		return w.filterSpan(seg, 0, 0, w.block.Rows(), sel)
 	}
+	w.findDevices(info, need)
 	lo := 0
 	for i := range info.Subs {
 		sub := &info.Subs[i]
 		hi := int(sub.End)
 		if lo < hi && w.scan.box[record.Cap].Meets(sub.CapLo, sub.CapHi) &&
 			seg.ranks.Meets(int64(sub.RankLo), int64(sub.RankHi)) {
-			sel = w.filterSub(seg, info, need, lo, hi, sel)
+			sel = w.filterSub(seg, need, lo, hi, sel)
 		}
 		lo = hi
 	}
 	return sel
 }
 
-// filterSub does so for one sub-run, whose rows are sorted by device when tenant and quantity are
-// constant in the block.
-func (w *worker) filterSub(
-	seg *segmentScan, info *index.BlockInfo, need uint8, lo, hi int, sel []uint32,
-) []uint32 {
-	const midBit = 1 << record.MID
-	sorted := info.Min[record.CID] == info.Max[record.CID] &&
+// findDevices translates the devices of the box for the open block, where its sub-runs are sorted
+// by device: when tenant and quantity are constant.
+func (w *worker) findDevices(info *index.BlockInfo, need uint8) {
+	w.devices = w.devices[:0]
+	w.searched = need>>record.MID&1 == 1 && info.Min[record.CID] == info.Max[record.CID] &&
 		info.Min[record.MOID] == info.Max[record.MOID]
-	if need&midBit == 0 || !sorted {
-		return w.filterSpan(seg, need, lo, hi, sel)
+	if !w.searched {
+		return
 	}
 	for _, r := range w.scan.box[record.MID] {
-		if r.To <= info.Min[record.MID] || r.From > info.Max[record.MID] {
-			continue
+		if r.To > info.Min[record.MID] && r.From <= info.Max[record.MID] {
+			w.devices = append(w.devices, w.block.FindMIDs(r.From, r.To))
 		}
-		from, to := w.block.SearchMID(lo, hi, r.From, r.To)
-		if from < to {
-			sel = w.filterSpan(seg, need&^midBit, from, to, sel)
+	}
+}
+
+// filterSub appends the positions of the matching rows of a sub-run.
+func (w *worker) filterSub(
+	seg *segmentScan, need uint8, lo, hi int, sel []uint32,
+) []uint32 {
+	if !w.searched {
+		return w.filterSpan(seg, need, lo, hi, sel)
+	}
+	for _, m := range w.devices {
+		if from, to := w.block.SearchMIDs(lo, hi, m); from < to {
+			sel = w.filterSpan(seg, need&^(1<<record.MID), from, to, sel)
 		}
 	}
 	return sel

@@ -415,6 +415,9 @@ type worker struct {
 	block  segment.Block
 	sel    []uint32
 
+	devices  []segment.MIDs // of the box, in the open block
+	searched bool           // they can be searched for
+
 	rows, blocks, inside, examined, headRows uint64
 }
 
