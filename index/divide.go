@@ -1,7 +1,6 @@
 package index
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/pentad-db/pentad/sdk/record"
@@ -23,12 +22,15 @@ func Divide(sample *record.Batch, rows int, opt Options) []Region {
 	for i := range items {
 		items[i].rank = uint32(sample.AcqNs[i])
 	}
-	d.derive(items)
 	var all Region
 	for dim := range all {
 		all[dim] = record.All(record.Dim(dim))
 	}
-	d.divide(items, all)
+	if len(items) == 0 {
+		return []Region{all}
+	}
+	d.derive(items)
+	d.divide(d.sortByGroup(items), all)
 	return d.regions
 }
 
@@ -44,17 +46,55 @@ func (d *divider) divide(items []item, within Region) {
 		d.regions = append(d.regions, within)
 		return
 	}
-	dim, span := d.widest(items)
-	if span == 0 {
-		d.regions = append(d.regions, within)
-		return
+	at, dim := d.border(items)
+	if at == 0 {
+		var width float64
+		if dim, width = d.widest(items); width == 0 {
+			d.regions = append(d.regions, within)
+			return
+		}
+		setKeys(items, dim)
+		at = cutBetweenKeys(items)
 	}
-	d.setKeys(items, dim)
-	at := cutBetweenValues(items, len(items)/2)
-	first := slices.MinFunc(items[at:], func(a, b item) int { return cmp.Compare(a.key, b.key) })
+	first := items[at]
+	if dim != record.CID && dim != record.MOID {
+		first = slices.MinFunc(items[at:], compareKeys)
+	}
 	value := d.sample.Key(int(first.row)).Part(dim)
 	below, above := within, within
 	below[dim].To, above[dim].From = value, value
 	d.divide(items[:at], below)
 	d.divide(items[at:], above)
+}
+
+// cutBetweenKeys divides between keys that differ, as near to the middle as it can be.
+func cutBetweenKeys(items []item) int {
+	half := len(items) / 2
+	selectNth(items, half)
+	middle := items[half].key
+	below, upTo := 0, 0
+	for i := range items {
+		if items[i].key < middle {
+			below++
+		}
+		if items[i].key <= middle {
+			upTo++
+		}
+	}
+	at := below
+	if below == 0 || upTo < len(items) && upTo-half < half-below {
+		at = upTo
+	}
+	pivot := middle
+	if at == upTo {
+		pivot++
+	}
+	k := 0
+	for i := range items {
+		if items[i].key < pivot {
+			items[k], items[i] = items[i], items[k]
+			k++
+		}
+	}
+	return at
 }

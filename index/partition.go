@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"math/bits"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/pentad-db/pentad/sdk/record"
@@ -25,8 +26,9 @@ const maxBlockRows = 4096
 type Options struct {
 	// BlockRows is how many rows a block has at most, a multiple of 8 up to 4096; 2048.
 	BlockRows int
-	// LateNs separates rows whose acq is later than their cap by more than this, so that
-	// late rows and corrections do not widen the blocks of the others; 15 minutes.
+	// LateNs separates rows whose cap is further than this, and some more, from those of most rows
+	// that came about the same time, so that late rows and corrections do not widen the blocks of
+	// the others; 15 minutes.
 	LateNs int64
 }
 
@@ -36,19 +38,16 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Scores of one more tenant or quantity in a block. They are split first, so that blocks are
-// constant in them: no bits, no filter.
-const (
-	scoreCID  = 1000
-	scoreMOID = 100
-)
-
 const (
 	// midWeight is how many times blocks are cut by device for each time that they are cut by cap:
 	// most questions are about few devices.
-	midWeight = 2
+	midWeight = 1
 	// derivedFrom is about how many rows the units are derived from.
 	derivedFrom = 4096
+	// lateWindow is how many rows came about the same time, and lateSample how many of them say
+	// where most caps lie.
+	lateWindow = 8192
+	lateSample = 128
 )
 
 // Layout is a permutation of rows and its division into blocks.
@@ -95,12 +94,10 @@ func Partition(rows *record.Batch, opt Options) *Layout {
 	for i := range items {
 		items[i].rank = uint32(i)
 	}
-	late := splitLate(items, rows, p.opt.LateNs)
-	p.derive(items[:late])
-	p.split(items[:late])
+	onTime := splitLate(items, p.opt.LateNs)
+	p.part(items[:onTime])
 	p.layout.OnTime = len(p.layout.BlockEnds)
-	p.derive(items[late:])
-	p.split(items[late:])
+	p.part(items[onTime:])
 	return p.layout
 }
 
@@ -112,12 +109,19 @@ func PartitionPart(rows *record.Batch, late bool, opt Options) *Layout {
 	for i := range items {
 		items[i].rank = uint32(rows.AcqNs[i])
 	}
-	p.derive(items)
-	p.split(items)
+	p.part(items)
 	if !late {
 		p.layout.OnTime = len(p.layout.BlockEnds)
 	}
 	return p.layout
+}
+
+// part clusters the late rows, or the others.
+func (p *partitioner) part(items []item) {
+	if len(items) > 0 {
+		p.derive(items)
+		p.split(p.sortByGroup(items))
+	}
 }
 
 // items lists the rows, without their ranks.
@@ -147,29 +151,52 @@ func (p *partitioner) items(rows *record.Batch) []item {
 }
 
 // splitLate moves the late rows behind the others, keeping the order, and returns where they start.
-func splitLate(items []item, rows *record.Batch, lateNs int64) int {
-	isLate := func(i int) bool {
-		acq, capNs := rows.AcqNs[i], rows.CapNs[i]
-		return capNs < acq && uint64(acq)-uint64(capNs) > uint64(lateNs)
-	}
-	count := 0
-	for i := range items {
-		if isLate(i) {
-			count++
-		}
-	}
-	late := make([]item, 0, count)
+// A row is late, or astray, when its cap is further from those of most rows that came about the same
+// time than these are from each other, and lateNs.
+func splitLate(items []item, lateNs int64) int {
+	late := make([]item, 0, len(items)/16)
+	var caps [lateSample]int64
 	k := 0
-	for i := range items {
-		if isLate(i) {
-			late = append(late, items[i])
-			continue
+	for from := 0; from < len(items); from += lateWindow {
+		window := items[from:min(from+lateWindow, len(items))]
+		for i := range caps {
+			caps[i] = window[i*len(window)/lateSample].cap
 		}
-		items[k] = items[i]
-		k++
+		slices.Sort(caps[:])
+		lo, hi := caps[lateSample/8], caps[lateSample-1-lateSample/8]
+		far := uint64(hi) - uint64(lo) + uint64(lateNs)
+		for i := range window {
+			it := window[i]
+			if it.cap < lo && uint64(lo)-uint64(it.cap) > far ||
+				it.cap > hi && uint64(it.cap)-uint64(hi) > far {
+				late = append(late, it)
+				continue
+			}
+			items[k] = it
+			k++
+		}
 	}
 	copy(items[k:], late)
 	return k
+}
+
+// sortByGroup returns the items sorted by tenant and quantity, those of one group in the order that
+// they had.
+func (p *partitioner) sortByGroup(items []item) []item {
+	next := make([]uint32, len(p.cids)+1)
+	for i := range items {
+		next[items[i].group+1]++
+	}
+	for g := range p.cids {
+		next[g+1] += next[g]
+	}
+	out := make([]item, len(items))
+	for i := range items {
+		g := items[i].group
+		out[next[g]] = items[i]
+		next[g]++
+	}
+	return out
 }
 
 // split divides items until they fit a block.
@@ -212,56 +239,69 @@ func spanOfMost(numbers []uint64) float64 {
 	return max(1, float64(numbers[len(numbers)-1-trim]-numbers[trim]))
 }
 
-// widest returns the dimension that is widest in its unit, and how wide: 0 where all rows agree.
+// widest returns which of device, cap and rank is widest in its unit, and how wide: 0 where all
+// rows agree.
 func (p *partitioner) widest(items []item) (record.Dim, float64) {
 	lo, hi := items[0], items[0]
-	moidLo, moidHi := p.moids[lo.group], p.moids[lo.group]
 	for i := range items {
 		it := &items[i]
 		lo.cap, hi.cap = min(lo.cap, it.cap), max(hi.cap, it.cap)
 		lo.mid, hi.mid = min(lo.mid, it.mid), max(hi.mid, it.mid)
 		lo.rank, hi.rank = min(lo.rank, it.rank), max(hi.rank, it.rank)
-		lo.group, hi.group = min(lo.group, it.group), max(hi.group, it.group)
-		moid := p.moids[it.group]
-		moidLo, moidHi = min(moidLo, moid), max(moidHi, moid)
 	}
-	scores := [record.NumDims]float64{
-		record.CID:  float64(p.cids[hi.group]-p.cids[lo.group]) * scoreCID,
-		record.MOID: float64(moidHi-moidLo) * scoreMOID,
-		record.MID:  float64(hi.mid-lo.mid) / p.unitMID,
-		record.Cap:  float64(uint64(hi.cap)-uint64(lo.cap)) / p.unitCapNs,
-		record.Acq:  float64(hi.rank-lo.rank) / p.unitRank,
+	best, width := record.MID, float64(hi.mid-lo.mid)/p.unitMID
+	if w := float64(uint64(hi.cap)-uint64(lo.cap)) / p.unitCapNs; w > width {
+		best, width = record.Cap, w
 	}
-	best := record.CID
-	for d := range record.NumDims {
-		if scores[d] > scores[best] {
-			best = record.Dim(d)
-		}
+	if w := float64(hi.rank-lo.rank) / p.unitRank; w > width {
+		best, width = record.Acq, w
 	}
-	return best, scores[best]
+	return best, width
 }
 
-// cut divides along the widest dimension and returns where.
+// cut divides items that are sorted by group and returns where: between tenants, then between
+// quantities, so that blocks are constant in them, which costs no bits and no filter; then along the
+// widest dimension.
 func (p *partitioner) cut(items []item) int {
-	d, _ := p.widest(items)
-	p.setKeys(items, d)
-	half := len(items) / 2
-	if d == record.CID || d == record.MOID {
-		return cutBetweenValues(items, half)
+	if at, _ := p.border(items); at > 0 {
+		return at
 	}
-	at := max(1, (half+p.opt.BlockRows/2)/p.opt.BlockRows) * p.opt.BlockRows
+	d, _ := p.widest(items)
+	setKeys(items, d)
+	at := max(1, (len(items)/2+p.opt.BlockRows/2)/p.opt.BlockRows) * p.opt.BlockRows
 	selectNth(items, at)
 	return at
 }
 
-func (p *partitioner) setKeys(items []item, d record.Dim) {
+// border returns the border between tenants, or quantities of the one tenant, that is nearest to
+// the middle; 0 where there is none.
+func (p *partitioner) border(items []item) (int, record.Dim) {
+	first, middle := items[0].group, items[len(items)/2].group
+	last := items[len(items)-1].group
+	if first == last {
+		return 0, 0
+	}
+	dim, value := record.CID, func(g uint32) uint32 { return p.cids[g] }
+	if p.cids[first] == p.cids[last] {
+		dim, value = record.MOID, func(g uint32) uint32 { return g }
+	}
+	below := sort.Search(len(items), func(i int) bool {
+		return value(items[i].group) >= value(middle)
+	})
+	upTo := sort.Search(len(items), func(i int) bool {
+		return value(items[i].group) > value(middle)
+	})
+	half := len(items) / 2
+	if below == 0 || upTo < len(items) && upTo-half < half-below {
+		return upTo, dim
+	}
+	return below, dim
+}
+
+func setKeys(items []item, d record.Dim) {
 	for i := range items {
 		it := &items[i]
 		switch d {
-		case record.CID:
-			it.key = uint64(p.cids[it.group])
-		case record.MOID:
-			it.key = uint64(p.moids[it.group])
 		case record.MID:
 			it.key = uint64(it.mid)
 		case record.Cap:
@@ -270,37 +310,6 @@ func (p *partitioner) setKeys(items []item, d record.Dim) {
 			it.key = uint64(it.rank)
 		}
 	}
-}
-
-// cutBetweenValues divides at the border of a value that is nearest to the middle.
-func cutBetweenValues(items []item, half int) int {
-	selectNth(items, half)
-	middle := items[half].key
-	below, upTo := 0, 0
-	for i := range items {
-		if items[i].key < middle {
-			below++
-		}
-		if items[i].key <= middle {
-			upTo++
-		}
-	}
-	at := below
-	if below == 0 || upTo < len(items) && upTo-half < half-below {
-		at = upTo
-	}
-	pivot := middle
-	if at == upTo {
-		pivot++
-	}
-	k := 0
-	for i := range items {
-		if items[i].key < pivot {
-			items[k], items[i] = items[i], items[k]
-			k++
-		}
-	}
-	return at
 }
 
 // selectNth reorders items so that those before n have keys no greater than those from n on.
@@ -361,7 +370,7 @@ func median(a, b, c item) item {
 
 // leaf makes a block: sub-runs by cap, each sorted by tenant, quantity, device, cap and rank.
 func (p *partitioner) leaf(items []item) {
-	p.setKeys(items, record.Cap)
+	setKeys(items, record.Cap)
 	n := len(items)
 	var ends [subRuns]int
 	for i := range ends {

@@ -38,20 +38,54 @@ func TestPartition(t *testing.T) {
 	})
 }
 
-// checkBlock checks size, lateness, sub-runs and their order.
+// TestLateRowsApart: rows that come late, or with a cap in the far future, lie in blocks of their
+// own, whether the others come as they are captured or years later. A history that comes device by
+// device has no late rows.
+func TestLateRowsApart(t *testing.T) {
+	minute := int64(time.Minute)
+	for name, f := range map[string]struct {
+		cap  func(i int) int64
+		late int // how many
+	}{
+		"as captured": {func(i int) int64 { return int64(i) * minute / 100 }, 400},
+		"by device":   {func(i int) int64 { return int64(i%2000) * 15 * minute }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rows, strays := new(record.Batch), map[uint32]bool{}
+			for i := range 40_000 {
+				capNs := f.cap(i)
+				if f.late > 0 && i%100 == 7 {
+					capNs -= 3000 * minute
+					if i%1000 == 7 {
+						capNs = record.Cap.Max() - 1
+					}
+					strays[uint32(i)] = true
+				}
+				rows.AppendStamped(record.Key{MID: int64(i % 50), CapNs: capNs,
+					AcqNs: 1<<60 + int64(i)}, nil)
+			}
+			l := Partition(rows, small())
+			onTime := uint32(0)
+			if l.OnTime > 0 {
+				onTime = l.BlockEnds[l.OnTime-1]
+			}
+			for _, rank := range l.Order[onTime:] {
+				if !strays[rank] {
+					t.Fatalf("row %d counts as late", rank)
+				}
+			}
+			if len(l.Order)-int(onTime) != f.late {
+				t.Fatalf("%d rows count as late, want %d", len(l.Order)-int(onTime), f.late)
+			}
+		})
+	}
+}
+
+// checkBlock checks size, sub-runs and their order.
 func checkBlock(t *testing.T, rows *record.Batch, l *Layout, i int, start, end uint32) {
 	t.Helper()
 	if end <= start || end-start > uint32(small().BlockRows) {
 		t.Fatalf("block %d has rows %d to %d", i, start, end)
-	}
-	late := func(rank uint32) bool {
-		return rows.CapNs[rank] < rows.AcqNs[rank] &&
-			uint64(rows.AcqNs[rank])-uint64(rows.CapNs[rank]) > uint64(15*time.Minute)
-	}
-	for _, rank := range l.Order[start:end] {
-		if late(rank) != late(l.Order[start]) {
-			t.Fatalf("block %d mixes late rows with others", i)
-		}
 	}
 	from, highest := start, record.Cap.Min()
 	for k, subEnd := range l.SubEnds[i] {

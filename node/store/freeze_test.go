@@ -57,8 +57,8 @@ func TestReplayFreezesFullHeads(t *testing.T) {
 	if err := s.Seal(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if st := s.Stats(); st.Segments != 6 || st.HeadRows != 0 {
-		t.Fatalf("6000 rows are in %d segments and %d in heads", st.Segments, st.HeadRows)
+	if st := s.Stats(); st.Seals != 6 || st.HeadRows != 0 {
+		t.Fatalf("6000 rows were sealed in %d heads, %d are left", st.Seals, st.HeadRows)
 	}
 	q := &record.Query{View: record.ViewLatest}
 	compare(t, "sealed", scanRows(t, s, q), m.query(q))
