@@ -52,7 +52,7 @@ func (b *Block) parse(data []byte, i int, size uint32, known bool) (reason strin
 	head := uint64(binary.LittleEndian.Uint16(body[14:]))
 	if binary.LittleEndian.Uint32(body[8:]) != uint32(i) || rows == 0 || rows > maxBlockRows ||
 		head < blockHeaderBytes || head > uint64(len(body)) || body[16] > payloadVaried ||
-		body[17]&^blockHasFlags != 0 {
+		body[17]&^(blockHasFlags|blockHasNumbered) != 0 {
 		return fmt.Sprintf("its header is that of block %d with %d rows, kind %d, flags %x",
 			binary.LittleEndian.Uint32(body[8:]), rows, body[16], body[17])
 	}
@@ -61,6 +61,11 @@ func (b *Block) parse(data []byte, i int, size uint32, known bool) (reason strin
 	p := frontParser{head: body[blockHeaderBytes:head], data: data, at: head, end: front - 4,
 		rows: b.rows}
 	for d := range b.keys {
+		b.keys[d].kind = columnFOR
+		if d == int(record.MID) && body[17]&blockHasNumbered != 0 {
+			p.numbered(&b.keys[d])
+			continue
+		}
 		p.column(&b.keys[d])
 	}
 	b.flags = nil
@@ -126,6 +131,18 @@ func (p *frontParser) column(c *column) {
 	c.body = p.data[at:]
 }
 
+// numbered reads a key column that is numbered by a dictionary.
+func (p *frontParser) numbered(c *column) {
+	if p.bad || len(p.head) < 4 {
+		p.bad = true
+		return
+	}
+	c.kind, c.dict = columnDict, p.take(8*uint64(binary.LittleEndian.Uint32(p.head)))
+	p.head = p.head[4:]
+	p.column(c)
+	p.bad = p.bad || len(c.dict) == 0 || c.base != 0 || c.gcd != 1
+}
+
 // word reads a column of payload words: its kind, what the kind needs, and the column.
 func (p *frontParser) word(c *column) {
 	if p.bad || len(p.head) < 5 { // no header is shorter
@@ -155,6 +172,9 @@ func (p *frontParser) word(c *column) {
 // entries exist and that chunks hold the payloads. A checksum says that the bytes are those that
 // were written, and not that they make sense.
 func (b *Block) check() (reason string) {
+	if reason := b.checkNumbered(); reason != "" {
+		return reason
+	}
 	for w := range b.words {
 		c := &b.words[w]
 		for i := 0; c.kind == columnDict && i < b.rows; i++ {
@@ -186,6 +206,25 @@ func (b *Block) check() (reason string) {
 	}
 	if first != uint64(b.rows) || from != uint64(len(b.data)) {
 		return "its chunks do not fill it"
+	}
+	return ""
+}
+
+// checkNumbered checks the dictionary of devices, if there is one.
+func (b *Block) checkNumbered() (reason string) {
+	c := &b.keys[record.MID]
+	if c.kind != columnDict {
+		return ""
+	}
+	for i := 1; i < len(c.dict)/8; i++ {
+		if c.entry(uint64(i)) <= c.entry(uint64(i-1)) {
+			return fmt.Sprintf("device %d of its dictionary is not above the one before", i)
+		}
+	}
+	for i := range b.rows {
+		if c.packed(i) >= uint64(len(c.dict)/8) {
+			return fmt.Sprintf("the device of row %d is no entry of the dictionary", i)
+		}
 	}
 	return ""
 }

@@ -13,7 +13,8 @@ import (
 const (
 	blockHeaderBytes = 24 // bytes u32, front bytes u32, index u32, rows u16, header bytes u16,
 	//                       payload kind u8, flags u8, words or chunks u16, stride u32
-	blockHasFlags = 1
+	blockHasFlags    = 1
+	blockHasNumbered = 4 // mid is numbered by a dictionary in ascending order
 
 	// maxBlockRows bounds the rows of a block: larger ones are no longer found by skipping.
 	maxBlockRows = 4096
@@ -44,8 +45,12 @@ func (w *sealedWriter) writeBlock(index int, r rowsOf, flags []uint64) (uint32, 
 	e := &w.encoder
 	e.head, e.body = e.head[:0], e.body[:0]
 	h := blockHeader{index: uint32(index), rows: uint16(len(r.order))}
-	for d := range record.NumDims {
-		lo, hi := e.loadKey(r, record.Dim(d))
+	for d := range record.Dim(record.NumDims) {
+		lo, hi := e.loadKey(r, d)
+		if d == record.MID && widthOf(uint64(hi)-uint64(lo)) > minNumbered && e.appendNumbered() {
+			h.flags |= blockHasNumbered
+			continue
+		}
 		f := reframe(e.values, lo, hi)
 		e.head = appendFrame(e.head, &f)
 		e.body = appendPacked(e.body, e.values, f.width)

@@ -69,6 +69,11 @@ func (c *column) value(i int) uint64 {
 	}
 }
 
+// entry returns an entry of the dictionary of a key column.
+func (c *column) entry(number uint64) int64 {
+	return int64(binary.LittleEndian.Uint64(c.dict[8*number:]))
+}
+
 var powersOf10 = [...]float64{1, 10, 100, 1000, 10000}
 
 func fromDecimal(n int64, power float64) uint64 { return math.Float64bits(float64(n) / power) }

@@ -13,6 +13,9 @@ type match struct{ low, span uint64 }
 // translate turns a normalised set of ranges of values into ranges of packed values, leaving out
 // what lies outside the column. all says that every value lies in the set.
 func (c *column) translate(set record.RangeSet, dst []match) (matches []match, all bool) {
+	if c.kind == columnDict {
+		return c.translateNumbered(set, dst)
+	}
 	base := int64(c.base)
 	for _, r := range set {
 		if r.To <= base || r.From >= r.To {
@@ -27,6 +30,20 @@ func (c *column) translate(set record.RangeSet, dst []match) (matches []match, a
 		if low <= high {
 			dst = append(dst, match{low, high - low})
 			all = all || low == 0 && high == c.low
+		}
+	}
+	return dst, all || len(set) == 0
+}
+
+// translateNumbered is translate for a column that is numbered by a dictionary.
+func (c *column) translateNumbered(set record.RangeSet, dst []match) (matches []match, all bool) {
+	entries := len(c.dict) / 8
+	for _, r := range set {
+		low := sort.Search(entries, func(i int) bool { return c.entry(uint64(i)) >= r.From })
+		end := sort.Search(entries, func(i int) bool { return c.entry(uint64(i)) >= r.To })
+		if low < end {
+			dst = append(dst, match{uint64(low), uint64(end - low - 1)})
+			all = all || low == 0 && end == entries
 		}
 	}
 	return dst, all || len(set) == 0

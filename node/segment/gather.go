@@ -64,6 +64,10 @@ func gatherKey[T int32 | int64](c *column, p *positions, dst []T) []T {
 	dst = slices.Grow(dst, p.n)[:at+p.n]
 	out := dst[at:]
 	switch {
+	case c.kind == columnDict:
+		for k := range out {
+			out[k] = T(c.entry(c.packed(p.at(k))))
+		}
 	case c.width == 0:
 		for k := range out {
 			out[k] = T(c.base)

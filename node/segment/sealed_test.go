@@ -40,7 +40,13 @@ func extremes(rng *rand.Rand) int64 {
 }
 
 func anyGenerator(rng *rand.Rand) generator {
-	switch rng.IntN(7) {
+	switch rng.IntN(8) {
+	case 7: // ids that are random numbers
+		ids := make([]int64, 1+rng.IntN(300))
+		for i := range ids {
+			ids[i] = int64(rng.Uint64())>>1 - rng.Int64N(2)<<62
+		}
+		return func(rng *rand.Rand) int64 { return ids[rng.IntN(len(ids))] }
 	case 0:
 		return constant(int64(rng.Uint64()) >> rng.IntN(64))
 	case 1:

@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math"
 	"math/bits"
@@ -60,6 +61,36 @@ func (e *encoder) appendWord() {
 	}
 	e.head = appendFrame(e.head, &c.frame)
 	e.body = appendPacked(e.body, e.best, c.width)
+}
+
+// minNumbered is up to which width devices are not worth a dictionary.
+const minNumbered = 16
+
+// appendNumbered writes devices as numbers of a dictionary in ascending order, when that is
+// smaller: ids that are random numbers take 8 bytes each otherwise. Order stays order of numbers.
+func (e *encoder) appendNumbered() bool {
+	f, ok := e.dictionary(8 * len(e.values))
+	if !ok || f.width == 0 {
+		return false
+	}
+	e.best = append(e.best[:0], e.dict...)
+	slices.SortFunc(e.dict, func(a, b uint64) int { return cmp.Compare(int64(a), int64(b)) })
+	for i, v := range e.best { // number by appearance -> number in order
+		at, _ := slices.BinarySearchFunc(e.dict, v, func(a, b uint64) int {
+			return cmp.Compare(int64(a), int64(b))
+		})
+		e.best[i] = uint64(at)
+	}
+	for i, number := range e.spare {
+		e.spare[i] = e.best[number]
+	}
+	e.head = binary.LittleEndian.AppendUint32(e.head, uint32(len(e.dict)))
+	e.head = appendFrame(e.head, &f)
+	for _, v := range e.dict {
+		e.body = binary.LittleEndian.AppendUint64(e.body, v)
+	}
+	e.body = appendPacked(e.body, e.spare, f.width)
+	return true
 }
 
 // reframeWords is reframe for words, whose order does not matter: they are taken as signed or
