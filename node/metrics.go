@@ -43,6 +43,13 @@ func (m *metrics) handler(n *Node) fasthttp.RequestHandler {
 	return fasthttpadaptor.NewFastHTTPHandler(promhttp.HandlerFor(r, promhttp.HandlerOpts{}))
 }
 
+func boolean(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
 // rooms publishes the Stats of store and plugin host.
 type rooms struct{ node *Node }
 
@@ -69,6 +76,12 @@ func (r rooms) Collect(out chan<- prometheus.Metric) {
 	count("store_seals_total", "Heads sealed.", float64(st.Seals))
 	count("store_sealed_rows_total", "Rows sealed.", float64(st.SealedRows))
 	count("store_seal_seconds_total", "Time spent sealing.", float64(st.SealNs)/1e9)
+	count("store_merges_total", "Merges of segments.", float64(st.Merges))
+	count("store_merged_rows_total", "Rows merged.", float64(st.MergedRows))
+	count("store_merge_seconds_total", "Time spent merging.", float64(st.MergeNs)/1e9)
+	count("store_paced_seconds_total", "Time by which commits were slowed down for merges.",
+		float64(st.PacedNs)/1e9)
+	gauge("store_merge_failed", "1 when the last merge failed.", boolean(st.MergeErr != nil))
 	count("store_scans_total", "Scans started.", float64(st.Scans))
 	count("store_blocks_scanned_total", "Blocks opened by scans.", float64(st.Blocks))
 	gauge("store_rows", "Rows stored, all versions.", float64(st.Rows))

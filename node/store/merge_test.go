@@ -1,13 +1,16 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -67,6 +70,62 @@ func checkQueries(
 	for range queries {
 		q := sh.query(rng, m)
 		compare(t, fmt.Sprintf("%s: %+v", when, q), scanRows(t, s, q), m.query(q))
+	}
+}
+
+// TestMergeOfDamage: a merge that meets damage says so, and nothing is lost or replaced.
+func TestMergeOfDamage(t *testing.T) {
+	opt := Options{Dir: t.TempDir(), Shards: 1}
+	s := openTest(t, opt)
+	rng := randomSource(t)
+	sh := shape{cids: 1, mids: 50, moids: 1, caps: 1000}
+	for range mergeFanIn - 1 {
+		mustPut(t, s, sh.batch(rng, 1000, 0), WriterSeq{})
+		mustSeal(t, s)
+	}
+	path := s.shards[0].snapshot.Load().sealed[1].file.Path()
+	flipByte(t, path, 300)
+	mustPut(t, s, sh.batch(rng, 1000, 0), WriterSeq{})
+	var damage *segment.CorruptError
+	if err := s.Settle(t.Context()); !errors.As(err, &damage) || damage.File != path {
+		t.Fatalf("merged over damage in %s: %v", path, err)
+	}
+	if st := s.Stats(); st.Segments != mergeFanIn || st.Merges != 0 || st.MergeErr == nil {
+		t.Fatalf("%d segments, %d merges, %v", st.Segments, st.Merges, st.MergeErr)
+	}
+}
+
+// TestPace: commits take longer when segments have piled up, and are counted.
+func TestPace(t *testing.T) {
+	s := openTest(t, Options{Shards: 1})
+	if err := s.Settle(t.Context()); err != nil { // the merger has nothing more to note
+		t.Fatal(err)
+	}
+	s.backlog.Store(5)
+	mustPut(t, s, shape{cids: 1, mids: 5, moids: 1, caps: 100}.batch(randomSource(t), 1000, 0),
+		WriterSeq{})
+	if err := s.onCommitter(t.Context(), func() {}); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Stats().PacedNs; got != 5*paceNsPerRow*1000 {
+		t.Fatalf("paced by %d ns", got)
+	}
+}
+
+func flipByte(t *testing.T, path string, at int64) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	var b [1]byte
+	if _, err := f.ReadAt(b[:], at); err != nil {
+		t.Fatal(err)
+	}
+	b[0] ^= 0x10
+	if _, err := f.WriteAt(b[:], at); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -22,6 +22,7 @@ type Stats struct {
 	Merges      int64 // merges of segments
 	MergedRows  int64 // rows merged
 	MergeNs     int64 // time spent merging
+	MergeErr    error // of the last merge, nil when it went well
 	PacedNs     int64 // time by which commits were slowed down because merges were behind
 	Scans       int64 // scans started
 	Blocks      int64 // blocks opened by scans
@@ -49,6 +50,9 @@ func (s *Store) Stats() Stats {
 		Blocks: s.counters.blocksScanned.Load(),
 		Shards: len(s.shards), Writers: s.writers.count(),
 	}
+	s.mergeMu.Lock()
+	st.MergeErr = s.mergeErr
+	s.mergeMu.Unlock()
 	for _, sh := range s.shards {
 		now := sh.snapshot.Load()
 		for _, seg := range now.sealed {
