@@ -9,6 +9,7 @@ package index
 import (
 	"cmp"
 	"math/bits"
+	"runtime"
 	"slices"
 	"sort"
 	"time"
@@ -202,6 +203,7 @@ func (p *partitioner) sortByGroup(items []item) []item {
 // split divides items until they fit a block.
 func (p *partitioner) split(items []item) {
 	for len(items) > p.opt.BlockRows {
+		runtime.Gosched() // queries come first
 		at := p.cut(items)
 		p.split(items[:at])
 		items = items[at:]

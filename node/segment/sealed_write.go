@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -293,6 +294,7 @@ func (w *sealedWriter) writePart(p *Part) error {
 	}
 	start := uint32(0)
 	for _, end := range p.BlockEnds {
+		runtime.Gosched() // writing is done in the background, and queries come first
 		at := uint64(w.offset())
 		size, err := w.writeBlock(len(w.offsets), rowsOf{p.Rows, p.Order[start:end], p.Ranked},
 			p.Flags)

@@ -2,6 +2,7 @@ package store
 
 import (
 	"math"
+	"runtime"
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
@@ -184,6 +185,7 @@ func (m *merger) gather(i int, seg *sealedSegment, late bool) error {
 		if int(c.Block) < from || int(c.Block) >= to {
 			continue
 		}
+		runtime.Gosched() // queries come first
 		info, err := w.open(part, c)
 		if err != nil {
 			return err
