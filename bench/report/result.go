@@ -63,10 +63,13 @@ type Time struct {
 	MinUs       float64   `json:"min_us"`
 	MaxUs       float64   `json:"max_us"`
 	P90Us       float64   `json:"p90_us"`
+	P95Us       float64   `json:"p95_us"`
 	P99Us       float64   `json:"p99_us"`
 	Runs        int       `json:"runs"`
 	SamplesUs   []float64 `json:"samples_us,omitempty"` // ascending; a sample of them when many
 	Ratio       Ratio     `json:"ratio"`
+	Blocks      float64   `json:"blocks,omitempty"`   // opened for one answer, median over the boxes
+	Examined    float64   `json:"examined,omitempty"` // rows of these
 	Unsupported string    `json:"unsupported,omitempty"`
 }
 
@@ -89,7 +92,7 @@ func Summarise(us []float64) Time {
 	sorted := slices.Sorted(slices.Values(us))
 	at := func(share float64) float64 { return sorted[int(share*float64(len(sorted)-1)+0.5)] }
 	t := Time{MedianUs: sorted[len(sorted)/2], MinUs: sorted[0], MaxUs: sorted[len(sorted)-1],
-		P90Us: at(0.9), P99Us: at(0.99), Runs: len(sorted)}
+		P90Us: at(0.9), P95Us: at(0.95), P99Us: at(0.99), Runs: len(sorted)}
 	samples := min(len(sorted), maxSamples)
 	for i := range samples {
 		t.SamplesUs = append(t.SamplesUs, sorted[i*(len(sorted)-1)/max(1, samples-1)])

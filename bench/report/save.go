@@ -58,7 +58,8 @@ func (r *Run) clean() *Run {
 }
 
 func (t Time) clean() Time {
-	finite(&t.MedianUs, &t.MinUs, &t.MaxUs, &t.P90Us, &t.P99Us,
+	finite(&t.MedianUs, &t.MinUs, &t.MaxUs, &t.P90Us, &t.P95Us, &t.P99Us, &t.Blocks,
+		&t.Examined,
 		&t.Ratio.Median, &t.Ratio.Min, &t.Ratio.Max)
 	t.SamplesUs = slices.DeleteFunc(slices.Clone(t.SamplesUs), func(us float64) bool {
 		return us <= 0 || math.IsNaN(us) || math.IsInf(us, 0)

@@ -155,6 +155,9 @@ func (r *Runner) askBox(
 			if err != nil {
 				return err
 			}
+			if x, ok := r.running[s].db.(system.Explained); ok && t.pass == 0 && round == 0 {
+				t.costs[s] = append(t.costs[s], x.Cost())
+			}
 			t.spent[s] += took
 			t.last[s] = took
 			if round > 0 {
@@ -207,7 +210,8 @@ func (r *Runner) askOnce(
 
 // times are the measurements of one query.
 type times struct {
-	runs        [][][]run // by system and box
+	runs        [][][]run       // by system and box
+	costs       [][]system.Cost // by system, of the answers that are checked
 	pass        int
 	budget      time.Duration
 	spent       []time.Duration // in this pass
@@ -227,6 +231,7 @@ func newTimes(systems, boxes int) *times {
 	for range systems {
 		t.runs = append(t.runs, make([][]run, boxes))
 	}
+	t.costs = make([][]system.Cost, systems)
 	return t
 }
 
@@ -270,6 +275,13 @@ func (t *times) summary(s int) report.Time {
 	}
 	if s > 0 {
 		out.Ratio = report.SummariseRatios(ratios)
+	}
+	if costs := t.costs[s]; len(costs) > 0 {
+		var blocks, examined []float64
+		for _, c := range costs {
+			blocks, examined = append(blocks, float64(c.Blocks)), append(examined, float64(c.Examined))
+		}
+		out.Blocks, out.Examined = median(blocks), median(examined)
 	}
 	return out
 }

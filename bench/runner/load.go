@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/pentad-db/pentad/bench/process"
 	"github.com/pentad-db/pentad/bench/report"
 	"github.com/pentad-db/pentad/bench/system"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -78,7 +79,7 @@ func (r *Runner) fill(ctx context.Context, k system.Kind, phase int) (
 	}
 	syscall.Sync()       // what the last system left to the kernel is not written beside this one
 	debug.FreeOSMemory() // what the last system left is not this one's memory
-	resetPeak()
+	process.ResetPeak()
 	db, err := k.Open(ctx, dir, r.survey.Shape)
 	if err != nil {
 		return out, err
@@ -95,7 +96,7 @@ func (r *Runner) fill(ctx context.Context, k system.Kind, phase int) (
 		return out, err
 	}
 	if k.Embedded {
-		out.PeakMiB = peakMiB()
+		out.PeakMiB = process.PeakMiB()
 	}
 	closed = true
 	if err := db.Close(); err != nil {

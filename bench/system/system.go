@@ -28,6 +28,15 @@ type System interface {
 // Versioned is a system that knows its version, because it is no Go module.
 type Versioned interface{ Version() string }
 
+// Explained is a system that knows what its last answer cost.
+type Explained interface{ Cost() Cost }
+
+// Cost is what an answer cost besides time.
+type Cost struct {
+	Blocks   uint64 // that were opened
+	Examined uint64 // rows of these
+}
+
 // Want is what is asked for of the records in a box.
 type Want uint8
 

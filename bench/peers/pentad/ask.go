@@ -16,6 +16,7 @@ func (d *db) Ask(
 	ctx context.Context, q *system.Query, take func(b *record.Batch),
 ) (uint64, error) {
 	own := q.Query
+	d.cost = system.Cost{}
 	switch q.Want {
 	case system.WantCount:
 		return d.count(ctx, &own)
@@ -39,29 +40,43 @@ func (d *db) Ask(
 func (d *db) scan(
 	ctx context.Context, q *record.Query, emit func(b *record.Batch) error,
 ) (err error) {
+	var end wire.End
 	if d.client != nil {
-		_, err = d.client.Scan(ctx, q, emit)
+		end, err = d.client.Scan(ctx, q, emit)
 	} else {
-		_, err = d.node.Query(ctx, q, emit)
+		end, err = d.node.Query(ctx, q, emit)
 	}
+	d.spent(&end)
 	return err
 }
 
-func (d *db) aggregate(ctx context.Context, q *record.Query) ([]wire.Group, error) {
+// spent adds what a request cost to the cost of the answer.
+func (d *db) spent(end *wire.End) {
+	d.cost.Blocks += end.BlocksScanned
+	d.cost.Examined += end.RowsExamined
+}
+
+func (d *db) aggregate(
+	ctx context.Context, q *record.Query,
+) (groups []wire.Group, err error) {
+	var end wire.End
 	if d.client != nil {
-		groups, _, err := d.client.Aggregate(ctx, q)
-		return groups, err
+		groups, end, err = d.client.Aggregate(ctx, q)
+	} else {
+		groups, end, err = d.node.Aggregate(ctx, q)
 	}
-	groups, _, err := d.node.Aggregate(ctx, q)
+	d.spent(&end)
 	return groups, err
 }
 
 func (d *db) count(ctx context.Context, q *record.Query) (rows uint64, err error) {
+	var end wire.End
 	if d.client != nil {
-		rows, _, err = d.client.Count(ctx, q)
+		rows, end, err = d.client.Count(ctx, q)
 	} else {
-		rows, _, err = d.node.Count(ctx, q)
+		rows, end, err = d.node.Count(ctx, q)
 	}
+	d.spent(&end)
 	return rows, err
 }
 

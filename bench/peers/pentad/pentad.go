@@ -35,6 +35,7 @@ type db struct {
 	client *client.Client // nil when embedded
 	clock  *atomic.Int64  // the workload's, so that acq relates to cap as it does for live meters
 	shape  system.Shape
+	cost   system.Cost // of the last answer
 }
 
 func open(
@@ -76,6 +77,9 @@ func (d *db) Put(ctx context.Context, b *record.Batch) error {
 }
 
 func (d *db) Settle(ctx context.Context) error { return d.node.Settle(ctx) }
+
+// Cost implements [system.Explained].
+func (d *db) Cost() system.Cost { return d.cost }
 
 func (d *db) Close() error {
 	var err error
