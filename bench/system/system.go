@@ -10,7 +10,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// System is a database under measurement. One goroutine uses it.
+// System is a database under measurement. One goroutine uses it; of pentad, another may put.
 type System interface {
 	// Put stores a stamped batch; on return it is as durable as Kind.Durability says.
 	Put(ctx context.Context, b *record.Batch) error

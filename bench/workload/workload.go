@@ -42,6 +42,22 @@ type Stream interface {
 	Err() error
 }
 
+// First returns the first batches of a stream.
+func First(s Stream, batches int) Stream { return &first{s, batches} }
+
+type first struct {
+	Stream
+	left int
+}
+
+func (f *first) Next(b *record.Batch) bool {
+	if f.left == 0 {
+		return false
+	}
+	f.left--
+	return f.Stream.Next(b)
+}
+
 // Query is one question, asked with several boxes.
 type Query struct {
 	Name  string
