@@ -7,7 +7,7 @@ PACKAGES    := ./...
 BENCH       := cd bench && # a module of its own: what it compares with is not pentad's
 
 .PHONY: help build demo test race lint check bench bench-quick bench-spread bench-full bench-thesis \
-	bench-daily bench-underload bench-peers bench-micro bench-compare profile fuzz fuzz-long crash guests guests-verify clean
+	bench-daily bench-underload bench-growth bench-peers bench-micro bench-compare profile fuzz fuzz-long crash guests guests-verify clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -57,6 +57,9 @@ bench-daily: ## a day of a million smart meters in pentad, Pebble and DuckDB
 
 bench-underload: ## the ten queries of pentad, idle and while records come at half the top speed
 	$(BENCH) $(GO) run . underload $(BENCH_FLAGS)
+
+bench-growth: ## the ten queries of pentad at 5, 20 and 100 M records: how they slow down
+	$(BENCH) $(GO) run . growth $(BENCH_FLAGS)
 
 bench-peers: ## install the servers and the C compiler that make bench can use, from Debian; as root
 	apt-get install -y --no-install-recommends gcc libc6-dev postgresql clickhouse-server influxdb redis-server

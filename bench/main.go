@@ -34,7 +34,8 @@ func root(out io.Writer) *cobra.Command {
 	c := &cobra.Command{Use: "bench", Short: "Measure pentad", SilenceUsage: true,
 		SilenceErrors: true}
 	c.AddCommand(quickCommand(out), runCommand(out), profileCommand(out),
-		reportCommand(out), compareCommand(out), spreadCommand(out), underloadCommand(out))
+		reportCommand(out), compareCommand(out), spreadCommand(out), underloadCommand(out),
+		growthCommand(out))
 	return c
 }
 

@@ -115,20 +115,8 @@ func (q *quick) run(ctx context.Context) error {
 
 // begin opens the journal and forgets the data of a run that was another.
 func (q *quick) begin() error {
-	build, err := programHash()
-	if err != nil {
-		return err
-	}
-	if q.fresh {
-		if err := os.RemoveAll(q.work); err != nil {
-			return err
-		}
-	}
-	if err := os.MkdirAll(q.work, 0o755); err != nil {
-		return err
-	}
-	key := fmt.Sprintf("%s %d %d", build, q.rows, q.besideRows)
-	q.journal, err = journal.Open(filepath.Join(q.work, "journal.json"), key)
+	var err error
+	q.journal, err = openJournal(q.work, q.fresh, q.rows, q.besideRows)
 	return err
 }
 

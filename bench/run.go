@@ -72,8 +72,6 @@ func (a *against) say(format string, args ...any) { fmt.Fprintf(a.out, format+"\
 // work is the folder of the data of the run.
 func (a *against) work() string { return filepath.Join(a.dir, "work-"+a.name) }
 
-func (a *against) journalPath() string { return filepath.Join(a.work(), "journal.json") }
-
 func (a *against) run(ctx context.Context) error {
 	loads, err := chooseLoads(a.workloads)
 	if err != nil {
@@ -94,7 +92,7 @@ func (a *against) run(ctx context.Context) error {
 		return err
 	}
 	if a.keep { // the next run measures again, with the same flags too
-		return os.Remove(a.journalPath())
+		return os.Remove(journalPath(a.work()))
 	}
 	return os.RemoveAll(a.work())
 }
@@ -102,24 +100,9 @@ func (a *against) run(ctx context.Context) error {
 // begin opens the journal and forgets the data of a run that was another.
 func (a *against) begin() error {
 	began := time.Now().UTC()
-	build, err := programHash()
-	if err != nil {
-		return err
-	}
-	if a.fresh {
-		if err := os.RemoveAll(a.work()); err != nil {
-			return err
-		}
-	}
-	if err := os.MkdirAll(a.work(), 0o755); err != nil {
-		return err
-	}
-	if err := os.Chmod(a.work(), 0o755); err != nil { // servers with users of their own look in
-		return err
-	}
-	key := fmt.Sprintf("%s %s %s %d %s %s", build, a.workloads, a.systems, a.rows, a.budget,
-		a.realDir)
-	if a.journal, err = journal.Open(a.journalPath(), key); err != nil {
+	var err error
+	if a.journal, err = openJournal(a.work(), a.fresh, a.workloads, a.systems, a.rows, a.budget,
+		a.realDir); err != nil {
 		return err
 	}
 	a.result = report.Run{Machine: machine(), When: began, Command: a.command()}
@@ -156,6 +139,29 @@ func (a *against) command() string {
 		text += " BENCH_FLAGS='" + strings.Join(flags, " ") + "'"
 	}
 	return text
+}
+
+func journalPath(work string) string { return filepath.Join(work, "journal.json") }
+
+// openJournal makes the folder of the data of a run and opens the journal in it: that of this build
+// with these flags, or a new one.
+func openJournal(work string, fresh bool, flags ...any) (*journal.Journal, error) {
+	build, err := programHash()
+	if err != nil {
+		return nil, err
+	}
+	if fresh {
+		if err := os.RemoveAll(work); err != nil {
+			return nil, err
+		}
+	}
+	if err := os.MkdirAll(work, 0o755); err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(work, 0o755); err != nil { // servers with users of their own look in
+		return nil, err
+	}
+	return journal.Open(journalPath(work), fmt.Sprintln(append([]any{build}, flags...)...))
 }
 
 // programHash tells builds apart: figures of two builds never share a run.

@@ -8,14 +8,19 @@ import (
 	"unicode/utf8"
 )
 
-// table is text in columns, for people: the first is set to the left, the others to the right.
+// table is text in columns, for people: the first is set to the left and cut, the others to the
+// right.
 type table [][]string
+
+// maxLabel is how many characters the first column has at most.
+const maxLabel = 40
 
 func (t *table) add(cells ...string) { *t = append(*t, cells) }
 
 func (t table) write(w io.Writer) error {
 	var widths []int
 	for _, row := range t {
+		row[0] = cut(row[0], maxLabel)
 		for i, cell := range row {
 			if i == len(widths) {
 				widths = append(widths, 0)
@@ -37,4 +42,13 @@ func (t table) write(w io.Writer) error {
 	}
 	_, err := w.Write(out.Bytes())
 	return err
+}
+
+// cut shortens text to so many characters.
+func cut(text string, most int) string {
+	runes := []rune(text)
+	if len(runes) <= most {
+		return text
+	}
+	return strings.TrimRight(string(runes[:most-1]), " ,;:") + "…"
 }
