@@ -45,7 +45,7 @@ func (f *feed) next(ctx context.Context, b *record.Batch, due time.Time) (bool, 
 	if err := f.db.Put(context.WithoutCancel(ctx), b); err != nil {
 		return false, fmt.Errorf("put: %w", err)
 	}
-	f.puts = append(f.puts, float64(time.Since(began).Nanoseconds())/1e3)
+	f.puts = append(f.puts, us(time.Since(began)))
 	f.batches++
 	f.records += int64(b.Len())
 	return true, nil

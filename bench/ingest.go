@@ -1,12 +1,11 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -102,41 +101,18 @@ func (q *quick) overHTTP(ctx context.Context) error {
 	if err := os.RemoveAll(dir); err != nil { // of a load that was interrupted
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	serve := exec.CommandContext(ctx, q.pentad, "serve", "-q", "--dir", dir, "--listen",
-		"127.0.0.1:0")
-	serve.Cancel = func() error { return serve.Process.Signal(os.Interrupt) }
-	serve.Stderr = os.Stderr
-	stdout, err := serve.StdoutPipe()
+	node, err := serve(ctx, q.pentad, dir)
 	if err != nil {
 		return err
 	}
-	if err := serve.Start(); err != nil {
-		return fmt.Errorf("start a node: %w (build it first: make build)", err)
-	}
-	addr := ""
-	for lines := bufio.NewScanner(stdout); lines.Scan() && addr == ""; {
-		_, addr, _ = strings.Cut(lines.Text(), "listening on ")
-		if addr != "" {
-			break
-		}
-	}
-	if addr == "" {
-		cancel()
-		return fmt.Errorf("%s said no address and ended: %v", q.pentad, serve.Wait())
-	}
-	if err := q.load(ctx, addr); err != nil {
-		cancel()
-		_ = serve.Wait() // the load has failed already
-		return err
+	if err := q.load(ctx, node.addr); err != nil {
+		return errors.Join(err, node.stop())
 	}
 	began := time.Now()
-	cancel()
-	if err := serve.Wait(); err != nil && serve.ProcessState.ExitCode() != 0 {
-		return fmt.Errorf("the node ended with %w", err)
+	if err := node.stop(); err != nil {
+		return err
 	}
-	usage := serve.ProcessState.SysUsage().(*syscall.Rusage)
+	usage := node.cmd.ProcessState.SysUsage().(*syscall.Rusage)
 	q.Figures.Add("memory of the node under ingest, peak", float64(usage.Maxrss)/1024, "MiB")
 	q.say("served node closed in %.1f s", time.Since(began).Seconds())
 	return os.RemoveAll(dir)

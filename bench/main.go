@@ -35,7 +35,8 @@ func root(out io.Writer) *cobra.Command {
 		SilenceErrors: true}
 	c.AddCommand(quickCommand(out), runCommand(out), profileCommand(out),
 		reportCommand(out), compareCommand(out), spreadCommand(out), underloadCommand(out),
-		growthCommand(out))
+		growthCommand(out), residentCommand(out), openedCommand(os.Stdin, out),
+		coldCommand(out))
 	return c
 }
 

@@ -21,12 +21,7 @@ import (
 // oracle's, and every figure with a bar is there.
 func TestQuick(t *testing.T) {
 	dir := t.TempDir()
-	pentad := filepath.Join(dir, "pentad")
-	build := exec.Command("go", "build", "-o", pentad, "./node/cmd/pentad")
-	build.Dir = ".."
-	if text, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, text)
-	}
+	pentad := buildPentad(t)
 	interrupted := root(new(bytes.Buffer))
 	interrupted.SetArgs([]string{"quick", "--rows", "150000", "--beside-rows", "60000",
 		"--out", dir, "--pentad", "nowhere/pentad"})
@@ -67,6 +62,18 @@ func TestQuick(t *testing.T) {
 	if err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
+}
+
+// buildPentad builds the program.
+func buildPentad(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "pentad")
+	build := exec.Command("go", "build", "-o", path, "./node/cmd/pentad")
+	build.Dir = ".."
+	if text, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, text)
+	}
+	return path
 }
 
 func TestQuickNamesWhatIsMissing(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 type table [][]string
 
 // maxLabel is how many characters the first column has at most.
-const maxLabel = 40
+const maxLabel = 44
 
 func (t *table) add(cells ...string) { *t = append(*t, cells) }
 

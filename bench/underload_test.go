@@ -10,8 +10,8 @@ import (
 	"github.com/pentad-db/pentad/bench/figure"
 )
 
-// command runs a command on few records and returns what it says and its figures, all of them
-// above 0, and nothing left behind.
+// command runs a command on few records and returns what it says and its figures; nothing is
+// left behind.
 func command(t *testing.T, name string, flags ...string) (string, map[string]figure.Figure) {
 	t.Helper()
 	dir := t.TempDir()
@@ -27,8 +27,8 @@ func command(t *testing.T, name string, flags ...string) (string, map[string]fig
 	}
 	figures := map[string]figure.Figure{}
 	for _, f := range list {
-		if _, twice := figures[f.Name]; twice || f.Value < 0 {
-			t.Errorf("%s is %v, or comes twice", f.Name, f.Value)
+		if _, twice := figures[f.Name]; twice {
+			t.Errorf("%s comes twice", f.Name)
 		}
 		figures[f.Name] = f
 	}

@@ -89,6 +89,8 @@ func (r rooms) Collect(out chan<- prometheus.Metric) {
 	gauge("store_head_bytes", "Memory of heads.", float64(st.HeadBytes))
 	gauge("store_segments", "Sealed segments.", float64(st.Segments))
 	gauge("store_segment_bytes", "Bytes of sealed segments.", float64(st.SegmentBytes))
+	gauge("store_index_bytes", "Of these, bytes that are not blocks of rows.",
+		float64(st.IndexBytes))
 	gauge("store_log_bytes", "Bytes of the log.", float64(st.LogBytes))
 	gauge("store_writers", "Writers whose answers are remembered.", float64(st.Writers))
 	h := r.node.host.Stats()

@@ -164,6 +164,9 @@ func (s *Sealed) Blocks() int { return s.blocks }
 // Size returns the size of the file in bytes, also beside and after Close.
 func (s *Sealed) Size() int64 { return s.size }
 
+// IndexBytes returns how much of the file is not blocks: sections, table, header and tail.
+func (s *Sealed) IndexBytes() int64 { return s.size - int64(s.end) + sealedHeaderBytes }
+
 // Path returns the name of the file.
 func (s *Sealed) Path() string { return s.path }
 

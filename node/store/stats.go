@@ -34,6 +34,7 @@ type Stats struct {
 	HeadBytes    int64 // memory of the heads
 	Segments     int   // sealed segments
 	SegmentBytes int64 // their files
+	IndexBytes   int64 // of these, what is not blocks of rows
 	LogFiles     int   // files of the log
 	LogBytes     int64 // their bytes
 }
@@ -58,6 +59,7 @@ func (s *Store) Stats() Stats {
 		for _, seg := range now.sealed {
 			st.Rows += int64(seg.meta.Rows)
 			st.SegmentBytes += seg.file.Size()
+			st.IndexBytes += seg.file.IndexBytes()
 		}
 		st.Segments += len(now.sealed)
 		for _, f := range now.frozen {

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+)
+
+// served is a node in a process of its own.
+type served struct {
+	cmd    *exec.Cmd
+	addr   string // where it listens
+	cancel context.CancelFunc
+}
+
+// serve starts a node on a free port of loopback and returns when it listens.
+func serve(ctx context.Context, program, dir string) (*served, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	cmd := exec.CommandContext(ctx, program, "serve", "-q", "--dir", dir, "--listen",
+		"127.0.0.1:0")
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.Stderr = os.Stderr
+	s := &served{cmd: cmd, cancel: cancel}
+	stdout, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("start a node: %w (build it first: make build)", err)
+	}
+	for lines := bufio.NewScanner(stdout); lines.Scan(); {
+		if _, addr, ok := strings.Cut(lines.Text(), "listening on "); ok {
+			s.addr = addr
+			return s, nil
+		}
+	}
+	cancel()
+	return nil, fmt.Errorf("%s said no address and ended: %v", program, cmd.Wait())
+}
+
+// stop ends the node in good order and waits until it is gone.
+func (s *served) stop() error {
+	s.cancel()
+	if err := s.cmd.Wait(); err != nil && s.cmd.ProcessState.ExitCode() != 0 {
+		return fmt.Errorf("the node ended with %w", err)
+	}
+	return nil
+}
