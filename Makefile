@@ -7,7 +7,7 @@ PACKAGES    := ./...
 BENCH       := cd bench && # a module of its own: what it compares with is not pentad's
 
 .PHONY: help build demo test race lint check bench bench-quick bench-spread bench-full bench-thesis \
-	bench-daily bench-underload bench-growth bench-resident bench-cold bench-peers bench-micro bench-compare profile fuzz fuzz-long crash guests guests-verify clean
+	bench-daily bench-underload bench-growth bench-resident bench-cold bench-bars bench-peers bench-micro bench-compare profile fuzz fuzz-long crash guests guests-verify clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -66,6 +66,9 @@ bench-resident: build ## what an open node of 5 and 20 M records takes: time to 
 
 bench-cold: ## the ten queries of stores just opened, with an empty page cache; as root of the whole machine
 	$(BENCH) $(GO) run . cold $(BENCH_FLAGS)
+
+bench-bars: ## hold bench/out/run.json, which make bench leaves, against what is promised
+	$(BENCH) $(GO) run . bars $(BENCH_FLAGS)
 
 bench-peers: ## install the servers and the C compiler that make bench can use, from Debian; as root
 	apt-get install -y --no-install-recommends gcc libc6-dev postgresql clickhouse-server influxdb redis-server

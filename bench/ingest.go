@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/pentad-db/pentad/bench/process"
 	"github.com/pentad-db/pentad/bench/runner"
 	"github.com/pentad-db/pentad/bench/workload"
 	"github.com/pentad-db/pentad/node/store"
@@ -152,12 +153,13 @@ func rate(records int64, took time.Duration) float64 {
 	return float64(records) / took.Seconds() / 1e6
 }
 
-// embedded loads the workload into a node inside this process, seals it and weighs it.
+// embedded loads the workload into a node inside this process, seals and merges it and weighs it.
 func (q *quick) embedded(ctx context.Context) error {
 	if err := os.RemoveAll(q.embeddedDir()); err != nil { // of a load that was interrupted
 		return err
 	}
 	generate := q.generate()
+	process.ResetPeak()
 	n, err := q.open(ctx, 0)
 	if err != nil {
 		return err
@@ -186,10 +188,10 @@ func (q *quick) embedded(ctx context.Context) error {
 		records += int64(b.Len())
 	}
 	acked := time.Since(began)
-	if err := n.Seal(ctx); err != nil {
+	if err := n.Settle(ctx); err != nil {
 		return err
 	}
-	sealed := time.Since(began)
+	settled, peak := time.Since(began), process.PeakMiB()
 	if q.Stored != records {
 		return fmt.Errorf("%d records over HTTP, %d embedded", q.Stored, records)
 	}
@@ -201,11 +203,12 @@ func (q *quick) embedded(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	q.say("loaded %d records embedded in %.1f s, sealed after %.1f s, making them takes %.1f s",
-		records, acked.Seconds(), sealed.Seconds(), generate.Seconds())
+	q.say("loaded %d records embedded in %.1f s, sealed and merged after %.1f s, making them "+
+		"takes %.1f s", records, acked.Seconds(), settled.Seconds(), generate.Seconds())
 	q.Figures.AtLeast("durable ingest, embedded", rate(records, acked), "M records/s", barInside)
-	q.Figures.Add("durable ingest, embedded, until all is sealed", rate(records, sealed),
-		"M records/s")
+	q.Figures.AtLeast("durable ingest, embedded, until all is sealed and merged",
+		rate(records, settled), "M records/s", barInside)
+	q.Figures.Add("memory of node and harness under embedded ingest, peak", peak, "MiB")
 	q.Figures.AtMost("bytes on disk per record", float64(bytes)/float64(records), "B", barBytes)
 	return nil
 }

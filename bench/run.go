@@ -244,6 +244,11 @@ func (a *against) save() error {
 	base := filepath.Join(a.dir, a.name)
 	a.say("")
 	err := a.result.Table(a.out)
+	for i := range a.result.Results {
+		if p, ok := rowsOf(&a.result.Results[i]); ok {
+			a.say("%s", p)
+		}
+	}
 	if err == nil {
 		err = a.result.Save(base + resultSuffix)
 	}
@@ -286,6 +291,9 @@ func figuresOf(results []report.Result) figure.List {
 						t.Ratio.Median, figure.Ratio)
 				}
 			}
+		}
+		if p, ok := rowsOf(&r); ok {
+			out.Add(spreadName, p.spread(), "times")
 		}
 	}
 	return out

@@ -190,13 +190,13 @@ func (u *underload) loaded(ctx context.Context, f *feed, before state) ([]report
 	asking, failed := context.WithCancelCause(ctx)
 	feeding, stop := context.WithCancel(ctx)
 	defer stop()
-	had := f.records
-	*f = feed{db: f.db, stream: f.stream, batches: f.batches, records: f.records}
+	more := &feed{db: f.db, stream: f.stream}
+	stats := u.db.(pentad.Stored).StoreStats
+	began, had := time.Now(), stats()
 	var fed error
 	var wg sync.WaitGroup
-	began := time.Now()
 	wg.Go(func() {
-		if fed = f.steadily(feeding, interval); fed != nil {
+		if fed = more.steadily(feeding, interval); fed != nil {
 			failed(fed) // without records the queries are not under load
 		}
 	})
@@ -207,12 +207,15 @@ func (u *underload) loaded(ctx context.Context, f *feed, before state) ([]report
 	if err := errors.Join(fed, err); err != nil {
 		return nil, err
 	}
-	took := time.Since(began)
-	u.say("%.1f M records came in %.0f s, %.0f %% of the pace, at most %s late; %s; making them "+
-		"took %.0f %% of a core", float64(f.records-had)/1e6, took.Seconds(),
-		100*float64(f.records-had)/took.Seconds()/pace,
-		report.Duration(float64(f.behind.Microseconds())), f, 100*f.made.Seconds()/took.Seconds())
-	u.figures.Add("share of the pace that was kept", float64(f.records-had)/took.Seconds()/pace, "")
+	took, after := time.Since(began), stats()
+	f.batches += more.batches
+	kept := float64(more.records) / took.Seconds() / pace
+	u.say("%.1f M records came in %.0f s, %.0f %% of the pace, at most %s late, with %d seals and "+
+		"%d merges; %s; making them took %.0f %% of a core", float64(more.records)/1e6,
+		took.Seconds(), 100*kept, report.Duration(us(more.behind)), after.Seals-had.Seals,
+		after.Merges-had.Merges, more, 100*more.made.Seconds()/took.Seconds())
+	u.figures.Add("share of the pace that was kept", kept, "")
+	u.figures.Add("merges under load", float64(after.Merges-had.Merges), "")
 	return asked, nil
 }
 

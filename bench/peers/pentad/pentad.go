@@ -24,7 +24,7 @@ func Kinds() []system.Kind {
 			}}
 	}
 	return []system.Kind{
-		kind("pentad", "embedded; default options; sealed, not merged; last readings by windows "+
+		kind("pentad", "embedded; default options; sealed and merged; last readings by windows "+
 			"that grow from the end of time until as many series are seen as there are", false),
 		kind("pentad-http", "as pentad, over HTTP on loopback", true),
 	}
@@ -77,6 +77,12 @@ func (d *db) Put(ctx context.Context, b *record.Batch) error {
 }
 
 func (d *db) Settle(ctx context.Context) error { return d.node.Settle(ctx) }
+
+// Stored is a pentad that tells what its store has done.
+type Stored interface{ StoreStats() store.Stats }
+
+// StoreStats implements [Stored].
+func (d *db) StoreStats() store.Stats { return d.node.StoreStats() }
 
 // Cost implements [system.Explained].
 func (d *db) Cost() system.Cost { return d.cost }
