@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
+	"github.com/pentad-db/pentad/bench/process"
 	"github.com/pentad-db/pentad/bench/report"
 	"github.com/pentad-db/pentad/bench/system"
 	"github.com/pentad-db/pentad/bench/workload"
@@ -63,15 +65,27 @@ func until(ctx context.Context, moment time.Time) error {
 	}
 }
 
-// speed is how fast a feed was taken, in M records/s, without the time to make it.
+// speed is how fast a feed was taken, in M records/s, without the time to make it, and the memory
+// of this process meanwhile.
 type speed struct {
 	acked   float64
 	settled float64 // until all was sealed and merged
+	peakMiB float64
+	ownMiB  float64 // the same without mapped files
+}
+
+func (s speed) String() string {
+	return fmt.Sprintf("%.3f M records/s acknowledged, %.3f until all was sealed and merged, "+
+		"memory at most %.0f MiB, %.0f without mapped files", s.acked, s.settled, s.peakMiB,
+		s.ownMiB)
 }
 
 // all puts what is left as fast as it goes and settles it.
 func (f *feed) all(ctx context.Context) (s speed, err error) {
 	var b record.Batch
+	process.ResetPeak()
+	own := sync.OnceValue(process.WatchOwn())
+	defer own()
 	began := time.Now()
 	for more := true; more; {
 		if err := ctx.Err(); err != nil {
@@ -86,6 +100,7 @@ func (f *feed) all(ctx context.Context) (s speed, err error) {
 		return s, fmt.Errorf("settle: %w", err)
 	}
 	s.settled = rate(f.records, time.Since(began)-f.made)
+	s.peakMiB, s.ownMiB = process.PeakMiB(), own()
 	return s, nil
 }
 

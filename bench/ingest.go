@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -160,6 +161,8 @@ func (q *quick) embedded(ctx context.Context) error {
 	}
 	generate := q.generate()
 	process.ResetPeak()
+	own := sync.OnceValue(process.WatchOwn())
+	defer own()
 	n, err := q.open(ctx, 0)
 	if err != nil {
 		return err
@@ -209,6 +212,7 @@ func (q *quick) embedded(ctx context.Context) error {
 	q.Figures.AtLeast("durable ingest, embedded, until all is sealed and merged",
 		rate(records, settled), "M records/s", barInside)
 	q.Figures.Add("memory of node and harness under embedded ingest, peak", peak, "MiB")
+	q.Figures.Add("the same without mapped files", own(), "MiB")
 	q.Figures.AtMost("bytes on disk per record", float64(bytes)/float64(records), "B", barBytes)
 	return nil
 }

@@ -43,7 +43,7 @@ type resident struct {
 // opening is what a size takes.
 type opening struct {
 	records   int64
-	loadMiB   float64    // of memory, at most, while it was loaded, with the harness
+	load      speed      // with the memory of the harness
 	first     openedNode // with nothing in the page cache
 	second    openedNode
 	served    process.Resident // the node as a process of its own
@@ -137,7 +137,6 @@ func (r *resident) load(
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	process.ResetPeak()
 	db, err := pentad.Kinds()[0].Open(ctx, dir, system.Shape{})
 	if err != nil {
 		return nil, err
@@ -147,9 +146,8 @@ func (r *resident) load(
 	if err = errors.Join(err, db.Close()); err != nil {
 		return nil, err
 	}
-	o.records, o.loadMiB = f.records, process.PeakMiB()
-	r.say("%.4g M records: %.3f M records/s acknowledged, %.3f until all was sealed and merged, "+
-		"memory at most %.0f MiB", float64(f.records)/1e6, speed.acked, speed.settled, o.loadMiB)
+	o.records, o.load = f.records, speed
+	r.say("%.4g M records: %s", float64(f.records)/1e6, speed)
 	w := c.Workload()
 	survey := w.NewSurvey()
 	if err := survey.Add(w.Phases[0]); err != nil {
@@ -224,7 +222,9 @@ func (r *resident) quantities() []quantity {
 			func(o *opening) float64 { return o.servedCPU }},
 		{idleName, percent, 0.01, false, func(o *opening) float64 { return o.second.IdleCPU }},
 		{"memory at most, while loading", "MiB", 1, false,
-			func(o *opening) float64 { return o.loadMiB }},
+			func(o *opening) float64 { return o.load.peakMiB }},
+		{"the same without mapped files", "MiB", 1, false,
+			func(o *opening) float64 { return o.load.ownMiB }},
 	}
 }
 

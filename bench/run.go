@@ -278,6 +278,8 @@ func figuresOf(results []report.Result) figure.List {
 			out.Add(title+": bytes per record "+s.Name, s.BytesPerRecord, "B")
 			if s.PeakMiB > 0 {
 				out.Add(title+": memory under load "+s.Name, s.PeakMiB, "MiB")
+				out.Add(title+": memory under load without mapped files "+s.Name,
+					s.PeakOwnMiB, "MiB")
 			}
 		}
 		for _, q := range r.Queries {

@@ -95,8 +95,7 @@ func (u *underload) measure(ctx context.Context) error {
 	if u.speed, err = f.all(ctx); err != nil {
 		return err
 	}
-	u.say("%.1f M records: %.3f M records/s acknowledged, %.3f until all was sealed and merged",
-		float64(f.records)/1e6, u.speed.acked, u.speed.settled)
+	u.say("%.1f M records: %s", float64(f.records)/1e6, u.speed)
 	idle, err := u.idle(ctx, "idle", f.batches)
 	if err != nil {
 		return err

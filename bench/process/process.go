@@ -1,7 +1,8 @@
 // Package process tells what the kernel knows of a process: its memory, its processor time, what it
 // read from the disk. It also empties the page cache.
 //
-// It knows nothing of what is measured. Where /proc is missing, figures are errors or 0.
+// It knows nothing of what is measured. [WatchOwn] has a goroutine, which ends with it. Where /proc
+// is missing, figures are errors or 0.
 package process
 
 import (
@@ -9,6 +10,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -27,6 +29,38 @@ func PeakMiB() float64 {
 		return 0
 	}
 	return float64(bytes) / (1 << 20)
+}
+
+// WatchOwn looks at the memory of this process without mapped files, which the kernel may take back
+// at any time, until stop is called, and returns the most that it saw, in MiB.
+func WatchOwn() (stop func() float64) {
+	const every = 50 * time.Millisecond
+	most := int64(0)
+	look := func() {
+		if r, err := Memory(os.Getpid()); err == nil { // without /proc there is no figure
+			most = max(most, r.Anon)
+		}
+	}
+	end := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			look()
+			select {
+			case <-tick.C:
+			case <-end:
+				return
+			}
+		}
+	})
+	return func() float64 {
+		close(end)
+		wg.Wait()
+		look()
+		return float64(most) / (1 << 20)
+	}
 }
 
 // Resident is the memory that a process has now, in bytes.

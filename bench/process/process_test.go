@@ -9,6 +9,7 @@ import (
 
 func TestMemory(t *testing.T) {
 	ResetPeak()
+	stop := WatchOwn()
 	held := make([]byte, 64<<20)
 	for i := range held {
 		held[i] = byte(i)
@@ -19,6 +20,9 @@ func TestMemory(t *testing.T) {
 	}
 	if r.Anon < int64(len(held)) || r.File <= 0 || PeakMiB() < 64 {
 		t.Errorf("%+v, peak %.0f MiB with %d bytes held", r, PeakMiB(), len(held))
+	}
+	if own := stop(); own < 64 || own > PeakMiB()+1 {
+		t.Errorf("%.0f MiB of its own at most, %.0f MiB in all", own, PeakMiB())
 	}
 	if held[1] != 1 {
 		t.Error("the bytes are gone")

@@ -44,8 +44,9 @@ type System struct {
 	Ingest          float64 `json:"ingest"`           // M records/s, acknowledged
 	Settled         float64 `json:"settled"`          // M records/s, until it was ready for queries
 	BytesPerRecord  float64 `json:"bytes_per_record"`
-	Put             Time    `json:"put"`      // of a batch
-	PeakMiB         float64 `json:"peak_mib"` // memory under load, at most; 0 when unknown
+	Put             Time    `json:"put"`          // of a batch
+	PeakMiB         float64 `json:"peak_mib"`     // memory under load, at most; 0 when unknown
+	PeakOwnMiB      float64 `json:"peak_own_mib"` // the same without mapped files
 }
 
 // Query is one query and its times, by system.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"sync"
 	"syscall"
 	"time"
 
@@ -67,7 +68,8 @@ func memoryText(s report.System) string {
 	if s.PeakMiB == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", memory at most %.0f MiB", s.PeakMiB)
+	return fmt.Sprintf(", memory at most %.0f MiB, %.0f without mapped files", s.PeakMiB,
+		s.PeakOwnMiB)
 }
 
 // fill opens a system, puts a phase into it, and closes it.
@@ -80,6 +82,8 @@ func (r *Runner) fill(ctx context.Context, k system.Kind, phase int) (
 	syscall.Sync()       // what the last system left to the kernel is not written beside this one
 	debug.FreeOSMemory() // what the last system left is not this one's memory
 	process.ResetPeak()
+	own := sync.OnceValue(process.WatchOwn())
+	defer own()
 	db, err := k.Open(ctx, dir, r.survey.Shape)
 	if err != nil {
 		return out, err
@@ -96,7 +100,7 @@ func (r *Runner) fill(ctx context.Context, k system.Kind, phase int) (
 		return out, err
 	}
 	if k.Embedded {
-		out.PeakMiB = process.PeakMiB()
+		out.PeakMiB, out.PeakOwnMiB = process.PeakMiB(), own()
 	}
 	closed = true
 	if err := db.Close(); err != nil {

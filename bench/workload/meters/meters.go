@@ -82,6 +82,7 @@ type delayed struct {
 // Stream makes the rows in arrival order.
 type Stream struct {
 	c       Config
+	startNs int64
 	waiting [][]delayed // by the slot in which they arrive, as a ring
 	slot    int
 	place   int // of the next device in the slot's order
@@ -92,7 +93,8 @@ type Stream struct {
 
 // NewStream returns a stream at its start.
 func (c Config) NewStream() *Stream {
-	s := &Stream{c: c, waiting: make([][]delayed, maxDelay+1), tenants: make([]int32, c.Devices)}
+	s := &Stream{c: c, startNs: c.Start(), waiting: make([][]delayed, maxDelay+1),
+		tenants: make([]int32, c.Devices)}
 	for device := range s.tenants {
 		s.tenants[device] = c.tenant(device)
 	}
@@ -127,7 +129,7 @@ func (s *Stream) Err() error { return nil }
 func (s *Stream) next() (delayed, int64, bool) {
 	for s.slot < s.c.Slots {
 		waiting := s.waiting[s.slot%len(s.waiting)]
-		arrival := s.c.Start() + int64(s.slot)*slotNs + arriveNs +
+		arrival := s.startNs + int64(s.slot)*slotNs + arriveNs +
 			int64(s.place)*(arrivalNs/int64(s.c.Devices))
 		if s.late < len(waiting) && s.late*s.c.Devices <= s.place*len(waiting) {
 			s.late++
@@ -171,7 +173,7 @@ func (s *Stream) append(b *record.Batch, d delayed) {
 	b.CID = append(b.CID, s.tenants[device])
 	b.MID = append(b.MID, MID(device))
 	b.MOID = append(b.MOID, int32(quantity))
-	b.CapNs = append(b.CapNs, s.c.Start()+int64(slot)*slotNs+int64(h%jitters)*jitterNs)
+	b.CapNs = append(b.CapNs, s.startNs+int64(slot)*slotNs+int64(h%jitters)*jitterNs)
 	b.Data = binary.LittleEndian.AppendUint64(b.Data, math.Float64bits(value))
 	b.Data = binary.LittleEndian.AppendUint64(b.Data, status)
 }

@@ -47,16 +47,19 @@ func (c Config) Workload() *workload.Workload {
 	return &workload.Workload{Name: "thesis", PayloadBytes: system.NumberBytes,
 		About: "100 sensors, a random value of ten digits every 10 s; payload: float64",
 		Phases: []workload.Phase{{
-			Stream:  func() (workload.Stream, error) { return &stream{c: c}, nil },
+			Stream: func() (workload.Stream, error) {
+				return &stream{c: c, startNs: c.start()}, nil
+			},
 			Queries: c.queries}}}
 }
 
 // stream makes all sensors' readings of a tick, then those of the next.
 type stream struct {
-	c      Config
-	tick   int
-	sensor int
-	batch  workload.Batcher
+	c       Config
+	startNs int64
+	tick    int
+	sensor  int
+	batch   workload.Batcher
 }
 
 // Next implements [workload.Stream].
@@ -65,12 +68,12 @@ func (s *stream) Next(b *record.Batch) bool {
 	for b.Len() < workload.BatchRows && s.tick < s.c.Ticks {
 		h := workload.Mix(s.c.Seed<<48 ^ uint64(s.sensor)<<40 ^ uint64(s.tick))
 		workload.AppendRow(b, tenant, int64(firstMID+s.sensor), quantity,
-			s.c.start()+int64(s.tick)*stepNs, float64(h%values))
+			s.startNs+int64(s.tick)*stepNs, float64(h%values))
 		if s.sensor++; s.sensor == sensors {
 			s.sensor, s.tick = 0, s.tick+1
 		}
 	}
-	return s.batch.Seal(b, s.c.start()+int64(s.tick)*stepNs+int64(time.Second))
+	return s.batch.Seal(b, s.startNs+int64(s.tick)*stepNs+int64(time.Second))
 }
 
 // Err implements [workload.Stream].
