@@ -101,8 +101,8 @@ func holdBars(out io.Writer, figures figure.List, path string) error {
 		}
 	}
 	if !slices.Contains(systems, own) {
-		return fmt.Errorf("the run has no figures of %s in the workload %s; run bench run "+
-			"--workloads %s --systems %s,...", own, barsLoad, barsLoad, own)
+		return fmt.Errorf("the run has no figures of %s in the workload %s; make one with "+
+			"bench run --workloads %s", own, barsLoad, barsLoad)
 	}
 	if err := m.all(out, systems); err != nil {
 		return err
