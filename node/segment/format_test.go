@@ -44,6 +44,7 @@ func TestFormatExamples(t *testing.T) {
 	t.Run("rows", func(t *testing.T) { checkExampleRows(t, found["rows"]) })
 	t.Run("segment", func(t *testing.T) { checkExampleSealed(t, found["segment"], exampleInput()) })
 	t.Run("texts", func(t *testing.T) { checkExampleSealed(t, found["texts"], exampleTexts()) })
+	t.Run("series", func(t *testing.T) { checkExampleSeries(t, found["series"]) })
 }
 
 func sameBytes(t *testing.T, what string, got, want []byte) {

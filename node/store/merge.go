@@ -173,7 +173,7 @@ func (s *Store) writeMerged(sh *shard, run []*sealedSegment) (*sealedSegment, er
 		Parts: m.parts, Meta: text,
 		Sections: func(offsets []uint64, sizes []uint32) ([]segment.Section, error) {
 			return sections(m.builder.Finish(m.splice, offsets, sizes),
-				last.file.Section(sectionMarks)), nil
+				last.file.Section(sectionMarks), m.series.Table(m.splice.Rows())), nil
 		},
 	})
 	if err != nil {

@@ -25,6 +25,7 @@ type merger struct {
 	run     []*sealedSegment
 	splice  *index.Splice
 	builder index.Builder
+	series  index.SeriesSet
 	worker  worker
 	plan    index.Plan
 	rows    record.Batch
@@ -144,6 +145,7 @@ func (m *merger) region(r *index.Region, late bool, add func(*segment.Part) erro
 	}
 	layout := index.PartitionPart(&m.rows, late, m.store.opt.Index)
 	m.builder.Add(&m.rows, layout, m.flags, true)
+	m.series.AddRows(&m.rows)
 	return add(&segment.Part{Rows: &m.rows, Order: layout.Order, BlockEnds: layout.BlockEnds,
 		Flags: m.flags, Ranked: true})
 }

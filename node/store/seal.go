@@ -24,6 +24,7 @@ const (
 	sectionPostings  = 2
 	sectionRanks     = 3
 	sectionMarks     = 4 // watermarks of everything up to and with the segment
+	sectionSeries    = 5 // series and their greatest caps, where rows are enough to pay for it
 )
 
 // sealRequest asks the sealer to seal the oldest frozen head of the shard, or, with done set, to
@@ -151,7 +152,8 @@ func (s *Store) writeSegment(sh *shard, frozen *frozenHead) (*sealedSegment, err
 		Rows: rows, Order: layout.Order, BlockEnds: layout.BlockEnds, Flags: flags, Meta: text,
 		Sections: func(offsets []uint64, sizes []uint32) ([]segment.Section, error) {
 			idx := index.Build(rows, layout, flags, offsets, sizes)
-			return sections(idx, index.AppendWatermarks(nil, frozen.head.Watermarks())), nil
+			return sections(idx, index.AppendWatermarks(nil, frozen.head.Watermarks()),
+				index.SeriesOf(rows)), nil
 		},
 	})
 	if err != nil {
@@ -160,14 +162,18 @@ func (s *Store) writeSegment(sh *shard, frozen *frozenHead) (*sealedSegment, err
 	return openSegment(path, meta)
 }
 
-// sections is what a segment file holds beside its blocks.
-func sections(idx *index.Segment, marks []byte) []segment.Section {
-	return []segment.Section{
+// sections is what a segment file holds beside its blocks. Its series may be nil.
+func sections(idx *index.Segment, marks, series []byte) []segment.Section {
+	all := []segment.Section{
 		{ID: sectionDirectory, Data: idx.AppendDirectory(nil)},
 		{ID: sectionPostings, Data: idx.AppendPostings(nil)},
 		{ID: sectionRanks, Data: idx.AppendRanks(nil)},
 		{ID: sectionMarks, Data: marks},
 	}
+	if series != nil {
+		all = append(all, segment.Section{ID: sectionSeries, Data: series})
+	}
+	return all
 }
 
 func (s *Store) segmentPath(id uint64) string {
@@ -193,6 +199,12 @@ func openSegment(path string, want segmentMeta) (*sealedSegment, error) {
 	}
 	seg := &sealedSegment{meta: meta, file: file, idx: idx}
 	seg.retain()
+	if src := file.Section(sectionSeries); src != nil {
+		if seg.series, err = index.ParseSeries(src); err != nil {
+			_ = file.Close()
+			return nil, &segment.CorruptError{File: path, Reason: "series table", Err: err}
+		}
+	}
 	return seg, nil
 }
 

@@ -48,10 +48,11 @@ func (s *snapshot) release() {
 // sealedSegment is an open sealed segment and its index. Snapshots, and merges that read it, use
 // it; it is unmapped when nobody does any more.
 type sealedSegment struct {
-	meta  segmentMeta
-	file  *segment.Sealed
-	idx   *index.Segment
-	users atomic.Int64 // who opened it, until it is in a snapshot, and then snapshots and merges
+	meta   segmentMeta
+	file   *segment.Sealed
+	idx    *index.Segment
+	series *index.SeriesTable // nil when the segment has none
+	users  atomic.Int64 // who opened it, until it is in a snapshot, and then snapshots and merges
 }
 
 func (seg *sealedSegment) retain() { seg.users.Add(1) }
