@@ -38,7 +38,8 @@ type cellKey struct {
 type headRow struct {
 	mid, cap, acq       int64
 	piece, offset, size uint32
-	flagged             bool
+	flagged             bool // may supersede an older row
+	own                 bool // also for what the head itself holds
 }
 
 // chunk is a stretch of rows of a cell, in order of arrival.
@@ -123,7 +124,8 @@ func (h *Head) Insert(b *record.Batch) {
 		bucket := bucketOf(b.CID[i], b.MID[i], b.MOID[i])
 		capNs := b.CapNs[i]
 		row := headRow{mid: b.MID[i], cap: capNs, acq: b.AcqNs[i]}
-		row.flagged = last.raise(row.mid, capNs) || capNs <= h.before[bucket]
+		row.own = last.raise(row.mid, capNs)
+		row.flagged = row.own || capNs <= h.before[bucket]
 		h.seen[bucket] = max(h.seen[bucket], capNs)
 		row.piece, row.offset, row.size = h.store(b.Payload(i))
 		h.arrival = append(h.arrival, place{lastID, uint32(last.rows)})
@@ -233,4 +235,18 @@ func (h *Head) Freeze() (*record.Batch, []uint64) {
 		}
 	}
 	return b, flags
+}
+
+// Doubtful returns the ranks of the rows of a frozen head that are flagged for one reason only: the
+// watermark of their bucket, which other series share, is not below their cap.
+func (h *Head) Doubtful() []uint32 {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	var ranks []uint32
+	for i, p := range h.arrival {
+		if r := h.list[p.cell].row(p.row); r.flagged && !r.own {
+			ranks = append(ranks, uint32(i))
+		}
+	}
+	return ranks
 }

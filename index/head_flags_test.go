@@ -9,11 +9,6 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-type series struct {
-	cid, moid int32
-	mid       int64
-}
-
 // TestFlagsExactly wants a row flagged when, and only when, its series has a row in the head with
 // its cap or a greater one, or the watermarks of everything before reach its cap: a head that
 // flags more is right and slow.
@@ -27,15 +22,20 @@ func TestFlagsExactly(t *testing.T) {
 			h := NewHead(before)
 			insert(rng, h, piece)
 			_, flags := h.Freeze()
-			newest, after := map[series]int64{}, *before
+			doubtful := h.Doubtful()
+			newest, after := map[Series]int64{}, *before
 			for i := range piece.Len() {
 				k := piece.Key(i)
-				id := series{k.CID, k.MOID, k.MID}
+				id := Series{k.CID, k.MOID, k.MID}
 				bucket := bucketOf(k.CID, k.MID, k.MOID)
 				known, ok := newest[id]
 				want := ok && k.CapNs <= known || k.CapNs <= before[bucket]
 				if got := flags[i>>6]>>(i&63)&1 == 1; got != want {
 					t.Fatalf("row %d, %v: flagged %v, want %v", i, k, got, want)
+				}
+				own := ok && k.CapNs <= known
+				if got := slices.Contains(doubtful, uint32(i)); got != (want && !own) {
+					t.Fatalf("row %d, %v: doubtful %v, want %v", i, k, got, want && !own)
 				}
 				if !ok || k.CapNs > known {
 					newest[id] = k.CapNs

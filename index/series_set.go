@@ -21,10 +21,14 @@ const maxTableSeries = 1 << 22
 // Len returns the number of series.
 func (s *SeriesSet) Len() int { return len(s.list) }
 
-// Add takes a series in, or lifts its greatest cap.
+// List returns the series in the order in which they came. It belongs to the set; caps may be
+// changed until more is added.
+func (s *SeriesSet) List() []SeriesCap { return s.list }
+
+// Add takes a series in, or lifts its greatest cap, and returns its number in the list.
 //
 // Cost: about 15 ns while the set fits the caches.
-func (s *SeriesSet) Add(series Series, capNs int64) {
+func (s *SeriesSet) Add(series Series, capNs int64) (number uint32) {
 	if 2*len(s.list) >= len(s.slots) {
 		s.grow()
 	}
@@ -33,11 +37,11 @@ func (s *SeriesSet) Add(series Series, capNs int64) {
 		if s.slots[at] == 0 {
 			s.list = append(s.list, SeriesCap{series, capNs})
 			s.slots[at] = uint32(len(s.list))
-			return
+			return s.slots[at] - 1
 		}
 		if known := &s.list[s.slots[at]-1]; known.Series == series {
 			known.NewestNs = max(known.NewestNs, capNs)
-			return
+			return s.slots[at] - 1
 		}
 	}
 }

@@ -137,6 +137,9 @@ func (s *Store) writeSegment(sh *shard, frozen *frozenHead) (*sealedSegment, err
 	if uint64(rows.Len()) > math.MaxUint32 {
 		return nil, fmt.Errorf("%d rows in one head", rows.Len())
 	}
+	older := sh.acquire() // a merge may replace them meanwhile
+	clearFalse(flags, rows, frozen.head.Doubtful(), older.sealed)
+	older.release()
 	meta := segmentMeta{
 		ID: s.nextID.Add(1) - 1, Shard: sh.id, Rows: uint32(rows.Len()),
 		FirstIndex: frozen.first, LastIndex: frozen.last,
