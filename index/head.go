@@ -45,6 +45,7 @@ type headRow struct {
 // chunk is a stretch of rows of a cell, in order of arrival.
 type chunk struct {
 	capLo, capHi int64
+	flagged      int
 	rows         []headRow
 }
 
@@ -67,6 +68,7 @@ type Head struct {
 	before *Watermarks // of everything older than this head; immutable
 
 	rowCount atomic.Int64
+	flagged  atomic.Int64
 	bytes    atomic.Int64
 
 	// mu guards all below. Scans hold it for reading while they copy rows, never while they
@@ -90,6 +92,9 @@ func NewHead(before *Watermarks) *Head {
 // Rows returns the number of rows.
 func (h *Head) Rows() int { return int(h.rowCount.Load()) }
 
+// Flagged returns the number of rows that may supersede an older one.
+func (h *Head) Flagged() int { return int(h.flagged.Load()) }
+
 // Bytes returns about how much memory the rows take.
 func (h *Head) Bytes() int64 { return h.bytes.Load() }
 
@@ -108,7 +113,7 @@ func (h *Head) Watermarks() *Watermarks {
 func (h *Head) Insert(b *record.Batch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	cells, tables := len(h.list), h.tables
+	cells, tables, flagged := len(h.list), h.tables, int64(0)
 	var last *cell
 	var lastID uint32
 	for i := range b.Len() {
@@ -125,7 +130,9 @@ func (h *Head) Insert(b *record.Batch) {
 		capNs := b.CapNs[i]
 		row := headRow{mid: b.MID[i], cap: capNs, acq: b.AcqNs[i]}
 		row.own = last.raise(row.mid, capNs)
-		row.flagged = row.own || capNs <= h.before[bucket]
+		if row.flagged = row.own || capNs <= h.before[bucket]; row.flagged {
+			flagged++
+		}
 		h.seen[bucket] = max(h.seen[bucket], capNs)
 		row.piece, row.offset, row.size = h.store(b.Payload(i))
 		h.arrival = append(h.arrival, place{lastID, uint32(last.rows)})
@@ -133,6 +140,7 @@ func (h *Head) Insert(b *record.Batch) {
 		last.append(row)
 	}
 	h.rowCount.Add(int64(b.Len()))
+	h.flagged.Add(flagged)
 	h.bytes.Add(int64(len(b.Data)) + int64(b.Len())*rowMemory +
 		int64(len(h.list)-cells)*cellMemory + int64(h.tables-tables)*tableMemory)
 }
@@ -210,6 +218,9 @@ func (c *cell) append(r headRow) {
 	}
 	last := &c.chunks[len(c.chunks)-1]
 	last.capLo, last.capHi = min(last.capLo, r.cap), max(last.capHi, r.cap)
+	if r.flagged {
+		last.flagged++
+	}
 	last.rows = append(last.rows, r)
 	c.rows++
 }

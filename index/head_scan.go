@@ -43,16 +43,21 @@ func (h *Head) Scan(
 	if lo, hi, ok := s.arrivals(); ok {
 		return s.byArrival(lo, hi)
 	}
-	ids, ok := s.lookups()
-	if !ok {
-		ids = s.matching()
-	}
-	for _, id := range ids {
+	for _, id := range s.ids() {
 		if err := s.cell(id); err != nil {
 			return err
 		}
 	}
 	return s.flush()
+}
+
+// ids returns the cells that the box can meet.
+func (s *headScan) ids() []uint32 {
+	ids, ok := s.lookups()
+	if !ok {
+		ids = s.matching()
+	}
+	return ids
 }
 
 // arrivals returns the part of the arrival list that the box allows, when it is small.

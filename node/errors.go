@@ -44,7 +44,7 @@ func kindOf(err error) wire.Kind {
 		return guestKind(guest.Kind)
 	case errors.As(err, &damage):
 		return wire.KindDamaged
-	case errors.Is(err, errTooLarge), errors.Is(err, store.ErrTooManyVersions):
+	case errors.Is(err, errTooLarge):
 		return wire.KindTooLarge
 	case errors.Is(err, store.ErrOverloaded), errors.Is(err, errTooBusy),
 		errors.Is(err, store.ErrTooManyWriters):

@@ -10,11 +10,11 @@ import (
 // scanHead gives the rows of a head to the sink; they come in batches of their own.
 func (w *worker) scanHead(t *task) error {
 	sc := w.scan
-	return t.head.Scan(&sc.box, sc.horizon, sc.keysOnly, func(b *record.Batch, _ []uint64) error {
+	return t.head.Scan(&t.piece.box, sc.horizon, sc.keysOnly, func(b *record.Batch, _ []uint64) error {
 		if err := sc.ctx.Err(); err != nil {
 			return err
 		}
-		w.resolve(t.shard, b, 0)
+		w.resolve(t.piece, b, 0)
 		n := uint64(b.Len())
 		if n == 0 {
 			return nil
@@ -57,7 +57,7 @@ func (w *worker) scanBlock(t *task, c index.Candidate) error {
 		if err := seg.stampRows(w.batch.AcqNs[start:]); err != nil {
 			return err
 		}
-		w.resolve(t.shard, &w.batch, start)
+		w.resolve(t.piece, &w.batch, start)
 		if rest = rest[n:]; len(rest) > 0 || len(w.batch.Data) >= sinkBytes {
 			if err := w.flush(); err != nil {
 				return err
@@ -115,7 +115,7 @@ func (w *worker) choose(seg *segmentScan, info *index.BlockInfo, need uint8) []u
 	for i := range info.Subs {
 		sub := &info.Subs[i]
 		hi := int(sub.End)
-		if lo < hi && w.scan.box[record.Cap].Meets(sub.CapLo, sub.CapHi) &&
+		if lo < hi && w.box[record.Cap].Meets(sub.CapLo, sub.CapHi) &&
 			seg.ranks.Meets(int64(sub.RankLo), int64(sub.RankHi)) {
 			sel = w.filterSub(seg, need, lo, hi, sel)
 		}
@@ -133,7 +133,7 @@ func (w *worker) findDevices(info *index.BlockInfo, need uint8) {
 	if !w.searched {
 		return
 	}
-	for _, r := range w.scan.box[record.MID] {
+	for _, r := range w.box[record.MID] {
 		if r.To > info.Min[record.MID] && r.From <= info.Max[record.MID] {
 			w.devices = append(w.devices, w.block.FindMIDs(r.From, r.To))
 		}
@@ -162,7 +162,7 @@ func (w *worker) filterSpan(seg *segmentScan, need uint8, lo, hi int, sel []uint
 		if need>>d&1 == 0 {
 			continue
 		}
-		set := w.scan.box[d]
+		set := w.box[d]
 		if d == record.Acq {
 			set = seg.ranks
 		}
@@ -183,8 +183,9 @@ func (w *worker) filterSpan(seg *segmentScan, need uint8, lo, hi int, sel []uint
 	return sel
 }
 
-// flaggedRows adds the flagged rows of a block that lie in the box to the shard's newest.
-func (w *worker) flaggedRows(part *shardScan, seg *segmentScan, c index.Candidate) error {
+// flaggedRows adds the flagged rows of a block that lie in the piece's box to its newest.
+func (w *worker) flaggedRows(p *piece, seg *segmentScan, c index.Candidate) error {
+	w.box = &p.box
 	info, err := w.open(seg, c)
 	if err != nil {
 		return err
@@ -198,7 +199,7 @@ func (w *worker) flaggedRows(part *shardScan, seg *segmentScan, c index.Candidat
 		return err
 	}
 	for i := range w.batch.Len() {
-		if err := part.newest.add(&w.batch, i); err != nil {
+		if err := p.newest.add(&w.batch, i); err != nil {
 			return err
 		}
 	}

@@ -14,10 +14,6 @@ var (
 	ErrSequenceTooOld = errors.New("sequence is too old: its first answer is no longer known")
 	// ErrTooManyWriters means that the table of writers is full.
 	ErrTooManyWriters = errors.New("too many writers at once")
-	// ErrTooManyVersions means that more rows of a box may replace older ones than a scan of the
-	// latest versions keeps in memory.
-	ErrTooManyVersions = errors.New("too many rows of the box may be newer versions of others; " +
-		"narrow the box, or ask for all versions")
 	// ErrLocked means that another process has the directory open.
 	ErrLocked = errors.New("directory is in use by another process")
 )

@@ -127,8 +127,8 @@ func (m *merger) eachBlock(late bool, visit func(i int) error) error {
 func (m *merger) region(r *index.Region, late bool, add func(*segment.Part) error) error {
 	m.rows.Reset()
 	m.flags = m.flags[:0]
-	sc := &scan{store: m.store, box: m.box(r)}
-	m.worker.scan = sc
+	box := m.box(r)
+	m.worker.box = &box
 	for i, seg := range m.run {
 		if m.store.closed.Load() {
 			return ErrClosed
@@ -181,7 +181,7 @@ func (m *merger) acqOf(rank int64) int64 {
 // gather adds the rows of a region that lie in one input.
 func (m *merger) gather(i int, seg *sealedSegment, late bool) error {
 	w := &m.worker
-	part := newSegmentScan(seg, &w.scan.box, &m.plan)
+	part := newSegmentScan(seg, w.box, &m.plan)
 	from, to := blocks(seg.idx, late)
 	for _, c := range m.plan.Candidates {
 		if int(c.Block) < from || int(c.Block) >= to {

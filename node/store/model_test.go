@@ -269,3 +269,11 @@ func TestModelVariedPayloads(t *testing.T) {
 	testModel(t, shape{cids: 3, mids: 50, moids: 3, caps: 300, varied: true},
 		Options{Shards: 1, SealRows: 3000, Index: index.Options{BlockRows: 256}})
 }
+
+// TestModelLittleRoom resolves versions with room for ten readings, and for one.
+func TestModelLittleRoom(t *testing.T) {
+	testModel(t, shape{cids: 2, mids: 20, moids: 2, caps: 50},
+		Options{Shards: 2, SealRows: 1500, versionRoom: 10, Index: index.Options{BlockRows: 64}})
+	testModel(t, shape{cids: 2, mids: 3, moids: 2, caps: 10, varied: true},
+		Options{Shards: 2, SealRows: 700, versionRoom: 1})
+}

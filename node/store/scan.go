@@ -19,9 +19,6 @@ const (
 	// sinkBytes is how many payload bytes make a sink be called early: with one payload of the
 	// largest size more they still fit a frame.
 	sinkBytes = 8 << 20
-	// maxNewest bounds the readings that one scan keeps to resolve versions; each takes about 60
-	// bytes.
-	maxNewest = 1 << 23
 	// chunkBlocks is how many neighbouring blocks a worker takes at once.
 	chunkBlocks = 16
 	// parallelBlocks is how many blocks make a second worker pay.
@@ -51,8 +48,8 @@ type ScanStats struct {
 // each worker, one after another; a sink is used by one goroutine at a time. Order, limit and
 // plugins of q are the caller's.
 //
-// The query must be normalised. Errors: ErrClosed, ErrTooManyVersions, *segment.CorruptError,
-// ctx.Err(), and what sinks return.
+// The query must be normalised. Errors: ErrClosed, *segment.CorruptError, ctx.Err(), and what
+// sinks return.
 func (s *Store) Scan(
 	ctx context.Context, q *record.Query, newSink func(worker int) (Sink, error),
 ) (ScanStats, error) {
@@ -66,10 +63,6 @@ func (s *Store) Scan(
 	if sc.empty {
 		sc.stats.TookNs = int64(time.Since(began))
 		return sc.stats, nil
-	}
-	defer sc.release()
-	if err := sc.plan(); err != nil {
-		return sc.stats, err
 	}
 	err = sc.run(newSink)
 	sc.stats.TookNs = int64(time.Since(began))
@@ -104,11 +97,7 @@ func (s *Store) countAll(ctx context.Context, q *record.Query) (uint64, ScanStat
 		sc.stats.TookNs = int64(time.Since(began))
 		return 0, sc.stats, nil
 	}
-	defer sc.release()
 	sc.countOnly = true
-	if err := sc.plan(); err != nil {
-		return 0, sc.stats, err
-	}
 	err = sc.run(func(int) (Sink, error) {
 		return func(*record.Batch) error { return nil }, nil
 	})
@@ -129,21 +118,16 @@ type scan struct {
 	box     record.Box // what rows must satisfy to be looked at
 	winners record.RangeSet
 
-	newestRoom int // readings that may still be kept to resolve versions
-	view       record.View
-	horizon    int64
+	view    record.View
+	horizon int64
 
-	shards        []*shardScan
-	tasks         []task
+	snapshots     []*snapshot
+	waiting       []*piece // not scanned yet; the last one comes next
+	round         []*piece // being scanned
+	tasks         []task   // of the round
+	finder        worker   // opens blocks to find newer versions
 	countedInside uint64
 	stats         ScanStats
-}
-
-// shardScan is one shard's part of a scan.
-type shardScan struct {
-	now      *snapshot
-	segments []*segmentScan
-	newest   *newest // with views that resolve versions
 }
 
 // segmentScan is one sealed segment's part of a scan.
@@ -155,7 +139,7 @@ type segmentScan struct {
 
 // task is a piece of work: a head, or blocks [from, to) of a segment's candidates.
 type task struct {
-	shard    *shardScan
+	piece    *piece
 	head     *index.Head
 	segment  *segmentScan
 	from, to int
@@ -169,7 +153,8 @@ func (s *Store) newScan(ctx context.Context, q *record.Query) (*scan, error) {
 		return nil, err
 	}
 	sc := &scan{ctx: ctx, store: s, keysOnly: q.KeysOnly, box: q.Box, view: q.View,
-		horizon: horizon, inTurn: q.Aggregate.Name != "", newestRoom: maxNewest}
+		horizon: horizon, inTurn: q.Aggregate.Name != ""}
+	sc.finder.scan = sc
 	sc.stats.HorizonNs = horizon
 	end := horizon
 	if q.View == record.ViewAsOf {
@@ -198,99 +183,6 @@ func clipSet(set record.RangeSet, end int64) record.RangeSet {
 		}
 	}
 	return out
-}
-
-var plans = sync.Pool{New: func() any { return new(index.Plan) }}
-
-func (sc *scan) release() {
-	for _, sh := range sc.shards {
-		for _, seg := range sh.segments {
-			plans.Put(seg.plan)
-		}
-		sh.now.release()
-	}
-}
-
-// plan asks the index of every segment that the box can meet for candidate blocks, and lists
-// the work. Newest rows come first: most dashboards stop early at a limit.
-func (sc *scan) plan() error {
-	wanted := sc.wantedShards()
-	for id, sh := range sc.store.shards {
-		if wanted != nil && !wanted[id] {
-			continue
-		}
-		part := &shardScan{now: sh.acquire()}
-		sc.shards = append(sc.shards, part)
-		sc.addHead(part, part.now.head)
-		for i := len(part.now.frozen) - 1; i >= 0; i-- {
-			sc.addHead(part, part.now.frozen[i].head)
-		}
-		for i := len(part.now.sealed) - 1; i >= 0; i-- {
-			sc.addSegment(part, part.now.sealed[i])
-		}
-	}
-	if sc.view == record.ViewAll {
-		return nil
-	}
-	for _, part := range sc.shards {
-		if err := sc.findNewest(part); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (sc *scan) addHead(part *shardScan, head *index.Head) {
-	if head.Rows() > 0 {
-		sc.tasks = append(sc.tasks, task{shard: part, head: head})
-	}
-}
-
-func (sc *scan) addSegment(part *shardScan, sealed *sealedSegment) {
-	bounds := sealed.idx.Bounds()
-	for d := range record.NumDims {
-		if !sc.box[d].Meets(bounds[d].Min, bounds[d].Max) {
-			return
-		}
-	}
-	seg := newSegmentScan(sealed, &sc.box, plans.Get().(*index.Plan))
-	part.segments = append(part.segments, seg)
-	sc.stats.Segments++
-	n := len(seg.plan.Candidates)
-	if sc.countOnly {
-		n = sc.countInside(seg)
-	}
-	for from := 0; from < n; from += chunkBlocks {
-		sc.tasks = append(sc.tasks,
-			task{shard: part, segment: seg, from: from, to: min(from+chunkBlocks, n)})
-	}
-}
-
-// newSegmentScan plans a box on a segment.
-func newSegmentScan(sealed *sealedSegment, box *record.Box, plan *index.Plan) *segmentScan {
-	seg := &segmentScan{sealedSegment: sealed, plan: plan}
-	sealed.idx.Plan(box, plan)
-	for _, r := range box[record.Acq] {
-		if lo, hi := sealed.idx.RankRange(r.From, r.To); lo < hi {
-			seg.ranks = append(seg.ranks, record.Range{From: int64(lo), To: int64(hi)})
-		}
-	}
-	return seg
-}
-
-// countInside counts the blocks that lie inside the box and leaves the others as candidates.
-func (sc *scan) countInside(seg *segmentScan) int {
-	rest := seg.plan.Candidates[:0]
-	for _, c := range seg.plan.Candidates {
-		if c.Need == 0 {
-			sc.countedInside += uint64(seg.idx.Block(c.Block).Rows)
-			sc.stats.BlocksInside++
-		} else {
-			rest = append(rest, c)
-		}
-	}
-	seg.plan.Candidates = rest
-	return len(rest)
 }
 
 // wantedShards returns the shards that can hold the devices of the box, nil for all.
@@ -334,10 +226,15 @@ func values(set record.RangeSet) ([]int64, bool) {
 	return out, len(out) > 0
 }
 
-// run works the tasks off, with more workers than one when there is enough to do.
+// run works round after round off, with more workers than one when there is enough to do.
 func (sc *scan) run(newSink func(worker int) (Sink, error)) error {
-	workers := sc.workers()
-	all := make([]*worker, workers)
+	defer sc.release()
+	sc.begin()
+	more, err := sc.nextRound()
+	if err != nil {
+		return err
+	}
+	all := make([]*worker, sc.workers())
 	for i := range all {
 		sink, err := newSink(i)
 		if err != nil {
@@ -345,24 +242,33 @@ func (sc *scan) run(newSink func(worker int) (Sink, error)) error {
 		}
 		all[i] = &worker{scan: sc, number: i, sink: sink}
 	}
-	if workers == 1 {
+	for more && err == nil {
+		if err = sc.work(all); err == nil {
+			more, err = sc.nextRound()
+		}
+	}
+	sc.collect(append(all, &sc.finder))
+	return err
+}
+
+// work works the tasks of a round off.
+func (sc *scan) work(all []*worker) error {
+	if len(all) == 1 {
 		for i := range sc.tasks {
 			if err := all[0].do(&sc.tasks[i]); err != nil {
 				return err
 			}
 		}
-		err := all[0].flush()
-		sc.collect(all)
-		return err
+		return all[0].flush()
 	}
 	var wg sync.WaitGroup
 	var next atomic.Int64
 	var stopped atomic.Bool
-	errs := make([]error, workers)
+	errs := make([]error, len(all))
 	for i, w := range all {
 		wg.Go(func() {
 			if sc.inTurn {
-				errs[i] = w.workInTurn(workers, &stopped)
+				errs[i] = w.workInTurn(len(all), &stopped)
 			} else {
 				errs[i] = w.work(&next, &stopped)
 			}
@@ -372,7 +278,6 @@ func (sc *scan) run(newSink func(worker int) (Sink, error)) error {
 		})
 	}
 	wg.Wait()
-	sc.collect(all)
 	for _, err := range errs {
 		if err != nil {
 			return err
@@ -389,6 +294,9 @@ func (sc *scan) workers() int {
 		} else {
 			blocks += t.to - t.from
 		}
+	}
+	if len(sc.waiting) > 0 {
+		return sc.store.opt.Workers
 	}
 	if blocks < parallelBlocks && headRows < parallelBlocks*sinkRows {
 		return 1
@@ -411,6 +319,7 @@ type worker struct {
 	scan   *scan
 	number int
 	sink   Sink
+	box    *record.Box // of the piece that is being scanned
 	batch  record.Batch
 	block  segment.Block
 	sel    []uint32
@@ -453,6 +362,7 @@ func (w *worker) do(t *task) error {
 	if t.head != nil {
 		return w.scanHead(t)
 	}
+	w.box = &t.piece.box
 	for _, c := range t.segment.plan.Candidates[t.from:t.to] {
 		if err := w.scanBlock(t, c); err != nil {
 			return err

@@ -36,6 +36,8 @@ const (
 	maxHeadBytes = 1 << 30
 	// defaultLogFiles bounds the unsealed log (64 MiB files), and with it the time to open.
 	defaultLogFiles = 16
+	// defaultVersionRoom bounds what a scan keeps to resolve versions to some 20 MiB.
+	defaultVersionRoom = 1 << 18
 )
 
 // Options of a store. The zero value of each field but Dir works.
@@ -54,6 +56,7 @@ type Options struct {
 	Now func() int64
 
 	regionBytes uint64 // what a merge has in memory at once; tests make it small
+	versionRoom int    // readings that a scan keeps at once to resolve versions; 2^18
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -67,6 +70,7 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.Workers, runtime.GOMAXPROCS(0))
 	setDefault(&o.regionBytes, defaultRegionBytes)
 	setDefault(&o.PutWait, 10*time.Second)
+	setDefault(&o.versionRoom, defaultVersionRoom)
 	if o.Shards < 1 || o.Shards > maxShards || o.Shards&(o.Shards-1) != 0 {
 		return o, fmt.Errorf("store: Options.Shards is %d; take a power of two up to %d",
 			o.Shards, maxShards)

@@ -405,16 +405,3 @@ func FuzzParseWriters(f *testing.F) {
 		}
 	})
 }
-
-// TestTooManyVersions fills the memory that resolving versions may take.
-func TestTooManyVersions(t *testing.T) {
-	room := 2
-	n := newest{room: &room}
-	b := batchOf(record.Key{MID: 1}, record.Key{MID: 2}, record.Key{MID: 1}, record.Key{MID: 3})
-	b.AcqNs = []int64{1, 2, 3, 4}
-	for i, want := range []error{nil, nil, nil, ErrTooManyVersions} {
-		if err := n.add(b, i); !errors.Is(err, want) {
-			t.Errorf("row %d: %v, want %v", i, err, want)
-		}
-	}
-}

@@ -1,8 +1,12 @@
 package store
 
 import (
+	"errors"
 	"math/bits"
+	"slices"
+	"sync"
 
+	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -12,111 +16,173 @@ type reading struct {
 	mid, cap  int64
 }
 
+// version is a reading and the greatest acq known of it.
+type version struct {
+	reading
+	acqNs int64
+}
+
 // newest knows, for the readings in a box that have a row which may supersede an older one, the
 // greatest acq. A row is the newest of its reading when newest knows no greater acq: every row
 // that hides another is flagged when it enters a head.
+//
+// It is a table with open addressing. Most rows are asked for in vain, and a byte of their hash
+// tells: 0 in tags is a free place.
 type newest struct {
-	acqs  map[reading]int64
-	bloom []uint64 // over readings in acqs; a power of two words
-	room  *int     // readings that all shards of the scan may still add
+	tags     []uint8 // a power of two; at most half of them are taken
+	versions []version
+	count    int
+	limit    int       // readings that it is to have at most
+	spare    []version // while the table grows
 }
 
-func (n *newest) add(b *record.Batch, i int) error {
-	key := reading{b.CID[i], b.MOID[i], b.MID[i], b.CapNs[i]}
-	if n.acqs == nil {
-		n.acqs = map[reading]int64{}
-	}
-	known, ok := n.acqs[key]
-	if !ok {
-		if *n.room--; *n.room < 0 {
-			return ErrTooManyVersions
+// errFull says that a table holds a reading more than it is to have.
+var errFull = errors.New("table of versions is full")
+
+var newests = sync.Pool{New: func() any { return new(newest) }}
+
+// firstPlaces is how small the table of a scan starts.
+const firstPlaces = 256
+
+func newNewest(limit int) *newest {
+	n := newests.Get().(*newest)
+	n.count, n.limit = 0, limit
+	n.resize(firstPlaces)
+	return n
+}
+
+// resize makes the table empty, with so many places.
+func (n *newest) resize(places int) {
+	n.tags = slices.Grow(n.tags[:0], places)[:places]
+	clear(n.tags)
+	n.versions = slices.Grow(n.versions[:0], places)[:places]
+}
+
+// place returns where a reading is or would be, and its tag.
+func (n *newest) place(r *reading) (at int, tag uint8) {
+	pair := uint64(uint32(r.cid))<<32 | uint64(uint32(r.moid))
+	h := (uint64(r.mid) ^ bits.RotateLeft64(pair*0xc2b2ae3d27d4eb4f, 31)) * 0x9e3779b97f4a7c15
+	h = (h ^ h>>32 ^ uint64(r.cap)) * 0xff51afd7ed558ccd
+	h ^= h >> 32
+	mask := len(n.tags) - 1
+	tag = uint8(h>>56) | 1
+	for at = int(h) & mask; ; at = (at + 1) & mask {
+		if t := n.tags[at]; t == 0 || t == tag && n.versions[at].reading == *r {
+			return at, tag
 		}
 	}
-	if !ok || known < b.AcqNs[i] {
-		n.acqs[key] = b.AcqNs[i]
+}
+
+// add notes row i.
+func (n *newest) add(b *record.Batch, i int) error {
+	r := reading{b.CID[i], b.MOID[i], b.MID[i], b.CapNs[i]}
+	at, tag := n.place(&r)
+	if n.tags[at] != 0 {
+		n.versions[at].acqNs = max(n.versions[at].acqNs, b.AcqNs[i])
+		return nil
+	}
+	n.tags[at], n.versions[at] = tag, version{r, b.AcqNs[i]}
+	if n.count++; 2*n.count > len(n.tags) {
+		n.grow()
+	}
+	if n.count > n.limit {
+		return errFull
 	}
 	return nil
 }
 
-// seal draws the bloom filter: 16 to 32 bits per reading let about one row in ten thousand
-// through to the map in vain.
-func (n *newest) seal() {
-	if len(n.acqs) == 0 {
-		return
+func (n *newest) grow() {
+	n.spare = n.spare[:0]
+	for i, tag := range n.tags {
+		if tag != 0 {
+			n.spare = append(n.spare, n.versions[i])
+		}
 	}
-	n.bloom = make([]uint64, 1<<bits.Len(uint(len(n.acqs)/4)))
-	for key := range n.acqs {
-		word, mask := n.place(key.mid, key.cap)
-		n.bloom[word] |= mask
+	n.resize(2 * len(n.tags))
+	for i := range n.spare {
+		at, tag := n.place(&n.spare[i].reading)
+		n.tags[at], n.versions[at] = tag, n.spare[i]
 	}
-}
-
-func (n *newest) place(mid, capNs int64) (word int, mask uint64) {
-	h := (uint64(mid)*0x9e3779b97f4a7c15 ^ uint64(capNs)) * 0xff51afd7ed558ccd
-	h ^= h >> 32
-	word = int(h>>12) & (len(n.bloom) - 1)
-	return word, 1<<(h&63) | 1<<(h>>6&63)
 }
 
 // hides reports whether a newer version of row i is known.
 func (n *newest) hides(b *record.Batch, i int) bool {
-	if n.bloom == nil {
+	if n == nil || n.count == 0 {
 		return false
 	}
-	word, mask := n.place(b.MID[i], b.CapNs[i])
-	if n.bloom[word]&mask != mask {
-		return false
-	}
-	acq, ok := n.acqs[reading{b.CID[i], b.MOID[i], b.MID[i], b.CapNs[i]}]
-	return ok && acq > b.AcqNs[i]
+	r := reading{b.CID[i], b.MOID[i], b.MID[i], b.CapNs[i]}
+	at, _ := n.place(&r)
+	return n.tags[at] != 0 && n.versions[at].acqNs > b.AcqNs[i]
 }
 
-// findNewest collects the flagged rows of a shard that lie in the box.
-func (sc *scan) findNewest(part *shardScan) error {
-	part.newest = &newest{room: &sc.newestRoom}
-	heads := make([]*frozenHead, 0, len(part.now.frozen)+1)
-	heads = append(append(heads, part.now.frozen...), &frozenHead{head: part.now.head})
-	for _, h := range heads {
-		err := h.head.Scan(&sc.box, sc.horizon, true, func(b *record.Batch, flags []uint64) error {
+// middle returns a value of a dimension that has some of the readings below it and others not, if
+// they differ in it.
+func (n *newest) middle(d record.Dim) (int64, bool) {
+	values := make([]int64, 0, n.count)
+	for i, tag := range n.tags {
+		if tag != 0 {
+			r := &n.versions[i].reading
+			key := record.Key{CID: r.cid, MID: r.mid, MOID: r.moid, CapNs: r.cap}
+			values = append(values, key.Part(d))
+		}
+	}
+	slices.Sort(values)
+	values = slices.Compact(values)
+	if len(values) < 2 {
+		return 0, false
+	}
+	return values[len(values)/2], true
+}
+
+// findNewest collects the flagged rows that lie in the box of a piece.
+//
+// Errors: errFull when they are more readings than there is room for.
+func (sc *scan) findNewest(p *piece, room int) error {
+	if p.flagged == 0 {
+		return nil
+	}
+	p.newest = newNewest(room)
+	var err error
+	p.eachHead(func(h *index.Head) {
+		if err != nil || h.Flagged() == 0 {
+			return
+		}
+		err = h.Scan(&p.box, sc.horizon, true, func(b *record.Batch, flags []uint64) error {
 			for i := range b.Len() {
 				if flags[i>>6]>>(i&63)&1 == 0 {
 					continue
 				}
-				if err := part.newest.add(b, i); err != nil {
+				if err := p.newest.add(b, i); err != nil {
 					return err
 				}
 			}
 			return sc.ctx.Err()
 		})
-		if err != nil {
-			return err
-		}
-	}
-	w := &worker{scan: sc}
-	for _, seg := range part.segments {
+	})
+	for _, seg := range p.segments {
 		for _, c := range seg.plan.Candidates {
-			if seg.idx.Block(c.Block).Flagged == 0 {
-				continue
-			}
-			if err := w.flaggedRows(part, seg, c); err != nil {
-				return err
+			if seg.idx.Block(c.Block).Flagged > 0 && err == nil {
+				err = sc.finder.flaggedRows(p, seg, c)
 			}
 		}
 	}
-	part.newest.seal()
-	return nil
+	return err
 }
 
-// resolve removes from the batch the rows at or after start that a newer version hides, or whose
-// acq the query did not ask for.
-func (w *worker) resolve(part *shardScan, b *record.Batch, start int) {
+// shows reports whether row i, the newest version of its reading, is one that the query asked for.
+func (sc *scan) shows(b *record.Batch, i int) bool {
+	return sc.winners.Contains(b.AcqNs[i])
+}
+
+// resolve removes from the batch the rows at or after start that a newer version hides, or that
+// the query did not ask for.
+func (w *worker) resolve(p *piece, b *record.Batch, start int) {
 	if w.scan.view == record.ViewAll {
 		return
 	}
-	winners := w.scan.winners
 	keep := start
 	for i := start; i < b.Len(); i++ {
-		if part.newest.hides(b, i) || !winners.Contains(b.AcqNs[i]) {
+		if p.newest.hides(b, i) || !w.scan.shows(b, i) {
 			continue
 		}
 		if keep != i {
