@@ -10,7 +10,7 @@ import (
 // scanHead gives the rows of a head to the sink; they come in batches of their own.
 func (w *worker) scanHead(t *task) error {
 	sc := w.scan
-	return t.head.Scan(&t.piece.box, sc.horizon, sc.keysOnly, func(b *record.Batch, _ []uint64) error {
+	take := func(b *record.Batch, _ []uint64) error {
 		if err := sc.ctx.Err(); err != nil {
 			return err
 		}
@@ -22,7 +22,8 @@ func (w *worker) scanHead(t *task) error {
 		w.rows += n
 		w.headRows += n
 		return w.sink(b)
-	})
+	}
+	return t.head.Scan(&t.piece.box, sc.horizon, sc.keysOnly, take)
 }
 
 // scanBlock adds the rows of a block that lie in the box to the batch.

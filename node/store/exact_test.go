@@ -21,8 +21,8 @@ func flagged(s *Store) (flagged, rows int) {
 	return flagged, rows
 }
 
-// TestBackfillIsNotFlagged loads one device after the other: all but the first device of each bucket
-// look like corrections, and none is.
+// TestBackfillIsNotFlagged loads one device after the other: all but the first device of each
+// bucket look like corrections, and none is.
 func TestBackfillIsNotFlagged(t *testing.T) {
 	const devices, readings = 1500, 40
 	s := openTest(t, Options{Shards: 1, Index: index.Options{BlockRows: 256}})
