@@ -1,7 +1,6 @@
 package index
 
 import (
-	"math"
 	"sync"
 	"sync/atomic"
 
@@ -26,7 +25,7 @@ const (
 	// chunk. With random device ids each row has a cell of its own, and this is most of it.
 	cellMemory = 192
 	// tableMemory is what the newest caps of a cell take.
-	tableMemory = 8 << cellShift
+	tableMemory = 8<<cellShift + 1<<cellShift/8
 )
 
 type cellKey struct {
@@ -53,7 +52,25 @@ type cell struct {
 	key    cellKey
 	chunks []chunk
 	rows   int
-	newest *[1 << cellShift]int64 // per device the greatest cap, when there are many rows
+	newest *newestCaps // when there are many rows
+}
+
+// newestCaps are the greatest caps of the devices of a cell.
+type newestCaps struct {
+	caps [1 << cellShift]int64
+	seen [1 << cellShift / 64]uint64 // a bit for each device that has rows
+}
+
+// raise reports whether the device has a row with this cap or a greater one, and notes the cap.
+func (n *newestCaps) raise(mid, capNs int64) bool {
+	i := mid & deviceMask
+	word, bit := &n.seen[i>>6], uint64(1)<<(i&63)
+	had := *word&bit != 0 && capNs <= n.caps[i]
+	if !had {
+		*word |= bit
+		n.caps[i] = capNs
+	}
+	return had
 }
 
 // place is where a row of the arrival list lies.
@@ -123,7 +140,7 @@ func (h *Head) Insert(b *record.Batch) {
 			last = h.list[lastID]
 		}
 		if last.newest == nil && last.rows >= tableRows {
-			last.tabulate()
+			last.newest = last.tabulate()
 			h.tables++
 		}
 		bucket := bucketOf(b.CID[i], b.MID[i], b.MOID[i])
@@ -180,10 +197,7 @@ func (h *Head) payload(r *headRow) []byte {
 // raise reports whether the device has a row with this cap or a greater one, and notes the cap.
 func (c *cell) raise(mid, capNs int64) bool {
 	if c.newest != nil {
-		known := &c.newest[mid&deviceMask]
-		flagged := capNs <= *known
-		*known = max(*known, capNs)
-		return flagged
+		return c.newest.raise(mid, capNs)
 	}
 	for i := range c.chunks {
 		for k := range c.chunks[i].rows {
@@ -195,18 +209,15 @@ func (c *cell) raise(mid, capNs int64) bool {
 	return false
 }
 
-// tabulate makes the table of newest caps.
-func (c *cell) tabulate() {
-	c.newest = new([1 << cellShift]int64)
-	for i := range c.newest {
-		c.newest[i] = math.MinInt64
-	}
+// tabulate returns the newest caps of the rows so far.
+func (c *cell) tabulate() *newestCaps {
+	n := new(newestCaps)
 	for i := range c.chunks {
 		for k := range c.chunks[i].rows {
-			r := &c.chunks[i].rows[k]
-			c.newest[r.mid&deviceMask] = max(c.newest[r.mid&deviceMask], r.cap)
+			n.raise(c.chunks[i].rows[k].mid, c.chunks[i].rows[k].cap)
 		}
 	}
+	return n
 }
 
 func (c *cell) append(r headRow) {

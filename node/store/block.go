@@ -46,6 +46,12 @@ func (w *worker) scanBlock(t *task, c index.Candidate) error {
 		w.rows += uint64(len(w.sel))
 		return nil
 	}
+	return w.takeChosen(seg, t.piece)
+}
+
+// takeChosen adds the chosen rows of the open block to the batch, leaving out those that a newer
+// version in the piece hides, if one is given.
+func (w *worker) takeChosen(seg *segmentScan, p *piece) error {
 	for rest := w.sel; len(rest) > 0; {
 		n := len(rest)
 		if !w.scan.keysOnly {
@@ -58,7 +64,9 @@ func (w *worker) scanBlock(t *task, c index.Candidate) error {
 		if err := seg.stampRows(w.batch.AcqNs[start:]); err != nil {
 			return err
 		}
-		w.resolve(t.piece, &w.batch, start)
+		if p != nil {
+			w.resolve(p, &w.batch, start)
+		}
 		if rest = rest[n:]; len(rest) > 0 || len(w.batch.Data) >= sinkBytes {
 			if err := w.flush(); err != nil {
 				return err

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -59,6 +60,26 @@ func (m *model) query(q *record.Query) []modelRow {
 		if r.key.AcqNs < until && q.Box.Contains(r.key) {
 			out = append(out, r)
 		}
+	}
+	if q.Last > 0 {
+		return lastOf(out, int(q.Last))
+	}
+	return out
+}
+
+// lastOf keeps of each series the n readings with the greatest caps.
+func lastOf(rows []modelRow, n int) []modelRow {
+	bySeries := map[index.Series][]modelRow{}
+	for _, r := range rows {
+		id := index.Series{CID: r.key.CID, MOID: r.key.MOID, MID: r.key.MID}
+		bySeries[id] = append(bySeries[id], r)
+	}
+	var out []modelRow
+	for _, list := range bySeries {
+		slices.SortFunc(list, func(a, b modelRow) int {
+			return cmp.Compare(b.key.CapNs, a.key.CapNs)
+		})
+		out = append(out, list[:min(n, len(list))]...)
 	}
 	return out
 }
@@ -160,6 +181,9 @@ func (sh shape) query(rng *rand.Rand, m *model) *record.Query {
 	}
 	if q.View == record.ViewAsOf {
 		q.AsOfAcqNs = someAcq()
+	}
+	if q.View != record.ViewAll && rng.IntN(2) == 0 {
+		q.Last = [...]uint32{1, 1, 2, 3, 10, 1000}[rng.IntN(6)]
 	}
 	limits := [4]int64{sh.cids, sh.mids * 40, sh.moids, sh.caps * int64(time.Minute)}
 	for d, limit := range limits {

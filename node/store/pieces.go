@@ -107,6 +107,9 @@ func (sc *scan) nextRound() (bool, error) {
 // planPiece asks the index of every segment that the box can meet for candidate blocks.
 func (sc *scan) planPiece(p *piece) {
 	p.planned = true
+	if sc.lastN > 0 {
+		return // it is read series by series
+	}
 	for _, sealed := range slices.Backward(p.now.sealed) {
 		sc.addSegment(p, sealed)
 	}
@@ -159,14 +162,19 @@ func (sc *scan) addSegment(p *piece, sealed *sealedSegment) {
 
 // newSegmentScan plans a box on a segment.
 func newSegmentScan(sealed *sealedSegment, box *record.Box, plan *index.Plan) *segmentScan {
-	seg := &segmentScan{sealedSegment: sealed, plan: plan}
 	sealed.idx.Plan(box, plan)
+	return &segmentScan{sealedSegment: sealed, plan: plan, ranks: ranksOf(sealed, box)}
+}
+
+// ranksOf returns the acq of a box as ranks of a segment.
+func ranksOf(sealed *sealedSegment, box *record.Box) record.RangeSet {
+	var ranks record.RangeSet
 	for _, r := range box[record.Acq] {
 		if lo, hi := sealed.idx.RankRange(r.From, r.To); lo < hi {
-			seg.ranks = append(seg.ranks, record.Range{From: int64(lo), To: int64(hi)})
+			ranks = append(ranks, record.Range{From: int64(lo), To: int64(hi)})
 		}
 	}
-	return seg
+	return ranks
 }
 
 // countInside counts the blocks that lie inside the box and leaves the others as candidates.
@@ -185,6 +193,10 @@ func (sc *scan) countInside(seg *segmentScan) {
 
 // addTasks lists the work. Newest rows come first: most dashboards stop early at a limit.
 func (sc *scan) addTasks(p *piece) {
+	if sc.lastN > 0 {
+		sc.tasks = append(sc.tasks, task{piece: p, last: true})
+		return
+	}
 	p.eachHead(func(h *index.Head) {
 		if h.Rows() > 0 {
 			sc.tasks = append(sc.tasks, task{piece: p, head: h})

@@ -99,7 +99,7 @@ func TestNewest(t *testing.T) {
 			MOID: int32(rng.IntN(3)), CapNs: rng.Int64N(50), AcqNs: rng.Int64N(1000)}, nil)
 		r := reading{b.CID[i], b.MOID[i], b.MID[i], b.CapNs[i]}
 		acqNs, had := known[r]
-		if n.hides(&b, i) != (had && acqNs > b.AcqNs[i]) {
+		if n.hides(b.Key(i)) != (had && acqNs > b.AcqNs[i]) {
 			t.Fatalf("row %d: hides is wrong", i)
 		}
 		known[r] = max(acqNs, b.AcqNs[i])

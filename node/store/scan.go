@@ -119,6 +119,7 @@ type scan struct {
 	winners record.RangeSet
 
 	view    record.View
+	lastN   uint32 // readings of each series; 0: all
 	horizon int64
 
 	snapshots     []*snapshot
@@ -137,12 +138,14 @@ type segmentScan struct {
 	ranks record.RangeSet // the box's acq as ranks of this segment
 }
 
-// task is a piece of work: a head, or blocks [from, to) of a segment's candidates.
+// task is a piece of work: a head, blocks [from, to) of a segment's candidates, or with last set
+// everything.
 type task struct {
 	piece    *piece
 	head     *index.Head
 	segment  *segmentScan
 	from, to int
+	last     bool
 }
 
 // newScan fixes the horizon and the box. For a view that resolves versions the box is widened to
@@ -152,7 +155,7 @@ func (s *Store) newScan(ctx context.Context, q *record.Query) (*scan, error) {
 	if err != nil {
 		return nil, err
 	}
-	sc := &scan{ctx: ctx, store: s, keysOnly: q.KeysOnly, box: q.Box, view: q.View,
+	sc := &scan{ctx: ctx, store: s, keysOnly: q.KeysOnly, box: q.Box, view: q.View, lastN: q.Last,
 		horizon: horizon, inTurn: q.Aggregate.Name != ""}
 	sc.finder.scan = sc
 	sc.stats.HorizonNs = horizon
@@ -287,6 +290,9 @@ func (sc *scan) work(all []*worker) error {
 }
 
 func (sc *scan) workers() int {
+	if sc.lastN > 0 {
+		return max(1, min(sc.store.opt.Workers, len(sc.tasks)))
+	}
 	blocks, headRows := 0, 0
 	for i := range sc.tasks {
 		if t := &sc.tasks[i]; t.head != nil {
@@ -311,6 +317,7 @@ func (sc *scan) collect(all []*worker) {
 		sc.stats.BlocksInside += w.inside
 		sc.stats.RowsExamined += w.examined
 		sc.stats.HeadRows += w.headRows
+		sc.stats.Segments += w.planned
 	}
 }
 
@@ -328,6 +335,7 @@ type worker struct {
 	searched bool           // they can be searched for
 
 	rows, blocks, inside, examined, headRows uint64
+	planned                                  int // segments that were looked at for the newest readings
 }
 
 // workInTurn does every so manieth task, so that the same rows come to the same sink in the same
@@ -358,6 +366,9 @@ func (w *worker) work(next *atomic.Int64, stopped *atomic.Bool) error {
 func (w *worker) do(t *task) error {
 	if err := w.scan.ctx.Err(); err != nil {
 		return err
+	}
+	if t.last {
+		return w.last(t.piece.now, t.piece.box)
 	}
 	if t.head != nil {
 		return w.scanHead(t)

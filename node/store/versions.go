@@ -105,14 +105,13 @@ func (n *newest) grow() {
 	}
 }
 
-// hides reports whether a newer version of row i is known.
-func (n *newest) hides(b *record.Batch, i int) bool {
+// hides reports whether a newer version of a row is known.
+func (n *newest) hides(k record.Key) bool {
 	if n == nil || n.count == 0 {
 		return false
 	}
-	r := reading{b.CID[i], b.MOID[i], b.MID[i], b.CapNs[i]}
-	at, _ := n.place(&r)
-	return n.tags[at] != 0 && n.versions[at].acqNs > b.AcqNs[i]
+	at, _ := n.place(&reading{k.CID, k.MOID, k.MID, k.CapNs})
+	return n.tags[at] != 0 && n.versions[at].acqNs > k.AcqNs
 }
 
 // middle returns a value of a dimension that has some of the readings below it and others not, if
@@ -126,12 +125,7 @@ func (n *newest) middle(d record.Dim) (int64, bool) {
 			values = append(values, key.Part(d))
 		}
 	}
-	slices.Sort(values)
-	values = slices.Compact(values)
-	if len(values) < 2 {
-		return 0, false
-	}
-	return values[len(values)/2], true
+	return middleOf(values)
 }
 
 // findNewest collects the flagged rows that lie in the box of a piece.
@@ -169,10 +163,8 @@ func (sc *scan) findNewest(p *piece, room int) error {
 	return err
 }
 
-// shows reports whether row i, the newest version of its reading, is one that the query asked for.
-func (sc *scan) shows(b *record.Batch, i int) bool {
-	return sc.winners.Contains(b.AcqNs[i])
-}
+// shows reports whether a row, the newest version of its reading, is one that the query asked for.
+func (sc *scan) shows(k record.Key) bool { return sc.winners.Contains(k.AcqNs) }
 
 // resolve removes from the batch the rows at or after start that a newer version hides, or that
 // the query did not ask for.
@@ -182,7 +174,7 @@ func (w *worker) resolve(p *piece, b *record.Batch, start int) {
 	}
 	keep := start
 	for i := start; i < b.Len(); i++ {
-		if p.newest.hides(b, i) || !w.scan.shows(b, i) {
+		if k := b.Key(i); p.newest.hides(k) || !w.scan.shows(k) {
 			continue
 		}
 		if keep != i {

@@ -11,6 +11,9 @@ const (
 	MaxBatchBytes = 64 << 20
 	// MaxRangesPerDim bounds the set of ranges of one dimension in a query.
 	MaxRangesPerDim = 1024
+	// MaxLast bounds the newest readings of each series that a query asks for: a node holds those
+	// of at least one series in memory.
+	MaxLast = 1 << 20
 	// MaxPluginNameBytes bounds the name of a plugin.
 	MaxPluginNameBytes = 64
 	// MaxParamsBytes bounds the parameters of one plugin call.

@@ -99,7 +99,8 @@ type GroupBy struct {
 type Query struct {
 	Box       Box
 	View      View
-	AsOfAcqNs int64 // with ViewAsOf only
+	AsOfAcqNs int64  // with ViewAsOf only
+	Last      uint32 // with ViewLatest and ViewAsOf: the newest readings of each series in the box
 	Order     Order
 	Limit     uint64 // records (with an aggregate: groups) at most; 0 means no limit
 	KeysOnly  bool   // leave payloads out of the answer
@@ -125,6 +126,12 @@ func (q *Query) Normalize() error {
 		return invalid("view", OutOfRange, "%d is not a view", q.View)
 	case q.View != ViewAsOf && q.AsOfAcqNs != 0:
 		return invalid("as of", Inconsistent, "a moment is given, but the view is not \"as of\"")
+	case q.View == ViewAll && q.Last != 0:
+		return invalid("last", Inconsistent, "counts readings, and the view is all versions; "+
+			"ask for the latest, or as of a moment")
+	case q.Last > MaxLast:
+		return invalid("last", TooLarge, "%d readings of each series, at most %d; "+
+			"for more take a range of cap", q.Last, MaxLast)
 	case q.Order > OrderKey:
 		return invalid("order", OutOfRange, "%d is not an order", q.Order)
 	case q.GroupBy.CapBucketNs < 0:

@@ -1,0 +1,123 @@
+package index
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// HeadCell is a part of a head, for those who want the newest rows of each series: rows of a
+// tenant, a quantity and neighbouring devices, in chunks in order of arrival.
+type HeadCell struct {
+	ID     uint32
+	Series []SeriesCap // those in the box, ascending; no row of theirs has a greater cap
+	Chunks []Bound     // the least and the greatest cap of each chunk
+}
+
+// HeadRow is a row of a cell, without its payload.
+type HeadRow struct {
+	Key     record.Key
+	Flagged bool
+	Row     uint32 // its number in the cell
+}
+
+// Cells returns the cells that may hold rows of a normalised box, their series ascending from cell
+// to cell.
+func (h *Head) Cells(box *record.Box) []uint32 {
+	s := &headScan{head: h, box: box}
+	ids := s.ids()
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	slices.SortFunc(ids, func(a, b uint32) int {
+		x, y := &h.list[a].key, &h.list[b].key
+		return cmp.Or(cmp.Compare(x.cid, y.cid), cmp.Compare(x.moid, y.moid),
+			cmp.Compare(x.block, y.block))
+	})
+	return ids
+}
+
+// Cell describes a cell, in the memory of to.
+func (h *Head) Cell(id uint32, box *record.Box, to *HeadCell) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	c := h.list[id]
+	to.ID, to.Series, to.Chunks = id, to.Series[:0], to.Chunks[:0]
+	for i := range c.chunks {
+		to.Chunks = append(to.Chunks, Bound{c.chunks[i].capLo, c.chunks[i].capHi})
+	}
+	if c.newest == nil {
+		to.look(c, box)
+		return
+	}
+	s := Series{CID: c.key.cid, MOID: c.key.moid}
+	for i, word := range c.newest.seen {
+		for ; word != 0; word &= word - 1 {
+			device := i<<6 + bits.TrailingZeros64(word)
+			if s.MID = c.key.block<<cellShift + int64(device); s.In(box) {
+				to.Series = append(to.Series, SeriesCap{s, c.newest.caps[device]})
+			}
+		}
+	}
+}
+
+// look finds the series of a cell that has no table, and few rows.
+func (to *HeadCell) look(c *cell, box *record.Box) {
+	for i := range c.chunks {
+		for k := range c.chunks[i].rows {
+			r := &c.chunks[i].rows[k]
+			s := Series{CID: c.key.cid, MOID: c.key.moid, MID: r.mid}
+			if s.In(box) {
+				to.Series = append(to.Series, SeriesCap{s, r.cap})
+			}
+		}
+	}
+	slices.SortFunc(to.Series, func(a, b SeriesCap) int {
+		return cmp.Or(cmp.Compare(a.MID, b.MID), cmp.Compare(b.NewestNs, a.NewestNs))
+	})
+	to.Series = slices.CompactFunc(to.Series, func(a, b SeriesCap) bool { return a.MID == b.MID })
+}
+
+// ChunkRows appends the rows of a chunk of a cell that lie in the box and have acq < belowAcqNs.
+func (h *Head) ChunkRows(
+	id uint32, chunk int, box *record.Box, belowAcqNs int64, dst []HeadRow,
+) []HeadRow {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	c := h.list[id]
+	for i := range c.chunks[chunk].rows {
+		r := &c.chunks[chunk].rows[i]
+		if r.acq < belowAcqNs && box[record.MID].Contains(r.mid) &&
+			box[record.Cap].Contains(r.cap) && box[record.Acq].Contains(r.acq) {
+			dst = append(dst, HeadRow{Flagged: r.flagged, Row: uint32(chunk*chunkRows + i),
+				Key: record.Key{CID: c.key.cid, MID: r.mid, MOID: c.key.moid, CapNs: r.cap,
+					AcqNs: r.acq}})
+		}
+	}
+	return dst
+}
+
+// RowAt names a row of a head.
+type RowAt struct{ Cell, Row uint32 }
+
+// Gather appends rows to a batch, as many as have limitBytes of payloads together and at least one,
+// and returns how many.
+func (h *Head) Gather(rows []RowAt, keysOnly bool, limitBytes int, dst *record.Batch) int {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	for n, at := range rows {
+		c := h.list[at.Cell]
+		r := c.row(at.Row)
+		if n > 0 && len(dst.Data)+int(r.size) > limitBytes && !keysOnly {
+			return n
+		}
+		var payload []byte
+		if !keysOnly {
+			payload = h.payload(r)
+		}
+		dst.AppendStamped(record.Key{CID: c.key.cid, MID: r.mid, MOID: c.key.moid, CapNs: r.cap,
+			AcqNs: r.acq}, payload)
+	}
+	return len(rows)
+}

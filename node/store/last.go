@@ -1,0 +1,296 @@
+package store
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// lastScan finds the newest readings of every series in a box of one shard.
+//
+// Heads come first, from the newest row back, then the runs of all segments by descending greatest
+// cap. A chunk or run is passed over when no series that can be in it has room for its caps. That is
+// final unless a reading that took the room turns out to have a newer version that is not shown; a
+// series to which that happens is looked at once more, with the versions that hide others found
+// before.
+type lastScan struct {
+	*worker
+	now      *snapshot
+	box      record.Box
+	state    *lastState
+	hider    *newest // with lost series: every version that hides another
+	segments []*lastSegment
+	heads    []*index.Head // newest first
+	cell     index.HeadCell
+	reach    []int64 // of the cell: greatest cap of each chunk and those before it
+	inHead   []index.HeadRow
+	inCell   []lastNeed // the series of the cell
+	arena    []lastNeed // of runs
+	found    record.Batch
+}
+
+// last gives the newest readings of the series in a box of one shard to the sink.
+func (w *worker) last(now *snapshot, box record.Box) error {
+	l := &lastScan{worker: w, now: now, box: box}
+	l.state = newLastState(int(w.scan.lastN), w.scan.store.opt.versionRoom)
+	defer l.release()
+	w.box = &l.box
+	err := l.find()
+	if err == nil && len(l.state.lost) > 0 {
+		err = l.findLost()
+	}
+	if errors.Is(err, errFull) {
+		return w.lastInHalves(l)
+	}
+	if err != nil {
+		return err
+	}
+	return l.give()
+}
+
+func (l *lastScan) release() {
+	if l.state != nil {
+		l.state.release()
+		l.state = nil
+	}
+}
+
+// lastInHalves starts anew with each half of the series.
+func (w *worker) lastInHalves(l *lastScan) error {
+	for _, d := range []record.Dim{record.MID, record.MOID, record.CID} {
+		at, ok := l.state.middle(d)
+		if !ok {
+			continue
+		}
+		l.release()
+		below, from := l.box, l.box
+		below[d] = within(l.box[d], record.Range{From: d.Min(), To: at})
+		from[d] = within(l.box[d], record.Range{From: at, To: d.Max()})
+		if err := w.last(l.now, below); err != nil {
+			return err
+		}
+		return w.last(l.now, from)
+	}
+	panic("BUG: one series is more than a scan has room for")
+}
+
+// findLost looks once more at the series that lost a reading.
+func (l *lastScan) findLost() error {
+	lost := l.box
+	lost[record.MID] = l.state.forgetLost()
+	sc := &scan{ctx: l.scan.ctx, store: l.scan.store, box: lost, winners: l.scan.winners,
+		view: l.scan.view, horizon: l.scan.horizon}
+	sc.finder.scan = sc
+	sc.waiting = append(sc.waiting, &piece{now: l.now, box: lost})
+	defer sc.release()
+	whole := l.box
+	for {
+		more, err := sc.nextRound()
+		if err != nil || !more {
+			l.box, l.hider = whole, nil
+			l.blocks += sc.finder.blocks
+			l.examined += sc.finder.examined
+			return err
+		}
+		for _, p := range sc.round {
+			l.box, l.hider = p.box, p.newest
+			if err := l.find(); err != nil {
+				l.box = whole
+				return err
+			}
+		}
+	}
+}
+
+func (l *lastScan) find() error {
+	l.heads, l.segments, l.arena = l.heads[:0], l.segments[:0], l.arena[:0]
+	l.heads = append(l.heads, l.now.head)
+	for i := len(l.now.frozen) - 1; i >= 0; i-- {
+		l.heads = append(l.heads, l.now.frozen[i].head)
+	}
+	for i, h := range l.heads {
+		if err := l.head(uint32(i), h); err != nil {
+			return err
+		}
+	}
+	return l.findSealed()
+}
+
+// head takes in what of a head can be among the newest.
+func (l *lastScan) head(source uint32, h *index.Head) error {
+	if h.Rows() == 0 {
+		return nil
+	}
+	for _, id := range h.Cells(&l.box) {
+		if err := l.scan.ctx.Err(); err != nil {
+			return err
+		}
+		h.Cell(id, &l.box, &l.cell)
+		l.inCell = l.inCell[:0]
+		for _, s := range l.cell.Series {
+			l.inCell = append(l.inCell, lastNeed{l.state.announce(s.Series), s.NewestNs})
+		}
+		if err := l.cellRows(source, h); err != nil {
+			return err
+		}
+	}
+	l.state.settle()
+	return nil
+}
+
+// cellRows takes in what of the cell in hand can be among the newest.
+func (l *lastScan) cellRows(source uint32, h *index.Head) error {
+	l.reach = l.reach[:0]
+	for i, c := range l.cell.Chunks {
+		l.reach = append(l.reach, c.Max)
+		if i > 0 {
+			l.reach[i] = max(c.Max, l.reach[i-1])
+		}
+	}
+	for i := len(l.cell.Chunks) - 1; i >= 0 && len(l.inCell) > 0; i-- {
+		if !l.anyNeeds(l.inCell, l.cell.Chunks[i]) {
+			continue
+		}
+		l.inHead = h.ChunkRows(l.cell.ID, i, &l.box, l.scan.horizon, l.inHead[:0])
+		if err := l.takeHead(source); err != nil {
+			return err
+		}
+		l.inCell = slices.DeleteFunc(l.inCell, func(n lastNeed) bool {
+			return i == 0 || l.state.series[n.number].floorNs > l.reach[i-1]
+		})
+	}
+	return nil
+}
+
+// takeHead takes in rows of the cell in hand, the newest first.
+func (l *lastScan) takeHead(source uint32) error {
+	for i := len(l.inHead) - 1; i >= 0; i-- {
+		r := &l.inHead[i]
+		number, ok := l.numberOf(l.inCell, index.Series{CID: r.Key.CID, MOID: r.Key.MOID,
+			MID: r.Key.MID})
+		if !ok {
+			continue // it needs no more, or came after the series were listed
+		}
+		at := rowAt{source: source, part: l.cell.ID, row: r.Row}
+		if err := l.take(number, r.Key, at, r.Flagged); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take takes in a row of a series.
+func (l *lastScan) take(number uint32, k record.Key, at rowAt, flagged bool) error {
+	if l.hider.hides(k) {
+		return nil
+	}
+	row := lastRow{capNs: k.CapNs, acqNs: k.AcqNs, at: at, hidden: !l.scan.shows(k)}
+	return l.state.add(number, row, flagged)
+}
+
+// lastNeed is a series that may have rows in a source, and the greatest cap that it can have there.
+type lastNeed struct {
+	number   uint32
+	newestNs int64
+}
+
+// anyNeeds reports whether one of the series has room for caps of a range that it can have.
+func (l *lastScan) anyNeeds(needs []lastNeed, caps index.Bound) bool {
+	for i := range needs {
+		if l.needs(&needs[i], caps) {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *lastScan) needs(n *lastNeed, caps index.Bound) bool {
+	return l.state.series[n.number].floorNs <= caps.Max && caps.Min <= n.newestNs
+}
+
+// search returns the place of the first of some series that is not below s.
+func (l *lastScan) search(needs []lastNeed, s index.Series) int {
+	lo, hi := 0, len(needs)
+	for lo < hi {
+		mid := int(uint(lo+hi) >> 1)
+		if l.state.series[needs[mid].number].Compare(s) < 0 {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
+
+func (l *lastScan) numberOf(needs []lastNeed, s index.Series) (uint32, bool) {
+	if i := l.search(needs, s); i < len(needs) && l.state.series[needs[i].number].Series == s {
+		return needs[i].number, true
+	}
+	return 0, false
+}
+
+// give hands out the rows that remain, source by source in the order of their places.
+func (l *lastScan) give() error {
+	rows := l.state.shownRows()
+	var places []index.RowAt
+	for from := 0; from < len(rows); {
+		to := from + 1
+		inHead := int(rows[from].source) < len(l.heads)
+		for to < len(rows) && rows[to].source == rows[from].source &&
+			(inHead || rows[to].part == rows[from].part) {
+			to++
+		}
+		if inHead {
+			places = places[:0]
+			for _, r := range rows[from:to] {
+				places = append(places, index.RowAt{Cell: r.part, Row: r.row})
+			}
+			if err := l.giveHead(l.heads[rows[from].source], places); err != nil {
+				return err
+			}
+		} else if err := l.giveBlock(rows[from:to]); err != nil {
+			return err
+		}
+		from = to
+	}
+	return nil
+}
+
+func (l *lastScan) giveHead(h *index.Head, rows []index.RowAt) error {
+	l.headRows += uint64(len(rows))
+	for len(rows) > 0 {
+		if l.batch.Len() >= sinkRows || len(l.batch.Data) >= sinkBytes {
+			if err := l.flush(); err != nil {
+				return err
+			}
+		}
+		some := rows[:min(len(rows), sinkRows)]
+		rows = rows[h.Gather(some, l.scan.keysOnly, sinkBytes, &l.batch):]
+	}
+	return nil
+}
+
+// giveBlock hands out rows of one block.
+func (l *lastScan) giveBlock(rows []rowAt) error {
+	if l.batch.Len() >= sinkRows {
+		if err := l.flush(); err != nil {
+			return err
+		}
+	}
+	seg := l.segmentOf(rows[0].source)
+	info := seg.idx.Block(rows[0].part)
+	if err := seg.file.Block(int(rows[0].part), info.Offset, info.Size, &l.block); err != nil {
+		return err
+	}
+	l.sel = l.sel[:0]
+	for _, r := range rows {
+		l.sel = append(l.sel, r.row)
+	}
+	return l.takeChosen(&segmentScan{sealedSegment: seg}, nil)
+}
+
+func (l *lastScan) segmentOf(source uint32) *sealedSegment {
+	return l.now.sealed[int(source)-len(l.heads)]
+}

@@ -1,0 +1,353 @@
+package store
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+const (
+	// medianOf is how many series decide how far back a segment is looked at first.
+	medianOf = 64
+	// fewNeeds: with this many rows of a run for one series that needs it, searching for its rows is
+	// faster than reading all.
+	fewNeeds = 12
+)
+
+// lastSegment is what is left to read of a segment: blocks, from window to window of caps, each
+// window older and wider than the one before.
+type lastSegment struct {
+	segmentScan
+	source uint32
+	caps   index.Bound // that rows of the box can have here
+	needs  []lastNeed  // series that may need more of it, ascending
+	from   int64       // where the present window starts: what is not listed lies below
+	width  uint64      // of the window
+	seen   []uint64    // bitmap of the blocks that were listed
+	runs   []lastRun   // ascending by cap: the last one comes next
+}
+
+// lastRun is a sub-run of a block that comes next in it, and the greatest cap that it can have.
+type lastRun struct {
+	block uint32
+	sub   int
+	capNs int64
+	needs []lastNeed // of the series that can be in the block; nil before it is looked at
+}
+
+// next returns the greatest cap that any row can have which is not read yet.
+func (s *lastSegment) next() (capNs int64, ok bool) {
+	if len(s.runs) == 0 {
+		return 0, false
+	}
+	return s.runs[len(s.runs)-1].capNs, true
+}
+
+// findSealed takes in what of the segments can be among the newest.
+func (l *lastScan) findSealed() error {
+	l.listSegments()
+	for begun := 0; ; {
+		var best *lastSegment
+		var highest int64
+		for _, s := range l.segments[:begun] {
+			if capNs, ok := s.next(); ok && (best == nil || capNs > highest) {
+				best, highest = s, capNs
+			}
+		}
+		if begun < len(l.segments) && (best == nil || l.segments[begun].caps.Max >= highest) {
+			if err := l.begin(l.segments[begun]); err != nil {
+				return err
+			}
+			begun++
+			continue
+		}
+		if best == nil {
+			return nil
+		}
+		if err := l.nextRun(best); err != nil {
+			return err
+		}
+	}
+}
+
+// listSegments lists those that the box can meet, by descending greatest cap.
+func (l *lastScan) listSegments() {
+	for i, sealed := range l.now.sealed {
+		s := &lastSegment{source: uint32(len(l.heads) + i)}
+		s.sealedSegment = sealed
+		bounds := sealed.idx.Bounds()
+		meets := true
+		for d := range record.NumDims {
+			meets = meets && l.box[d].Meets(bounds[d].Min, bounds[d].Max)
+		}
+		s.ranks = ranksOf(sealed, &l.box)
+		if !meets || len(s.ranks) == 0 {
+			continue
+		}
+		asked := extent(l.box[record.Cap], record.Cap)
+		s.caps = index.Bound{Min: max(bounds[record.Cap].Min, asked.Min),
+			Max: min(bounds[record.Cap].Max, asked.Max)}
+		l.segments = append(l.segments, s)
+	}
+	slices.SortFunc(l.segments, func(a, b *lastSegment) int {
+		return cmp.Or(cmp.Compare(b.caps.Max, a.caps.Max), cmp.Compare(b.source, a.source))
+	})
+}
+
+// begin finds which series may need rows of a segment and lists the blocks of its first window.
+func (l *lastScan) begin(s *lastSegment) error {
+	l.planned++
+	each := func(c index.SeriesCap) {
+		if c.NewestNs < s.caps.Min {
+			return
+		}
+		n := lastNeed{l.state.announce(c.Series), min(c.NewestNs, s.caps.Max)}
+		if l.needs(&n, s.caps) {
+			s.needs = append(s.needs, n)
+		}
+	}
+	if s.series != nil {
+		s.series.Each(&l.box, each)
+	} else {
+		set, err := l.collect(s)
+		if err != nil {
+			return err
+		}
+		for _, c := range set.Sorted() {
+			each(c)
+		}
+	}
+	l.state.settle()
+	s.from = record.Cap.Max()
+	s.seen = make([]uint64, (s.idx.Blocks()+63)/64)
+	l.nextWindow(s)
+	return nil
+}
+
+// collect finds the series of a segment without a table by reading its rows.
+func (l *lastScan) collect(s *lastSegment) (*index.SeriesSet, error) {
+	set := new(index.SeriesSet)
+	s.plan = plans.Get().(*index.Plan)
+	s.idx.Plan(&l.box, s.plan)
+	defer func() { plans.Put(s.plan); s.plan = nil }()
+	for _, c := range s.plan.Candidates {
+		if err := l.scan.ctx.Err(); err != nil {
+			return nil, err
+		}
+		info, err := l.open(&s.segmentScan, c)
+		if err != nil {
+			return nil, err
+		}
+		l.sel = l.choose(&s.segmentScan, info, c.Need)
+		l.found.Reset()
+		if err := l.block.Gather(l.sel, true, &l.found); err != nil {
+			return nil, err
+		}
+		for i := range l.found.Len() {
+			set.Add(seriesAt(&l.found, i), l.found.CapNs[i])
+		}
+	}
+	return set, nil
+}
+
+func seriesAt(b *record.Batch, i int) index.Series {
+	return index.Series{CID: b.CID[i], MOID: b.MOID[i], MID: b.MID[i]}
+}
+
+// nextWindow lists the blocks of the next windows, as long as they may have greater caps than what
+// is listed and a series needs them.
+func (l *lastScan) nextWindow(s *lastSegment) {
+	for {
+		if capNs, ok := s.next(); ok && capNs >= s.from || s.from <= s.caps.Min {
+			return
+		}
+		s.needs = slices.DeleteFunc(s.needs, func(n lastNeed) bool {
+			return l.state.series[n.number].floorNs >= s.from
+		})
+		if len(s.needs) == 0 {
+			s.runs = nil
+			return
+		}
+		to := s.from
+		s.from = s.windowFrom(to)
+		l.listBlocks(s, to)
+	}
+}
+
+// windowFrom chooses where the window that ends at a cap starts: early enough for the newest rows of
+// half of the series, and earlier each time.
+func (s *lastSegment) windowFrom(to int64) int64 {
+	sample := make([]int64, 0, medianOf)
+	for i := 0; i < len(s.needs); i += (len(s.needs) + medianOf - 1) / medianOf {
+		sample = append(sample, min(s.needs[i].newestNs, to-1))
+	}
+	slices.Sort(sample)
+	from := sample[len(sample)/2]
+	if s.width > 0 {
+		s.width = max(2*s.width, (uint64(s.caps.Max)-uint64(s.caps.Min))/medianOf)
+		if uint64(to)-uint64(s.caps.Min) <= s.width {
+			return s.caps.Min
+		}
+		from = min(from, to-int64(s.width))
+	}
+	from = max(from, s.caps.Min)
+	s.width = max(s.width, uint64(min(to, s.caps.Max))-uint64(from), 1)
+	return from
+}
+
+// listBlocks lists the blocks that a window meets and none before it did.
+func (l *lastScan) listBlocks(s *lastSegment, to int64) {
+	box := l.box
+	box[record.Cap] = within(l.box[record.Cap], record.Range{From: s.from, To: to})
+	if len(box[record.Cap]) == 0 {
+		return // the query leaves these caps out
+	}
+	plan := plans.Get().(*index.Plan)
+	defer plans.Put(plan)
+	s.idx.Plan(&box, plan)
+	for _, c := range plan.Candidates {
+		word, bit := &s.seen[c.Block>>6], uint64(1)<<(c.Block&63)
+		if *word&bit == 0 {
+			*word |= bit
+			info := s.idx.Block(c.Block)
+			s.runs = append(s.runs, lastRun{block: c.Block, sub: len(info.Subs) - 1,
+				capNs: min(info.Max[record.Cap], to-1)})
+		}
+	}
+	slices.SortFunc(s.runs, func(a, b lastRun) int { return cmp.Compare(a.capNs, b.capNs) })
+}
+
+// nextRun reads the run that comes next, if a series needs it, and lists the one before it in the
+// block.
+func (l *lastScan) nextRun(s *lastSegment) error {
+	if err := l.scan.ctx.Err(); err != nil {
+		return err
+	}
+	last := len(s.runs) - 1
+	r := s.runs[last]
+	s.runs = s.runs[:last]
+	info := s.idx.Block(r.block)
+	if r.needs == nil {
+		r.needs = l.needsIn(s, info)
+	}
+	caps := index.Bound{Min: info.Min[record.Cap], Max: r.capNs}
+	r.needs = slices.DeleteFunc(r.needs, func(n lastNeed) bool { return !l.needs(&n, caps) })
+	if len(r.needs) > 0 {
+		if err := l.readRun(s, info, &r); err != nil {
+			return err
+		}
+		for r.sub--; r.sub >= 0; r.sub-- {
+			if r.sub == 0 && info.Subs[0].End > 0 || r.sub > 0 &&
+				info.Subs[r.sub].End > info.Subs[r.sub-1].End {
+				s.insert(lastRun{r.block, r.sub, min(info.Subs[r.sub].CapHi, r.capNs), r.needs})
+				break
+			}
+		}
+	}
+	l.nextWindow(s)
+	return nil
+}
+
+func (s *lastSegment) insert(r lastRun) {
+	at, _ := slices.BinarySearchFunc(s.runs, r.capNs, func(r lastRun, capNs int64) int {
+		return cmp.Compare(r.capNs, capNs)
+	})
+	s.runs = slices.Insert(s.runs, at, r)
+}
+
+// needsIn returns which series that need the segment can have rows in a block.
+func (l *lastScan) needsIn(s *lastSegment, b *index.BlockInfo) []lastNeed {
+	lowest := index.Series{CID: int32(b.Min[record.CID]), MOID: int32(b.Min[record.MOID]),
+		MID: b.Min[record.MID]}
+	highest := index.Series{CID: int32(b.Max[record.CID]), MOID: int32(b.Max[record.MOID]),
+		MID: b.Max[record.MID]}
+	found := len(l.arena)
+	for _, n := range s.needs[l.search(s.needs, lowest):] {
+		of := l.state.series[n.number].Series
+		if of.Compare(highest) > 0 {
+			break
+		}
+		if of.MID >= lowest.MID && of.MID <= highest.MID && of.MOID >= lowest.MOID &&
+			of.MOID <= highest.MOID {
+			l.arena = append(l.arena, n)
+		}
+	}
+	return l.arena[found:len(l.arena):len(l.arena)]
+}
+
+// readRun takes in the rows of the series that need a run.
+func (l *lastScan) readRun(s *lastSegment, info *index.BlockInfo, r *lastRun) error {
+	sub := &info.Subs[r.sub]
+	lo, hi := 0, int(sub.End)
+	if r.sub > 0 {
+		lo = int(info.Subs[r.sub-1].End)
+	}
+	if lo == hi || !s.ranks.Meets(int64(sub.RankLo), int64(sub.RankHi)) ||
+		!l.box[record.Cap].Meets(sub.CapLo, sub.CapHi) ||
+		!l.anyNeeds(r.needs, index.Bound{Min: sub.CapLo, Max: sub.CapHi}) {
+		return nil
+	}
+	if _, err := l.open(&s.segmentScan, index.Candidate{Block: r.block, Need: 1}); err != nil {
+		return err
+	}
+	uniform := info.Min[record.CID] == info.Max[record.CID] &&
+		info.Min[record.MOID] == info.Max[record.MOID]
+	if !uniform || len(r.needs)*fewNeeds > hi-lo {
+		return l.readSpan(s, r, lo, hi, r.needs)
+	}
+	for i := range r.needs {
+		mid := l.state.series[r.needs[i].number].MID
+		from, to := l.block.SearchMID(lo, hi, mid, mid+1)
+		if err := l.readSpan(s, r, from, to, r.needs[i:i+1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readSpan takes in the rows [lo, hi) of the open block that are of the series in needs; both ascend
+// by series.
+func (l *lastScan) readSpan(s *lastSegment, r *lastRun, lo, hi int, needs []lastNeed) error {
+	l.found.Reset()
+	if err := l.block.GatherSpan(lo, hi, true, &l.found); err != nil {
+		return err
+	}
+	for from := 0; from < l.found.Len() && len(needs) > 0; {
+		of := seriesAt(&l.found, from)
+		to := from + 1
+		for to < l.found.Len() && seriesAt(&l.found, to) == of {
+			to++
+		}
+		for len(needs) > 0 && l.state.series[needs[0].number].Compare(of) < 0 {
+			needs = needs[1:]
+		}
+		if len(needs) > 0 && l.state.series[needs[0].number].Series == of {
+			if err := l.takeRows(s, r, lo, from, to, needs[0].number); err != nil {
+				return err
+			}
+		}
+		from = to
+	}
+	return nil
+}
+
+// takeRows takes in the rows [from, to) of what was found at position lo of the open block, all of
+// one series and ascending by cap.
+func (l *lastScan) takeRows(s *lastSegment, r *lastRun, lo, from, to int, number uint32) error {
+	if err := s.stampRows(l.found.AcqNs[from:to]); err != nil {
+		return err
+	}
+	for i := to - 1; i >= from && l.found.CapNs[i] >= l.state.series[number].floorNs; i-- {
+		k := l.found.Key(i)
+		if !l.box[record.Cap].Contains(k.CapNs) || !l.box[record.Acq].Contains(k.AcqNs) {
+			continue
+		}
+		at := rowAt{source: s.source, part: r.block, row: uint32(lo + i)}
+		if err := l.take(number, k, at, l.block.Flag(lo+i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,247 @@
+package store
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"sort"
+	"sync"
+
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// lastState are the newest readings found so far of every series of a box.
+type lastState struct {
+	n      int // readings wanted of each series
+	room   int // rows that may be kept
+	kept   int
+	series []lastSeries // in the order in which they were met
+	order  []uint32     // numbers of series, ascending
+	fresh  []uint32     // those that are not in order yet, ascending
+	spare  []uint32
+	lost   []uint32  // series that a shown reading was taken from when others had been passed over
+	at     int       // in order: where the series that is announced next can be
+	rows   []lastRow // room for the few rows that most series keep
+}
+
+// lastSeries is a series and the newest readings known of it.
+type lastSeries struct {
+	index.Series
+	floorNs int64     // cap of the n-th newest that is shown: no reading below it matters
+	shown   int       // of newest
+	newest  []lastRow // descending by cap, one per reading
+}
+
+// lastRow is the newest known version of a reading, and where it lies.
+type lastRow struct {
+	capNs, acqNs int64
+	at           rowAt
+	hidden       bool // not shown, but it hides its older versions
+}
+
+// rowAt is a place in a source: a head, with cell and row, or a segment, with block and position.
+type rowAt struct {
+	source, part, row uint32
+}
+
+// number orders places.
+func (r rowAt) number() uint64 { return uint64(r.part)<<32 | uint64(r.row) }
+
+func (r rowAt) compare(o rowAt) int {
+	return cmp.Or(cmp.Compare(r.source, o.source), cmp.Compare(r.number(), o.number()))
+}
+
+var lastStates = sync.Pool{New: func() any { return new(lastState) }}
+
+func newLastState(n, room int) *lastState {
+	l := lastStates.Get().(*lastState)
+	*l = lastState{n: n, room: room, series: l.series[:0], order: l.order[:0], fresh: l.fresh[:0],
+		spare: l.spare[:0], lost: l.lost[:0], rows: l.rows[:0]}
+	return l
+}
+
+// release lets the next query have the memory.
+func (l *lastState) release() {
+	clear(l.series) // rows of long lists are not kept
+	lastStates.Put(l)
+}
+
+// announce returns the number of a series. Series are announced in ascending order, one source
+// after another, with settle between them.
+func (l *lastState) announce(s index.Series) uint32 {
+	for l.at < len(l.order) {
+		number := l.order[l.at]
+		switch c := l.series[number].Compare(s); {
+		case c == 0:
+			return number
+		case c > 0:
+			return l.meet(s)
+		}
+		l.at++
+	}
+	return l.meet(s)
+}
+
+func (l *lastState) meet(s index.Series) uint32 {
+	number := uint32(len(l.series))
+	l.series = append(l.series, lastSeries{Series: s, floorNs: math.MinInt64})
+	l.fresh = append(l.fresh, number)
+	return number
+}
+
+// settle brings the series that were met into order.
+func (l *lastState) settle() {
+	l.at = 0
+	if len(l.fresh) == 0 {
+		return
+	}
+	merged := slices.Grow(l.spare[:0], len(l.order)+len(l.fresh))
+	known, fresh := l.order, l.fresh
+	for len(known) > 0 && len(fresh) > 0 {
+		if l.series[known[0]].Compare(l.series[fresh[0]].Series) < 0 {
+			merged, known = append(merged, known[0]), known[1:]
+		} else {
+			merged, fresh = append(merged, fresh[0]), fresh[1:]
+		}
+	}
+	merged = append(append(merged, known...), fresh...)
+	l.order, l.spare, l.fresh = merged, l.order, l.fresh[:0]
+}
+
+// add takes a version in. A hidden one is kept only if it may hide others.
+//
+// Errors: errFull when more rows are kept than there is room for.
+func (l *lastState) add(number uint32, r lastRow, flagged bool) error {
+	s := &l.series[number]
+	if r.capNs < s.floorNs {
+		return nil
+	}
+	i := len(s.newest)
+	if i > 0 && s.newest[i-1].capNs <= r.capNs {
+		i = sort.Search(i, func(i int) bool { return s.newest[i].capNs <= r.capNs })
+	}
+	if i < len(s.newest) && s.newest[i].capNs == r.capNs {
+		if s.newest[i].acqNs < r.acqNs {
+			if r.hidden && !s.newest[i].hidden && s.shown == l.n {
+				l.lost = append(l.lost, number)
+			}
+			s.shown += shownBy(&r) - shownBy(&s.newest[i])
+			s.newest[i] = r
+			l.trim(s)
+		}
+		return nil
+	}
+	if r.hidden && !flagged {
+		return nil
+	}
+	if s.newest == nil {
+		s.newest = l.few()
+	}
+	s.newest = slices.Insert(s.newest, i, r)
+	s.shown += shownBy(&r)
+	l.kept++
+	l.trim(s)
+	if l.kept > l.room && len(l.series) > 1 {
+		return errFull
+	}
+	return nil
+}
+
+// forgetLost makes the series that lost a reading as if nothing of them was found, and returns their
+// devices.
+func (l *lastState) forgetLost() record.RangeSet {
+	var mids []int64
+	for _, number := range l.lost {
+		s := &l.series[number]
+		l.kept -= len(s.newest)
+		*s = lastSeries{Series: s.Series, floorNs: math.MinInt64}
+		mids = append(mids, s.MID)
+	}
+	l.lost = l.lost[:0]
+	slices.Sort(mids)
+	mids = slices.Compact(mids)
+	if len(mids) > record.MaxRangesPerDim {
+		return record.RangeSet{{From: mids[0], To: mids[len(mids)-1] + 1}}
+	}
+	var set record.RangeSet
+	for _, mid := range mids {
+		if n := len(set); n > 0 && set[n-1].To == mid {
+			set[n-1].To = mid + 1
+		} else {
+			set = append(set, record.At(mid))
+		}
+	}
+	return set
+}
+
+func shownBy(r *lastRow) int {
+	if r.hidden {
+		return 0
+	}
+	return 1
+}
+
+// few returns room for the rows of a series, if they are few.
+func (l *lastState) few() []lastRow {
+	const most = 8
+	if l.n >= most {
+		return nil
+	}
+	if cap(l.rows)-len(l.rows) < l.n+1 {
+		l.rows = make([]lastRow, 0, max(256, 2*cap(l.rows)))
+	}
+	at := len(l.rows)
+	l.rows = l.rows[:at+l.n+1]
+	return l.rows[at : at : at+l.n+1]
+}
+
+// trim drops what lies behind the n newest readings that are shown.
+func (l *lastState) trim(s *lastSeries) {
+	last := len(s.newest) - 1
+	for s.shown > l.n || s.shown == l.n && s.newest[last].hidden {
+		s.shown -= shownBy(&s.newest[last])
+		last--
+	}
+	l.kept -= len(s.newest) - 1 - last
+	s.newest = s.newest[:last+1]
+	s.floorNs = math.MinInt64
+	if s.shown == l.n {
+		s.floorNs = s.newest[last].capNs
+	}
+}
+
+// middle returns a value of a dimension that has some of the series below it and others not, if
+// they differ in it.
+func (l *lastState) middle(d record.Dim) (int64, bool) {
+	values := make([]int64, len(l.series))
+	for i := range l.series {
+		s := &l.series[i]
+		values[i] = record.Key{CID: s.CID, MID: s.MID, MOID: s.MOID}.Part(d)
+	}
+	return middleOf(values)
+}
+
+// middleOf returns a value that has some of the values below it and others not.
+func middleOf(values []int64) (int64, bool) {
+	slices.Sort(values)
+	values = slices.Compact(values)
+	if len(values) < 2 {
+		return 0, false
+	}
+	return values[len(values)/2], true
+}
+
+// shownRows returns where the rows lie that are shown, ascending by place.
+func (l *lastState) shownRows() []rowAt {
+	var rows []rowAt
+	for i := range l.series {
+		for k := range l.series[i].newest {
+			if r := &l.series[i].newest[k]; !r.hidden {
+				rows = append(rows, r.at)
+			}
+		}
+	}
+	slices.SortFunc(rows, rowAt.compare)
+	return rows
+}
