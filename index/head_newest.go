@@ -98,17 +98,14 @@ func (h *Head) ChunkRows(
 	return dst
 }
 
-// RowAt names a row of a head.
-type RowAt struct{ Cell, Row uint32 }
-
-// Gather appends rows to a batch, as many as have limitBytes of payloads together and at least one,
-// and returns how many.
-func (h *Head) Gather(rows []RowAt, keysOnly bool, limitBytes int, dst *record.Batch) int {
+// Gather appends rows, each named by its cell << 32 and its number there, to a batch: as many as
+// have limitBytes of payloads together and at least one. It returns how many.
+func (h *Head) Gather(rows []uint64, keysOnly bool, limitBytes int, dst *record.Batch) int {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	for n, at := range rows {
-		c := h.list[at.Cell]
-		r := c.row(at.Row)
+		c := h.list[at>>32]
+		r := c.row(uint32(at))
 		if n > 0 && len(dst.Data)+int(r.size) > limitBytes && !keysOnly {
 			return n
 		}

@@ -34,8 +34,14 @@ type Series struct {
 
 // Compare orders series by cid, moid, mid.
 func (s Series) Compare(o Series) int {
-	return cmp.Or(cmp.Compare(s.CID, o.CID), cmp.Compare(s.MOID, o.MOID),
-		cmp.Compare(s.MID, o.MID))
+	switch {
+	case s.CID != o.CID:
+		return cmp.Compare(s.CID, o.CID)
+	case s.MOID != o.MOID:
+		return cmp.Compare(s.MOID, o.MOID)
+	default:
+		return cmp.Compare(s.MID, o.MID)
+	}
 }
 
 // In reports whether the box, whose times do not matter, holds the series.

@@ -125,3 +125,61 @@ func BenchmarkCount(b *testing.B) {
 	}
 	perRow(b, rows)
 }
+
+// BenchmarkLast asks for the newest readings of 4,000 of 50,000 devices, of which one in a hundred
+// ended long ago: with everything sealed, and with the newest readings in a head.
+func BenchmarkLast(b *testing.B) {
+	const devices, rounds = 50_000, 40
+	clock := new(atomic.Int64)
+	s := openTest(b, Options{Now: clock.Load})
+	put := func(round int) {
+		for from := 0; from < devices; from += benchBatch {
+			batch := &record.Batch{}
+			capNs := int64(round) * int64(15*time.Minute)
+			for d := from; d < from+benchBatch; d++ {
+				if d%100 != 7 || round < rounds/4 {
+					batch.Append(record.Key{CID: 1, MOID: 1, MID: int64(d),
+						CapNs: capNs + int64(d*7919%5000)*int64(time.Millisecond)}, make([]byte, 16))
+				}
+			}
+			clock.Store(capNs + int64(10*time.Second))
+			mustPut(b, s, batch, WriterSeq{})
+		}
+	}
+	for round := range rounds {
+		put(round)
+		if round%8 == 7 {
+			if err := s.Seal(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	if err := s.Settle(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	ask := func(name string, last uint32) {
+		b.Run(name, func(b *testing.B) {
+			q := record.Query{View: record.ViewLatest, Last: last,
+				Box: record.Box{record.MID: {{From: 20_000, To: 24_000}}}}
+			var stats ScanStats
+			b.ReportAllocs()
+			for b.Loop() {
+				var err error
+				stats, err = s.Scan(b.Context(), &q, func(int) (Sink, error) {
+					return func(*record.Batch) error { return nil }, nil
+				})
+				if err != nil || stats.Rows != 4000*uint64(last) {
+					b.Fatalf("%d rows, %v", stats.Rows, err)
+				}
+			}
+			b.ReportMetric(float64(stats.BlocksScanned), "blocks")
+			b.ReportMetric(float64(stats.Segments), "segments")
+		})
+	}
+	ask("sealed 1", 1)
+	ask("sealed 5", 5)
+	put(rounds)
+	put(rounds + 1)
+	ask("head 1", 1)
+	ask("head 5", 5)
+}

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"slices"
+	"sync"
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -19,7 +20,7 @@ type lastScan struct {
 	*worker
 	now      *snapshot
 	box      record.Box
-	state    *lastState
+	state    lastState
 	hider    *newest // with lost series: every version that hides another
 	segments []*lastSegment
 	heads    []*index.Head // newest first
@@ -31,49 +32,43 @@ type lastScan struct {
 	found    record.Batch
 }
 
+var lastScans = sync.Pool{New: func() any { return new(lastScan) }}
+
 // last gives the newest readings of the series in a box of one shard to the sink.
 func (w *worker) last(now *snapshot, box record.Box) error {
-	l := &lastScan{worker: w, now: now, box: box}
-	l.state = newLastState(int(w.scan.lastN), w.scan.store.opt.versionRoom)
-	defer l.release()
+	l := lastScans.Get().(*lastScan)
+	l.worker, l.now, l.box = w, now, box
+	l.state.reset(int(w.scan.lastN), w.scan.store.opt.versionRoom)
 	w.box = &l.box
 	err := l.find()
 	if err == nil && len(l.state.lost) > 0 {
 		err = l.findLost()
 	}
-	if errors.Is(err, errFull) {
-		return w.lastInHalves(l)
+	if err == nil {
+		err = l.give()
 	}
-	if err != nil {
+	at, d := int64(0), record.Dim(0)
+	halve := errors.Is(err, errFull)
+	if halve {
+		at, d = l.state.middle()
+	}
+	l.release()
+	if !halve {
 		return err
 	}
-	return l.give()
+	below, from := cutBox(&box, d, at)
+	if err := w.last(now, below); err != nil {
+		return err
+	}
+	return w.last(now, from)
 }
 
+// release lets another query have the memory.
 func (l *lastScan) release() {
-	if l.state != nil {
-		l.state.release()
-		l.state = nil
-	}
-}
-
-// lastInHalves starts anew with each half of the series.
-func (w *worker) lastInHalves(l *lastScan) error {
-	for _, d := range []record.Dim{record.MID, record.MOID, record.CID} {
-		at, ok := l.state.middle(d)
-		if !ok {
-			continue
-		}
-		l.release()
-		below, from := l.box, l.box
-		below[d] = within(l.box[d], record.Range{From: d.Min(), To: at})
-		from[d] = within(l.box[d], record.Range{From: at, To: d.Max()})
-		if err := w.last(l.now, below); err != nil {
-			return err
-		}
-		return w.last(l.now, from)
-	}
-	panic("BUG: one series is more than a scan has room for")
+	clear(l.segments)
+	clear(l.heads)
+	l.worker, l.now, l.hider, l.box = nil, nil, nil, record.Box{}
+	lastScans.Put(l)
 }
 
 // findLost looks once more at the series that lost a reading.
@@ -233,38 +228,33 @@ func (l *lastScan) numberOf(needs []lastNeed, s index.Series) (uint32, bool) {
 
 // give hands out the rows that remain, source by source in the order of their places.
 func (l *lastScan) give() error {
-	rows := l.state.shownRows()
-	var places []index.RowAt
-	for from := 0; from < len(rows); {
-		to := from + 1
-		inHead := int(rows[from].source) < len(l.heads)
-		for to < len(rows) && rows[to].source == rows[from].source &&
-			(inHead || rows[to].part == rows[from].part) {
-			to++
-		}
-		if inHead {
-			places = places[:0]
-			for _, r := range rows[from:to] {
-				places = append(places, index.RowAt{Cell: r.part, Row: r.row})
-			}
-			if err := l.giveHead(l.heads[rows[from].source], places); err != nil {
+	for source, rows := range l.state.shownRows(len(l.heads) + len(l.now.sealed)) {
+		if source < len(l.heads) {
+			if err := l.giveHead(l.heads[source], rows); err != nil {
 				return err
 			}
-		} else if err := l.giveBlock(rows[from:to]); err != nil {
-			return err
+			continue
 		}
-		from = to
+		seg := &segmentScan{sealedSegment: l.now.sealed[source-len(l.heads)]}
+		for from := 0; from < len(rows); {
+			to := from + 1
+			for to < len(rows) && rows[to]>>32 == rows[from]>>32 {
+				to++
+			}
+			if err := l.giveBlock(seg, rows[from:to]); err != nil {
+				return err
+			}
+			from = to
+		}
 	}
 	return nil
 }
 
-func (l *lastScan) giveHead(h *index.Head, rows []index.RowAt) error {
+func (l *lastScan) giveHead(h *index.Head, rows []uint64) error {
 	l.headRows += uint64(len(rows))
 	for len(rows) > 0 {
-		if l.batch.Len() >= sinkRows || len(l.batch.Data) >= sinkBytes {
-			if err := l.flush(); err != nil {
-				return err
-			}
+		if err := l.makeRoom(); err != nil {
+			return err
 		}
 		some := rows[:min(len(rows), sinkRows)]
 		rows = rows[h.Gather(some, l.scan.keysOnly, sinkBytes, &l.batch):]
@@ -272,25 +262,27 @@ func (l *lastScan) giveHead(h *index.Head, rows []index.RowAt) error {
 	return nil
 }
 
-// giveBlock hands out rows of one block.
-func (l *lastScan) giveBlock(rows []rowAt) error {
-	if l.batch.Len() >= sinkRows {
-		if err := l.flush(); err != nil {
-			return err
-		}
+// makeRoom flushes the batch when it has enough rows for the sink.
+func (l *lastScan) makeRoom() error {
+	if l.batch.Len() >= sinkRows || len(l.batch.Data) >= sinkBytes {
+		return l.flush()
 	}
-	seg := l.segmentOf(rows[0].source)
-	info := seg.idx.Block(rows[0].part)
-	if err := seg.file.Block(int(rows[0].part), info.Offset, info.Size, &l.block); err != nil {
+	return nil
+}
+
+// giveBlock hands out rows of one block.
+func (l *lastScan) giveBlock(seg *segmentScan, rows []uint64) error {
+	if err := l.makeRoom(); err != nil {
+		return err
+	}
+	id := uint32(rows[0] >> 32)
+	info := seg.idx.Block(id)
+	if err := seg.file.Block(int(id), info.Offset, info.Size, &l.block); err != nil {
 		return err
 	}
 	l.sel = l.sel[:0]
 	for _, r := range rows {
-		l.sel = append(l.sel, r.row)
+		l.sel = append(l.sel, uint32(r))
 	}
-	return l.takeChosen(&segmentScan{sealedSegment: seg}, nil)
-}
-
-func (l *lastScan) segmentOf(source uint32) *sealedSegment {
-	return l.now.sealed[int(source)-len(l.heads)]
+	return l.takeChosen(seg, nil)
 }

@@ -21,12 +21,13 @@ const (
 type lastSegment struct {
 	segmentScan
 	source uint32
-	caps   index.Bound // that rows of the box can have here
-	needs  []lastNeed  // series that may need more of it, ascending
-	from   int64       // where the present window starts: what is not listed lies below
-	width  uint64      // of the window
-	seen   []uint64    // bitmap of the blocks that were listed
-	runs   []lastRun   // ascending by cap: the last one comes next
+	shown  record.RangeSet // ranks of the rows that the query asked for
+	caps   index.Bound     // that rows of the box can have here
+	needs  []lastNeed      // series that may need more of it, ascending
+	from   int64           // where the present window starts: what is not listed lies below
+	width  uint64          // of the window
+	seen   []uint64        // bitmap of the blocks that were listed
+	runs   []lastRun       // ascending by cap: the last one comes next
 }
 
 // lastRun is a sub-run of a block that comes next in it, and the greatest cap that it can have.
@@ -83,6 +84,12 @@ func (l *lastScan) listSegments() {
 			meets = meets && l.box[d].Meets(bounds[d].Min, bounds[d].Max)
 		}
 		s.ranks = ranksOf(sealed, &l.box)
+		if len(l.scan.winners) > 0 {
+			s.shown = ranksOf(sealed, &record.Box{record.Acq: l.scan.winners})
+			if len(s.shown) == 0 {
+				s.shown = record.RangeSet{record.At(-1)}
+			}
+		}
 		if !meets || len(s.ranks) == 0 {
 			continue
 		}
@@ -99,13 +106,14 @@ func (l *lastScan) listSegments() {
 // begin finds which series may need rows of a segment and lists the blocks of its first window.
 func (l *lastScan) begin(s *lastSegment) error {
 	l.planned++
+	found := len(l.arena)
 	each := func(c index.SeriesCap) {
 		if c.NewestNs < s.caps.Min {
 			return
 		}
 		n := lastNeed{l.state.announce(c.Series), min(c.NewestNs, s.caps.Max)}
 		if l.needs(&n, s.caps) {
-			s.needs = append(s.needs, n)
+			l.arena = append(l.arena, n)
 		}
 	}
 	if s.series != nil {
@@ -119,6 +127,7 @@ func (l *lastScan) begin(s *lastSegment) error {
 			each(c)
 		}
 	}
+	s.needs = l.arena[found:len(l.arena):len(l.arena)]
 	l.state.settle()
 	s.from = record.Cap.Max()
 	s.seen = make([]uint64, (s.idx.Blocks()+63)/64)
@@ -229,6 +238,10 @@ func (l *lastScan) nextRun(s *lastSegment) error {
 	r := s.runs[last]
 	s.runs = s.runs[:last]
 	info := s.idx.Block(r.block)
+	if info.Flagged == 0 && !s.shown.Meets(info.Min[record.Acq], info.Max[record.Acq]) {
+		l.nextWindow(s)
+		return nil // its rows are not asked for, and hide none
+	}
 	if r.needs == nil {
 		r.needs = l.needsIn(s, info)
 	}

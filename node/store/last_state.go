@@ -1,11 +1,9 @@
 package store
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"sort"
-	"sync"
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -23,6 +21,7 @@ type lastState struct {
 	lost   []uint32  // series that a shown reading was taken from when others had been passed over
 	at     int       // in order: where the series that is announced next can be
 	rows   []lastRow // room for the few rows that most series keep
+	places [][]uint64
 }
 
 // lastSeries is a series and the newest readings known of it.
@@ -45,26 +44,11 @@ type rowAt struct {
 	source, part, row uint32
 }
 
-// number orders places.
-func (r rowAt) number() uint64 { return uint64(r.part)<<32 | uint64(r.row) }
-
-func (r rowAt) compare(o rowAt) int {
-	return cmp.Or(cmp.Compare(r.source, o.source), cmp.Compare(r.number(), o.number()))
-}
-
-var lastStates = sync.Pool{New: func() any { return new(lastState) }}
-
-func newLastState(n, room int) *lastState {
-	l := lastStates.Get().(*lastState)
+// reset empties the state and keeps its memory, but not the lists of rows that grew long.
+func (l *lastState) reset(n, room int) {
+	clear(l.series)
 	*l = lastState{n: n, room: room, series: l.series[:0], order: l.order[:0], fresh: l.fresh[:0],
-		spare: l.spare[:0], lost: l.lost[:0], rows: l.rows[:0]}
-	return l
-}
-
-// release lets the next query have the memory.
-func (l *lastState) release() {
-	clear(l.series) // rows of long lists are not kept
-	lastStates.Put(l)
+		spare: l.spare[:0], lost: l.lost[:0], rows: l.rows[:0], places: l.places[:0]}
 }
 
 // announce returns the number of a series. Series are announced in ascending order, one source
@@ -211,15 +195,19 @@ func (l *lastState) trim(s *lastSeries) {
 	}
 }
 
-// middle returns a value of a dimension that has some of the series below it and others not, if
-// they differ in it.
-func (l *lastState) middle(d record.Dim) (int64, bool) {
+// middle returns a value of a dimension that has some of the series below it and others not.
+func (l *lastState) middle() (int64, record.Dim) {
 	values := make([]int64, len(l.series))
-	for i := range l.series {
-		s := &l.series[i]
-		values[i] = record.Key{CID: s.CID, MID: s.MID, MOID: s.MOID}.Part(d)
+	for _, d := range []record.Dim{record.MID, record.MOID, record.CID} {
+		for i := range l.series {
+			s := &l.series[i]
+			values[i] = record.Key{CID: s.CID, MID: s.MID, MOID: s.MOID}.Part(d)
+		}
+		if at, ok := middleOf(values); ok {
+			return at, d
+		}
 	}
-	return middleOf(values)
+	panic("BUG: one series is more than a scan has room for")
 }
 
 // middleOf returns a value that has some of the values below it and others not.
@@ -232,16 +220,24 @@ func middleOf(values []int64) (int64, bool) {
 	return values[len(values)/2], true
 }
 
-// shownRows returns where the rows lie that are shown, ascending by place.
-func (l *lastState) shownRows() []rowAt {
-	var rows []rowAt
+// place orders the rows of a source.
+func (r rowAt) place() uint64 { return uint64(r.part)<<32 | uint64(r.row) }
+
+// shownRows returns where the rows of each source lie that are shown, ascending by place.
+func (l *lastState) shownRows(sources int) [][]uint64 {
+	l.places = slices.Grow(l.places[:0], sources)[:sources]
+	for i := range l.places {
+		l.places[i] = l.places[i][:0]
+	}
 	for i := range l.series {
 		for k := range l.series[i].newest {
 			if r := &l.series[i].newest[k]; !r.hidden {
-				rows = append(rows, r.at)
+				l.places[r.at.source] = append(l.places[r.at.source], r.at.place())
 			}
 		}
 	}
-	slices.SortFunc(rows, rowAt.compare)
-	return rows
+	for _, rows := range l.places {
+		slices.Sort(rows)
+	}
+	return l.places
 }

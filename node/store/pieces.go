@@ -295,11 +295,17 @@ func (sc *scan) cutByReadings(p *piece) {
 // cut replaces a piece by its parts from a value on and below it; the former comes first.
 func (sc *scan) cut(p *piece, d record.Dim, at int64) {
 	p.release()
-	below := &piece{now: p.now, box: p.box}
-	from := &piece{now: p.now, box: p.box}
-	below.box[d] = within(p.box[d], record.Range{From: d.Min(), To: at})
-	from.box[d] = within(p.box[d], record.Range{From: at, To: d.Max()})
+	below, from := &piece{now: p.now}, &piece{now: p.now}
+	below.box, from.box = cutBox(&p.box, d, at)
 	sc.waiting = append(sc.waiting, below, from)
+}
+
+// cutBox returns the parts of a box below a value and from it on.
+func cutBox(box *record.Box, d record.Dim, at int64) (below, from record.Box) {
+	below, from = *box, *box
+	below[d] = within(box[d], record.Range{From: d.Min(), To: at})
+	from[d] = within(box[d], record.Range{From: at, To: d.Max()})
+	return below, from
 }
 
 // within returns what of a normalised set lies in a range.
