@@ -152,8 +152,8 @@ func (p *partitioner) items(rows *record.Batch) []item {
 }
 
 // splitLate moves the late rows behind the others, keeping the order, and returns where they start.
-// A row is late, or astray, when its cap is further from those of most rows that came about the same
-// time than these are from each other, and lateNs.
+// A row is late, or astray, when its cap is further from those of most rows that came about the
+// same time than these are from each other, and lateNs.
 func splitLate(items []item, lateNs int64) int {
 	late := make([]item, 0, len(items)/16)
 	var caps [lateSample]int64
@@ -262,8 +262,8 @@ func (p *partitioner) widest(items []item) (record.Dim, float64) {
 }
 
 // cut divides items that are sorted by group and returns where: between tenants, then between
-// quantities, so that blocks are constant in them, which costs no bits and no filter; then along the
-// widest dimension.
+// quantities, so that blocks are constant in them, which costs no bits and no filter; then along
+// the widest dimension.
 func (p *partitioner) cut(items []item) int {
 	if at, _ := p.border(items); at > 0 {
 		return at

@@ -139,7 +139,8 @@ func BenchmarkLast(b *testing.B) {
 			for d := from; d < from+benchBatch; d++ {
 				if d%100 != 7 || round < rounds/4 {
 					batch.Append(record.Key{CID: 1, MOID: 1, MID: int64(d),
-						CapNs: capNs + int64(d*7919%5000)*int64(time.Millisecond)}, make([]byte, 16))
+						CapNs: capNs + int64(d*7919%5000)*int64(time.Millisecond)},
+						make([]byte, 16))
 				}
 			}
 			clock.Store(capNs + int64(10*time.Second))

@@ -12,9 +12,9 @@ import (
 // lastScan finds the newest readings of every series in a box of one shard.
 //
 // Heads come first, from the newest row back, then the runs of all segments by descending greatest
-// cap. A chunk or run is passed over when no series that can be in it has room for its caps. That is
-// final unless a reading that took the room turns out to have a newer version that is not shown; a
-// series to which that happens is looked at once more, with the versions that hide others found
+// cap. A chunk or run is passed over when no series that can be in it has room for its caps. That
+// is final unless a reading that took the room turns out to have a newer version that is not shown;
+// a series to which that happens is looked at once more, with the versions that hide others found
 // before.
 type lastScan struct {
 	*worker

@@ -11,8 +11,8 @@ import (
 const (
 	// medianOf is how many series decide how far back a segment is looked at first.
 	medianOf = 64
-	// fewNeeds: with this many rows of a run for one series that needs it, searching for its rows is
-	// faster than reading all.
+	// fewNeeds: with this many rows of a run for one series that needs it, searching for its rows
+	// is faster than reading all.
 	fewNeeds = 12
 )
 
@@ -185,8 +185,8 @@ func (l *lastScan) nextWindow(s *lastSegment) {
 	}
 }
 
-// windowFrom chooses where the window that ends at a cap starts: early enough for the newest rows of
-// half of the series, and earlier each time.
+// windowFrom chooses where the window that ends at a cap starts: early enough for the newest rows
+// of half of the series, and earlier each time.
 func (s *lastSegment) windowFrom(to int64) int64 {
 	sample := make([]int64, 0, medianOf)
 	for i := 0; i < len(s.needs); i += (len(s.needs) + medianOf - 1) / medianOf {
@@ -312,7 +312,7 @@ func (l *lastScan) readRun(s *lastSegment, info *index.BlockInfo, r *lastRun) er
 	}
 	for i := range r.needs {
 		mid := l.state.series[r.needs[i].number].MID
-		from, to := l.block.SearchMID(lo, hi, mid, mid+1)
+		from, to := l.block.SearchMIDs(lo, hi, l.block.FindMIDs(mid, mid+1))
 		if err := l.readSpan(s, r, from, to, r.needs[i:i+1]); err != nil {
 			return err
 		}
@@ -320,8 +320,8 @@ func (l *lastScan) readRun(s *lastSegment, info *index.BlockInfo, r *lastRun) er
 	return nil
 }
 
-// readSpan takes in the rows [lo, hi) of the open block that are of the series in needs; both ascend
-// by series.
+// readSpan takes in the rows [lo, hi) of the open block that are of the series in needs; both
+// ascend by series.
 func (l *lastScan) readSpan(s *lastSegment, r *lastRun, lo, hi int, needs []lastNeed) error {
 	l.found.Reset()
 	if err := l.block.GatherSpan(lo, hi, true, &l.found); err != nil {

@@ -132,8 +132,8 @@ func (l *lastState) add(number uint32, r lastRow, flagged bool) error {
 	return nil
 }
 
-// forgetLost makes the series that lost a reading as if nothing of them was found, and returns their
-// devices.
+// forgetLost makes the series that lost a reading as if nothing of them was found, and returns
+// their devices.
 func (l *lastState) forgetLost() record.RangeSet {
 	var mids []int64
 	for _, number := range l.lost {

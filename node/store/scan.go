@@ -335,7 +335,7 @@ type worker struct {
 	searched bool           // they can be searched for
 
 	rows, blocks, inside, examined, headRows uint64
-	planned                                  int // segments that were looked at for the newest readings
+	planned                                  int // segments looked at for the newest readings
 }
 
 // workInTurn does every so manieth task, so that the same rows come to the same sink in the same

@@ -52,7 +52,8 @@ type sealedSegment struct {
 	file   *segment.Sealed
 	idx    *index.Segment
 	series *index.SeriesTable // nil when the segment has none
-	users  atomic.Int64       // who opened it, until it is in a snapshot, and then snapshots and merges
+	// users are who opened it, until it is in a snapshot, and then snapshots and merges.
+	users atomic.Int64
 }
 
 func (seg *sealedSegment) retain() { seg.users.Add(1) }
