@@ -32,6 +32,16 @@ type Block struct {
 	ends []uint32 // ends of the payloads of the open chunk, when their sizes vary
 }
 
+// Release lets go of the file; the block must be opened again before its next use.
+func (b *Block) Release() {
+	b.sealed, b.rows, b.flags, b.chunks, b.data, b.open = nil, 0, nil, nil, nil, chunk{}
+	for d := range b.keys {
+		b.keys[d] = column{}
+	}
+	clear(b.words[:cap(b.words)])
+	b.sizes = column{}
+}
+
 // Rows returns the number of rows.
 func (b *Block) Rows() int { return b.rows }
 

@@ -83,9 +83,9 @@ func (l *lastScan) listSegments() {
 		for d := range record.NumDims {
 			meets = meets && l.box[d].Meets(bounds[d].Min, bounds[d].Max)
 		}
-		s.ranks = ranksOf(sealed, &l.box)
+		s.ranks = appendRanks(s.ranks[:0], sealed, &l.box)
 		if len(l.scan.winners) > 0 {
-			s.shown = ranksOf(sealed, &record.Box{record.Acq: l.scan.winners})
+			s.shown = appendRanks(s.shown[:0], sealed, &record.Box{record.Acq: l.scan.winners})
 			if len(s.shown) == 0 {
 				s.shown = record.RangeSet{record.At(-1)}
 			}

@@ -181,18 +181,19 @@ func (m *merger) acqOf(rank int64) int64 {
 // gather adds the rows of a region that lie in one input.
 func (m *merger) gather(i int, seg *sealedSegment, late bool) error {
 	w := &m.worker
-	part := newSegmentScan(seg, w.box, &m.plan)
+	part := segmentScan{plan: &m.plan}
+	part.begin(seg, w.box)
 	from, to := blocks(seg.idx, late)
 	for _, c := range m.plan.Candidates {
 		if int(c.Block) < from || int(c.Block) >= to {
 			continue
 		}
 		runtime.Gosched() // queries come first
-		info, err := w.open(part, c)
+		info, err := w.open(&part, c)
 		if err != nil {
 			return err
 		}
-		w.sel = w.choose(part, info, c.Need)
+		w.sel = w.choose(&part, info, c.Need)
 		start := m.rows.Len()
 		if err := w.block.Gather(w.sel, false, &m.rows); err != nil {
 			return err

@@ -23,6 +23,17 @@ type piece struct {
 	newest   *newest // with views that resolve versions
 }
 
+var (
+	pieces       = sync.Pool{New: func() any { return new(piece) }}
+	segmentScans = sync.Pool{New: func() any { return &segmentScan{plan: new(index.Plan)} }}
+)
+
+func newPiece(now *snapshot) *piece {
+	p := pieces.Get().(*piece)
+	p.now = now
+	return p
+}
+
 var plans = sync.Pool{New: func() any { return new(index.Plan) }}
 
 // begin lists the shards that the box can meet; each is one piece as long as it need not be cut.
@@ -32,7 +43,9 @@ func (sc *scan) begin() {
 		if wanted == nil || wanted[id] {
 			now := sh.acquire()
 			sc.snapshots = append(sc.snapshots, now)
-			sc.waiting = append(sc.waiting, &piece{now: now, box: sc.box})
+			p := newPiece(now)
+			p.box = sc.box
+			sc.waiting = append(sc.waiting, p)
 		}
 	}
 	for _, p := range sc.waiting {
@@ -62,13 +75,14 @@ func (sc *scan) release() {
 
 func (p *piece) release() {
 	for _, seg := range p.segments {
-		plans.Put(seg.plan)
+		seg.sealedSegment = nil
+		segmentScans.Put(seg)
 	}
-	p.segments = nil
 	if p.newest != nil {
 		newests.Put(p.newest)
-		p.newest = nil
 	}
+	*p = piece{segments: p.segments[:0]}
+	pieces.Put(p)
 }
 
 // nextRound takes as many pieces as fit the memory for versions, cuts one that does not fit it
@@ -153,22 +167,25 @@ func (sc *scan) addSegment(p *piece, sealed *sealedSegment) {
 			return
 		}
 	}
-	seg := newSegmentScan(sealed, &p.box, plans.Get().(*index.Plan))
+	seg := segmentScans.Get().(*segmentScan)
+	seg.begin(sealed, &p.box)
 	p.segments = append(p.segments, seg)
 	if sc.countOnly {
 		sc.countInside(seg)
 	}
 }
 
-// newSegmentScan plans a box on a segment.
-func newSegmentScan(sealed *sealedSegment, box *record.Box, plan *index.Plan) *segmentScan {
-	sealed.idx.Plan(box, plan)
-	return &segmentScan{sealedSegment: sealed, plan: plan, ranks: ranksOf(sealed, box)}
+// begin plans a box on a segment.
+func (seg *segmentScan) begin(sealed *sealedSegment, box *record.Box) {
+	seg.sealedSegment = sealed
+	sealed.idx.Plan(box, seg.plan)
+	seg.ranks = appendRanks(seg.ranks[:0], sealed, box)
 }
 
-// ranksOf returns the acq of a box as ranks of a segment.
-func ranksOf(sealed *sealedSegment, box *record.Box) record.RangeSet {
-	var ranks record.RangeSet
+// appendRanks appends the acq of a box as ranks of a segment.
+func appendRanks(
+	ranks record.RangeSet, sealed *sealedSegment, box *record.Box,
+) record.RangeSet {
 	for _, r := range box[record.Acq] {
 		if lo, hi := sealed.idx.RankRange(r.From, r.To); lo < hi {
 			ranks = append(ranks, record.Range{From: int64(lo), To: int64(hi)})
@@ -294,9 +311,9 @@ func (sc *scan) cutByReadings(p *piece) {
 
 // cut replaces a piece by its parts from a value on and below it; the former comes first.
 func (sc *scan) cut(p *piece, d record.Dim, at int64) {
-	p.release()
-	below, from := &piece{now: p.now}, &piece{now: p.now}
+	below, from := newPiece(p.now), newPiece(p.now)
 	below.box, from.box = cutBox(&p.box, d, at)
+	p.release()
 	sc.waiting = append(sc.waiting, below, from)
 }
 

@@ -63,3 +63,29 @@ func TestRetryOutlivesFirstContext(t *testing.T) {
 	s.addHeadBytes(-s.opt.HeadMax)
 	wg.Wait()
 }
+
+// TestScanAllocatesLittle: a scan of a device keeps nothing and makes nothing but its sink.
+func TestScanAllocatesLittle(t *testing.T) {
+	s := openTest(t, Options{})
+	rng := randomSource(t)
+	for range 3 {
+		mustPut(t, s, shape{cids: 2, mids: 50, moids: 2, caps: 5000}.batch(rng, 5000, 0),
+			WriterSeq{})
+		mustSeal(t, s)
+	}
+	for _, view := range []record.View{record.ViewAll, record.ViewLatest} {
+		q := record.Query{View: view, Box: record.Box{record.CID: {record.At(1)},
+			record.MID: {{From: 40, To: 400}}}}
+		rows := 0
+		sink := func(b *record.Batch) error { rows += b.Len(); return nil }
+		newSink := func(int) (Sink, error) { return sink, nil }
+		allocations := testing.AllocsPerRun(200, func() {
+			if _, err := s.Scan(t.Context(), &q, newSink); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if rows == 0 || allocations > 2 && !raceEnabled {
+			t.Errorf("%v: %d rows, %v allocations", view, rows, allocations)
+		}
+	}
+}

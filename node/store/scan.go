@@ -60,6 +60,7 @@ func (s *Store) Scan(
 	if err != nil {
 		return ScanStats{}, err
 	}
+	defer sc.giveBack()
 	if sc.empty {
 		sc.stats.TookNs = int64(time.Since(began))
 		return sc.stats, nil
@@ -93,6 +94,7 @@ func (s *Store) countAll(ctx context.Context, q *record.Query) (uint64, ScanStat
 	if err != nil {
 		return 0, ScanStats{}, err
 	}
+	defer sc.giveBack()
 	if sc.empty {
 		sc.stats.TookNs = int64(time.Since(began))
 		return 0, sc.stats, nil
@@ -126,7 +128,9 @@ type scan struct {
 	waiting       []*piece // not scanned yet; the last one comes next
 	round         []*piece // being scanned
 	tasks         []task   // of the round
-	finder        worker   // opens blocks to find newer versions
+	pool          []*worker
+	finder        worker // opens blocks to find newer versions
+	acq           [1]record.Range
 	countedInside uint64
 	stats         ScanStats
 }
@@ -155,8 +159,10 @@ func (s *Store) newScan(ctx context.Context, q *record.Query) (*scan, error) {
 	if err != nil {
 		return nil, err
 	}
-	sc := &scan{ctx: ctx, store: s, keysOnly: q.KeysOnly, box: q.Box, view: q.View, lastN: q.Last,
-		horizon: horizon, inTurn: q.Aggregate.Name != ""}
+	sc := scans.Get().(*scan)
+	sc.ctx, sc.store, sc.box, sc.horizon = ctx, s, q.Box, horizon
+	sc.keysOnly, sc.view, sc.lastN = q.KeysOnly, q.View, q.Last
+	sc.inTurn = q.Aggregate.Name != ""
 	sc.finder.scan = sc
 	sc.stats.HorizonNs = horizon
 	end := horizon
@@ -174,8 +180,36 @@ func (s *Store) newScan(ctx context.Context, q *record.Query) (*scan, error) {
 		sc.winners = acq
 	}
 	sc.empty = from >= end
-	sc.box[record.Acq] = record.RangeSet{{From: from, To: end}}
+	sc.acq[0] = record.Range{From: from, To: end}
+	sc.box[record.Acq] = sc.acq[:]
 	return sc, nil
+}
+
+// scans are kept with the memory that they have gathered, so that a query of few rows allocates
+// next to nothing.
+var scans = sync.Pool{New: func() any { return new(scan) }}
+
+// giveBack ends the use of a scan.
+func (sc *scan) giveBack() {
+	for _, w := range sc.pool {
+		w.reset()
+	}
+	sc.finder.reset()
+	clear(sc.snapshots)
+	*sc = scan{snapshots: sc.snapshots[:0], waiting: sc.waiting[:0], round: sc.round[:0],
+		tasks: sc.tasks[:0], pool: sc.pool, finder: sc.finder}
+	scans.Put(sc)
+}
+
+// reset forgets everything but memory, and of that what only unusual rows need.
+func (w *worker) reset() {
+	batch := w.batch
+	batch.Reset()
+	if cap(batch.Data) > sinkBytes {
+		batch = record.Batch{}
+	}
+	*w = worker{batch: batch, block: w.block, sel: w.sel[:0], devices: w.devices[:0]}
+	w.block.Release()
 }
 
 func clipSet(set record.RangeSet, end int64) record.RangeSet {
@@ -237,20 +271,23 @@ func (sc *scan) run(newSink func(worker int) (Sink, error)) error {
 	if err != nil {
 		return err
 	}
-	all := make([]*worker, sc.workers())
-	for i := range all {
-		sink, err := newSink(i)
-		if err != nil {
+	n := sc.workers()
+	for len(sc.pool) < n {
+		sc.pool = append(sc.pool, new(worker))
+	}
+	all := sc.pool[:n]
+	for i, w := range all {
+		w.scan, w.number = sc, i
+		if w.sink, err = newSink(i); err != nil {
 			return err
 		}
-		all[i] = &worker{scan: sc, number: i, sink: sink}
 	}
 	for more && err == nil {
 		if err = sc.work(all); err == nil {
 			more, err = sc.nextRound()
 		}
 	}
-	sc.collect(append(all, &sc.finder))
+	sc.collect(all)
 	return err
 }
 
@@ -264,6 +301,10 @@ func (sc *scan) work(all []*worker) error {
 		}
 		return all[0].flush()
 	}
+	return sc.workTogether(all)
+}
+
+func (sc *scan) workTogether(all []*worker) error {
 	var wg sync.WaitGroup
 	var next atomic.Int64
 	var stopped atomic.Bool
@@ -312,13 +353,18 @@ func (sc *scan) workers() int {
 
 func (sc *scan) collect(all []*worker) {
 	for _, w := range all {
-		sc.stats.Rows += w.rows
-		sc.stats.BlocksScanned += w.blocks
-		sc.stats.BlocksInside += w.inside
-		sc.stats.RowsExamined += w.examined
-		sc.stats.HeadRows += w.headRows
-		sc.stats.Segments += w.planned
+		sc.stats.add(w)
 	}
+	sc.stats.add(&sc.finder)
+}
+
+func (st *ScanStats) add(w *worker) {
+	st.Rows += w.rows
+	st.BlocksScanned += w.blocks
+	st.BlocksInside += w.inside
+	st.RowsExamined += w.examined
+	st.HeadRows += w.headRows
+	st.Segments += w.planned
 }
 
 // worker runs tasks and gathers rows for its sink.
