@@ -27,11 +27,11 @@ func badParam(name string, err error) *wire.Error {
 // The parameters of each route. What a route would leave aside, it refuses: an answer to another
 // question than was asked is worse than none.
 var (
-	countParams = []string{"cid", "mid", "moid", "cap", "acq", "view", "asof", "filter",
+	countParams = []string{"cid", "mid", "moid", "cap", "acq", "view", "asof", "last", "filter",
 		"filter_params"}
-	recordsParams = []string{"cid", "mid", "moid", "cap", "acq", "view", "asof", "filter",
+	recordsParams = []string{"cid", "mid", "moid", "cap", "acq", "view", "asof", "last", "filter",
 		"filter_params", "order", "limit", "keys", "type", "format"}
-	runParams = []string{"cid", "mid", "moid", "cap", "acq", "view", "asof", "filter",
+	runParams = []string{"cid", "mid", "moid", "cap", "acq", "view", "asof", "last", "filter",
 		"filter_params", "params", "group", "every", "limit"}
 	postParams = []string{"type", "atomic"}
 )
@@ -70,7 +70,7 @@ func parseFlag(args *fasthttp.Args, name string) (bool, error) {
 }
 
 // parseBox reads the parameters of a question, which are among known: a selector per dimension,
-// view or asof, order, limit, keys=1, filter and filter_params.
+// view or asof, last, order, limit, keys=1, filter and filter_params.
 func (s *server) parseBox(ctx *fasthttp.RequestCtx, known []string) (*record.Query, error) {
 	args := ctx.QueryArgs()
 	if err := checkParams(args, known); err != nil {
@@ -135,6 +135,17 @@ func parseView(args *fasthttp.Args, q *record.Query, now time.Time) error {
 			return badParam("asof", err)
 		}
 		q.View, q.AsOfAcqNs = record.ViewAsOf, at.FromNs
+	}
+	if text := string(args.Peek("last")); text != "" {
+		last, err := strconv.ParseUint(text, 10, 32)
+		if err != nil || last == 0 {
+			return badParam("last", fmt.Errorf("%q is not a count of readings from 1 on",
+				clip(text)))
+		}
+		q.Last = uint32(last)
+		if !args.Has("view") && q.View == record.ViewAll {
+			q.View = record.ViewLatest // versions are no readings
+		}
 	}
 	switch order := string(args.Peek("order")); order {
 	case "", "none":

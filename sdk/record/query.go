@@ -130,7 +130,7 @@ func (q *Query) Normalize() error {
 		return invalid("last", Inconsistent, "counts readings, and the view is all versions; "+
 			"ask for the latest, or as of a moment")
 	case q.Last > MaxLast:
-		return invalid("last", TooLarge, "%d readings of each series, at most %d; "+
+		return invalid("last", OutOfRange, "%d readings of each series, at most %d; "+
 			"for more take a range of cap", q.Last, MaxLast)
 	case q.Order > OrderKey:
 		return invalid("order", OutOfRange, "%d is not an order", q.Order)

@@ -142,6 +142,11 @@ func TestExamples(t *testing.T) {
 	}
 	read("query", query, wantQuery,
 		ParseQuery(same("query", AppendQuery(nil, exampleQuery()), nil), &query))
+	last := record.Query{View: record.ViewLatest, Last: 1,
+		Box: record.Box{record.CID: {record.At(7)}}}
+	query = record.Query{}
+	read("query-last", query, last,
+		ParseQuery(same("query-last", AppendQuery(nil, &last), nil), &query))
 	frame, err = AppendRows(nil, exampleRows())
 	var rows record.Batch
 	read("rows", &rows, exampleRows(), ParseRows(payload(same("rows", frame, err)), &rows))

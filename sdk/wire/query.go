@@ -12,20 +12,25 @@ const (
 	queryGroupCID  = 2
 	queryGroupMID  = 4
 	queryGroupMOID = 8
-	queryFlags     = 15
+	queryLast      = 16 // the count of newest readings follows
+	queryFlags     = 31
 )
 
 // AppendQuery appends a query frame: view u8, order u8, flags u8, zero u8, as of i64, limit u64,
-// cap bucket i64, per dimension a count u32 and so many pairs (from i64, to i64), then filter and
-// aggregate, each a name and parameters with a length u32 before them.
+// cap bucket i64, with its flag last u32, per dimension a count u32 and so many pairs (from i64,
+// to i64), then filter and aggregate, each a name and parameters with a length u32 before them.
 func AppendQuery(dst []byte, q *record.Query) []byte {
 	dst, start := beginFrame(dst, FrameQuery)
 	flags := boolByte(q.KeysOnly)*queryKeysOnly | boolByte(q.GroupBy.CID)*queryGroupCID |
-		boolByte(q.GroupBy.MID)*queryGroupMID | boolByte(q.GroupBy.MOID)*queryGroupMOID
+		boolByte(q.GroupBy.MID)*queryGroupMID | boolByte(q.GroupBy.MOID)*queryGroupMOID |
+		boolByte(q.Last != 0)*queryLast
 	dst = append(dst, byte(q.View), byte(q.Order), flags, 0)
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(q.AsOfAcqNs))
 	dst = binary.LittleEndian.AppendUint64(dst, q.Limit)
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(q.GroupBy.CapBucketNs))
+	if q.Last != 0 {
+		dst = binary.LittleEndian.AppendUint32(dst, q.Last)
+	}
 	for _, set := range q.Box {
 		dst = binary.LittleEndian.AppendUint32(dst, uint32(len(set)))
 		for _, r := range set {
@@ -58,6 +63,11 @@ func ParseQuery(src []byte, q *record.Query) error {
 	q.KeysOnly = flags&queryKeysOnly != 0
 	q.GroupBy = record.GroupBy{CID: flags&queryGroupCID != 0, MID: flags&queryGroupMID != 0,
 		MOID: flags&queryGroupMOID != 0, CapBucketNs: d.i64()}
+	if flags&queryLast != 0 {
+		if q.Last = d.u32(); q.Last == 0 && !d.short {
+			return badFrame("a query has the flag of last, and it is 0; leave the flag out")
+		}
+	}
 	for dim := range q.Box {
 		count := d.u32()
 		if d.short || uint64(count) > uint64(len(d.src)/16) {

@@ -101,6 +101,9 @@ func randomQuery(rng *rand.Rand) *record.Query {
 	if q.View == record.ViewAsOf {
 		q.AsOfAcqNs = int64(rng.Uint64())
 	}
+	if q.View != record.ViewAll && rng.IntN(2) == 0 {
+		q.Last = 1 + rng.Uint32N(record.MaxLast)
+	}
 	for d := range record.NumDims {
 		for range rng.IntN(4) {
 			dim := record.Dim(d)

@@ -168,7 +168,7 @@ func TestRefusals(t *testing.T) {
 	f("put-reply", 20, "\x02", KindBadFrame, "reserved")
 	f("put-reply", 23, "\x01", KindBadFrame, "reserved")
 	f("query", 3, "\x01", KindBadFrame, "reserved")
-	f("query", 2, "\x10", KindBadFrame, "reserved")
+	f("query", 2, "\x20", KindBadFrame, "reserved")
 	f("query", 28, "\xff\xff\xff\x7f", KindBadFrame, "ranges of cid")
 	f("groups", 0, "\xff\xff\xff\xff", KindBadFrame, "4294967295 groups")
 	f("groups", 36, "\xff\xff\xff\x7f", KindBadFrame, "groups ends early")

@@ -29,6 +29,7 @@ func (a *app) getCommand() *cobra.Command {
 		Args:  noCommand,
 		Example: `  pentad get --cid 1 --cap now-24h.. --type f64
   pentad get --mid 7,9 --moid 1..=3 --view latest -o csv
+  pentad get --cid 1 --last 1 --type f64
   pentad get --cid 1 --asof 2026-11-20 --order acq --limit 100 -o ndjson`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.get(c.Context(), &q, payload) },
 	}

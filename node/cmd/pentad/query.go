@@ -21,6 +21,7 @@ Times (--cap --acq --asof)
 type queryFlags struct {
 	parts        [record.NumDims]string
 	view, asOf   string
+	last         uint32
 	order        string
 	limit        uint64
 	filter       string
@@ -36,8 +37,11 @@ func (q *queryFlags) addBox(c *cobra.Command) {
 		"acquisition times"} {
 		flags.StringVar(&q.parts[d], record.Dim(d).String(), "*", what)
 	}
-	flags.StringVar(&q.view, "view", "all", "all versions, or only the latest of each reading")
+	flags.Var((*filledFlag)(&q.view), "view", "all versions, which is the default, or only the "+
+		"latest of each reading")
 	flags.Var((*filledFlag)(&q.asOf), "asof", "the latest versions known before this time")
+	flags.Uint32Var(&q.last, "last", 0, "at most this many readings of each series, the "+
+		"newest, in their latest versions (0: all)")
 	flags.BoolVar(&q.failEmpty, "fail-empty", false, "exit with 3 when nothing matches")
 	complete(c, "view", "all\tevery version", "latest\tthe newest version of each reading")
 }
@@ -62,7 +66,7 @@ func (q *queryFlags) query(a *app) (*record.Query, error) {
 		query.Box[d] = set
 	}
 	switch q.view {
-	case "all":
+	case "", "all":
 	case "latest":
 		query.View = record.ViewLatest
 	default:
@@ -77,6 +81,9 @@ func (q *queryFlags) query(a *app) (*record.Query, error) {
 			return nil, usagef("--asof: %w", err)
 		}
 		query.View, query.AsOfAcqNs = record.ViewAsOf, span.FromNs
+	}
+	if query.Last = q.last; q.last > 0 && q.view == "" && query.View == record.ViewAll {
+		query.View = record.ViewLatest // versions are no readings
 	}
 	switch q.order {
 	case "", "none":
