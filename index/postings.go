@@ -38,6 +38,12 @@ type postings struct {
 
 func buildPostings(blocks []BlockInfo, d record.Dim) postings {
 	p := postings{bounds: binBounds(blocks, d)}
+	p.fill(blocks, d)
+	return p
+}
+
+// fill makes the lists of given bins.
+func (p *postings) fill(blocks []BlockInfo, d record.Dim) {
 	n := len(p.bounds)
 	p.le, p.ge, p.ov = newPostings(n), newPostings(n), newPostings(n)
 	for id := range blocks {
@@ -59,7 +65,6 @@ func buildPostings(blocks []BlockInfo, d record.Dim) postings {
 			list[i].count = int(list[i].ids.GetCardinality())
 		}
 	}
-	return p
 }
 
 func newPostings(n int) []posting {

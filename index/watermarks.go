@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+
+	"github.com/pentad-db/pentad/sdk/record"
 )
 
 // buckets is how many watermarks a shard has. Each series has one of them, so that a garbage cap
@@ -56,4 +58,14 @@ func ParseWatermarks(src []byte) (*Watermarks, error) {
 		w[i] = int64(binary.LittleEndian.Uint64(src[8*i:]))
 	}
 	return w, nil
+}
+
+// Covers reports whether no row has a cap above the watermark of its series.
+func (w *Watermarks) Covers(rows *record.Batch) bool {
+	for i := range rows.Len() {
+		if rows.CapNs[i] > w[bucketOf(rows.CID[i], rows.MID[i], rows.MOID[i])] {
+			return false
+		}
+	}
+	return true
 }

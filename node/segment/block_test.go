@@ -196,7 +196,7 @@ func TestLargePayloads(t *testing.T) {
 		in.Order = append(in.Order, uint32(i))
 	}
 	s := mustSeal(t, in)
-	if err := s.Check(); err != nil {
+	if err := checkAll(s); err != nil {
 		t.Fatal(err)
 	}
 	offsets, sizes, err := s.Locate()

@@ -131,7 +131,7 @@ func TestOldFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Check(); err != nil {
+		if err := checkAll(s); err != nil {
 			t.Fatal(err)
 		}
 		offsets, sizes, err := s.Locate()

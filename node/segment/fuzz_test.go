@@ -25,6 +25,10 @@ func FuzzOpenLog(f *testing.F) {
 		if mend {
 			mendLog(data)
 		}
+		_, _, err := readLog("log", data, func(*LogFlush, *CorruptError) error { return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
 		d := newMemoryFolder()
 		d.names[logName(1)] = &memoryFile{folder: d, data: data}
 		var got, again []Entry
@@ -128,7 +132,7 @@ func readHostile(t *testing.T, data []byte) (blocks int) {
 	if err != nil {
 		return 0
 	}
-	_ = s.Check()
+	_ = checkAll(s)
 	clear(s.checked)
 	var b Block
 	var dst record.Batch

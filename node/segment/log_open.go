@@ -1,12 +1,9 @@
 package segment
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 )
 
 func openLog(
@@ -69,8 +66,8 @@ func (r *logReader) files() error {
 		return fmt.Errorf("list log: %w", err)
 	}
 	for i, name := range names {
-		number, err := strconv.ParseUint(strings.TrimSuffix(name, logSuffix), 10, 63)
-		if err != nil || number == 0 || logName(number) != name {
+		number, ok := ParseLogName(name)
+		if !ok {
 			return fmt.Errorf("list log: %s in %s is not a log file; move it away",
 				name, r.log.path)
 		}
@@ -122,12 +119,13 @@ func (r *logReader) file(last bool) error {
 	return nil
 }
 
-// mend decides what a flush is that cannot be read: a torn tail, which it cuts, or damage.
+// mend decides what a flush is that cannot be read: a torn tail, which it cuts, or damage: what
+// lies before a good flush was synced.
 func (r *logReader) mend(data []byte, at uint64, last bool, cause *flushError) error {
 	if !last || cause.whole {
 		return r.corrupt(int64(at), cause.reason)
 	}
-	if next, found := r.flushAfter(data, at); found {
+	if next, found := flushAfter(data, at, r.log.seq); found {
 		return r.corrupt(int64(at), fmt.Sprintf("%s, but a good flush follows at offset %d",
 			cause.reason, next))
 	}
@@ -137,23 +135,6 @@ func (r *logReader) mend(data []byte, at uint64, last bool, cause *flushError) e
 	r.report.TornFile, r.report.TornReason = r.log.pathOf(r.number), cause.reason
 	r.report.TornAt, r.report.TornSize = int64(at), int64(uint64(len(data))-at)
 	return nil
-}
-
-// flushAfter finds a good flush of this log anywhere after an offset: the bytes before it were
-// synced then, and are damaged, not torn.
-func (r *logReader) flushAfter(data []byte, at uint64) (offset uint64, found bool) {
-	magic := binary.LittleEndian.AppendUint32(nil, flushMagic)
-	for at++; at+flushHeaderBytes <= uint64(len(data)); at++ {
-		step := bytes.Index(data[at:], magic)
-		if step < 0 {
-			break
-		}
-		at += uint64(step)
-		if f, err := parseFlush(data, at); err == nil && f.seq > r.log.seq {
-			return at, true
-		}
-	}
-	return 0, false
 }
 
 func (r *logReader) flush(f *flush, at uint64) error {

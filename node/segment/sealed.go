@@ -31,7 +31,11 @@ func OpenSealed(path string) (*Sealed, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := parseSealed(path, data)
+	var s *Sealed
+	err = (&Sealed{path: path, data: data}).Guard(func() error {
+		s, err = parseSealed(path, data)
+		return err
+	})
 	if err != nil {
 		_ = unix.Munmap(data) // the damage is what matters
 		return nil, err
@@ -66,80 +70,100 @@ func (s *Sealed) corrupt(offset uint64, format string, args ...any) *CorruptErro
 
 // parseSealed checks header, tail, section table, sections and padding. data has room for them.
 func parseSealed(path string, data []byte) (*Sealed, error) {
-	s := &Sealed{path: path, size: int64(len(data)), data: data}
+	s, damage := parseDamaged(path, data)
+	if len(damage) > 0 {
+		return nil, damage[0]
+	}
+	return s, nil
+}
+
+// parseDamaged does so and goes on after damage, as far as the tail still says what is where; s is
+// nil when it does not.
+func parseDamaged(path string, data []byte) (s *Sealed, damage []*CorruptError) {
+	s = &Sealed{path: path, size: int64(len(data)), data: data}
+	table, sections, err := s.parseTail()
+	if err != nil {
+		return nil, []*CorruptError{err}
+	}
+	s.checked = make([]atomic.Uint64, (s.blocks+63)/64)
+	damage = s.parseSections(table, sections)
+	return s, append(damage, s.parseConstants()...)
+}
+
+func (s *Sealed) parseTail() (table uint64, sections int, err *CorruptError) {
+	data := s.data
 	at := uint64(len(data) - tailBytes)
 	tail := data[at:]
 	if binary.LittleEndian.Uint64(tail[56:]) != sealedMagic {
-		return nil, s.corrupt(at+56, "the file does not end like a segment: is it cut?")
+		return 0, 0, s.corrupt(at+56, "the file does not end like a segment: is it cut?")
 	}
 	if v := binary.LittleEndian.Uint32(tail[40:]); v != sealedVersion {
-		return nil, s.corrupt(at+40, "version %d; this program reads version %d", v, sealedVersion)
+		return 0, 0, s.corrupt(at+40, "version %d; this program reads version %d", v, sealedVersion)
 	}
-	sections := uint64(binary.LittleEndian.Uint32(tail[12:]))
-	table := binary.LittleEndian.Uint64(tail[24:])
-	if sections > maxSections || table > at || at-table != sections*sectionEntryBytes {
-		return nil, s.corrupt(at+24, "a table of %d sections does not start at %d", sections, table)
+	count := uint64(binary.LittleEndian.Uint32(tail[12:]))
+	table = binary.LittleEndian.Uint64(tail[24:])
+	if count > maxSections || table > at || at-table != count*sectionEntryBytes {
+		return 0, 0, s.corrupt(at+24, "a table of %d sections does not start at %d", count, table)
 	}
 	if checksum2(data[table:at], tail[:52]) != binary.LittleEndian.Uint32(tail[52:]) {
-		return nil, s.corrupt(at, "the checksum of section table and tail differs")
+		return 0, 0, s.corrupt(at, "the checksum of section table and tail differs")
 	}
 	s.end = binary.LittleEndian.Uint64(tail[16:])
 	rows, blocks := binary.LittleEndian.Uint64(tail), binary.LittleEndian.Uint32(tail[8:])
 	switch {
 	case binary.LittleEndian.Uint64(tail[32:]) != uint64(len(data)):
-		return nil, s.corrupt(at+32, "the file has %d bytes; others were written", len(data))
+		return 0, 0, s.corrupt(at+32, "the file has %d bytes; others were written", len(data))
 	case binary.LittleEndian.Uint64(tail[44:]) != 0:
-		return nil, s.corrupt(at+44, "reserved bytes of the tail are not zero")
+		return 0, 0, s.corrupt(at+44, "reserved bytes of the tail are not zero")
 	case s.end < sealedHeaderBytes || s.end > table || table-s.end < paddingBytes:
-		return nil, s.corrupt(at+16, "blocks do not end at %d", s.end)
+		return 0, 0, s.corrupt(at+16, "blocks do not end at %d", s.end)
 	case uint64(blocks) > s.end/blockHeaderBytes || blocks > maxSegmentBlocks ||
 		rows < uint64(blocks) || rows > uint64(blocks)*maxBlockRows:
-		return nil, s.corrupt(at, "%d rows in %d blocks in %d bytes", rows, blocks, s.end)
+		return 0, 0, s.corrupt(at, "%d rows in %d blocks in %d bytes", rows, blocks, s.end)
 	}
 	s.rows, s.blocks = int(rows), int(blocks)
-	s.checked = make([]atomic.Uint64, (s.blocks+63)/64)
-	if err := s.parseSections(table, int(sections)); err != nil {
-		return nil, err
-	}
-	return s, s.parseConstants()
+	return table, int(count), nil
 }
 
 // parseSections checks that the sections fill the room between padding and table.
-func (s *Sealed) parseSections(table uint64, sections int) error {
+func (s *Sealed) parseSections(table uint64, sections int) (damage []*CorruptError) {
 	next := s.end + paddingBytes
 	for i := range sections {
 		at := table + uint64(i)*sectionEntryBytes
 		e := s.data[at:]
 		offset, size := binary.LittleEndian.Uint64(e[8:]), binary.LittleEndian.Uint64(e[16:])
 		if offset != next || size > table-next || binary.LittleEndian.Uint64(e[24:]) != 0 {
-			return s.corrupt(at, "section %d of %d bytes does not lie at %d", i, size, offset)
+			return append(damage,
+				s.corrupt(at, "section %d of %d bytes does not lie at %d", i, size, offset))
 		}
 		next += size
 		body := s.data[offset:next:next]
 		if checksum(body) != binary.LittleEndian.Uint32(e[4:]) {
-			return s.corrupt(offset, "the checksum of section %d differs", i)
+			damage = append(damage, s.corrupt(offset, "the checksum of section %d differs", i))
+			continue
 		}
 		s.sections = append(s.sections, Section{ID: binary.LittleEndian.Uint32(e), Data: body})
 	}
 	if next != table {
-		return s.corrupt(next, "%d bytes lie between sections and table", table-next)
+		damage = append(damage,
+			s.corrupt(next, "%d bytes lie between sections and table", table-next))
 	}
-	return nil
+	return damage
 }
 
-func (s *Sealed) parseConstants() error {
+func (s *Sealed) parseConstants() (damage []*CorruptError) {
 	if binary.LittleEndian.Uint64(s.data) != sealedMagic {
-		return s.corrupt(0, "the file does not start like a segment")
+		damage = append(damage, s.corrupt(0, "the file does not start like a segment"))
 	}
 	if binary.LittleEndian.Uint64(s.data[8:]) != sealedVersion {
-		return s.corrupt(8, "version or reserved bytes of the header differ")
+		damage = append(damage, s.corrupt(8, "version or reserved bytes of the header differ"))
 	}
 	for i, b := range s.data[s.end : s.end+paddingBytes] {
 		if b != 0 {
-			return s.corrupt(s.end+uint64(i), "the padding is not zero")
+			return append(damage, s.corrupt(s.end+uint64(i), "the padding is not zero"))
 		}
 	}
-	return nil
+	return damage
 }
 
 // Section returns the bytes of a section, nil when there is none.
@@ -193,53 +217,6 @@ func (s *Sealed) Block(i int, offset uint64, size uint32, b *Block) error {
 	}
 	if !known {
 		word.Or(bit)
-	}
-	return nil
-}
-
-// Locate walks over all blocks and returns where they lie, for a caller whose index is lost. It
-// opens, and so checks, each of them.
-func (s *Sealed) Locate() (offsets []uint64, sizes []uint32, err error) {
-	var b Block
-	at := uint64(sealedHeaderBytes)
-	for i := range s.blocks {
-		if s.end-at < blockHeaderBytes {
-			return nil, nil, s.corrupt(at, "block %d starts after the blocks", i)
-		}
-		size := binary.LittleEndian.Uint32(s.data[at:])
-		if err := s.Block(i, at, size, &b); err != nil {
-			return nil, nil, err
-		}
-		offsets, sizes = append(offsets, at), append(sizes, size)
-		at += uint64(size)
-	}
-	if at != s.end {
-		return nil, nil, s.corrupt(at, "%d bytes follow the last block", s.end-at)
-	}
-	return offsets, sizes, nil
-}
-
-// Check reads everything that a query could read and returns the first damage it finds.
-func (s *Sealed) Check() error {
-	offsets, sizes, err := s.Locate()
-	if err != nil {
-		return err
-	}
-	var b Block
-	rows := 0
-	for i := range offsets {
-		if err := s.Block(i, offsets[i], sizes[i], &b); err != nil {
-			return err
-		}
-		rows += b.Rows()
-		for c := range len(b.chunks) / chunkEntryBytes {
-			if err := b.openChunk(c); err != nil {
-				return err
-			}
-		}
-	}
-	if rows != s.rows {
-		return s.corrupt(s.end, "blocks hold %d rows, the tail says %d", rows, s.rows)
 	}
 	return nil
 }

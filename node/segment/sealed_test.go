@@ -220,7 +220,7 @@ func TestSealedModel(t *testing.T) {
 	for range 60 {
 		in := randomInput(rng, rng.IntN(6000))
 		s := mustSeal(t, in)
-		if err := s.Check(); err != nil {
+		if err := checkAll(s); err != nil {
 			t.Fatal(err)
 		}
 		if string(s.Meta()) != `{"test":true}` || string(s.Section(2)) != "two" ||

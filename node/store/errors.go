@@ -16,4 +16,6 @@ var (
 	ErrTooManyWriters = errors.New("too many writers at once")
 	// ErrLocked means that another process has the directory open.
 	ErrLocked = errors.New("directory is in use by another process")
+	// ErrNoStore means that a directory holds no store.
+	ErrNoStore = errors.New("no store is here: there is no MANIFEST")
 )

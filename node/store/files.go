@@ -10,6 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// lockFile is held while a process has the directory open.
+const lockFile = "LOCK"
+
 func corrupt(file string, offset int64, reason string) error {
 	return &segment.CorruptError{File: file, Offset: offset, Reason: reason}
 }
@@ -71,7 +74,7 @@ func syncDir(dir string) error {
 
 // lockDir takes the directory for this process until the file is closed.
 func lockDir(dir string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, "LOCK"), os.O_CREATE|os.O_RDWR, 0o644)
+	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", dir, err)
 	}

@@ -8,7 +8,6 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 )
 
@@ -64,8 +63,7 @@ func parseEdit(line []byte) (edit, error) {
 	if len(line) < 10 || line[8] != ' ' {
 		return e, errors.New("line is not \"checksum json\"")
 	}
-	sum, err := strconv.ParseUint(string(line[:8]), 16, 32)
-	if err != nil || crc32.Checksum(line[9:], castagnoli) != uint32(sum) {
+	if fmt.Sprintf("%08x", crc32.Checksum(line[9:], castagnoli)) != string(line[:8]) {
 		return e, errors.New("checksum differs")
 	}
 	if err := json.Unmarshal(line[9:], &e); err != nil {

@@ -180,8 +180,10 @@ func sections(idx *index.Segment, marks, series []byte) []segment.Section {
 }
 
 func (s *Store) segmentPath(id uint64) string {
-	return filepath.Join(s.opt.Dir, fmt.Sprintf("%08d%s", id, segmentSuffix))
+	return filepath.Join(s.opt.Dir, segmentName(id))
 }
+
+func segmentName(id uint64) string { return fmt.Sprintf("%08d%s", id, segmentSuffix) }
 
 // openSegment maps a segment file and loads its index, checking that it is the one meant.
 func openSegment(path string, want segmentMeta) (*sealedSegment, error) {

@@ -24,7 +24,8 @@ func TestMain(m *testing.M) {
 //	shape          writes the last stdout to the file shaped, with what differs from run to run
 //	               (acquisition times, lengths of time, addresses, padding) made equal
 //	exits N CMD    runs a command that must end with this exit code
-//	examples       runs the examples of all help pages
+//	examples       runs the examples of all help pages, with the directory stopped in place of
+//	               /var/lib/pentad
 //	bend FILE N    changes bytes of a file, at an Nth of it
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -96,8 +97,8 @@ func runExamples(ts *testscript.TestScript, _ bool, _ []string) {
 			ts.Fatalf("%s has no examples", c.CommandPath())
 		}
 		for _, line := range lines {
-			line = strings.ReplaceAll(strings.TrimSpace(line), "127.0.0.1:5151",
-				ts.Getenv("PENTAD_ADDR"))
+			line = strings.NewReplacer("127.0.0.1:5151", ts.Getenv("PENTAD_ADDR"),
+				"/var/lib/pentad", ts.MkAbs("stopped")).Replace(strings.TrimSpace(line))
 			switch {
 			case line == "":
 				continue

@@ -90,7 +90,7 @@ func (a *app) rootCommand() *cobra.Command {
 	}
 	root.AddCommand(a.demoCommand(), a.serveCommand(), a.healthCommand(), a.versionCommand(),
 		a.putCommand(), a.getCommand(), a.countCommand(), a.importCommand(), a.pluginCommand(),
-		a.benchCommand())
+		a.benchCommand(), a.checkCommand(), a.dumpCommand())
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {

@@ -1,0 +1,105 @@
+package index
+
+import (
+	"fmt"
+
+	"github.com/RoaringBitmap/roaring/v2"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// CheckBlock compares what the index says of a block with its rows, which stand in the order of
+// the block and have ranks in place of acquisition times, and with how many of them are flagged.
+func (s *Segment) CheckBlock(i uint32, rows *record.Batch, flagged int) error {
+	b := &s.blocks[i]
+	if rows.Len() != int(b.Rows) || flagged != int(b.Flagged) {
+		return fmt.Errorf("it holds %d rows, %d flagged; the directory says %d and %d", rows.Len(),
+			flagged, b.Rows, b.Flagged)
+	}
+	order := make([]uint32, rows.Len())
+	for k := range order {
+		order[k] = uint32(k)
+		if uint64(rows.AcqNs[k]) >= uint64(s.rows) {
+			return fmt.Errorf("it holds rank %d of %d rows", rows.AcqNs[k], s.rows)
+		}
+	}
+	for d := range record.NumDims {
+		lo, hi := zoneOf(rows, record.Dim(d), order)
+		if lo != b.Min[d] || hi != b.Max[d] {
+			return fmt.Errorf("its %v is %d to %d; the directory says %d to %d", record.Dim(d), lo,
+				hi, b.Min[d], b.Max[d])
+		}
+	}
+	start := uint32(0)
+	for k := range b.Subs {
+		sub := &b.Subs[k]
+		if err := b.checkSub(sub, rows, order[start:sub.End]); err != nil {
+			return fmt.Errorf("sub-run %d: %w", k, err)
+		}
+		start = sub.End
+	}
+	return nil
+}
+
+func zoneOf(rows *record.Batch, d record.Dim, order []uint32) (lo, hi int64) {
+	switch d {
+	case record.CID:
+		a, b := extent(rows.CID, order)
+		return int64(a), int64(b)
+	case record.MOID:
+		a, b := extent(rows.MOID, order)
+		return int64(a), int64(b)
+	case record.MID:
+		return extent(rows.MID, order)
+	case record.Cap:
+		return extent(rows.CapNs, order)
+	default:
+		return extent(rows.AcqNs, order)
+	}
+}
+
+// checkSub checks the zones of a sub-run, and that it is sorted where searches rely on it.
+func (b *BlockInfo) checkSub(sub *SubRun, rows *record.Batch, order []uint32) error {
+	if len(order) == 0 {
+		return nil
+	}
+	capLo, capHi := extent(rows.CapNs, order)
+	rankLo, rankHi := extent(rows.AcqNs, order)
+	if capLo != sub.CapLo || capHi != sub.CapHi || rankLo != int64(sub.RankLo) ||
+		rankHi != int64(sub.RankHi) {
+		return fmt.Errorf("caps %d to %d, ranks %d to %d; the directory says %d to %d, %d to %d",
+			capLo, capHi, rankLo, rankHi, sub.CapLo, sub.CapHi, sub.RankLo, sub.RankHi)
+	}
+	oneSeries := b.Min[record.CID] == b.Max[record.CID] && b.Min[record.MOID] == b.Max[record.MOID]
+	for k := 1; k < len(order) && oneSeries; k++ {
+		if rows.MID[order[k]] < rows.MID[order[k-1]] {
+			return fmt.Errorf("row %d is not sorted by device", order[k])
+		}
+	}
+	return nil
+}
+
+// CheckPostings compares every posting list with the directory.
+func (s *Segment) CheckPostings() error {
+	for d := range s.postings {
+		if err := s.postings[d].check(s.blocks, record.Dim(d)); err != nil {
+			return fmt.Errorf("posting lists of %v: %w", record.Dim(d), err)
+		}
+	}
+	return nil
+}
+
+func (p *postings) check(blocks []BlockInfo, d record.Dim) error {
+	want := postings{bounds: p.bounds}
+	want.fill(blocks, d)
+	for name, pair := range map[string][2][]posting{"up to": {p.le, want.le},
+		"from": {p.ge, want.ge}, "in": {p.ov, want.ov}} {
+		for i := range pair[0] {
+			if !pair[0][i].ids.Equals(pair[1][i].ids) {
+				return fmt.Errorf("blocks with values %s bin %d (%d): %d are listed, there are %d, "+
+					"%d differ", name, i, p.bounds[i], pair[0][i].count, pair[1][i].count,
+					roaring.Xor(pair[0][i].ids, pair[1][i].ids).GetCardinality())
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+func (a *app) dumpCommand() *cobra.Command {
+	var opt store.DumpOptions
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "dump FILE...",
+		Short: "Show what a file of a node holds",
+		Long: `Show what files of a store hold: of a sealed segment its description, its sections and
+with --blocks its blocks with their zones and columns; of a log file its flushes, with --blocks their
+entries; the lines of a MANIFEST, the writers in WRITERS. --rows shows the rows of a segment or a log
+file instead, as lines of JSON with payloads in base64. --json makes a line of JSON of everything.
+
+Nothing is changed, and what is damaged is said where it lies; the exit code is 7 then.`,
+		Args: arguments(1, 1<<20, "a file of a store"),
+		Example: `  pentad dump /var/lib/pentad/store/MANIFEST
+  pentad dump /var/lib/pentad/store/log/*.log --blocks
+  pentad dump /var/lib/pentad/store/log/*.log --rows`,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if opt.Blocks && opt.Rows {
+				return usagef("--blocks and --rows are two views; give one of them")
+			}
+			return a.dump(args, opt, asJSON || opt.Rows)
+		},
+	}
+	flags := c.Flags()
+	flags.BoolVar(&opt.Blocks, "blocks", false, "show blocks of segments, entries of log files")
+	flags.BoolVar(&opt.Rows, "rows", false, "show rows, and nothing else")
+	flags.BoolVar(&asJSON, "json", false, "lines of JSON instead of text")
+	return c
+}
+
+func (a *app) dump(paths []string, opt store.DumpOptions, asJSON bool) error {
+	out := bufio.NewWriter(a.stdout)
+	var errs []error
+	for _, path := range paths {
+		err := store.DumpFile(path, opt, func(line any) error {
+			if asJSON {
+				return json.NewEncoder(out).Encode(line)
+			}
+			_, err := out.WriteString(dumpText(line))
+			return err
+		})
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(append(errs, out.Flush())...)
+}
+
+// dumpText is a line for people.
+func dumpText(line any) string {
+	switch l := line.(type) {
+	case store.DumpFileLine:
+		return dumpFileText(&l)
+	case store.DumpSection:
+		return fmt.Sprintf("  section %-12s %12s bytes\n", l.Section, output.Thousands(l.Bytes))
+	case store.DumpBlock:
+		return dumpBlockText(&l)
+	case store.DumpFlush:
+		return dumpFlushText(&l)
+	case store.DumpEdit:
+		if l.Damage != "" {
+			return fmt.Sprintf("  %8d  DAMAGED %s\n", l.Offset, l.Damage)
+		}
+		return fmt.Sprintf("  %8d  %s\n", l.Offset, l.Edit)
+	case store.DumpWriter:
+		return fmt.Sprintf("  writer %s  newest sequence %d, %d answers, last at %s\n", l.Writer,
+			l.High, l.Answers, record.FormatNs(l.LastAcqNs))
+	}
+	panic(fmt.Sprintf("BUG: a dump holds a %T", line))
+}
+
+func dumpFileText(l *store.DumpFileLine) string {
+	text := fmt.Sprintf("%s: %s, %s bytes", l.File, l.Kind, output.Thousands(l.Bytes))
+	if l.Blocks > 0 {
+		text += fmt.Sprintf(", %s rows in %s blocks", output.Thousands(l.Rows),
+			output.Thousands(l.Blocks))
+	}
+	text += "\n"
+	if l.Meta != nil {
+		text += fmt.Sprintf("  meta    %s\n", l.Meta)
+	}
+	for _, d := range l.Damages {
+		text += fmt.Sprintf("  DAMAGED at offset %d: %s\n", d.Offset, d.Reason)
+	}
+	return text
+}
+
+func dumpBlockText(l *store.DumpBlock) string {
+	text := fmt.Sprintf("  block %d at %d: %d bytes (front %d, chunks %d), %d rows, %d flagged, "+
+		"payloads %s", l.Block, l.Offset, l.Bytes, l.FrontBytes, l.ChunkBytes, l.Rows, l.Flagged,
+		l.Payload)
+	if l.Stride > 0 {
+		text += fmt.Sprintf(" of %d bytes", l.Stride)
+	}
+	for _, method := range slices.Sorted(maps.Keys(l.Chunks)) {
+		text += fmt.Sprintf(", %d chunks %s", l.Chunks[method], method)
+	}
+	text += "\n"
+	for i := range l.Columns {
+		text += "    " + strings.TrimRight(dumpColumnText(&l.Columns[i]), " ") + "\n"
+	}
+	return text
+}
+
+func dumpColumnText(c *segment.ColumnDescription) string {
+	kind := c.Kind
+	switch kind {
+	case "dec":
+		kind = fmt.Sprintf("dec %d", c.Exponent)
+	case "dict":
+		kind = fmt.Sprintf("dict %d", c.Entries)
+	}
+	zone := ""
+	switch c.Name {
+	case "cap":
+		zone = record.FormatNs(c.Low) + " to " + record.FormatNs(c.High)
+	case "payload", "size":
+	default:
+		zone = fmt.Sprintf("%d to %d", c.Low, c.High)
+	}
+	return fmt.Sprintf("%-8s %-8s %2d bits %6d bytes  %s", c.Name, kind, c.Bits, c.Bytes, zone)
+}
+
+func dumpFlushText(l *store.DumpFlush) string {
+	if l.Damage != "" {
+		return fmt.Sprintf("  %10d  DAMAGED %s\n", l.Offset, l.Damage)
+	}
+	text := fmt.Sprintf("  %10d  flush %d, %d bytes, %d entries\n", l.Offset, l.Flush, l.Bytes,
+		l.Entries)
+	for _, e := range l.Entry {
+		text += fmt.Sprintf("              shard %d index %d: %s, %d bytes", e.Shard, e.Index,
+			e.Kind, e.Bytes)
+		if e.Rows > 0 {
+			text += fmt.Sprintf(", %d rows, writer %s %d", e.Rows, e.Writer, e.Seq)
+		}
+		if e.FirstNs != 0 {
+			text += ", acq " + record.FormatNs(e.FirstNs)
+		}
+		text += "\n"
+	}
+	return text
+}

@@ -1,0 +1,146 @@
+package segment
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"unsafe"
+)
+
+// OpenDamaged opens a segment as OpenSealed does, but goes on after damage, which it returns. With
+// a damaged tail nobody knows what is where: the segment is nil then.
+//
+// Errors: of the file system, wrapped; damage is none.
+func OpenDamaged(path string) (*Sealed, []*CorruptError, error) {
+	data, err := mapFile(path)
+	var damage *CorruptError
+	if errors.As(err, &damage) {
+		return nil, []*CorruptError{damage}, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	mapped := &Sealed{data: data, path: path}
+	var s *Sealed
+	var all []*CorruptError
+	err = mapped.Guard(func() error {
+		s, all = parseDamaged(path, data)
+		return nil
+	})
+	if errors.As(err, &damage) {
+		s, all = nil, []*CorruptError{damage}
+	}
+	if s == nil {
+		return nil, all, mapped.Close()
+	}
+	return s, all, nil
+}
+
+// Guard runs f, which reads the segment, and returns its error. A page that the disk does not give
+// out, or that was cut off while the file is mapped, is damage and not the end of the process.
+func (s *Sealed) Guard(f func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		fault := recover()
+		if fault == nil {
+			return
+		}
+		at, ok := fault.(interface{ Addr() uintptr })
+		if !ok {
+			panic(fault)
+		}
+		offset := uint64(at.Addr()) - uint64(uintptr(unsafe.Pointer(unsafe.SliceData(s.data))))
+		if offset >= uint64(len(s.data)) {
+			panic(fault)
+		}
+		err = s.corrupt(offset, "the disk does not give the bytes out: is the file cut, or the "+
+			"disk failing?")
+	}()
+	return f()
+}
+
+// CheckBlocks reads every block with all its chunks and shows each to visit, in the order of the
+// file: b as long as err is nil, else err says what is damaged. Where blocks lie is taken from
+// offsets and sizes, or when those are nil from the blocks, each of which leads to the next; a
+// damaged one may then hide those behind it, which err says. An error of visit ends the check.
+func (s *Sealed) CheckBlocks(
+	offsets []uint64, sizes []uint32,
+	visit func(i int, b *Block, offset uint64, size uint32, err *CorruptError) error,
+) error {
+	var b Block
+	at := uint64(sealedHeaderBytes)
+	for i := range s.blocks {
+		size := uint32(0)
+		if offsets != nil {
+			at, size = offsets[i], sizes[i]
+		} else {
+			size = s.number(at)
+		}
+		damage := s.checkBlock(i, at, size, &b)
+		next := at + uint64(size)
+		lost := damage != nil && offsets == nil && i+1 < s.blocks && s.number(next+8) != uint32(i+1)
+		if lost {
+			damage.Reason += fmt.Sprintf("; without it the %d blocks behind are not found",
+				s.blocks-i-1)
+		}
+		if err := visit(i, &b, at, size, damage); err != nil || lost {
+			return err
+		}
+		at = next
+	}
+	if at != s.end {
+		return visit(s.blocks, nil, at, 0, s.corrupt(at, "the last block ends here and not at %d",
+			s.end))
+	}
+	return nil
+}
+
+// number reads one among the blocks, 0 where there is none.
+func (s *Sealed) number(at uint64) (n uint32) {
+	_ = s.Guard(func() error { // who reads on meets the same damage
+		if at < s.end {
+			n = binary.LittleEndian.Uint32(s.data[at:])
+		}
+		return nil
+	})
+	return n
+}
+
+func (s *Sealed) checkBlock(i int, offset uint64, size uint32, b *Block) *CorruptError {
+	err := s.Guard(func() error {
+		if err := s.Block(i, offset, size, b); err != nil {
+			return err
+		}
+		for c := range len(b.chunks) / chunkEntryBytes {
+			if err := b.openChunk(c); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	var damage *CorruptError
+	if err == nil || errors.As(err, &damage) {
+		return damage
+	}
+	panic("BUG: a block is neither right nor damaged: " + err.Error())
+}
+
+// Locate returns where the blocks lie, for a caller whose index is lost. It reads all of them.
+func (s *Sealed) Locate() (offsets []uint64, sizes []uint32, err error) {
+	err = s.CheckBlocks(nil, nil, func(
+		_ int, _ *Block, offset uint64, size uint32, damage *CorruptError,
+	) error {
+		if damage != nil {
+			return damage
+		}
+		offsets, sizes = append(offsets, offset), append(sizes, size)
+		return nil
+	})
+	return offsets, sizes, err
+}
+
+// StartsSealed reports whether a file that starts so is a sealed segment.
+func StartsSealed(start []byte) bool {
+	return len(start) >= 8 && binary.LittleEndian.Uint64(start) == sealedMagic
+}

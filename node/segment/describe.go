@@ -1,0 +1,81 @@
+package segment
+
+import (
+	"encoding/binary"
+	"math/bits"
+
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// BlockDescription says how a block is encoded.
+type BlockDescription struct {
+	Rows       int
+	FrontBytes int // of the block, with headers and checksum
+	ChunkBytes int // of the block, behind its front
+	Flagged    int // rows that may supersede an older one
+	Payload    string
+	Stride     int // bytes of a payload, where all have one size
+	Columns    []ColumnDescription
+	Chunks     map[string]int // chunks by method
+}
+
+// ColumnDescription says how a column is encoded. Zones of keys are exact; those of payload words
+// are not known without reading them.
+type ColumnDescription struct {
+	Name      string
+	Kind      string // for, dict, dec
+	Bits      int    // of a packed value
+	Bytes     int    // of all packed values, and of the dictionary
+	Exponent  int    // of dec: decimals
+	Entries   int    // of dict
+	Low, High int64  // zone, of key columns
+}
+
+// Describe says how the open block is encoded.
+func (b *Block) Describe() BlockDescription {
+	d := BlockDescription{Rows: b.rows, ChunkBytes: len(b.data), Stride: b.stride,
+		FrontBytes: int(binary.LittleEndian.Uint32(b.sealed.data[b.offset+4:]))}
+	d.Payload = [...]string{"empty", "words", "fixed", "varied"}[b.kind]
+	for _, part := range b.flags {
+		d.Flagged += bits.OnesCount8(part)
+	}
+	for dim := range b.keys {
+		c := b.describeColumn(&b.keys[dim], record.Dim(dim).String())
+		c.Low, c.High = b.keys[dim].zone(b.rows)
+		d.Columns = append(d.Columns, c)
+	}
+	d.Columns[record.Acq].Name = "rank"
+	for w := range b.words {
+		d.Columns = append(d.Columns, b.describeColumn(&b.words[w], "payload"))
+	}
+	if b.kind == payloadVaried {
+		d.Columns = append(d.Columns, b.describeColumn(&b.sizes, "size"))
+	}
+	for i := range len(b.chunks) / chunkEntryBytes {
+		if d.Chunks == nil {
+			d.Chunks = map[string]int{}
+		}
+		d.Chunks[[...]string{"raw", "lz4", "shuffled lz4"}[b.chunks[i*chunkEntryBytes+2]]]++
+	}
+	return d
+}
+
+func (b *Block) describeColumn(c *column, name string) ColumnDescription {
+	return ColumnDescription{Name: name, Kind: [...]string{"for", "dict", "dec"}[c.kind],
+		Bits: int(c.width), Bytes: c.bytes(b.rows) + len(c.dict), Exponent: int(c.exponent),
+		Entries: len(c.dict) / 8}
+}
+
+// zone returns the smallest and the greatest of n signed values.
+func (c *column) zone(n int) (lo, hi int64) {
+	lo = int64(c.value(0))
+	hi = lo
+	for i := range n {
+		v := int64(c.value(i))
+		lo, hi = min(lo, v), max(hi, v)
+	}
+	return lo, hi
+}
+
+// Sections returns all sections, the caller's description with id 0 among them.
+func (s *Sealed) Sections() []Section { return s.sections }

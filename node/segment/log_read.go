@@ -1,0 +1,116 @@
+package segment
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// LogFlush is one flush of a log file as it lies there. What it holds is valid during the call
+// that hands it out.
+type LogFlush struct {
+	Offset   int64
+	Bytes    int64 // with its header
+	Sequence uint64
+	Entries  []Entry
+}
+
+// ReadLogFile hands out the flushes of a log file, and changes nothing. It goes on behind damage
+// when a whole flush follows, and hands the damage out in place of what was there. What lies
+// behind the last whole flush is the tail: nil when there is nothing. In the newest file of a log
+// that is a torn write, which opening cuts off; in others it is damage, as is a tail that says
+// so.
+//
+// Errors: of the file system, wrapped; what visit returns ends the reading.
+// Cost: the file in memory, as in opening a log.
+func ReadLogFile(
+	path string, visit func(f *LogFlush, damage *CorruptError) error,
+) (tail *CorruptError, torn bool, err error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, false, fmt.Errorf("read log file: %w", err)
+	}
+	return readLog(path, data, visit)
+}
+
+func readLog(
+	path string, data []byte, visit func(*LogFlush, *CorruptError) error,
+) (tail *CorruptError, torn bool, err error) {
+	at, last := uint64(0), uint64(0)
+	for at < uint64(len(data)) {
+		f, bad := parseFlush(data, at)
+		if bad != nil {
+			damage := &CorruptError{File: path, Offset: int64(at), Reason: bad.reason}
+			next, found := flushAfter(data, at, last)
+			if !found {
+				return damage, !bad.whole, nil
+			}
+			damage.Reason += fmt.Sprintf("; a good flush follows at offset %d", next)
+			if err := visit(nil, damage); err != nil {
+				return nil, false, err
+			}
+			at = next
+			continue
+		}
+		if err := visitFlush(path, &f, at, visit); err != nil {
+			return nil, false, err
+		}
+		last = f.seq
+		at += flushHeaderBytes + uint64(len(f.frames))
+	}
+	return nil, false, nil
+}
+
+func visitFlush(
+	path string, f *flush, at uint64, visit func(*LogFlush, *CorruptError) error,
+) error {
+	out := LogFlush{Offset: int64(at), Bytes: flushHeaderBytes + int64(len(f.frames)),
+		Sequence: f.seq}
+	src := f.frames
+	for range f.entries {
+		e, rest, reason := parseFrame(src)
+		if reason != "" {
+			return visit(nil, &CorruptError{File: path, Offset: int64(at), Reason: reason})
+		}
+		out.Entries = append(out.Entries, e)
+		src = rest
+	}
+	if len(src) > 0 {
+		return visit(nil, &CorruptError{File: path, Offset: int64(at),
+			Reason: "bytes follow the last frame of a flush"})
+	}
+	return visit(&out, nil)
+}
+
+// flushAfter finds a good flush of this log anywhere after an offset: one with a higher sequence
+// than the last.
+func flushAfter(data []byte, at, last uint64) (offset uint64, found bool) {
+	magic := binary.LittleEndian.AppendUint32(nil, flushMagic)
+	for at++; at+flushHeaderBytes <= uint64(len(data)); at++ {
+		step := bytes.Index(data[at:], magic)
+		if step < 0 {
+			break
+		}
+		at += uint64(step)
+		if f, err := parseFlush(data, at); err == nil && f.seq > last {
+			return at, true
+		}
+	}
+	return 0, false
+}
+
+// ParseLogName returns the number in the name of a log file.
+func ParseLogName(path string) (number uint64, ok bool) {
+	name := filepath.Base(path)
+	number, err := strconv.ParseUint(strings.TrimSuffix(name, logSuffix), 10, 63)
+	return number, err == nil && number != 0 && logName(number) == name
+}
+
+// StartsLog reports whether a file that starts so is a log file.
+func StartsLog(start []byte) bool {
+	return len(start) >= 4 && binary.LittleEndian.Uint32(start) == flushMagic
+}

@@ -1,0 +1,68 @@
+package segment
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// A log file is read as it stands: bent anywhere, cut anywhere, never changed; what is whole is
+// handed out.
+func TestReadLogFile(t *testing.T) {
+	rng := randomSource(t)
+	d := newMemoryFolder()
+	all, _, ends := writeLog(t, d, rng, 12, 1<<20)
+	whole := d.names[logName(1)].data
+	path := filepath.Join(t.TempDir(), logName(1))
+	read := func(data []byte) (flushes []LogFlush, damaged []int64, tail *CorruptError) {
+		t.Helper()
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		tail, _, err := ReadLogFile(path, func(f *LogFlush, damage *CorruptError) error {
+			if damage != nil {
+				damaged = append(damaged, damage.Offset)
+				return nil
+			}
+			flushes = append(flushes, *f)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if after, err := os.ReadFile(path); err != nil || string(after) != string(data) {
+			t.Fatalf("reading changed the file, %v", err)
+		}
+		return flushes, damaged, tail
+	}
+	flushes, damaged, tail := read(whole)
+	if len(flushes) != len(all) || len(damaged) != 0 || tail != nil {
+		t.Fatalf("%d flushes of %d, damage %v, %v", len(flushes), len(all), damaged, tail)
+	}
+	for i := range all {
+		if !sameEntries(flushes[i].Entries, all[i]) || flushes[i].Sequence != uint64(i+1) ||
+			flushes[i].Offset+flushes[i].Bytes != ends[i] {
+			t.Fatalf("flush %d is %+v", i, flushes[i])
+		}
+	}
+	for range 300 {
+		at := rng.IntN(len(whole))
+		hit := 0 // the flush that the byte is of
+		for ends[hit] <= int64(at) {
+			hit++
+		}
+		bent := append([]byte(nil), whole...)
+		bent[at] ^= 1 << rng.IntN(8)
+		flushes, damaged, tail := read(bent)
+		if len(flushes) != len(all)-1 || (tail != nil) != (hit == len(all)-1) ||
+			(len(damaged) == 1) == (tail != nil) {
+			t.Fatalf("byte %d of flush %d bent: %d flushes, damage %v, tail %v", at, hit,
+				len(flushes), damaged, tail)
+		}
+		flushes, damaged, tail = read(whole[:at])
+		if len(flushes) != hit || len(damaged) != 0 || (tail != nil) != (at > 0 &&
+			(hit == 0 || int64(at) != ends[hit-1])) {
+			t.Fatalf("cut at %d: %d flushes of %d, %v, %v", at, len(flushes), hit, damaged, tail)
+		}
+	}
+}

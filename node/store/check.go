@@ -1,0 +1,281 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pentad-db/pentad/node/segment"
+	"golang.org/x/sys/unix"
+)
+
+// maxDamages bounds the list of a report; beyond, damage is only counted.
+const maxDamages = 1000
+
+// Damage is one damaged place.
+type Damage struct {
+	File   string `json:"file"`
+	Offset int64  `json:"offset"`
+	Reason string `json:"reason"`
+}
+
+// CheckReport says what a check read and found.
+type CheckReport struct {
+	Segments int      `json:"segments"`
+	Blocks   int64    `json:"blocks"`
+	Rows     int64    `json:"rows"` // in sealed segments
+	LogFiles int      `json:"log_files"`
+	Flushes  int64    `json:"flushes"`
+	LogRows  int64    `json:"log_rows"`
+	Bytes    int64    `json:"bytes"`
+	Damages  int      `json:"damages"`
+	Damage   []Damage `json:"damage"` // the first of them
+	Notes    []string `json:"notes"`  // what opening the store will mend
+	TookNs   int64    `json:"took_ns"`
+}
+
+// CheckOptions of a check. The zero value works.
+type CheckOptions struct {
+	BytesPerSec int64                   // how fast files are read at most; 0: as fast as they come
+	Damage      func(Damage)            // called for each damaged place as it is found; may be nil
+	Progress    func(done *CheckReport) // called now and then, between pieces of work; may be nil
+}
+
+// checker reads files and gathers what is wrong with them.
+type checker struct {
+	ctx    context.Context
+	opt    CheckOptions
+	report CheckReport
+	began  time.Time
+	shards int // of the store; 0: not known
+}
+
+func newChecker(ctx context.Context, opt CheckOptions) *checker {
+	return &checker{ctx: ctx, opt: opt, began: time.Now()}
+}
+
+func (c *checker) end() CheckReport {
+	c.report.TookNs = int64(time.Since(c.began))
+	return c.report
+}
+
+func (c *checker) damaged(file string, offset int64, format string, args ...any) {
+	d := Damage{File: file, Offset: offset, Reason: fmt.Sprintf(format, args...)}
+	c.report.Damages++
+	if len(c.report.Damage) < maxDamages {
+		c.report.Damage = append(c.report.Damage, d)
+	}
+	if c.opt.Damage != nil {
+		c.opt.Damage(d)
+	}
+}
+
+// note takes the error of reading a file: damage goes into the report, all else is returned.
+func (c *checker) note(err error) error {
+	var damage *segment.CorruptError
+	if !errors.As(err, &damage) {
+		return err
+	}
+	reason := damage.Reason
+	if damage.Err != nil {
+		reason += ": " + damage.Err.Error()
+	}
+	c.damaged(damage.File, damage.Offset, "%s", reason)
+	return nil
+}
+
+// read accounts for bytes that were read, and waits when that went too fast.
+func (c *checker) read(bytes int64) error {
+	c.report.Bytes += bytes
+	if c.opt.Progress != nil {
+		c.opt.Progress(&c.report)
+	}
+	var wait <-chan time.Time
+	if c.opt.BytesPerSec > 0 {
+		due := time.Duration(float64(c.report.Bytes) / float64(c.opt.BytesPerSec) * 1e9)
+		if early := due - time.Since(c.began); early > 0 {
+			wait = time.After(early)
+		}
+	}
+	if wait == nil {
+		return c.ctx.Err()
+	}
+	select {
+	case <-wait:
+		return nil
+	case <-c.ctx.Done():
+		return c.ctx.Err()
+	}
+}
+
+// Check reads everything in the directory of a store that nobody has open, compares files with
+// one another, and changes nothing.
+//
+// Errors: ErrLocked when a process has it open, ErrNoStore, ctx.Err(), and those of the file
+// system. Damage is no error but in the report.
+func Check(ctx context.Context, dir string, opt CheckOptions) (CheckReport, error) {
+	c := newChecker(ctx, opt)
+	lock, err := lockToRead(dir)
+	if err != nil {
+		return c.end(), err
+	}
+	defer func() { _ = lock.Close() }() // nil or only read
+	err = c.directory(dir)
+	return c.end(), err
+}
+
+// lockToRead keeps others from opening the store, when it ever was opened.
+func lockToRead(dir string) (*os.File, error) {
+	f, err := os.Open(filepath.Join(dir, lockFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lock %s: %w", dir, err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("lock %s: %w", dir, ErrLocked)
+	}
+	return f, nil
+}
+
+func (c *checker) directory(dir string) error {
+	m, err := c.manifest(dir)
+	if err != nil {
+		return err
+	}
+	if err := c.segments(dir, m); err != nil {
+		return err
+	}
+	if err := c.writers(dir, m); err != nil {
+		return err
+	}
+	return c.log(dir, m)
+}
+
+// manifest reads the manifest; it is nil when it is damaged.
+func (c *checker) manifest(dir string) (*manifest, error) {
+	name := filepath.Join(dir, manifestFile)
+	if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) {
+		if err := checkEmpty(dir, name); err != nil {
+			return nil, c.note(err)
+		}
+		return nil, fmt.Errorf("%s: %w", dir, ErrNoStore)
+	}
+	return c.manifestFile(name)
+}
+
+func (c *checker) manifestFile(name string) (*manifest, error) {
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("read manifest: %w", err)
+	}
+	m := &manifest{nextID: 1}
+	_, good, err := m.replay(name, data)
+	if err != nil {
+		return nil, c.note(err)
+	}
+	if good < len(data) {
+		c.report.Notes = append(c.report.Notes, fmt.Sprintf(
+			"%s: a torn last line of %d bytes at offset %d, which opening cuts off", name,
+			len(data)-good, good))
+	}
+	c.shards = m.shards
+	return m, c.read(int64(len(data)))
+}
+
+// segments checks every segment file, and that those of a shard continue one another.
+func (c *checker) segments(dir string, m *manifest) error {
+	live := map[string]segmentMeta{}
+	if m != nil {
+		for _, meta := range m.live {
+			live[segmentName(meta.ID)] = meta
+		}
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("list directory: %w", err)
+	}
+	found := map[uint64]*checkedSegment{}
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		meta, isLive := live[e.Name()]
+		switch {
+		case strings.HasSuffix(e.Name(), ".tmp"), m != nil && !isLive &&
+			strings.HasSuffix(e.Name(), segmentSuffix):
+			c.report.Notes = append(c.report.Notes, path+": a leftover, which opening removes")
+		case isLive:
+			delete(live, e.Name())
+			if found[meta.ID], err = c.segment(path, &meta); err != nil {
+				return err
+			}
+		case strings.HasSuffix(e.Name(), segmentSuffix):
+			if _, err = c.segment(path, nil); err != nil {
+				return err
+			}
+		}
+	}
+	for name := range live {
+		c.damaged(filepath.Join(dir, name), 0, "the file is missing; the manifest names it")
+	}
+	if m != nil {
+		c.order(filepath.Join(dir, manifestFile), m, found)
+	}
+	return nil
+}
+
+// order checks that the segments of each shard cover log indexes and acqs one after another.
+func (c *checker) order(name string, m *manifest, found map[uint64]*checkedSegment) {
+	byShard := map[uint32][]segmentMeta{}
+	for _, meta := range m.live {
+		byShard[meta.Shard] = append(byShard[meta.Shard], meta)
+	}
+	for id, list := range byShard {
+		slices.SortFunc(list, func(a, b segmentMeta) int {
+			return cmp.Compare(a.FirstIndex, b.FirstIndex)
+		})
+		next := uint64(1)
+		before := int64(-1 << 63)
+		for _, meta := range list {
+			if meta.FirstIndex != next || meta.LastIndex < meta.FirstIndex {
+				c.damaged(name, 0, "segment %d of shard %d covers log indexes %d to %d; those up "+
+					"to %d are covered before", meta.ID, id, meta.FirstIndex, meta.LastIndex, next-1)
+			}
+			next = max(next, meta.LastIndex+1)
+			if seg := found[meta.ID]; seg != nil && seg.firstAcqNs <= before {
+				c.damaged(name, 0, "segment %d of shard %d starts at acq %d; the one before ends "+
+					"at %d", meta.ID, id, seg.firstAcqNs, before)
+			}
+			before = max(before, meta.LastAcqNs)
+		}
+	}
+}
+
+func (c *checker) writers(dir string, m *manifest) error {
+	name := filepath.Join(dir, writersFile)
+	if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) {
+		if m != nil && m.clockNs != 0 {
+			c.damaged(name, 0, "the file is missing, but the log was released")
+		}
+		return nil
+	}
+	return c.writersFile(name)
+}
+
+func (c *checker) writersFile(name string) error {
+	buf, err := os.ReadFile(name)
+	if err != nil {
+		return fmt.Errorf("read writers: %w", err)
+	}
+	if _, err := parseWriters(buf); err != nil {
+		c.damaged(name, 0, "%v", err)
+	}
+	return c.read(int64(len(buf)))
+}

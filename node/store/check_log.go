@@ -1,0 +1,146 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// logCheck is the check of a log, or of one file of it.
+type logCheck struct {
+	*checker
+	path     string
+	sequence uint64   // of the last flush; 0: not known
+	next     []uint64 // per shard the index of the next entry; 0: not known
+	sealed   []uint64 // per shard the index up to which segments hold everything
+	batch    record.Batch
+}
+
+// log checks all files of the log, and that its entries continue what segments hold.
+func (c *checker) log(dir string, m *manifest) error {
+	l := &logCheck{checker: c}
+	if m != nil {
+		l.next, l.sealed = make([]uint64, m.shards), make([]uint64, m.shards)
+		for _, meta := range m.live {
+			l.sealed[meta.Shard] = max(l.sealed[meta.Shard], meta.LastIndex)
+		}
+	}
+	entries, err := os.ReadDir(filepath.Join(dir, logDir))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("list log: %w", err)
+	}
+	if len(entries) == 0 && m != nil && len(m.live) > 0 {
+		c.damaged(filepath.Join(dir, logDir), 0, "all log files are missing")
+	}
+	before := uint64(0)
+	for i, e := range entries {
+		path := filepath.Join(dir, logDir, e.Name())
+		number, ok := segment.ParseLogName(path)
+		if !ok {
+			c.damaged(path, 0, "it is no log file; move it away")
+			continue
+		}
+		if before != 0 && number != before+1 {
+			c.damaged(path, 0, "the log files between %d and %d are missing", before, number)
+			l.sequence = 0
+			clear(l.next)
+		}
+		before = number
+		if err := l.file(path, i == len(entries)-1); err != nil {
+			return err
+		}
+	}
+	for shard, next := range l.next {
+		if next != 0 && next <= l.sealed[shard] {
+			c.damaged(filepath.Join(dir, logDir), 0, "the log of shard %d ends at entry %d; segments "+
+				"hold up to entry %d", shard, next-1, l.sealed[shard])
+		}
+	}
+	return nil
+}
+
+func (l *logCheck) file(path string, newest bool) error {
+	l.path = path
+	l.report.LogFiles++
+	bytes := int64(0)
+	tail, torn, err := segment.ReadLogFile(path, func(
+		f *segment.LogFlush, damage *segment.CorruptError,
+	) error {
+		if damage != nil {
+			l.sequence = 0 // how many flushes are lost is unknown
+			clear(l.next)
+			return l.note(damage)
+		}
+		bytes += f.Bytes
+		l.flush(f)
+		return l.ctx.Err()
+	})
+	switch {
+	case err != nil:
+		return err
+	case tail == nil && bytes == 0 && !newest:
+		l.damaged(path, 0, "the file is empty, but there is a newer one")
+	case tail != nil && torn && newest:
+		l.report.Notes = append(l.report.Notes, fmt.Sprintf("%s: torn at offset %d (%s): a write "+
+			"that was never acknowledged, which opening cuts off", path, tail.Offset, tail.Reason))
+	case tail != nil:
+		if err := l.note(tail); err != nil {
+			return err
+		}
+	}
+	return l.read(bytes)
+}
+
+func (l *logCheck) flush(f *segment.LogFlush) {
+	l.report.Flushes++
+	if l.sequence != 0 && f.Sequence != l.sequence+1 {
+		l.damaged(l.path, f.Offset, "flush %d follows flush %d", f.Sequence, l.sequence)
+	}
+	l.sequence = f.Sequence
+	for i := range f.Entries {
+		if err := l.entry(&f.Entries[i]); err != nil {
+			l.damaged(l.path, f.Offset, "entry %d of the flush: %v", i, err)
+		}
+	}
+}
+
+func (l *logCheck) entry(e *segment.Entry) error {
+	switch e.Kind {
+	case entryClock:
+		_, _, err := parseClockEntry(e.Data)
+		return err
+	case entryRows:
+		var h segment.RowsHeader
+		if err := segment.ParseRowsEntry(e.Data, &h, &l.batch); err != nil {
+			return err
+		}
+		l.report.LogRows += int64(l.batch.Len())
+		return l.place(e)
+	default:
+		return fmt.Errorf("its kind is %d; this version knows 1 and 2", e.Kind)
+	}
+}
+
+// place checks that an entry of a shard follows the one before, and the segments of the shard.
+func (l *logCheck) place(e *segment.Entry) error {
+	if l.next == nil {
+		return nil
+	}
+	if uint64(e.Shard) >= uint64(len(l.next)) {
+		return fmt.Errorf("it is of shard %d of %d", e.Shard, len(l.next))
+	}
+	next, sealed := l.next[e.Shard], l.sealed[e.Shard]
+	l.next[e.Shard] = e.Index + 1
+	if next != 0 && e.Index != next {
+		return fmt.Errorf("it is entry %d of shard %d and follows entry %d", e.Index, e.Shard, next-1)
+	}
+	if next == 0 && e.Index > sealed+1 {
+		return fmt.Errorf("it is entry %d of shard %d; segments hold up to entry %d", e.Index,
+			e.Shard, sealed)
+	}
+	return nil
+}

@@ -1,0 +1,199 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/bits"
+
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// checkedSegment is what a check of a segment learnt about it.
+type checkedSegment struct {
+	meta       segmentMeta
+	firstAcqNs int64
+}
+
+// segmentCheck is the check of one segment. What could not be read is nil, and not compared.
+type segmentCheck struct {
+	*checker
+	path  string
+	file  *segment.Sealed
+	meta  *segmentMeta
+	idx   *index.Segment
+	marks *index.Watermarks
+
+	batch   record.Batch
+	ranks   []uint64 // bitmap of those met
+	rows    uint64
+	unknown bool // a block could not be read: its rows are missing
+}
+
+// segment checks a segment file: that it is what the manifest wants, if that is known, that all
+// its blocks and chunks can be read, and that its index says what its blocks hold.
+func (c *checker) segment(path string, want *segmentMeta) (*checkedSegment, error) {
+	file, damage, err := segment.OpenDamaged(path)
+	if err != nil {
+		return nil, err
+	}
+	c.report.Segments++
+	for _, d := range damage {
+		if err := c.note(d); err != nil {
+			return nil, err
+		}
+	}
+	if file == nil {
+		return nil, c.read(0)
+	}
+	defer func() { _ = file.Close() }() // only read
+	s := &segmentCheck{checker: c, path: path, file: file,
+		ranks: make([]uint64, (file.Rows()+63)/64)}
+	if err := file.Guard(func() error { s.parse(want); return nil }); err != nil {
+		if err := c.note(err); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.blocks(); err != nil {
+		return nil, err
+	}
+	s.compare()
+	if s.meta == nil || s.idx == nil {
+		return nil, nil
+	}
+	return &checkedSegment{meta: *s.meta, firstAcqNs: s.idx.AcqOf(0)}, nil
+}
+
+func (s *segmentCheck) damagedIndex(format string, args ...any) {
+	s.damaged(s.path, 0, "index: "+format, args...)
+}
+
+// parse reads the sections that were not found damaged.
+func (s *segmentCheck) parse(want *segmentMeta) {
+	if text := s.file.Meta(); text != nil {
+		s.meta = &segmentMeta{}
+		if err := json.Unmarshal(text, s.meta); err != nil {
+			s.meta = nil
+			s.damaged(s.path, 0, "its description cannot be read: %v", err)
+		}
+	}
+	if s.meta != nil && want != nil && *s.meta != *want {
+		s.damaged(s.path, 0, "it describes segment %+v; the manifest says %+v", *s.meta, *want)
+	}
+	if s.meta != nil && int64(s.meta.Rows) != int64(s.file.Rows()) {
+		s.damaged(s.path, 0, "it has %d rows and describes %d", s.file.Rows(), s.meta.Rows)
+	}
+	directory, postings := s.file.Section(sectionDirectory), s.file.Section(sectionPostings)
+	if ranks := s.file.Section(sectionRanks); directory != nil && postings != nil && ranks != nil {
+		var err error
+		if s.idx, err = index.Parse(directory, postings, ranks); err != nil {
+			s.damagedIndex("%v", err)
+		}
+	}
+	if s.idx != nil && (s.idx.Rows() != s.file.Rows() || s.idx.Blocks() != s.file.Blocks()) {
+		s.damagedIndex("%d rows in %d blocks; the file has %d in %d", s.idx.Rows(), s.idx.Blocks(),
+			s.file.Rows(), s.file.Blocks())
+		s.idx = nil
+	}
+	if text := s.file.Section(sectionMarks); text != nil {
+		var err error
+		if s.marks, err = index.ParseWatermarks(text); err != nil {
+			s.damagedIndex("%v", err)
+		}
+	}
+}
+
+func (s *segmentCheck) blocks() error {
+	var offsets []uint64
+	var sizes []uint32
+	if s.idx != nil {
+		for i := range s.idx.Blocks() {
+			offsets = append(offsets, s.idx.Block(uint32(i)).Offset)
+			sizes = append(sizes, s.idx.Block(uint32(i)).Size)
+		}
+	}
+	s.report.Bytes += s.file.Size()
+	return s.file.CheckBlocks(offsets, sizes, func(
+		i int, b *segment.Block, offset uint64, size uint32, damage *segment.CorruptError,
+	) error {
+		s.report.Bytes -= int64(size) // counted with the file, paced block by block
+		if damage != nil {
+			s.unknown = true
+			if err := s.note(damage); err != nil {
+				return err
+			}
+			return s.read(int64(size))
+		}
+		s.report.Blocks++
+		if err := s.block(i, b); err != nil {
+			s.damaged(s.path, int64(offset), "block %d: %v", i, err)
+		}
+		return s.read(int64(size))
+	})
+}
+
+// block compares what a whole block holds with the index.
+func (s *segmentCheck) block(i int, b *segment.Block) error {
+	s.batch.Reset()
+	if err := b.GatherSpan(0, b.Rows(), true, &s.batch); err != nil {
+		return err
+	}
+	s.rows += uint64(s.batch.Len())
+	s.report.Rows += int64(s.batch.Len())
+	if s.idx != nil {
+		if err := s.idx.CheckBlock(uint32(i), &s.batch, b.Describe().Flagged); err != nil {
+			return err
+		}
+	}
+	if s.marks != nil && !s.marks.Covers(&s.batch) {
+		return fmt.Errorf("it holds caps above the watermarks of the segment")
+	}
+	for _, rank := range s.batch.AcqNs {
+		if uint64(rank) >= uint64(s.file.Rows()) {
+			return fmt.Errorf("it holds rank %d of %d rows", rank, s.file.Rows())
+		}
+		if s.ranks[rank>>6]>>(rank&63)&1 != 0 {
+			return fmt.Errorf("it holds rank %d, which another row has", rank)
+		}
+		s.ranks[rank>>6] |= 1 << (rank & 63)
+	}
+	return s.owner()
+}
+
+// owner checks that rows lie in the shard of their devices.
+func (s *segmentCheck) owner() error {
+	if s.meta == nil || s.shards == 0 {
+		return nil
+	}
+	for i := range s.batch.Len() {
+		sh := shardOf(s.batch.CID[i], s.batch.MID[i], s.shards)
+		if sh != int(s.meta.Shard) {
+			return fmt.Errorf("it holds a row of shard %d in shard %d", sh, s.meta.Shard)
+		}
+	}
+	return nil
+}
+
+// compare checks what only all blocks together tell.
+func (s *segmentCheck) compare() {
+	seen := 0
+	for _, word := range s.ranks {
+		seen += bits.OnesCount64(word)
+	}
+	if !s.unknown && (s.rows != uint64(s.file.Rows()) || seen != s.file.Rows()) {
+		s.damaged(s.path, 0, "its blocks hold %d rows of %d ranks; the tail says %d", s.rows, seen,
+			s.file.Rows())
+	}
+	if s.idx == nil {
+		return
+	}
+	if err := s.idx.CheckPostings(); err != nil {
+		s.damagedIndex("%v", err)
+	}
+	last := s.idx.AcqOf(uint32(s.idx.Rows() - 1))
+	if s.meta != nil && last != s.meta.LastAcqNs {
+		s.damagedIndex("the last row has acq %d; the segment is described with %d", last,
+			s.meta.LastAcqNs)
+	}
+}

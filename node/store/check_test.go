@@ -1,0 +1,219 @@
+package store
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// filledDir makes the directory of a store with sealed segments, log files and writers.
+func filledDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	rng := randomSource(t)
+	s := openTest(t, Options{Dir: dir, Shards: 2, Now: leapingClock(),
+		Index: index.Options{BlockRows: 64}})
+	for i := range 12 {
+		sh := shape{cids: 2, mids: 30, moids: 2, caps: 100, varied: i%2 == 0}
+		b := sh.batch(rng, 1+rng.IntN(100), time.Now().UnixNano())
+		mustPut(t, s, b, WriterSeq{[16]byte{1}, uint64(i + 1)})
+		if i%4 == 3 && i < 10 {
+			if err := s.Seal(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func mustCheck(t *testing.T, dir string) CheckReport {
+	t.Helper()
+	report, err := Check(t.Context(), dir, CheckOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+// filesOf lists the files of a store.
+func filesOf(t *testing.T, dir string) []string {
+	t.Helper()
+	var files []string
+	for _, pattern := range []string{"*.seg", "log/*.log", manifestFile, writersFile} {
+		some, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, some...)
+	}
+	return files
+}
+
+func TestCheckFindsNothingInAWholeStore(t *testing.T) {
+	dir := filledDir(t)
+	report := mustCheck(t, dir)
+	if report.Damages != 0 || len(report.Notes) != 0 {
+		t.Fatalf("%+v", report)
+	}
+	if report.Segments != 4 || report.Rows == 0 || report.LogRows == 0 || report.Bytes == 0 {
+		t.Fatalf("%+v", report)
+	}
+	for _, path := range filesOf(t, dir) {
+		one, err := CheckFile(t.Context(), path, CheckOptions{})
+		if err != nil || one.Damages != 0 {
+			t.Errorf("%s: %+v, %v", path, one, err)
+		}
+	}
+	s := openTest(t, Options{Dir: dir})
+	if _, err := Check(t.Context(), dir, CheckOptions{}); !errors.Is(err, ErrLocked) {
+		t.Errorf("a store in use: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Check(t.Context(), t.TempDir(), CheckOptions{}); !errors.Is(err, ErrNoStore) {
+		t.Errorf("an empty directory: %v", err)
+	}
+}
+
+// Bits are flipped all over every kind of file: a check names the file, or notes a torn tail where
+// a flip cannot be told from one; a dump of it ends with an error.
+func TestCheckFindsEveryBit(t *testing.T) {
+	dir := filledDir(t)
+	rng := randomSource(t)
+	for _, path := range filesOf(t, dir) {
+		whole, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 60 {
+			at := rng.IntN(len(whole))
+			bent := append([]byte(nil), whole...)
+			bent[at] ^= 1 << rng.IntN(8)
+			if err := os.WriteFile(path, bent, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			report := mustCheck(t, dir)
+			named := len(report.Notes) > 0
+			for _, d := range report.Damage {
+				named = named || d.File == path && d.Offset <= int64(len(whole))
+			}
+			if !named {
+				t.Fatalf("%s: byte %d is bent: %+v", path, at, report)
+			}
+			err := DumpFile(path, DumpOptions{Blocks: true, Rows: rng.IntN(2) == 0},
+				func(any) error { return nil })
+			if err == nil && len(report.Notes) == 0 {
+				t.Fatalf("%s: byte %d is bent, and the dump is whole", path, at)
+			}
+		}
+		if err := os.WriteFile(path, whole, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Several files are damaged at once: a check names all of them.
+func TestCheckGoesOn(t *testing.T) {
+	dir := filledDir(t)
+	files := filesOf(t, dir)
+	for _, path := range files {
+		whole, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole[20] ^= 1
+		if err := os.WriteFile(path, whole, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found := map[string]bool{}
+	for _, d := range mustCheck(t, dir).Damage {
+		found[d.File] = true
+	}
+	for _, path := range files {
+		if !found[path] && filepath.Ext(path) != ".log" { // a log of one flush looks torn
+			t.Errorf("%s is not named", path)
+		}
+	}
+}
+
+// Files that are whole and do not belong together are found.
+func TestCheckComparesFiles(t *testing.T) {
+	f := func(what string, change func(dir string, files []string) error) {
+		t.Helper()
+		dir := filledDir(t)
+		if err := change(dir, filesOf(t, dir)); err != nil {
+			t.Fatal(err)
+		}
+		if report := mustCheck(t, dir); report.Damages == 0 {
+			t.Errorf("%s: %+v", what, report)
+		}
+	}
+	f("a segment is gone", func(_ string, files []string) error { return os.Remove(files[1]) })
+	f("a segment in place of another", func(_ string, files []string) error {
+		return os.Rename(files[0], files[1])
+	})
+	f("the log is gone", func(dir string, _ []string) error {
+		return os.RemoveAll(filepath.Join(dir, logDir))
+	})
+	f("the writers are gone", func(dir string, _ []string) error {
+		return os.Remove(filepath.Join(dir, writersFile))
+	})
+	f("the log lacks its beginning", func(dir string, _ []string) error {
+		m, err := os.ReadFile(filepath.Join(dir, manifestFile))
+		if err != nil {
+			return err
+		}
+		one, _, _ := openManifest(dir, 1)
+		line := appendEdit(nil, edit{Remove: []uint64{one.live[len(one.live)-1].ID}})
+		_ = one.close()
+		return os.WriteFile(filepath.Join(dir, manifestFile), append(m, line...), 0o644)
+	})
+}
+
+func TestDumpRefuses(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "notes.txt")
+	if err := os.WriteFile(path, []byte("not a file of a store"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	err := DumpFile(path, DumpOptions{}, func(any) error { return nil })
+	if !errors.Is(err, ErrUnknownFile) {
+		t.Error(err)
+	}
+	if _, err := CheckFile(t.Context(), path, CheckOptions{}); !errors.Is(err, ErrUnknownFile) {
+		t.Error(err)
+	}
+}
+
+// What a dump says of all rows is what a scan says.
+func TestDumpRows(t *testing.T) {
+	dir := filledDir(t)
+	rows := map[record.Key]bool{}
+	lines := 0
+	for _, path := range filesOf(t, dir) {
+		err := DumpFile(path, DumpOptions{Rows: true}, func(line any) error {
+			if row, ok := line.(DumpRow); ok {
+				lines++
+				rows[record.Key{CID: row.CID, MID: row.MID, MOID: row.MOID, CapNs: row.CapNs,
+					AcqNs: row.AcqNs}] = true
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+	}
+	s := openTest(t, Options{Dir: dir, Now: later})
+	if n := int(s.Stats().Rows); len(rows) != n || lines < n {
+		t.Errorf("%d rows in %d lines, want %d", len(rows), lines, n)
+	}
+}

@@ -1,0 +1,356 @@
+package store
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// DumpOptions say how much is dumped.
+type DumpOptions struct {
+	Blocks bool // the blocks of a segment; the entries of a log file
+	Rows   bool // and nothing else
+}
+
+// DumpFileLine describes a file; it comes first.
+type DumpFileLine struct {
+	File    string          `json:"file"`
+	Kind    string          `json:"kind"`
+	Bytes   int64           `json:"bytes"`
+	Rows    int             `json:"rows,omitempty"`
+	Blocks  int             `json:"blocks,omitempty"`
+	Meta    json.RawMessage `json:"meta,omitempty"` // of a segment: what it says of itself
+	Damages []Damage        `json:"damages,omitempty"`
+}
+
+// DumpSection is a section of a segment.
+type DumpSection struct {
+	Section string `json:"section"`
+	Bytes   int    `json:"bytes"`
+}
+
+// DumpBlock is a block of a segment.
+type DumpBlock struct {
+	Block  int    `json:"block"`
+	Offset uint64 `json:"offset"`
+	Bytes  uint32 `json:"bytes"`
+	segment.BlockDescription
+}
+
+// DumpFlush is a flush of a log file, or what is wrong where one should be.
+type DumpFlush struct {
+	Flush   uint64      `json:"flush,omitempty"`
+	Offset  int64       `json:"offset"`
+	Bytes   int64       `json:"bytes,omitempty"`
+	Entries int         `json:"entries,omitempty"`
+	Damage  string      `json:"damage,omitempty"`
+	Entry   []DumpEntry `json:"entry,omitempty"`
+}
+
+// DumpEntry is an entry of a flush.
+type DumpEntry struct {
+	Shard   uint32 `json:"shard"`
+	Index   uint64 `json:"index,omitempty"`
+	Kind    string `json:"kind"`
+	Bytes   int    `json:"bytes"`
+	Rows    int    `json:"rows,omitempty"`
+	FirstNs int64  `json:"first_acq_ns,omitempty"`
+	Writer  string `json:"writer,omitempty"`
+	Seq     uint64 `json:"sequence,omitempty"`
+}
+
+// DumpEdit is a line of a manifest.
+type DumpEdit struct {
+	Offset int64           `json:"offset"`
+	Edit   json.RawMessage `json:"edit,omitempty"`
+	Damage string          `json:"damage,omitempty"`
+}
+
+// DumpWriter is a writer whose answers are remembered.
+type DumpWriter struct {
+	Writer    string `json:"writer"`
+	High      uint64 `json:"high"`
+	Answers   int    `json:"answers"`
+	LastAcqNs int64  `json:"last_acq_ns"`
+}
+
+// DumpRow is a row of a segment or of a log file.
+type DumpRow struct {
+	CID     int32  `json:"cid"`
+	MID     int64  `json:"mid"`
+	MOID    int32  `json:"moid"`
+	CapNs   int64  `json:"cap_ns"`
+	AcqNs   int64  `json:"acq_ns"`
+	Payload []byte `json:"payload"`
+}
+
+// dumper hands out lines. What cannot be read is a line of its own and the first such an error at
+// the end.
+type dumper struct {
+	opt    DumpOptions
+	line   func(any) error
+	damage error
+}
+
+func (d *dumper) damaged(err error) string {
+	if d.damage == nil {
+		d.damage = err
+	}
+	return err.Error()
+}
+
+// DumpFile hands out what a file of a store holds, one of the Dump types at a time.
+//
+// Errors: ErrUnknownFile; after all lines, the first damage as a *segment.CorruptError; what line
+// returns.
+func DumpFile(path string, opt DumpOptions, line func(any) error) error {
+	kind, err := kindOf(path)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	d := &dumper{opt: opt, line: line}
+	first := DumpFileLine{File: path, Kind: string(kind), Bytes: info.Size()}
+	switch kind {
+	case kindSegment:
+		err = d.segment(path, first)
+	case kindLog:
+		err = d.log(path, first)
+	case kindManifest:
+		err = d.manifest(path, first)
+	default:
+		err = d.writers(path, first)
+	}
+	if err == nil {
+		err = d.damage
+	}
+	return err
+}
+
+func (d *dumper) segment(path string, first DumpFileLine) error {
+	file, damage, err := segment.OpenDamaged(path)
+	if err != nil {
+		return err
+	}
+	for _, one := range damage {
+		d.damaged(one)
+		first.Damages = append(first.Damages, Damage{path, one.Offset, one.Reason})
+	}
+	if file == nil {
+		return d.line(first)
+	}
+	defer func() { _ = file.Close() }() // only read
+	first.Rows, first.Blocks = file.Rows(), file.Blocks()
+	if json.Valid(file.Meta()) {
+		first.Meta = slices.Clone(file.Meta())
+	}
+	if d.opt.Rows {
+		return d.rows(file)
+	}
+	if err := d.line(first); err != nil {
+		return err
+	}
+	for _, s := range file.Sections() {
+		if err := d.line(DumpSection{sectionName(s.ID), len(s.Data)}); err != nil {
+			return err
+		}
+	}
+	if !d.opt.Blocks {
+		return nil
+	}
+	return file.CheckBlocks(nil, nil, func(
+		i int, b *segment.Block, offset uint64, size uint32, damage *segment.CorruptError,
+	) error {
+		if damage != nil {
+			return d.line(DumpFlush{Offset: int64(offset), Damage: d.damaged(damage)})
+		}
+		return d.line(DumpBlock{i, offset, size, b.Describe()})
+	})
+}
+
+// rows hands out the rows of a segment in the order of the file.
+func (d *dumper) rows(file *segment.Sealed) error {
+	idx, err := index.Parse(file.Section(sectionDirectory), file.Section(sectionPostings),
+		file.Section(sectionRanks))
+	if err != nil {
+		return &segment.CorruptError{File: file.Path(), Reason: "index sections", Err: err}
+	}
+	seg := &segmentScan{sealedSegment: &sealedSegment{file: file, idx: idx}}
+	var batch record.Batch
+	return file.CheckBlocks(nil, nil, func(
+		_ int, b *segment.Block, _ uint64, _ uint32, damage *segment.CorruptError,
+	) error {
+		if damage != nil {
+			d.damaged(damage)
+			return nil
+		}
+		for lo := 0; lo < b.Rows(); {
+			hi := b.FitSpan(lo, b.Rows(), sinkBytes)
+			batch.Reset()
+			if err := b.GatherSpan(lo, hi, false, &batch); err != nil {
+				return err
+			}
+			if err := seg.stampRows(batch.AcqNs); err != nil {
+				return err
+			}
+			if err := d.batch(&batch); err != nil {
+				return err
+			}
+			lo = hi
+		}
+		return nil
+	})
+}
+
+func (d *dumper) batch(b *record.Batch) error {
+	for i := range b.Len() {
+		k := b.Key(i)
+		row := DumpRow{k.CID, k.MID, k.MOID, k.CapNs, k.AcqNs, b.Payload(i)}
+		if err := d.line(row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func sectionName(id uint32) string {
+	switch id {
+	case 0:
+		return "meta"
+	case sectionDirectory:
+		return "directory"
+	case sectionPostings:
+		return "postings"
+	case sectionRanks:
+		return "ranks"
+	case sectionMarks:
+		return "watermarks"
+	}
+	return fmt.Sprintf("unknown %d", id)
+}
+
+func (d *dumper) log(path string, first DumpFileLine) error {
+	if !d.opt.Rows {
+		if err := d.line(first); err != nil {
+			return err
+		}
+	}
+	var batch record.Batch
+	tail, torn, err := segment.ReadLogFile(path, func(
+		f *segment.LogFlush, damage *segment.CorruptError,
+	) error {
+		if damage != nil {
+			return d.line(DumpFlush{Offset: damage.Offset, Damage: d.damaged(damage)})
+		}
+		out := DumpFlush{Flush: f.Sequence, Offset: f.Offset, Bytes: f.Bytes,
+			Entries: len(f.Entries)}
+		for i := range f.Entries {
+			out.Entry = append(out.Entry, d.entry(&f.Entries[i], &batch))
+			if d.opt.Rows && f.Entries[i].Kind == entryRows {
+				if err := d.batch(&batch); err != nil {
+					return err
+				}
+			}
+		}
+		if d.opt.Rows {
+			return nil
+		}
+		if !d.opt.Blocks {
+			out.Entry = nil
+		}
+		return d.line(out)
+	})
+	if err != nil || tail == nil {
+		return err
+	}
+	out := DumpFlush{Offset: tail.Offset, Damage: tail.Error()}
+	if torn {
+		out.Damage = "torn: " + tail.Reason
+	} else {
+		d.damaged(tail)
+	}
+	return d.line(out)
+}
+
+// entry describes an entry, and leaves its rows in batch.
+func (d *dumper) entry(e *segment.Entry, batch *record.Batch) DumpEntry {
+	out := DumpEntry{Shard: e.Shard, Index: e.Index, Bytes: len(e.Data)}
+	batch.Reset()
+	var err error
+	switch e.Kind {
+	case entryRows:
+		out.Kind = "rows"
+		var h segment.RowsHeader
+		if err = segment.ParseRowsEntry(e.Data, &h, batch); err == nil {
+			out.Rows, out.FirstNs, out.Seq = batch.Len(), h.FirstAcqNs, h.Seq
+			out.Writer = fmt.Sprintf("%x", h.Writer)
+		} else {
+			batch.Reset()
+		}
+	case entryClock:
+		out.Kind = "clock"
+		out.FirstNs, _, err = parseClockEntry(e.Data)
+	default:
+		out.Kind = fmt.Sprintf("unknown %d", e.Kind)
+	}
+	if err != nil {
+		out.Kind += ", damaged: " + d.damaged(err)
+	}
+	return out
+}
+
+func (d *dumper) manifest(path string, first DumpFileLine) error {
+	data, err := os.ReadFile(path)
+	if err == nil {
+		err = d.line(first)
+	}
+	if err != nil {
+		return err
+	}
+	offset := int64(0)
+	for text := range bytes.Lines(data) {
+		out := DumpEdit{Offset: offset}
+		offset += int64(len(text))
+		line := bytes.TrimSuffix(text, []byte("\n"))
+		if _, err := parseEdit(line); err != nil {
+			out.Damage = d.damaged(corrupt(path, out.Offset, err.Error()))
+		} else {
+			out.Edit = line[9:]
+		}
+		if err := d.line(out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *dumper) writers(path string, first DumpFileLine) error {
+	buf, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	table, err := parseWriters(buf)
+	if err != nil {
+		d.damaged(corrupt(path, 0, err.Error()))
+		first.Damages = []Damage{{path, 0, err.Error()}}
+	}
+	if err := d.line(first); err != nil {
+		return err
+	}
+	for id, w := range table {
+		out := DumpWriter{fmt.Sprintf("%x", id), w.high, len(w.answers), w.lastAcq}
+		if err := d.line(out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
