@@ -54,7 +54,8 @@ func TestCheck(t *testing.T) {
 			bend("maximum", func(b *BlockInfo) { b.Max[d]++ })
 		}
 		for k := range subRuns {
-			if end := s.blocks[i].Subs[k].End; k > 0 && end == s.blocks[i].Subs[k-1].End || end == 0 {
+			subs := &s.blocks[i].Subs
+			if subs[k].End == 0 || k > 0 && subs[k].End == subs[k-1].End {
 				continue // empty
 			}
 			bend("cap", func(b *BlockInfo) { b.Subs[k].CapLo++ })

@@ -50,7 +50,7 @@ func kindOf(err error) wire.Kind {
 		errors.Is(err, store.ErrTooManyWriters):
 		return wire.KindOverloaded
 	case errors.Is(err, store.ErrClosed), errors.Is(err, errClosing),
-		errors.Is(err, segment.ErrLogFailed):
+		errors.Is(err, segment.ErrLogFailed), errors.Is(err, segment.ErrNoSpace):
 		return wire.KindUnavailable
 	case errors.Is(err, store.ErrSequenceTooOld):
 		return wire.KindSequenceTooOld

@@ -10,7 +10,9 @@ import (
 // checkAll reads everything and returns the first damage.
 func checkAll(s *Sealed) error {
 	rows := 0
-	err := s.CheckBlocks(nil, nil, func(_ int, b *Block, _ uint64, _ uint32, d *CorruptError) error {
+	err := s.CheckBlocks(nil, nil, func(
+		_ int, b *Block, _ uint64, _ uint32, d *CorruptError,
+	) error {
 		if d != nil {
 			return d
 		}

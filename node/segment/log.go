@@ -2,6 +2,7 @@ package segment
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -111,7 +112,8 @@ func OpenLog(
 // durable; after a crash before that, all of them are there or none. It returns the number of the
 // file that holds them.
 //
-// Errors: after a failed write or sync the same error, an ErrLogFailed, for ever.
+// Errors: ErrNoSpace when there is no room, and the log is as it was; after any other failed write
+// or sync the same error, an ErrLogFailed, for ever.
 func (l *Log) Append(entries []Entry) (fileSeq uint64, err error) {
 	if l.failed != nil {
 		return 0, l.failed
@@ -125,12 +127,12 @@ func (l *Log) Append(entries []Entry) (fileSeq uint64, err error) {
 	}
 	if l.size >= l.opt.FileBytes || l.full {
 		if err := l.roll(); err != nil {
-			return 0, l.fail(err)
+			return 0, err
 		}
 	}
 	l.buf = appendFlush(l.buf[:0], l.seq+1, uint64(l.size), entries, int(size))
 	if _, err := l.newest.WriteAt(l.buf, l.size); err != nil {
-		return 0, l.fail(err)
+		return 0, l.undo(err)
 	}
 	if err := l.newest.Sync(); err != nil {
 		return 0, l.fail(err)
@@ -177,22 +179,40 @@ func (l *Log) fail(err error) error {
 // Roll lets the next flush begin a new file, so that Remove can delete what is there now.
 func (l *Log) Roll() { l.full = l.full || l.size > 0 }
 
+// undo cuts off what was written of a flush that the disk has no room for, and syncs the cut: the
+// log then ends with its last flush and may go on. After any other error, or when the cut fails,
+// it may not.
+func (l *Log) undo(cause error) error {
+	if !IsNoSpace(cause) {
+		return l.fail(cause)
+	}
+	if err := l.dir.Truncate(logName(l.number), l.size); err != nil {
+		return l.fail(errors.Join(cause, err))
+	}
+	return fmt.Errorf("%w: write %s: %w", ErrNoSpace, l.pathOf(l.number), cause)
+}
+
 // roll starts the next file. The old one was synced with its last flush.
 func (l *Log) roll() error {
-	if l.newest != nil {
-		if err := l.newest.Close(); err != nil {
-			return err
-		}
-		l.newest = nil
-	}
 	f, err := l.dir.Create(logName(l.number + 1))
-	if err != nil {
-		return err
+	if IsNoSpace(err) {
+		return fmt.Errorf("%w: make %s: %w", ErrNoSpace, l.pathOf(l.number+1), err)
 	}
+	if err != nil {
+		return l.fail(err)
+	}
+	old := l.newest
 	l.number++
 	l.newest, l.size, l.full = f, 0, false
 	l.setSize(l.number, 0)
-	return l.dir.Sync()
+	err = l.dir.Sync()
+	if old != nil {
+		err = errors.Join(err, old.Close())
+	}
+	if err != nil {
+		return l.fail(err)
+	}
+	return nil
 }
 
 // Remove deletes the files numbered below belowFileSeq, but never the newest. What it could not

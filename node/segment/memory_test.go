@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"syscall"
 )
 
 var errInjected = errors.New("injected")
@@ -16,6 +17,8 @@ type memoryFolder struct {
 	durable map[string]*memoryFile // names as of the last Sync
 	ops     int
 	failAt  int // the operation of this number fails; 0 for none
+	full    bool
+	room    int // bytes that still fit when it is full; they are written before a write fails
 }
 
 type memoryFile struct {
@@ -43,6 +46,9 @@ func (d *memoryFolder) Create(name string) (file, error) {
 	}
 	if d.names[name] != nil {
 		return nil, fs.ErrExist
+	}
+	if d.full && d.room == 0 {
+		return nil, syscall.ENOSPC
 	}
 	d.names[name] = &memoryFile{folder: d}
 	return d.names[name], nil
@@ -114,6 +120,9 @@ func (f *memoryFile) WriteAt(p []byte, offset int64) (int, error) {
 	err := f.folder.step()
 	if err != nil {
 		p = p[:len(p)/2]
+	}
+	if more := int(offset) + len(p) - len(f.data); f.folder.full && more > f.folder.room {
+		p, err = p[:len(p)-more+f.folder.room], syscall.ENOSPC
 	}
 	if end := int(offset) + len(p); end > len(f.data) {
 		f.data = append(f.data, make([]byte, end-len(f.data))...)

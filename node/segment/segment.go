@@ -12,8 +12,9 @@ import (
 	"hash/crc32"
 )
 
-// ErrLogFailed wraps every error of a log after a write or sync of it failed: what is on disk is
-// then unknown, and nothing more is written.
+// ErrLogFailed wraps every error of a log after a write or sync of it failed, but for a write that
+// the disk had no room for: what is on disk is then unknown, and nothing more is written until the
+// log is opened anew.
 var ErrLogFailed = errors.New("log failed")
 
 // CorruptError reports bytes that are not what was written, and where.

@@ -245,8 +245,8 @@ func (c *checker) order(name string, m *manifest, found map[uint64]*checkedSegme
 		before := int64(-1 << 63)
 		for _, meta := range list {
 			if meta.FirstIndex != next || meta.LastIndex < meta.FirstIndex {
-				c.damaged(name, 0, "segment %d of shard %d covers log indexes %d to %d; those up "+
-					"to %d are covered before", meta.ID, id, meta.FirstIndex, meta.LastIndex, next-1)
+				c.damaged(name, 0, "segment %d of shard %d covers log indexes %d to %d; those "+
+					"before cover up to %d", meta.ID, id, meta.FirstIndex, meta.LastIndex, next-1)
 			}
 			next = max(next, meta.LastIndex+1)
 			if seg := found[meta.ID]; seg != nil && seg.firstAcqNs <= before {

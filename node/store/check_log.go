@@ -56,8 +56,8 @@ func (c *checker) log(dir string, m *manifest) error {
 	}
 	for shard, next := range l.next {
 		if next != 0 && next <= l.sealed[shard] {
-			c.damaged(filepath.Join(dir, logDir), 0, "the log of shard %d ends at entry %d; segments "+
-				"hold up to entry %d", shard, next-1, l.sealed[shard])
+			c.damaged(filepath.Join(dir, logDir), 0, "the log of shard %d ends at entry %d; "+
+				"segments hold up to entry %d", shard, next-1, l.sealed[shard])
 		}
 	}
 	return nil
@@ -136,7 +136,8 @@ func (l *logCheck) place(e *segment.Entry) error {
 	next, sealed := l.next[e.Shard], l.sealed[e.Shard]
 	l.next[e.Shard] = e.Index + 1
 	if next != 0 && e.Index != next {
-		return fmt.Errorf("it is entry %d of shard %d and follows entry %d", e.Index, e.Shard, next-1)
+		return fmt.Errorf("it is entry %d of shard %d and follows entry %d", e.Index, e.Shard,
+			next-1)
 	}
 	if next == 0 && e.Index > sealed+1 {
 		return fmt.Errorf("it is entry %d of shard %d; segments hold up to entry %d", e.Index,

@@ -43,6 +43,14 @@ func (c *clock) settle() {
 	c.logged = max(c.logged, c.next)
 }
 
+// cancel ends the group in flight without it: nothing of it is on disk, and its acquisition times
+// are never given again.
+func (c *clock) cancel() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.inflight = 0
+}
+
 // promised records that the log holds the promise ns.
 func (c *clock) promised(ns int64) {
 	c.mu.Lock()
@@ -64,10 +72,10 @@ func (c *clock) horizon() (h int64, stale bool) {
 		return c.next, false
 	}
 	h = max(c.next, c.now())
-	if h > limit && c.next <= limit {
+	if h > limit { // also when next is: a group was cancelled
 		h, stale = limit, true
 	}
-	c.next = h
+	c.next = max(c.next, h)
 	return h, stale
 }
 

@@ -57,8 +57,8 @@ type part struct {
 // The batch stays the caller's. A batch whose writer and sequence were stored before, or are
 // being stored, gets the first answer and stores nothing.
 //
-// Errors: *record.InvalidError; ErrClosed; ErrOverloaded; ErrSequenceTooOld; a failed log
-// (segment.ErrLogFailed) stays failed. When ctx ends early the batch may or may not be stored:
+// Errors: *record.InvalidError; ErrClosed; ErrOverloaded; ErrSequenceTooOld; segment.ErrNoSpace
+// until there is room again; a failed log (segment.ErrLogFailed) stays failed. When ctx ends early the batch may or may not be stored:
 // retry with the same sequence.
 func (s *Store) Put(ctx context.Context, b *record.Batch, w WriterSeq) (PutResult, error) {
 	if err := b.Validate(); err != nil {
@@ -287,16 +287,7 @@ func (s *Store) commit(buf *commitBuffers, group []*putRequest) {
 	s.counters.syncNs.Add(int64(time.Since(began)))
 	s.counters.groups.Add(1)
 	if err != nil {
-		// Whether the rows are on disk is unknown, and the log takes no more: no answer may
-		// be kept, and the horizon stays below this group for good. No head holds the rows, so no
-		// segment may say that it covers their indexes.
-		for i := range buf.entries {
-			s.shards[buf.entries[i].Shard].lastIndex--
-		}
-		for _, r := range group {
-			s.writers.abandon(r.writer)
-			r.fail(fmt.Errorf("commit: %w", err))
-		}
+		s.refuse(group, buf.entries, fmt.Errorf("commit: %w", err))
 		return
 	}
 	s.noteFile(file, buf.entries)
@@ -316,6 +307,23 @@ func (s *Store) commit(buf *commitBuffers, group []*putRequest) {
 	}
 	s.sealFull()
 	s.pace(rows)
+}
+
+// refuse answers a group that the log did not take. Unless there was only no room for it, whether
+// its rows are on disk is unknown, and the log takes no more: no answer may be kept, and the
+// horizon stays below this group for good. No head holds the rows, so no segment may say that it
+// covers their indexes.
+func (s *Store) refuse(group []*putRequest, entries []segment.Entry, err error) {
+	for i := range entries {
+		s.shards[entries[i].Shard].lastIndex--
+	}
+	if errors.Is(err, segment.ErrNoSpace) {
+		s.clock.cancel()
+	}
+	for _, r := range group {
+		s.writers.abandon(r.writer)
+		r.fail(err)
+	}
 }
 
 func (r *putRequest) fail(err error) {

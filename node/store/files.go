@@ -33,10 +33,10 @@ func replaceFile(name string, data []byte) error {
 	if err == nil {
 		err = os.Rename(f.Name(), name)
 	}
-	if err == nil {
-		err = syncDir(filepath.Dir(name))
-	}
 	if err != nil {
+		return fmt.Errorf("replace %s: %w", filepath.Base(name), errors.Join(err, os.Remove(f.Name())))
+	}
+	if err := syncDir(filepath.Dir(name)); err != nil {
 		return fmt.Errorf("replace %s: %w", filepath.Base(name), err)
 	}
 	return nil

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/pentad-db/pentad/node/segment"
 )
 
 const (
@@ -42,6 +44,7 @@ type edit struct {
 // manifest is the list of live segments: a text file of lines "crc32c json", appended and synced.
 type manifest struct {
 	file    *os.File
+	size    int64 // of the file
 	failed  error
 	shards  int
 	clockNs int64
@@ -98,10 +101,12 @@ func openManifest(dir string, shards int) (m *manifest, cut int, err error) {
 		return nil, 0, err
 	}
 	if edits > rewriteEdits {
-		if err := replaceFile(name, m.snapshot()); err != nil {
+		short := m.snapshot()
+		if err = replaceFile(name, short); err == nil {
+			data, good = short, len(short)
+		} else if !segment.IsNoSpace(err) { // else the long one serves
 			return nil, 0, err
 		}
-		data, good = nil, 0
 	}
 	if m.file, err = os.OpenFile(name, os.O_RDWR|os.O_APPEND, 0o644); err != nil {
 		return nil, 0, fmt.Errorf("open manifest: %w", err)
@@ -115,6 +120,7 @@ func openManifest(dir string, shards int) (m *manifest, cut int, err error) {
 			return nil, 0, fmt.Errorf("cut torn tail of manifest: %w", err)
 		}
 	}
+	m.size = int64(good)
 	return m, cut, nil
 }
 
@@ -207,24 +213,45 @@ func (m *manifest) snapshot() []byte {
 	})
 }
 
-// append makes an edit durable and then applies it. After a failed write or sync the manifest
-// stays failed, because what the disk holds is no longer known.
+// append makes an edit durable and then applies it. For lack of room it may be tried again. After
+// any other failed write or sync the manifest stays failed, because what the disk holds is no
+// longer known.
 func (m *manifest) append(e edit) error {
 	if m.failed != nil {
 		return m.failed
 	}
-	_, err := m.file.Write(appendEdit(nil, e))
-	if err == nil {
-		err = m.file.Sync()
+	line := appendEdit(nil, e)
+	if _, err := m.file.Write(line); err != nil {
+		return m.undo(err)
 	}
-	if err != nil {
-		m.failed = fmt.Errorf("append to manifest: %w", err)
-		return m.failed
+	if err := m.file.Sync(); err != nil {
+		return m.fail(err)
 	}
+	m.size += int64(len(line))
 	if err := m.apply(e); err != nil {
 		panic("BUG: manifest refuses its own edit: " + err.Error())
 	}
 	return nil
+}
+
+// undo cuts off what was written of an edit that the disk has no room for.
+func (m *manifest) undo(cause error) error {
+	if !segment.IsNoSpace(cause) {
+		return m.fail(cause)
+	}
+	err := m.file.Truncate(m.size)
+	if err == nil {
+		err = m.file.Sync()
+	}
+	if err != nil {
+		return m.fail(errors.Join(cause, err))
+	}
+	return fmt.Errorf("append to manifest: %w: %w", segment.ErrNoSpace, cause)
+}
+
+func (m *manifest) fail(err error) error {
+	m.failed = fmt.Errorf("append to manifest: %v; open the store anew", err)
+	return m.failed
 }
 
 func (m *manifest) close() error { return m.file.Close() }

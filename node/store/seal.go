@@ -70,40 +70,29 @@ func (s *Store) Seal(ctx context.Context) error {
 	}
 }
 
-// sealLoop is the only goroutine that writes sealed segments and changes the manifest. After an
-// error it seals no more: the rows stay in the log and in memory, and puts are refused once the
-// heads are full.
+// sealLoop is the only goroutine that writes sealed segments and changes the manifest. When the
+// disk is full it tries again until there is room. After any other error it seals no more: the
+// rows stay in the log and in memory, and puts are refused once the heads are full.
 func (s *Store) sealLoop() {
+	var q sealQueue
 	for {
 		select {
 		case r := <-s.seals:
-			err := s.sealError()
-			if err == nil && r.shard != nil {
-				if err = s.sealOldest(r.shard); err != nil {
-					s.setSealError(err)
-				}
+			if r.shard != nil {
+				q.shards = append(q.shards, r.shard)
+			}
+			if q.retry == nil || r.done != nil && segment.IsNoSpace(s.sealError()) {
+				s.sealQueued(&q)
 			}
 			if r.done != nil {
-				r.done <- cmp.Or(err, s.releaseLogNow())
+				r.done <- cmp.Or(s.sealError(), s.releaseLogNow())
 			}
+		case <-q.retry:
+			s.sealQueued(&q)
 		case <-s.stop:
 			return
 		}
 	}
-}
-
-func (s *Store) sealError() error {
-	s.roomMu.Lock()
-	defer s.roomMu.Unlock()
-	return s.sealErr
-}
-
-func (s *Store) setSealError(err error) {
-	s.roomMu.Lock()
-	defer s.roomMu.Unlock()
-	s.sealErr = err
-	close(s.room)
-	s.room = make(chan struct{})
 }
 
 func (s *Store) sealOldest(sh *shard) error {
@@ -116,7 +105,7 @@ func (s *Store) sealOldest(sh *shard) error {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
 	if err := s.manifest.append(edit{Add: []segmentMeta{seg.meta}}); err != nil {
-		return fmt.Errorf("seal shard %d: %w", sh.id, err)
+		return fmt.Errorf("seal shard %d: %w", sh.id, s.discard(seg, err))
 	}
 	sh.replace(frozen, seg)
 	s.setBacklog()
@@ -125,7 +114,7 @@ func (s *Store) sealOldest(sh *shard) error {
 	s.counters.seals.Add(1)
 	s.counters.sealedRows.Add(int64(seg.meta.Rows))
 	s.counters.sealNs.Add(int64(time.Since(began)))
-	if err := s.releaseLog(); err != nil {
+	if err := s.releaseLog(); err != nil && !segment.IsNoSpace(err) { // the next seal releases it
 		return fmt.Errorf("release log: %w", err)
 	}
 	return nil

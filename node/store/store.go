@@ -185,6 +185,9 @@ func (s *Store) Close() error {
 	s.scanning.Lock()
 	defer s.scanning.Unlock()
 	_, err := s.log.Append([]segment.Entry{clockEntry(s.clock.finish(), true)})
+	if errors.Is(err, segment.ErrNoSpace) {
+		err = nil // the next Open waits a second for the clock, as after a crash
+	}
 	return errors.Join(err, s.release())
 }
 

@@ -24,9 +24,10 @@ func (a *app) dumpCommand() *cobra.Command {
 		Use:   "dump FILE...",
 		Short: "Show what a file of a node holds",
 		Long: `Show what files of a store hold: of a sealed segment its description, its sections and
-with --blocks its blocks with their zones and columns; of a log file its flushes, with --blocks their
-entries; the lines of a MANIFEST, the writers in WRITERS. --rows shows the rows of a segment or a log
-file instead, as lines of JSON with payloads in base64. --json makes a line of JSON of everything.
+with --blocks its blocks with their zones and columns; of a log file its flushes, with --blocks
+their entries; the lines of a MANIFEST, the writers in WRITERS. --rows shows the rows of a segment
+or a log file instead, as lines of JSON with payloads in base64. --json makes a line of JSON of
+everything.
 
 Nothing is changed, and what is damaged is said where it lies; the exit code is 7 then.`,
 		Args: arguments(1, 1<<20, "a file of a store"),

@@ -1,0 +1,97 @@
+package segment
+
+import (
+	"errors"
+	"syscall"
+	"testing"
+)
+
+// The disk fills up and gets room again, at random, power is lost now and then, and sometimes the
+// cut of what did not fit fails: what was acknowledged is there, in order, and nothing else; the
+// log takes flushes whenever they fit.
+func TestLogOnAFullDisk(t *testing.T) {
+	rng := randomSource(t)
+	d := newMemoryFolder()
+	opt := LogOptions{FileBytes: 900}
+	l, _, err := openLog(d, "log", opt, replayed(new([]Entry)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all [][]Entry
+	refused := 0
+	for i := range 600 {
+		d.full, d.room = rng.IntN(3) == 0, rng.IntN(300)*rng.IntN(2)
+		if rng.IntN(20) == 0 {
+			d.failAt = d.ops + 1 + rng.IntN(5)
+		}
+		entries := randomEntries(rng, uint64(i)*10)
+		_, err := l.Append(entries)
+		switch {
+		case err == nil:
+			all = append(all, entries)
+		case errors.Is(err, ErrNoSpace):
+			refused++
+			if !d.full || errors.Is(err, ErrLogFailed) {
+				t.Fatalf("flush %d: full %v: %v", i, d.full, err)
+			}
+		case errors.Is(err, errInjected):
+			if _, again := l.Append(nil); !errors.Is(again, ErrLogFailed) {
+				t.Fatalf("flush %d: after %v: %v", i, err, again)
+			}
+		default:
+			t.Fatal(err)
+		}
+		d.full, d.failAt = false, 0
+		lost := rng.IntN(50) == 0
+		if lost {
+			d = d.crash(rng)
+		}
+		if !lost && err == nil || errors.Is(err, ErrNoSpace) && !lost {
+			continue
+		}
+		var got []Entry
+		if l, _, err = openLog(d, "log", opt, replayed(&got)); err != nil {
+			t.Fatal(err)
+		}
+		if extra := append(flatten(all), entries...); sameEntries(got, extra) {
+			all = append(all, entries) // failed, and is there all the same
+		}
+		if !sameEntries(got, flatten(all)) {
+			t.Fatalf("flush %d: %d entries, want %d", i, len(got), len(flatten(all)))
+		}
+	}
+	if refused < 50 {
+		t.Errorf("only %d flushes did not fit", refused)
+	}
+}
+
+// A sync that fails for lack of room leaves it unknown what is on disk, and fails the log.
+func TestSyncWithoutRoomFailsTheLog(t *testing.T) {
+	f := &failingSync{err: syscall.ENOSPC}
+	l := &Log{dir: newMemoryFolder(), opt: LogOptions{FileBytes: 1 << 20}, newest: f, number: 1,
+		sizes: map[uint64]int64{}}
+	for range 2 {
+		_, err := l.Append(nil)
+		if !errors.Is(err, ErrLogFailed) || errors.Is(err, ErrNoSpace) {
+			t.Fatal(err)
+		}
+		f.err = nil
+	}
+	if f.syncs != 1 {
+		t.Errorf("%d syncs", f.syncs)
+	}
+}
+
+type failingSync struct {
+	syncs int
+	err   error
+}
+
+func (f *failingSync) WriteAt(p []byte, _ int64) (int, error) { return len(p), nil }
+
+func (f *failingSync) Sync() error {
+	f.syncs++
+	return f.err
+}
+
+func (f *failingSync) Close() error { return nil }

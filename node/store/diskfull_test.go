@@ -1,0 +1,200 @@
+package store
+
+import (
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/record"
+	"golang.org/x/sys/unix"
+)
+
+// fullDisk is a directory whose disk can be filled.
+type fullDisk struct {
+	dir        string
+	fill, free func()
+}
+
+// tmpfs is a small file system of its own; making one takes root.
+func tmpfs(t *testing.T) (d fullDisk, ok bool) {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=4m"); err != nil {
+		return d, false
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	filler := filepath.Join(dir, "filler")
+	return fullDisk{dir: filepath.Join(dir, "store"), fill: func() {
+		f, err := os.Create(filler)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for err == nil {
+			_, err = f.Write(make([]byte, 4096))
+		}
+		if !errors.Is(err, syscall.ENOSPC) || f.Close() != nil {
+			t.Fatal(err)
+		}
+	}, free: func() {
+		if err := os.Remove(filler); err != nil {
+			t.Fatal(err)
+		}
+	}}, true
+}
+
+// sizeLimit forbids this process files above 20 KiB, which any user may: watermarks alone take 32, so
+// that no segment fits.
+func sizeLimit(t *testing.T) fullDisk {
+	var old unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &old); err != nil {
+		t.Fatal(err)
+	}
+	set := func(bytes uint64) {
+		limit := unix.Rlimit{Cur: min(bytes, old.Cur), Max: old.Max}
+		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &limit); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { set(math.MaxUint64) })
+	return fullDisk{dir: t.TempDir(), fill: func() { set(20 << 10) },
+		free: func() { set(math.MaxUint64) }}
+}
+
+// The disk fills up at any write: of the log, of a segment, of the manifest or of the writers.
+// Puts are refused and say why, reads go on, nothing that was acknowledged is lost; and when there
+// is room again, writing goes on by itself, in the same process.
+func TestDiskFull(t *testing.T) {
+	t.Run("file size limit", func(t *testing.T) { testDiskFull(t, sizeLimit(t)) })
+	d, ok := tmpfs(t)
+	if !ok {
+		t.Log("no file system of its own without root: the limit on file sizes stood in for it")
+		return
+	}
+	t.Run("tmpfs", func(t *testing.T) { testDiskFull(t, d) })
+}
+
+func testDiskFull(t *testing.T, d fullDisk) {
+	rng := randomSource(t)
+	opt := Options{Dir: d.dir, Shards: 2, SealRows: 3000, Now: leapingClock(),
+		Index: index.Options{BlockRows: 64}}
+	s := openTest(t, opt)
+	m := &model{}
+	sh := shape{cids: 2, mids: 50, moids: 2, caps: 1000, varied: true}
+	seq := uint64(0)
+	for range 3 {
+		refused := 0
+		d.fill()
+		for refused < 3 {
+			b := sh.batch(rng, 200, time.Now().UnixNano())
+			w := WriterSeq{[16]byte{7}, seq + 1}
+			res, err := s.Put(t.Context(), b, w)
+			if err == nil {
+				m.add(b, splitByShard(b, 2), res)
+				seq++
+				continue
+			}
+			if !errors.Is(err, segment.ErrNoSpace) {
+				t.Fatalf("a put on a full disk: %v", err)
+			}
+			refused++
+			compare(t, "on a full disk", scanRows(t, s, &record.Query{}), m.rows)
+		}
+		if err := s.Seal(t.Context()); !segment.IsNoSpace(err) {
+			t.Fatalf("a seal on a full disk: %v", err)
+		}
+		compare(t, "after a failed seal", scanRows(t, s, &record.Query{}), m.rows)
+		d.free()
+		b := sh.batch(rng, 10, time.Now().UnixNano())
+		seq++
+		res := mustPut(t, s, b, WriterSeq{[16]byte{7}, seq})
+		if res.Duplicate {
+			t.Fatal("a refused batch counts as stored")
+		}
+		m.add(b, splitByShard(b, 2), res)
+		if err := s.Seal(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		compare(t, "with room again", scanRows(t, s, &record.Query{}), m.rows)
+		if rng.IntN(2) == 0 {
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			s = openTest(t, opt)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if report := mustCheck(t, opt.Dir); report.Damages > 0 {
+		t.Fatalf("%+v", report)
+	}
+	s = openTest(t, opt)
+	compare(t, "opened again", scanRows(t, s, &record.Query{}), m.rows)
+}
+
+// The sealer tries again by itself.
+func TestSealsGoOnWithRoom(t *testing.T) {
+	d := sizeLimit(t)
+	s := openTest(t, Options{Dir: d.dir, Shards: 1, SealRows: 100, Now: leapingClock()})
+	rng := randomSource(t)
+	sh := shape{cids: 2, mids: 50, moids: 2, caps: 1000}
+	d.fill()
+	for s.sealError() == nil {
+		_, err := s.Put(t.Context(), sh.batch(rng, 50, 0), WriterSeq{})
+		if err != nil && !errors.Is(err, segment.ErrNoSpace) {
+			t.Fatal(err)
+		}
+		runtime.Gosched()
+	}
+	d.free()
+	for s.sealError() != nil || s.Stats().HeadRows >= 100 {
+		runtime.Gosched()
+	}
+}
+
+// The manifest takes edits again when there is room, and has those that it took.
+func TestManifestOnAFullDisk(t *testing.T) {
+	d := sizeLimit(t)
+	m, _, err := openManifest(d.dir, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := 0
+	add := func() error {
+		err := m.append(edit{Add: []segmentMeta{{ID: uint64(want + 1)}}})
+		if err == nil {
+			want++
+		}
+		return err
+	}
+	d.fill()
+	for err == nil {
+		err = add()
+	}
+	for range 3 {
+		if err = add(); !errors.Is(err, segment.ErrNoSpace) {
+			t.Fatal(err)
+		}
+	}
+	d.free()
+	if err := errors.Join(add(), m.close()); err != nil {
+		t.Fatal(err)
+	}
+	again, cut, err := openManifest(d.dir, 1)
+	if err != nil || cut != 0 || len(again.live) != want {
+		t.Fatalf("%d edits of %d, %d bytes cut, %v", len(again.live), want, cut, err)
+	}
+	if err := again.close(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,71 @@
+package store
+
+import (
+	"errors"
+	"os"
+	"time"
+
+	"github.com/pentad-db/pentad/node/segment"
+)
+
+const (
+	// sealRetryFirst and sealRetryLast bound how long the sealer waits on a full disk before it
+	// tries again, twice as long each time: what it tries costs a core for seconds.
+	sealRetryFirst = time.Second
+	sealRetryLast  = time.Minute
+)
+
+// sealQueue is the sealer's work: a shard stands in it once for each frozen head that is to be
+// sealed, oldest first.
+type sealQueue struct {
+	shards []*shard
+	wait   time.Duration
+	retry  <-chan time.Time // nil while sealing works
+}
+
+// sealQueued seals what is queued, until it fails.
+func (s *Store) sealQueued(q *sealQueue) {
+	for len(q.shards) > 0 {
+		err := s.sealOldest(q.shards[0])
+		s.setSealError(err)
+		if segment.IsNoSpace(err) {
+			q.wait = min(max(2*q.wait, sealRetryFirst), sealRetryLast)
+			q.retry = time.After(q.wait)
+			return
+		}
+		if err != nil {
+			q.retry = make(chan time.Time) // never
+			return
+		}
+		q.shards = q.shards[1:]
+	}
+	q.wait, q.retry = 0, nil
+}
+
+// discard takes back a segment that the manifest does not name, for lack of room. After another
+// error it may name it.
+func (s *Store) discard(seg *sealedSegment, cause error) error {
+	err := errors.Join(cause, seg.file.Close())
+	if segment.IsNoSpace(cause) {
+		err = errors.Join(err, os.Remove(seg.file.Path()))
+	}
+	return err
+}
+
+func (s *Store) sealError() error {
+	s.roomMu.Lock()
+	defer s.roomMu.Unlock()
+	return s.sealErr
+}
+
+// setSealError notes why sealing does not go on, or that it does, and tells puts that wait for it.
+func (s *Store) setSealError(err error) {
+	s.roomMu.Lock()
+	defer s.roomMu.Unlock()
+	if err == nil && s.sealErr == nil {
+		return
+	}
+	s.sealErr = err
+	close(s.room)
+	s.room = make(chan struct{})
+}
