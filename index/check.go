@@ -69,8 +69,9 @@ func (b *BlockInfo) checkSub(sub *SubRun, rows *record.Batch, order []uint32) er
 		return fmt.Errorf("caps %d to %d, ranks %d to %d; the directory says %d to %d, %d to %d",
 			capLo, capHi, rankLo, rankHi, sub.CapLo, sub.CapHi, sub.RankLo, sub.RankHi)
 	}
-	oneSeries := b.Min[record.CID] == b.Max[record.CID] && b.Min[record.MOID] == b.Max[record.MOID]
-	for k := 1; k < len(order) && oneSeries; k++ {
+	sorted := b.Min[record.CID] == b.Max[record.CID] &&
+		b.Min[record.MOID] == b.Max[record.MOID]
+	for k := 1; k < len(order) && sorted; k++ {
 		if rows.MID[order[k]] < rows.MID[order[k-1]] {
 			return fmt.Errorf("row %d is not sorted by device", order[k])
 		}

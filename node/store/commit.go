@@ -58,8 +58,8 @@ type part struct {
 // being stored, gets the first answer and stores nothing.
 //
 // Errors: *record.InvalidError; ErrClosed; ErrOverloaded; ErrSequenceTooOld; segment.ErrNoSpace
-// until there is room again; a failed log (segment.ErrLogFailed) stays failed. When ctx ends early the batch may or may not be stored:
-// retry with the same sequence.
+// until there is room again; a failed log (segment.ErrLogFailed) stays failed. When ctx ends early
+// the batch may or may not be stored: retry with the same sequence.
 func (s *Store) Put(ctx context.Context, b *record.Batch, w WriterSeq) (PutResult, error) {
 	if err := b.Validate(); err != nil {
 		return PutResult{}, err

@@ -34,7 +34,8 @@ func replaceFile(name string, data []byte) error {
 		err = os.Rename(f.Name(), name)
 	}
 	if err != nil {
-		return fmt.Errorf("replace %s: %w", filepath.Base(name), errors.Join(err, os.Remove(f.Name())))
+		err = errors.Join(err, os.Remove(f.Name()))
+		return fmt.Errorf("replace %s: %w", filepath.Base(name), err)
 	}
 	if err := syncDir(filepath.Dir(name)); err != nil {
 		return fmt.Errorf("replace %s: %w", filepath.Base(name), err)
