@@ -132,8 +132,7 @@ func (s *Store) merge(sh *shard, run []*sealedSegment) error {
 	err = s.manifest.append(e)
 	s.manifestMu.Unlock()
 	if err != nil {
-		merged.release()
-		return fmt.Errorf("merge shard %d: %w", sh.id, err)
+		return fmt.Errorf("merge shard %d: %w", sh.id, s.discard(merged, err))
 	}
 	sh.replaceRun(run, merged)
 	for _, seg := range run {

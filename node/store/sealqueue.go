@@ -45,11 +45,12 @@ func (s *Store) sealQueued(q *sealQueue) {
 // discard takes back a segment that the manifest does not name, for lack of room. After another
 // error it may name it.
 func (s *Store) discard(seg *sealedSegment, cause error) error {
-	err := errors.Join(cause, seg.file.Close())
+	path := seg.file.Path()
+	seg.release()
 	if segment.IsNoSpace(cause) {
-		err = errors.Join(err, os.Remove(seg.file.Path()))
+		return errors.Join(cause, os.Remove(path))
 	}
-	return err
+	return cause
 }
 
 func (s *Store) sealError() error {
