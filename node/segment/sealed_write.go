@@ -95,14 +95,18 @@ func WriteParts(path string, in *PartsInput) (SealedInfo, error) {
 }
 
 func writeSealed(dir folder, name string, in *PartsInput) (SealedInfo, error) {
-	info, err := writeAndRename(dir, name, in)
+	info, err := writeAndRename(dir, name, func(w *sealedWriter) (SealedInfo, error) {
+		return w.write(in)
+	})
 	if err != nil {
 		return SealedInfo{}, fmt.Errorf("write segment %s: %w", name, err)
 	}
 	return info, nil
 }
 
-func writeAndRename(dir folder, name string, in *PartsInput) (SealedInfo, error) {
+func writeAndRename(
+	dir folder, name string, write func(*sealedWriter) (SealedInfo, error),
+) (SealedInfo, error) {
 	tmp := name + ".tmp"
 	if err := dir.Remove(tmp); err != nil && !os.IsNotExist(err) { // of a crash
 		return SealedInfo{}, err
@@ -111,8 +115,7 @@ func writeAndRename(dir folder, name string, in *PartsInput) (SealedInfo, error)
 	if err != nil {
 		return SealedInfo{}, err
 	}
-	w := &sealedWriter{file: f}
-	info, err := w.write(in)
+	info, err := write(&sealedWriter{file: f})
 	if err == nil {
 		err = f.Sync()
 	}

@@ -2,6 +2,8 @@ package store
 
 import (
 	"bytes"
+	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -36,6 +38,7 @@ type segmentMeta struct {
 type edit struct {
 	Format  int           `json:"format,omitempty"` // in the first line only
 	Shards  int           `json:"shards,omitempty"` // in the first line only
+	Store   string        `json:"store,omitempty"`  // identity, in the first line and when it changes
 	Add     []segmentMeta `json:"add,omitempty"`
 	Remove  []uint64      `json:"remove,omitempty"`
 	ClockNs int64         `json:"clock_ns,omitempty"` // no acq below this is given any more
@@ -47,9 +50,17 @@ type manifest struct {
 	size    int64 // of the file
 	failed  error
 	shards  int
+	store   string // 32 hex digits: which history of rows this is
 	clockNs int64
 	live    []segmentMeta // in the order in which they were added
 	nextID  uint64
+}
+
+// newStoreID makes the identity of a store: a history of rows that goes on in one place only.
+func newStoreID() string {
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // never fails
+	return hex.EncodeToString(id[:])
 }
 
 func appendEdit(dst []byte, e edit) []byte {
@@ -85,7 +96,7 @@ func openManifest(dir string, shards int) (m *manifest, cut int, err error) {
 		if err := checkEmpty(dir, name); err != nil {
 			return nil, 0, err
 		}
-		first := appendEdit(nil, edit{Format: formatVersion, Shards: shards})
+		first := appendEdit(nil, edit{Format: formatVersion, Shards: shards, Store: newStoreID()})
 		if err := replaceFile(name, first); err != nil {
 			return nil, 0, err
 		}
@@ -181,6 +192,9 @@ func (m *manifest) apply(e edit) error {
 	if e.Shards != 0 {
 		m.shards = e.Shards
 	}
+	if e.Store != "" {
+		m.store = e.Store
+	}
 	m.clockNs = max(m.clockNs, e.ClockNs)
 	for _, id := range e.Remove {
 		if !m.drop(id) {
@@ -209,7 +223,7 @@ func (m *manifest) drop(id uint64) bool {
 
 func (m *manifest) snapshot() []byte {
 	return appendEdit(nil, edit{
-		Format: formatVersion, Shards: m.shards, ClockNs: m.clockNs, Add: m.live,
+		Format: formatVersion, Shards: m.shards, Store: m.store, ClockNs: m.clockNs, Add: m.live,
 	})
 }
 

@@ -27,6 +27,9 @@ func (s *Store) recover(ctx context.Context, report *Report) error {
 	if s.manifest, report.ManifestCut, err = openManifest(s.opt.Dir, s.opt.Shards); err != nil {
 		return err
 	}
+	if err := s.adopt(); err != nil {
+		return err
+	}
 	s.shards = make([]*shard, s.manifest.shards)
 	for i := range s.shards {
 		s.shards[i] = &shard{id: uint32(i)}

@@ -55,6 +55,8 @@ type Options struct {
 	// replays or simulates sets its own. Stamps rise also when it does not.
 	Now func() int64
 
+	keepSnapshot bool // a snapshot is not made a store of its own
+
 	regionBytes uint64 // what a merge has in memory at once; tests make it small
 	versionRoom int    // readings that a scan keeps at once to resolve versions; 2^18
 }

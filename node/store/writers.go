@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"math"
 	"os"
 	"path/filepath"
 	"sync"
@@ -144,6 +145,11 @@ const (
 // magic u32, count u32, then per writer id, high u64, lastAcq i64, n u32 and n answers
 // {seq u64, first i64, records u32}, then crc32c over all before it.
 func (t *writers) save(dir string) error {
+	return replaceFile(filepath.Join(dir, writersFile), t.encode(math.MaxInt64))
+}
+
+// encode returns the file, with those answers whose records all have an acq below untilNs.
+func (t *writers) encode(untilNs int64) []byte {
 	t.mu.Lock()
 	buf := binary.LittleEndian.AppendUint32(nil, writersMagic)
 	buf = binary.LittleEndian.AppendUint32(buf, uint32(len(t.byID)))
@@ -151,16 +157,21 @@ func (t *writers) save(dir string) error {
 		buf = append(buf, id[:]...)
 		buf = binary.LittleEndian.AppendUint64(buf, w.high)
 		buf = binary.LittleEndian.AppendUint64(buf, uint64(w.lastAcq))
-		buf = binary.LittleEndian.AppendUint32(buf, uint32(len(w.answers)))
+		at, n := len(buf), uint32(0)
+		buf = binary.LittleEndian.AppendUint32(buf, 0)
 		for _, a := range w.answers {
+			if a.first > untilNs-int64(a.records) {
+				continue
+			}
+			n++
 			buf = binary.LittleEndian.AppendUint64(buf, a.seq)
 			buf = binary.LittleEndian.AppendUint64(buf, uint64(a.first))
 			buf = binary.LittleEndian.AppendUint32(buf, a.records)
 		}
+		binary.LittleEndian.PutUint32(buf[at:], n)
 	}
 	t.mu.Unlock()
-	buf = binary.LittleEndian.AppendUint32(buf, crc32.Checksum(buf, castagnoli))
-	return replaceFile(filepath.Join(dir, writersFile), buf)
+	return binary.LittleEndian.AppendUint32(buf, crc32.Checksum(buf, castagnoli))
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

@@ -1,0 +1,52 @@
+package segment
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// LinkTo makes the empty directory dir a log of its own that holds every flush so far, and then
+// one flush of entries in a file that only it has. The other files are hard links of the ones
+// here, and this log goes on in a new file: none of them is written again. The caller syncs dir.
+//
+// Errors: of a log that failed, ErrLogFailed; what this log holds is the same after any error.
+// Cost: a link for each file, and one synced write.
+func (l *Log) LinkTo(dir string, entries []Entry) error {
+	if l.failed != nil {
+		return l.failed
+	}
+	l.Roll()
+	l.mu.Lock()
+	sizes := maps.Clone(l.sizes)
+	l.mu.Unlock()
+	next := l.number
+	for _, number := range slices.Sorted(maps.Keys(sizes)) {
+		if sizes[number] == 0 {
+			continue // the newest one, which this log is going to write
+		}
+		next = number + 1
+		if err := os.Link(l.pathOf(number), filepath.Join(dir, logName(number))); err != nil {
+			return fmt.Errorf("link log file: %w", err)
+		}
+	}
+	f, err := osFolder(dir).Create(logName(next))
+	if err != nil {
+		return fmt.Errorf("start log: %w", err)
+	}
+	size := 0
+	for i := range entries {
+		size += frameHeaderBytes + len(entries[i].Data)
+	}
+	_, err = f.WriteAt(appendFlush(nil, l.seq+1, 0, entries, size), 0)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("start log: %w", err)
+	}
+	return nil
+}

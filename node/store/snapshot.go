@@ -1,0 +1,171 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/pentad-db/pentad/node/segment"
+)
+
+// snapshotFile in a directory says that it is a snapshot that nobody has opened as a store.
+const snapshotFile = "SNAPSHOT"
+
+// SnapshotInfo describes a snapshot: it holds every row with an acq below AcqNs, and no other.
+type SnapshotInfo struct {
+	AcqNs     int64 `json:"acq_ns"`
+	CreatedNs int64 `json:"created_ns"`
+	Segments  int   `json:"segments"`
+	Bytes     int64 `json:"bytes"` // of its files, most of them shared with the store
+	TookNs    int64 `json:"took_ns"`
+}
+
+// ErrExists means that a directory that was to be made is there.
+var ErrExists = errors.New("it exists already; take another name or remove it")
+
+// Snapshot makes dir a store directory that holds every row that was acknowledged before the call:
+// hard links of all files, whatever their size, so dir must lie on the same file system. Writes
+// wait for as long as the links take. dir appears whole or not at all, may be copied elsewhere,
+// and opens by itself.
+//
+// Errors: ErrExists, ErrClosed, and those of the file system; a log that failed (ErrLogFailed).
+func (s *Store) Snapshot(ctx context.Context, dir string) (SnapshotInfo, error) {
+	began := time.Now()
+	info := SnapshotInfo{CreatedNs: s.opt.Now()}
+	if s.closed.Load() {
+		return info, ErrClosed
+	}
+	if _, err := os.Lstat(dir); err == nil {
+		return info, fmt.Errorf("snapshot %s: %w", dir, ErrExists)
+	}
+	tmp := dir + ".tmp"
+	err := os.RemoveAll(tmp) // of a crash
+	if err == nil {
+		err = makeDir(filepath.Join(tmp, logDir))
+	}
+	if err == nil {
+		err = s.snapshotTo(ctx, tmp, &info)
+	}
+	if err == nil {
+		info.TookNs = int64(time.Since(began))
+		err = finishSnapshot(tmp, dir, &info)
+	}
+	if err != nil {
+		return info, fmt.Errorf("snapshot %s: %w", dir, errors.Join(err, os.RemoveAll(tmp)))
+	}
+	return info, nil
+}
+
+func (s *Store) snapshotTo(ctx context.Context, tmp string, info *SnapshotInfo) error {
+	var failed error
+	var m manifest
+	var writers []byte
+	err := s.onCommitter(ctx, func() {
+		info.AcqNs = s.clock.floor()
+		writers = s.writers.encode(info.AcqNs)
+		m, failed = s.linkFiles(tmp, info)
+	})
+	if err = errors.Join(err, failed); err != nil {
+		return err
+	}
+	if err := replaceFile(filepath.Join(tmp, writersFile), writers); err != nil {
+		return err
+	}
+	return replaceFile(filepath.Join(tmp, manifestFile), m.snapshot())
+}
+
+// linkFiles links what is live now. No log file and no segment that is live goes meanwhile.
+func (s *Store) linkFiles(tmp string, info *SnapshotInfo) (manifest, error) {
+	s.manifestMu.Lock()
+	defer s.manifestMu.Unlock()
+	m := manifest{shards: s.manifest.shards, store: s.manifest.store, clockNs: info.AcqNs}
+	for _, meta := range s.manifest.live {
+		path := s.segmentPath(meta.ID)
+		if err := os.Link(path, filepath.Join(tmp, segmentName(meta.ID))); err != nil {
+			return m, fmt.Errorf("link segment: %w", err)
+		}
+		m.live = append(m.live, meta)
+	}
+	info.Segments = len(m.live)
+	end := clockEntry(info.AcqNs, true)
+	return m, s.log.LinkTo(filepath.Join(tmp, logDir), []segment.Entry{end})
+}
+
+// finishSnapshot makes a snapshot durable and gives it its name.
+func finishSnapshot(tmp, dir string, info *SnapshotInfo) error {
+	var err error
+	if info.Bytes, err = bytesIn(tmp); err != nil {
+		return err
+	}
+	text, err := json.Marshal(info)
+	if err != nil {
+		return err
+	}
+	if err := syncDir(filepath.Join(tmp, logDir)); err != nil {
+		return err
+	}
+	if err := replaceFile(filepath.Join(tmp, snapshotFile), append(text, '\n')); err != nil {
+		return err // which syncs tmp
+	}
+	if err := os.Rename(tmp, dir); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(dir))
+}
+
+// bytesIn adds up the sizes of the files in a directory and below.
+func bytesIn(dir string) (bytes int64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, e os.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		info, err := e.Info()
+		if err == nil {
+			bytes += info.Size()
+		}
+		return err
+	})
+	return bytes, err
+}
+
+// ReadSnapshot describes the snapshot in a directory.
+//
+// Errors: os.ErrNotExist when it is none, or has been opened as a store.
+func ReadSnapshot(dir string) (SnapshotInfo, error) {
+	var info SnapshotInfo
+	text, err := os.ReadFile(filepath.Join(dir, snapshotFile))
+	if err != nil {
+		return info, fmt.Errorf("read snapshot: %w", err)
+	}
+	if err := json.Unmarshal(text, &info); err != nil {
+		return info, fmt.Errorf("read snapshot %s: %w", dir, err)
+	}
+	return info, nil
+}
+
+// OpenSnapshot opens a snapshot for a backup. It stays a snapshot of its store, where Open makes a
+// store of its own of it.
+func OpenSnapshot(ctx context.Context, opt Options) (*Store, Report, error) {
+	opt.keepSnapshot = true
+	return Open(ctx, opt)
+}
+
+// adopt makes a snapshot that is opened a store of its own: what is put from now on is no part of
+// the history that it was taken of.
+func (s *Store) adopt() error {
+	name := filepath.Join(s.opt.Dir, snapshotFile)
+	if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) || s.opt.keepSnapshot {
+		return nil
+	}
+	if err := s.manifest.append(edit{Store: newStoreID()}); err != nil {
+		return err
+	}
+	if err := os.Remove(name); err != nil {
+		return fmt.Errorf("open snapshot: %w", err)
+	}
+	return nil
+}
