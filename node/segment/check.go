@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"runtime/debug"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // OpenDamaged opens a segment as OpenSealed does, but goes on after damage, which it returns. With
@@ -21,6 +23,7 @@ func OpenDamaged(path string) (*Sealed, []*CorruptError, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	_ = unix.Madvise(data, unix.MADV_SEQUENTIAL) // a hint
 	mapped := &Sealed{data: data, path: path}
 	var s *Sealed
 	var all []*CorruptError

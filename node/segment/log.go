@@ -86,8 +86,6 @@ type Log struct {
 
 func logName(number uint64) string { return fmt.Sprintf("%010d%s", number, logSuffix) }
 
-func (l *Log) pathOf(number uint64) string { return filepath.Join(l.path, logName(number)) }
-
 func (l *Log) setSize(number uint64, size int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -172,7 +170,7 @@ func appendFlush(dst []byte, seq, start uint64, entries []Entry, size int) []byt
 }
 
 func (l *Log) fail(err error) error {
-	l.failed = fmt.Errorf("%w: write %s: %w", ErrLogFailed, l.pathOf(l.number), err)
+	l.failed = fmt.Errorf("%w: write %s: %w", ErrLogFailed, l.Path(l.number), err)
 	return l.failed
 }
 
@@ -189,14 +187,14 @@ func (l *Log) undo(cause error) error {
 	if err := l.dir.Truncate(logName(l.number), l.size); err != nil {
 		return l.fail(errors.Join(cause, err))
 	}
-	return fmt.Errorf("%w: write %s: %w", ErrNoSpace, l.pathOf(l.number), cause)
+	return fmt.Errorf("%w: write %s: %w", ErrNoSpace, l.Path(l.number), cause)
 }
 
 // roll starts the next file. The old one was synced with its last flush.
 func (l *Log) roll() error {
 	f, err := l.dir.Create(logName(l.number + 1))
 	if IsNoSpace(err) {
-		return fmt.Errorf("%w: make %s: %w", ErrNoSpace, l.pathOf(l.number+1), err)
+		return fmt.Errorf("%w: make %s: %w", ErrNoSpace, l.Path(l.number+1), err)
 	}
 	if err != nil {
 		return l.fail(err)
@@ -238,6 +236,16 @@ func (l *Log) Remove(belowFileSeq uint64) error {
 	}
 	return nil
 }
+
+// Files returns the bytes of each file that hold whole flushes, by its number.
+func (l *Log) Files() map[uint64]int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return maps.Clone(l.sizes)
+}
+
+// Path returns the name of a file of the log.
+func (l *Log) Path(number uint64) string { return filepath.Join(l.path, logName(number)) }
 
 // Stats returns the present sizes.
 func (l *Log) Stats() LogStats {

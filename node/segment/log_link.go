@@ -20,16 +20,13 @@ func (l *Log) LinkTo(dir string, entries []Entry) error {
 		return l.failed
 	}
 	l.Roll()
-	l.mu.Lock()
-	sizes := maps.Clone(l.sizes)
-	l.mu.Unlock()
-	next := l.number
+	sizes, next := l.Files(), l.number
 	for _, number := range slices.Sorted(maps.Keys(sizes)) {
 		if sizes[number] == 0 {
 			continue // the newest one, which this log is going to write
 		}
 		next = number + 1
-		if err := os.Link(l.pathOf(number), filepath.Join(dir, logName(number))); err != nil {
+		if err := os.Link(l.Path(number), filepath.Join(dir, logName(number))); err != nil {
 			return fmt.Errorf("link log file: %w", err)
 		}
 	}

@@ -32,7 +32,7 @@ func openLog(
 	}
 	if err != nil {
 		err = errors.Join(err, l.newest.Close())
-		return nil, r.report, fmt.Errorf("sync %s: %w", l.pathOf(l.number), err)
+		return nil, r.report, fmt.Errorf("sync %s: %w", l.Path(l.number), err)
 	}
 	return l, r.report, nil
 }
@@ -57,7 +57,7 @@ func (r *logReader) secure() error {
 }
 
 func (r *logReader) corrupt(offset int64, reason string) *CorruptError {
-	return &CorruptError{File: r.log.pathOf(r.number), Offset: offset, Reason: reason}
+	return &CorruptError{File: r.log.Path(r.number), Offset: offset, Reason: reason}
 }
 
 func (r *logReader) files() error {
@@ -132,7 +132,7 @@ func (r *logReader) mend(data []byte, at uint64, last bool, cause *flushError) e
 	if err := r.log.dir.Truncate(logName(r.number), int64(at)); err != nil {
 		return fmt.Errorf("cut torn tail of log: %w", err)
 	}
-	r.report.TornFile, r.report.TornReason = r.log.pathOf(r.number), cause.reason
+	r.report.TornFile, r.report.TornReason = r.log.Path(r.number), cause.reason
 	r.report.TornAt, r.report.TornSize = int64(at), int64(uint64(len(data))-at)
 	return nil
 }
@@ -147,7 +147,7 @@ func (r *logReader) flush(f *flush, at uint64) error {
 			return r.corrupt(int64(at), reason)
 		}
 		if err := r.replay(r.number, e); err != nil {
-			return fmt.Errorf("replay %s: entry at offset %d: %w", r.log.pathOf(r.number), at, err)
+			return fmt.Errorf("replay %s: entry at offset %d: %w", r.log.Path(r.number), at, err)
 		}
 		r.report.Entries++
 		at += uint64(len(src) - len(rest))

@@ -23,16 +23,19 @@ type LogFlush struct {
 // when a whole flush follows, and hands the damage out in place of what was there. What lies
 // behind the last whole flush is the tail: nil when there is nothing. In the newest file of a log
 // that is a torn write, which opening cuts off; in others it is damage, as is a tail that says
-// so.
+// so. Bytes from size on are not looked at: in a log in use they may be half a flush; -1 means all.
 //
 // Errors: of the file system, wrapped; what visit returns ends the reading.
 // Cost: the file in memory, as in opening a log.
 func ReadLogFile(
-	path string, visit func(f *LogFlush, damage *CorruptError) error,
+	path string, size int64, visit func(f *LogFlush, damage *CorruptError) error,
 ) (tail *CorruptError, torn bool, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, false, fmt.Errorf("read log file: %w", err)
+	}
+	if size >= 0 && size < int64(len(data)) {
+		data = data[:size]
 	}
 	return readLog(path, data, visit)
 }

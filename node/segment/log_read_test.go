@@ -19,7 +19,7 @@ func TestReadLogFile(t *testing.T) {
 		if err := os.WriteFile(path, data, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		tail, _, err := ReadLogFile(path, func(f *LogFlush, damage *CorruptError) error {
+		tail, _, err := ReadLogFile(path, -1, func(f *LogFlush, damage *CorruptError) error {
 			if damage != nil {
 				damaged = append(damaged, damage.Offset)
 				return nil

@@ -50,7 +50,7 @@ func (c *checker) log(dir string, m *manifest) error {
 			clear(l.next)
 		}
 		before = number
-		if err := l.file(path, i == len(entries)-1); err != nil {
+		if err := l.file(path, -1, i == len(entries)-1); err != nil {
 			return err
 		}
 	}
@@ -63,11 +63,11 @@ func (c *checker) log(dir string, m *manifest) error {
 	return nil
 }
 
-func (l *logCheck) file(path string, newest bool) error {
+// file checks the first size bytes of a file, or with -1 all of it.
+func (l *logCheck) file(path string, size int64, newest bool) error {
 	l.path = path
-	l.report.LogFiles++
 	bytes := int64(0)
-	tail, torn, err := segment.ReadLogFile(path, func(
+	tail, torn, err := segment.ReadLogFile(path, size, func(
 		f *segment.LogFlush, damage *segment.CorruptError,
 	) error {
 		if damage != nil {
@@ -84,7 +84,7 @@ func (l *logCheck) file(path string, newest bool) error {
 		return err
 	case tail == nil && bytes == 0 && !newest:
 		l.damaged(path, 0, "the file is empty, but there is a newer one")
-	case tail != nil && torn && newest:
+	case tail != nil && torn && newest && size < 0:
 		l.report.Notes = append(l.report.Notes, fmt.Sprintf("%s: torn at offset %d (%s): a write "+
 			"that was never acknowledged, which opening cuts off", path, tail.Offset, tail.Reason))
 	case tail != nil:
@@ -92,6 +92,7 @@ func (l *logCheck) file(path string, newest bool) error {
 			return err
 		}
 	}
+	l.report.LogFiles++
 	return l.read(bytes)
 }
 

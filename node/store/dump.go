@@ -245,7 +245,7 @@ func (d *dumper) log(path string, first DumpFileLine) error {
 		}
 	}
 	var batch record.Batch
-	tail, torn, err := segment.ReadLogFile(path, func(
+	tail, torn, err := segment.ReadLogFile(path, -1, func(
 		f *segment.LogFlush, damage *segment.CorruptError,
 	) error {
 		if damage != nil {

@@ -77,7 +77,7 @@ func CheckFile(ctx context.Context, path string, opt CheckOptions) (CheckReport,
 	case kindSegment:
 		_, err = c.segment(path, nil)
 	case kindLog:
-		err = (&logCheck{checker: c}).file(path, true)
+		err = (&logCheck{checker: c}).file(path, -1, true)
 	case kindManifest:
 		_, err = c.manifestFile(path)
 	case kindWriters:

@@ -1,0 +1,106 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pentad-db/pentad/index"
+)
+
+// A store is verified while it is written, sealed and merged: nothing is found, and nothing waits.
+func TestVerifyBesideEverything(t *testing.T) {
+	rng := randomSource(t)
+	s := openTest(t, Options{Shards: 2, SealRows: 300, LogFiles: 1, Now: leapingClock(),
+		Index: index.Options{BlockRows: 64}})
+	var wg sync.WaitGroup
+	stop := make(chan struct{})
+	wg.Go(func() {
+		sh := shape{cids: 2, mids: 50, moids: 2, caps: 1000, varied: true}
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				b := sh.batch(rng, 1+rng.IntN(200), time.Now().UnixNano())
+				if _, err := s.Put(t.Context(), b, WriterSeq{}); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	})
+	for s.Stats().Merges < 3 {
+		if err := s.Seal(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		report, err := s.Verify(t.Context(), CheckOptions{})
+		if err != nil || report.Damages > 0 {
+			t.Fatalf("%+v, %v", report, err)
+		}
+	}
+	close(stop)
+	wg.Wait()
+	if err := s.Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	progress := 0
+	report, err := s.Verify(t.Context(), CheckOptions{BytesPerSec: 1 << 40,
+		Progress: func(*CheckReport) { progress++ }})
+	st := s.Stats()
+	if err != nil || report.Rows != st.Rows || report.Segments != st.Segments || progress == 0 ||
+		report.Bytes < st.SegmentBytes {
+		t.Errorf("%+v, %v; %+v", report, err, st)
+	}
+}
+
+// Files of a running store are bent: each place is named, and the rest is read.
+func TestVerifyFindsDamage(t *testing.T) {
+	s := openTest(t, Options{Dir: filledDir(t), Now: leapingClock()})
+	files := filesOf(t, s.opt.Dir)
+	for _, path := range files {
+		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b [1]byte
+		_, err = f.ReadAt(b[:], 50)
+		b[0] ^= 8
+		if err == nil {
+			_, err = f.WriteAt(b[:], 50)
+		}
+		if err = errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found := map[string]int{}
+	report, err := s.Verify(t.Context(), CheckOptions{Damage: func(d Damage) { found[d.File]++ }})
+	if err != nil || report.Damages != len(files) || report.LogFiles != 1 {
+		t.Errorf("%+v, %v", report, err)
+	}
+	for _, path := range files {
+		if found[path] != 1 {
+			t.Errorf("%s is named %d times", filepath.Base(path), found[path])
+		}
+	}
+	if err := os.Remove(files[0]); err != nil {
+		t.Fatal(err)
+	}
+	if report, err := s.Verify(t.Context(), CheckOptions{}); err != nil ||
+		report.Damages != len(files) {
+		t.Errorf("a missing segment: %+v, %v", report, err)
+	}
+}
+
+// A verification that is to take an hour ends with its context.
+func TestVerifyEnds(t *testing.T) {
+	s := openTest(t, Options{Dir: filledDir(t), Now: leapingClock()})
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := s.Verify(ctx, CheckOptions{BytesPerSec: 10, Progress: func(*CheckReport) { cancel() }})
+	if !errors.Is(err, ctx.Err()) || err == nil {
+		t.Error(err)
+	}
+}
