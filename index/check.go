@@ -96,8 +96,8 @@ func (p *postings) check(blocks []BlockInfo, d record.Dim) error {
 		"from": {p.ge, want.ge}, "in": {p.ov, want.ov}} {
 		for i := range pair[0] {
 			if !pair[0][i].ids.Equals(pair[1][i].ids) {
-				return fmt.Errorf("blocks with values %s bin %d (%d): %d are listed, there are %d, "+
-					"%d differ", name, i, p.bounds[i], pair[0][i].count, pair[1][i].count,
+				return fmt.Errorf("blocks with values %s bin %d (%d): %d are listed, there are "+
+					"%d, %d differ", name, i, p.bounds[i], pair[0][i].count, pair[1][i].count,
 					roaring.Xor(pair[0][i].ids, pair[1][i].ids).GetCardinality())
 			}
 		}

@@ -52,6 +52,10 @@ func kindOf(err error) wire.Kind {
 	case errors.Is(err, store.ErrClosed), errors.Is(err, errClosing),
 		errors.Is(err, segment.ErrLogFailed), errors.Is(err, segment.ErrNoSpace):
 		return wire.KindUnavailable
+	case errors.Is(err, errNoSnapshot):
+		return wire.KindNotFound
+	case errors.Is(err, store.ErrExists):
+		return wire.KindInvalid
 	case errors.Is(err, store.ErrSequenceTooOld):
 		return wire.KindSequenceTooOld
 	case errors.Is(err, context.DeadlineExceeded):

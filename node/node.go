@@ -74,6 +74,10 @@ type Node struct {
 	server  *server
 	queries chan struct{} // a place is taken while a query runs
 	puts    chan struct{}
+
+	verifying chan struct{} // as queries; there is one place
+	snapshots sync.Mutex    // held while a snapshot is made or removed
+
 	closing atomic.Bool
 	wg      sync.WaitGroup
 	metrics metrics
@@ -89,7 +93,7 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{opt: opt, log: opt.Logger, queries: make(chan struct{}, opt.MaxQueries),
-		puts: make(chan struct{}, opt.MaxPuts)}
+		puts: make(chan struct{}, opt.MaxPuts), verifying: make(chan struct{}, 1)}
 	if err := os.MkdirAll(opt.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make directory: %w", err)
 	}
@@ -180,7 +184,7 @@ func (n *Node) Close(ctx context.Context) error {
 		errs = append(errs, n.server.shutdown(ctx))
 	}
 	n.wg.Wait()
-	for _, places := range []chan struct{}{n.queries, n.puts} {
+	for _, places := range []chan struct{}{n.queries, n.puts, n.verifying} {
 		for range cap(places) {
 			places <- struct{}{} // what is under way ends first; nothing new begins
 		}

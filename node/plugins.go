@@ -212,11 +212,7 @@ func writeDurably(name string, data []byte) error {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", filepath.Base(name), err)
 	}
-	d, err := os.Open(filepath.Dir(name))
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return syncDir(filepath.Dir(name))
 }
 
 // PushPlugin stores a module under a name.

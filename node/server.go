@@ -153,6 +153,10 @@ func (s *server) route(ctx *fasthttp.RequestCtx) {
 		s.routePlugin(ctx, method, name)
 		return
 	}
+	if name, ok := strings.CutPrefix(path, "/v1/snapshots/"); ok {
+		s.routeSnapshot(ctx, method, name)
+		return
+	}
 	switch method + " " + path {
 	case "POST /v1/put":
 		s.put(ctx)
@@ -170,6 +174,12 @@ func (s *server) route(ctx *fasthttp.RequestCtx) {
 		s.horizon(ctx)
 	case "GET /v1/plugins":
 		writeJSON(ctx, map[string]any{"plugins": s.node.Plugins()})
+	case "GET /v1/snapshots":
+		s.listSnapshots(ctx)
+	case "POST /v1/snapshots":
+		s.createSnapshot(ctx)
+	case "POST /v1/verify":
+		s.verify(ctx)
 	case "GET /healthz":
 		writeJSON(ctx, map[string]string{"status": "ok"})
 	case "GET /readyz":
@@ -186,9 +196,9 @@ func (s *server) route(ctx *fasthttp.RequestCtx) {
 // methods returns what a path that [server.route] knows takes, "" for another.
 func methods(path string) string {
 	switch path {
-	case "/v1/put", "/v1/query":
+	case "/v1/put", "/v1/query", "/v1/verify":
 		return "POST"
-	case "/v1/records", "/v1/count":
+	case "/v1/records", "/v1/count", "/v1/snapshots":
 		return "GET, HEAD, POST"
 	case "/v1/horizon", "/v1/plugins", "/healthz", "/readyz", "/version", "/metrics":
 		return "GET, HEAD"
@@ -203,7 +213,8 @@ func noRoute(ctx *fasthttp.RequestCtx, path string) {
 	}
 	writeError(ctx, &wire.Error{Kind: wire.KindNotFound, Message: fmt.Sprintf(
 		"no route %s %.100s; there are /v1/records, /v1/count, /v1/plugins, /v1/horizon, "+
-			"/v1/put, /v1/query, /healthz, /readyz, /version and /metrics", ctx.Method(), path)})
+			"/v1/put, /v1/query, /v1/snapshots, /v1/verify, /healthz, /readyz, /version and "+
+			"/metrics", ctx.Method(), path)})
 }
 
 // wrongMethod says which methods a path takes: as an answer to OPTIONS, else as an error.

@@ -38,7 +38,7 @@ type segmentMeta struct {
 type edit struct {
 	Format  int           `json:"format,omitempty"` // in the first line only
 	Shards  int           `json:"shards,omitempty"` // in the first line only
-	Store   string        `json:"store,omitempty"`  // identity, in the first line and when it changes
+	Store   string        `json:"store,omitempty"`  // identity: in the first line, when it changes
 	Add     []segmentMeta `json:"add,omitempty"`
 	Remove  []uint64      `json:"remove,omitempty"`
 	ClockNs int64         `json:"clock_ns,omitempty"` // no acq below this is given any more

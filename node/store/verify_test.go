@@ -99,7 +99,8 @@ func TestVerifyFindsDamage(t *testing.T) {
 func TestVerifyEnds(t *testing.T) {
 	s := openTest(t, Options{Dir: filledDir(t), Now: leapingClock()})
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := s.Verify(ctx, CheckOptions{BytesPerSec: 10, Progress: func(*CheckReport) { cancel() }})
+	_, err := s.Verify(ctx, CheckOptions{BytesPerSec: 10,
+		Progress: func(*CheckReport) { cancel() }})
 	if !errors.Is(err, ctx.Err()) || err == nil {
 		t.Error(err)
 	}

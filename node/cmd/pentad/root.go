@@ -90,7 +90,8 @@ func (a *app) rootCommand() *cobra.Command {
 	}
 	root.AddCommand(a.demoCommand(), a.serveCommand(), a.healthCommand(), a.versionCommand(),
 		a.putCommand(), a.getCommand(), a.countCommand(), a.importCommand(), a.pluginCommand(),
-		a.benchCommand(), a.checkCommand(), a.dumpCommand())
+		a.benchCommand(), a.checkCommand(), a.dumpCommand(),
+		a.verifyCommand(), a.snapshotCommand())
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {

@@ -1,0 +1,153 @@
+package node
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/valyala/fasthttp"
+)
+
+const (
+	// progressEvery is how often a verification says how far it is, so that no one takes it for
+	// dead.
+	progressEvery = time.Second
+	// lineTimeout is how long a client may take to read what is there.
+	lineTimeout = time.Minute
+)
+
+// Verify reads everything that the node stores; see [store.Store.Verify]. It ends when the node
+// is closed.
+func (n *Node) Verify(ctx context.Context, opt store.CheckOptions) (store.CheckReport, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	progress := opt.Progress
+	opt.Progress = func(done *store.CheckReport) {
+		if n.closing.Load() {
+			cancel(errClosing)
+		}
+		if progress != nil {
+			progress(done)
+		}
+	}
+	if err := take(n.verifying); err != nil {
+		return store.CheckReport{}, fmt.Errorf("verify: %w: one runs already", err)
+	}
+	defer func() { <-n.verifying }()
+	report, err := n.store.Verify(ctx, opt)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return report, err
+}
+
+// verifyLine is a line of the answer: one of the three.
+type verifyLine struct {
+	Damage   *store.Damage      `json:"damage,omitempty"`
+	Progress *store.CheckReport `json:"progress,omitempty"`
+	End      *verifyEnd         `json:"end,omitempty"`
+}
+
+type verifyEnd struct {
+	store.CheckReport
+	Complete bool   `json:"complete"`
+	Error    string `json:"error,omitempty"`
+	Code     string `json:"code,omitempty"`
+}
+
+// verify answers with lines: damage as it is found, progress every second, the end. It may run for
+// hours, so it is not bound by queryTimeout.
+func (s *server) verify(ctx *fasthttp.RequestCtx) {
+	var opt store.CheckOptions
+	var err error
+	if text := string(ctx.QueryArgs().Peek("rate")); text != "" {
+		opt.BytesPerSec, err = strconv.ParseInt(text, 10, 64)
+		if err != nil || opt.BytesPerSec < 1 {
+			writeError(ctx, badParam("rate", fmt.Errorf("%q is no number of bytes per second",
+				clip(text))))
+			return
+		}
+	}
+	ctx.SetContentType("application/x-ndjson")
+	conn := ctx.Conn()
+	s.stream(ctx, func(_ context.Context, w *bufio.Writer) error {
+		return s.verifyTo(conn, w, opt)
+	})
+}
+
+func (s *server) verifyTo(conn net.Conn, w *bufio.Writer, opt store.CheckOptions) error {
+	ctx, cancel := context.WithCancelCause(s.running)
+	defer cancel(nil)
+	line := func(l verifyLine) {
+		text, err := json.Marshal(l)
+		if err == nil {
+			err = conn.SetWriteDeadline(time.Now().Add(lineTimeout))
+		}
+		if err == nil {
+			_, err = w.Write(append(text, '\n'))
+		}
+		if err == nil {
+			err = w.Flush()
+		}
+		if err != nil {
+			cancel(err) // nobody reads on
+		}
+	}
+	said := time.Now()
+	opt.Damage = func(d store.Damage) { line(verifyLine{Damage: &d}) }
+	opt.Progress = func(done *store.CheckReport) {
+		if time.Since(said) >= progressEvery {
+			said = time.Now()
+			few := *done
+			few.Damage, few.Notes = nil, nil // said before
+			line(verifyLine{Progress: &few})
+		}
+	}
+	report, err := s.node.Verify(ctx, opt)
+	report.Damage = nil
+	end := verifyEnd{CheckReport: report, Complete: err == nil}
+	if err != nil {
+		e := toWire(err)
+		end.Error, end.Code = e.Message, e.Kind.String()
+	}
+	line(verifyLine{End: &end})
+	return context.Cause(ctx)
+}
+
+// routeSnapshot serves one snapshot by its name.
+func (s *server) routeSnapshot(ctx *fasthttp.RequestCtx, method, name string) {
+	if method != "DELETE" {
+		wrongMethod(ctx, "a snapshot", "DELETE")
+		return
+	}
+	if err := s.node.RemoveSnapshot(name); err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	writeJSON(ctx, map[string]string{"removed": name})
+}
+
+func (s *server) createSnapshot(ctx *fasthttp.RequestCtx) {
+	rc, cancel := s.context()
+	defer cancel()
+	info, err := s.node.CreateSnapshot(rc, string(ctx.QueryArgs().Peek("name")))
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	writeJSON(ctx, info)
+}
+
+func (s *server) listSnapshots(ctx *fasthttp.RequestCtx) {
+	all, err := s.node.Snapshots()
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	writeJSON(ctx, map[string]any{"snapshots": all})
+}

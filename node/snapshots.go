@@ -1,0 +1,154 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/pentad-db/pentad/node/store"
+)
+
+// snapshotName is what a snapshot may be called: a file name that needs no quotes.
+var snapshotName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$`)
+
+var errNoSnapshot = errors.New("there is no such snapshot; pentad snapshot ls lists them")
+
+// SnapshotInfo describes a snapshot of a node: a directory that a node can be started on.
+type SnapshotInfo struct {
+	Name string `json:"name"`
+	Dir  string `json:"dir"`
+	store.SnapshotInfo
+}
+
+// snapshotDir returns where a snapshot lies.
+func (n *Node) snapshotDir(name string) (string, error) {
+	if !snapshotName.MatchString(name) || strings.HasSuffix(name, ".tmp") {
+		return "", badParam("name", fmt.Errorf("%q is no name for a snapshot: 1 to 64 of letters, "+
+			"digits, and . _ - but not first; not ending in .tmp", clip(name)))
+	}
+	return filepath.Abs(filepath.Join(n.opt.Dir, "snapshots", name))
+}
+
+// CreateSnapshot makes a snapshot of everything that the node stores, plugins with it; see
+// [store.Store.Snapshot].
+func (n *Node) CreateSnapshot(ctx context.Context, name string) (SnapshotInfo, error) {
+	dir, err := n.snapshotDir(name)
+	if err != nil {
+		return SnapshotInfo{}, err
+	}
+	n.snapshots.Lock()
+	defer n.snapshots.Unlock()
+	if _, err := os.Lstat(dir); err == nil {
+		return SnapshotInfo{}, fmt.Errorf("snapshot %s: %w", name, store.ErrExists)
+	}
+	out := SnapshotInfo{Name: name, Dir: dir}
+	tmp := dir + ".tmp"
+	err = os.RemoveAll(tmp) // of a crash
+	if err == nil {
+		out.SnapshotInfo, err = n.store.Snapshot(ctx, filepath.Join(tmp, "store"))
+	}
+	if err == nil {
+		err = copyPlugins(filepath.Join(n.opt.Dir, "plugins"), filepath.Join(tmp, "plugins"))
+	}
+	if err == nil {
+		err = os.Rename(tmp, dir)
+	}
+	if err == nil {
+		err = syncDir(filepath.Dir(dir))
+	}
+	if err != nil {
+		return SnapshotInfo{}, errors.Join(err, os.RemoveAll(tmp))
+	}
+	return out, nil
+}
+
+// copyPlugins copies the uploaded modules, which are small; what they compile to is made again.
+func copyPlugins(from, to string) error {
+	entries, err := os.ReadDir(from)
+	if err == nil {
+		err = os.MkdirAll(to, 0o755)
+	}
+	if err != nil {
+		return fmt.Errorf("copy plugins: %w", err)
+	}
+	for _, e := range entries {
+		if e.IsDir() || filepath.Ext(e.Name()) != ".wasm" {
+			continue
+		}
+		module, err := os.ReadFile(filepath.Join(from, e.Name()))
+		if err == nil {
+			err = writeDurably(filepath.Join(to, e.Name()), module)
+		}
+		if err != nil {
+			return fmt.Errorf("copy plugins: %w", err)
+		}
+	}
+	return syncDir(filepath.Dir(to))
+}
+
+// Snapshots lists the snapshots by name.
+func (n *Node) Snapshots() ([]SnapshotInfo, error) {
+	dir, err := filepath.Abs(filepath.Join(n.opt.Dir, "snapshots"))
+	if err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return []SnapshotInfo{}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list snapshots: %w", err)
+	}
+	out := []SnapshotInfo{}
+	for _, e := range entries {
+		one := SnapshotInfo{Name: e.Name(), Dir: filepath.Join(dir, e.Name())}
+		if strings.HasSuffix(e.Name(), ".tmp") || !e.IsDir() {
+			continue
+		}
+		one.SnapshotInfo, err = store.ReadSnapshot(filepath.Join(one.Dir, "store"))
+		if errors.Is(err, os.ErrNotExist) {
+			continue // a node was started on it: it is none any more
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+// RemoveSnapshot removes a snapshot. What a backup has open of it stays readable.
+func (n *Node) RemoveSnapshot(name string) error {
+	dir, err := n.snapshotDir(name)
+	if err != nil {
+		return err
+	}
+	n.snapshots.Lock()
+	defer n.snapshots.Unlock()
+	if _, err := store.ReadSnapshot(filepath.Join(dir, "store")); err != nil {
+		if errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("snapshot %s: %w", name, errNoSnapshot)
+		}
+		return err
+	}
+	gone := dir + ".tmp" // half of it must not be taken for a snapshot
+	if err := os.Rename(dir, gone); err != nil {
+		return fmt.Errorf("remove snapshot: %w", err)
+	}
+	if err := os.RemoveAll(gone); err != nil {
+		return fmt.Errorf("remove snapshot: %w", err)
+	}
+	return nil
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
