@@ -163,11 +163,20 @@ func (s *Store) writeMerged(sh *shard, run []*sealedSegment) (*sealedSegment, er
 		FirstIndex: first.FirstIndex, LastIndex: last.meta.LastIndex,
 		LastAcqNs: last.meta.LastAcqNs,
 	}
+	path := s.segmentPath(meta.ID)
+	if err := m.write(path, meta); err != nil {
+		return nil, err
+	}
+	return openSegment(path, meta)
+}
+
+// write writes a segment of the rows that the splice keeps.
+func (m *merger) write(path string, meta segmentMeta) error {
 	text, err := json.Marshal(meta)
 	if err != nil {
-		return nil, fmt.Errorf("describe segment: %w", err)
+		return fmt.Errorf("describe segment: %w", err)
 	}
-	path := s.segmentPath(meta.ID)
+	last := m.run[len(m.run)-1]
 	_, err = segment.WriteParts(path, &segment.PartsInput{
 		Parts: m.parts, Meta: text,
 		Sections: func(offsets []uint64, sizes []uint32) ([]segment.Section, error) {
@@ -175,10 +184,7 @@ func (s *Store) writeMerged(sh *shard, run []*sealedSegment) (*sealedSegment, er
 				last.file.Section(sectionMarks), m.series.Table(m.splice.Rows())), nil
 		},
 	})
-	if err != nil {
-		return nil, err
-	}
-	return openSegment(path, meta)
+	return err
 }
 
 // Settle seals every row and waits until no merge is due. It is for measurements and before

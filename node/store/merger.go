@@ -23,6 +23,7 @@ const (
 type merger struct {
 	store   *Store
 	run     []*sealedSegment
+	acq     record.Range // of the rows that the splice keeps; zero: all
 	splice  *index.Splice
 	builder index.Builder
 	series  index.SeriesSet
@@ -162,6 +163,13 @@ func (m *merger) box(r *index.Region) record.Box {
 			set = record.Range{From: m.acqOf(r[d].From), To: m.acqOf(r[d].To)}
 		}
 		x[d] = record.RangeSet{set}
+	}
+	if m.acq != (record.Range{}) {
+		set := m.acq
+		if of := x[record.Acq]; of != nil {
+			set = record.Range{From: max(set.From, of[0].From), To: min(set.To, of[0].To)}
+		}
+		x[record.Acq] = record.RangeSet{set}
 	}
 	return x
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/record"
 )
 
 const (
@@ -134,24 +135,32 @@ func (s *Store) writeSegment(sh *shard, frozen *frozenHead) (*sealedSegment, err
 		FirstIndex: frozen.first, LastIndex: frozen.last,
 		LastAcqNs: rows.AcqNs[rows.Len()-1],
 	}
-	text, err := json.Marshal(meta)
-	if err != nil {
-		return nil, fmt.Errorf("describe segment: %w", err)
-	}
-	layout := index.Partition(rows, s.opt.Index)
 	path := s.segmentPath(meta.ID)
-	_, err = segment.WriteSealed(path, &segment.SealedInput{
-		Rows: rows, Order: layout.Order, BlockEnds: layout.BlockEnds, Flags: flags, Meta: text,
-		Sections: func(offsets []uint64, sizes []uint32) ([]segment.Section, error) {
-			idx := index.Build(rows, layout, flags, offsets, sizes)
-			return sections(idx, index.AppendWatermarks(nil, frozen.head.Watermarks()),
-				index.SeriesOf(rows)), nil
-		},
-	})
-	if err != nil {
+	marks := index.AppendWatermarks(nil, frozen.head.Watermarks())
+	if err := writeRows(path, meta, rows, flags, marks, s.opt.Index); err != nil {
 		return nil, err
 	}
 	return openSegment(path, meta)
+}
+
+// writeRows writes a segment of rows that are in acq order.
+func writeRows(
+	path string, meta segmentMeta, rows *record.Batch, flags []uint64, marks []byte,
+	opt index.Options,
+) error {
+	text, err := json.Marshal(meta)
+	if err != nil {
+		return fmt.Errorf("describe segment: %w", err)
+	}
+	layout := index.Partition(rows, opt)
+	_, err = segment.WriteSealed(path, &segment.SealedInput{
+		Rows: rows, Order: layout.Order, BlockEnds: layout.BlockEnds, Flags: flags, Meta: text,
+		Sections: func(offsets []uint64, sizes []uint32) ([]segment.Section, error) {
+			return sections(index.Build(rows, layout, flags, offsets, sizes), marks,
+				index.SeriesOf(rows)), nil
+		},
+	})
+	return err
 }
 
 // sections is what a segment file holds beside its blocks. Its series may be nil.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"time"
@@ -147,11 +148,11 @@ func ReadSnapshot(dir string) (SnapshotInfo, error) {
 	return info, nil
 }
 
-// OpenSnapshot opens a snapshot for a backup. It stays a snapshot of its store, where Open makes a
-// store of its own of it.
-func OpenSnapshot(ctx context.Context, opt Options) (*Store, Report, error) {
-	opt.keepSnapshot = true
-	return Open(ctx, opt)
+// OpenSnapshot opens a snapshot to be read and backed up. It stays a snapshot of its store, where
+// Open makes a store of its own of it, and nothing is sealed or merged.
+func OpenSnapshot(ctx context.Context, dir string) (*Store, Report, error) {
+	return Open(ctx, Options{Dir: dir, SealRows: math.MaxInt, LogFiles: math.MaxInt,
+		HeadMax: math.MaxInt64, keepSnapshot: true})
 }
 
 // adopt makes a snapshot that is opened a store of its own: what is put from now on is no part of

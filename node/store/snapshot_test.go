@@ -59,7 +59,7 @@ func TestSnapshotsBesideWrites(t *testing.T) {
 	})
 	var infos []SnapshotInfo
 	for i := range 6 {
-		for s.Stats().Segments < 4*i {
+		for s.Stats().Seals < int64(4*i) {
 			if err := s.Seal(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -55,7 +55,7 @@ type Options struct {
 	// replays or simulates sets its own. Stamps rise also when it does not.
 	Now func() int64
 
-	keepSnapshot bool // a snapshot is not made a store of its own
+	keepSnapshot bool // a snapshot stays one: it is not made a store of its own, nor merged
 
 	regionBytes uint64 // what a merge has in memory at once; tests make it small
 	versionRoom int    // readings that a scan keeps at once to resolve versions; 2^18
@@ -172,7 +172,9 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 	s.seals = make(chan sealRequest, 2*len(s.shards))
 	s.wg.Go(s.commitLoop)
 	s.wg.Go(s.sealLoop)
-	s.wg.Go(s.mergeLoop)
+	if !opt.keepSnapshot {
+		s.wg.Go(s.mergeLoop)
+	}
 	return s, report, nil
 }
 

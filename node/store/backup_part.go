@@ -1,0 +1,222 @@
+package store
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+const (
+	// partFile makes a directory a part of a backup; it is written last. It holds one line
+	// "crc32c json", as those of MANIFEST.
+	partFile   = "PART"
+	partPrefix = "part-"
+	// partFormat of a part. 1: first.
+	partFormat = 1
+)
+
+// backupFile is a file of a part.
+type backupFile struct {
+	Name       string `json:"name"`
+	Bytes      int64  `json:"bytes"`
+	CRC32C     uint32 `json:"crc32c"`
+	Shard      uint32 `json:"shard"`
+	Rows       uint32 `json:"rows,omitempty"` // 0: the writers
+	FirstAcqNs int64  `json:"first_acq_ns,omitempty"`
+	LastAcqNs  int64  `json:"last_acq_ns,omitempty"`
+}
+
+// BackupPart is what one run of a backup wrote: the rows with FromAcqNs <= acq < UntilAcqNs.
+type BackupPart struct {
+	Format     int    `json:"format"`
+	Store      string `json:"store"` // of which it is
+	Shards     int    `json:"shards"`
+	FromAcqNs  int64  `json:"from_acq_ns"`
+	UntilAcqNs int64  `json:"until_acq_ns"`
+	Rows       int64  `json:"rows"`
+	Bytes      int64  `json:"bytes"`
+	CreatedNs  int64  `json:"created_ns"`
+
+	Files   []backupFile `json:"files"` // of each shard in acq order
+	Writers backupFile   `json:"writers"`
+
+	dir string
+}
+
+// partName sorts parts by their ends. Ends of stores whose clock starts before 1970 do not.
+func partName(untilNs int64) string { return fmt.Sprintf("%s%020d", partPrefix, untilNs) }
+
+// appendPart appends the line of a part.
+func appendPart(dst []byte, p *BackupPart) []byte {
+	body, err := json.Marshal(p)
+	if err != nil {
+		panic("BUG: a part does not marshal: " + err.Error())
+	}
+	dst = fmt.Appendf(dst, "%08x ", crc32.Checksum(body, castagnoli))
+	return append(append(dst, body...), '\n')
+}
+
+// parsePart reads what appendPart wrote.
+func parsePart(text []byte) (*BackupPart, error) {
+	body, ended := bytes.CutSuffix(text, []byte("\n"))
+	if !ended || len(body) < 10 || body[8] != ' ' {
+		return nil, errors.New("it is not a line \"checksum json\"")
+	}
+	if fmt.Sprintf("%08x", crc32.Checksum(body[9:], castagnoli)) != string(body[:8]) {
+		return nil, errors.New("checksum differs")
+	}
+	p := &BackupPart{}
+	if err := json.Unmarshal(body[9:], p); err != nil {
+		return nil, err
+	}
+	if p.Format != partFormat {
+		return nil, fmt.Errorf("format %d; this version reads format %d", p.Format, partFormat)
+	}
+	return p, p.check()
+}
+
+func (p *BackupPart) check() error {
+	if p.Shards < 1 || p.Shards > maxShards || p.FromAcqNs >= p.UntilAcqNs {
+		return fmt.Errorf("%d shards, acqs from %d to %d", p.Shards, p.FromAcqNs, p.UntilAcqNs)
+	}
+	last := make([]int64, p.Shards)
+	for i := range last {
+		last[i] = math.MinInt64
+	}
+	rows := int64(0)
+	for _, f := range append(slices.Clone(p.Files), p.Writers) {
+		if f.Name == "" || f.Name != filepath.Base(f.Name) || f.Bytes < 0 {
+			return fmt.Errorf("file %q of %d bytes", f.Name, f.Bytes)
+		}
+	}
+	for _, f := range p.Files {
+		if int64(f.Shard) >= int64(p.Shards) || f.FirstAcqNs < p.FromAcqNs || f.Rows == 0 ||
+			f.LastAcqNs < f.FirstAcqNs || f.LastAcqNs >= p.UntilAcqNs {
+			return fmt.Errorf("file %s: %d rows of shard %d with acqs %d to %d", f.Name, f.Rows,
+				f.Shard, f.FirstAcqNs, f.LastAcqNs)
+		}
+		if f.FirstAcqNs <= last[f.Shard] {
+			return fmt.Errorf("file %s starts at acq %d, not behind %d", f.Name, f.FirstAcqNs,
+				last[f.Shard])
+		}
+		last[f.Shard] = f.LastAcqNs
+		rows += int64(f.Rows)
+	}
+	if rows != p.Rows {
+		return fmt.Errorf("%d rows in its files, not %d", rows, p.Rows)
+	}
+	return nil
+}
+
+// BackupParts lists the parts of a backup, oldest first, and checks that each continues the one
+// before.
+//
+// Errors: *segment.CorruptError for a part that cannot be read; gaps, overlaps and parts of
+// different stores.
+func BackupParts(dir string) ([]*BackupPart, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("list backup: %w", err)
+	}
+	var parts []*BackupPart
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), partPrefix) || strings.HasSuffix(e.Name(), ".tmp") {
+			continue
+		}
+		name := filepath.Join(dir, e.Name(), partFile)
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("read part of backup: %w", err)
+		}
+		p, err := parsePart(text)
+		if err != nil {
+			return nil, corrupt(name, 0, err.Error())
+		}
+		if e.Name() != partName(p.UntilAcqNs) {
+			return nil, corrupt(name, 0, "it is the part "+partName(p.UntilAcqNs))
+		}
+		p.dir = filepath.Dir(name)
+		parts = append(parts, p)
+	}
+	slices.SortFunc(parts, func(a, b *BackupPart) int {
+		return cmp.Compare(a.UntilAcqNs, b.UntilAcqNs)
+	})
+	for i := 1; i < len(parts); i++ {
+		if err := parts[i].follows(parts[i-1]); err != nil {
+			return nil, fmt.Errorf("backup %s: %w", dir, err)
+		}
+	}
+	return parts, nil
+}
+
+// ErrBackupGap means that parts of a backup do not fit together.
+var ErrBackupGap = errors.New("the parts of the backup do not fit together")
+
+func (p *BackupPart) follows(before *BackupPart) error {
+	a, b := filepath.Base(before.dir), filepath.Base(p.dir)
+	switch {
+	case p.Store != before.Store || p.Shards != before.Shards:
+		return fmt.Errorf("%w: %s and %s are of different stores", ErrBackupGap, a, b)
+	case p.FromAcqNs > before.UntilAcqNs:
+		return fmt.Errorf("%w: a part between %s and %s is missing: acqs from %d to %d",
+			ErrBackupGap, a, b, before.UntilAcqNs, p.FromAcqNs)
+	case p.FromAcqNs < before.UntilAcqNs:
+		return fmt.Errorf("%w: %s and %s overlap: acqs from %d to %d are in both", ErrBackupGap, a,
+			b, p.FromAcqNs, before.UntilAcqNs)
+	}
+	return nil
+}
+
+// verify reads every file of a part and compares it with its checksum.
+func (p *BackupPart) verify(c *checker) error {
+	for _, f := range append(slices.Clone(p.Files), p.Writers) {
+		path := filepath.Join(p.dir, f.Name)
+		sum, size, err := checksumFile(path, c.read)
+		switch {
+		case errors.Is(err, os.ErrNotExist):
+			c.damaged(path, 0, "the file is missing; %s names it", partFile)
+		case err != nil:
+			return err
+		case size != f.Bytes:
+			c.damaged(path, 0, "it has %d bytes; %d were written", size, f.Bytes)
+		case sum != f.CRC32C:
+			c.damaged(path, 0, "its checksum differs")
+		}
+	}
+	return nil
+}
+
+// copyBytes is how much of a file is read at once.
+const copyBytes = 1 << 20
+
+func checksumFile(path string, read func(int64) error) (sum uint32, size int64, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { _ = f.Close() }() // only read
+	buf := make([]byte, copyBytes)
+	for {
+		n, err := f.Read(buf)
+		sum = crc32.Update(sum, castagnoli, buf[:n])
+		size += int64(n)
+		if err := read(int64(n)); err != nil {
+			return 0, 0, err
+		}
+		if errors.Is(err, io.EOF) {
+			return sum, size, nil
+		}
+		if err != nil {
+			return 0, 0, fmt.Errorf("read %s: %w", path, err)
+		}
+	}
+}

@@ -1,0 +1,362 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// restoreTest restores a backup and compares it with the model, in every view.
+func restoreTest(t *testing.T, from string, untilNs int64, m *model) *Store {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "restored")
+	report, err := Restore(t.Context(), from, dir, RestoreOptions{UntilAcqNs: untilNs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	was := &model{rows: m.below(report.UntilAcqNs)}
+	if untilNs != 0 && report.UntilAcqNs != untilNs || report.Rows != int64(len(was.rows)) {
+		t.Fatalf("%+v, want %d rows below %d", report, len(was.rows), untilNs)
+	}
+	if check := mustCheck(t, dir); check.Damages > 0 || len(check.Notes) > 0 {
+		t.Fatalf("%+v", check)
+	}
+	s := openTest(t, Options{Dir: dir, Now: leapingClock()})
+	for _, view := range []record.View{record.ViewAll, record.ViewLatest} {
+		q := &record.Query{View: view}
+		compare(t, "restored", scanRows(t, s, q), was.query(q))
+	}
+	return s
+}
+
+// A backup is continued again and again while rows are written, sealed and merged. Restored up to
+// the end of any part, or to any moment, it is what the store was then; restored stores go on.
+func TestBackupBesideWrites(t *testing.T) {
+	rng := randomSource(t)
+	to := filepath.Join(t.TempDir(), "backups", "node")
+	opt := Options{Dir: t.TempDir(), Shards: 2, SealRows: 400, Now: leapingClock(),
+		Index: index.Options{BlockRows: 64}, regionBytes: 20_000}
+	s := openTest(t, opt)
+	m := &model{}
+	sh := shape{cids: 2, mids: 30, moids: 2, caps: 200, varied: true}
+	seq := uint64(0)
+	put := func(s *Store, m *model) {
+		seq++
+		b := sh.batch(rng, 1+rng.IntN(200), time.Now().UnixNano())
+		res := mustPut(t, s, b, WriterSeq{[16]byte{1}, seq})
+		m.add(b, splitByShard(b, 2), res)
+	}
+	var ends []int64
+	for i := range 6 {
+		for range 1 + rng.IntN(8) {
+			put(s, m)
+		}
+		switch rng.IntN(3) {
+		case 0:
+			if err := s.Settle(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		case 1:
+			if err := s.Seal(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for range 5 {
+				put(s, m)
+			}
+		})
+		part, err := s.Backup(t.Context(), to, BackupOptions{})
+		wg.Wait()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends = append(ends, part.UntilAcqNs)
+		if i == 0 != (part.FromAcqNs < 0) || i > 0 && part.FromAcqNs != ends[i-1] {
+			t.Fatalf("part %d: %+v", i, part)
+		}
+		if rng.IntN(3) == 0 {
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			s = openTest(t, opt)
+		}
+	}
+	report, err := CheckBackup(t.Context(), to, CheckOptions{})
+	if err != nil || report.Damages > 0 || report.Bytes == 0 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	for range 4 {
+		rows := m.below(ends[len(ends)-1])
+		restoreTest(t, to, rows[1+rng.IntN(len(rows)-1)].key.AcqNs, m)
+	}
+	for _, end := range ends {
+		restoreTest(t, to, end, m)
+	}
+	restored := restoreTest(t, to, 0, m)
+	known := &model{rows: m.below(ends[len(ends)-1])}
+	for range 10 {
+		put(restored, known)
+	}
+	if err := restored.Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	compare(t, "restored and written to", scanRows(t, restored, &record.Query{}), known.rows)
+	if _, err := restored.Backup(t.Context(), to, BackupOptions{}); !errors.Is(err, ErrBackupGap) {
+		t.Errorf("a backup goes on with the rows of another store: %v", err)
+	}
+}
+
+// A restored store knows which batches it holds, and no others.
+func TestRestoreKnowsWriters(t *testing.T) {
+	s := openTest(t, Options{Now: leapingClock()})
+	to := t.TempDir()
+	w := func(seq uint64) WriterSeq { return WriterSeq{[16]byte{1}, seq} }
+	first := mustPut(t, s, batchOf(record.Key{MID: 1}), w(1))
+	second := mustPut(t, s, batchOf(record.Key{MID: 2}), w(2))
+	if _, err := s.Backup(t.Context(), to, BackupOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, until := range []int64{0, second.FirstAcqNs} {
+		dir := filepath.Join(t.TempDir(), "store")
+		opt := RestoreOptions{UntilAcqNs: until}
+		if _, err := Restore(t.Context(), to, dir, opt); err != nil {
+			t.Fatal(err)
+		}
+		again := openTest(t, Options{Dir: dir, Now: leapingClock()})
+		if got := mustPut(t, again, batchOf(record.Key{MID: 1}), w(1)); !got.Duplicate ||
+			got.FirstAcqNs != first.FirstAcqNs {
+			t.Errorf("until %d: %+v", until, got)
+		}
+		got := mustPut(t, again, batchOf(record.Key{MID: 2}), w(2))
+		if got.Duplicate != (until == 0) {
+			t.Errorf("until %d: %+v", until, got)
+		}
+	}
+}
+
+// backupOf makes a backup of three parts.
+func backupOf(t *testing.T) (to string, s *Store, m *model) {
+	t.Helper()
+	rng := randomSource(t)
+	s = openTest(t, Options{Shards: 2, Now: leapingClock(), Index: index.Options{BlockRows: 64}})
+	m, to = &model{}, t.TempDir()
+	for range 3 {
+		b := shape{cids: 2, mids: 30, moids: 2, caps: 200}.batch(rng, 300, 0)
+		m.add(b, splitByShard(b, 2), mustPut(t, s, b, WriterSeq{}))
+		if _, err := s.Backup(t.Context(), to, BackupOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Seal(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return to, s, m
+}
+
+// Missing parts, missing files and every bent one are refused before anything is written.
+func TestRestoreRefuses(t *testing.T) {
+	whole, _, _ := backupOf(t)
+	rng := randomSource(t)
+	f := func(what string, want error, change func(parts, files []string) error) {
+		t.Helper()
+		from := t.TempDir()
+		copyDir(t, whole, from)
+		parts, _ := filepath.Glob(filepath.Join(from, "part-*"))
+		files, _ := filepath.Glob(filepath.Join(from, "part-*", "*"))
+		if err := change(parts, files); err != nil || len(parts) != 3 {
+			t.Fatal(err)
+		}
+		dir := filepath.Join(t.TempDir(), "store")
+		_, err := Restore(t.Context(), from, dir, RestoreOptions{})
+		var damage *segment.CorruptError
+		if want != nil && !errors.Is(err, want) || want == nil && !errors.As(err, &damage) {
+			t.Errorf("%s: %v", what, err)
+		}
+		for _, name := range []string{dir, dir + ".tmp"} {
+			if _, err := os.Stat(name); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("%s left %s: %v", what, name, err)
+			}
+		}
+	}
+	remove := func(i int) func(parts, _ []string) error {
+		return func(parts, _ []string) error { return os.RemoveAll(parts[i]) }
+	}
+	f("no first part", ErrBackupGap, remove(0))
+	f("no second part", ErrBackupGap, remove(1))
+	f("no part", os.ErrNotExist, func(parts, _ []string) error {
+		return errors.Join(os.RemoveAll(parts[0]), os.RemoveAll(parts[1]), os.RemoveAll(parts[2]))
+	})
+	f("a part twice", nil, func(parts, _ []string) error {
+		return os.Rename(parts[1], parts[1]+"1")
+	})
+	for range 40 {
+		f("bent", nil, func(_, files []string) error {
+			name := files[rng.IntN(len(files))]
+			text, err := os.ReadFile(name)
+			if err != nil {
+				return err
+			}
+			text[rng.IntN(len(text))] ^= 1 << rng.IntN(8)
+			return os.WriteFile(name, text, 0o644)
+		})
+	}
+	for i := range 9 {
+		want := error(nil)
+		f("missing", want, func(_, files []string) error {
+			if filepath.Base(files[i%len(files)]) == partFile {
+				return os.WriteFile(files[i%len(files)], nil, 0o644)
+			}
+			return os.Remove(files[i%len(files)])
+		})
+	}
+	dir := t.TempDir()
+	if _, err := Restore(t.Context(), whole, dir, RestoreOptions{}); !errors.Is(err, ErrExists) {
+		t.Errorf("into a directory that is there: %v", err)
+	}
+	if _, err := Restore(t.Context(), whole, filepath.Join(dir, "x"),
+		RestoreOptions{UntilAcqNs: later() * 2}); err == nil {
+		t.Error("rows that the backup does not have")
+	}
+}
+
+// A backup ends at any place: it is as if it had not begun, also when the process was killed, and
+// the next run writes the part.
+func TestBackupInterrupted(t *testing.T) {
+	to, s, m := backupOf(t)
+	rng := randomSource(t)
+	b := shape{cids: 2, mids: 30, moids: 2, caps: 200}.batch(rng, 300, 0)
+	m.add(b, splitByShard(b, 2), mustPut(t, s, b, WriterSeq{}))
+	stop := errors.New("stop")
+	for steps := 0; ; steps++ {
+		killed := t.TempDir()
+		left := steps
+		_, err := s.Backup(t.Context(), to, BackupOptions{Progress: func(int64, int64) error {
+			if left--; left >= 0 {
+				return nil
+			}
+			copyDir(t, to, killed)
+			return stop
+		}})
+		if err == nil {
+			if steps < 3 {
+				t.Fatalf("only %d steps", steps)
+			}
+			break
+		}
+		if !errors.Is(err, stop) {
+			t.Fatal(err)
+		}
+		for _, dir := range []string{to, killed} {
+			if parts, err := BackupParts(dir); err != nil || len(parts) != 3 {
+				t.Fatalf("%d parts, %v", len(parts), err)
+			}
+		}
+		if left, _ := filepath.Glob(filepath.Join(to, "*.tmp")); len(left) > 0 {
+			t.Errorf("%v are left", left)
+		}
+		if steps%2 == 0 {
+			if _, err := s.Backup(t.Context(), killed, BackupOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			restoreTest(t, killed, 0, m)
+		}
+	}
+	restoreTest(t, to, 0, m)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Backup(ctx, to, BackupOptions{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// Backups of a running store and of its snapshots continue each other; one of a snapshot that was
+// opened as a store of its own does not.
+func TestBackupOfSnapshots(t *testing.T) {
+	to, s, m := backupOf(t)
+	rng := randomSource(t)
+	var dir string
+	for range 3 {
+		b := shape{cids: 2, mids: 30, moids: 2, caps: 200}.batch(rng, 100, 0)
+		m.add(b, splitByShard(b, 2), mustPut(t, s, b, WriterSeq{}))
+		dir = filepath.Join(t.TempDir(), "snapshot")
+		info, err := s.Snapshot(t.Context(), dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b = shape{cids: 2, mids: 30, moids: 2, caps: 200}.batch(rng, 100, 0)
+		m.add(b, splitByShard(b, 2), mustPut(t, s, b, WriterSeq{}))
+		copied, _, err := OpenSnapshot(t.Context(), dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		opt := BackupOptions{UntilAcqNs: info.AcqNs}
+		part, err := copied.Backup(t.Context(), to, opt)
+		if err != nil || part.UntilAcqNs != info.AcqNs {
+			t.Fatalf("%+v, %v", part, err)
+		}
+		if part, err := copied.Backup(t.Context(), to, opt); part != nil || err != nil {
+			t.Errorf("nothing new: %+v, %v", part, err)
+		}
+		if err := copied.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Backup(t.Context(), to, BackupOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		restoreTest(t, to, 0, m)
+		restoreTest(t, to, info.AcqNs, m)
+	}
+	own := openTest(t, Options{Dir: dir, Now: leapingClock()})
+	if _, err := own.Backup(t.Context(), to, BackupOptions{}); !errors.Is(err, ErrBackupGap) {
+		t.Errorf("of a snapshot that is a store: %v", err)
+	}
+}
+
+// A damaged block is not carried into a backup.
+func TestBackupRefusesDamage(t *testing.T) {
+	opt := Options{Dir: filledDir(t), Now: leapingClock()}
+	path := filesOf(t, opt.Dir)[0]
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text[40] ^= 1
+	if err := os.WriteFile(path, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s := openTest(t, opt)
+	to := t.TempDir()
+	_, err = s.Backup(t.Context(), to, BackupOptions{})
+	var damage *segment.CorruptError
+	if !errors.As(err, &damage) || damage.File != path {
+		t.Error(err)
+	}
+	if parts, err := BackupParts(to); err != nil || len(parts) != 0 {
+		t.Errorf("%d parts, %v", len(parts), err)
+	}
+}
+
+func FuzzParsePart(f *testing.F) {
+	p := &BackupPart{Format: partFormat, Store: "a", Shards: 1, UntilAcqNs: 9, Rows: 2,
+		Writers: backupFile{Name: writersFile}, Files: []backupFile{{Name: "1.seg", Bytes: 1,
+			Rows: 2, FirstAcqNs: 3, LastAcqNs: 4}}}
+	f.Add(appendPart(nil, p))
+	f.Add([]byte("00000000 {}\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if p, err := parsePart(text); err == nil {
+			if again, err := parsePart(appendPart(nil, p)); err != nil || again.Rows != p.Rows {
+				t.Fatalf("%+v became %+v, %v", p, again, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,269 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+
+	"github.com/pentad-db/pentad/node/segment"
+)
+
+// RestoreOptions of a restore. The zero value restores everything.
+type RestoreOptions struct {
+	UntilAcqNs int64 // only rows with a smaller acq; 0: all that the backup has
+	CheckOnly  bool  // read all parts and write nothing
+	// Progress is called now and then with the bytes checked and written; may be nil.
+	Progress func(checked, written int64)
+}
+
+// RestoreReport says what was restored.
+type RestoreReport struct {
+	Parts      int
+	Rows       int64
+	UntilAcqNs int64
+	Check      CheckReport // of the files of the backup
+}
+
+// CheckBackup reads every file of the parts of a backup. Damage is in the report.
+func CheckBackup(ctx context.Context, from string, opt CheckOptions) (CheckReport, error) {
+	c := newChecker(ctx, opt)
+	parts, err := BackupParts(from)
+	if err != nil {
+		err = c.note(err)
+	}
+	for _, p := range parts {
+		if err == nil {
+			err = p.verify(c)
+		}
+	}
+	return c.end(), err
+}
+
+// Restore makes dir, which must not exist, the directory of a store that holds what a backup holds.
+// All parts are read and compared with their checksums before anything is written, and in the end
+// the store is opened and its rows are counted. dir appears whole or not at all. It is a store of
+// its own: a backup of it does not continue the one that it came from.
+//
+// Errors: ErrExists; ErrBackupGap; *segment.CorruptError; those of the file system.
+func Restore(
+	ctx context.Context, from, dir string, opt RestoreOptions,
+) (RestoreReport, error) {
+	r := &restore{opt: opt}
+	r.checker = newChecker(ctx, CheckOptions{Progress: func(done *CheckReport) {
+		if opt.Progress != nil {
+			opt.Progress(done.Bytes, r.written)
+		}
+	}})
+	err := r.choose(from)
+	if err == nil {
+		err = r.verify()
+	}
+	r.report.Check = r.checker.end()
+	if err == nil && !opt.CheckOnly {
+		err = r.restore(dir)
+	}
+	if err != nil {
+		return r.report, fmt.Errorf("restore %s: %w", from, err)
+	}
+	return r.report, nil
+}
+
+// restore is one run.
+type restore struct {
+	*checker
+	opt     RestoreOptions
+	report  RestoreReport
+	parts   []*BackupPart // those that hold rows to be restored
+	until   int64
+	dir     string // where the store is written
+	live    []segmentMeta
+	next    []uint64 // per shard the log index of its next segment
+	written int64
+	source  *Store // of nothing but options, for extracting rows
+}
+
+// choose takes the parts from the first row on.
+func (r *restore) choose(from string) error {
+	parts, err := BackupParts(from)
+	if err != nil {
+		return err
+	}
+	if len(parts) == 0 {
+		return fmt.Errorf("%s holds no part of a backup: %w", from, os.ErrNotExist)
+	}
+	if first := parts[0]; first.FromAcqNs != math.MinInt64 {
+		return fmt.Errorf("%w: the first part, %s, starts at acq %d; the parts before are missing",
+			ErrBackupGap, filepath.Base(first.dir), first.FromAcqNs)
+	}
+	end := parts[len(parts)-1].UntilAcqNs
+	r.until = end
+	if r.opt.UntilAcqNs != 0 {
+		r.until = r.opt.UntilAcqNs
+	}
+	if r.until > end {
+		return fmt.Errorf("rows up to acq %d are asked for; the backup ends at %d", r.until, end)
+	}
+	for _, p := range parts {
+		if p.FromAcqNs < r.until {
+			r.parts = append(r.parts, p)
+		}
+	}
+	r.report.Parts, r.report.UntilAcqNs = len(r.parts), r.until
+	return nil
+}
+
+// verify reads all files and returns the first damage.
+func (r *restore) verify() error {
+	for _, p := range r.parts {
+		if err := p.verify(r.checker); err != nil {
+			return err
+		}
+	}
+	if r.checker.report.Damages > 0 {
+		d := r.checker.report.Damage[0]
+		return corrupt(d.File, d.Offset, d.Reason)
+	}
+	return nil
+}
+
+func (r *restore) restore(dir string) error {
+	if _, err := os.Lstat(dir); err == nil {
+		return fmt.Errorf("%s: %w", dir, ErrExists)
+	}
+	r.dir = dir + ".tmp"
+	opt, err := Options{Dir: r.dir}.withDefaults()
+	if err != nil {
+		return err
+	}
+	r.source, r.next = &Store{opt: opt}, make([]uint64, r.parts[0].Shards)
+	err = os.RemoveAll(r.dir) // of an interrupted run
+	if err == nil {
+		err = makeDir(filepath.Join(r.dir, logDir))
+	}
+	if err == nil {
+		err = r.write()
+	}
+	if err == nil {
+		err = r.prove()
+	}
+	if err == nil {
+		err = os.Rename(r.dir, dir)
+	}
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(r.dir))
+	}
+	return syncDir(filepath.Dir(dir))
+}
+
+// write writes segments, writers, an empty log and, last, the manifest.
+func (r *restore) write() error {
+	for _, p := range r.parts {
+		for i := range p.Files {
+			if err := r.file(p, &p.Files[i]); err != nil {
+				return err
+			}
+		}
+	}
+	last := r.parts[len(r.parts)-1]
+	w := newWriters()
+	if err := w.load(last.dir); err != nil {
+		return err
+	}
+	if err := replaceFile(filepath.Join(r.dir, writersFile), w.encode(r.until)); err != nil {
+		return err
+	}
+	log, _, err := segment.OpenLog(filepath.Join(r.dir, logDir), segment.LogOptions{},
+		func(uint64, segment.Entry) error { return nil })
+	if err != nil {
+		return err
+	}
+	_, err = log.Append([]segment.Entry{clockEntry(r.until, true)})
+	if err = errors.Join(err, log.Close()); err != nil {
+		return err
+	}
+	m := manifest{shards: last.Shards, store: newStoreID(), clockNs: r.until, live: r.live}
+	return replaceFile(filepath.Join(r.dir, manifestFile), m.snapshot())
+}
+
+// file restores what is asked for of a file: a copy, or the rows below the end.
+func (r *restore) file(p *BackupPart, f *backupFile) error {
+	if err := r.ctx.Err(); err != nil {
+		return err
+	}
+	if f.FirstAcqNs >= r.until {
+		return nil
+	}
+	path := filepath.Join(p.dir, f.Name)
+	seg, err := openPart(path, f)
+	if err != nil {
+		return err
+	}
+	defer seg.release()
+	meta := seg.meta
+	if f.LastAcqNs < r.until {
+		meta = r.place(meta)
+		text, err := json.Marshal(meta)
+		if err == nil {
+			err = segment.CopySealed(r.source.segmentPath(meta.ID), seg.file, text)
+		}
+		if err != nil {
+			return err
+		}
+	} else {
+		meta, err = extract(r.source, seg, math.MinInt64, r.until,
+			func(rows segmentMeta) (string, segmentMeta) {
+				rows = r.place(rows)
+				return r.source.segmentPath(rows.ID), rows
+			})
+		if err != nil {
+			return err
+		}
+	}
+	r.live = append(r.live, meta)
+	r.report.Rows += int64(meta.Rows)
+	r.written += f.Bytes
+	return r.read(0)
+}
+
+// place gives a segment its number, and a place behind the others of its shard.
+func (r *restore) place(meta segmentMeta) segmentMeta {
+	r.next[meta.Shard]++
+	meta.ID = uint64(len(r.live)) + 1
+	meta.FirstIndex, meta.LastIndex = r.next[meta.Shard], r.next[meta.Shard]
+	return meta
+}
+
+// openPart opens a segment of a part, checking that it is what the part says.
+func openPart(path string, f *backupFile) (*sealedSegment, error) {
+	file, err := segment.OpenSealed(path)
+	if err != nil {
+		return nil, err
+	}
+	var meta segmentMeta
+	err = json.Unmarshal(file.Meta(), &meta)
+	if closeErr := file.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil || meta.Shard != f.Shard || meta.Rows != f.Rows || meta.LastAcqNs != f.LastAcqNs {
+		return nil, corrupt(path, 0, "it describes another segment than the part does")
+	}
+	return openSegment(path, meta)
+}
+
+// prove opens the store that was written and counts its rows.
+func (r *restore) prove() error {
+	s, _, err := OpenSnapshot(r.ctx, r.dir)
+	if err != nil {
+		return err
+	}
+	rows := s.Stats().Rows
+	err = s.Close()
+	if err == nil && rows != r.report.Rows {
+		err = fmt.Errorf("the store holds %d rows; %d were restored", rows, r.report.Rows)
+	}
+	return err
+}
