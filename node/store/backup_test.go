@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"errors"
+	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"sync"
@@ -37,81 +39,97 @@ func restoreTest(t *testing.T, from string, untilNs int64, m *model) *Store {
 	return s
 }
 
+// backupRun is a store with its model, and the ends of the parts of its backup.
+type backupRun struct {
+	t     *testing.T
+	rng   *rand.Rand
+	opt   Options
+	store *Store
+	model *model
+	seq   uint64
+	to    string
+	ends  []int64
+}
+
+func (r *backupRun) put(s *Store, m *model) {
+	r.seq++
+	sh := shape{cids: 2, mids: 30, moids: 2, caps: 200, varied: true}
+	b := sh.batch(r.rng, 1+r.rng.IntN(200), time.Now().UnixNano())
+	m.add(b, splitByShard(b, 2), mustPut(r.t, s, b, WriterSeq{[16]byte{1}, r.seq}))
+}
+
+// part writes, seals or merges something and backs it up while more is written.
+func (r *backupRun) part() {
+	r.t.Helper()
+	for range 1 + r.rng.IntN(8) {
+		r.put(r.store, r.model)
+	}
+	var err error
+	switch r.rng.IntN(4) {
+	case 0:
+		err = r.store.Settle(r.t.Context())
+	case 1:
+		err = r.store.Seal(r.t.Context())
+	case 2:
+		err = r.store.Close()
+		r.store = openTest(r.t, r.opt)
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for range 5 {
+			r.put(r.store, r.model)
+		}
+	})
+	part, err := r.store.Backup(r.t.Context(), r.to, BackupOptions{})
+	wg.Wait()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	before := int64(math.MinInt64)
+	if len(r.ends) > 0 {
+		before = r.ends[len(r.ends)-1]
+	}
+	if part.FromAcqNs != before {
+		r.t.Fatalf("%+v follows %d", part, before)
+	}
+	r.ends = append(r.ends, part.UntilAcqNs)
+}
+
 // A backup is continued again and again while rows are written, sealed and merged. Restored up to
 // the end of any part, or to any moment, it is what the store was then; restored stores go on.
 func TestBackupBesideWrites(t *testing.T) {
-	rng := randomSource(t)
-	to := filepath.Join(t.TempDir(), "backups", "node")
-	opt := Options{Dir: t.TempDir(), Shards: 2, SealRows: 400, Now: leapingClock(),
-		Index: index.Options{BlockRows: 64}, regionBytes: 20_000}
-	s := openTest(t, opt)
-	m := &model{}
-	sh := shape{cids: 2, mids: 30, moids: 2, caps: 200, varied: true}
-	seq := uint64(0)
-	put := func(s *Store, m *model) {
-		seq++
-		b := sh.batch(rng, 1+rng.IntN(200), time.Now().UnixNano())
-		res := mustPut(t, s, b, WriterSeq{[16]byte{1}, seq})
-		m.add(b, splitByShard(b, 2), res)
+	r := &backupRun{t: t, rng: randomSource(t), model: &model{},
+		to: filepath.Join(t.TempDir(), "backups", "node"),
+		opt: Options{Dir: t.TempDir(), Shards: 2, SealRows: 400, Now: leapingClock(),
+			Index: index.Options{BlockRows: 64}, regionBytes: 20_000}}
+	r.store = openTest(t, r.opt)
+	for range 6 {
+		r.part()
 	}
-	var ends []int64
-	for i := range 6 {
-		for range 1 + rng.IntN(8) {
-			put(s, m)
-		}
-		switch rng.IntN(3) {
-		case 0:
-			if err := s.Settle(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		case 1:
-			if err := s.Seal(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			for range 5 {
-				put(s, m)
-			}
-		})
-		part, err := s.Backup(t.Context(), to, BackupOptions{})
-		wg.Wait()
-		if err != nil {
-			t.Fatal(err)
-		}
-		ends = append(ends, part.UntilAcqNs)
-		if i == 0 != (part.FromAcqNs < 0) || i > 0 && part.FromAcqNs != ends[i-1] {
-			t.Fatalf("part %d: %+v", i, part)
-		}
-		if rng.IntN(3) == 0 {
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
-			s = openTest(t, opt)
-		}
-	}
-	report, err := CheckBackup(t.Context(), to, CheckOptions{})
+	report, err := CheckBackup(t.Context(), r.to, CheckOptions{})
 	if err != nil || report.Damages > 0 || report.Bytes == 0 {
 		t.Fatalf("%+v, %v", report, err)
 	}
+	known := &model{rows: r.model.below(r.ends[len(r.ends)-1])}
 	for range 4 {
-		rows := m.below(ends[len(ends)-1])
-		restoreTest(t, to, rows[1+rng.IntN(len(rows)-1)].key.AcqNs, m)
+		restoreTest(t, r.to, known.rows[1+r.rng.IntN(len(known.rows)-1)].key.AcqNs, known)
 	}
-	for _, end := range ends {
-		restoreTest(t, to, end, m)
+	for _, end := range r.ends {
+		restoreTest(t, r.to, end, known)
 	}
-	restored := restoreTest(t, to, 0, m)
-	known := &model{rows: m.below(ends[len(ends)-1])}
+	restored := restoreTest(t, r.to, 0, known)
 	for range 10 {
-		put(restored, known)
+		r.put(restored, known)
 	}
 	if err := restored.Settle(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	compare(t, "restored and written to", scanRows(t, restored, &record.Query{}), known.rows)
-	if _, err := restored.Backup(t.Context(), to, BackupOptions{}); !errors.Is(err, ErrBackupGap) {
+	_, err = restored.Backup(t.Context(), r.to, BackupOptions{})
+	if !errors.Is(err, ErrBackupGap) {
 		t.Errorf("a backup goes on with the rows of another store: %v", err)
 	}
 }

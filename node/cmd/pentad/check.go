@@ -22,7 +22,8 @@ func (a *app) checkCommand() *cobra.Command {
 		Long: `Read files of a store from end to end, whoever wrote them, and change nothing: sealed
 segments, log files, MANIFEST and WRITERS. Of a directory, a node's or its store, all files are
 read and compared with one another: the manifest with the files, every segment with its index, the
-log with the segments. No node may have it open then; pentad verify files asks a running one.
+log with the segments. No node may have it open then; pentad verify files asks a running one. Of
+a backup, every file is compared with its checksum.
 
 Each damaged place is a line on stdout with file and offset. Exit code 7 says that there is any.`,
 		Args: arguments(1, 1<<20, "a file or directory of a store"),
@@ -40,7 +41,9 @@ func (a *app) check(ctx context.Context, paths []string) error {
 	for _, path := range paths {
 		opt := store.CheckOptions{Damage: show.row}
 		var report store.CheckReport
-		if dir := storeDir(path); dir != "" {
+		if dir := storeDir(path); dir != "" && isBackup(dir) {
+			report, err = store.CheckBackup(ctx, dir, opt)
+		} else if dir != "" {
 			report, err = store.Check(ctx, dir, opt)
 		} else {
 			report, err = store.CheckFile(ctx, path, opt)
@@ -63,6 +66,12 @@ func storeDir(path string) string {
 		return inside
 	}
 	return path
+}
+
+// isBackup reports whether a directory holds parts of a backup.
+func isBackup(dir string) bool {
+	parts, err := filepath.Glob(filepath.Join(dir, "part-*"))
+	return err == nil && len(parts) > 0
 }
 
 // noteChecked says on stderr what was read.

@@ -91,7 +91,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.AddCommand(a.demoCommand(), a.serveCommand(), a.healthCommand(), a.versionCommand(),
 		a.putCommand(), a.getCommand(), a.countCommand(), a.importCommand(), a.pluginCommand(),
 		a.benchCommand(), a.checkCommand(), a.dumpCommand(),
-		a.verifyCommand(), a.snapshotCommand())
+		a.verifyCommand(), a.snapshotCommand(), a.backupCommand(), a.restoreCommand())
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {

@@ -1,0 +1,219 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/client"
+)
+
+func (a *app) backupCommand() *cobra.Command {
+	var to, from, dir string
+	c := &cobra.Command{
+		Use:   "backup --to DIR",
+		Short: "Write what came since the last backup into a directory",
+		Long: `Write all records that came since the newest part in a directory into a part of their own;
+the first part holds everything. A part has its sealed segments, what is needed to answer retries of
+batches, and a checksum of each file; it appears whole or not at all, and is read back first.
+
+The node is asked for a snapshot, which is backed up from its directory and then removed, so the
+command must run on the node's machine; the node goes on meanwhile. --dir backs up a stopped node,
+or a snapshot of one, instead. pentad restore makes a node of a backup; plugins are not in it, but
+in snapshots.`,
+		Args: noCommand,
+		Example: `  pentad backup --to ./backup
+  pentad backup --to ./backup
+  pentad backup --to ./another --dir /var/lib/pentad`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			var opt store.BackupOptions
+			if to == "" {
+				return usagef("--to is missing: the directory of the backup")
+			}
+			if from != "" {
+				acq, err := strconv.ParseInt(from, 10, 64)
+				if err != nil {
+					return usagef("--from-acq: %q is no acq in ns, as parts have", from)
+				}
+				opt.From = &acq
+			}
+			if dir != "" {
+				return a.backupDir(c.Context(), dir, to, opt)
+			}
+			return a.backupNode(c.Context(), to, opt)
+		},
+	}
+	flags := c.Flags()
+	flags.StringVar(&to, "to", "", "directory of the backup; made when missing")
+	flags.StringVar(&from, "from-acq", "",
+		"first acq, in ns (default: where the newest part ended, or everything)")
+	flags.StringVar(&dir, "dir", "", "directory of a stopped node, or of a snapshot")
+	return c
+}
+
+// backupNode backs up a running node by way of a snapshot.
+func (a *app) backupNode(ctx context.Context, to string, opt store.BackupOptions) error {
+	db, err := a.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	name := "backup-" + a.now().UTC().Format("20060102-150405.000")
+	info, err := db.CreateSnapshot(ctx, name)
+	if err != nil {
+		return err
+	}
+	err = a.backupSnapshot(ctx, info, to, opt)
+	if errors.Is(err, os.ErrNotExist) {
+		err = fmt.Errorf("the node's directory %s is not here: run this on its machine: %w",
+			info.Dir, err)
+	}
+	// Removed also when the command is interrupted: a snapshot keeps what is merged from going.
+	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	return errors.Join(err, db.RemoveSnapshot(clean, name))
+}
+
+func (a *app) backupSnapshot(
+	ctx context.Context, info client.SnapshotInfo, to string, opt store.BackupOptions,
+) error {
+	dir := filepath.Join(info.Dir, "store")
+	if _, err := store.ReadSnapshot(dir); err != nil {
+		return err
+	}
+	opt.UntilAcqNs = info.AcqNs
+	return a.backupOpen(ctx, to, opt, func() (*store.Store, store.Report, error) {
+		return store.OpenSnapshot(ctx, dir)
+	})
+}
+
+// backupDir backs up a directory that no node has open.
+func (a *app) backupDir(
+	ctx context.Context, dir, to string, opt store.BackupOptions,
+) error {
+	inside := storeDir(dir)
+	if inside == "" {
+		return usagef("--dir %s is no directory", dir)
+	}
+	if _, err := os.Stat(filepath.Join(inside, "MANIFEST")); err != nil { // Open would make one
+		return fmt.Errorf("%s: %w", dir, store.ErrNoStore)
+	}
+	info, err := store.ReadSnapshot(inside)
+	if err == nil {
+		opt.UntilAcqNs = info.AcqNs
+	} else if !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return a.backupOpen(ctx, to, opt, func() (*store.Store, store.Report, error) {
+		return store.OpenSnapshot(ctx, inside)
+	})
+}
+
+func (a *app) backupOpen(
+	ctx context.Context, to string, opt store.BackupOptions,
+	open func() (*store.Store, store.Report, error),
+) error {
+	s, _, err := open()
+	if err != nil {
+		return err
+	}
+	said := a.now()
+	opt.Progress = func(done, total int64) error {
+		if a.now().Sub(said) >= logEvery {
+			said = a.now()
+			a.note("%s of %s rows", output.Thousands(done), output.Thousands(total))
+		}
+		return nil
+	}
+	began := a.now()
+	part, err := s.Backup(ctx, to, opt)
+	if err = errors.Join(err, s.Close()); err != nil {
+		return err
+	}
+	if part == nil {
+		a.note("nothing is new since the last part")
+		return nil
+	}
+	from := output.Null()
+	if part.FromAcqNs != math.MinInt64 {
+		from = output.Int(part.FromAcqNs)
+	}
+	return a.one([]output.Column{left("from_acq_ns"), left("until_acq_ns"), right("records"),
+		right("files"), right("bytes"), right("took")}, from, output.Int(part.UntilAcqNs),
+		output.Count(part.Rows), output.Count(len(part.Files)), output.Bytes(part.Bytes),
+		output.Span(a.now().Sub(began).Round(time.Millisecond)))
+}
+
+func (a *app) restoreCommand() *cobra.Command {
+	var from, dir string
+	var until int64
+	var checkOnly bool
+	c := &cobra.Command{
+		Use:   "restore --from DIR --dir NEW",
+		Short: "Make a node of a backup",
+		Long: `Make the directory of a node of all parts of a backup, or of what they hold up to a moment:
+acqs are ns since 1970, as parts and the horizon have. Every file is compared with its checksum
+before anything is written, parts must continue one another, and in the end the rows are counted.
+The new node is one of its own: back it up to a directory of its own.`,
+		Args: noCommand,
+		Example: `  pentad restore --from ./backup --check-only
+  pentad restore --from ./backup --dir ./restored`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			switch {
+			case from == "":
+				return usagef("--from is missing: the directory of the backup")
+			case dir == "" && !checkOnly:
+				return usagef("--dir is missing: the directory of the new node")
+			}
+			return a.restore(c.Context(), from, dir,
+				store.RestoreOptions{UntilAcqNs: until, CheckOnly: checkOnly})
+		},
+	}
+	flags := c.Flags()
+	flags.StringVar(&from, "from", "", "directory of the backup")
+	flags.StringVar(&dir, "dir", "", "directory of the new node; it must not exist")
+	flags.Int64Var(&until, "until-acq", 0, "only records with an acq below, in ns (default: all)")
+	flags.BoolVar(&checkOnly, "check-only", false, "read the backup and write nothing")
+	return c
+}
+
+func (a *app) restore(
+	ctx context.Context, from, dir string, opt store.RestoreOptions,
+) error {
+	if !opt.CheckOnly {
+		if _, err := os.Lstat(dir); err == nil {
+			return fmt.Errorf("%s: %w", dir, store.ErrExists)
+		}
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	said := a.now()
+	opt.Progress = func(checked, written int64) {
+		if a.now().Sub(said) >= logEvery {
+			said = a.now()
+			a.note("checked %s, restored %s", output.Size(checked), output.Size(written))
+		}
+	}
+	began := a.now()
+	report, err := store.Restore(ctx, from, filepath.Join(dir, "store"), opt)
+	if err != nil {
+		if !opt.CheckOnly {
+			err = errors.Join(err, os.Remove(dir)) // which is empty
+		}
+		return err
+	}
+	return a.one([]output.Column{right("parts"), left("until_acq_ns"), right("records"),
+		right("bytes_checked"), right("took")}, output.Count(report.Parts),
+		output.Int(report.UntilAcqNs), output.Count(report.Rows),
+		output.Bytes(report.Check.Bytes), output.Span(a.now().Sub(began).Round(time.Millisecond)))
+}
