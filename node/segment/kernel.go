@@ -97,19 +97,19 @@ func gatherRun[T int32 | int64](c *column, lo int, out []T) {
 
 // wordWriter writes one word of every payload, stride bytes apart.
 type wordWriter struct {
-	out    unsafe.Pointer
-	stride uintptr
+	out        unsafe.Pointer
+	at, stride uintptr
 }
 
 // newWordWriter writes words to out, where n of them must fit.
 func newWordWriter(out []byte, n, stride int) wordWriter {
 	_ = out[(n-1)*stride+7]
-	return wordWriter{unsafe.Pointer(unsafe.SliceData(out)), uintptr(stride)}
+	return wordWriter{out: unsafe.Pointer(unsafe.SliceData(out)), stride: uintptr(stride)}
 }
 
 func (w *wordWriter) put(v uint64) {
-	binary.LittleEndian.PutUint64((*[8]byte)(w.out)[:], v)
-	w.out = unsafe.Add(w.out, w.stride)
+	binary.LittleEndian.PutUint64((*[8]byte)(unsafe.Add(w.out, w.at))[:], v)
+	w.at += w.stride // a pointer must not leave what it points into
 }
 
 // writePacked writes the values of a column of numbers at the positions.
