@@ -31,6 +31,7 @@ func OpenSealed(path string) (*Sealed, error) {
 	if err != nil {
 		return nil, err
 	}
+	adviseRandom(data)
 	var s *Sealed
 	err = (&Sealed{path: path, data: data}).Guard(func() error {
 		s, err = parseSealed(path, data)
@@ -128,6 +129,7 @@ func (s *Sealed) parseTail() (table uint64, sections int, err *CorruptError) {
 // parseSections checks that the sections fill the room between padding and table.
 func (s *Sealed) parseSections(table uint64, sections int) (damage []*CorruptError) {
 	next := s.end + paddingBytes
+	s.WillNeed(next, table-next)
 	for i := range sections {
 		at := table + uint64(i)*sectionEntryBytes
 		e := s.data[at:]

@@ -79,6 +79,9 @@ func (w *worker) takeChosen(seg *segmentScan, p *piece) error {
 // open checks and parses a block.
 func (w *worker) open(seg *segmentScan, c index.Candidate) (*index.BlockInfo, error) {
 	info := seg.idx.Block(c.Block)
+	if !seg.file.Opened(int(c.Block)) {
+		seg.file.WillNeed(info.Offset, uint64(info.Size))
+	}
 	if err := seg.file.Block(int(c.Block), info.Offset, info.Size, &w.block); err != nil {
 		return nil, err
 	}

@@ -31,6 +31,7 @@ func (s *Store) mergeLoop() {
 	for {
 		sh, run := s.nextMerge(failed)
 		s.setBacklog()
+		s.setTight()
 		if run == nil {
 			s.reportSettled()
 			select {

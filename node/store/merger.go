@@ -192,6 +192,7 @@ func (m *merger) gather(i int, seg *sealedSegment, late bool) error {
 	part := segmentScan{plan: &m.plan}
 	part.begin(seg, w.box)
 	from, to := blocks(seg.idx, late)
+	m.store.fetch(seg, m.plan.Candidates)
 	for _, c := range m.plan.Candidates {
 		if int(c.Block) < from || int(c.Block) >= to {
 			continue

@@ -420,6 +420,7 @@ func (w *worker) do(t *task) error {
 		return w.scanHead(t)
 	}
 	w.box = &t.piece.box
+	w.scan.store.fetch(t.segment.sealedSegment, t.segment.plan.Candidates[t.from:t.to])
 	for _, c := range t.segment.plan.Candidates[t.from:t.to] {
 		if err := w.scanBlock(t, c); err != nil {
 			return err

@@ -120,6 +120,7 @@ type Store struct {
 	files      map[uint64][]uint64 // log file -> per shard the last index in it
 
 	nextID  atomic.Uint64 // of the next segment file
+	tight   atomic.Bool   // segments do not fit memory
 	backlog atomic.Int64  // segments above the calm, of the shard that has most
 
 	mergeWake chan struct{} // holds one: there may be something to merge
