@@ -81,7 +81,7 @@ func openNode(
 	if found.IdleCPU, err = idleCPU(ctx, os.Getpid(), idle); err != nil {
 		return found, err
 	}
-	db := pentad.Of(n, nil, system.Shape{})
+	db := pentad.Of(n, nil)
 	for _, q := range queries {
 		if err := q.Normalize(); err != nil {
 			return found, err

@@ -34,8 +34,8 @@ func (q *quick) queries(ctx context.Context) error {
 	defer db.Close()
 	r := runner.Runner{Out: q.out, Journal: q.journal, Workload: q.config.Workload(),
 		Kinds: pentad.Kinds(), Budget: askBudget, Passes: passes}
-	asked, err := r.Ask(ctx, survey, []system.System{pentad.Of(n, nil, survey.Shape),
-		pentad.Of(n, db, survey.Shape)})
+	asked, err := r.Ask(ctx, survey, []system.System{pentad.Of(n, nil),
+		pentad.Of(n, db)})
 	if err != nil {
 		return err
 	}

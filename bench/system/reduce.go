@@ -65,9 +65,6 @@ func (r *Reducer) Add(b *record.Batch) {
 	}
 }
 
-// Series returns how many series have a last record so far, with WantLast.
-func (r *Reducer) Series() int { return len(r.last) }
-
 func (r *Reducer) addLast(x record.Record) {
 	series := record.Key{CID: x.CID, MID: x.MID, MOID: x.MOID}
 	had, ok := r.last[series]

@@ -21,7 +21,10 @@ func (d *db) Ask(
 	case system.WantCount:
 		return d.count(ctx, &own)
 	case system.WantLast:
-		return d.last(ctx, q, take)
+		own.Last = 1
+		if own.View == record.ViewAll { // whose last version is the last row
+			own.View = record.ViewLatest
+		}
 	case system.WantGroups:
 		return d.groups(ctx, q, take)
 	case system.WantAbove:
@@ -79,44 +82,6 @@ func (d *db) count(ctx context.Context, q *record.Query) (rows uint64, err error
 	d.spent(&end)
 	return rows, err
 }
-
-// firstWindows is into how many parts the time is cut for the first look at its end.
-const firstWindows = 1 << 12
-
-// last looks at the end of time, then at twice as much, until every series of the box has been
-// seen, or the whole time: there is no view for it.
-func (d *db) last(
-	ctx context.Context, q *system.Query, take func(b *record.Batch),
-) (uint64, error) {
-	extent := d.shape.Extent[record.Cap]
-	series := d.shape.Series
-	if constrained := len(q.Box[record.CID]) + len(q.Box[record.MID]) +
-		len(q.Box[record.MOID]); constrained > 0 {
-		series = math.MaxInt // unknown, unless it is one
-		if isPoint(q.Box[record.CID]) && isPoint(q.Box[record.MID]) && isPoint(q.Box[record.MOID]) {
-			series = 1
-		}
-	}
-	own := q.Query
-	r := system.NewReducer(q, take)
-	window := extent // what has not been looked at
-	for width := (extent.To - extent.From) / firstWindows; ; width = 2*width + 1 {
-		window.From = max(extent.From, extent.To-max(1, width))
-		own.Box[record.Cap] = record.RangeSet{window}
-		if err := d.scan(ctx, &own, func(b *record.Batch) error {
-			r.Add(b)
-			return nil
-		}); err != nil {
-			return 0, err
-		}
-		if window.From == extent.From || r.Series() >= series {
-			return r.Finish(), nil
-		}
-		window.To = window.From
-	}
-}
-
-func isPoint(set record.RangeSet) bool { return len(set) == 1 && set[0].To-set[0].From == 1 }
 
 // groups asks the stats plugin, which computes more than is wanted.
 func (d *db) groups(

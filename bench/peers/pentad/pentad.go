@@ -19,13 +19,12 @@ func Kinds() []system.Kind {
 	kind := func(name, about string, network bool) system.Kind {
 		return system.Kind{Name: name, About: about, Embedded: true,
 			Durability: system.Durability{Class: system.Synced, About: "log synced per batch"},
-			Open: func(ctx context.Context, dir string, shape system.Shape) (system.System, error) {
-				return open(ctx, dir, network, shape)
+			Open: func(ctx context.Context, dir string, _ system.Shape) (system.System, error) {
+				return open(ctx, dir, network)
 			}}
 	}
 	return []system.Kind{
-		kind("pentad", "embedded; default options; sealed and merged; last readings by windows "+
-			"that grow from the end of time until as many series are seen as there are", false),
+		kind("pentad", "embedded; default options; sealed and merged", false),
 		kind("pentad-http", "as pentad, over HTTP on loopback", true),
 	}
 }
@@ -34,14 +33,11 @@ type db struct {
 	node   *node.Node
 	client *client.Client // nil when embedded
 	clock  *atomic.Int64  // the workload's, so that acq relates to cap as it does for live meters
-	shape  system.Shape
-	cost   system.Cost // of the last answer
+	cost   system.Cost    // of the last answer
 }
 
-func open(
-	ctx context.Context, dir string, network bool, shape system.Shape,
-) (system.System, error) {
-	d := &db{clock: new(atomic.Int64), shape: shape}
+func open(ctx context.Context, dir string, network bool) (system.System, error) {
+	d := &db{clock: new(atomic.Int64)}
 	opt := node.Options{Dir: dir, Store: store.Options{Now: d.clock.Load}}
 	if network {
 		opt.Listen = "127.0.0.1:0"
@@ -60,8 +56,8 @@ func open(
 
 // Of returns a node that is open as a system; with a client it is asked through that. Nothing may
 // be put, and closing it is the caller's.
-func Of(n *node.Node, c *client.Client, shape system.Shape) system.System {
-	return &db{node: n, client: c, shape: shape}
+func Of(n *node.Node, c *client.Client) system.System {
+	return &db{node: n, client: c}
 }
 
 func (d *db) Put(ctx context.Context, b *record.Batch) error {
