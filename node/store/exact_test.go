@@ -11,7 +11,9 @@ import (
 // flagged returns how many rows of the sealed segments are flagged, and of how many.
 func flagged(s *Store) (flagged, rows int) {
 	for _, sh := range s.shards {
-		for _, seg := range sh.snapshot.Load().sealed {
+		now := sh.acquire()
+		defer now.release()
+		for _, seg := range now.sealed {
 			for i := range seg.idx.Blocks() {
 				flagged += int(seg.idx.Block(uint32(i)).Flagged)
 			}
@@ -77,12 +79,13 @@ func checkFlags(
 	sh := s.shards[0]
 	rows, flags := sh.snapshot.Load().head.Freeze()
 	doubtful := sh.snapshot.Load().head.Doubtful()
-	older := sh.snapshot.Load().sealed
+	older := sh.acquire()
+	defer older.release()
 	tables := true
-	for _, seg := range older {
+	for _, seg := range older.sealed {
 		tables = tables && seg.series != nil
 	}
-	clearFalse(flags, rows, doubtful, older)
+	clearFalse(flags, rows, doubtful, older.sealed)
 	own := map[index.Series]int64{}
 	for i := range rows.Len() {
 		k := rows.Key(i)
