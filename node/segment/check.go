@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"runtime/debug"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -38,29 +36,6 @@ func OpenDamaged(path string) (*Sealed, []*CorruptError, error) {
 		return nil, all, mapped.Close()
 	}
 	return s, all, nil
-}
-
-// Guard runs f, which reads the segment, and returns its error. A page that the disk does not give
-// out, or that was cut off while the file is mapped, is damage and not the end of the process.
-func (s *Sealed) Guard(f func() error) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		fault := recover()
-		if fault == nil {
-			return
-		}
-		at, ok := fault.(interface{ Addr() uintptr })
-		if !ok {
-			panic(fault)
-		}
-		offset := uint64(at.Addr()) - uint64(uintptr(unsafe.Pointer(unsafe.SliceData(s.data))))
-		if offset >= uint64(len(s.data)) {
-			panic(fault)
-		}
-		err = s.corrupt(offset, "the disk does not give the bytes out: is the file cut, or the "+
-			"disk failing?")
-	}()
-	return f()
 }
 
 // CheckBlocks reads every block with all its chunks and shows each to visit, in the order of the

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math/bits"
@@ -25,6 +26,7 @@ type segmentCheck struct {
 	idx   *index.Segment
 	marks *index.Watermarks
 
+	series  index.SeriesSet
 	batch   record.Batch
 	ranks   []uint64 // bitmap of those met
 	rows    uint64
@@ -58,7 +60,11 @@ func (c *checker) segment(path string, want *segmentMeta) (*checkedSegment, erro
 	if err := s.blocks(); err != nil {
 		return nil, err
 	}
-	s.compare()
+	if err := file.Guard(func() error { s.compare(); return nil }); err != nil {
+		if err := c.note(err); err != nil {
+			return nil, err
+		}
+	}
 	if s.meta == nil || s.idx == nil {
 		return nil, nil
 	}
@@ -149,6 +155,7 @@ func (s *segmentCheck) block(i int, b *segment.Block) error {
 	if s.marks != nil && !s.marks.Covers(&s.batch) {
 		return fmt.Errorf("it holds caps above the watermarks of the segment")
 	}
+	s.series.AddRows(&s.batch)
 	for _, rank := range s.batch.AcqNs {
 		if uint64(rank) >= uint64(s.file.Rows()) {
 			return fmt.Errorf("it holds rank %d of %d rows", rank, s.file.Rows())
@@ -187,6 +194,10 @@ func (s *segmentCheck) compare() {
 	}
 	if s.idx == nil {
 		return
+	}
+	table := s.file.Section(sectionSeries)
+	if table != nil && !s.unknown && !bytes.Equal(table, s.series.Table(s.file.Rows())) {
+		s.damagedIndex("the series table is not that of the rows")
 	}
 	if err := s.idx.CheckPostings(); err != nil {
 		s.damagedIndex("%v", err)

@@ -234,6 +234,8 @@ func sectionName(id uint32) string {
 		return "ranks"
 	case sectionMarks:
 		return "watermarks"
+	case sectionSeries:
+		return "series"
 	}
 	return fmt.Sprintf("unknown %d", id)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/pentad-db/pentad/index"
@@ -177,12 +178,22 @@ func (m *merger) write(path string, meta segmentMeta) error {
 	if err != nil {
 		return fmt.Errorf("describe segment: %w", err)
 	}
-	last := m.run[len(m.run)-1]
+	var marks []byte
+	err = segment.Guard(func() error {
+		marks = slices.Clone(m.run[len(m.run)-1].file.Section(sectionMarks))
+		return nil
+	}, m.mappings)
+	if err != nil {
+		return err
+	}
 	_, err = segment.WriteParts(path, &segment.PartsInput{
-		Parts: m.parts, Meta: text,
+		Meta: text,
+		Parts: func(add func(*segment.Part) error) error {
+			return segment.Guard(func() error { return m.parts(add) }, m.mappings)
+		},
 		Sections: func(offsets []uint64, sizes []uint32) ([]segment.Section, error) {
-			return sections(m.builder.Finish(m.splice, offsets, sizes),
-				last.file.Section(sectionMarks), m.series.Table(m.splice.Rows())), nil
+			return sections(m.builder.Finish(m.splice, offsets, sizes), marks,
+				m.series.Table(m.splice.Rows())), nil
 		},
 	})
 	return err

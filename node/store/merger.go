@@ -49,6 +49,15 @@ func (m *merger) parts(add func(*segment.Part) error) error {
 	return nil
 }
 
+// mappings yields the files that are read.
+func (m *merger) mappings(yield func(*segment.Sealed) bool) {
+	for _, seg := range m.run {
+		if !yield(seg.file) {
+			return
+		}
+	}
+}
+
 // blocks returns the blocks [from, to) of a segment that hold late rows, or the others.
 func blocks(idx *index.Segment, late bool) (from, to int) {
 	if late {

@@ -265,6 +265,10 @@ func values(set record.RangeSet) ([]int64, bool) {
 
 // run works round after round off, with more workers than one when there is enough to do.
 func (sc *scan) run(newSink func(worker int) (Sink, error)) error {
+	return segment.Guard(func() error { return sc.rounds(newSink) }, sc.store.mappings)
+}
+
+func (sc *scan) rounds(newSink func(worker int) (Sink, error)) error {
 	defer sc.release()
 	sc.begin()
 	more, err := sc.nextRound()
@@ -311,11 +315,12 @@ func (sc *scan) workTogether(all []*worker) error {
 	errs := make([]error, len(all))
 	for i, w := range all {
 		wg.Go(func() {
-			if sc.inTurn {
-				errs[i] = w.workInTurn(len(all), &stopped)
-			} else {
-				errs[i] = w.work(&next, &stopped)
-			}
+			errs[i] = segment.Guard(func() error {
+				if sc.inTurn {
+					return w.workInTurn(len(all), &stopped)
+				}
+				return w.work(&next, &stopped)
+			}, sc.store.mappings)
 			if errs[i] != nil {
 				stopped.Store(true)
 			}

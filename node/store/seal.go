@@ -128,8 +128,14 @@ func (s *Store) writeSegment(sh *shard, frozen *frozenHead) (*sealedSegment, err
 		return nil, fmt.Errorf("%d rows in one head", rows.Len())
 	}
 	older := sh.acquire() // a merge may replace them meanwhile
-	clearFalse(flags, rows, frozen.head.Doubtful(), older.sealed)
+	err := segment.Guard(func() error {
+		clearFalse(flags, rows, frozen.head.Doubtful(), older.sealed)
+		return nil
+	}, s.mappings)
 	older.release()
+	if err != nil {
+		return nil, err
+	}
 	meta := segmentMeta{
 		ID: s.nextID.Add(1) - 1, Shard: sh.id, Rows: uint32(rows.Len()),
 		FirstIndex: frozen.first, LastIndex: frozen.last,

@@ -64,6 +64,17 @@ func (seg *sealedSegment) release() {
 	}
 }
 
+// mappings yields the files that scans read now.
+func (s *Store) mappings(yield func(*segment.Sealed) bool) {
+	for _, sh := range s.shards {
+		for _, seg := range sh.snapshot.Load().sealed {
+			if !yield(seg.file) {
+				return
+			}
+		}
+	}
+}
+
 // frozenHead is a head that takes no more rows, with the log indexes it covers.
 type frozenHead struct {
 	head        *index.Head

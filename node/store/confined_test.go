@@ -1,0 +1,148 @@
+package store
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// confinedStore is a store of several segments of two shards, with rows in heads, and its model.
+func confinedStore(t *testing.T, opt Options) (*Store, *model) {
+	t.Helper()
+	rng := randomSource(t)
+	opt.Shards, opt.Now, opt.Index = 2, leapingClock(), index.Options{BlockRows: 64}
+	s := openTest(t, opt)
+	m := &model{}
+	sh := shape{cids: 2, mids: 50, moids: 2, caps: 300, varied: true}
+	for range 4 {
+		b := sh.batch(rng, 400, time.Now().UnixNano())
+		m.add(b, splitByShard(b, 2), mustPut(t, s, b, WriterSeq{[16]byte{1}, uint64(len(m.rows))}))
+		if len(m.rows) < 1500 {
+			if err := s.Seal(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return s, m
+}
+
+// askBent asks a store of which a file may be damaged: the answer is right, or an error that
+// names a file of the store.
+func askBent(t *testing.T, s *Store, q *record.Query, m *model) (answered bool) {
+	t.Helper()
+	var rows []modelRow
+	_, err := s.Scan(t.Context(), q, func(int) (Sink, error) {
+		return func(b *record.Batch) error {
+			for i := range b.Len() {
+				rows = append(rows, modelRow{b.Key(i), string(b.Payload(i))})
+			}
+			return nil
+		}, nil
+	})
+	if err == nil {
+		sortRows(rows)
+		compare(t, "beside damage", rows, m.query(q))
+		return true
+	}
+	var damage *segment.CorruptError
+	if !errors.As(err, &damage) || filepath.Dir(damage.File) != s.opt.Dir {
+		t.Fatalf("error without file: %v", err)
+	}
+	return false
+}
+
+// Bits are flipped at random places of every kind of file. The store opens or says which file is
+// damaged; what it answers is right; and of a log that lost its last flush it has the rest.
+func TestBentFilesNeverLie(t *testing.T) {
+	rng := randomSource(t)
+	s, m := confinedStore(t, Options{Dir: t.TempDir(), Workers: 1})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	sh := shape{cids: 2, mids: 50, moids: 2, caps: 300}
+	opened, answers, refused := 0, 0, 0
+	for _, path := range filesOf(t, s.opt.Dir) {
+		name, err := filepath.Rel(s.opt.Dir, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 25 {
+			dir := t.TempDir()
+			copyDir(t, s.opt.Dir, dir)
+			flipBit(t, filepath.Join(dir, name), rng.Int())
+			bent, report, err := Open(t.Context(), Options{Dir: dir, Now: leapingClock(), Workers: 1})
+			var damage *segment.CorruptError
+			if err != nil {
+				if !errors.As(err, &damage) || damage.File != filepath.Join(dir, name) {
+					t.Fatalf("%s: %v", name, err)
+				}
+				refused++
+				continue
+			}
+			opened++
+			for range 5 {
+				if report.Log.TornFile == "" && askBent(t, bent, sh.query(rng, m), m) {
+					answers++
+				}
+			}
+			_ = bent.Close()
+		}
+	}
+	if opened == 0 || answers == 0 || refused == 0 {
+		t.Errorf("%d opened, %d answers, %d refused", opened, answers, refused)
+	}
+}
+
+func flipBit(t *testing.T, path string, at int) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[at/8%len(data)] ^= 1 << (at % 8)
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The file of a segment is cut while queries read it, as a failing disk would: queries that touch
+// it name it, others are answered, and puts, seals and merges of other segments go on.
+func TestUnreadablePagesAreConfined(t *testing.T) {
+	for _, workers := range []int{1, 4} {
+		s, m := confinedStore(t, Options{Workers: workers})
+		lost := s.shards[1].snapshot.Load().sealed[0]
+		if err := os.Truncate(lost.file.Path(), 0); err != nil {
+			t.Fatal(err)
+		}
+		var damage *segment.CorruptError
+		_, err := s.Scan(t.Context(), &record.Query{}, func(int) (Sink, error) {
+			return func(*record.Batch) error { return nil }, nil
+		})
+		if !errors.As(err, &damage) || damage.File != lost.file.Path() {
+			t.Fatalf("a scan of a segment that is cut: %v", err)
+		}
+		q := &record.Query{}
+		q.Box[record.Acq] = record.RangeSet{{From: lost.meta.LastAcqNs + 1, To: record.Acq.Max()}}
+		compare(t, "what came later", scanRows(t, s, q), m.query(q))
+		b := batchOf(record.Key{MID: 1}, record.Key{MID: 64000})
+		m.add(b, splitByShard(b, 2), mustPut(t, s, b, WriterSeq{}))
+		q.View = record.ViewAll
+		compare(t, "after a put", scanRows(t, s, q), m.query(q))
+		report, err := s.Verify(t.Context(), CheckOptions{})
+		if err != nil || report.Damages == 0 || report.Segments < 4 {
+			t.Fatalf("%+v, %v", report, err)
+		}
+		if !slices.ContainsFunc(report.Damage, func(d Damage) bool {
+			return d.File == lost.file.Path()
+		}) {
+			t.Errorf("%+v", report)
+		}
+	}
+}
