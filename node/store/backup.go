@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -100,11 +101,23 @@ func (b *backup) begin(ctx context.Context, to string) error {
 			return fmt.Errorf("backup to %s: %w", to, err)
 		}
 	}
+	if part.State, err = s.manifestState(); err != nil {
+		return err
+	}
 	b.checker.shards = part.Shards
 	if part.FromAcqNs < until {
 		b.part, b.dir = part, part.dir+".tmp"
 	}
 	return nil
+}
+
+// manifestState returns what the manifest says besides segments.
+func (s *Store) manifestState() (edit, error) {
+	s.manifestMu.Lock()
+	defer s.manifestMu.Unlock()
+	m := *s.manifest
+	m.live = nil
+	return parseEdit(bytes.TrimSuffix(m.snapshot(), []byte("\n")))
 }
 
 func (b *backup) write(to string) error {

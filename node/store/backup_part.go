@@ -48,6 +48,7 @@ type BackupPart struct {
 
 	Files   []backupFile `json:"files"` // of each shard in acq order
 	Writers backupFile   `json:"writers"`
+	State   edit         `json:"state"` // what the manifest said besides segments
 
 	dir string
 }

@@ -77,7 +77,8 @@ func TestBentFilesNeverLie(t *testing.T) {
 			dir := t.TempDir()
 			copyDir(t, s.opt.Dir, dir)
 			flipBit(t, filepath.Join(dir, name), rng.Int())
-			bent, report, err := Open(t.Context(), Options{Dir: dir, Now: leapingClock(), Workers: 1})
+			bent, report, err := Open(t.Context(),
+				Options{Dir: dir, Now: leapingClock(), Workers: 1})
 			var damage *segment.CorruptError
 			if err != nil {
 				if !errors.As(err, &damage) || damage.File != filepath.Join(dir, name) {

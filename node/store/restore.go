@@ -185,8 +185,10 @@ func (r *restore) write() error {
 	if err = errors.Join(err, log.Close()); err != nil {
 		return err
 	}
-	m := manifest{shards: last.Shards, store: newStoreID(), clockNs: r.until, live: r.live}
-	return replaceFile(filepath.Join(r.dir, manifestFile), m.snapshot())
+	first := last.State
+	first.Format, first.Shards, first.Store = formatVersion, last.Shards, newStoreID()
+	first.ClockNs, first.Add = r.until, r.live
+	return replaceFile(filepath.Join(r.dir, manifestFile), appendEdit(nil, first))
 }
 
 // file restores what is asked for of a file: a copy, or the rows below the end.

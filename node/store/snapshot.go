@@ -63,12 +63,11 @@ func (s *Store) Snapshot(ctx context.Context, dir string) (SnapshotInfo, error) 
 
 func (s *Store) snapshotTo(ctx context.Context, tmp string, info *SnapshotInfo) error {
 	var failed error
-	var m manifest
-	var writers []byte
+	var manifest, writers []byte
 	err := s.onCommitter(ctx, func() {
 		info.AcqNs = s.clock.floor()
 		writers = s.writers.encode(info.AcqNs)
-		m, failed = s.linkFiles(tmp, info)
+		manifest, failed = s.linkFiles(tmp, info)
 	})
 	if err = errors.Join(err, failed); err != nil {
 		return err
@@ -76,24 +75,25 @@ func (s *Store) snapshotTo(ctx context.Context, tmp string, info *SnapshotInfo) 
 	if err := replaceFile(filepath.Join(tmp, writersFile), writers); err != nil {
 		return err
 	}
-	return replaceFile(filepath.Join(tmp, manifestFile), m.snapshot())
+	return replaceFile(filepath.Join(tmp, manifestFile), manifest)
 }
 
-// linkFiles links what is live now. No log file and no segment that is live goes meanwhile.
-func (s *Store) linkFiles(tmp string, info *SnapshotInfo) (manifest, error) {
+// linkFiles links what is live now and returns the manifest of the links. No log file and no
+// segment that is live goes meanwhile.
+func (s *Store) linkFiles(tmp string, info *SnapshotInfo) ([]byte, error) {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
-	m := manifest{shards: s.manifest.shards, store: s.manifest.store, clockNs: info.AcqNs}
 	for _, meta := range s.manifest.live {
 		path := s.segmentPath(meta.ID)
 		if err := os.Link(path, filepath.Join(tmp, segmentName(meta.ID))); err != nil {
-			return m, fmt.Errorf("link segment: %w", err)
+			return nil, fmt.Errorf("link segment: %w", err)
 		}
-		m.live = append(m.live, meta)
 	}
-	info.Segments = len(m.live)
+	info.Segments = len(s.manifest.live)
+	m := *s.manifest
+	m.clockNs = info.AcqNs
 	end := clockEntry(info.AcqNs, true)
-	return m, s.log.LinkTo(filepath.Join(tmp, logDir), []segment.Entry{end})
+	return m.snapshot(), s.log.LinkTo(filepath.Join(tmp, logDir), []segment.Entry{end})
 }
 
 // finishSnapshot makes a snapshot durable and gives it its name.
