@@ -12,8 +12,8 @@ func adviseRandom(data []byte) {
 	_ = unix.Madvise(data, unix.MADV_RANDOM) // only speed is lost without
 }
 
-// Opened reports whether a block has been opened since the segment was, so that its bytes are likely
-// in memory.
+// Opened reports whether a block has been opened since the segment was, so that its bytes are
+// likely in memory.
 func (s *Sealed) Opened(i int) bool { return s.checked[i>>6].Load()>>(i&63)&1 == 1 }
 
 // WillNeed asks the system to start reading a stretch of the file. It does not wait.
