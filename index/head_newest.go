@@ -67,7 +67,7 @@ func (to *HeadCell) look(c *cell, box *record.Box) {
 	for i := range c.chunks {
 		for k := range c.chunks[i].rows {
 			r := &c.chunks[i].rows[k]
-			s := Series{CID: c.key.cid, MOID: c.key.moid, MID: r.mid}
+			s := Series{CID: c.key.cid, MOID: c.key.moid, MID: c.mid(r)}
 			if s.In(box) {
 				to.Series = append(to.Series, SeriesCap{s, r.cap})
 			}
@@ -88,11 +88,12 @@ func (h *Head) ChunkRows(
 	c := h.list[id]
 	for i := range c.chunks[chunk].rows {
 		r := &c.chunks[chunk].rows[i]
-		if r.acq < belowAcqNs && box[record.MID].Contains(r.mid) &&
-			box[record.Cap].Contains(r.cap) && box[record.Acq].Contains(r.acq) {
-			dst = append(dst, HeadRow{Flagged: r.flagged, Row: uint32(chunk*chunkRows + i),
-				Key: record.Key{CID: c.key.cid, MID: r.mid, MOID: c.key.moid, CapNs: r.cap,
-					AcqNs: r.acq}})
+		if !box[record.MID].Contains(c.mid(r)) || !box[record.Cap].Contains(r.cap) {
+			continue
+		}
+		p, at := h.rows.row(r.at)
+		if k := p.rows.Key(at); k.AcqNs < belowAcqNs && box[record.Acq].Contains(k.AcqNs) {
+			dst = append(dst, HeadRow{Flagged: r.flagged, Row: uint32(chunk*chunkRows + i), Key: k})
 		}
 	}
 	return dst
@@ -104,17 +105,15 @@ func (h *Head) Gather(rows []uint64, keysOnly bool, limitBytes int, dst *record.
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	for n, at := range rows {
-		c := h.list[at>>32]
-		r := c.row(uint32(at))
-		if n > 0 && len(dst.Data)+int(r.size) > limitBytes && !keysOnly {
-			return n
-		}
+		p, i := h.rows.row(h.list[at>>32].row(uint32(at)).at)
 		var payload []byte
 		if !keysOnly {
-			payload = h.payload(r)
+			payload = p.rows.Payload(i)
 		}
-		dst.AppendStamped(record.Key{CID: c.key.cid, MID: r.mid, MOID: c.key.moid, CapNs: r.cap,
-			AcqNs: r.acq}, payload)
+		if n > 0 && len(dst.Data)+len(payload) > limitBytes {
+			return n
+		}
+		dst.AppendStamped(p.rows.Key(i), payload)
 	}
 	return len(rows)
 }

@@ -2,7 +2,6 @@ package index
 
 import (
 	"slices"
-	"sort"
 
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -60,29 +59,37 @@ func (s *headScan) ids() []uint32 {
 	return ids
 }
 
-// arrivals returns the part of the arrival list that the box allows, when it is small.
+// arrivals returns the part of the rows in order of arrival that the box allows, when it is small
+// or the box asks for nothing else.
 func (s *headScan) arrivals() (lo, hi int, ok bool) {
-	set := s.box[record.Acq]
-	if len(set) == 0 {
-		return 0, 0, false
-	}
 	s.head.mu.RLock()
 	defer s.head.mu.RUnlock()
-	acqs := s.head.acqs
-	from, to := set[0].From, min(set[len(set)-1].To, s.below)
-	lo = sort.Search(len(acqs), func(i int) bool { return acqs[i] >= from })
-	hi = sort.Search(len(acqs), func(i int) bool { return acqs[i] >= to })
-	return lo, hi, hi-lo < len(acqs)/8 || hi == lo
+	rows := &s.head.rows
+	hi = rows.below(s.below)
+	if set := s.box[record.Acq]; len(set) > 0 {
+		lo, hi = rows.below(set[0].From), rows.below(min(set[len(set)-1].To, s.below))
+	}
+	return lo, hi, hi-lo < rows.len()/8 || hi <= lo || s.takesAll()
+}
+
+// takesAll reports whether the box asks for nothing but one range of acq.
+func (s *headScan) takesAll() bool {
+	return len(s.box[record.Acq]) <= 1 && len(s.box[record.CID])+len(s.box[record.MID])+
+		len(s.box[record.MOID])+len(s.box[record.Cap]) == 0
 }
 
 func (s *headScan) byArrival(lo, hi int) error {
 	for lo < hi {
 		to := min(hi, lo+scanRows)
 		s.head.mu.RLock()
+		if s.takesAll() && !s.keysOnly {
+			lo += s.addRun(lo, to)
+		}
 		for ; lo < to && len(s.batch.Data) < scanBytes; lo++ {
-			p := s.head.arrival[lo]
-			c := s.head.list[p.cell]
-			s.row(c, c.row(p.row))
+			p, i := s.head.rows.row(s.head.rows.nth(lo))
+			if s.box.Contains(p.rows.Key(i)) {
+				s.add(p, i, hasBit(p.flagged, i))
+			}
 		}
 		s.head.mu.RUnlock()
 		if err := s.flush(); err != nil {
@@ -190,7 +197,8 @@ func (s *headScan) full() bool {
 // chunk copies the matching rows of a chunk from a row on, until payloads fill the batch, and
 // returns the row to go on with.
 func (s *headScan) chunk(c *cell, k *chunk, from int) int {
-	if k.rows[0].acq >= s.below || !s.box[record.Cap].Meets(k.capLo, k.capHi) {
+	if p, i := s.head.rows.row(k.rows[0].at); p.rows.AcqNs[i] >= s.below || !s.box[record.Cap].Meets(
+		k.capLo, k.capHi) {
 		return len(k.rows)
 	}
 	s.looked += len(k.rows) - from
@@ -200,27 +208,54 @@ func (s *headScan) chunk(c *cell, k *chunk, from int) int {
 	return from
 }
 
-// row copies a row that lies in the box.
-func (s *headScan) row(c *cell, r *headRow) {
-	box := s.box
-	if r.acq >= s.below || !box[record.MID].Contains(r.mid) || !box[record.Cap].Contains(r.cap) ||
-		!box[record.Acq].Contains(r.acq) || !box[record.CID].Contains(int64(c.key.cid)) ||
-		!box[record.MOID].Contains(int64(c.key.moid)) {
+// row copies a row of a cell whose tenant and quantity the box allows, if it lies in the box.
+func (s *headScan) row(c *cell, r *entry) {
+	if !s.box[record.Cap].Contains(r.cap) || !s.box[record.MID].Contains(c.mid(r)) {
 		return
 	}
+	p, i := s.head.rows.row(r.at)
+	if acq := p.rows.AcqNs[i]; acq < s.below && s.box[record.Acq].Contains(acq) {
+		s.add(p, i, r.flagged)
+	}
+}
+
+// addRun copies rows from the lo-th that came on, as many as lie together, and returns how many.
+func (s *headScan) addRun(lo, to int) int {
+	p, from := s.head.rows.row(s.head.rows.nth(lo))
+	n, bytes := min(to-lo, p.rows.Len()-from), 0
+	for i := range n {
+		if bytes += len(p.rows.Payload(from + i)); bytes > scanBytes {
+			n = i
+			break
+		}
+	}
+	at := s.batch.Len()
+	s.batch.AppendRows(&p.rows, from, from+n)
+	for len(s.flags) < (at+n+63)/64 {
+		s.flags = append(s.flags, 0)
+	}
+	for i := range n {
+		if hasBit(p.flagged, from+i) {
+			setBit(s.flags, at+i)
+		}
+	}
+	return n
+}
+
+// add copies a row.
+func (s *headScan) add(p *piece, row int, flagged bool) {
 	i := s.batch.Len()
 	if i&63 == 0 {
 		s.flags = append(s.flags, 0)
 	}
-	if r.flagged {
-		s.flags[i>>6] |= 1 << (i & 63)
+	if flagged {
+		setBit(s.flags, i)
 	}
 	var payload []byte
 	if !s.keysOnly {
-		payload = s.head.payload(r)
+		payload = p.rows.Payload(row)
 	}
-	s.batch.AppendStamped(record.Key{CID: c.key.cid, MID: r.mid, MOID: c.key.moid,
-		CapNs: r.cap, AcqNs: r.acq}, payload)
+	s.batch.AppendStamped(p.rows.Key(row), payload)
 }
 
 func (s *headScan) flush() error {

@@ -1,0 +1,97 @@
+package index
+
+import (
+	"sort"
+
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+const (
+	// pieceShift: a piece of the rows of a head holds up to 65,536, and after pieceBytes of
+	// payloads no more, so that growing copies little.
+	pieceShift = 16
+	pieceRows  = 1 << pieceShift
+	pieceBytes = 64 << 20
+)
+
+// place is where a row of a head lies: its piece, and its number there in the low bits. Places
+// ascend in order of arrival.
+type place uint32
+
+// piece is a stretch of the rows of a head in order of arrival.
+type piece struct {
+	rows    record.Batch
+	first   int      // rows before it
+	flagged []uint64 // bitmap: the row may supersede an older one
+	own     []uint64 // bitmap: one of the head itself
+}
+
+// arrivals are the rows of a head in order of arrival.
+type arrivals struct{ pieces []*piece }
+
+// append copies rows of a batch from a number on, as many as the last piece takes, and returns
+// the place of the first and their number.
+func (a *arrivals) append(b *record.Batch, from int) (place, int) {
+	last := len(a.pieces) - 1
+	if last < 0 || a.pieces[last].rows.Len() == pieceRows ||
+		len(a.pieces[last].rows.Data) >= pieceBytes {
+		a.pieces = append(a.pieces, a.newPiece())
+		last++
+	}
+	p := a.pieces[last]
+	at := p.rows.Len()
+	n := min(b.Len()-from, pieceRows-at)
+	p.rows.AppendRows(b, from, from+n)
+	for len(p.flagged) < (at+n+63)/64 {
+		p.flagged, p.own = append(p.flagged, 0), append(p.own, 0)
+	}
+	return place(last<<pieceShift | at), n
+}
+
+// newPiece makes room for all rows of a piece, unless it is the first: most heads of many shards
+// stay small.
+func (a *arrivals) newPiece() *piece {
+	p := &piece{}
+	if len(a.pieces) == 0 {
+		return p
+	}
+	before := a.pieces[len(a.pieces)-1]
+	p.first = before.first + before.rows.Len()
+	p.rows = record.Batch{CID: make([]int32, 0, pieceRows), MID: make([]int64, 0, pieceRows),
+		MOID: make([]int32, 0, pieceRows), CapNs: make([]int64, 0, pieceRows),
+		AcqNs: make([]int64, 0, pieceRows), Data: make([]byte, 0, len(before.rows.Data))}
+	return p
+}
+
+// row returns the piece of a place, and the number of the row in it.
+func (a *arrivals) row(at place) (*piece, int) {
+	return a.pieces[at>>pieceShift], int(at & (pieceRows - 1))
+}
+
+// len returns the number of rows.
+func (a *arrivals) len() int {
+	if len(a.pieces) == 0 {
+		return 0
+	}
+	last := a.pieces[len(a.pieces)-1]
+	return last.first + last.rows.Len()
+}
+
+// below returns how many rows have an acq below a moment.
+func (a *arrivals) below(acqNs int64) int {
+	i := sort.Search(len(a.pieces), func(i int) bool { return a.pieces[i].rows.AcqNs[0] >= acqNs })
+	if i == 0 {
+		return 0
+	}
+	p := a.pieces[i-1]
+	return p.first + sort.Search(p.rows.Len(), func(k int) bool { return p.rows.AcqNs[k] >= acqNs })
+}
+
+// nth returns the place of the n-th row that came.
+func (a *arrivals) nth(n int) place {
+	i := sort.Search(len(a.pieces), func(i int) bool { return a.pieces[i].first > n }) - 1
+	return place(i<<pieceShift | (n - a.pieces[i].first))
+}
+
+func setBit(bitmap []uint64, i int)      { bitmap[i>>6] |= 1 << (i & 63) }
+func hasBit(bitmap []uint64, i int) bool { return bitmap[i>>6]>>(i&63)&1 == 1 }

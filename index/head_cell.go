@@ -1,0 +1,103 @@
+package index
+
+const (
+	// cellShift: a cell holds the rows of a tenant, quantity and 256 neighbouring devices.
+	cellShift  = 8
+	deviceMask = 1<<cellShift - 1
+	// chunkRows is how many rows share a cap zone.
+	chunkRows = 64
+	// tableRows: with more rows than this a cell keeps the newest cap of each device in a
+	// table, with fewer it looks.
+	tableRows = 32
+)
+
+type cellKey struct {
+	cid, moid int32
+	block     int64 // mid >> cellShift
+}
+
+// entry is a row of a cell: what is asked first, and where the rest lies.
+type entry struct {
+	cap     int64
+	at      place
+	device  uint8 // mid & deviceMask
+	flagged bool  // may supersede an older row
+}
+
+// chunk is a stretch of rows of a cell, in order of arrival.
+type chunk struct {
+	capLo, capHi int64
+	flagged      int
+	rows         []entry
+}
+
+type cell struct {
+	key    cellKey
+	chunks []chunk
+	rows   int
+	newest *newestCaps // when there are many rows
+}
+
+// newestCaps are the greatest caps of the devices of a cell.
+type newestCaps struct {
+	caps [1 << cellShift]int64
+	seen [1 << cellShift / 64]uint64 // a bit for each device that has rows
+}
+
+// raise reports whether the device has a row with this cap or a greater one, and notes the cap.
+func (n *newestCaps) raise(device uint8, capNs int64) bool {
+	word, bit := &n.seen[device>>6], uint64(1)<<(device&63)
+	had := *word&bit != 0 && capNs <= n.caps[device]
+	if !had {
+		*word |= bit
+		n.caps[device] = capNs
+	}
+	return had
+}
+
+// raise reports whether the device has a row with this cap or a greater one, and notes the cap.
+func (c *cell) raise(device uint8, capNs int64) bool {
+	if c.newest != nil {
+		return c.newest.raise(device, capNs)
+	}
+	for i := range c.chunks {
+		for k := range c.chunks[i].rows {
+			if r := &c.chunks[i].rows[k]; r.device == device && r.cap >= capNs {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// tabulate returns the newest caps of the rows so far.
+func (c *cell) tabulate() *newestCaps {
+	n := new(newestCaps)
+	for i := range c.chunks {
+		for k := range c.chunks[i].rows {
+			n.raise(c.chunks[i].rows[k].device, c.chunks[i].rows[k].cap)
+		}
+	}
+	return n
+}
+
+func (c *cell) append(r entry) {
+	if n := len(c.chunks); n == 0 || len(c.chunks[n-1].rows) == chunkRows {
+		c.chunks = append(c.chunks, chunk{capLo: r.cap, capHi: r.cap})
+		if n > 0 { // the cell has shown that it fills chunks
+			c.chunks[n].rows = make([]entry, 0, chunkRows)
+		}
+	}
+	last := &c.chunks[len(c.chunks)-1]
+	last.capLo, last.capHi = min(last.capLo, r.cap), max(last.capHi, r.cap)
+	if r.flagged {
+		last.flagged++
+	}
+	last.rows = append(last.rows, r)
+	c.rows++
+}
+
+func (c *cell) row(i uint32) *entry { return &c.chunks[i/chunkRows].rows[i%chunkRows] }
+
+// mid returns the device of a row.
+func (c *cell) mid(r *entry) int64 { return c.key.block<<cellShift | int64(r.device) }

@@ -1,0 +1,43 @@
+package record
+
+// AppendRows appends the records [from, to) of another batch, which is stamped when this one is.
+//
+// Cost: a copy of each column; a few ns a record more where payloads change from one size to many.
+func (b *Batch) AppendRows(src *Batch, from, to int) {
+	if from >= to {
+		return
+	}
+	b.appendPayloads(src, from, to)
+	b.CID = append(b.CID, src.CID[from:to]...)
+	b.MID = append(b.MID, src.MID[from:to]...)
+	b.MOID = append(b.MOID, src.MOID[from:to]...)
+	b.CapNs = append(b.CapNs, src.CapNs[from:to]...)
+	if src.AcqNs != nil {
+		b.AcqNs = append(b.AcqNs, src.AcqNs[from:to]...)
+	}
+}
+
+func (b *Batch) appendPayloads(src *Batch, from, to int) {
+	if src.Offsets == nil && (b.Len() == 0 || b.Offsets == nil && b.Stride == src.Stride) {
+		b.Stride, b.Offsets = src.Stride, nil
+		b.Data = append(b.Data, src.Data[from*src.Stride:to*src.Stride]...)
+		return
+	}
+	if b.Offsets == nil {
+		b.Offsets = make([]uint32, 0, b.Len()+1+to-from)
+		for i := range b.Len() + 1 {
+			b.Offsets = append(b.Offsets, uint32(i*b.Stride))
+		}
+		b.Stride = 0
+	}
+	end := uint32(len(b.Data))
+	for i := from; i < to; i++ {
+		end += uint32(len(src.Payload(i)))
+		b.Offsets = append(b.Offsets, end)
+	}
+	if src.Offsets == nil {
+		b.Data = append(b.Data, src.Data[from*src.Stride:to*src.Stride]...)
+		return
+	}
+	b.Data = append(b.Data, src.Data[src.Offsets[from]:src.Offsets[to]]...)
+}
