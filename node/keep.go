@@ -26,15 +26,7 @@ const (
 func (n *Node) Verify(ctx context.Context, opt store.CheckOptions) (store.CheckReport, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	progress := opt.Progress
-	opt.Progress = func(done *store.CheckReport) {
-		if n.closing.Load() {
-			cancel(errClosing)
-		}
-		if progress != nil {
-			progress(done)
-		}
-	}
+	defer context.AfterFunc(n.open, func() { cancel(errClosing) })()
 	if err := take(n.verifying); err != nil {
 		return store.CheckReport{}, fmt.Errorf("verify: %w: one runs already", err)
 	}

@@ -75,6 +75,8 @@ type Node struct {
 	queries chan struct{} // a place is taken while a query runs
 	puts    chan struct{}
 
+	open      context.Context // ends as the node begins to close
+	close     context.CancelFunc
 	verifying chan struct{} // as queries; there is one place
 	snapshots sync.Mutex    // held while a snapshot is made or removed
 
@@ -94,6 +96,7 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	}
 	n := &Node{opt: opt, log: opt.Logger, queries: make(chan struct{}, opt.MaxQueries),
 		puts: make(chan struct{}, opt.MaxPuts), verifying: make(chan struct{}, 1)}
+	n.open, n.close = context.WithCancel(context.Background())
 	if err := os.MkdirAll(opt.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make directory: %w", err)
 	}
@@ -179,6 +182,7 @@ func (n *Node) Close(ctx context.Context) error {
 	if n.closing.Swap(true) {
 		return errClosing
 	}
+	n.close()
 	var errs []error
 	if n.server != nil {
 		errs = append(errs, n.server.shutdown(ctx))

@@ -128,11 +128,14 @@ func TestSealedHostile(t *testing.T) {
 
 // readHostile reads whatever can be read and returns how many blocks could.
 func readHostile(t *testing.T, data []byte) (blocks int) {
+	damaged, _ := parseDamaged("1.seg", data)
+	if damaged != nil {
+		_ = checkAll(damaged)
+	}
 	s, err := parseSealed("1.seg", data)
 	if err != nil {
 		return 0
 	}
-	_ = checkAll(s)
 	clear(s.checked)
 	var b Block
 	var dst record.Batch
@@ -154,6 +157,7 @@ func readBlock(t *testing.T, b *Block, dst *record.Batch) {
 		sel = b.FilterSpan(d, set, 0, b.Rows(), sel[:0])
 	}
 	b.SearchMIDs(0, b.Rows(), b.FindMIDs(3, 5))
+	b.Describe()
 	sel = b.Flagged(b.FilterSpan(record.CID, nil, 0, b.Rows(), sel[:0]))
 	dst.Reset()
 	for lo := 0; lo < b.Rows(); {

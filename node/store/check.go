@@ -177,6 +177,10 @@ func (c *checker) manifestFile(name string) (*manifest, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read manifest: %w", err)
 	}
+	return c.manifestText(name, data)
+}
+
+func (c *checker) manifestText(name string, data []byte) (*manifest, error) {
 	m := &manifest{nextID: 1}
 	_, good, err := m.replay(name, data)
 	if err != nil {

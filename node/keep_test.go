@@ -1,0 +1,108 @@
+package node
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/pentad-db/pentad/sdk/client"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+func storeOne(t *testing.T, c *client.Client) {
+	t.Helper()
+	b := &record.Batch{}
+	b.Append(record.Key{CID: 1, MID: 2, MOID: 3}, []byte("four"))
+	if _, err := c.Put(t.Context(), b, [16]byte{}, 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestVerifyOverTheNetwork(t *testing.T) {
+	n := openTest(t, Options{})
+	c := dial(t, n)
+	storeOne(t, c)
+	found := map[string]string{}
+	opt := client.VerifyOptions{Damage: func(d client.Damage) {
+		found[filepath.Base(d.File)] = d.Reason
+	}}
+	report, err := c.Verify(t.Context(), opt)
+	if err != nil || len(found) != 0 || report.LogRows != 1 || report.Bytes == 0 {
+		t.Fatalf("%+v, %v, %v", report, found, err)
+	}
+	manifest := filepath.Join(n.opt.Dir, "store", "MANIFEST")
+	text, err := os.ReadFile(manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text[len(text)/2] ^= 1
+	if err := os.WriteFile(manifest, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	report, err = c.Verify(t.Context(), opt)
+	if err != nil || report.Damages != 1 || found["MANIFEST"] != "checksum differs" {
+		t.Errorf("%+v, %v, %v", report, found, err)
+	}
+}
+
+// A verification that would take years does not keep the node from closing, and there is one.
+func TestVerifyEndsWithTheNode(t *testing.T) {
+	n := openTest(t, Options{})
+	c := dial(t, n)
+	storeOne(t, c)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		_, err := c.Verify(t.Context(), client.VerifyOptions{BytesPerSec: 1})
+		var remote *wire.Error
+		if !errors.As(err, &remote) || remote.Kind != wire.KindUnavailable {
+			t.Errorf("verification of a node that closes: %v", err)
+		}
+	})
+	for len(n.verifying) == 0 {
+		storeOne(t, c)
+	}
+	_, err := c.Verify(t.Context(), client.VerifyOptions{})
+	if err == nil || !strings.Contains(err.Error(), "one runs already") {
+		t.Errorf("a second verification: %v", err)
+	}
+	if err := n.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	wg.Wait()
+}
+
+func TestSnapshotHasPlugins(t *testing.T) {
+	n := openTest(t, Options{})
+	c := dial(t, n)
+	storeOne(t, c)
+	if _, err := c.PushPlugin(t.Context(), "mine", standardModule(t, "stats")); err != nil {
+		t.Fatal(err)
+	}
+	info, err := c.CreateSnapshot(t.Context(), "one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := c.Snapshots(t.Context())
+	if err != nil || len(all) != 1 || all[0].Dir != info.Dir || all[0].AcqNs != info.AcqNs {
+		t.Fatalf("%+v, %v, want %+v", all, err, info)
+	}
+	again := openTest(t, Options{Dir: info.Dir})
+	if _, err := again.plugins.find("mine"); err != nil || again.StoreStats().Rows != 1 {
+		t.Errorf("%v, %d rows", err, again.StoreStats().Rows)
+	}
+	var remote *wire.Error
+	err = c.RemoveSnapshot(t.Context(), "one")
+	if !errors.As(err, &remote) || remote.Kind != wire.KindNotFound {
+		t.Errorf("a snapshot that a node was started on: %v", err)
+	}
+	for _, name := range []string{"", "..", "a/b", ".a", "a.tmp", strings.Repeat("a", 65)} {
+		_, err := c.CreateSnapshot(t.Context(), name)
+		if !errors.As(err, &remote) || remote.Kind != wire.KindInvalid {
+			t.Errorf("name %q: %v", name, err)
+		}
+	}
+}
