@@ -197,8 +197,8 @@ func (s *headScan) full() bool {
 // chunk copies the matching rows of a chunk from a row on, until payloads fill the batch, and
 // returns the row to go on with.
 func (s *headScan) chunk(c *cell, k *chunk, from int) int {
-	if p, i := s.head.rows.row(k.rows[0].at); p.rows.AcqNs[i] >= s.below || !s.box[record.Cap].Meets(
-		k.capLo, k.capHi) {
+	p, i := s.head.rows.row(k.rows[0].at)
+	if p.rows.AcqNs[i] >= s.below || !s.box[record.Cap].Meets(k.capLo, k.capHi) {
 		return len(k.rows)
 	}
 	s.looked += len(k.rows) - from

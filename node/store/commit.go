@@ -190,7 +190,7 @@ func splitByShard(b *record.Batch, shards int) []part {
 	counts := make([]int, shards)
 	shard := 0
 	for i := range n {
-		if i == 0 || b.CID[i] != b.CID[i-1] || b.MID[i]>>6 != b.MID[i-1]>>6 {
+		if shards > 1 && (i == 0 || b.CID[i] != b.CID[i-1] || b.MID[i]>>6 != b.MID[i-1]>>6) {
 			shard = shardOf(b.CID[i], b.MID[i], shards)
 		}
 		owner[i] = uint16(shard)
@@ -209,8 +209,10 @@ func splitByShard(b *record.Batch, shards int) []part {
 			AcqNs: make([]int64, count), Data: make([]byte, 0, len(b.Data)*count/n),
 		}})
 	}
-	for i := range n {
-		parts[at[owner[i]]].rows.Append(b.Key(i), b.Payload(i))
+	for from, to := 0, 0; from < n; from = to {
+		for to = from + 1; to < n && owner[to] == owner[from]; to++ {
+		}
+		parts[at[owner[from]]].rows.AppendRows(b, from, to)
 	}
 	return parts
 }

@@ -1,18 +1,20 @@
 package record
 
-// AppendRows appends the records [from, to) of another batch, which is stamped when this one is.
+// AppendRows appends the records [from, to) of another batch, with their acquisition times unless a
+// caller has laid stamps ready.
 //
 // Cost: a copy of each column; a few ns a record more where payloads change from one size to many.
 func (b *Batch) AppendRows(src *Batch, from, to int) {
 	if from >= to {
 		return
 	}
+	stamped := src.AcqNs != nil && len(b.AcqNs) == b.Len()
 	b.appendPayloads(src, from, to)
 	b.CID = append(b.CID, src.CID[from:to]...)
 	b.MID = append(b.MID, src.MID[from:to]...)
 	b.MOID = append(b.MOID, src.MOID[from:to]...)
 	b.CapNs = append(b.CapNs, src.CapNs[from:to]...)
-	if src.AcqNs != nil {
+	if stamped {
 		b.AcqNs = append(b.AcqNs, src.AcqNs[from:to]...)
 	}
 }
