@@ -90,6 +90,7 @@ func (w *worker) open(seg *segmentScan, c index.Candidate) (*index.BlockInfo, er
 			"block %d holds %d rows, the directory says %d", c.Block, w.block.Rows(), info.Rows))
 	}
 	w.blocks++
+	w.bytes += uint64(info.Size)
 	w.examined += uint64(info.Rows)
 	if c.Need == 0 {
 		w.inside++

@@ -51,6 +51,8 @@ func (w *worker) last(now *snapshot, box record.Box) error {
 	halve := errors.Is(err, errFull)
 	if halve {
 		at, d = l.state.middle()
+	} else {
+		w.hidden += l.state.overtaken
 	}
 	l.release()
 	if !halve {
@@ -86,6 +88,7 @@ func (l *lastScan) findLost() error {
 		if err != nil || !more {
 			l.box, l.hider = whole, nil
 			l.blocks += sc.finder.blocks
+			l.bytes += sc.finder.bytes
 			l.examined += sc.finder.examined
 			return err
 		}
@@ -179,6 +182,7 @@ func (l *lastScan) takeHead(source uint32) error {
 // take takes in a row of a series.
 func (l *lastScan) take(number uint32, k record.Key, at rowAt, flagged bool) error {
 	if l.hider.hides(k) {
+		l.state.overtaken++
 		return nil
 	}
 	row := lastRow{capNs: k.CapNs, acqNs: k.AcqNs, at: at, hidden: !l.scan.shows(k)}

@@ -22,6 +22,8 @@ type lastState struct {
 	at     int       // in order: where the series that is announced next can be
 	rows   []lastRow // room for the few rows that most series keep
 	places [][]uint64
+
+	overtaken uint64 // versions that were taken in with a newer one
 }
 
 // lastSeries is a series and the newest readings known of it.
@@ -106,6 +108,9 @@ func (l *lastState) add(number uint32, r lastRow, flagged bool) error {
 		i = sort.Search(i, func(i int) bool { return s.newest[i].capNs <= r.capNs })
 	}
 	if i < len(s.newest) && s.newest[i].capNs == r.capNs {
+		if s.newest[i].acqNs != r.acqNs {
+			l.overtaken++
+		}
 		if s.newest[i].acqNs < r.acqNs {
 			if r.hidden && !s.newest[i].hidden && s.shown == l.n {
 				l.lost = append(l.lost, number)

@@ -52,6 +52,9 @@ func (sc *scan) begin() {
 		sc.planPiece(p)
 		sc.stats.Segments += len(p.segments)
 	}
+	if sc.explain != nil {
+		sc.explain.describe(sc)
+	}
 }
 
 // endRound gives back what the round took.
@@ -161,11 +164,8 @@ func (p *piece) eachHeadZone(visit func(index.FlaggedZone)) {
 }
 
 func (sc *scan) addSegment(p *piece, sealed *sealedSegment) {
-	bounds := sealed.idx.Bounds()
-	for d := range record.NumDims {
-		if !p.box[d].Meets(bounds[d].Min, bounds[d].Max) {
-			return
-		}
+	if _, ok := missed(sealed, &p.box); ok {
+		return
 	}
 	seg := segmentScans.Get().(*segmentScan)
 	seg.begin(sealed, &p.box)

@@ -41,7 +41,11 @@ type ScanStats struct {
 	BlocksInside  uint64 // of these, blocks that lie wholly inside the box
 	RowsExamined  uint64 // rows of the opened blocks
 	HeadRows      uint64 // rows given out by heads
-	TookNs        int64
+	BytesRead     uint64 // bytes of the opened blocks
+
+	VersionsHidden uint64 // rows that were met and left out for a newer version
+	Workers        int
+	TookNs         int64
 }
 
 // Scan gives the rows in the box of q that its view shows to sinks. newSink is called once for
@@ -133,6 +137,7 @@ type scan struct {
 	acq           [1]record.Range
 	countedInside uint64
 	stats         ScanStats
+	explain       *explaining // nil but for Explain
 }
 
 // segmentScan is one sealed segment's part of a scan.
@@ -276,6 +281,7 @@ func (sc *scan) rounds(newSink func(worker int) (Sink, error)) error {
 		return err
 	}
 	n := sc.workers()
+	sc.stats.Workers = n
 	for len(sc.pool) < n {
 		sc.pool = append(sc.pool, new(worker))
 	}
@@ -369,6 +375,8 @@ func (st *ScanStats) add(w *worker) {
 	st.BlocksInside += w.inside
 	st.RowsExamined += w.examined
 	st.HeadRows += w.headRows
+	st.BytesRead += w.bytes
+	st.VersionsHidden += w.hidden
 	st.Segments += w.planned
 }
 
@@ -385,8 +393,9 @@ type worker struct {
 	devices  []segment.MIDs // of the box, in the open block
 	searched bool           // they can be searched for
 
-	rows, blocks, inside, examined, headRows uint64
-	planned                                  int // segments looked at for the newest readings
+	rows, blocks, inside, examined, headRows, bytes, hidden uint64
+
+	planned int // segments looked at for the newest readings
 }
 
 // workInTurn does every so manieth task, so that the same rows come to the same sink in the same

@@ -174,7 +174,12 @@ func (w *worker) resolve(p *piece, b *record.Batch, start int) {
 	}
 	keep := start
 	for i := start; i < b.Len(); i++ {
-		if k := b.Key(i); p.newest.hides(k) || !w.scan.shows(k) {
+		k := b.Key(i)
+		if p.newest.hides(k) {
+			w.hidden++
+			continue
+		}
+		if !w.scan.shows(k) {
 			continue
 		}
 		if keep != i {

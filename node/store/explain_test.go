@@ -1,0 +1,169 @@
+package store
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// TestExplain asks at random, in all views, of several shards, heads and segments: the rows are
+// those of a scan, every block is accounted for, and candidates are what a look at every zone finds.
+func TestExplain(t *testing.T) {
+	for _, room := range []int{0, 20} {
+		rng := randomSource(t)
+		sh := shape{cids: 3, mids: 200, moids: 3, caps: 300}
+		s := openTest(t, Options{Shards: 4, Workers: 3, versionRoom: room,
+			Index: index.Options{BlockRows: 64}})
+		m := &model{}
+		for i := range mergeFanIn*2 - 1 { // too few segments to be merged
+			b := sh.batch(rng, 1500, 0)
+			for r := range b.CapNs { // so that caps tell segments apart
+				b.CapNs[r] += int64(i/2) * sh.caps * int64(time.Minute)
+			}
+			m.add(b, splitByShard(b, len(s.shards)), mustPut(t, s, b, WriterSeq{}))
+			if i%2 == 1 {
+				if err := s.Seal(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		dropped := map[string]int{}
+		for range 200 {
+			q := sh.query(rng, m)
+			x, err := s.Explain(t.Context(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := len(m.query(q)); int(x.Found) != want || want > 0 && x.Workers == 0 ||
+				x.PlanNs > x.TookNs || x.Shards != 4 || x.ShardsAsked > x.Heads {
+				t.Fatalf("want %d rows: %+v of %+v", want, x, q)
+			}
+			checkExplained(t, s, q, &x, dropped)
+		}
+		for _, what := range []string{"cap", "acq", "bounds", "lists", "zones", "inside"} {
+			if dropped[what] == 0 {
+				t.Errorf("nothing was dropped by %s: %v", what, dropped)
+			}
+		}
+	}
+}
+
+// checkExplained adds up what an explanation says, and counts what dropped blocks.
+func checkExplained(
+	t *testing.T, s *Store, q *record.Query, x *Explanation, dropped map[string]int,
+) {
+	t.Helper()
+	zones := x.ByZones.CID + x.ByZones.MID + x.ByZones.MOID + x.ByZones.Cap + x.ByZones.Acq
+	if x.Blocks != x.ByBounds+x.ByLists+zones+x.Candidates {
+		t.Fatalf("blocks do not add up: %+v", x)
+	}
+	if q.View == record.ViewAll && (x.Opened != uint64(x.Candidates) || x.Hidden != 0) ||
+		x.Opened > 0 != (x.OpenedBytes > 0) || x.Examined > x.Opened*64 {
+		t.Fatalf("what was opened: %+v", x)
+	}
+	dropped["lists"] += x.ByLists
+	dropped["bounds"] += x.ByBounds
+	dropped["zones"] += zones
+	dropped["inside"] += x.Inside
+	box := widened(q, x.HorizonNs)
+	sum, at := 0, 0
+	for _, sh := range s.shards {
+		now := sh.snapshot.Load()
+		for i := len(now.sealed) - 1; i >= 0 && at < len(x.Segments); i-- {
+			seg := &x.Segments[at]
+			if seg.ID != now.sealed[i].meta.ID {
+				break // the shard was not asked
+			}
+			at++
+			sum += seg.Candidates
+			dropped[seg.SkippedBy]++
+			if want := meeting(now.sealed[i], &box); seg.Candidates != want ||
+				seg.Shard != sh.id || seg.Blocks != now.sealed[i].idx.Blocks() ||
+				seg.SkippedBy != skippedBy(now.sealed[i], &box) {
+				t.Fatalf("%d blocks meet %v: %+v", want, box, seg)
+			}
+		}
+	}
+	if at != len(x.Segments) || sum != x.Candidates {
+		t.Fatalf("%d of %d segments, %d candidates: %+v", at, len(x.Segments), sum, x)
+	}
+}
+
+// widened is the box of all that may be the answer or hide some of it.
+func widened(q *record.Query, horizonNs int64) record.Box {
+	box := q.Box
+	if q.View == record.ViewAsOf {
+		horizonNs = min(horizonNs, q.AsOfAcqNs)
+	}
+	if q.View == record.ViewAll && len(box[record.Acq]) > 0 {
+		box[record.Acq] = clipSet(box[record.Acq], horizonNs)
+		return box
+	}
+	fromNs := int64(math.MinInt64)
+	if len(box[record.Acq]) > 0 {
+		fromNs = box[record.Acq][0].From
+	}
+	box[record.Acq] = record.RangeSet{{From: fromNs, To: horizonNs}}
+	return box
+}
+
+// meeting counts the blocks whose zones meet a box, one by one.
+func meeting(seg *sealedSegment, box *record.Box) int {
+	byRank := *box
+	byRank[record.Acq] = appendRanks(nil, seg, box)
+	count := 0
+	for i := range seg.idx.Blocks() {
+		b, meets := seg.idx.Block(uint32(i)), len(byRank[record.Acq]) > 0
+		for d := range record.NumDims {
+			meets = meets && byRank[d].Meets(b.Min[d], b.Max[d])
+		}
+		if meets {
+			count++
+		}
+	}
+	return count
+}
+
+// skippedBy looks at every block for the dimension in which none can match.
+func skippedBy(seg *sealedSegment, box *record.Box) string {
+	for d := range record.NumDims {
+		lo, hi := int64(math.MaxInt64), int64(math.MinInt64)
+		for i := range seg.idx.Blocks() {
+			b := seg.idx.Block(uint32(i))
+			lo, hi = min(lo, b.Min[d]), max(hi, b.Max[d])
+		}
+		if record.Dim(d) != record.Acq && !box[d].Meets(lo, hi) {
+			return record.Dim(d).String()
+		}
+	}
+	if len(appendRanks(nil, seg, box)) == 0 {
+		return record.Acq.String()
+	}
+	return ""
+}
+
+// TestExplainHidden: every version is found or hidden, also when a scan is cut into pieces.
+func TestExplainHidden(t *testing.T) {
+	s := correctedStore(t, Options{Shards: 2, Index: index.Options{BlockRows: 128}})
+	for _, room := range []int{7, 1 << 18} {
+		s.opt.versionRoom = room
+		x, err := s.Explain(t.Context(), &record.Query{View: record.ViewLatest})
+		if err != nil || x.Found != 3000 || x.Hidden != 6000 || x.Heads != 2 ||
+			x.HeadRows != 3000 || x.HeadFound != 3000 || len(x.Segments) != 4 {
+			t.Errorf("room for %d: %+v, %v", room, x, err)
+		}
+	}
+}
+
+// TestExplainNothing: no acq is asked for that a row can have.
+func TestExplainNothing(t *testing.T) {
+	s := correctedStore(t, Options{Shards: 2})
+	q := &record.Query{Box: record.Box{record.Acq: {{From: math.MaxInt64 - 1, To: math.MaxInt64}}}}
+	x, err := s.Explain(t.Context(), q)
+	if err != nil || x.Shards != 2 || x.ShardsAsked != 0 || x.Segments == nil || x.Blocks != 0 {
+		t.Errorf("%+v, %v", x, err)
+	}
+}
