@@ -19,7 +19,8 @@ func TestMethods(t *testing.T) {
 	n := openTest(t, Options{})
 	for path, allowed := range map[string]string{
 		"/v1/put": "POST", "/v1/query": "POST", "/v1/records": "GET, HEAD, POST",
-		"/v1/count": "GET, HEAD, POST", "/v1/horizon": "GET, HEAD", "/v1/plugins": "GET, HEAD",
+		"/v1/count": "GET, HEAD, POST", "/v1/explain": "GET, HEAD, POST",
+		"/v1/horizon": "GET, HEAD", "/v1/plugins": "GET, HEAD",
 		"/healthz": "GET, HEAD", "/readyz": "GET, HEAD", "/version": "GET, HEAD",
 		"/v1/snapshots": "GET, HEAD, POST", "/v1/verify": "POST",
 		"/metrics": "GET, HEAD", "/v1/plugins/count": "GET, HEAD, PUT",

@@ -170,6 +170,10 @@ func (s *server) route(ctx *fasthttp.RequestCtx) {
 		s.count(ctx)
 	case "POST /v1/count":
 		s.countFrame(ctx)
+	case "GET /v1/explain":
+		s.explain(ctx)
+	case "POST /v1/explain":
+		s.explainFrame(ctx)
 	case "GET /v1/horizon":
 		s.horizon(ctx)
 	case "GET /v1/plugins":
@@ -198,7 +202,7 @@ func methods(path string) string {
 	switch path {
 	case "/v1/put", "/v1/query", "/v1/verify":
 		return "POST"
-	case "/v1/records", "/v1/count", "/v1/snapshots":
+	case "/v1/records", "/v1/count", "/v1/explain", "/v1/snapshots":
 		return "GET, HEAD, POST"
 	case "/v1/horizon", "/v1/plugins", "/healthz", "/readyz", "/version", "/metrics":
 		return "GET, HEAD"
@@ -212,9 +216,9 @@ func noRoute(ctx *fasthttp.RequestCtx, path string) {
 		return
 	}
 	writeError(ctx, &wire.Error{Kind: wire.KindNotFound, Message: fmt.Sprintf(
-		"no route %s %.100s; there are /v1/records, /v1/count, /v1/plugins, /v1/horizon, "+
-			"/v1/put, /v1/query, /v1/snapshots, /v1/verify, /healthz, /readyz, /version and "+
-			"/metrics", ctx.Method(), path)})
+		"no route %s %.100s; there are /v1/records, /v1/count, /v1/explain, /v1/plugins, "+
+			"/v1/horizon, /v1/put, /v1/query, /v1/snapshots, /v1/verify, /healthz, /readyz, "+
+			"/version and /metrics", ctx.Method(), path)})
 }
 
 // wrongMethod says which methods a path takes: as an answer to OPTIONS, else as an error.
