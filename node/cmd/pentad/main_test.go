@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"net"
 	"os"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/cobra"
+
+	"github.com/pentad-db/pentad/node/store"
 )
 
 func TestMain(m *testing.M) {
@@ -22,11 +25,12 @@ func TestMain(m *testing.M) {
 // TestScripts runs the command line as people do, in processes of its own. In the scripts
 //
 //	shape          writes the last stdout to the file shaped, with what differs from run to run
-//	               (acquisition times, lengths of time, addresses, padding) made equal
+//	               (acquisition times, lengths of time, sizes, addresses, padding) made equal
 //	exits N CMD    runs a command that must end with this exit code
 //	examples       runs the examples of all help pages, with the directory stopped in place of
 //	               /var/lib/pentad
 //	bend FILE N    changes bytes of a file, at an Nth of it
+//	settle DIR     seals and merges all that a stopped node holds
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
@@ -47,7 +51,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"shape": shape, "exits": exits, "examples": runExamples,
-			"bend": bend,
+			"bend": bend, "settle": settle,
 		},
 	})
 }
@@ -58,6 +62,9 @@ func shape(ts *testscript.TestScript, _ bool, _ []string) {
 		{`20(2[6-9]|[3-9]\d)-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z`, "ACQ"},
 		{`"acq_ns":\d+`, `"acq_ns":N`},
 		{`"took":[0-9.e-]+`, `"took":N`},
+		{`"(horizon_ns|plan_ns|took_ns|bytes|bytes_opened)":\d+`, `"$1":N`},
+		{`(took|planning): (\d+ m )?[0-9.]+ [nµm]?s\b`, "$1: N"},
+		{`[0-9.]+ (K?B)\b`, "N $1"},
 		{regexp.QuoteMeta(ts.Getenv("PENTAD_ADDR")), "ADDR"},
 		{`(\S)  +`, "$1  "},
 	} {
@@ -114,6 +121,17 @@ func runExamples(ts *testscript.TestScript, _ bool, _ []string) {
 		}
 	}
 	walk(a.rootCommand())
+}
+
+func settle(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: settle DIR")
+	}
+	s, _, err := store.Open(context.Background(),
+		store.Options{Dir: filepath.Join(ts.MkAbs(args[0]), "store")})
+	ts.Check(err)
+	ts.Check(s.Settle(context.Background()))
+	ts.Check(s.Close())
 }
 
 func bend(ts *testscript.TestScript, _ bool, args []string) {

@@ -89,7 +89,8 @@ func (a *app) rootCommand() *cobra.Command {
 		return nil
 	}
 	root.AddCommand(a.demoCommand(), a.serveCommand(), a.healthCommand(), a.versionCommand(),
-		a.putCommand(), a.getCommand(), a.countCommand(), a.importCommand(), a.pluginCommand(),
+		a.putCommand(), a.getCommand(), a.countCommand(), a.explainCommand(),
+		a.importCommand(), a.pluginCommand(),
 		a.benchCommand(), a.checkCommand(), a.dumpCommand(),
 		a.verifyCommand(), a.snapshotCommand(), a.backupCommand(), a.restoreCommand())
 	root.InitDefaultHelpCmd()

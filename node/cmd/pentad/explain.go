@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/sdk/client"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+func (a *app) explainCommand() *cobra.Command {
+	var q queryFlags
+	c := &cobra.Command{
+		Use:   "explain",
+		Short: "Say how records in a box are found, and what that costs",
+		Long: `Run a query on the node and say how its records are found instead of showing them: which
+shards are asked and which sealed segments are skipped by their bounds; how many blocks posting
+lists leave and the zones of each dimension drop; then what was opened, looked at and found.
+
+Plugins, order and limit work on what is found and are left aside. A table is a tree here, of at
+most 40 segments that were not skipped; json and ndjson have them all.`,
+		Args: noCommand,
+		Example: `  pentad explain --cid 1 --mid 7 --cap now-24h..
+  pentad explain --moid 1 --view latest -o table
+  pentad explain --cid 1 --last 1 -o json`,
+		RunE: func(c *cobra.Command, _ []string) error { return a.explainQuery(c.Context(), &q) },
+	}
+	q.addBox(c)
+	return c
+}
+
+func (a *app) explainQuery(ctx context.Context, q *queryFlags) error {
+	format, err := a.format()
+	if err != nil {
+		return err
+	}
+	if format == output.CSV {
+		return usagef("an explanation is no list, so it has no csv; write -o table or json")
+	}
+	query, err := q.query(a)
+	if err != nil {
+		return err
+	}
+	db, err := a.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	x, err := db.Explain(ctx, query)
+	if err != nil {
+		return err
+	}
+	if format == output.Table {
+		_, err = a.stdout.Write([]byte(explainTree(&x)))
+	} else {
+		err = json.NewEncoder(a.stdout).Encode(x)
+	}
+	if err == nil && x.Found == 0 && q.failEmpty {
+		return errEmpty
+	}
+	return err
+}
+
+// branch is a line of a tree and what hangs on it.
+type branch struct {
+	text string
+	subs []branch
+}
+
+// lines are what hangs on the root of a tree.
+func (b *branch) lines() string {
+	var out strings.Builder
+	b.appendTo(&out, "")
+	return out.String()
+}
+
+// appendTo appends the lines below a branch, each behind the stems of what it hangs on.
+func (b *branch) appendTo(out *strings.Builder, stems string) {
+	for i := range b.subs {
+		fork, stem := "├─ ", "│  "
+		if i == len(b.subs)-1 {
+			fork, stem = "└─ ", "   "
+		}
+		out.WriteString(stems + fork + b.subs[i].text + "\n")
+		b.subs[i].appendTo(out, stems+stem)
+	}
+}
+
+// explainTree is an explanation for people.
+func explainTree(x *client.Explanation) string {
+	n := output.Thousands[int]
+	count := output.Thousands[uint64]
+	root := branch{subs: []branch{
+		{text: fmt.Sprintf("shards: %s; asked: %s", n(x.Shards), n(x.ShardsAsked))},
+		{text: fmt.Sprintf("heads: %s; rows in them: %s; found there: %s", n(x.Heads),
+			output.Thousands(x.HeadRows), count(x.HeadFound))},
+		segmentsBranch(x.Segments),
+		{text: "blocks: " + n(x.Blocks), subs: []branch{
+			{text: "dropped by bounds of segments: " + n(x.ByBounds)},
+			{text: "dropped by posting lists: " + n(x.ByLists)},
+			{text: zonesText(x.ByZones)},
+			{text: candidatesText(x.Candidates, x.Inside)}}},
+		{text: fmt.Sprintf("blocks opened: %s, %s; rows looked at: %s", count(x.Opened),
+			output.Size(x.OpenedBytes), count(x.Examined))},
+		{text: fmt.Sprintf("rows found: %s; versions hidden by newer ones: %s", count(x.Found),
+			count(x.Hidden))},
+		{text: fmt.Sprintf("took: %s; of it planning: %s; workers: %d",
+			output.Duration(time.Duration(x.TookNs)), output.Duration(time.Duration(x.PlanNs)),
+			x.Workers)},
+	}}
+	return "everything below horizon " + record.FormatNs(x.HorizonNs) + "\n" + root.lines()
+}
+
+// segmentsBranch counts the segments that were skipped and shows the others, up to a screen.
+func segmentsBranch(segments []client.SegmentPlan) branch {
+	skipped := map[string]int{}
+	var shown []branch
+	rest := 0
+	for i := range segments {
+		switch s := &segments[i]; {
+		case s.SkippedBy != "":
+			skipped[s.SkippedBy]++
+		case len(shown) == tableRows:
+			rest++
+		default:
+			shown = append(shown, segmentBranch(s))
+		}
+	}
+	b := branch{text: "sealed segments: " + output.Thousands(len(segments))}
+	for d := range record.NumDims {
+		if name := record.Dim(d).String(); skipped[name] > 0 {
+			b.subs = append(b.subs, branch{text: fmt.Sprintf("skipped, %s is out of bounds: %s",
+				name, output.Thousands(skipped[name]))})
+		}
+	}
+	if b.subs = append(b.subs, shown...); rest > 0 {
+		b.subs = append(b.subs, branch{text: output.Thousands(rest) + " more; -o json has all"})
+	}
+	return b
+}
+
+func segmentBranch(s *client.SegmentPlan) branch {
+	n := output.Thousands[int]
+	return branch{
+		text: fmt.Sprintf("segment %d of shard %d: %s; rows: %s; blocks: %s", s.ID, s.Shard,
+			output.Size(s.Bytes), n(s.Rows), n(s.Blocks)),
+		subs: []branch{
+			{text: fmt.Sprintf("posting lists: %s; blocks left: %s", n(s.Lists), n(s.Listed))},
+			{text: zonesText(s.ByZones)},
+			{text: candidatesText(s.Candidates, s.Inside)}},
+	}
+}
+
+func candidatesText(candidates, inside int) string {
+	return fmt.Sprintf("candidates: %s; inside the box: %s", output.Thousands(candidates),
+		output.Thousands(inside))
+}
+
+// zonesText says how many blocks the zones of which dimension dropped.
+func zonesText(c client.DimCounts) string {
+	counts := [record.NumDims]int{record.CID: c.CID, record.MID: c.MID, record.MOID: c.MOID,
+		record.Cap: c.Cap, record.Acq: c.Acq}
+	total := 0
+	var parts []string
+	for d, count := range counts {
+		if total += count; count > 0 {
+			parts = append(parts, record.Dim(d).String()+" "+output.Thousands(count))
+		}
+	}
+	text := "dropped by zones: " + output.Thousands(total)
+	if total > 0 {
+		text += " (" + strings.Join(parts, ", ") + ")"
+	}
+	return text
+}

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/pentad-db/pentad/sdk/client"
+)
+
+// TestExplainTree shows what was dropped and by which dimension, and no more segments than a screen
+// has room for.
+func TestExplainTree(t *testing.T) {
+	few := segmentsBranch([]client.SegmentPlan{{SkippedBy: "cap"}, {ID: 1234, Shard: 2,
+		Rows: 1 << 20, Blocks: 512, Bytes: 9_800_000, Lists: 3, Listed: 40, Candidates: 28,
+		Inside: 3, ByZones: client.DimCounts{MID: 8, Acq: 4}}, {SkippedBy: "mid"},
+		{SkippedBy: "cap"}})
+	tree := branch{subs: []branch{few, {text: "end"}}}
+	want := `├─ sealed segments: 4
+│  ├─ skipped, mid is out of bounds: 1
+│  ├─ skipped, cap is out of bounds: 2
+│  └─ segment 1234 of shard 2: 9.8 MB; rows: 1,048,576; blocks: 512
+│     ├─ posting lists: 3; blocks left: 40
+│     ├─ dropped by zones: 12 (mid 8, acq 4)
+│     └─ candidates: 28; inside the box: 3
+└─ end
+`
+	if got := tree.lines(); got != want {
+		t.Errorf("\n%s\nwant\n%s", got, want)
+	}
+	many := segmentsBranch(make([]client.SegmentPlan, tableRows+1))
+	if n := len(many.subs); n != tableRows+1 || many.subs[n-1].text != "1 more; -o json has all" {
+		t.Errorf("%d lines, the last is %q", n, many.subs[n-1].text)
+	}
+}
