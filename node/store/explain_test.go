@@ -9,8 +9,9 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// TestExplain asks at random, in all views, of several shards, heads and segments: the rows are
-// those of a scan, every block is accounted for, and candidates are what a look at every zone finds.
+// TestExplain asks at random, in all views, of several shards, heads and segments: the rows are as
+// many as there are, every block is accounted for, and candidates are what a look at every zone
+// finds.
 func TestExplain(t *testing.T) {
 	for _, room := range []int{0, 20} {
 		rng := randomSource(t)
