@@ -6,7 +6,7 @@ FUZZTIME    ?= 10s
 PACKAGES    := ./...
 BENCH       := cd bench && # a module of its own: what it compares with is not pentad's
 
-.PHONY: help build demo test race lint check bench bench-quick bench-spread bench-full bench-thesis \
+.PHONY: help build demo test test-long race lint check bench bench-quick bench-spread bench-full bench-thesis \
 	bench-thesis-full bench-daily bench-underload bench-growth bench-resident bench-cold bench-bars \
 	bench-peers bench-micro bench-compare profile fuzz fuzz-long crash guests guests-verify clean
 
@@ -95,6 +95,10 @@ fuzz: ## every fuzz target for FUZZTIME (10s)
 
 fuzz-long: ## every fuzz target for 10 minutes
 	$(MAKE) fuzz FUZZTIME=10m
+
+test-long: ## the model of the store for an hour, kill -9 fifty times, fuzzing for 10 minutes a target
+	PENTAD_MODEL_FOR=1h $(GO) test -count 1 -timeout 90m -v -run ModelLong ./node/store
+	$(MAKE) crash fuzz-long
 
 crash: ## kill -9 a node 50 times while it imports
 	PENTAD_KILLS=50 $(GO) test -count 1 -timeout 60m -v -run Killed ./cluster-test
