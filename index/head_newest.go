@@ -20,6 +20,7 @@ type HeadCell struct {
 type HeadRow struct {
 	Key     record.Key
 	Flagged bool
+	Tomb    bool
 	Row     uint32 // its number in the cell
 }
 
@@ -93,7 +94,8 @@ func (h *Head) ChunkRows(
 		}
 		p, at := h.rows.row(r.at)
 		if k := p.rows.Key(at); k.AcqNs < belowAcqNs && box[record.Acq].Contains(k.AcqNs) {
-			dst = append(dst, HeadRow{Flagged: r.flagged, Row: uint32(chunk*chunkRows + i), Key: k})
+			dst = append(dst, HeadRow{Key: k, Flagged: r.flagged, Tomb: p.rows.Tomb(at),
+				Row: uint32(chunk*chunkRows + i)})
 		}
 	}
 	return dst

@@ -255,6 +255,10 @@ func (s *headScan) add(p *piece, row int, flagged bool) {
 	if !s.keysOnly {
 		payload = p.rows.Payload(row)
 	}
+	if p.rows.Tomb(row) {
+		s.batch.AppendStampedTomb(p.rows.Key(row))
+		return
+	}
 	s.batch.AppendStamped(p.rows.Key(row), payload)
 }
 

@@ -60,7 +60,7 @@ func (s *server) query(ctx *fasthttp.RequestCtx) {
 		var buf []byte
 		end, err := s.node.Query(rc, q, func(b *record.Batch) error {
 			for b.Len() > 0 {
-				part := head(b, min(b.Len(), wire.MaxRows))
+				part := b.Head(min(b.Len(), wire.MaxRows))
 				var err error
 				if buf, err = wire.AppendRows(buf[:0], part); err != nil {
 					return err
@@ -108,11 +108,7 @@ func (s *server) countFrame(ctx *fasthttp.RequestCtx) {
 func tail(b *record.Batch, n int) *record.Batch {
 	rest := &record.Batch{}
 	for i := n; i < b.Len(); i++ {
-		if b.AcqNs == nil {
-			rest.Append(b.Key(i), b.Payload(i))
-		} else {
-			rest.AppendStamped(b.Key(i), b.Payload(i))
-		}
+		rest.AppendRow(b, i)
 	}
 	return rest
 }

@@ -245,7 +245,7 @@ func (s *server) store(ctx *fasthttp.RequestCtx, b *record.Batch, bad []rejected
 	defer cancel()
 	written, last := 0, int64(0)
 	for rest := b; rest.Len() > 0; {
-		part := head(rest, min(rest.Len(), record.MaxBatchRecords))
+		part := rest.Head(min(rest.Len(), record.MaxBatchRecords))
 		res, err := s.node.Put(rc, part, store.WriterSeq{})
 		if err != nil {
 			e := *toWire(err)

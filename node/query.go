@@ -138,7 +138,7 @@ func filtered(ctx context.Context, f *wasmhost.Filter, sink store.Sink) store.Si
 		for i, w := range keep {
 			for ; w != 0; w &= w - 1 {
 				row := i*64 + bits.TrailingZeros64(w)
-				kept.AppendStamped(b.Key(row), b.Payload(row))
+				kept.AppendRow(b, row)
 			}
 		}
 		if kept.Len() == 0 {
@@ -168,7 +168,7 @@ func (o *output) add(b *record.Batch) error {
 		return o.collect(b)
 	}
 	if o.q.Limit > 0 && o.rows+uint64(b.Len()) > o.q.Limit {
-		b = head(b, int(o.q.Limit-o.rows))
+		b = b.Head(int(o.q.Limit - o.rows))
 	}
 	if b.Len() > 0 {
 		o.rows += uint64(b.Len())
@@ -187,23 +187,8 @@ func (o *output) projected(b *record.Batch) *record.Batch {
 	if !o.q.KeysOnly || len(b.Data) == 0 {
 		return b
 	}
-	return &record.Batch{CID: b.CID, MID: b.MID, MOID: b.MOID, CapNs: b.CapNs, AcqNs: b.AcqNs}
-}
-
-// head returns the first rows of a batch, aliasing it.
-func head(b *record.Batch, n int) *record.Batch {
-	h := &record.Batch{CID: b.CID[:n], MID: b.MID[:n], MOID: b.MOID[:n], CapNs: b.CapNs[:n],
-		Stride: b.Stride}
-	if b.AcqNs != nil {
-		h.AcqNs = b.AcqNs[:n]
-	}
-	if b.Offsets == nil {
-		h.Data = b.Data[:n*b.Stride]
-		return h
-	}
-	h.Offsets = b.Offsets[:n+1]
-	h.Data = b.Data[:h.Offsets[n]]
-	return h
+	return &record.Batch{CID: b.CID, MID: b.MID, MOID: b.MOID, CapNs: b.CapNs, AcqNs: b.AcqNs,
+		Tombs: b.Tombs}
 }
 
 // rowBytes is what a collected row takes beside its payload.
@@ -215,8 +200,8 @@ func (o *output) collect(b *record.Batch) error {
 		data = nil
 	}
 	for i := range b.Len() {
-		r := record.Record{Key: b.Key(i)}
-		if data != nil {
+		r := record.Record{Key: b.Key(i), Tomb: b.Tomb(i)}
+		if data != nil && !r.Tomb {
 			at, end := i*b.Stride, (i+1)*b.Stride
 			if b.Offsets != nil {
 				at, end = int(b.Offsets[i]), int(b.Offsets[i+1])
@@ -269,7 +254,11 @@ func (o *output) finish() error {
 	o.cut()
 	var b record.Batch
 	for i, r := range o.chosen {
-		b.AppendStamped(r.Key, r.Payload)
+		if r.Tomb {
+			b.AppendStampedTomb(r.Key)
+		} else {
+			b.AppendStamped(r.Key, r.Payload)
+		}
 		if b.Len() == emitRows || len(b.Data) > record.MaxPayloadBytes/2 || i == len(o.chosen)-1 {
 			o.rows += uint64(b.Len())
 			if err := o.emit(&b); err != nil {

@@ -20,6 +20,7 @@ type Block struct {
 
 	keys    [record.NumDims]column
 	flags   []byte
+	tombs   []byte
 	words   []column
 	sizes   column
 	chunks  []byte // chunk directory
@@ -62,7 +63,7 @@ func (b *Block) parse(data []byte, i int, size uint32, known bool) (reason strin
 	head := uint64(binary.LittleEndian.Uint16(body[14:]))
 	if binary.LittleEndian.Uint32(body[8:]) != uint32(i) || rows == 0 || rows > maxBlockRows ||
 		head < blockHeaderBytes || head > uint64(len(body)) || body[16] > payloadVaried ||
-		body[17]&^(blockHasFlags|blockHasNumbered) != 0 {
+		body[17]&^(blockHasFlags|blockHasTombs|blockHasNumbered) != 0 {
 		return fmt.Sprintf("its header is that of block %d with %d rows, kind %d, flags %x",
 			binary.LittleEndian.Uint32(body[8:]), rows, body[16], body[17])
 	}
@@ -81,6 +82,10 @@ func (b *Block) parse(data []byte, i int, size uint32, known bool) (reason strin
 	b.flags = nil
 	if body[17]&blockHasFlags != 0 {
 		b.flags = p.take(uint64(b.rows+7) / 8)
+	}
+	b.tombs = nil
+	if body[17]&blockHasTombs != 0 {
+		b.tombs = p.take(uint64(b.rows+7) / 8)
 	}
 	b.parsePayload(&p, binary.LittleEndian.Uint16(body[18:]))
 	if p.bad || len(p.head) != 0 || p.at != p.end {
@@ -300,6 +305,12 @@ func (b *Block) PayloadBytes() uint64 { return b.payloadBytes(0, b.rows) }
 
 // Flag reports whether the row at a position may supersede an older one.
 func (b *Block) Flag(i int) bool { return b.flags != nil && b.flags[i>>3]>>(i&7)&1 != 0 }
+
+// Tomb reports whether the row at a position is a tombstone.
+func (b *Block) Tomb(i int) bool { return b.tombs != nil && b.tombs[i>>3]>>(i&7)&1 != 0 }
+
+// HasTombs reports whether a row may be a tombstone.
+func (b *Block) HasTombs() bool { return b.tombs != nil }
 
 // Flagged keeps those positions of sel whose row may supersede an older one, in place.
 func (b *Block) Flagged(sel []uint32) []uint32 {

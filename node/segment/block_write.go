@@ -14,6 +14,7 @@ const (
 	blockHeaderBytes = 24 // bytes u32, front bytes u32, index u32, rows u16, header bytes u16,
 	//                       payload kind u8, flags u8, words or chunks u16, stride u32
 	blockHasFlags    = 1
+	blockHasTombs    = 2
 	blockHasNumbered = 4 // mid is numbered by a dictionary in ascending order
 
 	// maxBlockRows bounds the rows of a block: larger ones are no longer found by skipping.
@@ -57,6 +58,9 @@ func (w *sealedWriter) writeBlock(index int, r rowsOf, flags []uint64) (uint32, 
 	}
 	if e.appendFlags(r.order, flags) {
 		h.flags |= blockHasFlags
+	}
+	if e.appendFlags(r.order, r.Tombs) {
+		h.flags |= blockHasTombs
 	}
 	e.appendPayloadColumns(r, &h)
 	front := uint64(blockHeaderBytes + len(e.head) + len(e.body) + 4)
@@ -145,16 +149,18 @@ func load[T int32 | int64](e *encoder, column []T, order []uint32) (lo, hi int64
 	return lo, hi
 }
 
-// appendFlags appends the bits of the rows, unless none is set.
+// appendFlags appends the bits of the rows, unless none is set. Words that are not there are zero.
 func (e *encoder) appendFlags(order []uint32, flags []uint64) bool {
-	if flags == nil {
+	if len(flags) == 0 {
 		return false
 	}
 	any, at := uint64(0), len(e.body)
 	for from := 0; from < len(order); from += 8 {
 		bits := byte(0)
 		for k, rank := range order[from:min(from+8, len(order))] {
-			bits |= byte(flags[rank>>6]>>(rank&63)&1) << k
+			if word := int(rank >> 6); word < len(flags) {
+				bits |= byte(flags[word]>>(rank&63)&1) << k
+			}
 		}
 		any |= uint64(bits)
 		e.body = append(e.body, bits)

@@ -58,6 +58,7 @@ func smallInputs(rng *rand.Rand) map[string]*SealedInput {
 	inputs := map[string]*SealedInput{}
 	for name, payload := range map[string]payloadMaker{
 		"words":   float,
+		"tombs":   float,
 		"dict":    dict,
 		"raw":     randomPayload(3, 0),
 		"varied":  randomPayload(0, 5),
@@ -68,6 +69,10 @@ func smallInputs(rng *rand.Rand) map[string]*SealedInput {
 		b := &record.Batch{}
 		for i := range 60 {
 			k := record.Key{CID: 3, MID: rng.Int64N(9), MOID: int32(i % 2), CapNs: int64(i) * 1e6}
+			if name == "tombs" && i%7 == 3 {
+				b.AppendTomb(k)
+				continue
+			}
 			b.Append(k, payload(rng, i))
 		}
 		in := &SealedInput{Rows: b, BlockEnds: []uint32{45, 60}, Meta: []byte("meta"),
@@ -88,7 +93,8 @@ func sameBatch(a, b *record.Batch) bool {
 		return false
 	}
 	for i := range a.Len() {
-		if a.Key(i) != b.Key(i) || string(a.Payload(i)) != string(b.Payload(i)) {
+		if a.Key(i) != b.Key(i) || a.Tomb(i) != b.Tomb(i) ||
+			string(a.Payload(i)) != string(b.Payload(i)) {
 			return false
 		}
 	}

@@ -49,3 +49,13 @@ func exampleTexts() *SealedInput {
 	}
 	return &SealedInput{Rows: b, Order: []uint32{0, 1, 2}, BlockEnds: []uint32{3}}
 }
+
+// exampleTombs are two readings, the first of which is deleted.
+func exampleTombs() *SealedInput {
+	b := &record.Batch{}
+	b.Append(record.Key{CID: 7, MID: 1000, MOID: 4}, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+	b.Append(record.Key{CID: 7, MID: 1001, MOID: 4}, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+	b.AppendTomb(record.Key{CID: 7, MID: 1000, MOID: 4})
+	return &SealedInput{Rows: b, Order: []uint32{0, 2, 1}, BlockEnds: []uint32{3},
+		Flags: []uint64{1 << 2}}
+}

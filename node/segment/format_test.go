@@ -3,6 +3,7 @@ package segment
 import (
 	"bytes"
 	"encoding/hex"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -45,6 +46,7 @@ func TestFormatExamples(t *testing.T) {
 	t.Run("segment", func(t *testing.T) { checkExampleSealed(t, found["segment"], exampleInput()) })
 	t.Run("texts", func(t *testing.T) { checkExampleSealed(t, found["texts"], exampleTexts()) })
 	t.Run("series", func(t *testing.T) { checkExampleSeries(t, found["series"]) })
+	t.Run("tombs", func(t *testing.T) { checkExampleSealed(t, found["tombs"], exampleTombs()) })
 }
 
 func sameBytes(t *testing.T, what string, got, want []byte) {
@@ -120,14 +122,21 @@ func checkExampleSealed(t *testing.T, example []byte, in *SealedInput) {
 	sameBytes(t, "written", sealBytes(t, in), example)
 }
 
+// A file of a version before the first that anybody got is refused, by name and version.
+func TestTooOldFile(t *testing.T) {
+	_, err := OpenSealed("testdata/v1-segment.seg")
+	var damage *CorruptError
+	if !errors.As(err, &damage) || damage.File != "testdata/v1-segment.seg" ||
+		!strings.Contains(err.Error(), "version 1; this program reads version 2") {
+		t.Fatal(err)
+	}
+}
+
 // Files that older versions wrote are never written again; every reader must open them.
 func TestOldFiles(t *testing.T) {
-	for _, name := range []string{"segment", "texts"} {
-		in := exampleInput()
-		if name == "texts" {
-			in = exampleTexts()
-		}
-		s, err := OpenSealed("testdata/v1-" + name + ".seg")
+	for name, in := range map[string]*SealedInput{"segment": exampleInput(),
+		"texts": exampleTexts(), "tombs": exampleTombs()} {
+		s, err := OpenSealed("testdata/v2-" + name + ".seg")
 		if err != nil {
 			t.Fatal(err)
 		}

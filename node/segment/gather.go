@@ -43,12 +43,15 @@ func (b *Block) gather(p positions, keysOnly bool, dst *record.Batch) error {
 	}
 	start := dst.Len()
 	if start == 0 {
-		dst.Data = dst.Data[:0]
+		dst.Data, dst.Tombs = dst.Data[:0], dst.Tombs[:0]
 	}
 	if keysOnly || b.kind == payloadEmpty {
 		growPayloads(dst, start, p.n, 0)
 	} else if err := b.gatherPayloads(&p, dst, start); err != nil {
 		return err
+	}
+	if b.tombs != nil {
+		b.gatherTombs(&p, dst, start)
 	}
 	dst.CID = gatherKey(&b.keys[record.CID], &p, dst.CID)
 	dst.MID = gatherKey(&b.keys[record.MID], &p, dst.MID)
@@ -56,6 +59,14 @@ func (b *Block) gather(p positions, keysOnly bool, dst *record.Batch) error {
 	dst.CapNs = gatherKey(&b.keys[record.Cap], &p, dst.CapNs)
 	dst.AcqNs = gatherKey(&b.keys[record.Acq], &p, dst.AcqNs)
 	return nil
+}
+
+func (b *Block) gatherTombs(p *positions, dst *record.Batch, start int) {
+	for k := range p.n {
+		if b.Tomb(p.at(k)) {
+			dst.SetTomb(start + k)
+		}
+	}
 }
 
 // gatherKey appends values of a column.

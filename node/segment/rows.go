@@ -12,7 +12,8 @@ import (
 // Layout of a rows entry, FORMAT.md section 2.
 const (
 	rowsHeaderBytes = 72
-	rowsVersion     = 1 // 1: first
+	rowsVersion     = 2 // 1: first; 2: tombstones
+	rowsHaveTombs   = 1 // flag: a bitmap of tombstones follows the keys
 	rowKeyBytes     = 8 + 8 + 4 + 4
 	variedPayloads  = math.MaxUint32 // in place of the stride: a column of sizes follows the keys
 )
@@ -41,7 +42,8 @@ func AppendRowsEntry(dst []byte, h *RowsHeader, b *record.Batch, rows []uint32) 
 	if b.Offsets != nil {
 		stride = variedPayloads
 	}
-	dst = slices.Grow(dst, rowsHeaderBytes+n*(rowKeyBytes+4)+payloadBytes)
+	tombs := hasTombs(b, rows)
+	dst = slices.Grow(dst, rowsHeaderBytes+n*(rowKeyBytes+5)+payloadBytes)
 	dst = binary.LittleEndian.AppendUint32(dst, rowsVersion)
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(n))
 	dst = append(dst, h.Writer[:]...)
@@ -51,13 +53,43 @@ func AppendRowsEntry(dst []byte, h *RowsHeader, b *record.Batch, rows []uint32) 
 	dst = binary.LittleEndian.AppendUint32(dst, h.BatchRecords)
 	dst = binary.LittleEndian.AppendUint32(dst, h.Parts)
 	dst = binary.LittleEndian.AppendUint32(dst, stride)
-	dst = binary.LittleEndian.AppendUint32(dst, 0)
+	if tombs {
+		dst = binary.LittleEndian.AppendUint32(dst, rowsHaveTombs)
+	} else {
+		dst = binary.LittleEndian.AppendUint32(dst, 0)
+	}
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(payloadBytes))
 	dst = appendInts(dst, b.MID, rows)
 	dst = appendInts(dst, b.CapNs, rows)
 	dst = appendInts(dst, b.CID, rows)
 	dst = appendInts(dst, b.MOID, rows)
+	if tombs {
+		dst = appendTombs(dst, b, rows, n)
+	}
 	return appendPayloads(dst, b, rows)
+}
+
+func hasTombs(b *record.Batch, rows []uint32) bool {
+	if rows == nil || len(b.Tombs) == 0 {
+		return b.CountTombs() > 0
+	}
+	return slices.ContainsFunc(rows, func(i uint32) bool { return b.Tomb(int(i)) })
+}
+
+// appendTombs appends a bit for each row.
+func appendTombs(dst []byte, b *record.Batch, rows []uint32, n int) []byte {
+	at := len(dst)
+	dst = append(dst, make([]byte, (n+7)/8)...)
+	for k := range n {
+		i := k
+		if rows != nil {
+			i = int(rows[k])
+		}
+		if b.Tomb(i) {
+			dst[at+k>>3] |= 1 << (k & 7)
+		}
+	}
+	return dst
 }
 
 func sizeOf(b *record.Batch, rows []uint32) int {
@@ -114,7 +146,7 @@ func appendPayloads(dst []byte, b *record.Batch, rows []uint32) []byte {
 		return append(dst, b.Data...)
 	}
 	for _, i := range rows {
-		dst = append(dst, b.Payload(int(i))...)
+		dst = append(dst, b.Place(int(i))...)
 	}
 	return dst
 }
@@ -137,8 +169,9 @@ func ParseRowsEntry(src []byte, h *RowsHeader, b *record.Batch) error {
 	h.BatchRecords = binary.LittleEndian.Uint32(src[48:])
 	h.Parts = binary.LittleEndian.Uint32(src[52:])
 	stride := binary.LittleEndian.Uint32(src[56:])
-	if binary.LittleEndian.Uint32(src[60:]) != 0 {
-		return fmt.Errorf("reserved bytes of a rows entry are not zero")
+	flags := binary.LittleEndian.Uint32(src[60:])
+	if flags&^rowsHaveTombs != 0 {
+		return fmt.Errorf("rows entry with flags %#x; this program knows %#x", flags, rowsHaveTombs)
 	}
 	payloadBytes := binary.LittleEndian.Uint64(src[64:])
 	rows := uint64(binary.LittleEndian.Uint32(src[4:]))
@@ -147,7 +180,9 @@ func ParseRowsEntry(src []byte, h *RowsHeader, b *record.Batch) error {
 	if stride == variedPayloads {
 		rowBytes += 4
 	}
-	if uint64(len(rest))/rowBytes < rows || uint64(len(rest))-rows*rowBytes != payloadBytes {
+	tombBytes := uint64(flags&rowsHaveTombs) * ((rows + 7) / 8)
+	left := uint64(len(rest)) - rows*rowBytes
+	if uint64(len(rest))/rowBytes < rows || left < tombBytes || left-tombBytes != payloadBytes {
 		return fmt.Errorf("rows entry of %d bytes cannot hold %d rows with %d payload bytes",
 			len(src), rows, payloadBytes)
 	}
@@ -163,7 +198,28 @@ func ParseRowsEntry(src []byte, h *RowsHeader, b *record.Batch) error {
 	for i := range b.AcqNs {
 		b.AcqNs[i] = h.FirstAcqNs + int64(i)
 	}
-	return parsePayloads(rest, n, stride, b)
+	var ok bool
+	if b.Tombs, ok = parseTombs(b.Tombs, rest[:tombBytes], n); !ok {
+		return fmt.Errorf("rows entry: no tombstones, or some beyond its %d rows", n)
+	}
+	return parsePayloads(rest[tombBytes:], n, stride, b)
+}
+
+// parseTombs reads a bitmap of n bits, if there is one, into the memory of dst. One without a bit
+// is not written.
+func parseTombs(dst []uint64, src []byte, n int) (tombs []uint64, ok bool) {
+	dst, any := dst[:0], byte(0)
+	if len(src) == 0 {
+		return dst, true
+	}
+	for i, v := range src {
+		if i&7 == 0 {
+			dst = append(dst, 0)
+		}
+		dst[i>>3] |= uint64(v) << (i & 7 * 8)
+		any |= v
+	}
+	return dst, any != 0 && (n&63 == 0 || dst[len(dst)-1]>>(n&63) == 0)
 }
 
 // parseInts reads n values into the memory of dst.

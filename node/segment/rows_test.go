@@ -45,7 +45,8 @@ func TestRowsEntryModel(t *testing.T) {
 		for k, i := range want {
 			key := b.Key(int(i))
 			key.AcqNs = h.FirstAcqNs + int64(k)
-			if got.Key(k) != key || !bytes.Equal(got.Payload(k), b.Payload(int(i))) {
+			if got.Key(k) != key || got.Tomb(k) != b.Tomb(int(i)) ||
+				!bytes.Equal(got.Payload(k), b.Payload(int(i))) {
 				t.Fatalf("row %d differs", k)
 			}
 		}
@@ -85,14 +86,16 @@ func TestRowsEntryHostile(t *testing.T) {
 			t.Errorf("%#x at %d parses", value, offset)
 		}
 	}
-	f(0, 2)               // version
+	f(0, 1)               // version
+	f(0, 3)               // version
 	f(4, 4)               // rows
 	f(4, 2)               // rows
 	f(4, 0xffffffff)      // rows
 	f(56, 5)              // stride
 	f(56, 0xfffffffe)     // stride
 	f(56, variedPayloads) // sizes are missing
-	f(60, 1)              // reserved
+	f(60, 1)              // tombstones are missing
+	f(60, 2)              // flags
 	f(64, 13)             // payload bytes
 	f(68, 1)              // payload bytes
 	late := AppendRowsEntry(nil, &RowsHeader{FirstAcqNs: math.MaxInt64 - 2}, b, nil)

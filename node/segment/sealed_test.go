@@ -139,11 +139,15 @@ func randomInput(rng *rand.Rand, n int) *SealedInput {
 	b := &record.Batch{}
 	cid, mid := anyGenerator(rng), anyGenerator(rng)
 	moid, capNs := anyGenerator(rng), anyGenerator(rng)
-	payload := anyPayloads(rng)
+	payload, tombs := anyPayloads(rng), rng.IntN(3)*rng.IntN(2)
 	for i := range n {
 		k := record.Key{CID: int32(cid(rng)) & math.MaxInt32, MID: mid(rng), MOID: int32(moid(rng)),
 			CapNs: capNs(rng)}
-		b.Append(k, payload(rng, i))
+		if rng.IntN(3) < tombs {
+			b.AppendTomb(k)
+		} else {
+			b.Append(k, payload(rng, i))
+		}
 	}
 	return inputOf(rng, b)
 }
@@ -202,7 +206,7 @@ func wantRow(t *testing.T, in *SealedInput, got *record.Batch, k int, rank uint3
 	t.Helper()
 	want := in.Rows.Key(int(rank))
 	want.AcqNs = int64(rank)
-	if got.Key(k) != want {
+	if got.Key(k) != want || got.Tomb(k) != in.Rows.Tomb(int(rank)) {
 		t.Fatalf("row %d: got %+v, want %+v", k, got.Key(k), want)
 	}
 	if keysOnly {

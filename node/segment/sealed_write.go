@@ -14,7 +14,7 @@ import (
 // Layout of a sealed segment, FORMAT.md section 3.
 const (
 	sealedMagic       = 0x314c535344544e50 // "PNTDSSL1"
-	sealedVersion     = 1                  // 1: first
+	sealedVersion     = 2                  // 1: first; 2: tombstones
 	sealedHeaderBytes = 16                 // magic u64, version u32, zero u32
 	paddingBytes      = 16                 // zeros after the last block, so that loads stay inside
 	sectionEntryBytes = 32                 // id u32, crc u32, offset u64, size u64, zero u64

@@ -112,7 +112,7 @@ func ask(t *testing.T, s *Store, q *record.Query) answered {
 			mu.Lock()
 			defer mu.Unlock()
 			for i := range b.Len() {
-				a.rows = append(a.rows, modelRow{b.Key(i), string(b.Payload(i))})
+				a.rows = append(a.rows, modelRowOf(b, i))
 			}
 			return nil
 		}, nil

@@ -41,7 +41,7 @@ func askBent(t *testing.T, s *Store, q *record.Query, m *model) (answered bool) 
 	_, err := s.Scan(t.Context(), q, func(int) (Sink, error) {
 		return func(b *record.Batch) error {
 			for i := range b.Len() {
-				rows = append(rows, modelRow{b.Key(i), string(b.Payload(i))})
+				rows = append(rows, modelRowOf(b, i))
 			}
 			return nil
 		}, nil

@@ -124,7 +124,7 @@ func bentAnswer(t *testing.T, dir string, q *record.Query, want []modelRow) bool
 		_, err = s.Scan(t.Context(), q, func(int) (Sink, error) {
 			return func(b *record.Batch) error {
 				for i := range b.Len() {
-					rows = append(rows, modelRow{b.Key(i), string(b.Payload(i))})
+					rows = append(rows, modelRowOf(b, i))
 				}
 				return nil
 			}, nil

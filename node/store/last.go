@@ -172,7 +172,7 @@ func (l *lastScan) takeHead(source uint32) error {
 			continue // it needs no more, or came after the series were listed
 		}
 		at := rowAt{source: source, part: l.cell.ID, row: r.Row}
-		if err := l.take(number, r.Key, at, r.Flagged); err != nil {
+		if err := l.take(number, r.Key, at, r.Flagged, r.Tomb); err != nil {
 			return err
 		}
 	}
@@ -180,12 +180,12 @@ func (l *lastScan) takeHead(source uint32) error {
 }
 
 // take takes in a row of a series.
-func (l *lastScan) take(number uint32, k record.Key, at rowAt, flagged bool) error {
+func (l *lastScan) take(number uint32, k record.Key, at rowAt, flagged, tomb bool) error {
 	if l.hider.hides(k) {
 		l.state.overtaken++
 		return nil
 	}
-	row := lastRow{capNs: k.CapNs, acqNs: k.AcqNs, at: at, hidden: !l.scan.shows(k)}
+	row := lastRow{capNs: k.CapNs, acqNs: k.AcqNs, at: at, hidden: tomb || !l.scan.shows(k)}
 	return l.state.add(number, row, flagged)
 }
 

@@ -358,7 +358,8 @@ func (l *lastScan) takeRows(s *lastSegment, r *lastRun, lo, from, to int, number
 			continue
 		}
 		at := rowAt{source: s.source, part: r.block, row: uint32(lo + i)}
-		if err := l.take(number, k, at, l.block.Flag(lo+i)); err != nil {
+		flagged, tomb := l.block.Flag(lo+i), l.found.Tomb(i)
+		if err := l.take(number, k, at, flagged, tomb); err != nil {
 			return err
 		}
 	}

@@ -22,16 +22,21 @@ type model struct {
 type modelRow struct {
 	key     record.Key
 	payload string
+	tomb    bool
+}
+
+func modelRowOf(b *record.Batch, i int) modelRow {
+	return modelRow{b.Key(i), string(b.Payload(i)), b.Tomb(i)}
 }
 
 func (m *model) add(b *record.Batch, parts []part, res PutResult) {
 	acq := res.FirstAcqNs
 	for _, p := range parts {
 		for i := range p.rows.Len() {
-			k := p.rows.Key(i)
-			k.AcqNs = acq
+			r := modelRowOf(&p.rows, i)
+			r.key.AcqNs = acq
 			acq++
-			m.rows = append(m.rows, modelRow{k, string(p.rows.Payload(i))})
+			m.rows = append(m.rows, r)
 		}
 	}
 }
@@ -54,7 +59,7 @@ func (m *model) query(q *record.Query) []modelRow {
 	for _, r := range m.rows {
 		version := r.key
 		version.AcqNs = 0
-		if q.View != record.ViewAll && best[version] != r.key.AcqNs {
+		if q.View != record.ViewAll && (best[version] != r.key.AcqNs || r.tomb) {
 			continue
 		}
 		if r.key.AcqNs < until && q.Box.Contains(r.key) {
@@ -98,7 +103,7 @@ func scanRows(t testing.TB, s *Store, q *record.Query) []modelRow {
 				return err
 			}
 			for i := range b.Len() {
-				sinks[worker] = append(sinks[worker], modelRow{b.Key(i), string(b.Payload(i))})
+				sinks[worker] = append(sinks[worker], modelRowOf(b, i))
 			}
 			return nil
 		}, nil
@@ -157,6 +162,10 @@ func (sh shape) batch(rng *rand.Rand, n int, nowNs int64) *record.Batch {
 		}
 		if rng.IntN(50) == 0 {
 			k.CapNs = nowNs + rng.Int64N(int64(3*time.Hour))
+		}
+		if rng.IntN(20) == 0 {
+			b.AppendTomb(k)
+			continue
 		}
 		size := 8
 		if sh.varied {

@@ -120,6 +120,7 @@ type scan struct {
 	countOnly bool
 	inTurn    bool // sinks fold rows into sums of floats, which depend on the order
 	empty     bool
+	noTombs   bool // also in the view of all versions: plugins never see tombstones
 
 	box     record.Box // what rows must satisfy to be looked at
 	winners record.RangeSet
@@ -168,6 +169,7 @@ func (s *Store) newScan(ctx context.Context, q *record.Query) (*scan, error) {
 	sc.ctx, sc.store, sc.box, sc.horizon = ctx, s, q.Box, horizon
 	sc.keysOnly, sc.view, sc.lastN = q.KeysOnly, q.View, q.Last
 	sc.inTurn = q.Aggregate.Name != ""
+	sc.noTombs = sc.inTurn || q.Filter.Name != ""
 	sc.finder.scan = sc
 	sc.stats.HorizonNs = horizon
 	end := horizon

@@ -167,9 +167,12 @@ func (sc *scan) findNewest(p *piece, room int) error {
 func (sc *scan) shows(k record.Key) bool { return sc.winners.Contains(k.AcqNs) }
 
 // resolve removes from the batch the rows at or after start that a newer version hides, or that
-// the query did not ask for.
+// the query did not ask for, such as tombstones.
 func (w *worker) resolve(p *piece, b *record.Batch, start int) {
 	if w.scan.view == record.ViewAll {
+		if w.scan.noTombs && len(b.Tombs) > 0 {
+			keepRows(b, start, func(i int) bool { return !b.Tomb(i) })
+		}
 		return
 	}
 	keep := start
@@ -179,38 +182,28 @@ func (w *worker) resolve(p *piece, b *record.Batch, start int) {
 			w.hidden++
 			continue
 		}
-		if !w.scan.shows(k) {
+		if b.Tomb(i) || !w.scan.shows(k) {
 			continue
 		}
 		if keep != i {
-			moveRow(b, keep, i)
+			b.Move(keep, i)
 		}
 		keep++
 	}
-	truncate(b, keep)
+	b.Truncate(keep)
 }
 
-// moveRow copies row from to row to, to < from, where everything between them is to vanish.
-func moveRow(b *record.Batch, to, from int) {
-	b.CID[to], b.MID[to], b.MOID[to] = b.CID[from], b.MID[from], b.MOID[from]
-	b.CapNs[to], b.AcqNs[to] = b.CapNs[from], b.AcqNs[from]
-	if b.Offsets == nil {
-		copy(b.Data[to*b.Stride:(to+1)*b.Stride], b.Data[from*b.Stride:])
-		return
+// keepRows removes the rows at or after start that are not to stay.
+func keepRows(b *record.Batch, start int, stays func(i int) bool) {
+	keep := start
+	for i := start; i < b.Len(); i++ {
+		if !stays(i) {
+			continue
+		}
+		if keep != i {
+			b.Move(keep, i)
+		}
+		keep++
 	}
-	size := b.Offsets[from+1] - b.Offsets[from]
-	copy(b.Data[b.Offsets[to]:], b.Data[b.Offsets[from]:b.Offsets[from+1]])
-	b.Offsets[to+1] = b.Offsets[to] + size
-}
-
-// truncate cuts a stamped batch to its first n rows.
-func truncate(b *record.Batch, n int) {
-	b.CID, b.MID, b.MOID = b.CID[:n], b.MID[:n], b.MOID[:n]
-	b.CapNs, b.AcqNs = b.CapNs[:n], b.AcqNs[:n]
-	if b.Offsets == nil {
-		b.Data = b.Data[:n*b.Stride]
-		return
-	}
-	b.Offsets = b.Offsets[:n+1]
-	b.Data = b.Data[:b.Offsets[n]]
+	b.Truncate(keep)
 }

@@ -8,6 +8,9 @@ import "math"
 // payloads were not asked for or are all empty); otherwise payload i is
 // Data[Offsets[i]:Offsets[i+1]] and Stride is 0. AcqNs is nil in a batch that has not been stamped.
 //
+// Tombs has a bit for each record that is a tombstone; words that are not there are zero. Whatever
+// bytes lie in the place of its payload, to keep a batch dense, its payload is empty.
+//
 // A batch owns its slices; what its methods return aliases them.
 type Batch struct {
 	CID   []int32
@@ -15,6 +18,7 @@ type Batch struct {
 	MOID  []int32
 	CapNs []int64
 	AcqNs []int64
+	Tombs []uint64
 
 	Stride  int
 	Offsets []uint32
@@ -26,6 +30,15 @@ func (b *Batch) Len() int { return len(b.CID) }
 
 // Payload returns payload i, aliasing the batch.
 func (b *Batch) Payload(i int) []byte {
+	if len(b.Tombs) > 0 && b.Tomb(i) {
+		return nil
+	}
+	return b.Place(i)
+}
+
+// Place returns the bytes where payload i lies, aliasing the batch. Those of a tombstone mean
+// nothing.
+func (b *Batch) Place(i int) []byte {
 	if b.Offsets == nil {
 		return b.Data[i*b.Stride : (i+1)*b.Stride : (i+1)*b.Stride]
 	}
@@ -42,12 +55,14 @@ func (b *Batch) Key(i int) Key {
 }
 
 // Record returns record i, aliasing the batch.
-func (b *Batch) Record(i int) Record { return Record{Key: b.Key(i), Payload: b.Payload(i)} }
+func (b *Batch) Record(i int) Record {
+	return Record{Key: b.Key(i), Payload: b.Payload(i), Tomb: b.Tomb(i)}
+}
 
 // Reset empties the batch and keeps its memory.
 func (b *Batch) Reset() {
 	b.CID, b.MID, b.MOID = b.CID[:0], b.MID[:0], b.MOID[:0]
-	b.CapNs, b.Data = b.CapNs[:0], b.Data[:0]
+	b.CapNs, b.Data, b.Tombs = b.CapNs[:0], b.Data[:0], b.Tombs[:0]
 	if b.AcqNs != nil {
 		b.AcqNs = b.AcqNs[:0]
 	}
@@ -65,6 +80,10 @@ func (b *Batch) Append(k Key, payload []byte) {
 
 func (b *Batch) appendKey(k Key, payload []byte) {
 	b.appendPayload(payload)
+	b.appendParts(k)
+}
+
+func (b *Batch) appendParts(k Key) {
 	b.CID = append(b.CID, k.CID)
 	b.MID = append(b.MID, k.MID)
 	b.MOID = append(b.MOID, k.MOID)
@@ -83,16 +102,26 @@ func (b *Batch) appendPayload(payload []byte) {
 	if n == 0 {
 		b.Stride, b.Offsets = len(payload), nil
 	} else if b.Offsets == nil && len(payload) != b.Stride {
-		b.Offsets = make([]uint32, n+1, 2*n+2)
-		for i := range b.Offsets {
-			b.Offsets[i] = uint32(i * b.Stride)
+		if b.onlyTombs() && len(payload) <= maxTombBytes {
+			b.fillTombs(len(payload))
+		} else {
+			b.vary()
 		}
-		b.Stride = 0
 	}
 	b.Data = append(b.Data, payload...)
 	if b.Offsets != nil {
 		b.Offsets = append(b.Offsets, uint32(len(b.Data)))
 	}
+}
+
+// vary gives a dense batch offsets.
+func (b *Batch) vary() {
+	n := len(b.CID)
+	b.Offsets = make([]uint32, n+1, 2*n+2)
+	for i := range b.Offsets {
+		b.Offsets[i] = uint32(i * b.Stride)
+	}
+	b.Stride = 0
 }
 
 // Validate checks a batch that is to be stored: column lengths, parts, payload sizes, limits.
@@ -127,6 +156,9 @@ func (b *Batch) CheckShape() error {
 	if len(b.MID) != n || len(b.MOID) != n || len(b.CapNs) != n ||
 		(b.AcqNs != nil && len(b.AcqNs) != n) {
 		return invalid("batch", Inconsistent, "columns differ in length")
+	}
+	if err := b.checkTombs(); err != nil {
+		return err
 	}
 	if b.Offsets == nil {
 		// Divided, for the product of a lying stride may wrap around to the right size.
@@ -164,8 +196,11 @@ func (b *Batch) checkRow(i int) *InvalidError {
 	case b.CapNs[i] == math.MaxInt64:
 		return reserved(Cap)
 	}
-	if size := len(b.Payload(i)); size > MaxPayloadBytes {
+	if size := len(b.Place(i)); size > MaxPayloadBytes {
 		return invalid("payload", TooLarge, "%d bytes, at most %d", size, MaxPayloadBytes)
+	}
+	if len(b.Tombs) > 0 && b.Tomb(i) {
+		return b.checkTomb(i)
 	}
 	return nil
 }

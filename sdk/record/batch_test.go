@@ -25,8 +25,8 @@ func TestBatch(t *testing.T) {
 			if ragged && rng.IntN(4) == 0 {
 				size = rng.IntN(20)
 			}
-			r := Record{Key{rng.Int32(), rng.Int64(), -rng.Int32(), -rng.Int64(), 0},
-				make([]byte, size)}
+			r := Record{Key: Key{rng.Int32(), rng.Int64(), -rng.Int32(), -rng.Int64(), 0},
+				Payload: make([]byte, size)}
 			for i := range r.Payload {
 				r.Payload[i] = byte(rng.Uint32())
 			}

@@ -106,4 +106,5 @@ func (k Key) Part(d Dim) int64 {
 type Record struct {
 	Key
 	Payload []byte
+	Tomb    bool // a tombstone: the reading is deleted from this acq on
 }

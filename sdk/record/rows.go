@@ -10,6 +10,9 @@ func (b *Batch) AppendRows(src *Batch, from, to int) {
 	}
 	stamped := src.AcqNs != nil && len(b.AcqNs) == b.Len()
 	b.appendPayloads(src, from, to)
+	if len(src.Tombs) > 0 {
+		b.appendTombs(src, from, to)
+	}
 	b.CID = append(b.CID, src.CID[from:to]...)
 	b.MID = append(b.MID, src.MID[from:to]...)
 	b.MOID = append(b.MOID, src.MOID[from:to]...)
@@ -19,22 +22,35 @@ func (b *Batch) AppendRows(src *Batch, from, to int) {
 	}
 }
 
+func (b *Batch) appendTombs(src *Batch, from, to int) {
+	for i := from; i < to; i++ {
+		if src.Tomb(i) {
+			b.SetTomb(b.Len() + i - from)
+		}
+	}
+}
+
 func (b *Batch) appendPayloads(src *Batch, from, to int) {
+	if b.Len() > 0 && b.Offsets == nil && src.Offsets == nil && b.Stride != src.Stride {
+		switch {
+		case b.Stride <= maxTombBytes && src.onlyTombs():
+			b.Data = appendZeros(b.Data, (to-from)*b.Stride)
+			return
+		case src.Stride <= maxTombBytes && b.onlyTombs():
+			b.fillTombs(src.Stride)
+		}
+	}
 	if src.Offsets == nil && (b.Len() == 0 || b.Offsets == nil && b.Stride == src.Stride) {
 		b.Stride, b.Offsets = src.Stride, nil
 		b.Data = append(b.Data, src.Data[from*src.Stride:to*src.Stride]...)
 		return
 	}
 	if b.Offsets == nil {
-		b.Offsets = make([]uint32, 0, b.Len()+1+to-from)
-		for i := range b.Len() + 1 {
-			b.Offsets = append(b.Offsets, uint32(i*b.Stride))
-		}
-		b.Stride = 0
+		b.vary()
 	}
 	end := uint32(len(b.Data))
 	for i := from; i < to; i++ {
-		end += uint32(len(src.Payload(i)))
+		end += uint32(len(src.Place(i)))
 		b.Offsets = append(b.Offsets, end)
 	}
 	if src.Offsets == nil {

@@ -16,7 +16,7 @@ func TestAppendRows(t *testing.T) {
 		var got, want Batch
 		for range 1 + rng.IntN(4) {
 			var src Batch
-			size, varied := rng.IntN(3)*4, rng.IntN(2) == 0
+			size, varied, tombs := rng.IntN(3)*4, rng.IntN(2) == 0, rng.IntN(4)
 			for i := range rng.IntN(20) {
 				if varied {
 					size = rng.IntN(9)
@@ -26,8 +26,15 @@ func TestAppendRows(t *testing.T) {
 				payload := bytes.Repeat([]byte{byte(rng.IntN(256))}, size)
 				if stamped {
 					k.AcqNs = rng.Int64N(99)
+				}
+				switch tomb := rng.IntN(3) < tombs; {
+				case stamped && tomb:
+					src.AppendStampedTomb(k)
+				case stamped:
 					src.AppendStamped(k, payload)
-				} else {
+				case tomb:
+					src.AppendTomb(k)
+				default:
 					src.Append(k, payload)
 				}
 			}
@@ -35,18 +42,14 @@ func TestAppendRows(t *testing.T) {
 			to := from + rng.IntN(src.Len()-from+1)
 			got.AppendRows(&src, from, to)
 			for i := from; i < to; i++ {
-				if stamped {
-					want.AppendStamped(src.Key(i), src.Payload(i))
-				} else {
-					want.Append(src.Key(i), src.Payload(i))
-				}
+				want.AppendRow(&src, i)
 			}
 		}
 		if err := got.CheckShape(); err != nil || got.Len() != want.Len() {
 			t.Fatalf("%d records, want %d: %v", got.Len(), want.Len(), err)
 		}
 		for i := range want.Len() {
-			if got.Key(i) != want.Key(i) || !bytes.Equal(got.Payload(i), want.Payload(i)) {
+			if got.Key(i) != want.Key(i) || got.Tomb(i) != want.Tomb(i) || !bytes.Equal(got.Payload(i), want.Payload(i)) {
 				t.Fatalf("record %d is %+v, want %+v", i, got.Record(i), want.Record(i))
 			}
 		}

@@ -18,8 +18,11 @@ const (
 	payloadLZ4   = 3 // one LZ4 block
 )
 
-// flagAcq marks a batch whose rows are stamped.
-const flagAcq = 1
+// Flags of a batch.
+const (
+	flagAcq   = 1 // rows are stamped
+	flagTombs = 2 // a bitmap says which rows are tombstones
+)
 
 // maxWords is the longest payload that is split into columns of words.
 const maxWords = 16
@@ -37,7 +40,7 @@ type codec struct {
 var codecs = sync.Pool{New: func() any { return new(codec) }}
 
 // appendBatch appends rows u32, flags u8, payload codec u8, zero u16, stride u32, then the columns
-// cid, mid, moid, cap, with flagAcq acq, and the payloads.
+// cid, mid, moid, cap, with flagAcq acq, with flagTombs a bitmap, and the payloads.
 func appendBatch(dst []byte, b *record.Batch) ([]byte, error) {
 	if err := b.CheckShape(); err != nil {
 		return nil, err
@@ -57,6 +60,10 @@ func appendBatch(dst []byte, b *record.Batch) ([]byte, error) {
 	if b.AcqNs != nil {
 		flags = flagAcq
 	}
+	tombs := b.CountTombs() > 0
+	if tombs {
+		flags |= flagTombs
+	}
 	dst = append(dst, flags, 0, 0, 0)
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(b.Stride))
 	dst = c.append(dst, load(c, b.CID))
@@ -66,9 +73,42 @@ func appendBatch(dst []byte, b *record.Batch) ([]byte, error) {
 	if b.AcqNs != nil {
 		dst = c.append(dst, load(c, b.AcqNs))
 	}
+	if tombs {
+		dst = appendTombs(dst, b)
+	}
 	dst, kind := c.appendPayloads(dst, b)
 	dst[kindAt] = kind
 	return dst, nil
+}
+
+// appendTombs appends a bit per row, the first in the lowest bit of the first byte.
+func appendTombs(dst []byte, b *record.Batch) []byte {
+	for i := 0; i < b.Len(); i += 8 {
+		bits := byte(0)
+		if word := i >> 6; word < len(b.Tombs) {
+			bits = byte(b.Tombs[word] >> (i & 63))
+		}
+		dst = append(dst, bits)
+	}
+	return dst
+}
+
+func parseTombs(d *decoder, b *record.Batch) error {
+	n := b.Len()
+	bits := d.take(uint64(n+7) / 8)
+	if d.short {
+		return badFrame("batch ends inside its tombstones")
+	}
+	if last := bits[len(bits)-1]; n&7 != 0 && last>>(n&7) != 0 {
+		return badFrame("tombstones beyond the %d rows of a batch", n)
+	}
+	for i, v := range bits {
+		if i&7 == 0 {
+			b.Tombs = append(b.Tombs, 0)
+		}
+		b.Tombs[i>>3] |= uint64(v) << (i & 7 * 8)
+	}
+	return nil
 }
 
 // checkPayloads refuses what no reader takes.
@@ -144,7 +184,7 @@ func parseBatch(src []byte, b *record.Batch) error {
 	d := &decoder{src: src}
 	rows, flags, kind := d.u32(), d.u8(), d.u8()
 	zero, stride := d.u16(), d.u32()
-	if d.short || rows == 0 || rows > MaxRows || flags&^flagAcq != 0 || zero != 0 {
+	if d.short || rows == 0 || rows > MaxRows || flags&^(flagAcq|flagTombs) != 0 || zero != 0 {
 		return badFrame("batch of %d rows, flags %#x; a frame holds 1 to %d rows", rows, flags,
 			MaxRows)
 	}
@@ -169,6 +209,11 @@ func parseBatch(src []byte, b *record.Batch) error {
 	}
 	if flags&flagAcq != 0 {
 		if b.AcqNs, err = c.keys64(d, n, stamped[:0]); err != nil {
+			return err
+		}
+	}
+	if flags&flagTombs != 0 {
+		if err := parseTombs(d, b); err != nil {
 			return err
 		}
 	}

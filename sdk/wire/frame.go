@@ -37,8 +37,10 @@ const (
 	FrameGroups   FrameType = 5
 	FrameEnd      FrameType = 6
 	FrameError    FrameType = 7
+	FrameBox      FrameType = 8
+	FrameEvent    FrameType = 9
 
-	lastFrameType = FrameError
+	lastFrameType = FrameEvent
 )
 
 // MaxFramePayload bounds the payload of any frame: the largest batch with its keys and some room.

@@ -51,6 +51,7 @@ func FuzzReader(f *testing.F) {
 
 func FuzzPut(f *testing.F) {
 	seedWith(f, "put")
+	seedWith(f, "put-tombs")
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		var p, again Put
 		if within(t, "put", payload) != nil {
@@ -127,6 +128,23 @@ func FuzzQuery(f *testing.F) {
 		if err := ParseQuery(AppendQuery(nil, &q), &again); err != nil || !reflect.DeepEqual(q,
 			again) {
 			t.Fatalf("%+v read again is %+v, %v", q, again, err)
+		}
+	})
+}
+
+func FuzzBox(f *testing.F) {
+	seedWith(f, "box")
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		var b, again Box
+		if within(t, "box", payload) != nil {
+			return
+		}
+		if err := ParseBox(AppendFrame(nil, FrameBox, payload), &b); err != nil {
+			t.Fatal(err)
+		}
+		if err := ParseBox(AppendBox(nil, &b), &again); err != nil ||
+			!reflect.DeepEqual(b, again) {
+			t.Fatalf("%+v read again is %+v, %v", b, again, err)
 		}
 	})
 }
@@ -211,7 +229,8 @@ func FuzzWriters(f *testing.F) {
 		if err != nil || gotReply != reply {
 			t.Fatalf("%+v, want %+v, %v", gotReply, reply, err)
 		}
-		end := End{yes, text, number, rng.Uint64(), rng.Uint64(), rng.Uint64(), -number}
+		end := End{yes, text, number, rng.Uint64(), rng.Uint64(), rng.Uint64(), -number,
+			int64(rng.Uint64())}
 		var gotEnd End
 		err = ParseEnd(AppendEnd(nil, &end)[frameHeaderBytes:], &gotEnd)
 		if err != nil || gotEnd != end {

@@ -108,9 +108,10 @@ func TestNothingIsAllocatedOnWord(t *testing.T) {
 	for _, count := range []uint32{1 << 20, 1 << 28, 1<<31 - 1, 1<<32 - 1} {
 		counts("query", 28, count)  // ranges of cid
 		counts("query", 116, count) // bytes of a filter's name
+		counts("box", 8, count)
 		counts("groups", 0, count)
 		counts("groups", 36, count) // bytes of a result
-		counts("end", 48, count)    // bytes of a reason
+		counts("end", 56, count)    // bytes of a reason
 		counts("error", 8, count)   // bytes of a message
 	}
 }

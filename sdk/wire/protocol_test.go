@@ -21,6 +21,24 @@ func examplePut() *Put {
 	return p
 }
 
+// examplePutTombs deletes the second record of examplePut and corrects the first.
+func examplePutTombs() *Put {
+	p := &Put{Writer: [16]byte{0: 0x7e, 15: 0x01}, Seq: 43, Batch: new(record.Batch)}
+	p.Batch.Append(record.Key{CID: 7, MID: 1001, MOID: 3, CapNs: 1_700_000_000_000_000_000},
+		[]byte("21.6"))
+	p.Batch.AppendTomb(record.Key{CID: 7, MID: 1004, MOID: 3, CapNs: 1_700_000_000_000_000_500})
+	return p
+}
+
+func exampleBox() *Box {
+	b := new(Box)
+	b.Box[record.CID] = record.RangeSet{record.At(7)}
+	b.Box[record.MID] = record.RangeSet{record.At(1001)}
+	return b
+}
+
+func exampleEvent() *Event { return &Event{AcqNs: 1_700_000_100_000_000_000} }
+
 func plainPut() *Put {
 	p := &Put{Batch: new(record.Batch)}
 	p.Batch.Append(record.Key{CID: 7, MID: 1001, MOID: -3, CapNs: 1_700_000_000_000_000_000},
@@ -65,7 +83,7 @@ func exampleGroups() []Group {
 
 func exampleEnd() *End {
 	return &End{Complete: true, HorizonNs: 1_700_000_100_000_000_000, Rows: 24, BlocksScanned: 3,
-		RowsExamined: 6144, TookNs: 81_000}
+		RowsExamined: 6144, TookNs: 81_000, PurgedAcqNs: 1_700_000_060_000_000_000}
 }
 
 func exampleError() *Error {
@@ -129,6 +147,15 @@ func TestExamples(t *testing.T) {
 	frame, err := AppendPut(nil, examplePut())
 	var put Put
 	read("put", &put, examplePut(), ParsePut(same("put", frame, err), &put))
+	frame, err = AppendPut(nil, examplePutTombs())
+	put = Put{}
+	read("put-tombs", &put, examplePutTombs(), ParsePut(same("put-tombs", frame, err), &put))
+	var box Box
+	read("box", &box, exampleBox(),
+		ParseBox(same("box", AppendBox(nil, exampleBox()), nil), &box))
+	var event Event
+	read("event", &event, exampleEvent(),
+		ParseEvent(payload(same("event", AppendEvent(nil, exampleEvent()), nil)), &event))
 	put = Put{}
 	read("put-plain", &put, plainPut(), ParsePut(found["put-plain"], &put))
 	delete(found, "put-plain") // the writer here packs
@@ -210,7 +237,7 @@ func TestTables(t *testing.T) {
 	}
 	types := map[FrameType]string{FramePut: "put", FramePutReply: "put reply",
 		FrameQuery: "query", FrameRows: "rows", FrameGroups: "groups", FrameEnd: "end",
-		FrameError: "error"}
+		FrameError: "error", FrameBox: "box", FrameEvent: "event"}
 	rows := tableOf(t, "| type | payload |")
 	if len(rows) != int(lastFrameType) || len(types) != int(lastFrameType) {
 		t.Errorf("%d types in the document, %d here, the last is %d", len(rows), len(types),

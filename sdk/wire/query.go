@@ -31,13 +31,7 @@ func AppendQuery(dst []byte, q *record.Query) []byte {
 	if q.Last != 0 {
 		dst = binary.LittleEndian.AppendUint32(dst, q.Last)
 	}
-	for _, set := range q.Box {
-		dst = binary.LittleEndian.AppendUint32(dst, uint32(len(set)))
-		for _, r := range set {
-			dst = binary.LittleEndian.AppendUint64(dst, uint64(r.From))
-			dst = binary.LittleEndian.AppendUint64(dst, uint64(r.To))
-		}
-	}
+	dst = appendBox(dst, &q.Box)
 	for _, call := range []record.PluginCall{q.Filter, q.Aggregate} {
 		dst = appendBytes(dst, []byte(call.Name))
 		dst = appendBytes(dst, call.Params)
@@ -68,17 +62,8 @@ func ParseQuery(src []byte, q *record.Query) error {
 			return badFrame("a query has the flag of last, and it is 0; leave the flag out")
 		}
 	}
-	for dim := range q.Box {
-		count := d.u32()
-		if d.short || uint64(count) > uint64(len(d.src)/16) {
-			return badFrame("query ends inside the ranges of %v", record.Dim(dim))
-		}
-		if count > 0 {
-			q.Box[dim] = make(record.RangeSet, count)
-		}
-		for i := range q.Box[dim] {
-			q.Box[dim][i] = record.Range{From: d.i64(), To: d.i64()}
-		}
+	if err := parseBox(d, &q.Box); err != nil {
+		return err
 	}
 	parseCall(d, &q.Filter)
 	parseCall(d, &q.Aggregate)

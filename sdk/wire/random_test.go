@@ -53,6 +53,9 @@ func randomBatch(rng *rand.Rand, stamped bool) *record.Batch {
 	if stamped {
 		b.AcqNs = numbers(rng, n, math.MinInt64, math.MaxInt64)
 	}
+	for range rng.IntN(4) * rng.IntN(2) {
+		b.SetTomb(rng.IntN(n))
+	}
 	random, few := rng.IntN(2) == 0, rng.IntN(4)
 	fill := func(size int) {
 		for range size {
@@ -88,7 +91,8 @@ func equalBatches(a, b *record.Batch) bool {
 		return false
 	}
 	for i := range a.Len() {
-		if a.Key(i) != b.Key(i) || !bytes.Equal(a.Payload(i), b.Payload(i)) {
+		if a.Key(i) != b.Key(i) || a.Tomb(i) != b.Tomb(i) ||
+			!bytes.Equal(a.Payload(i), b.Payload(i)) {
 			return false
 		}
 	}

@@ -93,7 +93,13 @@ func exampleFrames(t testing.TB) map[string][]byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return map[string][]byte{"put": put, "rows": rows, "query": AppendQuery(nil, exampleQuery()),
+	tombs, err := AppendPut(nil, examplePutTombs())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string][]byte{"put": put, "put-tombs": tombs, "rows": rows,
+		"box": AppendBox(nil, exampleBox()), "event": AppendEvent(nil, exampleEvent()),
+		"query":     AppendQuery(nil, exampleQuery()),
 		"put-reply": AppendPutReply(nil, exampleReply()), "end": AppendEnd(nil, exampleEnd()),
 		"groups": AppendGroups(nil, exampleGroups()), "error": AppendError(nil, exampleError())}
 }
@@ -101,10 +107,14 @@ func exampleFrames(t testing.TB) map[string][]byte {
 // parse reads a payload as what its type says.
 func parse(name string, payload []byte) error {
 	switch name {
-	case "put":
+	case "put", "put-tombs":
 		return ParsePut(AppendFrame(nil, FramePut, payload), new(Put))
 	case "query":
 		return ParseQuery(AppendFrame(nil, FrameQuery, payload), new(record.Query))
+	case "box":
+		return ParseBox(AppendFrame(nil, FrameBox, payload), new(Box))
+	case "event":
+		return ParseEvent(payload, new(Event))
 	case "rows":
 		return ParseRows(payload, new(record.Batch))
 	case "put-reply":
@@ -154,7 +164,10 @@ func TestRefusals(t *testing.T) {
 	f("put", 24, "\x00\x00\x00\x00", KindBadFrame, "batch of 0 rows")
 	f("put", 24, "\x01\x00\x01\x00", KindBadFrame, "batch of 65537 rows")
 	f("put", 24, "\xff", KindBadFrame, "column of 255 values ends early")
-	f("put", 28, "\x02", KindBadFrame, "flags 0x2")
+	f("put", 28, "\x04", KindBadFrame, "flags 0x4")
+	f("put-tombs", 80, "\x04", KindBadFrame, "tombstones beyond the 2 rows")
+	f("box", 1, "\x01", KindBadFrame, "reserved")
+	f("box", 8, "\xff", KindBadFrame, "ranges of cid")
 	f("put", 29, "\x04", KindBadFrame, "payload codec 4")
 	f("put", 29, "\x01", KindBadFrame, "not 1 to 16 words")
 	f("put", 29, "\x00", KindBadFrame, "follow the batch")

@@ -1,0 +1,91 @@
+package wire
+
+import (
+	"encoding/binary"
+
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// appendBox appends per dimension a count u32 and so many pairs (from i64, to i64).
+func appendBox(dst []byte, box *record.Box) []byte {
+	for _, set := range box {
+		dst = binary.LittleEndian.AppendUint32(dst, uint32(len(set)))
+		for _, r := range set {
+			dst = binary.LittleEndian.AppendUint64(dst, uint64(r.From))
+			dst = binary.LittleEndian.AppendUint64(dst, uint64(r.To))
+		}
+	}
+	return dst
+}
+
+func parseBox(d *decoder, box *record.Box) error {
+	for dim := range box {
+		count := d.u32()
+		if d.short || uint64(count) > uint64(len(d.src)/16) {
+			return badFrame("box ends inside the ranges of %v", record.Dim(dim))
+		}
+		if count > 0 {
+			box[dim] = make(record.RangeSet, count)
+		}
+		for i := range box[dim] {
+			box[dim][i] = record.Range{From: d.i64(), To: d.i64()}
+		}
+	}
+	return nil
+}
+
+// Box says which records to erase or to purge.
+type Box struct {
+	Box        record.Box
+	Everything bool // the box may be the whole space
+}
+
+// AppendBox appends a box frame: everything u8, zero [7], box.
+func AppendBox(dst []byte, b *Box) []byte {
+	dst, start := beginFrame(dst, FrameBox)
+	dst = append(dst, boolByte(b.Everything), 0, 0, 0, 0, 0, 0, 0)
+	return endFrame(appendBox(dst, &b.Box), start)
+}
+
+// ParseBox reads a body that is one box frame, and normalises the box.
+//
+// Errors: *Error for the frame, *record.InvalidError for the box.
+func ParseBox(src []byte, b *Box) error {
+	payload, err := expect(src, FrameBox)
+	if err != nil {
+		return err
+	}
+	d := &decoder{src: payload}
+	everything := d.u64()
+	if everything > 1 {
+		return badFrame("reserved bytes of a box are not zero")
+	}
+	q := record.Query{}
+	if err := parseBox(d, &q.Box); err != nil {
+		return err
+	}
+	if err := d.end("box"); err != nil {
+		return err
+	}
+	err = q.Normalize()
+	b.Box, b.Everything = q.Box, everything == 1
+	return err
+}
+
+// Event is the answer to an erase or a purge.
+type Event struct {
+	AcqNs int64 // records with an acq below this are hidden, later ones are not
+}
+
+// AppendEvent appends an event frame: acq i64.
+func AppendEvent(dst []byte, e *Event) []byte {
+	dst, start := beginFrame(dst, FrameEvent)
+	return endFrame(binary.LittleEndian.AppendUint64(dst, uint64(e.AcqNs)), start)
+}
+
+// ParseEvent reads the payload of an event frame.
+func ParseEvent(payload []byte, e *Event) error {
+	d := decoder{src: payload}
+	e.AcqNs = d.i64()
+	return d.end("event")
+}
