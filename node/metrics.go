@@ -79,6 +79,8 @@ func (r rooms) Collect(out chan<- prometheus.Metric) {
 	count("store_merges_total", "Merges of segments.", float64(st.Merges))
 	count("store_merged_rows_total", "Rows merged.", float64(st.MergedRows))
 	count("store_merge_seconds_total", "Time spent merging.", float64(st.MergeNs)/1e9)
+	count("store_purged_rows_total", "Rows removed because they were purged or had expired.",
+		float64(st.PurgedRows))
 	count("store_paced_seconds_total", "Time by which commits were slowed down for merges.",
 		float64(st.PacedNs)/1e9)
 	gauge("store_merge_failed", "1 when the last merge failed.", boolean(st.MergeErr != nil))

@@ -81,7 +81,8 @@ func (n *Node) precheck(q *record.Query) error {
 
 func endOf(s store.ScanStats, rows uint64) wire.End {
 	return wire.End{Complete: true, HorizonNs: s.HorizonNs, Rows: rows,
-		BlocksScanned: s.BlocksScanned, RowsExamined: s.RowsExamined, TookNs: s.TookNs}
+		BlocksScanned: s.BlocksScanned, RowsExamined: s.RowsExamined, TookNs: s.TookNs,
+		PurgedAcqNs: s.PurgedAcqNs}
 }
 
 // scan runs the store's scan with the filter of the query before each sink.

@@ -323,7 +323,7 @@ func cutRows(
 	out := &record.Batch{}
 	kept := make([]uint64, (hi-lo+63)/64)
 	for i := lo; i < hi; i++ {
-		out.AppendStamped(rows.Key(i), rows.Payload(i))
+		out.AppendRow(rows, i)
 		k := i - lo
 		kept[k>>6] |= flags[i>>6] >> (i & 63) & 1 << (k & 63)
 	}

@@ -14,6 +14,7 @@ func (w *worker) scanHead(t *task) error {
 		if err := sc.ctx.Err(); err != nil {
 			return err
 		}
+		sc.reveal(b)
 		w.resolve(t.piece, b, 0)
 		n := uint64(b.Len())
 		if n == 0 {
@@ -117,7 +118,8 @@ var filterOrder = [record.NumDims]record.Dim{
 	record.MID, record.Cap, record.Acq, record.MOID, record.CID,
 }
 
-// choose returns the positions of the rows of the open block that lie in the box.
+// choose returns the positions of the rows of the open block that lie in the box and are not
+// hidden, in ascending order.
 func (w *worker) choose(seg *segmentScan, info *index.BlockInfo, need uint8) []uint32 {
 	sel := w.sel[:0]
 	if need == 0 {
@@ -133,6 +135,9 @@ func (w *worker) choose(seg *segmentScan, info *index.BlockInfo, need uint8) []u
 			sel = w.filterSub(seg, need, lo, hi, sel)
 		}
 		lo = hi
+	}
+	if need&needHidden != 0 {
+		return w.reveal(seg, info, sel)
 	}
 	return sel
 }

@@ -248,6 +248,7 @@ func (c *checker) order(name string, m *manifest, found map[uint64]*checkedSegme
 		next := uint64(1)
 		before := int64(-1 << 63)
 		for _, meta := range list {
+			next = m.endOf(id, next)
 			if meta.FirstIndex != next || meta.LastIndex < meta.FirstIndex {
 				c.damaged(name, 0, "segment %d of shard %d covers log indexes %d to %d; those "+
 					"before cover up to %d", meta.ID, id, meta.FirstIndex, meta.LastIndex, next-1)

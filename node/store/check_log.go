@@ -28,6 +28,9 @@ func (c *checker) log(dir string, m *manifest) error {
 		for _, meta := range m.live {
 			l.sealed[meta.Shard] = max(l.sealed[meta.Shard], meta.LastIndex)
 		}
+		for _, g := range m.gone {
+			l.sealed[g.Shard] = max(l.sealed[g.Shard], g.LastIndex)
+		}
 	}
 	entries, err := os.ReadDir(filepath.Join(dir, logDir))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {

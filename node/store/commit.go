@@ -221,6 +221,7 @@ func splitByShard(b *record.Batch, shards int) []part {
 func (s *Store) commitLoop() {
 	defer close(s.drained)
 	s.sealReplayed()
+	s.resumePurges()
 	var buf commitBuffers
 	for {
 		select {
@@ -270,6 +271,10 @@ type commitBuffers struct {
 
 func (s *Store) commit(buf *commitBuffers, group []*putRequest) {
 	buf.entries, buf.data = buf.entries[:0], buf.data[:0]
+	if s.eventErr != nil {
+		s.refuse(group, nil, s.eventErr)
+		return
+	}
 	ends := []int{}
 	for _, r := range group {
 		s.stamp(r)

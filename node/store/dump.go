@@ -88,6 +88,7 @@ type DumpRow struct {
 	CapNs   int64  `json:"cap_ns"`
 	AcqNs   int64  `json:"acq_ns"`
 	Payload []byte `json:"payload"`
+	Deleted bool   `json:"deleted,omitempty"` // a tombstone
 }
 
 // dumper hands out lines. What cannot be read is a line of its own and the first such an error at
@@ -214,7 +215,7 @@ func (d *dumper) rows(file *segment.Sealed) error {
 func (d *dumper) batch(b *record.Batch) error {
 	for i := range b.Len() {
 		k := b.Key(i)
-		row := DumpRow{k.CID, k.MID, k.MOID, k.CapNs, k.AcqNs, b.Payload(i)}
+		row := DumpRow{k.CID, k.MID, k.MOID, k.CapNs, k.AcqNs, b.Payload(i), b.Tomb(i)}
 		if err := d.line(row); err != nil {
 			return err
 		}

@@ -14,6 +14,13 @@ var (
 	ErrSequenceTooOld = errors.New("sequence is too old: its first answer is no longer known")
 	// ErrTooManyWriters means that the table of writers is full.
 	ErrTooManyWriters = errors.New("too many writers at once")
+	// ErrTooManyEvents means that there are as many erases and purges, or policies, as a store
+	// takes.
+	ErrTooManyEvents = errors.New("too many erases and purges or retention policies; one with " +
+		"a larger box does the work of many")
+	// ErrFailed means that the disk failed while an event was written, so that it may be in force
+	// or not. Nothing is stored until the store is opened again.
+	ErrFailed = errors.New("store has failed; open it again")
 	// ErrLocked means that another process has the directory open.
 	ErrLocked = errors.New("directory is in use by another process")
 	// ErrNoStore means that a directory holds no store.

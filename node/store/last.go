@@ -78,7 +78,7 @@ func (l *lastScan) findLost() error {
 	lost := l.box
 	lost[record.MID] = l.state.forgetLost()
 	sc := &scan{ctx: l.scan.ctx, store: l.scan.store, box: lost, winners: l.scan.winners,
-		view: l.scan.view, horizon: l.scan.horizon}
+		view: l.scan.view, horizon: l.scan.horizon, hidden: l.scan.hidden}
 	sc.finder.scan = sc
 	sc.waiting = append(sc.waiting, &piece{now: l.now, box: lost})
 	defer sc.release()
@@ -181,6 +181,9 @@ func (l *lastScan) takeHead(source uint32) error {
 
 // take takes in a row of a series.
 func (l *lastScan) take(number uint32, k record.Key, at rowAt, flagged, tomb bool) error {
+	if l.scan.hiderOf(k) != nil {
+		return nil
+	}
 	if l.hider.hides(k) {
 		l.state.overtaken++
 		return nil

@@ -17,8 +17,8 @@ import (
 
 const (
 	manifestFile = "MANIFEST"
-	// formatVersion of the directory. 1: first.
-	formatVersion = 1
+	// formatVersion of the directory. 1: first; 2: tombstones, erases, purges and retentions.
+	formatVersion = 2
 	// rewriteEdits is how many edits are read before the manifest is written anew at open.
 	rewriteEdits = 1000
 )
@@ -31,6 +31,8 @@ type segmentMeta struct {
 	FirstIndex uint64 `json:"first_index"` // log indexes of the shard that the segment covers
 	LastIndex  uint64 `json:"last_index"`
 	LastAcqNs  int64  `json:"last_acq_ns"`
+	// PurgedAcqNs: rows that purges with this acq or a smaller one concern are not in the segment.
+	PurgedAcqNs int64 `json:"purged_acq_ns,omitempty"`
 }
 
 // edit is one line of the manifest: a change of the set of live segments that takes effect whole.
@@ -42,6 +44,14 @@ type edit struct {
 	Add     []segmentMeta `json:"add,omitempty"`
 	Remove  []uint64      `json:"remove,omitempty"`
 	ClockNs int64         `json:"clock_ns,omitempty"` // no acq below this is given any more
+
+	Gone    []goneRange `json:"gone,omitempty"`
+	Events  []eventMeta `json:"events,omitempty"`
+	Removed []removal   `json:"removed,omitempty"` // rows of purges that left with this edit
+	Done    []int64     `json:"done,omitempty"`    // purges, by acq, whose last row is gone
+
+	Policies     []policyMeta `json:"policies,omitempty"` // in place of those of the same scope
+	DropPolicies []scope      `json:"drop_policies,omitempty"`
 }
 
 // manifest is the list of live segments: a text file of lines "crc32c json", appended and synced.
@@ -54,6 +64,10 @@ type manifest struct {
 	clockNs int64
 	live    []segmentMeta // in the order in which they were added
 	nextID  uint64
+
+	gone     []goneRange  // by shard and index
+	events   []Event      // by acq
+	policies []policyMeta // by scope
 }
 
 // newStoreID makes the identity of a store: a history of rows that goes on in one place only.
@@ -208,7 +222,11 @@ func (m *manifest) apply(e edit) error {
 		m.live = append(m.live, s)
 		m.nextID = max(m.nextID, s.ID+1)
 	}
-	return nil
+	if err := m.applyGone(&e); err != nil {
+		return err
+	}
+	m.applyPolicies(&e)
+	return m.applyEvents(&e)
 }
 
 func (m *manifest) drop(id uint64) bool {
@@ -222,9 +240,12 @@ func (m *manifest) drop(id uint64) bool {
 }
 
 func (m *manifest) snapshot() []byte {
-	return appendEdit(nil, edit{
-		Format: formatVersion, Shards: m.shards, Store: m.store, ClockNs: m.clockNs, Add: m.live,
-	})
+	e := edit{Format: formatVersion, Shards: m.shards, Store: m.store, ClockNs: m.clockNs,
+		Add: m.live, Gone: m.gone, Policies: m.policies}
+	for i := range m.events {
+		e.Events = append(e.Events, metaOf(&m.events[i]))
+	}
+	return appendEdit(nil, e)
 }
 
 // append makes an edit durable and then applies it. For lack of room it may be tried again. After

@@ -28,12 +28,15 @@ const (
 // mergeLoop is the only goroutine that merges. When it falls behind,
 // the committer slows down, see pace.
 func (s *Store) mergeLoop() {
-	var failed map[uint64]time.Time // first segment of a run -> when its merge failed
+	failed := map[uint64]time.Time{} // first segment of a run -> when its merge failed
 	for {
-		sh, run := s.nextMerge(failed)
+		sh, run, err := s.nextRun(failed)
 		s.setBacklog()
 		s.setTight()
 		if run == nil {
+			if err := s.finishPurges(); err != nil {
+				s.noteMerge(err)
+			}
 			s.reportSettled()
 			select {
 			case <-s.mergeWake:
@@ -42,18 +45,29 @@ func (s *Store) mergeLoop() {
 				return
 			}
 		}
-		err := s.merge(sh, run)
+		if err == nil {
+			err = s.merge(sh, run)
+		}
 		if errors.Is(err, ErrClosed) {
 			return
 		}
 		if err != nil {
-			if failed == nil {
-				failed = map[uint64]time.Time{}
-			}
 			failed[run[0].meta.ID] = time.Now()
 		}
 		s.noteMerge(err)
 	}
+}
+
+// nextRun returns the segments that are to be written anew next: those with purged rows first,
+// because somebody waits for these to be gone. An error is of looking into the run.
+func (s *Store) nextRun(failed map[uint64]time.Time) (*shard, []*sealedSegment, error) {
+	if sh, run, err := s.nextPurged(failed); run != nil {
+		return sh, run, err
+	}
+	if sh, run := s.nextMerge(failed); run != nil {
+		return sh, run, nil
+	}
+	return s.nextExpired(failed)
 }
 
 // wakeMerger makes the merger look for work. It never blocks.
@@ -114,21 +128,23 @@ func dueRun(sealed []*sealedSegment, may func(first *sealedSegment) bool) []*sea
 	return nil
 }
 
-// merge replaces neighbouring segments by one that holds their rows. Until the line in the manifest
-// is synced the inputs are live, from then on the output.
+// merge replaces neighbouring segments, or one, by one that holds their rows but for those that
+// were purged. Until the line in the manifest is synced the inputs are live, from then on the
+// output.
 func (s *Store) merge(sh *shard, run []*sealedSegment) error {
 	began := time.Now()
 	for _, seg := range run { // the snapshot that held them may be replaced meanwhile
 		seg.retain()
 		defer seg.release()
 	}
-	merged, err := s.writeMerged(sh, run)
+	merged, e, err := s.writeMerged(sh, run)
 	if err != nil {
 		return fmt.Errorf("merge shard %d: %w", sh.id, err)
 	}
-	e := edit{Add: []segmentMeta{merged.meta}}
+	rows := 0
 	for _, seg := range run {
 		e.Remove = append(e.Remove, seg.meta.ID)
+		rows += seg.idx.Rows()
 	}
 	s.manifestMu.Lock()
 	err = s.manifest.append(e)
@@ -142,34 +158,52 @@ func (s *Store) merge(sh *shard, run []*sealedSegment) error {
 			return fmt.Errorf("remove merged segment: %w", err) // the next Open does
 		}
 	}
+	if merged != nil {
+		rows -= merged.idx.Rows()
+		s.counters.mergedRows.Add(int64(merged.meta.Rows))
+	}
+	s.counters.purgedRows.Add(int64(rows))
 	s.counters.merges.Add(1)
-	s.counters.mergedRows.Add(int64(merged.meta.Rows))
 	s.counters.mergeNs.Add(int64(time.Since(began)))
 	return nil
 }
 
-// writeMerged writes the rows of neighbouring segments to a new one and opens it.
-func (s *Store) writeMerged(sh *shard, run []*sealedSegment) (*sealedSegment, error) {
-	m := &merger{store: s, run: run}
-	indexes := make([]*index.Segment, len(run))
+// writeMerged writes the rows of neighbouring segments to a new one and opens it; there is none
+// when no row is left. The edit is to make it live.
+func (s *Store) writeMerged(sh *shard, run []*sealedSegment) (*sealedSegment, edit, error) {
+	h := s.history.Load()
+	m := &merger{store: s, run: run, hidden: h.purging()}
+	indexes, dropped := make([]*index.Segment, len(run)), make([][]uint64, len(run))
+	e := edit{}
 	for i, seg := range run {
-		indexes[i] = seg.idx
+		g, err := s.goneFrom(seg, seg.concerned(h))
+		if err != nil {
+			return nil, e, err
+		}
+		indexes[i], dropped[i] = seg.idx, g.ranks
+		e.addRemoved(g.counts)
 	}
 	var err error
-	if m.splice, err = index.NewSplice(indexes, make([][]uint64, len(run))); err != nil {
-		return nil, err
+	if m.splice, err = index.NewSplice(indexes, dropped); err != nil {
+		return nil, e, err
 	}
-	first, last := run[0].meta, run[len(run)-1]
+	first, last := run[0].meta, run[len(run)-1].meta
+	if m.splice.Rows() == 0 {
+		e.Gone = []goneRange{{sh.id, first.FirstIndex, last.LastIndex}}
+		return nil, e, nil
+	}
 	meta := segmentMeta{
 		ID: s.nextID.Add(1) - 1, Shard: sh.id, Rows: uint32(m.splice.Rows()),
-		FirstIndex: first.FirstIndex, LastIndex: last.meta.LastIndex,
-		LastAcqNs: last.meta.LastAcqNs,
+		FirstIndex: first.FirstIndex, LastIndex: last.LastIndex, LastAcqNs: last.LastAcqNs,
+		PurgedAcqNs: h.newestPurge(),
 	}
+	e.Add = []segmentMeta{meta}
 	path := s.segmentPath(meta.ID)
 	if err := m.write(path, meta); err != nil {
-		return nil, err
+		return nil, e, err
 	}
-	return openSegment(path, meta)
+	merged, err := openSegment(path, meta)
+	return merged, e, err
 }
 
 // write writes a segment of the rows that the splice keeps.

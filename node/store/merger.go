@@ -24,6 +24,7 @@ type merger struct {
 	store   *Store
 	run     []*sealedSegment
 	acq     record.Range // of the rows that the splice keeps; zero: all
+	hidden  []*hider     // whose rows the splice leaves out
 	splice  *index.Splice
 	builder index.Builder
 	series  index.SeriesSet
@@ -91,10 +92,15 @@ func (m *merger) regions(late bool) ([]index.Region, error) {
 		if err := m.worker.block.Gather(sel, true, &sample); err != nil {
 			return err
 		}
-		for k, rank := range sample.AcqNs[start:] {
-			spliced, _ := m.splice.Rank(i, uint32(rank))
-			sample.AcqNs[start+k] = int64(spliced)
+		keep := start
+		for k := start; k < sample.Len(); k++ {
+			if spliced, ok := m.splice.Rank(i, uint32(sample.AcqNs[k])); ok {
+				sample.Move(keep, k)
+				sample.AcqNs[keep] = int64(spliced)
+				keep++
+			}
 		}
+		sample.Truncate(keep)
 		return nil
 	})
 	if err != nil {
@@ -199,7 +205,7 @@ func (m *merger) acqOf(rank int64) int64 {
 func (m *merger) gather(i int, seg *sealedSegment, late bool) error {
 	w := &m.worker
 	part := segmentScan{plan: &m.plan}
-	part.begin(seg, w.box)
+	part.begin(seg, w.box, m.hidden)
 	from, to := blocks(seg.idx, late)
 	m.store.fetch(seg, m.plan.Candidates)
 	for _, c := range m.plan.Candidates {

@@ -16,7 +16,8 @@ import (
 
 // model is the store done stupidly: a slice of everything that was acknowledged.
 type model struct {
-	rows []modelRow
+	rows   []modelRow
+	events []Event
 }
 
 type modelRow struct {
@@ -48,7 +49,8 @@ func (m *model) query(q *record.Query) []modelRow {
 	if q.View == record.ViewAsOf {
 		until = q.AsOfAcqNs
 	}
-	for _, r := range m.rows {
+	seen := m.seen(q.View, until)
+	for _, r := range seen {
 		version := r.key
 		version.AcqNs = 0
 		if old, ok := best[version]; r.key.AcqNs < until && (!ok || old < r.key.AcqNs) {
@@ -56,7 +58,7 @@ func (m *model) query(q *record.Query) []modelRow {
 		}
 	}
 	var out []modelRow
-	for _, r := range m.rows {
+	for _, r := range seen {
 		version := r.key
 		version.AcqNs = 0
 		if q.View != record.ViewAll && (best[version] != r.key.AcqNs || r.tomb) {
@@ -87,6 +89,16 @@ func lastOf(rows []modelRow, n int) []modelRow {
 		out = append(out, list[:min(n, len(list))]...)
 	}
 	return out
+}
+
+// seen returns the rows that no event hides from a view of the moment until.
+func (m *model) seen(view record.View, until int64) []modelRow {
+	return slices.DeleteFunc(slices.Clone(m.rows), func(r modelRow) bool {
+		return slices.ContainsFunc(m.events, func(e Event) bool {
+			applies := e.Kind != EventErase || view != record.ViewAll && e.AcqNs < until
+			return applies && r.key.AcqNs < e.AcqNs && e.Box.Contains(r.key)
+		})
+	})
 }
 
 func sortRows(rows []modelRow) {
@@ -216,15 +228,15 @@ func (sh shape) query(rng *rand.Rand, m *model) *record.Query {
 func testModel(t *testing.T, sh shape, opt Options) {
 	rng := randomSource(t)
 	opt.Dir = t.TempDir()
-	opt.Now = leapingClock()
+	opt.Now, opt.retainEvery = leapingClock(), time.Hour
 	s, _, err := Open(t.Context(), opt)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Close() }()
 	m := &model{}
-	for step := range 120 {
-		switch op := rng.IntN(20); {
+	for step := range 150 {
+		switch op := rng.IntN(24); {
 		case op < 10:
 			b := sh.batch(rng, 1+rng.IntN(400), time.Now().UnixNano())
 			res, err := s.Put(t.Context(), b, WriterSeq{})
@@ -251,11 +263,22 @@ func testModel(t *testing.T, sh shape, opt Options) {
 			if s, _, err = Open(t.Context(), opt); err != nil {
 				t.Fatal(err)
 			}
-		default:
+		case op < 20:
 			s = crashAndReopen(t, s, &opt)
+		case op < 22:
+			sh.erase(t, rng, s, m)
+		case op < 23:
+			sh.purge(t, rng, s, m)
+		default:
+			sh.retain(t, rng, s, m)
 		}
 	}
 	compare(t, "everything", scanRows(t, s, &record.Query{}), m.query(&record.Query{}))
+	if err := s.Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	compare(t, "settled", scanRows(t, s, &record.Query{}), m.query(&record.Query{}))
+	checkPurged(t, s, m)
 }
 
 // leapingClock returns a clock that goes on by two seconds at every reading, so that no promise

@@ -38,15 +38,11 @@ var plans = sync.Pool{New: func() any { return new(index.Plan) }}
 
 // begin lists the shards that the box can meet; each is one piece as long as it need not be cut.
 func (sc *scan) begin() {
-	wanted := sc.wantedShards()
-	for id, sh := range slices.Backward(sc.store.shards) {
-		if wanted == nil || wanted[id] {
-			now := sh.acquire()
-			sc.snapshots = append(sc.snapshots, now)
-			p := newPiece(now)
-			p.box = sc.box
-			sc.waiting = append(sc.waiting, p)
-		}
+	sc.acquire()
+	for _, now := range sc.snapshots {
+		p := newPiece(now)
+		p.box = sc.box
+		sc.waiting = append(sc.waiting, p)
 	}
 	for _, p := range sc.waiting {
 		sc.planPiece(p)
@@ -168,18 +164,23 @@ func (sc *scan) addSegment(p *piece, sealed *sealedSegment) {
 		return
 	}
 	seg := segmentScans.Get().(*segmentScan)
-	seg.begin(sealed, &p.box)
+	seg.begin(sealed, &p.box, sc.hidden)
 	p.segments = append(p.segments, seg)
 	if sc.countOnly {
 		sc.countInside(seg)
 	}
 }
 
-// begin plans a box on a segment.
-func (seg *segmentScan) begin(sealed *sealedSegment, box *record.Box) {
+// begin plans a box on a segment, without what events hide.
+func (seg *segmentScan) begin(sealed *sealedSegment, box *record.Box, hidden []*hider) {
 	seg.sealedSegment = sealed
 	sealed.idx.Plan(box, seg.plan)
 	seg.ranks = appendRanks(seg.ranks[:0], sealed, box)
+	clear(seg.hidden)
+	seg.hidden = seg.hidden[:0]
+	if len(hidden) > 0 {
+		seg.hide(hidden)
+	}
 }
 
 // appendRanks appends the acq of a box as ranks of a segment.

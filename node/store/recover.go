@@ -42,6 +42,10 @@ func (s *Store) recover(ctx context.Context, report *Report) error {
 	if err := s.openSegments(); err != nil {
 		return err
 	}
+	for _, g := range s.manifest.gone {
+		s.shards[g.Shard].skipTo(g.LastIndex)
+	}
+	s.publishHistory()
 	if err := s.checkComplete(); err != nil {
 		return err
 	}
@@ -49,6 +53,9 @@ func (s *Store) recover(ctx context.Context, report *Report) error {
 		return err
 	}
 	r := replay{store: s, report: report, clockNs: s.manifest.clockNs}
+	for _, e := range s.allEvents() { // the log says so, too, unless its end was lost
+		r.clockNs = max(r.clockNs, e.AcqNs+1)
+	}
 	s.log, report.Log, err = segment.OpenLog(filepath.Join(s.opt.Dir, logDir),
 		segment.LogOptions{}, r.entry)
 	if err != nil {
@@ -137,6 +144,18 @@ func (sh *shard) addRecovered(seg *sealedSegment, marks *index.Watermarks) {
 	sh.publish(next)
 	seg.release()
 	sh.lastIndex = next.first - 1
+}
+
+// skipTo makes the shard go on after a log index that no segment and no head holds: all was purged.
+func (sh *shard) skipTo(last uint64) {
+	old := sh.snapshot.Load()
+	if old.first > last {
+		return
+	}
+	next := old.with(old.sealed, old.frozen)
+	next.first = last + 1
+	sh.publish(next)
+	sh.lastIndex = last
 }
 
 // replay feeds log entries into the heads.

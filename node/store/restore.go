@@ -187,8 +187,22 @@ func (r *restore) write() error {
 	}
 	first := last.State
 	first.Format, first.Shards, first.Store = formatVersion, last.Shards, newStoreID()
-	first.ClockNs, first.Add = r.until, r.live
+	first.ClockNs, first.Add, first.Gone = r.until, r.live, nil
+	first.Events = eventsUntil(first.Events, r.until)
 	return replaceFile(filepath.Join(r.dir, manifestFile), appendEdit(nil, first))
+}
+
+// eventsUntil returns the events of a store as it was at an acq. Purges stay: what they removed
+// later is in older parts, and is purged once more.
+func eventsUntil(events []eventMeta, untilNs int64) []eventMeta {
+	var kept []eventMeta
+	for _, e := range events {
+		if e.Kind == EventPurge || e.AcqNs < untilNs {
+			e.Done, e.Removed = false, 0
+			kept = append(kept, e)
+		}
+	}
+	return kept
 }
 
 // file restores what is asked for of a file: a copy, or the rows below the end.

@@ -35,6 +35,7 @@ type Sink func(b *record.Batch) error
 // ScanStats says what a scan saw and what it cost.
 type ScanStats struct {
 	HorizonNs     int64  // the scan saw every row with acq below this, and no other
+	PurgedAcqNs   int64  // acq of the newest purge or step of a retention that meets the box, or 0
 	Rows          uint64 // rows given to sinks
 	Segments      int    // sealed segments that were planned
 	BlocksScanned uint64 // blocks opened
@@ -128,6 +129,8 @@ type scan struct {
 	view    record.View
 	lastN   uint32 // readings of each series; 0: all
 	horizon int64
+	end     int64    // rows and erases with this acq or a greater one are not looked at
+	hidden  []*hider // what hides rows of the box, oldest first
 
 	snapshots     []*snapshot
 	waiting       []*piece // not scanned yet; the last one comes next
@@ -144,8 +147,9 @@ type scan struct {
 // segmentScan is one sealed segment's part of a scan.
 type segmentScan struct {
 	*sealedSegment
-	plan  *index.Plan
-	ranks record.RangeSet // the box's acq as ranks of this segment
+	plan   *index.Plan
+	ranks  record.RangeSet // the box's acq as ranks of this segment
+	hidden []record.Box    // whose rows events hide, with acq as ranks
 }
 
 // task is a piece of work: a head, blocks [from, to) of a segment's candidates, or with last set
@@ -176,6 +180,7 @@ func (s *Store) newScan(ctx context.Context, q *record.Query) (*scan, error) {
 	if q.View == record.ViewAsOf {
 		end = min(end, q.AsOfAcqNs)
 	}
+	sc.end = end
 	from := int64(math.MinInt64)
 	if acq := q.Box[record.Acq]; len(acq) > 0 {
 		from = acq[0].From
@@ -203,7 +208,8 @@ func (sc *scan) giveBack() {
 	}
 	sc.finder.reset()
 	clear(sc.snapshots)
-	*sc = scan{snapshots: sc.snapshots[:0], waiting: sc.waiting[:0], round: sc.round[:0],
+	clear(sc.hidden)
+	*sc = scan{snapshots: sc.snapshots[:0], hidden: sc.hidden[:0], waiting: sc.waiting[:0], round: sc.round[:0],
 		tasks: sc.tasks[:0], pool: sc.pool, finder: sc.finder}
 	scans.Put(sc)
 }
@@ -215,7 +221,8 @@ func (w *worker) reset() {
 	if cap(batch.Data) > sinkBytes {
 		batch = record.Batch{}
 	}
-	*w = worker{batch: batch, block: w.block, sel: w.sel[:0], devices: w.devices[:0]}
+	*w = worker{batch: batch, block: w.block, sel: w.sel[:0], gone: w.gone[:0],
+		devices: w.devices[:0]}
 	w.block.Release()
 }
 
@@ -391,6 +398,7 @@ type worker struct {
 	batch  record.Batch
 	block  segment.Block
 	sel    []uint32
+	gone   []uint32 // rows of a block that an event hides
 
 	devices  []segment.MIDs // of the box, in the open block
 	searched bool           // they can be searched for

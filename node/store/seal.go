@@ -99,33 +99,36 @@ func (s *Store) sealLoop() {
 func (s *Store) sealOldest(sh *shard) error {
 	began := time.Now()
 	frozen := sh.snapshot.Load().frozen[0]
-	seg, err := s.writeSegment(sh, frozen)
+	seg, e, err := s.writeSegment(sh, frozen)
 	if err != nil {
 		return fmt.Errorf("seal shard %d: %w", sh.id, err)
 	}
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
-	if err := s.manifest.append(edit{Add: []segmentMeta{seg.meta}}); err != nil {
+	if err := s.manifest.append(e); err != nil {
 		return fmt.Errorf("seal shard %d: %w", sh.id, s.discard(seg, err))
 	}
 	sh.replace(frozen, seg)
 	s.setBacklog()
-	s.wakeMerger()
 	s.addHeadBytes(-frozen.head.Bytes())
 	s.counters.seals.Add(1)
-	s.counters.sealedRows.Add(int64(seg.meta.Rows))
+	if seg != nil {
+		s.counters.sealedRows.Add(int64(seg.meta.Rows))
+	}
 	s.counters.sealNs.Add(int64(time.Since(began)))
 	if err := s.releaseLog(); err != nil && !segment.IsNoSpace(err) { // the next seal releases it
 		return fmt.Errorf("release log: %w", err)
 	}
+	s.wakeMerger()
 	return nil
 }
 
-// writeSegment clusters the rows of a frozen head into a new segment file and opens it.
-func (s *Store) writeSegment(sh *shard, frozen *frozenHead) (*sealedSegment, error) {
+// writeSegment clusters the rows of a frozen head into a new segment file and opens it, without
+// those that were purged; there is no segment when none is left. The edit is to make it live.
+func (s *Store) writeSegment(sh *shard, frozen *frozenHead) (*sealedSegment, edit, error) {
 	rows, flags := frozen.head.Freeze()
 	if uint64(rows.Len()) > math.MaxUint32 {
-		return nil, fmt.Errorf("%d rows in one head", rows.Len())
+		return nil, edit{}, fmt.Errorf("%d rows in one head", rows.Len())
 	}
 	older := sh.acquire() // a merge may replace them meanwhile
 	err := segment.Guard(func() error {
@@ -134,19 +137,27 @@ func (s *Store) writeSegment(sh *shard, frozen *frozenHead) (*sealedSegment, err
 	}, s.mappings)
 	older.release()
 	if err != nil {
-		return nil, err
+		return nil, edit{}, err
+	}
+	h := s.history.Load()
+	e := edit{Removed: s.dropPurged(rows, flags, h)}
+	if rows.Len() == 0 {
+		e.Gone = []goneRange{{sh.id, frozen.first, frozen.last}}
+		return nil, e, nil
 	}
 	meta := segmentMeta{
 		ID: s.nextID.Add(1) - 1, Shard: sh.id, Rows: uint32(rows.Len()),
 		FirstIndex: frozen.first, LastIndex: frozen.last,
-		LastAcqNs: rows.AcqNs[rows.Len()-1],
+		LastAcqNs: rows.AcqNs[rows.Len()-1], PurgedAcqNs: h.newestPurge(),
 	}
+	e.Add = []segmentMeta{meta}
 	path := s.segmentPath(meta.ID)
 	marks := index.AppendWatermarks(nil, frozen.head.Watermarks())
 	if err := writeRows(path, meta, rows, flags, marks, s.opt.Index); err != nil {
-		return nil, err
+		return nil, e, err
 	}
-	return openSegment(path, meta)
+	seg, err := openSegment(path, meta)
+	return seg, e, err
 }
 
 // writeRows writes a segment of rows that are in acq order.
@@ -207,6 +218,7 @@ func openSegment(path string, want segmentMeta) (*sealedSegment, error) {
 		return nil, &segment.CorruptError{File: path, Reason: "index sections", Err: err}
 	}
 	seg := &sealedSegment{meta: meta, file: file, idx: idx}
+	seg.purgedTo.Store(meta.PurgedAcqNs)
 	seg.retain()
 	if src := file.Section(sectionSeries); src != nil {
 		if seg.series, err = index.ParseSeries(src); err != nil {
@@ -271,6 +283,7 @@ func (s *Store) pinning() *shard {
 }
 
 func (s *Store) releaseLogNow() error {
+	defer s.wakeMerger() // a purge may be done
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
 	return s.releaseLog()

@@ -45,6 +45,9 @@ func (s *Store) sealQueued(q *sealQueue) {
 // discard takes back a segment that the manifest does not name, for lack of room. After another
 // error it may name it.
 func (s *Store) discard(seg *sealedSegment, cause error) error {
+	if seg == nil {
+		return cause
+	}
 	path := seg.file.Path()
 	seg.release()
 	if segment.IsNoSpace(cause) {

@@ -54,6 +54,9 @@ type sealedSegment struct {
 	series *index.SeriesTable // nil when the segment has none
 	// users are who opened it, until it is in a snapshot, and then snapshots and merges.
 	users atomic.Int64
+
+	purgedTo     atomic.Int64 // no row is concerned by a purge with this acq or a smaller one
+	expiryLooked int64        // the merger's: step after which few rows had expired
 }
 
 func (seg *sealedSegment) retain() { seg.users.Add(1) }
@@ -134,7 +137,8 @@ func (sh *shard) sealedUpTo() uint64 {
 	return now.first - 1
 }
 
-// replace swaps the oldest frozen head for the segment that now holds its rows.
+// replace swaps the oldest frozen head for the segment that now holds its rows, nil when none is
+// left.
 func (sh *shard) replace(frozen *frozenHead, seg *sealedSegment) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -142,11 +146,16 @@ func (sh *shard) replace(frozen *frozenHead, seg *sealedSegment) {
 	if len(old.frozen) == 0 || old.frozen[0] != frozen {
 		panic("BUG: heads of a shard are sealed out of order")
 	}
+	if seg == nil {
+		sh.publish(old.with(old.sealed, old.frozen[1:]))
+		return
+	}
 	sh.publish(old.with(append(slices.Clip(old.sealed), seg), old.frozen[1:]))
 	seg.release()
 }
 
-// replaceRun swaps neighbouring segments for the one that now holds their rows.
+// replaceRun swaps neighbouring segments for the one that now holds their rows, nil when none is
+// left.
 func (sh *shard) replaceRun(run []*sealedSegment, merged *sealedSegment) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -154,6 +163,10 @@ func (sh *shard) replaceRun(run []*sealedSegment, merged *sealedSegment) {
 	at := slices.Index(old.sealed, run[0])
 	if at < 0 || at+len(run) > len(old.sealed) || old.sealed[at+len(run)-1] != run[len(run)-1] {
 		panic("BUG: merged segments are not neighbours any more")
+	}
+	if merged == nil {
+		sh.publish(old.with(slices.Concat(old.sealed[:at], old.sealed[at+len(run):]), old.frozen))
+		return
 	}
 	sealed := slices.Concat(old.sealed[:at], []*sealedSegment{merged}, old.sealed[at+len(run):])
 	sh.publish(old.with(sealed, old.frozen))

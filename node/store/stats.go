@@ -6,7 +6,7 @@ type counters struct {
 	rows, groups, syncNs, putsDelayed atomic.Int64
 	seals, sealedRows, sealNs         atomic.Int64
 	merges, mergedRows, mergeNs       atomic.Int64
-	pacedNs                           atomic.Int64
+	pacedNs, purgedRows               atomic.Int64
 	scans, blocksScanned              atomic.Int64
 }
 
@@ -23,6 +23,7 @@ type Stats struct {
 	MergedRows  int64 // rows merged
 	MergeNs     int64 // time spent merging
 	MergeErr    error // of the last merge, nil when it went well
+	PurgedRows  int64 // rows that were removed because they were purged or had expired
 	PacedNs     int64 // time by which commits were slowed down because merges were behind
 	Scans       int64 // scans started
 	Blocks      int64 // blocks opened by scans
@@ -47,7 +48,8 @@ func (s *Store) Stats() Stats {
 		Seals: s.counters.seals.Load(), SealedRows: s.counters.sealedRows.Load(),
 		SealNs: s.counters.sealNs.Load(), Merges: s.counters.merges.Load(),
 		MergedRows: s.counters.mergedRows.Load(), MergeNs: s.counters.mergeNs.Load(),
-		PacedNs: s.counters.pacedNs.Load(), Scans: s.counters.scans.Load(),
+		PacedNs: s.counters.pacedNs.Load(), PurgedRows: s.counters.purgedRows.Load(),
+		Scans:  s.counters.scans.Load(),
 		Blocks: s.counters.blocksScanned.Load(),
 		Shards: len(s.shards), Writers: s.writers.count(),
 	}

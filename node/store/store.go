@@ -59,6 +59,8 @@ type Options struct {
 
 	regionBytes uint64 // what a merge has in memory at once; tests make it small
 	versionRoom int    // readings that a scan keeps at once to resolve versions; 2^18
+
+	retainEvery time.Duration // how often retentions may take a step; tests do it themselves
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -71,6 +73,7 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.LogFiles, defaultLogFiles)
 	setDefault(&o.Workers, runtime.GOMAXPROCS(0))
 	setDefault(&o.regionBytes, defaultRegionBytes)
+	setDefault(&o.retainEvery, minStep)
 	setDefault(&o.PutWait, 10*time.Second)
 	setDefault(&o.versionRoom, defaultVersionRoom)
 	if o.Shards < 1 || o.Shards > maxShards || o.Shards&(o.Shards-1) != 0 {
@@ -92,8 +95,8 @@ func setDefault[T comparable](field *T, value T) {
 
 // Store is an open directory. All methods may be called from many goroutines.
 //
-// Goroutines: one commits puts to the log and the heads, one seals, one
-// merges. Close stops and waits for them.
+// Goroutines: one commits puts to the log and the heads, one seals, one merges, one lets retentions
+// take their steps. Close stops and waits for them.
 type Store struct {
 	opt     Options
 	lock    *os.File
@@ -107,17 +110,21 @@ type Store struct {
 	seals    chan sealRequest // the sealer is the only reader
 	stop     chan struct{}    // closed by Close, once
 	drained  chan struct{}    // closed by the committer as it ends: no queued put is read any more
-	wg       sync.WaitGroup   // committer, sealer and merger
+	wg       sync.WaitGroup   // committer, sealer, merger and what takes steps
+	eventErr error            // the committer's: the error after which nothing may be put
 	counters counters
 
 	// scanning is held for reading by scans; Close takes it to unmap segments.
 	scanning sync.RWMutex
 	closed   atomic.Bool
 
-	// manifestMu guards manifest and files.
+	history atomic.Pointer[history] // of the manifest; changed under manifestMu
+
+	// manifestMu guards manifest, files and cleanLog.
 	manifestMu sync.Mutex
 	manifest   *manifest
 	files      map[uint64][]uint64 // log file -> per shard the last index in it
+	cleanLog   map[int64]uint64    // purge under way -> first log file without its rows
 
 	nextID  atomic.Uint64 // of the next segment file
 	tight   atomic.Bool   // segments do not fit memory
@@ -159,7 +166,8 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 	}
 	s := &Store{
 		opt: opt, writers: newWriters(), files: map[uint64][]uint64{},
-		puts: make(chan *putRequest, 64), control: make(chan func()),
+		cleanLog: map[int64]uint64{},
+		puts:     make(chan *putRequest, 64), control: make(chan func()),
 		stop: make(chan struct{}), drained: make(chan struct{}), room: make(chan struct{}),
 		mergeWake: make(chan struct{}, 1),
 	}
@@ -175,6 +183,7 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 	s.wg.Go(s.sealLoop)
 	if !opt.keepSnapshot {
 		s.wg.Go(s.mergeLoop)
+		s.wg.Go(s.retainLoop)
 	}
 	return s, report, nil
 }

@@ -143,7 +143,7 @@ func (sc *scan) findNewest(p *piece, room int) error {
 		}
 		err = h.Scan(&p.box, sc.horizon, true, func(b *record.Batch, flags []uint64) error {
 			for i := range b.Len() {
-				if flags[i>>6]>>(i&63)&1 == 0 {
+				if flags[i>>6]>>(i&63)&1 == 0 || sc.hiderOf(b.Key(i)) != nil {
 					continue
 				}
 				if err := p.newest.add(b, i); err != nil {

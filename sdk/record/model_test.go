@@ -201,6 +201,16 @@ func TestMeets(t *testing.T) {
 		if q.Box[MID].Meets(lo, hi) != want {
 			t.Fatalf("%v and %d to %d: %v", q.Box[MID], lo, hi, !want)
 		}
+		if got := q.Box[MID].Overlaps(RangeSet{{lo, hi + 1}}); got != want {
+			t.Fatalf("%v overlaps %d to %d: %v", q.Box[MID], lo, hi, got)
+		}
+		all := true
+		for v := lo; v <= hi; v++ {
+			all = all && q.Box[MID].Contains(v)
+		}
+		if q.Box[MID].Covers(lo, hi) != all {
+			t.Fatalf("%v covers %d to %d: %v", q.Box[MID], lo, hi, !all)
+		}
 	}
 }
 

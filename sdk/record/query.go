@@ -48,6 +48,31 @@ func (s RangeSet) Meets(lo, hi int64) bool {
 	return len(s) == 0
 }
 
+// Covers reports whether every value in [lo, hi], both included, lies in a normalised set.
+func (s RangeSet) Covers(lo, hi int64) bool {
+	for _, r := range s {
+		if r.From <= lo && hi < r.To {
+			return true
+		}
+	}
+	return len(s) == 0
+}
+
+// Overlaps reports whether two normalised sets have a value in common.
+func (s RangeSet) Overlaps(o RangeSet) bool {
+	for i, k := 0, 0; i < len(s) && k < len(o); {
+		switch {
+		case s[i].To <= o[k].From:
+			i++
+		case o[k].To <= s[i].From:
+			k++
+		default:
+			return true
+		}
+	}
+	return len(s) == 0 || len(o) == 0
+}
+
 // Box is one set of ranges per dimension: the product of the five sets.
 type Box [NumDims]RangeSet
 
@@ -59,6 +84,29 @@ func (x *Box) Contains(k Key) bool {
 		}
 	}
 	return true
+}
+
+// Overlaps reports whether a key may lie in both of two normalised boxes.
+func (x *Box) Overlaps(o *Box) bool {
+	for d := range NumDims {
+		if !x[d].Overlaps(o[d]) {
+			return false
+		}
+	}
+	return true
+}
+
+// Normalize brings the box into the form that [Query.Normalize] describes. The error is an
+// [*InvalidError].
+func (x *Box) Normalize() error {
+	for d := range NumDims {
+		set, err := normalizeSet(Dim(d), x[d])
+		if err != nil {
+			return err
+		}
+		x[d] = set
+	}
+	return nil
 }
 
 // View chooses which versions of a reading a query sees.
@@ -114,12 +162,8 @@ type Query struct {
 // clipped to their dimension, sorted and merged, a set that covers its dimension made empty.
 // The error is an [*InvalidError].
 func (q *Query) Normalize() error {
-	for d := range NumDims {
-		set, err := normalizeSet(Dim(d), q.Box[d])
-		if err != nil {
-			return err
-		}
-		q.Box[d] = set
+	if err := q.Box.Normalize(); err != nil {
+		return err
 	}
 	switch {
 	case q.View > ViewAsOf:

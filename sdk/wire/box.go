@@ -60,16 +60,14 @@ func ParseBox(src []byte, b *Box) error {
 	if everything > 1 {
 		return badFrame("reserved bytes of a box are not zero")
 	}
-	q := record.Query{}
-	if err := parseBox(d, &q.Box); err != nil {
+	b.Box, b.Everything = record.Box{}, everything == 1
+	if err := parseBox(d, &b.Box); err != nil {
 		return err
 	}
 	if err := d.end("box"); err != nil {
 		return err
 	}
-	err = q.Normalize()
-	b.Box, b.Everything = q.Box, everything == 1
-	return err
+	return b.Box.Normalize()
 }
 
 // Event is the answer to an erase or a purge.

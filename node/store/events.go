@@ -1,0 +1,316 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// maxEvents bounds the erases and purges of a store: every scan looks at their boxes.
+const maxEvents = 1 << 14
+
+// EventKind says what an event does to the rows that it concerns. Numbers are for ever.
+type EventKind uint8
+
+// Kinds of events.
+const (
+	EventErase     EventKind = 1 // hides them from the views that resolve versions
+	EventPurge     EventKind = 2 // hides them from every view and removes them from disk
+	EventRetention EventKind = 3 // as a purge, by a policy; its place is taken by the next step
+)
+
+// Event concerns the rows of a box with an acq below its own.
+type Event struct {
+	AcqNs   int64
+	Kind    EventKind
+	Box     record.Box
+	Done    bool   // of a purge: no file holds such a row any more
+	Removed uint64 // of a purge: rows that were removed from segments and heads
+}
+
+// hider is what hides rows: an event, with a box whose acq ends at that of the event.
+type hider struct {
+	box   record.Box
+	acqNs int64
+	kind  EventKind
+}
+
+// history is an immutable list of what hides rows, oldest first.
+type history struct {
+	hiders []*hider // those that rows which are still there may need
+	purges []*hider // all purges and steps of retentions
+}
+
+// newest returns the acq of the newest purge, or step of a retention, 0 for none.
+func (h *history) newest(kind EventKind) int64 {
+	for _, p := range slices.Backward(h.purges) {
+		if p.kind == kind {
+			return p.acqNs
+		}
+	}
+	return 0
+}
+
+// purging returns the purges and steps of retentions that rows which are still there may need.
+func (h *history) purging() []*hider {
+	var all []*hider
+	for _, p := range h.hiders {
+		if p.kind != EventErase {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// newestPurge returns the acq of the newest purge or step of a retention, 0 for none.
+func (h *history) newestPurge() int64 {
+	return max(h.newest(EventPurge), h.newest(EventRetention))
+}
+
+// purged returns the acq of the newest purge or step of a retention that meets a box, 0 for none.
+func (h *history) purged(box *record.Box) int64 {
+	for _, p := range slices.Backward(h.purges) {
+		if p.box.Overlaps(box) {
+			return p.acqNs
+		}
+	}
+	return 0
+}
+
+// hiderOf returns what an event hides; ok is false when its box lies above its acq.
+func hiderOf(e *Event) (h *hider, ok bool) {
+	h = &hider{box: e.Box, acqNs: e.AcqNs, kind: e.Kind}
+	below := record.RangeSet{{From: math.MinInt64, To: e.AcqNs}}
+	if set := e.Box[record.Acq]; len(set) > 0 {
+		below = clipSet(set, e.AcqNs)
+	}
+	h.box[record.Acq] = below
+	return h, len(below) > 0
+}
+
+// publishHistory makes what the manifest says of events visible to scans. The caller holds
+// manifestMu.
+func (s *Store) publishHistory() {
+	next := &history{}
+	for _, e := range s.allEvents() {
+		h, ok := hiderOf(&e)
+		if !ok {
+			continue
+		}
+		if !e.Done {
+			next.hiders = append(next.hiders, h)
+		}
+		if e.Kind != EventErase {
+			next.purges = append(next.purges, h)
+		}
+	}
+	s.history.Store(next)
+}
+
+// allEvents lists events and the steps of retentions, oldest first. The caller holds manifestMu.
+func (s *Store) allEvents() []Event {
+	all := slices.Clone(s.manifest.events)
+	for i := range s.manifest.policies {
+		all = append(all, s.manifest.policies[i].events()...)
+	}
+	slices.SortStableFunc(all, func(a, b Event) int {
+		switch {
+		case a.AcqNs < b.AcqNs:
+			return -1
+		case a.AcqNs > b.AcqNs:
+			return 1
+		}
+		return 0
+	})
+	return all
+}
+
+// Events lists erases, purges and the present steps of retentions, oldest first.
+func (s *Store) Events() []Event {
+	s.manifestMu.Lock()
+	defer s.manifestMu.Unlock()
+	return s.allEvents()
+}
+
+// Purges lists the purges, oldest first.
+func (s *Store) Purges() []Event {
+	return slices.DeleteFunc(s.Events(), func(e Event) bool { return e.Kind != EventPurge })
+}
+
+// Erase hides the rows of a box that are there now, in the latest view and in views of moments
+// after the event: as if they had never been put. Rows put later are visible, and the view of all
+// versions shows all. On return the event is durable and every scan that starts later sees it.
+//
+// Returns: the acq of the event.
+// Errors: *record.InvalidError; ErrTooManyEvents; ErrClosed; ErrFailed, and when ctx ends early:
+// the event may have taken effect or not.
+func (s *Store) Erase(ctx context.Context, box record.Box) (acqNs int64, err error) {
+	return s.addEvent(ctx, EventErase, box)
+}
+
+// Purge hides the rows of a box that are there now from every view, and makes the merger remove
+// them from disk; see [Store.Purges]. Everything else is as with [Store.Erase].
+func (s *Store) Purge(ctx context.Context, box record.Box) (acqNs int64, err error) {
+	return s.addEvent(ctx, EventPurge, box)
+}
+
+func (s *Store) addEvent(ctx context.Context, kind EventKind, box record.Box) (int64, error) {
+	if s.closed.Load() {
+		return 0, ErrClosed
+	}
+	if err := box.Normalize(); err != nil {
+		return 0, err
+	}
+	acq := int64(0)
+	err := s.changeHistory(ctx, 1, func(acqNs int64) (edit, error) {
+		if len(s.manifest.events) >= maxEvents {
+			return edit{}, ErrTooManyEvents
+		}
+		acq = acqNs
+		return edit{Events: []eventMeta{metaOf(&Event{AcqNs: acqNs, Kind: kind, Box: box})}}, nil
+	})
+	return acq, err
+}
+
+// changeHistory appends an edit with events to the manifest and makes it visible, on the committer.
+// The edit gets the first of count acqs of its own; an edit of nothing is not written.
+func (s *Store) changeHistory(
+	ctx context.Context, count int, build func(acqNs int64) (edit, error),
+) error {
+	var failed error
+	err := s.onCommitter(ctx, func() { failed = s.logEdit(count, build) })
+	if err != nil {
+		return err
+	}
+	return failed
+}
+
+// logEdit is the part of changeHistory on the committer. The horizon stays below the acqs until the
+// edit is durable and visible. The log is made to prove that they were given, because after a crash
+// it alone decides which acqs come next.
+func (s *Store) logEdit(count int, build func(acqNs int64) (edit, error)) error {
+	if s.eventErr != nil {
+		return s.eventErr
+	}
+	acq := s.clock.reserve(count)
+	file, err := s.log.Append([]segment.Entry{clockEntry(acq+int64(count), false)})
+	if errors.Is(err, segment.ErrNoSpace) {
+		s.clock.cancel()
+	}
+	if err != nil {
+		return fmt.Errorf("log event: %w", err) // as with a put, the horizon stays below for good
+	}
+	s.noteFile(file, nil)
+	e, err := s.appendEvents(acq, build)
+	if s.eventErr == nil {
+		s.clock.settle()
+	}
+	if err == nil && e.purges() {
+		err = s.emptyLog()
+	}
+	return err
+}
+
+// appendEvents writes the edit to the manifest and makes it visible.
+func (s *Store) appendEvents(acq int64, build func(acqNs int64) (edit, error)) (edit, error) {
+	s.manifestMu.Lock()
+	defer s.manifestMu.Unlock()
+	if failed := s.manifest.failed; failed != nil {
+		return edit{}, fmt.Errorf("%w: %w", ErrFailed, failed)
+	}
+	e, err := build(acq)
+	if err != nil || !e.changesHistory() {
+		return edit{}, err
+	}
+	err = s.manifest.append(e)
+	if s.manifest.failed != nil {
+		// Whether the event is on disk is unknown. Nothing may be put after it, lest it be hidden.
+		s.eventErr = fmt.Errorf("%w: %w", ErrFailed, err)
+		return edit{}, s.eventErr
+	}
+	if err == nil {
+		s.publishHistory()
+	}
+	return e, err
+}
+
+// emptyLog sees to it that the rows of purges leave the log: everything is sealed without them, and
+// a new file is begun. The caller is the committer.
+func (s *Store) emptyLog() error {
+	for _, sh := range s.shards {
+		s.freeze(sh)
+	}
+	s.log.Roll()
+	file, err := s.log.Append([]segment.Entry{clockEntry(s.clock.floor(), false)})
+	if err != nil {
+		return fmt.Errorf("begin a log file: %w", err)
+	}
+	s.manifestMu.Lock()
+	s.noteEntries(file, nil)
+	for _, e := range s.manifest.events {
+		if _, known := s.cleanLog[e.AcqNs]; !known && e.Kind == EventPurge && !e.Done {
+			s.cleanLog[e.AcqNs] = file
+		}
+	}
+	s.manifestMu.Unlock()
+	select { // the log is released also when there was nothing to seal
+	case s.seals <- sealRequest{done: make(chan error, 1)}:
+	case <-s.stop:
+	}
+	return nil
+}
+
+// resumePurges makes the rows of purges that were under way when the store was closed leave the
+// log. The committer calls it as it begins.
+func (s *Store) resumePurges() {
+	under := func(p Event) bool { return !p.Done }
+	if !s.opt.keepSnapshot && slices.ContainsFunc(s.Purges(), under) {
+		_ = s.emptyLog() // puts say what is wrong with the log
+	}
+}
+
+// finishPurges marks the purges done whose rows no file holds any more. Only the merger calls it,
+// when no segment is left that has purged rows.
+func (s *Store) finishPurges() error {
+	s.manifestMu.Lock()
+	defer s.manifestMu.Unlock()
+	oldest := uint64(math.MaxUint64)
+	for file := range s.files {
+		oldest = min(oldest, file)
+	}
+	e := edit{}
+	for _, p := range s.manifest.events {
+		clean, known := s.cleanLog[p.AcqNs]
+		if p.Kind == EventPurge && !p.Done && known && oldest >= clean && s.isClean(p.AcqNs) {
+			e.Done = append(e.Done, p.AcqNs)
+		}
+	}
+	if len(e.Done) == 0 {
+		return nil
+	}
+	if err := s.manifest.append(e); err != nil {
+		return fmt.Errorf("finish purge: %w", err)
+	}
+	for _, acq := range e.Done {
+		delete(s.cleanLog, acq)
+	}
+	s.publishHistory()
+	return nil
+}
+
+// isClean reports whether no segment can hold rows that a purge concerns.
+func (s *Store) isClean(acqNs int64) bool {
+	for _, sh := range s.shards {
+		for _, seg := range sh.snapshot.Load().sealed {
+			if seg.purgedTo.Load() < acqNs {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,92 @@
+package store
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// eventBox draws a box that is not too large.
+func (sh shape) eventBox(rng *rand.Rand, m *model) record.Box {
+	for {
+		q := sh.query(rng, m)
+		constrained := 0
+		for _, set := range q.Box {
+			constrained += min(len(set), 1)
+		}
+		if constrained > 1 || rng.IntN(20) == 0 {
+			return q.Box
+		}
+	}
+}
+
+func (sh shape) erase(t *testing.T, rng *rand.Rand, s *Store, m *model) {
+	t.Helper()
+	box := sh.eventBox(rng, m)
+	acq, err := s.Erase(t.Context(), box)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.events = append(m.events, Event{AcqNs: acq, Kind: EventErase, Box: box})
+}
+
+func (sh shape) purge(t *testing.T, rng *rand.Rand, s *Store, m *model) {
+	t.Helper()
+	box := sh.eventBox(rng, m)
+	acq, err := s.Purge(t.Context(), box)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.events = append(m.events, Event{AcqNs: acq, Kind: EventPurge, Box: box})
+}
+
+// retain sets, removes or advances a policy. The model takes over what the store says of its steps,
+// and forgets none.
+func (sh shape) retain(t *testing.T, rng *rand.Rand, s *Store, m *model) {
+	t.Helper()
+	cid := int32(rng.Int64N(sh.cids))
+	r := Retention{CID: &cid}
+	switch rng.IntN(4) {
+	case 0: // removed
+	case 1:
+		r.MaxAcqAgeNs = int64(time.Minute) + rng.Int64N(int64(time.Hour))
+	default:
+		r.MaxCapAgeNs = s.opt.Now() - rng.Int64N(sh.caps)*int64(time.Minute)/2
+	}
+	err := s.SetRetention(t.Context(), r)
+	if err == nil {
+		err = s.advanceRetention(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range s.Events() {
+		if e.Kind == EventRetention || e.Kind == EventPurge {
+			m.events = append(m.events, e)
+		}
+	}
+}
+
+// checkPurged wants every purge to be done, and what it concerned to be in no file.
+func checkPurged(t *testing.T, s *Store, m *model) {
+	t.Helper()
+	left := m.query(&record.Query{})
+	total := uint64(0)
+	for _, p := range s.Purges() {
+		if !p.Done {
+			t.Fatalf("purge %+v is not done", p)
+		}
+		total += p.Removed
+	}
+	stored := s.Stats().Rows
+	for _, e := range s.Events() {
+		if e.Kind == EventRetention {
+			return // some of what has expired may be left
+		}
+	}
+	if int(stored) != len(left) {
+		t.Fatalf("%d rows are stored, %d are to be seen, %d were purged", stored, len(left), total)
+	}
+}

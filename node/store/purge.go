@@ -1,0 +1,212 @@
+package store
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// expiredShare: a segment is written anew when more than one row in three has expired. Expired rows
+// are removed for half of what it costs to keep them, and no row is written more than three times.
+const expiredShare = 3
+
+// concerned returns the purges and steps of retentions that may concern rows of the segment.
+func (seg *sealedSegment) concerned(h *history) []*hider {
+	var all []*hider
+	for _, p := range h.hiders {
+		if _, ok := seg.ranked(&p.box); ok && p.kind != EventErase && !seg.isClean(p) {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// isClean reports whether it is known that no row of the segment is concerned by a purge or step.
+func (seg *sealedSegment) isClean(h *hider) bool {
+	return h.acqNs <= seg.meta.PurgedAcqNs ||
+		h.kind == EventPurge && h.acqNs <= seg.purgedTo.Load()
+}
+
+// liesIn reports whether a box holds every row.
+func (seg *sealedSegment) liesIn(box *record.Box) bool {
+	bounds := seg.idx.Bounds()
+	for d := range record.NumDims {
+		if !box[d].Covers(bounds[d].Min, bounds[d].Max) {
+			return false
+		}
+	}
+	return true
+}
+
+// gone is which rows of a segment are to be left out.
+type gone struct {
+	ranks  []uint64 // bitmap by rank; nil for none
+	rows   int
+	counts []removal // rows for each purge; those that several concern are the oldest one's
+}
+
+// goneFrom finds the rows of a segment that purges concern.
+func (s *Store) goneFrom(seg *sealedSegment, by []*hider) (g gone, err error) {
+	if len(by) == 0 {
+		return g, nil
+	}
+	m := merger{run: []*sealedSegment{seg}}
+	err = segment.Guard(func() error {
+		g, err = s.lookForGone(seg, by)
+		return err
+	}, m.mappings)
+	return g, err
+}
+
+func (s *Store) lookForGone(seg *sealedSegment, by []*hider) (gone, error) {
+	var g gone
+	w := &worker{}
+	var keys record.Batch
+	part := &segmentScan{plan: new(index.Plan)}
+	for _, h := range by {
+		if seg.liesIn(&h.box) {
+			return seg.allGone(h, g), nil
+		}
+		before := g.rows
+		if g.ranks == nil {
+			g.ranks = make([]uint64, (seg.idx.Rows()+63)/64)
+		}
+		w.box = &h.box
+		part.begin(seg, w.box, nil)
+		s.fetch(seg, part.plan.Candidates)
+		for _, c := range part.plan.Candidates {
+			if s.closed.Load() {
+				return g, ErrClosed
+			}
+			info, err := w.open(part, c)
+			if err != nil {
+				return g, err
+			}
+			w.sel = w.choose(part, info, c.Need)
+			keys.Reset()
+			if err := w.block.Gather(w.sel, true, &keys); err != nil {
+				return g, err
+			}
+			for _, rank := range keys.AcqNs {
+				g.add(uint64(rank))
+			}
+		}
+		if h.kind == EventPurge && g.rows > before {
+			g.counts = append(g.counts, removal{h.acqNs, uint64(g.rows - before)})
+		}
+	}
+	if g.rows == 0 {
+		g.ranks = nil
+	}
+	return g, nil
+}
+
+func (g *gone) add(rank uint64) {
+	word, bit := &g.ranks[rank>>6], uint64(1)<<(rank&63)
+	if *word&bit == 0 {
+		*word |= bit
+		g.rows++
+	}
+}
+
+// allGone adds the rows that g does not have yet.
+func (seg *sealedSegment) allGone(h *hider, g gone) gone {
+	rows := seg.idx.Rows()
+	if h.kind == EventPurge && g.rows < rows {
+		g.counts = append(g.counts, removal{h.acqNs, uint64(rows - g.rows)})
+	}
+	g.rows, g.ranks = rows, make([]uint64, (rows+63)/64)
+	for i := range g.ranks {
+		g.ranks[i] = math.MaxUint64
+	}
+	return g
+}
+
+// nextPurged returns a segment that holds rows of a purge, or nil.
+func (s *Store) nextPurged(failed map[uint64]time.Time) (*shard, []*sealedSegment, error) {
+	h := s.history.Load()
+	newest := h.newest(EventPurge)
+	return s.firstDue(failed, func(seg *sealedSegment) (bool, error) {
+		if seg.purgedTo.Load() >= newest {
+			return false, nil
+		}
+		by := slices.DeleteFunc(seg.concerned(h), func(h *hider) bool {
+			return h.kind != EventPurge
+		})
+		g, err := s.goneFrom(seg, by)
+		if err == nil && g.rows == 0 {
+			seg.purgedTo.Store(newest)
+		}
+		return g.rows > 0, err
+	})
+}
+
+// nextExpired returns a segment of which many rows have expired, or nil.
+func (s *Store) nextExpired(failed map[uint64]time.Time) (*shard, []*sealedSegment, error) {
+	h := s.history.Load()
+	newest := h.newest(EventRetention)
+	return s.firstDue(failed, func(seg *sealedSegment) (bool, error) {
+		if seg.expiryLooked == newest {
+			return false, nil
+		}
+		g, err := s.goneFrom(seg, seg.concerned(h))
+		due := g.rows > seg.idx.Rows()/expiredShare
+		if err == nil && !due {
+			seg.expiryLooked = newest
+		}
+		return due, err
+	})
+}
+
+// firstDue returns the first segment that is due, leaving out those that failed lately.
+func (s *Store) firstDue(
+	failed map[uint64]time.Time, isDue func(seg *sealedSegment) (bool, error),
+) (*shard, []*sealedSegment, error) {
+	for _, sh := range s.shards {
+		for _, seg := range sh.snapshot.Load().sealed {
+			if time.Since(failed[seg.meta.ID]) < mergeRetry {
+				continue
+			}
+			due, err := isDue(seg)
+			if due || err != nil {
+				return sh, []*sealedSegment{seg}, err
+			}
+		}
+	}
+	return nil, nil, nil
+}
+
+// dropPurged removes the rows of a head that purges concern, and their flags.
+func (s *Store) dropPurged(rows *record.Batch, flags []uint64, h *history) (removed []removal) {
+	sc := &scan{box: record.Box{}}
+	sc.hide(h)
+	if len(sc.hidden) == 0 || rows.Len() == 0 {
+		return nil
+	}
+	counts := map[int64]uint64{}
+	keep := 0
+	for i := range rows.Len() {
+		if by := sc.hiderOf(rows.Key(i)); by != nil {
+			if by.kind == EventPurge {
+				counts[by.acqNs]++
+			}
+			continue
+		}
+		flag := flags[i>>6] >> (i & 63) & 1
+		flags[keep>>6] = flags[keep>>6]&^(1<<(keep&63)) | flag<<(keep&63)
+		if keep != i {
+			rows.Move(keep, i)
+		}
+		keep++
+	}
+	s.counters.purgedRows.Add(int64(rows.Len() - keep))
+	rows.Truncate(keep)
+	for acq, n := range counts {
+		removed = append(removed, removal{acq, n})
+	}
+	return removed
+}

@@ -1,0 +1,252 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+const (
+	// maxPolicies bounds the policies of a store: every scan looks at their boxes.
+	maxPolicies = 4096
+	// stepsPerAge is how many steps a policy takes for the age that it allows: rows outlive it by a
+	// fiftieth at most.
+	stepsPerAge = 50
+	// minStep is the least time between two steps of a policy.
+	minStep = time.Minute
+	// noFloor is the bound of a policy that has none.
+	noFloor = math.MinInt64
+)
+
+// Retention says how old the rows of a tenant and quantity get.
+type Retention struct {
+	CID, MOID   *int32 // nil: all
+	MaxCapAgeNs int64  // rows whose capture is longer ago expire; 0: never
+	MaxAcqAgeNs int64  // rows whose acquisition is longer ago expire; 0: never
+}
+
+// scope is what a policy applies to; there is one policy for each.
+type scope struct {
+	CID  *int32 `json:"cid,omitempty"`
+	MOID *int32 `json:"moid,omitempty"`
+}
+
+// compare orders scopes by cid, then moid, those that apply to all first.
+func (s scope) compare(o scope) int {
+	return cmp.Or(comparePart(s.CID, o.CID), comparePart(s.MOID, o.MOID))
+}
+
+func comparePart(a, b *int32) int {
+	switch {
+	case a == nil && b == nil:
+		return 0
+	case a == nil:
+		return -1
+	case b == nil:
+		return 1
+	}
+	return cmp.Compare(*a, *b)
+}
+
+// policyMeta is a policy and how far it has come: rows with an acq below that of its last step
+// whose cap or acq is below a floor are hidden, and removed sooner or later.
+type policyMeta struct {
+	scope
+	MaxCapAgeNs int64 `json:"max_cap_age_ns,omitempty"`
+	MaxAcqAgeNs int64 `json:"max_acq_age_ns,omitempty"`
+	StepAcqNs   int64 `json:"step_acq_ns"`
+	CapFloorNs  int64 `json:"cap_floor_ns"`
+	AcqFloorNs  int64 `json:"acq_floor_ns"`
+}
+
+// events returns the last step as events: one for each floor.
+func (p *policyMeta) events() []Event {
+	var all []Event
+	for _, f := range []struct {
+		dim   record.Dim
+		below int64
+	}{{record.Cap, p.CapFloorNs}, {record.Acq, p.AcqFloorNs}} {
+		if f.below == noFloor {
+			continue
+		}
+		e := Event{AcqNs: p.StepAcqNs, Kind: EventRetention}
+		if p.CID != nil {
+			e.Box[record.CID] = record.RangeSet{record.At(int64(*p.CID))}
+		}
+		if p.MOID != nil {
+			e.Box[record.MOID] = record.RangeSet{record.At(int64(*p.MOID))}
+		}
+		e.Box[f.dim] = record.RangeSet{{From: math.MinInt64, To: f.below}}
+		all = append(all, e)
+	}
+	return all
+}
+
+// step raises the floors to what the ages allow now, when they are far enough below or, with
+// always, in any case, and reports whether they rose.
+func (p *policyMeta) step(nowNs int64, always bool) bool {
+	capRose := raise(&p.CapFloorNs, nowNs, p.MaxCapAgeNs, always)
+	return raise(&p.AcqFloorNs, nowNs, p.MaxAcqAgeNs, always) || capRose
+}
+
+func raise(floor *int64, nowNs, ageNs int64, always bool) bool {
+	if ageNs == 0 || nowNs < math.MinInt64+ageNs {
+		return false
+	}
+	next := nowNs - ageNs
+	if *floor != noFloor && (next <= *floor ||
+		!always && uint64(next)-uint64(*floor) < uint64(max(ageNs/stepsPerAge, int64(minStep)))) {
+		return false
+	}
+	*floor = next
+	return true
+}
+
+// Retention lists the policies, by tenant and quantity.
+func (s *Store) Retention() []Retention {
+	s.manifestMu.Lock()
+	defer s.manifestMu.Unlock()
+	var all []Retention
+	for _, p := range s.manifest.policies {
+		all = append(all, Retention{CID: p.CID, MOID: p.MOID, MaxCapAgeNs: p.MaxCapAgeNs,
+			MaxAcqAgeNs: p.MaxAcqAgeNs})
+	}
+	return all
+}
+
+// SetRetention sets the policy for a tenant and quantity, in place of the one that there was.
+// Rows that are too old are hidden from every view on return, and again and again from then on;
+// the merger removes them. What has expired stays so when a policy is made longer. A policy
+// without ages is removed.
+//
+// Errors: *record.InvalidError; ErrTooManyEvents; ErrClosed; ErrFailed.
+func (s *Store) SetRetention(ctx context.Context, r Retention) error {
+	if s.closed.Load() {
+		return ErrClosed
+	}
+	if err := r.validate(); err != nil {
+		return err
+	}
+	if r.MaxCapAgeNs == 0 && r.MaxAcqAgeNs == 0 {
+		return s.dropRetention(ctx, scope{r.CID, r.MOID})
+	}
+	return s.changeHistory(ctx, 1, func(acqNs int64) (edit, error) {
+		at, known := s.manifest.findPolicy(scope{r.CID, r.MOID})
+		p := policyMeta{scope: scope{r.CID, r.MOID}, CapFloorNs: noFloor, AcqFloorNs: noFloor}
+		if known {
+			p = s.manifest.policies[at]
+		} else if len(s.manifest.policies) >= maxPolicies {
+			return edit{}, ErrTooManyEvents
+		}
+		p.MaxCapAgeNs, p.MaxAcqAgeNs, p.StepAcqNs = r.MaxCapAgeNs, r.MaxAcqAgeNs, acqNs
+		p.step(min(acqNs, s.opt.Now()), true)
+		return edit{Policies: []policyMeta{p}}, nil
+	})
+}
+
+func (r *Retention) validate() error {
+	bad := func(part, detail string) error {
+		return &record.InvalidError{Part: part, Reason: record.OutOfRange, Row: -1, Detail: detail}
+	}
+	switch {
+	case r.CID != nil && (*r.CID < 0 || *r.CID == math.MaxInt32):
+		return bad("cid", fmt.Sprintf("%d is no tenant", *r.CID))
+	case r.MOID != nil && *r.MOID == math.MaxInt32:
+		return bad("moid", fmt.Sprintf("%d is no quantity", *r.MOID))
+	case r.MaxCapAgeNs < 0:
+		return bad("max cap age", fmt.Sprintf("%d ns is negative", r.MaxCapAgeNs))
+	case r.MaxAcqAgeNs < 0:
+		return bad("max acq age", fmt.Sprintf("%d ns is negative", r.MaxAcqAgeNs))
+	}
+	return nil
+}
+
+// dropRetention removes a policy. What it has hidden is purged, so that nothing comes back.
+func (s *Store) dropRetention(ctx context.Context, sc scope) error {
+	return s.changeHistory(ctx, 2, func(acqNs int64) (edit, error) {
+		at, known := s.manifest.findPolicy(sc)
+		if !known {
+			return edit{}, nil
+		}
+		e := edit{DropPolicies: []scope{sc}}
+		for i, last := range s.manifest.policies[at].events() {
+			last.AcqNs, last.Kind = acqNs+int64(i), EventPurge
+			e.Events = append(e.Events, metaOf(&last))
+		}
+		if len(s.manifest.events)+len(e.Events) > maxEvents {
+			return edit{}, ErrTooManyEvents
+		}
+		return e, nil
+	})
+}
+
+// advanceRetention makes the policies take a step whose floors have fallen far enough behind.
+func (s *Store) advanceRetention(ctx context.Context) error {
+	now := s.opt.Now()
+	due := func() []policyMeta {
+		var steps []policyMeta
+		for _, p := range s.manifest.policies {
+			if p.step(now, false) {
+				steps = append(steps, p)
+			}
+		}
+		return steps
+	}
+	s.manifestMu.Lock()
+	steps := due()
+	s.manifestMu.Unlock()
+	if len(steps) == 0 {
+		return nil
+	}
+	return s.changeHistory(ctx, 1, func(acqNs int64) (edit, error) {
+		e := edit{Policies: due()}
+		for i := range e.Policies {
+			e.Policies[i].StepAcqNs = acqNs
+		}
+		return e, nil
+	})
+}
+
+// retainLoop lets the policies take their steps.
+func (s *Store) retainLoop() {
+	tick := time.NewTicker(s.opt.retainEvery)
+	defer tick.Stop()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	for {
+		select {
+		case <-tick.C:
+			_ = s.advanceRetention(ctx) // the next tick tries again
+			s.wakeMerger()
+		case <-s.stop:
+			return
+		}
+	}
+}
+
+func (m *manifest) findPolicy(sc scope) (at int, known bool) {
+	return slices.BinarySearchFunc(m.policies, sc, func(p policyMeta, sc scope) int {
+		return p.scope.compare(sc)
+	})
+}
+
+// applyPolicies changes policies as an edit says.
+func (m *manifest) applyPolicies(e *edit) {
+	for _, p := range e.Policies {
+		if at, known := m.findPolicy(p.scope); known {
+			m.policies[at] = p
+		} else {
+			m.policies = slices.Insert(m.policies, at, p)
+		}
+	}
+	for _, sc := range e.DropPolicies {
+		if at, known := m.findPolicy(sc); known {
+			m.policies = slices.Delete(m.policies, at, at+1)
+		}
+	}
+}
