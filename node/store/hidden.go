@@ -11,9 +11,9 @@ import (
 // the bits of the dimensions.
 const needHidden = 1 << 7
 
-// acquire takes snapshots of the shards that can hold rows of the box, and chooses what hides rows of
-// them. The history is that of the snapshots: between two looks at it that are alike, no purge began
-// or ended.
+// acquire takes snapshots of the shards that can hold rows of the box, and chooses what hides rows
+// of them. The history is that of the snapshots: between two looks at it that are alike, no purge
+// began or ended.
 func (sc *scan) acquire() {
 	wanted := sc.wantedShards()
 	for {

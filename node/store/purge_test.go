@@ -111,8 +111,10 @@ func everywhere(t *testing.T, s *Store, opt Options, check func(s *Store)) *Stor
 	return s
 }
 
-func latest() record.Query              { return record.Query{View: record.ViewLatest} }
-func asOf(acqNs int64) record.Query     { return record.Query{View: record.ViewAsOf, AsOfAcqNs: acqNs} }
+func latest() record.Query { return record.Query{View: record.ViewLatest} }
+func asOf(acqNs int64) record.Query {
+	return record.Query{View: record.ViewAsOf, AsOfAcqNs: acqNs}
+}
 func inBox(box record.Box) record.Query { return record.Query{Box: box} }
 
 // A tombstone hides what was there, from its acq on, and a later put brings the reading back.

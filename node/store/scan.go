@@ -209,7 +209,8 @@ func (sc *scan) giveBack() {
 	sc.finder.reset()
 	clear(sc.snapshots)
 	clear(sc.hidden)
-	*sc = scan{snapshots: sc.snapshots[:0], hidden: sc.hidden[:0], waiting: sc.waiting[:0], round: sc.round[:0],
+	*sc = scan{snapshots: sc.snapshots[:0], hidden: sc.hidden[:0],
+		waiting: sc.waiting[:0], round: sc.round[:0],
 		tasks: sc.tasks[:0], pool: sc.pool, finder: sc.finder}
 	scans.Put(sc)
 }

@@ -49,7 +49,8 @@ func TestAppendRows(t *testing.T) {
 			t.Fatalf("%d records, want %d: %v", got.Len(), want.Len(), err)
 		}
 		for i := range want.Len() {
-			if got.Key(i) != want.Key(i) || got.Tomb(i) != want.Tomb(i) || !bytes.Equal(got.Payload(i), want.Payload(i)) {
+			if got.Key(i) != want.Key(i) || got.Tomb(i) != want.Tomb(i) ||
+				!bytes.Equal(got.Payload(i), want.Payload(i)) {
 				t.Fatalf("record %d is %+v, want %+v", i, got.Record(i), want.Record(i))
 			}
 		}
