@@ -127,25 +127,23 @@ func (p *partitioner) part(items []item) {
 
 // items lists the rows, without their ranks.
 func (p *partitioner) items(rows *record.Batch) []item {
-	items := make([]item, rows.Len())
-	for i := range items {
-		items[i].row = uint32(i)
-		items[i].cap = rows.CapNs[i]
+	mids, cids, moids := ordinals(rows.MID), ordinals(rows.CID), ordinals(rows.MOID)
+	width := int64(1)
+	for _, o := range moids {
+		width = max(width, int64(o)+1)
 	}
-	for i, o := range ordinals(rows.MID) {
-		items[i].mid = o
-	}
-	cids, moids := ordinals(rows.CID), ordinals(rows.MOID)
-	width := int64(slices.Max(append(moids, 0))) + 1 // 0 where there are no rows
 	pairs := make([]int64, len(cids))
 	for i := range pairs {
 		pairs[i] = int64(cids[i])*width + int64(moids[i])
 	}
-	groups := ordinals(pairs)
-	count := int(slices.Max(append(groups, 0))) + 1
+	groups, count := ordinals(pairs), uint32(0)
+	items := make([]item, rows.Len())
+	for i := range items {
+		items[i] = item{row: uint32(i), cap: rows.CapNs[i], mid: mids[i], group: groups[i]}
+		count = max(count, groups[i]+1)
+	}
 	p.cids, p.moids = make([]uint32, count), make([]uint32, count)
 	for i, g := range groups {
-		items[i].group = g
 		p.cids[g], p.moids[g] = cids[i], moids[i]
 	}
 	return items

@@ -221,10 +221,7 @@ func (m *merger) write(path string, meta segmentMeta) error {
 		return err
 	}
 	_, err = segment.WriteParts(path, &segment.PartsInput{
-		Meta: text,
-		Parts: func(add func(*segment.Part) error) error {
-			return segment.Guard(func() error { return m.parts(add) }, m.mappings)
-		},
+		Meta: text, Parts: m.parts,
 		Sections: func(offsets []uint64, sizes []uint32) ([]segment.Section, error) {
 			return sections(m.builder.Finish(m.splice, offsets, sizes), marks,
 				m.series.Table(m.splice.Rows())), nil

@@ -1,8 +1,10 @@
 package store
 
 import (
+	"cmp"
 	"math"
 	"runtime"
+	"sync"
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
@@ -30,20 +32,70 @@ type merger struct {
 	series  index.SeriesSet
 	worker  worker
 	plan    index.Plan
-	rows    record.Batch
-	flags   []uint64
+	mergedPart
 }
 
-// parts hands over the rows that are on time, then the late ones.
+// mergedPart is the rows of a region, clustered.
+type mergedPart struct {
+	rows   record.Batch
+	flags  []uint64
+	layout *index.Layout
+}
+
+// parts hands over the rows that are on time, then the late ones. One region is clustered while
+// the one before is encoded and written.
 func (m *merger) parts(add func(*segment.Part) error) error {
+	full, empty := make(chan mergedPart), make(chan mergedPart, 2)
+	stop := make(chan struct{})
+	empty <- mergedPart{}
+	var wg sync.WaitGroup
+	var failed error
+	wg.Go(func() {
+		defer close(full)
+		failed = segment.Guard(func() error { return m.cluster(full, empty, stop) }, m.mappings)
+	})
+	var err error
+	for p := range full {
+		if err == nil {
+			if err = m.add(&p, add); err != nil {
+				close(stop)
+			}
+		}
+		empty <- p
+	}
+	wg.Wait()
+	return cmp.Or(err, failed)
+}
+
+// add describes a part and hands it over.
+func (m *merger) add(p *mergedPart, add func(*segment.Part) error) error {
+	m.builder.Add(&p.rows, p.layout, p.flags, true)
+	m.series.AddRows(&p.rows)
+	return add(&segment.Part{Rows: &p.rows, Order: p.layout.Order, BlockEnds: p.layout.BlockEnds,
+		Flags: p.flags, Ranked: true})
+}
+
+// cluster gives the parts to full, in memory that it takes from empty.
+func (m *merger) cluster(
+	full chan<- mergedPart, empty <-chan mergedPart, stop <-chan struct{},
+) error {
 	for _, late := range []bool{false, true} {
 		regions, err := m.regions(late)
 		if err != nil {
 			return err
 		}
 		for i := range regions {
-			if err := m.region(&regions[i], late, add); err != nil {
+			if err := m.region(&regions[i], late); err != nil {
 				return err
+			}
+			if m.rows.Len() == 0 {
+				continue
+			}
+			select {
+			case full <- m.mergedPart:
+				m.mergedPart = <-empty
+			case <-stop:
+				return nil
 			}
 		}
 	}
@@ -139,8 +191,8 @@ func (m *merger) eachBlock(late bool, visit func(i int) error) error {
 	return nil
 }
 
-// region gathers the rows of a region, clusters them and hands them over.
-func (m *merger) region(r *index.Region, late bool, add func(*segment.Part) error) error {
+// region gathers the rows of a region and clusters them.
+func (m *merger) region(r *index.Region, late bool) error {
 	m.rows.Reset()
 	m.flags = m.flags[:0]
 	box := m.box(r)
@@ -159,11 +211,8 @@ func (m *merger) region(r *index.Region, late bool, add func(*segment.Part) erro
 	for len(m.flags) < (m.rows.Len()+63)/64 {
 		m.flags = append(m.flags, 0)
 	}
-	layout := index.PartitionPart(&m.rows, late, m.store.opt.Index)
-	m.builder.Add(&m.rows, layout, m.flags, true)
-	m.series.AddRows(&m.rows)
-	return add(&segment.Part{Rows: &m.rows, Order: layout.Order, BlockEnds: layout.BlockEnds,
-		Flags: m.flags, Ranked: true})
+	m.layout = index.PartitionPart(&m.rows, late, m.store.opt.Index)
+	return nil
 }
 
 // box is the region as a box, whose acq are times.
