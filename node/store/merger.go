@@ -14,7 +14,7 @@ import (
 const (
 	// defaultRegionBytes is about how much of its rows, decoded, a merge has in memory at once;
 	// sorting them takes as much again.
-	defaultRegionBytes = 64 << 20
+	defaultRegionBytes = 32 << 20
 	// mergeSamples is about how many rows decide where regions end.
 	mergeSamples = 1 << 18
 	// keyBytes is what the key of a row takes when decoded.
