@@ -112,9 +112,11 @@ func everywhere(t *testing.T, s *Store, opt Options, check func(s *Store)) *Stor
 }
 
 func latest() record.Query { return record.Query{View: record.ViewLatest} }
+
 func asOf(acqNs int64) record.Query {
 	return record.Query{View: record.ViewAsOf, AsOfAcqNs: acqNs}
 }
+
 func inBox(box record.Box) record.Query { return record.Query{Box: box} }
 
 // A tombstone hides what was there, from its acq on, and a later put brings the reading back.
@@ -396,4 +398,49 @@ func TestRefusedEvents(t *testing.T) {
 	}
 	put1(t, s, 1, 2, "y")
 	wantPayloads(t, s, latest(), "x", "y")
+}
+
+// A backup goes on holding what was purged after it was made, but no store that is restored from it
+// shows that, and none keeps it. Erases are in force in stores of later moments only.
+func TestRestoreKeepsEvents(t *testing.T) {
+	secret := "b9ce5b2a-secret-61f0c3"
+	s := openTest(t, Options{Dir: t.TempDir(), Now: leapingClock()})
+	to := t.TempDir()
+	back := func() {
+		t.Helper()
+		if _, err := s.Backup(t.Context(), to, BackupOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put1(t, s, 1, 1, secret)
+	put1(t, s, 2, 1, "public")
+	early := tomb1(t, s, 4, 1) + 1
+	back()
+	mustPurge(t, s, boxOf(record.MID, 1, 2))
+	waitPurged(s)
+	put1(t, s, 3, 1, "late")
+	erased := mustErase(t, s, boxOf(record.MID, 2, 3))
+	back()
+	f := func(until int64, want ...string) {
+		t.Helper()
+		dir := filepath.Join(t.TempDir(), "restored")
+		_, err := Restore(t.Context(), to, dir, RestoreOptions{UntilAcqNs: until})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := openTest(t, Options{Dir: dir, Now: leapingClock()})
+		wantPayloads(t, r, inBox(boxOf(record.MID, 1, 2)))
+		wantPayloads(t, r, inBox(boxOf(record.MID, 4, 5)), "tomb")
+		wantPayloads(t, r, latest(), want...)
+		waitPurged(r)
+		wantPayloads(t, r, latest(), want...)
+		if holds(t, dir, []byte(secret)) {
+			t.Fatal("a file still holds what was purged")
+		}
+		put1(t, r, 1, 1, "new")
+		wantPayloads(t, r, latest(), append([]string{"new"}, want...)...)
+	}
+	f(0, "late")
+	f(erased, "public", "late")
+	f(early, "public")
 }

@@ -79,6 +79,7 @@ type restore struct {
 	report  RestoreReport
 	parts   []*BackupPart // those that hold rows to be restored
 	until   int64
+	events  []eventMeta
 	dir     string // where the store is written
 	live    []segmentMeta
 	next    []uint64 // per shard the log index of its next segment
@@ -113,6 +114,7 @@ func (r *restore) choose(from string) error {
 		}
 	}
 	r.report.Parts, r.report.UntilAcqNs = len(r.parts), r.until
+	r.events = eventsUntil(parts[len(parts)-1].State.Events, r.until)
 	return nil
 }
 
@@ -188,12 +190,12 @@ func (r *restore) write() error {
 	first := last.State
 	first.Format, first.Shards, first.Store = formatVersion, last.Shards, newStoreID()
 	first.ClockNs, first.Add, first.Gone = r.until, r.live, nil
-	first.Events = eventsUntil(first.Events, r.until)
+	first.Events = r.events
 	return replaceFile(filepath.Join(r.dir, manifestFile), appendEdit(nil, first))
 }
 
-// eventsUntil returns the events of a store as it was at an acq. Purges stay: what they removed
-// later is in older parts, and is purged once more.
+// eventsUntil returns the events of a store as it was at an acq, and all its purges: what these
+// removed is in older parts, and is purged once more.
 func eventsUntil(events []eventMeta, untilNs int64) []eventMeta {
 	var kept []eventMeta
 	for _, e := range events {

@@ -1,0 +1,176 @@
+package store
+
+import (
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+const hour = int64(time.Hour)
+
+// aged is a store with a clock of its own, and rows of two tenants, one an hour.
+type aged struct {
+	*testing.T
+	opt  Options
+	wall atomic.Int64
+	s    *Store
+}
+
+func newAged(t *testing.T) *aged {
+	a := &aged{T: t}
+	a.wall.Store(time.Now().UnixNano())
+	a.opt = Options{Dir: t.TempDir(), Now: a.wall.Load, retainEvery: time.Hour}
+	a.s = openTest(t, a.opt)
+	return a
+}
+
+// hourly puts a row of each tenant in each of the next hours.
+func (a *aged) hourly(hours int) {
+	a.Helper()
+	for range hours {
+		a.wall.Add(hour)
+		now := a.wall.Load()
+		mustPut(a.T, a.s, batchOf(record.Key{CID: 1, CapNs: now}, record.Key{CID: 2, CapNs: now}),
+			WriterSeq{})
+	}
+}
+
+func (a *aged) set(r Retention) {
+	a.Helper()
+	if err := a.s.SetRetention(a.Context(), r); err != nil {
+		a.Fatal(err)
+	}
+}
+
+func (a *aged) advance() {
+	a.Helper()
+	if err := a.s.advanceRetention(a.Context()); err != nil {
+		a.Fatal(err)
+	}
+}
+
+// want wants so many rows of a tenant, in every view.
+func (a *aged) want(cid int32, rows int) {
+	a.Helper()
+	for _, view := range []record.View{record.ViewAll, record.ViewLatest} {
+		q := &record.Query{Box: boxOf(record.CID, int64(cid), int64(cid)+1), View: view}
+		if got := len(scanRows(a.T, a.s, q)); got != rows {
+			a.Fatalf("%d rows of tenant %d, want %d", got, cid, rows)
+		}
+	}
+}
+
+func tenant(cid int32) *int32 { return &cid }
+
+// A policy hides what is too old at once, and more of it step by step; other tenants keep all.
+func TestRetentionSteps(t *testing.T) {
+	a := newAged(t)
+	a.hourly(20)
+	a.set(Retention{CID: tenant(1), MaxCapAgeNs: 10*hour + 1})
+	a.want(1, 11)
+	a.want(2, 20)
+	a.wall.Add(hour / 6) // less than a fiftieth of the age
+	a.advance()
+	a.want(1, 11)
+	a.wall.Add(hour / 12)
+	a.advance()
+	a.want(1, 10)
+	first := a.s.Events()[0].AcqNs
+	a.hourly(5)
+	a.advance()
+	a.want(1, 10)
+	events := a.s.Events()
+	if len(events) != 1 || events[0].AcqNs <= first || events[0].Kind != EventRetention {
+		t.Fatalf("%+v", events)
+	}
+	_, stats, err := a.s.Count(t.Context(), &record.Query{Box: boxOf(record.CID, 1, 2)})
+	if err != nil || stats.PurgedAcqNs != events[0].AcqNs {
+		t.Fatalf("purged %d, want %d, %v", stats.PurgedAcqNs, events[0].AcqNs, err)
+	}
+	a.s = reopen(t, a.s, a.opt)
+	a.want(1, 10)
+	a.want(2, 25)
+}
+
+// A policy by acquisition keeps what was captured long ago and came lately.
+func TestRetentionByAcq(t *testing.T) {
+	a := newAged(t)
+	a.hourly(5)
+	mustPut(t, a.s, batchOf(record.Key{CID: 1, CapNs: 1}), WriterSeq{})
+	a.wall.Add(hour)
+	a.set(Retention{MaxAcqAgeNs: 2*hour + 1})
+	a.want(1, 3)
+	a.want(2, 2)
+}
+
+// What has expired does not come back: not with a longer age, and not without the policy.
+func TestExpiredStaysSo(t *testing.T) {
+	a := newAged(t)
+	a.hourly(10)
+	a.set(Retention{MaxCapAgeNs: 2*hour + 1})
+	a.want(1, 3)
+	a.set(Retention{MaxCapAgeNs: 100 * hour})
+	a.want(1, 3)
+	a.set(Retention{})
+	if left := a.s.Retention(); len(left) != 0 {
+		t.Fatalf("%+v", left)
+	}
+	a.want(1, 3)
+	a.hourly(50)
+	a.advance()
+	a.want(1, 53)
+	mustSettle(t, a.s)
+	a.want(1, 53)
+	if p := a.s.Purges(); len(p) != 1 || !p[0].Done || a.s.Stats().Rows != 106 {
+		t.Fatalf("%d rows, %+v", a.s.Stats().Rows, p)
+	}
+}
+
+// A segment that has expired whole is deleted without a look at its rows, one with a third of
+// expired rows is written anew, and one with fewer is left alone.
+func TestExpiredRowsAreRemoved(t *testing.T) {
+	a := newAged(t)
+	a.hourly(10)
+	mustSeal(t, a.s)
+	a.hourly(30)
+	mustSeal(t, a.s)
+	left := func(want int64) {
+		t.Helper()
+		a.advance()
+		mustSettle(t, a.s)
+		if st := a.s.Stats(); st.Rows != want {
+			t.Fatalf("%d rows are left, want %d", st.Rows, want)
+		}
+	}
+	// What is not read is not missed.
+	flipByte(t, a.s.shards[0].snapshot.Load().sealed[0].file.Path(), 100)
+	a.set(Retention{MaxCapAgeNs: 30*hour - 1})
+	left(60)
+	a.wall.Add(9 * hour)
+	left(60)
+	a.wall.Add(2 * hour)
+	left(38)
+	a.wall.Add(100 * hour)
+	left(0)
+	if st := a.s.Stats(); st.Segments != 0 || st.PurgedRows != 80 {
+		t.Fatalf("%+v", st)
+	}
+}
+
+// The retention loop takes steps by itself.
+func TestRetentionLoop(t *testing.T) {
+	a := newAged(t)
+	a.opt.retainEvery = time.Millisecond
+	a.s = reopen(t, a.s, a.opt)
+	a.hourly(10)
+	a.set(Retention{MaxCapAgeNs: 5*hour + 1})
+	before := a.s.Events()[0].AcqNs
+	a.wall.Add(hour)
+	for a.s.Events()[0].AcqNs == before {
+		runtime.Gosched()
+	}
+	a.want(1, 5)
+}
