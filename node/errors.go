@@ -44,12 +44,13 @@ func kindOf(err error) wire.Kind {
 		return guestKind(guest.Kind)
 	case errors.As(err, &damage):
 		return wire.KindDamaged
-	case errors.Is(err, errTooLarge):
+	case errors.Is(err, errTooLarge), errors.Is(err, store.ErrTooManyEvents):
 		return wire.KindTooLarge
 	case errors.Is(err, store.ErrOverloaded), errors.Is(err, errTooBusy),
 		errors.Is(err, store.ErrTooManyWriters):
 		return wire.KindOverloaded
 	case errors.Is(err, store.ErrClosed), errors.Is(err, errClosing),
+		errors.Is(err, store.ErrFailed),
 		errors.Is(err, segment.ErrLogFailed), errors.Is(err, segment.ErrNoSpace):
 		return wire.KindUnavailable
 	case errors.Is(err, errNoSnapshot):

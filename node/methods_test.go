@@ -22,6 +22,8 @@ func TestMethods(t *testing.T) {
 		"/v1/count": "GET, HEAD, POST", "/v1/explain": "GET, HEAD, POST",
 		"/v1/horizon": "GET, HEAD", "/v1/plugins": "GET, HEAD",
 		"/healthz": "GET, HEAD", "/readyz": "GET, HEAD", "/version": "GET, HEAD",
+		"/v1/erase": "POST", "/v1/purge": "POST", "/v1/events": "GET, HEAD",
+		"/v1/retention": "DELETE, GET, HEAD, PUT",
 		"/v1/snapshots": "GET, HEAD, POST", "/v1/verify": "POST",
 		"/metrics": "GET, HEAD", "/v1/plugins/count": "GET, HEAD, PUT",
 		"/v1/plugins/count/run": "GET, HEAD, POST", "/": "",

@@ -24,6 +24,7 @@ type jsonRow struct {
 	AcqNs   int64   `json:"acq_ns"`
 	Value   any     `json:"value,omitempty"`
 	Payload *string `json:"payload,omitempty"` // nil where Value says it all, "" is empty
+	Deleted bool    `json:"deleted,omitempty"` // a tombstone, without value and payload
 }
 
 type jsonEnd struct {
@@ -34,12 +35,14 @@ type jsonEnd struct {
 	HorizonNs int64  `json:"horizon_ns"`
 	Blocks    uint64 `json:"blocks_scanned"`
 	Examined  uint64 `json:"rows_examined"`
+	PurgedNs  int64  `json:"purged_acq_ns,omitempty"`
 	TookNs    int64  `json:"took_ns"`
 }
 
 func newJSONEnd(end wire.End, err error) jsonEnd {
 	out := jsonEnd{Complete: end.Complete, Rows: end.Rows, HorizonNs: end.HorizonNs,
-		Blocks: end.BlocksScanned, Examined: end.RowsExamined, TookNs: end.TookNs}
+		Blocks: end.BlocksScanned, Examined: end.RowsExamined, TookNs: end.TookNs,
+		PurgedNs: end.PurgedAcqNs}
 	if err != nil {
 		e := toWire(err)
 		out.Complete, out.Error, out.Code = false, e.Message, e.Kind.String()
@@ -51,7 +54,7 @@ func rowOf(b *record.Batch, i int, kind payloadType, keys bool) jsonRow {
 	k := b.Key(i)
 	row := jsonRow{CID: k.CID, MID: k.MID, MOID: k.MOID, CapNs: k.CapNs, AcqNs: k.AcqNs,
 		Cap: record.FormatNs(k.CapNs), Acq: record.FormatNs(k.AcqNs)}
-	if keys {
+	if row.Deleted = b.Tomb(i); keys || row.Deleted {
 		return row
 	}
 	if row.Value = kind.value(b.Payload(i)); kind == payloadBase64 || row.Value == nil {

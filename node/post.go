@@ -44,6 +44,7 @@ type jsonRecord struct {
 	AcqNs   json.RawMessage `json:"acq_ns"`
 	Value   json.RawMessage `json:"value"`
 	Payload *string         `json:"payload"`
+	Deleted bool            `json:"deleted"` // a tombstone, without value and payload
 }
 
 type rejected struct {
@@ -56,40 +57,45 @@ const maxRejectedShown = 100
 
 // parseRecord reads one record: cap as RFC 3339 or integer ns, the payload in base64 or a value of
 // the declared type.
-func parseRecord(src []byte, kind payloadType, now time.Time) (k record.Key, payload []byte,
-	err error) {
+func parseRecord(src []byte, kind payloadType, now time.Time) (out record.Record, err error) {
 	var r jsonRecord
 	d := json.NewDecoder(bytes.NewReader(src))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&r); err != nil {
-		return k, nil, jsonError(err)
+		return out, jsonError(err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return k, nil, errors.New("text follows the record")
+		return out, errors.New("text follows the record")
 	}
 	if string(r.Value) == "null" {
 		r.Value = nil
 	}
 	if r.CID == nil || r.MID == nil || r.MOID == nil || r.Cap == nil && r.CapNs == nil {
-		return k, nil, errors.New("cid, mid, moid and cap must be there")
+		return out, errors.New("cid, mid, moid and cap must be there")
 	}
-	k = record.Key{CID: *r.CID, MID: *r.MID, MOID: *r.MOID}
+	out.Key = record.Key{CID: *r.CID, MID: *r.MID, MOID: *r.MOID}
 	if r.CapNs != nil {
-		k.CapNs = *r.CapNs
-	} else if k.CapNs, err = parseCap(r.Cap, now); err != nil {
-		return k, nil, fmt.Errorf("cap: %w", err)
+		out.CapNs = *r.CapNs
+	} else if out.CapNs, err = parseCap(r.Cap, now); err != nil {
+		return out, fmt.Errorf("cap: %w", err)
+	}
+	if out.Tomb = r.Deleted; out.Tomb {
+		if r.Value != nil || r.Payload != nil {
+			return out, errors.New("what is deleted has neither payload nor value")
+		}
+		return out, nil
 	}
 	if (r.Value == nil) == (r.Payload == nil) {
-		return k, nil, errors.New("either payload (base64) or value must be there")
+		return out, errors.New("either payload (base64) or value must be there")
 	}
 	if r.Payload != nil {
-		if payload, err = base64.StdEncoding.DecodeString(*r.Payload); err != nil {
-			return k, nil, fmt.Errorf("payload: %w", err)
+		if out.Payload, err = base64.StdEncoding.DecodeString(*r.Payload); err != nil {
+			return out, fmt.Errorf("payload: %w", err)
 		}
-		return k, payload, nil
+		return out, nil
 	}
-	payload, err = parseValue(r.Value, kind)
-	return k, payload, err
+	out.Payload, err = parseValue(r.Value, kind)
+	return out, err
 }
 
 // jsonError says what is wrong with a record in the words of JSON, not of Go.
@@ -214,17 +220,17 @@ func (s *server) postRecords(ctx *fasthttp.RequestCtx) {
 	bad := []rejected{}
 	now := time.Now()
 	for i, src := range records {
-		k, payload, err := parseRecord(src, kind, now)
+		r, err := parseRecord(src, kind, now)
 		if err == nil {
-			one := record.Batch{CID: []int32{k.CID}, MID: []int64{k.MID}, MOID: []int32{k.MOID},
-				CapNs: []int64{k.CapNs}, Stride: len(payload), Data: payload}
+			one := record.Batch{CID: []int32{r.CID}, MID: []int64{r.MID}, MOID: []int32{r.MOID},
+				CapNs: []int64{r.CapNs}, Stride: len(r.Payload), Data: r.Payload}
 			err = withoutRow(one.Validate())
 		}
 		if err != nil {
 			bad = append(bad, rejected{lines[i], err.Error()})
 			continue
 		}
-		b.Append(k, payload)
+		b.AppendRecord(r)
 	}
 	if len(bad) > 0 && (atomic || b.Len() == 0) {
 		writeError(ctx, &wire.Error{Kind: wire.KindInvalid, Part: "body", Message: fmt.Sprintf(

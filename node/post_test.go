@@ -13,9 +13,9 @@ func TestParseRecord(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	f := func(src string, kind payloadType, want record.Key, payload string) {
 		t.Helper()
-		key, got, err := parseRecord([]byte(src), kind, now)
-		if err != nil || key != want || string(got) != payload {
-			t.Errorf("%s: %v %q %v", src, key, got, err)
+		got, err := parseRecord([]byte(src), kind, now)
+		if err != nil || got.Key != want || got.Tomb || string(got.Payload) != payload {
+			t.Errorf("%s: %+v %v", src, got, err)
 		}
 	}
 	key := record.Key{CID: 1, MID: -2, MOID: 3, CapNs: 4}
@@ -34,11 +34,18 @@ func TestParseRecord(t *testing.T) {
 
 	bad := func(src string, kind payloadType, want string) {
 		t.Helper()
-		_, _, err := parseRecord([]byte(src), kind, now)
+		_, err := parseRecord([]byte(src), kind, now)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want one with %q", src, err, want)
 		}
 	}
+	tomb, err := parseRecord([]byte(`{"cid":1,"mid":-2,"moid":3,"cap":4,"deleted":true}`),
+		payloadF64, now)
+	if err != nil || tomb.Key != key || !tomb.Tomb {
+		t.Errorf("%+v %v", tomb, err)
+	}
+	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":1,"deleted":true}`, payloadF64, "has neither")
+	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"deleted":false}`, payloadF64, "either payload")
 	bad(`{"cid":1,"mid":2,"moid":3,"cap":4}`, payloadF64, "either payload (base64) or value")
 	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":null}`, payloadF64, "either payload")
 	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":1,"payload":""}`, payloadF64, "either payload")
@@ -98,15 +105,14 @@ func FuzzParseRecord(f *testing.F) {
 			return
 		}
 		for i, src := range records {
-			key, payload, err := parseRecord(src, payloadType(kind%4), now)
+			r, err := parseRecord(src, payloadType(kind%4), now)
 			if err != nil {
 				continue
 			}
-			if lines[i] < 1 || len(payload) > len(body)+8 {
-				t.Fatalf("line %d: %d bytes", lines[i], len(payload))
+			if lines[i] < 1 || len(r.Payload) > len(body)+8 {
+				t.Fatalf("line %d: %d bytes", lines[i], len(r.Payload))
 			}
-			_ = payloadType(kind % 4).value(payload)
-			_ = key
+			_ = payloadType(kind % 4).value(r.Payload)
 		}
 	})
 }

@@ -174,6 +174,16 @@ func (s *server) route(ctx *fasthttp.RequestCtx) {
 		s.explain(ctx)
 	case "POST /v1/explain":
 		s.explainFrame(ctx)
+	case "POST /v1/erase":
+		s.hide(ctx, record.ViewLatest, s.node.Erase)
+	case "POST /v1/purge":
+		s.hide(ctx, record.ViewAll, s.node.Purge)
+	case "GET /v1/events":
+		s.events(ctx)
+	case "GET /v1/retention":
+		s.retention(ctx)
+	case "PUT /v1/retention", "DELETE /v1/retention":
+		s.setRetention(ctx, method == http.MethodDelete)
 	case "GET /v1/horizon":
 		s.horizon(ctx)
 	case "GET /v1/plugins":
@@ -200,11 +210,13 @@ func (s *server) route(ctx *fasthttp.RequestCtx) {
 // methods returns what a path that [server.route] knows takes, "" for another.
 func methods(path string) string {
 	switch path {
-	case "/v1/put", "/v1/query", "/v1/verify":
+	case "/v1/put", "/v1/query", "/v1/verify", "/v1/erase", "/v1/purge":
 		return "POST"
+	case "/v1/retention":
+		return "DELETE, GET, HEAD, PUT"
 	case "/v1/records", "/v1/count", "/v1/explain", "/v1/snapshots":
 		return "GET, HEAD, POST"
-	case "/v1/horizon", "/v1/plugins", "/healthz", "/readyz", "/version", "/metrics":
+	case "/v1/horizon", "/v1/plugins", "/v1/events", "/healthz", "/readyz", "/version", "/metrics":
 		return "GET, HEAD"
 	}
 	return ""
@@ -217,7 +229,8 @@ func noRoute(ctx *fasthttp.RequestCtx, path string) {
 	}
 	writeError(ctx, &wire.Error{Kind: wire.KindNotFound, Message: fmt.Sprintf(
 		"no route %s %.100s; there are /v1/records, /v1/count, /v1/explain, /v1/plugins, "+
-			"/v1/horizon, /v1/put, /v1/query, /v1/snapshots, /v1/verify, /healthz, /readyz, "+
+			"/v1/horizon, /v1/put, /v1/query, /v1/erase, /v1/purge, /v1/events, /v1/retention, "+
+			"/v1/snapshots, /v1/verify, /healthz, /readyz, "+
 			"/version and /metrics", ctx.Method(), path)})
 }
 

@@ -24,6 +24,19 @@ const (
 	EventRetention EventKind = 3 // as a purge, by a policy; its place is taken by the next step
 )
 
+// String returns the name that the kind has in JSON and on the command line.
+func (k EventKind) String() string {
+	switch k {
+	case EventErase:
+		return "erase"
+	case EventPurge:
+		return "purge"
+	case EventRetention:
+		return "retention"
+	}
+	return fmt.Sprintf("event-%d", uint8(k))
+}
+
 // Event concerns the rows of a box with an acq below its own.
 type Event struct {
 	AcqNs   int64

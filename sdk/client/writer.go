@@ -139,12 +139,23 @@ func (w *Writer) wait(ctx context.Context, done func() (bool, error)) error {
 // Errors: *record.InvalidError for this record, which is then left out; *BatchError when an
 // earlier batch failed for good; ErrWriterClosed; ctx.Err().
 func (w *Writer) Add(ctx context.Context, k record.Key, payload []byte) error {
-	one := record.Batch{CID: []int32{k.CID}, MID: []int64{k.MID}, MOID: []int32{k.MOID},
-		CapNs: []int64{k.CapNs}, Stride: len(payload), Data: payload}
+	return w.AddRecord(ctx, record.Record{Key: k, Payload: payload})
+}
+
+// Delete adds a tombstone: the reading is there no more, until a record of it is added later.
+// Errors are those of Add.
+func (w *Writer) Delete(ctx context.Context, k record.Key) error {
+	return w.AddRecord(ctx, record.Record{Key: k, Tomb: true})
+}
+
+// AddRecord adds a record or a tombstone, whose payload is left aside.
+func (w *Writer) AddRecord(ctx context.Context, r record.Record) error {
+	one := record.Batch{CID: []int32{r.CID}, MID: []int64{r.MID}, MOID: []int32{r.MOID},
+		CapNs: []int64{r.CapNs}, Stride: len(r.Payload), Data: r.Payload}
 	if err := one.Validate(); err != nil {
 		return err
 	}
-	if err := w.addNow(k, payload); !errors.Is(err, errFull) {
+	if err := w.addNow(r); !errors.Is(err, errFull) {
 		return err
 	}
 	err := w.wait(ctx, func() (bool, error) {
@@ -153,12 +164,12 @@ func (w *Writer) Add(ctx context.Context, k record.Key, payload []byte) error {
 	if err != nil {
 		return err
 	}
-	return w.Add(ctx, k, payload)
+	return w.AddRecord(ctx, r)
 }
 
 var errFull = errors.New("too many bytes are pending")
 
-func (w *Writer) addNow(k record.Key, payload []byte) error {
+func (w *Writer) addNow(r record.Record) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
@@ -169,7 +180,7 @@ func (w *Writer) addNow(k record.Key, payload []byte) error {
 	case w.pending >= w.opt.PendingBytes:
 		return errFull
 	}
-	w.batch.Append(k, payload)
+	w.batch.AppendRecord(r)
 	if w.batch.Len() >= w.opt.BatchRecords || len(w.batch.Data) >= w.opt.BatchBytes {
 		return w.seal()
 	}

@@ -40,6 +40,15 @@ func (b *Batch) AppendTomb(k Key) {
 	b.appendTomb(k)
 }
 
+// AppendRecord adds one unstamped record or tombstone, copying the payload.
+func (b *Batch) AppendRecord(r Record) {
+	if r.Tomb {
+		b.AppendTomb(r.Key)
+	} else {
+		b.Append(r.Key, r.Payload)
+	}
+}
+
 // AppendStampedTomb adds one tombstone with its acquisition time.
 func (b *Batch) AppendStampedTomb(k Key) {
 	b.appendTomb(k)

@@ -40,6 +40,23 @@ type Box struct {
 	Everything bool // the box may be the whole space
 }
 
+// Check normalises the box and refuses one that is everything by oversight.
+func (b *Box) Check() error {
+	if err := b.Box.Normalize(); err != nil {
+		return err
+	}
+	for _, set := range b.Box {
+		if len(set) > 0 {
+			return nil
+		}
+	}
+	if b.Everything {
+		return nil
+	}
+	return &record.InvalidError{Part: "box", Reason: record.EmptyRange, Row: -1,
+		Detail: "it has no constraint; say that everything is meant"}
+}
+
 // AppendBox appends a box frame: everything u8, zero [7], box.
 func AppendBox(dst []byte, b *Box) []byte {
 	dst, start := beginFrame(dst, FrameBox)
@@ -47,7 +64,7 @@ func AppendBox(dst []byte, b *Box) []byte {
 	return endFrame(appendBox(dst, &b.Box), start)
 }
 
-// ParseBox reads a body that is one box frame, and normalises the box.
+// ParseBox reads a body that is one box frame, and checks the box.
 //
 // Errors: *Error for the frame, *record.InvalidError for the box.
 func ParseBox(src []byte, b *Box) error {
@@ -67,7 +84,7 @@ func ParseBox(src []byte, b *Box) error {
 	if err := d.end("box"); err != nil {
 		return err
 	}
-	return b.Box.Normalize()
+	return b.Check()
 }
 
 // Event is the answer to an erase or a purge.

@@ -216,14 +216,14 @@ func (f *replayFile) records(ctx context.Context) iter.Seq2[record.Record, error
 		plain, err := csvimport.Decompress(f.in)
 		if err == nil {
 			_, f.lines, err = f.read(ctx, f.name, bufio.NewReaderSize(plain, 1<<18),
-				func(ctx context.Context, k record.Key, payload []byte) error {
+				func(ctx context.Context, r record.Record) error {
 					if ctx.Err() != nil {
 						return context.Cause(ctx)
 					}
 					if f.cid != nil {
-						k.CID = *f.cid
+						r.CID = *f.cid
 					}
-					if !yield(record.Record{Key: k, Payload: payload}, nil) {
+					if !yield(r, nil) {
 						return errReplayEnded
 					}
 					return nil

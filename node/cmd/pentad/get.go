@@ -101,7 +101,7 @@ func (a *app) showRecords(ctx context.Context, db *client.Client, q *record.Quer
 			}
 			k := b.Key(i)
 			if err := w.Row(output.Int(k.CID), output.Int(k.MID), output.Int(k.MOID),
-				output.Time(k.CapNs), output.Time(k.AcqNs), kind.Value(b.Payload(i))); err != nil {
+				output.Time(k.CapNs), output.Time(k.AcqNs), valueOf(b, i, kind)); err != nil {
 				return err
 			}
 		}
@@ -123,6 +123,14 @@ func (a *app) showRecords(ctx context.Context, db *client.Client, q *record.Quer
 		a.note("shown %d of %s; -o ndjson for all", tableRows, output.Thousands(all))
 	}
 	return w.Rows(), checkEnd(end)
+}
+
+// valueOf is the payload of a record, or that it is a tombstone.
+func valueOf(b *record.Batch, i int, kind output.PayloadType) output.Value {
+	if b.Tomb(i) {
+		return output.Deleted()
+	}
+	return kind.Value(b.Payload(i))
 }
 
 // checkEnd turns an incomplete answer into an error.

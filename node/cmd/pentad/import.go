@@ -148,7 +148,7 @@ func (a *app) importCSV(ctx context.Context, c *cobra.Command, f *importFlags, f
 		opt.Rejects = rejects
 	}
 	w := db.NewWriter(client.WriterOptions{})
-	opt.Send = sendTo(w.Add)
+	opt.Send = sendTo(w.AddRecord)
 	im, err := csvimport.New(m, opt)
 	if err != nil {
 		return errors.Join(usageError{err}, w.Close(ctx))

@@ -25,31 +25,57 @@ type jsonLine struct {
 	Value      json.RawMessage `json:"value"`
 	Payload    *string         `json:"payload"`
 	PayloadHex *string         `json:"payload_hex"`
+	Deleted    bool            `json:"deleted"`
 }
 
-// parseLine reads one line of ndjson. Members that it does not know are errors.
-func parseLine(line []byte, kind output.PayloadType) (record.Key, []byte, error) {
-	var in jsonLine
+// decodeLine reads one line of ndjson and its key. Members that it does not know are errors.
+func decodeLine(line []byte) (in jsonLine, key record.Key, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(line))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&in); err != nil {
-		return record.Key{}, nil, fmt.Errorf("no record in JSON: %w", err)
+		return in, key, fmt.Errorf("no record in JSON: %w", err)
 	}
 	if _, err := decoder.Token(); err != io.EOF {
-		return record.Key{}, nil, errors.New("text follows the record")
+		return in, key, errors.New("text follows the record")
 	}
-	key, err := in.key()
-	if err != nil {
-		return key, nil, err
-	}
-	payload, err := in.payload(kind)
-	if err == nil {
-		var b record.Batch
-		b.Append(key, payload)
-		err = b.Validate()
-	}
-	return key, payload, err
+	key, err = in.key()
+	return in, key, err
 }
+
+// parseLine reads one line of ndjson.
+func parseLine(line []byte, kind output.PayloadType) (record.Record, error) {
+	in, key, err := decodeLine(line)
+	r := record.Record{Key: key, Tomb: in.Deleted}
+	if err != nil {
+		return r, err
+	}
+	var b record.Batch
+	if r.Tomb {
+		if in.hasValue() || in.Payload != nil || in.PayloadHex != nil {
+			return r, errors.New("what is deleted has neither value nor payload")
+		}
+		b.AppendTomb(key)
+		return r, b.Validate()
+	}
+	if r.Payload, err = in.payload(kind); err != nil {
+		return r, err
+	}
+	b.Append(key, r.Payload)
+	return r, b.Validate()
+}
+
+// parseKeyLine reads the key of a line, and leaves the value aside.
+func parseKeyLine(line []byte) (record.Key, error) {
+	_, key, err := decodeLine(line)
+	if err != nil {
+		return key, err
+	}
+	var b record.Batch
+	b.AppendTomb(key)
+	return key, b.Validate()
+}
+
+func (in *jsonLine) hasValue() bool { return len(in.Value) > 0 && string(in.Value) != "null" }
 
 func (in *jsonLine) key() (key record.Key, err error) {
 	for d, n := range []*int64{in.CID, in.MID, in.MOID} {
@@ -87,7 +113,7 @@ func (in *jsonLine) key() (key record.Key, err error) {
 }
 
 func (in *jsonLine) payload(kind output.PayloadType) ([]byte, error) {
-	hasValue := len(in.Value) > 0 && string(in.Value) != "null"
+	hasValue := in.hasValue()
 	switch {
 	case hasValue && (in.Payload != nil || in.PayloadHex != nil):
 		return nil, errors.New("value and payload are both given")

@@ -11,9 +11,9 @@ import (
 func TestParseLine(t *testing.T) {
 	f := func(line string, want record.Key, payload string) {
 		t.Helper()
-		key, got, err := parseLine([]byte(line), output.UTF8)
-		if err != nil || key != want || string(got) != payload {
-			t.Errorf("%s: %v %q %v", line, key, got, err)
+		got, err := parseLine([]byte(line), output.UTF8)
+		if err != nil || got.Key != want || got.Tomb || string(got.Payload) != payload {
+			t.Errorf("%s: %+v %v", line, got, err)
 		}
 	}
 	f(`{"cid":1,"mid":-2,"moid":3,"cap":4,"value":"x"}`, record.Key{CID: 1, MID: -2, MOID: 3,
@@ -27,11 +27,19 @@ func TestParseLine(t *testing.T) {
 
 	bad := func(line, want string) {
 		t.Helper()
-		_, _, err := parseLine([]byte(line), output.F64)
+		_, err := parseLine([]byte(line), output.F64)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want one with %q", line, err, want)
 		}
 	}
+	const tomb = `{"cid":1,"mid":2,"moid":3,"cap":4,"deleted":true}`
+	if got, err := parseLine([]byte(tomb), output.F64); err != nil || !got.Tomb {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if key, err := parseKeyLine([]byte(tomb)); err != nil || key.CapNs != 4 {
+		t.Errorf("%+v, %v", key, err)
+	}
+	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":1,"deleted":true}`, "neither value nor payload")
 	bad(`{"cid":1,"mid":2,"moid":3,"cap":4}`, "value or payload is missing")
 	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":null}`, "value or payload is missing")
 	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":1,"payload":""}`, "are both given")
@@ -55,12 +63,12 @@ func FuzzParseLine(f *testing.F) {
 	f.Add([]byte(`{"cid":1,"mid":2,"moid":3,"cap":"1970-01-01T01:00:00+01:00","payload":"eA=="}`))
 	f.Add([]byte(`{"cid":1,"mid":2,"moid":3,"cap_ns":7,"value":1.5}`))
 	f.Fuzz(func(t *testing.T, line []byte) {
-		key, payload, err := parseLine(line, output.F64)
+		r, err := parseLine(line, output.F64)
 		if err != nil {
 			return
 		}
-		var b record.Batch
-		b.Append(key, payload)
+		b := record.Batch{CID: []int32{r.CID}, MID: []int64{r.MID}, MOID: []int32{r.MOID},
+			CapNs: []int64{r.CapNs}, Stride: len(r.Payload), Data: r.Payload}
 		if err := b.Validate(); err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}

@@ -34,7 +34,7 @@ func (a *app) putCommand() *cobra.Command {
 A line of ndjson is {"cid":1,"mid":7,"moid":1,"cap":"2026-11-21T09:45:00Z","value":21.5}; cap may
 be whole ns, and "payload" (base64) may stand for "value". CSV has a header with cid, mid, moid,
 cap and value (payload with --type base64, payload_hex with --type hex). What get writes, put
-reads: acq is left aside, because pentad gives a new one.`,
+reads: acq is left aside, because pentad gives a new one, and "deleted":true deletes.`,
 		Args: noCommand,
 		Example: `  pentad put --cid 1 --mid 7 --moid 1 --value 21.5
   pentad get --cid 1 --type f64 -o ndjson | pentad put --addr 127.0.0.1:5151
@@ -87,6 +87,21 @@ func (a *app) putOne(ctx context.Context, p *putFlags) error {
 
 // record reads the flags of one record.
 func (p *putFlags) record(a *app) (key record.Key, payload []byte, err error) {
+	if key, err = p.key(a); err != nil {
+		return key, nil, err
+	}
+	kind, err := output.ParsePayloadType(p.kind)
+	if err != nil {
+		return key, nil, err
+	}
+	if payload, err = kind.AppendPayload(nil, p.value); err != nil {
+		return key, nil, fmt.Errorf("--value: %w", err)
+	}
+	return key, payload, nil
+}
+
+// key reads the flags of a key.
+func (p *putFlags) key(a *app) (key record.Key, err error) {
 	whole := func(d record.Dim, text string) int64 {
 		if err != nil {
 			return 0
@@ -106,19 +121,12 @@ func (p *putFlags) record(a *app) (key record.Key, payload []byte, err error) {
 	key.MID = whole(record.MID, p.mid)
 	key.MOID = int32(whole(record.MOID, p.moid))
 	if err != nil {
-		return key, nil, err
+		return key, err
 	}
 	if key.CapNs, err = moment(a, p.cap); err != nil {
-		return key, nil, fmt.Errorf("--cap: %w", err)
+		return key, fmt.Errorf("--cap: %w", err)
 	}
-	kind, err := output.ParsePayloadType(p.kind)
-	if err != nil {
-		return key, nil, err
-	}
-	if payload, err = kind.AppendPayload(nil, p.value); err != nil {
-		return key, nil, fmt.Errorf("--value: %w", err)
-	}
-	return key, payload, nil
+	return key, nil
 }
 
 // moment reads a time that must be one moment: a date would be a guess of midnight.
@@ -153,9 +161,9 @@ func (a *app) putMany(ctx context.Context, p *putFlags) error {
 	var written, lines int64
 	var rejects rejected
 	if p.format == "csv" {
-		written, lines, err = recordsFromCSV(ctx, "stdin", in, w.Add, kind, &rejects)
+		written, lines, err = recordsFromCSV(ctx, "stdin", in, w.AddRecord, kind, &rejects)
 	} else {
-		written, lines, err = recordsFromLines(ctx, "stdin", in, w.Add, kind, &rejects)
+		written, lines, err = recordsFromLines(ctx, "stdin", in, w.AddRecord, kind, &rejects)
 	}
 	if closeErr := w.Close(ctx); err == nil {
 		err = closeErr
@@ -192,7 +200,7 @@ func (r *rejected) err(lines int64) error {
 }
 
 // addRecord takes one record; the payload is reused after it returns.
-type addRecord func(ctx context.Context, k record.Key, payload []byte) error
+type addRecord func(ctx context.Context, r record.Record) error
 
 // recordsFromCSV reads the columns of what get writes, by the rules of an import.
 func recordsFromCSV(ctx context.Context, name string, in io.Reader, add addRecord,
@@ -228,7 +236,7 @@ func recordsFromMapping(ctx context.Context, name string, in io.Reader, add addR
 func sendTo(add addRecord) func(context.Context, *record.Batch) error {
 	return func(ctx context.Context, b *record.Batch) error {
 		for i := range b.Len() {
-			if err := add(ctx, b.Key(i), b.Payload(i)); err != nil {
+			if err := add(ctx, b.Record(i)); err != nil {
 				return err
 			}
 		}
@@ -242,6 +250,24 @@ const maxJSONLineBytes = record.MaxPayloadBytes/3*4 + 4096
 // recordsFromLines reads ndjson.
 func recordsFromLines(ctx context.Context, name string, source io.Reader, add addRecord,
 	kind output.PayloadType, rejects *rejected) (written, lines int64, err error) {
+	return eachLine(name, source, rejects, func(line []byte) error {
+		r, err := parseLine(line, kind)
+		if err != nil {
+			return err
+		}
+		if err := add(ctx, r); err != nil {
+			return sendError{err}
+		}
+		return nil
+	})
+}
+
+// sendError is an error that is not of the line, and ends the reading.
+type sendError struct{ error }
+
+// eachLine hands the lines that are not empty to take; an error of take rejects the line.
+func eachLine(name string, source io.Reader, rejects *rejected,
+	take func(line []byte) error) (written, lines int64, err error) {
 	in := bufio.NewScanner(source)
 	in.Buffer(make([]byte, 1<<16), maxJSONLineBytes)
 	number := 1
@@ -254,13 +280,13 @@ func recordsFromLines(ctx context.Context, name string, source io.Reader, add ad
 			continue
 		}
 		lines++
-		key, payload, err := parseLine(line, kind)
+		err := take(line)
+		if sending := (sendError{}); errors.As(err, &sending) {
+			return written, lines, sending.error
+		}
 		if err != nil {
 			rejects.add(fmt.Sprintf("line %d: %v", number, err))
 			continue
-		}
-		if err := add(ctx, key, payload); err != nil {
-			return written, lines, err
 		}
 		written++
 	}

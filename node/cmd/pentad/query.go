@@ -29,14 +29,19 @@ type queryFlags struct {
 	failEmpty    bool
 }
 
-// addBox adds the selectors and the view.
-func (q *queryFlags) addBox(c *cobra.Command) {
+// addSelectors adds a selector for each axis.
+func (q *queryFlags) addSelectors(c *cobra.Command) {
 	c.Long = strings.TrimSpace(orElse(c.Long, c.Short+".")) + "\n" + selectorHelp
-	flags := c.Flags()
 	for d, what := range []string{"tenants", "devices", "quantities", "capture times",
 		"acquisition times"} {
-		flags.StringVar(&q.parts[d], record.Dim(d).String(), "*", what)
+		c.Flags().StringVar(&q.parts[d], record.Dim(d).String(), "*", what)
 	}
+}
+
+// addBox adds the selectors and the view.
+func (q *queryFlags) addBox(c *cobra.Command) {
+	q.addSelectors(c)
+	flags := c.Flags()
 	flags.Var((*filledFlag)(&q.view), "view", "all versions, which is the default, or only the "+
 		"latest of each reading")
 	flags.Var((*filledFlag)(&q.asOf), "asof", "the latest versions known before this time")

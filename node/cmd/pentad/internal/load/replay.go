@@ -78,7 +78,7 @@ func (r *Replay) Next(ctx context.Context, clock Clock) (Task, bool) {
 	r.index++
 	now := clock.Elapsed()
 	for {
-		task.Batch.Append(r.ahead.Key, r.ahead.Payload)
+		task.Batch.AppendRecord(r.ahead)
 		r.hasAhead = false
 		if task.Batch.Len() >= r.opt.BatchRecords || !r.read() {
 			break
@@ -170,7 +170,7 @@ func Sorted(records iter.Seq2[record.Record, error]) (*Recording, error) {
 		if err != nil {
 			return nil, err
 		}
-		all.Append(rec.Key, rec.Payload)
+		all.AppendRecord(rec)
 		if all.Len() > maxSortedRecords || len(all.Data) > maxSortedBytes {
 			return nil, fmt.Errorf("%w: at most %d records with %d bytes of payload", ErrTooMany,
 				maxSortedRecords, maxSortedBytes)

@@ -28,6 +28,7 @@ const (
 	kindSpan
 	kindOpaque
 	kindRaw
+	kindDeleted
 )
 
 // Value is one cell. The zero value is null.
@@ -82,6 +83,9 @@ func Span(d time.Duration) Value { return Value{kind: kindSpan, number: int64(d)
 // Raw is a piece of JSON that stands for itself.
 func Raw(document []byte) Value { return Value{kind: kindRaw, text: string(document)} }
 
+// Deleted stands in place of the payload of a tombstone. In JSON it becomes the member "deleted".
+func Deleted() Value { return Value{kind: kindDeleted} }
+
 // opaque is a payload that does not have the declared type.
 func opaque(payload []byte) Value {
 	return Value{kind: kindOpaque, number: int64(len(payload)),
@@ -91,6 +95,9 @@ func opaque(payload []byte) Value {
 // appendMember appends "name":value. Two kinds become two members, so that no reader mistakes
 // one for the other.
 func (v Value) appendMember(dst []byte, name string) []byte {
+	if v.kind == kindDeleted {
+		return append(dst, `"deleted":true`...)
+	}
 	dst = appendJSONText(dst, name)
 	dst = append(dst, ':')
 	switch v.kind {
@@ -162,6 +169,8 @@ func (v Value) people() string {
 		return fmt.Sprintf("(%s bytes of another type)", Thousands(v.number))
 	case kindText:
 		return printable(v.text)
+	case kindDeleted:
+		return "(deleted)"
 	}
 	return v.plain()
 }

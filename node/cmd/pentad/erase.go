@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/node/internal/selector"
+	"github.com/pentad-db/pentad/sdk/client"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+// hideFlags are the flags of erase and purge.
+type hideFlags struct {
+	box        queryFlags
+	everything bool
+	dryRun     bool
+	yes        bool
+}
+
+// query puts the flags together and refuses a box that is everything by oversight.
+func (f *hideFlags) query(a *app, view record.View) (*record.Query, error) {
+	q := &record.Query{View: view}
+	constrained := false
+	for d := range record.NumDims {
+		set, err := selector.Parse(record.Dim(d), f.box.parts[d], a.now())
+		if err != nil {
+			return nil, usagef("--%s: %w", record.Dim(d), err)
+		}
+		q.Box[d] = set
+		constrained = constrained || len(set) > 0
+	}
+	if !constrained && !f.everything {
+		return nil, usagef("no selector is given; --everything says that all records are meant")
+	}
+	if err := q.Normalize(); err != nil {
+		return nil, usageError{err}
+	}
+	return q, nil
+}
+
+func (f *hideFlags) add(c *cobra.Command) {
+	f.box.addSelectors(c)
+	c.Flags().BoolVar(&f.everything, "everything", false,
+		"all records are meant, when no selector is given")
+	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "only count the records")
+}
+
+func (a *app) eraseCommand() *cobra.Command {
+	var f hideFlags
+	c := &cobra.Command{
+		Use:   "erase",
+		Short: "Hide the records in a box, as if they had never been put",
+		Long: `Hide the records in a box, as if they had never been put.
+
+One event with an acquisition time of its own hides all records in the box that are there now from
+the latest view and from views of later moments. Older versions outside of the box come to light
+again: erasing by --acq takes back what arrived in a time. The view of all versions, and views of
+moments before, show the records as before; to remove them use purge. What is put later is visible.`,
+		Args: noCommand,
+		Example: `  pentad erase --cid 1 --mid 7 --dry-run
+  pentad erase --cid 1 --mid 7
+  pentad erase --cid 1 --acq 2026-11-21T09:00:00Z..2026-11-21T09:30:00Z`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.hide(c.Context(), &f, record.ViewLatest, (*client.Client).Erase)
+		},
+	}
+	f.add(c)
+	return c
+}
+
+func (a *app) purgeCommand() *cobra.Command {
+	var f hideFlags
+	c := &cobra.Command{
+		Use:   "purge",
+		Short: "Remove the records in a box for ever",
+		Long: `Remove the records in a box for ever.
+
+All records in the box that are there now vanish from every view at once, also from those of the
+past, and the node removes their bytes from its files soon after: pentad events says when that is
+done. Snapshots and backups that were made before keep what they hold, but a store that is restored
+from a backup with a newer part purges it again. What is put later is visible.`,
+		Args: noCommand,
+		Example: `  pentad purge --cid 1 --mid 7 --dry-run
+  pentad purge --cid 1 --mid 7 --yes`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if !f.yes && !f.dryRun {
+				return usagef("what is purged never comes back: count it with --dry-run, and " +
+					"then say --yes")
+			}
+			return a.hide(c.Context(), &f, record.ViewAll, (*client.Client).Purge)
+		},
+	}
+	f.add(c)
+	c.Flags().BoolVar(&f.yes, "yes", false, "do it")
+	return c
+}
+
+func (a *app) hide(ctx context.Context, f *hideFlags, view record.View,
+	do func(*client.Client, context.Context, *wire.Box) (int64, error)) error {
+	q, err := f.query(a, view)
+	if err != nil {
+		return err
+	}
+	db, err := a.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if f.dryRun {
+		records, err := countRecords(ctx, db, q)
+		if err != nil {
+			return err
+		}
+		return a.one([]output.Column{right("records")}, output.Count(records))
+	}
+	acq, err := do(db, ctx, &wire.Box{Box: q.Box, Everything: f.everything})
+	if err != nil {
+		return err
+	}
+	return a.one([]output.Column{left("acq")}, output.Time(acq))
+}
+
+func (a *app) eventsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "events",
+		Short: "List erases, purges and the present steps of retentions",
+		Args:  noCommand,
+		Example: `  pentad events
+  pentad events -o json`,
+		RunE: func(c *cobra.Command, _ []string) error { return a.events(c.Context()) },
+	}
+}
+
+func (a *app) events(ctx context.Context) error {
+	db, err := a.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	all, err := db.Events(ctx)
+	if err != nil {
+		return err
+	}
+	columns := []output.Column{left("kind"), left("acq")}
+	for d := range record.NumDims {
+		columns = append(columns, left("in_"+record.Dim(d).String()))
+	}
+	w, err := a.writer(false, append(columns, left("done"), right("removed"))...)
+	if err != nil {
+		return err
+	}
+	for _, e := range all {
+		row := []output.Value{output.Text(e.Kind), output.Time(e.AcqNs)}
+		for d := range record.NumDims {
+			row = append(row, output.Text(orElse(e.Box[record.Dim(d).String()], "*")))
+		}
+		if err := w.Row(append(row, output.Bool(e.Done), output.Count(e.Removed))...); err != nil {
+			return err
+		}
+	}
+	return w.Close()
+}

@@ -1,0 +1,222 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+
+	"github.com/pentad-db/pentad/node/internal/selector"
+	"github.com/pentad-db/pentad/node/internal/timeparse"
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+	"github.com/valyala/fasthttp"
+)
+
+// Erase hides the records of a box; see [store.Store.Erase].
+func (n *Node) Erase(ctx context.Context, box record.Box) (acqNs int64, err error) {
+	return n.store.Erase(ctx, box)
+}
+
+// Purge removes the records of a box; see [store.Store.Purge].
+func (n *Node) Purge(ctx context.Context, box record.Box) (acqNs int64, err error) {
+	return n.store.Purge(ctx, box)
+}
+
+// Events lists erases, purges and steps of retentions; see [store.Store.Events].
+func (n *Node) Events() []store.Event { return n.store.Events() }
+
+// Retention lists the policies; see [store.Store.Retention].
+func (n *Node) Retention() []store.Retention { return n.store.Retention() }
+
+// SetRetention sets or removes a policy; see [store.Store.SetRetention].
+func (n *Node) SetRetention(ctx context.Context, r store.Retention) error {
+	return n.store.SetRetention(ctx, r)
+}
+
+var (
+	hideParams   = []string{"cid", "mid", "moid", "cap", "acq", "everything", "dry_run"}
+	policyParams = []string{"cid", "moid", "cap_age", "acq_age"}
+	scopeParams  = []string{"cid", "moid"}
+)
+
+// hide erases or purges what a box frame, or the parameters of a person, say.
+func (s *server) hide(
+	ctx *fasthttp.RequestCtx, view record.View,
+	do func(ctx context.Context, box record.Box) (int64, error),
+) {
+	rc, cancel := s.context()
+	defer cancel()
+	var b wire.Box
+	var dry bool
+	var err error
+	if speaksFrames(ctx) {
+		err = wire.ParseBox(ctx.PostBody(), &b)
+	} else {
+		b, dry, err = s.parseHide(ctx)
+	}
+	if err == nil && dry {
+		s.dryRun(rc, ctx, &record.Query{Box: b.Box, View: view})
+		return
+	}
+	var acq int64
+	if err == nil && s.node.closing.Load() {
+		err = errClosing
+	}
+	if err == nil {
+		acq, err = do(rc, b.Box)
+	}
+	switch {
+	case err != nil:
+		writeError(ctx, toWire(err))
+	case speaksFrames(ctx):
+		ctx.SetContentType(wire.ContentType)
+		ctx.SetBody(wire.AppendEvent(nil, &wire.Event{AcqNs: acq}))
+	default:
+		writeJSON(ctx, map[string]any{"acq_ns": acq, "acq": record.FormatNs(acq)})
+	}
+}
+
+func (s *server) parseHide(ctx *fasthttp.RequestCtx) (b wire.Box, dry bool, err error) {
+	q, err := s.parseBox(ctx, hideParams)
+	if err != nil {
+		return b, false, err
+	}
+	b.Box = q.Box
+	if b.Everything, err = parseFlag(ctx.QueryArgs(), "everything"); err != nil {
+		return b, false, err
+	}
+	if dry, err = parseFlag(ctx.QueryArgs(), "dry_run"); err != nil {
+		return b, false, err
+	}
+	err = b.Check()
+	var invalid *record.InvalidError
+	if errors.As(err, &invalid) && invalid.Part == "box" {
+		err = badParam("box", errors.New("no selector is given; everything=1 says that all "+
+			"records are meant"))
+	}
+	return b, dry, err
+}
+
+// dryRun says how many records would be hidden.
+func (s *server) dryRun(rc context.Context, ctx *fasthttp.RequestCtx, q *record.Query) {
+	count, _, err := s.node.Count(rc, q)
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	writeJSON(ctx, map[string]any{"records": count, "dry_run": true})
+}
+
+type jsonEvent struct {
+	Kind    string            `json:"kind"`
+	Acq     string            `json:"acq"`
+	AcqNs   int64             `json:"acq_ns"`
+	Box     map[string]string `json:"box"`
+	Done    bool              `json:"done"`
+	Removed uint64            `json:"removed"`
+}
+
+func (s *server) events(ctx *fasthttp.RequestCtx) {
+	out := []jsonEvent{}
+	for _, e := range s.node.Events() {
+		row := jsonEvent{Kind: e.Kind.String(), Acq: record.FormatNs(e.AcqNs), AcqNs: e.AcqNs,
+			Done: e.Done, Removed: e.Removed, Box: map[string]string{}}
+		for d, set := range e.Box {
+			if dim := record.Dim(d); len(set) > 0 {
+				row.Box[dim.String()] = selector.Format(dim, set)
+			}
+		}
+		out = append(out, row)
+	}
+	writeJSON(ctx, map[string]any{"events": out})
+}
+
+// jsonPolicy is a policy as people read it. A part that is null stands for all.
+type jsonPolicy struct {
+	CID         *int32 `json:"cid"`
+	MOID        *int32 `json:"moid"`
+	MaxCapAgeNs int64  `json:"max_cap_age_ns,omitempty"`
+	MaxAcqAgeNs int64  `json:"max_acq_age_ns,omitempty"`
+}
+
+func (s *server) retention(ctx *fasthttp.RequestCtx) {
+	out := []jsonPolicy{}
+	for _, r := range s.node.Retention() {
+		out = append(out, jsonPolicy(r))
+	}
+	writeJSON(ctx, map[string]any{"policies": out})
+}
+
+// setRetention sets a policy; with remove it takes it away.
+func (s *server) setRetention(ctx *fasthttp.RequestCtx, remove bool) {
+	r, err := parsePolicy(ctx.QueryArgs(), remove)
+	rc, cancel := s.context()
+	defer cancel()
+	if err == nil {
+		err = s.node.SetRetention(rc, r)
+	}
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	writeJSON(ctx, jsonPolicy(r))
+}
+
+func parsePolicy(args *fasthttp.Args, remove bool) (r store.Retention, err error) {
+	known := policyParams
+	if remove {
+		known = scopeParams
+	}
+	if err := checkParams(args, known); err != nil {
+		return r, err
+	}
+	if r.CID, err = parseID(args, record.CID); err != nil {
+		return r, err
+	}
+	if r.MOID, err = parseID(args, record.MOID); err != nil {
+		return r, err
+	}
+	if r.MaxCapAgeNs, err = parseAge(args, "cap_age"); err != nil {
+		return r, err
+	}
+	if r.MaxAcqAgeNs, err = parseAge(args, "acq_age"); err != nil {
+		return r, err
+	}
+	if !remove && r.MaxCapAgeNs == 0 && r.MaxAcqAgeNs == 0 {
+		return r, badParam("cap_age", fmt.Errorf("neither it nor acq_age is given; %s removes "+
+			"a policy", http.MethodDelete))
+	}
+	return r, nil
+}
+
+// parseID reads one tenant or quantity, nil for all.
+func parseID(args *fasthttp.Args, d record.Dim) (*int32, error) {
+	text := string(args.Peek(d.String()))
+	if text == "" {
+		return nil, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || n < d.Min() || n == math.MaxInt32 {
+		return nil, badParam(d.String(), fmt.Errorf("%q is not one number of %d to %d",
+			clip(text), d.Min(), d.Max()-1))
+	}
+	id := int32(n)
+	return &id, nil
+}
+
+func parseAge(args *fasthttp.Args, name string) (int64, error) {
+	text := string(args.Peek(name))
+	if text == "" {
+		return 0, nil
+	}
+	age, err := timeparse.Duration(text)
+	if err != nil || age <= 0 {
+		return 0, badParam(name, fmt.Errorf("%q is not a time span such as 24h or 90d",
+			clip(text)))
+	}
+	return int64(age), nil
+}

@@ -1,0 +1,193 @@
+package node
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/pentad-db/pentad/sdk/client"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+// TestDeletesForPeople deletes, erases and purges by HTTP.
+func TestDeletesForPeople(t *testing.T) {
+	a := &asker{t, openTest(t, Options{})}
+	for _, mid := range []string{"1", "2", "3"} {
+		a.expect("POST", "/v1/records?type=f64", `{"cid":1,"mid":`+mid+
+			`,"moid":1,"cap":1,"value":5}`, 200, `"written":1`)
+	}
+	a.expect("POST", "/v1/records", `{"cid":1,"mid":1,"moid":1,"cap":1,"deleted":true}`, 200,
+		`"written":1`)
+	lines := a.expect("GET", "/v1/records?mid=1&format=ndjson&type=f64&order=acq", "", 200,
+		`"value":5}`, `"deleted":true}`)
+	if strings.Contains(lines, `"payload"`) || strings.Contains(lines, `"purged_acq_ns"`) {
+		t.Error(lines)
+	}
+	a.expect("GET", "/v1/count?mid=1", "", 200, `"count":2`)
+	a.expect("GET", "/v1/count?view=latest", "", 200, `"count":2`)
+	a.expect("GET", "/v1/count?filter=threshold&filter_params=value=0", "", 200, `"count":3`)
+	a.expect("GET", "/v1/plugins/count/run?group=mid", "", 200, `"mid":1,"records":1`)
+
+	a.expect("POST", "/v1/erase", "", 400, `"part":"box"`, "everything=1")
+	a.expect("POST", "/v1/erase?mid=2&view=latest", "", 400, "view: is unknown")
+	a.expect("POST", "/v1/erase?mid=", "", 400, "mid: is empty")
+	a.expect("POST", "/v1/erase?mid=2&dry_run=1", "", 200, `"records":1`)
+	a.expect("POST", "/v1/erase?mid=2", "", 200, `"acq_ns":`, `"acq":"`)
+	a.expect("GET", "/v1/count?view=latest", "", 200, `"count":1`)
+	a.expect("GET", "/v1/count", "", 200, `"count":4`)
+	a.expect("POST", "/v1/purge?everything=1&dry_run=1", "", 200, `"records":4`)
+	a.expect("POST", "/v1/purge?mid=1..=2", "", 200, `"acq_ns":`)
+	a.expect("GET", "/v1/count", "", 200, `"count":1`, `"purged_acq_ns":`)
+	a.expect("GET", "/v1/events", "", 200, `"kind":"erase"`, `"box":{"mid":"2"}`,
+		`"kind":"purge"`, `"box":{"mid":"1..3"}`)
+}
+
+// TestRetentionForPeople sets and removes policies by HTTP.
+func TestRetentionForPeople(t *testing.T) {
+	a := &asker{t, openTest(t, Options{})}
+	a.expect("GET", "/v1/retention", "", 200, `{"policies":[]}`)
+	a.expect("PUT", "/v1/retention?cid=1&cap_age=30d&acq_age=1h", "", 200,
+		`{"cid":1,"moid":null,"max_cap_age_ns":2592000000000000,"max_acq_age_ns":3600000000000}`)
+	a.expect("PUT", "/v1/retention?moid=-7&cap_age=1h", "", 200, `"moid":-7`)
+	a.expect("GET", "/v1/retention", "", 200, `"moid":-7`, `"cid":1`)
+	a.expect("GET", "/v1/events", "", 200, `"kind":"retention"`)
+	a.expect("PUT", "/v1/retention?cid=1,2&cap_age=1h", "", 400, `"part":"cid"`, "is not one")
+	a.expect("PUT", "/v1/retention?cid=-1&cap_age=1h", "", 400, `"part":"cid"`)
+	a.expect("PUT", "/v1/retention?cap_age=3600", "", 400, `"part":"cap_age"`, "24h or 90d")
+	a.expect("PUT", "/v1/retention?cid=1", "", 400, "DELETE removes")
+	a.expect("PUT", "/v1/retention?tenant=1&cap_age=1h", "", 400, "tenant: is unknown")
+	a.expect("DELETE", "/v1/retention?cid=1&cap_age=1h", "", 400, "cap_age: is unknown")
+	a.expect("DELETE", "/v1/retention?cid=1", "", 200)
+	a.expect("DELETE", "/v1/retention?cid=1", "", 200)
+	left := a.expect("GET", "/v1/retention", "", 200, `"moid":-7`)
+	if strings.Contains(left, `"cid":1`) {
+		t.Error(left)
+	}
+}
+
+// remote asks a node by its client.
+type remote struct {
+	*testing.T
+	*client.Client
+}
+
+func newRemote(t *testing.T) *remote {
+	t.Helper()
+	c, err := client.Dial(t.Context(), openTest(t, Options{}).Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return &remote{t, c}
+}
+
+func deviceOf(mid int64) record.Key { return record.Key{CID: 1, MID: mid, CapNs: 1} }
+
+// fill puts a reading of each of five devices and deletes that of the first.
+func (r *remote) fill() {
+	r.Helper()
+	w := r.NewWriter(client.WriterOptions{})
+	for mid := range int64(5) {
+		if err := w.Add(r.Context(), deviceOf(mid), []byte("12345678")); err != nil {
+			r.Fatal(err)
+		}
+	}
+	if err := w.Delete(r.Context(), deviceOf(0)); err != nil {
+		r.Fatal(err)
+	}
+	if err := w.Close(r.Context()); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// want wants so many records, and among them so many tombstones.
+func (r *remote) want(q *record.Query, count uint64, tombs int) wire.End {
+	r.Helper()
+	got, end, err := r.Count(r.Context(), q)
+	if err != nil || got != count {
+		r.Fatalf("count %d, want %d, %v", got, count, err)
+	}
+	for row, err := range r.Query(r.Context(), q) {
+		if err != nil {
+			r.Fatal(err)
+		}
+		count--
+		if row.Tomb {
+			tombs--
+		}
+		if row.Tomb != (len(row.Payload) == 0) {
+			r.Fatalf("%+v", row)
+		}
+	}
+	if count != 0 || tombs != 0 {
+		r.Fatalf("%d records and %d tombstones too few", count, tombs)
+	}
+	return end
+}
+
+// TestDeletesByClient deletes, erases and purges by frames.
+func TestDeletesByClient(t *testing.T) {
+	r := newRemote(t)
+	r.fill()
+	latest := &record.Query{View: record.ViewLatest}
+	r.want(latest, 4, 0)
+	r.want(&record.Query{}, 6, 1)
+	r.want(&record.Query{Order: record.OrderKey}, 6, 1)
+	if _, err := r.Delete(t.Context(), deviceOf(1), deviceOf(2)); err != nil {
+		t.Fatal(err)
+	}
+	r.want(latest, 2, 0)
+	box := func(mid int64) *wire.Box {
+		b := new(wire.Box)
+		b.Box[record.MID] = record.RangeSet{record.At(mid)}
+		return b
+	}
+	if _, err := r.Erase(t.Context(), box(3)); err != nil {
+		t.Fatal(err)
+	}
+	r.want(latest, 1, 0)
+	acq, err := r.Purge(t.Context(), box(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if end := r.want(&record.Query{}, 6, 2); end.PurgedAcqNs != acq {
+		t.Fatalf("purged %d, want %d", end.PurgedAcqNs, acq)
+	}
+	var invalid *record.InvalidError
+	if _, err := r.Erase(t.Context(), &wire.Box{}); !errors.As(err, &invalid) {
+		t.Fatal(err)
+	}
+	if _, err := r.Erase(t.Context(), &wire.Box{Everything: true}); err != nil {
+		t.Fatal(err)
+	}
+	r.want(latest, 0, 0)
+	events, err := r.Events(t.Context())
+	if err != nil || len(events) != 3 || events[1].AcqNs != acq || events[1].Kind != "purge" ||
+		events[1].Box["mid"] != "1" {
+		t.Fatalf("%+v, %v", events, err)
+	}
+}
+
+// TestRetentionByClient sets and removes a policy.
+func TestRetentionByClient(t *testing.T) {
+	r := newRemote(t)
+	r.fill()
+	tenant := int32(1)
+	policy := client.Retention{CID: &tenant, MaxCapAgeNs: 5}
+	if err := r.SetRetention(t.Context(), policy); err != nil {
+		t.Fatal(err)
+	}
+	all, err := r.Retention(t.Context())
+	if err != nil || len(all) != 1 || *all[0].CID != 1 || all[0].MaxCapAgeNs != 5 {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	r.want(&record.Query{}, 0, 0)
+	if err := r.SetRetention(t.Context(), client.Retention{CID: &tenant}); err != nil {
+		t.Fatal(err)
+	}
+	if all, err = r.Retention(t.Context()); err != nil || len(all) != 0 {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	r.want(&record.Query{}, 0, 0)
+}

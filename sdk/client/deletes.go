@@ -1,0 +1,124 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+// Delete stores a tombstone for each key with one request: the readings are there no more, until
+// records of them are put later. It is not retried; [Writer.Delete] is.
+func (c *Client) Delete(ctx context.Context, keys ...record.Key) (wire.PutReply, error) {
+	var b record.Batch
+	for _, k := range keys {
+		b.AppendTomb(k)
+	}
+	return c.Put(ctx, &b, [16]byte{}, 0)
+}
+
+// Erase hides the records of a box that are there now from the latest view, and from views of
+// moments after it: as if they had never been put. The view of all versions shows them.
+//
+// Returns: the acq of the event. What is put later, with a greater acq, is visible.
+func (c *Client) Erase(ctx context.Context, box *wire.Box) (acqNs int64, err error) {
+	return c.hide(ctx, "/v1/erase", box)
+}
+
+// Purge hides the records of a box that are there now from every view, for ever, and makes the
+// node remove their bytes; [Client.Events] says when that is done.
+//
+// Returns: the acq of the event. What is put later, with a greater acq, is visible.
+func (c *Client) Purge(ctx context.Context, box *wire.Box) (acqNs int64, err error) {
+	return c.hide(ctx, "/v1/purge", box)
+}
+
+func (c *Client) hide(ctx context.Context, path string, box *wire.Box) (int64, error) {
+	checked := *box
+	if err := checked.Check(); err != nil {
+		return 0, err
+	}
+	answer, err := c.do(ctx, http.MethodPost, path, wire.ContentType,
+		wire.AppendBox(nil, &checked))
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = answer.Close() }()
+	var event wire.Event
+	t, payload, err := wire.NewReader(answer, maxErrorBytes).Next()
+	if err == nil && t != wire.FrameEvent {
+		err = fmt.Errorf("it is a frame of type %d", t)
+	}
+	if err == nil {
+		err = wire.ParseEvent(payload, &event)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read answer of %s: %v; it may have taken effect", path, err)
+	}
+	return event.AcqNs, nil
+}
+
+// Event is an erase, a purge, or the present step of a retention. It concerns the records in its
+// box with an acq below its own.
+type Event struct {
+	AcqNs   int64             `json:"acq_ns"`
+	Kind    string            `json:"kind"` // "erase", "purge" or "retention"
+	Box     map[string]string `json:"box"`  // selectors by the name of the dimension
+	Done    bool              `json:"done"` // of a purge: no file holds such a record any more
+	Removed uint64            `json:"removed"`
+}
+
+// Events lists erases, purges and the present steps of retentions, oldest first.
+func (c *Client) Events(ctx context.Context) ([]Event, error) {
+	var out struct {
+		Events []Event `json:"events"`
+	}
+	err := c.getJSON(ctx, "/v1/events", &out)
+	return out.Events, err
+}
+
+// Retention says how old the records of a tenant and quantity get.
+type Retention struct {
+	CID         *int32 `json:"cid"`            // nil: all tenants
+	MOID        *int32 `json:"moid"`           // nil: all quantities
+	MaxCapAgeNs int64  `json:"max_cap_age_ns"` // since capture; 0: any
+	MaxAcqAgeNs int64  `json:"max_acq_age_ns"` // since acquisition; 0: any
+}
+
+// Retention lists the policies by tenant and quantity.
+func (c *Client) Retention(ctx context.Context) ([]Retention, error) {
+	var out struct {
+		Policies []Retention `json:"policies"`
+	}
+	err := c.getJSON(ctx, "/v1/retention", &out)
+	return out.Policies, err
+}
+
+// SetRetention sets the policy of a tenant and quantity, in place of the one that there was, or
+// removes it when no age is given. What has expired stays so.
+func (c *Client) SetRetention(ctx context.Context, r Retention) error {
+	v, method := url.Values{}, http.MethodPut
+	for name, id := range map[string]*int32{"cid": r.CID, "moid": r.MOID} {
+		if id != nil {
+			v.Set(name, strconv.Itoa(int(*id)))
+		}
+	}
+	if r.MaxCapAgeNs == 0 && r.MaxAcqAgeNs == 0 {
+		method = http.MethodDelete
+	}
+	for name, ns := range map[string]int64{"cap_age": r.MaxCapAgeNs, "acq_age": r.MaxAcqAgeNs} {
+		if ns != 0 {
+			v.Set(name, strconv.FormatInt(ns, 10)+"ns")
+		}
+	}
+	path := "/v1/retention"
+	if len(v) > 0 {
+		path += "?" + v.Encode()
+	}
+	var out struct{}
+	return c.doJSON(ctx, method, path, "", nil, &out)
+}
