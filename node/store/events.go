@@ -224,7 +224,7 @@ func (s *Store) logEdit(count int, build func(acqNs int64) (edit, error)) error 
 		s.clock.settle()
 	}
 	if err == nil && e.purges() {
-		err = s.emptyLog()
+		_ = s.emptyLog() // it is tried again; if the log has failed, puts say so
 	}
 	return err
 }
@@ -278,11 +278,19 @@ func (s *Store) emptyLog() error {
 	return nil
 }
 
-// resumePurges makes the rows of purges that were under way when the store was closed leave the
-// log. The committer calls it as it begins.
+// resumePurges makes the rows leave the log of purges that were under way when the store was
+// closed, or for which there was no room. The committer calls it.
 func (s *Store) resumePurges() {
-	under := func(p Event) bool { return !p.Done }
-	if !s.opt.keepSnapshot && slices.ContainsFunc(s.Purges(), under) {
+	if s.opt.keepSnapshot {
+		return
+	}
+	s.manifestMu.Lock()
+	due := slices.ContainsFunc(s.manifest.events, func(e Event) bool {
+		_, known := s.cleanLog[e.AcqNs]
+		return e.Kind == EventPurge && !e.Done && !known
+	})
+	s.manifestMu.Unlock()
+	if due {
 		_ = s.emptyLog() // puts say what is wrong with the log
 	}
 }

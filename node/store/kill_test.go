@@ -18,6 +18,7 @@ const (
 	victimCall   = "PENTAD_STORE_VICTIM"
 	victimRows   = 60
 	victimWindow = 8 // batches that a writer has in flight
+	victimPurged = 2 // the tenant, beside those of the two writers, that is purged all the time
 )
 
 func victimOptions(dir string) Options {
@@ -47,7 +48,7 @@ func victim(call string) error {
 	}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	failed := make(chan error, 2*victimWindow+1)
+	failed := make(chan error, 2*victimWindow+2)
 	for w := range next {
 		window := newWindow(next[w])
 		for range victimWindow {
@@ -70,6 +71,18 @@ func victim(call string) error {
 	}
 	wg.Go(func() {
 		for {
+			acq, err := purgeSome(s)
+			if err != nil {
+				failed <- err
+				return
+			}
+			mu.Lock()
+			fmt.Println(victimPurged, 0, acq)
+			mu.Unlock()
+		}
+	})
+	wg.Go(func() {
+		for {
 			if err := s.Seal(context.Background()); err != nil {
 				failed <- err
 				return
@@ -77,6 +90,15 @@ func victim(call string) error {
 		}
 	})
 	return <-failed
+}
+
+// purgeSome puts rows of a tenant of their own and purges them.
+func purgeSome(s *Store) (int64, error) {
+	_, err := s.Put(context.Background(), victimBatch(victimPurged, 1), WriterSeq{})
+	if err != nil {
+		return 0, err
+	}
+	return s.Purge(context.Background(), boxOf(record.CID, victimPurged, victimPurged+1))
 }
 
 // window gives out sequences so that all under way lie within victimWindow of each other.
@@ -116,8 +138,10 @@ func (w *window) end(n uint64) {
 }
 
 // runVictim starts a victim, kills it after some acknowledgements and returns what it said: per
-// writer and sequence the first acq.
-func runVictim(t *testing.T, dir string, next [2]uint64, acks int) (acked [2]map[uint64]int64) {
+// writer and sequence the first acq, and the acq of the last purge.
+func runVictim(
+	t *testing.T, dir string, next [2]uint64, acks int,
+) (acked [2]map[uint64]int64, purged int64) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d %s", victimCall, next[0], next[1], dir))
@@ -131,28 +155,33 @@ func runVictim(t *testing.T, dir string, next [2]uint64, acks int) (acked [2]map
 	}
 	acked = [2]map[uint64]int64{{}, {}}
 	lines := bufio.NewScanner(out)
-	for n := 0; lines.Scan(); n++ {
+	for n := 0; lines.Scan(); {
 		var w int
 		var seq uint64
 		var acq int64
 		if _, err := fmt.Sscan(lines.Text(), &w, &seq, &acq); err != nil {
 			break // half a line, the last
 		}
+		if w == victimPurged {
+			purged = acq
+			continue
+		}
 		acked[w][seq] = acq
 		if n == acks {
 			_ = cmd.Process.Kill() // what it said meanwhile is read on
 		}
+		n++
 	}
 	_ = cmd.Wait()
 	if len(acked[0])+len(acked[1]) < acks {
 		t.Fatalf("the victim ended after %d batches by itself", len(acked[0])+len(acked[1]))
 	}
-	return acked
+	return acked, purged
 }
 
-// Processes are killed at any moment of commits, seals and releases of the log, one after another
-// on one directory: what was acknowledged is there once, with the answer it got, and so is what is
-// put again.
+// Processes are killed at any moment of commits, seals, purges and releases of the log, one after
+// another on one directory: what was acknowledged is there once, with the answer it got, and so is
+// what is put again; what was purged is not.
 func TestKilledWhileSealing(t *testing.T) {
 	rng := randomSource(t)
 	dir := t.TempDir()
@@ -162,8 +191,14 @@ func TestKilledWhileSealing(t *testing.T) {
 	}
 	next := [2]uint64{1, 1}
 	for range kills {
-		acked := runVictim(t, dir, next, 1+rng.IntN(300))
+		acked, purged := runVictim(t, dir, next, 1+rng.IntN(300))
 		s := openTest(t, victimOptions(dir))
+		for _, r := range scanRows(t, s, &record.Query{Box: boxOf(record.CID, victimPurged,
+			victimPurged+1)}) {
+			if r.key.AcqNs < purged {
+				t.Fatalf("%+v was purged at %d", r.key, purged)
+			}
+		}
 		for w := range next {
 			next[w] = putAgain(t, s, w, next[w], acked[w])
 			q := &record.Query{}
@@ -178,6 +213,7 @@ func TestKilledWhileSealing(t *testing.T) {
 				t.Fatalf("writer %d: %d rows, %d different, want %d", w, len(rows), len(seen), want)
 			}
 		}
+		waitPurged(s)
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}

@@ -212,7 +212,7 @@ func (s *Store) advanceRetention(ctx context.Context) error {
 	})
 }
 
-// retainLoop lets the policies take their steps.
+// retainLoop lets the policies take their steps, and purges go on that had no room.
 func (s *Store) retainLoop() {
 	tick := time.NewTicker(s.opt.retainEvery)
 	defer tick.Stop()
@@ -222,6 +222,7 @@ func (s *Store) retainLoop() {
 		select {
 		case <-tick.C:
 			_ = s.advanceRetention(ctx) // the next tick tries again
+			_ = s.onCommitter(ctx, s.resumePurges)
 			s.wakeMerger()
 		case <-s.stop:
 			return
