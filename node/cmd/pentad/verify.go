@@ -24,7 +24,7 @@ func (a *app) verifyFilesCommand() *cobra.Command {
 		Use:   "files",
 		Short: "Read all files of a node from end to end",
 		Long: `Make the node read all its segments and its log while it goes on working, and list what is
-damaged by file and offset. --dir reads the directory of a node that is stopped, as pentad check
+damaged by file and offset; purges are listed, too. --dir reads the directory of a node that is stopped, as pentad check
 does. Each damaged place is a line on stdout; exit code 7 says that there is any.`,
 		Args: noCommand,
 		Example: `  pentad verify files
@@ -87,8 +87,29 @@ func (a *app) verifyNode(ctx context.Context, rate int64) error {
 	if err != nil {
 		return errors.Join(err, show.Close())
 	}
+	events, err := db.Events(ctx)
+	if err != nil {
+		return errors.Join(err, show.Close())
+	}
+	a.notePurges(events)
 	a.noteChecked(a.addr, checkReport(&report))
 	return show.end()
+}
+
+// notePurges says which records are not there because they were purged.
+func (a *app) notePurges(events []client.Event) {
+	for i := range events {
+		e := &events[i]
+		if e.Kind != "purge" {
+			continue
+		}
+		state := "is under way"
+		if e.Done {
+			state = "is done"
+		}
+		a.note("purge at acq %d %s: %s rows removed", e.AcqNs, state,
+			output.Thousands(int64(e.Removed)))
+	}
 }
 
 func checkReport(r *client.VerifyReport) *store.CheckReport {
