@@ -214,7 +214,7 @@ func (s *headScan) row(c *cell, r *entry) {
 		return
 	}
 	p, i := s.head.rows.row(r.at)
-	if acq := p.rows.AcqNs[i]; acq < s.below && s.box[record.Acq].Contains(acq) {
+	if s.acqIn(p.rows.AcqNs[i]) {
 		s.add(p, i, r.flagged)
 	}
 }

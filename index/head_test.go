@@ -82,6 +82,9 @@ func checkScan(
 				rows.Payload(i))
 		}
 	}
+	if n := h.Count(x, below); n != want && below <= rows.AcqNs[rows.Len()-1]+1 {
+		t.Fatalf("box %v below %d: %d rows counted, want %d", x, below, n, want)
+	}
 	if len(got) != want {
 		t.Fatalf("box %v below %d: %d rows, want %d", x, below, len(got), want)
 	}

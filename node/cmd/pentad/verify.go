@@ -24,8 +24,9 @@ func (a *app) verifyFilesCommand() *cobra.Command {
 		Use:   "files",
 		Short: "Read all files of a node from end to end",
 		Long: `Make the node read all its segments and its log while it goes on working, and list what is
-damaged by file and offset; purges are listed, too. --dir reads the directory of a node that is stopped, as pentad check
-does. Each damaged place is a line on stdout; exit code 7 says that there is any.`,
+damaged by file and offset; purges are listed, too. --dir reads the directory of a node that is
+stopped, as pentad check does. Each damaged place is a line on stdout; exit code 7 says that there
+is any.`,
 		Args: noCommand,
 		Example: `  pentad verify files
   pentad verify files --rate 100
