@@ -224,7 +224,7 @@ func (s *headScan) addRun(lo, to int) int {
 	p, from := s.head.rows.row(s.head.rows.nth(lo))
 	n, bytes := min(to-lo, p.rows.Len()-from), 0
 	for i := range n {
-		if bytes += len(p.rows.Payload(from + i)); bytes > scanBytes {
+		if bytes += len(p.rows.Place(from + i)); bytes > scanBytes {
 			n = i
 			break
 		}
@@ -251,13 +251,13 @@ func (s *headScan) add(p *piece, row int, flagged bool) {
 	if flagged {
 		setBit(s.flags, i)
 	}
-	var payload []byte
-	if !s.keysOnly {
-		payload = p.rows.Payload(row)
-	}
 	if p.rows.Tomb(row) {
 		s.batch.AppendStampedTomb(p.rows.Key(row))
 		return
+	}
+	var payload []byte
+	if !s.keysOnly {
+		payload = p.rows.Place(row)
 	}
 	s.batch.AppendStamped(p.rows.Key(row), payload)
 }

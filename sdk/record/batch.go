@@ -105,7 +105,7 @@ func (b *Batch) appendPayload(payload []byte) {
 		if b.onlyTombs() && len(payload) <= maxTombBytes {
 			b.fillTombs(len(payload))
 		} else {
-			b.vary()
+			b.vary(n + 1)
 		}
 	}
 	b.Data = append(b.Data, payload...)
@@ -114,10 +114,10 @@ func (b *Batch) appendPayload(payload []byte) {
 	}
 }
 
-// vary gives a dense batch offsets.
-func (b *Batch) vary() {
+// vary gives a dense batch offsets, with room for those of so many more records.
+func (b *Batch) vary(more int) {
 	n := len(b.CID)
-	b.Offsets = make([]uint32, n+1, 2*n+2)
+	b.Offsets = make([]uint32, n+1, n+1+more)
 	for i := range b.Offsets {
 		b.Offsets[i] = uint32(i * b.Stride)
 	}

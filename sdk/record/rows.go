@@ -46,7 +46,7 @@ func (b *Batch) appendPayloads(src *Batch, from, to int) {
 		return
 	}
 	if b.Offsets == nil {
-		b.vary()
+		b.vary(to - from)
 	}
 	end := uint32(len(b.Data))
 	for i := from; i < to; i++ {

@@ -61,7 +61,7 @@ func (b *Batch) appendTomb(k Key) {
 		b.Stride, b.Offsets = 0, nil
 	}
 	if b.Offsets == nil && b.Stride > maxTombBytes {
-		b.vary()
+		b.vary(n + 1)
 	}
 	if b.Offsets != nil {
 		b.Offsets = append(b.Offsets, uint32(len(b.Data)))
