@@ -23,10 +23,13 @@ type RestoreOptions struct {
 // RestoreReport says what was restored.
 type RestoreReport struct {
 	Parts      int
-	Rows       int64
+	Rows       int64 // RowsUnknown when CheckOnly is given and UntilAcqNs divides a part
 	UntilAcqNs int64
 	Check      CheckReport // of the files of the backup
 }
+
+// RowsUnknown stands for a number of rows that only a restore tells.
+const RowsUnknown = -1
 
 // CheckBackup reads every file of the parts of a backup. Damage is in the report.
 func CheckBackup(ctx context.Context, from string, opt CheckOptions) (CheckReport, error) {
@@ -63,7 +66,11 @@ func Restore(
 		err = r.verify()
 	}
 	r.report.Check = r.checker.end()
-	if err == nil && !opt.CheckOnly {
+	switch {
+	case err != nil:
+	case opt.CheckOnly:
+		r.report.Rows = r.rowsOfParts()
+	default:
 		err = r.restore(dir)
 	}
 	if err != nil {
@@ -116,6 +123,16 @@ func (r *restore) choose(from string) error {
 	r.report.Parts, r.report.UntilAcqNs = len(r.parts), r.until
 	r.events = eventsUntil(parts[len(parts)-1].State.Events, r.until)
 	return nil
+}
+
+func (r *restore) rowsOfParts() (rows int64) {
+	for _, p := range r.parts {
+		if p.UntilAcqNs > r.until {
+			return RowsUnknown
+		}
+		rows += int64(p.Rows)
+	}
+	return rows
 }
 
 // verify reads all files and returns the first damage.

@@ -212,8 +212,15 @@ func (a *app) restore(
 		}
 		return err
 	}
+	records := output.Count(report.Rows)
+	switch report.Rows {
+	case store.RowsUnknown:
+		records = output.Null()
+	case 0:
+		a.note("no record of the backup has an acq below %d", report.UntilAcqNs)
+	}
 	return a.one([]output.Column{right("parts"), left("until_acq_ns"), right("records"),
 		right("bytes_checked"), right("took")}, output.Count(report.Parts),
-		output.Int(report.UntilAcqNs), output.Count(report.Rows),
+		output.Int(report.UntilAcqNs), records,
 		output.Bytes(report.Check.Bytes), output.Span(a.now().Sub(began).Round(time.Millisecond)))
 }
