@@ -121,6 +121,10 @@ type jsonEvent struct {
 }
 
 func (s *server) events(ctx *fasthttp.RequestCtx) {
+	if err := checkParams(ctx.QueryArgs(), nil); err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
 	out := []jsonEvent{}
 	for _, e := range s.node.Events() {
 		row := jsonEvent{Kind: e.Kind.String(), Acq: record.FormatNs(e.AcqNs), AcqNs: e.AcqNs,
@@ -144,6 +148,10 @@ type jsonPolicy struct {
 }
 
 func (s *server) retention(ctx *fasthttp.RequestCtx) {
+	if err := checkParams(ctx.QueryArgs(), nil); err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
 	out := []jsonPolicy{}
 	for _, r := range s.node.Retention() {
 		out = append(out, jsonPolicy(r))

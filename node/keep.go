@@ -55,6 +55,10 @@ type verifyEnd struct {
 // verify answers with lines: damage as it is found, progress every second, the end. It may run for
 // hours, so it is not bound by queryTimeout.
 func (s *server) verify(ctx *fasthttp.RequestCtx) {
+	if err := checkParams(ctx.QueryArgs(), verifyParams); err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
 	var opt store.CheckOptions
 	var err error
 	if text := string(ctx.QueryArgs().Peek("rate")); text != "" {
@@ -125,6 +129,10 @@ func (s *server) routeSnapshot(ctx *fasthttp.RequestCtx, method, name string) {
 }
 
 func (s *server) createSnapshot(ctx *fasthttp.RequestCtx) {
+	if err := checkParams(ctx.QueryArgs(), snapshotParams); err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
 	rc, cancel := s.context()
 	defer cancel()
 	info, err := s.node.CreateSnapshot(rc, string(ctx.QueryArgs().Peek("name")))
@@ -136,6 +144,10 @@ func (s *server) createSnapshot(ctx *fasthttp.RequestCtx) {
 }
 
 func (s *server) listSnapshots(ctx *fasthttp.RequestCtx) {
+	if err := checkParams(ctx.QueryArgs(), nil); err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
 	all, err := s.node.Snapshots()
 	if err != nil {
 		writeError(ctx, toWire(err))

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
@@ -33,7 +34,9 @@ var (
 		"filter_params", "order", "limit", "keys", "type", "format"}
 	runParams = []string{"cid", "mid", "moid", "cap", "acq", "view", "asof", "last", "filter",
 		"filter_params", "params", "group", "every", "limit"}
-	postParams = []string{"type", "atomic"}
+	postParams     = []string{"type", "atomic"}
+	verifyParams   = []string{"rate"}
+	snapshotParams = []string{"name"}
 )
 
 // checkParams refuses parameters that the route does not have, that are empty, as a variable of a
@@ -45,7 +48,7 @@ func checkParams(args *fasthttp.Args, known []string) error {
 		switch {
 		case !slices.Contains(known, name):
 			return badParam(clip(name), fmt.Errorf("is unknown; there are %s",
-				strings.Join(known, ", ")))
+				cmp.Or(strings.Join(known, ", "), "none")))
 		case len(value) == 0:
 			return badParam(name, errors.New("is empty; give it a value or leave it out"))
 		case seen[name]:
