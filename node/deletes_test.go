@@ -59,7 +59,9 @@ func TestRetentionForPeople(t *testing.T) {
 	a.expect("PUT", "/v1/retention?tenant=1&cap_age=1h", "", 400, "tenant: is unknown")
 	a.expect("DELETE", "/v1/retention?cid=1&cap_age=1h", "", 400, "cap_age: is unknown")
 	a.expect("DELETE", "/v1/retention?cid=1", "", 200)
-	a.expect("DELETE", "/v1/retention?cid=1", "", 200)
+	a.expect("DELETE", "/v1/retention?cid=1", "", 404, "there is no policy for cid 1, moid *")
+	a.expect("GET", "/v1/retention?cid=1", "", 400, "cid: is unknown; there are none")
+	a.expect("GET", "/v1/events?cid=1", "", 400, "cid: is unknown; there are none")
 	left := a.expect("GET", "/v1/retention", "", 200, `"moid":-7`)
 	if strings.Contains(left, `"cid":1`) {
 		t.Error(left)

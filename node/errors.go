@@ -53,7 +53,7 @@ func kindOf(err error) wire.Kind {
 		errors.Is(err, store.ErrFailed),
 		errors.Is(err, segment.ErrLogFailed), errors.Is(err, segment.ErrNoSpace):
 		return wire.KindUnavailable
-	case errors.Is(err, errNoSnapshot):
+	case errors.Is(err, errNoSnapshot), errors.Is(err, store.ErrNoRetention):
 		return wire.KindNotFound
 	case errors.Is(err, store.ErrExists):
 		return wire.KindInvalid

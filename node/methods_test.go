@@ -11,12 +11,18 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pentad-db/pentad/node/store"
+
 	"github.com/valyala/fasthttp"
 )
 
 // TestMethods asks every route with every method.
 func TestMethods(t *testing.T) {
 	n := openTest(t, Options{})
+	// One that DELETE finds.
+	if err := n.SetRetention(t.Context(), store.Retention{MaxAcqAgeNs: 1 << 60}); err != nil {
+		t.Fatal(err)
+	}
 	for path, allowed := range map[string]string{
 		"/v1/put": "POST", "/v1/query": "POST", "/v1/records": "GET, HEAD, POST",
 		"/v1/count": "GET, HEAD, POST", "/v1/explain": "GET, HEAD, POST",

@@ -3,9 +3,11 @@ package store
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/pentad-db/pentad/sdk/record"
@@ -23,6 +25,9 @@ const (
 	noFloor = math.MinInt64
 )
 
+// ErrNoRetention means that there is no policy for a tenant and quantity.
+var ErrNoRetention = errors.New("there is no policy")
+
 // Retention says how old the rows of a tenant and quantity get.
 type Retention struct {
 	CID, MOID   *int32 // nil: all
@@ -34,6 +39,18 @@ type Retention struct {
 type scope struct {
 	CID  *int32 `json:"cid,omitempty"`
 	MOID *int32 `json:"moid,omitempty"`
+}
+
+// String returns the scope as errors show it.
+func (s scope) String() string {
+	part := func(id *int32) string {
+		if id == nil {
+			return "*"
+		}
+		return strconv.Itoa(int(*id))
+	}
+	return fmt.Sprintf("cid %s, moid %s; pentad retention list shows those that there are",
+		part(s.CID), part(s.MOID))
 }
 
 // compare orders scopes by cid, then moid, those that apply to all first.
@@ -124,7 +141,8 @@ func (s *Store) Retention() []Retention {
 // the merger removes them. What has expired stays so when a policy is made longer. A policy
 // without ages is removed.
 //
-// Errors: *record.InvalidError; ErrTooManyEvents; ErrClosed; ErrFailed.
+// Errors: *record.InvalidError; ErrNoRetention when there is none to remove; ErrTooManyEvents;
+// ErrClosed; ErrFailed.
 func (s *Store) SetRetention(ctx context.Context, r Retention) error {
 	if s.closed.Load() {
 		return ErrClosed
@@ -171,7 +189,7 @@ func (s *Store) dropRetention(ctx context.Context, sc scope) error {
 	return s.changeHistory(ctx, 2, func(acqNs int64) (edit, error) {
 		at, known := s.manifest.findPolicy(sc)
 		if !known {
-			return edit{}, nil
+			return edit{}, fmt.Errorf("%w for %v", ErrNoRetention, sc)
 		}
 		e := edit{DropPolicies: []scope{sc}}
 		for i, last := range s.manifest.policies[at].events() {
