@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -26,7 +27,11 @@ func (a *app) getCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "get",
 		Short: "Show records in a box of the five axes",
-		Args:  noCommand,
+		Long: `Show records in a box of the five axes.
+
+CSV cannot tell a deleted reading from an empty one: -o csv ends with an error at a tombstone. The
+latest view has none, and ndjson has a member for it.`,
+		Args: noCommand,
 		Example: `  pentad get --cid 1 --cap now-24h.. --type f64
   pentad get --mid 7,9 --moid 1..=3 --view latest -o csv
   pentad get --cid 1 --last 1 --type f64
@@ -94,12 +99,17 @@ func (a *app) showRecords(ctx context.Context, db *client.Client, q *record.Quer
 	if err != nil {
 		return 0, err
 	}
+	format, _ := a.format() // which writer has checked
+	csv := format == output.CSV
 	end, err := db.Scan(ctx, q, func(b *record.Batch) error {
 		for i := range b.Len() {
 			if cut && w.Rows() == tableRows {
 				return nil
 			}
 			k := b.Key(i)
+			if csv && b.Tomb(i) {
+				return tombInCSV(k)
+			}
 			if err := w.Row(output.Int(k.CID), output.Int(k.MID), output.Int(k.MOID),
 				output.Time(k.CapNs), output.Time(k.AcqNs), valueOf(b, i, kind)); err != nil {
 				return err
@@ -123,6 +133,13 @@ func (a *app) showRecords(ctx context.Context, db *client.Client, q *record.Quer
 		a.note("shown %d of %s; -o ndjson for all", tableRows, output.Thousands(all))
 	}
 	return w.Rows(), checkEnd(end)
+}
+
+// tombInCSV is the error of a tombstone among rows that put would read as empty readings.
+func tombInCSV(k record.Key) error {
+	return codeError{exitPartial, fmt.Errorf("cid %d, mid %d, moid %d, cap %s is a tombstone, "+
+		"which CSV cannot express: use -o ndjson, or --view latest, which has none", k.CID, k.MID,
+		k.MOID, record.FormatNs(k.CapNs))}
 }
 
 // valueOf is the payload of a record, or that it is a tombstone.
