@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -142,7 +144,7 @@ func findKeyColumns(header []string) (c keyColumns, err error) {
 func keysFromCSV(
 	in io.Reader, rejects *rejected, take func(record.Key) error,
 ) (taken, lines int64, err error) {
-	file := csv.NewReader(in)
+	file := csv.NewReader(skipByteOrderMark(in))
 	file.ReuseRecord = true
 	header, err := file.Read()
 	if errors.Is(err, io.EOF) {
@@ -161,14 +163,17 @@ func keysFromCSV(
 			return taken, lines, nil
 		}
 		lines++
-		number, _ := file.FieldPos(0)
-		var key record.Key
-		if err == nil {
-			key, err = columns.key(row)
-		} else if !errors.As(err, new(*csv.ParseError)) {
-			return taken, lines, fmt.Errorf("read stdin: %w", err)
+		var malformed *csv.ParseError
+		if errors.As(err, &malformed) {
+			rejects.add(fmt.Sprintf("line %d: %v", malformed.Line, malformed.Err))
+			continue
 		}
 		if err != nil {
+			return taken, lines, fmt.Errorf("read stdin: %w", err)
+		}
+		key, err := columns.key(row)
+		if err != nil {
+			number, _ := file.FieldPos(0)
 			rejects.add(fmt.Sprintf("line %d: %v", number, err))
 			continue
 		}
@@ -177,6 +182,17 @@ func keysFromCSV(
 		}
 		taken++
 	}
+}
+
+// skipByteOrderMark leaves out the mark that some programs start a file with.
+func skipByteOrderMark(in io.Reader) io.Reader {
+	const mark = "\xef\xbb\xbf"
+	buffered := bufio.NewReader(in)
+	// An error comes again with the next read.
+	if start, _ := buffered.Peek(len(mark)); bytes.Equal(start, []byte(mark)) {
+		_, _ = buffered.Discard(len(mark)) // which are buffered
+	}
+	return buffered
 }
 
 // key reads the key of a row by the rules of a line of ndjson.
