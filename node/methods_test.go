@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/pentad-db/pentad/node/store"
-
 	"github.com/valyala/fasthttp"
 )
 
