@@ -140,7 +140,7 @@ func (a *app) retentionRemoveCommand() *cobra.Command {
 		Use:     "rm",
 		Short:   "Remove the policy of a tenant and quantity",
 		Args:    noCommand,
-		Example: `  pentad retention rm --cid 1 --moid 3`,
+		Example: `  pentad retention rm --cid 1`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.setRetention(c.Context(), &f)
 		},
