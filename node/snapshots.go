@@ -136,6 +136,9 @@ func (n *Node) RemoveSnapshot(name string) error {
 		return err
 	}
 	gone := dir + ".tmp" // half of it must not be taken for a snapshot
+	if err := os.RemoveAll(gone); err != nil { // of a removal that was cut short
+		return fmt.Errorf("remove snapshot: %w", err)
+	}
 	if err := os.Rename(dir, gone); err != nil {
 		return fmt.Errorf("remove snapshot: %w", err)
 	}

@@ -93,24 +93,23 @@ func (c *checker) note(err error) error {
 // read accounts for bytes that were read, and waits when that went too fast.
 func (c *checker) read(bytes int64) error {
 	c.report.Bytes += bytes
-	if c.opt.Progress != nil {
-		c.opt.Progress(&c.report)
-	}
-	var wait <-chan time.Time
-	if c.opt.BytesPerSec > 0 {
-		due := time.Duration(float64(c.report.Bytes) / float64(c.opt.BytesPerSec) * 1e9)
-		if early := due - time.Since(c.began); early > 0 {
-			wait = time.After(early)
+	for {
+		if c.opt.Progress != nil {
+			c.opt.Progress(&c.report)
 		}
-	}
-	if wait == nil {
-		return c.ctx.Err()
-	}
-	select {
-	case <-wait:
-		return nil
-	case <-c.ctx.Done():
-		return c.ctx.Err()
+		if c.opt.BytesPerSec <= 0 {
+			return c.ctx.Err()
+		}
+		due := time.Duration(float64(c.report.Bytes) / float64(c.opt.BytesPerSec) * 1e9)
+		early := due - time.Since(c.began)
+		if early <= 0 {
+			return c.ctx.Err()
+		}
+		select {
+		case <-time.After(min(early, time.Second)): // whoever gave up in between is noticed
+		case <-c.ctx.Done():
+			return c.ctx.Err()
+		}
 	}
 }
 

@@ -119,11 +119,16 @@ func (s *segmentCheck) blocks() error {
 			sizes = append(sizes, s.idx.Block(uint32(i)).Size)
 		}
 	}
-	s.report.Bytes += s.file.Size()
+	rest := s.file.Size()
+	for _, size := range sizes {
+		rest -= int64(size)
+	}
+	if s.idx != nil {
+		s.report.Bytes += max(0, rest) // blocks are counted, and paced, one by one
+	}
 	return s.file.CheckBlocks(offsets, sizes, func(
 		i int, b *segment.Block, offset uint64, size uint32, damage *segment.CorruptError,
 	) error {
-		s.report.Bytes -= int64(size) // counted with the file, paced block by block
 		if damage != nil {
 			s.unknown = true
 			if err := s.note(damage); err != nil {

@@ -194,7 +194,8 @@ func (s *Store) writeMerged(sh *shard, run []*sealedSegment) (*sealedSegment, ed
 	}
 	meta := segmentMeta{
 		ID: s.nextID.Add(1) - 1, Shard: sh.id, Rows: uint32(m.splice.Rows()),
-		FirstIndex: first.FirstIndex, LastIndex: last.LastIndex, LastAcqNs: last.LastAcqNs,
+		FirstIndex: first.FirstIndex, LastIndex: last.LastIndex,
+		LastAcqNs:   m.splice.AcqOf(uint32(m.splice.Rows() - 1)),
 		PurgedAcqNs: h.newestPurge(),
 	}
 	e.Add = []segmentMeta{meta}

@@ -17,7 +17,13 @@ const (
 func (s *Store) setBacklog() {
 	most := 0
 	for _, sh := range s.shards {
-		most = max(most, len(sh.snapshot.Load().sealed))
+		count := 0
+		for _, seg := range sh.snapshot.Load().sealed {
+			if int64(seg.meta.Rows) < maxMergedRows/4 && seg.file.Size() < maxMergedBytes/4 {
+				count++ // larger ones will not be merged any more
+			}
+		}
+		most = max(most, count)
 	}
 	s.backlog.Store(int64(max(0, most-calmSegments)))
 }

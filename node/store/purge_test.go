@@ -444,3 +444,24 @@ func TestRestoreKeepsEvents(t *testing.T) {
 	f(erased, "public", "late")
 	f(early, "public")
 }
+
+// TestPurgeOfTheNewestRows leaves a segment that describes itself rightly.
+func TestPurgeOfTheNewestRows(t *testing.T) {
+	s := openTest(t, Options{})
+	var b record.Batch
+	for i := range 100 {
+		b.Append(record.Key{CID: 1, MID: int64(i)}, []byte("12345678"))
+	}
+	mustPut(t, s, &b, WriterSeq{})
+	mustSeal(t, s)
+	if _, err := s.Purge(t.Context(), record.Box{record.MID: {{From: 90, To: 100}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	report, err := s.Verify(t.Context(), CheckOptions{})
+	if err != nil || report.Damages > 0 || report.Rows != 90 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+}

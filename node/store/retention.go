@@ -76,22 +76,24 @@ type policyMeta struct {
 	scope
 	MaxCapAgeNs int64 `json:"max_cap_age_ns,omitempty"`
 	MaxAcqAgeNs int64 `json:"max_acq_age_ns,omitempty"`
-	StepAcqNs   int64 `json:"step_acq_ns"`
 	CapFloorNs  int64 `json:"cap_floor_ns"`
 	AcqFloorNs  int64 `json:"acq_floor_ns"`
+	// The acqs of the steps that raised the floors: rows from then on are not concerned.
+	CapStepAcqNs int64 `json:"cap_step_acq_ns"`
+	AcqStepAcqNs int64 `json:"acq_step_acq_ns"`
 }
 
 // events returns the last step as events: one for each floor.
 func (p *policyMeta) events() []Event {
 	var all []Event
 	for _, f := range []struct {
-		dim   record.Dim
-		below int64
-	}{{record.Cap, p.CapFloorNs}, {record.Acq, p.AcqFloorNs}} {
+		dim         record.Dim
+		below, step int64
+	}{{record.Cap, p.CapFloorNs, p.CapStepAcqNs}, {record.Acq, p.AcqFloorNs, p.AcqStepAcqNs}} {
 		if f.below == noFloor {
 			continue
 		}
-		e := Event{AcqNs: p.StepAcqNs, Kind: EventRetention}
+		e := Event{AcqNs: f.step, Kind: EventRetention}
 		if p.CID != nil {
 			e.Box[record.CID] = record.RangeSet{record.At(int64(*p.CID))}
 		}
@@ -106,9 +108,15 @@ func (p *policyMeta) events() []Event {
 
 // step raises the floors to what the ages allow now, when they are far enough below or, with
 // always, in any case, and reports whether they rose.
-func (p *policyMeta) step(nowNs int64, always bool) bool {
-	capRose := raise(&p.CapFloorNs, nowNs, p.MaxCapAgeNs, always)
-	return raise(&p.AcqFloorNs, nowNs, p.MaxAcqAgeNs, always) || capRose
+func (p *policyMeta) step(acqNs, nowNs int64, always bool) bool {
+	rose := false
+	if raise(&p.CapFloorNs, nowNs, p.MaxCapAgeNs, always) {
+		p.CapStepAcqNs, rose = acqNs, true
+	}
+	if raise(&p.AcqFloorNs, nowNs, p.MaxAcqAgeNs, always) {
+		p.AcqStepAcqNs, rose = acqNs, true
+	}
+	return rose
 }
 
 func raise(floor *int64, nowNs, ageNs int64, always bool) bool {
@@ -161,8 +169,8 @@ func (s *Store) SetRetention(ctx context.Context, r Retention) error {
 		} else if len(s.manifest.policies) >= maxPolicies {
 			return edit{}, ErrTooManyEvents
 		}
-		p.MaxCapAgeNs, p.MaxAcqAgeNs, p.StepAcqNs = r.MaxCapAgeNs, r.MaxAcqAgeNs, acqNs
-		p.step(min(acqNs, s.opt.Now()), true)
+		p.MaxCapAgeNs, p.MaxAcqAgeNs = r.MaxCapAgeNs, r.MaxAcqAgeNs
+		p.step(acqNs, min(acqNs, s.opt.Now()), true)
 		return edit{Policies: []policyMeta{p}}, nil
 	})
 }
@@ -193,6 +201,11 @@ func (s *Store) dropRetention(ctx context.Context, sc scope) error {
 		}
 		e := edit{DropPolicies: []scope{sc}}
 		for i, last := range s.manifest.policies[at].events() {
+			hidden := record.RangeSet{{From: math.MinInt64, To: last.AcqNs}}
+			if set := last.Box[record.Acq]; len(set) > 0 {
+				hidden = clipSet(set, last.AcqNs)
+			}
+			last.Box[record.Acq] = hidden // what was put since was never hidden
 			last.AcqNs, last.Kind = acqNs+int64(i), EventPurge
 			e.Events = append(e.Events, metaOf(&last))
 		}
@@ -206,27 +219,23 @@ func (s *Store) dropRetention(ctx context.Context, sc scope) error {
 // advanceRetention makes the policies take a step whose floors have fallen far enough behind.
 func (s *Store) advanceRetention(ctx context.Context) error {
 	now := s.opt.Now()
-	due := func() []policyMeta {
+	due := func(acqNs int64) []policyMeta {
 		var steps []policyMeta
 		for _, p := range s.manifest.policies {
-			if p.step(now, false) {
+			if p.step(acqNs, now, false) {
 				steps = append(steps, p)
 			}
 		}
 		return steps
 	}
 	s.manifestMu.Lock()
-	steps := due()
+	steps := due(0)
 	s.manifestMu.Unlock()
 	if len(steps) == 0 {
 		return nil
 	}
 	return s.changeHistory(ctx, 1, func(acqNs int64) (edit, error) {
-		e := edit{Policies: due()}
-		for i := range e.Policies {
-			e.Policies[i].StepAcqNs = acqNs
-		}
-		return e, nil
+		return edit{Policies: due(acqNs)}, nil
 	})
 }
 

@@ -174,3 +174,27 @@ func TestRetentionLoop(t *testing.T) {
 	}
 	a.want(1, 5)
 }
+
+// TestRetentionLeavesWhatItNeverHid: neither removing a policy nor the step of its other age touches
+// rows that were put after the step that raised a floor, and that the policy allows.
+func TestRetentionLeavesWhatItNeverHid(t *testing.T) {
+	for name, then := range map[string]Retention{
+		"longer":    {CID: tenant(1), MaxCapAgeNs: 10_000 * hour},
+		"other age": {CID: tenant(1), MaxAcqAgeNs: 1000 * hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAged(t)
+			a.wall.Add(hour)
+			a.set(Retention{CID: tenant(1), MaxCapAgeNs: hour})
+			a.set(then)
+			mustPut(t, a.s, batchOf(record.Key{CID: 1, CapNs: a.wall.Load() - 48*hour}),
+				WriterSeq{})
+			a.want(1, 1)
+			a.wall.Add(50 * hour)
+			a.advance()
+			a.want(1, 1)
+			a.set(Retention{CID: tenant(1)})
+			a.want(1, 1)
+		})
+	}
+}

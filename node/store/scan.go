@@ -280,7 +280,7 @@ func values(set record.RangeSet) ([]int64, bool) {
 
 // run works round after round off, with more workers than one when there is enough to do.
 func (sc *scan) run(newSink func(worker int) (Sink, error)) error {
-	return segment.Guard(func() error { return sc.rounds(newSink) }, sc.store.mappings)
+	return segment.Guard(func() error { return sc.rounds(newSink) }, sc.mappings)
 }
 
 func (sc *scan) rounds(newSink func(worker int) (Sink, error)) error {
@@ -324,6 +324,17 @@ func (sc *scan) work(all []*worker) error {
 	return sc.workTogether(all)
 }
 
+// mappings yields the files that the scan reads, also those that a merge has replaced meanwhile.
+func (sc *scan) mappings(yield func(*segment.Sealed) bool) {
+	for _, now := range sc.snapshots {
+		for file := range now.mappings {
+			if !yield(file) {
+				return
+			}
+		}
+	}
+}
+
 func (sc *scan) workTogether(all []*worker) error {
 	var wg sync.WaitGroup
 	var next atomic.Int64
@@ -336,7 +347,7 @@ func (sc *scan) workTogether(all []*worker) error {
 					return w.workInTurn(len(all), &stopped)
 				}
 				return w.work(&next, &stopped)
-			}, sc.store.mappings)
+			}, sc.mappings)
 			if errs[i] != nil {
 				stopped.Store(true)
 			}

@@ -134,7 +134,7 @@ func (s *Store) writeSegment(sh *shard, frozen *frozenHead) (*sealedSegment, edi
 	err := segment.Guard(func() error {
 		clearFalse(flags, rows, frozen.head.Doubtful(), older.sealed)
 		return nil
-	}, s.mappings)
+	}, older.mappings)
 	older.release()
 	if err != nil {
 		return nil, edit{}, err

@@ -67,13 +67,11 @@ func (seg *sealedSegment) release() {
 	}
 }
 
-// mappings yields the files that scans read now.
-func (s *Store) mappings(yield func(*segment.Sealed) bool) {
-	for _, sh := range s.shards {
-		for _, seg := range sh.snapshot.Load().sealed {
-			if !yield(seg.file) {
-				return
-			}
+// mappings yields the files of the snapshot.
+func (s *snapshot) mappings(yield func(*segment.Sealed) bool) {
+	for _, seg := range s.sealed {
+		if !yield(seg.file) {
+			return
 		}
 	}
 }
