@@ -135,7 +135,7 @@ func (n *Node) RemoveSnapshot(name string) error {
 		}
 		return err
 	}
-	gone := dir + ".tmp" // half of it must not be taken for a snapshot
+	gone := dir + ".tmp"                       // half of it must not be taken for a snapshot
 	if err := os.RemoveAll(gone); err != nil { // of a removal that was cut short
 		return fmt.Errorf("remove snapshot: %w", err)
 	}
