@@ -175,8 +175,8 @@ func TestRetentionLoop(t *testing.T) {
 	a.want(1, 5)
 }
 
-// TestRetentionLeavesWhatItNeverHid: neither removing a policy nor the step of its other age touches
-// rows that were put after the step that raised a floor, and that the policy allows.
+// TestRetentionLeavesWhatItNeverHid: neither removing a policy nor the step of its other age
+// touches rows that were put after the step that raised a floor, and that the policy allows.
 func TestRetentionLeavesWhatItNeverHid(t *testing.T) {
 	for name, then := range map[string]Retention{
 		"longer":    {CID: tenant(1), MaxCapAgeNs: 10_000 * hour},
