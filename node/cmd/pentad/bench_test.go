@@ -186,16 +186,45 @@ func waitForRecords(t *testing.T, addr string) {
 	}
 }
 
+// scansOf returns how many scans a node has made.
+func scansOf(t *testing.T, addr string) int {
+	resp, err := http.Get("http://" + addr + "/metrics")
+	if err != nil {
+		t.Error(err)
+		return 1 << 30
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Error(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "\npentad_store_scans_total ")
+	n := 0
+	if _, err := fmt.Sscan(rest, &n); err != nil {
+		t.Errorf("scans: %v", err)
+		return 1 << 30
+	}
+	return n
+}
+
 // TestBenchInterrupted ends loads as Ctrl-C does: the summary is there, and holds what is stored.
 func TestBenchInterrupted(t *testing.T) {
 	addr, db := testNode(t)
 	f := func(args ...string) benched {
 		t.Helper()
+		scans := scansOf(t, addr)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var waiting sync.WaitGroup
 		waiting.Go(func() {
 			waitForRecords(t, addr)
+			if args[0] == "query" { // there are records: that it began shows in what it asks
+				for range time.Tick(5 * time.Millisecond) {
+					if t.Context().Err() != nil || scansOf(t, addr) > scans+50 {
+						break
+					}
+				}
+			}
 			cancel()
 		})
 		b, stderr := runBenchCommand(ctx, t, exitInterrupted, append(args, "--addr", addr)...)
