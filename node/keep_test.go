@@ -114,3 +114,22 @@ func TestKeepRefusesUnknownParameters(t *testing.T) {
 	a.expect("POST", "/v1/snapshots?nam=x", "", 400, "nam: is unknown; there are name")
 	a.expect("GET", "/v1/snapshots?name=x", "", 400, "name: is unknown; there are none")
 }
+
+// What an interrupted removal left over does not keep a snapshot of that name from being removed.
+func TestSnapshotIsRemovedOverLeftovers(t *testing.T) {
+	n := openTest(t, Options{})
+	info, err := n.CreateSnapshot(t.Context(), "one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(info.Dir+".tmp", "store"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.RemoveSnapshot("one"); err != nil {
+		t.Fatal(err)
+	}
+	left, err := os.ReadDir(filepath.Dir(info.Dir))
+	if err != nil || len(left) > 0 {
+		t.Errorf("%v are left, %v", left, err)
+	}
+}
