@@ -18,6 +18,10 @@ import (
 // maxDamages bounds the list of a report; beyond, damage is only counted.
 const maxDamages = 1000
 
+// maxWait is how long a check that is slowed down waits at once: who wants its progress wants it
+// meanwhile, too.
+const maxWait = time.Second
+
 // Damage is one damaged place.
 type Damage struct {
 	File   string `json:"file"`
@@ -97,20 +101,26 @@ func (c *checker) read(bytes int64) error {
 		if c.opt.Progress != nil {
 			c.opt.Progress(&c.report)
 		}
-		if c.opt.BytesPerSec <= 0 {
-			return c.ctx.Err()
-		}
-		due := time.Duration(float64(c.report.Bytes) / float64(c.opt.BytesPerSec) * 1e9)
-		early := due - time.Since(c.began)
-		if early <= 0 {
+		wait := c.early()
+		if wait <= 0 {
 			return c.ctx.Err()
 		}
 		select {
-		case <-time.After(min(early, time.Second)): // whoever gave up in between is noticed
+		case <-time.After(wait):
 		case <-c.ctx.Done():
 			return c.ctx.Err()
 		}
 	}
+}
+
+// early returns how long to wait before going on reading, maxWait at most.
+func (c *checker) early() time.Duration {
+	if c.opt.BytesPerSec <= 0 {
+		return 0
+	}
+	due := float64(c.report.Bytes) / float64(c.opt.BytesPerSec) // in seconds
+	early := min(due-time.Since(c.began).Seconds(), maxWait.Seconds())
+	return time.Duration(early * float64(time.Second))
 }
 
 // Check reads everything in the directory of a store that nobody has open, compares files with

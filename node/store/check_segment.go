@@ -119,29 +119,29 @@ func (s *segmentCheck) blocks() error {
 			sizes = append(sizes, s.idx.Block(uint32(i)).Size)
 		}
 	}
-	rest := s.file.Size()
-	for _, size := range sizes {
-		rest -= int64(size)
-	}
-	if s.idx != nil {
-		s.report.Bytes += max(0, rest) // blocks are counted, and paced, one by one
-	}
-	return s.file.CheckBlocks(offsets, sizes, func(
+	left := s.file.Size() // a damaged block may lie about its size
+	err := s.file.CheckBlocks(offsets, sizes, func(
 		i int, b *segment.Block, offset uint64, size uint32, damage *segment.CorruptError,
 	) error {
+		bytes := min(left, int64(size))
+		left -= bytes
 		if damage != nil {
 			s.unknown = true
 			if err := s.note(damage); err != nil {
 				return err
 			}
-			return s.read(int64(size))
+			return s.read(bytes)
 		}
 		s.report.Blocks++
 		if err := s.block(i, b); err != nil {
 			s.damaged(s.path, int64(offset), "block %d: %v", i, err)
 		}
-		return s.read(int64(size))
+		return s.read(bytes)
 	})
+	if err != nil {
+		return err
+	}
+	return s.read(left) // header, index and tail
 }
 
 // block compares what a whole block holds with the index.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/pentad-db/pentad/index"
@@ -104,4 +105,30 @@ func TestVerifyEnds(t *testing.T) {
 	if !errors.Is(err, ctx.Err()) || err == nil {
 		t.Error(err)
 	}
+}
+
+// A check at a rate reads evenly, one block at once, and speaks every second.
+func TestCheckKeepsItsRate(t *testing.T) {
+	dir := filledDir(t)
+	total := mustCheck(t, dir).Bytes
+	rate := max(1, total/20)
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		said, read, most := began, int64(0), int64(0)
+		opt := CheckOptions{BytesPerSec: rate, Progress: func(done *CheckReport) {
+			if time.Since(said) > time.Second {
+				t.Errorf("silent for %v", time.Since(said))
+			}
+			said, most, read = time.Now(), max(most, done.Bytes-read), done.Bytes
+		}}
+		report, err := Check(t.Context(), dir, opt)
+		took := time.Since(began).Seconds()
+		want := float64(total) / float64(rate)
+		if err != nil || report.Bytes != total || took < want-0.001 || took > want+0.001 {
+			t.Errorf("%+v, %v: took %v s, want %v", report, err, took, want)
+		}
+		if most > total/2 {
+			t.Errorf("%d of %d bytes at once", most, total)
+		}
+	})
 }
