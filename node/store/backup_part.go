@@ -3,7 +3,6 @@ package store
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -57,26 +56,16 @@ type BackupPart struct {
 func partName(untilNs int64) string { return fmt.Sprintf("%s%020d", partPrefix, untilNs) }
 
 // appendPart appends the line of a part.
-func appendPart(dst []byte, p *BackupPart) []byte {
-	body, err := json.Marshal(p)
-	if err != nil {
-		panic("BUG: a part does not marshal: " + err.Error())
-	}
-	dst = fmt.Appendf(dst, "%08x ", crc32.Checksum(body, castagnoli))
-	return append(append(dst, body...), '\n')
-}
+func appendPart(dst []byte, p *BackupPart) []byte { return appendLine(dst, p) }
 
 // parsePart reads what appendPart wrote.
 func parsePart(text []byte) (*BackupPart, error) {
 	body, ended := bytes.CutSuffix(text, []byte("\n"))
-	if !ended || len(body) < 10 || body[8] != ' ' {
-		return nil, errors.New("it is not a line \"checksum json\"")
-	}
-	if fmt.Sprintf("%08x", crc32.Checksum(body[9:], castagnoli)) != string(body[:8]) {
-		return nil, errors.New("checksum differs")
+	if !ended {
+		return nil, errors.New("the line does not end")
 	}
 	p := &BackupPart{}
-	if err := json.Unmarshal(body[9:], p); err != nil {
+	if err := parseLine(body, p); err != nil {
 		return nil, err
 	}
 	if p.Format != partFormat {
@@ -124,6 +113,20 @@ func (p *BackupPart) check() error {
 // Errors: *segment.CorruptError for a part that cannot be read; gaps, overlaps and parts of
 // different stores.
 func BackupParts(dir string) ([]*BackupPart, error) {
+	parts, err := readParts(dir)
+	if err != nil {
+		return nil, err
+	}
+	for i := 1; i < len(parts); i++ {
+		if err := parts[i].follows(parts[i-1]); err != nil {
+			return nil, fmt.Errorf("backup %s: %w", dir, err)
+		}
+	}
+	return parts, nil
+}
+
+// readParts lists the parts of a backup, oldest first, whether they fit together or not.
+func readParts(dir string) ([]*BackupPart, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("list backup: %w", err)
@@ -151,17 +154,22 @@ func BackupParts(dir string) ([]*BackupPart, error) {
 	slices.SortFunc(parts, func(a, b *BackupPart) int {
 		return cmp.Compare(a.UntilAcqNs, b.UntilAcqNs)
 	})
-	for i := 1; i < len(parts); i++ {
-		if err := parts[i].follows(parts[i-1]); err != nil {
-			return nil, fmt.Errorf("backup %s: %w", dir, err)
-		}
-	}
 	return parts, nil
 }
 
 // ErrBackupGap means that parts of a backup do not fit together.
 var ErrBackupGap = errors.New("the parts of the backup do not fit together")
 
+// starts says when a part that is the first is not the beginning of a backup.
+func (p *BackupPart) starts() error {
+	if p.FromAcqNs == math.MinInt64 {
+		return nil
+	}
+	return fmt.Errorf("%w: the first part, %s, starts at acq %d; the parts before are missing",
+		ErrBackupGap, filepath.Base(p.dir), p.FromAcqNs)
+}
+
+// follows says when a part does not continue the one before.
 func (p *BackupPart) follows(before *BackupPart) error {
 	a, b := filepath.Base(before.dir), filepath.Base(p.dir)
 	switch {

@@ -166,6 +166,9 @@ func (c *checker) directory(dir string) error {
 	if err := c.writers(dir, m); err != nil {
 		return err
 	}
+	if err := c.snapshot(dir); err != nil {
+		return err
+	}
 	return c.log(dir, m)
 }
 
@@ -292,4 +295,19 @@ func (c *checker) writersFile(name string) error {
 		c.damaged(name, 0, "%v", err)
 	}
 	return c.read(int64(len(buf)))
+}
+
+// snapshot reads what makes a directory a snapshot, if it is one.
+func (c *checker) snapshot(dir string) error {
+	info, err := os.Stat(filepath.Join(dir, snapshotFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		_, err = ReadSnapshot(dir)
+	}
+	if err = c.note(err); err != nil {
+		return err
+	}
+	return c.read(info.Size())
 }

@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"os"
 	"path/filepath"
 	"strings"
@@ -77,28 +75,9 @@ func newStoreID() string {
 	return hex.EncodeToString(id[:])
 }
 
-func appendEdit(dst []byte, e edit) []byte {
-	body, err := json.Marshal(e)
-	if err != nil {
-		panic("BUG: manifest edit does not marshal: " + err.Error())
-	}
-	dst = fmt.Appendf(dst, "%08x ", crc32.Checksum(body, castagnoli))
-	return append(append(dst, body...), '\n')
-}
+func appendEdit(dst []byte, e edit) []byte { return appendLine(dst, e) }
 
-func parseEdit(line []byte) (edit, error) {
-	var e edit
-	if len(line) < 10 || line[8] != ' ' {
-		return e, errors.New("line is not \"checksum json\"")
-	}
-	if fmt.Sprintf("%08x", crc32.Checksum(line[9:], castagnoli)) != string(line[:8]) {
-		return e, errors.New("checksum differs")
-	}
-	if err := json.Unmarshal(line[9:], &e); err != nil {
-		return e, err
-	}
-	return e, nil
-}
+func parseEdit(line []byte) (e edit, err error) { return e, parseLine(line, &e) }
 
 // openManifest reads the manifest of dir, creating it with the given number of shards in an
 // empty directory, never beside data. A torn last line is cut off: the edit in it was never

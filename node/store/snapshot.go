@@ -1,8 +1,8 @@
 package store
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -13,7 +13,8 @@ import (
 	"github.com/pentad-db/pentad/node/segment"
 )
 
-// snapshotFile in a directory says that it is a snapshot that nobody has opened as a store.
+// snapshotFile in a directory says that it is a snapshot that nobody has opened as a store. It
+// holds one line "crc32c json", as those of MANIFEST.
 const snapshotFile = "SNAPSHOT"
 
 // SnapshotInfo describes a snapshot: it holds every row with an acq below AcqNs, and no other.
@@ -102,14 +103,10 @@ func finishSnapshot(tmp, dir string, info *SnapshotInfo) error {
 	if info.Bytes, err = bytesIn(tmp); err != nil {
 		return err
 	}
-	text, err := json.Marshal(info)
-	if err != nil {
-		return err
-	}
 	if err := syncDir(filepath.Join(tmp, logDir)); err != nil {
 		return err
 	}
-	if err := replaceFile(filepath.Join(tmp, snapshotFile), append(text, '\n')); err != nil {
+	if err := replaceFile(filepath.Join(tmp, snapshotFile), appendLine(nil, info)); err != nil {
 		return err // which syncs tmp
 	}
 	if err := os.Rename(tmp, dir); err != nil {
@@ -135,17 +132,26 @@ func bytesIn(dir string) (bytes int64, err error) {
 
 // ReadSnapshot describes the snapshot in a directory.
 //
-// Errors: os.ErrNotExist when it is none, or has been opened as a store.
+// Errors: os.ErrNotExist when it is none, or has been opened as a store; *segment.CorruptError.
 func ReadSnapshot(dir string) (SnapshotInfo, error) {
-	var info SnapshotInfo
-	text, err := os.ReadFile(filepath.Join(dir, snapshotFile))
+	name := filepath.Join(dir, snapshotFile)
+	text, err := os.ReadFile(name)
 	if err != nil {
-		return info, fmt.Errorf("read snapshot: %w", err)
+		return SnapshotInfo{}, fmt.Errorf("read snapshot: %w", err)
 	}
-	if err := json.Unmarshal(text, &info); err != nil {
-		return info, fmt.Errorf("read snapshot %s: %w", dir, err)
+	info, err := parseSnapshot(text)
+	if err != nil {
+		return SnapshotInfo{}, corrupt(name, 0, err.Error())
 	}
 	return info, nil
+}
+
+func parseSnapshot(text []byte) (info SnapshotInfo, err error) {
+	line, ended := bytes.CutSuffix(text, []byte("\n"))
+	if !ended {
+		return info, errors.New("the line does not end")
+	}
+	return info, parseLine(line, &info)
 }
 
 // OpenSnapshot opens a snapshot to be read and backed up. It stays a snapshot of its store, where

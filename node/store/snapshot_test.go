@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -156,4 +158,45 @@ func TestSnapshotFails(t *testing.T) {
 		}
 	}
 	_ = s.Close()
+}
+
+// A bit of the file that says up to where a snapshot goes is never taken for another acq.
+func TestSnapshotFileIsBent(t *testing.T) {
+	s := openTest(t, Options{Now: leapingClock()})
+	mustPut(t, s, batchOf(record.Key{MID: 1}), WriterSeq{})
+	dir := filepath.Join(t.TempDir(), "snapshot")
+	if _, err := s.Snapshot(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(dir, snapshotFile)
+	whole, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range whole {
+		bent := bytes.Clone(whole)
+		bent[i] ^= 1
+		if err := os.WriteFile(name, bent, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, err := ReadSnapshot(dir)
+		if damage := (*segment.CorruptError)(nil); !errors.As(err, &damage) ||
+			damage.File != name {
+			t.Fatalf("byte %d: %v", i, err)
+		}
+	}
+	if report := mustCheck(t, dir); report.Damages != 1 || report.Damage[0].File != name {
+		t.Errorf("%+v", report)
+	}
+}
+
+func FuzzParseSnapshot(f *testing.F) {
+	f.Add(appendLine(nil, SnapshotInfo{AcqNs: 5, Segments: 1}))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if info, err := parseSnapshot(text); err == nil {
+			if again, err := parseSnapshot(appendLine(nil, info)); err != nil || again != info {
+				t.Errorf("%+v, %v, want %+v", again, err, info)
+			}
+		}
+	})
 }
