@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -131,6 +132,33 @@ func TestBackupBesideWrites(t *testing.T) {
 	_, err = restored.Backup(t.Context(), r.to, BackupOptions{})
 	if !errors.Is(err, ErrBackupGap) {
 		t.Errorf("a backup goes on with the rows of another store: %v", err)
+	}
+}
+
+// A part that is missing is damage, and the others are read.
+func TestCheckBackupFindsGaps(t *testing.T) {
+	s := openTest(t, Options{Now: leapingClock()})
+	to := t.TempDir()
+	for mid := range int64(3) {
+		mustPut(t, s, batchOf(record.Key{MID: mid}), WriterSeq{})
+		if _, err := s.Backup(t.Context(), to, BackupOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	parts, err := BackupParts(to)
+	if err != nil || len(parts) != 3 {
+		t.Fatalf("%d parts, %v", len(parts), err)
+	}
+	for _, missing := range []int{1, 0} { // between others; then the last one is alone
+		if err := os.RemoveAll(parts[missing].dir); err != nil {
+			t.Fatal(err)
+		}
+		report, err := CheckBackup(t.Context(), to, CheckOptions{})
+		if err != nil || report.Damages != 1 || report.Bytes == 0 ||
+			filepath.Dir(report.Damage[0].File) != parts[2].dir ||
+			!strings.Contains(report.Damage[0].Reason, "missing") {
+			t.Errorf("without part %d: %+v, %v", missing, report, err)
+		}
 	}
 }
 

@@ -31,14 +31,24 @@ type RestoreReport struct {
 // RowsUnknown stands for a number of rows that only a restore tells.
 const RowsUnknown = -1
 
-// CheckBackup reads every file of the parts of a backup. Damage is in the report.
+// CheckBackup reads every file of the parts of a backup, and checks that they hold all rows from
+// the first one on. Damage, and what is missing, is in the report.
 func CheckBackup(ctx context.Context, from string, opt CheckOptions) (CheckReport, error) {
 	c := newChecker(ctx, opt)
-	parts, err := BackupParts(from)
+	parts, err := readParts(from)
 	if err != nil {
 		err = c.note(err)
+	} else if len(parts) == 0 {
+		err = noParts(from)
 	}
-	for _, p := range parts {
+	for i, p := range parts {
+		gap := p.starts()
+		if i > 0 {
+			gap = p.follows(parts[i-1])
+		}
+		if gap != nil {
+			c.damaged(filepath.Join(p.dir, partFile), 0, "%v", gap)
+		}
 		if err == nil {
 			err = p.verify(c)
 		}
@@ -101,11 +111,10 @@ func (r *restore) choose(from string) error {
 		return err
 	}
 	if len(parts) == 0 {
-		return fmt.Errorf("%s holds no part of a backup: %w", from, os.ErrNotExist)
+		return noParts(from)
 	}
-	if first := parts[0]; first.FromAcqNs != math.MinInt64 {
-		return fmt.Errorf("%w: the first part, %s, starts at acq %d; the parts before are missing",
-			ErrBackupGap, filepath.Base(first.dir), first.FromAcqNs)
+	if err := parts[0].starts(); err != nil {
+		return err
 	}
 	end := parts[len(parts)-1].UntilAcqNs
 	r.until = end
@@ -133,6 +142,10 @@ func (r *restore) rowsOfParts() (rows int64) {
 		rows += int64(p.Rows)
 	}
 	return rows
+}
+
+func noParts(dir string) error {
+	return fmt.Errorf("%s holds no part of a backup: %w", dir, os.ErrNotExist)
 }
 
 // verify reads all files and returns the first damage.
