@@ -54,7 +54,9 @@ func (s *server) hide(
 	var dry bool
 	var err error
 	if speaksFrames(ctx) {
-		err = wire.ParseBox(ctx.PostBody(), &b)
+		if err = checkParams(ctx.QueryArgs(), nil); err == nil {
+			err = wire.ParseBox(ctx.PostBody(), &b)
+		}
 	} else {
 		b, dry, err = s.parseHide(ctx)
 	}
@@ -80,7 +82,19 @@ func (s *server) hide(
 	}
 }
 
+// checkNoBody refuses a body where parameters alone say what to do: less of them means more.
+func checkNoBody(ctx *fasthttp.RequestCtx) error {
+	if len(ctx.PostBody()) == 0 {
+		return nil
+	}
+	return &wire.Error{Kind: wire.KindInvalid, Part: "body", Reason: string(record.OutOfRange),
+		Message: "body: there is one, and it would be left aside; give all parameters in the URL"}
+}
+
 func (s *server) parseHide(ctx *fasthttp.RequestCtx) (b wire.Box, dry bool, err error) {
+	if err := checkNoBody(ctx); err != nil {
+		return b, false, err
+	}
 	q, err := s.parseBox(ctx, hideParams)
 	if err != nil {
 		return b, false, err
@@ -161,7 +175,11 @@ func (s *server) retention(ctx *fasthttp.RequestCtx) {
 
 // setRetention sets a policy; with remove it takes it away.
 func (s *server) setRetention(ctx *fasthttp.RequestCtx, remove bool) {
-	r, err := parsePolicy(ctx.QueryArgs(), remove)
+	var r store.Retention
+	err := checkNoBody(ctx)
+	if err == nil {
+		r, err = parsePolicy(ctx.QueryArgs(), remove)
+	}
 	rc, cancel := s.context()
 	defer cancel()
 	if err == nil {

@@ -32,6 +32,13 @@ func TestDeletesForPeople(t *testing.T) {
 	a.expect("POST", "/v1/erase", "", 400, `"part":"box"`, "everything=1")
 	a.expect("POST", "/v1/erase?mid=2&view=latest", "", 400, "view: is unknown")
 	a.expect("POST", "/v1/erase?mid=", "", 400, "mid: is empty")
+	a.expect("POST", "/v1/purge?cid=1", "mid=1", 400, `"part":"body"`, "in the URL")
+	a.expect("POST", "/v1/erase?cid=1", "mid=1", 400, `"part":"body"`)
+	frame := wire.AppendBox(nil, &wire.Box{Everything: true})
+	if code, answer := post(t, a.node, "POST", "/v1/purge?mid=1", wire.ContentType,
+		frame); code != 400 {
+		t.Errorf("a box frame beside parameters: %d %q", code, answer)
+	}
 	a.expect("POST", "/v1/erase?mid=2&dry_run=1", "", 200, `"records":1`)
 	a.expect("POST", "/v1/erase?mid=2", "", 200, `"acq_ns":`, `"acq":"`)
 	a.expect("GET", "/v1/count?view=latest", "", 200, `"count":1`)
@@ -58,6 +65,8 @@ func TestRetentionForPeople(t *testing.T) {
 	a.expect("PUT", "/v1/retention?cid=1", "", 400, "DELETE removes")
 	a.expect("PUT", "/v1/retention?tenant=1&cap_age=1h", "", 400, "tenant: is unknown")
 	a.expect("DELETE", "/v1/retention?cid=1&cap_age=1h", "", 400, "cap_age: is unknown")
+	a.expect("DELETE", "/v1/retention", "cid=1", 400, `"part":"body"`)
+	a.expect("PUT", "/v1/retention?cap_age=1h", "cid=1", 400, `"part":"body"`)
 	a.expect("DELETE", "/v1/retention?cid=1", "", 200)
 	a.expect("DELETE", "/v1/retention?cid=1", "", 404, "there is no policy for cid 1, moid *")
 	a.expect("GET", "/v1/retention?cid=1", "", 400, "cid: is unknown; there are none")

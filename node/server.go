@@ -133,6 +133,10 @@ func (s *server) handle(ctx *fasthttp.RequestCtx) {
 		}
 		s.node.metrics.request(ctx.Response.StatusCode(), time.Since(began))
 	}()
+	if fromPage(ctx) && changes(string(ctx.Method()), string(ctx.Path())) {
+		refusePage(ctx)
+		return
+	}
 	s.route(ctx)
 }
 
