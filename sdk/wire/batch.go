@@ -181,6 +181,12 @@ func (c *codec) word(b *record.Batch, at int) []uint64 {
 // parseBatch reads what appendBatch wrote into b, reusing its memory. It checks the shape of the
 // batch, not its values.
 func parseBatch(src []byte, b *record.Batch) error {
+	c := codecs.Get().(*codec)
+	defer codecs.Put(c)
+	return c.parseBatch(src, b)
+}
+
+func (c *codec) parseBatch(src []byte, b *record.Batch) error {
 	d := &decoder{src: src}
 	rows, flags, kind := d.u32(), d.u8(), d.u8()
 	zero, stride := d.u16(), d.u32()
@@ -189,8 +195,6 @@ func parseBatch(src []byte, b *record.Batch) error {
 			MaxRows)
 	}
 	n := int(rows)
-	c := codecs.Get().(*codec)
-	defer codecs.Put(c)
 	stamped, offsets := b.AcqNs, b.Offsets
 	b.Reset()
 	b.AcqNs = nil
