@@ -40,6 +40,8 @@ func TestSnapshotsBesideWrites(t *testing.T) {
 	var acknowledged atomic.Int64 // the greatest acq
 	var wg sync.WaitGroup
 	stop := make(chan struct{})
+	finish := sync.OnceFunc(func() { close(stop); wg.Wait() })
+	t.Cleanup(finish)
 	wg.Go(func() {
 		sh := shape{cids: 2, mids: 50, moids: 2, caps: 1000, varied: true}
 		for i := uint64(1); ; i++ {
@@ -51,17 +53,20 @@ func TestSnapshotsBesideWrites(t *testing.T) {
 			b := sh.batch(rng, 1+rng.IntN(200), time.Now().UnixNano())
 			mu.Lock()
 			res, err := s.Put(t.Context(), b, WriterSeq{[16]byte{1}, i})
+			if err == nil {
+				m.add(b, splitByShard(b, 2), res)
+			}
+			mu.Unlock()
 			if err != nil {
 				t.Error(err)
+				return
 			}
-			m.add(b, splitByShard(b, 2), res)
-			mu.Unlock()
 			acknowledged.Store(res.LastAcqNs)
 		}
 	})
 	var infos []SnapshotInfo
 	for i := range 6 {
-		for s.Stats().Seals < int64(4*i) {
+		for s.Stats().Seals < int64(4*i+1) { // at least once, so that there are rows
 			if err := s.Seal(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -73,8 +78,7 @@ func TestSnapshotsBesideWrites(t *testing.T) {
 		}
 		infos = append(infos, info)
 	}
-	close(stop)
-	wg.Wait()
+	finish()
 	if _, err := s.Snapshot(t.Context(), filepath.Join(dir, "a")); !errors.Is(err, ErrExists) {
 		t.Errorf("a second snapshot of one name: %v", err)
 	}
