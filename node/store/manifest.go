@@ -21,6 +21,9 @@ const (
 	rewriteEdits = 1000
 )
 
+// errUnwritten means that no byte of an edit was written.
+var errUnwritten = errors.New("the manifest takes no more")
+
 // segmentMeta describes one sealed segment in the manifest.
 type segmentMeta struct {
 	ID         uint64 `json:"id"`
@@ -231,8 +234,8 @@ func (m *manifest) snapshot() []byte {
 // any other failed write or sync the manifest stays failed, because what the disk holds is no
 // longer known.
 func (m *manifest) append(e edit) error {
-	if m.failed != nil {
-		return m.failed
+	if err := m.failure(); err != nil {
+		return err
 	}
 	line := appendEdit(nil, e)
 	if _, err := m.file.Write(line); err != nil {
@@ -261,6 +264,14 @@ func (m *manifest) undo(cause error) error {
 		return m.fail(errors.Join(cause, err))
 	}
 	return fmt.Errorf("append to manifest: %w: %w", segment.ErrNoSpace, cause)
+}
+
+// failure returns the error that refuses every edit after one that failed, nil for none.
+func (m *manifest) failure() error {
+	if m.failed == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", errUnwritten, m.failed)
 }
 
 func (m *manifest) fail(err error) error {

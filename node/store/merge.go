@@ -1,10 +1,12 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"time"
@@ -28,16 +30,19 @@ const (
 // mergeLoop is the only goroutine that merges. When it falls behind,
 // the committer slows down, see pace.
 func (s *Store) mergeLoop() {
-	failed := map[uint64]time.Time{} // first segment of a run -> when its merge failed
+	failed := failedRuns{}
 	for {
+		waiting := s.takeSettling() // before the look at what is due: what they wait for is seen
 		sh, run, err := s.nextRun(failed)
 		s.setBacklog()
 		s.setTight()
 		if run == nil {
-			if err := s.finishPurges(); err != nil {
-				s.noteMerge(err)
+			failed.forget()
+			err := cmp.Or(s.finishPurges(), failed.newest())
+			s.noteMerge(err)
+			for _, c := range waiting {
+				c <- err
 			}
-			s.reportSettled()
 			select {
 			case <-s.mergeWake:
 				continue
@@ -45,22 +50,65 @@ func (s *Store) mergeLoop() {
 				return
 			}
 		}
+		s.keepSettling(waiting)
 		if err == nil {
 			err = s.merge(sh, run)
 		}
 		if errors.Is(err, ErrClosed) {
 			return
 		}
-		if err != nil {
-			failed[run[0].meta.ID] = time.Now()
-		}
-		s.noteMerge(err)
+		failed.note(run, err)
+		s.noteMerge(failed.newest())
 	}
+}
+
+// failedRuns are the merges that failed and were not tried again since, by the first segment of
+// their run.
+type failedRuns map[uint64]failedRun
+
+type failedRun struct {
+	at  time.Time
+	err error
+}
+
+// may reports whether the run that begins with a segment may be tried.
+func (f failedRuns) may(first *sealedSegment) bool {
+	run, failed := f[first.meta.ID]
+	return !failed || time.Since(run.at) > mergeRetry
+}
+
+// note remembers how the merge of a run ended. What was merged is not there to be tried again.
+func (f failedRuns) note(run []*sealedSegment, err error) {
+	if err != nil {
+		f[run[0].meta.ID] = failedRun{time.Now(), err}
+		return
+	}
+	for _, seg := range run {
+		delete(f, seg.meta.ID)
+	}
+}
+
+// forget drops the runs that might be tried and are not due any more.
+func (f failedRuns) forget() {
+	maps.DeleteFunc(f, func(_ uint64, run failedRun) bool {
+		return time.Since(run.at) > mergeRetry
+	})
+}
+
+// newest returns the error of the run that failed last, nil for none.
+func (f failedRuns) newest() error {
+	var last failedRun
+	for _, run := range f {
+		if last.err == nil || run.at.After(last.at) {
+			last = run
+		}
+	}
+	return last.err
 }
 
 // nextRun returns the segments that are to be written anew next: those with purged rows first,
 // because somebody waits for these to be gone. An error is of looking into the run.
-func (s *Store) nextRun(failed map[uint64]time.Time) (*shard, []*sealedSegment, error) {
+func (s *Store) nextRun(failed failedRuns) (*shard, []*sealedSegment, error) {
 	if sh, run, err := s.nextPurged(failed); run != nil {
 		return sh, run, err
 	}
@@ -80,13 +128,11 @@ func (s *Store) wakeMerger() {
 
 // nextMerge returns the smallest run of segments that is due, leaving out those that failed
 // lately.
-func (s *Store) nextMerge(failed map[uint64]time.Time) (*shard, []*sealedSegment) {
+func (s *Store) nextMerge(failed failedRuns) (*shard, []*sealedSegment) {
 	var best []*sealedSegment
 	var of *shard
 	for _, sh := range s.shards {
-		run := dueRun(sh.snapshot.Load().sealed, func(seg *sealedSegment) bool {
-			return time.Since(failed[seg.meta.ID]) > mergeRetry
-		})
+		run := dueRun(sh.snapshot.Load().sealed, failed.may)
 		if run != nil && (best == nil || rowsOf(run) < rowsOf(best)) {
 			best, of = run, sh
 		}
@@ -133,6 +179,9 @@ func dueRun(sealed []*sealedSegment, may func(first *sealedSegment) bool) []*sea
 // output.
 func (s *Store) merge(sh *shard, run []*sealedSegment) error {
 	began := time.Now()
+	if err := s.manifestFailure(); err != nil { // a whole run would be written for nothing
+		return fmt.Errorf("merge shard %d: %w", sh.id, err)
+	}
 	for _, seg := range run { // the snapshot that held them may be replaced meanwhile
 		seg.retain()
 		defer seg.release()
@@ -141,13 +190,25 @@ func (s *Store) merge(sh *shard, run []*sealedSegment) error {
 	if err != nil {
 		return fmt.Errorf("merge shard %d: %w", sh.id, err)
 	}
+	if err := s.replaceByMerged(sh, run, merged, e); err != nil {
+		return err
+	}
+	s.counters.merges.Add(1)
+	s.counters.mergeNs.Add(int64(time.Since(began)))
+	return nil
+}
+
+// replaceByMerged makes a merged segment live, nil when no row is left, and its run go.
+func (s *Store) replaceByMerged(
+	sh *shard, run []*sealedSegment, merged *sealedSegment, e edit,
+) error {
 	rows := 0
 	for _, seg := range run {
 		e.Remove = append(e.Remove, seg.meta.ID)
 		rows += seg.idx.Rows()
 	}
 	s.manifestMu.Lock()
-	err = s.manifest.append(e)
+	err := s.manifest.append(e)
 	s.manifestMu.Unlock()
 	if err != nil {
 		return fmt.Errorf("merge shard %d: %w", sh.id, s.discard(merged, err))
@@ -163,9 +224,14 @@ func (s *Store) merge(sh *shard, run []*sealedSegment) error {
 		s.counters.mergedRows.Add(int64(merged.meta.Rows))
 	}
 	s.counters.purgedRows.Add(int64(rows))
-	s.counters.merges.Add(1)
-	s.counters.mergeNs.Add(int64(time.Since(began)))
 	return nil
+}
+
+// manifestFailure returns the error after which the manifest takes no edit, nil for none.
+func (s *Store) manifestFailure() error {
+	s.manifestMu.Lock()
+	defer s.manifestMu.Unlock()
+	return s.manifest.failure()
 }
 
 // writeMerged writes the rows of neighbouring segments to a new one and opens it; there is none
@@ -203,7 +269,7 @@ func (s *Store) writeMerged(sh *shard, run []*sealedSegment) (*sealedSegment, ed
 	if err := m.write(path, meta); err != nil {
 		return nil, e, err
 	}
-	merged, err := openSegment(path, meta)
+	merged, err := openNew(path, meta)
 	return merged, e, err
 }
 
@@ -238,9 +304,7 @@ func (s *Store) Settle(ctx context.Context) error {
 		return err
 	}
 	settled := make(chan error, 1)
-	s.mergeMu.Lock()
-	s.settling = append(s.settling, settled)
-	s.mergeMu.Unlock()
+	s.keepSettling([]chan error{settled})
 	s.wakeMerger()
 	select {
 	case err := <-settled:
@@ -252,19 +316,25 @@ func (s *Store) Settle(ctx context.Context) error {
 	}
 }
 
-// noteMerge remembers the error of the last merge, nil when it went well.
+// noteMerge remembers why a merge that is due was not done, nil when there is none.
 func (s *Store) noteMerge(err error) {
 	s.mergeMu.Lock()
 	defer s.mergeMu.Unlock()
 	s.mergeErr = err
 }
 
-// reportSettled tells those who wait that nothing is due.
-func (s *Store) reportSettled() {
+// takeSettling takes over those who wait until nothing is due.
+func (s *Store) takeSettling() []chan error {
 	s.mergeMu.Lock()
 	defer s.mergeMu.Unlock()
-	for _, c := range s.settling {
-		c <- s.mergeErr
-	}
+	waiting := s.settling
 	s.settling = nil
+	return waiting
+}
+
+// keepSettling lets them wait for the merger's next look.
+func (s *Store) keepSettling(waiting []chan error) {
+	s.mergeMu.Lock()
+	defer s.mergeMu.Unlock()
+	s.settling = append(s.settling, waiting...)
 }

@@ -3,7 +3,6 @@ package store
 import (
 	"math"
 	"slices"
-	"time"
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
@@ -127,7 +126,7 @@ func (seg *sealedSegment) allGone(h *hider, g gone) gone {
 }
 
 // nextPurged returns a segment that holds rows of a purge, or nil.
-func (s *Store) nextPurged(failed map[uint64]time.Time) (*shard, []*sealedSegment, error) {
+func (s *Store) nextPurged(failed failedRuns) (*shard, []*sealedSegment, error) {
 	h := s.history.Load()
 	newest := h.newest(EventPurge)
 	return s.firstDue(failed, func(seg *sealedSegment) (bool, error) {
@@ -146,7 +145,7 @@ func (s *Store) nextPurged(failed map[uint64]time.Time) (*shard, []*sealedSegmen
 }
 
 // nextExpired returns a segment of which many rows have expired, or nil.
-func (s *Store) nextExpired(failed map[uint64]time.Time) (*shard, []*sealedSegment, error) {
+func (s *Store) nextExpired(failed failedRuns) (*shard, []*sealedSegment, error) {
 	h := s.history.Load()
 	newest := h.newest(EventRetention)
 	return s.firstDue(failed, func(seg *sealedSegment) (bool, error) {
@@ -164,11 +163,11 @@ func (s *Store) nextExpired(failed map[uint64]time.Time) (*shard, []*sealedSegme
 
 // firstDue returns the first segment that is due, leaving out those that failed lately.
 func (s *Store) firstDue(
-	failed map[uint64]time.Time, isDue func(seg *sealedSegment) (bool, error),
+	failed failedRuns, isDue func(seg *sealedSegment) (bool, error),
 ) (*shard, []*sealedSegment, error) {
 	for _, sh := range s.shards {
 		for _, seg := range sh.snapshot.Load().sealed {
-			if time.Since(failed[seg.meta.ID]) < mergeRetry {
+			if !failed.may(seg) {
 				continue
 			}
 			due, err := isDue(seg)

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -98,6 +100,9 @@ func (s *Store) sealLoop() {
 
 func (s *Store) sealOldest(sh *shard) error {
 	began := time.Now()
+	if err := s.manifestFailure(); err != nil {
+		return fmt.Errorf("seal shard %d: %w", sh.id, err)
+	}
 	frozen := sh.snapshot.Load().frozen[0]
 	seg, e, err := s.writeSegment(sh, frozen)
 	if err != nil {
@@ -156,8 +161,18 @@ func (s *Store) writeSegment(sh *shard, frozen *frozenHead) (*sealedSegment, edi
 	if err := writeRows(path, meta, rows, flags, marks, s.opt.Index); err != nil {
 		return nil, e, err
 	}
-	seg, err := openSegment(path, meta)
+	seg, err := openNew(path, meta)
 	return seg, e, err
+}
+
+// openNew opens a segment that was just written. The manifest does not name it, so it goes when it
+// cannot be read.
+func openNew(path string, meta segmentMeta) (*sealedSegment, error) {
+	seg, err := openSegment(path, meta)
+	if err != nil {
+		return nil, errors.Join(err, os.Remove(path))
+	}
+	return seg, nil
 }
 
 // writeRows writes a segment of rows that are in acq order.

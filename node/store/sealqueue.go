@@ -42,15 +42,15 @@ func (s *Store) sealQueued(q *sealQueue) {
 	q.wait, q.retry = 0, nil
 }
 
-// discard takes back a segment that the manifest does not name, for lack of room. After another
-// error it may name it.
+// discard takes back a segment that the manifest does not name: for lack of room, or because it
+// had failed before. After another error it may name it.
 func (s *Store) discard(seg *sealedSegment, cause error) error {
 	if seg == nil {
 		return cause
 	}
 	path := seg.file.Path()
 	seg.release()
-	if segment.IsNoSpace(cause) {
+	if segment.IsNoSpace(cause) || errors.Is(cause, errUnwritten) {
 		return errors.Join(cause, os.Remove(path))
 	}
 	return cause

@@ -22,7 +22,7 @@ type Stats struct {
 	Merges      int64 // merges of segments
 	MergedRows  int64 // rows merged
 	MergeNs     int64 // time spent merging
-	MergeErr    error // of the last merge, nil when it went well
+	MergeErr    error // why a merge that is due was not done, nil when there is none
 	PurgedRows  int64 // rows that were removed because they were purged or had expired
 	PacedNs     int64 // time by which commits were slowed down because merges were behind
 	Scans       int64 // scans started

@@ -133,7 +133,7 @@ type Store struct {
 	mergeWake chan struct{} // holds one: there may be something to merge
 	mergeMu   sync.Mutex
 	settling  []chan error // who waits until nothing is due, guarded by mergeMu
-	mergeErr  error        // of the last merge, guarded by mergeMu
+	mergeErr  error        // why a merge that is due was not done, guarded by mergeMu
 
 	roomMu    sync.Mutex
 	headBytes int64         // bytes of all heads, guarded by roomMu

@@ -1,0 +1,211 @@
+package store
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+func segmentFiles(t *testing.T, dir string) []string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "*"+segmentSuffix))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// After an edit that may be on disk or not the manifest takes no more: merges and seals that are
+// tried again write nothing, and what had been written meanwhile goes.
+func TestNothingIsWrittenForAFailedManifest(t *testing.T) {
+	opt := Options{Dir: t.TempDir(), Shards: 1, Now: leapingClock()}
+	s := openTest(t, opt)
+	for mid := range int64(mergeFanIn - 1) {
+		put1(t, s, mid, 1, "x")
+		mustSeal(t, s)
+	}
+	mustSettle(t, s) // the merger rests: there are too few
+	sh := s.shards[0]
+	run := sh.snapshot.Load().sealed
+	merged, e, err := s.writeMerged(sh, run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.manifest.file.Close(); err != nil { // every edit fails from now on
+		t.Fatal(err)
+	}
+	if _, err := s.Erase(t.Context(), record.Box{}); !errors.Is(err, ErrFailed) {
+		t.Fatal(err)
+	}
+	check := func(what string, err error) {
+		t.Helper()
+		if !errors.Is(err, errUnwritten) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if names := segmentFiles(t, opt.Dir); len(names) != len(run) {
+			t.Errorf("%s: %d segments for %d live ones: %q", what, len(names), len(run), names)
+		}
+	}
+	check("a merge that had begun", s.replaceByMerged(sh, run, merged, e))
+	next := s.nextID.Load()
+	check("a merge", s.merge(sh, run))
+	put := batchOf(record.Key{MID: 9})
+	sh.snapshot.Load().head.Insert(put)
+	sh.lastIndex++
+	if !sh.freeze() {
+		t.Fatal("nothing to seal")
+	}
+	check("a seal", s.sealOldest(sh))
+	if s.nextID.Load() != next {
+		t.Error("a segment was written that no manifest can name")
+	}
+	_ = s.Close() // says that the manifest is closed
+}
+
+// A segment that was written and cannot be read leaves no file behind.
+func TestUnreadableNewSegmentGoes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), segmentName(1))
+	if err := os.WriteFile(path, []byte("no segment"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err := openNew(path, segmentMeta{ID: 1})
+	if damage := (*segment.CorruptError)(nil); !errors.As(err, &damage) {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+// Who waits is answered after a look at what is due that began later: segments which appear while
+// the merger ends its last look are merged first.
+func TestSettleWaitsForALaterLook(t *testing.T) {
+	s := openTest(t, Options{Shards: 1, Now: leapingClock()})
+	sh := s.shards[0]
+	for mid := range int64(mergeFanIn - 1) {
+		put1(t, s, mid, 1, "x")
+		mustSeal(t, s)
+	}
+	mustSettle(t, s)
+	put1(t, s, 9, 1, "x")
+	s.manifestMu.Lock() // the merger's look ends here
+	s.wakeMerger()
+	for !isRunning("finishPurges") {
+		runtime.Gosched()
+	}
+	frozen := freezeTest(t, sh)
+	seg, e, err := s.writeSegment(sh, frozen)
+	if err == nil {
+		err = s.manifest.append(e)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	sh.replace(frozen, seg)
+	settled := make(chan error, 1)
+	s.keepSettling([]chan error{settled})
+	s.wakeMerger()
+	s.manifestMu.Unlock()
+	if err := <-settled; err != nil {
+		t.Fatal(err)
+	}
+	if st := s.Stats(); st.Segments != 1 || st.Merges != 1 {
+		t.Errorf("%d segments after %d merges", st.Segments, st.Merges)
+	}
+}
+
+func freezeTest(t *testing.T, sh *shard) *frozenHead {
+	t.Helper()
+	if !sh.freeze() {
+		t.Fatal("nothing to seal")
+	}
+	return sh.snapshot.Load().frozen[0]
+}
+
+// isRunning reports whether a goroutine is in a method of the store.
+func isRunning(method string) bool {
+	stacks := make([]byte, 1<<20)
+	return strings.Contains(string(stacks[:runtime.Stack(stacks, true)]),
+		"store.(*Store)."+method+"(")
+}
+
+// A merge that went well does not make the one forgotten that failed before it.
+func TestSettleKeepsAnEarlierFailure(t *testing.T) {
+	s := openTest(t, Options{Shards: 2, Now: leapingClock()})
+	put := func(shard, rows int) {
+		t.Helper()
+		b := &record.Batch{}
+		for mid := int64(0); b.Len() < rows; mid++ {
+			if shardOf(0, mid, 2) == shard {
+				b.Append(record.Key{MID: mid, CapNs: 1}, []byte("12345678"))
+			}
+		}
+		mustPut(t, s, b, WriterSeq{})
+		mustSeal(t, s)
+	}
+	for range mergeFanIn - 1 {
+		put(0, 1000) // the smaller run is merged first
+		put(1, 4000)
+	}
+	path := s.shards[0].snapshot.Load().sealed[1].file.Path()
+	flipByte(t, path, 300)
+	put(1, 4000)
+	mustSettle(t, s)
+	put(0, 1000)
+	var damage *segment.CorruptError
+	if err := s.Settle(t.Context()); !errors.As(err, &damage) || damage.File != path {
+		t.Fatalf("merged over damage in %s: %v", path, err)
+	}
+	before := s.Stats().Merges
+	for range mergeFanIn {
+		put(1, 4000)
+	}
+	if err := s.Settle(t.Context()); !errors.As(err, &damage) || damage.File != path {
+		t.Errorf("the damage in %s is forgotten: %v", path, err)
+	}
+	if st := s.Stats(); st.Merges <= before || st.MergeErr == nil {
+		t.Errorf("%d merges, before %d, %v", st.Merges, before, st.MergeErr)
+	}
+}
+
+// A failure is kept until its run is tried again, went well or is not due any more.
+func TestFailedRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		runOf := func(ids ...uint64) (run []*sealedSegment) {
+			for _, id := range ids {
+				run = append(run, &sealedSegment{meta: segmentMeta{ID: id}})
+			}
+			return run
+		}
+		f := failedRuns{}
+		want := func(err error, may bool) {
+			t.Helper()
+			if got := f.newest(); !errors.Is(got, err) || f.may(runOf(1)[0]) != may {
+				t.Fatalf("%v, want %v; %v", got, err, !may)
+			}
+		}
+		first, second := errors.New("first"), errors.New("second")
+		want(nil, true)
+		f.note(runOf(1, 2), first)
+		want(first, false)
+		time.Sleep(time.Second)
+		f.note(runOf(5, 6), second)
+		want(second, false)
+		f.note(runOf(4, 5), nil) // with what failed before
+		want(first, false)
+		f.forget()
+		want(first, false)
+		time.Sleep(mergeRetry)
+		want(first, true)
+		f.forget()
+		want(nil, true)
+	})
+}
