@@ -1,11 +1,14 @@
 package store
 
 import (
+	"errors"
+	"os"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -110,5 +113,66 @@ func TestNewest(t *testing.T) {
 	}
 	if n.count <= 5000 {
 		t.Fatalf("%d readings", n.count)
+	}
+}
+
+// mergedBeneath scans a store in pieces and, when the first rows come, has all its segments merged
+// into one; then it calls after with what had been open. It returns how many rows came.
+func mergedBeneath(t *testing.T, after func(old []*os.File)) (rows int, paths []string, err error) {
+	t.Helper()
+	s := correctedStore(t, Options{Dir: t.TempDir(), Shards: 1, Workers: 1, versionRoom: 200,
+		Index: index.Options{BlockRows: 128}})
+	mustSeal(t, s)
+	var old []*os.File
+	for _, path := range segmentFiles(t, s.opt.Dir) {
+		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = f.Close() }()
+		old, paths = append(old, f), append(paths, path)
+	}
+	stats, err := s.Scan(t.Context(), &record.Query{View: record.ViewLatest},
+		func(int) (Sink, error) {
+			return func(b *record.Batch) error {
+				if rows == 0 {
+					mustPut(t, s, batchOf(record.Key{MID: 1 << 20}), WriterSeq{})
+					mustSettle(t, s)
+					if st := s.Stats(); st.Segments != 1 {
+						t.Errorf("%d segments are left", st.Segments)
+					}
+					after(old)
+				}
+				rows += b.Len()
+				return nil
+			}, nil
+		})
+	if err == nil && stats.Rows != uint64(rows) {
+		t.Errorf("%d rows, %+v", rows, stats)
+	}
+	return rows, paths, err
+}
+
+// TestPiecesBesideMerge: pieces that come after a merge are read from what the scan began with.
+func TestPiecesBesideMerge(t *testing.T) {
+	rows, _, err := mergedBeneath(t, func([]*os.File) {})
+	if err != nil || rows != 3000 {
+		t.Fatalf("%d rows, %v", rows, err)
+	}
+}
+
+// TestPiecesOfDamageBesideMerge: what the disk does not give out is damage of its file, also when a
+// merge has replaced the file and only the scan still has it.
+func TestPiecesOfDamageBesideMerge(t *testing.T) {
+	_, paths, err := mergedBeneath(t, func(old []*os.File) {
+		for _, f := range old {
+			if err := f.Truncate(0); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	var damage *segment.CorruptError
+	if !errors.As(err, &damage) || !slices.Contains(paths, damage.File) {
+		t.Fatalf("%v, want damage in one of %q", err, paths)
 	}
 }

@@ -280,11 +280,11 @@ func values(set record.RangeSet) ([]int64, bool) {
 
 // run works round after round off, with more workers than one when there is enough to do.
 func (sc *scan) run(newSink func(worker int) (Sink, error)) error {
+	defer sc.release() // after Guard, which looks for a fault in the files of the snapshots
 	return segment.Guard(func() error { return sc.rounds(newSink) }, sc.mappings)
 }
 
 func (sc *scan) rounds(newSink func(worker int) (Sink, error)) error {
-	defer sc.release()
 	sc.begin()
 	more, err := sc.nextRound()
 	if err != nil {
