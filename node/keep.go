@@ -100,12 +100,15 @@ func (s *server) verifyTo(conn net.Conn, w *bufio.Writer, opt store.CheckOptions
 		if time.Since(said) >= progressEvery {
 			said = time.Now()
 			few := *done
-			few.Damage, few.Notes = nil, nil // said before
+			few.Damage, few.Notes = []store.Damage{}, []string{} // said before
 			line(verifyLine{Progress: &few})
 		}
 	}
 	report, err := s.node.Verify(ctx, opt)
-	report.Damage = nil
+	report.Damage = []store.Damage{} // said before
+	if report.Notes == nil {
+		report.Notes = []string{}
+	}
 	end := verifyEnd{CheckReport: report, Complete: err == nil}
 	if err != nil {
 		e := toWire(err)

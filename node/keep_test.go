@@ -133,3 +133,63 @@ func TestSnapshotIsRemovedOverLeftovers(t *testing.T) {
 		t.Errorf("%v are left, %v", left, err)
 	}
 }
+
+// What a crash left of snapshots goes when the node is opened; whole ones stay.
+func TestUnfinishedSnapshotsGo(t *testing.T) {
+	opt := Options{Dir: t.TempDir()}
+	n := openTest(t, opt)
+	info, err := n.CreateSnapshot(t.Context(), "one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"two.tmp/store.tmp/log", "three.tmp/plugins"} {
+		dir = filepath.Join(filepath.Dir(info.Dir), filepath.FromSlash(dir))
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := n.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	n = openTest(t, opt)
+	left, err := os.ReadDir(filepath.Dir(info.Dir))
+	if err != nil || len(left) != 1 || left[0].Name() != "one" {
+		t.Errorf("%v are left, %v", left, err)
+	}
+	if all, err := n.Snapshots(); err != nil || len(all) != 1 || all[0].AcqNs != info.AcqNs {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
+
+// A snapshot whose description is damaged is listed as that, beside the others, and can be removed.
+func TestDamagedSnapshot(t *testing.T) {
+	n := openTest(t, Options{})
+	c := dial(t, n)
+	for _, name := range []string{"one", "two"} {
+		if _, err := c.CreateSnapshot(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bent := filepath.Join(n.opt.Dir, "snapshots", "one", "store", "SNAPSHOT")
+	if err := os.WriteFile(bent, []byte("bent\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	all, err := c.Snapshots(t.Context())
+	if err != nil || len(all) != 2 || all[0].Name != "one" || all[1].Name != "two" ||
+		!strings.Contains(all[0].Damage, "SNAPSHOT") || all[0].CreatedNs != 0 ||
+		all[1].Damage != "" || all[1].CreatedNs == 0 {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	if err := c.RemoveSnapshot(t.Context(), "one"); err != nil {
+		t.Fatal(err)
+	}
+	if all, err = c.Snapshots(t.Context()); err != nil || len(all) != 1 {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
+
+// Lists in the answer to a verification are lists, also when they are empty.
+func TestVerifySaysEmptyLists(t *testing.T) {
+	a := &asker{t, openTest(t, Options{})}
+	a.expect("POST", "/v1/verify", "", 200, `"damage":[],"notes":[],`)
+}

@@ -105,6 +105,7 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 		return nil, err
 	}
 	n.reportOpen(report)
+	n.removeUnfinished()
 	if err := n.start(ctx); err != nil {
 		return nil, errors.Join(err, n.Close(ctx))
 	}

@@ -22,6 +22,7 @@ type SnapshotInfo struct {
 	Name string `json:"name"`
 	Dir  string `json:"dir"`
 	store.SnapshotInfo
+	Damage string `json:"damage,omitempty"` // why nothing else is known of it
 }
 
 // snapshotDir returns where a snapshot lies.
@@ -114,14 +115,15 @@ func (n *Node) Snapshots() ([]SnapshotInfo, error) {
 			continue // a node was started on it: it is none any more
 		}
 		if err != nil {
-			return nil, err
+			one.Damage = err.Error()
 		}
 		out = append(out, one)
 	}
 	return out, nil
 }
 
-// RemoveSnapshot removes a snapshot. What a backup has open of it stays readable.
+// RemoveSnapshot removes a snapshot, also a damaged one. What a backup has open of it stays
+// readable.
 func (n *Node) RemoveSnapshot(name string) error {
 	dir, err := n.snapshotDir(name)
 	if err != nil {
@@ -129,11 +131,9 @@ func (n *Node) RemoveSnapshot(name string) error {
 	}
 	n.snapshots.Lock()
 	defer n.snapshots.Unlock()
-	if _, err := store.ReadSnapshot(filepath.Join(dir, "store")); err != nil {
-		if errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("snapshot %s: %w", name, errNoSnapshot)
-		}
-		return err
+	_, err = store.ReadSnapshot(filepath.Join(dir, "store"))
+	if errors.Is(err, os.ErrNotExist) { // or a node was started on it
+		return fmt.Errorf("snapshot %s: %w", name, errNoSnapshot)
 	}
 	gone := dir + ".tmp"                       // half of it must not be taken for a snapshot
 	if err := os.RemoveAll(gone); err != nil { // of a removal that was cut short
@@ -146,6 +146,21 @@ func (n *Node) RemoveSnapshot(name string) error {
 		return fmt.Errorf("remove snapshot: %w", err)
 	}
 	return nil
+}
+
+// removeUnfinished removes what was left of snapshots whose making or removing was cut short.
+func (n *Node) removeUnfinished() {
+	all, err := filepath.Glob(filepath.Join(n.opt.Dir, "snapshots", "*.tmp"))
+	if err != nil {
+		panic("BUG: no pattern: " + err.Error())
+	}
+	for _, dir := range all {
+		if err := os.RemoveAll(dir); err != nil { // it only takes room
+			n.log.Error("remove what is left of a snapshot", "err", err)
+			continue
+		}
+		n.log.Warn("removed what was left of an interrupted snapshot", "dir", dir)
+	}
 }
 
 func syncDir(dir string) error {

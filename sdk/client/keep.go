@@ -22,6 +22,7 @@ type SnapshotInfo struct {
 	Segments  int    `json:"segments"`
 	Bytes     int64  `json:"bytes"` // most of them shared with the node
 	TookNs    int64  `json:"took_ns"`
+	Damage    string `json:"damage"` // why nothing else is known of it, "" when it is well
 }
 
 // CreateSnapshot makes a snapshot of the node. It takes no longer for more data.

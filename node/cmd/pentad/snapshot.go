@@ -62,10 +62,19 @@ func snapshotRow(info client.SnapshotInfo) []output.Value {
 		output.Span(time.Duration(info.TookNs)), output.Text(info.Dir)}
 }
 
+// damagedSnapshotRow is a row of the list of which only the ends are known.
+func damagedSnapshotRow(info client.SnapshotInfo) []output.Value {
+	row := make([]output.Value, len(snapshotColumns())) // of nulls
+	row[0], row[len(row)-1] = output.Text(info.Name), output.Text(info.Dir)
+	return append(row, output.Text(info.Damage))
+}
+
 func (a *app) snapshotListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "ls",
 		Short: "List the snapshots of the node",
+		Long: `List the snapshots of the node. Of one that cannot be read only the name, the directory and
+the damage are known; pentad snapshot rm removes it.`,
 		Args:  noCommand,
 		Example: `  pentad snapshot ls
   pentad snapshot ls -o json`,
@@ -83,12 +92,16 @@ func (a *app) snapshotList(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w, err := a.writer(false, snapshotColumns()...)
+	w, err := a.writer(false, append(snapshotColumns(), left("damage"))...)
 	if err != nil {
 		return err
 	}
 	for _, info := range all {
-		if err := w.Row(snapshotRow(info)...); err != nil {
+		row := append(snapshotRow(info), output.Null())
+		if info.Damage != "" {
+			row = damagedSnapshotRow(info)
+		}
+		if err := w.Row(row...); err != nil {
 			return err
 		}
 	}
