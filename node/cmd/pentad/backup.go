@@ -15,6 +15,7 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/client"
+	"github.com/pentad-db/pentad/sdk/wire"
 )
 
 func (a *app) backupCommand() *cobra.Command {
@@ -70,6 +71,7 @@ func (a *app) backupNode(ctx context.Context, to string, opt store.BackupOptions
 	name := "backup-" + a.now().UTC().Format("20060102-150405.000")
 	info, err := db.CreateSnapshot(ctx, name)
 	if err != nil {
+		a.removeUnanswered(ctx, db, name, err)
 		return err
 	}
 	err = a.backupSnapshot(ctx, info, to, opt)
@@ -77,10 +79,30 @@ func (a *app) backupNode(ctx context.Context, to string, opt store.BackupOptions
 		err = fmt.Errorf("the node's directory %s is not here: run this on its machine: %w",
 			info.Dir, err)
 	}
-	// Removed also when the command is interrupted: a snapshot keeps what is merged from going.
-	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	return errors.Join(err, removeSnapshot(ctx, db, name))
+}
+
+// removeSnapshot removes the snapshot of a backup, also when the command is interrupted: it would
+// keep what is merged from going.
+func removeSnapshot(ctx context.Context, db *client.Client, name string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
-	return errors.Join(err, db.RemoveSnapshot(clean, name))
+	return db.RemoveSnapshot(ctx, name)
+}
+
+// removeUnanswered removes the snapshot that the node may have made although its answer did not
+// come.
+func (a *app) removeUnanswered(
+	ctx context.Context, db *client.Client, name string, cause error,
+) {
+	var answer *wire.Error
+	if errors.As(cause, &answer) {
+		return // it made none
+	}
+	err := removeSnapshot(ctx, db, name)
+	if err != nil && !(errors.As(err, &answer) && answer.Kind == wire.KindNotFound) {
+		a.note("snapshot %s may be left; pentad snapshot rm %s removes it", name, name)
+	}
 }
 
 func (a *app) backupSnapshot(
