@@ -32,6 +32,18 @@ func (n *Node) Events() []store.Event { return n.store.Events() }
 // Retention lists the policies; see [store.Store.Retention].
 func (n *Node) Retention() []store.Retention { return n.store.Retention() }
 
+// Expired counts the records that a policy would hide now; see [store.Store.Expired].
+func (n *Node) Expired(ctx context.Context, r store.Retention) (uint64, error) {
+	if n.closing.Load() {
+		return 0, errClosing
+	}
+	if err := take(n.queries); err != nil {
+		return 0, err
+	}
+	defer func() { <-n.queries }()
+	return n.store.Expired(ctx, r)
+}
+
 // SetRetention sets or removes a policy; see [store.Store.SetRetention].
 func (n *Node) SetRetention(ctx context.Context, r store.Retention) error {
 	return n.store.SetRetention(ctx, r)
@@ -39,7 +51,7 @@ func (n *Node) SetRetention(ctx context.Context, r store.Retention) error {
 
 var (
 	hideParams   = []string{"cid", "mid", "moid", "cap", "acq", "everything", "dry_run"}
-	policyParams = []string{"cid", "moid", "cap_age", "acq_age"}
+	policyParams = []string{"cid", "moid", "cap_age", "acq_age", "everything", "dry_run"}
 	scopeParams  = []string{"cid", "moid"}
 )
 
@@ -118,20 +130,24 @@ func (s *server) parseHide(ctx *fasthttp.RequestCtx) (b wire.Box, dry bool, err 
 // dryRun says how many records would be hidden.
 func (s *server) dryRun(rc context.Context, ctx *fasthttp.RequestCtx, q *record.Query) {
 	count, _, err := s.node.Count(rc, q)
+	writeDryRun(ctx, count, err)
+}
+
+func writeDryRun(ctx *fasthttp.RequestCtx, records uint64, err error) {
 	if err != nil {
 		writeError(ctx, toWire(err))
 		return
 	}
-	writeJSON(ctx, map[string]any{"records": count, "dry_run": true})
+	writeJSON(ctx, map[string]any{"records": records, "dry_run": true})
 }
 
 type jsonEvent struct {
 	Kind    string            `json:"kind"`
 	Acq     string            `json:"acq"`
 	AcqNs   int64             `json:"acq_ns"`
-	Box     map[string]string `json:"box"`
-	Done    bool              `json:"done"`
-	Removed uint64            `json:"removed"`
+	Box     map[string]string `json:"box"`     // without the dimensions of which all is meant
+	Done    *bool             `json:"done"`    // of a purge
+	Removed *uint64           `json:"removed"` // of a purge
 }
 
 func (s *server) events(ctx *fasthttp.RequestCtx) {
@@ -142,7 +158,10 @@ func (s *server) events(ctx *fasthttp.RequestCtx) {
 	out := []jsonEvent{}
 	for _, e := range s.node.Events() {
 		row := jsonEvent{Kind: e.Kind.String(), Acq: record.FormatNs(e.AcqNs), AcqNs: e.AcqNs,
-			Done: e.Done, Removed: e.Removed, Box: map[string]string{}}
+			Box: map[string]string{}}
+		if e.Kind == store.EventPurge {
+			row.Done, row.Removed = &e.Done, &e.Removed
+		}
 		for d, set := range e.Box {
 			if dim := record.Dim(d); len(set) > 0 {
 				row.Box[dim.String()] = selector.Format(dim, set)
@@ -176,12 +195,21 @@ func (s *server) retention(ctx *fasthttp.RequestCtx) {
 // setRetention sets a policy; with remove it takes it away.
 func (s *server) setRetention(ctx *fasthttp.RequestCtx, remove bool) {
 	var r store.Retention
+	var dry bool
 	err := checkNoBody(ctx)
 	if err == nil {
 		r, err = parsePolicy(ctx.QueryArgs(), remove)
 	}
+	if err == nil {
+		dry, err = parseFlag(ctx.QueryArgs(), "dry_run")
+	}
 	rc, cancel := s.context()
 	defer cancel()
+	if err == nil && dry {
+		records, err := s.node.Expired(rc, r)
+		writeDryRun(ctx, records, err)
+		return
+	}
 	if err == nil {
 		err = s.node.SetRetention(rc, r)
 	}
@@ -216,7 +244,12 @@ func parsePolicy(args *fasthttp.Args, remove bool) (r store.Retention, err error
 		return r, badParam("cap_age", fmt.Errorf("neither it nor acq_age is given; %s removes "+
 			"a policy", http.MethodDelete))
 	}
-	return r, nil
+	everything, err := parseFlag(args, "everything")
+	if err == nil && !remove && r.CID == nil && r.MOID == nil && !everything {
+		err = badParam("box", errors.New("neither cid nor moid is given; everything=1 says that "+
+			"all records are meant"))
+	}
+	return r, err
 }
 
 // parseID reads one tenant or quantity, nil for all.

@@ -46,8 +46,12 @@ func TestDeletesForPeople(t *testing.T) {
 	a.expect("POST", "/v1/purge?everything=1&dry_run=1", "", 200, `"records":4`)
 	a.expect("POST", "/v1/purge?mid=1..=2", "", 200, `"acq_ns":`)
 	a.expect("GET", "/v1/count", "", 200, `"count":1`, `"purged_acq_ns":`)
-	a.expect("GET", "/v1/events", "", 200, `"kind":"erase"`, `"box":{"mid":"2"}`,
-		`"kind":"purge"`, `"box":{"mid":"1..3"}`)
+	a.expect("GET", "/v1/events", "", 200,
+		`"kind":"erase"`, `"box":{"mid":"2"},"done":null,"removed":null}`,
+		`"kind":"purge"`, `"box":{"mid":"1..3"},"done":`)
+	a.expect("POST", "/v1/erase?cap=2026-01", "", 200, `"acq_ns":`)
+	a.expect("GET", "/v1/events", "", 200,
+		`"box":{"cap":"2026-01-01T00:00:00Z..2026-02-01T00:00:00Z"}`)
 }
 
 // TestRetentionForPeople sets and removes policies by HTTP.
@@ -58,7 +62,15 @@ func TestRetentionForPeople(t *testing.T) {
 		`{"cid":1,"moid":null,"max_cap_age_ns":2592000000000000,"max_acq_age_ns":3600000000000}`)
 	a.expect("PUT", "/v1/retention?moid=-7&cap_age=1h", "", 200, `"moid":-7`)
 	a.expect("GET", "/v1/retention", "", 200, `"moid":-7`, `"cid":1`)
-	a.expect("GET", "/v1/events", "", 200, `"kind":"retention"`)
+	a.expect("GET", "/v1/events", "", 200, `"kind":"retention"`, `"done":null,"removed":null}`)
+	a.expect("PUT", "/v1/retention?cap_age=1h", "", 400, `"part":"box"`, "everything=1")
+	a.expect("PUT", "/v1/retention?cap_age=1h&dry_run=1", "", 400, `"part":"box"`)
+	a.expect("PUT", "/v1/retention?cap_age=1h&everything=yes", "", 400, `"part":"everything"`)
+	a.expect("PUT", "/v1/retention?cid=7&cap_age=1h&dry_run=x", "", 400, `"part":"dry_run"`)
+	a.expect("POST", "/v1/records?type=f64", `{"cid":7,"mid":1,"moid":1,"cap":1,"value":5}`, 200)
+	a.expect("PUT", "/v1/retention?cid=7&cap_age=1h&dry_run=1", "", 200, `"records":1`)
+	a.expect("PUT", "/v1/retention?cap_age=1h&everything=1&dry_run=1", "", 200, `"records":1`)
+	a.expect("PUT", "/v1/retention?cid=7&acq_age=1h&dry_run=1", "", 200, `"records":0`)
 	a.expect("PUT", "/v1/retention?cid=1,2&cap_age=1h", "", 400, `"part":"cid"`, "is not one")
 	a.expect("PUT", "/v1/retention?cid=-1&cap_age=1h", "", 400, `"part":"cid"`)
 	a.expect("PUT", "/v1/retention?cap_age=3600", "", 400, `"part":"cap_age"`, "24h or 90d")
@@ -186,6 +198,14 @@ func TestRetentionByClient(t *testing.T) {
 	r.fill()
 	tenant := int32(1)
 	policy := client.Retention{CID: &tenant, MaxCapAgeNs: 5}
+	before, _, err := r.Count(t.Context(), &record.Query{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	records, err := r.CountExpired(t.Context(), policy)
+	if err != nil || records != before || records == 0 {
+		t.Fatalf("%d of %d records, %v", records, before, err)
+	}
 	if err := r.SetRetention(t.Context(), policy); err != nil {
 		t.Fatal(err)
 	}
@@ -201,4 +221,10 @@ func TestRetentionByClient(t *testing.T) {
 		t.Fatalf("%+v, %v", all, err)
 	}
 	r.want(&record.Query{}, 0, 0)
+	if err := r.SetRetention(t.Context(), client.Retention{MaxAcqAgeNs: 1 << 60}); err != nil {
+		t.Fatal(err)
+	}
+	if all, err = r.Retention(t.Context()); err != nil || len(all) != 1 || all[0].CID != nil {
+		t.Fatalf("%+v, %v", all, err)
+	}
 }

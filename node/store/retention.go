@@ -163,7 +163,7 @@ func (s *Store) SetRetention(ctx context.Context, r Retention) error {
 	}
 	return s.changeHistory(ctx, 1, func(acqNs int64) (edit, error) {
 		at, known := s.manifest.findPolicy(scope{r.CID, r.MOID})
-		p := policyMeta{scope: scope{r.CID, r.MOID}, CapFloorNs: noFloor, AcqFloorNs: noFloor}
+		p := newPolicy(&r)
 		if known {
 			p = s.manifest.policies[at]
 		} else if len(s.manifest.policies) >= maxPolicies {
@@ -173,6 +173,43 @@ func (s *Store) SetRetention(ctx context.Context, r Retention) error {
 		p.step(acqNs, min(acqNs, s.opt.Now()), true)
 		return edit{Policies: []policyMeta{p}}, nil
 	})
+}
+
+// Expired returns how many rows a policy would hide if it were set now.
+func (s *Store) Expired(ctx context.Context, r Retention) (rows uint64, err error) {
+	if err := r.validate(); err != nil {
+		return 0, err
+	}
+	now := s.opt.Now()
+	p := newPolicy(&r)
+	p.step(now, now, true)
+	count := func(box record.Box) uint64 {
+		q := record.Query{Box: box}
+		n := uint64(0)
+		if err == nil {
+			err = q.Normalize()
+		}
+		if err == nil {
+			n, _, err = s.Count(ctx, &q)
+		}
+		return n
+	}
+	steps := p.events()
+	for i := range steps {
+		rows += count(steps[i].Box)
+	}
+	if len(steps) == 2 { // one by cap, one by acq: what both hide was counted twice
+		both := steps[0].Box
+		both[record.Acq] = steps[1].Box[record.Acq]
+		rows -= count(both)
+	}
+	return rows, err
+}
+
+// newPolicy returns a policy that has hidden nothing yet.
+func newPolicy(r *Retention) policyMeta {
+	return policyMeta{scope: scope{r.CID, r.MOID}, MaxCapAgeNs: r.MaxCapAgeNs,
+		MaxAcqAgeNs: r.MaxAcqAgeNs, CapFloorNs: noFloor, AcqFloorNs: noFloor}
 }
 
 func (r *Retention) validate() error {

@@ -198,3 +198,30 @@ func TestRetentionLeavesWhatItNeverHid(t *testing.T) {
 		})
 	}
 }
+
+// What a policy would hide is counted once, also where both its ages say so, and stays.
+func TestExpiredIsWhatAPolicyHides(t *testing.T) {
+	a := newAged(t)
+	a.hourly(10)
+	now := a.wall.Load()
+	mustPut(t, a.s, batchOf(record.Key{CID: 1, CapNs: now - 100*hour}), WriterSeq{})
+	f := func(r Retention, want uint64) {
+		t.Helper()
+		if rows, err := a.s.Expired(t.Context(), r); err != nil || rows != want {
+			t.Errorf("%+v: %d rows, %v, want %d", r, rows, err, want)
+		}
+	}
+	both := Retention{CID: tenant(1), MaxCapAgeNs: 8*hour - 1, MaxAcqAgeNs: 6*hour - 1}
+	f(Retention{CID: tenant(1), MaxCapAgeNs: 8*hour - 1}, 3)
+	f(Retention{CID: tenant(1), MaxAcqAgeNs: 6*hour - 1}, 4)
+	f(both, 5)
+	f(Retention{CID: tenant(3), MaxCapAgeNs: 1}, 0)
+	f(Retention{MaxCapAgeNs: 8*hour - 1}, 5)
+	f(Retention{}, 0)
+	if _, err := a.s.Expired(t.Context(), Retention{MaxCapAgeNs: -1}); err == nil {
+		t.Error("a negative age")
+	}
+	a.want(1, 11)
+	a.set(both)
+	a.want(1, 11-5)
+}

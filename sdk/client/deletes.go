@@ -68,8 +68,8 @@ type Event struct {
 	AcqNs   int64             `json:"acq_ns"`
 	Kind    string            `json:"kind"` // "erase", "purge" or "retention"
 	Box     map[string]string `json:"box"`  // selectors by the name of the dimension
-	Done    bool              `json:"done"` // of a purge: no file holds such a record any more
-	Removed uint64            `json:"removed"`
+	Done    bool              `json:"done"`    // of a purge: no file holds such a record any more
+	Removed uint64            `json:"removed"` // of a purge: records that are gone so far
 }
 
 // Events lists erases, purges and the present steps of retentions, oldest first.
@@ -101,24 +101,39 @@ func (c *Client) Retention(ctx context.Context) ([]Retention, error) {
 // SetRetention sets the policy of a tenant and quantity, in place of the one that there was, or
 // removes it when no age is given. What has expired stays so.
 func (c *Client) SetRetention(ctx context.Context, r Retention) error {
-	v, method := url.Values{}, http.MethodPut
+	var out struct{}
+	if r.MaxCapAgeNs == 0 && r.MaxAcqAgeNs == 0 {
+		return c.doJSON(ctx, http.MethodDelete, "/v1/retention?"+r.values().Encode(), "", nil, &out)
+	}
+	return c.doJSON(ctx, http.MethodPut, "/v1/retention?"+r.values().Encode(), "", nil, &out)
+}
+
+// CountExpired returns how many records a policy would hide if it were set now, and sets nothing.
+func (c *Client) CountExpired(ctx context.Context, r Retention) (records uint64, err error) {
+	v := r.values()
+	v.Set("dry_run", "1")
+	var out struct {
+		Records uint64 `json:"records"`
+	}
+	err = c.doJSON(ctx, http.MethodPut, "/v1/retention?"+v.Encode(), "", nil, &out)
+	return out.Records, err
+}
+
+// values are the parameters that say the policy.
+func (r *Retention) values() url.Values {
+	v := url.Values{}
 	for name, id := range map[string]*int32{"cid": r.CID, "moid": r.MOID} {
 		if id != nil {
 			v.Set(name, strconv.Itoa(int(*id)))
 		}
 	}
-	if r.MaxCapAgeNs == 0 && r.MaxAcqAgeNs == 0 {
-		method = http.MethodDelete
-	}
 	for name, ns := range map[string]int64{"cap_age": r.MaxCapAgeNs, "acq_age": r.MaxAcqAgeNs} {
 		if ns != 0 {
 			v.Set(name, strconv.FormatInt(ns, 10)+"ns")
+			if r.CID == nil && r.MOID == nil {
+				v.Set("everything", "1")
+			}
 		}
 	}
-	path := "/v1/retention"
-	if len(v) > 0 {
-		path += "?" + v.Encode()
-	}
-	var out struct{}
-	return c.doJSON(ctx, method, path, "", nil, &out)
+	return v
 }

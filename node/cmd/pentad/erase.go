@@ -127,6 +127,9 @@ func (a *app) eventsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "events",
 		Short: "List erases, purges and the present steps of retentions",
+		Long: `List erases, purges and the present steps of retentions, oldest first, each with the box that
+it concerns as selectors say it. Of a purge there is whether all its records are removed from the
+files, and how many are so far; the other kinds have no such end.`,
 		Args:  noCommand,
 		Example: `  pentad events
   pentad events -o json`,
@@ -155,9 +158,17 @@ func (a *app) events(ctx context.Context) error {
 	for _, e := range all {
 		row := []output.Value{output.Text(e.Kind), output.Time(e.AcqNs)}
 		for d := range record.NumDims {
-			row = append(row, output.Text(orElse(e.Box[record.Dim(d).String()], "*")))
+			part := output.All()
+			if set, ok := e.Box[record.Dim(d).String()]; ok {
+				part = output.Text(set)
+			}
+			row = append(row, part)
 		}
-		if err := w.Row(append(row, output.Bool(e.Done), output.Count(e.Removed))...); err != nil {
+		done, removed := output.Null(), output.Null()
+		if e.Kind == "purge" {
+			done, removed = output.Bool(e.Done), output.Count(e.Removed)
+		}
+		if err := w.Row(append(row, done, removed)...); err != nil {
 			return err
 		}
 	}

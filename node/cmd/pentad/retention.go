@@ -21,7 +21,7 @@ longer or removed.`
 
 func (a *app) retentionCommand() *cobra.Command {
 	return group("retention", "How old records get",
-		"  pentad retention set --cid 1 --cap-age 90d\n  pentad retention list",
+		"  pentad retention set --cid 1 --cap-age 90d --yes\n  pentad retention list",
 		a.retentionListCommand(), a.retentionSetCommand(), a.retentionRemoveCommand())
 }
 
@@ -66,7 +66,7 @@ func retentionColumns() []output.Column {
 func retentionRow(r client.Retention) []output.Value {
 	part := func(id *int32) output.Value {
 		if id == nil {
-			return output.Text("*")
+			return output.All()
 		}
 		return output.Int(*id)
 	}
@@ -83,6 +83,8 @@ func retentionRow(r client.Retention) []output.Value {
 type policyFlags struct {
 	cid, moid      string
 	capAge, acqAge time.Duration
+
+	everything, dryRun, yes bool
 }
 
 func (f *policyFlags) addScope(c *cobra.Command) {
@@ -118,20 +120,50 @@ func (a *app) retentionSetCommand() *cobra.Command {
 		Short: "Set how old the records of a tenant and quantity get",
 		Long:  "Set how old the records of a tenant and quantity get.\n" + retentionHelp,
 		Args:  noCommand,
-		Example: `  pentad retention set --cap-age 3650d
-  pentad retention set --cid 1 --moid 3 --cap-age 90d
-  pentad retention set --cid 2 --acq-age 24h`,
+		Example: `  pentad retention set --cid 1 --moid 3 --cap-age 90d --dry-run
+  pentad retention set --cid 1 --moid 3 --cap-age 90d --yes
+  pentad retention set --cid 2 --acq-age 24h --yes
+  pentad retention set --everything --cap-age 3650d --yes`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if f.capAge == 0 && f.acqAge == 0 {
+			policy, err := f.policy()
+			switch {
+			case err != nil:
+				return err
+			case f.capAge == 0 && f.acqAge == 0:
 				return usagef("no age: give --cap-age, --acq-age or both; rm removes a policy")
+			case policy.CID == nil && policy.MOID == nil && !f.everything:
+				return usagef("neither --cid nor --moid is given; --everything says that all " +
+					"records are meant")
+			case f.dryRun:
+				return a.countExpired(c.Context(), policy)
+			case !f.yes:
+				return usagef("what expires never comes back: count what does so now with " +
+					"--dry-run, and then say --yes")
 			}
-			return a.setRetention(c.Context(), &f)
+			return a.setRetention(c.Context(), policy)
 		},
 	}
 	f.addScope(c)
 	c.Flags().Var((*durationFlag)(&f.capAge), "cap-age", "age since capture, as 90d")
 	c.Flags().Var((*durationFlag)(&f.acqAge), "acq-age", "age since acquisition, as 24h")
+	c.Flags().BoolVar(&f.everything, "everything", false,
+		"all records are meant, when neither tenant nor quantity is given")
+	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "only count the records that would expire now")
+	c.Flags().BoolVar(&f.yes, "yes", false, "do it")
 	return c
+}
+
+func (a *app) countExpired(ctx context.Context, policy client.Retention) error {
+	db, err := a.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	records, err := db.CountExpired(ctx, policy)
+	if err != nil {
+		return err
+	}
+	return a.one([]output.Column{right("records")}, output.Count(records))
 }
 
 func (a *app) retentionRemoveCommand() *cobra.Command {
@@ -142,18 +174,18 @@ func (a *app) retentionRemoveCommand() *cobra.Command {
 		Args:    noCommand,
 		Example: `  pentad retention rm --cid 1`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.setRetention(c.Context(), &f)
+			policy, err := f.policy()
+			if err != nil {
+				return err
+			}
+			return a.setRetention(c.Context(), policy)
 		},
 	}
 	f.addScope(c)
 	return c
 }
 
-func (a *app) setRetention(ctx context.Context, f *policyFlags) error {
-	policy, err := f.policy()
-	if err != nil {
-		return err
-	}
+func (a *app) setRetention(ctx context.Context, policy client.Retention) error {
 	db, err := a.connect(ctx)
 	if err != nil {
 		return err

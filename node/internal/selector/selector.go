@@ -119,10 +119,14 @@ func parseValue(d record.Dim, text string, now time.Time) (record.Range, error) 
 	return record.At(n), nil
 }
 
-// Format writes a set so that [Parse] reads the same: numbers and whole nanoseconds.
+// Format writes a set so that [Parse] reads the same: numbers, and times in RFC 3339.
 func Format(d record.Dim, set record.RangeSet) string {
 	if len(set) == 0 {
 		return "*"
+	}
+	number := strconv.AppendInt
+	if d == record.Cap || d == record.Acq {
+		number = func(text []byte, ns int64, _ int) []byte { return timeparse.Append(text, ns) }
 	}
 	var text []byte
 	for i, r := range set {
@@ -131,14 +135,14 @@ func Format(d record.Dim, set record.RangeSet) string {
 		}
 		switch {
 		case r.From != math.MaxInt64 && r.To == r.From+1:
-			text = strconv.AppendInt(text, r.From, 10)
+			text = number(text, r.From, 10)
 			continue
 		case r.From > d.Min() || r.To == d.Max():
-			text = strconv.AppendInt(text, r.From, 10)
+			text = number(text, r.From, 10)
 		}
 		text = append(text, ".."...)
 		if r.To != d.Max() {
-			text = strconv.AppendInt(text, r.To, 10)
+			text = number(text, r.To, 10)
 		}
 	}
 	return string(text)

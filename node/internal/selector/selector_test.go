@@ -101,3 +101,20 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestFormat(t *testing.T) {
+	f := func(d record.Dim, text, want string) {
+		t.Helper()
+		set, err := Parse(d, text, now())
+		if got := Format(d, set); err != nil || got != want {
+			t.Errorf("%s %s: %s, %v, want %s", d, text, got, err, want)
+		}
+	}
+	f(record.MID, "*", "*")
+	f(record.MID, "7", "7")
+	f(record.MID, "..3,8..=9", "..3,8..10")
+	f(record.Cap, "2026-01", "2026-01-01T00:00:00Z..2026-02-01T00:00:00Z")
+	f(record.Cap, "..2026-01-02", "..2026-01-02T00:00:00Z")
+	f(record.Acq, "1795266473239759790..", "2026-11-21T13:07:53.239759790Z..")
+	f(record.Acq, "0", "1970-01-01T00:00:00Z")
+}

@@ -29,6 +29,7 @@ const (
 	kindOpaque
 	kindRaw
 	kindDeleted
+	kindAll
 )
 
 // Value is one cell. The zero value is null.
@@ -86,6 +87,9 @@ func Raw(document []byte) Value { return Value{kind: kindRaw, text: string(docum
 // Deleted stands in place of the payload of a tombstone. In JSON it becomes the member "deleted".
 func Deleted() Value { return Value{kind: kindDeleted} }
 
+// All stands for every value: null in JSON, a star elsewhere.
+func All() Value { return Value{kind: kindAll} }
+
 // opaque is a payload that does not have the declared type.
 func opaque(payload []byte) Value {
 	return Value{kind: kindOpaque, number: int64(len(payload)),
@@ -101,7 +105,7 @@ func (v Value) appendMember(dst []byte, name string) []byte {
 	dst = appendJSONText(dst, name)
 	dst = append(dst, ':')
 	switch v.kind {
-	case kindNull:
+	case kindNull, kindAll:
 		return append(dst, "null"...)
 	case kindInt, kindCount, kindBytes:
 		return strconv.AppendInt(dst, v.number, 10)
@@ -148,6 +152,8 @@ func (v Value) plain() string {
 		return timeparse.Format(v.number)
 	case kindOpaque:
 		return "base64:" + v.text
+	case kindAll:
+		return "*"
 	}
 	return v.text
 }
