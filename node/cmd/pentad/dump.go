@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,51 +20,91 @@ import (
 
 func (a *app) dumpCommand() *cobra.Command {
 	var opt store.DumpOptions
-	var asJSON bool
 	c := &cobra.Command{
 		Use:   "dump FILE...",
 		Short: "Show what a file of a node holds",
 		Long: `Show what files of a store hold: of a sealed segment its description, its sections and
 with --blocks its blocks with their zones and columns; of a log file its flushes, with --blocks
 their entries; the lines of a MANIFEST, the writers in WRITERS. --rows shows the rows of a segment
-or a log file instead, as lines of JSON with payloads in base64. --json makes a line of JSON of
-everything.
+or a log file instead, with payloads in base64.
 
-Nothing is changed, and what is damaged is said where it lies; the exit code is 7 then.`,
+-o table is text for people; ndjson has an object for each line of it, json an array of these. They
+differ in their members, so there is no csv. Nothing is changed, and what is damaged is said where it lies; the exit code is 7 then.`,
 		Args: arguments(1, 1<<20, "a file of a store"),
 		Example: `  pentad dump /var/lib/pentad/store/MANIFEST
-  pentad dump /var/lib/pentad/store/log/*.log --blocks
-  pentad dump /var/lib/pentad/store/log/*.log --rows`,
+  pentad dump /var/lib/pentad/store/log/*.log --blocks -o table
+  pentad dump /var/lib/pentad/store/log/*.log --rows -o json`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if opt.Blocks && opt.Rows {
 				return usagef("--blocks and --rows are two views; give one of them")
 			}
-			return a.dump(args, opt, asJSON || opt.Rows)
+			return a.dump(args, opt)
 		},
 	}
 	flags := c.Flags()
 	flags.BoolVar(&opt.Blocks, "blocks", false, "show blocks of segments, entries of log files")
 	flags.BoolVar(&opt.Rows, "rows", false, "show rows, and nothing else")
-	flags.BoolVar(&asJSON, "json", false, "lines of JSON instead of text")
 	return c
 }
 
-func (a *app) dump(paths []string, opt store.DumpOptions, asJSON bool) error {
-	out := bufio.NewWriter(a.stdout)
+func (a *app) dump(paths []string, opt store.DumpOptions) error {
+	format, err := a.format()
+	if err != nil {
+		return err
+	}
+	if format == output.CSV {
+		return usagef("-o csv: the lines of a dump differ in their members; take table, json or " +
+			"ndjson")
+	}
+	out := dumpWriter{w: bufio.NewWriter(a.stdout), format: format}
 	var errs []error
 	for _, path := range paths {
-		err := store.DumpFile(path, opt, func(line any) error {
-			if asJSON {
-				return json.NewEncoder(out).Encode(line)
-			}
-			_, err := out.WriteString(dumpText(line))
-			return err
-		})
-		if err != nil {
+		if err := store.DumpFile(path, opt, out.line); err != nil {
 			errs = append(errs, err)
 		}
 	}
-	return errors.Join(append(errs, out.Flush())...)
+	return errors.Join(append(errs, out.close())...)
+}
+
+// dumpWriter writes the lines of a dump as text, as JSON each, or as one array.
+type dumpWriter struct {
+	w      *bufio.Writer
+	format output.Format
+	lines  int
+}
+
+func (d *dumpWriter) line(line any) error {
+	if d.format == output.Table {
+		_, err := d.w.WriteString(dumpText(line))
+		return err
+	}
+	text, err := json.Marshal(line)
+	if err != nil {
+		return err
+	}
+	before, after := "", "\n"
+	if d.format == output.JSON {
+		before, after = ",\n", ""
+		if d.lines == 0 {
+			before = "[\n"
+		}
+	}
+	d.lines++
+	_, err = d.w.WriteString(before + string(text) + after)
+	return err
+}
+
+func (d *dumpWriter) close() error {
+	if d.format == output.JSON {
+		end := "\n]\n"
+		if d.lines == 0 {
+			end = "[]\n"
+		}
+		if _, err := d.w.WriteString(end); err != nil {
+			return err
+		}
+	}
+	return d.w.Flush()
 }
 
 // dumpText is a line for people.
@@ -82,6 +123,13 @@ func dumpText(line any) string {
 			return fmt.Sprintf("  %8d  DAMAGED %s\n", l.Offset, l.Damage)
 		}
 		return fmt.Sprintf("  %8d  %s\n", l.Offset, l.Edit)
+	case store.DumpRow:
+		payload := base64.StdEncoding.EncodeToString(l.Payload)
+		if l.Deleted {
+			payload = "(deleted)"
+		}
+		return fmt.Sprintf("  cid %d mid %d moid %d cap %s acq %s  %s\n", l.CID, l.MID, l.MOID,
+			record.FormatNs(l.CapNs), record.FormatNs(l.AcqNs), payload)
 	case store.DumpWriter:
 		return fmt.Sprintf("  writer %s  newest sequence %d, %d answers, last at %s\n", l.Writer,
 			l.High, l.Answers, record.FormatNs(l.LastAcqNs))
