@@ -130,7 +130,7 @@ func (a *app) eventsCommand() *cobra.Command {
 		Long: `List erases, purges and the present steps of retentions, oldest first, each with the box that
 it concerns as selectors say it. Of a purge there is whether all its records are removed from the
 files, and how many are so far; the other kinds have no such end.`,
-		Args:  noCommand,
+		Args: noCommand,
 		Example: `  pentad events
   pentad events -o json`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.events(c.Context()) },

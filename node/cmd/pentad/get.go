@@ -23,44 +23,60 @@ func (a *app) connect(ctx context.Context) (*client.Client, error) {
 
 func (a *app) getCommand() *cobra.Command {
 	var q queryFlags
-	var payload string
+	var form recordForm
 	c := &cobra.Command{
 		Use:   "get",
 		Short: "Show records in a box of the five axes",
 		Long: `Show records in a box of the five axes.
 
-CSV cannot tell a deleted reading from an empty one: -o csv ends with an error at a tombstone. The
-latest view has none, and ndjson has a member for it.`,
+A deleted reading is said to be so in a table and in JSON. In CSV it would look like an empty one:
+-o csv ends with an error at a tombstone, unless --deleted adds a column that is true there and
+false elsewhere; put and import csv read it. The latest view has no tombstones.`,
 		Args: noCommand,
 		Example: `  pentad get --cid 1 --cap now-24h.. --type f64
   pentad get --mid 7,9 --moid 1..=3 --view latest -o csv
   pentad get --cid 1 --last 1 --type f64
+  pentad get --cid 1 --type f64 --deleted -o csv
   pentad get --cid 1 --asof 2026-11-20 --order acq --limit 100 -o ndjson`,
-		RunE: func(c *cobra.Command, _ []string) error { return a.get(c.Context(), &q, payload) },
+		RunE: func(c *cobra.Command, _ []string) error { return a.get(c.Context(), &q, form) },
 	}
 	q.addBox(c)
 	q.addFilter(c)
 	flags := c.Flags()
 	flags.StringVar(&q.order, "order", "", "key, acq or none (default: key in a table, else none)")
 	flags.Uint64Var(&q.limit, "limit", 0, "at most this many records (0: all)")
-	flags.StringVar(&payload, "type", orElse(a.getenv("PENTAD_TYPE"), "base64"),
+	flags.BoolVar(&form.deleted, "deleted", false, "a column in CSV that says what is deleted")
+	flags.StringVar(&form.payload, "type", orElse(a.getenv("PENTAD_TYPE"), "base64"),
 		"show payloads as "+output.PayloadTypes+" (PENTAD_TYPE)")
 	complete(c, "order", "key\tby cid, mid, moid, cap, acq", "acq\tby acquisition time", "none")
 	complete(c, "type", "f64", "i64", "text", "hex", "base64")
 	return c
 }
 
-func (a *app) get(ctx context.Context, q *queryFlags, payload string) error {
-	kind, err := output.ParsePayloadType(payload)
-	if err != nil {
+// recordForm says how records are shown.
+type recordForm struct {
+	payload string // a type
+	deleted bool   // CSV has a column for tombstones
+
+	kind output.PayloadType // of payload
+	cut  bool               // a table is cut, with a note of how many there are
+}
+
+func (a *app) get(ctx context.Context, q *queryFlags, form recordForm) error {
+	var err error
+	if form.kind, err = output.ParsePayloadType(form.payload); err != nil {
 		return usageError{err}
 	}
 	format, err := a.format()
 	if err != nil {
 		return err
 	}
-	cut := format == output.Table && q.limit == 0
-	if cut {
+	if form.deleted && format != output.CSV {
+		return usagef("--deleted adds a column to -o csv; the other forms say what is deleted " +
+			"without it")
+	}
+	form.cut = format == output.Table && q.limit == 0
+	if form.cut {
 		q.limit = tableRows + 1
 	}
 	if format == output.Table && q.order == "" {
@@ -78,7 +94,7 @@ func (a *app) get(ctx context.Context, q *queryFlags, payload string) error {
 	if query.Filter, err = a.call(ctx, db, q.filter, q.filterParams); err != nil {
 		return err
 	}
-	shown, err := a.showRecords(ctx, db, query, kind, cut)
+	shown, err := a.showRecords(ctx, db, query, &form)
 	switch {
 	case err != nil:
 		return err
@@ -90,28 +106,38 @@ func (a *app) get(ctx context.Context, q *queryFlags, payload string) error {
 	return nil
 }
 
-// showRecords writes the answer and returns the number of records. With cut, the record beyond
-// the table is not shown but leads to a note of how many there are.
-func (a *app) showRecords(ctx context.Context, db *client.Client, q *record.Query,
-	kind output.PayloadType, cut bool) (uint64, error) {
-	w, err := a.writer(false, right("cid"), right("mid"), right("moid"), left("cap"), left("acq"),
-		kind.Column())
+// showRecords writes the answer and returns the number of records. The record beyond a table that
+// is cut is not shown but leads to a note of how many there are.
+func (a *app) showRecords(
+	ctx context.Context, db *client.Client, q *record.Query, form *recordForm,
+) (uint64, error) {
+	columns := []output.Column{right("cid"), right("mid"), right("moid"), left("cap"), left("acq"),
+		form.kind.Column()}
+	if form.deleted {
+		columns = append(columns, left("deleted"))
+	}
+	w, err := a.writer(false, columns...)
 	if err != nil {
 		return 0, err
 	}
 	format, _ := a.format() // which writer has checked
 	csv := format == output.CSV
+	row := make([]output.Value, 0, len(columns))
 	end, err := db.Scan(ctx, q, func(b *record.Batch) error {
 		for i := range b.Len() {
-			if cut && w.Rows() == tableRows {
+			if form.cut && w.Rows() == tableRows {
 				return nil
 			}
 			k := b.Key(i)
-			if csv && b.Tomb(i) {
+			if csv && b.Tomb(i) && !form.deleted {
 				return tombInCSV(k)
 			}
-			if err := w.Row(output.Int(k.CID), output.Int(k.MID), output.Int(k.MOID),
-				output.Time(k.CapNs), output.Time(k.AcqNs), valueOf(b, i, kind)); err != nil {
+			row = append(row[:0], output.Int(k.CID), output.Int(k.MID), output.Int(k.MOID),
+				output.Time(k.CapNs), output.Time(k.AcqNs), valueOf(b, i, form.kind))
+			if form.deleted {
+				row = append(row, output.Bool(b.Tomb(i)))
+			}
+			if err := w.Row(row...); err != nil {
 				return err
 			}
 		}
@@ -124,7 +150,7 @@ func (a *app) showRecords(ctx context.Context, db *client.Client, q *record.Quer
 	if err := w.Close(); err != nil {
 		return 0, err
 	}
-	if cut && end.Rows > tableRows {
+	if form.cut && end.Rows > tableRows {
 		q.Limit, q.Order = 0, record.OrderNone
 		all, err := countRecords(ctx, db, q)
 		if err != nil {
@@ -138,8 +164,8 @@ func (a *app) showRecords(ctx context.Context, db *client.Client, q *record.Quer
 // tombInCSV is the error of a tombstone among rows that put would read as empty readings.
 func tombInCSV(k record.Key) error {
 	return codeError{exitPartial, fmt.Errorf("cid %d, mid %d, moid %d, cap %s is a tombstone, "+
-		"which CSV cannot express: use -o ndjson, or --view latest, which has none", k.CID, k.MID,
-		k.MOID, record.FormatNs(k.CapNs))}
+		"which CSV cannot express without --deleted: give it, or use --view latest, which has none",
+		k.CID, k.MID, k.MOID, record.FormatNs(k.CapNs))}
 }
 
 // valueOf is the payload of a record, or that it is a tombstone.

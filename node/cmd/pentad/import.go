@@ -44,6 +44,7 @@ or by flags, which go before the file:
   values:                     # several values of a line are several quantities
     - {column: count, moid: 1, type: i64}
     - {columns: 2..=25, moid: 3}        # wide rows: one value per column
+  deleted: gone               # a column of true and false: true deletes what the line would store
   # Columns may also be "@label" (the header of the value's column), "@header 1" (a cell of the
   # header line) and "@file" (the file's name).
 
@@ -65,7 +66,7 @@ type importFlags struct {
 	noHeader                                         bool
 	skipLines, expectFields                          int
 	skip, values                                     []string
-	cid, mid, moid, cap                              string
+	cid, mid, moid, cap, deleted                     string
 }
 
 func (a *app) importCommand() *cobra.Command {
@@ -103,6 +104,7 @@ func (f *importFlags) add(c *cobra.Command) {
 	flags.StringVar(&f.cap, "cap", "", "capture time: column=NAME, several joined by +")
 	flags.StringArrayVar(&f.values, "value", nil,
 		"column=NAME or columns=A..=B [,moid=N][,type=T]; may be repeated")
+	flags.StringVar(&f.deleted, "deleted", "", "column of true and false: true deletes")
 	flags.StringVar(&f.timeFormat, "time-format", "", "form of the time, as '%d.%m.%Y %H:%M'")
 	flags.StringVar(&f.zone, "zone", "", "zone of the time, as Europe/Berlin or +08:00")
 	flags.StringVar(&f.fold, "fold", "", "hours that occur twice: first, second, both-as-versions")

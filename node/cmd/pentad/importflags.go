@@ -24,6 +24,7 @@ func (f *importFlags) build(c *cobra.Command) (*csvimport.Mapping, error) {
 	setIf(given("separator"), &m.Separator, f.separator)
 	setIf(given("decimal"), &m.Decimal, f.decimal)
 	setIf(given("type"), &m.Type, f.kind)
+	setIf(given("deleted"), &m.Deleted, f.deleted)
 	setIf(given("no-header"), &m.NoHeader, f.noHeader)
 	setIf(given("skip-lines"), &m.SkipLines, f.skipLines)
 	setIf(given("expect-fields"), &m.ExpectFields, f.expectFields)

@@ -34,7 +34,8 @@ func (a *app) putCommand() *cobra.Command {
 A line of ndjson is {"cid":1,"mid":7,"moid":1,"cap":"2026-11-21T09:45:00Z","value":21.5}; cap may
 be whole ns, and "payload" (base64) may stand for "value". CSV has a header with cid, mid, moid,
 cap and value (payload with --type base64, payload_hex with --type hex). What get writes, put
-reads: acq is left aside, because pentad gives a new one, and "deleted":true deletes.`,
+reads: acq is left aside, because pentad gives a new one, and "deleted":true deletes, as true in a
+column deleted does.`,
 		Args: noCommand,
 		Example: `  pentad put --cid 1 --mid 7 --moid 1 --value 21.5
   pentad get --cid 1 --type f64 -o ndjson | pentad put --addr 127.0.0.1:5151
@@ -210,7 +211,7 @@ func recordsFromCSV(ctx context.Context, name string, in io.Reader, add addRecor
 		MOID:   &csvimport.Part{Column: "moid"},
 		Cap:    &csvimport.Cap{Columns: []string{"cap"}},
 		Values: []csvimport.Value{{Column: kind.Column().Name}}, // what get writes for the type
-		Type:   kind.String(), Skip: []string{}, AnyType: true,
+		Type:   kind.String(), Skip: []string{}, Deleted: "deleted", Own: true,
 	}
 	return recordsFromMapping(ctx, name, in, add, m, csvimport.Options{}, rejects)
 }

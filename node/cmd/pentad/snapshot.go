@@ -75,7 +75,7 @@ func (a *app) snapshotListCommand() *cobra.Command {
 		Short: "List the snapshots of the node",
 		Long: `List the snapshots of the node. Of one that cannot be read only the name, the directory and
 the damage are known; pentad snapshot rm removes it.`,
-		Args:  noCommand,
+		Args: noCommand,
 		Example: `  pentad snapshot ls
   pentad snapshot ls -o json`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.snapshotList(c.Context()) },

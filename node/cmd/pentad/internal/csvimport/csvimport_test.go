@@ -76,6 +76,9 @@ func show(r record.Record) string {
 	if len(r.Payload) == 8 {
 		value = fmt.Sprint(math.Float64frombits(binary.LittleEndian.Uint64(r.Payload)))
 	}
+	if r.Tomb {
+		value += "deleted"
+	}
 	return fmt.Sprintf("%d/%d/%d %s = %s", r.CID, r.MID, r.MOID, timeparse.Format(r.CapNs), value)
 }
 
@@ -425,5 +428,38 @@ func TestSendFails(t *testing.T) {
 	})
 	if !errors.Is(r.err, broken) || calls != 1 || r.summary.Records != 0 {
 		t.Errorf("%v, %d calls, %+v", r.err, calls, r.summary)
+	}
+}
+
+// A line that says so deletes each of its readings; it has no values, and says nothing else.
+func TestDeletedLines(t *testing.T) {
+	const wide = `
+cid: {constant: 1}
+mid: {column: meter}
+moid: {constant: 3}
+cap: {columns: [time]}
+deleted: gone
+values: [{column: a}, {column: b, moid: 4}]
+`
+	r := load(t, wide, "meter,time,a,b,gone\n1,0,1,,false\n1,0,,,true\n2,0,5,6,\n2,0, ,, true \n"+
+		"3,0,1,,true\n4,0,1,2,yes\n")
+	if r.err != nil {
+		t.Fatal(r.err)
+	}
+	want := []string{"1/1/3 1970-01-01T00:00:00Z = 1", "1/1/3 1970-01-01T00:00:00Z = deleted",
+		"1/1/4 1970-01-01T00:00:00Z = deleted", "1/2/3 1970-01-01T00:00:00Z = 5",
+		"1/2/4 1970-01-01T00:00:00Z = 6", "1/2/3 1970-01-01T00:00:00Z = deleted",
+		"1/2/4 1970-01-01T00:00:00Z = deleted"}
+	if !slices.Equal(r.records, want) {
+		t.Errorf("%q", r.records)
+	}
+	rejects := []string{`6: column 3: "1" is the value of what is deleted`,
+		`7: column 5: deleted is "yes", neither true nor false`}
+	if !slices.Equal(r.rejects, rejects) {
+		t.Errorf("%q", r.rejects)
+	}
+	if r = load(t, wide, "meter,time,a,b\n1,0,1,2\n"); r.err == nil ||
+		!strings.Contains(r.err.Error(), "deleted: ") {
+		t.Errorf("a column that is not there: %v", r.err)
 	}
 }

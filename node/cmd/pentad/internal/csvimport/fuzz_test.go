@@ -17,6 +17,7 @@ func FuzzImport(f *testing.F) {
 		"moid: {column: 2}\n"+
 		"cap: {columns: [\"@label\", b], format: \"%Y %H\", zone: Europe/Berlin}\nvalues: "+
 		"[{columns: 2..=3}]\n", "a;b;c\n1;2;3\n")
+	f.Add(simple+"deleted: gone\n", "meter,time,kwh,gone\n1,0,,true\n1,0,1,false\n1,0,1,x\n")
 	f.Fuzz(func(t *testing.T, mapping, text string) {
 		m, err := ParseMapping([]byte(mapping))
 		if err != nil || m.usesLookups() {

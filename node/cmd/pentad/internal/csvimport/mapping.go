@@ -31,7 +31,13 @@ type Mapping struct {
 	Cap    *Cap    `yaml:"cap"`
 	Values []Value `yaml:"values"`
 
-	AnyType bool `yaml:"-"` // cells may be hex or base64 too, in files that pentad wrote
+	// Deleted is a column of true and false, or nothing for false: true deletes the readings of the
+	// line, whose values must be empty.
+	Deleted string `yaml:"deleted"`
+
+	// Own is a file that pentad wrote: cells may be hex or base64 too, and the column Deleted may
+	// be missing.
+	Own bool `yaml:"-"`
 }
 
 // Part makes one whole number of the key: a constant, or the text of a column, which may be
@@ -231,7 +237,7 @@ func (m *Mapping) checkValue(v *Value) error {
 	if err != nil {
 		return err
 	}
-	if !m.AnyType && kind != output.F64 && kind != output.I64 && kind != output.UTF8 {
+	if !m.Own && kind != output.F64 && kind != output.I64 && kind != output.UTF8 {
 		return fmt.Errorf("type %q: cells are f64, i64 or text", v.Type)
 	}
 	if v.Columns != "" {

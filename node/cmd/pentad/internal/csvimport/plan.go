@@ -23,11 +23,13 @@ type plan struct {
 	moid       *partPlan // nil when every value has its own
 	cap        capPlan
 	values     []valuePlan
+	deleted    int // the column that says it; -1: none
 
 	// One line, reused.
 	keys     []record.Key
 	ends     []int // of the payloads
 	payloads []byte
+	tomb     bool // the readings are deleted
 	folded   bool // a time of this line occurs twice
 	skipped  int64
 }
@@ -81,7 +83,22 @@ func newPlan(im *Importer, h *header, fieldCount int, fileName string) (*plan, e
 		return nil, err
 	}
 	p.cap.fold = m.Cap.Fold
+	if p.deleted, err = m.deletedColumn(h, fieldCount); err != nil {
+		return nil, err
+	}
 	return p, p.planValues(h)
+}
+
+// deletedColumn returns the column that says whether a line deletes, -1 for none.
+func (m *Mapping) deletedColumn(h *header, fieldCount int) (int, error) {
+	if _, named := h.index[m.Deleted]; m.Deleted == "" || m.Own && !named {
+		return -1, nil
+	}
+	column, err := h.column(m.Deleted, fieldCount)
+	if err != nil {
+		return 0, fmt.Errorf("deleted: %w", err)
+	}
+	return column, nil
 }
 
 func (p *plan) planValues(h *header) error {
@@ -124,18 +141,19 @@ func (p *plan) line(fields [][]byte) *problem {
 	if len(fields) != p.fieldCount {
 		return &problem{"fields", fmt.Sprintf("%d fields, expected %d", len(fields), p.fieldCount)}
 	}
+	if bad := p.readDeleted(fields); bad != nil {
+		return bad
+	}
 	var shared lineParts
 	for i := range p.values {
 		v := &p.values[i]
-		cell := fields[v.column]
-		if trimmed := bytes.TrimSpace(cell); p.skips(trimmed) {
+		skipped, bad := p.cell(fields[v.column], v) // first: a bad one must not give a name an id
+		if bad != nil {
+			return bad
+		}
+		if skipped {
 			p.skipped++
 			continue
-		} else if v.kind != output.UTF8 {
-			cell = trimmed
-		}
-		if bad := p.value(cell, v); bad != nil { // first: a bad cell must not give a name an id
-			return bad
 		}
 		key, bad := p.key(fields, v, &shared)
 		if bad != nil {
@@ -146,6 +164,40 @@ func (p *plan) line(fields [][]byte) *problem {
 	}
 	if p.folded && p.cap.fold != FoldBoth {
 		return p.claimFold()
+	}
+	return nil
+}
+
+// cell reads what is to be stored of a cell; skipped says that it is nothing.
+func (p *plan) cell(cell []byte, v *valuePlan) (skipped bool, bad *problem) {
+	trimmed := bytes.TrimSpace(cell)
+	empty := p.skips(trimmed)
+	switch {
+	case p.tomb && len(trimmed) > 0 && !empty:
+		return false, &problem{"value", fmt.Sprintf("column %d: %q is the value of what is deleted",
+			v.column+1, clip(cell))}
+	case p.tomb:
+		return false, nil
+	case empty:
+		return true, nil
+	case v.kind != output.UTF8:
+		cell = trimmed
+	}
+	return false, p.value(cell, v)
+}
+
+// readDeleted notes whether the readings of the line are deleted.
+func (p *plan) readDeleted(fields [][]byte) *problem {
+	if p.tomb = false; p.deleted < 0 {
+		return nil
+	}
+	switch cell := bytes.TrimSpace(fields[p.deleted]); string(cell) {
+	case "true":
+		p.tomb = true
+	case "false", "":
+	default:
+		return &problem{"value", fmt.Sprintf("column %d: deleted is %q, neither true nor false",
+			p.deleted+1, clip(cell))}
 	}
 	return nil
 }
@@ -239,6 +291,10 @@ func (p *plan) claimFold() *problem {
 func (p *plan) commit(b *record.Batch) {
 	from := 0
 	for i, key := range p.keys {
+		if p.tomb {
+			b.AppendTomb(key)
+			continue
+		}
 		b.Append(key, p.payloads[from:p.ends[i]])
 		from = p.ends[i]
 	}
