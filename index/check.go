@@ -15,15 +15,13 @@ func (s *Segment) CheckBlock(i uint32, rows *record.Batch, flagged int) error {
 		return fmt.Errorf("it holds %d rows, %d flagged; the directory says %d and %d", rows.Len(),
 			flagged, b.Rows, b.Flagged)
 	}
-	order := make([]uint32, rows.Len())
-	for k := range order {
-		order[k] = uint32(k)
-		if uint64(rows.AcqNs[k]) >= uint64(s.rows) {
-			return fmt.Errorf("it holds rank %d of %d rows", rows.AcqNs[k], s.rows)
+	for _, rank := range rows.AcqNs {
+		if uint64(rank) >= uint64(s.rows) {
+			return fmt.Errorf("it holds rank %d of %d rows", rank, s.rows)
 		}
 	}
 	for d := range record.NumDims {
-		lo, hi := zoneOf(rows, record.Dim(d), order)
+		lo, hi := zoneOf(rows, record.Dim(d))
 		if lo != b.Min[d] || hi != b.Max[d] {
 			return fmt.Errorf("its %v is %d to %d; the directory says %d to %d", record.Dim(d), lo,
 				hi, b.Min[d], b.Max[d])
@@ -32,7 +30,7 @@ func (s *Segment) CheckBlock(i uint32, rows *record.Batch, flagged int) error {
 	start := uint32(0)
 	for k := range b.Subs {
 		sub := &b.Subs[k]
-		if err := b.checkSub(sub, rows, order[start:sub.End]); err != nil {
+		if err := b.checkSub(sub, rows, start); err != nil {
 			return fmt.Errorf("sub-run %d: %w", k, err)
 		}
 		start = sub.End
@@ -40,30 +38,30 @@ func (s *Segment) CheckBlock(i uint32, rows *record.Batch, flagged int) error {
 	return nil
 }
 
-func zoneOf(rows *record.Batch, d record.Dim, order []uint32) (lo, hi int64) {
+func zoneOf(rows *record.Batch, d record.Dim) (lo, hi int64) {
 	switch d {
 	case record.CID:
-		a, b := extent(rows.CID, order)
+		a, b := extent(rows.CID)
 		return int64(a), int64(b)
 	case record.MOID:
-		a, b := extent(rows.MOID, order)
+		a, b := extent(rows.MOID)
 		return int64(a), int64(b)
 	case record.MID:
-		return extent(rows.MID, order)
+		return extent(rows.MID)
 	case record.Cap:
-		return extent(rows.CapNs, order)
+		return extent(rows.CapNs)
 	default:
-		return extent(rows.AcqNs, order)
+		return extent(rows.AcqNs)
 	}
 }
 
-// checkSub checks the zones of a sub-run, and that it is sorted where searches rely on it.
-func (b *BlockInfo) checkSub(sub *SubRun, rows *record.Batch, order []uint32) error {
-	if len(order) == 0 {
+// checkSub checks the zones of a sub-run, which starts at a row, and that it is sorted where searches rely on it.
+func (b *BlockInfo) checkSub(sub *SubRun, rows *record.Batch, start uint32) error {
+	if start == sub.End {
 		return nil
 	}
-	capLo, capHi := extent(rows.CapNs, order)
-	rankLo, rankHi := extent(rows.AcqNs, order)
+	capLo, capHi := extent(rows.CapNs[start:sub.End])
+	rankLo, rankHi := extent(rows.AcqNs[start:sub.End])
 	if capLo != sub.CapLo || capHi != sub.CapHi || rankLo != int64(sub.RankLo) ||
 		rankHi != int64(sub.RankHi) {
 		return fmt.Errorf("caps %d to %d, ranks %d to %d; the directory says %d to %d, %d to %d",
@@ -71,9 +69,9 @@ func (b *BlockInfo) checkSub(sub *SubRun, rows *record.Batch, order []uint32) er
 	}
 	sorted := b.Min[record.CID] == b.Max[record.CID] &&
 		b.Min[record.MOID] == b.Max[record.MOID]
-	for k := 1; k < len(order) && sorted; k++ {
-		if rows.MID[order[k]] < rows.MID[order[k-1]] {
-			return fmt.Errorf("row %d is not sorted by device", order[k])
+	for k := start + 1; k < sub.End && sorted; k++ {
+		if rows.MID[k] < rows.MID[k-1] {
+			return fmt.Errorf("row %d is not sorted by device", k)
 		}
 	}
 	return nil

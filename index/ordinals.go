@@ -2,11 +2,12 @@ package index
 
 import "slices"
 
-// ordinals numbers the distinct values in ascending order. Ids are mostly given out one after
-// another: where they lie close together, a table takes the place of a map and a sort.
-func ordinals[T int32 | int64](values []T) []uint32 {
+// ordinals numbers the distinct values in ascending order, and returns the number of each value
+// and the distinct ones. Ids are mostly given out one after another: where they lie close together,
+// a table takes the place of a map and a sort.
+func ordinals[T int32 | int64](values []T) (numbers []uint32, distinct []T) {
 	if len(values) == 0 {
-		return nil
+		return nil, nil
 	}
 	lowest := slices.Min(values)
 	span := uint64(slices.Max(values)) - uint64(lowest)
@@ -17,25 +18,25 @@ func ordinals[T int32 | int64](values []T) []uint32 {
 	for _, v := range values {
 		number[v-lowest] = 1
 	}
-	next := uint32(0)
 	for i, used := range number {
-		number[i] = next
-		next += used
+		number[i] = uint32(len(distinct))
+		if used != 0 {
+			distinct = append(distinct, lowest+T(i))
+		}
 	}
-	out := make([]uint32, len(values))
+	numbers = make([]uint32, len(values))
 	for i, v := range values {
-		out[i] = number[v-lowest]
+		numbers[i] = number[v-lowest]
 	}
-	return out
+	return numbers, distinct
 }
 
-func sparseOrdinals[T int32 | int64](values []T) []uint32 {
+func sparseOrdinals[T int32 | int64](values []T) (numbers []uint32, distinct []T) {
 	number := map[T]uint32{}
-	var distinct []T
-	out := make([]uint32, len(values))
+	numbers = make([]uint32, len(values))
 	for i, v := range values {
 		if i > 0 && v == values[i-1] {
-			out[i] = out[i-1]
+			numbers[i] = numbers[i-1]
 			continue
 		}
 		o, ok := number[v]
@@ -44,7 +45,7 @@ func sparseOrdinals[T int32 | int64](values []T) []uint32 {
 			number[v] = o
 			distinct = append(distinct, v)
 		}
-		out[i] = o
+		numbers[i] = o
 	}
 	sorted := slices.Clone(distinct)
 	slices.Sort(sorted)
@@ -52,8 +53,8 @@ func sparseOrdinals[T int32 | int64](values []T) []uint32 {
 	for o, v := range sorted {
 		place[number[v]] = uint32(o)
 	}
-	for i := range out {
-		out[i] = place[out[i]]
+	for i := range numbers {
+		numbers[i] = place[numbers[i]]
 	}
-	return out
+	return numbers, sorted
 }

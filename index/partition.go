@@ -53,10 +53,13 @@ const (
 
 // Layout is a permutation of rows and its division into blocks.
 type Layout struct {
-	Order     []uint32          // position -> rank, the number of the row in acq order
+	Order     []uint32          // position -> number of the row in the batch
 	BlockEnds []uint32          // position after the last row of each block
 	OnTime    int               // blocks before the first that holds late rows
 	SubEnds   [][subRuns]uint32 // per block, positions after the last row of each sub-run
+	// Keys are those of the rows by position, without payloads; AcqNs holds ranks. What looks at
+	// all rows goes through memory once, and not wherever the rows came from.
+	Keys record.Batch
 }
 
 // item is a row while it is being sorted.
@@ -72,18 +75,24 @@ type item struct {
 type partitioner struct {
 	opt    Options
 	layout *Layout
-	cids   []uint32 // group -> ordinal of its tenant, ascending
-	moids  []uint32 // group -> ordinal of its quantity
+	mids   []int64  // ordinal -> device
+	cids   []int32  // group -> its tenant, ascending
+	moids  []int32  // group -> its quantity
 	keys   []uint64 // of the sub-run being sorted
 	sorted []item
+	sorter keySorter
 
 	// The sides of the shape that blocks strive for: a smaller one splits its dimension more often.
 	unitMID, unitCapNs, unitRank float64
 }
 
 func newPartitioner(rows *record.Batch, opt Options) *partitioner {
-	return &partitioner{opt: opt.withDefaults(),
-		layout: &Layout{Order: make([]uint32, 0, rows.Len())}}
+	n := rows.Len()
+	return &partitioner{opt: opt.withDefaults(), layout: &Layout{
+		Order: make([]uint32, 0, n),
+		Keys: record.Batch{CID: make([]int32, 0, n), MID: make([]int64, 0, n),
+			MOID: make([]int32, 0, n), CapNs: make([]int64, 0, n), AcqNs: make([]int64, 0, n)},
+	}}
 }
 
 // Partition clusters rows that are stamped and in acq order. The same rows give the same layout.
@@ -127,24 +136,23 @@ func (p *partitioner) part(items []item) {
 
 // items lists the rows, without their ranks.
 func (p *partitioner) items(rows *record.Batch) []item {
-	mids, cids, moids := ordinals(rows.MID), ordinals(rows.CID), ordinals(rows.MOID)
-	width := int64(1)
-	for _, o := range moids {
-		width = max(width, int64(o)+1)
-	}
+	mids, distinctMIDs := ordinals(rows.MID)
+	cids, distinctCIDs := ordinals(rows.CID)
+	moids, distinctMOIDs := ordinals(rows.MOID)
+	width := int64(max(1, len(distinctMOIDs)))
 	pairs := make([]int64, len(cids))
 	for i := range pairs {
 		pairs[i] = int64(cids[i])*width + int64(moids[i])
 	}
-	groups, count := ordinals(pairs), uint32(0)
+	groups, distinctPairs := ordinals(pairs)
 	items := make([]item, rows.Len())
 	for i := range items {
 		items[i] = item{row: uint32(i), cap: rows.CapNs[i], mid: mids[i], group: groups[i]}
-		count = max(count, groups[i]+1)
 	}
-	p.cids, p.moids = make([]uint32, count), make([]uint32, count)
-	for i, g := range groups {
-		p.cids[g], p.moids[g] = cids[i], moids[i]
+	p.mids = distinctMIDs
+	for _, pair := range distinctPairs {
+		p.cids = append(p.cids, distinctCIDs[pair/width])
+		p.moids = append(p.moids, distinctMOIDs[pair%width])
 	}
 	return items
 }
@@ -281,9 +289,9 @@ func (p *partitioner) border(items []item) (int, record.Dim) {
 	if first == last {
 		return 0, 0
 	}
-	dim, value := record.CID, func(g uint32) uint32 { return p.cids[g] }
+	dim, value := record.CID, func(g uint32) int32 { return p.cids[g] }
 	if p.cids[first] == p.cids[last] {
-		dim, value = record.MOID, func(g uint32) uint32 { return g }
+		dim, value = record.MOID, func(g uint32) int32 { return p.moids[g] }
 	}
 	below := sort.Search(len(items), func(i int) bool {
 		return value(items[i].group) >= value(middle)
@@ -387,11 +395,23 @@ func (p *partitioner) leaf(items []item) {
 		start = end
 		subs[i] = base + uint32(end)
 	}
-	for i := range items {
-		p.layout.Order = append(p.layout.Order, items[i].row)
-	}
+	p.emit(items)
 	p.layout.BlockEnds = append(p.layout.BlockEnds, base+uint32(n))
 	p.layout.SubEnds = append(p.layout.SubEnds, subs)
+}
+
+// emit appends the rows of a block, in their order, to the layout.
+func (p *partitioner) emit(items []item) {
+	l, keys := p.layout, &p.layout.Keys
+	for i := range items {
+		it := &items[i]
+		l.Order = append(l.Order, it.row)
+		keys.CID = append(keys.CID, p.cids[it.group])
+		keys.MID = append(keys.MID, p.mids[it.mid])
+		keys.MOID = append(keys.MOID, p.moids[it.group])
+		keys.CapNs = append(keys.CapNs, it.cap)
+		keys.AcqNs = append(keys.AcqNs, int64(it.rank))
+	}
 }
 
 func compareItems(a, b item) int {
@@ -430,7 +450,11 @@ func (p *partitioner) sortRun(items []item) {
 		}
 		p.keys = append(p.keys, key<<placeBits|uint64(i))
 	}
-	slices.Sort(p.keys)
+	keyBits := seriesBits + placeBits
+	if withCap {
+		keyBits += capBits
+	}
+	p.sorter.sort(p.keys, keyBits)
 	p.sorted = slices.Grow(p.sorted[:0], len(items))
 	for _, key := range p.keys {
 		p.sorted = append(p.sorted, items[key&(1<<placeBits-1)])

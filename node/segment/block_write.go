@@ -36,8 +36,9 @@ const (
 // rowsOf is the rows of one block: those of a batch that order names.
 type rowsOf struct {
 	*record.Batch
-	order  []uint32
-	ranked bool // AcqNs holds ranks
+	order []uint32
+	keys  *record.Batch // of all rows of the part, by position
+	start uint32        // position of the first row of the block
 }
 
 // writeBlock encodes and writes a block and returns its size. The front, which says where
@@ -114,34 +115,26 @@ func (e *encoder) appendFront(h *blockHeader) []byte {
 
 // loadKey loads a key column into values and returns its bounds as signed numbers.
 func (e *encoder) loadKey(r rowsOf, d record.Dim) (lo, hi int64) {
+	from, to := r.start, r.start+uint32(len(r.order))
 	switch d {
 	case record.CID:
-		return load(e, r.CID, r.order)
+		return load(e, r.keys.CID[from:to])
 	case record.MID:
-		return load(e, r.MID, r.order)
+		return load(e, r.keys.MID[from:to])
 	case record.MOID:
-		return load(e, r.MOID, r.order)
+		return load(e, r.keys.MOID[from:to])
 	case record.Cap:
-		return load(e, r.CapNs, r.order)
+		return load(e, r.keys.CapNs[from:to])
+	default:
+		return load(e, r.keys.AcqNs[from:to])
 	}
-	if r.ranked {
-		return load(e, r.AcqNs, r.order)
-	}
-	values := slices.Grow(e.values[:0], len(r.order))[:len(r.order)]
-	lo, hi = math.MaxInt64, math.MinInt64
-	for k, rank := range r.order {
-		values[k] = uint64(rank)
-		lo, hi = min(lo, int64(rank)), max(hi, int64(rank))
-	}
-	e.values = values
-	return lo, hi
 }
 
-func load[T int32 | int64](e *encoder, column []T, order []uint32) (lo, hi int64) {
-	values := slices.Grow(e.values[:0], len(order))[:len(order)]
+func load[T int32 | int64](e *encoder, column []T) (lo, hi int64) {
+	values := slices.Grow(e.values[:0], len(column))[:len(column)]
 	lo, hi = math.MaxInt64, math.MinInt64
-	for k, i := range order {
-		v := int64(column[i])
+	for k := range column {
+		v := int64(column[k])
 		values[k] = uint64(v)
 		lo, hi = min(lo, v), max(hi, v)
 	}

@@ -41,11 +41,11 @@ type Section struct {
 
 // Part is some of the blocks of a sealed segment. It stays the caller's.
 type Part struct {
-	Rows      *record.Batch
-	Order     []uint32 // position -> number of the row: a permutation of all rows of the part
-	BlockEnds []uint32 // position after the last row of each block; at most 4096 rows each
-	Flags     []uint64 // bitmap by row: it may supersede an older one; nil means none
-	Ranked    bool     // Rows.AcqNs holds the ranks of the rows; otherwise they are their numbers
+	Rows      *record.Batch // payloads and tombstones are taken of it
+	Order     []uint32      // position -> number of the row: a permutation of all rows of the part
+	Keys      *record.Batch // keys of the rows by position, with ranks in AcqNs
+	BlockEnds []uint32      // position after the last row of each block; at most 4096 rows each
+	Flags     []uint64      // bitmap by row: it may supersede an older one; nil means none
 }
 
 // SealedInput is what a sealed segment of one part is made of. It stays the caller's.
@@ -69,9 +69,32 @@ type PartsInput struct {
 }
 
 func (in *SealedInput) parts() *PartsInput {
-	p := &Part{Rows: in.Rows, Order: in.Order, BlockEnds: in.BlockEnds, Flags: in.Flags}
 	return &PartsInput{Meta: in.Meta, Sections: in.Sections,
-		Parts: func(add func(*Part) error) error { return add(p) }}
+		Parts: func(add func(*Part) error) error {
+			keys, err := in.keys()
+			if err != nil {
+				return err
+			}
+			return add(&Part{Rows: in.Rows, Order: in.Order, Keys: keys, BlockEnds: in.BlockEnds,
+				Flags: in.Flags})
+		}}
+}
+
+// keys returns the keys of the rows by position.
+func (in *SealedInput) keys() (*record.Batch, error) {
+	if err := in.Rows.CheckShape(); err != nil {
+		return nil, err
+	}
+	keys := new(record.Batch)
+	for _, i := range in.Order {
+		if int64(i) >= int64(in.Rows.Len()) {
+			return nil, fmt.Errorf("the order names row %d of %d", i, in.Rows.Len())
+		}
+		k := in.Rows.Key(int(i))
+		k.AcqNs = int64(i)
+		keys.AppendStamped(k, nil)
+	}
+	return keys, nil
 }
 
 // SealedInfo says what was written.
@@ -138,6 +161,12 @@ func (p *Part) check() error {
 	if err := p.Rows.CheckShape(); err != nil {
 		return err
 	}
+	if err := p.Keys.CheckShape(); err != nil {
+		return err
+	}
+	if p.Keys.Len() != n || len(p.Keys.AcqNs) != n {
+		return fmt.Errorf("%d rows, but %d keys with %d ranks", n, p.Keys.Len(), len(p.Keys.AcqNs))
+	}
 	if len(p.Order) != n || p.Flags != nil && len(p.Flags) < (n+63)/64 {
 		return fmt.Errorf("%d rows, but an order of %d and %d words of flags",
 			n, len(p.Order), len(p.Flags))
@@ -164,14 +193,11 @@ type ranks struct {
 
 // add notes the ranks of a part.
 func (r *ranks) add(p *Part) error {
-	for _, i := range p.Order {
+	for k, i := range p.Order {
 		if int64(i) >= int64(p.Rows.Len()) {
 			return fmt.Errorf("the order names row %d of %d", i, p.Rows.Len())
 		}
-		rank := uint64(i)
-		if p.Ranked {
-			rank = uint64(p.Rows.AcqNs[i])
-		}
+		rank := uint64(p.Keys.AcqNs[k])
 		if rank >= maxSegmentBlocks*maxBlockRows {
 			return fmt.Errorf("rank %d, at most %d", rank, maxSegmentBlocks*maxBlockRows)
 		}
@@ -299,7 +325,7 @@ func (w *sealedWriter) writePart(p *Part) error {
 	for _, end := range p.BlockEnds {
 		runtime.Gosched() // writing is done in the background, and queries come first
 		at := uint64(w.offset())
-		size, err := w.writeBlock(len(w.offsets), rowsOf{p.Rows, p.Order[start:end], p.Ranked},
+		size, err := w.writeBlock(len(w.offsets), rowsOf{p.Rows, p.Order[start:end], p.Keys, start},
 			p.Flags)
 		if err != nil {
 			return err

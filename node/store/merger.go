@@ -69,10 +69,10 @@ func (m *merger) parts(add func(*segment.Part) error) error {
 
 // add describes a part and hands it over.
 func (m *merger) add(p *mergedPart, add func(*segment.Part) error) error {
-	m.builder.Add(&p.rows, p.layout, p.flags, true)
-	m.series.AddRows(&p.rows)
-	return add(&segment.Part{Rows: &p.rows, Order: p.layout.Order, BlockEnds: p.layout.BlockEnds,
-		Flags: p.flags, Ranked: true})
+	m.builder.Add(p.layout, p.flags)
+	m.series.AddRows(&p.layout.Keys)
+	return add(&segment.Part{Rows: &p.rows, Order: p.layout.Order, Keys: &p.layout.Keys,
+		BlockEnds: p.layout.BlockEnds, Flags: p.flags})
 }
 
 // cluster gives the parts to full, in memory that it takes from empty.

@@ -185,11 +185,15 @@ func writeRows(
 		return fmt.Errorf("describe segment: %w", err)
 	}
 	layout := index.Partition(rows, opt)
-	_, err = segment.WriteSealed(path, &segment.SealedInput{
-		Rows: rows, Order: layout.Order, BlockEnds: layout.BlockEnds, Flags: flags, Meta: text,
+	_, err = segment.WriteParts(path, &segment.PartsInput{
+		Meta: text,
+		Parts: func(add func(*segment.Part) error) error {
+			return add(&segment.Part{Rows: rows, Order: layout.Order, Keys: &layout.Keys,
+				BlockEnds: layout.BlockEnds, Flags: flags})
+		},
 		Sections: func(offsets []uint64, sizes []uint32) ([]segment.Section, error) {
 			return sections(index.Build(rows, layout, flags, offsets, sizes), marks,
-				index.SeriesOf(rows)), nil
+				index.SeriesOf(&layout.Keys)), nil
 		},
 	})
 	return err
