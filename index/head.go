@@ -32,7 +32,7 @@ type Head struct {
 	// hand them out.
 	mu     sync.RWMutex
 	rows   arrivals
-	cells  map[cellKey]uint32
+	cells  cellTable
 	list   []*cell
 	seen   *Watermarks
 	tables int // cells with a table of newest caps
@@ -41,7 +41,7 @@ type Head struct {
 // NewHead returns an empty head. before holds the watermarks of everything older; the head keeps it
 // and does not change it.
 func NewHead(before *Watermarks) *Head {
-	return &Head{before: before, cells: map[cellKey]uint32{}, seen: NewWatermarks()}
+	return &Head{before: before, cells: newCellTable(), seen: NewWatermarks()}
 }
 
 // Rows returns the number of rows.
@@ -78,49 +78,6 @@ func (h *Head) Insert(b *record.Batch) {
 	h.flagged.Add(flagged)
 	h.bytes.Add(int64(len(b.Data)) + int64(b.Len())*rowMemory +
 		int64(len(h.list)-cells)*cellMemory + int64(h.tables-tables)*tableMemory)
-}
-
-// enter puts the rows [from, to) of a batch, which arrived at a place, into their cells, and
-// returns how many may supersede an older row.
-func (h *Head) enter(b *record.Batch, from, to int, at place) (flagged int64) {
-	p, n := h.rows.row(at)
-	var c *cell
-	for i := from; i < to; i++ {
-		key := cellKey{b.CID[i], b.MOID[i], b.MID[i] >> cellShift}
-		if c == nil || c.key != key {
-			c = h.cell(key)
-		}
-		if c.newest == nil && c.rows >= tableRows {
-			c.newest = c.tabulate()
-			h.tables++
-		}
-		bucket := bucketOf(b.CID[i], b.MID[i], b.MOID[i])
-		r := entry{cap: b.CapNs[i], at: at, device: uint8(b.MID[i] & deviceMask)}
-		own := c.raise(r.device, r.cap)
-		if own {
-			setBit(p.own, n)
-		}
-		if own || r.cap <= h.before[bucket] {
-			r.flagged = true
-			setBit(p.flagged, n)
-			flagged++
-		}
-		h.seen[bucket] = max(h.seen[bucket], r.cap)
-		c.append(r)
-		at++
-		n++
-	}
-	return flagged
-}
-
-func (h *Head) cell(key cellKey) *cell {
-	id, ok := h.cells[key]
-	if !ok {
-		id = uint32(len(h.list))
-		h.cells[key] = id
-		h.list = append(h.list, &cell{key: key})
-	}
-	return h.list[id]
 }
 
 // Freeze returns all rows in acq order and their flags as a bitmap by rank. Nothing may be inserted

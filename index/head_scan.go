@@ -123,7 +123,7 @@ func (s *headScan) lookups() ([]uint32, bool) {
 	s.head.mu.RLock()
 	defer s.head.mu.RUnlock()
 	s.eachKey(func(key cellKey) {
-		if id, ok := s.head.cells[key]; ok && !slices.Contains(ids, id) {
+		if id, ok := s.head.find(key); ok && !slices.Contains(ids, id) {
 			ids = append(ids, id)
 		}
 	})
