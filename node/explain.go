@@ -23,8 +23,8 @@ func (n *Node) Explain(ctx context.Context, q *record.Query) (Explanation, error
 	}
 	defer func() { <-n.queries }()
 	bare := *q
-	bare.Filter, bare.Aggregate, bare.Order, bare.Limit =
-		record.PluginCall{}, record.PluginCall{}, record.OrderNone, 0
+	bare.Filters, bare.Aggregate, bare.Order, bare.Limit =
+		nil, record.PluginCall{}, record.OrderNone, 0
 	x, err := n.store.Explain(ctx, &bare)
 	return Explanation{Explanation: x, Ignored: ignoredBy(q)}, err
 }
@@ -35,7 +35,7 @@ func ignoredBy(q *record.Query) []string {
 		name  string
 		there bool
 	}{
-		{"filter", q.Filter.Name != ""}, {"aggregate", q.Aggregate.Name != ""},
+		{"filter", len(q.Filters) > 0}, {"aggregate", q.Aggregate.Name != ""},
 		{"order", q.Order != record.OrderNone}, {"limit", q.Limit > 0},
 	} {
 		if part.there {

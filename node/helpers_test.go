@@ -16,6 +16,19 @@ func parseCallOf(t *testing.T, n *Node, name, params string) (record.PluginCall,
 	return parseCall(l, "params", params)
 }
 
+// thresholds is a chain of the filter threshold with these parameters.
+func thresholds(t *testing.T, n *Node, params ...string) (chain []record.PluginCall) {
+	t.Helper()
+	for _, p := range params {
+		call, err := parseCallOf(t, n, "threshold", p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		chain = append(chain, call)
+	}
+	return chain
+}
+
 func standardModule(t *testing.T, name string) []byte {
 	t.Helper()
 	for _, p := range plugins.Standard() {

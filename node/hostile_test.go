@@ -101,7 +101,7 @@ func TestHostileModules(t *testing.T) {
 		t.Helper()
 		push(name)
 		_, err := s.db.Scan(t.Context(), &record.Query{
-			Filter: record.PluginCall{Name: name, Params: params}},
+			Filters: []record.PluginCall{{Name: name, Params: params}}},
 			func(*record.Batch) error { return nil })
 		is(name, err, kind, want)
 	}

@@ -47,7 +47,7 @@ func TestLastComesBeforeTheFilter(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		q.Filter = call
+		q.Filters = []record.PluginCall{call}
 		if count, _, err := c.Count(t.Context(), q); err != nil || count != uint64(len(kept)) {
 			t.Fatalf("query %d: %+v: count %d, %v, want %d", i, q, count, err, len(kept))
 		}

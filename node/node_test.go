@@ -153,16 +153,11 @@ func TestQueriesAgainstASlice(t *testing.T) {
 		if rng.IntN(2) == 0 {
 			q.Box[record.CID] = record.RangeSet{record.At(rng.Int64N(3))}
 		}
-		threshold := float64(rng.IntN(100))
-		keep := func(r row) bool { return r.value > threshold }
-		if rng.IntN(2) == 0 {
-			call, err := parseCallOf(t, n, "threshold", fmt.Sprintf("value=%g", threshold))
-			if err != nil {
-				t.Fatal(err)
-			}
-			q.Filter = call
-		} else {
-			keep = func(row) bool { return true }
+		low, high, filters := float64(rng.IntN(50)), float64(rng.IntN(100)), rng.IntN(4)
+		q.Filters = thresholds(t, n, []string{fmt.Sprintf("value=%g", low), "op=ne,value=-1",
+			fmt.Sprintf("op=le,value=%g", high)}[:filters]...)
+		keep := func(r row) bool {
+			return (filters < 1 || r.value > low) && (filters < 3 || r.value <= high)
 		}
 		if err := q.Normalize(); err != nil {
 			t.Fatal(err)
@@ -338,7 +333,7 @@ func TestCountRefuses(t *testing.T) {
 		}
 	}
 	refused(record.Query{Aggregate: record.PluginCall{Name: "count"}}, "aggregate")
-	refused(record.Query{Filter: record.PluginCall{Name: "nobody"}}, "")
+	refused(record.Query{Filters: []record.PluginCall{{Name: "nobody"}}}, "")
 }
 
 func TestBadFrames(t *testing.T) {
@@ -401,7 +396,7 @@ func TestBadFrames(t *testing.T) {
 	binary.LittleEndian.PutUint32(body[16+8+8:], record.MaxPayloadBytes+1)
 	body = wire.AppendFrame(nil, wire.FramePut, body)
 	refused("payload over 32 MiB", "/v1/put", body, wire.KindTooLarge)
-	unknown := wire.AppendQuery(nil, &record.Query{Filter: record.PluginCall{Name: "nope"}})
+	unknown := wire.AppendQuery(nil, &record.Query{Filters: []record.PluginCall{{Name: "nope"}}})
 	_, answer := post(t, n, "POST", "/v1/query", wire.ContentType, unknown)
 	if got := kindOfAnswer(t, answer); got != wire.KindUnknownPlugin {
 		t.Errorf("unknown plugin: %v", got)

@@ -51,7 +51,7 @@ func checkParams(args *fasthttp.Args, known []string) error {
 				cmp.Or(strings.Join(known, ", "), "none")))
 		case len(value) == 0:
 			return badParam(name, errors.New("is empty; give it a value or leave it out"))
-		case seen[name]:
+		case seen[name] && name != "filter" && name != "filter_params":
 			return badParam(name, errors.New("is given twice; a list is joined by commas"))
 		}
 		seen[name] = true
@@ -73,7 +73,8 @@ func parseFlag(args *fasthttp.Args, name string) (bool, error) {
 }
 
 // parseBox reads the parameters of a question, which are among known: a selector per dimension,
-// view or asof, last, order, limit, keys=1, filter and filter_params.
+// view or asof, last, order, limit, keys=1, and filter and filter_params as often as there are
+// filters.
 func (s *server) parseBox(ctx *fasthttp.RequestCtx, known []string) (*record.Query, error) {
 	args := ctx.QueryArgs()
 	if err := checkParams(args, known); err != nil {
@@ -105,20 +106,43 @@ func (s *server) parseBox(ctx *fasthttp.RequestCtx, known []string) (*record.Que
 	if q.KeysOnly, err = parseFlag(args, "keys"); err != nil {
 		return nil, err
 	}
-	name, params := string(args.Peek("filter")), string(args.Peek("filter_params"))
-	if name == "" && params != "" {
-		return nil, badParam("filter_params", errors.New("stands there without filter"))
+	if q.Filters, err = s.parseFilters(args); err != nil {
+		return nil, err
 	}
-	if name != "" {
+	return q, q.Normalize()
+}
+
+// parseFilters reads the chain of filters. Each filter_params belongs to the filter before it.
+func (s *server) parseFilters(args *fasthttp.Args) (calls []record.PluginCall, err error) {
+	var names, params []string
+	for key, value := range args.All() {
+		switch string(key) {
+		case "filter":
+			names, params = append(names, string(value)), append(params, "")
+		case "filter_params":
+			if len(names) == 0 {
+				return nil, badParam("filter_params", errors.New("stands there without filter "+
+					"before it"))
+			}
+			if params[len(names)-1] != "" {
+				return nil, badParam("filter_params", fmt.Errorf("stands there twice for filter "+
+					"%q; join parameters by commas", clip(names[len(names)-1])))
+			}
+			params[len(names)-1] = string(value)
+		}
+	}
+	for i, name := range names[:min(len(names), record.MaxFilters+1)] {
 		l, err := s.node.plugins.filter(name)
 		if err != nil {
 			return nil, err
 		}
-		if q.Filter, err = parseCall(l, "filter_params", params); err != nil {
+		call, err := parseCall(l, "filter_params", params[i])
+		if err != nil {
 			return nil, err
 		}
+		calls = append(calls, call)
 	}
-	return q, q.Normalize()
+	return calls, nil
 }
 
 func parseView(args *fasthttp.Args, q *record.Query, now time.Time) error {

@@ -39,7 +39,7 @@ func (n *Node) Query(
 
 // Count returns how many records a query finds, without limit and order.
 func (n *Node) Count(ctx context.Context, q *record.Query) (uint64, wire.End, error) {
-	if q.Filter.Name != "" {
+	if len(q.Filters) > 0 {
 		unordered := *q
 		unordered.Order, unordered.Limit, unordered.KeysOnly = record.OrderNone, 0, true
 		end, err := n.Query(ctx, &unordered, func(*record.Batch) error { return nil })
@@ -72,11 +72,20 @@ func (n *Node) precheck(q *record.Query) error {
 	if len(n.queries) == cap(n.queries) {
 		return errTooBusy
 	}
-	if q.Filter.Name == "" {
-		return nil
-	}
-	_, err := n.plugins.filter(q.Filter.Name)
+	_, err := n.filtersOf(q)
 	return err
+}
+
+// filtersOf returns the modules of the filters of a query, in their order.
+func (n *Node) filtersOf(q *record.Query) ([]*loaded, error) {
+	modules := make([]*loaded, len(q.Filters))
+	for i, call := range q.Filters {
+		var err error
+		if modules[i], err = n.plugins.filter(call.Name); err != nil {
+			return nil, err
+		}
+	}
+	return modules, nil
 }
 
 func endOf(s store.ScanStats, rows uint64) wire.End {
@@ -85,19 +94,19 @@ func endOf(s store.ScanStats, rows uint64) wire.End {
 		PurgedAcqNs: s.PurgedAcqNs}
 }
 
-// scan runs the store's scan with the filter of the query before each sink.
+// scan runs the store's scan with the filters of the query before each sink, in their order.
 func (n *Node) scan(
 	ctx context.Context, q *record.Query, newSink func(worker int) (store.Sink, error),
 ) (store.ScanStats, error) {
-	if q.Filter.Name == "" {
-		return n.store.Scan(ctx, q, newSink)
-	}
-	plugin, err := n.plugins.filter(q.Filter.Name)
+	modules, err := n.filtersOf(q)
 	if err != nil {
 		return store.ScanStats{}, err
 	}
+	if len(modules) == 0 {
+		return n.store.Scan(ctx, q, newSink)
+	}
 	whole := *q
-	whole.KeysOnly = false // the filter may look at payloads
+	whole.KeysOnly = false // a filter may look at payloads
 	var filters []*wasmhost.Filter
 	defer func() {
 		for _, f := range filters {
@@ -105,18 +114,23 @@ func (n *Node) scan(
 		}
 	}()
 	return n.store.Scan(ctx, &whole, func(worker int) (store.Sink, error) {
-		f, err := plugin.module.NewFilter(ctx, q.Filter.Params)
-		if err != nil {
-			return nil, err
-		}
-		filters = append(filters, f)
 		sink, err := newSink(worker)
 		if err != nil {
 			return nil, err
 		}
-		return filtered(ctx, f, sink), nil
+		for i := len(modules) - 1; i >= 0; i-- {
+			f, err := modules[i].module.NewFilter(ctx, q.Filters[i].Params)
+			if err != nil {
+				return nil, err
+			}
+			filters = append(filters, f)
+			sink = filtered(ctx, f, sink)
+		}
+		return sink, nil
 	})
 }
+
+// filtered hands the rows that a filter keeps to sink.
 
 func filtered(ctx context.Context, f *wasmhost.Filter, sink store.Sink) store.Sink {
 	var keep []uint64

@@ -136,7 +136,7 @@ func TestTombstone(t *testing.T) {
 	everywhere(t, s, opt, func(s *Store) {
 		wantPayloads(t, s, latest(), "new", "other")
 		wantPayloads(t, s, record.Query{}, "old", "tomb", "new", "other")
-		plugged := &record.Query{Filter: record.PluginCall{Name: "f"}}
+		plugged := &record.Query{Filters: []record.PluginCall{{Name: "f"}}}
 		if rows := scanRows(t, s, plugged); len(rows) != 3 {
 			t.Fatalf("a plugin sees %d rows", len(rows))
 		}

@@ -173,7 +173,7 @@ func (s *Store) newScan(ctx context.Context, q *record.Query) (*scan, error) {
 	sc.ctx, sc.store, sc.box, sc.horizon = ctx, s, q.Box, horizon
 	sc.keysOnly, sc.view, sc.lastN = q.KeysOnly, q.View, q.Last
 	sc.inTurn = q.Aggregate.Name != ""
-	sc.noTombs = sc.inTurn || q.Filter.Name != ""
+	sc.noTombs = sc.inTurn || len(q.Filters) > 0
 	sc.finder.scan = sc
 	sc.stats.HorizonNs = horizon
 	end := horizon

@@ -18,4 +18,6 @@ const (
 	MaxPluginNameBytes = 64
 	// MaxParamsBytes bounds the parameters of one plugin call.
 	MaxParamsBytes = 64 << 10
+	// MaxFilters bounds the filters of one query: each worker has an instance of every one.
+	MaxFilters = 8
 )

@@ -109,9 +109,10 @@ func TestGoodQueries(t *testing.T) {
 	f(Query{})
 	f(Query{View: ViewLatest, Order: OrderAcq, Limit: math.MaxUint64, KeysOnly: true})
 	f(Query{View: ViewAsOf, AsOfAcqNs: math.MinInt64, Order: OrderKey})
-	f(Query{Filter: PluginCall{Name: "threshold", Params: make([]byte, MaxParamsBytes)}})
+	f(Query{Filters: []PluginCall{{Name: "threshold", Params: make([]byte, MaxParamsBytes)}}})
 	f(Query{Aggregate: stats, Order: OrderKey, GroupBy: GroupBy{CID: true, CapBucketNs: 1}})
-	f(Query{Aggregate: stats, Filter: stats, GroupBy: GroupBy{true, true, true, math.MaxInt64}})
+	f(Query{Aggregate: stats, Filters: slices.Repeat([]PluginCall{stats}, MaxFilters),
+		GroupBy: GroupBy{true, true, true, math.MaxInt64}})
 }
 
 // TestFormatNsReads formats moments so that they read back, and in an order that sorts.
@@ -143,7 +144,7 @@ func FuzzPluginName(f *testing.F) {
 		if ValidPluginName(name) != rule.MatchString(name) {
 			t.Fatalf("%q: %v", name, ValidPluginName(name))
 		}
-		q := Query{Filter: PluginCall{Name: name}}
+		q := Query{Aggregate: PluginCall{Name: name}}
 		if err := q.Normalize(); (err == nil) != (name == "" || rule.MatchString(name)) {
 			t.Fatalf("%q: %v", name, err)
 		} else if err != nil && len(err.Error()) > 600 {

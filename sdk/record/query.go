@@ -153,7 +153,7 @@ type Query struct {
 	Limit     uint64 // records (with an aggregate: groups) at most; 0 means no limit
 	KeysOnly  bool   // leave payloads out of the answer
 
-	Filter    PluginCall
+	Filters   []PluginCall // in this order, each on the rows that those before it kept
 	Aggregate PluginCall
 	GroupBy   GroupBy
 }
@@ -185,8 +185,17 @@ func (q *Query) Normalize() error {
 	case q.Aggregate.Name != "" && q.Order == OrderAcq:
 		return invalid("order", Inconsistent, "groups have no acq; order by key or not at all")
 	}
-	if err := q.Filter.validate("filter"); err != nil {
-		return err
+	if len(q.Filters) > MaxFilters {
+		return invalid("filter", TooMany, "%d filters, at most %d", len(q.Filters), MaxFilters)
+	}
+	for i, call := range q.Filters {
+		if call.Name == "" {
+			return invalid("filter", Inconsistent, "filter %d of %d has no plugin name", i+1,
+				len(q.Filters))
+		}
+		if err := call.validate("filter"); err != nil {
+			return err
+		}
 	}
 	return q.Aggregate.validate("aggregate")
 }

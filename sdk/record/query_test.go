@@ -113,13 +113,19 @@ func TestNormalizeRefuses(t *testing.T) {
 	})
 	f("cap bucket", OutOfRange, "negative", func(q *Query) { q.GroupBy.CapBucketNs = -1 })
 	f("group by", Inconsistent, "aggregate", func(q *Query) { q.GroupBy.MID = true })
-	f("filter", OutOfRange, `"Big" is not a plugin name`, func(q *Query) { q.Filter.Name = "Big" })
+	f("filter", OutOfRange, `"Big" is not a plugin name`, func(q *Query) {
+		q.Filters = []PluginCall{{Name: "ok"}, {Name: "Big"}}
+	})
 	f("aggregate", OutOfRange, "not a plugin name",
 		func(q *Query) { q.Aggregate.Name = strings.Repeat("a", MaxPluginNameBytes+1) })
-	f("filter", Inconsistent, "without a plugin name",
-		func(q *Query) { q.Filter.Params = []byte{1} })
+	f("aggregate", Inconsistent, "without a plugin name",
+		func(q *Query) { q.Aggregate.Params = []byte{1} })
+	f("filter", Inconsistent, "filter 2 of 2 has no plugin name",
+		func(q *Query) { q.Filters = []PluginCall{{Name: "x"}, {}} })
+	f("filter", TooMany, "9 filters, at most 8",
+		func(q *Query) { q.Filters = make([]PluginCall, MaxFilters+1) })
 	f("filter", TooLarge, "65537 bytes of parameters", func(q *Query) {
-		q.Filter = PluginCall{"x", make([]byte, MaxParamsBytes+1)}
+		q.Filters = []PluginCall{{"x", make([]byte, MaxParamsBytes+1)}}
 	})
 }
 

@@ -107,7 +107,7 @@ func TestNothingIsAllocatedOnWord(t *testing.T) {
 	}
 	for _, count := range []uint32{1 << 20, 1 << 28, 1<<31 - 1, 1<<32 - 1} {
 		counts("query", 28, count)  // ranges of cid
-		counts("query", 116, count) // bytes of a filter's name
+		counts("query", 112, count) // bytes of a name
 		counts("box", 8, count)
 		counts("groups", 0, count)
 		counts("groups", 36, count) // bytes of a result

@@ -66,6 +66,12 @@ func exampleQuery() *record.Query {
 	}
 }
 
+func exampleChain() *record.Query {
+	return &record.Query{Aggregate: record.PluginCall{Name: "count"},
+		Filters: []record.PluginCall{{Name: "old"}, {Name: "threshold", Params: []byte{
+			0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0}}}}
+}
+
 func exampleRows() *record.Batch {
 	b := new(record.Batch)
 	for i := range int64(24) {
@@ -174,6 +180,9 @@ func TestExamples(t *testing.T) {
 	query = record.Query{}
 	read("query-last", query, last,
 		ParseQuery(same("query-last", AppendQuery(nil, &last), nil), &query))
+	query = record.Query{}
+	read("query-chain", &query, exampleChain(),
+		ParseQuery(same("query-chain", AppendQuery(nil, exampleChain()), nil), &query))
 	frame, err = AppendRows(nil, exampleRows())
 	var rows record.Batch
 	read("rows", &rows, exampleRows(), ParseRows(payload(same("rows", frame, err)), &rows))

@@ -16,15 +16,16 @@ const (
 	queryFlags     = 31
 )
 
-// AppendQuery appends a query frame: view u8, order u8, flags u8, zero u8, as of i64, limit u64,
+// AppendQuery appends a query frame: view u8, order u8, flags u8, filters u8, as of i64, limit u64,
 // cap bucket i64, with its flag last u32, per dimension a count u32 and so many pairs (from i64,
-// to i64), then filter and aggregate, each a name and parameters with a length u32 before them.
+// to i64), then the filters and the aggregate, each a name and parameters with a length u32 before
+// them.
 func AppendQuery(dst []byte, q *record.Query) []byte {
 	dst, start := beginFrame(dst, FrameQuery)
 	flags := boolByte(q.KeysOnly)*queryKeysOnly | boolByte(q.GroupBy.CID)*queryGroupCID |
 		boolByte(q.GroupBy.MID)*queryGroupMID | boolByte(q.GroupBy.MOID)*queryGroupMOID |
 		boolByte(q.Last != 0)*queryLast
-	dst = append(dst, byte(q.View), byte(q.Order), flags, 0)
+	dst = append(dst, byte(q.View), byte(q.Order), flags, byte(len(q.Filters)))
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(q.AsOfAcqNs))
 	dst = binary.LittleEndian.AppendUint64(dst, q.Limit)
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(q.GroupBy.CapBucketNs))
@@ -32,11 +33,16 @@ func AppendQuery(dst []byte, q *record.Query) []byte {
 		dst = binary.LittleEndian.AppendUint32(dst, q.Last)
 	}
 	dst = appendBox(dst, &q.Box)
-	for _, call := range []record.PluginCall{q.Filter, q.Aggregate} {
-		dst = appendBytes(dst, []byte(call.Name))
-		dst = appendBytes(dst, call.Params)
+	for i := range q.Filters {
+		dst = appendCall(dst, &q.Filters[i])
 	}
+	dst = appendCall(dst, &q.Aggregate)
 	return endFrame(dst, start)
+}
+
+func appendCall(dst []byte, call *record.PluginCall) []byte {
+	dst = appendBytes(dst, []byte(call.Name))
+	return appendBytes(dst, call.Params)
 }
 
 // ParseQuery reads a body that is one query frame, and normalises the query.
@@ -49,8 +55,8 @@ func ParseQuery(src []byte, q *record.Query) error {
 	}
 	d := &decoder{src: payload}
 	*q = record.Query{View: record.View(d.u8()), Order: record.Order(d.u8())}
-	flags, zero := d.u8(), d.u8()
-	if flags&^queryFlags != 0 || zero != 0 {
+	flags, filters := d.u8(), d.u8()
+	if flags&^queryFlags != 0 {
 		return badFrame("reserved bits of a query are not zero")
 	}
 	q.AsOfAcqNs, q.Limit = d.i64(), d.u64()
@@ -65,7 +71,15 @@ func ParseQuery(src []byte, q *record.Query) error {
 	if err := parseBox(d, &q.Box); err != nil {
 		return err
 	}
-	parseCall(d, &q.Filter)
+	if filters > record.MaxFilters {
+		return badFrame("a query has %d filters, at most %d", filters, record.MaxFilters)
+	}
+	if filters > 0 {
+		q.Filters = make([]record.PluginCall, filters)
+	}
+	for i := range q.Filters {
+		parseCall(d, &q.Filters[i])
+	}
 	parseCall(d, &q.Aggregate)
 	if err := d.end("query"); err != nil {
 		return err

@@ -116,8 +116,9 @@ func randomQuery(rng *rand.Rand) *record.Query {
 				To: min(dim.Max(), from+1+rng.Int64N(1000))})
 		}
 	}
-	if rng.IntN(2) == 0 {
-		q.Filter = record.PluginCall{Name: "threshold", Params: make([]byte, rng.IntN(5))}
+	for range rng.IntN(3) * rng.IntN(record.MaxFilters/2+1) {
+		q.Filters = append(q.Filters, record.PluginCall{Name: "threshold",
+			Params: make([]byte, rng.IntN(5))})
 	}
 	if rng.IntN(2) == 0 {
 		q.Aggregate = record.PluginCall{Name: "stats", Params: []byte("x")}

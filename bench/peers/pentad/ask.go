@@ -29,8 +29,8 @@ func (d *db) Ask(
 		return d.groups(ctx, q, take)
 	case system.WantAbove:
 		// Parameters: type f64, offset 0, relation "greater than", the value.
-		own.Filter = record.PluginCall{Name: "threshold",
-			Params: system.AppendNumber(make([]byte, 24), q.Above)}
+		own.Filters = []record.PluginCall{{Name: "threshold",
+			Params: system.AppendNumber(make([]byte, 24), q.Above)}}
 	}
 	rows := uint64(0)
 	return rows, d.scan(ctx, &own, func(b *record.Batch) error {

@@ -94,7 +94,7 @@ func (a *app) benchQuery(ctx context.Context, given func(string) bool, f *benchQ
 		return err
 	}
 	defer closeAll()
-	if base.Filter, err = a.call(ctx, dbs[0], f.filter, f.filterParams); err != nil {
+	if base.Filters, err = f.filters.calls(ctx, dbs[0]); err != nil {
 		return err
 	}
 	aggregate, err := f.aggregate(ctx, dbs[0], mix)

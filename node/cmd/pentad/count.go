@@ -37,7 +37,7 @@ func (a *app) count(ctx context.Context, q *queryFlags) error {
 		return err
 	}
 	defer db.Close()
-	if query.Filter, err = a.call(ctx, db, q.filter, q.filterParams); err != nil {
+	if query.Filters, err = q.filters.calls(ctx, db); err != nil {
 		return err
 	}
 	start := a.now()

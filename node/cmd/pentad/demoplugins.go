@@ -28,9 +28,11 @@ func (s *demoShow) filter(ctx context.Context) error {
 	w := s.table(left("above"), right("records"), right("share"), right("time"))
 	for _, above := range []string{"1", "2", "3"} {
 		q := powerBox()
-		if q.Filter, err = s.app.call(ctx, s.db, "threshold", "value="+above); err != nil {
+		call, err := filterCall(ctx, s.db, "threshold", "value="+above)
+		if err != nil {
 			return err
 		}
+		q.Filters = []record.PluginCall{call}
 		start := s.app.now()
 		kept, err := countRecords(ctx, s.db, q)
 		if err != nil {

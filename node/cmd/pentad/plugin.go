@@ -195,26 +195,6 @@ func findPlugin(ctx context.Context, db *client.Client, name string) (client.Plu
 		"plugin push adds one", name, orElse(strings.Join(names, ", "), "none"))
 }
 
-// call makes the call of a plugin from its name and its parameters, name=value,... .
-func (a *app) call(ctx context.Context, db *client.Client, name, params string) (
-	record.PluginCall, error) {
-	if name == "" {
-		if params != "" {
-			return record.PluginCall{}, usagef("parameters are given without a plugin")
-		}
-		return record.PluginCall{}, nil
-	}
-	info, doc, err := findPlugin(ctx, db, name)
-	if err != nil {
-		return record.PluginCall{}, err
-	}
-	if !info.Filter {
-		return record.PluginCall{}, usagef("%s is no filter; pentad plugin run %s runs it", name,
-			name)
-	}
-	return encodeCall(name, doc, params)
-}
-
 func encodeCall(name string, doc *plugin.Doc, params string) (record.PluginCall, error) {
 	values := map[string]string{}
 	if params != "" {

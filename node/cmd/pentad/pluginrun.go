@@ -92,7 +92,7 @@ func (a *app) pluginRun(ctx context.Context, name, params, groupBy string, q *qu
 	if query.Aggregate, err = encodeCall(name, doc, params); err != nil {
 		return err
 	}
-	if query.Filter, err = a.call(ctx, db, q.filter, q.filterParams); err != nil {
+	if query.Filters, err = q.filters.calls(ctx, db); err != nil {
 		return err
 	}
 	groups, end, err := db.Aggregate(ctx, query)

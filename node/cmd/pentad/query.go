@@ -19,14 +19,13 @@ Times (--cap --acq --asof)
 
 // queryFlags are the flags of every command that asks for records.
 type queryFlags struct {
-	parts        [record.NumDims]string
-	view, asOf   string
-	last         uint32
-	order        string
-	limit        uint64
-	filter       string
-	filterParams string
-	failEmpty    bool
+	parts      [record.NumDims]string
+	view, asOf string
+	last       uint32
+	order      string
+	limit      uint64
+	filters    filterFlags
+	failEmpty  bool
 }
 
 // addSelectors adds a selector for each axis.
@@ -51,12 +50,13 @@ func (q *queryFlags) addBox(c *cobra.Command) {
 	complete(c, "view", "all\tevery version", "latest\tthe newest version of each reading")
 }
 
-// addFilter adds the plugin that keeps or drops records.
+// addFilter adds the plugins that keep or drop records.
 func (q *queryFlags) addFilter(c *cobra.Command) {
-	c.Flags().Var((*filledFlag)(&q.filter), "filter",
-		"keep only the records that this plugin keeps")
-	c.Flags().StringVar(&q.filterParams, "filter-params", "", "parameters of the filter: "+
-		"name=value,... ")
+	c.Flags().Var(&q.filters, "filter", "keep only the records that this plugin keeps; given "+
+		"again, only those of them\nthat the next one keeps, up to "+
+		strconv.Itoa(record.MaxFilters))
+	c.Flags().Var((*filterParamsFlag)(&q.filters), "filter-params",
+		"parameters of the filter before it: name=value,...")
 }
 
 // query puts the flags together and checks them.

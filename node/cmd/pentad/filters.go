@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/pentad-db/pentad/sdk/client"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// filterFlags is the chain of filters: --filter adds one, --filter-params belongs to the last.
+type filterFlags []filterFlag
+
+type filterFlag struct{ name, params string }
+
+func (f *filterFlags) Set(name string) error {
+	switch {
+	case name == "":
+		return errors.New("must not be empty")
+	case len(*f) == record.MaxFilters:
+		return fmt.Errorf("%d filters are the most of one query", record.MaxFilters)
+	}
+	*f = append(*f, filterFlag{name: name})
+	return nil
+}
+
+func (f *filterFlags) String() string { return "" }
+
+func (f *filterFlags) Type() string { return "name" }
+
+// filterParamsFlag is the parameters of the last filter so far.
+type filterParamsFlag filterFlags
+
+func (f *filterParamsFlag) Set(params string) error {
+	if len(*f) == 0 {
+		return errors.New("stands before --filter; parameters follow the filter that they " +
+			"belong to")
+	}
+	last := &(*f)[len(*f)-1]
+	switch {
+	case params == "":
+		return errors.New("must not be empty")
+	case last.params != "":
+		return fmt.Errorf("is given twice for the filter %s; join parameters by commas", last.name)
+	}
+	last.params = params
+	return nil
+}
+
+func (f *filterParamsFlag) String() string { return "" }
+
+func (f *filterParamsFlag) Type() string { return "params" }
+
+// calls makes the calls of the filters, asking the node what parameters they have.
+func (f filterFlags) calls(ctx context.Context, db *client.Client) ([]record.PluginCall, error) {
+	var calls []record.PluginCall
+	for _, one := range f {
+		call, err := filterCall(ctx, db, one.name, one.params)
+		if err != nil {
+			return nil, err
+		}
+		calls = append(calls, call)
+	}
+	return calls, nil
+}
+
+// filterCall makes the call of a filter from its name and its parameters, name=value,... .
+func filterCall(ctx context.Context, db *client.Client, name, params string) (
+	record.PluginCall, error) {
+	info, doc, err := findPlugin(ctx, db, name)
+	if err != nil {
+		return record.PluginCall{}, err
+	}
+	if !info.Filter {
+		return record.PluginCall{}, usagef("%s is no filter; pentad plugin run %s runs it", name,
+			name)
+	}
+	return encodeCall(name, doc, params)
+}
