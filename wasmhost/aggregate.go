@@ -62,13 +62,13 @@ func (a *Aggregate) addRows(ctx context.Context, b *record.Batch, gid []uint32, 
 // Groups returns the number of groups so far.
 func (a *Aggregate) Groups() int { return a.states.groups }
 
-// States returns a copy of all states, Groups() times the state size of the descriptor.
+// States returns a copy of all states for Merge: Groups() times the state size of the descriptor,
+// or, of states that grow, each its size as u32 and what the plugin saved of it.
 func (a *Aggregate) States(ctx context.Context) ([]byte, error) {
 	if err := a.guest.enter(ctx); err != nil {
 		return nil, err
 	}
-	src, err := a.states.view(a.guest, 0, a.states.groups)
-	out := append([]byte(nil), src...)
+	out, err := a.states.copyOut(ctx, a.guest)
 	return out, a.guest.leave(err)
 }
 
@@ -77,6 +77,9 @@ func (a *Aggregate) States(ctx context.Context) ([]byte, error) {
 func (a *Aggregate) Merge(ctx context.Context, states []byte, gid []uint32) error {
 	if err := a.guest.enter(ctx); err != nil {
 		return err
+	}
+	if a.states.grows {
+		return a.guest.leave(a.states.load(ctx, a.guest, states, gid))
 	}
 	return a.guest.leave(a.states.merge(ctx, a.guest, states, gid))
 }

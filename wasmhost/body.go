@@ -24,7 +24,7 @@ type function struct {
 	weights  []uint32
 	calls    []uint32 // functions called, with repetitions
 	indirect bool     // has call_indirect
-	bulk     bool     // has an instruction priced by length
+	bulk     bool     // has an instruction that is paid where it stands
 	returns  bool
 	depth    uint32 // price of a frame in units of call depth, 0 for functions that need none
 }
@@ -128,7 +128,7 @@ func (m *parsed) price(f *function, in *instr) uint32 {
 			return 1 + uint32(len(m.types[in.arg].params)+len(m.types[in.arg].results))
 		}
 	case opMemoryGrow:
-		return growPrice
+		f.bulk = true
 	case opRefFunc:
 		m.taken[in.arg] = true
 		return refFuncPrice

@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	needAll = 511
+	needAll  = 511
+	flagsAll = 7
 
 	maxStateSize  = 64 << 10
 	maxResultSize = 1 << 20
@@ -108,6 +109,8 @@ func (e *entry) checkDescriptor(d *Descriptor) error {
 		return fmt.Errorf("it says that it is an aggregate and lacks the exports of one")
 	case d.Need&^needAll != 0:
 		return fmt.Errorf("it needs columns %#x that this host does not have", d.Need&^needAll)
+	case d.Flags&^flagsAll != 0:
+		return fmt.Errorf("it has flags %#x that this host does not know", d.Flags&^flagsAll)
 	case d.ParamsMax > record.MaxParamsBytes:
 		return fmt.Errorf("parameters of %d bytes, at most %d are allowed", d.ParamsMax,
 			record.MaxParamsBytes)
@@ -118,7 +121,14 @@ func (e *entry) checkDescriptor(d *Descriptor) error {
 	if d.Kinds&plugin.KindAggregate == 0 {
 		return nil
 	}
+	grows := d.Flags&plugin.FlagGrows != 0
 	switch {
+	case grows && e.kinds&needGrowth == 0:
+		return fmt.Errorf("it says that its states grow and lacks the exports %s and %s",
+			exportSave, exportLoad)
+	case !grows && e.kinds&needMerge == 0:
+		return fmt.Errorf("it lacks the export %s, and does not say that its states grow (flag %d)",
+			exportMerge, plugin.FlagGrows)
 	case d.StateAlign == 0 || d.StateAlign > 64 || d.StateAlign&(d.StateAlign-1) != 0:
 		return fmt.Errorf("state alignment %d, want a power of two up to 64", d.StateAlign)
 	case d.StateSize == 0 || d.StateSize > maxStateSize || d.StateSize%d.StateAlign != 0:

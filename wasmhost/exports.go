@@ -1,6 +1,7 @@
 package wasmhost
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -17,6 +18,8 @@ const (
 	exportAdd        = "pentad_add"
 	exportMerge      = "pentad_merge"
 	exportFinish     = "pentad_finish"
+	exportSave       = "pentad_save"
+	exportLoad       = "pentad_load"
 	exportError      = "pentad_error"
 	exportInitialize = "_initialize"
 
@@ -34,13 +37,15 @@ const (
 type signature struct {
 	name            string
 	params, results string
-	needed          byte // needAlways, needFilter, needAggregate or 0
+	needed          byte // one of the needs below, or 0
 }
 
 const (
 	needAlways    = 1
 	needFilter    = 2
 	needAggregate = 4
+	needMerge     = 8  // of an aggregate whose states are plain bytes
+	needGrowth    = 16 // of one whose states grow
 )
 
 var signatures = [...]signature{
@@ -51,14 +56,16 @@ var signatures = [...]signature{
 	{exportFilter, i32 + i32, i32, needFilter},
 	{exportStateInit, i32 + i32, "", needAggregate},
 	{exportAdd, i32 + i32, i32, needAggregate},
-	{exportMerge, i32 + i32 + i32, i32, needAggregate},
+	{exportMerge, i32 + i32 + i32, i32, needMerge},
+	{exportSave, i32 + i32 + i32, i32, needGrowth},
+	{exportLoad, i32 + i32 + i32, i32, needGrowth},
 	{exportFinish, i32 + i32 + i32 + i32, i32, needAggregate},
 	{exportError, "", i64, 0},
 	{exportInitialize, "", "", 0},
 }
 
 // checkExports checks names and types of the exports and returns what the module can be: a set
-// of needFilter and needAggregate.
+// of needFilter, and needAggregate with needMerge, needGrowth or both.
 func (m *parsed) checkExports() (kinds byte, err error) {
 	for name := range m.exports {
 		if strings.HasPrefix(name, exportFuel) || strings.HasPrefix(name, exportDepth) {
@@ -89,12 +96,15 @@ func (m *parsed) checkExports() (kinds byte, err error) {
 	if missing[needFilter] == "" {
 		kinds |= needFilter
 	}
-	if missing[needAggregate] == "" {
-		kinds |= needAggregate
+	for _, need := range [...]byte{needMerge, needGrowth} {
+		if missing[needAggregate] == "" && missing[need] == "" {
+			kinds |= needAggregate | need
+		}
 	}
 	if kinds == 0 {
 		return 0, fmt.Errorf("export %q (of a filter) and %q (of an aggregate) are missing; "+
-			"a plugin is one of the two, or both", missing[needFilter], missing[needAggregate])
+			"a plugin is one of the two, or both", missing[needFilter],
+			cmp.Or(missing[needAggregate], missing[needMerge]))
 	}
 	return kinds, nil
 }

@@ -23,6 +23,10 @@ func (s *states) finish(ctx context.Context, g *guest) ([][]byte, error) {
 	if fixed > 0 {
 		perSlice = min(perSlice, max(1, outBytes/fixed))
 	}
+	room := uint32(max(outBytes, fixed))
+	if s.grows {
+		perSlice, room = 1, largeOutBytes
+	}
 	var all []byte
 	ends := make([]int, 0, s.groups)
 	for from := 0; from < s.groups; {
@@ -30,12 +34,12 @@ func (s *states) finish(ctx context.Context, g *guest) ([][]byte, error) {
 			return nil, err
 		}
 		n := min(perSlice, s.groups-from)
-		written, err := s.finishSlice(ctx, g, from, n, uint32(max(outBytes, fixed)))
+		written, err := s.finishSlice(ctx, g, from, n, room)
 		if tooSmall(err) && fixed == 0 && n > 1 {
 			perSlice = max(1, n/8)
 			continue
 		}
-		if tooSmall(err) && fixed == 0 {
+		if tooSmall(err) && fixed == 0 && room < largeOutBytes {
 			written, err = s.finishSlice(ctx, g, from, 1, largeOutBytes)
 		}
 		if err != nil {
@@ -81,7 +85,11 @@ func (s *states) finishSlice(ctx context.Context, g *guest, from, n int, room ui
 		return nil, err
 	}
 	saved := append([]byte(nil), before...)
-	length, err := g.check(ctx, &s.finishF, budgetFor(g, n*s.size),
+	budget := budgetFor(g, n*s.size)
+	if s.grows {
+		budget = growingBudget(g, s)
+	}
+	length, err := g.check(ctx, &s.finishF, budget,
 		uint64(s.at(from)), uint64(n), uint64(s.out), uint64(room))
 	if tooSmall(err) {
 		if after, viewErr := s.view(g, from, from+n); viewErr == nil {

@@ -33,6 +33,11 @@ func TestHostileFiles(t *testing.T) {
 		f(name, func(a *asm) { a.replace(export, "", c) })
 	}
 	f("good", nil)
+	f("growing", growing)
+	f("save-too-long", func(a *asm) {
+		growing(a)
+		a.replace(exportSave, "", i32c(maxSavedSize+1))
+	})
 	body("describe-spin", exportDescribe, spin)
 	body("init-spin", exportInit, spin)
 	body("filter-spin", exportFilter, spin)

@@ -5,7 +5,7 @@ import "math"
 // instrumenterVersion changes whenever the rewritten module for the same input changes.
 //
 //	1: fuel at function entries and loop headers, depth on cycles, bulk priced by length
-const instrumenterVersion = 1
+const instrumenterVersion = 2
 
 // instrumentation is a rewritten module and what its host must know.
 type instrumentation struct {
@@ -172,6 +172,10 @@ func (w *writer) appendCode(dst []byte, f *function, t64, t32 uint32) []byte {
 				copied = in.end
 				dst = appendU32(append(dst, opBr), nesting)
 			}
+		case opMemoryGrow:
+			dst = append(dst, f.src[copied:in.start]...)
+			copied = in.start
+			dst = w.appendCharge(dst, growPrice, t64)
 		case opPrefixMisc:
 			if shift, ok := in.bulk(); ok {
 				dst = append(dst, f.src[copied:in.start]...)

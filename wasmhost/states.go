@@ -3,6 +3,8 @@ package wasmhost
 import (
 	"context"
 	"fmt"
+
+	"github.com/pentad-db/pentad/sdk/plugin"
 )
 
 const (
@@ -16,28 +18,31 @@ const (
 
 // states is the array of states in guest memory, one per group.
 type states struct {
-	size   int // of one state
+	size   int  // of one state
+	grows  bool // a state owns more memory than its size, and moves only by save and load
 	groups int
 	limit  int // bytes of all states
 	region uint32
 	room   int // groups that the region holds
 
-	init, mergeF, finishF exportFunc
+	init, mergeF, finishF, saveF, loadF exportFunc
 
 	// scratch of merge: room for gathered destinations, and for sources behind them.
 	scratch uint32
 	stamps  []uint32 // per group, the number of the slice that last merged into it
 	stamp   uint32
 
-	out     uint32 // region for results
-	outSize uint32
+	out      uint32 // region for results
+	outSize  uint32
+	transfer uint32 // region for a saved state
 }
 
 func newStates(g *guest) states {
 	return states{
 		size: int(g.entry.desc.StateSize), limit: g.entry.host.opt.StateBytes,
-		init: g.export(exportStateInit), mergeF: g.export(exportMerge),
-		finishF: g.export(exportFinish),
+		grows: g.entry.desc.Flags&plugin.FlagGrows != 0,
+		init:  g.export(exportStateInit), mergeF: g.export(exportMerge),
+		finishF: g.export(exportFinish), saveF: g.export(exportSave), loadF: g.export(exportLoad),
 	}
 }
 
@@ -53,6 +58,15 @@ func (s *states) view(g *guest, from, to int) ([]byte, error) {
 		return nil, nil
 	}
 	return g.view(exportAlloc, s.at(from), uint32((to-from)*s.size))
+}
+
+// copyOut returns all states in the form in which they move to other instances.
+func (s *states) copyOut(ctx context.Context, g *guest) ([]byte, error) {
+	if s.grows {
+		return s.save(ctx, g)
+	}
+	all, err := s.view(g, 0, s.groups)
+	return append([]byte(nil), all...), err
 }
 
 func budgetFor(g *guest, stateBytes int) int64 {
@@ -118,18 +132,14 @@ func (s *states) merge(ctx context.Context, g *guest, src []byte, gid []uint32) 
 		return g.fail(Limit, exportMerge, fmt.Sprintf("%d bytes of states and %d groups do not "+
 			"fit together, a state has %d bytes", len(src), len(gid), s.size))
 	}
+	if err := s.growTo(ctx, g, count, gid); err != nil {
+		return err
+	}
 	if gid == nil {
 		gid = make([]uint32, count)
 		for i := range gid {
 			gid[i] = uint32(i)
 		}
-	}
-	groups := uint32(0)
-	for _, group := range gid {
-		groups = max(groups, min(group, 1<<31)+1)
-	}
-	if err := s.grow(ctx, g, int(groups)); err != nil {
-		return err
 	}
 	if s.scratch == 0 && count > 0 {
 		var err error
@@ -149,6 +159,18 @@ func (s *states) merge(ctx context.Context, g *guest, src []byte, gid []uint32) 
 		from += n
 	}
 	return nil
+}
+
+// growTo brings the number of groups to what so many states for groups need.
+func (s *states) growTo(ctx context.Context, g *guest, count int, gid []uint32) error {
+	groups := uint32(0)
+	for _, group := range gid {
+		groups = max(groups, min(group, 1<<31)+1)
+	}
+	if gid == nil {
+		groups = uint32(count)
+	}
+	return s.grow(ctx, g, int(groups))
 }
 
 // distinct returns how many of the first groups fit into one slice without repetition.

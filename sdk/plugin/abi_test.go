@@ -37,8 +37,8 @@ func examples(t *testing.T) map[string][]byte {
 			found[name] = append(found[name], b...)
 		}
 	}
-	if len(found) != 6 {
-		t.Fatalf("%d examples, want 6", len(found))
+	if len(found) != 7 {
+		t.Fatalf("%d examples, want 7", len(found))
 	}
 	return found
 }

@@ -30,7 +30,7 @@ enum { PENTAD_FILTER = 1, PENTAD_AGGREGATE = 2 };
 enum { PENTAD_CID = 1, PENTAD_MOID = 2, PENTAD_MID = 4, PENTAD_CAP = 8, PENTAD_ACQ = 16,
        PENTAD_GID = 32, PENTAD_OFFSETS = 64, PENTAD_DATA = 128, PENTAD_RUNS = 256 };
 
-enum { PENTAD_MERGE_ORDERED = 1, PENTAD_DEPENDS_ON_BATCHES = 2 };
+enum { PENTAD_MERGE_ORDERED = 1, PENTAD_DEPENDS_ON_BATCHES = 2, PENTAD_GROWS = 4 };
 
 typedef struct {
   u32 magic;
@@ -161,6 +161,14 @@ PENTAD_EXPORT(pentad_alloc) u32 pentad_alloc(u32 size) {
   }
   pentad_top = (u32)(at + size);
   return (u32)at;
+}
+
+/* More room for what a state owns, with PENTAD_GROWS: want bytes that begin with the used ones of
+ * old, 0 when there is no memory. Nothing is freed, so ask for twice as much each time. */
+static inline void *pentad_regrow(const void *old, u32 used, u32 want) {
+  void *room = (void *)pentad_alloc(want);
+  if (room && used) __builtin_memcpy(room, old, used);
+  return room;
 }
 
 PENTAD_EXPORT(pentad_abi_1) void pentad_abi_1(void) {}

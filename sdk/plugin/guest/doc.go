@@ -9,6 +9,9 @@
 //
 //	func main() {}
 //
+// States that have no greatest size are those of a [Growing] aggregate, registered with
+// RegisterGrowing.
+//
 // The package owns the exports of ABI.md, the memory that they take addresses in and the order of
 // their calls. It knows nothing of hosts. Its main types are [Aggregate], [Filter] and [Batch]. It
 // starts no goroutines, and a module has one thread. Off WebAssembly everything but the exports

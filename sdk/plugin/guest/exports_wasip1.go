@@ -32,5 +32,11 @@ func exportFinish(array, n, out, size uint32) int32 {
 	return registered.finish(array, n, out, size)
 }
 
+//go:wasmexport pentad_save
+func exportSave(state, out, size uint32) int32 { return registered.save(state, out, size) }
+
+//go:wasmexport pentad_load
+func exportLoad(state, in, size uint32) int32 { return registered.load(state, in, size) }
+
 //go:wasmexport pentad_error
 func exportError() uint64 { return registered.lastError() }

@@ -21,6 +21,7 @@ type module struct {
 	memory     memory
 	filter     Filter
 	states     states
+	growing    growing // the same as states, where they grow
 	inits      []func(Params) error
 	describe   func() Description // of the aggregate, else of the filter
 	batch      Batch              // of the call that runs
@@ -34,6 +35,11 @@ func (m *module) setAggregate(s states, init func(Params) error, describe func()
 	}
 	m.states, m.describe = s, describe
 	m.inits = append(m.inits, init)
+}
+
+func (m *module) setGrowing(s growing, init func(Params) error, describe func() Description) {
+	m.setAggregate(s, init, describe)
+	m.growing = s
 }
 
 func (m *module) setFilter(f Filter) {
@@ -64,6 +70,9 @@ func (m *module) descriptor() uint32 {
 		}
 		kinds |= plugin.KindAggregate
 		size, align = m.states.layout()
+	}
+	if m.growing != nil {
+		d.Flags |= plugin.FlagGrows
 	}
 	at := m.memory.alloc(plugin.DescriptorSize)
 	dst := m.memory.view(at, plugin.DescriptorSize)[:0]
@@ -149,6 +158,33 @@ func (m *module) add(batch, array uint32) int32 {
 
 func (m *module) merge(dst, src, n uint32) int32 {
 	if err := m.states.merge(m.array(dst, n), m.array(src, n)); err != nil {
+		return m.fail(err, statusOwn)
+	}
+	return plugin.StatusOK
+}
+
+// save writes what a state needs to be loaded. One that does not fit is made once for nothing.
+func (m *module) save(state, out, size uint32) int32 {
+	if m.growing == nil {
+		return plugin.StatusUnsupported
+	}
+	dst := m.memory.view(out, size)
+	saved, err := m.growing.save(m.array(state, 1), dst[:0:len(dst)])
+	if err != nil {
+		return m.fail(err, statusOwn)
+	}
+	if len(saved) > len(dst) {
+		return plugin.StatusCapacity
+	}
+	copy(dst, saved) // onto itself, but for an author who makes slices of his own
+	return int32(len(saved))
+}
+
+func (m *module) load(state, in, size uint32) int32 {
+	if m.growing == nil {
+		return plugin.StatusUnsupported
+	}
+	if err := m.growing.load(m.array(state, 1), m.memory.view(in, size)); err != nil {
 		return m.fail(err, statusOwn)
 	}
 	return plugin.StatusOK

@@ -1,0 +1,113 @@
+package guest
+
+import (
+	"encoding/binary"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/pentad-db/pentad/sdk/plugin"
+)
+
+// list keeps the first bytes of payloads.
+type list struct{ seen []byte }
+
+type lists struct{ limit int }
+
+func (*lists) Describe() Description {
+	return Description{Doc: plugin.Doc{Name: "list"}, Flags: plugin.FlagMergeOrdered,
+		Need: plugin.NeedGID | plugin.NeedData | plugin.NeedOffsets}
+}
+
+func (*lists) Init(Params) error { return nil }
+
+func (*lists) Reset(s *list) { s.seen = []byte{'<'} }
+
+func (*lists) Add(b *Batch, states States[list]) error {
+	for i, g := range b.GID {
+		s := states.At(g)
+		s.seen = append(s.seen, b.Payload(i)...)
+	}
+	return nil
+}
+
+func (*lists) Save(s *list, dst []byte) ([]byte, error) { return append(dst, s.seen[1:]...), nil }
+
+func (l *lists) Load(s *list, src []byte) error {
+	if len(src) > l.limit {
+		return &Error{plugin.StatusPayload, "too long"}
+	}
+	s.seen = append(s.seen, src...)
+	return nil
+}
+
+func (*lists) Finish(s *list, dst []byte) ([]byte, error) {
+	if len(s.seen) > 100 {
+		return nil, errors.New("long")
+	}
+	return append(dst, s.seen...), nil
+}
+
+func newLists() *module {
+	m, l := &module{}, &lists{limit: 64}
+	m.setGrowing(newGrowing[list](l), l.Init, l.Describe)
+	return m
+}
+
+// A life of two instances whose states own memory.
+func TestGrowingLife(t *testing.T) {
+	m := newLists()
+	d := m.memory.view(m.descriptor(), plugin.DescriptorSize)
+	if flags := binary.LittleEndian.Uint32(d[32:]); flags != plugin.FlagGrows|
+		plugin.FlagMergeOrdered || d[16] != 4 || d[20] != 4 {
+		t.Errorf("descriptor %x", d)
+	}
+	array := m.memory.alloc(64)
+	m.states.reset(m.array(array, 2))
+	for range 2 {
+		if status := m.add(give(t, m, "batch"), array); status != 0 {
+			t.Fatalf("%d: %s", status, m.text)
+		}
+	}
+	out := m.memory.alloc(64)
+	want := "\x0a\x0b\x14\x15\x16\x0a\x0b\x14\x15\x16"
+	if n := m.save(array, out, 64); n != 10 || string(m.memory.view(out, 10)) != want {
+		t.Errorf("saved %d bytes, %x", n, m.memory.view(out, 64))
+	}
+	if n := m.save(array, out, 9); n != plugin.StatusCapacity {
+		t.Errorf("10 bytes saved into 9: %d", n)
+	}
+
+	other := newLists()
+	// The host moves states about by their bytes, here into the reverse order.
+	states := other.memory.alloc(64)
+	other.states.reset(other.array(states, 3))
+	slices.Reverse(cells[uint32](other.array(states, 3)))
+	in := other.memory.alloc(128)
+	copy(other.memory.view(in, 10), want)
+	for range 2 {
+		if status := other.load(states, in, 10); status != 0 {
+			t.Fatal(status)
+		}
+	}
+	if status := other.load(states, in, 65); status != plugin.StatusPayload {
+		t.Errorf("65 bytes loaded: %d", status)
+	}
+	if n := other.finish(states, 1, out, 0); n != plugin.StatusCapacity {
+		t.Errorf("a result without room: %d", n)
+	}
+	to := other.memory.alloc(64)
+	n := other.finish(states, 1, to, 64)
+	if got := other.memory.view(to, 64); n != 28 || string(got[4:25]) != "<"+want+want {
+		t.Errorf("finished %d bytes, %x", n, got)
+	}
+	if n := other.finish(states+4, 1, to, 64); n != 8 || other.memory.view(to, 64)[4] != '<' {
+		t.Errorf("an empty state gives %d bytes", n)
+	}
+	if status := other.merge(states, states, 1); status != plugin.StatusUnsupported {
+		t.Errorf("merged: %d", status)
+	}
+	if status := newModule(fixedSum()).save(0, 0, 0); status != plugin.StatusUnsupported {
+		t.Errorf("states of one size are saved: %d", status)
+	}
+}
