@@ -30,9 +30,10 @@ const (
 func rooms() map[string][]string {
 	return map[string][]string{
 		// The vocabulary.
-		"sdk/record": {},
-		"sdk/wire":   {"sdk/record", "github.com/pierrec/lz4/v4"},
-		"sdk/plugin": {},
+		"sdk/record":          {},
+		"sdk/wire":            {"sdk/record", "github.com/pierrec/lz4/v4"},
+		"sdk/plugin":          {},
+		"sdk/plugin/template": {"sdk/plugin"},
 		// What knows nothing of the node.
 		"sdk/client":   {"sdk/record", "sdk/wire"},
 		"index":        {"sdk/record", "github.com/RoaringBitmap/roaring/v2"},
