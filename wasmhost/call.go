@@ -27,6 +27,7 @@ var statusReasons = map[int32]string{
 const (
 	maxMessageBytes = 1 << 10
 	errorFuel       = 100_000 // of pentad_error
+	maxTrapFrames   = 4       // named in an error; panics take the first two or three
 )
 
 // exportFunc is a function handle, kept because looking it up costs as much as 50 calls.
@@ -61,7 +62,7 @@ func (g *guest) call(ctx context.Context, f *exportFunc, budget int64,
 	c.callNs.Add(int64(took))
 	c.fuelUsed.Add(int64(g.used))
 	if err != nil {
-		return 0, g.trapped(f.name, err)
+		return 0, g.trapped(ctx, f.name, err)
 	}
 	return g.args[0], nil
 }
@@ -98,8 +99,9 @@ func (g *guest) fail(kind ErrorKind, export, reason string) *Error {
 	return err
 }
 
-// trapped explains why a call did not return.
-func (g *guest) trapped(export string, err error) *Error {
+// trapped explains why a call did not return. Languages whose panics end in the instruction
+// unreachable may have left a text for pentad_error before; it is asked once, on its own budget.
+func (g *guest) trapped(ctx context.Context, export string, err error) *Error {
 	var e *Error
 	var exit *sys.ExitError
 	switch {
@@ -112,7 +114,11 @@ func (g *guest) trapped(export string, err error) *Error {
 	case errors.As(err, &exit):
 		e = g.fail(Trap, export, fmt.Sprintf("the program exited with code %d", exit.ExitCode()))
 	default:
-		e = g.fail(Trap, export, firstLine(err)+trapPlace(err))
+		reason := firstLine(err)
+		e = g.fail(Trap, export, reason+trapPlace(err))
+		if reason == "unreachable" && export != exportError {
+			e.Message = g.lastMessage(ctx)
+		}
 	}
 	if g.wasi != nil {
 		e.Message = g.wasi.message()
@@ -139,7 +145,8 @@ func (g *guest) failedStatus(ctx context.Context, export string, status int32) *
 	return e
 }
 
-// lastMessage asks pentad_error for a text. Whatever goes wrong there, the status is what counts.
+// lastMessage asks pentad_error for a text. Whatever goes wrong there, what went wrong before is
+// what counts.
 func (g *guest) lastMessage(ctx context.Context) string {
 	f := g.export(exportError)
 	if f.fn == nil {
@@ -174,14 +181,24 @@ func firstLine(err error) string {
 	return strings.TrimPrefix(line, "wasm error: ")
 }
 
-// trapPlace names the guest function on top of wazero's stack trace.
+// trapPlace names the guest functions on top of wazero's stack trace, the innermost first.
 func trapPlace(err error) string {
 	_, trace, _ := strings.Cut(err.Error(), "wasm stack trace:\n\t")
-	name, _, ok := strings.Cut(trace, "(")
-	if !ok || len(name) > maxNameBytes {
-		return ""
+	var names []string
+	for frame := range strings.SplitSeq(trace, "\n\t") {
+		name, _, ok := strings.Cut(frame, "(")
+		if !ok || len(name) > maxNameBytes || len(names) == maxTrapFrames {
+			break
+		}
+		names = append(names, cleanText([]byte(strings.TrimPrefix(name, "."))))
 	}
-	return " in " + strings.TrimPrefix(name, ".")
+	switch len(names) {
+	case 0:
+		return ""
+	case 1:
+		return " in " + names[0]
+	}
+	return " in " + names[0] + ", called by " + strings.Join(names[1:], ", ")
 }
 
 // grouped writes 2597152 as 2,597,152.
