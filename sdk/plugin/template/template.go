@@ -12,19 +12,22 @@ import (
 	"path"
 	"strings"
 
+	"github.com/pentad-db/pentad/sdk/plugin/as"
 	"github.com/pentad-db/pentad/sdk/plugin/c"
+	"github.com/pentad-db/pentad/sdk/plugin/rust"
 )
 
 // Files that are built in place are not among these.
 //
 //go:embed common/README.md common/testdata/example c/Makefile c/plugin.c go/Makefile go/*.tmpl
+//go:embed rust/Makefile rust/plugin.rs as/Makefile as/plugin.ts as/gitignore.tmpl
 var files embed.FS
 
 // placeholder stands for the name of the plugin wherever that is said.
 const placeholder = "PLUGIN_NAME"
 
 // Languages returns what [Files] takes, as authors write it.
-func Languages() []string { return []string{"c", "go"} }
+func Languages() []string { return []string{"c", "go", "rust", "as"} }
 
 // File is a file of a new plugin.
 type File struct {
@@ -48,8 +51,7 @@ func Files(language, name string) ([]File, error) {
 			}
 			content, err := files.ReadFile(file)
 			out = append(out, File{
-				// Go would take what has the suffix for its own.
-				Path:    strings.TrimSuffix(strings.TrimPrefix(file, folder+"/"), ".tmpl"),
+				Path:    target(strings.TrimPrefix(file, folder+"/")),
 				Content: bytes.ReplaceAll(content, []byte(placeholder), []byte(name)),
 			})
 			return err
@@ -61,6 +63,15 @@ func Files(language, name string) ([]File, error) {
 	return out, nil
 }
 
+// target returns the name of a file in the new folder. What has the suffix here would mean
+// something to Go or git where it lies.
+func target(name string) string {
+	if name == "gitignore.tmpl" {
+		return ".gitignore"
+	}
+	return strings.TrimSuffix(name, ".tmpl")
+}
+
 // sdk returns what a plugin of a language brings along.
 func sdk(language string) ([]File, error) {
 	switch language {
@@ -68,6 +79,14 @@ func sdk(language string) ([]File, error) {
 		return []File{{"pentad.h", c.Header()}}, nil
 	case "go":
 		return nil, nil // the module that go.mod names
+	case "rust":
+		return []File{{"pentad.rs", rust.Source()}}, nil
+	case "as":
+		var out []File
+		for _, name := range as.Names() {
+			out = append(out, File{name, as.File(name)})
+		}
+		return out, nil
 	}
 	return nil, fmt.Errorf("there is no template for the language %q; there are %s", language,
 		strings.Join(Languages(), ", "))

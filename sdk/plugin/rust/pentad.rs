@@ -1,0 +1,506 @@
+//! pentad: the guest half of pentad's plugin ABI, version 1, for Rust without std.
+//!
+//! Put this file beside the one source file of a module, which says `mod pentad;`, implement
+//! [`Aggregate`] or [`Filter`], and name the type once: `pentad::aggregate!(Mean);`. ABI.md says
+//! what the functions are given. A panic ends the query and shows its text to whoever asked.
+//!
+//! A module has one thread, and memory is never freed: what is called for records should not need
+//! any.
+#![allow(dead_code, unused_macros, unused_imports)] // no module uses all of it
+
+use core::fmt::{self, Write};
+use core::ptr::{addr_of, addr_of_mut};
+use core::{mem, slice};
+
+/// What of a batch a module needs.
+pub const CID: u32 = 1;
+pub const MOID: u32 = 2;
+pub const MID: u32 = 4;
+pub const CAP: u32 = 8;
+pub const ACQ: u32 = 16;
+pub const GID: u32 = 32;
+pub const OFFSETS: u32 = 64; // of payloads, together with DATA
+pub const DATA: u32 = 128;
+pub const RUNS: u32 = 256;
+
+/// Flags of a description.
+pub const MERGE_ORDERED: u32 = 1;
+pub const DEPENDS_ON_BATCHES: u32 = 2;
+
+/// Statuses of an error. Modules may use -100 and below.
+pub const EPARAM: i32 = -1;
+pub const EPAYLOAD: i32 = -2;
+pub const ECAP: i32 = -3;
+pub const ENOMEM: i32 = -4;
+pub const EUNSUPPORTED: i32 = -5;
+
+/// What a module says of itself when it is uploaded.
+pub struct Description {
+    pub name: &'static str,
+    pub doc: &'static str, // JSON
+    pub need: u32,
+    pub flags: u32,
+    pub params: u32,      // bytes of parameters: 8 for each
+    pub result_size: u32, // bytes of a result, 0 if they differ
+    pub max_batch: u32,   // most rows of a batch that are welcome, 0 for as many as the host likes
+}
+
+/// Folds records into states and turns these into results.
+pub trait Aggregate: Sized {
+    /// Numbers and arrays of them, `#[repr(C)]` and without padding. Its bytes travel between
+    /// instances, so they mean the same everywhere.
+    type State: Copy + 'static;
+    const DESCRIPTION: Description;
+    /// Takes the parameters, once.
+    fn new(params: Params) -> Result<Self, Error>;
+    /// Returns a state that has seen no records.
+    fn fresh(&self) -> Self::State;
+    /// Folds row i into the state of its group.
+    fn add(&self, b: &Batch, states: &mut [Self::State]) -> Result<(), Error>;
+    /// Folds src into dst.
+    fn merge(&self, dst: &mut Self::State, src: &Self::State) -> Result<(), Error>;
+    /// Writes the result of a state.
+    fn finish(&self, s: &Self::State, out: &mut Out);
+}
+
+/// Decides which records are kept.
+pub trait Filter: Sized {
+    const DESCRIPTION: Description;
+    /// Takes the parameters, once.
+    fn new(params: Params) -> Result<Self, Error>;
+    /// Sets the bits of the rows that are kept; all are clear before.
+    fn filter(&self, b: &Batch, keep: &mut Bitmap) -> Result<(), Error>;
+}
+
+/// A run of rows of one group: from the end of the run before it to end.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Run {
+    pub gid: u32,
+    pub end: u32,
+}
+
+/// The columns of one call. Those that were not asked for are empty.
+#[repr(C)]
+pub struct Batch {
+    magic: u32,
+    n: u32,
+    flags: u32,
+    present: u32,
+    cid: *const i32,
+    moid: *const i32,
+    mid: *const i64,
+    cap: *const i64,
+    acq: *const i64,
+    gid: *const u32,
+    offsets: *const u32,
+    data: *const u8,
+    data_len: u32,
+    stride: u32,
+    n_groups: u32,
+    n_runs: u32,
+    runs: *const Run,
+    seq: u32,
+    zero: [u32; 14],
+}
+
+// An address is 0 where a column is absent; the host vouches for all others.
+fn column<'a, T>(at: *const T, n: u32) -> &'a [T] {
+    if at.is_null() {
+        return &[];
+    }
+    unsafe { slice::from_raw_parts(at, n as usize) }
+}
+
+impl Batch {
+    pub fn rows(&self) -> usize { self.n as usize }
+    pub fn cid(&self) -> &[i32] { column(self.cid, self.n) }
+    pub fn moid(&self) -> &[i32] { column(self.moid, self.n) }
+    pub fn mid(&self) -> &[i64] { column(self.mid, self.n) }
+    /// Capture times in nanoseconds since 1970.
+    pub fn cap(&self) -> &[i64] { column(self.cap, self.n) }
+    /// Acquisition times in nanoseconds since 1970.
+    pub fn acq(&self) -> &[i64] { column(self.acq, self.n) }
+    /// The group of each row; empty when there are runs.
+    pub fn gid(&self) -> &[u32] { column(self.gid, self.n) }
+    /// Empty unless RUNS was asked for, and GID was not or they are long.
+    pub fn runs(&self) -> &[Run] { column(self.runs, self.n_runs) }
+    pub fn groups(&self) -> usize { self.n_groups as usize }
+    /// The number of this batch in the instance, from 0.
+    pub fn seq(&self) -> u32 { self.seq }
+    /// All payloads, one after another.
+    pub fn data(&self) -> &[u8] { column(self.data, self.data_len) }
+    /// The size of every payload, 0 if they differ or are empty.
+    pub fn stride(&self) -> usize { self.stride as usize }
+    /// Payload i.
+    #[inline]
+    pub fn payload(&self, i: usize) -> &[u8] {
+        let stride = self.stride();
+        if stride > 0 {
+            return &self.data()[i * stride..][..stride];
+        }
+        let offsets = column(self.offsets, if self.offsets.is_null() { 0 } else { self.n + 1 });
+        &self.data()[offsets[i] as usize..offsets[i + 1] as usize]
+    }
+}
+
+/// One bit per row.
+pub struct Bitmap<'a>(&'a mut [u64]);
+
+impl Bitmap<'_> {
+    /// Keeps row i.
+    #[inline]
+    pub fn set(&mut self, i: usize) { self.0[i >> 6] |= 1 << (i & 63); }
+}
+
+/// The parameters of a call: 8 bytes for each that the document declares, or none.
+#[derive(Clone, Copy)]
+pub struct Params<'a>(&'a [u8]);
+
+impl Params<'_> {
+    /// How many there are. Programs may send fewer than were declared.
+    pub fn count(&self) -> usize { self.0.len() / 8 }
+    /// Parameter i; an enum is the number of its value.
+    pub fn u64(&self, i: usize) -> u64 { u64_at(self.0, 8 * i) }
+    pub fn i64(&self, i: usize) -> i64 { self.u64(i) as i64 }
+    pub fn f64(&self, i: usize) -> f64 { f64::from_bits(self.u64(i)) }
+}
+
+fn bytes<const N: usize>(src: &[u8], at: usize) -> [u8; N] {
+    let mut out = [0; N];
+    out.copy_from_slice(&src[at..at + N]);
+    out
+}
+
+/// The numbers at a place in a payload.
+pub fn u64_at(src: &[u8], at: usize) -> u64 { u64::from_le_bytes(bytes(src, at)) }
+pub fn i64_at(src: &[u8], at: usize) -> i64 { i64::from_le_bytes(bytes(src, at)) }
+pub fn i32_at(src: &[u8], at: usize) -> i32 { i32::from_le_bytes(bytes(src, at)) }
+pub fn f64_at(src: &[u8], at: usize) -> f64 { f64::from_le_bytes(bytes(src, at)) }
+pub fn f32_at(src: &[u8], at: usize) -> f32 { f32::from_le_bytes(bytes(src, at)) }
+
+/// Types of numbers in payloads, in the order of the enum f64, f32, i64, i32.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Number {
+    F64,
+    F32,
+    I64,
+    I32,
+}
+
+impl Number {
+    /// The type of a parameter, None for a number that is none.
+    pub fn of(value: u64) -> Option<Number> {
+        let types = [Number::F64, Number::F32, Number::I64, Number::I32];
+        types.get(usize::try_from(value).ok()?).copied()
+    }
+    pub fn size(self) -> usize {
+        match self {
+            Number::F32 | Number::I32 => 4,
+            _ => 8,
+        }
+    }
+    #[inline]
+    pub fn read(self, src: &[u8], at: usize) -> f64 {
+        match self {
+            Number::F64 => f64_at(src, at),
+            Number::F32 => f32_at(src, at) as f64,
+            Number::I64 => i64_at(src, at) as f64,
+            Number::I32 => i32_at(src, at) as f64,
+        }
+    }
+}
+
+/// A failure, whose text is kept for the host.
+pub struct Error(i32);
+
+/// Fails with a status and a text: `error(EPARAM, format_args!("width must be below {}", n))`.
+#[cold]
+pub fn error(status: i32, text: fmt::Arguments) -> Error {
+    say(text);
+    Error(status)
+}
+
+/// The error for row i, whose payload of size bytes ends before byte want.
+#[cold]
+pub fn short_payload(i: usize, size: usize, want: usize) -> Error {
+    error(EPAYLOAD, format_args!("record {} of the batch has a payload of {} bytes, the number \
+        ends at byte {}", i, size, want))
+}
+
+/// Where results go. What does not fit is left out, and the host asks again with more room.
+pub struct Out<'a> {
+    to: &'a mut [u8],
+    used: usize,
+    full: bool,
+}
+
+impl Out<'_> {
+    pub fn bytes(&mut self, src: &[u8]) {
+        match self.to.get_mut(self.used..self.used + src.len()) {
+            Some(dst) => {
+                dst.copy_from_slice(src);
+                self.used += src.len();
+            }
+            None => self.full = true,
+        }
+    }
+    pub fn u64(&mut self, v: u64) { self.bytes(&v.to_le_bytes()); }
+    pub fn i64(&mut self, v: i64) { self.u64(v as u64); }
+    /// What is not a number is always written with the same bits: processors differ in them.
+    pub fn f64(&mut self, v: f64) {
+        self.u64(if v == v { v.to_bits() } else { 0x7ff8 << 48 });
+    }
+}
+
+// The text behind the last error or panic. One thread and no call back make it safe.
+struct Message {
+    text: [u8; 1024],
+    used: usize,
+}
+
+static mut MESSAGE: Message = Message { text: [0; 1024], used: 0 };
+
+impl Write for Message {
+    fn write_str(&mut self, s: &str) -> fmt::Result {
+        for &b in s.as_bytes() {
+            match self.text.get_mut(self.used) {
+                Some(to) => *to = b,
+                None => return Err(fmt::Error),
+            }
+            self.used += 1;
+        }
+        Ok(())
+    }
+}
+
+fn say(text: fmt::Arguments) {
+    let m = unsafe { &mut *addr_of_mut!(MESSAGE) };
+    m.used = 0;
+    let _ = m.write_fmt(text); // cut where it is too long
+}
+
+#[panic_handler]
+fn panic(info: &core::panic::PanicInfo) -> ! {
+    say(format_args!("{}", info));
+    core::arch::wasm32::unreachable()
+}
+
+#[no_mangle]
+extern "C" fn pentad_error() -> u64 {
+    let m = unsafe { &*addr_of!(MESSAGE) };
+    (m.text.as_ptr() as u64) << 32 | m.used as u64
+}
+
+#[no_mangle]
+extern "C" fn pentad_abi_1() {}
+
+extern "C" {
+    static __heap_base: u8;
+}
+
+static mut TOP: u64 = 0;
+
+/// Memory that lives until the instance ends, 0 when there is none.
+#[no_mangle]
+extern "C" fn pentad_alloc(size: u32) -> u32 {
+    use core::arch::wasm32::{memory_grow, memory_size};
+    let top = unsafe { &mut *addr_of_mut!(TOP) };
+    if *top == 0 {
+        *top = unsafe { addr_of!(__heap_base) } as u64;
+    }
+    let at = (*top + 63) & !63;
+    let end = at + size as u64 + 64;
+    let have = (memory_size(0) as u64) << 16;
+    if end > u32::MAX as u64 {
+        return 0;
+    }
+    if end > have && memory_grow(0, ((end - have + 65535) >> 16) as usize) == usize::MAX {
+        return 0;
+    }
+    *top = at + size as u64;
+    at as u32
+}
+
+#[repr(C)]
+pub struct Descriptor {
+    magic: u32,
+    major: u16,
+    minor: u16,
+    kinds: u32,
+    need: u32,
+    state_size: u32,
+    state_align: u32,
+    result_size: u32,
+    params_max: u32,
+    flags: u32,
+    max_batch: u32,
+    name: *const u8,
+    name_len: u32,
+    doc: *const u8,
+    doc_len: u32,
+    zero: [u32; 2],
+}
+
+unsafe impl Sync for Descriptor {} // its pointers are to constants
+
+const _: () = assert!(mem::size_of::<Descriptor>() == 64 && mem::size_of::<Batch>() == 128);
+
+// What the macros below call. They hand on addresses that the host vouches for.
+
+const fn descriptor(kinds: u32, state: (usize, usize), d: Description) -> Descriptor {
+    Descriptor {
+        magic: 0x31445450,
+        major: 1,
+        minor: 0,
+        kinds,
+        need: d.need,
+        state_size: state.0 as u32,
+        state_align: state.1 as u32,
+        result_size: d.result_size,
+        params_max: d.params,
+        flags: d.flags,
+        max_batch: d.max_batch,
+        name: d.name.as_ptr(),
+        name_len: d.name.len() as u32,
+        doc: d.doc.as_ptr(),
+        doc_len: d.doc.len() as u32,
+        zero: [0; 2],
+    }
+}
+
+pub const fn describe_aggregate<A: Aggregate>() -> Descriptor {
+    let (size, align) = (mem::size_of::<A::State>(), mem::align_of::<A::State>());
+    assert!(size > 0 && size <= 65536, "a state has 1 to 65536 bytes");
+    descriptor(2, (size, align), A::DESCRIPTION)
+}
+
+pub const fn describe_filter<F: Filter>() -> Descriptor { descriptor(1, (0, 1), F::DESCRIPTION) }
+
+fn status(result: Result<(), Error>) -> i32 {
+    result.map_or_else(|e| e.0, |_| 0)
+}
+
+pub fn init<T>(to: &mut Option<T>, new: fn(Params) -> Result<T, Error>, at: *const u8,
+               n: u32) -> i32 {
+    let params = column(at, n);
+    if params.len() % 8 != 0 {
+        return error(EPARAM, format_args!("parameters have 8 bytes each")).0;
+    }
+    status(new(Params(params)).map(|plugin| *to = Some(plugin)))
+}
+
+pub unsafe fn keep<F: Filter>(f: &Option<F>, b: *const Batch, bitmap: *mut u64) -> i32 {
+    let f = f.as_ref().expect("pentad_init comes first");
+    let words = ((*b).rows() + 63) / 64;
+    status(f.filter(&*b, &mut Bitmap(slice::from_raw_parts_mut(bitmap, words))))
+}
+
+pub unsafe fn state_init<A: Aggregate>(a: &Option<A>, states: *mut A::State, n: u32) {
+    let a = a.as_ref().expect("pentad_init comes first");
+    for i in 0..n as usize {
+        states.add(i).write(a.fresh());
+    }
+}
+
+pub unsafe fn add<A: Aggregate>(a: &Option<A>, b: *const Batch, states: *mut A::State) -> i32 {
+    let a = a.as_ref().expect("pentad_init comes first");
+    status(a.add(&*b, slice::from_raw_parts_mut(states, (*b).groups())))
+}
+
+pub unsafe fn merge<A: Aggregate>(a: &Option<A>, dst: *mut A::State, src: *const A::State,
+                                  n: u32) -> i32 {
+    let a = a.as_ref().expect("pentad_init comes first");
+    for i in 0..n as usize {
+        if let Err(e) = a.merge(&mut *dst.add(i), &*src.add(i)) {
+            return e.0;
+        }
+    }
+    0
+}
+
+pub unsafe fn finish<A: Aggregate>(a: &Option<A>, states: *const A::State, n: u32, out: *mut u8,
+                                   room: u32) -> i32 {
+    let a = a.as_ref().expect("pentad_init comes first");
+    let to = slice::from_raw_parts_mut(out, room as usize);
+    let mut out = Out { to, used: 0, full: false };
+    let differ = A::DESCRIPTION.result_size == 0;
+    for i in 0..n as usize {
+        let from = out.used;
+        out.bytes(if differ { &[0; 4] } else { &[] });
+        a.finish(&*states.add(i), &mut out);
+        if out.full {
+            return ECAP;
+        }
+        if differ {
+            let size = (out.used - from - 4) as u32;
+            out.to[from..from + 4].copy_from_slice(&size.to_le_bytes());
+            while out.used % 4 != 0 && !out.full {
+                out.bytes(&[0]);
+            }
+        }
+    }
+    if out.full { ECAP } else { out.used as i32 }
+}
+
+/// Makes a type the module's aggregate.
+macro_rules! aggregate {
+    ($plugin:ty) => {
+        const _: () = {
+            use crate::pentad::{self, Aggregate, Batch, Descriptor};
+            use core::ptr::addr_of_mut;
+            type State = <$plugin as Aggregate>::State;
+            static DESCRIPTOR: Descriptor = pentad::describe_aggregate::<$plugin>();
+            static mut PLUGIN: Option<$plugin> = None;
+            fn plugin() -> &'static mut Option<$plugin> { unsafe { &mut *addr_of_mut!(PLUGIN) } }
+            #[no_mangle]
+            extern "C" fn pentad_describe() -> *const Descriptor { &DESCRIPTOR }
+            #[no_mangle]
+            extern "C" fn pentad_init(params: *const u8, n: u32) -> i32 {
+                pentad::init(plugin(), <$plugin as Aggregate>::new, params, n)
+            }
+            #[no_mangle]
+            unsafe extern "C" fn pentad_state_init(states: *mut State, n: u32) {
+                pentad::state_init(plugin(), states, n)
+            }
+            #[no_mangle]
+            unsafe extern "C" fn pentad_add(b: *const Batch, states: *mut State) -> i32 {
+                pentad::add(plugin(), b, states)
+            }
+            #[no_mangle]
+            unsafe extern "C" fn pentad_merge(dst: *mut State, src: *const State, n: u32) -> i32 {
+                pentad::merge(plugin(), dst, src, n)
+            }
+            #[no_mangle]
+            unsafe extern "C" fn pentad_finish(s: *const State, n: u32, out: *mut u8,
+                                               room: u32) -> i32 {
+                pentad::finish(plugin(), s, n, out, room)
+            }
+        };
+    };
+}
+
+/// Makes a type the module's filter.
+macro_rules! filter {
+    ($plugin:ty) => {
+        const _: () = {
+            use crate::pentad::{self, Batch, Descriptor, Filter};
+            use core::ptr::addr_of_mut;
+            static DESCRIPTOR: Descriptor = pentad::describe_filter::<$plugin>();
+            static mut PLUGIN: Option<$plugin> = None;
+            fn plugin() -> &'static mut Option<$plugin> { unsafe { &mut *addr_of_mut!(PLUGIN) } }
+            #[no_mangle]
+            extern "C" fn pentad_describe() -> *const Descriptor { &DESCRIPTOR }
+            #[no_mangle]
+            extern "C" fn pentad_init(params: *const u8, n: u32) -> i32 {
+                pentad::init(plugin(), <$plugin as Filter>::new, params, n)
+            }
+            #[no_mangle]
+            unsafe extern "C" fn pentad_filter(b: *const Batch, bitmap: *mut u64) -> i32 {
+                pentad::keep(plugin(), b, bitmap)
+            }
+        };
+    };
+}
+
+pub(crate) use {aggregate, filter};
