@@ -103,7 +103,7 @@ test-long: ## the model of the store for an hour, kill -9 fifty times, fuzzing f
 crash: ## kill -9 a node 50 times while it imports
 	PENTAD_KILLS=50 $(GO) test -count 1 -timeout 60m -v -run Killed ./cluster-test
 
-guests: ## rebuild the standard plugins (needs Debian's clang-19 and lld-19)
+guests: ## rebuild the modules that are checked in (names the Debian packages that it needs)
 	$(MAKE) -C plugins guests
 
 guests-verify: ## check that the checked-in modules are what their sources build

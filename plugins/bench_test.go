@@ -37,15 +37,18 @@ func benchAggregate(b *testing.B, m *wasmhost.Module, params []byte, groups int)
 	perRow(b)
 }
 
-// BenchmarkStats compares C, Go and a loop of the host, for one group and for 1,000.
+// BenchmarkStats compares all languages and a loop of the host, for one group and for 1,000.
 func BenchmarkStats(b *testing.B) {
-	w := loadTwins(b)
+	all := loadSiblings(b)
 	for _, f := range []struct {
 		name   string
 		groups int
 	}{{"one", 1}, {"many", 1000}} {
-		b.Run("c/"+f.name, func(b *testing.B) { benchAggregate(b, w.c, nil, f.groups) })
-		b.Run("go/"+f.name, func(b *testing.B) { benchAggregate(b, w.golang, nil, f.groups) })
+		for _, s := range all {
+			b.Run(s.language+"/"+f.name, func(b *testing.B) {
+				benchAggregate(b, s.module, nil, f.groups)
+			})
+		}
 		b.Run("native/"+f.name, func(b *testing.B) {
 			batch, gid := benchBatch(uint32(f.groups))
 			states := make([]statsModel, f.groups)
@@ -96,14 +99,18 @@ func BenchmarkOthers(b *testing.B) {
 	}
 }
 
-// BenchmarkGoInstance is what starting the runtime of a Go guest costs a query per worker.
-func BenchmarkGoInstance(b *testing.B) {
-	w := loadTwins(b)
-	for b.Loop() {
-		a, err := w.golang.NewAggregate(b.Context(), nil)
-		if err != nil {
-			b.Fatal(err)
-		}
-		a.Close()
+// BenchmarkInstance is what starting an instance costs a query per worker; Go has its runtime to
+// start.
+func BenchmarkInstance(b *testing.B) {
+	for _, s := range loadSiblings(b) {
+		b.Run(s.language, func(b *testing.B) {
+			for b.Loop() {
+				a, err := s.module.NewAggregate(b.Context(), nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				a.Close()
+			}
+		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,50 +33,66 @@ func buildGo(t testing.TB, folder string) []byte {
 	return wasm
 }
 
-// twins are the plugin stats in C and in Go, in one host.
-type twins struct{ c, golang *wasmhost.Module }
+// sibling is the plugin stats in one language.
+type sibling struct {
+	language string
+	module   *wasmhost.Module
+}
 
-func loadTwins(t testing.TB) *twins {
+// loadSiblings returns the plugin stats in every language, that in C first. Go builds its own;
+// make guests-verify holds the others against their sources.
+func loadSiblings(t testing.TB) []sibling {
 	t.Helper()
 	c, _ := standard(t, "stats")
-	return &twins{c: c, golang: load(t, newHost(t), buildGo(t, "./stats/go"))}
-}
-
-// TestGo builds and compiles the guest once for all that is asked of it.
-func TestGo(t *testing.T) {
-	w := loadTwins(t)
-	_, doc := standard(t, "stats")
-	t.Run("describes itself as C", w.describe)
-	t.Run("equals C", func(t *testing.T) { w.equal(t, doc) })
-	t.Run("payloads", func(t *testing.T) {
-		checkShortPayloads(t, w.golang, encode(t, doc, map[string]string{"offset": "4"}))
-	})
-	t.Run("params", func(t *testing.T) { checkStatsParams(t, w.golang) })
-}
-
-func (w *twins) describe(t *testing.T) {
-	c, golang := w.c.Describe(), w.golang.Describe()
-	if string(c.Doc) != string(golang.Doc) {
-		t.Errorf("documents differ:\nC  %s\nGo %s", c.Doc, golang.Doc)
+	h := newHost(t)
+	all := []sibling{{"C", c}, {"Go", load(t, h, buildGo(t, "./stats/go"))}}
+	for _, l := range [][2]string{{"Rust", "rust"}, {"AssemblyScript", "as"}} {
+		wasm, err := os.ReadFile(filepath.Join("stats", l[1], "stats.wasm"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, sibling{l[0], load(t, h, wasm)})
 	}
-	c.Doc, golang.Doc = nil, nil
-	if got, want := fmt.Sprint(golang), fmt.Sprint(c); got != want {
-		t.Errorf("Go describes itself as %s, C as %s", got, want)
+	return all
+}
+
+// TestLanguages builds and compiles the guests once for all that is asked of them.
+func TestLanguages(t *testing.T) {
+	all := loadSiblings(t)
+	_, doc := standard(t, "stats")
+	for _, s := range all[1:] {
+		t.Run(s.language, func(t *testing.T) {
+			wantSameDescriptor(t, s.module.Describe(), all[0].module.Describe())
+			checkShortPayloads(t, s.module, encode(t, doc, map[string]string{"offset": "4"}))
+			checkStatsParams(t, s.module)
+		})
+	}
+	t.Run("equal", func(t *testing.T) { equalStats(t, all, doc) })
+}
+
+func wantSameDescriptor(t *testing.T, got, c wasmhost.Descriptor) {
+	t.Helper()
+	if string(got.Doc) != string(c.Doc) {
+		t.Errorf("documents differ:\n%s\nC has\n%s", got.Doc, c.Doc)
+	}
+	got.Doc, c.Doc = nil, nil
+	if got, want := fmt.Sprint(got), fmt.Sprint(c); got != want {
+		t.Errorf("it describes itself as %s, C as %s", got, want)
 	}
 }
 
 // wantSameStates compares words of 8 bytes; what is not a number may be so with any bits, because
 // WebAssembly leaves them open.
-func wantSameStates(t *testing.T, what string, golang, c []byte) {
+func wantSameStates(t *testing.T, what string, got, c []byte) {
 	t.Helper()
-	if bytes.Equal(golang, c) {
+	if bytes.Equal(got, c) {
 		return
 	}
-	if len(golang) != len(c) {
-		t.Fatalf("%s: %d bytes of states, C has %d", what, len(golang), len(c))
+	if len(got) != len(c) {
+		t.Fatalf("%s: %d bytes of states, C has %d", what, len(got), len(c))
 	}
 	for i := 0; i < len(c); i += 8 {
-		g, w := binary.LittleEndian.Uint64(golang[i:]), binary.LittleEndian.Uint64(c[i:])
+		g, w := binary.LittleEndian.Uint64(got[i:]), binary.LittleEndian.Uint64(c[i:])
 		x, y := math.Float64frombits(g), math.Float64frombits(w)
 		if g != w && (i%48 == 0 || x == x || y == y) {
 			t.Fatalf("%s: state %d word %d is %x (%v), C has %x (%v)", what, i/48,
@@ -93,49 +110,100 @@ func statesOf(t *testing.T, a *wasmhost.Aggregate) []byte {
 	return states
 }
 
-// equal checks that the same records make the same states and results in C and in Go, and that
-// either merges the states of the other.
-func (w *twins) equal(t *testing.T, doc *plugin.Doc) {
+// chorus is one instance in each language, all of which are told the same.
+type chorus struct {
+	languages  []sibling
+	aggregates []*wasmhost.Aggregate
+}
+
+// sameStates returns the states of all, having compared each with those of C.
+func (c *chorus) sameStates(t *testing.T, what string) [][]byte {
+	t.Helper()
+	all := make([][]byte, len(c.aggregates))
+	for i, a := range c.aggregates {
+		all[i] = statesOf(t, a)
+		wantSameStates(t, what+", "+c.languages[i].language, all[i], all[0])
+	}
+	return all
+}
+
+// merge folds the states of another chorus in, those of each language into the one shift further.
+func (c *chorus) merge(t *testing.T, states [][]byte, gid []uint32, shift int) {
+	t.Helper()
+	for i, a := range c.aggregates {
+		if err := a.Merge(t.Context(), states[(i+shift)%len(states)], gid); err != nil {
+			t.Fatalf("%s: %v", c.languages[i].language, err)
+		}
+	}
+}
+
+// equalStats checks that the same records, cut and merged in the same random way, make the same
+// states and results in all languages, and that each merges the states of any other.
+func equalStats(t *testing.T, all []sibling, doc *plugin.Doc) {
 	r := seeded(t)
-	for round := range 40 {
+	for round := range 60 {
 		s := randomSeries(r, numberTypes()[round%4])
 		what := fmt.Sprintf("round %d, %+v", round, *s)
 		params := encode(t, doc, map[string]string{"type": s.kind,
 			"offset": strconv.Itoa(s.offset)})
-		c, golang := newAggregate(t, w.c, params), newAggregate(t, w.golang, params)
-		for range 1 + r.IntN(3) {
-			x := s.make(r)
-			for _, a := range []*wasmhost.Aggregate{c, golang} {
-				if err := a.Add(t.Context(), &x.batch, x.gid, s.groups); err != nil {
-					t.Fatalf("%s: %v", what, err)
+		leaves := make([]chorus, 1+r.IntN(4))
+		for i := range leaves {
+			leaves[i] = newChorus(t, r, all, params, s)
+			leaves[i].sameStates(t, what)
+		}
+		for len(leaves) > 1 {
+			from, gid := 1+r.IntN(len(leaves)-1), []uint32(nil)
+			if r.IntN(2) == 0 {
+				gid = make([]uint32, s.groups)
+				for i := range gid {
+					gid[i] = uint32(r.IntN(s.groups))
 				}
 			}
+			into := &leaves[r.IntN(from)]
+			into.merge(t, leaves[from].sameStates(t, what), gid, r.IntN(len(all)))
+			into.sameStates(t, what+", merged")
+			leaves = append(leaves[:from], leaves[from+1:]...)
 		}
-		inC, inGo := statesOf(t, c), statesOf(t, golang)
-		wantSameStates(t, what, inGo, inC)
-		gid := make([]uint32, s.groups)
-		for i := range gid {
-			gid[i] = uint32(r.IntN(s.groups + 1))
+		leaves[0].sameResults(t, what)
+	}
+}
+
+// newChorus gives random batches to one instance in each language.
+func newChorus(t *testing.T, r *rand.Rand, all []sibling, params []byte, s *series) chorus {
+	t.Helper()
+	c := chorus{languages: all}
+	for _, l := range all {
+		c.aggregates = append(c.aggregates, newAggregate(t, l.module, params))
+	}
+	batches := []*rows{{}} // the empty one makes the groups
+	for range r.IntN(4) {
+		batches = append(batches, s.make(r))
+	}
+	for _, x := range batches {
+		for i, a := range c.aggregates {
+			if err := a.Add(t.Context(), &x.batch, x.gid, s.groups); err != nil {
+				t.Fatalf("%s, %+v: %v", all[i].language, *s, err)
+			}
 		}
-		// Each merges what the other made.
-		if err := c.Merge(t.Context(), inGo, gid); err != nil {
-			t.Fatal(err)
-		}
-		if err := golang.Merge(t.Context(), inC, gid); err != nil {
-			t.Fatal(err)
-		}
-		wantSameStates(t, what+", merged", statesOf(t, golang), statesOf(t, c))
-		fromC, err := c.Finish(t.Context())
+	}
+	return c
+}
+
+func (c *chorus) sameResults(t *testing.T, what string) {
+	t.Helper()
+	var want [][]byte
+	for i, a := range c.aggregates {
+		got, err := a.Finish(t.Context())
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("%s, %s: %v", what, c.languages[i].language, err)
 		}
-		fromGo, err := golang.Finish(t.Context())
-		if err != nil {
-			t.Fatal(err)
+		if i == 0 {
+			want = got
 		}
-		for i := range fromC {
-			if !bytes.Equal(fromGo[i], fromC[i]) {
-				t.Fatalf("%s: result %d is %x, C has %x", what, i, fromGo[i], fromC[i])
+		for g := range want {
+			if !bytes.Equal(got[g], want[g]) {
+				t.Fatalf("%s, %s: result %d is %x, C has %x", what, c.languages[i].language, g,
+					got[g], want[g])
 			}
 		}
 	}
