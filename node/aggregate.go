@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/pentad-db/pentad/wasmhost"
@@ -120,10 +121,11 @@ func (n *Node) Aggregate(ctx context.Context, q *record.Query) ([]wire.Group, wi
 		return nil, wire.End{}, err
 	}
 	defer func() { <-n.queries }()
-	plugin, err := n.plugins.aggregate(q.Aggregate.Name)
+	module, err := n.plugins.useKind(ctx, q.Aggregate.Name, plugin.KindAggregate)
 	if err != nil {
 		return nil, wire.End{}, err
 	}
+	defer n.plugins.release(module)
 	var workers []*aggregator
 	defer func() {
 		for _, a := range workers {
@@ -131,7 +133,7 @@ func (n *Node) Aggregate(ctx context.Context, q *record.Query) ([]wire.Group, wi
 		}
 	}()
 	stats, err := n.scan(ctx, q, func(int) (store.Sink, error) {
-		guest, err := plugin.module.NewAggregate(ctx, q.Aggregate.Params)
+		guest, err := module.module.NewAggregate(ctx, q.Aggregate.Params)
 		if err != nil {
 			return nil, err
 		}

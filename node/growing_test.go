@@ -16,7 +16,8 @@ import (
 func TestGrowingAggregate(t *testing.T) {
 	n := openTest(t, Options{Store: store.Options{Workers: 3, Shards: 4}})
 	for _, name := range []string{"growing", "save-too-long"} {
-		if _, err := n.PushPlugin(t.Context(), name, hostile(t, name)); err != nil {
+		push := PluginPush{Name: name, Wasm: hostile(t, name)}
+		if _, err := n.PushPlugin(t.Context(), push); err != nil {
 			t.Fatal(err)
 		}
 	}

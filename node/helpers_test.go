@@ -9,11 +9,12 @@ import (
 
 func parseCallOf(t *testing.T, n *Node, name, params string) (record.PluginCall, error) {
 	t.Helper()
-	l, err := n.plugins.find(name)
+	v, err := n.plugins.use(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return parseCall(l, "params", params)
+	defer n.plugins.release(v)
+	return parseCall(v, "params", params)
 }
 
 // thresholds is a chain of the filter threshold with these parameters.

@@ -91,7 +91,7 @@ func TestSnapshotHasPlugins(t *testing.T) {
 		t.Fatalf("%+v, %v, want %+v", all, err, info)
 	}
 	again := openTest(t, Options{Dir: info.Dir})
-	if _, err := again.plugins.find("mine"); err != nil || again.StoreStats().Rows != 1 {
+	if _, err := again.Plugin(t.Context(), "mine"); err != nil || again.StoreStats().Rows != 1 {
 		t.Errorf("%v, %d rows", err, again.StoreStats().Rows)
 	}
 	var remote *wire.Error

@@ -30,8 +30,8 @@ func TestMethods(t *testing.T) {
 		"/v1/erase": "POST", "/v1/purge": "POST", "/v1/events": "GET, HEAD",
 		"/v1/retention": "DELETE, GET, HEAD, PUT",
 		"/v1/snapshots": "GET, HEAD, POST", "/v1/verify": "POST",
-		"/metrics": "GET, HEAD", "/v1/plugins/count": "GET, HEAD, PUT",
-		"/v1/plugins/count/run": "GET, HEAD, POST", "/": "",
+		"/metrics": "GET, HEAD", "/v1/plugins/count": "DELETE, GET, HEAD, PUT",
+		"/v1/plugins/count/run": "GET, HEAD, POST", "/v1/plugins/count/promote": "POST", "/": "",
 	} {
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"} {
 			req, err := http.NewRequestWithContext(t.Context(), method,

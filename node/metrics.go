@@ -103,4 +103,9 @@ func (r rooms) Collect(out chan<- prometheus.Metric) {
 	count("wasmhost_records_total", "Records handed to guests.", float64(h.Records))
 	count("wasmhost_fuel_total", "Fuel used by guests.", float64(h.FuelUsed))
 	count("wasmhost_refused_total", "Modules refused.", float64(h.Refused))
+	p := r.node.plugins.count()
+	gauge("node_plugins", "Plugins, those of the node included.", float64(p.names))
+	gauge("node_plugin_versions", "Versions of plugins that were uploaded.", float64(p.versions))
+	gauge("node_plugins_damaged", "Versions of plugins that could not be loaded, and lines of the "+
+		"catalogue that could not be read.", float64(p.damaged))
 }

@@ -119,7 +119,7 @@ func (n *Node) start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if n.plugins, err = openRegistry(ctx, dir, n.host); err != nil {
+	if n.plugins, err = openRegistry(ctx, dir, n.host, n.log); err != nil {
 		return err
 	}
 	if n.opt.Listen == "" {

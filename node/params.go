@@ -15,6 +15,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/selector"
 	"github.com/pentad-db/pentad/node/internal/timeparse"
+	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/valyala/fasthttp"
@@ -132,11 +133,12 @@ func (s *server) parseFilters(args *fasthttp.Args) (calls []record.PluginCall, e
 		}
 	}
 	for i, name := range names[:min(len(names), record.MaxFilters+1)] {
-		l, err := s.node.plugins.filter(name)
+		v, err := s.node.plugins.useKind(s.running, name, plugin.KindFilter)
 		if err != nil {
 			return nil, err
 		}
-		call, err := parseCall(l, "filter_params", params[i])
+		call, err := parseCall(v, "filter_params", params[i])
+		s.node.plugins.release(v)
 		if err != nil {
 			return nil, err
 		}
@@ -188,8 +190,10 @@ func parseView(args *fasthttp.Args, q *record.Query, now time.Time) error {
 
 // parseCall encodes "name=value,name=value", which stand in the parameter part, as the plugin's
 // document says.
-func parseCall(l *loaded, part, params string) (call record.PluginCall, err error) {
-	call.Name = l.info.Name
+//
+// The call names this very version: an upload must not bring another one under the parameters.
+func parseCall(v *pluginVersion, part, params string) (call record.PluginCall, err error) {
+	call.Name = v.ref()
 	values := map[string]string{}
 	for pair := range strings.SplitSeq(params, ",") {
 		if pair == "" {
@@ -202,7 +206,7 @@ func parseCall(l *loaded, part, params string) (call record.PluginCall, err erro
 		}
 		values[key] = value
 	}
-	if call.Params, err = l.doc.EncodeParams(values); err != nil {
+	if call.Params, err = v.doc.EncodeParams(values); err != nil {
 		return call, badParam(part, err)
 	}
 	return call, nil

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/valyala/fasthttp"
@@ -179,12 +180,13 @@ func (s *server) count(ctx *fasthttp.RequestCtx) {
 // runPlugin answers with the groups of an aggregate, each result by its fields.
 func (s *server) runPlugin(ctx *fasthttp.RequestCtx, name string) {
 	q, err := s.parseBox(ctx, runParams)
-	var l *loaded
+	var v *pluginVersion
 	if err == nil {
-		l, err = s.node.plugins.aggregate(name)
+		v, err = s.node.plugins.useKind(s.running, name, plugin.KindAggregate)
 	}
 	if err == nil {
-		q.Aggregate, err = parseCall(l, "params", string(ctx.QueryArgs().Peek("params")))
+		defer s.node.plugins.release(v)
+		q.Aggregate, err = parseCall(v, "params", string(ctx.QueryArgs().Peek("params")))
 	}
 	if err == nil {
 		err = parseGroups(ctx, q)
@@ -202,7 +204,7 @@ func (s *server) runPlugin(ctx *fasthttp.RequestCtx, name string) {
 	}
 	out := make([]map[string]any, 0, len(groups))
 	for i := range groups {
-		row, err := renderGroup(l, &groups[i], q.GroupBy)
+		row, err := renderGroup(v, &groups[i], q.GroupBy)
 		if err != nil {
 			writeError(ctx, &wire.Error{Kind: wire.KindPluginFailed, Message: err.Error()})
 			return
@@ -212,7 +214,7 @@ func (s *server) runPlugin(ctx *fasthttp.RequestCtx, name string) {
 	writeJSON(ctx, map[string]any{"groups": out, "end": newJSONEnd(end, nil)})
 }
 
-func renderGroup(l *loaded, g *wire.Group, by record.GroupBy) (map[string]any, error) {
+func renderGroup(v *pluginVersion, g *wire.Group, by record.GroupBy) (map[string]any, error) {
 	row := map[string]any{"records": g.Records}
 	if by.CID {
 		row["cid"] = g.CID
@@ -226,13 +228,13 @@ func renderGroup(l *loaded, g *wire.Group, by record.GroupBy) (map[string]any, e
 	if by.CapBucketNs > 0 {
 		row["cap"], row["cap_ns"] = record.FormatNs(g.CapNs), g.CapNs
 	}
-	values, err := l.doc.Render(g.Result)
+	values, err := v.doc.Render(g.Result)
 	if err != nil {
 		return nil, err
 	}
 	result := map[string]any{}
-	for _, v := range values {
-		result[v.Name] = finite(v.Value)
+	for _, field := range values {
+		result[field.Name] = finite(field.Value)
 	}
 	row["result"] = result
 	return row, nil

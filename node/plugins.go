@@ -2,223 +2,311 @@ package node
 
 import (
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
-	"sync"
+	"time"
 
-	"github.com/pentad-db/pentad/plugins"
+	"github.com/pentad-db/pentad/node/internal/catalog"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/pentad-db/pentad/wasmhost"
 )
 
-// maxPlugins bounds the modules of a node: each keeps its compiled code in memory.
-const maxPlugins = 1024
-
-// PluginInfo describes a module.
+// PluginInfo describes a version of a plugin.
 type PluginInfo struct {
-	Name      string          `json:"name"`
-	SHA256    string          `json:"sha256"`
-	Bytes     int             `json:"bytes"`
-	Filter    bool            `json:"filter"`
-	Aggregate bool            `json:"aggregate"`
-	Standard  bool            `json:"standard"`
-	Doc       json.RawMessage `json:"doc,omitempty"`
+	Name        string          `json:"name"`
+	SHA256      string          `json:"sha256"`
+	Bytes       int64           `json:"bytes"`
+	Owner       string          `json:"owner,omitempty"`
+	Description string          `json:"description,omitempty"`
+	Uploaded    string          `json:"uploaded,omitempty"` // absent for those of the node
+	UploadedNs  int64           `json:"uploaded_ns,omitempty"`
+	Current     bool            `json:"current"`
+	Versions    int             `json:"versions"` // of the name
+	Filter      bool            `json:"filter"`
+	Aggregate   bool            `json:"aggregate"`
+	Standard    bool            `json:"standard"`
+	Damage      string          `json:"damage,omitempty"` // why it cannot be used
+	Doc         json.RawMessage `json:"doc,omitempty"`
 }
 
-type loaded struct {
-	info   PluginInfo
-	module *wasmhost.Module
-	doc    *plugin.Doc
+// PluginDetails is all that a node can say of a version.
+type PluginDetails struct {
+	PluginInfo
+	Limits  *PluginLimits `json:"limits,omitempty"` // absent with damage
+	History []PluginInfo  `json:"history,omitempty"`
 }
 
-// registry keeps modules by name, each in a file DIR/name.wasm.
-type registry struct {
-	dir  string
-	host *wasmhost.Host
-
-	mu     sync.RWMutex // guards byName
-	byName map[string]*loaded
-
-	pushing sync.Mutex // one upload at a time; taken before mu
+// PluginLimits is what an instance of a version may use, and what it says that it takes.
+type PluginLimits struct {
+	MemoryBytes     int64  `json:"memory_bytes"`
+	StateBytes      int    `json:"state_bytes"`  // of all groups of an instance
+	ResultBytes     int    `json:"result_bytes"` // of all groups
+	ParamsBytes     uint32 `json:"params_bytes"`
+	GroupStateBytes uint32 `json:"group_state_bytes"` // of one group
+	MaxGroups       int    `json:"max_groups"`
+	FuelStart       int64  `json:"fuel_start"` // of each call that begins an instance
+	FuelCall        int64  `json:"fuel_call"`  // of any other, and beside it:
+	FuelRow         int64  `json:"fuel_row"`
+	FuelByte        int64  `json:"fuel_byte"`       // of payload
+	FuelStateByte   int64  `json:"fuel_state_byte"` // of states
 }
 
-const wasmSuffix = ".wasm"
-
-func openRegistry(ctx context.Context, dir string, host *wasmhost.Host) (*registry, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("make directory: %w", err)
-	}
-	r := &registry{dir: dir, host: host, byName: map[string]*loaded{}}
-	for _, s := range plugins.Standard() {
-		l, err := r.load(ctx, s.Name, s.Wasm)
-		if err != nil {
-			return nil, err
-		}
-		l.info.Standard = true
-		r.byName[s.Name] = l
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, fmt.Errorf("list plugins: %w", err)
-	}
-	for _, e := range entries {
-		name, ok := strings.CutSuffix(e.Name(), wasmSuffix)
-		if !ok || !record.ValidPluginName(name) {
-			continue
-		}
-		wasm, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		if err != nil {
-			return nil, fmt.Errorf("read plugin: %w", err)
-		}
-		if r.byName[name], err = r.load(ctx, name, wasm); err != nil {
-			return nil, fmt.Errorf("plugin %s in %s: %w", name, dir, err)
-		}
-	}
-	return r, nil
+// PluginPush is what is uploaded under a name.
+type PluginPush struct {
+	Name        string
+	Owner       string // at most 64 bytes; empty: nobody
+	Description string // at most 1,024 bytes
+	Wasm        []byte
 }
 
-func (r *registry) load(ctx context.Context, name string, wasm []byte) (*loaded, error) {
-	module, err := r.host.Load(ctx, wasm)
-	if err != nil {
-		return nil, err
-	}
-	digest, desc := module.Digest(), module.Describe()
-	l := &loaded{module: module, info: PluginInfo{Name: name, Bytes: len(wasm),
-		SHA256:    hex.EncodeToString(digest[:]),
-		Filter:    desc.Kinds&plugin.KindFilter != 0,
-		Aggregate: desc.Kinds&plugin.KindAggregate != 0}}
-	if len(desc.Doc) == 0 {
-		l.doc = &plugin.Doc{Name: name}
-		return l, nil
-	}
-	if l.doc, err = plugin.ParseDoc(desc.Doc); err != nil {
-		_ = module.Close() // nothing runs in it yet
-		return nil, &wire.Error{Kind: wire.KindBadModule,
-			Message: fmt.Sprintf("plugin %s: %v", name, err)}
-	}
-	l.info.Doc = desc.Doc
-	return l, nil
-}
-
-// filter returns the module with a name, which must be a filter.
-func (r *registry) filter(name string) (*loaded, error) {
-	l, err := r.find(name)
-	if err == nil && !l.info.Filter {
-		return nil, &wire.Error{Kind: wire.KindInvalid, Part: "filter",
-			Reason: string(record.OutOfRange), Message: fmt.Sprintf(
-				"plugin %q is an aggregate and no filter; run it", name)}
-	}
-	return l, err
-}
-
-// aggregate returns the module with a name, which must be an aggregate.
-func (r *registry) aggregate(name string) (*loaded, error) {
-	l, err := r.find(name)
-	if err == nil && !l.info.Aggregate {
-		return nil, &wire.Error{Kind: wire.KindInvalid, Part: "aggregate",
-			Reason: string(record.OutOfRange), Message: fmt.Sprintf(
-				"plugin %q is a filter and no aggregate; name it as the filter", name)}
-	}
-	return l, err
-}
-
-func (r *registry) find(name string) (*loaded, error) {
+// info describes a version. With v.loaded nil it is not loaded.
+func (r *registry) info(v *pluginVersion) PluginInfo {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	if l := r.byName[name]; l != nil {
-		return l, nil
+	p, _ := r.plugin(v.name)
+	_, standard := r.standard.Plugins[v.name]
+	out := PluginInfo{Name: v.name, SHA256: v.SHA256, Bytes: v.Bytes, Owner: v.Owner,
+		Description: v.Description, Current: v.current, Versions: len(p.Versions),
+		Standard: standard}
+	if v.UploadedNs != 0 {
+		out.Uploaded, out.UploadedNs = record.FormatNs(v.UploadedNs), v.UploadedNs
 	}
-	known := slices.Sorted(maps.Keys(r.byName))
-	return nil, &wire.Error{Kind: wire.KindUnknownPlugin, Message: fmt.Sprintf(
-		"no plugin is named %q; there are: %s", name, strings.Join(known, ", "))}
-}
-
-func (r *registry) list() []PluginInfo {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	out := make([]PluginInfo, 0, len(r.byName))
-	for _, name := range slices.Sorted(maps.Keys(r.byName)) {
-		out = append(out, r.byName[name].info)
+	l := v.loaded
+	if l == nil {
+		l = r.modules[v.SHA256]
+	}
+	if err := r.broken[v.SHA256]; err != nil {
+		out.Damage = toWire(err).Message
+	}
+	if l != nil {
+		describe(&out, l.module.Describe())
 	}
 	return out
 }
 
-// push checks, compiles and stores a module, then puts it in place of an earlier one. Queries that
-// run go on with the earlier one.
-func (r *registry) push(ctx context.Context, name string, wasm []byte) (PluginInfo, error) {
-	if !record.ValidPluginName(name) {
-		return PluginInfo{}, &record.InvalidError{Part: "plugin", Reason: record.OutOfRange,
-			Row: -1,
-			Detail: fmt.Sprintf("%q is not a name: 1 to %d of a-z, 0-9, - and _",
-				name[:min(len(name), record.MaxPluginNameBytes)], record.MaxPluginNameBytes)}
+func describe(out *PluginInfo, d wasmhost.Descriptor) {
+	out.Filter, out.Aggregate = d.Kinds&plugin.KindFilter != 0, d.Kinds&plugin.KindAggregate != 0
+	if len(d.Doc) > 0 {
+		out.Doc = d.Doc
 	}
-	r.pushing.Lock()
-	defer r.pushing.Unlock()
+}
+
+// list describes the current versions by name.
+func (r *registry) list() []PluginInfo {
 	r.mu.RLock()
-	old, count := r.byName[name], len(r.byName)
+	var all []*pluginVersion
+	for _, name := range r.names() {
+		v, err := r.resolve(name)
+		if err != nil {
+			panic("BUG: a name of the registry is not known: " + err.Error())
+		}
+		all = append(all, v)
+	}
 	r.mu.RUnlock()
-	if old != nil && old.info.Standard {
-		return PluginInfo{}, &wire.Error{Kind: wire.KindForbidden,
+	out := make([]PluginInfo, len(all))
+	for i, v := range all {
+		out[i] = r.info(v)
+	}
+	return out
+}
+
+// history describes all versions of a name, the newest first.
+func (r *registry) history(name string) []PluginInfo {
+	r.mu.RLock()
+	p, _ := r.plugin(name)
+	r.mu.RUnlock()
+	out := make([]PluginInfo, 0, len(p.Versions))
+	for i := range slices.Backward(p.Versions) {
+		one := r.info(&pluginVersion{name: name, Version: p.Versions[i], current: i == p.Current})
+		one.Doc = nil // that of the version that was asked for stands beside
+		out = append(out, one)
+	}
+	return out
+}
+
+// change writes a change into the catalogue and makes it known.
+func (r *registry) change(c *catalog.Change) error {
+	err := r.file.Append(c)
+	switch {
+	case errors.Is(err, catalog.ErrFull):
+		return &wire.Error{Kind: wire.KindTooLarge, Message: err.Error()}
+	case errors.Is(err, catalog.ErrUnknown):
+		return &wire.Error{Kind: wire.KindUnknownPlugin, Message: err.Error()}
+	case errors.Is(err, catalog.ErrCurrent):
+		return &wire.Error{Kind: wire.KindInvalid, Part: "plugin", Message: err.Error()}
+	case err != nil:
+		return err
+	}
+	r.mu.Lock()
+	r.state = r.file.State
+	r.mu.Unlock()
+	return nil
+}
+
+// changeable refuses the standard plugins.
+func (r *registry) changeable(name string) error {
+	if _, ok := r.standard.Plugins[name]; ok {
+		return &wire.Error{Kind: wire.KindForbidden,
 			Message: fmt.Sprintf("%q is a standard plugin; take another name", name)}
 	}
-	if old == nil && count >= maxPlugins {
-		return PluginInfo{}, &wire.Error{Kind: wire.KindTooLarge,
-			Message: fmt.Sprintf("%d plugins are the most that a node holds", maxPlugins)}
+	return nil
+}
+
+func (p *PluginPush) check() error {
+	invalid := func(part, detail string) error {
+		return &record.InvalidError{Part: part, Reason: record.OutOfRange, Row: -1, Detail: detail}
 	}
-	l, err := r.load(ctx, name, wasm)
+	if !record.ValidPluginName(p.Name) {
+		return invalid("plugin", fmt.Sprintf("%q is not a name: 1 to %d of a-z, 0-9, - and _",
+			clip(p.Name), record.MaxPluginNameBytes))
+	}
+	if p.Owner == standardOwner {
+		return invalid("owner", "pentad owns the standard plugins; take another")
+	}
+	if err := catalog.CheckText("owner", p.Owner, catalog.MaxOwnerBytes); err != nil {
+		return invalid("owner", err.Error())
+	}
+	err := catalog.CheckText("description", p.Description, catalog.MaxDescriptionBytes)
+	if err != nil {
+		return invalid("description", err.Error())
+	}
+	return nil
+}
+
+// push checks, compiles and stores a module as the current version of a name. Queries that run go
+// on with theirs.
+func (r *registry) push(ctx context.Context, p PluginPush) (*pluginVersion, error) {
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	r.changing.Lock()
+	defer r.changing.Unlock()
+	if err := r.changeable(p.Name); err != nil {
+		return nil, err
+	}
+	l, err := r.compile(ctx, p.Name, p.Wasm)
+	if err != nil {
+		return nil, err
+	}
+	v := &pluginVersion{name: p.Name, current: true, Version: catalog.Version{
+		SHA256: digestOf(p.Wasm), Bytes: int64(len(p.Wasm)), Owner: p.Owner,
+		Description: p.Description, UploadedNs: time.Now().UnixNano()}}
+	// The file is written even if it is there: its bytes may be what was damaged.
+	if err = writeDurably(r.path(v.SHA256), p.Wasm); err == nil {
+		err = r.change(&catalog.Change{Push: &catalog.Push{Name: p.Name, Version: v.Version}})
+	}
+	if err != nil {
+		_ = l.module.Close() // nothing runs in it
+		return nil, errors.Join(err, r.drop([]string{v.SHA256}))
+	}
+	r.mu.Lock()
+	v.loaded = r.adopt(v.SHA256, l)
+	r.mu.Unlock()
+	return v, nil
+}
+
+// find resolves a name or name@digest.
+func (r *registry) find(ref string) (*pluginVersion, error) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.resolve(ref)
+}
+
+// promote makes a version current.
+func (r *registry) promote(ref string) (*pluginVersion, error) {
+	r.changing.Lock()
+	defer r.changing.Unlock()
+	v, err := r.find(ref)
+	if err == nil {
+		err = r.changeable(v.name)
+	}
+	if err == nil {
+		err = r.change(&catalog.Change{Promote: &catalog.Ref{Name: v.name, SHA256: v.SHA256}})
+	}
+	if err != nil {
+		return nil, err
+	}
+	v.current = true
+	return v, nil
+}
+
+// remove removes a version, name@digest, or all of a name. Queries that run in them go on.
+func (r *registry) remove(ref string) (removed int, err error) {
+	r.changing.Lock()
+	defer r.changing.Unlock()
+	v, err := r.find(ref)
+	if err == nil {
+		err = r.changeable(v.name)
+	}
+	if err != nil {
+		return 0, err
+	}
+	gone := catalog.Ref{Name: v.name}
+	digests := []string{v.SHA256}
+	if ref != v.name {
+		gone.SHA256 = v.SHA256
+	} else {
+		digests = digests[:0]
+		for _, old := range r.state.Plugins[v.name].Versions {
+			digests = append(digests, old.SHA256)
+		}
+	}
+	if err := r.change(&catalog.Change{Remove: &gone}); err != nil {
+		return 0, err
+	}
+	return len(digests), r.drop(digests)
+}
+
+// PushPlugin stores a module as the current version of a name.
+func (n *Node) PushPlugin(ctx context.Context, p PluginPush) (PluginInfo, error) {
+	v, err := n.plugins.push(ctx, p)
 	if err != nil {
 		return PluginInfo{}, err
 	}
-	if err := writeDurably(filepath.Join(r.dir, name+wasmSuffix), wasm); err != nil {
-		return PluginInfo{}, errors.Join(err, l.module.Close())
-	}
-	r.mu.Lock()
-	r.byName[name] = l
-	r.mu.Unlock()
-	if old != nil {
-		return l.info, old.module.Close()
-	}
-	return l.info, nil
+	return n.plugins.info(v), nil
 }
 
-func (r *registry) close() error {
-	var errs []error
-	for _, l := range r.byName {
-		errs = append(errs, l.module.Close())
-	}
-	return errors.Join(errs...)
-}
-
-// writeDurably replaces a file at once and for good.
-func writeDurably(name string, data []byte) error {
-	f, err := os.Create(name + ".tmp")
+// PromotePlugin makes a version, name@digest, the one that the name alone means.
+func (n *Node) PromotePlugin(ref string) (PluginInfo, error) {
+	v, err := n.plugins.promote(ref)
 	if err != nil {
-		return err
+		return PluginInfo{}, err
 	}
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		return fmt.Errorf("write %s: %w", filepath.Base(name), err)
-	}
-	return syncDir(filepath.Dir(name))
+	return n.plugins.info(v), nil
 }
 
-// PushPlugin stores a module under a name.
-func (n *Node) PushPlugin(ctx context.Context, name string, wasm []byte) (PluginInfo, error) {
-	return n.plugins.push(ctx, name, wasm)
-}
+// RemovePlugin removes a version, name@digest, or all versions of a name, and returns how many.
+func (n *Node) RemovePlugin(ref string) (int, error) { return n.plugins.remove(ref) }
 
-// Plugins lists the modules by name.
+// Plugins lists the current versions by name.
 func (n *Node) Plugins() []PluginInfo { return n.plugins.list() }
+
+// Plugin describes a version, name@digest, or the current one of a name.
+func (n *Node) Plugin(ctx context.Context, ref string) (PluginDetails, error) {
+	v, err := n.plugins.use(ctx, ref)
+	var remote *wire.Error
+	if errors.As(err, &remote) && remote.Kind == wire.KindUnknownPlugin {
+		return PluginDetails{}, err
+	}
+	if err != nil {
+		if v, err = n.plugins.find(ref); err != nil { // what is damaged is described as such
+			return PluginDetails{}, err
+		}
+		return PluginDetails{PluginInfo: n.plugins.info(v), History: n.plugins.history(v.name)}, nil
+	}
+	defer n.plugins.release(v)
+	return PluginDetails{PluginInfo: n.plugins.info(v), Limits: n.limits(v.module),
+		History: n.plugins.history(v.name)}, nil
+}
+
+func (n *Node) limits(m *wasmhost.Module) *PluginLimits {
+	a, d := m.Allowance(), m.Describe()
+	return &PluginLimits{MemoryBytes: int64(a.MemoryPages) << 16, StateBytes: a.StateBytes,
+		ResultBytes: a.ResultBytes, ParamsBytes: d.ParamsMax, GroupStateBytes: d.StateSize,
+		MaxGroups: n.opt.MaxGroups, FuelStart: a.FuelStart, FuelCall: a.FuelCall,
+		FuelRow: a.FuelRow, FuelByte: a.FuelByte, FuelStateByte: a.FuelStateByte}
+}

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/pentad-db/pentad/wasmhost"
@@ -72,20 +73,29 @@ func (n *Node) precheck(q *record.Query) error {
 	if len(n.queries) == cap(n.queries) {
 		return errTooBusy
 	}
-	_, err := n.filtersOf(q)
+	modules, err := n.useFilters(n.open, q)
+	n.releaseFilters(modules)
 	return err
 }
 
-// filtersOf returns the modules of the filters of a query, in their order.
-func (n *Node) filtersOf(q *record.Query) ([]*loaded, error) {
-	modules := make([]*loaded, len(q.Filters))
-	for i, call := range q.Filters {
-		var err error
-		if modules[i], err = n.plugins.filter(call.Name); err != nil {
-			return nil, err
+// useFilters returns the modules of the filters of a query, in their order, and what is to be
+// released of them with an error, too.
+func (n *Node) useFilters(ctx context.Context, q *record.Query) ([]*pluginVersion, error) {
+	modules := make([]*pluginVersion, 0, len(q.Filters))
+	for _, call := range q.Filters {
+		v, err := n.plugins.useKind(ctx, call.Name, plugin.KindFilter)
+		if err != nil {
+			return modules, err
 		}
+		modules = append(modules, v)
 	}
 	return modules, nil
+}
+
+func (n *Node) releaseFilters(modules []*pluginVersion) {
+	for _, v := range modules {
+		n.plugins.release(v)
+	}
 }
 
 func endOf(s store.ScanStats, rows uint64) wire.End {
@@ -98,7 +108,8 @@ func endOf(s store.ScanStats, rows uint64) wire.End {
 func (n *Node) scan(
 	ctx context.Context, q *record.Query, newSink func(worker int) (store.Sink, error),
 ) (store.ScanStats, error) {
-	modules, err := n.filtersOf(q)
+	modules, err := n.useFilters(ctx, q)
+	defer n.releaseFilters(modules)
 	if err != nil {
 		return store.ScanStats{}, err
 	}
@@ -131,7 +142,6 @@ func (n *Node) scan(
 }
 
 // filtered hands the rows that a filter keeps to sink.
-
 func filtered(ctx context.Context, f *wasmhost.Filter, sink store.Sink) store.Sink {
 	var keep []uint64
 	var kept record.Batch

@@ -191,7 +191,7 @@ func (s *server) route(ctx *fasthttp.RequestCtx) {
 	case "GET /v1/horizon":
 		s.horizon(ctx)
 	case "GET /v1/plugins":
-		writeJSON(ctx, map[string]any{"plugins": s.node.Plugins()})
+		s.listPlugins(ctx)
 	case "GET /v1/snapshots":
 		s.listSnapshots(ctx)
 	case "POST /v1/snapshots":
@@ -247,41 +247,6 @@ func wrongMethod(ctx *fasthttp.RequestCtx, path, allowed string) {
 			Message: fmt.Sprintf("%.100s takes %s, not %.20s", path, allowed, ctx.Method())})
 	}
 	ctx.Response.Header.Set("Allow", allowed)
-}
-
-func (s *server) routePlugin(ctx *fasthttp.RequestCtx, method, name string) {
-	run, isRun := strings.CutSuffix(name, "/run")
-	switch {
-	case isRun && (method == "POST" || method == "GET"):
-		s.runPlugin(ctx, run)
-		return
-	case isRun:
-		wrongMethod(ctx, "a run of a plugin", "GET, HEAD, POST")
-		return
-	case method == "GET":
-		s.getPlugin(ctx, name)
-		return
-	case method != "PUT":
-		wrongMethod(ctx, "a plugin", "GET, HEAD, PUT")
-		return
-	}
-	rc, cancel := s.context()
-	defer cancel()
-	info, err := s.node.PushPlugin(rc, name, append([]byte(nil), ctx.PostBody()...))
-	if err != nil {
-		writeError(ctx, toWire(err))
-		return
-	}
-	writeJSON(ctx, info)
-}
-
-func (s *server) getPlugin(ctx *fasthttp.RequestCtx, name string) {
-	l, err := s.node.plugins.find(name)
-	if err != nil {
-		writeError(ctx, toWire(err))
-		return
-	}
-	writeJSON(ctx, l.info)
 }
 
 func (s *server) ready(ctx *fasthttp.RequestCtx) {

@@ -53,7 +53,7 @@ func (n *Node) CreateSnapshot(ctx context.Context, name string) (SnapshotInfo, e
 		out.SnapshotInfo, err = n.store.Snapshot(ctx, filepath.Join(tmp, "store"))
 	}
 	if err == nil {
-		err = copyPlugins(filepath.Join(n.opt.Dir, "plugins"), filepath.Join(tmp, "plugins"))
+		err = n.plugins.copyTo(filepath.Join(tmp, "plugins"))
 	}
 	if err == nil {
 		err = os.Rename(tmp, dir)
@@ -65,30 +65,6 @@ func (n *Node) CreateSnapshot(ctx context.Context, name string) (SnapshotInfo, e
 		return SnapshotInfo{}, errors.Join(err, os.RemoveAll(tmp))
 	}
 	return out, nil
-}
-
-// copyPlugins copies the uploaded modules, which are small; what they compile to is made again.
-func copyPlugins(from, to string) error {
-	entries, err := os.ReadDir(from)
-	if err == nil {
-		err = os.MkdirAll(to, 0o755)
-	}
-	if err != nil {
-		return fmt.Errorf("copy plugins: %w", err)
-	}
-	for _, e := range entries {
-		if e.IsDir() || filepath.Ext(e.Name()) != ".wasm" {
-			continue
-		}
-		module, err := os.ReadFile(filepath.Join(from, e.Name()))
-		if err == nil {
-			err = writeDurably(filepath.Join(to, e.Name()), module)
-		}
-		if err != nil {
-			return fmt.Errorf("copy plugins: %w", err)
-		}
-	}
-	return syncDir(filepath.Dir(to))
 }
 
 // Snapshots lists the snapshots by name.

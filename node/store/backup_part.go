@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/pentad-db/pentad/node/internal/lines"
 )
 
 const (
@@ -56,7 +58,7 @@ type BackupPart struct {
 func partName(untilNs int64) string { return fmt.Sprintf("%s%020d", partPrefix, untilNs) }
 
 // appendPart appends the line of a part.
-func appendPart(dst []byte, p *BackupPart) []byte { return appendLine(dst, p) }
+func appendPart(dst []byte, p *BackupPart) []byte { return lines.Append(dst, p) }
 
 // parsePart reads what appendPart wrote.
 func parsePart(text []byte) (*BackupPart, error) {
@@ -65,7 +67,7 @@ func parsePart(text []byte) (*BackupPart, error) {
 		return nil, errors.New("the line does not end")
 	}
 	p := &BackupPart{}
-	if err := parseLine(body, p); err != nil {
+	if err := lines.Parse(body, p); err != nil {
 		return nil, err
 	}
 	if p.Format != partFormat {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/pentad-db/pentad/node/internal/lines"
 	"github.com/pentad-db/pentad/node/segment"
 )
 
@@ -78,9 +79,9 @@ func newStoreID() string {
 	return hex.EncodeToString(id[:])
 }
 
-func appendEdit(dst []byte, e edit) []byte { return appendLine(dst, e) }
+func appendEdit(dst []byte, e edit) []byte { return lines.Append(dst, e) }
 
-func parseEdit(line []byte) (e edit, err error) { return e, parseLine(line, &e) }
+func parseEdit(line []byte) (e edit, err error) { return e, lines.Parse(line, &e) }
 
 // openManifest reads the manifest of dir, creating it with the given number of shards in an
 // empty directory, never beside data. A torn last line is cut off: the edit in it was never

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/lines"
 	"github.com/pentad-db/pentad/node/segment"
 )
 
@@ -106,7 +107,7 @@ func finishSnapshot(tmp, dir string, info *SnapshotInfo) error {
 	if err := syncDir(filepath.Join(tmp, logDir)); err != nil {
 		return err
 	}
-	if err := replaceFile(filepath.Join(tmp, snapshotFile), appendLine(nil, info)); err != nil {
+	if err := replaceFile(filepath.Join(tmp, snapshotFile), lines.Append(nil, info)); err != nil {
 		return err // which syncs tmp
 	}
 	if err := os.Rename(tmp, dir); err != nil {
@@ -151,7 +152,7 @@ func parseSnapshot(text []byte) (info SnapshotInfo, err error) {
 	if !ended {
 		return info, errors.New("the line does not end")
 	}
-	return info, parseLine(line, &info)
+	return info, lines.Parse(line, &info)
 }
 
 // OpenSnapshot opens a snapshot to be read and backed up. It stays a snapshot of its store, where

@@ -66,8 +66,8 @@ func (c *Client) hide(ctx context.Context, path string, box *wire.Box) (int64, e
 // box with an acq below its own.
 type Event struct {
 	AcqNs   int64             `json:"acq_ns"`
-	Kind    string            `json:"kind"` // "erase", "purge" or "retention"
-	Box     map[string]string `json:"box"`  // selectors by the name of the dimension
+	Kind    string            `json:"kind"`    // "erase", "purge" or "retention"
+	Box     map[string]string `json:"box"`     // selectors by the name of the dimension
 	Done    bool              `json:"done"`    // of a purge: no file holds such a record any more
 	Removed uint64            `json:"removed"` // of a purge: records that are gone so far
 }

@@ -2,6 +2,7 @@ package record
 
 import (
 	"slices"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -130,7 +131,8 @@ const (
 	OrderKey  Order = 2 // by cid, mid, moid, cap, acq
 )
 
-// PluginCall names an uploaded module and the parameters that its init gets. Empty Name: none.
+// PluginCall names a module, as [SplitPluginRef] reads it, and the parameters that its init gets.
+// Empty Name: none.
 type PluginCall struct {
 	Name   string
 	Params []byte
@@ -204,9 +206,10 @@ func (c PluginCall) validate(part string) error {
 	switch {
 	case c.Name == "" && len(c.Params) > 0:
 		return invalid(part, Inconsistent, "parameters are given without a plugin name")
-	case c.Name != "" && !ValidPluginName(c.Name):
-		return invalid(part, OutOfRange, "%q is not a plugin name: 1 to %d of a-z, 0-9, - and _",
-			clip(c.Name), MaxPluginNameBytes)
+	case c.Name != "" && !validPluginRef(c.Name):
+		return invalid(part, OutOfRange, "%q is not a plugin name: 1 to %d of a-z, 0-9, - and _; "+
+			"one version of it is name@digest, with %d to 64 hex digits of its SHA-256",
+			clip(c.Name), MaxPluginNameBytes, MinDigestDigits)
 	case len(c.Params) > MaxParamsBytes:
 		return invalid(part, TooLarge, "%d bytes of parameters, at most %d",
 			len(c.Params), MaxParamsBytes)
@@ -225,6 +228,30 @@ func ValidPluginName(name string) bool {
 		}
 	}
 	return true
+}
+
+// MinDigestDigits is how many digits of a digest name a version at least.
+const MinDigestDigits = 8
+
+// SplitPluginRef splits name@digest, which means one version of a plugin, by the first digits of
+// its SHA-256; a name alone means the current one.
+func SplitPluginRef(ref string) (name, digest string, ok bool) {
+	name, digest, pinned := strings.Cut(ref, "@")
+	if !pinned {
+		return name, "", ValidPluginName(name)
+	}
+	for _, c := range []byte(digest) {
+		if !(c >= 'a' && c <= 'f' || c >= '0' && c <= '9') {
+			return "", "", false
+		}
+	}
+	ok = ValidPluginName(name) && len(digest) >= MinDigestDigits && len(digest) <= 64
+	return name, digest, ok
+}
+
+func validPluginRef(ref string) bool {
+	_, _, ok := SplitPluginRef(ref)
+	return ok
 }
 
 func clip(s string) string {

@@ -120,6 +120,8 @@ func TestNormalizeRefuses(t *testing.T) {
 		func(q *Query) { q.Aggregate.Name = strings.Repeat("a", MaxPluginNameBytes+1) })
 	f("aggregate", Inconsistent, "without a plugin name",
 		func(q *Query) { q.Aggregate.Params = []byte{1} })
+	f("filter", OutOfRange, "name@digest",
+		func(q *Query) { q.Filters = []PluginCall{{Name: "a@1234567"}} })
 	f("filter", Inconsistent, "filter 2 of 2 has no plugin name",
 		func(q *Query) { q.Filters = []PluginCall{{Name: "x"}, {}} })
 	f("filter", TooMany, "9 filters, at most 8",
@@ -127,6 +129,24 @@ func TestNormalizeRefuses(t *testing.T) {
 	f("filter", TooLarge, "65537 bytes of parameters", func(q *Query) {
 		q.Filters = []PluginCall{{"x", make([]byte, MaxParamsBytes+1)}}
 	})
+}
+
+func TestSplitPluginRef(t *testing.T) {
+	f := func(ref, name, digest string, ok bool) {
+		t.Helper()
+		if n, d, is := SplitPluginRef(ref); is != ok || ok && (n != name || d != digest) {
+			t.Errorf("%q: %q, %q, %v", ref, n, d, is)
+		}
+	}
+	f("stats", "stats", "", true)
+	f("stats@0123abcd", "stats", "0123abcd", true)
+	f("stats@"+strings.Repeat("f", 64), "stats", strings.Repeat("f", 64), true)
+	f("stats@", "", "", false)
+	f("stats@0123abc", "", "", false)
+	f("stats@0123ABCD", "", "", false)
+	f("stats@"+strings.Repeat("f", 65), "", "", false)
+	f("@0123abcd", "", "", false)
+	f("a@0123abcd@0123abcd", "", "", false)
 }
 
 func TestValidPluginName(t *testing.T) {

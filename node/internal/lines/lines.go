@@ -1,4 +1,8 @@
-package store
+// Package lines writes and reads lines "crc32c json", of which text files that must survive crashes
+// are made: the manifest of a store, the catalogue of a node.
+//
+// It opens no files and starts no goroutines; it has no types of its own.
+package lines
 
 import (
 	"encoding/json"
@@ -7,8 +11,10 @@ import (
 	"hash/crc32"
 )
 
-// appendLine appends a line "crc32c json".
-func appendLine(dst []byte, v any) []byte {
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Append appends v as a line.
+func Append(dst []byte, v any) []byte {
 	body, err := json.Marshal(v)
 	if err != nil {
 		panic("BUG: a line does not marshal: " + err.Error())
@@ -17,8 +23,8 @@ func appendLine(dst []byte, v any) []byte {
 	return append(append(dst, body...), '\n')
 }
 
-// parseLine reads into v what appendLine wrote, without the end of the line.
-func parseLine(line []byte, v any) error {
+// Parse reads into v what Append wrote, without the end of the line.
+func Parse(line []byte, v any) error {
 	if len(line) < 10 || line[8] != ' ' {
 		return errors.New("line is not \"checksum json\"")
 	}

@@ -1,0 +1,241 @@
+package catalog
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/pentad-db/pentad/node/internal/lines"
+	"github.com/pentad-db/pentad/node/segment"
+)
+
+const (
+	// Name is the file's in its directory.
+	Name = "CATALOG"
+	// ModuleSuffix is that of the files beside it, which are named by their digests.
+	ModuleSuffix = ".wasm"
+	// format of the file. 1: first.
+	format = 1
+	// rewriteLines is how many lines are read before the file is written anew at open.
+	rewriteLines = 1000
+)
+
+// first is the first line of the file.
+type first struct {
+	Format int `json:"format"`
+	// Unlisted says that a catalogue was lost: what no line names may be wanted all the same.
+	Unlisted bool `json:"unlisted,omitempty"`
+}
+
+// File is a catalogue on disk: a text file of lines "crc32c json", appended and synced.
+type File struct {
+	State    State
+	Damage   []string // lines that could not be read or applied, by number
+	Unlisted bool     // a catalogue was lost here
+	Cut      int      // bytes of a torn last line
+
+	file   *os.File
+	size   int64
+	failed error
+	bent   bool // the last line is whole but for its end
+}
+
+// Open reads the catalogue in a directory, or makes one; beside modules there must have been one.
+//
+// A line that is damaged is left out and named in Damage; what stands in the other lines holds, and
+// the file stays as it is. A torn last line is cut off: nobody was told that it is there.
+func Open(dir string) (*File, error) {
+	name := filepath.Join(dir, Name)
+	data, err := os.ReadFile(name)
+	if errors.Is(err, os.ErrNotExist) {
+		var modules []string // its error is of the pattern
+		modules, _ = filepath.Glob(filepath.Join(dir, "*"+ModuleSuffix))
+		data = lines.Append(nil, first{Format: format, Unlisted: len(modules) > 0})
+		err = replace(name, data)
+	} else if err == nil {
+		err = syncDir(dir) // who made it may have been killed before
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read catalogue: %w", err)
+	}
+	f, good, count, err := parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if count > rewriteLines && len(f.Damage) == 0 {
+		data = f.bytes()
+		if err := replace(name, data); err != nil {
+			return nil, fmt.Errorf("shorten catalogue: %w", err)
+		}
+		good = len(data)
+	}
+	if f.file, err = os.OpenFile(name, os.O_RDWR|os.O_APPEND, 0o644); err != nil {
+		return nil, fmt.Errorf("open catalogue: %w", err)
+	}
+	if err := f.repair(data, good); err != nil {
+		return nil, errors.Join(fmt.Errorf("cut torn end of catalogue: %w", err), f.file.Close())
+	}
+	return f, nil
+}
+
+// parse reads lines. The first good bytes of data are whole lines.
+func parse(data []byte) (f *File, good, count int, err error) {
+	f = new(File)
+	for good < len(data) {
+		end := bytes.IndexByte(data[good:], '\n')
+		if end < 0 {
+			break
+		}
+		line := data[good : good+end]
+		if count++; count == 1 {
+			if err := f.parseFirst(line); err != nil {
+				return nil, 0, 0, err
+			}
+			good += end + 1
+			continue
+		}
+		var c Change
+		if err = lines.Parse(line, &c); err == nil {
+			err = f.State.Apply(&c)
+		} else if len(line) > 0 && line[0] == 0 && good+end+1 == len(data) {
+			break // torn: of a last line in two pages, the second alone was written
+		}
+		if err != nil {
+			f.Damage = append(f.Damage, fmt.Sprintf("%s line %d: %v", Name, count, err))
+		}
+		good += end + 1
+	}
+	if rest := data[good:]; len(rest) > 0 {
+		var c Change // all of a line but its end, which a torn write would not have
+		if f.bent = count > 0 && lines.Parse(rest[:len(rest)-1], &c) == nil; f.bent {
+			f.Damage = append(f.Damage, fmt.Sprintf("%s line %d: it does not end", Name, count+1))
+		}
+	}
+	if f.Unlisted && len(f.Damage) == 0 {
+		f.Damage = append(f.Damage,
+			"an earlier "+Name+" was lost; modules without a name may lie here")
+	}
+	if count == 0 {
+		return nil, 0, 0, errors.New("the first line is missing; move the file away to begin anew")
+	}
+	return f, good, count, nil
+}
+
+// parseFirst reads the first line. One that is damaged has told the format only, of which there is
+// one.
+func (f *File) parseFirst(line []byte) error {
+	var head first
+	if err := lines.Parse(line, &head); err != nil {
+		f.Damage = append(f.Damage, fmt.Sprintf("%s line 1: %v", Name, err))
+		f.Unlisted = true
+		return nil
+	}
+	if head.Format != format {
+		return fmt.Errorf("format %d; this version reads format %d", head.Format, format)
+	}
+	f.Unlisted = head.Unlisted
+	return nil
+}
+
+// repair cuts a torn last line, or ends one whose end was bent, so that others may follow.
+func (f *File) repair(data []byte, good int) error {
+	f.size = int64(good)
+	if good == len(data) {
+		return nil
+	}
+	if f.bent {
+		if _, err := f.file.Write([]byte("\n")); err != nil {
+			return err
+		}
+		f.size = int64(len(data)) + 1
+		return f.file.Sync()
+	}
+	f.Cut = len(data) - good
+	return errors.Join(f.file.Truncate(f.size), f.file.Sync())
+}
+
+// bytes returns a short file with the same state.
+func (f *File) bytes() []byte {
+	out := lines.Append(nil, first{Format: format, Unlisted: f.Unlisted})
+	for _, c := range f.State.Changes() {
+		out = lines.Append(out, c)
+	}
+	return out
+}
+
+// CopyTo writes a catalogue with the same state into another directory.
+func (f *File) CopyTo(dir string) error {
+	if err := replace(filepath.Join(dir, Name), f.bytes()); err != nil {
+		return fmt.Errorf("copy catalogue: %w", err)
+	}
+	return nil
+}
+
+// Append makes a change durable and then applies it. For lack of room it may be tried again. After
+// any other failed write or sync the file stays failed, because what the disk holds is no longer
+// known.
+//
+// Errors: what Apply refuses, with nothing written; [segment.ErrNoSpace].
+func (f *File) Append(c *Change) error {
+	if f.failed != nil {
+		return f.failed
+	}
+	if err := f.State.Check(c); err != nil {
+		return err
+	}
+	line := lines.Append(nil, c)
+	if _, err := f.file.Write(line); err != nil {
+		return f.undo(err)
+	}
+	if err := f.file.Sync(); err != nil {
+		return f.fail(err)
+	}
+	f.size += int64(len(line))
+	return f.State.Apply(c)
+}
+
+// undo cuts off what was written of a line that the disk has no room for.
+func (f *File) undo(cause error) error {
+	if !segment.IsNoSpace(cause) {
+		return f.fail(cause)
+	}
+	if err := errors.Join(f.file.Truncate(f.size), f.file.Sync()); err != nil {
+		return f.fail(errors.Join(cause, err))
+	}
+	return fmt.Errorf("append to catalogue: %w: %w", segment.ErrNoSpace, cause)
+}
+
+func (f *File) fail(err error) error {
+	f.failed = fmt.Errorf("append to catalogue: %v; start the node anew", err)
+	return f.failed
+}
+
+// Close closes the file.
+func (f *File) Close() error { return f.file.Close() }
+
+// replace writes a file anew, at once and for good.
+func replace(name string, data []byte) error {
+	f, err := os.Create(name + ".tmp")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return syncDir(filepath.Dir(name))
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

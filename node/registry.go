@@ -1,0 +1,400 @@
+package node
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/pentad-db/pentad/node/internal/catalog"
+	"github.com/pentad-db/pentad/plugins"
+	"github.com/pentad-db/pentad/sdk/plugin"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+	"github.com/pentad-db/pentad/wasmhost"
+)
+
+// standardOwner is the owner of what comes with the node, which nobody can remove.
+const standardOwner = "pentad"
+
+// loaded is a compiled module. It is closed when it is gone and nobody uses it.
+type loaded struct {
+	module *wasmhost.Module
+	doc    *plugin.Doc
+	uses   int  // guarded by registry.mu, as is gone
+	gone   bool // no name means it any more
+}
+
+// pluginVersion is a module under a name, which may be used until it is released.
+type pluginVersion struct {
+	*loaded
+	catalog.Version
+	name    string
+	current bool
+}
+
+// ref names exactly this version.
+func (v *pluginVersion) ref() string { return v.name + "@" + v.SHA256 }
+
+func (v *pluginVersion) is(kind uint32) bool { return v.module.Describe().Kinds&kind != 0 }
+
+// registry keeps modules: which there are in a catalogue, each in a file DIR/SHA256.wasm.
+type registry struct {
+	dir  string
+	host *wasmhost.Host
+
+	changing sync.Mutex // one change at a time; taken before mu
+	file     *catalog.File
+
+	mu       sync.RWMutex // guards all below
+	state    catalog.State
+	standard catalog.State
+	modules  map[string]*loaded // by digest: those that were asked for
+	broken   map[string]error   // by digest: those that could not be loaded when last asked for
+}
+
+// openRegistry loads the standard modules and the current versions of the others. What is damaged
+// is named in the log and when it is asked for; it does not keep the node from starting.
+func openRegistry(
+	ctx context.Context, dir string, host *wasmhost.Host, log *slog.Logger,
+) (*registry, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("make directory: %w", err)
+	}
+	r := &registry{dir: dir, host: host, modules: map[string]*loaded{}, broken: map[string]error{}}
+	if err := r.openStandard(ctx); err != nil {
+		return nil, err
+	}
+	var err error
+	if r.file, err = catalog.Open(dir); err != nil {
+		return nil, errors.Join(err, r.close())
+	}
+	r.state = r.file.State
+	for _, damage := range r.file.Damage {
+		log.Error("damage in the catalogue of plugins", "err", damage)
+	}
+	if err := r.sweep(); err != nil {
+		return nil, errors.Join(err, r.close())
+	}
+	for name := range r.state.Plugins {
+		v, err := r.use(ctx, name)
+		if err == nil {
+			r.release(v)
+		} else if ctx.Err() != nil {
+			return nil, errors.Join(err, r.close())
+		} else {
+			log.Error("a plugin cannot be used", "plugin", name, "err", err)
+		}
+	}
+	return r, nil
+}
+
+func (r *registry) openStandard(ctx context.Context) error {
+	for _, s := range plugins.Standard() {
+		l, err := r.compile(ctx, s.Name, s.Wasm)
+		if err != nil {
+			return errors.Join(err, r.close())
+		}
+		digest := digestOf(s.Wasm)
+		r.modules[digest] = l
+		err = r.standard.Apply(&catalog.Change{Push: &catalog.Push{Name: s.Name,
+			Version: catalog.Version{SHA256: digest, Bytes: int64(len(s.Wasm)),
+				Owner: standardOwner, Description: l.doc.About}}})
+		if err != nil {
+			return fmt.Errorf("standard plugin %s: %w", s.Name, err)
+		}
+	}
+	return nil
+}
+
+func digestOf(wasm []byte) string {
+	digest := sha256.Sum256(wasm)
+	return hex.EncodeToString(digest[:])
+}
+
+// sweep removes what an interrupted upload or removal left behind.
+func (r *registry) sweep() error {
+	if r.file.Unlisted || len(r.file.Damage) > 0 {
+		return nil // the names of modules may be among what was lost
+	}
+	entries, err := os.ReadDir(r.dir)
+	if err != nil {
+		return fmt.Errorf("list plugins: %w", err)
+	}
+	for _, e := range entries {
+		digest, isModule := strings.CutSuffix(e.Name(), catalog.ModuleSuffix)
+		if isModule && r.state.Refers(digest) || !isModule && !strings.HasSuffix(e.Name(), ".tmp") {
+			continue
+		}
+		if err := os.Remove(filepath.Join(r.dir, e.Name())); err != nil {
+			return fmt.Errorf("remove leftover: %w", err)
+		}
+	}
+	return nil
+}
+
+func (r *registry) path(digest string) string {
+	return filepath.Join(r.dir, digest+catalog.ModuleSuffix)
+}
+
+// compile makes a module ready to be used under a name.
+func (r *registry) compile(ctx context.Context, name string, wasm []byte) (*loaded, error) {
+	module, err := r.host.Load(ctx, wasm)
+	if err != nil {
+		return nil, err
+	}
+	l := &loaded{module: module, doc: &plugin.Doc{Name: module.Name()}}
+	if desc := module.Describe(); len(desc.Doc) > 0 {
+		if l.doc, err = plugin.ParseDoc(desc.Doc); err != nil {
+			_ = module.Close() // nothing runs in it yet
+			return nil, &wire.Error{Kind: wire.KindBadModule,
+				Message: fmt.Sprintf("plugin %s: %v", name, err)}
+		}
+	}
+	return l, nil
+}
+
+// resolve finds a version by its name, or name@digest. Hold mu.
+func (r *registry) resolve(ref string) (*pluginVersion, error) {
+	name, digest, ok := record.SplitPluginRef(ref)
+	p, known := r.plugin(name)
+	if !ok || !known {
+		return nil, &wire.Error{Kind: wire.KindUnknownPlugin, Message: fmt.Sprintf(
+			"no plugin is named %q; there are: %s", clip(ref), strings.Join(r.names(), ", "))}
+	}
+	at := p.Current
+	if digest != "" {
+		found := 0
+		for i := range p.Versions {
+			if strings.HasPrefix(p.Versions[i].SHA256, digest) {
+				at = i
+				found++
+			}
+		}
+		if found != 1 {
+			return nil, &wire.Error{Kind: wire.KindUnknownPlugin, Message: fmt.Sprintf(
+				"%d of the %d versions of plugin %q begin with %s; pentad plugin show %s lists "+
+					"them", found, len(p.Versions), name, digest, name)}
+		}
+	}
+	return &pluginVersion{name: name, Version: p.Versions[at], current: at == p.Current}, nil
+}
+
+// plugin returns a plugin by its name. Hold mu.
+func (r *registry) plugin(name string) (catalog.Plugin, bool) {
+	p, ok := r.standard.Plugins[name]
+	if !ok {
+		p, ok = r.state.Plugins[name]
+	}
+	return p, ok
+}
+
+// names returns all names in order. Hold mu.
+func (r *registry) names() []string {
+	return slices.Sorted(func(yield func(string) bool) {
+		for _, s := range []catalog.State{r.standard, r.state} {
+			for name := range maps.Keys(s.Plugins) {
+				if !yield(name) {
+					return
+				}
+			}
+		}
+	})
+}
+
+// use returns a version by its name, or name@digest, to be used until release. The first use after
+// a start reads the module of a version that is not current.
+func (r *registry) use(ctx context.Context, ref string) (*pluginVersion, error) {
+	r.mu.Lock()
+	v, err := r.resolve(ref)
+	if err == nil {
+		if v.loaded = r.modules[v.SHA256]; v.loaded != nil {
+			v.uses++
+		}
+	}
+	r.mu.Unlock()
+	if err != nil || v.loaded != nil {
+		return v, err
+	}
+	l, err := r.read(ctx, v)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, e := r.resolve(v.ref()); e != nil { // it was removed meanwhile
+		if err == nil {
+			err = l.module.Close()
+		}
+		return nil, errors.Join(e, err)
+	}
+	if err != nil {
+		if ctx.Err() == nil {
+			r.broken[v.SHA256] = err
+		}
+		return nil, err
+	}
+	v.loaded = r.adopt(v.SHA256, l)
+	v.uses++
+	return v, nil
+}
+
+// adopt takes a module in, unless it is there already, and returns the one that is. Hold mu.
+func (r *registry) adopt(digest string, l *loaded) *loaded {
+	delete(r.broken, digest)
+	if known := r.modules[digest]; known != nil {
+		_ = l.module.Close() // another reference to the same code
+		return known
+	}
+	r.modules[digest] = l
+	return l
+}
+
+// release ends a use.
+func (r *registry) release(v *pluginVersion) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if v.uses--; v.uses == 0 && v.gone {
+		_ = v.module.Close() // frees memory only
+	}
+}
+
+// read loads the module of a version from its file.
+func (r *registry) read(ctx context.Context, v *pluginVersion) (*loaded, error) {
+	damaged := func(reason string) error {
+		return &wire.Error{Kind: wire.KindDamaged, Message: fmt.Sprintf(
+			"plugin %s, version %.12s: %s %s; push the module again, or remove the version",
+			v.name, v.SHA256, r.path(v.SHA256), reason)}
+	}
+	wasm, err := os.ReadFile(r.path(v.SHA256))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, damaged("is missing")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read plugin: %w", err)
+	}
+	if digestOf(wasm) != v.SHA256 {
+		return nil, damaged("has another digest: its bytes are not what was uploaded")
+	}
+	return r.compile(ctx, v.name, wasm)
+}
+
+// useKind is use for what must be a filter or an aggregate.
+func (r *registry) useKind(ctx context.Context, ref string, kind uint32) (*pluginVersion, error) {
+	v, err := r.use(ctx, ref)
+	if err != nil || v.is(kind) {
+		return v, err
+	}
+	r.release(v)
+	if kind == plugin.KindFilter {
+		return nil, &wire.Error{Kind: wire.KindInvalid, Part: "filter",
+			Reason: string(record.OutOfRange), Message: fmt.Sprintf(
+				"plugin %q is an aggregate and no filter; run it", ref)}
+	}
+	return nil, &wire.Error{Kind: wire.KindInvalid, Part: "aggregate",
+		Reason: string(record.OutOfRange), Message: fmt.Sprintf(
+			"plugin %q is a filter and no aggregate; name it as the filter", ref)}
+}
+
+// drop forgets modules that no name means any more, and removes their files. Hold changing.
+func (r *registry) drop(digests []string) error {
+	var errs []error
+	for _, digest := range digests {
+		r.mu.Lock()
+		named := r.state.Refers(digest)
+		l := r.modules[digest]
+		if l != nil && !named && !r.standard.Refers(digest) {
+			delete(r.modules, digest)
+			if l.gone = true; l.uses == 0 {
+				errs = append(errs, l.module.Close())
+			}
+		}
+		if !named {
+			delete(r.broken, digest)
+		}
+		r.mu.Unlock()
+		if named {
+			continue
+		}
+		if err := os.Remove(r.path(digest)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			errs = append(errs, fmt.Errorf("remove module: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// copyTo copies the catalogue and its modules into a new directory; what they compile to is made
+// again.
+func (r *registry) copyTo(dir string) error {
+	r.changing.Lock()
+	defer r.changing.Unlock()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("copy plugins: %w", err)
+	}
+	for _, p := range r.state.Plugins {
+		for i := range p.Versions {
+			wasm, err := os.ReadFile(r.path(p.Versions[i].SHA256))
+			if errors.Is(err, os.ErrNotExist) {
+				continue // damage that the copy reports as the original does
+			}
+			name := filepath.Base(r.path(p.Versions[i].SHA256))
+			if err == nil {
+				err = writeDurably(filepath.Join(dir, name), wasm)
+			}
+			if err != nil {
+				return fmt.Errorf("copy plugins: %w", err)
+			}
+		}
+	}
+	if err := r.file.CopyTo(dir); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(dir))
+}
+
+func (r *registry) close() error {
+	var errs []error
+	if r.file != nil {
+		errs = append(errs, r.file.Close())
+	}
+	for _, l := range r.modules {
+		errs = append(errs, l.module.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// writeDurably replaces a file at once and for good.
+func writeDurably(name string, data []byte) error {
+	f, err := os.Create(name + ".tmp")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", filepath.Base(name), err)
+	}
+	return syncDir(filepath.Dir(name))
+}
+
+// pluginCounts are figures for metrics.
+type pluginCounts struct{ names, versions, damaged int }
+
+func (r *registry) count() pluginCounts {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	c := pluginCounts{names: len(r.standard.Plugins) + len(r.state.Plugins),
+		damaged: len(r.broken) + len(r.file.Damage)}
+	for _, p := range r.state.Plugins {
+		c.versions += len(p.Versions)
+	}
+	return c
+}
