@@ -42,21 +42,26 @@ func (a *Aggregate) addRows(ctx context.Context, b *record.Batch, gid []uint32, 
 			return err
 		}
 		x := a.columns.cut(b, row)
-		if err := a.columns.group(&x, gid, a.states.groups); err != nil {
-			return a.guest.fail(Limit, exportAdd, err.Error())
-		}
-		header, err := a.columns.write(ctx, a.guest, b, &x, 0)
-		if err != nil {
-			return err
-		}
-		err = a.guest.checkZero(ctx, &a.add, x.budget, uint64(header), uint64(a.states.at(0)))
-		if err != nil {
+		if err := a.addCut(ctx, b, &x, gid); err != nil {
+			a.blame(ctx, err, b, &x)
 			return err
 		}
 		a.columns.adapt(a.guest)
 		row = x.to
 	}
 	return nil
+}
+
+// addCut calls the guest once.
+func (a *Aggregate) addCut(ctx context.Context, b *record.Batch, x *batch, gid []uint32) error {
+	if err := a.columns.group(x, gid, a.states.groups); err != nil {
+		return a.guest.fail(Limit, exportAdd, err.Error())
+	}
+	header, err := a.columns.write(ctx, a.guest, b, x, 0)
+	if err != nil {
+		return err
+	}
+	return a.guest.checkZero(ctx, &a.add, x.budget, uint64(header), uint64(a.states.at(0)))
 }
 
 // Groups returns the number of groups so far.

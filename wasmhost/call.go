@@ -93,9 +93,11 @@ func (g *guest) checkZero(ctx context.Context, f *exportFunc, budget int64, args
 
 // fail counts a failure and returns its error.
 func (g *guest) fail(kind ErrorKind, export, reason string) *Error {
-	g.entry.host.counter.failures[kind].Add(1)
+	if !g.replay {
+		g.entry.host.counter.failures[kind].Add(1)
+	}
 	err := g.entry.fail(kind, export, reason)
-	err.FuelUsed = g.used
+	err.FuelUsed, err.MemoryBytes = g.used, uint64(g.memory.Size())
 	return err
 }
 

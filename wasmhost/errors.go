@@ -3,8 +3,11 @@ package wasmhost
 import (
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/pentad-db/pentad/sdk/record"
 )
 
 // ErrClosed is what every call returns once the host, module, filter or aggregate is closed, and
@@ -47,7 +50,15 @@ type Error struct {
 	Status   int32  // negative status of the guest, with Kind Status
 	Reason   string // what went wrong and, where one exists, the way out
 	FuelUsed uint64 // fuel that the failed call used; 0 when none was called
-	Message  string // the guest's own words: pentad_error, and for Go guests its error output
+	// MemoryBytes is what the instance had; 0 when there was none.
+	MemoryBytes uint64
+	Message     string // the guest's own words: pentad_error, and for Go guests its error output
+
+	// Rows is how many records the failed call got, from First to Last; 0 when it got none. With
+	// Exact, First and Last are the one record that the plugin fails at.
+	Rows        int
+	First, Last record.Key
+	Exact       bool
 }
 
 // Error implements error:
@@ -70,5 +81,17 @@ func (e *Error) Error() string {
 	if e.Message != "" {
 		b.WriteString(": the plugin says " + strconv.Quote(e.Message))
 	}
+	switch {
+	case e.Exact:
+		b.WriteString("; at the record " + keyText(e.First))
+	case e.Rows > 0:
+		b.WriteString("; in " + grouped(uint64(e.Rows)) + " records from " + keyText(e.First) +
+			" to " + keyText(e.Last))
+	}
 	return b.String()
+}
+
+func keyText(k record.Key) string {
+	return fmt.Sprintf("cid %d, mid %d, moid %d, cap %s", k.CID, k.MID, k.MOID,
+		record.FormatNs(k.CapNs))
 }

@@ -41,25 +41,30 @@ func (f *Filter) keep(ctx context.Context, b *record.Batch, keep []uint64) error
 			return err
 		}
 		x := f.columns.cut(b, row)
-		n := x.to - x.from
-		bitmapBytes := (n + 63) / 64 * 8
-		header, err := f.columns.write(ctx, f.guest, b, &x, bitmapBytes)
+		bitmap, err := f.keepCut(ctx, b, &x)
 		if err != nil {
+			f.blame(ctx, err, b, &x)
 			return err
 		}
-		err = f.guest.checkZero(ctx, &f.filter, x.budget, uint64(header), uint64(x.bitmap))
-		if err != nil {
-			return err
-		}
-		bitmap, err := f.guest.view(exportFilter, x.bitmap, uint32(bitmapBytes))
-		if err != nil {
-			return err
-		}
-		orBits(keep, row, bitmap, n)
+		orBits(keep, row, bitmap, x.to-x.from)
 		f.columns.adapt(f.guest)
 		row = x.to
 	}
 	return nil
+}
+
+// keepCut calls the guest once and returns the bitmap, valid until the next call.
+func (f *Filter) keepCut(ctx context.Context, b *record.Batch, x *batch) ([]byte, error) {
+	bitmapBytes := (x.to - x.from + 63) / 64 * 8
+	header, err := f.columns.write(ctx, f.guest, b, x, bitmapBytes)
+	if err != nil {
+		return nil, err
+	}
+	err = f.guest.checkZero(ctx, &f.filter, x.budget, uint64(header), uint64(x.bitmap))
+	if err != nil {
+		return nil, err
+	}
+	return f.guest.view(exportFilter, x.bitmap, uint32(bitmapBytes))
 }
 
 // orBits sets n bits of dst from bit at on; bits of src beyond n are ignored.

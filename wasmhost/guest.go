@@ -1,6 +1,7 @@
 package wasmhost
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 
@@ -35,6 +36,8 @@ type guest struct {
 	args   [4]uint64
 	wasi   *wasiState // nil in the plain profile
 	used   uint64     // fuel used by the last call
+	params []byte     // that pentad_init got
+	replay bool       // its failures are those of another instance
 	closed bool
 }
 
@@ -155,6 +158,7 @@ func (g *guest) start(ctx context.Context) error {
 
 // initialise makes the instance ready for batches.
 func (g *guest) initialise(ctx context.Context, params []byte) error {
+	g.params = bytes.Clone(params)
 	if err := g.start(ctx); err != nil {
 		return err
 	}

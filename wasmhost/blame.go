@@ -1,0 +1,87 @@
+package wasmhost
+
+import (
+	"context"
+	"errors"
+
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// blameFuel bounds what is spent on finding the record that a call failed at.
+const blameFuel = 20_000_000
+
+// blame says in an error of a batch which records it had, and which of them is the one to blame: a
+// new instance gets them one by one until it fails in the same way. A failure that it takes
+// several records for has no such record.
+func (g *guest) blame(
+	ctx context.Context, err error, b *record.Batch, x *batch, rows func(*guest) rowCall,
+) {
+	var e *Error
+	if !errors.As(err, &e) || e.Export != exportAdd && e.Export != exportFilter {
+		return
+	}
+	e.Rows, e.First, e.Last = x.to-x.from, b.Key(x.from), b.Key(x.to-1)
+	if e.Rows == 1 {
+		e.Exact = true
+		return
+	}
+	fresh, again := g.entry.instantiate(ctx)
+	if again != nil {
+		return
+	}
+	defer fresh.drop()
+	fresh.replay = true
+	if again = fresh.initialise(ctx, g.params); again != nil {
+		return
+	}
+	call := rows(fresh)
+	spent := uint64(0)
+	for row := x.from; row < x.to && spent < uint64(blameFuel*g.scale) && ctx.Err() == nil; row++ {
+		again = call(row)
+		spent += fresh.used
+		var same *Error
+		if again == nil {
+			continue
+		}
+		if errors.As(again, &same) && same.Export == e.Export && same.Kind == e.Kind &&
+			same.Status == e.Status {
+			e.First, e.Last, e.Exact = b.Key(row), b.Key(row), true
+		}
+		return
+	}
+}
+
+// rowCall hands one row to an instance.
+type rowCall func(row int) error
+
+// oneByOne returns columns that hand over single rows.
+func (e *entry) oneByOne() *columns {
+	c := newColumns(&e.desc)
+	c.rows, c.maxRows = 1, 1
+	return c
+}
+
+func (f *Filter) blame(ctx context.Context, err error, b *record.Batch, x *batch) {
+	f.guest.blame(ctx, err, b, x, func(g *guest) rowCall {
+		one := &Filter{guest: g, columns: g.entry.oneByOne(), filter: g.export(exportFilter)}
+		return func(row int) error {
+			x := one.columns.cut(b, row)
+			_, err := one.keepCut(ctx, b, &x)
+			return err
+		}
+	})
+}
+
+func (a *Aggregate) blame(ctx context.Context, err error, b *record.Batch, x *batch) {
+	a.guest.blame(ctx, err, b, x, func(g *guest) rowCall {
+		one := &Aggregate{guest: g, columns: g.entry.oneByOne(), states: newStates(g),
+			add: g.export(exportAdd)}
+		return func(row int) error {
+			if err := one.states.grow(ctx, g, 1); err != nil {
+				return err
+			}
+			x := one.columns.cut(b, row)
+			return one.addCut(ctx, b, &x, nil)
+		}
+	})
+}
