@@ -55,7 +55,8 @@ func zoneOf(rows *record.Batch, d record.Dim) (lo, hi int64) {
 	}
 }
 
-// checkSub checks the zones of a sub-run, which starts at a row, and that it is sorted where searches rely on it.
+// checkSub checks the zones of a sub-run, which starts at a row, and that it is sorted where
+// searches rely on it.
 func (b *BlockInfo) checkSub(sub *SubRun, rows *record.Batch, start uint32) error {
 	if start == sub.End {
 		return nil

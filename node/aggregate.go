@@ -121,7 +121,15 @@ func (n *Node) Aggregate(ctx context.Context, q *record.Query) ([]wire.Group, wi
 		return nil, wire.End{}, err
 	}
 	defer func() { <-n.queries }()
-	module, err := n.plugins.useKind(ctx, q.Aggregate.Name, plugin.KindAggregate)
+	groups, end, err := n.aggregate(ctx, q)
+	if err != nil {
+		n.failed(q, err)
+	}
+	return groups, end, err
+}
+
+func (n *Node) aggregate(ctx context.Context, q *record.Query) ([]wire.Group, wire.End, error) {
+	module, err := n.plugins.useCall(ctx, &q.Aggregate, plugin.KindAggregate)
 	if err != nil {
 		return nil, wire.End{}, err
 	}

@@ -29,6 +29,10 @@ func toWire(err error) *wire.Error {
 		return &wire.Error{Kind: kind, Message: err.Error(), Part: invalid.Part,
 			Reason: string(invalid.Reason)}
 	}
+	var guest *wasmhost.Error
+	if errors.As(err, &guest) {
+		return wire.NewFault(guestKind(guest.Kind), err.Error(), faultOf(guest))
+	}
 	out := &wire.Error{Kind: kindOf(err), Message: err.Error()}
 	if out.Kind.Temporary() {
 		out.RetryAfterMs = retryAfterMs
@@ -38,10 +42,7 @@ func toWire(err error) *wire.Error {
 
 func kindOf(err error) wire.Kind {
 	var damage *segment.CorruptError
-	var guest *wasmhost.Error
 	switch {
-	case errors.As(err, &guest):
-		return guestKind(guest.Kind)
 	case errors.As(err, &damage):
 		return wire.KindDamaged
 	case errors.Is(err, errTooLarge), errors.Is(err, store.ErrTooManyEvents):

@@ -25,7 +25,7 @@ func TestMethods(t *testing.T) {
 	for path, allowed := range map[string]string{
 		"/v1/put": "POST", "/v1/query": "POST", "/v1/records": "GET, HEAD, POST",
 		"/v1/count": "GET, HEAD, POST", "/v1/explain": "GET, HEAD, POST",
-		"/v1/horizon": "GET, HEAD", "/v1/plugins": "GET, HEAD",
+		"/v1/horizon": "GET, HEAD", "/v1/plugins": "GET, HEAD, POST", "/v1/failures": "GET, HEAD",
 		"/healthz": "GET, HEAD", "/readyz": "GET, HEAD", "/version": "GET, HEAD",
 		"/v1/erase": "POST", "/v1/purge": "POST", "/v1/events": "GET, HEAD",
 		"/v1/retention": "DELETE, GET, HEAD, PUT",

@@ -6,6 +6,7 @@ import (
 
 	"sync"
 
+	"github.com/pentad-db/pentad/wasmhost"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -95,7 +96,7 @@ func (r rooms) Collect(out chan<- prometheus.Metric) {
 		float64(st.IndexBytes))
 	gauge("store_log_bytes", "Bytes of the log.", float64(st.LogBytes))
 	gauge("store_writers", "Writers whose answers are remembered.", float64(st.Writers))
-	h := r.node.host.Stats()
+	h := sum(r.node.host.Stats(), r.node.lent.Stats())
 	gauge("wasmhost_modules", "Modules loaded.", float64(h.Modules))
 	gauge("wasmhost_instances", "Instances alive.", float64(h.Instances))
 	count("wasmhost_calls_total", "Guest calls.", float64(h.Calls))
@@ -103,9 +104,31 @@ func (r rooms) Collect(out chan<- prometheus.Metric) {
 	count("wasmhost_records_total", "Records handed to guests.", float64(h.Records))
 	count("wasmhost_fuel_total", "Fuel used by guests.", float64(h.FuelUsed))
 	count("wasmhost_refused_total", "Modules refused.", float64(h.Refused))
+	for kind, failures := range h.Failures {
+		if kind > 0 {
+			out <- prometheus.MustNewConstMetric(prometheus.NewDesc(
+				"pentad_wasmhost_failures_total", "Instances that failed.", []string{"what"}, nil),
+				prometheus.CounterValue, float64(failures), wasmhost.ErrorKind(kind).String())
+		}
+	}
 	p := r.node.plugins.count()
 	gauge("node_plugins", "Plugins, those of the node included.", float64(p.names))
 	gauge("node_plugin_versions", "Versions of plugins that were uploaded.", float64(p.versions))
 	gauge("node_plugins_damaged", "Versions of plugins that could not be loaded, and lines of the "+
 		"catalogue that could not be read.", float64(p.damaged))
+}
+
+// sum adds up what is published of two plugin hosts.
+func sum(a, b wasmhost.Stats) wasmhost.Stats {
+	a.Modules += b.Modules
+	a.Instances += b.Instances
+	a.Calls += b.Calls
+	a.CallNs += b.CallNs
+	a.Records += b.Records
+	a.FuelUsed += b.FuelUsed
+	a.Refused += b.Refused
+	for kind, failures := range b.Failures {
+		a.Failures[kind] += failures
+	}
+	return a
 }

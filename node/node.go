@@ -64,16 +64,18 @@ func setDefault[T comparable](field *T, value T) {
 
 // Node is an open node. All methods may be called from many goroutines.
 //
-// Goroutines: those of its store and plugin host, and one that serves when there is an address.
+// Goroutines: those of its store and plugin hosts, and one that serves when there is an address.
 type Node struct {
-	opt     Options
-	log     *slog.Logger
-	store   *store.Store
-	host    *wasmhost.Host
-	plugins *registry
-	server  *server
-	queries chan struct{} // a place is taken while a query runs
-	puts    chan struct{}
+	opt      Options
+	log      *slog.Logger
+	store    *store.Store
+	host     *wasmhost.Host
+	lent     *wasmhost.Host // as registry.lent
+	plugins  *registry
+	failures failures
+	server   *server
+	queries  chan struct{} // a place is taken while a query runs
+	puts     chan struct{}
 
 	open      context.Context // ends as the node begins to close
 	close     context.CancelFunc
@@ -119,7 +121,10 @@ func (n *Node) start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if n.plugins, err = openRegistry(ctx, dir, n.host, n.log); err != nil {
+	if n.lent, err = wasmhost.New(ctx, wasmhost.Options{GoProfile: true}); err != nil {
+		return err
+	}
+	if n.plugins, err = openRegistry(ctx, dir, n.host, n.lent, n.log); err != nil {
 		return err
 	}
 	if n.opt.Listen == "" {
@@ -198,8 +203,10 @@ func (n *Node) Close(ctx context.Context) error {
 	if n.plugins != nil {
 		errs = append(errs, n.plugins.close())
 	}
-	if n.host != nil {
-		errs = append(errs, n.host.Close(ctx))
+	for _, host := range []*wasmhost.Host{n.host, n.lent} {
+		if host != nil {
+			errs = append(errs, host.Close(ctx))
+		}
 	}
 	return errors.Join(errs...)
 }

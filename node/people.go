@@ -29,9 +29,12 @@ type jsonRow struct {
 }
 
 type jsonEnd struct {
-	Complete  bool   `json:"complete"`
-	Error     string `json:"error,omitempty"`
-	Code      string `json:"code,omitempty"`
+	Complete bool   `json:"complete"`
+	Error    string `json:"error,omitempty"`
+	Code     string `json:"code,omitempty"`
+
+	Fault *wire.Fault `json:"fault,omitempty"` // of a plugin
+
 	Rows      uint64 `json:"rows"`
 	HorizonNs int64  `json:"horizon_ns"`
 	Blocks    uint64 `json:"blocks_scanned"`
@@ -47,6 +50,9 @@ func newJSONEnd(end wire.End, err error) jsonEnd {
 	if err != nil {
 		e := toWire(err)
 		out.Complete, out.Error, out.Code = false, e.Message, e.Kind.String()
+		if fault, ok := e.Fault(); ok {
+			out.Fault = &fault
+		}
 	}
 	return out
 }

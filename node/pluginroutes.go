@@ -8,7 +8,10 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-var pushParams = []string{"owner", "description"}
+var (
+	pushParams    = []string{"owner", "description"}
+	failureParams = []string{"plugin"}
+)
 
 // routePlugin answers /v1/plugins/NAME, where NAME may be name@digest, and what lies below.
 func (s *server) routePlugin(ctx *fasthttp.RequestCtx, method, path string) {
@@ -58,6 +61,24 @@ func (s *server) listPlugins(ctx *fasthttp.RequestCtx) {
 	}
 	err := checkParams(ctx.QueryArgs(), nil)
 	reply(ctx, map[string]any{"plugins": s.node.Plugins(), "damage": damage}, err)
+}
+
+// checkPlugin describes a module that is not kept.
+func (s *server) checkPlugin(ctx *fasthttp.RequestCtx) {
+	rc, cancel := s.context()
+	defer cancel()
+	if err := checkParams(ctx.QueryArgs(), nil); err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	details, err := s.node.CheckPlugin(rc, bytes.Clone(ctx.PostBody()))
+	reply(ctx, details, err)
+}
+
+func (s *server) listFailures(ctx *fasthttp.RequestCtx) {
+	err := checkParams(ctx.QueryArgs(), failureParams)
+	all := s.node.PluginFailures(string(ctx.QueryArgs().Peek("plugin")))
+	reply(ctx, map[string]any{"failures": all}, err)
 }
 
 func (s *server) showPlugin(ctx *fasthttp.RequestCtx, ref string) {

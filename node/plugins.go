@@ -188,7 +188,7 @@ func (r *registry) push(ctx context.Context, p PluginPush) (*pluginVersion, erro
 	if err := r.changeable(p.Name); err != nil {
 		return nil, err
 	}
-	l, err := r.compile(ctx, p.Name, p.Wasm)
+	l, err := compile(ctx, r.host, p.Name, p.Wasm)
 	if err != nil {
 		return nil, err
 	}
@@ -268,6 +268,20 @@ func (n *Node) PushPlugin(ctx context.Context, p PluginPush) (PluginInfo, error)
 		return PluginInfo{}, err
 	}
 	return n.plugins.info(v), nil
+}
+
+// CheckPlugin checks and describes a module without keeping it.
+func (n *Node) CheckPlugin(ctx context.Context, wasm []byte) (PluginDetails, error) {
+	v, err := n.plugins.lend(ctx, "", wasm)
+	if err != nil {
+		return PluginDetails{}, err
+	}
+	defer n.plugins.release(v)
+	v.name = v.module.Name()
+	out := PluginDetails{Limits: n.limits(v.module), PluginInfo: PluginInfo{Name: v.name,
+		SHA256: v.SHA256, Bytes: v.Bytes}}
+	describe(&out.PluginInfo, v.module.Describe())
+	return out, nil
 }
 
 // PromotePlugin makes a version, name@digest, the one that the name alone means.

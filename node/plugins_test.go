@@ -149,7 +149,8 @@ func TestRemovedInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	batches := 0
-	end, err := n.Query(t.Context(), &record.Query{Filter: call}, func(*record.Batch) error {
+	q := &record.Query{Filters: []record.PluginCall{call}}
+	end, err := n.Query(t.Context(), q, func(*record.Batch) error {
 		if batches++; batches > 1 {
 			return nil
 		}

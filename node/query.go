@@ -30,6 +30,7 @@ func (n *Node) Query(
 	out := output{q: q, emit: emit, budget: n.opt.ResultBytes}
 	stats, err := n.scan(ctx, q, func(int) (store.Sink, error) { return out.add, nil })
 	if err != nil && !errors.Is(err, errEnough) {
+		n.failed(q, err)
 		return wire.End{}, err
 	}
 	if err := out.finish(); err != nil {
@@ -82,8 +83,8 @@ func (n *Node) precheck(q *record.Query) error {
 // released of them with an error, too.
 func (n *Node) useFilters(ctx context.Context, q *record.Query) ([]*pluginVersion, error) {
 	modules := make([]*pluginVersion, 0, len(q.Filters))
-	for _, call := range q.Filters {
-		v, err := n.plugins.useKind(ctx, call.Name, plugin.KindFilter)
+	for i := range q.Filters {
+		v, err := n.plugins.useCall(ctx, &q.Filters[i], plugin.KindFilter)
 		if err != nil {
 			return modules, err
 		}

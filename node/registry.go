@@ -50,6 +50,7 @@ func (v *pluginVersion) is(kind uint32) bool { return v.module.Describe().Kinds&
 type registry struct {
 	dir  string
 	host *wasmhost.Host
+	lent *wasmhost.Host // for modules that come with a query; it writes no code to disk
 
 	changing sync.Mutex // one change at a time; taken before mu
 	file     *catalog.File
@@ -64,12 +65,13 @@ type registry struct {
 // openRegistry loads the standard modules and the current versions of the others. What is damaged
 // is named in the log and when it is asked for; it does not keep the node from starting.
 func openRegistry(
-	ctx context.Context, dir string, host *wasmhost.Host, log *slog.Logger,
+	ctx context.Context, dir string, host, lent *wasmhost.Host, log *slog.Logger,
 ) (*registry, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make directory: %w", err)
 	}
-	r := &registry{dir: dir, host: host, modules: map[string]*loaded{}, broken: map[string]error{}}
+	r := &registry{dir: dir, host: host, lent: lent, modules: map[string]*loaded{},
+		broken: map[string]error{}}
 	if err := r.openStandard(ctx); err != nil {
 		return nil, err
 	}
@@ -99,7 +101,7 @@ func openRegistry(
 
 func (r *registry) openStandard(ctx context.Context) error {
 	for _, s := range plugins.Standard() {
-		l, err := r.compile(ctx, s.Name, s.Wasm)
+		l, err := compile(ctx, r.host, s.Name, s.Wasm)
 		if err != nil {
 			return errors.Join(err, r.close())
 		}
@@ -146,8 +148,10 @@ func (r *registry) path(digest string) string {
 }
 
 // compile makes a module ready to be used under a name.
-func (r *registry) compile(ctx context.Context, name string, wasm []byte) (*loaded, error) {
-	module, err := r.host.Load(ctx, wasm)
+func compile(
+	ctx context.Context, host *wasmhost.Host, name string, wasm []byte,
+) (*loaded, error) {
+	module, err := host.Load(ctx, wasm)
 	if err != nil {
 		return nil, err
 	}
@@ -281,14 +285,49 @@ func (r *registry) read(ctx context.Context, v *pluginVersion) (*loaded, error) 
 	if digestOf(wasm) != v.SHA256 {
 		return nil, damaged("has another digest: its bytes are not what was uploaded")
 	}
-	return r.compile(ctx, v.name, wasm)
+	return compile(ctx, r.host, v.name, wasm)
+}
+
+// useCall is use for a call, which may bring its module along: that is compiled for the one who
+// asks, kept nowhere, and closed when it is released.
+func (r *registry) useCall(
+	ctx context.Context, call *record.PluginCall, kind uint32,
+) (*pluginVersion, error) {
+	if call.Module == nil {
+		return r.useKind(ctx, call.Name, kind)
+	}
+	v, err := r.lend(ctx, call.Name, call.Module)
+	if err != nil {
+		return nil, err
+	}
+	return r.checkKind(v, call.Name, kind)
+}
+
+// lend compiles a module that is not the node's.
+func (r *registry) lend(
+	ctx context.Context, name string, wasm []byte,
+) (*pluginVersion, error) {
+	l, err := compile(ctx, r.lent, name, wasm)
+	if err != nil {
+		return nil, err
+	}
+	l.uses, l.gone = 1, true
+	return &pluginVersion{loaded: l, name: name,
+		Version: catalog.Version{SHA256: digestOf(wasm), Bytes: int64(len(wasm))}}, nil
 }
 
 // useKind is use for what must be a filter or an aggregate.
 func (r *registry) useKind(ctx context.Context, ref string, kind uint32) (*pluginVersion, error) {
 	v, err := r.use(ctx, ref)
-	if err != nil || v.is(kind) {
-		return v, err
+	if err != nil {
+		return nil, err
+	}
+	return r.checkKind(v, ref, kind)
+}
+
+func (r *registry) checkKind(v *pluginVersion, ref string, kind uint32) (*pluginVersion, error) {
+	if v.is(kind) {
+		return v, nil
 	}
 	r.release(v)
 	if kind == plugin.KindFilter {

@@ -161,6 +161,9 @@ func (s *server) route(ctx *fasthttp.RequestCtx) {
 		s.routeSnapshot(ctx, method, name)
 		return
 	}
+	if s.routeHealth(ctx, method+" "+path) {
+		return
+	}
 	switch method + " " + path {
 	case "POST /v1/put":
 		s.put(ctx)
@@ -192,12 +195,24 @@ func (s *server) route(ctx *fasthttp.RequestCtx) {
 		s.horizon(ctx)
 	case "GET /v1/plugins":
 		s.listPlugins(ctx)
+	case "POST /v1/plugins":
+		s.checkPlugin(ctx)
+	case "GET /v1/failures":
+		s.listFailures(ctx)
 	case "GET /v1/snapshots":
 		s.listSnapshots(ctx)
 	case "POST /v1/snapshots":
 		s.createSnapshot(ctx)
 	case "POST /v1/verify":
 		s.verify(ctx)
+	default:
+		noRoute(ctx, path)
+	}
+}
+
+// routeHealth answers what watches a node asks for.
+func (s *server) routeHealth(ctx *fasthttp.RequestCtx, route string) bool {
+	switch route {
 	case "GET /healthz":
 		writeJSON(ctx, map[string]string{"status": "ok"})
 	case "GET /readyz":
@@ -207,8 +222,9 @@ func (s *server) route(ctx *fasthttp.RequestCtx) {
 	case "GET /metrics":
 		s.node.metrics.handler(s.node)(ctx)
 	default:
-		noRoute(ctx, path)
+		return false
 	}
+	return true
 }
 
 // methods returns what a path that [server.route] knows takes, "" for another.
@@ -218,9 +234,9 @@ func methods(path string) string {
 		return "POST"
 	case "/v1/retention":
 		return "DELETE, GET, HEAD, PUT"
-	case "/v1/records", "/v1/count", "/v1/explain", "/v1/snapshots":
+	case "/v1/records", "/v1/count", "/v1/explain", "/v1/snapshots", "/v1/plugins":
 		return "GET, HEAD, POST"
-	case "/v1/horizon", "/v1/plugins", "/v1/events", "/healthz", "/readyz", "/version", "/metrics":
+	case "/v1/horizon", "/v1/failures", "/v1/events", "/healthz", "/readyz", "/version", "/metrics":
 		return "GET, HEAD"
 	}
 	return ""
@@ -233,6 +249,7 @@ func noRoute(ctx *fasthttp.RequestCtx, path string) {
 	}
 	writeError(ctx, &wire.Error{Kind: wire.KindNotFound, Message: fmt.Sprintf(
 		"no route %s %.100s; there are /v1/records, /v1/count, /v1/explain, /v1/plugins, "+
+			"/v1/failures, "+
 			"/v1/horizon, /v1/put, /v1/query, /v1/erase, /v1/purge, /v1/events, /v1/retention, "+
 			"/v1/snapshots, /v1/verify, /healthz, /readyz, "+
 			"/version and /metrics", ctx.Method(), path)})
@@ -306,11 +323,17 @@ type problem struct {
 	Code   string `json:"code"`
 	Part   string `json:"part,omitempty"`
 	Reason string `json:"reason,omitempty"`
+
+	Fault *wire.Fault `json:"fault,omitempty"` // in place of part and reason
 }
 
 func problemOf(code int, e *wire.Error) problem {
-	return problem{Type: "about:blank", Title: http.StatusText(code), Status: code,
+	p := problem{Type: "about:blank", Title: http.StatusText(code), Status: code,
 		Detail: e.Message, Code: e.Kind.String(), Part: e.Part, Reason: e.Reason}
+	if fault, ok := e.Fault(); ok {
+		p.Part, p.Reason, p.Fault = "", "", &fault
+	}
+	return p
 }
 
 func writeJSON(ctx *fasthttp.RequestCtx, v any) {

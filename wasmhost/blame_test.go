@@ -100,7 +100,8 @@ func TestNobodyToBlame(t *testing.T) {
 	err = a.Add(t.Context(), shortAt(50), nil, 1)
 	var failed *Error
 	if !errors.As(err, &failed) || failed.Exact || failed.Rows != 50 || failed.First.MID != 0 ||
-		failed.Last.MID != 49 || !strings.Contains(err.Error(), "; in 50 records from cid 1, mid 0") {
+		failed.Last.MID != 49 ||
+		!strings.Contains(err.Error(), "; in 50 records from cid 1, mid 0") {
 		t.Errorf("%v", err)
 	}
 }

@@ -107,6 +107,8 @@ type problem struct {
 	Code   string `json:"code"`
 	Part   string `json:"part"`
 	Reason string `json:"reason"`
+
+	Fault *wire.Fault `json:"fault"`
 }
 
 func readError(resp *http.Response) error {
@@ -127,6 +129,9 @@ func readError(resp *http.Response) error {
 	}
 	var p problem
 	if json.Unmarshal(body, &p) == nil && p.Code != "" {
+		if p.Fault != nil {
+			return wire.NewFault(wire.ParseKind(p.Code), p.Detail, *p.Fault)
+		}
 		after, _ := strconv.Atoi(resp.Header.Get("Retry-After")) // absent or odd: no advice
 		return &wire.Error{Kind: wire.ParseKind(p.Code), Message: p.Detail, Part: p.Part,
 			Reason: p.Reason, RetryAfterMs: uint32(max(after, 0)) * 1000}

@@ -8,6 +8,7 @@ import (
 	"net/url"
 
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
 )
 
 // PluginInfo describes a version of a plugin.
@@ -118,4 +119,36 @@ func (c *Client) RemovePlugin(ctx context.Context, ref string) (int, error) {
 	}
 	err := c.doJSON(ctx, http.MethodDelete, pluginPath(ref), "", nil, &out)
 	return out.Removed, err
+}
+
+// CheckPlugin has the node check and describe a module, which it does not keep. The name is that
+// which the module gives itself.
+func (c *Client) CheckPlugin(ctx context.Context, wasm []byte) (PluginDetails, error) {
+	var out PluginDetails
+	err := c.doJSON(ctx, http.MethodPost, "/v1/plugins", "application/wasm", wasm, &out)
+	return out, err
+}
+
+// PluginFailure is a query that ended because of a plugin.
+type PluginFailure struct {
+	TimeNs  int64      `json:"time_ns"`
+	Plugin  string     `json:"plugin"`
+	Code    string     `json:"code"` // name of the [wire.Kind]
+	Message string     `json:"message"`
+	Query   string     `json:"query"` // for people
+	Fault   wire.Fault `json:"fault"`
+}
+
+// PluginFailures returns the last failures of a plugin, or with an empty name of all, the newest
+// first. A node forgets them when it ends.
+func (c *Client) PluginFailures(ctx context.Context, name string) ([]PluginFailure, error) {
+	var out struct {
+		Failures []PluginFailure `json:"failures"`
+	}
+	path := "/v1/failures"
+	if name != "" {
+		path += "?plugin=" + url.QueryEscape(name)
+	}
+	err := c.getJSON(ctx, path, &out)
+	return out.Failures, err
 }

@@ -136,6 +136,9 @@ const (
 type PluginCall struct {
 	Name   string
 	Params []byte
+	// Module comes with the query in place of one that the node has, and is not kept; Name is then
+	// what it is called in errors.
+	Module []byte
 }
 
 // GroupBy chooses the parts of the group key of an aggregate. The zero value is one group.
@@ -210,6 +213,11 @@ func (c PluginCall) validate(part string) error {
 		return invalid(part, OutOfRange, "%q is not a plugin name: 1 to %d of a-z, 0-9, - and _; "+
 			"one version of it is name@digest, with %d to 64 hex digits of its SHA-256",
 			clip(c.Name), MaxPluginNameBytes, MinDigestDigits)
+	case c.Name == "" && c.Module != nil:
+		return invalid(part, Inconsistent, "a module is given without a plugin name")
+	case c.Module != nil && !ValidPluginName(c.Name):
+		return invalid(part, Inconsistent, "%q has a digest, and its module comes with the query",
+			clip(c.Name))
 	case len(c.Params) > MaxParamsBytes:
 		return invalid(part, TooLarge, "%d bytes of parameters, at most %d",
 			len(c.Params), MaxParamsBytes)

@@ -120,14 +120,19 @@ func TestNormalizeRefuses(t *testing.T) {
 		func(q *Query) { q.Aggregate.Name = strings.Repeat("a", MaxPluginNameBytes+1) })
 	f("aggregate", Inconsistent, "without a plugin name",
 		func(q *Query) { q.Aggregate.Params = []byte{1} })
+	f("aggregate", Inconsistent, "module is given without",
+		func(q *Query) { q.Aggregate.Module = []byte{1} })
 	f("filter", OutOfRange, "name@digest",
 		func(q *Query) { q.Filters = []PluginCall{{Name: "a@1234567"}} })
+	f("filter", Inconsistent, "module comes with the query", func(q *Query) {
+		q.Filters = []PluginCall{{Name: "a@01234567", Module: []byte{1}}}
+	})
 	f("filter", Inconsistent, "filter 2 of 2 has no plugin name",
 		func(q *Query) { q.Filters = []PluginCall{{Name: "x"}, {}} })
 	f("filter", TooMany, "9 filters, at most 8",
 		func(q *Query) { q.Filters = make([]PluginCall, MaxFilters+1) })
 	f("filter", TooLarge, "65537 bytes of parameters", func(q *Query) {
-		q.Filters = []PluginCall{{"x", make([]byte, MaxParamsBytes+1)}}
+		q.Filters = []PluginCall{{Name: "x", Params: make([]byte, MaxParamsBytes+1)}}
 	})
 }
 

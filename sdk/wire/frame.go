@@ -39,8 +39,9 @@ const (
 	FrameError    FrameType = 7
 	FrameBox      FrameType = 8
 	FrameEvent    FrameType = 9
+	FrameModule   FrameType = 10
 
-	lastFrameType = FrameEvent
+	lastFrameType = FrameModule
 )
 
 // MaxFramePayload bounds the payload of any frame: the largest batch with its keys and some room.

@@ -131,6 +131,17 @@ func examples(t *testing.T) map[string][]byte {
 	return found
 }
 
+func exampleQueries(t *testing.T) map[string]*record.Query {
+	query := exampleQuery()
+	if err := query.Normalize(); err != nil {
+		t.Fatal(err)
+	}
+	return map[string]*record.Query{"query": query, "query-chain": exampleChain(),
+		"query-last": {View: record.ViewLatest, Last: 1,
+			Box: record.Box{record.CID: {record.At(7)}}},
+		"query-module": {Aggregate: record.PluginCall{Name: "mine", Module: []byte("\x00asm")}}}
+}
+
 // TestExamples holds the examples of PROTOCOL.md against what is written and read here.
 func TestExamples(t *testing.T) {
 	found := examples(t)
@@ -168,21 +179,10 @@ func TestExamples(t *testing.T) {
 	var reply PutReply
 	read("put-reply", &reply, exampleReply(),
 		ParsePutReply(payload(same("put-reply", AppendPutReply(nil, exampleReply()), nil)), &reply))
-	var query, wantQuery record.Query
-	wantQuery = *exampleQuery()
-	if err := wantQuery.Normalize(); err != nil {
-		t.Fatal(err)
+	for name, want := range exampleQueries(t) {
+		var query record.Query
+		read(name, &query, want, ParseQuery(same(name, AppendQuery(nil, want), nil), &query))
 	}
-	read("query", query, wantQuery,
-		ParseQuery(same("query", AppendQuery(nil, exampleQuery()), nil), &query))
-	last := record.Query{View: record.ViewLatest, Last: 1,
-		Box: record.Box{record.CID: {record.At(7)}}}
-	query = record.Query{}
-	read("query-last", query, last,
-		ParseQuery(same("query-last", AppendQuery(nil, &last), nil), &query))
-	query = record.Query{}
-	read("query-chain", &query, exampleChain(),
-		ParseQuery(same("query-chain", AppendQuery(nil, exampleChain()), nil), &query))
 	frame, err = AppendRows(nil, exampleRows())
 	var rows record.Batch
 	read("rows", &rows, exampleRows(), ParseRows(payload(same("rows", frame, err)), &rows))
@@ -246,7 +246,8 @@ func TestTables(t *testing.T) {
 	}
 	types := map[FrameType]string{FramePut: "put", FramePutReply: "put reply",
 		FrameQuery: "query", FrameRows: "rows", FrameGroups: "groups", FrameEnd: "end",
-		FrameError: "error", FrameBox: "box", FrameEvent: "event"}
+		FrameError: "error", FrameBox: "box", FrameEvent: "event",
+		FrameModule: "module"}
 	rows := tableOf(t, "| type | payload |")
 	if len(rows) != int(lastFrameType) || len(types) != int(lastFrameType) {
 		t.Errorf("%d types in the document, %d here, the last is %d", len(rows), len(types),

@@ -37,7 +37,11 @@ func AppendQuery(dst []byte, q *record.Query) []byte {
 		dst = appendCall(dst, &q.Filters[i])
 	}
 	dst = appendCall(dst, &q.Aggregate)
-	return endFrame(dst, start)
+	dst = endFrame(dst, start)
+	for i := range q.Filters {
+		dst = appendModule(dst, byte(1+i), q.Filters[i].Module)
+	}
+	return appendModule(dst, moduleOfAggregate, q.Aggregate.Module)
 }
 
 func appendCall(dst []byte, call *record.PluginCall) []byte {
@@ -45,11 +49,31 @@ func appendCall(dst []byte, call *record.PluginCall) []byte {
 	return appendBytes(dst, call.Params)
 }
 
-// ParseQuery reads a body that is one query frame, and normalises the query.
+// moduleHeaderBytes of a module frame: use u8, the number of the filter, from 1, or
+// moduleOfAggregate, and zero [7].
+const (
+	moduleHeaderBytes = 8
+	moduleOfAggregate = record.MaxFilters + 1
+)
+
+func appendModule(dst []byte, use byte, module []byte) []byte {
+	if module == nil {
+		return dst
+	}
+	dst, start := beginFrame(dst, FrameModule)
+	dst = append(dst, use, 0, 0, 0, 0, 0, 0, 0)
+	return endFrame(append(dst, module...), start)
+}
+
+// ParseQuery reads a body that is a query frame and a frame for each module that comes with it, and
+// normalises the query.
 //
 // Errors: *Error for the frame, *record.InvalidError for the query.
 func ParseQuery(src []byte, q *record.Query) error {
-	payload, err := expect(src, FrameQuery)
+	t, payload, rest, err := ParseFrame(src, MaxFramePayload)
+	if err == nil && t != FrameQuery {
+		err = badFrame("frame of type %d where type %d belongs", t, FrameQuery)
+	}
 	if err != nil {
 		return err
 	}
@@ -84,7 +108,37 @@ func ParseQuery(src []byte, q *record.Query) error {
 	if err := d.end("query"); err != nil {
 		return err
 	}
+	if err := parseModules(rest, q); err != nil {
+		return err
+	}
 	return q.Normalize()
+}
+
+// parseModules reads module frames: those of the filters in their order, then the aggregate's.
+func parseModules(src []byte, q *record.Query) error {
+	next := 1
+	for len(src) > 0 {
+		t, payload, rest, err := ParseFrame(src, MaxFramePayload)
+		if err != nil {
+			return err
+		}
+		if t != FrameModule || len(payload) < moduleHeaderBytes {
+			return badFrame("frame of type %d with %d bytes after a query", t, len(payload))
+		}
+		use, call := int(payload[0]), &q.Aggregate
+		if use <= len(q.Filters) && use > 0 {
+			call = &q.Filters[use-1]
+		}
+		if use < next || use > len(q.Filters) && use != moduleOfAggregate ||
+			[7]byte(payload[1:]) != ([7]byte{}) {
+			return badFrame("module frame of use %d in a query with %d filters; it is the number "+
+				"of a filter, each at most once and in their order, then %d for the aggregate",
+				use, len(q.Filters), moduleOfAggregate)
+		}
+		call.Module = append([]byte{}, payload[moduleHeaderBytes:]...)
+		next, src = use+1, rest
+	}
+	return nil
 }
 
 func parseCall(d *decoder, call *record.PluginCall) {
