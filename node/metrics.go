@@ -84,7 +84,8 @@ func (r rooms) Collect(out chan<- prometheus.Metric) {
 		float64(st.PurgedRows))
 	count("store_paced_seconds_total", "Time by which commits were slowed down for merges.",
 		float64(st.PacedNs)/1e9)
-	gauge("store_merge_failed", "1 while a merge that is due has failed.", boolean(st.MergeErr != nil))
+	gauge("store_merge_failed", "1 while a merge that is due has failed.",
+		boolean(st.MergeErr != nil))
 	count("store_scans_total", "Scans started.", float64(st.Scans))
 	count("store_blocks_scanned_total", "Blocks opened by scans.", float64(st.Blocks))
 	gauge("store_rows", "Rows stored, all versions.", float64(st.Rows))

@@ -239,8 +239,8 @@ func renderGroup(v *pluginVersion, g *wire.Group, by record.GroupBy) (map[string
 		return nil, err
 	}
 	result := map[string]any{}
-	for _, field := range values {
-		result[field.Name] = finite(field.Value)
+	for _, v := range values {
+		result[v.Name] = forJSON(v.Value)
 	}
 	row["result"] = result
 	return row, nil

@@ -54,6 +54,16 @@ func TestParametersAreNotLeftAside(t *testing.T) {
 		"each once")
 	a.expect("GET", "/v1/records?filter=stats", "", 400, `"part":"filter"`, "no filter")
 	a.expect("GET", "/v1/plugins/threshold/run?params=value=1", "", 400, "no aggregate")
+	_, err := a.node.Query(t.Context(), &record.Query{Filters: []record.PluginCall{
+		{Name: "threshold", Params: make([]byte, 31)}}}, func(*record.Batch) error { return nil })
+	if e := toWire(err); e.Kind != wire.KindInvalid || e.Part != "filter" {
+		t.Errorf("31 bytes of parameters: %v", err)
+	}
+	_, _, err = a.node.Aggregate(t.Context(), &record.Query{Aggregate: record.PluginCall{
+		Name: "stats", Params: []byte{9, 15: 0}}})
+	if e := toWire(err); e.Part != "aggregate" || !strings.Contains(e.Message, "parameter type") {
+		t.Errorf("a type that there is not: %v", err)
+	}
 	a.expect("GET", "/v1/records?keys=1&format=json&filter=threshold&filter_params=value=1", "",
 		200)
 }

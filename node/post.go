@@ -15,19 +15,24 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/valyala/fasthttp"
 )
 
-// finite turns numbers that JSON cannot hold into text.
-func finite(v any) any {
-	if f, ok := v.(float64); ok && (math.IsNaN(f) || math.IsInf(f, 0)) {
-		return strconv.FormatFloat(f, 'g', -1, 64)
-	}
-	if list, ok := v.([]any); ok {
-		for i := range list {
-			list[i] = finite(list[i])
+// forJSON turns what JSON cannot hold into text: some numbers, and moments.
+func forJSON(v any) any {
+	switch v := v.(type) {
+	case float64:
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return strconv.FormatFloat(v, 'g', -1, 64)
+		}
+	case plugin.Moment:
+		return record.FormatNs(int64(v))
+	case []any:
+		for i := range v {
+			v[i] = forJSON(v[i])
 		}
 	}
 	return v
@@ -132,7 +137,7 @@ func parseValue(src json.RawMessage, kind payloadType) ([]byte, error) {
 	case payloadF64:
 		var f float64
 		switch err := json.Unmarshal(src, &f); string(src) {
-		case `"NaN"`, `"+Inf"`, `"-Inf"`: // as finite writes them
+		case `"NaN"`, `"+Inf"`, `"-Inf"`: // as forJSON writes them
 			f, _ = strconv.ParseFloat(string(src[1:len(src)-1]), 64) // one of these three
 		default:
 			if err != nil {

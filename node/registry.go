@@ -293,14 +293,29 @@ func (r *registry) read(ctx context.Context, v *pluginVersion) (*loaded, error) 
 func (r *registry) useCall(
 	ctx context.Context, call *record.PluginCall, kind uint32,
 ) (*pluginVersion, error) {
+	var v *pluginVersion
+	var err error
 	if call.Module == nil {
-		return r.useKind(ctx, call.Name, kind)
+		v, err = r.use(ctx, call.Name)
+	} else {
+		v, err = r.lend(ctx, call.Name, call.Module)
 	}
-	v, err := r.lend(ctx, call.Name, call.Module)
+	if err == nil {
+		v, err = r.checkKind(v, call.Name, kind)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return r.checkKind(v, call.Name, kind)
+	if err := v.doc.CheckParams(call.Params); err != nil {
+		r.release(v)
+		part := "filter"
+		if kind == plugin.KindAggregate {
+			part = "aggregate"
+		}
+		return nil, &wire.Error{Kind: wire.KindInvalid, Part: part,
+			Reason: string(record.OutOfRange), Message: err.Error()}
+	}
+	return v, nil
 }
 
 // lend compiles a module that is not the node's.

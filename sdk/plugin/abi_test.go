@@ -37,8 +37,8 @@ func examples(t *testing.T) map[string][]byte {
 			found[name] = append(found[name], b...)
 		}
 	}
-	if len(found) != 7 {
-		t.Fatalf("%d examples, want 7", len(found))
+	if len(found) != 9 {
+		t.Fatalf("%d examples, want 9", len(found))
 	}
 	return found
 }
@@ -76,6 +76,25 @@ func TestExamples(t *testing.T) {
 	fields, err := known["histogram"].Render(found["result"])
 	want := []plugin.Value{{Name: "below", Value: uint64(3)}, {Name: "above", Value: uint64(1)},
 		{Name: "buckets", Value: []any{uint64(2), uint64(5)}}}
+	if err != nil || !reflect.DeepEqual(fields, want) {
+		t.Errorf("result is %v, %v; want %v", fields, err, want)
+	}
+	pairs, err := plugin.ParseDoc([]byte(`{"name":"pairs","params":[{"name":"k","type":"u64"},
+		{"name":"label","type":"text","size":8}],"result":[{"name":"label","type":"text"},
+		{"name":"since","type":"time"},{"name":"value","type":"f64","repeat":true},
+		{"name":"count","type":"u64","repeat":true}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	params, err = pairs.EncodeParams(map[string]string{"k": "5", "label": "mean x"})
+	if err != nil || string(params) != string(found["params-text"]) {
+		t.Errorf("params are %x, %v; ABI.md has %x", params, err, found["params-text"])
+	}
+	fields, err = pairs.Render(found["result-pairs"])
+	want = []plugin.Value{{Name: "label", Value: "top"},
+		{Name: "since", Value: plugin.Moment(1_700_000_000_000_000_000)},
+		{Name: "value", Value: []any{21.5, 21.0}},
+		{Name: "count", Value: []any{uint64(9), uint64(4)}}}
 	if err != nil || !reflect.DeepEqual(fields, want) {
 		t.Errorf("result is %v, %v; want %v", fields, err, want)
 	}

@@ -153,9 +153,24 @@ func describeParams(doc *plugin.Doc) string {
 		if len(p.Enum) > 0 {
 			kind = strings.Join(p.Enum, "|")
 		}
-		params[i] = p.Name + "=" + orElse(p.Default, kind)
+		params[i] = p.Name + "=" + orElse(p.Default, kind) + bounds(&p)
 	}
 	return strings.Join(params, ",")
+}
+
+// bounds says which values of a parameter are allowed, where not all are.
+func bounds(p *plugin.Param) string {
+	text := ""
+	if p.Min != "" || p.Max != "" {
+		text = p.Min + ".." + p.Max
+	}
+	if p.Unit != "" {
+		text = strings.TrimLeft(text+" ", " ") + p.Unit
+	}
+	if text == "" {
+		return ""
+	}
+	return "[" + text + "]"
 }
 
 func describeResult(doc *plugin.Doc) string {

@@ -164,8 +164,11 @@ func groupColumns(g record.GroupBy, doc *plugin.Doc) []output.Column {
 		}
 	}
 	columns = append(columns, right("records"))
+	rows := doc.Repeats() > 1
 	for _, f := range doc.Result {
-		columns = append(columns, output.Column{Name: f.Name, Right: !f.Repeat})
+		number := f.Type == plugin.F64 || f.Type == plugin.I64 || f.Type == plugin.U64
+		columns = append(columns, output.Column{Name: f.Name, Unit: f.Unit,
+			Right: number && (rows || !f.Repeat)})
 	}
 	if len(doc.Result) == 0 {
 		columns = append(columns, left("result_hex"))
@@ -195,14 +198,41 @@ func writeGroups(w *output.Writer, g record.GroupBy, doc *plugin.Doc, groups []w
 		if err != nil {
 			return err
 		}
-		for _, f := range fields {
-			row = append(row, resultValue(f.Value))
-		}
-		if err := w.Row(row...); err != nil {
+		if err := writeResult(w, row, fields, doc.Repeats()); err != nil {
 			return err
 		}
 	}
 	return w.Close()
+}
+
+// writeResult writes a result behind the key of its group. Several fields that repeat together make
+// a row for each time, and one without them where there is none.
+func writeResult(w *output.Writer, row []output.Value, fields []plugin.Value, repeats int) error {
+	once := len(fields)
+	if repeats > 1 {
+		once -= repeats
+	}
+	for _, f := range fields[:once] {
+		row = append(row, resultValue(f.Value))
+	}
+	times := 1
+	if repeats > 1 {
+		times = max(1, len(fields[once].Value.([]any)))
+	}
+	for i := range times {
+		whole := row
+		for _, f := range fields[once:] {
+			cell := output.Null()
+			if list := f.Value.([]any); i < len(list) {
+				cell = resultValue(list[i])
+			}
+			whole = append(whole, cell)
+		}
+		if err := w.Row(whole...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // resultValue is one field of a result as a cell.
@@ -219,6 +249,18 @@ func resultValue(v any) output.Value {
 		return output.Count(v)
 	case []byte:
 		return output.Text(hex.EncodeToString(v))
+	case plugin.Moment:
+		return output.Time(int64(v))
+	case bool:
+		return output.Bool(v)
+	case string:
+		return output.Text(v)
+	case []any:
+		for i := range v {
+			if ns, ok := v[i].(plugin.Moment); ok {
+				v[i] = record.FormatNs(int64(ns))
+			}
+		}
 	}
 	list, err := json.Marshal(v)
 	if err != nil {

@@ -123,6 +123,13 @@ static inline i32 pentad_bad_params(const char *text) {
   return PENTAD_EPARAM;
 }
 
+/* Parameter i, which is a text, and its size. */
+static inline const u8 *pentad_text(const u8 *params, u32 i, u32 *size) {
+  u64 slot = pentad_u64(params + 8 * i);
+  *size = (u32)(slot >> 32);
+  return params + (u32)slot;
+}
+
 /* The parameters that plugins of one number start with: its type and where it lies. */
 static inline i32 pentad_number_params(const u8 *params, u32 *type, u32 *offset, u32 *want) {
   u64 t = pentad_u64(params), o = pentad_u64(params + 8);

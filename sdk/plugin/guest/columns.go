@@ -51,10 +51,11 @@ type Bitmap []uint64
 // Set keeps row i.
 func (m Bitmap) Set(i int) { m[i>>6] |= 1 << (i & 63) }
 
-// Params are the parameters of a call: 8 bytes for each that the document declares, or none.
+// Params are the parameters of a call: 8 bytes for each that the document declares, then their
+// texts, or nothing.
 type Params []byte
 
-// Count returns the number of parameters.
+// Count returns the number of parameters, where none is a text.
 func (p Params) Count() int { return len(p) / 8 }
 
 // U64 returns parameter i; an enum is the number of its value.
@@ -65,6 +66,13 @@ func (p Params) I64(i int) int64 { return int64(p.U64(i)) }
 
 // F64 returns parameter i.
 func (p Params) F64(i int) float64 { return math.Float64frombits(p.U64(i)) }
+
+// Text returns parameter i, which is a text. It is valid as long as Init runs.
+func (p Params) Text(i int) []byte {
+	from := binary.LittleEndian.Uint32(p[8*i:])
+	size := binary.LittleEndian.Uint32(p[8*i+4:])
+	return p[from : from+size : from+size]
+}
 
 // NumberType is the type of a number in a payload, in the order of the enum f64, f32, i64, i32.
 type NumberType uint8

@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"strconv"
 	"unicode/utf8"
 
 	"github.com/pentad-db/pentad/sdk/plugin"
@@ -26,7 +27,11 @@ func appendParam(dst []byte, p *plugin.Param) []byte {
 	dst = appendList(dst, `,"enum":`, p.Enum, func(dst []byte, s *string) []byte {
 		return appendText(dst, "", *s)
 	})
+	dst = appendSize(dst, `,"size":`, p.Size)
 	dst = appendOptional(dst, `,"default":`, p.Default)
+	dst = appendOptional(dst, `,"min":`, p.Min)
+	dst = appendOptional(dst, `,"max":`, p.Max)
+	dst = appendOptional(dst, `,"unit":`, p.Unit)
 	dst = appendOptional(dst, `,"help":`, p.Help)
 	return append(dst, '}')
 }
@@ -34,6 +39,7 @@ func appendParam(dst []byte, p *plugin.Param) []byte {
 func appendField(dst []byte, f *plugin.Field) []byte {
 	dst = appendText(append(dst, '{'), `"name":`, f.Name)
 	dst = appendText(dst, `,"type":`, f.Type)
+	dst = appendOptional(dst, `,"unit":`, f.Unit)
 	if f.Repeat {
 		dst = append(dst, `,"repeat":true`...)
 	}
@@ -53,6 +59,13 @@ func appendList[T any](dst []byte, key string, list []T,
 		dst = appendOne(dst, &list[i])
 	}
 	return append(dst, ']')
+}
+
+func appendSize(dst []byte, key string, n int) []byte {
+	if n == 0 {
+		return dst
+	}
+	return strconv.AppendInt(append(dst, key...), int64(n), 10)
 }
 
 func appendOptional(dst []byte, key, s string) []byte {

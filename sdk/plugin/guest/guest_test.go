@@ -252,6 +252,19 @@ func TestParams(t *testing.T) {
 	}
 }
 
+// A text lies behind the parameters, and the descriptor has room for the largest.
+func TestTextParams(t *testing.T) {
+	p := Params(abiExample(t, "params-text"))
+	if p.U64(0) != 5 || string(p.Text(1)) != "mean x" {
+		t.Errorf("parameters %x", []byte(p))
+	}
+	d := &plugin.Doc{Params: []plugin.Param{{Type: plugin.U64}, {Type: plugin.Text, Size: 9}},
+		Result: []plugin.Field{{Type: plugin.Text}}}
+	if paramsMax(d) != 32 || resultSize(d) != 0 {
+		t.Errorf("%d bytes of parameters, results of %d", paramsMax(d), resultSize(d))
+	}
+}
+
 // What does not lie where the host may write is never read.
 func TestAddresses(t *testing.T) {
 	var m memory
@@ -352,8 +365,10 @@ func FuzzDocument(f *testing.F) {
 		for i := range int(n % 4) {
 			d.Payload = append(d.Payload, text)
 			d.Params = append(d.Params, plugin.Param{Name: text, Type: plugin.Enum, Help: name,
-				Enum: []string{name, text}[:i%3], Default: text})
-			d.Result = append(d.Result, plugin.Field{Name: name, Type: text, Repeat: i == 2})
+				Enum: []string{name, text}[:i%3], Default: text, Min: name, Size: i,
+				Max: text, Unit: name})
+			d.Result = append(d.Result, plugin.Field{Name: name, Type: text, Unit: text,
+				Repeat: i == 2})
 		}
 		var got, want plugin.Doc
 		raw, err := json.Marshal(d)

@@ -82,7 +82,7 @@ func (m *module) descriptor() uint32 {
 		}
 	}
 	u32(plugin.DescriptorMagic, plugin.MajorVersion, kinds, d.Need, size, align,
-		resultSize(&d.Doc), uint32(8*len(d.Doc.Params)), d.Flags, d.MaxBatch)
+		resultSize(&d.Doc), paramsMax(&d.Doc), d.Flags, d.MaxBatch)
 	u32(m.place([]byte(d.Doc.Name)))
 	u32(uint32(len(d.Doc.Name)))
 	u32(m.place(doc))

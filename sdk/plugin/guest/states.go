@@ -86,9 +86,19 @@ func (t *typedStates[S]) finish(array []byte, i int, dst []byte) ([]byte, error)
 
 // resultSize is the size of all results by the document, 0 when they differ.
 func resultSize(d *plugin.Doc) uint32 {
-	n := len(d.Result)
-	if n > 0 && d.Result[n-1].Repeat {
-		return 0
+	for _, f := range d.Result {
+		if f.Repeat || f.Type == plugin.Text {
+			return 0
+		}
 	}
-	return uint32(8 * n)
+	return uint32(8 * len(d.Result))
+}
+
+// paramsMax is the most bytes of parameters by the document.
+func paramsMax(d *plugin.Doc) uint32 {
+	size := 8 * len(d.Params)
+	for _, p := range d.Params {
+		size += (p.Size + 7) &^ 7
+	}
+	return uint32(size)
 }

@@ -43,6 +43,7 @@ func ParseFormat(name string) (Format, error) {
 type Column struct {
 	Name  string
 	Right bool
+	Unit  string // behind the header of a table
 }
 
 // Options of a Writer.
@@ -160,6 +161,9 @@ func (w *Writer) tableRow(values []Value) {
 		configs := make([]table.ColumnConfig, len(w.columns))
 		for i, c := range w.columns {
 			header[i] = strings.ToUpper(strings.ReplaceAll(c.Name, "_", " "))
+			if c.Unit != "" {
+				header[i] = fmt.Sprintf("%s (%s)", header[i], c.Unit)
+			}
 			configs[i] = table.ColumnConfig{Number: i + 1, Align: text.AlignLeft,
 				AlignHeader: text.AlignLeft}
 			if c.Right {

@@ -15,8 +15,9 @@ import (
 func render(t *testing.T, opt Options, rows int) string {
 	t.Helper()
 	var b bytes.Buffer
-	w := NewWriter(&b, opt, Column{"mid", true}, Column{Name: "cap"}, Column{"value", true},
-		Column{Name: "note"}, Column{"rows", true}, Column{"size", true})
+	w := NewWriter(&b, opt, Column{Name: "mid", Right: true}, Column{Name: "cap"},
+		Column{Name: "value", Right: true}, Column{Name: "note"},
+		Column{Name: "rows", Right: true}, Column{Name: "size", Right: true})
 	all := [][]Value{
 		{Int(7), Time(1_500_000_000), Float(24.5), Text("a, \"b\""), Count(1234567), Bytes(1999)},
 		{Int(12345), Time(0), opaque([]byte{1, 2, 3}), Text("ü\x1b[31m"), Count(1), Bytes(17)},
