@@ -2,9 +2,7 @@ package node
 
 import (
 	"bytes"
-	"cmp"
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/pentad-db/pentad/node/store"
@@ -14,91 +12,6 @@ import (
 	"github.com/pentad-db/pentad/wasmhost"
 )
 
-// groupKey is the parts that an aggregate groups by; the others are 0.
-type groupKey struct {
-	cid, moid int32
-	mid, cap  int64
-}
-
-func (k groupKey) compare(o groupKey) int {
-	return cmp.Or(cmp.Compare(k.cid, o.cid), cmp.Compare(k.mid, o.mid),
-		cmp.Compare(k.moid, o.moid), cmp.Compare(k.cap, o.cap))
-}
-
-// bucketStart returns the start of the bucket of a width that holds ns, also before 1970.
-func bucketStart(ns, width int64) int64 {
-	start := ns - ns%width
-	if ns < 0 && start > ns {
-		start -= width
-	}
-	return start
-}
-
-// groups numbers the groups that one worker meets.
-type groups struct {
-	by     record.GroupBy
-	max    int
-	ids    map[groupKey]uint32
-	keys   []groupKey
-	counts []uint64
-}
-
-func newGroups(by record.GroupBy, maxGroups int) *groups {
-	return &groups{by: by, max: maxGroups, ids: map[groupKey]uint32{}}
-}
-
-func (g *groups) keyOf(b *record.Batch, i int) groupKey {
-	var k groupKey
-	if g.by.CID {
-		k.cid = b.CID[i]
-	}
-	if g.by.MID {
-		k.mid = b.MID[i]
-	}
-	if g.by.MOID {
-		k.moid = b.MOID[i]
-	}
-	if width := g.by.CapBucketNs; width > 0 {
-		k.cap = bucketStart(b.CapNs[i], width)
-	}
-	return k
-}
-
-func (g *groups) id(k groupKey) (uint32, error) {
-	id, ok := g.ids[k]
-	if ok {
-		return id, nil
-	}
-	if len(g.keys) >= g.max {
-		return 0, &wire.Error{Kind: wire.KindPluginLimit, Message: fmt.Sprintf(
-			"more than %d groups; group by less or narrow the box", g.max)}
-	}
-	id = uint32(len(g.keys))
-	g.ids[k] = id
-	g.keys = append(g.keys, k)
-	g.counts = append(g.counts, 0)
-	return id, nil
-}
-
-// number appends the group of each row to dst. Neighbouring rows are usually of one group.
-func (g *groups) number(b *record.Batch, dst []uint32) ([]uint32, error) {
-	var last groupKey
-	var id uint32
-	for i := range b.Len() {
-		k := g.keyOf(b, i)
-		if i == 0 || k != last {
-			var err error
-			if id, err = g.id(k); err != nil {
-				return nil, err
-			}
-			last = k
-		}
-		g.counts[id]++
-		dst = append(dst, id)
-	}
-	return dst, nil
-}
-
 // aggregator is one worker's part of an aggregate.
 type aggregator struct {
 	groups *groups
@@ -107,6 +20,13 @@ type aggregator struct {
 }
 
 func (a *aggregator) add(ctx context.Context, b *record.Batch) error {
+	if a.groups.all() {
+		if _, err := a.groups.id(groupKey{}); err != nil {
+			return err
+		}
+		a.groups.counts[0] += uint64(b.Len())
+		return a.guest.Add(ctx, b, nil, 1)
+	}
 	var err error
 	if a.gid, err = a.groups.number(b, a.gid[:0]); err != nil {
 		return err

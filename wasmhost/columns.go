@@ -117,6 +117,11 @@ func (c *columns) relative(b *record.Batch, x *batch) []uint32 {
 func (c *columns) group(x *batch, gid []uint32, groups int) error {
 	n := x.to - x.from
 	x.groups = groups
+	if gid == nil && c.need&plugin.NeedRuns != 0 && groups > 0 {
+		c.runs = append(c.runs[:0], 0, uint32(n))
+		x.runs = c.runs
+		return nil
+	}
 	if gid == nil {
 		c.zeros = slices.Grow(c.zeros[:0], n)[:n]
 		gid = c.zeros

@@ -1,0 +1,193 @@
+package node
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/bits"
+	"math/rand/v2"
+
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+// groupKey is the parts that an aggregate groups by; the others are 0.
+type groupKey struct {
+	cid, moid int32
+	mid, cap  int64
+}
+
+func (k groupKey) compare(o groupKey) int {
+	return cmp.Or(cmp.Compare(k.cid, o.cid), cmp.Compare(k.mid, o.mid),
+		cmp.Compare(k.moid, o.moid), cmp.Compare(k.cap, o.cap))
+}
+
+// bucket is the times of one group: span of them from start on.
+type bucket struct {
+	start int64
+	span  uint64
+}
+
+// bucketOf returns the bucket of a width that holds ns, also before 1970. The first of all is cut
+// where time begins.
+func bucketOf(ns, width int64) bucket {
+	past := ns % width
+	if past < 0 {
+		past += width
+	}
+	if ns < math.MinInt64+past {
+		return bucket{math.MinInt64, uint64(ns-math.MinInt64) + uint64(width-past)}
+	}
+	return bucket{ns - past, uint64(width)}
+}
+
+func (x bucket) holds(ns int64) bool { return ns >= x.start && uint64(ns-x.start) < x.span }
+
+// groups numbers the groups that one worker meets. Its table has open places, at least half of
+// them free, and keys are spread by a seed, so that nobody can choose keys that collide.
+type groups struct {
+	by     record.GroupBy
+	max    int
+	keys   []groupKey
+	counts []uint64
+	slots  []uint32 // number of a group + 1, 0 for a free place
+	seed   [3]uint64
+	bucket bucket // of the row before
+}
+
+const firstSlots = 1 << 8
+
+func newGroups(by record.GroupBy, maxGroups int) *groups {
+	g := &groups{by: by, max: maxGroups, slots: make([]uint32, firstSlots)}
+	for i := range g.seed {
+		g.seed[i] = rand.Uint64()
+	}
+	return g
+}
+
+// all reports whether there is one group only.
+func (g *groups) all() bool { return g.by == record.GroupBy{} }
+
+// startOf returns the start of the bucket of ns. Mostly that is the bucket of the row before or the
+// one behind it, which takes no division.
+func (g *groups) startOf(ns, width int64) int64 {
+	if g.bucket.holds(ns) {
+		return g.bucket.start
+	}
+	if uint64(ns-g.bucket.start)-g.bucket.span < uint64(width) && ns >= g.bucket.start {
+		g.bucket = bucket{g.bucket.start + int64(g.bucket.span), uint64(width)}
+	} else {
+		g.bucket = bucketOf(ns, width)
+	}
+	return g.bucket.start
+}
+
+func (g *groups) keyOf(b *record.Batch, i int) groupKey {
+	var k groupKey
+	if g.by.CID {
+		k.cid = b.CID[i]
+	}
+	if g.by.MID {
+		k.mid = b.MID[i]
+	}
+	if g.by.MOID {
+		k.moid = b.MOID[i]
+	}
+	if width := g.by.CapBucketNs; width > 0 {
+		k.cap = g.startOf(b.CapNs[i], width)
+	}
+	return k
+}
+
+// hash folds products of the parts with secrets.
+func (g *groups) hash(k groupKey) uint64 {
+	hi, lo := bits.Mul64(uint64(k.mid)^g.seed[0], uint64(k.cap)^g.seed[1])
+	small := uint64(uint32(k.cid))<<32 | uint64(uint32(k.moid))
+	hi, lo = bits.Mul64(hi^lo^small, g.seed[2]|1)
+	return hi ^ lo
+}
+
+// id returns the number of a group, a new one for a new key.
+func (g *groups) id(k groupKey) (uint32, error) {
+	mask := uint64(len(g.slots) - 1)
+	at := g.hash(k) & mask
+	for ; g.slots[at] != 0; at = (at + 1) & mask {
+		if id := g.slots[at] - 1; g.keys[id] == k {
+			return id, nil
+		}
+	}
+	if len(g.keys) >= g.max {
+		return 0, &wire.Error{Kind: wire.KindPluginLimit, Message: fmt.Sprintf(
+			"more than %d groups; group by less or narrow the box", g.max)}
+	}
+	g.keys = append(g.keys, k)
+	g.counts = append(g.counts, 0)
+	g.slots[at] = uint32(len(g.keys))
+	if 2*len(g.keys) > len(g.slots) {
+		g.spread()
+	}
+	return uint32(len(g.keys) - 1), nil
+}
+
+// spread makes the table four times as large.
+func (g *groups) spread() {
+	g.slots = make([]uint32, 4*len(g.slots))
+	mask := uint64(len(g.slots) - 1)
+	for i, k := range g.keys {
+		at := g.hash(k) & mask
+		for g.slots[at] != 0 {
+			at = (at + 1) & mask
+		}
+		g.slots[at] = uint32(i + 1)
+	}
+}
+
+// number appends the group of each row to dst. Neighbouring rows are usually of one group.
+func (g *groups) number(b *record.Batch, dst []uint32) (_ []uint32, err error) {
+	for from := 0; from < b.Len(); {
+		id, err := g.id(g.keyOf(b, from))
+		if err != nil {
+			return nil, err
+		}
+		to := g.runEnd(b, from)
+		for range to - from {
+			dst = append(dst, id)
+		}
+		g.counts[id] += uint64(to - from)
+		from = to
+	}
+	return dst, nil
+}
+
+// runEnd returns where the run of rows of one group ends that begins at from.
+func (g *groups) runEnd(b *record.Batch, from int) int {
+	to := b.Len()
+	if g.by.MID {
+		to = equalUntil(b.MID, from, to)
+	}
+	if g.by.CID {
+		to = equalUntil(b.CID, from, to)
+	}
+	if g.by.MOID {
+		to = equalUntil(b.MOID, from, to)
+	}
+	if g.by.CapBucketNs > 0 {
+		for i, ns := range b.CapNs[from:to] {
+			if !g.bucket.holds(ns) { // the bucket of from, whose key was made last
+				return from + i
+			}
+		}
+	}
+	return to
+}
+
+// equalUntil returns the first place in [from, to) whose value is not that at from, else to.
+func equalUntil[T int32 | int64](column []T, from, to int) int {
+	first := column[from]
+	for i, v := range column[from:to] {
+		if v != first {
+			return from + i
+		}
+	}
+	return to
+}

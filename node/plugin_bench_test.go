@@ -1,0 +1,158 @@
+package node
+
+import (
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+const (
+	benchRows  = 1 << 20
+	benchEvery = 15 * time.Minute
+)
+
+// benchNode has 1,000 devices with about a thousand readings each, sealed.
+func benchNode(b *testing.B) *Node {
+	b.Helper()
+	n, err := Open(b.Context(), Options{Dir: b.TempDir(), Listen: "127.0.0.1:0",
+		Store: store.Options{Workers: 1}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = n.Close(b.Context()) })
+	rng := rand.New(rand.NewPCG(1, 1))
+	var batch record.Batch
+	for i := range benchRows {
+		batch.Append(record.Key{CID: 1, MID: int64(i % 1000), MOID: 1,
+			CapNs: int64(i/1000) * int64(benchEvery)}, f64(float64(rng.IntN(10_000))/8))
+		if batch.Len() == record.MaxBatchRecords {
+			if _, err := n.Put(b.Context(), &batch, store.WriterSeq{}); err != nil {
+				b.Fatal(err)
+			}
+			batch.Reset()
+		}
+	}
+	if err := n.Seal(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	return n
+}
+
+// nativeStats is what the plugin stats keeps of a group.
+type nativeStats struct {
+	count                   uint64
+	sum, min, max, mean, m2 float64
+}
+
+func (s *nativeStats) add(x float64) {
+	s.count++
+	s.sum += x
+	s.min, s.max = min(s.min, x), max(s.max, x)
+	d := x - s.mean
+	s.mean += d / float64(s.count)
+	s.m2 += d * (x - s.mean)
+}
+
+// nativeSink is an aggregate that is part of the node: the same groups, and a loop in Go.
+func nativeSink(by record.GroupBy) store.Sink {
+	g, states := newGroups(by, 1<<20), []nativeStats(nil)
+	var gid []uint32
+	return func(b *record.Batch) (err error) {
+		if gid, err = g.number(b, gid[:0]); err != nil {
+			return err
+		}
+		for len(states) < len(g.keys) {
+			states = append(states, nativeStats{})
+		}
+		for i, id := range gid {
+			states[id].add(math.Float64frombits(binary.LittleEndian.Uint64(b.Data[8*i:])))
+		}
+		return nil
+	}
+}
+
+// BenchmarkPlugins compares plugins over a million sealed records with sinks in Go.
+func BenchmarkPlugins(b *testing.B) {
+	n := benchNode(b)
+	all := record.Query{Aggregate: record.PluginCall{Name: "stats"}}
+	filter := record.Query{Filters: []record.PluginCall{{Name: "threshold",
+		Params: binary.LittleEndian.AppendUint64(make([]byte, 24), math.Float64bits(1000))}}}
+	perRow := func(b *testing.B) {
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/benchRows, "ns/row")
+	}
+	for _, f := range []struct {
+		name string
+		by   record.GroupBy
+	}{{"one", record.GroupBy{}}, {"runs", record.GroupBy{MID: true}},
+		{"random", record.GroupBy{CapBucketNs: int64(benchEvery)}}} {
+		q := all
+		q.GroupBy = f.by
+		b.Run("stats/"+f.name+"/plugin", func(b *testing.B) {
+			for b.Loop() {
+				if _, _, err := n.Aggregate(b.Context(), &q); err != nil {
+					b.Fatal(err)
+				}
+			}
+			perRow(b)
+		})
+		b.Run("stats/"+f.name+"/native", func(b *testing.B) {
+			for b.Loop() {
+				sink := nativeSink(f.by)
+				_, err := n.store.Scan(b.Context(), &all,
+					func(int) (store.Sink, error) { return sink, nil })
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+			perRow(b)
+		})
+	}
+	b.Run("filter/plugin", func(b *testing.B) {
+		for b.Loop() {
+			if _, _, err := n.Count(b.Context(), &filter); err != nil {
+				b.Fatal(err)
+			}
+		}
+		perRow(b)
+	})
+	b.Run("filter/native", func(b *testing.B) {
+		for b.Loop() {
+			var keep []uint32
+			count := 0
+			_, err := n.store.Scan(b.Context(), &record.Query{},
+				func(int) (store.Sink, error) {
+					return func(b *record.Batch) error {
+						keep = keep[:0]
+						for i := range b.Len() {
+							bits := binary.LittleEndian.Uint64(b.Data[8*i:])
+							if math.Float64frombits(bits) > 1000 {
+								keep = append(keep, uint32(i))
+							}
+						}
+						count += len(keep)
+						return nil
+					}, nil
+				})
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+		perRow(b)
+	})
+	b.Run("scan", func(b *testing.B) {
+		for b.Loop() {
+			_, err := n.store.Scan(b.Context(), &record.Query{}, func(int) (store.Sink, error) {
+				return func(*record.Batch) error { return nil }, nil
+			})
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+		perRow(b)
+	})
+}
