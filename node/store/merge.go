@@ -30,7 +30,7 @@ const (
 // mergeLoop is the only goroutine that merges. When it falls behind,
 // the committer slows down, see pace.
 func (s *Store) mergeLoop() {
-	failed := failedRuns{}
+	failed := failedRuns{retry: s.opt.mergeRetry, runs: map[uint64]failedRun{}}
 	for {
 		waiting := s.takeSettling() // before the look at what is due: what they wait for is seen
 		sh, run, err := s.nextRun(failed)
@@ -62,9 +62,11 @@ func (s *Store) mergeLoop() {
 	}
 }
 
-// failedRuns are the merges that failed and were not tried again since, by the first segment of
-// their run.
-type failedRuns map[uint64]failedRun
+// failedRuns are the merges that failed and were not tried again since.
+type failedRuns struct {
+	retry time.Duration
+	runs  map[uint64]failedRun // by the first segment
+}
 
 type failedRun struct {
 	at  time.Time
@@ -73,32 +75,32 @@ type failedRun struct {
 
 // may reports whether the run that begins with a segment may be tried.
 func (f failedRuns) may(first *sealedSegment) bool {
-	run, failed := f[first.meta.ID]
-	return !failed || time.Since(run.at) > mergeRetry
+	run, failed := f.runs[first.meta.ID]
+	return !failed || time.Since(run.at) > f.retry
 }
 
 // note remembers how the merge of a run ended. What was merged is not there to be tried again.
 func (f failedRuns) note(run []*sealedSegment, err error) {
 	if err != nil {
-		f[run[0].meta.ID] = failedRun{time.Now(), err}
+		f.runs[run[0].meta.ID] = failedRun{time.Now(), err}
 		return
 	}
 	for _, seg := range run {
-		delete(f, seg.meta.ID)
+		delete(f.runs, seg.meta.ID)
 	}
 }
 
 // forget drops the runs that might be tried and are not due any more.
 func (f failedRuns) forget() {
-	maps.DeleteFunc(f, func(_ uint64, run failedRun) bool {
-		return time.Since(run.at) > mergeRetry
+	maps.DeleteFunc(f.runs, func(_ uint64, run failedRun) bool {
+		return time.Since(run.at) > f.retry
 	})
 }
 
 // newest returns the error of the run that failed last, nil for none.
 func (f failedRuns) newest() error {
 	var last failedRun
-	for _, run := range f {
+	for _, run := range f.runs {
 		if last.err == nil || run.at.After(last.at) {
 			last = run
 		}

@@ -185,7 +185,7 @@ func TestFailedRuns(t *testing.T) {
 			}
 			return run
 		}
-		f := failedRuns{}
+		f := failedRuns{retry: mergeRetry, runs: map[uint64]failedRun{}}
 		want := func(err error, may bool) {
 			t.Helper()
 			if got := f.newest(); !errors.Is(got, err) || f.may(runOf(1)[0]) != may {

@@ -61,6 +61,7 @@ type Options struct {
 	versionRoom int    // readings that a scan keeps at once to resolve versions; 2^18
 
 	retainEvery time.Duration // how often retentions may take a step; tests do it themselves
+	mergeRetry  time.Duration // how long a merge that failed is left alone; tests are impatient
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -74,6 +75,7 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.Workers, runtime.GOMAXPROCS(0))
 	setDefault(&o.regionBytes, defaultRegionBytes)
 	setDefault(&o.retainEvery, minStep)
+	setDefault(&o.mergeRetry, mergeRetry)
 	setDefault(&o.PutWait, 10*time.Second)
 	setDefault(&o.versionRoom, defaultVersionRoom)
 	if o.Shards < 1 || o.Shards > maxShards || o.Shards&(o.Shards-1) != 0 {
