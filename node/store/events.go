@@ -11,7 +11,8 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// maxEvents bounds the erases and purges of a store: every scan looks at their boxes.
+// maxEvents bounds the erases and purges of a store: each new one has the tree of all planted anew,
+// in some milliseconds, and a scan of everything looks at all of their boxes.
 const maxEvents = 1 << 14
 
 // EventKind says what an event does to the rows that it concerns. Numbers are for ever.
@@ -48,15 +49,18 @@ type Event struct {
 
 // hider is what hides rows: an event, with a box whose acq ends at that of the event.
 type hider struct {
-	box   record.Box
-	acqNs int64
-	kind  EventKind
+	box    record.Box
+	bounds bounds // of box
+	acqNs  int64
+	kind   EventKind
 }
 
 // history is an immutable list of what hides rows, oldest first.
 type history struct {
 	hiders []*hider // those that rows which are still there may need
 	purges []*hider // all purges and steps of retentions
+
+	hiding, purged *eventTree // of hiders and of purges
 }
 
 // newest returns the acq of the newest purge, or step of a retention, 0 for none.
@@ -85,16 +89,6 @@ func (h *history) newestPurge() int64 {
 	return max(h.newest(EventPurge), h.newest(EventRetention))
 }
 
-// purged returns the acq of the newest purge or step of a retention that meets a box, 0 for none.
-func (h *history) purged(box *record.Box) int64 {
-	for _, p := range slices.Backward(h.purges) {
-		if p.box.Overlaps(box) {
-			return p.acqNs
-		}
-	}
-	return 0
-}
-
 // hiderOf returns what an event hides; ok is false when its box lies above its acq.
 func hiderOf(e *Event) (h *hider, ok bool) {
 	h = &hider{box: e.Box, acqNs: e.AcqNs, kind: e.Kind}
@@ -103,6 +97,7 @@ func hiderOf(e *Event) (h *hider, ok bool) {
 		below = clipSet(set, e.AcqNs)
 	}
 	h.box[record.Acq] = below
+	h.bounds = boundsOf(&h.box)
 	return h, len(below) > 0
 }
 
@@ -122,6 +117,7 @@ func (s *Store) publishHistory() {
 			next.purges = append(next.purges, h)
 		}
 	}
+	next.hiding, next.purged = plantTree(next.hiders), plantTree(next.purges)
 	s.history.Store(next)
 }
 

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/pentad-db/pentad/index"
@@ -35,17 +36,19 @@ func (sc *scan) acquire() {
 }
 
 // hide chooses the events that hide rows of the scan: purges, and in views that resolve versions
-// the erases from before the moment that is asked for.
+// the erases from before the moment that is asked for. The oldest comes first.
 func (sc *scan) hide(from *history) {
-	for _, h := range from.hiders {
-		if h.kind == EventErase && (sc.view == record.ViewAll || h.acqNs >= sc.end) {
-			continue
-		}
-		if h.box.Overlaps(&sc.box) {
+	if from.hiding == nil && from.purged == nil {
+		return
+	}
+	b := boundsOf(&sc.box)
+	from.hiding.each(&sc.box, &b, func(h *hider) {
+		if h.kind != EventErase || sc.view != record.ViewAll && h.acqNs < sc.end {
 			sc.hidden = append(sc.hidden, h)
 		}
-	}
-	sc.stats.PurgedAcqNs = from.purged(&sc.box)
+	})
+	slices.SortFunc(sc.hidden, func(a, b *hider) int { return cmp.Compare(a.acqNs, b.acqNs) })
+	sc.stats.PurgedAcqNs = from.purged.newestOf(&sc.box, &b, 0)
 }
 
 // hiderOf returns the oldest event that hides a row, nil for none.

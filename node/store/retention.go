@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// maxPolicies bounds the policies of a store: every scan looks at their boxes.
+	// maxPolicies bounds the policies of a store, of which each is an event or two.
 	maxPolicies = 4096
 	// stepsPerAge is how many steps a policy takes for the age that it allows: rows outlive it by a
 	// fiftieth at most.
