@@ -17,7 +17,7 @@ type Region [record.NumDims]record.Range
 //
 // Cost: about 0.2 us a row of the sample.
 func Divide(sample *record.Batch, rows int, opt Options) []Region {
-	d := divider{sample: sample, rows: rows, partitioner: newPartitioner(sample, opt)}
+	d := divider{sample: sample, rows: rows, Partitioner: NewPartitioner(opt)}
 	items := d.items(sample)
 	for i := range items {
 		items[i].rank = uint32(sample.AcqNs[i])
@@ -35,7 +35,7 @@ func Divide(sample *record.Batch, rows int, opt Options) []Region {
 }
 
 type divider struct {
-	*partitioner
+	*Partitioner
 	sample  *record.Batch
 	rows    int
 	regions []Region

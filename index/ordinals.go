@@ -2,19 +2,24 @@ package index
 
 import "slices"
 
-// ordinals numbers the distinct values in ascending order, and returns the number of each value
-// and the distinct ones. Ids are mostly given out one after another: where they lie close together,
-// a table takes the place of a map and a sort.
-func ordinals[T int32 | int64](values []T) (numbers []uint32, distinct []T) {
+// ordinals numbers the distinct values in ascending order, and returns the number of each value,
+// in the memory of to, and the distinct ones. Ids are mostly given out one after another: where
+// they lie close together, a table takes the place of a map and a sort.
+func ordinals[T int32 | int64](
+	values []T, to []uint32, table *[]uint32,
+) (numbers []uint32, distinct []T) {
+	numbers = slices.Grow(to[:0], len(values))[:len(values)]
 	if len(values) == 0 {
-		return nil, nil
+		return numbers, nil
 	}
 	lowest := slices.Min(values)
 	span := uint64(slices.Max(values)) - uint64(lowest)
 	if span >= 2*uint64(len(values)) {
-		return sparseOrdinals(values)
+		return numbers, sparseOrdinals(values, numbers)
 	}
-	number := make([]uint32, span+1)
+	number := slices.Grow((*table)[:0], int(span)+1)[:span+1]
+	*table = number
+	clear(number)
 	for _, v := range values {
 		number[v-lowest] = 1
 	}
@@ -24,16 +29,14 @@ func ordinals[T int32 | int64](values []T) (numbers []uint32, distinct []T) {
 			distinct = append(distinct, lowest+T(i))
 		}
 	}
-	numbers = make([]uint32, len(values))
 	for i, v := range values {
 		numbers[i] = number[v-lowest]
 	}
 	return numbers, distinct
 }
 
-func sparseOrdinals[T int32 | int64](values []T) (numbers []uint32, distinct []T) {
+func sparseOrdinals[T int32 | int64](values []T, numbers []uint32) (distinct []T) {
 	number := map[T]uint32{}
-	numbers = make([]uint32, len(values))
 	for i, v := range values {
 		if i > 0 && v == values[i-1] {
 			numbers[i] = numbers[i-1]
@@ -56,5 +59,5 @@ func sparseOrdinals[T int32 | int64](values []T) (numbers []uint32, distinct []T
 	for i := range numbers {
 		numbers[i] = place[numbers[i]]
 	}
-	return numbers, sorted
+	return sorted
 }

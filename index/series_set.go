@@ -13,7 +13,12 @@ type SeriesSet struct {
 	list    []SeriesCap
 	slots   []uint32 // hash -> number in list plus 1; at most half of them are taken
 	tooMany bool     // for a table
+	lately  []uint32 // low bits of a device -> number in list of one that came lately
 }
+
+// latelySlots is how many series that came lately are found without a hash, more than blocks that
+// lie side by side have devices.
+const latelySlots = 1 << 13
 
 // maxTableSeries bounds the memory that making a table takes to 200 MiB.
 const maxTableSeries = 1 << 22
@@ -76,17 +81,32 @@ func (s *SeriesSet) AddRows(rows *record.Batch) {
 		for i++; i < rows.Len() && series == (Series{rows.CID[i], rows.MOID[i], rows.MID[i]}); i++ {
 			newest = max(newest, rows.CapNs[i])
 		}
-		s.Add(series, newest)
+		s.raise(series, newest)
 	}
 	if len(s.list) > maxTableSeries {
 		*s = SeriesSet{tooMany: true}
 	}
 }
 
+// raise is Add for rows that are clustered, where the same few thousand devices come again and
+// again.
+func (s *SeriesSet) raise(series Series, capNs int64) {
+	if s.lately == nil {
+		s.lately = make([]uint32, latelySlots)
+	}
+	number := &s.lately[uint64(series.MID)%latelySlots]
+	if int(*number) < len(s.list) && s.list[*number].Series == series {
+		known := &s.list[*number]
+		known.NewestNs = max(known.NewestNs, capNs)
+		return
+	}
+	*number = s.Add(series, capNs)
+}
+
 // Sorted returns the series in ascending order; the list belongs to the set, which takes no more.
 func (s *SeriesSet) Sorted() []SeriesCap {
 	slices.SortFunc(s.list, func(a, b SeriesCap) int { return a.Compare(b.Series) })
-	s.slots = nil
+	s.slots, s.lately = nil, nil
 	return s.list
 }
 

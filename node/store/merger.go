@@ -32,6 +32,8 @@ type merger struct {
 	series  index.SeriesSet
 	worker  worker
 	plan    index.Plan
+
+	partitioner *index.Partitioner
 	mergedPart
 }
 
@@ -39,7 +41,7 @@ type merger struct {
 type mergedPart struct {
 	rows   record.Batch
 	flags  []uint64
-	layout *index.Layout
+	layout index.Layout
 }
 
 // parts hands over the rows that are on time, then the late ones. One region is clustered while
@@ -69,7 +71,7 @@ func (m *merger) parts(add func(*segment.Part) error) error {
 
 // add describes a part and hands it over.
 func (m *merger) add(p *mergedPart, add func(*segment.Part) error) error {
-	m.builder.Add(p.layout, p.flags)
+	m.builder.Add(&p.layout, p.flags)
 	m.series.AddRows(&p.layout.Keys)
 	return add(&segment.Part{Rows: &p.rows, Order: p.layout.Order, Keys: &p.layout.Keys,
 		BlockEnds: p.layout.BlockEnds, Flags: p.flags})
@@ -79,6 +81,7 @@ func (m *merger) add(p *mergedPart, add func(*segment.Part) error) error {
 func (m *merger) cluster(
 	full chan<- mergedPart, empty <-chan mergedPart, stop <-chan struct{},
 ) error {
+	m.partitioner = index.NewPartitioner(m.store.opt.Index)
 	for _, late := range []bool{false, true} {
 		regions, err := m.regions(late)
 		if err != nil {
@@ -211,7 +214,7 @@ func (m *merger) region(r *index.Region, late bool) error {
 	for len(m.flags) < (m.rows.Len()+63)/64 {
 		m.flags = append(m.flags, 0)
 	}
-	m.layout = index.PartitionPart(&m.rows, late, m.store.opt.Index)
+	m.partitioner.Part(&m.rows, late, &m.layout)
 	return nil
 }
 
