@@ -87,6 +87,18 @@ func (a *arrivals) below(acqNs int64) int {
 	return p.first + sort.Search(p.rows.Len(), func(k int) bool { return p.rows.AcqNs[k] >= acqNs })
 }
 
+// bound returns the place behind that of the last row with an acq below a moment. Rows yet to come
+// have greater places.
+func (a *arrivals) bound(acqNs int64) place {
+	i := sort.Search(len(a.pieces), func(i int) bool { return a.pieces[i].rows.AcqNs[0] >= acqNs })
+	if i == 0 {
+		return 0
+	}
+	acqs := a.pieces[i-1].rows.AcqNs
+	k := sort.Search(len(acqs), func(k int) bool { return acqs[k] >= acqNs })
+	return place((i-1)<<pieceShift + k)
+}
+
 // nth returns the place of the n-th row that came.
 func (a *arrivals) nth(n int) place {
 	i := sort.Search(len(a.pieces), func(i int) bool { return a.pieces[i].first > n }) - 1

@@ -24,16 +24,19 @@ type entry struct {
 	flagged bool  // may supersede an older row
 }
 
-// chunk is a stretch of rows of a cell, in order of arrival.
+// chunk is rows of a cell in order of arrival. All may supersede an older row, or none: late rows
+// would stretch the zones of the others over days.
 type chunk struct {
 	capLo, capHi int64
-	flagged      int
 	rows         []entry
 }
+
+func (k *chunk) flagged() bool { return k.rows[0].flagged }
 
 type cell struct {
 	key    cellKey
 	chunks []chunk
+	open   [2]int32 // chunks that take rows that are not flagged, and flagged ones; counted from 1
 	rows   int
 	newest *newestCaps // when there are many rows
 }
@@ -82,18 +85,21 @@ func (c *cell) tabulate() *newestCaps {
 }
 
 func (c *cell) append(r entry) {
-	if n := len(c.chunks); n == 0 || len(c.chunks[n-1].rows) == chunkRows {
-		c.chunks = append(c.chunks, chunk{capLo: r.cap, capHi: r.cap})
-		if n > 0 { // the cell has shown that it fills chunks
-			c.chunks[n].rows = make([]entry, 0, chunkRows)
-		}
-	}
-	last := &c.chunks[len(c.chunks)-1]
-	last.capLo, last.capHi = min(last.capLo, r.cap), max(last.capHi, r.cap)
+	open := &c.open[0]
 	if r.flagged {
-		last.flagged++
+		open = &c.open[1]
 	}
-	last.rows = append(last.rows, r)
+	if *open == 0 || len(c.chunks[*open-1].rows) == chunkRows {
+		k := chunk{capLo: r.cap, capHi: r.cap}
+		if *open > 0 { // the cell has shown that it fills chunks
+			k.rows = make([]entry, 0, chunkRows)
+		}
+		c.chunks = append(c.chunks, k)
+		*open = int32(len(c.chunks))
+	}
+	k := &c.chunks[*open-1]
+	k.capLo, k.capHi = min(k.capLo, r.cap), max(k.capHi, r.cap)
+	k.rows = append(k.rows, r)
 	c.rows++
 }
 

@@ -2,34 +2,48 @@ package index
 
 import "github.com/pentad-db/pentad/sdk/record"
 
-// Count returns how many rows lie in a normalised box and have acq < belowAcqNs.
+// Count returns how many rows lie in a normalised box and have acq < belowAcqNs. Rows inserted
+// meanwhile are not counted.
 //
 // Cost: a few ns for 64 rows that lie inside the box together, and for each row at its edges.
 func (h *Head) Count(box *record.Box, belowAcqNs int64) int {
 	s := &headScan{head: h, box: box, below: belowAcqNs}
+	from, to := s.places()
 	count := 0
 	for _, id := range s.ids() {
 		h.mu.RLock()
 		c := h.list[id]
 		for i := range c.chunks {
-			count += s.count(c, &c.chunks[i])
+			count += s.count(c, &c.chunks[i], from, to)
 		}
 		h.mu.RUnlock()
 	}
 	return count
 }
 
+// places returns the places [from, to) of all rows whose acq the box allows; with several ranges of
+// acq also those of others.
+func (s *headScan) places() (from, to place) {
+	s.head.mu.RLock()
+	defer s.head.mu.RUnlock()
+	rows, below := &s.head.rows, s.below
+	if set := s.box[record.Acq]; len(set) > 0 {
+		from, below = rows.bound(set[0].From), min(below, set[len(set)-1].To)
+	}
+	return from, rows.bound(below)
+}
+
 // count returns how many rows of a chunk match.
-func (s *headScan) count(c *cell, k *chunk) int {
+func (s *headScan) count(c *cell, k *chunk, from, to place) int {
 	if !s.box[record.Cap].Meets(k.capLo, k.capHi) {
 		return 0
 	}
-	first, last := s.acqOf(&k.rows[0]), s.acqOf(&k.rows[len(k.rows)-1])
-	lowest := c.key.block << cellShift
-	if first >= s.below || !s.box[record.Acq].Meets(first, last) {
+	first, last := k.rows[0].at, k.rows[len(k.rows)-1].at
+	if first >= to || last < from {
 		return 0
 	}
-	inTime := last < s.below && s.box[record.Acq].Covers(first, last)
+	lowest := c.key.block << cellShift
+	inTime := first >= from && last < to && len(s.box[record.Acq]) <= 1
 	if inTime && s.box[record.Cap].Covers(k.capLo, k.capHi) &&
 		s.box[record.MID].Covers(lowest, lowest+deviceMask) {
 		return len(k.rows)
@@ -38,7 +52,7 @@ func (s *headScan) count(c *cell, k *chunk) int {
 	for i := range k.rows {
 		r := &k.rows[i]
 		if s.box[record.Cap].Contains(r.cap) && s.box[record.MID].Contains(c.mid(r)) &&
-			(inTime || s.acqIn(s.acqOf(r))) {
+			(inTime || r.at < to && s.acqIn(s.acqOf(r))) {
 			count++
 		}
 	}

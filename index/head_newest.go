@@ -9,7 +9,7 @@ import (
 )
 
 // HeadCell is a part of a head, for those who want the newest rows of each series: rows of a
-// tenant, a quantity and neighbouring devices, in chunks in order of arrival.
+// tenant, a quantity and neighbouring devices, in chunks in the order in which they were begun.
 type HeadCell struct {
 	ID     uint32
 	Series []SeriesCap // those in the box, ascending; no row of theirs has a greater cap

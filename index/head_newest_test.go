@@ -72,3 +72,33 @@ func checkGathered(
 		t.Fatalf("%d rows, want %d", got.Len(), want)
 	}
 }
+
+// TestHeadLateRowsApart: rows that come late do not widen the chunks of the others.
+func TestHeadLateRowsApart(t *testing.T) {
+	const rows, every = 1000, 20
+	h, b := NewHead(NewWatermarks()), new(record.Batch)
+	for i := range int64(rows) {
+		k := record.Key{MID: 5, CapNs: 1_000_000 + i, AcqNs: i}
+		if i%every == every-1 {
+			k.CapNs = i
+		}
+		b.AppendStamped(k, nil)
+	}
+	h.Insert(b)
+	wide := 0
+	var cell HeadCell
+	for _, id := range h.Cells(&record.Box{}) {
+		h.Cell(id, &record.Box{}, &cell)
+		for _, c := range cell.Chunks {
+			if c.Min < 1_000_000 {
+				wide++
+				if c.Max >= 1_000_000 {
+					t.Errorf("chunk of caps %d to %d", c.Min, c.Max)
+				}
+			}
+		}
+	}
+	if wide != 1 {
+		t.Errorf("%d chunks hold the %d late rows", wide, rows/every)
+	}
+}

@@ -87,8 +87,8 @@ func (s *headScan) byArrival(lo, hi int) error {
 		}
 		for ; lo < to && len(s.batch.Data) < scanBytes; lo++ {
 			p, i := s.head.rows.row(s.head.rows.nth(lo))
-			if s.box.Contains(p.rows.Key(i)) {
-				s.add(p, i, hasBit(p.flagged, i))
+			if key := p.rows.Key(i); s.box.Contains(key) {
+				s.add(p, i, key, hasBit(p.flagged, i))
 			}
 		}
 		s.head.mu.RUnlock()
@@ -197,8 +197,7 @@ func (s *headScan) full() bool {
 // chunk copies the matching rows of a chunk from a row on, until payloads fill the batch, and
 // returns the row to go on with.
 func (s *headScan) chunk(c *cell, k *chunk, from int) int {
-	p, i := s.head.rows.row(k.rows[0].at)
-	if p.rows.AcqNs[i] >= s.below || !s.box[record.Cap].Meets(k.capLo, k.capHi) {
+	if !s.box[record.Cap].Meets(k.capLo, k.capHi) || s.acqOf(&k.rows[0]) >= s.below {
 		return len(k.rows)
 	}
 	s.looked += len(k.rows) - from
@@ -214,8 +213,11 @@ func (s *headScan) row(c *cell, r *entry) {
 		return
 	}
 	p, i := s.head.rows.row(r.at)
-	if s.acqIn(p.rows.AcqNs[i]) {
-		s.add(p, i, r.flagged)
+	// The cell knows most of the key, and columns of rows that lie apart are misses of the cache.
+	key := record.Key{CID: c.key.cid, MID: c.mid(r), MOID: c.key.moid, CapNs: r.cap,
+		AcqNs: p.rows.AcqNs[i]}
+	if s.acqIn(key.AcqNs) {
+		s.add(p, i, key, r.flagged)
 	}
 }
 
@@ -242,8 +244,8 @@ func (s *headScan) addRun(lo, to int) int {
 	return n
 }
 
-// add copies a row.
-func (s *headScan) add(p *piece, row int, flagged bool) {
+// add copies a row, whose key is given.
+func (s *headScan) add(p *piece, row int, key record.Key, flagged bool) {
 	i := s.batch.Len()
 	if i&63 == 0 {
 		s.flags = append(s.flags, 0)
@@ -252,14 +254,14 @@ func (s *headScan) add(p *piece, row int, flagged bool) {
 		setBit(s.flags, i)
 	}
 	if p.rows.Tomb(row) {
-		s.batch.AppendStampedTomb(p.rows.Key(row))
+		s.batch.AppendStampedTomb(key)
 		return
 	}
 	var payload []byte
 	if !s.keysOnly {
 		payload = p.rows.Place(row)
 	}
-	s.batch.AppendStamped(p.rows.Key(row), payload)
+	s.batch.AppendStamped(key, payload)
 }
 
 func (s *headScan) flush() error {

@@ -30,9 +30,9 @@ func (h *Head) flaggedOf(id uint32, box *record.Box, dst []FlaggedZone) []Flagge
 	lowest := c.key.block << cellShift
 	for i := range c.chunks {
 		k := &c.chunks[i]
-		if k.flagged > 0 && box[record.Cap].Meets(k.capLo, k.capHi) {
+		if k.flagged() && box[record.Cap].Meets(k.capLo, k.capHi) {
 			dst = append(dst, FlaggedZone{MID: Bound{lowest, lowest + deviceMask},
-				Cap: Bound{k.capLo, k.capHi}, Flagged: k.flagged})
+				Cap: Bound{k.capLo, k.capHi}, Flagged: len(k.rows)})
 		}
 	}
 	return dst
