@@ -32,15 +32,15 @@ as)
 	cache=$here/../bin/as # fetched once for all guests
 	mkdir -p "$cache"
 	cmp -s "$dir/package-lock.json" "$cache/package-lock.json" ||
-		rm -rf "$cache/node_modules"
-	cp "$dir"/package*.json "$cache"
-	make -s -C "$cache" -f "$dir/Makefile" node_modules/.package-lock.json >&2
+		cp "$dir"/package*.json "$cache"
+	make -s --no-print-directory -C "$cache" -f "$dir/Makefile" \
+		node_modules/.package-lock.json >&2
 	cp -r "$cache/node_modules" "$dir"
 	touch "$dir/node_modules/.package-lock.json"
 	;;
 esac
 [ -z "$source" ] || cp "$source" "$dir/plugin.${source##*.}"
 sed -i "s/PLUGIN_NAME/$name/g" "$dir"/{Makefile,plugin.*}
-make -s -C "$dir" >&2
+make -s --no-print-directory -C "$dir" >&2
 cp "$dir/$name.wasm" "$out"
 chmod 644 "$out"

@@ -166,28 +166,72 @@ export function canonical(x: f64): f64 {
   return x == x ? x : reinterpret<f64>(0x7ff8000000000000);
 }
 
-const MESSAGE_SIZE: usize = 1024;
+const MESSAGE_SIZE: u32 = 1024;
 const message = memory.data(1024);
-let messageSize: usize = 0;
+let messageSize: u32 = 0;
+
+function sayByte(b: u32): void {
+  if (messageSize == MESSAGE_SIZE) return;
+  store<u8>(message + messageSize, b);
+  messageSize++;
+}
+
+// Errors may come in the smallest of batches, whose budget String.UTF8.encode would use up: a loop
+// pays for all that stands in it, so that the common one is short.
+function say(text: string): void {
+  const end = changetype<usize>(text) + (<usize>text.length << 1);
+  for (let at = changetype<usize>(text); at < end; at += 2) {
+    while (at < end && load<u16>(at) < 0x80 && messageSize < MESSAGE_SIZE) {
+      store<u8>(message + messageSize++, load<u8>(at));
+      at += 2;
+    }
+    if (at >= end || messageSize == MESSAGE_SIZE) return;
+    let c: u32 = load<u16>(at);
+    if ((c & 0xfc00) == 0xd800 && at + 2 < end) {
+      at += 2;
+      c = 0x10000 + ((c & 0x3ff) << 10 | <u32>load<u16>(at) & 0x3ff);
+      sayByte(0xf0 | c >> 18);
+      sayByte(0x80 | c >> 12 & 0x3f);
+    } else if (c >= 0x800) {
+      sayByte(0xe0 | c >> 12);
+    }
+    sayByte(c < 0x800 ? 0xc0 | c >> 6 : 0x80 | c >> 6 & 0x3f);
+    sayByte(0x80 | c & 0x3f);
+  }
+}
+
+function sayNumber(n: u32): void {
+  if (n >= 10) sayNumber(n / 10);
+  sayByte(48 + n % 10);
+}
 
 /** Keeps the text behind a negative status, and returns that. */
 export function fail(status: i32, text: string): i32 {
-  const utf8 = String.UTF8.encode(text);
-  messageSize = min(<usize>utf8.byteLength, MESSAGE_SIZE);
-  memory.copy(message, changetype<usize>(utf8), messageSize);
+  messageSize = 0;
+  say(text);
   return status;
 }
 
 /** Fails for row i, whose payload of size bytes ends before byte want. */
 export function shortPayload(i: u32, size: u32, want: u32): i32 {
-  return fail(EPAYLOAD, "record " + i.toString() + " of the batch has a payload of " +
-    size.toString() + " bytes, the number ends at byte " + want.toString());
+  fail(EPAYLOAD, "record ");
+  sayNumber(i);
+  say(" of the batch has a payload of ");
+  sayNumber(size);
+  say(" bytes, the number ends at byte ");
+  sayNumber(want);
+  return EPAYLOAD;
 }
 
 /** What the compiler calls for an error that is thrown. */
 export function panic(text: string | null, file: string | null, line: u32, column: u32): void {
-  fail(0, (text ? text : "panic") + " at " + (file ? file : "?") + ":" + line.toString() + ":" +
-    column.toString());
+  fail(0, text ? text : "panic");
+  say(" at ");
+  say(file ? file : "?");
+  say(":");
+  sayNumber(line);
+  say(":");
+  sayNumber(column);
   unreachable();
 }
 

@@ -263,14 +263,11 @@ static mut MESSAGE: Message = Message { text: [0; 1024], used: 0 };
 
 impl Write for Message {
     fn write_str(&mut self, s: &str) -> fmt::Result {
-        for &b in s.as_bytes() {
-            match self.text.get_mut(self.used) {
-                Some(to) => *to = b,
-                None => return Err(fmt::Error),
-            }
-            self.used += 1;
-        }
-        Ok(())
+        let room = &mut self.text[self.used..];
+        let n = s.len().min(room.len());
+        room[..n].copy_from_slice(&s.as_bytes()[..n]);
+        self.used += n;
+        if n < s.len() { Err(fmt::Error) } else { Ok(()) }
     }
 }
 
@@ -347,7 +344,6 @@ unsafe impl Sync for Descriptor {} // its pointers are to constants
 const _: () = assert!(mem::size_of::<Descriptor>() == 64 && mem::size_of::<Batch>() == 128);
 
 // What the macros below call. They hand on addresses that the host vouches for.
-
 const fn descriptor(kinds: u32, state: (usize, usize), d: Description) -> Descriptor {
     Descriptor {
         magic: 0x31445450,
@@ -429,18 +425,16 @@ pub unsafe fn finish<A: Aggregate>(a: &Option<A>, states: *const A::State, n: u3
         let from = out.used;
         out.bytes(if differ { &[0; 4] } else { &[] });
         a.finish(&*states.add(i), &mut out);
+        if differ && !out.full {
+            let size = (out.used - from - 4) as u32;
+            out.to[from..from + 4].copy_from_slice(&size.to_le_bytes());
+            out.bytes(&[0; 3][..size.wrapping_neg() as usize % 4]);
+        }
         if out.full {
             return ECAP;
         }
-        if differ {
-            let size = (out.used - from - 4) as u32;
-            out.to[from..from + 4].copy_from_slice(&size.to_le_bytes());
-            while out.used % 4 != 0 && !out.full {
-                out.bytes(&[0]);
-            }
-        }
     }
-    if out.full { ECAP } else { out.used as i32 }
+    out.used as i32
 }
 
 /// Makes a type the module's aggregate.

@@ -1,0 +1,47 @@
+//! odd: keeps records of devices with odd numbers, or fails in the way that it is told.
+#![no_std]
+
+mod pentad;
+
+use pentad::{error, Batch, Bitmap, Description, Error, Filter, Params};
+
+struct Odd {
+    fail: u64,
+}
+
+impl Filter for Odd {
+    const DESCRIPTION: Description = Description {
+        name: "odd",
+        doc: r#"{"name":"odd","params":[{"name":"fail","type":"enum","default":"no",
+            "enum":["no","index","throw","long","status","init"]}]}"#,
+        need: pentad::MID,
+        flags: 0,
+        params: 8,
+        result_size: 0,
+        max_batch: 0,
+    };
+
+    fn new(params: Params) -> Result<Self, Error> {
+        let fail = if params.count() == 0 { 0 } else { params.u64(0) };
+        assert!(fail != 5, "told to fail in init");
+        Ok(Odd { fail })
+    }
+
+    fn filter(&self, b: &Batch, keep: &mut Bitmap) -> Result<(), Error> {
+        for (i, mid) in b.mid().iter().enumerate() {
+            if mid % 2 != 0 {
+                keep.set(i);
+            }
+        }
+        match self.fail {
+            1 => keep.set(b.mid()[b.rows()] as usize),
+            2 => panic!("mid {} is not to my taste", b.mid()[0]),
+            3 => panic!("{}{}", "é€😀", unsafe { core::str::from_utf8_unchecked(&[b'a'; 2000]) }),
+            4 => return Err(error(-123, format_args!("batch {} is refused", b.seq()))),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+pentad::filter!(Odd);
