@@ -123,9 +123,10 @@ func clampInt(x float64, low, high int64) int64 {
 // series describes random records.
 type series struct {
 	kind    string
-	offset  int  // of the number in the payload
-	ragged  bool // payloads differ in length
-	odd     bool // with infinities, not-a-number and both zeros
+	offset  int       // of the number in the payload
+	ragged  bool      // payloads differ in length
+	odd     bool      // with infinities, not-a-number and both zeros
+	few     []float64 // the only numbers, if any
 	groups  int
 	long    bool // groups come in runs
 	records int
@@ -167,6 +168,9 @@ func (s *series) append(to *rows, x float64) {
 }
 
 func (s *series) number(r *rand.Rand) float64 {
+	if len(s.few) > 0 {
+		return s.few[r.IntN(len(s.few))]
+	}
 	if s.odd && r.IntN(20) == 0 {
 		odd := [...]float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, math.Copysign(0, -1),
 			math.MaxFloat64, math.SmallestNonzeroFloat64,
@@ -180,7 +184,9 @@ func (s *series) number(r *rand.Rand) float64 {
 func randomSeries(r *rand.Rand, kind string) *series {
 	groups := [...]int{1, 2, 7, 300}
 	records := [...]int{1, 2, 3, 63, 64, 65, 1000, 4096, 5000}
+	few := [][]float64{5: {0, math.Copysign(0, -1)}, 6: {1, math.Inf(1)}, 7: {2, math.Inf(-1)}}
 	return &series{kind: kind, offset: r.IntN(3) * r.IntN(9), ragged: r.IntN(3) == 0,
-		odd: r.IntN(4) == 0, groups: groups[r.IntN(len(groups))], long: r.IntN(2) == 0,
+		odd: r.IntN(4) == 0, few: few[r.IntN(len(few))], groups: groups[r.IntN(len(groups))],
+		long:    r.IntN(2) == 0,
 		records: records[r.IntN(len(records))]}
 }
