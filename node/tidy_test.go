@@ -52,9 +52,9 @@ func rooms() map[string][]string {
 			"node/segment", "node/internal", "github.com/valyala/fasthttp",
 			"github.com/prometheus/client_golang"},
 		// Programs.
-		"node/cmd/pentad": {"sdk", "node", "node/segment", "node/internal", "node/cmd/pentad",
-			"github.com/spf13/cobra", "github.com/goccy/go-yaml", "github.com/jedib0t/go-pretty/v6",
-			"github.com/schollz/progressbar/v3", "golang.org/x/term"},
+		"node/cmd/pentad": {"sdk", "node", "wasmhost", "node/segment", "node/internal",
+			"node/cmd/pentad", "github.com/spf13/cobra", "github.com/goccy/go-yaml",
+			"github.com/jedib0t/go-pretty/v6", "github.com/schollz/progressbar/v3", "golang.org/x/term"},
 		"node/cmd/pentad/internal/load": {"sdk/record",
 			"github.com/HdrHistogram/hdrhistogram-go"},
 		// Measurements; what pentad is compared with has a folder each.

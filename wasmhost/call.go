@@ -57,6 +57,7 @@ func (g *guest) call(ctx context.Context, f *exportFunc, budget int64,
 	err := f.fn.CallWithStack(ctx, g.args[:])
 	took := time.Since(start)
 	g.used = uint64(budget - int64(g.fuel.Get()))
+	g.usage.note(f.name, g.used, uint64(budget))
 	c := &g.entry.host.counter
 	c.calls.Add(1)
 	c.callNs.Add(int64(took))

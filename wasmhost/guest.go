@@ -36,6 +36,7 @@ type guest struct {
 	args   [4]uint64
 	wasi   *wasiState // nil in the plain profile
 	used   uint64     // fuel used by the last call
+	usage  Usage      // without its memory
 	params []byte     // that pentad_init got
 	replay bool       // its failures are those of another instance
 	closed bool

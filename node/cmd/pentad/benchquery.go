@@ -185,7 +185,7 @@ func (f *benchQueryFlags) aggregate(ctx context.Context, db *client.Client, mix 
 	if mix[load.KindAggregate] == 0 {
 		return call, nil
 	}
-	info, doc, err := findPlugin(ctx, db, f.plugin)
+	info, doc, found, err := findPlugin(ctx, db, f.plugin)
 	if err != nil {
 		return call, err
 	}
@@ -193,7 +193,8 @@ func (f *benchQueryFlags) aggregate(ctx context.Context, db *client.Client, mix 
 		return call, usagef("--plugin %s is a filter, which keeps records; --filter uses it",
 			f.plugin)
 	}
-	if call.plugin, err = encodeCall(f.plugin, doc, f.params); err != nil {
+	call.plugin = found
+	if call.plugin.Params, err = encodeParams(doc, f.params); err != nil {
 		return call, err
 	}
 	call.group, err = parseGroup(f.groups)

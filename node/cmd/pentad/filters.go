@@ -68,13 +68,13 @@ func (f filterFlags) calls(ctx context.Context, db *client.Client) ([]record.Plu
 // filterCall makes the call of a filter from its name and its parameters, name=value,... .
 func filterCall(ctx context.Context, db *client.Client, name, params string) (
 	record.PluginCall, error) {
-	info, doc, err := findPlugin(ctx, db, name)
+	info, doc, call, err := findPlugin(ctx, db, name)
 	if err != nil {
-		return record.PluginCall{}, err
+		return call, err
 	}
 	if !info.Filter {
-		return record.PluginCall{}, usagef("%s is no filter; pentad plugin run %s runs it", name,
-			name)
+		return call, usagef("%s is no filter; pentad plugin run %s runs it", name, name)
 	}
-	return encodeCall(name, doc, params)
+	call.Params, err = encodeParams(doc, params)
+	return call, err
 }

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -96,6 +98,9 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 // needs a terminal or runs until it is stopped is not run but its flags are read.
 func runExamples(ts *testscript.TestScript, _ bool, _ []string) {
 	a := &app{getenv: ts.Getenv}
+	version := func(name string) string {
+		return fmt.Sprintf("%s@%x", name, sha256.Sum256([]byte(ts.ReadFile(name+".wasm"))))
+	}
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {
 		lines := strings.Split(strings.ReplaceAll(c.Example, "\\\n", ""), "\n")
@@ -105,11 +110,13 @@ func runExamples(ts *testscript.TestScript, _ bool, _ []string) {
 		}
 		for _, line := range lines {
 			line = strings.NewReplacer("127.0.0.1:5151", ts.Getenv("PENTAD_ADDR"),
-				"/var/lib/pentad", ts.MkAbs("stopped")).Replace(strings.TrimSpace(line))
+				"/var/lib/pentad", ts.MkAbs("stopped"), "peaks@"+exampleDigest, version("peaks"),
+				"old@"+exampleDigest, version("old")).Replace(strings.TrimSpace(line))
 			switch {
 			case line == "":
 				continue
-			case strings.HasPrefix(line, "pentad serve"), strings.HasPrefix(line, "pentad demo"):
+			case strings.HasPrefix(line, "pentad serve"), strings.HasPrefix(line, "pentad demo"),
+				strings.HasPrefix(line, "pentad plugin build"): // there may be no compiler
 				line += " --help"
 			}
 			if err := ts.Exec("sh", "-c", line); err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,64 +15,89 @@ import (
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
 )
 
-// maxModuleBytes bounds what is read from a module's file; the node has its own limit.
-const maxModuleBytes = 64 << 20
+const (
+	// maxModuleBytes bounds what is read from a module's file; the node has its own limit.
+	maxModuleBytes = 64 << 20
+	wasmSuffix     = ".wasm"
+)
 
 func (a *app) pluginCommand() *cobra.Command {
-	return group("plugin", "Run code where the data are",
-		"  pentad plugin ls\n  pentad plugin run stats --group cid", a.pluginPushCommand(),
-		a.pluginListCommand(), a.pluginRunCommand())
-}
+	c := group("plugin", "Run code where the data are",
+		"  pentad plugin ls\n  pentad plugin run stats --group cid\n"+
+			"  pentad plugin show stats",
+		a.pluginInitCommand(), a.pluginBuildCommand(), a.pluginTestCommand(),
+		a.pluginRunCommand(), a.pluginPushCommand(), a.pluginListCommand(),
+		a.pluginShowCommand(), a.pluginLogsCommand(), a.pluginPromoteCommand(),
+		a.pluginRemoveCommand())
+	c.Long = `Run code where the data are: WebAssembly modules that filter or aggregate records.
 
-func (a *app) pluginPushCommand() *cobra.Command {
-	var name string
-	c := &cobra.Command{
-		Use:   "push FILE.wasm",
-		Short: "Upload a WebAssembly module",
-		Long: `Upload a WebAssembly module, in place of an earlier one with the same name. The node checks
-it and compiles it, or says what is wrong with it.`,
-		Args: arguments(1, 1, "the file with the module"),
-		Example: `  pentad plugin push peaks.wasm
-  pentad plugin push build/out.wasm --name peaks`,
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.pluginPush(c.Context(), args[0], name)
-		},
-	}
-	c.Flags().StringVar(&name, "name", "", "name of the plugin (default: that of the file)")
+To write one: init makes a folder that works, build makes the module, test runs it over records
+in files, run FILE.wasm over the records of a node, and push gives it to the node under a name.
+A name has versions; wherever a plugin is named, name@digest means one of them, by 8 digits of its
+SHA-256 or more.`
 	return c
 }
 
-func (a *app) pluginPush(ctx context.Context, path, name string) error {
-	if name == "" {
-		name = strings.TrimSuffix(filepath.Base(path), ".wasm")
+func (a *app) pluginPushCommand() *cobra.Command {
+	push := client.PluginPush{}
+	c := &cobra.Command{
+		Use:   "push FILE.wasm",
+		Short: "Upload a WebAssembly module",
+		Long: `Upload a WebAssembly module as the current version of a name. Earlier versions stay, and can
+be promoted again. The node checks it and compiles it, or says what is wrong with it.`,
+		Args: arguments(1, 1, "the file with the module"),
+		Example: `  pentad plugin push peaks.wasm
+  pentad plugin push build/out.wasm --name peaks
+  pentad plugin push peaks.wasm --owner ann --description "peaks of a day"`,
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.pluginPush(c.Context(), args[0], push)
+		},
 	}
-	if !record.ValidPluginName(name) {
+	owner := a.getenv("USER")
+	if owner == "pentad" {
+		owner = "" // that of the standard plugins
+	}
+	flags := c.Flags()
+	flags.StringVar(&push.Name, "name", "", "name of the plugin (default: that of the file)")
+	flags.StringVar(&push.Owner, "owner", owner, "who to ask about it (USER)")
+	flags.StringVar(&push.Description, "description", "", "what is new, for people")
+	return c
+}
+
+func (a *app) pluginPush(ctx context.Context, path string, push client.PluginPush) error {
+	if push.Name == "" {
+		push.Name = strings.TrimSuffix(filepath.Base(path), wasmSuffix)
+	}
+	if !record.ValidPluginName(push.Name) {
 		return usagef("%q is not a plugin name: 1 to %d of a-z, 0-9, - and _; give one with --name",
-			name, record.MaxPluginNameBytes)
+			push.Name, record.MaxPluginNameBytes)
 	}
-	module, err := readModule(path)
-	if err != nil {
+	var err error
+	if push.Wasm, err = readModule(path); err != nil {
 		return err
 	}
+	return a.withPlugin(ctx, func(db *client.Client) (client.PluginInfo, error) {
+		return db.PushVersion(ctx, push)
+	})
+}
+
+// withPlugin asks the node for something and shows the version of a plugin that it answers with.
+func (a *app) withPlugin(
+	ctx context.Context, ask func(db *client.Client) (client.PluginInfo, error),
+) error {
 	db, err := a.connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	stored, err := db.PushPlugin(ctx, name, module)
+	info, err := ask(db)
 	if err != nil {
 		return err
 	}
-	w, err := a.writer(true, pluginColumns()...)
-	if err != nil {
-		return err
-	}
-	if err := w.Row(pluginRow(stored)...); err != nil {
-		return err
-	}
-	return w.Close()
+	return a.one(pluginColumns(), pluginRow(info)...)
 }
 
 // readModule reads a file that may also be a device or a pipe without end.
@@ -89,59 +115,41 @@ func readModule(path string) ([]byte, error) {
 	return module, err
 }
 
-func (a *app) pluginListCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "ls",
-		Short: "List the plugins of the node, with their parameters",
-		Args:  noCommand,
-		Example: `  pentad plugin ls
-  pentad plugin ls -o json`,
-		RunE: func(c *cobra.Command, _ []string) error { return a.pluginList(c.Context()) },
-	}
-}
-
-func (a *app) pluginList(ctx context.Context) error {
-	db, err := a.connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	plugins, err := db.Plugins(ctx)
-	if err != nil {
-		return err
-	}
-	w, err := a.writer(false, pluginColumns()...)
-	if err != nil {
-		return err
-	}
-	for _, info := range plugins {
-		if err := w.Row(pluginRow(info)...); err != nil {
-			return err
-		}
-	}
-	return w.Close()
-}
-
 func pluginColumns() []output.Column {
 	return []output.Column{left("name"), left("kind"), left("params"), left("result"),
-		right("bytes"), left("standard"), left("sha256")}
+		right("bytes"), left("standard"), left("sha256"), right("versions"), left("owner"),
+		left("uploaded"), left("description"), left("damage")}
 }
 
 func pluginRow(info client.PluginInfo) []output.Value {
-	kind := "filter"
-	switch {
-	case info.Aggregate && info.Filter:
-		kind = "filter, aggregate"
-	case info.Aggregate:
-		kind = "aggregate"
-	}
 	params, result := "", ""
 	if doc, err := pluginDoc(info); err == nil { // a document that cannot be read is left out
 		params, result = describeParams(doc), describeResult(doc)
 	}
-	return []output.Value{output.Text(info.Name), output.Text(kind), output.Text(params),
-		output.Text(result), output.Bytes(info.Bytes), output.Bool(info.Standard),
-		output.Text(info.SHA256[:min(len(info.SHA256), 12)])}
+	return []output.Value{output.Text(info.Name), output.Text(pluginKind(info)),
+		output.Text(params), output.Text(result), output.Bytes(info.Bytes),
+		output.Bool(info.Standard), output.Text(info.SHA256[:min(len(info.SHA256), 12)]),
+		output.Int(info.Versions), output.Text(info.Owner), uploaded(info),
+		output.Text(info.Description), output.Text(info.Damage)}
+}
+
+func uploaded(info client.PluginInfo) output.Value {
+	if info.UploadedNs == 0 {
+		return output.Text("")
+	}
+	return output.Time(info.UploadedNs)
+}
+
+func pluginKind(info client.PluginInfo) string {
+	switch {
+	case info.Aggregate && info.Filter:
+		return "filter, aggregate"
+	case info.Aggregate:
+		return "aggregate"
+	case info.Filter:
+		return "filter"
+	}
+	return "" // it is damaged, or was not used since the node began
 }
 
 // describeParams lists parameters as they are given: name=default, or name=TYPE where there is
@@ -192,39 +200,54 @@ func pluginDoc(info client.PluginInfo) (*plugin.Doc, error) {
 	return plugin.ParseDoc(info.Doc)
 }
 
-// findPlugin asks the node for a plugin by its name.
-func findPlugin(ctx context.Context, db *client.Client, name string) (client.PluginInfo,
-	*plugin.Doc, error) {
-	plugins, err := db.Plugins(ctx)
-	if err != nil {
-		return client.PluginInfo{}, nil, err
-	}
-	names := make([]string, len(plugins))
-	for i, info := range plugins {
-		if names[i] = info.Name; info.Name == name {
-			doc, err := pluginDoc(info)
-			return info, doc, err
+// findPlugin finds the plugin of a call: NAME or NAME@DIGEST, which the node has, or FILE.wasm,
+// which goes with the query. The call names exactly the version that was found.
+func findPlugin(ctx context.Context, db *client.Client, ref string) (client.PluginInfo,
+	*plugin.Doc, record.PluginCall, error) {
+	var call record.PluginCall
+	var details client.PluginDetails
+	var err error
+	if strings.HasSuffix(ref, wasmSuffix) {
+		call.Name = strings.TrimSuffix(filepath.Base(ref), wasmSuffix)
+		if !record.ValidPluginName(call.Name) {
+			call.Name = "module"
 		}
+		if call.Module, err = readModule(ref); err == nil {
+			details, err = db.CheckPlugin(ctx, call.Module)
+		}
+	} else if details, err = db.Plugin(ctx, ref); err == nil {
+		call.Name = details.Ref()
 	}
-	return client.PluginInfo{}, nil, fmt.Errorf("the node has no plugin %q; it has %s; pentad "+
-		"plugin push adds one", name, orElse(strings.Join(names, ", "), "none"))
+	var remote *wire.Error
+	if errors.As(err, &remote) && remote.Kind == wire.KindUnknownPlugin {
+		err = fmt.Errorf("%s; pentad plugin push adds one", remote.Message)
+	}
+	if err == nil && details.Damage != "" {
+		err = codeError{exitDamaged, errors.New(details.Damage)}
+	}
+	if err != nil {
+		return client.PluginInfo{}, nil, call, err
+	}
+	doc, err := pluginDoc(details.PluginInfo)
+	return details.PluginInfo, doc, call, err
 }
 
-func encodeCall(name string, doc *plugin.Doc, params string) (record.PluginCall, error) {
+// encodeParams reads name=value,... .
+func encodeParams(doc *plugin.Doc, params string) ([]byte, error) {
 	values := map[string]string{}
 	if params != "" {
 		for pair := range strings.SplitSeq(params, ",") {
 			key, value, ok := strings.Cut(pair, "=")
 			if _, twice := values[key]; !ok || key == "" || value == "" || twice {
-				return record.PluginCall{}, usagef("parameters %q: write name=value, joined by "+
-					"commas, each once", params)
+				return nil, usagef("parameters %q: write name=value, joined by commas, each once",
+					params)
 			}
 			values[key] = value
 		}
 	}
 	encoded, err := doc.EncodeParams(values)
 	if err != nil {
-		return record.PluginCall{}, usageError{err}
+		return nil, usageError{err}
 	}
-	return record.PluginCall{Name: name, Params: encoded}, nil
+	return encoded, nil
 }

@@ -21,19 +21,25 @@ func (a *app) pluginRunCommand() *cobra.Command {
 	var q queryFlags
 	var params, groupBy string
 	c := &cobra.Command{
-		Use:   "run NAME",
+		Use:   "run NAME[@DIGEST]|FILE.wasm",
 		Short: "Run an aggregate plugin over a box",
 		Long: `Run an aggregate plugin over a box, on the node. There is one result for everything, or one
 for each group: --group takes parts of the key, and cap=1h for buckets of capture time that are
-counted from 1970 in UTC.`,
-		Args: arguments(1, 1, "the name of the plugin"),
+counted from 1970 in UTC.
+
+FILE.wasm goes with the question: the node runs it and keeps nothing of it. A filter in a file is
+for pentad get and count: --filter FILE.wasm.`,
+		Args: arguments(1, 1, "the name of the plugin, or a file with its module"),
 		Example: `  pentad plugin run stats
   pentad plugin run stats --cid 1 --cap now-7d.. --group mid,cap=1d
+  pentad plugin run ./peaks.wasm --cid 1
   pentad plugin run stats --moid 1 --view latest --group cid -o csv`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.pluginRun(c.Context(), args[0], params, groupBy, &q)
 		},
-		ValidArgsFunction: a.completePlugins,
+		ValidArgsFunction: a.completePlugins(func(p *client.PluginInfo) bool {
+			return p.Aggregate
+		}),
 	}
 	q.addBox(c)
 	q.addFilter(c)
@@ -45,28 +51,30 @@ counted from 1970 in UTC.`,
 	return c
 }
 
-// completePlugins offers the names of the node's plugins to the shell.
-func (a *app) completePlugins(c *cobra.Command, args []string, _ string) ([]cobra.Completion,
-	cobra.ShellCompDirective) {
-	const completeTimeout = 2 * time.Second // a key press should not wait longer
-	ctx, cancel := context.WithTimeout(c.Context(), completeTimeout)
-	defer cancel()
-	db, err := a.connect(ctx)
-	if err != nil || len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	defer db.Close()
-	plugins, err := db.Plugins(ctx)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	var names []cobra.Completion
-	for _, info := range plugins {
-		if info.Aggregate {
-			names = append(names, info.Name)
+// completePlugins offers the names of the node's plugins to the shell, of those that fit.
+func (a *app) completePlugins(fits func(*client.PluginInfo) bool) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, _ string) (
+		[]cobra.Completion, cobra.ShellCompDirective) {
+		const completeTimeout = 2 * time.Second // a key press should not wait longer
+		ctx, cancel := context.WithTimeout(c.Context(), completeTimeout)
+		defer cancel()
+		db, err := a.connect(ctx)
+		if err != nil || len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
+		defer db.Close()
+		plugins, err := db.Plugins(ctx)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		var names []cobra.Completion
+		for i := range plugins {
+			if fits(&plugins[i]) {
+				names = append(names, plugins[i].Name)
+			}
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
 	}
-	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 func (a *app) pluginRun(ctx context.Context, name, params, groupBy string, q *queryFlags) error {
@@ -82,16 +90,17 @@ func (a *app) pluginRun(ctx context.Context, name, params, groupBy string, q *qu
 		return err
 	}
 	defer db.Close()
-	info, doc, err := findPlugin(ctx, db, name)
+	info, doc, call, err := findPlugin(ctx, db, name)
 	if err != nil {
 		return err
 	}
 	if !info.Aggregate {
 		return usagef("%s is a filter, which keeps records; pentad get --filter uses it", name)
 	}
-	if query.Aggregate, err = encodeCall(name, doc, params); err != nil {
+	if call.Params, err = encodeParams(doc, params); err != nil {
 		return err
 	}
+	query.Aggregate = call
 	if query.Filters, err = q.filters.calls(ctx, db); err != nil {
 		return err
 	}
@@ -138,13 +147,14 @@ func sumRecords(groups []wire.Group) (records uint64) {
 // askGroups runs an aggregate plugin by name, as pluginRun does.
 func askGroups(ctx context.Context, db *client.Client, q *record.Query, name, params string) (
 	[]wire.Group, *plugin.Doc, error) {
-	_, doc, err := findPlugin(ctx, db, name)
+	_, doc, call, err := findPlugin(ctx, db, name)
 	if err != nil {
 		return nil, nil, err
 	}
-	if q.Aggregate, err = encodeCall(name, doc, params); err != nil {
+	if call.Params, err = encodeParams(doc, params); err != nil {
 		return nil, nil, err
 	}
+	q.Aggregate = call
 	groups, end, err := db.Aggregate(ctx, q)
 	if err != nil {
 		return nil, nil, err

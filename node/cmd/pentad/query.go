@@ -52,9 +52,9 @@ func (q *queryFlags) addBox(c *cobra.Command) {
 
 // addFilter adds the plugins that keep or drop records.
 func (q *queryFlags) addFilter(c *cobra.Command) {
-	c.Flags().Var(&q.filters, "filter", "keep only the records that this plugin keeps; given "+
-		"again, only those of them\nthat the next one keeps, up to "+
-		strconv.Itoa(record.MaxFilters))
+	c.Flags().Var(&q.filters, "filter", "keep only the records that this plugin keeps: NAME, "+
+		"NAME@DIGEST or FILE.wasm;\ngiven again, only those of them that the next one keeps, "+
+		"up to "+strconv.Itoa(record.MaxFilters))
 	c.Flags().Var((*filterParamsFlag)(&q.filters), "filter-params",
 		"parameters of the filter before it: name=value,...")
 }
