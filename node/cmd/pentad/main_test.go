@@ -33,6 +33,7 @@ func TestMain(m *testing.M) {
 //	               /var/lib/pentad
 //	bend FILE N    changes bytes of a file, at an Nth of it
 //	settle DIR     seals and merges all that a stopped node holds
+//	walk FILE      runs the shell blocks of a document of this repository
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
@@ -53,7 +54,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"shape": shape, "exits": exits, "examples": runExamples,
-			"bend": bend, "settle": settle,
+			"bend": bend, "settle": settle, "walk": walk,
 		},
 	})
 }
@@ -154,4 +155,41 @@ func bend(ts *testscript.TestScript, _ bool, args []string) {
 		content[len(content)/part+i] ^= 0x55
 	}
 	ts.Check(os.WriteFile(path, content, 0o600))
+}
+
+// walk runs the shell blocks of a document in one shell, those of a language if it can be built.
+func walk(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: walk FILE")
+	}
+	top, err := filepath.Abs("../../..")
+	ts.Check(err)
+	text, err := os.ReadFile(filepath.Join(top, filepath.FromSlash(args[0])))
+	ts.Check(err)
+	script := "set -e\ntrap 'kill $! 2>/dev/null || true; wait' EXIT\n"
+	can := map[string]bool{"": true, "go": true}
+	_, noCompiler := exec.LookPath("clang-19")
+	_, noLinker := exec.LookPath("wasm-ld-19")
+	can["c"] = noCompiler == nil && noLinker == nil
+	count := 0
+	for i, part := range strings.Split("\n"+string(text), "\n```") {
+		head, body, _ := strings.Cut(part, "\n")
+		shell, language, _ := strings.Cut(head, " ")
+		if i%2 == 1 && shell == "sh" && can[language] {
+			script += body + "\n"
+			count++
+		}
+	}
+	if count < 3 {
+		ts.Fatalf("%s has %d blocks to run", args[0], count)
+	}
+	script = strings.ReplaceAll(script, "pentad serve ", "pentad serve --listen $PENTAD_ADDR ")
+	ts.Setenv("SRC", top)
+	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPATH"} {
+		value, err := exec.Command("go", "env", name).Output()
+		ts.Check(err)
+		ts.Setenv(name, strings.TrimSpace(string(value)))
+	}
+	ts.Check(os.WriteFile(ts.MkAbs("walk.sh"), []byte(script), 0o600))
+	ts.Check(ts.Exec("sh", "-x", "walk.sh"))
 }
