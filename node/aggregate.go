@@ -60,7 +60,8 @@ func (n *Node) aggregate(ctx context.Context, q *record.Query) ([]wire.Group, wi
 			_ = a.guest.Close() // its failures were returned by the calls
 		}
 	}()
-	stats, err := n.scan(ctx, q, func(int) (store.Sink, error) {
+	parts := module.parts | groupParts(q.GroupBy)
+	stats, err := n.scan(ctx, q, parts, func(int) (store.Sink, error) {
 		guest, err := module.module.NewAggregate(ctx, q.Aggregate.Params)
 		if err != nil {
 			return nil, err

@@ -4,10 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math/bits"
 	"slices"
 	"sync"
+	"sync/atomic"
 
+	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -28,7 +29,11 @@ func (n *Node) Query(
 	}
 	defer func() { <-n.queries }()
 	out := output{q: q, emit: emit, budget: n.opt.ResultBytes}
-	stats, err := n.scan(ctx, q, func(int) (store.Sink, error) { return out.add, nil })
+	parts := segment.AllParts
+	if q.KeysOnly {
+		parts = segment.Keys
+	}
+	stats, err := n.scan(ctx, q, parts, func(int) (store.Sink, error) { return out.add, nil })
 	if err != nil && !errors.Is(err, errEnough) {
 		n.failed(q, err)
 		return wire.End{}, err
@@ -42,10 +47,7 @@ func (n *Node) Query(
 // Count returns how many records a query finds, without limit and order.
 func (n *Node) Count(ctx context.Context, q *record.Query) (uint64, wire.End, error) {
 	if len(q.Filters) > 0 {
-		unordered := *q
-		unordered.Order, unordered.Limit, unordered.KeysOnly = record.OrderNone, 0, true
-		end, err := n.Query(ctx, &unordered, func(*record.Batch) error { return nil })
-		return end.Rows, end, err
+		return n.countFiltered(ctx, q)
 	}
 	if err := n.begin(q); err != nil {
 		return 0, wire.End{}, err
@@ -53,6 +55,25 @@ func (n *Node) Count(ctx context.Context, q *record.Query) (uint64, wire.End, er
 	defer func() { <-n.queries }()
 	count, stats, err := n.store.Count(ctx, q)
 	return count, endOf(stats, count), err
+}
+
+// countFiltered counts rows of which nobody looks at anything behind the filters.
+func (n *Node) countFiltered(ctx context.Context, q *record.Query) (uint64, wire.End, error) {
+	if err := n.begin(q); err != nil {
+		return 0, wire.End{}, err
+	}
+	defer func() { <-n.queries }()
+	var count atomic.Uint64
+	stats, err := n.scan(ctx, q, 0, func(int) (store.Sink, error) {
+		return func(b *record.Batch) error {
+			count.Add(uint64(b.Len()))
+			return nil
+		}, nil
+	})
+	if err != nil {
+		return 0, wire.End{}, err
+	}
+	return count.Load(), endOf(stats, count.Load()), nil
 }
 
 func (n *Node) begin(q *record.Query) error {
@@ -105,27 +126,54 @@ func endOf(s store.ScanStats, rows uint64) wire.End {
 		PurgedAcqNs: s.PurgedAcqNs}
 }
 
-// scan runs the store's scan with the filters of the query before each sink, in their order.
+// scan runs the store's scan with the filters of the query before each sink, in their order. Sinks
+// look at those parts of rows only.
 func (n *Node) scan(
-	ctx context.Context, q *record.Query, newSink func(worker int) (store.Sink, error),
+	ctx context.Context, q *record.Query, parts segment.Parts,
+	newSink func(worker int) (store.Sink, error),
 ) (store.ScanStats, error) {
 	modules, err := n.useFilters(ctx, q)
 	defer n.releaseFilters(modules)
 	if err != nil {
 		return store.ScanStats{}, err
 	}
-	if len(modules) == 0 {
-		return n.store.Scan(ctx, q, newSink)
-	}
 	whole := *q
-	whole.KeysOnly = false // a filter may look at payloads
+	whole.KeysOnly = false // plugins may look at payloads; parts says who does
+	chain := make([]segment.Parts, len(modules)+1)
+	chain[len(modules)] = parts // chain[i]: what filter i and all behind it look at
+	for i := len(modules) - 1; i >= 0; i-- {
+		chain[i] = chain[i+1] | modules[i].parts
+	}
+	scan := func(with segment.Parts) (store.ScanStats, error) {
+		for i := range chain {
+			chain[i] |= with
+		}
+		return n.scanChain(ctx, &whole, modules, chain, newSink)
+	}
+	stats, err := scan(0)
+	var guest *wasmhost.Error
+	if errors.As(err, &guest) && guest.Rows > 0 && chain[0]&segment.Keys != segment.Keys {
+		// The error names a record, whose key was not read. Nobody sees rows of such a scan.
+		if _, again := scan(segment.Keys); errors.As(again, &guest) {
+			err = again
+		}
+	}
+	return stats, err
+}
+
+// scanChain scans with the filters in modules, each of which looks, with all behind it, at the
+// parts in chain.
+func (n *Node) scanChain(
+	ctx context.Context, q *record.Query, modules []*pluginVersion, chain []segment.Parts,
+	newSink func(worker int) (store.Sink, error),
+) (store.ScanStats, error) {
 	var filters []*wasmhost.Filter
 	defer func() {
 		for _, f := range filters {
 			_ = f.Close() // its failures were returned by Keep
 		}
 	}()
-	return n.store.Scan(ctx, &whole, func(worker int) (store.Sink, error) {
+	return n.store.ScanParts(ctx, q, chain[0], func(worker int) (store.Sink, error) {
 		sink, err := newSink(worker)
 		if err != nil {
 			return nil, err
@@ -136,42 +184,10 @@ func (n *Node) scan(
 				return nil, err
 			}
 			filters = append(filters, f)
-			sink = filtered(ctx, f, sink)
+			sink = filtered(ctx, f, chain[i+1], sink)
 		}
 		return sink, nil
 	})
-}
-
-// filtered hands the rows that a filter keeps to sink.
-func filtered(ctx context.Context, f *wasmhost.Filter, sink store.Sink) store.Sink {
-	var keep []uint64
-	var kept record.Batch
-	return func(b *record.Batch) error {
-		words := (b.Len() + 63) / 64
-		keep = slices.Grow(keep[:0], words)[:words]
-		clear(keep)
-		if err := f.Keep(ctx, b, keep); err != nil {
-			return err
-		}
-		count := 0
-		for _, w := range keep {
-			count += bits.OnesCount64(w)
-		}
-		if count == b.Len() {
-			return sink(b)
-		}
-		kept.Reset()
-		for i, w := range keep {
-			for ; w != 0; w &= w - 1 {
-				row := i*64 + bits.TrailingZeros64(w)
-				kept.AppendRow(b, row)
-			}
-		}
-		if kept.Len() == 0 {
-			return nil
-		}
-		return sink(&kept)
-	}
 }
 
 // output brings the rows of all workers into the order and limit of the query.

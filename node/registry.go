@@ -15,6 +15,7 @@ import (
 	"sync"
 
 	"github.com/pentad-db/pentad/node/internal/catalog"
+	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/plugins"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -29,8 +30,9 @@ const standardOwner = "pentad"
 type loaded struct {
 	module *wasmhost.Module
 	doc    *plugin.Doc
-	uses   int  // guarded by registry.mu, as is gone
-	gone   bool // no name means it any more
+	parts  segment.Parts // that the module looks at
+	uses   int           // guarded by registry.mu, as is gone
+	gone   bool          // no name means it any more
 }
 
 // pluginVersion is a module under a name, which may be used until it is released.
@@ -155,8 +157,10 @@ func compile(
 	if err != nil {
 		return nil, err
 	}
-	l := &loaded{module: module, doc: &plugin.Doc{Name: module.Name()}}
-	if desc := module.Describe(); len(desc.Doc) > 0 {
+	desc := module.Describe()
+	l := &loaded{module: module, parts: partsOf(desc.Need),
+		doc: &plugin.Doc{Name: module.Name()}}
+	if len(desc.Doc) > 0 {
 		if l.doc, err = plugin.ParseDoc(desc.Doc); err != nil {
 			_ = module.Close() // nothing runs in it yet
 			return nil, &wire.Error{Kind: wire.KindBadModule,

@@ -16,12 +16,39 @@ import (
 // then as it was.
 // Cost: about 2 ns a column and row; no allocation when dst has room.
 func (b *Block) Gather(sel []uint32, keysOnly bool, dst *record.Batch) error {
-	return b.gather(positions{sel: sel, n: len(sel)}, keysOnly, dst)
+	return b.gather(positions{sel: sel, n: len(sel)}, partsOf(keysOnly), dst)
 }
 
 // GatherSpan is Gather for the positions [lo, hi).
 func (b *Block) GatherSpan(lo, hi int, keysOnly bool, dst *record.Batch) error {
-	return b.gather(positions{lo: lo, n: max(0, hi-lo)}, keysOnly, dst)
+	return b.gather(positions{lo: lo, n: max(0, hi-lo)}, partsOf(keysOnly), dst)
+}
+
+// Parts is a set of parts of rows: a bit 1<<d for each [record.Dim] d, and Payloads.
+type Parts uint8
+
+// Sets of parts.
+const (
+	Payloads Parts = 1 << record.NumDims
+	Keys     Parts = Payloads - 1
+	AllParts Parts = Keys | Payloads
+)
+
+func partsOf(keysOnly bool) Parts {
+	if keysOnly {
+		return Keys
+	}
+	return AllParts
+}
+
+// GatherParts is Gather, or with a nil sel GatherSpan, that reads only some parts: other columns
+// get the right length and whatever values, and without acq the rows are unstamped. All rows of a
+// batch are gathered with the same parts.
+func (b *Block) GatherParts(sel []uint32, lo, hi int, parts Parts, dst *record.Batch) error {
+	if sel != nil {
+		return b.gather(positions{sel: sel, n: len(sel)}, parts, dst)
+	}
+	return b.gather(positions{lo: lo, n: max(0, hi-lo)}, parts, dst)
 }
 
 // positions are those of sel, or n from lo on when sel is nil.
@@ -37,7 +64,7 @@ func (p *positions) at(k int) int {
 	return int(p.sel[k])
 }
 
-func (b *Block) gather(p positions, keysOnly bool, dst *record.Batch) error {
+func (b *Block) gather(p positions, parts Parts, dst *record.Batch) error {
 	if p.n == 0 {
 		return nil
 	}
@@ -45,7 +72,7 @@ func (b *Block) gather(p positions, keysOnly bool, dst *record.Batch) error {
 	if start == 0 {
 		dst.Data, dst.Tombs = dst.Data[:0], dst.Tombs[:0]
 	}
-	if keysOnly || b.kind == payloadEmpty {
+	if parts&Payloads == 0 || b.kind == payloadEmpty {
 		growPayloads(dst, start, p.n, 0)
 	} else if err := b.gatherPayloads(&p, dst, start); err != nil {
 		return err
@@ -53,11 +80,15 @@ func (b *Block) gather(p positions, keysOnly bool, dst *record.Batch) error {
 	if b.tombs != nil {
 		b.gatherTombs(&p, dst, start)
 	}
-	dst.CID = gatherKey(&b.keys[record.CID], &p, dst.CID)
-	dst.MID = gatherKey(&b.keys[record.MID], &p, dst.MID)
-	dst.MOID = gatherKey(&b.keys[record.MOID], &p, dst.MOID)
-	dst.CapNs = gatherKey(&b.keys[record.Cap], &p, dst.CapNs)
-	dst.AcqNs = gatherKey(&b.keys[record.Acq], &p, dst.AcqNs)
+	dst.CID = gatherKey(b, record.CID, parts, &p, dst.CID)
+	dst.MID = gatherKey(b, record.MID, parts, &p, dst.MID)
+	dst.MOID = gatherKey(b, record.MOID, parts, &p, dst.MOID)
+	dst.CapNs = gatherKey(b, record.Cap, parts, &p, dst.CapNs)
+	if parts>>record.Acq&1 == 0 {
+		dst.AcqNs = nil
+		return nil
+	}
+	dst.AcqNs = gatherKey(b, record.Acq, parts, &p, dst.AcqNs)
 	return nil
 }
 
@@ -69,10 +100,13 @@ func (b *Block) gatherTombs(p *positions, dst *record.Batch, start int) {
 	}
 }
 
-// gatherKey appends values of a column.
-func gatherKey[T int32 | int64](c *column, p *positions, dst []T) []T {
-	at := len(dst)
+// gatherKey appends values of a column, or only makes room for them.
+func gatherKey[T int32 | int64](b *Block, d record.Dim, parts Parts, p *positions, dst []T) []T {
+	c, at := &b.keys[d], len(dst)
 	dst = slices.Grow(dst, p.n)[:at+p.n]
+	if parts>>d&1 == 0 {
+		return dst
+	}
 	out := dst[at:]
 	switch {
 	case c.kind == columnDict:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -45,6 +46,9 @@ func (w *worker) scanBlock(t *task, c index.Candidate) error {
 	if err != nil {
 		return err
 	}
+	if c.Need == 0 && !w.scan.countOnly {
+		return w.takeSpan(seg, t.piece, 0, w.block.Rows())
+	}
 	w.sel = w.choose(seg, info, c.Need)
 	if len(w.sel) == 0 {
 		return nil
@@ -59,26 +63,61 @@ func (w *worker) scanBlock(t *task, c index.Candidate) error {
 // takeChosen adds the chosen rows of the open block to the batch, leaving out those that a newer
 // version in the piece hides, if one is given.
 func (w *worker) takeChosen(seg *segmentScan, p *piece) error {
+	if len(w.sel) == 0 {
+		return nil
+	}
+	if lo, hi := int(w.sel[0]), int(w.sel[len(w.sel)-1])+1; hi-lo == len(w.sel) {
+		return w.takeSpan(seg, p, lo, hi) // ascending, so nothing is missing between
+	}
 	for rest := w.sel; len(rest) > 0; {
 		n := len(rest)
 		if !w.scan.keysOnly {
 			n = w.block.Fit(rest, sinkBytes)
 		}
-		start := w.batch.Len()
-		if err := w.block.Gather(rest[:n], w.scan.keysOnly, &w.batch); err != nil {
+		if err := w.take(seg, p, rest[:n], 0, 0); err != nil {
 			return err
-		}
-		if err := seg.stampRows(w.batch.AcqNs[start:]); err != nil {
-			return err
-		}
-		if p != nil {
-			w.resolve(p, &w.batch, start)
 		}
 		if rest = rest[n:]; len(rest) > 0 || len(w.batch.Data) >= sinkBytes {
 			if err := w.flush(); err != nil {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// takeSpan is takeChosen for the rows [lo, hi).
+func (w *worker) takeSpan(seg *segmentScan, p *piece, lo, hi int) error {
+	for lo < hi {
+		end := hi
+		if !w.scan.keysOnly {
+			end = w.block.FitSpan(lo, hi, sinkBytes)
+		}
+		if err := w.take(seg, p, nil, lo, end); err != nil {
+			return err
+		}
+		if lo = end; lo < hi || len(w.batch.Data) >= sinkBytes {
+			if err := w.flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// take adds rows of the open block to the batch: those of sel, or with nil [lo, hi).
+func (w *worker) take(seg *segmentScan, p *piece, sel []uint32, lo, hi int) error {
+	start, parts := w.batch.Len(), w.scan.parts
+	if err := w.block.GatherParts(sel, lo, hi, parts, &w.batch); err != nil {
+		return err
+	}
+	if parts>>record.Acq&1 != 0 {
+		if err := seg.stampRows(w.batch.AcqNs[start:]); err != nil {
+			return err
+		}
+	}
+	if p != nil {
+		w.resolve(p, &w.batch, start)
 	}
 	return nil
 }
@@ -228,4 +267,16 @@ func (w *worker) flaggedRows(p *piece, seg *segmentScan, c index.Candidate) erro
 		}
 	}
 	return nil
+}
+
+// restrict leaves parts of rows unread that nobody looks at. Views that resolve versions look at
+// whole keys.
+func (sc *scan) restrict(parts segment.Parts) {
+	if sc.keysOnly {
+		parts &= segment.Keys
+	}
+	if sc.view != record.ViewAll {
+		parts |= segment.Keys
+	}
+	sc.parts, sc.keysOnly = parts, parts&segment.Payloads == 0
 }

@@ -58,6 +58,15 @@ type ScanStats struct {
 func (s *Store) Scan(
 	ctx context.Context, q *record.Query, newSink func(worker int) (Sink, error),
 ) (ScanStats, error) {
+	return s.ScanParts(ctx, q, segment.AllParts, newSink)
+}
+
+// ScanParts is Scan for sinks that look at some parts of rows only: other key columns may hold any
+// values, payloads may be empty, and without acq the rows may be unstamped.
+func (s *Store) ScanParts(
+	ctx context.Context, q *record.Query, parts segment.Parts,
+	newSink func(worker int) (Sink, error),
+) (ScanStats, error) {
 	s.scanning.RLock()
 	defer s.scanning.RUnlock()
 	began := time.Now()
@@ -66,6 +75,7 @@ func (s *Store) Scan(
 		return ScanStats{}, err
 	}
 	defer sc.giveBack()
+	sc.restrict(parts)
 	if sc.empty {
 		sc.stats.TookNs = int64(time.Since(began))
 		return sc.stats, nil
@@ -117,6 +127,7 @@ func (s *Store) countAll(ctx context.Context, q *record.Query) (uint64, ScanStat
 type scan struct {
 	ctx       context.Context
 	store     *Store
+	parts     segment.Parts // that sinks look at, see restrict
 	keysOnly  bool
 	countOnly bool
 	inTurn    bool // sinks fold rows into sums of floats, which depend on the order
@@ -172,6 +183,7 @@ func (s *Store) newScan(ctx context.Context, q *record.Query) (*scan, error) {
 	sc := scans.Get().(*scan)
 	sc.ctx, sc.store, sc.box, sc.horizon = ctx, s, q.Box, horizon
 	sc.keysOnly, sc.view, sc.lastN = q.KeysOnly, q.View, q.Last
+	sc.restrict(segment.AllParts)
 	sc.inTurn = q.Aggregate.Name != ""
 	sc.noTombs = sc.inTurn || len(q.Filters) > 0
 	sc.finder.scan = sc

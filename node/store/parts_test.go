@@ -1,0 +1,93 @@
+package store
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// TestScanParts: the parts that are asked for are those of a scan of everything, row by row, in
+// blocks inside of the box and at its edges, in heads, beside erased rows and in all views.
+func TestScanParts(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 8))
+	s := openTest(t, Options{Workers: 1})
+	put := func(rows, sizes int) {
+		var b record.Batch
+		for range rows {
+			b.Append(record.Key{CID: rng.Int32N(3), MID: rng.Int64N(300), MOID: rng.Int32N(2),
+				CapNs: rng.Int64N(1000)}, bytes.Repeat([]byte{1}, 8+rng.IntN(sizes)))
+		}
+		mustPut(t, s, &b, WriterSeq{})
+	}
+	put(30_000, 1)
+	put(5_000, 9)
+	if err := s.Seal(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	put(3_000, 3)
+	erased := record.Box{record.MID: {{From: 40, To: 45}}}
+	if _, err := s.Erase(t.Context(), erased); err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		q := &record.Query{View: record.View(rng.IntN(2)),
+			Aggregate: record.PluginCall{Name: "in-turn"}}
+		for _, d := range []record.Dim{record.MID, record.Cap} {
+			if rng.IntN(2) == 0 {
+				from := rng.Int64N(300)
+				q.Box[d] = record.RangeSet{{From: from, To: from + 1 + rng.Int64N(500)}}
+			}
+		}
+		var want []modelRow // in the order of the scan, which is always the same
+		_, err := s.Scan(t.Context(), q, func(int) (Sink, error) {
+			return func(b *record.Batch) error {
+				for i := range b.Len() {
+					want = append(want, modelRowOf(b, i))
+				}
+				return nil
+			}, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, parts := 0, segment.Parts(rng.IntN(int(segment.AllParts)+1))
+		_, err = s.ScanParts(t.Context(), q, parts, func(int) (Sink, error) {
+			return func(b *record.Batch) error {
+				if err := b.CheckShape(); err != nil {
+					return err
+				}
+				for i := range b.Len() {
+					if at == len(want) {
+						t.Fatalf("%+v, parts %b: more than %d rows", q.Box, parts, at)
+					}
+					samePart(t, parts, want[at], b, i)
+					at++
+				}
+				return nil
+			}, nil
+		})
+		if err != nil || at != len(want) {
+			t.Fatalf("%+v, parts %b: %d rows, %v; want %d", q.Box, parts, at, err, len(want))
+		}
+	}
+}
+
+func samePart(t *testing.T, parts segment.Parts, want modelRow, b *record.Batch, i int) {
+	t.Helper()
+	k := b.Key(i)
+	for d := range record.Dim(record.NumDims) {
+		if parts>>d&1 != 0 && k.Part(d) != want.key.Part(d) {
+			t.Fatalf("parts %b: %v of row %d is %d, want %d", parts, d, i, k.Part(d),
+				want.key.Part(d))
+		}
+	}
+	if parts&segment.Payloads != 0 && string(b.Payload(i)) != want.payload {
+		t.Fatalf("parts %b: payload %d is %x, want %x", parts, i, b.Payload(i), want.payload)
+	}
+}
