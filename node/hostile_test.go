@@ -50,6 +50,30 @@ func (s *served) well(after string) {
 	s.rows++
 }
 
+// expectHostileFault wants an error of a plugin to say who did what, and an error of a plugin that
+// ran how far it came.
+func expectHostileFault(t *testing.T, name string, e *wire.Error) {
+	t.Helper()
+	what := map[string]string{"init-spin": "fuel", "add-spin": "fuel", "finish-spin": "fuel",
+		"filter-spin": "fuel", "add-grow": "fuel", "add-write-outside": "trap",
+		"filter-write-outside": "trap", "add-trap": "trap", "alloc-outside": "output",
+		"finish-too-long": "output", "finish-too-short": "output", "add-status": "status"}[name]
+	f, ok := e.Fault()
+	switch {
+	case e.Kind == wire.KindUnknownPlugin:
+	case what == "": // an upload
+		if !ok || len(f.SHA256) != 64 {
+			t.Errorf("%s: %+v of %+v", name, f, e)
+		}
+	case !ok || f.What != what || f.Plugin != name || f.SHA256 != digestOf(hostile(t, name)) ||
+		!strings.HasPrefix(f.Export, "pentad_") || f.FuelUsed == 0 || f.MemoryBytes < 65536:
+		t.Errorf("%s: %+v of %+v", name, f, e)
+	case f.Export == "pentad_add" && (f.First == nil || f.Last == nil || f.Records == 0),
+		f.Export == "pentad_filter" && f.Records == 0:
+		t.Errorf("%s does not say in which records: %+v", name, f)
+	}
+}
+
 // TestHostileModules runs modules that loop for ever, grow without end, write outside of their
 // memory and answer lengths out of range: each is refused or stopped with a kind of its own, and
 // the node serves on.
@@ -62,8 +86,9 @@ func TestHostileModules(t *testing.T) {
 		t.Helper()
 		var remote *wire.Error
 		if !errors.As(err, &remote) || remote.Kind != kind || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %v with %q", name, err, kind, want)
+			t.Fatalf("%s: %v, want %v with %q", name, err, kind, want)
 		}
+		expectHostileFault(t, name, remote)
 		s.well(name)
 	}
 	refused := func(name string, wasm []byte, kind wire.Kind, want string) {

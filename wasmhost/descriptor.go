@@ -55,7 +55,8 @@ func (e *entry) describe(ctx context.Context) error {
 		err = e.checkDescriptor(desc)
 	}
 	if err != nil {
-		return &Error{Digest: e.digest, Export: exportDescribe, Kind: Refused, Reason: err.Error()}
+		return &Error{Digest: e.digest, Export: exportDescribe, Kind: Refused, Reason: err.Error(),
+			FuelUsed: g.used, MemoryBytes: uint64(g.memory.Size())}
 	}
 	e.desc = *desc
 	return nil

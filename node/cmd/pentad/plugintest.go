@@ -146,7 +146,8 @@ func (t *fixture) row(result string) []output.Value {
 	return []output.Value{output.Text(filepath.Base(t.dir)), output.Text(result),
 		output.Count(t.records.Len()), output.Count(t.answers),
 		figure(t.out.NsPerRecord), figure(t.out.FuelPerRecord), output.Text(peak),
-		output.Computed(percent), output.Count(u.MemoryBytes >> 16), output.Count(t.runner.MemoryPages())}
+		output.Computed(percent), output.Count(u.MemoryBytes >> 16),
+		output.Count(t.runner.MemoryPages())}
 }
 
 // figure is a number that could be measured and is not 0, else nothing.
