@@ -71,6 +71,7 @@ func (n *Node) countFiltered(ctx context.Context, q *record.Query) (uint64, wire
 		}, nil
 	})
 	if err != nil {
+		n.failed(q, err)
 		return 0, wire.End{}, err
 	}
 	return count.Load(), endOf(stats, count.Load()), nil
