@@ -15,7 +15,8 @@ func randomBox(t *testing.T, rng *rand.Rand) record.Box {
 	for d := range record.NumDims {
 		for range rng.IntN(3) {
 			from := rng.Int64N(1000)
-			q.Box[d] = append(q.Box[d], record.Range{From: from, To: from + 1 + rng.Int64N(1+from/3)})
+			to := from + 1 + rng.Int64N(1+from/3)
+			q.Box[d] = append(q.Box[d], record.Range{From: from, To: to})
 		}
 	}
 	if err := q.Normalize(); err != nil {
