@@ -33,11 +33,12 @@ func (s *Store) mergeLoop() {
 	failed := failedRuns{retry: s.opt.mergeRetry, runs: map[uint64]failedRun{}}
 	for {
 		waiting := s.takeSettling() // before the look at what is due: what they wait for is seen
+		began := time.Now()
 		sh, run, err := s.nextRun(failed)
 		s.setBacklog()
 		s.setTight()
 		if run == nil {
-			failed.forget()
+			failed.forget(began)
 			err := cmp.Or(s.finishPurges(), failed.newest())
 			s.noteMerge(err)
 			for _, c := range waiting {
@@ -90,10 +91,10 @@ func (f failedRuns) note(run []*sealedSegment, err error) {
 	}
 }
 
-// forget drops the runs that might be tried and are not due any more.
-func (f failedRuns) forget() {
+// forget drops the runs that a look which began then might have tried: they are not due any more.
+func (f failedRuns) forget(began time.Time) {
 	maps.DeleteFunc(f.runs, func(_ uint64, run failedRun) bool {
-		return time.Since(run.at) > f.retry
+		return began.Sub(run.at) > f.retry
 	})
 }
 

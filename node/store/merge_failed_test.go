@@ -201,11 +201,14 @@ func TestFailedRuns(t *testing.T) {
 		want(second, false)
 		f.note(runOf(4, 5), nil) // with what failed before
 		want(first, false)
-		f.forget()
+		began := time.Now()
+		f.forget(began)
 		want(first, false)
 		time.Sleep(mergeRetry)
 		want(first, true)
-		f.forget()
+		f.forget(began) // it was not looked at
+		want(first, true)
+		f.forget(time.Now())
 		want(nil, true)
 	})
 }
