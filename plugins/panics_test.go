@@ -65,7 +65,8 @@ func TestPanics(t *testing.T) {
 			if !errors.As(err, &e) || e.Kind != wasmhost.Trap ||
 				!strings.HasPrefix(e.Message, text) || !utf8.ValidString(e.Message) ||
 				!strings.Contains(e.Message, file) && len(e.Message) < 1024 {
-				t.Errorf("%s, %s: error %v, want a trap that says %q and where", path, fail, err, text)
+				t.Errorf("%s, %s: error %v, want a trap that says %q and where", path, fail, err,
+					text)
 				continue
 			}
 			if !strings.Contains(e.Reason, e.Export) {
