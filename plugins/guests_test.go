@@ -141,7 +141,11 @@ func (c *chorus) merge(t *testing.T, states [][]byte, gid []uint32, shift int) {
 // states and results in all languages, and that each merges the states of any other.
 func equalStats(t *testing.T, all []sibling, doc *plugin.Doc) {
 	r := seeded(t)
-	for round := range 100 {
+	rounds := 100
+	if testing.Short() {
+		rounds = 25
+	}
+	for round := range rounds {
 		s := randomSeries(r, numberTypes()[round%4])
 		what := fmt.Sprintf("round %d, %+v", round, *s)
 		params := encode(t, doc, map[string]string{"type": s.kind,
