@@ -54,6 +54,7 @@ func (n *Node) aggregate(ctx context.Context, q *record.Query) ([]wire.Group, wi
 		return nil, wire.End{}, err
 	}
 	defer n.plugins.release(module)
+	ctx = n.owned(ctx, q)
 	var workers []*aggregator
 	defer func() {
 		for _, a := range workers {

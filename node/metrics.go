@@ -101,7 +101,8 @@ func (r rooms) Collect(out chan<- prometheus.Metric) {
 	gauge("wasmhost_modules", "Modules loaded.", float64(h.Modules))
 	gauge("wasmhost_instances", "Instances alive.", float64(h.Instances))
 	count("wasmhost_calls_total", "Guest calls.", float64(h.Calls))
-	count("wasmhost_call_seconds_total", "Time spent in guest calls.", float64(h.CallNs)/1e9)
+	count("wasmhost_call_seconds_total", "Time that guests held slots for their calls.",
+		float64(h.CallNs)/1e9)
 	count("wasmhost_records_total", "Records handed to guests.", float64(h.Records))
 	count("wasmhost_fuel_total", "Fuel used by guests.", float64(h.FuelUsed))
 	count("wasmhost_refused_total", "Modules refused.", float64(h.Refused))

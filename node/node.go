@@ -75,7 +75,9 @@ type Node struct {
 	failures failures
 	server   *server
 	queries  chan struct{} // a place is taken while a query runs
-	puts     chan struct{}
+	// wideQueries counts queries of several tenants, which have no owner else.
+	wideQueries atomic.Uint64
+	puts        chan struct{}
 
 	open      context.Context // ends as the node begins to close
 	close     context.CancelFunc

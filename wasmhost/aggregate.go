@@ -38,7 +38,7 @@ func (a *Aggregate) addRows(ctx context.Context, b *record.Batch, gid []uint32, 
 		return err
 	}
 	for row := 0; row < b.Len(); {
-		if err := a.guest.checkContext(ctx); err != nil {
+		if err := a.guest.pause(ctx); err != nil {
 			return err
 		}
 		x := a.columns.cut(b, row)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/tetratelabs/wazero/api"
@@ -53,14 +52,11 @@ func (g *guest) call(ctx context.Context, f *exportFunc, budget int64,
 		ctx = context.WithValue(ctx, wasiKey{}, g.wasi)
 	}
 	g.fuel.Set(uint64(budget))
-	start := time.Now()
 	err := f.fn.CallWithStack(ctx, g.args[:])
-	took := time.Since(start)
 	g.used = uint64(budget - int64(g.fuel.Get()))
 	g.usage.note(f.name, g.used, uint64(budget))
 	c := &g.entry.host.counter
 	c.calls.Add(1)
-	c.callNs.Add(int64(took))
 	c.fuelUsed.Add(int64(g.used))
 	if err != nil {
 		return 0, g.trapped(ctx, f.name, err)

@@ -180,10 +180,10 @@ func (h *Host) build(ctx context.Context, digest [32]byte, wasm []byte) (e *entr
 	if err = h.compile(ctx, e, wasm); err != nil {
 		return e, h.refuse(digest, err)
 	}
-	if err = h.enter(ctx); err != nil {
+	if err = h.enter(ctx, ownerOf(ctx)); err != nil {
 		return e, err
 	}
-	defer h.leave()
+	defer h.leave(ownerOf(ctx), time.Now())
 	if err = e.describe(ctx); err != nil {
 		h.counter.refused.Add(1)
 		return e, err

@@ -37,7 +37,7 @@ func (f *Filter) Keep(ctx context.Context, b *record.Batch, keep []uint64) error
 func (f *Filter) keep(ctx context.Context, b *record.Batch, keep []uint64) error {
 	clear(keep)
 	for row := 0; row < b.Len(); {
-		if err := f.guest.checkContext(ctx); err != nil {
+		if err := f.guest.pause(ctx); err != nil {
 			return err
 		}
 		x := f.columns.cut(b, row)

@@ -30,7 +30,7 @@ func (s *states) finish(ctx context.Context, g *guest) ([][]byte, error) {
 	var all []byte
 	ends := make([]int, 0, s.groups)
 	for from := 0; from < s.groups; {
-		if err := g.checkContext(ctx); err != nil {
+		if err := g.pause(ctx); err != nil {
 			return nil, err
 		}
 		n := min(perSlice, s.groups-from)

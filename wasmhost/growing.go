@@ -27,7 +27,7 @@ func (s *states) save(ctx context.Context, g *guest) ([]byte, error) {
 	}
 	var all []byte
 	for group := range s.groups {
-		if err := g.checkContext(ctx); err != nil {
+		if err := g.pause(ctx); err != nil {
 			return nil, err
 		}
 		length, err := g.check(ctx, &s.saveF, growingBudget(g, s), uint64(s.at(group)),
@@ -78,7 +78,7 @@ func (s *states) load(ctx context.Context, g *guest, src []byte, gid []uint32) e
 		return err
 	}
 	for i, bytes := range saved {
-		if err := g.checkContext(ctx); err != nil {
+		if err := g.pause(ctx); err != nil {
 			return err
 		}
 		dst, err := g.view(exportAlloc, s.transfer, uint32(len(bytes)))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -40,6 +41,10 @@ type guest struct {
 	params []byte     // that pentad_init got
 	replay bool       // its failures are those of another instance
 	closed bool
+
+	owner uint64
+	since time.Time // when the slot was taken
+	away  bool      // the slot was given to others and not taken again, as the context ended
 }
 
 func (e *entry) startFuel() int64 {
@@ -114,11 +119,12 @@ func (g *guest) enter(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("plugin %q: %w", g.entry.desc.Name, context.Cause(ctx))
 	}
-	if err := g.entry.host.enter(ctx); err != nil {
+	if err := g.entry.host.enter(ctx, g.owner); err != nil {
 		return err
 	}
+	g.since, g.away = time.Now(), false
 	if g.closed {
-		g.entry.host.leave()
+		g.entry.host.leave(g.owner, g.since)
 		return ErrClosed
 	}
 	return nil
@@ -129,12 +135,28 @@ func (g *guest) leave(err error) error {
 	if err != nil {
 		g.drop()
 	}
-	g.entry.host.leave()
+	if g.away {
+		g.entry.host.life.RUnlock()
+	} else {
+		g.entry.host.leave(g.owner, g.since)
+	}
 	return err
 }
 
-// checkContext looks at the context between two calls.
-func (g *guest) checkContext(ctx context.Context) error {
+// pause looks, between two calls, at the context and at who waits for the slot.
+func (g *guest) pause(ctx context.Context) error {
+	slots := g.entry.host.slots
+	if slots.waiting.Load() > 0 {
+		now := time.Now()
+		if now.Sub(g.since) >= turn {
+			g.entry.host.giveSlot(g.owner, g.since, now)
+			if err := slots.take(ctx, g.owner, now); err != nil {
+				g.away = true
+				return fmt.Errorf("plugin %q: %w", g.entry.desc.Name, err)
+			}
+			g.since = time.Now()
+		}
+	}
 	if ctx.Err() != nil {
 		return fmt.Errorf("plugin %q: stopped between two calls: %w", g.entry.desc.Name,
 			context.Cause(ctx))

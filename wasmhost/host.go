@@ -41,7 +41,7 @@ type Options struct {
 	// ResultBytes bounds the results of one aggregate together. Default 64 MiB.
 	ResultBytes int
 	// MaxCalls bounds guest calls that run at the same time. Default GOMAXPROCS: a running guest
-	// holds its processor, more would starve the rest of the node.
+	// holds its processor, more would starve the rest of the node. Owners share them: WithOwner.
 	MaxCalls int
 	// CompileTimeout bounds the wait for one module in [Host.Load]. Default 2 min: the largest
 	// modules that the limits let through take about 5 s, on a machine that is not busy.
@@ -88,7 +88,7 @@ type Host struct {
 	golang  wazero.Runtime // with the wasi stubs; nil unless Options.GoProfile
 	cache   *codeCache
 	pool    *memoryPool
-	slots   chan struct{} // one token per guest call that runs
+	slots   *slots        // one per guest call that runs
 	jobs    chan *job     // to the compile worker
 	quit    chan struct{} // closed by Close, once
 	worker  sync.WaitGroup
@@ -122,7 +122,7 @@ func New(ctx context.Context, opt Options) (*Host, error) {
 		opt:     opt,
 		cache:   cache,
 		pool:    newMemoryPool(),
-		slots:   make(chan struct{}, opt.MaxCalls),
+		slots:   newSlots(opt.MaxCalls),
 		jobs:    make(chan *job),
 		quit:    make(chan struct{}),
 		entries: map[[32]byte]*entry{},
@@ -192,23 +192,27 @@ func (h *Host) Close(ctx context.Context) error {
 	return nil
 }
 
-// enter takes a slot for guest calls and keeps the host open until leave.
-func (h *Host) enter(ctx context.Context) error {
+// enter takes a slot for guest calls of an owner and keeps the host open until leave.
+func (h *Host) enter(ctx context.Context, owner uint64) error {
 	h.life.RLock()
 	if h.closed {
 		h.life.RUnlock()
 		return ErrClosed
 	}
-	select {
-	case h.slots <- struct{}{}:
-		return nil
-	case <-ctx.Done():
+	if err := h.slots.take(ctx, owner, time.Now()); err != nil {
 		h.life.RUnlock()
-		return fmt.Errorf("wait for a plugin slot: %w", context.Cause(ctx))
+		return err
 	}
+	return nil
 }
 
-func (h *Host) leave() {
-	<-h.slots
+func (h *Host) giveSlot(owner uint64, since, now time.Time) {
+	held := now.Sub(since)
+	h.counter.callNs.Add(int64(held))
+	h.slots.give(owner, held, now)
+}
+
+func (h *Host) leave(owner uint64, since time.Time) {
+	h.giveSlot(owner, since, time.Now())
 	h.life.RUnlock()
 }

@@ -3,6 +3,7 @@ package wasmhost
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/pentad-db/pentad/sdk/plugin"
 )
@@ -100,10 +101,11 @@ func (m *Module) newGuest(ctx context.Context, params []byte, take func(*guest))
 		return err
 	}
 	defer e.host.release(e)
-	if err := e.host.enter(ctx); err != nil {
+	owner := ownerOf(ctx)
+	if err := e.host.enter(ctx, owner); err != nil {
 		return err
 	}
-	defer e.host.leave()
+	defer e.host.leave(owner, time.Now())
 	g, err := e.instantiate(ctx)
 	if err != nil {
 		return err
@@ -112,6 +114,7 @@ func (m *Module) newGuest(ctx context.Context, params []byte, take func(*guest))
 		g.drop()
 		return err
 	}
+	g.owner = owner
 	take(g)
 	return nil
 }

@@ -89,7 +89,7 @@ func (s *states) grow(ctx context.Context, g *guest, groups int) error {
 		}
 	}
 	for from := s.groups; from < groups; {
-		if err := g.checkContext(ctx); err != nil {
+		if err := g.pause(ctx); err != nil {
 			return err
 		}
 		to := min(groups, from+s.perSlice())
@@ -148,7 +148,7 @@ func (s *states) merge(ctx context.Context, g *guest, src []byte, gid []uint32) 
 		}
 	}
 	for from := 0; from < count; {
-		if err := g.checkContext(ctx); err != nil {
+		if err := g.pause(ctx); err != nil {
 			return err
 		}
 		n := s.distinct(gid[from:])

@@ -1,0 +1,79 @@
+package wasmhost
+
+import "testing"
+
+// BenchmarkCall is one call of an export that does nothing, with its fuel and its counters.
+func BenchmarkCall(b *testing.B) {
+	h := newTestHost(b, Options{})
+	m := mustLoad(b, h, good(nil))
+	defer m.Close()
+	a, err := m.NewAggregate(b.Context(), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer a.Close()
+	f := a.guest.export(exportABI)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := a.guest.call(b.Context(), &f, fuelBase); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkInstance is a fresh instance with its parameters, and its end.
+func BenchmarkInstance(b *testing.B) {
+	h := newTestHost(b, Options{})
+	m := mustLoad(b, h, good(nil))
+	defer m.Close()
+	for b.Loop() {
+		a, err := m.NewAggregate(b.Context(), make([]byte, 8))
+		if err != nil {
+			b.Fatal(err)
+		}
+		a.Close()
+	}
+}
+
+// BenchmarkMoving moves 10,000 states of one row into another instance, which grow or do not.
+func BenchmarkMoving(b *testing.B) {
+	const groups = 10_000
+	h := newTestHost(b, Options{})
+	for _, f := range []struct {
+		name   string
+		change func(*asm)
+	}{{"plain", nil}, {"growing", growing}} {
+		m := mustLoad(b, h, good(f.change))
+		defer m.Close()
+		gid := make([]uint32, groups)
+		for i := range gid {
+			gid[i] = uint32(i)
+		}
+		b.Run(f.name, func(b *testing.B) {
+			from, err := m.NewAggregate(b.Context(), nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer from.Close()
+			if err := from.Add(b.Context(), values(make([]int64, groups)...), gid,
+				groups); err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				into, err := m.NewAggregate(b.Context(), nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				states, err := from.States(b.Context())
+				if err == nil {
+					err = into.Merge(b.Context(), states, nil)
+				}
+				if err != nil {
+					b.Fatal(err)
+				}
+				into.Close()
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/groups, "ns/state")
+		})
+	}
+}

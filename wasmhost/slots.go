@@ -1,0 +1,146 @@
+package wasmhost
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// turn is how long an owner keeps its slot while others wait: a few calls of a usual plugin,
+	// one of a slow one.
+	turn = 250 * time.Microsecond
+	// recent is how long after its last call an owner counts as one that shares the slots: longer
+	// than a scan takes to gather the next batch, so that its slot is free when it comes back and
+	// not in a call of someone else that cannot be interrupted.
+	recent = 10 * time.Millisecond
+)
+
+// slots shares the slots for guest calls among owners, who are tenants or queries. None holds more
+// than its part while others use slots, too, and of those who wait the one goes first that had the
+// least time. So one owner with many workers, or with calls that use up their budgets, leaves the
+// others theirs.
+type slots struct {
+	waiting atomic.Int32 // waiters, so that holders need no lock to see that there are none
+
+	mu     sync.Mutex
+	all    int
+	free   int               // guarded by mu, as are the owners
+	owners map[uint64]*owner // that hold, wait, did so recently, or had more than others
+	served time.Duration     // time that the owner served last had had: where newcomers begin
+}
+
+type owner struct {
+	had   time.Duration // on slots, and what it missed before it came
+	held  int           // slots
+	queue []chan struct{}
+	last  time.Time // when it gave a slot back
+}
+
+func newSlots(n int) *slots { return &slots{all: n, free: n, owners: map[uint64]*owner{}} }
+
+// take waits for a slot. The error is the context's.
+func (s *slots) take(ctx context.Context, key uint64, now time.Time) error {
+	s.mu.Lock()
+	o := s.owners[key]
+	if o == nil {
+		o = &owner{had: s.served}
+		s.owners[key] = o
+	}
+	granted := make(chan struct{})
+	o.queue = append(o.queue, granted)
+	s.waiting.Add(1)
+	s.grant(now)
+	s.mu.Unlock()
+	select {
+	case <-granted:
+		return nil
+	default:
+	}
+	select {
+	case <-granted:
+		return nil
+	case <-ctx.Done():
+		s.leaveQueue(key, granted)
+		return fmt.Errorf("wait for a plugin slot: %w", context.Cause(ctx))
+	}
+}
+
+// leaveQueue gives up waiting, or gives back what was granted in the same moment.
+func (s *slots) leaveQueue(key uint64, granted chan struct{}) {
+	s.mu.Lock()
+	o := s.owners[key]
+	at := slices.Index(o.queue, granted)
+	if at >= 0 {
+		o.queue = slices.Delete(o.queue, at, at+1)
+		s.waiting.Add(-1)
+	}
+	s.mu.Unlock()
+	if at < 0 {
+		s.give(key, 0, time.Now())
+	}
+}
+
+// give returns a slot that an owner held for a time until now.
+func (s *slots) give(key uint64, held time.Duration, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := s.owners[key]
+	o.had, o.held, o.last = o.had+held, o.held-1, now
+	s.free++
+	s.grant(now)
+}
+
+// grant hands free slots to those who wait. Whoever may not have one yet holds another, and is
+// looked at again when that is given back. It is called with mu held.
+func (s *slots) grant(now time.Time) {
+	for s.free > 0 {
+		part := s.part(now)
+		var next *owner
+		for _, o := range s.owners {
+			if len(o.queue) > 0 && o.held < part && (next == nil || o.had < next.had) {
+				next = o
+			}
+		}
+		if next == nil {
+			return
+		}
+		s.served = max(s.served, next.had)
+		close(next.queue[0])
+		next.queue = slices.Delete(next.queue, 0, 1)
+		next.held++
+		s.free--
+		s.waiting.Add(-1)
+	}
+}
+
+// part returns how many slots one owner may hold, and forgets owners that are gone: without debts,
+// or when nobody is there to whom they matter.
+func (s *slots) part(now time.Time) int {
+	sharing := 0
+	for key, o := range s.owners {
+		switch {
+		case o.held > 0 || len(o.queue) > 0 || now.Sub(o.last) < recent:
+			sharing++
+		case o.had <= s.served || s.free == s.all:
+			delete(s.owners, key)
+		}
+	}
+	return max(1, (s.all+sharing-1)/max(1, sharing))
+}
+
+type ownerKey struct{}
+
+// WithOwner returns a context for NewFilter and NewAggregate: slots for guest calls are shared
+// fairly among owners, so whoever asks for much should be one. Without it all share one owner.
+func WithOwner(ctx context.Context, owner uint64) context.Context {
+	return context.WithValue(ctx, ownerKey{}, owner)
+}
+
+func ownerOf(ctx context.Context) uint64 {
+	owner, _ := ctx.Value(ownerKey{}).(uint64)
+	return owner
+}

@@ -1,0 +1,254 @@
+package wasmhost
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// queue lets owners wait for a slot one after another and returns where it notes who got one.
+type queue struct {
+	t     *testing.T
+	slots *slots
+	got   chan uint64
+}
+
+func (q *queue) wait(ctx context.Context, owners ...uint64) {
+	for _, owner := range owners {
+		go func() {
+			if q.slots.take(ctx, owner, time.Now()) == nil {
+				q.got <- owner
+			}
+		}()
+		synctest.Wait()
+	}
+}
+
+func (q *queue) next(want uint64) {
+	q.t.Helper()
+	synctest.Wait()
+	select {
+	case got := <-q.got:
+		if got != want {
+			q.t.Fatalf("owner %d has the slot, want %d", got, want)
+		}
+	default:
+		q.t.Fatalf("nobody has the slot, want %d", want)
+	}
+}
+
+func (q *queue) give(owner uint64, held time.Duration) { q.slots.give(owner, held, time.Now()) }
+
+func (q *queue) nobody() {
+	q.t.Helper()
+	synctest.Wait()
+	select {
+	case got := <-q.got:
+		q.t.Fatalf("owner %d has a slot that is not free", got)
+	default:
+	}
+}
+
+// An owner with many waiters and long calls gets no more time than one that waits alone.
+func TestSlotsAreShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &queue{t, newSlots(1), make(chan uint64, 100)}
+		q.wait(t.Context(), 7)
+		q.next(7)
+		q.wait(t.Context(), 7, 7, 7, 7, 7, 7, 1)
+		q.nobody()
+		q.give(7, 5*time.Millisecond)
+		q.next(1) // who waits since last, and had nothing yet
+		for range 4 {
+			q.wait(t.Context(), 1)
+			q.give(1, time.Millisecond)
+			q.next(1)
+		}
+		q.wait(t.Context(), 1)
+		q.give(1, 2*time.Millisecond) // six by now, against five
+		q.next(7)
+		q.give(7, 0)
+		q.next(7)
+		q.give(7, 2*time.Millisecond)
+		q.next(1)
+	})
+}
+
+// Leaving and coming back does not wipe out what an owner had, as long as others wait. Whoever is
+// new begins where the others are and not before.
+func TestSlotsRemember(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &queue{t, newSlots(1), make(chan uint64, 100)}
+		q.wait(t.Context(), 7)
+		q.next(7)
+		q.wait(t.Context(), 1)
+		q.give(7, 10*time.Millisecond)
+		q.next(1)
+		q.wait(t.Context(), 7, 1)
+		q.give(1, time.Millisecond)
+		q.next(1)
+		q.wait(t.Context(), 2, 1)
+		q.give(1, 20*time.Millisecond)
+		q.next(2) // began at 1 ms
+		q.give(2, time.Hour)
+		q.next(7)
+		q.give(7, 0)
+		q.next(1)
+		q.give(1, 0)
+		q.empty()
+	})
+}
+
+// Whoever stops waiting leaves no trace, also when the slot comes in the same moment.
+func TestSlotsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &queue{t, newSlots(2), make(chan uint64, 100)}
+		q.wait(t.Context(), 1, 1)
+		q.next(1)
+		q.next(1)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		q.wait(ctx, 2, 3)
+		q.wait(t.Context(), 4)
+		cancel(errors.New("gone"))
+		q.nobody()
+		q.give(1, 0)
+		q.next(4)
+		q.give(1, 0)
+		q.give(4, 0)
+		err := q.slots.take(ctx, 5, time.Now()) // a free slot needs no waiting
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.give(5, 0)
+
+		time.Sleep(recent)
+		q.wait(t.Context(), 1, 1)
+		q.next(1)
+		q.next(1)
+		granted := make(chan struct{})
+		o := q.slots.owners[1]
+		o.queue = append(o.queue, granted)
+		q.slots.waiting.Add(1)
+		q.give(1, 0) // grants
+		<-granted
+		q.slots.leaveQueue(1, granted) // too late
+		q.give(1, 0)
+		q.empty()
+	})
+}
+
+// empty wants no slot held and, once nobody is recent, nothing remembered.
+func (q *queue) empty() {
+	q.t.Helper()
+	time.Sleep(recent)
+	q.wait(q.t.Context(), 99)
+	q.next(99)
+	q.give(99, 0)
+	if len(q.slots.owners) != 1 || q.slots.waiting.Load() != 0 || q.slots.free != q.slots.all {
+		q.t.Errorf("left behind: %+v", q.slots.owners)
+	}
+}
+
+// An owner with many waiters holds all slots as long as it is alone, and its part when there is
+// another, also while that one gathers its next batch.
+func TestSlotsHaveParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &queue{t, newSlots(4), make(chan uint64, 100)}
+		q.wait(t.Context(), 7, 7, 7, 7, 7, 7, 7, 7)
+		for range 4 {
+			q.next(7)
+		}
+		q.wait(t.Context(), 1)
+		q.give(7, 0)
+		q.next(1)
+		q.give(7, 0) // two are its part
+		q.nobody()
+		q.give(1, 0)
+		q.nobody()
+		q.wait(t.Context(), 1, 1)
+		q.next(1)
+		q.next(1)
+		q.wait(t.Context(), 2) // one of three: two of four, rounded up
+		q.nobody()
+		q.give(7, time.Millisecond)
+		q.next(2)
+		q.give(2, 0)
+		q.give(1, 0)
+		q.give(1, 0)
+		q.next(7)
+		q.nobody()
+		time.Sleep(recent)
+		q.give(7, 0)
+		for range 3 {
+			q.next(7)
+		}
+		q.nobody()
+		for range 4 {
+			q.give(7, 0)
+		}
+		q.empty()
+	})
+}
+
+// A guest with much to do lets others in between its calls, and says when nobody is left to.
+func TestPause(t *testing.T) {
+	h := newTestHost(t, Options{MaxCalls: 1})
+	m := mustLoad(t, h, good(nil))
+	defer m.Close()
+	a, err := m.NewAggregate(WithOwner(t.Context(), 7), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	g := a.guest
+	if err := g.enter(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	g.since = g.since.Add(-turn)
+	order := make(chan string, 2)
+	go func() {
+		if h.slots.take(t.Context(), 1, time.Now()) == nil {
+			order <- "other"
+			h.slots.give(1, 0, time.Now())
+		}
+	}()
+	for h.slots.waiting.Load() == 0 {
+		runtime.Gosched()
+	}
+	if err := g.pause(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	order <- "guest"
+	if got := []string{<-order, <-order}; !slices.Equal(got, []string{"other", "guest"}) {
+		t.Errorf("order %v", got)
+	}
+	if err := g.leave(nil); err != nil || h.slots.free != 1 {
+		t.Errorf("%v, %d slots free", err, h.slots.free)
+	}
+
+	// While the other has the slot, the guest's query ends: it has no slot to give back.
+	ctx, cancel := context.WithCancel(t.Context())
+	if err := g.enter(ctx); err != nil {
+		t.Fatal(err)
+	}
+	g.since = g.since.Add(-turn)
+	go func() {
+		if h.slots.take(t.Context(), 1, time.Now()) == nil {
+			cancel()
+			order <- "other"
+		}
+	}()
+	for h.slots.waiting.Load() == 0 {
+		runtime.Gosched()
+	}
+	err = g.leave(g.pause(ctx))
+	<-order
+	if !errors.Is(err, context.Canceled) || h.slots.free != 0 {
+		t.Errorf("%v, %d slots free", err, h.slots.free)
+	}
+	h.slots.give(1, 0, time.Now())
+}
