@@ -31,6 +31,7 @@ type columns struct {
 	need    uint32
 	rows    int // of the next batch
 	maxRows int
+	perRow  int64 // fuel
 	seq     uint32
 	region  uint32 // guest address, 0 before the first batch
 	size    uint32 // of the region
@@ -44,7 +45,11 @@ func newColumns(d *Descriptor) *columns {
 	if d.MaxBatch > 0 {
 		rows = int(min(d.MaxBatch, maxBatchRows))
 	}
-	return &columns{need: d.Need, rows: rows, maxRows: rows}
+	perRow := int64(fuelPerRecord)
+	if d.Flags&plugin.FlagGrows != 0 {
+		rows, perRow = min(rows, maxGrowingRows), fuelPerGrowth
+	}
+	return &columns{need: d.Need, rows: rows, maxRows: rows, perRow: perRow}
 }
 
 // batch is one call's worth of rows: where its columns lie and what they cost.
@@ -265,7 +270,7 @@ func (c *columns) write(ctx context.Context, g *guest, b *record.Batch, x *batch
 	clear(dst[bitmap : bitmap+uint32(bitmapBytes)])
 	x.bitmap = c.region + bitmap
 	n := int64(x.to - x.from)
-	x.budget = g.scale * (fuelBase + fuelPerRecord*n + fuelPerByte*int64(len(x.data)))
+	x.budget = g.scale * (fuelBase + c.perRow*n + fuelPerByte*int64(len(x.data)))
 	g.entry.host.counter.records.Add(n)
 	return c.region, nil
 }

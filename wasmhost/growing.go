@@ -13,6 +13,15 @@ const (
 	// largest, 1.3 ms in a loop that spins.
 	fuelGrowing = 4 * maxSavedSize
 
+	// A row may find memory for what its state owns: with Go that takes 10,000 units, 16 of which
+	// count as one. Batches have fewer rows for it.
+	fuelPerGrowth  = 1024
+	maxGrowingRows = 2048
+
+	// State_init may find memory for each state, with Go for 13,000 units.
+	fuelPerNew   = 2048
+	maxNewStates = 1024 // of one call, for its budget's sake
+
 	savedPrefix = 4 // length of a saved state among others
 )
 

@@ -93,8 +93,15 @@ func (s *states) grow(ctx context.Context, g *guest, groups int) error {
 			return err
 		}
 		to := min(groups, from+s.perSlice())
+		if s.grows {
+			to = min(to, from+maxNewStates)
+		}
 		n := to - from
-		_, err := g.call(ctx, &s.init, budgetFor(g, n*s.size), uint64(s.at(from)), uint64(n))
+		budget := budgetFor(g, n*s.size)
+		if s.grows {
+			budget += g.scale * fuelPerNew * int64(n)
+		}
+		_, err := g.call(ctx, &s.init, budget, uint64(s.at(from)), uint64(n))
 		if err != nil {
 			return err
 		}
