@@ -5,6 +5,7 @@ import (
 
 	"github.com/pentad-db/pentad/plugins"
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/valyala/fasthttp"
 )
 
 func parseCallOf(t *testing.T, n *Node, name, params string) (record.PluginCall, error) {
@@ -14,7 +15,8 @@ func parseCallOf(t *testing.T, n *Node, name, params string) (record.PluginCall,
 		t.Fatal(err)
 	}
 	defer n.plugins.release(v)
-	return parseCall(v, "params", params)
+	var args fasthttp.Args
+	return (&server{node: n}).parseCall(&args, v, &record.Box{}, "params", params)
 }
 
 // thresholds is a chain of the filter threshold with these parameters.

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/valyala/fasthttp"
 )
 
@@ -22,10 +23,14 @@ func TestMethods(t *testing.T) {
 	if err := n.SetRetention(t.Context(), store.Retention{MaxAcqAgeNs: 1 << 60}); err != nil {
 		t.Fatal(err)
 	}
+	if err := n.SetQuantity(plugin.Quantity{MOID: 9, Name: "x", Type: plugin.F64}); err != nil {
+		t.Fatal(err)
+	}
 	for path, allowed := range map[string]string{
 		"/v1/put": "POST", "/v1/query": "POST", "/v1/records": "GET, HEAD, POST",
 		"/v1/count": "GET, HEAD, POST", "/v1/explain": "GET, HEAD, POST",
 		"/v1/horizon": "GET, HEAD", "/v1/plugins": "GET, HEAD, POST", "/v1/failures": "GET, HEAD",
+		"/v1/quantities": "GET, HEAD", "/v1/quantities/9": "DELETE, PUT",
 		"/healthz": "GET, HEAD", "/readyz": "GET, HEAD", "/version": "GET, HEAD",
 		"/v1/erase": "POST", "/v1/purge": "POST", "/v1/events": "GET, HEAD",
 		"/v1/retention": "DELETE, GET, HEAD, PUT",

@@ -30,11 +30,11 @@ func badParam(name string, err error) *wire.Error {
 // question than was asked is worse than none.
 var (
 	countParams = []string{"cid", "mid", "moid", "cap", "acq", "view", "asof", "last", "filter",
-		"filter_params"}
+		"filter_params", "unchecked"}
 	recordsParams = []string{"cid", "mid", "moid", "cap", "acq", "view", "asof", "last", "filter",
-		"filter_params", "order", "limit", "keys", "type", "format"}
+		"filter_params", "unchecked", "order", "limit", "keys", "type", "format"}
 	runParams = []string{"cid", "mid", "moid", "cap", "acq", "view", "asof", "last", "filter",
-		"filter_params", "params", "group", "every", "limit"}
+		"filter_params", "unchecked", "params", "group", "every", "limit"}
 	postParams     = []string{"type", "atomic"}
 	verifyParams   = []string{"rate"}
 	snapshotParams = []string{"name"}
@@ -107,14 +107,19 @@ func (s *server) parseBox(ctx *fasthttp.RequestCtx, known []string) (*record.Que
 	if q.KeysOnly, err = parseFlag(args, "keys"); err != nil {
 		return nil, err
 	}
-	if q.Filters, err = s.parseFilters(args); err != nil {
+	if err := q.Box.Normalize(); err != nil {
+		return nil, err
+	}
+	if q.Filters, err = s.parseFilters(args, q); err != nil {
 		return nil, err
 	}
 	return q, q.Normalize()
 }
 
 // parseFilters reads the chain of filters. Each filter_params belongs to the filter before it.
-func (s *server) parseFilters(args *fasthttp.Args) (calls []record.PluginCall, err error) {
+func (s *server) parseFilters(args *fasthttp.Args, q *record.Query) (
+	calls []record.PluginCall, err error,
+) {
 	var names, params []string
 	for key, value := range args.All() {
 		switch string(key) {
@@ -137,7 +142,7 @@ func (s *server) parseFilters(args *fasthttp.Args) (calls []record.PluginCall, e
 		if err != nil {
 			return nil, err
 		}
-		call, err := parseCall(v, "filter_params", params[i])
+		call, err := s.parseCall(args, v, &q.Box, "filter_params", params[i])
 		s.node.plugins.release(v)
 		if err != nil {
 			return nil, err
@@ -192,7 +197,13 @@ func parseView(args *fasthttp.Args, q *record.Query, now time.Time) error {
 // document says.
 //
 // The call names this very version: an upload must not bring another one under the parameters.
-func parseCall(v *pluginVersion, part, params string) (call record.PluginCall, err error) {
+func (s *server) parseCall(
+	args *fasthttp.Args, v *pluginVersion, box *record.Box, part, params string,
+) (call record.PluginCall, err error) {
+	unchecked, err := parseFlag(args, "unchecked")
+	if err != nil {
+		return call, err
+	}
 	call.Name = v.ref()
 	values := map[string]string{}
 	for pair := range strings.SplitSeq(params, ",") {
@@ -206,7 +217,11 @@ func parseCall(v *pluginVersion, part, params string) (call record.PluginCall, e
 		}
 		values[key] = value
 	}
-	if call.Params, err = v.doc.EncodeParams(values); err != nil {
+	err = v.doc.Fit(values, s.node.Quantities(), spansOf(box[record.MOID]), unchecked)
+	if err == nil {
+		call.Params, err = v.doc.EncodeParams(values)
+	}
+	if err != nil {
 		return call, badParam(part, err)
 	}
 	return call, nil

@@ -192,7 +192,8 @@ func (s *server) runPlugin(ctx *fasthttp.RequestCtx, name string) {
 	}
 	if err == nil {
 		defer s.node.plugins.release(v)
-		q.Aggregate, err = parseCall(v, "params", string(ctx.QueryArgs().Peek("params")))
+		q.Aggregate, err = s.parseCall(ctx.QueryArgs(), v, &q.Box, "params",
+			string(ctx.QueryArgs().Peek("params")))
 	}
 	if err == nil {
 		err = parseGroups(ctx, q)

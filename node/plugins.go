@@ -132,7 +132,7 @@ func (r *registry) history(name string) []PluginInfo {
 func (r *registry) change(c *catalog.Change) error {
 	err := r.file.Append(c)
 	switch {
-	case errors.Is(err, catalog.ErrFull):
+	case errors.Is(err, catalog.ErrFull), errors.Is(err, catalog.ErrFullQuantities):
 		return &wire.Error{Kind: wire.KindTooLarge, Message: err.Error()}
 	case errors.Is(err, catalog.ErrUnknown):
 		return &wire.Error{Kind: wire.KindUnknownPlugin, Message: err.Error()}

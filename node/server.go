@@ -153,15 +153,7 @@ func (s *server) route(ctx *fasthttp.RequestCtx) {
 				"body as it is", clip(coding))})
 		return
 	}
-	if name, ok := strings.CutPrefix(path, "/v1/plugins/"); ok {
-		s.routePlugin(ctx, method, name)
-		return
-	}
-	if name, ok := strings.CutPrefix(path, "/v1/snapshots/"); ok {
-		s.routeSnapshot(ctx, method, name)
-		return
-	}
-	if s.routeHealth(ctx, method+" "+path) {
+	if s.routeOne(ctx, method, path) || s.routeHealth(ctx, method+" "+path) {
 		return
 	}
 	switch method + " " + path {
@@ -199,6 +191,8 @@ func (s *server) route(ctx *fasthttp.RequestCtx) {
 		s.checkPlugin(ctx)
 	case "GET /v1/failures":
 		s.listFailures(ctx)
+	case "GET /v1/quantities":
+		s.listQuantities(ctx)
 	case "GET /v1/snapshots":
 		s.listSnapshots(ctx)
 	case "POST /v1/snapshots":
@@ -208,6 +202,19 @@ func (s *server) route(ctx *fasthttp.RequestCtx) {
 	default:
 		noRoute(ctx, path)
 	}
+}
+
+// routeOne answers what is asked of one thing by its name.
+func (s *server) routeOne(ctx *fasthttp.RequestCtx, method, path string) bool {
+	for prefix, handle := range map[string]func(*fasthttp.RequestCtx, string, string){
+		"/v1/plugins/": s.routePlugin, "/v1/quantities/": s.routeQuantity,
+		"/v1/snapshots/": s.routeSnapshot} {
+		if name, ok := strings.CutPrefix(path, prefix); ok {
+			handle(ctx, method, name)
+			return true
+		}
+	}
+	return false
 }
 
 // routeHealth answers what watches a node asks for.
@@ -236,7 +243,8 @@ func methods(path string) string {
 		return "DELETE, GET, HEAD, PUT"
 	case "/v1/records", "/v1/count", "/v1/explain", "/v1/snapshots", "/v1/plugins":
 		return "GET, HEAD, POST"
-	case "/v1/horizon", "/v1/failures", "/v1/events", "/healthz", "/readyz", "/version", "/metrics":
+	case "/v1/horizon", "/v1/failures", "/v1/quantities", "/v1/events", "/healthz", "/readyz",
+		"/version", "/metrics":
 		return "GET, HEAD"
 	}
 	return ""
@@ -249,7 +257,7 @@ func noRoute(ctx *fasthttp.RequestCtx, path string) {
 	}
 	writeError(ctx, &wire.Error{Kind: wire.KindNotFound, Message: fmt.Sprintf(
 		"no route %s %.100s; there are /v1/records, /v1/count, /v1/explain, /v1/plugins, "+
-			"/v1/failures, "+
+			"/v1/failures, /v1/quantities, "+
 			"/v1/horizon, /v1/put, /v1/query, /v1/erase, /v1/purge, /v1/events, /v1/retention, "+
 			"/v1/snapshots, /v1/verify, /healthz, /readyz, "+
 			"/version and /metrics", ctx.Method(), path)})

@@ -44,8 +44,9 @@ func rooms() map[string][]string {
 		// The node, from its store up.
 		"node/store": {"sdk/record", "index", "node/segment", "node/internal/lines",
 			"github.com/zeebo/xxh3", "golang.org/x/sys"},
-		"node/internal/lines":     {},
-		"node/internal/catalog":   {"sdk/record", "node/internal/lines", "node/segment"},
+		"node/internal/lines": {},
+		"node/internal/catalog": {"sdk/record", "sdk/plugin", "node/internal/lines",
+			"node/segment"},
 		"node/internal/timeparse": {},
 		"node/internal/selector":  {"sdk/record", "node/internal/timeparse"},
 		"node": {"sdk/record", "sdk/wire", "sdk/plugin", "plugins", "wasmhost", "node/store",

@@ -31,7 +31,8 @@ func TestPagesChangeNothing(t *testing.T) {
 	}
 	for _, route := range []string{"POST /v1/put", "POST /v1/records", "POST /v1/erase?cid=1",
 		"POST /v1/purge?cid=1", "PUT /v1/retention?cid=1&cap_age=1h", "DELETE /v1/retention?cid=1",
-		"PUT /v1/plugins/mine", "DELETE /v1/plugins/mine", "POST /v1/plugins/mine/promote",
+		"PUT /v1/plugins/mine", "DELETE /v1/plugins/mine", "PUT /v1/quantities/1",
+		"POST /v1/plugins/mine/promote",
 		"POST /v1/snapshots?name=one", "DELETE /v1/snapshots/one",
 		"POST /v1/verify"} {
 		method, path, _ := strings.Cut(route, " ")

@@ -65,7 +65,7 @@ type Doc struct {
 	Name    string   `json:"name"`
 	Version string   `json:"version,omitempty"`
 	About   string   `json:"about,omitempty"`
-	Payload []string `json:"payload,omitempty"` // accepted types of payloads, for people
+	Payload []string `json:"payload,omitempty"` // types of payloads that it reads; see [Doc.Fit]
 	Params  []Param  `json:"params,omitempty"`
 	Result  []Field  `json:"result,omitempty"`
 }

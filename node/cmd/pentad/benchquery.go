@@ -94,10 +94,10 @@ func (a *app) benchQuery(ctx context.Context, given func(string) bool, f *benchQ
 		return err
 	}
 	defer closeAll()
-	if base.Filters, err = f.filters.calls(ctx, dbs[0]); err != nil {
+	if base.Filters, err = f.calls(ctx, dbs[0], &base.Box); err != nil {
 		return err
 	}
-	aggregate, err := f.aggregate(ctx, dbs[0], mix)
+	aggregate, err := f.aggregate(ctx, dbs[0], mix, &base.Box)
 	if err != nil {
 		return err
 	}
@@ -180,8 +180,8 @@ type queryCall struct {
 	group  record.GroupBy
 }
 
-func (f *benchQueryFlags) aggregate(ctx context.Context, db *client.Client, mix load.Mix) (
-	call queryCall, err error) {
+func (f *benchQueryFlags) aggregate(ctx context.Context, db *client.Client, mix load.Mix,
+	box *record.Box) (call queryCall, err error) {
 	if mix[load.KindAggregate] == 0 {
 		return call, nil
 	}
@@ -194,7 +194,8 @@ func (f *benchQueryFlags) aggregate(ctx context.Context, db *client.Client, mix 
 			f.plugin)
 	}
 	call.plugin = found
-	if call.plugin.Params, err = encodeParams(doc, f.params); err != nil {
+	call.plugin.Params, err = encodeParams(ctx, db, doc, f.params, box, f.unchecked)
+	if err != nil {
 		return call, err
 	}
 	call.group, err = parseGroup(f.groups)

@@ -37,7 +37,7 @@ func (a *app) count(ctx context.Context, q *queryFlags) error {
 		return err
 	}
 	defer db.Close()
-	if query.Filters, err = q.filters.calls(ctx, db); err != nil {
+	if query.Filters, err = q.calls(ctx, db, &query.Box); err != nil {
 		return err
 	}
 	start := a.now()

@@ -28,11 +28,12 @@ func (s *demoShow) filter(ctx context.Context) error {
 	w := s.table(left("above"), right("records"), right("share"), right("time"))
 	for _, above := range []string{"1", "2", "3"} {
 		q := powerBox()
-		call, err := filterCall(ctx, s.db, "threshold", "value="+above)
-		if err != nil {
+		var flags queryFlags
+		flags.filters = filterFlags{{name: "threshold", params: "value=" + above}}
+		var err error
+		if q.Filters, err = flags.calls(ctx, s.db, &q.Box); err != nil {
 			return err
 		}
-		q.Filters = []record.PluginCall{call}
 		start := s.app.now()
 		kept, err := countRecords(ctx, s.db, q)
 		if err != nil {

@@ -52,29 +52,24 @@ func (f *filterParamsFlag) String() string { return "" }
 
 func (f *filterParamsFlag) Type() string { return "params" }
 
-// calls makes the calls of the filters, asking the node what parameters they have.
-func (f filterFlags) calls(ctx context.Context, db *client.Client) ([]record.PluginCall, error) {
+// calls makes the calls of the filters, asking the node what parameters they have and what the
+// quantities of the box are.
+func (q *queryFlags) calls(ctx context.Context, db *client.Client, box *record.Box) (
+	[]record.PluginCall, error) {
 	var calls []record.PluginCall
-	for _, one := range f {
-		call, err := filterCall(ctx, db, one.name, one.params)
+	for _, one := range q.filters {
+		info, doc, call, err := findPlugin(ctx, db, one.name)
+		if err != nil {
+			return nil, err
+		}
+		if !info.Filter {
+			return nil, usagef("%s is no filter; pentad plugin run %s runs it", one.name, one.name)
+		}
+		call.Params, err = encodeParams(ctx, db, doc, one.params, box, q.unchecked)
 		if err != nil {
 			return nil, err
 		}
 		calls = append(calls, call)
 	}
 	return calls, nil
-}
-
-// filterCall makes the call of a filter from its name and its parameters, name=value,... .
-func filterCall(ctx context.Context, db *client.Client, name, params string) (
-	record.PluginCall, error) {
-	info, doc, call, err := findPlugin(ctx, db, name)
-	if err != nil {
-		return call, err
-	}
-	if !info.Filter {
-		return call, usagef("%s is no filter; pentad plugin run %s runs it", name, name)
-	}
-	call.Params, err = encodeParams(doc, params)
-	return call, err
 }

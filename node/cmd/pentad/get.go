@@ -91,7 +91,7 @@ func (a *app) get(ctx context.Context, q *queryFlags, form recordForm) error {
 		return err
 	}
 	defer db.Close()
-	if query.Filters, err = q.filters.calls(ctx, db); err != nil {
+	if query.Filters, err = q.calls(ctx, db, &query.Box); err != nil {
 		return err
 	}
 	shown, err := a.showRecords(ctx, db, query, &form)

@@ -232,8 +232,10 @@ func findPlugin(ctx context.Context, db *client.Client, ref string) (client.Plug
 	return details.PluginInfo, doc, call, err
 }
 
-// encodeParams reads name=value,... .
-func encodeParams(doc *plugin.Doc, params string) ([]byte, error) {
+// encodeParams reads name=value,... and fits them to what the node knows of the quantities of the
+// box.
+func encodeParams(ctx context.Context, db *client.Client, doc *plugin.Doc, params string,
+	box *record.Box, unchecked bool) ([]byte, error) {
 	values := map[string]string{}
 	if params != "" {
 		for pair := range strings.SplitSeq(params, ",") {
@@ -244,6 +246,24 @@ func encodeParams(doc *plugin.Doc, params string) ([]byte, error) {
 			}
 			values[key] = value
 		}
+	}
+	declared, err := db.Quantities(ctx)
+	if err != nil {
+		return nil, err
+	}
+	quantities := make([]plugin.Quantity, len(declared))
+	for i, q := range declared {
+		quantities[i] = plugin.Quantity{MOID: q.MOID, Name: q.Name, Unit: q.Unit, Type: q.Type}
+		for _, f := range q.Fields {
+			quantities[i].Fields = append(quantities[i].Fields, plugin.QuantityField(f))
+		}
+	}
+	moids := make([][2]int64, len(box[record.MOID]))
+	for i, r := range box[record.MOID] {
+		moids[i] = [2]int64{r.From, r.To}
+	}
+	if err := doc.Fit(values, quantities, moids, unchecked); err != nil {
+		return nil, usageError{err}
 	}
 	encoded, err := doc.EncodeParams(values)
 	if err != nil {

@@ -44,7 +44,8 @@ for pentad get and count: --filter FILE.wasm.`,
 	q.addBox(c)
 	q.addFilter(c)
 	flags := c.Flags()
-	flags.StringVar(&params, "params", "", "parameters of the plugin: name=value,...")
+	flags.StringVar(&params, "params", "", "parameters of the plugin: name=value,... ; "+
+		"field=NAME is a field of the quantity, see pentad quantity")
 	flags.StringVar(&groupBy, "group", "",
 		"one result per cid, mid, moid, cap=LENGTH, as mid,cap=1h")
 	flags.Uint64Var(&q.limit, "limit", 0, "at most this many groups (0: all)")
@@ -97,11 +98,12 @@ func (a *app) pluginRun(ctx context.Context, name, params, groupBy string, q *qu
 	if !info.Aggregate {
 		return usagef("%s is a filter, which keeps records; pentad get --filter uses it", name)
 	}
-	if call.Params, err = encodeParams(doc, params); err != nil {
+	call.Params, err = encodeParams(ctx, db, doc, params, &query.Box, q.unchecked)
+	if err != nil {
 		return err
 	}
 	query.Aggregate = call
-	if query.Filters, err = q.filters.calls(ctx, db); err != nil {
+	if query.Filters, err = q.calls(ctx, db, &query.Box); err != nil {
 		return err
 	}
 	groups, end, err := db.Aggregate(ctx, query)
@@ -151,7 +153,7 @@ func askGroups(ctx context.Context, db *client.Client, q *record.Query, name, pa
 	if err != nil {
 		return nil, nil, err
 	}
-	if call.Params, err = encodeParams(doc, params); err != nil {
+	if call.Params, err = encodeParams(ctx, db, doc, params, &q.Box, false); err != nil {
 		return nil, nil, err
 	}
 	q.Aggregate = call

@@ -25,6 +25,7 @@ type queryFlags struct {
 	order      string
 	limit      uint64
 	filters    filterFlags
+	unchecked  bool
 	failEmpty  bool
 }
 
@@ -57,6 +58,8 @@ func (q *queryFlags) addFilter(c *cobra.Command) {
 		"up to "+strconv.Itoa(record.MaxFilters))
 	c.Flags().Var((*filterParamsFlag)(&q.filters), "filter-params",
 		"parameters of the filter before it: name=value,...")
+	c.Flags().BoolVar(&q.unchecked, "unchecked", false, "run plugins on payloads that are "+
+		"declared as something else")
 }
 
 // query puts the flags together and checks them.

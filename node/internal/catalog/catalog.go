@@ -1,6 +1,6 @@
 // Package catalog keeps what people told a node and what is not records: which plugins there are,
-// in which versions. All that happens to it is a [Change], and the same changes in the same order
-// make the same [State], on any machine.
+// in which versions, and what is measured under which moid. All that happens to it is a [Change],
+// and the same changes in the same order make the same [State], on any machine.
 //
 // It knows nothing of modules but their digests. A [File] keeps changes durably; the package starts
 // no goroutines, and its types are not safe for concurrent use.
@@ -15,12 +15,14 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
 // Limits of a catalogue.
 const (
 	MaxVersions         = 4096 // of all plugins: each is a file of at most 4 MiB
+	MaxQuantities       = 4096
 	MaxOwnerBytes       = 64
 	MaxDescriptionBytes = 1024
 )
@@ -59,11 +61,15 @@ type Change struct {
 	Push    *Push `json:"push,omitempty"`
 	Promote *Ref  `json:"promote,omitempty"` // makes a version current
 	Remove  *Ref  `json:"remove,omitempty"`
+
+	Quantity *plugin.Quantity `json:"quantity,omitempty"` // in place of one with its moid
+	Forget   *int32           `json:"forget,omitempty"`   // the quantity with this moid
 }
 
 // State is what a catalogue says. The zero value says nothing.
 type State struct {
-	Plugins map[string]Plugin
+	Plugins    map[string]Plugin
+	Quantities map[int32]plugin.Quantity
 }
 
 // Errors that a change may be refused with.
@@ -72,12 +78,15 @@ var (
 	ErrCurrent = errors.New("is the current version; promote another one first, or remove all")
 	ErrFull    = fmt.Errorf("%d versions are the most that a catalogue holds; remove some",
 		MaxVersions)
+	ErrFullQuantities = fmt.Errorf("%d quantities are the most that a catalogue holds",
+		MaxQuantities)
 )
 
 // Check returns what Apply would return, without a change.
 func (s *State) Check(c *Change) error {
 	set := 0
-	for _, is := range []bool{c.Push != nil, c.Promote != nil, c.Remove != nil} {
+	for _, is := range []bool{c.Push != nil, c.Promote != nil, c.Remove != nil,
+		c.Quantity != nil, c.Forget != nil} {
 		if is {
 			set++
 		}
@@ -90,6 +99,17 @@ func (s *State) Check(c *Change) error {
 	case c.Promote != nil:
 		_, err := s.index(c.Promote)
 		return err
+	case c.Quantity != nil:
+		_, known := s.Quantities[c.Quantity.MOID]
+		if !known && len(s.Quantities) >= MaxQuantities {
+			return ErrFullQuantities
+		}
+		return c.Quantity.Check()
+	case c.Forget != nil:
+		if _, known := s.Quantities[*c.Forget]; !known {
+			return fmt.Errorf("quantity %d %w", *c.Forget, ErrUnknown)
+		}
+		return nil
 	}
 	p, ok := s.Plugins[c.Remove.Name]
 	if c.Remove.SHA256 == "" && !ok {
@@ -160,6 +180,10 @@ func (s *State) Apply(c *Change) error {
 	if err := s.Check(c); err != nil {
 		return err
 	}
+	if c.Quantity != nil || c.Forget != nil {
+		s.applyQuantity(c)
+		return nil
+	}
 	plugins := maps.Clone(s.Plugins)
 	if plugins == nil {
 		plugins = map[string]Plugin{}
@@ -186,6 +210,19 @@ func (s *State) Apply(c *Change) error {
 	}
 	s.Plugins = plugins
 	return nil
+}
+
+func (s *State) applyQuantity(c *Change) {
+	quantities := maps.Clone(s.Quantities)
+	if quantities == nil {
+		quantities = map[int32]plugin.Quantity{}
+	}
+	if c.Quantity != nil {
+		quantities[c.Quantity.MOID] = *c.Quantity
+	} else {
+		delete(quantities, *c.Forget)
+	}
+	s.Quantities = quantities
 }
 
 func pushed(p Plugin, v Version) Plugin {
@@ -217,6 +254,18 @@ func (s *State) Changes() []Change {
 		if p.Current != len(p.Versions)-1 {
 			out = append(out, Change{Promote: &Ref{name, p.Versions[p.Current].SHA256}})
 		}
+	}
+	for _, q := range s.Sorted() {
+		out = append(out, Change{Quantity: &q})
+	}
+	return out
+}
+
+// Sorted returns the quantities by moid.
+func (s *State) Sorted() []plugin.Quantity {
+	out := make([]plugin.Quantity, 0, len(s.Quantities))
+	for _, moid := range slices.Sorted(maps.Keys(s.Quantities)) {
+		out = append(out, s.Quantities[moid])
 	}
 	return out
 }

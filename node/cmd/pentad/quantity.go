@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/sdk/client"
+)
+
+func (a *app) quantityCommand() *cobra.Command {
+	c := group("quantity", "Say what moids measure",
+		"  pentad quantity set 7 --name energy --unit kWh --type f64\n  pentad quantity ls\n"+
+			"  pentad plugin run stats --moid 7",
+		a.quantitySetCommand(), a.quantityListCommand(), a.quantityRemoveCommand())
+	c.Long = `Say what moids measure: a name, a unit, and what payloads are. Records stay as they are. Plugins
+that read a number read it as declared, and are refused where they cannot: --unchecked runs them.`
+	return c
+}
+
+func (a *app) quantitySetCommand() *cobra.Command {
+	var q client.Quantity
+	var fields []string
+	c := &cobra.Command{
+		Use:   "set MOID",
+		Short: "Say what a moid measures",
+		Args:  arguments(1, 1, "the moid"),
+		Example: `  pentad quantity set 1 --name energy --unit kWh --type f64
+  pentad quantity set 8 --name "phase 1" --fields power:f32:0,voltage:f32:4
+  pentad quantity set 9 --name remark --type bytes -o json`,
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.quantitySet(c.Context(), args[0], q, fields)
+		},
+	}
+	flags := c.Flags()
+	flags.Var((*filledFlag)(&q.Name), "name", "what is measured")
+	flags.StringVar(&q.Unit, "unit", "", "unit of the numbers")
+	flags.StringVar(&q.Type, "type", "", "what payloads are: f64, f32, i64, i32, decimal or bytes")
+	flags.StringSliceVar(&fields, "fields", nil,
+		"of payloads with several numbers: name:type:offset,...")
+	complete(c, "type", "f64", "f32", "i64", "i32", "decimal", "bytes")
+	return c
+}
+
+func parseMOID(text string) (int32, error) {
+	moid, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || moid < 0 {
+		return 0, usagef("%q is no moid: a number from 0 on", text)
+	}
+	return int32(moid), nil
+}
+
+func (a *app) quantitySet(
+	ctx context.Context, moid string, q client.Quantity, fields []string,
+) (err error) {
+	if q.MOID, err = parseMOID(moid); err != nil {
+		return err
+	}
+	if (q.Type == "") == (len(fields) == 0) {
+		return usagef("give either --type or --fields")
+	}
+	if len(fields) > 0 {
+		q.Type = "struct"
+	}
+	for _, text := range fields {
+		parts := strings.Split(text, ":")
+		if len(parts) != 3 {
+			return usagef("--fields %q: write name:type:offset", text)
+		}
+		offset, err := strconv.ParseUint(parts[2], 10, 32)
+		if err != nil {
+			return usagef("--fields %q: %q is no offset in bytes", text, parts[2])
+		}
+		q.Fields = append(q.Fields, client.QuantityField{Name: parts[0], Type: parts[1],
+			Offset: uint32(offset)})
+	}
+	db, err := a.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if err := db.SetQuantity(ctx, q); err != nil {
+		return err
+	}
+	return a.one(quantityColumns(), quantityRow(q)...)
+}
+
+func quantityColumns() []output.Column {
+	return []output.Column{right("moid"), left("name"), left("unit"), left("type"), left("fields")}
+}
+
+func quantityRow(q client.Quantity) []output.Value {
+	fields := make([]string, len(q.Fields))
+	for i, f := range q.Fields {
+		fields[i] = fmt.Sprintf("%s:%s:%d", f.Name, f.Type, f.Offset)
+	}
+	return []output.Value{output.Int(q.MOID), output.Text(q.Name), output.Text(q.Unit),
+		output.Text(q.Type), output.Text(strings.Join(fields, ","))}
+}
+
+func (a *app) quantityListCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "ls",
+		Short: "List what is said of moids",
+		Args:  noCommand,
+		Example: `  pentad quantity ls
+  pentad quantity ls -o csv
+  pentad quantity ls -o json`,
+		RunE: func(c *cobra.Command, _ []string) error { return a.quantityList(c.Context()) },
+	}
+}
+
+func (a *app) quantityList(ctx context.Context) error {
+	db, err := a.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	all, err := db.Quantities(ctx)
+	if err != nil {
+		return err
+	}
+	w, err := a.writer(false, quantityColumns()...)
+	if err != nil {
+		return err
+	}
+	for _, q := range all {
+		if err := w.Row(quantityRow(q)...); err != nil {
+			return err
+		}
+	}
+	return w.Close()
+}
+
+func (a *app) quantityRemoveCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "rm MOID",
+		Short: "Take back what is said of a moid",
+		Args:  arguments(1, 1, "the moid"),
+		Example: `  pentad quantity rm 31
+  pentad quantity rm 32 -o json
+  pentad quantity rm 33 -q`,
+		RunE: func(c *cobra.Command, args []string) error {
+			moid, err := parseMOID(args[0])
+			if err != nil {
+				return err
+			}
+			db, err := a.connect(c.Context())
+			if err != nil {
+				return err
+			}
+			defer db.Close()
+			if err := db.ForgetQuantity(c.Context(), moid); err != nil {
+				return err
+			}
+			return a.one([]output.Column{right("removed")}, output.Int(moid))
+		},
+	}
+}

@@ -1,0 +1,212 @@
+package plugin
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Types of payloads, beside those of parameters. A struct has fields at fixed offsets.
+const (
+	F32     = "f32"
+	I32     = "i32"
+	Decimal = "decimal" // a number as text
+	Bytes   = "bytes"
+	Struct  = "struct"
+	// anyPayload in a document: the plugin does not care.
+	anyPayload = "any"
+)
+
+// Limits of a quantity.
+const (
+	maxQuantityName   = 64
+	maxQuantityFields = 64
+	maxFieldOffset    = 32 << 20 // a payload is not larger
+)
+
+// Quantity says what the records of one moid measure, and what their payloads are.
+type Quantity struct {
+	MOID   int32           `json:"moid"`
+	Name   string          `json:"name"`
+	Unit   string          `json:"unit,omitempty"`
+	Type   string          `json:"type"`
+	Fields []QuantityField `json:"fields,omitempty"` // of a struct
+}
+
+// QuantityField is a field of a struct: where it starts in the payload and what is there.
+type QuantityField struct {
+	Name   string `json:"name"`
+	Type   string `json:"type"`
+	Offset uint32 `json:"offset"`
+}
+
+func (q *Quantity) label() string { return fmt.Sprintf("%d (%s)", q.MOID, q.Name) }
+
+// Check says what is wrong with a quantity.
+func (q *Quantity) Check() error {
+	scalars := []string{F64, F32, I64, I32, Decimal, Bytes}
+	if q.MOID < 0 || !shortText(q.Name) || q.Name == "" || !shortText(q.Unit) {
+		return fmt.Errorf("quantity %d: name %q and unit %q must be printable, of at most %d "+
+			"bytes, and the name not empty", q.MOID, q.Name, q.Unit, maxQuantityName)
+	}
+	if q.Type != Struct && !slices.Contains(scalars, q.Type) {
+		return fmt.Errorf("quantity %s: type %q is not one of %s, struct", q.label(), q.Type,
+			strings.Join(scalars, ", "))
+	}
+	if (q.Type == Struct) != (len(q.Fields) > 0) || len(q.Fields) > maxQuantityFields {
+		return fmt.Errorf("quantity %s: %d fields; a struct has 1 to %d and others have none",
+			q.label(), len(q.Fields), maxQuantityFields)
+	}
+	for i, f := range q.Fields {
+		named := func(o QuantityField) bool { return o.Name == f.Name }
+		switch {
+		case f.Name == "" || !shortText(f.Name) || strings.ContainsAny(f.Name, "=,:"):
+			return fmt.Errorf("quantity %s: %q is no name of a field", q.label(), f.Name)
+		case slices.IndexFunc(q.Fields, named) != i:
+			return fmt.Errorf("quantity %s: field %s is there twice", q.label(), f.Name)
+		case !slices.Contains(scalars, f.Type):
+			return fmt.Errorf("quantity %s: type %q of field %s is not one of %s", q.label(),
+				f.Type, f.Name, strings.Join(scalars, ", "))
+		case f.Offset > maxFieldOffset:
+			return fmt.Errorf("quantity %s: offset %d of field %s, at most %d", q.label(), f.Offset,
+				f.Name, maxFieldOffset)
+		}
+	}
+	return nil
+}
+
+func shortText(s string) bool {
+	return len(s) <= maxQuantityName && utf8.ValidString(s) &&
+		!strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
+}
+
+// layout is where the number lies that a plugin reads.
+type layout struct {
+	kind   string
+	offset uint32
+}
+
+// Fit fits the parameters of a call to the quantities of a question, which asks for the moids in
+// half-open ranges, none for all. A parameter field, unless the plugin has one of that name,
+// becomes type and offset of this field; a type that is not given becomes that of the quantity.
+// With unchecked, what the plugin reads need not be what the quantity is.
+//
+// Errors: a field that a quantity lacks; quantities that differ in where the number lies; a type
+// that the plugin does not read or that is not the quantity's.
+func (d *Doc) Fit(
+	values map[string]string, all []Quantity, moids [][2]int64, unchecked bool,
+) error {
+	field := ""
+	if !d.has("field") {
+		field = values["field"]
+		delete(values, "field")
+	}
+	if field != "" && (!d.has("type") || !d.has("offset")) {
+		return fmt.Errorf("plugin %s has no parameters type and offset to read a field by", d.Name)
+	}
+	if field != "" && (values["type"] != "" || values["offset"] != "") {
+		return fmt.Errorf("field %s stands for type and offset; leave them out", field)
+	}
+	asked, err := askedFor(all, moids, field)
+	if err != nil || len(asked) == 0 {
+		return err
+	}
+	var at layout
+	for i := range asked {
+		one, ok, err := asked[i].layout(field)
+		if err != nil || !ok {
+			return err
+		}
+		if i == 0 {
+			at = one
+		} else if one != at && field == "" && unchecked {
+			return nil
+		} else if one != at {
+			return fmt.Errorf("quantities %s and %s differ: %s at %d, %s at %d; ask for one of "+
+				"them by its moid", asked[0].label(), asked[i].label(), at.kind, at.offset,
+				one.kind, one.offset)
+		}
+	}
+	if !unchecked {
+		if err := d.checkPayload(&asked[0], at, values["type"]); err != nil {
+			return err
+		}
+	}
+	if field != "" {
+		values["type"], values["offset"] = at.kind, strconv.FormatUint(uint64(at.offset), 10)
+	} else if values["type"] == "" && d.takes("type", at.kind) {
+		values["type"] = at.kind
+	}
+	return nil
+}
+
+func (d *Doc) has(param string) bool {
+	return slices.ContainsFunc(d.Params, func(p Param) bool { return p.Name == param })
+}
+
+func (d *Doc) takes(param, value string) bool {
+	return slices.ContainsFunc(d.Params, func(p Param) bool {
+		return p.Name == param && slices.Contains(p.Enum, value)
+	})
+}
+
+func (d *Doc) checkPayload(q *Quantity, at layout, given string) error {
+	const way = "; ask for it unchecked if you know better"
+	if len(d.Payload) > 0 && !slices.Contains(d.Payload, anyPayload) &&
+		!slices.Contains(d.Payload, at.kind) {
+		return fmt.Errorf("plugin %s reads %s, and quantity %s is %s"+way, d.Name,
+			strings.Join(d.Payload, ", "), q.label(), at.kind)
+	}
+	if given != "" && given != at.kind && d.takes("type", given) {
+		return fmt.Errorf("type is %s, and quantity %s is %s"+way, given, q.label(), at.kind)
+	}
+	return nil
+}
+
+// askedFor returns the quantities with a moid in one of the ranges. A field cannot be found in a
+// moid that is asked for by itself and not declared.
+func askedFor(all []Quantity, moids [][2]int64, field string) ([]Quantity, error) {
+	if len(moids) == 0 {
+		moids = [][2]int64{{0, 1 << 31}}
+	}
+	var out []Quantity
+	for _, r := range moids {
+		before := len(out)
+		for i := range all {
+			if moid := int64(all[i].MOID); r[0] <= moid && moid < r[1] {
+				out = append(out, all[i])
+			}
+		}
+		if field != "" && len(out) == before && r[1] == r[0]+1 {
+			return nil, fmt.Errorf("field %s: quantity %d is not declared; pentad quantity set "+
+				"does", field, r[0])
+		}
+	}
+	if field != "" && len(out) == 0 {
+		return nil, fmt.Errorf("field %s: no quantity that is asked for is declared; pentad "+
+			"quantity set does", field)
+	}
+	return out, nil
+}
+
+// layout returns where a field lies, or the number of a payload that is one; not of a struct.
+func (q *Quantity) layout(field string) (at layout, ok bool, err error) {
+	if field == "" {
+		return layout{kind: q.Type}, q.Type != Struct, nil
+	}
+	names := make([]string, len(q.Fields))
+	for i, f := range q.Fields {
+		if f.Name == field {
+			return layout{f.Type, f.Offset}, true, nil
+		}
+		names[i] = f.Name
+	}
+	if len(names) == 0 {
+		names = []string{"none"}
+	}
+	return at, false, fmt.Errorf("quantity %s has no field %s; it has: %s", q.label(), field,
+		strings.Join(names, ", "))
+}

@@ -1,0 +1,110 @@
+package plugin
+
+import (
+	"maps"
+	"strings"
+	"testing"
+)
+
+func meter() []Quantity {
+	return []Quantity{
+		{MOID: 1, Name: "energy", Unit: "kWh", Type: F64},
+		{MOID: 2, Name: "temperature", Type: I64},
+		{MOID: 3, Name: "phase 1", Type: Struct, Fields: []QuantityField{
+			{"power", F32, 4}, {"voltage", I64, 8}, {"note", Decimal, 16}}},
+		{MOID: 4, Name: "phase 2", Type: Struct, Fields: []QuantityField{
+			{"power", F32, 4}, {"voltage", I64, 16}}},
+		{MOID: 5, Name: "text", Type: Bytes},
+	}
+}
+
+func at(moids ...int64) (out [][2]int64) {
+	for _, m := range moids {
+		out = append(out, [2]int64{m, m + 1})
+	}
+	return out
+}
+
+func TestFit(t *testing.T) {
+	numbers := []string{F64, F32, I64}
+	stats := &Doc{Name: "stats", Payload: numbers, Params: []Param{
+		{Name: "type", Type: Enum, Enum: numbers, Default: F64},
+		{Name: "offset", Type: U64, Default: "0"}}}
+	count := &Doc{Name: "count", Payload: []string{"any"}}
+	own := &Doc{Name: "own", Params: []Param{{Name: "field", Type: U64}}}
+	f := func(d *Doc, given string, moids [][2]int64, unchecked bool, want string) {
+		t.Helper()
+		parse := func(text string) map[string]string {
+			values := map[string]string{}
+			for _, pair := range strings.Fields(text) {
+				key, value, _ := strings.Cut(pair, "=")
+				values[key] = value
+			}
+			return values
+		}
+		values := parse(given)
+		err := d.Fit(values, meter(), moids, unchecked)
+		if problem, bad := strings.CutPrefix(want, "! "); bad {
+			if err == nil || !strings.Contains(err.Error(), problem) {
+				t.Errorf("%s %v: %v, want %q", given, moids, err, problem)
+			}
+			return
+		}
+		if err != nil || !maps.Equal(values, parse(want)) {
+			t.Errorf("%s %v: %v, %v, want %s", given, moids, values, err, want)
+		}
+	}
+	f(stats, "", at(1), false, "type=f64")
+	f(stats, "", at(2), false, "type=i64")
+	f(stats, "", at(9), false, "")
+	f(stats, "type=i64", at(9), false, "type=i64")
+	f(stats, "type=f32", at(1), false, "! type is f32, and quantity 1 (energy) is f64")
+	f(stats, "type=f32", at(1), true, "type=f32")
+	f(stats, "", at(1, 2), false, "! quantities 1 (energy) and 2 (temperature) differ")
+	f(stats, "", [][2]int64{{1, 3}}, true, "")
+	f(stats, "", at(5), false, "! plugin stats reads f64, f32, i64, and quantity 5 (text) is bytes")
+	f(stats, "", at(5), true, "")
+	f(stats, "", at(3), false, "")
+	f(stats, "offset=4", at(1), false, "offset=4 type=f64")
+	f(stats, "field=power", at(3), false, "type=f32 offset=4")
+	f(stats, "field=power", at(3, 4), false, "type=f32 offset=4")
+	f(stats, "field=voltage", at(3, 4), false, "! differ: i64 at 8, i64 at 16; ask for one")
+	f(stats, "field=voltage", at(3, 4), true, "! differ")
+	f(stats, "field=note", at(3), false, "! f64, f32, i64, and quantity 3 (phase 1) is decimal")
+	f(stats, "field=none", at(3), false, "! has no field none; it has: power, voltage, note")
+	f(stats, "field=power", at(1), false, "! quantity 1 (energy) has no field power; it has: none")
+	f(stats, "field=power", at(3, 9), false, "! quantity 9 is not declared")
+	f(stats, "field=power", [][2]int64{{10, 20}}, false, "! no quantity that is asked for")
+	f(stats, "field=power", nil, false, "! quantity 1 (energy) has no field")
+	f(stats, "field=power type=f64", at(3), false, "! stands for type and offset")
+	f(count, "field=power", at(3), false, "! no parameters type and offset")
+	f(count, "", nil, true, "")
+	f(count, "", at(5), false, "")
+	f(own, "field=7", at(1), false, "field=7")
+}
+
+func TestQuantityCheck(t *testing.T) {
+	for _, q := range meter() {
+		if err := q.Check(); err != nil {
+			t.Errorf("%+v: %v", q, err)
+		}
+	}
+	f := func(q Quantity, want string) {
+		t.Helper()
+		if err := q.Check(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", q, err, want)
+		}
+	}
+	f(Quantity{Type: F64}, "the name not empty")
+	f(Quantity{Name: "a", MOID: -1, Type: F64}, "quantity -1")
+	f(Quantity{Name: "a\n", Type: F64}, "printable")
+	f(Quantity{Name: strings.Repeat("a", 65), Type: F64}, "at most 64")
+	f(Quantity{Name: "a", Type: "f16"}, "not one of f64, f32")
+	f(Quantity{Name: "a", Type: Struct}, "0 fields")
+	f(Quantity{Name: "a", Type: F64, Fields: []QuantityField{{"b", F64, 0}}}, "1 fields")
+	f(Quantity{Name: "a", Type: Struct, Fields: []QuantityField{{"b=", F64, 0}}}, "no name")
+	f(Quantity{Name: "a", Type: Struct, Fields: []QuantityField{{"b", Struct, 0}}}, "of field b")
+	f(Quantity{Name: "a", Type: Struct, Fields: []QuantityField{{"b", F64, 1 << 30}}}, "offset")
+	f(Quantity{Name: "a", Type: Struct, Fields: []QuantityField{{"b", F64, 0}, {"b", F64, 8}}},
+		"twice")
+}
