@@ -246,8 +246,7 @@ func TestTables(t *testing.T) {
 	}
 	types := map[FrameType]string{FramePut: "put", FramePutReply: "put reply",
 		FrameQuery: "query", FrameRows: "rows", FrameGroups: "groups", FrameEnd: "end",
-		FrameError: "error", FrameBox: "box", FrameEvent: "event",
-		FrameModule: "module"}
+		FrameError: "error", FrameBox: "box", FrameEvent: "event", FrameModule: "module"}
 	rows := tableOf(t, "| type | payload |")
 	if len(rows) != int(lastFrameType) || len(types) != int(lastFrameType) {
 		t.Errorf("%d types in the document, %d here, the last is %d", len(rows), len(types),
