@@ -225,6 +225,8 @@ func TestCutIntoBatches(t *testing.T) {
 		}
 		return b
 	}
+	f(values(make([]int64, 2500)...), 1024, 1024, 452)
+	c.rows = maxBatchRows
 	f(values(make([]int64, 10_000)...), 4096, 4096, 1808)
 	f(sized(100<<10, 100<<10, 100<<10), 2, 1)
 	f(sized(1<<20, 1<<20), 1, 1)
@@ -244,6 +246,10 @@ func TestAdapt(t *testing.T) {
 			t.Errorf("%d rows after %d units, want %d", c.rows, used, want)
 		}
 	}
+	f(500_000, 1024)
+	f(199_999, 2048)
+	f(1000, 4096)
+	f(1000, 4096)
 	f(500_000, 4096)
 	f(1_000_001, 2048)
 	f(math.MaxInt64, 1024)

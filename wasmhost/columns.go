@@ -15,6 +15,7 @@ import (
 
 const (
 	maxBatchRows  = 4096      // above 1,024 nothing gets faster, and calls get long
+	firstRows     = 1024      // of the first batch, before it is known how dear a row is
 	minBatchRows  = 256       // below, the call itself begins to show
 	maxBatchBytes = 256 << 10 // of payload, unless one payload is larger
 
@@ -49,7 +50,7 @@ func newColumns(d *Descriptor) *columns {
 	if d.Flags&plugin.FlagGrows != 0 {
 		rows, perRow = min(rows, maxGrowingRows), fuelPerGrowth
 	}
-	return &columns{need: d.Need, rows: rows, maxRows: rows, perRow: perRow}
+	return &columns{need: d.Need, rows: min(rows, firstRows), maxRows: rows, perRow: perRow}
 }
 
 // batch is one call's worth of rows: where its columns lie and what they cost.
@@ -270,7 +271,8 @@ func (c *columns) write(ctx context.Context, g *guest, b *record.Batch, x *batch
 	clear(dst[bitmap : bitmap+uint32(bitmapBytes)])
 	x.bitmap = c.region + bitmap
 	n := int64(x.to - x.from)
-	x.budget = g.scale * (fuelBase + c.perRow*n + fuelPerByte*int64(len(x.data)))
+	x.budget = g.scale * (fuelBase + c.perRow*n + fuelFirstRows*min(n, firstRows) +
+		fuelPerByte*int64(len(x.data)))
 	g.entry.host.counter.records.Add(n)
 	return c.region, nil
 }

@@ -15,7 +15,8 @@ import (
 // 11 ns in one that misses every cache.
 const (
 	fuelBase      = 100_000   // any call
-	fuelPerRecord = 512       // add, filter: the plugins measured use 9 to 76
+	fuelPerRecord = 512       // add, filter: binary numbers use 9 to 76
+	fuelFirstRows = 1536      // add, filter: more for each of firstRows; decimal text uses 1,200
 	fuelPerByte   = 8         // add, filter: of payload
 	fuelPerState  = 64        // state_init, merge, finish: per byte of state; HyperLogLog uses 22
 	fuelStart     = 4_000_000 // start function, _initialize, describe, alloc, init: once each
