@@ -74,7 +74,8 @@ func (p Params) Text(i int) []byte {
 	return p[from : from+size : from+size]
 }
 
-// NumberType is the type of a number in a payload, in the order of the enum f64, f32, i64, i32.
+// NumberType is the type of a number in a payload, in the order of the enum f64, f32, i64, i32,
+// u32, text.
 type NumberType uint8
 
 // Types of numbers.
@@ -83,18 +84,66 @@ const (
 	F32
 	I64
 	I32
+	U32
+	Text        // decimal, of at most 19 digits
 	NumberTypes // how many there are
 )
 
-// Size returns the bytes of a number.
+// Size returns the bytes of a number, of a text the least.
 func (t NumberType) Size() int {
-	if t == F32 || t == I32 {
+	switch t {
+	case F32, I32, U32:
 		return 4
+	case Text:
+		return 1
 	}
 	return 8
 }
 
-// Read returns the number at the start of src.
+// Numbers appends the number of each payload to dst, which starts at an offset there.
+//
+// Errors: a payload that ends before the number, or has no decimal number where one is asked for.
+func (b *Batch) Numbers(dst []float64, t NumberType, offset int) ([]float64, error) {
+	if t == F64 && b.Stride >= offset+t.Size() {
+		return b.dense(dst, offset), nil
+	}
+	for i := range b.Rows { // of few instructions, as each turn pays for all of them
+		x, err := b.number(i, t, offset)
+		if err != nil {
+			return dst, err
+		}
+		dst = append(dst, x)
+	}
+	return dst, nil
+}
+
+func (b *Batch) dense(dst []float64, offset int) []float64 {
+	for at := offset; at < len(b.Data); at += b.Stride {
+		dst = append(dst, math.Float64frombits(binary.LittleEndian.Uint64(b.Data[at:])))
+	}
+	return dst
+}
+
+func (b *Batch) number(i int, t NumberType, offset int) (float64, error) {
+	payload := b.Payload(i)
+	switch {
+	case len(payload) < offset+t.Size():
+		return 0, ShortPayload(i, len(payload), offset+t.Size())
+	case t != Text:
+		return t.Read(payload[offset:]), nil
+	}
+	if x, ok := decimal(payload[offset:]); ok {
+		return x, nil
+	}
+	return 0, noDecimal(i, offset)
+}
+
+func noDecimal(i, offset int) error {
+	return &Error{Status: plugin.StatusPayload, Text: "record " + strconv.Itoa(i) +
+		" of the batch has no decimal number of up to 19 digits at byte " + strconv.Itoa(offset)}
+}
+
+// Read returns the number at the start of src, of any type but Text.
 func (t NumberType) Read(src []byte) float64 {
 	switch t {
 	case F32:
@@ -103,6 +152,8 @@ func (t NumberType) Read(src []byte) float64 {
 		return float64(int64(binary.LittleEndian.Uint64(src)))
 	case I32:
 		return float64(int32(binary.LittleEndian.Uint32(src)))
+	case U32:
+		return float64(binary.LittleEndian.Uint32(src))
 	}
 	return math.Float64frombits(binary.LittleEndian.Uint64(src))
 }
