@@ -458,7 +458,7 @@ func TestJSONForPeople(t *testing.T) {
 	expect("GET", "/v1/records?mid=9..3", "", 400, `"part":"mid"`)
 	expect("GET", "/v1/records?sid=1", "", 400, "unknown")
 	expect("GET", "/v1/records?view=now", "", 400, `"part":"view"`)
-	expect("POST", "/v1/plugins/nope/run", "", 404, "unknown-plugin", "there are: count")
+	expect("POST", "/v1/plugins/nope/run", "", 404, "unknown-plugin", "there are: between, count")
 	expect("PUT", "/v1/plugins/mine", "not wasm", 422, "bad-module")
 	expect("PUT", "/v1/plugins/stats", "x", 403, "standard plugin")
 	expect("GET", "/v2", "", 404, "no route")

@@ -68,37 +68,6 @@ func addNative(states []statsModel, batch *record.Batch, gid []uint32) {
 	}
 }
 
-// BenchmarkOthers measures the plugins beside stats.
-func BenchmarkOthers(b *testing.B) {
-	b.Run("count", func(b *testing.B) {
-		m, _ := standard(b, "count")
-		benchAggregate(b, m, nil, 1000)
-	})
-	b.Run("histogram", func(b *testing.B) {
-		m, doc := standard(b, "histogram")
-		benchAggregate(b, m, encode(b, doc, map[string]string{"lo": "0", "hi": "100"}), 1)
-	})
-	for _, op := range []string{"gt", "le"} {
-		b.Run("threshold/"+op, func(b *testing.B) {
-			m, doc := standard(b, "threshold")
-			params := encode(b, doc, map[string]string{"value": "60", "op": op})
-			f, err := m.NewFilter(b.Context(), params)
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer f.Close()
-			batch, _ := benchBatch(1)
-			keep := make([]uint64, benchRows/64)
-			for b.Loop() {
-				if err := f.Keep(b.Context(), batch, keep); err != nil {
-					b.Fatal(err)
-				}
-			}
-			perRow(b)
-		})
-	}
-}
-
 // BenchmarkInstance is what starting an instance costs a query per worker; Go has its runtime to
 // start.
 func BenchmarkInstance(b *testing.B) {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
+	"strconv"
 	"testing"
 	"time"
 
@@ -90,7 +91,7 @@ func newAggregate(t testing.TB, m *wasmhost.Module, params []byte) *wasmhost.Agg
 }
 
 // numberTypes are the values of the parameter type.
-func numberTypes() []string { return []string{"f64", "f32", "i64", "i32"} }
+func numberTypes() []string { return []string{"f64", "f32", "i64", "i32", "u32", "text"} }
 
 // appendNumber writes x as a type, and returns what the type made of it.
 func appendNumber(dst []byte, kind string, x float64) ([]byte, float64) {
@@ -104,8 +105,21 @@ func appendNumber(dst []byte, kind string, x float64) ([]byte, float64) {
 	case "i32":
 		y := int32(clampInt(x, math.MinInt32, math.MaxInt32))
 		return binary.LittleEndian.AppendUint32(dst, uint32(y)), float64(y)
+	case "u32":
+		y := uint32(clampInt(x, 0, math.MaxUint32))
+		return binary.LittleEndian.AppendUint32(dst, y), float64(y)
+	case "text":
+		return appendDecimal(dst, x)
 	}
 	return binary.LittleEndian.AppendUint64(dst, math.Float64bits(x)), x
+}
+
+// appendDecimal writes what text can hold of x.
+func appendDecimal(dst []byte, x float64) ([]byte, float64) {
+	if size := math.Abs(x); !(size == 0 || size > 1e-9 && size < 1e27) {
+		x = math.Copysign(0.1, x)
+	}
+	return strconv.AppendFloat(dst, x, 'g', -1, 64), x
 }
 
 func clampInt(x float64, low, high int64) int64 {
@@ -163,7 +177,8 @@ func (s *series) make(r *rand.Rand) *rows {
 func (s *series) append(to *rows, x float64) {
 	payload, x := appendNumber(make([]byte, s.offset, s.offset+8), s.kind, x)
 	at := int64(to.batch.Len())
-	to.batch.AppendStamped(record.Key{CID: 1, MID: 7, CapNs: at, AcqNs: at}, payload)
+	key := record.Key{CID: 1, MID: at * 7919 % 13, CapNs: at*104729%97 - 40, AcqNs: at % 11}
+	to.batch.AppendStamped(key, payload)
 	to.numbers = append(to.numbers, x)
 }
 

@@ -36,7 +36,7 @@ func TestHistogram(t *testing.T) {
 	r := seeded(t)
 	m, doc := standard(t, "histogram")
 	for round := range 100 {
-		s := randomSeries(r, numberTypes()[round%4])
+		s := randomSeries(r, numberTypes()[round%6])
 		s.groups = min(s.groups, 20)
 		lo := math.Round(r.NormFloat64() * 1e4)
 		hi := lo + 1 + math.Round(r.Float64()*2e4)
@@ -94,8 +94,8 @@ func TestThreshold(t *testing.T) {
 	m, doc := standard(t, "threshold")
 	ops := []string{"gt", "ge", "lt", "le", "eq", "ne"}
 	for round := range 240 {
-		s := randomSeries(r, numberTypes()[round%4])
-		op := ops[round/4%6]
+		s := randomSeries(r, numberTypes()[round%6])
+		op := ops[round/6%6]
 		x := s.make(r)
 		value := x.numbers[r.IntN(len(x.numbers))]
 		params := encode(t, doc, map[string]string{"type": s.kind, "offset": strconv.Itoa(s.offset),
@@ -113,6 +113,41 @@ func TestThreshold(t *testing.T) {
 			if got := keep[i/64]>>(i%64)&1 != 0; got != holds(n, op, value) {
 				t.Fatalf("round %d, %+v: row %d, %v %s %v, is kept: %v", round, *s, i, n, op,
 					value, got)
+			}
+		}
+	}
+}
+
+func TestBetween(t *testing.T) {
+	r := seeded(t)
+	m, doc := standard(t, "between")
+	for round := range 120 {
+		s := randomSeries(r, numberTypes()[round%6])
+		x := s.make(r)
+		low, high := x.numbers[r.IntN(len(x.numbers))], x.numbers[r.IntN(len(x.numbers))]
+		if !(low <= high) {
+			low, high = math.Inf(-1), math.Inf(1)
+		}
+		side := []string{"inside", "outside"}[r.IntN(2)]
+		f, err := m.NewFilter(t.Context(), encode(t, doc, map[string]string{"type": s.kind,
+			"offset": strconv.Itoa(s.offset), "low": fmt.Sprint(low), "high": fmt.Sprint(high),
+			"keep": side}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		keep := make([]uint64, (x.batch.Len()+63)/64)
+		if err := f.Keep(t.Context(), &x.batch, keep); err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+		for i, n := range x.numbers {
+			want := n >= low && n <= high
+			if side == "outside" {
+				want = n < low || n > high
+			}
+			if got := keep[i/64]>>(i%64)&1 != 0; got != want {
+				t.Fatalf("round %d, %+v: row %d, %v %s of %v to %v, is kept: %v", round, *s, i, n,
+					side, low, high, got)
 			}
 		}
 	}
@@ -137,7 +172,7 @@ func TestBadParams(t *testing.T) {
 			t.Errorf("%s %v: %v, want %s", name, values, err, text)
 		}
 	}
-	f("stats", `parameter type: "f16" is not one of f64, f32, i64, i32`,
+	f("stats", `parameter type: "f16" is not one of f64, f32, i64, i32, u32, text`,
 		map[string]string{"type": "f16"})
 	f("count", `plugin count has no parameter "type"; it has: none`,
 		map[string]string{"type": "f64"})
@@ -148,6 +183,19 @@ func TestBadParams(t *testing.T) {
 		{"-Inf", "1"}, {"0", "+Inf"}, {"-1.7e308", "1.7e308"}, {"0", "1e-310"}} {
 		f("histogram", "lo must be below hi", map[string]string{"lo": bounds[0], "hi": bounds[1]})
 	}
+	f("between", "low must be at most high", map[string]string{"low": "2", "high": "1"})
+	f("between", "low must be at most high", map[string]string{"low": "NaN"})
+	f("top-k", "k must be 1 to 10", map[string]string{"k": "0"})
+	f("top-k", "k must be 1 to 10", map[string]string{"k": "11"})
+	f("quantiles", "q must be 0 to 1", map[string]string{"q": "1.1"})
+	f("quantiles", "q must be 0 to 1", map[string]string{"q": "NaN"})
+	f("outliers", "k must be 0 or more", map[string]string{"k": "-1"})
+	f("outliers", "k must be 0 or more", map[string]string{"k": "Inf"})
+	f("gaps", "slots must be 1 to 4096", map[string]string{"every": "1", "slots": "4097"})
+	f("gaps", "every must be above 0", map[string]string{"every": "0", "slots": "1"})
+	f("gaps", "below 146 years", map[string]string{"every": "400", "unit": "h", "slots": "4096"})
+	f("gaps", "origin must lie", map[string]string{"every": "1", "slots": "1",
+		"origin": "-9223372036854775808"})
 	f("histogram", "buckets must be 1", map[string]string{"lo": "0", "hi": "1", "buckets": "0"})
 	f("histogram", "buckets must be 1", map[string]string{"lo": "0", "hi": "1", "buckets": "257"})
 }
@@ -160,9 +208,24 @@ func TestRawParams(t *testing.T) {
 		refuseParams(t, m, text, params...)
 	}
 	f("histogram", "40 bytes together")
-	f("histogram", "as 0 to 3", math.MaxUint64, 0, 0, 0, 0)
+	f("histogram", "as 0 to 5", math.MaxUint64, 0, 0, 0, 0)
 	f("threshold", "32 bytes together")
 	f("threshold", "as 0 to 5", 0, 0, 6, 0)
+	f("between", "40 bytes together", 0)
+	f("between", "as 0 or 1", 0, 0, 0, 0, 2)
+	f("distinct", "24 bytes together", 0)
+	f("distinct", "as 0 to 2", 3, 0, 0)
+	f("downsample", "16 bytes together", 0)
+	f("first-last", "as 0 to 5", 6, 0)
+	f("gaps", "32 bytes together", 0)
+	f("gaps", "as 0 to 4", 1, 5, 1, 0)
+	f("outliers", "24 bytes together", 0)
+	f("quantiles", "24 bytes together", 0)
+	f("rate-of-change", "24 bytes together", 0)
+	f("rate-of-change", "as 0 to 3", 0, 0, 4)
+	f("top-k", "40 bytes together", 0)
+	f("top-k", "order must be", 0, 0, 1, 2, 0)
+	f("top-k", "per must be", 0, 0, 1, 0, 2)
 	m, _ := standard(t, "stats")
 	checkStatsParams(t, m)
 }
@@ -171,7 +234,7 @@ func TestRawParams(t *testing.T) {
 func checkStatsParams(t *testing.T, m *wasmhost.Module) {
 	t.Helper()
 	refuseParams(t, m, "16 bytes together", 0)
-	refuseParams(t, m, "as 0 to 3", 4, 0)
+	refuseParams(t, m, "as 0 to 5", 6, 0)
 	refuseParams(t, m, "offset must be", 0, 1<<32)
 }
 

@@ -71,7 +71,7 @@ func TestStats(t *testing.T) {
 	r := seeded(t)
 	m, doc := standard(t, "stats")
 	for round := range 200 {
-		s := randomSeries(r, numberTypes()[round%4])
+		s := randomSeries(r, numberTypes()[round%6])
 		what := fmt.Sprintf("round %d, %+v", round, *s)
 		params := encode(t, doc, map[string]string{"type": s.kind,
 			"offset": strconv.Itoa(s.offset)})

@@ -73,6 +73,11 @@ func TestShortPayloads(t *testing.T) {
 	f("histogram", map[string]string{"lo": "0", "hi": "1"})
 	f("threshold", map[string]string{"value": "1"})
 	f("threshold", map[string]string{"value": "1", "op": "ne"})
+	for _, name := range []string{"between", "downsample", "first-last", "outliers", "quantiles",
+		"rate-of-change", "top-k"} {
+		f(name, map[string]string{})
+	}
+	f("distinct", map[string]string{"of": "number"})
 }
 
 // checkShortPayloads is given a plugin that reads an f64 from byte 4 on.
@@ -82,7 +87,7 @@ func checkShortPayloads(t *testing.T, m *wasmhost.Module, params []byte) {
 		t.Helper()
 		var b record.Batch
 		for _, n := range sizes {
-			b.Append(record.Key{}, make([]byte, n))
+			b.AppendStamped(record.Key{}, make([]byte, n))
 		}
 		var err error
 		if m.Describe().Kinds == plugin.KindFilter {

@@ -150,11 +150,17 @@ func TestRewrittenPlugins(t *testing.T) {
 			w.metered.Memory().Write(uint32(at[0]), b)
 			return at[0]
 		}
-		params := make([]byte, 40)
-		binary.LittleEndian.PutUint64(params[24:], 0x4059<<48) // 100
-		binary.LittleEndian.PutUint64(params[32:], 10)
-		size := map[string]int{"stats": 16, "histogram": 40, "threshold": 32}[p.Name]
-		if status, _ := w.call(t, exportInit, alloc(params[:size]), uint64(size)); status[0] != 0 {
+		var params []byte // of those that do not take none at all
+		for _, v := range map[string][]uint64{
+			"between":   {0, 0, 0, 0x4059 << 48, 1},
+			"gaps":      {5, 0, 100, 0},
+			"histogram": {0, 0, 0, 0x4059 << 48, 10},
+			"threshold": {0, 0, 0, 0},
+		}[p.Name] {
+			params = binary.LittleEndian.AppendUint64(params, v)
+		}
+		size := uint64(len(params))
+		if status, _ := w.call(t, exportInit, alloc(params), size); status[0] != 0 {
 			t.Fatalf("%s: status %d", p.Name, status[0])
 		}
 		data := make([]byte, 4096)

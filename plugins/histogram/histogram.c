@@ -1,32 +1,29 @@
 /* histogram: how many numbers fall into each of up to 256 buckets of equal width. */
-#include "pentad.h"
+#include "columns.h"
 
 enum { MAX_BUCKETS = 256 };
 
 typedef struct { u64 under, over, buckets[MAX_BUCKETS]; } state;
 
-PENTAD_MODULE(PENTAD_AGGREGATE, PENTAD_GID | PENTAD_OFFSETS | PENTAD_DATA, sizeof(state), 8, 0, 40, 0,
-              "histogram",
+PENTAD_MODULE(PENTAD_AGGREGATE, PENTAD_GID | PENTAD_RUNS | PENTAD_OFFSETS | PENTAD_DATA,
+              sizeof(state), 8, 0, 40, 0, "histogram",
               "{\"name\":\"histogram\",\"version\":\"1\","
               "\"about\":\"numbers per bucket of [lo, hi); not-a-number counts as above\","
-              "\"payload\":[\"f64\",\"f32\",\"i64\",\"i32\"],\"params\":["
-              "{\"name\":\"type\",\"type\":\"enum\",\"enum\":[\"f64\",\"f32\",\"i64\",\"i32\"],"
-              "\"default\":\"f64\",\"help\":\"type of the number\"},"
-              "{\"name\":\"offset\",\"type\":\"u64\",\"default\":\"0\","
-              "\"help\":\"where the number starts in the payload\"},"
+              PENTAD_NUMBER_PAYLOAD "\"params\":[" PENTAD_NUMBER_PARAMS ","
               "{\"name\":\"lo\",\"type\":\"f64\",\"help\":\"start of the first bucket\"},"
               "{\"name\":\"hi\",\"type\":\"f64\",\"help\":\"end of the last bucket\"},"
               "{\"name\":\"buckets\",\"type\":\"u64\",\"default\":\"10\",\"help\":\"1 to 256\"}],"
               "\"result\":[{\"name\":\"below\",\"type\":\"u64\"},{\"name\":\"above\",\"type\":\"u64\"},"
               "{\"name\":\"buckets\",\"type\":\"u64\",\"repeat\":true}]}")
 
-static u32 type, offset, want, buckets;
+static pentad_field field;
+static u32 buckets;
 static f64 lo, hi, scale;
 
 PENTAD_EXPORT(pentad_init) i32 pentad_init(const u8 *params, u32 len) {
   if (len != 40)
     return pentad_bad_params("type, offset, lo, hi and buckets must have 40 bytes together");
-  i32 status = pentad_number_params(params, &type, &offset, &want);
+  i32 status = pentad_field_params(params, &field);
   if (status) return status;
   u64 count = pentad_u64(params + 32);
   if (!count || count > MAX_BUCKETS) return pentad_bad_params("buckets must be 1 to 256");
@@ -44,19 +41,21 @@ PENTAD_EXPORT(pentad_state_init) void pentad_state_init(u64 *words, u32 n) {
 }
 
 PENTAD_EXPORT(pentad_add) i32 pentad_add(const pentad_batch *b, state *states) {
-  for (u32 i = 0; i < b->n; i++) {
-    u32 size;
-    const u8 *p = pentad_payload(b, i, &size);
-    if (size < want) return pentad_short_payload(i, size, want);
-    state *s = states + b->gid[i];
-    f64 x = pentad_number(p + offset, type);
-    if (x < lo) {
-      s->under++;
-    } else if (x < hi) {
-      u32 k = (u32)((x - lo) * scale);
-      s->buckets[k < buckets ? k : buckets - 1]++;
-    } else {
-      s->over++;
+  i32 status;
+  const f64 *numbers = pentad_numbers(b, &field, &status);
+  if (!numbers) return status;
+  for (pentad_rows r = {0}; pentad_next(b, &r);) {
+    state *s = states + r.gid;
+    for (u32 i = r.from; i < r.to; i++) {
+      f64 x = numbers[i];
+      if (x < lo) {
+        s->under++;
+      } else if (x < hi) {
+        u32 k = (u32)((x - lo) * scale);
+        s->buckets[k < buckets ? k : buckets - 1]++;
+      } else {
+        s->over++;
+      }
     }
   }
   return PENTAD_OK;

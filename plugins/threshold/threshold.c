@@ -1,27 +1,24 @@
 /* threshold: keeps the records whose number stands in a relation to a value. */
-#include "pentad.h"
+#include "columns.h"
 
 PENTAD_MODULE(PENTAD_FILTER, PENTAD_OFFSETS | PENTAD_DATA, 0, 1, 0, 32, 0, "threshold",
               "{\"name\":\"threshold\",\"version\":\"1\","
               "\"about\":\"keeps records whose number is above, below or equal to a value\","
-              "\"payload\":[\"f64\",\"f32\",\"i64\",\"i32\"],\"params\":["
-              "{\"name\":\"type\",\"type\":\"enum\",\"enum\":[\"f64\",\"f32\",\"i64\",\"i32\"],"
-              "\"default\":\"f64\",\"help\":\"type of the number\"},"
-              "{\"name\":\"offset\",\"type\":\"u64\",\"default\":\"0\","
-              "\"help\":\"where the number starts in the payload\"},"
+              PENTAD_NUMBER_PAYLOAD "\"params\":[" PENTAD_NUMBER_PARAMS ","
               "{\"name\":\"op\",\"type\":\"enum\",\"enum\":[\"gt\",\"ge\",\"lt\",\"le\",\"eq\",\"ne\"],"
               "\"default\":\"gt\",\"help\":\"relation of the number to the value\"},"
               "{\"name\":\"value\",\"type\":\"f64\"}]}")
 
 enum { GT, GE, LT, LE, EQ, NE, OPS };
 
-static u32 type, offset, want, op;
+static pentad_field field;
+static u32 op;
 static f64 value;
 
 PENTAD_EXPORT(pentad_init) i32 pentad_init(const u8 *params, u32 len) {
   if (len != 32)
     return pentad_bad_params("type, offset, op and value must have 32 bytes together");
-  i32 status = pentad_number_params(params, &type, &offset, &want);
+  i32 status = pentad_field_params(params, &field);
   if (status) return status;
   if (pentad_u64(params + 16) >= OPS)
     return pentad_bad_params("op must be gt, ge, lt, le, eq or ne, as 0 to 5");
@@ -30,38 +27,27 @@ PENTAD_EXPORT(pentad_init) i32 pentad_init(const u8 *params, u32 len) {
   return PENTAD_OK;
 }
 
-static inline u32 holds(f64 x) {
-  switch (op) {
-  case GT: return x > value;
-  case GE: return x >= value;
-  case LT: return x < value;
-  case LE: return x <= value;
-  case EQ: return x == value;
-  default: return x != value;
-  }
-}
-
-/* float64 of one size, above the value: the common question, without a branch per record. */
-static void dense_above(const pentad_batch *b, u64 *bitmap) {
-  const u8 *p = b->data + offset;
-  for (u32 i = 0; i < b->n; i += 64) {
-    u32 m = b->n - i < 64 ? b->n - i : 64;
-    u64 word = 0;
-    for (u32 k = 0; k < m; k++, p += b->stride) word |= (u64)(pentad_f64(p) > value) << k;
-    bitmap[i >> 6] = word;
-  }
-}
+/* One bit per row, without a branch per row. The column is followed by bytes that may be read. */
+#define KEEP(relation)                                                                             \
+  for (u32 i = 0; i < n; i += 2) {                                                                 \
+    u64 bits = wasm_i64x2_bitmask(relation(wasm_v128_load(x + i), values));                        \
+    bitmap[i >> 6] |= bits << (i & 63);                                                            \
+  }                                                                                                \
+  break
 
 PENTAD_EXPORT(pentad_filter) i32 pentad_filter(const pentad_batch *b, u64 *bitmap) {
-  if (b->stride >= want && type == PENTAD_T_F64 && op == GT) {
-    dense_above(b, bitmap);
-    return PENTAD_OK;
-  }
-  for (u32 i = 0; i < b->n; i++) {
-    u32 size;
-    const u8 *p = pentad_payload(b, i, &size);
-    if (size < want) return pentad_short_payload(i, size, want);
-    bitmap[i >> 6] |= (u64)holds(pentad_number(p + offset, type)) << (i & 63);
+  i32 status;
+  const f64 *x = pentad_numbers(b, &field, &status);
+  if (!x) return status;
+  v128_t values = wasm_f64x2_splat(value);
+  u32 n = b->n;
+  switch (op) {
+  case GT: KEEP(wasm_f64x2_gt);
+  case GE: KEEP(wasm_f64x2_ge);
+  case LT: KEEP(wasm_f64x2_lt);
+  case LE: KEEP(wasm_f64x2_le);
+  case EQ: KEEP(wasm_f64x2_eq);
+  default: KEEP(wasm_f64x2_ne);
   }
   return PENTAD_OK;
 }

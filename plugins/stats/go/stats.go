@@ -29,13 +29,13 @@ type state struct {
 
 // stats holds the parameters.
 type stats struct {
-	number guest.NumberType
-	offset int
-	want   int // bytes that a payload must have
+	number  guest.NumberType
+	offset  int
+	numbers []float64 // of a batch, reused
 }
 
 func (*stats) Describe() guest.Description {
-	types := []string{"f64", "f32", "i64", "i32"}
+	types := []string{"f64", "f32", "i64", "i32", "u32", "text"}
 	return guest.Description{
 		Need:  plugin.NeedGID | plugin.NeedRuns | plugin.NeedOffsets | plugin.NeedData,
 		Flags: plugin.FlagDependsOnBatches,
@@ -59,75 +59,42 @@ func (*stats) Describe() guest.Description {
 }
 
 func (p *stats) Init(params guest.Params) error {
-	if params.Count() == 0 {
-		p.want = p.number.Size()
-		return nil
-	}
 	switch {
+	case params.Count() == 0:
+		return nil
 	case params.Count() != 2:
 		return errors.New("type and offset must have 16 bytes together")
 	case params.U64(0) >= uint64(guest.NumberTypes):
-		return errors.New("type must be f64, f32, i64 or i32, as 0 to 3")
+		return errors.New("type must be f64, f32, i64, i32, u32 or text, as 0 to 5")
 	case params.U64(1) > maxOffset:
 		return errors.New("offset must be at most 33554432")
 	}
 	p.number, p.offset = guest.NumberType(params.U64(0)), int(params.U64(1))
-	p.want = p.offset + p.number.Size()
 	return nil
 }
 
 func (*stats) Reset(s *state) { *s = state{min: math.Inf(1), max: math.Inf(-1)} }
 
 func (p *stats) Add(b *guest.Batch, states []state) error {
-	if b.Runs == nil && b.Stride >= p.want && p.number == guest.F64 {
-		addGrouped(states, b.GID, b.Data[p.offset:], b.Stride)
-		return nil
+	var err error
+	p.numbers, err = b.Numbers(p.numbers[:0], p.number, p.offset)
+	if err != nil {
+		return err
 	}
 	if b.Runs == nil {
-		for i, group := range b.GID {
-			if err := p.addRow(b, i, &states[group]); err != nil {
-				return err
-			}
-		}
+		addGrouped(states, b.GID, p.numbers)
 		return nil
 	}
-	from := 0
+	from := uint32(0)
 	for _, run := range b.Runs {
-		s, to := &states[run.GID], int(run.End)
-		if b.Stride >= p.want && p.number == guest.F64 {
-			addDense(s, b.Data[from*b.Stride+p.offset:to*b.Stride], b.Stride, to-from)
-			from = to
-			continue
-		}
-		for ; from < to; from++ {
-			if err := p.addRow(b, from, s); err != nil {
-				return err
-			}
-		}
+		states[run.GID].addRun(p.numbers[from:run.End])
+		from = run.End
 	}
-	return nil
-}
-
-func (p *stats) addRow(b *guest.Batch, i int, s *state) error {
-	payload := b.Payload(i)
-	if len(payload) < p.want {
-		return guest.ShortPayload(i, len(payload), p.want)
-	}
-	s.addOne(p.number.Read(payload[p.offset:]))
 	return nil
 }
 
 // Conversions to float64 around products keep processors from fusing them with sums, which would
 // round once where WebAssembly rounds twice.
-
-func (s *state) addOne(x float64) {
-	s.count++
-	s.sum += x
-	s.min, s.max = smaller(x, s.min), greater(x, s.max)
-	d := x - s.mean
-	s.mean += d / float64(s.count)
-	s.m2 += float64(d * (x - s.mean))
-}
 
 // smaller returns x if it is below least; a x that is not a number is not.
 func smaller(x, least float64) float64 {
@@ -144,15 +111,11 @@ func greater(x, most float64) float64 {
 	return most
 }
 
-func number(src []byte) float64 {
-	return math.Float64frombits(binary.LittleEndian.Uint64(src))
-}
-
-// addGrouped is addOne for float64s that lie stride bytes apart: calls of functions are what Go is
-// slowest at on WebAssembly.
-func addGrouped(states []state, gid []uint32, src []byte, stride int) {
-	for at, i := 0, 0; i < len(gid); i, at = i+1, at+stride {
-		s, x := &states[gid[i]], math.Float64frombits(binary.LittleEndian.Uint64(src[at:]))
+// addGrouped adds numbers one by one, after Welford. Calls of functions are what Go is slowest at
+// on WebAssembly.
+func addGrouped(states []state, gid []uint32, numbers []float64) {
+	for i, x := range numbers {
+		s := &states[gid[i]]
 		s.count++
 		s.sum += x
 		if x < s.min {
@@ -167,44 +130,44 @@ func addGrouped(states []state, gid []uint32, src []byte, stride int) {
 	}
 }
 
-// addDense adds a run of float64s that lie stride bytes apart, in two passes and with two sums,
-// which processors add up at the same time.
-func addDense(s *state, src []byte, stride, n int) {
-	part := state{count: uint64(n)}
+// addRun adds the numbers of a run in two passes, the even and the odd ones apart, as the two
+// halves of a vector in C.
+func (s *state) addRun(numbers []float64) {
+	part := state{count: uint64(len(numbers))}
 	var sum0, sum1 float64
 	lo0, hi0 := math.Inf(1), math.Inf(-1)
 	lo1, hi1 := lo0, hi0
-	at, i := 0, 0
-	for ; i+2 <= n; i, at = i+2, at+2*stride {
-		y, x := number(src[at+stride:]), number(src[at:])
+	i := 0
+	for ; i+2 <= len(numbers); i += 2 {
+		x, y := numbers[i], numbers[i+1]
 		sum0 += x
 		sum1 += y
 		lo0, hi0 = smaller(x, lo0), greater(x, hi0)
 		lo1, hi1 = smaller(y, lo1), greater(y, hi1)
 	}
-	if i < n {
-		x := number(src[at:])
+	if i < len(numbers) {
+		x := numbers[i]
 		sum0 += x
 		lo0, hi0 = smaller(x, lo0), greater(x, hi0)
 	}
 	part.min, part.max = smaller(lo1, lo0), greater(hi1, hi0)
 	part.sum = sum0 + sum1
-	part.mean = part.sum / float64(uint32(n))
-	part.m2 = distances(src, stride, n, part.mean)
+	part.mean = part.sum / float64(len(numbers))
+	part.m2 = distances(numbers, part.mean)
 	s.combine(&part)
 }
 
 // distances returns the sum of squared distances from the mean.
-func distances(src []byte, stride, n int, mean float64) float64 {
+func distances(numbers []float64, mean float64) float64 {
 	var m0, m1 float64
-	at, i := 0, 0
-	for ; i+2 <= n; i, at = i+2, at+2*stride {
-		y, x := number(src[at+stride:])-mean, number(src[at:])-mean
+	i := 0
+	for ; i+2 <= len(numbers); i += 2 {
+		x, y := numbers[i]-mean, numbers[i+1]-mean
 		m0 += float64(x * x)
 		m1 += float64(y * y)
 	}
-	if i < n {
-		x := number(src[at:]) - mean
+	if i < len(numbers) {
+		x := numbers[i] - mean
 		m0 += float64(x * x)
 	}
 	return m0 + m1

@@ -20,6 +20,9 @@ _Static_assert(sizeof(u64) == 8 && sizeof(u32) == 4 && sizeof(f64) == 8, "types 
 
 #define PENTAD_EXPORT(name) __attribute__((export_name(#name), used))
 
+/* For what is rare, so that it does not fill up what is not. */
+#define PENTAD_COLD __attribute__((noinline, minsize))
+
 /* Statuses. Modules may use -100 and below. */
 enum { PENTAD_OK = 0, PENTAD_EPARAM = -1, PENTAD_EPAYLOAD = -2, PENTAD_ECAP = -3,
        PENTAD_ENOMEM = -4, PENTAD_EUNSUPPORTED = -5 };
@@ -80,10 +83,10 @@ static inline f64 pentad_f64(const u8 *p) { f64 v; __builtin_memcpy(&v, p, 8); r
 static inline f32 pentad_f32(const u8 *p) { f32 v; __builtin_memcpy(&v, p, 4); return v; }
 
 /* Types of numbers in payloads, in the order of the enum that the standard plugins declare. */
-enum { PENTAD_T_F64, PENTAD_T_F32, PENTAD_T_I64, PENTAD_T_I32, PENTAD_T_COUNT };
+enum { PENTAD_T_F64, PENTAD_T_F32, PENTAD_T_I64, PENTAD_T_I32, PENTAD_T_U32, PENTAD_T_COUNT };
 
 static inline u32 pentad_type_size(u32 type) {
-  return type == PENTAD_T_F32 || type == PENTAD_T_I32 ? 4 : 8;
+  return type == PENTAD_T_F64 || type == PENTAD_T_I64 ? 8 : 4;
 }
 
 static inline f64 pentad_number(const u8 *p, u32 type) {
@@ -91,6 +94,7 @@ static inline f64 pentad_number(const u8 *p, u32 type) {
   case PENTAD_T_F32: return pentad_f32(p);
   case PENTAD_T_I64: return (f64)pentad_i64(p);
   case PENTAD_T_I32: return pentad_i32(p);
+  case PENTAD_T_U32: return (u32)pentad_i32(p);
   default: return pentad_f64(p);
   }
 }
@@ -99,12 +103,12 @@ static inline f64 pentad_number(const u8 *p, u32 type) {
 static char pentad_message[160];
 static u32 pentad_message_len;
 
-static inline void pentad_say(const char *text) {
+PENTAD_COLD static inline void pentad_say(const char *text) {
   while (*text && pentad_message_len < sizeof pentad_message)
     pentad_message[pentad_message_len++] = *text++;
 }
 
-static inline void pentad_say_u32(u32 v) {
+PENTAD_COLD static inline void pentad_say_u32(u32 v) {
   char digits[10];
   u32 n = 0;
   do digits[n++] = (char)('0' + v % 10); while (v /= 10);
@@ -117,7 +121,7 @@ PENTAD_EXPORT(pentad_error) u64 pentad_error(void) {
 }
 
 /* Parameters that are not valid, and what they must be. */
-static inline i32 pentad_bad_params(const char *text) {
+PENTAD_COLD static inline i32 pentad_bad_params(const char *text) {
   pentad_message_len = 0;
   pentad_say(text);
   return PENTAD_EPARAM;
@@ -133,7 +137,8 @@ static inline const u8 *pentad_text(const u8 *params, u32 i, u32 *size) {
 /* The parameters that plugins of one number start with: its type and where it lies. */
 static inline i32 pentad_number_params(const u8 *params, u32 *type, u32 *offset, u32 *want) {
   u64 t = pentad_u64(params), o = pentad_u64(params + 8);
-  if (t >= PENTAD_T_COUNT) return pentad_bad_params("type must be f64, f32, i64 or i32, as 0 to 3");
+  if (t >= PENTAD_T_COUNT)
+    return pentad_bad_params("type must be f64, f32, i64, i32 or u32, as 0 to 4");
   if (o > 1u << 25) return pentad_bad_params("offset must be at most 33554432");
   *type = (u32)t;
   *offset = (u32)o;
@@ -142,7 +147,7 @@ static inline i32 pentad_number_params(const u8 *params, u32 *type, u32 *offset,
 }
 
 /* A payload that ends before the number that is asked for. */
-static inline i32 pentad_short_payload(u32 i, u32 size, u32 want) {
+PENTAD_COLD static inline i32 pentad_short_payload(u32 i, u32 size, u32 want) {
   pentad_message_len = 0;
   pentad_say("record ");
   pentad_say_u32(i);
