@@ -1,13 +1,12 @@
 // stats: the standard plugin stats written in AssemblyScript, as an example of a guest and as a
 // check of the one in C: both have the same descriptor, states and results, bit by bit.
 import {
-  AGGREGATE, Batch, DATA, DEPENDS_ON_BATCHES, Descriptor, ECAP, EPARAM, F64, GID, NUMBER_TYPES,
-  OFFSETS, OK, RUNS, canonical, descriptor, fail, numberAt, numberSize, shortPayload,
+  AGGREGATE, Batch, DATA, DEPENDS_ON_BATCHES, Descriptor, ECAP, EPARAM, GID, OFFSETS, OK, RUNS,
+  canonical, descriptor, fail,
 } from "./pentad";
+import { NUMBERS, NUMBER_PARAMS, numberParams, numbers, status } from "./columns";
 
 export { pentad_abi_1, pentad_alloc, pentad_error } from "./pentad";
-
-const MAX_OFFSET: u64 = 32 << 20;
 
 /** The same 48 bytes as in stats.c. The mean and the squared distances from it are kept instead of
  * a sum of squares, so that variance does not cancel. */
@@ -27,14 +26,10 @@ class State {
 }
 
 export function pentad_describe(): Descriptor {
-  const types = `["f64","f32","i64","i32"]`;
   const d = descriptor(AGGREGATE, GID | RUNS | OFFSETS | DATA, "stats",
     `{"name":"stats","version":"1",` +
     `"about":"count, sum, min, max, mean and sample variance of a number",` +
-    `"payload":` + types + `,"params":[{"name":"type","type":"enum","enum":` + types +
-    `,"default":"f64","help":"type of the number"},` +
-    `{"name":"offset","type":"u64","default":"0",` +
-    `"help":"where the number starts in the payload"}],"result":[` +
+    `"payload":` + NUMBERS + `,"params":[` + NUMBER_PARAMS + `],"result":[` +
     `{"name":"count","type":"u64"},{"name":"sum","type":"f64"},` +
     `{"name":"min","type":"f64"},{"name":"max","type":"f64"},` +
     `{"name":"mean","type":"f64"},{"name":"variance","type":"f64"}]}`);
@@ -46,20 +41,10 @@ export function pentad_describe(): Descriptor {
   return d;
 }
 
-let type: u32 = F64;
-let offset: u32 = 0;
-let want: u32 = 8; // bytes that a payload must have
-
 export function pentad_init(params: usize, size: u32): i32 {
   if (size == 0) return OK;
   if (size != 16) return fail(EPARAM, "type and offset must have 16 bytes together");
-  const t = load<u64>(params), at = load<u64>(params, 8);
-  if (t >= NUMBER_TYPES) return fail(EPARAM, "type must be f64, f32, i64 or i32, as 0 to 3");
-  if (at > MAX_OFFSET) return fail(EPARAM, "offset must be at most 33554432");
-  type = <u32>t;
-  offset = <u32>at;
-  want = offset + numberSize(type);
-  return OK;
+  return numberParams(params);
 }
 
 @inline
@@ -110,12 +95,12 @@ function combine(s: State, count: u64, sum: f64, lo: f64, hi: f64, mean: f64, m2
   s.m2 += m2 + d * d * (a * b / n);
 }
 
-/** Adds n numbers that lie stride bytes apart, in two passes and with two sums. */
-function addDense(s: State, p: usize, stride: usize, n: u32): void {
+/** Adds the n numbers of a run in two passes, the even and the odd ones apart. */
+function addRun(s: State, p: usize, n: u32): void {
   let sum0: f64 = 0, sum1: f64 = 0, lo0 = Infinity, hi0 = -Infinity, lo1 = lo0, hi1 = hi0;
   let q = p, i: u32 = 0;
-  for (; i + 2 <= n; i += 2, q += 2 * stride) {
-    const y = load<f64>(q + stride), x = load<f64>(q);
+  for (; i + 2 <= n; i += 2, q += 16) {
+    const x = load<f64>(q), y = load<f64>(q, 8);
     sum0 += x;
     sum1 += y;
     lo0 = smaller(x, lo0);
@@ -131,8 +116,8 @@ function addDense(s: State, p: usize, stride: usize, n: u32): void {
   }
   const sum = sum0 + sum1, mean = sum / <f64>n;
   let m0: f64 = 0, m1: f64 = 0;
-  for (i = 0, q = p; i + 2 <= n; i += 2, q += 2 * stride) {
-    const y = load<f64>(q + stride) - mean, x = load<f64>(q) - mean;
+  for (i = 0, q = p; i + 2 <= n; i += 2, q += 16) {
+    const x = load<f64>(q) - mean, y = load<f64>(q, 8) - mean;
     m0 += x * x;
     m1 += y * y;
   }
@@ -155,23 +140,16 @@ function addOne(s: State, x: f64): void {
 }
 
 export function pentad_add(b: Batch, states: usize): i32 {
+  const x = numbers(b);
+  if (!x) return status;
   if (!b.runs) {
     for (let i: u32 = 0; i < b.rows; i++) {
-      if (b.size(i) < want) return shortPayload(i, b.size(i), want);
-      addOne(State.at(states, b.group(i)), numberAt(b.payload(i) + offset, type));
+      addOne(State.at(states, b.group(i)), load<f64>(x + (<usize>i << 3)));
     }
     return OK;
   }
-  for (let r: u32 = 0, from: u32 = 0; r < b.runCount; r++) {
-    const s = State.at(states, b.runGroup(r)), to = b.runEnd(r);
-    if (b.stride >= want && type == F64) {
-      addDense(s, b.payload(from) + offset, b.stride, to - from);
-      from = to;
-    }
-    for (; from < to; from++) {
-      if (b.size(from) < want) return shortPayload(from, b.size(from), want);
-      addOne(s, numberAt(b.payload(from) + offset, type));
-    }
+  for (let r: u32 = 0, from: u32 = 0; r < b.runCount; from = b.runEnd(r++)) {
+    addRun(State.at(states, b.runGroup(r)), x + (<usize>from << 3), b.runEnd(r) - from);
   }
   return OK;
 }

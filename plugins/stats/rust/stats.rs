@@ -2,12 +2,12 @@
 //! one in C: both have the same descriptor, states and results, bit by bit.
 #![no_std]
 
+mod columns;
 mod pentad;
 
-use pentad::{error, f64_at, short_payload};
-use pentad::{Aggregate, Batch, Description, Error, Number, Out, Params, EPARAM};
-
-const MAX_OFFSET: u64 = 32 << 20;
+use columns::{Field, MAX_ROWS};
+use core::ptr::addr_of_mut;
+use pentad::{error, Aggregate, Batch, Description, Error, Out, Params, EPARAM};
 
 /// The same 48 bytes as in stats.c. The mean and the squared distances from it are kept instead of
 /// a sum of squares, so that variance does not cancel.
@@ -23,16 +23,10 @@ struct State {
 }
 
 struct Stats {
-    number: Number,
-    offset: usize,
-    want: usize, // bytes that a payload must have
+    field: Field,
 }
 
-macro_rules! types {
-    () => {
-        r#"["f64","f32","i64","i32"]"#
-    };
-}
+static mut COLUMN: [f64; MAX_ROWS] = [0.0; MAX_ROWS];
 
 impl Aggregate for Stats {
     type State = State;
@@ -42,10 +36,8 @@ impl Aggregate for Stats {
         doc: concat!(
             r#"{"name":"stats","version":"1","#,
             r#""about":"count, sum, min, max, mean and sample variance of a number","#,
-            r#""payload":"#, types!(), r#","params":[{"name":"type","type":"enum","enum":"#,
-            types!(), r#","default":"f64","help":"type of the number"},"#,
-            r#"{"name":"offset","type":"u64","default":"0","#,
-            r#""help":"where the number starts in the payload"}],"result":["#,
+            columns::number_payload!(), r#""params":["#, columns::number_params!(),
+            r#"],"result":["#,
             r#"{"name":"count","type":"u64"},{"name":"sum","type":"f64"},"#,
             r#"{"name":"min","type":"f64"},{"name":"max","type":"f64"},"#,
             r#"{"name":"mean","type":"f64"},{"name":"variance","type":"f64"}]}"#
@@ -59,42 +51,29 @@ impl Aggregate for Stats {
 
     fn new(params: Params) -> Result<Self, Error> {
         if params.count() == 0 {
-            return Ok(Stats { number: Number::F64, offset: 0, want: 8 });
+            return Ok(Stats { field: Field::DEFAULT });
         }
         if params.count() != 2 {
             return Err(error(EPARAM, format_args!("type and offset must have 16 bytes together")));
         }
-        let number = Number::of(params.u64(0)).ok_or_else(|| {
-            error(EPARAM, format_args!("type must be f64, f32, i64 or i32, as 0 to 3"))
-        })?;
-        if params.u64(1) > MAX_OFFSET {
-            return Err(error(EPARAM, format_args!("offset must be at most {}", MAX_OFFSET)));
-        }
-        let offset = params.u64(1) as usize;
-        Ok(Stats { number, offset, want: offset + number.size() })
+        Ok(Stats { field: Field::of(params)? })
     }
 
     fn fresh(&self) -> State {
-        let (min, max) = (f64::INFINITY, f64::NEG_INFINITY);
-        State { count: 0, sum: 0.0, min, max, mean: 0.0, m2: 0.0 }
+        State::FRESH
     }
 
     fn add(&self, b: &Batch, states: &mut [State]) -> Result<(), Error> {
-        for (i, &group) in b.gid().iter().enumerate() {
-            states[group as usize].add(self.read(b, i)?);
+        let column = unsafe { &mut *addr_of_mut!(COLUMN) }; // there is one thread, and one call
+        let numbers = self.field.numbers(b, column)?;
+        for (&group, &x) in b.gid().iter().zip(numbers) {
+            states[group as usize].add(x);
         }
         let mut from = 0;
         for run in b.runs() {
-            let (s, to) = (&mut states[run.gid as usize], run.end as usize);
-            if b.stride() >= self.want && self.number == Number::F64 {
-                let part = &b.data()[from * b.stride() + self.offset..to * b.stride()];
-                s.combine(&self.dense(part, b.stride(), to - from));
-                from = to;
-            }
-            while from < to {
-                s.add(self.read(b, from)?);
-                from += 1;
-            }
+            let to = run.end as usize;
+            states[run.gid as usize].combine(&State::of(&numbers[from..to]));
+            from = to;
         }
         Ok(())
     }
@@ -124,22 +103,22 @@ fn greater(x: f64, most: f64) -> f64 {
     if x > most { x } else { most }
 }
 
-impl Stats {
-    #[inline]
-    fn read(&self, b: &Batch, i: usize) -> Result<f64, Error> {
-        let payload = b.payload(i);
-        if payload.len() < self.want {
-            return Err(short_payload(i, payload.len(), self.want));
-        }
-        Ok(self.number.read(payload, self.offset))
-    }
+impl State {
+    const FRESH: State = State {
+        count: 0,
+        sum: 0.0,
+        min: f64::INFINITY,
+        max: f64::NEG_INFINITY,
+        mean: 0.0,
+        m2: 0.0,
+    };
 
-    /// The state of n numbers that lie stride bytes apart, in two passes and with two sums.
-    fn dense(&self, src: &[u8], stride: usize, n: usize) -> State {
-        let (mut a, mut b) = (self.fresh(), self.fresh());
-        let pairs = n / 2;
-        for pair in src.chunks(2 * stride).take(pairs) {
-            let (y, x) = (f64_at(pair, stride), f64_at(pair, 0));
+    /// The state of the numbers of a run, in two passes, the even and the odd ones apart.
+    fn of(numbers: &[f64]) -> State {
+        let (mut a, mut b) = (State::FRESH, State::FRESH);
+        let pairs = numbers.chunks_exact(2);
+        for pair in pairs.clone() {
+            let (x, y) = (pair[0], pair[1]);
             a.sum += x;
             b.sum += y;
             a.min = smaller(x, a.min);
@@ -147,29 +126,25 @@ impl Stats {
             b.min = smaller(y, b.min);
             b.max = greater(y, b.max);
         }
-        if n % 2 == 1 {
-            let x = f64_at(&src[2 * pairs * stride..], 0);
+        if let [x] = *pairs.remainder() {
             a.sum += x;
             a.min = smaller(x, a.min);
             a.max = greater(x, a.max);
         }
         let sum = a.sum + b.sum;
-        let mean = sum / n as f64;
-        for pair in src.chunks(2 * stride).take(pairs) {
-            let (y, x) = (f64_at(pair, stride) - mean, f64_at(pair, 0) - mean);
+        let mean = sum / numbers.len() as f64;
+        for pair in pairs.clone() {
+            let (x, y) = (pair[0] - mean, pair[1] - mean);
             a.m2 += x * x;
             b.m2 += y * y;
         }
-        if n % 2 == 1 {
-            let x = f64_at(&src[2 * pairs * stride..], 0) - mean;
-            a.m2 += x * x;
+        if let [x] = *pairs.remainder() {
+            a.m2 += (x - mean) * (x - mean);
         }
         let (min, max) = (smaller(b.min, a.min), greater(b.max, a.max));
-        State { count: n as u64, sum, min, max, mean, m2: a.m2 + b.m2 }
+        State { count: numbers.len() as u64, sum, min, max, mean, m2: a.m2 + b.m2 }
     }
-}
 
-impl State {
     #[inline]
     fn add(&mut self, x: f64) {
         self.count += 1;

@@ -138,16 +138,17 @@ export function keep(bitmap: usize, i: u32): void {
   store<u64>(at, load<u64>(at) | ((<u64>1) << (i & 63)));
 }
 
-/** Types of numbers in payloads, in the order of the enum f64, f32, i64, i32. */
+/** Types of numbers in payloads, in the order of the enum f64, f32, i64, i32, u32. */
 export const F64: u32 = 0;
 export const F32: u32 = 1;
 export const I64: u32 = 2;
 export const I32: u32 = 3;
-export const NUMBER_TYPES: u32 = 4;
+export const U32: u32 = 4;
+export const NUMBER_TYPES: u32 = 5;
 
 @inline
 export function numberSize(type: u32): u32 {
-  return type == F32 || type == I32 ? 4 : 8;
+  return type == F64 || type == I64 ? 8 : 4;
 }
 
 @inline
@@ -156,6 +157,7 @@ export function numberAt(at: usize, type: u32): f64 {
     case F32: return <f64>load<f32>(at);
     case I64: return <f64>load<i64>(at);
     case I32: return <f64>load<i32>(at);
+    case U32: return <f64>load<u32>(at);
     default: return load<f64>(at);
   }
 }
@@ -178,7 +180,9 @@ function sayByte(b: u32): void {
 
 // Errors may come in the smallest of batches, whose budget String.UTF8.encode would use up: a loop
 // pays for all that stands in it, so that the common one is short.
-function say(text: string): void {
+
+/** Adds to the text behind a negative status. */
+export function say(text: string): void {
   const end = changetype<usize>(text) + (<usize>text.length << 1);
   for (let at = changetype<usize>(text); at < end; at += 2) {
     while (at < end && load<u16>(at) < 0x80 && messageSize < MESSAGE_SIZE) {
@@ -200,7 +204,7 @@ function say(text: string): void {
   }
 }
 
-function sayNumber(n: u32): void {
+export function sayNumber(n: u32): void {
   if (n >= 10) sayNumber(n / 10);
   sayByte(48 + n % 10);
 }

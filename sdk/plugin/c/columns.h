@@ -122,7 +122,7 @@ static inline u32 pentad_least(u32 a, u32 b) { return a < b ? a : b; }
  *
  * Every text of a batch may be long, and the host grants fuel by the byte: hence the vectors.
  */
-__attribute__((noinline)) static u32 pentad_text(const u8 *p, const u8 *end, f64 *x) {
+__attribute__((noinline)) static u32 pentad_decimal(const u8 *p, const u8 *end, f64 *x) {
   u32 negative = p < end && *p == '-';
   if (negative || (p < end && *p == '+')) p++;
   v128_t zero = wasm_i8x16_splat('0'), ten = wasm_i8x16_splat(10);
@@ -149,8 +149,8 @@ __attribute__((noinline)) static u32 pentad_text(const u8 *p, const u8 *end, f64
   }
   if (before + after == 0 || kept > 19) return 0;
   i32 power = -(i32)after;
-  u32 next = p < end ? *p | 32 : 0;
-  if (next - 'a' < 26 || next == '.' || next == ('_' | 32) || next - '0' < 10)
+  u32 next = p < end ? *p : 0;
+  if ((next | 32) - 'a' < 26 || next == '.' || next == '_' || next - '0' < 10)
     if (!pentad_exponent(p, end, &power)) return 0;
   if (!digits) power = 0;
   u32 places = (u32)(power < 0 ? -power : power);
@@ -195,7 +195,7 @@ PENTAD_COLD static i32 pentad_read_texts(const pentad_batch *b, const pentad_fie
     from = b->stride ? i * b->stride : b->offsets[i];
     to = b->stride ? from + b->stride : b->offsets[i + 1];
     if (to - from <= f->offset) break;
-    if (!pentad_text(b->data + from + f->offset, b->data + to, pentad_column + i)) break;
+    if (!pentad_decimal(b->data + from + f->offset, b->data + to, pentad_column + i)) break;
   }
   if (i == b->n) return PENTAD_OK;
   if (to - from <= f->offset) return pentad_short_payload(i, to - from, f->offset + 1);

@@ -185,13 +185,20 @@ static inline void *pentad_regrow(const void *old, u32 used, u32 want) {
 
 PENTAD_EXPORT(pentad_abi_1) void pentad_abi_1(void) {}
 
+/* Most rows of a batch that are welcome, 0 for as many as the host likes. A module that wants few
+ * says so before it includes this.
+ */
+#ifndef PENTAD_MAX_BATCH
+#define PENTAD_MAX_BATCH 0
+#endif
+
 #define PENTAD_MODULE(kinds_, need_, state_, align_, result_, params_, flags_, name_, doc_)        \
   static const char pentad_name[] = name_, pentad_doc[] = doc_;                                    \
   static const pentad_descriptor pentad_desc = {                                                   \
       .magic = 0x31445450, .major = 1, .kinds = kinds_, .need = need_, .state_size = state_,       \
       .state_align = align_, .result_size = result_, .params_max = params_, .flags = flags_,       \
-      .name = pentad_name, .name_len = sizeof pentad_name - 1, .doc = pentad_doc,                  \
-      .doc_len = sizeof pentad_doc - 1};                                                           \
+      .max_batch = PENTAD_MAX_BATCH, .name = pentad_name, .name_len = sizeof pentad_name - 1,      \
+      .doc = pentad_doc, .doc_len = sizeof pentad_doc - 1};                                        \
   PENTAD_EXPORT(pentad_describe) const pentad_descriptor *pentad_describe(void) {                  \
     return &pentad_desc;                                                                           \
   }

@@ -2,11 +2,12 @@ package guest
 
 import (
 	"math"
-	"strconv"
+	"math/bits"
 )
 
 // Bounds of decimal text: what can be read without a library, exact to the last bit.
 const (
+	maxChars    = 31 // of digits and the point
 	maxDigits   = 19
 	maxPower    = 27
 	maxExponent = 1000 // as written; more cannot come down to maxPower
@@ -21,7 +22,7 @@ const (
 func digits(src []byte, i int, value uint64, seen int) (end int, v uint64, kept int) {
 	for ; i < len(src) && src[i]-'0' < 10; i++ {
 		value = value*10 + uint64(src[i]-'0')
-		if value > 0 {
+		if seen > 0 || src[i] != '0' {
 			seen++
 		}
 	}
@@ -40,14 +41,15 @@ func sign(src []byte, i int) int {
 func decimal(src []byte) (x float64, ok bool) {
 	start := sign(src, 0)
 	end, value, kept := digits(src, start, 0, 0)
-	found, power := end > start, 0
+	last, power := end, 0 // the point itself may lie beyond the last digit
 	if end < len(src) && src[end] == '.' {
 		point := end + 1
 		end, value, kept = digits(src, point, value, kept)
-		power = point - end
-		found = found || end > point
+		if power = point - end; power < 0 {
+			last = end
+		}
 	}
-	if !found || kept > maxDigits {
+	if last == start || last-start > maxChars || kept > maxDigits || power < -maxPower {
 		return 0, false
 	}
 	if end < len(src) && src[end]|32 == 'e' {
@@ -61,27 +63,53 @@ func decimal(src []byte) (x float64, ok bool) {
 		value > 0 && (power < -maxPower || power > maxPower) {
 		return 0, false
 	}
-	if value < 1<<53 && power >= -maxExact && power <= 0 {
-		// Both are exact, and so this is rounded once; strconv costs too much fuel for each row.
-		if x = float64(value) / powerOfTen(-power); src[0] == '-' {
-			x = math.Copysign(x, -1)
-		}
-		return x, true
+	if value == 0 {
+		power = 0
 	}
-	return parse(src[:end])
+	switch {
+	case value >= 1<<53 || power < -maxExact || power > maxExact:
+		x = inexact(value, power)
+	case power < 0: // both are exact, and so this is rounded once
+		x = float64(value) / powerOf[float64](10, -power)
+	default:
+		x = float64(value) * powerOf[float64](10, power)
+	}
+	if src[0] == '-' {
+		x = -x
+	}
+	return x, true
 }
 
-func parse(src []byte) (x float64, ok bool) {
-	x, err := strconv.ParseFloat(string(src), 64)
-	return x, err == nil
-}
-
-func powerOfTen(n int) float64 {
-	ten := 1.0
+// powerOf returns ten, or five, to the power of n, as a product that is exact.
+func powerOf[T uint64 | float64](base T, n int) T {
+	x := T(1)
 	for range n {
-		ten *= 10
+		x *= base
 	}
-	return ten
+	return x
+}
+
+// inexact returns value times ten to a power, rounded once: what is cut off is kept as one bit, far
+// below the last of float64. strconv costs too much fuel for each row.
+func inexact(value uint64, power int) float64 {
+	five := powerOf[uint64](5, max(power, -power))
+	z, y := bits.LeadingZeros64(value), bits.LeadingZeros64(five)
+	value, five = value<<z, five<<y
+	if power < 0 {
+		quotient, rest := bits.Div64(value>>1, value<<63, five)
+		return scaled(quotient, rest, y-z-63+power)
+	}
+	high, low := bits.Mul64(value, five)
+	return scaled(high, low, 64-z-y+power)
+}
+
+// scaled returns digits, of which there is a rest, times two to a power that is far from the ends of
+// what float64 can hold.
+func scaled(digits, rest uint64, power int) float64 {
+	if rest != 0 {
+		digits |= 1
+	}
+	return float64(digits) * math.Float64frombits(uint64(1023+power)<<52)
 }
 
 // exponent reads one and returns its end, or -1 if there is none.

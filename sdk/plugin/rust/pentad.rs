@@ -179,26 +179,24 @@ pub fn i32_at(src: &[u8], at: usize) -> i32 { i32::from_le_bytes(bytes(src, at))
 pub fn f64_at(src: &[u8], at: usize) -> f64 { f64::from_le_bytes(bytes(src, at)) }
 pub fn f32_at(src: &[u8], at: usize) -> f32 { f32::from_le_bytes(bytes(src, at)) }
 
-/// Types of numbers in payloads, in the order of the enum f64, f32, i64, i32.
+/// Types of numbers in payloads, in the order of the enum f64, f32, i64, i32, u32.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Number {
     F64,
     F32,
     I64,
     I32,
+    U32,
 }
 
 impl Number {
     /// The type of a parameter, None for a number that is none.
     pub fn of(value: u64) -> Option<Number> {
-        let types = [Number::F64, Number::F32, Number::I64, Number::I32];
+        let types = [Number::F64, Number::F32, Number::I64, Number::I32, Number::U32];
         types.get(usize::try_from(value).ok()?).copied()
     }
     pub fn size(self) -> usize {
-        match self {
-            Number::F32 | Number::I32 => 4,
-            _ => 8,
-        }
+        if self == Number::F64 || self == Number::I64 { 8 } else { 4 }
     }
     #[inline]
     pub fn read(self, src: &[u8], at: usize) -> f64 {
@@ -207,6 +205,7 @@ impl Number {
             Number::F32 => f32_at(src, at) as f64,
             Number::I64 => i64_at(src, at) as f64,
             Number::I32 => i32_at(src, at) as f64,
+            Number::U32 => i32_at(src, at) as u32 as f64,
         }
     }
 }
