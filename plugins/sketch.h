@@ -9,17 +9,22 @@
 #ifndef SKETCH_H
 #define SKETCH_H
 
+/* A record may join all bins of its group, for which the first rows of a batch have fuel. */
+#define PENTAD_MAX_BATCH 256
+
 #include "columns.h"
 
 enum { SKETCH_BINS = 1024, SKETCH_BITS = 7, SKETCH_DROP = 52 - SKETCH_BITS };
 enum { POSITIVE, NEGATIVE, SIDES, SKETCH_EFULL = -100 };
 
-/* Positive numbers have bins from the front on, negative ones from the back. */
+/* Positive numbers have bins from the front on, negative ones from the back. Beyond the last on
+ * either end there is one that stays empty.
+ */
 typedef struct {
   u64 nans, zeros, infinities[SIDES];
   f64 min, max;
   u32 level, first[SIDES], used[SIDES], full;
-  u32 bins[SKETCH_BINS];
+  u32 empty, bins[SKETCH_BINS], empty_too;
 } sketch;
 
 #define SKETCH_FINITE 0x7ff0000000000000ull
@@ -47,32 +52,52 @@ PENTAD_COLD static i32 sketch_status(u32 full) {
   return SKETCH_EFULL;
 }
 
-/* Whether bins i to i + 15 have nothing. Most have, in a group of few records, and there may be
- * many such groups in a batch.
- */
-static inline u32 sketch_nothing(sketch *s, u32 side, u32 i) {
-  const u32 *p = side == POSITIVE ? s->bins + i : s->bins + SKETCH_BINS - 16 - i;
-  v128_t a = wasm_v128_or(wasm_v128_load(p), wasm_v128_load(p + 4));
-  v128_t b = wasm_v128_or(wasm_v128_load(p + 8), wasm_v128_load(p + 12));
-  return !wasm_v128_any_true(wasm_v128_or(a, b));
+/* Sums of neighbours among eight bins. What overflows is remembered as all ones. */
+static inline void sketch_halve_eight(const u32 *from, u32 *to, v128_t *over) {
+  v128_t a = wasm_v128_load(from), b = wasm_v128_load(from + 4);
+  v128_t even = wasm_i32x4_shuffle(a, b, 0, 2, 4, 6);
+  v128_t sum = wasm_i32x4_add(even, wasm_i32x4_shuffle(a, b, 1, 3, 5, 7));
+  *over = wasm_v128_or(*over, wasm_u32x4_lt(sum, even));
+  wasm_v128_store(to, sum);
 }
 
-/* Goes some levels up, which joins bins by two each. */
+/* Goes one level up on a side, which joins bins by two each. The side is a constant to the compiler.
+ */
+static inline __attribute__((always_inline)) void sketch_halve(sketch *s, u32 side) {
+  const i32 step = side == POSITIVE ? 1 : -1;
+  u32 used = s->used[side], odd = s->first[side] & 1, bins = (used + odd + 1) / 2, j = 0;
+  u32 *bin = sketch_bin(s, side, 0);
+  u32 *from = side == POSITIVE ? bin - odd : bin + odd - 7, *to = side == POSITIVE ? bin : bin - 3;
+  v128_t over = wasm_i32x4_splat(0);
+  for (; 2 * j + 32 <= used; j += 16, from += 32 * step, to += 16 * step) {
+    sketch_halve_eight(from, to, &over);
+    sketch_halve_eight(from + 8 * step, to + 4 * step, &over);
+    sketch_halve_eight(from + 16 * step, to + 8 * step, &over);
+    sketch_halve_eight(from + 24 * step, to + 12 * step, &over);
+  }
+  for (; 2 * j + 8 <= used; j += 4, from += 8 * step, to += 4 * step)
+    sketch_halve_eight(from, to, &over);
+  s->full |= wasm_v128_any_true(over);
+  for (i32 i = (i32)(2 * j - odd); j < bins; j++, i += 2) {
+    u32 n = i >= 0 ? bin[i * step] : 0, more = i + 1 < (i32)used ? bin[(i + 1) * step] : 0;
+    bin[(i32)j * step] = n + more;
+    s->full |= n + more < n;
+  }
+  __builtin_memset(sketch_bin(s, side, side == POSITIVE ? bins : used - 1), 0, (used - bins) * 4);
+  s->first[side] >>= 1;
+  s->used[side] = bins;
+}
+
+/* Any record may make these necessary, in a group of its own: hence the vectors, and the turn of a
+ * loop that does much.
+ */
+__attribute__((noinline)) static void sketch_halve_positive(sketch *s) { sketch_halve(s, POSITIVE); }
+__attribute__((noinline)) static void sketch_halve_negative(sketch *s) { sketch_halve(s, NEGATIVE); }
+
 PENTAD_COLD static void sketch_coarsen(sketch *s, u32 levels) {
-  for (u32 side = 0; side < SIDES; side++) {
-    u32 old = s->first[side], first = old >> levels, used = s->used[side];
-    for (u32 i = 0; i < used; i++) {
-      if (i % 16 == 0 && i + 16 <= SKETCH_BINS && sketch_nothing(s, side, i)) {
-        i += 15;
-        continue;
-      }
-      u32 *from = sketch_bin(s, side, i), n = *from;
-      if (!n) continue;
-      *from = 0;
-      sketch_count(s, sketch_bin(s, side, ((old + i) >> levels) - first), n);
-    }
-    if (used) s->used[side] = ((old + used - 1) >> levels) - first + 1;
-    s->first[side] = first;
+  for (u32 i = 0; i < levels; i++) {
+    if (s->used[POSITIVE]) sketch_halve_positive(s);
+    if (s->used[NEGATIVE]) sketch_halve_negative(s);
   }
   s->level += levels;
 }

@@ -46,7 +46,7 @@ func (a *Aggregate) addRows(ctx context.Context, b *record.Batch, gid []uint32, 
 			a.blame(ctx, err, b, &x)
 			return err
 		}
-		a.columns.adapt(a.guest)
+		a.columns.adapt(a.guest, x.to-x.from)
 		row = x.to
 	}
 	return nil

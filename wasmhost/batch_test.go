@@ -241,7 +241,7 @@ func TestAdapt(t *testing.T) {
 	c := newColumns(&Descriptor{})
 	f := func(used uint64, want int) {
 		t.Helper()
-		c.adapt(&guest{used: used, scale: 1})
+		c.adapt(&guest{used: used, scale: 1}, c.rows)
 		if c.rows != want {
 			t.Errorf("%d rows after %d units, want %d", c.rows, used, want)
 		}
@@ -258,6 +258,9 @@ func TestAdapt(t *testing.T) {
 	f(math.MaxInt64, 256)
 	f(500_000, 256)
 	f(1000, 512)
+	if c.adapt(&guest{used: 1000, scale: 1}, 511); c.rows != 512 {
+		t.Errorf("%d rows after fewer than 512, want as many", c.rows)
+	}
 	c.rows = 4000
 	f(1000, 4096)
 	c = newColumns(&Descriptor{MaxBatch: 100})

@@ -271,7 +271,7 @@ func (c *columns) write(ctx context.Context, g *guest, b *record.Batch, x *batch
 	clear(dst[bitmap : bitmap+uint32(bitmapBytes)])
 	x.bitmap = c.region + bitmap
 	n := int64(x.to - x.from)
-	x.budget = g.scale * (fuelBase + c.perRow*n + fuelFirstRows*min(n, firstRows) +
+	x.budget = g.scale * (fuelBase + c.perRow*n + fuelDearRow*min(n, dearRows) +
 		fuelPerByte*int64(len(x.data)))
 	g.entry.host.counter.records.Add(n)
 	return c.region, nil
@@ -296,12 +296,13 @@ func (c *columns) reserve(ctx context.Context, g *guest, size uint64) error {
 	return nil
 }
 
-// adapt chooses the rows of the next batch from the fuel of the last.
-func (c *columns) adapt(g *guest) {
+// adapt chooses the rows of the next batch from the fuel of the last, which had some. A small one
+// says little of how dear a row is.
+func (c *columns) adapt(g *guest, rows int) {
 	switch used := int64(g.used) / g.scale; {
 	case used > fuelHigh:
 		c.rows = max(min(minBatchRows, c.maxRows), c.rows/2)
-	case used < fuelLow:
+	case used < fuelLow && rows >= c.rows:
 		c.rows = min(c.maxRows, c.rows*2)
 	}
 }

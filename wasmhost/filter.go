@@ -47,7 +47,7 @@ func (f *Filter) keep(ctx context.Context, b *record.Batch, keep []uint64) error
 			return err
 		}
 		orBits(keep, row, bitmap, x.to-x.from)
-		f.columns.adapt(f.guest)
+		f.columns.adapt(f.guest, x.to-x.from)
 		row = x.to
 	}
 	return nil

@@ -16,7 +16,8 @@ import (
 const (
 	fuelBase      = 100_000   // any call
 	fuelPerRecord = 512       // add, filter: binary numbers use 9 to 76
-	fuelFirstRows = 1536      // add, filter: more for each of firstRows; decimal text uses 1,200
+	fuelDearRow   = 6144      // add, filter: more for each of dearRows; joining bins uses 5,000
+	dearRows      = 256       // so that 1,024 rows have 2,146 units each: decimal text uses 1,100
 	fuelPerByte   = 8         // add, filter: of payload
 	fuelPerState  = 64        // state_init, merge, finish: per byte of state; HyperLogLog uses 22
 	fuelStart     = 4_000_000 // start function, _initialize, describe, alloc, init: once each
