@@ -125,6 +125,8 @@ func plain(v any) any {
 		return float64(v)
 	case int64:
 		return float64(v)
+	case plugin.Moment:
+		return stamp(int64(v))
 	case []any:
 		out := make([]any, len(v))
 		for i := range v {

@@ -8,15 +8,12 @@ typedef struct { f64 x; i64 mid, cap; } entry;
 
 typedef struct { u64 count, kept; entry entries[MAX_K]; } state; /* the best first */
 
-typedef struct { u64 count; entry entries[MAX_K]; } result;
-
-#define ENTRY(n)                                                                                   \
-  ",{\"name\":\"value_" n "\",\"type\":\"f64\"},{\"name\":\"mid_" n "\",\"type\":\"i64\"},"        \
-  "{\"name\":\"cap_" n "\",\"type\":\"i64\"}"
+/* A result as it is written, with its size; of the entries those that there are. */
+typedef struct __attribute__((packed)) { u32 size; u64 count; entry entries[MAX_K]; } result;
 
 PENTAD_MODULE(PENTAD_AGGREGATE,
               PENTAD_GID | PENTAD_RUNS | PENTAD_OFFSETS | PENTAD_DATA | PENTAD_MID | PENTAD_CAP,
-              sizeof(state), 8, sizeof(result), 40, 0, "top-k",
+              sizeof(state), 8, 0, 40, 0, "top-k",
               "{\"name\":\"top-k\",\"version\":\"1\","
               "\"about\":\"records or devices with the greatest or least numbers\","
               PENTAD_NUMBER_PAYLOAD "\"params\":[" PENTAD_NUMBER_PARAMS ","
@@ -25,8 +22,10 @@ PENTAD_MODULE(PENTAD_AGGREGATE,
               "\"default\":\"greatest\",\"help\":\"which end\"},"
               "{\"name\":\"per\",\"type\":\"enum\",\"enum\":[\"record\",\"device\"],"
               "\"default\":\"record\",\"help\":\"device: only the best record of each mid\"}],"
-              "\"result\":[{\"name\":\"count\",\"type\":\"u64\"}" ENTRY("1") ENTRY("2") ENTRY("3")
-              ENTRY("4") ENTRY("5") ENTRY("6") ENTRY("7") ENTRY("8") ENTRY("9") ENTRY("10") "]}")
+              "\"result\":[{\"name\":\"count\",\"type\":\"u64\"},"
+              "{\"name\":\"value\",\"type\":\"f64\",\"repeat\":true},"
+              "{\"name\":\"mid\",\"type\":\"i64\",\"repeat\":true},"
+              "{\"name\":\"cap\",\"type\":\"time\",\"repeat\":true}]}")
 
 static pentad_field field;
 static u32 k = MAX_K, per_device;
@@ -101,14 +100,17 @@ PENTAD_EXPORT(pentad_merge) i32 pentad_merge(state *dst, const state *src, u32 n
   return PENTAD_OK;
 }
 
-PENTAD_EXPORT(pentad_finish) i32 pentad_finish(const state *s, u32 n, result *out, u32 cap) {
+PENTAD_EXPORT(pentad_finish) i32 pentad_finish(const state *s, u32 n, u8 *out, u32 cap) {
   if (cap / sizeof(result) < n) return PENTAD_ECAP;
+  u8 *to = out;
   for (u32 i = 0; i < n; i++) {
-    out[i].count = s[i].count;
-    for (u32 e = 0; e < MAX_K; e++) {
-      out[i].entries[e] = s[i].entries[e];
-      out[i].entries[e].x = e < s[i].kept ? s[i].entries[e].x * sign + 0.0 : __builtin_nan("");
-    }
+    result *r = (result *)to;
+    u32 kept = (u32)s[i].kept, size = 8 + kept * sizeof(entry);
+    r->size = size;
+    r->count = s[i].count;
+    __builtin_memcpy(r->entries, s[i].entries, kept * sizeof(entry));
+    for (u32 e = 0; e < kept; e++) r->entries[e].x = s[i].entries[e].x * sign + 0.0;
+    to += 4 + size;
   }
-  return (i32)(n * sizeof(result));
+  return (i32)(to - out);
 }
