@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/wasmhost"
 )
 
 // sorted returns the numbers of readings but NaN, in order, with one zero.
@@ -146,6 +147,60 @@ func checkOutliers(numbers []float64, k float64, result []byte) error {
 	}
 	return cmp.Or(f("below", uintAt(result, 5), func(x, off float64) bool { return x-off < low }),
 		f("above", uintAt(result, 6), func(x, off float64) bool { return x+off > high }))
+}
+
+// Bins that are joined and do not fit into one end the query, whichever they are; those that fit do
+// not.
+func TestSketchFull(t *testing.T) {
+	m, _ := standard(t, "quantiles")
+	const bins, firstBin = 64, 76 // where the bins begin in a state
+	add := func(a *wasmhost.Aggregate, numbers ...float64) error {
+		b := &record.Batch{}
+		for _, x := range numbers {
+			b.Append(record.Key{}, binary.LittleEndian.AppendUint64(nil, math.Float64bits(x)))
+		}
+		return a.Add(t.Context(), b, nil, 1)
+	}
+	f := func(sign float64, odd, full int, alone bool) {
+		t.Helper()
+		a := newAggregate(t, m, nil)
+		defer a.Close()
+		for k := range bins {
+			if err := add(a, sign*(1+float64(k+odd)/128)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		state := statesOf(t, a)
+		for k := range bins {
+			at := firstBin + 4*k
+			if sign < 0 {
+				at = firstBin + 4*(1023-k)
+			}
+			switch joined := (k+odd)/4 == (full+odd)/4; {
+			case k == full:
+				binary.LittleEndian.PutUint32(state[at:], math.MaxUint32)
+			case joined && alone:
+				binary.LittleEndian.PutUint32(state[at:], 0)
+			}
+		}
+		whole := newAggregate(t, m, nil)
+		defer whole.Close()
+		if err := whole.Merge(t.Context(), state, nil); err != nil {
+			t.Fatal(err)
+		}
+		switch err := add(whole, sign*0x1p30); { // which takes joining bins by four
+		case !alone:
+			wantStatus(t, err, -100, "more than 4294967295 numbers in one bin")
+		case err != nil:
+			t.Errorf("sign %v, from bin %d, bin %d full: %v", sign, odd, full, err)
+		}
+	}
+	for full := range bins {
+		for _, sign := range []float64{1, -1} {
+			f(sign, full%4, full, true)
+			f(sign, full%4, full, false)
+		}
+	}
 }
 
 // mixed is the hash of the plugin distinct.

@@ -103,8 +103,8 @@ func inexact(value uint64, power int) float64 {
 	return scaled(high, low, 64-z-y+power)
 }
 
-// scaled returns digits, of which there is a rest, times two to a power that is far from the ends of
-// what float64 can hold.
+// scaled returns digits, of which there is a rest, times two to a power that is far from the ends
+// of what float64 can hold.
 func scaled(digits, rest uint64, power int) float64 {
 	if rest != 0 {
 		digits |= 1
