@@ -61,7 +61,8 @@ static inline void sketch_halve_eight(const u32 *from, u32 *to, v128_t *over) {
   wasm_v128_store(to, sum);
 }
 
-/* Goes one level up on a side, which joins bins by two each. The side is a constant to the compiler.
+/* Goes one level up on a side, which joins bins by two each. The side is a constant to the
+ * compiler.
  */
 static inline __attribute__((always_inline)) void sketch_halve(sketch *s, u32 side) {
   const i32 step = side == POSITIVE ? 1 : -1;
@@ -91,8 +92,12 @@ static inline __attribute__((always_inline)) void sketch_halve(sketch *s, u32 si
 /* Any record may make these necessary, in a group of its own: hence the vectors, and the turn of a
  * loop that does much.
  */
-__attribute__((noinline)) static void sketch_halve_positive(sketch *s) { sketch_halve(s, POSITIVE); }
-__attribute__((noinline)) static void sketch_halve_negative(sketch *s) { sketch_halve(s, NEGATIVE); }
+__attribute__((noinline)) static void sketch_halve_positive(sketch *s) {
+  sketch_halve(s, POSITIVE);
+}
+__attribute__((noinline)) static void sketch_halve_negative(sketch *s) {
+  sketch_halve(s, NEGATIVE);
+}
 
 PENTAD_COLD static void sketch_coarsen(sketch *s, u32 levels) {
   for (u32 i = 0; i < levels; i++) {
