@@ -27,17 +27,26 @@ type function struct {
 	bulk     bool     // has an instruction that is paid where it stands
 	returns  bool
 	depth    uint32 // price of a frame in units of call depth, 0 for functions that need none
+	effort   int    // what it is to compile
 }
+
+// effort is what a function is to compile: the compiler carries each local over each edge between
+// stretches of straight code, and walks edges again for others of them.
+func effort(edges, locals int) int { return edges * (locals + edges/32) }
 
 // scanAll reads all bodies once and checks the limits of each function.
 func (m *parsed) scanAll(lim *limits) ([]*function, error) {
-	functions := make([]*function, len(m.bodies))
+	functions, total := make([]*function, len(m.bodies)), 0
 	for i := range m.bodies {
 		f, err := m.scan(i, lim)
 		if err != nil {
 			return nil, err
 		}
 		functions[i] = f
+		if total += f.effort; total > lim.efforts {
+			return nil, fmt.Errorf("the functions have too many branches and locals " +
+				"together; leave some out")
+		}
 	}
 	return functions, nil
 }
@@ -77,7 +86,7 @@ func (m *parsed) scanCode(f *function, r *reader, lim *limits) error {
 	var in instr
 	// open[d] is the run that code at nesting depth d belongs to.
 	open := make([]uint32, 1, 16)
-	blocks, instructions := 0, 0
+	blocks, branches, instructions := 0, 0, 0
 	for r.err == nil && len(open) > 0 {
 		in.next(r)
 		instructions++
@@ -96,19 +105,24 @@ func (m *parsed) scanCode(f *function, r *reader, lim *limits) error {
 				f.weights = append(f.weights, 1)
 			}
 			open = append(open, run)
+		case opBr, opBrIf:
+			branches++
+		case opBrTable:
+			branches += int(in.arg) + 1
 		case opEnd:
 			open = open[:len(open)-1]
 		case opReturn:
 			f.returns = true
 		}
 	}
+	f.effort = effort(blocks+branches, int(f.locals+f.params))
 	switch {
 	case r.err != nil:
 	case r.pos != len(r.src):
 		r.failf("bytes are left over after the end of the function")
-	case blocks*int(f.locals+f.params) > maxBlockLocals:
-		r.failf("%d blocks and %d locals are too many together; split the function",
-			blocks, f.locals+f.params)
+	case f.effort > lim.effort:
+		r.failf("%d blocks, %d branches and %d locals are too many together; split the function",
+			blocks, branches, f.locals+f.params)
 	}
 	f.depth = 1 + (frameBytesBase+8*(f.locals+f.params)+2*uint32(instructions))/depthUnitBytes
 	return r.err

@@ -182,28 +182,59 @@ func TestRefusedSizes(t *testing.T) {
 	f("data out of memory", "out of bounds", func(a *asm) { a.data[65530] = []byte("too far") })
 }
 
+// manyLocals is the good plugin with pentad_init, or so many functions more, of a body with locals.
+func manyLocals(locals, more int, body code) []byte {
+	return good(func(a *asm) {
+		last := len(a.funcs)
+		for range more {
+			a.funcs = append(a.funcs, asmFunc{params: i32 + i32, results: i32})
+		}
+		body := cat(code{1}, appendU32(nil, uint32(locals)), code{typeI32}, body, i32c(0),
+			ops(opEnd))
+		var bodies []code
+		for j, fn := range a.funcs {
+			b := append(append(vector(declare(fn.locals)), fn.code...), opEnd)
+			if fn.export == exportInit && more == 0 || j >= last {
+				b = body
+			}
+			bodies = append(bodies, append(appendU32(nil, uint32(len(b))), b...))
+		}
+		a.raw = map[byte][]byte{secCode: vector(bodies)}
+	})
+}
+
 func TestTooManyLocals(t *testing.T) {
 	h := newTestHost(t, Options{})
 	f := func(name string, locals, ifs int, want string) {
 		t.Helper()
-		refuse(t, h, name, good(func(a *asm) {
-			i := slices.IndexFunc(a.funcs, func(f asmFunc) bool { return f.export == exportInit })
-			body := cat(code{1}, appendU32(nil, uint32(locals)), code{typeI32},
-				bytes.Repeat(cat(get(0), when(i32c(1), set(3))), ifs), i32c(0), ops(opEnd))
-			var bodies []code
-			for j, fn := range a.funcs {
-				b := append(append(vector(declare(fn.locals)), fn.code...), opEnd)
-				if j == i {
-					b = body
-				}
-				bodies = append(bodies, append(appendU32(nil, uint32(len(b))), b...))
-			}
-			a.raw = map[byte][]byte{secCode: vector(bodies)}
-		}), want)
+		body := bytes.Repeat(cat(get(0), when(i32c(1), set(3))), ifs)
+		refuse(t, h, name, manyLocals(locals, 0, body), want)
 	}
 	f("6000 locals", 6000, 6000, "6000 locals, at most 1000")
 	f("locals times blocks", 990, 990, "are too many together")
 	f("locals that overflow", math.MaxInt32, 1, "at most 1000")
+}
+
+// TestTooManyBranches: without a limit each of these takes the compiler 1 to 40 s of 60 KB.
+func TestTooManyBranches(t *testing.T) {
+	h := newTestHost(t, Options{})
+	var carried, used code
+	for i := range uint32(900) {
+		carried = append(carried, cat(get(0), set(3+i), get(0), brIf(0))...)
+		used = append(used, cat(get(3+i), ops(dropOp))...)
+	}
+	branch := cat(get(0), brIf(0))
+	table := cat(get(0), appendU32(code{opBrTable}, 50_000), make(code, 50_001))
+	f := func(name, want string, locals, more int, body code) {
+		t.Helper()
+		refuse(t, h, name, manyLocals(locals, more, body), want)
+	}
+	f("locals carried over branches", "900 branches and 992 locals", 990, 0,
+		cat(block(carried), used))
+	f("branches", "10000 branches and 12 locals", 10, 0, block(bytes.Repeat(branch, 10_000)))
+	f("labels of a table", "50001 branches and 2 locals", 0, 0, block(table))
+	f("in many functions", "the functions have too many branches", 10, 60,
+		block(bytes.Repeat(branch, 1000)))
 }
 
 func declare(types string) []code {

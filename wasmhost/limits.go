@@ -25,8 +25,11 @@ const (
 	maxGoNesting       = 1000 // and 296
 	maxGoBodyBytes     = 128 << 10
 	maxNameBytes       = 1024
-	maxBlockLocals     = 200_000 // blocks x locals of one function: what phi placement costs
-	maxMemoryPagesEver = 16384   // 1 GiB
+	maxEffort          = 200_000 // of one function, see effort: up to 0.3 s to compile
+	maxEfforts         = 1_000_000
+	maxGoEffort        = 600_000   // encoding/json has a function of 256,000
+	maxGoEfforts       = 8_000_000 // and with it a module has 3,600,000
+	maxMemoryPagesEver = 16384     // 1 GiB
 )
 
 // limits are those that differ between the profiles.
@@ -36,19 +39,22 @@ type limits struct {
 	blocks      int
 	nesting     int
 	bodyBytes   int
+	effort      int    // of a function
+	efforts     int    // of all functions
 	segments    uint32 // of data
 	memoryPages uint32
 }
 
 func pluginLimits(memoryPages uint32) limits {
 	return limits{sizeBytes: maxModuleBytes, blocks: maxBlocks, nesting: maxNesting,
-		bodyBytes: maxBodyBytes, segments: maxSegments, memoryPages: memoryPages}
+		bodyBytes: maxBodyBytes, effort: maxEffort, efforts: maxEfforts, segments: maxSegments,
+		memoryPages: memoryPages}
 }
 
 func goLimits(memoryPages uint32) limits {
 	return limits{goProfile: true, sizeBytes: maxGoModuleBytes, blocks: maxGoBlocks,
-		nesting: maxGoNesting, bodyBytes: maxGoBodyBytes, segments: maxGoSegments,
-		memoryPages: memoryPages}
+		nesting: maxGoNesting, bodyBytes: maxGoBodyBytes, effort: maxGoEffort,
+		efforts: maxGoEfforts, segments: maxGoSegments, memoryPages: memoryPages}
 }
 
 // checkSize looks at nothing but the length and the first eight bytes.

@@ -70,7 +70,7 @@ func isRefType(t byte) bool { return t == typeFuncref || t == typeExtern }
 type instr struct {
 	op         byte
 	sub        uint32 // of a prefixed instruction
-	arg        uint32 // first index among the immediates, where there is one
+	arg        uint32 // first index among the immediates, or labels of br_table but for the last
 	block      int64  // block type of block, loop and if: a type index, or negative
 	start, end int
 }
@@ -87,7 +87,8 @@ func (in *instr) next(r *reader) {
 		op >= opLocalGet && op <= opTableSet:
 		in.arg = r.u32()
 	case op == opBrTable:
-		for range r.count("branch labels", maxModuleBytes) {
+		in.arg = r.count("branch labels", maxModuleBytes)
+		for range in.arg {
 			r.u32()
 		}
 		r.u32()
