@@ -11,7 +11,8 @@ import (
 )
 
 // TestScanParts: the parts that are asked for are those of a scan of everything, row by row, in
-// blocks inside of the box and at its edges, in heads, beside erased rows and in all views.
+// blocks inside of the box and at its edges, in heads, beside tombstones and erased rows and in all
+// views.
 func TestScanParts(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -20,8 +21,13 @@ func TestScanParts(t *testing.T) {
 	put := func(rows, sizes int) {
 		var b record.Batch
 		for range rows {
-			b.Append(record.Key{CID: rng.Int32N(3), MID: rng.Int64N(300), MOID: rng.Int32N(2),
-				CapNs: rng.Int64N(1000)}, bytes.Repeat([]byte{1}, 8+rng.IntN(sizes)))
+			k := record.Key{CID: rng.Int32N(3), MID: rng.Int64N(300), MOID: rng.Int32N(2),
+				CapNs: rng.Int64N(1000)}
+			if rng.IntN(20) == 0 {
+				b.AppendTomb(k)
+				continue
+			}
+			b.Append(k, bytes.Repeat([]byte{1}, 8+rng.IntN(sizes)))
 		}
 		mustPut(t, s, &b, WriterSeq{})
 	}

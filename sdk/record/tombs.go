@@ -87,11 +87,13 @@ func (b *Batch) AppendRow(from *Batch, i int) {
 	}
 }
 
-// Move copies record from to place to, to < from, of a stamped batch, where everything between the
-// two is to vanish.
+// Move copies record from to place to, to < from, where everything between the two is to vanish.
 func (b *Batch) Move(to, from int) {
 	b.CID[to], b.MID[to], b.MOID[to] = b.CID[from], b.MID[from], b.MOID[from]
-	b.CapNs[to], b.AcqNs[to] = b.CapNs[from], b.AcqNs[from]
+	b.CapNs[to] = b.CapNs[from]
+	if b.AcqNs != nil {
+		b.AcqNs[to] = b.AcqNs[from]
+	}
 	if len(b.Tombs) > 0 {
 		b.moveTomb(to, from)
 	}
@@ -131,10 +133,13 @@ func (b *Batch) Head(n int) *Batch {
 	return h
 }
 
-// Truncate cuts a stamped batch to its first n records.
+// Truncate cuts a batch to its first n records.
 func (b *Batch) Truncate(n int) {
 	b.CID, b.MID, b.MOID = b.CID[:n], b.MID[:n], b.MOID[:n]
-	b.CapNs, b.AcqNs = b.CapNs[:n], b.AcqNs[:n]
+	b.CapNs = b.CapNs[:n]
+	if b.AcqNs != nil {
+		b.AcqNs = b.AcqNs[:n]
+	}
 	b.Tombs = firstTombs(b.Tombs, n)
 	if b.Offsets == nil {
 		b.Data = b.Data[:n*b.Stride]
