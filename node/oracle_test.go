@@ -1,0 +1,171 @@
+package node
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// TestPluginsAgainstLoops asks random questions with chains of filters and groups of data that lie
+// in segments and heads, beside tombstones, versions and erased rows, and compares each answer with
+// a loop over the rows that the same box and view show. Numbers are whole, so sums are exact in
+// whatever order and cut into whatever batches they are added.
+func TestPluginsAgainstLoops(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 7))
+	n := openTest(t, Options{Store: store.Options{Workers: 3, Shards: 1 + rng.IntN(3)}})
+	putMixed(t, n, rng, 2*record.MaxBatchRecords)
+	erased := record.Box{record.MID: {{From: 40, To: 45}}}
+	if _, err := n.Erase(t.Context(), erased); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Seal(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	putMixed(t, n, rng, 2*record.MaxBatchRecords)
+	rounds := 60
+	if testing.Short() {
+		rounds = 12
+	}
+	parallel := 0
+	for range rounds {
+		q := randomQuestion(rng)
+		bare := *q
+		bare.GroupBy = record.GroupBy{}
+		var rows []record.Record
+		_, err := n.Query(t.Context(), &bare, func(b *record.Batch) error {
+			for i := range b.Len() {
+				if r := b.Record(i); !r.Tomb {
+					r.Payload = append([]byte(nil), r.Payload...)
+					rows = append(rows, r)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		limits := make([]float64, rng.IntN(4))
+		for i := range limits {
+			limits[i] = float64(rng.IntN(400))
+			q.Filters = append(q.Filters, thresholds(t, n, fmt.Sprint("op=ge,value=", limits[i]))...)
+		}
+		if x, err := n.Explain(t.Context(), q); err == nil && x.Workers > 1 {
+			parallel++
+		}
+		compareAnswers(t, n, q, rows, limits)
+	}
+	if parallel == 0 {
+		t.Error("no question had more workers than one: nothing was merged")
+	}
+}
+
+func putMixed(t *testing.T, n *Node, rng *rand.Rand, rows int) {
+	t.Helper()
+	for rows > 0 {
+		var b record.Batch
+		for range min(rows, record.MaxBatchRecords) {
+			k := record.Key{CID: rng.Int32N(3), MID: rng.Int64N(300), MOID: rng.Int32N(3),
+				CapNs: rng.Int64N(5000) * int64(time.Minute)}
+			if rng.IntN(50) == 0 {
+				b.AppendTomb(k)
+			} else {
+				b.Append(k, f64(float64(rng.IntN(1000)-500)))
+			}
+		}
+		if _, err := n.Put(t.Context(), &b, store.WriterSeq{}); err != nil {
+			t.Fatal(err)
+		}
+		rows -= b.Len()
+	}
+}
+
+func randomQuestion(rng *rand.Rand) *record.Query {
+	coin := func() bool { return rng.IntN(2) == 0 }
+	q := &record.Query{GroupBy: record.GroupBy{CID: coin(), MID: coin(), MOID: coin()}}
+	if coin() {
+		q.GroupBy.CapBucketNs = 1 + rng.Int64N(2000)*int64(time.Minute)
+	}
+	if coin() {
+		q.View = record.ViewLatest
+	}
+	if coin() {
+		q.Box[record.CID] = record.RangeSet{record.At(rng.Int64N(3))}
+	}
+	if from := rng.Int64N(300); coin() {
+		q.Box[record.MID] = record.RangeSet{{From: from, To: from + 1 + rng.Int64N(100)}}
+	}
+	if from := rng.Int64N(5000) * int64(time.Minute); coin() {
+		q.Box[record.Cap] = record.RangeSet{{From: from, To: from + int64(40*time.Hour)}}
+	}
+	return q
+}
+
+// totals is what stats says of a group and what can be said exactly.
+type totals struct {
+	count         uint64
+	sum, min, max float64
+}
+
+// compareAnswers counts and aggregates, and does both itself on rows.
+func compareAnswers(t *testing.T, n *Node, q *record.Query, rows []record.Record,
+	limits []float64) {
+	t.Helper()
+	want, kept := map[groupKey]totals{}, uint64(0)
+next:
+	for _, r := range rows {
+		v := math.Float64frombits(binary.LittleEndian.Uint64(r.Payload))
+		for _, least := range limits {
+			if v < least {
+				continue next
+			}
+		}
+		kept++
+		var k groupKey
+		if q.GroupBy.CID {
+			k.cid = r.CID
+		}
+		if q.GroupBy.MID {
+			k.mid = r.MID
+		}
+		if q.GroupBy.MOID {
+			k.moid = r.MOID
+		}
+		if q.GroupBy.CapBucketNs > 0 {
+			k.cap = floorOf(r.CapNs, q.GroupBy.CapBucketNs)
+		}
+		g, ok := want[k]
+		if !ok {
+			g = totals{0, 0, math.Inf(1), math.Inf(-1)}
+		}
+		want[k] = totals{g.count + 1, g.sum + v, min(g.min, v), max(g.max, v)}
+	}
+	bare := *q
+	bare.GroupBy = record.GroupBy{}
+	if len(limits) > 0 { // without filters tombstones are counted, too
+		if count, _, err := n.Count(t.Context(), &bare); err != nil || count != kept {
+			t.Fatalf("%s: %d rows, %v; want %d", queryText(q), count, err, kept)
+		}
+	}
+	q.Aggregate.Name = "stats"
+	groups, _, err := n.Aggregate(t.Context(), q)
+	if err != nil || len(groups) != len(want) {
+		t.Fatalf("%s: %d groups, %v; want %d", queryText(q), len(groups), err, len(want))
+	}
+	for _, g := range groups {
+		field := func(i int) uint64 { return binary.LittleEndian.Uint64(g.Result[8*i:]) }
+		number := func(i int) float64 { return math.Float64frombits(field(i)) }
+		got := totals{field(0), number(1), number(2), number(3)}
+		w := want[groupKey{g.CID, g.MOID, g.MID, g.CapNs}]
+		if got != w || g.Records != w.count {
+			t.Fatalf("%s: %+v is %+v, want %+v", queryText(q), g, got, w)
+		}
+	}
+}
