@@ -10,9 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
+	"github.com/pentad-db/pentad/wasmhost"
 )
 
 // putShort stores readings of which one is too short for the standard plugins.
@@ -196,4 +198,26 @@ func TestQueryText(t *testing.T) {
 		many = append(many, record.At(2*i))
 	}
 	f("moid=0,2,4,6,8,10,12,14,and 2 more", record.Query{Box: record.Box{record.MOID: many}})
+}
+
+// TestFaultWithoutKeys: a scan that did not read keys fails at a record, and when it is asked again
+// for the key it ends otherwise. What lies in the columns may be anybody's and is not told.
+func TestFaultWithoutKeys(t *testing.T) {
+	n := openTest(t, Options{})
+	putShort(t, n)
+	scans := 0
+	_, err := n.scan(t.Context(), &record.Query{}, 0, func(int) (store.Sink, error) {
+		if scans++; scans > 1 {
+			return nil, errClosing
+		}
+		return func(b *record.Batch) error {
+			k := b.Key(0)
+			return &wasmhost.Error{Rows: b.Len(), First: k, Last: k, Exact: true}
+		}, nil
+	})
+	var guest *wasmhost.Error
+	if !errors.As(err, &guest) || scans != 2 || guest.Rows != 0 || guest.Exact ||
+		guest.First != (record.Key{}) || guest.Last != (record.Key{}) {
+		t.Errorf("%+v after %d scans", err, scans)
+	}
 }

@@ -165,7 +165,9 @@ func (n *Node) scan(
 	stats, err := scan(0)
 	var guest *wasmhost.Error
 	if errors.As(err, &guest) && guest.Rows > 0 && chain[0]&segment.Keys != segment.Keys {
-		// The error names a record, whose key was not read. Nobody sees rows of such a scan.
+		// The error names a record, whose key was not read: it may be of any other query. Nobody
+		// sees rows of the second scan.
+		guest.Rows, guest.Exact, guest.First, guest.Last = 0, false, record.Key{}, record.Key{}
 		if _, again := scan(segment.Keys); errors.As(again, &guest) {
 			err = again
 		}
