@@ -123,7 +123,8 @@ func (n *Node) start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if n.lent, err = wasmhost.New(ctx, wasmhost.Options{GoProfile: true}); err != nil {
+	n.lent, err = wasmhost.New(ctx, wasmhost.Options{GoProfile: true, Beside: n.host})
+	if err != nil {
 		return err
 	}
 	if n.plugins, err = openRegistry(ctx, dir, n.host, n.lent, n.log); err != nil {

@@ -130,10 +130,10 @@ func endOf(s store.ScanStats, rows uint64) wire.End {
 }
 
 // owned says for whom plugins run, as slots for guest calls are shared fairly: for a tenant, all of
-// whose queries are one, or for a query of several tenants.
+// whose queries are one, or for a query of several tenants. Owner 0 is whoever loads modules.
 func (n *Node) owned(ctx context.Context, q *record.Query) context.Context {
 	if cids := q.Box[record.CID]; len(cids) == 1 && cids[0].To == cids[0].From+1 {
-		return wasmhost.WithOwner(ctx, uint64(uint32(cids[0].From)))
+		return wasmhost.WithOwner(ctx, 1+uint64(uint32(cids[0].From)))
 	}
 	return wasmhost.WithOwner(ctx, 1<<32+n.wideQueries.Add(1))
 }

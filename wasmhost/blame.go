@@ -36,7 +36,10 @@ func (g *guest) blame(
 	}
 	call := rows(fresh)
 	spent := uint64(0)
-	for row := x.from; row < x.to && spent < uint64(blameFuel*g.scale) && ctx.Err() == nil; row++ {
+	for row := x.from; row < x.to && spent < uint64(blameFuel*g.scale); row++ {
+		if g.pause(ctx) != nil {
+			return
+		}
 		again = call(row)
 		spent += fresh.used
 		var same *Error

@@ -46,6 +46,9 @@ type Options struct {
 	// CompileTimeout bounds the wait for one module in [Host.Load]. Default 2 min: the largest
 	// modules that the limits let through take about 5 s, on a machine that is not busy.
 	CompileTimeout time.Duration
+	// Beside is a host whose slots for guest calls this one uses, so that owners share what the
+	// processors can do and not each host by itself. MaxCalls is then not used. Default none.
+	Beside *Host
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -72,6 +75,13 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("option CompileTimeout: %v is negative", o.CompileTimeout)
 	}
 	return o, nil
+}
+
+func (o Options) slots() *slots {
+	if o.Beside != nil {
+		return o.Beside.slots
+	}
+	return newSlots(o.MaxCalls)
 }
 
 func setDefault[T comparable](field *T, value T) {
@@ -122,7 +132,7 @@ func New(ctx context.Context, opt Options) (*Host, error) {
 		opt:     opt,
 		cache:   cache,
 		pool:    newMemoryPool(),
-		slots:   newSlots(opt.MaxCalls),
+		slots:   opt.slots(),
 		jobs:    make(chan *job),
 		quit:    make(chan struct{}),
 		entries: map[[32]byte]*entry{},

@@ -252,3 +252,63 @@ func TestPause(t *testing.T) {
 	}
 	h.slots.give(1, 0, time.Now())
 }
+
+// Whoever looks for the record that a guest failed at lets others in between its calls, too.
+func TestBlamePauses(t *testing.T) {
+	h := newTestHost(t, Options{MaxCalls: 1})
+	m := mustLoad(t, h, good(nil))
+	defer m.Close()
+	a, err := m.NewAggregate(WithOwner(t.Context(), 7), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	g := a.guest
+	if err := g.enter(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	g.since = g.since.Add(-turn)
+	order := make(chan string, 2)
+	go func() {
+		if h.slots.take(t.Context(), 1, time.Now()) == nil {
+			order <- "other"
+			h.slots.give(1, 0, time.Now())
+		}
+	}()
+	for h.slots.waiting.Load() == 0 {
+		runtime.Gosched()
+	}
+	g.blame(t.Context(), g.fail(Trap, exportAdd, "for once"), values(1, 2), &batch{to: 2},
+		func(*guest) rowCall { return func(int) error { return nil } })
+	order <- "blamed"
+	_ = g.leave(nil)
+	if got := []string{<-order, <-order}; !slices.Equal(got, []string{"other", "blamed"}) {
+		t.Errorf("order %v", got)
+	}
+}
+
+// Hosts side by side have the slots of one.
+func TestBeside(t *testing.T) {
+	h := newTestHost(t, Options{MaxCalls: 1})
+	beside := newTestHost(t, Options{MaxCalls: 9, Beside: h})
+	m, lent := mustLoad(t, h, good(nil)), mustLoad(t, beside, good(nil))
+	defer m.Close()
+	defer lent.Close()
+	a, err := m.NewAggregate(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	if err := a.guest.enter(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	other, err := lent.NewAggregate(ended, nil)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("a second call beside the one that there is room for: %v", err)
+		_ = other.Close()
+	}
+	_ = a.guest.leave(nil)
+	checkGood(t, lent)
+}
