@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/pentad-db/pentad/node/internal/catalog"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -52,7 +53,8 @@ func kindOf(err error) wire.Kind {
 		return wire.KindOverloaded
 	case errors.Is(err, store.ErrClosed), errors.Is(err, errClosing),
 		errors.Is(err, store.ErrFailed),
-		errors.Is(err, segment.ErrLogFailed), errors.Is(err, segment.ErrNoSpace):
+		errors.Is(err, segment.ErrLogFailed), errors.Is(err, segment.ErrNoSpace),
+		errors.Is(err, catalog.ErrFailed):
 		return wire.KindUnavailable
 	case errors.Is(err, errNoSnapshot), errors.Is(err, store.ErrNoRetention):
 		return wire.KindNotFound

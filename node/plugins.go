@@ -183,8 +183,6 @@ func (r *registry) push(ctx context.Context, p PluginPush) (*pluginVersion, erro
 	if err := p.check(); err != nil {
 		return nil, err
 	}
-	r.changing.Lock()
-	defer r.changing.Unlock()
 	if err := r.changeable(p.Name); err != nil {
 		return nil, err
 	}
@@ -192,15 +190,22 @@ func (r *registry) push(ctx context.Context, p PluginPush) (*pluginVersion, erro
 	if err != nil {
 		return nil, err
 	}
+	r.changing.Lock() // not while it compiles: others change what is there
+	defer r.changing.Unlock()
 	v := &pluginVersion{name: p.Name, current: true, Version: catalog.Version{
 		SHA256: digestOf(p.Wasm), Bytes: int64(len(p.Wasm)), Owner: p.Owner,
 		Description: p.Description, UploadedNs: time.Now().UnixNano()}}
 	// The file is written even if it is there: its bytes may be what was damaged.
-	if err = writeDurably(r.path(v.SHA256), p.Wasm); err == nil {
+	if err = catalog.Replace(r.path(v.SHA256), p.Wasm); err == nil {
 		err = r.change(&catalog.Change{Push: &catalog.Push{Name: p.Name, Version: v.Version}})
 	}
 	if err != nil {
 		_ = l.module.Close() // nothing runs in it
+	}
+	if errors.Is(err, catalog.ErrFailed) {
+		return nil, err // the line may be there after a restart, and then so must the module
+	}
+	if err != nil {
 		return nil, errors.Join(err, r.drop([]string{v.SHA256}))
 	}
 	r.mu.Lock()

@@ -285,3 +285,26 @@ func expectDamage(t *testing.T, n *Node, modules map[string][]byte) {
 		t.Errorf("%+v", counts)
 	}
 }
+
+// TestDoubtfulPush: when nobody knows whether the line of an upload is on disk, its module stays, as
+// after a restart the line may say that it is the current one.
+func TestDoubtfulPush(t *testing.T) {
+	dir := t.TempDir()
+	n := openTest(t, Options{Dir: dir})
+	if err := n.plugins.file.Close(); err != nil { // writing fails, and not for lack of room
+		t.Fatal(err)
+	}
+	wasm := variant(t, "count", "1")
+	_, err := n.PushPlugin(t.Context(), PluginPush{Name: "mine", Wasm: wasm})
+	if toWire(err).Kind != wire.KindUnavailable {
+		t.Errorf("%v", err)
+	}
+	if kept, err := os.ReadFile(n.plugins.path(digestOf(wasm))); !bytes.Equal(kept, wasm) {
+		t.Errorf("%d bytes of %d are left, %v", len(kept), len(wasm), err)
+	}
+	_ = n.Close(t.Context()) // the catalogue is closed already
+	n = openTest(t, Options{Dir: dir})
+	if _, err := n.Plugin(t.Context(), "mine"); toWire(err).Kind != wire.KindUnknownPlugin {
+		t.Errorf("%v", err)
+	}
+}

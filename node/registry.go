@@ -402,7 +402,7 @@ func (r *registry) copyTo(dir string) error {
 			}
 			name := filepath.Base(r.path(p.Versions[i].SHA256))
 			if err == nil {
-				err = writeDurably(filepath.Join(dir, name), wasm)
+				err = catalog.Replace(filepath.Join(dir, name), wasm)
 			}
 			if err != nil {
 				return fmt.Errorf("copy plugins: %w", err)
@@ -416,31 +416,18 @@ func (r *registry) copyTo(dir string) error {
 }
 
 func (r *registry) close() error {
+	r.changing.Lock()
+	defer r.changing.Unlock()
 	var errs []error
 	if r.file != nil {
 		errs = append(errs, r.file.Close())
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for _, l := range r.modules {
 		errs = append(errs, l.module.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// writeDurably replaces a file at once and for good.
-func writeDurably(name string, data []byte) error {
-	f, err := os.Create(name + ".tmp")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		return fmt.Errorf("write %s: %w", filepath.Base(name), err)
-	}
-	return syncDir(filepath.Dir(name))
 }
 
 // pluginCounts are figures for metrics.

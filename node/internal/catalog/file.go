@@ -29,6 +29,9 @@ type first struct {
 	Unlisted bool `json:"unlisted,omitempty"`
 }
 
+// ErrFailed is what every change fails with after one of which nobody knows whether it is on disk.
+var ErrFailed = errors.New("what the disk holds is not known; start the node anew")
+
 // File is a catalogue on disk: a text file of lines "crc32c json", appended and synced.
 type File struct {
 	State    State
@@ -53,7 +56,7 @@ func Open(dir string) (*File, error) {
 		var modules []string // its error is of the pattern
 		modules, _ = filepath.Glob(filepath.Join(dir, "*"+ModuleSuffix))
 		data = lines.Append(nil, first{Format: format, Unlisted: len(modules) > 0})
-		err = replace(name, data)
+		err = Replace(name, data)
 	} else if err == nil {
 		err = syncDir(dir) // who made it may have been killed before
 	}
@@ -66,7 +69,7 @@ func Open(dir string) (*File, error) {
 	}
 	if count > rewriteLines && len(f.Damage) == 0 {
 		data = f.bytes()
-		if err := replace(name, data); err != nil {
+		if err := Replace(name, data); err != nil {
 			return nil, fmt.Errorf("shorten catalogue: %w", err)
 		}
 		good = len(data)
@@ -167,7 +170,7 @@ func (f *File) bytes() []byte {
 
 // CopyTo writes a catalogue with the same state into another directory.
 func (f *File) CopyTo(dir string) error {
-	if err := replace(filepath.Join(dir, Name), f.bytes()); err != nil {
+	if err := Replace(filepath.Join(dir, Name), f.bytes()); err != nil {
 		return fmt.Errorf("copy catalogue: %w", err)
 	}
 	return nil
@@ -177,7 +180,7 @@ func (f *File) CopyTo(dir string) error {
 // any other failed write or sync the file stays failed, because what the disk holds is no longer
 // known.
 //
-// Errors: what Apply refuses, with nothing written; [segment.ErrNoSpace].
+// Errors: what Apply refuses, with nothing written; [segment.ErrNoSpace]; [ErrFailed].
 func (f *File) Append(c *Change) error {
 	if f.failed != nil {
 		return f.failed
@@ -208,15 +211,15 @@ func (f *File) undo(cause error) error {
 }
 
 func (f *File) fail(err error) error {
-	f.failed = fmt.Errorf("append to catalogue: %v; start the node anew", err)
+	f.failed = fmt.Errorf("append to catalogue: %w: %v", ErrFailed, err)
 	return f.failed
 }
 
 // Close closes the file.
 func (f *File) Close() error { return f.file.Close() }
 
-// replace writes a file anew, at once and for good.
-func replace(name string, data []byte) error {
+// Replace writes a file anew, at once and for good.
+func Replace(name string, data []byte) error {
 	f, err := os.Create(name + ".tmp")
 	if err != nil {
 		return err
