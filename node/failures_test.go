@@ -139,6 +139,12 @@ func TestLent(t *testing.T) {
 	_, _, err = c.Aggregate(t.Context(), &record.Query{Aggregate: call})
 	isKind(t, err, wire.KindBadModule, "not a WebAssembly module")
 
+	call.Module = append(wasm, make([]byte, maxLentBytes)...)
+	_, _, err = n.Aggregate(t.Context(), &record.Query{Aggregate: call})
+	if toWire(err).Kind != wire.KindOverloaded {
+		t.Errorf("more modules than there is room for: %v", err)
+	}
+
 	details, err := c.CheckPlugin(t.Context(), wasm)
 	if err != nil || details.Name != "count" || !details.Aggregate || details.Limits == nil ||
 		details.SHA256 != digestOf(wasm) || len(details.Doc) == 0 {
@@ -146,7 +152,7 @@ func TestLent(t *testing.T) {
 	}
 	_, err = c.CheckPlugin(t.Context(), []byte("text"))
 	isKind(t, err, wire.KindBadModule, "refused")
-	if n.lent.Stats().Modules != 0 || n.lent.Stats().Instances != 0 {
+	if n.lent.Stats().Modules != 0 || n.lent.Stats().Instances != 0 || n.plugins.lentBytes != 0 {
 		t.Errorf("%+v", n.lent.Stats())
 	}
 	if entries, err := os.ReadDir(n.plugins.dir); err != nil || len(entries) != 2 {

@@ -26,11 +26,16 @@ import (
 // standardOwner is the owner of what comes with the node, which nobody can remove.
 const standardOwner = "pentad"
 
+// maxLentBytes bounds modules that are not the node's at one time, which take several times as much
+// when they are compiled: eight queries with the largest ones.
+const maxLentBytes = 64 << 20
+
 // loaded is a compiled module. It is closed when it is gone and nobody uses it.
 type loaded struct {
 	module *wasmhost.Module
 	doc    *plugin.Doc
 	parts  segment.Parts // that the module looks at
+	lent   int           // bytes of registry.lentBytes
 	uses   int           // guarded by registry.mu, as is gone
 	gone   bool          // no name means it any more
 }
@@ -62,6 +67,8 @@ type registry struct {
 	standard catalog.State
 	modules  map[string]*loaded // by digest: those that were asked for
 	broken   map[string]error   // by digest: those that could not be loaded when last asked for
+
+	lentBytes int // of modules that came with a query
 }
 
 // openRegistry loads the standard modules and the current versions of the others. What is damaged
@@ -269,6 +276,7 @@ func (r *registry) release(v *pluginVersion) {
 	defer r.mu.Unlock()
 	if v.uses--; v.uses == 0 && v.gone {
 		_ = v.module.Close() // frees memory only
+		r.lentBytes -= v.lent
 	}
 }
 
@@ -326,11 +334,23 @@ func (r *registry) useCall(
 func (r *registry) lend(
 	ctx context.Context, name string, wasm []byte,
 ) (*pluginVersion, error) {
+	r.mu.Lock()
+	room := len(wasm) <= maxLentBytes-r.lentBytes
+	if room {
+		r.lentBytes += len(wasm)
+	}
+	r.mu.Unlock()
+	if !room {
+		return nil, fmt.Errorf("modules that come with queries: %w", errTooBusy)
+	}
 	l, err := compile(ctx, r.lent, name, wasm)
 	if err != nil {
+		r.mu.Lock()
+		r.lentBytes -= len(wasm)
+		r.mu.Unlock()
 		return nil, err
 	}
-	l.uses, l.gone = 1, true
+	l.lent, l.uses, l.gone = len(wasm), 1, true
 	return &pluginVersion{loaded: l, name: name,
 		Version: catalog.Version{SHA256: digestOf(wasm), Bytes: int64(len(wasm))}}, nil
 }

@@ -65,10 +65,12 @@ func (e *entry) depthLimit() int32 {
 
 // instantiate returns a fresh instance in which nothing has run.
 func (e *entry) instantiate(ctx context.Context) (g *guest, err error) {
-	l := &lease{pool: e.host.pool, limit: uint64(e.lim.memoryPages) << 16}
+	l := &lease{pool: e.host.pool, budget: e.host.budget, limit: uint64(e.lim.memoryPages) << 16}
 	defer func() {
 		if r := recover(); r != nil {
-			err = e.fail(Memory, "", fmt.Sprintf("the system has no memory for an instance: %v", r))
+			err = e.fail(Memory, "", fmt.Sprintf("there is no memory for an instance, of the system "+
+				"or of the %d MiB that all have together; ask again: %v",
+				e.host.budget.limit>>20, r))
 		}
 		if err != nil {
 			l.Free()
@@ -218,7 +220,8 @@ func (g *guest) alloc(ctx context.Context, size uint32) (uint32, error) {
 	switch {
 	case ptr == 0:
 		return 0, g.fail(Memory, exportAlloc, fmt.Sprintf("no memory for %s bytes; an instance "+
-			"has at most %d MiB", grouped(uint64(size)), g.entry.lim.memoryPages>>4))
+			"has at most %d MiB, all together %d", grouped(uint64(size)),
+			g.entry.lim.memoryPages>>4, g.entry.host.budget.limit>>20))
 	case ptr%64 != 0:
 		return 0, g.fail(Output, exportAlloc, fmt.Sprintf("returned %d, which is no multiple of 64",
 			ptr))

@@ -33,6 +33,10 @@ type Options struct {
 	// GoMemoryPages is MemoryPages for modules of the Go profile. Default 1024, 64 MiB: the Go
 	// runtime alone takes 8 MiB; at most 16384.
 	GoMemoryPages uint32
+	// TotalBytes bounds the memory of all instances together, so that many queries with many
+	// filters do not take what the store needs. Default 1 GiB: 64 instances at their limit, or
+	// thousands as they usually are.
+	TotalBytes int64
 	// GoProfile accepts modules built by the Go compiler for wasip1. Default off: their budgets
 	// are 16 times as large, so that one hostile call may hold a processor for 0.4 s.
 	GoProfile bool
@@ -46,14 +50,16 @@ type Options struct {
 	// CompileTimeout bounds the wait for one module in [Host.Load]. Default 2 min: the largest
 	// modules that the limits let through take about 5 s, on a machine that is not busy.
 	CompileTimeout time.Duration
-	// Beside is a host whose slots for guest calls this one uses, so that owners share what the
-	// processors can do and not each host by itself. MaxCalls is then not used. Default none.
+	// Beside is a host whose slots for guest calls and whose memory this one uses, so that owners
+	// share what the machine has and not what each host has by itself. MaxCalls and TotalBytes are
+	// then not used. Default none.
 	Beside *Host
 }
 
 func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.MemoryPages, 256)
 	setDefault(&o.GoMemoryPages, 1024)
+	setDefault(&o.TotalBytes, 1<<30)
 	setDefault(&o.StateBytes, 8<<20)
 	setDefault(&o.ResultBytes, 64<<20)
 	setDefault(&o.MaxCalls, runtime.GOMAXPROCS(0))
@@ -69,19 +75,14 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("option StateBytes: %d, want 1 to %d", o.StateBytes, 1<<30)
 	case o.ResultBytes < 0:
 		return o, fmt.Errorf("option ResultBytes: %d is negative", o.ResultBytes)
+	case o.TotalBytes < 0:
+		return o, fmt.Errorf("option TotalBytes: %d is negative", o.TotalBytes)
 	case o.MaxCalls < 0:
 		return o, fmt.Errorf("option MaxCalls: %d is negative", o.MaxCalls)
 	case o.CompileTimeout < 0:
 		return o, fmt.Errorf("option CompileTimeout: %v is negative", o.CompileTimeout)
 	}
 	return o, nil
-}
-
-func (o Options) slots() *slots {
-	if o.Beside != nil {
-		return o.Beside.slots
-	}
-	return newSlots(o.MaxCalls)
 }
 
 func setDefault[T comparable](field *T, value T) {
@@ -98,6 +99,7 @@ type Host struct {
 	golang  wazero.Runtime // with the wasi stubs; nil unless Options.GoProfile
 	cache   *codeCache
 	pool    *memoryPool
+	budget  *budget       // of the memories of instances
 	slots   *slots        // one per guest call that runs
 	jobs    chan *job     // to the compile worker
 	quit    chan struct{} // closed by Close, once
@@ -132,10 +134,14 @@ func New(ctx context.Context, opt Options) (*Host, error) {
 		opt:     opt,
 		cache:   cache,
 		pool:    newMemoryPool(),
-		slots:   opt.slots(),
+		slots:   newSlots(opt.MaxCalls),
+		budget:  &budget{limit: opt.TotalBytes},
 		jobs:    make(chan *job),
 		quit:    make(chan struct{}),
 		entries: map[[32]byte]*entry{},
+	}
+	if opt.Beside != nil {
+		h.slots, h.budget = opt.Beside.slots, opt.Beside.budget
 	}
 	h.plain = h.newRuntime(ctx, opt.MemoryPages)
 	if opt.GoProfile {

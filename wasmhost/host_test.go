@@ -2,6 +2,7 @@ package wasmhost
 
 import (
 	"encoding/binary"
+	"errors"
 	"math/rand/v2"
 	"testing"
 
@@ -97,4 +98,40 @@ func checkGood(t testing.TB, m *Module) {
 
 func decodeSum(b []byte) [2]int64 {
 	return [2]int64{int64(binary.LittleEndian.Uint64(b)), int64(binary.LittleEndian.Uint64(b[8:]))}
+}
+
+// Instances have what Options.TotalBytes says together, also those of a host beside, and what one
+// had is there for others when it ends.
+func TestTotalBytes(t *testing.T) {
+	h := newTestHost(t, Options{TotalBytes: 3 << 16})
+	beside := newTestHost(t, Options{Beside: h})
+	m, lent := mustLoad(t, h, good(nil)), mustLoad(t, beside, good(nil))
+	defer m.Close()
+	defer lent.Close()
+	var open []*Aggregate
+	for _, m := range []*Module{m, m, lent} {
+		a, err := m.NewAggregate(t.Context(), nil) // a page each
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Close()
+		open = append(open, a)
+	}
+	var e *Error
+	if _, err := lent.NewAggregate(t.Context(), nil); !errors.As(err, &e) || e.Kind != Memory {
+		t.Errorf("a fourth page: %v", err)
+	}
+	err := open[0].Add(t.Context(), values(1), nil, 1) // grows, and is closed as it fails
+	if !errors.As(err, &e) || e.Kind != Memory || e.Export != exportAlloc {
+		t.Errorf("a fourth page: %v", err)
+	}
+	if err := open[1].Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := open[2].Add(t.Context(), values(1), nil, 1); err != nil {
+		t.Error(err)
+	}
+	if err := open[2].Close(); err != nil || h.budget.used.Load() != 0 {
+		t.Errorf("%d bytes are left, %v", h.budget.used.Load(), err)
+	}
 }

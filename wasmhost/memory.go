@@ -2,6 +2,7 @@ package wasmhost
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/tetratelabs/wazero/experimental"
 )
@@ -89,10 +90,26 @@ func (p *memoryPool) close() {
 	p.free, p.pooled = nil, 0
 }
 
+// budget bounds what instances have together.
+type budget struct {
+	limit int64
+	used  atomic.Int64
+}
+
+// take reports whether there was room for so many bytes more.
+func (b *budget) take(bytes int64) bool {
+	if b.used.Add(bytes) <= b.limit {
+		return true
+	}
+	b.used.Add(-bytes)
+	return false
+}
+
 // lease is the memory of one instance. It is both the allocator that wazero asks and the memory
 // that it gets, because an instance has exactly one.
 type lease struct {
 	pool   *memoryPool
+	budget *budget
 	limit  uint64 // size of the region
 	region []byte
 	used   uint64
@@ -106,7 +123,7 @@ func (l *lease) Allocate(_, _ uint64) experimental.LinearMemory {
 
 // Reallocate implements experimental.LinearMemory. The bytes do not move.
 func (l *lease) Reallocate(size uint64) []byte {
-	if size > uint64(len(l.region)) {
+	if size > uint64(len(l.region)) || size > l.used && !l.budget.take(int64(size-l.used)) {
 		return nil
 	}
 	l.used = max(l.used, size)
@@ -117,6 +134,7 @@ func (l *lease) Reallocate(size uint64) []byte {
 func (l *lease) Free() {
 	if l.region != nil {
 		l.pool.give(l.region, l.used)
-		l.region = nil
+		l.budget.used.Add(-int64(l.used))
+		l.region, l.used = nil, 0
 	}
 }
