@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/tetratelabs/wazero/api"
@@ -166,7 +167,7 @@ func (g *guest) lastMessage(ctx context.Context) string {
 func cleanText(text []byte) string {
 	s := strings.ToValidUTF8(string(text), "\uFFFD")
 	s = strings.Map(func(r rune) rune {
-		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
 			return utf8.RuneError
 		}
 		return r
@@ -189,7 +190,8 @@ func trapPlace(err error) string {
 		if !ok || len(name) > maxNameBytes || len(names) == maxTrapFrames {
 			break
 		}
-		names = append(names, cleanText([]byte(strings.TrimPrefix(name, "."))))
+		name = cleanText([]byte(strings.TrimPrefix(name, ".")))
+		names = append(names, strings.Join(strings.Fields(name), " "))
 	}
 	switch len(names) {
 	case 0:

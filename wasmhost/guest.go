@@ -29,20 +29,21 @@ const (
 // guest is one instance. It is used by one goroutine at a time, and only between Host.enter and
 // Host.leave.
 type guest struct {
-	entry  *entry
-	module api.Module
-	memory api.Memory
-	fuel   api.MutableGlobal
-	depth  api.Global
-	scale  int64 // of budgets
-	allocF exportFunc
-	args   [4]uint64
-	wasi   *wasiState // nil in the plain profile
-	used   uint64     // fuel used by the last call
-	usage  Usage      // without its memory
-	params []byte     // that pentad_init got
-	replay bool       // its failures are those of another instance
-	closed bool
+	entry   *entry
+	module  api.Module
+	memory  api.Memory
+	fuel    api.MutableGlobal
+	depth   api.Global
+	scale   int64 // of budgets
+	allocF  exportFunc
+	args    [4]uint64
+	wasi    *wasiState // nil in the plain profile
+	used    uint64     // fuel used by the last call
+	usage   Usage      // without its memory
+	params  []byte     // that pentad_init got
+	regions []region   // that pentad_alloc returned, a handful
+	replay  bool       // its failures are those of another instance
+	closed  bool
 
 	owner uint64
 	since time.Time // when the slot was taken
@@ -226,9 +227,21 @@ func (g *guest) alloc(ctx context.Context, size uint32) (uint32, error) {
 		return 0, g.fail(Output, exportAlloc, fmt.Sprintf("returned %d, which is no multiple of 64",
 			ptr))
 	}
-	_, err = g.view(exportAlloc, ptr, size)
-	return ptr, err
+	if _, err = g.view(exportAlloc, ptr, size); err != nil {
+		return 0, err
+	}
+	for _, r := range g.regions {
+		if ptr < r.at+r.size && r.at < ptr+size {
+			return 0, g.fail(Output, exportAlloc, fmt.Sprintf("returned %d for %d bytes, which "+
+				"overlap the %d at %d that it returned before", ptr, size, r.size, r.at))
+		}
+	}
+	g.regions = append(g.regions, region{ptr, size})
+	return ptr, nil
 }
+
+// region is memory that the guest handed out. It ends within the memory, which is below 4 GiB.
+type region struct{ at, size uint32 }
 
 // view returns guest memory; it is valid until the next call. The export is the one to blame.
 func (g *guest) view(export string, ptr, size uint32) ([]byte, error) {

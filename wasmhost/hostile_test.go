@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -147,6 +148,20 @@ func TestRefusedSizes(t *testing.T) {
 	f("functions", "fewer follow", func(a *asm) {
 		a.raw = map[byte][]byte{secFunction: appendU32(nil, 1_000_000)}
 	})
+	f("exports", "1011 exports, at most 1000", func(a *asm) {
+		for i := range 1000 {
+			a.exports = append(a.exports, named(fmt.Sprint(i), kindFunc, 0))
+		}
+	})
+	f("globals", "1002 globals, at most 1000", func(a *asm) {
+		for range 1000 {
+			a.globals = append(a.globals, a.globals[1])
+		}
+	})
+	f("types", "5000 types, at most 4096", func(a *asm) {
+		types := slices.Repeat([]code{{typeFunc, 0, 0}}, 5000)
+		a.raw = map[byte][]byte{secType: vector(types)}
+	})
 	f("many functions", "at most 10000", func(a *asm) {
 		for range 10_001 {
 			a.funcs = append(a.funcs, asmFunc{})
@@ -259,6 +274,10 @@ func fails(t *testing.T, h *Host, name string, kind ErrorKind, want string, chan
 		case !strings.Contains(err.Error(), want):
 			t.Errorf("error %q, want %q", err, want)
 		}
+		if s := h.Stats(); s.Instances != 0 || s.Modules != 0 || h.budget.used.Load() != 0 {
+			t.Errorf("%d instances, %d modules and %d bytes are left", s.Instances, s.Modules,
+				h.budget.used.Load())
+		}
 		m := mustLoad(t, h, good(nil))
 		defer m.Close()
 		checkGood(t, m)
@@ -360,6 +379,33 @@ func TestEndless(t *testing.T) {
 	})
 }
 
+// A trap in any export is an error that names it, and of the start function as well.
+func TestTraps(t *testing.T) {
+	h := newTestHost(t, Options{})
+	for _, name := range []string{exportDescribe, exportAlloc, exportInit, exportFilter,
+		exportStateInit, exportAdd, exportMerge, exportFinish} {
+		fails(t, h, name, Trap, name+": unreachable",
+			func(a *asm) { a.replace(name, "", ops(opUnreachable)) })
+	}
+	for _, name := range []string{exportSave, exportLoad} {
+		fails(t, h, name, Trap, name+": unreachable", func(a *asm) {
+			growing(a)
+			a.replace(name, "", ops(opUnreachable))
+		})
+	}
+	fails(t, h, "start function", Trap, "unreachable", func(a *asm) {
+		a.funcs = append(a.funcs, asmFunc{code: ops(opUnreachable)})
+		a.start = len(a.funcs)
+	})
+	fails(t, h, "_initialize", Trap, "_initialize: unreachable", func(a *asm) {
+		a.funcs = append(a.funcs, asmFunc{code: ops(opUnreachable), export: exportInitialize})
+	})
+	fails(t, h, "in pentad_error", Status, "status -1", func(a *asm) {
+		a.replace(exportInit, "", i32c(-1))
+		a.replace(exportError, "", ops(opUnreachable))
+	})
+}
+
 func TestMemoryBombs(t *testing.T) {
 	h := newTestHost(t, Options{})
 	fails(t, h, "grow without end", Fuel, "out of fuel", func(a *asm) {
@@ -394,6 +440,7 @@ func TestWrongAnswers(t *testing.T) {
 	f("descriptor elsewhere", Refused, "starts with 0x00000000", exportDescribe, i32c(0))
 	f("alloc outside", Output, "outside of the memory", exportAlloc, minus)
 	f("alloc odd", Output, "no multiple of 64", exportAlloc, i32c(100))
+	f("alloc overlaps", Output, "overlap the", exportAlloc, i32c(4096))
 	f("alloc at the end", Output, "outside of the memory", exportAlloc, i32c(65536-64))
 	f("params", Status, `status -1): the plugin says "bad params"`, exportInit, i32c(-1))
 	f("own status", Status, "failed (status -123)", exportInit, i32c(-123))
@@ -412,6 +459,11 @@ func TestWrongAnswers(t *testing.T) {
 	fails(t, h, "message outside", Status, "status -1)", func(a *asm) {
 		a.replace(exportInit, "", i32c(-1))
 		a.replace(exportError, "", i64c(-1))
+	})
+	fails(t, h, "message moves the cursor", Status, "says \"\ufffd2J\"", func(a *asm) {
+		a.replace(exportInit, "", i32c(-1))
+		a.data[errorAt] = []byte("\u009b2J")
+		a.replace(exportError, "", i64c(errorAt<<32|4))
 	})
 	fails(t, h, "message not UTF-8", Status, "says \"\ufffdx\"", func(a *asm) {
 		a.replace(exportInit, "", i32c(-1))

@@ -5,6 +5,7 @@ import "math"
 // instrumenterVersion changes whenever the rewritten module for the same input changes.
 //
 //	1: fuel at function entries and loop headers, depth on cycles, bulk priced by length
+//	2: memory.grow paid where it stands
 const instrumenterVersion = 2
 
 // instrumentation is a rewritten module and what its host must know.

@@ -145,6 +145,10 @@ func wasiRandom(c *wasiCall) uint32 {
 	if !ok {
 		return wasiFault
 	}
+	for len(dst) >= 8 {
+		binary.LittleEndian.PutUint64(dst, c.state.nextRandom())
+		dst = dst[8:]
+	}
 	for i := range dst {
 		dst[i] = byte(c.state.nextRandom())
 	}
