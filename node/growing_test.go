@@ -15,7 +15,7 @@ import (
 // instance of its own, comes together group by group.
 func TestGrowingAggregate(t *testing.T) {
 	n := openTest(t, Options{Store: store.Options{Workers: 3, Shards: 4}})
-	for _, name := range []string{"growing", "save-too-long"} {
+	for _, name := range []string{"growing", "save-too-long", "merge-spin"} {
 		push := PluginPush{Name: name, Wasm: hostile(t, name)}
 		if _, err := n.PushPlugin(t.Context(), push); err != nil {
 			t.Fatal(err)
@@ -62,5 +62,14 @@ func TestGrowingAggregate(t *testing.T) {
 	if err == nil || toWire(err).Kind != wire.KindPluginFailed ||
 		!strings.Contains(err.Error(), "pentad_save: says it wrote") {
 		t.Errorf("a state that lies about its size: %v", err)
+	}
+	q.Aggregate = record.PluginCall{Name: "merge-spin", Params: make([]byte, 8)}
+	_, _, err = n.Aggregate(t.Context(), q)
+	if err == nil || toWire(err).Kind != wire.KindPluginLimit ||
+		!strings.Contains(err.Error(), "pentad_merge: out of fuel") {
+		t.Errorf("a merge that does not end: %v", err)
+	}
+	if left := n.host.Stats().Instances; left != 0 {
+		t.Errorf("%d instances are left", left)
 	}
 }

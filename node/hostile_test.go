@@ -25,12 +25,18 @@ func hostile(t *testing.T, name string) []byte {
 // served is a node with rows that is asked after every misdeed whether it still serves.
 type served struct {
 	*testing.T
+	node *Node
 	db   *client.Client
 	rows int
 }
 
 func (s *served) well(after string) {
 	s.Helper()
+	if own, lent := s.node.host.Stats(), s.node.lent.Stats(); own.Instances+lent.Instances > 0 ||
+		lent.Modules > 0 {
+		s.Fatalf("after %s: %d and %d instances and %d lent modules are left", after,
+			own.Instances, lent.Instances, lent.Modules)
+	}
 	count := 0
 	for _, err := range s.db.Query(s.Context(), &record.Query{}) {
 		if err != nil {
@@ -57,7 +63,8 @@ func expectHostileFault(t *testing.T, name string, e *wire.Error) {
 	what := map[string]string{"init-spin": "fuel", "add-spin": "fuel", "finish-spin": "fuel",
 		"filter-spin": "fuel", "add-grow": "fuel", "add-write-outside": "trap",
 		"filter-write-outside": "trap", "add-trap": "trap", "alloc-outside": "output",
-		"finish-too-long": "output", "finish-too-short": "output", "add-status": "status"}[name]
+		"finish-too-long": "output", "alloc-twice": "output", "add-recursion": "fuel",
+		"finish-too-short": "output", "add-status": "status"}[name]
 	f, ok := e.Fault()
 	switch {
 	case e.Kind == wire.KindUnknownPlugin:
@@ -79,7 +86,7 @@ func expectHostileFault(t *testing.T, name string, e *wire.Error) {
 // the node serves on.
 func TestHostileModules(t *testing.T) {
 	n := openTest(t, Options{})
-	s := &served{t, dial(t, n), 0}
+	s := &served{t, n, dial(t, n), 0}
 	fill(t, s.db, rand.New(rand.NewPCG(1, 1)), 5000)
 	s.rows = 5000
 	is := func(name string, err error, kind wire.Kind, want string) {
@@ -105,6 +112,8 @@ func TestHostileModules(t *testing.T) {
 	refused("cut", good[:len(good)/2], wire.KindBadModule, "")
 	refused("exports-missing", hostile(t, "exports-missing"), wire.KindBadModule, "pentad_init")
 	refused("memory-too-large", hostile(t, "memory-too-large"), wire.KindBadModule, "at most 256")
+	refused("init-branches", hostile(t, "init-branches"), wire.KindBadModule, "3000 branches")
+	refused("start-spin", hostile(t, "start-spin"), wire.KindPluginLimit, "out of fuel")
 	refused("describe-spin", hostile(t, "describe-spin"), wire.KindPluginLimit, "out of fuel")
 
 	push := func(name string) {
@@ -121,6 +130,11 @@ func TestHostileModules(t *testing.T) {
 			Box:       record.Box{record.CID: {{From: 0, To: 3}}}, // all have payloads of 8 bytes
 			Aggregate: record.PluginCall{Name: name, Params: params}})
 		is(name, err, kind, want)
+		_, _, err = s.db.Aggregate(t.Context(), &record.Query{
+			Box: record.Box{record.CID: {{From: 0, To: 3}}},
+			Aggregate: record.PluginCall{Name: name, Params: params,
+				Module: hostile(t, name)}})
+		is(name, err, kind, want)
 	}
 	filter := func(name string, kind wire.Kind, want string) {
 		t.Helper()
@@ -136,6 +150,8 @@ func TestHostileModules(t *testing.T) {
 	aggregate("add-grow", wire.KindPluginLimit, "pentad_add: out of fuel")
 	aggregate("add-write-outside", wire.KindPluginFailed, "out of bounds memory access")
 	aggregate("alloc-outside", wire.KindPluginFailed, "outside of the memory")
+	aggregate("alloc-twice", wire.KindPluginFailed, "overlap")
+	aggregate("add-recursion", wire.KindPluginLimit, "calls nest too deep")
 	aggregate("finish-too-long", wire.KindPluginFailed, "says it wrote")
 	aggregate("finish-too-short", wire.KindPluginFailed, "pentad_finish")
 	aggregate("add-trap", wire.KindPluginFailed, "unreachable")

@@ -48,6 +48,20 @@ func TestHostileFiles(t *testing.T) {
 	body("add-write-outside", exportAdd, cat(store(0, i32c(-4), i32c(1)), i32c(0)))
 	body("filter-write-outside", exportFilter, cat(store(0, i32c(-4), i32c(1)), i32c(0)))
 	body("alloc-outside", exportAlloc, i32c(-64))
+	f("alloc-twice", func(a *asm) {
+		a.memoryMin = 16
+		a.replace(exportAlloc, "", i32c(4096))
+	})
+	body("init-branches", exportInit,
+		cat(block(bytes.Repeat(cat(get(0), brIf(0)), 3000)), i32c(0)))
+	f("add-recursion", func(a *asm) {
+		a.funcs = append(a.funcs, asmFunc{code: call(uint32(len(a.funcs)))})
+		a.replace(exportAdd, "", cat(call(uint32(len(a.funcs)-1)), i32c(0)))
+	})
+	f("start-spin", func(a *asm) {
+		a.funcs = append(a.funcs, asmFunc{code: loop(br(0))})
+		a.start = len(a.funcs)
+	})
 	body("finish-too-long", exportFinish, i32c(0x7fffffff))
 	body("finish-too-short", exportFinish, i32c(32))
 	body("add-trap", exportAdd, ops(opUnreachable))
