@@ -64,11 +64,8 @@ func (a *Aggregate) addCut(ctx context.Context, b *record.Batch, x *batch, gid [
 	return a.guest.checkZero(ctx, &a.add, x.budget, uint64(header), uint64(a.states.at(0)))
 }
 
-// Groups returns the number of groups so far.
-func (a *Aggregate) Groups() int { return a.states.groups }
-
-// States returns a copy of all states for Merge: Groups() times the state size of the descriptor,
-// or, of states that grow, each its size as u32 and what the plugin saved of it.
+// States returns a copy of all states for Merge: as many as there are groups, each of
+// the size in the descriptor or, of states that grow, its size as u32 and what the plugin saved.
 func (a *Aggregate) States(ctx context.Context) ([]byte, error) {
 	if err := a.guest.enter(ctx); err != nil {
 		return nil, err
