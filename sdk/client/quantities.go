@@ -12,7 +12,7 @@ type Quantity struct {
 	MOID   int32           `json:"moid"`
 	Name   string          `json:"name"`
 	Unit   string          `json:"unit,omitempty"`
-	Type   string          `json:"type"`             // f64, f32, i64, i32, decimal, bytes, struct
+	Type   string          `json:"type"`             // f64, f32, i64, i32, u32, text, bytes, struct
 	Fields []QuantityField `json:"fields,omitempty"` // of a struct
 }
 

@@ -11,11 +11,11 @@ import (
 
 // Types of payloads, beside those of parameters. A struct has fields at fixed offsets.
 const (
-	F32     = "f32"
-	I32     = "i32"
-	Decimal = "decimal" // a number as text
-	Bytes   = "bytes"
-	Struct  = "struct"
+	F32    = "f32"
+	I32    = "i32"
+	U32    = "u32"
+	Bytes  = "bytes"
+	Struct = "struct"
 	// anyPayload in a document: the plugin does not care.
 	anyPayload = "any"
 )
@@ -47,7 +47,7 @@ func (q *Quantity) label() string { return fmt.Sprintf("%d (%s)", q.MOID, q.Name
 
 // Check says what is wrong with a quantity.
 func (q *Quantity) Check() error {
-	scalars := []string{F64, F32, I64, I32, Decimal, Bytes}
+	scalars := []string{F64, F32, I64, I32, U32, Text, Bytes}
 	if q.MOID < 0 || !shortText(q.Name) || q.Name == "" || !shortText(q.Unit) {
 		return fmt.Errorf("quantity %d: name %q and unit %q must be printable, of at most %d "+
 			"bytes, and the name not empty", q.MOID, q.Name, q.Unit, maxQuantityName)

@@ -11,7 +11,7 @@ func meter() []Quantity {
 		{MOID: 1, Name: "energy", Unit: "kWh", Type: F64},
 		{MOID: 2, Name: "temperature", Type: I64},
 		{MOID: 3, Name: "phase 1", Type: Struct, Fields: []QuantityField{
-			{"power", F32, 4}, {"voltage", I64, 8}, {"note", Decimal, 16}}},
+			{"power", F32, 4}, {"voltage", I64, 8}, {"note", Text, 16}}},
 		{MOID: 4, Name: "phase 2", Type: Struct, Fields: []QuantityField{
 			{"power", F32, 4}, {"voltage", I64, 16}}},
 		{MOID: 5, Name: "text", Type: Bytes},
@@ -70,7 +70,7 @@ func TestFit(t *testing.T) {
 	f(stats, "field=power", at(3, 4), false, "type=f32 offset=4")
 	f(stats, "field=voltage", at(3, 4), false, "! differ: i64 at 8, i64 at 16; ask for one")
 	f(stats, "field=voltage", at(3, 4), true, "! differ")
-	f(stats, "field=note", at(3), false, "! f64, f32, i64, and quantity 3 (phase 1) is decimal")
+	f(stats, "field=note", at(3), false, "! f64, f32, i64, and quantity 3 (phase 1) is text")
 	f(stats, "field=none", at(3), false, "! has no field none; it has: power, voltage, note")
 	f(stats, "field=power", at(1), false, "! quantity 1 (energy) has no field power; it has: none")
 	f(stats, "field=power", at(3, 9), false, "! quantity 9 is not declared")

@@ -39,10 +39,11 @@ func (a *app) quantitySetCommand() *cobra.Command {
 	flags := c.Flags()
 	flags.Var((*filledFlag)(&q.Name), "name", "what is measured")
 	flags.StringVar(&q.Unit, "unit", "", "unit of the numbers")
-	flags.StringVar(&q.Type, "type", "", "what payloads are: f64, f32, i64, i32, decimal or bytes")
+	flags.StringVar(&q.Type, "type", "",
+		"what payloads are: f64, f32, i64, i32, u32, text (a decimal number) or bytes")
 	flags.StringSliceVar(&fields, "fields", nil,
 		"of payloads with several numbers: name:type:offset,...")
-	complete(c, "type", "f64", "f32", "i64", "i32", "decimal", "bytes")
+	complete(c, "type", "f64", "f32", "i64", "i32", "u32", "text", "bytes")
 	return c
 }
 
