@@ -81,6 +81,27 @@ func expectHostileFault(t *testing.T, name string, e *wire.Error) {
 	}
 }
 
+// is wants an error of a kind, and the node to serve on.
+func (s *served) is(name string, err error, kind wire.Kind, want string) {
+	s.Helper()
+	var remote *wire.Error
+	if !errors.As(err, &remote) || remote.Kind != kind || !strings.Contains(err.Error(), want) {
+		s.Fatalf("%s: %v, want %v with %q", name, err, kind, want)
+	}
+	expectHostileFault(s.T, name, remote)
+	s.well(name)
+}
+
+// refused pushes a module that must not become a plugin.
+func (s *served) refused(name string, wasm []byte, kind wire.Kind, want string) {
+	s.Helper()
+	_, err := s.db.PushPlugin(s.Context(), name, wasm)
+	s.is("push of "+name, err, kind, want)
+	_, _, err = s.db.Aggregate(s.Context(),
+		&record.Query{Aggregate: record.PluginCall{Name: name}})
+	s.is("run of "+name, err, wire.KindUnknownPlugin, name)
+}
+
 // TestHostileModules runs modules that loop for ever, grow without end, write outside of their
 // memory and answer lengths out of range: each is refused or stopped with a kind of its own, and
 // the node serves on.
@@ -89,32 +110,15 @@ func TestHostileModules(t *testing.T) {
 	s := &served{t, n, dial(t, n), 0}
 	fill(t, s.db, rand.New(rand.NewPCG(1, 1)), 5000)
 	s.rows = 5000
-	is := func(name string, err error, kind wire.Kind, want string) {
-		t.Helper()
-		var remote *wire.Error
-		if !errors.As(err, &remote) || remote.Kind != kind || !strings.Contains(err.Error(), want) {
-			t.Fatalf("%s: %v, want %v with %q", name, err, kind, want)
-		}
-		expectHostileFault(t, name, remote)
-		s.well(name)
-	}
-	refused := func(name string, wasm []byte, kind wire.Kind, want string) {
-		t.Helper()
-		_, err := s.db.PushPlugin(t.Context(), name, wasm)
-		is("push of "+name, err, kind, want)
-		_, _, err = s.db.Aggregate(t.Context(),
-			&record.Query{Aggregate: record.PluginCall{Name: name}})
-		is("run of "+name, err, wire.KindUnknownPlugin, name)
-	}
 	good := hostile(t, "good")
-	refused("text", []byte("#!/bin/sh"), wire.KindBadModule, "not a WebAssembly module")
-	refused("empty", nil, wire.KindBadModule, "not a WebAssembly module")
-	refused("cut", good[:len(good)/2], wire.KindBadModule, "")
-	refused("exports-missing", hostile(t, "exports-missing"), wire.KindBadModule, "pentad_init")
-	refused("memory-too-large", hostile(t, "memory-too-large"), wire.KindBadModule, "at most 256")
-	refused("init-branches", hostile(t, "init-branches"), wire.KindBadModule, "3000 branches")
-	refused("start-spin", hostile(t, "start-spin"), wire.KindPluginLimit, "out of fuel")
-	refused("describe-spin", hostile(t, "describe-spin"), wire.KindPluginLimit, "out of fuel")
+	s.refused("text", []byte("#!/bin/sh"), wire.KindBadModule, "not a WebAssembly module")
+	s.refused("empty", nil, wire.KindBadModule, "not a WebAssembly module")
+	s.refused("cut", good[:len(good)/2], wire.KindBadModule, "")
+	s.refused("exports-missing", hostile(t, "exports-missing"), wire.KindBadModule, "pentad_init")
+	s.refused("memory-too-large", hostile(t, "memory-too-large"), wire.KindBadModule, "at most 256")
+	s.refused("init-branches", hostile(t, "init-branches"), wire.KindBadModule, "3000 branches")
+	s.refused("start-spin", hostile(t, "start-spin"), wire.KindPluginLimit, "out of fuel")
+	s.refused("describe-spin", hostile(t, "describe-spin"), wire.KindPluginLimit, "out of fuel")
 
 	push := func(name string) {
 		t.Helper()
@@ -129,12 +133,12 @@ func TestHostileModules(t *testing.T) {
 		_, _, err := s.db.Aggregate(t.Context(), &record.Query{
 			Box:       record.Box{record.CID: {{From: 0, To: 3}}}, // all have payloads of 8 bytes
 			Aggregate: record.PluginCall{Name: name, Params: params}})
-		is(name, err, kind, want)
+		s.is(name, err, kind, want)
 		_, _, err = s.db.Aggregate(t.Context(), &record.Query{
 			Box: record.Box{record.CID: {{From: 0, To: 3}}},
 			Aggregate: record.PluginCall{Name: name, Params: params,
 				Module: hostile(t, name)}})
-		is(name, err, kind, want)
+		s.is(name, err, kind, want)
 	}
 	filter := func(name string, kind wire.Kind, want string) {
 		t.Helper()
@@ -142,7 +146,7 @@ func TestHostileModules(t *testing.T) {
 		_, err := s.db.Scan(t.Context(), &record.Query{
 			Filters: []record.PluginCall{{Name: name, Params: params}}},
 			func(*record.Batch) error { return nil })
-		is(name, err, kind, want)
+		s.is(name, err, kind, want)
 	}
 	aggregate("init-spin", wire.KindPluginLimit, "pentad_init: out of fuel")
 	aggregate("add-spin", wire.KindPluginLimit, "pentad_add: out of fuel")

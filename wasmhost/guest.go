@@ -69,8 +69,8 @@ func (e *entry) instantiate(ctx context.Context) (g *guest, err error) {
 	l := &lease{pool: e.host.pool, budget: e.host.budget, limit: uint64(e.lim.memoryPages) << 16}
 	defer func() {
 		if r := recover(); r != nil {
-			err = e.fail(Memory, "", fmt.Sprintf("there is no memory for an instance, of the system "+
-				"or of the %d MiB that all have together; ask again: %v",
+			err = e.fail(Memory, "", fmt.Sprintf("there is no memory for an instance, of the "+
+				"system or of the %d MiB that all have together; ask again: %v",
 				e.host.budget.limit>>20, r))
 		}
 		if err != nil {

@@ -47,8 +47,8 @@ type Options struct {
 	// MaxCalls bounds guest calls that run at the same time. Default GOMAXPROCS: a running guest
 	// holds its processor, more would starve the rest of the node. Owners share them: WithOwner.
 	MaxCalls int
-	// CompileTimeout bounds the wait for one module in [Host.Load]. Default 2 min: the worst modules
-	// that the limits let through take 2 s of a processor, and those of Go 8 times as much.
+	// CompileTimeout bounds the wait for one module in [Host.Load]. Default 2 min: the worst
+	// modules that the limits let through take 2 s of a processor, those of Go 8 times as much.
 	CompileTimeout time.Duration
 	// Beside is a host whose slots for guest calls and whose memory this one uses, so that owners
 	// share what the machine has and not what each host has by itself. MaxCalls and TotalBytes are
