@@ -3,6 +3,7 @@ package process
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 )
@@ -45,6 +46,26 @@ func TestCPU(t *testing.T) {
 	}
 	if _, err := CPU(-1); err == nil {
 		t.Error("a process that is not there has used processor time")
+	}
+}
+
+// TestThreadTime works until the time of this thread has grown, and no faster than the clock.
+func TestThreadTime(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	began := time.Now()
+	first, err := ThreadTime()
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := first
+	for now < first+time.Millisecond {
+		if now, err = ThreadTime(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if passed := time.Since(began); now-first > passed {
+		t.Errorf("%v of processor time in %v", now-first, passed)
 	}
 }
 
