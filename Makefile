@@ -8,7 +8,7 @@ BENCH       := cd bench && # a module of its own: what it compares with is not p
 
 .PHONY: help build demo test test-long race lint check bench bench-quick bench-spread bench-full bench-thesis \
 	bench-thesis-full bench-daily bench-underload bench-growth bench-resident bench-cold bench-bars \
-	bench-peers bench-micro bench-compare profile fuzz fuzz-long crash guests guests-verify clean
+	bench-plugins bench-peers bench-micro bench-compare profile fuzz fuzz-long crash guests guests-verify clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -73,6 +73,9 @@ bench-cold: ## the ten queries of stores just opened, with an empty page cache; 
 
 bench-bars: ## hold bench/out/run.json, which make bench leaves, against what is promised
 	$(BENCH) $(GO) run . bars $(BENCH_FLAGS)
+
+bench-plugins: build ## plugins against the same loops in Go, and what hostile ones cost others
+	$(BENCH) $(GO) run . plugins $(BENCH_FLAGS)
 
 bench-peers: ## install the servers and the C compiler that make bench can use, from Debian; as root
 	apt-get install -y --no-install-recommends gcc libc6-dev postgresql clickhouse-server influxdb redis-server

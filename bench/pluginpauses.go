@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/metrics"
+	"sync"
+
+	"github.com/pentad-db/pentad/wasmhost"
+)
+
+const (
+	barPauseMs = 2
+	pauseGCs   = 20 // per round
+	pauseName  = "/sched/pauses/stopping/gc:seconds"
+)
+
+// pauses measures how long the garbage collector waits for guests to return, which compiled code
+// does only by itself: of plugins that do their work, and of endless loops.
+func (p *pluginFigures) pauses(ctx context.Context) error {
+	return withHost(ctx, func(h *wasmhost.Host) error {
+		b, _ := readings(1)
+		for _, f := range []struct{ about, name string }{
+			{"plugins at work", "hll"}, {"endless loops", "spin"}} {
+			m, err := loadModule(ctx, h, f.name)
+			if err != nil {
+				return err
+			}
+			p90, err := p.pausesWith(ctx, func(ctx context.Context) error {
+				if f.name == "spin" {
+					return spinOnce(ctx, m, b)
+				}
+				_, err := foldWithPlugin(ctx, m, b, nil, 1)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			p.figures.AtMost("garbage collector, p90 of its wait for "+f.about, p90*1e3, "ms",
+				barPauseMs)
+		}
+		return nil
+	})
+}
+
+// pausesWith collects garbage while all processors run f, and returns the p90 of the times that it
+// took to stop them, in seconds.
+func (p *pluginFigures) pausesWith(
+	ctx context.Context, f func(context.Context) error,
+) (float64, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var wg sync.WaitGroup
+	failed := make([]error, runtime.GOMAXPROCS(0))
+	for i := range failed {
+		wg.Go(func() {
+			for ctx.Err() == nil && failed[i] == nil {
+				if err := f(ctx); err != nil && ctx.Err() == nil {
+					failed[i] = err
+				}
+			}
+		})
+	}
+	before := pauseCounts()
+	for range p.rounds * pauseGCs {
+		runtime.GC()
+	}
+	after := pauseCounts()
+	cancel()
+	wg.Wait()
+	for i := range after.Counts {
+		after.Counts[i] -= before.Counts[i]
+	}
+	p90, err := quantile(after, 0.9)
+	return p90, errors.Join(append(failed, err)...)
+}
+
+func pauseCounts() *metrics.Float64Histogram {
+	sample := []metrics.Sample{{Name: pauseName}}
+	metrics.Read(sample)
+	h := sample[0].Value.Float64Histogram()
+	return &metrics.Float64Histogram{Buckets: h.Buckets, Counts: append([]uint64(nil), h.Counts...)}
+}
+
+// quantile returns the upper end of the bucket that a share of all lies below.
+func quantile(h *metrics.Float64Histogram, share float64) (float64, error) {
+	total := uint64(0)
+	for _, n := range h.Counts {
+		total += n
+	}
+	if total == 0 {
+		return 0, fmt.Errorf("%s has counted nothing", pauseName)
+	}
+	below := uint64(0)
+	for i, n := range h.Counts {
+		below += n
+		if float64(below) >= share*float64(total) {
+			return h.Buckets[i+1], nil
+		}
+	}
+	return 0, errors.New("BUG: a histogram has less than all of its counts")
+}
