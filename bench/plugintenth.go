@@ -14,6 +14,7 @@ import (
 	"github.com/pentad-db/pentad/bench/figure"
 	"github.com/pentad-db/pentad/bench/kernels"
 	"github.com/pentad-db/pentad/bench/peers/pentad"
+	"github.com/pentad-db/pentad/bench/process"
 	"github.com/pentad-db/pentad/bench/system"
 	"github.com/pentad-db/pentad/bench/workload"
 	"github.com/pentad-db/pentad/bench/workload/meters"
@@ -80,17 +81,16 @@ func (p *pluginFigures) tenth(ctx context.Context) (err error) {
 // sums asks all in turn.
 func (p *pluginFigures) sums(ctx context.Context, c meters.Config, all []summing) error {
 	box := (&quick{config: c}).tenth().Box
-	took := make([][]float64, len(all))
+	took, spent := make([][]float64, len(all)), make([][]float64, len(all))
 	want := math.NaN()
 	for round := range p.rounds + 1 { // the first warms
 		for i, s := range all {
-			began := time.Now()
-			sum, err := s.sum(ctx, box)
+			sum, wall, processor, err := s.timed(ctx, box)
 			if err != nil {
 				return fmt.Errorf("%s: %w", s.name, err)
 			}
 			if round > 0 {
-				took[i] = append(took[i], ms(time.Since(began)))
+				took[i], spent[i] = append(took[i], wall), append(spent[i], processor)
 			} else if i == 0 {
 				want = sum
 			}
@@ -99,22 +99,49 @@ func (p *pluginFigures) sums(ctx context.Context, c meters.Config, all []summing
 			}
 		}
 	}
-	const plugin, native = 1, 0
+	p.tenthFigures(all, took, spent)
+	return nil
+}
+
+// timed also returns the ms on the clock and of processor time of all threads.
+func (s *summing) timed(
+	ctx context.Context, box record.Box,
+) (sum, wall, processor float64, err error) {
+	before, err := process.OwnTime()
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	began := time.Now()
+	if sum, err = s.sum(ctx, box); err != nil {
+		return 0, 0, 0, err
+	}
+	wall = ms(time.Since(began))
+	after, err := process.OwnTime()
+	return sum, wall, ms(after - before), err
+}
+
+func (p *pluginFigures) tenthFigures(all []summing, took, spent [][]float64) {
+	const native, plugin = 0, 1
 	p.figures.AtMost("sum of a tenth: plugin / Go in the store", ratioOf(took[plugin],
 		took[native]), figure.Ratio, barNativeSum)
+	p.figures.Add("sum of a tenth: plugin / Go in the store, processor time",
+		ratioOf(spent[plugin], spent[native]), figure.Ratio)
 	best := math.Inf(1)
 	for i, s := range all {
-		p.figures.Add("sum of a tenth: "+s.name, medianOf(took[i]), "ms")
+		name := "sum of a tenth: " + s.name
+		p.figures.Add(name, medianOf(took[i]), "ms")
+		p.figures.Add(name+", processor time", medianOf(spent[i]), "ms")
 		if i > plugin {
 			ratio := ratioOf(took[i], took[plugin])
-			p.figures.Add("sum of a tenth: "+s.name+" / plugin", ratio, figure.Ratio)
+			p.figures.Add(name+" / plugin", ratio, figure.Ratio)
+			p.figures.Add(name+" / plugin, processor time", ratioOf(spent[i], spent[plugin]),
+				figure.Ratio)
 			best = min(best, ratio)
 		}
 	}
 	if len(all) > plugin+1 {
 		p.figures.AtLeast("sum of a tenth: best SQL peer / plugin", best, figure.Ratio, barSQLSum)
 	}
-	return nil
 }
 
 // ownSums loads pentad once, and opens it as a store for the loop in Go and as a node for the

@@ -67,6 +67,9 @@ func TestThreadTime(t *testing.T) {
 	if passed := time.Since(began); now-first > passed {
 		t.Errorf("%v of processor time in %v", now-first, passed)
 	}
+	if own, err := OwnTime(); err != nil || own < now {
+		t.Errorf("%v of the process, %v of one of its threads, %v", own, now, err)
+	}
 }
 
 func TestReadBytesAndDrop(t *testing.T) {
