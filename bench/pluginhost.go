@@ -36,6 +36,12 @@ func loadModule(ctx context.Context, h *wasmhost.Host, name string) (*wasmhost.M
 	return h.Load(ctx, kernels.Wasm(name))
 }
 
+// kernelOf returns a kernel by its name.
+func kernelOf(name string) *kernels.Kernel {
+	all := kernels.All()
+	return &all[slices.IndexFunc(all, func(k kernels.Kernel) bool { return k.Name == name })]
+}
+
 // withHost runs f with a host that is closed afterwards.
 func withHost(ctx context.Context, f func(h *wasmhost.Host) error) error {
 	h, err := wasmhost.New(ctx, wasmhost.Options{})
@@ -63,8 +69,6 @@ func (p *pluginFigures) endToEnd(ctx context.Context) error {
 		if err := p.filterEndToEnd(ctx, h); err != nil {
 			return err
 		}
-		all := kernels.All()
-		hll := &all[slices.IndexFunc(all, func(k kernels.Kernel) bool { return k.Name == "hll" })]
 		for _, a := range []struct {
 			about, plugin string
 			native        folding
@@ -73,7 +77,7 @@ func (p *pluginFigures) endToEnd(ctx context.Context) error {
 		}{{"stats over one group", "stats", newWholeStats(1), 1, barStatsOne},
 			{"stats over 1,000 groups", "stats", newWholeStats(manyGroups), manyGroups,
 				barStatsMany},
-			{"HyperLogLog", "hll", &wholeKernel{kernel: hll}, 1, barHLL}} {
+			{"HyperLogLog", "hll", &wholeKernel{kernel: kernelOf("hll")}, 1, barHLL}} {
 			m, err := loadModule(ctx, h, a.plugin)
 			if err != nil {
 				return err
@@ -101,8 +105,7 @@ func (p *pluginFigures) filterEndToEnd(ctx context.Context, h *wasmhost.Host) er
 	if err != nil {
 		return err
 	}
-	all := kernels.All()
-	k := &all[slices.IndexFunc(all, func(k kernels.Kernel) bool { return k.Name == "above" })]
+	k := kernelOf("above")
 	params := append(make([]byte, 24), k.Params...) // f64 at offset 0, greater than
 	b, _ := readings(1)
 	keep, want := make([]uint64, kernels.Rows/64), make([]byte, kernels.Rows/8)
