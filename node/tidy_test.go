@@ -55,12 +55,11 @@ func rooms() map[string][]string {
 		// Programs.
 		"node/cmd/pentad": {"sdk", "node", "wasmhost", "node/segment", "node/internal",
 			"node/cmd/pentad", "github.com/spf13/cobra", "github.com/goccy/go-yaml",
-			"github.com/jedib0t/go-pretty/v6",
-			"github.com/schollz/progressbar/v3", "golang.org/x/term"},
+			"github.com/jedib0t/go-pretty/v6", "github.com/schollz/progressbar/v3",
+			"golang.org/x/term"},
 		"node/cmd/pentad/internal/load": {"sdk/record", "github.com/HdrHistogram/hdrhistogram-go"},
 		// Measurements; what pentad is compared with has a folder each.
-		"bench": {"bench", "sdk", "node", "node/store", "plugins", "wasmhost",
-			"node/segment", "github.com/spf13/cobra"},
+		"bench": {"bench", "sdk", "node", "plugins", "wasmhost", "github.com/spf13/cobra"},
 		"bench/figure":   {},
 		"bench/journal":  {},
 		"bench/kernels":  {"sdk/plugin", "wasmhost", "github.com/tetratelabs/wazero"},

@@ -30,7 +30,7 @@ func (g *guest) blame(
 		return
 	}
 	defer fresh.drop()
-	fresh.replay = true
+	fresh.replays = g
 	if again = fresh.initialise(ctx, g.params); again != nil {
 		return
 	}

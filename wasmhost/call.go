@@ -91,7 +91,7 @@ func (g *guest) checkZero(ctx context.Context, f *exportFunc, budget int64, args
 
 // fail counts a failure and returns its error.
 func (g *guest) fail(kind ErrorKind, export, reason string) *Error {
-	if !g.replay {
+	if g.replays == nil {
 		g.entry.host.counter.failures[kind].Add(1)
 	}
 	err := g.entry.fail(kind, export, reason)

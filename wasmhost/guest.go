@@ -42,7 +42,7 @@ type guest struct {
 	usage   Usage      // without its memory
 	params  []byte     // that pentad_init got
 	regions []region   // that pentad_alloc returned, a handful
-	replay  bool       // its failures are those of another instance
+	replays *guest     // whose call it repeats, in its slot; the failures are those of that one
 	closed  bool
 
 	owner uint64
@@ -150,6 +150,9 @@ func (g *guest) leave(err error) error {
 
 // pause looks, between two calls, at the context and at who waits for the slot.
 func (g *guest) pause(ctx context.Context) error {
+	if g.replays != nil {
+		return g.replays.pause(ctx)
+	}
 	slots := g.entry.host.slots
 	if slots.waiting.Load() > 0 {
 		now := time.Now()

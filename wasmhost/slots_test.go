@@ -287,6 +287,46 @@ func TestBlamePauses(t *testing.T) {
 	}
 }
 
+// The instance that repeats a call has the slot of the other, also to let somebody in.
+func TestReplayPauses(t *testing.T) {
+	h := newTestHost(t, Options{MaxCalls: 1})
+	m := mustLoad(t, h, good(nil))
+	defer m.Close()
+	a, err := m.NewAggregate(WithOwner(t.Context(), 7), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	g := a.guest
+	if err := g.enter(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	had := false // guarded by the slot
+	g.blame(t.Context(), g.fail(Trap, exportAdd, "for once"), values(1, 2), &batch{to: 2},
+		func(fresh *guest) rowCall {
+			return func(int) error {
+				go func() {
+					if h.slots.take(t.Context(), 1, time.Now()) == nil {
+						had = true
+						h.slots.give(1, 0, time.Now())
+					}
+				}()
+				for h.slots.waiting.Load() == 0 {
+					runtime.Gosched()
+				}
+				g.since = g.since.Add(-turn)
+				if err := fresh.pause(t.Context()); err != nil || !had {
+					t.Errorf("%v, the other had the slot: %v", err, had)
+				}
+				had = false
+				return nil
+			}
+		})
+	if err := g.leave(nil); err != nil || h.slots.free != 1 {
+		t.Errorf("%v, %d slots free", err, h.slots.free)
+	}
+}
+
 // Hosts side by side have the slots of one.
 func TestBeside(t *testing.T) {
 	h := newTestHost(t, Options{MaxCalls: 1})
