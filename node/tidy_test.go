@@ -59,7 +59,7 @@ func rooms() map[string][]string {
 			"golang.org/x/term"},
 		"node/cmd/pentad/internal/load": {"sdk/record", "github.com/HdrHistogram/hdrhistogram-go"},
 		// Measurements; what pentad is compared with has a folder each.
-		"bench": {"bench", "sdk", "node", "plugins", "wasmhost", "github.com/spf13/cobra"},
+		"bench":          {"bench", "sdk", "node", "plugins", "wasmhost", "github.com/spf13/cobra"},
 		"bench/figure":   {},
 		"bench/journal":  {},
 		"bench/kernels":  {"sdk/plugin", "wasmhost", "github.com/tetratelabs/wazero"},
