@@ -18,9 +18,6 @@ import (
 // TestPlugins runs the whole command on few records: every result is compared with that of the
 // loop in Go, and every bar is there.
 func TestPlugins(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a node, and takes seconds")
-	}
 	out, figures := command(t, "plugins", "--rows", "100000", "--rounds", "2", "--piece", "1ms",
 		"--pentad", buildPentad(t))
 	want := 21

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"runtime"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -194,136 +193,90 @@ func TestSlotsHaveParts(t *testing.T) {
 	})
 }
 
-// A guest with much to do lets others in between its calls, and says when nobody is left to.
-func TestPause(t *testing.T) {
+// enteredGuest is an instance that has the only slot of its host, for owner 7.
+func enteredGuest(t *testing.T, ctx context.Context) (*Host, *guest) {
+	t.Helper()
 	h := newTestHost(t, Options{MaxCalls: 1})
 	m := mustLoad(t, h, good(nil))
-	defer m.Close()
-	a, err := m.NewAggregate(WithOwner(t.Context(), 7), nil)
+	a, err := m.NewAggregate(WithOwner(ctx, 7), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer a.Close()
-	g := a.guest
-	if err := g.enter(t.Context()); err != nil {
+	t.Cleanup(func() { _, _ = a.Close(), m.Close() })
+	if err := a.guest.enter(ctx); err != nil {
 		t.Fatal(err)
 	}
-	g.since = g.since.Add(-turn)
-	order := make(chan string, 2)
+	return h, a.guest
+}
+
+// otherWaits returns when another owner waits for the slot of a guest whose turn is over. The other
+// does something while it has the slot, and gives it back unless it keeps it.
+func otherWaits(t *testing.T, h *Host, g *guest, keep bool, then func()) {
 	go func() {
-		if h.slots.take(t.Context(), 1, time.Now()) == nil {
-			order <- "other"
+		if h.slots.take(t.Context(), 1, time.Now()) != nil {
+			return
+		}
+		then()
+		if !keep {
 			h.slots.give(1, 0, time.Now())
 		}
 	}()
 	for h.slots.waiting.Load() == 0 {
 		runtime.Gosched()
 	}
-	if err := g.pause(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	order <- "guest"
-	if got := []string{<-order, <-order}; !slices.Equal(got, []string{"other", "guest"}) {
-		t.Errorf("order %v", got)
+	g.since = g.since.Add(-turn)
+}
+
+// A guest with much to do lets others in between its calls, and says when nobody is left to.
+func TestPause(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	h, g := enteredGuest(t, ctx)
+	had := false // guarded by the slot
+	otherWaits(t, h, g, false, func() { had = true })
+	if err := g.pause(ctx); err != nil || !had {
+		t.Errorf("%v, the other had the slot: %v", err, had)
 	}
 	if err := g.leave(nil); err != nil || h.slots.free != 1 {
 		t.Errorf("%v, %d slots free", err, h.slots.free)
 	}
 
 	// While the other has the slot, the guest's query ends: it has no slot to give back.
-	ctx, cancel := context.WithCancel(t.Context())
 	if err := g.enter(ctx); err != nil {
 		t.Fatal(err)
 	}
-	g.since = g.since.Add(-turn)
-	go func() {
-		if h.slots.take(t.Context(), 1, time.Now()) == nil {
-			cancel()
-			order <- "other"
-		}
-	}()
-	for h.slots.waiting.Load() == 0 {
-		runtime.Gosched()
-	}
-	err = g.leave(g.pause(ctx))
-	<-order
-	if !errors.Is(err, context.Canceled) || h.slots.free != 0 {
+	otherWaits(t, h, g, true, cancel)
+	if err := g.leave(g.pause(ctx)); !errors.Is(err, context.Canceled) || h.slots.free != 0 {
 		t.Errorf("%v, %d slots free", err, h.slots.free)
 	}
 	h.slots.give(1, 0, time.Now())
 }
 
-// Whoever looks for the record that a guest failed at lets others in between its calls, too.
+// Whoever looks for the record that a guest failed at lets others in between its calls, too; the
+// instance that repeats the call has the slot of the other.
 func TestBlamePauses(t *testing.T) {
-	h := newTestHost(t, Options{MaxCalls: 1})
-	m := mustLoad(t, h, good(nil))
-	defer m.Close()
-	a, err := m.NewAggregate(WithOwner(t.Context(), 7), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer a.Close()
-	g := a.guest
-	if err := g.enter(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	g.since = g.since.Add(-turn)
-	order := make(chan string, 2)
-	go func() {
-		if h.slots.take(t.Context(), 1, time.Now()) == nil {
-			order <- "other"
-			h.slots.give(1, 0, time.Now())
-		}
-	}()
-	for h.slots.waiting.Load() == 0 {
-		runtime.Gosched()
-	}
-	g.blame(t.Context(), g.fail(Trap, exportAdd, "for once"), values(1, 2), &batch{to: 2},
-		func(*guest) rowCall { return func(int) error { return nil } })
-	order <- "blamed"
-	_ = g.leave(nil)
-	if got := []string{<-order, <-order}; !slices.Equal(got, []string{"other", "blamed"}) {
-		t.Errorf("order %v", got)
-	}
-}
-
-// The instance that repeats a call has the slot of the other, also to let somebody in.
-func TestReplayPauses(t *testing.T) {
-	h := newTestHost(t, Options{MaxCalls: 1})
-	m := mustLoad(t, h, good(nil))
-	defer m.Close()
-	a, err := m.NewAggregate(WithOwner(t.Context(), 7), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer a.Close()
-	g := a.guest
-	if err := g.enter(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	had := false // guarded by the slot
+	h, g := enteredGuest(t, t.Context())
+	had := 0 // guarded by the slot
+	other := func() { otherWaits(t, h, g, false, func() { had++ }) }
+	other()
+	calls := 0
 	g.blame(t.Context(), g.fail(Trap, exportAdd, "for once"), values(1, 2), &batch{to: 2},
 		func(fresh *guest) rowCall {
 			return func(int) error {
-				go func() {
-					if h.slots.take(t.Context(), 1, time.Now()) == nil {
-						had = true
-						h.slots.give(1, 0, time.Now())
-					}
-				}()
-				for h.slots.waiting.Load() == 0 {
-					runtime.Gosched()
+				if calls++; had != 2*calls-1 {
+					t.Errorf("call %d: the other had the slot %d times", calls, had)
 				}
-				g.since = g.since.Add(-turn)
-				if err := fresh.pause(t.Context()); err != nil || !had {
-					t.Errorf("%v, the other had the slot: %v", err, had)
+				other()
+				if err := fresh.pause(t.Context()); err != nil || had != 2*calls {
+					t.Errorf("call %d: %v, the other had the slot %d times", calls, err, had)
 				}
-				had = false
+				if calls < 2 {
+					other()
+				}
 				return nil
 			}
 		})
-	if err := g.leave(nil); err != nil || h.slots.free != 1 {
-		t.Errorf("%v, %d slots free", err, h.slots.free)
+	if err := g.leave(nil); err != nil || calls != 2 || h.slots.free != 1 {
+		t.Errorf("%v, %d calls, %d slots free", err, calls, h.slots.free)
 	}
 }
 
