@@ -11,12 +11,14 @@ import (
 type Region [record.NumDims]record.Range
 
 // Divide cuts the key space into disjoint regions that together hold every key, each with at most
-// so many rows of a sample, where they differ. AcqNs of the sample holds ranks. Regions are what
-// [Partition] would split first, so that clustering region by region gives nearly the same blocks
-// as clustering everything at once.
+// so many rows of a sample, where they differ. AcqNs of the sample holds ranks, and each of its rows
+// stands for so many, all late or all on time. Regions are what [Partition] would split first, so
+// that clustering region by region gives nearly the same blocks as clustering everything at once.
 //
 // Cost: about 0.2 us a row of the sample.
-func Divide(sample *record.Batch, rows int, opt Options) []Region {
+func Divide(
+	sample *record.Batch, rows int, each float64, late bool, opt Options,
+) []Region {
 	d := divider{sample: sample, rows: rows, Partitioner: NewPartitioner(opt)}
 	items := d.items(sample)
 	for i := range items {
@@ -29,8 +31,12 @@ func Divide(sample *record.Batch, rows int, opt Options) []Region {
 	if len(items) == 0 {
 		return []Region{all}
 	}
+	items = d.sortByGroup(items)
 	d.derive(items)
-	d.divide(d.sortByGroup(items), all)
+	if !late {
+		d.gatherSeries(items, max(1, each))
+	}
+	d.divide(items, all)
 	return d.regions
 }
 

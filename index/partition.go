@@ -25,7 +25,7 @@ const maxBlockRows = 4096
 
 // Options say what shape blocks take. The zero value works; so do values below zero, as zero.
 type Options struct {
-	// BlockRows is how many rows a block has at most, a multiple of 8 up to 4096; 2048.
+	// BlockRows is how many rows a block has at most, a multiple of 8 up to 4096; 4096.
 	BlockRows int
 	// LateNs separates rows whose cap is further than this, and some more, from those of most rows
 	// that came about the same time, so that late rows and corrections do not widen the blocks of
@@ -34,17 +34,12 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	o.BlockRows = min(cmp.Or(max(0, o.BlockRows), 2048), maxBlockRows)
+	o.BlockRows = min(cmp.Or(max(0, o.BlockRows), 4096), maxBlockRows)
 	o.LateNs = cmp.Or(max(0, o.LateNs), int64(15*time.Minute))
 	return o
 }
 
 const (
-	// midWeight is how many times blocks are cut by device for each time that they are cut by cap:
-	// most questions are about few devices.
-	midWeight = 1
-	// derivedFrom is about how many rows the units are derived from.
-	derivedFrom = 4096
 	// lateWindow is how many rows came about the same time, and lateSample how many of them say
 	// where most caps lie.
 	lateWindow = 8192
@@ -83,7 +78,8 @@ type Partitioner struct {
 	sorted []item
 	sorter keySorter
 
-	all, grouped []item // the rows of a part
+	all, grouped []item   // the rows of a part
+	seen         []uint32 // by device, see countSeries
 	numbers      struct {
 		mids, cids, moids, groups []uint32
 		pairs                     []int64
@@ -107,9 +103,9 @@ func Partition(rows *record.Batch, opt Options) *Layout {
 		items[i].rank = uint32(i)
 	}
 	onTime := splitLate(items, p.opt.LateNs)
-	p.part(items[:onTime])
+	p.part(items[:onTime], false)
 	l.OnTime = len(l.BlockEnds)
-	p.part(items[onTime:])
+	p.part(items[onTime:], true)
 	return l
 }
 
@@ -120,7 +116,7 @@ func (p *Partitioner) Part(rows *record.Batch, late bool, to *Layout) {
 	for i := range items {
 		items[i].rank = uint32(rows.AcqNs[i])
 	}
-	p.part(items)
+	p.part(items, late)
 	if !late {
 		to.OnTime = len(to.BlockEnds)
 	}
@@ -140,10 +136,14 @@ func (p *Partitioner) begin(rows *record.Batch, l *Layout) []item {
 }
 
 // part clusters the late rows, or the others.
-func (p *Partitioner) part(items []item) {
+func (p *Partitioner) part(items []item, late bool) {
 	if len(items) > 0 {
+		items = p.sortByGroup(items)
 		p.derive(items)
-		p.split(p.sortByGroup(items))
+		if !late {
+			p.gatherSeries(items, 1)
+		}
+		p.split(items)
 	}
 }
 
@@ -250,34 +250,6 @@ func (p *Partitioner) split(items []item) {
 	}
 }
 
-// derive sets the units from what the rows are: as many cuts through devices as midWeight says for
-// each through the time they cover and for each through the order in which they came. The
-// hundredth of the caps at either end may be garbage and does not count.
-func (p *Partitioner) derive(items []item) {
-	if len(items) == 0 {
-		return
-	}
-	step := max(1, len(items)/derivedFrom)
-	p.keys = p.keys[:0]
-	mids := make([]uint64, 0, 2*derivedFrom)
-	ranks := make([]uint64, 0, 2*derivedFrom)
-	for i := 0; i < len(items); i += step {
-		p.keys = append(p.keys, uint64(items[i].cap)^1<<63)
-		mids = append(mids, uint64(items[i].mid))
-		ranks = append(ranks, uint64(items[i].rank))
-	}
-	p.unitMID = spanOfMost(mids) / midWeight
-	p.unitCapNs = spanOfMost(p.keys)
-	p.unitRank = spanOfMost(ranks)
-}
-
-// spanOfMost returns how wide the middle 98 % of numbers lie, at least 1.
-func spanOfMost(numbers []uint64) float64 {
-	slices.Sort(numbers)
-	trim := len(numbers) / 100
-	return max(1, float64(numbers[len(numbers)-1-trim]-numbers[trim]))
-}
-
 // widest returns which of device, cap and rank is widest in its unit, and how wide: 0 where all
 // rows agree.
 func (p *Partitioner) widest(items []item) (record.Dim, float64) {
@@ -358,6 +330,9 @@ func (p *Partitioner) leaf(items []item) {
 	var ends [subRuns]int
 	for i := range ends {
 		ends[i] = n * (i + 1) / subRuns
+		if i < subRuns-1 {
+			ends[i] &^= 7 // filters take eight rows at once
+		}
 	}
 	selectNth(items, ends[1])
 	selectNth(items[:ends[1]], ends[0])

@@ -90,7 +90,7 @@ func TestDivide(t *testing.T) {
 			}
 		}
 		atMost := 1 + rng.IntN(200)
-		regions := Divide(&sample, atMost, small())
+		regions := Divide(&sample, atMost, 3, false, small())
 		if sample.Len() == 0 && len(regions) != 1 {
 			t.Fatalf("%d regions of an empty sample", len(regions))
 		}

@@ -115,7 +115,7 @@ func BenchmarkFilter(b *testing.B) {
 	})
 	b.Run("search", func(b *testing.B) {
 		for b.Loop() {
-			blk.SearchMIDs(0, 2048, blk.FindMIDs(1e6+20_000, 1e6+20_001))
+			blk.SearchMIDs(0, 2048, blk.FindMIDs(1e6+20_000, 1e6+20_001, 1e6+50_000))
 		}
 	})
 }

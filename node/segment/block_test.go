@@ -266,7 +266,8 @@ func TestSearchMIDs(t *testing.T) {
 			lo := rng.IntN(n + 1)
 			hi := lo + rng.IntN(n-lo+1)
 			from, to := mids[rng.IntN(n)]+rng.Int64N(3), mids[rng.IntN(n)]
-			first, end := b.SearchMIDs(lo, hi, b.FindMIDs(from, to))
+			first, end := b.SearchMIDs(lo, hi,
+				b.FindMIDs(from, to, mids[rng.IntN(n)]))
 			var want []uint32
 			if from < to {
 				want = b.FilterSpan(record.MID, record.RangeSet{{From: from, To: to}}, lo, hi, nil)

@@ -130,10 +130,12 @@ func matchesAny(matches []match, v uint64) bool {
 type MIDs struct {
 	low, last uint64 // packed values
 	none, all bool
+	share     float64 // of the rows of a sub-run that lie below low, when ids are spread evenly
 }
 
-// FindMIDs translates the range [from, to) of devices for searches in the block.
-func (b *Block) FindMIDs(from, to int64) MIDs {
+// FindMIDs translates the range [from, to) of devices for searches in the block. greatest is about
+// that of its devices: searches start where the range must lie when ids are spread evenly.
+func (b *Block) FindMIDs(from, to, greatest int64) MIDs {
 	set := [1]record.Range{{From: from, To: to}}
 	var all bool
 	b.matches, all = b.keys[record.MID].translate(set[:], b.matches[:0])
@@ -141,7 +143,12 @@ func (b *Block) FindMIDs(from, to int64) MIDs {
 		return MIDs{all: all, none: !all}
 	}
 	m := b.matches[0]
-	return MIDs{low: m.low, last: m.low + m.span}
+	c := &b.keys[record.MID]
+	width := float64(len(c.dict) / 8)
+	if c.kind != columnDict {
+		width = float64(uint64(greatest)-c.base)/float64(c.gcd) + 1
+	}
+	return MIDs{low: m.low, last: m.low + m.span, share: min(1, float64(m.low)/width)}
 }
 
 // SearchMIDs returns the positions in [lo, hi) of the devices, where the rows of [lo, hi) are
@@ -156,7 +163,7 @@ func (b *Block) SearchMIDs(lo, hi int, m MIDs) (first, end int) {
 		return lo, lo
 	}
 	c := &b.keys[record.MID]
-	first = c.search(lo, hi, m.low)
+	first = c.search(lo, hi, m.low, lo+int(m.share*float64(hi-1-lo)))
 	if m.last == c.low {
 		return first, hi
 	}
@@ -167,17 +174,9 @@ func (b *Block) SearchMIDs(lo, hi int, m MIDs) (first, end int) {
 	return first, c.lowerBound(end, min(end+step, hi), m.last+1)
 }
 
-// search returns the first position in [lo, hi) with a packed value of at least v, starting where
-// it would be if values were spread evenly.
-func (c *column) search(lo, hi int, v uint64) int {
-	least, most := c.packed(lo), c.packed(hi-1)
-	if v <= least {
-		return lo
-	}
-	if v > most {
-		return hi
-	}
-	at := lo + int(float64(v-least)/float64(most-least)*float64(hi-1-lo))
+// search returns the first position in [lo, hi) with a packed value of at least v, or hi, looking
+// around at first.
+func (c *column) search(lo, hi int, v uint64, at int) int {
 	step := 4
 	if c.packed(at) < v {
 		lo = at + 1

@@ -156,7 +156,7 @@ func readBlock(t *testing.T, b *Block, dst *record.Batch) {
 		set := record.RangeSet{{From: -5, To: 1 << 40}, {From: 1 << 50, To: d.Max()}}
 		sel = b.FilterSpan(d, set, 0, b.Rows(), sel[:0])
 	}
-	b.SearchMIDs(0, b.Rows(), b.FindMIDs(3, 5))
+	b.SearchMIDs(0, b.Rows(), b.FindMIDs(3, 5, 7))
 	b.Describe()
 	sel = b.Flagged(b.FilterSpan(record.CID, nil, 0, b.Rows(), sel[:0]))
 	dst.Reset()

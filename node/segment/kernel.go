@@ -26,15 +26,25 @@ func at[T any](p *T, i int) *T {
 const pairWidth = 28
 
 // filterSpan writes the matching ones of the len(out) positions from lo on, and returns how many.
-// Writing always and stepping on a condition keeps branches, which nobody can predict, out. Four
-// rows at a time take two loads, and two thirds of the time.
 func (c *column) filterSpan(m match, lo int, out []uint32) (k int) {
-	width, mask, body := uint(c.width), c.low, c.bodyStart()
-	low, span := m.low, m.span
-	if width == 0 {
+	if c.width == 0 {
 		return c.filterConstant(m, lo, out)
 	}
-	first, pos, end := unsafe.SliceData(out), lo, lo+len(out)
+	if rest := min(-lo&7, len(out)); rest > 0 {
+		k = c.filterRows(m, lo, rest, out)
+		lo, out = lo+rest, out[k:][:len(out)-rest]
+	}
+	n, done := c.filterVector(m, lo, out)
+	return k + n + c.filterRows(m, lo+done, len(out)-done, out[n:])
+}
+
+// filterRows is filterSpan for rows one by one. Writing always and stepping on a condition keeps
+// branches, which nobody can predict, out. Four rows at a time take two loads, and two thirds of
+// the time.
+func (c *column) filterRows(m match, lo, rows int, out []uint32) (k int) {
+	width, mask, body := uint(c.width), c.low, c.bodyStart()
+	low, span := m.low, m.span
+	first, pos, end := unsafe.SliceData(out), lo, lo+rows
 	bit := uint(lo) * width
 	for ; width <= pairWidth && pos+4 <= end; pos += 4 {
 		v, w := loadBits(body, bit), loadBits(body, bit+2*width)

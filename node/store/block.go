@@ -198,7 +198,8 @@ func (w *worker) findDevices(info *index.BlockInfo, need uint8) {
 	}
 	for _, r := range w.box[record.MID] {
 		if r.To > info.Min[record.MID] && r.From <= info.Max[record.MID] {
-			w.devices = append(w.devices, w.block.FindMIDs(r.From, r.To))
+			w.devices = append(w.devices,
+				w.block.FindMIDs(r.From, r.To, info.Max[record.MID]))
 		}
 	}
 }
@@ -246,9 +247,9 @@ func (w *worker) filterSpan(seg *segmentScan, need uint8, lo, hi int, sel []uint
 	return sel
 }
 
-// flaggedRows adds the flagged rows of a block that lie in the piece's box to its newest.
+// flaggedRows adds the flagged rows of a block that lie in the worker's box to the newest
+// of a piece.
 func (w *worker) flaggedRows(p *piece, seg *segmentScan, c index.Candidate) error {
-	w.box = &p.box
 	info, err := w.open(seg, c)
 	if err != nil {
 		return err

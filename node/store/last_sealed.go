@@ -312,7 +312,8 @@ func (l *lastScan) readRun(s *lastSegment, info *index.BlockInfo, r *lastRun) er
 	}
 	for i := range r.needs {
 		mid := l.state.series[r.needs[i].number].MID
-		from, to := l.block.SearchMIDs(lo, hi, l.block.FindMIDs(mid, mid+1))
+		from, to := l.block.SearchMIDs(lo, hi,
+			l.block.FindMIDs(mid, mid+1, info.Max[record.MID]))
 		if err := l.readSpan(s, r, from, to, r.needs[i:i+1]); err != nil {
 			return err
 		}

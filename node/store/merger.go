@@ -124,9 +124,10 @@ func blocks(idx *index.Segment, late bool) (from, to int) {
 
 // regions cuts the keys into regions of about Options.regionBytes.
 func (m *merger) regions(late bool) ([]index.Region, error) {
-	total := uint64(0)
+	total, rows := uint64(0), 0
 	if err := m.eachBlock(late, func(int) error {
 		total += m.cost()
+		rows += m.worker.block.Rows()
 		return nil
 	}); err != nil || total == 0 {
 		return nil, err
@@ -141,7 +142,9 @@ func (m *merger) regions(late bool) ([]index.Region, error) {
 		rows := uint64(m.worker.block.Rows())
 		sel := m.worker.sel[:0]
 		for k := range n { // a row of many bytes may stand for several
-			sel = append(sel, uint32(k*rows/n))
+			// Blocks are sorted by device: equal steps would meet the same ones in many.
+			jitter := (uint64(sample.Len())*0x9e3779b97f4a7c15 + k*0xbf58476d1ce4e5b9) >> 40
+			sel = append(sel, uint32((k<<24+jitter)*rows/n>>24))
 		}
 		m.worker.sel = sel
 		if err := m.worker.block.Gather(sel, true, &sample); err != nil {
@@ -165,7 +168,8 @@ func (m *merger) regions(late bool) ([]index.Region, error) {
 	if sample.Len() <= atMost+atMost/2 {
 		atMost = max(1, sample.Len()) // two halves would be worse than one
 	}
-	return index.Divide(&sample, atMost, m.store.opt.Index), nil
+	return index.Divide(&sample, atMost, float64(rows)/float64(max(1, sample.Len())), late,
+		m.store.opt.Index), nil
 }
 
 // cost is what the rows of the open block take when decoded.

@@ -235,7 +235,7 @@ func (w *worker) reset() {
 		batch = record.Batch{}
 	}
 	*w = worker{batch: batch, block: w.block, sel: w.sel[:0], gone: w.gone[:0],
-		devices: w.devices[:0]}
+		devices: w.devices[:0], flagged: w.flagged[:0]}
 	w.block.Release()
 }
 
@@ -426,6 +426,7 @@ type worker struct {
 
 	devices  []segment.MIDs // of the box, in the open block
 	searched bool           // they can be searched for
+	flagged  []index.Candidate
 
 	rows, blocks, inside, examined, headRows, bytes, hidden uint64
 
@@ -469,7 +470,9 @@ func (w *worker) do(t *task) error {
 	}
 	w.box = &t.piece.box
 	w.scan.store.fetch(t.segment.sealedSegment, t.segment.plan.Candidates[t.from:t.to])
-	for _, c := range t.segment.plan.Candidates[t.from:t.to] {
+	candidates := t.segment.plan.Candidates[t.from:t.to]
+	for i, c := range candidates {
+		w.ahead(t.segment, candidates, i)
 		if err := w.scanBlock(t, c); err != nil {
 			return err
 		}

@@ -153,10 +153,19 @@ func (sc *scan) findNewest(p *piece, room int) error {
 			return sc.ctx.Err()
 		})
 	})
+	w := &sc.finder
+	w.box = &p.box
 	for _, seg := range p.segments {
+		w.flagged = w.flagged[:0]
 		for _, c := range seg.plan.Candidates {
-			if seg.idx.Block(c.Block).Flagged > 0 && err == nil {
-				err = sc.finder.flaggedRows(p, seg, c)
+			if seg.idx.Block(c.Block).Flagged > 0 {
+				w.flagged = append(w.flagged, c)
+			}
+		}
+		for i, c := range w.flagged {
+			w.ahead(seg, w.flagged, i)
+			if err == nil {
+				err = w.flaggedRows(p, seg, c)
 			}
 		}
 	}

@@ -1,0 +1,91 @@
+package index
+
+import (
+	"math"
+	"slices"
+)
+
+const (
+	// derivedFrom is about how many rows the units are derived from.
+	derivedFrom = 4096
+	// seriesReadings is how many readings of each of its series a block has at least, where there
+	// are as many. What is asked of one device opens a block for every so many readings; what is
+	// asked of a moment, of all devices, opens the more blocks the more of them are side by side.
+	seriesReadings = 2
+)
+
+// derive sets the units from what the rows are: as many cuts through devices as through the time
+// they cover and through the order in which they came. The hundredth of the caps at either end may
+// be garbage and does not count.
+func (p *Partitioner) derive(items []item) {
+	step := max(1, len(items)/derivedFrom)
+	p.keys = p.keys[:0]
+	mids := make([]uint64, 0, 2*derivedFrom)
+	ranks := make([]uint64, 0, 2*derivedFrom)
+	for i := 0; i < len(items); i += step {
+		p.keys = append(p.keys, uint64(items[i].cap)^1<<63)
+		mids = append(mids, uint64(items[i].mid))
+		ranks = append(ranks, uint64(items[i].rank))
+	}
+	p.unitMID = spanOfMost(mids)
+	p.unitCapNs = spanOfMost(p.keys)
+	p.unitRank = spanOfMost(ranks)
+}
+
+// spanOfMost returns how wide the middle 98 % of numbers lie, at least 1.
+func spanOfMost(numbers []uint64) float64 {
+	slices.Sort(numbers)
+	trim := len(numbers) / 100
+	return max(1, float64(numbers[len(numbers)-1-trim]-numbers[trim]))
+}
+
+// gatherSeries makes the unit of devices smaller where blocks would have fewer than seriesReadings
+// of a series. The items are sorted by group, and each stands for so many rows. Late rows are too
+// few for that.
+//
+// A block that has one n-th of the devices and one t-th of the time of a group holds readings/t
+// rows of each of its series, and there are n*t of them.
+func (p *Partitioner) gatherSeries(items []item, each float64) {
+	found, blocks := p.countSeries(items)
+	rows := float64(len(items)) * each
+	blocks *= each / float64(p.opt.BlockRows)
+	readings := rows / seriesSeen(float64(found), rows, 1/each)
+	cuts := seriesReadings / readings // of time, at most its inverse
+	p.unitMID /= max(1, min(blocks, blocks*cuts*cuts))
+}
+
+// countSeries returns how many series the items are of, and how many items the group of an item
+// has on average.
+func (p *Partitioner) countSeries(items []item) (found int, group float64) {
+	p.seen = slices.Grow(p.seen[:0], len(p.mids))[:len(p.mids)]
+	clear(p.seen)
+	first, squares := 0, 0.0
+	for i := range items {
+		it := &items[i]
+		if it.group != items[first].group {
+			squares += float64(i-first) * float64(i-first)
+			first = i
+		}
+		if p.seen[it.mid] != it.group+1 {
+			p.seen[it.mid] = it.group + 1
+			found++
+		}
+	}
+	last := float64(len(items) - first)
+	return found, (squares + last*last) / float64(len(items))
+}
+
+// seriesSeen returns of how many series, which have so many rows together, about so many are found
+// in a share of the rows.
+func seriesSeen(found, rows, share float64) float64 {
+	low, high := found, rows
+	for range 50 {
+		series := (low + high) / 2
+		if series*(1-math.Pow(1-share, rows/series)) < found {
+			low = series
+		} else {
+			high = series
+		}
+	}
+	return high
+}

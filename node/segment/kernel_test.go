@@ -1,0 +1,50 @@
+package segment
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestFilterWidths holds the filter of many rows at once against the one of single rows.
+func TestFilterWidths(t *testing.T) {
+	rng := randomSource(t)
+	for width := 1; width <= maxPackedWidth; width++ {
+		body := make([]byte, maxBlockRows*width/8+paddingBytes)
+		for i := range body {
+			body[i] = byte(rng.Uint32())
+		}
+		c := column{frame: frame{gcd: 1, width: uint8(width)}, body: body}
+		c.low = c.mask()
+		for range 100 {
+			lo := rng.IntN(maxBlockRows)
+			n := rng.IntN(maxBlockRows - lo + 1)
+			m := match{low: rng.Uint64() & c.low}
+			m.span = rng.Uint64() & (c.low - m.low)
+			got, want := make([]uint32, n), make([]uint32, n)
+			got = got[:c.filterSpan(m, lo, got)]
+			want = want[:c.filterRows(m, lo, n, want)]
+			if !slices.Equal(got, want) {
+				t.Fatalf("width %d, rows [%d, %d), %+v: got %d rows, want %d", width, lo, lo+n, m,
+					len(got), len(want))
+			}
+		}
+	}
+}
+
+// TestAheadFindsColumns: what is asked for ahead is the column, where a block opens it.
+func TestAheadFindsColumns(t *testing.T) {
+	rng := randomSource(t)
+	s := mustSeal(t, randomInput(rng, 500))
+	b := firstBlock(t, s)
+	for d := range b.keys {
+		c := &b.keys[d]
+		if c.kind == columnDict {
+			return // columns behind the dictionary are not looked for
+		}
+		from, bytes, ok := s.columnAt(sealedHeaderBytes, d, 3, b.Rows())
+		want := len(s.data) - len(c.body) + 3*int(c.width)/8
+		if !ok || int(from) != want || int(bytes) < (b.Rows()-3)*int(c.width)/8 {
+			t.Errorf("dimension %d: %d bytes at %d, %v; it lies at %d", d, bytes, from, ok, want)
+		}
+	}
+}
