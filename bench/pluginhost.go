@@ -99,7 +99,7 @@ func (p *pluginFigures) ended(about string, took [][]float64, bar float64) {
 	p.figures.Add("end to end: "+about+", Go", medianOf(took[0])/rows, "ns/record")
 }
 
-// filterEndToEnd has the standard plugin threshold, which is not written for SIMD.
+// filterEndToEnd has the standard plugin threshold.
 func (p *pluginFigures) filterEndToEnd(ctx context.Context, h *wasmhost.Host) error {
 	m, err := loadModule(ctx, h, "threshold")
 	if err != nil {

@@ -30,21 +30,17 @@ PENTAD_EXPORT(pentad_init) i32 pentad_init(const u8 *params, u32 len) {
   return PENTAD_OK;
 }
 
+#define INSIDE(v) wasm_v128_and(wasm_f64x2_ge(v, lows), wasm_f64x2_le(v, highs))
+#define OUTSIDE(v) wasm_v128_or(wasm_f64x2_lt(v, lows), wasm_f64x2_gt(v, highs))
+
 PENTAD_EXPORT(pentad_filter) i32 pentad_filter(const pentad_batch *b, u64 *bitmap) {
   i32 status;
   const f64 *x = pentad_numbers(b, &field, &status);
   if (!x) return status;
   v128_t lows = wasm_f64x2_splat(low), highs = wasm_f64x2_splat(high);
-  u32 n = b->n;
-  for (u32 i = 0; !outside && i < n; i += 2) {
-    v128_t v = wasm_v128_load(x + i);
-    v128_t in = wasm_v128_and(wasm_f64x2_ge(v, lows), wasm_f64x2_le(v, highs));
-    bitmap[i >> 6] |= (u64)wasm_i64x2_bitmask(in) << (i & 63);
-  }
-  for (u32 i = 0; outside && i < n; i += 2) {
-    v128_t v = wasm_v128_load(x + i);
-    v128_t out = wasm_v128_or(wasm_f64x2_lt(v, lows), wasm_f64x2_gt(v, highs));
-    bitmap[i >> 6] |= (u64)wasm_i64x2_bitmask(out) << (i & 63);
-  }
+  if (outside)
+    PENTAD_KEEP(bitmap, x, b->n, OUTSIDE);
+  else
+    PENTAD_KEEP(bitmap, x, b->n, INSIDE);
   return PENTAD_OK;
 }

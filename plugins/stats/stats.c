@@ -44,19 +44,40 @@ static void combine(state *s, const state *o) {
   s->m2 += o->m2 + d * d * (a * b / n);
 }
 
-/* The rows of a run. Even and odd ones are summed apart, as the two halves of a vector. pmin and
- * pmax keep what they have from a number that is not one.
+/* What two rows add to the first pass of add_run. pmin and pmax keep what they have from a number
+ * that is not one.
  */
+#define FIRST_PASS(two)                                                                            \
+  do {                                                                                             \
+    v128_t v = two;                                                                                \
+    sums = wasm_f64x2_add(sums, v);                                                                \
+    lows = wasm_f64x2_pmin(lows, v);                                                               \
+    highs = wasm_f64x2_pmax(highs, v);                                                             \
+  } while (0)
+
+#define SECOND_PASS(two)                                                                           \
+  do {                                                                                             \
+    v128_t d = wasm_f64x2_sub(two, means);                                                         \
+    squares = wasm_f64x2_add(squares, wasm_f64x2_mul(d, d));                                       \
+  } while (0)
+
+/* A pass over the rows of a run, eight at a time. */
+#define RUN(pass)                                                                                  \
+  for (i = 0; i + 8 <= n; i += 8) {                                                                \
+    v128_t last = pentad_first_two(x + i + 6);                                                     \
+    pass(wasm_v128_load(x + i));                                                                   \
+    pass(wasm_v128_load(x + i + 2));                                                               \
+    pass(wasm_v128_load(x + i + 4));                                                               \
+    pass(last);                                                                                    \
+  }                                                                                                \
+  for (; i + 2 <= n; i += 2) pass(wasm_v128_load(x + i))
+
+/* The rows of a run. Even and odd ones are summed apart, as the two halves of a vector. */
 static void add_run(state *s, const f64 *x, u32 n) {
   v128_t sums = wasm_f64x2_splat(0), lows = wasm_f64x2_splat(__builtin_inf());
   v128_t highs = wasm_f64x2_splat(-__builtin_inf());
-  u32 i = 0;
-  for (; i + 2 <= n; i += 2) {
-    v128_t v = wasm_v128_load(x + i);
-    sums = wasm_f64x2_add(sums, v);
-    lows = wasm_f64x2_pmin(lows, v);
-    highs = wasm_f64x2_pmax(highs, v);
-  }
+  u32 i;
+  RUN(FIRST_PASS);
   f64 sum0 = wasm_f64x2_extract_lane(sums, 0), sum1 = wasm_f64x2_extract_lane(sums, 1);
   f64 lo0 = wasm_f64x2_extract_lane(lows, 0), lo1 = wasm_f64x2_extract_lane(lows, 1);
   f64 hi0 = wasm_f64x2_extract_lane(highs, 0), hi1 = wasm_f64x2_extract_lane(highs, 1);
@@ -67,31 +88,49 @@ static void add_run(state *s, const f64 *x, u32 n) {
   }
   f64 sum = sum0 + sum1, mean = sum / n;
   v128_t means = wasm_f64x2_splat(mean), squares = wasm_f64x2_splat(0);
-  for (i = 0; i + 2 <= n; i += 2) {
-    v128_t d = wasm_f64x2_sub(wasm_v128_load(x + i), means);
-    squares = wasm_f64x2_add(squares, wasm_f64x2_mul(d, d));
-  }
+  RUN(SECOND_PASS);
   f64 m0 = wasm_f64x2_extract_lane(squares, 0), m1 = wasm_f64x2_extract_lane(squares, 1);
   if (i < n) m0 += (x[i] - mean) * (x[i] - mean);
   state part = {n, sum, lo1 < lo0 ? lo1 : lo0, hi1 > hi0 ? hi1 : hi0, mean, m0 + m1};
   combine(s, &part);
 }
 
-static void add_one(state *s, f64 x) {
-  s->count++;
+/* A row of a group that has others between its own. The highest field is read first, and the bounds
+ * are vectors of which one half counts: choosing between two numbers is a branch.
+ */
+static inline void add_one(state *s, f64 x) {
+  f64 m2 = *(const volatile f64 *)&s->m2, mean = s->mean, d = x - mean;
+  v128_t v = wasm_f64x2_splat(x);
+  v128_t high = wasm_f64x2_pmax(wasm_v128_load64_zero(&s->max), v);
+  v128_t low = wasm_f64x2_pmin(wasm_v128_load64_zero(&s->min), v);
+  i64 count = (i64)s->count + 1;
+  s->count = (u64)count;
   s->sum += x;
-  s->min = x < s->min ? x : s->min;
-  s->max = x > s->max ? x : s->max;
-  f64 d = x - s->mean;
-  s->mean += d / (f64)s->count;
-  s->m2 += d * (x - s->mean);
+  wasm_v128_store64_lane(&s->min, low, 0);
+  wasm_v128_store64_lane(&s->max, high, 0);
+  mean += d / (f64)count;
+  s->mean = mean;
+  s->m2 = m2 + d * (x - mean);
+}
+
+static void add_rows(const u32 *gid, state *states, const f64 *x, u32 n) {
+  u32 i = 0;
+  for (; i + 4 <= n; i += 4, gid += 4, x += 4) {
+    u32 g3 = *(const volatile u32 *)(gid + 3), g0 = gid[0], g1 = gid[1], g2 = gid[2];
+    f64 x3 = pentad_f64_first((const u8 *)(x + 3)), x0 = x[0], x1 = x[1], x2 = x[2];
+    add_one(states + g0, x0);
+    add_one(states + g1, x1);
+    add_one(states + g2, x2);
+    add_one(states + g3, x3);
+  }
+  for (; i < n; i++) add_one(states + *gid++, *x++);
 }
 
 PENTAD_EXPORT(pentad_add) i32 pentad_add(const pentad_batch *b, state *states) {
   i32 status;
   const f64 *x = pentad_numbers(b, &field, &status);
   if (!x) return status;
-  for (u32 i = 0; !b->runs && i < b->n; i++) add_one(states + b->gid[i], x[i]);
+  if (!b->runs) add_rows(b->gid, states, x, b->n);
   for (u32 r = 0, from = 0; r < b->n_runs; from = b->runs[r++].end)
     add_run(states + b->runs[r].gid, x + from, b->runs[r].end - from);
   return PENTAD_OK;

@@ -27,13 +27,12 @@ PENTAD_EXPORT(pentad_init) i32 pentad_init(const u8 *params, u32 len) {
   return PENTAD_OK;
 }
 
-/* One bit per row, without a branch per row. The column is followed by bytes that may be read. */
-#define KEEP(relation)                                                                             \
-  for (u32 i = 0; i < n; i += 2) {                                                                 \
-    u64 bits = wasm_i64x2_bitmask(relation(wasm_v128_load(x + i), values));                        \
-    bitmap[i >> 6] |= bits << (i & 63);                                                            \
-  }                                                                                                \
-  break
+#define GREATER(v) wasm_f64x2_gt(v, values)
+#define NOT_LESS(v) wasm_f64x2_ge(v, values)
+#define LESS(v) wasm_f64x2_lt(v, values)
+#define NOT_GREATER(v) wasm_f64x2_le(v, values)
+#define EQUAL(v) wasm_f64x2_eq(v, values)
+#define DIFFERENT(v) wasm_f64x2_ne(v, values)
 
 PENTAD_EXPORT(pentad_filter) i32 pentad_filter(const pentad_batch *b, u64 *bitmap) {
   i32 status;
@@ -42,12 +41,12 @@ PENTAD_EXPORT(pentad_filter) i32 pentad_filter(const pentad_batch *b, u64 *bitma
   v128_t values = wasm_f64x2_splat(value);
   u32 n = b->n;
   switch (op) {
-  case GT: KEEP(wasm_f64x2_gt);
-  case GE: KEEP(wasm_f64x2_ge);
-  case LT: KEEP(wasm_f64x2_lt);
-  case LE: KEEP(wasm_f64x2_le);
-  case EQ: KEEP(wasm_f64x2_eq);
-  default: KEEP(wasm_f64x2_ne);
+  case GT: PENTAD_KEEP(bitmap, x, n, GREATER); break;
+  case GE: PENTAD_KEEP(bitmap, x, n, NOT_LESS); break;
+  case LT: PENTAD_KEEP(bitmap, x, n, LESS); break;
+  case LE: PENTAD_KEEP(bitmap, x, n, NOT_GREATER); break;
+  case EQ: PENTAD_KEEP(bitmap, x, n, EQUAL); break;
+  default: PENTAD_KEEP(bitmap, x, n, DIFFERENT);
   }
   return PENTAD_OK;
 }

@@ -229,6 +229,45 @@ static inline const f64 *pentad_numbers(const pentad_batch *b, const pentad_fiel
   return pentad_column;
 }
 
+/* Two numbers of a column that are read where this is written and not later; as pentad_f64_first. */
+static inline v128_t pentad_first_two(const f64 *x) {
+  typedef v128_t loose __attribute__((aligned(1)));
+  return *(const volatile loose *)x;
+}
+
+/* Sixteen masks of 64 bits as bits. Masks are halved three times by saturation, which keeps 0
+ * and -1.
+ */
+static inline u32 pentad_bits(v128_t a, v128_t b, v128_t c, v128_t d, v128_t e, v128_t f,
+                              v128_t g, v128_t h) {
+  v128_t low = wasm_i16x8_narrow_i32x4(wasm_i16x8_narrow_i32x4(a, b),
+                                       wasm_i16x8_narrow_i32x4(c, d));
+  v128_t high = wasm_i16x8_narrow_i32x4(wasm_i16x8_narrow_i32x4(e, f),
+                                        wasm_i16x8_narrow_i32x4(g, h));
+  return wasm_i8x16_bitmask(wasm_i8x16_narrow_i16x8(low, high));
+}
+
+/* Sets the bits of a filter: of each of the n numbers from x on of which holds, a function or macro
+ * of two numbers, returns a mask. There is no branch per row. The column is followed by bytes that
+ * may be read.
+ */
+#define PENTAD_KEEP(bitmap, x, n, holds)                                                           \
+  do {                                                                                             \
+    u32 at = 0;                                                                                    \
+    for (const f64 *p = (x); at + 16 <= (n); at += 16, p += 16) {                                  \
+      v128_t last = holds(pentad_first_two(p + 14));                                               \
+      u64 bits = pentad_bits(holds(wasm_v128_load(p)), holds(wasm_v128_load(p + 2)),               \
+                             holds(wasm_v128_load(p + 4)), holds(wasm_v128_load(p + 6)),           \
+                             holds(wasm_v128_load(p + 8)), holds(wasm_v128_load(p + 10)),          \
+                             holds(wasm_v128_load(p + 12)), last);                                 \
+      (bitmap)[at >> 6] |= bits << (at & 63);                                                      \
+    }                                                                                              \
+    for (; at < (n); at += 2) {                                                                    \
+      u64 bits = wasm_i64x2_bitmask(holds(wasm_v128_load((x) + at)));                              \
+      (bitmap)[at >> 6] |= bits << (at & 63);                                                      \
+    }                                                                                              \
+  } while (0)
+
 /* Rows from up to to of one group. Zero is before the first. */
 typedef struct { u32 gid, from, to, run; } pentad_rows;
 
