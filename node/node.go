@@ -242,6 +242,8 @@ func (n *Node) Put(
 		return store.PutResult{}, err
 	}
 	defer func() { <-n.puts }()
+	n.host.Work()
+	defer n.host.Rest()
 	return n.store.Put(ctx, b, w)
 }
 

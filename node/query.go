@@ -28,6 +28,10 @@ func (n *Node) Query(
 		return wire.End{}, err
 	}
 	defer func() { <-n.queries }()
+	if len(q.Filters) == 0 {
+		n.host.Work()
+		defer n.host.Rest()
+	}
 	out := output{q: q, emit: emit, budget: n.opt.ResultBytes}
 	parts := segment.AllParts
 	if q.KeysOnly {
@@ -55,6 +59,8 @@ func (n *Node) Count(ctx context.Context, q *record.Query) (uint64, wire.End, er
 		return 0, wire.End{}, err
 	}
 	defer func() { <-n.queries }()
+	n.host.Work()
+	defer n.host.Rest()
 	count, stats, err := n.store.Count(ctx, q)
 	return count, endOf(stats, count), err
 }

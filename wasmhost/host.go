@@ -222,6 +222,13 @@ func (h *Host) enter(ctx context.Context, owner uint64) error {
 	return nil
 }
 
+// Work begins something that needs processors but no guests. Until Rest ends it, and for a moment
+// after that, owners whose calls are slow leave it one of the slots.
+func (h *Host) Work() { h.slots.work() }
+
+// Rest ends what Work began.
+func (h *Host) Rest() { h.slots.rest() }
+
 func (h *Host) giveSlot(owner uint64, since, now time.Time) {
 	held := now.Sub(since)
 	h.counter.callNs.Add(int64(held))

@@ -11,11 +11,12 @@ import (
 
 const (
 	// turn is how long an owner keeps its slot while others wait: a few calls of a usual plugin,
-	// one of a slow one.
+	// one of a slow one. An owner who kept it longer is slow.
 	turn = 250 * time.Microsecond
 	// recent is how long after its last call an owner counts as one that shares the slots: longer
 	// than a scan takes to gather the next batch, so that its slot is free when it comes back and
-	// not in a call of someone else that cannot be interrupted.
+	// not in a call of someone else that cannot be interrupted. So long an owner stays slow, too,
+	// and whoever works without guests is expected back.
 	recent = 10 * time.Millisecond
 )
 
@@ -23,8 +24,14 @@ const (
 // than its part while others use slots, too, and of those who wait the one goes first that had the
 // least time. So one owner with many workers, or with calls that use up their budgets, leaves the
 // others theirs.
+//
+// What works without guests has a processor to wait for at each of its steps while calls run on
+// all. So beside it slow owners leave one slot free.
 type slots struct {
 	waiting atomic.Int32 // waiters, so that holders need no lock to see that there are none
+	working atomic.Int32 // who works without guests
+	worked  atomic.Int64 // when the last of those ended, after began
+	began   time.Time
 
 	mu     sync.Mutex
 	all    int
@@ -38,9 +45,32 @@ type owner struct {
 	held  int           // slots
 	queue []chan struct{}
 	last  time.Time // when it gave a slot back
+	slow  time.Time // when it gave one back that it had kept for long
 }
 
-func newSlots(n int) *slots { return &slots{all: n, free: n, owners: map[uint64]*owner{}} }
+func newSlots(n int) *slots {
+	s := &slots{all: n, free: n, owners: map[uint64]*owner{}, began: time.Now()}
+	s.worked.Store(-int64(recent))
+	return s
+}
+
+// work begins what works without guests.
+func (s *slots) work() { s.working.Add(1) }
+
+// rest ends it.
+func (s *slots) rest() {
+	s.worked.Store(int64(time.Since(s.began)))
+	s.working.Add(-1)
+}
+
+// kept returns how many free slots slow owners leave.
+func (s *slots) kept(now time.Time) int {
+	if s.all > 1 && (s.working.Load() > 0 ||
+		now.Sub(s.began)-time.Duration(s.worked.Load()) < recent) {
+		return 1
+	}
+	return 0
+}
 
 // take waits for a slot. The error is the context's.
 func (s *slots) take(ctx context.Context, key uint64, now time.Time) error {
@@ -90,18 +120,23 @@ func (s *slots) give(key uint64, held time.Duration, now time.Time) {
 	defer s.mu.Unlock()
 	o := s.owners[key]
 	o.had, o.held, o.last = o.had+held, o.held-1, now
+	if held >= turn {
+		o.slow = now
+	}
 	s.free++
 	s.grant(now)
 }
 
-// grant hands free slots to those who wait. Whoever may not have one yet holds another, and is
-// looked at again when that is given back. It is called with mu held.
+// grant hands free slots to those who wait. While there is one who may not have one yet, another
+// slot is held, and all are looked at again when that is given back. It is called with mu held.
 func (s *slots) grant(now time.Time) {
 	for s.free > 0 {
-		part := s.part(now)
+		part, kept := s.part(now), s.kept(now)
 		var next *owner
 		for _, o := range s.owners {
-			if len(o.queue) > 0 && o.held < part && (next == nil || o.had < next.had) {
+			slow := now.Sub(o.slow) < recent
+			if len(o.queue) > 0 && o.held < part && !(slow && s.free <= kept) &&
+				(next == nil || o.had < next.had) {
 				next = o
 			}
 		}

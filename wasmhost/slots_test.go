@@ -193,6 +193,55 @@ func TestSlotsHaveParts(t *testing.T) {
 	})
 }
 
+// Beside work without guests, and shortly after it, owners with long calls leave one slot free,
+// which others may have. With nothing else to do, all slots are theirs, as is the only one.
+func TestSlotsAreKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &queue{t, newSlots(3), make(chan uint64, 100)}
+		slow := func(wait int) {
+			t.Helper()
+			q.wait(t.Context(), 7)
+			q.next(7)
+			q.give(7, turn)
+			for range wait {
+				q.wait(t.Context(), 7)
+			}
+		}
+		slow(3)
+		for range 3 {
+			q.next(7)
+		}
+		q.slots.work()
+		q.slots.work()
+		q.wait(t.Context(), 7)
+		q.give(7, turn)
+		q.nobody()
+		q.slots.rest()
+		q.wait(t.Context(), 1) // as usual
+		q.next(1)
+		q.give(1, 0)
+		q.give(7, turn)
+		q.next(7)
+		q.slots.rest() // and expected back
+		q.wait(t.Context(), 7)
+		q.nobody()
+		time.Sleep(recent)
+		q.give(7, turn)
+		q.next(7)
+		q.wait(t.Context(), 7)
+		q.next(7)
+		for range 3 {
+			q.give(7, 0)
+		}
+		q.empty()
+
+		q.slots = newSlots(1)
+		q.slots.work()
+		slow(1)
+		q.next(7)
+	})
+}
+
 // enteredGuest is an instance that has the only slot of its host, for owner 7.
 func enteredGuest(t *testing.T, ctx context.Context) (*Host, *guest) {
 	t.Helper()
