@@ -54,7 +54,8 @@ func (n *Node) aggregate(ctx context.Context, q *record.Query) ([]wire.Group, wi
 		return nil, wire.End{}, err
 	}
 	defer n.plugins.release(module)
-	ctx = n.owned(ctx, q)
+	ctx, done := n.owned(ctx, q)
+	defer done()
 	var workers []*aggregator
 	defer func() {
 		for _, a := range workers {

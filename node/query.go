@@ -31,13 +31,17 @@ func (n *Node) Query(
 	if len(q.Filters) == 0 {
 		n.host.Work()
 		defer n.host.Rest()
+	} else {
+		var done func()
+		ctx, done = n.owned(ctx, q)
+		defer done()
 	}
 	out := output{q: q, emit: emit, budget: n.opt.ResultBytes}
 	parts := segment.AllParts
 	if q.KeysOnly {
 		parts = segment.Keys
 	}
-	stats, err := n.scan(n.owned(ctx, q), q, parts, func(int) (store.Sink, error) {
+	stats, err := n.scan(ctx, q, parts, func(int) (store.Sink, error) {
 		return out.add, nil
 	})
 	if err != nil && !errors.Is(err, errEnough) {
@@ -71,8 +75,10 @@ func (n *Node) countFiltered(ctx context.Context, q *record.Query) (uint64, wire
 		return 0, wire.End{}, err
 	}
 	defer func() { <-n.queries }()
+	ctx, done := n.owned(ctx, q)
+	defer done()
 	var count atomic.Uint64
-	stats, err := n.scan(n.owned(ctx, q), q, 0, func(int) (store.Sink, error) {
+	stats, err := n.scan(ctx, q, 0, func(int) (store.Sink, error) {
 		return func(b *record.Batch) error {
 			count.Add(uint64(b.Len()))
 			return nil
@@ -137,11 +143,15 @@ func endOf(s store.ScanStats, rows uint64) wire.End {
 
 // owned says for whom plugins run, as slots for guest calls are shared fairly: for a tenant, all of
 // whose queries are one, or for a query of several tenants. Owner 0 is whoever loads modules.
-func (n *Node) owned(ctx context.Context, q *record.Query) context.Context {
+// done is called at the end, when no instance is left.
+func (n *Node) owned(
+	ctx context.Context, q *record.Query,
+) (ownedCtx context.Context, done func()) {
 	if cids := q.Box[record.CID]; len(cids) == 1 && cids[0].To == cids[0].From+1 {
-		return wasmhost.WithOwner(ctx, 1+uint64(uint32(cids[0].From)))
+		return wasmhost.WithOwner(ctx, 1+uint64(uint32(cids[0].From))), func() {}
 	}
-	return wasmhost.WithOwner(ctx, 1<<32+n.wideQueries.Add(1))
+	owner := 1<<32 + n.wideQueries.Add(1)
+	return wasmhost.WithOwner(ctx, owner), func() { n.host.Forget(owner) }
 }
 
 // scan runs the store's scan with the filters of the query before each sink, in their order. Sinks

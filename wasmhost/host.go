@@ -222,6 +222,10 @@ func (h *Host) enter(ctx context.Context, owner uint64) error {
 	return nil
 }
 
+// Forget says that an owner has closed its filters and aggregates and will not come back, so that
+// the others have its part at once.
+func (h *Host) Forget(owner uint64) { h.slots.forget(owner) }
+
 // Work begins something that needs processors but no guests. Until Rest ends it, and for a moment
 // after that, owners whose calls are slow leave it one of the slots.
 func (h *Host) Work() { h.slots.work() }

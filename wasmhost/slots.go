@@ -127,6 +127,16 @@ func (s *slots) give(key uint64, held time.Duration, now time.Time) {
 	s.grant(now)
 }
 
+// forget forgets an owner that will not come back: nobody has to share with it any more.
+func (s *slots) forget(key uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o := s.owners[key]; o != nil && o.held == 0 && len(o.queue) == 0 {
+		delete(s.owners, key)
+		s.grant(time.Now())
+	}
+}
+
 // grant hands free slots to those who wait. While there is one who may not have one yet, another
 // slot is held, and all are looked at again when that is given back. It is called with mu held.
 func (s *slots) grant(now time.Time) {

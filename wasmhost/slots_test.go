@@ -193,6 +193,28 @@ func TestSlotsHaveParts(t *testing.T) {
 	})
 }
 
+// Whoever is forgotten has no part any more, and whoever waits gets it at once. One who holds a slot
+// or waits for one is not forgotten.
+func TestSlotsForget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &queue{t, newSlots(2), make(chan uint64, 100)}
+		q.wait(t.Context(), 1)
+		q.next(1)
+		q.slots.forget(1)
+		q.wait(t.Context(), 7, 7)
+		q.next(7)
+		q.give(1, 0)
+		q.nobody()
+		q.slots.forget(7)
+		q.slots.forget(1)
+		q.next(7)
+		q.give(7, 0)
+		q.give(7, 0)
+		q.slots.forget(99) // never was
+		q.empty()
+	})
+}
+
 // Beside work without guests, and shortly after it, owners with long calls leave one slot free,
 // which others may have. With nothing else to do, all slots are theirs, as is the only one.
 func TestSlotsAreKept(t *testing.T) {
