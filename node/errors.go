@@ -15,6 +15,9 @@ import (
 // retryAfterMs is the advice that goes with temporary errors.
 const retryAfterMs = 200
 
+// Kind returns the kind under which an error of a method of the node crosses the network.
+func (n *Node) Kind(err error) wire.Kind { return toWire(err).Kind }
+
 // toWire gives an error the kind under which it crosses the network.
 func toWire(err error) *wire.Error {
 	var known *wire.Error

@@ -113,6 +113,7 @@ func (r rooms) Collect(out chan<- prometheus.Metric) {
 				prometheus.CounterValue, float64(failures), wasmhost.ErrorKind(kind).String())
 		}
 	}
+	r.node.figures.collect(out)
 	p := r.node.plugins.count()
 	gauge("node_plugins", "Plugins, those of the node included.", float64(p.names))
 	gauge("node_plugin_versions", "Versions of plugins that were uploaded.", float64(p.versions))

@@ -87,6 +87,7 @@ type Node struct {
 	closing atomic.Bool
 	wg      sync.WaitGroup
 	metrics metrics
+	figures figures
 }
 
 // Open opens the data and, with an address, starts to serve it.
@@ -95,7 +96,7 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkListen(opt); err != nil {
+	if err := CheckListen(opt.Listen, opt.Insecure); err != nil {
 		return nil, err
 	}
 	n := &Node{opt: opt, log: opt.Logger, queries: make(chan struct{}, opt.MaxQueries),
@@ -161,18 +162,18 @@ func (n *Node) reportOpen(r store.Report) {
 	n.log.Info("opened", "count", r.ReplayedRows)
 }
 
-// checkListen refuses addresses that other machines reach, because there is no authentication.
-func checkListen(opt Options) error {
-	if opt.Listen == "" || opt.Insecure {
+// CheckListen refuses addresses that other machines reach, because there is no authentication.
+func CheckListen(addr string, insecure bool) error {
+	if addr == "" || insecure {
 		return nil
 	}
-	host, _, err := net.SplitHostPort(opt.Listen)
+	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
-		return fmt.Errorf("listen on %q: %w", opt.Listen, err)
+		return fmt.Errorf("listen on %q: %w", addr, err)
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		return fmt.Errorf("listen on %q: other machines could reach it and there is no "+
-			"authentication; take 127.0.0.1, or say --insecure if the network is yours", opt.Listen)
+			"authentication; take 127.0.0.1, or say --insecure if the network is yours", addr)
 	}
 	return nil
 }

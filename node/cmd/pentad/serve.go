@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -18,6 +19,7 @@ const closeTimeout = time.Minute
 
 func (a *app) serveCommand() *cobra.Command {
 	var opt node.Options
+	var clients tstorageFlags
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a node",
@@ -27,8 +29,11 @@ The last line on stdout is the address. Logs go to stderr: text on a terminal, e
 		Args: noCommand,
 		Example: `  pentad serve
   pentad serve --dir /var/lib/pentad --listen 127.0.0.1:5150
-  pentad serve --listen :5150 --insecure`,
-		RunE: func(c *cobra.Command, _ []string) error { return a.serve(c.Context(), opt) },
+  pentad serve --listen :5150 --insecure
+  pentad serve --listen-tstorage 127.0.0.1:2025`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.serve(c.Context(), opt, clients)
+		},
 	}
 	flags := c.Flags()
 	flags.StringVar(&opt.Dir, "dir", orElse(a.getenv("PENTAD_DIR"), a.dataDir("node")),
@@ -37,20 +42,29 @@ The last line on stdout is the address. Logs go to stderr: text on a terminal, e
 		"address to listen on (PENTAD_LISTEN)")
 	flags.BoolVar(&opt.Insecure, "insecure", false,
 		"allow addresses that other machines reach: there are no tokens and no TLS")
+	clients.add(c)
 	return c
 }
 
-func (a *app) serve(ctx context.Context, opt node.Options) error {
+func (a *app) serve(ctx context.Context, opt node.Options, clients tstorageFlags) error {
 	opt.Logger = a.logger()
+	gateway, err := clients.options(opt)
+	if err != nil {
+		return err
+	}
 	n, err := node.Open(ctx, opt)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(a.stdout, "pentad %s   data %s\n", version(), opt.Dir)
+	end, err := a.serveTStorage(n, clients.listen, gateway)
+	if err != nil {
+		return errors.Join(err, a.closeNode(n))
+	}
 	fmt.Fprintf(a.stdout, "listening on http://%s\n", n.Addr())
 	<-ctx.Done()
 	a.note("stopping")
-	return a.closeNode(n)
+	return errors.Join(end(), a.closeNode(n))
 }
 
 // closeNode ends a node although the command's context has ended before it.

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pentad-db/pentad/node"
+	"github.com/pentad-db/pentad/node/gateway/tstorage"
+)
+
+// tstorageFlags say how serve speaks with TStorage clients.
+type tstorageFlags struct {
+	listen    string
+	cert, key string
+	putA      bool
+}
+
+func (f *tstorageFlags) add(c *cobra.Command) {
+	flags := c.Flags()
+	flags.StringVar(&f.listen, "listen-tstorage", "",
+		"address for TStorage clients, as 127.0.0.1:2025 (default: none)")
+	flags.StringVar(&f.cert, "tstorage-cert", "",
+		"certificate, PEM, with which TStorage clients are spoken to over TLS")
+	flags.StringVar(&f.key, "tstorage-key", "", "key of --tstorage-cert, PEM")
+	flags.BoolVar(&f.putA, "tstorage-puta", false,
+		"let TStorage clients store records that bring their acquisition time")
+}
+
+// options checks the flags, before the node opens its data.
+func (f *tstorageFlags) options(opt node.Options) (tstorage.Options, error) {
+	out := tstorage.Options{Logger: opt.Logger, PutA: f.putA}
+	if f.listen == "" && (f.cert != "" || f.key != "" || f.putA) {
+		return out, usageError{errors.New("--tstorage-cert, --tstorage-key and --tstorage-puta " +
+			"need --listen-tstorage")}
+	}
+	if (f.cert == "") != (f.key == "") {
+		return out, usageError{errors.New("--tstorage-cert and --tstorage-key go together")}
+	}
+	if err := node.CheckListen(f.listen, opt.Insecure); err != nil {
+		return out, err
+	}
+	if f.cert == "" {
+		return out, nil
+	}
+	pair, err := tls.LoadX509KeyPair(f.cert, f.key)
+	if err != nil {
+		return out, fmt.Errorf("read --tstorage-cert and --tstorage-key: %w", err)
+	}
+	out.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	return out, nil
+}
+
+// serveTStorage serves TStorage clients, if there is an address, until end is called.
+func (a *app) serveTStorage(
+	n *node.Node, addr string, opt tstorage.Options,
+) (end func() error, err error) {
+	if addr == "" {
+		return func() error { return nil }, nil
+	}
+	opt.Database = n
+	s, err := tstorage.Listen(addr, opt)
+	if err != nil {
+		return nil, err
+	}
+	n.Publish(func() []node.Figure { return tstorageFigures(s.Stats()) })
+	fmt.Fprintf(a.stdout, "listening on %s for TStorage clients\n", s.Addr())
+	return func() error {
+		// Half of the time, so that the node has the other to end its own requests.
+		ctx, cancel := context.WithTimeoutCause(context.Background(), closeTimeout/2,
+			fmt.Errorf("clients did not end their requests within %s", closeTimeout/2))
+		defer cancel()
+		return s.Close(ctx)
+	}, nil
+}
+
+func tstorageFigures(st tstorage.Stats) []node.Figure {
+	total := func(name, help string, v int64) node.Figure {
+		return node.Figure{Name: "tstorage_" + name + "_total", Help: help, Value: float64(v),
+			Total: true}
+	}
+	now := func(name, help string, v int64) node.Figure {
+		return node.Figure{Name: "tstorage_" + name, Help: help, Value: float64(v)}
+	}
+	return []node.Figure{
+		now("open_connections", "Connections of TStorage clients.", int64(st.Open)),
+		now("buffer_bytes", "Memory of batches that are coming in.", st.BufferBytes),
+		total("connections", "Connections served.", st.Connections),
+		total("refused_connections", "Connections hung up on: there were too many.", st.Refused),
+		total("gets", "GET requests.", st.Gets),
+		total("getacqs", "GETACQ requests.", st.GetAcqs),
+		total("puts", "PUT requests.", st.Puts),
+		total("putas", "PUTA requests.", st.PutAs),
+		total("errors", "Requests that did not end with OK.", st.Errors),
+		total("records_in", "Records stored.", st.RecordsIn),
+		total("records_out", "Records sent.", st.RecordsOut),
+		total("reserved", "Records dropped because a part holds its greatest value.", st.Reserved),
+		total("duplicates", "Records of PUTA that were stored already.", st.Duplicates),
+		total("bytes_in", "Bytes from clients.", st.BytesIn),
+		total("bytes_out", "Bytes to clients.", st.BytesOut),
+	}
+}

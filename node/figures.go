@@ -1,0 +1,44 @@
+package node
+
+import (
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Figure is a number that /metrics shows.
+type Figure struct {
+	Name  string // without pentad_ before it
+	Help  string
+	Value float64
+	Total bool // it only grows
+}
+
+// figures are published by those who serve the node beside it.
+type figures struct {
+	mu   sync.Mutex
+	read []func() []Figure // guarded by mu
+}
+
+// Publish adds figures to /metrics. Read is called whenever they are asked for.
+func (n *Node) Publish(read func() []Figure) {
+	n.figures.mu.Lock()
+	defer n.figures.mu.Unlock()
+	n.figures.read = append(n.figures.read, read)
+}
+
+func (f *figures) collect(out chan<- prometheus.Metric) {
+	f.mu.Lock()
+	all := f.read
+	f.mu.Unlock()
+	for _, read := range all {
+		for _, one := range read() {
+			kind := prometheus.GaugeValue
+			if one.Total {
+				kind = prometheus.CounterValue
+			}
+			out <- prometheus.MustNewConstMetric(
+				prometheus.NewDesc("pentad_"+one.Name, one.Help, nil, nil), kind, one.Value)
+		}
+	}
+}

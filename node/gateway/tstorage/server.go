@@ -1,0 +1,303 @@
+// Package tstorage is a gateway: it speaks the wire protocol of TStorage, the system whose
+// five-part key pentad shares, so that programs which use one of its client libraries can store
+// and read records in a node. TSTORAGE.md describes the protocol and what of pentad it shows.
+//
+// It owns connections, the bytes on them, and the two epochs. It knows nothing of how records are
+// kept: behind it stands a [Database], which a node is. Its main type is [Server].
+package tstorage
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+// Database is what the gateway stores into and reads from.
+type Database interface {
+	// Put stores a batch, all of it or nothing.
+	Put(ctx context.Context, b *record.Batch, w store.WriterSeq) (store.PutResult, error)
+	// Query hands the records of a box to emit, in batches that are valid during the call.
+	Query(
+		ctx context.Context, q *record.Query, emit func(b *record.Batch) error,
+	) (wire.End, error)
+	// Horizon returns an acq below which nothing changes any more.
+	Horizon(ctx context.Context) (int64, error)
+	// Kind returns the kind of an error that one of these returned.
+	Kind(err error) wire.Kind
+}
+
+const (
+	defaultConnections = 4096
+	// defaultBatchBytes is well above what clients send by default, all records of a tenant in one
+	// request, and still a size that a node has to spare.
+	defaultBatchBytes  = 256 << 20
+	defaultBufferBytes = 256 << 20
+	defaultIdle        = time.Hour
+	defaultStall       = time.Minute
+	defaultWait        = 10 * time.Second
+)
+
+// Options of a gateway. The zero value of each field but Database works.
+type Options struct {
+	Database Database
+	Logger   *slog.Logger // nil: quiet
+	TLS      *tls.Config  // nil: plain TCP
+	PutA     bool         // allow records that bring their acquisition time
+
+	Connections int   // at the same time; more are hung up on; default 4096
+	BatchBytes  int   // of one batch of a client at most; default 256 MiB
+	BufferBytes int64 // of all batches that are coming in; above it one at a time; 256 MiB
+
+	// Gets and Puts work in the database at the same time, others wait for a place. The default
+	// is 4 of each per processor, half of what a node takes: the other half is for its own clients.
+	Gets, Puts int
+
+	Idle  time.Duration // between requests, before a client is hung up on; default 1 h
+	Stall time.Duration // without progress inside a request; default 1 min
+	Wait  time.Duration // for a place, for memory and for a busy database; default 10 s
+}
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Database == nil {
+		return o, errors.New("tstorage: Options.Database is nil; name a node")
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	setDefault(&o.Connections, defaultConnections)
+	setDefault(&o.BatchBytes, defaultBatchBytes)
+	setDefault(&o.BufferBytes, defaultBufferBytes)
+	setDefault(&o.Gets, 4*runtime.GOMAXPROCS(0))
+	setDefault(&o.Puts, 4*runtime.GOMAXPROCS(0))
+	setDefault(&o.Idle, defaultIdle)
+	setDefault(&o.Stall, defaultStall)
+	setDefault(&o.Wait, defaultWait)
+	return o, nil
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Server is a gateway that listens. All methods may be called from many goroutines.
+//
+// Goroutines: one accepts, one serves each connection, and one more stores while a connection
+// brings more records than one put takes. Close ends and waits for them.
+type Server struct {
+	opt      Options
+	log      *slog.Logger
+	listener net.Listener
+	budget   *budget
+	gets     chan struct{} // a place is taken while a GET runs
+	puts     chan struct{}
+
+	running context.Context // of every request; ends when a graceful end takes too long
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup
+
+	counters counters
+	quietTo  atomic.Int64 // ns: until then nothing is logged of dropped records
+
+	mu      sync.Mutex
+	conns   map[*conn]struct{} // guarded by mu
+	closing bool               // guarded by mu; set under it, so that no connection begins after
+}
+
+// Listen opens an address and serves it until Close.
+func Listen(addr string, opt Options) (*Server, error) {
+	opt, err := opt.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s for TStorage clients: %w", addr, err)
+	}
+	s := &Server{opt: opt, log: opt.Logger, listener: listener, budget: newBudget(opt.BufferBytes),
+		gets: make(chan struct{}, opt.Gets), puts: make(chan struct{}, opt.Puts),
+		conns: map[*conn]struct{}{}}
+	s.running, s.cancel = context.WithCancel(context.Background())
+	s.wg.Go(s.accept)
+	return s, nil
+}
+
+// Addr returns the address that is served.
+func (s *Server) Addr() net.Addr { return s.listener.Addr() }
+
+// acceptPause is how long accepting rests when the system has no more descriptors.
+const acceptPause = 50 * time.Millisecond
+
+func (s *Server) accept() {
+	for {
+		raw, err := s.listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			s.log.Warn("accept a TStorage client", "err", err)
+			select {
+			case <-time.After(acceptPause):
+			case <-s.running.Done():
+				return
+			}
+			continue
+		}
+		s.begin(raw)
+	}
+}
+
+// begin serves a connection on a goroutine of its own, or hangs up when there are too many.
+func (s *Server) begin(raw net.Conn) {
+	c := &conn{server: s, raw: raw}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing || len(s.conns) >= s.opt.Connections {
+		s.counters.refused.Add(1)
+		_ = raw.Close() // nothing was sent yet
+		return
+	}
+	s.conns[c] = struct{}{}
+	s.counters.connections.Add(1)
+	s.wg.Go(c.serve)
+}
+
+// end forgets a connection.
+func (s *Server) end(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+}
+
+// rest marks a connection as waiting for a request; false when the server is closing.
+func (s *Server) rest(c *conn, idle bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.idle = idle
+	return !s.closing
+}
+
+// Close stops accepting, hangs up on clients between requests, waits for the requests under way
+// and, when ctx ends, gives them up.
+func (s *Server) Close(ctx context.Context) error {
+	s.mu.Lock()
+	if s.closing {
+		s.mu.Unlock()
+		return net.ErrClosed
+	}
+	s.closing = true
+	s.mu.Unlock()
+	err := s.listener.Close()
+	s.hangUp(false)
+	stop := context.AfterFunc(ctx, func() {
+		s.cancel()
+		s.hangUp(true)
+	})
+	s.wg.Wait()
+	if !stop() {
+		err = errors.Join(err, fmt.Errorf("end TStorage requests gracefully: %w",
+			context.Cause(ctx)))
+	}
+	s.cancel()
+	return err
+}
+
+// hangUp closes the connections that are idle, or all.
+func (s *Server) hangUp(all bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		if all || c.idle {
+			_ = c.raw.Close() // closed twice at worst
+		}
+	}
+}
+
+var (
+	errBusy   = errors.New("no place became free in time")
+	errMemory = errors.New("other batches fill the memory for batches that are coming in")
+)
+
+// take waits for a place among those that work in the database.
+func (s *Server) take(places chan struct{}) error {
+	select {
+	case places <- struct{}{}:
+		return nil
+	default:
+	}
+	timeout := time.NewTimer(s.opt.Wait)
+	defer timeout.Stop()
+	select {
+	case places <- struct{}{}:
+		return nil
+	case <-timeout.C:
+		return errBusy
+	case <-s.running.Done():
+		return s.running.Err()
+	}
+}
+
+const (
+	firstPause = 5 * time.Millisecond
+	maxPause   = 500 * time.Millisecond
+)
+
+// patiently calls f again while the database says that it is overloaded, until Options.Wait is
+// over: the protocol's clients do not try again by themselves.
+func (s *Server) patiently(f func() error) error {
+	deadline := time.Now().Add(s.opt.Wait)
+	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+		err := f()
+		if err == nil || s.opt.Database.Kind(err) != wire.KindOverloaded ||
+			time.Now().Add(pause).After(deadline) {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-s.running.Done():
+			return s.running.Err()
+		}
+	}
+}
+
+// statusFor returns the status for an error of a request.
+func (s *Server) statusFor(err error) status {
+	var refused *refusal
+	switch {
+	case errors.As(err, &refused):
+		return refused.status
+	case errors.Is(err, errBusy):
+		return statusRetry
+	case errors.Is(err, errMemory):
+		return statusNoMemory
+	case errors.Is(err, context.Canceled):
+		return statusInactive // the server's context: it is closing
+	}
+	return statusOf(s.opt.Database.Kind(err))
+}
+
+// refusal is a request that is wrong, whatever the state of the database.
+type refusal struct {
+	status status
+	text   string
+}
+
+// Error implements error.
+func (r *refusal) Error() string { return r.text }
+
+func refuse(st status, format string, args ...any) error {
+	return &refusal{st, fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,9 @@
+package node_test
+
+// gateways is the part of rooms for foreign protocols: each of them talks to an interface that the
+// node fits, and not to the node.
+func gateways() map[string][]string {
+	return map[string][]string{
+		"node/gateway/tstorage": {"sdk/record", "sdk/wire", "node/store"},
+	}
+}
