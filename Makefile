@@ -8,7 +8,7 @@ BENCH       := cd bench && # a module of its own: what it compares with is not p
 
 .PHONY: help build demo test test-long race lint check bench bench-quick bench-spread bench-full bench-thesis \
 	bench-thesis-full bench-daily bench-underload bench-growth bench-resident bench-cold bench-bars \
-	bench-plugins bench-peers bench-micro bench-compare profile fuzz fuzz-long crash guests guests-verify clean
+	bench-plugins bench-tstorage bench-peers bench-micro bench-compare profile fuzz fuzz-long crash guests guests-verify clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -76,6 +76,9 @@ bench-bars: ## hold bench/out/run.json, which make bench leaves, against what is
 
 bench-plugins: build ## plugins against the same loops in Go, and what hostile ones cost others
 	$(BENCH) $(GO) run . plugins $(BENCH_FLAGS)
+
+bench-tstorage: ## rows stored and read through the TStorage gateway, beside the native client
+	$(GO) test -run '^$$' -bench Beside -benchtime $(or $(COUNT),5)x ./node/gateway/tstorage
 
 bench-peers: ## install the servers and the C compiler that make bench can use, from Debian; as root
 	apt-get install -y --no-install-recommends gcc libc6-dev postgresql clickhouse-server influxdb redis-server

@@ -1,0 +1,126 @@
+package tstorage
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+// fake is a database in memory that fails as it is told.
+type fake struct {
+	mu      sync.Mutex
+	records []record.Record // guarded by mu
+	puts    int             // guarded by mu
+	acq     int64           // the last that was given; guarded by mu
+
+	onPut   func() error            // before a put; guarded by mu
+	onQuery func(records int) error // after so many records were emitted; guarded by mu
+
+	block func(ctx context.Context) error // before a put or query
+}
+
+// kinded is an error of the fake with the kind that it has.
+type kinded wire.Kind
+
+// Error implements error.
+func (k kinded) Error() string { return wire.Kind(k).String() }
+
+// Kind implements Database.
+func (f *fake) Kind(err error) wire.Kind {
+	var k kinded
+	if errors.As(err, &k) {
+		return wire.Kind(k)
+	}
+	return wire.KindInternal
+}
+
+// Horizon implements Database.
+func (f *fake) Horizon(context.Context) (int64, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.acq = max(f.acq+1, time.Now().UnixNano())
+	return f.acq + 1, nil
+}
+
+// Put implements Database.
+func (f *fake) Put(
+	ctx context.Context, b *record.Batch, _ store.WriterSeq,
+) (store.PutResult, error) {
+	if f.block != nil {
+		if err := f.block(ctx); err != nil {
+			return store.PutResult{}, err
+		}
+	}
+	if err := b.Validate(); err != nil {
+		return store.PutResult{}, kinded(wire.KindInvalid)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.puts++
+	if f.onPut != nil {
+		if err := f.onPut(); err != nil {
+			return store.PutResult{}, err
+		}
+	}
+	first := f.acq + 1
+	for i := range b.Len() {
+		r := b.Record(i)
+		r.Payload = append([]byte(nil), r.Payload...)
+		f.acq++
+		r.AcqNs = f.acq
+		f.records = append(f.records, r)
+	}
+	return store.PutResult{FirstAcqNs: first, LastAcqNs: f.acq, Records: b.Len()}, nil
+}
+
+// Query implements Database.
+func (f *fake) Query(
+	ctx context.Context, q *record.Query, emit func(b *record.Batch) error,
+) (wire.End, error) {
+	if f.block != nil {
+		if err := f.block(ctx); err != nil {
+			return wire.End{}, err
+		}
+	}
+	f.mu.Lock()
+	records, horizon, onQuery := f.records, f.acq+1, f.onQuery
+	f.mu.Unlock()
+	if err := q.Normalize(); err != nil {
+		return wire.End{}, err
+	}
+	for i := 0; ; i++ {
+		if onQuery != nil {
+			if err := onQuery(i); err != nil {
+				return wire.End{}, err
+			}
+		}
+		if i == len(records) {
+			return wire.End{Complete: true, HorizonNs: horizon}, nil
+		}
+		var b record.Batch
+		if r := records[i]; q.Box.Contains(r.Key) {
+			b.AppendStamped(r.Key, r.Payload)
+			if err := emit(&b); err != nil {
+				return wire.End{}, err
+			}
+		}
+	}
+}
+
+// fail makes puts and queries call these, or not if they are nil.
+func (f *fake) fail(onPut func() error, onQuery func(records int) error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.onPut, f.onQuery = onPut, onQuery
+}
+
+func (f *fake) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.records)
+}
