@@ -19,6 +19,10 @@ type WriterOptions struct {
 	BatchBytes   int           // payload bytes of a batch; default 8 MiB
 	PendingBytes int           // encoded batches that wait, before Add blocks; default 64 MiB
 	RetryFor     time.Duration // how long a batch is retried; default 1 min
+	// ID is who the writer is to the node; default: random. A writer that adds the same records as
+	// an earlier one with its ID, with the same bounds of a batch, stores only what that one did
+	// not, for as long as the node remembers it: seven days. Other records must have another ID.
+	ID [16]byte
 }
 
 func (o WriterOptions) withDefaults() WriterOptions {
@@ -59,7 +63,8 @@ type WriterStats struct {
 	Records    int64 // records acknowledged
 	Batches    int64 // batches acknowledged
 	Retries    int64 // requests repeated
-	Duplicates int64 // batches that a retry found stored
+	Duplicates int64 // batches that a retry, or a writer with the same ID, found stored
+	Known      int64 // records of these batches
 }
 
 // Writer gathers records into batches and stores them in the order in which they were added. A
@@ -99,10 +104,12 @@ var ErrWriterClosed = errors.New("writer is closed")
 // NewWriter returns a writer with an identity of its own. Close it.
 func (c *Client) NewWriter(opt WriterOptions) *Writer {
 	ctx, cancel := context.WithCancel(context.Background())
-	w := &Writer{client: c, opt: opt.withDefaults(), cancel: cancel,
+	w := &Writer{client: c, opt: opt.withDefaults(), id: opt.ID, cancel: cancel,
 		changed: make(chan struct{}), batch: new(record.Batch)}
-	if _, err := rand.Read(w.id[:]); err != nil {
-		panic("BUG: no randomness: " + err.Error())
+	if w.id == [16]byte{} {
+		if _, err := rand.Read(w.id[:]); err != nil {
+			panic("BUG: no randomness: " + err.Error())
+		}
 	}
 	w.wg.Go(func() { w.send(ctx) })
 	return w
@@ -235,6 +242,18 @@ func (w *Writer) Close(ctx context.Context) error {
 	return err
 }
 
+// Abort ends the goroutine and makes further calls fail. What is not yet durable is given up, and
+// no batch is sent that records could still have been added to.
+func (w *Writer) Abort() {
+	w.mu.Lock()
+	w.closed, w.queue = true, nil
+	w.batch.Reset()
+	w.notify()
+	w.mu.Unlock()
+	w.cancel()
+	w.wg.Wait()
+}
+
 // Stats returns the present counts.
 func (w *Writer) Stats() WriterStats {
 	w.mu.Lock()
@@ -268,6 +287,7 @@ func (w *Writer) send(ctx context.Context) {
 			w.stats.Records += int64(next.records)
 			if reply.Duplicate {
 				w.stats.Duplicates++
+				w.stats.Known += int64(next.records)
 			}
 		}
 		w.notify()
@@ -293,6 +313,10 @@ func (w *Writer) store(ctx context.Context, b sealedBatch) (wire.PutReply, error
 		}
 		var remote *wire.Error
 		known := errors.As(err, &remote)
+		if known && remote.Kind == wire.KindSequenceTooOld {
+			// Writers send in order: a newer batch left only when this one was acknowledged.
+			return wire.PutReply{Duplicate: true}, nil
+		}
 		if ctx.Err() != nil {
 			return reply, givenUp(err)
 		}
