@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/exchange"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -60,7 +61,7 @@ func exitCode(ctx context.Context, err error) int {
 		return exitInterrupted
 	case errors.As(err, &remote):
 		return remoteCode(remote)
-	case errors.As(err, new(*segment.CorruptError)):
+	case errors.As(err, new(*segment.CorruptError)), errors.As(err, new(*exchange.DamageError)):
 		return exitDamaged
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, client.ErrNoEnd),
 		isTransport(err):

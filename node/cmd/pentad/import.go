@@ -86,8 +86,7 @@ func (a *app) importCommand() *cobra.Command {
 		},
 	}
 	f.add(c)
-	return group("import", "Store records from files of other systems",
-		"  pentad import csv --mapping lanes.yaml --lookup-file ids.json lanes.csv.gz", c)
+	return a.importFileCommand(c)
 }
 
 func (f *importFlags) add(c *cobra.Command) {

@@ -92,7 +92,7 @@ func (a *app) rootCommand() *cobra.Command {
 		a.putCommand(), a.getCommand(), a.countCommand(), a.explainCommand(),
 		a.deleteCommand(), a.eraseCommand(), a.purgeCommand(), a.eventsCommand(),
 		a.retentionCommand(),
-		a.importCommand(), a.pluginCommand(), a.quantityCommand(),
+		a.exportCommand(), a.importCommand(), a.pluginCommand(), a.quantityCommand(),
 		a.benchCommand(), a.checkCommand(), a.dumpCommand(),
 		a.verifyCommand(), a.snapshotCommand(), a.backupCommand(), a.restoreCommand())
 	root.InitDefaultHelpCmd()

@@ -1,0 +1,338 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/exchange"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/node/internal/selector"
+	"github.com/pentad-db/pentad/node/internal/timeparse"
+	"github.com/pentad-db/pentad/sdk/client"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+const exportHelp = `Write the records of a box to a file that pentad import brings back exactly.
+
+Columns are cid, mid, moid, cap, acq, payload and deleted; times are ns UTC, and a tombstone has no
+payload. When all declared quantities of the box have one type (pentad quantity), a column value
+has the decoded number, and null where a payload is none; fields of a struct are value_NAME.
+--value decodes as another type, --value none not at all.
+
+The records are those below the horizon of the moment when the export begins. With all versions,
+the default, they come by ascending acq, so that an import keeps the order of versions; memory
+stays bounded. The latest view has each reading once, in no order.
+
+ndjson, arrow and parquet say the box, the view and the horizon in the file, and where they end:
+one that was cut is an error when it is read. CSV has no place for that. With -f the file gets its
+name when it is complete.`
+
+// exportFlags are the flags of an export.
+type exportFlags struct {
+	query      queryFlags
+	form, file string
+	value      string
+}
+
+func (a *app) exportCommand() *cobra.Command {
+	var e exportFlags
+	c := &cobra.Command{
+		Use:   "export",
+		Short: "Write the records of a box to a file",
+		Long:  exportHelp,
+		Args:  noCommand,
+		Example: `  pentad export --cid 1 -f day.ndjson
+  pentad export --cid 1 --cap 2026-11 --view latest -o csv > november.csv`,
+		RunE: func(c *cobra.Command, _ []string) error { return a.export(c.Context(), &e) },
+	}
+	e.query.addBox(c)
+	e.query.addFilter(c)
+	flags := c.Flags()
+	flags.StringVarP(&e.form, "output", "o", "", "form of the file: "+exchange.Forms+
+		" (default: by the name of -f, else ndjson)")
+	flags.StringVarP(&e.file, "file", "f", "", "write to this file (default: stdout)")
+	flags.StringVar(&e.value, "value", "auto", "decode payloads as f64, f32, i64, i32, u32, text "+
+		"or none;\nauto: as declared")
+	complete(c, "output", "ndjson", "csv", "arrow", "parquet")
+	complete(c, "value", "auto", "none", "f64", "f32", "i64", "i32", "u32", "text")
+	return c
+}
+
+// export asks for the records and writes the file.
+func (a *app) export(ctx context.Context, e *exportFlags) error {
+	form, err := e.chooseForm(a)
+	if err != nil {
+		return err
+	}
+	query, err := e.query.query(a)
+	if err != nil {
+		return err
+	}
+	db, err := a.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if query.Filters, err = e.query.calls(ctx, db, &query.Box); err != nil {
+		return err
+	}
+	values, decoded, err := a.valueColumns(ctx, db, e.value, query.Box[record.MOID])
+	if err != nil {
+		return err
+	}
+	x := &exporter{db: db, query: query}
+	if err := x.fix(ctx); err != nil {
+		return err
+	}
+	header := x.header(&e.query, decoded)
+	start := a.now()
+	x.progress = a.newProgress("export", int64(x.count), true)
+	defer x.progress.close()
+	size, err := a.toFile(e.file, func(out io.Writer) error {
+		if x.out, err = newExportWriter(out, form, header, values); err != nil {
+			return err
+		}
+		return x.run(ctx)
+	})
+	if err != nil {
+		return err
+	}
+	a.note("exported %s records in %s (%s)%s", output.Thousands(x.records),
+		output.Duration(a.now().Sub(start)), output.Size(size), x.note(e.file))
+	if x.records == 0 && e.query.failEmpty {
+		return errEmpty
+	}
+	return nil
+}
+
+// chooseForm returns the form that -o or the name of the file says.
+func (e *exportFlags) chooseForm(a *app) (exchange.Form, error) {
+	name := e.form
+	if name == "" {
+		name = strings.TrimPrefix(filepath.Ext(e.file), ".")
+		if e.file == "" {
+			name = string(exchange.NDJSON)
+		}
+	}
+	form, err := exchange.ParseForm(name)
+	switch {
+	case err != nil && e.form == "":
+		return "", usagef("the name %s does not say the form of the file; give -o %s", e.file,
+			exchange.Forms)
+	case err != nil:
+		return "", usageError{err}
+	case e.file == "" && a.stdoutTerminal && (form == exchange.Arrow || form == exchange.Parquet):
+		return "", usagef("%s is not for a terminal; give -f FILE, or send stdout elsewhere", form)
+	}
+	return form, nil
+}
+
+// newExportWriter begins a file of a form.
+func newExportWriter(
+	out io.Writer, form exchange.Form, h *exchange.Header, values []exchange.Value,
+) (exchange.Writer, error) {
+	switch form {
+	case exchange.CSV:
+		return exchange.NewCSVWriter(out, values), nil
+	case exchange.NDJSON:
+		return exchange.NewNDJSONWriter(out, h, values), nil
+	}
+	return nil, usagef("form %s is not written yet", form)
+}
+
+// exporter is one export.
+type exporter struct {
+	db    *client.Client
+	query *record.Query
+	out   exchange.Writer
+
+	progress  *progress
+	horizonNs int64
+	count     uint64 // records in the box, of all versions: at least as many as there will be
+	records   int64  // written
+}
+
+// fix chooses the records: all below the horizon, which no write changes any more.
+func (x *exporter) fix(ctx context.Context) error {
+	n, end, err := x.db.Count(ctx, &record.Query{Box: x.query.Box})
+	if err != nil {
+		return err
+	}
+	if err := checkEnd(end); err != nil {
+		return err
+	}
+	x.count, x.horizonNs = n, end.HorizonNs
+	switch x.query.View {
+	case record.ViewLatest:
+		x.query.View, x.query.AsOfAcqNs = record.ViewAsOf, x.horizonNs
+	case record.ViewAsOf:
+		x.query.AsOfAcqNs = min(x.query.AsOfAcqNs, x.horizonNs)
+	}
+	x.query.Order, x.query.Limit = record.OrderNone, 0
+	return nil
+}
+
+// header says what was fixed.
+func (x *exporter) header(q *queryFlags, decoded string) *exchange.Header {
+	h := &exchange.Header{Version: exchange.Version, Box: map[string]string{}, View: "all",
+		Last: x.query.Last, Horizon: timeparse.Format(x.horizonNs), Value: decoded}
+	for d := range record.NumDims {
+		h.Box[record.Dim(d).String()] = selector.Format(record.Dim(d), x.query.Box[d])
+	}
+	for _, f := range x.query.Filters {
+		h.Filters = append(h.Filters, f.Name)
+	}
+	if x.query.View == record.ViewAsOf {
+		h.View, h.AsOf = "latest", timeparse.Format(x.query.AsOfAcqNs)
+		if q.asOf != "" {
+			h.View = "as-of"
+		}
+	}
+	return h
+}
+
+func (x *exporter) run(ctx context.Context) error {
+	if x.query.View != record.ViewAll {
+		end, err := x.db.Scan(ctx, x.query, x.write)
+		if err == nil {
+			err = checkEnd(end)
+		}
+		return firstError(err, x.closed(err))
+	}
+	s := &acqSlices{db: x.db, query: x.query, maxRecords: sliceRecords, maxBytes: sliceBytes,
+		emit: x.write}
+	err := s.run(ctx, math.MinInt64, x.horizonNs, x.count)
+	return firstError(err, x.closed(err))
+}
+
+// closed ends the file, unless the records before the end are not all there.
+func (x *exporter) closed(err error) error {
+	if err != nil {
+		return nil
+	}
+	return x.out.Close()
+}
+
+func (x *exporter) write(b *record.Batch) error {
+	if err := x.out.Write(b); err != nil {
+		return err
+	}
+	x.records += int64(b.Len())
+	x.progress.add(int64(b.Len()), x.records)
+	return nil
+}
+
+func (x *exporter) note(file string) string {
+	if file == "" {
+		return ""
+	}
+	return " to " + file
+}
+
+// toFile has a file written that gets its name when it is complete and synced; "" is stdout.
+func (a *app) toFile(name string, write func(io.Writer) error) (size int64, err error) {
+	counted := &countingWriter{out: a.stdout}
+	if name == "" {
+		out := bufio.NewWriterSize(counted, 1<<18)
+		err := write(out)
+		return counted.n, errors.Join(err, out.Flush())
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".part-*")
+	if err != nil {
+		return 0, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+	}()
+	counted.out = f
+	out := bufio.NewWriterSize(counted, 1<<18)
+	err = write(out)
+	if err == nil {
+		err = out.Flush()
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	if err = firstError(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	return counted.n, err
+}
+
+// countingWriter counts what is written.
+type countingWriter struct {
+	out io.Writer
+	n   int64
+}
+
+func (w *countingWriter) Write(p []byte) (int, error) {
+	n, err := w.out.Write(p)
+	w.n += int64(n)
+	return n, err
+}
+
+// valueColumns returns the columns that payloads are decoded into, and what it is called.
+func (a *app) valueColumns(
+	ctx context.Context, db *client.Client, kind string, moids record.RangeSet,
+) ([]exchange.Value, string, error) {
+	if kind == "none" {
+		return nil, "", nil
+	}
+	if kind != "auto" {
+		v, err := exchange.NewValue(kind)
+		if err != nil {
+			return nil, "", usagef("--value: %w", err)
+		}
+		return []exchange.Value{v}, kind, nil
+	}
+	all, err := db.Quantities(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	all = slices.DeleteFunc(all, func(q client.Quantity) bool {
+		return !moids.Contains(int64(q.MOID))
+	})
+	for _, q := range all {
+		if q.Type != all[0].Type || !slices.Equal(q.Fields, all[0].Fields) {
+			a.note("no column of values: moid %d is %s and moid %d is %s; --value says which",
+				all[0].MOID, all[0].Type, q.MOID, q.Type)
+			return nil, "", nil
+		}
+	}
+	if len(all) == 0 || all[0].Type == "bytes" {
+		return nil, "", nil
+	}
+	return declaredColumns(&all[0])
+}
+
+// declaredColumns are the columns of a quantity that is not bytes.
+func declaredColumns(q *client.Quantity) ([]exchange.Value, string, error) {
+	if q.Type != "struct" {
+		v, err := exchange.NewValue(q.Type)
+		return []exchange.Value{v}, q.Type, err
+	}
+	var columns []exchange.Value
+	for _, f := range q.Fields {
+		v, err := exchange.NewField("value_"+f.Name, f.Type, int(f.Offset))
+		if err != nil {
+			return nil, "", fmt.Errorf("field %s of moid %d: %w", f.Name, q.MOID, err)
+		}
+		columns = append(columns, v)
+	}
+	return columns, q.Type, nil
+}

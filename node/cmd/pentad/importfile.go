@@ -1,0 +1,222 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/exchange"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/sdk/client"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+const importFileHelp = `Store the records of files that pentad export wrote; - is stdin. Files of other systems need a
+mapping: see pentad import csv --help.
+
+Keys, payloads, tombstones and the order of versions come back exactly. acq does not: a node gives
+each record a new one.
+
+Batches carry an identity that comes from the content of the file: a second import within seven
+days of the first, as after an interruption, stores only what the first did not. --again stores
+everything anew, as after an erase. From stdin and pipes everything is stored.
+
+The form is recognised by the first bytes, also of gzip; --format says it. A file that was cut or
+is damaged is an error with exit code 7; the records before the damage are stored.`
+
+// importFileFlags say how files of exports are read.
+type importFileFlags struct {
+	format string
+	again  bool
+}
+
+// importFileCommand is import, with the command that imports by a mapping below it.
+func (a *app) importFileCommand(csv *cobra.Command) *cobra.Command {
+	var f importFileFlags
+	c := group("import", "Store the records of files",
+		`  pentad import day.ndjson
+  pentad import csv --mapping lanes.yaml --lookup-file ids.json lanes.csv.gz`, csv)
+	c.Use, c.Long = "import FILE...", importFileHelp
+	c.Args = arguments(1, 1<<20, "the file to import, or - for stdin")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		return a.importExports(c.Context(), &f, args)
+	}
+	flags := c.Flags()
+	flags.StringVar(&f.format, "format", "", "form of the files: "+exchange.Forms+
+		" (default: by their first bytes)")
+	flags.BoolVar(&f.again, "again", false, "store also what an earlier import stored")
+	complete(c, "format", "ndjson", "csv", "arrow", "parquet")
+	return c
+}
+
+// stored counts what an import of exports did.
+type stored struct {
+	files          int
+	records, known int64
+}
+
+func (a *app) importExports(ctx context.Context, f *importFileFlags, files []string) error {
+	if f.format != "" {
+		if _, err := exchange.ParseForm(f.format); err != nil {
+			return usagef("--format: %w", err)
+		}
+	}
+	if err := a.checkFiles(files); err != nil {
+		return err
+	}
+	db, err := a.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	start := a.now()
+	p := a.newProgress("import", filesSize(files), false)
+	defer p.close()
+	var total stored
+	for _, name := range files {
+		if err := a.importExport(ctx, db, f, name, p, &total); err != nil {
+			a.note("stored at least %s records before the end", output.Thousands(total.records))
+			return err
+		}
+		total.files++
+	}
+	return a.storedSummary(&total, a.now().Sub(start))
+}
+
+// importExport stores the records of one file.
+func (a *app) importExport(
+	ctx context.Context, db *client.Client, f *importFileFlags, name string, p *progress,
+	total *stored,
+) (err error) {
+	opt := client.WriterOptions{BatchRecords: importBatchRecords, BatchBytes: importBatchBytes}
+	if !f.again {
+		if opt.ID, err = contentID(ctx, name); err != nil {
+			return err
+		}
+	}
+	in, shown, err := a.openInput(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = firstError(err, in.Close()) }()
+	w := db.NewWriter(opt)
+	before := *total
+	counted := &progressReader{in: in, progress: p,
+		records: func() int64 { return before.records + w.Stats().Records }}
+	reader, err := openExport(counted, exchange.Form(f.format))
+	if err == nil {
+		err = storeAll(ctx, w, reader)
+	}
+	if err == nil || errors.As(err, new(*exchange.DamageError)) {
+		err = firstError(w.Close(ctx), err) // what came before damage is true
+	} else {
+		// A batch that is shorter than the same one of the next run must not be remembered.
+		w.Abort()
+	}
+	stats := w.Stats()
+	total.records, total.known = before.records+stats.Records, before.known+stats.Known
+	if err != nil {
+		return fmt.Errorf("%s: %w", shown, err)
+	}
+	return nil
+}
+
+// Bounds of a batch. They are part of the identity of an import, as batches are what a node
+// remembers.
+const (
+	importBatchRecords = 10_000
+	importBatchBytes   = 8 << 20
+)
+
+// contentID is the identity of an import of a file, or none when the file cannot be read twice.
+func contentID(ctx context.Context, name string) (id [16]byte, err error) {
+	info, err := os.Stat(name)
+	if name == "-" || err != nil || !info.Mode().IsRegular() {
+		return id, nil // opening it says what is wrong with it
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return id, err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	fmt.Fprintf(sum, "pentad import %d %d\n", importBatchRecords, importBatchBytes)
+	for buf := make([]byte, 1<<20); ; {
+		n, err := f.Read(buf)
+		sum.Write(buf[:n])
+		switch {
+		case errors.Is(err, io.EOF):
+			copy(id[:], sum.Sum(nil))
+			return id, nil
+		case err != nil:
+			return id, err
+		case ctx.Err() != nil:
+			return id, context.Cause(ctx)
+		}
+	}
+}
+
+// openExport chooses the reader of a file.
+func openExport(in io.Reader, form exchange.Form) (exchange.Reader, error) {
+	plain, err := exchange.Plain(in)
+	if err != nil {
+		return nil, err
+	}
+	if form == "" {
+		if form, err = exchange.Recognise(plain); err != nil {
+			return nil, err
+		}
+	}
+	var r exchange.Reader
+	switch form {
+	case exchange.NDJSON:
+		r, _, err = exchange.NewNDJSONReader(plain)
+	case exchange.CSV:
+		r, err = exchange.NewCSVReader(plain)
+	default:
+		err = usagef("form %s is not read yet", form)
+	}
+	if notExport := (*exchange.FormError)(nil); errors.As(err, &notExport) {
+		return nil, usageError{err}
+	}
+	return r, err
+}
+
+// storeAll hands all records of a file to a writer.
+func storeAll(ctx context.Context, w *client.Writer, r exchange.Reader) error {
+	var b record.Batch
+	for {
+		err := r.Next(&b)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for i := range b.Len() {
+			if err := w.AddRecord(ctx, b.Record(i)); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (a *app) storedSummary(s *stored, took time.Duration) error {
+	err := a.one([]output.Column{right("files"), right("records"), right("known"), right("took")},
+		output.Count(s.files), output.Count(s.records), output.Count(s.known),
+		output.Span(took.Round(time.Millisecond)))
+	if err != nil {
+		return err
+	}
+	if s.known > 0 {
+		a.note("%s of the records were stored before by an import of this file; --again stores "+
+			"them anew", output.Thousands(s.known))
+	}
+	return nil
+}
