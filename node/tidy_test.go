@@ -99,6 +99,15 @@ func rooms() map[string][]string {
 	}
 }
 
+// fileRooms are the rooms of forms of files.
+func fileRooms() map[string][]string {
+	const common = "node/cmd/pentad/internal/exchange"
+	return map[string][]string{
+		"node/cmd/pentad/internal/arrowfile": {"sdk/record", common,
+			"github.com/apache/arrow-go/v18"},
+	}
+}
+
 // testLibraries may be imported by any test.
 var testLibraries = []string{"go.uber.org/goleak", "github.com/rogpeppe/go-internal"}
 
@@ -155,6 +164,7 @@ func sources(t *testing.T) []*source {
 func TestImports(t *testing.T) {
 	table := rooms()
 	maps.Copy(table, gateways())
+	maps.Copy(table, fileRooms())
 	met := map[string]bool{}
 	for _, s := range sources(t) {
 		room := path.Dir(s.path)

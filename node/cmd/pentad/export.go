@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/arrowfile"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/exchange"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/node/internal/selector"
@@ -52,7 +53,8 @@ func (a *app) exportCommand() *cobra.Command {
 		Long:  exportHelp,
 		Args:  noCommand,
 		Example: `  pentad export --cid 1 -f day.ndjson
-  pentad export --cid 1 --cap 2026-11 --view latest -o csv > november.csv`,
+  pentad export --cid 1 --cap 2026-11 --view latest -o csv > november.csv
+  pentad export --mid 7 --asof now-1h -o arrow > known.arrow`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.export(c.Context(), &e) },
 	}
 	e.query.addBox(c)
@@ -144,6 +146,8 @@ func newExportWriter(
 	switch form {
 	case exchange.CSV:
 		return exchange.NewCSVWriter(out, values), nil
+	case exchange.Arrow:
+		return arrowfile.NewWriter(out, h, values), nil
 	case exchange.NDJSON:
 		return exchange.NewNDJSONWriter(out, h, values), nil
 	}

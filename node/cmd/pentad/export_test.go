@@ -24,7 +24,7 @@ import (
 
 // exportForms are the forms that come back exactly.
 func exportForms() []exchange.Form {
-	return []exchange.Form{exchange.NDJSON, exchange.CSV}
+	return []exchange.Form{exchange.NDJSON, exchange.CSV, exchange.Arrow}
 }
 
 // random is a source of numbers whose seed a failure prints.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/arrowfile"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/exchange"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/sdk/client"
@@ -179,6 +180,11 @@ func openExport(in io.Reader, form exchange.Form) (exchange.Reader, error) {
 		r, _, err = exchange.NewNDJSONReader(plain)
 	case exchange.CSV:
 		r, err = exchange.NewCSVReader(plain)
+	case exchange.Arrow:
+		var table exchange.Table
+		if table, err = arrowfile.NewTable(plain); err == nil {
+			r, err = exchange.NewTableReader(table)
+		}
 	default:
 		err = usagef("form %s is not read yet", form)
 	}
