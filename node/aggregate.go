@@ -54,6 +54,10 @@ func (n *Node) aggregate(ctx context.Context, q *record.Query) ([]wire.Group, wi
 		return nil, wire.End{}, err
 	}
 	defer n.plugins.release(module)
+	cal, err := calendarOf(q.GroupBy)
+	if err != nil {
+		return nil, wire.End{}, err
+	}
 	ctx, done := n.owned(ctx, q)
 	defer done()
 	var workers []*aggregator
@@ -68,7 +72,7 @@ func (n *Node) aggregate(ctx context.Context, q *record.Query) ([]wire.Group, wi
 		if err != nil {
 			return nil, err
 		}
-		a := &aggregator{groups: newGroups(q.GroupBy, n.opt.MaxGroups), guest: guest}
+		a := &aggregator{groups: newGroups(q.GroupBy, cal, n.opt.MaxGroups), guest: guest}
 		workers = append(workers, a)
 		return func(b *record.Batch) error { return a.add(ctx, b) }, nil
 	})

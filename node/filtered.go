@@ -30,7 +30,7 @@ func partsOf(need uint32) (parts segment.Parts) {
 // groupParts is what grouping looks at.
 func groupParts(by record.GroupBy) (parts segment.Parts) {
 	for d, wanted := range map[record.Dim]bool{record.CID: by.CID, record.MID: by.MID,
-		record.MOID: by.MOID, record.Cap: by.CapBucketNs > 0} {
+		record.MOID: by.MOID, record.Cap: by.ByCap()} {
 		if wanted {
 			parts |= 1 << d
 		}

@@ -7,6 +7,7 @@ import (
 	"math/bits"
 	"math/rand/v2"
 
+	"github.com/pentad-db/pentad/node/internal/calendar"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -53,12 +54,18 @@ type groups struct {
 	slots  []uint32 // number of a group + 1, 0 for a free place
 	seed   [3]uint64
 	bucket bucket // of the row before
+
+	windows *calendar.Table // nil without a calendar window
 }
 
 const firstSlots = 1 << 8
 
-func newGroups(by record.GroupBy, maxGroups int) *groups {
+// newGroups returns no groups yet; cal is that of the window, nil where there is none.
+func newGroups(by record.GroupBy, cal *calendar.Calendar, maxGroups int) *groups {
 	g := &groups{by: by, max: maxGroups, slots: make([]uint32, firstSlots)}
+	if cal != nil {
+		g.windows = calendar.NewTable(cal)
+	}
 	for i := range g.seed {
 		g.seed[i] = rand.Uint64()
 	}
@@ -82,6 +89,23 @@ func (g *groups) startOf(ns, width int64) int64 {
 	return g.bucket.start
 }
 
+// windowOf returns the start of the window of ns, and makes it the bucket of this row.
+func (g *groups) windowOf(ns int64) int64 {
+	if !g.bucket.holds(ns) {
+		from, to := g.windows.Window(ns)
+		g.bucket = bucket{from, uint64(to - from)}
+	}
+	return g.bucket.start
+}
+
+// calendarOf returns the calendar of the window of groups, nil where there is none.
+func calendarOf(by record.GroupBy) (*calendar.Calendar, error) {
+	if by.Window == (record.Window{}) {
+		return nil, nil
+	}
+	return calendar.New(by.Window)
+}
+
 func (g *groups) keyOf(b *record.Batch, i int) groupKey {
 	var k groupKey
 	if g.by.CID {
@@ -93,7 +117,9 @@ func (g *groups) keyOf(b *record.Batch, i int) groupKey {
 	if g.by.MOID {
 		k.moid = b.MOID[i]
 	}
-	if width := g.by.CapBucketNs; width > 0 {
+	if g.windows != nil {
+		k.cap = g.windowOf(b.CapNs[i])
+	} else if width := g.by.CapBucketNs; width > 0 {
 		k.cap = g.startOf(b.CapNs[i], width)
 	}
 	return k
@@ -159,9 +185,22 @@ func (g *groups) number(b *record.Batch, dst []uint32) (_ []uint32, err error) {
 	return dst, nil
 }
 
+// firstLook is how many rows are compared at first: one part of the key may change with every row
+// while another does not in the whole batch.
+const firstLook = 8
+
 // runEnd returns where the run of rows of one group ends that begins at from.
 func (g *groups) runEnd(b *record.Batch, from int) int {
-	to := b.Len()
+	for look := firstLook; ; look *= 2 {
+		to := min(from+look, b.Len())
+		if end := g.runWithin(b, from, to); end < to || to == b.Len() {
+			return end
+		}
+	}
+}
+
+// runWithin is runEnd among the rows before to.
+func (g *groups) runWithin(b *record.Batch, from, to int) int {
 	if g.by.MID {
 		to = equalUntil(b.MID, from, to)
 	}
@@ -171,7 +210,7 @@ func (g *groups) runEnd(b *record.Batch, from int) int {
 	if g.by.MOID {
 		to = equalUntil(b.MOID, from, to)
 	}
-	if g.by.CapBucketNs > 0 {
+	if g.by.ByCap() {
 		for i, ns := range b.CapNs[from:to] {
 			if !g.bucket.holds(ns) { // the bucket of from, whose key was made last
 				return from + i

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/calendar"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -17,10 +18,7 @@ func TestGroupsAgainstAMap(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 4))
 	for range 200 {
-		by := record.GroupBy{CID: rng.IntN(2) == 0, MID: rng.IntN(2) == 0, MOID: rng.IntN(2) == 0}
-		if rng.IntN(2) == 0 {
-			by.CapBucketNs = 1 + rng.Int64N(1<<uint(1+rng.IntN(62)))
-		}
+		by, cal := randomGroupBy(t, rng)
 		var b record.Batch
 		var k record.Key
 		for range 1 + rng.IntN(3000) {
@@ -32,13 +30,14 @@ func TestGroupsAgainstAMap(t *testing.T) {
 			case 2:
 				k.CapNs = int64(rng.Uint64()) >> uint(rng.IntN(64))
 			case 3:
-				k.CapNs = []int64{math.MinInt64, math.MaxInt64, -1, 0}[rng.IntN(4)]
+				k.CapNs = []int64{math.MinInt64, math.MaxInt64 - 1, -1, 0}[rng.IntN(4)]
 			default:
+				k.CapNs = min(k.CapNs, math.MaxInt64-by.CapBucketNs-1)
 				k.CapNs += rng.Int64N(max(1, by.CapBucketNs))
 			}
 			b.Append(k, nil)
 		}
-		g, want := newGroups(by, 1<<20), map[groupKey]uint32{}
+		g, want := newGroups(by, cal, 1<<20), map[groupKey]uint32{}
 		var counts []uint64
 		gid, err := g.number(&b, nil)
 		if err != nil || len(gid) != b.Len() {
@@ -55,7 +54,9 @@ func TestGroupsAgainstAMap(t *testing.T) {
 			if by.MOID {
 				key.moid = b.MOID[i]
 			}
-			if by.CapBucketNs > 0 {
+			if cal != nil {
+				key.cap, _ = cal.Window(b.CapNs[i])
+			} else if by.CapBucketNs > 0 {
 				key.cap = floorOf(b.CapNs[i], by.CapBucketNs)
 			}
 			id, ok := want[key]
@@ -77,6 +78,25 @@ func TestGroupsAgainstAMap(t *testing.T) {
 	}
 }
 
+func randomGroupBy(t *testing.T, rng *rand.Rand) (by record.GroupBy, cal *calendar.Calendar) {
+	t.Helper()
+	by = record.GroupBy{CID: rng.IntN(2) == 0, MID: rng.IntN(2) == 0, MOID: rng.IntN(2) == 0}
+	switch rng.IntN(3) {
+	case 0:
+		return by, nil
+	case 1:
+		by.CapBucketNs = 1 + rng.Int64N(1<<uint(1+rng.IntN(62)))
+		return by, nil
+	}
+	by.Window = record.Window{Unit: record.WindowUnit(1 + rng.IntN(6)), N: 1 + rng.Uint32N(24),
+		Zone: []string{"Europe/Berlin", "Australia/Lord_Howe", "Asia/Kathmandu"}[rng.IntN(3)]}
+	var err error
+	if cal, err = calendar.New(by.Window); err != nil {
+		t.Fatal(err)
+	}
+	return by, cal
+}
+
 // floorOf is the start of a bucket by numbers that do not end.
 func floorOf(ns, width int64) int64 {
 	w, at := big.NewInt(width), big.NewInt(ns)
@@ -88,7 +108,7 @@ func floorOf(ns, width int64) int64 {
 }
 
 func TestGroupsHaveALimit(t *testing.T) {
-	g := newGroups(record.GroupBy{MID: true}, 1000)
+	g := newGroups(record.GroupBy{MID: true}, nil, 1000)
 	for i := range int64(1000) {
 		if _, err := g.id(groupKey{mid: i << 32}); err != nil {
 			t.Fatal(err)
@@ -99,5 +119,53 @@ func TestGroupsHaveALimit(t *testing.T) {
 	}
 	if _, err := g.id(groupKey{mid: -1}); err == nil {
 		t.Error("the thousand and first group is there")
+	}
+}
+
+// BenchmarkGroupByDay groups a year of quarter-hours of 30 devices by fixed days and by those of a
+// calendar, device by device in order of time and in none.
+func BenchmarkGroupByDay(b *testing.B) {
+	berlin := record.Window{Unit: record.WindowDay, N: 1, Zone: "Europe/Berlin"}
+	const quarterNs = int64(15 * time.Minute)
+	var batches [2][]record.Batch
+	for device := range int64(30) {
+		for _, shuffled := range []int{0, 1} {
+			var rows record.Batch
+			for i := range int64(2048) {
+				at := device*2048%35000 + i
+				if shuffled == 1 {
+					at = rand.Int64N(35000)
+				}
+				rows.Append(record.Key{MID: device, CapNs: 1767222000e9 + at*quarterNs}, nil)
+			}
+			batches[shuffled] = append(batches[shuffled], rows)
+		}
+	}
+	for i, order := range []string{"sorted", "shuffled"} {
+		for _, by := range []record.GroupBy{{MID: true, CapBucketNs: 86400e9},
+			{MID: true, Window: berlin}} {
+			cal, err := calendarOf(by)
+			if err != nil {
+				b.Fatal(err)
+			}
+			name := order + "/fixed"
+			if cal != nil {
+				name = order + "/calendar"
+			}
+			b.Run(name, func(b *testing.B) {
+				var gid []uint32
+				rows := 0
+				for b.Loop() {
+					g := newGroups(by, cal, 1<<20)
+					for k := range batches[i] {
+						if gid, err = g.number(&batches[i][k], gid[:0]); err != nil {
+							b.Fatal(err)
+						}
+						rows += len(gid)
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(rows), "ns/row")
+			})
+		}
 	}
 }

@@ -222,7 +222,7 @@ func TestAggregatesAgainstASlice(t *testing.T) {
 			sum, sqs float64
 		}
 		want := map[groupKey]sums{}
-		g := newGroups(q.GroupBy, 1<<20)
+		g := newGroups(q.GroupBy, nil, 1<<20)
 		for _, r := range expected(all, q, func(row) bool { return true }) {
 			b := record.Batch{CID: []int32{r.key.CID}, MID: []int64{r.key.MID},
 				MOID: []int32{r.key.MOID}, CapNs: []int64{r.key.CapNs}}

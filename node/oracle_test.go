@@ -101,6 +101,9 @@ func randomQuestion(rng *rand.Rand) *record.Query {
 	q := &record.Query{GroupBy: record.GroupBy{CID: coin(), MID: coin(), MOID: coin()}}
 	if coin() {
 		q.GroupBy.CapBucketNs = 1 + rng.Int64N(2000)*int64(time.Minute)
+	} else if coin() {
+		q.GroupBy.Window = record.Window{Unit: record.WindowUnit(1 + rng.IntN(6)),
+			N: 1 + rng.Uint32N(24), Zone: "Australia/Lord_Howe"}
 	}
 	if coin() {
 		q.View = record.ViewLatest
@@ -127,6 +130,10 @@ type totals struct {
 func compareAnswers(t *testing.T, n *Node, q *record.Query, rows []record.Record,
 	limits []float64) {
 	t.Helper()
+	cal, err := calendarOf(q.GroupBy)
+	if err != nil {
+		t.Fatal(err)
+	}
 	want, kept := map[groupKey]totals{}, uint64(0)
 next:
 	for _, r := range rows {
@@ -147,7 +154,9 @@ next:
 		if q.GroupBy.MOID {
 			k.moid = r.MOID
 		}
-		if q.GroupBy.CapBucketNs > 0 {
+		if cal != nil {
+			k.cap, _ = cal.Window(r.CapNs)
+		} else if q.GroupBy.CapBucketNs > 0 {
 			k.cap = r.CapNs - r.CapNs%q.GroupBy.CapBucketNs // none is before 1970
 		}
 		g, ok := want[k]

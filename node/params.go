@@ -227,9 +227,9 @@ func (s *server) parseCall(
 	return call, nil
 }
 
-// parseGroups reads group=cid,mid,moid and every=15m.
-func parseGroups(ctx *fasthttp.RequestCtx, q *record.Query) error {
-	for part := range strings.SplitSeq(string(ctx.QueryArgs().Peek("group")), ",") {
+// parseGroupParts reads group=cid,mid,moid.
+func parseGroupParts(args *fasthttp.Args, q *record.Query) error {
+	for part := range strings.SplitSeq(string(args.Peek("group")), ",") {
 		switch part {
 		case "":
 		case "cid":
@@ -242,6 +242,14 @@ func parseGroups(ctx *fasthttp.RequestCtx, q *record.Query) error {
 			return badParam("group", fmt.Errorf("%q is not cid, mid or moid; for cap say every=1h",
 				clip(part)))
 		}
+	}
+	return nil
+}
+
+// parseGroups reads group=cid,mid,moid and every=15m.
+func parseGroups(ctx *fasthttp.RequestCtx, q *record.Query) error {
+	if err := parseGroupParts(ctx.QueryArgs(), q); err != nil {
+		return err
 	}
 	text := string(ctx.QueryArgs().Peek("every"))
 	if text == "" {

@@ -232,7 +232,7 @@ func renderGroup(v *pluginVersion, g *wire.Group, by record.GroupBy) (map[string
 	if by.MOID {
 		row["moid"] = g.MOID
 	}
-	if by.CapBucketNs > 0 {
+	if by.ByCap() {
 		row["cap"], row["cap_ns"] = record.FormatNs(g.CapNs), g.CapNs
 	}
 	values, err := v.doc.Render(g.Result)

@@ -64,6 +64,9 @@ func queryText(q *record.Query) string {
 	if q.GroupBy.CapBucketNs > 0 {
 		add("every", time.Duration(q.GroupBy.CapBucketNs).String())
 	}
+	if w := q.GroupBy.Window; w != (record.Window{}) {
+		add("window", w.String())
+	}
 	return strings.Join(parts, " ")
 }
 

@@ -171,6 +171,8 @@ func (s *server) route(ctx *fasthttp.RequestCtx) {
 		s.countFrame(ctx)
 	case "GET /v1/explain":
 		s.explain(ctx)
+	case "GET /v1/windows":
+		s.windows(ctx)
 	case "POST /v1/explain":
 		s.explainFrame(ctx)
 	case "POST /v1/erase":
@@ -244,7 +246,7 @@ func methods(path string) string {
 	case "/v1/records", "/v1/count", "/v1/explain", "/v1/snapshots", "/v1/plugins":
 		return "GET, HEAD, POST"
 	case "/v1/horizon", "/v1/failures", "/v1/quantities", "/v1/events", "/healthz", "/readyz",
-		"/version", "/metrics":
+		"/version", "/metrics", "/v1/windows":
 		return "GET, HEAD"
 	}
 	return ""
@@ -257,7 +259,7 @@ func noRoute(ctx *fasthttp.RequestCtx, path string) {
 	}
 	writeError(ctx, &wire.Error{Kind: wire.KindNotFound, Message: fmt.Sprintf(
 		"no route %s %.100s; there are /v1/records, /v1/count, /v1/explain, /v1/plugins, "+
-			"/v1/failures, /v1/quantities, "+
+			"/v1/failures, /v1/quantities, /v1/windows, "+
 			"/v1/horizon, /v1/put, /v1/query, /v1/erase, /v1/purge, /v1/events, /v1/retention, "+
 			"/v1/snapshots, /v1/verify, /healthz, /readyz, "+
 			"/version and /metrics", ctx.Method(), path)})

@@ -142,10 +142,12 @@ type PluginCall struct {
 }
 
 // GroupBy chooses the parts of the group key of an aggregate. The zero value is one group.
-// CapBucketNs > 0 adds the start of the fixed-width bucket of cap, counted from the Unix epoch.
+// CapBucketNs > 0 adds the start of the fixed-width bucket of cap, counted from the Unix epoch;
+// Window, in its place, the start of the window of the calendar.
 type GroupBy struct {
 	CID, MID, MOID bool
 	CapBucketNs    int64
+	Window         Window
 }
 
 // Query asks for records, or for an aggregate of records, in a box.
@@ -170,6 +172,9 @@ func (q *Query) Normalize() error {
 	if err := q.Box.Normalize(); err != nil {
 		return err
 	}
+	if err := q.GroupBy.validate(); err != nil {
+		return err
+	}
 	switch {
 	case q.View > ViewAsOf:
 		return invalid("view", OutOfRange, "%d is not a view", q.View)
@@ -183,8 +188,6 @@ func (q *Query) Normalize() error {
 			"for more take a range of cap", q.Last, MaxLast)
 	case q.Order > OrderKey:
 		return invalid("order", OutOfRange, "%d is not an order", q.Order)
-	case q.GroupBy.CapBucketNs < 0:
-		return invalid("cap bucket", OutOfRange, "%d ns is negative", q.GroupBy.CapBucketNs)
 	case q.Aggregate.Name == "" && q.GroupBy != GroupBy{}:
 		return invalid("group by", Inconsistent, "needs an aggregate plugin")
 	case q.Aggregate.Name != "" && q.Order == OrderAcq:

@@ -112,6 +112,20 @@ func TestNormalizeRefuses(t *testing.T) {
 		q.Order, q.Aggregate.Name = OrderAcq, "count"
 	})
 	f("cap bucket", OutOfRange, "negative", func(q *Query) { q.GroupBy.CapBucketNs = -1 })
+	windowed := func(w Window) func(q *Query) {
+		return func(q *Query) { q.Aggregate.Name, q.GroupBy.Window = "stats", w }
+	}
+	f("window", Inconsistent, "no unit", windowed(Window{N: 1}))
+	f("window", OutOfRange, "not a unit", windowed(Window{Unit: 7, N: 1, Zone: "UTC"}))
+	f("window", OutOfRange, "from 1 to 24", windowed(Window{Unit: WindowHour, Zone: "UTC"}))
+	f("window", OutOfRange, "from 1 to 24", windowed(Window{Unit: WindowHour, N: 25, Zone: "UTC"}))
+	f("window", OutOfRange, "name of a zone", windowed(Window{Unit: WindowDay, N: 1}))
+	f("window", OutOfRange, "name of a zone", windowed(Window{WindowDay, 1, "Local"}))
+	f("window", OutOfRange, "name of a zone", windowed(Window{WindowDay, 1, "a\x00b"}))
+	f("window", Inconsistent, "cap bucket", func(q *Query) {
+		q.Aggregate.Name, q.GroupBy.CapBucketNs = "stats", 1
+		q.GroupBy.Window = Window{WindowDay, 1, "UTC"}
+	})
 	f("group by", Inconsistent, "aggregate", func(q *Query) { q.GroupBy.MID = true })
 	f("filter", OutOfRange, `"Big" is not a plugin name`, func(q *Query) {
 		q.Filters = []PluginCall{{Name: "ok"}, {Name: "Big"}}

@@ -72,6 +72,11 @@ func exampleChain() *record.Query {
 			0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0}}}}
 }
 
+func exampleWindow() *record.Query {
+	return &record.Query{Aggregate: record.PluginCall{Name: "count"}, GroupBy: record.GroupBy{
+		Window: record.Window{Unit: record.WindowMonth, N: 3, Zone: "Europe/Berlin"}}}
+}
+
 func exampleRows() *record.Batch {
 	b := new(record.Batch)
 	for i := range int64(24) {
@@ -137,6 +142,7 @@ func exampleQueries(t *testing.T) map[string]*record.Query {
 		t.Fatal(err)
 	}
 	return map[string]*record.Query{"query": query, "query-chain": exampleChain(),
+		"query-window": exampleWindow(),
 		"query-last": {View: record.ViewLatest, Last: 1,
 			Box: record.Box{record.CID: {record.At(7)}}},
 		"query-module": {Aggregate: record.PluginCall{Name: "mine", Module: []byte("\x00asm")}}}

@@ -13,24 +13,28 @@ const (
 	queryGroupMID  = 4
 	queryGroupMOID = 8
 	queryLast      = 16 // the count of newest readings follows
-	queryFlags     = 31
+	queryWindow    = 32 // the calendar window of groups follows
+	queryFlags     = 63
 )
 
 // AppendQuery appends a query frame: view u8, order u8, flags u8, filters u8, as of i64, limit u64,
-// cap bucket i64, with its flag last u32, per dimension a count u32 and so many pairs (from i64,
-// to i64), then the filters and the aggregate, each a name and parameters with a length u32 before
-// them.
+// cap bucket i64, with its flag last u32, with its flag a window, per dimension a count u32 and so
+// many pairs (from i64, to i64), then the filters and the aggregate, each a name and parameters
+// with a length u32 before them.
 func AppendQuery(dst []byte, q *record.Query) []byte {
 	dst, start := beginFrame(dst, FrameQuery)
 	flags := boolByte(q.KeysOnly)*queryKeysOnly | boolByte(q.GroupBy.CID)*queryGroupCID |
 		boolByte(q.GroupBy.MID)*queryGroupMID | boolByte(q.GroupBy.MOID)*queryGroupMOID |
-		boolByte(q.Last != 0)*queryLast
+		boolByte(q.Last != 0)*queryLast | boolByte(q.GroupBy.Window != record.Window{})*queryWindow
 	dst = append(dst, byte(q.View), byte(q.Order), flags, byte(len(q.Filters)))
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(q.AsOfAcqNs))
 	dst = binary.LittleEndian.AppendUint64(dst, q.Limit)
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(q.GroupBy.CapBucketNs))
 	if q.Last != 0 {
 		dst = binary.LittleEndian.AppendUint32(dst, q.Last)
+	}
+	if w := q.GroupBy.Window; w != (record.Window{}) {
+		dst = appendWindow(dst, w)
 	}
 	dst = appendBox(dst, &q.Box)
 	for i := range q.Filters {
@@ -90,6 +94,11 @@ func ParseQuery(src []byte, q *record.Query) error {
 	if flags&queryLast != 0 {
 		if q.Last = d.u32(); q.Last == 0 && !d.short {
 			return badFrame("a query has the flag of last, and it is 0; leave the flag out")
+		}
+	}
+	if flags&queryWindow != 0 {
+		if err := parseWindow(d, &q.GroupBy.Window); err != nil {
+			return err
 		}
 	}
 	if err := parseBox(d, &q.Box); err != nil {

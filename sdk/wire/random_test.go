@@ -124,6 +124,11 @@ func randomQuery(rng *rand.Rand) *record.Query {
 		q.Aggregate = record.PluginCall{Name: "stats", Params: []byte("x")}
 		q.GroupBy = record.GroupBy{CID: rng.IntN(2) == 0, MID: rng.IntN(2) == 0,
 			MOID: rng.IntN(2) == 0, CapBucketNs: rng.Int64()}
+		if rng.IntN(2) == 0 {
+			q.GroupBy.CapBucketNs = 0
+			q.GroupBy.Window = record.Window{Unit: record.WindowUnit(1 + rng.IntN(6)),
+				N: 1 + rng.Uint32N(24), Zone: []string{"UTC", "Europe/Oslo", "+05:30"}[rng.IntN(3)]}
+		}
 		return q
 	}
 	q.Order = record.Order(rng.IntN(3))

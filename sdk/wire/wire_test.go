@@ -99,8 +99,9 @@ func exampleFrames(t testing.TB) map[string][]byte {
 	}
 	return map[string][]byte{"put": put, "put-tombs": tombs, "rows": rows,
 		"box": AppendBox(nil, exampleBox()), "event": AppendEvent(nil, exampleEvent()),
-		"query":     AppendQuery(nil, exampleQuery()),
-		"put-reply": AppendPutReply(nil, exampleReply()), "end": AppendEnd(nil, exampleEnd()),
+		"query":        AppendQuery(nil, exampleQuery()),
+		"query-window": AppendQuery(nil, exampleWindow()),
+		"put-reply":    AppendPutReply(nil, exampleReply()), "end": AppendEnd(nil, exampleEnd()),
 		"groups": AppendGroups(nil, exampleGroups()), "error": AppendError(nil, exampleError())}
 }
 
@@ -109,7 +110,7 @@ func parse(name string, payload []byte) error {
 	switch name {
 	case "put", "put-tombs":
 		return ParsePut(AppendFrame(nil, FramePut, payload), new(Put))
-	case "query":
+	case "query", "query-window":
 		return ParseQuery(AppendFrame(nil, FrameQuery, payload), new(record.Query))
 	case "box":
 		return ParseBox(AppendFrame(nil, FrameBox, payload), new(Box))
@@ -182,7 +183,10 @@ func TestRefusals(t *testing.T) {
 	f("put-reply", 23, "\x01", KindBadFrame, "reserved")
 	f("query", 3, "\x01", KindBadFrame, "query ends early")
 	f("query", 3, "\x09", KindBadFrame, "9 filters, at most 8")
-	f("query", 2, "\x20", KindBadFrame, "reserved")
+	f("query", 2, "\x40", KindBadFrame, "reserved")
+	f("query-window", 29, "\x01", KindBadFrame, "reserved")
+	f("query-window", 28, "\x00", KindBadFrame, "no unit")
+	f("query-window", 36, "\xff", KindBadFrame, "query ends early")
 	f("query", 28, "\xff\xff\xff\x7f", KindBadFrame, "ranges of cid")
 	f("groups", 0, "\xff\xff\xff\xff", KindBadFrame, "4294967295 groups")
 	f("groups", 36, "\xff\xff\xff\x7f", KindBadFrame, "groups ends early")

@@ -114,13 +114,10 @@ func (a *app) pluginRun(ctx context.Context, name, params, groupBy string, q *qu
 	if err != nil {
 		return err
 	}
-	format, err := a.format()
+	records := sumRecords(groups)
+	shown, err := a.shownGroups(q, groups)
 	if err != nil {
 		return err
-	}
-	records, shown := sumRecords(groups), len(groups)
-	if format == output.Table && q.limit == 0 {
-		shown = min(shown, tableRows)
 	}
 	if err := writeGroups(w, query.GroupBy, doc, groups[:shown]); err != nil {
 		return err
@@ -137,6 +134,15 @@ func (a *app) pluginRun(ctx context.Context, name, params, groupBy string, q *qu
 		return errEmpty
 	}
 	return nil
+}
+
+// shownGroups returns how many groups are written: a table is cut unless a limit is given.
+func (a *app) shownGroups(q *queryFlags, groups []wire.Group) (int, error) {
+	format, err := a.format()
+	if format == output.Table && q.limit == 0 {
+		return min(len(groups), tableRows), err
+	}
+	return len(groups), err
 }
 
 func sumRecords(groups []wire.Group) (records uint64) {
@@ -170,7 +176,7 @@ func groupColumns(g record.GroupBy, doc *plugin.Doc) []output.Column {
 		grouped bool
 		column  output.Column
 	}{{g.CID, right("cid")}, {g.MID, right("mid")}, {g.MOID, right("moid")},
-		{g.CapBucketNs > 0, left("cap")}} {
+		{g.ByCap(), left("cap")}} {
 		if c.grouped {
 			columns = append(columns, c.column)
 		}
@@ -189,23 +195,9 @@ func groupColumns(g record.GroupBy, doc *plugin.Doc) []output.Column {
 }
 
 func writeGroups(w *output.Writer, g record.GroupBy, doc *plugin.Doc, groups []wire.Group) error {
-	var row []output.Value
 	for i := range groups {
 		group := &groups[i]
-		row = row[:0]
-		if g.CID {
-			row = append(row, output.Int(group.CID))
-		}
-		if g.MID {
-			row = append(row, output.Int(group.MID))
-		}
-		if g.MOID {
-			row = append(row, output.Int(group.MOID))
-		}
-		if g.CapBucketNs > 0 {
-			row = append(row, output.Time(group.CapNs))
-		}
-		row = append(row, output.Count(group.Records))
+		row := append(keyValues(g, group), output.Count(group.Records))
 		fields, err := doc.Render(group.Result)
 		if err != nil {
 			return err
@@ -215,6 +207,23 @@ func writeGroups(w *output.Writer, g record.GroupBy, doc *plugin.Doc, groups []w
 		}
 	}
 	return w.Close()
+}
+
+// keyValues are the parts of the key that are grouped by.
+func keyValues(g record.GroupBy, group *wire.Group) (row []output.Value) {
+	if g.CID {
+		row = append(row, output.Int(group.CID))
+	}
+	if g.MID {
+		row = append(row, output.Int(group.MID))
+	}
+	if g.MOID {
+		row = append(row, output.Int(group.MOID))
+	}
+	if g.ByCap() {
+		row = append(row, output.Time(group.CapNs))
+	}
+	return row
 }
 
 // writeResult writes a result behind the key of its group. Several fields that repeat together make

@@ -91,7 +91,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.AddCommand(a.demoCommand(), a.serveCommand(), a.healthCommand(), a.versionCommand(),
 		a.putCommand(), a.getCommand(), a.countCommand(), a.explainCommand(),
 		a.deleteCommand(), a.eraseCommand(), a.purgeCommand(), a.eventsCommand(),
-		a.retentionCommand(),
+		a.retentionCommand(), a.windowsCommand(),
 		a.exportCommand(), a.importCommand(), a.pluginCommand(), a.quantityCommand(),
 		a.benchCommand(), a.checkCommand(), a.dumpCommand(),
 		a.verifyCommand(), a.snapshotCommand(), a.backupCommand(), a.restoreCommand())

@@ -78,6 +78,9 @@ func Bool(b bool) Value {
 // nanoseconds, because many readers of JSON round the second.
 func Time(ns int64) Value { return Value{kind: kindTime, number: ns} }
 
+// LocalTime is a moment as a clock of its zone shows it. In JSON it becomes two members, as Time.
+func LocalTime(ns int64, text string) Value { return Value{kind: kindTime, number: ns, text: text} }
+
 // Span is a length of time: with a unit in a table, seconds elsewhere.
 func Span(d time.Duration) Value { return Value{kind: kindSpan, number: int64(d)} }
 
@@ -117,7 +120,7 @@ func (v Value) appendMember(dst []byte, name string) []byte {
 		return appendJSONFloat(dst, seconds(v.number))
 	case kindTime:
 		dst = append(dst, '"')
-		dst = timeparse.Append(dst, v.number)
+		dst = append(dst, v.time()...)
 		dst = append(dst, `",`...)
 		dst = appendJSONText(dst, name+"_ns")
 		dst = append(dst, ':')
@@ -135,6 +138,14 @@ func (v Value) appendMember(dst []byte, name string) []byte {
 // seconds divides once, so that 2619 ms are 2.619 s; Duration.Seconds adds two rounded numbers.
 func seconds(ns int64) float64 { return float64(ns) / 1e9 }
 
+// time is a moment in RFC 3339.
+func (v Value) time() string {
+	if v.text != "" {
+		return v.text
+	}
+	return timeparse.Format(v.number)
+}
+
 // plain is the value for programs, in CSV.
 func (v Value) plain() string {
 	switch v.kind {
@@ -149,7 +160,7 @@ func (v Value) plain() string {
 	case kindSpan:
 		return formatFloat(seconds(v.number))
 	case kindTime:
-		return timeparse.Format(v.number)
+		return v.time()
 	case kindOpaque:
 		return "base64:" + v.text
 	case kindAll:
@@ -170,7 +181,7 @@ func (v Value) people() string {
 	case kindSpan:
 		return Duration(time.Duration(v.number))
 	case kindTime:
-		return strings.Replace(timeparse.Format(v.number), "T", " ", 1)
+		return strings.Replace(v.time(), "T", " ", 1)
 	case kindOpaque:
 		return fmt.Sprintf("(%s bytes of another type)", Thousands(v.number))
 	case kindText:
