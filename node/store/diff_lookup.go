@@ -1,0 +1,268 @@
+package store
+
+import (
+	"math"
+	"slices"
+	"sort"
+
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+const (
+	// blocksPerPlan is how many blocks of a segment can be held against the readings in the time
+	// that the index takes to plan for one reading.
+	blocksPerPlan = 16
+	// headRowsPerPlan is the same for the rows of a head.
+	headRowsPerPlan = 64
+	// fewPairs are looked for in a block one by one; for more, all of its keys are read.
+	fewPairs = 16
+)
+
+// lookup finds the versions of the readings in a table.
+type lookup struct {
+	plan       index.Plan
+	candidates []index.Candidate
+	point      record.Box // of one reading
+	ranges     [record.NumDims]record.Range
+	wanted     []int // places in the table of the readings that a block can hold
+	sel        []uint32
+	keys, rows record.Batch
+}
+
+// pointAt makes the box hold one reading.
+func (l *lookup) pointAt(r *reading) {
+	for d, v := range [record.NumDims - 1]int64{int64(r.cid), r.mid, int64(r.moid), r.cap} {
+		l.ranges[d] = record.At(v)
+		l.point[d] = l.ranges[d : d+1]
+	}
+}
+
+// findVersions looks up the versions of all readings in the table.
+//
+// Errors: errFull when their payloads take more room than there is.
+func (d *diff) findVersions(p *piece) error {
+	if len(d.table.pairs) == 0 {
+		return nil
+	}
+	var err error
+	p.eachHead(func(h *index.Head) {
+		if err == nil && h.Rows() > 0 {
+			err = d.lookInHead(h, p)
+		}
+	})
+	for _, sealed := range slices.Backward(p.now.sealed) {
+		if err == nil {
+			err = d.lookInSegment(sealed)
+		}
+	}
+	return err
+}
+
+func (d *diff) lookInHead(h *index.Head, p *piece) error {
+	take := func(b *record.Batch, _ []uint64) error {
+		for i := range b.Len() {
+			if pair := d.table.find(b, i); pair != nil && b.AcqNs[i] < d.end {
+				d.offer(pair, b, i)
+			}
+		}
+		return d.table.checkRoom()
+	}
+	l := &d.look
+	if len(d.table.pairs)*headRowsPerPlan > h.Rows() {
+		box := p.box
+		box[record.Acq] = nil
+		return h.Scan(&box, d.end, false, take)
+	}
+	l.point[record.Acq] = nil // with a range, and no end, a head looks the device up
+	for i := range d.table.pairs {
+		l.pointAt(&d.table.pairs[i].reading)
+		if err := h.Scan(&l.point, math.MaxInt64, false, take); err != nil {
+			return err
+		}
+	}
+	return d.ctx.Err()
+}
+
+// offer takes row i for the state at each moment that shows it and knows no newer one.
+func (d *diff) offer(p *pair, b *record.Batch, i int) {
+	k := b.Key(i)
+	if d.improves(&p.new, k, d.atTo) {
+		d.table.keep(&p.new, b, i)
+	}
+	if k.AcqNs < d.fromNs && d.improves(&p.old, k, d.atFrom) {
+		d.table.keep(&p.old, b, i)
+	}
+}
+
+// improves reports whether a row is newer than what is known of a moment, and not hidden there.
+func (d *diff) improves(v *pairState, k record.Key, hiding *eventTree) bool {
+	return (!v.known || k.AcqNs > v.acqNs) && hiding.oldest(k) == nil
+}
+
+func (d *diff) lookInSegment(sealed *sealedSegment) error {
+	_, hi := sealed.idx.RankRange(math.MinInt64, d.end)
+	if hi == 0 {
+		return nil
+	}
+	seg := &segmentScan{sealedSegment: sealed,
+		ranks: record.RangeSet{{From: 0, To: int64(hi)}}}
+	l := &d.look
+	l.candidates = l.candidates[:0]
+	if len(d.table.pairs)*blocksPerPlan < sealed.idx.Blocks() {
+		d.planPairs(sealed)
+	} else {
+		for i := range sealed.idx.Blocks() {
+			l.candidates = append(l.candidates, index.Candidate{Block: uint32(i)})
+		}
+	}
+	l.candidates = slices.DeleteFunc(l.candidates, func(c index.Candidate) bool {
+		info := sealed.idx.Block(c.Block)
+		return info.Min[record.Acq] >= int64(hi) || !d.choosePairs(info)
+	})
+	for i, c := range l.candidates {
+		if i%chunkBlocks == 0 {
+			d.store.fetch(sealed, l.candidates[i:min(i+chunkBlocks, len(l.candidates))])
+		}
+		if err := d.lookInBlock(seg, c); err != nil {
+			return err
+		}
+	}
+	return d.ctx.Err()
+}
+
+// planPairs asks the index for the blocks of each reading.
+func (d *diff) planPairs(sealed *sealedSegment) {
+	l := &d.look
+	l.point[record.Acq] = below(d.end)
+	for i := range d.table.pairs {
+		l.pointAt(&d.table.pairs[i].reading)
+		if _, ok := missed(sealed, &l.point); ok {
+			continue
+		}
+		sealed.idx.Plan(&l.point, &l.plan)
+		l.candidates = append(l.candidates, l.plan.Candidates...)
+	}
+	slices.SortFunc(l.candidates, func(a, b index.Candidate) int {
+		return int(a.Block) - int(b.Block)
+	})
+	l.candidates = slices.CompactFunc(l.candidates, func(a, b index.Candidate) bool {
+		return a.Block == b.Block
+	})
+}
+
+// choosePairs lists in wanted which readings the zones of a block leave, one more than few at most,
+// and reports whether there are any. It leaps over the readings between those of one device and the
+// next.
+func (d *diff) choosePairs(info *index.BlockInfo) bool {
+	l, pairs := &d.look, d.table.pairs
+	l.wanted = l.wanted[:0]
+	low := reading{int32(info.Min[record.CID]), int32(info.Min[record.MOID]),
+		info.Min[record.MID], info.Min[record.Cap]}
+	for i := from(pairs, 0, &low); i < len(pairs) && len(l.wanted) <= fewPairs; {
+		r, next := pairs[i].reading, low
+		switch {
+		case int64(r.cid) > info.Max[record.CID]:
+			return len(l.wanted) > 0
+		case int64(r.moid) < info.Min[record.MOID]:
+			next.cid = r.cid
+		case int64(r.moid) > info.Max[record.MOID]:
+			next.cid = r.cid + 1 // the greatest is reserved, here and below
+		case r.mid < info.Min[record.MID]:
+			next.cid, next.moid = r.cid, r.moid
+		case r.mid > info.Max[record.MID]:
+			next.cid, next.moid = r.cid, r.moid+1
+		case r.cap < info.Min[record.Cap]:
+			next.cid, next.moid, next.mid = r.cid, r.moid, r.mid
+		case r.cap > info.Max[record.Cap]:
+			next.cid, next.moid, next.mid = r.cid, r.moid, r.mid+1
+		default:
+			l.wanted = append(l.wanted, i)
+			i++
+			continue
+		}
+		i = from(pairs, i+1, &next)
+	}
+	return len(l.wanted) > 0
+}
+
+// from returns the place of the first reading at or after start that is not below r.
+func from(pairs []pair, start int, r *reading) int {
+	if start < len(pairs) && pairs[start].compare(r) >= 0 {
+		return start
+	}
+	return start + sort.Search(len(pairs)-start, func(i int) bool {
+		return pairs[start+i].compare(r) >= 0
+	})
+}
+
+// lookInBlock offers the rows of a block whose readings are in the table.
+func (d *diff) lookInBlock(seg *segmentScan, c index.Candidate) error {
+	l, w := &d.look, &d.reader
+	info, err := w.open(seg, c)
+	if err != nil {
+		return err
+	}
+	l.sel = l.sel[:0]
+	if d.choosePairs(info); len(l.wanted) > fewPairs {
+		for i := range w.block.Rows() {
+			l.sel = append(l.sel, uint32(i))
+		}
+	} else {
+		w.box = &l.point
+		for _, at := range l.wanted {
+			l.pointAt(&d.table.pairs[at].reading)
+			l.sel = append(l.sel, w.choose(seg, info, 1<<record.NumDims-1)...)
+		}
+		slices.Sort(l.sel)
+	}
+	if err := d.leaveBetter(seg); err != nil {
+		return err
+	}
+	for rest := l.sel; len(rest) > 0; {
+		n := w.block.Fit(rest, sinkBytes)
+		l.rows.Reset()
+		if err := gather(seg, w, rest[:n], segment.AllParts, &l.rows); err != nil {
+			return err
+		}
+		for i := range l.rows.Len() {
+			d.offer(d.table.find(&l.rows, i), &l.rows, i)
+		}
+		if err := d.table.checkRoom(); err != nil {
+			return err
+		}
+		rest = rest[n:]
+	}
+	return nil
+}
+
+// leaveBetter removes from the selection the rows of the open block that no pair wants, so that
+// only payloads are read that may be shown.
+func (d *diff) leaveBetter(seg *segmentScan) error {
+	l := &d.look
+	l.keys.Reset()
+	if err := gather(seg, &d.reader, l.sel, segment.Keys, &l.keys); err != nil {
+		return err
+	}
+	keep := l.sel[:0]
+	for i := range l.keys.Len() {
+		pair, k := d.table.find(&l.keys, i), l.keys.Key(i)
+		if pair != nil && k.AcqNs < d.end && (d.improves(&pair.new, k, d.atTo) ||
+			k.AcqNs < d.fromNs && d.improves(&pair.old, k, d.atFrom)) {
+			keep = append(keep, l.sel[i])
+		}
+	}
+	l.sel = keep
+	return nil
+}
+
+// gather appends stamped rows of the open block to a batch that is empty.
+func gather(
+	seg *segmentScan, w *worker, sel []uint32, parts segment.Parts, to *record.Batch,
+) error {
+	if err := w.block.GatherParts(sel, 0, 0, parts, to); err != nil {
+		return err
+	}
+	return seg.stampRows(to.AcqNs)
+}

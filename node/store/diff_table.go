@@ -1,0 +1,106 @@
+package store
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// pairState is a version of a reading: the newest that a moment shows, as far as is known.
+type pairState struct {
+	acqNs      int64
+	at, size   int // of the payload in the table
+	known      bool
+	tombstoned bool
+}
+
+func (v *pairState) shown() bool { return v.known && !v.tombstoned }
+
+// pair is a reading at two moments.
+type pair struct {
+	reading
+	old, new pairState
+}
+
+// diffTable holds the readings of a piece that may differ, with a payload for each moment.
+type diffTable struct {
+	newest *newest // whose versions have places in pairs in place of an acq
+	pairs  []pair  // by tenant, quantity, device, cap, as blocks are sorted
+	data   []byte
+	live   int // bytes of data that pairs name
+	room   int // for live, unless there is one reading only
+}
+
+// fill makes a pair of each reading that was gathered.
+func (t *diffTable) fill(n *newest, room int) {
+	t.newest, t.pairs, t.data = n, t.pairs[:0], t.data[:0]
+	t.live, t.room = 0, room
+	for i, tag := range n.tags {
+		if tag != 0 {
+			t.pairs = append(t.pairs, pair{reading: n.versions[i].reading})
+		}
+	}
+	slices.SortFunc(t.pairs, func(a, b pair) int { return a.compare(&b.reading) })
+	for i := range t.pairs {
+		at, _ := n.place(&t.pairs[i].reading)
+		n.versions[at].acqNs = int64(i)
+	}
+}
+
+// compare orders readings by tenant, quantity, device and cap.
+func (r *reading) compare(o *reading) int {
+	return cmp.Or(cmp.Compare(r.cid, o.cid), cmp.Compare(r.moid, o.moid),
+		cmp.Compare(r.mid, o.mid), cmp.Compare(r.cap, o.cap))
+}
+
+// find returns the pair of row i, nil when it is not in the table.
+func (t *diffTable) find(b *record.Batch, i int) *pair {
+	if len(t.pairs) == 0 {
+		return nil
+	}
+	at, _ := t.newest.place(&reading{b.CID[i], b.MOID[i], b.MID[i], b.CapNs[i]})
+	if t.newest.tags[at] == 0 {
+		return nil
+	}
+	return &t.pairs[t.newest.versions[at].acqNs]
+}
+
+// payload returns the payload of a version, aliasing the table.
+func (t *diffTable) payload(v *pairState) []byte { return t.data[v.at : v.at+v.size] }
+
+// keep takes row i for the newest version that v knows.
+func (t *diffTable) keep(v *pairState, b *record.Batch, i int) {
+	payload := b.Payload(i)
+	t.live += len(payload) - v.size
+	if len(payload) > v.size {
+		v.at = len(t.data)
+		t.data = append(t.data, payload...)
+	} else {
+		copy(t.data[v.at:], payload)
+	}
+	v.size = len(payload)
+	v.acqNs, v.known, v.tombstoned = b.AcqNs[i], true, b.Tomb(i)
+}
+
+// checkRoom drops payloads that nobody names any more, when they are many.
+//
+// Errors: errFull when there are too many that are named.
+func (t *diffTable) checkRoom() error {
+	if t.live > t.room && len(t.pairs) > 1 {
+		return errFull
+	}
+	if len(t.data) <= 2*max(t.live, t.room) {
+		return nil
+	}
+	data := make([]byte, 0, t.live)
+	for i := range t.pairs {
+		for _, v := range []*pairState{&t.pairs[i].old, &t.pairs[i].new} {
+			at := len(data)
+			data = append(data, t.payload(v)...)
+			v.at = at
+		}
+	}
+	t.data = data
+	return nil
+}
