@@ -49,7 +49,8 @@ func kindOf(err error) wire.Kind {
 	switch {
 	case errors.As(err, &damage):
 		return wire.KindDamaged
-	case errors.Is(err, errTooLarge), errors.Is(err, store.ErrTooManyEvents):
+	case errors.Is(err, errTooLarge), errors.Is(err, store.ErrTooManyEvents),
+		errors.Is(err, store.ErrTooManyVersions):
 		return wire.KindTooLarge
 	case errors.Is(err, store.ErrOverloaded), errors.Is(err, errTooBusy),
 		errors.Is(err, store.ErrTooManyWriters):

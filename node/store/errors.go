@@ -18,6 +18,9 @@ var (
 	// takes.
 	ErrTooManyEvents = errors.New("too many erases and purges or retention policies; one with " +
 		"a larger box does the work of many")
+	// ErrTooManyVersions means that the versions of the readings in a box take more memory than
+	// one answer may.
+	ErrTooManyVersions = errors.New("too many versions for one answer; name fewer readings")
 	// ErrFailed means that the disk failed while an event was written, so that it may be in force
 	// or not. Nothing is stored until the store is opened again.
 	ErrFailed = errors.New("store has failed; open it again")

@@ -82,3 +82,13 @@ func (d *Diff) Normalize() error {
 	}
 	return nil
 }
+
+// Version is one of the versions of a reading, and what became of it.
+type Version struct {
+	Record
+	// HiddenAcqNs is the acq of the oldest erase that hides the version, 0 for none.
+	HiddenAcqNs int64
+	// Latest says that this is what the latest view resolves to; when it is a tombstone, the
+	// reading is deleted. No version of an erased reading is.
+	Latest bool
+}

@@ -41,7 +41,7 @@ const (
 	FrameEvent    FrameType = 9
 	FrameModule   FrameType = 10
 
-	lastFrameType = FrameModule
+	lastFrameType = FrameVersions
 )
 
 // MaxFramePayload bounds the payload of any frame: the largest batch with its keys and some room.
