@@ -29,7 +29,9 @@ func TestMethods(t *testing.T) {
 	for path, allowed := range map[string]string{
 		"/v1/put": "POST", "/v1/query": "POST", "/v1/records": "GET, HEAD, POST",
 		"/v1/count": "GET, HEAD, POST", "/v1/explain": "GET, HEAD, POST",
-		"/v1/horizon": "GET, HEAD", "/v1/plugins": "GET, HEAD, POST", "/v1/failures": "GET, HEAD",
+		"/v1/latest": "GET, HEAD", "/v1/asof": "GET, HEAD", "/v1/diff": "GET, HEAD, POST",
+		"/v1/versions": "GET, HEAD, POST",
+		"/v1/horizon":  "GET, HEAD", "/v1/plugins": "GET, HEAD, POST", "/v1/failures": "GET, HEAD",
 		"/v1/quantities": "GET, HEAD", "/v1/quantities/9": "DELETE, PUT",
 		"/healthz": "GET, HEAD", "/readyz": "GET, HEAD", "/version": "GET, HEAD",
 		"/v1/erase": "POST", "/v1/purge": "POST", "/v1/events": "GET, HEAD",

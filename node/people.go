@@ -58,14 +58,18 @@ func newJSONEnd(end wire.End, err error) jsonEnd {
 }
 
 func rowOf(b *record.Batch, i int, kind payloadType, keys bool) jsonRow {
-	k := b.Key(i)
-	row := jsonRow{CID: k.CID, MID: k.MID, MOID: k.MOID, CapNs: k.CapNs, AcqNs: k.AcqNs,
-		Cap: record.FormatNs(k.CapNs), Acq: record.FormatNs(k.AcqNs)}
-	if row.Deleted = b.Tomb(i); keys || row.Deleted {
+	r := b.Record(i)
+	return rowOfRecord(&r, kind, keys)
+}
+
+func rowOfRecord(r *record.Record, kind payloadType, keys bool) jsonRow {
+	row := jsonRow{CID: r.CID, MID: r.MID, MOID: r.MOID, CapNs: r.CapNs, AcqNs: r.AcqNs,
+		Cap: record.FormatNs(r.CapNs), Acq: record.FormatNs(r.AcqNs)}
+	if row.Deleted = r.Tomb; keys || row.Deleted {
 		return row
 	}
-	if row.Value = kind.value(b.Payload(i)); kind == payloadBase64 || row.Value == nil {
-		text := base64.StdEncoding.EncodeToString(b.Payload(i))
+	if row.Value = kind.value(r.Payload); kind == payloadBase64 || row.Value == nil {
+		text := base64.StdEncoding.EncodeToString(r.Payload)
 		row.Value, row.Payload = nil, &text
 	}
 	return row
@@ -88,16 +92,46 @@ func ndjson(ctx *fasthttp.RequestCtx) (bool, error) {
 // {"records": [...], "end": ...}. What goes wrong on the way stands in the end.
 func (s *server) getRecords(ctx *fasthttp.RequestCtx) {
 	q, err := s.parseBox(ctx, recordsParams)
-	var kind payloadType
+	s.records(ctx, q, err)
+}
+
+// records answers a query for records, unless it could not be read.
+func (s *server) records(ctx *fasthttp.RequestCtx, q *record.Query, err error) {
 	if err == nil {
-		kind, err = parsePayloadType(ctx)
+		err = q.Normalize()
 	}
+	if err == nil {
+		err = s.node.precheck(q)
+	}
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	s.list(ctx, "records", func(rc context.Context, kind payloadType, out *rowWriter) (
+		wire.End, error,
+	) {
+		return s.node.Query(rc, q, func(b *record.Batch) error {
+			for i := range b.Len() {
+				if err := out.row(rowOf(b, i, kind, q.KeysOnly)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+}
+
+// list answers with rows of a kind, which give writes.
+func (s *server) list(ctx *fasthttp.RequestCtx, of string, give func(
+	rc context.Context, kind payloadType, out *rowWriter) (wire.End, error),
+) {
+	kind, err := parsePayloadType(ctx)
 	var lines bool
 	if err == nil {
 		lines, err = ndjson(ctx)
 	}
 	if err == nil {
-		err = s.node.precheck(q)
+		err = s.node.precheck(&record.Query{})
 	}
 	if err != nil {
 		writeError(ctx, toWire(err))
@@ -111,15 +145,8 @@ func (s *server) getRecords(ctx *fasthttp.RequestCtx) {
 		return // fasthttp would end a stream without body by a line too many
 	}
 	s.stream(ctx, func(rc context.Context, w *bufio.Writer) error {
-		out := rowWriter{w: w, lines: lines}
-		end, err := s.node.Query(rc, q, func(b *record.Batch) error {
-			for i := range b.Len() {
-				if err := out.row(rowOf(b, i, kind, q.KeysOnly)); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+		out := rowWriter{w: w, lines: lines, of: of}
+		end, err := give(rc, kind, &out)
 		return out.end(newJSONEnd(end, err))
 	})
 }
@@ -127,11 +154,12 @@ func (s *server) getRecords(ctx *fasthttp.RequestCtx) {
 // rowWriter writes rows as lines or as one document.
 type rowWriter struct {
 	w     *bufio.Writer
+	of    string // what the rows of a document are
 	lines bool
 	rows  int
 }
 
-func (o *rowWriter) row(row jsonRow) error {
+func (o *rowWriter) row(row any) error {
 	text, err := json.Marshal(row)
 	if err != nil {
 		return err
@@ -139,7 +167,7 @@ func (o *rowWriter) row(row jsonRow) error {
 	switch {
 	case o.lines:
 	case o.rows == 0:
-		text = append([]byte(`{"records":[`+"\n"), text...)
+		text = append([]byte(`{"`+o.of+`":[`+"\n"), text...)
 	default:
 		text = append([]byte(",\n"), text...)
 	}
@@ -160,7 +188,7 @@ func (o *rowWriter) end(end jsonEnd) error {
 	if !o.lines {
 		opening = "\n],\"end\":"
 		if o.rows == 0 {
-			opening = `{"records":[],"end":`
+			opening = `{"` + o.of + `":[],"end":`
 		}
 	}
 	_, err = o.w.WriteString(opening + string(text) + "}\n")

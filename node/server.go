@@ -153,7 +153,8 @@ func (s *server) route(ctx *fasthttp.RequestCtx) {
 				"body as it is", clip(coding))})
 		return
 	}
-	if s.routeOne(ctx, method, path) || s.routeHealth(ctx, method+" "+path) {
+	if s.routeOne(ctx, method, path) || s.routeHealth(ctx, method+" "+path) ||
+		s.routeVersions(ctx, method+" "+path) {
 		return
 	}
 	switch method + " " + path {
@@ -243,8 +244,11 @@ func methods(path string) string {
 		return "POST"
 	case "/v1/retention":
 		return "DELETE, GET, HEAD, PUT"
-	case "/v1/records", "/v1/count", "/v1/explain", "/v1/snapshots", "/v1/plugins":
+	case "/v1/records", "/v1/count", "/v1/explain", "/v1/snapshots", "/v1/plugins",
+		"/v1/diff", "/v1/versions":
 		return "GET, HEAD, POST"
+	case "/v1/latest", "/v1/asof":
+		return "GET, HEAD"
 	case "/v1/horizon", "/v1/failures", "/v1/quantities", "/v1/events", "/healthz", "/readyz",
 		"/version", "/metrics", "/v1/windows":
 		return "GET, HEAD"
@@ -259,7 +263,8 @@ func noRoute(ctx *fasthttp.RequestCtx, path string) {
 	}
 	writeError(ctx, &wire.Error{Kind: wire.KindNotFound, Message: fmt.Sprintf(
 		"no route %s %.100s; there are /v1/records, /v1/count, /v1/explain, /v1/plugins, "+
-			"/v1/failures, /v1/quantities, /v1/windows, "+
+			"/v1/latest, /v1/asof, /v1/diff, /v1/versions, /v1/windows, "+
+			"/v1/failures, /v1/quantities, "+
 			"/v1/horizon, /v1/put, /v1/query, /v1/erase, /v1/purge, /v1/events, /v1/retention, "+
 			"/v1/snapshots, /v1/verify, /healthz, /readyz, "+
 			"/version and /metrics", ctx.Method(), path)})

@@ -58,15 +58,22 @@ func (c *Client) answer(
 	ctx context.Context, path string, q *record.Query,
 	each func(t wire.FrameType, payload []byte) error,
 ) (wire.End, error) {
-	var end wire.End
 	checked := *q
 	if err := checked.Normalize(); err != nil {
-		return end, err
+		return wire.End{}, err
 	}
+	return c.frames(ctx, path, wire.AppendQuery(nil, &checked), each)
+}
+
+// frames sends a question and hands the frames before the end frame to each.
+func (c *Client) frames(
+	ctx context.Context, path string, question []byte,
+	each func(t wire.FrameType, payload []byte) error,
+) (wire.End, error) {
+	var end wire.End
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // an answer that is not read to its end is given up with its connection
-	body, err := c.do(ctx, http.MethodPost, path, wire.ContentType,
-		wire.AppendQuery(nil, &checked))
+	body, err := c.do(ctx, http.MethodPost, path, wire.ContentType, question)
 	if err != nil {
 		return end, err
 	}
@@ -110,12 +117,8 @@ func (c *Client) QueryBatches(ctx context.Context, q *record.Query) iter.Seq2[*r
 			}
 			return nil
 		})
-		switch {
-		case errors.Is(err, errStop):
-		case err != nil:
+		if err = wholeOr(end, err); err != nil {
 			yield(nil, err)
-		case !end.Complete:
-			yield(nil, &wire.Error{Kind: wire.KindInternal, Message: "incomplete: " + end.Reason})
 		}
 	}
 }

@@ -1,0 +1,309 @@
+package node
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/pentad-db/pentad/node/internal/timeparse"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+	"github.com/valyala/fasthttp"
+)
+
+// Diff hands to emit what became of readings between two moments; see [store.Store.Diff]. emit's
+// error ends it and is returned.
+func (n *Node) Diff(
+	ctx context.Context, ask *record.Diff, emit func(d *record.Differences) error,
+) (wire.End, error) {
+	if n.closing.Load() {
+		return wire.End{}, errClosing
+	}
+	if err := take(n.queries); err != nil {
+		return wire.End{}, err
+	}
+	defer func() { <-n.queries }()
+	stats, err := n.store.Diff(ctx, ask, emit)
+	if err != nil && !errors.Is(err, errEnough) {
+		return wire.End{}, err
+	}
+	return endOf(stats, stats.Rows), nil
+}
+
+// Versions returns every version of the readings in a box; see [store.Store.Versions].
+func (n *Node) Versions(ctx context.Context, box *record.Box) ([]record.Version, wire.End, error) {
+	if n.closing.Load() {
+		return nil, wire.End{}, errClosing
+	}
+	if err := take(n.queries); err != nil {
+		return nil, wire.End{}, err
+	}
+	defer func() { <-n.queries }()
+	all, stats, err := n.store.Versions(ctx, box, n.opt.ResultBytes)
+	if err != nil {
+		return nil, wire.End{}, err
+	}
+	return all, endOf(stats, stats.Rows), nil
+}
+
+// Of records of a view that the path names, and of what is told of versions. These are of the whole
+// history of readings, so they have no range of acq.
+var (
+	latestParams = []string{"cid", "mid", "moid", "cap", "acq", "last", "filter",
+		"filter_params", "unchecked", "order", "limit", "keys", "type", "format"}
+	asOfParams     = append([]string{"at"}, latestParams...)
+	diffParams     = []string{"cid", "mid", "moid", "cap", "from", "to", "limit", "type", "format"}
+	versionsParams = []string{"cid", "mid", "moid", "cap", "everything", "type", "format"}
+)
+
+// routeVersions answers what is asked of versions and of past states.
+func (s *server) routeVersions(ctx *fasthttp.RequestCtx, route string) bool {
+	switch route {
+	case "GET /v1/latest":
+		s.getLatest(ctx)
+	case "GET /v1/asof":
+		s.getAsOf(ctx)
+	case "GET /v1/diff":
+		s.getDiff(ctx)
+	case "POST /v1/diff":
+		s.diffFrame(ctx)
+	case "GET /v1/versions":
+		s.getVersions(ctx)
+	case "POST /v1/versions":
+		s.versionsFrame(ctx)
+	default:
+		return false
+	}
+	return true
+}
+
+// diffFrame answers a diff frame with frames of differences. What goes wrong before the first has
+// an HTTP status of its own; later it is an error frame in place of the end frame.
+func (s *server) diffFrame(ctx *fasthttp.RequestCtx) {
+	ask := new(record.Diff)
+	err := wire.ParseDiff(ctx.PostBody(), ask)
+	if err == nil {
+		err = s.node.precheck(&record.Query{})
+	}
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	ctx.SetContentType(wire.ContentType)
+	s.stream(ctx, func(rc context.Context, w *bufio.Writer) error {
+		var buf []byte
+		end, err := s.node.Diff(rc, ask, func(d *record.Differences) error {
+			var err error
+			if buf, err = wire.AppendDifferences(buf[:0], d); err != nil {
+				return err
+			}
+			_, err = w.Write(buf)
+			return err
+		})
+		buf = wire.AppendEnd(buf[:0], &end)
+		if err != nil {
+			buf = wire.AppendError(buf[:0], toWire(err))
+		}
+		_, err = w.Write(buf)
+		return err
+	})
+}
+
+// versionsFrame answers a box frame with frames of versions.
+func (s *server) versionsFrame(ctx *fasthttp.RequestCtx) {
+	rc, cancel := s.context()
+	defer cancel()
+	var box wire.Box
+	err := wire.ParseBox(ctx.PostBody(), &box)
+	var all []record.Version
+	var end wire.End
+	if err == nil {
+		all, end, err = s.node.Versions(rc, &box.Box)
+	}
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	ctx.SetContentType(wire.ContentType)
+	s.stream(ctx, func(_ context.Context, w *bufio.Writer) error {
+		var buf []byte
+		for len(all) > 0 {
+			n, err := framed(all), error(nil)
+			if buf, err = wire.AppendVersions(buf[:0], all[:n]); err != nil {
+				return err
+			}
+			if _, err := w.Write(buf); err != nil {
+				return err
+			}
+			all = all[n:]
+		}
+		_, err := w.Write(wire.AppendEnd(buf[:0], &end))
+		return err
+	})
+}
+
+// framed returns how many versions go into a frame.
+func framed(all []record.Version) int {
+	bytes := 0
+	for i := range all {
+		if bytes += len(all[i].Payload); i > 0 && bytes > record.MaxPayloadBytes || i == emitRows {
+			return i
+		}
+	}
+	return len(all)
+}
+
+// jsonState is what a reading was or is, as people read it.
+type jsonState struct {
+	Acq     string  `json:"acq"`
+	AcqNs   int64   `json:"acq_ns"`
+	Value   any     `json:"value,omitempty"`
+	Payload *string `json:"payload,omitempty"`
+	Deleted bool    `json:"deleted,omitempty"`
+}
+
+func stateOf(row jsonRow) *jsonState {
+	return &jsonState{row.Acq, row.AcqNs, row.Value, row.Payload, row.Deleted}
+}
+
+// jsonDifference is a difference as people read it.
+type jsonDifference struct {
+	Change string     `json:"change"`
+	CID    int32      `json:"cid"`
+	MID    int64      `json:"mid"`
+	MOID   int32      `json:"moid"`
+	Cap    string     `json:"cap"`
+	CapNs  int64      `json:"cap_ns"`
+	Old    *jsonState `json:"old,omitempty"`
+	New    *jsonState `json:"new"`
+}
+
+func differenceOf(d *record.Differences, i int, kind payloadType) jsonDifference {
+	row := rowOf(&d.New, i, kind, false)
+	out := jsonDifference{Change: d.Kind.String(), CID: row.CID, MID: row.MID, MOID: row.MOID,
+		Cap: row.Cap, CapNs: row.CapNs, New: stateOf(row)}
+	if d.Kind != record.DiffAdded {
+		out.Old = stateOf(rowOf(&d.Old, i, kind, false))
+	}
+	return out
+}
+
+// getDiff answers with differences, as getRecords does with records.
+func (s *server) getDiff(ctx *fasthttp.RequestCtx) {
+	q, err := s.parseBox(ctx, diffParams)
+	ask := &record.Diff{}
+	if err == nil {
+		ask.Box = q.Box
+		ask.FromNs, ask.ToNs, err = parseMoments(ctx.QueryArgs())
+	}
+	if err == nil {
+		err = ask.Normalize()
+	}
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	s.list(ctx, "differences", func(rc context.Context, kind payloadType, out *rowWriter) (
+		wire.End, error,
+	) {
+		end, err := s.node.Diff(rc, ask, func(d *record.Differences) error {
+			for i := range d.Len() {
+				if err := out.row(differenceOf(d, i, kind)); err != nil {
+					return err
+				}
+				if q.Limit > 0 && uint64(out.rows) == q.Limit {
+					return errEnough
+				}
+			}
+			return nil
+		})
+		end.Rows = uint64(out.rows)
+		return end, err
+	})
+}
+
+// parseMoments reads the moments of a diff; the second is now when it is left out.
+func parseMoments(args *fasthttp.Args) (fromNs, toNs int64, err error) {
+	if !args.Has("from") {
+		return 0, 0, badParam("from", errors.New("is missing; name the moment from which on "+
+			"changes are asked for"))
+	}
+	now := time.Now()
+	toNs = record.Acq.Max()
+	for name, ns := range map[string]*int64{"from": &fromNs, "to": &toNs} {
+		if text := string(args.Peek(name)); text != "" {
+			at, err := timeparse.Parse(text, now)
+			if err != nil {
+				return 0, 0, badParam(name, err)
+			}
+			*ns = at.FromNs
+		}
+	}
+	return fromNs, toNs, nil
+}
+
+// jsonVersion is a version as people read it.
+type jsonVersion struct {
+	jsonRow
+	Latest      bool   `json:"latest"`
+	Hidden      string `json:"hidden,omitempty"` // when an erase hid it
+	HiddenAcqNs int64  `json:"hidden_acq_ns,omitempty"`
+}
+
+// getVersions answers with every version of readings.
+func (s *server) getVersions(ctx *fasthttp.RequestCtx) {
+	q, err := s.parseBox(ctx, versionsParams)
+	var box wire.Box
+	if err == nil {
+		box.Box = q.Box
+		box.Everything, err = parseFlag(ctx.QueryArgs(), "everything")
+	}
+	if err == nil {
+		err = box.Check()
+	}
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	s.list(ctx, "versions", func(rc context.Context, kind payloadType, out *rowWriter) (
+		wire.End, error,
+	) {
+		all, end, err := s.node.Versions(rc, &box.Box)
+		for i := 0; i < len(all) && err == nil; i++ {
+			v := &all[i]
+			row := jsonVersion{jsonRow: rowOfRecord(&v.Record, kind, false), Latest: v.Latest,
+				HiddenAcqNs: v.HiddenAcqNs}
+			if v.HiddenAcqNs != 0 {
+				row.Hidden = record.FormatNs(v.HiddenAcqNs)
+			}
+			err = out.row(row)
+		}
+		return end, err
+	})
+}
+
+// getLatest answers with the latest version of each reading.
+func (s *server) getLatest(ctx *fasthttp.RequestCtx) {
+	q, err := s.parseBox(ctx, latestParams)
+	if err == nil {
+		q.View = record.ViewLatest
+	}
+	s.records(ctx, q, err)
+}
+
+// getAsOf answers with what the latest version of each reading was at a moment.
+func (s *server) getAsOf(ctx *fasthttp.RequestCtx) {
+	q, err := s.parseBox(ctx, asOfParams)
+	if err == nil && !ctx.QueryArgs().Has("at") {
+		err = badParam("at", errors.New("is missing; name the moment, or ask /v1/latest"))
+	}
+	if err == nil {
+		var at timeparse.Span
+		if at, err = timeparse.Parse(string(ctx.QueryArgs().Peek("at")), time.Now()); err != nil {
+			err = badParam("at", err)
+		}
+		q.View, q.AsOfAcqNs = record.ViewAsOf, at.FromNs
+	}
+	s.records(ctx, q, err)
+}
