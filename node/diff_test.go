@@ -221,7 +221,7 @@ func TestAsOfStays(t *testing.T) {
 		said  pastAnswers
 	}
 	var moments []moment
-	for step := range 24 {
+	for step := range 18 {
 		var b record.Batch
 		for range 200 {
 			k := record.Key{CID: int32(rng.IntN(3)), MID: rng.Int64N(20), MOID: int32(rng.IntN(2)),

@@ -42,15 +42,25 @@ false elsewhere; put and import csv read it. The latest view has no tombstones.`
 	}
 	q.addBox(c)
 	q.addFilter(c)
+	a.addRecordFlags(c, &q, &form)
+	c.Flags().BoolVar(&form.deleted, "deleted", false, "a column in CSV that says what is deleted")
+	return c
+}
+
+// addRecordFlags adds what says which records are shown first, and how.
+func (a *app) addRecordFlags(c *cobra.Command, q *queryFlags, form *recordForm) {
 	flags := c.Flags()
 	flags.StringVar(&q.order, "order", "", "key, acq or none (default: key in a table, else none)")
 	flags.Uint64Var(&q.limit, "limit", 0, "at most this many records (0: all)")
-	flags.BoolVar(&form.deleted, "deleted", false, "a column in CSV that says what is deleted")
-	flags.StringVar(&form.payload, "type", orElse(a.getenv("PENTAD_TYPE"), "base64"),
-		"show payloads as "+output.PayloadTypes+" (PENTAD_TYPE)")
 	complete(c, "order", "key\tby cid, mid, moid, cap, acq", "acq\tby acquisition time", "none")
+	a.addType(c, form)
+}
+
+// addType adds how payloads are shown.
+func (a *app) addType(c *cobra.Command, form *recordForm) {
+	c.Flags().StringVar(&form.payload, "type", orElse(a.getenv("PENTAD_TYPE"), "base64"),
+		"show payloads as "+output.PayloadTypes+" (PENTAD_TYPE)")
 	complete(c, "type", "f64", "i64", "text", "hex", "base64")
-	return c
 }
 
 // recordForm says how records are shown.

@@ -45,10 +45,16 @@ func (q *queryFlags) addBox(c *cobra.Command) {
 	flags.Var((*filledFlag)(&q.view), "view", "all versions, which is the default, or only the "+
 		"latest of each reading")
 	flags.Var((*filledFlag)(&q.asOf), "asof", "the latest versions known before this time")
+	q.addLast(c)
+	complete(c, "view", "all\tevery version", "latest\tthe newest version of each reading")
+}
+
+// addLast adds how many readings of each series are wanted, and what if there are none.
+func (q *queryFlags) addLast(c *cobra.Command) {
+	flags := c.Flags()
 	flags.Uint32Var(&q.last, "last", 0, "at most this many readings of each series, the "+
 		"newest, in their latest versions (0: all)")
 	flags.BoolVar(&q.failEmpty, "fail-empty", false, "exit with 3 when nothing matches")
-	complete(c, "view", "all\tevery version", "latest\tthe newest version of each reading")
 }
 
 // addFilter adds the plugins that keep or drop records.

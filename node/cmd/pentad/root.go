@@ -90,6 +90,7 @@ func (a *app) rootCommand() *cobra.Command {
 	}
 	root.AddCommand(a.demoCommand(), a.serveCommand(), a.healthCommand(), a.versionCommand(),
 		a.putCommand(), a.getCommand(), a.countCommand(), a.explainCommand(),
+		a.latestCommand(), a.asOfCommand(), a.diffCommand(), a.versionsCommand(),
 		a.deleteCommand(), a.eraseCommand(), a.purgeCommand(), a.eventsCommand(),
 		a.retentionCommand(), a.windowsCommand(),
 		a.exportCommand(), a.importCommand(), a.pluginCommand(), a.quantityCommand(),

@@ -126,7 +126,9 @@ func (v Value) appendMember(dst []byte, name string) []byte {
 		dst = append(dst, ':')
 		return strconv.AppendInt(dst, v.number, 10)
 	case kindOpaque:
-		dst = append(dst, `null,"payload":"`...)
+		dst = append(dst, "null,"...)
+		dst = appendJSONText(dst, strings.TrimSuffix(name, "value")+"payload")
+		dst = append(dst, `:"`...)
 		dst = append(dst, v.text...)
 		return append(dst, '"')
 	case kindRaw:
