@@ -72,6 +72,10 @@ func FuzzParseRowsEntry(f *testing.F) {
 	for range 5 {
 		f.Add(AppendRowsEntry(nil, &RowsHeader{Seq: 1}, randomInput(rng, 5).Rows, nil))
 	}
+	stamped := &record.Batch{}
+	stamped.AppendStamped(record.Key{MID: 1, AcqNs: 3}, []byte("a"))
+	stamped.AppendStamped(record.Key{MID: 2, AcqNs: 9}, []byte("bc"))
+	f.Add(AppendRowsEntry(nil, &RowsHeader{FirstAcqNs: 3, Stamped: true}, stamped, nil))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var h RowsHeader
 		var b record.Batch

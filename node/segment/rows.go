@@ -14,12 +14,13 @@ const (
 	rowsHeaderBytes = 72
 	rowsVersion     = 2 // 1: first; 2: tombstones
 	rowsHaveTombs   = 1 // flag: a bitmap of tombstones follows the keys
+	rowsHaveAcqs    = 2 // flag: a column of acquisition times follows the keys
 	rowKeyBytes     = 8 + 8 + 4 + 4
 	variedPayloads  = math.MaxUint32 // in place of the stride: a column of sizes follows the keys
 )
 
 // RowsHeader precedes the rows of one batch and shard in the log. The acquisition times of the
-// rows are consecutive from FirstAcqNs on.
+// rows are consecutive from FirstAcqNs on, unless they are Stamped.
 type RowsHeader struct {
 	Writer          [16]byte // who sent the batch, zero when nobody asked for exactly-once
 	Seq             uint64   // the writer's number of the batch
@@ -27,10 +28,12 @@ type RowsHeader struct {
 	BatchFirstAcqNs int64  // first acq of the whole batch, for the answer to a retry
 	BatchRecords    uint32 // records of the whole batch
 	Parts           uint32 // entries that the batch was split into, all in one flush
+	Stamped         bool   // the rows bring ascending acquisition times; the first is FirstAcqNs
 }
 
 // AppendRowsEntry appends the data of a log entry that holds the rows of b that rows names, all
-// of them when rows is nil. Of their acquisition times only the first is kept, in h.
+// of them when rows is nil. Unless h says that they are stamped, only the first of their
+// acquisition times is kept, in h.
 //
 // Cost: a copy; about 5 ns a row for payloads of 16 bytes.
 func AppendRowsEntry(dst []byte, h *RowsHeader, b *record.Batch, rows []uint32) []byte {
@@ -43,7 +46,14 @@ func AppendRowsEntry(dst []byte, h *RowsHeader, b *record.Batch, rows []uint32) 
 		stride = variedPayloads
 	}
 	tombs := hasTombs(b, rows)
-	dst = slices.Grow(dst, rowsHeaderBytes+n*(rowKeyBytes+5)+payloadBytes)
+	flags := uint32(0)
+	if tombs {
+		flags |= rowsHaveTombs
+	}
+	if h.Stamped {
+		flags |= rowsHaveAcqs
+	}
+	dst = slices.Grow(dst, rowsHeaderBytes+n*(rowKeyBytes+8+5)+payloadBytes)
 	dst = binary.LittleEndian.AppendUint32(dst, rowsVersion)
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(n))
 	dst = append(dst, h.Writer[:]...)
@@ -53,16 +63,15 @@ func AppendRowsEntry(dst []byte, h *RowsHeader, b *record.Batch, rows []uint32) 
 	dst = binary.LittleEndian.AppendUint32(dst, h.BatchRecords)
 	dst = binary.LittleEndian.AppendUint32(dst, h.Parts)
 	dst = binary.LittleEndian.AppendUint32(dst, stride)
-	if tombs {
-		dst = binary.LittleEndian.AppendUint32(dst, rowsHaveTombs)
-	} else {
-		dst = binary.LittleEndian.AppendUint32(dst, 0)
-	}
+	dst = binary.LittleEndian.AppendUint32(dst, flags)
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(payloadBytes))
 	dst = appendInts(dst, b.MID, rows)
 	dst = appendInts(dst, b.CapNs, rows)
 	dst = appendInts(dst, b.CID, rows)
 	dst = appendInts(dst, b.MOID, rows)
+	if h.Stamped {
+		dst = appendInts(dst, b.AcqNs, rows)
+	}
 	if tombs {
 		dst = appendTombs(dst, b, rows, n)
 	}
@@ -170,15 +179,20 @@ func ParseRowsEntry(src []byte, h *RowsHeader, b *record.Batch) error {
 	h.Parts = binary.LittleEndian.Uint32(src[52:])
 	stride := binary.LittleEndian.Uint32(src[56:])
 	flags := binary.LittleEndian.Uint32(src[60:])
-	if flags&^rowsHaveTombs != 0 {
-		return fmt.Errorf("rows entry with flags %#x; this program knows %#x", flags, rowsHaveTombs)
+	if flags&^(rowsHaveTombs|rowsHaveAcqs) != 0 {
+		return fmt.Errorf("rows entry with flags %#x; this program knows %#x", flags,
+			rowsHaveTombs|rowsHaveAcqs)
 	}
+	h.Stamped = flags&rowsHaveAcqs != 0
 	payloadBytes := binary.LittleEndian.Uint64(src[64:])
 	rows := uint64(binary.LittleEndian.Uint32(src[4:]))
 	rest := src[rowsHeaderBytes:]
 	rowBytes := uint64(rowKeyBytes)
 	if stride == variedPayloads {
 		rowBytes += 4
+	}
+	if h.Stamped {
+		rowBytes += 8
 	}
 	tombBytes := uint64(flags&rowsHaveTombs) * ((rows + 7) / 8)
 	left := uint64(len(rest)) - rows*rowBytes
@@ -194,10 +208,36 @@ func ParseRowsEntry(src []byte, h *RowsHeader, b *record.Batch) error {
 	b.CapNs, rest = parseInts(b.CapNs, rest, n)
 	b.CID, rest = parseInts(b.CID, rest, n)
 	b.MOID, rest = parseInts(b.MOID, rest, n)
+	rest, err := parseAcqs(rest, h, b, n)
+	if err != nil {
+		return err
+	}
+	return parseTail(rest, n, stride, tombBytes, b)
+}
+
+// parseAcqs gives n rows their acquisition times.
+func parseAcqs(src []byte, h *RowsHeader, b *record.Batch, n int) (rest []byte, err error) {
+	if h.Stamped {
+		b.AcqNs, src = parseInts(b.AcqNs, src, n)
+		before := h.FirstAcqNs
+		for i, acq := range b.AcqNs {
+			if i == 0 && acq != before || i > 0 && acq <= before || acq == math.MaxInt64 {
+				return nil, fmt.Errorf("rows entry: acquisition time %d of row %d does not "+
+					"ascend from %d on", acq, i, h.FirstAcqNs)
+			}
+			before = acq
+		}
+		return src, nil
+	}
 	b.AcqNs = slices.Grow(b.AcqNs[:0], n)[:n]
 	for i := range b.AcqNs {
 		b.AcqNs[i] = h.FirstAcqNs + int64(i)
 	}
+	return src, nil
+}
+
+// parseTail reads what follows the keys and acquisition times.
+func parseTail(rest []byte, n int, stride uint32, tombBytes uint64, b *record.Batch) error {
 	var ok bool
 	if b.Tombs, ok = parseTombs(b.Tombs, rest[:tombBytes], n); !ok {
 		return fmt.Errorf("rows entry: no tombstones, or some beyond its %d rows", n)

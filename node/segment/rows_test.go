@@ -33,6 +33,13 @@ func TestRowsEntryModel(t *testing.T) {
 		}
 		h := RowsHeader{Seq: rng.Uint64(), FirstAcqNs: rng.Int64(), Parts: rng.Uint32(),
 			BatchFirstAcqNs: rng.Int64(), BatchRecords: rng.Uint32(), Writer: [16]byte{1, 15: 9}}
+		if rows == nil && rng.IntN(2) == 0 {
+			h.Stamped, b.AcqNs = true, make([]int64, b.Len())
+			for i, acq := 0, h.FirstAcqNs; i < b.Len(); i++ {
+				b.AcqNs[i] = acq
+				acq += 1 + rng.Int64N(3)
+			}
+		}
 		entry := AppendRowsEntry([]byte("before"), &h, b, rows)
 		var gotHeader RowsHeader
 		if err := ParseRowsEntry(entry[6:], &gotHeader, &got); err != nil {
@@ -44,7 +51,9 @@ func TestRowsEntryModel(t *testing.T) {
 		}
 		for k, i := range want {
 			key := b.Key(int(i))
-			key.AcqNs = h.FirstAcqNs + int64(k)
+			if !h.Stamped {
+				key.AcqNs = h.FirstAcqNs + int64(k)
+			}
 			if got.Key(k) != key || got.Tomb(k) != b.Tomb(int(i)) ||
 				!bytes.Equal(got.Payload(k), b.Payload(int(i))) {
 				t.Fatalf("row %d differs", k)
@@ -95,11 +104,24 @@ func TestRowsEntryHostile(t *testing.T) {
 	f(56, 0xfffffffe)     // stride
 	f(56, variedPayloads) // sizes are missing
 	f(60, 1)              // tombstones are missing
-	f(60, 2)              // flags
+	f(60, 2)              // acquisition times are missing
+	f(60, 4)              // flags
 	f(64, 13)             // payload bytes
 	f(68, 1)              // payload bytes
 	late := AppendRowsEntry(nil, &RowsHeader{FirstAcqNs: math.MaxInt64 - 2}, b, nil)
 	if ParseRowsEntry(late, &RowsHeader{}, &record.Batch{}) == nil {
 		t.Error("acquisition times beyond the greatest parse")
 	}
+	stamped := func(acqs ...int64) {
+		t.Helper()
+		b.AcqNs = acqs
+		entry := AppendRowsEntry(nil, &RowsHeader{FirstAcqNs: 5, Stamped: true}, b, nil)
+		if ParseRowsEntry(entry, &RowsHeader{}, &record.Batch{}) == nil {
+			t.Errorf("acquisition times %d parse", acqs)
+		}
+	}
+	stamped(6, 7, 8)
+	stamped(5, 5, 6)
+	stamped(5, 7, 6)
+	stamped(5, 6, math.MaxInt64)
 }

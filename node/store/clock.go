@@ -20,6 +20,7 @@ type clock struct {
 	logged   int64 // the log proves that acqs below this were given or promised
 	inflight int64 // first acq of the group being committed, 0 when there is none
 	finished bool  // the log says that the store was closed cleanly, at next
+	copied   bool  // the store is a copy: next is its horizon, and stands still between ranges
 }
 
 // reserve takes n consecutive acquisition times and returns the first. The horizon stays below it
@@ -68,7 +69,7 @@ func (c *clock) horizon() (h int64, stale bool) {
 	if c.inflight != 0 {
 		return min(c.inflight, limit), false // a group in flight proves nothing yet
 	}
-	if c.finished {
+	if c.finished || c.copied {
 		return c.next, false
 	}
 	h = max(c.next, c.now())
@@ -92,4 +93,35 @@ func (c *clock) floor() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.next
+}
+
+// present returns an acq that the log may promise now.
+func (c *clock) present() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.copied {
+		return c.next
+	}
+	return max(c.next, c.now())
+}
+
+// startCopy makes the horizon stand at an acq, up to which everything was copied.
+func (c *clock) startCopy(ns int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.copied, c.next, c.logged = true, ns, ns
+}
+
+// endCopy lets the clock go on above what was copied.
+func (c *clock) endCopy(ns int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.copied, c.next = false, max(c.next, ns)
+}
+
+// isCopy reports whether the store is a copy.
+func (c *clock) isCopy() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.copied
 }

@@ -275,6 +275,10 @@ func (s *Store) commit(buf *commitBuffers, group []*putRequest) {
 		s.refuse(group, nil, s.eventErr)
 		return
 	}
+	if s.clock.isCopy() {
+		s.refuse(group, nil, ErrIsCopy)
+		return
+	}
 	ends := []int{}
 	for _, r := range group {
 		s.stamp(r)
@@ -392,7 +396,7 @@ func parseClockEntry(data []byte) (ns int64, clean bool, err error) {
 
 // logPromise makes the log hold that no acq below the present is given any more.
 func (s *Store) logPromise() error {
-	ns := max(s.opt.Now(), s.clock.floor())
+	ns := s.clock.present()
 	file, err := s.log.Append([]segment.Entry{clockEntry(ns, false)})
 	if err != nil {
 		return fmt.Errorf("log promise: %w", err)

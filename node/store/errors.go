@@ -24,6 +24,12 @@ var (
 	// ErrFailed means that the disk failed while an event was written, so that it may be in force
 	// or not. Nothing is stored until the store is opened again.
 	ErrFailed = errors.New("store has failed; open it again")
+	// ErrIsCopy means that a store is a copy of another, and takes what that one has and nothing
+	// else.
+	ErrIsCopy = errors.New("this is a copy of another store, which takes no changes of its own; " +
+		"change the other one, or release the copy")
+	// ErrNotCopied means that a range of another store does not fit this one.
+	ErrNotCopied = errors.New("range cannot be copied")
 	// ErrLocked means that another process has the directory open.
 	ErrLocked = errors.New("directory is in use by another process")
 	// ErrNoStore means that a directory holds no store.

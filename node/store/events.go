@@ -206,6 +206,9 @@ func (s *Store) logEdit(count int, build func(acqNs int64) (edit, error)) error 
 	if s.eventErr != nil {
 		return s.eventErr
 	}
+	if s.clock.isCopy() {
+		return ErrIsCopy
+	}
 	acq := s.clock.reserve(count)
 	file, err := s.log.Append([]segment.Entry{clockEntry(acq+int64(count), false)})
 	if errors.Is(err, segment.ErrNoSpace) {

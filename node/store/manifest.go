@@ -54,6 +54,9 @@ type edit struct {
 
 	Policies     []policyMeta `json:"policies,omitempty"` // in place of those of the same scope
 	DropPolicies []scope      `json:"drop_policies,omitempty"`
+
+	Copy    *copyMeta `json:"copy,omitempty"`    // the store, empty so far, becomes a copy
+	Release bool      `json:"release,omitempty"` // the store is a copy no more
 }
 
 // manifest is the list of live segments: a text file of lines "crc32c json", appended and synced.
@@ -70,6 +73,7 @@ type manifest struct {
 	gone     []goneRange  // by shard and index
 	events   []Event      // by acq
 	policies []policyMeta // by scope
+	copied   *copyMeta    // nil when the store is no copy
 }
 
 // newStoreID makes the identity of a store: a history of rows that goes on in one place only.
@@ -192,6 +196,7 @@ func (m *manifest) apply(e edit) error {
 	if e.Store != "" {
 		m.store = e.Store
 	}
+	m.applyCopy(&e)
 	m.clockNs = max(m.clockNs, e.ClockNs)
 	for _, id := range e.Remove {
 		if !m.drop(id) {
@@ -224,7 +229,7 @@ func (m *manifest) drop(id uint64) bool {
 
 func (m *manifest) snapshot() []byte {
 	e := edit{Format: formatVersion, Shards: m.shards, Store: m.store, ClockNs: m.clockNs,
-		Add: m.live, Gone: m.gone, Policies: m.policies}
+		Add: m.live, Gone: m.gone, Policies: m.policies, Copy: m.copied}
 	for i := range m.events {
 		e.Events = append(e.Events, metaOf(&m.events[i]))
 	}

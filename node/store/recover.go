@@ -54,7 +54,9 @@ func (s *Store) recover(ctx context.Context, report *Report) error {
 	}
 	r := replay{store: s, report: report, clockNs: s.manifest.clockNs}
 	for _, e := range s.allEvents() { // the log says so, too, unless its end was lost
-		r.clockNs = max(r.clockNs, e.AcqNs+1)
+		if s.manifest.copied == nil { // else the rows before it may be still to come
+			r.clockNs = max(r.clockNs, e.AcqNs+1)
+		}
 	}
 	s.log, report.Log, err = segment.OpenLog(filepath.Join(s.opt.Dir, logDir),
 		segment.LogOptions{}, r.entry)
@@ -176,7 +178,10 @@ func (r *replay) entry(file uint64, e segment.Entry) error {
 		if err != nil {
 			return err
 		}
-		r.clockNs, r.clean = max(r.clockNs, ns), clean
+		if m := s.manifest.copied; m == nil || file >= m.FirstLog {
+			r.clockNs = max(r.clockNs, ns)
+		}
+		r.clean = clean
 		if s.files[file] == nil {
 			s.noteEntries(file, nil)
 		}
@@ -201,6 +206,9 @@ func (r *replay) rows(file uint64, e segment.Entry) error {
 	s.noteEntries(file, []segment.Entry{e})
 	n := int64(r.batch.Len())
 	r.clockNs = max(r.clockNs, h.BatchFirstAcqNs+int64(h.BatchRecords), h.FirstAcqNs+n)
+	if h.Stamped && n > 0 {
+		r.clockNs = max(r.clockNs, r.batch.AcqNs[n-1]+1)
+	}
 	if h.Writer != ([16]byte{}) {
 		s.writers.record(WriterSeq{h.Writer, h.Seq},
 			answer{seq: h.Seq, first: h.BatchFirstAcqNs, records: h.BatchRecords})
@@ -227,6 +235,10 @@ func (r *replay) rows(file uint64, e segment.Entry) error {
 // startClock makes the clock start above everything that was given or promised before.
 func (s *Store) startClock(ctx context.Context, r *replay) error {
 	floor := r.clockNs
+	if s.manifest.copied != nil {
+		s.clock.startCopy(floor)
+		return nil
+	}
 	if !r.clean && floor > 0 {
 		floor += promiseNs
 	}

@@ -1,0 +1,420 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// Range is all that a store has between two acqs in a box: it makes the copy that stands at the
+// first stand at the second.
+type Range struct {
+	Of           string     // identity of the store that it is of
+	Box          record.Box // what the copy is of: the same for each range, without acq
+	FromNs, ToNs int64
+	Rows         *record.Batch // stamped, by ascending acq; nil: none
+	Events       []Event       // erases and purges, by ascending acq
+	// Policies are all that the store has at ToNs, when it has them or, with Whole unset, some
+	// that took steps. Steps from ToNs on are left for the next range.
+	Policies []Policy
+	Whole    bool // Policies are all: others are dropped
+}
+
+// Policy is a retention and how far it has come: what its last steps hide.
+type Policy struct {
+	Retention
+	CapFloorNs, AcqFloorNs     int64 // math.MinInt64: none
+	CapStepAcqNs, AcqStepAcqNs int64
+}
+
+// State is what a copy needs to know of a store beside its rows.
+type State struct {
+	Store     string     // identity
+	Of        string     // identity of the store that it is a copy of; empty: of none
+	Box       record.Box // what it is a copy of
+	Empty     bool       // it never held anything
+	HorizonNs int64      // all events and steps with a smaller acq are below
+	Events    []Event    // erases and purges
+	Policies  []Policy
+}
+
+// State returns the state of the store at one moment.
+func (s *Store) State(ctx context.Context) (st State, err error) {
+	if s.closed.Load() {
+		return st, ErrClosed
+	}
+	if _, err := s.Horizon(ctx); err != nil { // so that the log has promised it
+		return st, err
+	}
+	err = s.onCommitter(ctx, func() {
+		st.HorizonNs, _ = s.clock.horizon()
+		s.manifestMu.Lock()
+		defer s.manifestMu.Unlock()
+		m := s.manifest
+		st.Store, st.Empty = m.store, s.isEmpty()
+		if m.copied != nil {
+			st.Of = m.copied.Store
+			st.Box, _ = parseBoxMeta(&m.copied.Box) // checked when it came
+		}
+		for _, e := range m.events {
+			if e.AcqNs < st.HorizonNs {
+				st.Events = append(st.Events, e)
+			}
+		}
+		for i := range m.policies {
+			st.Policies = append(st.Policies, m.policies[i].policy())
+		}
+	})
+	return st, err
+}
+
+// isEmpty reports whether nothing was ever stored. The caller is the committer and holds
+// manifestMu.
+func (s *Store) isEmpty() bool {
+	m := s.manifest
+	for _, sh := range s.shards {
+		if sh.lastIndex > 0 {
+			return false
+		}
+	}
+	return m.copied == nil && len(m.live)+len(m.gone)+len(m.events)+len(m.policies) == 0
+}
+
+// PutRange adds a range to a copy: rows with the acqs that they have, and events in their place.
+// The first range, from acq 0 on, makes an empty store a copy: from then on it takes nothing else,
+// and its horizon is the end of the last range. On return the range is durable and visible; after
+// a crash it is there whole or not at all. One that is there already changes nothing.
+//
+// Returns: the horizon.
+// Errors: *record.InvalidError; ErrNotCopied when the range does not continue the copy, or the
+// store is none and not empty; as with [Store.Put] and [Store.Erase].
+func (s *Store) PutRange(ctx context.Context, r *Range) (horizonNs int64, err error) {
+	if s.closed.Load() {
+		return 0, ErrClosed
+	}
+	if err := r.validate(); err != nil {
+		return 0, err
+	}
+	if err := s.waitForRoom(ctx); err != nil {
+		return 0, err
+	}
+	put := &putRequest{done: make(chan struct{})}
+	if r.rows() > 0 {
+		put.rows, put.parts = r.rows(), splitByShard(r.Rows, len(s.shards))
+		stampParts(put.parts, r.Rows, len(s.shards))
+	}
+	entries := make([]segment.Entry, 0, len(put.parts)+1)
+	for i := range put.parts {
+		entries = append(entries, segment.Entry{Data: appendStamped(nil, put, i)})
+	}
+	var failed error
+	err = s.onCommitter(ctx, func() {
+		failed = s.commitRange(r, put, entries)
+		horizonNs = s.clock.floor()
+	})
+	return horizonNs, errors.Join(err, failed)
+}
+
+// stampParts gives the parts that a batch was split into the acqs of its rows.
+func stampParts(parts []part, b *record.Batch, shards int) {
+	ready := make([][]int64, shards)
+	for i := range parts {
+		ready[parts[i].shard] = parts[i].rows.AcqNs
+	}
+	for i, acq := range b.AcqNs {
+		sh := shardOf(b.CID[i], b.MID[i], shards)
+		ready[sh][0] = acq
+		ready[sh] = ready[sh][1:]
+	}
+}
+
+func appendStamped(dst []byte, put *putRequest, i int) []byte {
+	rows := &put.parts[i].rows
+	return segment.AppendRowsEntry(dst, &segment.RowsHeader{
+		FirstAcqNs: rows.AcqNs[0], Stamped: true,
+		BatchFirstAcqNs: rows.AcqNs[0], BatchRecords: uint32(rows.Len()),
+		Parts: uint32(len(put.parts)),
+	}, rows, nil)
+}
+
+// commitRange is the part of PutRange on the committer. Events come first: until the horizon has
+// passed them they hide nothing but what a purge hides, and the flush that holds the rows moves it.
+func (s *Store) commitRange(r *Range, put *putRequest, entries []segment.Entry) error {
+	if s.eventErr != nil {
+		return s.eventErr
+	}
+	if err := s.follow(r); err != nil {
+		return err
+	}
+	at := s.clock.floor()
+	if r.ToNs <= at {
+		return nil
+	}
+	if r.FromNs != at {
+		return fmt.Errorf("%w: it begins at acq %d, and the copy ends at %d: go on from there",
+			ErrNotCopied, r.FromNs, at)
+	}
+	purges, err := s.copyEvents(r)
+	if err != nil {
+		return err
+	}
+	for i := range entries {
+		data := entries[i].Data
+		entries[i] = s.shards[put.parts[i].shard].nextEntry()
+		entries[i].Data = data
+	}
+	began := time.Now()
+	file, err := s.log.Append(append(entries, clockEntry(r.ToNs, false)))
+	s.counters.syncNs.Add(int64(time.Since(began)))
+	s.counters.groups.Add(1)
+	if err != nil {
+		s.refuse([]*putRequest{put}, entries, fmt.Errorf("copy range: %w", err))
+		return put.err
+	}
+	s.noteFile(file, entries)
+	s.insert([]*putRequest{put})
+	s.clock.startCopy(r.ToNs)
+	s.counters.rows.Add(int64(put.rows))
+	if purges {
+		_ = s.emptyLog() // it is tried again; if the log has failed, ranges say so
+	}
+	s.sealFull()
+	s.pace(put.rows)
+	return nil
+}
+
+// follow sees to it that the store is a copy that the range can continue.
+func (s *Store) follow(r *Range) error {
+	s.manifestMu.Lock()
+	defer s.manifestMu.Unlock()
+	if failed := s.manifest.failed; failed != nil {
+		return fmt.Errorf("%w: %w", ErrFailed, failed)
+	}
+	box := metaOfBox(&r.Box)
+	if m := s.manifest.copied; m != nil {
+		switch {
+		case m.Store != r.Of:
+			return fmt.Errorf("%w: it is of store %s, and this is a copy of store %s; copy "+
+				"into a new store", ErrNotCopied, r.Of, m.Store)
+		case !sameBox(&m.Box, &box):
+			return fmt.Errorf("%w: this is a copy of another box; take the same selectors each "+
+				"time, or copy into a new store", ErrNotCopied)
+		}
+		return nil
+	}
+	if !s.isEmpty() {
+		return fmt.Errorf("%w: this store holds records or events of its own; copy into a new "+
+			"store, or give the records new acqs", ErrNotCopied)
+	}
+	if r.FromNs != 0 {
+		return fmt.Errorf("%w: a copy begins at acq 0, not at %d", ErrNotCopied, r.FromNs)
+	}
+	return s.becomeCopy(r.Of, box)
+}
+
+// becomeCopy makes an empty store a copy. What its log has promised so far is void: a log file is
+// begun for what counts. The caller holds manifestMu.
+func (s *Store) becomeCopy(of string, box boxMeta) error {
+	s.log.Roll()
+	file, err := s.log.Append([]segment.Entry{clockEntry(0, false)})
+	if err != nil {
+		return fmt.Errorf("begin copy: %w", err)
+	}
+	s.noteEntries(file, nil)
+	err = s.manifest.append(edit{Store: newStoreID(),
+		Copy: &copyMeta{Store: of, Box: box, FirstLog: file}})
+	if err != nil {
+		return s.failEvent(err)
+	}
+	s.clock.startCopy(0)
+	return nil
+}
+
+// failEvent is what a manifest that failed means: whether the edit is on disk is unknown, and
+// nothing may be put after it. The caller is the committer and holds manifestMu.
+func (s *Store) failEvent(err error) error {
+	if s.manifest.failed == nil {
+		return err
+	}
+	s.eventErr = fmt.Errorf("%w: %w", ErrFailed, err)
+	return s.eventErr
+}
+
+// copyEvents puts the events and steps of a range into force, all at once, so that none comes after
+// one with a greater acq. Those that came with the same range before a crash are there.
+func (s *Store) copyEvents(r *Range) (purges bool, err error) {
+	s.manifestMu.Lock()
+	defer s.manifestMu.Unlock()
+	e, newest := edit{}, int64(math.MinInt64)
+	if n := len(s.manifest.events); n > 0 {
+		newest = s.manifest.events[n-1].AcqNs
+	}
+	for i := range r.Events {
+		event := Event{AcqNs: r.Events[i].AcqNs, Kind: r.Events[i].Kind, Box: r.Events[i].Box}
+		acq := event.AcqNs
+		if s.manifest.findEvent(acq) >= 0 {
+			continue
+		}
+		if acq < newest {
+			return false, fmt.Errorf("%w: it brings an event with acq %d, but the one with acq "+
+				"%d is here already; copy into a new store", ErrNotCopied, acq, newest)
+		}
+		e.Events = append(e.Events, metaOf(&event)) // a purge is done here when it is done here
+	}
+	if len(s.manifest.events)+len(e.Events) > maxEvents {
+		return false, ErrTooManyEvents
+	}
+	e.Policies = s.steps(r)
+	if r.Whole {
+		for _, p := range s.manifest.policies {
+			if _, known := findPolicy(r.Policies, p.scope); !known {
+				e.DropPolicies = append(e.DropPolicies, p.scope)
+			}
+		}
+	}
+	if !e.changesHistory() {
+		return false, nil
+	}
+	if err := s.manifest.append(e); err != nil {
+		return false, s.failEvent(err)
+	}
+	s.publishHistory()
+	return e.purges(), nil
+}
+
+// steps returns the policies of a range that differ from what the store has, without the steps that
+// belong to later ranges. The caller holds manifestMu.
+func (s *Store) steps(r *Range) (all []policyMeta) {
+	for i := range r.Policies {
+		p := r.Policies[i].meta()
+		old := policyMeta{CapFloorNs: noFloor, AcqFloorNs: noFloor}
+		at, known := s.manifest.findPolicy(p.scope)
+		if known {
+			old = s.manifest.policies[at]
+		}
+		if p.CapStepAcqNs >= r.ToNs {
+			p.CapFloorNs, p.CapStepAcqNs = old.CapFloorNs, old.CapStepAcqNs
+		}
+		if p.AcqStepAcqNs >= r.ToNs {
+			p.AcqFloorNs, p.AcqStepAcqNs = old.AcqFloorNs, old.AcqStepAcqNs
+		}
+		if old.scope = p.scope; !known || p != old {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// ReleaseCopy makes a copy a store of its own: it takes records from then on, and nothing more of
+// the store that it was a copy of. Answers that one gave to writers are not known here.
+//
+// Errors: ErrNotCopied when it is no copy; ErrClosed; ErrFailed.
+func (s *Store) ReleaseCopy(ctx context.Context) error {
+	var failed error
+	err := s.onCommitter(ctx, func() {
+		s.manifestMu.Lock()
+		defer s.manifestMu.Unlock()
+		if s.manifest.copied == nil {
+			failed = fmt.Errorf("%w: there is none, this is a store of its own", ErrNotCopied)
+			return
+		}
+		from := int64(0)
+		for _, e := range s.allEvents() {
+			from = max(from, e.AcqNs+1)
+		}
+		err := s.manifest.append(edit{Store: newStoreID(), Release: true})
+		if err != nil {
+			failed = s.failEvent(err)
+			return
+		}
+		s.clock.endCopy(from)
+	})
+	return errors.Join(err, failed)
+}
+
+func (r *Range) rows() int {
+	if r.Rows == nil {
+		return 0
+	}
+	return r.Rows.Len()
+}
+
+// validate checks a range by itself, and normalises its boxes.
+func (r *Range) validate() error {
+	bad := func(part, format string, args ...any) error {
+		return &record.InvalidError{Part: part, Reason: record.OutOfRange, Row: -1,
+			Detail: fmt.Sprintf(format, args...)}
+	}
+	if r.Of == "" {
+		return bad("store", "no store is named")
+	}
+	if r.FromNs < 0 || r.ToNs <= r.FromNs || r.ToNs == math.MaxInt64 {
+		return bad("acq", "from %d to %d is no range", r.FromNs, r.ToNs)
+	}
+	if err := r.Box.Normalize(); err != nil {
+		return err
+	}
+	if len(r.Box[record.Acq]) > 0 {
+		return bad("acq", "a copy is of all acqs, or it would have gaps")
+	}
+	before := r.FromNs - 1
+	for i := range r.Events {
+		e := &r.Events[i]
+		if e.Kind != EventErase && e.Kind != EventPurge {
+			return bad("event", "its kind is %d", e.Kind)
+		}
+		if e.AcqNs <= before || e.AcqNs >= r.ToNs {
+			return bad("event", "acq %d does not lie in its place from %d to %d", e.AcqNs,
+				r.FromNs, r.ToNs)
+		}
+		if err := e.Box.Normalize(); err != nil {
+			return err
+		}
+		before = e.AcqNs
+	}
+	if len(r.Policies) > maxPolicies {
+		return bad("policy", "%d of them, at most %d", len(r.Policies), maxPolicies)
+	}
+	for i := range r.Policies {
+		if err := r.Policies[i].validate(); err != nil {
+			return err
+		}
+	}
+	return r.validateRows()
+}
+
+func (r *Range) validateRows() error {
+	if r.rows() == 0 {
+		return nil
+	}
+	if err := r.Rows.Validate(); err != nil {
+		return err
+	}
+	if len(r.Rows.AcqNs) != r.Rows.Len() {
+		return &record.InvalidError{Part: "acq", Reason: record.Inconsistent, Row: -1,
+			Detail: "the rows are not stamped"}
+	}
+	before := r.FromNs - 1
+	for i, acq := range r.Rows.AcqNs {
+		if acq <= before || acq >= r.ToNs || !r.Box.Contains(r.Rows.Key(i)) {
+			return &record.InvalidError{Part: "acq", Reason: record.OutOfRange, Row: i,
+				Detail: fmt.Sprintf("the row with acq %d does not ascend from %d to %d, or lies "+
+					"outside of the box", acq, r.FromNs, r.ToNs)}
+		}
+		before = acq
+	}
+	return nil
+}
+
+func findPolicy(all []Policy, sc scope) (at int, known bool) {
+	at = slices.IndexFunc(all, func(p Policy) bool {
+		return scope{p.CID, p.MOID}.compare(sc) == 0
+	})
+	return at, at >= 0
+}
