@@ -33,6 +33,10 @@ func toWire(err error) *wire.Error {
 		return &wire.Error{Kind: kind, Message: err.Error(), Part: invalid.Part,
 			Reason: string(invalid.Reason)}
 	}
+	if errors.Is(err, store.ErrNotCopied) {
+		return &wire.Error{Kind: wire.KindInvalid, Message: err.Error(), Part: "range",
+			Reason: string(record.Inconsistent)}
+	}
 	var guest *wasmhost.Error
 	if errors.As(err, &guest) {
 		return wire.NewFault(guestKind(guest.Kind), err.Error(), faultOf(guest))
@@ -64,6 +68,8 @@ func kindOf(err error) wire.Kind {
 		return wire.KindNotFound
 	case errors.Is(err, store.ErrExists):
 		return wire.KindInvalid
+	case errors.Is(err, store.ErrIsCopy):
+		return wire.KindForbidden
 	case errors.Is(err, store.ErrSequenceTooOld):
 		return wire.KindSequenceTooOld
 	case errors.Is(err, context.DeadlineExceeded):

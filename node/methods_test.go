@@ -37,6 +37,7 @@ func TestMethods(t *testing.T) {
 		"/v1/erase": "POST", "/v1/purge": "POST", "/v1/events": "GET, HEAD",
 		"/v1/retention": "DELETE, GET, HEAD, PUT",
 		"/v1/snapshots": "GET, HEAD, POST", "/v1/verify": "POST",
+		"/v1/digest": "GET, HEAD, POST", "/v1/sync": "DELETE, GET, HEAD, POST",
 		"/metrics": "GET, HEAD", "/v1/plugins/count": "DELETE, GET, HEAD, PUT",
 		"/v1/plugins/count/run": "GET, HEAD, POST", "/v1/plugins/count/promote": "POST", "/": "",
 	} {

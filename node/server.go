@@ -154,7 +154,7 @@ func (s *server) route(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	if s.routeOne(ctx, method, path) || s.routeHealth(ctx, method+" "+path) ||
-		s.routeVersions(ctx, method+" "+path) {
+		s.routeVersions(ctx, method+" "+path) || s.routeSync(ctx, method+" "+path) {
 		return
 	}
 	switch method + " " + path {
@@ -237,6 +237,25 @@ func (s *server) routeHealth(ctx *fasthttp.RequestCtx, route string) bool {
 	return true
 }
 
+// routeSync answers what copies and comparisons of nodes ask for.
+func (s *server) routeSync(ctx *fasthttp.RequestCtx, route string) bool {
+	switch route {
+	case "GET /v1/digest":
+		s.digest(ctx)
+	case "POST /v1/digest":
+		s.digestFrame(ctx)
+	case "GET /v1/sync":
+		s.syncState(ctx)
+	case "POST /v1/sync":
+		s.putRange(ctx)
+	case "DELETE /v1/sync":
+		s.releaseCopy(ctx)
+	default:
+		return false
+	}
+	return true
+}
+
 // methods returns what a path that [server.route] knows takes, "" for another.
 func methods(path string) string {
 	switch path {
@@ -244,8 +263,10 @@ func methods(path string) string {
 		return "POST"
 	case "/v1/retention":
 		return "DELETE, GET, HEAD, PUT"
+	case "/v1/sync":
+		return "DELETE, GET, HEAD, POST"
 	case "/v1/records", "/v1/count", "/v1/explain", "/v1/snapshots", "/v1/plugins",
-		"/v1/diff", "/v1/versions":
+		"/v1/diff", "/v1/versions", "/v1/digest":
 		return "GET, HEAD, POST"
 	case "/v1/latest", "/v1/asof":
 		return "GET, HEAD"
@@ -266,7 +287,7 @@ func noRoute(ctx *fasthttp.RequestCtx, path string) {
 			"/v1/latest, /v1/asof, /v1/diff, /v1/versions, /v1/windows, "+
 			"/v1/failures, /v1/quantities, "+
 			"/v1/horizon, /v1/put, /v1/query, /v1/erase, /v1/purge, /v1/events, /v1/retention, "+
-			"/v1/snapshots, /v1/verify, /healthz, /readyz, "+
+			"/v1/snapshots, /v1/verify, /v1/digest, /v1/sync, /healthz, /readyz, "+
 			"/version and /metrics", ctx.Method(), path)})
 }
 

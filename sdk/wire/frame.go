@@ -41,7 +41,12 @@ const (
 	FrameEvent    FrameType = 9
 	FrameModule   FrameType = 10
 
-	lastFrameType = FrameVersions
+	FrameDigestQuery FrameType = 22
+	FrameDigests     FrameType = 23
+	FrameRange       FrameType = 24
+	FrameState       FrameType = 25
+
+	lastFrameType = FrameState
 )
 
 // MaxFramePayload bounds the payload of any frame: the largest batch with its keys and some room.

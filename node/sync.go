@@ -1,0 +1,247 @@
+package node
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/pentad-db/pentad/node/internal/selector"
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+	"github.com/valyala/fasthttp"
+)
+
+// Digest returns digests of slices of a box; see [store.Store.Digest]. With rows the two cuts are
+// divided into slices of so many rows first, see [store.Store.Cut].
+func (n *Node) Digest(
+	ctx context.Context, box record.Box, cuts []int64, rows uint64,
+) (slices []store.Digest, purgedAcqNs int64, err error) {
+	if n.closing.Load() {
+		return nil, 0, errClosing
+	}
+	if err := take(n.queries); err != nil {
+		return nil, 0, err
+	}
+	defer func() { <-n.queries }()
+	if rows > 0 {
+		if len(cuts) != 2 {
+			return nil, 0, badParam("acq", fmt.Errorf("%d cuts cannot be divided; give 2",
+				len(cuts)))
+		}
+		if cuts, err = n.store.Cut(ctx, cuts[0], cuts[1], rows); err != nil {
+			return nil, 0, err
+		}
+	}
+	return n.store.Digest(ctx, box, cuts)
+}
+
+// State returns what a copy needs to know beside records; see [store.Store.State].
+func (n *Node) State(ctx context.Context) (store.State, error) { return n.store.State(ctx) }
+
+// PutRange adds a range of another node's records to a copy; see [store.Store.PutRange].
+func (n *Node) PutRange(ctx context.Context, r *store.Range) (horizonNs int64, err error) {
+	if n.closing.Load() {
+		return 0, errClosing
+	}
+	if err := take(n.puts); err != nil {
+		return 0, err
+	}
+	defer func() { <-n.puts }()
+	return n.store.PutRange(ctx, r)
+}
+
+// ReleaseCopy makes a copy a node of its own; see [store.Store.ReleaseCopy].
+func (n *Node) ReleaseCopy(ctx context.Context) error { return n.store.ReleaseCopy(ctx) }
+
+// digestFrame answers a digest query frame.
+func (s *server) digestFrame(ctx *fasthttp.RequestCtx) {
+	rc, cancel := s.context()
+	defer cancel()
+	var q wire.DigestQuery
+	var all []store.Digest
+	answer := &wire.Digests{}
+	err := wire.ParseDigestQuery(ctx.PostBody(), &q)
+	if err == nil {
+		all, answer.PurgedAcqNs, err = s.node.Digest(rc, q.Box, q.Cuts, q.Rows)
+	}
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	for i := range all {
+		d := &all[i]
+		answer.Slices = append(answer.Slices, wire.Digest{FromNs: d.FromNs, ToNs: d.ToNs,
+			Rows: d.Rows, Bytes: d.Bytes, Sum: sumOf(d)})
+	}
+	ctx.SetContentType(wire.ContentType)
+	ctx.SetBody(wire.AppendDigests(nil, answer))
+}
+
+// sumOf returns the sum of a digest with its lowest byte first.
+func sumOf(d *store.Digest) (sum [16]byte) {
+	binary.LittleEndian.PutUint64(sum[:8], d.Sum[0])
+	binary.LittleEndian.PutUint64(sum[8:], d.Sum[1])
+	return sum
+}
+
+// digestParams are the parameters of a digest for people.
+var digestParams = []string{"cid", "mid", "moid", "cap", "acq"}
+
+// digest answers people with the digest of a box, up to the horizon.
+func (s *server) digest(ctx *fasthttp.RequestCtx) {
+	rc, cancel := s.context()
+	defer cancel()
+	q, err := s.parseBox(ctx, digestParams)
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	until, err := s.node.Horizon(rc)
+	cuts := []int64{math.MinInt64, until}
+	if set := q.Box[record.Acq]; err == nil && len(set) > 0 {
+		cuts[0], cuts[1] = set[0].From, set[0].To
+		if cuts[1] == record.Acq.Max() {
+			cuts[1] = until
+		}
+		if len(set) > 1 {
+			err = badParam("acq", errors.New("a digest is of one range"))
+		}
+		q.Box[record.Acq] = nil
+	}
+	var all []store.Digest
+	var purged int64
+	if err == nil {
+		all, purged, err = s.node.Digest(rc, q.Box, cuts, 0)
+	}
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	sum := sumOf(&all[0])
+	writeJSON(ctx, map[string]any{"rows": all[0].Rows, "bytes": all[0].Bytes,
+		"sum": hex.EncodeToString(sum[:]), "until_acq_ns": cuts[1], "purged_acq_ns": purged})
+}
+
+// syncState says of what the node is a copy, if it is one, and up to where.
+func (s *server) syncState(ctx *fasthttp.RequestCtx) {
+	rc, cancel := s.context()
+	defer cancel()
+	err := checkParams(ctx.QueryArgs(), nil)
+	var st store.State
+	if err == nil {
+		st, err = s.node.State(rc)
+	}
+	var out *wire.State
+	if err == nil {
+		out, err = copyStateOf(&st)
+	}
+	switch {
+	case err != nil:
+		writeError(ctx, toWire(err))
+	case speaksFrames(ctx):
+		ctx.SetContentType(wire.ContentType)
+		ctx.SetBody(wire.AppendState(nil, out))
+	default:
+		box := map[string]string{}
+		for d, set := range st.Box {
+			if dim := record.Dim(d); len(set) > 0 {
+				box[dim.String()] = selector.Format(dim, set)
+			}
+		}
+		writeJSON(ctx, map[string]any{"store": st.Store, "copy_of": st.Of, "box": box,
+			"empty": st.Empty, "horizon_ns": st.HorizonNs,
+			"horizon": record.FormatNs(st.HorizonNs), "events": len(st.Events),
+			"policies": len(st.Policies)})
+	}
+}
+
+// putRange takes a range frame.
+func (s *server) putRange(ctx *fasthttp.RequestCtx) {
+	rc, cancel := s.context()
+	defer cancel()
+	var in wire.Range
+	err := wire.ParseRange(ctx.PostBody(), &in)
+	var horizon int64
+	if err == nil {
+		horizon, err = s.node.PutRange(rc, rangeOf(&in))
+	}
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	ctx.SetContentType(wire.ContentType)
+	ctx.SetBody(wire.AppendEvent(nil, &wire.Event{AcqNs: horizon}))
+}
+
+// releaseCopy makes the node one of its own.
+func (s *server) releaseCopy(ctx *fasthttp.RequestCtx) {
+	rc, cancel := s.context()
+	defer cancel()
+	err := checkParams(ctx.QueryArgs(), nil)
+	if err == nil {
+		err = checkNoBody(ctx)
+	}
+	if err == nil {
+		err = s.node.ReleaseCopy(rc)
+	}
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	s.syncState(ctx)
+}
+
+// identity reads the identity of a store, 32 hex digits; empty is zero.
+func identity(text string) (id [16]byte, err error) {
+	raw, err := hex.DecodeString(text)
+	if err != nil || len(raw) != len(id) && len(raw) != 0 {
+		return id, fmt.Errorf("identity %q of a store is not 32 hex digits", text)
+	}
+	copy(id[:], raw)
+	return id, nil
+}
+
+func copyStateOf(st *store.State) (*wire.State, error) {
+	out := &wire.State{Box: st.Box, Empty: st.Empty, HorizonNs: st.HorizonNs}
+	var err error
+	if out.Store, err = identity(st.Store); err == nil {
+		out.Of, err = identity(st.Of)
+	}
+	for _, e := range st.Events {
+		out.History.Hiding = append(out.History.Hiding, wire.Hiding{AcqNs: e.AcqNs,
+			Purge: e.Kind == store.EventPurge, Box: e.Box})
+	}
+	for _, p := range st.Policies {
+		out.History.Policies = append(out.History.Policies, wire.Policy{CID: p.CID, MOID: p.MOID,
+			MaxCapAgeNs: p.MaxCapAgeNs, MaxAcqAgeNs: p.MaxAcqAgeNs,
+			CapFloorNs: p.CapFloorNs, AcqFloorNs: p.AcqFloorNs,
+			CapStepAcqNs: p.CapStepAcqNs, AcqStepAcqNs: p.AcqStepAcqNs})
+	}
+	return out, err
+}
+
+func rangeOf(in *wire.Range) *store.Range {
+	r := &store.Range{Box: in.Box, FromNs: in.FromNs, ToNs: in.ToNs, Rows: in.Rows,
+		Whole: in.Whole}
+	if in.Of != ([16]byte{}) {
+		r.Of = hex.EncodeToString(in.Of[:])
+	}
+	for _, e := range in.History.Hiding {
+		kind := store.EventErase
+		if e.Purge {
+			kind = store.EventPurge
+		}
+		r.Events = append(r.Events, store.Event{AcqNs: e.AcqNs, Kind: kind, Box: e.Box})
+	}
+	for _, p := range in.History.Policies {
+		r.Policies = append(r.Policies, store.Policy{Retention: store.Retention{CID: p.CID,
+			MOID: p.MOID, MaxCapAgeNs: p.MaxCapAgeNs, MaxAcqAgeNs: p.MaxAcqAgeNs},
+			CapFloorNs: p.CapFloorNs, AcqFloorNs: p.AcqFloorNs,
+			CapStepAcqNs: p.CapStepAcqNs, AcqStepAcqNs: p.AcqStepAcqNs})
+	}
+	return r
+}

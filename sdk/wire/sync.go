@@ -1,0 +1,293 @@
+package wire
+
+import (
+	"encoding/binary"
+
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// DigestQuery asks for digests of the rows of a box in slices of acq.
+type DigestQuery struct {
+	Box  record.Box // without acq
+	Cuts []int64    // where slices begin, and the last one ends
+	// Rows divides the acqs between two cuts into slices of so many stored rows at most; 0: the
+	// slices are those between the cuts.
+	Rows uint64
+}
+
+// AppendDigestQuery appends a digest query frame: rows u64, count u32, zero [4], box, then so many
+// cuts i64.
+func AppendDigestQuery(dst []byte, q *DigestQuery) []byte {
+	dst, start := beginFrame(dst, FrameDigestQuery)
+	dst = binary.LittleEndian.AppendUint64(dst, q.Rows)
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(len(q.Cuts)))
+	dst = appendBox(dst, &q.Box)
+	for _, cut := range q.Cuts {
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(cut))
+	}
+	return endFrame(dst, start)
+}
+
+// ParseDigestQuery reads a body that is one digest query frame. Its box and cuts are not checked.
+func ParseDigestQuery(src []byte, q *DigestQuery) error {
+	payload, err := expect(src, FrameDigestQuery)
+	if err != nil {
+		return err
+	}
+	d := &decoder{src: payload}
+	*q = DigestQuery{Rows: d.u64()}
+	count, zero := d.u32(), d.u32()
+	if err := parseBox(d, &q.Box); err != nil {
+		return err
+	}
+	if d.short || zero != 0 || uint64(count) != uint64(len(d.src)/8) {
+		return badFrame("digest query of %d cuts, and %d bytes of them", count, len(d.src))
+	}
+	for range count {
+		q.Cuts = append(q.Cuts, d.i64())
+	}
+	return d.end("digest query")
+}
+
+// Digest is of the rows with FromNs <= acq < ToNs: how many there are, of how many payload bytes,
+// and a sum that is the same for the same rows wherever they lie.
+type Digest struct {
+	FromNs, ToNs int64
+	Rows, Bytes  uint64
+	Sum          [16]byte
+}
+
+// Digests is the answer to a digest query.
+type Digests struct {
+	// PurgedAcqNs is the acq of the newest purge, or step of a retention, that meets the box: what
+	// it hides is in no digest.
+	PurgedAcqNs int64
+	Slices      []Digest
+}
+
+const digestBytes = 4*8 + 16
+
+// AppendDigests appends a digests frame: purged i64, count u32, zero [4], then from i64, to i64,
+// rows u64, bytes u64 and sum [16] of each slice.
+func AppendDigests(dst []byte, a *Digests) []byte {
+	dst, start := beginFrame(dst, FrameDigests)
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(a.PurgedAcqNs))
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(len(a.Slices)))
+	for i := range a.Slices {
+		s := &a.Slices[i]
+		for _, v := range []uint64{uint64(s.FromNs), uint64(s.ToNs), s.Rows, s.Bytes} {
+			dst = binary.LittleEndian.AppendUint64(dst, v)
+		}
+		dst = append(dst, s.Sum[:]...)
+	}
+	return endFrame(dst, start)
+}
+
+// ParseDigests reads the payload of a digests frame.
+func ParseDigests(payload []byte, a *Digests) error {
+	d := &decoder{src: payload}
+	*a = Digests{PurgedAcqNs: d.i64()}
+	count, zero := d.u32(), d.u32()
+	if d.short || zero != 0 || uint64(count) != uint64(len(d.src)/digestBytes) {
+		return badFrame("%d digests in %d bytes", count, len(payload))
+	}
+	a.Slices = make([]Digest, count)
+	for i := range a.Slices {
+		s := &a.Slices[i]
+		s.FromNs, s.ToNs, s.Rows, s.Bytes = d.i64(), d.i64(), d.u64(), d.u64()
+		copy(s.Sum[:], d.take(16))
+	}
+	return d.end("digests")
+}
+
+// Hiding is an erase or a purge: it concerns the rows in its box with an acq below its own.
+type Hiding struct {
+	AcqNs int64
+	Purge bool
+	Box   record.Box
+}
+
+// Policy is a retention and what its last steps hide: rows with an acq below that of a step whose
+// cap, or acq, is below its floor.
+type Policy struct {
+	CID, MOID                  *int32 // nil: all
+	MaxCapAgeNs, MaxAcqAgeNs   int64
+	CapFloorNs, AcqFloorNs     int64 // math.MinInt64: none
+	CapStepAcqNs, AcqStepAcqNs int64
+}
+
+// History is what hides rows of a node: erases and purges by acq, policies by tenant and quantity.
+type History struct {
+	Hiding   []Hiding
+	Policies []Policy
+}
+
+const (
+	hidingBytes = 8 + 8 + 4*record.NumDims // without ranges
+	policyBytes = 4 + 4 + 4 + 6*8
+	policyCID   = 1
+	policyMOID  = 2
+)
+
+// appendHistory appends two counts u32, of hidings (acq i64, purge u8, zero [7], box) and of
+// policies (flags u32, cid i32, moid i32, ages, floors and steps i64), and these.
+func appendHistory(dst []byte, h *History) []byte {
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(h.Hiding)))
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(h.Policies)))
+	for i := range h.Hiding {
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(h.Hiding[i].AcqNs))
+		dst = append(dst, boolByte(h.Hiding[i].Purge), 0, 0, 0, 0, 0, 0, 0)
+		dst = appendBox(dst, &h.Hiding[i].Box)
+	}
+	for i := range h.Policies {
+		p := &h.Policies[i]
+		flags, cid, moid := uint32(0), int32(0), int32(0)
+		if p.CID != nil {
+			flags, cid = flags|policyCID, *p.CID
+		}
+		if p.MOID != nil {
+			flags, moid = flags|policyMOID, *p.MOID
+		}
+		for _, v := range []uint32{flags, uint32(cid), uint32(moid)} {
+			dst = binary.LittleEndian.AppendUint32(dst, v)
+		}
+		for _, v := range []int64{p.MaxCapAgeNs, p.MaxAcqAgeNs, p.CapFloorNs, p.AcqFloorNs,
+			p.CapStepAcqNs, p.AcqStepAcqNs} {
+			dst = binary.LittleEndian.AppendUint64(dst, uint64(v))
+		}
+	}
+	return dst
+}
+
+func parseHistory(d *decoder, h *History) error {
+	hidings, policies := uint64(d.u32()), uint64(d.u32())
+	left := uint64(len(d.src))
+	if d.short || hidings > left/hidingBytes || policies > left/policyBytes {
+		return badFrame("%d events and %d policies in %d bytes", hidings, policies, left)
+	}
+	for range hidings {
+		e := Hiding{AcqNs: d.i64()}
+		purge := d.u64()
+		if purge > 1 {
+			return badFrame("reserved bytes of an event are not zero")
+		}
+		e.Purge = purge == 1
+		if err := parseBox(d, &e.Box); err != nil {
+			return err
+		}
+		h.Hiding = append(h.Hiding, e)
+	}
+	for range policies {
+		flags, cid, moid := d.u32(), int32(d.u32()), int32(d.u32())
+		p := Policy{MaxCapAgeNs: d.i64(), MaxAcqAgeNs: d.i64(), CapFloorNs: d.i64(),
+			AcqFloorNs: d.i64(), CapStepAcqNs: d.i64(), AcqStepAcqNs: d.i64()}
+		if flags&policyCID != 0 {
+			p.CID = &cid
+		}
+		if flags&policyMOID != 0 {
+			p.MOID = &moid
+		}
+		if flags > policyCID|policyMOID || p.CID == nil && cid != 0 || p.MOID == nil && moid != 0 {
+			return badFrame("reserved bits of a policy are not zero")
+		}
+		h.Policies = append(h.Policies, p)
+	}
+	return nil
+}
+
+// Range is all that a node has in a box between two acqs, for a copy of it.
+type Range struct {
+	Of           [16]byte   // identity of the store
+	Box          record.Box // without acq
+	FromNs, ToNs int64
+	Whole        bool // the policies are all that there are
+	History      History
+	Rows         *record.Batch // stamped, by ascending acq; nil: none
+}
+
+// AppendRange appends a range frame: of [16], from i64, to i64, whole u8, zero [7], box, history,
+// and a batch if there are rows.
+func AppendRange(dst []byte, r *Range) ([]byte, error) {
+	dst, start := beginFrame(dst, FrameRange)
+	dst = append(dst, r.Of[:]...)
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(r.FromNs))
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(r.ToNs))
+	dst = append(dst, boolByte(r.Whole), 0, 0, 0, 0, 0, 0, 0)
+	dst = appendHistory(appendBox(dst, &r.Box), &r.History)
+	if r.Rows != nil {
+		var err error
+		if dst, err = appendBatch(dst, r.Rows); err != nil {
+			return nil, err
+		}
+	}
+	return endFrame(dst, start), nil
+}
+
+// ParseRange reads a body that is one range frame. Its values are not checked.
+func ParseRange(src []byte, r *Range) error {
+	payload, err := expect(src, FrameRange)
+	if err != nil {
+		return err
+	}
+	d := &decoder{src: payload}
+	*r = Range{}
+	copy(r.Of[:], d.take(16))
+	r.FromNs, r.ToNs = d.i64(), d.i64()
+	whole := d.u64()
+	if whole > 1 {
+		return badFrame("reserved bytes of a range are not zero")
+	}
+	r.Whole = whole == 1
+	if err := parseBox(d, &r.Box); err != nil {
+		return err
+	}
+	if err := parseHistory(d, &r.History); err != nil {
+		return err
+	}
+	if d.short || len(d.src) == 0 {
+		return d.end("range")
+	}
+	r.Rows = new(record.Batch)
+	return ParseRows(d.src, r.Rows)
+}
+
+// State is what a copy needs to know of a node beside its rows.
+type State struct {
+	Store     [16]byte   // identity of its store
+	Of        [16]byte   // identity of the store that it is a copy of; zero: of none
+	Box       record.Box // what it is a copy of
+	Empty     bool       // it never held anything, so it can become a copy
+	HorizonNs int64      // of a copy: where it ends
+	History   History    // with acqs below the horizon
+}
+
+// AppendState appends a state frame: store [16], of [16], horizon i64, empty u8, zero [7], box,
+// history.
+func AppendState(dst []byte, s *State) []byte {
+	dst, start := beginFrame(dst, FrameState)
+	dst = append(append(dst, s.Store[:]...), s.Of[:]...)
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(s.HorizonNs))
+	dst = append(dst, boolByte(s.Empty), 0, 0, 0, 0, 0, 0, 0)
+	return endFrame(appendHistory(appendBox(dst, &s.Box), &s.History), start)
+}
+
+// ParseState reads the payload of a state frame.
+func ParseState(payload []byte, s *State) error {
+	d := &decoder{src: payload}
+	*s = State{}
+	copy(s.Store[:], d.take(16))
+	copy(s.Of[:], d.take(16))
+	s.HorizonNs = d.i64()
+	empty := d.u64()
+	if empty > 1 {
+		return badFrame("reserved bytes of a state are not zero")
+	}
+	s.Empty = empty == 1
+	if err := parseBox(d, &s.Box); err != nil {
+		return err
+	}
+	if err := parseHistory(d, &s.History); err != nil {
+		return err
+	}
+	return d.end("state")
+}
