@@ -304,6 +304,7 @@ func (s *Store) commit(buf *commitBuffers, group []*putRequest) {
 	s.noteFile(file, buf.entries)
 	s.insert(group)
 	s.clock.settle()
+	s.followers.committed(group)
 	rows := 0
 	for _, r := range group {
 		rows += r.rows

@@ -61,6 +61,8 @@ type history struct {
 	purges []*hider // all purges and steps of retentions
 
 	hiding, purged *eventTree // of hiders and of purges
+
+	all []Event // erases, purges and the present steps of retentions
 }
 
 // newest returns the acq of the newest purge, or step of a retention, 0 for none.
@@ -104,8 +106,8 @@ func hiderOf(e *Event) (h *hider, ok bool) {
 // publishHistory makes what the manifest says of events visible to scans. The caller holds
 // manifestMu.
 func (s *Store) publishHistory() {
-	next := &history{}
-	for _, e := range s.allEvents() {
+	next := &history{all: s.allEvents()}
+	for _, e := range next.all {
 		h, ok := hiderOf(&e)
 		if !ok {
 			continue
@@ -221,6 +223,7 @@ func (s *Store) logEdit(count int, build func(acqNs int64) (edit, error)) error 
 	e, err := s.appendEvents(acq, build)
 	if s.eventErr == nil {
 		s.clock.settle()
+		s.followers.changed()
 	}
 	if err == nil && e.purges() {
 		_ = s.emptyLog() // it is tried again; if the log has failed, puts say so

@@ -98,7 +98,7 @@ func setDefault[T comparable](field *T, value T) {
 // Store is an open directory. All methods may be called from many goroutines.
 //
 // Goroutines: one commits puts to the log and the heads, one seals, one merges, one lets retentions
-// take their steps. Close stops and waits for them.
+// take their steps, one wakes feeds. Close stops and waits for them.
 type Store struct {
 	opt     Options
 	lock    *os.File
@@ -112,9 +112,11 @@ type Store struct {
 	seals    chan sealRequest // the sealer is the only reader
 	stop     chan struct{}    // closed by Close, once
 	drained  chan struct{}    // closed by the committer as it ends: no queued put is read any more
-	wg       sync.WaitGroup   // committer, sealer, merger and what takes steps
+	wg       sync.WaitGroup   // committer, sealer, merger, what takes steps and wakes
 	eventErr error            // the committer's: the error after which nothing may be put
 	counters counters
+
+	followers *followers // feeds that wait for commits
 
 	// scanning is held for reading by scans; Close takes it to unmap segments.
 	scanning sync.RWMutex
@@ -167,7 +169,7 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 		return nil, report, fmt.Errorf("make directory: %w", err)
 	}
 	s := &Store{
-		opt: opt, writers: newWriters(), files: map[uint64][]uint64{},
+		opt: opt, writers: newWriters(), files: map[uint64][]uint64{}, followers: newFollowers(),
 		cleanLog: map[int64]uint64{},
 		puts:     make(chan *putRequest, 64), control: make(chan func()),
 		stop: make(chan struct{}), drained: make(chan struct{}), room: make(chan struct{}),
@@ -183,6 +185,7 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 	s.seals = make(chan sealRequest, 2*len(s.shards))
 	s.wg.Go(s.commitLoop)
 	s.wg.Go(s.sealLoop)
+	s.wg.Go(s.followLoop)
 	if !opt.keepSnapshot {
 		s.wg.Go(s.mergeLoop)
 		s.wg.Go(s.retainLoop)

@@ -1,0 +1,10 @@
+package index
+
+// Below returns how many rows have an acq below a moment.
+//
+// Cost: two binary searches.
+func (h *Head) Below(acqNs int64) int {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.rows.below(acqNs)
+}

@@ -1,0 +1,227 @@
+package store
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// feedOf returns a feed that ends with the test.
+func feedOf(t testing.TB, s *Store, box record.Box, fromNs int64) *Feed {
+	t.Helper()
+	f, err := s.Feed(box, false, fromNs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.Close)
+	return f
+}
+
+// readFeed reads up to the horizon and checks that slices join and are in order.
+func readFeed(t testing.TB, f *Feed) (rows []modelRow, events []Event) {
+	t.Helper()
+	var slice Slice
+	for more := true; more; {
+		at := f.NextNs()
+		var err error
+		if more, err = f.Read(t.Context(), &slice); err != nil {
+			t.Fatal(err)
+		}
+		if slice.FromNs != at || slice.ClosedNs < at || slice.ClosedNs != f.NextNs() {
+			t.Fatalf("a slice of [%d, %d) at %d, next %d", slice.FromNs, slice.ClosedNs, at,
+				f.NextNs())
+		}
+		if err := slice.Rows.CheckShape(); err != nil {
+			t.Fatal(err)
+		}
+		last := at - 1
+		for i := range slice.Rows.Len() {
+			r := modelRowOf(&slice.Rows, i)
+			if r.key.AcqNs <= last || r.key.AcqNs >= slice.ClosedNs {
+				t.Fatalf("acq %d after %d in a slice up to %d", r.key.AcqNs, last, slice.ClosedNs)
+			}
+			last = r.key.AcqNs
+			rows = append(rows, r)
+		}
+		for _, e := range slice.Events {
+			if e.AcqNs < at || e.AcqNs >= slice.ClosedNs {
+				t.Fatalf("event %d in a slice of [%d, %d)", e.AcqNs, at, slice.ClosedNs)
+			}
+		}
+		events = append(events, slice.Events...)
+	}
+	return rows, events
+}
+
+// changes is what a feed gives, done stupidly.
+func (m *model) changes(box *record.Box, fromNs int64) (rows []modelRow, events []Event) {
+	for _, r := range m.query(&record.Query{Box: *box}) {
+		if r.key.AcqNs >= fromNs {
+			rows = append(rows, r)
+		}
+	}
+	slices.SortFunc(rows, func(a, b modelRow) int { return cmp.Compare(a.key.AcqNs, b.key.AcqNs) })
+	for _, e := range m.events {
+		if e.AcqNs >= fromNs && e.Box.Overlaps(box) {
+			events = append(events, e)
+		}
+	}
+	return rows, events
+}
+
+func testFeedModel(t *testing.T, sh shape, opt Options) {
+	rng := randomSource(t)
+	opt.Dir = t.TempDir()
+	opt.Now, opt.retainEvery = leapingClock(), time.Hour
+	s, _, err := Open(t.Context(), opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	m := &model{}
+	for step := range 70 {
+		switch op := rng.IntN(20); {
+		case op < 9:
+			b := sh.batch(rng, 1+rng.IntN(400), time.Now().UnixNano())
+			m.add(b, splitByShard(b, len(s.shards)), mustPut(t, s, b, WriterSeq{}))
+		case op < 16:
+			q := sh.query(rng, m)
+			q.Box[record.Acq] = nil
+			from := int64(0)
+			if len(m.rows) > 0 && rng.IntN(4) > 0 {
+				from = m.rows[rng.IntN(len(m.rows))].key.AcqNs + rng.Int64N(3) - 1
+			}
+			checkFeed(t, fmt.Sprintf("step %d: %+v from %d", step, q.Box, from), rng, s, m, q.Box,
+				from)
+		case op < 17:
+			if err := s.Settle(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		case op < 18:
+			s = crashAndReopen(t, s, &opt)
+		case op < 19:
+			sh.erase(t, rng, s, m)
+		default:
+			sh.purge(t, rng, s, m)
+		}
+	}
+	checkFeed(t, "everything", rng, s, m, record.Box{}, 0)
+}
+
+// checkFeed holds a feed, with slices of a random size at first, against the model.
+func checkFeed(
+	t *testing.T, what string, rng *rand.Rand, s *Store, m *model, box record.Box, fromNs int64,
+) {
+	t.Helper()
+	f := feedOf(t, s, box, fromNs)
+	f.span = 1 + rng.IntN(300)
+	rows, events := readFeed(t, f)
+	f.Close()
+	wantRows, wantEvents := m.changes(&box, fromNs)
+	if !slices.Equal(rows, wantRows) {
+		t.Fatalf("%s: %d rows, want %d", what, len(rows), len(wantRows))
+	}
+	same := slices.EqualFunc(events, wantEvents, func(a, b Event) bool {
+		return a.AcqNs == b.AcqNs && a.Kind == b.Kind
+	})
+	if !same {
+		t.Fatalf("%s: events %+v, want %+v", what, events, wantEvents)
+	}
+}
+
+// TestFeedModel holds feeds from random moments on against a slice of everything.
+func TestFeedModel(t *testing.T) {
+	testFeedModel(t, shape{cids: 2, mids: 5, moids: 2, caps: 20}, Options{Shards: 4, SealRows: 900})
+	testFeedModel(t, shape{cids: 9, mids: 500, moids: 3, caps: 900, varied: true},
+		Options{Shards: 2, SealRows: 1500, Index: index.Options{BlockRows: 64}})
+}
+
+// Payloads that fill a slice end it, down to one row a slice.
+func TestFeedOfLargePayloads(t *testing.T) {
+	s := openTest(t, Options{})
+	b := &record.Batch{}
+	for i := range 5 {
+		b.Append(record.Key{MID: int64(i)}, make([]byte, sliceBytes/2+i))
+	}
+	mustPut(t, s, b.Head(3), WriterSeq{})
+	mustPut(t, s, batchOf(record.Key{MID: 9}), WriterSeq{})
+	f := feedOf(t, s, record.Box{}, 0)
+	var slice Slice
+	total, most := 0, 0
+	for more := true; more; {
+		var err error
+		if more, err = f.Read(t.Context(), &slice); err != nil {
+			t.Fatal(err)
+		}
+		total, most = total+slice.Rows.Len(), max(most, len(slice.Rows.Data))
+	}
+	if total != 4 || most > 3*sliceBytes/2 {
+		t.Fatalf("%d rows, up to %d bytes at once", total, most)
+	}
+}
+
+func TestFeedRefuses(t *testing.T) {
+	s := openTest(t, Options{})
+	var box record.Box
+	box[record.Acq] = record.RangeSet{{From: 1, To: 2}}
+	if _, err := s.Feed(box, false, 0); !errors.As(err, new(*record.InvalidError)) {
+		t.Errorf("a box with acq: %v", err)
+	}
+	horizon, err := s.Horizon(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := feedOf(t, s, record.Box{}, horizon+int64(time.Hour))
+	if _, err := f.Read(t.Context(), new(Slice)); !errors.Is(err, ErrAhead) {
+		t.Errorf("a position in the future: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f = feedOf(t, s, record.Box{}, 0)
+	if _, err := f.Read(t.Context(), new(Slice)); !errors.Is(err, ErrClosed) {
+		t.Errorf("read of a closed store: %v", err)
+	}
+	if err := f.Wait(t.Context()); !errors.Is(err, ErrClosed) {
+		t.Errorf("wait for a closed store: %v", err)
+	}
+}
+
+// A feed is woken by what comes to its box, and not by what comes elsewhere.
+func TestFeedWakes(t *testing.T) {
+	s := openTest(t, Options{})
+	device := func(mid int64) (box record.Box) {
+		box[record.MID] = record.RangeSet{record.At(mid)}
+		return box
+	}
+	f, other := feedOf(t, s, device(7), 0), feedOf(t, s, device(8), 0)
+	readFeed(t, f)
+	for i := range int64(3) {
+		mustPut(t, s, batchOf(record.Key{MID: 7, CapNs: i}), WriterSeq{})
+		if err := f.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if rows, _ := readFeed(t, f); len(rows) != 1 || rows[0].key.CapNs != i {
+			t.Fatalf("woken by row %d: %+v", i, rows)
+		}
+	}
+	if len(other.woken) != 0 {
+		t.Error("a feed was woken by rows of another device")
+	}
+	if _, err := s.Erase(t.Context(), device(7)); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, events := readFeed(t, f); len(events) != 1 || events[0].Kind != EventErase {
+		t.Fatalf("events %+v", events)
+	}
+}
