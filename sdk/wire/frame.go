@@ -40,6 +40,8 @@ const (
 	FrameBox      FrameType = 8
 	FrameEvent    FrameType = 9
 	FrameModule   FrameType = 10
+	FrameClosed   FrameType = 11
+	FrameChange   FrameType = 12
 
 	FrameDigestQuery FrameType = 22
 	FrameDigests     FrameType = 23

@@ -202,6 +202,11 @@ func TestExamples(t *testing.T) {
 	read("error", &remote, exampleError(),
 		ParseError(payload(same("error", AppendError(nil, exampleError()), nil)), &remote))
 	testSyncExamples(same, read)
+	var change Change
+	read("change", &change, exampleChange(),
+		ParseChange(payload(same("change", AppendChange(nil, exampleChange()), nil)), &change))
+	closed, err := ParseClosed(payload(same("closed", AppendClosed(nil, exampleClosed), nil)))
+	read("closed", closed, exampleClosed, err)
 	var c columns
 	same("column-for", c.append(nil, []uint64{5, 6, 12, 9}), nil)
 	same("column-delta", c.append(nil, exampleSteps()), nil)
@@ -259,7 +264,7 @@ func TestTables(t *testing.T) {
 		FrameError: "error", FrameBox: "box", FrameEvent: "event", FrameModule: "module",
 		FrameDiff: "diff", FrameDifferences: "differences", FrameVersions: "versions",
 		FrameDigestQuery: "digest query", FrameDigests: "digests", FrameRange: "range",
-		FrameState: "state"}
+		FrameState: "state", FrameClosed: "closed", FrameChange: "change"}
 	rows := tableOf(t, "| type | payload |")
 	for _, row := range rows {
 		number, err := strconv.Atoi(row[0])

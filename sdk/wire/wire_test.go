@@ -99,6 +99,7 @@ func exampleFrames(t testing.TB) map[string][]byte {
 	}
 	return map[string][]byte{"put": put, "put-tombs": tombs, "rows": rows,
 		"box": AppendBox(nil, exampleBox()), "event": AppendEvent(nil, exampleEvent()),
+		"change": AppendChange(nil, exampleChange()), "closed": AppendClosed(nil, exampleClosed),
 		"query":        AppendQuery(nil, exampleQuery()),
 		"query-window": AppendQuery(nil, exampleWindow()),
 		"put-reply":    AppendPutReply(nil, exampleReply()), "end": AppendEnd(nil, exampleEnd()),
@@ -116,6 +117,11 @@ func parse(name string, payload []byte) error {
 		return ParseBox(AppendFrame(nil, FrameBox, payload), new(Box))
 	case "event":
 		return ParseEvent(payload, new(Event))
+	case "change":
+		return ParseChange(payload, new(Change))
+	case "closed":
+		_, err := ParseClosed(payload)
+		return err
 	case "rows":
 		return ParseRows(payload, new(record.Batch))
 	case "put-reply":
