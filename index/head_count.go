@@ -21,13 +21,6 @@ func (h *Head) Count(box *record.Box, belowAcqNs int64) int {
 	return count
 }
 
-// Below returns how many rows have an acq below a moment.
-func (h *Head) Below(acqNs int64) int {
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	return h.rows.below(acqNs)
-}
-
 // places returns the places [from, to) of all rows whose acq the box allows; with several ranges of
 // acq also those of others.
 func (s *headScan) places() (from, to place) {

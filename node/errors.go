@@ -66,7 +66,7 @@ func kindOf(err error) wire.Kind {
 		return wire.KindUnavailable
 	case errors.Is(err, errNoSnapshot), errors.Is(err, store.ErrNoRetention):
 		return wire.KindNotFound
-	case errors.Is(err, store.ErrExists):
+	case errors.Is(err, store.ErrExists), errors.Is(err, store.ErrAhead):
 		return wire.KindInvalid
 	case errors.Is(err, store.ErrIsCopy):
 		return wire.KindForbidden

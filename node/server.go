@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -40,6 +41,7 @@ type server struct {
 	running context.Context
 	cancel  context.CancelFunc
 	conns   conns
+	feeds   feeds
 }
 
 func newServer(n *Node, l net.Listener) *server {
@@ -56,6 +58,7 @@ func newServer(n *Node, l net.Listener) *server {
 		WriteTimeout:          queryTimeout,
 		IdleTimeout:           idleTimeout,
 		CloseOnShutdown:       true,
+		KeepHijackedConns:     true, // by feeds, which close them
 		NoDefaultServerHeader: true,
 		NoDefaultDate:         true,
 		ErrorHandler:          refuse,
@@ -110,6 +113,11 @@ func (s *server) shutdown(ctx context.Context) error {
 	// A serve that has not begun yet is not known to fasthttp; it then ends as it begins.
 	if e := s.listener.Close(); e != nil && !errors.Is(e, net.ErrClosed) {
 		err = errors.Join(err, e)
+	}
+	stop := context.AfterFunc(ctx, s.giveUp)
+	s.feeds.end() // the node has told them, and giveUp makes them
+	if !stop() {
+		err = cmp.Or(err, ctx.Err())
 	}
 	if err != nil {
 		return fmt.Errorf("end gracefully: %w", err)
@@ -188,6 +196,8 @@ func (s *server) route(ctx *fasthttp.RequestCtx) {
 		s.setRetention(ctx, method == http.MethodDelete)
 	case "GET /v1/horizon":
 		s.horizon(ctx)
+	case "GET /v1/changes", "POST /v1/changes":
+		s.changes(ctx)
 	case "GET /v1/plugins":
 		s.listPlugins(ctx)
 	case "POST /v1/plugins":
@@ -266,7 +276,7 @@ func methods(path string) string {
 	case "/v1/sync":
 		return "DELETE, GET, HEAD, POST"
 	case "/v1/records", "/v1/count", "/v1/explain", "/v1/snapshots", "/v1/plugins",
-		"/v1/diff", "/v1/versions", "/v1/digest":
+		"/v1/changes", "/v1/diff", "/v1/versions", "/v1/digest":
 		return "GET, HEAD, POST"
 	case "/v1/latest", "/v1/asof":
 		return "GET, HEAD"
@@ -286,7 +296,8 @@ func noRoute(ctx *fasthttp.RequestCtx, path string) {
 		"no route %s %.100s; there are /v1/records, /v1/count, /v1/explain, /v1/plugins, "+
 			"/v1/latest, /v1/asof, /v1/diff, /v1/versions, /v1/windows, "+
 			"/v1/failures, /v1/quantities, "+
-			"/v1/horizon, /v1/put, /v1/query, /v1/erase, /v1/purge, /v1/events, /v1/retention, "+
+			"/v1/horizon, /v1/changes, "+
+			"/v1/put, /v1/query, /v1/erase, /v1/purge, /v1/events, /v1/retention, "+
 			"/v1/snapshots, /v1/verify, /v1/digest, /v1/sync, /healthz, /readyz, "+
 			"/version and /metrics", ctx.Method(), path)})
 }

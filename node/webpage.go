@@ -16,7 +16,8 @@ func changes(method, path string) bool {
 		return false
 	}
 	switch path {
-	case "/v1/query", "/v1/count", "/v1/explain", "/v1/diff", "/v1/versions", "/v1/digest":
+	case "/v1/query", "/v1/count", "/v1/explain", "/v1/changes", "/v1/diff", "/v1/versions",
+		"/v1/digest":
 		return false
 	}
 	return !strings.HasPrefix(path, "/v1/plugins/") || !strings.HasSuffix(path, "/run")

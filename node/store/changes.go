@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sort"
 	"sync"
+	"time"
 
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -77,12 +78,20 @@ func (f *Feed) Close() { f.store.followers.remove(f) }
 // NextNs returns the acq that the next slice begins at.
 func (f *Feed) NextNs() int64 { return f.next }
 
-// Wait waits until rows or events may have come to the box since the last Read.
+// Rewind makes the next slice begin at an acq that the feed was at before: what came since is read
+// again.
+func (f *Feed) Rewind(toNs int64) { f.next = min(f.next, toNs) }
+
+// Wait waits until rows or events may have come to the box since the last Read, or for a time.
 //
 // Errors: ctx.Err(), ErrClosed.
-func (f *Feed) Wait(ctx context.Context) error {
+func (f *Feed) Wait(ctx context.Context, atMost time.Duration) error {
+	timeout := time.NewTimer(atMost)
+	defer timeout.Stop()
 	select {
 	case <-f.woken:
+		return nil
+	case <-timeout.C:
 		return nil
 	case <-f.store.stop:
 		return ErrClosed

@@ -189,7 +189,7 @@ func TestFeedRefuses(t *testing.T) {
 	if _, err := f.Read(t.Context(), new(Slice)); !errors.Is(err, ErrClosed) {
 		t.Errorf("read of a closed store: %v", err)
 	}
-	if err := f.Wait(t.Context()); !errors.Is(err, ErrClosed) {
+	if err := f.Wait(t.Context(), time.Minute); !errors.Is(err, ErrClosed) {
 		t.Errorf("wait for a closed store: %v", err)
 	}
 }
@@ -205,7 +205,7 @@ func TestFeedWakes(t *testing.T) {
 	readFeed(t, f)
 	for i := range int64(3) {
 		mustPut(t, s, batchOf(record.Key{MID: 7, CapNs: i}), WriterSeq{})
-		if err := f.Wait(t.Context()); err != nil {
+		if err := f.Wait(t.Context(), time.Minute); err != nil {
 			t.Fatal(err)
 		}
 		if rows, _ := readFeed(t, f); len(rows) != 1 || rows[0].key.CapNs != i {
@@ -218,7 +218,7 @@ func TestFeedWakes(t *testing.T) {
 	if _, err := s.Erase(t.Context(), device(7)); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Wait(t.Context()); err != nil {
+	if err := f.Wait(t.Context(), time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	if _, events := readFeed(t, f); len(events) != 1 || events[0].Kind != EventErase {

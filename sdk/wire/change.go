@@ -28,7 +28,8 @@ func (k ChangeKind) String() string {
 	}
 }
 
-// Change is an event in a change feed. It concerns the records in its box with an acq below its own.
+// Change is an event in a change feed. It concerns the records in its box with an acq below its
+// own.
 type Change struct {
 	AcqNs    int64
 	ClosedNs int64 // who has read this goes on from here

@@ -1,0 +1,268 @@
+package node
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pentad-db/pentad/node/internal/timeparse"
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+	"github.com/valyala/fasthttp"
+)
+
+const (
+	// maxFeeds bounds the readers of changes; an idle one costs some 15 KiB.
+	maxFeeds = 1 << 14
+	// stallTimeout is how long a reader of changes may take nothing.
+	stallTimeout = time.Minute
+)
+
+var (
+	changesParams = []string{"cid", "mid", "moid", "cap", "filter", "filter_params", "unchecked",
+		"keys", "type", "format", "since", "follow"}
+	followParams = []string{"since", "follow"}
+)
+
+var frameBuffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// feeds are the connections that changes are written to. fasthttp has let go of them, with all
+// buffers that it has per connection.
+type feeds struct {
+	mu    sync.Mutex
+	open  int            // guarded by mu
+	ended bool           // guarded by mu: none begins any more
+	wg    sync.WaitGroup // of open; Go is called under mu while ended is false
+}
+
+// start runs a feed on a goroutine of its own, unless the server ends.
+func (f *feeds) start(feed func()) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ended {
+		return false
+	}
+	f.open++
+	f.wg.Go(func() {
+		feed()
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.open--
+	})
+	return true
+}
+
+func (f *feeds) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.open
+}
+
+// end lets none start and waits for those that are open.
+func (f *feeds) end() {
+	f.mu.Lock()
+	f.ended = true
+	f.mu.Unlock()
+	f.wg.Wait()
+}
+
+// changesRequest is what a request for changes asks for.
+type changesRequest struct {
+	q      *record.Query
+	fromNs int64
+	follow bool
+	out    changesWriter
+}
+
+// changes answers with what came to a box in the order of acq. The answer is written on a goroutine
+// of its own, because it may go on for years.
+func (s *server) changes(ctx *fasthttp.RequestCtx) {
+	r, err := s.parseChanges(ctx)
+	if err == nil {
+		rc, cancel := s.context()
+		defer cancel()
+		err = s.node.precheckChanges(rc, r.q, r.fromNs)
+	}
+	if err == nil && s.feeds.count() >= maxFeeds {
+		err = errTooBusy
+	}
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	ctx.SetContentType(contentTypes[r.out.form])
+	if string(ctx.Method()) == http.MethodHead {
+		return
+	}
+	out := &feedConn{conn: ctx.Conn(), chunked: ctx.Request.Header.IsHTTP11()}
+	ctx.HijackSetNoResponse(true)
+	ctx.Hijack(func(net.Conn) {
+		if !s.feeds.start(func() { s.feed(out, r) }) {
+			s.hangUp(out)
+		}
+	})
+}
+
+func (s *server) parseChanges(ctx *fasthttp.RequestCtx) (r *changesRequest, err error) {
+	r = &changesRequest{q: new(record.Query)}
+	args := ctx.QueryArgs()
+	if string(ctx.Method()) == http.MethodPost {
+		r.out.form = changesFrames
+		if err = checkParams(args, followParams); err == nil {
+			err = wire.ParseQuery(ctx.PostBody(), r.q)
+		}
+	} else if r.q, err = s.parseBox(ctx, changesParams); err == nil {
+		if r.out.payloads, err = parsePayloadType(ctx); err == nil {
+			r.out.form, err = parseChangesForm(ctx)
+		}
+	}
+	if err == nil {
+		r.follow, err = parseFlag(args, "follow")
+	}
+	if err != nil {
+		return r, err
+	}
+	r.out.keys = r.q.KeysOnly
+	r.fromNs, err = parseSince(ctx)
+	return r, err
+}
+
+// parseSince reads where changes begin. Last-Event-ID is what a browser sends that was cut off.
+func parseSince(ctx *fasthttp.RequestCtx) (int64, error) {
+	part, text := "Last-Event-ID", string(ctx.Request.Header.Peek("Last-Event-ID"))
+	if text == "" {
+		part, text = "since", string(ctx.QueryArgs().Peek("since"))
+	}
+	if text == "" {
+		return 0, nil
+	}
+	if text == "now" {
+		return SinceNow, nil
+	}
+	if ns, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return ns, nil
+	}
+	at, err := timeparse.Parse(text, time.Now())
+	if err != nil {
+		return 0, badParam(part, err)
+	}
+	return at.FromNs, nil
+}
+
+func parseChangesForm(ctx *fasthttp.RequestCtx) (changesForm, error) {
+	switch format := string(ctx.QueryArgs().Peek("format")); format {
+	case "ndjson":
+		return changesLines, nil
+	case "sse":
+		return changesEvents, nil
+	case "":
+	default:
+		return 0, badParam("format", fmt.Errorf("%q is not ndjson or sse", clip(format)))
+	}
+	accept := string(ctx.Request.Header.Peek("Accept"))
+	for form, contentType := range contentTypes {
+		if form > 0 && strings.Contains(accept, contentType) {
+			return changesForm(form), nil
+		}
+	}
+	return changesLines, nil
+}
+
+// feed writes changes until they end, the reader goes away or the node closes.
+func (s *server) feed(out *feedConn, r *changesRequest) {
+	defer s.hangUp(out)
+	defer func() {
+		if fault := recover(); fault != nil {
+			s.node.log.Error("panic in changes", "err", fmt.Sprint(fault), "stack",
+				string(debug.Stack()))
+		}
+	}()
+	if out.begin(contentTypes[r.out.form]) != nil {
+		return // the reader is gone, which is no news
+	}
+	gone := false
+	write := func(produce func(w *bufio.Writer) error) error {
+		buf := answerBuffers.Get().(*bufio.Writer)
+		defer answerBuffers.Put(buf)
+		buf.Reset(out)
+		defer buf.Reset(nil)
+		err := cmp.Or(produce(buf), buf.Flush())
+		gone = gone || err != nil
+		return err
+	}
+	closed, err := s.node.Changes(s.running, r.q, r.fromNs, r.follow, func(b *store.Slice) error {
+		return write(func(w *bufio.Writer) error { return r.out.slice(w, b) })
+	})
+	if gone {
+		return
+	}
+	if write(func(w *bufio.Writer) error { return r.out.end(w, closed, err) }) == nil {
+		_ = out.end() // the reader is gone, which is no news
+	}
+}
+
+// hangUp closes the connection of a reader.
+func (s *server) hangUp(out *feedConn) {
+	s.conns.track(out.conn, fasthttp.StateClosed)
+	_ = out.conn.Close() // it may be closed already
+}
+
+// feedConn writes an answer to a connection that fasthttp has let go of.
+type feedConn struct {
+	conn    net.Conn
+	chunked bool // HTTP/1.1; before it an answer ends with its connection
+}
+
+// begin writes the header. Proxies are asked not to hold the answer back.
+func (c *feedConn) begin(contentType string) error {
+	head := "HTTP/1.1 200 OK\r\nServer: pentad\r\nContent-Type: " + contentType +
+		"\r\nCache-Control: no-store\r\nX-Accel-Buffering: no\r\nConnection: close\r\n"
+	if c.chunked {
+		head += "Transfer-Encoding: chunked\r\n"
+	}
+	return c.send([]byte(head + "\r\n"))
+}
+
+// Write implements io.Writer.
+func (c *feedConn) Write(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil // would end the answer
+	}
+	parts := [][]byte{p}
+	if c.chunked {
+		parts = [][]byte{fmt.Appendf(nil, "%x\r\n", len(p)), p, []byte("\r\n")}
+	}
+	if err := c.send(parts...); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// end says that the answer is whole.
+func (c *feedConn) end() error {
+	if !c.chunked {
+		return nil
+	}
+	return c.send([]byte("0\r\n\r\n"))
+}
+
+func (c *feedConn) send(parts ...[]byte) error {
+	if err := c.conn.SetWriteDeadline(time.Now().Add(stallTimeout)); err != nil {
+		return err
+	}
+	to := c.conn
+	if own, ok := to.(*conn); ok {
+		to = own.Conn // which writes several parts at once
+	}
+	buffers := net.Buffers(parts)
+	_, err := buffers.WriteTo(to)
+	return err
+}
