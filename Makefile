@@ -71,6 +71,9 @@ bench-resident: build ## what an open node of 5 and 20 M records takes: time to 
 bench-cold: ## the ten queries of stores just opened, with an empty page cache; as root of the whole machine
 	$(BENCH) $(GO) run . cold $(BENCH_FLAGS)
 
+bench-feed: build ## change feeds: records a second, latency to a follower, memory of followers that wait
+	$(BENCH) $(GO) run . feed $(BENCH_FLAGS)
+
 bench-bars: ## hold bench/out/run.json, which make bench leaves, against what is promised
 	$(BENCH) $(GO) run . bars $(BENCH_FLAGS)
 
@@ -102,8 +105,9 @@ fuzz: ## every fuzz target for FUZZTIME (10s)
 fuzz-long: ## every fuzz target for 10 minutes
 	$(MAKE) fuzz FUZZTIME=10m
 
-test-long: ## the model of the store for an hour, kill -9 fifty times, fuzzing for 10 minutes a target
+test-long: ## the model of the store and the change feed for an hour each, kill -9 fifty times, fuzzing for 10 minutes a target
 	PENTAD_MODEL_FOR=1h $(GO) test -count 1 -timeout 90m -v -run ModelLong ./node/store
+	PENTAD_FEED_FOR=1h $(GO) test -count 1 -timeout 90m -v -run FeedLosesNothing ./node/store
 	$(MAKE) crash fuzz-long
 
 crash: ## kill -9 a node 50 times while it imports
