@@ -49,6 +49,9 @@ func toWire(err error) *wire.Error {
 }
 
 func kindOf(err error) wire.Kind {
+	if kind, ok := cursorKind(err); ok {
+		return kind
+	}
 	var damage *segment.CorruptError
 	switch {
 	case errors.As(err, &damage):

@@ -26,6 +26,9 @@ func TestMethods(t *testing.T) {
 	if err := n.SetQuantity(plugin.Quantity{MOID: 9, Name: "x", Type: plugin.F64}); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := n.CommitCursor(t.Context(), "9", 1, false); err != nil {
+		t.Fatal(err)
+	}
 	for path, allowed := range map[string]string{
 		"/v1/put": "POST", "/v1/query": "POST", "/v1/records": "GET, HEAD, POST",
 		"/v1/count": "GET, HEAD, POST", "/v1/explain": "GET, HEAD, POST",
@@ -33,7 +36,9 @@ func TestMethods(t *testing.T) {
 		"/v1/versions": "GET, HEAD, POST",
 		"/v1/horizon":  "GET, HEAD", "/v1/plugins": "GET, HEAD, POST", "/v1/failures": "GET, HEAD",
 		"/v1/quantities": "GET, HEAD", "/v1/quantities/9": "DELETE, PUT",
-		"/healthz": "GET, HEAD", "/readyz": "GET, HEAD", "/version": "GET, HEAD",
+		"/v1/changes": "GET, HEAD, POST", "/v1/cursors": "GET, HEAD",
+		"/v1/cursors/9": "DELETE, GET, HEAD, PUT",
+		"/healthz":      "GET, HEAD", "/readyz": "GET, HEAD", "/version": "GET, HEAD",
 		"/v1/erase": "POST", "/v1/purge": "POST", "/v1/events": "GET, HEAD",
 		"/v1/retention": "DELETE, GET, HEAD, PUT",
 		"/v1/snapshots": "GET, HEAD, POST", "/v1/verify": "POST",

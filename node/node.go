@@ -17,6 +17,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/pentad-db/pentad/node/internal/cursors"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/wasmhost"
@@ -72,6 +73,7 @@ type Node struct {
 	host     *wasmhost.Host
 	lent     *wasmhost.Host // as registry.lent
 	plugins  *registry
+	cursors  *cursors.File
 	failures failures
 	server   *server
 	queries  chan struct{} // a place is taken while a query runs
@@ -129,6 +131,9 @@ func (n *Node) start(ctx context.Context) (err error) {
 		return err
 	}
 	if n.plugins, err = openRegistry(ctx, dir, n.host, n.lent, n.log); err != nil {
+		return err
+	}
+	if err := n.openCursors(); err != nil {
 		return err
 	}
 	if n.opt.Listen == "" {
@@ -206,6 +211,9 @@ func (n *Node) Close(ctx context.Context) error {
 	errs = append(errs, n.store.Close())
 	if n.plugins != nil {
 		errs = append(errs, n.plugins.close())
+	}
+	if n.cursors != nil {
+		errs = append(errs, n.cursors.Close())
 	}
 	for _, host := range []*wasmhost.Host{n.host, n.lent} {
 		if host != nil {

@@ -198,6 +198,8 @@ func (s *server) route(ctx *fasthttp.RequestCtx) {
 		s.horizon(ctx)
 	case "GET /v1/changes", "POST /v1/changes":
 		s.changes(ctx)
+	case "GET /v1/cursors":
+		s.listCursors(ctx)
 	case "GET /v1/plugins":
 		s.listPlugins(ctx)
 	case "POST /v1/plugins":
@@ -221,7 +223,7 @@ func (s *server) route(ctx *fasthttp.RequestCtx) {
 func (s *server) routeOne(ctx *fasthttp.RequestCtx, method, path string) bool {
 	for prefix, handle := range map[string]func(*fasthttp.RequestCtx, string, string){
 		"/v1/plugins/": s.routePlugin, "/v1/quantities/": s.routeQuantity,
-		"/v1/snapshots/": s.routeSnapshot} {
+		"/v1/snapshots/": s.routeSnapshot, "/v1/cursors/": s.routeCursor} {
 		if name, ok := strings.CutPrefix(path, prefix); ok {
 			handle(ctx, method, name)
 			return true
@@ -280,8 +282,8 @@ func methods(path string) string {
 		return "GET, HEAD, POST"
 	case "/v1/latest", "/v1/asof":
 		return "GET, HEAD"
-	case "/v1/horizon", "/v1/failures", "/v1/quantities", "/v1/events", "/healthz", "/readyz",
-		"/version", "/metrics", "/v1/windows":
+	case "/v1/horizon", "/v1/failures", "/v1/quantities", "/v1/events", "/v1/cursors", "/healthz",
+		"/readyz", "/version", "/metrics", "/v1/windows":
 		return "GET, HEAD"
 	}
 	return ""
@@ -296,7 +298,7 @@ func noRoute(ctx *fasthttp.RequestCtx, path string) {
 		"no route %s %.100s; there are /v1/records, /v1/count, /v1/explain, /v1/plugins, "+
 			"/v1/latest, /v1/asof, /v1/diff, /v1/versions, /v1/windows, "+
 			"/v1/failures, /v1/quantities, "+
-			"/v1/horizon, /v1/changes, "+
+			"/v1/horizon, /v1/changes, /v1/cursors, "+
 			"/v1/put, /v1/query, /v1/erase, /v1/purge, /v1/events, /v1/retention, "+
 			"/v1/snapshots, /v1/verify, /v1/digest, /v1/sync, /healthz, /readyz, "+
 			"/version and /metrics", ctx.Method(), path)})

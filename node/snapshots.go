@@ -56,6 +56,9 @@ func (n *Node) CreateSnapshot(ctx context.Context, name string) (SnapshotInfo, e
 		err = n.plugins.copyTo(filepath.Join(tmp, "plugins"))
 	}
 	if err == nil {
+		err = n.copyCursors(filepath.Join(tmp, "cursors"), out.AcqNs)
+	}
+	if err == nil {
 		err = os.Rename(tmp, dir)
 	}
 	if err == nil {

@@ -48,12 +48,14 @@ func rooms() map[string][]string {
 		"node/internal/lines": {},
 		"node/internal/catalog": {"sdk/record", "sdk/plugin", "node/internal/lines",
 			"node/segment"},
+		"node/internal/cursors":   {"node/internal/catalog", "node/internal/lines", "node/segment"},
 		"node/internal/timeparse": {}, "node/internal/calendar": {"sdk/record"},
 		"node/internal/selector": {"sdk/record", "node/internal/timeparse"},
 		"node": {"sdk/record", "sdk/wire", "sdk/plugin", "plugins", "wasmhost", "node/store",
 			"node/segment", "node/internal", "github.com/valyala/fasthttp",
 			"github.com/prometheus/client_golang"},
-		// Programs.
+		// Programs, and tests that start processes.
+		"cluster-test": {"sdk"},
 		"node/cmd/pentad": {"sdk", "node", "wasmhost", "node/segment", "node/internal",
 			"node/cmd/pentad", "github.com/spf13/cobra", "github.com/goccy/go-yaml",
 			"github.com/jedib0t/go-pretty/v6", "github.com/schollz/progressbar/v3",
@@ -94,8 +96,6 @@ func rooms() map[string][]string {
 			"github.com/redis/go-redis/v9"},
 		"bench/peers/prometheus": {"bench/system", "sdk/record",
 			"github.com/prometheus/prometheus"},
-		// Tests that start processes.
-		"cluster-test": {"sdk"},
 	}
 }
 

@@ -1,0 +1,172 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/pentad-db/pentad/node/internal/cursors"
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+	"github.com/valyala/fasthttp"
+)
+
+var cursorParams = []string{"acq", "force"}
+
+// openCursors reads how far readers of changes are.
+func (n *Node) openCursors() (err error) {
+	dir := filepath.Join(n.opt.Dir, "cursors")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("make directory: %w", err)
+	}
+	if n.cursors, err = cursors.Open(dir); err != nil {
+		return err
+	}
+	for _, damage := range n.cursors.Damage {
+		n.log.Error("damaged cursor: its reader gets again what came since the line before it",
+			"err", damage)
+	}
+	return nil
+}
+
+// copyCursors makes a snapshot of the cursors; none of them lies above its acq.
+func (n *Node) copyCursors(dir string, acqNs int64) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return n.cursors.CopyTo(dir, acqNs)
+}
+
+// Cursors lists how far readers of changes said they are, by name.
+func (n *Node) Cursors() []cursors.Cursor { return n.cursors.List() }
+
+// Cursor returns one of them.
+func (n *Node) Cursor(name string) (cursors.Cursor, error) { return n.cursors.Get(name) }
+
+// CommitCursor notes for good that a reader has everything below an acq. It may say so again, but
+// goes back only by force, and never above the horizon.
+func (n *Node) CommitCursor(
+	ctx context.Context, name string, acqNs int64, force bool,
+) (c cursors.Cursor, err error) {
+	if n.closing.Load() {
+		return c, errClosing
+	}
+	if !cursors.ValidName(name) {
+		return c, badParam("name", fmt.Errorf("%q is no name for a cursor: 1 to 64 of letters, "+
+			"digits, and . _ - but not first", clip(name)))
+	}
+	horizon, err := n.store.Horizon(ctx)
+	if err != nil {
+		return c, err
+	}
+	if acqNs > horizon {
+		return c, badParam("acq", fmt.Errorf("%d: %w", acqNs, store.ErrAhead))
+	}
+	c = cursors.Cursor{Name: name, AcqNs: acqNs, CommittedNs: time.Now().UnixNano()}
+	return c, n.cursors.Commit(c, force)
+}
+
+// RemoveCursor forgets a cursor.
+func (n *Node) RemoveCursor(name string) error {
+	if n.closing.Load() {
+		return errClosing
+	}
+	return n.cursors.Remove(name)
+}
+
+// jsonCursor is a cursor as people read it.
+type jsonCursor struct {
+	Name        string `json:"name"`
+	Acq         string `json:"acq"`
+	AcqNs       int64  `json:"acq_ns"`
+	Committed   string `json:"committed"`
+	CommittedNs int64  `json:"committed_ns"`
+	BehindNs    int64  `json:"behind_ns"` // the horizon
+}
+
+func newJSONCursor(c cursors.Cursor, horizonNs int64) jsonCursor {
+	return jsonCursor{Name: c.Name, Acq: record.FormatNs(c.AcqNs), AcqNs: c.AcqNs,
+		Committed: record.FormatNs(c.CommittedNs), CommittedNs: c.CommittedNs,
+		BehindNs: max(0, horizonNs-c.AcqNs)}
+}
+
+func (s *server) listCursors(ctx *fasthttp.RequestCtx) {
+	rc, cancel := s.context()
+	defer cancel()
+	err := checkParams(ctx.QueryArgs(), nil)
+	horizon := int64(0)
+	if err == nil {
+		horizon, err = s.node.Horizon(rc)
+	}
+	all := []jsonCursor{}
+	for _, c := range s.node.Cursors() {
+		all = append(all, newJSONCursor(c, horizon))
+	}
+	reply(ctx, map[string]any{"cursors": all}, err)
+}
+
+// routeCursor serves one cursor.
+func (s *server) routeCursor(ctx *fasthttp.RequestCtx, method, name string) {
+	rc, cancel := s.context()
+	defer cancel()
+	var c cursors.Cursor
+	err := checkParams(ctx.QueryArgs(), cursorParams)
+	if err == nil {
+		err = checkNoBody(ctx)
+	}
+	switch {
+	case method != http.MethodGet && method != http.MethodPut && method != http.MethodDelete:
+		wrongMethod(ctx, "a cursor", "DELETE, GET, HEAD, PUT")
+		return
+	case err != nil:
+	case method == http.MethodDelete:
+		reply(ctx, map[string]string{"removed": name}, s.node.RemoveCursor(name))
+		return
+	case method == http.MethodPut:
+		c, err = s.commitCursor(rc, ctx.QueryArgs(), name)
+	default:
+		c, err = s.node.Cursor(name)
+	}
+	horizon := int64(0)
+	if err == nil {
+		horizon, err = s.node.Horizon(rc)
+	}
+	reply(ctx, newJSONCursor(c, horizon), err)
+}
+
+func (s *server) commitCursor(
+	rc context.Context, args *fasthttp.Args, name string,
+) (c cursors.Cursor, err error) {
+	text := string(args.Peek("acq"))
+	acqNs, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return c, badParam("acq", fmt.Errorf("%q is not a number of ns, as changes say in "+
+			"closed_ns", clip(text)))
+	}
+	force, err := parseFlag(args, "force")
+	if err != nil {
+		return c, err
+	}
+	return s.node.CommitCursor(rc, name, acqNs, force)
+}
+
+// cursorKind gives errors of cursors the kind under which they cross the network.
+func cursorKind(err error) (wire.Kind, bool) {
+	switch {
+	case errors.Is(err, cursors.ErrUnknown):
+		return wire.KindNotFound, true
+	case errors.Is(err, cursors.ErrBehind):
+		return wire.KindInvalid, true
+	case errors.Is(err, cursors.ErrFull):
+		return wire.KindTooLarge, true
+	case errors.Is(err, cursors.ErrFailed):
+		return wire.KindUnavailable, true
+	}
+	return 0, false
+}

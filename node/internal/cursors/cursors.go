@@ -1,0 +1,292 @@
+// Package cursors keeps how far readers of changes are: names and the acqs to go on from.
+//
+// They lie in a text file of lines "crc32c json", one for each commit, which is written anew when
+// it has grown. It knows nothing of changes. Its type is [File]; it starts no goroutines.
+package cursors
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"sync"
+
+	"github.com/pentad-db/pentad/node/internal/catalog"
+	"github.com/pentad-db/pentad/node/internal/lines"
+	"github.com/pentad-db/pentad/node/segment"
+)
+
+const (
+	// Name is the file's in its directory.
+	Name = "CURSORS"
+	// Max bounds the cursors: a line of some 100 bytes each is written anew now and then.
+	Max = 4096
+	// format of the file. 1: first.
+	format = 1
+	// rewriteLines is how many lines the file has, beside those that are in force, before it is
+	// written anew.
+	rewriteLines = 4096
+)
+
+// Errors that callers branch on.
+var (
+	ErrUnknown = errors.New("there is no such cursor")
+	ErrBehind  = errors.New("a cursor only moves forward, lest records come again; force it back " +
+		"if they shall")
+	ErrFull = fmt.Errorf("%d cursors are the most that a node keeps; remove some", Max)
+	// ErrFailed is what every change fails with after one of which nobody knows whether it is on
+	// disk.
+	ErrFailed = errors.New("what the disk holds of cursors is not known; start the node anew")
+)
+
+var nameForm = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$`)
+
+// ValidName reports whether a cursor may be called so.
+func ValidName(name string) bool { return nameForm.MatchString(name) }
+
+// Cursor is how far a reader is.
+type Cursor struct {
+	Name        string `json:"name"`
+	AcqNs       int64  `json:"acq_ns"`       // it has everything below
+	CommittedNs int64  `json:"committed_ns"` // when it said so
+}
+
+// line is a line of the file but the first.
+type line struct {
+	Cursor
+	Removed bool `json:"removed,omitempty"`
+}
+
+type first struct {
+	Format int `json:"format"`
+}
+
+// File is the cursors of a node on disk. It may be used by many goroutines.
+type File struct {
+	Damage []string // lines that could not be read, by number: older ones of the same cursor hold
+
+	name string
+
+	mu     sync.Mutex
+	file   *os.File          // guarded by mu, as all below
+	size   int64             // of whole lines
+	lines  int               // in the file
+	all    map[string]Cursor // by name
+	failed error
+}
+
+// Open reads the cursors in a directory, or makes the file. A torn last line is cut off: nobody was
+// told that it is there. One that is damaged is left out and named in Damage: its reader gets again
+// what came since the line before it.
+func Open(dir string) (*File, error) {
+	f := &File{name: filepath.Join(dir, Name), all: map[string]Cursor{}}
+	data, err := os.ReadFile(f.name)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("read cursors: %w", err)
+	}
+	if err == nil {
+		if err := f.parse(data); err != nil {
+			return nil, fmt.Errorf("%s: %w", f.name, err)
+		}
+	}
+	if f.lines == 0 || f.lines > rewriteLines {
+		return f, f.rewrite()
+	}
+	if f.file, err = os.OpenFile(f.name, os.O_WRONLY|os.O_APPEND, 0o644); err != nil {
+		return nil, fmt.Errorf("open cursors: %w", err)
+	}
+	if err := f.cut(); err != nil {
+		return nil, errors.Join(fmt.Errorf("cut torn end of cursors: %w", err), f.file.Close())
+	}
+	return f, nil
+}
+
+// parse reads whole lines and notes where they end.
+func (f *File) parse(data []byte) error {
+	for {
+		text, rest, whole := bytes.Cut(data[f.size:], []byte("\n"))
+		if !whole {
+			return nil
+		}
+		if f.lines++; f.lines == 1 {
+			var head first
+			if err := lines.Parse(text, &head); err != nil {
+				f.Damage = append(f.Damage, fmt.Sprintf("%s line 1: %v", Name, err))
+			} else if head.Format != format {
+				return fmt.Errorf("format %d; this version reads format %d", head.Format, format)
+			}
+		} else if err := f.parseLine(text); err != nil {
+			f.Damage = append(f.Damage, fmt.Sprintf("%s line %d: %v", Name, f.lines, err))
+		}
+		f.size = int64(len(data) - len(rest))
+	}
+}
+
+func (f *File) parseLine(text []byte) error {
+	var l line
+	if err := lines.Parse(text, &l); err != nil {
+		return err
+	}
+	if !ValidName(l.Name) || len(f.all) >= Max && f.all[l.Name].Name == "" {
+		return fmt.Errorf("%.80q is no cursor's name, or one more than %d", l.Name, Max)
+	}
+	if l.Removed {
+		delete(f.all, l.Name)
+	} else {
+		f.all[l.Name] = l.Cursor
+	}
+	return nil
+}
+
+// cut drops what follows the last whole line.
+func (f *File) cut() error { return errors.Join(f.file.Truncate(f.size), f.file.Sync()) }
+
+// bytes returns a short file of the same cursors, none of them above an acq.
+func (f *File) bytes(maxAcqNs int64) []byte {
+	out := lines.Append(nil, first{format})
+	for _, c := range f.sorted() {
+		c.AcqNs = min(c.AcqNs, maxAcqNs)
+		out = lines.Append(out, line{Cursor: c})
+	}
+	return out
+}
+
+func (f *File) sorted() []Cursor {
+	all := make([]Cursor, 0, len(f.all))
+	for _, c := range f.all {
+		all = append(all, c)
+	}
+	slices.SortFunc(all, func(a, b Cursor) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+// rewrite makes the file short again.
+func (f *File) rewrite() error {
+	data := f.bytes(math.MaxInt64)
+	if err := catalog.Replace(f.name, data); err != nil {
+		return fmt.Errorf("write cursors: %w", err)
+	}
+	file, err := os.OpenFile(f.name, os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return fmt.Errorf("open cursors: %w", err)
+	}
+	if f.file != nil {
+		_ = f.file.Close() // nobody reads it any more
+	}
+	f.file, f.size, f.lines = file, int64(len(data)), len(f.all)+1
+	return nil
+}
+
+// List returns the cursors by name.
+func (f *File) List() []Cursor {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.sorted()
+}
+
+// Get returns a cursor.
+//
+// Errors: ErrUnknown.
+func (f *File) Get(name string) (Cursor, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c, ok := f.all[name]
+	if !ok {
+		return c, fmt.Errorf("cursor %.80q: %w", name, ErrUnknown)
+	}
+	return c, nil
+}
+
+// Commit makes a cursor, or moves it; on return it is durable. With force it also moves back.
+//
+// Errors: ErrBehind, ErrFull, segment.ErrNoSpace, ErrFailed.
+func (f *File) Commit(c Cursor, force bool) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	old, known := f.all[c.Name]
+	switch {
+	case !known && len(f.all) >= Max:
+		return ErrFull
+	case known && c.AcqNs < old.AcqNs && !force:
+		return fmt.Errorf("cursor %s is at acq %d, not to be moved to %d: %w", c.Name, old.AcqNs,
+			c.AcqNs, ErrBehind)
+	}
+	if err := f.append(line{Cursor: c}); err != nil {
+		return err
+	}
+	f.all[c.Name] = c
+	return f.shorten()
+}
+
+// Remove forgets a cursor.
+//
+// Errors: ErrUnknown, segment.ErrNoSpace, ErrFailed.
+func (f *File) Remove(name string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, ok := f.all[name]; !ok {
+		return fmt.Errorf("cursor %.80q: %w", name, ErrUnknown)
+	}
+	if err := f.append(line{Cursor: Cursor{Name: name}, Removed: true}); err != nil {
+		return err
+	}
+	delete(f.all, name)
+	return f.shorten()
+}
+
+// append makes a line durable. For lack of room it may be tried again.
+func (f *File) append(l line) error {
+	if f.failed != nil {
+		return f.failed
+	}
+	text := lines.Append(nil, l)
+	_, err := f.file.Write(text)
+	if err == nil {
+		if err = f.file.Sync(); err == nil {
+			f.size += int64(len(text))
+			f.lines++
+			return nil
+		}
+	} else if segment.IsNoSpace(err) {
+		if undo := f.cut(); undo == nil {
+			return fmt.Errorf("append to cursors: %w: %w", segment.ErrNoSpace, err)
+		}
+	}
+	f.failed = fmt.Errorf("append to cursors: %w: %v", ErrFailed, err)
+	return f.failed
+}
+
+// shorten writes the file anew when most of its lines are not in force any more. What was appended
+// is on disk, whether that succeeds or not.
+func (f *File) shorten() error {
+	if f.lines < len(f.all)+rewriteLines {
+		return nil
+	}
+	if err := f.rewrite(); err != nil && !segment.IsNoSpace(err) {
+		f.failed = fmt.Errorf("%w: %v", ErrFailed, err)
+		return f.failed
+	}
+	return nil
+}
+
+// CopyTo writes the same cursors into another directory, where acqs end at one.
+func (f *File) CopyTo(dir string, maxAcqNs int64) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := catalog.Replace(filepath.Join(dir, Name), f.bytes(maxAcqNs)); err != nil {
+		return fmt.Errorf("copy cursors: %w", err)
+	}
+	return nil
+}
+
+// Close closes the file.
+func (f *File) Close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.file.Close()
+}

@@ -1,0 +1,172 @@
+package cursors
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func open(t *testing.T, dir string) *File {
+	t.Helper()
+	f, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+// TestModel holds the file against a map, over reopenings and rewritings.
+func TestModel(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 1))
+	dir := t.TempDir()
+	f := open(t, dir)
+	f.lines += rewriteLines - 300 // it is written anew soon
+	model := map[string]Cursor{}
+	for step := range 900 {
+		name := fmt.Sprintf("reader-%d", rng.IntN(8))
+		old, known := model[name]
+		switch op := rng.IntN(20); {
+		case op < 14:
+			c := Cursor{Name: name, AcqNs: rng.Int64N(1000), CommittedNs: int64(step)}
+			force := rng.IntN(3) == 0
+			err := f.Commit(c, force)
+			if behind := known && c.AcqNs < old.AcqNs && !force; behind != errors.Is(err,
+				ErrBehind) || !behind && err != nil {
+				t.Fatalf("step %d: from %+v to %+v: %v", step, old, c, err)
+			} else if !behind {
+				model[name] = c
+			}
+		case op < 18:
+			if err := f.Remove(name); known != (err == nil) || !known && !errors.Is(err,
+				ErrUnknown) {
+				t.Fatalf("step %d: remove: %v", step, err)
+			}
+			delete(model, name)
+		default:
+			if err := f.Close(); err != nil {
+				t.Fatal(err)
+			}
+			f = open(t, dir)
+		}
+		if got, err := f.Get(name); err == nil && got != model[name] {
+			t.Fatalf("step %d: %+v, want %+v", step, got, model[name])
+		}
+	}
+	want := slices.SortedFunc(maps.Values(model), func(a, b Cursor) int {
+		return strings.Compare(a.Name, b.Name)
+	})
+	if got := open(t, dir).List(); !slices.Equal(got, want) || len(f.Damage) > 0 {
+		t.Fatalf("%+v, want %+v, damage %v", got, want, f.Damage)
+	}
+	if f.lines > 600 {
+		t.Errorf("%d lines were never written anew", f.lines)
+	}
+}
+
+// A torn end is cut, and a damaged line leaves what was there before it.
+func TestDamage(t *testing.T) {
+	dir := t.TempDir()
+	f := open(t, dir)
+	for acq := range int64(3) {
+		if err := f.Commit(Cursor{Name: "a", AcqNs: acq}, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(dir, Name)
+	whole, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	starts := []int{0}
+	for i, v := range whole {
+		if v == '\n' {
+			starts = append(starts, i+1)
+		}
+	}
+	last := starts[3]
+	for cut := last; cut < len(whole); cut++ {
+		if err := os.WriteFile(name, whole[:cut], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f := open(t, dir)
+		if c, err := f.Get("a"); err != nil || c.AcqNs != 1 || len(f.Damage) > 0 {
+			t.Fatalf("cut at %d: %+v, %v, %v", cut, c, err, f.Damage)
+		}
+		if err := f.Commit(Cursor{Name: "a", AcqNs: 9}, false); err != nil {
+			t.Fatal(err)
+		}
+		if c, err := open(t, dir).Get("a"); err != nil || c.AcqNs != 9 {
+			t.Fatalf("cut at %d and appended to: %+v, %v", cut, c, err)
+		}
+	}
+	bent := slices.Clone(whole)
+	bent[last+12] ^= 1
+	if err := os.WriteFile(name, bent, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f = open(t, dir)
+	if c, err := f.Get("a"); err != nil || c.AcqNs != 1 || len(f.Damage) != 1 ||
+		!strings.Contains(f.Damage[0], "line 4") {
+		t.Fatalf("%+v, %v, damage %v", c, err, f.Damage)
+	}
+}
+
+func TestCopyEndsAtAnAcq(t *testing.T) {
+	f, dir := open(t, t.TempDir()), t.TempDir()
+	for name, acq := range map[string]int64{"low": 5, "high": 50} {
+		if err := f.Commit(Cursor{Name: name, AcqNs: acq}, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.CopyTo(dir, 20); err != nil {
+		t.Fatal(err)
+	}
+	got := open(t, dir).List()
+	if len(got) != 2 || got[0].AcqNs != 20 || got[1].AcqNs != 5 {
+		t.Fatalf("%+v", got)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	dir := f.TempDir()
+	c, err := Open(dir)
+	if err != nil {
+		f.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	if err := errors.Join(c.Commit(Cursor{Name: "a", AcqNs: 1}, false), c.Commit(Cursor{Name: "b"},
+		false), c.Remove("a")); err != nil {
+		f.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, Name))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		one, again := &File{all: map[string]Cursor{}}, &File{all: map[string]Cursor{}}
+		if one.parse(data) != nil {
+			return
+		}
+		if one.size > int64(len(data)) || len(one.all) > Max {
+			t.Fatalf("%d bytes of %d, %d cursors", one.size, len(data), len(one.all))
+		}
+		if err := again.parse(one.bytes(1<<63 - 1)); err != nil || len(again.Damage) > 0 ||
+			!maps.Equal(one.all, again.all) {
+			t.Fatalf("%+v written and read is %+v, %v %v", one.all, again.all, err, again.Damage)
+		}
+	})
+}

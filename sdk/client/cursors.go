@@ -1,0 +1,54 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+)
+
+// Cursor is how far a reader of changes is, as a node keeps it under a name.
+type Cursor struct {
+	Name        string `json:"name"`
+	AcqNs       int64  `json:"acq_ns"`       // the reader has everything below, and goes on here
+	CommittedNs int64  `json:"committed_ns"` // when it said so
+	BehindNs    int64  `json:"behind_ns"`    // the horizon
+}
+
+// Cursors lists the cursors by name.
+func (c *Client) Cursors(ctx context.Context) ([]Cursor, error) {
+	var out struct {
+		Cursors []Cursor `json:"cursors"`
+	}
+	err := c.getJSON(ctx, "/v1/cursors", &out)
+	return out.Cursors, err
+}
+
+// Cursor returns a cursor. The error is a [*wire.Error] of kind not-found when there is none.
+func (c *Client) Cursor(ctx context.Context, name string) (Cursor, error) {
+	var out Cursor
+	err := c.getJSON(ctx, "/v1/cursors/"+url.PathEscape(name), &out)
+	return out, err
+}
+
+// CommitCursor makes the node keep for good that a reader has everything below an acq, which is
+// what changes say in ClosedNs. Whoever commits after the results are kept gets each record at
+// least once. With force the cursor may go back.
+func (c *Client) CommitCursor(
+	ctx context.Context, name string, acqNs int64, force bool,
+) (Cursor, error) {
+	v := url.Values{"acq": {strconv.FormatInt(acqNs, 10)}}
+	if force {
+		v.Set("force", "1")
+	}
+	var out Cursor
+	err := c.doJSON(ctx, http.MethodPut, "/v1/cursors/"+url.PathEscape(name)+"?"+v.Encode(), "",
+		nil, &out)
+	return out, err
+}
+
+// RemoveCursor makes the node forget a cursor.
+func (c *Client) RemoveCursor(ctx context.Context, name string) error {
+	var out struct{}
+	return c.doJSON(ctx, http.MethodDelete, "/v1/cursors/"+url.PathEscape(name), "", nil, &out)
+}
