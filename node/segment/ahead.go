@@ -33,7 +33,8 @@ func (s *Sealed) AheadColumn(offset uint64, d record.Dim, lo, hi int) {
 
 // columnAt finds where values should lie. Nothing is checked: a wrong place does no harm.
 func (s *Sealed) columnAt(offset uint64, d, lo, hi int) (from, bytes uint64, ok bool) {
-	if offset > s.end || uint64(len(s.data))-offset < blockHeaderBytes+record.NumDims*maxFrameBytes {
+	const header = blockHeaderBytes + record.NumDims*maxFrameBytes
+	if offset > s.end || uint64(len(s.data))-offset < header {
 		return 0, 0, false
 	}
 	front := s.data[offset:]
