@@ -26,6 +26,8 @@ type Block struct {
 	chunks  []byte // chunk directory
 	data    []byte // what the chunks hold
 	matches []match
+	span    [1]Span
+	sel     []uint32
 
 	open chunk // the chunk in raw
 	raw  []byte
@@ -269,6 +271,11 @@ func (b *Block) payloadBytes(lo, hi int) uint64 {
 		total += min(b.sizes.value(i), math.MaxUint32+1)
 	}
 	return total
+}
+
+// FitSpans reports whether the payloads of n rows are known to take at most limit bytes together.
+func (b *Block) FitSpans(n, limit int) bool {
+	return b.kind != payloadVaried && uint64(b.stride)*uint64(n) <= uint64(limit)
 }
 
 // Fit returns how many of the payloads at the first positions of sel take at most limit bytes

@@ -16,13 +16,20 @@ import (
 // then as it was.
 // Cost: about 2 ns a column and row; no allocation when dst has room.
 func (b *Block) Gather(sel []uint32, keysOnly bool, dst *record.Batch) error {
-	return b.gather(positions{sel: sel, n: len(sel)}, partsOf(keysOnly), dst)
+	return b.GatherParts(sel, nil, partsOf(keysOnly), dst)
 }
 
 // GatherSpan is Gather for the positions [lo, hi).
 func (b *Block) GatherSpan(lo, hi int, keysOnly bool, dst *record.Batch) error {
-	return b.gather(positions{lo: lo, n: max(0, hi-lo)}, partsOf(keysOnly), dst)
+	if lo >= hi {
+		return nil
+	}
+	b.span[0] = Span{uint32(lo), uint32(hi)}
+	return b.GatherParts(nil, b.span[:], partsOf(keysOnly), dst)
 }
+
+// Span is the positions [Lo, Hi).
+type Span struct{ Lo, Hi uint32 }
 
 // Parts is a set of parts of rows: a bit 1<<d for each [record.Dim] d, and Payloads.
 type Parts uint8
@@ -41,25 +48,51 @@ func partsOf(keysOnly bool) Parts {
 	return AllParts
 }
 
-// GatherParts is Gather, or with a nil sel GatherSpan, that reads only some parts: other columns
-// get the right length and whatever values, and without acq the rows are unstamped. All rows of a
-// batch are gathered with the same parts.
-func (b *Block) GatherParts(sel []uint32, lo, hi int, parts Parts, dst *record.Batch) error {
-	if sel != nil {
-		return b.gather(positions{sel: sel, n: len(sel)}, parts, dst)
+// GatherParts is Gather, or with a nil sel the same for spans, none of them empty, that reads only
+// some parts: other columns get the right length and whatever values, and without acq the rows are
+// unstamped. All rows of a batch are gathered with the same parts.
+func (b *Block) GatherParts(sel []uint32, spans []Span, parts Parts, dst *record.Batch) error {
+	p := positions{sel: sel, spans: spans, n: len(sel)}
+	if sel == nil {
+		for _, s := range spans {
+			p.n += int(s.Hi - s.Lo)
+		}
+		if len(spans) > 1 && b.oneByOne(parts) {
+			b.sel = slices.Grow(b.sel[:0], p.n)
+			for _, s := range spans {
+				for i := s.Lo; i < s.Hi; i++ {
+					b.sel = append(b.sel, i)
+				}
+			}
+			p.sel = b.sel
+		}
 	}
-	return b.gather(positions{lo: lo, n: max(0, hi-lo)}, parts, dst)
+	return b.gather(p, parts, dst)
 }
 
-// positions are those of sel, or n from lo on when sel is nil.
+// oneByOne reports whether something is gathered that asks for each position by its number.
+func (b *Block) oneByOne(parts Parts) bool {
+	if b.tombs != nil || parts>>record.MID&1 != 0 && b.keys[record.MID].kind == columnDict {
+		return true
+	}
+	if parts&Payloads == 0 || b.kind == payloadEmpty {
+		return false
+	}
+	return b.kind != payloadWords ||
+		slices.ContainsFunc(b.words, func(c column) bool { return c.kind == columnDict })
+}
+
+// positions are the n of sel, or those of spans when sel is nil.
 type positions struct {
 	sel   []uint32
-	lo, n int
+	spans []Span
+	n     int
 }
 
+// at returns position k where there is sel or one span.
 func (p *positions) at(k int) int {
 	if p.sel == nil {
-		return p.lo + k
+		return int(p.spans[0].Lo) + k
 	}
 	return int(p.sel[k])
 }
@@ -118,7 +151,7 @@ func gatherKey[T int32 | int64](b *Block, d record.Dim, parts Parts, p *position
 			out[k] = T(c.base)
 		}
 	case p.sel == nil:
-		gatherRun(c, p.lo, out)
+		gatherSpans(c, p.spans, out)
 	default:
 		gatherSelected(c, p.sel, out)
 	}

@@ -118,13 +118,16 @@ func gatherSelected[T int32 | int64](c *column, sel []uint32, out []T) {
 	}
 }
 
-// gatherRun writes the values of a key column from position lo on.
-func gatherRun[T int32 | int64](c *column, lo int, out []T) {
+// gatherSpans writes the values of a key column at the positions of spans.
+func gatherSpans[T int32 | int64](c *column, spans []Span, out []T) {
 	base, gcd, width, mask, body := c.base, c.gcd, uint(c.width), c.low, c.bodyStart()
-	bit := uint(lo) * width
-	for k := range out {
-		out[k] = T(base + gcd*(loadBits(body, bit)&mask))
-		bit += width
+	for _, s := range spans {
+		bit, run := uint(s.Lo)*width, out[:s.Hi-s.Lo]
+		for k := range run {
+			run[k] = T(base + gcd*(loadBits(body, bit)&mask))
+			bit += width
+		}
+		out = out[len(run):]
 	}
 }
 
@@ -154,10 +157,12 @@ func (c *column) writePacked(p *positions, w wordWriter) {
 		}
 		return
 	}
-	bit := uint(p.lo) * width
-	for range p.n {
-		w.put(base + gcd*(loadBits(body, bit)&mask))
-		bit += width
+	for _, s := range p.spans {
+		bit := uint(s.Lo) * width
+		for range s.Hi - s.Lo {
+			w.put(base + gcd*(loadBits(body, bit)&mask))
+			bit += width
+		}
 	}
 }
 
@@ -172,9 +177,11 @@ func (c *column) writeDecimal(p *positions, w wordWriter) {
 		}
 		return
 	}
-	bit := uint(p.lo) * width
-	for range p.n {
-		w.put(fromDecimal(int64(base+gcd*(loadBits(body, bit)&mask)), power))
-		bit += width
+	for _, s := range p.spans {
+		bit := uint(s.Lo) * width
+		for range s.Hi - s.Lo {
+			w.put(fromDecimal(int64(base+gcd*(loadBits(body, bit)&mask)), power))
+			bit += width
+		}
 	}
 }

@@ -266,12 +266,22 @@ func gatherSome(
 	keysOnly := rng.IntN(8) == 0
 	start := dst.Len()
 	var err error
-	if rng.IntN(2) == 0 {
+	switch rng.IntN(3) {
+	case 0:
 		lo := rng.IntN(len(order) + 1)
 		hi := lo + rng.IntN(len(order)-lo+1)
 		err = b.GatherSpan(lo, hi, keysOnly, dst)
 		ranks = append(ranks, order[lo:hi]...)
-	} else {
+	case 1:
+		var spans []Span
+		for lo := 0; lo < len(order) && rng.IntN(5) > 0; {
+			hi := lo + 1 + rng.IntN(len(order)-lo)
+			spans = append(spans, Span{uint32(lo), uint32(hi)})
+			ranks = append(ranks, order[lo:hi]...)
+			lo = hi + rng.IntN(9)
+		}
+		err = b.GatherParts(nil, spans, partsOf(keysOnly), dst)
+	default:
 		var sel []uint32
 		for i := range order {
 			if rng.IntN(3) == 0 {

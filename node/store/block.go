@@ -46,6 +46,11 @@ func (w *worker) scanBlock(t *task, c index.Candidate) error {
 	if err != nil {
 		return err
 	}
+	if c.Need == 1<<record.MID {
+		if w.findDevices(info, c.Need); w.searched {
+			return w.takeDevices(seg, t.piece, info)
+		}
+	}
 	if c.Need == 0 && !w.scan.countOnly {
 		return w.takeSpan(seg, t.piece, 0, w.block.Rows())
 	}
@@ -74,7 +79,7 @@ func (w *worker) takeChosen(seg *segmentScan, p *piece) error {
 		if !w.scan.keysOnly {
 			n = w.block.Fit(rest, sinkBytes)
 		}
-		if err := w.take(seg, p, rest[:n], 0, 0); err != nil {
+		if err := w.take(seg, p, rest[:n], nil); err != nil {
 			return err
 		}
 		if rest = rest[n:]; len(rest) > 0 || len(w.batch.Data) >= sinkBytes {
@@ -93,7 +98,8 @@ func (w *worker) takeSpan(seg *segmentScan, p *piece, lo, hi int) error {
 		if !w.scan.keysOnly {
 			end = w.block.FitSpan(lo, hi, sinkBytes)
 		}
-		if err := w.take(seg, p, nil, lo, end); err != nil {
+		w.span[0] = segment.Span{Lo: uint32(lo), Hi: uint32(end)}
+		if err := w.take(seg, p, nil, w.span[:]); err != nil {
 			return err
 		}
 		if lo = end; lo < hi || len(w.batch.Data) >= sinkBytes {
@@ -105,10 +111,40 @@ func (w *worker) takeSpan(seg *segmentScan, p *piece, lo, hi int) error {
 	return nil
 }
 
-// take adds rows of the open block to the batch: those of sel, or with nil [lo, hi).
-func (w *worker) take(seg *segmentScan, p *piece, sel []uint32, lo, hi int) error {
+// takeDevices is takeChosen for the rows of the devices of the box, where only devices are to be
+// looked at: spans of the sub-runs.
+func (w *worker) takeDevices(seg *segmentScan, p *piece, info *index.BlockInfo) error {
+	w.spans = w.spans[:0]
+	lo, n := 0, 0
+	for i := range info.Subs {
+		hi := int(info.Subs[i].End)
+		for _, m := range w.devices {
+			if from, to := w.block.SearchMIDs(lo, hi, m); from < to {
+				w.spans = append(w.spans, segment.Span{Lo: uint32(from), Hi: uint32(to)})
+				n += to - from
+			}
+		}
+		lo = hi
+	}
+	if w.scan.countOnly || n == 0 {
+		w.rows += uint64(n)
+		return nil
+	}
+	if len(w.batch.Data) < sinkBytes && (w.scan.keysOnly || w.block.FitSpans(n, sinkBytes)) {
+		return w.take(seg, p, nil, w.spans)
+	}
+	for _, s := range w.spans {
+		if err := w.takeSpan(seg, p, int(s.Lo), int(s.Hi)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take adds rows of the open block to the batch: those of sel, or with nil those of spans.
+func (w *worker) take(seg *segmentScan, p *piece, sel []uint32, spans []segment.Span) error {
 	start, parts := w.batch.Len(), w.scan.parts
-	if err := w.block.GatherParts(sel, lo, hi, parts, &w.batch); err != nil {
+	if err := w.block.GatherParts(sel, spans, parts, &w.batch); err != nil {
 		return err
 	}
 	if parts>>record.Acq&1 != 0 {

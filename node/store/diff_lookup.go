@@ -261,7 +261,7 @@ func (d *diff) leaveBetter(seg *segmentScan) error {
 func gather(
 	seg *segmentScan, w *worker, sel []uint32, parts segment.Parts, to *record.Batch,
 ) error {
-	if err := w.block.GatherParts(sel, 0, 0, parts, to); err != nil {
+	if err := w.block.GatherParts(sel, nil, parts, to); err != nil {
 		return err
 	}
 	return seg.stampRows(to.AcqNs)

@@ -235,7 +235,7 @@ func (w *worker) reset() {
 		batch = record.Batch{}
 	}
 	*w = worker{batch: batch, block: w.block, sel: w.sel[:0], gone: w.gone[:0],
-		devices: w.devices[:0], flagged: w.flagged[:0]}
+		devices: w.devices[:0], flagged: w.flagged[:0], spans: w.spans[:0]}
 	w.block.Release()
 }
 
@@ -422,6 +422,8 @@ type worker struct {
 	batch  record.Batch
 	block  segment.Block
 	sel    []uint32
+	span   [1]segment.Span
+	spans  []segment.Span
 	gone   []uint32 // rows of a block that an event hides
 
 	devices  []segment.MIDs // of the box, in the open block
