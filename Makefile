@@ -108,6 +108,7 @@ fuzz-long: ## every fuzz target for 10 minutes
 test-long: ## the model of the store and the change feed for an hour each, kill -9 fifty times, fuzzing for 10 minutes a target
 	PENTAD_MODEL_FOR=1h $(GO) test -count 1 -timeout 90m -v -run ModelLong ./node/store
 	PENTAD_FEED_FOR=1h $(GO) test -count 1 -timeout 90m -v -run FeedLosesNothing ./node/store
+	PENTAD_FROZEN_ROWS=1000000 $(GO) test -count 1 -timeout 60m -v -run Frozen ./node/store
 	$(MAKE) crash fuzz-long
 
 crash: ## kill -9 a node 50 times while it imports
