@@ -94,6 +94,9 @@ func (f *frozen) look(t *testing.T, s *Store) {
 func frozenRows(t *testing.T) int {
 	t.Helper()
 	rows := 100_000
+	if testing.Short() {
+		rows = 20_000
+	}
 	if text := os.Getenv(frozenRowsVariable); text != "" && !testing.Short() {
 		var err error
 		if rows, err = strconv.Atoi(text); err != nil {

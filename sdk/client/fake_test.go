@@ -69,8 +69,9 @@ func (f *fake) start(addr string) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /readyz", func(http.ResponseWriter, *http.Request) {})
 	mux.HandleFunc("POST /v1/put", f.put)
-	mux.HandleFunc("POST /v1/query", func(w http.ResponseWriter, _ *http.Request) { f.query(w) })
-	mux.HandleFunc("POST /v1/count", func(w http.ResponseWriter, _ *http.Request) { f.query(w) })
+	for _, path := range []string{"/v1/query", "/v1/count", "/v1/diff", "/v1/versions"} {
+		mux.HandleFunc("POST "+path, func(w http.ResponseWriter, _ *http.Request) { f.query(w) })
+	}
 	f.server = &http.Server{Handler: mux}
 	server, done := f.server, f.done
 	go func() {
