@@ -29,7 +29,8 @@ const (
 var (
 	changesParams = []string{"cid", "mid", "moid", "cap", "filter", "filter_params", "unchecked",
 		"keys", "type", "format", "since", "follow"}
-	followParams = []string{"since", "follow"}
+	horizonParams = []string{"cid", "mid", "moid", "cap"}
+	followParams  = []string{"since", "follow"}
 )
 
 var frameBuffers = sync.Pool{New: func() any { return new([]byte) }}

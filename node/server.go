@@ -326,7 +326,11 @@ func (s *server) ready(ctx *fasthttp.RequestCtx) {
 func (s *server) horizon(ctx *fasthttp.RequestCtx) {
 	rc, cancel := s.context()
 	defer cancel()
-	h, err := s.node.Horizon(rc)
+	_, err := s.parseBox(ctx, horizonParams) // of one node, every box has its horizon
+	h := int64(0)
+	if err == nil {
+		h, err = s.node.Horizon(rc)
+	}
 	if err != nil {
 		writeError(ctx, toWire(err))
 		return

@@ -167,15 +167,6 @@ func (c *Client) Health(ctx context.Context) error {
 	return body.Close()
 }
 
-// Horizon returns an acq below which nothing changes any more.
-func (c *Client) Horizon(ctx context.Context) (int64, error) {
-	var out struct {
-		HorizonNs int64 `json:"horizon_ns"`
-	}
-	err := c.getJSON(ctx, "/v1/horizon", &out)
-	return out.HorizonNs, err
-}
-
 // Put stores a batch with one request; it is not retried. The zero writer asks for no protection
 // against doubling.
 func (c *Client) Put(

@@ -195,7 +195,7 @@ func TestErrors(t *testing.T) {
 	f := func(answer int, kind, text string, want wire.Error) {
 		t.Helper()
 		status, contentType, body = answer, kind, text
-		_, err := c.Horizon(soon(t))
+		_, err := c.Horizon(soon(t), nil)
 		var remote *wire.Error
 		if !errors.As(err, &remote) || *remote != want {
 			t.Errorf("%q: %v, want %+v", text, err, want)
@@ -214,7 +214,7 @@ func TestErrors(t *testing.T) {
 	plain := func(answer int, kind, text, want string) {
 		t.Helper()
 		status, contentType, body = answer, kind, text
-		if _, err := c.Horizon(soon(t)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := c.Horizon(soon(t), nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want an error with %q", text, err, want)
 		}
 	}

@@ -117,6 +117,7 @@ func runExamples(ts *testscript.TestScript, _ bool, _ []string) {
 			case line == "":
 				continue
 			case strings.HasPrefix(line, "pentad serve"), strings.HasPrefix(line, "pentad demo"),
+				strings.HasPrefix(line, "pentad tail") && !strings.Contains(line, "--once"),
 				strings.HasPrefix(line, "pentad plugin build"): // there may be no compiler
 				line += " --help"
 			}

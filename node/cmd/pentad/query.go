@@ -31,9 +31,18 @@ type queryFlags struct {
 
 // addSelectors adds a selector for each axis.
 func (q *queryFlags) addSelectors(c *cobra.Command) {
-	c.Long = strings.TrimSpace(orElse(c.Long, c.Short+".")) + "\n" + selectorHelp
-	for d, what := range []string{"tenants", "devices", "quantities", "capture times",
-		"acquisition times"} {
+	long := orElse(c.Long, c.Short+".")
+	q.addPlaces(c)
+	c.Long = strings.TrimSpace(long) + "\n" + selectorHelp
+	c.Flags().StringVar(&q.parts[record.Acq], "acq", "*", "acquisition times")
+}
+
+// addPlaces adds a selector for each axis but acq, along which changes are read.
+func (q *queryFlags) addPlaces(c *cobra.Command) {
+	c.Long = strings.TrimSpace(orElse(c.Long, c.Short+".")) + "\n" +
+		strings.ReplaceAll(selectorHelp, " --acq", "")
+	q.parts[record.Acq] = "*"
+	for d, what := range []string{"tenants", "devices", "quantities", "capture times"} {
 		c.Flags().StringVar(&q.parts[d], record.Dim(d).String(), "*", what)
 	}
 }

@@ -93,6 +93,7 @@ func (a *app) rootCommand() *cobra.Command {
 		a.latestCommand(), a.asOfCommand(), a.diffCommand(), a.versionsCommand(),
 		a.deleteCommand(), a.eraseCommand(), a.purgeCommand(), a.eventsCommand(),
 		a.retentionCommand(), a.windowsCommand(),
+		a.tailCommand(), a.cursorCommand(), a.horizonCommand(),
 		a.exportCommand(), a.importCommand(), a.pluginCommand(), a.quantityCommand(),
 		a.benchCommand(), a.checkCommand(), a.dumpCommand(),
 		a.verifyCommand(), a.snapshotCommand(), a.backupCommand(), a.restoreCommand())

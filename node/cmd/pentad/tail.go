@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/node/internal/selector"
+	"github.com/pentad-db/pentad/sdk/client"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+const (
+	// commitEvery is how often a cursor is committed while records come.
+	commitEvery = time.Second
+	// lastCommit bounds the commit after an interrupt.
+	lastCommit = 5 * time.Second
+)
+
+// tailFlags are the flags of tail beside those of a question.
+type tailFlags struct {
+	queryFlags
+
+	since, cursor, payload string
+	once                   bool
+}
+
+func (a *app) tailCommand() *cobra.Command {
+	var f tailFlags
+	c := &cobra.Command{
+		Use:   "tail",
+		Short: "Follow what comes to a box, in the order of acq",
+		Long: `Follow what comes to a box, in the order of acq, from any moment on, until interrupted or, with
+--once, up to the present. The column event says what a row is: put, delete (a tombstone), or erase,
+purge and retention, whose box stands in the other columns. Nothing is left out and nothing comes
+twice, also when the connection breaks: it is made again, and goes on where it was.
+
+With --cursor the node keeps under this name how far the output got, and the next run goes on there:
+each record at least once. --since is where a cursor begins that is not there yet.
+
+Output is ndjson unless -o says csv; a table or one JSON document needs an end, as with --once.`,
+		Args: noCommand,
+		Example: `  pentad tail --cid 1 --type f64
+  pentad tail --once --since now-1h --cid 1 --type f64
+  pentad tail --once --cursor billing --since 2026-01-01 --moid 1 -o csv
+  pentad tail --once --since now-1h --filter threshold --filter-params value=3 -o table`,
+		RunE: func(c *cobra.Command, _ []string) error { return a.tail(c.Context(), &f) },
+	}
+	f.addPlaces(c)
+	f.addFilter(c)
+	flags := c.Flags()
+	flags.Var((*filledFlag)(&f.since), "since", "begin here: an acq in ns, a time, or now "+
+		"(default: now, or with --once the first record)")
+	flags.Var((*filledFlag)(&f.cursor), "cursor", "go on where this cursor is, and move it")
+	flags.BoolVar(&f.once, "once", false, "end at the present instead of waiting for more")
+	flags.Uint64Var(&f.limit, "limit", 0, "end after this many rows (0: never)")
+	flags.StringVar(&f.payload, "type", orElse(a.getenv("PENTAD_TYPE"), "base64"),
+		"show payloads as "+output.PayloadTypes+" (PENTAD_TYPE)")
+	complete(c, "type", "f64", "i64", "text", "hex", "base64")
+	return c
+}
+
+// tailing is one run of tail.
+type tailing struct {
+	db     *client.Client
+	out    *output.Writer
+	kind   output.PayloadType
+	limit  uint64
+	cursor string
+
+	closedNs  int64 // all below is in the output
+	committed int64
+	last      time.Time // of the last commit
+	row       []output.Value
+}
+
+func (a *app) tail(ctx context.Context, f *tailFlags) error {
+	kind, err := output.ParsePayloadType(f.payload)
+	if err != nil {
+		return usageError{err}
+	}
+	if a.outputName == "" {
+		a.outputName = "ndjson"
+	}
+	format, err := a.format()
+	if err != nil {
+		return err
+	}
+	if !f.once && f.limit == 0 && (format == output.Table || format == output.JSON) {
+		return usagef("a table or one JSON document needs an end: add --once, or take -o ndjson")
+	}
+	limit := f.limit
+	f.limit = 0
+	q, err := f.query(a)
+	if err != nil {
+		return err
+	}
+	t := tailing{kind: kind, limit: limit, cursor: f.cursor, committed: -1}
+	t.out, err = a.writer(false, right("cid"), right("mid"), right("moid"), left("cap"),
+		left("acq"), kind.Column(), left("event"))
+	if err != nil {
+		return err
+	}
+	if t.db, err = a.connect(ctx); err != nil {
+		return err
+	}
+	defer t.db.Close()
+	if q.Filters, err = f.calls(ctx, t.db, &q.Box); err != nil {
+		return err
+	}
+	if t.closedNs, err = a.tailFrom(ctx, &t, f); err != nil {
+		return err
+	}
+	changes := t.db.ChangeBatches(ctx, q, t.closedNs)
+	if f.once {
+		changes = t.db.PastChanges(ctx, q, t.closedNs)
+	}
+	return t.run(ctx, changes)
+}
+
+// tailFrom chooses where to begin.
+func (a *app) tailFrom(ctx context.Context, t *tailing, f *tailFlags) (int64, error) {
+	if f.cursor != "" {
+		c, err := t.db.Cursor(ctx, f.cursor)
+		var remote *wire.Error
+		if err == nil || !errors.As(err, &remote) || remote.Kind != wire.KindNotFound {
+			t.committed = c.AcqNs
+			return c.AcqNs, err
+		}
+	}
+	switch {
+	case f.since != "":
+		return a.parseSince(f.since)
+	case f.once:
+		return 0, nil
+	}
+	return client.FromNow, nil
+}
+
+// run writes changes until they end. What was written before an error or an interrupt counts.
+func (t *tailing) run(ctx context.Context, changes iter.Seq2[client.ChangeBatch, error]) error {
+	var failed error
+	for b, err := range changes {
+		if failed = err; err != nil {
+			break
+		}
+		done, err := t.batch(&b)
+		slice := b.Rows == nil && b.Event == nil // ends here
+		if err == nil && slice && time.Since(t.last) >= commitEvery {
+			err = t.commit(ctx)
+		}
+		if failed = err; done || err != nil {
+			break
+		}
+	}
+	if failed == nil {
+		failed = context.Cause(ctx)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastCommit)
+	defer cancel()
+	if err := t.out.Close(); err != nil {
+		return err // nothing is committed that may not have been written
+	}
+	return errors.Join(failed, t.commit(ctx))
+}
+
+// batch writes a batch and hands it over, and reports whether that is enough.
+func (t *tailing) batch(b *client.ChangeBatch) (done bool, err error) {
+	for i := 0; b.Rows != nil && i < b.Rows.Len(); i++ {
+		k := b.Rows.Key(i)
+		event := "put"
+		if b.Rows.Tomb(i) {
+			event = "delete"
+		}
+		t.row = append(t.row[:0], output.Int(k.CID), output.Int(k.MID), output.Int(k.MOID),
+			output.Time(k.CapNs), output.Time(k.AcqNs), valueOf(b.Rows, i, t.kind),
+			output.Text(event))
+		if err := t.out.Row(t.row...); err != nil {
+			return true, err
+		}
+		t.closedNs = k.AcqNs + 1
+		if t.out.Rows() == t.limit {
+			return true, nil
+		}
+	}
+	if b.Event != nil {
+		if err := t.out.Row(eventRow(b.Event)...); err != nil {
+			return true, err
+		}
+	}
+	t.closedNs = b.ClosedNs
+	return t.limit > 0 && t.out.Rows() >= t.limit, t.out.Flush()
+}
+
+// eventRow is an event with its box in the place of a key.
+func eventRow(e *wire.Change) []output.Value {
+	var row []output.Value
+	for d := range record.Acq {
+		part := output.All()
+		if set := e.Box[d]; len(set) > 0 {
+			part = output.Text(selector.Format(d, set))
+		}
+		row = append(row, part)
+	}
+	return append(row, output.Time(e.AcqNs), output.Null(), output.Text(e.Kind.String()))
+}
+
+// commit makes the node keep how far the output got, if there is a cursor and it has moved.
+func (t *tailing) commit(ctx context.Context) error {
+	t.last = time.Now()
+	if t.cursor == "" || t.closedNs == t.committed || t.closedNs == client.FromNow {
+		return nil
+	}
+	_, err := t.db.CommitCursor(ctx, t.cursor, t.closedNs, false)
+	if err == nil {
+		t.committed = t.closedNs
+	}
+	return err
+}
