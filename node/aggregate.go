@@ -21,7 +21,7 @@ type aggregator struct {
 
 func (a *aggregator) add(ctx context.Context, b *record.Batch) error {
 	if a.groups.all() {
-		if _, err := a.groups.id(groupKey{}); err != nil {
+		if _, err := a.groups.id(groupKey{before: a.groups.before}); err != nil {
 			return err
 		}
 		a.groups.counts[0] += uint64(b.Len())
@@ -58,6 +58,12 @@ func (n *Node) aggregate(ctx context.Context, q *record.Query) ([]wire.Group, wi
 	if err != nil {
 		return nil, wire.End{}, err
 	}
+	joins := module.joins()
+	if joins {
+		if err := checkJoin(q); err != nil {
+			return nil, wire.End{}, err
+		}
+	}
 	ctx, done := n.owned(ctx, q)
 	defer done()
 	var workers []*aggregator
@@ -79,12 +85,20 @@ func (n *Node) aggregate(ctx context.Context, q *record.Query) ([]wire.Group, wi
 	if err != nil || len(workers) == 0 {
 		return nil, endOf(stats, 0), err
 	}
-	out, err := mergeWorkers(ctx, workers, q.Limit)
+	if joins {
+		if workers, err = n.lookBack(ctx, q, module, stats.HorizonNs, workers); err != nil {
+			return nil, endOf(stats, 0), err
+		}
+	}
+	out, err := mergeWorkers(ctx, workers, q.Limit, joins)
 	return out, endOf(stats, uint64(len(out))), err
 }
 
-// mergeWorkers merges all states into the first worker's and finishes them.
-func mergeWorkers(ctx context.Context, workers []*aggregator, limit uint64) ([]wire.Group, error) {
+// mergeWorkers merges all states into the first worker's, joins them in the order of their keys if
+// they ask for it, and finishes them.
+func mergeWorkers(
+	ctx context.Context, workers []*aggregator, limit uint64, joins bool,
+) ([]wire.Group, error) {
 	into := workers[0]
 	for _, from := range workers[1:] {
 		if len(from.groups.keys) == 0 {
@@ -110,10 +124,6 @@ func mergeWorkers(ctx context.Context, workers []*aggregator, limit uint64) ([]w
 	if len(into.groups.keys) == 0 {
 		return nil, nil
 	}
-	results, err := into.guest.Finish(ctx)
-	if err != nil {
-		return nil, err
-	}
 	order := make([]int, len(into.groups.keys))
 	for i := range order {
 		order[i] = i
@@ -121,6 +131,16 @@ func mergeWorkers(ctx context.Context, workers []*aggregator, limit uint64) ([]w
 	slices.SortFunc(order, func(a, b int) int {
 		return into.groups.keys[a].compare(into.groups.keys[b])
 	})
+	if joins {
+		if err := into.guest.Join(ctx, neighbours(into.groups.keys, order)); err != nil {
+			return nil, err
+		}
+		order = slices.DeleteFunc(order, func(i int) bool { return into.groups.keys[i].before })
+	}
+	results, err := into.guest.Finish(ctx)
+	if err != nil {
+		return nil, err
+	}
 	if limit > 0 && uint64(len(order)) > limit {
 		order = order[:limit]
 	}

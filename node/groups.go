@@ -16,11 +16,19 @@ import (
 type groupKey struct {
 	cid, moid int32
 	mid, cap  int64
+	before    bool // what lies before the box, and is no group of the answer
 }
 
 func (k groupKey) compare(o groupKey) int {
+	first := 0
+	if k.before != o.before {
+		first = 1
+		if k.before {
+			first = -1
+		}
+	}
 	return cmp.Or(cmp.Compare(k.cid, o.cid), cmp.Compare(k.mid, o.mid),
-		cmp.Compare(k.moid, o.moid), cmp.Compare(k.cap, o.cap))
+		cmp.Compare(k.moid, o.moid), first, cmp.Compare(k.cap, o.cap))
 }
 
 // bucket is the times of one group: span of them from start on.
@@ -48,6 +56,7 @@ func (x bucket) holds(ns int64) bool { return ns >= x.start && uint64(ns-x.start
 // them free, and keys are spread by a seed, so that nobody can choose keys that collide.
 type groups struct {
 	by     record.GroupBy
+	before bool // whether all keys say so
 	max    int
 	keys   []groupKey
 	counts []uint64
@@ -107,7 +116,7 @@ func calendarOf(by record.GroupBy) (*calendar.Calendar, error) {
 }
 
 func (g *groups) keyOf(b *record.Batch, i int) groupKey {
-	var k groupKey
+	k := groupKey{before: g.before}
 	if g.by.CID {
 		k.cid = b.CID[i]
 	}

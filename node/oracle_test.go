@@ -180,7 +180,7 @@ next:
 		field := func(i int) uint64 { return binary.LittleEndian.Uint64(g.Result[8*i:]) }
 		number := func(i int) float64 { return math.Float64frombits(field(i)) }
 		got := totals{field(0), number(1), number(2), number(3)}
-		w := want[groupKey{g.CID, g.MOID, g.MID, g.CapNs}]
+		w := want[groupKey{g.CID, g.MOID, g.MID, g.CapNs, false}]
 		if got != w || g.Records != w.count {
 			t.Fatalf("%s: %+v is %+v, want %+v", queryText(q), g, got, w)
 		}

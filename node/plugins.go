@@ -28,6 +28,7 @@ type PluginInfo struct {
 	Versions    int             `json:"versions"` // of the name
 	Filter      bool            `json:"filter"`
 	Aggregate   bool            `json:"aggregate"`
+	Joins       bool            `json:"joins,omitempty"` // asks for what lies before each window
 	Standard    bool            `json:"standard"`
 	Damage      string          `json:"damage,omitempty"` // why it cannot be used
 	Doc         json.RawMessage `json:"doc,omitempty"`
@@ -89,6 +90,7 @@ func (r *registry) info(v *pluginVersion) PluginInfo {
 }
 
 func describe(out *PluginInfo, d wasmhost.Descriptor) {
+	out.Joins = d.Flags&plugin.FlagJoins != 0
 	out.Filter, out.Aggregate = d.Kinds&plugin.KindFilter != 0, d.Kinds&plugin.KindAggregate != 0
 	if len(d.Doc) > 0 {
 		out.Doc = d.Doc

@@ -83,6 +83,9 @@ func (s *server) parseWindows(ctx *fasthttp.RequestCtx) (*pluginVersion, *record
 	if err != nil {
 		return nil, nil, err
 	}
+	if v.joins() && !args.Has("group") {
+		q.GroupBy = q.GroupBy.BySeries(&q.Box)
+	}
 	q.Aggregate, err = s.parseCall(args, v, &q.Box, "params", string(args.Peek("params")))
 	return v, q, err
 }

@@ -164,6 +164,9 @@ func checkFuel(t *testing.T, m *wasmhost.Module, values map[string]string) {
 // Whatever the records are, a standard plugin has the fuel for them, and a tenth to spare.
 func TestFuelForDearestRows(t *testing.T) {
 	for _, p := range plugins.Standard() {
+		if p.Name == "delta" {
+			continue // the rows here are of many series; see TestDeltaFuel
+		}
 		t.Run(p.Name, func(t *testing.T) {
 			t.Parallel()
 			m, _ := standard(t, p.Name)

@@ -20,6 +20,7 @@ const (
 	exportFinish     = "pentad_finish"
 	exportSave       = "pentad_save"
 	exportLoad       = "pentad_load"
+	exportJoin       = "pentad_join"
 	exportError      = "pentad_error"
 	exportInitialize = "_initialize"
 
@@ -46,6 +47,7 @@ const (
 	needAggregate = 4
 	needMerge     = 8  // of an aggregate whose states are plain bytes
 	needGrowth    = 16 // of one whose states grow
+	needJoin      = 32 // of one whose states ask for what lies before them
 )
 
 var signatures = [...]signature{
@@ -59,13 +61,14 @@ var signatures = [...]signature{
 	{exportMerge, i32 + i32 + i32, i32, needMerge},
 	{exportSave, i32 + i32 + i32, i32, needGrowth},
 	{exportLoad, i32 + i32 + i32, i32, needGrowth},
+	{exportJoin, i32 + i32, i32, needJoin},
 	{exportFinish, i32 + i32 + i32 + i32, i32, needAggregate},
 	{exportError, "", i64, 0},
 	{exportInitialize, "", "", 0},
 }
 
 // checkExports checks names and types of the exports and returns what the module can be: a set
-// of needFilter, and needAggregate with needMerge, needGrowth or both.
+// of needFilter, and needAggregate with needMerge, needGrowth or both, and perhaps needJoin.
 func (m *parsed) checkExports() (kinds byte, err error) {
 	for name := range m.exports {
 		if strings.HasPrefix(name, exportFuel) || strings.HasPrefix(name, exportDepth) {
@@ -100,6 +103,9 @@ func (m *parsed) checkExports() (kinds byte, err error) {
 		if missing[needAggregate] == "" && missing[need] == "" {
 			kinds |= needAggregate | need
 		}
+	}
+	if kinds&needAggregate != 0 && missing[needJoin] == "" {
+		kinds |= needJoin
 	}
 	if kinds == 0 {
 		return 0, fmt.Errorf("export %q (of a filter) and %q (of an aggregate) are missing; "+

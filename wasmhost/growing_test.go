@@ -159,13 +159,16 @@ func TestGrowingDeclared(t *testing.T) {
 		growing(a)
 		a.data[descAt] = descriptor(nil)
 	})
+	f("without join", "states join and lacks the export pentad_join", func(a *asm) {
+		a.data[descAt] = descriptor(func(field func(int, uint32)) { field(32, plugin.FlagJoins) })
+	})
 	f("half of it", "a plugin is one of the two", func(a *asm) {
 		growing(a)
 		a.remove(exportLoad)
 		a.remove(exportFilter)
 	})
-	f("unknown flag", "flags 0x8 that this host", func(a *asm) {
-		a.data[descAt] = descriptor(func(field func(int, uint32)) { field(32, 8) })
+	f("unknown flag", "flags 0x10 that this host", func(a *asm) {
+		a.data[descAt] = descriptor(func(field func(int, uint32)) { field(32, 16) })
 	})
 }
 

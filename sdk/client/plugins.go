@@ -23,6 +23,7 @@ type PluginInfo struct {
 	Versions    int             `json:"versions"`              // of the name
 	Filter      bool            `json:"filter"`
 	Aggregate   bool            `json:"aggregate"`
+	Joins       bool            `json:"joins,omitempty"`  // asks for what lies before each window
 	Standard    bool            `json:"standard"`         // part of the node
 	Damage      string          `json:"damage,omitempty"` // why the node cannot use it
 	Doc         json.RawMessage `json:"doc,omitempty"`

@@ -87,6 +87,11 @@ func (x *Box) Contains(k Key) bool {
 	return true
 }
 
+// Pins reports whether the box holds one value of a dimension only.
+func (x *Box) Pins(d Dim) bool {
+	return len(x[d]) == 1 && x[d][0].To == x[d][0].From+1
+}
+
 // Overlaps reports whether a key may lie in both of two normalised boxes.
 func (x *Box) Overlaps(o *Box) bool {
 	for d := range NumDims {

@@ -76,6 +76,12 @@ func (w Window) Validate() error {
 // ByCap reports whether groups have a time: a bucket or a window of cap.
 func (g GroupBy) ByCap() bool { return g.CapBucketNs > 0 || g.Window != Window{} }
 
+// BySeries groups by what tells the series of a normalised box apart.
+func (g GroupBy) BySeries(x *Box) GroupBy {
+	g.CID, g.MID, g.MOID = !x.Pins(CID), !x.Pins(MID), !x.Pins(MOID)
+	return g
+}
+
 func (g GroupBy) validate() error {
 	switch {
 	case g.CapBucketNs < 0:

@@ -18,6 +18,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/offline"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/node/internal/calendar"
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -40,7 +41,8 @@ Each folder in testdata is a test:
 
   records.ndjson  records, as pentad get -o ndjson prints them
   query.json      {"params": {"offset": 0}, "group": ["mid"], "bucket": "15m", "type": "f64"}:
-                  all may be left out; type is how values in records are meant
+                  all may be left out; type is how values in records are meant; in place of a
+                  bucket "window": {"every": "1mo", "tz": "Europe/Berlin"}
   expected.json   the answer, as pentad plugin run -o json or, of a filter, pentad get -o json
                   prints it; or {"error": "part of the message"}
 
@@ -189,7 +191,11 @@ func (t *fixture) readQuery() error {
 		Params map[string]any `json:"params"`
 		Group  []string       `json:"group"`
 		Bucket string         `json:"bucket"`
-		Type   string         `json:"type"`
+		Window *struct {
+			Every string `json:"every"`
+			Zone  string `json:"tz"`
+		} `json:"window"`
+		Type string `json:"type"`
 	}
 	text, err := os.ReadFile(filepath.Join(t.dir, fixtureQuery))
 	if errors.Is(err, os.ErrNotExist) {
@@ -213,6 +219,12 @@ func (t *fixture) readQuery() error {
 	}
 	if t.by, err = parseGroup(group); err != nil {
 		return err
+	}
+	if q.Window != nil {
+		t.by.Window, err = calendar.ParseEvery(q.Window.Every, q.Window.Zone)
+		if err != nil {
+			return err
+		}
 	}
 	values := map[string]string{}
 	for name, value := range q.Params {

@@ -28,10 +28,13 @@ func (a *app) windowsCommand() *cobra.Command {
 		Long: `Aggregate by windows of the calendar of a time zone: one result for each window with
 records, of the latest versions unless --view or --asof say otherwise. Days begin at midnight in the
 zone and have 23 or 25 hours when the clock is changed, weeks begin on Monday, 3mo is a quarter.
-Minutes and hours are counted from midnight; an hour that the clock shows twice is two windows.`,
+Minutes and hours are counted from midnight; an hour that the clock shows twice is two windows.
+
+What delta counts in a window begins with the last reading before it, also before --cap.`,
 		Args: noCommand,
 		Example: `  pentad windows --cid 1 --every 1d --tz Europe/Helsinki --agg stats
   pentad windows --cid 1 --mid 7 --cap 2026 --every 1mo --tz Europe/Berlin --agg quantiles,q=0.9
+  pentad windows --cid 1 --mid 7 --cap 2026 --every 1mo --agg delta,modulus=100000
   pentad windows --every 15m --agg count --group mid -o csv`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.windows(c.Context(), &q) },
 	}
@@ -43,7 +46,7 @@ Minutes and hours are counted from midnight; an hour that the clock shows twice 
 	flags.StringVar(&q.aggregate, "agg", "count",
 		"aggregate plugin with its parameters: NAME,name=value,...")
 	flags.StringVar(&q.group, "group", "",
-		"windows of each cid, mid, moid by themselves, as cid,mid")
+		"windows of each cid, mid, moid by themselves, as cid,mid\n(with delta: of each series)")
 	flags.Uint64Var(&q.limit, "limit", 0, "at most this many windows (0: all)")
 	return c
 }
@@ -93,6 +96,9 @@ func (a *app) windows(ctx context.Context, q *windowsFlags) error {
 	}
 	if !info.Aggregate {
 		return usagef("--agg %s is a filter, which keeps records; --filter uses it", name)
+	}
+	if info.Joins && q.group == "" {
+		query.GroupBy = query.GroupBy.BySeries(&query.Box)
 	}
 	call.Params, err = encodeParams(ctx, db, doc, params, &query.Box, q.unchecked)
 	if err != nil {

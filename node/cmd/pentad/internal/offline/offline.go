@@ -14,6 +14,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/calendar"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -112,7 +113,12 @@ type groupKey struct {
 	mid, cap  int64
 }
 
-func keyOf(k record.Key, by record.GroupBy) (g groupKey) {
+func (g groupKey) compare(o groupKey) int {
+	return cmp.Or(cmp.Compare(g.cid, o.cid), cmp.Compare(g.mid, o.mid),
+		cmp.Compare(g.moid, o.moid), cmp.Compare(g.cap, o.cap))
+}
+
+func keyOf(k record.Key, by record.GroupBy, cal *calendar.Calendar) (g groupKey) {
 	if by.CID {
 		g.cid = k.CID
 	}
@@ -125,20 +131,34 @@ func keyOf(k record.Key, by record.GroupBy) (g groupKey) {
 	if width := by.CapBucketNs; width > 0 {
 		g.cap = k.CapNs - (k.CapNs%width+width)%width
 	}
+	if cal != nil {
+		g.cap, _ = cal.Window(k.CapNs)
+	}
 	return g
 }
 
 // part is an instance and the groups that it met.
 type part struct {
 	guest  *wasmhost.Aggregate
+	cal    *calendar.Calendar // nil where groups have no window
+	joins  bool
 	ids    map[groupKey]uint32
 	keys   []groupKey
 	counts []uint64
 }
 
-func (r *Runner) newPart(ctx context.Context, params []byte) (*part, error) {
-	guest, err := r.module.NewAggregate(ctx, params)
-	return &part{guest: guest, ids: map[groupKey]uint32{}}, err
+func (r *Runner) newPart(
+	ctx context.Context, params []byte, by record.GroupBy,
+) (p *part, err error) {
+	p = &part{ids: map[groupKey]uint32{},
+		joins: r.module.Describe().Flags&plugin.FlagJoins != 0}
+	if by.Window != (record.Window{}) {
+		if p.cal, err = calendar.New(by.Window); err != nil {
+			return nil, err
+		}
+	}
+	p.guest, err = r.module.NewAggregate(ctx, params)
+	return p, err
 }
 
 func (p *part) id(k groupKey) uint32 {
@@ -153,14 +173,34 @@ func (p *part) id(k groupKey) uint32 {
 func (p *part) add(ctx context.Context, b *record.Batch, by record.GroupBy) error {
 	gid := make([]uint32, b.Len())
 	for i := range gid {
-		gid[i] = p.id(keyOf(b.Key(i), by))
+		gid[i] = p.id(keyOf(b.Key(i), by, p.cal))
 		p.counts[gid[i]]++
 	}
 	return p.guest.Add(ctx, b, gid, len(p.keys))
 }
 
+// join tells each group of the one before it, if the module asks for it.
+func (p *part) join(ctx context.Context) error {
+	if !p.joins {
+		return nil
+	}
+	order := slices.SortedFunc(slices.Values(p.keys), groupKey.compare)
+	var pairs []wasmhost.Neighbours
+	for i := 1; i < len(order); i++ {
+		a, b := order[i-1], order[i]
+		if a.cap = b.cap; a == b {
+			pairs = append(pairs, wasmhost.Neighbours{Group: p.ids[order[i]],
+				Before: p.ids[order[i-1]]})
+		}
+	}
+	return p.guest.Join(ctx, pairs)
+}
+
 // finish returns the groups by key.
 func (p *part) finish(ctx context.Context) ([]wire.Group, error) {
+	if err := p.join(ctx); err != nil {
+		return nil, err
+	}
 	results, err := p.guest.Finish(ctx)
 	if err != nil {
 		return nil, err
@@ -184,7 +224,7 @@ func (r *Runner) aggregate(
 	if b.Len() == 0 {
 		return nil
 	}
-	whole, err := r.newPart(ctx, params)
+	whole, err := r.newPart(ctx, params, by)
 	if err != nil {
 		return err
 	}
@@ -212,7 +252,7 @@ func (r *Runner) merged(
 	}
 	var parts [2]*part
 	for i, rows := range []*record.Batch{&first, &second} {
-		p, err := r.newPart(ctx, params)
+		p, err := r.newPart(ctx, params, by)
 		if err != nil {
 			return nil, err
 		}
