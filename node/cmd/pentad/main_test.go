@@ -38,19 +38,24 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
 		Setup: func(env *testscript.Env) error {
-			// A free port: the system does not give it out again soon.
+			// Free ports: the system does not give them out again soon.
 			l, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
 				return err
 			}
 			env.Setenv("PENTAD_ADDR", l.Addr().String())
+			copied, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				return err
+			}
+			env.Setenv("COPY_ADDR", copied.Addr().String())
 			env.Setenv("XDG_DATA_HOME", env.WorkDir)
 			plugins, err := filepath.Abs("../../../plugins")
 			if err != nil {
 				return err
 			}
 			env.Setenv("PLUGINS", plugins)
-			return l.Close()
+			return errors.Join(l.Close(), copied.Close())
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"shape": shape, "exits": exits, "examples": runExamples,
@@ -111,6 +116,7 @@ func runExamples(ts *testscript.TestScript, _ bool, _ []string) {
 		}
 		for _, line := range lines {
 			line = strings.NewReplacer("127.0.0.1:5151", ts.Getenv("PENTAD_ADDR"),
+				"127.0.0.1:5252", ts.Getenv("COPY_ADDR"),
 				"/var/lib/pentad", ts.MkAbs("stopped"), "peaks@"+exampleDigest, version("peaks"),
 				"old@"+exampleDigest, version("old")).Replace(strings.TrimSpace(line))
 			switch {
@@ -118,7 +124,8 @@ func runExamples(ts *testscript.TestScript, _ bool, _ []string) {
 				continue
 			case strings.HasPrefix(line, "pentad serve"), strings.HasPrefix(line, "pentad demo"),
 				strings.HasPrefix(line, "pentad tail") && !strings.Contains(line, "--once"),
-				strings.HasPrefix(line, "pentad plugin build"): // there may be no compiler
+				strings.HasPrefix(line, "pentad plugin build"), // there may be no compiler
+				strings.HasPrefix(line, "pentad sync release"): // others still need the copy
 				line += " --help"
 			}
 			if err := ts.Exec("sh", "-c", line); err != nil {

@@ -96,6 +96,7 @@ func (a *app) rootCommand() *cobra.Command {
 		a.tailCommand(), a.cursorCommand(), a.horizonCommand(),
 		a.exportCommand(), a.importCommand(), a.pluginCommand(), a.quantityCommand(),
 		a.benchCommand(), a.checkCommand(), a.dumpCommand(),
+		a.syncCommand(),
 		a.verifyCommand(), a.snapshotCommand(), a.backupCommand(), a.restoreCommand())
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()

@@ -1,0 +1,271 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/nodesync"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/node/internal/selector"
+	"github.com/pentad-db/pentad/sdk/client"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+const syncHelp = `
+
+The copy is exact: records keep their acquisition times, and erases, purges and steps of retentions
+are copied in their place, so that both nodes answer every question about a moment before its
+horizon alike, diffs and views of the past too. It ends at the source's horizon and stays there
+until the next run, which goes on where it ended, also after an interruption at any place. Each
+range is compared by digest after it was copied.
+
+Only an empty node becomes a copy. From then on it takes nothing else, until pentad sync release
+makes it a node of its own. With selectors it is a copy of that part, the same one each time.`
+
+func (a *app) syncCommand() *cobra.Command {
+	return group("sync", "Copy a node to another by ranges of acq, and compare the two",
+		`  pentad sync push 127.0.0.1:5252
+  pentad sync verify 127.0.0.1:5252`,
+		a.syncPullCommand(), a.syncPushCommand(), a.syncVerifyCommand(), a.syncStatusCommand(),
+		a.syncReleaseCommand())
+}
+
+// syncFlags are the flags of pull and push.
+type syncFlags struct {
+	parts [record.Acq]string
+	rate  float64
+}
+
+func (f *syncFlags) add(c *cobra.Command) {
+	for d, what := range []string{"tenants", "devices", "quantities", "capture times"} {
+		c.Flags().StringVar(&f.parts[d], record.Dim(d).String(), "*", what)
+	}
+	c.Flags().Float64Var(&f.rate, "rate", 0, "copy at most so many records a second (default: "+
+		"no limit)")
+}
+
+func (f *syncFlags) options(a *app) (opt nodesync.Options, err error) {
+	for d, text := range f.parts {
+		if opt.Box[d], err = selector.Parse(record.Dim(d), text, a.now()); err != nil {
+			return opt, usagef("--%s: %w", record.Dim(d), err)
+		}
+	}
+	if !(f.rate >= 0 && f.rate < 1e12) {
+		return opt, usagef("--rate %g is no number of records a second", f.rate)
+	}
+	opt.RowsPerSec = f.rate
+	return opt, nil
+}
+
+func (a *app) syncPullCommand() *cobra.Command {
+	var f syncFlags
+	c := &cobra.Command{
+		Use:   "pull SOURCE",
+		Short: "Make the node a copy of another, or bring it up to date",
+		Long: `Make the node at --addr a copy of the one at SOURCE, or bring it up to date.` +
+			syncHelp,
+		Args: arguments(1, 1, "the address of the node to copy"),
+		Example: `  pentad sync pull 127.0.0.1:5151 --addr 127.0.0.1:5252
+  pentad sync pull 127.0.0.1:5151 --addr 127.0.0.1:5252 --rate 200000`,
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.copyNode(c.Context(), &f, args[0], a.addr)
+		},
+	}
+	f.add(c)
+	return c
+}
+
+func (a *app) syncPushCommand() *cobra.Command {
+	var f syncFlags
+	c := &cobra.Command{
+		Use:   "push COPY",
+		Short: "Make another node a copy of this one, or bring it up to date",
+		Long: `Make the node at COPY a copy of the one at --addr, or bring it up to date.` +
+			syncHelp,
+		Args:    arguments(1, 1, "the address of the node that is to be the copy"),
+		Example: `  pentad sync push 127.0.0.1:5252`,
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.copyNode(c.Context(), &f, a.addr, args[0])
+		},
+	}
+	f.add(c)
+	return c
+}
+
+// dialBoth connects to the source and the copy.
+func dialBoth(ctx context.Context, from, to string) (*client.Client, *client.Client, error) {
+	source, err := client.Dial(ctx, from)
+	if err != nil {
+		return nil, nil, fmt.Errorf("source %s: %w", from, err)
+	}
+	target, err := client.Dial(ctx, to)
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("copy %s: %w", to, err), source.Close())
+	}
+	return source, target, nil
+}
+
+func (a *app) copyNode(ctx context.Context, f *syncFlags, from, to string) error {
+	opt, err := f.options(a)
+	if err != nil {
+		return err
+	}
+	source, target, err := dialBoth(ctx, from, to)
+	if err != nil {
+		return err
+	}
+	defer func() { _, _ = source.Close(), target.Close() }()
+	began := a.now()
+	shown := a.newProgress("sync", -1, true)
+	before := uint64(0)
+	opt.Progress = func(r *nodesync.Report) {
+		shown.add(int64(r.Rows-before), int64(r.Rows))
+		before = r.Rows
+	}
+	report, err := nodesync.Copy(ctx, source, target, opt)
+	shown.close()
+	if err != nil {
+		if report.Ranges > 0 {
+			a.note("%s records were copied; the next run goes on from there",
+				output.Thousands(report.Rows))
+		}
+		return copyError(err)
+	}
+	if report.Unproved > 0 {
+		a.note("the source purged, or let expire, some of what was copied meanwhile: the next " +
+			"run does the same to the copy")
+	}
+	fromAcq := output.Null()
+	if report.FromNs > 0 {
+		fromAcq = output.Time(report.FromNs)
+	}
+	return a.one([]output.Column{right("records"), right("bytes"), right("events"),
+		right("ranges"), left("from_acq"), left("until_acq"), right("took")},
+		output.Count(report.Rows), output.Bytes(report.Bytes), output.Count(report.Events),
+		output.Count(report.Ranges), fromAcq, output.Time(report.ToNs),
+		output.Span(a.now().Sub(began)))
+}
+
+// copyError gives a copy that differs the exit code of damage.
+func copyError(err error) error {
+	if errors.Is(err, nodesync.ErrDiffers) {
+		return codeError{exitDamaged, err}
+	}
+	return err
+}
+
+func (a *app) syncVerifyCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "verify COPY",
+		Short: "Compare a copy with this node, and name the records that differ",
+		Long: `Compare the node at COPY with the one at --addr that it is a copy of, up to where the copy ends.
+
+Digests of ranges are compared, and where they differ those of ever smaller ones, so that few
+records are moved. Each record that differs is a line on stdout: missing from the copy, extra
+there, or changed; event is an erase or purge that only one of them has. At most 100 are named.
+Exit code 7 says that there is any.`,
+		Args:    arguments(1, 1, "the address of the copy"),
+		Example: `  pentad sync verify 127.0.0.1:5252`,
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.compareNodes(c.Context(), a.addr, args[0])
+		},
+	}
+}
+
+func (a *app) compareNodes(ctx context.Context, from, to string) error {
+	source, target, err := dialBoth(ctx, from, to)
+	if err != nil {
+		return err
+	}
+	defer func() { _, _ = source.Close(), target.Close() }()
+	w, err := a.writer(false, left("what"), right("cid"), right("mid"), right("moid"),
+		left("cap"), left("acq"))
+	if err != nil {
+		return err
+	}
+	began := a.now()
+	report, err := nodesync.Verify(ctx, source, target, nodesync.Options{})
+	for _, d := range report.Named {
+		row := []output.Value{output.Text(string(d.What)), output.Int(d.Key.CID),
+			output.Int(d.Key.MID), output.Int(d.Key.MOID), output.Time(d.Key.CapNs),
+			output.Time(d.Key.AcqNs)}
+		if d.What == nodesync.NoEvent {
+			for i := 1; i < 5; i++ {
+				row[i] = output.Null()
+			}
+		}
+		if err := w.Row(row...); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(err, w.Close()); err != nil {
+		if report.Purged {
+			a.note("the source purged, or let expire, records that the copy still has; pentad " +
+				"sync push does the same there")
+		}
+		return copyError(err)
+	}
+	a.note("%s records before acq %d are the same, took %s", output.Thousands(report.Rows),
+		report.ToNs, output.Duration(a.now().Sub(began).Round(time.Millisecond)))
+	return nil
+}
+
+func (a *app) syncStatusCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "status",
+		Short: "Show of which node this is a copy, and up to where",
+		Args:  noCommand,
+		Example: `  pentad sync status
+  pentad sync status --addr 127.0.0.1:5252 -o json`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			db, err := a.connect(c.Context())
+			if err != nil {
+				return err
+			}
+			defer db.Close()
+			st, err := db.SyncState(c.Context())
+			if err != nil {
+				return err
+			}
+			of := output.Null()
+			if st.Of != [16]byte{} {
+				of = output.Text(fmt.Sprintf("%x", st.Of))
+			}
+			columns := []output.Column{left("store"), left("copy_of")}
+			row := []output.Value{output.Text(fmt.Sprintf("%x", st.Store)), of}
+			for d := range record.Acq {
+				part := output.All()
+				if set := st.Box[d]; len(set) > 0 {
+					part = output.Text(selector.Format(d, set))
+				}
+				columns, row = append(columns, left("in_"+d.String())), append(row, part)
+			}
+			return a.one(append(columns, left("horizon")),
+				append(row, output.Time(st.HorizonNs))...)
+		},
+	}
+}
+
+func (a *app) syncReleaseCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "release",
+		Short: "Make a copy a node of its own, which takes records",
+		Long: `Make a copy a node of its own: it takes records from now on, and nothing more of the node that
+it was a copy of. Writers whose batches that node answered are not known here: a batch that they
+repeat is stored again.`,
+		Args:    noCommand,
+		Example: `  pentad sync release --addr 127.0.0.1:5252`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			db, err := a.connect(c.Context())
+			if err != nil {
+				return err
+			}
+			defer db.Close()
+			return db.ReleaseCopy(c.Context())
+		},
+	}
+}
