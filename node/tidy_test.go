@@ -105,6 +105,8 @@ func fileRooms() map[string][]string {
 	return map[string][]string{
 		"node/cmd/pentad/internal/arrowfile": {"sdk/record", common,
 			"github.com/apache/arrow-go/v18"},
+		"node/cmd/pentad/internal/parquetfile": {"sdk/record", common,
+			"github.com/parquet-go/parquet-go"},
 	}
 }
 

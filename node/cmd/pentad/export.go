@@ -17,6 +17,7 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/arrowfile"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/exchange"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/parquetfile"
 	"github.com/pentad-db/pentad/node/internal/selector"
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/sdk/client"
@@ -54,7 +55,8 @@ func (a *app) exportCommand() *cobra.Command {
 		Args:  noCommand,
 		Example: `  pentad export --cid 1 -f day.ndjson
   pentad export --cid 1 --cap 2026-11 --view latest -o csv > november.csv
-  pentad export --mid 7 --asof now-1h -o arrow > known.arrow`,
+  pentad export --mid 7 --asof now-1h -o arrow > known.arrow
+  pentad export --moid 1 --value f64 -f energy.parquet`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.export(c.Context(), &e) },
 	}
 	e.query.addBox(c)
@@ -101,9 +103,7 @@ func (a *app) export(ctx context.Context, e *exportFlags) error {
 	x.progress = a.newProgress("export", int64(x.count), true)
 	defer x.progress.close()
 	size, err := a.toFile(e.file, func(out io.Writer) error {
-		if x.out, err = newExportWriter(out, form, header, values); err != nil {
-			return err
-		}
+		x.out = newExportWriter(out, form, header, values)
 		return x.run(ctx)
 	})
 	if err != nil {
@@ -142,16 +142,16 @@ func (e *exportFlags) chooseForm(a *app) (exchange.Form, error) {
 // newExportWriter begins a file of a form.
 func newExportWriter(
 	out io.Writer, form exchange.Form, h *exchange.Header, values []exchange.Value,
-) (exchange.Writer, error) {
+) exchange.Writer {
 	switch form {
 	case exchange.CSV:
-		return exchange.NewCSVWriter(out, values), nil
+		return exchange.NewCSVWriter(out, values)
 	case exchange.Arrow:
-		return arrowfile.NewWriter(out, h, values), nil
-	case exchange.NDJSON:
-		return exchange.NewNDJSONWriter(out, h, values), nil
+		return arrowfile.NewWriter(out, h, values)
+	case exchange.Parquet:
+		return parquetfile.NewWriter(out, h, values)
 	}
-	return nil, usagef("form %s is not written yet", form)
+	return exchange.NewNDJSONWriter(out, h, values)
 }
 
 // exporter is one export.

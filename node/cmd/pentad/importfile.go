@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/arrowfile"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/exchange"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/parquetfile"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -108,9 +110,8 @@ func (a *app) importExport(
 	defer func() { err = firstError(err, in.Close()) }()
 	w := db.NewWriter(opt)
 	before := *total
-	counted := &progressReader{in: in, progress: p,
-		records: func() int64 { return before.records + w.Stats().Records }}
-	reader, err := openExport(counted, exchange.Form(f.format))
+	records := func() int64 { return before.records + w.Stats().Records }
+	reader, err := openExport(countedInput(in, p, records), exchange.Form(f.format))
 	if err == nil {
 		err = storeAll(ctx, w, reader)
 	}
@@ -163,8 +164,51 @@ func contentID(ctx context.Context, name string) (id [16]byte, err error) {
 	}
 }
 
+// randomAccess is a file that can be read anywhere.
+type randomAccess interface {
+	io.ReaderAt
+	Size() int64
+}
+
+// countedInput tells of every read. It is a randomAccess if the input is a file.
+func countedInput(in io.Reader, p *progress, records func() int64) io.Reader {
+	counted := progressReader{in: in, progress: p, records: records}
+	f, ok := in.(*os.File)
+	if !ok {
+		return &counted
+	}
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return &counted
+	}
+	return &progressFile{counted, f, info.Size()}
+}
+
+// progressFile tells of every read of a file.
+type progressFile struct {
+	progressReader
+	file *os.File
+	size int64
+}
+
+func (f *progressFile) ReadAt(buf []byte, at int64) (int, error) {
+	n, err := f.file.ReadAt(buf, at)
+	f.progress.add(int64(n), f.records())
+	return n, err
+}
+
+func (f *progressFile) Size() int64 { return f.size }
+
 // openExport chooses the reader of a file.
 func openExport(in io.Reader, form exchange.Form) (exchange.Reader, error) {
+	r, err := openForm(in, form)
+	if notExport := (*exchange.FormError)(nil); errors.As(err, &notExport) {
+		return nil, usageError{err}
+	}
+	return r, err
+}
+
+func openForm(in io.Reader, form exchange.Form) (exchange.Reader, error) {
 	plain, err := exchange.Plain(in)
 	if err != nil {
 		return nil, err
@@ -174,24 +218,30 @@ func openExport(in io.Reader, form exchange.Form) (exchange.Reader, error) {
 			return nil, err
 		}
 	}
-	var r exchange.Reader
 	switch form {
 	case exchange.NDJSON:
-		r, _, err = exchange.NewNDJSONReader(plain)
+		r, _, err := exchange.NewNDJSONReader(plain)
+		return r, err
 	case exchange.CSV:
-		r, err = exchange.NewCSVReader(plain)
-	case exchange.Arrow:
-		var table exchange.Table
-		if table, err = arrowfile.NewTable(plain); err == nil {
-			r, err = exchange.NewTableReader(table)
-		}
-	default:
-		err = usagef("form %s is not read yet", form)
+		return exchange.NewCSVReader(plain)
 	}
-	if notExport := (*exchange.FormError)(nil); errors.As(err, &notExport) {
-		return nil, usageError{err}
+	table, err := openTable(in, plain, form)
+	if err != nil {
+		return nil, err
 	}
-	return r, err
+	return exchange.NewTableReader(table)
+}
+
+// openTable opens a file of columns, of which plain holds the beginning.
+func openTable(in io.Reader, plain *bufio.Reader, form exchange.Form) (exchange.Table, error) {
+	if form == exchange.Arrow {
+		return arrowfile.NewTable(plain)
+	}
+	file, ok := in.(randomAccess)
+	if !ok {
+		return nil, usagef("a Parquet file is read from its end: name a file, not a pipe")
+	}
+	return parquetfile.NewTable(file, file.Size())
 }
 
 // storeAll hands all records of a file to a writer.

@@ -40,10 +40,10 @@ func columnOf(f arrow.Field) exchange.Column {
 
 // fillCells puts rows of an array into cells.
 func fillCells(c *exchange.Cells, kind exchange.Kind, a arrow.Array, from, rows int) error {
-	*c = exchange.Cells{Ints: c.Ints[:0], Floats: c.Floats[:0], Bytes: c.Bytes[:0]}
-	if kind == exchange.Other {
+	if c.Skip || kind == exchange.Other {
 		return nil
 	}
+	*c = exchange.Cells{Ints: c.Ints[:0], Floats: c.Floats[:0], Bytes: c.Bytes[:0]}
 	if a.NullN() > 0 {
 		c.Nulls = make([]bool, rows)
 		for i := range c.Nulls {
@@ -135,8 +135,8 @@ func whole(a arrow.Array, row int) (n int64, fault string) {
 	case *array.Int64:
 		return a.Value(row), ""
 	case *array.Timestamp:
-		return scaled(int64(a.Value(row)), int64(a.DataType().(*arrow.TimestampType).Unit.
-			Multiplier()))
+		unit := a.DataType().(*arrow.TimestampType).Unit.Multiplier()
+		return exchange.Scaled(int64(a.Value(row)), int64(unit))
 	case *array.Boolean:
 		if a.Value(row) {
 			return 1, ""
@@ -158,18 +158,9 @@ func whole(a arrow.Array, row int) (n int64, fault string) {
 		}
 		return int64(a.Value(row)), ""
 	case *array.Date32:
-		return scaled(int64(a.Value(row)), 86_400_000_000_000)
+		return exchange.Scaled(int64(a.Value(row)), 86_400_000_000_000)
 	case *array.Date64:
-		return scaled(int64(a.Value(row)), 1_000_000)
+		return exchange.Scaled(int64(a.Value(row)), 1_000_000)
 	}
 	panic(fmt.Sprintf("BUG: a column of whole numbers is a %T", a))
-}
-
-// scaled is a time in ns.
-func scaled(n, unitNs int64) (ns int64, fault string) {
-	if n > math.MaxInt64/unitNs || n < math.MinInt64/unitNs {
-		return 0, fmt.Sprintf("%d times %d ns lies outside the years that int64 ns can hold", n,
-			unitNs)
-	}
-	return n * unitNs, ""
 }

@@ -2,6 +2,8 @@ package exchange
 
 import (
 	"fmt"
+	"math"
+	"slices"
 
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -18,11 +20,21 @@ type Column struct {
 
 // Cells are the cells of a column in some rows; which slices are there depends on the kind.
 type Cells struct {
+	Skip   bool           // set by who asks: nobody will look at this column
 	Nulls  []bool         // nil: none is null
 	Ints   []int64        // Int, Time, and Bool as 0 and 1
 	Floats []float64      // Float
 	Bytes  [][]byte       // Text and Binary; valid until the next rows
 	Faults map[int]string // rows whose cell cannot be had, and why
+}
+
+// Scaled is a time in ns, or why there is none.
+func Scaled(n, unitNs int64) (ns int64, fault string) {
+	if n > math.MaxInt64/unitNs || n < math.MinInt64/unitNs {
+		return 0, fmt.Sprintf("%d times %d ns lies outside the years that int64 ns can hold", n,
+			unitNs)
+	}
+	return n * unitNs, ""
 }
 
 // Null reports whether there is no value in a row.
@@ -87,6 +99,9 @@ func NewTableReader(t Table) (Reader, error) {
 			return nil, &FormError{"there is no column " + one.name + ", which an export has; " +
 				"files of other systems need a mapping"}
 		}
+	}
+	for i := range r.cells {
+		r.cells[i].Skip = i != r.payload && i != r.deleted && !slices.Contains(r.parts[:], i)
 	}
 	return r, nil
 }
