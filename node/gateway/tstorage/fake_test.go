@@ -78,6 +78,22 @@ func (f *fake) Put(
 	return store.PutResult{FirstAcqNs: first, LastAcqNs: f.acq, Records: b.Len()}, nil
 }
 
+// PutStamped implements Database.
+func (f *fake) PutStamped(_ context.Context, b *record.Batch) (int64, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if b.Validate() != nil || b.AcqNs[0] <= f.acq {
+		return f.acq + 1, kinded(wire.KindInvalid)
+	}
+	for i := range b.Len() {
+		r := b.Record(i)
+		r.Payload = append([]byte(nil), r.Payload...)
+		f.records = append(f.records, r)
+		f.acq = r.AcqNs
+	}
+	return f.acq + 1, nil
+}
+
 // Query implements Database.
 func (f *fake) Query(
 	ctx context.Context, q *record.Query, emit func(b *record.Batch) error,

@@ -28,7 +28,7 @@ var batches = sync.Pool{New: func() any { return new(record.Batch) }}
 type gathered struct {
 	server  *Server
 	store   *committer
-	stamped bool // records have acquisition times
+	stamped bool // records have acquisition times; all are gathered before any is stored
 
 	// pieces are what is stored by one put each. A batch of a client lies in one of them unless
 	// it is larger than a put.
@@ -44,7 +44,7 @@ type gathered struct {
 // begin prepares for a batch of a client with at most so many bytes, in which a record takes at
 // least recordBytes.
 func (g *gathered) begin(bytes, recordBytes int) {
-	if g.rows > 0 && (g.rows+bytes/recordBytes > record.MaxBatchRecords ||
+	if g.rows > 0 && !g.stamped && (g.rows+bytes/recordBytes > record.MaxBatchRecords ||
 		g.bytes+bytes > record.MaxBatchBytes) {
 		g.handOverSome()
 	}
@@ -81,6 +81,9 @@ func (g *gathered) account(n int64) error {
 		return nil
 	}
 	step := max(n-g.room, min(max(g.held, firstRoom), maxRoom))
+	if limit := int64(g.server.opt.BatchBytes); g.stamped && g.held+step > limit {
+		return refuse(statusNoMemory, "a PUTA of more than %d bytes; send less at once", limit)
+	}
 	if err := g.store.share.take(g.server.running, step, g.server.opt.Wait); err != nil {
 		return err
 	}
@@ -94,6 +97,9 @@ func (g *gathered) whole() {
 	g.wholePieces, g.wholeRows = len(g.pieces), 0
 	if n := len(g.pieces); n > 0 {
 		g.wholeRows = g.pieces[n-1].Len()
+	}
+	if g.stamped {
+		return
 	}
 	g.store.share.whole()
 	if g.rows >= handOverRows || g.bytes >= handOverBytes {

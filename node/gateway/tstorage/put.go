@@ -2,6 +2,7 @@ package tstorage
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -69,20 +70,26 @@ func (c *conn) put(withAcq bool, size uint64) error {
 	if err == nil {
 		err = p.err
 	}
-	p.gathered.handOver()
-	stored := p.store.finish()
+	least, most, stored := p.finish()
 	p.logDropped()
-	switch {
-	case stored != nil:
-		return p.end(stored)
-	case err != nil:
+	if err = cmp.Or(stored, err); err != nil {
 		return p.end(err)
 	}
 	answer := appendHeader(nil, int32(statusOK), 2*acqBytes)
-	answer = binary.LittleEndian.AppendUint64(answer, uint64(p.store.first))
-	answer = binary.LittleEndian.AppendUint64(answer, uint64(p.store.last))
+	answer = binary.LittleEndian.AppendUint64(answer, uint64(least))
+	answer = binary.LittleEndian.AppendUint64(answer, uint64(most))
 	_, err = c.Write(answer)
 	return err
+}
+
+// finish stores what is left of a PUT, or all of a PUTA.
+func (p *put) finish() (least, most int64, err error) {
+	if p.withAcq {
+		return p.restore()
+	}
+	p.gathered.handOver()
+	err = p.store.finish()
+	return p.store.first, p.store.last, err
 }
 
 // end answers a PUT that failed. When it was not read to its end, the connection is closed.

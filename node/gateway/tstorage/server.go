@@ -27,6 +27,9 @@ import (
 type Database interface {
 	// Put stores a batch, all of it or nothing.
 	Put(ctx context.Context, b *record.Batch, w store.WriterSeq) (store.PutResult, error)
+	// PutStamped stores a batch under the acquisition times that it brings, which rise and lie
+	// above all that were given or promised; it returns the least that it would have taken.
+	PutStamped(ctx context.Context, b *record.Batch) (floorNs int64, err error)
 	// Query hands the records of a box to emit, in batches that are valid during the call.
 	Query(
 		ctx context.Context, q *record.Query, emit func(b *record.Batch) error,

@@ -1,0 +1,20 @@
+package node
+
+import (
+	"context"
+
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// PutStamped stores a batch under the acquisition times that it brings; see
+// [store.Store.PutStamped].
+func (n *Node) PutStamped(ctx context.Context, b *record.Batch) (floorNs int64, err error) {
+	if n.closing.Load() {
+		return 0, errClosing
+	}
+	if err := take(n.puts); err != nil {
+		return 0, err
+	}
+	defer func() { <-n.puts }()
+	return n.store.PutStamped(ctx, b)
+}
