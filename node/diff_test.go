@@ -252,7 +252,7 @@ func TestAsOfStays(t *testing.T) {
 			n = openTest(t, opt)
 			c = dial(t, n)
 		}
-		horizon, err := c.Horizon(t.Context())
+		horizon, err := c.Horizon(t.Context(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
