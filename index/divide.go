@@ -12,8 +12,9 @@ type Region [record.NumDims]record.Range
 
 // Divide cuts the key space into disjoint regions that together hold every key, each with at most
 // so many rows of a sample, where they differ. AcqNs of the sample holds ranks, and each of its
-// rows stands for so many, all late or all on time. Regions are what [Partition] would split first, so
-// that clustering region by region gives nearly the same blocks as clustering everything at once.
+// rows stands for so many, all late or all on time. Regions are what [Partition] would split first,
+// so that clustering region by region gives nearly the same blocks as clustering everything at
+// once.
 //
 // Cost: about 0.2 us a row of the sample.
 func Divide(
