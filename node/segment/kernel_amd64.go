@@ -21,10 +21,26 @@ type unpacking struct {
 // packedMatch is a match of values of at most 32 bits, and the position of the first.
 type packedMatch struct{ low, span, position uint32 }
 
+// wideUnpacking is unpacking for wider values, which are loaded two at a time.
+type wideUnpacking struct {
+	bytes  [64]uint8 // in each quarter of two vectors, eight for each value
+	before [8]uint64
+	mask   uint64
+	width  uint64
+	pairs  [3]uint64 // bytes before each pair but the first
+}
+
+// wideMatch is packedMatch for wider values. The sign of the span is turned.
+type wideMatch struct {
+	low, span, sign uint64
+	position        uint32
+}
+
 var (
-	hasEights = cpu.X86.HasAVX2 && cpu.X86.HasPOPCNT
-	unpacks   = makeUnpackings()
-	kept      = makeKept()
+	hasEights   = cpu.X86.HasAVX2 && cpu.X86.HasPOPCNT
+	unpacks     = makeUnpackings()
+	wideUnpacks = makeWideUnpackings()
+	kept        = makeKept()
 )
 
 // makeUnpackings makes them by width. The upper half of a vector is loaded from half the bytes on.
@@ -40,6 +56,25 @@ func makeUnpackings() (all [eightsWidth + 1]unpacking) {
 			u.before[i] = uint32(bit & 7)
 			for k := range 4 {
 				u.bytes[4*i+k] = uint8(bit>>3 + k)
+			}
+		}
+	}
+	return all
+}
+
+func makeWideUnpackings() (all [maxPackedWidth + 1]wideUnpacking) {
+	for width := range all {
+		u := &all[width]
+		u.mask, u.width = 1<<width-1, uint64(width)
+		for i := range 8 {
+			pair := i &^ 1 * width >> 3
+			if i >= 2 {
+				u.pairs[i/2-1] = uint64(pair)
+			}
+			bit := i*width - 8*pair
+			u.before[i] = uint64(bit & 7)
+			for k := range 8 {
+				u.bytes[8*i+k] = uint8(bit>>3 + k)
 			}
 		}
 	}
@@ -64,21 +99,30 @@ func makeKept() (all [256][8]uint8) {
 func filterEights(from *byte, eights int, u *unpacking, m *packedMatch, kept *[256][8]uint8,
 	out *uint32) (k int)
 
+//go:noescape
+func filterWideEights(from *byte, eights int, u *wideUnpacking, m *wideMatch,
+	kept *[256][8]uint8, out *uint32) (k int)
+
 // filterVector does what filterSpan does with as many of the first rows as it can, eight at a
 // time, and returns how many matched and how many were looked at. lo is a multiple of 8.
 func (c *column) filterVector(m match, lo int, out []uint32) (k, done int) {
 	width := int(c.width)
-	if !hasEights || width > eightsWidth {
+	if !hasEights || width > maxPackedWidth {
 		return 0, 0
 	}
-	from := lo / 8 * width
-	// A load takes 16 bytes, the last one from half of the bytes of its rows on.
-	eights := min(len(out)/8, (len(c.body)-from-16-width/2)/width)
+	at := lo / 8 * width
+	eights := min(len(out)/8, (len(c.body)-at-16)/width) // loads begin in their values
 	if eights <= 0 {
 		return 0, 0
 	}
-	p := packedMatch{uint32(m.low), uint32(m.span), uint32(lo)}
-	k = filterEights((*byte)(unsafe.Add(c.bodyStart(), from)), eights, &unpacks[width], &p,
-		&kept, unsafe.SliceData(out))
+	from := (*byte)(unsafe.Add(c.bodyStart(), at))
+	if width <= eightsWidth {
+		p := packedMatch{uint32(m.low), uint32(m.span), uint32(lo)}
+		k = filterEights(from, eights, &unpacks[width], &p, &kept, unsafe.SliceData(out))
+	} else {
+		const sign = 1 << 63
+		p := wideMatch{m.low, m.span ^ sign, sign, uint32(lo)}
+		k = filterWideEights(from, eights, &wideUnpacks[width], &p, &kept, unsafe.SliceData(out))
+	}
 	return k, 8 * eights
 }

@@ -45,3 +45,65 @@ next:
 	VZEROUPPER
 	MOVQ        AX, k+48(FP)
 	RET
+
+// func filterWideEights(from *byte, eights int, u *wideUnpacking, m *wideMatch,
+//	kept *[256][8]uint8, out *uint32) (k int)
+TEXT ·filterWideEights(SB), NOSPLIT, $0-56
+	MOVQ         from+0(FP), SI
+	MOVQ         eights+8(FP), CX
+	MOVQ         u+16(FP), BX
+	MOVQ         m+24(FP), R11
+	MOVQ         kept+32(FP), R10
+	MOVQ         out+40(FP), DI
+	VMOVDQU      0(BX), Y0          // bytes of the first four values
+	VMOVDQU      32(BX), Y1         // and of the others
+	VMOVDQU      64(BX), Y2         // bits that lie before them
+	VMOVDQU      96(BX), Y3
+	VPBROADCASTQ 128(BX), Y4        // their bits
+	MOVQ         136(BX), R8        // bytes of eight values
+	MOVQ         144(BX), R9        // where the second, third and fourth pair start
+	MOVQ         152(BX), R12
+	MOVQ         160(BX), R13
+	VPBROADCASTQ 0(R11), Y5         // low
+	VPBROADCASTQ 8(R11), Y6         // span, with the sign turned: comparisons are signed
+	VPBROADCASTQ 16(R11), Y7        // the sign
+	VPBROADCASTD 24(R11), Y8        // position
+	MOVL         $8, AX
+	VMOVD        AX, X9
+	VPBROADCASTD X9, Y9
+	XORQ         AX, AX
+
+next:
+	VMOVDQU     (SI), X10
+	VINSERTI128 $1, (SI)(R9*1), Y10, Y10
+	VMOVDQU     (SI)(R12*1), X11
+	VINSERTI128 $1, (SI)(R13*1), Y11, Y11
+	VPSHUFB     Y0, Y10, Y10
+	VPSHUFB     Y1, Y11, Y11
+	VPSRLVQ     Y2, Y10, Y10
+	VPSRLVQ     Y3, Y11, Y11
+	VPAND       Y4, Y10, Y10
+	VPAND       Y4, Y11, Y11
+	VPSUBQ      Y5, Y10, Y10
+	VPSUBQ      Y5, Y11, Y11
+	VPXOR       Y7, Y10, Y10
+	VPXOR       Y7, Y11, Y11
+	VPCMPGTQ    Y6, Y10, Y10
+	VPCMPGTQ    Y6, Y11, Y11
+	VMOVMSKPD   Y10, DX
+	VMOVMSKPD   Y11, R14
+	SHLQ        $4, R14
+	ORQ         R14, DX
+	XORQ        $255, DX            // those that are not above
+	VPMOVZXBD   (R10)(DX*8), Y12
+	VPADDD      Y8, Y12, Y12
+	VMOVDQU     Y12, (DI)(AX*4)
+	POPCNTL     DX, DX
+	ADDQ        DX, AX
+	VPADDD      Y9, Y8, Y8
+	ADDQ        R8, SI
+	DECQ        CX
+	JNZ         next
+	VZEROUPPER
+	MOVQ        AX, k+48(FP)
+	RET
