@@ -303,7 +303,8 @@ func constant(value ast.Expr) bool {
 		}
 		from, ok := f.X.(*ast.Ident)
 		return ok && slices.Contains([]string{"errors.New", "fmt.Errorf", "regexp.MustCompile",
-			"crc32.MakeTable", "strings.NewReplacer"}, from.Name+"."+f.Sel.Name)
+			"crc32.MakeTable", "strings.NewReplacer",
+			"sync.OnceValue"}, from.Name+"."+f.Sel.Name)
 	}
 	return false
 }

@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/cpu"
@@ -36,12 +37,19 @@ type wideMatch struct {
 	position        uint32
 }
 
-var (
-	hasEights   = cpu.X86.HasAVX2 && cpu.X86.HasPOPCNT
-	unpacks     = makeUnpackings()
-	wideUnpacks = makeWideUnpackings()
-	kept        = makeKept()
-)
+// tables are what vectors are filtered with.
+type tables struct {
+	narrow [eightsWidth + 1]unpacking
+	wide   [maxPackedWidth + 1]wideUnpacking
+	kept   [256][8]uint8
+}
+
+var filterTables = sync.OnceValue(func() *tables {
+	if !cpu.X86.HasAVX2 || !cpu.X86.HasPOPCNT {
+		return nil
+	}
+	return &tables{narrow: makeUnpackings(), wide: makeWideUnpackings(), kept: makeKept()}
+})
 
 // makeUnpackings makes them by width. The upper half of a vector is loaded from half the bytes on.
 func makeUnpackings() (all [eightsWidth + 1]unpacking) {
@@ -106,8 +114,8 @@ func filterWideEights(from *byte, eights int, u *wideUnpacking, m *wideMatch,
 // filterVector does what filterSpan does with as many of the first rows as it can, eight at a
 // time, and returns how many matched and how many were looked at. lo is a multiple of 8.
 func (c *column) filterVector(m match, lo int, out []uint32) (k, done int) {
-	width := int(c.width)
-	if !hasEights || width > maxPackedWidth {
+	t, width := filterTables(), int(c.width)
+	if t == nil || width > maxPackedWidth {
 		return 0, 0
 	}
 	at := lo / 8 * width
@@ -118,11 +126,11 @@ func (c *column) filterVector(m match, lo int, out []uint32) (k, done int) {
 	from := (*byte)(unsafe.Add(c.bodyStart(), at))
 	if width <= eightsWidth {
 		p := packedMatch{uint32(m.low), uint32(m.span), uint32(lo)}
-		k = filterEights(from, eights, &unpacks[width], &p, &kept, unsafe.SliceData(out))
+		k = filterEights(from, eights, &t.narrow[width], &p, &t.kept, unsafe.SliceData(out))
 	} else {
 		const sign = 1 << 63
 		p := wideMatch{m.low, m.span ^ sign, sign, uint32(lo)}
-		k = filterWideEights(from, eights, &wideUnpacks[width], &p, &kept, unsafe.SliceData(out))
+		k = filterWideEights(from, eights, &t.wide[width], &p, &t.kept, unsafe.SliceData(out))
 	}
 	return k, 8 * eights
 }

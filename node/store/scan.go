@@ -20,9 +20,9 @@ const (
 	// largest size more they still fit a frame.
 	sinkBytes = 8 << 20
 	// chunkBlocks is how many neighbouring blocks a worker takes at once.
-	chunkBlocks = 16
+	chunkBlocks = 8
 	// parallelBlocks is how many blocks make a second worker pay.
-	parallelBlocks = 48
+	parallelBlocks = 32
 	// maxDeviceBlocks is how many (cid, 64 devices) pairs a box may name for its shards to be
 	// computed instead of asking all.
 	maxDeviceBlocks = 64
