@@ -52,7 +52,8 @@ func (n *Node) Versions(ctx context.Context, box *record.Box) ([]record.Version,
 var (
 	latestParams = []string{"cid", "mid", "moid", "cap", "acq", "last", "filter",
 		"filter_params", "unchecked", "order", "limit", "keys", "type", "format"}
-	asOfParams     = append([]string{"at"}, latestParams...)
+	asOfParams = []string{"at", "cid", "mid", "moid", "cap", "acq", "last", "filter",
+		"filter_params", "unchecked", "order", "limit", "keys", "type", "format"}
 	diffParams     = []string{"cid", "mid", "moid", "cap", "from", "to", "limit", "type", "format"}
 	versionsParams = []string{"cid", "mid", "moid", "cap", "everything", "type", "format"}
 )

@@ -193,8 +193,8 @@ func TestSlotsHaveParts(t *testing.T) {
 	})
 }
 
-// Whoever is forgotten has no part any more, and whoever waits gets it at once. One who holds a slot
-// or waits for one is not forgotten.
+// Whoever is forgotten has no part any more, and whoever waits gets it at once. One who holds a
+// slot or waits for one is not forgotten.
 func TestSlotsForget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &queue{t, newSlots(2), make(chan uint64, 100)}

@@ -154,7 +154,7 @@ func TestBenchNodeGoes(t *testing.T) {
 	addr := n.Addr().String()
 	var closing sync.WaitGroup
 	closing.Go(func() {
-		waitForRecords(t, addr)
+		waitForRecords(t, addr, 0)
 		if err := n.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
@@ -170,8 +170,8 @@ func TestBenchNodeGoes(t *testing.T) {
 	}
 }
 
-// waitForRecords returns when the node at addr holds something.
-func waitForRecords(t *testing.T, addr string) {
+// waitForRecords returns when the node at addr holds more than so many.
+func waitForRecords(t *testing.T, addr string, above uint64) {
 	db, err := client.Dial(t.Context(), addr)
 	if err != nil {
 		t.Error(err)
@@ -180,7 +180,7 @@ func waitForRecords(t *testing.T, addr string) {
 	defer db.Close()
 	for range time.Tick(5 * time.Millisecond) {
 		n, err := countRecords(t.Context(), db, &record.Query{})
-		if n > 0 || err != nil {
+		if n > above || err != nil {
 			return
 		}
 	}
@@ -213,11 +213,18 @@ func TestBenchInterrupted(t *testing.T) {
 	f := func(args ...string) benched {
 		t.Helper()
 		scans := scansOf(t, addr)
+		held, err := countRecords(t.Context(), db, &record.Query{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if args[0] == "query" {
+			held = 0
+		}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var waiting sync.WaitGroup
 		waiting.Go(func() {
-			waitForRecords(t, addr)
+			waitForRecords(t, addr, held)
 			if args[0] == "query" { // there are records: that it began shows in what it asks
 				for range time.Tick(5 * time.Millisecond) {
 					if t.Context().Err() != nil || scansOf(t, addr) > scans+50 {
