@@ -97,10 +97,7 @@ func (r rooms) Collect(out chan<- prometheus.Metric) {
 		float64(st.IndexBytes))
 	gauge("store_log_bytes", "Bytes of the log.", float64(st.LogBytes))
 	gauge("store_writers", "Writers whose answers are remembered.", float64(st.Writers))
-	if r.node.server != nil {
-		gauge("node_feeds", "Readers of changes that are connected.",
-			float64(r.node.server.feeds.count()))
-	}
+	r.collectTime(count, gauge)
 	h := sum(r.node.host.Stats(), r.node.lent.Stats())
 	gauge("wasmhost_modules", "Modules loaded.", float64(h.Modules))
 	gauge("wasmhost_instances", "Instances alive.", float64(h.Instances))

@@ -65,7 +65,8 @@ func setDefault[T comparable](field *T, value T) {
 
 // Node is an open node. All methods may be called from many goroutines.
 //
-// Goroutines: those of its store and plugin hosts, and one that serves when there is an address.
+// Goroutines: those of its store and plugin hosts, one that watches the clock, and when there is an
+// address one that serves, and one for each reader of changes.
 type Node struct {
 	opt      Options
 	log      *slog.Logger
@@ -136,6 +137,7 @@ func (n *Node) start(ctx context.Context) (err error) {
 	if err := n.openCursors(); err != nil {
 		return err
 	}
+	n.wg.Go(n.watchClock)
 	if n.opt.Listen == "" {
 		return nil
 	}

@@ -51,8 +51,9 @@ type Options struct {
 	PutWait  time.Duration // how long a put waits for room in the heads; default 10 s
 	Index    index.Options // how rows are partitioned into blocks
 
-	// Now is the wall clock in ns that rows are stamped with; nil: the system's. A program that
-	// replays or simulates sets its own. Stamps rise also when it does not.
+	// Now is the wall clock in ns that rows are stamped with; nil: the system's, which is not
+	// followed at once when it leaps days ahead. A program that replays or simulates sets its own.
+	// Stamps rise also when it does not.
 	Now func() int64
 
 	keepSnapshot bool // a snapshot stays one: it is not made a store of its own, nor merged
@@ -82,9 +83,6 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("store: Options.Shards is %d; take a power of two up to %d",
 			o.Shards, maxShards)
 	}
-	if o.Now == nil {
-		o.Now = func() int64 { return time.Now().UnixNano() }
-	}
 	return o, nil
 }
 
@@ -104,6 +102,7 @@ type Store struct {
 	lock    *os.File
 	log     *segment.Log
 	clock   clock
+	wall    *wallClock // nil with Options.Now
 	writers *writers
 	shards  []*shard
 
@@ -175,7 +174,12 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 		stop: make(chan struct{}), drained: make(chan struct{}), room: make(chan struct{}),
 		mergeWake: make(chan struct{}, 1),
 	}
-	s.clock.now = opt.Now
+	if opt.Now == nil {
+		s.wall = newWallClock()
+		s.opt.Now = s.wall.now
+	}
+	s.opt.Now = clamped(s.opt.Now)
+	s.clock.now = s.opt.Now
 	if s.lock, err = lockDir(opt.Dir); err != nil {
 		return nil, report, err
 	}
