@@ -1,6 +1,6 @@
 // Package client is the Go client of a pentad node: a batching writer that stores nothing twice,
-// queries as iterators, change feeds that go on after a break, counts, aggregates and plugin uploads,
-// with typed errors.
+// queries as iterators, change feeds that go on after a break, counts, aggregates and plugin
+// uploads, with typed errors.
 //
 // It knows the wire protocol and nothing of how a node works. Its main types are [Client] and
 // [Writer]; a Writer has one goroutine, which Close ends.
