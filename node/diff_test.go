@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -273,4 +274,65 @@ func TestAsOfStays(t *testing.T) {
 			t.Fatalf("at the end: as of %d %s", old.query.AsOfAcqNs, old.said.and(&now))
 		}
 	}
+}
+
+// TestLargeDifferences corrects and deletes payloads up to the limit: both of a pair fit a frame.
+func TestLargeDifferences(t *testing.T) {
+	n := openTest(t, Options{})
+	db := dial(t, n)
+	noise := rand.NewChaCha8([32]byte{2})
+	want := map[int64][2][]byte{}
+	var moment int64
+	for round := range 2 {
+		for mid, size := range []int{3 << 20, record.MaxPayloadBytes, 9 << 20} {
+			payload := make([]byte, size-round)
+			_, _ = noise.Read(payload) // never fails
+			pair := want[int64(mid)]
+			pair[round] = payload
+			want[int64(mid)] = pair
+			var b record.Batch
+			b.Append(record.Key{CID: 1, MID: int64(mid)}, payload)
+			if _, err := db.Put(t.Context(), &b, [16]byte{}, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if round == 0 {
+			var err error
+			if moment, err = db.Horizon(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	check := func(when string) {
+		t.Helper()
+		changed, versions := 0, 0
+		for d, err := range db.Diff(t.Context(), &record.Diff{FromNs: moment,
+			ToNs: record.Acq.Max()}) {
+			if err != nil {
+				t.Fatalf("%s: %v", when, err)
+			}
+			pair := want[d.New.MID]
+			if !bytes.Equal(d.Old.Payload, pair[0]) || !bytes.Equal(d.New.Payload, pair[1]) {
+				t.Errorf("%s: payloads of %d differ", when, d.New.MID)
+			}
+			changed++
+		}
+		for v, err := range db.Versions(t.Context(), &wire.Box{Everything: true}) {
+			if err != nil {
+				t.Fatalf("%s: %v", when, err)
+			}
+			if !bytes.Equal(v.Payload, want[v.MID][versions%2]) || v.Latest != (versions%2 == 1) {
+				t.Errorf("%s: version %d of %d differs", when, versions%2, v.MID)
+			}
+			versions++
+		}
+		if changed != 3 || versions != 6 {
+			t.Errorf("%s: %d differences, %d versions", when, changed, versions)
+		}
+	}
+	check("in the head")
+	if err := n.Seal(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	check("sealed")
 }
