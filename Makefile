@@ -105,7 +105,8 @@ fuzz: ## every fuzz target for FUZZTIME (10s)
 fuzz-long: ## every fuzz target for 10 minutes
 	$(MAKE) fuzz FUZZTIME=10m
 
-test-long: ## the model of the store and the change feed for an hour each, kill -9 fifty times, fuzzing for 10 minutes a target
+test-long: ## models of the store, the change feed and windows for hours, kill -9 fifty times, fuzzing for 10 minutes a target
+	PENTAD_WINDOWS_FOR=10m $(GO) test -count 1 -timeout 20m -v -run AgainstTheClock ./node/internal/calendar
 	PENTAD_MODEL_FOR=1h $(GO) test -count 1 -timeout 90m -v -run ModelLong ./node/store
 	PENTAD_FEED_FOR=1h $(GO) test -count 1 -timeout 90m -v -run FeedLosesNothing ./node/store
 	PENTAD_FROZEN_ROWS=1000000 $(GO) test -count 1 -timeout 60m -v -run Frozen ./node/store

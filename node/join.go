@@ -40,7 +40,7 @@ func backward(q *record.Query, horizonNs int64) (*record.Query, bool) {
 	back := *q
 	back.Box[record.Cap] = record.RangeSet{{From: record.Cap.Min(), To: caps[0].From}}
 	back.Last, back.Limit = 1, 0
-	if back.View == record.ViewLatest {
+	if back.View == record.ViewLatest || back.AsOfAcqNs > horizonNs {
 		back.View, back.AsOfAcqNs = record.ViewAsOf, horizonNs
 	}
 	return &back, true

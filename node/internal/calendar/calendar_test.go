@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -79,7 +80,7 @@ func watch(w record.Window, loc *time.Location, from, to time.Time) (starts []in
 		if step > 0 {
 			now = label{day, minute / step}
 		}
-		due := (minuteBefore+1)%step1440(step) == 0 || minute%step1440(step) == 0
+		due := (minuteBefore+1)%(24*60)%step1440(step) == 0 || minute%step1440(step) == 0
 		if now != before || newDay && step > 0 || step > 0 && due {
 			starts = append(starts, t.UnixNano())
 		}
@@ -153,16 +154,25 @@ func show(c *Calendar, ns int64) string {
 	return time.Unix(0, ns).In(c.loc).Format("2006-01-02T15:04:05Z07:00")
 }
 
+// windowsTimeVariable says how long TestWindowsAgainstTheClock goes on; 10m in make test-long.
+const windowsTimeVariable = "PENTAD_WINDOWS_FOR"
+
 // Windows are what somebody sees who looks at the clock every minute, around clock changes and
 // elsewhere.
 func TestWindowsAgainstTheClock(t *testing.T) {
 	r := seeded(t)
-	rounds := 400
+	rounds, until := 250, time.Time{}
 	if testing.Short() {
 		rounds = 80
+	} else if text := os.Getenv(windowsTimeVariable); text != "" {
+		limit, err := time.ParseDuration(text)
+		if err != nil {
+			t.Fatalf("%s: %v", windowsTimeVariable, err)
+		}
+		until = time.Now().Add(limit)
 	}
 	known := map[string][]time.Time{}
-	for range rounds {
+	for round := 0; round < rounds || time.Now().Before(until); round++ {
 		w := randomWindow(r)
 		c := newCalendar(t, w)
 		at := time.Unix(r.Int64N(65*365*daySeconds)+3*366*daySeconds, 0)
