@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/csvimport"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/exchange"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/sdk/client"
 )
@@ -82,7 +82,7 @@ func (a *app) importCommand() *cobra.Command {
       --fold both-as-versions --lookup-file ids.json water.csv.gz
   zcat rows.csv.gz | pentad import csv --mapping rows.yaml --rejects bad.csv -`,
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.importCSV(c.Context(), c, &f, args)
+			return a.importMapped(c.Context(), c, &f, exchange.CSV, args)
 		},
 	}
 	f.add(c)
@@ -119,9 +119,11 @@ func (f *importFlags) add(c *cobra.Command) {
 		csvimport.FoldBoth+"\tthe earlier moment; a repeated key is a new version")
 }
 
-func (a *app) importCSV(ctx context.Context, c *cobra.Command, f *importFlags, files []string) (
-	err error) {
-	m, err := f.build(c)
+// importMapped imports files by a mapping. Their form is "" when their first bytes say it.
+func (a *app) importMapped(
+	ctx context.Context, c *cobra.Command, f *importFlags, form exchange.Form, files []string,
+) (err error) {
+	m, err := f.build(c, form != exchange.CSV)
 	if err != nil {
 		return usageError{err}
 	}
@@ -155,7 +157,7 @@ func (a *app) importCSV(ctx context.Context, c *cobra.Command, f *importFlags, f
 		return errors.Join(usageError{err}, w.Close(ctx))
 	}
 	start := a.now()
-	err = a.importFiles(ctx, im, files)
+	err = a.importFiles(ctx, im, m, form, files)
 	// Rows before the line that --strict stopped at are in the writer: they are to be stored.
 	if closeErr := w.Close(ctx); err == nil || isReject(err) {
 		err = firstError(closeErr, err)
@@ -206,7 +208,8 @@ func (a *app) checkFiles(files []string) error {
 	return nil
 }
 
-func (a *app) importFiles(ctx context.Context, im *csvimport.Importer, files []string) error {
+func (a *app) importFiles(ctx context.Context, im *csvimport.Importer, m *csvimport.Mapping,
+	form exchange.Form, files []string) error {
 	p := a.newProgress("import", filesSize(files), false)
 	defer p.close()
 	for _, name := range files {
@@ -214,9 +217,8 @@ func (a *app) importFiles(ctx context.Context, im *csvimport.Importer, files []s
 		if err != nil {
 			return err
 		}
-		counted := &progressReader{in: in, progress: p,
-			records: func() int64 { return im.Summary().Records }}
-		err = im.File(ctx, shown, bufio.NewReaderSize(counted, 1<<18))
+		counted := countedInput(in, p, func() int64 { return im.Summary().Records })
+		err = importMappedFile(ctx, im, m, form, shown, counted)
 		if err = firstError(err, in.Close()); err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,8 +21,8 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-const importFileHelp = `Store the records of files that pentad export wrote; - is stdin. Files of other systems need a
-mapping: see pentad import csv --help.
+const importFileHelp = `Store the records of files that pentad export wrote; - is stdin. Files of other systems, CSV, Arrow
+and Parquet, need a mapping, by a file or by flags: see pentad import csv --help.
 
 Keys, payloads, tombstones and the order of versions come back exactly. acq does not: a node gives
 each record a new one.
@@ -42,19 +43,29 @@ type importFileFlags struct {
 // importFileCommand is import, with the command that imports by a mapping below it.
 func (a *app) importFileCommand(csv *cobra.Command) *cobra.Command {
 	var f importFileFlags
+	var m importFlags
 	c := group("import", "Store the records of files",
 		`  pentad import day.ndjson
+  pentad import energy.parquet --again
+  pentad import energy.parquet --cid column=cid --mid 9 --cap column=cap --value column=value,moid=4
   pentad import csv --mapping lanes.yaml --lookup-file ids.json lanes.csv.gz`, csv)
 	c.Use, c.Long = "import FILE...", importFileHelp
 	c.Args = arguments(1, 1<<20, "the file to import, or - for stdin")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		return a.importExports(c.Context(), &f, args)
+		if !slices.ContainsFunc(mappingFlags(), c.Flags().Changed) {
+			return a.importExports(c.Context(), &f, args)
+		}
+		if f.again {
+			return usagef("--again is for files that pentad export wrote, without a mapping")
+		}
+		return a.importMapped(c.Context(), c, &m, exchange.Form(f.format), args)
 	}
 	flags := c.Flags()
 	flags.StringVar(&f.format, "format", "", "form of the files: "+exchange.Forms+
 		" (default: by their first bytes)")
 	flags.BoolVar(&f.again, "again", false, "store also what an earlier import stored")
 	complete(c, "format", "ndjson", "csv", "arrow", "parquet")
+	m.add(c)
 	return c
 }
 

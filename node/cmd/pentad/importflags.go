@@ -10,8 +10,16 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/csvimport"
 )
 
-// build reads the mapping file, if there is one, and lets the flags go before it.
-func (f *importFlags) build(c *cobra.Command) (*csvimport.Mapping, error) {
+// mappingFlags are the names of the flags of a mapping.
+func mappingFlags() []string {
+	return []string{"mapping", "lookup-file", "rejects", "strict", "cid", "mid", "moid", "cap",
+		"value", "deleted", "time-format", "zone", "fold", "separator", "decimal", "type", "skip",
+		"no-header", "skip-lines", "expect-fields"}
+}
+
+// build reads the mapping file, if there is one, and lets the flags go before it. Files of columns
+// may have times of a clock on the wall, whose format they know themselves.
+func (f *importFlags) build(c *cobra.Command, columns bool) (*csvimport.Mapping, error) {
 	m := &csvimport.Mapping{}
 	if f.mapping != "" {
 		loaded, err := csvimport.LoadMapping(f.mapping)
@@ -44,6 +52,9 @@ func (f *importFlags) build(c *cobra.Command) (*csvimport.Mapping, error) {
 	}
 	if err := f.buildCap(m, given); err != nil {
 		return nil, err
+	}
+	if columns && m.Cap.Format == "" && m.Cap.Zone != "" {
+		m.Cap.Format = csvimport.WallClock
 	}
 	if given("value") {
 		m.Values = nil

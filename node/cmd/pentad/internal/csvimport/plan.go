@@ -23,7 +23,8 @@ type plan struct {
 	moid       *partPlan // nil when every value has its own
 	cap        capPlan
 	values     []valuePlan
-	deleted    int // the column that says it; -1: none
+	deleted    int  // the column that says it; -1: none
+	nulls      bool // a cell that is nil is no value
 
 	// One line, reused.
 	keys     []record.Key
@@ -171,7 +172,7 @@ func (p *plan) line(fields [][]byte) *problem {
 // cell reads what is to be stored of a cell; skipped says that it is nothing.
 func (p *plan) cell(cell []byte, v *valuePlan) (skipped bool, bad *problem) {
 	trimmed := bytes.TrimSpace(cell)
-	empty := p.skips(trimmed)
+	empty := p.nulls && cell == nil || p.skips(trimmed)
 	switch {
 	case p.tomb && len(trimmed) > 0 && !empty:
 		return false, &problem{"value", fmt.Sprintf("column %d: %q is the value of what is deleted",

@@ -40,9 +40,9 @@ func (w *ndjsonWriter) Write(b *record.Batch) error {
 		w.buf = append(w.buf, `,"moid":`...)
 		w.buf = strconv.AppendInt(w.buf, int64(b.MOID[i]), 10)
 		w.buf = append(w.buf, `,"cap":"`...)
-		w.buf = appendTime(w.buf, b.CapNs[i])
+		w.buf = AppendTime(w.buf, b.CapNs[i])
 		w.buf = append(w.buf, `","acq":"`...)
-		w.buf = appendTime(w.buf, b.AcqNs[i])
+		w.buf = AppendTime(w.buf, b.AcqNs[i])
 		if b.Tomb(i) {
 			w.buf = append(w.buf, `","deleted":true}`...)
 		} else {

@@ -1,0 +1,87 @@
+package csvimport
+
+import (
+	"context"
+	"errors"
+	"io"
+)
+
+// Rows are the rows of a file whose columns have names and types.
+type Rows interface {
+	Columns() []string
+	// Use says which columns will be looked at, before the first row.
+	Use(columns []bool)
+	// Next returns the cells of the next row as text, valid until the next call; nil is no value.
+	// After the last it returns io.EOF.
+	Next() ([][]byte, error)
+}
+
+// WallClock is the time format of times in [Rows] that belong to a zone which the mapping names.
+const WallClock = "2006-01-02T15:04:05.999999999"
+
+// Table imports the rows of one file by the names of their columns; the number of a line is that
+// of a row. Records leave through Send as those of [Importer.File] do, and also those before an
+// error of the rows.
+func (im *Importer) Table(ctx context.Context, name string, rows Rows) error {
+	m := im.mapping
+	if m.NoHeader || m.SkipLines > 0 || m.ExpectFields > 0 {
+		return errors.New("no_header, skip_lines and expect_fields are of text files; leave them " +
+			"out where columns have names")
+	}
+	im.summary.Files++
+	columns := rows.Columns()
+	f := &file{im: im, name: name}
+	if err := f.makePlan(newHeader(columns), len(columns)); err != nil {
+		return err
+	}
+	f.plan.nulls = true
+	rows.Use(f.plan.used())
+	for number := 1; ; number++ {
+		cells, err := rows.Next()
+		if err != nil {
+			if flushErr := im.flush(ctx); flushErr != nil || errors.Is(err, io.EOF) {
+				return flushErr
+			}
+			return err
+		}
+		im.summary.Lines++
+		if problem := f.plan.line(cells); problem != nil {
+			err := im.reject(&RejectError{name, number, problem.kind, problem.reason}, nil)
+			if err != nil {
+				return errors.Join(im.flush(ctx), err)
+			}
+			continue
+		}
+		f.plan.commit(&im.pending)
+		if im.pending.Len() >= chunkRecords {
+			if err := im.flush(ctx); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// used returns which columns the plan looks at.
+func (p *plan) used() []bool {
+	out := make([]bool, p.fieldCount)
+	mark := func(s *source) {
+		if !s.label && s.fixed == nil {
+			out[s.column] = true
+		}
+	}
+	for _, part := range []*partPlan{p.cid, p.mid, p.moid} {
+		if part != nil && part.part.Constant == nil {
+			mark(&part.source)
+		}
+	}
+	for i := range p.cap.sources {
+		mark(&p.cap.sources[i])
+	}
+	for _, v := range p.values {
+		out[v.column] = true
+	}
+	if p.deleted >= 0 {
+		out[p.deleted] = true
+	}
+	return out
+}
