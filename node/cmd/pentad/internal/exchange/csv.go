@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -92,7 +91,7 @@ type csvReader struct {
 	filler
 	lines   *lineReader
 	times   *timeparse.Layout
-	columns []string
+	columns []cell
 	row     row
 	payload []byte // reused
 	record  []byte // of several lines, reused
@@ -110,18 +109,35 @@ func NewCSVReader(in *bufio.Reader) (Reader, error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
-	r.columns = strings.Split(string(line), ",")
-	for i, name := range r.columns {
-		r.columns[i] = strings.Trim(name, `"`)
+	met := map[string]bool{}
+	for name := range strings.SplitSeq(string(line), ",") {
+		name = strings.Trim(name, `"`)
+		r.columns = append(r.columns, csvCells[name])
+		met[name] = true
 	}
-	for _, name := range strings.Split(Columns, ",") {
-		if name != "acq" && !slices.Contains(r.columns, name) {
+	for name := range strings.SplitSeq(Columns, ",") {
+		if name != "acq" && !met[name] {
 			return nil, &FormError{"line 1 has no column " + name + ", which an export has; " +
 				"files of other systems need a mapping"}
 		}
 	}
 	return r, nil
 }
+
+// cell is what a column of a CSV file holds.
+type cell uint8
+
+const (
+	leftCell    cell = 0 // left aside
+	partCell    cell = 1 // of the key: this and the dimension
+	capCell     cell = partCell + cell(record.Cap)
+	payloadCell cell = 10
+	deletedCell cell = 11
+)
+
+var csvCells = map[string]cell{"cid": partCell + cell(record.CID),
+	"mid": partCell + cell(record.MID), "moid": partCell + cell(record.MOID), "cap": capCell,
+	"payload": payloadCell, "deleted": deletedCell}
 
 func (r *csvReader) Next(b *record.Batch) error {
 	return r.fill(b, func() error {
@@ -166,12 +182,12 @@ var errFields = errors.New("it has not as many fields as line 1")
 
 func (r *csvReader) take(line []byte, b *record.Batch) error {
 	r.row = row{}
-	for i, name := range r.columns {
+	for i, column := range r.columns {
 		var field []byte
 		if field, line = r.cut(line); field == nil || (line == nil) != (i == len(r.columns)-1) {
 			return errFields
 		}
-		if err := r.cell(name, field); err != nil {
+		if err := r.cell(column, field); err != nil {
 			return err
 		}
 	}
@@ -209,34 +225,32 @@ func (r *csvReader) cut(line []byte) (field, rest []byte) {
 	}
 }
 
-func (r *csvReader) cell(name string, field []byte) (err error) {
-	switch name {
-	case "cid", "mid", "moid":
-		n, err := strconv.ParseInt(string(field), 10, 64)
-		if err != nil {
-			return &cellError{name, field, "no whole number"}
-		}
-		r.row.set(map[string]record.Dim{"cid": record.CID, "mid": record.MID,
-			"moid": record.MOID}[name], &n)
-	case "cap":
-		ns, err := r.times.Parse(field)
+func (r *csvReader) cell(column cell, field []byte) (err error) {
+	switch column {
+	case leftCell:
+	case capCell:
+		ns, err := parseTime(r.times, field)
 		if err != nil {
 			return err
 		}
 		r.row.set(record.Cap, &ns)
-	case "payload":
+	case payloadCell:
 		if r.payload, err = base64.StdEncoding.AppendDecode(r.payload[:0], field); err != nil {
-			return &cellError{name, field, "no base64"}
+			return &cellError{"payload", field, "no base64"}
 		}
 		r.row.payload = r.payload
-	case "deleted":
-		switch string(field) {
-		case "true":
-			r.row.deleted = true
-		case "false", "":
-		default:
-			return &cellError{name, field, "neither true nor false"}
+	case deletedCell:
+		if r.row.deleted = string(field) == "true"; !r.row.deleted && len(field) > 0 &&
+			string(field) != "false" {
+			return &cellError{"deleted", field, "neither true nor false"}
 		}
+	default:
+		d := record.Dim(column - partCell)
+		n, err := strconv.ParseInt(string(field), 10, 64)
+		if err != nil {
+			return &cellError{d.String(), field, "no whole number"}
+		}
+		r.row.set(d, &n)
 	}
 	return nil
 }

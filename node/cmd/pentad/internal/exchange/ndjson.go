@@ -122,6 +122,7 @@ type ndjsonReader struct {
 	filler
 	lines   *lineReader
 	times   *timeparse.Layout
+	payload []byte // reused
 	records int64
 	ended   bool
 }
@@ -182,6 +183,61 @@ func (r *ndjsonReader) Next(b *record.Batch) error {
 
 // take reads one line that is not empty.
 func (r *ndjsonReader) take(line []byte, b *record.Batch) error {
+	var one row
+	if r.own(line, &one) {
+		if err := one.appendTo(b); err != nil {
+			return r.lines.damaged("%v", err)
+		}
+		r.records++
+		return nil
+	}
+	return r.takeAny(line, b)
+}
+
+// own reads a line as ndjsonWriter writes it, byte for byte, and reports whether it is one.
+func (r *ndjsonReader) own(line []byte, one *row) bool {
+	rest, ok := line, true
+	until := func(before string, after byte) (text []byte) {
+		if rest, ok = bytes.CutPrefix(rest, []byte(before)); ok {
+			i := bytes.IndexByte(rest, after)
+			if ok = i >= 0; ok {
+				text, rest = rest[:i], rest[i:]
+			}
+		}
+		return text
+	}
+	for d, name := range [...]string{`{"cid":`, `,"mid":`, `,"moid":`} {
+		text := until(name, ',')
+		n, err := strconv.ParseInt(string(text), 10, 64)
+		if !ok || err != nil {
+			return false
+		}
+		one.set(record.Dim(d), &n)
+	}
+	ns, err := parseTime(r.times, until(`,"cap":"`, '"'))
+	if !ok || err != nil {
+		return false
+	}
+	one.set(record.Cap, &ns)
+	if until(`","acq":"`, '"'); !ok {
+		return false
+	}
+	if string(rest) == `","deleted":true}` {
+		one.deleted = true
+		return true
+	}
+	payload := until(`","payload":"`, '"')
+	if ok = ok && (string(rest) == `"}` || bytes.HasPrefix(rest, []byte(`","value`)) &&
+		rest[len(rest)-1] == '}' && !bytes.Contains(rest, []byte(`"deleted"`))); !ok {
+		return false
+	}
+	r.payload, err = base64.StdEncoding.AppendDecode(r.payload[:0], payload)
+	one.payload, one.hasPayload = r.payload, true
+	return err == nil
+}
+
+// takeAny reads a line as any JSON.
+func (r *ndjsonReader) takeAny(line []byte, b *record.Batch) error {
 	var l jsonLine
 	if err := json.Unmarshal(line, &l); err != nil {
 		return r.lines.damaged("no record in JSON: %v", err)
@@ -198,7 +254,7 @@ func (r *ndjsonReader) take(line []byte, b *record.Batch) error {
 	row.set(record.MID, l.MID)
 	row.set(record.MOID, l.MOID)
 	if l.Cap != nil {
-		ns, err := r.times.Parse([]byte(*l.Cap))
+		ns, err := parseTime(r.times, []byte(*l.Cap))
 		if err != nil {
 			return r.lines.damaged("cap: %v", err)
 		}

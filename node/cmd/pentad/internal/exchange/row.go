@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
+	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -53,6 +55,18 @@ func (r *row) appendTo(b *record.Batch) error {
 		b.Append(k, r.payload)
 	}
 	return nil
+}
+
+// parseTime reads a moment. What AppendTime writes is nearly always RFC 3339, which the standard
+// library reads at once.
+func parseTime(layout *timeparse.Layout, text []byte) (int64, error) {
+	if len(text) >= len("2006-01-02T15:04:05Z") && text[len(text)-1] == 'Z' {
+		t, err := time.Parse(time.RFC3339Nano, string(text))
+		if year := t.Year(); err == nil && year >= 1678 && year <= 2261 {
+			return t.UnixNano(), nil
+		}
+	}
+	return layout.Parse(text)
 }
 
 // filler gathers records into batches, and keeps an error back until what came before it is out.
