@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -334,4 +335,31 @@ func TestCopyIsKept(t *testing.T) {
 		t.Fatalf("%+v, %v", st, err)
 	}
 	mustPut(t, own, batchOf(record.Key{}), WriterSeq{})
+}
+
+// copyTimeVariable says how long TestCopyLong goes on: 20m in make test-long.
+const copyTimeVariable = "PENTAD_COPY_FOR"
+
+// TestCopyLong copies with ever new keys and options until its time is over.
+func TestCopyLong(t *testing.T) {
+	limit := 2 * time.Second
+	if text := os.Getenv(copyTimeVariable); text != "" && !testing.Short() {
+		var err error
+		if limit, err = time.ParseDuration(text); err != nil {
+			t.Fatalf("%s: %v", copyTimeVariable, err)
+		}
+	}
+	rng := randomSource(t)
+	for end := time.Now().Add(limit); time.Now().Before(end) && !t.Failed(); {
+		sh, source := randomModel(rng)
+		_, target := randomModel(rng)
+		box := record.Box{}
+		if rng.IntN(3) == 0 {
+			box = boxOf(record.CID, 0, 1+rng.Int64N(sh.cids))
+		}
+		t.Run("", func(t *testing.T) {
+			t.Logf("%+v %+v %+v %+v", sh, source, target, box)
+			testCopy(t, sh, source, target, box)
+		})
+	}
 }
