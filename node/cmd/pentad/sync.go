@@ -24,7 +24,14 @@ until the next run, which goes on where it ended, also after an interruption at 
 range is compared by digest after it was copied.
 
 Only an empty node becomes a copy. From then on it takes nothing else, until pentad sync release
-makes it a node of its own. With selectors it is a copy of that part, the same one each time.`
+makes it a node of its own. With selectors it is a copy of that part, the same one each time.
+
+With --restamp FILE the target need not be empty and stays a node of its own: it gives the records
+new acquisition times, in the same order, so that its latest view is that of the source, while views
+of the past are those of what arrived there. FILE keeps how far that came, and by it each record is
+put once, as long as no more than 7 days pass before an interrupted run goes on. Erases and purges
+of the source are done there, too, and need --cid: tenants that only the source writes. Retentions
+are not copied.`
 
 func (a *app) syncCommand() *cobra.Command {
 	return group("sync", "Copy a node to another by ranges of acq, and compare the two",
@@ -36,8 +43,9 @@ func (a *app) syncCommand() *cobra.Command {
 
 // syncFlags are the flags of pull and push.
 type syncFlags struct {
-	parts [record.Acq]string
-	rate  float64
+	parts   [record.Acq]string
+	rate    float64
+	restamp string
 }
 
 func (f *syncFlags) add(c *cobra.Command) {
@@ -46,6 +54,8 @@ func (f *syncFlags) add(c *cobra.Command) {
 	}
 	c.Flags().Float64Var(&f.rate, "rate", 0, "copy at most so many records a second (default: "+
 		"no limit)")
+	c.Flags().Var((*filledFlag)(&f.restamp), "restamp", "give the records new acquisition times, "+
+		"and keep in this file how far that came")
 }
 
 func (f *syncFlags) options(a *app) (opt nodesync.Options, err error) {
@@ -70,7 +80,8 @@ func (a *app) syncPullCommand() *cobra.Command {
 			syncHelp,
 		Args: arguments(1, 1, "the address of the node to copy"),
 		Example: `  pentad sync pull 127.0.0.1:5151 --addr 127.0.0.1:5252
-  pentad sync pull 127.0.0.1:5151 --addr 127.0.0.1:5252 --rate 200000`,
+  pentad sync pull 127.0.0.1:5151 --addr 127.0.0.1:5252 --rate 200000
+  pentad sync pull 127.0.0.1:5252 --restamp sent.json --cid 2`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.copyNode(c.Context(), &f, args[0], a.addr)
 		},
@@ -126,7 +137,12 @@ func (a *app) copyNode(ctx context.Context, f *syncFlags, from, to string) error
 		shown.add(int64(r.Rows-before), int64(r.Rows))
 		before = r.Rows
 	}
-	report, err := nodesync.Copy(ctx, source, target, opt)
+	var report nodesync.Report
+	if f.restamp != "" {
+		report, err = restamp(ctx, source, target, f.restamp, opt)
+	} else {
+		report, err = nodesync.Copy(ctx, source, target, opt)
+	}
 	shown.close()
 	if err != nil {
 		if report.Ranges > 0 {

@@ -7,7 +7,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
+
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/wholefile"
 )
 
 // lookupFormat heads a lookup file, so that another JSON file is not taken for one.
@@ -113,40 +114,9 @@ func (l *Lookups) Save() error {
 		return fmt.Errorf("lookup file %s: %w", l.path, err)
 	}
 	document = append(document, '\n')
-	if err := replaceFile(l.path, document); err != nil {
+	if err := wholefile.Replace(l.path, document); err != nil {
 		return fmt.Errorf("write lookup file: %w", err)
 	}
 	l.saved, l.dirty = document, false
 	return nil
-}
-
-func replaceFile(path string, content []byte) (err error) {
-	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, filepath.Base(path)+".tmp*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name()) // the error that counts is already there
-		}
-	}()
-	_, err = f.Write(content)
-	if err == nil {
-		err = f.Chmod(0o644)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if err = os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

@@ -4,7 +4,8 @@
 // It owns the order of requests: what the source has up to its horizon is cut into slices, each is
 // read, put and compared, and the copy's own horizon says where to go on after an interruption. It
 // keeps nothing itself. It knows nothing of files or of how nodes keep records. Its main functions
-// are [Copy] and [Verify]; Copy has one goroutine, which reads ahead and ends with it.
+// are [Copy], [Restamp] and [Verify]; the first two have one goroutine, which reads ahead and ends
+// with them.
 package nodesync
 
 import (
@@ -86,6 +87,11 @@ func Copy(ctx context.Context, from, to Node, opt Options) (Report, error) {
 	if err := c.begin(ctx); err != nil {
 		return c.report, err
 	}
+	return c.report, c.each(ctx, c.put)
+}
+
+// each reads slice after slice, one ahead, and hands them to put.
+func (c *copying) each(ctx context.Context, put func(ctx context.Context, s *slice) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	loaded := make(chan *slice) // closed by the reader
@@ -98,7 +104,7 @@ func Copy(ctx context.Context, from, to Node, opt Options) (Report, error) {
 	})
 	var err error
 	for s := range loaded {
-		if err = c.put(ctx, s); err != nil {
+		if err = put(ctx, s); err != nil {
 			cancel(err)
 			break
 		}
@@ -107,7 +113,7 @@ func Copy(ctx context.Context, from, to Node, opt Options) (Report, error) {
 	if cause := context.Cause(ctx); err == nil && cause != nil {
 		err = cause
 	}
-	return c.report, err
+	return err
 }
 
 // copying is one run.
@@ -319,14 +325,21 @@ func (c *copying) addHistory(r *wire.Range) {
 	}
 }
 
-// putRange puts a range, again and again while the target is overloaded.
 func (c *copying) putRange(ctx context.Context, r *wire.Range) error {
-	until := time.Now().Add(retryFor)
-	for {
+	return retry(ctx, func() error {
 		at, err := c.to.PutRange(ctx, r)
 		if err == nil && at < r.ToNs {
 			err = fmt.Errorf("the target ends at %d afterwards", at)
 		}
+		return err
+	})
+}
+
+// retry asks again and again while a node is overloaded.
+func retry(ctx context.Context, ask func() error) error {
+	until := time.Now().Add(retryFor)
+	for {
+		err := ask()
 		var remote *wire.Error
 		if !errors.As(err, &remote) || !remote.Kind.Temporary() || time.Now().After(until) {
 			return err

@@ -1,0 +1,259 @@
+package nodesync
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"sort"
+	"time"
+
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+// Target is what is asked of a node that gives records acqs of its own; a client is one.
+type Target interface {
+	Put(ctx context.Context, b *record.Batch, writer [16]byte, seq uint64) (wire.PutReply, error)
+	Erase(ctx context.Context, box *wire.Box) (acqNs int64, err error)
+	Purge(ctx context.Context, box *wire.Box) (acqNs int64, err error)
+}
+
+// positionFormat of a position. 1: first.
+const positionFormat = 1
+
+// Position is how far the records of a source were put into a target that gives them new acqs. It
+// is to be kept between runs: without it they would be put again.
+type Position struct {
+	Format int        `json:"format"`
+	Source string     `json:"source"` // identity of its store
+	Box    record.Box `json:"box"`
+	Writer string     `json:"writer"` // as which the target knows us
+	Seq    uint64     `json:"seq"`    // of the last put
+	FromNs int64      `json:"from_acq_ns"`
+	ToNs   int64      `json:"to_acq_ns"` // acqs in between may or may not have been put as Seq
+}
+
+// Restamp puts what a source has below its horizon into a target that gives it acqs of its own, in
+// the same order, beside what it holds: versions hide each other as they do at the source.
+// Erases and purges are done at the target in their place, in the box that is copied; policies are
+// not. Each range is put exactly once, by a sequence that save keeps before it is sent, as long as
+// the target remembers the writer.
+//
+// Errors: ErrNotACopy when the position is of another source or selectors, or there is an erase or
+// purge of acqs, or any without a box of tenants; those of the nodes and of save.
+func Restamp(
+	ctx context.Context, from Node, to Target, p *Position, save func(p *Position) error,
+	opt Options,
+) (Report, error) {
+	r := &restamping{target: to, position: p, save: save,
+		copying: copying{from: from, opt: opt.withDefaults(), began: time.Now()}}
+	if err := r.begin(ctx); err != nil {
+		return r.report, err
+	}
+	return r.report, r.run(ctx)
+}
+
+type restamping struct {
+	copying
+	target   Target
+	position *Position
+	save     func(p *Position) error
+	writer   [16]byte
+}
+
+// begin asks the source and looks whether the position is of it.
+func (r *restamping) begin(ctx context.Context) error {
+	var err error
+	if r.source, err = r.from.SyncState(ctx); err != nil {
+		return fmt.Errorf("ask the source: %w", err)
+	}
+	if err := r.opt.Box.Normalize(); err != nil {
+		return err
+	}
+	source := hex.EncodeToString(r.source.Store[:])
+	p := r.position
+	if p.Source == "" {
+		_, _ = rand.Read(r.writer[:]) // never fails
+		*p = Position{Format: positionFormat, Source: source, Box: r.opt.Box,
+			Writer: hex.EncodeToString(r.writer[:])}
+	}
+	if raw, err := hex.DecodeString(p.Writer); err != nil || copy(r.writer[:], raw) != 16 ||
+		p.Format != positionFormat || p.FromNs < 0 || p.ToNs < p.FromNs {
+		return fmt.Errorf("%w: what is kept of the last run makes no sense: %+v", ErrNotACopy, *p)
+	}
+	switch {
+	case p.Source != source:
+		return fmt.Errorf("%w: what is kept of the last run is of store %s, and the source is "+
+			"store %s", ErrNotACopy, p.Source, source)
+	case !sameBox(&p.Box, &r.opt.Box):
+		return fmt.Errorf("%w: the last run had other selectors; take the same each time",
+			ErrNotACopy)
+	case p.ToNs > r.source.HorizonNs:
+		return fmt.Errorf("%w: acq %d was reached, and the source ends at %d only: it has lost "+
+			"records, or its clock was set back", ErrNotACopy, p.ToNs, r.source.HorizonNs)
+	}
+	return r.checkEvents()
+}
+
+// checkEvents refuses erases and purges that cannot be done at the target, or would concern there
+// what others wrote.
+func (r *restamping) checkEvents() error {
+	for i := range r.source.History.Hiding {
+		e := &r.source.History.Hiding[i]
+		if e.AcqNs < r.position.FromNs {
+			continue
+		}
+		if _, some := r.within(e); !some {
+			continue
+		}
+		if len(e.Box[record.Acq]) > 0 {
+			return fmt.Errorf("%w: the erase or purge with acq %d names acqs, which are others "+
+				"there; make an exact copy", ErrNotACopy, e.AcqNs)
+		}
+		if len(r.opt.Box[record.CID]) == 0 {
+			return fmt.Errorf("%w: the source has an erase or purge, with acq %d, that would "+
+				"concern what others wrote there; name the tenants that only the source writes",
+				ErrNotACopy, e.AcqNs)
+		}
+	}
+	return nil
+}
+
+func (r *restamping) run(ctx context.Context) error {
+	p := r.position
+	r.report.FromNs, r.report.ToNs = p.FromNs, r.source.HorizonNs
+	if p.ToNs > p.FromNs {
+		rows, err := readRows(ctx, r.from, &r.opt.Box, p.FromNs, p.ToNs)
+		if err != nil {
+			return fmt.Errorf("read the source: %w", err)
+		}
+		if err := r.send(ctx, rows); err != nil {
+			return err
+		}
+	}
+	left := copying{from: r.from, opt: r.opt, report: Report{FromNs: p.FromNs,
+		ToNs: r.source.HorizonNs}}
+	if err := left.each(ctx, r.put); err != nil {
+		return err
+	}
+	p.FromNs, p.ToNs = r.source.HorizonNs, r.source.HorizonNs
+	return r.save(p)
+}
+
+// put puts a slice, in batches that end where an event has its place.
+func (r *restamping) put(ctx context.Context, s *slice) error {
+	for row := 0; row < s.rows.Len() || r.next(s.digest.ToNs) != nil; {
+		from, e := r.position.ToNs, r.next(s.digest.ToNs)
+		to, last := s.digest.ToNs, s.rows.Len()
+		if e != nil {
+			to = e.AcqNs
+			last = row + sort.Search(last-row, func(i int) bool {
+				return s.rows.AcqNs[row+i] >= e.AcqNs
+			})
+		}
+		switch {
+		case last > row+record.MaxBatchRecords:
+			last = row + record.MaxBatchRecords
+			to = s.rows.AcqNs[last]
+		case last == row:
+			to = e.AcqNs + 1 // its turn has come
+		}
+		batch := &record.Batch{}
+		batch.AppendRows(s.rows, row, last)
+		r.position.Seq++
+		r.position.FromNs, r.position.ToNs = from, to
+		if err := r.save(r.position); err != nil {
+			return err
+		}
+		if err := r.send(ctx, batch); err != nil {
+			return err
+		}
+		row = last
+	}
+	r.position.FromNs, r.position.ToNs = s.digest.ToNs, s.digest.ToNs
+	r.report.Bytes += s.digest.Bytes
+	return nil
+}
+
+// next returns the next event that has its place before an acq, nil for none.
+func (r *restamping) next(untilNs int64) *wire.Hiding {
+	for i := range r.source.History.Hiding {
+		e := &r.source.History.Hiding[i]
+		if e.AcqNs >= r.position.ToNs && e.AcqNs < untilNs {
+			return e
+		}
+	}
+	return nil
+}
+
+// send puts the rows of the position, and does the event in it.
+func (r *restamping) send(ctx context.Context, rows *record.Batch) error {
+	p := r.position
+	if rows.Len() > 0 {
+		rows.AcqNs = nil
+		err := retry(ctx, func() error {
+			_, err := r.target.Put(ctx, rows, r.writer, p.Seq)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("put records from acq %d to %d: %w", p.FromNs, p.ToNs, err)
+		}
+		r.report.Rows += uint64(rows.Len())
+	}
+	for i := range r.source.History.Hiding {
+		e := &r.source.History.Hiding[i]
+		if e.AcqNs < p.FromNs || e.AcqNs >= p.ToNs {
+			continue
+		}
+		do := r.target.Erase
+		if e.Purge {
+			do = r.target.Purge
+		}
+		box, some := r.within(e)
+		if !some {
+			continue
+		}
+		if _, err := do(ctx, &box); err != nil {
+			return fmt.Errorf("erase or purge what was at acq %d: %w", e.AcqNs, err)
+		}
+		r.report.Events++
+	}
+	p.FromNs = p.ToNs
+	r.report.Ranges++
+	if r.opt.Progress != nil {
+		r.opt.Progress(&r.report)
+	}
+	return r.slowDown(ctx)
+}
+
+// within returns what an event concerns of what is copied, false for nothing: the target may hold
+// other records.
+func (r *restamping) within(e *wire.Hiding) (box wire.Box, some bool) {
+	for d := range box.Box {
+		a, b := r.opt.Box[d], e.Box[d]
+		switch {
+		case len(a) == 0:
+			box.Box[d] = b
+		case len(b) == 0:
+			box.Box[d] = a
+		default:
+			if box.Box[d] = meet(a, b); len(box.Box[d]) == 0 {
+				return box, false
+			}
+		}
+	}
+	return box, true
+}
+
+// meet returns what lies in both of two sets.
+func meet(a, b record.RangeSet) (both record.RangeSet) {
+	for _, x := range a {
+		for _, y := range b {
+			if z := (record.Range{From: max(x.From, y.From), To: min(x.To, y.To)}); z.From < z.To {
+				both = append(both, z)
+			}
+		}
+	}
+	return both
+}
