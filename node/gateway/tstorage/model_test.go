@@ -23,7 +23,7 @@ func TestAgainstASlice(t *testing.T) {
 	var all []ttRecord // with the bounds of their acqs
 	times := extremes()
 	times = times[:len(times)-1]
-	puts := 60
+	puts := 40
 	if testing.Short() {
 		puts = 15
 	}
@@ -187,7 +187,7 @@ func TestMuchAtOnce(t *testing.T) {
 func TestLargeBatch(t *testing.T) {
 	c := ttDial(t, serve(t, Options{}))
 	var all []ttRecord
-	for i := range int64(150_000) {
+	for i := range int64(70_000) {
 		all = append(all, at(1, i, "12345678"))
 	}
 	mustPut(t, c, all...)

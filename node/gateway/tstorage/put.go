@@ -70,7 +70,7 @@ func (c *conn) put(withAcq bool, size uint64) error {
 	if err == nil {
 		err = p.err
 	}
-	least, most, stored := p.finish()
+	least, most, stored := p.finish(err)
 	p.logDropped()
 	if err = cmp.Or(stored, err); err != nil {
 		return p.end(err)
@@ -82,8 +82,12 @@ func (c *conn) put(withAcq bool, size uint64) error {
 	return err
 }
 
-// finish stores what is left of a PUT, or all of a PUTA.
-func (p *put) finish() (least, most int64, err error) {
+// finish stores what is left of a PUT, or all of a PUTA unless that has failed.
+func (p *put) finish(failed error) (least, most int64, err error) {
+	if p.withAcq && failed != nil {
+		p.gathered.drop()
+		return noAcq, noAcq, nil
+	}
 	if p.withAcq {
 		return p.restore()
 	}
