@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"runtime/debug"
 	"sync"
@@ -192,8 +193,8 @@ func (c *conn) ask(cmd int32, size uint64) error {
 // lost is a connection that broke inside a request.
 func (c *conn) lost(what string, err error) error {
 	c.server.counters.errors.Add(1)
-	c.server.log.Info("a TStorage client was lost", "peer", c.peer(), "err",
-		fmt.Errorf("%s: %w", what, err))
+	c.server.talk.log(c.server.log, slog.LevelInfo, "a TStorage client was lost", "peer", c.peer(),
+		"err", fmt.Errorf("%s: %w", what, err))
 	return errHangUp
 }
 
@@ -203,7 +204,8 @@ func (c *conn) peer() string { return c.raw.RemoteAddr().String() }
 func (c *conn) fail(err error) error {
 	st := c.server.statusFor(err)
 	c.server.counters.errors.Add(1)
-	c.server.log.Warn("a TStorage request failed", "peer", c.peer(), "status", int(st), "err", err)
+	c.server.talk.log(c.server.log, slog.LevelWarn, "a TStorage request failed", "peer", c.peer(),
+		"status", int(st), "err", err)
 	_, err = c.Write(appendHeader(nil, int32(st), 0))
 	return err
 }

@@ -35,25 +35,31 @@ func (b *box) check(mayBeEmpty bool) error {
 	return nil
 }
 
-// getAcq answers with the acq below which the box stays as it is.
+// getAcq answers with the acq below which the box stays as it is. After an error the connection is
+// closed, because some clients wait for an acq behind every status.
 func (c *conn) getAcq(b *box) error {
-	err := b.check(true)
+	acq, err := c.boxAcq(b)
 	if err != nil {
-		return c.fail(err)
+		return c.refuse(err)
+	}
+	_, err = c.Write(appendAcq(nil, acq))
+	return err
+}
+
+func (c *conn) boxAcq(b *box) (int64, error) {
+	if err := b.check(true); err != nil {
+		return 0, err
 	}
 	horizon, err := c.horizon()
-	if err == nil {
-		// The horizon follows the clock but for the commits under way.
-		if now := max(horizon, fromUnix(time.Now().UnixNano())); b.min.AcqNs > now {
-			err = refuse(statusInvalid, "the least acq, %d, lies in the future: it is %d",
-				b.min.AcqNs, now)
-		}
-	}
 	if err != nil {
-		return c.fail(err)
+		return 0, err
 	}
-	_, err = c.Write(appendAcq(nil, min(b.max.AcqNs, horizon)))
-	return err
+	// The horizon follows the clock but for the commits under way.
+	if now := max(horizon, fromUnix(time.Now().UnixNano())); b.min.AcqNs > now {
+		return 0, refuse(statusInvalid, "the least acq, %d, lies in the future: it is %d",
+			b.min.AcqNs, now)
+	}
+	return min(b.max.AcqNs, horizon), nil
 }
 
 // horizon returns the horizon in the protocol's time.

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -305,9 +306,6 @@ func (p *put) add(cid int32, src, payload []byte) error {
 	return p.gathered.add(record.Key(k), payload)
 }
 
-// droppedQuiet is how long nothing is logged of dropped records after a line about them.
-const droppedQuiet = time.Second
-
 // logDropped counts records that were dropped because a part holds its greatest value. Clients
 // are not told, as they were not by the system that the protocol comes from.
 func (p *put) logDropped() {
@@ -316,13 +314,9 @@ func (p *put) logDropped() {
 	}
 	s := p.conn.server
 	s.counters.reserved.Add(p.dropped)
-	now := time.Now().UnixNano()
-	if last := s.quietTo.Load(); now < last ||
-		!s.quietTo.CompareAndSwap(last, now+int64(droppedQuiet)) {
-		return
-	}
 	k := p.example
-	s.log.Warn("dropped records of a TStorage client: a part holds its reserved maximum",
+	s.talk.log(s.log, slog.LevelWarn,
+		"dropped records of a TStorage client: a part holds its reserved maximum",
 		"peer", p.conn.peer(), "count", p.dropped, "cid", k.CID, "mid", k.MID, "moid", k.MOID,
 		"cap", k.CapNs)
 }

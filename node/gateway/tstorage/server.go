@@ -15,7 +15,6 @@ import (
 	"net"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/pentad-db/pentad/node/store"
@@ -113,7 +112,7 @@ type Server struct {
 	wg      sync.WaitGroup
 
 	counters counters
-	quietTo  atomic.Int64 // ns: until then nothing is logged of dropped records
+	talk     talk
 
 	mu      sync.Mutex
 	conns   map[*conn]struct{} // guarded by mu
