@@ -120,6 +120,9 @@ func (s *Store) commitStamped(
 	s.counters.syncNs.Add(int64(time.Since(began)))
 	s.counters.groups.Add(1)
 	if err != nil {
+		if errors.Is(err, segment.ErrNoSpace) {
+			s.clock.unclaim(floor) // nothing of it is on disk: it may come again
+		}
 		s.refuse([]*putRequest{put}, entries, fmt.Errorf("commit: %w", err))
 		return s.clock.floor(), put.err
 	}
@@ -138,4 +141,12 @@ func (c *clock) claim(first, end int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.inflight, c.next = first, end
+}
+
+// unclaim gives back what claim took, under one lock: without the group in flight, a horizon that
+// is asked for beside it would rise above.
+func (c *clock) unclaim(floor int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.inflight, c.next = 0, floor
 }

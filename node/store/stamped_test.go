@@ -81,6 +81,12 @@ func TestPutStamped(t *testing.T) {
 			t.Fatal(err)
 		}
 		checkStamped(t, s, &m, rng, sh)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if report := mustCheck(t, opt.Dir); report.Damages > 0 {
+			t.Fatalf("%+v", report)
+		}
 	}
 }
 

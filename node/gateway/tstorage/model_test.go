@@ -1,20 +1,49 @@
 package tstorage
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/pentad-db/pentad/node"
 	"github.com/pentad-db/pentad/node/store"
 )
 
+// modelTimeVariable says how long TestModelLong goes on, as for the model of the store.
+const modelTimeVariable = "PENTAD_MODEL_FOR"
+
 // TestAgainstASlice stores random records in random batches, cut into random pieces on their way,
 // and holds random boxes against a slice that has the same.
 func TestAgainstASlice(t *testing.T) {
+	puts := 40
+	if testing.Short() {
+		puts = 15
+	}
+	againstASlice(t, puts)
+}
+
+// TestModelLong does so again and again until its time is over.
+func TestModelLong(t *testing.T) {
+	text := os.Getenv(modelTimeVariable)
+	if text == "" || testing.Short() {
+		return // TestAgainstASlice is the short form
+	}
+	limit, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatalf("%s: %v", modelTimeVariable, err)
+	}
+	for i, end := 0, time.Now().Add(limit); time.Now().Before(end) && !t.Failed(); i++ {
+		t.Run(fmt.Sprint(i), func(t *testing.T) { againstASlice(t, 100) })
+	}
+}
+
+func againstASlice(t *testing.T, puts int) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -23,10 +52,6 @@ func TestAgainstASlice(t *testing.T) {
 	var all []ttRecord // with the bounds of their acqs
 	times := extremes()
 	times = times[:len(times)-1]
-	puts := 40
-	if testing.Short() {
-		puts = 15
-	}
 	for i := range puts {
 		records := randomRecords(rng, times)
 		if i == puts/2 {

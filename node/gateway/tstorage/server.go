@@ -47,7 +47,7 @@ const (
 	defaultBufferBytes = 256 << 20
 	defaultIdle        = time.Hour
 	defaultStall       = time.Minute
-	defaultWait        = 10 * time.Second
+	defaultWait        = 30 * time.Second
 )
 
 // Options of a gateway. The zero value of each field but Database works.
@@ -67,7 +67,7 @@ type Options struct {
 
 	Idle  time.Duration // between requests, before a client is hung up on; default 1 h
 	Stall time.Duration // without progress inside a request; default 1 min
-	Wait  time.Duration // for a place, for memory and for a busy database; default 10 s
+	Wait  time.Duration // for a place, for memory and for a busy database; default 30 s
 }
 
 func (o Options) withDefaults() (Options, error) {
