@@ -159,24 +159,24 @@ func (c *columns) group(x *batch, gid []uint32, groups int) error {
 // findRuns returns the runs of equal groups, nil when there are more than most, and the greatest
 // group.
 func (c *columns) findRuns(gid []uint32, most int) (runs []uint32, greatest uint32) {
+	if most == 0 {
+		return nil, slices.Max(gid)
+	}
 	runs = c.runs[:0]
-	last, count := gid[0], 1
+	last := gid[0]
 	for i, g := range gid {
-		greatest = max(greatest, g)
 		if g == last {
 			continue
 		}
-		if count++; count <= most {
-			runs = append(runs, last, uint32(i))
+		greatest = max(greatest, last)
+		if runs = append(runs, last, uint32(i)); len(runs)/2 >= most {
+			c.runs = runs
+			return nil, max(greatest, slices.Max(gid[i:]))
 		}
 		last = g
 	}
-	c.runs = runs
-	if count > most {
-		return nil, greatest
-	}
 	c.runs = append(runs, last, uint32(len(gid)))
-	return c.runs, greatest
+	return c.runs, max(greatest, last)
 }
 
 // layout hands out the places of columns one after another.

@@ -63,13 +63,10 @@ func (s *slots) rest() {
 	s.working.Add(-1)
 }
 
-// kept returns how many free slots slow owners leave.
-func (s *slots) kept(now time.Time) int {
-	if s.all > 1 && (s.working.Load() > 0 ||
-		now.Sub(s.began)-time.Duration(s.worked.Load()) < recent) {
-		return 1
-	}
-	return 0
+// keeps reports whether slow owners leave one slot free.
+func (s *slots) keeps(now time.Time) bool {
+	return s.all > 1 && (s.working.Load() > 0 ||
+		now.Sub(s.began)-time.Duration(s.worked.Load()) < recent)
 }
 
 // take waits for a slot. The error is the context's.
@@ -77,8 +74,16 @@ func (s *slots) take(ctx context.Context, key uint64, now time.Time) error {
 	s.mu.Lock()
 	o := s.owners[key]
 	if o == nil {
+		s.part(now) // forgets
 		o = &owner{had: s.served}
 		s.owners[key] = o
+	}
+	// The usual case, without a look at all owners: one slot is always a part.
+	if s.waiting.Load() == 0 && s.free > 0 && (o.held == 0 || len(s.owners) == 1) &&
+		s.mayHave(o, now) {
+		s.grantTo(o)
+		s.mu.Unlock()
+		return nil
 	}
 	granted := make(chan struct{})
 	o.queue = append(o.queue, granted)
@@ -124,7 +129,9 @@ func (s *slots) give(key uint64, held time.Duration, now time.Time) {
 		o.slow = now
 	}
 	s.free++
-	s.grant(now)
+	if s.waiting.Load() > 0 {
+		s.grant(now)
+	}
 }
 
 // forget forgets an owner that will not come back: nobody has to share with it any more.
@@ -141,25 +148,33 @@ func (s *slots) forget(key uint64) {
 // slot is held, and all are looked at again when that is given back. It is called with mu held.
 func (s *slots) grant(now time.Time) {
 	for s.free > 0 {
-		part, kept := s.part(now), s.kept(now)
+		part := s.part(now)
 		var next *owner
 		for _, o := range s.owners {
-			slow := now.Sub(o.slow) < recent
-			if len(o.queue) > 0 && o.held < part && !(slow && s.free <= kept) &&
-				(next == nil || o.had < next.had) {
+			if len(o.queue) > 0 && o.held < part && (next == nil || o.had < next.had) &&
+				s.mayHave(o, now) {
 				next = o
 			}
 		}
 		if next == nil {
 			return
 		}
-		s.served = max(s.served, next.had)
+		s.grantTo(next)
 		close(next.queue[0])
 		next.queue = slices.Delete(next.queue, 0, 1)
-		next.held++
-		s.free--
 		s.waiting.Add(-1)
 	}
+}
+
+// mayHave says whether a free slot may go to an owner, or is left for what works without guests.
+func (s *slots) mayHave(o *owner, now time.Time) bool {
+	return s.free > 1 || now.Sub(o.slow) >= recent || !s.keeps(now)
+}
+
+func (s *slots) grantTo(o *owner) {
+	s.served = max(s.served, o.had)
+	o.held++
+	s.free--
 }
 
 // part returns how many slots one owner may hold, and forgets owners that are gone: without debts,
