@@ -94,6 +94,11 @@ func (g *guest) fail(kind ErrorKind, export, reason string) *Error {
 	if g.replays == nil {
 		g.entry.host.counter.failures[kind].Add(1)
 	}
+	return g.failure(kind, export, reason)
+}
+
+// failure is fail without counting: for what is tried again.
+func (g *guest) failure(kind ErrorKind, export, reason string) *Error {
 	err := g.entry.fail(kind, export, reason)
 	err.FuelUsed, err.MemoryBytes = g.used, uint64(g.memory.Size())
 	return err
@@ -136,7 +141,11 @@ func (g *guest) failedStatus(ctx context.Context, export string, status int32) *
 	if status == plugin.StatusMemory {
 		kind = Memory
 	}
-	e := g.fail(kind, export, fmt.Sprintf("%s (status %d)", reason, status))
+	fail := g.fail
+	if status == plugin.StatusCapacity && g.again {
+		fail = g.failure
+	}
+	e := fail(kind, export, fmt.Sprintf("%s (status %d)", reason, status))
 	e.Status = status
 	e.Message = g.lastMessage(ctx)
 	if e.Message == "" && g.wasi != nil {

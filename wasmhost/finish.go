@@ -34,12 +34,15 @@ func (s *states) finish(ctx context.Context, g *guest) ([][]byte, error) {
 			return nil, err
 		}
 		n := min(perSlice, s.groups-from)
+		g.again = fixed == 0 && (n > 1 || room < largeOutBytes)
 		written, err := s.finishSlice(ctx, g, from, n, room)
-		if tooSmall(err) && fixed == 0 && n > 1 {
+		again := g.again && tooSmall(err)
+		g.again = false
+		if again && n > 1 {
 			perSlice = max(1, n/8)
 			continue
 		}
-		if tooSmall(err) && fixed == 0 && room < largeOutBytes {
+		if again {
 			written, err = s.finishSlice(ctx, g, from, 1, largeOutBytes)
 		}
 		if err != nil {

@@ -218,3 +218,39 @@ func TestGrowthIsPaidWhereItHappens(t *testing.T) {
 		t.Errorf("16 small pieces of memory cost %d units", a.guest.used)
 	}
 }
+
+// Results for which there is too little room are asked for again, fewer at a time and then with
+// more room; only the last refusal is a failure.
+func TestFinishAgain(t *testing.T) {
+	h := newTestHost(t, Options{})
+	f := func(least int32, failures uint64) {
+		t.Helper()
+		m := mustLoad(t, h, good(func(a *asm) {
+			a.data[descAt] = descriptor(func(field func(int, uint32)) { field(24, 0) })
+			a.replace(exportFinish, "", cat(
+				get(1), i32c(1), ops(i32GtU), when(i32c(-3), ops(opReturn)),
+				i32c(least), get(3), ops(i32GtU), when(i32c(-3), ops(opReturn)),
+				store(0, get(2), i32c(0)), i32c(4)))
+		}))
+		defer m.Close()
+		a, err := m.NewAggregate(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Close()
+		if err := a.Add(t.Context(), values(1, 2, 3), []uint32{0, 1, 99}, 100); err != nil {
+			t.Fatal(err)
+		}
+		before := h.Stats().Failures[Status]
+		results, err := a.Finish(t.Context())
+		if tooSmall(err) != (failures > 0) || err == nil && len(results) != 100 {
+			t.Errorf("room for %d: %d results, %v", least, len(results), err)
+		}
+		if n := h.Stats().Failures[Status] - before; n != failures {
+			t.Errorf("room for %d: %d failures counted, want %d", least, n, failures)
+		}
+	}
+	f(0, 0)
+	f(largeOutBytes, 0)
+	f(largeOutBytes+1, 1)
+}

@@ -44,6 +44,7 @@ type guest struct {
 	regions []region   // that pentad_alloc returned, a handful
 	replays *guest     // whose call it repeats, in its slot; the failures are those of that one
 	closed  bool
+	again   bool // a call for which there is too little room is made again with more
 
 	owner uint64
 	since time.Time // when the slot was taken
