@@ -298,7 +298,7 @@ func TestLargeDifferences(t *testing.T) {
 		}
 		if round == 0 {
 			var err error
-			if moment, err = db.Horizon(t.Context()); err != nil {
+			if moment, err = db.Horizon(t.Context(), nil); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -117,7 +117,7 @@ func TestWaterCorrections(t *testing.T) {
 		}
 	}
 	put()
-	now, err := db.Horizon(t.Context())
+	now, err := db.Horizon(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func billed(
 	t *testing.T, db *client.Client, end time.Time, known map[record.Key][8]byte,
 ) monthEnd {
 	t.Helper()
-	acqNs, err := db.Horizon(t.Context())
+	acqNs, err := db.Horizon(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
