@@ -143,7 +143,8 @@ func TestChangesFail(t *testing.T) {
 
 // Past changes end behind a closed frame, and nowhere else.
 func TestPastChangesEnd(t *testing.T) {
-	c, s := dialScripted(t, writing(stampedFrame(3)), writing(stampedFrame(5), wire.AppendClosed(nil, 9)))
+	c, s := dialScripted(t, writing(stampedFrame(3)),
+		writing(stampedFrame(5), wire.AppendClosed(nil, 9)))
 	rows := 0
 	for b, err := range c.PastChanges(soon(t), &record.Query{}, 0) {
 		if err != nil {
