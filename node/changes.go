@@ -19,6 +19,10 @@ const SinceNow = math.MaxInt64
 // heartbeat is how often a reader of changes is told how far it is when nothing comes.
 const heartbeat = 15 * time.Second
 
+// sharedSlices is how many slices may be read or written at once before they are made smaller, so
+// that a thousand readers who stall take a few hundred MiB and not some tens of GiB.
+const sharedSlices = 32
+
 var slicePool = sync.Pool{New: func() any { return new(store.Slice) }}
 
 // Changes hands emit what came to the box of q from an acq on, in the order of acq, slice after
@@ -121,6 +125,8 @@ func (n *Node) nextSlice(
 ) (more bool, err error) {
 	slice := slicePool.Get().(*store.Slice)
 	defer slicePool.Put(slice)
+	slice.Share = int(n.slices.Add(1) / sharedSlices)
+	defer n.slices.Add(-1)
 	from := feed.NextNs()
 	select {
 	case n.queries <- struct{}{}:

@@ -81,6 +81,7 @@ type Node struct {
 	// wideQueries counts queries of several tenants, which have no owner else.
 	wideQueries atomic.Uint64
 	puts        chan struct{}
+	slices      atomic.Int64 // of changes, being read or written
 
 	open      context.Context // ends as the node begins to close
 	close     context.CancelFunc

@@ -22,6 +22,8 @@ const (
 	// maxSpan is how many rows of the store one slice passes over at most. Where few of them lie in
 	// the box, many are passed over at once; more would not fit the numbers of rows.
 	maxSpan = 1 << 30
+	// maxShare keeps slices large enough to be worth their reading.
+	maxShare = 64
 )
 
 // ErrAhead means that changes were asked for from an acq on that the store has not reached: the
@@ -36,6 +38,10 @@ type Slice struct {
 	ClosedNs int64 // and ends before here: nothing will be added below
 	Rows     record.Batch
 	Events   []Event // erases, purges and steps of retentions that meet the box
+
+	// Share makes slices smaller, the so manieth part of 65,536 rows and 16 MiB: for those who hold
+	// many at once. 0 is 1.
+	Share int
 
 	raw   record.Batch
 	order []uint32
@@ -113,13 +119,14 @@ func (f *Feed) Read(ctx context.Context, out *Slice) (more bool, err error) {
 	if f.next > horizon {
 		return false, fmt.Errorf("acq %d, horizon %d: %w", f.next, horizon, ErrAhead)
 	}
+	share := min(max(out.Share, 1), maxShare)
 	for {
 		end, passed, err := f.end(horizon)
 		if err != nil {
 			return false, err
 		}
 		out.reset(f.next, end)
-		err = f.gather(ctx, out, passed)
+		err = f.gather(ctx, out, passed, share)
 		if errors.Is(err, errFull) {
 			f.span = max(1, min(f.span, passed)/2)
 			continue
@@ -129,7 +136,7 @@ func (f *Feed) Read(ctx context.Context, out *Slice) (more bool, err error) {
 		}
 		out.sort()
 		out.Events = f.events(out.Events, end)
-		f.adapt(out, passed)
+		f.adapt(out, passed, share)
 		f.next = end
 		return end < horizon, nil
 	}
@@ -137,12 +144,12 @@ func (f *Feed) Read(ctx context.Context, out *Slice) (more bool, err error) {
 
 // adapt lets the next slice pass over more rows where few of them lie in the box, so that slices
 // are about full wherever the box is.
-func (f *Feed) adapt(out *Slice, passed int) {
+func (f *Feed) adapt(out *Slice, passed, share int) {
 	if passed < f.span/2 { // the horizon ended it
 		return
 	}
 	fill := max(out.Rows.Len(), len(out.Rows.Data)/(sliceBytes/sliceRows))
-	if 2*fill <= sliceRows {
+	if 2*fill <= sliceRows/share {
 		f.span = min(2*f.span, maxSpan)
 	}
 }
@@ -225,7 +232,7 @@ func (s *snapshot) appendBelow(
 // gather reads the rows of the slice, in no order.
 //
 // Errors: errFull when they are more than a slice holds.
-func (f *Feed) gather(ctx context.Context, out *Slice, passed int) error {
+func (f *Feed) gather(ctx context.Context, out *Slice, passed, share int) error {
 	if passed == 0 {
 		return nil
 	}
@@ -236,7 +243,7 @@ func (f *Feed) gather(ctx context.Context, out *Slice, passed int) error {
 		mu.Lock()
 		defer mu.Unlock()
 		rows, bytes := out.raw.Len(), len(out.raw.Data)
-		if rows > 0 && (rows+b.Len() > sliceRows || bytes+len(b.Data) > sliceBytes) {
+		if rows > 0 && (rows+b.Len() > sliceRows/share || bytes+len(b.Data) > sliceBytes/share) {
 			return errFull
 		}
 		out.raw.AppendRows(b, 0, b.Len())

@@ -25,9 +25,9 @@ func feedOf(t testing.TB, s *Store, box record.Box, fromNs int64) *Feed {
 }
 
 // readFeed reads up to the horizon and checks that slices join and are in order.
-func readFeed(t testing.TB, f *Feed) (rows []modelRow, events []Event) {
+func readFeed(t testing.TB, f *Feed, share int) (rows []modelRow, events []Event) {
 	t.Helper()
-	var slice Slice
+	slice := Slice{Share: share}
 	for more := true; more; {
 		at := f.NextNs()
 		var err error
@@ -122,7 +122,7 @@ func checkFeed(
 	t.Helper()
 	f := feedOf(t, s, box, fromNs)
 	f.span = 1 + rng.IntN(300)
-	rows, events := readFeed(t, f)
+	rows, events := readFeed(t, f, rng.IntN(2*maxShare))
 	f.Close()
 	wantRows, wantEvents := m.changes(&box, fromNs)
 	if !slices.Equal(rows, wantRows) {
@@ -202,13 +202,13 @@ func TestFeedWakes(t *testing.T) {
 		return box
 	}
 	f, other := feedOf(t, s, device(7), 0), feedOf(t, s, device(8), 0)
-	readFeed(t, f)
+	readFeed(t, f, 0)
 	for i := range int64(3) {
 		mustPut(t, s, batchOf(record.Key{MID: 7, CapNs: i}), WriterSeq{})
 		if err := f.Wait(t.Context(), time.Minute); err != nil {
 			t.Fatal(err)
 		}
-		if rows, _ := readFeed(t, f); len(rows) != 1 || rows[0].key.CapNs != i {
+		if rows, _ := readFeed(t, f, 0); len(rows) != 1 || rows[0].key.CapNs != i {
 			t.Fatalf("woken by row %d: %+v", i, rows)
 		}
 	}
@@ -221,7 +221,7 @@ func TestFeedWakes(t *testing.T) {
 	if err := f.Wait(t.Context(), time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	if _, events := readFeed(t, f); len(events) != 1 || events[0].Kind != EventErase {
+	if _, events := readFeed(t, f, 0); len(events) != 1 || events[0].Kind != EventErase {
 		t.Fatalf("events %+v", events)
 	}
 }
