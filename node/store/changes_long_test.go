@@ -28,7 +28,8 @@ type world struct {
 	store *Store
 	lives atomic.Int64 // raised as the store is killed, before anything is lost
 
-	stop  chan struct{}
+	stop  chan struct{} // closed when writers are to end
+	quiet chan struct{} // closed when they have, so that readers know what is the last
 	acks  sync.Mutex
 	acked map[uint64]int64 // id of a row -> acq, guarded by acks
 }
@@ -40,9 +41,9 @@ func (w *world) now() (*Store, int64) {
 	return w.store, w.lives.Load()
 }
 
-func (w *world) stopped() bool {
+func isClosed(c chan struct{}) bool {
 	select {
-	case <-w.stop:
+	case <-c:
 		return true
 	default:
 		return false
@@ -80,7 +81,7 @@ func (w *world) reopen(t *testing.T, rng *rand.Rand) {
 func (w *world) write(t *testing.T, number int, rng *rand.Rand) {
 	id := [16]byte{byte(number + 1)}
 	var next uint64
-	for seq := uint64(1); !w.stopped(); seq++ {
+	for seq := uint64(1); !isClosed(w.stop); seq++ {
 		b := &record.Batch{}
 		first := next
 		for range 1 + rng.IntN(300) {
@@ -128,7 +129,7 @@ type seen struct {
 func (w *world) follow(t *testing.T, fromNs int64, rng *rand.Rand) (rows []seen, closed int64) {
 	closed = fromNs
 	for {
-		last := w.stopped()
+		last := isClosed(w.quiet)
 		s, life := w.now()
 		f, err := s.Feed(record.Box{}, false, closed)
 		if err != nil {
@@ -214,7 +215,8 @@ func TestFeedLosesNothing(t *testing.T) {
 }
 
 func testFeedLosesNothing(t *testing.T, rng *rand.Rand, limit time.Duration) {
-	w := &world{acked: map[uint64]int64{}, stop: make(chan struct{})}
+	w := &world{acked: map[uint64]int64{}, stop: make(chan struct{}),
+		quiet: make(chan struct{})}
 	w.opt = Options{Dir: t.TempDir(), Shards: 1 << rng.IntN(4), SealRows: 1000 + rng.IntN(20_000),
 		HeadMax: 1 << 24, Index: index.Options{BlockRows: 64 << rng.IntN(5)},
 		Now: func() int64 { return time.Now().UnixNano() + w.ahead.Load() }}
@@ -260,6 +262,7 @@ func testFeedLosesNothing(t *testing.T, rng *rand.Rand, limit time.Duration) {
 	}
 	close(w.stop)
 	writers.Wait()
+	close(w.quiet)
 	readers.Wait()
 	close(results)
 	for r := range results {
