@@ -22,6 +22,9 @@ const (
 	// maxSpan is how many rows of the store one slice passes over at most. Where few of them lie in
 	// the box, many are passed over at once; more would not fit the numbers of rows.
 	maxSpan = 1 << 30
+	// slowSlice is how long a slice may take to read before the next one passes over fewer rows:
+	// whoever waits for it hears nothing meanwhile.
+	slowSlice = 2 * time.Second
 	// maxShare keeps slices large enough to be worth their reading.
 	maxShare = 64
 )
@@ -121,6 +124,7 @@ func (f *Feed) Read(ctx context.Context, out *Slice) (more bool, err error) {
 	}
 	share := min(max(out.Share, 1), maxShare)
 	for {
+		began := time.Now()
 		end, passed, err := f.end(horizon)
 		if err != nil {
 			return false, err
@@ -136,15 +140,19 @@ func (f *Feed) Read(ctx context.Context, out *Slice) (more bool, err error) {
 		}
 		out.sort()
 		out.Events = f.events(out.Events, end)
-		f.adapt(out, passed, share)
+		f.adapt(out, passed, share, time.Since(began))
 		f.next = end
 		return end < horizon, nil
 	}
 }
 
 // adapt lets the next slice pass over more rows where few of them lie in the box, so that slices
-// are about full wherever the box is.
-func (f *Feed) adapt(out *Slice, passed, share int) {
+// are about full wherever the box is, and over fewer where that takes long.
+func (f *Feed) adapt(out *Slice, passed, share int, took time.Duration) {
+	if took > slowSlice {
+		f.span = max(1, f.span/2)
+		return
+	}
 	if passed < f.span/2 { // the horizon ended it
 		return
 	}

@@ -225,3 +225,31 @@ func TestFeedWakes(t *testing.T) {
 		t.Fatalf("events %+v", events)
 	}
 }
+
+// Slices pass over more rows where few of them lie in the box, over fewer where many do, and over
+// fewer where that takes long.
+func TestFeedAdapts(t *testing.T) {
+	s := openTest(t, Options{})
+	f := feedOf(t, s, record.Box{}, 0)
+	f.span = 1000
+	step := func(rows, passed, share int, took time.Duration, want int) {
+		t.Helper()
+		var out Slice
+		for i := range rows {
+			out.Rows.AppendStamped(record.Key{MID: int64(i), AcqNs: int64(i)}, nil)
+		}
+		f.adapt(&out, passed, share, took)
+		if f.span != want {
+			t.Errorf("%d rows of %d: the span is %d, want %d", rows, passed, f.span, want)
+		}
+	}
+	step(10, 1000, 1, 0, 2000)
+	step(10, 999, 1, 0, 2000) // the horizon ended it
+	step(10, 2000, 1, slowSlice+1, 1000)
+	step(1000, 1000, maxShare, 0, 1000)
+	step(500, 1000, maxShare, 0, 2000)
+	f.span = 1
+	step(1, 1, 1, slowSlice+1, 1)
+	f.span = maxSpan
+	step(0, maxSpan, 1, 0, maxSpan)
+}
