@@ -253,3 +253,30 @@ func TestFeedAdapts(t *testing.T) {
 	f.span = maxSpan
 	step(0, maxSpan, 1, 0, maxSpan)
 }
+
+// Each step of a retention comes to who follows; who comes later sees the present one, which does
+// what those before it did.
+func TestFeedOfRetentions(t *testing.T) {
+	clock := leapingClock()
+	s := openTest(t, Options{Now: clock, retainEvery: time.Hour})
+	f := feedOf(t, s, record.Box{}, 0)
+	cid, last := int32(1), int64(0)
+	for step := range 3 {
+		age := int64(time.Hour) * int64(10-step)
+		if err := s.SetRetention(t.Context(), Retention{CID: &cid, MaxCapAgeNs: age}); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Wait(t.Context(), time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		_, events := readFeed(t, f, 0)
+		if len(events) != 1 || events[0].Kind != EventRetention || events[0].AcqNs <= last {
+			t.Fatalf("step %d: %+v", step, events)
+		}
+		last = events[0].AcqNs
+	}
+	_, events := readFeed(t, feedOf(t, s, record.Box{}, 0), 0)
+	if len(events) != 1 || events[0].AcqNs != last {
+		t.Fatalf("later: %+v, want the step of %d", events, last)
+	}
+}
