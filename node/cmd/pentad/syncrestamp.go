@@ -67,16 +67,5 @@ func restamp(
 	if err != nil {
 		return nodesync.Report{}, err
 	}
-	here, err := source.SyncState(ctx)
-	if err != nil {
-		return nodesync.Report{}, err
-	}
-	there, err := target.SyncState(ctx)
-	if err != nil {
-		return nodesync.Report{}, err
-	}
-	if here.Store == there.Store {
-		return nodesync.Report{}, fmt.Errorf("%w: both are the same node", nodesync.ErrNotACopy)
-	}
 	return nodesync.Restamp(ctx, source, target, p, f.save, opt)
 }

@@ -14,6 +14,7 @@ import (
 
 // Target is what is asked of a node that gives records acqs of its own; a client is one.
 type Target interface {
+	SyncState(ctx context.Context) (wire.State, error)
 	Put(ctx context.Context, b *record.Batch, writer [16]byte, seq uint64) (wire.PutReply, error)
 	Erase(ctx context.Context, box *wire.Box) (acqNs int64, err error)
 	Purge(ctx context.Context, box *wire.Box) (acqNs int64, err error)
@@ -27,6 +28,7 @@ const positionFormat = 1
 type Position struct {
 	Format int        `json:"format"`
 	Source string     `json:"source"` // identity of its store
+	Target string     `json:"target"` // likewise
 	Box    record.Box `json:"box"`
 	Writer string     `json:"writer"` // as which the target knows us
 	Seq    uint64     `json:"seq"`    // of the last put
@@ -62,20 +64,26 @@ type restamping struct {
 	writer   [16]byte
 }
 
-// begin asks the source and looks whether the position is of it.
+// begin asks both nodes and looks whether the position is of them.
 func (r *restamping) begin(ctx context.Context) error {
-	var err error
+	there, err := r.target.SyncState(ctx)
+	if err != nil {
+		return fmt.Errorf("ask the target: %w", err)
+	}
 	if r.source, err = r.from.SyncState(ctx); err != nil {
 		return fmt.Errorf("ask the source: %w", err)
+	}
+	if r.source.Store == there.Store {
+		return fmt.Errorf("%w: both are the same node", ErrNotACopy)
 	}
 	if err := r.opt.Box.Normalize(); err != nil {
 		return err
 	}
-	source := hex.EncodeToString(r.source.Store[:])
+	source, target := hex.EncodeToString(r.source.Store[:]), hex.EncodeToString(there.Store[:])
 	p := r.position
 	if p.Source == "" {
 		_, _ = rand.Read(r.writer[:]) // never fails
-		*p = Position{Format: positionFormat, Source: source, Box: r.opt.Box,
+		*p = Position{Format: positionFormat, Source: source, Target: target, Box: r.opt.Box,
 			Writer: hex.EncodeToString(r.writer[:])}
 	}
 	if raw, err := hex.DecodeString(p.Writer); err != nil || copy(r.writer[:], raw) != 16 ||
@@ -83,9 +91,10 @@ func (r *restamping) begin(ctx context.Context) error {
 		return fmt.Errorf("%w: what is kept of the last run makes no sense: %+v", ErrNotACopy, *p)
 	}
 	switch {
-	case p.Source != source:
-		return fmt.Errorf("%w: what is kept of the last run is of store %s, and the source is "+
-			"store %s", ErrNotACopy, p.Source, source)
+	case p.Source != source || p.Target != target:
+		return fmt.Errorf("%w: what is kept of the last run is of store %s into store %s, and "+
+			"this is store %s into store %s; each pair needs a file of its own", ErrNotACopy,
+			p.Source, p.Target, source, target)
 	case !sameBox(&p.Box, &r.opt.Box):
 		return fmt.Errorf("%w: the last run had other selectors; take the same each time",
 			ErrNotACopy)

@@ -149,7 +149,10 @@ func TestRestampRefuses(t *testing.T) {
 	refuse(*p, record.Box{}, "other selectors")
 	other := *p
 	other.Source = "00"
-	refuse(other, box, "is of store 00")
+	refuse(other, box, "is of store 00 into")
+	other = *p
+	other.Target = "00"
+	refuse(other, box, "into store 00, and")
 	other = *p
 	other.Writer = "00"
 	refuse(other, box, "makes no sense")
