@@ -17,7 +17,7 @@ const (
 	// headRowsPerPlan is the same for the rows of a head.
 	headRowsPerPlan = 64
 	// fewPairs are looked for in a block one by one; for more, all of its keys are read.
-	fewPairs = 16
+	fewPairs = 64
 )
 
 // lookup finds the versions of the readings in a table.
