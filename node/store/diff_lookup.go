@@ -123,13 +123,16 @@ func (d *diff) lookInSegment(sealed *sealedSegment) error {
 	})
 	for i, c := range l.candidates {
 		if i%chunkBlocks == 0 {
+			if err := d.ctx.Err(); err != nil {
+				return err
+			}
 			d.store.fetch(sealed, l.candidates[i:min(i+chunkBlocks, len(l.candidates))])
 		}
 		if err := d.lookInBlock(seg, c); err != nil {
 			return err
 		}
 	}
-	return d.ctx.Err()
+	return nil
 }
 
 // planPairs asks the index for the blocks of each reading.

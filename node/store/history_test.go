@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -119,5 +120,12 @@ func TestVersionsRefused(t *testing.T) {
 		func(*record.Differences) error { return stop })
 	if !errors.Is(err, stop) {
 		t.Errorf("a sink that ends the diff: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = s.Diff(ctx, &record.Diff{ToNs: record.Acq.Max()},
+		func(*record.Differences) error { return nil })
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("a diff that nobody waits for: %v", err)
 	}
 }
