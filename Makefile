@@ -8,7 +8,7 @@ BENCH       := cd bench && # a module of its own: what it compares with is not p
 
 .PHONY: help build demo test test-long race lint check bench bench-quick bench-spread bench-full bench-thesis \
 	bench-thesis-full bench-daily bench-underload bench-growth bench-resident bench-cold bench-bars \
-	bench-plugins bench-tstorage bench-peers bench-micro bench-compare profile fuzz fuzz-long crash guests guests-verify clean
+	bench-plugins bench-peers bench-micro bench-compare profile fuzz fuzz-long crash guests guests-verify clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -80,6 +80,7 @@ bench-bars: ## hold bench/out/run.json, which make bench leaves, against what is
 bench-plugins: build ## plugins against the same loops in Go, and what hostile ones cost others
 	$(BENCH) $(GO) run . plugins $(BENCH_FLAGS)
 
+.PHONY: bench-tstorage
 bench-tstorage: ## rows stored and read through the TStorage gateway, beside the native client
 	$(GO) test -run '^$$' -bench Beside -benchtime $(or $(COUNT),5)x ./node/gateway/tstorage
 

@@ -102,6 +102,8 @@ func (s *Store) commitStamped(
 	switch now := s.opt.Now(); {
 	case s.eventErr != nil:
 		return floor, s.eventErr
+	case s.clock.isCopy():
+		return floor, ErrIsCopy
 	case acqs[0] < floor:
 		return floor, refusedAcq(0, "%d lies below %d, which was given or promised already",
 			acqs[0], floor)
@@ -129,6 +131,7 @@ func (s *Store) commitStamped(
 	s.noteFile(file, entries)
 	s.insert([]*putRequest{put})
 	s.clock.settle()
+	s.followers.committed([]*putRequest{put})
 	s.counters.rows.Add(int64(put.rows))
 	s.sealFull()
 	s.pace(put.rows)

@@ -2,11 +2,14 @@ package tstorage
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math"
 	"net"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 )
@@ -82,7 +85,9 @@ func FuzzStream(f *testing.F) {
 	f.Add(two)
 	f.Add(append(two, two...))
 	f.Add(two[:40])
-	f.Add(ttPut(true, at(1, 1, "a")))
+	stamped := at(1, 1, "a")
+	stamped.acq = 900_000_000_000_000_000
+	f.Add(append(ttPut(true, at(1, 1, "a")), ttPut(true, stamped, stamped)...))
 	f.Add(append(ttBox(1, ttMin(), ttMax()), ttBox(7, ttMin(), ttMax())...))
 	f.Add(append(append(two, ttBox(1, ttMin(), ttMax())...), two...))
 	f.Add(le32(le32(le64(le32(nil, 5), 0), 1), math.MaxInt32))
@@ -96,6 +101,10 @@ func FuzzStream(f *testing.F) {
 			t.Fatal(err)
 		}
 		runtime.ReadMemStats(&after)
+		with := Options{Database: &fake{}, BatchBytes: most, PutA: true}
+		if err := feed(t, src, with); err != nil {
+			t.Fatalf("with PUTA: %v", err)
+		}
 		if grown, limit := after.TotalAlloc-before.TotalAlloc,
 			uint64(8<<20+64*len(src)); grown > limit {
 			t.Errorf("%d bytes allocated for %d that were sent", grown, len(src))
@@ -117,6 +126,8 @@ func FuzzStream(f *testing.F) {
 
 // feed sends bytes to a gateway, reads until it hangs up, and wants its goroutines to end.
 func feed(t *testing.T, src []byte, opt Options) error {
+	var text syncBuffer
+	opt.Logger = slog.New(slog.NewTextHandler(&text, nil))
 	s, err := Listen("127.0.0.1:0", opt)
 	if err != nil {
 		return err
@@ -140,6 +151,9 @@ func feed(t *testing.T, src []byte, opt Options) error {
 	}
 	if err := s.Close(t.Context()); err != nil {
 		return err
+	}
+	if strings.Contains(text.String(), "panic") {
+		return errors.New(text.String())
 	}
 	if used := s.Stats().BufferBytes; used != 0 {
 		return fmt.Errorf("%d bytes of the budget were never given back", used)

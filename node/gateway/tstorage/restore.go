@@ -173,9 +173,9 @@ func (r *restore) find() error {
 	}
 	for k := range missing {
 		return refuse(statusInvalid, "%d records of a PUTA lie below acqs that were given or "+
-			"promised, and are not stored already, one of them cid %d, mid %d, moid %d with acq %d; "+
-			"copy into a node that nobody has written to or asked, in the order of acq", len(missing),
-			k.CID, k.MID, k.MOID, fromUnix(k.AcqNs))
+			"promised, and are not there already, as cid %d, mid %d, moid %d, acq %d; copy into a "+
+			"node that nobody has written to or asked, in the order of acq",
+			len(missing), k.CID, k.MID, k.MOID, fromUnix(k.AcqNs))
 	}
 	return nil
 }

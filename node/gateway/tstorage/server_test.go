@@ -3,6 +3,7 @@ package tstorage
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"slices"
 	"strings"
@@ -44,6 +45,10 @@ func serve(t testing.TB, opt Options) *Server {
 	if opt.Database == nil {
 		opt.Database = openNode(t, node.Options{})
 	}
+	var text syncBuffer
+	if opt.Logger == nil {
+		opt.Logger = slog.New(slog.NewTextHandler(&text, nil))
+	}
 	s, err := Listen("127.0.0.1:0", opt)
 	if err != nil {
 		t.Fatal(err)
@@ -54,6 +59,9 @@ func serve(t testing.TB, opt Options) *Server {
 		if err := s.Close(ctx); err != nil && !errors.Is(err, net.ErrClosed) &&
 			!errors.Is(err, context.Canceled) {
 			t.Error(err)
+		}
+		if strings.Contains(text.String(), "panic") {
+			t.Error(text.String())
 		}
 		if used := s.Stats().BufferBytes; used != 0 {
 			t.Errorf("%d bytes of the budget were never given back", used)
