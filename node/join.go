@@ -18,14 +18,15 @@ func (v *pluginVersion) joins() bool {
 // checkJoin refuses what nobody can join: versions, which are no readings, and times that do not
 // follow upon each other.
 func checkJoin(q *record.Query) error {
+	name, _, _ := record.SplitPluginRef(q.Aggregate.Name)
 	switch {
 	case q.View == record.ViewAll:
 		return &record.InvalidError{Part: "view", Reason: record.Inconsistent, Row: -1,
-			Detail: q.Aggregate.Name + " needs readings and not their versions; ask for the " +
+			Detail: name + " needs readings and not their versions; ask for the " +
 				"latest, or as of a moment"}
 	case len(q.Box[record.Cap]) > 1:
 		return &record.InvalidError{Part: "cap", Reason: record.Inconsistent, Row: -1,
-			Detail: q.Aggregate.Name + " needs one range of cap; ask once for each"}
+			Detail: name + " needs one range of cap; ask once for each"}
 	}
 	return nil
 }

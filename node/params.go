@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/pentad-db/pentad/node/internal/calendar"
 	"github.com/pentad-db/pentad/node/internal/selector"
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/sdk/plugin"
@@ -81,12 +82,19 @@ func (s *server) parseBox(ctx *fasthttp.RequestCtx, known []string) (*record.Que
 	if err := checkParams(args, known); err != nil {
 		return nil, err
 	}
-	now := time.Now()
+	now := time.Now().UTC()
+	if zone := string(args.Peek("tz")); zone != "" {
+		loc, err := calendar.Zone(zone)
+		if err != nil {
+			return nil, err
+		}
+		now = now.In(loc)
+	}
 	q := &record.Query{}
 	for d := range record.NumDims {
 		dim := record.Dim(d)
 		if text := string(args.Peek(dim.String())); text != "" {
-			set, err := selector.Parse(dim, text, now)
+			set, err := selector.ParseIn(dim, text, now)
 			if err != nil {
 				return nil, badParam(dim.String(), err)
 			}
@@ -164,7 +172,7 @@ func parseView(args *fasthttp.Args, q *record.Query, now time.Time) error {
 		if q.View != record.ViewAll {
 			return badParam("asof", errors.New("stands in place of view"))
 		}
-		at, err := timeparse.Parse(text, now)
+		at, err := timeparse.ParseIn(text, now)
 		if err != nil {
 			return badParam("asof", err)
 		}

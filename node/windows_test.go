@@ -43,6 +43,8 @@ func TestWindowsRoute(t *testing.T) {
 	a.expect("GET", days+"quantiles&params=q=0.5&limit=1", "", 200, `"rows":1`)
 	a.expect("GET", "/v1/windows?every=1h&agg=count&cap=2026-03-29", "", 200,
 		`"start":"2026-03-29T20:00:00Z"`)
+	a.expect("GET", days+"count&cap=2026-03-29", "", 200, `"rows":1`, `"hours":23,"records":2`)
+	a.expect("GET", days+"count&cap=2026-03-29T00:00..2026-03-29T01:00", "", 200, `"records":1`)
 	a.expect("GET", "/v1/windows?tz=UTC&agg=count", "", 400, "parameter every: is missing")
 	a.expect("GET", "/v1/windows?every=1d", "", 400, "parameter agg: is missing")
 	a.expect("GET", "/v1/windows?every=1.5d&agg=count", "", 400, "write how long windows are")

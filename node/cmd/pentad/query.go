@@ -3,6 +3,7 @@ package main
 import (
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -27,6 +28,8 @@ type queryFlags struct {
 	filters    filterFlags
 	unchecked  bool
 	failEmpty  bool
+
+	loc *time.Location // of times without an offset; nil: UTC
 }
 
 // addSelectors adds a selector for each axis.
@@ -79,10 +82,13 @@ func (q *queryFlags) addFilter(c *cobra.Command) {
 
 // query puts the flags together and checks them.
 func (q *queryFlags) query(a *app) (*record.Query, error) {
-	now := a.now()
+	now := a.now().UTC()
+	if q.loc != nil {
+		now = now.In(q.loc)
+	}
 	query := &record.Query{Limit: q.limit}
 	for d := range record.NumDims {
-		set, err := selector.Parse(record.Dim(d), q.parts[d], now)
+		set, err := selector.ParseIn(record.Dim(d), q.parts[d], now)
 		if err != nil {
 			return nil, usagef("--%s: %w", record.Dim(d), err)
 		}
@@ -99,7 +105,7 @@ func (q *queryFlags) query(a *app) (*record.Query, error) {
 		if query.View != record.ViewAll {
 			return nil, usagef("--asof and --view latest are two views; give one of them")
 		}
-		span, err := timeparse.Parse(q.asOf, now)
+		span, err := timeparse.ParseIn(q.asOf, now)
 		if err != nil {
 			return nil, usagef("--asof: %w", err)
 		}

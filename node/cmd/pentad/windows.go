@@ -30,11 +30,12 @@ records, of the latest versions unless --view or --asof say otherwise. Days begi
 zone and have 23 or 25 hours when the clock is changed, weeks begin on Monday, 3mo is a quarter.
 Minutes and hours are counted from midnight; an hour that the clock shows twice is two windows.
 
-What delta counts in a window begins with the last reading before it, also before --cap.`,
+What delta counts in a window begins with the last reading before it, also before --cap. Times
+without an offset, as --cap 2026-10, are of the zone, too.`,
 		Args: noCommand,
 		Example: `  pentad windows --cid 1 --every 1d --tz Europe/Helsinki --agg stats
-  pentad windows --cid 1 --mid 7 --cap 2026 --every 1mo --tz Europe/Berlin --agg quantiles,q=0.9
-  pentad windows --cid 1 --mid 7 --cap 2026 --every 1mo --agg delta,modulus=100000
+  pentad windows --cid 1 --mid 7 --cap 2026-10 --every 1w --tz Europe/Berlin --agg quantiles,q=0.9
+  pentad windows --cid 1 --cap 2026-01..2027-01 --every 1mo --agg delta,modulus=100000
   pentad windows --every 15m --agg count --group mid -o csv`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.windows(c.Context(), &q) },
 	}
@@ -53,6 +54,10 @@ What delta counts in a window begins with the last reading before it, also befor
 
 // query puts the question together, without the plugin.
 func (q *windowsFlags) query(a *app) (*record.Query, *calendar.Calendar, error) {
+	var err error
+	if q.loc, err = calendar.Zone(q.zone); err != nil {
+		return nil, nil, usagef("--tz: %w", err)
+	}
 	query, err := q.queryFlags.query(a)
 	if err != nil {
 		return nil, nil, err

@@ -26,6 +26,11 @@ const Syntax = "v | a,b,c | a..b (b left out) | a..=b (b included) | a.. | ..b |
 // Returns: a set that is not yet normalised; nil, the whole dimension, for "*".
 // Errors:  what is wrong, without the name of the dimension: callers call it differently.
 func Parse(d record.Dim, text string, now time.Time) (record.RangeSet, error) {
+	return ParseIn(d, text, now.UTC())
+}
+
+// ParseIn is Parse where times without an offset are of the zone of now.
+func ParseIn(d record.Dim, text string, now time.Time) (record.RangeSet, error) {
 	text = strings.TrimSpace(text)
 	if text == "*" {
 		return nil, nil
@@ -102,7 +107,7 @@ func parseEnd(d record.Dim, text string, included bool, now time.Time) (int64, e
 
 func parseValue(d record.Dim, text string, now time.Time) (record.Range, error) {
 	if d == record.Cap || d == record.Acq {
-		span, err := timeparse.Parse(text, now)
+		span, err := timeparse.ParseIn(text, now)
 		return record.Range{From: span.FromNs, To: span.ToNs}, err
 	}
 	n, err := strconv.ParseInt(text, 10, 64)

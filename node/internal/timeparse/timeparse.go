@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Span is what a text stands for, half-open: a day is 24 hours, a moment is 1 ns.
+// Span is what a text stands for, half-open: a day of UTC is 24 hours, a moment is 1 ns.
 type Span struct{ FromNs, ToNs int64 }
 
 // maxTextBytes bounds a typed time; the longest form that is understood has 45 bytes.
@@ -27,7 +27,11 @@ const Forms = "RFC 3339 (2026-11-21T09:45:00Z), a date (2026-11-21), a month (20
 var errOutOfRange = errors.New("lies outside the years 1678 to 2261 that int64 ns can hold")
 
 // Parse reads one of the forms of [Forms]. A time without an offset is UTC.
-func Parse(text string, now time.Time) (Span, error) {
+func Parse(text string, now time.Time) (Span, error) { return ParseIn(text, now.UTC()) }
+
+// ParseIn is Parse where a time without an offset is of the zone of now. A day has the hours that
+// it has there.
+func ParseIn(text string, now time.Time) (Span, error) {
 	if text == "" || len(text) > maxTextBytes {
 		return Span{}, unknownForm(text)
 	}
@@ -39,22 +43,22 @@ func Parse(text string, now time.Time) (Span, error) {
 	} else if errors.Is(err, strconv.ErrRange) {
 		return Span{}, fmt.Errorf("time %q %w", text, errOutOfRange)
 	}
-	if from, err := time.Parse("2006-01-02", text); err == nil {
+	if from, err := time.ParseInLocation("2006-01-02", text, now.Location()); err == nil {
 		return span(text, from, from.AddDate(0, 0, 1))
 	}
-	if from, err := time.Parse("2006-01", text); err == nil {
+	if from, err := time.ParseInLocation("2006-01", text, now.Location()); err == nil {
 		return span(text, from, from.AddDate(0, 1, 0))
 	}
-	return parseMoment(text)
+	return parseMoment(text, now.Location())
 }
 
-func parseMoment(text string) (Span, error) {
+func parseMoment(text string, loc *time.Location) (Span, error) {
 	normal := strings.Replace(text, " ", "T", 1)
 	for _, layout := range []string{
 		time.RFC3339Nano, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05.999999999",
 		"2006-01-02T15:04",
 	} {
-		if t, err := time.Parse(layout, normal); err == nil {
+		if t, err := time.ParseInLocation(layout, normal, loc); err == nil {
 			ns, err := unixNs(t)
 			if err != nil {
 				return Span{}, fmt.Errorf("time %q %w", text, err)

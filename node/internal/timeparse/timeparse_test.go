@@ -299,3 +299,32 @@ func mustNs(t *testing.T, text string) int64 {
 	}
 	return at.UnixNano()
 }
+
+// Without an offset a text means what it says in the zone, where days may have 23 hours.
+func TestParseIn(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := func(text, from string, length time.Duration) {
+		t.Helper()
+		got, err := ParseIn(text, time.Unix(0, 0).In(berlin))
+		if err != nil || Format(got.FromNs) != from ||
+			time.Duration(got.ToNs-got.FromNs) != length {
+			t.Errorf("%s: %s for %s, %v; want %s for %s", text, Format(got.FromNs),
+				time.Duration(got.ToNs-got.FromNs), err, from, length)
+		}
+	}
+	f("2026-03-29", "2026-03-28T23:00:00Z", 23*time.Hour)
+	f("2026-10", "2026-09-30T22:00:00Z", 31*24*time.Hour+time.Hour)
+	f("2026-07-01T12:00", "2026-07-01T10:00:00Z", 1)
+	f("2026-07-01 12:00:00.5", "2026-07-01T10:00:00.500Z", 1)
+	f("2026-07-01T12:00Z", "2026-07-01T12:00:00Z", 1)
+	f("2026-07-01T12:00:00+05:00", "2026-07-01T07:00:00Z", 1)
+	f("now-1h", "1969-12-31T23:00:00Z", 1)
+	f("7", "1970-01-01T00:00:00.000000007Z", 1)
+	utc, err := Parse("2026-03-29", time.Unix(0, 0).In(berlin))
+	if err != nil || Format(utc.FromNs) != "2026-03-29T00:00:00Z" {
+		t.Errorf("Parse takes the zone of now: %v, %v", utc, err)
+	}
+}
