@@ -2,6 +2,7 @@ package plugins_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -357,5 +358,64 @@ func TestDeltaFuel(t *testing.T) {
 	t.Logf("a call used %.0f %% of its fuel", 100*worst)
 	if worst > 0.9 {
 		t.Errorf("a call may use up to %.0f %% of its fuel", 100*worst)
+	}
+}
+
+// BenchmarkDelta gives a month of hours of 90 series to delta, and to a loop that keeps, sorts and
+// adds them up.
+func BenchmarkDelta(b *testing.B) {
+	m, _ := standard(b, "delta")
+	const groups, rows = 90, 720
+	for _, shuffled := range []bool{false, true} {
+		var batches []record.Batch
+		order := rand.Perm(rows)
+		for group := range int64(groups) {
+			var batch record.Batch
+			for i := range int64(rows) {
+				if shuffled {
+					i = int64(order[i])
+				}
+				batch.AppendStamped(record.Key{MID: group, CapNs: i * 3600e9},
+					binary.LittleEndian.AppendUint64(nil, math.Float64bits(float64(i))))
+			}
+			batches = append(batches, batch)
+		}
+		name := map[bool]string{true: "shuffled", false: "sorted"}[shuffled]
+		b.Run(name+"/plugin", func(b *testing.B) {
+			for b.Loop() {
+				a, err := m.NewAggregate(b.Context(), nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				for group := range batches {
+					gid := slices.Repeat([]uint32{uint32(group)}, rows)
+					if err := a.Add(b.Context(), &batches[group], gid, groups); err != nil {
+						b.Fatal(err)
+					}
+				}
+				if _, err := a.Finish(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+				a.Close()
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*groups*rows), "ns/row")
+		})
+		b.Run(name+"/native", func(b *testing.B) {
+			for b.Loop() {
+				for group := range batches {
+					var all []point
+					for i := range rows {
+						at := batches[group].CapNs[i]
+						all = append(all, point{at, number(&batches[group], i)})
+					}
+					slices.SortFunc(all, func(a, b point) int {
+						return cmp.Compare(a.capNs, b.capNs)
+					})
+					var c consumed
+					c.loop(all)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*groups*rows), "ns/row")
+		})
 	}
 }

@@ -73,8 +73,8 @@ func TestShortPayloads(t *testing.T) {
 	f("histogram", map[string]string{"lo": "0", "hi": "1"})
 	f("threshold", map[string]string{"value": "1"})
 	f("threshold", map[string]string{"value": "1", "op": "ne"})
-	for _, name := range []string{"between", "downsample", "first-last", "outliers", "quantiles",
-		"rate-of-change", "top-k"} {
+	for _, name := range []string{"between", "delta", "downsample", "first-last", "outliers",
+		"quantiles", "rate-of-change", "top-k"} {
 		f(name, map[string]string{})
 	}
 	f("distinct", map[string]string{"of": "number"})
