@@ -14,8 +14,8 @@ import (
 func TestRealDataThroughFiles(t *testing.T) {
 	addr, db := testNode(t)
 	ids := filepath.Join(t.TempDir(), "ids.json")
-	runImport(t, addr, 0, "--mapping", "examples/daiad-water.yaml", "--lookup-file", ids, "--strict",
-		realData(t, "daiad-water/swm_trialA.csv.gz"))
+	runImport(t, addr, 0, "--mapping", "examples/daiad-water.yaml", "--lookup-file", ids,
+		"--strict", realData(t, "daiad-water/swm_trialA.csv.gz"))
 	want := byKey(t, db)
 	for _, form := range exportForms() {
 		if testing.Short() && form != exchange.Parquet {
