@@ -23,7 +23,7 @@ const (
 
 // writer gathers records into row groups.
 type writer struct {
-	out     *parquet.Writer
+	out     *parquet.GenericWriter[any]
 	columns []*parquet.ColumnWriter
 	values  []exchange.Value
 	cells   []parquet.Value // of one column, reused
@@ -83,7 +83,7 @@ func schema(values []exchange.Value) *parquet.Schema {
 // NewWriter begins a file.
 func NewWriter(out io.Writer, h *exchange.Header, values []exchange.Value) exchange.Writer {
 	// Bounds of payloads would be as large as the payloads.
-	w := &writer{values: values, out: parquet.NewWriter(out, schema(values),
+	w := &writer{values: values, out: parquet.NewGenericWriter[any](out, schema(values),
 		parquet.KeyValueMetadata(exchange.MetadataKey, string(h.Text())),
 		parquet.CreatedBy("pentad", "", ""), parquet.SkipPageBounds("payload"),
 		parquet.DataPageStatistics(false))}
