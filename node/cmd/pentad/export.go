@@ -33,7 +33,9 @@ has the decoded number, and null where a payload is none; fields of a struct are
 
 The records are those below the horizon of the moment when the export begins. With all versions,
 the default, they come by ascending acq, so that an import keeps the order of versions; memory
-stays bounded. The latest view has each reading once, in no order.
+stays bounded. The latest view has each reading once, in no order. An erase is no record: what it
+hides is among all versions, and is visible again where these are imported; --view latest leaves it
+out.
 
 ndjson, arrow and parquet say the box, the view and the horizon in the file, and where they end:
 one that was cut is an error when it is read. CSV has no place for that. With -f the file gets its

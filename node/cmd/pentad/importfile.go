@@ -28,8 +28,8 @@ Keys, payloads, tombstones and the order of versions come back exactly. acq does
 each record a new one.
 
 Batches carry an identity that comes from the content of the file: a second import within seven
-days of the first, as after an interruption, stores only what the first did not. --again stores
-everything anew, as after an erase. From stdin and pipes everything is stored.
+days of the first, as after an interruption, stores only what the first did not; "known" counts the
+rest. --again stores everything anew, as after an erase. From stdin and pipes everything is stored.
 
 The form is recognised by the first bytes, also of gzip; --format says it. A file that was cut or
 is damaged is an error with exit code 7; the records before the damage are stored.`

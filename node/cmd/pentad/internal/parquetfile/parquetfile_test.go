@@ -129,7 +129,11 @@ func export(t testing.TB) []byte {
 // Lengths that no bytes follow must not be allocated, wherever they stand.
 func TestLyingLengths(t *testing.T) {
 	for _, whole := range [][]byte{export(t), foreignFile(t)} {
-		for at := range len(whole) - 5 {
+		step := 1
+		if testing.Short() {
+			step = 7
+		}
+		for at := 0; at < len(whole)-5; at += step {
 			lying := bytes.Clone(whole)
 			copy(lying[at:], "\xff\xff\xff\xff\x07") // the greatest in the compact form, too
 			if _, _, err := read(t, lying); err == nil {
