@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"strconv"
 	"time"
@@ -14,13 +16,11 @@ import (
 func importMappedFile(ctx context.Context, im *csvimport.Importer, m *csvimport.Mapping,
 	form exchange.Form, name string, in io.Reader) error {
 	plain, err := exchange.Plain(in)
-	if err != nil {
-		return err
+	if err == nil && form == "" {
+		form, err = exchange.Recognise(plain)
 	}
-	if form == "" {
-		if form, err = exchange.Recognise(plain); err != nil {
-			return err
-		}
+	if err != nil {
+		return fmt.Errorf("read %s: %w", name, err)
 	}
 	switch form {
 	case exchange.CSV:
@@ -30,10 +30,13 @@ func importMappedFile(ctx context.Context, im *csvimport.Importer, m *csvimport.
 			"pentad put", name)
 	}
 	table, err := openTable(in, plain, form)
-	if err != nil {
-		return err
+	if err == nil {
+		err = im.Table(ctx, name, newTextRows(table, m.Cap.Zone != ""))
 	}
-	return im.Table(ctx, name, newTextRows(table, m.Cap.Zone != ""))
+	if errors.As(err, new(*exchange.DamageError)) {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return err
 }
 
 // textRows are the rows of a table as a mapping reads them.
