@@ -11,11 +11,11 @@ import (
 	"github.com/pentad-db/pentad/wasmhost"
 )
 
-// canonicalNaN is the only one in results: WebAssembly leaves the bits of others to the processor.
+// canonicalNaN is the only one in results. WebAssembly leaves bits of others to the processor.
 const canonicalNaN = 0x7ff8 << 48
 
-// finishWith is the result of a plugin for float64 of some bits, as runs or as single rows, of which
-// the second half comes from another instance.
+// finishWith is the result of a plugin for float64 of some bits, as runs or as single rows, which a
+// second instance gets as well.
 func finishWith(t *testing.T, m *wasmhost.Module, params []byte, words []uint64, gid []uint32,
 ) []byte {
 	t.Helper()
