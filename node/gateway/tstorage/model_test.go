@@ -16,7 +16,7 @@ import (
 )
 
 // modelTimeVariable says how long TestModelLong goes on, as for the model of the store.
-const modelTimeVariable = "PENTAD_MODEL_FOR"
+const modelTimeVariable = "PENTAD_GATEWAY_FOR"
 
 // TestAgainstASlice stores random records in random batches, cut into random pieces on their way,
 // and holds random boxes against a slice that has the same.
