@@ -111,7 +111,9 @@ func (s *Store) commitStamped(
 		return floor, refusedAcq(len(acqs)-1, "%d lies in the future: it is %d",
 			acqs[len(acqs)-1], now)
 	}
-	s.clock.claim(acqs[0], acqs[len(acqs)-1]+1)
+	if floor, ok := s.clock.claim(acqs[0], acqs[len(acqs)-1]+1); !ok { // a horizon was asked for
+		return floor, refusedAcq(0, "%d lies below %d, which was promised just now", acqs[0], floor)
+	}
 	for i, shard := range shards {
 		data := entries[i].Data
 		entries[i] = s.shards[shard].nextEntry()
@@ -123,7 +125,7 @@ func (s *Store) commitStamped(
 	s.counters.groups.Add(1)
 	if err != nil {
 		if errors.Is(err, segment.ErrNoSpace) {
-			s.clock.unclaim(floor) // nothing of it is on disk: it may come again
+			s.clock.unclaim(acqs[0]) // nothing of it is on disk: it may come again
 		}
 		s.refuse([]*putRequest{put}, entries, fmt.Errorf("commit: %w", err))
 		return s.clock.floor(), put.err
@@ -138,18 +140,26 @@ func (s *Store) commitStamped(
 	return s.clock.floor(), nil
 }
 
-// claim takes the acquisition times from first, which must not lie below the floor, up to end. The
-// horizon stays below them until settle.
-func (c *clock) claim(first, end int64) {
+// claim takes the acquisition times from first up to end, unless first lies below the floor, which
+// it returns. The horizon stays below them until settle, and below a group that failed for good.
+func (c *clock) claim(first, end int64) (floor int64, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.inflight, c.next = first, end
+	if first < c.next {
+		return c.next, false
+	}
+	if c.inflight == 0 {
+		c.inflight = first
+	}
+	c.next = end
+	return end, true
 }
 
-// unclaim gives back what claim took, under one lock: without the group in flight, a horizon that
-// is asked for beside it would rise above.
-func (c *clock) unclaim(floor int64) {
+// unclaim gives back what claim took from first on, under one lock: without the group in flight, a
+// horizon that is asked for beside it would rise above. What lies below first is not given back,
+// because a horizon may have been given there meanwhile.
+func (c *clock) unclaim(first int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.inflight, c.next = 0, floor
+	c.inflight, c.next = 0, first
 }
