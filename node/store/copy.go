@@ -180,6 +180,10 @@ func (s *Store) commitRange(r *Range, put *putRequest, entries []segment.Entry) 
 	s.noteFile(file, entries)
 	s.insert([]*putRequest{put})
 	s.clock.startCopy(r.ToNs)
+	s.followers.committed([]*putRequest{put})
+	if len(r.Events)+len(r.Policies) > 0 {
+		s.followers.changed()
+	}
 	s.counters.rows.Add(int64(put.rows))
 	if purges {
 		_ = s.emptyLog() // it is tried again; if the log has failed, ranges say so

@@ -178,11 +178,17 @@ func (s *Store) Cut(ctx context.Context, fromNs, toNs int64, rows uint64) ([]int
 	end, done := all.below(toNs), all.below(fromNs)
 	for done+rows < end && len(cuts) < MaxSlices {
 		last := cuts[len(cuts)-1]
-		// The first acq with more rows below it: the slice gets all up to it but one.
-		next := last + 1 + int64(sort.Search(int(toNs-last-1), func(i int) bool {
-			return all.below(last+2+int64(i)) > done+rows
-		}))
-		cuts, done = append(cuts, next), all.below(next)
+		// The first acq with which the slice would have more rows.
+		low, high := last+1, toNs-1
+		for low < high { // the range may be wider than an int
+			middle := low + int64(uint64(high-low)/2)
+			if all.below(middle+1) > done+rows {
+				high = middle
+			} else {
+				low = middle + 1
+			}
+		}
+		cuts, done = append(cuts, low), all.below(low)
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
