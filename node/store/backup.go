@@ -75,6 +75,7 @@ func (b *backup) begin(ctx context.Context, to string) error {
 	if err != nil {
 		return err
 	}
+	id := s.identity() // first: a store that becomes a copy meanwhile is another one
 	until, err := s.Horizon(ctx)
 	if err != nil {
 		return err
@@ -86,7 +87,7 @@ func (b *backup) begin(ctx context.Context, to string) error {
 	if b.opt.UntilAcqNs != 0 {
 		until = b.opt.UntilAcqNs
 	}
-	part := &BackupPart{Format: partFormat, Store: s.manifest.store, Shards: len(s.shards),
+	part := &BackupPart{Format: partFormat, Store: id, Shards: len(s.shards),
 		FromAcqNs: math.MinInt64, UntilAcqNs: until, CreatedNs: s.opt.Now(),
 		dir: filepath.Join(to, partName(until))}
 	if b.opt.From != nil {
@@ -109,6 +110,13 @@ func (b *backup) begin(ctx context.Context, to string) error {
 		b.part, b.dir = part, part.dir+".tmp"
 	}
 	return nil
+}
+
+// identity returns which history of rows the store holds now.
+func (s *Store) identity() string {
+	s.manifestMu.Lock()
+	defer s.manifestMu.Unlock()
+	return s.manifest.store
 }
 
 // manifestState returns what the manifest says besides segments.
