@@ -128,23 +128,35 @@ func (n *Node) nextSlice(
 	slice.Share = int(n.slices.Add(1) / sharedSlices)
 	defer n.slices.Add(-1)
 	from := feed.NextNs()
-	select {
-	case n.queries <- struct{}{}:
-	case <-ctx.Done():
-		return false, ctx.Err()
+	more, err = n.readSlice(ctx, q, modules, feed, slice)
+	if err == nil {
+		err = emit(slice, more)
+	}
+	if err != nil {
+		feed.Rewind(from)
+	}
+	return more, err
+}
+
+// readSlice reads a slice and filters it, in a place among the queries. Many readers are woken at
+// once and wait for one, where queries are refused: they take half of the places at most.
+func (n *Node) readSlice(
+	ctx context.Context, q *record.Query, modules []*pluginVersion, feed *store.Feed,
+	slice *store.Slice,
+) (more bool, err error) {
+	for _, places := range []chan struct{}{n.readers, n.queries} {
+		select {
+		case places <- struct{}{}:
+			defer func() { <-places }()
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
 	}
 	more, err = feed.Read(ctx, slice)
 	if err == nil && len(modules) > 0 && slice.Rows.Len() > 0 {
 		if err = n.filterSlice(ctx, q, modules, slice); err != nil {
 			n.failed(q, err)
 		}
-	}
-	<-n.queries
-	if err == nil {
-		err = emit(slice, more)
-	}
-	if err != nil {
-		feed.Rewind(from)
 	}
 	return more, err
 }

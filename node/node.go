@@ -78,6 +78,7 @@ type Node struct {
 	failures failures
 	server   *server
 	queries  chan struct{} // a place is taken while a query runs
+	readers  chan struct{} // of changes, which take half of those places at most
 	// wideQueries counts queries of several tenants, which have no owner else.
 	wideQueries atomic.Uint64
 	puts        chan struct{}
@@ -104,7 +105,8 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{opt: opt, log: opt.Logger, queries: make(chan struct{}, opt.MaxQueries),
-		puts: make(chan struct{}, opt.MaxPuts), verifying: make(chan struct{}, 1)}
+		readers: make(chan struct{}, max(1, opt.MaxQueries/2)),
+		puts:    make(chan struct{}, opt.MaxPuts), verifying: make(chan struct{}, 1)}
 	n.open, n.close = context.WithCancel(context.Background())
 	if err := os.MkdirAll(opt.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make directory: %w", err)
