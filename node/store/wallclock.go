@@ -29,6 +29,7 @@ type wallClock struct {
 	offset  int64 // from the monotonic clock to the one that is followed
 	leapt   bool  // the clock is further ahead than may be followed
 	leaptAt int64 // on the monotonic clock
+	leaptTo int64 // the offset then
 	leaps   int64 // how often that came about
 }
 
@@ -50,8 +51,8 @@ func (c *wallClock) now() int64 {
 	switch {
 	case !c.started || offset-c.offset <= int64(maxLeap):
 		c.started, c.leapt, c.offset = true, false, offset
-	case !c.leapt:
-		c.leapt, c.leaptAt = true, monotonic
+	case !c.leapt || offset-c.leaptTo > int64(maxLeap): // it did not stay there
+		c.leapt, c.leaptAt, c.leaptTo = true, monotonic, offset
 		c.leaps++
 	case monotonic-c.leaptAt >= int64(leapWait):
 		c.leapt, c.offset = false, offset

@@ -43,6 +43,17 @@ func TestWallClock(t *testing.T) {
 	f(right, 2, true)
 	pass(leapWait) // and stays
 	f(wall, 2, false)
+	right = wall
+	wall += 4 * day // leapt a little
+	f(right, 3, true)
+	pass(leapWait - 1)
+	wall += 9000 * day // and far, before it was followed
+	pass(1)
+	f(right+int64(leapWait), 4, true)
+	pass(leapWait - 1)
+	f(right+2*int64(leapWait)-1, 4, true)
+	pass(1)
+	f(wall, 4, false)
 }
 
 // Clocks at the ends of time stamp rows all the same, and strictly rising.
