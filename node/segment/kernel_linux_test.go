@@ -1,0 +1,45 @@
+package segment
+
+import (
+	"slices"
+	"syscall"
+	"testing"
+)
+
+// TestFilterReadsNoFurther: filters of columns of all widths, which end where memory does, read
+// loadBytes beyond their values at most, and find what the one of single rows finds.
+func TestFilterReadsNoFurther(t *testing.T) {
+	rng := randomSource(t)
+	end, page := 1<<16, syscall.Getpagesize()
+	mem, err := syscall.Mmap(-1, 0, end+page, syscall.PROT_READ|syscall.PROT_WRITE,
+		syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = syscall.Munmap(mem) }()
+	if err := syscall.Mprotect(mem[end:], syscall.PROT_NONE); err != nil {
+		t.Fatal(err)
+	}
+	for i := range end {
+		mem[i] = byte(rng.Uint32())
+	}
+	for width := 1; width <= maxPackedWidth; width++ {
+		for tail := loadBytes; tail <= loadBytes+40; tail++ {
+			for _, rows := range []int{1, 3, 7, 8, 9, 15, 16, 17, 31, 64, 100, 4096} {
+				c := column{frame: frame{gcd: 1, width: uint8(width)},
+					body: mem[end-(rows*width+7)/8-tail : end : end]}
+				c.low = c.mask()
+				lo := rng.IntN(rows)
+				m := match{low: rng.Uint64() & c.low}
+				m.span = rng.Uint64() & (c.low - m.low)
+				got, want := make([]uint32, rows-lo), make([]uint32, rows-lo)
+				got = got[:c.filterSpan(m, lo, got)]
+				want = want[:c.filterRows(m, lo, rows-lo, want)]
+				if !slices.Equal(got, want) {
+					t.Fatalf("width %d, rows [%d, %d), %d bytes behind: got %d rows, want %d",
+						width, lo, rows, tail, len(got), len(want))
+				}
+			}
+		}
+	}
+}
