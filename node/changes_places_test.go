@@ -38,8 +38,10 @@ func TestChangesLeavePlaces(t *testing.T) {
 		}
 	})
 	busy, asked := 0, 0
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
 	for until := time.Now().Add(time.Second); time.Now().Before(until); asked++ {
-		time.Sleep(time.Millisecond)
+		<-tick.C
 		if err := take(n.queries); errors.Is(err, errTooBusy) {
 			busy++
 			continue
