@@ -47,7 +47,22 @@ func (n *Node) copyCursors(dir string, acqNs int64) error {
 func (n *Node) Cursors() []cursors.Cursor { return n.cursors.List() }
 
 // Cursor returns one of them.
-func (n *Node) Cursor(name string) (cursors.Cursor, error) { return n.cursors.Get(name) }
+func (n *Node) Cursor(name string) (c cursors.Cursor, err error) {
+	if err := checkCursorName(name); err != nil {
+		return c, err
+	}
+	return n.cursors.Get(name)
+}
+
+// checkCursorName refuses names that no cursor can have, so that a reader hears of it before it
+// has read anything.
+func checkCursorName(name string) error {
+	if cursors.ValidName(name) {
+		return nil
+	}
+	return badParam("name", fmt.Errorf("%q is no name for a cursor: 1 to 64 of letters, "+
+		"digits, and . _ - but not first", clip(name)))
+}
 
 // CommitCursor notes for good that a reader has everything below an acq. It may say so again, but
 // goes back only by force, and never above the horizon.
@@ -57,9 +72,8 @@ func (n *Node) CommitCursor(
 	if n.closing.Load() {
 		return c, errClosing
 	}
-	if !cursors.ValidName(name) {
-		return c, badParam("name", fmt.Errorf("%q is no name for a cursor: 1 to 64 of letters, "+
-			"digits, and . _ - but not first", clip(name)))
+	if err := checkCursorName(name); err != nil {
+		return c, err
 	}
 	horizon, err := n.store.Horizon(ctx)
 	if err != nil {
@@ -76,6 +90,9 @@ func (n *Node) CommitCursor(
 func (n *Node) RemoveCursor(name string) error {
 	if n.closing.Load() {
 		return errClosing
+	}
+	if err := checkCursorName(name); err != nil {
+		return err
 	}
 	return n.cursors.Remove(name)
 }

@@ -141,6 +141,9 @@ func (s *server) handle(ctx *fasthttp.RequestCtx) {
 		}
 		s.node.metrics.request(ctx.Response.StatusCode(), time.Since(began))
 	}()
+	if refuseDots(ctx) {
+		return
+	}
 	if fromPage(ctx) && changes(string(ctx.Method()), string(ctx.Path())) {
 		refusePage(ctx)
 		return
