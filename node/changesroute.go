@@ -148,7 +148,7 @@ func parseSince(ctx *fasthttp.RequestCtx) (int64, error) {
 	if text == "now" {
 		return SinceNow, nil
 	}
-	if ns, err := strconv.ParseInt(text, 10, 64); err == nil {
+	if ns, err := strconv.ParseInt(text, 10, 64); err == nil && ns != SinceNow {
 		return ns, nil
 	}
 	at, err := timeparse.Parse(text, time.Now())

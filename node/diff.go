@@ -260,8 +260,12 @@ func (s *server) getVersions(ctx *fasthttp.RequestCtx) {
 		box.Box = q.Box
 		box.Everything, err = parseFlag(ctx.QueryArgs(), "everything")
 	}
+	var invalid *record.InvalidError
 	if err == nil {
-		err = box.Check()
+		if err = box.Check(); errors.As(err, &invalid) && invalid.Part == "box" {
+			err = badParam("box", errors.New("no selector is given; everything=1 says that all "+
+				"readings are meant"))
+		}
 	}
 	if err != nil {
 		writeError(ctx, toWire(err))

@@ -72,7 +72,7 @@ func TestDiffForPeople(t *testing.T) {
 	a.expect("GET", "/v1/versions?cid=1&mid=2&type=f64", "", 200, `"deleted":true,"latest":true}`)
 	a.expect("GET", "/v1/versions?cid=1&mid=3&type=f64&format=ndjson", "", 200,
 		`"value":3,"latest":false,"hidden":"20`, `Z","hidden_acq_ns":`)
-	a.expect("GET", "/v1/versions", "", 400, "it has no constraint; say that everything is meant")
+	a.expect("GET", "/v1/versions", "", 400, "everything=1 says that all")
 	a.expect("GET", "/v1/versions?everything=1", "", 200, `"rows":8,`)
 	a.expect("GET", "/v1/versions?mid=1&acq=5", "", 400, "acq: is unknown")
 

@@ -69,7 +69,8 @@ func kindOf(err error) wire.Kind {
 		return wire.KindUnavailable
 	case errors.Is(err, errNoSnapshot), errors.Is(err, store.ErrNoRetention):
 		return wire.KindNotFound
-	case errors.Is(err, store.ErrExists), errors.Is(err, store.ErrAhead):
+	case errors.Is(err, store.ErrExists), errors.Is(err, store.ErrAhead),
+		errors.Is(err, store.ErrNoCopy):
 		return wire.KindInvalid
 	case errors.Is(err, store.ErrIsCopy):
 		return wire.KindForbidden

@@ -67,7 +67,7 @@ func TestSyncRoutes(t *testing.T) {
 	}
 	get("DELETE", "/v1/sync?x=1", 400, "unknown")
 	get("DELETE", "/v1/sync", 200, `"copy_of":""`)
-	get("DELETE", "/v1/sync", 400, "of its own")
+	get("DELETE", "/v1/sync", 400, "nothing to release")
 	if _, err := db.Put(t.Context(), &b, [16]byte{}, 0); err != nil {
 		t.Fatal(err)
 	}

@@ -318,14 +318,14 @@ func (s *Store) steps(r *Range) (all []policyMeta) {
 // ReleaseCopy makes a copy a store of its own: it takes records from then on, and nothing more of
 // the store that it was a copy of. Answers that one gave to writers are not known here.
 //
-// Errors: ErrNotCopied when it is no copy; ErrClosed; ErrFailed.
+// Errors: ErrNoCopy; ErrClosed; ErrFailed.
 func (s *Store) ReleaseCopy(ctx context.Context) error {
 	var failed error
 	err := s.onCommitter(ctx, func() {
 		s.manifestMu.Lock()
 		defer s.manifestMu.Unlock()
 		if s.manifest.copied == nil {
-			failed = fmt.Errorf("%w: there is none, this is a store of its own", ErrNotCopied)
+			failed = ErrNoCopy
 			return
 		}
 		from := int64(0)

@@ -248,7 +248,7 @@ func TestCopyRefuses(t *testing.T) {
 		t.Fatalf("a copy takes a policy: %v", err)
 	}
 	own := openTest(t, Options{})
-	if err := own.ReleaseCopy(t.Context()); !errors.Is(err, ErrNotCopied) {
+	if err := own.ReleaseCopy(t.Context()); !errors.Is(err, ErrNoCopy) {
 		t.Fatalf("a store of its own is released: %v", err)
 	}
 	mustPut(t, own, batchOf(record.Key{}), WriterSeq{})

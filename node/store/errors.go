@@ -30,6 +30,9 @@ var (
 		"change the other one, or release the copy")
 	// ErrNotCopied means that a range of another store does not fit this one.
 	ErrNotCopied = errors.New("range cannot be copied")
+	// ErrNoCopy means that there is nothing to release.
+	ErrNoCopy = errors.New("this is no copy of another store but one of its own; there is " +
+		"nothing to release")
 	// ErrLocked means that another process has the directory open.
 	ErrLocked = errors.New("directory is in use by another process")
 	// ErrNoStore means that a directory holds no store.

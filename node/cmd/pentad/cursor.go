@@ -136,7 +136,7 @@ func (a *app) parseSince(text string) (int64, error) {
 	if text == "now" {
 		return client.FromNow, nil
 	}
-	if ns, err := strconv.ParseInt(text, 10, 64); err == nil {
+	if ns, err := strconv.ParseInt(text, 10, 64); err == nil && ns != client.FromNow {
 		return ns, nil
 	}
 	span, err := timeparse.Parse(text, a.now())

@@ -145,10 +145,12 @@ func (a *app) tailFrom(ctx context.Context, t *tailing, f *tailFlags) (int64, er
 // run writes changes until they end. What was written before an error or an interrupt counts.
 func (t *tailing) run(ctx context.Context, changes iter.Seq2[client.ChangeBatch, error]) error {
 	var failed error
+	came := false
 	for b, err := range changes {
 		if failed = err; err != nil {
 			break
 		}
+		came = true
 		done, err := t.batch(&b)
 		slice := b.Rows == nil && b.Event == nil // ends here
 		if err == nil && slice && time.Since(t.last) >= commitEvery {
@@ -165,6 +167,9 @@ func (t *tailing) run(ctx context.Context, changes iter.Seq2[client.ChangeBatch,
 	defer cancel()
 	if err := t.out.Close(); err != nil {
 		return err // nothing is committed that may not have been written
+	}
+	if failed != nil && !came && ctx.Err() == nil {
+		return failed // there is nothing to commit, and --since may be what is wrong
 	}
 	return errors.Join(failed, t.commit(ctx))
 }
