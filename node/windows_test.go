@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/calendar"
+	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -67,4 +69,39 @@ func TestTooManyWindows(t *testing.T) {
 	}
 	a.expect("GET", "/v1/windows?every=1m&agg=count", "", 422, "more than 50 groups")
 	a.expect("GET", "/v1/windows?every=10y&agg=count", "", 200, `"rows":6`)
+}
+
+// A day or month that a parameter names is a window of days or months: bills by either agree.
+func TestDatesAreWindows(t *testing.T) {
+	for _, zone := range []string{"Europe/Berlin", "Atlantic/Azores", "America/Santiago",
+		"America/Havana", "Africa/Cairo", "Asia/Beirut", "Asia/Tehran", "Pacific/Apia"} {
+		loc, err := time.LoadLocation(zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for every, layout := range map[string]string{"1d": "2006-01-02", "1mo": "2006-01"} {
+			window, err := calendar.ParseEvery(every, zone)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cal, err := calendar.New(window)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for day := time.Date(2008, 1, 1, 0, 0, 0, 0, time.UTC); day.Year() < 2028; {
+				text := day.Format(layout)
+				span, err := timeparse.ParseIn(text, time.Unix(0, 0).In(loc))
+				from, to := cal.Window(span.FromNs)
+				if err != nil && text != "2011-12-30" || err == nil &&
+					(from != span.FromNs || to != span.ToNs) {
+					t.Fatalf("%s %s: %+v, %v; window %d to %d", zone, text, span, err, from, to)
+				}
+				if every == "1d" {
+					day = day.AddDate(0, 0, 1)
+				} else {
+					day = day.AddDate(0, 1, 0)
+				}
+			}
+		}
+	}
 }

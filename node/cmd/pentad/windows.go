@@ -31,7 +31,8 @@ zone and have 23 or 25 hours when the clock is changed, weeks begin on Monday, 3
 Minutes and hours are counted from midnight; an hour that the clock shows twice is two windows.
 
 What delta counts in a window begins with the last reading before it, also before --cap. Times
-without an offset, as --cap 2026-10, are of the zone, too.`,
+without an offset, as --cap 2026-10, are of the zone, too; one that its clock shows twice or
+passes over needs one.`,
 		Args: noCommand,
 		Example: `  pentad windows --cid 1 --every 1d --tz Europe/Helsinki --agg stats
   pentad windows --cid 1 --mid 7 --cap 2026-10 --every 1w --tz Europe/Berlin --agg quantiles,q=0.9

@@ -30,7 +30,7 @@ var errOutOfRange = errors.New("lies outside the years 1678 to 2261 that int64 n
 func Parse(text string, now time.Time) (Span, error) { return ParseIn(text, now.UTC()) }
 
 // ParseIn is Parse where a time without an offset is of the zone of now. A day has the hours that
-// it has there.
+// it has there; a time that clocks there passed over or showed twice is an error.
 func ParseIn(text string, now time.Time) (Span, error) {
 	if text == "" || len(text) > maxTextBytes {
 		return Span{}, unknownForm(text)
@@ -43,27 +43,29 @@ func ParseIn(text string, now time.Time) (Span, error) {
 	} else if errors.Is(err, strconv.ErrRange) {
 		return Span{}, fmt.Errorf("time %q %w", text, errOutOfRange)
 	}
-	if from, err := time.ParseInLocation("2006-01-02", text, now.Location()); err == nil {
-		return span(text, from, from.AddDate(0, 0, 1))
+	if date, err := time.Parse("2006-01-02", text); err == nil {
+		return spanIn(text, date, date.AddDate(0, 0, 1), now.Location())
 	}
-	if from, err := time.ParseInLocation("2006-01", text, now.Location()); err == nil {
-		return span(text, from, from.AddDate(0, 1, 0))
+	if date, err := time.Parse("2006-01", text); err == nil {
+		return spanIn(text, date, date.AddDate(0, 1, 0), now.Location())
 	}
 	return parseMoment(text, now.Location())
 }
 
 func parseMoment(text string, loc *time.Location) (Span, error) {
 	normal := strings.Replace(text, " ", "T", 1)
-	for _, layout := range []string{
-		time.RFC3339Nano, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05.999999999",
-		"2006-01-02T15:04",
-	} {
-		if t, err := time.ParseInLocation(layout, normal, loc); err == nil {
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04Z07:00"} {
+		if t, err := time.Parse(layout, normal); err == nil {
 			ns, err := unixNs(t)
 			if err != nil {
 				return Span{}, fmt.Errorf("time %q %w", text, err)
 			}
 			return moment(ns)
+		}
+	}
+	for _, layout := range []string{"2006-01-02T15:04:05.999999999", "2006-01-02T15:04"} {
+		if t, err := time.Parse(layout, normal); err == nil {
+			return momentIn(text, t, loc)
 		}
 	}
 	return Span{}, unknownForm(text)

@@ -300,6 +300,39 @@ func mustNs(t *testing.T, text string) int64 {
 	return at.UnixNano()
 }
 
+// Clocks may be changed at midnight; days lie side by side all the same.
+func TestParseDaysIn(t *testing.T) {
+	f := func(zone, text, from string, length time.Duration) {
+		t.Helper()
+		loc, err := time.LoadLocation(zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := ParseIn(text, time.Unix(0, 0).In(loc))
+		if err != nil || Format(got.FromNs) != from ||
+			time.Duration(got.ToNs-got.FromNs) != length {
+			t.Errorf("%s: %s for %s, %v; want %s for %s", text, Format(got.FromNs),
+				time.Duration(got.ToNs-got.FromNs), err, from, length)
+		}
+	}
+	f("Atlantic/Azores", "2026-03-28", "2026-03-28T01:00:00Z", 24*time.Hour)
+	f("Atlantic/Azores", "2026-03-29", "2026-03-29T01:00:00Z", 23*time.Hour) // from 01:00 on
+	f("Atlantic/Azores", "2026-10-25", "2026-10-25T00:00:00Z", 25*time.Hour) // two midnights
+	f("America/Santiago", "2026-09-05", "2026-09-05T04:00:00Z", 24*time.Hour)
+	f("America/Santiago", "2026-09-06", "2026-09-06T04:00:00Z", 23*time.Hour)
+	f("America/Santiago", "2026-04-04", "2026-04-04T03:00:00Z", 25*time.Hour)
+	f("Africa/Cairo", "2026-04-24", "2026-04-23T22:00:00Z", 23*time.Hour)
+	f("America/Asuncion", "1990-10", "1990-10-01T04:00:00Z", 31*24*time.Hour-time.Hour)
+	f("Pacific/Apia", "2011-12", "2011-12-01T10:00:00Z", 30*24*time.Hour)
+	apia, err := time.LoadLocation("Pacific/Apia")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ParseIn("2011-12-30", time.Unix(0, 0).In(apia)); err == nil {
+		t.Error("a day that never was")
+	}
+}
+
 // Without an offset a text means what it says in the zone, where days may have 23 hours.
 func TestParseIn(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
@@ -323,6 +356,15 @@ func TestParseIn(t *testing.T) {
 	f("2026-07-01T12:00:00+05:00", "2026-07-01T07:00:00Z", 1)
 	f("now-1h", "1969-12-31T23:00:00Z", 1)
 	f("7", "1970-01-01T00:00:00.000000007Z", 1)
+	bad := func(loc *time.Location, text, want string) {
+		t.Helper()
+		got, err := ParseIn(text, time.Unix(0, 0).In(loc))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+	bad(berlin, "2026-03-29T02:30", "clocks of Europe/Berlin passed over it")
+	bad(berlin, "2026-10-25T02:30:00", "showed it twice; write its offset, +02:00")
 	utc, err := Parse("2026-03-29", time.Unix(0, 0).In(berlin))
 	if err != nil || Format(utc.FromNs) != "2026-03-29T00:00:00Z" {
 		t.Errorf("Parse takes the zone of now: %v, %v", utc, err)

@@ -1,0 +1,53 @@
+package timeparse
+
+import (
+	"fmt"
+	"time"
+)
+
+// midnight returns the first moment at which the clock of a place shows a date, or a later one:
+// where the clock is changed at midnight, a day may begin at 01:00, or have two midnights. The date
+// is given as its midnight in UTC.
+func midnight(date time.Time, loc *time.Location) time.Time {
+	for from := date.Add(-time.Duration(maxOffsetNs)).In(loc); ; {
+		_, seconds := from.Zone()
+		at := date.Add(-time.Duration(seconds) * time.Second)
+		if at.Before(from) {
+			at = from
+		}
+		_, end := from.ZoneBounds()
+		if end.IsZero() || at.Before(end) {
+			return at
+		}
+		from = end.In(loc)
+	}
+}
+
+// spanIn returns the time from the beginning of one day in a place to that of another.
+func spanIn(text string, first, next time.Time, loc *time.Location) (Span, error) {
+	from, to := midnight(first, loc), midnight(next, loc)
+	if !from.Before(to) {
+		return Span{}, fmt.Errorf("time %q: clocks of %s passed over that day", text, loc)
+	}
+	return span(text, from, to)
+}
+
+// momentIn returns the moment at which the clock of a place shows a time, given as if it were UTC.
+func momentIn(text string, wall time.Time, loc *time.Location) (Span, error) {
+	ns, err := unixNs(wall)
+	if err != nil {
+		return Span{}, fmt.Errorf("time %q %w", text, err)
+	}
+	zone := Zone{name: loc.String(), loc: loc}
+	first, _, count := zone.Moments(ns)
+	switch count {
+	case 1:
+		return moment(first)
+	case 0:
+		return Span{}, fmt.Errorf("time %q: clocks of %s passed over it; write its offset, as "+
+			"2026-11-21T09:45:00+01:00", text, loc)
+	}
+	at := time.Unix(0, first).In(loc)
+	return Span{}, fmt.Errorf("time %q: clocks of %s showed it twice; write its offset, %s for the "+
+		"first", text, loc, at.Format("-07:00"))
+}
