@@ -66,7 +66,7 @@ func (a *app) exportCommand() *cobra.Command {
 	flags := c.Flags()
 	flags.StringVarP(&e.form, "output", "o", "", "form of the file: "+exchange.Forms+
 		" (default: by the name of -f, else ndjson)")
-	flags.StringVarP(&e.file, "file", "f", "", "write to this file (default: stdout)")
+	flags.VarP((*filledFlag)(&e.file), "file", "f", "write to this file (default: stdout)")
 	flags.StringVar(&e.value, "value", "auto", "decode payloads as f64, f32, i64, i32, u32, text "+
 		"or none;\nauto: as declared")
 	complete(c, "output", "ndjson", "csv", "arrow", "parquet")

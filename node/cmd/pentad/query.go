@@ -15,7 +15,7 @@ import (
 const selectorHelp = `
 Selectors (--cid --mid --moid --cap --acq), left out: everything
   v   a,b,c   a..b (b left out)   a..=b (b included)   a..   ..b   *
-Times (--cap --acq --asof)
+Times
   2026-11-21T09:45:00Z   2026-11-21 (the day)   2026-11 (the month)   now-24h   ns since 1970`
 
 // queryFlags are the flags of every command that asks for records.
@@ -48,6 +48,14 @@ func (q *queryFlags) addPlaces(c *cobra.Command) {
 	for d, what := range []string{"tenants", "devices", "quantities", "capture times"} {
 		c.Flags().StringVar(&q.parts[d], record.Dim(d).String(), "*", what)
 	}
+}
+
+// addReadings adds the selectors of questions about the whole history of readings, which refuse a
+// range of acq and say why.
+func (q *queryFlags) addReadings(c *cobra.Command) {
+	q.addPlaces(c)
+	c.Flags().StringVar(&q.parts[record.Acq], "acq", "*", "is refused")
+	_ = c.Flags().MarkHidden("acq") // it is there
 }
 
 // addBox adds the selectors and the view.

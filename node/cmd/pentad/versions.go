@@ -80,7 +80,7 @@ or erased between the moments, however much there is.`,
 			return a.diff(c.Context(), &q, args, form.payload)
 		},
 	}
-	q.addSelectors(c)
+	q.addReadings(c)
 	a.addType(c, &form)
 	c.Flags().BoolVar(&q.failEmpty, "fail-empty", false, "exit with 3 when nothing differs")
 	return c
@@ -104,7 +104,7 @@ the latest, which are tombstones, and which an erase hides and since when.
 			return a.versions(c.Context(), &q, form.payload, everything)
 		},
 	}
-	q.addSelectors(c)
+	q.addReadings(c)
 	a.addType(c, &form)
 	flags := c.Flags()
 	flags.BoolVar(&everything, "everything", false, "no selector is needed: of all readings")
