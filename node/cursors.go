@@ -133,7 +133,11 @@ func (s *server) routeCursor(ctx *fasthttp.RequestCtx, method, name string) {
 	rc, cancel := s.context()
 	defer cancel()
 	var c cursors.Cursor
-	err := checkParams(ctx.QueryArgs(), cursorParams)
+	var params []string
+	if method == http.MethodPut {
+		params = cursorParams
+	}
+	err := checkParams(ctx.QueryArgs(), params)
 	if err == nil {
 		err = checkNoBody(ctx)
 	}

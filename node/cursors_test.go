@@ -22,8 +22,10 @@ func TestCursorsForPeople(t *testing.T) {
 		"another history")
 	a.expect("PUT", "/v1/cursors/bill", "", 400, `"part":"acq"`)
 	a.expect("PUT", "/v1/cursors/bill?acq=5&to=6", "", 400, "to: is unknown")
-	for _, method := range []string{"PUT", "GET", "DELETE"} {
-		a.expect(method, "/v1/cursors/-x?acq=5", "", 400, `"part":"name"`)
+	a.expect("PUT", "/v1/cursors/-x?acq=5", "", 400, `"part":"name"`)
+	for _, method := range []string{"GET", "DELETE"} {
+		a.expect(method, "/v1/cursors/-x", "", 400, `"part":"name"`)
+		a.expect(method, "/v1/cursors/bill?acq=5", "", 400, "acq: is unknown")
 	}
 	a.expect("PUT", "/v1/cursors/bill?acq=5", "acq=6", 400, `"part":"body"`)
 	a.expect("GET", "/v1/cursors", "", 200, `"acq_ns":999,`)
