@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/exchange"
@@ -93,7 +94,8 @@ func isTransport(err error) bool {
 
 // explain puts an error on one line and says what can be done.
 func (a *app) explain(ctx context.Context, err error) string {
-	text := strings.Join(strings.Fields(strings.ReplaceAll(err.Error(), "\n", "; ")), " ")
+	lines := slices.Compact(strings.Split(err.Error(), "\n")) // one cause may end two things
+	text := strings.Join(strings.Fields(strings.Join(lines, "; ")), " ")
 	switch exitCode(ctx, err) {
 	case exitInterrupted:
 		return "interrupted"

@@ -88,7 +88,8 @@ func TestHealthOfTheSilent(t *testing.T) {
 
 // TestErrorIsOneLine gives an error of several lines.
 func TestErrorIsOneLine(t *testing.T) {
-	text := (&app{}).explain(t.Context(), errors.Join(errors.New("one"), errors.New("two")))
+	one := errors.New("one")
+	text := (&app{}).explain(t.Context(), errors.Join(one, one, errors.New("two")))
 	if text != "one; two" {
 		t.Errorf("%q", text)
 	}

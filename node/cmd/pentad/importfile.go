@@ -32,7 +32,8 @@ days of the first, as after an interruption, stores only what the first did not;
 rest. --again stores everything anew, as after an erase. From stdin and pipes everything is stored.
 
 The form is recognised by the first bytes, also of gzip; --format says it. A file that was cut or
-is damaged is an error with exit code 7; the records before the damage are stored.`
+whose form is damaged is an error with exit code 7; the records before the damage are stored. CSV,
+NDJSON and Arrow have no checksums: a bent byte of a value is not seen there, unless gzip is around.`
 
 // importFileFlags say how files of exports are read.
 type importFileFlags struct {
