@@ -85,7 +85,14 @@ func (s *server) parseBox(ctx *fasthttp.RequestCtx, known []string) (*record.Que
 	now := time.Now().UTC()
 	if zone := string(args.Peek("tz")); zone != "" {
 		loc, err := calendar.Zone(zone)
-		if err != nil {
+		var unknown *record.InvalidError
+		switch {
+		case errors.As(err, &unknown) && zone[0] == ' ':
+			return nil, badParam("tz", fmt.Errorf("%s; a + is written %%2B in a URL",
+				unknown.Detail))
+		case errors.As(err, &unknown):
+			return nil, badParam("tz", errors.New(unknown.Detail))
+		case err != nil:
 			return nil, err
 		}
 		now = now.In(loc)

@@ -51,8 +51,9 @@ func TestWindowsRoute(t *testing.T) {
 	a.expect("GET", "/v1/windows?every=1d", "", 400, "parameter agg: is missing")
 	a.expect("GET", "/v1/windows?every=1.5d&agg=count", "", 400, "write how long windows are")
 	a.expect("GET", "/v1/windows?every=25h&agg=count", "", 400, "not a length from 1 to 24")
-	a.expect("GET", "/v1/windows?every=1d&tz=Mars&agg=count", "", 400, `"part":"window"`,
+	a.expect("GET", "/v1/windows?every=1d&tz=Mars&agg=count", "", 400, `"part":"tz"`,
 		`zone \"Mars\" is unknown`)
+	a.expect("GET", "/v1/windows?every=1d&tz=+05:30&agg=count", "", 400, "a + is written %2B")
 	a.expect("GET", "/v1/windows?every=1d&agg=threshold", "", 400, "no aggregate")
 	a.expect("GET", "/v1/windows?every=1d&agg=count&group=cap", "", 400, "is not cid, mid or moid")
 	a.expect("GET", "/v1/windows?every=1d&agg=count&order=key", "", 400, "order: is unknown")
