@@ -48,6 +48,6 @@ func momentIn(text string, wall time.Time, loc *time.Location) (Span, error) {
 			"2026-11-21T09:45:00+01:00", text, loc)
 	}
 	at := time.Unix(0, first).In(loc)
-	return Span{}, fmt.Errorf("time %q: clocks of %s showed it twice; write its offset, %s for the "+
-		"first", text, loc, at.Format("-07:00"))
+	return Span{}, fmt.Errorf("time %q: clocks of %s showed it twice; write its offset, %s for "+
+		"the first", text, loc, at.Format("-07:00"))
 }

@@ -72,8 +72,9 @@ type Report struct {
 
 // Errors that callers branch on.
 var (
-	// ErrNotACopy means that the target can not become, or go on as, a copy of the source.
-	ErrNotACopy = errors.New("target is no copy of the source")
+	// ErrNotACopy means that the target can not become, or go on as, a copy of the source, or take
+	// its records under new acqs.
+	ErrNotACopy = errors.New("target does not fit the source")
 	// ErrDiffers means that two nodes do not hold the same records.
 	ErrDiffers = errors.New("source and copy differ")
 )
