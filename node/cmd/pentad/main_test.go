@@ -50,6 +50,7 @@ func TestScripts(t *testing.T) {
 			}
 			env.Setenv("COPY_ADDR", copied.Addr().String())
 			env.Setenv("XDG_DATA_HOME", env.WorkDir)
+			env.Setenv("GORACE", "atexit_sleep_ms=0") // a second for each command otherwise
 			plugins, err := filepath.Abs("../../../plugins")
 			if err != nil {
 				return err
