@@ -50,7 +50,8 @@ func TestAheadFindsColumns(t *testing.T) {
 			want := len(s.data) - len(c.body) + 3*int(c.width)/8
 			if ok == numbered || ok && (int(from) != want ||
 				int(bytes) < (b.Rows()-3)*int(c.width)/8) {
-				t.Errorf("dimension %d: %d bytes at %d, %v; it lies at %d", d, bytes, from, ok, want)
+				t.Errorf("dimension %d: %d bytes at %d, %v, want it at %d", d, bytes, from, ok,
+					want)
 			}
 		}
 	}
