@@ -230,6 +230,14 @@ func (s *server) runPlugin(ctx *fasthttp.RequestCtx, name string) {
 		writeError(ctx, toWire(err))
 		return
 	}
+	s.answerGroups(ctx, v, q, "groups", func(map[string]any, *wire.Group) {})
+}
+
+// answerGroups asks for groups and answers with a list of them, each row shaped by finish.
+func (s *server) answerGroups(
+	ctx *fasthttp.RequestCtx, v *pluginVersion, q *record.Query, list string,
+	finish func(row map[string]any, g *wire.Group),
+) {
 	rc, cancel := s.context()
 	defer cancel()
 	groups, end, err := s.node.Aggregate(rc, q)
@@ -244,9 +252,10 @@ func (s *server) runPlugin(ctx *fasthttp.RequestCtx, name string) {
 			writeError(ctx, &wire.Error{Kind: wire.KindPluginFailed, Message: err.Error()})
 			return
 		}
+		finish(row, &groups[i])
 		out = append(out, row)
 	}
-	writeJSON(ctx, map[string]any{"groups": out, "end": newJSONEnd(end, nil)})
+	writeJSON(ctx, map[string]any{list: out, "end": newJSONEnd(end, nil)})
 }
 
 func renderGroup(v *pluginVersion, g *wire.Group, by record.GroupBy) (map[string]any, error) {

@@ -30,28 +30,13 @@ func (s *server) windows(ctx *fasthttp.RequestCtx) {
 		writeError(ctx, toWire(err))
 		return
 	}
-	rc, cancel := s.context()
-	defer cancel()
-	groups, end, err := s.node.Aggregate(rc, q)
-	if err != nil {
-		writeError(ctx, toWire(err))
-		return
-	}
-	out := make([]map[string]any, 0, len(groups))
-	for i := range groups {
-		row, err := renderGroup(v, &groups[i], q.GroupBy)
-		if err != nil {
-			writeError(ctx, &wire.Error{Kind: wire.KindPluginFailed, Message: err.Error()})
-			return
-		}
-		from, to := cal.Window(groups[i].CapNs)
+	s.answerGroups(ctx, v, q, "windows", func(row map[string]any, g *wire.Group) {
+		from, to := cal.Window(g.CapNs)
 		delete(row, "cap")
 		delete(row, "cap_ns")
 		row["start"], row["start_ns"] = cal.Format(from), from
 		row["hours"] = calendar.Hours(from, to)
-		out = append(out, row)
-	}
-	writeJSON(ctx, map[string]any{"windows": out, "end": newJSONEnd(end, nil)})
+	})
 }
 
 // parseWindows reads the question. The plugin, if there is one, is to be released by the caller.
