@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -26,13 +27,19 @@ func TestBackupRemovesAnUnansweredSnapshot(t *testing.T) {
 		name string, create, remove http.HandlerFunc, wantRemoves, wantCode int, wantSaid bool,
 	) {
 		t.Helper()
+		var mu sync.Mutex // a handler that hangs up says nothing that the next would wait for
 		var asked []string
 		server := httptest.NewServer(http.HandlerFunc(
 			func(w http.ResponseWriter, r *http.Request) {
-				asked = append(asked, r.Method+" "+strings.TrimPrefix(r.URL.Path, "/v1/snapshots/"))
+				request := r.Method + " " + strings.TrimPrefix(r.URL.Path, "/v1/snapshots/")
+				if r.Method == http.MethodPost {
+					request = r.URL.Query().Get("name")
+				}
+				mu.Lock()
+				asked = append(asked, request)
+				mu.Unlock()
 				switch r.Method {
 				case http.MethodPost:
-					asked[len(asked)-1] = r.URL.Query().Get("name")
 					create(w, r)
 				case http.MethodDelete:
 					remove(w, r)
@@ -44,6 +51,8 @@ func TestBackupRemovesAnUnansweredSnapshot(t *testing.T) {
 			getenv: func(string) string { return "" }}
 		code := a.run(t.Context(), []string{"backup", "--to", t.TempDir(),
 			"--addr", strings.TrimPrefix(server.URL, "http://")})
+		mu.Lock()
+		defer mu.Unlock()
 		at := slices.IndexFunc(asked, func(s string) bool {
 			return strings.HasPrefix(s, "backup-")
 		})
