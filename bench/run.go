@@ -275,6 +275,9 @@ func figuresOf(results []report.Result) figure.List {
 		for _, s := range r.Systems {
 			out.Add(title+": ingest "+s.Name, s.Ingest, "M records/s")
 			out.Add(title+": ingest until ready "+s.Name, s.Settled, "M records/s")
+			if s.Rested > 0 {
+				out.Add(title+": ingest until at rest "+s.Name, s.Rested, "M records/s")
+			}
 			out.Add(title+": bytes per record "+s.Name, s.BytesPerRecord, "B")
 			if s.PeakMiB > 0 {
 				out.Add(title+": memory under load "+s.Name, s.PeakMiB, "MiB")

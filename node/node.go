@@ -270,5 +270,8 @@ func (n *Node) Seal(ctx context.Context) error { return n.store.Seal(ctx) }
 // Settle is Seal, and waits until no merge is due.
 func (n *Node) Settle(ctx context.Context) error { return n.store.Settle(ctx) }
 
+// Rest does what the store does when nothing came for a minute; see [store.Store.Rest].
+func (n *Node) Rest(ctx context.Context) error { return n.store.Rest(ctx) }
+
 // StoreStats returns the figures of the store.
 func (n *Node) StoreStats() store.Stats { return n.store.Stats() }

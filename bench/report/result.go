@@ -43,6 +43,7 @@ type System struct {
 	DurabilityClass string  `json:"durability_class"` // "synced" or "written"
 	Ingest          float64 `json:"ingest"`           // M records/s, acknowledged
 	Settled         float64 `json:"settled"`          // M records/s, until it was ready for queries
+	Rested          float64 `json:"rested"`           // M records/s, until at rest; 0: as Settled
 	BytesPerRecord  float64 `json:"bytes_per_record"`
 	Put             Time    `json:"put"`          // of a batch
 	PeakMiB         float64 `json:"peak_mib"`     // memory under load, at most; 0 when unknown

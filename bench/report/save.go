@@ -40,7 +40,7 @@ func (r *Run) clean() *Run {
 		x.Systems, x.Queries = slices.Clone(x.Systems), slices.Clone(x.Queries)
 		for j := range x.Systems {
 			s := &x.Systems[j]
-			finite(&s.Ingest, &s.Settled, &s.BytesPerRecord, &s.PeakMiB, &s.PeakOwnMiB)
+			finite(&s.Ingest, &s.Settled, &s.Rested, &s.BytesPerRecord, &s.PeakMiB, &s.PeakOwnMiB)
 			s.Put = s.Put.clean()
 		}
 		for j := range x.Queries {

@@ -56,12 +56,20 @@ func (r *Runner) load(ctx context.Context, k system.Kind, phase int) (report.Sys
 	}
 	r.say("%-16s %8.3f M records/s, %.3f until ready, %.1f bytes per record, put p50 %s p99 %s%s",
 		k.Name, loaded.Ingest, loaded.Settled, loaded.BytesPerRecord,
-		report.Duration(loaded.Put.MedianUs), report.Duration(loaded.Put.P99Us), memoryText(loaded))
+		report.Duration(loaded.Put.MedianUs), report.Duration(loaded.Put.P99Us),
+		restText(loaded)+memoryText(loaded))
 	return loaded, r.Journal.Record(r.step("load", phase, k.Name), loaded)
 }
 
 func (r *Runner) step(what string, phase int, name string) string {
 	return fmt.Sprintf("%s %s %d %s", r.Workload.Name, what, phase, name)
+}
+
+func restText(s report.System) string {
+	if s.Rested == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %.3f until at rest", s.Rested)
 }
 
 func memoryText(s report.System) string {
@@ -165,6 +173,12 @@ func (r *Runner) put(
 	}
 	settled := time.Since(began) - made
 	out.Ingest, out.Settled = rate(records, acked), rate(records, settled)
+	if rester, ok := db.(system.Rester); ok {
+		if err := rester.Rest(ctx); err != nil {
+			return fmt.Errorf("rest: %w", err)
+		}
+		out.Rested = rate(records, time.Since(began)-made)
+	}
 	out.Put = report.Summarise(puts)
 	return nil
 }

@@ -25,6 +25,12 @@ type System interface {
 	Close() error
 }
 
+// Rester is a system that goes on by itself after Settle when nothing comes, and lets one wait for
+// the end of it. Its queries are measured afterwards.
+type Rester interface {
+	Rest(ctx context.Context) error
+}
+
 // Versioned is a system that knows its version, because it is no Go module.
 type Versioned interface{ Version() string }
 

@@ -2,7 +2,6 @@ package store
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,6 +30,7 @@ const (
 // the committer slows down, see pace.
 func (s *Store) mergeLoop() {
 	failed := failedRuns{retry: s.opt.mergeRetry, runs: map[uint64]failedRun{}}
+	idle := idleness{rows: s.counters.rows.Load(), since: time.Now()}
 	for {
 		waiting := s.takeSettling() // before the look at what is due: what they wait for is seen
 		began := time.Now()
@@ -38,17 +38,22 @@ func (s *Store) mergeLoop() {
 		s.setBacklog()
 		s.setTight()
 		if run == nil {
-			failed.forget(began)
 			err := cmp.Or(s.finishPurges(), failed.newest())
-			s.noteMerge(err)
-			for _, c := range waiting {
-				c <- err
+			waiting = waiting.settled(err)
+			if len(waiting) > 0 || idle.lasts(s, s.opt.restAfter) {
+				sh, run = s.nextRest(failed)
 			}
-			select {
-			case <-s.mergeWake:
+			if run == nil {
+				failed.forget(began)
+				s.noteMerge(err)
+				waiting.rested(err)
+				select {
+				case <-s.mergeWake:
+				case <-time.After(s.opt.restAfter):
+				case <-s.stop:
+					return
+				}
 				continue
-			case <-s.stop:
-				return
 			}
 		}
 		s.keepSettling(waiting)
@@ -300,44 +305,9 @@ func (m *merger) write(path string, meta segmentMeta) error {
 	return err
 }
 
-// Settle seals every row and waits until no merge is due. It is for measurements and before
-// copying files.
-func (s *Store) Settle(ctx context.Context) error {
-	if err := s.Seal(ctx); err != nil {
-		return err
-	}
-	settled := make(chan error, 1)
-	s.keepSettling([]chan error{settled})
-	s.wakeMerger()
-	select {
-	case err := <-settled:
-		return err
-	case <-s.stop:
-		return ErrClosed
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // noteMerge remembers why a merge that is due was not done, nil when there is none.
 func (s *Store) noteMerge(err error) {
 	s.mergeMu.Lock()
 	defer s.mergeMu.Unlock()
 	s.mergeErr = err
-}
-
-// takeSettling takes over those who wait until nothing is due.
-func (s *Store) takeSettling() []chan error {
-	s.mergeMu.Lock()
-	defer s.mergeMu.Unlock()
-	waiting := s.settling
-	s.settling = nil
-	return waiting
-}
-
-// keepSettling lets them wait for the merger's next look.
-func (s *Store) keepSettling(waiting []chan error) {
-	s.mergeMu.Lock()
-	defer s.mergeMu.Unlock()
-	s.settling = append(s.settling, waiting...)
 }

@@ -111,7 +111,7 @@ func TestSettleWaitsForALaterLook(t *testing.T) {
 	}
 	sh.replace(frozen, seg)
 	settled := make(chan error, 1)
-	s.keepSettling([]chan error{settled})
+	s.keepSettling(settlers{{done: settled}})
 	s.wakeMerger()
 	s.manifestMu.Unlock()
 	if err := <-settled; err != nil {

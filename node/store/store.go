@@ -63,6 +63,7 @@ type Options struct {
 
 	retainEvery time.Duration // how often retentions may take a step; tests do it themselves
 	mergeRetry  time.Duration // how long a merge that failed is left alone; tests are impatient
+	restAfter   time.Duration // how long nothing must have come until what is left is merged
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -77,6 +78,7 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.regionBytes, defaultRegionBytes)
 	setDefault(&o.retainEvery, minStep)
 	setDefault(&o.mergeRetry, mergeRetry)
+	setDefault(&o.restAfter, restAfter)
 	setDefault(&o.PutWait, 10*time.Second)
 	setDefault(&o.versionRoom, defaultVersionRoom)
 	if o.Shards < 1 || o.Shards > maxShards || o.Shards&(o.Shards-1) != 0 {
@@ -135,8 +137,8 @@ type Store struct {
 
 	mergeWake chan struct{} // holds one: there may be something to merge
 	mergeMu   sync.Mutex
-	settling  []chan error // who waits until nothing is due, guarded by mergeMu
-	mergeErr  error        // why a merge that is due was not done, guarded by mergeMu
+	settling  settlers // who waits until nothing is due, guarded by mergeMu
+	mergeErr  error    // why a merge that is due was not done, guarded by mergeMu
 
 	roomMu    sync.Mutex
 	headBytes int64         // bytes of all heads, guarded by roomMu

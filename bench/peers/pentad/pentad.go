@@ -74,6 +74,9 @@ func (d *db) Put(ctx context.Context, b *record.Batch) error {
 
 func (d *db) Settle(ctx context.Context) error { return d.node.Settle(ctx) }
 
+// Rest implements [system.Rester].
+func (d *db) Rest(ctx context.Context) error { return d.node.Rest(ctx) }
+
 // Stored is a pentad that tells what its store has done.
 type Stored interface{ StoreStats() store.Stats }
 

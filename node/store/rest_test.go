@@ -1,0 +1,103 @@
+package store
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/segment"
+)
+
+// TestRest: what is left after settling is merged into one segment when a store rests, and every
+// query sees the same before, after, and when the store is opened again.
+func TestRest(t *testing.T) {
+	rng := randomSource(t)
+	sh := shape{cids: 2, mids: 50, moids: 2, caps: 200}
+	opt := Options{Dir: t.TempDir(), Shards: 1, Now: leapingClock(),
+		Index: index.Options{BlockRows: 64}, regionBytes: 4 << 10}
+	s := openTest(t, opt)
+	m := &model{}
+	add := func(rows int) {
+		b := sh.batch(rng, rows, time.Now().UnixNano())
+		m.add(b, splitByShard(b, len(s.shards)), mustPut(t, s, b, WriterSeq{}))
+		mustSeal(t, s)
+	}
+	for _, rows := range []int{900, 400, 300} {
+		add(rows)
+	}
+	if err := s.Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if st := s.Stats(); st.Segments != 3 || st.Merges != 0 {
+		t.Fatalf("settled with %d segments after %d merges", st.Segments, st.Merges)
+	}
+	checkQueries(t, rng, s, sh, m, "settled", 20)
+	f := func(wantSegments int, wantMerges int64) {
+		t.Helper()
+		if err := s.Rest(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if st := s.Stats(); st.Segments != wantSegments || st.Merges != wantMerges {
+			t.Fatalf("rests with %d segments after %d merges", st.Segments, st.Merges)
+		}
+		checkQueries(t, rng, s, sh, m, "at rest", 20)
+	}
+	f(1, 1)
+	add(100) // too few to write the others anew for
+	f(2, 1)
+	add(350)
+	f(1, 2)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openTest(t, opt)
+	checkQueries(t, rng, s, sh, m, "opened again", 20)
+}
+
+// TestRestByItself: nobody has to ask.
+func TestRestByItself(t *testing.T) {
+	s := openTest(t, Options{Dir: t.TempDir(), Shards: 1, restAfter: time.Millisecond})
+	rng := randomSource(t)
+	sh := shape{cids: 1, mids: 50, moids: 1, caps: 1000}
+	for range 2 {
+		mustPut(t, s, sh.batch(rng, 1000, 0), WriterSeq{})
+		mustSeal(t, s)
+	}
+	for s.Stats().Segments > 1 {
+		runtime.Gosched()
+	}
+}
+
+func TestRestRun(t *testing.T) {
+	f := func(rows []uint32, failedFirst, wantFrom, wantTo int) {
+		t.Helper()
+		sealed := make([]*sealedSegment, len(rows))
+		for i := range rows {
+			sealed[i] = &sealedSegment{meta: segmentMeta{ID: uint64(i), Rows: rows[i]},
+				file: &segment.Sealed{}}
+		}
+		got := restRun(sealed, func(first *sealedSegment) bool {
+			return int(first.meta.ID) != failedFirst
+		})
+		from := -1
+		if len(got) > 0 {
+			from = int(got[0].meta.ID)
+		}
+		if from != wantFrom || from+len(got) != wantTo {
+			t.Errorf("%v: %s", rows, fmt.Sprint(from, from+len(got)))
+		}
+	}
+	f(nil, -1, -1, -1)
+	f([]uint32{1000}, -1, -1, -1)
+	f([]uint32{1000, 249}, -1, -1, -1)
+	f([]uint32{1000, 250}, -1, 0, 2)
+	f([]uint32{1001, 200, 50}, -1, 1, 3)
+	f([]uint32{1000, 100, 50, 30, 20}, -1, 1, 5)
+	f([]uint32{71e6, 17e6, 12e6}, -1, 0, 3)
+	f([]uint32{71e6, 17e6, 12e6}, 0, 1, 3)
+	f([]uint32{71e6, 17e6, 19e6}, -1, 1, 3) // 107 M rows would not have 16 bits for their blocks
+	f([]uint32{90e6, 90e6}, -1, -1, -1)
+	f([]uint32{40e6, 40e6, 40e6, 20e6}, -1, 1, 4)
+}
