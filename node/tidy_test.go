@@ -44,7 +44,7 @@ func rooms() map[string][]string {
 		"plugins": {"sdk/plugin"},
 		// The node, from its store up.
 		"node/store": {"sdk/record", "index", "node/segment", "node/internal/lines",
-			"github.com/zeebo/xxh3", "golang.org/x/sys"},
+			"node/internal/slots", "github.com/zeebo/xxh3", "golang.org/x/sys"},
 		"node/internal/lines": {},
 		"node/internal/catalog": {"sdk/record", "sdk/plugin", "node/internal/lines",
 			"node/segment"},
@@ -167,6 +167,7 @@ func TestImports(t *testing.T) {
 	table := rooms()
 	maps.Copy(table, gateways())
 	maps.Copy(table, fileRooms())
+	maps.Copy(table, clusterRooms())
 	met := map[string]bool{}
 	for _, s := range sources(t) {
 		room := path.Dir(s.path)

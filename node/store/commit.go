@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
-	"github.com/zeebo/xxh3"
 )
 
 // Kinds of log entries.
@@ -171,16 +171,8 @@ func (s *Store) addHeadBytes(n int64) {
 	}
 }
 
-// slotOf returns the hash slot of a device: 64 neighbouring devices share one.
-func slotOf(cid int32, mid int64) uint32 {
-	var key [12]byte
-	binary.LittleEndian.PutUint32(key[:], uint32(cid))
-	binary.LittleEndian.PutUint64(key[4:], uint64(mid>>6))
-	return uint32(xxh3.Hash(key[:])) & (slots - 1)
-}
-
 func shardOf(cid int32, mid int64, shards int) int {
-	return int(slotOf(cid, mid)) * shards / slots
+	return slots.Part(slots.Of(cid, mid), shards)
 }
 
 // splitByShard copies the rows of a batch into one part per shard that has any.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -16,7 +17,7 @@ const needHidden = 1 << 7
 // of them. The history is that of the snapshots: between two looks at it that are alike, no purge
 // began or ended.
 func (sc *scan) acquire() {
-	wanted := sc.wantedShards()
+	wanted := slots.Parts(&sc.box, len(sc.store.shards)) // nil for all
 	for {
 		history := sc.store.history.Load()
 		for id, sh := range slices.Backward(sc.store.shards) {

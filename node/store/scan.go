@@ -23,9 +23,6 @@ const (
 	chunkBlocks = 8
 	// parallelBlocks is how many blocks make a second worker pay.
 	parallelBlocks = 32
-	// maxDeviceBlocks is how many (cid, 64 devices) pairs a box may name for its shards to be
-	// computed instead of asking all.
-	maxDeviceBlocks = 64
 )
 
 // Sink takes the rows of a scan, a few thousand at a time, stamped, in no order. The batch is
@@ -247,47 +244,6 @@ func clipSet(set record.RangeSet, end int64) record.RangeSet {
 		}
 	}
 	return out
-}
-
-// wantedShards returns the shards that can hold the devices of the box, nil for all.
-func (sc *scan) wantedShards() []bool {
-	cids, ok := values(sc.box[record.CID])
-	if !ok {
-		return nil
-	}
-	var blocks []int64
-	for _, r := range sc.box[record.MID] {
-		if uint64(r.To-r.From)>>6 >= maxDeviceBlocks {
-			return nil
-		}
-		for b := r.From >> 6; b <= (r.To-1)>>6; b++ {
-			blocks = append(blocks, b)
-		}
-	}
-	if len(blocks) == 0 || len(blocks)*len(cids) > maxDeviceBlocks {
-		return nil
-	}
-	wanted := make([]bool, len(sc.store.shards))
-	for _, cid := range cids {
-		for _, b := range blocks {
-			wanted[shardOf(int32(cid), b<<6, len(sc.store.shards))] = true
-		}
-	}
-	return wanted
-}
-
-// values lists the values of a set, when it is constrained to a few.
-func values(set record.RangeSet) ([]int64, bool) {
-	var out []int64
-	for _, r := range set {
-		if uint64(r.To-r.From) > maxDeviceBlocks || len(out) > maxDeviceBlocks {
-			return nil, false
-		}
-		for v := r.From; v < r.To; v++ {
-			out = append(out, v)
-		}
-	}
-	return out, len(out) > 0
 }
 
 // run works round after round off, with more workers than one when there is enough to do.

@@ -22,8 +22,6 @@ import (
 )
 
 const (
-	// slots is the number of hash slots; fixed for ever, shards are contiguous ranges of slots.
-	slots = 1 << 14
 	// maxShards bounds the shards of one directory: more leave sealed segments too small.
 	maxShards = 1024
 

@@ -1,0 +1,8 @@
+package node_test
+
+// clusterRooms is the part of rooms for what several nodes have together.
+func clusterRooms() map[string][]string {
+	return map[string][]string{
+		"node/internal/slots": {"sdk/record", "github.com/zeebo/xxh3"},
+	}
+}
