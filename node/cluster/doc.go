@@ -1,0 +1,8 @@
+// Package cluster knows who is in a cluster and where its groups of slots are, and plans how they
+// move.
+//
+// [State] is what the cluster has decided, a function of the commands of a replicated log, which
+// others keep. [View] is an immutable picture of it for those who route.
+//
+// It knows neither consensus nor stores nor HTTP.
+package cluster

@@ -1,0 +1,263 @@
+package cluster
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"maps"
+	"slices"
+)
+
+// Errors in results that callers branch on. Each is of the command alone: the state is as it was.
+var (
+	// ErrStale: what the command was decided on is not so any more; look again.
+	ErrStale = errors.New("the cluster has moved on")
+	// ErrUnknown: there is no such node, group, plan or item; a plan may be finished or given up.
+	ErrUnknown = errors.New("there is no such thing")
+	// ErrRefused: a rule forbids it, now or ever.
+	ErrRefused = errors.New("not allowed")
+)
+
+// Result is what a command did; the same on every replica.
+type Result struct {
+	Err     error
+	Changed bool      // else it said what was so already
+	Replica ReplicaID // that a plan adds
+	Version uint64    // of the item, also when Err is ErrStale; 0: there is none
+}
+
+// State is what the cluster has decided: the truth of who is in it and where groups are. It is a
+// function of the commands alone. One goroutine may use it at a time.
+type State struct {
+	cluster     ID // zero until created
+	replicas    uint32
+	feature     uint32
+	epoch       uint64 // counts changes of nodes, groups, plans and the feature level
+	nextReplica ReplicaID
+	nodes       map[NodeID]Node
+	groups      []Group // 0 is the group of this state; group g > 0 owns part g-1 of the slots
+	plans       map[PlanID]Plan
+	busy        map[uint32]PlanID // groups with a plan
+	items       map[itemKey]Item
+	itemBytes   int
+	version     uint64 // of the last change of an item
+}
+
+type itemKey struct {
+	kind Kind
+	name string
+}
+
+func (k itemKey) compare(o itemKey) int {
+	return cmp.Or(cmp.Compare(k.kind, o.kind), cmp.Compare(k.name, o.name))
+}
+
+// MetaGroup is the group that keeps the state. Those of data follow it.
+const MetaGroup = 0
+
+// NewState returns the state before the first command.
+func NewState() *State {
+	return &State{nextReplica: 1, nodes: map[NodeID]Node{}, plans: map[PlanID]Plan{},
+		busy: map[uint32]PlanID{}, items: map[itemKey]Item{}}
+}
+
+// Apply applies a command of the log. An error means that the log or this program is wrong, and
+// the node must stop; commands that are not allowed have it in their results.
+func (s *State) Apply(command []byte) (Result, error) {
+	cmd, err := ParseCommand(command)
+	if err != nil {
+		return Result{}, err
+	}
+	if _, first := cmd.(*Create); !first && s.cluster == (ID{}) {
+		return Result{Err: fmt.Errorf("%w: the cluster is not created yet", ErrRefused)}, nil
+	}
+	return cmd.apply(s), nil
+}
+
+const (
+	snapshotMagic   = "PTDM"
+	snapshotVersion = 1 // 1: first
+)
+
+// AppendSnapshot appends the whole state: the same bytes for the same state.
+func (s *State) AppendSnapshot(dst []byte) []byte {
+	start := len(dst)
+	c := &coder{dst: append(append(dst, snapshotMagic...), snapshotVersion)}
+	s.fields(c)
+	sum := crc32.Checksum(c.dst[start:], castagnoli)
+	return append(c.dst, byte(sum), byte(sum>>8), byte(sum>>16), byte(sum>>24))
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// ParseState reads what AppendSnapshot wrote.
+func ParseState(src []byte) (*State, error) {
+	body := len(src) - 4
+	if body < len(snapshotMagic)+1 || string(src[:len(snapshotMagic)]) != snapshotMagic {
+		return nil, fmt.Errorf("state of a cluster: %w: no %s in front", errForm, snapshotMagic)
+	}
+	sum := crc32.Checksum(src[:body], castagnoli)
+	if t := src[body:]; sum != uint32(t[0])|uint32(t[1])<<8|uint32(t[2])<<16|uint32(t[3])<<24 {
+		return nil, fmt.Errorf("state of a cluster: %w: the checksum differs", errForm)
+	}
+	if v := src[len(snapshotMagic)]; v != snapshotVersion {
+		return nil, fmt.Errorf("state of a cluster: version %d, this program knows %d; run the "+
+			"version of pentad that wrote it", v, snapshotVersion)
+	}
+	s := NewState()
+	c := &coder{src: src[len(snapshotMagic)+1 : body], reading: true}
+	s.fields(c)
+	err := c.end()
+	if err == nil {
+		err = s.check()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("state of a cluster: %w", err)
+	}
+	return s, nil
+}
+
+// fields writes or reads the state; maps in the order of their keys.
+func (s *State) fields(c *coder) {
+	c.id(&s.cluster)
+	number(c, &s.replicas)
+	number(c, &s.feature)
+	number(c, &s.epoch)
+	number(c, &s.nextReplica)
+	number(c, &s.version)
+	mapped(c, s.nodes, MaxNodes, cmp.Compare, func(id *NodeID, n *Node) {
+		n.fields(c)
+		*id = n.ID
+	})
+	list(c, &s.groups, MaxGroups+1, func(g *Group) {
+		number(c, &g.Epoch)
+		list(c, &g.Replicas, 2*MaxReplicas, func(r *Replica) {
+			number(c, &r.ID)
+			number(c, &r.Node)
+			c.flag(&r.Learner)
+		})
+	})
+	mapped(c, s.plans, MaxGroups+1, cmp.Compare, func(id *PlanID, p *Plan) {
+		p.fields(c)
+		*id = p.ID
+	})
+	mapped(c, s.items, MaxItems, itemKey.compare, func(k *itemKey, i *Item) {
+		number(c, &k.kind)
+		c.text(&k.name, maxNameBytes)
+		number(c, &i.Version)
+		c.bytes(&i.Data, maxDataBytes)
+	})
+}
+
+func (p *Plan) fields(c *coder) {
+	number(c, &p.ID)
+	number(c, &p.Group)
+	number(c, &p.Add)
+	number(c, &p.Learn)
+	number(c, &p.Remove)
+	number(c, &p.Stage)
+}
+
+// mapped writes or reads a map in the order of its keys.
+func mapped[K comparable, V any](c *coder, m map[K]V, most int, compare func(a, b K) int,
+	each func(*K, *V)) {
+	if !c.reading {
+		c.count(len(m), most)
+		for _, k := range slices.SortedFunc(maps.Keys(m), compare) {
+			v := m[k]
+			each(&k, &v)
+		}
+		return
+	}
+	var last K
+	for i := range c.count(0, most) {
+		var k K
+		var v V
+		if each(&k, &v); c.err != nil {
+			return
+		}
+		if i > 0 && compare(last, k) >= 0 {
+			c.fail("keys are not in order")
+			return
+		}
+		last, m[k] = k, v
+	}
+}
+
+// check fills in what follows from the rest of a state that was read, and refuses one that commands
+// cannot have made.
+func (s *State) check() error {
+	if s.cluster == (ID{}) {
+		if len(s.nodes)+len(s.groups)+len(s.plans)+len(s.items) > 0 || s.nextReplica != 1 {
+			return fmt.Errorf("%w: something before a cluster is created", errForm)
+		}
+		return nil
+	}
+	if err := checkSizes(uint32(len(s.groups)-1), s.replicas); err != nil {
+		return fmt.Errorf("%w: %w", errForm, err)
+	}
+	for _, n := range s.nodes {
+		err := n.check()
+		if err == nil && nodeStates()[n.State] == "" {
+			err = fmt.Errorf("node %v is in state %d", n.ID, n.State)
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %w", errForm, err)
+		}
+	}
+	for id, p := range s.plans {
+		if int(p.Group) >= len(s.groups) || s.busy[p.Group] != 0 || id == 0 {
+			return fmt.Errorf("%w: plan %d for group %d", errForm, id, p.Group)
+		}
+		s.busy[p.Group] = id
+	}
+	for g, group := range s.groups {
+		if err := s.checkGroup(uint32(g), group); err != nil {
+			return err
+		}
+	}
+	for k, i := range s.items {
+		err := checkItem(k.kind, k.name)
+		if err == nil && (i.Version == 0 || i.Version > s.version) {
+			err = fmt.Errorf("item %v %.80q has version %d of %d", k.kind, k.name, i.Version,
+				s.version)
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %w", errForm, err)
+		}
+		s.itemBytes += len(k.name) + len(i.Data)
+	}
+	return nil
+}
+
+func (s *State) checkGroup(g uint32, group Group) error {
+	plan := s.plans[s.busy[g]]
+	found, voters := 0, 0
+	var last ReplicaID
+	for _, r := range group.Replicas {
+		_, known := s.nodes[r.Node]
+		if !known || r.ID <= last || r.ID >= s.nextReplica || r.Learner != (r.ID == plan.Learn) {
+			return fmt.Errorf("%w: replica %d of group %d", errForm, r.ID, g)
+		}
+		if r.ID == plan.Learn && r.Node == plan.Add || r.ID == plan.Remove {
+			found++
+		}
+		if last = r.ID; !r.Learner {
+			voters++
+		}
+	}
+	want := 0
+	for _, id := range []ReplicaID{plan.Learn, plan.Remove} {
+		if id != 0 {
+			want++
+		}
+	}
+	badPlan := plan.ID != 0 && (want == 0 || stages()[plan.Stage] == "" ||
+		(plan.Add == 0) != (plan.Learn == 0))
+	if voters == 0 || found != want || badPlan || group.Epoch > s.epoch {
+		return fmt.Errorf("%w: group %d has %d voters, or does not fit its plan", errForm, g,
+			voters)
+	}
+	return nil
+}

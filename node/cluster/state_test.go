@@ -1,0 +1,356 @@
+package cluster
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+)
+
+// testNode returns a core node with the number n.
+func testNode(n int, zone string) Node {
+	return Node{ID: NodeID(n), Incarnation: 1, Role: RoleCore, Zone: zone, Weight: 100,
+		RaftAddr: fmt.Sprintf("10.0.%d.%d:5151", n>>8, n&255),
+		HTTPAddr: fmt.Sprintf("10.0.%d.%d:5150", n>>8, n&255), MinFeature: 1, MaxFeature: 2}
+}
+
+func testCreate(groups, replicas int) *Create {
+	return &Create{Cluster: ID{15: 7}, Groups: uint32(groups), Replicas: uint32(replicas),
+		Feature: 1, First: testNode(1, "a")}
+}
+
+func encoded(t testing.TB, cmd Command) []byte {
+	t.Helper()
+	b, err := AppendCommand(nil, cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func apply(t testing.TB, s *State, cmd Command) Result {
+	t.Helper()
+	r, err := s.Apply(encoded(t, cmd))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// must applies a command that changes something.
+func must(t testing.TB, s *State, cmd Command) Result {
+	t.Helper()
+	r := apply(t, s, cmd)
+	if r.Err != nil || !r.Changed {
+		t.Fatalf("%T %+v: %+v", cmd, cmd, r)
+	}
+	return r
+}
+
+// same applies a command that says what is so already.
+func same(t testing.TB, s *State, cmd Command) Result {
+	t.Helper()
+	before := s.AppendSnapshot(nil)
+	r := apply(t, s, cmd)
+	if r.Err != nil || r.Changed || !bytes.Equal(before, s.AppendSnapshot(nil)) {
+		t.Fatalf("%T %+v: %+v, want no change", cmd, cmd, r)
+	}
+	return r
+}
+
+// fails applies a command that is not allowed, and leaves no trace.
+func fails(t testing.TB, s *State, cmd Command, want error) Result {
+	t.Helper()
+	before := s.AppendSnapshot(nil)
+	r := apply(t, s, cmd)
+	if !errors.Is(r.Err, want) || r.Changed || !bytes.Equal(before, s.AppendSnapshot(nil)) {
+		t.Fatalf("%T %+v: %+v, want %v and no change", cmd, cmd, r, want)
+	}
+	return r
+}
+
+func TestLifeOfANode(t *testing.T) {
+	s := NewState()
+	fails(t, s, &PutNode{testNode(2, "b")}, ErrRefused) // nothing is created
+	must(t, s, testCreate(4, 3))
+	same(t, s, testCreate(4, 3))
+	other := testCreate(4, 3)
+	other.Cluster[0] = 1
+	fails(t, s, other, ErrRefused)
+
+	n := testNode(2, "b")
+	must(t, s, &PutNode{n})
+	same(t, s, &PutNode{n})
+	if got, _ := s.View().Node(2); got.State != NodeJoining {
+		t.Fatalf("a new node is %v", got.State)
+	}
+	fails(t, s, &StartPlan{ID: 1, Group: 1, Epoch: 1, Add: 2}, ErrRefused) // it is not up
+	fails(t, s, &SetNodeState{2, NodeDraining}, ErrRefused)
+	must(t, s, &SetNodeState{2, NodeUp})
+	same(t, s, &SetNodeState{2, NodeUp})
+	n.Incarnation, n.HTTPAddr = 2, "other:1"
+	must(t, s, &PutNode{n})
+	if got, _ := s.View().Node(2); got.State != NodeUp || got.HTTPAddr != "other:1" {
+		t.Fatalf("%+v", got)
+	}
+	fails(t, s, &PutNode{testNode(2, "b")}, ErrStale) // an older incarnation
+	edge := n
+	edge.Role = RoleEdge
+	fails(t, s, &PutNode{edge}, ErrRefused)
+	must(t, s, &SetNodeState{2, NodeDraining})
+	must(t, s, &SetNodeState{2, NodeUp})
+	must(t, s, &SetNodeState{2, NodeLeft})
+	fails(t, s, &PutNode{n}, ErrRefused)
+	fails(t, s, &SetNodeState{2, NodeUp}, ErrRefused)
+	fails(t, s, &SetNodeState{1, NodeLeft}, ErrRefused) // it holds everything
+	fails(t, s, &SetNodeState{9, NodeUp}, ErrUnknown)
+}
+
+func TestLifeOfAPlan(t *testing.T) {
+	s := NewState()
+	must(t, s, testCreate(4, 3))
+	for i := 2; i <= 3; i++ {
+		must(t, s, &PutNode{testNode(i, "b")})
+		must(t, s, &SetNodeState{NodeID(i), NodeUp})
+	}
+	g := s.View().Groups[2]
+	start := &StartPlan{ID: 77, Group: 2, Epoch: g.Epoch, Add: 2, Remove: g.Replicas[0].ID}
+	replica := must(t, s, start).Replica
+	if r := same(t, s, start); r.Replica != replica {
+		t.Fatalf("the same plan again: replica %d, want %d", r.Replica, replica)
+	}
+	fails(t, s, &StartPlan{ID: 77, Group: 3, Epoch: g.Epoch, Add: 2}, ErrRefused)
+	fails(t, s, &StartPlan{ID: 78, Group: 2, Epoch: g.Epoch, Add: 3}, ErrStale)
+	now := s.View().Groups[2].Epoch // it has a plan
+	fails(t, s, &StartPlan{ID: 78, Group: 2, Epoch: now, Add: 3}, ErrStale)
+	if got := s.View().Groups[2].Replicas; len(got) != 2 || !got[1].Learner || got[1].Node != 2 {
+		t.Fatalf("%+v", got)
+	}
+	fails(t, s, &FinishPlan{77}, ErrRefused) // it has not caught up
+	must(t, s, &AbortPlan{77})
+	fails(t, s, &AbortPlan{77}, ErrUnknown)
+
+	start.Epoch = s.View().Groups[2].Epoch
+	if again := must(t, s, start).Replica; again <= replica {
+		t.Fatalf("replica %d was given out before", again)
+	}
+	must(t, s, &SwapPlan{77})
+	same(t, s, &SwapPlan{77})
+	fails(t, s, &AbortPlan{77}, ErrRefused)
+	must(t, s, &FinishPlan{77})
+	fails(t, s, &FinishPlan{77}, ErrUnknown)
+	if got := s.View().Groups[2].Replicas; len(got) != 1 || got[0].Learner || got[0].Node != 2 {
+		t.Fatalf("%+v", got)
+	}
+	last := s.View().Groups[2]
+	fails(t, s, &StartPlan{ID: 79, Group: 2, Epoch: last.Epoch, Remove: last.Replicas[0].ID},
+		ErrRefused) // nothing would be left
+	fails(t, s, &StartPlan{ID: 79, Group: 2, Epoch: last.Epoch, Add: 3, Remove: 1 << 40},
+		ErrUnknown)
+	fails(t, s, &StartPlan{ID: 79, Group: 2, Epoch: last.Epoch, Add: 2}, ErrRefused) // has one
+	fails(t, s, &StartPlan{ID: 79, Group: 9, Epoch: last.Epoch, Add: 3}, ErrUnknown)
+}
+
+func TestFeatureLevelWaitsForTheLast(t *testing.T) {
+	s := NewState()
+	must(t, s, testCreate(1, 1))
+	old := testNode(2, "b")
+	old.MaxFeature = 1
+	must(t, s, &PutNode{old})
+	fails(t, s, &RaiseFeature{2}, ErrRefused)
+	old.MaxFeature, old.Incarnation = 2, 2
+	must(t, s, &PutNode{old})
+	fails(t, s, &RaiseFeature{3}, ErrRefused)
+	must(t, s, &RaiseFeature{2})
+	same(t, s, &RaiseFeature{2})
+	late := testNode(3, "c")
+	late.MaxFeature = 1
+	fails(t, s, &PutNode{late}, ErrRefused)
+}
+
+func TestItemsHaveVersions(t *testing.T) {
+	m := NewMeta(NewState())
+	s := m.state
+	must(t, s, testCreate(1, 1))
+	v := must(t, s, &PutItem{KindCursor, "bills", 0, []byte("1")}).Version
+	if r := same(t, s, &PutItem{KindCursor, "bills", v, []byte("1")}); r.Version != v {
+		t.Fatalf("%+v", r)
+	}
+	if r := fails(t, s, &PutItem{KindCursor, "bills", 0, []byte("2")}, ErrStale); r.Version != v {
+		t.Fatalf("%+v, want version %d to try again with", r, v)
+	}
+	w := must(t, s, &PutItem{KindCursor, "bills", v, []byte("2")}).Version
+	must(t, s, &PutItem{KindPlugin, "bills", 0, nil}) // kinds are apart
+	fails(t, s, &DropItem{KindCursor, "bills", v}, ErrStale)
+	if i, ok := m.Item(KindCursor, "bills"); !ok || i.Version != w || string(i.Data) != "2" {
+		t.Fatalf("%+v %v", i, ok)
+	}
+	if all := m.Items(KindPlugin); len(all) != 1 {
+		t.Fatalf("%v", all)
+	}
+	must(t, s, &DropItem{KindCursor, "bills", w})
+	fails(t, s, &DropItem{KindCursor, "bills", w}, ErrUnknown)
+	if again := must(t, s, &PutItem{KindCursor, "bills", 0, nil}).Version; again <= w {
+		t.Fatalf("version %d was given out before", again)
+	}
+}
+
+func TestCatalogueIsBounded(t *testing.T) {
+	s := NewState()
+	must(t, s, testCreate(1, 1))
+	data := make([]byte, maxDataBytes)
+	for i := range maxItemBytes / (maxDataBytes + 8) {
+		must(t, s, &PutItem{KindPlugin, fmt.Sprintf("%08d", i), 0, data})
+	}
+	fails(t, s, &PutItem{KindPlugin, "one more!", 0, data}, ErrRefused)
+	if _, err := AppendCommand(nil, &PutItem{KindPlugin, "large", 0, append(data, 0)}); err == nil {
+		t.Error("an item that is too large was encoded")
+	}
+}
+
+func TestCommandsThatMayNotBeProposed(t *testing.T) {
+	f := func(change func(n *Node)) {
+		t.Helper()
+		n := testNode(1, "a")
+		change(&n)
+		if b, err := AppendCommand(nil, &PutNode{n}); err == nil {
+			t.Errorf("%+v was encoded as %x", n, b)
+		}
+	}
+	f(func(n *Node) { n.ID = 0 })
+	f(func(n *Node) { n.Role = 3 })
+	f(func(n *Node) { n.Weight = 0 })
+	f(func(n *Node) { n.MinFeature = 3 })
+	f(func(n *Node) { n.DiskPercent = 101 })
+	f(func(n *Node) { n.RaftAddr = "" })
+	f(func(n *Node) { n.RaftAddr = "host" })
+	f(func(n *Node) { n.RaftAddr = "host:0" })
+	f(func(n *Node) { n.HTTPAddr = "0.0.0.0:5150" })
+	f(func(n *Node) { n.HTTPAddr = "[::]:5150" })
+	f(func(n *Node) { n.Zone = string(make([]byte, 65)) })
+	for _, c := range []*Create{testCreate(0, 3), testCreate(3, 3), testCreate(8192, 3),
+		testCreate(4, 0), testCreate(4, 2), testCreate(4, 9)} {
+		if _, err := AppendCommand(nil, c); err == nil {
+			t.Errorf("%d groups with %d replicas were encoded", c.Groups, c.Replicas)
+		}
+	}
+}
+
+func TestUnknownCommandsStopTheNode(t *testing.T) {
+	s := NewState()
+	must(t, s, testCreate(1, 1))
+	for _, src := range [][]byte{{1, 11}, {1, 0}, {2, 1}, {2, 200, 3}} {
+		var unknown *UnknownCommandError
+		if _, err := s.Apply(src); !errors.As(err, &unknown) {
+			t.Errorf("%x: %v", src, err)
+		}
+	}
+	for _, src := range [][]byte{nil, {1}, {1, 5}, {1, 5, 0x80}, {1, 5, 0x80, 0}, {1, 5, 1, 1}} {
+		if _, err := s.Apply(src); !errors.Is(err, errForm) {
+			t.Errorf("%x: %v", src, err)
+		}
+	}
+}
+
+// randomCommand returns a command that has a fair chance to be allowed.
+func randomCommand(r *rand.Rand, s *State) Command {
+	id := NodeID(1 + r.IntN(8))
+	switch r.IntN(12) {
+	case 0, 1:
+		n := testNode(int(id), string(rune('a'+id%3)))
+		n.Incarnation, n.DiskPercent = uint64(1+r.IntN(3)), uint32(r.IntN(101))
+		n.MaxFeature = uint32(1 + r.IntN(4))
+		return &PutNode{n}
+	case 2, 3:
+		return &SetNodeState{id, NodeState(1 + r.IntN(4))}
+	case 4, 5:
+		g := r.IntN(len(s.groups) + 1)
+		x := &StartPlan{ID: PlanID(1 + r.IntN(1000)), Group: uint32(g), Add: NodeID(r.IntN(9))}
+		if g < len(s.groups) {
+			replicas := s.groups[g].Replicas
+			x.Epoch = s.groups[g].Epoch
+			if r.IntN(2) == 0 || x.Add == 0 {
+				x.Remove = replicas[r.IntN(len(replicas))].ID
+			}
+		} else if x.Add == 0 {
+			x.Add = 1
+		}
+		return x
+	case 6, 7, 8:
+		var plan PlanID
+		for p := range s.plans {
+			plan = max(plan, p)
+		}
+		return []Command{&SwapPlan{plan}, &FinishPlan{plan}, &AbortPlan{plan}}[r.IntN(3)]
+	case 9:
+		return &RaiseFeature{uint32(1 + r.IntN(4))}
+	default:
+		kind, name := Kind(1+r.IntN(4)), fmt.Sprint(r.IntN(5))
+		v := s.items[itemKey{kind, name}].Version + uint64(r.IntN(8)/7)
+		if r.IntN(4) == 0 {
+			return &DropItem{kind, name, v}
+		}
+		return &PutItem{kind, name, v, bytes.Repeat([]byte{byte(r.Uint32())}, r.IntN(20))}
+	}
+}
+
+// TestSameCommandsMakeTheSameState applies random commands to two states, one of which is saved and
+// restored now and then.
+func TestSameCommandsMakeTheSameState(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 2))
+	changed := map[string]int{}
+	for range 40 {
+		a, b := NewState(), NewState()
+		must(t, a, testCreate(1<<r.IntN(4), 3))
+		must(t, b, testCreate(int(len(a.groups)-1), 3))
+		for range 400 {
+			if r.IntN(20) == 0 {
+				var err error
+				if b, err = ParseState(b.AppendSnapshot(nil)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			cmd := encoded(t, randomCommand(r, a))
+			x, err := a.Apply(cmd)
+			if err != nil {
+				t.Fatal(err)
+			}
+			y, err := b.Apply(cmd)
+			if err != nil || fmt.Sprint(x) != fmt.Sprint(y) {
+				t.Fatalf("%x: %+v, and %+v %v", cmd, x, y, err)
+			}
+			if p, q := a.AppendSnapshot(nil), b.AppendSnapshot(nil); !bytes.Equal(p, q) {
+				t.Fatalf("%x: states differ\n%x\n%x", cmd, p, q)
+			}
+			if x.Changed {
+				changed[fmt.Sprint(cmd[1])]++
+			}
+		}
+	}
+	for kind := commandPutNode; kind <= commandDropItem; kind++ {
+		if changed[fmt.Sprint(kind)] == 0 {
+			t.Errorf("no command of kind %d changed anything: %v", kind, changed)
+		}
+	}
+}
+
+// TestDamagedSnapshotsAreRefused bends every byte, and cuts everywhere.
+func TestDamagedSnapshotsAreRefused(t *testing.T) {
+	s := NewState()
+	must(t, s, testCreate(4, 3))
+	must(t, s, &PutItem{KindCursor, "bills", 0, []byte("1")})
+	snapshot := s.AppendSnapshot(nil)
+	for i := range snapshot {
+		bent := bytes.Clone(snapshot)
+		bent[i] ^= 1
+		if _, err := ParseState(bent); err == nil {
+			t.Fatalf("byte %d bent, and nobody noticed", i)
+		}
+		if _, err := ParseState(snapshot[:i]); err == nil {
+			t.Fatalf("cut at byte %d, and nobody noticed", i)
+		}
+	}
+}

@@ -1,0 +1,170 @@
+package cluster
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/pentad-db/pentad/node/internal/slots"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// View is what a State said at one epoch. It never changes.
+type View struct {
+	Cluster  ID
+	Epoch    uint64
+	Replicas int // wanted of each group
+	Feature  uint32
+	Nodes    []Node  // by id, those that left included
+	Groups   []Group // by number; MetaGroup is the first
+	Plans    []Plan  // by group
+	nodes    map[NodeID]int
+}
+
+// View returns a picture of the state.
+func (s *State) View() *View {
+	v := &View{Cluster: s.cluster, Epoch: s.epoch, Replicas: int(s.replicas), Feature: s.feature,
+		Groups: slices.Clone(s.groups), nodes: make(map[NodeID]int, len(s.nodes))}
+	for i, id := range slices.Sorted(maps.Keys(s.nodes)) {
+		v.Nodes = append(v.Nodes, s.nodes[id])
+		v.nodes[id] = i
+	}
+	for _, g := range slices.Sorted(maps.Keys(s.busy)) {
+		v.Plans = append(v.Plans, s.plans[s.busy[g]])
+	}
+	return v
+}
+
+// Node returns what is known of a node.
+func (v *View) Node(id NodeID) (Node, bool) {
+	i, ok := v.nodes[id]
+	if !ok {
+		return Node{}, false
+	}
+	return v.Nodes[i], true
+}
+
+// DataGroups is the number of groups that own slots; they are numbered from 1.
+func (v *View) DataGroups() int { return max(len(v.Groups)-1, 0) }
+
+// GroupOf returns the group that owns a device. The cluster must have been created.
+func (v *View) GroupOf(cid int32, mid int64) uint32 {
+	return 1 + uint32(slots.Part(slots.Of(cid, mid), v.DataGroups()))
+}
+
+// Span returns the slots [from, to) of a data group.
+func (v *View) Span(group uint32) (from, to uint32) {
+	return slots.Span(int(group)-1, v.DataGroups())
+}
+
+// GroupsOf returns the data groups that can hold devices of a normalised box: all, when it names
+// none or many.
+func (v *View) GroupsOf(box *record.Box) []uint32 {
+	wanted := slots.Parts(box, v.DataGroups())
+	var out []uint32
+	for part := range v.DataGroups() {
+		if wanted == nil || wanted[part] {
+			out = append(out, uint32(part)+1)
+		}
+	}
+	return out
+}
+
+// Voters returns the replicas of a group that have votes, and all rows; learners may lack some.
+func (v *View) Voters(group uint32) []Replica {
+	var out []Replica
+	for _, r := range v.Groups[group].Replicas {
+		if !r.Learner {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// Meta keeps the state for many goroutines: one applies commands, others look at views and items.
+type Meta struct {
+	view    atomic.Pointer[View]
+	leaders [MaxGroups + 1]atomic.Uint64 // NodeID by group: hints
+
+	mu    sync.RWMutex
+	state *State // guarded by mu
+}
+
+// NewMeta returns a holder of a state, which is its own from now on.
+func NewMeta(s *State) *Meta {
+	m := &Meta{state: s}
+	m.view.Store(s.View())
+	return m
+}
+
+// View returns the latest view. It costs one atomic load.
+func (m *Meta) View() *View { return m.view.Load() }
+
+// Apply is State.Apply; a view of what it changed is there when it returns.
+func (m *Meta) Apply(command []byte) (Result, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, err := m.state.Apply(command)
+	if m.view.Load().Epoch != m.state.epoch {
+		m.view.Store(m.state.View())
+	}
+	return r, err
+}
+
+// AppendSnapshot is State.AppendSnapshot.
+func (m *Meta) AppendSnapshot(dst []byte) []byte {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.state.AppendSnapshot(dst)
+}
+
+// Restore puts the state of a snapshot in place of the present one.
+func (m *Meta) Restore(snapshot []byte) error {
+	s, err := ParseState(snapshot)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.state = s
+	m.view.Store(s.View())
+	return nil
+}
+
+// Item returns an item of the catalogue; its data is not to be changed.
+func (m *Meta) Item(kind Kind, name string) (Item, bool) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	i, ok := m.state.items[itemKey{kind, name}]
+	return i, ok
+}
+
+// Items returns the items of a kind, by name.
+func (m *Meta) Items(kind Kind) map[string]Item {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	out := map[string]Item{}
+	for k, i := range m.state.items {
+		if k.kind == kind {
+			out[k.name] = i
+		}
+	}
+	return out
+}
+
+// SetLeader notes who was last seen to lead a group. It may be wrong by the time it is read.
+func (m *Meta) SetLeader(group uint32, id NodeID) { m.leaders[group].Store(uint64(id)) }
+
+// Leader returns whom to ask first for a group: who led it when last seen, if it still holds a
+// replica, else who holds the first.
+func (m *Meta) Leader(group uint32) NodeID {
+	id := NodeID(m.leaders[group].Load())
+	voters := m.View().Voters(group)
+	for _, r := range voters {
+		if r.Node == id {
+			return id
+		}
+	}
+	return voters[0].Node
+}
