@@ -65,9 +65,9 @@ func (x *PutNode) apply(s *State) Result {
 		return refused("node %v is a %v node; start it with an empty directory to be another", n.ID,
 			old.Role)
 	case n.Incarnation < old.Incarnation:
-		return stale("node %v has been started since (incarnation %d, this is %d); if its directory "+
-			"was copied or restored, empty it and join as a new node", n.ID, old.Incarnation,
-			n.Incarnation)
+		return stale("node %v has been started since (incarnation %d, this is %d); if its "+
+			"directory was copied or restored, empty it and join as a new node", n.ID,
+			old.Incarnation, n.Incarnation)
 	}
 	s.epoch++
 	s.nodes[n.ID] = n
@@ -207,7 +207,8 @@ func (x *AbortPlan) apply(s *State) Result {
 		return unknown("plan %d", x.ID)
 	}
 	if p.Stage != StageAdd {
-		return refused("plan %d is at stage %v, and the group may have swapped already", x.ID, p.Stage)
+		return refused("plan %d is at stage %v, and the group may have swapped already", x.ID,
+			p.Stage)
 	}
 	var replicas []Replica
 	for _, r := range s.groups[p.Group].Replicas {
@@ -242,8 +243,8 @@ func (x *RaiseFeature) apply(s *State) Result {
 		}
 	}
 	if behind != 0 {
-		return refused("feature level %d: node %v runs at most %d; update it first", x.Level, behind,
-			s.nodes[behind].MaxFeature)
+		return refused("feature level %d: node %v runs at most %d; update it first", x.Level,
+			behind, s.nodes[behind].MaxFeature)
 	}
 	s.epoch++
 	s.feature = x.Level

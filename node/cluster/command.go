@@ -39,8 +39,8 @@ type UnknownCommandError struct{ Version, Kind uint8 }
 
 func (e *UnknownCommandError) Error() string {
 	return fmt.Sprintf("command of kind %d, version %d: this program knows kinds 1 to %d, version "+
-		"%d; run the version of pentad that the other nodes run", e.Kind, e.Version, commandDropItem,
-		commandVersion)
+		"%d; run the version of pentad that the other nodes run", e.Kind, e.Version,
+		commandDropItem, commandVersion)
 }
 
 // Create is the first command of a cluster: its first node holds every group alone.
@@ -243,8 +243,8 @@ func checkSizes(groups, replicas uint32) error {
 		return fmt.Errorf("%d groups: a power of two from 1 to %d is wanted", groups, MaxGroups)
 	}
 	if replicas == 0 || replicas > MaxReplicas || replicas%2 == 0 {
-		return fmt.Errorf("%d replicas: 1, 3, 5 or %d are wanted, as an even number survives no more "+
-			"failures than the odd one below it", replicas, MaxReplicas)
+		return fmt.Errorf("%d replicas: 1, 3, 5 or %d are wanted, as an even number survives no "+
+			"more failures than the odd one below it", replicas, MaxReplicas)
 	}
 	return nil
 }
@@ -272,7 +272,8 @@ func (*RaiseFeature) check() error { return nil }
 
 func (x *PutItem) check() error {
 	if len(x.Data) > maxDataBytes {
-		return fmt.Errorf("%v %.80q: %d bytes, at most %d", x.Kind, x.Name, len(x.Data), maxDataBytes)
+		return fmt.Errorf("%v %.80q: %d bytes, at most %d", x.Kind, x.Name, len(x.Data),
+			maxDataBytes)
 	}
 	return checkItem(x.Kind, x.Name)
 }
