@@ -2,7 +2,8 @@
 // move.
 //
 // [State] is what the cluster has decided, a function of the commands of a replicated log, which
-// others keep. [View] is an immutable picture of it for those who route.
+// others keep. [View] is an immutable picture of it for those who route. [Place] proposes where
+// replicas should be, and [NextMoves] says what to do next to get there.
 //
 // It knows neither consensus nor stores nor HTTP.
 package cluster

@@ -243,20 +243,38 @@ func (p *placer) fullness(n, more int) float64 {
 // relieve moves replicas away from nodes that hold more than they should.
 func (p *placer) relieve() {
 	for from := range p.nodes {
-		for p.over(from) == 1 {
-			moved := false
-			for _, to := range p.byFullness(false) {
-				if len(p.holds[to]) < p.most(to) && p.fullness(to, 1) < p.fullness(from, 0) &&
-					p.move(from, to) {
-					moved = true
-					break
-				}
-			}
-			if !moved {
-				break // zones leave no choice
-			}
+		for p.over(from) == 1 && (p.unload(from, from) || p.chain(from)) {
 		}
 	}
+}
+
+// unload moves one replica of a node to the emptiest that may have it, but for one.
+func (p *placer) unload(from, but int) bool {
+	for _, to := range p.byFullness(false) {
+		if to != from && to != but && len(p.holds[to]) < p.most(to) && p.move(from, to) >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// chain moves a replica of a node to one that passes another on, where zones leave no direct way.
+func (p *placer) chain(from int) bool {
+	for _, by := range p.byFullness(false) {
+		if by == from {
+			continue
+		}
+		g := p.move(from, by)
+		if g < 0 {
+			continue
+		}
+		if p.unload(by, from) {
+			return true
+		}
+		p.drop(g, by)
+		p.add(g, from)
+	}
+	return false
 }
 
 // feed moves replicas to nodes that hold less than they should, such as new ones.
@@ -268,7 +286,7 @@ func (p *placer) feed() {
 				if p.fullness(from, 0) <= 1 || p.fullness(to, 1) >= p.fullness(from, 0) {
 					break
 				}
-				if moved = p.move(from, to); moved {
+				if moved = p.move(from, to) >= 0; moved {
 					break
 				}
 			}
@@ -294,9 +312,9 @@ func (p *placer) byFullness(fullestFirst bool) []int {
 	return out
 }
 
-// move gives one replica of a node to another, of the group that fits the other best. It makes no
-// group lie closer together.
-func (p *placer) move(from, to int) bool {
+// move gives one replica of a node to another, of the group that fits the other best, and returns
+// the group, -1 for none. It makes no group lie closer together.
+func (p *placer) move(from, to int) int {
 	best, bestScore := -1, 0.0
 	for _, g := range p.holds[from] {
 		closer := p.inZone(g, p.zone[to], from) > p.inZone(g, p.zone[from], from)
@@ -307,10 +325,9 @@ func (p *placer) move(from, to int) bool {
 			best, bestScore = g, s
 		}
 	}
-	if best < 0 {
-		return false
+	if best >= 0 {
+		p.drop(best, from)
+		p.add(best, to)
 	}
-	p.drop(best, from)
-	p.add(best, to)
-	return true
+	return best
 }

@@ -1,0 +1,275 @@
+package cluster
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/zeebo/xxh3"
+)
+
+// NodeHealth is what was seen of a node. One that is missing is taken for well.
+type NodeHealth struct {
+	GossipDead  bool          // gossip says so
+	Unreachable time.Duration // since the leader of the meta group last reached it; 0: it does
+}
+
+// GroupHealth is what a group's leader says of it, and what planning goes by.
+type GroupHealth struct {
+	Leader   NodeID      // 0: none is known
+	Voters   []ReplicaID // as consensus has them, which may be ahead of the view or behind
+	Live     []ReplicaID // voters that answer and are not far behind, the leader's included
+	CaughtUp []ReplicaID // learners that could vote
+}
+
+// Health is of all nodes and groups; groups by number.
+type Health struct {
+	Nodes  map[NodeID]NodeHealth
+	Groups []GroupHealth
+}
+
+// PlanOptions bound how much moves at a time. The zero value works.
+type PlanOptions struct {
+	// Grace is how long a node must be dead and unreachable before its replicas are made anew
+	// elsewhere: 10 minutes, as most machines are back by then.
+	Grace time.Duration
+	// Incoming is how many replicas a node takes in at a time: 2, so that its disk still serves.
+	Incoming int
+	// Transfers is how many leaders move at a time for balance: 4, as each stops a group's writes
+	// for some milliseconds.
+	Transfers int
+}
+
+func (o PlanOptions) orDefaults() PlanOptions {
+	return PlanOptions{Grace: cmp.Or(o.Grace, 10*time.Minute), Incoming: cmp.Or(o.Incoming, 2),
+		Transfers: cmp.Or(o.Transfers, 4)}
+}
+
+// Move is one thing to do: a command for the meta group, or a group's leadership to hand over.
+type Move struct {
+	Command  Command // nil: it is a transfer
+	Group    uint32  // of a transfer, or a plan
+	Transfer NodeID  // who should lead the group
+	Why      string
+}
+
+// Change is a difference between where a group is and where it should be.
+type Change struct {
+	Group  uint32
+	Add    NodeID    // 0: none
+	Remove ReplicaID // 0: none
+	From   NodeID    // holds Remove
+	Why    string
+	rank   int // the most urgent first
+}
+
+// Outlook is what the planner sees.
+type Outlook struct {
+	Moves   []Move   // to do now; doing them twice, or some of them only, does no harm
+	Changes []Change // all that is left until the cluster is as it should be, beside Running
+	Running []Plan
+	Blocked []string // what cannot go on by itself, and what to do about it
+}
+
+// NextMoves says what to do next. Whoever leads the meta group asks now and then, does it, and asks
+// again with a new view: no move relies on the one before it.
+func NextMoves(v *View, h Health, o PlanOptions) Outlook {
+	p := &planner{view: v, health: h, options: o.orDefaults(), busy: map[uint32]bool{},
+		incoming: map[NodeID]int{}}
+	p.out.Running = v.Plans
+	for _, plan := range v.Plans {
+		p.busy[plan.Group] = true
+		if plan.Stage == StageAdd {
+			p.incoming[plan.Add]++
+		}
+	}
+	p.moveNodes()
+	for _, plan := range v.Plans {
+		p.goOn(plan)
+	}
+	p.target()
+	p.start()
+	p.spreadLeaders()
+	return p.out
+}
+
+// Assuming returns the view as it would be with a node in another state: for dry runs.
+func (v *View) Assuming(id NodeID, state NodeState) *View {
+	w := *v
+	w.Nodes = slices.Clone(v.Nodes)
+	if i, ok := v.nodes[id]; ok {
+		w.Nodes[i].State = state
+	}
+	return &w
+}
+
+type planner struct {
+	view     *View
+	health   Health
+	options  PlanOptions
+	busy     map[uint32]bool
+	incoming map[NodeID]int
+	place    [][]NodeID // where groups should be
+	out      Outlook
+}
+
+func (p *planner) do(cmd Command, group uint32, why string) {
+	p.out.Moves = append(p.out.Moves, Move{Command: cmd, Group: group, Why: why})
+}
+
+// gone reports whether a node's replicas are to be made anew: all three who could know say so.
+func (p *planner) gone(id NodeID) bool {
+	h := p.health.Nodes[id]
+	return h.GossipDead && h.Unreachable >= p.options.Grace
+}
+
+// silent reports whether a node should not be given anything now.
+func (p *planner) silent(id NodeID) bool {
+	h := p.health.Nodes[id]
+	return h.GossipDead || h.Unreachable > 0
+}
+
+func (p *planner) node(id NodeID) Node {
+	n, _ := p.view.Node(id)
+	return n
+}
+
+func (p *planner) group(g uint32) GroupHealth {
+	if int(g) < len(p.health.Groups) {
+		return p.health.Groups[g]
+	}
+	return GroupHealth{}
+}
+
+// moveNodes lets in who joins, and lets go who is drained.
+func (p *planner) moveNodes() {
+	held := map[NodeID]int{}
+	for _, g := range p.view.Groups {
+		for _, r := range g.Replicas {
+			held[r.Node]++
+		}
+	}
+	for _, n := range p.view.Nodes {
+		switch {
+		case n.State == NodeJoining && !p.silent(n.ID):
+			p.do(&SetNodeState{n.ID, NodeUp}, 0, fmt.Sprintf("node %v has joined", n.ID))
+		case n.State == NodeDraining && held[n.ID] == 0:
+			p.do(&SetNodeState{n.ID, NodeLeft}, 0, fmt.Sprintf("node %v holds nothing more", n.ID))
+		}
+	}
+}
+
+// goOn takes a plan that is under way to its next stage, when the group is ready for it.
+func (p *planner) goOn(plan Plan) {
+	h := p.group(plan.Group)
+	switch plan.Stage {
+	case StageAdd:
+		if n := p.node(plan.Add); n.State != NodeUp || p.gone(plan.Add) {
+			p.do(&AbortPlan{plan.ID}, plan.Group, fmt.Sprintf("node %v, which was to get a copy, "+
+				"is %s", plan.Add, p.why(plan.Add)))
+			return
+		}
+		for _, r := range p.view.Voters(plan.Group) {
+			lost := p.gone(r.Node) && !slices.Contains(h.Live, r.ID)
+			if lost && plan.Remove != 0 && slices.Contains(h.Live, plan.Remove) {
+				p.do(&AbortPlan{plan.ID}, plan.Group, fmt.Sprintf("the copy on node %v was lost "+
+					"meanwhile, and is made anew first", r.Node))
+				return
+			}
+		}
+		if !slices.Contains(h.CaughtUp, plan.Learn) || !p.safe(plan.Group, plan.Remove, 1) {
+			return
+		}
+		if !p.handOver(plan.Group, plan.Remove) {
+			p.do(&SwapPlan{plan.ID}, plan.Group,
+				fmt.Sprintf("the new copy on node %v has caught up", plan.Add))
+		}
+	case StageSwap:
+		in := plan.Learn == 0 || slices.Contains(h.Voters, plan.Learn)
+		if in && !slices.Contains(h.Voters, plan.Remove) && len(h.Voters) > 0 {
+			p.do(&FinishPlan{plan.ID}, plan.Group, "the group has changed its members")
+		}
+	}
+}
+
+// handOver moves the leadership away from a replica that is to go, and reports whether it was there
+// and somebody can take it. A last voter keeps it until consensus takes it away.
+func (p *planner) handOver(group uint32, goes ReplicaID) bool {
+	h := p.group(group)
+	for _, r := range p.view.Groups[group].Replicas {
+		if r.ID == goes && r.Node == h.Leader {
+			return p.transfer(group, fmt.Sprintf("the copy on node %v goes", r.Node))
+		}
+	}
+	return false
+}
+
+// transfer hands the leadership of a group to another live voter whose node is up, and reports
+// whether there is one.
+func (p *planner) transfer(group uint32, why string) bool {
+	h := p.group(group)
+	for _, r := range p.view.Voters(group) {
+		if r.Node != h.Leader && slices.Contains(h.Live, r.ID) && p.node(r.Node).State == NodeUp {
+			p.out.Moves = append(p.out.Moves, Move{Group: group, Transfer: r.Node, Why: why})
+			return true
+		}
+	}
+	return false
+}
+
+// safe reports whether a group has a quorum of live voters, and would have one with added new live
+// voters and without one that is removed. Who gives up a live voter must be able to lose the new
+// one on the way, as a change that has begun needs a quorum of the voters to come; groups of two
+// cannot.
+func (p *planner) safe(group uint32, remove ReplicaID, added int) bool {
+	voters := p.view.Voters(group)
+	live := p.live(group)
+	if live*2 <= len(voters) {
+		return false
+	}
+	after := len(voters) + added
+	live += added
+	if remove != 0 {
+		after--
+		if slices.Contains(p.group(group).Live, remove) {
+			live--
+			if after > 2 && (live-1)*2 <= after {
+				return false
+			}
+		}
+	}
+	return live*2 > after
+}
+
+// live counts the voters that answer.
+func (p *planner) live(group uint32) int {
+	n := 0
+	for _, r := range p.view.Voters(group) {
+		n += count(slices.Contains(p.group(group).Live, r.ID))
+	}
+	return n
+}
+
+// why says what is wrong with where a replica is.
+func (p *planner) why(id NodeID) string {
+	switch n := p.node(id); {
+	case p.gone(id):
+		return "dead for " + p.health.Nodes[id].Unreachable.Round(time.Second).String()
+	case n.State != NodeUp:
+		return n.State.String()
+	}
+	return "fuller than others"
+}
+
+// planID names a plan by what it does to which state of a group, so that whoever plans it again
+// means the same one.
+func planID(c Change, epoch uint64) PlanID {
+	var key [28]byte
+	binary.LittleEndian.PutUint32(key[:], c.Group)
+	binary.LittleEndian.PutUint64(key[4:], epoch)
+	binary.LittleEndian.PutUint64(key[12:], uint64(c.Add))
+	binary.LittleEndian.PutUint64(key[20:], uint64(c.Remove))
+	return PlanID(max(xxh3.Hash(key[:]), 1))
+}

@@ -1,0 +1,249 @@
+package cluster
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+)
+
+const (
+	// manyNodes is above how many core nodes the meta group has more replicas than others.
+	manyNodes = 10
+	// metaReplicas is how many then: of 1,000 nodes, two may well be down at a time.
+	metaReplicas = 5
+)
+
+// Ranks of changes.
+const (
+	rankLost    = iota // a copy is lost
+	rankMissing        // there are fewer than wanted
+	rankDrain
+	rankSurplus
+	rankBalance
+)
+
+// target works out where groups should be, and what differs.
+func (p *planner) target() {
+	var nodes []Candidate
+	for _, n := range p.view.Nodes {
+		if n.Role == RoleCore && n.State == NodeUp && !p.gone(n.ID) {
+			nodes = append(nodes, Candidate{n.ID, n.Zone, n.Weight})
+		}
+	}
+	groups := make([]Wanted, len(p.view.Groups))
+	for g, group := range p.view.Groups {
+		groups[g] = Wanted{Group: uint32(g), Replicas: p.view.Replicas}
+		if g == MetaGroup && len(nodes) > manyNodes && p.view.Replicas > 1 {
+			groups[g].Replicas = max(metaReplicas, p.view.Replicas)
+		}
+		for _, r := range group.Replicas {
+			if p.planned(uint32(g)).Remove != r.ID { // as if what runs were done
+				groups[g].Now = append(groups[g].Now, r.Node)
+			}
+		}
+	}
+	if len(nodes) == 0 {
+		p.block("no core node is up: start one")
+		return
+	}
+	p.place = Place(nodes, groups)
+	for g := range groups {
+		p.differ(uint32(g), groups[g].Replicas, len(nodes))
+	}
+	slices.SortStableFunc(p.out.Changes, func(a, b Change) int {
+		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(p.live(a.Group), p.live(b.Group)))
+	})
+}
+
+func (p *planner) block(format string, args ...any) {
+	p.out.Blocked = append(p.out.Blocked, fmt.Sprintf(format, args...))
+}
+
+func (p *planner) planned(g uint32) Plan {
+	i, ok := slices.BinarySearchFunc(p.view.Plans, g, func(plan Plan, g uint32) int {
+		return cmp.Compare(plan.Group, g)
+	})
+	if !ok {
+		return Plan{}
+	}
+	return p.view.Plans[i]
+}
+
+// differ notes what is between where a group is, or will be when its plan is done, and where it
+// should be: who comes is paired with who goes.
+func (p *planner) differ(g uint32, wanted, nodes int) {
+	plan := p.planned(g)
+	var goes, stays []Replica
+	for _, r := range p.view.Groups[g].Replicas {
+		switch {
+		case r.ID == plan.Remove:
+		case slices.Contains(p.place[g], r.Node):
+			stays = append(stays, r)
+		default:
+			goes = append(goes, r)
+		}
+	}
+	slices.SortStableFunc(goes, func(a, b Replica) int {
+		return cmp.Compare(p.urgency(a.Node), p.urgency(b.Node))
+	})
+	have := len(goes) + len(stays)
+	for _, id := range p.place[g] {
+		if slices.ContainsFunc(stays, func(r Replica) bool { return r.Node == id }) {
+			continue
+		}
+		c := Change{Group: g, Add: id, rank: rankMissing,
+			Why: fmt.Sprintf("it has %d copies of %d", have, wanted)}
+		if len(goes) > 0 && (have >= wanted || p.urgency(goes[0].Node) == rankLost) {
+			c.Remove, c.From, c.rank = goes[0].ID, goes[0].Node, p.urgency(goes[0].Node)
+			c.Why = fmt.Sprintf("node %v is %s", c.From, p.why(c.From))
+			goes = goes[1:]
+		} else {
+			have++
+		}
+		p.out.Changes = append(p.out.Changes, c)
+	}
+	for _, r := range goes {
+		c := Change{Group: g, Remove: r.ID, From: r.Node, rank: rankSurplus}
+		switch {
+		case have > wanted:
+			c.Why = fmt.Sprintf("it has %d copies of %d", have, wanted)
+		case p.node(r.Node).State == NodeDraining && have > 1 && !p.gone(r.Node):
+			c.Why = fmt.Sprintf("node %v is draining, and %d others are all there are", r.Node,
+				nodes)
+		default:
+			p.block("group %d: its copy on node %v is lost (%s), and no node can take its place; "+
+				"start the node again, or join another", g, r.Node, p.why(r.Node))
+			continue
+		}
+		have--
+		p.out.Changes = append(p.out.Changes, c)
+	}
+}
+
+// urgency ranks why a replica should not be where it is.
+func (p *planner) urgency(id NodeID) int {
+	switch {
+	case p.gone(id):
+		return rankLost
+	case p.node(id).State != NodeUp:
+		return rankDrain
+	}
+	return rankBalance
+}
+
+// start begins plans for the most urgent changes: one a group, and few a node.
+func (p *planner) start() {
+	for _, c := range p.out.Changes {
+		group := p.view.Groups[c.Group]
+		if p.busy[c.Group] || c.Add != 0 &&
+			(p.silent(c.Add) || p.incoming[c.Add] >= p.options.Incoming) {
+			continue
+		}
+		if !p.safe(c.Group, c.Remove, count(c.Add != 0)) {
+			p.busy[c.Group] = true
+			if live := p.live(c.Group); live*2 <= len(p.view.Voters(c.Group)) {
+				p.block("group %d: %d of its %d voters answer, which is no quorum; start the "+
+					"others again", c.Group, live, len(p.view.Voters(c.Group)))
+			}
+			continue
+		}
+		p.busy[c.Group] = true
+		if c.Add == 0 && p.handOver(c.Group, c.Remove) {
+			continue
+		}
+		p.incoming[c.Add]++
+		p.do(&StartPlan{ID: planID(c, group.Epoch), Group: c.Group, Epoch: group.Epoch, Add: c.Add,
+			Remove: c.Remove}, c.Group, c.Why)
+	}
+}
+
+// spreadLeaders moves leaderships off nodes that drain, and off those that lead more than their
+// replicas make their share.
+func (p *planner) spreadLeaders() {
+	leads, holds, total := map[NodeID]int{}, map[NodeID]int{}, 0
+	for g := range p.view.Groups {
+		leads[p.group(uint32(g)).Leader]++
+		for _, r := range p.view.Voters(uint32(g)) {
+			holds[r.Node]++
+			total++
+		}
+	}
+	share := func(id NodeID) float64 {
+		return float64(holds[id]*len(p.view.Groups)) / float64(max(total, 1))
+	}
+	left := p.options.Transfers
+	for g := range p.view.Groups {
+		h := p.group(uint32(g))
+		if h.Leader == 0 || left == 0 || p.busy[uint32(g)] {
+			continue
+		}
+		if p.node(h.Leader).State == NodeDraining {
+			left -= count(p.transfer(uint32(g), fmt.Sprintf("node %v is draining", h.Leader)))
+			continue
+		}
+		if leads[h.Leader] <= int(math.Ceil(share(h.Leader)*loadBound)) {
+			continue
+		}
+		for _, r := range p.preferred(uint32(g)) {
+			fuller := float64(leads[r.Node]+1)*share(h.Leader) <
+				float64(leads[h.Leader])*share(r.Node)
+			if fuller && slices.Contains(h.Live, r.ID) && p.node(r.Node).State == NodeUp {
+				leads[r.Node]++
+				leads[h.Leader]--
+				left--
+				p.out.Moves = append(p.out.Moves, Move{Group: uint32(g), Transfer: r.Node,
+					Why: fmt.Sprintf("node %v leads more groups than its part", h.Leader)})
+				break
+			}
+		}
+	}
+}
+
+// preferred lists the voters of a group in the order in which they should lead.
+func (p *planner) preferred(g uint32) []Replica {
+	voters := p.view.Voters(g)
+	if p.place == nil {
+		return voters
+	}
+	slices.SortStableFunc(voters, func(a, b Replica) int {
+		at := func(r Replica) int {
+			return cmp.Or(slices.Index(p.place[g], r.Node)+1, len(p.place[g])+1)
+		}
+		return cmp.Compare(at(a), at(b))
+	})
+	return voters
+}
+
+// String says for people what is left to do, what runs, and what is in the way.
+func (o Outlook) String() string {
+	var b strings.Builder
+	incoming := map[NodeID]int{}
+	for _, c := range o.Changes {
+		fmt.Fprintf(&b, "group %d: ", c.Group)
+		if c.Add != 0 {
+			incoming[c.Add]++
+			fmt.Fprintf(&b, "a copy to node %v", c.Add)
+		}
+		if c.Remove != 0 && c.Add != 0 {
+			b.WriteString(", then ")
+		}
+		if c.Remove != 0 {
+			fmt.Fprintf(&b, "that on node %v goes", c.From)
+		}
+		fmt.Fprintf(&b, " (%s)\n", c.Why)
+	}
+	for _, plan := range o.Running {
+		fmt.Fprintf(&b, "group %d: under way, at stage %v\n", plan.Group, plan.Stage)
+	}
+	for _, text := range o.Blocked {
+		fmt.Fprintf(&b, "blocked: %s\n", text)
+	}
+	fmt.Fprintf(&b, "%d changes to make, %d under way", len(o.Changes), len(o.Running))
+	for _, id := range slices.Sorted(maps.Keys(incoming)) {
+		fmt.Fprintf(&b, "\nnode %v gets %d copies", id, incoming[id])
+	}
+	return b.String() + "\n"
+}
