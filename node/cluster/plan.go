@@ -199,7 +199,7 @@ func (p *planner) goOn(plan Plan) {
 func (p *planner) handOver(group uint32, goes ReplicaID) bool {
 	h := p.group(group)
 	for _, r := range p.view.Groups[group].Replicas {
-		if r.ID == goes && r.Node == h.Leader {
+		if r.ID == goes && r.Node == h.Leader && slices.Contains(h.Live, goes) {
 			return p.transfer(group, fmt.Sprintf("the copy on node %v goes", r.Node))
 		}
 	}

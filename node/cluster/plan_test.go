@@ -1,0 +1,128 @@
+package cluster
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// planned is what a planner does about data group 1 of four nodes in zones of their own, three of
+// which hold it: a word for each move of a command, or of the leadership.
+type planned struct {
+	*sim
+	voters []Replica // the leader's is the last
+	free   NodeID    // holds nothing
+}
+
+func newPlanned(t *testing.T) *planned {
+	p := &planned{sim: newSim(t, rand.New(rand.NewPCG(1, 17)), 1)}
+	for i := 2; i <= 3; i++ {
+		must(t, p.state, &PutNode{testNode(i, string(rune('a'+i)))})
+	}
+	p.settle()
+	p.free = 4
+	must(t, p.state, &PutNode{testNode(4, "d")})
+	must(t, p.state, &SetNodeState{4, NodeUp})
+	p.voters = p.state.View().Voters(1)
+	p.groups[1].leader = p.voters[2].Node
+	return p
+}
+
+// start begins to replace a voter by the free node; its learner has caught up or not.
+func (p *planned) start(remove int, caughtUp bool) {
+	replica := must(p.t, p.state, &StartPlan{ID: 1, Group: 1, Epoch: p.state.groups[1].Epoch,
+		Add: p.free, Remove: p.voters[remove].ID}).Replica
+	p.groups[1].learners[replica] = p.free
+	p.groups[1].caughtUp[replica] = caughtUp
+	if !caughtUp {
+		delete(p.groups[1].caughtUp, replica)
+	}
+}
+
+func (p *planned) want(want string) {
+	p.t.Helper()
+	got := ""
+	for _, m := range NextMoves(p.state.View(), p.health(), PlanOptions{}).Moves {
+		if m.Group == 1 && m.Command == nil {
+			got += "transfer "
+		} else if m.Group == 1 {
+			got += fmt.Sprintf("%T ", m.Command)[len("*cluster."):]
+		}
+	}
+	if got != want {
+		p.t.Errorf("did %q, want %q", got, want)
+	}
+}
+
+func TestWhenAGroupMaySwap(t *testing.T) {
+	f := func(remove int, caughtUp bool, want string, down ...int) {
+		t.Helper()
+		p := newPlanned(t)
+		p.start(remove, caughtUp)
+		for _, i := range down {
+			p.silent[p.voters[i].Node] = time.Minute // within the grace
+		}
+		p.want(want)
+	}
+	f(0, true, "SwapPlan ")
+	f(0, false, "")            // the learner lacks something
+	f(2, true, "transfer ")    // the leader goes
+	f(0, true, "SwapPlan ", 0) // who goes is down
+	f(0, true, "", 1)          // the new one could not be lost on the way
+	f(0, true, "", 0, 1)       // no quorum
+	f(0, false, "", 1)         // wait: it may come back
+	f(2, true, "SwapPlan ", 2) // also when it led: consensus has chosen another, or will
+	f(2, true, "", 2, 0)       // and has not, without a quorum
+}
+
+func TestACopyLostMeanwhileComesFirst(t *testing.T) {
+	p := newPlanned(t)
+	p.start(0, false)
+	p.silent[p.voters[1].Node] = time.Hour
+	p.want("AbortPlan ")
+	must(t, p.state, &AbortPlan{1})
+	p.want("StartPlan ")
+	p = newPlanned(t)
+	p.start(1, false)
+	p.silent[p.voters[1].Node] = time.Hour
+	p.want("") // it is what the plan replaces
+	p.silent[p.free] = time.Hour
+	p.want("AbortPlan ")
+}
+
+func TestWhenAPlanMayStart(t *testing.T) {
+	f := func(want string, change func(p *planned)) {
+		t.Helper()
+		p := newPlanned(t)
+		change(p)
+		p.want(want)
+	}
+	drain := func(p *planned, i int) {
+		must(t, p.state, &SetNodeState{p.voters[i].Node, NodeDraining})
+	}
+	f("", func(*planned) {})
+	f("StartPlan ", func(p *planned) { drain(p, 0) })
+	f("", func(p *planned) { // nobody can take it now
+		drain(p, 0)
+		p.silent[p.free] = time.Minute
+	})
+	f("", func(p *planned) { // the new one could not be lost on the way
+		drain(p, 0)
+		p.silent[p.voters[1].Node] = time.Minute
+	})
+	leave := func(p *planned) { must(t, p.state, &SetNodeState{p.free, NodeLeft}) }
+	f("StartPlan ", func(p *planned) { // two are left, which is all there are
+		leave(p)
+		drain(p, 0)
+	})
+	f("transfer ", func(p *planned) {
+		leave(p)
+		drain(p, 2)
+	})
+	f("", func(p *planned) { // one of two would be left
+		leave(p)
+		drain(p, 0)
+		p.silent[p.voters[1].Node] = time.Minute
+	})
+}
