@@ -85,3 +85,49 @@ func FuzzState(f *testing.F) {
 		s.View()
 	})
 }
+
+// FuzzCard wants one form for each card, and none that gossip cannot carry.
+func FuzzCard(f *testing.F) {
+	for n := 1; n < 4; n++ {
+		src, err := AppendCard(nil, Card{Node: testNode(n, "zone"), Epoch: uint64(n) << 20})
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(src)
+	}
+	f.Fuzz(func(t *testing.T, src []byte) {
+		card, err := ParseCard(src)
+		if err != nil {
+			return
+		}
+		if again, err := AppendCard(nil, card); err != nil || !bytes.Equal(again, src) {
+			t.Fatalf("%x became %x, %v", src, again, err)
+		}
+	})
+}
+
+// FuzzToken wants no secret in any text but its own.
+func FuzzToken(f *testing.F) {
+	f.Add(testToken().Text())
+	f.Add("pentad1-00-00")
+	f.Fuzz(func(t *testing.T, text string) {
+		token, err := ParseToken(text)
+		if err != nil {
+			return
+		}
+		again, err := ParseToken(token.Text())
+		if err != nil || again != token {
+			t.Fatalf("%q became %v, %v", text, again, err)
+		}
+	})
+}
+
+// FuzzSelf reads files that say who a node is.
+func FuzzSelf(f *testing.F) {
+	f.Add([]byte("00000000 {}\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if self, err := parseSelf(text); err == nil && self.ID == 0 {
+			t.Fatalf("%q names no node", text)
+		}
+	})
+}

@@ -1,0 +1,110 @@
+package cluster
+
+import (
+	"bytes"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// newsOf is what memberlist says of a node.
+func newsOf(t *testing.T, name NodeID, n Node) *memberlist.Node {
+	t.Helper()
+	news := &memberlist.Node{Name: name.String(), Addr: []byte{127, 0, 0, 1}, Port: 1}
+	if n.ID != 0 {
+		var err error
+		if news.Meta, err = AppendCard(nil, Card{Node: n}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return news
+}
+
+func TestSelfCountsItsStarts(t *testing.T) {
+	dir := t.TempDir()
+	first, err := OpenSelf(dir, rand.Reader)
+	if err != nil || first.ID == 0 || first.Incarnation != 1 {
+		t.Fatalf("%+v, %v", first, err)
+	}
+	second, err := OpenSelf(dir, strings.NewReader(""))
+	if err != nil || second != (Self{first.ID, 2}) {
+		t.Fatalf("%+v after %+v, %v", second, first, err)
+	}
+	name := filepath.Join(dir, selfName)
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range text {
+		bent := bytes.Clone(text)
+		bent[i] ^= 4
+		for _, damaged := range [][]byte{bent, text[:i]} {
+			if err := os.WriteFile(name, damaged, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if s, err := OpenSelf(dir, rand.Reader); err == nil {
+				t.Fatalf("%q was read as %+v", damaged, s)
+			}
+		}
+	}
+	if _, err := OpenSelf(t.TempDir(), strings.NewReader("")); err == nil {
+		t.Error("a node without random bytes has an id")
+	}
+}
+
+func TestTokens(t *testing.T) {
+	token, err := NewToken(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(name, []byte(token.Text()+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := LoadToken(name); err != nil || got != token {
+		t.Fatalf("%v, %v", got, err)
+	}
+	secret := token.Text()[len(tokenPrefix)+33:]
+	for _, text := range []string{fmt.Sprint(token), fmt.Sprintf("%v %+v", token, &token)} {
+		if strings.Contains(text, secret[:8]) {
+			t.Errorf("%s shows the secret", text)
+		}
+	}
+	for _, text := range []string{"", secret, token.Text()[1:], token.Text() + "0",
+		token.Text()[:len(token.Text())-1] + "x",
+		"pentad1-" + strings.Repeat("0", 32) + "-" + secret} {
+		got, err := ParseToken(text)
+		if err == nil {
+			t.Errorf("%q was read as %v", text, got)
+		} else if strings.Contains(err.Error(), secret[:8]) {
+			t.Errorf("%v shows the secret", err)
+		}
+	}
+	one, err := token.gossipKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	token.Cluster[0]++
+	two, err := token.gossipKey()
+	if err != nil || bytes.Equal(one, two) || len(one) != 32 {
+		t.Errorf("keys %x and %x, %v", one, two, err)
+	}
+}
+
+func TestLongCards(t *testing.T) {
+	n := testNode(1, strings.Repeat("z", maxZoneBytes))
+	n.RaftAddr = strings.Repeat("h", 250) + ":5151"
+	if _, err := AppendCard(nil, Card{Node: n}); err != nil {
+		t.Error(err)
+	}
+	n.HTTPAddr = n.RaftAddr
+	if _, err := AppendCard(nil, Card{Node: n}); err == nil ||
+		!strings.Contains(err.Error(), "shorten") {
+		t.Errorf("%v", err)
+	}
+}
