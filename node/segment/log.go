@@ -16,8 +16,8 @@ import (
 const (
 	flushMagic       = 0x314c5450 // "PTL1"
 	flushVersion     = 1          // 1: first
-	flushHeaderBytes = 40         // magic u32, version u16, zero u16, sequence u64, start u64,
-	//                               bytes u64, frames u32, crc u32 of all of it but itself
+	flushHeaderBytes = 40         // magic u32, version u16, unsynced u16, sequence u64, start
+	//                               u64, bytes u64, frames u32, crc u32 of all of it but itself
 	frameHeaderBytes = 28 // bytes u32, shard u32, term u64, index u64, kind u8, zero [3]
 
 	logSuffix = ".log"
@@ -31,6 +31,8 @@ const (
 	defaultLogFileBytes = 64 << 20
 	// maxKeptBytes bounds the memory that a log keeps between flushes: a group of the store.
 	maxKeptBytes = 16 << 20
+	// maxUnsynced bounds the flushes that wait for a sync: the header of a flush counts them.
+	maxUnsynced = math.MaxUint16
 )
 
 // Entry is one frame of the log. Data is opaque; what Append gets stays the caller's, what replay
@@ -67,21 +69,25 @@ type LogStats struct {
 }
 
 // Log is an append-only sequence of flushes over numbered files. One goroutine at a time may
-// append or roll, one at a time may remove; Append, Remove and Stats may run beside one another.
+// append, write or roll, one at a time may remove; these, Sync and Stats may run beside one another.
 type Log struct {
 	dir    folder
 	path   string // of dir, for errors
 	opt    LogOptions
-	newest file
 	number uint64 // of the newest file
 	size   int64  // of the newest file
-	seq    uint64 // of the last flush
-	failed error  // once set, returned for ever: what a failed sync left on disk is unknown
 	full   bool   // the newest file takes no more flushes
 	buf    []byte
 
-	mu    sync.Mutex // guards sizes
-	sizes map[uint64]int64
+	// syncing is held while the newest file is synced or gives way to the next, and before mu.
+	syncing sync.Mutex
+	newest  file // changed under syncing
+
+	mu     sync.Mutex // guards what follows
+	sizes  map[uint64]int64
+	seq    uint64 // of the last flush
+	synced uint64 // of the last flush that is known to be durable
+	failed error  // once set, returned for ever: what a failed sync left on disk is unknown
 }
 
 func logName(number uint64) string { return fmt.Sprintf("%010d%s", number, logSuffix) }
@@ -113,9 +119,18 @@ func OpenLog(
 // Errors: ErrNoSpace when there is no room, and the log is as it was; after any other failed write
 // or sync the same error, an ErrLogFailed, for ever.
 func (l *Log) Append(entries []Entry) (fileSeq uint64, err error) {
-	if l.failed != nil {
-		return 0, l.failed
+	if fileSeq, err = l.Write(entries); err == nil {
+		err = l.Sync()
 	}
+	return fileSeq, err
+}
+
+// Write writes the entries as one flush and leaves it to the next Sync, Append or new file to make
+// it durable. After a crash before that, some of what was written since is there: a flush whole or
+// not at all, and none without all that came before it.
+//
+// Errors: as of Append.
+func (l *Log) Write(entries []Entry) (fileSeq uint64, err error) {
 	size := uint64(0)
 	for i := range entries {
 		size += frameHeaderBytes + uint64(len(entries[i].Data))
@@ -123,33 +138,73 @@ func (l *Log) Append(entries []Entry) (fileSeq uint64, err error) {
 	if size > maxFlushBytes || len(entries) > math.MaxInt32 {
 		return 0, fmt.Errorf("append to log: a flush of %d bytes, at most %d", size, maxFlushBytes)
 	}
-	if l.size >= l.opt.FileBytes || l.full {
-		if err := l.roll(); err != nil {
-			return 0, err
-		}
+	seq, unsynced, err := l.state()
+	if err == nil && unsynced >= maxUnsynced {
+		err = l.Sync()
 	}
-	l.buf = appendFlush(l.buf[:0], l.seq+1, uint64(l.size), entries, int(size))
+	if err == nil && (l.size >= l.opt.FileBytes || l.full) {
+		err = l.roll()
+	}
+	if err != nil {
+		return 0, err
+	}
+	_, unsynced, _ = l.state()
+	l.buf = appendFlush(l.buf[:0], seq+1, unsynced, uint64(l.size), entries, int(size))
 	if _, err := l.newest.WriteAt(l.buf, l.size); err != nil {
 		return 0, l.undo(err)
 	}
-	if err := l.newest.Sync(); err != nil {
-		return 0, l.fail(err)
-	}
-	l.seq++
 	l.size += int64(len(l.buf))
-	l.setSize(l.number, l.size)
+	l.mu.Lock()
+	l.seq++
+	l.sizes[l.number] = l.size
+	l.mu.Unlock()
 	if cap(l.buf) > maxKeptBytes {
 		l.buf = nil
 	}
 	return l.number, nil
 }
 
-// appendFlush appends a flush that starts at an offset of its file; size is that of its frames.
-func appendFlush(dst []byte, seq, start uint64, entries []Entry, size int) []byte {
+// Sync makes every flush durable that was written before the call.
+//
+// Errors: ErrLogFailed, for ever.
+func (l *Log) Sync() error {
+	l.syncing.Lock()
+	defer l.syncing.Unlock()
+	return l.syncNewest()
+}
+
+// syncNewest is Sync for a caller that holds syncing.
+func (l *Log) syncNewest() error {
+	seq, unsynced, err := l.state()
+	if err != nil || unsynced == 0 {
+		return err
+	}
+	if err := l.newest.Sync(); err != nil {
+		return l.fail(err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.synced = seq
+	return nil
+}
+
+// state returns the number of the last flush, and how many up to it wait for a sync.
+func (l *Log) state() (seq, unsynced uint64, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.seq, l.seq - l.synced, l.failed
+}
+
+// appendFlush appends a flush that starts at an offset of its file, of which so many before it wait
+// for a sync; size is that of its frames.
+func appendFlush(
+	dst []byte, seq, unsynced, start uint64, entries []Entry, size int,
+) []byte {
 	at := len(dst)
 	dst = slices.Grow(dst, flushHeaderBytes+size)
 	dst = binary.LittleEndian.AppendUint32(dst, flushMagic)
-	dst = binary.LittleEndian.AppendUint32(dst, flushVersion)
+	dst = binary.LittleEndian.AppendUint16(dst, flushVersion)
+	dst = binary.LittleEndian.AppendUint16(dst, uint16(unsynced))
 	dst = binary.LittleEndian.AppendUint64(dst, seq)
 	dst = binary.LittleEndian.AppendUint64(dst, start)
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(size))
@@ -169,8 +224,13 @@ func appendFlush(dst []byte, seq, start uint64, entries []Entry, size int) []byt
 	return dst
 }
 
+// fail makes the log fail for good; of several errors the first one stays.
 func (l *Log) fail(err error) error {
-	l.failed = fmt.Errorf("%w: write %s: %w", ErrLogFailed, l.Path(l.number), err)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.failed == nil {
+		l.failed = fmt.Errorf("%w: write %s: %w", ErrLogFailed, l.Path(l.number), err)
+	}
 	return l.failed
 }
 
@@ -190,8 +250,13 @@ func (l *Log) undo(cause error) error {
 	return fmt.Errorf("%w: write %s: %w", ErrNoSpace, l.Path(l.number), cause)
 }
 
-// roll starts the next file. The old one was synced with its last flush.
+// roll starts the next file, once the old one is synced.
 func (l *Log) roll() error {
+	l.syncing.Lock()
+	defer l.syncing.Unlock()
+	if err := l.syncNewest(); err != nil {
+		return err
+	}
 	f, err := l.dir.Create(logName(l.number + 1))
 	if IsNoSpace(err) {
 		return fmt.Errorf("%w: make %s: %w", ErrNoSpace, l.Path(l.number+1), err)
@@ -258,15 +323,15 @@ func (l *Log) Stats() LogStats {
 	return st
 }
 
-// Close closes the newest file; everything that was appended is durable already.
+// Close closes the newest file. What was written is as durable as before.
 func (l *Log) Close() error {
+	l.syncing.Lock()
+	defer l.syncing.Unlock()
 	if l.newest == nil {
 		return nil
 	}
 	f := l.newest
 	l.newest = nil
-	if l.failed == nil {
-		l.failed = fmt.Errorf("%w: it is closed", ErrLogFailed)
-	}
+	_ = l.fail(errors.New("it is closed"))
 	return f.Close()
 }

@@ -14,10 +14,10 @@ import (
 // here, and this log goes on in a new file: none of them is written again. The caller syncs dir.
 //
 // Errors: of a log that failed, ErrLogFailed; what this log holds is the same after any error.
-// Cost: a link for each file, and one synced write.
+// Cost: a link for each file, one synced write, and a sync of what was not.
 func (l *Log) LinkTo(dir string, entries []Entry) error {
-	if l.failed != nil {
-		return l.failed
+	if err := l.Sync(); err != nil {
+		return err
 	}
 	l.Roll()
 	sizes, next := l.Files(), l.number
@@ -38,7 +38,8 @@ func (l *Log) LinkTo(dir string, entries []Entry) error {
 	for i := range entries {
 		size += frameHeaderBytes + len(entries[i].Data)
 	}
-	_, err = f.WriteAt(appendFlush(nil, l.seq+1, 0, entries, size), 0)
+	seq, _, _ := l.state()
+	_, err = f.WriteAt(appendFlush(nil, seq+1, 0, 0, entries, size), 0)
 	if err == nil {
 		err = f.Sync()
 	}

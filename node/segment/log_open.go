@@ -28,6 +28,7 @@ func openLog(
 		return nil, r.report, fmt.Errorf("open log: %w", err)
 	}
 	if err = r.secure(); err == nil {
+		l.synced = l.seq
 		err = dir.Sync() // the name of the file, too, may not have been synced yet
 	}
 	if err != nil {
@@ -42,15 +43,21 @@ type logReader struct {
 	log    *Log
 	replay func(uint64, Entry) error
 	report LogReport
-	number uint64 // of the file being read
-	buf    []byte
-	last   []byte // the last flush of the file, aliasing buf
+	number uint64  // of the file being read
+	buf    []byte  // the file
+	starts []int64 // offsets of its flushes
+	loose  uint64  // flushes at its end that its last one does not prove to be synced
 }
 
-// secure makes the last flush durable. It was replayed, but a process that was killed may have
-// left it to the kernel alone, and one whose sync failed to nobody: it is written once more.
+// secure makes the last flush durable, and those before it that it does not prove to be. They were
+// replayed, but a process that was killed may have left them to the kernel alone, and one whose
+// sync failed to nobody: they are written once more.
 func (r *logReader) secure() error {
-	if _, err := r.log.newest.WriteAt(r.last, r.log.size-int64(len(r.last))); err != nil {
+	from := r.log.size
+	if n := uint64(len(r.starts)); n > 0 {
+		from = r.starts[n-min(n, r.loose)]
+	}
+	if _, err := r.log.newest.WriteAt(r.buf[from:r.log.size], from); err != nil {
 		return err
 	}
 	return r.log.newest.Sync()
@@ -89,7 +96,7 @@ func (r *logReader) file(last bool) error {
 	if err != nil {
 		return fmt.Errorf("read log: %w", err)
 	}
-	r.buf, r.last = data, nil
+	r.buf, r.starts = data, r.starts[:0]
 	if len(data) == 0 && !last {
 		return r.corrupt(0, "the file is empty, but there is a newer one")
 	}
@@ -109,9 +116,8 @@ func (r *logReader) file(last bool) error {
 			return err
 		}
 		r.log.seq = f.seq
-		start := at
+		r.starts, r.loose = append(r.starts, int64(at)), f.unsynced+1
 		at += flushHeaderBytes + uint64(len(f.frames))
-		r.last = data[start:at]
 	}
 	r.report.Files++
 	r.log.number, r.log.size = r.number, int64(at)
@@ -119,13 +125,13 @@ func (r *logReader) file(last bool) error {
 	return nil
 }
 
-// mend decides what a flush is that cannot be read: a torn tail, which it cuts, or damage: what
-// lies before a good flush was synced.
+// mend decides what a flush is that cannot be read: a torn tail, which it cuts, or damage: what a
+// good flush behind it says was synced.
 func (r *logReader) mend(data []byte, at uint64, last bool, cause *flushError) error {
 	if !last || cause.whole {
 		return r.corrupt(int64(at), cause.reason)
 	}
-	if next, found := flushAfter(data, at, r.log.seq); found {
+	if next, found := proofAfter(data, at, r.log.seq); found {
 		return r.corrupt(int64(at), fmt.Sprintf("%s, but a good flush follows at offset %d",
 			cause.reason, next))
 	}
@@ -161,9 +167,10 @@ func (r *logReader) flush(f *flush, at uint64) error {
 
 // flush is a flush whose checksum holds; frames aliases the file.
 type flush struct {
-	seq     uint64
-	entries uint32
-	frames  []byte
+	seq      uint64
+	unsynced uint64 // flushes just before it that were not known to be synced
+	entries  uint32
+	frames   []byte
 }
 
 // flushError says why no flush can be read at an offset. Whole: the bytes are not those of a
@@ -198,9 +205,11 @@ func parseFlush(data []byte, at uint64) (flush, *flushError) {
 		return flush{}, &flushError{reason: "the checksum of a flush differs"}
 	}
 	f := flush{seq: binary.LittleEndian.Uint64(src[8:]),
-		entries: binary.LittleEndian.Uint32(src[32:]), frames: frames}
-	if binary.LittleEndian.Uint16(src[6:]) != 0 || f.seq == 0 {
-		return flush{}, &flushError{whole: true, reason: "reserved bytes of a flush are not zero"}
+		unsynced: uint64(binary.LittleEndian.Uint16(src[6:])),
+		entries:  binary.LittleEndian.Uint32(src[32:]), frames: frames}
+	if f.unsynced >= f.seq {
+		return flush{}, &flushError{whole: true, reason: fmt.Sprintf(
+			"flush %d cannot follow %d that were not synced", f.seq, f.unsynced)}
 	}
 	return f, nil
 }

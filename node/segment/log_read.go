@@ -20,10 +20,11 @@ type LogFlush struct {
 }
 
 // ReadLogFile hands out the flushes of a log file, and changes nothing. It goes on behind damage
-// when a whole flush follows, and hands the damage out in place of what was there. What lies
-// behind the last whole flush is the tail: nil when there is nothing. In the newest file of a log
-// that is a torn write, which opening cuts off; in others it is damage, as is a tail that says
-// so. Bytes from size on are not looked at: in a log in use they may be half a flush; -1 means all.
+// when a whole flush follows that says that it was synced, and hands the damage out in place of what
+// was there. What lies behind the last flush that can be read so is the tail: nil when there is
+// nothing. In the newest file of a log that is a torn write, which opening cuts off; in others it is
+// damage, as is a tail that says so. Bytes from size on are not looked at: in a log in use they may
+// be half a flush; -1 means all.
 //
 // Errors: of the file system, wrapped; what visit returns ends the reading.
 // Cost: the file in memory, as in opening a log.
@@ -49,7 +50,8 @@ func readLog(
 		if bad != nil {
 			damage := &CorruptError{File: path, Offset: int64(at), Reason: bad.reason}
 			next, found := flushAfter(data, at, last)
-			if !found {
+			_, proved := proofAfter(data, at, last)
+			if !found || !bad.whole && !proved {
 				return damage, !bad.whole, nil
 			}
 			damage.Reason += fmt.Sprintf("; a good flush follows at offset %d", next)
@@ -104,6 +106,21 @@ func flushAfter(data []byte, at, last uint64) (offset uint64, found bool) {
 		}
 	}
 	return 0, false
+}
+
+// proofAfter finds a good flush of this log anywhere after an offset that says that the one after
+// the last was synced.
+func proofAfter(data []byte, at, last uint64) (offset uint64, found bool) {
+	for {
+		next, found := flushAfter(data, at, last)
+		if !found {
+			return 0, false
+		}
+		at = next
+		if f, err := parseFlush(data, at); err == nil && f.seq-1-f.unsynced > last {
+			return at, true
+		}
+	}
 }
 
 // ParseLogName returns the number in the name of a log file.

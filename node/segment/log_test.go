@@ -272,7 +272,7 @@ func TestLogCrashes(t *testing.T) {
 				acked = append(acked, entries)
 			}
 			// A flush is under way: written, but not synced.
-			half := appendFlush(nil, l.seq+1, uint64(l.size), randomEntries(rng, 0), 0)
+			half := appendFlush(nil, l.seq+1, 0, uint64(l.size), randomEntries(rng, 0), 0)
 			if _, err := l.newest.WriteAt(half[:rng.IntN(len(half))], l.size); err != nil {
 				t.Fatal(err)
 			}
@@ -289,7 +289,7 @@ func TestLogTornTailHoldsFlush(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	decoy := appendFlush(nil, 3, 0, nil, 0)
+	decoy := appendFlush(nil, 3, 0, 0, nil, 0)
 	for range 2 {
 		if _, err := l.Append([]Entry{{Data: slices.Concat(decoy, decoy)}}); err != nil {
 			t.Fatal(err)

@@ -1,0 +1,128 @@
+package segment
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// Power is lost, processes are killed and syncs fail while flushes wait for one: what is left are
+// the first flushes, whole, with all that were synced, and what was handed out once stays.
+func TestLogWrittenCrashes(t *testing.T) {
+	rng := randomSource(t)
+	lost := 0
+	for run := range 300 {
+		d := newMemoryFolder()
+		var all [][]Entry
+		synced := 0
+		for life := range 6 {
+			what := fmt.Sprintf("run %d, life %d", run, life)
+			var got []Entry
+			l, _, err := openLog(d, "log", LogOptions{FileBytes: 600}, replayed(&got))
+			if err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+			kept := len(all)
+			for kept > synced && !sameEntries(got, flatten(all[:kept])) {
+				kept--
+			}
+			if !sameEntries(got, flatten(all[:kept])) {
+				t.Fatalf("%s: %d entries are left, which begin no list of %d to %d flushes", what,
+					len(got), synced, len(all))
+			}
+			lost += len(all) - kept
+			all, synced = all[:kept], kept // opening made them durable
+			if rng.IntN(2) == 0 {
+				d.failAt = d.ops + 1 + rng.IntN(40)
+			}
+			all, synced = writeSome(t, rng, l, all, synced)
+			d.failAt = 0
+			if rng.IntN(3) > 0 {
+				d = d.crash(rng)
+				continue
+			}
+			for _, f := range d.names { // killed, not failed: pages are still to be written
+				f.lost = f.lost && rng.IntN(2) == 0
+			}
+		}
+	}
+	if lost == 0 {
+		t.Fatal("no flush was lost")
+	}
+}
+
+// writeSome appends, writes and syncs until something fails, and returns all flushes that may be
+// there and how many of them are durable.
+func writeSome(
+	t *testing.T, rng *rand.Rand, l *Log, all [][]Entry, synced int,
+) ([][]Entry, int) {
+	t.Helper()
+	var err error
+	for i := 0; err == nil && i < rng.IntN(30); i++ {
+		switch op := rng.IntN(10); {
+		case op < 6:
+			entries := append(randomEntries(rng, uint64(i)), Entry{Data: []byte{}})
+			all = append(slices.Clip(all), entries)
+			_, err = l.Write(entries)
+		case op < 8:
+			entries := append(randomEntries(rng, uint64(i)), Entry{Data: []byte{}})
+			all = append(slices.Clip(all), entries)
+			if _, err = l.Append(entries); err == nil {
+				synced = len(all)
+			}
+		case op < 9:
+			if err = l.Sync(); err == nil {
+				synced = len(all)
+			}
+		default:
+			l.Roll()
+		}
+	}
+	if err != nil && (!errors.Is(err, ErrLogFailed) || l.Sync() == nil) {
+		t.Fatalf("after a failure: %v", err)
+	}
+	return all, synced
+}
+
+// Every bit is flipped of a file whose last three flushes were not synced when the last one was
+// written: what that one proves to have been there is damage, the rest a torn tail.
+func TestLogWrittenBitFlipped(t *testing.T) {
+	rng := randomSource(t)
+	d := newMemoryFolder()
+	all, _, ends := writeLog(t, d, rng, 4, 1<<20)
+	l, _, err := openLog(d, "log", LogOptions{}, replayed(new([]Entry)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		all = append(all, []Entry{{Index: uint64(i), Data: make([]byte, 20)}})
+		if _, err := l.Write(all[len(all)-1]); err != nil {
+			t.Fatal(err)
+		}
+		ends = append(ends, l.size)
+	}
+	f := d.names[logName(1)]
+	whole := f.data
+	for bit := range 8 * len(whole) {
+		f.data = slices.Clone(whole)
+		f.data[bit/8] ^= 1 << (bit % 8)
+		hit := 0
+		for ends[hit] <= int64(bit/8) {
+			hit++
+		}
+		var got []Entry
+		_, report, err := openLog(d, "log", LogOptions{}, replayed(&got))
+		var damage *CorruptError
+		versionAt := int64(bit/8) - (ends[hit] - int64(len(appendFlush(nil, 1, 0, 0, all[hit], 0))))
+		switch newer := versionAt == 5 || versionAt == 4 && bit%8 > 0; {
+		case hit < 4 || newer:
+			if !errors.As(err, &damage) {
+				t.Fatalf("bit %d of flush %d, which was synced: %+v, %v", bit, hit, report, err)
+			}
+		case err != nil || !sameEntries(got, flatten(all[:hit])) || report.TornSize == 0:
+			t.Fatalf("bit %d of flush %d: %d entries, %+v, %v", bit, hit, len(got), report, err)
+		}
+	}
+}
