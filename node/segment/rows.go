@@ -304,3 +304,10 @@ func parsePayloads(src []byte, n int, stride uint32, b *record.Batch) error {
 	b.Data = append(b.Data[:0], data...)
 	return nil
 }
+
+// StampRowsEntry gives the rows of an entry consecutive acquisition times from firstAcqNs on, as
+// those of a whole batch.
+func StampRowsEntry(entry []byte, firstAcqNs int64) {
+	binary.LittleEndian.PutUint64(entry[32:], uint64(firstAcqNs))
+	binary.LittleEndian.PutUint64(entry[40:], uint64(firstAcqNs))
+}

@@ -117,6 +117,9 @@ func (l *logCheck) entry(e *segment.Entry) error {
 	case entryClock:
 		_, _, err := parseClockEntry(e.Data)
 		return err
+	case entryApplied:
+		_, err := parseAppliedEntry(e.Data)
+		return err
 	case entryRows:
 		var h segment.RowsHeader
 		if err := segment.ParseRowsEntry(e.Data, &h, &l.batch); err != nil {
@@ -125,7 +128,7 @@ func (l *logCheck) entry(e *segment.Entry) error {
 		l.report.LogRows += int64(l.batch.Len())
 		return l.place(e)
 	default:
-		return fmt.Errorf("its kind is %d; this version knows 1 and 2", e.Kind)
+		return fmt.Errorf("its kind is %d; this version knows 1 to 3", e.Kind)
 	}
 }
 

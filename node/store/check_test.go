@@ -173,7 +173,7 @@ func TestCheckComparesFiles(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		one, _, _ := openManifest(dir, 1)
+		one, _, _ := openManifest(dir, 1, "")
 		line := appendEdit(nil, edit{Remove: []uint64{one.live[len(one.live)-1].ID}})
 		_ = one.close()
 		return os.WriteFile(filepath.Join(dir, manifestFile), append(m, line...), 0o644)

@@ -21,6 +21,7 @@ type clock struct {
 	inflight int64 // first acq of the group being committed, 0 when there is none
 	finished bool  // the log says that the store was closed cleanly, at next
 	copied   bool  // the store is a copy: next is its horizon, and stands still between ranges
+	driven   bool  // the store is a replica: next is its horizon, and moves with its log only
 }
 
 // reserve takes n consecutive acquisition times and returns the first. The horizon stays below it
@@ -69,7 +70,7 @@ func (c *clock) horizon() (h int64, stale bool) {
 	if c.inflight != 0 {
 		return min(c.inflight, limit), false // a group in flight proves nothing yet
 	}
-	if c.finished || c.copied {
+	if c.finished || c.copied || c.driven {
 		return c.next, false
 	}
 	h = max(c.next, c.now())
@@ -99,7 +100,7 @@ func (c *clock) floor() int64 {
 func (c *clock) present() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.copied {
+	if c.copied || c.driven {
 		return c.next
 	}
 	return max(c.next, c.now())
@@ -117,6 +118,13 @@ func (c *clock) endCopy(ns int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.copied, c.next = false, max(c.next, ns)
+}
+
+// drive makes the horizon stand at an acq, up to which the log of a replica was applied.
+func (c *clock) drive(ns int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.driven, c.next, c.logged = true, ns, ns
 }
 
 // isCopy reports whether the store is a copy.

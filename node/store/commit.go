@@ -57,10 +57,13 @@ type part struct {
 // The batch stays the caller's. A batch whose writer and sequence were stored before, or are
 // being stored, gets the first answer and stores nothing.
 //
-// Errors: *record.InvalidError; ErrClosed; ErrOverloaded; ErrSequenceTooOld; segment.ErrNoSpace
+// Errors: ErrReplicated; *record.InvalidError; ErrClosed; ErrOverloaded; ErrSequenceTooOld; segment.ErrNoSpace
 // until there is room again; a failed log (segment.ErrLogFailed) stays failed. When ctx ends early
 // the batch may or may not be stored: retry with the same sequence.
 func (s *Store) Put(ctx context.Context, b *record.Batch, w WriterSeq) (PutResult, error) {
+	if err := s.own(); err != nil {
+		return PutResult{}, err
+	}
 	if err := b.Validate(); err != nil {
 		return PutResult{}, err
 	}
@@ -390,7 +393,7 @@ func parseClockEntry(data []byte) (ns int64, clean bool, err error) {
 // logPromise makes the log hold that no acq below the present is given any more.
 func (s *Store) logPromise() error {
 	ns := s.clock.present()
-	file, err := s.log.Append([]segment.Entry{clockEntry(ns, false)})
+	file, err := s.log.Append([]segment.Entry{s.mark(ns, false)})
 	if err != nil {
 		return fmt.Errorf("log promise: %w", err)
 	}

@@ -193,7 +193,7 @@ func TestManifestOnAFullDisk(t *testing.T) {
 		return
 	}
 	d := sizeLimit(t)
-	m, _, err := openManifest(d.dir, 1)
+	m, _, err := openManifest(d.dir, 1, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +218,7 @@ func TestManifestOnAFullDisk(t *testing.T) {
 	if err := errors.Join(add(), m.close()); err != nil {
 		t.Fatal(err)
 	}
-	again, cut, err := openManifest(d.dir, 1)
+	again, cut, err := openManifest(d.dir, 1, "")
 	if err != nil || cut != 0 || len(again.live) != want {
 		t.Fatalf("%d edits of %d, %d bytes cut, %v", len(again.live), want, cut, err)
 	}

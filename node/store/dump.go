@@ -302,6 +302,11 @@ func (d *dumper) entry(e *segment.Entry, batch *record.Batch) DumpEntry {
 	case entryClock:
 		out.Kind = "clock"
 		out.FirstNs, _, err = parseClockEntry(e.Data)
+	case entryApplied:
+		out.Kind = "applied"
+		var at position
+		at, err = parseAppliedEntry(e.Data)
+		out.Index, out.FirstNs = at.Index, at.NextNs
 	default:
 		out.Kind = fmt.Sprintf("unknown %d", e.Kind)
 	}

@@ -158,7 +158,8 @@ func (s *Store) Purges() []Event {
 // versions shows all. On return the event is durable and every scan that starts later sees it.
 //
 // Returns: the acq of the event.
-// Errors: *record.InvalidError; ErrTooManyEvents; ErrClosed; ErrFailed, and when ctx ends early:
+// Errors: ErrReplicated; *record.InvalidError; ErrTooManyEvents; ErrClosed; ErrFailed, and when ctx
+// ends early:
 // the event may have taken effect or not.
 func (s *Store) Erase(ctx context.Context, box record.Box) (acqNs int64, err error) {
 	return s.addEvent(ctx, EventErase, box)
@@ -174,18 +175,26 @@ func (s *Store) addEvent(ctx context.Context, kind EventKind, box record.Box) (i
 	if s.closed.Load() {
 		return 0, ErrClosed
 	}
+	if err := s.own(); err != nil {
+		return 0, err
+	}
 	if err := box.Normalize(); err != nil {
 		return 0, err
 	}
 	acq := int64(0)
 	err := s.changeHistory(ctx, 1, func(acqNs int64) (edit, error) {
-		if len(s.manifest.events) >= maxEvents {
-			return edit{}, ErrTooManyEvents
-		}
 		acq = acqNs
-		return edit{Events: []eventMeta{metaOf(&Event{AcqNs: acqNs, Kind: kind, Box: box})}}, nil
+		return s.manifest.eventEdit(&Event{AcqNs: acqNs, Kind: kind, Box: box})
 	})
 	return acq, err
+}
+
+// eventEdit is the edit of an erase or purge.
+func (m *manifest) eventEdit(e *Event) (edit, error) {
+	if len(m.events) >= maxEvents {
+		return edit{}, ErrTooManyEvents
+	}
+	return edit{Events: []eventMeta{metaOf(e)}}, nil
 }
 
 // changeHistory appends an edit with events to the manifest and makes it visible, on the committer.
@@ -261,7 +270,7 @@ func (s *Store) emptyLog() error {
 		s.freeze(sh)
 	}
 	s.log.Roll()
-	file, err := s.log.Append([]segment.Entry{clockEntry(s.clock.floor(), false)})
+	file, err := s.log.Append([]segment.Entry{s.mark(s.clock.floor(), false)})
 	if err != nil {
 		return fmt.Errorf("begin a log file: %w", err)
 	}

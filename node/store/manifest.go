@@ -40,12 +40,14 @@ type segmentMeta struct {
 // edit is one line of the manifest: a change of the set of live segments that takes effect whole.
 // A merge is one edit that adds its output and removes its inputs.
 type edit struct {
-	Format  int           `json:"format,omitempty"` // in the first line only
-	Shards  int           `json:"shards,omitempty"` // in the first line only
-	Store   string        `json:"store,omitempty"`  // identity: in the first line, when it changes
-	Add     []segmentMeta `json:"add,omitempty"`
-	Remove  []uint64      `json:"remove,omitempty"`
-	ClockNs int64         `json:"clock_ns,omitempty"` // no acq below this is given any more
+	Format int    `json:"format,omitempty"` // in the first line only
+	Shards int    `json:"shards,omitempty"` // in the first line only
+	Store  string `json:"store,omitempty"`  // identity: in the first line, when it changes
+	// Replicated, in the first line only: the store is a replica, and Store the group.
+	Replicated bool          `json:"replicated,omitempty"`
+	Add        []segmentMeta `json:"add,omitempty"`
+	Remove     []uint64      `json:"remove,omitempty"`
+	ClockNs    int64         `json:"clock_ns,omitempty"` // no acq below this is given any more
 
 	Gone    []goneRange `json:"gone,omitempty"`
 	Events  []eventMeta `json:"events,omitempty"`
@@ -57,6 +59,9 @@ type edit struct {
 
 	Copy    *copyMeta `json:"copy,omitempty"`    // the store, empty so far, becomes a copy
 	Release bool      `json:"release,omitempty"` // the store is a copy no more
+
+	// Applied says of a replica how far its log was applied: all up to there is durable.
+	Applied *position `json:"applied,omitempty"`
 }
 
 // manifest is the list of live segments: a text file of lines "crc32c json", appended and synced.
@@ -74,6 +79,9 @@ type manifest struct {
 	events   []Event      // by acq
 	policies []policyMeta // by scope
 	copied   *copyMeta    // nil when the store is no copy
+
+	replicated bool // store is the identity of a group
+	applied    position
 }
 
 // newStoreID makes the identity of a store: a history of rows that goes on in one place only.
@@ -87,21 +95,24 @@ func appendEdit(dst []byte, e edit) []byte { return lines.Append(dst, e) }
 
 func parseEdit(line []byte) (e edit, err error) { return e, lines.Parse(line, &e) }
 
-// openManifest reads the manifest of dir, creating it with the given number of shards in an
-// empty directory, never beside data. A torn last line is cut off: the edit in it was never
+// openManifest reads the manifest of dir, creating it with the given number of shards, and as a
+// replica when there is a group, in an empty directory, never beside data. A torn last line is cut off: the edit in it was never
 // acknowledged. It returns how many bytes were cut.
-func openManifest(dir string, shards int) (m *manifest, cut int, err error) {
+func openManifest(dir string, shards int, group string) (m *manifest, cut int, err error) {
 	name := filepath.Join(dir, manifestFile)
 	data, err := os.ReadFile(name)
 	if errors.Is(err, os.ErrNotExist) {
 		if err := checkEmpty(dir, name); err != nil {
 			return nil, 0, err
 		}
-		first := appendEdit(nil, edit{Format: formatVersion, Shards: shards, Store: newStoreID()})
-		if err := replaceFile(name, first); err != nil {
+		first := edit{Format: formatVersion, Shards: shards, Store: newStoreID()}
+		if group != "" {
+			first.Store, first.Replicated = group, true
+		}
+		data = appendEdit(nil, first)
+		if err := replaceFile(name, data); err != nil {
 			return nil, 0, err
 		}
-		data = first
 	} else if err != nil {
 		return nil, 0, fmt.Errorf("read manifest: %w", err)
 	} else if err := syncDir(dir); err != nil { // who made it may have been killed before
@@ -196,6 +207,10 @@ func (m *manifest) apply(e edit) error {
 	if e.Store != "" {
 		m.store = e.Store
 	}
+	m.replicated = m.replicated || e.Replicated
+	if e.Applied != nil && e.Applied.Index >= m.applied.Index {
+		m.applied = *e.Applied
+	}
 	m.applyCopy(&e)
 	m.clockNs = max(m.clockNs, e.ClockNs)
 	for _, id := range e.Remove {
@@ -229,7 +244,10 @@ func (m *manifest) drop(id uint64) bool {
 
 func (m *manifest) snapshot() []byte {
 	e := edit{Format: formatVersion, Shards: m.shards, Store: m.store, ClockNs: m.clockNs,
-		Add: m.live, Gone: m.gone, Policies: m.policies, Copy: m.copied}
+		Add: m.live, Gone: m.gone, Policies: m.policies, Copy: m.copied, Replicated: m.replicated}
+	if m.replicated {
+		e.Applied = &m.applied
+	}
 	for i := range m.events {
 		e.Events = append(e.Events, metaOf(&m.events[i]))
 	}

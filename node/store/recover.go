@@ -24,9 +24,14 @@ const maxClockWait = 2 * time.Second
 // log replayed onto them.
 func (s *Store) recover(ctx context.Context, report *Report) error {
 	var err error
-	if s.manifest, report.ManifestCut, err = openManifest(s.opt.Dir, s.opt.Shards); err != nil {
+	if s.manifest, report.ManifestCut, err = openManifest(s.opt.Dir, s.opt.Shards,
+		s.opt.Group); err != nil {
 		return err
 	}
+	if err := s.manifest.checkRole(&s.opt); err != nil {
+		return err
+	}
+	s.replicated = s.manifest.replicated
 	if err := s.adopt(); err != nil {
 		return err
 	}
@@ -53,6 +58,7 @@ func (s *Store) recover(ctx context.Context, report *Report) error {
 		return err
 	}
 	r := replay{store: s, report: report, clockNs: s.manifest.clockNs}
+	r.reach(s.manifest.applied)
 	for _, e := range s.allEvents() { // the log says so, too, unless its end was lost
 		if s.manifest.copied == nil { // else the rows before it may be still to come
 			r.clockNs = max(r.clockNs, e.AcqNs+1)
@@ -167,6 +173,12 @@ type replay struct {
 	batch   record.Batch
 	clockNs int64 // no acq below this may be given
 	clean   bool  // the last entry was that of a clean close
+	applied uint64
+}
+
+// reach notes how far the log of a replica was applied.
+func (r *replay) reach(at position) {
+	r.applied, r.clockNs = max(r.applied, at.Index), max(r.clockNs, at.NextNs)
 }
 
 func (r *replay) entry(file uint64, e segment.Entry) error {
@@ -189,8 +201,13 @@ func (r *replay) entry(file uint64, e segment.Entry) error {
 	case entryRows:
 		r.clean = false
 		return r.rows(file, e)
+	case entryApplied:
+		at, err := parseAppliedEntry(e.Data)
+		r.reach(at)
+		s.noteEntries(file, nil)
+		return err
 	default:
-		return fmt.Errorf("log entry of kind %d; this version knows 1 and 2", e.Kind)
+		return fmt.Errorf("log entry of kind %d; this version knows 1 to 3", e.Kind)
 	}
 }
 
@@ -210,8 +227,13 @@ func (r *replay) rows(file uint64, e segment.Entry) error {
 		r.clockNs = max(r.clockNs, r.batch.AcqNs[n-1]+1)
 	}
 	if h.Writer != ([16]byte{}) {
-		s.writers.record(WriterSeq{h.Writer, h.Seq},
-			answer{seq: h.Seq, first: h.BatchFirstAcqNs, records: h.BatchRecords})
+		id, a := WriterSeq{h.Writer, h.Seq},
+			answer{seq: h.Seq, first: h.BatchFirstAcqNs, records: h.BatchRecords}
+		if s.replicated {
+			s.writers.recordInOrder(id, a)
+		} else {
+			s.writers.record(id, a)
+		}
 	}
 	sh := s.shards[e.Shard]
 	if e.Index <= sh.sealedUpTo() {
@@ -235,6 +257,12 @@ func (r *replay) rows(file uint64, e segment.Entry) error {
 // startClock makes the clock start above everything that was given or promised before.
 func (s *Store) startClock(ctx context.Context, r *replay) error {
 	floor := r.clockNs
+	if s.replicated {
+		s.applied = position{Index: r.applied, NextNs: floor}
+		s.durable.Store(r.applied) // opening has synced the log
+		s.clock.drive(floor)
+		return nil
+	}
 	if s.manifest.copied != nil {
 		s.clock.startCopy(floor)
 		return nil

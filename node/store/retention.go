@@ -149,30 +149,47 @@ func (s *Store) Retention() []Retention {
 // the merger removes them. What has expired stays so when a policy is made longer. A policy
 // without ages is removed.
 //
-// Errors: *record.InvalidError; ErrNoRetention when there is none to remove; ErrTooManyEvents;
-// ErrClosed; ErrFailed.
+// Errors: ErrReplicated; *record.InvalidError; ErrNoRetention when there is none to remove;
+// ErrTooManyEvents; ErrClosed; ErrFailed.
 func (s *Store) SetRetention(ctx context.Context, r Retention) error {
 	if s.closed.Load() {
 		return ErrClosed
 	}
-	if err := r.validate(); err != nil {
+	if err := cmp.Or(s.own(), r.validate()); err != nil {
 		return err
 	}
-	if r.MaxCapAgeNs == 0 && r.MaxAcqAgeNs == 0 {
-		return s.dropRetention(ctx, scope{r.CID, r.MOID})
-	}
-	return s.changeHistory(ctx, 1, func(acqNs int64) (edit, error) {
-		at, known := s.manifest.findPolicy(scope{r.CID, r.MOID})
-		p := newPolicy(&r)
-		if known {
-			p = s.manifest.policies[at]
-		} else if len(s.manifest.policies) >= maxPolicies {
-			return edit{}, ErrTooManyEvents
-		}
-		p.MaxCapAgeNs, p.MaxAcqAgeNs = r.MaxCapAgeNs, r.MaxAcqAgeNs
-		p.step(acqNs, min(acqNs, s.opt.Now()), true)
-		return edit{Policies: []policyMeta{p}}, nil
+	return s.changeHistory(ctx, r.acqs(), func(acqNs int64) (edit, error) {
+		return s.manifest.retentionEdit(&r, acqNs, s.opt.Now())
 	})
+}
+
+// drops reports whether a policy is one without ages, which takes that of its scope away.
+func (r *Retention) drops() bool { return r.MaxCapAgeNs == 0 && r.MaxAcqAgeNs == 0 }
+
+// acqs returns how many acqs the change to a policy takes.
+func (r *Retention) acqs() int {
+	if r.drops() {
+		return 2 // the purges in place of its steps
+	}
+	return 1
+}
+
+// retentionEdit is the edit that sets a policy, or removes it.
+func (m *manifest) retentionEdit(r *Retention, acqNs, nowNs int64) (edit, error) {
+	sc := scope{r.CID, r.MOID}
+	if r.drops() {
+		return m.dropEdit(sc, acqNs)
+	}
+	at, known := m.findPolicy(sc)
+	p := newPolicy(r)
+	if known {
+		p = m.policies[at]
+	} else if len(m.policies) >= maxPolicies {
+		return edit{}, ErrTooManyEvents
+	}
+	p.MaxCapAgeNs, p.MaxAcqAgeNs = r.MaxCapAgeNs, r.MaxAcqAgeNs
+	p.step(acqNs, min(acqNs, nowNs), true)
+	return edit{Policies: []policyMeta{p}}, nil
 }
 
 // Expired returns how many rows a policy would hide if it were set now.
@@ -229,51 +246,52 @@ func (r *Retention) validate() error {
 	return nil
 }
 
-// dropRetention removes a policy. What it has hidden is purged, so that nothing comes back.
-func (s *Store) dropRetention(ctx context.Context, sc scope) error {
-	return s.changeHistory(ctx, 2, func(acqNs int64) (edit, error) {
-		at, known := s.manifest.findPolicy(sc)
-		if !known {
-			return edit{}, fmt.Errorf("%w for %v", ErrNoRetention, sc)
+// dropEdit is the edit that removes a policy. What it has hidden is purged, so that nothing comes
+// back.
+func (m *manifest) dropEdit(sc scope, acqNs int64) (edit, error) {
+	at, known := m.findPolicy(sc)
+	if !known {
+		return edit{}, fmt.Errorf("%w for %v", ErrNoRetention, sc)
+	}
+	e := edit{DropPolicies: []scope{sc}}
+	for i, last := range m.policies[at].events() {
+		hidden := record.RangeSet{{From: math.MinInt64, To: last.AcqNs}}
+		if set := last.Box[record.Acq]; len(set) > 0 {
+			hidden = clipSet(set, last.AcqNs)
 		}
-		e := edit{DropPolicies: []scope{sc}}
-		for i, last := range s.manifest.policies[at].events() {
-			hidden := record.RangeSet{{From: math.MinInt64, To: last.AcqNs}}
-			if set := last.Box[record.Acq]; len(set) > 0 {
-				hidden = clipSet(set, last.AcqNs)
-			}
-			last.Box[record.Acq] = hidden // what was put since was never hidden
-			last.AcqNs, last.Kind = acqNs+int64(i), EventPurge
-			e.Events = append(e.Events, metaOf(&last))
-		}
-		if len(s.manifest.events)+len(e.Events) > maxEvents {
-			return edit{}, ErrTooManyEvents
-		}
-		return e, nil
-	})
+		last.Box[record.Acq] = hidden // what was put since was never hidden
+		last.AcqNs, last.Kind = acqNs+int64(i), EventPurge
+		e.Events = append(e.Events, metaOf(&last))
+	}
+	if len(m.events)+len(e.Events) > maxEvents {
+		return edit{}, ErrTooManyEvents
+	}
+	return e, nil
 }
 
-// advanceRetention makes the policies take a step whose floors have fallen far enough behind.
+// advanceRetention makes the policies take a step whose floors have fallen far enough behind. Those
+// of a replica take theirs when its log says so.
 func (s *Store) advanceRetention(ctx context.Context) error {
 	now := s.opt.Now()
-	due := func(acqNs int64) []policyMeta {
-		var steps []policyMeta
-		for _, p := range s.manifest.policies {
-			if p.step(acqNs, now, false) {
-				steps = append(steps, p)
-			}
-		}
-		return steps
-	}
 	s.manifestMu.Lock()
-	steps := due(0)
+	due := len(s.manifest.steps(0, now)) > 0
 	s.manifestMu.Unlock()
-	if len(steps) == 0 {
+	if !due || s.replicated {
 		return nil
 	}
 	return s.changeHistory(ctx, 1, func(acqNs int64) (edit, error) {
-		return edit{Policies: due(acqNs)}, nil
+		return edit{Policies: s.manifest.steps(acqNs, now)}, nil
 	})
+}
+
+// steps returns the policies whose floors have fallen far enough behind, after a step.
+func (m *manifest) steps(acqNs, nowNs int64) (all []policyMeta) {
+	for _, p := range m.policies {
+		if p.step(acqNs, nowNs, false) {
+			all = append(all, p)
+		}
+	}
+	return all
 }
 
 // retainLoop lets the policies take their steps, and purges go on that had no room.

@@ -103,6 +103,9 @@ func (s *Store) sealOldest(sh *shard) error {
 	if err := s.manifestFailure(); err != nil {
 		return fmt.Errorf("seal shard %d: %w", sh.id, err)
 	}
+	if err := s.syncSealed(); err != nil {
+		return fmt.Errorf("seal shard %d: %w", sh.id, err)
+	}
 	frozen := sh.snapshot.Load().frozen[0]
 	seg, e, err := s.writeSegment(sh, frozen)
 	if err != nil {
@@ -326,12 +329,11 @@ func (s *Store) releaseLog() error {
 	if len(old) == 0 {
 		return nil
 	}
-	now := s.clock.floor()
-	s.writers.expire(now)
-	if err := s.writers.save(s.opt.Dir); err != nil {
+	e, err := s.saveAnswers()
+	if err != nil {
 		return err
 	}
-	if err := s.manifest.append(edit{ClockNs: now}); err != nil {
+	if err := s.manifest.append(e); err != nil {
 		return err
 	}
 	if err := s.log.Remove(needed); err != nil {

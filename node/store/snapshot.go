@@ -22,9 +22,11 @@ const snapshotFile = "SNAPSHOT"
 type SnapshotInfo struct {
 	AcqNs     int64 `json:"acq_ns"`
 	CreatedNs int64 `json:"created_ns"`
-	Segments  int   `json:"segments"`
-	Bytes     int64 `json:"bytes"` // of its files, most of them shared with the store
-	TookNs    int64 `json:"took_ns"`
+	// Index of a replica's snapshot is that of the last command whose effect it holds.
+	Index    uint64 `json:"index,omitempty"`
+	Segments int    `json:"segments"`
+	Bytes    int64  `json:"bytes"` // of its files, most of them shared with the store
+	TookNs   int64  `json:"took_ns"`
 }
 
 // ErrExists means that a directory that was to be made is there.
@@ -67,7 +69,7 @@ func (s *Store) snapshotTo(ctx context.Context, tmp string, info *SnapshotInfo) 
 	var failed error
 	var manifest, writers []byte
 	err := s.onCommitter(ctx, func() {
-		info.AcqNs = s.clock.floor()
+		info.AcqNs, info.Index = s.clock.floor(), s.Applied()
 		writers = s.writers.encode(info.AcqNs)
 		manifest, failed = s.linkFiles(tmp, info)
 	})
@@ -93,8 +95,8 @@ func (s *Store) linkFiles(tmp string, info *SnapshotInfo) ([]byte, error) {
 	}
 	info.Segments = len(s.manifest.live)
 	m := *s.manifest
-	m.clockNs = info.AcqNs
-	end := clockEntry(info.AcqNs, true)
+	m.clockNs, m.applied = info.AcqNs, s.position()
+	end := s.mark(info.AcqNs, true)
 	return m.snapshot(), s.log.LinkTo(filepath.Join(tmp, logDir), []segment.Entry{end})
 }
 
@@ -163,14 +165,17 @@ func OpenSnapshot(ctx context.Context, dir string) (*Store, Report, error) {
 }
 
 // adopt makes a snapshot that is opened a store of its own: what is put from now on is no part of
-// the history that it was taken of.
+// the history that it was taken of. That of a replica is opened as one, which goes on with the log
+// of its group.
 func (s *Store) adopt() error {
 	name := filepath.Join(s.opt.Dir, snapshotFile)
 	if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) || s.opt.keepSnapshot {
 		return nil
 	}
-	if err := s.manifest.append(edit{Store: newStoreID()}); err != nil {
-		return err
+	if !s.replicated {
+		if err := s.manifest.append(edit{Store: newStoreID()}); err != nil {
+			return err
+		}
 	}
 	if err := os.Remove(name); err != nil {
 		return fmt.Errorf("open snapshot: %w", err)

@@ -54,6 +54,11 @@ type Options struct {
 	// Stamps rise also when it does not.
 	Now func() int64
 
+	// Group makes the store a replica: it takes commands of the log of a group, see [Store.Apply], and
+	// nothing else. 32 hex digits, the identity of the group, which is that of the store on all
+	// replicas; empty: a store of its own. A replica has one shard.
+	Group string
+
 	keepSnapshot bool // a snapshot stays one: it is not made a store of its own, nor merged
 
 	regionBytes uint64 // what a merge has in memory at once; tests make it small
@@ -83,7 +88,7 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("store: Options.Shards is %d; take a power of two up to %d",
 			o.Shards, maxShards)
 	}
-	return o, nil
+	return o, o.checkGroup()
 }
 
 func setDefault[T comparable](field *T, value T) {
@@ -116,6 +121,17 @@ type Store struct {
 	counters counters
 
 	followers *followers // feeds that wait for commits
+
+	// What follows is of a replica.
+	replicated bool
+	applying   sync.Mutex // held by Apply; guards commands
+	commands   []command  // memory that one Apply hands to the next
+
+	applyBuffers commitBuffers // the committer's
+
+	durable atomic.Uint64 // index of a command through which all is synced
+	applyMu sync.Mutex    // guards applied, and the writers while it is held
+	applied position
 
 	// scanning is held for reading by scans; Close takes it to unmap segments.
 	scanning sync.RWMutex
@@ -207,7 +223,7 @@ func (s *Store) Close() error {
 	s.wg.Wait()
 	s.scanning.Lock()
 	defer s.scanning.Unlock()
-	_, err := s.log.Append([]segment.Entry{clockEntry(s.clock.finish(), true)})
+	_, err := s.log.Append([]segment.Entry{s.mark(s.clock.finish(), true)})
 	if errors.Is(err, segment.ErrNoSpace) {
 		err = nil // the next Open waits a second for the clock, as after a crash
 	}

@@ -311,7 +311,7 @@ func TestStatsBesideClose(t *testing.T) {
 // that names the file.
 func TestManifestDamage(t *testing.T) {
 	dir := t.TempDir()
-	m, _, err := openManifest(dir, 4)
+	m, _, err := openManifest(dir, 4, "")
 	if err != nil {
 		t.Fatal(err)
 	}

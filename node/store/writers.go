@@ -45,6 +45,7 @@ type writers struct {
 	mu       sync.Mutex
 	byID     map[[16]byte]*writer
 	inflight map[WriterSeq]*putRequest
+	eldest   int64 // none was silent for longer than since this acq, as of the last sweep
 }
 
 func newWriters() *writers {
@@ -61,15 +62,8 @@ func (t *writers) admit(r *putRequest) (known *answer, other *putRequest, err er
 	}
 	w := t.byID[r.writer.ID]
 	if w != nil {
-		for i := range w.answers {
-			if w.answers[i].seq == r.writer.Seq {
-				a := w.answers[i]
-				return &a, nil, nil
-			}
-		}
-		if w.high >= maxAnswers && r.writer.Seq <= w.high-maxAnswers {
-			return nil, nil, fmt.Errorf("sequence %d, newest %d: %w",
-				r.writer.Seq, w.high, ErrSequenceTooOld)
+		if known, err = w.find(r.writer.Seq); known != nil || err != nil {
+			return known, nil, err
 		}
 	} else if len(t.byID)+len(t.inflight) >= maxWriters {
 		return nil, nil, fmt.Errorf("%d writers in the last %v: %w",
@@ -129,11 +123,7 @@ func (t *writers) count() int {
 func (t *writers) expire(nowNs int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for id, w := range t.byID {
-		if w.lastAcq < nowNs-writerIdleNs {
-			delete(t.byID, id)
-		}
-	}
+	t.sweep(nowNs)
 }
 
 const (
@@ -145,7 +135,11 @@ const (
 // magic u32, count u32, then per writer id, high u64, lastAcq i64, n u32 and n answers
 // {seq u64, first i64, records u32}, then crc32c over all before it.
 func (t *writers) save(dir string) error {
-	return replaceFile(filepath.Join(dir, writersFile), t.encode(math.MaxInt64))
+	return replaceWriters(dir, t.encode(math.MaxInt64))
+}
+
+func replaceWriters(dir string, table []byte) error {
+	return replaceFile(filepath.Join(dir, writersFile), table)
 }
 
 // encode returns the file, with those answers whose records all have an acq below untilNs.

@@ -1,0 +1,304 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pentad-db/pentad/node/segment"
+)
+
+// maxApplyBytes is how many bytes of commands one flush takes, if it is not one command: beyond, a
+// flush more costs nothing, and less memory.
+const maxApplyBytes = 64 << 20
+
+// Command is an entry of the log of a group.
+type Command struct {
+	Index   uint64 // of the entry; they rise
+	ClockNs int64  // what the proposer's clock said
+	Data    []byte // of AppendPut and the like; empty: nothing is to be done
+}
+
+// Outcome is the answer to a command, the same on all replicas that apply it.
+type Outcome struct {
+	Put   PutResult // of a put
+	AcqNs int64     // of an erase, purge or change of a retention; 0: nothing was to be done
+	// Err says that the command was wrong by itself, and did nothing: *record.InvalidError,
+	// ErrBadCommand, ErrSequenceTooOld, ErrTooManyWriters, ErrTooManyEvents or ErrNoRetention.
+	Err error
+	// Skipped says that the command had been applied before, with an answer that is not known any
+	// more.
+	Skipped bool
+}
+
+// Apply applies commands of the log of the group, in their order, and makes them visible. Each takes
+// acqs from its clock reading on, or from where the last one ended if that is later; so it depends
+// on nothing but the commands before it what a command does and answers. The horizon is where the
+// last one ended. What is applied becomes durable with the next [Store.Sync], or when events and
+// seals need it; after a crash the store opens after one of the commands from Durable on, and wants
+// those after Applied again. One goroutine at a time applies.
+//
+// Returns: the outcomes of the commands that were applied, all of them unless there is an error.
+// Errors: ErrNotReplicated; ErrUnknownCommand; ErrClosed; ErrOverloaded and ctx.Err(), after which
+// the rest may be applied later. After any other one, of the disk, the store has failed: it is
+// opened again.
+func (s *Store) Apply(ctx context.Context, commands []Command) ([]Outcome, error) {
+	if s.closed.Load() {
+		return nil, ErrClosed
+	}
+	if !s.replicated || s.opt.keepSnapshot {
+		return nil, fmt.Errorf("apply: %w", ErrNotReplicated)
+	}
+	s.applying.Lock()
+	defer s.applying.Unlock()
+	decoded, unknown := s.decode(commands)
+	out := make([]Outcome, 0, len(decoded))
+	for len(out) < len(decoded) {
+		rest, from := decoded[len(out):], commands[len(out):]
+		n := runOf(rest)
+		if err := s.waitToApply(ctx); err != nil {
+			return out, err
+		}
+		var failed error
+		answers := make([]Outcome, max(1, n))
+		err := s.onCommitter(ctx, func() {
+			failed = s.eventErr
+			switch {
+			case failed != nil:
+			case n == 0:
+				failed = s.applyEvent(from[0], &rest[0], &answers[0])
+			default:
+				failed = s.applyRun(from[:n], rest[:n], answers)
+			}
+		})
+		if err = errors.Join(err, failed); err != nil {
+			return out, err
+		}
+		out = append(out, answers...)
+	}
+	s.keepCommands()
+	return out, unknown
+}
+
+// decode parses commands up to the first one that is unknown. The caller holds applying.
+func (s *Store) decode(from []Command) (all []command, unknown error) {
+	for len(s.commands) < len(from) {
+		s.commands = append(s.commands, command{})
+	}
+	for i := range from {
+		if err := s.commands[i].parse(from[i].Data); err != nil {
+			return s.commands[:i], fmt.Errorf("command at index %d: %w", from[i].Index, err)
+		}
+	}
+	return s.commands[:len(from)], nil
+}
+
+// keepCommands keeps the memory of commands for the next ones, unless they were large.
+func (s *Store) keepCommands() {
+	bytes := 0
+	for i := range s.commands {
+		if rows := s.commands[i].rows; rows != nil {
+			bytes += cap(rows.Data) + cap(rows.MID)*rowOverheadBytes
+		}
+	}
+	if bytes > 2*maxGroupBytes {
+		s.commands = nil
+	}
+}
+
+// runOf returns how many commands go into the next flush: none when the first is an event.
+func runOf(all []command) (n int) {
+	bytes := 0
+	for ; n < len(all) && !all[n].isEvent(); n++ {
+		if bytes += all[n].bytes(); bytes > maxApplyBytes && n > 0 {
+			break
+		}
+	}
+	return n
+}
+
+// waitToApply waits for room in the heads for as long as sealing makes some.
+func (s *Store) waitToApply(ctx context.Context) error {
+	for {
+		err := s.waitForRoom(ctx)
+		if !errors.Is(err, ErrOverloaded) || s.sealError() != nil {
+			return err
+		}
+	}
+}
+
+// applyRun applies commands that are no events, with one flush. The caller is the committer.
+func (s *Store) applyRun(from []Command, run []command, out []Outcome) error {
+	group := make([]*putRequest, 0, len(run))
+	s.applyMu.Lock()
+	at := s.applied
+	buf := &s.applyBuffers
+	buf.entries, buf.data = buf.entries[:0], buf.data[:0]
+	for i := range run {
+		if from[i].Index <= at.Index {
+			out[i].Skipped = true
+			continue
+		}
+		at.Index = from[i].Index
+		if s.applyOne(&run[i], logTime(from[i].ClockNs), &at, &out[i]) {
+			group = append(group, &run[i].put)
+		}
+	}
+	if at == s.applied {
+		s.applyMu.Unlock()
+		return nil
+	}
+	file, err := s.writeApplied(buf, at, group)
+	s.applyMu.Unlock()
+	if err != nil {
+		return s.failApply(err)
+	}
+	s.noteFile(file, buf.entries)
+	s.insert(group)
+	s.clock.drive(at.NextNs)
+	s.followers.committed(group)
+	rows := 0
+	for _, r := range group {
+		rows += r.rows
+	}
+	s.counters.rows.Add(int64(rows))
+	if cap(buf.data) > 2*maxGroupBytes {
+		buf.data = nil
+	}
+	s.sealFull()
+	s.pace(rows)
+	return nil
+}
+
+// applyOne decides what a command that is no event does, and reports whether it stores rows. The
+// caller holds applyMu.
+func (s *Store) applyOne(c *command, clockNs int64, at *position, out *Outcome) (stores bool) {
+	if out.Err = c.err; c.err != nil {
+		return false
+	}
+	first := max(clockNs, at.NextNs)
+	switch c.kind {
+	case commandClose:
+		at.NextNs = first
+	case commandPut:
+		protected := c.put.writer.ID != ([16]byte{})
+		if protected {
+			known, err := s.writers.decide(c.put.writer, first)
+			if known != nil {
+				out.Put = known.result(true)
+			}
+			if out.Err = err; known != nil || err != nil {
+				return false
+			}
+		}
+		c.stampAt(first)
+		at.NextNs = first + int64(c.put.rows)
+		if protected {
+			s.writers.recordInOrder(c.put.writer, c.put.answer)
+		}
+		out.Put = c.put.answer.result(false)
+		s.appendApplied(c)
+		return true
+	}
+	return false
+}
+
+// appendApplied appends the log entry of a put: its command, stamped.
+func (s *Store) appendApplied(c *command) {
+	buf := &s.applyBuffers
+	start := len(buf.data)
+	buf.data = append(buf.data, c.data...)
+	segment.StampRowsEntry(buf.data[start:], c.put.answer.first)
+	c.put.bytes = int64(len(c.data))
+	buf.entries = append(buf.entries, s.shards[0].nextEntry())
+}
+
+// writeApplied writes the flush of a run. The caller holds applyMu: an answer must not be saved
+// whose rows the log does not hold.
+func (s *Store) writeApplied(
+	buf *commitBuffers, at position, group []*putRequest,
+) (file uint64, err error) {
+	rest := buf.data
+	for i, r := range group {
+		size := r.bytes
+		buf.entries[i].Data, rest = rest[:size:size], rest[size:]
+	}
+	buf.entries = append(buf.entries, appliedEntry(at))
+	began := time.Now()
+	file, err = s.log.Write(buf.entries)
+	s.counters.syncNs.Add(int64(time.Since(began)))
+	s.counters.groups.Add(1)
+	if err != nil {
+		s.shards[0].lastIndex -= uint64(len(group))
+		return 0, err
+	}
+	s.applied = at
+	return file, nil
+}
+
+// applyEvent applies a command that changes what hides rows. Its line of the manifest says itself
+// that it was applied, and the log is made durable up to it: so after a loss of power there is
+// nothing in the manifest that the log does not lead to. The caller is the committer.
+func (s *Store) applyEvent(from Command, c *command, out *Outcome) error {
+	at := s.position()
+	if from.Index <= at.Index {
+		out.Skipped = true
+		return nil
+	}
+	acq := max(logTime(from.ClockNs), at.NextNs)
+	s.manifestMu.Lock()
+	e, acqs, err := s.manifest.eventOf(c, acq, logTime(from.ClockNs))
+	s.manifestMu.Unlock()
+	if err != nil || !e.changesHistory() {
+		out.Err = err
+		return s.applyRun([]Command{from}, []command{{}}, make([]Outcome, 1))
+	}
+	if err := s.syncApplied(); err != nil {
+		return s.failApply(err)
+	}
+	at = position{Index: from.Index, NextNs: acq + int64(acqs)}
+	e.Applied = &at
+	s.manifestMu.Lock()
+	if err = s.manifest.append(e); err == nil {
+		s.publishHistory()
+	}
+	s.manifestMu.Unlock()
+	if err != nil {
+		return s.failApply(err)
+	}
+	s.applyMu.Lock()
+	s.applied = at
+	s.applyMu.Unlock()
+	s.noteDurable(at.Index)
+	s.clock.drive(at.NextNs)
+	s.followers.changed()
+	out.AcqNs = acq
+	if e.purges() {
+		_ = s.emptyLog() // it is tried again; if the log has failed, the next command says so
+	}
+	return nil
+}
+
+// eventOf returns the edit of a command at an acq, and how many acqs it takes.
+func (m *manifest) eventOf(c *command, acqNs, clockNs int64) (e edit, acqs int, err error) {
+	switch c.kind {
+	case commandErase:
+		e, err = m.eventEdit(&Event{AcqNs: acqNs, Kind: EventErase, Box: c.box})
+	case commandPurge:
+		e, err = m.eventEdit(&Event{AcqNs: acqNs, Kind: EventPurge, Box: c.box})
+	case commandRetention:
+		e, err = m.retentionEdit(&c.retention, acqNs, clockNs)
+		return e, c.retention.acqs(), err
+	case commandStep:
+		e.Policies = m.steps(acqNs, clockNs)
+	}
+	return e, 1, err
+}
+
+// failApply is what an error of the machine means: how far the store has come on disk is only known
+// once it is opened again. The caller is the committer.
+func (s *Store) failApply(err error) error {
+	s.eventErr = fmt.Errorf("%w: %w", ErrFailed, err)
+	return s.eventErr
+}

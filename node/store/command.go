@@ -1,0 +1,249 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// commandVersion of the encoding of commands, FORMAT.md. 1: first.
+const commandVersion = 1
+
+// commandHeaderBytes is the version u8, the kind u8 and a zero u16.
+const commandHeaderBytes = 4
+
+// commandKind says what a command does. Numbers are for ever.
+type commandKind uint8
+
+const (
+	commandPut       commandKind = 1 // stores a batch
+	commandErase     commandKind = 2 // as [Store.Erase]
+	commandPurge     commandKind = 3 // as [Store.Purge]
+	commandRetention commandKind = 4 // as [Store.SetRetention]
+	commandStep      commandKind = 5 // lets the retentions take the steps that are due
+	commandClose     commandKind = 6 // moves the horizon to the clock reading
+)
+
+var (
+	// ErrUnknownCommand means that a command is of a version or kind that this program does not
+	// know. A replica that left it out would differ from the others.
+	ErrUnknownCommand = errors.New("unknown command; run the version of the program that the " +
+		"other replicas run")
+	// ErrBadCommand means that a command says nothing that makes sense.
+	ErrBadCommand = errors.New("malformed command")
+)
+
+// command is a decoded command. With no kind it is empty, and only counts in the log.
+type command struct {
+	kind      commandKind
+	err       error         // of what is wrong with it by itself
+	data      []byte        // of a put: its rows entry, aliasing what was parsed
+	put       putRequest    // of a put: its writer and rows
+	rows      *record.Batch // of a put: those of its only part
+	box       record.Box    // of an erase or purge
+	retention Retention
+}
+
+// AppendPut appends the command that stores a batch as [Store.Put] does.
+//
+// Errors: *record.InvalidError, as of Put.
+func AppendPut(dst []byte, b *record.Batch, w WriterSeq) ([]byte, error) {
+	if err := b.Validate(); err != nil {
+		return dst, err
+	}
+	n := uint32(b.Len())
+	return segment.AppendRowsEntry(appendCommand(dst, commandPut), &segment.RowsHeader{
+		Writer: w.ID, Seq: w.Seq, BatchRecords: n, Parts: 1}, b, nil), nil
+}
+
+// AppendErase appends the command that does what [Store.Erase] does.
+//
+// Errors: *record.InvalidError.
+func AppendErase(dst []byte, box record.Box) ([]byte, error) {
+	return appendBoxCommand(dst, commandErase, box)
+}
+
+// AppendPurge appends the command that does what [Store.Purge] does.
+//
+// Errors: *record.InvalidError.
+func AppendPurge(dst []byte, box record.Box) ([]byte, error) {
+	return appendBoxCommand(dst, commandPurge, box)
+}
+
+// AppendRetention appends the command that does what [Store.SetRetention] does.
+//
+// Errors: *record.InvalidError.
+func AppendRetention(dst []byte, r Retention) ([]byte, error) {
+	if err := r.validate(); err != nil {
+		return dst, err
+	}
+	dst = appendCommand(dst, commandRetention)
+	has, cid, moid := byte(0), int32(0), int32(0)
+	if r.CID != nil {
+		has, cid = has|1, *r.CID
+	}
+	if r.MOID != nil {
+		has, moid = has|2, *r.MOID
+	}
+	dst = binary.LittleEndian.AppendUint32(append(dst, has), uint32(cid))
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(moid))
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(r.MaxCapAgeNs))
+	return binary.LittleEndian.AppendUint64(dst, uint64(r.MaxAcqAgeNs)), nil
+}
+
+// AppendRetentionStep appends the command that lets the retentions take the steps that are due at
+// its clock reading; see [Store.RetentionDue].
+func AppendRetentionStep(dst []byte) []byte { return appendCommand(dst, commandStep) }
+
+// AppendClose appends the command that moves the horizon to its clock reading: no record put later
+// has a smaller acq.
+func AppendClose(dst []byte) []byte { return appendCommand(dst, commandClose) }
+
+func appendCommand(dst []byte, kind commandKind) []byte {
+	return append(dst, commandVersion, byte(kind), 0, 0)
+}
+
+func appendBoxCommand(dst []byte, kind commandKind, box record.Box) ([]byte, error) {
+	if err := box.Normalize(); err != nil {
+		return dst, err
+	}
+	dst = appendCommand(dst, kind)
+	for _, set := range box {
+		dst = binary.LittleEndian.AppendUint32(dst, uint32(len(set)))
+		for _, r := range set {
+			dst = binary.LittleEndian.AppendUint64(dst, uint64(r.From))
+			dst = binary.LittleEndian.AppendUint64(dst, uint64(r.To))
+		}
+	}
+	return dst, nil
+}
+
+// parse reads a command into c, reusing its memory; what is wrong with it by itself is in c.err.
+//
+// Errors: ErrUnknownCommand.
+func (c *command) parse(src []byte) error {
+	*c = command{rows: c.rows, put: putRequest{parts: c.put.parts[:0]}}
+	if len(src) == 0 {
+		return nil
+	}
+	if src[0] != commandVersion {
+		return fmt.Errorf("%w: version %d", ErrUnknownCommand, src[0])
+	}
+	if len(src) < commandHeaderBytes {
+		c.err = badCommand("%d bytes end inside the header", len(src))
+		return nil
+	}
+	if src[2]|src[3] != 0 || src[1] == 0 || src[1] > byte(commandClose) {
+		return fmt.Errorf("%w: kind %d, then %d and %d", ErrUnknownCommand, src[1], src[2], src[3])
+	}
+	c.kind = commandKind(src[1])
+	body := src[commandHeaderBytes:]
+	switch c.kind {
+	case commandPut:
+		c.err = c.parsePut(body)
+	case commandErase, commandPurge:
+		c.err = c.parseBox(body)
+	case commandRetention:
+		c.err = c.parseRetention(body)
+	case commandStep, commandClose:
+		if len(body) > 0 {
+			c.err = badCommand("%d bytes follow", len(body))
+		}
+	}
+	return nil
+}
+
+func badCommand(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrBadCommand, fmt.Sprintf(format, args...))
+}
+
+func (c *command) parsePut(body []byte) error {
+	if c.rows == nil {
+		c.rows = new(record.Batch)
+	}
+	var h segment.RowsHeader
+	if err := segment.ParseRowsEntry(body, &h, c.rows); err != nil {
+		return badCommand("%v", err)
+	}
+	if h.Stamped || h.FirstAcqNs != 0 || h.BatchFirstAcqNs != 0 || h.Parts != 1 ||
+		uint64(h.BatchRecords) != uint64(c.rows.Len()) {
+		return badCommand("the rows are stamped already, or not a whole batch")
+	}
+	if err := c.rows.Validate(); err != nil {
+		return err
+	}
+	c.data = body
+	c.put.writer, c.put.rows = WriterSeq{h.Writer, h.Seq}, c.rows.Len()
+	c.put.parts = append(c.put.parts, part{rows: *c.rows})
+	return nil
+}
+
+func (c *command) parseBox(body []byte) error {
+	for d := range c.box {
+		if len(body) < 4 {
+			return badCommand("it ends inside a box")
+		}
+		count := uint64(binary.LittleEndian.Uint32(body))
+		body = body[4:]
+		if count > record.MaxRangesPerDim || uint64(len(body))/16 < count {
+			return badCommand("%d ranges in %d bytes", count, len(body))
+		}
+		for range count {
+			c.box[d] = append(c.box[d], record.Range{
+				From: int64(binary.LittleEndian.Uint64(body)),
+				To:   int64(binary.LittleEndian.Uint64(body[8:])),
+			})
+			body = body[16:]
+		}
+	}
+	if len(body) > 0 {
+		return badCommand("%d bytes follow the box", len(body))
+	}
+	return c.box.Normalize()
+}
+
+func (c *command) parseRetention(body []byte) error {
+	if len(body) != 25 || body[0] > 3 {
+		return badCommand("%d bytes are no retention", len(body))
+	}
+	cid := int32(binary.LittleEndian.Uint32(body[1:]))
+	moid := int32(binary.LittleEndian.Uint32(body[5:]))
+	if body[0]&1 != 0 {
+		c.retention.CID = &cid
+	} else if cid != 0 {
+		return badCommand("it names a tenant and says that it does not")
+	}
+	if body[0]&2 != 0 {
+		c.retention.MOID = &moid
+	} else if moid != 0 {
+		return badCommand("it names a quantity and says that it does not")
+	}
+	c.retention.MaxCapAgeNs = int64(binary.LittleEndian.Uint64(body[9:]))
+	c.retention.MaxAcqAgeNs = int64(binary.LittleEndian.Uint64(body[17:]))
+	return c.retention.validate()
+}
+
+// bytes is about what a command takes in memory and in the log.
+func (c *command) bytes() int { return len(c.data) + c.put.rows*rowOverheadBytes }
+
+// isEvent reports whether a command changes what hides rows. One that is wrong does nothing.
+func (c *command) isEvent() bool {
+	return c.err == nil && slices.Contains([]commandKind{commandErase, commandPurge,
+		commandRetention, commandStep}, c.kind)
+}
+
+// logTime is a clock reading of a proposer as acqs may follow it.
+func logTime(clockNs int64) int64 { return max(1, min(clockNs, lastClockNs)) }
+
+// stampAt gives the rows of a put consecutive acqs from first on.
+func (c *command) stampAt(first int64) {
+	acqs := c.rows.AcqNs
+	for i := range acqs {
+		acqs[i] = first + int64(i)
+	}
+	c.put.answer = answer{seq: c.put.writer.Seq, first: first, records: uint32(len(acqs))}
+}

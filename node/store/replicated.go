@@ -1,0 +1,173 @@
+package store
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/pentad-db/pentad/node/segment"
+)
+
+// entryApplied is the kind of log entry with which each flush of a replicated store ends: u64 index
+// of the last command that was applied, i64 ns the least acq that the next one may give.
+const entryApplied = 3
+
+// groupBytes is the length of the identity of a group.
+const groupBytes = 16
+
+var (
+	// ErrReplicated means that a store is driven by the log of its group, and takes changes from
+	// there only.
+	ErrReplicated = errors.New("this store is a replica, which takes no changes of its own; " +
+		"propose them to its group")
+	// ErrNotReplicated means that a store is not driven by the log of the group.
+	ErrNotReplicated = errors.New("this store is no replica of the group")
+)
+
+// position is how far a replicated store has come. It is the whole of what it needs to know of its
+// log: the same commands from there on give the same state.
+type position struct {
+	Index  uint64 `json:"index"`       // of the last command that was applied
+	NextNs int64  `json:"next_acq_ns"` // the horizon: no command after it gives a smaller acq
+}
+
+func appliedEntry(at position) segment.Entry {
+	data := binary.LittleEndian.AppendUint64(nil, at.Index)
+	return segment.Entry{Kind: entryApplied,
+		Data: binary.LittleEndian.AppendUint64(data, uint64(at.NextNs))}
+}
+
+func parseAppliedEntry(data []byte) (at position, err error) {
+	if len(data) != 16 {
+		return at, fmt.Errorf("applied entry of %d bytes; it has 16", len(data))
+	}
+	at.Index = binary.LittleEndian.Uint64(data)
+	at.NextNs = int64(binary.LittleEndian.Uint64(data[8:]))
+	return at, nil
+}
+
+// checkGroup refuses options that no replica can have.
+func (o *Options) checkGroup() error {
+	if o.Group == "" {
+		return nil
+	}
+	if id, err := hex.DecodeString(o.Group); err != nil || len(id) != groupBytes {
+		return fmt.Errorf("store: Options.Group is %q; take %d hex digits", o.Group, 2*groupBytes)
+	}
+	if o.Shards != 1 {
+		return fmt.Errorf("store: Options.Shards is %d; a replica has one", o.Shards)
+	}
+	return nil
+}
+
+// checkRole refuses to open a replica as a store of its own, and the reverse: changes that the other
+// replicas do not get would part it from them for good.
+func (m *manifest) checkRole(opt *Options) error {
+	switch {
+	case opt.keepSnapshot || m.replicated == (opt.Group != "") &&
+		(opt.Group == "" || opt.Group == m.store):
+		return nil
+	case opt.Group == "":
+		return fmt.Errorf("open %s: %w", opt.Dir, ErrReplicated)
+	case m.replicated:
+		return fmt.Errorf("open %s: %w %s but of %s", opt.Dir, ErrNotReplicated, opt.Group, m.store)
+	}
+	return fmt.Errorf("open %s: %w %s but one of its own", opt.Dir, ErrNotReplicated, opt.Group)
+}
+
+// own returns ErrReplicated unless the store takes changes of its own.
+func (s *Store) own() error {
+	if s.replicated {
+		return ErrReplicated
+	}
+	return nil
+}
+
+// Applied returns the index of the last command that was applied: those from the next one on are
+// wanted.
+func (s *Store) Applied() uint64 { return s.position().Index }
+
+// Durable returns the index of a command through which the store survives a loss of power.
+func (s *Store) Durable() uint64 { return s.durable.Load() }
+
+// Sync makes durable what was applied before the call.
+//
+// Errors: ErrClosed; segment.ErrLogFailed, for ever.
+func (s *Store) Sync() error {
+	if s.closed.Load() {
+		return ErrClosed
+	}
+	return s.syncApplied()
+}
+
+func (s *Store) syncApplied() error {
+	at := s.position()
+	if err := s.log.Sync(); err != nil {
+		return err
+	}
+	s.noteDurable(at.Index)
+	return nil
+}
+
+func (s *Store) noteDurable(index uint64) {
+	for {
+		old := s.durable.Load()
+		if index <= old || s.durable.CompareAndSwap(old, index) {
+			return
+		}
+	}
+}
+
+func (s *Store) position() position {
+	s.applyMu.Lock()
+	defer s.applyMu.Unlock()
+	return s.applied
+}
+
+// mark is the log entry that says how far the clock has come, of a store of its own or a replica.
+func (s *Store) mark(ns int64, clean bool) segment.Entry {
+	if s.replicated {
+		return appliedEntry(s.position())
+	}
+	return clockEntry(ns, clean)
+}
+
+// saveAnswers makes the file of writers hold the answers that the log does, and returns the edit
+// after which files of the log may go. What the file says of a replica, and the edit, must not be
+// ahead of what is left of the log after a loss of power. The caller holds manifestMu.
+func (s *Store) saveAnswers() (edit, error) {
+	if !s.replicated {
+		now := s.clock.floor()
+		s.writers.expire(now)
+		return edit{ClockNs: now}, s.writers.save(s.opt.Dir)
+	}
+	s.applyMu.Lock()
+	at := s.applied
+	s.writers.expire(at.NextNs)
+	table := s.writers.encode(math.MaxInt64)
+	s.applyMu.Unlock()
+	e := edit{ClockNs: at.NextNs, Applied: &at}
+	if err := s.syncApplied(); err != nil {
+		return e, err
+	}
+	return e, replaceWriters(s.opt.Dir, table)
+}
+
+// RetentionDue reports whether a command of [AppendRetentionStep] with this clock reading would do
+// something.
+func (s *Store) RetentionDue(clockNs int64) bool {
+	s.manifestMu.Lock()
+	defer s.manifestMu.Unlock()
+	return len(s.manifest.steps(0, logTime(clockNs))) > 0
+}
+
+// syncSealed makes the log of a replica hold what a new segment does: a segment whose rows were of
+// commands that the store does not know of after a loss of power would hold them twice.
+func (s *Store) syncSealed() error {
+	if !s.replicated {
+		return nil
+	}
+	return s.syncApplied()
+}

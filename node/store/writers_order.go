@@ -1,0 +1,74 @@
+package store
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// decide says what the put of a replica with this sequence is, which would be acquired at baseNs: it
+// was answered already (known), or it is new. It depends on nothing but what was recorded before, so
+// it is the same on all replicas, whatever they forgot for good already.
+//
+// Errors: ErrSequenceTooOld, ErrTooManyWriters.
+func (t *writers) decide(id WriterSeq, baseNs int64) (known *answer, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	w := t.byID[id.ID]
+	if w != nil && w.lastAcq >= baseNs-writerIdleNs {
+		return w.find(id.Seq)
+	}
+	if w != nil || len(t.byID) < maxWriters {
+		return nil, nil
+	}
+	if t.eldest < baseNs-writerIdleNs {
+		t.sweep(baseNs)
+	}
+	if len(t.byID) >= maxWriters {
+		return nil, fmt.Errorf("%d writers in the last %v: %w",
+			maxWriters, time.Duration(writerIdleNs), ErrTooManyWriters)
+	}
+	return nil, nil
+}
+
+// find returns the answer to a sequence, nil when it is new.
+func (w *writer) find(seq uint64) (*answer, error) {
+	for i := range w.answers {
+		if w.answers[i].seq == seq {
+			a := w.answers[i]
+			return &a, nil
+		}
+	}
+	if w.high >= maxAnswers && seq <= w.high-maxAnswers {
+		return nil, fmt.Errorf("sequence %d, newest %d: %w", seq, w.high, ErrSequenceTooOld)
+	}
+	return nil, nil
+}
+
+// sweep forgets writers as expire does, and notes which of those that stay was silent for longest.
+// The caller holds mu.
+func (t *writers) sweep(nowNs int64) {
+	t.eldest = math.MaxInt64
+	for id, w := range t.byID {
+		if w.lastAcq < nowNs-writerIdleNs {
+			delete(t.byID, id)
+		} else {
+			t.eldest = min(t.eldest, w.lastAcq)
+		}
+	}
+}
+
+// recordInOrder stores an answer of a replica, as its command is applied or from its log. What the
+// file of writers held before is not recorded again, nor is what comes before it in the log.
+func (t *writers) recordInOrder(id WriterSeq, a answer) {
+	t.mu.Lock()
+	w := t.byID[id.ID]
+	known := w != nil && a.first <= w.lastAcq
+	if w != nil && w.lastAcq < a.first-writerIdleNs {
+		delete(t.byID, id.ID) // it was silent for so long that it begins anew
+	}
+	t.mu.Unlock()
+	if !known {
+		t.record(id, a)
+	}
+}
