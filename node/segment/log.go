@@ -64,8 +64,9 @@ type LogReport struct {
 
 // LogStats are sizes now.
 type LogStats struct {
-	Files int
-	Bytes int64
+	Files    int
+	Bytes    int64
+	Unsynced int // flushes that wait for a sync
 }
 
 // Log is an append-only sequence of flushes over numbered files. One goroutine at a time may
@@ -316,7 +317,7 @@ func (l *Log) Path(number uint64) string { return filepath.Join(l.path, logName(
 func (l *Log) Stats() LogStats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	st := LogStats{Files: len(l.sizes)}
+	st := LogStats{Files: len(l.sizes), Unsynced: int(l.seq - l.synced)}
 	for _, size := range l.sizes {
 		st.Bytes += size
 	}

@@ -113,10 +113,12 @@ func (r *replica) crash(power bool) {
 	r.t.Helper()
 	dir := r.t.TempDir()
 	var durable, applied uint64
+	unsynced := 0
 	err := r.onCommitter(r.t.Context(), func() {
 		r.manifestMu.Lock()
 		defer r.manifestMu.Unlock()
 		durable, applied = r.Durable(), r.Applied()
+		unsynced = r.Stats().LogUnsynced
 		copyDir(r.t, r.opt.Dir, dir)
 	})
 	if err == nil {
@@ -127,7 +129,7 @@ func (r *replica) crash(power bool) {
 	}
 	r.opt.Dir = dir
 	if power {
-		r.tear(filepath.Join(dir, logDir), durable)
+		r.tear(filepath.Join(dir, logDir), unsynced)
 	}
 	r.open()
 	if now := r.Applied(); now < durable || now > applied || !power && now != applied ||
@@ -138,9 +140,9 @@ func (r *replica) crash(power bool) {
 	r.check("after a crash")
 }
 
-// tear cuts the newest file of a log somewhere behind the flush of a command that is durable, and
-// leaves holes.
-func (r *replica) tear(dir string, durable uint64) {
+// tear cuts the newest file of a log somewhere in its last flushes, which were not synced, and leaves
+// holes there.
+func (r *replica) tear(dir string, unsynced int) {
 	r.t.Helper()
 	names, err := os.ReadDir(dir)
 	if err != nil || len(names) == 0 {
@@ -151,17 +153,15 @@ func (r *replica) tear(dir string, durable uint64) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	safe := int64(0)
+	ends := []int64{0}
 	_, _, err = segment.ReadLogFile(path, -1, func(f *segment.LogFlush, _ *segment.CorruptError) error {
-		if at, err := parseAppliedEntry(f.Entries[len(f.Entries)-1].Data); err == nil &&
-			at.Index <= durable {
-			safe = f.Offset + f.Bytes
-		}
+		ends = append(ends, f.Offset+f.Bytes)
 		return nil
 	})
-	if err != nil {
-		r.t.Fatal(err)
+	if err != nil || unsynced >= len(ends) {
+		r.t.Fatalf("%d flushes of %d are not synced, %v", unsynced, len(ends)-1, err)
 	}
+	safe := ends[len(ends)-1-unsynced]
 	data = data[:safe+r.rng.Int64N(int64(len(data))-safe+1)]
 	if rest := data[safe:]; len(rest) > 0 && r.rng.IntN(2) == 0 {
 		from := r.rng.IntN(len(rest))

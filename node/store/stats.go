@@ -38,6 +38,7 @@ type Stats struct {
 	IndexBytes   int64 // of these, what is not blocks of rows
 	LogFiles     int   // files of the log
 	LogBytes     int64 // their bytes
+	LogUnsynced  int   // flushes of a replica that wait for a sync
 }
 
 // Stats returns the present figures. Cost: a few microseconds per segment.
@@ -73,6 +74,6 @@ func (s *Store) Stats() Stats {
 	}
 	st.Rows += st.HeadRows
 	log := s.log.Stats()
-	st.LogFiles, st.LogBytes = log.Files, log.Bytes
+	st.LogFiles, st.LogBytes, st.LogUnsynced = log.Files, log.Bytes, log.Unsynced
 	return st
 }

@@ -1,0 +1,198 @@
+package store
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"math"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// examples returns the hex examples of FORMAT.md by name.
+func examples(t *testing.T) map[string][]byte {
+	t.Helper()
+	text, err := os.ReadFile("FORMAT.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, name := map[string][]byte{}, ""
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		switch {
+		case strings.HasPrefix(line, "```hex "):
+			name = strings.TrimPrefix(line, "```hex ")
+		case strings.HasPrefix(line, "```"):
+			name = ""
+		case name != "":
+			code, _, _ := strings.Cut(line, "#")
+			b, err := hex.DecodeString(strings.Join(strings.Fields(code), ""))
+			if err != nil {
+				t.Fatalf("example %s: %q: %v", name, line, err)
+			}
+			found[name] = append(found[name], b...)
+		}
+	}
+	return found
+}
+
+// The examples of FORMAT.md are what the writers write.
+func TestFormatExamples(t *testing.T) {
+	found := examples(t)
+	f := func(name string, got []byte, err error) {
+		t.Helper()
+		if err != nil || len(found[name]) == 0 || !bytes.Equal(got, found[name]) {
+			t.Errorf("%s: %x, %v, want %x", name, got, err, found[name])
+		}
+		delete(found, name)
+	}
+	b := &record.Batch{}
+	b.Append(record.Key{CID: 7, MID: 1000, MOID: 3, CapNs: int64(time.Second)},
+		[]byte{0, 0, 0, 0, 0, 0x80, 0x35, 0x40})
+	got, err := AppendPut(nil, b, WriterSeq{[16]byte{0: 0xaa, 15: 0xbb}, 3})
+	f("put", got, err)
+	var box record.Box
+	box[record.CID], box[record.MID] = record.RangeSet{record.At(7)}, record.RangeSet{record.At(1000)}
+	got, err = AppendErase(nil, box)
+	f("erase", got, err)
+	got, err = AppendRetention(nil, Retention{CID: tenant(7), MaxCapAgeNs: int64(time.Hour)})
+	f("retention", got, err)
+	f("close", AppendClose(nil), nil)
+	f("applied", appliedEntry(position{42, 1001}).Data, nil)
+	if len(found) != 0 {
+		t.Errorf("examples that nobody reads: %v", found)
+	}
+}
+
+// What is proposed is checked as what is put is.
+func TestCommandsAreChecked(t *testing.T) {
+	f := func(what string, got []byte, err error) {
+		t.Helper()
+		var invalid *record.InvalidError
+		if !errors.As(err, &invalid) || len(got) != 0 {
+			t.Errorf("%s: %x, %v", what, got, err)
+		}
+	}
+	got, err := AppendPut(nil, &record.Batch{}, WriterSeq{})
+	f("empty batch", got, err)
+	var box record.Box
+	box[record.CID] = record.RangeSet{{From: 2, To: 1}}
+	got, err = AppendErase(nil, box)
+	f("erase", got, err)
+	got, err = AppendPurge(nil, box)
+	f("purge", got, err)
+	got, err = AppendRetention(nil, Retention{MaxCapAgeNs: -1})
+	f("retention", got, err)
+}
+
+// FuzzParseCommand reads any bytes: a command is encoded again as it was, or wrong, or unknown.
+func FuzzParseCommand(f *testing.F) {
+	put, _ := AppendPut(nil, batchOf(record.Key{MID: 1}, record.Key{MID: 2}), WriterSeq{Seq: 4})
+	f.Add(put)
+	var box record.Box
+	box[record.Acq] = record.RangeSet{{From: math.MinInt64, To: 5}, {From: 7, To: 9}}
+	erase, _ := AppendErase(nil, box)
+	f.Add(erase)
+	retention, _ := AppendRetention(nil, Retention{CID: tenant(1), MaxAcqAgeNs: 5})
+	f.Add(retention)
+	f.Add(AppendRetentionStep(nil))
+	f.Add(AppendClose(nil))
+	f.Add([]byte{})
+	c := new(command)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if err := c.parse(data); err != nil {
+			if !errors.Is(err, ErrUnknownCommand) {
+				t.Fatal(err)
+			}
+			return
+		}
+		if c.err != nil {
+			return
+		}
+		again, err := c.encoded()
+		if err != nil {
+			t.Fatal(err)
+		}
+		other := new(command)
+		if err := other.parse(again); err != nil || other.err != nil || other.kind != c.kind ||
+			other.put.writer != c.put.writer || !reflect.DeepEqual(other.box, c.box) ||
+			!reflect.DeepEqual(other.retention, c.retention) {
+			t.Fatalf("%x is encoded as %x, %v: %+v, %+v", data, again, err, c, other)
+		}
+		if c.kind == commandPut && !bytes.Equal(again, data) {
+			t.Fatalf("%x is encoded as %x", data, again)
+		}
+	})
+}
+
+// encoded is the command as its proposer encodes it.
+func (c *command) encoded() ([]byte, error) {
+	switch c.kind {
+	case commandPut:
+		return AppendPut(nil, c.rows, c.put.writer)
+	case commandErase:
+		return AppendErase(nil, c.box)
+	case commandPurge:
+		return AppendPurge(nil, c.box)
+	case commandRetention:
+		return AppendRetention(nil, c.retention)
+	case commandStep:
+		return AppendRetentionStep(nil), nil
+	case commandClose:
+		return AppendClose(nil), nil
+	}
+	return nil, nil
+}
+
+// A table of writers that is full takes a new one when another has been silent for a week of the
+// log, whenever the store looked at them last.
+func TestManyWritersOfALog(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a million writers")
+	}
+	table := newWriters()
+	old, late := &writer{lastAcq: 100}, &writer{lastAcq: 200}
+	for i := range maxWriters {
+		id := [16]byte{byte(i), byte(i >> 8), byte(i >> 16)}
+		if table.byID[id] = late; i == 0 {
+			table.byID[id] = old
+		}
+	}
+	f := func(atNs int64, want error) {
+		t.Helper()
+		_, err := table.decide(WriterSeq{[16]byte{15: 1}, 1}, atNs)
+		if !errors.Is(err, want) {
+			t.Errorf("at %d: %v, want %v", atNs, err, want)
+		}
+	}
+	f(150+writerIdleNs, nil)
+	table.recordInOrder(WriterSeq{[16]byte{15: 2}, 1}, answer{seq: 1, first: 150 + writerIdleNs})
+	f(160+writerIdleNs, ErrTooManyWriters)
+	f(200+writerIdleNs, ErrTooManyWriters)
+	f(201+writerIdleNs, nil)
+}
+
+// What a log repeats of a writer that was forgotten since is no part of its new life.
+func TestForgottenWriterStaysForgotten(t *testing.T) {
+	table := newWriters()
+	id := WriterSeq{[16]byte{1}, 100}
+	old := answer{seq: 100, first: 1}
+	table.recordInOrder(id, old)
+	now := writerIdleNs + 2
+	if known, err := table.decide(id, now); known != nil || err != nil {
+		t.Fatalf("after a week: %v, %v", known, err)
+	}
+	table.recordInOrder(WriterSeq{id.ID, 1}, answer{seq: 1, first: now})
+	table.recordInOrder(id, old) // from the log, after a start
+	for seq := range uint64(3) {
+		known, err := table.decide(WriterSeq{id.ID, seq}, now+1)
+		if (known != nil) != (seq == 1) || err != nil {
+			t.Fatalf("sequence %d: %v, %v", seq, known, err)
+		}
+	}
+}
