@@ -70,7 +70,8 @@ type LogStats struct {
 }
 
 // Log is an append-only sequence of flushes over numbered files. One goroutine at a time may
-// append, write or roll, one at a time may remove; these, Sync and Stats may run beside one another.
+// append, write or roll, one at a time may remove; these, Sync and Stats may run beside one
+// another.
 type Log struct {
 	dir    folder
 	path   string // of dir, for errors

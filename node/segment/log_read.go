@@ -20,11 +20,11 @@ type LogFlush struct {
 }
 
 // ReadLogFile hands out the flushes of a log file, and changes nothing. It goes on behind damage
-// when a whole flush follows that says that it was synced, and hands the damage out in place of what
-// was there. What lies behind the last flush that can be read so is the tail: nil when there is
-// nothing. In the newest file of a log that is a torn write, which opening cuts off; in others it is
-// damage, as is a tail that says so. Bytes from size on are not looked at: in a log in use they may
-// be half a flush; -1 means all.
+// when a whole flush follows that says that it was synced, and hands the damage out in place of
+// what was there. What lies behind the last flush that can be read so is the tail: nil when there
+// is nothing. In the newest file of a log that is a torn write, which opening cuts off; in others
+// it is damage, as is a tail that says so. Bytes from size on are not looked at: in a log in use
+// they may be half a flush; -1 means all.
 //
 // Errors: of the file system, wrapped; what visit returns ends the reading.
 // Cost: the file in memory, as in opening a log.

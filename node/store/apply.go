@@ -32,12 +32,12 @@ type Outcome struct {
 	Skipped bool
 }
 
-// Apply applies commands of the log of the group, in their order, and makes them visible. Each takes
-// acqs from its clock reading on, or from where the last one ended if that is later; so it depends
-// on nothing but the commands before it what a command does and answers. The horizon is where the
-// last one ended. What is applied becomes durable with the next [Store.Sync], or when events and
-// seals need it; after a crash the store opens after one of the commands from Durable on, and wants
-// those after Applied again. One goroutine at a time applies.
+// Apply applies commands of the log of the group, in their order, and makes them visible. Each
+// takes acqs from its clock reading on, or from where the last one ended if that is later; so what
+// a command does and answers depends on nothing but the commands before it. The horizon is where
+// the last one ended. What is applied becomes durable with the next [Store.Sync], or when events
+// and seals need it; after a crash the store opens after one of the commands from Durable on, and
+// wants those after Applied again. One goroutine at a time applies.
 //
 // Returns: the outcomes of the commands that were applied, all of them unless there is an error.
 // Errors: ErrNotReplicated; ErrUnknownCommand; ErrClosed; ErrOverloaded and ctx.Err(), after which

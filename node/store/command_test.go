@@ -57,7 +57,8 @@ func TestFormatExamples(t *testing.T) {
 	got, err := AppendPut(nil, b, WriterSeq{[16]byte{0: 0xaa, 15: 0xbb}, 3})
 	f("put", got, err)
 	var box record.Box
-	box[record.CID], box[record.MID] = record.RangeSet{record.At(7)}, record.RangeSet{record.At(1000)}
+	box[record.CID] = record.RangeSet{record.At(7)}
+	box[record.MID] = record.RangeSet{record.At(1000)}
 	got, err = AppendErase(nil, box)
 	f("erase", got, err)
 	got, err = AppendRetention(nil, Retention{CID: tenant(7), MaxCapAgeNs: int64(time.Hour)})

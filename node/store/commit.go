@@ -57,9 +57,9 @@ type part struct {
 // The batch stays the caller's. A batch whose writer and sequence were stored before, or are
 // being stored, gets the first answer and stores nothing.
 //
-// Errors: ErrReplicated; *record.InvalidError; ErrClosed; ErrOverloaded; ErrSequenceTooOld; segment.ErrNoSpace
-// until there is room again; a failed log (segment.ErrLogFailed) stays failed. When ctx ends early
-// the batch may or may not be stored: retry with the same sequence.
+// Errors: ErrReplicated; *record.InvalidError; ErrClosed; ErrOverloaded; ErrSequenceTooOld;
+// segment.ErrNoSpace until there is room again; a failed log (segment.ErrLogFailed) stays failed.
+// When ctx ends early the batch may or may not be stored: retry with the same sequence.
 func (s *Store) Put(ctx context.Context, b *record.Batch, w WriterSeq) (PutResult, error) {
 	if err := s.own(); err != nil {
 		return PutResult{}, err

@@ -96,8 +96,8 @@ func appendEdit(dst []byte, e edit) []byte { return lines.Append(dst, e) }
 func parseEdit(line []byte) (e edit, err error) { return e, lines.Parse(line, &e) }
 
 // openManifest reads the manifest of dir, creating it with the given number of shards, and as a
-// replica when there is a group, in an empty directory, never beside data. A torn last line is cut off: the edit in it was never
-// acknowledged. It returns how many bytes were cut.
+// replica when there is a group, in an empty directory, never beside data. A torn last line is cut
+// off: the edit in it was never acknowledged. It returns how many bytes were cut.
 func openManifest(dir string, shards int, group string) (m *manifest, cut int, err error) {
 	name := filepath.Join(dir, manifestFile)
 	data, err := os.ReadFile(name)

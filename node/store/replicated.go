@@ -62,8 +62,8 @@ func (o *Options) checkGroup() error {
 	return nil
 }
 
-// checkRole refuses to open a replica as a store of its own, and the reverse: changes that the other
-// replicas do not get would part it from them for good.
+// checkRole refuses to open a replica as a store of its own, and the reverse: changes that the
+// other replicas do not get would part it from them for good.
 func (m *manifest) checkRole(opt *Options) error {
 	switch {
 	case opt.keepSnapshot || m.replicated == (opt.Group != "") &&

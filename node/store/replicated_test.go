@@ -107,8 +107,8 @@ func (r *replica) digest() Digest {
 	return sums[0]
 }
 
-// crash leaves the directory as a killed process would, or a loss of power, which takes what was not
-// synced: then some of the flushes after the last durable command are gone, or parts of them.
+// crash leaves the directory as a killed process would, or a loss of power, which takes what was
+// not synced: then some of the flushes after the last durable command are gone, or parts of them.
 func (r *replica) crash(power bool) {
 	r.t.Helper()
 	dir := r.t.TempDir()
@@ -140,8 +140,8 @@ func (r *replica) crash(power bool) {
 	r.check("after a crash")
 }
 
-// tear cuts the newest file of a log somewhere in its last flushes, which were not synced, and leaves
-// holes there.
+// tear cuts the newest file of a log somewhere in its last flushes, which were not synced, and
+// leaves holes there.
 func (r *replica) tear(dir string, unsynced int) {
 	r.t.Helper()
 	names, err := os.ReadDir(dir)
@@ -154,10 +154,11 @@ func (r *replica) tear(dir string, unsynced int) {
 		r.t.Fatal(err)
 	}
 	ends := []int64{0}
-	_, _, err = segment.ReadLogFile(path, -1, func(f *segment.LogFlush, _ *segment.CorruptError) error {
+	note := func(f *segment.LogFlush, _ *segment.CorruptError) error {
 		ends = append(ends, f.Offset+f.Bytes)
 		return nil
-	})
+	}
+	_, _, err = segment.ReadLogFile(path, -1, note)
 	if err != nil || unsynced >= len(ends) {
 		r.t.Fatalf("%d flushes of %d are not synced, %v", unsynced, len(ends)-1, err)
 	}
@@ -192,9 +193,9 @@ func (r *replica) install(from *replica) {
 	r.check("installed")
 }
 
-// The same commands make the same of every replica, wherever and whenever each of them applies them,
-// seals, merges, is killed, loses power or starts from another one's snapshot: the same records with
-// the same acqs, the same answers, events and horizon, at each of its commands.
+// The same commands make the same of every replica, wherever and whenever each of them applies
+// them, seals, merges, is killed, loses power or starts from another one's snapshot: the same
+// records with the same acqs, the same answers, events and horizon, at each of its commands.
 func TestReplicasAreAlike(t *testing.T) {
 	steps := 250
 	if testing.Short() {

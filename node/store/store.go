@@ -54,8 +54,8 @@ type Options struct {
 	// Stamps rise also when it does not.
 	Now func() int64
 
-	// Group makes the store a replica: it takes commands of the log of a group, see [Store.Apply], and
-	// nothing else. 32 hex digits, the identity of the group, which is that of the store on all
+	// Group makes the store a replica: it takes commands of the log of a group, see [Store.Apply],
+	// and nothing else. 32 hex digits, the identity of the group, which is that of the store on all
 	// replicas; empty: a store of its own. A replica has one shard.
 	Group string
 

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// decide says what the put of a replica with this sequence is, which would be acquired at baseNs: it
-// was answered already (known), or it is new. It depends on nothing but what was recorded before, so
-// it is the same on all replicas, whatever they forgot for good already.
+// decide says what the put of a replica with this sequence is, which would be acquired at baseNs:
+// it was answered already (known), or it is new. It depends on nothing but what was recorded
+// before, so it is the same on all replicas, whatever they forgot for good already.
 //
 // Errors: ErrSequenceTooOld, ErrTooManyWriters.
 func (t *writers) decide(id WriterSeq, baseNs int64) (known *answer, err error) {
