@@ -45,7 +45,7 @@ func rooms() map[string][]string {
 		// The node, from its store up.
 		"node/store": {"sdk/record", "index", "node/segment", "node/internal/lines",
 			"node/internal/slots", "github.com/zeebo/xxh3", "golang.org/x/sys"},
-		"node/internal/lines": {},
+		"node/internal/lines": {}, "node/internal/machine": {"node/store"},
 		"node/internal/catalog": {"sdk/record", "sdk/plugin", "node/internal/lines",
 			"node/segment"},
 		"node/internal/cursors":   {"node/internal/catalog", "node/internal/lines", "node/segment"},

@@ -347,3 +347,52 @@ func TestApplyIsOneFlush(t *testing.T) {
 		t.Fatalf("durable %d, %v", r.Durable(), err)
 	}
 }
+
+// The files of a replica are checked as those of any store, and its snapshots are read as such.
+func TestReplicaFilesAreRead(t *testing.T) {
+	rng := randomSource(t)
+	log := newGroupLog(shape{cids: 2, mids: 5, moids: 2, caps: 20})
+	r := newReplica(t, rng, log, Options{SealRows: 100})
+	for range 60 {
+		log.more(rng)
+	}
+	for r.Applied() < log.commands[59].Index {
+		r.advance(20)
+	}
+	dir := filepath.Join(t.TempDir(), "snapshot")
+	info, err := r.Snapshot(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := func(what string, report CheckReport, err error) {
+		t.Helper()
+		if err != nil || report.Damages > 0 || len(report.Notes) > 0 {
+			t.Errorf("%s: %+v, %v", what, report, err)
+		}
+	}
+	report, err := r.Verify(t.Context(), CheckOptions{})
+	f("open", report, err)
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []string{r.opt.Dir, dir} {
+		report, err = Check(t.Context(), d, CheckOptions{})
+		f(d, report, err)
+	}
+	s, _, err := OpenSnapshot(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := log.model.state(info.Index)
+	compare(t, "snapshot", scanRows(t, s, &record.Query{}), want.query(&record.Query{}))
+	if _, err := s.Apply(t.Context(), log.commands); !errors.Is(err, ErrNotReplicated) {
+		t.Errorf("apply to a snapshot: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := ReadSnapshot(dir); err != nil || again.Index != info.Index {
+		t.Errorf("the snapshot is %+v, %v", again, err)
+	}
+	r.open()
+}

@@ -1,0 +1,146 @@
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/pentad-db/pentad/node/store"
+)
+
+// Fetch opens a file of the snapshot that is being installed, by its name.
+type Fetch func(ctx context.Context, name string) (io.ReadCloser, error)
+
+// ErrDamaged means that what came of a snapshot is not what its replica sent, or is of another
+// group or entry.
+var ErrDamaged = errors.New("received snapshot is damaged; take another one")
+
+// Install replaces the state by a snapshot of another replica of the group. Everything is received,
+// synced and checked beside the store before that gives way; whatever fails until then changes
+// nothing, and a crash leaves the one or the other.
+//
+// Errors: ErrDamaged; of fetch and ctx; of the file system. When the machine has no store after
+// one, every call says that it is closed: it is opened again.
+func (m *Machine) Install(ctx context.Context, description []byte, fetch Fetch) error {
+	meta, err := parseManifest(description)
+	if err != nil {
+		return fmt.Errorf("install: %w: %w", ErrDamaged, err)
+	}
+	if meta.Index <= m.Applied() {
+		return fmt.Errorf("install: the snapshot is of entry %d, and %d was applied", meta.Index,
+			m.Applied())
+	}
+	received := m.path(receivedDir)
+	err = os.RemoveAll(received)
+	if err == nil {
+		err = receive(ctx, received, meta, fetch)
+	}
+	if err == nil {
+		err = m.check(ctx, received, meta)
+	}
+	if err != nil {
+		return fmt.Errorf("install: %w", errors.Join(err, os.RemoveAll(received)))
+	}
+	if err := os.Rename(received, m.path(installedDir)); err != nil {
+		return fmt.Errorf("install: %w", err)
+	}
+	_ = m.store.Load().Close() // whatever is wrong with it, it goes
+	if err := swap(m.dir); err != nil {
+		return fmt.Errorf("install: %w", err)
+	}
+	s, _, err := store.Open(ctx, m.opt)
+	if err != nil {
+		return fmt.Errorf("install: %w", err)
+	}
+	m.store.Store(s)
+	return nil
+}
+
+// swap makes what was installed the store. It is done again after a crash.
+func swap(dir string) error {
+	if err := syncDir(dir); err != nil { // the name must last before the store goes
+		return err
+	}
+	if err := os.RemoveAll(filepath.Join(dir, storeDir)); err != nil {
+		return err
+	}
+	err := os.Rename(filepath.Join(dir, installedDir), filepath.Join(dir, storeDir))
+	if err != nil {
+		return err
+	}
+	return syncDir(dir)
+}
+
+// receive writes the files of a snapshot to a directory, and syncs them.
+func receive(ctx context.Context, dir string, meta *manifest, fetch Fetch) error {
+	if err := os.MkdirAll(filepath.Join(dir, "log"), 0o755); err != nil {
+		return err
+	}
+	for _, f := range meta.Files {
+		if err := receiveFile(ctx, dir, f, fetch); err != nil {
+			return fmt.Errorf("receive %s: %w", f.Name, err)
+		}
+	}
+	return errors.Join(syncDir(filepath.Join(dir, "log")), syncDir(dir))
+}
+
+func receiveFile(ctx context.Context, dir string, meta fileMeta, fetch Fetch) error {
+	src, err := fetch(ctx, meta.Name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = src.Close() }() // only read
+	f, err := os.OpenFile(filepath.Join(dir, filepath.FromSlash(meta.Name)),
+		os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	n, err := io.Copy(f, io.LimitReader(src, meta.Bytes))
+	if err == nil && n < meta.Bytes {
+		err = fmt.Errorf("%w: %d bytes came of %d", ErrDamaged, n, meta.Bytes)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// check reads all that was received, and opens it as the replica that it is to be.
+func (m *Machine) check(ctx context.Context, dir string, meta *manifest) error {
+	report, err := store.Check(ctx, dir, store.CheckOptions{})
+	if err != nil {
+		return err
+	}
+	if report.Damages > 0 {
+		return fmt.Errorf("%w: %s at offset %d: %s", ErrDamaged, report.Damage[0].File,
+			report.Damage[0].Offset, report.Damage[0].Reason)
+	}
+	if len(report.Notes) > 0 { // opening would mend it, which a snapshot has no need of
+		return fmt.Errorf("%w: %s", ErrDamaged, report.Notes[0])
+	}
+	opt := m.opt
+	opt.Dir = dir
+	s, _, err := store.Open(ctx, opt)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	at := s.Applied()
+	if err := s.Close(); err != nil {
+		return err
+	}
+	if at != meta.Index {
+		return fmt.Errorf("%w: it is of entry %d and says %d", ErrDamaged, at, meta.Index)
+	}
+	return nil
+}
+
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

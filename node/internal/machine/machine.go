@@ -1,0 +1,147 @@
+// Package machine is what the log of a group drives: a replica of a store in its directory.
+//
+// It owns where the replica's files lie, how proposals are encoded, and how the whole state of one
+// replica comes to another: as files by name, which take the place of those that are there at once
+// or not at all. It knows nothing of how a log is agreed on, nor of networks. Its main type is
+// [Machine]; it starts no goroutines.
+package machine
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+
+	"github.com/pentad-db/pentad/node/store"
+)
+
+// Names in the directory of a machine.
+const (
+	storeDir     = "store"
+	snapshotsDir = "snapshots" // of which peers are reading
+	receivedDir  = "received"  // a snapshot that is coming in, not yet whole
+	installedDir = "installed" // one that is whole, and takes the place of the store
+)
+
+// clockBytes is the clock reading i64 before the command in an entry.
+const clockBytes = 8
+
+// ErrNoProposal means that an entry holds no proposal. A replica that left it out might differ from
+// the others.
+var ErrNoProposal = errors.New("entry of the log is no proposal")
+
+// Entry is an entry of the log of a group. Data is valid during the call that brings it.
+type Entry struct {
+	Index, Term uint64
+	Data        []byte // of AppendClock and a command; empty: nothing is to be done
+}
+
+// Machine is a replica of a store.
+type Machine struct {
+	dir   string
+	opt   store.Options
+	store atomic.Pointer[store.Store]
+
+	commands []store.Command // memory that one Apply hands to the next
+	taken    atomic.Uint64   // snapshots, for names
+}
+
+// Open opens or starts the replica in a directory. Options.Group is the identity of the group;
+// Options.Dir is the machine's to choose. An Install that a crash cut short is finished if all had
+// come, and forgotten otherwise.
+func Open(ctx context.Context, dir string, opt store.Options) (*Machine, store.Report, error) {
+	if err := recoverDir(dir); err != nil {
+		return nil, store.Report{}, fmt.Errorf("open replica in %s: %w", dir, err)
+	}
+	m := &Machine{dir: dir, opt: opt}
+	m.opt.Dir = m.path(storeDir)
+	s, report, err := store.Open(ctx, m.opt)
+	if err != nil {
+		return nil, report, err
+	}
+	m.store.Store(s)
+	return m, report, nil
+}
+
+func (m *Machine) path(name string) string { return filepath.Join(m.dir, name) }
+
+// recoverDir makes the directory one that holds nothing but a store, if anything.
+func recoverDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, name := range []string{receivedDir, snapshotsDir} {
+		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, installedDir)); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return swap(dir)
+}
+
+// Close ends whatever waits and closes the store.
+func (m *Machine) Close() error { return m.store.Load().Close() }
+
+// Store returns the store, to be asked. One that Install has replaced answers that it is closed.
+func (m *Machine) Store() *store.Store { return m.store.Load() }
+
+// AppendClock begins a proposal: a command is appended to it, such as by [store.AppendPut].
+func AppendClock(dst []byte, clockNs int64) []byte {
+	return binary.LittleEndian.AppendUint64(dst, uint64(clockNs))
+}
+
+// parseEntry returns the command of an entry, aliasing it.
+//
+// Errors: ErrNoProposal.
+func parseEntry(e *Entry) (store.Command, error) {
+	c := store.Command{Index: e.Index}
+	switch n := len(e.Data); {
+	case n == 0:
+		return c, nil
+	case n <= clockBytes:
+		return c, fmt.Errorf("%w: index %d, %d bytes", ErrNoProposal, e.Index, n)
+	}
+	c.ClockNs = int64(binary.LittleEndian.Uint64(e.Data))
+	c.Data = e.Data[clockBytes:]
+	return c, nil
+}
+
+// Apply applies entries in their order; results[i] becomes the [store.Outcome] of entry i. One
+// goroutine at a time applies or installs.
+//
+// Errors: as of [store.Store.Apply], and ErrNoProposal, after those entries that Applied tells.
+func (m *Machine) Apply(entries []Entry, results []any) error {
+	m.commands = m.commands[:0]
+	var bad error
+	for i := range entries {
+		c, err := parseEntry(&entries[i])
+		if err != nil {
+			bad = err
+			break
+		}
+		m.commands = append(m.commands, c)
+	}
+	outcomes, err := m.store.Load().Apply(context.Background(), m.commands) // Close ends its waits
+	for i, out := range outcomes {
+		results[i] = out
+	}
+	clear(m.commands)
+	if err != nil {
+		return err
+	}
+	return bad
+}
+
+// Applied returns the index after which entries are wanted.
+func (m *Machine) Applied() uint64 { return m.store.Load().Applied() }
+
+// Durable returns the index through which the state survives a loss of power.
+func (m *Machine) Durable() uint64 { return m.store.Load().Durable() }
+
+// Sync makes Durable reach what was applied.
+func (m *Machine) Sync() error { return m.store.Load().Sync() }
