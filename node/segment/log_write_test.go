@@ -126,3 +126,23 @@ func TestLogWrittenBitFlipped(t *testing.T) {
 		}
 	}
 }
+
+// The header counts no more than 65,535 flushes that wait: then one is synced unasked.
+func TestLogWritesAreBounded(t *testing.T) {
+	l, _, err := openLog(newMemoryFolder(), "log", LogOptions{}, replayed(new([]Entry)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range maxUnsynced + 10 {
+		if _, err := l.Write(nil); err != nil {
+			t.Fatal(err)
+		}
+		want := i + 1
+		if i >= maxUnsynced {
+			want = i + 1 - maxUnsynced
+		}
+		if got := l.Stats().Unsynced; got != want {
+			t.Fatalf("%d flushes wait after %d", got, i+1)
+		}
+	}
+}

@@ -220,6 +220,7 @@ func (r *restore) write() error {
 	first := last.State
 	first.Format, first.Shards, first.Store = formatVersion, last.Shards, newStoreID()
 	first.ClockNs, first.Add, first.Gone = r.until, r.live, nil
+	first.Replicated, first.Applied = false, nil
 	first.Copy = nil // its events may be newer than its rows, which no copy may have
 	first.Events = r.events
 	return replaceFile(filepath.Join(r.dir, manifestFile), appendEdit(nil, first))
