@@ -13,6 +13,9 @@ import (
 // flush more costs nothing, and less memory.
 const maxApplyBytes = 64 << 20
 
+// commandBytes is about what a command takes in memory beside its rows.
+const commandBytes = 512
+
 // Command is an entry of the log of a group.
 type Command struct {
 	Index   uint64 // of the entry; they rise
@@ -96,7 +99,7 @@ func (s *Store) decode(from []Command) (all []command, unknown error) {
 
 // keepCommands keeps the memory of commands for the next ones, unless they were large.
 func (s *Store) keepCommands() {
-	bytes := 0
+	bytes := len(s.commands) * commandBytes
 	for i := range s.commands {
 		if rows := s.commands[i].rows; rows != nil {
 			bytes += cap(rows.Data) + cap(rows.MID)*rowOverheadBytes

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,8 +12,8 @@ import (
 	"github.com/pentad-db/pentad/node/store"
 )
 
-// Fetch opens a file of the snapshot that is being installed, by its name.
-type Fetch func(ctx context.Context, name string) (io.ReadCloser, error)
+// Fetch opens a file of the snapshot that is being installed, by its name, from an offset on.
+type Fetch func(ctx context.Context, name string, offset int64) (io.ReadCloser, error)
 
 // ErrDamaged means that what came of a snapshot is not what its replica sent, or is of another
 // group or entry.
@@ -20,7 +21,8 @@ var ErrDamaged = errors.New("received snapshot is damaged; take another one")
 
 // Install replaces the state by a snapshot of another replica of the group. Everything is received,
 // synced and checked beside the store before that gives way; whatever fails until then changes
-// nothing, and a crash leaves the one or the other.
+// nothing, and a crash leaves the one or the other. What has come before fetch or ctx failed is not
+// fetched again for the same snapshot.
 //
 // Errors: ErrDamaged; of fetch and ctx; of the file system. When the machine has no store after
 // one, every call says that it is closed: it is opened again.
@@ -34,14 +36,18 @@ func (m *Machine) Install(ctx context.Context, description []byte, fetch Fetch) 
 			m.Applied())
 	}
 	received := m.path(receivedDir)
-	err = os.RemoveAll(received)
-	if err == nil {
-		err = receive(ctx, received, meta, fetch)
+	if !bytes.Equal(m.coming, description) {
+		m.coming = nil
+		if err := os.RemoveAll(received); err != nil {
+			return fmt.Errorf("install: %w", err)
+		}
 	}
-	if err == nil {
-		err = m.check(ctx, received, meta)
+	m.coming = bytes.Clone(description)
+	if err := receive(ctx, received, meta, fetch); err != nil {
+		return fmt.Errorf("install: %w", err)
 	}
-	if err != nil {
+	m.coming = nil // what is opened changes, and what is damaged is fetched anew
+	if err := m.check(ctx, received, meta); err != nil {
 		return fmt.Errorf("install: %w", errors.Join(err, os.RemoveAll(received)))
 	}
 	if err := os.Rename(received, m.path(installedDir)); err != nil {
@@ -74,7 +80,7 @@ func swap(dir string) error {
 	return syncDir(dir)
 }
 
-// receive writes the files of a snapshot to a directory, and syncs them.
+// receive writes what is missing of the files of a snapshot to a directory, and syncs them.
 func receive(ctx context.Context, dir string, meta *manifest, fetch Fetch) error {
 	if err := os.MkdirAll(filepath.Join(dir, "log"), 0o755); err != nil {
 		return err
@@ -88,24 +94,34 @@ func receive(ctx context.Context, dir string, meta *manifest, fetch Fetch) error
 }
 
 func receiveFile(ctx context.Context, dir string, meta fileMeta, fetch Fetch) error {
-	src, err := fetch(ctx, meta.Name)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = src.Close() }() // only read
 	f, err := os.OpenFile(filepath.Join(dir, filepath.FromSlash(meta.Name)),
-		os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+		os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
-	n, err := io.Copy(f, io.LimitReader(src, meta.Bytes))
-	if err == nil && n < meta.Bytes {
-		err = fmt.Errorf("%w: %d bytes came of %d", ErrDamaged, n, meta.Bytes)
+	info, err := f.Stat()
+	if err == nil && info.Size() < meta.Bytes {
+		err = receiveRest(ctx, f, info.Size(), meta, fetch)
 	}
 	if err == nil {
 		err = f.Sync()
 	}
 	return errors.Join(err, f.Close())
+}
+
+// receiveRest appends to a file what is missing of it.
+func receiveRest(
+	ctx context.Context, f *os.File, has int64, meta fileMeta, fetch Fetch,
+) error {
+	src, err := fetch(ctx, meta.Name, has)
+	if err != nil {
+		return err
+	}
+	n, err := io.Copy(f, io.LimitReader(src, meta.Bytes-has))
+	if err == nil && has+n < meta.Bytes {
+		err = fmt.Errorf("%w: %d bytes came of %d", ErrDamaged, has+n, meta.Bytes)
+	}
+	return errors.Join(err, src.Close())
 }
 
 // check reads all that was received, and opens it as the replica that it is to be.

@@ -47,6 +47,7 @@ type Machine struct {
 
 	commands []store.Command // memory that one Apply hands to the next
 	taken    atomic.Uint64   // snapshots, for names
+	coming   []byte          // describes the snapshot of which files are being received
 }
 
 // Open opens or starts the replica in a directory. Options.Group is the identity of the group;

@@ -119,7 +119,13 @@ func state(t testing.TB, m *Machine) string {
 }
 
 func fetchFrom(s Snapshot) Fetch {
-	return func(_ context.Context, name string) (io.ReadCloser, error) { return s.Open(name) }
+	return func(_ context.Context, name string, offset int64) (io.ReadCloser, error) {
+		src, err := s.Open(name)
+		if err == nil {
+			_, err = io.CopyN(io.Discard, src, offset)
+		}
+		return src, err
+	}
 }
 
 // Replicas that apply the same entries, or install what others have applied, answer and show the
@@ -206,10 +212,10 @@ func TestInstallOfDamage(t *testing.T) {
 			"cut":     func(b []byte) ([]byte, error) { return b[:rng.IntN(len(b))], nil },
 			"missing": func([]byte) ([]byte, error) { return nil, fs.ErrNotExist },
 		} {
-			err := to.Install(t.Context(), s.Manifest(), func(_ context.Context, name string) (
-				io.ReadCloser, error,
-			) {
-				src, err := s.Open(name)
+			err := to.Install(t.Context(), s.Manifest(), func(
+				ctx context.Context, name string, offset int64,
+			) (io.ReadCloser, error) {
+				src, err := fetchFrom(s)(ctx, name, offset)
 				if err != nil || name != f.Name {
 					return src, err
 				}
@@ -228,15 +234,72 @@ func TestInstallOfDamage(t *testing.T) {
 			}
 		}
 	}
-	if left, err := os.ReadDir(to.dir); err != nil || len(left) != 1 {
-		t.Fatalf("%v are left, %v", left, err)
-	}
 	if err := to.Install(t.Context(), s.Manifest(), fetchFrom(s)); err != nil {
 		t.Fatal(err)
 	}
 	if got := state(t, to); got != state(t, from) {
 		t.Fatalf("installed %s, want %s", got, state(t, from))
 	}
+}
+
+// A transfer that breaks off again and again goes on where it was, for the same snapshot.
+func TestInstallGoesOn(t *testing.T) {
+	rng := randomSource(t)
+	from, to := open(t, t.TempDir()), open(t, t.TempDir())
+	apply(t, from, entries(t, rng, 1, 100))
+	s, err := from.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Release()
+	meta, err := parseManifest(s.Manifest())
+	if err != nil {
+		t.Fatal(err)
+	}
+	total, came := int64(0), int64(0)
+	for _, f := range meta.Files {
+		total += f.Bytes
+	}
+	broken := errors.New("the line is cut")
+	tries := 0
+	for ; ; tries++ {
+		left := total / 5
+		err := to.Install(t.Context(), s.Manifest(), func(
+			ctx context.Context, name string, offset int64,
+		) (io.ReadCloser, error) {
+			src, err := fetchFrom(s)(ctx, name, offset)
+			return &brokenReader{src, &left, &came, broken}, err
+		})
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, broken) {
+			t.Fatal(err)
+		}
+	}
+	if tries != int((total-1)/(total/5)) || came != total || state(t, to) != state(t, from) {
+		t.Fatalf("%d bytes came of %d, in %d tries: %s", came, total, tries, state(t, to))
+	}
+	if left, err := os.ReadDir(to.dir); err != nil || len(left) != 1 {
+		t.Fatalf("%v are left, %v", left, err)
+	}
+}
+
+// brokenReader hands out what is left and then fails.
+type brokenReader struct {
+	io.ReadCloser
+	left, came *int64
+	err        error
+}
+
+func (r *brokenReader) Read(p []byte) (int, error) {
+	if *r.left == 0 {
+		return 0, r.err
+	}
+	n, err := r.ReadCloser.Read(p[:min(int64(len(p)), *r.left)])
+	*r.left -= int64(n)
+	*r.came += int64(n)
+	return n, err
 }
 
 // A snapshot of another group is not installed.
