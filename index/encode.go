@@ -205,8 +205,11 @@ func (s *Segment) parseRanks(src []byte) error {
 		if i > 0 {
 			before := s.ranks.runs[i-1]
 			if r.rank <= before.rank || r.acqNs < before.acqNs ||
-				uint64(r.acqNs)-uint64(before.acqNs) < uint64(r.rank-before.rank) {
+				uint64(r.acqNs)-uint64(before.acqNs) < uint64(r.rank-before.rank)-1 {
 				return fmt.Errorf("run %d does not come after run %d", i, i-1)
+			}
+			if uint64(r.acqNs)-uint64(before.acqNs) == uint64(r.rank-before.rank)-1 {
+				s.ranks.shared = true
 			}
 		}
 		s.ranks.runs[i] = r

@@ -11,10 +11,12 @@ type run struct {
 // strideShift: one entry of the stride index per 256 rows.
 const strideShift = 8
 
-// rankTable turns ranks into acquisition times and back.
+// rankTable turns ranks into acquisition times and back. Rows with the same acquisition time follow
+// one another, each in a run of its own.
 type rankTable struct {
 	runs   []run
 	stride []uint32 // rank >> strideShift -> the run that holds the first such rank
+	shared bool     // there are rows with the same acquisition time
 }
 
 func buildRanks(acqNs []int64) rankTable {
@@ -23,6 +25,7 @@ func buildRanks(acqNs []int64) rankTable {
 		if i == 0 || acq != acqNs[i-1]+1 {
 			t.runs = append(t.runs, run{uint32(i), acq})
 		}
+		t.shared = t.shared || i > 0 && acq == acqNs[i-1]
 	}
 	t.index(uint32(len(acqNs)))
 	return t

@@ -73,6 +73,6 @@ func TestParseRefuses(t *testing.T) {
 	f(2, firstRun, 1, "run 0 starts at rank 1")
 	f(2, secondRun, 6, "run 1 starts at rank 6")
 	f(2, secondRun, 0, "run 1 does not come after run 0")
-	f(2, secondRun+4, 2, "run 1 does not come after run 0")
+	f(2, secondRun+4, 1, "run 1 does not come after run 0")
 	f(2, secondRun+8, 1<<31, "run 1 does not come after run 0")
 }

@@ -169,6 +169,9 @@ func (s *Segment) Block(i uint32) *BlockInfo { return &s.blocks[i] }
 // AcqOf returns the acquisition time of a row.
 func (s *Segment) AcqOf(rank uint32) int64 { return s.ranks.acqOf(rank) }
 
+// SharesAcqs reports whether there are rows with the same acq.
+func (s *Segment) SharesAcqs() bool { return s.ranks.shared }
+
 // RankRange returns the ranks [lo, hi) of the rows with acq in [from, to).
 func (s *Segment) RankRange(fromNs, toNs int64) (lo, hi uint32) {
 	return s.ranks.below(fromNs, s.rows), s.ranks.below(toNs, s.rows)

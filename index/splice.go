@@ -15,6 +15,8 @@ type Splice struct {
 
 // splicePart turns the ranks of one input into those of the output.
 type splicePart struct {
+	shuffled []uint32 // of a shuffle: the rank in the output, or noRank; nil for a splice
+
 	base    uint32   // rank of its first row that stays
 	dropped []uint64 // bitmap by rank; nil for none
 	before  []uint32 // dropped rows before each word of dropped
@@ -34,6 +36,7 @@ func NewSplice(segments []*Segment, dropped [][]uint64) (*Splice, error) {
 				i, seg.AcqOf(0), last)
 		}
 		last = seg.AcqOf(seg.rows - 1)
+		s.ranks.shared = s.ranks.shared || seg.ranks.shared
 		part := splicePart{base: uint32(rows), dropped: dropped[i]}
 		if part.dropped == nil {
 			s.append(seg, part.base)
@@ -101,6 +104,9 @@ func (s *Splice) AcqOf(rank uint32) int64 { return s.ranks.acqOf(rank) }
 // left out.
 func (s *Splice) Rank(i int, rank uint32) (spliced uint32, ok bool) {
 	part := &s.parts[i]
+	if part.shuffled != nil {
+		return part.shuffled[rank], part.shuffled[rank] != noRank
+	}
 	if part.dropped == nil {
 		return part.base + rank, true
 	}

@@ -25,6 +25,15 @@ func NewWatermarks() *Watermarks {
 	return w
 }
 
+// TopWatermarks returns watermarks that no cap is above: every row may supersede an older one.
+func TopWatermarks() *Watermarks {
+	w := new(Watermarks)
+	for i := range w {
+		w[i] = math.MaxInt64
+	}
+	return w
+}
+
 func bucketOf(cid int32, mid int64, moid int32) int {
 	pair := uint64(uint32(cid))<<32 | uint64(uint32(moid))
 	h := uint64(mid)*0x9e3779b97f4a7c15 ^ pair*0xc2b2ae3d27d4eb4f

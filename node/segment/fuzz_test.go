@@ -76,6 +76,7 @@ func FuzzParseRowsEntry(f *testing.F) {
 	stamped.AppendStamped(record.Key{MID: 1, AcqNs: 3}, []byte("a"))
 	stamped.AppendStamped(record.Key{MID: 2, AcqNs: 9}, []byte("bc"))
 	f.Add(AppendRowsEntry(nil, &RowsHeader{FirstAcqNs: 3, Stamped: true}, stamped, nil))
+	f.Add(AppendRowsEntry(nil, &RowsHeader{FirstAcqNs: 3, Stamped: true, Shared: true}, stamped, nil))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var h RowsHeader
 		var b record.Batch

@@ -15,6 +15,8 @@ const (
 	rowsVersion     = 2 // 1: first; 2: tombstones
 	rowsHaveTombs   = 1 // flag: a bitmap of tombstones follows the keys
 	rowsHaveAcqs    = 2 // flag: a column of acquisition times follows the keys
+	rowsShareAcqs   = 4 // flag: and some of them may be equal
+	rowsFlags       = rowsHaveTombs | rowsHaveAcqs | rowsShareAcqs
 	rowKeyBytes     = 8 + 8 + 4 + 4
 	variedPayloads  = math.MaxUint32 // in place of the stride: a column of sizes follows the keys
 )
@@ -29,6 +31,7 @@ type RowsHeader struct {
 	BatchRecords    uint32 // records of the whole batch
 	Parts           uint32 // entries that the batch was split into, all in one flush
 	Stamped         bool   // the rows bring ascending acquisition times; the first is FirstAcqNs
+	Shared          bool   // some of these may be equal
 }
 
 // AppendRowsEntry appends the data of a log entry that holds the rows of b that rows names, all
@@ -52,6 +55,9 @@ func AppendRowsEntry(dst []byte, h *RowsHeader, b *record.Batch, rows []uint32) 
 	}
 	if h.Stamped {
 		flags |= rowsHaveAcqs
+	}
+	if h.Shared {
+		flags |= rowsShareAcqs
 	}
 	dst = slices.Grow(dst, rowsHeaderBytes+n*(rowKeyBytes+8+5)+payloadBytes)
 	dst = binary.LittleEndian.AppendUint32(dst, rowsVersion)
@@ -179,11 +185,11 @@ func ParseRowsEntry(src []byte, h *RowsHeader, b *record.Batch) error {
 	h.Parts = binary.LittleEndian.Uint32(src[52:])
 	stride := binary.LittleEndian.Uint32(src[56:])
 	flags := binary.LittleEndian.Uint32(src[60:])
-	if flags&^(rowsHaveTombs|rowsHaveAcqs) != 0 {
-		return fmt.Errorf("rows entry with flags %#x; this program knows %#x", flags,
-			rowsHaveTombs|rowsHaveAcqs)
+	h.Stamped, h.Shared = flags&rowsHaveAcqs != 0, flags&rowsShareAcqs != 0
+	if flags&^rowsFlags != 0 || h.Shared && !h.Stamped {
+		return fmt.Errorf("rows entry with flags %#x; this program knows %#x, and %#x only with %#x",
+			flags, rowsFlags, rowsShareAcqs, rowsHaveAcqs)
 	}
-	h.Stamped = flags&rowsHaveAcqs != 0
 	payloadBytes := binary.LittleEndian.Uint64(src[64:])
 	rows := uint64(binary.LittleEndian.Uint32(src[4:]))
 	rest := src[rowsHeaderBytes:]
@@ -221,7 +227,8 @@ func parseAcqs(src []byte, h *RowsHeader, b *record.Batch, n int) (rest []byte, 
 		b.AcqNs, src = parseInts(b.AcqNs, src, n)
 		before := h.FirstAcqNs
 		for i, acq := range b.AcqNs {
-			if i == 0 && acq != before || i > 0 && acq <= before || acq == math.MaxInt64 {
+			if i == 0 && acq != before || acq < before || i > 0 && acq == before && !h.Shared ||
+				acq == math.MaxInt64 {
 				return nil, fmt.Errorf("rows entry: acquisition time %d of row %d does not "+
 					"ascend from %d on", acq, i, h.FirstAcqNs)
 			}

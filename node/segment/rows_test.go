@@ -39,6 +39,9 @@ func TestRowsEntryModel(t *testing.T) {
 				b.AcqNs[i] = acq
 				acq += 1 + rng.Int64N(3)
 			}
+			if h.Shared = rng.IntN(2) == 0 && b.Len() > 2; h.Shared {
+				b.AcqNs[1] = b.AcqNs[0]
+			}
 		}
 		entry := AppendRowsEntry([]byte("before"), &h, b, rows)
 		var gotHeader RowsHeader
@@ -105,7 +108,8 @@ func TestRowsEntryHostile(t *testing.T) {
 	f(56, variedPayloads) // sizes are missing
 	f(60, 1)              // tombstones are missing
 	f(60, 2)              // acquisition times are missing
-	f(60, 4)              // flags
+	f(60, 4)              // acquisition times that are shared, without any
+	f(60, 8)              // flags
 	f(64, 13)             // payload bytes
 	f(68, 1)              // payload bytes
 	late := AppendRowsEntry(nil, &RowsHeader{FirstAcqNs: math.MaxInt64 - 2}, b, nil)
@@ -124,4 +128,9 @@ func TestRowsEntryHostile(t *testing.T) {
 	stamped(5, 5, 6)
 	stamped(5, 7, 6)
 	stamped(5, 6, math.MaxInt64)
+	b.AcqNs = []int64{5, 6, 5}
+	falling := AppendRowsEntry(nil, &RowsHeader{FirstAcqNs: 5, Stamped: true, Shared: true}, b, nil)
+	if ParseRowsEntry(falling, &RowsHeader{}, &record.Batch{}) == nil {
+		t.Error("shared acquisition times that fall parse")
+	}
 }
