@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -186,7 +187,7 @@ func (f *Feed) end(horizon int64) (endNs int64, passed int, err error) {
 	}
 	var parts []func(acqNs int64) int
 	for _, sh := range s.shards {
-		now := sh.acquire()
+		now := sh.acquirePair()
 		defer now.release()
 		parts = now.appendBelow(parts, f.next)
 	}
@@ -200,7 +201,7 @@ func (f *Feed) end(horizon int64) (endNs int64, passed int, err error) {
 	if passed = below(horizon) - before; passed <= f.span {
 		return horizon, passed, nil
 	}
-	low, high := f.next+1, horizon // one acq holds one row at most
+	low, high := f.next+1, horizon // one acq at least
 	for low < high {
 		middle := low + int64(uint64(high-low+1)/2)
 		passed = below(middle) - before
@@ -239,19 +240,21 @@ func (s *snapshot) appendBelow(
 
 // gather reads the rows of the slice, in no order.
 //
-// Errors: errFull when they are more than a slice holds.
+// Errors: errFull when they are more than a slice holds, and not of one acq.
 func (f *Feed) gather(ctx context.Context, out *Slice, passed, share int) error {
 	if passed == 0 {
 		return nil
 	}
 	q := record.Query{Box: f.box, KeysOnly: f.keysOnly}
 	q.Box[record.Acq] = record.RangeSet{{From: out.FromNs, To: out.ClosedNs}}
+	oneAcq := out.FromNs+1 == out.ClosedNs // no position lies between its rows
 	var mu sync.Mutex
 	take := func(b *record.Batch) error {
 		mu.Lock()
 		defer mu.Unlock()
 		rows, bytes := out.raw.Len(), len(out.raw.Data)
-		if rows > 0 && (rows+b.Len() > sliceRows/share || bytes+len(b.Data) > sliceBytes/share) {
+		if rows > 0 && !oneAcq &&
+			(rows+b.Len() > sliceRows/share || bytes+len(b.Data) > sliceBytes/share) {
 			return errFull
 		}
 		out.raw.AppendRows(b, 0, b.Len())
@@ -272,10 +275,10 @@ func (out *Slice) sort() {
 		out.order = append(out.order, uint32(i))
 	}
 	slices.SortFunc(out.order, func(a, b uint32) int {
-		if acqs[a] < acqs[b] { // no two are equal
-			return -1
+		if acqs[a] != acqs[b] {
+			return cmp.Compare(acqs[a], acqs[b])
 		}
-		return 1
+		return out.raw.Key(int(a)).Compare(out.raw.Key(int(b)))
 	})
 	out.Rows.AppendPicked(&out.raw, out.order)
 }

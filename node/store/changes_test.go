@@ -41,10 +41,10 @@ func readFeed(t testing.TB, f *Feed, share int) (rows []modelRow, events []Event
 		if err := slice.Rows.CheckShape(); err != nil {
 			t.Fatal(err)
 		}
-		last := at - 1
+		last := at
 		for i := range slice.Rows.Len() {
 			r := modelRowOf(&slice.Rows, i)
-			if r.key.AcqNs <= last || r.key.AcqNs >= slice.ClosedNs {
+			if r.key.AcqNs < last || r.key.AcqNs >= slice.ClosedNs {
 				t.Fatalf("acq %d after %d in a slice up to %d", r.key.AcqNs, last, slice.ClosedNs)
 			}
 			last = r.key.AcqNs
@@ -67,7 +67,7 @@ func (m *model) changes(box *record.Box, fromNs int64) (rows []modelRow, events 
 			rows = append(rows, r)
 		}
 	}
-	slices.SortFunc(rows, func(a, b modelRow) int { return cmp.Compare(a.key.AcqNs, b.key.AcqNs) })
+	sortByAcq(rows)
 	for _, e := range m.events {
 		if e.AcqNs >= fromNs && e.Box.Overlaps(box) {
 			events = append(events, e)
@@ -87,7 +87,7 @@ func testFeedModel(t *testing.T, sh shape, opt Options) {
 	defer func() { _ = s.Close() }()
 	m := &model{}
 	for step := range 70 {
-		switch op := rng.IntN(20); {
+		switch op := rng.IntN(22); {
 		case op < 9:
 			b := sh.batch(rng, 1+rng.IntN(400), time.Now().UnixNano())
 			m.add(b, splitByShard(b, len(s.shards)), mustPut(t, s, b, WriterSeq{}))
@@ -108,11 +108,19 @@ func testFeedModel(t *testing.T, sh shape, opt Options) {
 			s = crashAndReopen(t, s, &opt)
 		case op < 19:
 			sh.erase(t, rng, s, m)
+		case op < 21:
+			sh.putBelow(t, rng, s, m)
 		default:
 			sh.purge(t, rng, s, m)
 		}
 	}
 	checkFeed(t, "everything", rng, s, m, record.Box{}, 0)
+}
+
+func sortByAcq(rows []modelRow) {
+	slices.SortFunc(rows, func(a, b modelRow) int {
+		return cmp.Or(cmp.Compare(a.key.AcqNs, b.key.AcqNs), a.key.Compare(b.key))
+	})
 }
 
 // checkFeed holds a feed, with slices of a random size at first, against the model.
@@ -125,6 +133,12 @@ func checkFeed(
 	rows, events := readFeed(t, f, rng.IntN(2*maxShare))
 	f.Close()
 	wantRows, wantEvents := m.changes(&box, fromNs)
+	if !slices.IsSortedFunc(rows, func(a, b modelRow) int {
+		return cmp.Compare(a.key.AcqNs, b.key.AcqNs)
+	}) {
+		t.Fatalf("%s: rows are out of order", what)
+	}
+	sortByAcq(rows) // those with the same come in no order
 	if !slices.Equal(rows, wantRows) {
 		t.Fatalf("%s: %d rows, want %d", what, len(rows), len(wantRows))
 	}

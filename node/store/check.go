@@ -247,7 +247,8 @@ func (c *checker) segments(dir string, m *manifest) error {
 	return nil
 }
 
-// order checks that the segments of each shard cover log indexes and acqs one after another.
+// order checks that the segments of each shard cover log indexes one after another, and acqs, but
+// for the shards aside.
 func (c *checker) order(name string, m *manifest, found map[uint64]*checkedSegment) {
 	byShard := map[uint32][]segmentMeta{}
 	for _, meta := range m.live {
@@ -266,7 +267,8 @@ func (c *checker) order(name string, m *manifest, found map[uint64]*checkedSegme
 					"before cover up to %d", meta.ID, id, meta.FirstIndex, meta.LastIndex, next-1)
 			}
 			next = max(next, meta.LastIndex+1)
-			if seg := found[meta.ID]; seg != nil && seg.firstAcqNs <= before {
+			seg := found[meta.ID]
+			if seg != nil && seg.firstAcqNs <= before && !meta.isAside() {
 				c.damaged(name, 0, "segment %d of shard %d starts at acq %d; the one before ends "+
 					"at %d", meta.ID, id, seg.firstAcqNs, before)
 			}

@@ -24,7 +24,7 @@ type logCheck struct {
 func (c *checker) log(dir string, m *manifest) error {
 	l := &logCheck{checker: c}
 	if m != nil {
-		l.next, l.sealed = make([]uint64, m.shards), make([]uint64, m.shards)
+		l.next, l.sealed = make([]uint64, 2*m.shards), make([]uint64, 2*m.shards)
 		for _, meta := range m.live {
 			l.sealed[meta.Shard] = max(l.sealed[meta.Shard], meta.LastIndex)
 		}
@@ -126,19 +126,19 @@ func (l *logCheck) entry(e *segment.Entry) error {
 			return err
 		}
 		l.report.LogRows += int64(l.batch.Len())
-		return l.place(e)
+		return l.place(e, &h)
 	default:
 		return fmt.Errorf("its kind is %d; this version knows 1 to 3", e.Kind)
 	}
 }
 
 // place checks that an entry of a shard follows the one before, and the segments of the shard.
-func (l *logCheck) place(e *segment.Entry) error {
+func (l *logCheck) place(e *segment.Entry, h *segment.RowsHeader) error {
 	if l.next == nil {
 		return nil
 	}
-	if uint64(e.Shard) >= uint64(len(l.next)) {
-		return fmt.Errorf("it is of shard %d of %d", e.Shard, len(l.next))
+	if err := checkEntryShard(e, h, len(l.next)/2); err != nil {
+		return err
 	}
 	next, sealed := l.next[e.Shard], l.sealed[e.Shard]
 	l.next[e.Shard] = e.Index + 1

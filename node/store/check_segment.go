@@ -180,6 +180,9 @@ func (s *segmentCheck) owner() error {
 	}
 	for i := range s.batch.Len() {
 		sh := shardOf(s.batch.CID[i], s.batch.MID[i], s.shards)
+		if s.meta.isAside() {
+			sh += s.shards
+		}
 		if sh != int(s.meta.Shard) {
 			return fmt.Errorf("it holds a row of shard %d in shard %d", sh, s.meta.Shard)
 		}
@@ -206,6 +209,11 @@ func (s *segmentCheck) compare() {
 	}
 	if err := s.idx.CheckPostings(); err != nil {
 		s.damagedIndex("%v", err)
+	}
+	if s.meta != nil {
+		if err := s.meta.checkAcqs(s.idx); err != nil {
+			s.damagedIndex("%v", err)
+		}
 	}
 	last := s.idx.AcqOf(uint32(s.idx.Rows() - 1))
 	if s.meta != nil && last != s.meta.LastAcqNs {

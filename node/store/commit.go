@@ -322,7 +322,7 @@ func (s *Store) commit(buf *commitBuffers, group []*putRequest) {
 // covers their indexes.
 func (s *Store) refuse(group []*putRequest, entries []segment.Entry, err error) {
 	for i := range entries {
-		s.shards[entries[i].Shard].lastIndex--
+		s.all[entries[i].Shard].lastIndex--
 	}
 	if errors.Is(err, segment.ErrNoSpace) {
 		s.clock.cancel()

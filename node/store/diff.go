@@ -172,7 +172,18 @@ func (d *diff) findErased(p *piece, room int) error {
 			return err
 		}
 	}
-	return nil
+	return d.findOlderBelow(p)
+}
+
+// findOlderBelow adds to the table the readings with rows from before the first moment that came
+// below the horizon: of those a row without a flag need not be the first.
+func (d *diff) findOlderBelow(p *piece) error {
+	if p.now.below == nil {
+		return nil
+	}
+	box := p.box
+	box[record.Acq] = below(d.fromNs)
+	return d.eachErased(&piece{now: p.now.below, newest: p.newest}, &box)
 }
 
 // intersection returns what of a piece's devices, quantities and caps an event concerns.

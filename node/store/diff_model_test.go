@@ -166,7 +166,7 @@ func testDiffModel(t *testing.T, sh shape, opt Options, steps int) {
 	defer func() { _ = s.Close() }()
 	m, kinds := &model{}, map[record.DiffKind]int{}
 	for step := range steps {
-		switch op := rng.IntN(30); {
+		switch op := rng.IntN(33); {
 		case op < 12:
 			b := sh.batch(rng, 1+rng.IntN(300), 0)
 			res := mustPut(t, s, b, WriterSeq{})
@@ -193,6 +193,8 @@ func testDiffModel(t *testing.T, sh shape, opt Options, steps int) {
 			m.events = append(m.events, Event{AcqNs: acq, Kind: EventErase, Box: box})
 		case op < 29:
 			sh.purge(t, rng, s, m)
+		case op < 32:
+			sh.putBelow(t, rng, s, m)
 		default:
 			sh.retain(t, rng, s, m)
 			slices.SortFunc(m.events, func(a, b Event) int { return cmp.Compare(a.AcqNs, b.AcqNs) })

@@ -165,7 +165,7 @@ func (s *Store) Cut(ctx context.Context, fromNs, toNs int64, rows uint64) ([]int
 	}
 	var all stored
 	for _, sh := range s.shards {
-		now := sh.acquire()
+		now := sh.acquirePair()
 		defer now.release()
 		for _, seg := range now.sealed {
 			all.segments = append(all.segments, seg.idx)

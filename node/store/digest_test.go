@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -84,6 +85,14 @@ func TestDigestModel(t *testing.T) {
 	copied := c.follow(t, s, openTest(t, to), &to)
 	defer func() { _ = copied.Close() }()
 	check(copied)
+	for range 5 {
+		sh.putBelow(t, rng, s, m)
+	}
+	cuts[0] = math.MinInt64
+	s = everywhere(t, s, opt, check)
+	if _, err := s.State(t.Context()); !errors.Is(err, ErrBelow) {
+		t.Errorf("state of a store with rows from below: %v", err)
+	}
 }
 
 // Slices hold as many rows as was asked for, and all rows lie in one.

@@ -30,6 +30,13 @@ var (
 		"change the other one, or release the copy")
 	// ErrNotCopied means that a range of another store does not fit this one.
 	ErrNotCopied = errors.New("range cannot be copied")
+	// ErrBelow means that a store has rows that were put below its horizon, which a range of acqs
+	// that was copied before lacks.
+	ErrBelow = errors.New("this store holds records that were put below its horizon, which a copy " +
+		"would miss; take a backup or a snapshot of it instead")
+	// ErrKnown means that a row is stored with the five parts of another and a different payload.
+	ErrKnown = errors.New("another payload is stored with these five parts, which name one " +
+		"record; give it an acq of its own")
 	// ErrNoCopy means that there is nothing to release.
 	ErrNoCopy = errors.New("this is no copy of another store but one of its own; there is " +
 		"nothing to release")

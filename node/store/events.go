@@ -266,7 +266,7 @@ func (s *Store) appendEvents(acq int64, build func(acqNs int64) (edit, error)) (
 // emptyLog sees to it that the rows of purges leave the log: everything is sealed without them, and
 // a new file is begun. The caller is the committer.
 func (s *Store) emptyLog() error {
-	for _, sh := range s.shards {
+	for _, sh := range s.all {
 		s.freeze(sh)
 	}
 	s.log.Roll()
@@ -337,7 +337,7 @@ func (s *Store) finishPurges() error {
 
 // isClean reports whether no segment can hold rows that a purge concerns.
 func (s *Store) isClean(acqNs int64) bool {
-	for _, sh := range s.shards {
+	for _, sh := range s.all {
 		for _, seg := range sh.snapshot.Load().sealed {
 			if seg.purgedTo.Load() < acqNs {
 				return false

@@ -88,7 +88,7 @@ type goneRange struct {
 // applyGone notes what is gone after an edit. What a segment covers needs no note any more.
 func (m *manifest) applyGone(e *edit) error {
 	for _, g := range e.Gone {
-		if int64(g.Shard) >= int64(m.shards) || g.FirstIndex > g.LastIndex {
+		if int64(g.Shard) >= 2*int64(m.shards) || g.FirstIndex > g.LastIndex {
 			return fmt.Errorf("log indexes %d to %d of shard %d of %d are gone", g.FirstIndex,
 				g.LastIndex, g.Shard, m.shards)
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -34,6 +35,21 @@ func clearFalse(
 			flags[rank>>6] &^= 1 << (rank & 63)
 		}
 	}
+}
+
+// clearDoubtful clears the false flags of the rows of a head. A merge may replace the older segments
+// meanwhile. Of rows that came below the horizon every one may hide another, or be hidden: which it
+// is is looked for when it is asked for.
+func clearDoubtful(sh *shard, frozen *frozenHead, rows *record.Batch, flags []uint64) error {
+	if sh.isAside() {
+		return nil
+	}
+	older := sh.acquire()
+	defer older.release()
+	return segment.Guard(func() error {
+		clearFalse(flags, rows, frozen.head.Doubtful(), older.sealed)
+		return nil
+	}, older.mappings)
 }
 
 // olderCaps are the greatest caps that some series may have in older segments.

@@ -33,7 +33,7 @@ func (s *Store) fetch(seg *sealedSegment, candidates []index.Candidate) {
 // was read may be gone again.
 func (s *Store) setTight() {
 	total := uint64(0)
-	for _, sh := range s.shards {
+	for _, sh := range s.all {
 		for _, seg := range sh.snapshot.Load().sealed {
 			total += uint64(seg.file.Size())
 		}

@@ -6,8 +6,8 @@ import "github.com/pentad-db/pentad/index"
 // grown too long, and the largest when all together crowd their budget. It runs on the committer:
 // nothing is inserted meanwhile.
 func (s *Store) sealFull() {
-	for _, sh := range s.shards {
-		if s.isFull(sh.snapshot.Load().head) {
+	for _, sh := range s.all {
+		if h := sh.snapshot.Load().head; s.isFull(h) || sh.isAside() && asideFull(h) {
 			s.freeze(sh)
 		}
 	}
@@ -30,7 +30,7 @@ func (s *Store) isFull(h *index.Head) bool {
 func (s *Store) crowding() *shard {
 	var total, most int64
 	var largest *shard
-	for _, sh := range s.shards {
+	for _, sh := range s.all {
 		size := sh.snapshot.Load().head.Bytes()
 		total += size
 		if size > most {
@@ -61,7 +61,7 @@ func (s *Store) requestSeal(sh *shard) {
 
 // sealReplayed asks for the heads that recovery filled.
 func (s *Store) sealReplayed() {
-	for _, sh := range s.shards {
+	for _, sh := range s.all {
 		for range sh.snapshot.Load().frozen {
 			s.requestSeal(sh)
 		}

@@ -19,20 +19,30 @@ const needHidden = 1 << 7
 func (sc *scan) acquire() {
 	wanted := slots.Parts(&sc.box, len(sc.store.shards)) // nil for all
 	for {
-		history := sc.store.history.Load()
+		history, puts := sc.store.history.Load(), sc.store.belowAt.Load()
 		for id, sh := range slices.Backward(sc.store.shards) {
 			if wanted == nil || wanted[id] {
-				sc.snapshots = append(sc.snapshots, sh.acquire())
+				sc.snapshots = append(sc.snapshots, sh.acquirePair())
 			}
 		}
-		if sc.store.history.Load() == history {
+		// Of a put below the horizon all shards show the rows, or none.
+		if sc.store.history.Load() == history && puts&1 == 0 && sc.store.belowAt.Load() == puts {
 			sc.hide(history)
+			sc.notePuts()
 			return
 		}
 		for _, now := range sc.snapshots {
 			now.release()
 		}
 		sc.snapshots = sc.snapshots[:0]
+	}
+}
+
+// notePuts counts puts below the horizon among what changed the box there.
+func (sc *scan) notePuts() {
+	b := boundsOf(&sc.box)
+	for _, now := range sc.snapshots {
+		sc.stats.PurgedAcqNs = now.newestPut(&sc.box, &b, sc.stats.PurgedAcqNs)
 	}
 }
 

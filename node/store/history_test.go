@@ -20,7 +20,7 @@ func TestVersions(t *testing.T) {
 		Index: index.Options{BlockRows: 64}})
 	m, hidden, latest := &model{}, 0, 0
 	for step := range 60 {
-		switch op := rng.IntN(10); {
+		switch op := rng.IntN(11); {
 		case op < 4:
 			b := sh.batch(rng, 1+rng.IntN(200), 0)
 			m.add(b, splitByShard(b, len(s.shards)), mustPut(t, s, b, WriterSeq{}))
@@ -30,6 +30,8 @@ func TestVersions(t *testing.T) {
 			sh.erase(t, rng, s, m)
 		case op < 7 && step%3 == 0:
 			sh.purge(t, rng, s, m)
+		case op < 8:
+			sh.putBelow(t, rng, s, m)
 		default:
 			box := sh.query(rng, m).Box
 			box[record.Acq] = nil

@@ -189,7 +189,7 @@ func (l *lastScan) take(number uint32, k record.Key, at rowAt, flagged, tomb boo
 		return nil
 	}
 	row := lastRow{capNs: k.CapNs, acqNs: k.AcqNs, at: at, hidden: tomb || !l.scan.shows(k)}
-	return l.state.add(number, row, flagged)
+	return l.state.add(number, row, flagged || l.now.below != nil)
 }
 
 // lastNeed is a series that may have rows in a source, and the greatest cap that it can have there.

@@ -35,6 +35,9 @@ type segmentMeta struct {
 	LastAcqNs  int64  `json:"last_acq_ns"`
 	// PurgedAcqNs: rows that purges with this acq or a smaller one concern are not in the segment.
 	PurgedAcqNs int64 `json:"purged_acq_ns,omitempty"`
+	// PutAcqNs is the acq at which the newest of its rows were put, when these came below the
+	// horizon, and the shard is one aside.
+	PutAcqNs int64 `json:"put_acq_ns,omitempty"`
 }
 
 // edit is one line of the manifest: a change of the set of live segments that takes effect whole.
@@ -219,8 +222,8 @@ func (m *manifest) apply(e edit) error {
 		}
 	}
 	for _, s := range e.Add {
-		if int64(s.Shard) >= int64(m.shards) {
-			return fmt.Errorf("segment %d is of shard %d of %d", s.ID, s.Shard, m.shards)
+		if err := s.checkPlace(m.shards); err != nil {
+			return err
 		}
 		m.live = append(m.live, s)
 		m.nextID = max(m.nextID, s.ID+1)

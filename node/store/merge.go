@@ -139,7 +139,7 @@ func (s *Store) wakeMerger() {
 func (s *Store) nextMerge(failed failedRuns) (*shard, []*sealedSegment) {
 	var best []*sealedSegment
 	var of *shard
-	for _, sh := range s.shards {
+	for _, sh := range s.all {
 		run := dueRun(sh.snapshot.Load().sealed, failed.may)
 		if run != nil && (best == nil || rowsOf(run) < rowsOf(best)) {
 			best, of = run, sh
@@ -167,7 +167,7 @@ func dueRun(sealed []*sealedSegment, may func(first *sealedSegment) bool) []*sea
 			for to < len(sealed) && to-from < 2*mergeFanIn {
 				more := int64(sealed[to].meta.Rows)
 				bytes += sealed[to].file.Size()
-				if more > most || rows+more > maxMergedRows || bytes > maxMergedBytes {
+				if more > most || rows+more > limitOf(sealed[from]) || bytes > maxMergedBytes {
 					break
 				}
 				rows += more
@@ -258,7 +258,7 @@ func (s *Store) writeMerged(sh *shard, run []*sealedSegment) (*sealedSegment, ed
 		e.addRemoved(g.counts)
 	}
 	var err error
-	if m.splice, err = index.NewSplice(indexes, dropped); err != nil {
+	if m.splice, err = spliceOf(run, indexes, dropped); err != nil {
 		return nil, e, err
 	}
 	first, last := run[0].meta, run[len(run)-1].meta
@@ -270,7 +270,7 @@ func (s *Store) writeMerged(sh *shard, run []*sealedSegment) (*sealedSegment, ed
 		ID: s.nextID.Add(1) - 1, Shard: sh.id, Rows: uint32(m.splice.Rows()),
 		FirstIndex: first.FirstIndex, LastIndex: last.LastIndex,
 		LastAcqNs:   m.splice.AcqOf(uint32(m.splice.Rows() - 1)),
-		PurgedAcqNs: h.newestPurge(),
+		PurgedAcqNs: h.newestPurge(), PutAcqNs: newestPutOf(run),
 	}
 	e.Add = []segmentMeta{meta}
 	path := s.segmentPath(meta.ID)

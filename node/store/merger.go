@@ -154,7 +154,7 @@ func (m *merger) regions(late bool) ([]index.Region, error) {
 		for k := start; k < sample.Len(); k++ {
 			if spliced, ok := m.splice.Rank(i, uint32(sample.AcqNs[k])); ok {
 				sample.Move(keep, k)
-				sample.AcqNs[keep] = int64(spliced)
+				sample.AcqNs[keep] = int64(m.splice.First(spliced))
 				keep++
 			}
 		}

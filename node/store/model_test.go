@@ -236,7 +236,7 @@ func testModel(t *testing.T, sh shape, opt Options) {
 	defer func() { _ = s.Close() }()
 	m := &model{}
 	for step := range 150 {
-		switch op := rng.IntN(24); {
+		switch op := rng.IntN(27); {
 		case op < 10:
 			b := sh.batch(rng, 1+rng.IntN(400), time.Now().UnixNano())
 			res, err := s.Put(t.Context(), b, WriterSeq{})
@@ -269,8 +269,10 @@ func testModel(t *testing.T, sh shape, opt Options) {
 			sh.erase(t, rng, s, m)
 		case op < 23:
 			sh.purge(t, rng, s, m)
-		default:
+		case op < 24:
 			sh.retain(t, rng, s, m)
+		default:
+			sh.putBelow(t, rng, s, m)
 		}
 	}
 	compare(t, "everything", scanRows(t, s, &record.Query{}), m.query(&record.Query{}))

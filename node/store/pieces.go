@@ -19,8 +19,9 @@ type piece struct {
 	box      record.Box
 	planned  bool
 	segments []*segmentScan
-	flagged  int     // rows in the box that may hide others, at most
-	newest   *newest // with views that resolve versions
+	flagged  int       // rows in the box that may hide others, at most
+	newest   *newest   // with views that resolve versions
+	below    []reading // those with rows that came below the horizon
 }
 
 var (
@@ -80,7 +81,7 @@ func (p *piece) release() {
 	if p.newest != nil {
 		newests.Put(p.newest)
 	}
-	*p = piece{segments: p.segments[:0]}
+	*p = piece{segments: p.segments[:0], below: p.below[:0]}
 	pieces.Put(p)
 }
 
@@ -102,7 +103,11 @@ func (sc *scan) nextRound() (bool, error) {
 		if p.flagged > room && sc.cutByZones(p) {
 			continue
 		}
-		switch err := sc.findNewest(p, room); {
+		err := sc.findNewest(p, room)
+		if err == nil {
+			err = sc.findAbove(p)
+		}
+		switch {
 		case errors.Is(err, errFull):
 			sc.cutByReadings(p)
 			continue

@@ -165,7 +165,7 @@ func (s *Store) nextExpired(failed failedRuns) (*shard, []*sealedSegment, error)
 func (s *Store) firstDue(
 	failed failedRuns, isDue func(seg *sealedSegment) (bool, error),
 ) (*shard, []*sealedSegment, error) {
-	for _, sh := range s.shards {
+	for _, sh := range s.all {
 		for _, seg := range sh.snapshot.Load().sealed {
 			if !failed.may(seg) {
 				continue

@@ -35,11 +35,7 @@ func (s *Store) recover(ctx context.Context, report *Report) error {
 	if err := s.adopt(); err != nil {
 		return err
 	}
-	s.shards = make([]*shard, s.manifest.shards)
-	for i := range s.shards {
-		s.shards[i] = &shard{id: uint32(i)}
-		s.shards[i].publish(&snapshot{first: 1, head: index.NewHead(index.NewWatermarks())})
-	}
+	s.shards, s.all = newShards(s.manifest.shards)
 	s.nextID.Store(s.manifest.nextID)
 	if report.RemovedFiles, err = s.removeLeftovers(); err != nil {
 		return err
@@ -48,7 +44,7 @@ func (s *Store) recover(ctx context.Context, report *Report) error {
 		return err
 	}
 	for _, g := range s.manifest.gone {
-		s.shards[g.Shard].skipTo(g.LastIndex)
+		s.all[g.Shard].skipTo(g.LastIndex)
 	}
 	s.publishHistory()
 	if err := s.checkComplete(); err != nil {
@@ -69,6 +65,7 @@ func (s *Store) recover(ctx context.Context, report *Report) error {
 	if err != nil {
 		return err
 	}
+	r.insertAll()
 	return s.startClock(ctx, &r)
 }
 
@@ -138,7 +135,7 @@ func (s *Store) openSegments() error {
 			seg.release()
 			return &segment.CorruptError{File: path, Reason: "watermarks", Err: err}
 		}
-		s.shards[m.Shard].addRecovered(seg, marks)
+		s.all[m.Shard].addRecovered(seg, marks)
 	}
 	return nil
 }
@@ -146,9 +143,11 @@ func (s *Store) openSegments() error {
 // addRecovered puts a segment behind those that are there.
 func (sh *shard) addRecovered(seg *sealedSegment, marks *index.Watermarks) {
 	old := sh.snapshot.Load()
-	marks.Raise(old.head.Watermarks())
 	next := old.with(append(slices.Clip(old.sealed), seg), old.frozen)
-	next.head, next.first = index.NewHead(marks), max(old.first, seg.meta.LastIndex+1)
+	if next.first = max(old.first, seg.meta.LastIndex+1); !sh.isAside() {
+		marks.Raise(old.head.Watermarks())
+		next.head = index.NewHead(marks)
+	}
 	sh.publish(next)
 	seg.release()
 	sh.lastIndex = next.first - 1
@@ -174,6 +173,7 @@ type replay struct {
 	clockNs int64 // no acq below this may be given
 	clean   bool  // the last entry was that of a clean close
 	applied uint64
+	aside   map[*shard]*replayAside
 }
 
 // reach notes how far the log of a replica was applied.
@@ -213,11 +213,11 @@ func (r *replay) entry(file uint64, e segment.Entry) error {
 
 func (r *replay) rows(file uint64, e segment.Entry) error {
 	s := r.store
-	if int64(e.Shard) >= int64(len(s.shards)) {
-		return fmt.Errorf("log entry of shard %d of %d", e.Shard, len(s.shards))
-	}
 	var h segment.RowsHeader
 	if err := segment.ParseRowsEntry(e.Data, &h, &r.batch); err != nil {
+		return err
+	}
+	if err := checkEntryShard(&e, &h, len(s.shards)); err != nil {
 		return err
 	}
 	s.noteEntries(file, []segment.Entry{e})
@@ -235,7 +235,7 @@ func (r *replay) rows(file uint64, e segment.Entry) error {
 			s.writers.record(id, a)
 		}
 	}
-	sh := s.shards[e.Shard]
+	sh := s.all[e.Shard]
 	if e.Index <= sh.sealedUpTo() {
 		return nil // a sealed segment holds it
 	}
@@ -243,6 +243,11 @@ func (r *replay) rows(file uint64, e segment.Entry) error {
 		return fmt.Errorf("shard %d: log entry %d follows entry %d", e.Shard, e.Index, sh.lastIndex)
 	}
 	sh.lastIndex = e.Index
+	r.report.ReplayedRows += int(n)
+	if sh.isAside() {
+		r.below(sh, &h)
+		return nil
+	}
 	head := sh.snapshot.Load().head
 	before := head.Bytes()
 	head.Insert(&r.batch)
@@ -250,7 +255,6 @@ func (r *replay) rows(file uint64, e segment.Entry) error {
 	if s.isFull(head) { // many frozen heads may have been lost at once
 		sh.freeze()
 	}
-	r.report.ReplayedRows += int(n)
 	return nil
 }
 

@@ -48,7 +48,7 @@ func (s *Store) Seal(ctx context.Context) error {
 	done := make(chan error, 1)
 	var rollErr error
 	err := s.onCommitter(ctx, func() {
-		for _, sh := range s.shards {
+		for _, sh := range s.all {
 			s.freeze(sh)
 		}
 		s.log.Roll() // once all is sealed, no file of the log is needed but an empty one
@@ -138,13 +138,7 @@ func (s *Store) writeSegment(sh *shard, frozen *frozenHead) (*sealedSegment, edi
 	if uint64(rows.Len()) > math.MaxUint32 {
 		return nil, edit{}, fmt.Errorf("%d rows in one head", rows.Len())
 	}
-	older := sh.acquire() // a merge may replace them meanwhile
-	err := segment.Guard(func() error {
-		clearFalse(flags, rows, frozen.head.Doubtful(), older.sealed)
-		return nil
-	}, older.mappings)
-	older.release()
-	if err != nil {
+	if err := clearDoubtful(sh, frozen, rows, flags); err != nil {
 		return nil, edit{}, err
 	}
 	h := s.history.Load()
@@ -157,6 +151,7 @@ func (s *Store) writeSegment(sh *shard, frozen *frozenHead) (*sealedSegment, edi
 		ID: s.nextID.Add(1) - 1, Shard: sh.id, Rows: uint32(rows.Len()),
 		FirstIndex: frozen.first, LastIndex: frozen.last,
 		LastAcqNs: rows.AcqNs[rows.Len()-1], PurgedAcqNs: h.newestPurge(),
+		PutAcqNs: frozen.aside.putNs,
 	}
 	e.Add = []segmentMeta{meta}
 	path := s.segmentPath(meta.ID)
@@ -239,6 +234,10 @@ func openSegment(path string, want segmentMeta) (*sealedSegment, error) {
 		_ = file.Close()
 		return nil, &segment.CorruptError{File: path, Reason: "index sections", Err: err}
 	}
+	if err := meta.checkAcqs(idx); err != nil {
+		_ = file.Close()
+		return nil, corrupt(path, 0, err.Error())
+	}
 	seg := &sealedSegment{meta: meta, file: file, idx: idx}
 	seg.purgedTo.Store(meta.PurgedAcqNs)
 	seg.retain()
@@ -262,7 +261,7 @@ func (s *Store) noteFile(file uint64, entries []segment.Entry) {
 func (s *Store) noteEntries(file uint64, entries []segment.Entry) {
 	last := s.files[file]
 	if last == nil {
-		last = make([]uint64, len(s.shards))
+		last = make([]uint64, len(s.all))
 		s.files[file] = last
 	}
 	for i := range entries {
@@ -279,7 +278,7 @@ func (s *Store) oldestNeeded() (file uint64, sh *shard) {
 		if f > file {
 			continue
 		}
-		for id, sh2 := range s.shards {
+		for id, sh2 := range s.all {
 			if last[id] > sh2.sealedUpTo() {
 				file, sh = f, sh2
 				break

@@ -12,6 +12,7 @@ import (
 // shard is a group of slots with a head and sealed segments of its own.
 type shard struct {
 	id        uint32
+	aside     *shard // of the rows that came below the horizon; nil when this is such a one
 	lastIndex uint64 // index of the newest log entry; the committer's, and recovery's
 
 	// mu guards the replacing of the snapshot; readers load it without.
@@ -26,18 +27,27 @@ type snapshot struct {
 	frozen []*frozenHead // being sealed, oldest first
 	head   *index.Head
 	first  uint64 // log index of the first entry in head
+	aside  asideHead
+
+	// main and below are what a pair was made of, a shard and the one aside; nil otherwise.
+	main, below *snapshot
 
 	users atomic.Int64 // the shard, while this is its present snapshot, and scans
 }
 
 // with returns a copy that nobody uses yet.
 func (s *snapshot) with(sealed []*sealedSegment, frozen []*frozenHead) *snapshot {
-	return &snapshot{sealed: sealed, frozen: frozen, head: s.head, first: s.first}
+	return &snapshot{sealed: sealed, frozen: frozen, head: s.head, first: s.first, aside: s.aside}
 }
 
 // release ends a use of the snapshot; the last one ends its use of the segments.
 func (s *snapshot) release() {
 	if s.users.Add(-1) > 0 {
+		return
+	}
+	if s.main != nil {
+		s.main.release()
+		s.below.release()
 		return
 	}
 	for _, seg := range s.sealed {
@@ -80,6 +90,7 @@ func (s *snapshot) mappings(yield func(*segment.Sealed) bool) {
 type frozenHead struct {
 	head        *index.Head
 	first, last uint64
+	aside       asideHead
 }
 
 // nextEntry gives the next log entry of the shard its place. The term is 1 until replication
@@ -98,7 +109,7 @@ func (sh *shard) freeze() bool {
 	if old.head.Rows() == 0 {
 		return false
 	}
-	frozen := &frozenHead{head: old.head, first: old.first, last: sh.lastIndex}
+	frozen := &frozenHead{head: old.head, first: old.first, last: sh.lastIndex, aside: old.aside}
 	next := old.with(old.sealed, append(slices.Clip(old.frozen), frozen))
 	next.head = index.NewHead(old.head.Watermarks())
 	next.first = sh.lastIndex + 1

@@ -7,6 +7,7 @@ type counters struct {
 	seals, sealedRows, sealNs         atomic.Int64
 	merges, mergedRows, mergeNs       atomic.Int64
 	pacedNs, purgedRows               atomic.Int64
+	belowRows, belowPuts              atomic.Int64
 	scans, blocksScanned              atomic.Int64
 }
 
@@ -24,6 +25,8 @@ type Stats struct {
 	MergeNs     int64 // time spent merging
 	MergeErr    error // why a merge that is due was not done, nil when there is none
 	PurgedRows  int64 // rows that were removed because they were purged or had expired
+	BelowPuts   int64 // puts of rows with acqs below the horizon
+	BelowRows   int64 // rows that they stored
 	PacedNs     int64 // time by which commits were slowed down because merges were behind
 	Scans       int64 // scans started
 	Blocks      int64 // blocks opened by scans
@@ -50,6 +53,7 @@ func (s *Store) Stats() Stats {
 		SealNs: s.counters.sealNs.Load(), Merges: s.counters.merges.Load(),
 		MergedRows: s.counters.mergedRows.Load(), MergeNs: s.counters.mergeNs.Load(),
 		PacedNs: s.counters.pacedNs.Load(), PurgedRows: s.counters.purgedRows.Load(),
+		BelowPuts: s.counters.belowPuts.Load(), BelowRows: s.counters.belowRows.Load(),
 		Scans:  s.counters.scans.Load(),
 		Blocks: s.counters.blocksScanned.Load(),
 		Shards: len(s.shards), Writers: s.writers.count(),
@@ -57,7 +61,7 @@ func (s *Store) Stats() Stats {
 	s.mergeMu.Lock()
 	st.MergeErr = s.mergeErr
 	s.mergeMu.Unlock()
-	for _, sh := range s.shards {
+	for _, sh := range s.all {
 		now := sh.snapshot.Load()
 		for _, seg := range now.sealed {
 			st.Rows += int64(seg.meta.Rows)

@@ -110,6 +110,7 @@ type Store struct {
 	wall    *wallClock // nil with Options.Now
 	writers *writers
 	shards  []*shard
+	all     []*shard // shards, and those aside of them
 
 	puts     chan *putRequest // bounded; the committer is the only reader
 	control  chan func()      // work that must not run beside a commit; the committer runs it
@@ -132,6 +133,9 @@ type Store struct {
 	durable atomic.Uint64 // index of a command through which all is synced
 	applyMu sync.Mutex    // guards applied, and the writers while it is held
 	applied position
+
+	belowMu sync.Mutex    // one put below the horizon at a time: each looks what is there
+	belowAt atomic.Uint64 // odd while the rows of such a put become visible
 
 	// scanning is held for reading by scans; Close takes it to unmap segments.
 	scanning sync.RWMutex
@@ -233,7 +237,7 @@ func (s *Store) Close() error {
 // release closes whatever is open.
 func (s *Store) release() error {
 	var errs []error
-	for _, sh := range s.shards {
+	for _, sh := range s.all {
 		for _, seg := range sh.snapshot.Load().sealed {
 			errs = append(errs, seg.file.Close())
 		}

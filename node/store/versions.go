@@ -24,7 +24,8 @@ type version struct {
 
 // newest knows, for the readings in a box that have a row which may supersede an older one, the
 // greatest acq. A row is the newest of its reading when newest knows no greater acq: every row
-// that hides another is flagged when it enters a head.
+// that hides another is flagged when it enters a head, or looked for because the other came below
+// the horizon.
 //
 // It is a table with open addressing. Most rows are asked for in vain, and a byte of their hash
 // tells: 0 in tags is a free place.
@@ -136,8 +137,8 @@ func (sc *scan) findNewest(p *piece, room int) error {
 		return nil
 	}
 	p.newest = newNewest(room)
-	var err error
-	p.eachHead(func(h *index.Head) {
+	err := sc.findBelow(p)
+	p.eachMainHead(func(h *index.Head) {
 		if err != nil || h.Flagged() == 0 {
 			return
 		}
@@ -156,6 +157,9 @@ func (sc *scan) findNewest(p *piece, room int) error {
 	w := &sc.finder
 	w.box = &p.box
 	for _, seg := range p.segments {
+		if seg.meta.isAside() {
+			continue
+		}
 		w.flagged = w.flagged[:0]
 		for _, c := range seg.plan.Candidates {
 			if seg.idx.Block(c.Block).Flagged > 0 {

@@ -1,0 +1,329 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+const (
+	// maxShared is how many rows have the same acq at most: readers of changes stand between two
+	// acqs, so they get all rows of one at once, in one frame.
+	maxShared = 1 << 15
+	// fewKnown rows are looked for one by one; for more, all is read that lies among them.
+	fewKnown = 64
+)
+
+// PutBelowResult is what became of the rows of a put below the horizon.
+type PutBelowResult struct {
+	Stored int
+	Known  int   // were stored before, with the same five parts and payload
+	Purged int   // left out, because a purge or retention concerns rows with their acqs
+	PutNs  int64 // acq of the put, from which on answers may differ; 0: nothing was stored
+}
+
+// PutBelow stores a batch under the acquisition times that it brings, wherever they lie: in any
+// order, several rows at the same time, and far below the horizon, whose promise it breaks. It is
+// for restoring and for copies of other systems. Every view shows the rows in the places that their
+// acqs give them, also views of moments that were asked for before; scans tell by PurgedAcqNs of
+// puts that met their box. What was stored before is left out, and what a purge or retention has
+// removed stays away. On return the batch is durable and visible, whole.
+//
+// Errors: as of Put; ErrIsCopy; ErrKnown; *record.InvalidError of part acq for times that lie above
+// the horizon, and for more than maxShared rows with the same.
+// Cost: a few us a row, and that of finding the rows that have the same acqs.
+func (s *Store) PutBelow(ctx context.Context, b *record.Batch) (res PutBelowResult, err error) {
+	if s.closed.Load() {
+		return res, ErrClosed
+	}
+	if err := b.Validate(); err != nil {
+		return res, err
+	}
+	if b.AcqNs == nil {
+		return res, refusedAcq(0, "the batch brings none")
+	}
+	if err := s.waitForRoom(ctx); err != nil {
+		return res, err
+	}
+	s.belowMu.Lock()
+	defer s.belowMu.Unlock()
+	rows, err := s.newBelow(ctx, byAcq(b), &res)
+	for err == nil && rows.Len() > 0 {
+		var again bool
+		if again, err = s.tryBelow(ctx, rows, &res); !again {
+			break
+		}
+	}
+	if err != nil {
+		return PutBelowResult{}, err
+	}
+	return res, nil
+}
+
+// newBelow returns the rows of a batch, which are in the order of acq, that are not stored.
+func (s *Store) newBelow(
+	ctx context.Context, b *record.Batch, res *PutBelowResult,
+) (*record.Batch, error) {
+	if err := s.checkBelow(ctx, b.AcqNs[b.Len()-1]); err != nil {
+		return nil, err
+	}
+	rows := &record.Batch{}
+	for i := range b.Len() {
+		if i == 0 || b.Key(i) != b.Key(i-1) {
+			rows.AppendRow(b, i)
+			continue
+		}
+		if b.Tomb(i) != b.Tomb(i-1) || !bytes.Equal(b.Payload(i), b.Payload(i-1)) {
+			return nil, knownAs(b.Key(i))
+		}
+		res.Known++
+	}
+	there, err := s.countAt(rows)
+	if err != nil {
+		return nil, err
+	}
+	known, err := s.findKnown(ctx, rows, there)
+	if err != nil || len(known) == 0 {
+		return rows, err
+	}
+	res.Known += len(known)
+	var fresh []uint32
+	for i := range rows.Len() {
+		if !known[i] {
+			fresh = append(fresh, uint32(i))
+		}
+	}
+	return pick(rows, fresh), nil
+}
+
+func pick(rows *record.Batch, which []uint32) *record.Batch {
+	out := &record.Batch{}
+	if len(which) > 0 {
+		out.AppendPicked(rows, which)
+	}
+	return out
+}
+
+func knownAs(k record.Key) error {
+	return fmt.Errorf("cid %d, mid %d, moid %d, cap %d, acq %d: %w", k.CID, k.MID, k.MOID, k.CapNs,
+		k.AcqNs, ErrKnown)
+}
+
+// checkBelow refuses an acq that is not below the horizon: it may yet be given to another row. A
+// horizon that a commit under way holds back is asked for once more, after it.
+func (s *Store) checkBelow(ctx context.Context, greatestNs int64) error {
+	horizon, err := s.Horizon(ctx)
+	if err == nil && greatestNs >= horizon {
+		err = s.onCommitter(ctx, func() { horizon, _ = s.clock.horizon() })
+	}
+	if err != nil {
+		return err
+	}
+	if greatestNs >= horizon {
+		return refusedAcq(-1, "%d lies in the future: the horizon is %d", greatestNs, horizon)
+	}
+	return nil
+}
+
+// countAt returns how many stored rows have each of the acqs of some rows.
+//
+// Errors: *record.InvalidError when too many rows would have the same.
+func (s *Store) countAt(rows *record.Batch) (asideCounts, error) {
+	s.scanning.RLock()
+	defer s.scanning.RUnlock()
+	if s.closed.Load() {
+		return nil, ErrClosed
+	}
+	there, more := asideCounts{}, map[int64]int{}
+	for _, acq := range rows.AcqNs {
+		there[acq] = 0
+		more[acq]++
+	}
+	for _, sh := range s.shards {
+		now := sh.acquirePair()
+		there.count(now)
+		now.release()
+	}
+	for i, acq := range rows.AcqNs {
+		if n := there[acq] + more[acq]; n > maxShared {
+			return nil, refusedAcq(i, "%d records would have the acq %d, at most %d may", n, acq,
+				maxShared)
+		}
+	}
+	return there, nil
+}
+
+// findKnown returns the numbers of the rows that are stored, with the same five parts and payload.
+// Only where a row has the same acq is anything read.
+//
+// Errors: ErrKnown where the payload is another.
+func (s *Store) findKnown(
+	ctx context.Context, rows *record.Batch, there asideCounts,
+) (map[int]bool, error) {
+	var maybe []int
+	for i, acq := range rows.AcqNs {
+		if there[acq] > 0 {
+			maybe = append(maybe, i)
+		}
+	}
+	l := &knownLook{rows: rows, known: map[int]bool{}}
+	step := 1
+	if len(maybe) > fewKnown {
+		step = len(maybe)
+	}
+	for some := range slices.Chunk(maybe, step) {
+		if err := l.look(ctx, s, some); err != nil {
+			return nil, err
+		}
+	}
+	return l.known, nil
+}
+
+// knownLook looks for rows that are stored.
+type knownLook struct {
+	rows  *record.Batch
+	asked map[record.Key]int // the numbers of rows
+
+	mu    sync.Mutex
+	known map[int]bool // guarded by mu
+}
+
+// look looks for some rows, given by their numbers.
+func (l *knownLook) look(ctx context.Context, s *Store, some []int) error {
+	var q record.Query
+	l.asked = map[record.Key]int{}
+	for _, i := range some {
+		k := l.rows.Key(i)
+		for d := range record.Dim(record.NumDims) {
+			v := k.Part(d)
+			if len(l.asked) == 0 {
+				q.Box[d] = record.RangeSet{record.At(v)}
+			}
+			hull := &q.Box[d][0]
+			hull.From, hull.To = min(hull.From, v), max(hull.To, v+1)
+		}
+		l.asked[k] = i
+	}
+	_, err := s.Scan(ctx, &q, func(int) (Sink, error) { return l.sink, nil })
+	return err
+}
+
+func (l *knownLook) sink(b *record.Batch) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range b.Len() {
+		k := b.Key(i)
+		at, ok := l.asked[k]
+		if !ok {
+			continue
+		}
+		if b.Tomb(i) != l.rows.Tomb(at) || !bytes.Equal(b.Payload(i), l.rows.Payload(at)) {
+			return knownAs(k)
+		}
+		l.known[at] = true
+	}
+	return nil
+}
+
+// belowPart is the rows of a put for one shard aside, and the head that is to hold them.
+type belowPart struct {
+	shard *shard // the one aside
+	rows  *record.Batch
+	old   *index.Head // the present one, whose rows it has, too
+	head  *index.Head
+}
+
+// tryBelow stores rows, which are in the order of acq. The heads are made ahead of the commit, and
+// all is to be done again when a seal or an event came between.
+func (s *Store) tryBelow(
+	ctx context.Context, rows *record.Batch, res *PutBelowResult,
+) (again bool, err error) {
+	history := s.history.Load()
+	var kept []uint32
+	for i := range rows.Len() {
+		if history.purged.oldest(rows.Key(i)) == nil {
+			kept = append(kept, uint32(i))
+		}
+	}
+	res.Purged = rows.Len() - len(kept)
+	if len(kept) == 0 {
+		return false, nil
+	}
+	rows = pick(rows, kept)
+	put := &putRequest{rows: rows.Len(), done: make(chan struct{}),
+		parts: splitByShard(rows, len(s.shards))}
+	stampParts(put.parts, rows, len(s.shards))
+	var parts []belowPart
+	for i := range put.parts {
+		p := belowPart{shard: s.shards[put.parts[i].shard].aside, rows: &put.parts[i].rows}
+		p.old = p.shard.snapshot.Load().head
+		p.head = withRows(p.old, p.rows)
+		parts = append(parts, p)
+	}
+	var failed error
+	err = s.onCommitter(ctx, func() {
+		for i := range parts {
+			again = again || parts[i].shard.snapshot.Load().head != parts[i].old
+		}
+		if again = again || s.history.Load() != history; !again {
+			res.PutNs, failed = s.commitBelow(put, parts)
+		}
+	})
+	if err = errors.Join(err, failed); err == nil && !again {
+		res.Stored = rows.Len()
+	}
+	return again, err
+}
+
+// commitBelow is the part of PutBelow on the committer. The put has an acq of its own, as events
+// have: from then on answers may differ from those before.
+func (s *Store) commitBelow(put *putRequest, parts []belowPart) (putNs int64, err error) {
+	switch {
+	case s.eventErr != nil:
+		return 0, s.eventErr
+	case s.clock.isCopy():
+		return 0, ErrIsCopy
+	}
+	putNs = s.clock.reserve(1)
+	entries := make([]segment.Entry, 0, len(parts))
+	for _, p := range parts {
+		e := p.shard.nextEntry()
+		e.Data = segment.AppendRowsEntry(nil, &segment.RowsHeader{
+			FirstAcqNs: p.rows.AcqNs[0], Stamped: true, Shared: true,
+			BatchFirstAcqNs: putNs, BatchRecords: uint32(put.rows), Parts: uint32(len(parts)),
+		}, p.rows, nil)
+		entries = append(entries, e)
+	}
+	began := time.Now()
+	file, err := s.log.Append(entries)
+	s.counters.syncNs.Add(int64(time.Since(began)))
+	s.counters.groups.Add(1)
+	if err != nil {
+		s.refuse([]*putRequest{put}, entries, fmt.Errorf("commit below the horizon: %w", err))
+		return 0, put.err
+	}
+	s.noteFile(file, entries)
+	grown := int64(0)
+	s.belowAt.Add(1)
+	for _, p := range parts {
+		p.shard.setHead(p.head, p.rows, putNs)
+		grown += p.head.Bytes() - p.old.Bytes()
+	}
+	s.belowAt.Add(1)
+	s.addHeadBytes(grown)
+	s.clock.settle()
+	s.followers.committed([]*putRequest{put})
+	s.counters.rows.Add(int64(put.rows))
+	s.counters.belowRows.Add(int64(put.rows))
+	s.counters.belowPuts.Add(1)
+	s.sealFull()
+	return putNs, nil
+}
