@@ -63,6 +63,7 @@ func (m *segmentMeta) checkPlace(shards int) error {
 
 // asideHead is what is known of a head aside.
 type asideHead struct {
+	last   uint64 // log index of the last entry in it
 	putNs  int64  // acq of its newest put
 	bounds bounds // of its rows
 }
@@ -145,7 +146,7 @@ func (sh *shard) setHead(h *index.Head, more *record.Batch, putNs int64) {
 	old := sh.snapshot.Load()
 	next := old.with(old.sealed, old.frozen)
 	next.head = h
-	next.aside = asideHead{putNs, boundsOfRows(more)}
+	next.aside = asideHead{sh.lastIndex, putNs, boundsOfRows(more)}
 	next.aside.bounds[record.Acq] = boundOf(more.AcqNs)
 	if old.head.Rows() > 0 {
 		next.aside.putNs = max(putNs, old.aside.putNs)

@@ -65,6 +65,7 @@ type backup struct {
 	part        *BackupPart
 	dir         string // where the part is written
 	sources     []*snapshot
+	known       []uint64 // as Aside of the newest part that has it
 	done, total int64
 }
 
@@ -86,6 +87,9 @@ func (b *backup) begin(ctx context.Context, to string) error {
 	}
 	if b.opt.UntilAcqNs != 0 {
 		until = b.opt.UntilAcqNs
+	}
+	if newest := newestAside(parts); newest != nil {
+		b.known = newest.Aside
 	}
 	part := &BackupPart{Format: partFormat, Store: id, Shards: len(s.shards),
 		FromAcqNs: math.MinInt64, UntilAcqNs: until, CreatedNs: s.opt.Now(),
@@ -183,6 +187,9 @@ func (b *backup) files() error {
 		if err := b.shard(uint32(shard), now); err != nil {
 			return err
 		}
+	}
+	if err := b.aside(); err != nil {
+		return err
 	}
 	writers := b.store.writers.encode(b.part.UntilAcqNs)
 	if err := replaceFile(filepath.Join(b.dir, writersFile), writers); err != nil {

@@ -50,6 +50,9 @@ type BackupPart struct {
 	Files   []backupFile `json:"files"` // of each shard in acq order
 	Writers backupFile   `json:"writers"`
 	State   edit         `json:"state"` // what the manifest said besides segments
+	// Aside says, by shard, up to which log index the part has all rows that were put below the
+	// horizon, wherever their acqs lie. Without, none were since the part before that has it.
+	Aside []uint64 `json:"aside,omitempty"`
 
 	dir string
 }
@@ -91,17 +94,22 @@ func (p *BackupPart) check() error {
 		}
 	}
 	for _, f := range p.Files {
-		if int64(f.Shard) >= int64(p.Shards) || f.FirstAcqNs < p.FromAcqNs || f.Rows == 0 ||
-			f.LastAcqNs < f.FirstAcqNs || f.LastAcqNs >= p.UntilAcqNs {
+		aside := p.isAside(&f)
+		if int64(f.Shard) >= 2*int64(p.Shards) || f.Rows == 0 || f.LastAcqNs < f.FirstAcqNs ||
+			aside && p.Aside == nil ||
+			!aside && (f.FirstAcqNs < p.FromAcqNs || f.LastAcqNs >= p.UntilAcqNs) {
 			return fmt.Errorf("file %s: %d rows of shard %d with acqs %d to %d", f.Name, f.Rows,
 				f.Shard, f.FirstAcqNs, f.LastAcqNs)
+		}
+		rows += int64(f.Rows)
+		if aside {
+			continue
 		}
 		if f.FirstAcqNs <= last[f.Shard] {
 			return fmt.Errorf("file %s starts at acq %d, not behind %d", f.Name, f.FirstAcqNs,
 				last[f.Shard])
 		}
 		last[f.Shard] = f.LastAcqNs
-		rows += int64(f.Rows)
 	}
 	if rows != p.Rows {
 		return fmt.Errorf("%d rows in its files, not %d", rows, p.Rows)

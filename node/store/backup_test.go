@@ -65,6 +65,10 @@ func (r *backupRun) part() {
 	for range 1 + r.rng.IntN(8) {
 		r.put(r.store, r.model)
 	}
+	if r.rng.IntN(2) == 0 {
+		sh := shape{cids: 2, mids: 30, moids: 2, caps: 200, varied: true}
+		sh.putBelow(r.t, r.rng, r.store, r.model)
+	}
 	var err error
 	switch r.rng.IntN(4) {
 	case 0:

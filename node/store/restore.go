@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/pentad-db/pentad/node/segment"
 )
@@ -23,7 +24,7 @@ type RestoreOptions struct {
 // RestoreReport says what was restored.
 type RestoreReport struct {
 	Parts      int
-	Rows       int64 // RowsUnknown when CheckOnly is given and UntilAcqNs divides a part
+	Rows       int64 // RowsUnknown when CheckOnly is given and UntilAcqNs divides a file
 	UntilAcqNs int64
 	Check      CheckReport // of the files of the backup
 }
@@ -92,16 +93,18 @@ func Restore(
 // restore is one run.
 type restore struct {
 	*checker
-	opt     RestoreOptions
-	report  RestoreReport
-	parts   []*BackupPart // those that hold rows to be restored
-	until   int64
-	events  []eventMeta
-	dir     string // where the store is written
-	live    []segmentMeta
-	next    []uint64 // per shard the log index of its next segment
-	written int64
-	source  *Store // of nothing but options, for extracting rows
+	opt      RestoreOptions
+	report   RestoreReport
+	parts    []*BackupPart // those that hold rows to be restored
+	aside    *BackupPart   // that holds those which were put below the horizon, nil for none
+	until    int64
+	events   []eventMeta
+	dir      string // where the store is written
+	live     []segmentMeta
+	verified []*BackupPart // parts, and aside
+	next     []uint64      // per shard the log index of its next segment
+	written  int64
+	source   *Store // of nothing but options, for extracting rows
 }
 
 // choose takes the parts from the first row on.
@@ -129,19 +132,13 @@ func (r *restore) choose(from string) error {
 			r.parts = append(r.parts, p)
 		}
 	}
+	if r.aside = newestAside(parts); r.aside != nil && !slices.Contains(r.parts, r.aside) {
+		r.verified = []*BackupPart{r.aside}
+	}
+	r.verified = append(r.verified, r.parts...)
 	r.report.Parts, r.report.UntilAcqNs = len(r.parts), r.until
 	r.events = eventsUntil(parts[len(parts)-1].State.Events, r.until)
 	return nil
-}
-
-func (r *restore) rowsOfParts() (rows int64) {
-	for _, p := range r.parts {
-		if p.UntilAcqNs > r.until {
-			return RowsUnknown
-		}
-		rows += int64(p.Rows)
-	}
-	return rows
 }
 
 func noParts(dir string) error {
@@ -150,7 +147,7 @@ func noParts(dir string) error {
 
 // verify reads all files and returns the first damage.
 func (r *restore) verify() error {
-	for _, p := range r.parts {
+	for _, p := range r.verified {
 		if err := p.verify(r.checker); err != nil {
 			return err
 		}
@@ -171,7 +168,7 @@ func (r *restore) restore(dir string) error {
 	if err != nil {
 		return err
 	}
-	r.source, r.next = &Store{opt: opt}, make([]uint64, r.parts[0].Shards)
+	r.source, r.next = &Store{opt: opt}, make([]uint64, 2*r.parts[0].Shards)
 	err = os.RemoveAll(r.dir) // of an interrupted run
 	if err == nil {
 		err = makeDir(filepath.Join(r.dir, logDir))
@@ -193,12 +190,8 @@ func (r *restore) restore(dir string) error {
 
 // write writes segments, writers, an empty log and, last, the manifest.
 func (r *restore) write() error {
-	for _, p := range r.parts {
-		for i := range p.Files {
-			if err := r.file(p, &p.Files[i]); err != nil {
-				return err
-			}
-		}
+	if err := r.files(r.file); err != nil {
+		return err
 	}
 	last := r.parts[len(r.parts)-1]
 	w := newWriters()

@@ -1,0 +1,144 @@
+package store
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/segment"
+)
+
+// newestAside returns the newest part that has rows which were put below the horizon, nil when
+// none has. It has all of them up to then: such rows have no place among acqs that were backed up.
+func newestAside(parts []*BackupPart) *BackupPart {
+	for _, p := range slices.Backward(parts) {
+		if p.Aside != nil {
+			return p
+		}
+	}
+	return nil
+}
+
+// aside backs up all rows that were put below the horizon, if some were since the last part that
+// has them.
+func (b *backup) aside() error {
+	b.store.belowMu.Lock() // of a put all shards have the rows, or none
+	var sources []*snapshot
+	for _, sh := range b.store.shards {
+		now := sh.aside.acquire()
+		defer now.release()
+		sources = append(sources, now)
+	}
+	b.store.belowMu.Unlock()
+	known := b.known
+	if known == nil {
+		known = make([]uint64, len(sources))
+	}
+	var marks []uint64
+	for _, now := range sources {
+		marks = append(marks, now.lastAside())
+	}
+	if slices.Equal(marks, known) {
+		return nil
+	}
+	b.part.Aside = marks
+	for shard, now := range sources {
+		if err := b.asideShard(uint32(len(sources)+shard), now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lastAside returns the log index up to which a snapshot of a shard aside holds everything.
+func (s *snapshot) lastAside() uint64 {
+	if s.head.Rows() > 0 {
+		return s.aside.last
+	}
+	return s.first - 1
+}
+
+func (b *backup) asideShard(shard uint32, now *snapshot) error {
+	for _, seg := range now.sealed {
+		meta := b.next(seg.meta)
+		text, err := json.Marshal(meta)
+		if err == nil {
+			err = segment.CopySealed(b.path(meta), seg.file, text)
+		}
+		if err == nil {
+			err = b.add(meta, seg.idx.AcqOf(0), seg.file.Path())
+		}
+		if err == nil {
+			err = b.progress()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, f := range now.frozen {
+		if err := b.asideHead(shard, f.head, f.aside.putNs); err != nil {
+			return err
+		}
+	}
+	return b.asideHead(shard, now.head, now.aside.putNs)
+}
+
+func (b *backup) asideHead(shard uint32, head *index.Head, putNs int64) error {
+	if head.Rows() == 0 {
+		return nil
+	}
+	rows, flags := head.Freeze()
+	meta := b.next(segmentMeta{Shard: shard, Rows: uint32(rows.Len()), PutAcqNs: putNs,
+		LastAcqNs: rows.AcqNs[rows.Len()-1]})
+	marks := index.AppendWatermarks(nil, head.Watermarks())
+	if err := writeRows(b.path(meta), meta, rows, flags, marks, b.store.opt.Index); err != nil {
+		return err
+	}
+	if err := b.add(meta, rows.AcqNs[0], b.path(meta)); err != nil {
+		return err
+	}
+	return b.progress()
+}
+
+// isAside reports whether a file of the part holds rows that were put below the horizon.
+func (p *BackupPart) isAside(f *backupFile) bool { return int64(f.Shard) >= int64(p.Shards) }
+
+// files returns the files of a restore, and the parts that they are in, in the order in which
+// their rows are restored.
+func (r *restore) files(visit func(p *BackupPart, f *backupFile) error) error {
+	for _, p := range r.parts {
+		for i := range p.Files {
+			if f := &p.Files[i]; !p.isAside(f) {
+				if err := visit(p, f); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if r.aside == nil {
+		return nil
+	}
+	for i := range r.aside.Files {
+		if f := &r.aside.Files[i]; r.aside.isAside(f) {
+			if err := visit(r.aside, f); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r *restore) rowsOfParts() (rows int64) {
+	divided := false
+	_ = r.files(func(_ *BackupPart, f *backupFile) error {
+		divided = divided || f.FirstAcqNs < r.until && f.LastAcqNs >= r.until
+		if f.LastAcqNs < r.until {
+			rows += int64(f.Rows)
+		}
+		return nil
+	})
+	if divided {
+		return RowsUnknown
+	}
+	return rows
+}

@@ -1,0 +1,275 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+func below1(t *testing.T, s *Store, mid, capNs, acqNs int64, payload string) PutBelowResult {
+	t.Helper()
+	b := &record.Batch{}
+	b.AppendStamped(record.Key{MID: mid, CapNs: capNs, AcqNs: acqNs}, []byte(payload))
+	res, err := s.PutBelow(t.Context(), b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res
+}
+
+// TestPutBelowVersions: rows from below take the places that their acqs give them among versions
+// that are there, with a flag or without, and among those that come later.
+func TestPutBelowVersions(t *testing.T) {
+	opt := Options{Dir: t.TempDir(), Now: leapingClock()}
+	s := openTest(t, opt)
+	first := put1(t, s, 1, 1, "first")
+	second := put1(t, s, 1, 1, "second")
+	put1(t, s, 2, 1, "other")
+	mustSeal(t, s)
+	below1(t, s, 1, 1, 10, "ten")
+	below1(t, s, 1, 1, first+1, "between")
+	below1(t, s, 3, 1, -5, "before 1970")
+	below1(t, s, 2, 1, 7, "hidden from the start")
+	s = everywhere(t, s, opt, func(s *Store) {
+		t.Helper()
+		wantPayloads(t, s, latest(), "second", "other", "before 1970")
+		last := latest()
+		last.Last = 1
+		wantPayloads(t, s, last, "second", "other", "before 1970")
+		wantPayloads(t, s, asOf(second), "between", "hidden from the start", "before 1970")
+		wantPayloads(t, s, asOf(first+1), "first", "hidden from the start", "before 1970")
+		wantPayloads(t, s, asOf(first), "ten", "hidden from the start", "before 1970")
+		wantPayloads(t, s, asOf(10), "hidden from the start", "before 1970")
+		wantPayloads(t, s, inBox(boxOf(record.Acq, 10, 11)), "ten")
+		wantPayloads(t, s, inBox(boxOf(record.Acq, -5, 0)), "before 1970")
+		wantPayloads(t, s, record.Query{}, "ten", "first", "between", "second",
+			"hidden from the start", "other", "before 1970")
+	})
+	put1(t, s, 3, 1, "after")
+	tomb1(t, s, 1, 1)
+	below1(t, s, 1, 1, second+1, "above the second")
+	everywhere(t, s, opt, func(s *Store) {
+		t.Helper()
+		wantPayloads(t, s, latest(), "other", "after")
+	})
+}
+
+// TestPutBelowTells: what the answers were that the put may have changed is to be seen.
+func TestPutBelowTells(t *testing.T) {
+	opt := Options{Dir: t.TempDir(), Now: leapingClock()}
+	s := openTest(t, opt)
+	put1(t, s, 1, 1, "a")
+	before, err := s.Horizon(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	res := below1(t, s, 1, 1, 10, "ten")
+	if res.Stored != 1 || res.PutNs < before {
+		t.Fatalf("%+v, horizon %d", res, before)
+	}
+	if st := s.Stats(); st.BelowPuts != 1 || st.BelowRows != 1 || st.Rows != 2 {
+		t.Errorf("%+v", st)
+	}
+	everywhere(t, s, opt, func(s *Store) {
+		t.Helper()
+		f := func(box record.Box, want int64) {
+			t.Helper()
+			_, stats, err := s.Count(t.Context(), &record.Query{Box: box})
+			if err != nil || stats.PurgedAcqNs != want {
+				t.Errorf("purged %d, want %d: %v", stats.PurgedAcqNs, want, err)
+			}
+		}
+		f(record.Box{}, res.PutNs)
+		f(boxOf(record.Acq, 10, 11), res.PutNs)
+		f(boxOf(record.Acq, 11, before), 0)
+		f(boxOf(record.MID, 2, 3), 0)
+	})
+}
+
+// TestPutBelowRefuses what is no place below the horizon, or another record's.
+func TestPutBelowRefuses(t *testing.T) {
+	s := openTest(t, Options{})
+	acq := put1(t, s, 1, 1, "a")
+	put := func(acqs ...int64) error {
+		b := &record.Batch{}
+		for i, acq := range acqs {
+			b.AppendStamped(record.Key{MID: 1, CapNs: 1, AcqNs: acq}, []byte{byte(i)})
+		}
+		_, err := s.PutBelow(t.Context(), b)
+		return err
+	}
+	var invalid *record.InvalidError
+	f := func(what string, err error, part string) {
+		t.Helper()
+		if part == "" && !errors.Is(err, ErrKnown) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if part != "" && (!errors.As(err, &invalid) || invalid.Part != part) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	const year = int64(365 * 24 * time.Hour)
+	f("the future", put(time.Now().UnixNano()+year), "acq")
+	f("the past and the future", put(5, time.Now().UnixNano()+year), "acq")
+	f("the reserved maximum", put(math.MaxInt64), "acq")
+	f("another payload of what was put", put(acq), "")
+	f("two payloads", put(7, 7), "")
+	f("another payload of what was put from below", errors.Join(put(8), put(9, 8)), "")
+	_, err := s.PutBelow(t.Context(), batchOf(record.Key{CID: 1}))
+	f("no acq", err, "acq")
+	_, err = s.PutBelow(t.Context(), &record.Batch{})
+	f("no record", err, "batch")
+	if rows := scanRows(t, s, &record.Query{}); len(rows) != 2 {
+		t.Errorf("%d rows", len(rows))
+	}
+	many := &record.Batch{}
+	for i := range int64(maxShared) {
+		many.AppendStamped(record.Key{MID: i, AcqNs: 100}, nil)
+	}
+	if _, err := s.PutBelow(t.Context(), many); err != nil {
+		t.Fatal(err)
+	}
+	more := &record.Batch{}
+	more.AppendStamped(record.Key{MID: maxShared, AcqNs: 100}, nil)
+	_, err = s.PutBelow(t.Context(), more)
+	f("too many of one time", err, "acq")
+	if n, _, err := s.Count(t.Context(), &record.Query{}); err != nil || n != maxShared+2 {
+		t.Errorf("%d rows, %v", n, err)
+	}
+	rows, _ := readFeed(t, feedOf(t, s, record.Box{}, 0), maxShare)
+	if len(rows) != maxShared+2 {
+		t.Errorf("a feed of %d rows", len(rows))
+	}
+	c := openTest(t, Options{})
+	if _, err := c.PutRange(t.Context(), rangeOf("a", 0, 10, 3)); err != nil {
+		t.Fatal(err)
+	}
+	small := &record.Batch{}
+	small.AppendStamped(record.Key{AcqNs: 5}, nil)
+	if _, err := c.PutBelow(t.Context(), small); !errors.Is(err, ErrIsCopy) {
+		t.Errorf("into a copy: %v", err)
+	}
+}
+
+// TestPutBelowBesideScans: while rows come from below to several shards, each view shows all rows
+// of a put or none, and no reading twice.
+func TestPutBelowBesideScans(t *testing.T) {
+	s := openTest(t, Options{Dir: t.TempDir(), Shards: 4, SealRows: 500})
+	const devices = 300
+	now := &record.Batch{}
+	for i := range int64(devices) {
+		now.Append(record.Key{MID: i << 6, CapNs: 1}, []byte("now"))
+	}
+	mustPut(t, s, now, WriterSeq{})
+	var wg sync.WaitGroup
+	for w := range 2 {
+		wg.Go(func() {
+			for i := range 20 {
+				b := &record.Batch{}
+				for k := range int64(devices) {
+					b.AppendStamped(record.Key{MID: k << 6, CapNs: 1, AcqNs: int64(i)*2 +
+						int64(w) - 20}, fmt.Append(nil, i))
+				}
+				if _, err := s.PutBelow(t.Context(), b); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for range 60 {
+		if rows := scanRows(t, s, &record.Query{View: record.ViewLatest}); len(rows) != devices ||
+			rows[0].payload != "now" {
+			t.Fatalf("%d rows of %d devices, %+v", len(rows), devices, rows[0])
+		}
+		if rows := scanRows(t, s, &record.Query{}); len(rows)%devices != 0 {
+			t.Fatalf("%d rows: a part of a put", len(rows))
+		}
+	}
+	wg.Wait()
+	if n := len(scanRows(t, s, &record.Query{})); n != 41*devices {
+		t.Fatalf("%d rows", n)
+	}
+}
+
+// TestPutBelowSnapshot: a snapshot and a backup have what came from below, in files and in the log,
+// and a later part all that came since.
+func TestPutBelowSnapshot(t *testing.T) {
+	opt := Options{Dir: t.TempDir(), Now: leapingClock()}
+	s := openTest(t, opt)
+	put1(t, s, 1, 1, "now")
+	below1(t, s, 1, 1, 10, "sealed")
+	mustSeal(t, s)
+	below1(t, s, 2, 1, 10, "log")
+	dir, to := filepath.Join(t.TempDir(), "snapshot"), t.TempDir()
+	if _, err := s.Snapshot(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	part := func(aside bool) {
+		t.Helper()
+		p, err := s.Backup(t.Context(), to, BackupOptions{})
+		if err != nil || (p.Aside != nil) != aside {
+			t.Fatalf("%+v, %v", p, err)
+		}
+	}
+	part(true)
+	part(false)
+	below1(t, s, 3, 1, 5, "later")
+	part(true)
+	mustPurge(t, s, boxOf(record.MID, 2, 3))
+	part(false)
+	wantPayloads(t, openTest(t, Options{Dir: dir, Now: leapingClock()}), record.Query{},
+		"sealed", "now", "log")
+	f := func(until int64, want ...string) {
+		t.Helper()
+		dir := filepath.Join(t.TempDir(), "restored")
+		_, err := Restore(t.Context(), to, dir, RestoreOptions{UntilAcqNs: until})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := openTest(t, Options{Dir: dir, Now: leapingClock()})
+		wantPayloads(t, r, record.Query{}, want...)
+		mustSettle(t, r)
+		waitPurged(r)
+		wantPayloads(t, r, record.Query{}, want...)
+		if check := mustCheck(t, s.opt.Dir); check.Damages > 0 {
+			t.Error(check.Damage)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f(0, "sealed", "now", "later")
+	f(8, "later")
+}
+
+// TestPutBelowPurged: what was purged or has expired stays away, also when the purge is long done.
+func TestPutBelowPurged(t *testing.T) {
+	s := openTest(t, Options{Dir: t.TempDir(), Now: leapingClock(), retainEvery: time.Hour})
+	put1(t, s, 1, 1, "a")
+	mustPurge(t, s, boxOf(record.MID, 1, 2))
+	waitPurged(s)
+	if res := below1(t, s, 1, 1, 10, "b"); res.Purged != 1 || res.Stored != 0 || res.PutNs != 0 {
+		t.Errorf("%+v", res)
+	}
+	below1(t, s, 2, 1, 10, "c")
+	cid := int32(0)
+	err := s.SetRetention(t.Context(), Retention{CID: &cid, MaxAcqAgeNs: int64(time.Hour)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res := below1(t, s, 3, 1, 10, "d"); res.Purged != 1 {
+		t.Errorf("%+v", res)
+	}
+	wantPayloads(t, s, record.Query{})
+	mustErase(t, s, boxOf(record.MID, 4, 5))
+	acq := put1(t, s, 4, 1, "e")
+	below1(t, s, 4, 1, acq-1, "f")
+	wantPayloads(t, s, latest(), "e")
+	wantPayloads(t, s, record.Query{}, "f", "e")
+}
