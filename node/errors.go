@@ -70,7 +70,8 @@ func kindOf(err error) wire.Kind {
 	case errors.Is(err, errNoSnapshot), errors.Is(err, store.ErrNoRetention):
 		return wire.KindNotFound
 	case errors.Is(err, store.ErrExists), errors.Is(err, store.ErrAhead),
-		errors.Is(err, store.ErrNoCopy):
+		errors.Is(err, store.ErrNoCopy), errors.Is(err, store.ErrKnown),
+		errors.Is(err, store.ErrBelow):
 		return wire.KindInvalid
 	case errors.Is(err, store.ErrIsCopy):
 		return wire.KindForbidden

@@ -82,6 +82,10 @@ func (r rooms) Collect(out chan<- prometheus.Metric) {
 	count("store_merge_seconds_total", "Time spent merging.", float64(st.MergeNs)/1e9)
 	count("store_purged_rows_total", "Rows removed because they were purged or had expired.",
 		float64(st.PurgedRows))
+	count("store_below_puts_total", "Puts that changed what lies below the horizon.",
+		float64(st.BelowPuts))
+	count("store_below_rows_total", "Rows that were put below the horizon.",
+		float64(st.BelowRows))
 	count("store_paced_seconds_total", "Time by which commits were slowed down for merges.",
 		float64(st.PacedNs)/1e9)
 	gauge("store_merge_failed", "1 while a merge that is due has failed.",

@@ -17,6 +17,7 @@ type tstorageFlags struct {
 	listen    string
 	cert, key string
 	putA      bool
+	putBelow  bool
 }
 
 func (f *tstorageFlags) add(c *cobra.Command) {
@@ -28,14 +29,22 @@ func (f *tstorageFlags) add(c *cobra.Command) {
 	flags.StringVar(&f.key, "tstorage-key", "", "key of --tstorage-cert, PEM")
 	flags.BoolVar(&f.putA, "tstorage-puta", false,
 		"let TStorage clients store records that bring their acquisition time")
+	flags.BoolVar(&f.putBelow, "tstorage-puta-below", false,
+		"let them bring any, also below the horizon, whose promise that breaks; for restoring")
 }
 
 // options checks the flags, before the node opens its data.
 func (f *tstorageFlags) options(opt node.Options) (tstorage.Options, error) {
-	out := tstorage.Options{Logger: opt.Logger, PutA: f.putA}
-	if f.listen == "" && (f.cert != "" || f.key != "" || f.putA) {
-		return out, usageError{errors.New("--tstorage-cert, --tstorage-key and --tstorage-puta " +
-			"need --listen-tstorage")}
+	out := tstorage.Options{Logger: opt.Logger}
+	switch {
+	case f.putBelow:
+		out.PutA = tstorage.PutAAny
+	case f.putA:
+		out.PutA = tstorage.PutAAbove
+	}
+	if f.listen == "" && (f.cert != "" || f.key != "" || f.putA || f.putBelow) {
+		return out, usageError{errors.New("--tstorage-cert, --tstorage-key, --tstorage-puta and " +
+			"--tstorage-puta-below need --listen-tstorage")}
 	}
 	if (f.cert == "") != (f.key == "") {
 		return out, usageError{errors.New("--tstorage-cert and --tstorage-key go together")}
@@ -99,6 +108,8 @@ func tstorageFigures(st tstorage.Stats) []node.Figure {
 		total("records_out", "Records sent.", st.RecordsOut),
 		total("reserved", "Records dropped because a part holds its greatest value.", st.Reserved),
 		total("duplicates", "Records of PUTA that were stored already.", st.Duplicates),
+		total("below", "Records of PUTA stored below the horizon.", st.Below),
+		total("purged", "Records of PUTA left out: purged or expired.", st.Purged),
 		total("bytes_in", "Bytes from clients.", st.BytesIn),
 		total("bytes_out", "Bytes to clients.", st.BytesOut),
 	}

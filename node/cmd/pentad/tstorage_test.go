@@ -82,6 +82,7 @@ func TestTStorageFlags(t *testing.T) {
 		}
 	}
 	f(exitUsage, "need --listen-tstorage", "--tstorage-puta")
+	f(exitUsage, "need --listen-tstorage", "--tstorage-puta-below")
 	f(exitUsage, "need --listen-tstorage", "--tstorage-cert", "a", "--tstorage-key", "b")
 	f(exitUsage, "go together", "--listen-tstorage", "127.0.0.1:0", "--tstorage-cert", "a")
 	f(exitFailed, "say --insecure", "--listen-tstorage", ":2025")

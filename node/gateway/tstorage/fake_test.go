@@ -3,6 +3,7 @@ package tstorage
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -92,6 +93,21 @@ func (f *fake) PutStamped(_ context.Context, b *record.Batch) (int64, error) {
 		f.acq = r.AcqNs
 	}
 	return f.acq + 1, nil
+}
+
+// PutBelow implements Database.
+func (f *fake) PutBelow(_ context.Context, b *record.Batch) (res store.PutBelowResult, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if b.Validate() != nil || slices.Max(b.AcqNs) > f.acq {
+		return res, kinded(wire.KindInvalid)
+	}
+	for i := range b.Len() {
+		r := b.Record(i)
+		r.Payload = append([]byte(nil), r.Payload...)
+		f.records = append(f.records, r)
+	}
+	return store.PutBelowResult{Stored: b.Len()}, nil
 }
 
 // Query implements Database.

@@ -101,9 +101,11 @@ func FuzzStream(f *testing.F) {
 			t.Fatal(err)
 		}
 		runtime.ReadMemStats(&after)
-		with := Options{Database: &fake{}, BatchBytes: most, PutA: true}
-		if err := feed(t, src, with); err != nil {
-			t.Fatalf("with PUTA: %v", err)
+		for _, may := range []PutA{PutAAbove, PutAAny} {
+			with := Options{Database: &fake{acq: 1000}, BatchBytes: most, PutA: may}
+			if err := feed(t, src, with); err != nil {
+				t.Fatalf("with PUTA: %v", err)
+			}
 		}
 		if grown, limit := after.TotalAlloc-before.TotalAlloc,
 			uint64(8<<20+64*len(src)); grown > limit {

@@ -53,7 +53,7 @@ func (c *conn) put(withAcq bool, size uint64) error {
 	} else {
 		s.counters.putAs.Add(1)
 		p.keySize += acqBytes
-		if !s.opt.PutA {
+		if s.opt.PutA == PutANone {
 			p.err = refuse(statusNoPerm, "PUTA is not allowed: it gives records an acquisition "+
 				"time; start the node with --tstorage-puta for the time of a copy")
 		}

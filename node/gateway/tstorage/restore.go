@@ -3,8 +3,10 @@ package tstorage
 import (
 	"bytes"
 	"cmp"
+	"log/slog"
 	"slices"
 
+	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -14,12 +16,16 @@ import (
 type restore struct {
 	server *Server
 	pieces []*record.Batch
-	order  []place // of all records, by acq
+	order  []place // of records, by acq, each of which is there once
+	shared []place // of the others, when they may be stored
 
 	batch record.Batch // on its way to the database
 	old   record.Batch // records that must be there already, until they are looked for
 
-	stored, duplicates int64
+	stored, duplicates, purged int64
+
+	below  int64 // of those stored, records below the horizon
+	sample record.Key
 }
 
 // place is where a record is.
@@ -40,26 +46,42 @@ func (p *put) restore() (least, most int64, err error) {
 		return noAcq, noAcq, nil
 	}
 	least, most = r.order[0].acqNs, r.order[len(r.order)-1].acqNs
-	err = r.all()
+	if err = r.all(r.order, r.put); err == nil {
+		err = r.all(r.shared, r.putBelow)
+	}
+	if err == nil {
+		err = r.find()
+	}
 	r.server.counters.recordsIn.Add(r.stored)
 	r.server.counters.duplicates.Add(r.duplicates)
+	r.tell(p.conn.peer())
 	return fromUnix(least), fromUnix(most), err
 }
 
 func (r *restore) record(at place) record.Record { return r.pieces[at.piece].Record(int(at.row)) }
 
 // sort brings the records into the order of their acqs, leaves out those that the request has
-// twice, and refuses others with the same acq: pentad gives each once.
+// twice, and refuses others with the same acq, which pentad gives once, unless those may be stored
+// below the horizon.
 func (r *restore) sort() error {
 	for i, b := range r.pieces {
 		for k, acq := range b.AcqNs {
 			r.order = append(r.order, place{acq, int32(i), int32(k)})
 		}
 	}
+	for _, at := range r.order {
+		if at.acqNs <= spare { // the shift took it around the end
+			return refuse(statusInvalid, "the acq %d lies in the future", fromUnix(at.acqNs))
+		}
+	}
 	slices.SortStableFunc(r.order, func(a, b place) int { return cmp.Compare(a.acqNs, b.acqNs) })
 	kept := r.order[:0]
 	for _, at := range r.order {
 		if n := len(kept); n > 0 && kept[n-1].acqNs == at.acqNs {
+			if r.server.opt.PutA == PutAAny {
+				r.shared = append(r.shared, at)
+				continue
+			}
 			a, b := r.record(kept[n-1]), r.record(at)
 			if a.Key != b.Key || !bytes.Equal(a.Payload, b.Payload) {
 				return refuse(statusInvalid, "two records have the acq %d, and each is given once",
@@ -74,22 +96,23 @@ func (r *restore) sort() error {
 	return nil
 }
 
-// all stores the records, as many at once as a put takes.
-func (r *restore) all() error {
-	for i, at := range r.order {
+// all stores records, as many at once as a put takes.
+func (r *restore) all(order []place, put func() error) error {
+	for i, at := range order {
 		one := r.record(at)
 		r.batch.AppendStamped(one.Key, one.Payload)
-		if i+1 == len(r.order) || r.batch.Len() == record.MaxBatchRecords ||
-			len(r.batch.Data)+len(r.record(r.order[i+1]).Payload) > record.MaxBatchBytes {
-			if err := r.put(); err != nil {
+		if i+1 == len(order) || r.batch.Len() == record.MaxBatchRecords ||
+			len(r.batch.Data)+len(r.record(order[i+1]).Payload) > record.MaxBatchBytes {
+			if err := put(); err != nil {
 				return err
 			}
 		}
 	}
-	return r.find()
+	return nil
 }
 
-// put stores the batch. Records below what the database has given already are left for find.
+// put stores the batch. Records below what the database has given already are stored there, or left
+// for find.
 func (r *restore) put() error {
 	defer r.batch.Reset()
 	s := r.server
@@ -114,12 +137,59 @@ func (r *restore) put() error {
 		var above record.Batch
 		above.AppendRows(&r.batch, below, r.batch.Len())
 		r.batch.Truncate(below)
-		if err := r.keepOld(); err != nil {
+		keep := r.keepOld
+		if s.opt.PutA == PutAAny {
+			keep = r.storeBelow
+		}
+		if err := keep(); err != nil {
 			return err
 		}
 		r.batch = above
 	}
 	return nil
+}
+
+// putBelow stores the batch below the horizon.
+func (r *restore) putBelow() error {
+	defer r.batch.Reset()
+	s := r.server
+	if err := s.take(s.puts); err != nil {
+		return err
+	}
+	defer func() { <-s.puts }()
+	return r.storeBelow()
+}
+
+// storeBelow is putBelow for who has a place among the puts.
+func (r *restore) storeBelow() error {
+	var res store.PutBelowResult
+	err := r.server.patiently(func() (err error) {
+		res, err = r.server.opt.Database.PutBelow(r.server.running, &r.batch)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	r.stored += int64(res.Stored)
+	r.below += int64(res.Stored)
+	r.duplicates += int64(res.Known)
+	r.purged += int64(res.Purged)
+	r.sample = r.batch.Key(0)
+	return nil
+}
+
+// tell counts and logs what changed below the horizon, and what was left out.
+func (r *restore) tell(peer string) {
+	s := r.server
+	s.counters.below.Add(r.below)
+	s.counters.purged.Add(r.purged)
+	if r.below+r.purged == 0 {
+		return
+	}
+	s.talk.log(s.log, slog.LevelWarn, "stored records of a TStorage client below the horizon: "+
+		"answers that were final may differ", "peer", peer, "count", r.below, "purged", r.purged,
+		"cid", r.sample.CID, "mid", r.sample.MID, "moid", r.sample.MOID,
+		"acq", fromUnix(r.sample.AcqNs))
 }
 
 // keepOld adds the batch to the records that are to be looked for, and looks when there are many.
@@ -174,7 +244,8 @@ func (r *restore) find() error {
 	for k := range missing {
 		return refuse(statusInvalid, "%d records of a PUTA lie below acqs that were given or "+
 			"promised, and are not there already, as cid %d, mid %d, moid %d, acq %d; copy into a "+
-			"node that nobody has written to or asked, in the order of acq",
+			"node that nobody has written to or asked, in the order of acq, or start this one "+
+			"with --tstorage-puta-below",
 			len(missing), k.CID, k.MID, k.MOID, fromUnix(k.AcqNs))
 	}
 	return nil

@@ -28,7 +28,7 @@ func TestCopy(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	n := openNode(t, node.Options{})
-	s := serve(t, Options{Database: n, PutA: true})
+	s := serve(t, Options{Database: n, PutA: PutAAbove})
 	c := ttDial(t, s)
 	var all, last []ttRecord
 	acq := int64(700_000_000_000_000_000)
@@ -68,7 +68,7 @@ func TestCopy(t *testing.T) {
 // TestPutARefuses what would change the past, or cannot be.
 func TestPutARefuses(t *testing.T) {
 	n := openNode(t, node.Options{})
-	s := serve(t, Options{Database: n, PutA: true, BatchBytes: 100_000})
+	s := serve(t, Options{Database: n, PutA: PutAAbove, BatchBytes: 100_000})
 	c := ttDial(t, s)
 	stamped := func(acq int64, payload string) ttRecord {
 		r := at(1, 1, payload)

@@ -29,6 +29,8 @@ type Database interface {
 	// PutStamped stores a batch under the acquisition times that it brings, which rise and lie
 	// above all that were given or promised; it returns the least that it would have taken.
 	PutStamped(ctx context.Context, b *record.Batch) (floorNs int64, err error)
+	// PutBelow stores a batch under the acquisition times that it brings, wherever they lie.
+	PutBelow(ctx context.Context, b *record.Batch) (store.PutBelowResult, error)
 	// Query hands the records of a box to emit, in batches that are valid during the call.
 	Query(
 		ctx context.Context, q *record.Query, emit func(b *record.Batch) error,
@@ -50,12 +52,22 @@ const (
 	defaultWait        = 30 * time.Second
 )
 
+// PutA says which acquisition times clients may bring.
+type PutA uint8
+
+// What clients may bring.
+const (
+	PutANone  PutA = 0 // none
+	PutAAbove PutA = 1 // those above all that were given or promised
+	PutAAny   PutA = 2 // any up to now, and so change what was promised to stay as it is
+)
+
 // Options of a gateway. The zero value of each field but Database works.
 type Options struct {
 	Database Database
 	Logger   *slog.Logger // nil: quiet
 	TLS      *tls.Config  // nil: plain TCP
-	PutA     bool         // allow records that bring their acquisition time
+	PutA     PutA         // which acquisition times clients may bring
 
 	Connections int   // at the same time; more are hung up on; default 4096
 	BatchBytes  int   // of one batch of a client at most; default 256 MiB

@@ -6,7 +6,7 @@ type counters struct {
 	connections, refused, bytesIn, bytesOut atomic.Int64
 	gets, getAcqs, puts, putAs, errors      atomic.Int64
 	recordsIn, recordsOut, reserved         atomic.Int64
-	duplicates                              atomic.Int64
+	duplicates, below, purged               atomic.Int64
 }
 
 // Stats are counts since Listen, and the connections now.
@@ -23,6 +23,8 @@ type Stats struct {
 	RecordsOut  int64 // records sent
 	Reserved    int64 // records dropped because a part holds its greatest value
 	Duplicates  int64 // records of PUTA that were stored already
+	Below       int64 // records of PUTA stored below the horizon
+	Purged      int64 // records of PUTA left out because they were purged or have expired
 	BytesIn     int64 // read from clients
 	BytesOut    int64 // written to clients
 	BufferBytes int64 // memory of batches that are coming in, now
@@ -38,6 +40,6 @@ func (s *Server) Stats() Stats {
 		Gets: c.gets.Load(), GetAcqs: c.getAcqs.Load(), Puts: c.puts.Load(),
 		PutAs: c.putAs.Load(), Errors: c.errors.Load(), RecordsIn: c.recordsIn.Load(),
 		RecordsOut: c.recordsOut.Load(), Reserved: c.reserved.Load(),
-		Duplicates: c.duplicates.Load(), BytesIn: c.bytesIn.Load(),
+		Duplicates: c.duplicates.Load(), Below: c.below.Load(), Purged: c.purged.Load(), BytesIn: c.bytesIn.Load(),
 		BytesOut: c.bytesOut.Load(), BufferBytes: s.budget.used()}
 }
