@@ -62,6 +62,9 @@ func (c *changesWriter) slice(w *bufio.Writer, s *store.Slice) error {
 		if i+1 < len(s.Events) && s.Events[i+1].AcqNs == e.AcqNs {
 			closed = e.AcqNs // a retention may take two steps at once
 		}
+		if to < s.Rows.Len() && s.Rows.AcqNs[to] == e.AcqNs {
+			closed = e.AcqNs // a restored record may have it, too
+		}
 		if err := c.event(w, e, closed); err != nil {
 			return err
 		}
@@ -96,7 +99,11 @@ func (c *changesWriter) write(w *bufio.Writer, b *record.Batch, from, to int) er
 		return err
 	}
 	for i := from; i < to; i++ {
-		if err := c.line(w, "", b.AcqNs[i]+1, rowOf(b, i, c.payloads, c.keys)); err != nil {
+		closed := b.AcqNs[i] + 1
+		if i+1 < b.Len() && b.AcqNs[i+1] == b.AcqNs[i] {
+			closed = b.AcqNs[i] // restored records may share it
+		}
+		if err := c.line(w, "", closed, rowOf(b, i, c.payloads, c.keys)); err != nil {
 			return err
 		}
 	}

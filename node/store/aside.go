@@ -260,13 +260,3 @@ func checkEntryShard(e *segment.Entry, h *segment.RowsHeader, shards int) error 
 	}
 	return nil
 }
-
-// hasBelow reports whether rows were ever put below the horizon. The caller is the committer.
-func (s *Store) hasBelow() bool {
-	for _, sh := range s.shards {
-		if sh.aside.lastIndex > 0 {
-			return true
-		}
-	}
-	return false
-}

@@ -15,9 +15,13 @@ import (
 )
 
 const (
-	// maxShared is how many rows have the same acq at most: readers of changes stand between two
-	// acqs, so they get all rows of one at once, in one frame.
-	maxShared = 1 << 15
+	// maxShared and maxSharedBytes are how many rows have the same acq at most, and how large their
+	// payloads are together: readers of changes stand between two acqs, so they get all rows of one
+	// at once, in one frame.
+	maxShared      = 1 << 15
+	maxSharedBytes = record.MaxBatchBytes
+	// sharedAtOnce is for how many acqs payloads are added up in one scan.
+	sharedAtOnce = record.MaxRangesPerDim
 	// fewKnown rows are looked for one by one; for more, all is read that lies among them.
 	fewKnown = 64
 )
@@ -38,7 +42,7 @@ type PutBelowResult struct {
 // removed stays away. On return the batch is durable and visible, whole.
 //
 // Errors: as of Put; ErrIsCopy; ErrKnown; *record.InvalidError of part acq for times that lie above
-// the horizon, and for more than maxShared rows with the same.
+// the horizon, and for more than maxShared rows or maxSharedBytes with the same.
 // Cost: a few us a row, and that of finding the rows that have the same acqs.
 func (s *Store) PutBelow(ctx context.Context, b *record.Batch) (res PutBelowResult, err error) {
 	if s.closed.Load() {
@@ -91,17 +95,19 @@ func (s *Store) newBelow(
 		return nil, err
 	}
 	known, err := s.findKnown(ctx, rows, there)
-	if err != nil || len(known) == 0 {
-		return rows, err
+	if err != nil {
+		return nil, err
 	}
-	res.Known += len(known)
-	var fresh []uint32
-	for i := range rows.Len() {
-		if !known[i] {
-			fresh = append(fresh, uint32(i))
+	if res.Known += len(known); len(known) > 0 {
+		var fresh []uint32
+		for i := range rows.Len() {
+			if !known[i] {
+				fresh = append(fresh, uint32(i))
+			}
 		}
+		rows = pick(rows, fresh)
 	}
-	return pick(rows, fresh), nil
+	return rows, s.checkShared(ctx, rows, there)
 }
 
 func pick(rows *record.Batch, which []uint32) *record.Batch {
@@ -134,31 +140,64 @@ func (s *Store) checkBelow(ctx context.Context, greatestNs int64) error {
 }
 
 // countAt returns how many stored rows have each of the acqs of some rows.
-//
-// Errors: *record.InvalidError when too many rows would have the same.
 func (s *Store) countAt(rows *record.Batch) (asideCounts, error) {
 	s.scanning.RLock()
 	defer s.scanning.RUnlock()
 	if s.closed.Load() {
 		return nil, ErrClosed
 	}
-	there, more := asideCounts{}, map[int64]int{}
+	there := asideCounts{}
 	for _, acq := range rows.AcqNs {
 		there[acq] = 0
-		more[acq]++
 	}
 	for _, sh := range s.shards {
 		now := sh.acquirePair()
 		there.count(now)
 		now.release()
 	}
+	return there, nil
+}
+
+// checkShared refuses rows with which too many, or too large ones, would have the same acq. The rows
+// are in its order.
+func (s *Store) checkShared(ctx context.Context, rows *record.Batch, there asideCounts) error {
+	bytes, met := map[int64]int{}, record.RangeSet(nil)
 	for i, acq := range rows.AcqNs {
-		if n := there[acq] + more[acq]; n > maxShared {
-			return nil, refusedAcq(i, "%d records would have the acq %d, at most %d may", n, acq,
-				maxShared)
+		there[acq]++
+		bytes[acq] += len(rows.Payload(i))
+		if i > 0 && acq == rows.AcqNs[i-1] {
+			continue
+		}
+		if there[acq] > 1 {
+			met = append(met, record.At(acq))
 		}
 	}
-	return there, nil
+	var mu sync.Mutex
+	add := func(b *record.Batch) error {
+		mu.Lock()
+		defer mu.Unlock()
+		for i, acq := range b.AcqNs {
+			bytes[acq] += len(b.Payload(i))
+		}
+		return nil
+	}
+	for some := range slices.Chunk(met, sharedAtOnce) {
+		var q record.Query
+		q.Box[record.Acq] = some
+		if err := q.Normalize(); err != nil {
+			return err
+		}
+		if _, err := s.Scan(ctx, &q, func(int) (Sink, error) { return add, nil }); err != nil {
+			return err
+		}
+	}
+	for i, acq := range rows.AcqNs {
+		if there[acq] > maxShared || there[acq] > 1 && bytes[acq] > maxSharedBytes {
+			return refusedAcq(i, "%d records with %d payload bytes would have the acq %d, at most "+
+				"%d with %d may", there[acq], bytes[acq], acq, maxShared, maxSharedBytes)
+		}
+	}
+	return nil
 }
 
 // findKnown returns the numbers of the rows that are stored, with the same five parts and payload.

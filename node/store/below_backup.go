@@ -130,8 +130,12 @@ func (r *restore) files(visit func(p *BackupPart, f *backupFile) error) error {
 
 func (r *restore) rowsOfParts() (rows int64) {
 	divided := false
-	_ = r.files(func(_ *BackupPart, f *backupFile) error {
-		divided = divided || f.FirstAcqNs < r.until && f.LastAcqNs >= r.until
+	_ = r.files(func(p *BackupPart, f *backupFile) error {
+		if p.isAside(f) {
+			divided = divided || f.FirstAcqNs < r.until && f.LastAcqNs >= r.until
+		} else {
+			divided = divided || p.UntilAcqNs > r.until
+		}
 		if f.LastAcqNs < r.until {
 			rows += int64(f.Rows)
 		}

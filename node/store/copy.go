@@ -45,8 +45,6 @@ type State struct {
 }
 
 // State returns the state of the store at one moment.
-//
-// Errors: ErrBelow, when ranges of acq are not all that there is to copy; ErrClosed, ctx.Err().
 func (s *Store) State(ctx context.Context) (st State, err error) {
 	if s.closed.Load() {
 		return st, ErrClosed
@@ -54,9 +52,7 @@ func (s *Store) State(ctx context.Context) (st State, err error) {
 	if _, err := s.Horizon(ctx); err != nil { // so that the log has promised it
 		return st, err
 	}
-	below := false
 	err = s.onCommitter(ctx, func() {
-		below = s.hasBelow()
 		st.HorizonNs, _ = s.clock.horizon()
 		s.manifestMu.Lock()
 		defer s.manifestMu.Unlock()
@@ -75,9 +71,6 @@ func (s *Store) State(ctx context.Context) (st State, err error) {
 			st.Policies = append(st.Policies, m.policies[i].policy())
 		}
 	})
-	if below && err == nil {
-		err = ErrBelow
-	}
 	return st, err
 }
 

@@ -151,6 +151,7 @@ func (d *digester) sink(b *record.Batch) error {
 // of all devices, and also those that events hide. It returns the cuts, from the first acq to the
 // last. Where MaxSlices would not do, the last cut lies before the end.
 //
+// Errors: ErrBelow, because a copy goes on from the last cut; ErrClosed, ctx.Err().
 // Cost: some 100 us a slice; no block is read.
 func (s *Store) Cut(ctx context.Context, fromNs, toNs int64, rows uint64) ([]int64, error) {
 	s.scanning.RLock()
@@ -165,8 +166,11 @@ func (s *Store) Cut(ctx context.Context, fromNs, toNs int64, rows uint64) ([]int
 	}
 	var all stored
 	for _, sh := range s.shards {
-		now := sh.acquirePair()
+		now := sh.acquire()
 		defer now.release()
+		if !sh.aside.snapshot.Load().isEmpty() {
+			return nil, ErrBelow
+		}
 		for _, seg := range now.sealed {
 			all.segments = append(all.segments, seg.idx)
 		}

@@ -90,8 +90,8 @@ func TestDigestModel(t *testing.T) {
 	}
 	cuts[0] = math.MinInt64
 	s = everywhere(t, s, opt, check)
-	if _, err := s.State(t.Context()); !errors.Is(err, ErrBelow) {
-		t.Errorf("state of a store with rows from below: %v", err)
+	if _, err := s.Cut(t.Context(), 0, h, 100); !errors.Is(err, ErrBelow) {
+		t.Errorf("slices of a store with rows from below: %v", err)
 	}
 }
 

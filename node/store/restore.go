@@ -24,7 +24,7 @@ type RestoreOptions struct {
 // RestoreReport says what was restored.
 type RestoreReport struct {
 	Parts      int
-	Rows       int64 // RowsUnknown when CheckOnly is given and UntilAcqNs divides a file
+	Rows       int64 // RowsUnknown when CheckOnly is given and UntilAcqNs divides a part
 	UntilAcqNs int64
 	Check      CheckReport // of the files of the backup
 }

@@ -70,7 +70,11 @@ func (b *ChangeBatch) each(yield func(Change, error) bool) bool {
 	var r record.Record
 	for i := range b.Rows.Len() {
 		r = b.Rows.Record(i)
-		if !yield(Change{Record: &r, ClosedNs: r.AcqNs + 1}, nil) {
+		closed := r.AcqNs + 1
+		if i+1 < b.Rows.Len() && b.Rows.AcqNs[i+1] == r.AcqNs {
+			closed = r.AcqNs // a restored one may share it
+		}
+		if !yield(Change{Record: &r, ClosedNs: closed}, nil) {
 			return false
 		}
 	}

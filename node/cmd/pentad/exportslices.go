@@ -61,11 +61,13 @@ func (s *acqSlices) run(ctx context.Context, fromNs, toNs int64, count uint64) e
 			return err
 		}
 	}
-	// Below the horizon records can only become fewer, so this is still an upper bound.
-	if left >= count {
-		return nil
+	right := count - left
+	if left >= count { // records were put below the horizon meanwhile
+		if right, err = s.count(ctx, middle, toNs); err != nil || right == 0 {
+			return err
+		}
 	}
-	return s.run(ctx, middle, toNs, count-left)
+	return s.run(ctx, middle, toNs, right)
 }
 
 // count asks the index alone: filters of the query are left out.

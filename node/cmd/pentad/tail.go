@@ -189,6 +189,9 @@ func (t *tailing) batch(b *client.ChangeBatch) (done bool, err error) {
 			return true, err
 		}
 		t.closedNs = k.AcqNs + 1
+		if i+1 < b.Rows.Len() && b.Rows.AcqNs[i+1] == k.AcqNs {
+			t.closedNs = k.AcqNs // a restored one may share it
+		}
 		if t.out.Rows() == t.limit {
 			return true, nil
 		}
