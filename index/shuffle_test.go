@@ -135,7 +135,8 @@ func TestHeadShared(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if n := h.Count(&box, 1<<40); n != hi-lo || found != hi-lo || h.Below(to)-h.Below(from) != n {
+		n, between := h.Count(&box, 1<<40), h.Below(to)-h.Below(from)
+		if n != hi-lo || found != hi-lo || between != hi-lo {
 			t.Fatalf("acq %d to %d: %d counted, %d found, want %d", from, to, n, found, hi-lo)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"fmt"
+	"math"
 	"net"
 	"net/http"
 	"runtime/debug"
@@ -143,7 +144,7 @@ func parseSince(ctx *fasthttp.RequestCtx) (int64, error) {
 		part, text = "since", string(ctx.QueryArgs().Peek("since"))
 	}
 	if text == "" {
-		return 0, nil
+		return math.MinInt64, nil // restored records may be of before 1970
 	}
 	if text == "now" {
 		return SinceNow, nil

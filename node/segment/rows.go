@@ -187,8 +187,8 @@ func ParseRowsEntry(src []byte, h *RowsHeader, b *record.Batch) error {
 	flags := binary.LittleEndian.Uint32(src[60:])
 	h.Stamped, h.Shared = flags&rowsHaveAcqs != 0, flags&rowsShareAcqs != 0
 	if flags&^rowsFlags != 0 || h.Shared && !h.Stamped {
-		return fmt.Errorf("rows entry with flags %#x; this program knows %#x, and %#x only with %#x",
-			flags, rowsFlags, rowsShareAcqs, rowsHaveAcqs)
+		return fmt.Errorf("rows entry with flags %#x; this program knows %#x, and %#x only "+
+			"with %#x", flags, rowsFlags, rowsShareAcqs, rowsHaveAcqs)
 	}
 	payloadBytes := binary.LittleEndian.Uint64(src[64:])
 	rows := uint64(binary.LittleEndian.Uint32(src[4:]))

@@ -92,24 +92,22 @@ func (sh *shard) acquirePair() *snapshot {
 	return pair
 }
 
-// newestPut returns the acq of the newest put below the horizon of which rows may lie in a box
-// with these bounds, or found when that is newer.
-func (s *snapshot) newestPut(box *record.Box, b *bounds, found int64) int64 {
-	if s.below == nil {
-		return found
-	}
-	for _, seg := range s.below.sealed {
+// newestPut returns the acq of the newest put to a shard aside of which rows may lie in a box, or
+// found when that is newer.
+func (s *snapshot) newestPut(box *record.Box, found int64) int64 {
+	b := boundsOf(box)
+	for _, seg := range s.sealed {
 		if _, ok := missed(seg, box); !ok {
 			found = max(found, seg.meta.PutAcqNs)
 		}
 	}
-	for _, f := range s.below.frozen {
-		if f.aside.bounds.meets(b) {
+	for _, f := range s.frozen {
+		if f.aside.bounds.meets(&b) {
 			found = max(found, f.aside.putNs)
 		}
 	}
-	if s.below.head.Rows() > 0 && s.below.aside.bounds.meets(b) {
-		found = max(found, s.below.aside.putNs)
+	if s.head.Rows() > 0 && s.aside.bounds.meets(&b) {
+		found = max(found, s.aside.putNs)
 	}
 	return found
 }

@@ -158,8 +158,8 @@ func (s *Store) countAt(rows *record.Batch) (asideCounts, error) {
 	return there, nil
 }
 
-// checkShared refuses rows with which too many, or too large ones, would have the same acq. The rows
-// are in its order.
+// checkShared refuses rows with which too many, or too large ones, would have the same acq. The
+// rows are in its order.
 func (s *Store) checkShared(ctx context.Context, rows *record.Batch, there asideCounts) error {
 	bytes, met := map[int64]int{}, record.RangeSet(nil)
 	for i, acq := range rows.AcqNs {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -272,4 +273,42 @@ func TestPutBelowPurged(t *testing.T) {
 	below1(t, s, 4, 1, acq-1, "f")
 	wantPayloads(t, s, latest(), "e")
 	wantPayloads(t, s, record.Query{}, "f", "e")
+}
+
+// TestPutBelowMerges: segments whose acqs lie among one another are merged, region by region, into
+// one, without what was purged.
+func TestPutBelowMerges(t *testing.T) {
+	rng := randomSource(t)
+	opt := Options{Dir: t.TempDir(), Shards: 2, Now: leapingClock(), retainEvery: time.Hour,
+		Index: index.Options{BlockRows: 64}, regionBytes: 8_000}
+	s, m := openTest(t, opt), &model{}
+	sh := shape{cids: 3, mids: 40, moids: 2, caps: 60, varied: true}
+	for i := range 12 {
+		b := sh.batch(rng, 200, 0)
+		m.add(b, splitByShard(b, 2), mustPut(t, s, b, WriterSeq{}))
+		for range 3 {
+			sh.putBelow(t, rng, s, m)
+		}
+		if i == 6 {
+			sh.purge(t, rng, s, m)
+		}
+		mustSeal(t, s)
+	}
+	mustSettle(t, s)
+	for _, sh := range s.all[2:] {
+		if n := len(sh.snapshot.Load().sealed); n == 0 || n > 8 {
+			t.Errorf("%d segments aside of 13 that were sealed", n)
+		}
+	}
+	compare(t, "everything", scanRows(t, s, &record.Query{}), m.query(&record.Query{}))
+	for range 60 {
+		q := sh.query(rng, m)
+		compare(t, "a box", scanRows(t, s, q), m.query(q))
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if report := mustCheck(t, opt.Dir); report.Damages > 0 {
+		t.Fatalf("%+v", report)
+	}
 }

@@ -32,8 +32,8 @@ var (
 	ErrNotCopied = errors.New("range cannot be copied")
 	// ErrBelow means that a store has rows that were put below its horizon, which a range of acqs
 	// that was copied before lacks.
-	ErrBelow = errors.New("this store holds records that were put below its horizon, which a copy " +
-		"would miss; take a backup or a snapshot of it instead")
+	ErrBelow = errors.New("this store holds records that were put below its horizon, which a " +
+		"copy would miss; take a backup or a snapshot of it instead")
 	// ErrKnown means that a row is stored with the five parts of another and a different payload.
 	ErrKnown = errors.New("another payload is stored with these five parts, which name one " +
 		"record; give it an acq of its own")

@@ -46,6 +46,7 @@ type SegmentPlan struct {
 	Shard uint32 `json:"shard"`
 	ID    uint64 `json:"segment"`
 	Rows  int    `json:"rows"`
+	Below bool   `json:"below_horizon,omitempty"` // its rows were put below the horizon
 	// Blocks are dropped all together if SkippedBy names a dimension; what follows is 0 then.
 	Blocks     int       `json:"blocks"`
 	Bytes      int64     `json:"bytes"` // of the file
@@ -149,7 +150,7 @@ func (x *explaining) add(seg SegmentPlan) {
 
 func explainSegment(sealed *sealedSegment, box *record.Box) SegmentPlan {
 	out := SegmentPlan{Shard: sealed.meta.Shard, ID: sealed.meta.ID, Rows: sealed.idx.Rows(),
-		Blocks: sealed.idx.Blocks(), Bytes: sealed.file.Size()}
+		Below: sealed.meta.isAside(), Blocks: sealed.idx.Blocks(), Bytes: sealed.file.Size()}
 	if d, ok := missed(sealed, box); ok {
 		out.SkippedBy = d.String()
 		return out

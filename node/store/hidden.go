@@ -40,9 +40,10 @@ func (sc *scan) acquire() {
 
 // notePuts counts puts below the horizon among what changed the box there.
 func (sc *scan) notePuts() {
-	b := boundsOf(&sc.box)
 	for _, now := range sc.snapshots {
-		sc.stats.PurgedAcqNs = now.newestPut(&sc.box, &b, sc.stats.PurgedAcqNs)
+		if now.below != nil {
+			sc.stats.PurgedAcqNs = now.below.newestPut(&sc.box, sc.stats.PurgedAcqNs)
+		}
 	}
 }
 

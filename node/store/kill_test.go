@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -19,6 +20,7 @@ const (
 	victimRows   = 60
 	victimWindow = 8 // batches that a writer has in flight
 	victimPurged = 2 // the tenant, beside those of the two writers, that is purged all the time
+	victimBelow  = 3 // the tenant whose rows are put below the horizon
 )
 
 func victimOptions(dir string) Options {
@@ -32,6 +34,17 @@ func victimBatch(writer int, seq uint64) *record.Batch {
 			fmt.Append(nil, seq, i))
 	}
 	return b
+}
+
+// putBelowAgain puts a batch of rows that share acqs of the hour before it began.
+func putBelowAgain(s *Store, began int64, number int64) error {
+	b := &record.Batch{}
+	for i := range int64(victimRows) {
+		b.AppendStamped(record.Key{CID: victimBelow, MID: i << 6, CapNs: began + number,
+			AcqNs: began - int64(time.Hour) + number%9 + i%5}, fmt.Append(nil, number, i))
+	}
+	_, err := s.PutBelow(context.Background(), b)
+	return err
 }
 
 // victim puts batches from the given sequences on, by two writers with many in flight each, seals
@@ -48,7 +61,7 @@ func victim(call string) error {
 	}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	failed := make(chan error, 2*victimWindow+2)
+	failed := make(chan error, 2*victimWindow+3)
 	for w := range next {
 		window := newWindow(next[w])
 		for range victimWindow {
@@ -78,6 +91,18 @@ func victim(call string) error {
 			}
 			mu.Lock()
 			fmt.Println(victimPurged, 0, acq)
+			mu.Unlock()
+		}
+	})
+	wg.Go(func() {
+		began := time.Now().UnixNano()
+		for n := int64(0); ; n++ {
+			if err := putBelowAgain(s, began, n); err != nil {
+				failed <- err
+				return
+			}
+			mu.Lock()
+			fmt.Println(victimBelow, began+n, 0)
 			mu.Unlock()
 		}
 	})
@@ -138,10 +163,11 @@ func (w *window) end(n uint64) {
 }
 
 // runVictim starts a victim, kills it after some acknowledgements and returns what it said: per
-// writer and sequence the first acq, and the acq of the last purge.
+// writer and sequence the first acq, the acq of the last purge, and the caps of rows put below the
+// horizon.
 func runVictim(
 	t *testing.T, dir string, next [2]uint64, acks int,
-) (acked [2]map[uint64]int64, purged int64) {
+) (acked [2]map[uint64]int64, purged int64, below []int64) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d %s", victimCall, next[0], next[1], dir))
@@ -166,6 +192,10 @@ func runVictim(
 			purged = acq
 			continue
 		}
+		if w == victimBelow {
+			below = append(below, int64(seq))
+			continue
+		}
 		acked[w][seq] = acq
 		if n == acks {
 			_ = cmd.Process.Kill() // what it said meanwhile is read on
@@ -176,7 +206,7 @@ func runVictim(
 	if len(acked[0])+len(acked[1]) < acks {
 		t.Fatalf("the victim ended after %d batches by itself", len(acked[0])+len(acked[1]))
 	}
-	return acked, purged
+	return acked, purged, below
 }
 
 // Processes are killed at any moment of commits, seals, purges and releases of the log, one after
@@ -189,9 +219,10 @@ func TestKilledWhileSealing(t *testing.T) {
 	if testing.Short() {
 		kills = 3
 	}
-	next := [2]uint64{1, 1}
+	next, below := [2]uint64{1, 1}, []int64(nil)
 	for range kills {
-		acked, purged := runVictim(t, dir, next, 1+rng.IntN(300))
+		acked, purged, came := runVictim(t, dir, next, 1+rng.IntN(300))
+		below = append(below, came...)
 		s := openTest(t, victimOptions(dir))
 		for _, r := range scanRows(t, s, &record.Query{Box: boxOf(record.CID, victimPurged,
 			victimPurged+1)}) {
@@ -199,6 +230,7 @@ func TestKilledWhileSealing(t *testing.T) {
 				t.Fatalf("%+v was purged at %d", r.key, purged)
 			}
 		}
+		checkBelow(t, s, below)
 		for w := range next {
 			next[w] = putAgain(t, s, w, next[w], acked[w])
 			q := &record.Query{}
@@ -216,6 +248,26 @@ func TestKilledWhileSealing(t *testing.T) {
 		waitPurged(s)
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// checkBelow wants the batches that were put below the horizon to be there, and none in parts.
+func checkBelow(t *testing.T, s *Store, caps []int64) {
+	t.Helper()
+	found := map[int64]int{}
+	for _, r := range scanRows(t, s, &record.Query{Box: boxOf(record.CID, victimBelow,
+		victimBelow+1)}) {
+		found[r.key.CapNs]++
+	}
+	for _, capNs := range caps {
+		if found[capNs] == 0 {
+			t.Fatalf("of %d batches below the horizon, that of cap %d is lost", len(caps), capNs)
+		}
+	}
+	for capNs, rows := range found {
+		if rows != victimRows {
+			t.Fatalf("%d rows of a batch of %d with cap %d", rows, victimRows, capNs)
 		}
 	}
 }

@@ -31,8 +31,10 @@ type Sink func(b *record.Batch) error
 
 // ScanStats says what a scan saw and what it cost.
 type ScanStats struct {
-	HorizonNs     int64  // the scan saw every row with acq below this, and no other
-	PurgedAcqNs   int64  // acq of the newest purge or step of a retention that meets the box, or 0
+	HorizonNs int64 // the scan saw every row with acq below this, and no other
+	// PurgedAcqNs is the acq of the newest purge, step of a retention or put below the horizon that
+	// meets the box, 0 for none: answers from before may differ below their horizons.
+	PurgedAcqNs   int64
 	Rows          uint64 // rows given to sinks
 	Segments      int    // sealed segments that were planned
 	BlocksScanned uint64 // blocks opened

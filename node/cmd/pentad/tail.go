@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"math"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -137,7 +138,7 @@ func (a *app) tailFrom(ctx context.Context, t *tailing, f *tailFlags) (int64, er
 	case f.since != "":
 		return a.parseSince(f.since)
 	case f.once:
-		return 0, nil
+		return math.MinInt64, nil // restored records may be of before 1970
 	}
 	return client.FromNow, nil
 }

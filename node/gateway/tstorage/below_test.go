@@ -20,6 +20,31 @@ func stampedAt(cid int32, cap, acq int64, payload string) ttRecord {
 	return r
 }
 
+// restoring is a client that puts records with PUTA, and what it has put.
+type restoring struct {
+	*testing.T
+	client *ttClient
+	all    []ttRecord
+}
+
+func (r *restoring) put(records ...ttRecord) {
+	r.Helper()
+	least, most, st, err := r.client.put(true, records...)
+	if err != nil || st != 0 {
+		r.Fatalf("status %d, %v", st, err)
+	}
+	acqs := []int64{}
+	for _, one := range records {
+		acqs = append(acqs, one.acq)
+		if !slices.Contains(r.all, one) {
+			r.all = append(r.all, one)
+		}
+	}
+	if least != slices.Min(acqs) || most != slices.Max(acqs) {
+		r.Fatalf("acqs %d to %d, want %d to %d", least, most, slices.Min(acqs), slices.Max(acqs))
+	}
+}
+
 // TestPutAAny puts records at acqs of long ago, in any order and many at the same, into a node that
 // has records of now and whose horizon was asked for; some come twice. Everything is found by its
 // acq, in the place among versions that it gives, also after the node was closed and opened.
@@ -30,51 +55,52 @@ func TestPutAAny(t *testing.T) {
 	s := serve(t, Options{Database: n, PutA: PutAAny,
 		Logger: slog.New(slog.NewTextHandler(&text, nil))})
 	c := ttDial(t, s)
-	first, _ := mustPut(t, c, at(1, 1, "now"))
-	var all []ttRecord
-	put := func(records ...ttRecord) {
-		t.Helper()
-		least, most, st, err := c.put(true, records...)
-		if err != nil || st != 0 {
-			t.Fatalf("status %d, %v", st, err)
-		}
-		acqs := []int64{}
-		for _, r := range records {
-			acqs = append(acqs, r.acq)
-			if !slices.Contains(all, r) {
-				all = append(all, r)
-			}
-		}
-		if least != slices.Min(acqs) || most != slices.Max(acqs) {
-			t.Fatalf("acqs %d to %d, want %d to %d", least, most, slices.Min(acqs),
-				slices.Max(acqs))
-		}
-	}
 	now := at(1, 1, "now")
-	now.acq = first
-	put(now) // it is there
-	put(stampedAt(1, 1, 55555, "c"), stampedAt(1, 1, 10, "a"), stampedAt(1, 1, 11, "b"))
-	put(stampedAt(2, 7, 11, "of another tenant"), stampedAt(1, 1, 11, "b"))
+	now.acq, _ = mustPut(t, c, now)
+	r := &restoring{T: t, client: c}
+	r.put(now) // it is there
+	r.put(stampedAt(1, 1, 55555, "c"), stampedAt(1, 1, 10, "a"), stampedAt(1, 1, 11, "b"))
+	r.put(stampedAt(2, 7, 11, "of another tenant"), stampedAt(1, 1, 11, "b"))
 	var zeros []ttRecord
 	for i := range int64(1000) {
 		zeros = append(zeros, stampedAt(int32(i%2), 1000-i, 0, fmt.Sprint(i)))
 	}
-	put(zeros...)
-	put(stampedAt(3, 1, math.MinInt64, "the first moment"), stampedAt(3, 1, -1, "before 2001"))
-	exactly(t, mustGet(t, c), all)
+	r.put(zeros...)
+	r.put(stampedAt(3, 1, math.MinInt64, "the first moment"), stampedAt(3, 1, -1, "before 2001"))
+	exactly(t, mustGet(t, c), r.all)
 	stored := s.Stats().Below
 	for range 2 {
-		put(zeros...)
-		put(all...)
+		r.put(zeros...)
+		r.put(r.all...)
 	}
-	exactly(t, mustGet(t, c), all)
-	if st := s.Stats(); st.Below != stored || stored != int64(len(all)-1) ||
+	exactly(t, mustGet(t, c), r.all)
+	if st := s.Stats(); st.Below != stored || stored != int64(len(r.all)-1) ||
 		st.Duplicates < 4*int64(len(zeros)) {
-		t.Errorf("%+v, %d records", st, len(all))
+		t.Errorf("%+v, %d records", st, len(r.all))
 	}
 	if !strings.Contains(text.String(), "below the horizon") {
 		t.Errorf("nothing is logged: %s", text.String())
 	}
+	wantZeros(t, c, zeros)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Close(ended); err != nil && !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	if err := n.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	n = openNode(t, opt)
+	r.client = ttDial(t, serve(t, Options{Database: n, PutA: PutAAny}))
+	r.put(zeros...)
+	exactly(t, mustGet(t, r.client), r.all)
+	wantLatest(t, n, map[int64]string{math.MaxInt64 - 1: "now", toUnix(55556): "c",
+		toUnix(55555): "b", toUnix(11): "a", toUnix(10): "999"})
+}
+
+// wantZeros asks for the records with acq 0.
+func wantZeros(t *testing.T, c *ttClient, zeros []ttRecord) {
+	t.Helper()
 	from, to := ttMin(), ttMax()
 	from.acq, to.acq = 0, 1
 	got, horizon, st, err := c.get(from, to)
@@ -85,20 +111,6 @@ func TestPutAAny(t *testing.T) {
 	if acq, st, err := c.getAcq(from, to); err != nil || st != 0 || acq != 1 {
 		t.Errorf("GETACQ: %d, status %d, %v", acq, st, err)
 	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := s.Close(ended); err != nil && !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
-	if err := n.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	n = openNode(t, opt)
-	c = ttDial(t, serve(t, Options{Database: n, PutA: PutAAny}))
-	put(zeros...)
-	exactly(t, mustGet(t, c), all)
-	wantLatest(t, n, map[int64]string{math.MaxInt64 - 1: "now", toUnix(55555): "b", toUnix(11): "a",
-		toUnix(10): "999"})
 }
 
 // wantLatest asks for the reading of tenant 1 with cap 1 at moments.

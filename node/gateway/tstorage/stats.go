@@ -40,6 +40,6 @@ func (s *Server) Stats() Stats {
 		Gets: c.gets.Load(), GetAcqs: c.getAcqs.Load(), Puts: c.puts.Load(),
 		PutAs: c.putAs.Load(), Errors: c.errors.Load(), RecordsIn: c.recordsIn.Load(),
 		RecordsOut: c.recordsOut.Load(), Reserved: c.reserved.Load(),
-		Duplicates: c.duplicates.Load(), Below: c.below.Load(), Purged: c.purged.Load(), BytesIn: c.bytesIn.Load(),
-		BytesOut: c.bytesOut.Load(), BufferBytes: s.budget.used()}
+		Duplicates: c.duplicates.Load(), Below: c.below.Load(), Purged: c.purged.Load(),
+		BytesIn: c.bytesIn.Load(), BytesOut: c.bytesOut.Load(), BufferBytes: s.budget.used()}
 }
