@@ -267,21 +267,46 @@ func (a *app) syncStatusCommand() *cobra.Command {
 }
 
 func (a *app) syncReleaseCommand() *cobra.Command {
-	return &cobra.Command{
+	yes := false
+	c := &cobra.Command{
 		Use:   "release",
 		Short: "Make a copy a node of its own, which takes records",
 		Long: `Make a copy a node of its own: it takes records from now on, and nothing more of the node that
 it was a copy of. Writers whose batches that node answered are not known here: a batch that they
 repeat is stored again.`,
 		Args:    noCommand,
-		Example: `  pentad sync release --addr 127.0.0.1:5252`,
+		Example: `  pentad sync release --addr 127.0.0.1:5252 --yes`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			db, err := a.connect(c.Context())
-			if err != nil {
-				return err
+			if !yes {
+				return usagef("a released copy is never brought up to date again: look at pentad " +
+					"sync status, and then say --yes")
 			}
-			defer db.Close()
-			return db.ReleaseCopy(c.Context())
+			return a.release(c.Context())
 		},
 	}
+	c.Flags().BoolVar(&yes, "yes", false, "do it")
+	return c
+}
+
+// release makes a copy a node of its own, and shows of which node it was one and up to where.
+func (a *app) release(ctx context.Context) error {
+	db, err := a.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	was, err := db.SyncState(ctx)
+	if err != nil {
+		return err
+	}
+	if err := db.ReleaseCopy(ctx); err != nil {
+		return err
+	}
+	now, err := db.SyncState(ctx)
+	if err != nil {
+		return err
+	}
+	return a.one([]output.Column{left("store"), left("was_copy_of"), left("until_acq")},
+		output.Text(fmt.Sprintf("%x", now.Store)), output.Text(fmt.Sprintf("%x", was.Of)),
+		output.Time(was.HorizonNs))
 }
