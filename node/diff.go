@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/timeparse"
@@ -24,11 +25,32 @@ func (n *Node) Diff(
 		return wire.End{}, err
 	}
 	defer func() { <-n.queries }()
+	if err := n.checkMoments(ctx, ask); err != nil {
+		return wire.End{}, err
+	}
 	stats, err := n.store.Diff(ctx, ask, emit)
 	if err != nil && !errors.Is(err, errEnough) {
 		return wire.End{}, err
 	}
 	return endOf(stats, stats.Rows), nil
+}
+
+// checkMoments refuses moments of a diff that are still to come: the answer would be of another
+// question, and would change. The greatest acq as the second moment stands for the horizon.
+func (n *Node) checkMoments(ctx context.Context, ask *record.Diff) error {
+	horizon, err := n.store.Horizon(ctx)
+	if err != nil {
+		return err
+	}
+	now := max(horizon, time.Now().UnixNano()) // what is being committed holds the horizon back
+	for part, ns := range map[string]int64{"from": ask.FromNs, "to": ask.ToNs} {
+		if ns > now && (part == "from" || ns < record.Acq.Max()) {
+			return &record.InvalidError{Part: part, Reason: record.OutOfRange, Row: -1,
+				Detail: fmt.Sprintf("%s lies in the future, the node's clock shows %s; a diff is of "+
+					"what has come", record.FormatNs(ns), record.FormatNs(now))}
+		}
+	}
+	return nil
 }
 
 // Versions returns every version of the readings in a box; see [store.Store.Versions].
@@ -86,6 +108,9 @@ func (s *server) diffFrame(ctx *fasthttp.RequestCtx) {
 	err := wire.ParseDiff(ctx.PostBody(), ask)
 	if err == nil {
 		err = s.node.precheck(&record.Query{})
+	}
+	if err == nil {
+		err = s.node.checkMoments(s.running, ask)
 	}
 	if err != nil {
 		writeError(ctx, toWire(err))
@@ -201,6 +226,9 @@ func (s *server) getDiff(ctx *fasthttp.RequestCtx) {
 	if err == nil {
 		err = ask.Normalize()
 	}
+	if err == nil {
+		err = s.node.checkMoments(s.running, ask)
+	}
 	if err != nil {
 		writeError(ctx, toWire(err))
 		return
@@ -233,7 +261,7 @@ func parseMoments(args *fasthttp.Args) (fromNs, toNs int64, err error) {
 	now := time.Now()
 	toNs = record.Acq.Max()
 	for name, ns := range map[string]*int64{"from": &fromNs, "to": &toNs} {
-		if text := string(args.Peek(name)); text != "" {
+		if text := string(args.Peek(name)); text != "" && (name != "to" || text != "now") {
 			at, err := timeparse.Parse(text, now)
 			if err != nil {
 				return 0, 0, badParam(name, err)

@@ -68,7 +68,7 @@ func (a *app) diffCommand() *cobra.Command {
 		Short: "Show what became of readings between two moments",
 		Long: `Show what became of readings between two moments of acquisition: which were added, which have
 another payload than before, and which were deleted or erased, each with its old and its new
-version. TO is now when it is left out.
+version. TO is now when it is left out; neither may lie in the future.
 
 A reading that was put again with the payload that it had is not shown. It costs what was acquired
 or erased between the moments, however much there is.`,
@@ -116,6 +116,9 @@ the latest, which are tombstones, and which an erase hides and since when.
 func (a *app) moments(args []string) (fromNs, toNs int64, err error) {
 	out := [2]int64{0, math.MaxInt64}
 	for i, text := range args {
+		if i == 1 && text == "now" {
+			continue // of the node's clock, as when it is left out
+		}
 		at, err := timeparse.Parse(text, a.now())
 		if err != nil {
 			return 0, 0, usagef("%s: %w", [...]string{"FROM", "TO"}[i], err)
