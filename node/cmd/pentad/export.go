@@ -33,9 +33,9 @@ has the decoded number, and null where a payload is none; fields of a struct are
 
 The records are those below the horizon of the moment when the export begins. With all versions,
 the default, they come by ascending acq, so that an import keeps the order of versions; memory
-stays bounded. The latest view has each reading once, in no order. An erase is no record: what it
-hides is among all versions, and is visible again where these are imported; --view latest leaves it
-out.
+stays bounded. The latest view has each reading once, in no order. What an erase hides is left out:
+a file has no erases, and an import would bring it back. pentad versions shows it, and pentad sync
+copies erases, too.
 
 ndjson, arrow and parquet say the box, the view and the horizon in the file, and where they end:
 one that was cut is an error when it is read. CSV has no place for that. With -f the file gets its
@@ -113,6 +113,9 @@ func (a *app) export(ctx context.Context, e *exportFlags) error {
 	}
 	a.note("exported %s records in %s (%s)%s", output.Thousands(x.records),
 		output.Duration(a.now().Sub(start)), output.Size(size), x.note(e.file))
+	if x.erased != nil && x.erased.count > 0 {
+		a.note("left out %s records that erases hide", output.Thousands(x.erased.count))
+	}
 	if x.records == 0 && e.query.failEmpty {
 		return errEmpty
 	}
@@ -162,6 +165,7 @@ type exporter struct {
 	query *record.Query
 	out   exchange.Writer
 
+	erased    *erased // nil: the view leaves out what erases hide
 	progress  *progress
 	horizonNs int64
 	count     uint64 // records in the box, of all versions: at least as many as there will be
@@ -183,9 +187,11 @@ func (x *exporter) fix(ctx context.Context) error {
 		x.query.View, x.query.AsOfAcqNs = record.ViewAsOf, x.horizonNs
 	case record.ViewAsOf:
 		x.query.AsOfAcqNs = min(x.query.AsOfAcqNs, x.horizonNs)
+	default:
+		x.erased, err = newErased(ctx, x.db, &x.query.Box, x.horizonNs)
 	}
 	x.query.Order, x.query.Limit = record.OrderNone, 0
-	return nil
+	return err
 }
 
 // header says what was fixed.
@@ -230,6 +236,11 @@ func (x *exporter) closed(err error) error {
 }
 
 func (x *exporter) write(b *record.Batch) error {
+	if x.erased != nil {
+		if b = x.erased.visible(b); b.Len() == 0 {
+			return nil
+		}
+	}
 	if err := x.out.Write(b); err != nil {
 		return err
 	}

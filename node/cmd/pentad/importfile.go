@@ -282,11 +282,16 @@ func (a *app) storedSummary(s *stored, took time.Duration) error {
 	if err != nil {
 		return err
 	}
-	if seconds := took.Seconds(); seconds > 0 {
-		a.note("stored %s records in %s (%s records/s)", output.Thousands(s.records-s.known),
-			output.Duration(took), output.Thousands(int64(float64(s.records)/seconds)))
+	fresh := s.records - s.known
+	if seconds := took.Seconds(); seconds > 0 && fresh > 0 {
+		a.note("stored %s records in %s (%s records/s)", output.Thousands(fresh),
+			output.Duration(took), output.Thousands(int64(float64(fresh)/seconds)))
 	}
-	if s.known > 0 {
+	switch {
+	case s.known > 0 && fresh == 0:
+		a.note("nothing was stored: all %s records are known from an earlier import of this file; "+
+			"--again stores them anew", output.Thousands(s.known))
+	case s.known > 0:
 		a.note("%s of the records were stored before by an import of this file; --again stores "+
 			"them anew", output.Thousands(s.known))
 	}
