@@ -183,7 +183,8 @@ func (a *app) syncVerifyCommand() *cobra.Command {
 Digests of ranges are compared, and where they differ those of ever smaller ones, so that few
 records are moved. Each record that differs is a line on stdout: missing from the copy, extra
 there, or changed; event is an erase or purge that only one of them has. At most 100 are named.
-Exit code 7 says that there is any.`,
+Exit code 7 says that there is any. Records that this node purged, or let expire, after the moment
+at which the copy ends are only counted: the next push removes them there.`,
 		Args:    arguments(1, 1, "the address of the copy"),
 		Example: `  pentad sync verify 127.0.0.1:5252`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -218,11 +219,12 @@ func (a *app) compareNodes(ctx context.Context, from, to string) error {
 			return err
 		}
 	}
+	if report.Purged > 0 {
+		a.note("%s records of the copy are none of the source any more, which purged them or let "+
+			"them expire since; pentad sync push does the same there",
+			output.Thousands(report.Purged))
+	}
 	if err := errors.Join(err, w.Close()); err != nil {
-		if report.Purged {
-			a.note("the source purged, or let expire, records that the copy still has; pentad " +
-				"sync push does the same there")
-		}
 		return copyError(err)
 	}
 	a.note("%s records before acq %d are the same, took %s", output.Thousands(report.Rows),

@@ -229,7 +229,7 @@ func TestCopyModel(t *testing.T) {
 		}
 		sameViews(t, rng, from, to, report.ToNs)
 		got, err := nodesync.Verify(t.Context(), from, to, opt)
-		if err != nil || got.ToNs != report.ToNs || got.Purged {
+		if err != nil || got.ToNs != report.ToNs || got.Purged != 0 {
 			t.Fatalf("%+v, %v", got, err)
 		}
 	}
@@ -283,15 +283,68 @@ func TestVerifyNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	want[nodesync.Difference{What: nodesync.NoEvent, Key: record.Key{AcqNs: 5}}] = true
-	got, err := nodesync.Verify(t.Context(), from, to, nodesync.Options{})
-	if !errors.Is(err, nodesync.ErrDiffers) || len(got.Named) != len(want) {
-		t.Fatalf("%+v, %v; want %v", got, err, want)
-	}
-	for _, d := range got.Named {
-		if !want[d] {
-			t.Errorf("%+v is named, not one of %v", d, want)
+	check := func(purged uint64) {
+		t.Helper()
+		got, err := nodesync.Verify(t.Context(), from, to, nodesync.Options{})
+		if !errors.Is(err, nodesync.ErrDiffers) || len(got.Named) != len(want) ||
+			got.Purged != purged {
+			t.Fatalf("%+v, %v; want %v, %d purged", got, err, want, purged)
+		}
+		for _, d := range got.Named {
+			if !want[d] {
+				t.Errorf("%+v is named, not one of %v", d, want)
+			}
 		}
 	}
+	check(0)
+
+	// What the source purges after the copy ends is not named beside that: a third of the rows.
+	var purged uint64
+	box := &wire.Box{}
+	box.Box[record.Acq] = record.RangeSet{{From: 0, To: rows.AcqNs[rows.Len()/3]}}
+	for i := range bent.Len() {
+		k := bent.Key(i)
+		if k.AcqNs < box.Box[record.Acq][0].To {
+			purged++
+		}
+	}
+	for d := range want {
+		if d.What != nodesync.NoEvent && d.Key.AcqNs < box.Box[record.Acq][0].To {
+			delete(want, d) // it is purged, where it was at all
+		}
+	}
+	if _, err := from.Purge(t.Context(), box); err != nil {
+		t.Fatal(err)
+	}
+	check(purged)
+
+	// And of a tenant what is older than an hour, half of it.
+	one := int32(1)
+	err = from.SetRetention(t.Context(), client.Retention{CID: &one, MaxCapAgeNs: int64(time.Hour)})
+	if err == nil {
+		source, err = from.SyncState(t.Context())
+	}
+	if err != nil || len(source.History.Policies) != 1 {
+		t.Fatalf("%+v, %v", source.History.Policies, err)
+	}
+	floor, expired := source.History.Policies[0].CapFloorNs, uint64(0)
+	gone := func(k record.Key) bool {
+		return k.AcqNs >= box.Box[record.Acq][0].To && k.CID == one && k.CapNs < floor
+	}
+	for i := range bent.Len() {
+		if gone(bent.Key(i)) {
+			expired++
+		}
+	}
+	for d := range want {
+		if gone(d.Key) {
+			delete(want, d)
+		}
+	}
+	if expired == 0 {
+		t.Fatalf("nothing expired below cap %d", floor)
+	}
+	check(purged + expired)
 }
 
 // TestCopyRefuses wants no copy to begin where it cannot end.

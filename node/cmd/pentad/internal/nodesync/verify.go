@@ -43,9 +43,9 @@ type Comparison struct {
 	ToNs   int64        // acqs below this were compared
 	Slices int          // that were compared
 	Named  []Difference // the first that were found; maxNamed at most
-	// Purged says that the source has purged, or let expire, something that the copy was not told
-	// of yet, so that it may have more.
-	Purged bool
+	// Purged counts rows that only the copy has, because the source purged them or let them expire
+	// since; the next run of a sync does the same to the copy.
+	Purged uint64
 }
 
 // Verify compares a copy with its source, up to where the copy ends: by digests of slices, and
@@ -76,6 +76,8 @@ type comparing struct {
 	from, to Node
 	opt      Options
 	report   Comparison
+	// since is what removed rows of the source that the copy has not heard of.
+	since wire.History
 }
 
 // begin finds out what there is to compare, and compares the events.
@@ -93,6 +95,7 @@ func (c *comparing) begin(ctx context.Context) error {
 			ErrNotACopy, source.Store)
 	}
 	c.opt.Box, c.report.ToNs = target.Box, min(target.HorizonNs, source.HorizonNs)
+	c.since = source.History
 	here, there := c.events(&source), c.events(&target)
 	for acq, e := range here {
 		if !reflect.DeepEqual(e, there[acq]) {
@@ -147,7 +150,6 @@ func (c *comparing) compare(
 	if err != nil {
 		return 0, fmt.Errorf("ask the copy for digests: %w", err)
 	}
-	c.report.Purged = c.report.Purged || here.PurgedAcqNs >= c.report.ToNs
 	for i := range here.Slices {
 		if count {
 			c.report.Rows += here.Slices[i].Rows
@@ -194,13 +196,24 @@ func (c *comparing) nameBetween(ctx context.Context, fromNs, toNs int64) error {
 	if err != nil {
 		return fmt.Errorf("read the copy: %w", err)
 	}
+	asked := false
 	for i, k := 0, 0; i < here.Len() || k < there.Len(); {
 		switch {
 		case k == there.Len() || i < here.Len() && here.AcqNs[i] < there.AcqNs[k]:
 			c.name(Difference{What: Missing, Key: here.Key(i)})
 			i++
 		case i == here.Len() || there.AcqNs[k] < here.AcqNs[i]:
-			c.name(Difference{What: Extra, Key: there.Key(k)})
+			if !c.gone(there.Key(k)) && !asked {
+				asked = true // it may have been purged a moment ago
+				if err := c.askSince(ctx); err != nil {
+					return err
+				}
+			}
+			if c.gone(there.Key(k)) {
+				c.report.Purged++
+			} else {
+				c.name(Difference{What: Extra, Key: there.Key(k)})
+			}
 			k++
 		default:
 			if here.Key(i) != there.Key(k) || here.Tomb(i) != there.Tomb(k) ||
@@ -212,4 +225,34 @@ func (c *comparing) nameBetween(ctx context.Context, fromNs, toNs int64) error {
 		}
 	}
 	return nil
+}
+
+func (c *comparing) askSince(ctx context.Context) error {
+	source, err := c.from.SyncState(ctx)
+	if err != nil {
+		return fmt.Errorf("ask the source: %w", err)
+	}
+	c.since = source.History
+	return nil
+}
+
+// gone reports whether the source purged a row, or let it expire, after the moment at which the
+// copy ends. What it did before, the copy should have done, too.
+func (c *comparing) gone(key record.Key) bool {
+	for i := range c.since.Hiding {
+		h := &c.since.Hiding[i]
+		if h.Purge && h.AcqNs >= c.report.ToNs && key.AcqNs < h.AcqNs && h.Box.Contains(key) {
+			return true
+		}
+	}
+	for i := range c.since.Policies {
+		p := &c.since.Policies[i]
+		mine := (p.CID == nil || *p.CID == key.CID) && (p.MOID == nil || *p.MOID == key.MOID)
+		byCap := p.CapStepAcqNs >= c.report.ToNs && key.CapNs < p.CapFloorNs
+		byAcq := p.AcqStepAcqNs >= c.report.ToNs && key.AcqNs < p.AcqFloorNs
+		if mine && (byCap || byAcq) {
+			return true
+		}
+	}
+	return false
 }
