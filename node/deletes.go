@@ -176,8 +176,8 @@ func (s *server) events(ctx *fasthttp.RequestCtx) {
 type jsonPolicy struct {
 	CID         *int32 `json:"cid"`
 	MOID        *int32 `json:"moid"`
-	MaxCapAgeNs int64  `json:"max_cap_age_ns,omitempty"`
-	MaxAcqAgeNs int64  `json:"max_acq_age_ns,omitempty"`
+	MaxCapAgeNs int64  `json:"cap_age_ns,omitempty"`
+	MaxAcqAgeNs int64  `json:"acq_age_ns,omitempty"`
 }
 
 func (s *server) retention(ctx *fasthttp.RequestCtx) {

@@ -24,9 +24,9 @@ func TestDeletesForPeople(t *testing.T) {
 	if strings.Contains(lines, `"payload"`) || strings.Contains(lines, `"purged_acq_ns"`) {
 		t.Error(lines)
 	}
-	a.expect("GET", "/v1/count?mid=1", "", 200, `"count":2`)
-	a.expect("GET", "/v1/count?view=latest", "", 200, `"count":2`)
-	a.expect("GET", "/v1/count?filter=threshold&filter_params=value=0", "", 200, `"count":3`)
+	a.expect("GET", "/v1/count?mid=1", "", 200, `"records":2`)
+	a.expect("GET", "/v1/count?view=latest", "", 200, `"records":2`)
+	a.expect("GET", "/v1/count?filter=threshold&filter_params=value=0", "", 200, `"records":3`)
 	a.expect("GET", "/v1/plugins/count/run?group=mid", "", 200, `"mid":1,"records":1`)
 
 	a.expect("POST", "/v1/erase", "", 400, `"part":"box"`, "everything=1")
@@ -41,11 +41,11 @@ func TestDeletesForPeople(t *testing.T) {
 	}
 	a.expect("POST", "/v1/erase?mid=2&dry_run=1", "", 200, `"records":1`)
 	a.expect("POST", "/v1/erase?mid=2", "", 200, `"acq_ns":`, `"acq":"`)
-	a.expect("GET", "/v1/count?view=latest", "", 200, `"count":1`)
-	a.expect("GET", "/v1/count", "", 200, `"count":4`)
+	a.expect("GET", "/v1/count?view=latest", "", 200, `"records":1`)
+	a.expect("GET", "/v1/count", "", 200, `"records":4`)
 	a.expect("POST", "/v1/purge?everything=1&dry_run=1", "", 200, `"records":4`)
 	a.expect("POST", "/v1/purge?mid=1..=2", "", 200, `"acq_ns":`)
-	a.expect("GET", "/v1/count", "", 200, `"count":1`, `"purged_acq_ns":`)
+	a.expect("GET", "/v1/count", "", 200, `"records":1`, `"purged_acq_ns":`)
 	a.expect("GET", "/v1/events", "", 200,
 		`"kind":"erase"`, `"box":{"mid":"2"},"done":null,"removed":null}`,
 		`"kind":"purge"`, `"box":{"mid":"1..3"},"done":`)
@@ -59,7 +59,7 @@ func TestRetentionForPeople(t *testing.T) {
 	a := &asker{t, openTest(t, Options{})}
 	a.expect("GET", "/v1/retention", "", 200, `{"policies":[]}`)
 	a.expect("PUT", "/v1/retention?cid=1&cap_age=30d&acq_age=1h", "", 200,
-		`{"cid":1,"moid":null,"max_cap_age_ns":2592000000000000,"max_acq_age_ns":3600000000000}`)
+		`{"cid":1,"moid":null,"cap_age_ns":2592000000000000,"acq_age_ns":3600000000000}`)
 	a.expect("PUT", "/v1/retention?moid=-7&cap_age=1h", "", 200, `"moid":-7`)
 	a.expect("GET", "/v1/retention", "", 200, `"moid":-7`, `"cid":1`)
 	a.expect("GET", "/v1/events", "", 200, `"kind":"retention"`, `"done":null,"removed":null}`)

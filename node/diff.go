@@ -46,8 +46,8 @@ func (n *Node) checkMoments(ctx context.Context, ask *record.Diff) error {
 	for part, ns := range map[string]int64{"from": ask.FromNs, "to": ask.ToNs} {
 		if ns > now && (part == "from" || ns < record.Acq.Max()) {
 			return &record.InvalidError{Part: part, Reason: record.OutOfRange, Row: -1,
-				Detail: fmt.Sprintf("%s lies in the future, the node's clock shows %s; a diff is of "+
-					"what has come", record.FormatNs(ns), record.FormatNs(now))}
+				Detail: fmt.Sprintf("%s lies in the future, the node's clock shows %s; a diff is "+
+					"of what has come", record.FormatNs(ns), record.FormatNs(now))}
 		}
 	}
 	return nil
@@ -180,37 +180,22 @@ func framed(all []record.Version) int {
 	return len(all)
 }
 
-// jsonState is what a reading was or is, as people read it.
-type jsonState struct {
-	Acq     string  `json:"acq"`
-	AcqNs   int64   `json:"acq_ns"`
-	Value   any     `json:"value,omitempty"`
-	Payload *string `json:"payload,omitempty"`
-	Deleted bool    `json:"deleted,omitempty"`
-}
-
-func stateOf(row jsonRow) *jsonState {
-	return &jsonState{row.Acq, row.AcqNs, row.Value, row.Payload, row.Deleted}
-}
-
-// jsonDifference is a difference as people read it.
+// jsonDifference is a difference as people read it: the reading as it is now, and what it was.
 type jsonDifference struct {
-	Change string     `json:"change"`
-	CID    int32      `json:"cid"`
-	MID    int64      `json:"mid"`
-	MOID   int32      `json:"moid"`
-	Cap    string     `json:"cap"`
-	CapNs  int64      `json:"cap_ns"`
-	Old    *jsonState `json:"old,omitempty"`
-	New    *jsonState `json:"new"`
+	Change string `json:"change"`
+	jsonRow
+	OldAcq     string  `json:"old_acq,omitempty"`
+	OldAcqNs   int64   `json:"old_acq_ns,omitempty"`
+	OldValue   any     `json:"old_value,omitempty"`
+	OldPayload *string `json:"old_payload,omitempty"`
 }
 
 func differenceOf(d *record.Differences, i int, kind payloadType) jsonDifference {
-	row := rowOf(&d.New, i, kind, false)
-	out := jsonDifference{Change: d.Kind.String(), CID: row.CID, MID: row.MID, MOID: row.MOID,
-		Cap: row.Cap, CapNs: row.CapNs, New: stateOf(row)}
+	out := jsonDifference{Change: d.Kind.String(), jsonRow: rowOf(&d.New, i, kind, false)}
 	if d.Kind != record.DiffAdded {
-		out.Old = stateOf(rowOf(&d.Old, i, kind, false))
+		old := rowOf(&d.Old, i, kind, false)
+		out.OldAcq, out.OldAcqNs = old.Acq, old.AcqNs
+		out.OldValue, out.OldPayload = old.Value, old.Payload
 	}
 	return out
 }
@@ -275,9 +260,9 @@ func parseMoments(args *fasthttp.Args) (fromNs, toNs int64, err error) {
 // jsonVersion is a version as people read it.
 type jsonVersion struct {
 	jsonRow
-	Latest      bool   `json:"latest"`
-	Hidden      string `json:"hidden,omitempty"` // when an erase hid it
-	HiddenAcqNs int64  `json:"hidden_acq_ns,omitempty"`
+	Latest   bool   `json:"latest"`
+	Erased   string `json:"erased,omitempty"` // acq of the erase that hides it
+	ErasedNs int64  `json:"erased_ns,omitempty"`
 }
 
 // getVersions answers with every version of readings.
@@ -306,9 +291,9 @@ func (s *server) getVersions(ctx *fasthttp.RequestCtx) {
 		for i := 0; i < len(all) && err == nil; i++ {
 			v := &all[i]
 			row := jsonVersion{jsonRow: rowOfRecord(&v.Record, kind, false), Latest: v.Latest,
-				HiddenAcqNs: v.HiddenAcqNs}
+				ErasedNs: v.HiddenAcqNs}
 			if v.HiddenAcqNs != 0 {
-				row.Hidden = record.FormatNs(v.HiddenAcqNs)
+				row.Erased = record.FormatNs(v.HiddenAcqNs)
 			}
 			err = out.row(row)
 		}

@@ -48,12 +48,12 @@ func TestDiffForPeople(t *testing.T) {
 	before := a.history()
 	got := a.expect("GET", fmt.Sprintf("/v1/diff?cid=1&from=%d&type=f64", before), "", 200,
 		`{"change":"changed","cid":1,"mid":1,"moid":1,"cap":"1970-01-01T00:00:00.000001000Z",`+
-			`"cap_ns":1000,"old":{"acq":`, `"value":1},"new":{"acq":`, `"value":1.5}}`,
-		`{"change":"deleted","cid":1,"mid":2,`, `"value":2},"new":{"acq":`, `"deleted":true}}`,
-		`{"change":"deleted","cid":1,"mid":3,`, `"value":3},"new":{"acq":`,
-		`{"change":"added","cid":1,"mid":5,`, `"value":5}}`,
+			`"cap_ns":1000,"acq":"`, `"value":1.5,"old_acq":"`, `,"old_acq_ns":`, `"old_value":1}`,
+		`{"change":"deleted","cid":1,"mid":2,`, `"deleted":true,"old_acq":`, `"old_value":2}`,
+		`{"change":"deleted","cid":1,"mid":3,`, `"old_value":3}`,
+		`{"change":"added","cid":1,"mid":5,`, `"value":5}`,
 		`{"differences":[`, `"end":{"complete":true,"rows":4,"horizon_ns":`)
-	if strings.Contains(got, `"mid":4`) || strings.Contains(got, `"old":null`) {
+	if strings.Contains(got, `"mid":4`) || strings.Contains(got, `"value":5,"old`) {
 		t.Errorf("a reading that was put again as it was differs: %s", got)
 	}
 	a.expect("GET", fmt.Sprintf("/v1/diff?cid=1&from=%d&to=now&limit=1&format=ndjson", before), "",
@@ -73,7 +73,7 @@ func TestDiffForPeople(t *testing.T) {
 		`"end":{"complete":true,"rows":2,`)
 	a.expect("GET", "/v1/versions?cid=1&mid=2&type=f64", "", 200, `"deleted":true,"latest":true}`)
 	a.expect("GET", "/v1/versions?cid=1&mid=3&type=f64&format=ndjson", "", 200,
-		`"value":3,"latest":false,"hidden":"20`, `Z","hidden_acq_ns":`)
+		`"value":3,"latest":false,"erased":"20`, `Z","erased_ns":`)
 	a.expect("GET", "/v1/versions", "", 400, "everything=1 says that all")
 	a.expect("GET", "/v1/versions?everything=1", "", 200, `"rows":8,`)
 	a.expect("GET", "/v1/versions?mid=1&acq=5", "", 400, "acq: is unknown")

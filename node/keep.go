@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/valyala/fasthttp"
 )
 
@@ -131,6 +132,21 @@ func (s *server) routeSnapshot(ctx *fasthttp.RequestCtx, method, name string) {
 	writeJSON(ctx, map[string]string{"removed": name})
 }
 
+// jsonSnapshot is a snapshot as people read it.
+type jsonSnapshot struct {
+	SnapshotInfo
+	Acq     string `json:"acq,omitempty"`
+	Created string `json:"created,omitempty"`
+}
+
+func newJSONSnapshot(info SnapshotInfo) jsonSnapshot {
+	out := jsonSnapshot{SnapshotInfo: info}
+	if info.Damage == "" {
+		out.Acq, out.Created = record.FormatNs(info.AcqNs), record.FormatNs(info.CreatedNs)
+	}
+	return out
+}
+
 func (s *server) createSnapshot(ctx *fasthttp.RequestCtx) {
 	if err := checkParams(ctx.QueryArgs(), snapshotParams); err != nil {
 		writeError(ctx, toWire(err))
@@ -143,7 +159,7 @@ func (s *server) createSnapshot(ctx *fasthttp.RequestCtx) {
 		writeError(ctx, toWire(err))
 		return
 	}
-	writeJSON(ctx, info)
+	writeJSON(ctx, newJSONSnapshot(info))
 }
 
 func (s *server) listSnapshots(ctx *fasthttp.RequestCtx) {
@@ -156,5 +172,9 @@ func (s *server) listSnapshots(ctx *fasthttp.RequestCtx) {
 		writeError(ctx, toWire(err))
 		return
 	}
-	writeJSON(ctx, map[string]any{"snapshots": all})
+	out := make([]jsonSnapshot, 0, len(all))
+	for _, info := range all {
+		out = append(out, newJSONSnapshot(info))
+	}
+	writeJSON(ctx, map[string]any{"snapshots": out})
 }

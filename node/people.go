@@ -203,12 +203,12 @@ func (s *server) count(ctx *fasthttp.RequestCtx) {
 	}
 	rc, cancel := s.context()
 	defer cancel()
-	count, end, err := s.node.Count(rc, q)
+	records, end, err := s.node.Count(rc, q)
 	if err != nil {
 		writeError(ctx, toWire(err))
 		return
 	}
-	writeJSON(ctx, map[string]any{"count": count, "end": newJSONEnd(end, nil)})
+	writeJSON(ctx, map[string]any{"records": records, "end": newJSONEnd(end, nil)})
 }
 
 // runPlugin answers with the groups of an aggregate, each result by its fields.

@@ -54,7 +54,7 @@ func TestQuantities(t *testing.T) {
 	a.expect("GET", "/v1/plugins/stats/run?moid=3&params=field=note", "", 400, "is bytes")
 	a.expect("GET", "/v1/plugins/stats/run?moid=9&params=field=power", "", 400, "not declared")
 	a.expect("GET", "/v1/count?moid=3&filter=threshold&filter_params=field=power,value=6", "", 200,
-		`"count":1`)
+		`"records":1`)
 	a.expect("PUT", "/v1/quantities/x", "{}", 400, "not a number")
 	a.expect("PUT", "/v1/quantities/1", `{"nam":1}`, 400, "no quantity in JSON")
 	if err := c.ForgetQuantity(t.Context(), 3); err != nil {

@@ -83,10 +83,10 @@ func (c *Client) Events(ctx context.Context) ([]Event, error) {
 
 // Retention says how old the records of a tenant and quantity get.
 type Retention struct {
-	CID         *int32 `json:"cid"`            // nil: all tenants
-	MOID        *int32 `json:"moid"`           // nil: all quantities
-	MaxCapAgeNs int64  `json:"max_cap_age_ns"` // since capture; 0: any
-	MaxAcqAgeNs int64  `json:"max_acq_age_ns"` // since acquisition; 0: any
+	CID         *int32 `json:"cid"`        // nil: all tenants
+	MOID        *int32 `json:"moid"`       // nil: all quantities
+	MaxCapAgeNs int64  `json:"cap_age_ns"` // since capture; 0: any
+	MaxAcqAgeNs int64  `json:"acq_age_ns"` // since acquisition; 0: any
 }
 
 // Retention lists the policies by tenant and quantity.
