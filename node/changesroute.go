@@ -23,6 +23,9 @@ import (
 const (
 	// maxFeeds bounds the readers of changes; an idle one costs some 15 KiB.
 	maxFeeds = 1 << 14
+	// maxPageFeeds bounds the readers of one site's pages. A browser opens six to a name, but a
+	// page may have others load it.
+	maxPageFeeds = 32
 	// stallTimeout is how long a reader of changes may take nothing.
 	stallTimeout = time.Minute
 )
@@ -41,25 +44,51 @@ var frameBuffers = sync.Pool{New: func() any { return new([]byte) }}
 type feeds struct {
 	mu    sync.Mutex
 	open  int            // guarded by mu
+	pages map[string]int // guarded by mu: those of open that are of web pages, by site
 	ended bool           // guarded by mu: none begins any more
 	wg    sync.WaitGroup // of open; Go is called under mu while ended is false
 }
 
-// start runs a feed on a goroutine of its own, unless the server ends.
-func (f *feeds) start(feed func()) bool {
+// start runs a feed, of a page's site or "", on a goroutine of its own, unless the server ends.
+func (f *feeds) start(site string, feed func()) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.ended {
 		return false
 	}
-	f.open++
+	f.add(site, 1)
 	f.wg.Go(func() {
 		feed()
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		f.open--
+		f.add(site, -1)
 	})
 	return true
+}
+
+// add counts a feed that begins or ends, under mu.
+func (f *feeds) add(site string, n int) {
+	f.open += n
+	if site == "" {
+		return
+	}
+	if f.pages[site] += n; f.pages[site] == 0 {
+		delete(f.pages, site)
+	}
+}
+
+// room returns an error when a feed of a site, or of none, is one too many.
+func (f *feeds) room(site string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.open >= maxFeeds:
+		return errTooBusy
+	case site != "" && f.pages[site] >= maxPageFeeds:
+		return fmt.Errorf("%w: pages of %q read %d streams of changes already", errTooBusy, site,
+			maxPageFeeds)
+	}
+	return nil
 }
 
 func (f *feeds) count() int {
@@ -93,8 +122,9 @@ func (s *server) changes(ctx *fasthttp.RequestCtx) {
 		defer cancel()
 		err = s.node.precheckChanges(rc, r.q, r.fromNs)
 	}
-	if err == nil && s.feeds.count() >= maxFeeds {
-		err = errTooBusy
+	site := siteOf(ctx)
+	if err == nil {
+		err = s.feeds.room(site)
 	}
 	if err != nil {
 		writeError(ctx, toWire(err))
@@ -107,7 +137,7 @@ func (s *server) changes(ctx *fasthttp.RequestCtx) {
 	out := &feedConn{conn: ctx.Conn(), chunked: ctx.Request.Header.IsHTTP11()}
 	ctx.HijackSetNoResponse(true)
 	ctx.Hijack(func(net.Conn) {
-		if !s.feeds.start(func() { s.feed(out, r) }) {
+		if !s.feeds.start(site, func() { s.feed(out, r) }) {
 			s.hangUp(out)
 		}
 	})

@@ -83,8 +83,8 @@ func TestHeadKeepsTheConnection(t *testing.T) {
 	defer func() { _ = conn.Close() }()
 	answers := bufio.NewReader(conn)
 	for _, path := range []string{"/v1/records", "/v1/count", "/healthz", "/nothing", "/metrics"} {
-		if _, err := fmt.Fprintf(conn, "HEAD %s HTTP/1.1\r\nHost: x\r\n\r\n"+
-			"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n", path); err != nil {
+		if _, err := fmt.Fprintf(conn, "HEAD %s HTTP/1.1\r\nHost: localhost\r\n\r\n"+
+			"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n", path); err != nil {
 			t.Fatal(err)
 		}
 		for _, method := range []string{"HEAD", "GET"} {

@@ -33,6 +33,7 @@ type Options struct {
 	Dir         string        // directory of the data; made when missing
 	Listen      string        // address to serve on; empty: no network
 	Insecure    bool          // allow addresses that others reach: there is no authentication
+	Hosts       []string      // names that clients may use besides addresses and localhost
 	Logger      *slog.Logger  // nil: quiet
 	Store       store.Options // Dir is set from above
 	ResultBytes int64         // memory of one ordered answer at most; default 1 GiB
@@ -144,11 +145,15 @@ func (n *Node) start(ctx context.Context) (err error) {
 	if n.opt.Listen == "" {
 		return nil
 	}
+	hosts, err := newHostNames(n.opt.Hosts, n.opt.Listen)
+	if err != nil {
+		return err
+	}
 	listener, err := net.Listen("tcp", n.opt.Listen)
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", n.opt.Listen, err)
 	}
-	n.server = newServer(n, listener)
+	n.server = newServer(n, listener, hosts)
 	n.wg.Go(func() {
 		if err := n.server.serve(); err != nil {
 			n.log.Error("serve", "err", err)

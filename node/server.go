@@ -40,12 +40,14 @@ type server struct {
 	// from it.
 	running context.Context
 	cancel  context.CancelFunc
+	hosts   hostNames
 	conns   conns
 	feeds   feeds
 }
 
-func newServer(n *Node, l net.Listener) *server {
-	s := &server{node: n, listener: l, conns: conns{open: map[net.Conn]struct{}{}}}
+func newServer(n *Node, l net.Listener, hosts hostNames) *server {
+	s := &server{node: n, listener: l, hosts: hosts, conns: conns{open: map[net.Conn]struct{}{}},
+		feeds: feeds{pages: map[string]int{}}}
 	s.running, s.cancel = context.WithCancel(context.Background())
 	s.http = &fasthttp.Server{
 		Handler:               s.handle,
@@ -141,7 +143,7 @@ func (s *server) handle(ctx *fasthttp.RequestCtx) {
 		}
 		s.node.metrics.request(ctx.Response.StatusCode(), time.Since(began))
 	}()
-	if refuseDots(ctx) {
+	if s.refuseHost(ctx) || refuseDots(ctx) {
 		return
 	}
 	if fromPage(ctx) && changes(string(ctx.Method()), string(ctx.Path())) {

@@ -161,7 +161,7 @@ func TestShutdownBeforeServe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newServer(n, l)
+	s := newServer(n, l, nil)
 	if err := s.shutdown(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -30,6 +30,14 @@ func fromPage(ctx *fasthttp.RequestCtx) bool {
 		string(ctx.Request.Header.Peek("Sec-Fetch-Site")) == "cross-site"
 }
 
+// siteOf says of which site the page is that a request is for, "" when a program sent it.
+func siteOf(ctx *fasthttp.RequestCtx) string {
+	if origin := ctx.Request.Header.Peek("Origin"); len(origin) > 0 {
+		return clip(string(origin))
+	}
+	return clip(string(ctx.Request.Header.Peek("Sec-Fetch-Site")))
+}
+
 func refusePage(ctx *fasthttp.RequestCtx) {
 	writeError(ctx, &wire.Error{Kind: wire.KindForbidden, Message: "a web page sent this (header " +
 		"Origin or Sec-Fetch-Site); changes are taken from programs only, without these headers"})

@@ -25,11 +25,15 @@ func (a *app) serveCommand() *cobra.Command {
 		Short: "Run a node",
 		Long: `Run a node until SIGINT or SIGTERM, and end gracefully: what was acknowledged is on disk.
 
-The last line on stdout is the address. Logs go to stderr: text on a terminal, else JSON.`,
+The last line on stdout is the address. Logs go to stderr: text on a terminal, else JSON.
+
+Requests must name the node by an IP address, as localhost, by the name in --listen or by one of
+--host: else a web page could reach it through a name of its own that it has lead here. A proxy that
+passes the names of its clients on needs these as --host, too.`,
 		Args: noCommand,
 		Example: `  pentad serve
   pentad serve --dir /var/lib/pentad --listen 127.0.0.1:5150
-  pentad serve --listen :5150 --insecure
+  pentad serve --listen :5150 --insecure --host meters.example.org
   pentad serve --listen-tstorage 127.0.0.1:2025`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.serve(c.Context(), opt, clients)
@@ -42,6 +46,8 @@ The last line on stdout is the address. Logs go to stderr: text on a terminal, e
 		"address to listen on (PENTAD_LISTEN)")
 	flags.BoolVar(&opt.Insecure, "insecure", false,
 		"allow addresses that other machines reach: there are no tokens and no TLS")
+	flags.StringArrayVar(&opt.Hosts, "host", nil, "a name that clients use for this node, as "+
+		"pentad.example.org;\nmay be repeated (addresses and localhost are known)")
 	clients.add(c)
 	return c
 }
