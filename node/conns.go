@@ -9,23 +9,40 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// sweepEvery is how often silent connections are closed while the server ends.
-const sweepEvery = 50 * time.Millisecond
+const (
+	// sweepEvery is how often silent connections are closed while the server ends.
+	sweepEvery = 50 * time.Millisecond
+	// stalledAfter is how long a client may keep an ending server waiting for the next bytes of a
+	// request: longer than lost packets take to be sent again.
+	stalledAfter = 3 * time.Second
+)
 
-// conn knows whether its client has ever said anything. fasthttp counts a connection that never
-// carried a byte, such as a client's pool holds ready, among those with a request under way.
+// conn knows whether its client has ever said anything, and since when the server waits for more.
+// fasthttp counts a connection that never carried a byte, such as a client's pool holds ready, and
+// one that carried half a request among those with a request under way.
 type conn struct {
 	net.Conn
-	spoken atomic.Bool
+	spoken  atomic.Bool
+	waiting atomic.Int64 // ns on the clock when the read under way began; 0: none is
 }
 
-// Read implements net.Conn.
+// Read implements net.Conn. fasthttp reads while it wants more of a request or another one, and
+// never while one is answered.
 func (c *conn) Read(b []byte) (int, error) {
+	c.waiting.Store(time.Now().UnixNano())
 	n, err := c.Conn.Read(b)
+	c.waiting.Store(0)
 	if n > 0 && !c.spoken.Load() {
 		c.spoken.Store(true)
 	}
 	return n, err
+}
+
+// idle reports whether nothing is lost when the connection is closed: nothing was ever said, or
+// the rest of a request does not come.
+func (c *conn) idle(now time.Time) bool {
+	waiting := c.waiting.Load()
+	return !c.spoken.Load() || waiting != 0 && now.UnixNano()-waiting > int64(stalledAfter)
 }
 
 // listener hands out connections of type *conn.
@@ -58,18 +75,19 @@ func (s *conns) track(c net.Conn, state fasthttp.ConnState) {
 	}
 }
 
-// close closes all connections, or those alone that never said anything.
-func (s *conns) close(silent bool) {
+// close closes all connections, or those alone that are idle.
+func (s *conns) close(idle bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	now := time.Now()
 	for c := range s.open {
-		if own, ok := c.(*conn); !silent || ok && !own.spoken.Load() {
+		if own, ok := c.(*conn); !idle || ok && own.idle(now) {
 			_ = c.Close() // closed twice at worst
 		}
 	}
 }
 
-// sweep closes silent connections until done is closed.
+// sweep closes idle connections until done is closed.
 func (s *conns) sweep(done <-chan struct{}) {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
