@@ -49,12 +49,23 @@ func (c *conn) Read(p []byte) (int, error) {
 	if !c.until.IsZero() && c.until.Before(deadline) {
 		deadline = c.until
 	}
-	if err := c.raw.SetReadDeadline(deadline); err != nil {
+	err := c.raw.SetReadDeadline(deadline)
+	if err == nil && c.server.ending.Load() { // looked at last, as Close sets it first
+		err = c.raw.SetReadDeadline(soonest(deadline, time.Now().Add(endStall)))
+	}
+	if err != nil {
 		return 0, err
 	}
 	n, err := c.raw.Read(p)
 	c.server.counters.bytesIn.Add(int64(n))
 	return n, err
+}
+
+func soonest(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // Write implements io.Writer, with a deadline for each 64 KiB.

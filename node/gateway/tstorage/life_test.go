@@ -200,6 +200,33 @@ func TestCloseGivesUp(t *testing.T) {
 	}
 }
 
+// TestCloseWithHalfARequest closes a server while a client has sent a part of a request, which it
+// may take an hour for.
+func TestCloseWithHalfARequest(t *testing.T) {
+	db := &fake{}
+	s := serve(t, Options{Database: db, Stall: time.Hour})
+	request := ttPut(false, at(1, 1, "a"), at(1, 2, "b"))
+	half := request[:len(request)-1]
+	c := ttDial(t, s)
+	if _, err := c.Write(half); err != nil {
+		t.Fatal(err)
+	}
+	tick, late := time.NewTicker(5*time.Millisecond), time.After(time.Minute)
+	defer tick.Stop()
+	for s.counters.bytesIn.Load() < int64(len(half)) {
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatal("the server does not read")
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := s.Close(ctx); err != nil || db.count() != 0 {
+		t.Errorf("%v, %d records are stored", err, db.count())
+	}
+}
+
 // TestIdleConnections holds 2,000 and looks at what they take.
 func TestIdleConnections(t *testing.T) {
 	var limit syscall.Rlimit

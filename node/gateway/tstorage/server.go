@@ -15,6 +15,7 @@ import (
 	"net"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pentad-db/pentad/node/store"
@@ -126,6 +127,8 @@ type Server struct {
 	counters counters
 	talk     talk
 
+	ending atomic.Bool // set as Close begins
+
 	mu      sync.Mutex
 	conns   map[*conn]struct{} // guarded by mu
 	closing bool               // guarded by mu; set under it, so that no connection begins after
@@ -151,6 +154,9 @@ func Listen(addr string, opt Options) (*Server, error) {
 
 // Addr returns the address that is served.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
+
+// endStall is how long a client may keep an ending server waiting for the next bytes of a request.
+const endStall = 3 * time.Second
 
 // acceptPause is how long accepting rests when the system has no more descriptors.
 const acceptPause = 50 * time.Millisecond
@@ -214,8 +220,10 @@ func (s *Server) Close(ctx context.Context) error {
 	}
 	s.closing = true
 	s.mu.Unlock()
+	s.ending.Store(true)
 	err := s.listener.Close()
 	s.hangUp(false)
+	s.hurry()
 	stop := context.AfterFunc(ctx, func() {
 		s.cancel()
 		s.hangUp(true)
@@ -227,6 +235,15 @@ func (s *Server) Close(ctx context.Context) error {
 	}
 	s.cancel()
 	return err
+}
+
+// hurry lets no read under way last longer than those that follow.
+func (s *Server) hurry() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		_ = c.raw.SetReadDeadline(time.Now().Add(endStall)) // it is closed at worst
+	}
 }
 
 // hangUp closes the connections that are idle, or all.
