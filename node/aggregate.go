@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/pentad-db/pentad/node/internal/calendar"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -66,14 +67,31 @@ func (n *Node) aggregate(ctx context.Context, q *record.Query) ([]wire.Group, wi
 	}
 	ctx, done := n.owned(ctx, q)
 	defer done()
-	var workers []*aggregator
-	defer func() {
-		for _, a := range workers {
-			_ = a.guest.Close() // its failures were returned by the calls
-		}
-	}()
+	only := n.layout.Load().only
+	if only == nil {
+		return n.groupsOfAll(ctx, q, module)
+	}
+	workers, stats, err := only.fold(ctx, q, module, cal, false)
+	defer closeAll(workers)
+	if err != nil || len(workers) == 0 {
+		return nil, endOf(stats, 0), err
+	}
+	if err := mergeWorkers(ctx, workers); err != nil {
+		return nil, endOf(stats, 0), err
+	}
+	out, err := workers[0].finish(ctx, q.Limit, joins)
+	return out, endOf(stats, uint64(len(out))), err
+}
+
+// fold runs the scan of an aggregate, and returns what each worker has of its groups, which the
+// caller closes, also with an error. Whoever knows not whether others find something always looks
+// back.
+func (n *local) fold(
+	ctx context.Context, q *record.Query, module *pluginVersion, cal *calendar.Calendar,
+	always bool,
+) (workers []*aggregator, stats store.ScanStats, err error) {
 	parts := module.parts | groupParts(q.GroupBy)
-	stats, err := n.scan(ctx, q, parts, func(int) (store.Sink, error) {
+	stats, err = n.scan(ctx, q, parts, func(int) (store.Sink, error) {
 		guest, err := module.module.NewAggregate(ctx, q.Aggregate.Params)
 		if err != nil {
 			return nil, err
@@ -82,45 +100,40 @@ func (n *Node) aggregate(ctx context.Context, q *record.Query) ([]wire.Group, wi
 		workers = append(workers, a)
 		return func(b *record.Batch) error { return a.add(ctx, b) }, nil
 	})
-	if err != nil || len(workers) == 0 {
-		return nil, endOf(stats, 0), err
+	if err == nil && module.joins() {
+		workers, err = n.lookBack(ctx, q, module, stats.HorizonNs, workers, always)
 	}
-	if joins {
-		if workers, err = n.lookBack(ctx, q, module, stats.HorizonNs, workers); err != nil {
-			return nil, endOf(stats, 0), err
-		}
-	}
-	out, err := mergeWorkers(ctx, workers, q.Limit, joins)
-	return out, endOf(stats, uint64(len(out))), err
+	return workers, stats, err
 }
 
-// mergeWorkers merges all states into the first worker's, joins them in the order of their keys if
-// they ask for it, and finishes them.
-func mergeWorkers(
-	ctx context.Context, workers []*aggregator, limit uint64, joins bool,
-) ([]wire.Group, error) {
+func closeAll(workers []*aggregator) {
+	for _, a := range workers {
+		_ = a.guest.Close() // its failures were returned by the calls
+	}
+}
+
+// mergeWorkers merges all states into the first worker's.
+func mergeWorkers(ctx context.Context, workers []*aggregator) error {
 	into := workers[0]
 	for _, from := range workers[1:] {
 		if len(from.groups.keys) == 0 {
 			continue
 		}
-		states, err := from.guest.States(ctx)
+		saved, err := from.save(ctx)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		into.gid = into.gid[:0]
-		for i, k := range from.groups.keys {
-			id, err := into.groups.id(k)
-			if err != nil {
-				return nil, err
-			}
-			into.groups.counts[id] += from.groups.counts[i]
-			into.gid = append(into.gid, id)
-		}
-		if err := into.guest.Merge(ctx, states, into.gid); err != nil {
-			return nil, err
+		if err := into.merge(ctx, saved); err != nil {
+			return err
 		}
 	}
+	return nil
+}
+
+// finish joins groups in the order of their keys if they ask for it, and returns their results.
+func (into *aggregator) finish(
+	ctx context.Context, limit uint64, joins bool,
+) ([]wire.Group, error) {
 	if len(into.groups.keys) == 0 {
 		return nil, nil
 	}

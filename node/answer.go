@@ -23,6 +23,7 @@ var answerBuffers = sync.Pool{New: func() any {
 // slow reader slows the scan down, and nothing is copied through a pipe.
 type answer struct {
 	server  *server
+	asked   scope
 	produce func(rc context.Context, w *bufio.Writer) error
 }
 
@@ -31,7 +32,8 @@ type answer struct {
 func (s *server) stream(
 	ctx *fasthttp.RequestCtx, produce func(rc context.Context, w *bufio.Writer) error,
 ) {
-	ctx.SetBodyStream(&answer{s, produce}, -1)
+	asked, _ := parseScope(ctx.QueryArgs()) // route has checked it
+	ctx.SetBodyStream(&answer{s, asked, produce}, -1)
 }
 
 // SupportsBodyWriteTo makes fasthttp call WriteTo.
@@ -45,7 +47,7 @@ func (a *answer) Read([]byte) (int, error) {
 // WriteTo produces the answer. After an error the connection is closed without a last chunk, so
 // that no client takes the answer for whole.
 func (a *answer) WriteTo(w io.Writer) (n int64, err error) {
-	rc, cancel := a.server.context()
+	rc, cancel := a.server.under(a.asked)
 	defer cancel()
 	buf := answerBuffers.Get().(*bufio.Writer)
 	buf.Reset(w)

@@ -93,13 +93,14 @@ func (s *server) countFrame(ctx *fasthttp.RequestCtx) {
 		writeError(ctx, toWire(err))
 		return
 	}
-	rc, cancel := s.context()
+	rc, cancel := s.scoped(ctx)
 	defer cancel()
 	_, end, err := s.node.Count(rc, q)
 	if err != nil {
 		writeError(ctx, toWire(err))
 		return
 	}
+	setStatus(ctx, &end)
 	ctx.SetContentType(wire.ContentType)
 	ctx.SetBody(wire.AppendEnd(nil, &end))
 }
@@ -117,7 +118,7 @@ func tail(b *record.Batch, n int) *record.Batch {
 const groupsPerFrame = 4096
 
 func (s *server) aggregate(ctx *fasthttp.RequestCtx, q *record.Query) {
-	rc, cancel := s.context()
+	rc, cancel := s.scoped(ctx)
 	defer cancel()
 	groups, end, err := s.node.Aggregate(rc, q)
 	if err != nil {
@@ -130,5 +131,41 @@ func (s *server) aggregate(ctx *fasthttp.RequestCtx, q *record.Query) {
 		body = wire.AppendGroups(body, groups[:n])
 		groups = groups[n:]
 	}
+	setStatus(ctx, &end)
+	ctx.SetBody(wire.AppendEnd(body, &end))
+}
+
+// states answers a query frame with frames of states.
+func (s *server) states(ctx *fasthttp.RequestCtx) {
+	q := new(record.Query)
+	err := wire.ParseQuery(ctx.PostBody(), q)
+	if err == nil && q.Aggregate.Name == "" {
+		err = &wire.Error{Kind: wire.KindInvalid, Part: "aggregate",
+			Message: "there is none; states are those of its groups"}
+	}
+	rc, cancel := s.scoped(ctx)
+	defer cancel()
+	var body []byte
+	var frame []wire.GroupState
+	size := 0
+	var end wire.End
+	if err == nil {
+		end, err = s.node.States(rc, q, func(one wire.GroupState) error {
+			if size += len(one.State); size > wire.MaxStatesBytes || len(frame) == groupsPerFrame {
+				body, frame, size = wire.AppendStates(body, frame), frame[:0], len(one.State)
+			}
+			frame = append(frame, one)
+			return nil
+		})
+	}
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	if len(frame) > 0 {
+		body = wire.AppendStates(body, frame)
+	}
+	setStatus(ctx, &end)
+	ctx.SetContentType(wire.ContentType)
 	ctx.SetBody(wire.AppendEnd(body, &end))
 }

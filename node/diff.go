@@ -73,11 +73,13 @@ func (n *Node) Versions(ctx context.Context, box *record.Box) ([]record.Version,
 // history of readings, so they have no range of acq.
 var (
 	latestParams = []string{"cid", "mid", "moid", "cap", "acq", "last", "filter",
-		"filter_params", "unchecked", "order", "limit", "keys", "type", "format"}
+		"filter_params", "unchecked", "order", "limit", "keys", "type", "format", paramPartial}
 	asOfParams = []string{"at", "cid", "mid", "moid", "cap", "acq", "last", "filter",
-		"filter_params", "unchecked", "order", "limit", "keys", "type", "format"}
-	diffParams     = []string{"cid", "mid", "moid", "cap", "from", "to", "limit", "type", "format"}
-	versionsParams = []string{"cid", "mid", "moid", "cap", "everything", "type", "format"}
+		"filter_params", "unchecked", "order", "limit", "keys", "type", "format", paramPartial}
+	diffParams = []string{"cid", "mid", "moid", "cap", "from", "to", "limit", "type", "format",
+		paramPartial}
+	versionsParams = []string{"cid", "mid", "moid", "cap", "everything", "type", "format",
+		paramPartial}
 )
 
 // routeVersions answers what is asked of versions and of past states.

@@ -20,6 +20,12 @@ func (n *Node) Kind(err error) wire.Kind { return toWire(err).Kind }
 
 // toWire gives an error the kind under which it crosses the network.
 func toWire(err error) *wire.Error {
+	var at *SourceError
+	if errors.As(err, &at) {
+		out := *toWire(at.Err)
+		out.Message = at.Source + ": " + out.Message
+		return &out
+	}
 	var known *wire.Error
 	if errors.As(err, &known) {
 		return known

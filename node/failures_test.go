@@ -212,7 +212,8 @@ func TestFaultWithoutKeys(t *testing.T) {
 	n := openTest(t, Options{})
 	putShort(t, n)
 	scans := 0
-	_, err := n.scan(t.Context(), &record.Query{}, 0, func(int) (store.Sink, error) {
+	only := n.layout.Load().only
+	_, err := only.scan(t.Context(), &record.Query{}, 0, func(int) (store.Sink, error) {
 		if scans++; scans > 1 {
 			return nil, errClosing
 		}

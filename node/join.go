@@ -48,14 +48,14 @@ func backward(q *record.Query, horizonNs int64) (*record.Query, bool) {
 }
 
 // lookBack gives the last readings before the box to workers of their own, in groups that say so,
-// and returns all workers.
-func (n *Node) lookBack(
+// and returns all workers. Unless always is set, it leaves that where nothing lies in the box.
+func (n *local) lookBack(
 	ctx context.Context, q *record.Query, module *pluginVersion, horizonNs int64,
-	workers []*aggregator,
+	workers []*aggregator, always bool,
 ) ([]*aggregator, error) {
 	back, ok := backward(q, horizonNs)
 	found := func(a *aggregator) bool { return len(a.groups.keys) > 0 }
-	if !ok || !slices.ContainsFunc(workers, found) {
+	if !ok || !always && !slices.ContainsFunc(workers, found) {
 		return workers, nil
 	}
 	by := record.GroupBy{CID: q.GroupBy.CID, MID: q.GroupBy.MID, MOID: q.GroupBy.MOID}

@@ -72,6 +72,7 @@ type Node struct {
 	opt      Options
 	log      *slog.Logger
 	store    *store.Store
+	layout   atomic.Pointer[layout]
 	host     *wasmhost.Host
 	lent     *wasmhost.Host // as registry.lent
 	plugins  *registry
@@ -116,6 +117,7 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	if n.store, report, err = store.Open(ctx, opt.Store); err != nil {
 		return nil, err
 	}
+	n.layout.Store(oneStore(&local{Node: n, store: n.store}))
 	n.reportOpen(report)
 	n.removeUnfinished()
 	if err := n.start(ctx); err != nil {

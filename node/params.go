@@ -31,11 +31,12 @@ func badParam(name string, err error) *wire.Error {
 // question than was asked is worse than none.
 var (
 	countParams = []string{"cid", "mid", "moid", "cap", "acq", "view", "asof", "last", "filter",
-		"filter_params", "unchecked"}
+		"filter_params", "unchecked", paramPartial}
 	recordsParams = []string{"cid", "mid", "moid", "cap", "acq", "view", "asof", "last", "filter",
-		"filter_params", "unchecked", "order", "limit", "keys", "type", "format"}
+		"filter_params", "unchecked", "order", "limit", "keys", "type", "format",
+		paramPartial}
 	runParams = []string{"cid", "mid", "moid", "cap", "acq", "view", "asof", "last", "filter",
-		"filter_params", "unchecked", "params", "group", "every", "limit"}
+		"filter_params", "unchecked", "params", "group", "every", "limit", paramPartial}
 	postParams     = []string{"type", "atomic"}
 	verifyParams   = []string{"rate"}
 	snapshotParams = []string{"name"}

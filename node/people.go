@@ -30,6 +30,7 @@ type jsonRow struct {
 
 type jsonEnd struct {
 	Complete bool   `json:"complete"`
+	Reason   string `json:"reason,omitempty"` // why it is not, without an error
 	Error    string `json:"error,omitempty"`
 	Code     string `json:"code,omitempty"`
 
@@ -44,9 +45,9 @@ type jsonEnd struct {
 }
 
 func newJSONEnd(end wire.End, err error) jsonEnd {
-	out := jsonEnd{Complete: end.Complete, Rows: end.Rows, HorizonNs: end.HorizonNs,
-		Blocks: end.BlocksScanned, Examined: end.RowsExamined, TookNs: end.TookNs,
-		PurgedNs: end.PurgedAcqNs}
+	out := jsonEnd{Complete: end.Complete, Reason: end.Reason, Rows: end.Rows,
+		HorizonNs: end.HorizonNs, Blocks: end.BlocksScanned, Examined: end.RowsExamined,
+		TookNs: end.TookNs, PurgedNs: end.PurgedAcqNs}
 	if err != nil {
 		e := toWire(err)
 		out.Complete, out.Error, out.Code = false, e.Message, e.Kind.String()
@@ -201,13 +202,14 @@ func (s *server) count(ctx *fasthttp.RequestCtx) {
 		writeError(ctx, toWire(err))
 		return
 	}
-	rc, cancel := s.context()
+	rc, cancel := s.scoped(ctx)
 	defer cancel()
 	records, end, err := s.node.Count(rc, q)
 	if err != nil {
 		writeError(ctx, toWire(err))
 		return
 	}
+	setStatus(ctx, &end)
 	writeJSON(ctx, map[string]any{"records": records, "end": newJSONEnd(end, nil)})
 }
 
@@ -238,7 +240,7 @@ func (s *server) answerGroups(
 	ctx *fasthttp.RequestCtx, v *pluginVersion, q *record.Query, list string,
 	finish func(row map[string]any, g *wire.Group),
 ) {
-	rc, cancel := s.context()
+	rc, cancel := s.scoped(ctx)
 	defer cancel()
 	groups, end, err := s.node.Aggregate(rc, q)
 	if err != nil {
@@ -255,6 +257,7 @@ func (s *server) answerGroups(
 		finish(row, &groups[i])
 		out = append(out, row)
 	}
+	setStatus(ctx, &end)
 	writeJSON(ctx, map[string]any{list: out, "end": newJSONEnd(end, nil)})
 }
 

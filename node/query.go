@@ -6,7 +6,6 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
@@ -37,13 +36,13 @@ func (n *Node) Query(
 		defer done()
 	}
 	out := output{q: q, emit: emit, budget: n.opt.ResultBytes}
-	parts := segment.AllParts
-	if q.KeysOnly {
-		parts = segment.Keys
+	var end wire.End
+	var err error
+	if only := n.layout.Load().only; only != nil {
+		end, err = only.rows(ctx, q, out.add)
+	} else {
+		end, err = n.rowsOfAll(ctx, q, out.add)
 	}
-	stats, err := n.scan(ctx, q, parts, func(int) (store.Sink, error) {
-		return out.add, nil
-	})
 	if err != nil && !errors.Is(err, errEnough) {
 		n.failed(q, err)
 		return wire.End{}, err
@@ -51,44 +50,36 @@ func (n *Node) Query(
 	if err := out.finish(); err != nil {
 		return wire.End{}, err
 	}
-	return endOf(stats, out.rows), nil
+	end.Rows = out.rows
+	return end, nil
 }
 
 // Count returns how many records a query finds, without limit and order.
 func (n *Node) Count(ctx context.Context, q *record.Query) (uint64, wire.End, error) {
-	if len(q.Filters) > 0 {
-		return n.countFiltered(ctx, q)
-	}
 	if err := n.begin(q); err != nil {
 		return 0, wire.End{}, err
 	}
 	defer func() { <-n.queries }()
-	n.host.Work()
-	defer n.host.Rest()
-	count, stats, err := n.store.Count(ctx, q)
-	return count, endOf(stats, count), err
-}
-
-// countFiltered counts rows of which nobody looks at anything behind the filters.
-func (n *Node) countFiltered(ctx context.Context, q *record.Query) (uint64, wire.End, error) {
-	if err := n.begin(q); err != nil {
-		return 0, wire.End{}, err
+	if len(q.Filters) == 0 {
+		n.host.Work()
+		defer n.host.Rest()
+	} else {
+		var done func()
+		ctx, done = n.owned(ctx, q)
+		defer done()
 	}
-	defer func() { <-n.queries }()
-	ctx, done := n.owned(ctx, q)
-	defer done()
-	var count atomic.Uint64
-	stats, err := n.scan(ctx, q, 0, func(int) (store.Sink, error) {
-		return func(b *record.Batch) error {
-			count.Add(uint64(b.Len()))
-			return nil
-		}, nil
-	})
+	var end wire.End
+	var err error
+	if only := n.layout.Load().only; only != nil {
+		end, err = only.count(ctx, q)
+	} else {
+		end, err = n.countOfAll(ctx, q)
+	}
 	if err != nil {
 		n.failed(q, err)
 		return 0, wire.End{}, err
 	}
-	return count.Load(), endOf(stats, count.Load()), nil
+	return end.Rows, end, nil
 }
 
 func (n *Node) begin(q *record.Query) error {
@@ -156,7 +147,7 @@ func (n *Node) owned(
 
 // scan runs the store's scan with the filters of the query before each sink, in their order. Sinks
 // look at those parts of rows only.
-func (n *Node) scan(
+func (n *local) scan(
 	ctx context.Context, q *record.Query, parts segment.Parts,
 	newSink func(worker int) (store.Sink, error),
 ) (store.ScanStats, error) {
@@ -193,7 +184,7 @@ func (n *Node) scan(
 
 // scanChain scans with the filters in modules, each of which looks, with all behind it, at the
 // parts in chain.
-func (n *Node) scanChain(
+func (n *local) scanChain(
 	ctx context.Context, q *record.Query, modules []*pluginVersion, chain []segment.Parts,
 	newSink func(worker int) (store.Sink, error),
 ) (store.ScanStats, error) {

@@ -129,7 +129,7 @@ func (s *server) shutdown(ctx context.Context) error {
 
 // context returns the context of a request, which ends with the server or after queryTimeout.
 func (s *server) context() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(s.running, queryTimeout)
+	return s.under(scope{})
 }
 
 func (s *server) handle(ctx *fasthttp.RequestCtx) {
@@ -148,6 +148,10 @@ func (s *server) handle(ctx *fasthttp.RequestCtx) {
 	}
 	if fromPage(ctx) && changes(string(ctx.Method()), string(ctx.Path())) {
 		refusePage(ctx)
+		return
+	}
+	if err := s.checkScope(ctx.QueryArgs()); err != nil {
+		writeError(ctx, toWire(err))
 		return
 	}
 	s.route(ctx)
@@ -254,9 +258,11 @@ func (s *server) routeHealth(ctx *fasthttp.RequestCtx, route string) bool {
 	return true
 }
 
-// routeSync answers what copies and comparisons of nodes ask for.
+// routeSync answers what nodes, copies and comparisons of nodes ask for.
 func (s *server) routeSync(ctx *fasthttp.RequestCtx, route string) bool {
 	switch route {
+	case "POST /v1/states":
+		s.states(ctx)
 	case "GET /v1/digest":
 		s.digest(ctx)
 	case "POST /v1/digest":
@@ -276,7 +282,7 @@ func (s *server) routeSync(ctx *fasthttp.RequestCtx, route string) bool {
 // methods returns what a path that [server.route] knows takes, "" for another.
 func methods(path string) string {
 	switch path {
-	case "/v1/put", "/v1/query", "/v1/verify", "/v1/erase", "/v1/purge":
+	case "/v1/put", "/v1/query", "/v1/states", "/v1/verify", "/v1/erase", "/v1/purge":
 		return "POST"
 	case "/v1/retention":
 		return "DELETE, GET, HEAD, PUT"
@@ -304,7 +310,7 @@ func noRoute(ctx *fasthttp.RequestCtx, path string) {
 			"/v1/latest, /v1/asof, /v1/diff, /v1/versions, /v1/windows, "+
 			"/v1/failures, /v1/quantities, "+
 			"/v1/horizon, /v1/changes, /v1/cursors, "+
-			"/v1/put, /v1/query, /v1/erase, /v1/purge, /v1/events, /v1/retention, "+
+			"/v1/put, /v1/query, /v1/states, /v1/erase, /v1/purge, /v1/events, /v1/retention, "+
 			"/v1/snapshots, /v1/verify, /v1/digest, /v1/sync, /healthz, /readyz, "+
 			"/version and /metrics", ctx.Method(), path)})
 }

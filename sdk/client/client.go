@@ -38,6 +38,7 @@ const (
 type Client struct {
 	base string // "http://host:port"
 	http *http.Client
+	asks asks
 }
 
 // ErrAddress is returned by Dial for an address that is none.
@@ -81,7 +82,8 @@ func (c *Client) Close() error {
 func (c *Client) do(
 	ctx context.Context, method, path, contentType string, body []byte,
 ) (io.ReadCloser, error) {
-	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, method, c.base+c.asks.add(ctx, path),
+		bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +97,7 @@ func (c *Client) do(
 		}
 		return nil, err
 	}
-	if resp.StatusCode == http.StatusOK {
+	if resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusPartialContent {
 		return resp.Body, nil
 	}
 	defer func() { _ = resp.Body.Close() }()

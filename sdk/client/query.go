@@ -44,6 +44,24 @@ func (c *Client) Aggregate(ctx context.Context, q *record.Query) ([]wire.Group, 
 	return groups, end, err
 }
 
+// States asks for the groups of an aggregate as they are before they are finished, for who merges
+// those of several nodes, and hands them to emit; they are valid during the call.
+func (c *Client) States(
+	ctx context.Context, q *record.Query, emit func(states []wire.GroupState) error,
+) (wire.End, error) {
+	var states []wire.GroupState
+	return c.answer(ctx, "/v1/states", q, func(t wire.FrameType, payload []byte) error {
+		if t != wire.FrameStates {
+			return fmt.Errorf("frame of type %d in an answer with states", t)
+		}
+		var err error
+		if states, err = wire.ParseStates(payload, states[:0]); err != nil {
+			return err
+		}
+		return emit(states)
+	})
+}
+
 // Count returns how many records a query finds, without its limit; no record travels. An answer
 // that is not complete says so in its end.
 func (c *Client) Count(ctx context.Context, q *record.Query) (uint64, wire.End, error) {

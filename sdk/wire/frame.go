@@ -47,8 +47,9 @@ const (
 	FrameDigests     FrameType = 23
 	FrameRange       FrameType = 24
 	FrameState       FrameType = 25
+	FrameStates      FrameType = 26
 
-	lastFrameType = FrameState
+	lastFrameType = FrameStates
 )
 
 // MaxFramePayload bounds the payload of any frame: the largest batch with its keys and some room.

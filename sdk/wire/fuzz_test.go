@@ -166,6 +166,22 @@ func FuzzGroups(f *testing.F) {
 	})
 }
 
+func FuzzStates(f *testing.F) {
+	seedWith(f, "states")
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		if within(t, "states", payload) != nil {
+			return
+		}
+		states, err := ParseStates(payload, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again := AppendStates(nil, states); !bytes.Equal(again[frameHeaderBytes:], payload) {
+			t.Fatal("states are written in another way than they were read")
+		}
+	})
+}
+
 func FuzzPutReply(f *testing.F) {
 	seedWith(f, "put-reply")
 	f.Fuzz(func(t *testing.T, payload []byte) {

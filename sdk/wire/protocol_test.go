@@ -92,6 +92,18 @@ func exampleGroups() []Group {
 	return []Group{{MID: 1001, CapNs: 1_699_999_200_000_000_000, Records: 2, Result: []byte("ok")}}
 }
 
+func testStatesExample(same func(string, []byte, error) []byte,
+	read func(string, any, any, error)) {
+	frame := same("states", AppendStates(nil, exampleStates()), nil)
+	states, err := ParseStates(frame[frameHeaderBytes:], nil)
+	read("states", states, exampleStates(), err)
+}
+
+func exampleStates() []GroupState {
+	return []GroupState{{MID: 1001, CapNs: 1_699_999_200_000_000_000, Before: true, Records: 1,
+		State: []byte("half")}}
+}
+
 func exampleEnd() *End {
 	return &End{Complete: true, HorizonNs: 1_700_000_100_000_000_000, Rows: 24, BlocksScanned: 3,
 		RowsExamined: 6144, TookNs: 81_000, PurgedAcqNs: 1_700_000_060_000_000_000}
@@ -195,6 +207,7 @@ func TestExamples(t *testing.T) {
 	frame = same("groups", AppendGroups(nil, exampleGroups()), nil)
 	groups, err := ParseGroups(payload(frame), nil)
 	read("groups", groups, exampleGroups(), err)
+	testStatesExample(same, read)
 	var end End
 	read("end", &end, exampleEnd(),
 		ParseEnd(payload(same("end", AppendEnd(nil, exampleEnd()), nil)), &end))
@@ -261,6 +274,7 @@ func TestTables(t *testing.T) {
 	}
 	types := map[FrameType]string{FramePut: "put", FramePutReply: "put reply",
 		FrameQuery: "query", FrameRows: "rows", FrameGroups: "groups", FrameEnd: "end",
+		FrameStates: "states",
 		FrameError: "error", FrameBox: "box", FrameEvent: "event", FrameModule: "module",
 		FrameDiff: "diff", FrameDifferences: "differences", FrameVersions: "versions",
 		FrameDigestQuery: "digest query", FrameDigests: "digests", FrameRange: "range",

@@ -103,6 +103,7 @@ func exampleFrames(t testing.TB) map[string][]byte {
 		"query":        AppendQuery(nil, exampleQuery()),
 		"query-window": AppendQuery(nil, exampleWindow()),
 		"put-reply":    AppendPutReply(nil, exampleReply()), "end": AppendEnd(nil, exampleEnd()),
+		"states": AppendStates(nil, exampleStates()),
 		"groups": AppendGroups(nil, exampleGroups()), "error": AppendError(nil, exampleError())}
 }
 
@@ -128,6 +129,9 @@ func parse(name string, payload []byte) error {
 		return ParsePutReply(payload, new(PutReply))
 	case "end":
 		return ParseEnd(payload, new(End))
+	case "states":
+		_, err := ParseStates(payload, nil)
+		return err
 	case "groups":
 		_, err := ParseGroups(payload, nil)
 		return err
@@ -195,6 +199,9 @@ func TestRefusals(t *testing.T) {
 	f("query-window", 36, "\xff", KindBadFrame, "query ends early")
 	f("query", 28, "\xff\xff\xff\x7f", KindBadFrame, "ranges of cid")
 	f("groups", 0, "\xff\xff\xff\xff", KindBadFrame, "4294967295 groups")
+	f("states", 0, "\xff\xff\xff\xff", KindBadFrame, "4294967295 states")
+	f("states", 28, "\x02", KindBadFrame, "reserved bytes of a state")
+	f("states", 44, "\xff\xff\xff\x7f", KindBadFrame, "states ends early")
 	f("groups", 36, "\xff\xff\xff\x7f", KindBadFrame, "groups ends early")
 	f("end", 1, "\x01", KindBadFrame, "reserved")
 	f("error", 0, "\x00", KindBadFrame, "kind")

@@ -1,0 +1,47 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+// local is the node as it answers from one of its stores.
+type local struct {
+	*Node
+	store *store.Store // in place of the node's
+	group int
+}
+
+func (n *local) String() string { return fmt.Sprintf("group %d of this node", n.group) }
+
+// rows implements source. Where there is only one, what add returns ends the scan.
+func (n *local) rows(ctx context.Context, q *record.Query, add store.Sink) (wire.End, error) {
+	parts := segment.AllParts
+	if q.KeysOnly {
+		parts = segment.Keys
+	}
+	stats, err := n.scan(ctx, q, parts, func(int) (store.Sink, error) { return add, nil })
+	return endOf(stats, 0), err
+}
+
+// count implements source. With filters nobody looks at anything behind them.
+func (n *local) count(ctx context.Context, q *record.Query) (wire.End, error) {
+	if len(q.Filters) == 0 {
+		count, stats, err := n.store.Count(ctx, q)
+		return endOf(stats, count), err
+	}
+	var count atomic.Uint64
+	stats, err := n.scan(ctx, q, 0, func(int) (store.Sink, error) {
+		return func(b *record.Batch) error {
+			count.Add(uint64(b.Len()))
+			return nil
+		}, nil
+	})
+	return endOf(stats, count.Load()), err
+}

@@ -1,0 +1,183 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/plugin"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+// asking is a question that is asked of several sources at the same time.
+type asking[T any] struct {
+	partial bool          // sources that cannot be asked are left out
+	lanes   chan struct{} // a place is taken while a store of this node works
+	began   time.Time
+
+	answers []T // by source, as ends and errs
+	ends    []wire.End
+	errs    []error
+}
+
+// ask asks all sources of a box and waits for them. The first that fails makes the others end,
+// unless the context allows partial answers; so does an errEnough of each, which is returned.
+//
+// Returns: what there is, also with an error.
+func ask[T any](
+	ctx context.Context, n *Node, box *record.Box,
+	each func(ctx context.Context, s source) (T, wire.End, error),
+) (*asking[T], error) {
+	a := &asking[T]{partial: scopeOf(ctx).partial, began: time.Now(),
+		lanes: make(chan struct{}, runtime.GOMAXPROCS(0))}
+	sources, err := n.sources(ctx, box)
+	if err != nil {
+		return a, err
+	}
+	a.answers, a.ends = make([]T, len(sources)), make([]wire.End, len(sources))
+	a.errs = make([]error, len(sources))
+	running, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	for i, s := range sources {
+		wg.Go(func() {
+			a.answers[i], a.ends[i], a.errs[i] = a.one(running, s, each)
+			if err := a.errs[i]; err != nil && !a.mayLack(err) {
+				cancel(err)
+			}
+		})
+	}
+	wg.Wait()
+	if err := context.Cause(running); err != nil {
+		return a, err
+	}
+	for _, err := range a.errs {
+		if err == nil {
+			return a, nil
+		}
+	}
+	return a, errors.Join(a.errs...) // nobody answered
+}
+
+// one asks one source, and names it in an error.
+func (a *asking[T]) one(
+	ctx context.Context, s source,
+	each func(ctx context.Context, s source) (T, wire.End, error),
+) (answer T, end wire.End, err error) {
+	if _, here := s.(*local); here {
+		select {
+		case a.lanes <- struct{}{}:
+			defer func() { <-a.lanes }()
+		case <-ctx.Done():
+			return answer, end, ctx.Err()
+		}
+	}
+	answer, end, err = each(ctx, s)
+	if err != nil && ctx.Err() == nil && !errors.Is(err, errEnough) {
+		err = &SourceError{Source: fmt.Sprint(s), Err: err}
+	}
+	return answer, end, err
+}
+
+// mayLack reports whether an answer may do without a source that failed so. What is wrong with the
+// question, a plugin or the reader of the answer would be wrong anywhere.
+func (a *asking[T]) mayLack(err error) bool {
+	if !a.partial || !errors.As(err, new(*SourceError)) {
+		return false
+	}
+	switch toWire(err).Kind {
+	case wire.KindUnavailable, wire.KindOverloaded, wire.KindTimeout, wire.KindDamaged,
+		wire.KindInternal, wire.KindNotFound:
+		return true
+	}
+	return false
+}
+
+// end merges the ends of the sources.
+func (a *asking[T]) end() wire.End {
+	out := wire.End{Complete: true}
+	var missing []string
+	first := true
+	for i, e := range a.ends {
+		out.Rows += e.Rows
+		out.BlocksScanned += e.BlocksScanned
+		out.RowsExamined += e.RowsExamined
+		out.PurgedAcqNs = max(out.PurgedAcqNs, e.PurgedAcqNs)
+		if err := a.errs[i]; errors.As(err, new(*SourceError)) {
+			missing = append(missing, err.Error())
+			continue
+		} else if err != nil && e.HorizonNs == 0 {
+			continue // others had enough before it began
+		}
+		if first || e.HorizonNs < out.HorizonNs {
+			out.HorizonNs, first = e.HorizonNs, false
+		}
+	}
+	if len(missing) > 0 {
+		out.Complete, out.Reason = false, strings.Join(missing, "; ")
+	}
+	out.TookNs = int64(time.Since(a.began))
+	return out
+}
+
+// rowsOfAll is [source.rows] of all sources. Rows of those that fail later may have come before.
+func (n *Node) rowsOfAll(
+	ctx context.Context, q *record.Query, add store.Sink,
+) (wire.End, error) {
+	q, err := n.pinned(ctx, q)
+	if err != nil {
+		return wire.End{}, err
+	}
+	a, err := ask(ctx, n, &q.Box, func(ctx context.Context, s source) (
+		none struct{}, end wire.End, err error,
+	) {
+		end, err = s.rows(ctx, q, add)
+		return none, end, err
+	})
+	return a.end(), err
+}
+
+func (n *Node) countOfAll(ctx context.Context, q *record.Query) (wire.End, error) {
+	q, err := n.pinned(ctx, q)
+	if err != nil {
+		return wire.End{}, err
+	}
+	a, err := ask(ctx, n, &q.Box, func(ctx context.Context, s source) (
+		none struct{}, end wire.End, err error,
+	) {
+		end, err = s.count(ctx, q)
+		return none, end, err
+	})
+	return a.end(), err
+}
+
+// pinned names the very versions of the plugins of a query that this node means by their names, so
+// that all sources run the same.
+func (n *Node) pinned(ctx context.Context, q *record.Query) (*record.Query, error) {
+	out := *q
+	out.Filters = append([]record.PluginCall(nil), q.Filters...)
+	pin := func(call *record.PluginCall, kind uint32) error {
+		if call.Name == "" || call.Module != nil {
+			return nil
+		}
+		v, err := n.plugins.useCall(ctx, call, kind)
+		if err != nil {
+			return err
+		}
+		call.Name = v.ref()
+		n.plugins.release(v)
+		return nil
+	}
+	for i := range out.Filters {
+		if err := pin(&out.Filters[i], plugin.KindFilter); err != nil {
+			return nil, err
+		}
+	}
+	return &out, pin(&out.Aggregate, plugin.KindAggregate)
+}

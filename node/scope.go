@@ -1,0 +1,129 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pentad-db/pentad/sdk/wire"
+	"github.com/valyala/fasthttp"
+)
+
+// scope is what a request says beside its question: whom it is asked of, and how it may end.
+type scope struct {
+	groups  []int         // of slots, all of them here; nil for all there are
+	partial bool          // sources that cannot be asked may be left out
+	within  time.Duration // how long the one who asks waits; 0 for as long as the node allows
+}
+
+type scopeKey struct{}
+
+// AllowPartial makes answers of many sources go on without those that cannot be asked: the end of
+// an answer then says that it is not complete, and what is missing.
+func AllowPartial(ctx context.Context) context.Context {
+	s := scopeOf(ctx)
+	s.partial = true
+	return withScope(ctx, s)
+}
+
+func withScope(ctx context.Context, s scope) context.Context {
+	return context.WithValue(ctx, scopeKey{}, s)
+}
+
+func scopeOf(ctx context.Context) scope {
+	s, _ := ctx.Value(scopeKey{}).(scope) // without one, the zero scope
+	return s
+}
+
+// Parameters of a scope. Those of peers belong to requests in frames.
+const (
+	paramPartial = "partial"
+	paramGroups  = "groups"
+	paramWithin  = "within_ms"
+)
+
+// peerParams are what a node says that asks another one.
+var peerParams = []string{paramGroups, paramWithin}
+
+// parseScope reads the scope of a request.
+func parseScope(args *fasthttp.Args) (s scope, err error) {
+	switch text := string(args.Peek(paramPartial)); text {
+	case "":
+	case "allow":
+		s.partial = true
+	default:
+		return s, badParam(paramPartial, fmt.Errorf("%q is not allow; leave it out to get all or "+
+			"an error", clip(text)))
+	}
+	if text := string(args.Peek(paramGroups)); text != "" {
+		if s.groups, err = parseGroupNumbers(text); err != nil {
+			return s, badParam(paramGroups, err)
+		}
+	}
+	if text := string(args.Peek(paramWithin)); text != "" {
+		ms, err := strconv.ParseUint(text, 10, 31)
+		if err != nil || ms == 0 {
+			return s, badParam(paramWithin, fmt.Errorf("%q is not a time in ms", clip(text)))
+		}
+		s.within = time.Duration(ms) * time.Millisecond
+	}
+	return s, nil
+}
+
+// parseGroupNumbers reads numbers of groups, ascending and joined by commas.
+func parseGroupNumbers(text string) ([]int, error) {
+	groups := make([]int, 0, strings.Count(text, ",")+1)
+	for part := range strings.SplitSeq(text, ",") {
+		g, err := strconv.ParseUint(part, 10, 16)
+		if err != nil || len(groups) > 0 && int(g) <= groups[len(groups)-1] {
+			return nil, fmt.Errorf("%q is not a list of ascending numbers joined by commas",
+				clip(text))
+		}
+		groups = append(groups, int(g))
+	}
+	return groups, nil
+}
+
+// checkScope refuses a scope that cannot be read or is not of this node.
+func (s *server) checkScope(args *fasthttp.Args) error {
+	asked, err := parseScope(args)
+	if err != nil {
+		return err
+	}
+	l := s.node.layout.Load()
+	for _, g := range asked.groups {
+		if g >= len(l.groups) || l.groups[g].here == nil {
+			return notHere(g)
+		}
+	}
+	return nil
+}
+
+// scoped is [server.context] for a question that may be asked of many sources.
+func (s *server) scoped(ctx *fasthttp.RequestCtx) (context.Context, context.CancelFunc) {
+	asked, _ := parseScope(ctx.QueryArgs()) // route has checked it
+	return s.under(asked)
+}
+
+// under returns the context of a request with a scope.
+func (s *server) under(asked scope) (context.Context, context.CancelFunc) {
+	timeout := queryTimeout
+	if asked.within > 0 {
+		timeout = min(timeout, asked.within)
+	}
+	rc, cancel := context.WithTimeout(s.running, timeout)
+	if asked.groups != nil || asked.partial {
+		rc = withScope(rc, asked)
+	}
+	return rc, cancel
+}
+
+// setStatus says before an answer that it is not complete, where that is known.
+func setStatus(ctx *fasthttp.RequestCtx, end *wire.End) {
+	if !end.Complete {
+		ctx.SetStatusCode(http.StatusPartialContent)
+	}
+}

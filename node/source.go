@@ -1,0 +1,92 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/pentad-db/pentad/node/internal/slots"
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+// source answers questions from some of the groups of slots: a store of this node or another node.
+// A series lies in one source, so what each says of versions and last readings is right by itself.
+// A filter or aggregate is that of the query; order and limit see [source.rows].
+//
+// Errors name the source where it is at fault, see [SourceError].
+type source interface {
+	// rows hands rows to add, several batches at a time, each valid during the call. With an order
+	// and a limit they hold those that come first; else they are in no order.
+	rows(ctx context.Context, q *record.Query, add store.Sink) (wire.End, error)
+	// count returns an end whose rows are the count.
+	count(ctx context.Context, q *record.Query) (wire.End, error)
+	// states returns the groups of an aggregate before they are joined and finished.
+	states(ctx context.Context, q *record.Query, module *pluginVersion) (*saved, wire.End, error)
+}
+
+// layout says which source answers for each group of slots. It is immutable.
+type layout struct {
+	groups []*place // by number
+	only   *local   // where one store of this node has everything, else nil
+}
+
+// place is where a group is: here or on another node.
+type place struct {
+	here *local
+	peer *peer
+}
+
+// oneStore is the layout of a node by itself.
+func oneStore(l *local) *layout { return &layout{groups: []*place{{here: l}}, only: l} }
+
+// SourceError is a failure of one of several sources of an answer.
+type SourceError struct {
+	Source string // a group of this node, or another node
+	Err    error
+}
+
+func (e *SourceError) Error() string { return e.Source + ": " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *SourceError) Unwrap() error { return e.Err }
+
+// sources returns what answers a question about a box: one source for each group of this node, and
+// one for each other node with all of the groups that it is asked for.
+func (n *Node) sources(ctx context.Context, box *record.Box) ([]source, error) {
+	l := n.layout.Load()
+	asked := scopeOf(ctx)
+	var wanted []bool // nil for all
+	if asked.groups == nil {
+		wanted = slots.Parts(box, len(l.groups))
+	}
+	var out []source
+	remotes := map[*peer]*distant{}
+	for g, p := range l.groups {
+		switch {
+		case wanted != nil && !wanted[g]:
+		case asked.groups != nil && !slices.Contains(asked.groups, g):
+		case p.here != nil:
+			out = append(out, p.here)
+		case asked.groups != nil:
+			return nil, notHere(g)
+		default:
+			r := remotes[p.peer]
+			if r == nil {
+				r = &distant{peer: p.peer, budget: n.opt.ResultBytes}
+				remotes[p.peer] = r
+				out = append(out, r)
+			}
+			r.groups = append(r.groups, g)
+		}
+	}
+	return out, nil
+}
+
+// notHere refuses a question that would have to be asked of yet another node: whoever asks for
+// groups by number knows where they are, or has to learn it anew.
+func notHere(group int) error {
+	return &wire.Error{Kind: wire.KindNotFound, Part: "groups", Message: fmt.Sprintf(
+		"group %d is not on this node; ask for the places of groups again", group)}
+}
