@@ -33,7 +33,7 @@ const (
 var (
 	changesParams = []string{"cid", "mid", "moid", "cap", "filter", "filter_params", "unchecked",
 		"keys", "type", "format", "since", "follow"}
-	horizonParams = []string{"cid", "mid", "moid", "cap"}
+	horizonParams = []string{"cid", "mid", "moid", "cap", paramGroups, paramWithin}
 	followParams  = []string{"since", "follow"}
 )
 

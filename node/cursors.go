@@ -75,7 +75,7 @@ func (n *Node) CommitCursor(
 	if err := checkCursorName(name); err != nil {
 		return c, err
 	}
-	horizon, err := n.store.Horizon(ctx)
+	horizon, err := n.Horizon(ctx)
 	if err != nil {
 		return c, err
 	}

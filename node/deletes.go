@@ -18,12 +18,12 @@ import (
 
 // Erase hides the records of a box; see [store.Store.Erase].
 func (n *Node) Erase(ctx context.Context, box record.Box) (acqNs int64, err error) {
-	return n.store.Erase(ctx, box)
+	return n.hide(ctx, box, false)
 }
 
 // Purge removes the records of a box; see [store.Store.Purge].
 func (n *Node) Purge(ctx context.Context, box record.Box) (acqNs int64, err error) {
-	return n.store.Purge(ctx, box)
+	return n.hide(ctx, box, true)
 }
 
 // Events lists erases, purges and steps of retentions; see [store.Store.Events].
@@ -60,13 +60,13 @@ func (s *server) hide(
 	ctx *fasthttp.RequestCtx, view record.View,
 	do func(ctx context.Context, box record.Box) (int64, error),
 ) {
-	rc, cancel := s.context()
+	rc, cancel := s.scoped(ctx)
 	defer cancel()
 	var b wire.Box
 	var dry bool
 	var err error
 	if speaksFrames(ctx) {
-		if err = checkParams(ctx.QueryArgs(), nil); err == nil {
+		if err = checkParams(ctx.QueryArgs(), peerParams); err == nil {
 			err = wire.ParseBox(ctx.PostBody(), &b)
 		}
 	} else {

@@ -28,17 +28,23 @@ func (n *Node) Diff(
 	if err := n.checkMoments(ctx, ask); err != nil {
 		return wire.End{}, err
 	}
-	stats, err := n.store.Diff(ctx, ask, emit)
+	var end wire.End
+	var err error
+	if only := n.layout.Load().only; only != nil {
+		end, err = only.diff(ctx, ask, emit)
+	} else {
+		end, err = n.diffOfAll(ctx, ask, emit)
+	}
 	if err != nil && !errors.Is(err, errEnough) {
 		return wire.End{}, err
 	}
-	return endOf(stats, stats.Rows), nil
+	return end, nil
 }
 
 // checkMoments refuses moments of a diff that are still to come: the answer would be of another
 // question, and would change. The greatest acq as the second moment stands for the horizon.
 func (n *Node) checkMoments(ctx context.Context, ask *record.Diff) error {
-	horizon, err := n.store.Horizon(ctx)
+	horizon, err := n.Horizon(ctx)
 	if err != nil {
 		return err
 	}
@@ -62,6 +68,9 @@ func (n *Node) Versions(ctx context.Context, box *record.Box) ([]record.Version,
 		return nil, wire.End{}, err
 	}
 	defer func() { <-n.queries }()
+	if n.layout.Load().only == nil {
+		return n.versionsOfAll(ctx, box)
+	}
 	all, stats, err := n.store.Versions(ctx, box, n.opt.ResultBytes)
 	if err != nil {
 		return nil, wire.End{}, err
@@ -140,7 +149,7 @@ func (s *server) diffFrame(ctx *fasthttp.RequestCtx) {
 
 // versionsFrame answers a box frame with frames of versions.
 func (s *server) versionsFrame(ctx *fasthttp.RequestCtx) {
-	rc, cancel := s.context()
+	rc, cancel := s.scoped(ctx)
 	defer cancel()
 	var box wire.Box
 	err := wire.ParseBox(ctx.PostBody(), &box)
@@ -153,6 +162,7 @@ func (s *server) versionsFrame(ctx *fasthttp.RequestCtx) {
 		writeError(ctx, toWire(err))
 		return
 	}
+	setStatus(ctx, &end)
 	ctx.SetContentType(wire.ContentType)
 	s.stream(ctx, func(_ context.Context, w *bufio.Writer) error {
 		var buf []byte

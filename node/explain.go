@@ -13,6 +13,9 @@ import (
 type Explanation struct {
 	store.Explanation
 	Ignored []string `json:"ignored"` // parts of the query that were left aside
+
+	// Sources are what each says, where there are several; their segments stand there alone.
+	Sources []SourceExplanation `json:"sources,omitempty"`
 }
 
 // Explain runs a query without its plugins, order and limit, and says how its rows were found and
@@ -25,6 +28,11 @@ func (n *Node) Explain(ctx context.Context, q *record.Query) (Explanation, error
 	bare := *q
 	bare.Filters, bare.Aggregate, bare.Order, bare.Limit =
 		nil, record.PluginCall{}, record.OrderNone, 0
+	if n.layout.Load().only == nil {
+		x, err := n.explainAll(ctx, &bare)
+		x.Ignored = ignoredBy(q)
+		return x, err
+	}
 	x, err := n.store.Explain(ctx, &bare)
 	return Explanation{Explanation: x, Ignored: ignoredBy(q)}, err
 }
@@ -69,7 +77,7 @@ func (s *server) explainFrame(ctx *fasthttp.RequestCtx) {
 func (s *server) writeExplanation(ctx *fasthttp.RequestCtx, q *record.Query, err error) {
 	var x Explanation
 	if err == nil {
-		rc, cancel := s.context()
+		rc, cancel := s.scoped(ctx)
 		defer cancel()
 		x, err = s.node.Explain(rc, q)
 	}

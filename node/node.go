@@ -269,7 +269,9 @@ func (n *Node) Put(
 }
 
 // Horizon returns an acq below which nothing changes any more.
-func (n *Node) Horizon(ctx context.Context) (int64, error) { return n.store.Horizon(ctx) }
+func (n *Node) Horizon(ctx context.Context) (int64, error) {
+	return n.horizonOf(ctx, &record.Box{})
+}
 
 // Seal moves every row into sealed segments; see [store.Store.Seal].
 func (n *Node) Seal(ctx context.Context) error { return n.store.Seal(ctx) }

@@ -44,6 +44,7 @@ func openSpread(t *testing.T, groups, nodes int) *spread {
 	places := make([][]*place, nodes) // by node, then group
 	for g := range groups {
 		opt := opt
+		opt.SealRows /= 5
 		opt.Dir = filepath.Join(t.TempDir(), fmt.Sprint("group", g))
 		st, _, err := store.Open(t.Context(), opt)
 		if err != nil {

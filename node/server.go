@@ -335,12 +335,12 @@ func (s *server) ready(ctx *fasthttp.RequestCtx) {
 }
 
 func (s *server) horizon(ctx *fasthttp.RequestCtx) {
-	rc, cancel := s.context()
+	rc, cancel := s.scoped(ctx)
 	defer cancel()
-	_, err := s.parseBox(ctx, horizonParams) // of one node, every box has its horizon
+	q, err := s.parseBox(ctx, horizonParams)
 	h := int64(0)
 	if err == nil {
-		h, err = s.node.Horizon(rc)
+		h, err = s.node.horizonOf(rc, &q.Box)
 	}
 	if err != nil {
 		writeError(ctx, toWire(err))

@@ -24,6 +24,14 @@ type source interface {
 	count(ctx context.Context, q *record.Query) (wire.End, error)
 	// states returns the groups of an aggregate before they are joined and finished.
 	states(ctx context.Context, q *record.Query, module *pluginVersion) (*saved, wire.End, error)
+	diff(ctx context.Context, ask *record.Diff, emit func(d *record.Differences) error) (wire.End,
+		error)
+	versions(ctx context.Context, box *record.Box, budget *budget) ([]record.Version, wire.End,
+		error)
+	explain(ctx context.Context, q *record.Query) ([]SourceExplanation, error)
+	horizon(ctx context.Context, box *record.Box) (int64, error)
+	hide(ctx context.Context, box record.Box, purge bool) (acqNs int64, err error)
+	digest(ctx context.Context, box record.Box, cuts []int64) (digests, error)
 }
 
 // layout says which source answers for each group of slots. It is immutable.

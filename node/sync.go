@@ -27,6 +27,14 @@ func (n *Node) Digest(
 		return nil, 0, err
 	}
 	defer func() { <-n.queries }()
+	if n.layout.Load().only == nil {
+		if rows > 0 {
+			return nil, 0, badParam("rows", errors.New("only a node that has one store knows how "+
+				"its rows lie in acq; give the cuts"))
+		}
+		d, err := n.digestAll(ctx, box, cuts)
+		return d.slices, d.purgedAcqNs, err
+	}
 	if rows > 0 {
 		if len(cuts) != 2 {
 			return nil, 0, badParam("acq", fmt.Errorf("%d cuts cannot be divided; give 2",
@@ -59,7 +67,7 @@ func (n *Node) ReleaseCopy(ctx context.Context) error { return n.store.ReleaseCo
 
 // digestFrame answers a digest query frame.
 func (s *server) digestFrame(ctx *fasthttp.RequestCtx) {
-	rc, cancel := s.context()
+	rc, cancel := s.scoped(ctx)
 	defer cancel()
 	var q wire.DigestQuery
 	var all []store.Digest
@@ -93,7 +101,7 @@ var digestParams = []string{"cid", "mid", "moid", "cap", "acq"}
 
 // digest answers people with the digest of a box, up to the horizon.
 func (s *server) digest(ctx *fasthttp.RequestCtx) {
-	rc, cancel := s.context()
+	rc, cancel := s.scoped(ctx)
 	defer cancel()
 	q, err := s.parseBox(ctx, digestParams)
 	if err != nil {

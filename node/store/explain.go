@@ -71,7 +71,8 @@ func dimCounts(n [record.NumDims]int) DimCounts {
 	return DimCounts{n[record.CID], n[record.MID], n[record.MOID], n[record.Cap], n[record.Acq]}
 }
 
-func (c *DimCounts) add(o DimCounts) {
+// Add adds other counts.
+func (c *DimCounts) Add(o DimCounts) {
 	c.CID += o.CID
 	c.MID += o.MID
 	c.MOID += o.MOID
@@ -143,7 +144,7 @@ func (x *explaining) add(seg SegmentPlan) {
 		return
 	}
 	x.out.ByLists += seg.Blocks - seg.Listed
-	x.out.ByZones.add(seg.ByZones)
+	x.out.ByZones.Add(seg.ByZones)
 	x.out.Candidates += seg.Candidates
 	x.out.Inside += seg.Inside
 }

@@ -60,23 +60,36 @@ func (c *Client) Versions(ctx context.Context, box *wire.Box) iter.Seq2[record.V
 			yield(record.Version{}, err)
 			return
 		}
-		end, err := c.frames(ctx, "/v1/versions", wire.AppendBox(nil, &checked),
-			func(t wire.FrameType, payload []byte) error {
-				if t != wire.FrameVersions {
-					return fmt.Errorf("frame of type %d in an answer with versions", t)
+		end, err := c.VersionBatches(ctx, &checked, func(versions []record.Version) error {
+			for i := range versions {
+				if !yield(versions[i], nil) {
+					return errStop
 				}
-				versions, err := wire.ParseVersions(payload)
-				for i := 0; i < len(versions) && err == nil; i++ {
-					if !yield(versions[i], nil) {
-						err = errStop
-					}
-				}
-				return err
-			})
+			}
+			return nil
+		})
 		if err = wholeOr(end, err); err != nil {
 			yield(record.Version{}, err)
 		}
 	}
+}
+
+// VersionBatches is Versions by batches, which belong to emit. An error of emit ends it and is
+// returned. Without error the answer came to its end.
+func (c *Client) VersionBatches(
+	ctx context.Context, box *wire.Box, emit func(versions []record.Version) error,
+) (wire.End, error) {
+	return c.frames(ctx, "/v1/versions", wire.AppendBox(nil, box),
+		func(t wire.FrameType, payload []byte) error {
+			if t != wire.FrameVersions {
+				return fmt.Errorf("frame of type %d in an answer with versions", t)
+			}
+			versions, err := wire.ParseVersions(payload)
+			if err != nil {
+				return err
+			}
+			return emit(versions)
+		})
 }
 
 // wholeOr returns the error of an answer that failed or is not complete, none when its reader had

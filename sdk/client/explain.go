@@ -38,6 +38,16 @@ type Explanation struct {
 	// time is not in it.
 	PlanNs int64 `json:"plan_ns"`
 	TookNs int64 `json:"took_ns"` // on the node
+
+	// Sources are the parts of a cluster that were asked, if there are several: the numbers above
+	// are those of all of them, and the segments stand here.
+	Sources []SourceExplanation `json:"sources,omitempty"`
+}
+
+// SourceExplanation is what one part of a cluster says of a query.
+type SourceExplanation struct {
+	Source string `json:"source"`
+	Explanation
 }
 
 // SegmentPlan is what a plan made of one sealed segment. With last n the candidates are those of

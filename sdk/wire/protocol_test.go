@@ -275,7 +275,7 @@ func TestTables(t *testing.T) {
 	types := map[FrameType]string{FramePut: "put", FramePutReply: "put reply",
 		FrameQuery: "query", FrameRows: "rows", FrameGroups: "groups", FrameEnd: "end",
 		FrameStates: "states",
-		FrameError: "error", FrameBox: "box", FrameEvent: "event", FrameModule: "module",
+		FrameError:  "error", FrameBox: "box", FrameEvent: "event", FrameModule: "module",
 		FrameDiff: "diff", FrameDifferences: "differences", FrameVersions: "versions",
 		FrameDigestQuery: "digest query", FrameDigests: "digests", FrameRange: "range",
 		FrameState: "state", FrameClosed: "closed", FrameChange: "change"}

@@ -1,0 +1,127 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+// SourceExplanation is what one of several sources says of a query.
+type SourceExplanation struct {
+	Source string `json:"source"`
+	store.Explanation
+}
+
+// explain implements source.
+func (n *local) explain(ctx context.Context, q *record.Query) ([]SourceExplanation, error) {
+	x, err := n.store.Explain(ctx, q)
+	return []SourceExplanation{{Source: n.String(), Explanation: x}}, err
+}
+
+// explain implements source. The answer is a document, which has the same members here and there.
+func (r *distant) explain(ctx context.Context, q *record.Query) ([]SourceExplanation, error) {
+	x, err := r.client().Explain(ctx, q)
+	if err != nil {
+		return nil, r.failed(ctx, err)
+	}
+	var out Explanation
+	text, err := json.Marshal(x)
+	if err == nil {
+		err = json.Unmarshal(text, &out)
+	}
+	for i := range out.Sources {
+		out.Sources[i].Source = "node " + r.peer.name + ": " + out.Sources[i].Source
+	}
+	if len(out.Sources) == 0 {
+		out.Sources = []SourceExplanation{{Source: "node " + r.peer.name,
+			Explanation: out.Explanation}}
+	}
+	return out.Sources, err
+}
+
+// explainAll adds up what all sources say. What one cannot say would make the sums wrong, so none
+// may be missing.
+func (n *Node) explainAll(ctx context.Context, q *record.Query) (Explanation, error) {
+	a, err := ask(whole(ctx), n, &q.Box, func(ctx context.Context, s source) (
+		[]SourceExplanation, wire.End, error,
+	) {
+		x, err := s.explain(ctx, q)
+		return x, wire.End{}, err
+	})
+	if err != nil {
+		return Explanation{}, err
+	}
+	var out Explanation
+	out.Segments = []store.SegmentPlan{}
+	for _, some := range a.answers {
+		for _, x := range some {
+			if len(out.Sources) == 0 {
+				out.HorizonNs = x.HorizonNs
+			}
+			out.Sources = append(out.Sources, x)
+			out.add(&x.Explanation)
+		}
+	}
+	out.TookNs = a.end().TookNs
+	return out, nil
+}
+
+func (x *Explanation) add(o *store.Explanation) {
+	x.HorizonNs = min(x.HorizonNs, o.HorizonNs)
+	x.Shards += o.Shards
+	x.ShardsAsked += o.ShardsAsked
+	x.Heads += o.Heads
+	x.HeadRows += o.HeadRows
+	x.HeadFound += o.HeadFound
+	x.Blocks += o.Blocks
+	x.ByBounds += o.ByBounds
+	x.ByLists += o.ByLists
+	x.ByZones.Add(o.ByZones)
+	x.Candidates += o.Candidates
+	x.Inside += o.Inside
+	x.Opened += o.Opened
+	x.OpenedBytes += o.OpenedBytes
+	x.Examined += o.Examined
+	x.Found += o.Found
+	x.Hidden += o.Hidden
+	x.Workers += o.Workers
+	x.PlanNs += o.PlanNs
+}
+
+// whole returns a context of a question that has no answer in part.
+func whole(ctx context.Context) context.Context {
+	s := scopeOf(ctx)
+	if !s.partial {
+		return ctx
+	}
+	s.partial = false
+	return withScope(ctx, s)
+}
+
+// horizon implements source.
+func (n *local) horizon(ctx context.Context, _ *record.Box) (int64, error) {
+	return n.store.Horizon(ctx)
+}
+
+// horizon implements source.
+func (r *distant) horizon(ctx context.Context, box *record.Box) (int64, error) {
+	ns, err := r.client().Horizon(ctx, box)
+	return ns, r.failed(ctx, err)
+}
+
+// horizonOf returns an acq below which nothing changes any more in a box: the least of its sources.
+func (n *Node) horizonOf(ctx context.Context, box *record.Box) (int64, error) {
+	if only := n.layout.Load().only; only != nil {
+		return only.store.Horizon(ctx)
+	}
+	a, err := ask(whole(ctx), n, box, func(ctx context.Context, s source) (
+		none struct{}, end wire.End, err error,
+	) {
+		end.HorizonNs, err = s.horizon(ctx, box)
+		return none, end, err
+	})
+	return a.end().HorizonNs, err
+}

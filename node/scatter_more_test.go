@@ -1,0 +1,190 @@
+package node
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+func TestVersionsOfManySources(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 1))
+	s := openSpread(t, 5, 3)
+	s.fill(rng, 8)
+	found, changed := 0, 0
+	for range rounds(40) {
+		var box record.Box
+		if rng.IntN(2) == 0 {
+			box[record.CID] = record.RangeSet{record.At(rng.Int64N(3))}
+		}
+		from := rng.Int64N(3000)
+		box[record.MID] = record.RangeSet{{From: from, To: from + 1 + rng.Int64N(300)}}
+		want, got := s.versions(s.whole, box), s.versions(s.near(), box)
+		if !slices.Equal(got, want) {
+			t.Fatalf("%v: %d versions, want %d, or others", box, len(got), len(want))
+		}
+		found += len(got)
+		ask := record.Diff{Box: box, FromNs: s.last - rng.Int64N(int64(time.Minute)),
+			ToNs: record.Acq.Max()}
+		want, got = s.differences(s.whole, ask), s.differences(s.near(), ask)
+		if !slices.Equal(got, want) {
+			t.Fatalf("%+v: %d differences, want %d, or others", ask, len(got), len(want))
+		}
+		changed += len(got)
+	}
+	if found == 0 || changed == 0 {
+		t.Fatalf("%d versions and %d differences", found, changed)
+	}
+}
+
+// versions returns versions as texts, without the acqs of what hides them: each source has its own.
+func (s *spread) versions(n *Node, box record.Box) (out []string) {
+	s.Helper()
+	all, end, err := n.Versions(s.Context(), &box)
+	if err != nil || !end.Complete || end.Rows != uint64(len(all)) {
+		s.Fatalf("%+v, %v", end, err)
+	}
+	for _, v := range all {
+		out = append(out, fmt.Sprint(v.Key, v.Payload, v.Tomb, v.Latest, v.HiddenAcqNs != 0))
+	}
+	return out
+}
+
+func (s *spread) differences(n *Node, ask record.Diff) (out []string) {
+	s.Helper()
+	end, err := n.Diff(s.Context(), &ask, func(d *record.Differences) error {
+		for i := range d.Len() {
+			one := d.At(i)
+			out = append(out, fmt.Sprintf("%v %+v %+v", one.Kind, one.Old, one.New))
+		}
+		return nil
+	})
+	if err != nil || !end.Complete || end.Rows != uint64(len(out)) {
+		s.Fatalf("%d of %+v, %v", len(out), end, err)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func TestExplanationOfManySources(t *testing.T) {
+	s := openSpread(t, 5, 3)
+	s.fill(rand.New(rand.NewPCG(1, 2)), 4)
+	for _, st := range s.stores {
+		if err := st.Seal(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	q := &record.Query{Limit: 3}
+	want, err := s.whole.Explain(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := dial(t, s.near()).Explain(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Found != want.Found || got.Shards != 5 || len(got.Sources) != 5 ||
+		!slices.Equal(got.Ignored, []string{"limit"}) || len(got.Segments) != 0 {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	segments, found := 0, uint64(0)
+	var names []string
+	for _, x := range got.Sources {
+		segments, found = segments+len(x.Segments), found+x.Found
+		names = append(names, x.Source)
+	}
+	slices.Sort(names)
+	if segments == 0 || found != want.Found || !slices.Equal(names, []string{
+		"group 0 of this node", "group 3 of this node", "node n1: group 1 of this node",
+		"node n1: group 4 of this node", "node n2: group 2 of this node"}) {
+		t.Errorf("%q, %d segments, %d rows", names, segments, found)
+	}
+}
+
+func TestHorizonOfManySources(t *testing.T) {
+	s := openSpread(t, 4, 2)
+	least := int64(math.MaxInt64)
+	for _, st := range s.stores {
+		s.clock.Add(int64(time.Second))
+		ns, err := st.Horizon(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		least = min(least, ns)
+	}
+	got, err := dial(t, s.near()).Horizon(t.Context(), nil)
+	if err != nil || got < least || got > s.clock.Load() {
+		t.Errorf("horizon %d, want %d to %d, %v", got, least, s.clock.Load(), err)
+	}
+	var box record.Box
+	box[record.CID], box[record.MID] = record.RangeSet{record.At(1)}, record.RangeSet{record.At(7)}
+	if sources, err := s.near().sources(t.Context(), &box); err != nil || len(sources) != 1 {
+		t.Errorf("one device is asked of %v, %v", sources, err)
+	}
+	// One source that does not say its horizon: nobody knows what may still come there.
+	if err := s.nodes[1].Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if ns, err := s.near().Horizon(AllowPartial(t.Context())); err == nil {
+		t.Errorf("a horizon %d without one of the sources", ns)
+	}
+}
+
+func TestEraseAndDigestOfManySources(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 2))
+	s := openSpread(t, 5, 3)
+	s.fill(rng, 4)
+	same := func(what string) {
+		t.Helper()
+		q := &record.Query{View: record.ViewLatest, Order: record.OrderKey}
+		want, _ := s.rows(s.whole, q)
+		got, _ := s.rows(s.near(), q)
+		if !slices.Equal(got, want) || len(got) == 0 {
+			t.Fatalf("%s: %d rows, want %d, or others", what, len(got), len(want))
+		}
+		cuts := []int64{0, s.last - int64(3*time.Second), s.last + 1}
+		wantDigests, _, err := s.whole.Digest(t.Context(), record.Box{}, cuts, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		gotDigests, _, err := s.near().Digest(t.Context(), record.Box{}, cuts, 0)
+		if err != nil || !slices.Equal(gotDigests, wantDigests) || wantDigests[0].Rows == 0 {
+			t.Fatalf("%s: digests %v, want %v, %v", what, gotDigests, wantDigests, err)
+		}
+	}
+	same("at first")
+	for _, purge := range []bool{false, true} {
+		box := record.Box{record.MOID: {record.At(1)}, record.CID: {record.At(map[bool]int64{
+			true: 1}[purge])}}
+		s.clock.Add(int64(10 * time.Second))
+		if _, err := s.whole.hide(t.Context(), box, purge); err != nil {
+			t.Fatal(err)
+		}
+		acq, err := s.near().hide(t.Context(), box, purge)
+		if err != nil {
+			t.Fatal(err)
+		}
+		greatest := int64(0)
+		for _, st := range s.stores {
+			events := st.Events()
+			greatest = max(greatest, events[len(events)-1].AcqNs)
+		}
+		if acq != greatest {
+			t.Errorf("acq %d of an event, greatest %d", acq, greatest)
+		}
+		s.clock.Add(int64(10 * time.Second))
+		same(fmt.Sprint("purge ", purge))
+	}
+	c := dial(t, s.near())
+	rows := &wire.DigestQuery{Cuts: []int64{0, s.last}, Rows: 9}
+	if _, err := c.Digest(t.Context(), rows); err == nil {
+		t.Error("many sources have cut their rows together")
+	}
+}

@@ -1,0 +1,123 @@
+package node
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+// diff implements source.
+func (n *local) diff(
+	ctx context.Context, ask *record.Diff, emit func(d *record.Differences) error,
+) (wire.End, error) {
+	stats, err := n.store.Diff(ctx, ask, emit)
+	return endOf(stats, stats.Rows), err
+}
+
+// diff implements source.
+func (r *distant) diff(
+	ctx context.Context, ask *record.Diff, emit func(d *record.Differences) error,
+) (wire.End, error) {
+	var refused error
+	end, err := r.client().DiffBatches(ctx, ask, func(d *record.Differences) error {
+		refused = emit(d)
+		return refused
+	})
+	if refused != nil {
+		return end, refused
+	}
+	return r.whole(ctx, end, err)
+}
+
+// diffOfAll hands the differences of all sources to emit, one batch at a time.
+func (n *Node) diffOfAll(
+	ctx context.Context, d *record.Diff, emit func(d *record.Differences) error,
+) (wire.End, error) {
+	var emitting sync.Mutex
+	var stopped error // guarded by emitting: what emit returned
+	one := func(d *record.Differences) error {
+		emitting.Lock()
+		defer emitting.Unlock()
+		if stopped == nil {
+			stopped = emit(d)
+		}
+		return stopped
+	}
+	a, err := ask(ctx, n, &d.Box, func(ctx context.Context, s source) (
+		none struct{}, end wire.End, err error,
+	) {
+		own := *d // each makes it regular for itself
+		end, err = s.diff(ctx, &own, one)
+		return none, end, err
+	})
+	return a.end(), err
+}
+
+// versions implements source.
+func (n *local) versions(
+	ctx context.Context, box *record.Box, budget *budget,
+) ([]record.Version, wire.End, error) {
+	all, stats, err := n.store.Versions(ctx, box, budget.left.Load())
+	if err == nil {
+		err = budget.take(all)
+	}
+	return all, endOf(stats, stats.Rows), err
+}
+
+// versions implements source.
+func (r *distant) versions(
+	ctx context.Context, box *record.Box, budget *budget,
+) (all []record.Version, end wire.End, err error) {
+	var refused error
+	end, err = r.client().VersionBatches(ctx, &wire.Box{Box: *box, Everything: true},
+		func(some []record.Version) error {
+			all = append(all, some...)
+			refused = budget.take(some)
+			return refused
+		})
+	if refused != nil {
+		return nil, end, refused
+	}
+	end, err = r.whole(ctx, end, err)
+	return all, end, err
+}
+
+// budget is the memory that several sources may fill together.
+type budget struct{ left atomic.Int64 }
+
+func (b *budget) take(versions []record.Version) error {
+	bytes := int64(len(versions)) * rowBytes
+	for i := range versions {
+		bytes += int64(len(versions[i].Payload))
+	}
+	if b.left.Add(-bytes) < 0 {
+		return errTooLarge
+	}
+	return nil
+}
+
+// versionsOfAll merges the versions of all sources by key and acq.
+func (n *Node) versionsOfAll(
+	ctx context.Context, box *record.Box,
+) ([]record.Version, wire.End, error) {
+	shared := new(budget)
+	shared.left.Store(n.opt.ResultBytes)
+	a, err := ask(ctx, n, box, func(ctx context.Context, s source) (
+		[]record.Version, wire.End, error,
+	) {
+		own := *box // each makes it regular for itself
+		return s.versions(ctx, &own, shared)
+	})
+	if err != nil {
+		return nil, wire.End{}, err
+	}
+	all := slices.Concat(a.answers...)
+	slices.SortFunc(all, func(x, y record.Version) int { return x.Key.Compare(y.Key) })
+	end := a.end()
+	end.Rows = uint64(len(all))
+	return all, end, nil
+}
