@@ -210,3 +210,28 @@ func BenchmarkLogAppend(b *testing.B) {
 		b.Fatal(err)
 	}
 }
+
+// BenchmarkDecode writes the words of a block's payloads.
+func BenchmarkDecode(b *testing.B) {
+	rng := randomSource(b)
+	for _, f := range []struct {
+		name  string
+		kind  uint8
+		width int
+	}{{"numbers", columnFOR, 20}, {"decimals", columnDec, 20}, {"entries", columnDict, 8}} {
+		c := randomColumn(rng, f.width, f.kind, maxBlockRows)
+		c.base, c.gcd = 0, 1
+		out := make([]byte, 8*maxBlockRows)
+		run := func(name string, write func(w *wordWriter)) {
+			b.Run(f.name+"/"+name, func(b *testing.B) {
+				for b.Loop() {
+					w := newWordWriter(out, maxBlockRows, 8)
+					write(&w)
+				}
+				b.ReportMetric(float64(b.Elapsed())/float64(b.N)/maxBlockRows, "ns/row")
+			})
+		}
+		run("together", func(w *wordWriter) { c.writeRun(0, maxBlockRows, w) })
+		run("one by one", func(w *wordWriter) { c.writeRows(0, maxBlockRows, w) })
+	}
+}

@@ -1,10 +1,10 @@
 package segment
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
+	"unsafe"
 
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -72,14 +72,8 @@ func (b *Block) GatherParts(sel []uint32, spans []Span, parts Parts, dst *record
 
 // oneByOne reports whether something is gathered that asks for each position by its number.
 func (b *Block) oneByOne(parts Parts) bool {
-	if b.tombs != nil || parts>>record.MID&1 != 0 && b.keys[record.MID].kind == columnDict {
-		return true
-	}
-	if parts&Payloads == 0 || b.kind == payloadEmpty {
-		return false
-	}
-	return b.kind != payloadWords ||
-		slices.ContainsFunc(b.words, func(c column) bool { return c.kind == columnDict })
+	return b.tombs != nil ||
+		parts&Payloads != 0 && (b.kind == payloadFixed || b.kind == payloadVaried)
 }
 
 // positions are the n of sel, or those of spans when sel is nil.
@@ -113,15 +107,15 @@ func (b *Block) gather(p positions, parts Parts, dst *record.Batch) error {
 	if b.tombs != nil {
 		b.gatherTombs(&p, dst, start)
 	}
-	dst.CID = gatherKey(b, record.CID, parts, &p, dst.CID)
-	dst.MID = gatherKey(b, record.MID, parts, &p, dst.MID)
-	dst.MOID = gatherKey(b, record.MOID, parts, &p, dst.MOID)
-	dst.CapNs = gatherKey(b, record.Cap, parts, &p, dst.CapNs)
+	dst.CID = gatherNarrow(b, record.CID, parts, &p, dst.CID)
+	dst.MID = gatherWide(b, record.MID, parts, &p, dst.MID)
+	dst.MOID = gatherNarrow(b, record.MOID, parts, &p, dst.MOID)
+	dst.CapNs = gatherWide(b, record.Cap, parts, &p, dst.CapNs)
 	if parts>>record.Acq&1 == 0 {
 		dst.AcqNs = nil
 		return nil
 	}
-	dst.AcqNs = gatherKey(b, record.Acq, parts, &p, dst.AcqNs)
+	dst.AcqNs = gatherWide(b, record.Acq, parts, &p, dst.AcqNs)
 	return nil
 }
 
@@ -133,8 +127,19 @@ func (b *Block) gatherTombs(p *positions, dst *record.Batch, start int) {
 	}
 }
 
-// gatherKey appends values of a column, or only makes room for them.
-func gatherKey[T int32 | int64](b *Block, d record.Dim, parts Parts, p *positions, dst []T) []T {
+// gatherWide appends values of a key column of 64 bits, or only makes room for them.
+func gatherWide(b *Block, d record.Dim, parts Parts, p *positions, dst []int64) []int64 {
+	at := len(dst)
+	dst = slices.Grow(dst, p.n)[:at+p.n]
+	if parts>>d&1 != 0 {
+		w := wordWriter{out: unsafe.Pointer(&dst[at]), stride: 8}
+		b.keys[d].write(p, &w)
+	}
+	return dst
+}
+
+// gatherNarrow is gatherWide for a column of 32 bits.
+func gatherNarrow(b *Block, d record.Dim, parts Parts, p *positions, dst []int32) []int32 {
 	c, at := &b.keys[d], len(dst)
 	dst = slices.Grow(dst, p.n)[:at+p.n]
 	if parts>>d&1 == 0 {
@@ -142,13 +147,9 @@ func gatherKey[T int32 | int64](b *Block, d record.Dim, parts Parts, p *position
 	}
 	out := dst[at:]
 	switch {
-	case c.kind == columnDict:
-		for k := range out {
-			out[k] = T(c.entry(c.packed(p.at(k))))
-		}
 	case c.width == 0:
 		for k := range out {
-			out[k] = T(c.base)
+			out[k] = int32(c.base)
 		}
 	case p.sel == nil:
 		gatherSpans(c, p.spans, out)
@@ -206,7 +207,8 @@ func (b *Block) gatherPayloads(p *positions, dst *record.Batch, start int) error
 	if b.kind == payloadWords {
 		out := growPayloads(dst, start, p.n, b.stride)
 		for w := range b.words {
-			gatherWord(&b.words[w], p, out[8*w:], b.stride)
+			to := newWordWriter(out[8*w:], p.n, b.stride)
+			b.words[w].write(p, &to)
 		}
 		return nil
 	}
@@ -237,24 +239,4 @@ func (b *Block) gatherPayloads(p *positions, dst *record.Batch, start int) error
 		dst.Offsets = append(dst.Offsets, end)
 	}
 	return nil
-}
-
-// gatherWord writes one word of every payload, stride bytes apart.
-func gatherWord(c *column, p *positions, out []byte, stride int) {
-	w := newWordWriter(out, p.n, stride)
-	switch {
-	case c.width == 0:
-		v := c.value(0)
-		for range p.n {
-			w.put(v)
-		}
-	case c.kind == columnDec:
-		c.writeDecimal(p, w)
-	case c.kind == columnDict:
-		for k := range p.n {
-			w.put(binary.LittleEndian.Uint64(c.dict[8*c.packed(p.at(k)):]))
-		}
-	default:
-		c.writePacked(p, w)
-	}
 }

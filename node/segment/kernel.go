@@ -103,85 +103,24 @@ func (c *column) filter(m match, sel []uint32) (k int) {
 	return k
 }
 
-// gatherSelected writes the values of a key column at the positions of sel.
-func gatherSelected[T int32 | int64](c *column, sel []uint32, out []T) {
+// gatherSelected writes the values of a key column of 32 bits at the positions of sel.
+func gatherSelected(c *column, sel []uint32, out []int32) {
 	base, gcd, width, mask, body := c.base, c.gcd, uint(c.width), c.low, c.bodyStart()
 	first := unsafe.SliceData(out[:len(sel)])
-	if gcd == 1 {
-		for k, i := range sel {
-			*at(first, k) = T(base + loadBits(body, uint(i)*width)&mask)
-		}
-		return
-	}
 	for k, i := range sel {
-		*at(first, k) = T(base + gcd*(loadBits(body, uint(i)*width)&mask))
+		*at(first, k) = int32(base + gcd*(loadBits(body, uint(i)*width)&mask))
 	}
 }
 
-// gatherSpans writes the values of a key column at the positions of spans.
-func gatherSpans[T int32 | int64](c *column, spans []Span, out []T) {
+// gatherSpans writes the values of a key column of 32 bits at the positions of spans.
+func gatherSpans(c *column, spans []Span, out []int32) {
 	base, gcd, width, mask, body := c.base, c.gcd, uint(c.width), c.low, c.bodyStart()
 	for _, s := range spans {
 		bit, run := uint(s.Lo)*width, out[:s.Hi-s.Lo]
 		for k := range run {
-			run[k] = T(base + gcd*(loadBits(body, bit)&mask))
+			run[k] = int32(base + gcd*(loadBits(body, bit)&mask))
 			bit += width
 		}
 		out = out[len(run):]
-	}
-}
-
-// wordWriter writes one word of every payload, stride bytes apart.
-type wordWriter struct {
-	out        unsafe.Pointer
-	at, stride uintptr
-}
-
-// newWordWriter writes words to out, where n of them must fit.
-func newWordWriter(out []byte, n, stride int) wordWriter {
-	_ = out[(n-1)*stride+7]
-	return wordWriter{out: unsafe.Pointer(unsafe.SliceData(out)), stride: uintptr(stride)}
-}
-
-func (w *wordWriter) put(v uint64) {
-	binary.LittleEndian.PutUint64((*[8]byte)(unsafe.Add(w.out, w.at))[:], v)
-	w.at += w.stride // a pointer must not leave what it points into
-}
-
-// writePacked writes the values of a column of numbers at the positions.
-func (c *column) writePacked(p *positions, w wordWriter) {
-	base, gcd, width, mask, body := c.base, c.gcd, uint(c.width), c.low, c.bodyStart()
-	if p.sel != nil {
-		for _, i := range p.sel {
-			w.put(base + gcd*(loadBits(body, uint(i)*width)&mask))
-		}
-		return
-	}
-	for _, s := range p.spans {
-		bit := uint(s.Lo) * width
-		for range s.Hi - s.Lo {
-			w.put(base + gcd*(loadBits(body, bit)&mask))
-			bit += width
-		}
-	}
-}
-
-// writeDecimal writes the values of a column of decimals at the positions.
-func (c *column) writeDecimal(p *positions, w wordWriter) {
-	base, gcd, width, mask, body := c.base, c.gcd, uint(c.width), c.low, c.bodyStart()
-	power := powersOf10[c.exponent]
-	if p.sel != nil {
-		for _, i := range p.sel {
-			v := base + gcd*(loadBits(body, uint(i)*width)&mask)
-			w.put(fromDecimal(int64(v), power))
-		}
-		return
-	}
-	for _, s := range p.spans {
-		bit := uint(s.Lo) * width
-		for range s.Hi - s.Lo {
-			w.put(fromDecimal(int64(base+gcd*(loadBits(body, bit)&mask)), power))
-			bit += width
-		}
 	}
 }

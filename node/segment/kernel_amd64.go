@@ -40,7 +40,7 @@ type wideMatch struct {
 // tables are what vectors are filtered with.
 type tables struct {
 	narrow [eightsWidth + 1]unpacking
-	wide   [maxPackedWidth + 1]wideUnpacking
+	wide   [maxPackedWidth + 1][8]wideUnpacking // by the first row's number, modulo 8
 	kept   [256][8]uint8
 }
 
@@ -70,19 +70,21 @@ func makeUnpackings() (all [eightsWidth + 1]unpacking) {
 	return all
 }
 
-func makeWideUnpackings() (all [maxPackedWidth + 1]wideUnpacking) {
+func makeWideUnpackings() (all [maxPackedWidth + 1][8]wideUnpacking) {
 	for width := range all {
-		u := &all[width]
-		u.mask, u.width = 1<<width-1, uint64(width)
-		for i := range 8 {
-			pair := i &^ 1 * width >> 3
-			if i >= 2 {
-				u.pairs[i/2-1] = uint64(pair)
-			}
-			bit := i*width - 8*pair
-			u.before[i] = uint64(bit & 7)
-			for k := range 8 {
-				u.bytes[8*i+k] = uint8(bit>>3 + k)
+		for row := range all[width] {
+			u, start := &all[width][row], row*width&^7
+			u.mask, u.width = 1<<width-1, uint64(width)
+			for i := range 8 {
+				pair := ((row+i&^1)*width - start) >> 3
+				if i >= 2 {
+					u.pairs[i/2-1] = uint64(pair)
+				}
+				bit := (row+i)*width - start - 8*pair
+				u.before[i] = uint64(bit & 7)
+				for k := range 8 {
+					u.bytes[8*i+k] = uint8(bit>>3 + k)
+				}
 			}
 		}
 	}
@@ -130,7 +132,7 @@ func (c *column) filterVector(m match, lo int, out []uint32) (k, done int) {
 	} else {
 		const sign = 1 << 63
 		p := wideMatch{m.low, m.span ^ sign, sign, uint32(lo)}
-		k = filterWideEights(from, eights, &t.wide[width], &p, &t.kept, unsafe.SliceData(out))
+		k = filterWideEights(from, eights, &t.wide[width][0], &p, &t.kept, unsafe.SliceData(out))
 	}
 	return k, 8 * eights
 }

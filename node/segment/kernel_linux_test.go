@@ -1,14 +1,15 @@
 package segment
 
 import (
+	"encoding/binary"
 	"slices"
 	"syscall"
 	"testing"
 )
 
-// TestFilterReadsNoFurther: filters of columns of all widths, which end where memory does, read
-// loadBytes beyond their values at most, and find what the one of single rows finds.
-func TestFilterReadsNoFurther(t *testing.T) {
+// TestReadNoFurther: what filters and decodes columns of all widths, which end where memory does,
+// reads loadBytes beyond their values at most, and finds what the filter of single rows finds.
+func TestReadNoFurther(t *testing.T) {
 	rng := randomSource(t)
 	end, page := 1<<16, syscall.Getpagesize()
 	mem, err := syscall.Mmap(-1, 0, end+page, syscall.PROT_READ|syscall.PROT_WRITE,
@@ -32,6 +33,12 @@ func TestFilterReadsNoFurther(t *testing.T) {
 				lo := rng.IntN(rows)
 				m := match{low: rng.Uint64() & c.low}
 				m.span = rng.Uint64() & (c.low - m.low)
+				words := make([]byte, 8*(rows-lo))
+				w := newWordWriter(words, rows-lo, 8)
+				if c.writeRun(lo, rows, &w); binary.LittleEndian.Uint64(words) != c.value(lo) {
+					t.Fatalf("width %d, row %d of %d, %d bytes behind: decoded to %x, want %x",
+						width, lo, rows, tail, words[:8], c.value(lo))
+				}
 				got, want := make([]uint32, rows-lo), make([]uint32, rows-lo)
 				got = got[:c.filterSpan(m, lo, got)]
 				want = want[:c.filterRows(m, lo, rows-lo, want)]

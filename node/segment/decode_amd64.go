@@ -1,0 +1,77 @@
+package segment
+
+import (
+	"encoding/binary"
+	"unsafe"
+
+	"golang.org/x/sys/cpu"
+)
+
+const (
+	// roundFloat is 1.5 * 2^52. Added to its bits, an integer n of less than maxRound becomes the
+	// bits of roundFloat + n.
+	roundFloat = 3 << 51
+	roundBits  = 0x4338000000000000
+	maxRound   = 1 << 51
+)
+
+// decoding says how values are made of packed ones: base + gcd * packed, and with an inverse, whose
+// base has roundBits added, that over power.
+type decoding struct {
+	base, gcd, gcdHigh    uint64
+	round, inverse, power float64
+}
+
+// inversesOf10 are correctly rounded, and none is further than half of what is possible from what
+// it stands for. Then n * inverse is one of the two floats next to n / power, and its remainder,
+// which is exact, times the inverse corrects it to the nearest (Markstein 1990).
+var inversesOf10 = [len(powersOf10)]float64{1, 1e-1, 1e-2, 1e-3, 1e-4}
+
+//go:noescape
+func decodeEights(from *byte, eights int, u *wideUnpacking, d *decoding, out unsafe.Pointer,
+	stride int)
+
+// writeVector does what writeRun does with as many of the first n rows as it can, eight at a time,
+// and returns how many.
+func (c *column) writeVector(lo, n int, w *wordWriter) (done int) {
+	t, width := filterTables(), int(c.width)
+	if n < 8 || t == nil || width > maxPackedWidth {
+		return 0
+	}
+	at := lo * width / 8
+	eights := min(n/8, (len(c.body)-at-16)/width) // loads begin in their values
+	if eights <= 0 {
+		return 0
+	}
+	d := decoding{base: c.base, gcd: c.gcd, gcdHigh: c.gcd >> 32, round: roundFloat}
+	if c.kind == columnDec {
+		if !cpu.X86.HasFMA || !c.staysBelow(maxRound) {
+			return 0
+		}
+		d.base += roundBits
+		d.power, d.inverse = powersOf10[c.exponent], inversesOf10[c.exponent]
+	}
+	out := unsafe.Add(w.out, w.at)
+	decodeEights((*byte)(unsafe.Add(c.bodyStart(), at)), eights, &t.wide[width][lo&7], &d, out,
+		int(w.stride))
+	done = 8 * eights
+	if c.kind == columnDict {
+		c.lookUp(wordWriter{out: w.out, at: w.at, stride: w.stride}, done)
+	}
+	w.at += uintptr(done) * w.stride
+	return done
+}
+
+// lookUp replaces the numbers of n entries of the dictionary by these.
+func (c *column) lookUp(w wordWriter, n int) {
+	for range n {
+		number := binary.LittleEndian.Uint64((*[8]byte)(unsafe.Add(w.out, w.at))[:])
+		w.put(binary.LittleEndian.Uint64(c.dict[8*number:]))
+	}
+}
+
+// staysBelow reports whether all values that can be packed lie between -limit and limit.
+func (c *column) staysBelow(limit int64) bool {
+	base := int64(c.base)
+	return -limit < base && base < limit && c.low <= uint64(limit-base-1)/c.gcd
+}
