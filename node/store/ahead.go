@@ -2,6 +2,7 @@ package store
 
 import (
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -37,35 +38,62 @@ func (w *worker) aheadFront(seg *segmentScan, c index.Candidate) {
 	}
 }
 
-// aheadColumn asks for the first column that is tested, in the sub-runs where it is.
+// aheadColumn asks for the first column that is tested, in the sub-runs where it is, and for the
+// payloads of rows that are likely in the box.
 func (w *worker) aheadColumn(seg *segmentScan, c index.Candidate) {
-	if c.Need&^needHidden == 0 || !seg.file.Opened(int(c.Block)) {
+	if !seg.file.Opened(int(c.Block)) {
 		return
 	}
+	need := c.Need &^ needHidden
 	first := filterOrder[0]
 	for _, d := range filterOrder {
-		if c.Need>>d&1 != 0 {
+		if need>>d&1 != 0 {
 			first = d
 			break
 		}
 	}
 	info := seg.idx.Block(c.Block)
 	from, to := 0.0, 1.0
-	if set := w.box[record.MID]; first == record.MID && len(set) == 1 {
+	if set := w.box[record.MID]; need>>record.MID&1 != 0 && len(set) == 1 {
 		width := float64(info.Max[record.MID]-info.Min[record.MID]) + 1
 		from = max(0, float64(set[0].From-info.Min[record.MID])/width)
 		to = min(1, float64(set[0].To-info.Min[record.MID])/width)
 	}
+	w.likely = w.likely[:0]
 	lo := 0
 	for i := range info.Subs {
 		sub := &info.Subs[i]
 		hi := int(sub.End)
 		if lo < hi && w.box[record.Cap].Meets(sub.CapLo, sub.CapHi) &&
 			seg.ranks.Meets(int64(sub.RankLo), int64(sub.RankHi)) {
-			rows := float64(hi - lo)
-			seg.file.AheadColumn(info.Offset, first,
-				max(lo, lo+int(from*rows)-aheadRows), min(hi, lo+int(to*rows)+aheadRows))
+			start, end := lo+int(from*float64(hi-lo)), lo+int(to*float64(hi-lo))
+			w.likely = append(w.likely, segment.Span{Lo: uint32(start), Hi: uint32(end)})
+			w.aheadTested(seg, info, need, first, lo, hi)
 		}
 		lo = hi
+	}
+	if need&^(1<<record.MID) == 0 && w.scan.parts&segment.Payloads != 0 {
+		seg.file.AheadWords(info.Offset, w.likely)
+	}
+}
+
+// aheadTested asks for the first column that is tested in the sub-run [lo, hi), of which the last
+// one that is likely is a part. Devices alone are searched for, at either end of these.
+func (w *worker) aheadTested(
+	seg *segmentScan, info *index.BlockInfo, need uint8, first record.Dim, lo, hi int,
+) {
+	s := w.likely[len(w.likely)-1]
+	start, end := max(lo, int(s.Lo)-aheadRows), min(hi, int(s.Hi)+aheadRows)
+	switch {
+	case need == 0:
+	case need != 1<<record.MID || end-start <= 4*aheadRows:
+		seg.file.AheadColumn(info.Offset, first, start, end)
+	default:
+		if start > lo {
+			seg.file.AheadColumn(info.Offset, first, start, start+2*aheadRows)
+		}
+		if end < hi {
+			seg.file.AheadColumn(info.Offset, first, end-2*aheadRows, end)
+		}
 	}
 }

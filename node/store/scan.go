@@ -234,7 +234,8 @@ func (w *worker) reset() {
 		batch = record.Batch{}
 	}
 	*w = worker{batch: batch, block: w.block, sel: w.sel[:0], gone: w.gone[:0],
-		devices: w.devices[:0], flagged: w.flagged[:0], spans: w.spans[:0]}
+		devices: w.devices[:0], flagged: w.flagged[:0], spans: w.spans[:0],
+		likely: w.likely[:0]}
 	w.block.Release()
 }
 
@@ -382,7 +383,8 @@ type worker struct {
 	sel    []uint32
 	span   [1]segment.Span
 	spans  []segment.Span
-	gone   []uint32 // rows of a block that an event hides
+	likely []segment.Span // of the block that is loaded ahead
+	gone   []uint32       // rows of a block that an event hides
 
 	devices  []segment.MIDs // of the box, in the open block
 	searched bool           // they can be searched for
