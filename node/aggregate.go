@@ -91,14 +91,14 @@ func (n *local) fold(
 	always bool,
 ) (workers []*aggregator, stats store.ScanStats, err error) {
 	parts := module.parts | groupParts(q.GroupBy)
-	stats, err = n.scan(ctx, q, parts, func(int) (store.Sink, error) {
+	stats, err = n.scan(ctx, q, parts, func(int) (store.Sink, uint32, error) {
 		guest, err := module.module.NewAggregate(ctx, q.Aggregate.Params)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		a := &aggregator{groups: newGroups(q.GroupBy, cal, n.opt.MaxGroups), guest: guest}
 		workers = append(workers, a)
-		return func(b *record.Batch) error { return a.add(ctx, b) }, nil
+		return func(b *record.Batch) error { return a.add(ctx, b) }, guest.Front(), nil
 	})
 	if err == nil && module.joins() {
 		workers, err = n.lookBack(ctx, q, module, stats.HorizonNs, workers, always)

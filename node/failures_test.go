@@ -213,14 +213,14 @@ func TestFaultWithoutKeys(t *testing.T) {
 	putShort(t, n)
 	scans := 0
 	only := n.layout.Load().only
-	_, err := only.scan(t.Context(), &record.Query{}, 0, func(int) (store.Sink, error) {
+	_, err := only.scan(t.Context(), &record.Query{}, 0, func(int) (store.Sink, uint32, error) {
 		if scans++; scans > 1 {
-			return nil, errClosing
+			return nil, 0, errClosing
 		}
 		return func(b *record.Batch) error {
 			k := b.Key(0)
 			return &wasmhost.Error{Rows: b.Len(), First: k, Last: k, Exact: true}
-		}, nil
+		}, 0, nil
 	})
 	var guest *wasmhost.Error
 	if !errors.As(err, &guest) || scans != 2 || guest.Rows != 0 || guest.Exact ||

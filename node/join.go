@@ -60,15 +60,15 @@ func (n *local) lookBack(
 	}
 	by := record.GroupBy{CID: q.GroupBy.CID, MID: q.GroupBy.MID, MOID: q.GroupBy.MOID}
 	parts := module.parts | groupParts(by)
-	_, err := n.scan(ctx, back, parts, func(int) (store.Sink, error) {
+	_, err := n.scan(ctx, back, parts, func(int) (store.Sink, uint32, error) {
 		guest, err := module.module.NewAggregate(ctx, q.Aggregate.Params)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		a := &aggregator{groups: newGroups(by, nil, n.opt.MaxGroups), guest: guest}
 		a.groups.before = true
 		workers = append(workers, a)
-		return func(b *record.Batch) error { return a.add(ctx, b) }, nil
+		return func(b *record.Batch) error { return a.add(ctx, b) }, guest.Front(), nil
 	})
 	return workers, err
 }

@@ -26,7 +26,9 @@ func (n *local) rows(ctx context.Context, q *record.Query, add store.Sink) (wire
 	if q.KeysOnly {
 		parts = segment.Keys
 	}
-	stats, err := n.scan(ctx, q, parts, func(int) (store.Sink, error) { return add, nil })
+	stats, err := n.scan(ctx, q, parts, func(int) (store.Sink, uint32, error) {
+		return add, 0, nil
+	})
 	return endOf(stats, 0), err
 }
 
@@ -37,11 +39,11 @@ func (n *local) count(ctx context.Context, q *record.Query) (wire.End, error) {
 		return endOf(stats, count), err
 	}
 	var count atomic.Uint64
-	stats, err := n.scan(ctx, q, 0, func(int) (store.Sink, error) {
+	stats, err := n.scan(ctx, q, 0, func(int) (store.Sink, uint32, error) {
 		return func(b *record.Batch) error {
 			count.Add(uint64(b.Len()))
 			return nil
-		}, nil
+		}, 0, nil
 	})
 	return endOf(stats, count.Load()), err
 }

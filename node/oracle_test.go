@@ -55,13 +55,16 @@ func TestPluginsAgainstLoops(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		limits := make([]float64, rng.IntN(4))
+		limits := make([]limit, rng.IntN(4))
 		for i := range limits {
-			limits[i] = float64(rng.IntN(400))
-			call := thresholds(t, n, fmt.Sprint("op=ge,value=", limits[i]))
+			limits[i] = limit{rng.IntN(mixedNumbers), float64(rng.IntN(400))}
+			call := thresholds(t, n, fmt.Sprintf("offset=%d,op=ge,value=%v", 8*limits[i].number,
+				limits[i].least))
 			q.Filters = append(q.Filters, call...)
 		}
-		q.Aggregate.Name = "stats"
+		number := rng.IntN(mixedNumbers)
+		q.Aggregate = record.PluginCall{Name: "stats",
+			Params: binary.LittleEndian.AppendUint64(make([]byte, 8), uint64(8*number))}
 		x, err := n.Explain(t.Context(), q)
 		if err != nil {
 			t.Fatal(err)
@@ -69,11 +72,20 @@ func TestPluginsAgainstLoops(t *testing.T) {
 		if x.Workers > 1 {
 			parallel++
 		}
-		compareAnswers(t, n, q, rows, limits)
+		compareAnswers(t, n, q, rows, limits, number)
 	}
 	if parallel == 0 {
 		t.Error("no question had more workers than one: nothing was merged")
 	}
+}
+
+// mixedNumbers is how many numbers a payload has. Plugins look at one of them each.
+const mixedNumbers = 3
+
+// limit is what a filter keeps: rows with a number that is at least so large.
+type limit struct {
+	number int
+	least  float64
 }
 
 func putMixed(t *testing.T, n *Node, rng *rand.Rand, rows int) {
@@ -86,7 +98,11 @@ func putMixed(t *testing.T, n *Node, rng *rand.Rand, rows int) {
 			if rng.IntN(50) == 0 {
 				b.AppendTomb(k)
 			} else {
-				b.Append(k, f64(float64(rng.IntN(1000)-500)))
+				var payload []byte
+				for range mixedNumbers {
+					payload = append(payload, f64(float64(rng.IntN(1000)-500))...)
+				}
+				b.Append(k, payload)
 			}
 		}
 		if _, err := n.Put(t.Context(), &b, store.WriterSeq{}); err != nil {
@@ -126,9 +142,9 @@ type totals struct {
 	sum, min, max float64
 }
 
-// compareAnswers counts and aggregates, and does both itself on rows.
+// compareAnswers counts, and aggregates a number, and does both itself on rows.
 func compareAnswers(t *testing.T, n *Node, q *record.Query, rows []record.Record,
-	limits []float64) {
+	limits []limit, number int) {
 	t.Helper()
 	cal, err := calendarOf(q.GroupBy)
 	if err != nil {
@@ -137,12 +153,15 @@ func compareAnswers(t *testing.T, n *Node, q *record.Query, rows []record.Record
 	want, kept := map[groupKey]totals{}, uint64(0)
 next:
 	for _, r := range rows {
-		v := math.Float64frombits(binary.LittleEndian.Uint64(r.Payload))
-		for _, least := range limits {
-			if v < least {
+		value := func(i int) float64 {
+			return math.Float64frombits(binary.LittleEndian.Uint64(r.Payload[8*i:]))
+		}
+		for _, l := range limits {
+			if value(l.number) < l.least {
 				continue next
 			}
 		}
+		v := value(number)
 		kept++
 		var k groupKey
 		if q.GroupBy.CID {

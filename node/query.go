@@ -145,11 +145,14 @@ func (n *Node) owned(
 	return wasmhost.WithOwner(ctx, owner), func() { n.host.Forget(owner) }
 }
 
+// newSink makes the sink of a worker, and says how many of the first bytes of payloads it looks at,
+// 0 for all.
+type newSink func(worker int) (sink store.Sink, front uint32, err error)
+
 // scan runs the store's scan with the filters of the query before each sink, in their order. Sinks
 // look at those parts of rows only.
 func (n *local) scan(
-	ctx context.Context, q *record.Query, parts segment.Parts,
-	newSink func(worker int) (store.Sink, error),
+	ctx context.Context, q *record.Query, parts segment.Parts, newSink newSink,
 ) (store.ScanStats, error) {
 	modules, err := n.useFilters(ctx, q)
 	defer n.releaseFilters(modules)
@@ -158,35 +161,29 @@ func (n *local) scan(
 	}
 	whole := *q
 	whole.KeysOnly = false // plugins may look at payloads; parts says who does
-	chain := make([]segment.Parts, len(modules)+1)
-	chain[len(modules)] = parts // chain[i]: what filter i and all behind it look at
-	for i := len(modules) - 1; i >= 0; i-- {
-		chain[i] = chain[i+1] | modules[i].parts
+	read := parts
+	for _, m := range modules {
+		read |= m.parts
 	}
-	scan := func(with segment.Parts) (store.ScanStats, error) {
-		for i := range chain {
-			chain[i] |= with
-		}
-		return n.scanChain(ctx, &whole, modules, chain, newSink)
-	}
-	stats, err := scan(0)
+	stats, err := n.scanChain(ctx, &whole, modules, parts, newSink)
 	var guest *wasmhost.Error
-	if errors.As(err, &guest) && guest.Rows > 0 && chain[0]&segment.Keys != segment.Keys {
+	if errors.As(err, &guest) && guest.Rows > 0 && read&segment.Keys != segment.Keys {
 		// The error names a record, whose key was not read: it may be of any other query. Nobody
 		// sees rows of the second scan.
 		guest.Rows, guest.Exact, guest.First, guest.Last = 0, false, record.Key{}, record.Key{}
-		if _, again := scan(segment.Keys); errors.As(again, &guest) {
+		_, again := n.scanChain(ctx, &whole, modules, parts|segment.Keys, newSink)
+		if errors.As(again, &guest) {
 			err = again
 		}
 	}
 	return stats, err
 }
 
-// scanChain scans with the filters in modules, each of which looks, with all behind it, at the
-// parts in chain.
+// scanChain scans with the filters in modules before sinks that look at those parts. The instances
+// of the first worker are made before the scan, because they say what they look at.
 func (n *local) scanChain(
-	ctx context.Context, q *record.Query, modules []*pluginVersion, chain []segment.Parts,
-	newSink func(worker int) (store.Sink, error),
+	ctx context.Context, q *record.Query, modules []*pluginVersion, parts segment.Parts,
+	newSink newSink,
 ) (store.ScanStats, error) {
 	var filters []*wasmhost.Filter
 	defer func() {
@@ -194,20 +191,33 @@ func (n *local) scanChain(
 			_ = f.Close() // its failures were returned by Keep
 		}
 	}()
-	return n.store.ScanParts(ctx, q, chain[0], func(worker int) (store.Sink, error) {
-		sink, err := newSink(worker)
+	chain := func(worker int) (store.Sink, segment.Parts, error) {
+		sink, front, err := newSink(worker)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
+		read := parts.Front(front) // what the next filter and all behind it look at
 		for i := len(modules) - 1; i >= 0; i-- {
 			f, err := modules[i].module.NewFilter(ctx, q.Filters[i].Params)
 			if err != nil {
-				return nil, err
+				return nil, 0, err
 			}
 			filters = append(filters, f)
-			sink = filtered(ctx, f, chain[i+1], sink)
+			sink = filtered(ctx, f, read, sink)
+			read = read.Union(modules[i].parts.Front(f.Front()))
 		}
-		return sink, nil
+		return sink, read, nil
+	}
+	first, read, err := chain(0)
+	if err != nil {
+		return store.ScanStats{}, err
+	}
+	return n.store.ScanParts(ctx, q, read, func(worker int) (store.Sink, error) {
+		if worker == 0 {
+			return first, nil
+		}
+		sink, _, err := chain(worker)
+		return sink, err
 	})
 }
 

@@ -95,6 +95,30 @@ func TestExampleBatches(t *testing.T) {
 	f("dense", all, 1, &dense, nil, 1)
 }
 
+// What init returns is how much of payloads is read.
+func TestFront(t *testing.T) {
+	h := newTestHost(t, Options{})
+	for _, front := range []uint32{0, 16, math.MaxInt32} {
+		m := mustLoad(t, h, good(func(a *asm) { a.replace(exportInit, "", i32c(int32(front))) }))
+		a, err := m.NewAggregate(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := m.NewFilter(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.Front() != front || f.Front() != front {
+			t.Errorf("fronts of %d and %d bytes, want %d", a.Front(), f.Front(), front)
+		}
+		for _, close := range []func() error{a.Close, f.Close, m.Close} {
+			if err := close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
 // What finish writes in the example of ABI.md is taken apart as it says.
 func TestExampleResults(t *testing.T) {
 	all, ends, err := appendResults(nil, nil, abiExample(t, "results"), 3, 0)

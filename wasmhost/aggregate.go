@@ -16,6 +16,10 @@ type Aggregate struct {
 	add     exportFunc
 }
 
+// Front returns how many bytes the plugin reads at the front of payloads, 0 for all: Add need not
+// be given more of them.
+func (a *Aggregate) Front() uint32 { return a.guest.front }
+
 // Add folds row i of b into the state of group gid[i], each below groups. Groups may grow from
 // call to call; new ones start with a fresh state. A nil gid means group 0 for every row.
 //

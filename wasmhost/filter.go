@@ -15,6 +15,10 @@ type Filter struct {
 	filter  exportFunc
 }
 
+// Front returns how many bytes the plugin reads at the front of payloads, 0 for all: Keep need not
+// be given more of them.
+func (f *Filter) Front() uint32 { return f.guest.front }
+
 // Keep sets bit i of keep for each row i of b that the plugin keeps and clears the others; keep
 // has at least (b.Len()+63)/64 words, of which it writes so many. After an error the filter is
 // closed.

@@ -41,6 +41,7 @@ type guest struct {
 	used    uint64     // fuel used by the last call
 	usage   Usage      // without its memory
 	params  []byte     // that pentad_init got
+	front   uint32     // bytes of payloads that it said are read, 0 for all
 	regions []region   // that pentad_alloc returned, a handful
 	replays *guest     // whose call it repeats, in its slot; the failures are those of that one
 	closed  bool
@@ -208,7 +209,8 @@ func (g *guest) initialise(ctx context.Context, params []byte) error {
 	}
 	f := g.export(exportInit)
 	budget := g.entry.startFuel() + g.scale*fuelPerState*int64(len(params))
-	_, err := g.check(ctx, &f, budget, uint64(ptr), uint64(len(params)))
+	front, err := g.check(ctx, &f, budget, uint64(ptr), uint64(len(params)))
+	g.front = uint32(max(0, front))
 	return err
 }
 

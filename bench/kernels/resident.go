@@ -63,7 +63,7 @@ func (r *Resident) start(ctx context.Context, k *Kernel, wasm, data []byte) (err
 	}
 	status, err := r.module.ExportedFunction("pentad_init").Call(ctx, uint64(params),
 		uint64(len(k.Params)))
-	if err != nil || status[0] != 0 {
+	if err != nil || int32(status[0]) < 0 {
 		return fmt.Errorf("pentad_init: %v, %w", status, err)
 	}
 	if err := r.placeBatch(ctx, data); err != nil {

@@ -31,8 +31,9 @@ func (b *Block) GatherSpan(lo, hi int, keysOnly bool, dst *record.Batch) error {
 // Span is the positions [Lo, Hi).
 type Span struct{ Lo, Hi uint32 }
 
-// Parts is a set of parts of rows: a bit 1<<d for each [record.Dim] d, and Payloads.
-type Parts uint8
+// Parts is a set of parts of rows: a bit 1<<d for each [record.Dim] d, and Payloads. The words of
+// payloads that are wanted are a number in the upper bits, 0 for all; see [Parts.Front].
+type Parts uint16
 
 // Sets of parts.
 const (
@@ -40,6 +41,35 @@ const (
 	Keys     Parts = Payloads - 1
 	AllParts Parts = Keys | Payloads
 )
+
+const (
+	frontShift = 8
+	wordBytes  = 8
+)
+
+// Front returns p without what lies behind the first bytes of payloads. Where that takes no time,
+// there may be more of them. 0 bytes are all.
+func (p Parts) Front(bytes uint32) Parts {
+	p &= AllParts
+	if p&Payloads == 0 || bytes == 0 || bytes > maxPayloadWords*wordBytes {
+		return p
+	}
+	return p | Parts((bytes+wordBytes-1)/wordBytes)<<frontShift
+}
+
+// Union returns what is in p or in q.
+func (p Parts) Union(q Parts) Parts {
+	both := (p | q) & AllParts
+	switch {
+	case p&Payloads == 0:
+		return both | q&^AllParts
+	case q&Payloads == 0:
+		return both | p&^AllParts
+	case p>>frontShift == 0 || q>>frontShift == 0:
+		return both
+	}
+	return both | max(p>>frontShift, q>>frontShift)<<frontShift
+}
 
 func partsOf(keysOnly bool) Parts {
 	if keysOnly {
@@ -101,7 +131,7 @@ func (b *Block) gather(p positions, parts Parts, dst *record.Batch) error {
 	}
 	if parts&Payloads == 0 || b.kind == payloadEmpty {
 		growPayloads(dst, start, p.n, 0)
-	} else if err := b.gatherPayloads(&p, dst, start); err != nil {
+	} else if err := b.gatherPayloads(&p, int(parts>>frontShift), dst, start); err != nil {
 		return err
 	}
 	if b.tombs != nil {
@@ -192,8 +222,9 @@ func growOffsets(dst *record.Batch, start, n int) {
 	dst.Stride = 0
 }
 
-// gatherPayloads appends payloads to dst, which holds start rows.
-func (b *Block) gatherPayloads(p *positions, dst *record.Batch, start int) error {
+// gatherPayloads appends payloads to dst, which holds start rows; of those that are split into
+// words so many of them, or with 0 all.
+func (b *Block) gatherPayloads(p *positions, words int, dst *record.Batch, start int) error {
 	total := uint64(b.stride) * uint64(p.n)
 	if b.kind == payloadVaried {
 		total = 0
@@ -205,9 +236,13 @@ func (b *Block) gatherPayloads(p *positions, dst *record.Batch, start int) error
 		return fmt.Errorf("gather %d payloads of %d bytes: a batch holds 4 GiB at most", p.n, total)
 	}
 	if b.kind == payloadWords {
-		out := growPayloads(dst, start, p.n, b.stride)
-		for w := range b.words {
-			to := newWordWriter(out[8*w:], p.n, b.stride)
+		if words == 0 || words > len(b.words) {
+			words = len(b.words)
+		}
+		stride := words * wordBytes
+		out := growPayloads(dst, start, p.n, stride)
+		for w := range words {
+			to := newWordWriter(out[w*wordBytes:], p.n, stride)
 			b.words[w].write(p, &to)
 		}
 		return nil

@@ -27,7 +27,7 @@ PENTAD_EXPORT(pentad_init) i32 pentad_init(const u8 *params, u32 len) {
   if (pentad_u64(params + 32) > 1)
     return pentad_bad_params("keep must be inside or outside, as 0 or 1");
   outside = (u32)pentad_u64(params + 32);
-  return PENTAD_OK;
+  return pentad_front(&field);
 }
 
 #define INSIDE(v) wasm_v128_and(wasm_f64x2_ge(v, lows), wasm_f64x2_le(v, highs))

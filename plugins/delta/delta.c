@@ -61,7 +61,7 @@ static pentad_field field;
 static f64 modulus, max_step;
 
 PENTAD_EXPORT(pentad_init) i32 pentad_init(const u8 *params, u32 len) {
-  if (len == 0) return PENTAD_OK;
+  if (len == 0) return pentad_front(&field);
   if (len != 32)
     return pentad_bad_params("type, offset, modulus and max_step must have 32 bytes together");
   i32 status = pentad_field_params(params, &field);
@@ -74,7 +74,7 @@ PENTAD_EXPORT(pentad_init) i32 pentad_init(const u8 *params, u32 len) {
     return pentad_bad_params("max_step must be a number from 0 on");
   if (modulus && max_step >= modulus)
     return pentad_bad_params("max_step must be below modulus: no longer step can be told");
-  return PENTAD_OK;
+  return pentad_front(&field);
 }
 
 PENTAD_EXPORT(pentad_state_init) void pentad_state_init(state *s, u32 n) {

@@ -28,7 +28,8 @@ PENTAD_EXPORT(pentad_init) i32 pentad_init(const u8 *params, u32 len) {
   if (len != 24) return pentad_bad_params("of, type and offset must have 24 bytes together");
   of = pentad_u64(params);
   if (of >= OFS) return pentad_bad_params("of must be payload, number or mid, as 0 to 2");
-  return pentad_field_params(params + 8, &field);
+  i32 status = pentad_field_params(params + 8, &field);
+  return status || of != OF_NUMBER ? status : pentad_front(&field);
 }
 
 PENTAD_EXPORT(pentad_state_init) void pentad_state_init(state *s, u32 n) {

@@ -40,9 +40,10 @@ PENTAD_MODULE(PENTAD_AGGREGATE,
 static pentad_field field;
 
 PENTAD_EXPORT(pentad_init) i32 pentad_init(const u8 *params, u32 len) {
-  if (len == 0) return PENTAD_OK;
+  if (len == 0) return pentad_front(&field);
   if (len != 16) return pentad_bad_params("type and offset must have 16 bytes together");
-  return pentad_field_params(params, &field);
+  i32 status = pentad_field_params(params, &field);
+  return status ? status : pentad_front(&field);
 }
 
 PENTAD_EXPORT(pentad_state_init) void pentad_state_init(state *s, u32 n) {

@@ -33,7 +33,7 @@ PENTAD_EXPORT(pentad_init) i32 pentad_init(const u8 *params, u32 len) {
   scale = (f64)buckets / (hi - lo);
   if (!(lo < hi && scale > 0 && scale < __builtin_inf()))
     return pentad_bad_params("lo must be below hi, and neither too close nor too far");
-  return PENTAD_OK;
+  return pentad_front(&field);
 }
 
 PENTAD_EXPORT(pentad_state_init) void pentad_state_init(u64 *words, u32 n) {

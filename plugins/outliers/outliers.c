@@ -23,11 +23,12 @@ static pentad_field field;
 static f64 k = 1.5;
 
 PENTAD_EXPORT(pentad_init) i32 pentad_init(const u8 *params, u32 len) {
-  if (len == 0) return PENTAD_OK;
+  if (len == 0) return pentad_front(&field);
   if (len != 24) return pentad_bad_params("type, offset and k must have 24 bytes together");
   k = pentad_f64(params + 16);
   if (!(k >= 0 && k < __builtin_inf())) return pentad_bad_params("k must be 0 or more");
-  return pentad_field_params(params, &field);
+  i32 status = pentad_field_params(params, &field);
+  return status ? status : pentad_front(&field);
 }
 
 PENTAD_EXPORT(pentad_state_init) void pentad_state_init(sketch *s, u32 n) {

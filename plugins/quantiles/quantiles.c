@@ -27,11 +27,12 @@ static pentad_field field;
 static f64 q = 0.5;
 
 PENTAD_EXPORT(pentad_init) i32 pentad_init(const u8 *params, u32 len) {
-  if (len == 0) return PENTAD_OK;
+  if (len == 0) return pentad_front(&field);
   if (len != 24) return pentad_bad_params("type, offset and q must have 24 bytes together");
   q = pentad_f64(params + 16);
   if (!(q >= 0 && q <= 1)) return pentad_bad_params("q must be 0 to 1");
-  return pentad_field_params(params, &field);
+  i32 status = pentad_field_params(params, &field);
+  return status ? status : pentad_front(&field);
 }
 
 PENTAD_EXPORT(pentad_state_init) void pentad_state_init(sketch *s, u32 n) {

@@ -20,14 +20,14 @@ static f64 unit_ns = 1e9;
 
 PENTAD_EXPORT(pentad_init) i32 pentad_init(const u8 *params, u32 len) {
   static const f64 units[] = {1e9, 60e9, 3600e9, 86400e9};
-  if (len == 0) return PENTAD_OK;
+  if (len == 0) return pentad_front(&field);
   if (len != 24) return pentad_bad_params("type, offset and per must have 24 bytes together");
   i32 status = pentad_field_params(params, &field);
   if (status) return status;
   if (pentad_u64(params + 16) >= sizeof units / sizeof units[0])
     return pentad_bad_params("per must be second, minute, hour or day, as 0 to 3");
   unit_ns = units[pentad_u64(params + 16)];
-  return PENTAD_OK;
+  return pentad_front(&field);
 }
 
 PENTAD_EXPORT(pentad_state_init) void pentad_state_init(edges *s, u32 n) {

@@ -24,7 +24,7 @@ PENTAD_EXPORT(pentad_init) i32 pentad_init(const u8 *params, u32 len) {
     return pentad_bad_params("op must be gt, ge, lt, le, eq or ne, as 0 to 5");
   op = (u32)pentad_u64(params + 16);
   value = pentad_f64(params + 24);
-  return PENTAD_OK;
+  return pentad_front(&field);
 }
 
 #define GREATER(v) wasm_f64x2_gt(v, values)

@@ -32,7 +32,7 @@ static u32 k = MAX_K, per_device;
 static f64 sign = 1;
 
 PENTAD_EXPORT(pentad_init) i32 pentad_init(const u8 *params, u32 len) {
-  if (len == 0) return PENTAD_OK;
+  if (len == 0) return pentad_front(&field);
   if (len != 40)
     return pentad_bad_params("type, offset, k, order and per must have 40 bytes together");
   i32 status = pentad_field_params(params, &field);
@@ -46,7 +46,7 @@ PENTAD_EXPORT(pentad_init) i32 pentad_init(const u8 *params, u32 len) {
   k = (u32)count;
   sign = pentad_u64(params + 24) ? -1 : 1;
   per_device = (u32)pentad_u64(params + 32);
-  return PENTAD_OK;
+  return pentad_front(&field);
 }
 
 PENTAD_EXPORT(pentad_state_init) void pentad_state_init(state *s, u32 n) {

@@ -34,6 +34,13 @@ static inline i32 pentad_field_params(const u8 *params, pentad_field *f) {
   return PENTAD_OK;
 }
 
+/* How many bytes at the front of payloads are read for a field, which is what pentad_init returns of
+ * modules that read nothing else of them; 0 for all, as a text ends where the payload does.
+ */
+static inline i32 pentad_front(const pentad_field *f) {
+  return f->type == PENTAD_T_TEXT ? 0 : (i32)(f->offset + pentad_type_size(f->type));
+}
+
 /* u / v of 128 by 64 bits, after Knuth's algorithm D; u1 is below v, the top bit of v is set. */
 static inline u64 pentad_divide(u64 u1, u64 u0, u64 v, u64 *rest) {
   u64 high = v >> 32, low = (u32)v, q[2];
