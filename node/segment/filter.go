@@ -130,7 +130,8 @@ func matchesAny(matches []match, v uint64) bool {
 type MIDs struct {
 	low, last uint64 // packed values
 	none, all bool
-	share     float64 // of the rows of a sub-run that lie below low, when ids are spread evenly
+	// Shares of the rows of a sub-run below low and up to last, when ids are spread evenly.
+	share, end float64
 }
 
 // FindMIDs translates the range [from, to) of devices for searches in the block. greatest is about
@@ -148,8 +149,13 @@ func (b *Block) FindMIDs(from, to, greatest int64) MIDs {
 	if c.kind != columnDict {
 		width = float64(uint64(greatest)-c.base)/float64(c.gcd) + 1
 	}
-	return MIDs{low: m.low, last: m.low + m.span, share: min(1, float64(m.low)/width)}
+	last := m.low + m.span
+	return MIDs{low: m.low, last: last, share: min(1, float64(m.low)/width),
+		end: min(1, float64(last+1)/width)}
 }
+
+// nearRows is within how many rows of its start the end of a range is looked for from there.
+const nearRows = 16
 
 // SearchMIDs returns the positions in [lo, hi) of the devices, where the rows of [lo, hi) are
 // sorted by mid, as those of a sub-run with one cid and moid are.
@@ -162,10 +168,13 @@ func (b *Block) SearchMIDs(lo, hi int, m MIDs) (first, end int) {
 	if m.none || lo == hi {
 		return lo, lo
 	}
-	c := &b.keys[record.MID]
-	first = c.search(lo, hi, m.low, lo+int(m.share*float64(hi-1-lo)))
-	if m.last == c.low {
+	c, rows := &b.keys[record.MID], float64(hi-1-lo)
+	first = c.search(lo, hi, m.low, lo+int(m.share*rows))
+	if m.last == c.low || first == hi {
 		return first, hi
+	}
+	if at := lo + int(m.end*rows); at > first+nearRows {
+		return first, c.search(first, hi, m.last+1, at)
 	}
 	step := 1
 	for end = first; end+step < hi && c.packed(end+step) <= m.last; step *= 2 {
