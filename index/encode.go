@@ -285,6 +285,6 @@ func (s *Segment) parseList(d *decoder, l *posting) error {
 	if last := l.ids.Maximum(); int64(last) >= int64(len(s.blocks)) {
 		return fmt.Errorf("list names block %d of %d", last, len(s.blocks))
 	}
-	l.count = int(l.ids.GetCardinality())
+	l.finish(len(s.blocks))
 	return nil
 }

@@ -1,7 +1,6 @@
 package index
 
 import (
-	"math"
 	"math/bits"
 	"slices"
 	"sort"
@@ -44,10 +43,10 @@ type Plan struct {
 
 	ids    []uint32
 	left   []uint64 // a bit per block that is left
-	words  []uint64
 	lists  []*posting
 	ranks  record.RangeSet
 	unions [record.NumDims][]uint64
+	sets   [][]uint64 // that are met
 	iter   roaring.ManyIntIterator
 }
 
@@ -133,38 +132,50 @@ func (p *Plan) load(l *posting) {
 // where the shortest list is short, otherwise 64 at a time.
 func (s *Segment) intersect(p *Plan) {
 	slices.SortFunc(p.lists, func(a, b *posting) int { return a.count - b.count })
-	if len(p.lists) > 0 && p.lists[0].count <= enoughCandidates {
+	words := p.sets[:0]
+	for _, union := range p.unions {
+		if len(union) > 0 {
+			words = append(words, union)
+		}
+	}
+	if len(p.lists) > 0 && p.lists[0].words == nil {
 		p.load(p.lists[0])
-		p.Stats.Lists++
-		for _, words := range p.unions {
-			if len(words) > 0 {
-				p.keep(words)
-				p.Stats.Lists++
-			}
+		for _, union := range words {
+			p.keep(union)
+		}
+		p.Stats.Lists += 1 + len(words)
+	} else {
+		for _, l := range p.lists[:min(len(p.lists), maxLists)] {
+			words = append(words, l.words) // all have them if the shortest has
+		}
+		p.meet(words, len(s.blocks))
+		p.Stats.Lists += len(words)
+	}
+	p.sets = words
+}
+
+// meet leaves in p.ids the blocks whose bit is set in all of the words.
+func (p *Plan) meet(words [][]uint64, blocks int) {
+	p.ids = p.ids[:0]
+	if len(words) == 0 {
+		for id := range blocks {
+			p.ids = append(p.ids, uint32(id))
 		}
 		return
 	}
-	left := p.dense(&p.left, wordsFor(len(s.blocks)))
-	for i := range left {
-		left[i] = math.MaxUint64
-	}
-	left[len(left)-1] >>= -len(s.blocks) & 63
-	for _, words := range p.unions {
-		if len(words) > 0 {
-			and(left, words)
-			p.Stats.Lists++
+	left, last := words[0], words[len(words)-1]
+	if len(words) > 2 {
+		left = p.dense(&p.left, len(last))
+		for i := range left {
+			left[i] = words[0][i] & words[1][i]
+		}
+		for _, by := range words[2 : len(words)-1] {
+			and(left, by)
 		}
 	}
-	for _, l := range p.lists[:min(len(p.lists), maxLists)] {
-		words := p.dense(&p.words, max(len(left), int(l.ids.DenseSize())))
-		clear(words)
-		l.ids.WriteDenseTo(words)
-		and(left, words)
-		p.Stats.Lists++
-	}
-	p.ids = p.ids[:0]
+	last = last[:len(left)]
 	for i, word := range left {
-		for ; word != 0; word &= word - 1 {
+		for word &= last[i]; word != 0; word &= word - 1 {
 			p.ids = append(p.ids, uint32(i<<6+bits.TrailingZeros64(word)))
 		}
 	}
