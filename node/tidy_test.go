@@ -331,7 +331,7 @@ func TestBannedWords(t *testing.T) {
 // worked examples stay true.
 func TestSpecificationsAreTested(t *testing.T) {
 	for _, doc := range []string{"node/segment/FORMAT.md", "sdk/wire/PROTOCOL.md",
-		"sdk/plugin/ABI.md", "node/gateway/tstorage/TSTORAGE.md"} {
+		"sdk/plugin/ABI.md", "node/gateway/tstorage/TSTORAGE.md", "node/cluster/FORMAT.md"} {
 		read := false
 		for _, s := range sources(t) {
 			read = read || s.isTest() && path.Dir(s.path) == path.Dir(doc) &&

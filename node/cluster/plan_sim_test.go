@@ -202,7 +202,11 @@ func TestPlannerUntilStable(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	total := map[string]int{}
-	for run := range 30 {
+	runs := 30
+	if testing.Short() {
+		runs = 8
+	}
+	for run := range runs {
 		r := rand.New(rand.NewPCG(seed, uint64(run)))
 		s := newSim(t, r, 1<<r.IntN(6))
 		view, health := s.state.View(), s.health()
