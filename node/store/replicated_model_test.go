@@ -32,9 +32,9 @@ type groupState struct {
 }
 
 type modelWriter struct {
-	high, last uint64
-	lastAcq    int64
-	first      map[uint64]PutResult
+	high    uint64
+	lastAcq int64
+	first   map[uint64]PutResult
 }
 
 // modelPolicy has floors that are nil until its first step.
