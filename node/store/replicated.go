@@ -163,9 +163,9 @@ func (s *Store) RetentionDue(clockNs int64) bool {
 	return len(s.manifest.steps(0, logTime(clockNs))) > 0
 }
 
-// syncSealed makes the log of a replica hold what a new segment does: a segment whose rows were of
-// commands that the store does not know of after a loss of power would hold them twice.
-func (s *Store) syncSealed() error {
+// syncReplica makes the log of a replica durable, that of other stores is. A segment is not live
+// before: rows of commands that the store does not know of after a loss of power would come twice.
+func (s *Store) syncReplica() error {
 	if !s.replicated {
 		return nil
 	}

@@ -272,11 +272,14 @@ func (m *manifest) dropEdit(sc scope, acqNs int64) (edit, error) {
 // advanceRetention makes the policies take a step whose floors have fallen far enough behind. Those
 // of a replica take theirs when its log says so.
 func (s *Store) advanceRetention(ctx context.Context) error {
+	if s.replicated {
+		return nil
+	}
 	now := s.opt.Now()
 	s.manifestMu.Lock()
 	due := len(s.manifest.steps(0, now)) > 0
 	s.manifestMu.Unlock()
-	if !due || s.replicated {
+	if !due {
 		return nil
 	}
 	return s.changeHistory(ctx, 1, func(acqNs int64) (edit, error) {

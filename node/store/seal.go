@@ -103,7 +103,7 @@ func (s *Store) sealOldest(sh *shard) error {
 	if err := s.manifestFailure(); err != nil {
 		return fmt.Errorf("seal shard %d: %w", sh.id, err)
 	}
-	if err := s.syncSealed(); err != nil {
+	if err := s.syncReplica(); err != nil {
 		return fmt.Errorf("seal shard %d: %w", sh.id, err)
 	}
 	frozen := sh.snapshot.Load().frozen[0]

@@ -66,6 +66,9 @@ func (s *Store) Snapshot(ctx context.Context, dir string) (SnapshotInfo, error) 
 }
 
 func (s *Store) snapshotTo(ctx context.Context, tmp string, info *SnapshotInfo) error {
+	if err := s.syncReplica(); err != nil { // what is left of it to sync holds up commits
+		return err
+	}
 	var failed error
 	var manifest, writers []byte
 	err := s.onCommitter(ctx, func() {
