@@ -146,3 +146,33 @@ func TestLogWritesAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// What another log shares with this one is durable.
+func TestLinkedLogIsSynced(t *testing.T) {
+	l, _, err := OpenLog(t.TempDir(), LogOptions{}, replayed(new([]Entry)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if _, err := l.Write([]Entry{{Data: []byte("a")}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := l.Stats().Unsynced; got != 3 {
+		t.Fatalf("%d flushes wait for a sync", got)
+	}
+	dir := t.TempDir()
+	if err := l.LinkTo(dir, nil); err != nil || l.Stats().Unsynced != 0 {
+		t.Fatalf("%d flushes wait for a sync once they are linked, %v", l.Stats().Unsynced, err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var got []Entry
+	if l, _, err = OpenLog(dir, LogOptions{}, replayed(&got)); err != nil || len(got) != 3 {
+		t.Fatalf("%d entries are linked, %v", len(got), err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
