@@ -38,8 +38,8 @@ func clearFalse(
 }
 
 // clearDoubtful clears the false flags of the rows of a head. A merge may replace the older
-// segments meanwhile. Of rows that came below the horizon every one may hide another, or be hidden: which it
-// is is looked for when it is asked for.
+// segments meanwhile. Of rows that came below the horizon every one may hide another, or be hidden:
+// which it is is looked for when it is asked for.
 func clearDoubtful(sh *shard, frozen *frozenHead, rows *record.Batch, flags []uint64) error {
 	if sh.isAside() {
 		return nil
