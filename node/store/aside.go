@@ -92,6 +92,17 @@ func (sh *shard) acquirePair() *snapshot {
 	return pair
 }
 
+// acquireFor is acquirePair for a box: where no row that came below the horizon lies in it, only
+// what the shard holds.
+func (sh *shard) acquireFor(box *record.Box) *snapshot {
+	now := sh.acquirePair()
+	if now.below == nil || now.below.newestPut(box, noPut) != noPut {
+		return now
+	}
+	now.below.release()
+	return now.main
+}
+
 // newestPut returns the acq of the newest put to a shard aside of which rows may lie in a box, or
 // found when that is newer.
 func (s *snapshot) newestPut(box *record.Box, found int64) int64 {

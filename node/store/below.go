@@ -133,6 +133,9 @@ func (s *Store) checkBelow(ctx context.Context, greatestNs int64) error {
 	if err != nil {
 		return err
 	}
+	if horizon <= noPut {
+		return refusedAcq(-1, "the clock stands at %d, before 1970; set it", horizon)
+	}
 	if greatestNs >= horizon {
 		return refusedAcq(-1, "%d lies in the future: the horizon is %d", greatestNs, horizon)
 	}

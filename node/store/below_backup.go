@@ -2,6 +2,7 @@ package store
 
 import (
 	"encoding/json"
+	"runtime"
 	"slices"
 
 	"github.com/pentad-db/pentad/index"
@@ -22,14 +23,10 @@ func newestAside(parts []*BackupPart) *BackupPart {
 // aside backs up all rows that were put below the horizon, if some were since the last part that
 // has them.
 func (b *backup) aside() error {
-	b.store.belowMu.Lock() // of a put all shards have the rows, or none
-	var sources []*snapshot
-	for _, sh := range b.store.shards {
-		now := sh.aside.acquire()
+	sources := b.store.acquireAside()
+	for _, now := range sources {
 		defer now.release()
-		sources = append(sources, now)
 	}
-	b.store.belowMu.Unlock()
 	known := b.known
 	if known == nil {
 		known = make([]uint64, len(sources))
@@ -48,6 +45,25 @@ func (b *backup) aside() error {
 		}
 	}
 	return nil
+}
+
+// acquireAside returns what the shards aside hold at one moment, to be released by the caller: of a
+// put all rows, or none.
+func (s *Store) acquireAside() []*snapshot {
+	for {
+		var all []*snapshot
+		puts := s.belowAt.Load()
+		for _, sh := range s.shards {
+			all = append(all, sh.aside.acquire())
+		}
+		if puts&1 == 0 && s.belowAt.Load() == puts {
+			return all
+		}
+		for _, now := range all {
+			now.release()
+		}
+		runtime.Gosched() // the committer is in the midst of it
+	}
 }
 
 // lastAside returns the log index up to which a snapshot of a shard aside holds everything.

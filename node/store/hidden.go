@@ -2,6 +2,7 @@ package store
 
 import (
 	"cmp"
+	"runtime"
 	"slices"
 
 	"github.com/pentad-db/pentad/index"
@@ -22,7 +23,7 @@ func (sc *scan) acquire() {
 		history, puts := sc.store.history.Load(), sc.store.belowAt.Load()
 		for id, sh := range slices.Backward(sc.store.shards) {
 			if wanted == nil || wanted[id] {
-				sc.snapshots = append(sc.snapshots, sh.acquirePair())
+				sc.snapshots = append(sc.snapshots, sh.acquireFor(&sc.box))
 			}
 		}
 		// Of a put below the horizon all shards show the rows, or none.
@@ -35,6 +36,7 @@ func (sc *scan) acquire() {
 			now.release()
 		}
 		sc.snapshots = sc.snapshots[:0]
+		runtime.Gosched() // the committer is in the midst of it
 	}
 }
 
