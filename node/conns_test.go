@@ -73,7 +73,7 @@ func TestSweepSparesProgress(t *testing.T) {
 		_, _ = slow.Close(), answered.Close()
 		wg.Wait()
 		if silentEnd > sweepEvery || halfEnd < stalledAfter || halfEnd > stalledAfter+2*sweepEvery {
-			t.Errorf("a silent one was closed after %s, half a request after %s", silentEnd, halfEnd)
+			t.Errorf("closed: a silent one after %s, half a request after %s", silentEnd, halfEnd)
 		}
 		if slowEnd < 40*time.Second {
 			t.Errorf("a request that came on was cut after %s", slowEnd)

@@ -50,7 +50,7 @@ func TestNamesLeadNowhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = c.Close() }()
-	_, err = fmt.Fprintf(c, "GET /v1/x/../sync HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+	_, err = fmt.Fprintf(c, "GET /v1/x/../sync HTTP/1.1\r\nHost: [::]\r\nConnection: close\r\n\r\n")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -80,8 +80,8 @@ func TestOtherHosts(t *testing.T) {
 	}
 	for _, route := range []string{"GET /v1/records", "HEAD /v1/records", "POST /v1/records",
 		"POST /v1/query", "GET /v1/changes?follow=1", "POST /v1/changes", "GET /v1/plugins",
-		"PUT /v1/plugins/mine", "DELETE /v1/sync", "GET /healthz", "GET /metrics", "OPTIONS /v1/put",
-		"GET /", "GET /v1/x/../sync"} {
+		"PUT /v1/plugins/mine", "DELETE /v1/sync", "GET /healthz", "GET /metrics",
+		"OPTIONS /v1/put", "GET /", "GET /v1/x/../sync"} {
 		method, path, _ := strings.Cut(route, " ")
 		f(method, path, "evil.example:5150", 421)
 	}

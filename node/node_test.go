@@ -411,7 +411,8 @@ func TestBodyOverTheLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	if _, err := fmt.Fprintf(conn, "POST /v1/put HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\n"+
+	if _, err := fmt.Fprintf(conn, "POST /v1/put HTTP/1.1\r\nHost: localhost\r\n"+
+		"Content-Type: %s\r\n"+
 		"Content-Length: %d\r\n\r\n", wire.ContentType, maxBodyBytes+1); err != nil {
 		t.Fatal(err)
 	}
