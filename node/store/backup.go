@@ -21,6 +21,8 @@ import (
 type BackupOptions struct {
 	From       *int64 // first acq; nil: where the newest part ended, or everything
 	UntilAcqNs int64  // acq after the last, at most the horizon; 0: the horizon
+	// Beside is kept with the part. Files that are not there are left out.
+	Beside []BesideFile
 	// Progress is called now and then with the rows written and those there are; may be nil. An
 	// error ends the backup.
 	Progress func(done, total int64) error
@@ -63,7 +65,8 @@ type backup struct {
 	store       *Store
 	opt         BackupOptions
 	part        *BackupPart
-	dir         string // where the part is written
+	dir         string   // where the part is written
+	earlier     []string // names of files beside stores in the parts before
 	sources     []*snapshot
 	known       []uint64 // as Aside of the newest part that has it
 	done, total int64
@@ -75,6 +78,9 @@ func (b *backup) begin(ctx context.Context, to string) error {
 	parts, err := BackupParts(to)
 	if err != nil {
 		return err
+	}
+	for _, f := range besidesOf(parts) {
+		b.earlier = append(b.earlier, f.Name)
 	}
 	id := s.identity() // first: a store that becomes a copy meanwhile is another one
 	until, err := s.Horizon(ctx)
@@ -195,7 +201,10 @@ func (b *backup) files() error {
 	if err := replaceFile(filepath.Join(b.dir, writersFile), writers); err != nil {
 		return err
 	}
-	return b.describe(&b.part.Writers, writersFile)
+	if err := b.describe(&b.part.Writers, writersFile); err != nil {
+		return err
+	}
+	return b.besides()
 }
 
 func (b *backup) shard(shard uint32, now *snapshot) error {

@@ -53,6 +53,7 @@ type BackupPart struct {
 	// Aside says, by shard, up to which log index the part has all rows that were put below the
 	// horizon, wherever their acqs lie. Without, none were since the part before that has it.
 	Aside []uint64 `json:"aside,omitempty"`
+	Beside  []backupFile `json:"beside,omitempty"`
 
 	dir string
 }
@@ -79,6 +80,11 @@ func parsePart(text []byte) (*BackupPart, error) {
 	return p, p.check()
 }
 
+// all lists the files of a part but the one that describes it.
+func (p *BackupPart) all() []backupFile {
+	return slices.Concat(p.Files, []backupFile{p.Writers}, p.Beside)
+}
+
 func (p *BackupPart) check() error {
 	if p.Shards < 1 || p.Shards > maxShards || p.FromAcqNs >= p.UntilAcqNs {
 		return fmt.Errorf("%d shards, acqs from %d to %d", p.Shards, p.FromAcqNs, p.UntilAcqNs)
@@ -88,9 +94,14 @@ func (p *BackupPart) check() error {
 		last[i] = math.MinInt64
 	}
 	rows := int64(0)
-	for _, f := range append(slices.Clone(p.Files), p.Writers) {
+	for _, f := range p.all() {
 		if f.Name == "" || f.Name != filepath.Base(f.Name) || f.Bytes < 0 {
 			return fmt.Errorf("file %q of %d bytes", f.Name, f.Bytes)
+		}
+	}
+	for _, f := range p.Beside {
+		if !besideName(f.Name) {
+			return fmt.Errorf("file %s is kept beside the store", f.Name)
 		}
 	}
 	for _, f := range p.Files {
@@ -197,7 +208,7 @@ func (p *BackupPart) follows(before *BackupPart) error {
 
 // verify reads every file of a part and compares it with its checksum.
 func (p *BackupPart) verify(c *checker) error {
-	for _, f := range append(slices.Clone(p.Files), p.Writers) {
+	for _, f := range p.all() {
 		path := filepath.Join(p.dir, f.Name)
 		sum, size, err := checksumFile(path, c.read)
 		switch {

@@ -17,6 +17,9 @@ import (
 type RestoreOptions struct {
 	UntilAcqNs int64 // only rows with a smaller acq; 0: all that the backup has
 	CheckOnly  bool  // read all parts and write nothing
+	// Beside gets the files that parts keep beside the store, each as the newest part that is
+	// restored has it, after all was checked and before dir appears; may be nil.
+	Beside func(files []BesideFile, untilAcqNs int64) error
 	// Progress is called now and then with the bytes checked and written; may be nil.
 	Progress func(checked, written int64)
 }
@@ -178,6 +181,9 @@ func (r *restore) restore(dir string) error {
 	}
 	if err == nil {
 		err = r.prove()
+	}
+	if err == nil && r.opt.Beside != nil {
+		err = r.opt.Beside(besidesOf(r.parts), r.until)
 	}
 	if err == nil {
 		err = os.Rename(r.dir, dir)

@@ -25,12 +25,12 @@ func (a *app) backupCommand() *cobra.Command {
 		Short: "Write what came since the last backup into a directory",
 		Long: `Write all records that came since the newest part in a directory into a part of their own;
 the first part holds everything. A part has its sealed segments, what is needed to answer retries of
-batches, and a checksum of each file; it appears whole or not at all, and is read back first.
+batches, the catalogue of plugins and quantities, modules that no earlier part has, the cursors, and
+a checksum of each file; it appears whole or not at all, and is read back first.
 
 The node is asked for a snapshot, which is backed up from its directory and then removed, so the
 command must run on the node's machine; the node goes on meanwhile. --dir backs up a stopped node,
-or a snapshot of one, instead. pentad restore makes a node of a backup; plugins are not in it, but
-in snapshots.`,
+or a snapshot of one, instead. pentad restore makes a node of a backup.`,
 		Args: noCommand,
 		Example: `  pentad backup --to ./backup
   pentad backup --to ./backup
@@ -113,6 +113,10 @@ func (a *app) backupSnapshot(
 		return err
 	}
 	opt.UntilAcqNs = info.AcqNs
+	var err error
+	if opt.Beside, err = a.besideStore(info.Dir); err != nil {
+		return err
+	}
 	return a.backupOpen(ctx, to, opt, func() (*store.Store, store.Report, error) {
 		return store.OpenSnapshot(ctx, dir)
 	})
@@ -134,6 +138,11 @@ func (a *app) backupDir(
 		opt.UntilAcqNs = info.AcqNs
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return err
+	}
+	if inside != dir {
+		if opt.Beside, err = a.besideStore(dir); err != nil {
+			return err
+		}
 	}
 	return a.backupOpen(ctx, to, opt, func() (*store.Store, store.Report, error) {
 		return store.OpenSnapshot(ctx, inside)
@@ -171,7 +180,8 @@ func (a *app) backupOpen(
 	}
 	return a.one([]output.Column{left("from_acq_ns"), left("until_acq_ns"), right("records"),
 		right("files"), right("bytes"), right("took")}, from, output.Int(part.UntilAcqNs),
-		output.Count(part.Rows), output.Count(len(part.Files)), output.Bytes(part.Bytes),
+		output.Count(part.Rows), output.Count(len(part.Files)+len(part.Beside)),
+		output.Bytes(part.Bytes),
 		output.Span(a.now().Sub(began).Round(time.Millisecond)))
 }
 
@@ -185,7 +195,8 @@ func (a *app) restoreCommand() *cobra.Command {
 		Long: `Make the directory of a node of all parts of a backup, or of what they hold up to a moment:
 acqs are ns since 1970, as parts and the horizon have. Every file is compared with its checksum
 before anything is written, parts must continue one another, and in the end the rows are counted.
-The new node is one of its own: back it up to a directory of its own.`,
+Plugins, quantities and cursors are those of the last part that is restored; no cursor lies above
+the end. The new node is one of its own: back it up to a directory of its own.`,
 		Args: noCommand,
 		Example: `  pentad restore --from ./backup --check-only
   pentad restore --from ./backup --dir ./restored`,
@@ -218,6 +229,9 @@ func (a *app) restore(
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
+		opt.Beside = func(files []store.BesideFile, untilNs int64) error {
+			return restoreBeside(dir, files, untilNs)
+		}
 	}
 	said := a.now()
 	opt.Progress = func(checked, written int64) {
@@ -230,7 +244,7 @@ func (a *app) restore(
 	report, err := store.Restore(ctx, from, filepath.Join(dir, "store"), opt)
 	if err != nil {
 		if !opt.CheckOnly {
-			err = errors.Join(err, os.Remove(dir)) // which is empty
+			err = errors.Join(err, os.RemoveAll(dir)) // which was made above
 		}
 		return err
 	}
