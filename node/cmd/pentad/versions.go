@@ -74,8 +74,8 @@ A reading that was put again with the payload that it had is not shown. It costs
 or erased between the moments, however much there is.`,
 		Args: arguments(1, 2, "the moment from which on changes are asked for"),
 		Example: `  pentad diff now-1d --cid 1 --type f64
-  pentad diff 2026-11-01 2026-12-01 --cap 2026-10 -o csv
-  pentad diff 2026-11-20T09:45:00Z now --mid 7..9 --moid 1`,
+  pentad diff 2026-01-01 2026-02-01 --cap 2025-12 -o csv
+  pentad diff 2026-01-20T09:45:00Z now --mid 7..9 --moid 1`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.diff(c.Context(), &q, args, form.payload)
 		},
