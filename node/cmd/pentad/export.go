@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -39,13 +40,15 @@ copies erases, too.
 
 ndjson, arrow and parquet say the box, the view and the horizon in the file, and where they end:
 one that was cut is an error when it is read. CSV has no place for that. With -f the file gets its
-name when it is complete.`
+name when it is complete. --checksum writes FILE.sha256 beside it, which pentad import and sha256sum
+--check compare it with; one that is there already is renewed.`
 
 // exportFlags are the flags of an export.
 type exportFlags struct {
 	query      queryFlags
 	form, file string
 	value      string
+	checksum   bool
 }
 
 func (a *app) exportCommand() *cobra.Command {
@@ -58,7 +61,7 @@ func (a *app) exportCommand() *cobra.Command {
 		Example: `  pentad export --cid 1 -f day.ndjson
   pentad export --cid 1 --cap 2026-11 --view latest -o csv > november.csv
   pentad export --mid 7 --asof now-1h -o arrow > known.arrow
-  pentad export --moid 1 --value f64 -f energy.parquet`,
+  pentad export --moid 1 --value f64 -f energy.parquet --checksum`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.export(c.Context(), &e) },
 	}
 	e.query.addBox(c)
@@ -69,6 +72,7 @@ func (a *app) exportCommand() *cobra.Command {
 	flags.VarP((*filledFlag)(&e.file), "file", "f", "write to this file (default: stdout)")
 	flags.StringVar(&e.value, "value", "auto", "decode payloads as f64, f32, i64, i32, u32, text "+
 		"or none;\nauto: as declared")
+	flags.BoolVar(&e.checksum, "checksum", false, "write FILE.sha256 beside the file of -f")
 	complete(c, "output", "ndjson", "csv", "arrow", "parquet")
 	complete(c, "value", "auto", "none", "f64", "f32", "i64", "i32", "u32", "text")
 	return c
@@ -79,6 +83,9 @@ func (a *app) export(ctx context.Context, e *exportFlags) error {
 	form, err := e.chooseForm(a)
 	if err != nil {
 		return err
+	}
+	if e.checksum && e.file == "" {
+		return usagef("--checksum is written beside a file: give -f FILE")
 	}
 	query, err := e.query.query(a)
 	if err != nil {
@@ -104,7 +111,7 @@ func (a *app) export(ctx context.Context, e *exportFlags) error {
 	start := a.now()
 	x.progress = a.newProgress("export", int64(x.count), true)
 	defer x.progress.close()
-	size, err := a.toFile(e.file, func(out io.Writer) error {
+	size, err := a.toFile(e.file, e.checksum || hasSum(e.file), func(out io.Writer) error {
 		x.out = newExportWriter(out, form, header, values)
 		return x.run(ctx)
 	})
@@ -256,8 +263,11 @@ func (x *exporter) note(file string) string {
 	return " to " + file
 }
 
-// toFile has a file written that gets its name when it is complete and synced; "" is stdout.
-func (a *app) toFile(name string, write func(io.Writer) error) (size int64, err error) {
+// toFile has a file written that gets its name when it is complete and synced, and with sum its
+// checksum beside it; "" is stdout.
+func (a *app) toFile(
+	name string, sum bool, write func(io.Writer) error,
+) (size int64, err error) {
 	counted := &countingWriter{out: a.stdout}
 	if name == "" {
 		out := bufio.NewWriterSize(counted, 1<<18)
@@ -274,6 +284,10 @@ func (a *app) toFile(name string, write func(io.Writer) error) (size int64, err 
 		}
 	}()
 	counted.out = f
+	digest := sha256.New()
+	if sum {
+		counted.out = io.MultiWriter(f, digest)
+	}
 	out := bufio.NewWriterSize(counted, 1<<18)
 	err = write(out)
 	if err == nil {
@@ -285,8 +299,14 @@ func (a *app) toFile(name string, write func(io.Writer) error) (size int64, err 
 	if err == nil {
 		err = f.Chmod(0o644)
 	}
-	if err = firstError(err, f.Close()); err == nil {
+	if err = firstError(err, f.Close()); err == nil && sum {
+		err = removeSum(name) // a crash must not leave one of another file
+	}
+	if err == nil {
 		err = os.Rename(f.Name(), name)
+	}
+	if err == nil && sum {
+		err = writeSum(name, digest.Sum(nil))
 	}
 	return counted.n, err
 }

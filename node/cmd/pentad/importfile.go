@@ -33,7 +33,9 @@ rest. --again stores everything anew, as after an erase. From stdin and pipes ev
 
 The form is recognised by the first bytes, also of gzip; --format says it. A file that was cut or
 whose form is damaged is an error with exit code 7; the records before the damage are stored. CSV,
-NDJSON and Arrow have no checksums: a bent byte of a value is not seen there, unless gzip is around.`
+NDJSON and Arrow have no checksums: a bent byte of a value is not seen there, unless gzip is around
+or FILE.sha256 lies beside it, as pentad export --checksum and sha256sum write it. A file that
+differs from that is an error with exit code 7, and nothing of it is stored.`
 
 // importFileFlags say how files of exports are read.
 type importFileFlags struct {
@@ -109,6 +111,9 @@ func (a *app) importExport(
 	ctx context.Context, db *client.Client, f *importFileFlags, name string, p *progress,
 	total *stored,
 ) (err error) {
+	if err := checkSum(ctx, name); err != nil {
+		return err
+	}
 	opt := client.WriterOptions{BatchRecords: importBatchRecords, BatchBytes: importBatchBytes}
 	if !f.again {
 		if opt.ID, err = contentID(ctx, name); err != nil {
@@ -154,26 +159,13 @@ func contentID(ctx context.Context, name string) (id [16]byte, err error) {
 	if name == "-" || err != nil || !info.Mode().IsRegular() {
 		return id, nil // opening it says what is wrong with it
 	}
-	f, err := os.Open(name)
-	if err != nil {
-		return id, err
-	}
-	defer f.Close()
 	sum := sha256.New()
 	fmt.Fprintf(sum, "pentad import %d %d\n", importBatchRecords, importBatchBytes)
-	for buf := make([]byte, 1<<20); ; {
-		n, err := f.Read(buf)
-		sum.Write(buf[:n])
-		switch {
-		case errors.Is(err, io.EOF):
-			copy(id[:], sum.Sum(nil))
-			return id, nil
-		case err != nil:
-			return id, err
-		case ctx.Err() != nil:
-			return id, context.Cause(ctx)
-		}
+	if err := hashFile(ctx, sum, name); err != nil {
+		return id, err
 	}
+	copy(id[:], sum.Sum(nil))
+	return id, nil
 }
 
 // randomAccess is a file that can be read anywhere.
