@@ -63,7 +63,7 @@ func (a *app) benchCommand() *cobra.Command {
 		a.benchWriteCommand(), a.benchQueryCommand(), a.benchReplayCommand())
 	c.Long = "Put load on a running node, over the network, and measure its latency." +
 		fmt.Sprintf("\n\nwrite and replay store records, in tenants of their own, cid %d and %d, "+
-			"unless you\nname others. pentad cannot delete yet: use a node that may keep them.\n",
+			"unless you\nname others. They stay until pentad purge removes them.\n",
 			benchCID, replayCID) + rateHelp + benchHelp
 	return c
 }

@@ -37,7 +37,7 @@ func (a *app) benchReplayCommand() *cobra.Command {
 		Long: fmt.Sprintf(`Store the records of a file, - is stdin, with the timing that they had: as far apart as their
 caps are, --speed times as fast. What is due goes out in one batch.
 
-This WRITES to the node, and pentad cannot delete yet: the records stay. They go to cid %d,
+This WRITES to the node, and the records stay until pentad purge removes them. They go to cid %d,
 or the one that --cid names, so that they never become new versions of the real ones; --keep-cid
 leaves each where the file says.
 
@@ -126,7 +126,7 @@ func (a *app) benchReplay(ctx context.Context, f *benchReplayFlags, name string)
 	if file.cid != nil {
 		where = fmt.Sprintf("cid %d", *file.cid)
 	}
-	a.note("storing the records of %s in %s of %s; they stay, for pentad cannot delete yet", shown,
+	a.note("storing the records of %s in %s of %s; they stay until pentad purge removes them", shown,
 		where, a.addr)
 	err = a.runBench(ctx, run, &f.benchFlags, &benchSummary{paced: f.speed > 0, cid: file.cid,
 		sizes: []bool{true}})

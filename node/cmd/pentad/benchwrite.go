@@ -36,8 +36,8 @@ func (a *app) benchWriteCommand() *cobra.Command {
 		Short: "Store made-up records and measure how long the node takes",
 		Long: fmt.Sprintf(`Store made-up records and measure how long the node takes to make each batch durable.
 
-This WRITES to the node, and pentad cannot delete yet: the records stay. They go to a tenant of
-their own, cid %d unless --cid names another; one that holds other records is refused.
+This WRITES to the node, and the records stay until pentad purge removes them. They go to a tenant
+of their own, cid %d unless --cid names another; one that holds other records is refused.
 --devices devices send --quantities readings every second, counted from 2024-01-01, as fast as
 --rate says. Payloads are an f64 and then random bytes. --seed decides all of it: a second run
 with the same seed stores new versions of the same readings.
@@ -78,8 +78,8 @@ func (a *app) benchWrite(ctx context.Context, given func(string) bool, f *benchW
 	if err := a.checkTenant(ctx, dbs[0], gen.CID, f.force); err != nil {
 		return err
 	}
-	a.note("storing made-up records in cid %d of %s; they stay, for pentad cannot delete yet",
-		gen.CID, a.addr)
+	a.note("storing made-up records in cid %d of %s; they stay until pentad purge --cid %d --yes",
+		gen.CID, a.addr, gen.CID)
 	schedule := load.Schedule{PerSecond: f.rate / float64(f.batch), For: time.Duration(f.length),
 		Requests: (f.records + int64(f.batch) - 1) / int64(f.batch)}
 	pacer := load.NewPacer(schedule)

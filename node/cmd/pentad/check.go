@@ -48,6 +48,9 @@ func (a *app) check(ctx context.Context, paths []string) error {
 		} else {
 			report, err = store.CheckFile(ctx, path, opt)
 		}
+		if errors.Is(err, store.ErrLocked) {
+			err = fmt.Errorf("%w; stop it, or ask a running node by pentad verify files", err)
+		}
 		if err != nil {
 			return errors.Join(err, show.Close())
 		}
