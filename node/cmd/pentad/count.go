@@ -32,14 +32,11 @@ func (a *app) count(ctx context.Context, q *queryFlags) error {
 	if err != nil {
 		return err
 	}
-	db, err := a.connect(ctx)
+	db, err := a.connectFor(ctx, q, query)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	if query.Filters, err = q.calls(ctx, db, &query.Box); err != nil {
-		return err
-	}
 	start := a.now()
 	records, err := countRecords(ctx, db, query)
 	if err != nil {

@@ -44,25 +44,7 @@ func (a *app) cursorListCommand() *cobra.Command {
 }
 
 func (a *app) cursorList(ctx context.Context) error {
-	db, err := a.connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	all, err := db.Cursors(ctx)
-	if err != nil {
-		return err
-	}
-	w, err := a.writer(false, cursorColumns()...)
-	if err != nil {
-		return err
-	}
-	for _, c := range all {
-		if err := w.Row(cursorRow(c)...); err != nil {
-			return err
-		}
-	}
-	return w.Close()
+	return list(ctx, a, (*client.Client).Cursors, cursorColumns(), cursorRow)
 }
 
 // withCursor connects, does something with one cursor, and shows it.

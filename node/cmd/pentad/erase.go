@@ -138,39 +138,26 @@ files, and how many are so far; the other kinds have no such end.`,
 }
 
 func (a *app) events(ctx context.Context) error {
-	db, err := a.connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	all, err := db.Events(ctx)
-	if err != nil {
-		return err
-	}
 	columns := []output.Column{left("kind"), left("acq")}
 	for d := range record.NumDims {
 		columns = append(columns, left("in_"+record.Dim(d).String()))
 	}
-	w, err := a.writer(false, append(columns, left("done"), right("removed"))...)
-	if err != nil {
-		return err
+	columns = append(columns, left("done"), right("removed"))
+	return list(ctx, a, (*client.Client).Events, columns, hidingRow)
+}
+
+func hidingRow(e client.Event) []output.Value {
+	row := []output.Value{output.Text(e.Kind), output.Time(e.AcqNs)}
+	for d := range record.NumDims {
+		part := output.All()
+		if set, ok := e.Box[record.Dim(d).String()]; ok {
+			part = output.Text(set)
+		}
+		row = append(row, part)
 	}
-	for _, e := range all {
-		row := []output.Value{output.Text(e.Kind), output.Time(e.AcqNs)}
-		for d := range record.NumDims {
-			part := output.All()
-			if set, ok := e.Box[record.Dim(d).String()]; ok {
-				part = output.Text(set)
-			}
-			row = append(row, part)
-		}
-		done, removed := output.Null(), output.Null()
-		if e.Kind == "purge" {
-			done, removed = output.Bool(e.Done), output.Count(e.Removed)
-		}
-		if err := w.Row(append(row, done, removed)...); err != nil {
-			return err
-		}
+	done, removed := output.Null(), output.Null()
+	if e.Kind == "purge" {
+		done, removed = output.Bool(e.Done), output.Count(e.Removed)
 	}
-	return w.Close()
+	return append(row, done, removed)
 }

@@ -91,14 +91,11 @@ func (a *app) export(ctx context.Context, e *exportFlags) error {
 	if err != nil {
 		return err
 	}
-	db, err := a.connect(ctx)
+	db, err := a.connectFor(ctx, &e.query, query)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	if query.Filters, err = e.query.calls(ctx, db, &query.Box); err != nil {
-		return err
-	}
 	values, decoded, err := a.valueColumns(ctx, db, e.value, query.Box[record.MOID])
 	if err != nil {
 		return err

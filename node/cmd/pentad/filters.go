@@ -52,6 +52,20 @@ func (f *filterParamsFlag) String() string { return "" }
 
 func (f *filterParamsFlag) Type() string { return "params" }
 
+// connectFor connects to the node and makes the calls of the filters of a query.
+func (a *app) connectFor(
+	ctx context.Context, q *queryFlags, query *record.Query,
+) (*client.Client, error) {
+	db, err := a.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if query.Filters, err = q.calls(ctx, db, &query.Box); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
+}
+
 // calls makes the calls of the filters, asking the node what parameters they have and what the
 // quantities of the box are.
 func (q *queryFlags) calls(ctx context.Context, db *client.Client, box *record.Box) (

@@ -96,14 +96,11 @@ func (a *app) get(ctx context.Context, q *queryFlags, form recordForm) error {
 	if err != nil {
 		return err
 	}
-	db, err := a.connect(ctx)
+	db, err := a.connectFor(ctx, q, query)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	if query.Filters, err = q.calls(ctx, db, &query.Box); err != nil {
-		return err
-	}
 	shown, err := a.showRecords(ctx, db, query, &form)
 	switch {
 	case err != nil:

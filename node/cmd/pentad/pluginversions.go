@@ -33,25 +33,7 @@ func (a *app) pluginListCommand() *cobra.Command {
 }
 
 func (a *app) pluginList(ctx context.Context) error {
-	db, err := a.connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	plugins, err := db.Plugins(ctx)
-	if err != nil {
-		return err
-	}
-	w, err := a.writer(false, pluginColumns()...)
-	if err != nil {
-		return err
-	}
-	for _, info := range plugins {
-		if err := w.Row(pluginRow(info)...); err != nil {
-			return err
-		}
-	}
-	return w.Close()
+	return list(ctx, a, (*client.Client).Plugins, pluginColumns(), pluginRow)
 }
 
 func (a *app) pluginHistory(ctx context.Context, name string) error {

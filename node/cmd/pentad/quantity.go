@@ -116,25 +116,7 @@ func (a *app) quantityListCommand() *cobra.Command {
 }
 
 func (a *app) quantityList(ctx context.Context) error {
-	db, err := a.connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	all, err := db.Quantities(ctx)
-	if err != nil {
-		return err
-	}
-	w, err := a.writer(false, quantityColumns()...)
-	if err != nil {
-		return err
-	}
-	for _, q := range all {
-		if err := w.Row(quantityRow(q)...); err != nil {
-			return err
-		}
-	}
-	return w.Close()
+	return list(ctx, a, (*client.Client).Quantities, quantityColumns(), quantityRow)
 }
 
 func (a *app) quantityRemoveCommand() *cobra.Command {

@@ -38,25 +38,7 @@ func (a *app) retentionListCommand() *cobra.Command {
 }
 
 func (a *app) retentionList(ctx context.Context) error {
-	db, err := a.connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	all, err := db.Retention(ctx)
-	if err != nil {
-		return err
-	}
-	w, err := a.writer(false, retentionColumns()...)
-	if err != nil {
-		return err
-	}
-	for _, r := range all {
-		if err := w.Row(retentionRow(r)...); err != nil {
-			return err
-		}
-	}
-	return w.Close()
+	return list(ctx, a, (*client.Client).Retention, retentionColumns(), retentionRow)
 }
 
 func retentionColumns() []output.Column {

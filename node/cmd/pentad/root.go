@@ -11,6 +11,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/node/internal/timeparse"
+	"github.com/pentad-db/pentad/sdk/client"
 )
 
 // defaultAddr is where a node listens and where commands look for it.
@@ -179,6 +180,32 @@ func (a *app) one(columns []output.Column, values ...output.Value) error {
 	}
 	if err := w.Row(values...); err != nil {
 		return err
+	}
+	return w.Close()
+}
+
+// list asks a node for all things of a kind and writes a row for each.
+func list[T any](
+	ctx context.Context, a *app, ask func(*client.Client, context.Context) ([]T, error),
+	columns []output.Column, row func(T) []output.Value,
+) error {
+	db, err := a.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	all, err := ask(db, ctx)
+	if err != nil {
+		return err
+	}
+	w, err := a.writer(false, columns...)
+	if err != nil {
+		return err
+	}
+	for _, one := range all {
+		if err := w.Row(row(one)...); err != nil {
+			return err
+		}
 	}
 	return w.Close()
 }

@@ -83,29 +83,13 @@ the damage are known; pentad snapshot rm removes it.`,
 }
 
 func (a *app) snapshotList(ctx context.Context) error {
-	db, err := a.connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	all, err := db.Snapshots(ctx)
-	if err != nil {
-		return err
-	}
-	w, err := a.writer(false, append(snapshotColumns(), left("damage"))...)
-	if err != nil {
-		return err
-	}
-	for _, info := range all {
-		row := append(snapshotRow(info), output.Null())
-		if info.Damage != "" {
-			row = damagedSnapshotRow(info)
-		}
-		if err := w.Row(row...); err != nil {
-			return err
-		}
-	}
-	return w.Close()
+	return list(ctx, a, (*client.Client).Snapshots, append(snapshotColumns(), left("damage")),
+		func(info client.SnapshotInfo) []output.Value {
+			if info.Damage != "" {
+				return damagedSnapshotRow(info)
+			}
+			return append(snapshotRow(info), output.Null())
+		})
 }
 
 func (a *app) snapshotRemoveCommand() *cobra.Command {

@@ -87,14 +87,11 @@ func (a *app) windows(ctx context.Context, q *windowsFlags) error {
 	if err != nil {
 		return err
 	}
-	db, err := a.connect(ctx)
+	db, err := a.connectFor(ctx, &q.queryFlags, query)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	if query.Filters, err = q.calls(ctx, db, &query.Box); err != nil {
-		return err
-	}
 	name, params, _ := strings.Cut(q.aggregate, ",")
 	info, doc, call, err := findPlugin(ctx, db, name)
 	if err != nil {
