@@ -126,8 +126,8 @@ func (a *app) benchReplay(ctx context.Context, f *benchReplayFlags, name string)
 	if file.cid != nil {
 		where = fmt.Sprintf("cid %d", *file.cid)
 	}
-	a.note("storing the records of %s in %s of %s; they stay until pentad purge removes them", shown,
-		where, a.addr)
+	a.note("storing the records of %s in %s of %s; they stay until pentad purge removes them",
+		shown, where, a.addr)
 	err = a.runBench(ctx, run, &f.benchFlags, &benchSummary{paced: f.speed > 0, cid: file.cid,
 		sizes: []bool{true}})
 	return firstError(err, source.Close(), file.rejects.err(file.lines))
