@@ -9,8 +9,10 @@ import (
 const (
 	// pieceRows is how many rows are decoded at once for the sake of some of them.
 	pieceRows = 256
-	// rareRows is how many rows are decoded together in the time in which one is by itself.
+	// rareRows is how many rows are decoded together in the time in which one is by itself, and
+	// fewRows how many do not pay for it.
 	rareRows = 4
+	fewRows  = 16
 )
 
 // wordWriter writes 64-bit words, stride bytes apart.
@@ -56,24 +58,28 @@ func (c *column) writeRun(lo, hi int, w *wordWriter) {
 // writeSelected writes the values at the positions of sel. Where they lie close together, all
 // between them are decoded, too, which is faster.
 func (c *column) writeSelected(sel []uint32, w *wordWriter) {
-	var piece [pieceRows]uint64
 	for len(sel) > 0 {
-		lo := int(sel[0])
-		n := len(sel)
-		if int(sel[n-1]) >= lo+pieceRows {
-			n = sort.Search(n, func(k int) bool { return int(sel[k]) >= lo+pieceRows })
+		n, end := len(sel), sel[0]+pieceRows
+		if sel[n-1] >= end {
+			n = sort.Search(n, func(k int) bool { return sel[k] >= end })
 		}
-		hi := int(sel[n-1]) + 1
-		if hi-lo > rareRows*n {
+		if rows := int(sel[n-1]-sel[0]) + 1; n < fewRows || rows > rareRows*n {
 			c.writeSome(sel[:n], w)
 		} else {
-			to := wordWriter{out: unsafe.Pointer(&piece), stride: 8}
-			c.writeRun(lo, hi, &to)
-			for _, i := range sel[:n] {
-				w.put(piece[int(i)-lo])
-			}
+			c.writePiece(sel[:n], w)
 		}
 		sel = sel[n:]
+	}
+}
+
+// writePiece writes the values at the positions of sel, which lie within pieceRows.
+func (c *column) writePiece(sel []uint32, w *wordWriter) {
+	var piece [pieceRows]uint64
+	lo := int(sel[0])
+	to := wordWriter{out: unsafe.Pointer(&piece), stride: 8}
+	c.writeRun(lo, int(sel[len(sel)-1])+1, &to)
+	for _, i := range sel {
+		w.put(piece[int(i)-lo])
 	}
 }
 

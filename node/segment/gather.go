@@ -14,7 +14,8 @@ import (
 //
 // Errors: damage of a payload chunk, a *CorruptError; more than 4 GiB of payloads in dst. dst is
 // then as it was.
-// Cost: about 2 ns a column and row; no allocation when dst has room.
+// Cost: about 2 ns a column and row, a fifth of it in runs that vectors decode; no allocation when
+// dst has room.
 func (b *Block) Gather(sel []uint32, keysOnly bool, dst *record.Batch) error {
 	return b.GatherParts(sel, nil, partsOf(keysOnly), dst)
 }
