@@ -168,6 +168,7 @@ func TestImports(t *testing.T) {
 	maps.Copy(table, gateways())
 	maps.Copy(table, fileRooms())
 	maps.Copy(table, clusterRooms())
+	maps.Copy(table, replicaRooms())
 	met := map[string]bool{}
 	for _, s := range sources(t) {
 		room := path.Dir(s.path)
@@ -331,7 +332,8 @@ func TestBannedWords(t *testing.T) {
 // worked examples stay true.
 func TestSpecificationsAreTested(t *testing.T) {
 	for _, doc := range []string{"node/segment/FORMAT.md", "sdk/wire/PROTOCOL.md",
-		"sdk/plugin/ABI.md", "node/gateway/tstorage/TSTORAGE.md", "node/cluster/FORMAT.md"} {
+		"sdk/plugin/ABI.md", "node/gateway/tstorage/TSTORAGE.md", "node/cluster/FORMAT.md",
+		"node/replica/FORMAT.md"} {
 		read := false
 		for _, s := range sources(t) {
 			read = read || s.isTest() && path.Dir(s.path) == path.Dir(doc) &&

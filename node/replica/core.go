@@ -1,0 +1,323 @@
+package replica
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	pb "go.etcd.io/raft/v3/raftpb"
+)
+
+// Sizes and counts; those of the library are in group.go.
+const (
+	electionTicks = 10
+	// maxFlushPart bounds the entries of one flush, and with it the time that it takes.
+	maxFlushPart = 16 << 20
+	// minRetained and maxRetained bound what the log keeps of a group for followers that lag.
+	minRetained, maxRetained, allRetained = 4 << 20, 64 << 20, 1 << 30
+	minCached, maxCached, allCached       = 256 << 10, 4 << 20, 64 << 20
+	// statusTicks is how often leaders say what their followers have.
+	statusTicks = 4
+)
+
+// Network is how a core reaches other nodes.
+type Network interface {
+	// Send takes over the message or returns false, and never waits. What it takes may get lost.
+	Send(node uint64, group uint32, message []byte) bool
+	// Open reads a file of a snapshot that another node holds.
+	Open(ctx context.Context, node uint64, file SnapshotFile) (io.ReadCloser, error)
+}
+
+// CoreOptions of a core. Node, Files and Network are needed.
+type CoreOptions struct {
+	Node    uint64
+	Files   Files
+	Network Network
+	// Now is a clock that never goes back; default is the time since the core was made.
+	Now func() time.Duration
+	// Workers share the groups; default 1.
+	Workers int
+	// Groups that are expected, by which memory and log are shared out; default 16.
+	Groups int
+	// QuotaBytes bounds what waits for the disk and for machines; default 256 MiB. Above it
+	// proposals are ErrOverloaded and messages that bring entries are dropped.
+	QuotaBytes int64
+	// Wake is told which part has something to do; default nothing. Called with no lock held but
+	// that of a queue, it must not block or call back.
+	Wake func(Part)
+	// Fail is called once, when the log has failed or stalls for 10 s: the process must end.
+	Fail func(error)
+}
+
+// Part is what one goroutine steps: a worker, the flusher or one of the appliers.
+type Part int
+
+// Parts; a worker is its number, from 0 on.
+const (
+	Flusher Part = -1
+	Applier Part = -2
+)
+
+// Core is all of a node's replicas, driven in steps: Tick lets time pass, Deliver hands in what
+// came from other nodes, and StepWorker, StepFlusher and StepApplier do what waits, and say whether
+// there was anything. One goroutine at a time may step a worker, one the flusher; appliers may run
+// side by side, each on another group. Answers come through callbacks, which must not block.
+type Core struct {
+	opt     CoreOptions
+	journal *journal
+	boot    uint64 // no other process or run that had this log had this number
+	workers []*worker
+	flusher flusher
+	applier applier
+	pending atomic.Int64 // bytes that wait for the disk or a machine
+	stalled atomic.Bool  // the disk is not answering
+	counter atomic.Uint64
+	retain  int64 // bytes of log that are kept of one group
+	snaps   outgoing
+	failing sync.Once
+
+	mu     sync.RWMutex // guards groups and closed
+	groups map[uint32]*group
+	closed bool
+}
+
+// worker has the groups whose number it is, modulo the number of workers.
+type worker struct {
+	core *Core
+	part Part
+
+	mu    sync.Mutex // guards dirty and ticks
+	dirty []*group
+	ticks int
+}
+
+// OpenCore opens the shared log. No group runs before it is started.
+func OpenCore(opt CoreOptions) (*Core, Report, error) {
+	if opt.Node == 0 || opt.Node >= 1<<40 || opt.Files == nil || opt.Network == nil {
+		return nil, Report{}, errors.New("open replicas: Node, Files or Network is missing")
+	}
+	opt.Workers, opt.Groups = max(opt.Workers, 1), max(opt.Groups, 16)
+	if opt.QuotaBytes <= 0 {
+		opt.QuotaBytes = 256 << 20
+	}
+	if opt.Now == nil {
+		start := time.Now()
+		opt.Now = func() time.Duration { return time.Since(start) }
+	}
+	if opt.Wake == nil {
+		opt.Wake = func(Part) {}
+	}
+	if opt.Fail == nil {
+		opt.Fail = func(error) {}
+	}
+	c := &Core{opt: opt, groups: map[uint32]*group{},
+		retain: min(max(int64(allRetained/opt.Groups), minRetained), maxRetained)}
+	j := &journal{fileBytes: fileBytes, keepBytes: 2 * allRetained,
+		cacheBytes: min(max(allCached/opt.Groups, minCached), maxCached)}
+	j, report, err := openJournal(opt.Files, j)
+	if err != nil {
+		return nil, report, err
+	}
+	c.journal, c.boot = j, j.seq
+	c.flusher.core, c.applier.core = c, c
+	c.snaps.live = map[uint32]*handle{}
+	for i := range opt.Workers {
+		c.workers = append(c.workers, &worker{core: c, part: Part(i)})
+	}
+	return c, report, nil
+}
+
+// Groups returns the replicas that the log has on this node, by their groups.
+func (c *Core) Groups() map[uint32]uint64 {
+	out := map[uint32]uint64{}
+	for _, g := range c.journal.all() {
+		g.mu.Lock()
+		if !g.dropped && g.id.replica != 0 {
+			out[g.group] = g.id.replica
+		}
+		g.mu.Unlock()
+	}
+	return out
+}
+
+// Create notes a replica of a group in the log; done is called when that is durable. The first
+// replicas of a group are created with the same voters, every later one with none: it gets its
+// state from the leader. A replica that somebody believes to be here and that Groups does not
+// name was lost, and must not be created again: give the node a new id.
+func (c *Core) Create(group uint32, replica uint64, voters []uint64, done func(error)) {
+	g := c.journal.add(group)
+	g.mu.Lock()
+	old, live := g.id.replica, g.id.replica != 0 && !g.dropped
+	g.mu.Unlock()
+	if live || replica <= old || Node(replica) != c.opt.Node || group == 0 {
+		done(fmt.Errorf("create replica %x of group %d: replica %x was here; ids must rise and "+
+			"name this node, and groups begin at 1", replica, group, old))
+		return
+	}
+	id := identity{replica: replica, config: config{state: &pb.ConfState{Voters: voters}}}
+	f := frame{kind: kindCreated}
+	if len(voters) > 0 {
+		// As if a snapshot of index 1 had been installed everywhere.
+		f.index, f.term, id.term, id.commit, id.config.index = 1, 1, 1, 1, 1
+		id.config.newest = newestOf(nil, voters)
+	}
+	f.payload = appendIdentity(nil, &id)
+	c.flusher.add(&job{records: []record{{group: g, frame: f}}, sync: true, done: done})
+}
+
+// Start lets a replica take part. The machine is used until the core is closed or the group
+// dropped.
+func (c *Core) Start(group uint32, m Machine) error {
+	log := c.journal.lookup(group)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.closed:
+		return ErrClosed
+	case log == nil:
+		return fmt.Errorf("start group %d: %w: create it first", group, ErrGroupUnknown)
+	case c.groups[group] != nil:
+		return fmt.Errorf("start group %d: it runs already", group)
+	}
+	g, err := newGroup(c, log, m)
+	if err != nil {
+		return fmt.Errorf("start group %d: %w", group, err)
+	}
+	c.groups[group] = g
+	g.post(func() {}) // a group with one voter has something to do at once
+	return nil
+}
+
+// Drop stops a replica for ever and frees its part of the log; done is called when that is
+// durable. Its machine's state is the owner's to remove, afterwards.
+func (c *Core) Drop(group uint32, done func(error)) {
+	log := c.journal.lookup(group)
+	c.mu.Lock()
+	g := c.groups[group]
+	delete(c.groups, group)
+	c.mu.Unlock()
+	if log == nil {
+		done(fmt.Errorf("drop group %d: %w", group, ErrGroupUnknown))
+		return
+	}
+	log.mu.Lock()
+	f := frame{kind: kindDropped, payload: u64(log.id.replica)}
+	log.mu.Unlock()
+	write := func() {
+		c.flusher.add(&job{records: []record{{group: log, frame: f}}, sync: true, done: done})
+	}
+	if g == nil {
+		write()
+		return
+	}
+	// Through its worker and its applier, so that nothing of it comes after.
+	g.post(func() {
+		g.stop(ErrGroupUnknown)
+		g.applies(func() { write() })
+	})
+}
+
+func (c *Core) lookup(group uint32) (*group, error) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	g := c.groups[group]
+	switch {
+	case c.closed:
+		return nil, fmt.Errorf("group %d: %w", group, ErrClosed)
+	case g == nil:
+		return nil, fmt.Errorf("group %d: %w", group, ErrGroupUnknown)
+	}
+	return g, nil
+}
+
+func (c *Core) each(f func(*group)) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for _, g := range c.groups {
+		f(g)
+	}
+}
+
+// Tick lets 50 ms pass for every group. Ticks that nobody had time for are not made up for.
+func (c *Core) Tick() {
+	c.watch()
+	c.snaps.expire(c)
+	for _, w := range c.workers {
+		w.mu.Lock()
+		w.ticks = 1
+		w.mu.Unlock()
+		c.opt.Wake(w.part)
+	}
+	c.flusher.retry()
+}
+
+// Deliver hands in a message that another node sent for a group. It may be anything: what no
+// peer of ours would send is dropped, and a group that it would break stops.
+func (c *Core) Deliver(from uint64, group uint32, message []byte) {
+	g, err := c.lookup(group)
+	if err != nil || c.pending.Load() > c.opt.QuotaBytes && len(message) > 1024 {
+		return
+	}
+	m, ok := parseMessage(message)
+	if !ok || m.GetTo() != g.replica || Node(m.GetFrom()) != from {
+		return
+	}
+	c.pending.Add(int64(len(message)))
+	g.post(func() {
+		c.pending.Add(-int64(len(message)))
+		g.receive(m)
+	})
+}
+
+// StepWorker does what waits for the groups of one worker.
+func (c *Core) StepWorker(part Part) bool {
+	w := c.workers[part]
+	w.mu.Lock()
+	dirty, ticks := w.dirty, w.ticks
+	w.dirty, w.ticks = nil, 0
+	w.mu.Unlock()
+	if ticks > 0 {
+		for _, g := range c.groupsOf(w) {
+			g.process(true)
+		}
+	}
+	for _, g := range dirty {
+		g.process(false)
+	}
+	return len(dirty) > 0 || ticks > 0
+}
+
+// groupsOf returns the groups of a worker in the order of their numbers.
+func (c *Core) groupsOf(w *worker) []*group {
+	var out []*group
+	c.each(func(g *group) {
+		if g.worker == w {
+			out = append(out, g)
+		}
+	})
+	slices.SortFunc(out, func(a, b *group) int { return cmp.Compare(a.id, b.id) })
+	return out
+}
+
+// Close stops all groups. Everything under way is answered. Nothing may be stepped during it or
+// after it.
+func (c *Core) Close() error {
+	c.mu.Lock()
+	c.closed = true
+	groups := c.groups
+	c.groups = map[uint32]*group{}
+	c.mu.Unlock()
+	for _, g := range groups {
+		g.post(func() { g.stop(ErrClosed) })
+		g.process(false)
+	}
+	c.flusher.drain()
+	c.snaps.close()
+	return c.journal.close()
+}

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package replica
+
+import "os"
+
+type dataFile struct{ *os.File }

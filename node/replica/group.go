@@ -1,0 +1,413 @@
+package replica
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
+)
+
+// What the library may have under way for one group.
+const (
+	maxMessageBytes     = 1 << 20
+	maxInflightMessages = 256
+	maxInflightBytes    = 16 << 20
+	maxApplyBytes       = 8 << 20
+	maxUncommittedBytes = 32 << 20
+)
+
+// group is one replica. Its worker alone touches the library's node and all fields but those
+// named; whoever else wants something posts it.
+type group struct {
+	core    *Core
+	worker  *worker
+	log     *groupLog
+	id      uint32
+	replica uint64
+	machine Machine // used by tasks
+	status  atomic.Pointer[Status]
+
+	mu     sync.Mutex // guards inbox and queued
+	inbox  []func()
+	queued bool
+
+	tasks []func() // applier.mu guards it and busy
+	busy  bool
+
+	node        *raft.RawNode
+	epoch       int   // one more each time the node is made anew; answers to an older one are void
+	err         error // why it has stopped
+	config      config
+	term, vote  uint64 // that were given to the log
+	commit      uint64 // likewise
+	leads       bool
+	applied     uint64
+	ticks       int
+	cutting     uint64 // the log is to be cut there
+	syncing     bool
+	waiters     map[uint64]*waiter
+	reads       map[uint64]*read
+	installing  bool
+	uninstall   func()        // ends an install under way
+	deferred    []*pb.Message // appends that wait for the install
+	makingSnap  bool
+	transferred int
+}
+
+// waiter waits for what it proposed.
+type waiter struct {
+	term  uint64
+	bytes int64
+	done  func(any, error)
+}
+
+// storage is the log as the library sees it.
+type storage struct {
+	*groupLog
+	g *group
+}
+
+func (s storage) Snapshot() (*pb.Snapshot, error) { return s.g.snapshot() }
+
+// InitialState knows that what was applied was committed: of the commit index, the log may have
+// an older note.
+func (s storage) InitialState() (*pb.HardState, *pb.ConfState, error) {
+	hs, cs, err := s.groupLog.InitialState()
+	hs.Commit = new(max(hs.GetCommit(), s.g.applied))
+	return hs, cs, err
+}
+
+func newGroup(c *Core, log *groupLog, m Machine) (*group, error) {
+	g := &group{core: c, log: log, id: log.group, machine: m,
+		worker:  c.workers[int(log.group)%len(c.workers)],
+		waiters: map[uint64]*waiter{}, reads: map[uint64]*read{}, uninstall: func() {}}
+	applied := m.Applied()
+	if err := g.finishInstall(applied); err != nil {
+		return nil, err
+	}
+	log.mu.Lock()
+	g.replica = log.id.replica
+	damage, unknown := log.damage, log.dropped || log.id.replica == 0
+	cut, last := log.cutIndex, log.last()
+	log.mu.Unlock()
+	switch {
+	case unknown:
+		return nil, ErrGroupUnknown
+	case damage != nil:
+		return nil, fmt.Errorf("%w: %w", ErrStopped,
+			&DamageError{Group: g.id, File: "log", Reason: damage.Error()})
+	case applied > last || applied < cut && cut > 1:
+		return nil, fmt.Errorf("%w: the machine has %d, the log %d to %d; replace this replica "+
+			"by one with a new id", ErrStopped, applied, cut+1, last)
+	}
+	err := g.begin()
+	g.publish()
+	return g, err
+}
+
+// finishInstall notes that a snapshot was installed when a crash came before the log had it.
+func (g *group) finishInstall(applied uint64) error {
+	g.log.mu.Lock()
+	defer g.log.mu.Unlock()
+	f := g.log.installing
+	if f == nil || f.index != applied || applied <= g.log.cutIndex {
+		return nil
+	}
+	done := *f
+	done.kind = kindInstalled
+	if err := g.log.note(&done, position{}); err != nil {
+		return err
+	}
+	g.core.flusher.add(&job{records: []record{{group: g.log, frame: done}}, sync: true,
+		done: func(error) {}})
+	return nil
+}
+
+// begin makes the library's node from what the log has.
+func (g *group) begin() error {
+	g.log.mu.Lock()
+	g.config = g.log.id.config
+	g.term, g.vote, g.commit = g.log.id.term, g.log.id.vote, g.log.id.commit
+	cut := g.log.cutIndex
+	g.log.mu.Unlock()
+	g.applied = max(g.machine.Applied(), cut)
+	// The members may be noted as of an earlier entry than the state of the machine.
+	applied := g.applied
+	if conf := g.log.firstConfAfter(g.config.index, applied); conf != 0 {
+		applied = conf - 1
+	}
+	return g.guard(func() error {
+		var err error
+		g.node, err = raft.NewRawNode(&raft.Config{
+			ID: g.replica, ElectionTick: electionTicks, HeartbeatTick: 1,
+			Storage: storage{g.log, g}, Applied: applied, AsyncStorageWrites: true,
+			MaxSizePerMsg: maxMessageBytes, MaxCommittedSizePerReady: maxApplyBytes,
+			MaxUncommittedEntriesSize: maxUncommittedBytes,
+			MaxInflightMsgs:           maxInflightMessages, MaxInflightBytes: maxInflightBytes,
+			CheckQuorum: true, PreVote: true, DisableProposalForwarding: true,
+			StepDownOnRemoval: true, Logger: quiet{},
+		})
+		return err
+	})
+}
+
+// guard turns a panic of the library, which is how it meets a log or a message that cannot be,
+// into an error.
+func (g *group) guard(f func() error) (err error) {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case runtime.Error:
+			panic(r)
+		case error:
+			err = fmt.Errorf("%w: group %d: %w", ErrStopped, g.id, r)
+		default:
+			err = fmt.Errorf("%w: group %d: %v", ErrStopped, g.id, r)
+		}
+	}()
+	return f()
+}
+
+// post lets the worker do something with the group.
+func (g *group) post(f func()) {
+	g.mu.Lock()
+	g.inbox = append(g.inbox, f)
+	queued := g.queued
+	g.queued = true
+	g.mu.Unlock()
+	if queued {
+		return
+	}
+	w := g.worker
+	w.mu.Lock()
+	w.dirty = append(w.dirty, g)
+	w.mu.Unlock()
+	g.core.opt.Wake(w.part)
+}
+
+// process lets a tick pass, does what was posted, and then what the library has ready.
+func (g *group) process(tick bool) {
+	g.mu.Lock()
+	inbox := g.inbox
+	g.inbox, g.queued = nil, false
+	g.mu.Unlock()
+	if tick {
+		inbox = append(inbox, g.tick)
+	}
+	err := g.guard(func() error {
+		for len(inbox) > 0 {
+			f := inbox[0]
+			inbox = inbox[1:]
+			f()
+		}
+		return g.ready()
+	})
+	if err != nil {
+		g.stop(err)
+		for _, f := range inbox { // they answer that it has stopped
+			f()
+		}
+	}
+	if g.leadershipChanged() {
+		g.publish()
+	}
+}
+
+// ready hands on what the library wants done.
+func (g *group) ready() error {
+	for g.err == nil && g.node.HasReady() {
+		rd := g.node.Ready()
+		for _, state := range rd.ReadStates {
+			g.readAt(state)
+		}
+		for _, m := range rd.Messages {
+			switch m.GetTo() {
+			case raft.LocalAppendThread:
+				g.append(m)
+			case raft.LocalApplyThread:
+				g.apply(m)
+			default:
+				g.send(m)
+			}
+		}
+	}
+	return nil
+}
+
+// append hands entries and votes to the log. Its answers go out when they are durable.
+func (g *group) append(m *pb.Message) {
+	switch {
+	case g.installing:
+		g.deferred = append(g.deferred, m)
+	case !raft.IsEmptySnap(m.GetSnapshot()):
+		g.install(m)
+	default:
+		g.write(m, nil)
+	}
+}
+
+func (g *group) write(m *pb.Message, before []record) {
+	j := &job{records: append(before, g.hardState(m, m.GetCommit())...), sync: len(before) > 0}
+	j.sync = j.sync || m.GetTerm() != 0 && (m.GetTerm() != g.term || m.GetVote() != g.vote)
+	if m.GetTerm() != 0 {
+		g.term, g.vote, g.commit = m.GetTerm(), m.GetVote(), m.GetCommit()
+	}
+	for _, e := range m.GetEntries() {
+		j.records = append(j.records, record{group: g.log, entry: e})
+		j.bytes += len(e.GetData())
+		j.sync = true
+	}
+	g.core.pending.Add(int64(j.bytes))
+	epoch, responses := g.epoch, m.GetResponses()
+	j.done = func(err error) {
+		g.core.pending.Add(-int64(j.bytes))
+		g.post(func() {
+			if err != nil {
+				g.stop(err)
+			}
+			if epoch == g.epoch {
+				g.respond(responses)
+			}
+		})
+	}
+	g.core.flusher.add(j)
+}
+
+func (g *group) hardState(m *pb.Message, commit uint64) []record {
+	if raft.IsEmptyHardState(&pb.HardState{Term: m.Term, Vote: m.Vote, Commit: m.Commit}) {
+		return nil
+	}
+	return []record{{group: g.log, frame: frame{kind: kindHardState, term: m.GetTerm(),
+		index: commit, payload: u64(m.GetVote())}}}
+}
+
+func (g *group) respond(responses []*pb.Message) {
+	for _, m := range responses {
+		if g.err != nil {
+			return
+		}
+		if m.GetTo() == g.replica {
+			_ = g.node.Step(m) // an error says that it is out of date
+		} else {
+			g.send(m)
+		}
+	}
+}
+
+// receive takes a message of a peer.
+func (g *group) receive(m *pb.Message) {
+	if g.err != nil || g.core.stalled.Load() && m.GetType() == pb.MsgTimeoutNow {
+		return // who cannot write shall not lead
+	}
+	if m.GetType() != pb.MsgSnap {
+		_ = g.node.Step(m) // an error says that it is out of date
+		return
+	}
+	// The slot is for the install that may come of it.
+	if g.installing || !g.core.snaps.enter() {
+		return
+	}
+	_ = g.node.Step(m)
+	_ = g.ready()
+	if !g.installing {
+		g.core.snaps.leave()
+	}
+}
+
+func (g *group) send(m *pb.Message) {
+	if g.core.opt.Network.Send(Node(m.GetTo()), g.id, appendMessage(m)) {
+		return
+	}
+	g.node.ReportUnreachable(m.GetTo())
+	if m.GetType() == pb.MsgSnap {
+		g.node.ReportSnapshot(m.GetTo(), raft.SnapshotFailure)
+	}
+}
+
+// stop ends the group for ever, and answers everybody.
+func (g *group) stop(err error) {
+	if g.err != nil {
+		return
+	}
+	g.err = err
+	g.uninstall()
+	g.lose(err)
+	g.publish()
+}
+
+// lose answers everybody who waits.
+func (g *group) lose(err error) {
+	g.loseWaiters(err, func(*waiter) bool { return true })
+	for _, number := range slices.Sorted(maps.Keys(g.reads)) {
+		r := g.reads[number]
+		delete(g.reads, number)
+		r.done(0, fmt.Errorf("read index of group %d: %w", g.id, err))
+	}
+}
+
+// loseWaiters tells some, in the order in which they came, that nobody knows.
+func (g *group) loseWaiters(err error, which func(*waiter) bool) {
+	for _, number := range slices.Sorted(maps.Keys(g.waiters)) {
+		if which(g.waiters[number]) {
+			g.answer(number, nil, fmt.Errorf("propose to group %d: %w: %w", g.id, ErrUnknown, err))
+		}
+	}
+}
+
+func (g *group) answer(number uint64, result any, err error) {
+	w := g.waiters[number]
+	if w == nil {
+		return
+	}
+	delete(g.waiters, number)
+	g.core.pending.Add(-w.bytes)
+	w.done(result, err)
+}
+
+// leadershipChanged answers those who wait for what another leader decides now.
+func (g *group) leadershipChanged() bool {
+	if g.err != nil {
+		return false
+	}
+	st := g.node.BasicStatus()
+	leads := st.RaftState == raft.StateLeader
+	if len(g.waiters) > 0 {
+		lost := func(w *waiter) bool { return !leads || w.term != st.GetTerm() }
+		g.loseWaiters(g.notLeader(), lost)
+	}
+	if g.leads && !leads {
+		g.lose(g.notLeader())
+	}
+	g.leads = leads
+	old := g.status.Load()
+	return old.Leader != st.Lead || old.Term != st.GetTerm() || old.Applied != g.applied
+}
+
+func (g *group) notLeader() error {
+	return &NotLeaderError{Group: g.id, Leader: g.node.BasicStatus().Lead}
+}
+
+func u64(v uint64) []byte { return binary.LittleEndian.AppendUint64(nil, v) }
+
+// quiet is a logger of the library: what it says is of no use without its source, and its panics
+// are met by guard.
+type quiet struct{}
+
+func (quiet) Debug(...any)                   {}
+func (quiet) Debugf(string, ...any)          {}
+func (quiet) Error(...any)                   {}
+func (quiet) Errorf(string, ...any)          {}
+func (quiet) Info(...any)                    {}
+func (quiet) Infof(string, ...any)           {}
+func (quiet) Warning(...any)                 {}
+func (quiet) Warningf(string, ...any)        {}
+func (quiet) Fatal(v ...any)                 { panic(fmt.Sprint(v...)) }
+func (quiet) Fatalf(format string, v ...any) { panic(fmt.Sprintf(format, v...)) }
+func (quiet) Panic(v ...any)                 { panic(fmt.Sprint(v...)) }
+func (quiet) Panicf(format string, v ...any) { panic(fmt.Sprintf(format, v...)) }

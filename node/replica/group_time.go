@@ -1,0 +1,214 @@
+package replica
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/tracker"
+)
+
+// read waits for an index to be confirmed by a majority, and then for it to be applied.
+type read struct {
+	until int // ticks
+	index uint64
+	done  func(uint64, error)
+}
+
+// ReadIndex calls done when everything that was acknowledged before the call is applied here, on
+// any replica of the group, with an index that contains it.
+func (c *Core) ReadIndex(group uint32, done func(index uint64, err error)) {
+	g, err := c.lookup(group)
+	if err != nil {
+		done(0, fmt.Errorf("read index: %w", err))
+		return
+	}
+	number := c.counter.Add(1)
+	g.post(func() {
+		if g.err != nil {
+			done(0, fmt.Errorf("read index of group %d: %w", group, g.err))
+			return
+		}
+		if g.node.BasicStatus().Lead == raft.None {
+			done(0, g.notLeader())
+			return
+		}
+		g.reads[number] = &read{until: g.ticks + 2*electionTicks, done: done}
+		g.node.ReadIndex(appendMark(nil, mark{g.replica, c.boot, number}))
+	})
+}
+
+func (g *group) readAt(state raft.ReadState) {
+	m, _, ok := parseMark(state.RequestCtx)
+	r := g.reads[m.number]
+	if !ok || m.replica != g.replica || m.boot != g.core.boot || r == nil {
+		return
+	}
+	r.index = max(state.Index, 1)
+	g.readsApplied()
+}
+
+// readsApplied answers the reads whose index is applied.
+func (g *group) readsApplied() {
+	if len(g.reads) == 0 {
+		return
+	}
+	for _, number := range slices.Sorted(maps.Keys(g.reads)) {
+		if r := g.reads[number]; r.index != 0 && r.index <= g.applied {
+			delete(g.reads, number)
+			r.done(r.index, nil)
+		}
+	}
+}
+
+// TransferLeader asks the leader, if it is here, to let another voter lead.
+func (c *Core) TransferLeader(group uint32, to uint64) {
+	if g, err := c.lookup(group); err == nil {
+		g.post(func() {
+			if g.err == nil {
+				g.node.TransferLeader(to)
+			}
+		})
+	}
+}
+
+// Status returns what is known of the replica of a group here.
+func (c *Core) Status(group uint32) (Status, error) {
+	g, err := c.lookup(group)
+	if err != nil {
+		return Status{}, fmt.Errorf("status: %w", err)
+	}
+	return *g.status.Load(), nil
+}
+
+// publish makes the status what it is now. Nobody changes one that is published.
+func (g *group) publish() {
+	st := g.node.BasicStatus()
+	last, _ := g.log.LastIndex()
+	out := &Status{Replica: g.replica, Leader: st.Lead, Term: st.GetTerm(), Commit: st.GetCommit(),
+		Applied: g.applied, Last: last, Err: g.err,
+		Joint: len(g.config.state.GetVotersOutgoing()) > 0}
+	for _, id := range g.config.state.GetVoters() {
+		out.Members = append(out.Members, Member{Replica: id})
+	}
+	for _, id := range g.config.state.GetLearners() {
+		out.Members = append(out.Members, Member{Replica: id, Learner: true})
+	}
+	g.node.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
+		for i := range out.Members {
+			if out.Members[i].Replica == id {
+				out.Members[i].Match = p.Match
+			}
+		}
+	})
+	g.status.Store(out)
+}
+
+// tick lets 50 ms pass.
+func (g *group) tick() {
+	if g.err != nil {
+		return
+	}
+	g.ticks++
+	stalled := g.core.stalled.Load()
+	if stalled && g.leads && g.ticks%electionTicks == 0 {
+		g.giveAway()
+	}
+	if !stalled || g.leads { // who cannot write shall not campaign
+		g.node.Tick()
+	}
+	for _, number := range slices.Sorted(maps.Keys(g.reads)) {
+		if r := g.reads[number]; g.ticks >= r.until {
+			delete(g.reads, number)
+			r.done(0, fmt.Errorf("read index of group %d: no majority answered: %w", g.id,
+				g.notLeader()))
+		}
+	}
+	if g.ticks%statusTicks == 0 {
+		g.publish()
+	}
+	if g.ticks%(2*electionTicks) == 0 {
+		g.compact()
+		g.unstick()
+	}
+}
+
+// giveAway lets another voter lead, each time the next of those that are not far behind.
+func (g *group) giveAway() {
+	type peer struct{ id, match uint64 }
+	var peers []peer
+	g.node.WithProgress(func(id uint64, kind raft.ProgressType, p tracker.Progress) {
+		if id != g.replica && kind == raft.ProgressTypePeer && p.RecentActive {
+			peers = append(peers, peer{id, p.Match})
+		}
+	})
+	if len(peers) == 0 {
+		return
+	}
+	slices.SortFunc(peers, func(a, b peer) int {
+		return cmp.Or(cmp.Compare(b.match, a.match), cmp.Compare(a.id, b.id))
+	})
+	g.node.TransferLeader(peers[g.transferred%len(peers)].id)
+	g.transferred++
+}
+
+// compact cuts the log where the machine does not need it any more, when it is long or pins the
+// oldest file of a log that has grown large.
+func (g *group) compact() {
+	g.log.mu.Lock()
+	bytes, cut, last := g.log.bytes, g.log.cutIndex, g.log.last()
+	pins := len(g.log.entries) > 0
+	file := uint32(0)
+	if pins {
+		file = g.log.entries[0].file
+	}
+	g.log.mu.Unlock()
+	keep := g.core.retain
+	oldest, total := g.core.journal.extent()
+	if total > g.core.journal.keepBytes/2 && pins && file == oldest {
+		keep = 0
+	}
+	if bytes <= keep || g.err != nil || g.installing {
+		return
+	}
+	durable := g.machine.Durable()
+	if durable < g.applied && !g.syncing {
+		g.syncing = true
+		g.applies(func() {
+			err := g.machine.Sync()
+			g.post(func() {
+				g.syncing = false
+				if err != nil {
+					g.stop(fmt.Errorf("%w: sync group %d: %w", ErrStopped, g.id, err))
+				}
+			})
+		})
+	}
+	limit := min(durable, g.node.BasicStatus().Applied, last)
+	limit = min(limit, g.core.snaps.pinned(g, bytes))
+	to, term := g.log.cutFor(limit, keep/2)
+	if to <= max(cut, g.cutting) {
+		return
+	}
+	g.cutting = to
+	f := frame{kind: kindTruncated, term: term, index: to}
+	g.core.flusher.add(&job{records: []record{{group: g.log, frame: f}}, done: func(error) {}})
+}
+
+// cutFor returns the first index, at most limit, after which at most keep bytes remain.
+func (g *groupLog) cutFor(limit uint64, keep int64) (index, term uint64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	bytes := g.bytes
+	for i, p := range g.entries {
+		at := g.first + uint64(i)
+		if at > limit || bytes <= keep {
+			break
+		}
+		bytes -= int64(p.size)
+		index, term = at, p.term
+	}
+	return index, term
+}

@@ -1,0 +1,258 @@
+package replica
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Report says what was found when the shared log was opened.
+type Report struct {
+	Files   int
+	Flushes int
+	Entries int
+	// TornFile names the file whose end was cut off: what a crash leaves of a flush that was never
+	// acknowledged.
+	TornFile   string
+	TornAt     int64
+	TornReason string
+	// Damage lists places that cannot be read although they were synced once.
+	Damage []DamageError
+	// Quarantined are the groups that may have lost something there. Their replicas must not take
+	// part again: drop them, and let the group replace them by replicas with new ids.
+	Quarantined map[uint32]error
+}
+
+// opener reads the files of a log.
+type opener struct {
+	l       *journal
+	report  Report
+	number  uint32
+	newest  bool
+	jump    bool                // damage explains why the next flush does not follow the last
+	suspect map[*groupLog]error // groups of which nobody knows yet whether they lost something
+	last    []byte              // the last flush of the file, aliasing what was read
+	lastAt  int64
+}
+
+// openJournal reads the log and starts a new file in it, so that no file is ever written on that
+// was there before.
+func openJournal(dir Files, l *journal) (*journal, Report, error) {
+	l.dir, l.groups, l.files = dir, map[uint32]*groupLog{}, map[uint32]*journalFile{}
+	o := opener{l: l, suspect: map[*groupLog]error{},
+		report: Report{Quarantined: map[uint32]error{}}}
+	names, err := dir.Names()
+	if err != nil {
+		return nil, o.report, fmt.Errorf("list log: %w", err)
+	}
+	for i, name := range names {
+		o.newest = i == len(names)-1
+		if err := o.file(name); err != nil {
+			return nil, o.report, errors.Join(err, l.close())
+		}
+	}
+	for g, err := range o.suspect {
+		g.damage = err
+	}
+	for _, g := range l.all() {
+		if err := g.checkWhole(); err != nil && g.damage == nil {
+			g.damage = err
+		}
+		if g.damage != nil {
+			o.report.Quarantined[g.group] = &DamageError{Group: g.group, File: "log",
+				Reason: g.damage.Error()}
+		}
+	}
+	l.newest = nil
+	if err := l.write(nil); err != nil {
+		return nil, o.report, errors.Join(fmt.Errorf("start log: %w", err), l.close())
+	}
+	return l, o.report, nil
+}
+
+// damaged notes a place that cannot be read. Each group may have lost something there; one whose
+// next frame follows upon its last has not.
+func (o *opener) damaged(at int64, reason string) {
+	d := DamageError{File: journalName(o.number), Offset: at, Reason: reason}
+	o.report.Damage = append(o.report.Damage, d)
+	for _, g := range o.l.all() {
+		if g.damage == nil && !g.dropped {
+			o.suspect[g] = fmt.Errorf("its frames after %d may be lost: %s at offset %d: %s",
+				g.number, d.File, at, reason)
+		}
+	}
+}
+
+func (o *opener) file(name string) error {
+	number, err := strconv.ParseUint(strings.TrimSuffix(name, journalSuffix), 10, 32)
+	if err != nil || journalName(uint32(number)) != name {
+		return fmt.Errorf("open log: %s is not a file of it; move it away", name)
+	}
+	if o.number != 0 && uint32(number) != o.number+1 {
+		o.number++
+		o.damaged(0, "the file is missing")
+		o.jump = true
+	}
+	o.number = uint32(number)
+	f, err := o.l.dir.Open(name)
+	if err != nil {
+		return fmt.Errorf("open log: %w", err)
+	}
+	o.l.number = o.number
+	entry := &journalFile{file: f}
+	o.l.files[o.number] = entry
+	size, err := f.Size()
+	if err != nil {
+		return fmt.Errorf("open log: %s: %w", name, err)
+	}
+	data := make([]byte, size)
+	if size > 0 {
+		if _, err := f.ReadAt(data, 0); err != nil {
+			return fmt.Errorf("read log: %s: %w", name, err)
+		}
+	}
+	o.last = nil
+	end, err := o.flushes(data)
+	if err != nil {
+		return err
+	}
+	entry.size = end
+	o.report.Files++
+	if !o.newest || o.last == nil {
+		return nil
+	}
+	// A process that was killed may have left the last flush to the kernel alone, and one whose
+	// sync failed to nobody: it is written once more, for what was read must last.
+	if _, err = f.WriteAt(o.last, o.lastAt); err == nil {
+		err = errors.Join(f.Sync(), o.l.dir.Sync())
+	}
+	if err != nil {
+		return fmt.Errorf("sync log: %s: %w", name, err)
+	}
+	return nil
+}
+
+// flushes takes in a file and returns where its last flush ends.
+func (o *opener) flushes(data []byte) (end int64, err error) {
+	at := uint64(0)
+	for at < uint64(len(data)) {
+		head, reason := parseFlush(data[at:], at)
+		readable, whole := reason == "", false
+		if readable {
+			reason, whole = checkFrames(data[at+flushHeaderBytes:], head)
+		}
+		next, found := uint64(0), false
+		if !whole {
+			next, found = flushAfter(data, at+1, o.l.seq)
+		}
+		if !whole && !found && o.newest {
+			return int64(at), o.cut(at, reason)
+		}
+		if whole && o.l.seq != 0 && head.seq != o.l.seq+1 && !o.jump {
+			o.damaged(int64(at), fmt.Sprintf("flush %d follows flush %d", head.seq, o.l.seq))
+		}
+		if readable { // of a damaged flush, what comes before the damage is taken
+			o.l.seq = max(o.l.seq, head.seq)
+			o.frames(data[at+flushHeaderBytes:], head, at+flushHeaderBytes)
+		}
+		if !whole {
+			o.damaged(int64(at), reason)
+		}
+		o.jump = !whole
+		if whole {
+			o.last, o.lastAt = data[at:at+flushHeaderBytes+uint64(head.size)], int64(at)
+			next = at + flushHeaderBytes + uint64(head.size)
+		} else if !found {
+			return int64(at), nil
+		}
+		at = next
+		o.report.Flushes++
+	}
+	return int64(at), nil
+}
+
+func (o *opener) cut(at uint64, reason string) error {
+	name := journalName(o.number)
+	o.report.TornFile, o.report.TornAt, o.report.TornReason = name, int64(at), reason
+	if err := o.l.dir.Truncate(name, int64(at)); err != nil {
+		return fmt.Errorf("cut torn tail of %s: %w", name, err)
+	}
+	return nil
+}
+
+// checkFrames reports whether all frames of a flush can be read.
+func checkFrames(src []byte, head flush) (reason string, whole bool) {
+	if uint64(head.size) > uint64(len(src)) {
+		return "the file ends inside a flush", false
+	}
+	src = src[:head.size]
+	for range head.frames {
+		_, rest, reason := parseFrame(src)
+		if reason != "" {
+			return reason, false
+		}
+		src = rest
+	}
+	if len(src) > 0 {
+		return "bytes follow the last frame of a flush", false
+	}
+	return "", true
+}
+
+// flushAfter looks for a flush of this log that was written after the one numbered seq.
+func flushAfter(data []byte, from, seq uint64) (at uint64, found bool) {
+	for at = from; at+flushHeaderBytes <= uint64(len(data)); at++ {
+		if data[at] != flushMagic&0xff {
+			continue
+		}
+		head, reason := parseFlush(data[at:], at)
+		if reason != "" || head.seq <= seq {
+			continue
+		}
+		if _, whole := checkFrames(data[at+flushHeaderBytes:], head); whole {
+			return at, true
+		}
+	}
+	return 0, false
+}
+
+// frames takes in the frames of a flush up to the first that cannot be read.
+func (o *opener) frames(src []byte, head flush, at uint64) {
+	src = src[:min(uint64(head.size), uint64(len(src)))]
+	for range head.frames {
+		f, rest, reason := parseFrame(src)
+		if reason != "" {
+			return
+		}
+		size := uint64(len(src) - len(rest))
+		o.frame(&f, position{file: o.number, offset: uint32(at), size: uint32(size)})
+		at += size
+		src = rest
+	}
+}
+
+func (o *opener) frame(f *frame, at position) {
+	g := o.l.groups[f.group]
+	fresh := g == nil
+	if fresh {
+		g = o.l.add(f.group)
+		g.number = f.number - 1
+		first := f.kind == kindCreated && f.number == 1 ||
+			len(o.report.Damage) == 0 && (f.kind == kindCheckpoint || f.kind == kindDropped)
+		if !first {
+			g.damage = errors.New("the log does not say how it began")
+		}
+	}
+	if f.number != g.number+1 {
+		g.damage = fmt.Errorf("frames %d to %d are lost", g.number+1, f.number-1)
+	}
+	delete(o.suspect, g)
+	g.number = f.number
+	if f.kind == kindEntry {
+		o.report.Entries++
+	}
+	if err := g.note(f, at); err != nil && g.damage == nil {
+		g.damage = err
+	}
+}

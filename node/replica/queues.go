@@ -1,0 +1,184 @@
+package replica
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// stallAfter is six ticks, and well before followers lose patience: a disk that takes longer
+	// for one flush is not one to lead groups from.
+	stallAfter = 300 * time.Millisecond
+	// failAfter is when nobody should wait for the disk any more.
+	failAfter = 10 * time.Second
+)
+
+// job is records that are written together; done hears when they are durable.
+type job struct {
+	records []record
+	bytes   int
+	sync    bool // records need a flush; those of other jobs come along with the next one
+	done    func(error)
+}
+
+// flusher puts jobs into the shared log, in order.
+type flusher struct {
+	core  *Core
+	began atomic.Int64 // when the flush under way began, plus 1; 0 for none
+	later []record     // what needs no flush by itself; the flusher's own
+
+	mu    sync.Mutex // guards queue and full
+	queue []*job
+	full  bool // the disk is; the next tick tries again
+}
+
+func (f *flusher) add(j *job) {
+	f.mu.Lock()
+	f.queue = append(f.queue, j)
+	f.mu.Unlock()
+	f.core.opt.Wake(Flusher)
+}
+
+// take returns the jobs of the next flush.
+func (f *flusher) take() []*job {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.full {
+		return nil
+	}
+	n, bytes := 0, 0
+	for n < len(f.queue) && (n == 0 || bytes+f.queue[n].bytes <= maxFlushPart) {
+		bytes += f.queue[n].bytes
+		n++
+	}
+	out := slices.Clone(f.queue[:n])
+	f.queue = slices.Delete(f.queue, 0, n)
+	return out
+}
+
+func (f *flusher) retry() {
+	f.mu.Lock()
+	full := f.full
+	f.full = false
+	f.mu.Unlock()
+	if full {
+		f.core.opt.Wake(Flusher)
+	}
+}
+
+func (f *flusher) putBack(jobs []*job) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.queue = append(jobs, f.queue...)
+	f.full = true
+}
+
+// StepFlusher writes and syncs what waits, once.
+func (c *Core) StepFlusher() bool {
+	f := &c.flusher
+	jobs := f.take()
+	if len(jobs) == 0 {
+		return false
+	}
+	flush := slices.ContainsFunc(jobs, func(j *job) bool { return j.sync })
+	records := slices.Clip(f.later)
+	for _, j := range jobs {
+		records = append(records, j.records...)
+	}
+	var err error
+	if flush {
+		f.began.Store(int64(c.opt.Now()) + 1)
+		err = c.journal.write(records)
+		f.began.Store(0)
+		if errors.Is(err, ErrNoSpace) {
+			f.putBack(jobs)
+			return false
+		}
+		records = nil
+	}
+	f.later = records
+	if err == nil && flush {
+		err = c.journal.release()
+	}
+	for _, j := range jobs {
+		j.done(err)
+	}
+	if err != nil {
+		c.fail(err)
+	}
+	return true
+}
+
+func (f *flusher) drain() {
+	f.mu.Lock()
+	jobs := f.queue
+	f.queue = nil
+	f.mu.Unlock()
+	for _, j := range jobs {
+		j.done(ErrClosed)
+	}
+}
+
+func (c *Core) fail(err error) { c.failing.Do(func() { c.opt.Fail(err) }) }
+
+// watch looks whether the disk answers.
+func (c *Core) watch() {
+	began := c.flusher.began.Load()
+	took := time.Duration(0)
+	if began != 0 {
+		took = c.opt.Now() - time.Duration(began-1)
+	}
+	c.stalled.Store(took > stallAfter)
+	if took > failAfter {
+		c.fail(fmt.Errorf("%w: a flush has not returned for %v", ErrLogFailed, took))
+	}
+}
+
+// applier runs what machines do, for each group in order.
+type applier struct {
+	core *Core
+
+	mu    sync.Mutex // guards ready, and tasks and busy of groups
+	ready []*group
+}
+
+// applies queues something that its machine is used for.
+func (g *group) applies(task func()) {
+	a := &g.core.applier
+	a.mu.Lock()
+	g.tasks = append(g.tasks, task)
+	if !g.busy && len(g.tasks) == 1 {
+		a.ready = append(a.ready, g)
+	}
+	a.mu.Unlock()
+	g.core.opt.Wake(Applier)
+}
+
+// StepApplier lets the machine of one group do what waits for it.
+func (c *Core) StepApplier() bool {
+	a := &c.applier
+	a.mu.Lock()
+	if len(a.ready) == 0 {
+		a.mu.Unlock()
+		return false
+	}
+	g := a.ready[0]
+	a.ready = slices.Delete(a.ready, 0, 1)
+	tasks := g.tasks
+	g.tasks, g.busy = nil, true
+	a.mu.Unlock()
+	for _, task := range tasks {
+		task()
+	}
+	a.mu.Lock()
+	g.busy = false
+	if len(g.tasks) > 0 {
+		a.ready = append(a.ready, g)
+	}
+	a.mu.Unlock()
+	return true
+}

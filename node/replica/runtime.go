@@ -1,0 +1,223 @@
+package replica
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"sync"
+	"time"
+)
+
+// Options of a runtime. Node, Files, Listener, Resolve and either TLS or PlainTCP are needed.
+type Options struct {
+	// Node is this node's number, 1 to 2^40-1.
+	Node uint64
+	// Cluster is a number that all nodes of a cluster share; others are hung up on.
+	Cluster uint64
+	// Files is the directory of the shared log, which nobody else uses; see Directory.
+	Files Files
+	// Listener takes the connections of other nodes; Close closes it.
+	Listener net.Listener
+	// Resolve returns the present address of a node. It must not block.
+	Resolve func(node uint64) (address string, ok bool)
+	// TLS has this node's certificate, with TLSName of it among its names, and as RootCAs and
+	// ClientCAs who vouches for those of the others.
+	TLS *tls.Config
+	// PlainTCP does without TLS: for tests, on loopback.
+	PlainTCP bool
+	// Groups that are expected, by which memory and log are shared out; default 16.
+	Groups int
+	// QuotaBytes bounds what waits for the disk and for machines; default 256 MiB.
+	QuotaBytes int64
+	// SnapshotBytesPerSec bounds what is sent of snapshots; default 64 MiB a second, which leaves
+	// most of a disk and of a gigabit line to everything else.
+	SnapshotBytesPerSec int64
+	// Fail is called once when the log has failed or the disk has not answered for 10 s. The
+	// process must end then: a second attempt may be told that bytes are there that are not.
+	Fail func(error)
+}
+
+// tickTime is the library's unit of time: a leader that is gone is missed after ten to twenty.
+const tickTime = 50 * time.Millisecond
+
+// Runtime is a Core with goroutines and connections: one goroutine for each worker, one that
+// writes the log, some that run machines, one that ticks, and those of the connections, which are
+// one for each peer and two for each file that is fetched. Close waits for all of them.
+type Runtime struct {
+	core      *Core
+	transport *transport
+	closing   chan struct{}
+	once      sync.Once
+	wg        sync.WaitGroup
+	wake      map[Part]chan struct{}
+}
+
+func (o *Options) validate() error {
+	switch {
+	case o.Listener == nil || o.Resolve == nil:
+		return errors.New("open replicas: Listener or Resolve is missing")
+	case (o.TLS == nil) != o.PlainTCP:
+		return errors.New("open replicas: either TLS is given or PlainTCP is set")
+	}
+	if o.TLS != nil {
+		o.TLS = o.TLS.Clone()
+		o.TLS.ClientAuth, o.TLS.MinVersion = tls.RequireAndVerifyClientCert, tls.VersionTLS13
+	}
+	if o.SnapshotBytesPerSec <= 0 {
+		o.SnapshotBytesPerSec = 64 << 20
+	}
+	return nil
+}
+
+// Open opens the log of a node and begins to listen. Groups run once they are started.
+func Open(opt Options) (*Runtime, Report, error) {
+	if err := opt.validate(); err != nil {
+		return nil, Report{}, err
+	}
+	workers := min(4, runtime.GOMAXPROCS(0))
+	appliers := workers + maxTransfers // those that install a snapshot are away for long
+	r := &Runtime{closing: make(chan struct{}), wake: map[Part]chan struct{}{
+		Flusher: make(chan struct{}, 1), Applier: make(chan struct{}, appliers)}}
+	for i := range workers {
+		r.wake[Part(i)] = make(chan struct{}, 1)
+	}
+	r.transport = newTransport(opt)
+	core, report, err := OpenCore(CoreOptions{Node: opt.Node, Files: opt.Files,
+		Network: r.transport, Workers: workers, Groups: opt.Groups, QuotaBytes: opt.QuotaBytes,
+		Fail: opt.Fail, Wake: func(part Part) {
+			select {
+			case r.wake[part] <- struct{}{}:
+			default:
+			}
+		}})
+	if err != nil {
+		return nil, report, err
+	}
+	r.core, r.transport.core = core, core
+	for i := range workers {
+		r.wg.Go(func() { r.loop(Part(i), func() bool { return core.StepWorker(Part(i)) }) })
+	}
+	r.wg.Go(func() { r.loop(Flusher, core.StepFlusher) })
+	for range appliers {
+		r.wg.Go(func() { r.loop(Applier, core.StepApplier) })
+	}
+	r.wg.Go(r.tick)
+	r.transport.wg.Go(r.transport.listen)
+	return r, report, nil
+}
+
+func (r *Runtime) loop(part Part, step func() bool) {
+	for {
+		select {
+		case <-r.closing:
+			return
+		case <-r.wake[part]:
+		}
+		for step() {
+			select {
+			case <-r.closing:
+				return
+			default:
+			}
+		}
+	}
+}
+
+func (r *Runtime) tick() {
+	t := time.NewTicker(tickTime)
+	defer t.Stop()
+	for {
+		select {
+		case <-r.closing:
+			return
+		case <-t.C:
+			r.core.Tick()
+		}
+	}
+}
+
+// Close stops everything, answers whoever waits, and closes listener and log. Machines are not
+// used any more when it returns; to close them is the owner's.
+func (r *Runtime) Close() error {
+	err := ErrClosed
+	r.once.Do(func() {
+		close(r.closing)
+		r.transport.close()
+		r.wg.Wait()
+		err = r.core.Close()
+	})
+	return err
+}
+
+// await waits for the answer of a callback. A caller that goes away does not learn what happens.
+func await[T any](ctx context.Context, r *Runtime, start func(done func(T, error))) (T, error) {
+	type outcome struct {
+		value T
+		err   error
+	}
+	answer := make(chan outcome, 1)
+	start(func(value T, err error) { answer <- outcome{value, err} })
+	var none T
+	select {
+	case o := <-answer:
+		return o.value, o.err
+	case <-ctx.Done():
+		return none, fmt.Errorf("%w: %w", ErrUnknown, ctx.Err())
+	case <-r.closing:
+		return none, fmt.Errorf("%w: %w", ErrUnknown, ErrClosed)
+	}
+}
+
+func plain(start func(done func(error))) func(done func(struct{}, error)) {
+	return func(done func(struct{}, error)) {
+		start(func(err error) { done(struct{}{}, err) })
+	}
+}
+
+// Groups returns the replicas that the log has on this node, by their groups.
+func (r *Runtime) Groups() map[uint32]uint64 { return r.core.Groups() }
+
+// Create notes a replica of a group in the log; it returns when that is durable. See Core.Create.
+func (r *Runtime) Create(ctx context.Context, group uint32, replica uint64, voters []uint64) error {
+	_, err := await(ctx, r, plain(func(done func(error)) {
+		r.core.Create(group, replica, voters, done)
+	}))
+	return err
+}
+
+// Start lets a replica that was created take part. The machine is the runtime's until Close or
+// Drop returns.
+func (r *Runtime) Start(group uint32, m Machine) error { return r.core.Start(group, m) }
+
+// Drop ends a replica for ever. See Core.Drop.
+func (r *Runtime) Drop(ctx context.Context, group uint32) error {
+	_, err := await(ctx, r, plain(func(done func(error)) { r.core.Drop(group, done) }))
+	return err
+}
+
+// Propose asks the group to apply data, which is copied, and returns what the machine here
+// answered to it. See Core.Propose for its errors; when ctx ends first it is ErrUnknown.
+func (r *Runtime) Propose(ctx context.Context, group uint32, data []byte) (any, error) {
+	return await(ctx, r, func(done func(any, error)) { r.core.Propose(group, data, done) })
+}
+
+// ReadIndex returns when everything that was acknowledged before the call is applied here, on any
+// replica of the group, with an index that contains it.
+func (r *Runtime) ReadIndex(ctx context.Context, group uint32) (uint64, error) {
+	return await(ctx, r, func(done func(uint64, error)) { r.core.ReadIndex(group, done) })
+}
+
+// Change asks the leader to change who belongs to the group. See Core.Change.
+func (r *Runtime) Change(ctx context.Context, group uint32, change Change) error {
+	_, err := await(ctx, r, plain(func(done func(error)) { r.core.Change(group, change, done) }))
+	return err
+}
+
+// TransferLeader asks the leader, if it is here, to let another voter lead.
+func (r *Runtime) TransferLeader(group uint32, to uint64) { r.core.TransferLeader(group, to) }
+
+// Status returns what is known of the replica of a group here.
+func (r *Runtime) Status(group uint32) (Status, error) { return r.core.Status(group) }

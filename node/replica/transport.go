@@ -1,0 +1,310 @@
+package replica
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
+)
+
+const (
+	// maxQueueBytes waits for one peer; what comes beyond it is dropped, and the library told.
+	maxQueueBytes = 32 << 20
+	// maxConns bounds the connections: a thousand peers in both directions, and files.
+	maxConns = 4096
+	// handshakeTime is for a connection to say who it is; writeTime for one write to be taken.
+	handshakeTime = 5 * time.Second
+	writeTime     = 10 * time.Second
+	minBackoff    = 50 * time.Millisecond
+	maxBackoff    = 2 * time.Second
+)
+
+// TLSName is the name that the certificate of a node must have, for both directions.
+func TLSName(node uint64) string { return fmt.Sprintf("node-%d", node) }
+
+// transport has one connection to each peer for messages, which the peer only reads, and one more
+// for each file that is fetched.
+type transport struct {
+	opt     Options
+	core    *Core
+	closing chan struct{}
+	wg      sync.WaitGroup
+	pace    pace
+
+	mu     sync.Mutex // guards everything below
+	closed bool
+	peers  map[uint64]*peer
+	conns  map[net.Conn]bool
+	heard  map[uint64]net.Conn // who sends messages here
+}
+
+// peer is where messages to a node wait.
+type peer struct {
+	t    *transport
+	node uint64
+	wake chan struct{}
+
+	mu    sync.Mutex // guards everything below
+	batch []byte
+	down  bool // the last attempt to reach it failed
+}
+
+func newTransport(opt Options) *transport {
+	return &transport{opt: opt, closing: make(chan struct{}), peers: map[uint64]*peer{},
+		conns: map[net.Conn]bool{}, heard: map[uint64]net.Conn{},
+		pace: pace{bytesPerSec: opt.SnapshotBytesPerSec}}
+}
+
+// Send is part of Network.
+func (t *transport) Send(node uint64, group uint32, message []byte) bool {
+	t.mu.Lock()
+	p := t.peers[node]
+	if p == nil && !t.closed {
+		p = &peer{t: t, node: node, wake: make(chan struct{}, 1), batch: startBatch(nil)}
+		t.peers[node] = p
+		t.wg.Go(p.run)
+	}
+	t.mu.Unlock()
+	return p != nil && p.add(group, message)
+}
+
+func (p *peer) add(group uint32, message []byte) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.down || len(p.batch) > batchHeaderBytes && len(p.batch)+len(message) > maxQueueBytes {
+		return false
+	}
+	p.batch = appendMessageOf(p.batch, group, message)
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+// run sends what waits, and connects again when that fails.
+func (p *peer) run() {
+	backoff := minBackoff
+	for p.t.wait(0) {
+		conn, err := p.t.dial(context.Background(), p.node, purposeMessages)
+		if err == nil {
+			p.setDown(false)
+			backoff = minBackoff
+			p.write(conn)
+			p.t.forget(conn)
+		}
+		p.setDown(true)
+		if !p.t.wait(backoff/2 + rand.N(backoff/2)) {
+			return
+		}
+		backoff = min(2*backoff, maxBackoff)
+		// Whoever sends next shall wait for the attempt, not fail for the last one.
+		p.setDown(false)
+		select {
+		case <-p.wake:
+		case <-p.t.closing:
+		}
+	}
+}
+
+func (p *peer) setDown(down bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.down = down
+	if down {
+		p.batch = startBatch(p.batch)
+	}
+}
+
+func (p *peer) write(conn net.Conn) {
+	var spare []byte
+	for {
+		p.mu.Lock()
+		batch := p.batch
+		p.batch = startBatch(spare)
+		p.mu.Unlock()
+		spare = nil
+		if len(batch) > batchHeaderBytes {
+			sealBatch(batch)
+			_ = conn.SetWriteDeadline(time.Now().Add(writeTime))
+			if _, err := conn.Write(batch); err != nil {
+				return
+			}
+			if cap(batch) <= maxMessageBytes {
+				spare = batch
+			}
+			continue
+		}
+		select {
+		case <-p.wake:
+		case <-p.t.closing:
+			return
+		}
+	}
+}
+
+// wait returns false when the transport is closing before the time is over.
+func (t *transport) wait(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-t.closing:
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// dial connects to a node and says who is there.
+func (t *transport) dial(ctx context.Context, node uint64, purpose uint8) (net.Conn, error) {
+	addr, ok := t.opt.Resolve(node)
+	select {
+	case <-t.closing:
+		return nil, ErrClosed
+	default:
+	}
+	if !ok {
+		return nil, fmt.Errorf("connect to node %d: its address is not known", node)
+	}
+	d := net.Dialer{Timeout: handshakeTime}
+	conn, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("connect to node %d: %w", node, err)
+	}
+	if t.opt.TLS != nil {
+		config := t.opt.TLS.Clone()
+		config.ServerName = TLSName(node)
+		conn = tls.Client(conn, config)
+	}
+	if !t.keep(conn) {
+		return nil, errors.Join(fmt.Errorf("connect to node %d: there are %d connections", node,
+			maxConns), conn.Close())
+	}
+	_ = conn.SetDeadline(time.Now().Add(handshakeTime))
+	_, err = conn.Write(appendHello(nil, hello{purpose: purpose, cluster: t.opt.Cluster,
+		from: t.opt.Node, to: node}))
+	if err != nil {
+		t.forget(conn)
+		return nil, fmt.Errorf("connect to node %d at %s: %w", node, addr, err)
+	}
+	_ = conn.SetDeadline(time.Time{})
+	return conn, nil
+}
+
+// keep notes a connection, so that close ends it, unless there are too many.
+func (t *transport) keep(conn net.Conn) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed || len(t.conns) >= maxConns {
+		return false
+	}
+	t.conns[conn] = true
+	return true
+}
+
+func (t *transport) forget(conn net.Conn) {
+	_ = conn.Close()
+	t.mu.Lock()
+	delete(t.conns, conn)
+	t.mu.Unlock()
+}
+
+// listen takes connections until the listener is closed.
+func (t *transport) listen() {
+	for {
+		conn, err := t.opt.Listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // too many files are open, or the like
+			if !t.wait(minBackoff) {
+				return
+			}
+			continue
+		}
+		if t.opt.TLS != nil {
+			conn = tls.Server(conn, t.opt.TLS)
+		}
+		if !t.keep(conn) {
+			_ = conn.Close()
+			continue
+		}
+		t.wg.Go(func() {
+			defer t.forget(conn)
+			t.serve(conn)
+		})
+	}
+}
+
+// serve hears out one connection. Who is no node of this cluster is hung up on.
+func (t *transport) serve(conn net.Conn) {
+	_ = conn.SetDeadline(time.Now().Add(handshakeTime))
+	var head [helloBytes]byte
+	if _, err := io.ReadFull(conn, head[:]); err != nil {
+		return
+	}
+	h, ok := parseHello(head[:])
+	if !ok || h.cluster != t.opt.Cluster || h.to != t.opt.Node || !t.proved(conn, h.from) {
+		return
+	}
+	if h.purpose == purposeFile {
+		t.serveFile(conn)
+		return
+	}
+	_ = conn.SetDeadline(time.Time{})
+	t.mu.Lock()
+	old := t.heard[h.from]
+	t.heard[h.from] = conn
+	t.mu.Unlock()
+	if old != nil {
+		_ = old.Close() // the peer has begun anew
+	}
+	r, buf := bufio.NewReaderSize(conn, 64<<10), &bytes.Buffer{}
+	for {
+		err := readBatch(r, buf, func(group uint32, message []byte) {
+			t.core.Deliver(h.from, group, message)
+		})
+		if err != nil {
+			break
+		}
+		if buf.Cap() > maxMessageBytes {
+			buf = &bytes.Buffer{}
+		}
+	}
+	t.mu.Lock()
+	if t.heard[h.from] == conn {
+		delete(t.heard, h.from)
+	}
+	t.mu.Unlock()
+}
+
+// proved reports whether the certificate of the other side has the name of the node that it says
+// it is.
+func (t *transport) proved(conn net.Conn, node uint64) bool {
+	secure, ok := conn.(*tls.Conn)
+	if !ok {
+		return t.opt.PlainTCP
+	}
+	certs := secure.ConnectionState().PeerCertificates
+	return len(certs) > 0 && certs[0].VerifyHostname(TLSName(node)) == nil
+}
+
+// close hangs up and waits for all goroutines.
+func (t *transport) close() {
+	t.mu.Lock()
+	t.closed = true
+	close(t.closing)
+	for conn := range t.conns {
+		_ = conn.Close()
+	}
+	t.mu.Unlock()
+	_ = t.opt.Listener.Close()
+	t.wg.Wait()
+}

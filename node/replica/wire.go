@@ -1,0 +1,177 @@
+package replica
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+)
+
+// Layout of what goes between nodes, FORMAT.md section 3.
+const (
+	helloMagic   = 0x314e5450 // "PTN1"
+	helloVersion = 1          // 1: first
+	helloBytes   = 32         // magic u32, version u16, purpose u8, zero u8, cluster u64, from u64,
+	//                           to u64
+
+	purposeMessages = 1
+	purposeFile     = 2
+
+	batchHeaderBytes   = 8 // size u32, crc u32 of the messages
+	messageHeaderBytes = 8 // group u32, size u32
+	chunkHeaderBytes   = 12
+
+	// maxBatchBytes bounds what is read as one: the largest message and some.
+	maxBatchBytes = 64 << 20
+	maxChunkBytes = 256 << 10
+	maxNameBytes  = 1 << 10
+)
+
+// Kinds of chunks of a file.
+const (
+	chunkData  = 1
+	chunkEnd   = 2
+	chunkGone  = 3 // the snapshot is not there any more
+	chunkError = 4 // a text
+)
+
+var errHostile = errors.New("a peer sent what no node sends")
+
+// hello is what each connection begins with.
+type hello struct {
+	purpose           uint8
+	cluster, from, to uint64
+}
+
+func appendHello(dst []byte, h hello) []byte {
+	dst = binary.LittleEndian.AppendUint32(dst, helloMagic)
+	dst = binary.LittleEndian.AppendUint16(dst, helloVersion)
+	dst = append(dst, h.purpose, 0)
+	for _, v := range [...]uint64{h.cluster, h.from, h.to} {
+		dst = binary.LittleEndian.AppendUint64(dst, v)
+	}
+	return dst
+}
+
+func parseHello(src []byte) (h hello, ok bool) {
+	if len(src) != helloBytes || binary.LittleEndian.Uint32(src) != helloMagic ||
+		binary.LittleEndian.Uint16(src[4:]) != helloVersion || src[7] != 0 {
+		return h, false
+	}
+	h = hello{purpose: src[6], cluster: binary.LittleEndian.Uint64(src[8:]),
+		from: binary.LittleEndian.Uint64(src[16:]), to: binary.LittleEndian.Uint64(src[24:])}
+	return h, h.purpose == purposeMessages || h.purpose == purposeFile
+}
+
+// startBatch begins a batch, to which appendMessageOf adds and which sealBatch ends.
+func startBatch(dst []byte) []byte { return append(dst[:0], make([]byte, batchHeaderBytes)...) }
+
+func appendMessageOf(dst []byte, group uint32, message []byte) []byte {
+	dst = binary.LittleEndian.AppendUint32(dst, group)
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(message)))
+	return append(dst, message...)
+}
+
+func sealBatch(batch []byte) {
+	binary.LittleEndian.PutUint32(batch, uint32(len(batch)-batchHeaderBytes))
+	sum := crc32.Checksum(batch[batchHeaderBytes:], castagnoli)
+	binary.LittleEndian.PutUint32(batch[4:], sum)
+}
+
+// readBatch reads one batch and hands out its messages, which alias buf.
+func readBatch(r io.Reader, buf *bytes.Buffer, each func(group uint32, message []byte)) error {
+	var head [batchHeaderBytes]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return err
+	}
+	size := binary.LittleEndian.Uint32(head[:])
+	if size > maxBatchBytes {
+		return fmt.Errorf("%w: a batch of %d bytes", errHostile, size)
+	}
+	if err := readSized(r, buf, int64(size)); err != nil {
+		return err
+	}
+	src := buf.Bytes()
+	if crc32.Checksum(src, castagnoli) != binary.LittleEndian.Uint32(head[4:]) {
+		return fmt.Errorf("%w: the checksum of a batch differs", errHostile)
+	}
+	for len(src) > 0 {
+		if len(src) < messageHeaderBytes {
+			return fmt.Errorf("%w: a batch ends inside a message", errHostile)
+		}
+		n := uint64(binary.LittleEndian.Uint32(src[4:]))
+		if n > uint64(len(src)-messageHeaderBytes) {
+			return fmt.Errorf("%w: a batch ends inside a message", errHostile)
+		}
+		each(binary.LittleEndian.Uint32(src), src[messageHeaderBytes:messageHeaderBytes+n])
+		src = src[messageHeaderBytes+n:]
+	}
+	return nil
+}
+
+// readSized reads as many bytes; buf grows with what comes, not with what was announced.
+func readSized(r io.Reader, buf *bytes.Buffer, size int64) error {
+	buf.Reset()
+	n, err := buf.ReadFrom(io.LimitReader(r, size))
+	if err == nil && n < size {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// appendRequest appends what asks for a file: group u32, name size u32, index u64, offset u64,
+// name.
+func appendRequest(dst []byte, f SnapshotFile) []byte {
+	dst = binary.LittleEndian.AppendUint32(dst, f.Group)
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(f.Name)))
+	dst = binary.LittleEndian.AppendUint64(dst, f.Index)
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(f.Offset))
+	return append(dst, f.Name...)
+}
+
+func readRequest(r io.Reader) (f SnapshotFile, err error) {
+	var head [24]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return f, err
+	}
+	size := binary.LittleEndian.Uint32(head[4:])
+	f = SnapshotFile{Group: binary.LittleEndian.Uint32(head[:]),
+		Index:  binary.LittleEndian.Uint64(head[8:]),
+		Offset: int64(binary.LittleEndian.Uint64(head[16:]))}
+	if size > maxNameBytes || f.Offset < 0 {
+		return f, fmt.Errorf("%w: a request with a name of %d bytes", errHostile, size)
+	}
+	var name bytes.Buffer
+	err = readSized(r, &name, int64(size))
+	f.Name = name.String()
+	return f, err
+}
+
+// appendChunk appends a part of a file: kind u8, zero [3], size u32, crc u32 of the data, data.
+func appendChunk(dst []byte, kind uint8, data []byte) []byte {
+	dst = append(dst, kind, 0, 0, 0)
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(data)))
+	dst = binary.LittleEndian.AppendUint32(dst, crc32.Checksum(data, castagnoli))
+	return append(dst, data...)
+}
+
+func readChunk(r io.Reader, buf *bytes.Buffer) (kind uint8, err error) {
+	var head [chunkHeaderBytes]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return 0, err
+	}
+	size := binary.LittleEndian.Uint32(head[4:])
+	if head[0] == 0 || head[0] > chunkError || head[1]|head[2]|head[3] != 0 ||
+		size > maxChunkBytes {
+		return 0, fmt.Errorf("%w: a chunk of %d bytes", errHostile, size)
+	}
+	if err := readSized(r, buf, int64(size)); err != nil {
+		return 0, err
+	}
+	if crc32.Checksum(buf.Bytes(), castagnoli) != binary.LittleEndian.Uint32(head[8:]) {
+		return 0, fmt.Errorf("%w: the checksum of a chunk differs", errHostile)
+	}
+	return head[0], nil
+}

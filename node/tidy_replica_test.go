@@ -1,0 +1,57 @@
+package node_test
+
+import (
+	"go/ast"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// replicaRooms is the one room of the Raft library. What its groups hold is not its business, so
+// it knows no other room.
+func replicaRooms() map[string][]string {
+	return map[string][]string{
+		"node/replica": {"go.etcd.io/raft/v3", "google.golang.org/protobuf", "golang.org/x/sys"},
+	}
+}
+
+// TestReplicaDecidesNothing keeps consensus out of node/replica: of the messages of the Raft
+// library it reads type, sender, receiver, and what is for the disk or the machine, and it makes
+// none.
+func TestReplicaDecidesNothing(t *testing.T) {
+	// Who voted for what, which index is matched or refused: the library's business.
+	forbidden := []string{"GetReject", "GetRejectHint", "GetLogTerm", "GetIndexHint", "RejectHint",
+		"LogTerm", "Reject", "Campaign", "ForgetLeader", "DisableConfChangeValidation",
+		"TickQuiesced"}
+	// The one place where a message is given to the disk also reads term, vote and commit.
+	disk := []string{"GetVote", "GetCommit", "Vote", "Commit"}
+	met := false
+	for _, s := range sources(t) {
+		if path.Dir(s.path) != "node/replica" || s.isTest() {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.SelectorExpr:
+				name := n.Sel.Name
+				if slices.Contains(forbidden, name) ||
+					slices.Contains(disk, name) && path.Base(s.path) != "group.go" &&
+						!strings.HasSuffix(s.path, "group_time.go") {
+					t.Errorf("%s:%d: %s; the library decides", s.path, s.line(n), name)
+				}
+				met = met || name == "GetTo"
+			case *ast.CompositeLit:
+				if of, ok := n.Type.(*ast.SelectorExpr); ok && of.Sel.Name == "Message" {
+					if len(n.Elts) > 0 {
+						t.Errorf("%s:%d: makes a message; the library does", s.path, s.line(n))
+					}
+				}
+			}
+			return true
+		})
+	}
+	if !met {
+		t.Error("node/replica sends no messages; this test looks at nothing")
+	}
+}
