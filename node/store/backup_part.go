@@ -52,8 +52,8 @@ type BackupPart struct {
 	State   edit         `json:"state"` // what the manifest said besides segments
 	// Aside says, by shard, up to which log index the part has all rows that were put below the
 	// horizon, wherever their acqs lie. Without, none were since the part before that has it.
-	Aside []uint64 `json:"aside,omitempty"`
-	Beside  []backupFile `json:"beside,omitempty"`
+	Aside  []uint64     `json:"aside,omitempty"`
+	Beside []backupFile `json:"beside,omitempty"`
 
 	dir string
 }
