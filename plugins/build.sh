@@ -19,16 +19,16 @@ need() { # FILE PACKAGES
 cp "$sdk/template/$language"/* "$dir"
 case $language in
 c)
-	cp "$sdk/c/pentad.h" "$dir"
+	cp "$sdk/c"/*.h "$dir"
 	;;
 rust)
 	need /usr/bin/rustc "rustc libstd-rust-dev-wasm32 lld-14"
 	need /usr/bin/rust-lld "lld-14"
-	cp "$sdk/rust"/{pentad,columns}.rs "$dir"
+	cp "$sdk/rust"/*.rs "$dir"
 	export RUSTC=/usr/bin/rustc
 	;;
 as)
-	cp "$sdk/as"/{pentad.ts,columns.ts,package.json,package-lock.json} "$dir"
+	cp "$sdk/as"/{pentad.ts,columns.ts,growing.ts,package.json,package-lock.json} "$dir"
 	cache=$here/../bin/as # fetched once for all guests
 	mkdir -p "$cache"
 	cmp -s "$dir/package-lock.json" "$cache/package-lock.json" ||

@@ -3,6 +3,7 @@ package plugins_test
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -45,11 +46,16 @@ func (o *odd) keep(t *testing.T, fail string) (uint64, error) {
 	return kept[0], err
 }
 
-// TestPanics holds what becomes of a panic in each language that is compiled to a panic handler.
+// TestPanics holds what becomes of a panic, an error and lines that are noted in each language.
 func TestPanics(t *testing.T) {
 	f := func(path, file string, texts map[string]string) {
 		t.Helper()
-		o := &odd{module: loadFile(t, path)}
+		o := &odd{}
+		if filepath.Ext(path) == ".wasm" {
+			o.module = loadFile(t, path)
+		} else {
+			o.module = load(t, newHost(t), buildGo(t, path))
+		}
 		var err error
 		if o.doc, err = plugin.ParseDoc(o.module.Describe().Doc); err != nil {
 			t.Fatal(err)
@@ -58,22 +64,35 @@ func TestPanics(t *testing.T) {
 			t.Errorf("%s: kept %b, %v", path, kept, err)
 		}
 		_, err = o.keep(t, "status")
-		wantStatus(t, err, -123, "batch 0 is refused")
+		wantStatus(t, err, -123, `"batch 0 is refused"`)
+		_, err = o.keep(t, "note")
+		wantStatus(t, err, -123, `"mid 7\nmid 8\nmid 9\nbatch 0 is refused"`)
 		for fail, text := range texts {
 			_, err := o.keep(t, fail)
 			var e *wasmhost.Error
 			if !errors.As(err, &e) || e.Kind != wasmhost.Trap ||
 				!strings.HasPrefix(e.Message, text) || !utf8.ValidString(e.Message) ||
-				!strings.Contains(e.Message, file) && len(e.Message) < 1024 {
+				!strings.Contains(e.Message, file) && len(e.Message) < 1020 {
 				t.Errorf("%s, %s: error %v, want a trap that says %q and where", path, fail, err,
 					text)
 				continue
 			}
-			if !strings.Contains(e.Reason, e.Export) {
+			if !strings.Contains(e.Reason, e.Export) && !strings.Contains(e.Reason, "exited") {
 				t.Errorf("%s, %s: %q does not name the function", path, fail, e.Reason)
 			}
 		}
 	}
+	f("../sdk/plugin/c/testdata/odd.wasm", "", map[string]string{
+		"init":  "told to fail in init",
+		"throw": "mid 7 is not to my taste",
+		"long":  "é€😀aaaa",
+	})
+	f("../sdk/plugin/guest/testdata/odd", " in main.(*odd).", map[string]string{
+		"init":  "panic: told to fail in init",
+		"index": "panic: runtime error: index out of range [3] with length 3",
+		"throw": "panic: mid 7 is not to my taste",
+		"long":  "panic: é€😀aaaa",
+	})
 	f("../sdk/plugin/rust/testdata/odd.wasm", "plugin.rs:", map[string]string{
 		"init":  "panicked at 'told to fail in init', ",
 		"index": "panicked at 'index out of bounds: the len is 3 but the index is 3', ",

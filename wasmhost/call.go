@@ -148,8 +148,8 @@ func (g *guest) failedStatus(ctx context.Context, export string, status int32) *
 	e := fail(kind, export, fmt.Sprintf("%s (status %d)", reason, status))
 	e.Status = status
 	e.Message = g.lastMessage(ctx)
-	if e.Message == "" && g.wasi != nil {
-		e.Message = g.wasi.message()
+	if g.wasi != nil {
+		e.Message = strings.TrimSpace(g.wasi.message() + "\n" + e.Message)
 	}
 	return e
 }

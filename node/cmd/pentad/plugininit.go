@@ -18,31 +18,36 @@ import (
 
 func (a *app) pluginInitCommand() *cobra.Command {
 	var language string
+	var growing bool
 	languages := strings.Join(template.Languages(), ", ")
 	c := &cobra.Command{
 		Use:   "init NAME",
 		Short: "Make a folder with a new plugin that works",
 		Long: `Make a folder with a new plugin that works: an aggregate that computes a mean, how to build
-it, and records to test it on. Change it into yours.`,
+it, and records to test it on. Change it into yours. With --growing it is one that counts texts:
+its states keep as much as they find, it has a text among its parameters and its results, and it
+is told what lies before each window.`,
 		Args: arguments(1, 1, "the name of the plugin"),
 		Example: `  pentad plugin init busy --lang c
   pentad plugin init busy-in-go --lang go
+  pentad plugin init alarms --lang c --growing
   pentad plugin init busy-in-rust --lang rust -o json`,
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.pluginInit(args[0], language)
+			return a.pluginInit(args[0], language, growing)
 		},
 	}
 	c.Flags().StringVar(&language, "lang", "c", "language: "+languages)
+	c.Flags().BoolVar(&growing, "growing", false, "begin with states that grow")
 	complete(c, "lang", template.Languages()...)
 	return c
 }
 
-func (a *app) pluginInit(name, language string) error {
+func (a *app) pluginInit(name, language string, growing bool) error {
 	if !record.ValidPluginName(name) {
 		return usagef("%q is not a plugin name: 1 to %d of a-z, 0-9, - and _", name,
 			record.MaxPluginNameBytes)
 	}
-	files, err := template.Files(language, name)
+	files, err := template.Files(language, name, growing)
 	if err != nil {
 		return usagef("--lang: %w", err)
 	}

@@ -5,12 +5,13 @@
 //   export { pentad_abi_1, pentad_alloc, pentad_error } from "./pentad";
 //
 // and exports pentad_describe, pentad_init and the functions of a filter or an aggregate. ABI.md
-// says what each of them is given. A module is built with
+// says what each of them is given; growing.ts is for states that grow. A module is built with
 //
 //   asc plugin.ts -O3 --noAssert --runtime stub --use abort=pentad/panic
 //
 // so that an error that is thrown ends the query and shows its text to whoever asked. Memory is
-// never freed: what is called for records should not make objects.
+// never freed: what is called for records should not make objects, but for what states that grow
+// keep.
 
 /** Statuses. Modules may use -100 and below. */
 export const OK: i32 = 0;
@@ -37,6 +38,8 @@ export const RUNS: u32 = 256;
 /** Flags of a descriptor. */
 export const MERGE_ORDERED: u32 = 1;
 export const DEPENDS_ON_BATCHES: u32 = 2;
+export const GROWS: u32 = 4;
+export const JOINS: u32 = 8;
 
 /** What pentad_describe points to. */
 @unmanaged
@@ -131,6 +134,18 @@ export class Batch {
   }
 }
 
+/** Where parameter i starts, which is a text, until pentad_init returns. */
+@inline
+export function textParam(params: usize, i: u32): usize {
+  return params + load<u32>(params + ((<usize>i) << 3));
+}
+
+/** The size of parameter i, which is a text. */
+@inline
+export function textParamSize(params: usize, i: u32): u32 {
+  return load<u32>(params + ((<usize>i) << 3), 4);
+}
+
 /** Keeps row i of a filter's bitmap. */
 @inline
 export function keep(bitmap: usize, i: u32): void {
@@ -171,6 +186,7 @@ export function canonical(x: f64): f64 {
 const MESSAGE_SIZE: u32 = 1024;
 const message = memory.data(1024);
 let messageSize: u32 = 0;
+let noted: u32 = 0; // of the message, lines that stay
 
 function sayByte(b: u32): void {
   if (messageSize == MESSAGE_SIZE) return;
@@ -209,9 +225,19 @@ export function sayNumber(n: u32): void {
   sayByte(48 + n % 10);
 }
 
+/** Keeps a line that is shown before the text of an error, if the query ends in one. Lines beyond
+ * half of the room are left out. */
+export function note(line: string): void {
+  messageSize = noted;
+  say(line);
+  say("\n");
+  if (messageSize <= MESSAGE_SIZE / 2) noted = messageSize;
+  messageSize = noted;
+}
+
 /** Keeps the text behind a negative status, and returns that. */
 export function fail(status: i32, text: string): i32 {
-  messageSize = 0;
+  messageSize = noted;
   say(text);
   return status;
 }

@@ -1,11 +1,20 @@
-// Package c holds the C half of a plugin, pentad.h, for those who hand it to authors. C sources
-// include the file itself.
+// Package c holds the C half of a plugin, pentad.h and what may be used beside it, for those who
+// hand it to authors. C sources include the files themselves.
 package c
 
-import _ "embed" // for the header
+import "embed"
 
-//go:embed pentad.h
-var header []byte
+//go:embed pentad.h columns.h
+var files embed.FS
 
-// Header returns pentad.h. The bytes belong to the caller.
-func Header() []byte { return append([]byte(nil), header...) }
+// Names returns the names of the files.
+func Names() []string { return []string{"pentad.h", "columns.h"} }
+
+// File returns a file by its name. The bytes belong to the caller.
+func File(name string) []byte {
+	content, err := files.ReadFile(name)
+	if err != nil {
+		panic("BUG: a file of the sdk is not embedded: " + err.Error())
+	}
+	return content
+}

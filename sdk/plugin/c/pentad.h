@@ -108,9 +108,14 @@ static inline f64 pentad_number(const u8 *p, u32 type) {
   }
 }
 
-/* The message behind a negative status. */
-static char pentad_message[160];
-static u32 pentad_message_len;
+/* The most bytes of a message. A module that has more to say says so before it includes this. */
+#ifndef PENTAD_MESSAGE
+#define PENTAD_MESSAGE 160
+#endif
+
+/* Notes, and the message behind a negative status or a panic. */
+static char pentad_message[PENTAD_MESSAGE];
+static u32 pentad_message_len, pentad_noted;
 
 PENTAD_COLD static inline void pentad_say(const char *text) {
   while (*text && pentad_message_len < sizeof pentad_message)
@@ -129,14 +134,35 @@ PENTAD_EXPORT(pentad_error) u64 pentad_error(void) {
   return (u64)(u32)pentad_message << 32 | pentad_message_len;
 }
 
+/* Keeps what was said as a line that is shown before the message, if the query ends in one. Lines
+ * beyond half of the room are left out. */
+PENTAD_COLD static inline void pentad_note(void) {
+  pentad_say("\n");
+  if (pentad_message_len <= sizeof pentad_message / 2) pentad_noted = pentad_message_len;
+  pentad_message_len = pentad_noted;
+}
+
+/* Fails with a status and a text. */
+PENTAD_COLD static inline i32 pentad_fail(i32 status, const char *text) {
+  pentad_message_len = pentad_noted;
+  pentad_say(text);
+  return status;
+}
+
+/* Ends the query with a text for what cannot be, and the functions that led there. */
+PENTAD_COLD static _Noreturn inline void pentad_panic(const char *text) {
+  pentad_fail(0, text);
+  __builtin_trap();
+}
+
 /* Parameters that are not valid, and what they must be. */
 PENTAD_COLD static inline i32 pentad_bad_params(const char *text) {
-  pentad_message_len = 0;
+  pentad_message_len = pentad_noted;
   pentad_say(text);
   return PENTAD_EPARAM;
 }
 
-/* Parameter i, which is a text, and its size. */
+/* Parameter i, which is a text, and its size. It is there until pentad_init returns. */
 static inline const u8 *pentad_text(const u8 *params, u32 i, u32 *size) {
   u64 slot = pentad_u64(params + 8 * i);
   *size = (u32)(slot >> 32);
@@ -157,7 +183,7 @@ static inline i32 pentad_number_params(const u8 *params, u32 *type, u32 *offset,
 
 /* A payload that ends before the number that is asked for. */
 PENTAD_COLD static inline i32 pentad_short_payload(u32 i, u32 size, u32 want) {
-  pentad_message_len = 0;
+  pentad_message_len = pentad_noted;
   pentad_say("record ");
   pentad_say_u32(i);
   pentad_say(" of the batch has a payload of ");
@@ -190,6 +216,67 @@ static inline void *pentad_regrow(const void *old, u32 used, u32 want) {
   void *room = (void *)pentad_alloc(want);
   if (room && used) __builtin_memcpy(room, old, used);
   return room;
+}
+
+/* A copy of bytes that lives until the instance ends, 0 when there is no memory. */
+static inline const u8 *pentad_keep(const u8 *src, u32 size) {
+  static u8 *at, *end;
+  if (!at || size > (u32)(end - at)) {
+    u32 room = size > 4096 ? size : 4096;
+    at = (u8 *)pentad_alloc(room);
+    end = at ? at + room : at;
+    if (!at) return 0;
+  }
+  __builtin_memcpy(at, src, size);
+  at += size;
+  return at - size;
+}
+
+/* Results that differ in size and saved states, as they are written. What does not fit is left
+ * out, and full says so. */
+typedef struct { u8 *at, *end; u32 full; } pentad_out;
+
+static inline void pentad_put(pentad_out *o, const void *src, u32 size) {
+  if (size > (u32)(o->end - o->at)) {
+    o->full = 1;
+    return;
+  }
+  __builtin_memcpy(o->at, src, size);
+  o->at += size;
+}
+
+static inline void pentad_put_u64(pentad_out *o, u64 v) { pentad_put(o, &v, 8); }
+
+/* A text as documents mean it: its size, its bytes and zeros up to a multiple of 8. */
+static inline void pentad_put_text(pentad_out *o, const u8 *text, u32 size) {
+  static const u8 zeros[8];
+  pentad_put_u64(o, size);
+  pentad_put(o, text, size);
+  pentad_put(o, zeros, -size & 7);
+}
+
+/* A saved state, as it is read. What ends too early reads as nothing, and cut says so. */
+typedef struct { const u8 *at, *end; u32 cut; } pentad_in;
+
+static inline const u8 *pentad_take(pentad_in *in, u64 size) {
+  static const u8 nothing[8];
+  if (size > (u32)(in->end - in->at)) {
+    in->cut = 1;
+    in->at = in->end;
+    return nothing;
+  }
+  in->at += size;
+  return in->at - size;
+}
+
+static inline u64 pentad_take_u64(pentad_in *in) { return pentad_u64(pentad_take(in, 8)); }
+
+static inline const u8 *pentad_take_text(pentad_in *in, u32 *size) {
+  u64 n = pentad_take_u64(in);
+  const u8 *text = pentad_take(in, n);
+  *size = in->cut ? 0 : (u32)n;
+  pentad_take(in, -*size & 7);
+  return text;
 }
 
 PENTAD_EXPORT(pentad_abi_1) void pentad_abi_1(void) {}

@@ -74,6 +74,27 @@ func (p Params) Text(i int) []byte {
 	return p[from : from+size : from+size]
 }
 
+// AppendText appends a text as documents mean it: its size, its bytes and zeros up to a multiple of
+// 8.
+func AppendText(dst, text []byte) []byte {
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(len(text)))
+	dst = append(dst, text...)
+	return append(dst, make([]byte, -len(text)&7)...)
+}
+
+// TakeText reads what AppendText wrote, and returns it and the bytes behind, which alias src; or
+// false when these end too early.
+func TakeText(src []byte) (text, rest []byte, ok bool) {
+	if len(src) < 8 {
+		return nil, src, false
+	}
+	size := binary.LittleEndian.Uint64(src)
+	if src = src[8:]; size > uint64(len(src)) || size+-size&7 > uint64(len(src)) {
+		return nil, src, false
+	}
+	return src[:size:size], src[size+-size&7:], true
+}
+
 // NumberType is the type of a number in a payload, in the order of the enum f64, f32, i64, i32,
 // u32, text.
 type NumberType uint8

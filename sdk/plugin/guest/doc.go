@@ -10,7 +10,8 @@
 //	func main() {}
 //
 // States that have no greatest size are those of a [Growing] aggregate, registered with
-// RegisterGrowing.
+// RegisterGrowing. Either kind may be a [Joining] one. What a plugin prints is shown with the error
+// that a query ends in.
 //
 // The package owns the exports of ABI.md, the memory that they take addresses in and the order of
 // their calls. It knows nothing of hosts. Its main types are [Aggregate], [Filter] and [Batch]. It
@@ -29,7 +30,7 @@ import "github.com/pentad-db/pentad/sdk/plugin"
 type Description struct {
 	Doc      plugin.Doc
 	Need     uint32 // columns: bits plugin.NeedCID to plugin.NeedRuns
-	Flags    uint32 // plugin.FlagMergeOrdered, plugin.FlagDependsOnBatches
+	Flags    uint32 // plugin.FlagMergeOrdered, plugin.FlagDependsOnBatches; others are added
 	MaxBatch uint32 // most rows of one batch that are welcome; 0 leaves it to the host
 }
 
@@ -50,6 +51,13 @@ type Aggregate[S any] interface {
 	// Finish appends the result of a state to dst: 8 bytes for each result field of the document,
 	// or any number of bytes if that has no fields or a repeated one.
 	Finish(s *S, dst []byte) ([]byte, error)
+}
+
+// Joining is what an aggregate of either kind has beside, whose states are told what lies before
+// them. ABI.md says which state that is; plugin.FlagJoins is added.
+type Joining[S any] interface {
+	// Join tells a state of the one before it, which stays as it is.
+	Join(s, before *S) error
 }
 
 // Filter decides which records are kept.

@@ -91,3 +91,12 @@ func (t *growingStates[S]) save(array, dst []byte) ([]byte, error) {
 func (t *growingStates[S]) load(array, src []byte) error {
 	return t.aggregate.Load(t.at(array, 0), src)
 }
+
+func (t *growingStates[S]) joins() bool {
+	_, ok := t.aggregate.(Joining[S])
+	return ok
+}
+
+func (t *growingStates[S]) join(state, before []byte) error {
+	return t.aggregate.(Joining[S]).Join(t.at(state, 0), t.at(before, 0))
+}

@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"slices"
@@ -110,4 +111,79 @@ func TestGrowingLife(t *testing.T) {
 	if status := newModule(fixedSum()).save(0, 0, 0); status != plugin.StatusUnsupported {
 		t.Errorf("states of one size are saved: %d", status)
 	}
+}
+
+// chained are sums, each of which has what lies before it in it.
+type chained struct{ *sum }
+
+func (chained) Join(s, before *total) error {
+	if before.n < 0 {
+		return errors.New("below nothing")
+	}
+	s.n += before.n
+	return nil
+}
+
+// tailed are lists, each of which has the one before it behind it.
+type tailed struct{ *lists }
+
+func (tailed) Join(s, before *list) error {
+	s.seen = append(s.seen, before.seen...)
+	return nil
+}
+
+func TestJoining(t *testing.T) {
+	m, c := &module{}, chained{fixedSum()}
+	m.setAggregate(newStates[total](c), c.Init, c.Describe)
+	d := m.memory.view(m.descriptor(), plugin.DescriptorSize)
+	if flags := binary.LittleEndian.Uint32(d[32:]); flags != plugin.FlagJoins {
+		t.Errorf("flags %d", flags)
+	}
+	array := m.memory.alloc(64)
+	states := cells[total](m.array(array, 2))
+	states[0].n, states[1].n = 40, 2
+	if status := m.join(array+8, array); status != 0 || states[1].n != 42 || states[0].n != 40 {
+		t.Errorf("status %d, states %v", status, states)
+	}
+	states[0].n = -1
+	if status := m.join(array+8, array); status != statusOwn || string(m.text) != "below nothing" {
+		t.Errorf("status %d, %s", status, m.text)
+	}
+
+	g, l := &module{}, tailed{&lists{}}
+	g.setGrowing(newGrowing[list](l), l.Init, l.Describe)
+	d = g.memory.view(g.descriptor(), plugin.DescriptorSize)
+	if flags := binary.LittleEndian.Uint32(d[32:]); flags != plugin.FlagJoins|plugin.FlagGrows|
+		plugin.FlagMergeOrdered {
+		t.Errorf("flags %d", flags)
+	}
+	at := g.memory.alloc(64)
+	g.states.reset(g.array(at, 2))
+	if status := g.join(at, at+4); status != 0 {
+		t.Error(status)
+	}
+	out := g.memory.alloc(64)
+	if n := g.save(at, out, 64); n != 1 || g.memory.view(out, 1)[0] != '<' {
+		t.Errorf("%d bytes, %x", n, g.memory.view(out, 64))
+	}
+	if status := newLists().join(0, 0); status != plugin.StatusUnsupported {
+		t.Errorf("states that do not join are joined: %d", status)
+	}
+}
+
+// A text that was appended is taken again, and nothing is taken that lies beyond the end.
+func FuzzTakeText(f *testing.F) {
+	f.Add(AppendText(AppendText(nil, []byte("12345678")), []byte("abc")))
+	f.Add(binary.LittleEndian.AppendUint64(nil, 1<<64-1))
+	f.Add(append(binary.LittleEndian.AppendUint64(nil, 1), 0))
+	f.Fuzz(func(t *testing.T, src []byte) {
+		text, rest, ok := TakeText(src)
+		if !ok {
+			return
+		}
+		whole := AppendText(nil, text)
+		if len(whole)+len(rest) != len(src) || !bytes.HasPrefix(src, whole[:8+len(text)]) {
+			t.Errorf("%x is %x and %x", src, text, rest)
+		}
+	})
 }

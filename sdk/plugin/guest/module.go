@@ -74,6 +74,9 @@ func (m *module) descriptor() uint32 {
 	if m.growing != nil {
 		d.Flags |= plugin.FlagGrows
 	}
+	if m.states != nil && m.states.joins() {
+		d.Flags |= plugin.FlagJoins
+	}
 	at := m.memory.alloc(plugin.DescriptorSize)
 	dst := m.memory.view(at, plugin.DescriptorSize)[:0]
 	u32 := func(v ...uint32) {
@@ -158,6 +161,17 @@ func (m *module) add(batch, array uint32) int32 {
 
 func (m *module) merge(dst, src, n uint32) int32 {
 	if err := m.states.merge(m.array(dst, n), m.array(src, n)); err != nil {
+		return m.fail(err, statusOwn)
+	}
+	return plugin.StatusOK
+}
+
+// join tells a state of the one before it.
+func (m *module) join(state, before uint32) int32 {
+	if m.states == nil || !m.states.joins() {
+		return plugin.StatusUnsupported
+	}
+	if err := m.states.join(m.array(state, 1), m.array(before, 1)); err != nil {
 		return m.fail(err, statusOwn)
 	}
 	return plugin.StatusOK

@@ -1,16 +1,26 @@
 //! pentad: the guest half of pentad's plugin ABI, version 1, for Rust without std.
 //!
-//! Put this file beside the one source file of a module, which says `mod pentad;`, implement
-//! [`Aggregate`] or [`Filter`], and name the type once: `pentad::aggregate!(Mean);`. ABI.md says
-//! what the functions are given. A panic ends the query and shows its text to whoever asked.
+//! Put this file, exports.rs and growing.rs beside the one source file of a module, which says
+//! `mod pentad;`, implement [`Aggregate`], [`Growing`] or [`Filter`], and name the type once:
+//! `pentad::aggregate!(Mean);`, `growing!` or `filter!`. ABI.md says what they are given. A
+//! panic ends the query and shows its text to whoever asked.
 //!
 //! A module has one thread, and memory is never freed: what is called for records should not need
-//! any.
+//! any, but for what states that grow keep.
 #![allow(dead_code, unused_macros, unused_imports)] // no module uses all of it
 
 use core::fmt::{self, Write};
 use core::ptr::{addr_of, addr_of_mut};
-use core::{mem, slice};
+use core::slice;
+
+#[path = "exports.rs"]
+mod exports;
+#[path = "growing.rs"]
+mod growing;
+
+pub use exports::*;
+pub(crate) use exports::{aggregate, export_all, filter, growing};
+pub use growing::*;
 
 /// What of a batch a module needs.
 pub const CID: u32 = 1;
@@ -23,9 +33,11 @@ pub const OFFSETS: u32 = 64; // of payloads, together with DATA
 pub const DATA: u32 = 128;
 pub const RUNS: u32 = 256;
 
-/// Flags of a description.
+/// Flags of a description. Those of states that grow or join are added by the macros.
 pub const MERGE_ORDERED: u32 = 1;
 pub const DEPENDS_ON_BATCHES: u32 = 2;
+pub const GROWS: u32 = 4;
+pub const JOINS: u32 = 8;
 
 /// Statuses of an error. Modules may use -100 and below.
 pub const EPARAM: i32 = -1;
@@ -40,7 +52,7 @@ pub struct Description {
     pub doc: &'static str, // JSON
     pub need: u32,
     pub flags: u32,
-    pub params: u32,      // bytes of parameters: 8 for each
+    pub params: u32,      // bytes of parameters: 8 for each, and the most that texts have
     pub result_size: u32, // bytes of a result, 0 if they differ
     pub max_batch: u32,   // most rows of a batch that are welcome, 0 for as many as the host likes
 }
@@ -61,6 +73,13 @@ pub trait Aggregate: Sized {
     fn merge(&self, dst: &mut Self::State, src: &Self::State) -> Result<(), Error>;
     /// Writes the result of a state.
     fn finish(&self, s: &Self::State, out: &mut Out);
+}
+
+/// What an [`Aggregate`] or [`Growing`] has beside, whose states are told what lies before them:
+/// name it as `aggregate!(Step, joins)`. ABI.md says which state that is.
+pub trait Joining<State> {
+    /// Tells a state of the one before it, which stays as it is.
+    fn join(&self, s: &mut State, before: &State) -> Result<(), Error>;
 }
 
 /// Decides which records are kept.
@@ -153,17 +172,22 @@ impl Bitmap<'_> {
     pub fn set(&mut self, i: usize) { self.0[i >> 6] |= 1 << (i & 63); }
 }
 
-/// The parameters of a call: 8 bytes for each that the document declares, or none.
+/// The parameters of a call: 8 bytes for each that the document declares, then texts; or none.
 #[derive(Clone, Copy)]
 pub struct Params<'a>(&'a [u8]);
 
 impl Params<'_> {
-    /// How many there are. Programs may send fewer than were declared.
+    /// How many there are, where none is a text. Programs may send fewer than were declared.
     pub fn count(&self) -> usize { self.0.len() / 8 }
     /// Parameter i; an enum is the number of its value.
     pub fn u64(&self, i: usize) -> u64 { u64_at(self.0, 8 * i) }
     pub fn i64(&self, i: usize) -> i64 { self.u64(i) as i64 }
     pub fn f64(&self, i: usize) -> f64 { f64::from_bits(self.u64(i)) }
+    /// Parameter i, which is a text. It is valid until `new` returns; [`keep`] copies it.
+    pub fn text(&self, i: usize) -> &[u8] {
+        let slot = self.u64(i);
+        &self.0[slot as u32 as usize..][..(slot >> 32) as usize]
+    }
 }
 
 fn bytes<const N: usize>(src: &[u8], at: usize) -> [u8; N] {
@@ -250,15 +274,22 @@ impl Out<'_> {
     pub fn f64(&mut self, v: f64) {
         self.u64(if v == v { v.to_bits() } else { 0x7ff8 << 48 });
     }
+    /// A text as documents mean it: its size, its bytes and zeros up to a multiple of 8.
+    pub fn text(&mut self, text: &[u8]) {
+        self.u64(text.len() as u64);
+        self.bytes(text);
+        self.bytes(&[0; 7][..text.len().wrapping_neg() % 8]);
+    }
 }
 
-// The text behind the last error or panic. One thread and no call back make it safe.
+// Notes, and the text behind the last error or panic. One thread and no call back make it safe.
 struct Message {
     text: [u8; 1024],
     used: usize,
+    noted: usize,
 }
 
-static mut MESSAGE: Message = Message { text: [0; 1024], used: 0 };
+static mut MESSAGE: Message = Message { text: [0; 1024], used: 0, noted: 0 };
 
 impl Write for Message {
     fn write_str(&mut self, s: &str) -> fmt::Result {
@@ -272,8 +303,20 @@ impl Write for Message {
 
 fn say(text: fmt::Arguments) {
     let m = unsafe { &mut *addr_of_mut!(MESSAGE) };
-    m.used = 0;
+    m.used = m.noted;
     let _ = m.write_fmt(text); // cut where it is too long
+}
+
+/// Keeps a line that is shown before the text of an error or a panic, if the query ends in one.
+/// Lines beyond half of the room are left out.
+#[cold]
+pub fn note(line: fmt::Arguments) {
+    let m = unsafe { &mut *addr_of_mut!(MESSAGE) };
+    m.used = m.noted;
+    if m.write_fmt(line).and(m.write_str("\n")).is_ok() && m.used <= m.text.len() / 2 {
+        m.noted = m.used;
+    }
+    m.used = m.noted;
 }
 
 #[panic_handler]
@@ -317,183 +360,3 @@ extern "C" fn pentad_alloc(size: u32) -> u32 {
     *top = at + size as u64;
     at as u32
 }
-
-#[repr(C)]
-pub struct Descriptor {
-    magic: u32,
-    major: u16,
-    minor: u16,
-    kinds: u32,
-    need: u32,
-    state_size: u32,
-    state_align: u32,
-    result_size: u32,
-    params_max: u32,
-    flags: u32,
-    max_batch: u32,
-    name: *const u8,
-    name_len: u32,
-    doc: *const u8,
-    doc_len: u32,
-    zero: [u32; 2],
-}
-
-unsafe impl Sync for Descriptor {} // its pointers are to constants
-
-const _: () = assert!(mem::size_of::<Descriptor>() == 64 && mem::size_of::<Batch>() == 128);
-
-// What the macros below call. They hand on addresses that the host vouches for.
-const fn descriptor(kinds: u32, state: (usize, usize), d: Description) -> Descriptor {
-    Descriptor {
-        magic: 0x31445450,
-        major: 1,
-        minor: 0,
-        kinds,
-        need: d.need,
-        state_size: state.0 as u32,
-        state_align: state.1 as u32,
-        result_size: d.result_size,
-        params_max: d.params,
-        flags: d.flags,
-        max_batch: d.max_batch,
-        name: d.name.as_ptr(),
-        name_len: d.name.len() as u32,
-        doc: d.doc.as_ptr(),
-        doc_len: d.doc.len() as u32,
-        zero: [0; 2],
-    }
-}
-
-pub const fn describe_aggregate<A: Aggregate>() -> Descriptor {
-    let (size, align) = (mem::size_of::<A::State>(), mem::align_of::<A::State>());
-    assert!(size > 0 && size <= 65536, "a state has 1 to 65536 bytes");
-    descriptor(2, (size, align), A::DESCRIPTION)
-}
-
-pub const fn describe_filter<F: Filter>() -> Descriptor { descriptor(1, (0, 1), F::DESCRIPTION) }
-
-fn status(result: Result<(), Error>) -> i32 {
-    result.map_or_else(|e| e.0, |_| 0)
-}
-
-pub fn init<T>(to: &mut Option<T>, new: fn(Params) -> Result<T, Error>, at: *const u8,
-               n: u32) -> i32 {
-    let params = column(at, n);
-    if params.len() % 8 != 0 {
-        return error(EPARAM, format_args!("parameters have 8 bytes each")).0;
-    }
-    status(new(Params(params)).map(|plugin| *to = Some(plugin)))
-}
-
-pub unsafe fn keep<F: Filter>(f: &Option<F>, b: *const Batch, bitmap: *mut u64) -> i32 {
-    let f = f.as_ref().expect("pentad_init comes first");
-    let words = ((*b).rows() + 63) / 64;
-    status(f.filter(&*b, &mut Bitmap(slice::from_raw_parts_mut(bitmap, words))))
-}
-
-pub unsafe fn state_init<A: Aggregate>(a: &Option<A>, states: *mut A::State, n: u32) {
-    let a = a.as_ref().expect("pentad_init comes first");
-    for i in 0..n as usize {
-        states.add(i).write(a.fresh());
-    }
-}
-
-pub unsafe fn add<A: Aggregate>(a: &Option<A>, b: *const Batch, states: *mut A::State) -> i32 {
-    let a = a.as_ref().expect("pentad_init comes first");
-    status(a.add(&*b, slice::from_raw_parts_mut(states, (*b).groups())))
-}
-
-pub unsafe fn merge<A: Aggregate>(a: &Option<A>, dst: *mut A::State, src: *const A::State,
-                                  n: u32) -> i32 {
-    let a = a.as_ref().expect("pentad_init comes first");
-    for i in 0..n as usize {
-        if let Err(e) = a.merge(&mut *dst.add(i), &*src.add(i)) {
-            return e.0;
-        }
-    }
-    0
-}
-
-pub unsafe fn finish<A: Aggregate>(a: &Option<A>, states: *const A::State, n: u32, out: *mut u8,
-                                   room: u32) -> i32 {
-    let a = a.as_ref().expect("pentad_init comes first");
-    let to = slice::from_raw_parts_mut(out, room as usize);
-    let mut out = Out { to, used: 0, full: false };
-    let differ = A::DESCRIPTION.result_size == 0;
-    for i in 0..n as usize {
-        let from = out.used;
-        out.bytes(if differ { &[0; 4] } else { &[] });
-        a.finish(&*states.add(i), &mut out);
-        if differ && !out.full {
-            let size = (out.used - from - 4) as u32;
-            out.to[from..from + 4].copy_from_slice(&size.to_le_bytes());
-            out.bytes(&[0; 3][..size.wrapping_neg() as usize % 4]);
-        }
-        if out.full {
-            return ECAP;
-        }
-    }
-    out.used as i32
-}
-
-/// Makes a type the module's aggregate.
-macro_rules! aggregate {
-    ($plugin:ty) => {
-        const _: () = {
-            use crate::pentad::{self, Aggregate, Batch, Descriptor};
-            use core::ptr::addr_of_mut;
-            type State = <$plugin as Aggregate>::State;
-            static DESCRIPTOR: Descriptor = pentad::describe_aggregate::<$plugin>();
-            static mut PLUGIN: Option<$plugin> = None;
-            fn plugin() -> &'static mut Option<$plugin> { unsafe { &mut *addr_of_mut!(PLUGIN) } }
-            #[no_mangle]
-            extern "C" fn pentad_describe() -> *const Descriptor { &DESCRIPTOR }
-            #[no_mangle]
-            extern "C" fn pentad_init(params: *const u8, n: u32) -> i32 {
-                pentad::init(plugin(), <$plugin as Aggregate>::new, params, n)
-            }
-            #[no_mangle]
-            unsafe extern "C" fn pentad_state_init(states: *mut State, n: u32) {
-                pentad::state_init(plugin(), states, n)
-            }
-            #[no_mangle]
-            unsafe extern "C" fn pentad_add(b: *const Batch, states: *mut State) -> i32 {
-                pentad::add(plugin(), b, states)
-            }
-            #[no_mangle]
-            unsafe extern "C" fn pentad_merge(dst: *mut State, src: *const State, n: u32) -> i32 {
-                pentad::merge(plugin(), dst, src, n)
-            }
-            #[no_mangle]
-            unsafe extern "C" fn pentad_finish(s: *const State, n: u32, out: *mut u8,
-                                               room: u32) -> i32 {
-                pentad::finish(plugin(), s, n, out, room)
-            }
-        };
-    };
-}
-
-/// Makes a type the module's filter.
-macro_rules! filter {
-    ($plugin:ty) => {
-        const _: () = {
-            use crate::pentad::{self, Batch, Descriptor, Filter};
-            use core::ptr::addr_of_mut;
-            static DESCRIPTOR: Descriptor = pentad::describe_filter::<$plugin>();
-            static mut PLUGIN: Option<$plugin> = None;
-            fn plugin() -> &'static mut Option<$plugin> { unsafe { &mut *addr_of_mut!(PLUGIN) } }
-            #[no_mangle]
-            extern "C" fn pentad_describe() -> *const Descriptor { &DESCRIPTOR }
-            #[no_mangle]
-            extern "C" fn pentad_init(params: *const u8, n: u32) -> i32 {
-                pentad::init(plugin(), <$plugin as Filter>::new, params, n)
-            }
-            #[no_mangle]
-            unsafe extern "C" fn pentad_filter(b: *const Batch, bitmap: *mut u64) -> i32 {
-                pentad::keep(plugin(), b, bitmap)
-            }
-        };
-    };
-}
-
-pub(crate) use {aggregate, filter};

@@ -1,11 +1,22 @@
-// Package rust holds the Rust half of a plugin, pentad.rs, for those who hand it to authors.
-// Modules built in this repository name the file itself.
+// Package rust holds the Rust half of a plugin, pentad.rs and what belongs to it or may be used beside
+// it, for those who hand it to authors. Modules built in this repository name the files themselves.
 package rust
 
-import _ "embed" // for the source
+import "embed"
 
-//go:embed pentad.rs
-var source []byte
+//go:embed pentad.rs exports.rs growing.rs columns.rs
+var files embed.FS
 
-// Source returns pentad.rs. The bytes belong to the caller.
-func Source() []byte { return append([]byte(nil), source...) }
+// Names returns the names of the files.
+func Names() []string {
+	return []string{"pentad.rs", "exports.rs", "growing.rs", "columns.rs"}
+}
+
+// File returns a file by its name. The bytes belong to the caller.
+func File(name string) []byte {
+	content, err := files.ReadFile(name)
+	if err != nil {
+		panic("BUG: a file of the sdk is not embedded: " + err.Error())
+	}
+	return content
+}

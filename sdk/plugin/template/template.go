@@ -1,5 +1,6 @@
-// Package template holds what a new plugin starts from: for each language a small plugin that
-// works, how to build it, what it needs of the sdk, and an example to test it by.
+// Package template holds what a new plugin starts from: for each language two small plugins that
+// work, one of them with states that grow, how to build them, what they need of the sdk, and
+// examples to test them by.
 //
 // It writes and runs nothing. [Files] lists the files of a language.
 package template
@@ -10,6 +11,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/pentad-db/pentad/sdk/plugin/as"
@@ -21,6 +23,8 @@ import (
 //
 //go:embed common/README.md common/testdata/example c/Makefile c/plugin.c go/Makefile go/*.tmpl
 //go:embed rust/Makefile rust/plugin.rs as/Makefile as/plugin.ts as/gitignore.tmpl
+//go:embed growing/common/README.md growing/common/testdata/example
+//go:embed growing/c/plugin.c growing/go/main.go.tmpl growing/rust/plugin.rs growing/as/plugin.ts
 var files embed.FS
 
 // placeholder stands for the name of the plugin wherever that is said.
@@ -36,24 +40,32 @@ type File struct {
 }
 
 // Files returns what the folder of a new plugin holds. Running make there builds name.wasm. The
-// name is one that a node accepts.
+// name is one that a node accepts. The plugin computes a mean; a growing one counts texts.
 //
 // Errors: a language without a template.
-func Files(language, name string) ([]File, error) {
+func Files(language, name string, growing bool) ([]File, error) {
 	out, err := sdk(language)
 	if err != nil {
 		return nil, err
 	}
-	for _, folder := range []string{"common", language} {
+	folders := []string{"common", language}
+	if growing { // what is in both folders is taken from the second
+		folders = append(folders, "growing/common", "growing/"+language)
+	}
+	for _, folder := range folders {
 		err := fs.WalkDir(files, folder, func(file string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() {
 				return err
 			}
 			content, err := files.ReadFile(file)
-			out = append(out, File{
-				Path:    target(strings.TrimPrefix(file, folder+"/")),
-				Content: bytes.ReplaceAll(content, []byte(placeholder), []byte(name)),
-			})
+			f := File{Path: target(strings.TrimPrefix(file, folder+"/")),
+				Content: bytes.ReplaceAll(content, []byte(placeholder), []byte(name))}
+			same := func(other File) bool { return other.Path == f.Path }
+			if i := slices.IndexFunc(out, same); i >= 0 {
+				out[i] = f
+			} else {
+				out = append(out, f)
+			}
 			return err
 		})
 		if err != nil {
@@ -74,19 +86,22 @@ func target(name string) string {
 
 // sdk returns what a plugin of a language brings along.
 func sdk(language string) ([]File, error) {
+	all := func(names []string, file func(name string) []byte) ([]File, error) {
+		out := make([]File, len(names))
+		for i, name := range names {
+			out[i] = File{name, file(name)}
+		}
+		return out, nil
+	}
 	switch language {
 	case "c":
-		return []File{{"pentad.h", c.Header()}}, nil
+		return all(c.Names(), c.File)
 	case "go":
 		return nil, nil // the module that go.mod names
 	case "rust":
-		return []File{{"pentad.rs", rust.Source()}}, nil
+		return all(rust.Names(), rust.File)
 	case "as":
-		var out []File
-		for _, name := range as.Names() {
-			out = append(out, File{name, as.File(name)})
-		}
-		return out, nil
+		return all(as.Names(), as.File)
 	}
 	return nil, fmt.Errorf("there is no template for the language %q; there are %s", language,
 		strings.Join(Languages(), ", "))

@@ -25,9 +25,9 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // write makes the folder of a new plugin.
-func write(t *testing.T, language, name string) string {
+func write(t *testing.T, language, name string, growing bool) string {
 	t.Helper()
-	files, err := template.Files(language, name)
+	files, err := template.Files(language, name, growing)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,11 +46,14 @@ func write(t *testing.T, language, name string) string {
 
 // module returns what running make in a new folder builds. What is not built by Go is checked in;
 // make guests-verify in plugins holds it against its source.
-func module(t *testing.T, language string) []byte {
+func module(t *testing.T, language, name string, growing bool) []byte {
 	t.Helper()
 	path := filepath.Join("testdata", language+".wasm")
+	if growing {
+		path = filepath.Join("testdata", language+"-growing.wasm")
+	}
 	if language == "go" {
-		path = filepath.Join(buildGo(t), "mean.wasm")
+		path = filepath.Join(buildGo(t, name, growing), name+".wasm")
 	}
 	wasm, err := os.ReadFile(path)
 	if err != nil {
@@ -60,9 +63,9 @@ func module(t *testing.T, language string) []byte {
 }
 
 // buildGo runs make for the template in Go against this version of the sdk.
-func buildGo(t *testing.T) string {
+func buildGo(t *testing.T, name string, growing bool) string {
 	t.Helper()
-	dir := write(t, "go", "mean")
+	dir := write(t, "go", name, growing)
 	top, err := filepath.Abs("../../..")
 	if err != nil {
 		t.Fatal(err)
@@ -81,8 +84,9 @@ func buildGo(t *testing.T) string {
 }
 
 func TestFiles(t *testing.T) {
-	for _, language := range template.Languages() {
-		dir := write(t, language, "my-plugin_2")
+	for i := range 2 * len(template.Languages()) {
+		language := template.Languages()[i/2]
+		dir := write(t, language, "my-plugin_2", i%2 == 0)
 		names := ""
 		err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 			if err != nil || d.IsDir() {
@@ -109,7 +113,7 @@ func TestFiles(t *testing.T) {
 			t.Errorf("%s: make does not build my-plugin_2.wasm, %v\n%s", language, err, text)
 		}
 	}
-	if _, err := template.Files("cobol", "x"); err == nil ||
+	if _, err := template.Files("cobol", "x", false); err == nil ||
 		!strings.Contains(err.Error(), `"cobol"; there are c, go`) {
 		t.Errorf("cobol: %v", err)
 	}
@@ -211,7 +215,7 @@ func TestExamples(t *testing.T) {
 	defer h.Close(t.Context())
 	for _, language := range template.Languages() {
 		t.Run(language, func(t *testing.T) {
-			m, err := h.Load(t.Context(), module(t, language))
+			m, err := h.Load(t.Context(), module(t, language, "mean", false))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -220,7 +224,7 @@ func TestExamples(t *testing.T) {
 			if err != nil || m.Name() != "mean" || doc.Name != "mean" {
 				t.Fatalf("%q calls itself %+v, %v", m.Name(), doc, err)
 			}
-			runExample(t, m, doc, readExample(t, write(t, language, "mean")))
+			runExample(t, m, doc, readExample(t, write(t, language, "mean", false)))
 			refuses(t, m, doc)
 		})
 	}

@@ -1,11 +1,11 @@
 // odd: keeps records of devices with odd numbers, or fails in the way that it is told.
-import { Batch, Descriptor, FILTER, MID, OK, descriptor, fail, keep } from "./pentad";
+import { Batch, Descriptor, FILTER, MID, OK, descriptor, fail, keep, note } from "./pentad";
 
 export { pentad_abi_1, pentad_alloc, pentad_error } from "./pentad";
 
 export function pentad_describe(): Descriptor {
   const d = descriptor(FILTER, MID, "odd", `{"name":"odd","params":[{"name":"fail","type":"enum",
-    "default":"no","enum":["no","index","throw","long","status","init"]}]}`);
+    "default":"no","enum":["no","index","throw","long","status","init","note"]}]}`);
   d.paramsMax = 8;
   return d;
 }
@@ -25,6 +25,9 @@ export function pentad_filter(b: Batch, bitmap: usize): i32 {
   if (how == 1) return [OK][b.rows];
   if (how == 2) throw new Error("mid " + load<i64>(b.mid).toString() + " is not to my taste");
   if (how == 3) throw new Error("é€😀" + "a".repeat(2000));
-  if (how == 4) return fail(-123, "batch " + b.seq.toString() + " is refused");
+  if (how == 6) {
+    for (let i: u32 = 0; i < b.rows; i++) note("mid " + load<i64>(b.mid + (i << 3)).toString());
+  }
+  if (how == 4 || how == 6) return fail(-123, "batch " + b.seq.toString() + " is refused");
   return OK;
 }

@@ -3,7 +3,7 @@
 
 mod pentad;
 
-use pentad::{error, Batch, Bitmap, Description, Error, Filter, Params};
+use pentad::{error, note, Batch, Bitmap, Description, Error, Filter, Params};
 
 struct Odd {
     fail: u64,
@@ -13,7 +13,7 @@ impl Filter for Odd {
     const DESCRIPTION: Description = Description {
         name: "odd",
         doc: r#"{"name":"odd","params":[{"name":"fail","type":"enum","default":"no",
-            "enum":["no","index","throw","long","status","init"]}]}"#,
+            "enum":["no","index","throw","long","status","init","note"]}]}"#,
         need: pentad::MID,
         flags: 0,
         params: 8,
@@ -37,8 +37,11 @@ impl Filter for Odd {
             1 => keep.set(b.mid()[b.rows()] as usize),
             2 => panic!("mid {} is not to my taste", b.mid()[0]),
             3 => panic!("{}{}", "é€😀", unsafe { core::str::from_utf8_unchecked(&[b'a'; 2000]) }),
-            4 => return Err(error(-123, format_args!("batch {} is refused", b.seq()))),
+            6 => b.mid().iter().for_each(|mid| note(format_args!("mid {}", mid))),
             _ => {}
+        }
+        if self.fail == 4 || self.fail == 6 {
+            return Err(error(-123, format_args!("batch {} is refused", b.seq())));
         }
         Ok(())
     }

@@ -1,0 +1,253 @@
+package template_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pentad-db/pentad/sdk/plugin"
+	"github.com/pentad-db/pentad/sdk/plugin/template"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/wasmhost"
+)
+
+// loadGrowing returns the growing template in all languages.
+func loadGrowing(t *testing.T) ([]*wasmhost.Module, *plugin.Doc) {
+	t.Helper()
+	h, err := wasmhost.New(t.Context(), wasmhost.Options{GoProfile: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.Close(t.Context()) })
+	var all []*wasmhost.Module
+	for _, language := range template.Languages() {
+		m, err := h.Load(t.Context(), module(t, language, "texts", true))
+		if err != nil {
+			t.Fatalf("%s: %v", language, err)
+		}
+		t.Cleanup(func() { m.Close() })
+		all = append(all, m)
+		d, c := m.Describe(), all[0].Describe()
+		if string(d.Doc) != string(c.Doc) || d.Need != c.Need || d.Flags != c.Flags ||
+			d.ParamsMax != c.ParamsMax || d.ResultSize != c.ResultSize || d.Name != "texts" {
+			t.Errorf("%s describes itself as %+v, document %s; C as %+v, document %s", language, d,
+				d.Doc, c, c.Doc)
+		}
+	}
+	doc, err := plugin.ParseDoc(all[0].Describe().Doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all, doc
+}
+
+// model is what the plugin keeps of a group.
+type model struct {
+	counts       map[string]uint64
+	cap          int64
+	last, before string
+}
+
+func (m *model) add(capNs int64, text string) {
+	m.counts[text]++
+	if capNs > m.cap || capNs == m.cap && text > m.last {
+		m.cap, m.last = capNs, text
+	}
+}
+
+func (m *model) saved() []byte {
+	out := binary.LittleEndian.AppendUint64(nil, uint64(m.cap))
+	out = appendText(out, m.last)
+	for _, text := range slices.Sorted(maps.Keys(m.counts)) {
+		out = appendText(binary.LittleEndian.AppendUint64(out, m.counts[text]), text)
+	}
+	return append(binary.LittleEndian.AppendUint32(nil, uint32(len(out))), out...)
+}
+
+func (m *model) result() []byte {
+	out := binary.LittleEndian.AppendUint64(appendText(nil, m.before), uint64(len(m.counts)))
+	for _, text := range slices.Sorted(maps.Keys(m.counts)) {
+		out = binary.LittleEndian.AppendUint64(appendText(out, text), m.counts[text])
+	}
+	return out
+}
+
+func appendText(dst []byte, text string) []byte {
+	dst = append(binary.LittleEndian.AppendUint64(dst, uint64(len(text))), text...)
+	return append(dst, make([]byte, -len(text)&7)...)
+}
+
+// randomTexts appends rows to a batch and tells the models of them.
+func randomTexts(r *rand.Rand, until string, rows int, models []model) (*record.Batch, []uint32) {
+	b, gid := &record.Batch{}, []uint32(nil)
+	kinds := 1 + r.IntN(200)
+	for range rows {
+		payload := strings.Repeat("x\x00é"[:1+r.IntN(4)], r.IntN(12)) + fmt.Sprint(r.IntN(kinds))
+		if r.IntN(3) == 0 {
+			payload += until + "rest" + until
+		}
+		g, capNs := uint32(r.IntN(len(models))), r.Int64N(100)-50
+		b.AppendStamped(record.Key{MID: int64(g), CapNs: capNs}, []byte(payload))
+		gid = append(gid, g)
+		text := payload[:min(len(payload), 32)]
+		if until != "" {
+			text, _, _ = strings.Cut(text, until)
+		}
+		models[g].add(capNs, text)
+	}
+	return b, gid
+}
+
+// TestGrowing gives the same rows to instances in all languages, cut in random ways, moves the
+// states of each into an instance of the next, and holds states and results against a model.
+func TestGrowing(t *testing.T) {
+	all, doc := loadGrowing(t)
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 1))
+	for round := range 30 {
+		until := []string{";", "-", "--", ", ", ""}[round%5]
+		params := []byte{8, 7: 0} // an empty text, which the document cannot say
+		var err error
+		switch {
+		case until == ";" && r.IntN(2) == 0:
+			params = nil
+		case until != "":
+			params, err = doc.EncodeParams(map[string]string{"until": until})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		growingRound(t, r, all, params, until, fmt.Sprintf("round %d, until %q", round, until))
+	}
+}
+
+func growingRound(
+	t *testing.T, r *rand.Rand, all []*wasmhost.Module, params []byte, until, what string,
+) {
+	t.Helper()
+	models := make([]model, 1+r.IntN(20))
+	for g := range models {
+		models[g] = model{counts: map[string]uint64{}, cap: math.MinInt64}
+	}
+	var states [2][][]byte // of both parts in each language
+	for part := range states {
+		b, gid := randomTexts(r, until, r.IntN(400), models)
+		for _, m := range all {
+			a := aggregate(t, m, params)
+			defer a.Close()
+			if err := errors.Join(a.Add(t.Context(), b, gid, len(models)),
+				a.Add(t.Context(), &record.Batch{}, nil, len(models))); err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+			saved, err := a.States(t.Context())
+			if err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+			states[part] = append(states[part], saved)
+		}
+	}
+	var want []byte
+	var pairs []wasmhost.Neighbours
+	for g := range models {
+		want = append(want, models[g].saved()...)
+		if g > 0 && r.IntN(3) > 0 {
+			pairs = append(pairs, wasmhost.Neighbours{Group: uint32(g), Before: uint32(g - 1)})
+			if models[g].before = models[g-1].last; len(models[g-1].counts) == 0 {
+				models[g].before = models[g-1].before
+			}
+		}
+	}
+	for i, m := range all {
+		a := aggregate(t, m, params)
+		defer a.Close()
+		other := states[1][(i+1)%len(all)]
+		err := errors.Join(a.Merge(t.Context(), states[0][i], nil), a.Merge(t.Context(), other, nil))
+		saved, err2 := a.States(t.Context())
+		if err := errors.Join(err, err2); err != nil || string(saved) != string(want) {
+			t.Fatalf("%s, language %d: states %x, %v; want %x", what, i, saved, err, want)
+		}
+		err = a.Join(t.Context(), pairs)
+		results, err2 := a.Finish(t.Context())
+		if err := errors.Join(err, err2); err != nil || len(results) != len(models) {
+			t.Fatalf("%s, language %d: %d results, %v", what, i, len(results), err)
+		}
+		for g := range models {
+			if got := results[g]; string(got) != string(models[g].result()) {
+				t.Fatalf("%s, language %d: result %x, want %x", what, i, got, models[g].result())
+			}
+		}
+	}
+}
+
+// A saved state is bytes from outside. One that ends anywhere is refused, or whole by itself.
+func TestGrowingCut(t *testing.T) {
+	all, _ := loadGrowing(t)
+	m := model{counts: map[string]uint64{}, cap: math.MinInt64}
+	m.add(1, "abc")
+	m.add(2, "12345678")
+	saved := m.saved()[4:]
+	texts := [][]byte{nil, saved, append(slices.Clone(saved), make([]byte, 15)...)}
+	for n := range saved {
+		texts = append(texts, saved[:n])
+	}
+	for _, size := range []uint64{9, 1 << 31, 1<<32 - 1, 1 << 32, 1<<64 - 8, 1<<64 - 1} {
+		texts = append(texts, binary.LittleEndian.AppendUint64(slices.Clone(saved[:8]), size))
+	}
+	taken := 0
+	for _, text := range texts {
+		in := append(binary.LittleEndian.AppendUint32(nil, uint32(len(text))), text...)
+		for i, module := range all {
+			a := aggregate(t, module, nil)
+			err := a.Merge(t.Context(), in, nil)
+			var e *wasmhost.Error
+			whole := len(text) == 24 || len(text) == 48 || len(text) == len(saved)
+			switch {
+			case whole && err == nil:
+				taken++
+			case whole || !errors.As(err, &e) || e.Status != plugin.StatusPayload ||
+				e.Message != "a saved state ends too early":
+				t.Errorf("language %d: %x: %v", i, text, err)
+			}
+			a.Close()
+		}
+	}
+	if taken == 0 {
+		t.Error("nothing was taken")
+	}
+}
+
+// What states own is bounded by the memory of the instance; that it is used up is an error with
+// words of the plugin. Go's runtime ends the program.
+func TestGrowingMemory(t *testing.T) {
+	all, _ := loadGrowing(t)
+	gid := make([]uint32, 4000)
+	for g := range gid {
+		gid[g] = uint32(g)
+	}
+	for i, m := range all {
+		a := aggregate(t, m, nil)
+		var err error
+		for n := 0; n < 1<<19 && err == nil; n += len(gid) {
+			b := &record.Batch{}
+			for k := range gid {
+				payload := append(fmt.Append(nil, n+k), make([]byte, 32)...)
+				b.AppendStamped(record.Key{}, payload)
+			}
+			err = a.Add(t.Context(), b, gid, len(gid))
+		}
+		a.Close()
+		var e *wasmhost.Error
+		if !errors.As(err, &e) || template.Languages()[i] != "go" && (e.Kind != wasmhost.Memory ||
+			!strings.HasPrefix(e.Message, "no memory is left for ")) {
+			t.Errorf("%s: %v", template.Languages()[i], err)
+		}
+	}
+}
