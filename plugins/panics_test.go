@@ -87,7 +87,7 @@ func TestPanics(t *testing.T) {
 		"throw": "mid 7 is not to my taste",
 		"long":  "é€😀aaaa",
 	})
-	f("../sdk/plugin/guest/testdata/odd", " in main.(*odd).", map[string]string{
+	f("./testdata/odd", " in main.(*odd).", map[string]string{
 		"init":  "panic: told to fail in init",
 		"index": "panic: runtime error: index out of range [3] with length 3",
 		"throw": "panic: mid 7 is not to my taste",

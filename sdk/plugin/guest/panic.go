@@ -16,8 +16,8 @@ func panicText(r any) string {
 	return "panic"
 }
 
-// panicPlace is the function that panicked, skip callers away: of one caller, because a call with few
-// rows has no fuel for more, not for lines, and not for the runtime's own words.
+// panicPlace is the function that panicked, skip callers away: it looks at one, because a call with
+// few rows has no fuel for more, not for lines, and not for the runtime's own words.
 func panicPlace(r any, skip int) string {
 	if _, ok := r.(runtime.Error); ok {
 		skip++ // the function of the runtime that found it

@@ -1,5 +1,6 @@
-// Package rust holds the Rust half of a plugin, pentad.rs and what belongs to it or may be used beside
-// it, for those who hand it to authors. Modules built in this repository name the files themselves.
+// Package rust holds the Rust half of a plugin, pentad.rs and what belongs to it or may be used
+// beside it, for those who hand it to authors. Modules built in this repository name the files
+// themselves.
 package rust
 
 import "embed"

@@ -169,7 +169,8 @@ func growingRound(
 		a := aggregate(t, m, params)
 		defer a.Close()
 		other := states[1][(i+1)%len(all)]
-		err := errors.Join(a.Merge(t.Context(), states[0][i], nil), a.Merge(t.Context(), other, nil))
+		err := errors.Join(a.Merge(t.Context(), states[0][i], nil),
+			a.Merge(t.Context(), other, nil))
 		saved, err2 := a.States(t.Context())
 		if err := errors.Join(err, err2); err != nil || string(saved) != string(want) {
 			t.Fatalf("%s, language %d: states %x, %v; want %x", what, i, saved, err, want)
