@@ -25,6 +25,7 @@ type answer struct {
 	server  *server
 	asked   scope
 	produce func(rc context.Context, w *bufio.Writer) error
+	done    func()
 }
 
 // stream answers with what produce writes, after the handler has returned. The context of produce
@@ -32,8 +33,26 @@ type answer struct {
 func (s *server) stream(
 	ctx *fasthttp.RequestCtx, produce func(rc context.Context, w *bufio.Writer) error,
 ) {
+	s.streamUntil(ctx, func() {}, produce)
+}
+
+// streamUntil is stream, and calls done once when nothing will be produced any more, also when
+// nothing was.
+func (s *server) streamUntil(
+	ctx *fasthttp.RequestCtx, done func(),
+	produce func(rc context.Context, w *bufio.Writer) error,
+) {
 	asked, _ := parseScope(ctx.QueryArgs()) // route has checked it
-	ctx.SetBodyStream(&answer{s, asked, produce}, -1)
+	ctx.SetBodyStream(&answer{s, asked, produce, done}, -1)
+}
+
+// Close is called by fasthttp, too, for whatever reason it is done with the answer.
+func (a *answer) Close() error {
+	if a.done != nil {
+		a.done()
+		a.done = nil
+	}
+	return nil
 }
 
 // SupportsBodyWriteTo makes fasthttp call WriteTo.
@@ -60,7 +79,9 @@ func (a *answer) WriteTo(w io.Writer) (n int64, err error) {
 		buf.Reset(nil)
 		answerBuffers.Put(buf)
 	}()
-	if err := a.produce(rc, buf); err != nil {
+	err = a.produce(rc, buf)
+	_ = a.Close() // before the client has the end of the answer
+	if err != nil {
 		return 0, err
 	}
 	return 0, buf.Flush()

@@ -52,11 +52,12 @@ func (s *server) query(ctx *fasthttp.RequestCtx) {
 		s.aggregate(ctx, q)
 		return
 	}
-	if err := s.node.precheck(q); err != nil {
+	done, err := s.node.precheck(q)
+	if err != nil {
 		writeError(ctx, toWire(err))
 		return
 	}
-	s.stream(ctx, func(rc context.Context, w *bufio.Writer) error {
+	s.streamUntil(ctx, done, func(rc context.Context, w *bufio.Writer) error {
 		var buf []byte
 		end, err := s.node.Query(rc, q, func(b *record.Batch) error {
 			for b.Len() > 0 {

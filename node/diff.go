@@ -118,7 +118,7 @@ func (s *server) diffFrame(ctx *fasthttp.RequestCtx) {
 	ask := new(record.Diff)
 	err := wire.ParseDiff(ctx.PostBody(), ask)
 	if err == nil {
-		err = s.node.precheck(&record.Query{})
+		_, err = s.node.precheck(&record.Query{})
 	}
 	if err == nil {
 		err = s.node.checkMoments(s.running, ask)
@@ -230,9 +230,9 @@ func (s *server) getDiff(ctx *fasthttp.RequestCtx) {
 		writeError(ctx, toWire(err))
 		return
 	}
-	s.list(ctx, "differences", func(rc context.Context, kind payloadType, out *rowWriter) (
-		wire.End, error,
-	) {
+	s.list(ctx, "differences", func() {}, func(
+		rc context.Context, kind payloadType, out *rowWriter,
+	) (wire.End, error) {
 		end, err := s.node.Diff(rc, ask, func(d *record.Differences) error {
 			for i := range d.Len() {
 				if err := out.row(differenceOf(d, i, kind)); err != nil {
@@ -296,9 +296,9 @@ func (s *server) getVersions(ctx *fasthttp.RequestCtx) {
 		writeError(ctx, toWire(err))
 		return
 	}
-	s.list(ctx, "versions", func(rc context.Context, kind payloadType, out *rowWriter) (
-		wire.End, error,
-	) {
+	s.list(ctx, "versions", func() {}, func(
+		rc context.Context, kind payloadType, out *rowWriter,
+	) (wire.End, error) {
 		all, end, err := s.node.Versions(rc, &box.Box)
 		for i := 0; i < len(all) && err == nil; i++ {
 			v := &all[i]

@@ -101,14 +101,15 @@ func (s *server) records(ctx *fasthttp.RequestCtx, q *record.Query, err error) {
 	if err == nil {
 		err = q.Normalize()
 	}
+	var done func()
 	if err == nil {
-		err = s.node.precheck(q)
+		done, err = s.node.precheck(q)
 	}
 	if err != nil {
 		writeError(ctx, toWire(err))
 		return
 	}
-	s.list(ctx, "records", func(rc context.Context, kind payloadType, out *rowWriter) (
+	s.list(ctx, "records", done, func(rc context.Context, kind payloadType, out *rowWriter) (
 		wire.End, error,
 	) {
 		return s.node.Query(rc, q, func(b *record.Batch) error {
@@ -122,8 +123,8 @@ func (s *server) records(ctx *fasthttp.RequestCtx, q *record.Query, err error) {
 	})
 }
 
-// list answers with rows of a kind, which give writes.
-func (s *server) list(ctx *fasthttp.RequestCtx, of string, give func(
+// list answers with rows of a kind, which give writes, and calls done once when that is over.
+func (s *server) list(ctx *fasthttp.RequestCtx, of string, done func(), give func(
 	rc context.Context, kind payloadType, out *rowWriter) (wire.End, error),
 ) {
 	kind, err := parsePayloadType(ctx)
@@ -132,9 +133,10 @@ func (s *server) list(ctx *fasthttp.RequestCtx, of string, give func(
 		lines, err = ndjson(ctx)
 	}
 	if err == nil {
-		err = s.node.precheck(&record.Query{})
+		_, err = s.node.precheck(&record.Query{})
 	}
 	if err != nil {
+		done()
 		writeError(ctx, toWire(err))
 		return
 	}
@@ -143,9 +145,10 @@ func (s *server) list(ctx *fasthttp.RequestCtx, of string, give func(
 		ctx.SetContentType("application/x-ndjson")
 	}
 	if ctx.IsHead() {
+		done()
 		return // fasthttp would end a stream without body by a line too many
 	}
-	s.stream(ctx, func(rc context.Context, w *bufio.Writer) error {
+	s.streamUntil(ctx, done, func(rc context.Context, w *bufio.Writer) error {
 		out := rowWriter{w: w, lines: lines, of: of}
 		end, err := give(rc, kind, &out)
 		return out.end(newJSONEnd(end, err))

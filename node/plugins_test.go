@@ -308,3 +308,30 @@ func TestDoubtfulPush(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A module that a query brings is compiled once for the check before its answer and the answer, and
+// nothing of it is left.
+func TestLentOnce(t *testing.T) {
+	n := openTest(t, Options{})
+	c := dial(t, n)
+	rows := len(fill(t, c, rand.New(rand.NewPCG(1, 1)), 100))
+	call, err := parseCallOf(t, n, "threshold", "op=ge,value=-1e9")
+	if err != nil {
+		t.Fatal(err)
+	}
+	call.Name, call.Module = "mine", variant(t, "threshold", "lent")
+	for round := range uint64(3) {
+		found := 0
+		_, err = c.Scan(t.Context(), &record.Query{Filters: []record.PluginCall{call, call}},
+			func(b *record.Batch) error {
+				found += b.Len()
+				return nil
+			})
+		s := n.lent.Stats()
+		if err != nil || found != rows || s.Compiles != round+1 || s.Modules != 0 ||
+			n.plugins.lentBytes != 0 || len(n.plugins.brought) != 0 {
+			t.Errorf("%d of %d records, %v, %+v, %d bytes, %v", found, rows, err, s,
+				n.plugins.lentBytes, n.plugins.brought)
+		}
+	}
+}

@@ -93,17 +93,21 @@ func (n *Node) begin(q *record.Query) error {
 }
 
 // precheck returns what a query would fail with before it begins, so that an answer which is a
-// stream has the status of an error and not an error inside.
-func (n *Node) precheck(q *record.Query) error {
+// stream has the status of an error and not an error inside. Until done, which is never nil,
+// modules that it brought need not be compiled again.
+func (n *Node) precheck(q *record.Query) (done func(), err error) {
 	if n.closing.Load() {
-		return errClosing
+		return func() {}, errClosing
 	}
 	if len(n.queries) == cap(n.queries) {
-		return errTooBusy
+		return func() {}, errTooBusy
 	}
 	modules, err := n.useFilters(n.open, q)
-	n.releaseFilters(modules)
-	return err
+	if err != nil {
+		n.releaseFilters(modules)
+		return func() {}, err
+	}
+	return func() { n.releaseFilters(modules) }, nil
 }
 
 // useFilters returns the modules of the filters of a query, in their order, and what is to be

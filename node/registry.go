@@ -68,7 +68,8 @@ type registry struct {
 	modules  map[string]*loaded // by digest: those that were asked for
 	broken   map[string]error   // by digest: those that could not be loaded when last asked for
 
-	lentBytes int // of modules that came with a query
+	brought   map[string]*loaded // by digest: modules that came with a query, while it has uses
+	lentBytes int                // of these, and of those that are compiled
 }
 
 // openRegistry loads the standard modules and the current versions of the others. What is damaged
@@ -80,7 +81,7 @@ func openRegistry(
 		return nil, fmt.Errorf("make directory: %w", err)
 	}
 	r := &registry{dir: dir, host: host, lent: lent, modules: map[string]*loaded{},
-		broken: map[string]error{}}
+		broken: map[string]error{}, brought: map[string]*loaded{}}
 	if err := r.openStandard(ctx); err != nil {
 		return nil, err
 	}
@@ -277,6 +278,9 @@ func (r *registry) release(v *pluginVersion) {
 	if v.uses--; v.uses == 0 && v.gone {
 		_ = v.module.Close() // frees memory only
 		r.lentBytes -= v.lent
+		if r.brought[v.SHA256] == v.loaded {
+			delete(r.brought, v.SHA256)
+		}
 	}
 }
 
@@ -330,11 +334,18 @@ func (r *registry) useCall(
 	return v, nil
 }
 
-// lend compiles a module that is not the node's.
+// lend compiles a module that is not the node's, unless it is lent already.
 func (r *registry) lend(
 	ctx context.Context, name string, wasm []byte,
 ) (*pluginVersion, error) {
+	v := &pluginVersion{name: name,
+		Version: catalog.Version{SHA256: digestOf(wasm), Bytes: int64(len(wasm))}}
 	r.mu.Lock()
+	if v.loaded = r.brought[v.SHA256]; v.loaded != nil {
+		v.uses++
+		r.mu.Unlock()
+		return v, nil
+	}
 	room := len(wasm) <= maxLentBytes-r.lentBytes
 	if room {
 		r.lentBytes += len(wasm)
@@ -344,15 +355,18 @@ func (r *registry) lend(
 		return nil, fmt.Errorf("modules that come with queries: %w", errTooBusy)
 	}
 	l, err := compile(ctx, r.lent, name, wasm)
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if err != nil {
-		r.mu.Lock()
 		r.lentBytes -= len(wasm)
-		r.mu.Unlock()
 		return nil, err
 	}
 	l.lent, l.uses, l.gone = len(wasm), 1, true
-	return &pluginVersion{loaded: l, name: name,
-		Version: catalog.Version{SHA256: digestOf(wasm), Bytes: int64(len(wasm))}}, nil
+	if r.brought[v.SHA256] == nil { // else another query was as quick, and each has its own
+		r.brought[v.SHA256] = l
+	}
+	v.loaded = l
+	return v, nil
 }
 
 // useKind is use for what must be a filter or an aggregate.
