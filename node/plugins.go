@@ -189,11 +189,11 @@ func (r *registry) push(ctx context.Context, p PluginPush) (*pluginVersion, erro
 		return nil, err
 	}
 	l, err := compile(ctx, r.host, p.Name, p.Wasm)
-	if err != nil {
-		return nil, err
-	}
 	r.changing.Lock() // not while it compiles: others change what is there
 	defer r.changing.Unlock()
+	if err != nil { // it may have got as far as to code
+		return nil, errors.Join(err, r.drop([]string{digestOf(p.Wasm)}))
+	}
 	v := &pluginVersion{name: p.Name, current: true, Version: catalog.Version{
 		SHA256: digestOf(p.Wasm), Bytes: int64(len(p.Wasm)), Owner: p.Owner,
 		Description: p.Description, UploadedNs: time.Now().UnixNano()}}

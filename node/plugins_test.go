@@ -335,3 +335,52 @@ func TestLentOnce(t *testing.T) {
 		}
 	}
 }
+
+// What a module compiles to goes when no name means it any more, and at the next start when it
+// belongs to none.
+func TestCodeGoes(t *testing.T) {
+	dir := t.TempDir()
+	n := openTest(t, Options{Dir: dir})
+	c := dial(t, n)
+	cached := func() int {
+		t.Helper()
+		found, err := filepath.Glob(filepath.Join(dir, "plugins", "cache", "*", "owners", "*"))
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%v, %v", found, err)
+		}
+		return len(found)
+	}
+	standard := cached()
+	wasm := variant(t, "count", "1")
+	for _, name := range []string{"one", "two"} {
+		if _, err := c.PushPlugin(t.Context(), name, wasm); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if cached() != standard+1 {
+		t.Errorf("%d modules have code, %d are standard", cached(), standard)
+	}
+	for i, name := range []string{"one", "two"} {
+		if _, err := c.RemovePlugin(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+		if cached() != standard+1-i {
+			t.Errorf("without %s %d modules have code, %d are standard", name, cached(), standard)
+		}
+	}
+	if _, err := c.PushPlugin(t.Context(), "gone", wasm); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"CATALOG", digestOf(wasm) + ".wasm"} {
+		if err := os.Remove(filepath.Join(dir, "plugins", name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	openTest(t, Options{Dir: dir})
+	if cached() != standard {
+		t.Errorf("after a start %d modules have code, %d are standard", cached(), standard)
+	}
+}

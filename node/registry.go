@@ -132,7 +132,7 @@ func digestOf(wasm []byte) string {
 	return hex.EncodeToString(digest[:])
 }
 
-// sweep removes what an interrupted upload or removal left behind.
+// sweep removes what an interrupted upload or removal left behind. Nothing is compiled meanwhile.
 func (r *registry) sweep() error {
 	if r.file.Unlisted || len(r.file.Damage) > 0 {
 		return nil // the names of modules may be among what was lost
@@ -150,7 +150,9 @@ func (r *registry) sweep() error {
 			return fmt.Errorf("remove leftover: %w", err)
 		}
 	}
-	return nil
+	return r.host.DiscardOthers(func(digest string) bool {
+		return r.state.Refers(digest) || r.standard.Refers(digest)
+	})
 }
 
 func (r *registry) path(digest string) string {
@@ -393,7 +395,8 @@ func (r *registry) checkKind(v *pluginVersion, ref string, kind uint32) (*plugin
 			"plugin %q is a filter and no aggregate; name it as the filter", ref)}
 }
 
-// drop forgets modules that no name means any more, and removes their files. Hold changing.
+// drop forgets modules that no name means any more, and removes their files and what these compiled
+// to. Hold changing.
 func (r *registry) drop(digests []string) error {
 	var errs []error
 	for _, digest := range digests {
@@ -412,6 +415,9 @@ func (r *registry) drop(digests []string) error {
 		r.mu.Unlock()
 		if named {
 			continue
+		}
+		if code, err := hex.DecodeString(digest); err == nil && !r.standard.Refers(digest) {
+			errs = append(errs, r.host.Discard([32]byte(code)))
 		}
 		if err := os.Remove(r.path(digest)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			errs = append(errs, fmt.Errorf("remove module: %w", err))

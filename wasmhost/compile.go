@@ -231,7 +231,7 @@ func (h *Host) compile(ctx context.Context, e *entry, wasm []byte) error {
 	}
 	out := m.instrument(functions, e.startFuel(), e.depthLimit())
 	e.hasStart = out.hasStart
-	e.code, err = h.compileCached(ctx, e.runtime, out.wasm)
+	e.code, err = h.compileCached(ctx, e.runtime, e.digest, out.wasm)
 	return err
 }
 
@@ -248,7 +248,7 @@ func validate(ctx context.Context, wasm []byte, lim *limits) error {
 
 // compileCached compiles a rewritten module or finds it in the cache directory. A failure may be
 // a damaged cache file: the files are thrown away and it tries once more.
-func (h *Host) compileCached(ctx context.Context, r wazero.Runtime,
+func (h *Host) compileCached(ctx context.Context, r wazero.Runtime, digest [32]byte,
 	wasm []byte) (wazero.CompiledModule, error) {
 	before := h.cache.files()
 	code, err := r.CompileModule(ctx, wasm)
@@ -256,15 +256,39 @@ func (h *Host) compileCached(ctx context.Context, r wazero.Runtime,
 		if clearErr := h.cache.clear(); clearErr != nil {
 			return nil, errors.Join(err, clearErr)
 		}
-		before = 0
+		before = nil
 		code, err = r.CompileModule(ctx, wasm)
 	}
 	if err != nil {
 		return nil, err
 	}
 	h.counter.compiles.Add(1)
-	if h.cache.dir != "" && h.cache.files() == before {
+	if h.cache.dir == "" {
+		return code, nil
+	}
+	if len(h.cache.files()) == len(before) {
 		h.counter.cacheHits.Add(1)
 	}
+	if err := h.cache.own(digest, wasm, before); err != nil {
+		return nil, errors.Join(fmt.Errorf("note the owner of compiled code: %w", err),
+			code.Close(ctx))
+	}
 	return code, nil
+}
+
+// Discard removes the compiled code of a module from the cache directory. What runs goes on.
+func (h *Host) Discard(digest [32]byte) error {
+	if err := h.cache.discard(digest); err != nil {
+		return fmt.Errorf("discard compiled code: %w", err)
+	}
+	return nil
+}
+
+// DiscardOthers removes the compiled code of all modules but those that are kept, by their digests
+// in hex, and what a crash left behind. Nothing may be loaded meanwhile.
+func (h *Host) DiscardOthers(keep func(digest string) bool) error {
+	if err := h.cache.sweepFiles(keep); err != nil {
+		return fmt.Errorf("discard compiled code: %w", err)
+	}
+	return nil
 }
