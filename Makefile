@@ -8,7 +8,7 @@ BENCH       := cd bench && # a module of its own: what it compares with is not p
 
 .PHONY: help build demo test test-long race lint check bench bench-quick bench-spread bench-full bench-thesis \
 	bench-thesis-full bench-daily bench-underload bench-growth bench-resident bench-cold bench-bars \
-	bench-plugins bench-peers bench-micro bench-compare profile fuzz fuzz-long crash guests guests-verify clean
+	bench-plugins bench-peers bench-micro bench-compare profile fuzz fuzz-long crash guests guests-verify guests-verify-c clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -123,6 +123,9 @@ guests: ## rebuild the modules that are checked in (names the Debian packages th
 
 guests-verify: ## check that the checked-in modules are what their sources build
 	$(MAKE) -C plugins guests-verify
+
+guests-verify-c: ## the same of those in C alone; needs clang-19 and lld-19
+	$(MAKE) -C plugins guests-verify-c
 
 clean: ## remove what was built
 	rm -rf bin bench/out
