@@ -36,6 +36,13 @@ func (n *Node) Changes(
 	ctx context.Context, q *record.Query, fromNs int64, follow bool,
 	emit func(*store.Slice) error,
 ) (closedNs int64, err error) {
+	return n.changesWith(ctx, q, fromNs, follow, heartbeat, emit)
+}
+
+func (n *Node) changesWith(
+	ctx context.Context, q *record.Query, fromNs int64, follow bool, beat time.Duration,
+	emit func(*store.Slice) error,
+) (closedNs int64, err error) {
 	if err := checkChanges(q); err != nil {
 		return fromNs, err
 	}
@@ -44,15 +51,20 @@ func (n *Node) Changes(
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(n.open, cancel)()
-	closedNs, err = n.changes(ctx, q, fromNs, follow, emit)
+	if only := n.layout.Load().only; only != nil {
+		closedNs, err = only.changesEvery(ctx, q, fromNs, follow, beat, emit)
+	} else {
+		closedNs, err = n.changesOfAll(ctx, q, fromNs, follow, beat, emit)
+	}
 	if err != nil && n.closing.Load() {
 		return closedNs, errClosing
 	}
 	return closedNs, err
 }
 
-func (n *Node) changes(
-	ctx context.Context, q *record.Query, fromNs int64, follow bool,
+// changesEvery is [Node.Changes] of one store, which tells how far it is with some beat.
+func (n *local) changesEvery(
+	ctx context.Context, q *record.Query, fromNs int64, follow bool, beat time.Duration,
 	emit func(*store.Slice) error,
 ) (closedNs int64, err error) {
 	if fromNs == SinceNow {
@@ -74,7 +86,7 @@ func (n *Node) changes(
 	for {
 		more, err := n.nextSlice(ctx, q, modules, feed, func(slice *store.Slice, more bool) error {
 			if !more && follow && slice.Rows.Len() == 0 && len(slice.Events) == 0 &&
-				time.Since(told) < heartbeat {
+				time.Since(told) < beat {
 				return nil
 			}
 			told = time.Now()
@@ -89,7 +101,7 @@ func (n *Node) changes(
 		if !follow {
 			return feed.NextNs(), nil
 		}
-		if err := feed.Wait(ctx, max(heartbeat-time.Since(told), time.Millisecond)); err != nil {
+		if err := feed.Wait(ctx, max(beat-time.Since(told), time.Millisecond)); err != nil {
 			return feed.NextNs(), err
 		}
 	}
@@ -237,7 +249,7 @@ func (n *Node) precheckChanges(ctx context.Context, q *record.Query, fromNs int6
 		return err
 	}
 	feed.Close()
-	horizon, err := n.store.Horizon(ctx)
+	horizon, err := n.horizonOf(ctx, &q.Box)
 	if err == nil && fromNs > horizon && fromNs != SinceNow {
 		err = badParam("since", store.ErrAhead)
 	}

@@ -37,7 +37,8 @@ type jsonChange struct {
 	Event string            `json:"event"`
 	Acq   string            `json:"acq"`
 	AcqNs int64             `json:"acq_ns"`
-	Box   map[string]string `json:"box"` // without the dimensions of which all is meant
+	Box   map[string]string `json:"box"`             // without the dimensions of which all is meant
+	Slots []uint32          `json:"slots,omitempty"` // from and to; without, of all devices
 }
 
 type jsonClosed struct {
@@ -59,11 +60,9 @@ func (c *changesWriter) slice(w *bufio.Writer, s *store.Slice) error {
 		}
 		from = to
 		closed := e.AcqNs + 1
-		if i+1 < len(s.Events) && s.Events[i+1].AcqNs == e.AcqNs {
-			closed = e.AcqNs // a retention may take two steps at once
-		}
-		if to < s.Rows.Len() && s.Rows.AcqNs[to] == e.AcqNs {
-			closed = e.AcqNs // a restored record may have it, too
+		if i+1 < len(s.Events) && s.Events[i+1].AcqNs == e.AcqNs ||
+			to < s.Rows.Len() && s.Rows.AcqNs[to] == e.AcqNs {
+			closed = e.AcqNs // steps of a retention, another group or restored records share it
 		}
 		if err := c.event(w, e, closed); err != nil {
 			return err
@@ -99,25 +98,31 @@ func (c *changesWriter) write(w *bufio.Writer, b *record.Batch, from, to int) er
 		return err
 	}
 	for i := from; i < to; i++ {
-		closed := b.AcqNs[i] + 1
-		if i+1 < b.Len() && b.AcqNs[i+1] == b.AcqNs[i] {
-			closed = b.AcqNs[i] // restored records may share it
-		}
-		if err := c.line(w, "", closed, rowOf(b, i, c.payloads, c.keys)); err != nil {
+		if err := c.line(w, "", closedBy(b, i), rowOf(b, i, c.payloads, c.keys)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// closedBy returns the acq to go on from after a row: two groups may have rows of one acq.
+func closedBy(b *record.Batch, i int) int64 {
+	if i+1 < b.Len() && b.AcqNs[i+1] == b.AcqNs[i] {
+		return b.AcqNs[i]
+	}
+	return b.AcqNs[i] + 1
+}
+
 func (c *changesWriter) event(w *bufio.Writer, e *store.Event, closedNs int64) error {
 	if c.form == changesFrames {
-		_, err := w.Write(wire.AppendChange(nil, &wire.Change{AcqNs: e.AcqNs, ClosedNs: closedNs,
-			Kind: wire.ChangeKind(e.Kind), Box: e.Box}))
+		_, err := w.Write(wire.AppendChange(nil, changeOf(e, closedNs)))
 		return err
 	}
 	out := jsonChange{Event: e.Kind.String(), Acq: record.FormatNs(e.AcqNs), AcqNs: e.AcqNs,
 		Box: map[string]string{}}
+	if e.ToSlot > 0 {
+		out.Slots = []uint32{e.FromSlot, e.ToSlot}
+	}
 	for d, set := range e.Box {
 		if dim := record.Dim(d); len(set) > 0 {
 			out.Box[dim.String()] = selector.Format(dim, set)

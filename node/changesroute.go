@@ -28,13 +28,15 @@ const (
 	maxPageFeeds = 32
 	// stallTimeout is how long a reader of changes may take nothing.
 	stallTimeout = time.Minute
+	// leastBeat keeps a reader from being told all the time how far it is.
+	leastBeat = 50 * time.Millisecond
 )
 
 var (
 	changesParams = []string{"cid", "mid", "moid", "cap", "filter", "filter_params", "unchecked",
 		"keys", "type", "format", "since", "follow"}
 	horizonParams = []string{"cid", "mid", "moid", "cap", paramGroups, paramWithin}
-	followParams  = []string{"since", "follow"}
+	followParams  = []string{"since", "follow", "beat_ms", paramGroups, paramWithin}
 )
 
 var frameBuffers = sync.Pool{New: func() any { return new([]byte) }}
@@ -110,6 +112,8 @@ type changesRequest struct {
 	q      *record.Query
 	fromNs int64
 	follow bool
+	beat   time.Duration // how often it is told how far it is; 0 for the usual
+	asked  scope
 	out    changesWriter
 }
 
@@ -118,7 +122,7 @@ type changesRequest struct {
 func (s *server) changes(ctx *fasthttp.RequestCtx) {
 	r, err := s.parseChanges(ctx)
 	if err == nil {
-		rc, cancel := s.context()
+		rc, cancel := s.scoped(ctx)
 		defer cancel()
 		err = s.node.precheckChanges(rc, r.q, r.fromNs)
 	}
@@ -162,9 +166,28 @@ func (s *server) parseChanges(ctx *fasthttp.RequestCtx) (r *changesRequest, err 
 	if err != nil {
 		return r, err
 	}
+	r.asked, _ = parseScope(args) // route has checked it
+	if r.beat, err = parseBeat(args); err != nil {
+		return r, err
+	}
 	r.out.keys = r.q.KeysOnly
 	r.fromNs, err = parseSince(ctx)
 	return r, err
+}
+
+// parseBeat reads how often whoever merges feeds wants to hear how far this one is.
+func parseBeat(args *fasthttp.Args) (time.Duration, error) {
+	text := string(args.Peek("beat_ms"))
+	if text == "" {
+		return heartbeat, nil
+	}
+	ms, err := strconv.ParseUint(text, 10, 31)
+	beat := time.Duration(ms) * time.Millisecond
+	if err != nil || beat < leastBeat || beat > heartbeat {
+		return 0, badParam("beat_ms", fmt.Errorf("%q is not a time of %s to %s in ms", clip(text),
+			leastBeat, heartbeat))
+	}
+	return beat, nil
 }
 
 // parseSince reads where changes begin. Last-Event-ID is what a browser sends that was cut off.
@@ -230,9 +253,11 @@ func (s *server) feed(out *feedConn, r *changesRequest) {
 		gone = gone || err != nil
 		return err
 	}
-	closed, err := s.node.Changes(s.running, r.q, r.fromNs, r.follow, func(b *store.Slice) error {
-		return write(func(w *bufio.Writer) error { return r.out.slice(w, b) })
-	})
+	running := withScope(s.running, r.asked)
+	closed, err := s.node.changesWith(running, r.q, r.fromNs, r.follow, r.beat,
+		func(b *store.Slice) error {
+			return write(func(w *bufio.Writer) error { return r.out.slice(w, b) })
+		})
 	if gone {
 		return
 	}

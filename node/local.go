@@ -16,6 +16,8 @@ type local struct {
 	*Node
 	store *store.Store // in place of the node's
 	group int
+
+	fromSlot, toSlot uint32 // of the group; both 0 for all
 }
 
 func (n *local) String() string { return fmt.Sprintf("group %d of this node", n.group) }
@@ -30,6 +32,20 @@ func (n *local) rows(ctx context.Context, q *record.Query, add store.Sink) (wire
 		return add, 0, nil
 	})
 	return endOf(stats, 0), err
+}
+
+// changes implements source. An event is only of what the group holds: others have their own.
+func (n *local) changes(
+	ctx context.Context, q *record.Query, fromNs int64, follow bool,
+	emit func(*store.Slice) error,
+) error {
+	_, err := n.changesEvery(ctx, q, fromNs, follow, sourceBeat, func(s *store.Slice) error {
+		for i := range s.Events {
+			s.Events[i].FromSlot, s.Events[i].ToSlot = n.fromSlot, n.toSlot
+		}
+		return emit(s)
+	})
+	return err
 }
 
 // count implements source. With filters nobody looks at anything behind them.

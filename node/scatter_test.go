@@ -55,7 +55,9 @@ func openSpread(t *testing.T, groups, nodes int) *spread {
 		at := g % nodes
 		for i, n := range s.nodes {
 			if i == at {
-				places[i] = append(places[i], &place{here: &local{Node: n, store: st, group: g}})
+				from, to := slots.Span(g, groups)
+				places[i] = append(places[i], &place{here: &local{Node: n, store: st, group: g,
+					fromSlot: from, toSlot: to}})
 			} else {
 				places[i] = append(places[i], &place{peer: peers[at]})
 			}

@@ -28,6 +28,10 @@ type source interface {
 		error)
 	versions(ctx context.Context, box *record.Box, budget *budget) ([]record.Version, wire.End,
 		error)
+	// changes hands over slices up to the horizon, and with follow goes on and says how far it is
+	// every sourceBeat.
+	changes(ctx context.Context, q *record.Query, fromNs int64, follow bool,
+		emit func(*store.Slice) error) error
 	explain(ctx context.Context, q *record.Query) ([]SourceExplanation, error)
 	horizon(ctx context.Context, box *record.Box) (int64, error)
 	hide(ctx context.Context, box record.Box, purge bool) (acqNs int64, err error)

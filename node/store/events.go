@@ -45,6 +45,10 @@ type Event struct {
 	Box     record.Box
 	Done    bool   // of a purge: no file holds such a row any more
 	Removed uint64 // of a purge: rows that were removed from segments and heads
+
+	// FromSlot and ToSlot are set by who merges stores of a cluster: the event is only of devices
+	// with these slots. Both 0: of all.
+	FromSlot, ToSlot uint32
 }
 
 // hider is what hides rows: an event, with a box whose acq ends at that of the event.

@@ -29,9 +29,12 @@ const (
 
 // Change is a step of a change feed: a record, an event, or neither when nothing came.
 type Change struct {
-	Record   *record.Record // a version or a tombstone, valid until the next change; nil for none
-	Event    *wire.Change   // an erase, a purge or a step of a retention; nil for none
-	ClosedNs int64          // everything below has come: the acq to go on from
+	Record *record.Record // a version or a tombstone, valid until the next change; nil for none
+	Event  *wire.Change   // an erase, a purge or a step of a retention; nil for none
+	// ClosedNs is the acq to go on from: everything below has come. Groups of a cluster may have
+	// records or events of one acq; then only the last of them closes it, and what was made of all
+	// must be kept together, or the others come again.
+	ClosedNs int64
 }
 
 // ChangeBatch is a step of a change feed of many records at once.
@@ -72,7 +75,7 @@ func (b *ChangeBatch) each(yield func(Change, error) bool) bool {
 		r = b.Rows.Record(i)
 		closed := r.AcqNs + 1
 		if i+1 < b.Rows.Len() && b.Rows.AcqNs[i+1] == r.AcqNs {
-			closed = r.AcqNs // a restored one may share it
+			closed = r.AcqNs // a restored one, or another group's, may share it
 		}
 		if !yield(Change{Record: &r, ClosedNs: closed}, nil) {
 			return false
@@ -136,12 +139,28 @@ func (c *Client) changes(
 	}
 }
 
+// ChangesOnce is ChangeBatches, or without follow PastChanges, over one connection: a break is an
+// error. The node says every beat how far it is: who merges feeds waits for the slowest.
+func (c *Client) ChangesOnce(
+	ctx context.Context, q *record.Query, fromNs int64, follow bool, beat time.Duration,
+	emit func(ChangeBatch) error,
+) error {
+	checked := *q
+	if err := checked.Normalize(); err != nil {
+		return err
+	}
+	f := feed{client: c, body: wire.AppendQuery(nil, &checked), follow: follow, beat: beat,
+		fromNs: fromNs, emit: emit}
+	return f.connect(ctx)
+}
+
 // feed is one change feed over all its connections.
 type feed struct {
 	client *Client
 	body   []byte
 	follow bool
-	fromNs int64 // everything below was given to emit
+	beat   time.Duration // how often the node says how far it is; 0 leaves that to the node
+	fromNs int64         // everything below was given to emit
 	batch  record.Batch
 	emit   func(ChangeBatch) error
 }
@@ -157,6 +176,9 @@ func (f *feed) connect(ctx context.Context) error {
 	path := "/v1/changes?since=" + since
 	if f.follow {
 		path += "&follow=1"
+	}
+	if f.beat > 0 {
+		path += "&beat_ms=" + strconv.FormatInt(f.beat.Milliseconds(), 10)
 	}
 	silence := time.AfterFunc(silenceTimeout, cancel)
 	defer silence.Stop()
@@ -200,9 +222,13 @@ func (f *feed) frame(t wire.FrameType, payload []byte) error {
 			return err
 		}
 		out.Rows, out.ClosedNs = &f.batch, f.batch.AcqNs[f.batch.Len()-1]+1
-	case wire.FrameChange:
+	case wire.FrameChange, wire.FrameSlotsChange:
+		parse := wire.ParseChange
+		if t == wire.FrameSlotsChange {
+			parse = wire.ParseSlotsChange
+		}
 		out.Event = new(wire.Change)
-		if err := wire.ParseChange(payload, out.Event); err != nil {
+		if err := parse(payload, out.Event); err != nil {
 			return err
 		}
 		out.ClosedNs = out.Event.ClosedNs

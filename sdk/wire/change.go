@@ -35,11 +35,22 @@ type Change struct {
 	ClosedNs int64 // who has read this goes on from here
 	Kind     ChangeKind
 	Box      record.Box
+	// FromSlot and ToSlot are the slots whose devices it concerns; both 0 for all.
+	FromSlot, ToSlot uint32
 }
 
-// AppendChange appends a change frame: acq i64, closed i64, kind u8, zero [7], box.
+// AppendChange appends a change frame: acq i64, closed i64, kind u8, zero [7], box; or for a change
+// of some slots a slots change frame, which has from u32 and to u32 before that.
 func AppendChange(dst []byte, c *Change) []byte {
-	dst, start := beginFrame(dst, FrameChange)
+	kind := FrameChange
+	if c.ToSlot > 0 {
+		kind = FrameSlotsChange
+	}
+	dst, start := beginFrame(dst, kind)
+	if c.ToSlot > 0 {
+		dst = binary.LittleEndian.AppendUint32(dst, c.FromSlot)
+		dst = binary.LittleEndian.AppendUint32(dst, c.ToSlot)
+	}
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(c.AcqNs))
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(c.ClosedNs))
 	dst = append(dst, byte(c.Kind), 0, 0, 0, 0, 0, 0, 0)
@@ -65,6 +76,25 @@ func ParseChange(payload []byte, c *Change) error {
 	}
 	return c.Box.Normalize()
 }
+
+// ParseSlotsChange reads the payload of a slots change frame.
+//
+// Errors: as of ParseChange.
+func ParseSlotsChange(payload []byte, c *Change) error {
+	d := &decoder{src: payload}
+	from, to := d.u32(), d.u32()
+	if !d.short && (from >= to || to > numSlots) {
+		return badFrame("change of the slots [%d, %d) of %d", from, to, numSlots)
+	}
+	if err := ParseChange(d.src, c); err != nil {
+		return err
+	}
+	c.FromSlot, c.ToSlot = from, to
+	return nil
+}
+
+// numSlots is how many slots devices are spread over.
+const numSlots = 1 << 14
 
 // AppendClosed appends a closed frame: closed i64.
 func AppendClosed(dst []byte, closedNs int64) []byte {

@@ -18,6 +18,43 @@ func exampleChange() *Change {
 	return c
 }
 
+// exampleSlotsChange is exampleChange in the first of four groups.
+func exampleSlotsChange() *Change {
+	c := exampleChange()
+	c.ToSlot = 4096
+	return c
+}
+
+func FuzzSlotsChange(f *testing.F) {
+	seedWith(f, "slots-change")
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		var c, again Change
+		if within(t, "slots-change", payload) != nil {
+			return
+		}
+		if err := ParseSlotsChange(payload, &c); err != nil {
+			t.Fatal(err)
+		}
+		frame := AppendChange(nil, &c)
+		err := ParseSlotsChange(frame[frameHeaderBytes:], &again)
+		if err != nil || !reflect.DeepEqual(c, again) {
+			t.Fatalf("%+v read again is %+v, %v", c, again, err)
+		}
+	})
+}
+
+func TestSlotsOfChanges(t *testing.T) {
+	for _, slots := range [][2]uint32{{1, 1}, {2, 1}, {0, numSlots + 1}} {
+		c := exampleChange()
+		c.FromSlot, c.ToSlot = slots[0], slots[1]
+		frame := AppendChange(nil, c)
+		err := ParseSlotsChange(frame[frameHeaderBytes:], new(Change))
+		if kindOf(err) != KindBadFrame {
+			t.Errorf("slots %d: %v", slots, err)
+		}
+	}
+}
+
 func FuzzChange(f *testing.F) {
 	seedWith(f, "change")
 	f.Fuzz(func(t *testing.T, payload []byte) {

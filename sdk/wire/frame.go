@@ -48,8 +48,9 @@ const (
 	FrameRange       FrameType = 24
 	FrameState       FrameType = 25
 	FrameStates      FrameType = 26
+	FrameSlotsChange FrameType = 27
 
-	lastFrameType = FrameStates
+	lastFrameType = FrameSlotsChange
 )
 
 // MaxFramePayload bounds the payload of any frame: the largest batch with its keys and some room.

@@ -92,11 +92,15 @@ func exampleGroups() []Group {
 	return []Group{{MID: 1001, CapNs: 1_699_999_200_000_000_000, Records: 2, Result: []byte("ok")}}
 }
 
-func testStatesExample(same func(string, []byte, error) []byte,
+func testClusterExamples(same func(string, []byte, error) []byte,
 	read func(string, any, any, error)) {
 	frame := same("states", AppendStates(nil, exampleStates()), nil)
 	states, err := ParseStates(frame[frameHeaderBytes:], nil)
 	read("states", states, exampleStates(), err)
+	frame = same("slots-change", AppendChange(nil, exampleSlotsChange()), nil)
+	var change Change
+	read("slots-change", &change, exampleSlotsChange(),
+		ParseSlotsChange(frame[frameHeaderBytes:], &change))
 }
 
 func exampleStates() []GroupState {
@@ -207,7 +211,7 @@ func TestExamples(t *testing.T) {
 	frame = same("groups", AppendGroups(nil, exampleGroups()), nil)
 	groups, err := ParseGroups(payload(frame), nil)
 	read("groups", groups, exampleGroups(), err)
-	testStatesExample(same, read)
+	testClusterExamples(same, read)
 	var end End
 	read("end", &end, exampleEnd(),
 		ParseEnd(payload(same("end", AppendEnd(nil, exampleEnd()), nil)), &end))
@@ -278,7 +282,8 @@ func TestTables(t *testing.T) {
 		FrameError:  "error", FrameBox: "box", FrameEvent: "event", FrameModule: "module",
 		FrameDiff: "diff", FrameDifferences: "differences", FrameVersions: "versions",
 		FrameDigestQuery: "digest query", FrameDigests: "digests", FrameRange: "range",
-		FrameState: "state", FrameClosed: "closed", FrameChange: "change"}
+		FrameState: "state", FrameClosed: "closed", FrameChange: "change",
+		FrameSlotsChange: "slots change"}
 	rows := tableOf(t, "| type | payload |")
 	for _, row := range rows {
 		number, err := strconv.Atoi(row[0])

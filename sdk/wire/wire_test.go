@@ -99,7 +99,9 @@ func exampleFrames(t testing.TB) map[string][]byte {
 	}
 	return map[string][]byte{"put": put, "put-tombs": tombs, "rows": rows,
 		"box": AppendBox(nil, exampleBox()), "event": AppendEvent(nil, exampleEvent()),
-		"change": AppendChange(nil, exampleChange()), "closed": AppendClosed(nil, exampleClosed),
+		"slots-change": AppendChange(nil, exampleSlotsChange()),
+		"change":       AppendChange(nil, exampleChange()),
+		"closed":       AppendClosed(nil, exampleClosed),
 		"query":        AppendQuery(nil, exampleQuery()),
 		"query-window": AppendQuery(nil, exampleWindow()),
 		"put-reply":    AppendPutReply(nil, exampleReply()), "end": AppendEnd(nil, exampleEnd()),
@@ -118,6 +120,8 @@ func parse(name string, payload []byte) error {
 		return ParseBox(AppendFrame(nil, FrameBox, payload), new(Box))
 	case "event":
 		return ParseEvent(payload, new(Event))
+	case "slots-change":
+		return ParseSlotsChange(payload, new(Change))
 	case "change":
 		return ParseChange(payload, new(Change))
 	case "closed":

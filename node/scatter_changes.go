@@ -1,0 +1,228 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/client"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+const (
+	// sourceBeat is how often a source says how far it is while others wait for it: what comes to
+	// one is handed on when all have passed it.
+	sourceBeat = 200 * time.Millisecond
+	// mergedRows and mergedBytes end a merged slice where its acq ends. A frame takes 65,536 rows,
+	// and of one acq there are at most as many as groups.
+	mergedRows  = 60_000
+	mergedBytes = 16 << 20
+)
+
+// changes implements source.
+func (r *distant) changes(
+	ctx context.Context, q *record.Query, fromNs int64, follow bool,
+	emit func(*store.Slice) error,
+) error {
+	var slice store.Slice
+	var refused error
+	err := r.client().ChangesOnce(ctx, q, fromNs, follow, sourceBeat,
+		func(b client.ChangeBatch) error {
+			slice.Rows, slice.Events, slice.ClosedNs = record.Batch{}, slice.Events[:0], b.ClosedNs
+			if b.Rows != nil {
+				slice.Rows = *b.Rows
+			}
+			if e := b.Event; e != nil {
+				slice.Events = append(slice.Events, store.Event{AcqNs: e.AcqNs, Box: e.Box,
+					Kind: store.EventKind(e.Kind), FromSlot: e.FromSlot, ToSlot: e.ToSlot})
+			}
+			refused = emit(&slice)
+			return refused
+		})
+	if refused != nil {
+		return refused
+	}
+	return r.failed(ctx, err)
+}
+
+// ahead is a source of changes and what it has said that not all others have passed.
+type ahead struct {
+	source   source
+	slices   chan *store.Slice // closed at the end of the source
+	err      error             // of the source; read after slices is closed
+	rows     record.Batch
+	at       int // rows before it were handed on
+	events   []store.Event
+	closedNs int64
+}
+
+// changesOfAll merges the changes of all sources in the order of acq. What a source has said is
+// held until all others have passed it, so that everything below what was handed on has come. Acqs
+// of two groups may be equal: all of one acq is handed on in one slice, or the acq to go on from
+// would lose some or bring some twice.
+func (n *Node) changesOfAll(
+	ctx context.Context, q *record.Query, fromNs int64, follow bool, beat time.Duration,
+	emit func(*store.Slice) error,
+) (closedNs int64, err error) {
+	if fromNs == SinceNow {
+		if fromNs, err = n.horizonOf(ctx, &q.Box); err != nil {
+			return fromNs, err
+		}
+	}
+	if q, err = n.pinned(ctx, q); err != nil {
+		return fromNs, err
+	}
+	sources, err := n.sources(ctx, &q.Box)
+	if err != nil {
+		return fromNs, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	all := make([]*ahead, len(sources))
+	for i, s := range sources {
+		a := &ahead{source: s, slices: make(chan *store.Slice), closedNs: fromNs}
+		all[i] = a
+		wg.Go(func() { a.read(ctx, q, fromNs, follow) })
+	}
+	quiet := beat - sourceBeat/2 // may pass without a word; sources do not say theirs to the ms
+	if !follow {
+		quiet = 0
+	}
+	return mergeChanges(ctx, all, fromNs, quiet, emit)
+}
+
+// read reads the changes of a source, one slice ahead of who takes them.
+func (a *ahead) read(ctx context.Context, q *record.Query, fromNs int64, follow bool) {
+	defer close(a.slices)
+	err := a.source.changes(ctx, q, fromNs, follow, func(s *store.Slice) error {
+		own := &store.Slice{ClosedNs: s.ClosedNs, Events: slices.Clone(s.Events)}
+		own.Rows.AppendRows(&s.Rows, 0, s.Rows.Len())
+		select {
+		case a.slices <- own:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+	if err != nil {
+		a.err = &SourceError{Source: fmt.Sprint(a.source), Err: err}
+	}
+}
+
+// mergeChanges hands on what all have passed, again and again, until one of those that are behind
+// ends. Without following, sources end at their horizons; what lies above the least waits for
+// whoever goes on from there.
+func mergeChanges(
+	ctx context.Context, all []*ahead, fromNs int64, quiet time.Duration,
+	emit func(*store.Slice) error,
+) (closedNs int64, err error) {
+	told := time.Time{}
+	for closedNs = fromNs; ; {
+		for _, a := range all {
+			if a.closedNs == closedNs {
+				more, err := a.next(ctx)
+				if err != nil || !more {
+					return closedNs, err
+				}
+			}
+		}
+		low := slices.MinFunc(all, func(x, y *ahead) int {
+			return cmp.Compare(x.closedNs, y.closedNs)
+		}).closedNs
+		err := handOn(all, low, func(s *store.Slice) error {
+			if s.Rows.Len() == 0 && len(s.Events) == 0 && time.Since(told) < quiet {
+				return nil
+			}
+			told = time.Now()
+			err := emit(s)
+			if err == nil {
+				closedNs = s.ClosedNs
+			}
+			return err
+		})
+		if err != nil {
+			return closedNs, err
+		}
+		closedNs = low
+	}
+}
+
+// next takes the next slice of a source, of which all rows but those above what others have passed
+// were handed on.
+func (a *ahead) next(ctx context.Context) (more bool, err error) {
+	select {
+	case s, ok := <-a.slices:
+		if !ok {
+			return false, a.err
+		}
+		var rows record.Batch
+		rows.AppendRows(&a.rows, a.at, a.rows.Len())
+		rows.AppendRows(&s.Rows, 0, s.Rows.Len())
+		a.rows, a.at = rows, 0
+		a.events = append(a.events, s.Events...)
+		a.closedNs = s.ClosedNs
+		return true, nil
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+}
+
+// handOn hands what all sources have below an acq to emit, in the order of acq, each acq in one
+// slice.
+func handOn(all []*ahead, below int64, emit func(*store.Slice) error) error {
+	for {
+		var out store.Slice
+		out.ClosedNs = below
+		for {
+			acq := int64(math.MaxInt64)
+			for _, a := range all {
+				if a.at < a.rows.Len() {
+					acq = min(acq, a.rows.AcqNs[a.at])
+				}
+				if len(a.events) > 0 {
+					acq = min(acq, a.events[0].AcqNs)
+				}
+			}
+			if acq >= below {
+				return emit(&out)
+			}
+			if out.Rows.Len() >= mergedRows || len(out.Rows.Data) >= mergedBytes {
+				out.ClosedNs = acq // of which nothing is in the slice
+				break
+			}
+			for _, a := range all {
+				a.take(acq, &out)
+			}
+		}
+		if err := emit(&out); err != nil {
+			return err
+		}
+	}
+}
+
+// take moves what a source has of an acq to a slice.
+func (a *ahead) take(acq int64, out *store.Slice) {
+	for len(a.events) > 0 && a.events[0].AcqNs == acq {
+		out.Events = append(out.Events, a.events[0])
+		a.events = a.events[1:]
+	}
+	from := a.at
+	for a.at < a.rows.Len() && a.rows.AcqNs[a.at] == acq {
+		a.at++
+	}
+	out.Rows.AppendRows(&a.rows, from, a.at)
+}
+
+// changeOf is an event as it crosses the network.
+func changeOf(e *store.Event, closedNs int64) *wire.Change {
+	return &wire.Change{AcqNs: e.AcqNs, ClosedNs: closedNs, Kind: wire.ChangeKind(e.Kind),
+		Box: e.Box, FromSlot: e.FromSlot, ToSlot: e.ToSlot}
+}
