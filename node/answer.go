@@ -42,7 +42,7 @@ func (s *server) streamUntil(
 	ctx *fasthttp.RequestCtx, done func(),
 	produce func(rc context.Context, w *bufio.Writer) error,
 ) {
-	asked, _ := parseScope(ctx.QueryArgs()) // route has checked it
+	asked, _ := parseScope(ctx.QueryArgs()) // handle has checked it
 	ctx.SetBodyStream(&answer{s, asked, produce, done}, -1)
 }
 

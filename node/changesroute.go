@@ -166,7 +166,7 @@ func (s *server) parseChanges(ctx *fasthttp.RequestCtx) (r *changesRequest, err 
 	if err != nil {
 		return r, err
 	}
-	r.asked, _ = parseScope(args) // route has checked it
+	r.asked, _ = parseScope(args) // handle has checked it
 	if r.beat, err = parseBeat(args); err != nil {
 		return r, err
 	}

@@ -102,10 +102,19 @@ func (s *server) checkScope(args *fasthttp.Args) error {
 	return nil
 }
 
-// scoped is [server.context] for a question that may be asked of many sources.
+// scoped is [server.context] for a question that may be asked of many sources. Where another node
+// asks, it ends when that one hangs up.
 func (s *server) scoped(ctx *fasthttp.RequestCtx) (context.Context, context.CancelFunc) {
-	asked, _ := parseScope(ctx.QueryArgs()) // route has checked it
-	return s.under(asked)
+	asked, _ := parseScope(ctx.QueryArgs()) // handle has checked it
+	rc, cancel := s.under(asked)
+	if asked.groups == nil {
+		return rc, cancel
+	}
+	stop := watchHangUp(ctx.Conn(), cancel)
+	return rc, func() {
+		stop()
+		cancel()
+	}
 }
 
 // under returns the context of a request with a scope.
