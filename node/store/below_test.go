@@ -40,6 +40,9 @@ func TestPutBelowVersions(t *testing.T) {
 	s = everywhere(t, s, opt, func(s *Store) {
 		t.Helper()
 		wantPayloads(t, s, latest(), "second", "other", "before 1970")
+		if report, err := s.Verify(t.Context(), CheckOptions{}); err != nil || report.Damages > 0 {
+			t.Errorf("%+v, %v", report, err)
+		}
 		last := latest()
 		last.Last = 1
 		wantPayloads(t, s, last, "second", "other", "before 1970")

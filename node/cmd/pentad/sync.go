@@ -24,7 +24,9 @@ until the next run, which goes on where it ended, also after an interruption at 
 range is compared by digest after it was copied.
 
 Only an empty node becomes a copy. From then on it takes nothing else, until pentad sync release
-makes it a node of its own. With selectors it is a copy of that part, the same one each time.
+makes it a node of its own. With selectors it is a copy of that part, the same one each time. A
+source with records that were put below its horizon refuses: the copy would miss those that come
+later.
 
 With --restamp FILE the target need not be empty and stays a node of its own: it gives the records
 new acquisition times, in the same order, so that its latest view is that of the source, while views
