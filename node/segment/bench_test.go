@@ -232,6 +232,6 @@ func BenchmarkDecode(b *testing.B) {
 			})
 		}
 		run("together", func(w *wordWriter) { c.writeRun(0, maxBlockRows, w) })
-		run("one by one", func(w *wordWriter) { c.writeRows(0, maxBlockRows, w) })
+		run("one by one", func(w *wordWriter) { c.writeRows([]Span{{0, maxBlockRows}}, w) })
 	}
 }

@@ -32,16 +32,24 @@ func (w *wordWriter) put(v uint64) {
 	w.at += w.stride // a pointer must not leave what it points into
 }
 
+// fill puts a word n times.
+func (w *wordWriter) fill(v uint64, n int) {
+	to := *w // a copy lives in registers
+	for range n {
+		to.put(v)
+	}
+	*w = to
+}
+
 // write writes the values of a column at the positions, as their 64 bits.
 func (c *column) write(p *positions, w *wordWriter) {
 	switch {
 	case c.width == 0:
-		v := c.value(0)
-		for range p.n {
-			w.put(v)
-		}
+		w.fill(c.value(0), p.n)
 	case p.sel != nil:
 		c.writeSelected(p.sel, w)
+	case p.n < fewRows*len(p.spans):
+		c.writeRows(p.spans, w)
 	default:
 		for _, s := range p.spans {
 			c.writeRun(int(s.Lo), int(s.Hi), w)
@@ -51,8 +59,10 @@ func (c *column) write(p *positions, w *wordWriter) {
 
 // writeRun writes the values of the rows [lo, hi).
 func (c *column) writeRun(lo, hi int, w *wordWriter) {
-	lo += c.writeVector(lo, hi-lo, w)
-	c.writeRows(lo, hi, w)
+	if hi-lo >= 8 {
+		lo += c.writeVector(lo, hi-lo, w)
+	}
+	c.writeRows([]Span{{uint32(lo), uint32(hi)}}, w)
 }
 
 // writeSelected writes the values at the positions of sel. Where they lie close together, all
@@ -76,39 +86,52 @@ func (c *column) writeSelected(sel []uint32, w *wordWriter) {
 func (c *column) writePiece(sel []uint32, w *wordWriter) {
 	var piece [pieceRows]uint64
 	lo := int(sel[0])
-	to := wordWriter{out: unsafe.Pointer(&piece), stride: 8}
-	c.writeRun(lo, int(sel[len(sel)-1])+1, &to)
+	from := wordWriter{out: unsafe.Pointer(&piece), stride: 8}
+	c.writeRun(lo, int(sel[len(sel)-1])+1, &from)
+	to := *w
 	for _, i := range sel {
-		w.put(piece[int(i)-lo])
+		to.put(piece[int(i)-lo])
 	}
+	*w = to
 }
 
-// writeRows is writeRun for rows one by one.
-func (c *column) writeRows(lo, hi int, w *wordWriter) {
+// writeRows writes the values of the rows of spans one by one.
+func (c *column) writeRows(spans []Span, to *wordWriter) {
+	w := *to
 	base, gcd, width, mask, body := c.base, c.gcd, uint(c.width), c.low, c.bodyStart()
-	bit := uint(lo) * width
 	switch c.kind {
 	case columnDec:
 		power := powersOf10[c.exponent]
-		for range hi - lo {
-			w.put(fromDecimal(int64(base+gcd*(loadBits(body, bit)&mask)), power))
-			bit += width
+		for _, s := range spans {
+			bit := uint(s.Lo) * width
+			for range s.Hi - s.Lo {
+				w.put(fromDecimal(int64(base+gcd*(loadBits(body, bit)&mask)), power))
+				bit += width
+			}
 		}
 	case columnDict:
-		for range hi - lo {
-			w.put(binary.LittleEndian.Uint64(c.dict[8*(loadBits(body, bit)&mask):]))
-			bit += width
+		for _, s := range spans {
+			bit := uint(s.Lo) * width
+			for range s.Hi - s.Lo {
+				w.put(binary.LittleEndian.Uint64(c.dict[8*(loadBits(body, bit)&mask):]))
+				bit += width
+			}
 		}
 	default:
-		for range hi - lo {
-			w.put(base + gcd*(loadBits(body, bit)&mask))
-			bit += width
+		for _, s := range spans {
+			bit := uint(s.Lo) * width
+			for range s.Hi - s.Lo {
+				w.put(base + gcd*(loadBits(body, bit)&mask))
+				bit += width
+			}
 		}
 	}
+	*to = w
 }
 
 // writeSome is writeSelected for rows one by one.
-func (c *column) writeSome(sel []uint32, w *wordWriter) {
+func (c *column) writeSome(sel []uint32, to *wordWriter) {
+	w := *to
 	base, gcd, width, mask, body := c.base, c.gcd, uint(c.width), c.low, c.bodyStart()
 	switch c.kind {
 	case columnDec:
@@ -126,4 +149,5 @@ func (c *column) writeSome(sel []uint32, w *wordWriter) {
 			w.put(base + gcd*(loadBits(body, uint(i)*width)&mask))
 		}
 	}
+	*to = w
 }

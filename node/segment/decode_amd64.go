@@ -35,7 +35,7 @@ func decodeEights(from *byte, eights int, u *wideUnpacking, d *decoding, out uns
 // and returns how many.
 func (c *column) writeVector(lo, n int, w *wordWriter) (done int) {
 	t, width := filterTables(), int(c.width)
-	if n < 8 || t == nil || width > maxPackedWidth {
+	if t == nil || width > maxPackedWidth {
 		return 0
 	}
 	at := lo * width / 8

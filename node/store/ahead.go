@@ -67,33 +67,31 @@ func (w *worker) aheadColumn(seg *segmentScan, c index.Candidate) {
 		if lo < hi && w.box[record.Cap].Meets(sub.CapLo, sub.CapHi) &&
 			seg.ranks.Meets(int64(sub.RankLo), int64(sub.RankHi)) {
 			start, end := lo+int(from*float64(hi-lo)), lo+int(to*float64(hi-lo))
-			w.likely = append(w.likely, segment.Span{Lo: uint32(start), Hi: uint32(end)})
-			w.aheadTested(seg, info, need, first, lo, hi)
+			if end-start > aheadRows {
+				w.likely = append(w.likely, segment.Span{Lo: uint32(start), Hi: uint32(end)})
+			}
+			if need != 0 {
+				seg.aheadTested(info.Offset, need, first,
+					max(lo, start-aheadRows), min(hi, end+aheadRows))
+			}
 		}
 		lo = hi
 	}
-	if need&^(1<<record.MID) == 0 && w.scan.parts&segment.Payloads != 0 {
+	if len(w.likely) > 0 && need&^(1<<record.MID) == 0 &&
+		w.scan.parts&segment.Payloads != 0 {
 		seg.file.AheadWords(info.Offset, w.likely)
 	}
 }
 
-// aheadTested asks for the first column that is tested in the sub-run [lo, hi), of which the last
-// one that is likely is a part. Devices alone are searched for, at either end of these.
-func (w *worker) aheadTested(
-	seg *segmentScan, info *index.BlockInfo, need uint8, first record.Dim, lo, hi int,
+// aheadTested asks for rows of the first column that is tested. Devices alone are searched for, at
+// either end of their rows.
+func (seg *segmentScan) aheadTested(
+	offset uint64, need uint8, first record.Dim, start, end int,
 ) {
-	s := w.likely[len(w.likely)-1]
-	start, end := max(lo, int(s.Lo)-aheadRows), min(hi, int(s.Hi)+aheadRows)
-	switch {
-	case need == 0:
-	case need != 1<<record.MID || end-start <= 4*aheadRows:
-		seg.file.AheadColumn(info.Offset, first, start, end)
-	default:
-		if start > lo {
-			seg.file.AheadColumn(info.Offset, first, start, start+2*aheadRows)
-		}
-		if end < hi {
-			seg.file.AheadColumn(info.Offset, first, end-2*aheadRows, end)
-		}
+	if need != 1<<record.MID || end-start <= 4*aheadRows {
+		seg.file.AheadColumn(offset, first, start, end)
+		return
 	}
+	seg.file.AheadColumn(offset, first, start, start+2*aheadRows)
+	seg.file.AheadColumn(offset, first, end-2*aheadRows, end)
 }
