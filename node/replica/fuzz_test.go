@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"testing"
 
 	pb "go.etcd.io/raft/v3/raftpb"
@@ -14,7 +15,7 @@ import (
 func FuzzOpenJournal(f *testing.F) {
 	d := newDisk()
 	l, _ := testJournal(f, d)
-	fill(f, l, testRand(f), 5)
+	fill(f, l, rand.New(rand.NewPCG(1, 1)), 5)
 	f.Add(d.names[journalName(l.number)].data)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		d := newDisk()
