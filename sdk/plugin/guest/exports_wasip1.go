@@ -1,6 +1,9 @@
 package guest
 
-import "syscall"
+import (
+	"runtime/debug"
+	"syscall"
+)
 
 // The exports by name. They take and return what ABI.md says; a pointer is an u32 here, so that
 // only memory turns it into a slice.
@@ -30,6 +33,11 @@ func exportAlloc(size uint32) uint32 { return registered.memory.alloc(size) }
 //go:wasmexport pentad_init
 func exportInit(params, size uint32) int32 {
 	defer ended()
+	if registered.growing != nil {
+		// What states own is kept as long as the instance, and a cycle of the collector takes 34
+		// million units of fuel, more than a call with few rows has.
+		debug.SetGCPercent(-1)
+	}
 	return registered.init(params, size)
 }
 

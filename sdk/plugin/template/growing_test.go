@@ -105,10 +105,17 @@ func randomTexts(r *rand.Rand, until string, rows int, models []model) (*record.
 	return b, gid
 }
 
-// TestGrowing gives the same rows to instances in all languages, cut in random ways, moves the
-// states of each into an instance of the next, and holds states and results against a model.
+// TestGrowing compiles the growing template in all languages once for all that is asked of it.
 func TestGrowing(t *testing.T) {
 	all, doc := loadGrowing(t)
+	t.Run("alike", func(t *testing.T) { growAlike(t, all, doc) })
+	t.Run("cut", func(t *testing.T) { growCut(t, all) })
+	t.Run("memory", func(t *testing.T) { growAll(t, all) })
+}
+
+// growAlike gives the same rows to instances in all languages, cut in random ways, moves the states
+// of each into an instance of the next, and holds states and results against a model.
+func growAlike(t *testing.T, all []*wasmhost.Module, doc *plugin.Doc) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 1))
@@ -189,8 +196,7 @@ func growingRound(
 }
 
 // A saved state is bytes from outside. One that ends anywhere is refused, or whole by itself.
-func TestGrowingCut(t *testing.T) {
-	all, _ := loadGrowing(t)
+func growCut(t *testing.T, all []*wasmhost.Module) {
 	m := model{counts: map[string]uint64{}, cap: math.MinInt64}
 	m.add(1, "abc")
 	m.add(2, "12345678")
@@ -227,8 +233,7 @@ func TestGrowingCut(t *testing.T) {
 
 // What states own is bounded by the memory of the instance; that it is used up is an error with
 // words of the plugin. Go's runtime ends the program.
-func TestGrowingMemory(t *testing.T) {
-	all, _ := loadGrowing(t)
+func growAll(t *testing.T, all []*wasmhost.Module) {
 	gid := make([]uint32, 4000)
 	for g := range gid {
 		gid[g] = uint32(g)
