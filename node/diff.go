@@ -41,6 +41,9 @@ func (n *Node) Diff(
 	return end, nil
 }
 
+// clockSkew is how far the clock of a client may be ahead when it says now.
+const clockSkew = 10 * time.Second
+
 // checkMoments refuses moments of a diff that are still to come: the answer would be of another
 // question, and would change. The greatest acq as the second moment stands for the horizon.
 func (n *Node) checkMoments(ctx context.Context, ask *record.Diff) error {
@@ -50,7 +53,7 @@ func (n *Node) checkMoments(ctx context.Context, ask *record.Diff) error {
 	}
 	now := max(horizon, time.Now().UnixNano()) // what is being committed holds the horizon back
 	for part, ns := range map[string]int64{"from": ask.FromNs, "to": ask.ToNs} {
-		if ns > now && (part == "from" || ns < record.Acq.Max()) {
+		if ns > now+int64(clockSkew) && (part == "from" || ns < record.Acq.Max()) {
 			return &record.InvalidError{Part: part, Reason: record.OutOfRange, Row: -1,
 				Detail: fmt.Sprintf("%s lies in the future, the node's clock shows %s; a diff is "+
 					"of what has come", record.FormatNs(ns), record.FormatNs(now))}

@@ -64,6 +64,8 @@ func TestDiffForPeople(t *testing.T) {
 	a.expect("GET", "/v1/diff?from=5&to=4", "", 400, `"part":"to"`, "4 lies before 5")
 	a.expect("GET", "/v1/diff?from=5&to=x", "", 400, `"part":"to"`)
 	a.expect("GET", "/v1/diff?from=5&to=now%2B1h", "", 400, `"part":"to"`, "lies in the future")
+	a.expect("GET", "/v1/diff?from=5&to=now%2B5s", "", 200) // by a clock that is ahead
+	a.expect("GET", "/v1/diff?from=-9223372036854775808", "", 200)
 	a.expect("GET", "/v1/diff?from=now%2B1h", "", 400, `"part":"from"`, "lies in the future")
 	a.expect("GET", "/v1/diff?from=5&acq=4", "", 400, "acq: is unknown; there are cid, mid, moid")
 	a.expect("GET", "/v1/diff?from=5&type=f16", "", 400, `\"f16\" is not f64`)
