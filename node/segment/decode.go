@@ -38,7 +38,7 @@ func (w *wordWriter) fill(v uint64, n int) {
 	for range n {
 		to.put(v)
 	}
-	*w = to
+	w.at = to.at
 }
 
 // write writes the values of a column at the positions, as their 64 bits.
@@ -92,7 +92,7 @@ func (c *column) writePiece(sel []uint32, w *wordWriter) {
 	for _, i := range sel {
 		to.put(piece[int(i)-lo])
 	}
-	*w = to
+	w.at = to.at
 }
 
 // writeRows writes the values of the rows of spans one by one.
@@ -126,7 +126,7 @@ func (c *column) writeRows(spans []Span, to *wordWriter) {
 			}
 		}
 	}
-	*to = w
+	to.at = w.at
 }
 
 // writeSome is writeSelected for rows one by one.
@@ -149,5 +149,5 @@ func (c *column) writeSome(sel []uint32, to *wordWriter) {
 			w.put(base + gcd*(loadBits(body, uint(i)*width)&mask))
 		}
 	}
-	*to = w
+	to.at = w.at
 }
