@@ -20,9 +20,9 @@
 //
 // Caveats: a module holds one aggregate, one filter, or one of each. What methods are given is
 // valid during the call only. Go's garbage collector runs inside of calls and is paid in fuel, so
-// methods that see records should not allocate; for a Growing aggregate, which has to, it is off,
-// and memory is not freed, as in other languages. Loops of Go cost 2 to 12 times as much as those
-// of C; sdk/plugin/c is for what must be fast.
+// methods that see records should not allocate; a Growing aggregate, which has to, asks for small
+// batches, whose rows have more fuel. Loops of Go cost 2 to 12 times as much as those of
+// C; sdk/plugin/c is for what must be fast.
 package guest
 
 import "github.com/pentad-db/pentad/sdk/plugin"

@@ -1,9 +1,6 @@
 package guest
 
-import (
-	"runtime/debug"
-	"syscall"
-)
+import "syscall"
 
 // The exports by name. They take and return what ABI.md says; a pointer is an u32 here, so that
 // only memory turns it into a slice.
@@ -33,11 +30,6 @@ func exportAlloc(size uint32) uint32 { return registered.memory.alloc(size) }
 //go:wasmexport pentad_init
 func exportInit(params, size uint32) int32 {
 	defer ended()
-	if registered.growing != nil {
-		// What states own is kept as long as the instance, and a cycle of the collector takes 34
-		// million units of fuel, more than a call with few rows has.
-		debug.SetGCPercent(-1)
-	}
 	return registered.init(params, size)
 }
 
