@@ -113,7 +113,7 @@ func TestKeepRefusesUnknownParameters(t *testing.T) {
 	a.expect("POST", "/v1/verify?speed=1", "", 400, "speed: is unknown; there are rate")
 	a.expect("POST", "/v1/snapshots?nam=x", "", 400, "nam: is unknown; there are name")
 	a.expect("GET", "/v1/snapshots?name=x", "", 400, "name: is unknown; there are none")
-	a.expect("POST", "/v1/snapshots?name=told", "", 200, `"name":"told"`, `"acq_ns":`, `"acq":"20`,
+	a.expect("POST", "/v1/snapshots?name=told", "", 200, `"name":"told"`, `"acq_ns":`, `"acq":"`,
 		`"created":"20`)
 	a.expect("GET", "/v1/snapshots", "", 200, `"name":"told"`, `"created_ns":`, `"created":"20`)
 }
