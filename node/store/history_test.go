@@ -20,17 +20,17 @@ func TestVersions(t *testing.T) {
 		Index: index.Options{BlockRows: 64}})
 	m, hidden, latest := &model{}, 0, 0
 	for step := range 60 {
-		switch op := rng.IntN(11); {
+		switch op := rng.IntN(12); {
 		case op < 4:
 			b := sh.batch(rng, 1+rng.IntN(200), 0)
 			m.add(b, splitByShard(b, len(s.shards)), mustPut(t, s, b, WriterSeq{}))
 		case op < 5:
 			mustSeal(t, s)
-		case op < 6:
+		case op < 7:
 			sh.erase(t, rng, s, m)
-		case op < 7 && step%3 == 0:
+		case op < 8 && step%3 == 0:
 			sh.purge(t, rng, s, m)
-		case op < 8:
+		case op == 8:
 			sh.putBelow(t, rng, s, m)
 		default:
 			box := sh.query(rng, m).Box
