@@ -55,13 +55,13 @@ func (r *distant) rows(ctx context.Context, q *record.Query, add store.Sink) (wi
 	if ask.Limit == 0 {
 		ask.Order = record.OrderNone
 	}
-	var refused error
+	var stopped error
 	end, err := r.client().Scan(ctx, &ask, func(b *record.Batch) error {
-		refused = add(b)
-		return refused
+		stopped = add(b)
+		return stopped
 	})
-	if refused != nil {
-		return end, refused
+	if stopped != nil {
+		return end, stopped
 	}
 	return r.whole(ctx, end, err)
 }

@@ -79,10 +79,26 @@ func (a *asking[T]) one(
 		}
 	}
 	answer, end, err = each(ctx, s)
-	if err != nil && ctx.Err() == nil && !errors.Is(err, errEnough) {
+	if err != nil && ctx.Err() == nil && !errors.As(err, new(*refusal)) &&
+		!errors.Is(err, errTooLarge) {
 		err = &SourceError{Source: fmt.Sprint(s), Err: err}
 	}
 	return answer, end, err
+}
+
+// refusal is an error of who takes an answer, for which no source is to blame.
+type refusal struct{ err error }
+
+func (r *refusal) Error() string { return r.err.Error() }
+
+// Unwrap returns what whoever takes the answer returned.
+func (r *refusal) Unwrap() error { return r.err }
+
+func refused(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &refusal{err}
 }
 
 // mayLack reports whether an answer may do without a source that failed so. What is wrong with the
@@ -137,7 +153,7 @@ func (n *Node) rowsOfAll(
 	a, err := ask(ctx, n, &q.Box, func(ctx context.Context, s source) (
 		none struct{}, end wire.End, err error,
 	) {
-		end, err = s.rows(ctx, q, add)
+		end, err = s.rows(ctx, q, func(b *record.Batch) error { return refused(add(b)) })
 		return none, end, err
 	})
 	return a.end(), err

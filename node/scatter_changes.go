@@ -31,7 +31,7 @@ func (r *distant) changes(
 	emit func(*store.Slice) error,
 ) error {
 	var slice store.Slice
-	var refused error
+	var stopped error
 	err := r.client().ChangesOnce(ctx, q, fromNs, follow, sourceBeat,
 		func(b client.ChangeBatch) error {
 			slice.Rows, slice.Events, slice.ClosedNs = record.Batch{}, slice.Events[:0], b.ClosedNs
@@ -42,11 +42,11 @@ func (r *distant) changes(
 				slice.Events = append(slice.Events, store.Event{AcqNs: e.AcqNs, Box: e.Box,
 					Kind: store.EventKind(e.Kind), FromSlot: e.FromSlot, ToSlot: e.ToSlot})
 			}
-			refused = emit(&slice)
-			return refused
+			stopped = emit(&slice)
+			return stopped
 		})
-	if refused != nil {
-		return refused
+	if stopped != nil {
+		return stopped
 	}
 	return r.failed(ctx, err)
 }

@@ -117,6 +117,34 @@ func TestStoppedSources(t *testing.T) {
 	}
 }
 
+// TestReadersThatStop: no source is to blame for them, nor left out.
+func TestReadersThatStop(t *testing.T) {
+	s := openSpread(t, 4, 2)
+	s.fill(rand.New(rand.NewPCG(1, 4)), 2)
+	gone := errors.New("the reader is gone")
+	for _, ctx := range []context.Context{t.Context(), AllowPartial(t.Context())} {
+		_, err := s.near().Query(ctx, &record.Query{}, func(*record.Batch) error { return gone })
+		if !errors.Is(err, gone) || errors.As(err, new(*SourceError)) {
+			t.Errorf("query: %v", err)
+		}
+		ask := &record.Diff{ToNs: record.Acq.Max()}
+		_, err = s.near().Diff(ctx, ask, func(*record.Differences) error { return gone })
+		if !errors.Is(err, gone) || errors.As(err, new(*SourceError)) {
+			t.Errorf("diff: %v", err)
+		}
+	}
+	s.near().opt.ResultBytes = 1000
+	q := &record.Query{Order: record.OrderKey}
+	_, err := s.near().Query(t.Context(), q, func(*record.Batch) error { return nil })
+	if !errors.Is(err, errTooLarge) || errors.As(err, new(*SourceError)) {
+		t.Errorf("too large: %v", err)
+	}
+	_, _, err = s.near().Versions(t.Context(), &record.Box{})
+	if s.near().Kind(err) != wire.KindTooLarge {
+		t.Errorf("too large: %v", err)
+	}
+}
+
 func TestGroupsThatAreElsewhere(t *testing.T) {
 	s := openSpread(t, 4, 2)
 	c := dial(t, s.near())

@@ -22,13 +22,13 @@ func (n *local) diff(
 func (r *distant) diff(
 	ctx context.Context, ask *record.Diff, emit func(d *record.Differences) error,
 ) (wire.End, error) {
-	var refused error
+	var stopped error
 	end, err := r.client().DiffBatches(ctx, ask, func(d *record.Differences) error {
-		refused = emit(d)
-		return refused
+		stopped = emit(d)
+		return stopped
 	})
-	if refused != nil {
-		return end, refused
+	if stopped != nil {
+		return end, stopped
 	}
 	return r.whole(ctx, end, err)
 }
@@ -43,7 +43,7 @@ func (n *Node) diffOfAll(
 		emitting.Lock()
 		defer emitting.Unlock()
 		if stopped == nil {
-			stopped = emit(d)
+			stopped = refused(emit(d))
 		}
 		return stopped
 	}
@@ -72,15 +72,15 @@ func (n *local) versions(
 func (r *distant) versions(
 	ctx context.Context, box *record.Box, budget *budget,
 ) (all []record.Version, end wire.End, err error) {
-	var refused error
+	var stopped error
 	end, err = r.client().VersionBatches(ctx, &wire.Box{Box: *box, Everything: true},
 		func(some []record.Version) error {
 			all = append(all, some...)
-			refused = budget.take(some)
-			return refused
+			stopped = budget.take(some)
+			return stopped
 		})
-	if refused != nil {
-		return nil, end, refused
+	if stopped != nil {
+		return nil, end, stopped
 	}
 	end, err = r.whole(ctx, end, err)
 	return all, end, err

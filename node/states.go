@@ -61,13 +61,13 @@ func (r *distant) states(
 	ctx context.Context, q *record.Query, module *pluginVersion,
 ) (*saved, wire.End, error) {
 	out := &saved{}
-	var refused error
+	var stopped error
 	end, err := r.client().States(ctx, q, func(states []wire.GroupState) error {
-		refused = out.add(module, states, r.budget)
-		return refused
+		stopped = out.add(module, states, r.budget)
+		return stopped
 	})
-	if refused != nil {
-		return nil, end, refused
+	if stopped != nil {
+		return nil, end, stopped
 	}
 	end, err = r.whole(ctx, end, err)
 	return out, end, err
