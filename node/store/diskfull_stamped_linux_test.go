@@ -37,3 +37,40 @@ func TestPutStampedOnAFullDisk(t *testing.T) {
 		t.Errorf("%d rows", len(rows))
 	}
 }
+
+// A batch from below that finds no room is not there, and may come again.
+func TestPutBelowOnAFullDisk(t *testing.T) {
+	if !inProcess(t) {
+		return
+	}
+	d := sizeLimit(t)
+	opt := Options{Dir: d.dir, Shards: 2}
+	s := openTest(t, opt)
+	b := &record.Batch{}
+	for i := range int64(100) {
+		b.AppendStamped(record.Key{CID: 1, MID: i << 6, AcqNs: 1000 - i%3}, make([]byte, 1000))
+	}
+	if _, err := s.Horizon(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	d.fill()
+	for range 2 {
+		res, err := s.PutBelow(t.Context(), b)
+		if !errors.Is(err, segment.ErrNoSpace) || res != (PutBelowResult{}) {
+			t.Fatalf("%+v, %v", res, err)
+		}
+		if s.Stats().Rows != 0 {
+			t.Fatal("it is stored even so")
+		}
+	}
+	d.free()
+	if res, err := s.PutBelow(t.Context(), b); err != nil || res.Stored != 100 {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	everywhere(t, s, opt, func(s *Store) {
+		t.Helper()
+		if rows := scanRows(t, s, &record.Query{}); len(rows) != 100 {
+			t.Errorf("%d rows", len(rows))
+		}
+	})
+}
