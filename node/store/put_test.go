@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"math"
 	"runtime"
 	"sync"
 	"testing"
@@ -79,11 +80,14 @@ func TestScanAllocatesLittle(t *testing.T) {
 		rows := 0
 		sink := func(b *record.Batch) error { rows += b.Len(); return nil }
 		newSink := func(int) (Sink, error) { return sink, nil }
-		allocations := testing.AllocsPerRun(200, func() {
-			if _, err := s.Scan(t.Context(), &q, newSink); err != nil {
-				t.Fatal(err)
-			}
-		})
+		allocations := math.Inf(1)
+		for range 5 { // the whole process counts, and what the collector takes from pools
+			allocations = min(allocations, testing.AllocsPerRun(200, func() {
+				if _, err := s.Scan(t.Context(), &q, newSink); err != nil {
+					t.Fatal(err)
+				}
+			}))
+		}
 		if rows == 0 || allocations > 5 && !raceEnabled {
 			t.Errorf("%v: %d rows, %v allocations", view, rows, allocations)
 		}
