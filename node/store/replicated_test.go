@@ -285,6 +285,10 @@ func TestReplicaIsDriven(t *testing.T) {
 	f("put", err)
 	_, err = r.PutStamped(ctx, b)
 	f("put with acqs", err)
+	stamped := &record.Batch{}
+	stamped.AppendStamped(record.Key{MID: 1, AcqNs: -1}, nil)
+	_, err = r.PutBelow(ctx, stamped)
+	f("put below the horizon", err)
 	_, err = r.PutRange(ctx, &Range{})
 	f("put of a range", err)
 	_, err = r.Erase(ctx, record.Box{})
