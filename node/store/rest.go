@@ -96,7 +96,7 @@ func (s *Store) keepSettling(waiting settlers) {
 
 // nextRest returns the segments that a store at rest merges next.
 func (s *Store) nextRest(failed failedRuns) (*shard, []*sealedSegment) {
-	for _, sh := range s.shards {
+	for _, sh := range s.all {
 		if run := restRun(sh.snapshot.Load().sealed, failed.may); run != nil {
 			return sh, run
 		}
@@ -112,7 +112,7 @@ func restRun(sealed []*sealedSegment, may func(first *sealedSegment) bool) (best
 		for to := from; to < len(sealed); to++ {
 			more := int64(sealed[to].meta.Rows)
 			rows, bytes = rows+more, bytes+sealed[to].file.Size()
-			if rows > maxMergedRows || bytes > maxMergedBytes {
+			if rows > limitOf(sealed[from]) || bytes > maxMergedBytes {
 				break
 			}
 			largest = max(largest, more)

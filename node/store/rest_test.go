@@ -56,6 +56,34 @@ func TestRest(t *testing.T) {
 	checkQueries(t, rng, s, sh, m, "opened again", 20)
 }
 
+// TestRestAside: what came below the horizon is merged at rest, too.
+func TestRestAside(t *testing.T) {
+	rng := randomSource(t)
+	sh := shape{cids: 2, mids: 50, moids: 2, caps: 200}
+	s, m := openTest(t, Options{Now: leapingClock(), Index: index.Options{BlockRows: 64},
+		regionBytes: 4 << 10}), &model{}
+	for range 3 {
+		stored := s.Stats().BelowRows
+		for s.Stats().BelowRows < stored+300 {
+			sh.putBelow(t, rng, s, m)
+		}
+		mustSeal(t, s)
+	}
+	if err := s.Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if st := s.Stats(); st.Segments != 3 {
+		t.Fatalf("settled with %d segments", st.Segments)
+	}
+	if err := s.Rest(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if st := s.Stats(); st.Segments != 1 || st.Merges != 1 {
+		t.Fatalf("rests with %d segments after %d merges", st.Segments, st.Merges)
+	}
+	checkQueries(t, rng, s, sh, m, "at rest", 20)
+}
+
 // TestRestByItself: nobody has to ask.
 func TestRestByItself(t *testing.T) {
 	s := openTest(t, Options{Dir: t.TempDir(), Shards: 1, restAfter: time.Millisecond})
@@ -71,12 +99,13 @@ func TestRestByItself(t *testing.T) {
 }
 
 func TestRestRun(t *testing.T) {
+	putNs := int64(noPut)
 	f := func(rows []uint32, failedFirst, wantFrom, wantTo int) {
 		t.Helper()
 		sealed := make([]*sealedSegment, len(rows))
 		for i := range rows {
-			sealed[i] = &sealedSegment{meta: segmentMeta{ID: uint64(i), Rows: rows[i]},
-				file: &segment.Sealed{}}
+			sealed[i] = &sealedSegment{file: &segment.Sealed{},
+				meta: segmentMeta{ID: uint64(i), Rows: rows[i], PutAcqNs: putNs}}
 		}
 		got := restRun(sealed, func(first *sealedSegment) bool {
 			return int(first.meta.ID) != failedFirst
@@ -100,4 +129,7 @@ func TestRestRun(t *testing.T) {
 	f([]uint32{71e6, 17e6, 19e6}, -1, 1, 3) // 107 M rows would not have 16 bits for their blocks
 	f([]uint32{90e6, 90e6}, -1, -1, -1)
 	f([]uint32{40e6, 40e6, 40e6, 20e6}, -1, 1, 4)
+	putNs = 1 // of rows from below: a merge keeps some bytes of each
+	f([]uint32{9e6, 7e6, 5e6}, -1, 1, 3)
+	f([]uint32{9e6, 8e6, 9e6}, -1, -1, -1)
 }
