@@ -2,7 +2,6 @@ package store
 
 import (
 	"fmt"
-	"math"
 	"time"
 )
 
@@ -45,10 +44,10 @@ func (w *writer) find(seq uint64) (*answer, error) {
 	return nil, nil
 }
 
-// sweep forgets writers as expire does, and notes which of those that stay was silent for longest.
-// The caller holds mu.
+// sweep forgets writers as expire does, and notes since when one of those that stay, or that come
+// after it, was silent at most. The caller holds mu.
 func (t *writers) sweep(nowNs int64) {
-	t.eldest = math.MaxInt64
+	t.eldest = nowNs
 	for id, w := range t.byID {
 		if w.lastAcq < nowNs-writerIdleNs {
 			delete(t.byID, id)
