@@ -115,6 +115,16 @@ func (a *asking[T]) mayLack(err error) bool {
 	return false
 }
 
+// said returns the answers of those that said all.
+func (a *asking[T]) said() (answers []T) {
+	for i, answer := range a.answers {
+		if a.errs[i] == nil {
+			answers = append(answers, answer)
+		}
+	}
+	return answers
+}
+
 // end merges the ends of the sources.
 func (a *asking[T]) end() wire.End {
 	out := wire.End{Complete: true}
@@ -165,12 +175,17 @@ func (n *Node) countOfAll(ctx context.Context, q *record.Query) (wire.End, error
 		return wire.End{}, err
 	}
 	a, err := ask(ctx, n, &q.Box, func(ctx context.Context, s source) (
-		none struct{}, end wire.End, err error,
+		rows uint64, end wire.End, err error,
 	) {
 		end, err = s.count(ctx, q)
-		return none, end, err
+		return end.Rows, end, err
 	})
-	return a.end(), err
+	end := a.end()
+	end.Rows = 0
+	for _, rows := range a.said() {
+		end.Rows += rows
+	}
+	return end, err
 }
 
 // pinned names the very versions of the plugins of a query that this node means by their names, so

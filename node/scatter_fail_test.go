@@ -220,6 +220,35 @@ func TestSourceThatDiesInItsAnswer(t *testing.T) {
 	}
 }
 
+// TestSourceThatSaysHalf: of a source that does not say all, nothing is counted or listed.
+func TestSourceThatSaysHalf(t *testing.T) {
+	s := openSpread(t, 2, 2)
+	some, err := wire.AppendVersions(nil, []record.Version{{Record: record.Record{
+		Key: record.Key{CID: 1, AcqNs: 5}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	half := wire.AppendEnd(nil, &wire.End{Rows: 7, HorizonNs: 9, Reason: "a disk is broken"})
+	fakePeer(s, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/versions" {
+			_, _ = w.Write(some)
+		}
+		_, _ = w.Write(half)
+	})
+	f := func(what string, found int, end wire.End, err error) {
+		t.Helper()
+		if err != nil || found != 0 || end.Rows != 0 || end.Complete ||
+			!strings.Contains(end.Reason, "node fake, groups [1]: ") ||
+			!strings.Contains(end.Reason, "a disk is broken") {
+			t.Errorf("%s: %d, %+v, %v", what, found, end, err)
+		}
+	}
+	versions, end, err := s.near().Versions(AllowPartial(t.Context()), &record.Box{})
+	f("versions", len(versions), end, err)
+	count, end, err := s.near().Count(AllowPartial(t.Context()), &record.Query{})
+	f("count", int(count), end, err)
+}
+
 // TestSourceThatIsSlow: a deadline and an end reach whoever is asked.
 func TestSourceThatIsSlow(t *testing.T) {
 	s := openSpread(t, 2, 2)

@@ -115,7 +115,7 @@ func (n *Node) versionsOfAll(
 	if err != nil {
 		return nil, wire.End{}, err
 	}
-	all := slices.Concat(a.answers...)
+	all := slices.Concat(a.said()...)
 	slices.SortFunc(all, func(x, y record.Version) int { return x.Key.Compare(y.Key) })
 	end := a.end()
 	end.Rows = uint64(len(all))
