@@ -47,7 +47,7 @@ const clockSkew = 10 * time.Second
 // checkMoments refuses moments of a diff that are still to come: the answer would be of another
 // question, and would change. The greatest acq as the second moment stands for the horizon.
 func (n *Node) checkMoments(ctx context.Context, ask *record.Diff) error {
-	horizon, err := n.Horizon(ctx)
+	horizon, err := n.horizonOfSome(ctx, &ask.Box)
 	if err != nil {
 		return err
 	}
@@ -60,6 +60,13 @@ func (n *Node) checkMoments(ctx context.Context, ask *record.Diff) error {
 		}
 	}
 	return nil
+}
+
+// checkMoments is that of the node, before an answer begins.
+func (s *server) checkMoments(ctx *fasthttp.RequestCtx, ask *record.Diff) error {
+	rc, cancel := s.scoped(ctx)
+	defer cancel()
+	return s.node.checkMoments(rc, ask)
 }
 
 // Versions returns every version of the readings in a box; see [store.Store.Versions].
@@ -124,7 +131,7 @@ func (s *server) diffFrame(ctx *fasthttp.RequestCtx) {
 		_, err = s.node.precheck(&record.Query{})
 	}
 	if err == nil {
-		err = s.node.checkMoments(s.running, ask)
+		err = s.checkMoments(ctx, ask)
 	}
 	if err != nil {
 		writeError(ctx, toWire(err))
@@ -227,7 +234,7 @@ func (s *server) getDiff(ctx *fasthttp.RequestCtx) {
 		err = ask.Normalize()
 	}
 	if err == nil {
-		err = s.node.checkMoments(s.running, ask)
+		err = s.checkMoments(ctx, ask)
 	}
 	if err != nil {
 		writeError(ctx, toWire(err))

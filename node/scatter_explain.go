@@ -114,10 +114,15 @@ func (r *distant) horizon(ctx context.Context, box *record.Box) (int64, error) {
 
 // horizonOf returns an acq below which nothing changes any more in a box: the least of its sources.
 func (n *Node) horizonOf(ctx context.Context, box *record.Box) (int64, error) {
+	return n.horizonOfSome(whole(ctx), box)
+}
+
+// horizonOfSome is horizonOf of the sources that answer, where the context allows that some do not.
+func (n *Node) horizonOfSome(ctx context.Context, box *record.Box) (int64, error) {
 	if only := n.layout.Load().only; only != nil {
 		return only.store.Horizon(ctx)
 	}
-	a, err := ask(whole(ctx), n, box, func(ctx context.Context, s source) (
+	a, err := ask(ctx, n, box, func(ctx context.Context, s source) (
 		none struct{}, end wire.End, err error,
 	) {
 		end.HorizonNs, err = s.horizon(ctx, box)

@@ -91,6 +91,7 @@ func TestStoppedSources(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.lacks("node n1", s.rowsOf(func(g int) bool { return g%3 != 1 }))
+	s.differs(near)
 	if err := s.stores[3].Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -142,6 +143,30 @@ func TestReadersThatStop(t *testing.T) {
 	_, _, err = s.near().Versions(t.Context(), &record.Box{})
 	if s.near().Kind(err) != wire.KindTooLarge {
 		t.Errorf("too large: %v", err)
+	}
+}
+
+// differs wants diffs in part, and of groups that are here, while the second node is not there.
+func (s *spread) differs(near *client.Client) {
+	s.Helper()
+	f := func(what string, c *client.Client, complete bool) {
+		s.Helper()
+		found := uint64(0)
+		end, err := c.DiffBatches(s.Context(), &record.Diff{ToNs: s.clock.Load()},
+			func(d *record.Differences) error {
+				found += uint64(d.Len())
+				return nil
+			})
+		if err != nil || end.Complete != complete || found == 0 || end.Rows != found ||
+			complete == strings.Contains(end.Reason, "node n1") {
+			s.Errorf("%s: %d differences, %+v, %v", what, found, end, err)
+		}
+	}
+	f("a diff in part", near.AllowPartial(), false)
+	f("a diff of a group", near.OfGroups([]int{0}), true)
+	status, body := post(s.T, s.near(), "GET", "/v1/diff?from=0&partial=allow", "", nil)
+	if status != http.StatusOK || !strings.Contains(string(body), `"complete":false`) {
+		s.Errorf("%d %s", status, body)
 	}
 }
 
