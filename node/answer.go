@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"runtime/debug"
 	"sync"
 
@@ -23,13 +24,15 @@ var answerBuffers = sync.Pool{New: func() any {
 // slow reader slows the scan down, and nothing is copied through a pipe.
 type answer struct {
 	server  *server
+	conn    net.Conn
 	asked   scope
 	produce func(rc context.Context, w *bufio.Writer) error
 	done    func()
 }
 
 // stream answers with what produce writes, after the handler has returned. The context of produce
-// ends with the server or after queryTimeout; writing fails when the client went away.
+// ends with the server or after queryTimeout, and where another node asks, when that one hangs up;
+// writing fails when the client went away.
 func (s *server) stream(
 	ctx *fasthttp.RequestCtx, produce func(rc context.Context, w *bufio.Writer) error,
 ) {
@@ -43,7 +46,7 @@ func (s *server) streamUntil(
 	produce func(rc context.Context, w *bufio.Writer) error,
 ) {
 	asked, _ := parseScope(ctx.QueryArgs()) // handle has checked it
-	ctx.SetBodyStream(&answer{s, asked, produce, done}, -1)
+	ctx.SetBodyStream(&answer{s, ctx.Conn(), asked, produce, done}, -1)
 }
 
 // Close is called by fasthttp, too, for whatever reason it is done with the answer.
@@ -66,7 +69,7 @@ func (a *answer) Read([]byte) (int, error) {
 // WriteTo produces the answer. After an error the connection is closed without a last chunk, so
 // that no client takes the answer for whole.
 func (a *answer) WriteTo(w io.Writer) (n int64, err error) {
-	rc, cancel := a.server.under(a.asked)
+	rc, cancel := a.server.watched(a.conn, a.asked)
 	defer cancel()
 	buf := answerBuffers.Get().(*bufio.Writer)
 	buf.Reset(w)

@@ -1,9 +1,13 @@
 package node
 
 import (
+	"bufio"
+	"context"
+	"errors"
 	"io"
 	"net"
 	"testing"
+	"time"
 )
 
 // connected returns the two ends of a connection.
@@ -51,5 +55,31 @@ func TestNoHangUp(t *testing.T) {
 		if _, err := io.ReadFull(server, got); err != nil || string(got) != "next" {
 			t.Fatalf("%q, %v", got, err)
 		}
+	}
+}
+
+// TestHangUpOnAnswer: a stream in which nothing is written ends, too, when the node that asked for
+// it hangs up.
+func TestHangUpOnAnswer(t *testing.T) {
+	n := openTest(t, Options{})
+	conn, peer := connected(t)
+	begun, ended := make(chan struct{}), make(chan error, 1)
+	a := &answer{server: n.server, conn: conn,
+		asked: scope{groups: []int{0}, within: 20 * time.Second},
+		produce: func(rc context.Context, _ *bufio.Writer) error {
+			close(begun)
+			<-rc.Done()
+			return rc.Err()
+		}}
+	go func() {
+		_, err := a.WriteTo(io.Discard)
+		ended <- err
+	}()
+	<-begun
+	if err := peer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
 	}
 }

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -106,11 +107,16 @@ func (s *server) checkScope(args *fasthttp.Args) error {
 // asks, it ends when that one hangs up.
 func (s *server) scoped(ctx *fasthttp.RequestCtx) (context.Context, context.CancelFunc) {
 	asked, _ := parseScope(ctx.QueryArgs()) // handle has checked it
+	return s.watched(ctx.Conn(), asked)
+}
+
+// watched is under for the request of a connection.
+func (s *server) watched(conn net.Conn, asked scope) (context.Context, context.CancelFunc) {
 	rc, cancel := s.under(asked)
 	if asked.groups == nil {
 		return rc, cancel
 	}
-	stop := watchHangUp(ctx.Conn(), cancel)
+	stop := watchHangUp(conn, cancel)
 	return rc, func() {
 		stop()
 		cancel()
