@@ -368,5 +368,6 @@ func (s *Store) commitBelow(put *putRequest, parts []belowPart) (putNs int64, er
 	s.counters.belowRows.Add(int64(put.rows))
 	s.counters.belowPuts.Add(1)
 	s.sealFull()
+	s.pace(put.rows)
 	return putNs, nil
 }

@@ -16,10 +16,10 @@ const (
 // setBacklog notes by how many segments the shard that has most is above the calm.
 func (s *Store) setBacklog() {
 	most := 0
-	for _, sh := range s.shards {
+	for _, sh := range s.all {
 		count := 0
 		for _, seg := range sh.snapshot.Load().sealed {
-			if int64(seg.meta.Rows) < maxMergedRows/4 && seg.file.Size() < maxMergedBytes/4 {
+			if int64(seg.meta.Rows) < limitOf(seg)/4 && seg.file.Size() < maxMergedBytes/4 {
 				count++ // larger ones will not be merged any more
 			}
 		}
