@@ -55,7 +55,7 @@ func ask[T any](
 	}
 	wg.Wait()
 	if err := context.Cause(running); err != nil {
-		return a, err
+		return a, a.late(err, sources)
 	}
 	for _, err := range a.errs {
 		if err == nil {
@@ -63,6 +63,23 @@ func ask[T any](
 		}
 	}
 	return a, errors.Join(a.errs...) // nobody answered
+}
+
+// late names those who had not answered where the time was over before.
+func (a *asking[T]) late(err error, sources []source) error {
+	if !errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(*SourceError)) {
+		return err
+	}
+	var names []string
+	for i, s := range sources {
+		if a.errs[i] != nil {
+			names = append(names, fmt.Sprint(s))
+		}
+	}
+	if len(names) == 0 {
+		return err
+	}
+	return &SourceError{Source: strings.Join(names, "; "), Err: err}
 }
 
 // one asks one source, and names it in an error.

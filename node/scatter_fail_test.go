@@ -301,3 +301,19 @@ func TestSourceThatIsSlow(t *testing.T) {
 	}
 	<-gone
 }
+
+// TestSourceThatIsTooSlow: when the time is over, the error says for whom it was waited.
+func TestSourceThatIsTooSlow(t *testing.T) {
+	s := openSpread(t, 2, 2)
+	fakePeer(s, func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // else the server does not see who goes away
+		<-r.Context().Done()
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	_, _, err := s.near().Count(ctx, &record.Query{})
+	if s.near().Kind(err) != wire.KindTimeout || !errors.Is(err, context.DeadlineExceeded) ||
+		!strings.Contains(toWire(err).Message, "node fake, groups [1]") {
+		t.Error(err)
+	}
+}
