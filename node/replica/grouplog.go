@@ -70,7 +70,8 @@ func (g *groupLog) note(f *frame, at position) error {
 			return fmt.Errorf("a replica that cannot be read")
 		}
 		g.id, g.dropped = id, false
-		if f.kind == kindCreated {
+		if f.kind == kindCreated { // a new replica: what was lost was of another
+			g.damage, g.installing = nil, nil
 			g.clear(f.index, f.term)
 		} else {
 			g.truncate(f.index, f.term)

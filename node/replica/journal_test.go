@@ -267,3 +267,27 @@ func TestJournalRewritesWhatPins(t *testing.T) {
 		t.Errorf("reopened, the groups have %v, want %v; %+v", contents(t, again), want, report)
 	}
 }
+
+// Where a replica lost something, a new one can be created: it has lost nothing.
+func TestJournalCreatedAfterDamage(t *testing.T) {
+	d := newDisk()
+	l, _ := testJournal(t, d)
+	lost := record{group: l.add(1), frame: frame{kind: kindQuarantined, payload: []byte("lost")}}
+	for _, r := range []record{createRecord(l, 1), lost} {
+		if err := l.write([]record{r}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if l.groups[1].damage == nil {
+		t.Fatal("a quarantined group is as good as new")
+	}
+	if err := l.write([]record{createRecord(l, 1)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.groups[1].damage; err != nil {
+		t.Errorf("a new replica has %v", err)
+	}
+	if _, report := testJournal(t, d); len(report.Quarantined) > 0 {
+		t.Errorf("opened again, it has %v", report.Quarantined)
+	}
+}
