@@ -219,6 +219,9 @@ func (c *Core) Drop(group uint32, done func(error)) {
 	// Through its worker and its applier, so that nothing of it comes after.
 	g.post(func() {
 		g.stop(ErrGroupUnknown)
+		if h := c.snaps.get(group); h != nil {
+			c.snaps.discard(group, h)
+		}
 		g.applies(func() { write() })
 	})
 }

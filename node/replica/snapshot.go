@@ -214,9 +214,14 @@ func (g *group) made(s Snapshot, err error) {
 }
 
 // unstick offers a snapshot anew to followers that have not fetched of one for long, and lets go
-// of one that nobody waits for, because others wait for its place.
+// of one that nobody waits for, because others wait for its place. Who has ceased to lead does not
+// know who waits, but when nobody reads.
 func (g *group) unstick() {
+	h, now := g.core.snaps.get(g.id), g.core.opt.Now()
 	if !g.leads {
+		if h != nil && now-g.core.snaps.usedAt(h) > snapshotTaken {
+			g.core.snaps.discard(g.id, h)
+		}
 		return
 	}
 	var waiting []uint64
@@ -225,7 +230,6 @@ func (g *group) unstick() {
 			waiting = append(waiting, id)
 		}
 	})
-	h, now := g.core.snaps.get(g.id), g.core.opt.Now()
 	switch {
 	case len(waiting) == 0 && h != nil && now-h.made > snapshotTaken:
 		g.core.snaps.discard(g.id, h)
