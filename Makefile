@@ -8,7 +8,7 @@ BENCH       := cd bench && # a module of its own: what it compares with is not p
 
 .PHONY: help build demo test test-long race lint check bench bench-quick bench-spread bench-full bench-thesis \
 	bench-thesis-full bench-daily bench-underload bench-growth bench-resident bench-cold bench-bars \
-	bench-plugins bench-peers bench-micro bench-compare profile fuzz fuzz-long crash guests guests-verify guests-verify-c clean
+	bench-plugins bench-peers bench-micro bench-compare profile fuzz fuzz-long sim crash guests guests-verify guests-verify-c clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -20,7 +20,7 @@ demo: build ## build, start a node, load a month of 500 meters, query it, run pl
 	bin/pentad demo --reset --dir $(or $(DEMO_DIR),bin/demo)
 
 test: ## every test
-	$(GO) test -timeout 15m $(PACKAGES)
+	$(GO) test -timeout 30m $(PACKAGES)
 	$(BENCH) $(GO) test -timeout 15m $(PACKAGES)
 
 race: ## the short tests under the race detector
@@ -114,6 +114,10 @@ test-long: ## models of the store, the change feed and windows for hours, kill -
 	PENTAD_COPY_FOR=20m $(GO) test -count 1 -timeout 40m -v -run CopyLong ./node/store
 	PENTAD_GATEWAY_FOR=10m $(GO) test -count 1 -timeout 30m -v -run ModelLong ./node/gateway/tstorage
 	$(MAKE) crash fuzz-long
+
+sim: ## simulated clusters under faults: SEEDS=20000 runs, the first of them SEED
+	PENTAD_SEEDS=$(or $(SEEDS),20000) $(if $(SEED),PENTAD_SEED=$(SEED)) \
+		$(GO) test -count 1 -timeout 24h -v -run 'TestSimulation$$' ./node/replica
 
 crash: ## kill -9 a node 50 times while it imports
 	PENTAD_KILLS=50 $(GO) test -count 1 -timeout 60m -v -run Killed ./cluster-test

@@ -1,366 +1,325 @@
 package replica
 
 import (
-	"context"
-	"errors"
+	"container/heap"
 	"fmt"
 	"hash/fnv"
-	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 	"testing/cryptotest"
 	"time"
 )
 
-// simulation runs the cores of some nodes in one goroutine: who does what next, what gets lost
-// and who loses power is drawn from one source.
+// simulation runs the cores of some nodes in one goroutine, by a clock of its own: how long things
+// take, what gets lost and who loses power is drawn from one source. Its clients check what they
+// see, and its machines what others had at the same index.
 type simulation struct {
-	t      *testing.T
-	rng    *rand.Rand
-	now    time.Duration
-	groups uint32
-	nodes  []*simNode
-	queue  []simMessage
-	cut    map[[2]uint64]bool
-	acked  map[uint32]map[string]bool
-	sent   int
-	lossy  bool
-	trace  []byte
-	counts map[string]int
+	rng       *rand.Rand
+	config    simConfig
+	bug       bug
+	now       time.Duration
+	events    simEvents
+	order     uint64
+	nodes     []*simNode
+	cut       map[[2]uint64]bool // from, to
+	admins    map[uint32]*simAdmin
+	histories map[uint32]*history
+	writers   []*simWriter
+	readers   []*simReader
+	healing   bool   // no more faults
+	ending    bool   // no more writes
+	violation string // the first
+	counts    map[string]int
 }
 
-type simMessage struct {
-	from, to uint64
-	group    uint32
-	data     []byte
+type simConfig struct {
+	voters, nodes, workers, writers int
+	groups                          uint32
+	loss, double, late, refuse      float64
+	latency                         int // us
+	think, restart                  int // ms
+	faults                          int // ms between two
+	retain, fileBytes, keepBytes    int64
 }
 
-type simNode struct {
-	s        *simulation
-	id       uint64
-	run      int
-	core     *Core
-	disk     *disk
-	machines map[uint32]*list
-	failed   error
+func drawConfig(rng *rand.Rand) simConfig {
+	c := simConfig{voters: 3 + 2*rng.IntN(2), workers: 1 + rng.IntN(2), writers: 1 + rng.IntN(3),
+		groups: 1 + rng.Uint32N(2), latency: 500 + rng.IntN(20000), think: 50 + rng.IntN(400),
+		restart: 50 + rng.IntN(2000), faults: 200 + rng.IntN(1800),
+		retain: 500 + rng.Int64N(4000), fileBytes: 4<<10 + rng.Int64N(12<<10),
+		keepBytes: 30<<10 + rng.Int64N(60<<10)}
+	if c.voters == 3 {
+		c.groups += rng.Uint32N(2)
+	}
+	c.nodes = c.voters + rng.IntN(2)
+	if rng.IntN(2) == 0 {
+		c.loss, c.double = rng.Float64()/20, rng.Float64()/20
+		c.late, c.refuse = rng.Float64()/50, rng.Float64()/100
+	}
+	return c
 }
 
-func (n *simNode) Send(to uint64, group uint32, message []byte) bool {
-	n.s.queue = append(n.s.queue, simMessage{n.id, to, group, message})
-	return true
+type simEvent struct {
+	at    time.Duration
+	order uint64
+	do    func()
 }
 
-func (n *simNode) Open(_ context.Context, node uint64, f SnapshotFile) (io.ReadCloser, error) {
-	other := n.s.nodes[node-1]
-	if n.s.cut[[2]uint64{n.id, node}] || other.core == nil {
-		return nil, errors.New("cut off")
-	}
-	n.s.counts["fetches"]++
-	return other.core.OpenSnapshot(f)
+type simEvents []simEvent
+
+func (e simEvents) Len() int      { return len(e) }
+func (e simEvents) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
+func (e simEvents) Less(i, j int) bool {
+	return e[i].at < e[j].at || e[i].at == e[j].at && e[i].order < e[j].order
+}
+func (e *simEvents) Push(x any) { *e = append(*e, x.(simEvent)) }
+func (e *simEvents) Pop() any {
+	last := len(*e) - 1
+	out := (*e)[last]
+	(*e)[last] = simEvent{}
+	*e = (*e)[:last]
+	return out
 }
 
-func newSimulation(t *testing.T, seed uint64, nodes int, groups uint32) *simulation {
-	cryptotest.SetGlobalRandom(t, seed)
-	s := &simulation{t: t, rng: rand.New(rand.NewPCG(seed, 7)), groups: groups,
-		cut: map[[2]uint64]bool{}, acked: map[uint32]map[string]bool{}, counts: map[string]int{}}
-	for g := uint32(1); g <= groups; g++ {
-		s.acked[g] = map[string]bool{}
-	}
-	var voters []uint64
-	for id := uint64(1); id <= uint64(nodes); id++ {
-		voters = append(voters, NewID(id, 1))
-		s.nodes = append(s.nodes, &simNode{s: s, id: id, disk: newDisk(),
-			machines: map[uint32]*list{}})
-	}
-	for _, n := range s.nodes {
-		n.start()
-		for g := uint32(1); g <= groups; g++ {
-			n.core.Create(g, NewID(n.id, 1), voters, func(err error) {
-				if err != nil {
-					t.Fatal(err)
-				}
-			})
-			n.core.StepFlusher()
-			n.machines[g] = &list{}
-			if err := n.core.Start(g, n.machines[g]); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	return s
+func (s *simulation) after(d time.Duration, do func()) {
+	s.order++
+	heap.Push(&s.events, simEvent{s.now + d, s.order, do})
 }
 
-// start opens the log of a node and starts the groups that it has there.
-func (n *simNode) start() {
-	core, report, err := OpenCore(CoreOptions{Node: n.id, Files: n.disk, Network: n,
-		Now: func() time.Duration { return n.s.now }, Fail: func(err error) { n.failed = err }})
-	if err != nil {
-		n.s.t.Fatal(err)
-	}
-	if len(report.Damage)+len(report.Quarantined) > 0 {
-		n.s.t.Fatalf("node %d: damage %v, quarantined %v", n.id, report.Damage, report.Quarantined)
-	}
-	core.retain, core.journal.fileBytes, core.journal.cacheBytes = 1500, 8<<10, 200
-	core.journal.keepBytes = 60 << 10
-	n.core, n.run = core, n.run+1
-	for g := uint32(1); g <= n.s.groups; g++ {
-		if core.Groups()[g] == 0 {
-			continue
-		}
-		n.machines[g] = n.machines[g].afterCrash()
-		if err := core.Start(g, n.machines[g]); err != nil {
-			n.s.t.Fatal(err)
-		}
-	}
+// every does something again and again, at times that are not quite regular.
+func (s *simulation) every(ms int, do func()) {
+	s.after(time.Duration(1+s.rng.IntN(2*ms))*time.Millisecond, func() {
+		do()
+		s.every(ms, do)
+	})
 }
 
-func (s *simulation) crash(n *simNode) {
-	s.counts["crashes"]++
-	n.core = nil
-	n.disk = n.disk.crash(s.rng)
+// violated notes what must not be; the first counts and ends the run.
+func (s *simulation) violated(format string, args ...any) {
+	if s.violation == "" {
+		s.violation = fmt.Sprintf("after %v: ", s.now) + fmt.Sprintf(format, args...)
+	}
 }
 
 func (s *simulation) pick() *simNode { return s.nodes[s.rng.IntN(len(s.nodes))] }
 
-// deliver takes one message of those under way, not always the oldest.
-func (s *simulation) deliver() {
-	if len(s.queue) == 0 {
-		return
-	}
-	i := s.rng.IntN(min(len(s.queue), 3))
-	m := s.queue[i]
-	s.queue = append(s.queue[:i], s.queue[i+1:]...)
-	to := s.nodes[m.to-1]
-	if to.core == nil || s.cut[[2]uint64{m.from, m.to}] || s.lossy && s.rng.IntN(50) == 0 {
-		return
-	}
-	to.core.Deliver(m.from, m.group, m.data)
-	if s.lossy && s.rng.IntN(50) == 0 {
-		to.core.Deliver(m.from, m.group, m.data)
+// until lets time pass, and ends early when that is enough or when there was a violation.
+func (s *simulation) until(end time.Duration, enough func() bool) {
+	look := s.now
+	for s.violation == "" && s.now < end && len(s.events) > 0 {
+		e := heap.Pop(&s.events).(simEvent)
+		s.now = max(s.now, e.at)
+		e.do()
+		if s.now >= look {
+			if enough() {
+				return
+			}
+			look = s.now + 100*time.Millisecond
+		}
 	}
 }
 
-func (s *simulation) propose() {
-	n := s.pick()
-	if n.core == nil {
-		return
+func never() bool { return false }
+
+func newSimulation(seed uint64, planted bug) *simulation {
+	s := &simulation{rng: rand.New(rand.NewPCG(seed, 7)), bug: planted, healing: true,
+		cut: map[[2]uint64]bool{}, admins: map[uint32]*simAdmin{},
+		histories: map[uint32]*history{}, counts: map[string]int{}}
+	s.config = drawConfig(s.rng)
+	for id := range s.config.nodes {
+		n := &simNode{s: s, id: uint64(id + 1), disk: newDisk(), machines: map[uint32]*simMachine{}}
+		s.nodes = append(s.nodes, n)
+		n.start()
 	}
-	group := 1 + s.rng.Uint32N(s.groups)
-	if st, err := n.core.Status(group); err == nil && st.Leader != 0 && s.rng.IntN(10) != 0 {
-		if leader := s.nodes[Node(st.Leader)-1]; leader.core != nil {
-			n = leader
+	for g := uint32(1); g <= s.config.groups; g++ {
+		s.found(g)
+	}
+	s.healing = false
+	return s
+}
+
+// found makes a group, its clients, and who sees to its members.
+func (s *simulation) found(group uint32) {
+	a := &simAdmin{s: s, group: group, given: map[uint64]uint16{}, dead: map[uint64]bool{},
+		created: map[uint64]simCreated{}, seen: map[uint64]uint64{}}
+	s.admins[group] = a
+	s.histories[group] = &history{applied: map[[2]uint32]uint64{}}
+	var voters []uint64
+	for id := range s.config.voters {
+		voters = append(voters, NewID(uint64(id+1), 1))
+	}
+	for _, id := range voters {
+		n := a.node(id)
+		a.given[n.id], a.created[id] = 1, simCreated{n.run, true}
+		n.core.Create(group, id, voters, func(err error) {
+			if err != nil {
+				s.violated("create: %v", err)
+			}
+		})
+		n.core.StepFlusher()
+		n.machines[group] = newSimMachine(n, group, id)
+		if err := n.core.Start(group, n.machines[group]); err != nil {
+			s.violated("start: %v", err)
 		}
 	}
-	s.sent++
-	command := fmt.Sprintf("c%d-%0*d", s.sent, 1+s.rng.IntN(120), 0)
-	n.core.Propose(group, []byte(command), func(_ any, err error) {
-		switch {
-		case err == nil:
-			s.acked[group][command] = true
-		case errors.Is(err, ErrUnknown), errors.Is(err, ErrNotLeader),
-			errors.Is(err, ErrOverloaded):
-		default:
-			s.t.Fatalf("propose: %v", err)
+	for id := range s.config.writers {
+		w := &simWriter{s: s, group: group, id: uint32(id + 1)}
+		s.writers = append(s.writers, w)
+		s.after(time.Duration(s.rng.IntN(1000))*time.Millisecond, w.next)
+	}
+	for range 2 {
+		r := &simReader{s: s, group: group}
+		s.readers = append(s.readers, r)
+		s.every(100, r.step)
+	}
+	s.every(100, func() { s.readLatest(group) })
+	s.every(300, func() {
+		if !s.ending {
+			s.moveHorizon(group)
 		}
 	})
+	s.every(100, a.step)
 }
 
-func (s *simulation) tick() {
-	s.now += 50 * time.Millisecond
-	for _, n := range s.nodes {
-		if n.core != nil {
-			n.core.Tick()
-		}
-	}
-}
-
-// step lets one thing happen.
-func (s *simulation) step() {
-	n := s.pick()
-	switch k := s.rng.IntN(100); {
-	case k < 40:
-		s.deliver()
-	case k < 60:
-		if n.core != nil {
-			n.core.StepWorker(0)
-		}
-	case k < 70:
-		if n.core != nil {
-			n.core.StepFlusher()
-		}
-	case k < 82:
-		if n.core != nil {
-			n.core.StepApplier()
-		}
-	case k < 90:
-		s.propose()
-	case k < 94:
-		s.tick()
-	case k < 95:
-		if n.core != nil {
-			n.core.TransferLeader(1, NewID(s.pick().id, 1))
-		}
-	}
-	if n.failed != nil {
-		s.t.Fatal(n.failed)
-	}
-}
-
-// fault lets something bad happen, or end.
-func (s *simulation) fault() {
-	n := s.pick()
-	switch s.rng.IntN(6) {
-	case 0:
-		if n.core != nil {
-			s.crash(n)
-		}
-	case 1, 2:
-		if n.core == nil {
-			n.start()
-		}
-	case 3:
-		s.counts["cuts"]++
-		s.cut[[2]uint64{n.id, s.pick().id}] = true
-	case 4:
-		clear(s.cut)
-	case 5:
-		s.lossy = !s.lossy
-	}
-}
-
-// heal ends all faults and lets time pass until nothing more is to be done.
+// heal ends all faults and waits until everybody works, and then until nothing is left to do.
 func (s *simulation) heal() {
+	s.healing = true
 	clear(s.cut)
-	s.lossy = false
+	s.config.loss, s.config.double, s.config.late, s.config.refuse = 0, 0, 0, 0
 	for _, n := range s.nodes {
-		if n.core == nil {
-			n.start()
-		}
+		n.slow, n.full, n.paused, n.broken = 0, 0, 0, false
+		n.startSoon()
 	}
-	for range 1500 { // 75 s: the longest wait is for a snapshot that nobody fetches
-		s.tick()
-		for more := true; more; {
-			more = len(s.queue) > 0
-			for range len(s.queue) {
-				s.deliver()
-			}
-			for _, n := range s.nodes {
-				more = n.core.StepWorker(0) || more
-				more = n.core.StepFlusher() || more
-				more = n.core.StepApplier() || more
-			}
-		}
+	healed := s.now
+	working := func() bool {
+		return !slices.ContainsFunc(s.writers,
+			func(w *simWriter) bool { return w.ackedAt <= healed })
 	}
-}
-
-// agree checks that each machine has what the shortest has, in the same order.
-func (s *simulation) agree(group uint32) {
-	for _, n := range s.nodes[1:] {
-		a, b := s.nodes[0].machines[group], n.machines[group]
-		for i := range min(len(a.commands), len(b.commands)) {
-			if a.commands[i] != b.commands[i] || a.indexes[i] != b.indexes[i] {
-				s.t.Fatalf("group %d: command %d is %s at %d on node 1 and %s at %d on node %d",
-					group, i, a.commands[i], a.indexes[i], b.commands[i], b.indexes[i], n.id)
+	s.until(healed+simPatience, working)
+	if !working() {
+		s.violated("%v after all was well again, some writer has had no answer", simPatience)
+	}
+	s.ending = true
+	settled := func() bool {
+		for g := uint32(1); g <= s.config.groups; g++ {
+			if !s.admins[g].settled() {
+				return false
 			}
 		}
+		return true
+	}
+	s.until(s.now+simSettling, settled)
+	if !settled() {
+		s.violated("%v after the last write, replicas are missing or behind", simSettling)
+	}
+	for g := uint32(1); g <= s.config.groups && s.violation == ""; g++ {
+		s.histories[g].checkWhole(s, g)
 	}
 }
 
-// finish heals and checks: all machines are the same, and have each acknowledged command once.
-func (s *simulation) finish() {
+const (
+	simFaulty   = 25 * time.Second // of each run
+	simPatience = 30 * time.Second // for all groups to be writable again
+	simSettling = 3 * time.Minute  // for snapshots to come, whose longest wait is a minute
+)
+
+// simulate returns the violation, and a hash of all that was.
+func simulate(t *testing.T, seed uint64, planted bug) (*simulation, uint64) {
+	cryptotest.SetGlobalRandom(t, seed)
+	s := newSimulation(seed, planted)
+	s.every(s.config.faults, s.fault)
+	s.until(simFaulty, never)
 	s.heal()
-	for group := uint32(1); group <= s.groups; group++ {
-		s.agree(group)
-		count := map[string]int{}
-		for _, c := range s.nodes[0].machines[group].commands {
-			if count[c]++; count[c] > 1 {
-				s.t.Fatalf("group %d: %s was applied twice", group, c)
-			}
+	for _, n := range s.nodes {
+		if n.core != nil {
+			n.flusher.stop()
+			n.applier.stop()
 		}
-		for c := range s.acked[group] {
-			if count[c] != 1 {
-				s.t.Fatalf("group %d: %s was acknowledged and is not there", group, c)
-			}
-		}
-		for _, n := range s.nodes {
-			a := n.machines[group]
-			st, err := n.core.Status(group)
-			if err != nil || st.Err != nil || st.Leader == 0 {
-				s.t.Fatalf("group %d on node %d: %+v, %v", group, n.id, st, err)
-			}
-			if len(a.commands) != len(s.nodes[0].machines[group].commands) {
-				s.t.Fatalf("group %d: node %d has %d commands, node 1 %d; %+v", group, n.id,
-					len(a.commands), len(s.nodes[0].machines[group].commands), st)
-			}
-			s.trace = fmt.Appendf(s.trace, "%s %d;", a, st.Term)
-		}
-	}
-}
-
-func simulate(t *testing.T, seed uint64, nodes int) (hash uint64, counts map[string]int) {
-	s := newSimulation(t, seed, nodes, 2)
-	for i := range 12000 {
-		s.step()
-		if i%60 == 0 && s.rng.IntN(3) == 0 {
-			s.fault()
-		}
-		if i%500 == 0 {
-			s.agree(1)
-		}
-	}
-	s.finish()
-	for _, acked := range s.acked {
-		s.counts["acked"] += len(acked)
 	}
 	h := fnv.New64a()
-	h.Write(s.trace)
-	return h.Sum64(), s.counts
+	fmt.Fprint(h, s.now, s.order, s.violation, s.counts)
+	for g := uint32(1); g <= s.config.groups; g++ {
+		fmt.Fprint(h, s.histories[g].sums, s.histories[g].acked)
+	}
+	return s, h.Sum64()
 }
 
-// Nodes crash, lose what was not synced, and are cut off from one another; what was acknowledged is
-// on all of them afterwards, once, in the same order. PENTAD_SEED repeats one run, PENTAD_SEEDS
-// sets their number.
+func envNumber(name string, otherwise uint64) uint64 {
+	if n, err := strconv.ParseUint(os.Getenv(name), 10, 64); err == nil {
+		return n
+	}
+	return otherwise
+}
+
+// Whatever disks, networks, clocks and processes do, replicas agree, what was acknowledged is
+// there once, readers miss nothing, and all works again when the faults end. PENTAD_SEEDS sets
+// the number of runs, PENTAD_SEED the first.
 func TestSimulation(t *testing.T) {
-	seeds, first := 30, uint64(time.Now().UnixNano())
+	seeds := uint64(500)
 	if testing.Short() {
 		seeds = 8
 	}
-	if n, err := strconv.Atoi(os.Getenv("PENTAD_SEEDS")); err == nil {
-		seeds = n
-	}
-	if n, err := strconv.ParseUint(os.Getenv("PENTAD_SEED"), 10, 64); err == nil {
-		seeds, first = 1, n
-	}
+	seeds = envNumber("PENTAD_SEEDS", seeds)
+	first := envNumber("PENTAD_SEED", uint64(time.Now().UnixNano()))
 	total := map[string]int{}
-	for i := range seeds {
-		seed := first + uint64(i)
-		t.Run("", func(t *testing.T) {
-			t.Logf("PENTAD_SEED=%d", seed)
-			_, counts := simulate(t, seed, 3+2*(i%2))
-			for k, n := range counts {
-				total[k] += n
-			}
-		})
+	violations, simulated, began := 0, time.Duration(0), time.Now()
+	for seed := first; seed < first+seeds; seed++ {
+		s, _ := simulate(t, seed, "")
+		for what, n := range s.counts {
+			total[what] += n
+		}
+		simulated += s.now
+		if s.violation != "" {
+			violations++
+			t.Errorf("seed %d: %s; again with\nPENTAD_SEED=%d PENTAD_SEEDS=1 go test -v "+
+				"-run 'TestSimulation$' ./node/replica", seed, s.violation, seed)
+		}
 	}
-	t.Logf("%d seeds: %v", seeds, total)
-	if !t.Failed() && seeds > 5 && (total["acked"] < 100*seeds || total["fetches"] == 0 ||
-		total["crashes"] < seeds) {
-		t.Errorf("too little happened to prove anything: %v", total)
+	rest := maps.Clone(total)
+	for _, what := range []string{"crashes", "cuts", "acknowledged"} {
+		delete(rest, what)
+	}
+	t.Logf("%d seeds from %d: %.0f simulated s, %.0f x real time, %d crashes, %d cuts, "+
+		"%d acknowledged, %d violations; %v", seeds, first, simulated.Seconds(),
+		simulated.Seconds()/time.Since(began).Seconds(), total["crashes"], total["cuts"],
+		total["acknowledged"], violations, rest)
+	if seeds < 50 {
+		return
+	}
+	for _, what := range simFaults() {
+		if total[what] == 0 {
+			t.Errorf("in %d seeds there was nothing of: %s", seeds, what)
+		}
 	}
 }
 
 // The same seed is the same run.
 func TestSimulationRepeats(t *testing.T) {
-	var hashes []uint64
-	for range 2 {
-		t.Run("", func(t *testing.T) {
-			hash, _ := simulate(t, 42, 3)
-			hashes = append(hashes, hash)
-		})
+	_, first := simulate(t, 42, "")
+	if s, again := simulate(t, 42, ""); first != again || s.counts["acknowledged"] == 0 {
+		t.Errorf("two runs of a seed differ: %x, %x; %v", first, again, s.counts)
 	}
-	if len(hashes) == 2 && hashes[0] != hashes[1] {
-		t.Errorf("two runs of a seed differ: %x, %x", hashes[0], hashes[1])
+}
+
+// Each bug that is planted is found, by one of the first maxSeeds runs.
+func TestSimulationFindsBugs(t *testing.T) {
+	const maxSeeds = 500
+	for _, planted := range plantedBugs() {
+		if testing.Short() && slices.Contains(slowBugs(), planted) {
+			continue
+		}
+		t.Run(string(planted), func(t *testing.T) {
+			for seed := range uint64(maxSeeds) {
+				if s, _ := simulate(t, seed, planted); s.violation != "" {
+					t.Logf("found by seed %d: %s", seed, s.violation)
+					return
+				}
+			}
+			t.Errorf("not found in %d seeds", maxSeeds)
+		})
 	}
 }
