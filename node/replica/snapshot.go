@@ -214,13 +214,12 @@ func (g *group) made(s Snapshot, err error) {
 }
 
 // unstick offers a snapshot anew to followers that have not fetched of one for long, and lets go
-// of one that nobody waits for, because others wait for its place. Who has ceased to lead does not
-// know who waits, but when nobody reads.
+// of one that nobody waits for, because others wait for its place.
 func (g *group) unstick() {
 	h, now := g.core.snaps.get(g.id), g.core.opt.Now()
 	if !g.leads {
 		if h != nil && now-g.core.snaps.usedAt(h) > snapshotTaken {
-			g.core.snaps.discard(g.id, h)
+			g.core.snaps.discard(g.id, h) // who leads now offers its own
 		}
 		return
 	}
