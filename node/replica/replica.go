@@ -78,13 +78,21 @@ func (e *NotLeaderError) Error() string {
 // Is makes every NotLeaderError an ErrNotLeader.
 func (e *NotLeaderError) Is(target error) bool { return target == ErrNotLeader }
 
-// NewID returns the id of a replica: of a node, and of how many replicas of the group that node
-// has had before. Node is at least 1 and below 2^40, incarnation at least 1. Whoever gives out
-// ids must never give the same twice, also when a node lost its disk.
-func NewID(node uint64, incarnation uint16) uint64 { return node<<16 | uint64(incarnation) }
+// MaxNumber is the highest number of a replica.
+const MaxNumber = 1<<numberBits - 1
+
+const numberBits = 24
+
+// NewID returns the id of a replica: of a node, and a number that rises with each replica of the
+// group that the node gets. Node is at least 1 and below 2^40, number at least 1 and at most
+// MaxNumber. Whoever gives out ids must never give the same twice, also when a node lost its disk.
+func NewID(node uint64, number uint32) uint64 { return node<<numberBits | uint64(number) }
+
+// Number returns the number of a replica.
+func Number(id uint64) uint32 { return uint32(id & MaxNumber) }
 
 // Node returns the node of a replica.
-func Node(id uint64) uint64 { return id >> 16 }
+func Node(id uint64) uint64 { return id >> numberBits }
 
 // Entry is one place in the log of a group. Data is what was proposed, and valid during the call;
 // an entry without any is the library's own, and only its index is to be noted.
