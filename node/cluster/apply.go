@@ -120,6 +120,9 @@ func (x *StartPlan) apply(s *State) Result {
 	if int(x.Group) >= len(s.groups) {
 		return unknown("group %d", x.Group)
 	}
+	if x.Add != 0 && s.nextReplica > maxReplicaID {
+		return refused("the cluster has given out all numbers of replicas")
+	}
 	g := s.groups[x.Group]
 	if g.Epoch != x.Epoch || s.busy[x.Group] != 0 {
 		return stale("group %d is at epoch %d (plan %d), not at %d", x.Group, g.Epoch,

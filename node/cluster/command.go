@@ -294,6 +294,8 @@ func (n *Node) check() error {
 	switch {
 	case n.ID == 0:
 		return errors.New("a node needs an id")
+	case n.ID > maxNodeID:
+		return fmt.Errorf("node %v: an id has 40 bits", n.ID)
 	case roles()[n.Role] == "":
 		return fmt.Errorf("node %v: there is no role %d", n.ID, n.Role)
 	case len(n.Zone) > maxZoneBytes:

@@ -13,7 +13,8 @@ import (
 // Config is what an operator says about a node and its cluster. The zero value means: no cluster.
 type Config struct {
 	TokenFile  string   // holds the cluster's token; what makes a node one of a cluster
-	Join       []string // host[:port] of the gossip of nodes that are in it; none: see Groups
+	Init       bool     // this is the first node, which makes the cluster
+	Join       []string // host[:port] of the gossip of nodes that are in it
 	Bind       string   // host:port of this node's gossip; default 127.0.0.1:5152
 	Advertise  string   // host that others reach this node at; default: that of Bind
 	RaftBind   string   // host:port that groups talk to each other at; default 127.0.0.1:5151
@@ -30,12 +31,13 @@ const (
 	DefaultGroups = 16
 	// DefaultReplicas survive the loss of one node.
 	DefaultReplicas = 3
+	// DefaultRaftBind is where groups talk to each other.
+	DefaultRaftBind = "127.0.0.1:5151"
 
-	defaultBind     = "127.0.0.1:5152"
-	defaultRaftBind = "127.0.0.1:5151"
-	defaultWeight   = 100
-	gossipPort      = "5152"
-	maxSeeds        = 64
+	defaultBind   = "127.0.0.1:5152"
+	defaultWeight = 100
+	gossipPort    = "5152"
+	maxSeeds      = 64
 )
 
 var zoneForm = regexp.MustCompile(`^[A-Za-z0-9._/-]{0,64}$`)
@@ -50,7 +52,7 @@ func (c Config) Complete() (Config, error) {
 		c.Bind = defaultBind
 	}
 	if c.RaftBind == "" {
-		c.RaftBind = defaultRaftBind
+		c.RaftBind = DefaultRaftBind
 	}
 	if c.Role == "" {
 		c.Role = RoleCore.String()
@@ -62,7 +64,10 @@ func (c Config) Complete() (Config, error) {
 	if c.Join, err = seeds(c.Join); err != nil {
 		return c, err
 	}
-	if len(c.Join) > 0 && (c.Groups != 0 || c.Replicas != 0) {
+	if c.Init && len(c.Join) > 0 {
+		return c, errors.New("cluster: a node either makes a cluster or joins one; leave out one")
+	}
+	if !c.Init && (c.Groups != 0 || c.Replicas != 0) {
 		return c, errors.New("cluster: groups and replicas are fixed by who makes a cluster; " +
 			"leave them out where a node joins")
 	}

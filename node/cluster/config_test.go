@@ -52,15 +52,16 @@ func TestConfigsThatCannotBe(t *testing.T) {
 		}
 	}
 	f("a token file is wanted", func(c *Config) { c.TokenFile = "" })
-	f("a power of two", func(c *Config) { c.Groups = 12 })
-	f("at most 4096", func(c *Config) { c.Groups = 8192 })
-	f("at most 4096", func(c *Config) { c.Groups = -1 })
-	f("1, 3, 5 or 7", func(c *Config) { c.Replicas = 2 })
+	f("a power of two", func(c *Config) { c.Init, c.Groups = true, 12 })
+	f("at most 4096", func(c *Config) { c.Init, c.Groups = true, 8192 })
+	f("at most 4096", func(c *Config) { c.Init, c.Groups = true, -1 })
+	f("1, 3, 5 or 7", func(c *Config) { c.Init, c.Replicas = true, 2 })
 	f("core or edge", func(c *Config) { c.Role = "voter" })
 	f("say which nodes to join", func(c *Config) { c.Role = "edge" })
 	f("leave them out where a node joins", func(c *Config) {
 		c.Join, c.Groups = []string{"a"}, 16
 	})
+	f("leave out one", func(c *Config) { c.Init, c.Join = true, []string{"a"} })
 	f("zone", func(c *Config) { c.Zone = "a zone" })
 	f("weight -1", func(c *Config) { c.Weight = -1 })
 	f("a host without a port", func(c *Config) { c.Advertise = "host:1" })

@@ -8,8 +8,16 @@ import (
 )
 
 // NodeID names a node for ever; it is drawn at random when the node's directory is made. Zero is
-// none.
+// none. It has 40 bits, so that it fits into the ids of replicas together with their numbers.
 type NodeID uint64
+
+const (
+	nodeIDBytes = 5
+	maxNodeID   = NodeID(1<<(8*nodeIDBytes) - 1)
+	// maxReplicaID is the highest number of a replica: more than a cluster of 4,096 groups uses up
+	// when it moves as a whole once a day for three years.
+	maxReplicaID = ReplicaID(1<<24 - 1)
+)
 
 // String returns the 16 hexadecimal digits by which people and gossip know a node.
 func (id NodeID) String() string { return fmt.Sprintf("%016x", uint64(id)) }

@@ -37,7 +37,7 @@ func OpenSelf(dir string, random io.Reader) (Self, error) {
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		var id [8]byte
-		if _, err := io.ReadFull(random, id[:]); err != nil {
+		if _, err := io.ReadFull(random, id[:nodeIDBytes]); err != nil {
 			return s, fmt.Errorf("draw a node id: %w", err)
 		}
 		s.ID = max(NodeID(binary.LittleEndian.Uint64(id[:])), 1)

@@ -19,13 +19,17 @@ type View struct {
 	Nodes    []Node  // by id, those that left included
 	Groups   []Group // by number; MetaGroup is the first
 	Plans    []Plan  // by group
-	nodes    map[NodeID]int
+	// NextReplica is above the ids that were given out: what has it, or a higher one, is of a newer
+	// view.
+	NextReplica ReplicaID
+	nodes       map[NodeID]int
 }
 
 // View returns a picture of the state.
 func (s *State) View() *View {
 	v := &View{Cluster: s.cluster, Epoch: s.epoch, Replicas: int(s.replicas), Feature: s.feature,
-		Groups: slices.Clone(s.groups), nodes: make(map[NodeID]int, len(s.nodes))}
+		Groups: slices.Clone(s.groups), NextReplica: s.nextReplica,
+		nodes: make(map[NodeID]int, len(s.nodes))}
 	for i, id := range slices.Sorted(maps.Keys(s.nodes)) {
 		v.Nodes = append(v.Nodes, s.nodes[id])
 		v.nodes[id] = i
