@@ -10,6 +10,7 @@ import (
 // asks is what a client says with each of its questions.
 type asks struct {
 	groups  string // numbers joined by commas
+	after   string // acqs joined by commas
 	partial bool
 }
 
@@ -22,6 +23,20 @@ func (c *Client) OfGroups(groups []int) *Client {
 		numbers[i] = strconv.Itoa(g)
 	}
 	out.asks.groups = strings.Join(numbers, ",")
+	return &out
+}
+
+// After returns a client whose questions are answered when everything up to an acq is there that was
+// stored where they are asked: that of a put, of which the greatest is in its reply. With several
+// acqs there must be one for each of the groups that are asked for, in their order. It shares the
+// connections of c.
+func (c *Client) After(acqNs ...int64) *Client {
+	out := *c
+	texts := make([]string, len(acqNs))
+	for i, ns := range acqNs {
+		texts[i] = strconv.FormatInt(ns, 10)
+	}
+	out.asks.after = strings.Join(texts, ",")
 	return &out
 }
 
@@ -40,6 +55,9 @@ func (a *asks) add(ctx context.Context, path string) string {
 	var more []string
 	if a.partial {
 		more = append(more, "partial=allow")
+	}
+	if a.after != "" {
+		more = append(more, "after="+a.after)
 	}
 	if a.groups != "" {
 		more = append(more, "groups="+a.groups)

@@ -47,6 +47,23 @@ var ErrAddress = errors.New("is not host:port or http://host:port")
 // Dial returns a client for the node at addr, "host:port" or a URL, after asking whether the node
 // is well.
 func Dial(ctx context.Context, addr string) (*Client, error) {
+	c, err := New(addr)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, dialTimeout, fmt.Errorf(
+		"%s does not answer within %s: %w", strings.TrimPrefix(c.base, "http://"), dialTimeout,
+		context.DeadlineExceeded))
+	defer cancel()
+	if err := c.Health(ctx); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// New returns a client for the node at addr, as Dial does, whether it is there or not.
+func New(addr string) (*Client, error) {
 	base := addr
 	if !strings.Contains(base, "://") {
 		base = "http://" + base
@@ -61,15 +78,7 @@ func Dial(ctx context.Context, addr string) (*Client, error) {
 	transport.MaxIdleConnsPerHost = maxIdleConns
 	transport.IdleConnTimeout = idleTimeout
 	transport.WriteBufferSize, transport.ReadBufferSize = 64<<10, 64<<10
-	c := &Client{base: "http://" + u.Host, http: &http.Client{Transport: transport}}
-	ctx, cancel := context.WithTimeoutCause(ctx, dialTimeout, fmt.Errorf(
-		"%s does not answer within %s: %w", u.Host, dialTimeout, context.DeadlineExceeded))
-	defer cancel()
-	if err := c.Health(ctx); err != nil {
-		c.Close()
-		return nil, err
-	}
-	return c, nil
+	return &Client{base: "http://" + u.Host, http: &http.Client{Transport: transport}}, nil
 }
 
 // Close closes idle connections. Requests under way go on.
