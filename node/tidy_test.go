@@ -45,14 +45,14 @@ func rooms() map[string][]string {
 		// The node, from its store up.
 		"node/store": {"sdk/record", "index", "node/segment", "node/internal/lines",
 			"node/internal/slots", "github.com/zeebo/xxh3", "golang.org/x/sys"},
-		"node/internal/lines": {}, "node/internal/machine": {"node/store"},
+		"node/internal/lines": {}, "node/internal/machine": {"node/replica", "node/store"},
 		"node/internal/catalog": {"sdk/record", "sdk/plugin", "node/internal/lines",
 			"node/segment"},
 		"node/internal/cursors":   {"node/internal/catalog", "node/internal/lines", "node/segment"},
 		"node/internal/timeparse": {}, "node/internal/calendar": {"sdk/record"},
 		"node/internal/selector": {"sdk/record", "node/internal/timeparse"},
 		"node": {"sdk/record", "sdk/wire", "sdk/plugin", "sdk/client", "plugins", "wasmhost",
-			"node/store", "node/segment", "node/internal", "github.com/valyala/fasthttp",
+			"node/store", "node/segment", "node/internal", "node/cluster", "node/replica", "github.com/valyala/fasthttp",
 			"github.com/prometheus/client_golang"},
 		// Programs, and tests that start processes.
 		"cluster-test": {"sdk"},

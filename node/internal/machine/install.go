@@ -9,11 +9,9 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/pentad-db/pentad/node/replica"
 	"github.com/pentad-db/pentad/node/store"
 )
-
-// Fetch opens a file of the snapshot that is being installed, by its name, from an offset on.
-type Fetch func(ctx context.Context, name string, offset int64) (io.ReadCloser, error)
 
 // ErrDamaged means that what came of a snapshot is not what its replica sent, or is of another
 // group or entry.
@@ -26,7 +24,7 @@ var ErrDamaged = errors.New("received snapshot is damaged; take another one")
 //
 // Errors: ErrDamaged; of fetch and ctx; of the file system. When the machine has no store after
 // one, every call says that it is closed: it is opened again.
-func (m *Machine) Install(ctx context.Context, description []byte, fetch Fetch) error {
+func (m *Machine) Install(ctx context.Context, description []byte, fetch replica.Fetch) error {
 	meta, err := parseManifest(description)
 	if err != nil {
 		return fmt.Errorf("install: %w: %w", ErrDamaged, err)
@@ -81,7 +79,7 @@ func swap(dir string) error {
 }
 
 // receive writes what is missing of the files of a snapshot to a directory, and syncs them.
-func receive(ctx context.Context, dir string, meta *manifest, fetch Fetch) error {
+func receive(ctx context.Context, dir string, meta *manifest, fetch replica.Fetch) error {
 	if err := os.MkdirAll(filepath.Join(dir, "log"), 0o755); err != nil {
 		return err
 	}
@@ -93,7 +91,7 @@ func receive(ctx context.Context, dir string, meta *manifest, fetch Fetch) error
 	return errors.Join(syncDir(filepath.Join(dir, "log")), syncDir(dir))
 }
 
-func receiveFile(ctx context.Context, dir string, meta fileMeta, fetch Fetch) error {
+func receiveFile(ctx context.Context, dir string, meta fileMeta, fetch replica.Fetch) error {
 	f, err := os.OpenFile(filepath.Join(dir, filepath.FromSlash(meta.Name)),
 		os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -111,7 +109,7 @@ func receiveFile(ctx context.Context, dir string, meta fileMeta, fetch Fetch) er
 
 // receiveRest appends to a file what is missing of it.
 func receiveRest(
-	ctx context.Context, f *os.File, has int64, meta fileMeta, fetch Fetch,
+	ctx context.Context, f *os.File, has int64, meta fileMeta, fetch replica.Fetch,
 ) error {
 	src, err := fetch(ctx, meta.Name, has)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"sync/atomic"
 
+	"github.com/pentad-db/pentad/node/replica"
 	"github.com/pentad-db/pentad/node/store"
 )
 
@@ -33,11 +34,8 @@ const clockBytes = 8
 // the others.
 var ErrNoProposal = errors.New("entry of the log is no proposal")
 
-// Entry is an entry of the log of a group. Data is valid during the call that brings it.
-type Entry struct {
-	Index, Term uint64
-	Data        []byte // of AppendClock and a command; empty: nothing is to be done
-}
+// Machine drives a store as what a group of replicas has.
+var _ replica.Machine = (*Machine)(nil)
 
 // Machine is a replica of a store.
 type Machine struct {
@@ -99,7 +97,7 @@ func AppendClock(dst []byte, clockNs int64) []byte {
 // parseEntry returns the command of an entry, aliasing it.
 //
 // Errors: ErrNoProposal.
-func parseEntry(e *Entry) (store.Command, error) {
+func parseEntry(e *replica.Entry) (store.Command, error) {
 	c := store.Command{Index: e.Index}
 	switch n := len(e.Data); {
 	case n == 0:
@@ -116,7 +114,7 @@ func parseEntry(e *Entry) (store.Command, error) {
 // goroutine at a time applies or installs.
 //
 // Errors: as of [store.Store.Apply], and ErrNoProposal, after those entries that Applied tells.
-func (m *Machine) Apply(entries []Entry, results []any) error {
+func (m *Machine) Apply(entries []replica.Entry, results []any) error {
 	m.commands = m.commands[:0]
 	var bad error
 	for i := range entries {

@@ -15,23 +15,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/replica"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
 const group = "00112233445566778899aabbccddeeff"
-
-// stateMachine is what a log drives.
-type stateMachine interface {
-	Apply(entries []Entry, results []any) error
-	Applied() uint64
-	Durable() uint64
-	Sync() error
-	Snapshot() (Snapshot, error)
-	Install(ctx context.Context, manifest []byte, fetch Fetch) error
-}
-
-var _ stateMachine = (*Machine)(nil)
 
 func randomSource(t testing.TB) *rand.Rand {
 	seed := uint64(time.Now().UnixNano())
@@ -40,11 +29,11 @@ func randomSource(t testing.TB) *rand.Rand {
 }
 
 // entries are random ones from an index on, of clocks that go back and forth.
-func entries(t testing.TB, rng *rand.Rand, from uint64, count int) []Entry {
+func entries(t testing.TB, rng *rand.Rand, from uint64, count int) []replica.Entry {
 	t.Helper()
-	var all []Entry
+	var all []replica.Entry
 	for i := range count {
-		e := Entry{Index: from + uint64(i), Term: 1}
+		e := replica.Entry{Index: from + uint64(i), Term: 1}
 		data := AppendClock(nil, int64(e.Index)*1000+rng.Int64N(20_000))
 		var err error
 		var box record.Box
@@ -87,7 +76,7 @@ func open(t testing.TB, dir string) *Machine {
 	return m
 }
 
-func apply(t testing.TB, m *Machine, all []Entry) []any {
+func apply(t testing.TB, m *Machine, all []replica.Entry) []any {
 	t.Helper()
 	results := make([]any, len(all))
 	if err := m.Apply(all, results); err != nil {
@@ -118,7 +107,7 @@ func state(t testing.TB, m *Machine) string {
 	return fmt.Sprintf("%s; %+v", text, sums)
 }
 
-func fetchFrom(s Snapshot) Fetch {
+func fetchFrom(s replica.Snapshot) replica.Fetch {
 	return func(_ context.Context, name string, offset int64) (io.ReadCloser, error) {
 		src, err := s.Open(name)
 		if err == nil {
@@ -380,7 +369,7 @@ func TestInstallCutShort(t *testing.T) {
 // An entry that is no proposal stops the replica after those before it.
 func TestEntryIsNoProposal(t *testing.T) {
 	m := open(t, t.TempDir())
-	all := []Entry{{Index: 1, Data: store.AppendClose(AppendClock(nil, 5))},
+	all := []replica.Entry{{Index: 1, Data: store.AppendClose(AppendClock(nil, 5))},
 		{Index: 2, Data: []byte("short")}}
 	results := make([]any, 2)
 	err := m.Apply(all, results)

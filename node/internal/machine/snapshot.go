@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/pentad-db/pentad/node/replica"
 	"github.com/pentad-db/pentad/node/store"
 )
 
@@ -29,14 +30,6 @@ const (
 // fileForm is what the files of a snapshot are called.
 var fileForm = regexp.MustCompile(
 	`^(MANIFEST|WRITERS|SNAPSHOT|[0-9]{8,20}\.seg|log/[0-9]{10,20}\.log)$`)
-
-// Snapshot is the state of a replica after one entry, as files that peers ask for.
-type Snapshot interface {
-	Index() uint64
-	Manifest() []byte // describes it, for Install
-	Open(name string) (io.ReadCloser, error)
-	Release() // ends the use; its files go
-}
 
 // manifest describes a snapshot.
 type manifest struct {
@@ -60,7 +53,7 @@ type snapshot struct {
 // Snapshot returns the state as of the last entry that was applied.
 //
 // Cost: links, whatever there is; writes wait meanwhile.
-func (m *Machine) Snapshot() (Snapshot, error) {
+func (m *Machine) Snapshot() (replica.Snapshot, error) {
 	if err := os.MkdirAll(m.path(snapshotsDir), 0o755); err != nil {
 		return nil, fmt.Errorf("snapshot of replica: %w", err)
 	}
