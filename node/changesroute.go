@@ -35,8 +35,10 @@ const (
 var (
 	changesParams = []string{"cid", "mid", "moid", "cap", "filter", "filter_params", "unchecked",
 		"keys", "type", "format", "since", "follow"}
-	horizonParams = []string{"cid", "mid", "moid", "cap", paramGroups, paramWithin}
-	followParams  = []string{"since", "follow", "beat_ms", paramGroups, paramWithin}
+	horizonParams = []string{"cid", "mid", "moid", "cap", paramGroups, paramWithin,
+		paramAfter}
+	followParams = []string{"since", "follow", "beat_ms", paramGroups, paramWithin,
+		paramAfter}
 )
 
 var frameBuffers = sync.Pool{New: func() any { return new([]byte) }}

@@ -92,13 +92,15 @@ func (n *Node) Versions(ctx context.Context, box *record.Box) ([]record.Version,
 // history of readings, so they have no range of acq.
 var (
 	latestParams = []string{"cid", "mid", "moid", "cap", "acq", "last", "filter",
-		"filter_params", "unchecked", "order", "limit", "keys", "type", "format", paramPartial}
+		"filter_params", "unchecked", "order", "limit", "keys", "type", "format", paramPartial,
+		paramAfter}
 	asOfParams = []string{"at", "cid", "mid", "moid", "cap", "acq", "last", "filter",
-		"filter_params", "unchecked", "order", "limit", "keys", "type", "format", paramPartial}
+		"filter_params", "unchecked", "order", "limit", "keys", "type", "format", paramPartial,
+		paramAfter}
 	diffParams = []string{"cid", "mid", "moid", "cap", "from", "to", "limit", "type", "format",
-		paramPartial}
+		paramPartial, paramAfter}
 	versionsParams = []string{"cid", "mid", "moid", "cap", "everything", "type", "format",
-		paramPartial}
+		paramPartial, paramAfter}
 )
 
 // routeVersions answers what is asked of versions and of past states.

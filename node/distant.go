@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/client"
@@ -15,6 +16,8 @@ import (
 type peer struct {
 	name   string
 	client *client.Client
+
+	failedNs atomic.Int64 // when it did not answer last
 }
 
 // distant is another node as it answers from some of its groups. All of them are asked with one
@@ -23,13 +26,25 @@ type distant struct {
 	peer   *peer
 	groups []int // ascending
 	budget int64 // bytes of memory that an answer may take
+
+	after  []int64     // by group: acqs below which all must be there
+	tried  []*peer     // did not answer
+	handed atomic.Bool // something was handed over, so that nobody else may be asked instead
 }
 
 func (r *distant) String() string {
 	return fmt.Sprintf("node %s, groups %v", r.peer.name, r.groups)
 }
 
-func (r *distant) client() *client.Client { return r.peer.client.OfGroups(r.groups) }
+func (r *distant) client() *client.Client {
+	c := r.peer.client.OfGroups(r.groups)
+	for _, ns := range r.after {
+		if ns > 0 {
+			return c.After(r.after...)
+		}
+	}
+	return c
+}
 
 // whole returns the error of an answer, and one where an answer is not complete: what is left out
 // is for this node to say.
@@ -57,6 +72,7 @@ func (r *distant) rows(ctx context.Context, q *record.Query, add store.Sink) (wi
 	}
 	var stopped error
 	end, err := r.client().Scan(ctx, &ask, func(b *record.Batch) error {
+		r.handed.Store(true)
 		stopped = add(b)
 		return stopped
 	})

@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"github.com/pentad-db/pentad/node/internal/catalog"
+	"github.com/pentad-db/pentad/node/internal/member"
+	"github.com/pentad-db/pentad/node/replica"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -66,12 +68,15 @@ func kindOf(err error) wire.Kind {
 		errors.Is(err, store.ErrTooManyVersions):
 		return wire.KindTooLarge
 	case errors.Is(err, store.ErrOverloaded), errors.Is(err, errTooBusy),
+		errors.Is(err, replica.ErrOverloaded),
 		errors.Is(err, store.ErrTooManyWriters):
 		return wire.KindOverloaded
 	case errors.Is(err, store.ErrClosed), errors.Is(err, errClosing),
 		errors.Is(err, store.ErrFailed),
 		errors.Is(err, segment.ErrLogFailed), errors.Is(err, segment.ErrNoSpace),
-		errors.Is(err, catalog.ErrFailed):
+		errors.Is(err, catalog.ErrFailed), errors.Is(err, errNoView),
+		errors.Is(err, member.ErrUnavailable), errors.Is(err, replica.ErrClosed),
+		errors.Is(err, replica.ErrUnknown), errors.Is(err, replica.ErrStopped):
 		return wire.KindUnavailable
 	case errors.Is(err, errNoSnapshot), errors.Is(err, store.ErrNoRetention):
 		return wire.KindNotFound

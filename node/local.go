@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
@@ -18,6 +19,27 @@ type local struct {
 	group int
 
 	fromSlot, toSlot uint32 // of the group; both 0 for all
+
+	afterNs int64 // its horizon must have passed this before it is asked
+}
+
+// horizonEvery is how often a replica that lags is asked whether it has come far enough.
+const horizonEvery = 2 * time.Millisecond
+
+// wait returns when everything up to afterNs is there.
+func (n *local) wait(ctx context.Context) error {
+	for n.afterNs > 0 {
+		horizon, err := n.store.Horizon(ctx)
+		if err != nil || horizon > n.afterNs {
+			return err
+		}
+		select {
+		case <-time.After(horizonEvery):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
 }
 
 func (n *local) String() string { return fmt.Sprintf("group %d of this node", n.group) }

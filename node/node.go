@@ -17,7 +17,9 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/cursors"
+	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/wasmhost"
@@ -40,6 +42,13 @@ type Options struct {
 	MaxGroups   int           // groups of one aggregate at most; default 2^20
 	MaxQueries  int           // queries at the same time; default 8 per processor
 	MaxPuts     int           // puts at the same time; default 8 per processor
+
+	// Cluster makes the node one of a cluster: when it names a token file. Its HTTPListen is set
+	// from Listen.
+	Cluster cluster.Config
+	// Fail is called once when the process must end, because what its disk holds is not known any
+	// more; needed in a cluster.
+	Fail func(error)
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -48,6 +57,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Cluster.TokenFile != "" && (o.Listen == "" || o.Fail == nil) {
+		return o, errors.New("node: Options.Listen and Options.Fail are needed in a cluster")
 	}
 	setDefault(&o.ResultBytes, defaultResultBytes)
 	setDefault(&o.MaxGroups, defaultMaxGroups)
@@ -73,6 +85,8 @@ type Node struct {
 	log      *slog.Logger
 	store    *store.Store
 	layout   atomic.Pointer[layout]
+	member   atomic.Pointer[member.Member] // nil of a node that is in no cluster
+	peers    map[cluster.NodeID]*peer      // of the one goroutine that places groups
 	host     *wasmhost.Host
 	lent     *wasmhost.Host // as registry.lent
 	plugins  *registry
@@ -117,7 +131,10 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	if n.store, report, err = store.Open(ctx, opt.Store); err != nil {
 		return nil, err
 	}
-	n.layout.Store(oneStore(&local{Node: n, store: n.store}))
+	n.layout.Store(&layout{})
+	if opt.Cluster.TokenFile == "" {
+		n.layout.Store(oneStore(&local{Node: n, store: n.store}))
+	}
 	n.reportOpen(report)
 	n.removeUnfinished()
 	if err := n.start(ctx); err != nil {
@@ -156,6 +173,11 @@ func (n *Node) start(ctx context.Context) (err error) {
 		return fmt.Errorf("listen on %s: %w", n.opt.Listen, err)
 	}
 	n.server = newServer(n, listener, hosts)
+	if n.opt.Cluster.TokenFile != "" {
+		if err := n.openMember(ctx); err != nil {
+			return errors.Join(err, listener.Close())
+		}
+	}
 	n.wg.Go(func() {
 		if err := n.server.serve(); err != nil {
 			n.log.Error("serve", "err", err)
@@ -220,6 +242,9 @@ func (n *Node) Close(ctx context.Context) error {
 			places <- struct{}{} // what is under way ends first; nothing new begins
 		}
 	}
+	if m := n.member.Load(); m != nil {
+		errs = append(errs, m.Close(ctx))
+	}
 	errs = append(errs, n.store.Close())
 	if n.plugins != nil {
 		errs = append(errs, n.plugins.close())
@@ -265,6 +290,9 @@ func (n *Node) Put(
 	defer func() { <-n.puts }()
 	n.host.Work()
 	defer n.host.Rest()
+	if m := n.member.Load(); m != nil {
+		return n.putGroups(ctx, m, b, w)
+	}
 	return n.store.Put(ctx, b, w)
 }
 

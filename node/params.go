@@ -31,12 +31,12 @@ func badParam(name string, err error) *wire.Error {
 // question than was asked is worse than none.
 var (
 	countParams = []string{"cid", "mid", "moid", "cap", "acq", "view", "asof", "last", "filter",
-		"filter_params", "unchecked", paramPartial}
+		"filter_params", "unchecked", paramPartial, paramAfter}
 	recordsParams = []string{"cid", "mid", "moid", "cap", "acq", "view", "asof", "last", "filter",
 		"filter_params", "unchecked", "order", "limit", "keys", "type", "format",
-		paramPartial}
+		paramPartial, paramAfter}
 	runParams = []string{"cid", "mid", "moid", "cap", "acq", "view", "asof", "last", "filter",
-		"filter_params", "unchecked", "params", "group", "every", "limit", paramPartial}
+		"filter_params", "unchecked", "params", "group", "every", "limit", paramPartial, paramAfter}
 	postParams     = []string{"type", "atomic"}
 	verifyParams   = []string{"rate"}
 	snapshotParams = []string{"name"}

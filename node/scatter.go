@@ -40,22 +40,30 @@ func ask[T any](
 	if err != nil {
 		return a, err
 	}
-	a.answers, a.ends = make([]T, len(sources)), make([]wire.End, len(sources))
-	a.errs = make([]error, len(sources))
+	all := make([][]said[T], len(sources))
 	running, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var wg sync.WaitGroup
 	for i, s := range sources {
 		wg.Go(func() {
-			a.answers[i], a.ends[i], a.errs[i] = a.one(running, s, each)
-			if err := a.errs[i]; err != nil && !a.mayLack(err) {
-				cancel(err)
+			all[i] = a.oneOr(running, n, s, each)
+			for _, x := range all[i] {
+				if x.err != nil && !a.mayLack(x.err) {
+					cancel(x.err)
+				}
 			}
 		})
 	}
 	wg.Wait()
+	var asked []source
+	for _, some := range all {
+		for _, x := range some {
+			a.answers, a.ends = append(a.answers, x.answer), append(a.ends, x.end)
+			a.errs, asked = append(a.errs, x.err), append(asked, x.of)
+		}
+	}
 	if err := context.Cause(running); err != nil {
-		return a, a.late(err, sources)
+		return a, a.late(err, asked)
 	}
 	for _, err := range a.errs {
 		if err == nil {
@@ -66,12 +74,12 @@ func ask[T any](
 }
 
 // late names those who had not answered where the time was over before.
-func (a *asking[T]) late(err error, sources []source) error {
+func (a *asking[T]) late(err error, asked []source) error {
 	if !errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(*SourceError)) {
 		return err
 	}
 	var names []string
-	for i, s := range sources {
+	for i, s := range asked {
 		if a.errs[i] != nil {
 			names = append(names, fmt.Sprint(s))
 		}
@@ -80,6 +88,42 @@ func (a *asking[T]) late(err error, sources []source) error {
 		return err
 	}
 	return &SourceError{Source: strings.Join(names, "; "), Err: err}
+}
+
+// said is what one source answered.
+type said[T any] struct {
+	of     source
+	answer T
+	end    wire.End
+	err    error
+}
+
+// oneOr asks one source, or those that hold the same when it cannot be asked.
+func (a *asking[T]) oneOr(
+	ctx context.Context, n *Node, s source,
+	each func(ctx context.Context, s source) (T, wire.End, error),
+) (out []said[T]) {
+	x := said[T]{of: s}
+	x.answer, x.end, x.err = a.one(ctx, s, each)
+	d, far := s.(*distant)
+	if x.err == nil || !far || d.handed.Load() || ctx.Err() != nil || !away(x.err) {
+		return append(out, x)
+	}
+	d.peer.failedNs.Store(time.Now().UnixNano())
+	others := n.instead(d)
+	if others == nil {
+		return append(out, x)
+	}
+	for _, o := range others {
+		out = append(out, a.oneOr(ctx, n, o, each)...)
+	}
+	return out
+}
+
+// away reports whether an error says that a node cannot be asked, or not for these groups.
+func away(err error) bool {
+	e := toWire(err)
+	return e.Kind == wire.KindUnavailable || e.Kind == wire.KindNotFound && e.Part == paramGroups
 }
 
 // one asks one source, and names it in an error.
@@ -95,7 +139,12 @@ func (a *asking[T]) one(
 			return answer, end, ctx.Err()
 		}
 	}
-	answer, end, err = each(ctx, s)
+	if l, here := s.(*local); here {
+		err = l.wait(ctx)
+	}
+	if err == nil {
+		answer, end, err = each(ctx, s)
+	}
 	if err != nil && ctx.Err() == nil && !errors.As(err, new(*refusal)) &&
 		!errors.Is(err, errTooLarge) {
 		err = &SourceError{Source: fmt.Sprint(s), Err: err}

@@ -37,6 +37,9 @@ func (n *Node) hide(ctx context.Context, box record.Box, purge bool) (acqNs int6
 	if only := n.layout.Load().only; only != nil {
 		return only.hide(ctx, box, purge)
 	}
+	if m := n.member.Load(); m != nil {
+		return n.hideInGroups(ctx, m, box, purge)
+	}
 	a, err := ask(whole(ctx), n, &box, func(ctx context.Context, s source) (
 		int64, wire.End, error,
 	) {

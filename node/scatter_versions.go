@@ -24,6 +24,7 @@ func (r *distant) diff(
 ) (wire.End, error) {
 	var stopped error
 	end, err := r.client().DiffBatches(ctx, ask, func(d *record.Differences) error {
+		r.handed.Store(true)
 		stopped = emit(d)
 		return stopped
 	})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +19,9 @@ type scope struct {
 	groups  []int         // of slots, all of them here; nil for all there are
 	partial bool          // sources that cannot be asked may be left out
 	within  time.Duration // how long the one who asks waits; 0 for as long as the node allows
+	// after are acqs that must lie below the horizons of what is asked: one for all, or one for
+	// each of groups.
+	after []int64
 }
 
 type scopeKey struct{}
@@ -44,10 +48,11 @@ const (
 	paramPartial = "partial"
 	paramGroups  = "groups"
 	paramWithin  = "within_ms"
+	paramAfter   = "after"
 )
 
 // peerParams are what a node says that asks another one.
-var peerParams = []string{paramGroups, paramWithin}
+var peerParams = []string{paramGroups, paramWithin, paramAfter}
 
 // parseScope reads the scope of a request.
 func parseScope(args *fasthttp.Args) (s scope, err error) {
@@ -62,6 +67,13 @@ func parseScope(args *fasthttp.Args) (s scope, err error) {
 	if text := string(args.Peek(paramGroups)); text != "" {
 		if s.groups, err = parseGroupNumbers(text); err != nil {
 			return s, badParam(paramGroups, err)
+		}
+	}
+	if text := string(args.Peek(paramAfter)); text != "" {
+		if s.after, err = parseAcqs(text); err != nil || len(s.after) > 1 &&
+			len(s.after) != len(s.groups) {
+			return s, badParam(paramAfter, fmt.Errorf("%q is neither an acq in ns nor one for "+
+				"each of groups, joined by commas", clip(text)))
 		}
 	}
 	if text := string(args.Peek(paramWithin)); text != "" {
@@ -86,6 +98,30 @@ func parseGroupNumbers(text string) ([]int, error) {
 		groups = append(groups, int(g))
 	}
 	return groups, nil
+}
+
+// parseAcqs reads acqs in ns that are joined by commas.
+func parseAcqs(text string) ([]int64, error) {
+	acqs := make([]int64, 0, strings.Count(text, ",")+1)
+	for part := range strings.SplitSeq(text, ",") {
+		ns, err := strconv.ParseInt(part, 10, 64)
+		if err != nil {
+			return nil, err
+		}
+		acqs = append(acqs, ns)
+	}
+	return acqs, nil
+}
+
+// afterOf returns the acq that must lie below the horizon of a group that is asked.
+func (s *scope) afterOf(group int) int64 {
+	switch i := slices.Index(s.groups, group); {
+	case len(s.after) == 1:
+		return s.after[0]
+	case i >= 0 && i < len(s.after):
+		return s.after[i]
+	}
+	return 0
 }
 
 // checkScope refuses a scope that cannot be read or is not of this node.
@@ -130,7 +166,7 @@ func (s *server) under(asked scope) (context.Context, context.CancelFunc) {
 		timeout = min(timeout, asked.within)
 	}
 	rc, cancel := context.WithTimeout(s.running, timeout)
-	if asked.groups != nil || asked.partial {
+	if asked.groups != nil || asked.partial || asked.after != nil {
 		rc = withScope(rc, asked)
 	}
 	return rc, cancel

@@ -170,7 +170,8 @@ func (s *server) route(ctx *fasthttp.RequestCtx) {
 				"body as it is", clip(coding))})
 		return
 	}
-	if s.routeOne(ctx, method, path) || s.routeHealth(ctx, method+" "+path) ||
+	if s.routeCluster(ctx, method, path) || s.routeOne(ctx, method, path) ||
+		s.routeHealth(ctx, method+" "+path) ||
 		s.routeVersions(ctx, method+" "+path) || s.routeSync(ctx, method+" "+path) {
 		return
 	}

@@ -46,8 +46,9 @@ type layout struct {
 
 // place is where a group is: here or on another node.
 type place struct {
-	here *local
-	peer *peer
+	here   *local
+	peer   *peer
+	others []*peer // hold it, too
 }
 
 // oneStore is the layout of a node by itself.
@@ -68,6 +69,9 @@ func (e *SourceError) Unwrap() error { return e.Err }
 // one for each other node with all of the groups that it is asked for.
 func (n *Node) sources(ctx context.Context, box *record.Box) ([]source, error) {
 	l := n.layout.Load()
+	if len(l.groups) == 0 {
+		return nil, errNoView
+	}
 	asked := scopeOf(ctx)
 	var wanted []bool // nil for all
 	if asked.groups == nil {
@@ -80,7 +84,7 @@ func (n *Node) sources(ctx context.Context, box *record.Box) ([]source, error) {
 		case wanted != nil && !wanted[g]:
 		case asked.groups != nil && !slices.Contains(asked.groups, g):
 		case p.here != nil:
-			out = append(out, p.here)
+			out = append(out, n.nearby(p.here, max(asked.afterOf(g), n.seen(g, asked.groups))))
 		case asked.groups != nil:
 			return nil, notHere(g)
 		default:
@@ -91,6 +95,7 @@ func (n *Node) sources(ctx context.Context, box *record.Box) ([]source, error) {
 				out = append(out, r)
 			}
 			r.groups = append(r.groups, g)
+			r.after = append(r.after, max(asked.afterOf(g), n.seen(g, nil)))
 		}
 	}
 	return out, nil
@@ -101,4 +106,47 @@ func (n *Node) sources(ctx context.Context, box *record.Box) ([]source, error) {
 func notHere(group int) error {
 	return &wire.Error{Kind: wire.KindNotFound, Part: "groups", Message: fmt.Sprintf(
 		"group %d is not on this node; ask for the places of groups again", group)}
+}
+
+// nearby returns a source that waits for an acq before it answers; the same one where it need not.
+func (n *Node) nearby(l *local, afterNs int64) *local {
+	if afterNs == 0 {
+		return l
+	}
+	later := *l
+	later.afterNs = afterNs
+	return &later
+}
+
+// seen returns the acq below which whoever asks this node may expect to read everything of a group:
+// what was put through this node. Who is asked by another node waits for what that one says.
+func (n *Node) seen(group int, asked []int) int64 {
+	m := n.member.Load()
+	if m == nil || asked != nil {
+		return 0
+	}
+	return m.Seen(uint32(group) + 1)
+}
+
+// instead returns other sources for the groups of one that failed before it handed anything over;
+// nil when there are none.
+func (n *Node) instead(failed *distant) (out []source) {
+	l := n.layout.Load()
+	tried := append(slices.Clone(failed.tried), failed.peer)
+	remotes := map[*peer]*distant{}
+	for i, g := range failed.groups {
+		p := l.groups[g]
+		k := slices.IndexFunc(p.others, func(o *peer) bool { return !slices.Contains(tried, o) })
+		if k < 0 {
+			return nil
+		}
+		r := remotes[p.others[k]]
+		if r == nil {
+			r = &distant{peer: p.others[k], budget: failed.budget, tried: tried}
+			remotes[r.peer] = r
+			out = append(out, r)
+		}
+		r.groups, r.after = append(r.groups, g), append(r.after, failed.after[i])
+	}
+	return out
 }

@@ -4,6 +4,8 @@ package node_test
 func clusterRooms() map[string][]string {
 	return map[string][]string{
 		"node/internal/slots": {"sdk/record", "github.com/zeebo/xxh3"},
+		"node/internal/member": {"sdk/wire", "node/cluster", "node/replica", "node/store",
+			"node/internal/machine"},
 		"node/cluster": {"sdk/record", "node/internal/lines", "node/internal/slots",
 			"github.com/hashicorp/memberlist", "github.com/zeebo/xxh3"},
 	}

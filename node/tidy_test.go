@@ -52,7 +52,8 @@ func rooms() map[string][]string {
 		"node/internal/timeparse": {}, "node/internal/calendar": {"sdk/record"},
 		"node/internal/selector": {"sdk/record", "node/internal/timeparse"},
 		"node": {"sdk/record", "sdk/wire", "sdk/plugin", "sdk/client", "plugins", "wasmhost",
-			"node/store", "node/segment", "node/internal", "node/cluster", "node/replica", "github.com/valyala/fasthttp",
+			"node/store", "node/segment", "node/internal", "node/cluster", "node/replica",
+			"github.com/valyala/fasthttp",
 			"github.com/prometheus/client_golang"},
 		// Programs, and tests that start processes.
 		"cluster-test": {"sdk"},

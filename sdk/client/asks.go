@@ -26,10 +26,10 @@ func (c *Client) OfGroups(groups []int) *Client {
 	return &out
 }
 
-// After returns a client whose questions are answered when everything up to an acq is there that was
-// stored where they are asked: that of a put, of which the greatest is in its reply. With several
-// acqs there must be one for each of the groups that are asked for, in their order. It shares the
-// connections of c.
+// After returns a client whose questions are answered when everything up to an acq is there, such
+// as what a put through another node of a cluster stored, whose reply has its greatest. With
+// several acqs there must be one for each of the groups that are asked for, in their order. It
+// shares the connections of c.
 func (c *Client) After(acqNs ...int64) *Client {
 	out := *c
 	texts := make([]string, len(acqNs))

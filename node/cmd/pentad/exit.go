@@ -26,6 +26,7 @@ const (
 	exitUnavailable = 5
 	exitPartial     = 6
 	exitDamaged     = 7
+	exitDisk        = 75
 	exitInterrupted = 130
 )
 

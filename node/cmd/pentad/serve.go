@@ -20,6 +20,7 @@ const closeTimeout = time.Minute
 func (a *app) serveCommand() *cobra.Command {
 	var opt node.Options
 	var clients tstorageFlags
+	var together clusterFlags
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a node",
@@ -34,8 +35,12 @@ passes the names of its clients on needs these as --host, too.`,
 		Example: `  pentad serve
   pentad serve --dir /var/lib/pentad --listen 127.0.0.1:5150
   pentad serve --listen :5150 --insecure --host meters.example.org
-  pentad serve --listen-tstorage 127.0.0.1:2025`,
-		RunE: func(c *cobra.Command, _ []string) error {
+  pentad serve --listen-tstorage 127.0.0.1:2025
+  pentad serve --cluster-token token --cluster-init`,
+		RunE: func(c *cobra.Command, _ []string) (err error) {
+			if opt.Cluster, err = together.options(c); err != nil {
+				return err
+			}
 			return a.serve(c.Context(), opt, clients)
 		},
 	}
@@ -49,11 +54,16 @@ passes the names of its clients on needs these as --host, too.`,
 	flags.StringArrayVar(&opt.Hosts, "host", nil, "a name that clients use for this node, as "+
 		"pentad.example.org;\nmay be repeated (addresses and localhost are known)")
 	clients.add(c)
+	together.add(c)
 	return c
 }
 
 func (a *app) serve(ctx context.Context, opt node.Options, clients tstorageFlags) error {
 	opt.Logger = a.logger()
+	opt.Fail = func(err error) {
+		opt.Logger.Error("the node ends; start it again", "err", err)
+		os.Exit(exitDisk)
+	}
 	gateway, err := clients.options(opt)
 	if err != nil {
 		return err

@@ -1,0 +1,218 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/member"
+	"github.com/pentad-db/pentad/node/internal/slots"
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/client"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+	"github.com/valyala/fasthttp"
+)
+
+var (
+	errNoView = errors.New("this node has not heard from its cluster yet; try again")
+	// errNotClustered refuses what only nodes by themselves do so far.
+	errNotClustered = &wire.Error{Kind: wire.KindForbidden,
+		Message: "a node of a cluster does not do this yet; sdk/docs/cluster.md says what it does"}
+)
+
+// avoidFor is how long a node that did not answer is asked only when nobody else can be.
+const avoidFor = 2 * time.Second
+
+// openMember takes the node's place in its cluster.
+func (n *Node) openMember(ctx context.Context) error {
+	n.peers = map[cluster.NodeID]*peer{}
+	config := n.opt.Cluster
+	config.HTTPListen = n.server.listener.Addr().String()
+	m, err := member.Open(ctx, member.Options{Dir: n.opt.Dir, Cluster: config, Store: n.opt.Store,
+		Log: n.log, Fail: n.opt.Fail, Changed: n.placeGroups})
+	if err != nil {
+		return err
+	}
+	n.member.Store(m)
+	return nil
+}
+
+// placeGroups makes the layout that of the cluster: groups of which a replica is here are asked
+// here, others of a node that answers.
+func (n *Node) placeGroups() {
+	m := n.member.Load()
+	if m == nil {
+		return
+	}
+	v := m.View()
+	next := &layout{groups: make([]*place, 0, v.DataGroups())}
+	for g := range v.DataGroups() {
+		group := uint32(g) + 1
+		p := new(place)
+		if s := m.Store(group); s != nil {
+			from, to := slots.Span(g, v.DataGroups())
+			p.here = &local{Node: n, store: s, group: g, fromSlot: from, toSlot: to}
+		}
+		leader := m.Leader(group)
+		var good, bad []*peer
+		for _, r := range v.Voters(group) {
+			at := n.peerOf(v, r.Node)
+			switch {
+			case r.Node == m.Self() || at == nil:
+			case time.Since(time.Unix(0, at.failedNs.Load())) < avoidFor:
+				bad = append(bad, at)
+			case r.Node == leader:
+				good = append([]*peer{at}, good...)
+			default:
+				good = append(good, at)
+			}
+		}
+		if p.others = append(good, bad...); len(p.others) > 0 {
+			p.peer = p.others[0]
+		}
+		if p.here == nil && p.peer == nil {
+			return // the view is too old to be of use; a newer one is under way
+		}
+		next.groups = append(next.groups, p)
+	}
+	n.layout.Store(next)
+}
+
+// peerOf returns a node of a view, nil when it cannot be asked.
+func (n *Node) peerOf(v *cluster.View, id cluster.NodeID) *peer {
+	at, ok := v.Node(id)
+	if !ok || at.HTTPAddr == "" {
+		return nil
+	}
+	name := at.HTTPAddr
+	if p := n.peers[id]; p != nil && p.name == name {
+		return p
+	}
+	c, err := client.New(name)
+	if err != nil {
+		return nil
+	}
+	n.peers[id] = &peer{name: name, client: c}
+	return n.peers[id]
+}
+
+// putGroups stores a batch in all groups that own devices of it, each part whole or not at all, and
+// returns when all have. A part of a writer that is sent again is stored once.
+func (n *Node) putGroups(
+	ctx context.Context, m *member.Member, b *record.Batch, w store.WriterSeq,
+) (out store.PutResult, err error) {
+	if err := b.Validate(); err != nil {
+		return out, err
+	}
+	groups := m.View().DataGroups()
+	if groups == 0 {
+		return out, errNoView
+	}
+	parts := splitByGroup(b, groups)
+	answers := make([]member.Answer, len(parts))
+	errs := make([]error, len(parts))
+	var wg sync.WaitGroup
+	for g, part := range parts {
+		if part == nil {
+			continue
+		}
+		wg.Go(func() {
+			command, err := store.AppendPut(nil, part, w)
+			if err == nil {
+				answers[g], err = m.Do(ctx, uint32(g)+1, command, w.ID != [16]byte{})
+			}
+			errs[g] = err
+		})
+	}
+	wg.Wait()
+	out.Duplicate = true
+	for g, part := range parts {
+		if part == nil {
+			continue
+		}
+		if errs[g] != nil {
+			return store.PutResult{}, errs[g]
+		}
+		p := answers[g].Put
+		if out.Records == 0 || p.FirstAcqNs < out.FirstAcqNs {
+			out.FirstAcqNs = p.FirstAcqNs
+		}
+		out.LastAcqNs = max(out.LastAcqNs, p.LastAcqNs)
+		out.Records += p.Records
+		out.Duplicate = out.Duplicate && p.Duplicate
+	}
+	return out, nil
+}
+
+// hideInGroups erases or purges a box in all groups that can hold devices of it.
+func (n *Node) hideInGroups(
+	ctx context.Context, m *member.Member, box record.Box, purge bool,
+) (acqNs int64, err error) {
+	encode := store.AppendErase
+	if purge {
+		encode = store.AppendPurge
+	}
+	command, err := encode(nil, box)
+	if err != nil {
+		return 0, err
+	}
+	v := m.View()
+	if v.DataGroups() == 0 {
+		return 0, errNoView
+	}
+	groups := v.GroupsOf(&box)
+	answers := make([]member.Answer, len(groups))
+	errs := make([]error, len(groups))
+	var wg sync.WaitGroup
+	for i, group := range groups {
+		wg.Go(func() { answers[i], errs[i] = m.Do(ctx, group, command, false) })
+	}
+	wg.Wait()
+	for _, a := range answers {
+		acqNs = max(acqNs, a.AcqNs)
+	}
+	return acqNs, errors.Join(errs...)
+}
+
+// routeCluster answers what nodes of a cluster ask each other, and refuses what a node of a cluster
+// does not do.
+func (s *server) routeCluster(ctx *fasthttp.RequestCtx, method, path string) bool {
+	m := s.node.member.Load()
+	if m == nil {
+		return false
+	}
+	if method == "GET" && path == "/v1/cluster" {
+		writeJSON(ctx, m.Status())
+		return true
+	}
+	rc, cancel := s.context()
+	defer cancel()
+	answer, known, err := m.Serve(rc, method, path, string(ctx.Request.Header.Peek(
+		member.KeyHeader)), func(name string) string {
+		return string(ctx.QueryArgs().Peek(name))
+	}, ctx.PostBody())
+	switch {
+	case !known && alone(path):
+		writeError(ctx, errNotClustered)
+	case !known:
+		return false
+	case err != nil:
+		writeError(ctx, toWire(err))
+	default:
+		ctx.SetBody(answer)
+	}
+	return true
+}
+
+// alone reports whether a path is of what only nodes by themselves do.
+func alone(path string) bool {
+	switch path {
+	case "/v1/events", "/v1/retention", "/v1/verify", "/v1/sync":
+		return true
+	}
+	return strings.HasPrefix(path, "/v1/snapshots")
+}

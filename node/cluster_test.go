@@ -1,0 +1,250 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// nodesTogether is a cluster in one process.
+type nodesTogether struct {
+	*testing.T
+	nodes   []*Node
+	options []Options
+}
+
+// freeAddr returns an address that nobody listens on now.
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return l.Addr().String()
+}
+
+// openTogether starts a cluster and waits until every group has three voters and a leader.
+func openTogether(t *testing.T, nodes, groups int) *nodesTogether {
+	t.Helper()
+	c := &nodesTogether{T: t}
+	token, err := cluster.NewToken(bytesFrom(7))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(token.Text()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	first := freeAddr(t)
+	for i := range nodes {
+		opt := Options{Dir: t.TempDir(), Listen: "127.0.0.1:0", Cluster: cluster.Config{
+			TokenFile: file, RaftBind: freeAddr(t), Bind: freeAddr(t),
+			Zone: fmt.Sprint("z", i)}, Store: store.Options{SealRows: 5000},
+			Fail: func(err error) { t.Errorf("node %d must end: %v", i, err) }}
+		if testing.Verbose() {
+			opt.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil)).With("node", i)
+		}
+		if i == 0 {
+			opt.Cluster.Init, opt.Cluster.Groups, opt.Cluster.Bind = true, groups, first
+		} else {
+			opt.Cluster.Join = []string{first}
+		}
+		n := openTest(t, opt)
+		opt.Listen = n.Addr().String()
+		c.nodes, c.options = append(c.nodes, n), append(c.options, opt)
+	}
+	c.until("all groups have their replicas", func() bool { return c.settled(min(nodes, 3)) })
+	return c
+}
+
+// bytesFrom is a source of bytes that are not random.
+type bytesFrom byte
+
+func (b bytesFrom) Read(dst []byte) (int, error) {
+	for i := range dst {
+		dst[i] = byte(b)
+	}
+	return len(dst), nil
+}
+
+// until waits for a state of the cluster.
+func (c *nodesTogether) until(what string, ok func() bool) {
+	c.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	timeout := time.After(time.Minute)
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-timeout:
+			for i, n := range c.nodes {
+				if m := n.member.Load(); m != nil {
+					c.Logf("node %d: %+v", i, m.Status())
+				}
+			}
+			c.Fatalf("waited a minute until %s", what)
+		}
+	}
+}
+
+// settled reports whether all nodes agree that each group has so many voters, and can reach all.
+func (c *nodesTogether) settled(voters int) bool {
+	for _, n := range c.nodes {
+		m := n.member.Load()
+		v := m.View()
+		if v.DataGroups() == 0 || len(v.Plans) > 0 {
+			return false
+		}
+		for g := range v.Groups {
+			if len(v.Voters(uint32(g))) != voters || m.Leader(uint32(g)) == 0 {
+				return false
+			}
+		}
+		if len(n.layout.Load().groups) != v.DataGroups() {
+			return false
+		}
+	}
+	return true
+}
+
+// readings are rows of many devices from one mid on.
+func readings(from int64, count int) *record.Batch {
+	var b record.Batch
+	for i := range int64(count) {
+		b.Append(record.Key{CID: 1, MID: (from + i) * 64, MOID: 1, CapNs: from + i + 1},
+			f64(float64(from+i)))
+	}
+	return &b
+}
+
+func countOf(t *testing.T, n *Node, q *record.Query) uint64 {
+	t.Helper()
+	count, end, err := n.Count(t.Context(), q)
+	if err != nil || !end.Complete {
+		t.Fatalf("count: %v, %+v", err, end)
+	}
+	return count
+}
+
+func TestAClusterStoresAndAnswers(t *testing.T) {
+	c := openTogether(t, 3, 4)
+	writer := store.WriterSeq{ID: [16]byte{1}, Seq: 1}
+	for i, n := range c.nodes {
+		batch := readings(int64(i)*1000, 1000)
+		writer.ID[1] = byte(i)
+		first, err := n.Put(t.Context(), batch, writer)
+		if err != nil || first.Records != 1000 || first.Duplicate {
+			t.Fatalf("put through node %d: %+v, %v", i, first, err)
+		}
+		// The node that was written to shows it at once, the others after the acq of the put.
+		if got := countOf(t, n, &record.Query{}); got != uint64(i+1)*1000 {
+			t.Fatalf("node %d counts %d after put %d", i, got, i)
+		}
+		for k, other := range c.nodes {
+			got, _, err := dial(t, other).After(first.LastAcqNs).Count(t.Context(), &record.Query{})
+			if err != nil || got != uint64(i+1)*1000 {
+				t.Fatalf("node %d counts %d after put %d: %v", k, got, i, err)
+			}
+		}
+		again, err := c.nodes[(i+1)%3].Put(t.Context(), batch, writer)
+		if err != nil || !again.Duplicate || again.LastAcqNs != first.LastAcqNs {
+			t.Fatalf("put again: %+v, %v; want %+v", again, err, first)
+		}
+	}
+	box := record.Box{record.MID: {{From: 0, To: 500 * 64}}}
+	acq, err := c.nodes[1].Erase(t.Context(), box)
+	if err != nil || acq == 0 {
+		t.Fatalf("erase: %d, %v", acq, err)
+	}
+	latest := &record.Query{View: record.ViewLatest}
+	if got := countOf(t, c.nodes[1], latest); got != 2500 {
+		t.Errorf("%d records are left, want 2500", got)
+	}
+}
+
+// stop ends a node without a word to the others that it could take back.
+func (c *nodesTogether) stop(i int) {
+	c.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if err := c.nodes[i].Close(ctx); err != nil && !errors.Is(err, errClosing) {
+		c.Fatal(err)
+	}
+}
+
+func TestAClusterOutlivesANode(t *testing.T) {
+	c := openTogether(t, 3, 4)
+	put := func(n *Node, seq int) {
+		t.Helper()
+		res, err := n.Put(t.Context(), readings(int64(seq)*100, 100), store.WriterSeq{
+			ID: [16]byte{9}, Seq: uint64(seq + 1)})
+		if err != nil || res.Records != 100 {
+			t.Fatalf("put %d: %+v, %v", seq, res, err)
+		}
+	}
+	for i := range 5 {
+		put(c.nodes[1], i)
+	}
+	c.stop(0) // it led most
+	for i := 5; i < 10; i++ {
+		put(c.nodes[1+i%2], i)
+	}
+	for i, n := range c.nodes[1:] {
+		if got := countOf(t, n, &record.Query{}); got != 1000 && i == 1 {
+			t.Errorf("node %d counts %d", i+1, got)
+		}
+	}
+	c.options[0].Cluster.Init, c.options[0].Cluster.Groups = false, 0
+	c.nodes[0] = openTest(t, c.options[0])
+	c.until("the node is back", func() bool {
+		if !c.settled(3) {
+			return false
+		}
+		count, _, err := c.nodes[0].Count(t.Context(), &record.Query{})
+		return err == nil && count == 1000
+	})
+	c.sameReplicas()
+}
+
+// sameReplicas waits until the replicas of each group are closed beyond all records, and compares.
+func (c *nodesTogether) sameReplicas() {
+	c.Helper()
+	m := c.nodes[0].member.Load()
+	until := time.Now().UnixNano()
+	for g := 1; g <= m.View().DataGroups(); g++ {
+		var want store.Digest
+		for i, n := range c.nodes {
+			var got []store.Digest
+			c.until("a replica has all", func() bool {
+				s := n.member.Load().Store(uint32(g))
+				if s == nil {
+					return false
+				}
+				horizon, err := s.Horizon(c.Context())
+				if err != nil || horizon <= until {
+					return false
+				}
+				got, _, err = s.Digest(c.Context(), record.Box{}, []int64{1, until})
+				return err == nil
+			})
+			if i == 0 {
+				want = got[0]
+			} else if got[0] != want {
+				c.Errorf("group %d: node %d has %+v, want %+v", g, i, got[0], want)
+			}
+		}
+	}
+}

@@ -1,0 +1,226 @@
+package member
+
+import (
+	"bytes"
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/replica"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+// KeyHeader holds what proves that a node asks which has the token of the cluster.
+const KeyHeader = "Pentad-Cluster"
+
+// Routes that nodes of a cluster ask each other.
+const (
+	RouteState    = "/v1/cluster/state"    // GET: the state
+	RouteHealth   = "/v1/cluster/health"   // GET: of the groups that the node leads
+	RouteCommand  = "/v1/cluster/command"  // POST ?group=: a command for a group led there
+	RouteReady    = "/v1/cluster/ready"    // GET ?group=&replica=: whether it runs there
+	RouteTransfer = "/v1/cluster/transfer" // POST ?group=&to=: lets another node lead
+)
+
+// Words of errors that say to ask another node; they stand in the reason of a wire.Error.
+const (
+	reasonNotLeader  = "not_leader" // the part is the replica that leads, in decimal, or empty
+	reasonNoGroup    = "no_group"
+	reasonOverloaded = "overloaded"
+	reasonUnknown    = "unknown_outcome"
+)
+
+const maxAnswer = 256 << 20
+
+func newHTTP() *http.Client {
+	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64,
+		IdleConnTimeout: time.Minute, DisableCompression: true,
+		DialContext: (&net.Dialer{Timeout: time.Second}).DialContext}}
+}
+
+// Serve answers what another node asks; known is false for a route that is none.
+//
+// Errors: of Here, and *wire.Error.
+func (m *Member) Serve(
+	ctx context.Context, method, path, key string, args func(string) string, body []byte,
+) (answer []byte, known bool, err error) {
+	handle := map[string]func() ([]byte, error){
+		"GET " + RouteState:  func() ([]byte, error) { return m.state(), nil },
+		"GET " + RouteHealth: func() ([]byte, error) { return json.Marshal(m.reports()) },
+		"GET " + RouteReady: func() ([]byte, error) {
+			group, err := strconv.ParseUint(args("group"), 10, 32)
+			id, err2 := strconv.ParseUint(args("replica"), 10, 64)
+			if st, err3 := m.run.Status(uint32(group)); errors.Join(err, err2, err3) != nil ||
+				st.Replica != id {
+				return nil, &wire.Error{Kind: wire.KindNotFound, Message: "no such replica"}
+			}
+			return []byte("{}"), nil
+		},
+		"POST " + RouteCommand: func() ([]byte, error) {
+			group, err := strconv.ParseUint(args("group"), 10, 32)
+			if err != nil {
+				return nil, &wire.Error{Kind: wire.KindInvalid, Part: "group",
+					Message: "group: a number is wanted"}
+			}
+			a, err := m.Here(ctx, uint32(group), body)
+			if err != nil {
+				return nil, said(err)
+			}
+			return json.Marshal(a)
+		},
+		"POST " + RouteTransfer: func() ([]byte, error) {
+			group, err := strconv.ParseUint(args("group"), 10, 32)
+			to, err2 := strconv.ParseUint(args("to"), 10, 64)
+			if err := errors.Join(err, err2); err != nil {
+				return nil, &wire.Error{Kind: wire.KindInvalid, Part: "group",
+					Message: err.Error()}
+			}
+			m.run.TransferLeader(uint32(group), to)
+			return []byte("{}"), nil
+		},
+	}[method+" "+path]
+	if handle == nil {
+		return nil, false, nil
+	}
+	if subtle.ConstantTimeCompare([]byte(key), []byte(m.key)) != 1 {
+		return nil, true, &wire.Error{Kind: wire.KindForbidden,
+			Message: "only nodes that have the token of this cluster may ask this"}
+	}
+	answer, err = handle()
+	return answer, true, err
+}
+
+// said gives errors by which nodes find a leader a form that crosses the network.
+func said(err error) error {
+	e := &wire.Error{Kind: wire.KindUnavailable, Message: err.Error(), RetryAfterMs: 50}
+	var not *replica.NotLeaderError
+	switch {
+	case errors.As(err, &not):
+		e.Reason = reasonNotLeader
+		if not.Leader != 0 {
+			e.Part = strconv.FormatUint(not.Leader, 10)
+		}
+	case errors.Is(err, replica.ErrGroupUnknown), errors.Is(err, replica.ErrStopped),
+		errors.Is(err, replica.ErrClosed):
+		e.Reason = reasonNoGroup
+	case errors.Is(err, replica.ErrOverloaded):
+		e.Reason = reasonOverloaded
+	case errors.Is(err, replica.ErrUnknown):
+		e.Reason = reasonUnknown
+	default:
+		return err
+	}
+	return e
+}
+
+// heard is the reverse of said.
+func heard(group uint32, e *wire.Error) error {
+	switch e.Reason {
+	case reasonNotLeader:
+		leader, err := strconv.ParseUint(e.Part, 10, 64)
+		if err != nil {
+			leader = 0
+		}
+		return &replica.NotLeaderError{Group: group, Leader: leader}
+	case reasonNoGroup:
+		return replica.ErrGroupUnknown
+	case reasonOverloaded:
+		return replica.ErrOverloaded
+	case reasonUnknown:
+		return replica.ErrUnknown
+	}
+	return e
+}
+
+func (m *Member) askState(ctx context.Context, addr string) ([]byte, error) {
+	return m.ask(ctx, http.MethodGet, addr, RouteState, nil)
+}
+
+// askCommand brings a command to a node. Of one that did not answer nobody knows what it did.
+func (m *Member) askCommand(
+	ctx context.Context, addr string, group uint32, data []byte,
+) (answer Answer, err error) {
+	text, err := m.ask(ctx, http.MethodPost, addr, fmt.Sprintf("%s?group=%d", RouteCommand, group),
+		data)
+	var remote *wire.Error
+	var network *net.OpError
+	switch {
+	case err == nil:
+		return answer, json.Unmarshal(text, &answer)
+	case errors.As(err, &remote):
+		return answer, heard(group, remote)
+	case errors.As(err, &network) && network.Op == "dial":
+		return answer, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return answer, fmt.Errorf("%w: %w", replica.ErrUnknown, err)
+}
+
+// askReady returns nil when a replica runs, so that what is sent to it gets there.
+func (m *Member) askReady(ctx context.Context, group uint32, id uint64) error {
+	n, ok := m.locate(cluster.NodeID(replica.Node(id)))
+	if !ok {
+		return ErrUnavailable
+	}
+	_, err := m.ask(ctx, http.MethodGet, n.HTTPAddr, fmt.Sprintf("%s?group=%d&replica=%d",
+		RouteReady, group, id), nil)
+	return err
+}
+
+func (m *Member) askTransfer(
+	ctx context.Context, addr string, group uint32, to uint64,
+) error {
+	_, err := m.ask(ctx, http.MethodPost, addr, fmt.Sprintf("%s?group=%d&to=%d", RouteTransfer,
+		group, to), nil)
+	return err
+}
+
+func (m *Member) askHealth(ctx context.Context, id cluster.NodeID) (out []leaderReport, err error) {
+	n, ok := m.locate(id)
+	if !ok {
+		return nil, ErrUnavailable
+	}
+	text, err := m.ask(ctx, http.MethodGet, n.HTTPAddr, RouteHealth, nil)
+	if err != nil {
+		return nil, err
+	}
+	return out, json.Unmarshal(text, &out)
+}
+
+func (m *Member) ask(
+	ctx context.Context, method, addr, path string, body []byte,
+) ([]byte, error) {
+	u := url.URL{Scheme: "http", Host: addr}
+	req, err := http.NewRequestWithContext(ctx, method, u.String()+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set(KeyHeader, m.key)
+	req.Header.Set("Content-Type", wire.ContentType)
+	resp, err := m.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil || resp.StatusCode == http.StatusOK {
+		return text, err
+	}
+	t, payload, _, err := wire.ParseFrame(text, maxAnswer)
+	if err != nil || t != wire.FrameError {
+		return nil, fmt.Errorf("%s answers with status %d", addr, resp.StatusCode)
+	}
+	remote := new(wire.Error)
+	if err := wire.ParseError(payload, remote); err != nil {
+		return nil, err
+	}
+	return nil, remote
+}

@@ -1,0 +1,290 @@
+package member
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/machine"
+	"github.com/pentad-db/pentad/node/replica"
+	"github.com/pentad-db/pentad/node/store"
+)
+
+// held is a replica of this node.
+type held struct {
+	id    uint64
+	store *machine.Machine // nil of the meta group
+	io.Closer
+}
+
+// watched is a machine that says when another store took the place of its own.
+type watched struct {
+	replica.Machine
+	group   uint32
+	log     *slog.Logger
+	changed func()
+}
+
+func (w watched) Install(ctx context.Context, manifest []byte, fetch replica.Fetch) error {
+	defer w.changed()
+	began := time.Now()
+	err := w.Machine.Install(ctx, manifest, fetch)
+	if err != nil {
+		w.log.Warn("install a snapshot", "group", w.group, "err", err)
+	} else {
+		w.log.Info("installed a snapshot", "group", w.group, "took", time.Since(began))
+	}
+	return err
+}
+
+// replicaID returns what consensus calls a replica of a view.
+func replicaID(r cluster.Replica) uint64 { return replica.NewID(uint64(r.Node), uint32(r.ID)) }
+
+// dirOf is where a replica keeps its state: never that of another replica of the group.
+func dirOf(group uint32, id uint64) string {
+	return fmt.Sprintf("%d.%d", group, replica.Number(id))
+}
+
+// identity is what the store of a group is called on all nodes.
+func (m *Member) identity(group uint32) string {
+	sum := sha256.Sum256(binary.LittleEndian.AppendUint32(m.token.Cluster[:], group))
+	return hex.EncodeToString(sum[:16])
+}
+
+// resume starts the replicas that this node holds, and removes what is left of others.
+func (m *Member) resume(ctx context.Context, quarantined map[uint32]error) error {
+	known := map[string]bool{}
+	for group, id := range m.run.Groups() {
+		known[dirOf(group, id)] = true
+		if quarantined[group] != nil {
+			continue
+		}
+		if err := m.startReplica(ctx, group, id); err != nil {
+			return err
+		}
+	}
+	entries, err := os.ReadDir(m.path("groups"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	for _, e := range entries {
+		if strings.Contains(e.Name(), ".") && !known[e.Name()] {
+			if err := os.RemoveAll(m.path("groups", e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// startReplica opens the state of a replica that the log has, and lets it take part.
+func (m *Member) startReplica(ctx context.Context, group uint32, id uint64) error {
+	dir := m.path("groups", dirOf(group, id))
+	h := &held{id: id}
+	var of replica.Machine
+	var k *keeper
+	if group == cluster.MetaGroup {
+		var err error
+		if k, err = openKeeper(dir, func() {}); err != nil {
+			return err
+		}
+		h.Closer, of = k, watched{k, group, m.opt.Log, func() {}}
+	} else {
+		opt := m.opt.Store
+		opt.Group, opt.Shards = m.identity(group), 1
+		s, _, err := machine.Open(ctx, dir, opt)
+		if err != nil {
+			return err
+		}
+		h.Closer, h.store, of = s, s, watched{s, group, m.opt.Log, m.opt.Changed}
+	}
+	if err := m.run.Start(group, of); err != nil {
+		return errors.Join(err, h.Close())
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.replicas[group] = h
+	if k != nil {
+		m.keeper = k
+	}
+	return nil
+}
+
+// holdGroups makes the replicas of this node those of the view.
+func (m *Member) holdGroups(ctx context.Context, v *cluster.View) {
+	has := m.run.Groups()
+	for g := range v.Groups {
+		group := uint32(g)
+		for _, r := range v.Groups[g].Replicas {
+			if r.Node != m.self.ID || has[group] != 0 {
+				continue
+			}
+			if err := m.hold(ctx, group, r); err != nil {
+				m.opt.Log.Error("start a replica", "group", group, "err", err)
+			}
+		}
+	}
+	for group, id := range has {
+		number := cluster.ReplicaID(replica.Number(id))
+		if int(group) >= len(v.Groups) || number >= v.NextReplica || holds(v, group, number) {
+			continue // the view may be older than the replica
+		}
+		if err := m.drop(ctx, group, id); err != nil {
+			m.opt.Log.Error("remove a replica", "group", group, "err", err)
+		}
+	}
+}
+
+func holds(v *cluster.View, group uint32, number cluster.ReplicaID) bool {
+	for _, r := range v.Groups[group].Replicas {
+		if r.ID == number {
+			return true
+		}
+	}
+	return false
+}
+
+// hold makes a replica that the view gives to this node. The first of a group is alone; later ones
+// begin as learners. A voter that is not there was lost, and must not be made again.
+func (m *Member) hold(ctx context.Context, group uint32, r cluster.Replica) error {
+	id := replicaID(r)
+	var voters []uint64
+	switch {
+	case r.ID == cluster.ReplicaID(firstReplica+group):
+		voters = []uint64{id}
+	case !r.Learner:
+		return errors.New("it has a vote and is not there; drain this node, and start it anew " +
+			"with an empty directory")
+	}
+	if err := m.run.Create(ctx, group, id, voters); err != nil {
+		return err
+	}
+	return m.startReplica(ctx, group, id)
+}
+
+// drop removes a replica that the view does not have any more.
+func (m *Member) drop(ctx context.Context, group uint32, id uint64) error {
+	if err := m.run.Drop(ctx, group); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	h := m.replicas[group]
+	delete(m.replicas, group)
+	if group == cluster.MetaGroup {
+		m.keeper = nil
+	}
+	m.mu.Unlock()
+	m.opt.Changed()
+	var err error
+	if h != nil {
+		err = h.Close()
+	}
+	return errors.Join(err, os.RemoveAll(m.path("groups", dirOf(group, id))))
+}
+
+// changeMembers does, for the groups that this node leads, what the plans of the view say.
+func (m *Member) changeMembers(v *cluster.View) {
+	plans := map[uint32]cluster.Plan{}
+	for _, p := range v.Plans {
+		plans[p.Group] = p
+	}
+	for g := range v.Groups {
+		group := uint32(g)
+		st, err := m.run.Status(group)
+		if err != nil || st.Leader == 0 || st.Leader != st.Replica || st.Joint {
+			continue
+		}
+		change := wanted(v, plans[group], group, st)
+		if len(change.AddLearner)+len(change.Promote)+len(change.Remove) == 0 {
+			continue
+		}
+		m.mu.Lock()
+		busy := m.changing[group]
+		m.changing[group] = true
+		m.mu.Unlock()
+		if busy {
+			continue
+		}
+		m.wg.Go(func() {
+			ctx, cancel := context.WithTimeout(m.open, changeTimeout)
+			defer cancel()
+			defer func() {
+				m.mu.Lock()
+				defer m.mu.Unlock()
+				delete(m.changing, group)
+			}()
+			for _, id := range change.AddLearner {
+				if m.askReady(ctx, group, id) != nil {
+					return // a snapshot that it misses would come again only after some seconds
+				}
+			}
+			if err := m.run.Change(ctx, group, change); err != nil && m.open.Err() == nil {
+				m.opt.Log.Warn("change the members of a group", "group", group, "err", err)
+			}
+		})
+	}
+}
+
+// wanted is the next change of a group on its way to what the view says.
+func wanted(
+	v *cluster.View, plan cluster.Plan, group uint32, st replica.Status,
+) (out replica.Change) {
+	there := map[uint64]bool{}
+	for _, x := range st.Members {
+		there[x.Replica] = x.Learner
+	}
+	has := func(id uint64) bool { _, ok := there[id]; return ok }
+	agreed := map[uint64]bool{}
+	for _, r := range v.Groups[group].Replicas {
+		id := replicaID(r)
+		agreed[id] = true
+		if r.ID == plan.Learn && plan.Stage == cluster.StageAdd && !has(id) {
+			out.AddLearner = append(out.AddLearner, id)
+		}
+		if plan.Stage == cluster.StageSwap {
+			if r.ID == plan.Learn && there[id] {
+				out.Promote = append(out.Promote, id)
+			}
+			if r.ID == plan.Remove && has(id) {
+				out.Remove = append(out.Remove, id)
+			}
+		}
+	}
+	for id, learner := range there {
+		number := cluster.ReplicaID(replica.Number(id))
+		if learner && !agreed[id] && number < v.NextReplica {
+			out.Remove = append(out.Remove, id) // its plan was given up
+		}
+	}
+	return out
+}
+
+// Store returns the store of a group if this node can answer from it: it has a vote, and follows
+// a leader.
+func (m *Member) Store(group uint32) *store.Store {
+	m.mu.Lock()
+	h := m.replicas[group]
+	m.mu.Unlock()
+	if h == nil || h.store == nil {
+		return nil
+	}
+	st, err := m.run.Status(group)
+	if err != nil || st.Leader == 0 || st.Err != nil || st.Applied == 0 {
+		return nil
+	}
+	for _, x := range st.Members {
+		if x.Replica == h.id && !x.Learner {
+			return h.store.Store()
+		}
+	}
+	return nil
+}

@@ -1,0 +1,170 @@
+package member
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+
+	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/replica"
+)
+
+// stateName is the file of a replica of the meta group: the index u64 of the last command in it,
+// little-endian, the CRC-32C u32 of index and state, and the state as the cluster room writes it.
+const (
+	stateName   = "STATE"
+	stateHeader = 12
+	maxState    = 256 << 20
+)
+
+// keeper is a replica of the meta group.
+type keeper struct {
+	dir     string
+	meta    *cluster.Meta
+	applied atomic.Uint64
+	durable atomic.Uint64
+	changed func()
+}
+
+var _ replica.Machine = (*keeper)(nil)
+
+func openKeeper(dir string, changed func()) (*keeper, error) {
+	k := &keeper{dir: dir, meta: cluster.NewMeta(cluster.NewState()), changed: changed}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	src, err := os.ReadFile(filepath.Join(dir, stateName))
+	if errors.Is(err, os.ErrNotExist) {
+		return k, nil
+	}
+	if err == nil {
+		err = k.take(src)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("state of the cluster in %s: %w", dir, err)
+	}
+	k.durable.Store(k.applied.Load())
+	return k, nil
+}
+
+func (k *keeper) Close() error { return nil }
+
+// take makes what encode wrote the state.
+func (k *keeper) take(src []byte) error {
+	if len(src) < stateHeader {
+		return errors.New("it is cut short")
+	}
+	if checksum(src) != binary.LittleEndian.Uint32(src[8:]) {
+		return errors.New("the checksum differs")
+	}
+	if err := k.meta.Restore(src[stateHeader:]); err != nil {
+		return err
+	}
+	k.applied.Store(binary.LittleEndian.Uint64(src))
+	return nil
+}
+
+func checksum(src []byte) uint32 {
+	table := crc32.MakeTable(crc32.Castagnoli)
+	return crc32.Update(crc32.Checksum(src[:8], table), table, src[stateHeader:])
+}
+
+func (k *keeper) encode() []byte {
+	out := binary.LittleEndian.AppendUint64(nil, k.applied.Load())
+	out = k.meta.AppendSnapshot(append(out, 0, 0, 0, 0))
+	binary.LittleEndian.PutUint32(out[8:], checksum(out))
+	return out
+}
+
+func (k *keeper) Apply(entries []replica.Entry, results []any) error {
+	for i, e := range entries {
+		if len(e.Data) > 0 {
+			result, err := k.meta.Apply(e.Data)
+			if err != nil {
+				return err
+			}
+			results[i] = result
+		}
+		k.applied.Store(e.Index)
+	}
+	k.changed()
+	return nil
+}
+
+func (k *keeper) Applied() uint64 { return k.applied.Load() }
+func (k *keeper) Durable() uint64 { return k.durable.Load() }
+
+func (k *keeper) Sync() error {
+	at := k.applied.Load()
+	if at == k.durable.Load() {
+		return nil
+	}
+	if err := replaceFile(k.dir, stateName, k.encode()); err != nil {
+		return err
+	}
+	k.durable.Store(at)
+	return nil
+}
+
+func (k *keeper) Snapshot() (replica.Snapshot, error) {
+	return &image{index: k.applied.Load(), state: k.encode()}, nil
+}
+
+func (k *keeper) Install(ctx context.Context, manifest []byte, fetch replica.Fetch) error {
+	file, err := fetch(ctx, stateName, 0)
+	if err != nil {
+		return err
+	}
+	src, err := io.ReadAll(io.LimitReader(file, maxState))
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	if err := k.take(src); err != nil {
+		return fmt.Errorf("install the state of the cluster: %w", err)
+	}
+	defer k.changed()
+	return k.Sync()
+}
+
+// image is the state at one index.
+type image struct {
+	index uint64
+	state []byte
+}
+
+func (i *image) Index() uint64    { return i.index }
+func (i *image) Manifest() []byte { return []byte(stateName) }
+func (i *image) Release()         {}
+func (i *image) Open(name string) (io.ReadCloser, error) {
+	if name != stateName {
+		return nil, fmt.Errorf("%q: %w", name, os.ErrNotExist)
+	}
+	return io.NopCloser(bytes.NewReader(i.state)), nil
+}
+
+// replaceFile replaces a file whole or not at all.
+func replaceFile(dir, name string, text []byte) error {
+	f, err := os.Create(filepath.Join(dir, name+".new"))
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), filepath.Join(dir, name)); err != nil {
+		return err
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

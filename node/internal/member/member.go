@@ -1,0 +1,253 @@
+// Package member is a node's part in a cluster: who it is, the replicas that it holds, and what it
+// does for the cluster while it leads a group.
+//
+// It joins node/cluster, which knows who is where, and node/replica, which keeps replicas the same,
+// with the stores that groups of slots have. It knows nothing of queries, and of HTTP only what
+// nodes ask each other. Its main type is [Member], whose goroutines are those of the replicas and
+// of gossip, one that makes this node do what the view says, one that plans for the whole cluster
+// while this node leads the meta group, one that closes groups, and one for each change of members
+// that is under way.
+package member
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/replica"
+	"github.com/pentad-db/pentad/node/store"
+)
+
+// feature is the level of what this program does in a cluster.
+const feature = 1
+
+// Options of a member. All but Log are needed.
+type Options struct {
+	Dir     string         // of the node
+	Cluster cluster.Config // with HTTPListen, the address that the node serves
+	Store   store.Options  // of each replica; its directory and group are set from the group's
+	Log     *slog.Logger
+	Changed func()      // called by one goroutine when replicas here, leaders or the view changed
+	Fail    func(error) // called once when the process must end
+}
+
+// Member is a node of a cluster.
+type Member struct {
+	opt    Options
+	token  cluster.Token
+	self   cluster.Self
+	node   cluster.Node
+	gossip *cluster.Gossip
+	run    *shifted      // nil before there is one
+	meta   *cluster.Meta // what was fetched of others, for as long as no replica here is newer
+	http   *http.Client
+	key    string // by which nodes of the cluster know each other over HTTP
+
+	mu       sync.Mutex // guards what follows
+	keeper   *keeper    // the replica of the meta group, nil without one
+	replicas map[uint32]*held
+	changing map[uint32]bool              // groups whose members are being changed
+	hints    map[uint32]cluster.NodeID    // who was last seen to lead
+	silent   map[cluster.NodeID]time.Time // since when a node has not answered
+	seen     map[uint32]int64             // greatest acq that was acknowledged here, by group
+	card     uint64                       // epoch that gossip tells
+
+	open  context.Context // ends as the member begins to close
+	close context.CancelFunc
+	wg    sync.WaitGroup
+}
+
+// Open takes the node's place in its cluster, or makes the cluster. It returns before the node is
+// let in.
+func Open(ctx context.Context, opt Options) (_ *Member, err error) {
+	m := &Member{opt: opt, meta: cluster.NewMeta(cluster.NewState()),
+		http: newHTTP(), replicas: map[uint32]*held{}, changing: map[uint32]bool{},
+		hints: map[uint32]cluster.NodeID{}, silent: map[cluster.NodeID]time.Time{},
+		seen: map[uint32]int64{}}
+	m.open, m.close = context.WithCancel(context.Background())
+	listener, err := m.listen()
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			_ = listener.Close() // the replicas may have closed it
+		}
+	}()
+	if m.opt.Cluster, err = m.opt.Cluster.Complete(); err != nil {
+		return nil, err
+	}
+	if m.token, err = cluster.LoadToken(m.opt.Cluster.TokenFile); err != nil {
+		return nil, err
+	}
+	dir := m.path("cluster")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("make directory: %w", err)
+	}
+	if m.self, err = cluster.OpenSelf(dir, rand.Reader); err != nil {
+		return nil, err
+	}
+	if m.node, err = m.opt.Cluster.Node(m.self, feature, feature); err != nil {
+		return nil, err
+	}
+	m.loadView()
+	if err := m.start(ctx, listener); err != nil {
+		return nil, errors.Join(err, m.end(ctx))
+	}
+	return m, nil
+}
+
+func (m *Member) path(names ...string) string {
+	return filepath.Join(append([]string{m.opt.Dir}, names...)...)
+}
+
+// listen opens the address of the groups, so that others are told the port that it got.
+func (m *Member) listen() (net.Listener, error) {
+	if m.opt.Cluster.RaftBind == "" {
+		m.opt.Cluster.RaftBind = cluster.DefaultRaftBind
+	}
+	l, err := net.Listen("tcp", m.opt.Cluster.RaftBind)
+	if err != nil {
+		return nil, fmt.Errorf("listen for other nodes: %w", err)
+	}
+	host, _, _ := net.SplitHostPort(m.opt.Cluster.RaftBind) // it was listened on
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	m.opt.Cluster.RaftBind = net.JoinHostPort(host, port)
+	return l, nil
+}
+
+func (m *Member) start(ctx context.Context, listener net.Listener) error {
+	var err error
+	if m.key, err = httpKey(m.token); err != nil {
+		return err
+	}
+	secure, err := certificate(m.token, m.self.ID)
+	if err != nil {
+		return err
+	}
+	files, err := replica.Directory(m.path("raft"))
+	if err != nil {
+		return err
+	}
+	run, report, err := replica.Open(replica.Options{Node: uint64(m.self.ID),
+		Cluster: binary.LittleEndian.Uint64(m.token.Cluster[:]), Files: files, Listener: listener,
+		Resolve: m.resolve, TLS: secure, Fail: m.opt.Fail})
+	if err != nil {
+		return err
+	}
+	m.run = &shifted{run}
+	quarantined := down(report.Quarantined)
+	for group, err := range quarantined {
+		m.opt.Log.Error("a replica lost a part of its log and takes no part any more; "+
+			"drain this node and start it anew with an empty directory", "group", group, "err", err)
+	}
+	if len(m.run.Groups()) == 0 {
+		if err := m.found(ctx); err != nil {
+			return err
+		}
+	}
+	if err := m.resume(ctx, quarantined); err != nil {
+		return err
+	}
+	card := m.node
+	card.State = cluster.NodeJoining
+	o, err := m.opt.Cluster.Gossip(m.token, card)
+	if err != nil {
+		return err
+	}
+	o.Log = m.opt.Log
+	if m.gossip, err = cluster.StartGossip(o); err != nil {
+		return err
+	}
+	m.wg.Go(m.follow)
+	m.wg.Go(m.lead)
+	m.wg.Go(m.closeGroups)
+	return nil
+}
+
+// found makes the meta group of a new cluster where that was asked for.
+func (m *Member) found(ctx context.Context) error {
+	if !m.opt.Cluster.Init {
+		if len(m.opt.Cluster.Join) == 0 && m.meta.View().Cluster == (cluster.ID{}) {
+			return errors.New("this node is in no cluster yet: name nodes to join, or say that " +
+				"it is the first node of a new one")
+		}
+		return nil
+	}
+	id := replica.NewID(uint64(m.self.ID), firstReplica)
+	return m.run.Create(ctx, cluster.MetaGroup, id, []uint64{id})
+}
+
+// firstReplica is the number of the meta group's first replica; those of data follow it.
+const firstReplica = 1
+
+// Close leaves the cluster to the others until the node is started again.
+func (m *Member) Close(ctx context.Context) error {
+	m.close()
+	m.wg.Wait()
+	return m.end(ctx)
+}
+
+func (m *Member) end(ctx context.Context) error {
+	m.close()
+	var errs []error
+	if m.gossip != nil {
+		_ = m.gossip.Close(ctx) // others find out by themselves
+	}
+	if m.run != nil {
+		errs = append(errs, m.run.Close())
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, h := range m.replicas {
+		errs = append(errs, h.Close())
+	}
+	m.http.CloseIdleConnections()
+	return errors.Join(errs...)
+}
+
+// View returns the newest view that this node has.
+func (m *Member) View() *cluster.View {
+	m.mu.Lock()
+	k := m.keeper
+	m.mu.Unlock()
+	v := m.meta.View()
+	if k != nil {
+		if own := k.meta.View(); own.Epoch >= v.Epoch {
+			return own
+		}
+	}
+	return v
+}
+
+// Self returns who this node is.
+func (m *Member) Self() cluster.NodeID { return m.self.ID }
+
+// resolve returns where a node is: gossip knows of the last start, the view of what was agreed.
+func (m *Member) resolve(node uint64) (string, bool) {
+	n, ok := m.locate(cluster.NodeID(node))
+	return n.RaftAddr, ok
+}
+
+func (m *Member) locate(id cluster.NodeID) (cluster.Node, bool) {
+	n, ok := m.View().Node(id)
+	if m.gossip == nil {
+		return n, ok
+	}
+	for _, p := range m.gossip.Peers() {
+		if p.Card.Node.ID == id && (!ok || p.Card.Node.Incarnation > n.Incarnation) {
+			return p.Card.Node, true
+		}
+	}
+	return n, ok
+}

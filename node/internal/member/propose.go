@@ -1,0 +1,191 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/machine"
+	"github.com/pentad-db/pentad/node/replica"
+	"github.com/pentad-db/pentad/node/store"
+)
+
+// ErrUnavailable means that a group did not answer in time: it has no leader, or nobody who knows
+// one is reached.
+var ErrUnavailable = errors.New("the group has no leader that can be reached; try again")
+
+const (
+	// commandTimeout bounds how long a command looks for a leader: an election takes about a
+	// second, so this outlives several.
+	commandTimeout = 20 * time.Second
+	leastPause     = 5 * time.Millisecond
+	mostPause      = 200 * time.Millisecond
+)
+
+// Answer is what a group answered to a command: of data, or of the meta group.
+type Answer struct {
+	Put   store.PutResult `json:"put"`
+	AcqNs int64           `json:"acq_ns"`
+
+	Changed bool              `json:"changed"`
+	Replica cluster.ReplicaID `json:"replica"`
+	Version uint64            `json:"version"`
+}
+
+// Command asks the meta group to change the state of the cluster.
+func (m *Member) Command(ctx context.Context, cmd cluster.Command) (Answer, error) {
+	data, err := cluster.AppendCommand(nil, cmd)
+	if err != nil {
+		return Answer{}, err
+	}
+	return m.Do(ctx, cluster.MetaGroup, data, true)
+}
+
+// Do brings a command to who leads the group, wherever that is, and returns what the group answers.
+// Again says that the command may be sent twice: then leaders that are lost are outlived, as long
+// as there is time.
+//
+// Errors: those of commands that are wrong; ErrUnavailable; replica.ErrUnknown, when it must not be
+// sent twice; replica.ErrOverloaded; of ctx.
+func (m *Member) Do(
+	ctx context.Context, group uint32, data []byte, again bool,
+) (answer Answer, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, commandTimeout, ErrUnavailable)
+	defer cancel()
+	pause := leastPause
+	for try := 0; ; try++ {
+		answer, err = m.once(ctx, group, data, try)
+		var wait bool
+		switch {
+		case err == nil:
+			m.note(group, max(answer.Put.LastAcqNs, answer.AcqNs))
+			return answer, nil
+		case errors.Is(err, replica.ErrNotLeader), errors.Is(err, replica.ErrGroupUnknown),
+			errors.Is(err, replica.ErrOverloaded), errors.Is(err, ErrUnavailable),
+			errors.Is(err, replica.ErrStopped):
+			wait = true
+		case errors.Is(err, replica.ErrUnknown):
+			wait = again
+		}
+		if !wait {
+			return answer, err
+		}
+		select {
+		case <-time.After(pause + rand.N(pause)):
+			pause = min(2*pause, mostPause)
+		case <-ctx.Done():
+			return answer, fmt.Errorf("group %d: %w (%w)", group, context.Cause(ctx), err)
+		case <-m.open.Done():
+			return answer, replica.ErrClosed
+		}
+	}
+}
+
+// note keeps the greatest acq that this node has acknowledged for a group.
+func (m *Member) note(group uint32, acqNs int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.seen[group] = max(m.seen[group], acqNs)
+}
+
+// Seen returns the greatest acq that this node has acknowledged for a group: whoever wrote through
+// it may expect to read that.
+func (m *Member) Seen(group uint32) int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.seen[group]
+}
+
+// once asks one node.
+func (m *Member) once(
+	ctx context.Context, group uint32, data []byte, try int,
+) (Answer, error) {
+	id := m.Leader(group)
+	if id == m.self.ID {
+		answer, err := m.Here(ctx, group, data)
+		m.hint(group, err)
+		return answer, err
+	}
+	addr := ""
+	if n, ok := m.locate(id); ok {
+		addr = n.HTTPAddr
+	} else if all := m.others(); len(all) > 0 {
+		addr = all[try%len(all)] // somebody may know
+	} else {
+		return Answer{}, ErrUnavailable
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	answer, err := m.askCommand(ctx, addr, group, data)
+	m.hint(group, err)
+	return answer, err
+}
+
+// hint remembers whom somebody named as the leader, or that nobody is known.
+func (m *Member) hint(group uint32, err error) {
+	if err == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var not *replica.NotLeaderError
+	if errors.As(err, &not) && not.Leader != 0 {
+		m.hints[group] = cluster.NodeID(replica.Node(not.Leader))
+	} else {
+		delete(m.hints, group)
+	}
+}
+
+// Leader returns who probably leads a group: whom the replica here follows, whom somebody named,
+// or any voter in the view; 0 when nobody is known.
+func (m *Member) Leader(group uint32) cluster.NodeID {
+	if st, err := m.run.Status(group); err == nil && st.Leader != 0 {
+		return cluster.NodeID(replica.Node(st.Leader))
+	}
+	m.mu.Lock()
+	id, ok := m.hints[group]
+	m.mu.Unlock()
+	if ok {
+		return id
+	}
+	v := m.View()
+	if int(group) >= len(v.Groups) {
+		return 0
+	}
+	var voters []cluster.Replica
+	for _, r := range v.Voters(group) {
+		if r.Node != m.self.ID {
+			voters = append(voters, r)
+		}
+	}
+	if len(voters) == 0 {
+		return 0
+	}
+	return voters[rand.N(len(voters))].Node
+}
+
+// Here has a group decide on a command if this node leads it.
+func (m *Member) Here(ctx context.Context, group uint32, data []byte) (Answer, error) {
+	proposal := data
+	if group != cluster.MetaGroup {
+		proposal = machine.AppendClock(make([]byte, 0, len(data)+8), time.Now().UnixNano())
+		proposal = append(proposal, data...)
+	}
+	result, err := m.run.Propose(ctx, group, proposal)
+	if err != nil {
+		return Answer{}, err
+	}
+	switch r := result.(type) {
+	case store.Outcome:
+		if r.Skipped {
+			return Answer{}, replica.ErrUnknown
+		}
+		return Answer{Put: r.Put, AcqNs: r.AcqNs}, r.Err
+	case cluster.Result:
+		return Answer{Changed: r.Changed, Replica: r.Replica, Version: r.Version}, r.Err
+	}
+	return Answer{}, fmt.Errorf("BUG: group %d answers with a %T", group, result)
+}

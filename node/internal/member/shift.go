@@ -1,0 +1,43 @@
+package member
+
+import (
+	"context"
+
+	"github.com/pentad-db/pentad/node/replica"
+)
+
+// shifted calls the groups of the log what the cluster calls them, whose first is 0: the log counts
+// from 1, so that no group is none.
+type shifted struct{ run *replica.Runtime }
+
+func (s shifted) Create(ctx context.Context, group uint32, id uint64, voters []uint64) error {
+	return s.run.Create(ctx, group+1, id, voters)
+}
+
+func (s shifted) Start(group uint32, m replica.Machine) error { return s.run.Start(group+1, m) }
+
+func (s shifted) Drop(ctx context.Context, group uint32) error { return s.run.Drop(ctx, group+1) }
+
+func (s shifted) Status(group uint32) (replica.Status, error) { return s.run.Status(group + 1) }
+
+func (s shifted) Propose(ctx context.Context, group uint32, data []byte) (any, error) {
+	return s.run.Propose(ctx, group+1, data)
+}
+
+func (s shifted) Change(ctx context.Context, group uint32, change replica.Change) error {
+	return s.run.Change(ctx, group+1, change)
+}
+
+func (s shifted) TransferLeader(group uint32, to uint64) { s.run.TransferLeader(group+1, to) }
+
+func (s shifted) Close() error { return s.run.Close() }
+
+func (s shifted) Groups() map[uint32]uint64 { return down(s.run.Groups()) }
+
+func down[V any](of map[uint32]V) map[uint32]V {
+	out := make(map[uint32]V, len(of))
+	for group, v := range of {
+		out[group-1] = v
+	}
+	return out
+}
