@@ -12,7 +12,7 @@ type simAdmin struct {
 	s       *simulation
 	group   uint32
 	busy    time.Duration         // a change is under way until then, unless it answers before
-	given   map[uint64]uint16     // incarnations of each node
+	given   map[uint64]uint32     // incarnations of each node
 	created map[uint64]simCreated // replicas, by the process that made them
 	dead    map[uint64]bool       // replicas that are gone for ever
 	seen    map[uint64]uint64     // the last index at which each was a member

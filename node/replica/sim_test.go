@@ -144,7 +144,7 @@ func newSimulation(seed uint64, planted bug) *simulation {
 
 // found makes a group, its clients, and who sees to its members.
 func (s *simulation) found(group uint32) {
-	a := &simAdmin{s: s, group: group, given: map[uint64]uint16{}, dead: map[uint64]bool{},
+	a := &simAdmin{s: s, group: group, given: map[uint64]uint32{}, dead: map[uint64]bool{},
 		created: map[uint64]simCreated{}, seen: map[uint64]uint64{}}
 	s.admins[group] = a
 	s.histories[group] = &history{applied: map[[2]uint32]uint64{}}
