@@ -53,8 +53,7 @@ func rooms() map[string][]string {
 		"node/internal/selector": {"sdk/record", "node/internal/timeparse"},
 		"node": {"sdk/record", "sdk/wire", "sdk/plugin", "sdk/client", "plugins", "wasmhost",
 			"node/store", "node/segment", "node/internal", "node/cluster", "node/replica",
-			"github.com/valyala/fasthttp",
-			"github.com/prometheus/client_golang"},
+			"github.com/valyala/fasthttp", "github.com/prometheus/client_golang"},
 		// Programs, and tests that start processes.
 		"cluster-test": {"sdk"},
 		"node/cmd/pentad": {"sdk", "node", "wasmhost", "node/segment", "node/internal",
