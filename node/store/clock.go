@@ -60,6 +60,13 @@ func (c *clock) promised(ns int64) {
 	c.logged = max(c.logged, ns)
 }
 
+// proves reports whether the horizon may be at ns without another promise.
+func (c *clock) proves(ns int64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return ns <= c.logged+promiseNs
+}
+
 // horizon returns an acq H such that every row below H is visible and none will be added there.
 // stale reports that the wall clock is further than the log allows to promise: the caller then
 // logs a promise and asks again.

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -78,5 +80,39 @@ func TestHorizonBesideClose(t *testing.T) {
 	s.closed.Store(false) // as the caller saw it, who then lost its turn
 	if h, err := s.Horizon(t.Context()); err != nil || h > logged {
 		t.Fatalf("horizon %d, %v; the log ends cleanly at %d", h, err, logged)
+	}
+}
+
+// TestHorizonsShareAPromise: those who ask at the same time do not each wait for a sync of theirs.
+func TestHorizonsShareAPromise(t *testing.T) {
+	wall, asked := time.Now().UnixNano(), atomic.Int64{}
+	s := openTest(t, Options{Now: func() int64 { asked.Add(1); return wall }})
+	mustPut(t, s, batchOf(record.Key{MID: 1}), WriterSeq{})
+	busy, free := make(chan struct{}), make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := s.onCommitter(t.Context(), func() { close(busy); <-free }); err != nil {
+			t.Error(err)
+		}
+	})
+	<-busy
+	wall += int64(time.Hour)
+	const readers = 20
+	before, bytes := asked.Load(), s.log.Stats().Bytes
+	for range readers {
+		wg.Go(func() {
+			if h, err := s.Horizon(t.Context()); err != nil || h < wall {
+				t.Errorf("horizon %d at %d, %v", h, wall, err)
+			}
+		})
+	}
+	for asked.Load() < before+2*readers { // each has found that a promise is due
+		runtime.Gosched()
+	}
+	close(free)
+	wg.Wait()
+	entry := int64(len(s.mark(wall, false).Data))
+	if grown := s.log.Stats().Bytes - bytes; grown > 200+entry {
+		t.Errorf("the log has grown by %d bytes for one promise", grown)
 	}
 }
