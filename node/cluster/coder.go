@@ -55,7 +55,9 @@ func (c *coder) flag(v *bool) {
 	if number(c, &n); n > 1 {
 		c.fail("%d where 0 or 1 is wanted", n)
 	}
-	*v = n == 1
+	if c.reading { // views share what is written
+		*v = n == 1
+	}
 }
 
 // bytes copies what it reads.
