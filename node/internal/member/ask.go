@@ -104,9 +104,9 @@ func said(err error) error {
 	e := &wire.Error{Kind: wire.KindUnavailable, Message: err.Error(), RetryAfterMs: 50}
 	var not *replica.NotLeaderError
 	switch {
-	case errors.As(err, &not):
+	case errors.Is(err, replica.ErrNotLeader):
 		e.Reason = reasonNotLeader
-		if not.Leader != 0 {
+		if errors.As(err, &not) && not.Leader != 0 {
 			e.Part = strconv.FormatUint(not.Leader, 10)
 		}
 	case errors.Is(err, replica.ErrGroupUnknown), errors.Is(err, replica.ErrStopped),

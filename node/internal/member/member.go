@@ -31,6 +31,10 @@ import (
 // feature is the level of what this program does in a cluster.
 const feature = 1
 
+// rejoinEvery is how often seeds are asked: nodes are often started at one time, and the first of
+// them is not there yet.
+const rejoinEvery = 5 * time.Second
+
 // Options of a member. All but Log are needed.
 type Options struct {
 	Dir     string         // of the node
@@ -165,7 +169,7 @@ func (m *Member) start(ctx context.Context, listener net.Listener) error {
 	if err != nil {
 		return err
 	}
-	o.Log = m.opt.Log
+	o.Log, o.Rejoin = m.opt.Log, rejoinEvery
 	if m.gossip, err = cluster.StartGossip(o); err != nil {
 		return err
 	}
