@@ -19,12 +19,6 @@ import (
 
 var errNoView = errors.New("this node has not heard from its cluster yet; try again")
 
-// notClustered refuses what only nodes by themselves do so far.
-func notClustered() *wire.Error {
-	return &wire.Error{Kind: wire.KindForbidden,
-		Message: "a node of a cluster does not do this yet; sdk/docs/cluster.md says what it does"}
-}
-
 // avoidFor is how long a node that did not answer is asked only when nobody else can be.
 const avoidFor = 2 * time.Second
 
@@ -198,7 +192,8 @@ func (s *server) routeCluster(ctx *fasthttp.RequestCtx, method, path string) boo
 	}, ctx.PostBody())
 	switch {
 	case !known && alone(path):
-		writeError(ctx, notClustered())
+		writeError(ctx, &wire.Error{Kind: wire.KindForbidden, Message: "a node of a cluster does " +
+			"not do this yet; sdk/docs/cluster.md says what it does"})
 	case !known:
 		return false
 	case err != nil:
