@@ -192,8 +192,7 @@ func (s *server) routeCluster(ctx *fasthttp.RequestCtx, method, path string) boo
 	}, ctx.PostBody())
 	switch {
 	case !known && alone(path):
-		writeError(ctx, &wire.Error{Kind: wire.KindForbidden, Message: "a node of a cluster does " +
-			"not do this yet; sdk/docs/cluster.md says what it does"})
+		writeError(ctx, onlyAlone())
 	case !known:
 		return false
 	case err != nil:
@@ -202,6 +201,12 @@ func (s *server) routeCluster(ctx *fasthttp.RequestCtx, method, path string) boo
 		ctx.SetBody(answer)
 	}
 	return true
+}
+
+// onlyAlone refuses what only nodes by themselves do.
+func onlyAlone() *wire.Error {
+	return &wire.Error{Kind: wire.KindForbidden,
+		Message: "a node of a cluster does not do this yet; sdk/docs/cluster.md says what it does"}
 }
 
 // alone reports whether a path is of what only nodes by themselves do.

@@ -14,6 +14,7 @@ import (
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
 )
 
 // nodesTogether is a cluster in one process.
@@ -172,6 +173,23 @@ func TestAClusterStoresAndAnswers(t *testing.T) {
 	latest := &record.Query{View: record.ViewLatest}
 	if got := countOf(t, c.nodes[1], latest); got != 2500 {
 		t.Errorf("%d records are left, want 2500", got)
+	}
+	c.refusesWhatOnlyOneCan()
+}
+
+// refusesWhatOnlyOneCan: nothing goes to the store that a node of a cluster does not ask.
+func (c *nodesTogether) refusesWhatOnlyOneCan() {
+	c.Helper()
+	n, b := c.nodes[0], readings(0, 1)
+	b.AcqNs = []int64{1}
+	_, below := n.PutBelow(c.Context(), b)
+	_, stamped := n.PutStamped(c.Context(), b)
+	_, copied := n.PutRange(c.Context(), &store.Range{Of: "other", ToNs: 2, Rows: b})
+	for what, err := range map[string]error{"below": below, "stamped": stamped, "copied": copied,
+		"retention": n.SetRetention(c.Context(), store.Retention{})} {
+		if n.Kind(err) != wire.KindForbidden {
+			c.Errorf("%s: %v", what, err)
+		}
 	}
 }
 

@@ -46,6 +46,9 @@ func (n *Node) Expired(ctx context.Context, r store.Retention) (uint64, error) {
 
 // SetRetention sets or removes a policy; see [store.Store.SetRetention].
 func (n *Node) SetRetention(ctx context.Context, r store.Retention) error {
+	if n.member.Load() != nil {
+		return onlyAlone()
+	}
 	return n.store.SetRetention(ctx, r)
 }
 

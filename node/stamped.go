@@ -18,6 +18,9 @@ func (n *Node) PutBelow(
 		return res, err
 	}
 	defer func() { <-n.puts }()
+	if n.member.Load() != nil {
+		return res, onlyAlone()
+	}
 	return n.store.PutBelow(ctx, b)
 }
 
@@ -31,5 +34,8 @@ func (n *Node) PutStamped(ctx context.Context, b *record.Batch) (floorNs int64, 
 		return 0, err
 	}
 	defer func() { <-n.puts }()
+	if n.member.Load() != nil {
+		return 0, onlyAlone()
+	}
 	return n.store.PutStamped(ctx, b)
 }

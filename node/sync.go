@@ -59,6 +59,9 @@ func (n *Node) PutRange(ctx context.Context, r *store.Range) (horizonNs int64, e
 		return 0, err
 	}
 	defer func() { <-n.puts }()
+	if n.member.Load() != nil {
+		return 0, onlyAlone()
+	}
 	return n.store.PutRange(ctx, r)
 }
 
