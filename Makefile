@@ -116,7 +116,7 @@ test-long: ## models of the store, the change feed and windows for hours, kill -
 	$(MAKE) crash fuzz-long
 
 sim: ## simulated clusters under faults: SEEDS=20000 runs, the first of them SEED
-	PENTAD_SEEDS=$(or $(SEEDS),20000) $(if $(SEED),PENTAD_SEED=$(SEED)) \
+	PENTAD_SEEDS=$(or $(SEEDS),20000) PENTAD_SEED=$(or $(SEED),$$(date +%s%N)) \
 		$(GO) test -count 1 -timeout 24h -v -run 'TestSimulation$$' ./node/replica
 
 crash: ## kill -9 a node 50 times while it imports

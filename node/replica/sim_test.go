@@ -257,14 +257,15 @@ func envNumber(name string, otherwise uint64) uint64 {
 
 // Whatever disks, networks, clocks and processes do, replicas agree, what was acknowledged is
 // there once, readers miss nothing, and all works again when the faults end. PENTAD_SEEDS sets
-// the number of runs, PENTAD_SEED the first.
+// the number of runs, PENTAD_SEED the first. Without, the seeds are always the same, so that what
+// lands does not hang on luck; make sim draws others.
 func TestSimulation(t *testing.T) {
-	seeds := uint64(500)
+	seeds := uint64(150)
 	if testing.Short() {
 		seeds = 8
 	}
 	seeds = envNumber("PENTAD_SEEDS", seeds)
-	first := envNumber("PENTAD_SEED", uint64(time.Now().UnixNano()))
+	first := envNumber("PENTAD_SEED", 1)
 	total := map[string]int{}
 	violations, simulated, began := 0, time.Duration(0), time.Now()
 	for seed := first; seed < first+seeds; seed++ {
