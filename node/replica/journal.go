@@ -99,6 +99,8 @@ func (l *journal) write(records []record) error {
 		if err := l.roll(); err != nil {
 			return err
 		}
+	}
+	if l.size == 0 { // also where there was no room for the first flush before
 		records = append(l.checkpoints(), records...)
 	}
 	places := make([]position, len(records))
@@ -296,7 +298,7 @@ func (l *journal) release() error {
 			return fmt.Errorf("remove log file: %w", err)
 		}
 		if err := l.dir.Sync(); err != nil {
-			return fmt.Errorf("remove log file %s: sync: %w", journalName(oldest), err)
+			return l.fail(fmt.Errorf("remove %s: sync: %w", journalName(oldest), err))
 		}
 		l.mu.Lock()
 		f := l.files[oldest]
