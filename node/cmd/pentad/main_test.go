@@ -126,7 +126,7 @@ func runExamples(ts *testscript.TestScript, _ bool, _ []string) {
 			case strings.HasPrefix(line, "pentad serve"), strings.HasPrefix(line, "pentad demo"),
 				strings.HasPrefix(line, "pentad tail") && !strings.Contains(line, "--once"),
 				strings.HasPrefix(line, "pentad plugin build"), // there may be no compiler
-				strings.HasPrefix(line, "pentad cluster"),      // a token is made once, this node is alone
+				strings.HasPrefix(line, "pentad cluster"),      // it is alone
 				strings.HasPrefix(line, "pentad sync release"): // others still need the copy
 				line += " --help"
 			}
