@@ -153,9 +153,6 @@ func (c *command) encoded() ([]byte, error) {
 // A table of writers that is full takes a new one when another has been silent for a week of the
 // log, whenever the store looked at them last.
 func TestManyWritersOfALog(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a million writers")
-	}
 	table := newWriters()
 	table.expire(50) // there is nobody yet
 	old, late := &writer{lastAcq: 100}, &writer{lastAcq: 200}
