@@ -8,7 +8,7 @@ BENCH       := cd bench && # a module of its own: what it compares with is not p
 
 .PHONY: help build demo test test-long race lint check bench bench-quick bench-spread bench-full bench-thesis \
 	bench-thesis-full bench-daily bench-underload bench-growth bench-resident bench-cold bench-bars \
-	bench-plugins bench-peers bench-micro bench-compare profile fuzz fuzz-long sim crash guests guests-verify guests-verify-c clean
+	bench-plugins bench-cluster bench-peers bench-micro bench-compare profile fuzz fuzz-long sim crash guests guests-verify guests-verify-c clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -77,6 +77,9 @@ bench-feed: build ## change feeds: records a second, latency to a follower, memo
 bench-bars: ## hold bench/out/run.json, which make bench leaves, against what is promised
 	$(BENCH) $(GO) run . bars $(BENCH_FLAGS)
 
+bench-cluster: build ## three replicas on one machine, a cluster beside a node, outages, the simulator
+	$(BENCH) $(GO) run . cluster $(BENCH_FLAGS)
+
 bench-plugins: build ## plugins against the same loops in Go, and what hostile ones cost others
 	$(BENCH) $(GO) run . plugins $(BENCH_FLAGS)
 
@@ -108,11 +111,12 @@ fuzz-long: ## every fuzz target for 10 minutes
 
 test-long: ## models of the store, the change feed and windows for hours, kill -9 fifty times, fuzzing for 10 minutes a target
 	PENTAD_WINDOWS_FOR=10m $(GO) test -count 1 -timeout 20m -v -run AgainstTheClock ./node/internal/calendar
-	PENTAD_MODEL_FOR=1h $(GO) test -count 1 -timeout 90m -v -run ModelLong ./node/store
+	PENTAD_MODEL_FOR=1h $(GO) test -count 1 -timeout 150m -v -run ModelLong ./node/store
 	PENTAD_FEED_FOR=1h $(GO) test -count 1 -timeout 90m -v -run FeedLosesNothing ./node/store
 	PENTAD_FROZEN_ROWS=1000000 $(GO) test -count 1 -timeout 60m -v -run Frozen ./node/store
 	PENTAD_COPY_FOR=20m $(GO) test -count 1 -timeout 40m -v -run CopyLong ./node/store
 	PENTAD_GATEWAY_FOR=10m $(GO) test -count 1 -timeout 30m -v -run ModelLong ./node/gateway/tstorage
+	PENTAD_EDGE_RUNS=300 $(GO) test -count 1 -timeout 90m -v -run 'Model|DropOldest|Killed' ./node/edge
 	$(MAKE) crash fuzz-long
 
 sim: ## simulated clusters under faults: SEEDS=20000 runs, the first of them SEED
@@ -121,6 +125,12 @@ sim: ## simulated clusters under faults: SEEDS=20000 runs, the first of them SEE
 
 crash: ## kill -9 a node 50 times while it imports
 	PENTAD_KILLS=50 $(GO) test -count 1 -timeout 60m -v -run Killed ./cluster-test
+
+.PHONY: test-cluster
+test-cluster: ## a cluster of processes under faults: FAULTS=300, RECORDS=10000000, FOR=1h, SEED=, NODES=3; as root
+	PENTAD_FAULTS=$(or $(FAULTS),300) PENTAD_RECORDS=$(or $(RECORDS),10000000) PENTAD_FOR=$(or $(FOR),1h) \
+		PENTAD_SEED=$(or $(SEED),$$(date +%s%N)) PENTAD_NODES=$(or $(NODES),3) \
+		$(GO) test -count 1 -timeout 24h -v -run 'Cluster|Outage' ./cluster-test
 
 guests: ## rebuild the modules that are checked in (names the Debian packages that it needs)
 	$(MAKE) -C plugins guests

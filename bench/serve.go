@@ -16,11 +16,12 @@ type served struct {
 	cancel context.CancelFunc
 }
 
-// serve starts a node on a free port of loopback and returns when it listens.
-func serve(ctx context.Context, program, dir string) (*served, error) {
+// serve starts a node, on a free port of loopback unless more says where, and returns when it
+// listens.
+func serve(ctx context.Context, program, dir string, more ...string) (*served, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	cmd := exec.CommandContext(ctx, program, "serve", "-q", "--dir", dir, "--listen",
-		"127.0.0.1:0")
+	args := []string{"serve", "-q", "--dir", dir, "--listen", "127.0.0.1:0"}
+	cmd := exec.CommandContext(ctx, program, append(args, more...)...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.Stderr = os.Stderr
 	s := &served{cmd: cmd, cancel: cancel}
@@ -40,6 +41,16 @@ func serve(ctx context.Context, program, dir string) (*served, error) {
 	}
 	cancel()
 	return nil, fmt.Errorf("%s said no address and ended: %v", program, cmd.Wait())
+}
+
+// kill ends the node at once and waits until it is gone.
+func (s *served) kill() error {
+	if err := s.cmd.Process.Kill(); err != nil {
+		return err
+	}
+	_ = s.cmd.Wait() // it says that it was killed
+	s.cancel()
+	return nil
 }
 
 // stop ends the node in good order and waits until it is gone.

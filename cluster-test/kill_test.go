@@ -1,6 +1,6 @@
 // Package cluster_test holds what is proved with real processes: a node that is killed at random
 // moments of an import loses nothing that it acknowledged, keeps no half of a batch and doubles
-// nothing.
+// nothing; nor does a cluster whose processes, networks and disks fail.
 package cluster_test
 
 import (
@@ -77,11 +77,12 @@ func TestKilledNodeKeepsWhatItAcknowledged(t *testing.T) {
 	t.Logf("%d batches acknowledged, all there", acked)
 }
 
-func build(t *testing.T) string {
+func build(t *testing.T, flags ...string) string {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), "pentad")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin,
-		"github.com/pentad-db/pentad/node/cmd/pentad").CombinedOutput()
+	args := append([]string{"build", "-o", bin}, flags...)
+	out, err := exec.CommandContext(t.Context(), "go", append(args,
+		"github.com/pentad-db/pentad/node/cmd/pentad")...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}

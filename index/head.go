@@ -14,7 +14,7 @@ const (
 	rowMemory = 60
 	// cellMemory is what a cell takes beside its rows: its place in map and list, and its first
 	// chunk. With random device ids each row has a cell of its own, and this is most of it.
-	cellMemory = 176
+	cellMemory = 232
 	// tableMemory is what the newest caps of a cell take.
 	tableMemory = 8<<cellShift + 1<<cellShift/8
 )

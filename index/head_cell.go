@@ -1,5 +1,7 @@
 package index
 
+import "github.com/pentad-db/pentad/sdk/record"
+
 const (
 	// cellShift: a cell holds the rows of a tenant, quantity and 256 neighbouring devices.
 	cellShift  = 8
@@ -37,6 +39,8 @@ type cell struct {
 	key    cellKey
 	chunks []chunk
 	open   [2]int32 // chunks that take rows that are not flagged, and flagged ones; counted from 1
+	caps   [2]Bound // of the rows of either kind, where open says that there are some
+	late   []uint32 // numbers of the chunks of flagged rows
 	rows   int
 	newest *newestCaps // when there are many rows
 }
@@ -85,10 +89,15 @@ func (c *cell) tabulate() *newestCaps {
 }
 
 func (c *cell) append(r entry) {
-	open := &c.open[0]
+	kind := 0
 	if r.flagged {
-		open = &c.open[1]
+		kind = 1
 	}
+	open, caps := &c.open[kind], &c.caps[kind]
+	if *open == 0 {
+		*caps = Bound{r.cap, r.cap}
+	}
+	caps.Min, caps.Max = min(caps.Min, r.cap), max(caps.Max, r.cap)
 	if *open == 0 || len(c.chunks[*open-1].rows) == chunkRows {
 		k := chunk{capLo: r.cap, capHi: r.cap}
 		if *open > 0 { // the cell has shown that it fills chunks
@@ -96,11 +105,21 @@ func (c *cell) append(r entry) {
 		}
 		c.chunks = append(c.chunks, k)
 		*open = int32(len(c.chunks))
+		if r.flagged {
+			c.late = append(c.late, uint32(*open-1))
+		}
 	}
 	k := &c.chunks[*open-1]
 	k.capLo, k.capHi = min(k.capLo, r.cap), max(k.capHi, r.cap)
 	k.rows = append(k.rows, r)
 	c.rows++
+}
+
+// meets reports which rows may lie in the caps of a box, those that are not flagged, and flagged
+// ones. Most boxes are older than what is in a head: it saves them a look at each chunk.
+func (c *cell) meets(caps record.RangeSet) (timely, late bool) {
+	return c.open[0] > 0 && caps.Meets(c.caps[0].Min, c.caps[0].Max),
+		c.open[1] > 0 && caps.Meets(c.caps[1].Min, c.caps[1].Max)
 }
 
 func (c *cell) row(i uint32) *entry { return &c.chunks[i/chunkRows].rows[i%chunkRows] }

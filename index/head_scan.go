@@ -22,6 +22,7 @@ type headScan struct {
 	head     *Head
 	box      *record.Box
 	below    int64
+	bound    place // rows with acq >= below lie from here on, and those that came meanwhile
 	keysOnly bool
 	emit     func(b *record.Batch, flags []uint64) error
 	batch    record.Batch
@@ -42,6 +43,9 @@ func (h *Head) Scan(
 	if lo, hi, ok := s.arrivals(); ok {
 		return s.byArrival(lo, hi)
 	}
+	s.head.mu.RLock()
+	s.bound = s.head.rows.bound(belowAcqNs)
+	s.head.mu.RUnlock()
 	for _, id := range s.ids() {
 		if err := s.cell(id); err != nil {
 			return err
@@ -147,16 +151,19 @@ func (s *headScan) eachKey(visit func(cellKey)) {
 	}
 }
 
-// matching returns the cells whose tenant, quantity and devices the box allows.
+// matching returns the cells whose tenant, quantity, devices and caps the box allows.
 func (s *headScan) matching() []uint32 {
 	s.head.mu.RLock()
 	defer s.head.mu.RUnlock()
 	var ids []uint32
 	for id, c := range s.head.list {
 		lowest := c.key.block << cellShift
-		if s.box[record.CID].Contains(int64(c.key.cid)) &&
-			s.box[record.MOID].Contains(int64(c.key.moid)) &&
-			s.box[record.MID].Meets(lowest, lowest+1<<cellShift-1) {
+		if !s.box[record.CID].Contains(int64(c.key.cid)) ||
+			!s.box[record.MOID].Contains(int64(c.key.moid)) ||
+			!s.box[record.MID].Meets(lowest, lowest+1<<cellShift-1) {
+			continue
+		}
+		if timely, late := c.meets(s.box[record.Cap]); timely || late {
 			ids = append(ids, uint32(id))
 		}
 	}
@@ -166,16 +173,25 @@ func (s *headScan) matching() []uint32 {
 // cell copies the matching rows of a cell. Rows are only ever appended, so that the lock may be
 // let go between chunks.
 func (s *headScan) cell(id uint32) error {
+	s.head.mu.RLock()
+	timely, _ := s.head.list[id].meets(s.box[record.Cap])
+	s.head.mu.RUnlock()
 	for i, row := 0, 0; ; {
 		s.head.mu.RLock()
 		c := s.head.list[id]
-		for i < len(c.chunks) && !s.full() && s.looked < scanLook {
+		chunks := len(c.chunks)
+		if !timely {
+			chunks = len(c.late)
+		}
+		for i < chunks && !s.full() && s.looked < scanLook {
 			k := &c.chunks[i]
+			if !timely {
+				k = &c.chunks[c.late[i]]
+			}
 			if row = s.chunk(c, k, row); row == len(k.rows) {
 				i, row = i+1, 0
 			}
 		}
-		done := i == len(c.chunks)
 		s.head.mu.RUnlock()
 		if s.full() {
 			if err := s.flush(); err != nil {
@@ -183,7 +199,7 @@ func (s *headScan) cell(id uint32) error {
 			}
 		}
 		s.looked = 0
-		if done {
+		if i == chunks {
 			return nil
 		}
 	}
@@ -197,7 +213,9 @@ func (s *headScan) full() bool {
 // chunk copies the matching rows of a chunk from a row on, until payloads fill the batch, and
 // returns the row to go on with.
 func (s *headScan) chunk(c *cell, k *chunk, from int) int {
-	if !s.box[record.Cap].Meets(k.capLo, k.capHi) || s.acqOf(&k.rows[0]) >= s.below {
+	first := &k.rows[0]
+	if !s.box[record.Cap].Meets(k.capLo, k.capHi) ||
+		first.at >= s.bound && s.acqOf(first) >= s.below {
 		return len(k.rows)
 	}
 	s.looked += len(k.rows) - from

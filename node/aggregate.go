@@ -18,9 +18,13 @@ type aggregator struct {
 	groups *groups
 	guest  *wasmhost.Aggregate
 	gid    []uint32
+	parts  *parts // nil where it takes none
 }
 
 func (a *aggregator) add(ctx context.Context, b *record.Batch) error {
+	if a.parts != nil && a.parts.open {
+		return a.parts.add(ctx, b)
+	}
 	if a.groups.all() {
 		if _, err := a.groups.id(groupKey{before: a.groups.before}); err != nil {
 			return err
@@ -38,7 +42,8 @@ func (a *aggregator) add(ctx context.Context, b *record.Batch) error {
 // Aggregate runs an aggregate to its end and returns its groups by key, as many as the limit
 // allows. A query that finds nothing has no groups.
 func (n *Node) Aggregate(ctx context.Context, q *record.Query) ([]wire.Group, wire.End, error) {
-	if err := n.begin(q); err != nil {
+	ctx, err := n.begin(ctx, q)
+	if err != nil {
 		return nil, wire.End{}, err
 	}
 	defer func() { <-n.queries }()
@@ -91,15 +96,25 @@ func (n *local) fold(
 	always bool,
 ) (workers []*aggregator, stats store.ScanStats, err error) {
 	parts := module.parts | groupParts(q.GroupBy)
-	stats, err = n.scan(ctx, q, parts, func(int) (store.Sink, uint32, error) {
+	keep := n.keepingOf(ctx, module)
+	stats, err = n.scanApart(ctx, q, parts, keep, func(int) (sinks, error) {
 		guest, err := module.module.NewAggregate(ctx, q.Aggregate.Params)
 		if err != nil {
-			return nil, 0, err
+			return sinks{}, err
 		}
 		a := &aggregator{groups: newGroups(q.GroupBy, cal, n.opt.MaxGroups), guest: guest}
 		workers = append(workers, a)
-		return func(b *record.Batch) error { return a.add(ctx, b) }, guest.Front(), nil
+		s := sinks{rows: func(b *record.Batch) error { return a.add(ctx, b) }, front: guest.Front()}
+		if a.parts = newParts(keep, a); a.parts != nil {
+			s.parts = a.parts
+		}
+		return s, nil
 	})
+	for _, a := range workers {
+		if err == nil {
+			err = a.parts.gather(ctx)
+		}
+	}
 	if err == nil && module.joins() {
 		workers, err = n.lookBack(ctx, q, module, stats.HorizonNs, workers, always)
 	}

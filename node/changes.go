@@ -10,6 +10,7 @@ import (
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/pentad-db/pentad/wasmhost"
 )
 
@@ -250,8 +251,29 @@ func (n *Node) precheckChanges(ctx context.Context, q *record.Query, fromNs int6
 	}
 	feed.Close()
 	horizon, err := n.horizonOf(ctx, &q.Box)
-	if err == nil && fromNs > horizon && fromNs != SinceNow {
-		err = badParam("since", store.ErrAhead)
+	if n.member.Load() != nil { // another node may have been further when it gave the position
+		horizon = max(horizon, time.Now().Add(maxAhead).UnixNano())
+	}
+	switch {
+	case err != nil && n.closing.Load():
+		return errClosing // it ended what was under way
+	case err == nil && fromNs > horizon && fromNs != SinceNow:
+		return n.ahead(fromNs)
 	}
 	return err
+}
+
+// mayDiffer is how far clocks of a cluster may be apart without readers of changes being told that
+// they are of another history.
+const mayDiffer = time.Minute
+
+// ahead is the error of a position above the horizon. In a cluster another node may have given it,
+// whose replicas are further than those of this one.
+func (n *Node) ahead(fromNs int64) error {
+	if n.member.Load() == nil || fromNs > time.Now().Add(mayDiffer).UnixNano() {
+		return badParam("since", store.ErrAhead)
+	}
+	return &wire.Error{Kind: wire.KindUnavailable, RetryAfterMs: retryAfterMs,
+		Message: "the replicas of this node are not as far as the position; ask again, or " +
+			"another node"}
 }

@@ -36,7 +36,7 @@ var (
 	changesParams = []string{"cid", "mid", "moid", "cap", "filter", "filter_params", "unchecked",
 		"keys", "type", "format", "since", "follow"}
 	horizonParams = []string{"cid", "mid", "moid", "cap", paramGroups, paramWithin,
-		paramAfter}
+		paramAfter, paramRead}
 	followParams = []string{"since", "follow", "beat_ms", paramGroups, paramWithin,
 		paramAfter}
 )

@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
-	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/valyala/fasthttp"
 )
 
@@ -33,6 +31,10 @@ func (n *Node) openMember(ctx context.Context) error {
 		return err
 	}
 	n.member.Store(m)
+	if err := n.plugins.join(m); err != nil {
+		return err
+	}
+	n.wg.Go(n.followCatalog)
 	return nil
 }
 
@@ -43,7 +45,10 @@ func (n *Node) placeGroups() {
 	if m == nil {
 		return
 	}
+	n.placing.Lock() // installs of snapshots come beside what follows the view
+	defer n.placing.Unlock()
 	v := m.View()
+	unreached := m.Unreached()
 	next := &layout{groups: make([]*place, 0, v.DataGroups())}
 	for g := range v.DataGroups() {
 		group := uint32(g) + 1
@@ -58,7 +63,7 @@ func (n *Node) placeGroups() {
 			at := n.peerOf(v, r.Node)
 			switch {
 			case r.Node == m.Self() || at == nil:
-			case time.Since(time.Unix(0, at.failedNs.Load())) < avoidFor:
+			case time.Since(time.Unix(0, at.failedNs.Load())) < avoidFor, unreached[r.Node]:
 				bad = append(bad, at)
 			case r.Node == leader:
 				good = append([]*peer{at}, good...)
@@ -96,7 +101,7 @@ func (n *Node) peerOf(v *cluster.View, id cluster.NodeID) *peer {
 }
 
 // putGroups stores a batch in all groups that own devices of it, each part whole or not at all, and
-// returns when all have. A part of a writer that is sent again is stored once.
+// returns when all have. A part that is sent again is stored once.
 func (n *Node) putGroups(
 	ctx context.Context, m *member.Member, b *record.Batch, w store.WriterSeq,
 ) (out store.PutResult, err error) {
@@ -107,32 +112,29 @@ func (n *Node) putGroups(
 	if groups == 0 {
 		return out, errNoView
 	}
-	parts := splitByGroup(b, groups)
-	answers := make([]member.Answer, len(parts))
-	errs := make([]error, len(parts))
-	var wg sync.WaitGroup
-	for g, part := range parts {
-		if part == nil {
-			continue
-		}
-		wg.Go(func() {
-			command, err := store.AppendPut(nil, part, w)
-			if err == nil {
-				answers[g], err = m.Do(ctx, uint32(g)+1, command, w.ID != [16]byte{})
-			}
-			errs[g] = err
-		})
+	own := w.ID == [16]byte{}
+	if own {
+		w = n.drawn.take()
+		defer n.drawn.give(w)
 	}
-	wg.Wait()
-	out.Duplicate = true
-	for g, part := range parts {
+	var parts []member.Part
+	for g, part := range splitByGroup(b, groups) {
 		if part == nil {
 			continue
 		}
-		if errs[g] != nil {
-			return store.PutResult{}, errs[g]
+		command, err := store.AppendPut(nil, part, w)
+		if err != nil {
+			return out, err
 		}
-		p := answers[g].Put
+		parts = append(parts, member.Part{Group: uint32(g) + 1, Data: command})
+	}
+	answers, errs := m.DoAll(ctx, parts, true)
+	out.Duplicate = !own
+	for i := range parts {
+		if errs[i] != nil {
+			return store.PutResult{}, errs[i]
+		}
+		p := answers[i].Put
 		if out.Records == 0 || p.FirstAcqNs < out.FirstAcqNs {
 			out.FirstAcqNs = p.FirstAcqNs
 		}
@@ -173,15 +175,13 @@ func (n *Node) hideInGroups(
 	return acqNs, errors.Join(errs...)
 }
 
-// routeCluster answers what nodes of a cluster ask each other, and refuses what a node of a cluster
-// does not do.
+// routeCluster answers what nodes of a cluster ask each other.
 func (s *server) routeCluster(ctx *fasthttp.RequestCtx, method, path string) bool {
 	m := s.node.member.Load()
 	if m == nil {
-		return false
+		return s.noCluster(ctx, path)
 	}
-	if method == "GET" && path == "/v1/cluster" {
-		writeJSON(ctx, m.Status())
+	if s.routePeople(ctx, m, method, path) {
 		return true
 	}
 	rc, cancel := s.context()
@@ -191,8 +191,6 @@ func (s *server) routeCluster(ctx *fasthttp.RequestCtx, method, path string) boo
 		return string(ctx.QueryArgs().Peek(name))
 	}, ctx.PostBody())
 	switch {
-	case !known && alone(path):
-		writeError(ctx, onlyAlone())
 	case !known:
 		return false
 	case err != nil:
@@ -201,19 +199,4 @@ func (s *server) routeCluster(ctx *fasthttp.RequestCtx, method, path string) boo
 		ctx.SetBody(answer)
 	}
 	return true
-}
-
-// onlyAlone refuses what only nodes by themselves do.
-func onlyAlone() *wire.Error {
-	return &wire.Error{Kind: wire.KindForbidden,
-		Message: "a node of a cluster does not do this yet; sdk/docs/cluster.md says what it does"}
-}
-
-// alone reports whether a path is of what only nodes by themselves do.
-func alone(path string) bool {
-	switch path {
-	case "/v1/events", "/v1/retention", "/v1/verify", "/v1/sync":
-		return true
-	}
-	return strings.HasPrefix(path, "/v1/snapshots")
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/cursors"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -40,16 +41,32 @@ func (n *Node) copyCursors(dir string, acqNs int64) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	return n.cursors.CopyTo(dir, acqNs)
+	all, err := n.Cursors(n.open)
+	if err != nil {
+		return err
+	}
+	return cursors.Copy(dir, all, acqNs)
 }
 
 // Cursors lists how far readers of changes said they are, by name.
-func (n *Node) Cursors() []cursors.Cursor { return n.cursors.List() }
+func (n *Node) Cursors(ctx context.Context) ([]cursors.Cursor, error) {
+	if m := n.member.Load(); m != nil {
+		return m.Cursors(ctx, "")
+	}
+	return n.cursors.List(), nil
+}
 
 // Cursor returns one of them.
-func (n *Node) Cursor(name string) (c cursors.Cursor, err error) {
+func (n *Node) Cursor(ctx context.Context, name string) (c cursors.Cursor, err error) {
 	if err := checkCursorName(name); err != nil {
 		return c, err
+	}
+	if m := n.member.Load(); m != nil {
+		all, err := m.Cursors(ctx, name)
+		if err != nil {
+			return c, err
+		}
+		return all[0], nil
 	}
 	return n.cursors.Get(name)
 }
@@ -75,7 +92,11 @@ func (n *Node) CommitCursor(
 	if err := checkCursorName(name); err != nil {
 		return c, err
 	}
+	m := n.member.Load()
 	horizon, err := n.Horizon(ctx)
+	if err == nil && m != nil && acqNs > horizon {
+		horizon, err = n.horizonAfter(ctx, acqNs)
+	}
 	if err != nil {
 		return c, err
 	}
@@ -83,16 +104,22 @@ func (n *Node) CommitCursor(
 		return c, badParam("acq", fmt.Errorf("%d: %w", acqNs, store.ErrAhead))
 	}
 	c = cursors.Cursor{Name: name, AcqNs: acqNs, CommittedNs: time.Now().UnixNano()}
+	if m != nil {
+		return c, m.Tell(ctx, &cluster.CommitCursor{Cursor: c, Force: force})
+	}
 	return c, n.cursors.Commit(c, force)
 }
 
 // RemoveCursor forgets a cursor.
-func (n *Node) RemoveCursor(name string) error {
+func (n *Node) RemoveCursor(ctx context.Context, name string) error {
 	if n.closing.Load() {
 		return errClosing
 	}
 	if err := checkCursorName(name); err != nil {
 		return err
+	}
+	if m := n.member.Load(); m != nil {
+		return dropCursor(ctx, m, name)
 	}
 	return n.cursors.Remove(name)
 }
@@ -121,8 +148,12 @@ func (s *server) listCursors(ctx *fasthttp.RequestCtx) {
 	if err == nil {
 		horizon, err = s.node.Horizon(rc)
 	}
+	var list []cursors.Cursor
+	if err == nil {
+		list, err = s.node.Cursors(rc)
+	}
 	all := []jsonCursor{}
-	for _, c := range s.node.Cursors() {
+	for _, c := range list {
 		all = append(all, newJSONCursor(c, horizon))
 	}
 	reply(ctx, map[string]any{"cursors": all}, err)
@@ -147,12 +178,12 @@ func (s *server) routeCursor(ctx *fasthttp.RequestCtx, method, name string) {
 		return
 	case err != nil:
 	case method == http.MethodDelete:
-		reply(ctx, map[string]string{"removed": name}, s.node.RemoveCursor(name))
+		reply(ctx, map[string]string{"removed": name}, s.node.RemoveCursor(rc, name))
 		return
 	case method == http.MethodPut:
 		c, err = s.commitCursor(rc, ctx.QueryArgs(), name)
 	default:
-		c, err = s.node.Cursor(name)
+		c, err = s.node.Cursor(rc, name)
 	}
 	horizon := int64(0)
 	if err == nil {

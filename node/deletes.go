@@ -26,32 +26,6 @@ func (n *Node) Purge(ctx context.Context, box record.Box) (acqNs int64, err erro
 	return n.hide(ctx, box, true)
 }
 
-// Events lists erases, purges and steps of retentions; see [store.Store.Events].
-func (n *Node) Events() []store.Event { return n.store.Events() }
-
-// Retention lists the policies; see [store.Store.Retention].
-func (n *Node) Retention() []store.Retention { return n.store.Retention() }
-
-// Expired counts the records that a policy would hide now; see [store.Store.Expired].
-func (n *Node) Expired(ctx context.Context, r store.Retention) (uint64, error) {
-	if n.closing.Load() {
-		return 0, errClosing
-	}
-	if err := take(n.queries); err != nil {
-		return 0, err
-	}
-	defer func() { <-n.queries }()
-	return n.store.Expired(ctx, r)
-}
-
-// SetRetention sets or removes a policy; see [store.Store.SetRetention].
-func (n *Node) SetRetention(ctx context.Context, r store.Retention) error {
-	if n.member.Load() != nil {
-		return onlyAlone()
-	}
-	return n.store.SetRetention(ctx, r)
-}
-
 var (
 	hideParams   = []string{"cid", "mid", "moid", "cap", "acq", "everything", "dry_run"}
 	policyParams = []string{"cid", "moid", "cap_age", "acq_age", "everything", "dry_run"}
@@ -151,24 +125,50 @@ type jsonEvent struct {
 	Box     map[string]string `json:"box"`     // without the dimensions of which all is meant
 	Done    *bool             `json:"done"`    // of a purge
 	Removed *uint64           `json:"removed"` // of a purge
+
+	Slots []uint32 `json:"slots,omitempty"` // from and to; without, of all devices
+}
+
+// paramsOfPeers are the parameters of what people ask for without any, and nodes for groups.
+func paramsOfPeers(ctx *fasthttp.RequestCtx) []string {
+	if ctx.QueryArgs().Has(paramGroups) {
+		return peerParams
+	}
+	return nil
+}
+
+// boxOf is a box as selectors say it, without the dimensions of which all is meant.
+func boxOf(box *record.Box) map[string]string {
+	out := map[string]string{}
+	for d, set := range box {
+		if dim := record.Dim(d); len(set) > 0 {
+			out[dim.String()] = selector.Format(dim, set)
+		}
+	}
+	return out
 }
 
 func (s *server) events(ctx *fasthttp.RequestCtx) {
-	if err := checkParams(ctx.QueryArgs(), nil); err != nil {
+	rc, cancel := s.scoped(ctx)
+	defer cancel()
+	err := checkParams(ctx.QueryArgs(), paramsOfPeers(ctx))
+	var all []store.Event
+	if err == nil {
+		all, err = s.node.Events(rc)
+	}
+	if err != nil {
 		writeError(ctx, toWire(err))
 		return
 	}
 	out := []jsonEvent{}
-	for _, e := range s.node.Events() {
+	for _, e := range all {
 		row := jsonEvent{Kind: e.Kind.String(), Acq: record.FormatNs(e.AcqNs), AcqNs: e.AcqNs,
-			Box: map[string]string{}}
+			Box: boxOf(&e.Box)}
 		if e.Kind == store.EventPurge {
 			row.Done, row.Removed = &e.Done, &e.Removed
 		}
-		for d, set := range e.Box {
-			if dim := record.Dim(d); len(set) > 0 {
-				row.Box[dim.String()] = selector.Format(dim, set)
-			}
+		if e.ToSlot > 0 {
+			row.Slots = []uint32{e.FromSlot, e.ToSlot}
 		}
 		out = append(out, row)
 	}
@@ -181,16 +181,29 @@ type jsonPolicy struct {
 	MOID        *int32 `json:"moid"`
 	MaxCapAgeNs int64  `json:"cap_age_ns,omitempty"`
 	MaxAcqAgeNs int64  `json:"acq_age_ns,omitempty"`
+	Groups      []int  `json:"groups,omitempty"` // of a cluster, where not all have it
+}
+
+func newJSONPolicy(p Policy) jsonPolicy {
+	return jsonPolicy{CID: p.CID, MOID: p.MOID, MaxCapAgeNs: p.MaxCapAgeNs,
+		MaxAcqAgeNs: p.MaxAcqAgeNs, Groups: p.Groups}
 }
 
 func (s *server) retention(ctx *fasthttp.RequestCtx) {
-	if err := checkParams(ctx.QueryArgs(), nil); err != nil {
+	rc, cancel := s.scoped(ctx)
+	defer cancel()
+	err := checkParams(ctx.QueryArgs(), paramsOfPeers(ctx))
+	var all []Policy
+	if err == nil {
+		all, err = s.node.Retention(rc)
+	}
+	if err != nil {
 		writeError(ctx, toWire(err))
 		return
 	}
 	out := []jsonPolicy{}
-	for _, r := range s.node.Retention() {
-		out = append(out, jsonPolicy(r))
+	for _, p := range all {
+		out = append(out, newJSONPolicy(p))
 	}
 	writeJSON(ctx, map[string]any{"policies": out})
 }
@@ -220,7 +233,7 @@ func (s *server) setRetention(ctx *fasthttp.RequestCtx, remove bool) {
 		writeError(ctx, toWire(err))
 		return
 	}
-	writeJSON(ctx, jsonPolicy(r))
+	writeJSON(ctx, newJSONPolicy(Policy{Retention: r}))
 }
 
 func parsePolicy(args *fasthttp.Args, remove bool) (r store.Retention, err error) {

@@ -33,7 +33,11 @@ func (n *Node) Diff(
 	if only := n.layout.Load().only; only != nil {
 		end, err = only.diff(ctx, ask, emit)
 	} else {
-		end, err = n.diffOfAll(ctx, ask, emit)
+		last := ask.FromNs // of the moments that have an answer, which is always the same
+		if ask.ToNs < record.Acq.Max() {
+			last = max(last, ask.ToNs)
+		}
+		end, err = n.diffOfAll(passing(ctx, last-1), ask, emit)
 	}
 	if err != nil && !errors.Is(err, errEnough) {
 		return wire.End{}, err
@@ -93,14 +97,14 @@ func (n *Node) Versions(ctx context.Context, box *record.Box) ([]record.Version,
 var (
 	latestParams = []string{"cid", "mid", "moid", "cap", "acq", "last", "filter",
 		"filter_params", "unchecked", "order", "limit", "keys", "type", "format", paramPartial,
-		paramAfter}
+		paramAfter, paramRead, paramWithin}
 	asOfParams = []string{"at", "cid", "mid", "moid", "cap", "acq", "last", "filter",
 		"filter_params", "unchecked", "order", "limit", "keys", "type", "format", paramPartial,
-		paramAfter}
+		paramAfter, paramRead, paramWithin}
 	diffParams = []string{"cid", "mid", "moid", "cap", "from", "to", "limit", "type", "format",
-		paramPartial, paramAfter}
+		paramPartial, paramAfter, paramRead, paramWithin}
 	versionsParams = []string{"cid", "mid", "moid", "cap", "everything", "type", "format",
-		paramPartial, paramAfter}
+		paramPartial, paramAfter, paramRead, paramWithin}
 )
 
 // routeVersions answers what is asked of versions and of past states.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/catalog"
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/replica"
@@ -45,6 +46,9 @@ func toWire(err error) *wire.Error {
 		return &wire.Error{Kind: wire.KindInvalid, Message: err.Error(), Part: "range",
 			Reason: string(record.Inconsistent)}
 	}
+	if refused := catalogError(err); refused != nil {
+		return refused
+	}
 	var guest *wasmhost.Error
 	if errors.As(err, &guest) {
 		return wire.NewFault(guestKind(guest.Kind), err.Error(), faultOf(guest))
@@ -64,8 +68,12 @@ func kindOf(err error) wire.Kind {
 	switch {
 	case errors.As(err, &damage):
 		return wire.KindDamaged
+	case errors.Is(err, cluster.ErrRefused):
+		return wire.KindForbidden
+	case errors.Is(err, cluster.ErrUnknown):
+		return wire.KindNotFound
 	case errors.Is(err, errTooLarge), errors.Is(err, store.ErrTooManyEvents),
-		errors.Is(err, store.ErrTooManyVersions):
+		errors.Is(err, store.ErrTooManyVersions), errors.Is(err, replica.ErrTooLarge):
 		return wire.KindTooLarge
 	case errors.Is(err, store.ErrOverloaded), errors.Is(err, errTooBusy),
 		errors.Is(err, replica.ErrOverloaded),
@@ -76,15 +84,18 @@ func kindOf(err error) wire.Kind {
 		errors.Is(err, segment.ErrLogFailed), errors.Is(err, segment.ErrNoSpace),
 		errors.Is(err, catalog.ErrFailed), errors.Is(err, errNoView),
 		errors.Is(err, member.ErrUnavailable), errors.Is(err, replica.ErrClosed),
-		errors.Is(err, replica.ErrUnknown), errors.Is(err, replica.ErrStopped):
+		errors.Is(err, member.ErrNoModule),
+		errors.Is(err, replica.ErrUnknown), errors.Is(err, replica.ErrStopped),
+		errors.Is(err, replica.ErrNotLeader), errors.Is(err, replica.ErrGroupUnknown):
 		return wire.KindUnavailable
 	case errors.Is(err, errNoSnapshot), errors.Is(err, store.ErrNoRetention):
 		return wire.KindNotFound
 	case errors.Is(err, store.ErrExists), errors.Is(err, store.ErrAhead),
+		errors.Is(err, cluster.ErrStale),
 		errors.Is(err, store.ErrNoCopy), errors.Is(err, store.ErrKnown),
 		errors.Is(err, store.ErrBelow):
 		return wire.KindInvalid
-	case errors.Is(err, store.ErrIsCopy):
+	case errors.Is(err, store.ErrIsCopy), errors.Is(err, store.ErrReplicated):
 		return wire.KindForbidden
 	case errors.Is(err, store.ErrSequenceTooOld):
 		return wire.KindSequenceTooOld

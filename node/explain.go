@@ -21,7 +21,8 @@ type Explanation struct {
 // Explain runs a query without its plugins, order and limit, and says how its rows were found and
 // what that cost.
 func (n *Node) Explain(ctx context.Context, q *record.Query) (Explanation, error) {
-	if err := n.begin(q); err != nil {
+	ctx, err := n.begin(ctx, q)
+	if err != nil {
 		return Explanation{}, err
 	}
 	defer func() { <-n.queries }()

@@ -22,8 +22,8 @@ const (
 	lineTimeout = time.Minute
 )
 
-// Verify reads everything that the node stores; see [store.Store.Verify]. It ends when the node
-// is closed.
+// Verify reads everything that the node stores; see [store.Store.Verify]. In a cluster that is its
+// replicas, which are then compared with those of other nodes. It ends when the node is closed.
 func (n *Node) Verify(ctx context.Context, opt store.CheckOptions) (store.CheckReport, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -32,7 +32,13 @@ func (n *Node) Verify(ctx context.Context, opt store.CheckOptions) (store.CheckR
 		return store.CheckReport{}, fmt.Errorf("verify: %w: one runs already", err)
 	}
 	defer func() { <-n.verifying }()
-	report, err := n.store.Verify(ctx, opt)
+	var report store.CheckReport
+	var err error
+	if m := n.member.Load(); m != nil {
+		report, err = n.verifyGroups(ctx, m, opt)
+	} else {
+		report, err = n.store.Verify(ctx, opt)
+	}
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}

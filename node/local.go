@@ -2,10 +2,12 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
 
+	"github.com/pentad-db/pentad/node/replica"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -21,17 +23,32 @@ type local struct {
 	fromSlot, toSlot uint32 // of the group; both 0 for all
 
 	afterNs int64 // its horizon must have passed this before it is asked
+	linear  bool  // and all must be there that any node had acknowledged
 }
 
 // horizonEvery is how often a replica that lags is asked whether it has come far enough.
 const horizonEvery = 2 * time.Millisecond
 
-// wait returns when everything up to afterNs is there.
+// wait returns when everything is there that must be.
 func (n *local) wait(ctx context.Context) error {
-	for n.afterNs > 0 {
+	if m := n.member.Load(); n.linear && m != nil {
+		err := m.ReadIndex(ctx, uint32(n.group)+1)
+		if errors.Is(err, replica.ErrGroupUnknown) {
+			err = movedAway(n.group)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for here := time.Now(); n.afterNs > 0; {
 		horizon, err := n.store.Horizon(ctx)
 		if err != nil || horizon > n.afterNs {
 			return err
+		}
+		if !n.left() {
+			here = time.Now()
+		} else if time.Since(here) > staleAfter {
+			return movedAway(n.group)
 		}
 		select {
 		case <-time.After(horizonEvery):
@@ -54,20 +71,6 @@ func (n *local) rows(ctx context.Context, q *record.Query, add store.Sink) (wire
 		return add, 0, nil
 	})
 	return endOf(stats, 0), err
-}
-
-// changes implements source. An event is only of what the group holds: others have their own.
-func (n *local) changes(
-	ctx context.Context, q *record.Query, fromNs int64, follow bool,
-	emit func(*store.Slice) error,
-) error {
-	_, err := n.changesEvery(ctx, q, fromNs, follow, sourceBeat, func(s *store.Slice) error {
-		for i := range s.Events {
-			s.Events[i].FromSlot, s.Events[i].ToSlot = n.fromSlot, n.toSlot
-		}
-		return emit(s)
-	})
-	return err
 }
 
 // count implements source. With filters nobody looks at anything behind them.

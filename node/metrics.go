@@ -118,6 +118,7 @@ func (r rooms) Collect(out chan<- prometheus.Metric) {
 				prometheus.CounterValue, float64(failures), wasmhost.ErrorKind(kind).String())
 		}
 	}
+	r.node.collectStates(count, gauge)
 	r.node.figures.collect(out)
 	p := r.node.plugins.count()
 	gauge("node_plugins", "Plugins, those of the node included.", float64(p.names))

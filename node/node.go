@@ -19,6 +19,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/cursors"
+	"github.com/pentad-db/pentad/node/internal/kept"
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -42,10 +43,13 @@ type Options struct {
 	MaxGroups   int           // groups of one aggregate at most; default 2^20
 	MaxQueries  int           // queries at the same time; default 8 per processor
 	MaxPuts     int           // puts at the same time; default 8 per processor
+	StateBytes  int64         // of states kept for plugins at most; default 64 MiB, below 0 none
 
 	// Cluster makes the node one of a cluster: when it names a token file. Its HTTPListen is set
 	// from Listen.
 	Cluster cluster.Config
+	// Outbox makes the node an edge node, see package edge; nil: it ships nothing.
+	Outbox Outbox
 	// Fail is called once when the process must end, because what its disk holds is not known any
 	// more; needed in a cluster.
 	Fail func(error)
@@ -63,6 +67,7 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	setDefault(&o.ResultBytes, defaultResultBytes)
 	setDefault(&o.MaxGroups, defaultMaxGroups)
+	setDefault(&o.StateBytes, defaultStateBytes)
 	setDefault(&o.MaxQueries, 8*runtime.GOMAXPROCS(0))
 	setDefault(&o.MaxPuts, 8*runtime.GOMAXPROCS(0))
 	o.Store.Dir = filepath.Join(o.Dir, "store")
@@ -86,11 +91,14 @@ type Node struct {
 	store    *store.Store
 	layout   atomic.Pointer[layout]
 	member   atomic.Pointer[member.Member] // nil of a node that is in no cluster
-	peers    map[cluster.NodeID]*peer      // of the one goroutine that places groups
+	placing  sync.Mutex                    // held while groups are placed
+	peers    map[cluster.NodeID]*peer      // guarded by placing
 	host     *wasmhost.Host
 	lent     *wasmhost.Host // as registry.lent
+	drawn    drawn
 	plugins  *registry
-	cursors  *cursors.File
+	cursors  *cursors.File // nil in a cluster
+	states   *kept.Cache   // nil: none
 	failures failures
 	server   *server
 	queries  chan struct{} // a place is taken while a query runs
@@ -123,6 +131,9 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	n := &Node{opt: opt, log: opt.Logger, queries: make(chan struct{}, opt.MaxQueries),
 		readers: make(chan struct{}, max(1, opt.MaxQueries/2)),
 		puts:    make(chan struct{}, opt.MaxPuts), verifying: make(chan struct{}, 1)}
+	if opt.StateBytes > 0 {
+		n.states = kept.New(opt.StateBytes)
+	}
 	n.open, n.close = context.WithCancel(context.Background())
 	if err := os.MkdirAll(opt.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make directory: %w", err)
@@ -144,7 +155,11 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 }
 
 func (n *Node) start(ctx context.Context) (err error) {
+	alone := n.opt.Cluster.TokenFile == ""
 	dir := filepath.Join(n.opt.Dir, "plugins")
+	if !alone { // what the node was told by itself stays apart
+		dir = filepath.Join(n.opt.Dir, "cluster", "plugins")
+	}
 	n.host, err = wasmhost.New(ctx, wasmhost.Options{CacheDir: filepath.Join(dir, "cache"),
 		GoProfile: true})
 	if err != nil {
@@ -154,10 +169,11 @@ func (n *Node) start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if n.plugins, err = openRegistry(ctx, dir, n.host, n.lent, n.log); err != nil {
-		return err
+	n.plugins, err = openRegistry(ctx, dir, n.host, n.lent, alone, n.log)
+	if err == nil && alone {
+		err = n.openCursors()
 	}
-	if err := n.openCursors(); err != nil {
+	if err != nil {
 		return err
 	}
 	n.wg.Go(n.watchClock)
@@ -173,7 +189,7 @@ func (n *Node) start(ctx context.Context) (err error) {
 		return fmt.Errorf("listen on %s: %w", n.opt.Listen, err)
 	}
 	n.server = newServer(n, listener, hosts)
-	if n.opt.Cluster.TokenFile != "" {
+	if !alone {
 		if err := n.openMember(ctx); err != nil {
 			return errors.Join(err, listener.Close())
 		}
@@ -292,6 +308,9 @@ func (n *Node) Put(
 	defer n.host.Rest()
 	if m := n.member.Load(); m != nil {
 		return n.putGroups(ctx, m, b, w)
+	}
+	if o := n.opt.Outbox; o != nil {
+		return o.Put(ctx, b, func() (store.PutResult, error) { return n.store.Put(ctx, b, w) })
 	}
 	return n.store.Put(ctx, b, w)
 }

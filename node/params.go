@@ -31,12 +31,13 @@ func badParam(name string, err error) *wire.Error {
 // question than was asked is worse than none.
 var (
 	countParams = []string{"cid", "mid", "moid", "cap", "acq", "view", "asof", "last", "filter",
-		"filter_params", "unchecked", paramPartial, paramAfter}
+		"filter_params", "unchecked", paramPartial, paramAfter, paramRead, paramWithin}
 	recordsParams = []string{"cid", "mid", "moid", "cap", "acq", "view", "asof", "last", "filter",
 		"filter_params", "unchecked", "order", "limit", "keys", "type", "format",
-		paramPartial, paramAfter}
+		paramPartial, paramAfter, paramRead, paramWithin}
 	runParams = []string{"cid", "mid", "moid", "cap", "acq", "view", "asof", "last", "filter",
-		"filter_params", "unchecked", "params", "group", "every", "limit", paramPartial, paramAfter}
+		"filter_params", "unchecked", "params", "group", "every", "limit", paramPartial, paramFresh,
+		paramAfter, paramRead, paramWithin}
 	postParams     = []string{"type", "atomic"}
 	verifyParams   = []string{"rate"}
 	snapshotParams = []string{"name"}

@@ -55,7 +55,7 @@ func reply(ctx *fasthttp.RequestCtx, v any, err error) {
 }
 
 func (s *server) listPlugins(ctx *fasthttp.RequestCtx) {
-	damage := s.node.plugins.file.Damage
+	damage := s.node.plugins.damage()
 	if damage == nil {
 		damage = []string{}
 	}

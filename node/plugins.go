@@ -130,9 +130,22 @@ func (r *registry) history(name string) []PluginInfo {
 	return out
 }
 
-// change writes a change into the catalogue and makes it known.
-func (r *registry) change(c *catalog.Change) error {
-	err := r.file.Append(c)
+// change writes a change into the catalogue and makes it known; a push has its module.
+func (r *registry) change(ctx context.Context, c *catalog.Change, wasm []byte) error {
+	if r.shared != nil {
+		return r.tell(ctx, c, wasm)
+	}
+	if err := r.file.Append(c); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	r.state = r.file.State
+	r.mu.Unlock()
+	return nil
+}
+
+// catalogError gives refusals of a catalogue the form in which they cross the network, else nil.
+func catalogError(err error) *wire.Error {
 	switch {
 	case errors.Is(err, catalog.ErrFull), errors.Is(err, catalog.ErrFullQuantities):
 		return &wire.Error{Kind: wire.KindTooLarge, Message: err.Error()}
@@ -140,12 +153,7 @@ func (r *registry) change(c *catalog.Change) error {
 		return &wire.Error{Kind: wire.KindUnknownPlugin, Message: err.Error()}
 	case errors.Is(err, catalog.ErrCurrent):
 		return &wire.Error{Kind: wire.KindInvalid, Part: "plugin", Message: err.Error()}
-	case err != nil:
-		return err
 	}
-	r.mu.Lock()
-	r.state = r.file.State
-	r.mu.Unlock()
 	return nil
 }
 
@@ -198,8 +206,9 @@ func (r *registry) push(ctx context.Context, p PluginPush) (*pluginVersion, erro
 		SHA256: digestOf(p.Wasm), Bytes: int64(len(p.Wasm)), Owner: p.Owner,
 		Description: p.Description, UploadedNs: time.Now().UnixNano()}}
 	// The file is written even if it is there: its bytes may be what was damaged.
-	if err = catalog.Replace(r.path(v.SHA256), p.Wasm); err == nil {
-		err = r.change(&catalog.Change{Push: &catalog.Push{Name: p.Name, Version: v.Version}})
+	if err = r.write(v.SHA256, p.Wasm); err == nil {
+		err = r.change(ctx, &catalog.Change{Push: &catalog.Push{Name: p.Name,
+			Version: v.Version}}, p.Wasm)
 	}
 	if err != nil {
 		_ = l.module.Close() // nothing runs in it
@@ -223,16 +232,27 @@ func (r *registry) find(ref string) (*pluginVersion, error) {
 	return r.resolve(ref)
 }
 
+// findNewest is find in the newest catalogue that there is.
+func (r *registry) findNewest(ctx context.Context, ref string) (*pluginVersion, error) {
+	if r.shared != nil {
+		if err := r.refresh(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return r.find(ref)
+}
+
 // promote makes a version current.
-func (r *registry) promote(ref string) (*pluginVersion, error) {
+func (r *registry) promote(ctx context.Context, ref string) (*pluginVersion, error) {
 	r.changing.Lock()
 	defer r.changing.Unlock()
-	v, err := r.find(ref)
+	v, err := r.findNewest(ctx, ref)
 	if err == nil {
 		err = r.changeable(v.name)
 	}
 	if err == nil {
-		err = r.change(&catalog.Change{Promote: &catalog.Ref{Name: v.name, SHA256: v.SHA256}})
+		err = r.change(ctx, &catalog.Change{Promote: &catalog.Ref{Name: v.name,
+			SHA256: v.SHA256}}, nil)
 	}
 	if err != nil {
 		return nil, err
@@ -242,27 +262,31 @@ func (r *registry) promote(ref string) (*pluginVersion, error) {
 }
 
 // remove removes a version, name@digest, or all of a name. Queries that run in them go on.
-func (r *registry) remove(ref string) (removed int, err error) {
+func (r *registry) remove(ctx context.Context, ref string) (removed int, err error) {
 	r.changing.Lock()
 	defer r.changing.Unlock()
-	v, err := r.find(ref)
+	v, err := r.findNewest(ctx, ref)
 	if err == nil {
 		err = r.changeable(v.name)
 	}
 	if err != nil {
 		return 0, err
 	}
-	gone := catalog.Ref{Name: v.name}
+	what := catalog.Ref{Name: v.name}
 	digests := []string{v.SHA256}
 	if ref != v.name {
-		gone.SHA256 = v.SHA256
+		what.SHA256 = v.SHA256
 	} else {
 		digests = digests[:0]
-		for _, old := range r.state.Plugins[v.name].Versions {
+		for _, old := range r.known().Plugins[v.name].Versions {
 			digests = append(digests, old.SHA256)
 		}
 	}
-	if err := r.change(&catalog.Change{Remove: &gone}); err != nil {
+	err = r.change(ctx, &catalog.Change{Remove: &what}, nil)
+	if r.shared != nil {
+		err = gone(err)
+	}
+	if err != nil {
 		return 0, err
 	}
 	return len(digests), r.drop(digests)
@@ -293,7 +317,7 @@ func (n *Node) CheckPlugin(ctx context.Context, wasm []byte) (PluginDetails, err
 
 // PromotePlugin makes a version, name@digest, the one that the name alone means.
 func (n *Node) PromotePlugin(ref string) (PluginInfo, error) {
-	v, err := n.plugins.promote(ref)
+	v, err := n.plugins.promote(n.open, ref)
 	if err != nil {
 		return PluginInfo{}, err
 	}
@@ -301,7 +325,9 @@ func (n *Node) PromotePlugin(ref string) (PluginInfo, error) {
 }
 
 // RemovePlugin removes a version, name@digest, or all versions of a name, and returns how many.
-func (n *Node) RemovePlugin(ref string) (int, error) { return n.plugins.remove(ref) }
+func (n *Node) RemovePlugin(ref string) (int, error) {
+	return n.plugins.remove(n.open, ref)
+}
 
 // Plugins lists the current versions by name.
 func (n *Node) Plugins() []PluginInfo { return n.plugins.list() }
@@ -314,9 +340,11 @@ func (n *Node) Plugin(ctx context.Context, ref string) (PluginDetails, error) {
 		return PluginDetails{}, err
 	}
 	if err != nil {
-		if v, err = n.plugins.find(ref); err != nil { // what is damaged is described as such
+		known, unknown := n.plugins.find(ref)
+		if unknown != nil { // and nobody answers who may have heard of it
 			return PluginDetails{}, err
 		}
+		v = known // what is damaged is described as such
 		return PluginDetails{PluginInfo: n.plugins.info(v), History: n.plugins.history(v.name)}, nil
 	}
 	defer n.plugins.release(v)

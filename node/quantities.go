@@ -3,7 +3,6 @@ package node
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -30,17 +29,16 @@ func (n *Node) SetQuantity(q plugin.Quantity) error {
 	}
 	n.plugins.changing.Lock()
 	defer n.plugins.changing.Unlock()
-	return n.plugins.change(&catalog.Change{Quantity: &q})
+	return n.plugins.change(n.open, &catalog.Change{Quantity: &q}, nil)
 }
 
 // ForgetQuantity takes back what was declared of a moid.
 func (n *Node) ForgetQuantity(moid int32) error {
 	n.plugins.changing.Lock()
 	defer n.plugins.changing.Unlock()
-	err := n.plugins.change(&catalog.Change{Forget: &moid})
-	var remote *wire.Error
-	if errors.As(err, &remote) && remote.Kind == wire.KindUnknownPlugin {
-		return &wire.Error{Kind: wire.KindNotFound, Message: remote.Message}
+	err := n.plugins.forget(n.open, moid)
+	if err != nil && n.Kind(err) == wire.KindUnknownPlugin {
+		return &wire.Error{Kind: wire.KindNotFound, Message: toWire(err).Message}
 	}
 	return err
 }

@@ -23,7 +23,8 @@ var errEnough = errors.New("limit reached")
 func (n *Node) Query(
 	ctx context.Context, q *record.Query, emit func(b *record.Batch) error,
 ) (wire.End, error) {
-	if err := n.begin(q); err != nil {
+	ctx, err := n.begin(ctx, q)
+	if err != nil {
 		return wire.End{}, err
 	}
 	defer func() { <-n.queries }()
@@ -37,7 +38,6 @@ func (n *Node) Query(
 	}
 	out := output{q: q, emit: emit, budget: n.opt.ResultBytes}
 	var end wire.End
-	var err error
 	if only := n.layout.Load().only; only != nil {
 		end, err = only.rows(ctx, q, out.add)
 	} else {
@@ -56,7 +56,8 @@ func (n *Node) Query(
 
 // Count returns how many records a query finds, without limit and order.
 func (n *Node) Count(ctx context.Context, q *record.Query) (uint64, wire.End, error) {
-	if err := n.begin(q); err != nil {
+	ctx, err := n.begin(ctx, q)
+	if err != nil {
 		return 0, wire.End{}, err
 	}
 	defer func() { <-n.queries }()
@@ -69,7 +70,6 @@ func (n *Node) Count(ctx context.Context, q *record.Query) (uint64, wire.End, er
 		defer done()
 	}
 	var end wire.End
-	var err error
 	if only := n.layout.Load().only; only != nil {
 		end, err = only.count(ctx, q)
 	} else {
@@ -82,14 +82,22 @@ func (n *Node) Count(ctx context.Context, q *record.Query) (uint64, wire.End, er
 	return end.Rows, end, nil
 }
 
-func (n *Node) begin(q *record.Query) error {
+// begin takes a place among the queries, which the caller gives back when there is no error.
+func (n *Node) begin(ctx context.Context, q *record.Query) (context.Context, error) {
 	if n.closing.Load() {
-		return errClosing
+		return ctx, errClosing
 	}
 	if err := q.Normalize(); err != nil {
-		return err
+		return ctx, err
 	}
-	return take(n.queries)
+	if err := take(n.queries); err != nil {
+		return ctx, err
+	}
+	ctx, err := n.reach(ctx, q)
+	if err != nil {
+		<-n.queries
+	}
+	return ctx, err
 }
 
 // precheck returns what a query would fail with before it begins, so that an answer which is a
@@ -101,6 +109,9 @@ func (n *Node) precheck(q *record.Query) (done func(), err error) {
 	}
 	if len(n.queries) == cap(n.queries) {
 		return func() {}, errTooBusy
+	}
+	if err := n.checkAsOf(n.open, q); err != nil {
+		return func() {}, err
 	}
 	modules, err := n.useFilters(n.open, q)
 	if err != nil {
@@ -153,15 +164,37 @@ func (n *Node) owned(
 // 0 for all.
 type newSink func(worker int) (sink store.Sink, front uint32, err error)
 
+// sinks is what a worker gives rows to: the sink that [newSink] makes, and where parts of blocks go
+// apart, nil if nowhere.
+type sinks struct {
+	rows  store.Sink
+	front uint32
+	parts store.Apart
+}
+
 // scan runs the store's scan with the filters of the query before each sink, in their order. Sinks
 // look at those parts of rows only.
 func (n *local) scan(
 	ctx context.Context, q *record.Query, parts segment.Parts, newSink newSink,
 ) (store.ScanStats, error) {
+	return n.scanApart(ctx, q, parts, nil, func(worker int) (s sinks, err error) {
+		s.rows, s.front, err = newSink(worker)
+		return s, err
+	})
+}
+
+// scanApart is scan for who keeps states of parts of blocks.
+func (n *local) scanApart(
+	ctx context.Context, q *record.Query, parts segment.Parts, keep *keeping,
+	newSinks func(worker int) (sinks, error),
+) (store.ScanStats, error) {
 	modules, err := n.useFilters(ctx, q)
 	defer n.releaseFilters(modules)
 	if err != nil {
 		return store.ScanStats{}, err
+	}
+	if keep != nil {
+		keep.identify(q, modules)
 	}
 	whole := *q
 	whole.KeysOnly = false // plugins may look at payloads; parts says who does
@@ -169,13 +202,13 @@ func (n *local) scan(
 	for _, m := range modules {
 		read |= m.parts
 	}
-	stats, err := n.scanChain(ctx, &whole, modules, parts, newSink)
+	stats, err := n.scanChain(ctx, &whole, modules, parts, newSinks)
 	var guest *wasmhost.Error
 	if errors.As(err, &guest) && guest.Rows > 0 && read&segment.Keys != segment.Keys {
 		// The error names a record, whose key was not read: it may be of any other query. Nobody
 		// sees rows of the second scan.
 		guest.Rows, guest.Exact, guest.First, guest.Last = 0, false, record.Key{}, record.Key{}
-		_, again := n.scanChain(ctx, &whole, modules, parts|segment.Keys, newSink)
+		_, again := n.scanChain(ctx, &whole, modules, parts|segment.Keys, newSinks)
 		if errors.As(again, &guest) {
 			err = again
 		}
@@ -187,7 +220,7 @@ func (n *local) scan(
 // of the first worker are made before the scan, because they say what they look at.
 func (n *local) scanChain(
 	ctx context.Context, q *record.Query, modules []*pluginVersion, parts segment.Parts,
-	newSink newSink,
+	newSinks func(worker int) (sinks, error),
 ) (store.ScanStats, error) {
 	var filters []*wasmhost.Filter
 	defer func() {
@@ -195,33 +228,33 @@ func (n *local) scanChain(
 			_ = f.Close() // its failures were returned by Keep
 		}
 	}()
-	chain := func(worker int) (store.Sink, segment.Parts, error) {
-		sink, front, err := newSink(worker)
+	chain := func(worker int) (sinks, segment.Parts, error) {
+		to, err := newSinks(worker)
 		if err != nil {
-			return nil, 0, err
+			return sinks{}, 0, err
 		}
-		read := parts.Front(front) // what the next filter and all behind it look at
+		read := parts.Front(to.front) // what the next filter and all behind it look at
 		for i := len(modules) - 1; i >= 0; i-- {
 			f, err := modules[i].module.NewFilter(ctx, q.Filters[i].Params)
 			if err != nil {
-				return nil, 0, err
+				return sinks{}, 0, err
 			}
 			filters = append(filters, f)
-			sink = filtered(ctx, f, read, sink)
+			to.rows = filtered(ctx, f, read, to.rows)
 			read = read.Union(modules[i].parts.Front(f.Front()))
 		}
-		return sink, read, nil
+		return to, read, nil
 	}
 	first, read, err := chain(0)
 	if err != nil {
 		return store.ScanStats{}, err
 	}
-	return n.store.ScanParts(ctx, q, read, func(worker int) (store.Sink, error) {
+	return n.store.ScanApart(ctx, q, read, func(worker int) (store.Sink, store.Apart, error) {
 		if worker == 0 {
-			return first, nil
+			return first.rows, first.parts, nil
 		}
-		sink, _, err := chain(worker)
-		return sink, err
+		to, _, err := chain(worker)
+		return to.rows, to.parts, err
 	})
 }
 

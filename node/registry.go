@@ -53,14 +53,21 @@ func (v *pluginVersion) ref() string { return v.name + "@" + v.SHA256 }
 
 func (v *pluginVersion) is(kind uint32) bool { return v.module.Describe().Kinds&kind != 0 }
 
-// registry keeps modules: which there are in a catalogue, each in a file DIR/SHA256.wasm.
+// registry keeps modules: which there are in a catalogue, each in a file DIR/SHA256.wasm. In a
+// cluster the catalogue is that of the cluster, and the files are copies.
 type registry struct {
 	dir  string
 	host *wasmhost.Host
 	lent *wasmhost.Host // for modules that come with a query; it writes no code to disk
 
-	changing sync.Mutex // one change at a time; taken before mu
-	file     *catalog.File
+	changing sync.Mutex    // one change at a time; taken before mu
+	file     *catalog.File // nil in a cluster
+	shared   shared        // nil else; set before anybody else has the registry
+
+	taking sync.Mutex // as changing, of catalogues that come from the cluster; taken after it
+	taken  uint64     // version of the last one
+
+	writing sync.Mutex // held while a module is written
 
 	mu       sync.RWMutex // guards all below
 	state    catalog.State
@@ -75,7 +82,7 @@ type registry struct {
 // openRegistry loads the standard modules and the current versions of the others. What is damaged
 // is named in the log and when it is asked for; it does not keep the node from starting.
 func openRegistry(
-	ctx context.Context, dir string, host, lent *wasmhost.Host, log *slog.Logger,
+	ctx context.Context, dir string, host, lent *wasmhost.Host, alone bool, log *slog.Logger,
 ) (*registry, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make directory: %w", err)
@@ -84,6 +91,9 @@ func openRegistry(
 		broken: map[string]error{}, brought: map[string]*loaded{}}
 	if err := r.openStandard(ctx); err != nil {
 		return nil, err
+	}
+	if !alone {
+		return r, nil
 	}
 	var err error
 	if r.file, err = catalog.Open(dir); err != nil {
@@ -134,7 +144,7 @@ func digestOf(wasm []byte) string {
 
 // sweep removes what an interrupted upload or removal left behind. Nothing is compiled meanwhile.
 func (r *registry) sweep() error {
-	if r.file.Unlisted || len(r.file.Damage) > 0 {
+	if r.file != nil && (r.file.Unlisted || len(r.file.Damage) > 0) {
 		return nil // the names of modules may be among what was lost
 	}
 	entries, err := os.ReadDir(r.dir)
@@ -157,6 +167,12 @@ func (r *registry) sweep() error {
 
 func (r *registry) path(digest string) string {
 	return filepath.Join(r.dir, digest+catalog.ModuleSuffix)
+}
+
+func (r *registry) write(digest string, wasm []byte) error {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	return catalog.Replace(r.path(digest), wasm)
 }
 
 // compile makes a module ready to be used under a name.
@@ -231,14 +247,13 @@ func (r *registry) names() []string {
 // use returns a version by its name, or name@digest, to be used until release. The first use after
 // a start reads the module of a version that is not current.
 func (r *registry) use(ctx context.Context, ref string) (*pluginVersion, error) {
-	r.mu.Lock()
-	v, err := r.resolve(ref)
-	if err == nil {
-		if v.loaded = r.modules[v.SHA256]; v.loaded != nil {
-			v.uses++
+	v, err := r.lookUp(ref)
+	if err != nil && r.shared != nil { // another node may have heard of it
+		if err := r.refresh(ctx); err != nil {
+			return nil, err
 		}
+		v, err = r.lookUp(ref)
 	}
-	r.mu.Unlock()
 	if err != nil || v.loaded != nil {
 		return v, err
 	}
@@ -260,6 +275,19 @@ func (r *registry) use(ctx context.Context, ref string) (*pluginVersion, error) 
 	v.loaded = r.adopt(v.SHA256, l)
 	v.uses++
 	return v, nil
+}
+
+// lookUp resolves a version, and begins a use of its module if that is loaded.
+func (r *registry) lookUp(ref string) (*pluginVersion, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	v, err := r.resolve(ref)
+	if err == nil {
+		if v.loaded = r.modules[v.SHA256]; v.loaded != nil {
+			v.uses++
+		}
+	}
+	return v, err
 }
 
 // adopt takes a module in, unless it is there already, and returns the one that is. Hold mu.
@@ -294,6 +322,11 @@ func (r *registry) read(ctx context.Context, v *pluginVersion) (*loaded, error) 
 			v.name, v.SHA256, r.path(v.SHA256), reason)}
 	}
 	wasm, err := os.ReadFile(r.path(v.SHA256))
+	if r.shared != nil && (err != nil || digestOf(wasm) != v.SHA256) {
+		if wasm, err = r.fetch(ctx, v.SHA256); wasm != nil {
+			err = nil // it can be run also where no copy of it can be kept
+		}
+	}
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, damaged("is missing")
 	}
@@ -304,95 +337,6 @@ func (r *registry) read(ctx context.Context, v *pluginVersion) (*loaded, error) 
 		return nil, damaged("has another digest: its bytes are not what was uploaded")
 	}
 	return compile(ctx, r.host, v.name, wasm)
-}
-
-// useCall is use for a call, which may bring its module along: that is compiled for the one who
-// asks, kept nowhere, and closed when it is released.
-func (r *registry) useCall(
-	ctx context.Context, call *record.PluginCall, kind uint32,
-) (*pluginVersion, error) {
-	var v *pluginVersion
-	var err error
-	if call.Module == nil {
-		v, err = r.use(ctx, call.Name)
-	} else {
-		v, err = r.lend(ctx, call.Name, call.Module)
-	}
-	if err == nil {
-		v, err = r.checkKind(v, call.Name, kind)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := v.doc.CheckParams(call.Params); err != nil {
-		r.release(v)
-		part := "filter"
-		if kind == plugin.KindAggregate {
-			part = "aggregate"
-		}
-		return nil, &wire.Error{Kind: wire.KindInvalid, Part: part,
-			Reason: string(record.OutOfRange), Message: err.Error()}
-	}
-	return v, nil
-}
-
-// lend compiles a module that is not the node's, unless it is lent already.
-func (r *registry) lend(
-	ctx context.Context, name string, wasm []byte,
-) (*pluginVersion, error) {
-	v := &pluginVersion{name: name,
-		Version: catalog.Version{SHA256: digestOf(wasm), Bytes: int64(len(wasm))}}
-	r.mu.Lock()
-	if v.loaded = r.brought[v.SHA256]; v.loaded != nil {
-		v.uses++
-		r.mu.Unlock()
-		return v, nil
-	}
-	room := len(wasm) <= maxLentBytes-r.lentBytes
-	if room {
-		r.lentBytes += len(wasm)
-	}
-	r.mu.Unlock()
-	if !room {
-		return nil, fmt.Errorf("modules that come with queries: %w", errTooBusy)
-	}
-	l, err := compile(ctx, r.lent, name, wasm)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err != nil {
-		r.lentBytes -= len(wasm)
-		return nil, err
-	}
-	l.lent, l.uses, l.gone = len(wasm), 1, true
-	if r.brought[v.SHA256] == nil { // else another query was as quick, and each has its own
-		r.brought[v.SHA256] = l
-	}
-	v.loaded = l
-	return v, nil
-}
-
-// useKind is use for what must be a filter or an aggregate.
-func (r *registry) useKind(ctx context.Context, ref string, kind uint32) (*pluginVersion, error) {
-	v, err := r.use(ctx, ref)
-	if err != nil {
-		return nil, err
-	}
-	return r.checkKind(v, ref, kind)
-}
-
-func (r *registry) checkKind(v *pluginVersion, ref string, kind uint32) (*pluginVersion, error) {
-	if v.is(kind) {
-		return v, nil
-	}
-	r.release(v)
-	if kind == plugin.KindFilter {
-		return nil, &wire.Error{Kind: wire.KindInvalid, Part: "filter",
-			Reason: string(record.OutOfRange), Message: fmt.Sprintf(
-				"plugin %q is an aggregate and no filter; run it", ref)}
-	}
-	return nil, &wire.Error{Kind: wire.KindInvalid, Part: "aggregate",
-		Reason: string(record.OutOfRange), Message: fmt.Sprintf(
-			"plugin %q is a filter and no aggregate; name it as the filter", ref)}
 }
 
 // drop forgets modules that no name means any more, and removes their files and what these compiled
@@ -428,15 +372,19 @@ func (r *registry) drop(digests []string) error {
 
 // copyTo copies the catalogue and its modules into a new directory; what they compile to is made
 // again.
-func (r *registry) copyTo(dir string) error {
+func (r *registry) copyTo(ctx context.Context, dir string) error {
 	r.changing.Lock()
 	defer r.changing.Unlock()
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("copy plugins: %w", err)
 	}
-	for _, p := range r.state.Plugins {
+	state := r.known()
+	for _, p := range state.Plugins {
 		for i := range p.Versions {
 			wasm, err := os.ReadFile(r.path(p.Versions[i].SHA256))
+			if err != nil && r.shared != nil {
+				wasm, err = r.fetch(ctx, p.Versions[i].SHA256)
+			}
 			if errors.Is(err, os.ErrNotExist) {
 				continue // damage that the copy reports as the original does
 			}
@@ -449,7 +397,11 @@ func (r *registry) copyTo(dir string) error {
 			}
 		}
 	}
-	if err := r.file.CopyTo(dir); err != nil {
+	of := r.file
+	if of == nil {
+		of = &catalog.File{State: state}
+	}
+	if err := of.CopyTo(dir); err != nil {
 		return err
 	}
 	return syncDir(filepath.Dir(dir))
@@ -470,6 +422,14 @@ func (r *registry) close() error {
 	return errors.Join(errs...)
 }
 
+// damage is what could not be read of the catalogue.
+func (r *registry) damage() []string {
+	if r.file == nil {
+		return nil
+	}
+	return r.file.Damage
+}
+
 // pluginCounts are figures for metrics.
 type pluginCounts struct{ names, versions, damaged int }
 
@@ -477,7 +437,7 @@ func (r *registry) count() pluginCounts {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	c := pluginCounts{names: len(r.standard.Plugins) + len(r.state.Plugins),
-		damaged: len(r.broken) + len(r.file.Damage)}
+		damaged: len(r.broken) + len(r.damage())}
 	for _, p := range r.state.Plugins {
 		c.versions += len(p.Versions)
 	}

@@ -43,6 +43,11 @@ func ask[T any](
 	all := make([][]said[T], len(sources))
 	running, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	if until, ok := ctx.Deadline(); ok && a.partial {
+		reserve := min(time.Until(until)/5, mostReserve)
+		silence := time.AfterFunc(time.Until(until)-reserve, func() { cancel(errSilent) })
+		defer silence.Stop()
+	}
 	var wg sync.WaitGroup
 	for i, s := range sources {
 		wg.Go(func() {
@@ -62,7 +67,18 @@ func ask[T any](
 			a.errs, asked = append(a.errs, x.err), append(asked, x.of)
 		}
 	}
-	if err := context.Cause(running); err != nil {
+	switch err := context.Cause(running); {
+	case errors.Is(err, errSilent) && ctx.Err() == nil:
+		for i, err := range a.errs {
+			switch {
+			case err == nil || a.mayLack(err):
+			case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
+				a.errs[i] = &SourceError{Source: fmt.Sprint(asked[i]), Err: errSilent}
+			default:
+				return a, err
+			}
+		}
+	case err != nil:
 		return a, a.late(err, asked)
 	}
 	for _, err := range a.errs {
@@ -72,6 +88,11 @@ func ask[T any](
 	}
 	return a, errors.Join(a.errs...) // nobody answered
 }
+
+// mostReserve is how much of the time of an answer in part is kept for what follows its sources.
+const mostReserve = time.Second
+
+var errSilent = fmt.Errorf("it did not answer in time: %w", context.DeadlineExceeded)
 
 // late names those who had not answered where the time was over before.
 func (a *asking[T]) late(err error, asked []source) error {
@@ -120,10 +141,9 @@ func (a *asking[T]) oneOr(
 	return out
 }
 
-// away reports whether an error says that a node cannot be asked, or not for these groups.
+// away reports whether an error says that a node cannot be asked, or not for its groups.
 func away(err error) bool {
-	e := toWire(err)
-	return e.Kind == wire.KindUnavailable || e.Kind == wire.KindNotFound && e.Part == paramGroups
+	return toWire(err).Kind == wire.KindUnavailable
 }
 
 // one asks one source, and names it in an error.
@@ -131,16 +151,15 @@ func (a *asking[T]) one(
 	ctx context.Context, s source,
 	each func(ctx context.Context, s source) (T, wire.End, error),
 ) (answer T, end wire.End, err error) {
-	if _, here := s.(*local); here {
-		select {
-		case a.lanes <- struct{}{}:
-			defer func() { <-a.lanes }()
-		case <-ctx.Done():
-			return answer, end, ctx.Err()
-		}
-	}
 	if l, here := s.(*local); here {
-		err = l.wait(ctx)
+		if err = l.wait(ctx); err == nil {
+			select {
+			case a.lanes <- struct{}{}:
+				defer func() { <-a.lanes }()
+			case <-ctx.Done():
+				return answer, end, ctx.Err()
+			}
+		}
 	}
 	if err == nil {
 		answer, end, err = each(ctx, s)

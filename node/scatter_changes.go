@@ -19,9 +19,7 @@ const (
 	// sourceBeat is how often a source says how far it is while others wait for it: what comes to
 	// one is handed on when all have passed it.
 	sourceBeat = 200 * time.Millisecond
-	// mergedRows and mergedBytes end a merged slice where its acq ends. A frame takes 65,536 rows,
-	// and of one acq there are at most as many as groups.
-	mergedRows  = 60_000
+	// mergedBytes ends a merged slice where its acq ends, as a frame that is full of rows does.
 	mergedBytes = 16 << 20
 )
 
@@ -62,18 +60,20 @@ type ahead struct {
 	closedNs int64
 }
 
-// changesOfAll merges the changes of all sources in the order of acq. What a source has said is
+// changesOnce merges the changes of all sources in the order of acq. What a source has said is
 // held until all others have passed it, so that everything below what was handed on has come. Acqs
 // of two groups may be equal: all of one acq is handed on in one slice, or the acq to go on from
 // would lose some or bring some twice.
-func (n *Node) changesOfAll(
+func (n *Node) changesOnce(
 	ctx context.Context, q *record.Query, fromNs int64, follow bool, beat time.Duration,
 	emit func(*store.Slice) error,
 ) (closedNs int64, err error) {
 	if fromNs == SinceNow {
-		if fromNs, err = n.horizonOf(ctx, &q.Box); err != nil {
+		now, err := n.horizonOf(ctx, &q.Box)
+		if err != nil {
 			return fromNs, err
 		}
+		fromNs = now
 	}
 	if q, err = n.pinned(ctx, q); err != nil {
 		return fromNs, err
@@ -114,6 +114,9 @@ func (a *ahead) read(ctx context.Context, q *record.Query, fromNs int64, follow 
 	})
 	if err != nil {
 		a.err = &SourceError{Source: fmt.Sprint(a.source), Err: err}
+		if d, far := a.source.(*distant); far && ctx.Err() == nil && away(err) {
+			d.peer.failedNs.Store(time.Now().UnixNano())
+		}
 	}
 }
 
@@ -194,7 +197,11 @@ func handOn(all []*ahead, below int64, emit func(*store.Slice) error) error {
 			if acq >= below {
 				return emit(&out)
 			}
-			if out.Rows.Len() >= mergedRows || len(out.Rows.Data) >= mergedBytes {
+			rows := out.Rows.Len()
+			for _, a := range all {
+				rows += a.rowsOf(acq)
+			}
+			if out.Rows.Len() > 0 && (rows > wire.MaxRows || len(out.Rows.Data) >= mergedBytes) {
 				out.ClosedNs = acq // of which nothing is in the slice
 				break
 			}
@@ -206,6 +213,15 @@ func handOn(all []*ahead, below int64, emit func(*store.Slice) error) error {
 			return err
 		}
 	}
+}
+
+// rowsOf returns how many rows a source has of an acq, which is the least that it has. Mostly there
+// is one; those that were stored with acqs of their own may share it.
+func (a *ahead) rowsOf(acq int64) (rows int) {
+	for i := a.at; i < a.rows.Len() && a.rows.AcqNs[i] == acq; i++ {
+		rows++
+	}
+	return rows
 }
 
 // take moves what a source has of an acq to a slice.

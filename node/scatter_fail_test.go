@@ -245,6 +245,20 @@ func TestSourceThatDiesInItsAnswer(t *testing.T) {
 	}
 }
 
+// TestSourceThatHasAGroupNoMore: who asks this node has no use for the places of groups, and finds
+// out by trying again.
+func TestSourceThatHasAGroupNoMore(t *testing.T) {
+	s := openSpread(t, 2, 2)
+	fakePeer(s, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = w.Write(wire.AppendError(nil, toWire(notHere(1))))
+	})
+	_, _, err := s.near().Count(t.Context(), &record.Query{})
+	if e := toWire(err); e.Kind != wire.KindUnavailable || !strings.Contains(e.Message, "fake") {
+		t.Error(e)
+	}
+}
+
 // TestSourceThatSaysHalf: of a source that does not say all, nothing is counted or listed.
 func TestSourceThatSaysHalf(t *testing.T) {
 	s := openSpread(t, 2, 2)

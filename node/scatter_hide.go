@@ -34,6 +34,9 @@ func (r *distant) hide(ctx context.Context, box record.Box, purge bool) (acqNs i
 // Returns: the greatest of them. What is put to any source with a greater one is visible. After an
 // error it may have taken effect in some; to repeat it does no harm but to what was put in between.
 func (n *Node) hide(ctx context.Context, box record.Box, purge bool) (acqNs int64, err error) {
+	if err := n.checkShips(); err != nil {
+		return 0, err
+	}
 	if only := n.layout.Load().only; only != nil {
 		return only.hide(ctx, box, purge)
 	}

@@ -182,9 +182,21 @@ func TestEraseAndDigestOfManySources(t *testing.T) {
 		s.clock.Add(int64(10 * time.Second))
 		same(fmt.Sprint("purge ", purge))
 	}
-	c := dial(t, s.near())
 	rows := &wire.DigestQuery{Cuts: []int64{0, s.last}, Rows: 9}
-	if _, err := c.Digest(t.Context(), rows); err == nil {
-		t.Error("many sources have cut their rows together")
+	got, err := dial(t, s.near()).Digest(t.Context(), rows)
+	if err != nil || len(got.Slices) < 3 {
+		t.Fatalf("%d slices, %v", len(got.Slices), err)
+	}
+	cuts := &wire.DigestQuery{Cuts: []int64{0}}
+	for _, d := range got.Slices {
+		if d.Rows > 9 {
+			t.Errorf("a slice has %d rows, at most 9", d.Rows)
+		}
+		cuts.Cuts = append(cuts.Cuts, d.ToNs)
+	}
+	want, err := dial(t, s.whole).Digest(t.Context(), cuts)
+	if err != nil || !slices.Equal(got.Slices, want.Slices) {
+		t.Errorf("%d slices of many sources, %d of one, or others: %v", len(got.Slices),
+			len(want.Slices), err)
 	}
 }

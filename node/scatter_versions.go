@@ -83,22 +83,31 @@ func (r *distant) versions(
 	if stopped != nil {
 		return nil, end, stopped
 	}
-	end, err = r.whole(ctx, end, err)
-	return all, end, err
+	if end, err = r.whole(ctx, end, err); err != nil {
+		budget.give(all) // another node may be asked instead
+		return nil, end, err
+	}
+	return all, end, nil
 }
 
 // budget is the memory that several sources may fill together.
 type budget struct{ left atomic.Int64 }
 
 func (b *budget) take(versions []record.Version) error {
+	if b.left.Add(-bytesOf(versions)) < 0 {
+		return errTooLarge
+	}
+	return nil
+}
+
+func (b *budget) give(versions []record.Version) { b.left.Add(bytesOf(versions)) }
+
+func bytesOf(versions []record.Version) int64 {
 	bytes := int64(len(versions)) * rowBytes
 	for i := range versions {
 		bytes += int64(len(versions[i].Payload))
 	}
-	if b.left.Add(-bytes) < 0 {
-		return errTooLarge
-	}
-	return nil
+	return bytes
 }
 
 // versionsOfAll merges the versions of all sources by key and acq.

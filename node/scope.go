@@ -18,6 +18,8 @@ import (
 type scope struct {
 	groups  []int         // of slots, all of them here; nil for all there are
 	partial bool          // sources that cannot be asked may be left out
+	linear  bool          // all that was acknowledged before must be there
+	fresh   bool          // no states are taken that were kept, and none are kept
 	within  time.Duration // how long the one who asks waits; 0 for as long as the node allows
 	// after are acqs that must lie below the horizons of what is asked: one for all, or one for
 	// each of groups.
@@ -34,6 +36,14 @@ func AllowPartial(ctx context.Context) context.Context {
 	return withScope(ctx, s)
 }
 
+// Fresh makes an aggregate read all rows of its box, where otherwise states of blocks may be taken
+// that were kept. Its answer is the same.
+func Fresh(ctx context.Context) context.Context {
+	s := scopeOf(ctx)
+	s.fresh = true
+	return withScope(ctx, s)
+}
+
 func withScope(ctx context.Context, s scope) context.Context {
 	return context.WithValue(ctx, scopeKey{}, s)
 }
@@ -46,9 +56,11 @@ func scopeOf(ctx context.Context) scope {
 // Parameters of a scope. Those of peers belong to requests in frames.
 const (
 	paramPartial = "partial"
+	paramFresh   = "fresh"
 	paramGroups  = "groups"
 	paramWithin  = "within_ms"
 	paramAfter   = "after"
+	paramRead    = "read"
 )
 
 // peerParams are what a node says that asks another one.
@@ -64,6 +76,9 @@ func parseScope(args *fasthttp.Args) (s scope, err error) {
 		return s, badParam(paramPartial, fmt.Errorf("%q is not allow; leave it out to get all or "+
 			"an error", clip(text)))
 	}
+	if s.fresh, err = parseFlag(args, paramFresh); err != nil {
+		return s, err
+	}
 	if text := string(args.Peek(paramGroups)); text != "" {
 		if s.groups, err = parseGroupNumbers(text); err != nil {
 			return s, badParam(paramGroups, err)
@@ -75,6 +90,14 @@ func parseScope(args *fasthttp.Args) (s scope, err error) {
 			return s, badParam(paramAfter, fmt.Errorf("%q is neither an acq in ns nor one for "+
 				"each of groups, joined by commas", clip(text)))
 		}
+	}
+	switch text := string(args.Peek(paramRead)); text {
+	case "":
+	case "linearizable":
+		s.linear = true
+	default:
+		return s, badParam(paramRead, fmt.Errorf("%q is not linearizable; leave it out to read "+
+			"what the nearest replicas have", clip(text)))
 	}
 	if text := string(args.Peek(paramWithin)); text != "" {
 		ms, err := strconv.ParseUint(text, 10, 31)
@@ -139,8 +162,8 @@ func (s *server) checkScope(args *fasthttp.Args) error {
 	return nil
 }
 
-// scoped is [server.context] for a question that may be asked of many sources. Where another node
-// asks, it ends when that one hangs up.
+// scoped is [server.context] for a question that may be asked of many sources. Where there are
+// other nodes, it ends when who asks hangs up, so that they do not work for nobody.
 func (s *server) scoped(ctx *fasthttp.RequestCtx) (context.Context, context.CancelFunc) {
 	asked, _ := parseScope(ctx.QueryArgs()) // handle has checked it
 	return s.watched(ctx.Conn(), asked)
@@ -149,7 +172,7 @@ func (s *server) scoped(ctx *fasthttp.RequestCtx) (context.Context, context.Canc
 // watched is under for the request of a connection.
 func (s *server) watched(conn net.Conn, asked scope) (context.Context, context.CancelFunc) {
 	rc, cancel := s.under(asked)
-	if asked.groups == nil {
+	if asked.groups == nil && s.node.layout.Load().only != nil {
 		return rc, cancel
 	}
 	stop := watchHangUp(conn, cancel)
@@ -166,7 +189,7 @@ func (s *server) under(asked scope) (context.Context, context.CancelFunc) {
 		timeout = min(timeout, asked.within)
 	}
 	rc, cancel := context.WithTimeout(s.running, timeout)
-	if asked.groups != nil || asked.partial || asked.after != nil {
+	if asked.groups != nil || asked.partial || asked.fresh || asked.after != nil || asked.linear {
 		rc = withScope(rc, asked)
 	}
 	return rc, cancel

@@ -170,8 +170,8 @@ func (s *server) route(ctx *fasthttp.RequestCtx) {
 				"body as it is", clip(coding))})
 		return
 	}
-	if s.routeCluster(ctx, method, path) || s.routeOne(ctx, method, path) ||
-		s.routeHealth(ctx, method+" "+path) ||
+	if s.routeCluster(ctx, method, path) || s.routeEdge(ctx, method, path) ||
+		s.routeOne(ctx, method, path) || s.routeHealth(ctx, method+" "+path) ||
 		s.routeVersions(ctx, method+" "+path) || s.routeSync(ctx, method+" "+path) {
 		return
 	}
@@ -332,7 +332,21 @@ func (s *server) ready(ctx *fasthttp.RequestCtx) {
 		writeError(ctx, toWire(errClosing))
 		return
 	}
-	writeJSON(ctx, map[string]string{"status": "ready"})
+	if err := s.node.serving(); err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	said := map[string]any{"status": "ready"}
+	if m := s.node.member.Load(); m != nil {
+		rc, cancel := s.context()
+		defer cancel()
+		if err := m.Ready(rc); err != nil {
+			writeError(ctx, &wire.Error{Kind: wire.KindUnavailable, Message: err.Error()})
+			return
+		}
+		said["nodes"] = m.Addresses()
+	}
+	writeJSON(ctx, said)
 }
 
 func (s *server) horizon(ctx *fasthttp.RequestCtx) {

@@ -22,7 +22,9 @@ type SnapshotInfo struct {
 	Name string `json:"name"`
 	Dir  string `json:"dir"`
 	store.SnapshotInfo
-	Damage string `json:"damage,omitempty"` // why nothing else is known of it
+	// Groups are the replicas of a node of a cluster, of which it is.
+	Groups []GroupSnapshot `json:"groups,omitempty"`
+	Damage string          `json:"damage,omitempty"` // why nothing else is known of it
 }
 
 // snapshotDir returns where a snapshot lies.
@@ -35,7 +37,7 @@ func (n *Node) snapshotDir(name string) (string, error) {
 }
 
 // CreateSnapshot makes a snapshot of everything that the node stores, plugins with it; see
-// [store.Store.Snapshot].
+// [store.Store.Snapshot]. In a cluster that is its replicas.
 func (n *Node) CreateSnapshot(ctx context.Context, name string) (SnapshotInfo, error) {
 	dir, err := n.snapshotDir(name)
 	if err != nil {
@@ -46,14 +48,20 @@ func (n *Node) CreateSnapshot(ctx context.Context, name string) (SnapshotInfo, e
 	if _, err := os.Lstat(dir); err == nil {
 		return SnapshotInfo{}, fmt.Errorf("snapshot %s: %w", name, store.ErrExists)
 	}
-	out := SnapshotInfo{Name: name, Dir: dir}
+	var out SnapshotInfo
 	tmp := dir + ".tmp"
 	err = os.RemoveAll(tmp) // of a crash
-	if err == nil {
-		out.SnapshotInfo, err = n.store.Snapshot(ctx, filepath.Join(tmp, "store"))
+	if m := n.member.Load(); err == nil && m != nil {
+		err = n.snapshotReplicas(ctx, m, tmp)
+	} else if err == nil {
+		_, err = n.store.Snapshot(ctx, filepath.Join(tmp, "store"))
 	}
 	if err == nil {
-		err = n.plugins.copyTo(filepath.Join(tmp, "plugins"))
+		out, err = readSnapshot(tmp)
+		out.Name, out.Dir = name, dir
+	}
+	if err == nil {
+		err = n.plugins.copyTo(ctx, filepath.Join(tmp, "plugins"))
 	}
 	if err == nil {
 		err = n.copyCursors(filepath.Join(tmp, "cursors"), out.AcqNs)
@@ -85,11 +93,10 @@ func (n *Node) Snapshots() ([]SnapshotInfo, error) {
 	}
 	out := []SnapshotInfo{}
 	for _, e := range entries {
-		one := SnapshotInfo{Name: e.Name(), Dir: filepath.Join(dir, e.Name())}
 		if strings.HasSuffix(e.Name(), ".tmp") || !e.IsDir() {
 			continue
 		}
-		one.SnapshotInfo, err = store.ReadSnapshot(filepath.Join(one.Dir, "store"))
+		one, err := readSnapshot(filepath.Join(dir, e.Name()))
 		if errors.Is(err, os.ErrNotExist) {
 			continue // a node was started on it: it is none any more
 		}
@@ -110,7 +117,7 @@ func (n *Node) RemoveSnapshot(name string) error {
 	}
 	n.snapshots.Lock()
 	defer n.snapshots.Unlock()
-	_, err = store.ReadSnapshot(filepath.Join(dir, "store"))
+	_, err = readSnapshot(dir)
 	if errors.Is(err, os.ErrNotExist) { // or a node was started on it
 		return fmt.Errorf("snapshot %s: %w", name, errNoSnapshot)
 	}

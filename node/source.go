@@ -36,6 +36,12 @@ type source interface {
 	horizon(ctx context.Context, box *record.Box) (int64, error)
 	hide(ctx context.Context, box record.Box, purge bool) (acqNs int64, err error)
 	digest(ctx context.Context, box record.Box, cuts []int64) (digests, error)
+	events(ctx context.Context) ([]store.Event, error)
+	policies(ctx context.Context) ([]Policy, error)
+	// state returns that of each group that is asked.
+	state(ctx context.Context) ([]store.State, error)
+	// cut divides a range of acq for each group that is asked, as [store.Store.Cut].
+	cut(ctx context.Context, fromNs, toNs int64, rows uint64) ([][]int64, error)
 }
 
 // layout says which source answers for each group of slots. It is immutable.
@@ -84,13 +90,17 @@ func (n *Node) sources(ctx context.Context, box *record.Box) ([]source, error) {
 		case wanted != nil && !wanted[g]:
 		case asked.groups != nil && !slices.Contains(asked.groups, g):
 		case p.here != nil:
-			out = append(out, n.nearby(p.here, max(asked.afterOf(g), n.seen(g, asked.groups))))
+			here := n.nearby(p.here, max(asked.afterOf(g), n.seen(g, asked.groups)))
+			if asked.linear {
+				here = here.linearizable()
+			}
+			out = append(out, here)
 		case asked.groups != nil:
 			return nil, notHere(g)
 		default:
 			r := remotes[p.peer]
 			if r == nil {
-				r = &distant{peer: p.peer, budget: n.opt.ResultBytes}
+				r = &distant{peer: p.peer, budget: n.opt.ResultBytes, linear: asked.linear}
 				remotes[p.peer] = r
 				out = append(out, r)
 			}
@@ -108,6 +118,13 @@ func notHere(group int) error {
 		"group %d is not on this node; ask for the places of groups again", group)}
 }
 
+// movedAway is the error of a group that was here when somebody asked for it: another node has it.
+func movedAway(group int) error {
+	return &wire.Error{Kind: wire.KindUnavailable, RetryAfterMs: retryAfterMs,
+		Message: fmt.Sprintf("group %d is not on this node any more, or its replica here has lost "+
+			"its leader", group)}
+}
+
 // nearby returns a source that waits for an acq before it answers; the same one where it need not.
 func (n *Node) nearby(l *local, afterNs int64) *local {
 	if afterNs == 0 {
@@ -115,6 +132,13 @@ func (n *Node) nearby(l *local, afterNs int64) *local {
 	}
 	later := *l
 	later.afterNs = afterNs
+	return &later
+}
+
+// linearizable returns a source that lets a majority say what was acknowledged before it answers.
+func (n *local) linearizable() *local {
+	later := *n
+	later.linear = true
 	return &later
 }
 
@@ -142,7 +166,8 @@ func (n *Node) instead(failed *distant) (out []source) {
 		}
 		r := remotes[p.others[k]]
 		if r == nil {
-			r = &distant{peer: p.others[k], budget: failed.budget, tried: tried}
+			r = &distant{peer: p.others[k], budget: failed.budget, linear: failed.linear,
+				tried: tried}
 			remotes[r.peer] = r
 			out = append(out, r)
 		}

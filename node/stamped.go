@@ -5,6 +5,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
 )
 
 // PutBelow stores a batch below the horizon; see [store.Store.PutBelow].
@@ -19,7 +20,10 @@ func (n *Node) PutBelow(
 	}
 	defer func() { <-n.puts }()
 	if n.member.Load() != nil {
-		return res, onlyAlone()
+		return res, noStamps("below the horizon, which readers of changes at other nodes rely on")
+	}
+	if err := n.checkShips(); err != nil {
+		return res, err
 	}
 	return n.store.PutBelow(ctx, b)
 }
@@ -35,7 +39,17 @@ func (n *Node) PutStamped(ctx context.Context, b *record.Batch) (floorNs int64, 
 	}
 	defer func() { <-n.puts }()
 	if n.member.Load() != nil {
-		return 0, onlyAlone()
+		return 0, noStamps("under acqs that they bring: each group's horizon follows the clock, " +
+			"so what is older lies below it at once")
+	}
+	if err := n.checkShips(); err != nil {
+		return 0, err
 	}
 	return n.store.PutStamped(ctx, b)
+}
+
+// noStamps refuses what would break what a group has promised of its horizon.
+func noStamps(what string) error {
+	return &wire.Error{Kind: wire.KindForbidden, Message: "a cluster takes no records " + what +
+		"; put them, so that they get new acqs, or make an empty cluster a copy by pentad sync"}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"unsafe"
 
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -62,7 +63,11 @@ func (r *distant) states(
 ) (*saved, wire.End, error) {
 	out := &saved{}
 	var stopped error
-	end, err := r.client().States(ctx, q, func(states []wire.GroupState) error {
+	c := r.client()
+	if scopeOf(ctx).fresh {
+		c = c.Fresh()
+	}
+	end, err := c.States(ctx, q, func(states []wire.GroupState) error {
 		stopped = out.add(module, states, r.budget)
 		return stopped
 	})
@@ -72,6 +77,9 @@ func (r *distant) states(
 	end, err = r.whole(ctx, end, err)
 	return out, end, err
 }
+
+// keyBytes is what a group takes beside its state: its key and its count.
+const keyBytes = int(unsafe.Sizeof(groupKey{})) + 8
 
 // stateBytes returns the size of a plugin's states, 0 where each has its own.
 func stateBytes(module *pluginVersion) int {
@@ -92,7 +100,7 @@ func (s *saved) add(module *pluginVersion, states []wire.GroupState, maxBytes in
 				"a state of %s has %d bytes, not %d: the nodes do not run the same module",
 				module.name, len(from.State), size)}
 		}
-		if int64(len(s.states)+len(from.State)) > maxBytes {
+		if int64(len(s.states)+len(from.State)+(len(s.keys)+1)*keyBytes) > maxBytes {
 			return errTooLarge
 		}
 		s.keys = append(s.keys, groupKey{cid: from.CID, mid: from.MID, moid: from.MOID,
@@ -162,7 +170,8 @@ func (n *Node) statesOfAll(
 func (n *Node) States(
 	ctx context.Context, q *record.Query, emit func(wire.GroupState) error,
 ) (wire.End, error) {
-	if err := n.begin(q); err != nil {
+	ctx, err := n.begin(ctx, q)
+	if err != nil {
 		return wire.End{}, err
 	}
 	defer func() { <-n.queries }()

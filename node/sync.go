@@ -27,28 +27,26 @@ func (n *Node) Digest(
 		return nil, 0, err
 	}
 	defer func() { <-n.queries }()
+	if rows > 0 && len(cuts) != 2 {
+		return nil, 0, badParam("acq", fmt.Errorf("%d cuts cannot be divided; give 2",
+			len(cuts)))
+	}
 	if n.layout.Load().only == nil {
 		if rows > 0 {
-			return nil, 0, badParam("rows", errors.New("only a node that has one store knows how "+
-				"its rows lie in acq; give the cuts"))
+			if cuts, err = n.cutAll(ctx, cuts[0], cuts[1], rows); err != nil {
+				return nil, 0, err
+			}
 		}
 		d, err := n.digestAll(ctx, box, cuts)
 		return d.slices, d.purgedAcqNs, err
 	}
 	if rows > 0 {
-		if len(cuts) != 2 {
-			return nil, 0, badParam("acq", fmt.Errorf("%d cuts cannot be divided; give 2",
-				len(cuts)))
-		}
 		if cuts, err = n.store.Cut(ctx, cuts[0], cuts[1], rows); err != nil {
 			return nil, 0, err
 		}
 	}
 	return n.store.Digest(ctx, box, cuts)
 }
-
-// State returns what a copy needs to know beside records; see [store.Store.State].
-func (n *Node) State(ctx context.Context) (store.State, error) { return n.store.State(ctx) }
 
 // PutRange adds a range of another node's records to a copy; see [store.Store.PutRange].
 func (n *Node) PutRange(ctx context.Context, r *store.Range) (horizonNs int64, err error) {
@@ -59,14 +57,22 @@ func (n *Node) PutRange(ctx context.Context, r *store.Range) (horizonNs int64, e
 		return 0, err
 	}
 	defer func() { <-n.puts }()
-	if n.member.Load() != nil {
-		return 0, onlyAlone()
+	if m := n.member.Load(); m != nil {
+		return n.putRangeInGroups(ctx, m, r)
+	}
+	if err := n.checkShips(); err != nil {
+		return 0, err
 	}
 	return n.store.PutRange(ctx, r)
 }
 
 // ReleaseCopy makes a copy a node of its own; see [store.Store.ReleaseCopy].
-func (n *Node) ReleaseCopy(ctx context.Context) error { return n.store.ReleaseCopy(ctx) }
+func (n *Node) ReleaseCopy(ctx context.Context) error {
+	if m := n.member.Load(); m != nil {
+		return n.releaseGroups(ctx, m)
+	}
+	return n.store.ReleaseCopy(ctx)
+}
 
 // digestFrame answers a digest query frame.
 func (s *server) digestFrame(ctx *fasthttp.RequestCtx) {
@@ -139,16 +145,20 @@ func (s *server) digest(ctx *fasthttp.RequestCtx) {
 
 // syncState says of what the node is a copy, if it is one, and up to where.
 func (s *server) syncState(ctx *fasthttp.RequestCtx) {
-	rc, cancel := s.context()
+	rc, cancel := s.scoped(ctx)
 	defer cancel()
-	err := checkParams(ctx.QueryArgs(), nil)
+	err := checkParams(ctx.QueryArgs(), paramsOfPeers(ctx))
 	var st store.State
+	groups := 0
 	if err == nil {
-		st, err = s.node.State(rc)
+		st, groups, err = s.node.State(rc)
 	}
 	var out *wire.State
 	if err == nil {
 		out, err = copyStateOf(&st)
+	}
+	if err == nil {
+		out.Groups = uint16(groups)
 	}
 	switch {
 	case err != nil:
@@ -166,7 +176,7 @@ func (s *server) syncState(ctx *fasthttp.RequestCtx) {
 		writeJSON(ctx, map[string]any{"store": st.Store, "copy_of": st.Of, "box": box,
 			"empty": st.Empty, "horizon_ns": st.HorizonNs,
 			"horizon": record.FormatNs(st.HorizonNs), "events": len(st.Events),
-			"policies": len(st.Policies)})
+			"policies": len(st.Policies), "groups": groups})
 	}
 }
 

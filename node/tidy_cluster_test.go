@@ -3,10 +3,14 @@ package node_test
 // clusterRooms is the part of rooms for what several nodes have together.
 func clusterRooms() map[string][]string {
 	return map[string][]string{
-		"node/internal/slots": {"sdk/record", "github.com/zeebo/xxh3"},
+		"node/internal/slots":   {"sdk/record", "github.com/zeebo/xxh3"},
+		"node/internal/machine": {"node/replica", "node/store"},
 		"node/internal/member": {"sdk/wire", "node/cluster", "node/replica", "node/store",
-			"node/internal/machine"},
-		"node/cluster": {"sdk/record", "node/internal/lines", "node/internal/slots",
+			"node/internal/machine", "node/internal/catalog", "node/internal/cursors"},
+		"node/edge": {"sdk/record", "sdk/wire", "sdk/client", "node", "node/store",
+			"node/segment", "node/cluster", "node/internal/lines"},
+		"node/cluster": {"sdk/record", "sdk/plugin", "node/internal/catalog",
+			"node/internal/cursors", "node/internal/lines", "node/internal/slots",
 			"github.com/hashicorp/memberlist", "github.com/zeebo/xxh3"},
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 var windowsParams = []string{"cid", "mid", "moid", "cap", "acq", "view", "asof", "last", "filter",
 	"filter_params", "unchecked", "every", "tz", "agg", "params", "group", "limit",
-	paramPartial, paramAfter}
+	paramPartial, paramAfter, paramRead, paramWithin}
 
 // windows answers with an aggregate by windows of a calendar, of the latest versions unless another
 // view is asked for.

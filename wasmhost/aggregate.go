@@ -14,6 +14,7 @@ type Aggregate struct {
 	columns *columns
 	states  states
 	add     exportFunc
+	apart   apart
 }
 
 // Front returns how many bytes the plugin reads at the front of payloads, 0 for all: Add need not
@@ -46,7 +47,7 @@ func (a *Aggregate) addRows(ctx context.Context, b *record.Batch, gid []uint32, 
 			return err
 		}
 		x := a.columns.cut(b, row)
-		if err := a.addCut(ctx, b, &x, gid); err != nil {
+		if err := a.addCut(ctx, b, &x, gid, a.states.groups, a.states.at(0)); err != nil {
 			a.blame(ctx, err, b, &x)
 			return err
 		}
@@ -56,16 +57,18 @@ func (a *Aggregate) addRows(ctx context.Context, b *record.Batch, gid []uint32, 
 	return nil
 }
 
-// addCut calls the guest once.
-func (a *Aggregate) addCut(ctx context.Context, b *record.Batch, x *batch, gid []uint32) error {
-	if err := a.columns.group(x, gid, a.states.groups); err != nil {
+// addCut calls the guest once, with so many groups whose states lie there.
+func (a *Aggregate) addCut(
+	ctx context.Context, b *record.Batch, x *batch, gid []uint32, groups int, states uint32,
+) error {
+	if err := a.columns.group(x, gid, groups); err != nil {
 		return a.guest.fail(Limit, exportAdd, err.Error())
 	}
 	header, err := a.columns.write(ctx, a.guest, b, x, 0)
 	if err != nil {
 		return err
 	}
-	return a.guest.checkZero(ctx, &a.add, x.budget, uint64(header), uint64(a.states.at(0)))
+	return a.guest.checkZero(ctx, &a.add, x.budget, uint64(header), uint64(states))
 }
 
 // States returns a copy of all states for Merge: as many as there are groups, each of

@@ -84,7 +84,7 @@ func (a *Aggregate) blame(ctx context.Context, err error, b *record.Batch, x *ba
 				return err
 			}
 			x := one.columns.cut(b, row)
-			return one.addCut(ctx, b, &x, nil)
+			return one.addCut(ctx, b, &x, nil, 1, one.states.at(0))
 		}
 	})
 }

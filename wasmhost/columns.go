@@ -32,6 +32,7 @@ type columns struct {
 	need    uint32
 	rows    int // of the next batch
 	maxRows int
+	fixed   bool  // rows stay as they are
 	perRow  int64 // fuel
 	seq     uint32
 	region  uint32 // guest address, 0 before the first batch
@@ -50,8 +51,14 @@ func newColumns(d *Descriptor) *columns {
 	if d.Flags&plugin.FlagGrows != 0 {
 		rows, perRow = min(rows, maxGrowingRows), fuelPerGrowth
 	}
-	return &columns{need: d.Need, rows: min(rows, firstRows), maxRows: rows, perRow: perRow}
+	// What a call takes depends on the calls before, also by what the module allocates once.
+	fixed := d.Flags&plugin.FlagDependsOnBatches != 0
+	c := &columns{need: d.Need, maxRows: rows, fixed: fixed, perRow: perRow}
+	c.rows = c.firstRows()
+	return c
 }
+
+func (c *columns) firstRows() int { return min(c.maxRows, firstRows) }
 
 // batch is one call's worth of rows: where its columns lie and what they cost.
 type batch struct {
@@ -300,6 +307,7 @@ func (c *columns) reserve(ctx context.Context, g *guest, size uint64) error {
 // says little of how dear a row is.
 func (c *columns) adapt(g *guest, rows int) {
 	switch used := int64(g.used) / g.scale; {
+	case c.fixed:
 	case used > fuelHigh:
 		c.rows = max(min(minBatchRows, c.maxRows), c.rows/2)
 	case used < fuelLow && rows >= c.rows:

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 )
@@ -51,6 +50,9 @@ func (x *PutNode) apply(s *State) Result {
 		n.State = old.State
 	}
 	switch {
+	case old.State == NodeRemoving && old != n:
+		return refused("node %v is being removed for good; start it with an empty directory, as "+
+			"a new one", n.ID)
 	case old.State == NodeLeft:
 		return refused("node %v has left for good; start it with an empty directory, as a new one",
 			n.ID)
@@ -82,9 +84,13 @@ func (x *SetNodeState) apply(s *State) Result {
 		return unknown("node %v", x.Node)
 	case from == to:
 		return Result{}
-	case from == NodeJoining && to == NodeUp, from == NodeUp && to == NodeDraining,
-		from == NodeDraining && to == NodeUp:
-	case to == NodeLeft && from != NodeLeft:
+	case from == NodeJoining && to == NodeUp, from == NodeDraining && to == NodeUp:
+	case from == NodeUp && to == NodeDraining:
+		if r := s.spares(x); r.Err != nil {
+			return r
+		}
+	case to == NodeRemoving && from != NodeLeft:
+	case to == NodeLeft && (from == NodeDraining || from == NodeRemoving): // or it was taken back
 		if held := s.held(n.ID); held > 0 {
 			return refused("node %v still holds %d replicas; drain it first", n.ID, held)
 		}
@@ -95,6 +101,22 @@ func (x *SetNodeState) apply(s *State) Result {
 	n.State = to
 	s.nodes[n.ID] = n
 	return Result{Changed: true}
+}
+
+// spares refuses to drain a node without which there are too few.
+func (s *State) spares(x *SetNodeState) Result {
+	others := 0
+	for _, n := range s.nodes {
+		others += count(n.ID != x.Node && n.Role == RoleCore && n.State == NodeUp)
+	}
+	switch {
+	case others == 0:
+		return refused("node %v is the only one that is up; join another first", x.Node)
+	case others < int(s.replicas) && !x.Fewer:
+		return refused("without node %v, %d up for %d copies of everything: too few nodes; join "+
+			"another first, or accept fewer copies", x.Node, others, s.replicas)
+	}
+	return Result{}
 }
 
 // held counts the replicas of a node.
@@ -251,47 +273,5 @@ func (x *RaiseFeature) apply(s *State) Result {
 	}
 	s.epoch++
 	s.feature = x.Level
-	return Result{Changed: true}
-}
-
-func (x *PutItem) apply(s *State) Result {
-	key := itemKey{x.Kind, x.Name}
-	old, there := s.items[key]
-	if old.Version != x.Version {
-		r := stale("%v %.80q has version %d, not %d", x.Kind, x.Name, old.Version, x.Version)
-		r.Version = old.Version
-		return r
-	}
-	if there && bytes.Equal(old.Data, x.Data) {
-		return Result{Version: old.Version}
-	}
-	size := s.itemBytes + len(x.Data) - len(old.Data)
-	if !there {
-		size += len(x.Name)
-	}
-	if size > maxItemBytes || !there && len(s.items) >= MaxItems {
-		return refused("%v %.80q: the catalogue would have %d bytes in %d items, at most %d in %d",
-			x.Kind, x.Name, size, len(s.items)+count(!there), maxItemBytes, MaxItems)
-	}
-	s.version++
-	s.itemBytes = size
-	s.items[key] = Item{Version: s.version, Data: x.Data}
-	return Result{Changed: true, Version: s.version}
-}
-
-func (x *DropItem) apply(s *State) Result {
-	key := itemKey{x.Kind, x.Name}
-	old, there := s.items[key]
-	if !there {
-		return unknown("%v %.80q", x.Kind, x.Name)
-	}
-	if old.Version != x.Version {
-		r := stale("%v %.80q has version %d, not %d", x.Kind, x.Name, old.Version, x.Version)
-		r.Version = old.Version
-		return r
-	}
-	s.version++
-	s.itemBytes -= len(x.Name) + len(old.Data)
-	delete(s.items, key)
 	return Result{Changed: true}
 }

@@ -47,6 +47,19 @@ func number[T ~uint8 | ~uint32 | ~uint64](c *coder, v *T) {
 	*v, c.src = T(u), c.src[n:]
 }
 
+// signed is number of what may be negative: those take ten bytes.
+func signed[T ~int32 | ~int64](c *coder, v *T) {
+	u := uint64(int64(*v))
+	number(c, &u)
+	if int64(T(int64(u))) != int64(u) {
+		c.fail("%d is too large for its field", int64(u))
+		u = 0
+	}
+	if c.reading {
+		*v = T(int64(u))
+	}
+}
+
 func (c *coder) flag(v *bool) {
 	var n uint8
 	if *v {
@@ -65,6 +78,9 @@ func (c *coder) bytes(v *[]byte, most int) {
 	n := uint64(len(*v))
 	number(c, &n)
 	if !c.reading {
+		if n > uint64(most) {
+			c.fail("a text of %d bytes where at most %d are possible", n, most)
+		}
 		c.dst = append(c.dst, *v...)
 		return
 	}
@@ -78,7 +94,9 @@ func (c *coder) bytes(v *[]byte, most int) {
 func (c *coder) text(v *string, most int) {
 	b := []byte(*v)
 	c.bytes(&b, most)
-	*v = string(b)
+	if c.reading { // as above
+		*v = string(b)
+	}
 }
 
 func (c *coder) id(v *ID) {
@@ -98,6 +116,9 @@ func (c *coder) id(v *ID) {
 func (c *coder) count(n, most int) int {
 	u := uint64(n)
 	number(c, &u)
+	if !c.reading && n > most {
+		c.fail("%d elements where at most %d are possible", n, most)
+	}
 	if c.reading && (u > uint64(most) || u > uint64(len(c.src))) {
 		c.fail("%d elements where at most %d are wanted and %d bytes follow", u, most, len(c.src))
 		return 0

@@ -21,8 +21,12 @@ const (
 	commandFinishPlan   = 6
 	commandAbortPlan    = 7
 	commandRaiseFeature = 8
-	commandPutItem      = 9
-	commandDropItem     = 10
+	commandSetLimits    = 9
+	// From 16 on: what people told the cluster.
+	commandChangeCatalog = 16
+	commandCommitCursor  = 17
+	commandDropCursor    = 18
+	lastCommand          = commandDropCursor
 )
 
 // Command is a change of the state; AppendCommand writes it for the log.
@@ -40,7 +44,7 @@ type UnknownCommandError struct{ Version, Kind uint8 }
 func (e *UnknownCommandError) Error() string {
 	return fmt.Sprintf("command of kind %d, version %d: this program knows kinds 1 to %d, version "+
 		"%d; run the version of pentad that the other nodes run", e.Kind, e.Version,
-		commandDropItem, commandVersion)
+		lastCommand, commandVersion)
 }
 
 // Create is the first command of a cluster: its first node holds every group alone.
@@ -56,11 +60,12 @@ type Create struct {
 // ignored.
 type PutNode struct{ Node Node }
 
-// SetNodeState moves a node along: joining to up, up to draining and back, and to left when it
-// holds no replica any more.
+// SetNodeState moves a node along: joining to up, up to draining and back, any to removing, and
+// from these to left when it holds no replica any more.
 type SetNodeState struct {
 	Node  NodeID
 	State NodeState
+	Fewer bool // drain it also when too few nodes are left for all copies
 }
 
 // StartPlan begins a change of one group. It is refused when the group is not at the epoch any
@@ -85,20 +90,8 @@ type AbortPlan struct{ ID PlanID }
 // RaiseFeature allows what needs a feature level, one above the present one.
 type RaiseFeature struct{ Level uint32 }
 
-// PutItem stores an item whose version is the given one: 0 when there is none yet.
-type PutItem struct {
-	Kind    Kind
-	Name    string
-	Version uint64
-	Data    []byte
-}
-
-// DropItem removes an item whose version is the given one.
-type DropItem struct {
-	Kind    Kind
-	Name    string
-	Version uint64
-}
+// SetLimits bounds how fast copies move.
+type SetLimits struct{ Limits }
 
 func (*Create) kind() uint8       { return commandCreate }
 func (*PutNode) kind() uint8      { return commandPutNode }
@@ -108,8 +101,7 @@ func (*SwapPlan) kind() uint8     { return commandSwapPlan }
 func (*FinishPlan) kind() uint8   { return commandFinishPlan }
 func (*AbortPlan) kind() uint8    { return commandAbortPlan }
 func (*RaiseFeature) kind() uint8 { return commandRaiseFeature }
-func (*PutItem) kind() uint8      { return commandPutItem }
-func (*DropItem) kind() uint8     { return commandDropItem }
+func (*SetLimits) kind() uint8    { return commandSetLimits }
 
 // ofKind returns an empty command to read fields into.
 func ofKind(kind uint8) Command {
@@ -130,10 +122,14 @@ func ofKind(kind uint8) Command {
 		return new(AbortPlan)
 	case commandRaiseFeature:
 		return new(RaiseFeature)
-	case commandPutItem:
-		return new(PutItem)
-	case commandDropItem:
-		return new(DropItem)
+	case commandSetLimits:
+		return new(SetLimits)
+	case commandChangeCatalog:
+		return new(ChangeCatalog)
+	case commandCommitCursor:
+		return new(CommitCursor)
+	case commandDropCursor:
+		return new(DropCursor)
 	}
 	return nil
 }
@@ -145,6 +141,9 @@ func AppendCommand(dst []byte, cmd Command) ([]byte, error) {
 	}
 	c := &coder{dst: append(dst, commandVersion, cmd.kind())}
 	cmd.fields(c)
+	if c.err != nil { // what cannot be read again would stop every replica
+		return dst, c.err
+	}
 	return c.dst, nil
 }
 
@@ -182,7 +181,10 @@ func (x *PutNode) fields(c *coder) { x.Node.fields(c) }
 func (x *SetNodeState) fields(c *coder) {
 	number(c, &x.Node)
 	number(c, &x.State)
+	c.flag(&x.Fewer)
 }
+
+func (x *SetLimits) fields(c *coder) { x.Limits.fields(c) }
 
 func (x *StartPlan) fields(c *coder) {
 	number(c, &x.ID)
@@ -196,19 +198,6 @@ func (x *SwapPlan) fields(c *coder)     { number(c, &x.ID) }
 func (x *FinishPlan) fields(c *coder)   { number(c, &x.ID) }
 func (x *AbortPlan) fields(c *coder)    { number(c, &x.ID) }
 func (x *RaiseFeature) fields(c *coder) { number(c, &x.Level) }
-
-func (x *PutItem) fields(c *coder) {
-	number(c, &x.Kind)
-	c.text(&x.Name, maxNameBytes)
-	number(c, &x.Version)
-	c.bytes(&x.Data, maxDataBytes)
-}
-
-func (x *DropItem) fields(c *coder) {
-	number(c, &x.Kind)
-	c.text(&x.Name, maxNameBytes)
-	number(c, &x.Version)
-}
 
 func (n *Node) fields(c *coder) {
 	number(c, &n.ID)
@@ -269,26 +258,6 @@ func (*SwapPlan) check() error     { return nil }
 func (*FinishPlan) check() error   { return nil }
 func (*AbortPlan) check() error    { return nil }
 func (*RaiseFeature) check() error { return nil }
-
-func (x *PutItem) check() error {
-	if len(x.Data) > maxDataBytes {
-		return fmt.Errorf("%v %.80q: %d bytes, at most %d", x.Kind, x.Name, len(x.Data),
-			maxDataBytes)
-	}
-	return checkItem(x.Kind, x.Name)
-}
-
-func (x *DropItem) check() error { return checkItem(x.Kind, x.Name) }
-
-func checkItem(kind Kind, name string) error {
-	if kinds()[kind] == "" {
-		return fmt.Errorf("there are no items of kind %d", kind)
-	}
-	if name == "" || len(name) > maxNameBytes {
-		return fmt.Errorf("%v %.80q: a name has 1 to %d bytes", kind, name, maxNameBytes)
-	}
-	return nil
-}
 
 func (n *Node) check() error {
 	switch {

@@ -107,6 +107,9 @@ func (c Config) check() error {
 		return fmt.Errorf("cluster: advertise %.80q: a host without a port is wanted; the ports "+
 			"are those that are listened on", c.Advertise)
 	}
+	if role == RoleEdge { // others need not reach it
+		return c.reachable("gossip", c.Bind)
+	}
 	return cmp.Or(c.reachable("gossip", c.Bind), c.reachable("raft", c.RaftBind),
 		c.reachable("http", c.HTTPListen))
 }
@@ -177,6 +180,9 @@ func (c Config) Node(self Self, minFeature, maxFeature uint32) (Node, error) {
 	}
 	n := Node{ID: self.ID, Incarnation: self.Incarnation, Role: role, State: NodeJoining,
 		Zone: c.Zone, MinFeature: minFeature, MaxFeature: maxFeature, Weight: uint32(c.Weight)}
+	if role == RoleEdge && c.HTTPListen == "" {
+		return n, n.check()
+	}
 	if n.RaftAddr, err = c.told(c.RaftBind); err != nil {
 		return Node{}, err
 	}

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/pentad-db/pentad/node/internal/cursors"
 )
 
 // TestFormatExamples reads the examples of FORMAT.md, and writes what they mean.
@@ -21,12 +23,19 @@ func TestFormatExamples(t *testing.T) {
 	}
 	s := NewState()
 	must(t, s, testCreate(1, 3))
+	push := pushCommand("mine", "wasm")
+	push.Push.Owner, push.Push.UploadedNs = "ann", 300
+	must(t, s, &CommitCursor{Cursor: testCursor("bills", 300)})
 	state := s.AppendSnapshot(nil)
 	want := map[string][]byte{
 		"StartPlan": encoded(t, &StartPlan{ID: 300, Group: 3, Epoch: 9, Add: 7, Remove: 4}),
-		"PutItem":   encoded(t, &PutItem{KindCursor, "bills", 0, []byte("42")}),
-		"Card":      card,
-		"State":     state,
+		"Push":      encoded(t, push),
+		"Quantity":  encoded(t, quantityCommand(7)),
+		"CommitCursor": encoded(t, &CommitCursor{Cursor: cursors.Cursor{Name: "bills",
+			AcqNs: 300, CommittedNs: 1000}, Force: true}),
+		"DropCursor": encoded(t, &DropCursor{"bills"}),
+		"Card":       card,
+		"State":      state,
 	}
 	blocks := regexp.MustCompile("(?s)```hex (\\w+)\n(.*?)```").FindAllSubmatch(doc, -1)
 	if len(blocks) != len(want) {

@@ -82,13 +82,15 @@ const (
 	NodeUp       NodeState = 2
 	NodeDraining NodeState = 3 // its replicas move away
 	NodeLeft     NodeState = 4 // for good; its id is not taken back
+	// NodeRemoving: somebody has said that it is lost for good, so its replicas are made anew.
+	NodeRemoving NodeState = 5
 )
 
 func (s NodeState) String() string { return name(nodeStates(), s) }
 
 func nodeStates() map[NodeState]string {
 	return map[NodeState]string{NodeJoining: "joining", NodeUp: "up", NodeDraining: "draining",
-		NodeLeft: "left"}
+		NodeLeft: "left", NodeRemoving: "removing"}
 }
 
 // name returns the text of a value of a small set.
@@ -154,30 +156,6 @@ type Plan struct {
 	Stage  Stage
 }
 
-// Kind says what an item of the catalogue is. Its bytes are the node's business.
-type Kind uint8
-
-// Kinds of items.
-const (
-	KindTenant   Kind = 1
-	KindPlugin   Kind = 2
-	KindQuantity Kind = 3
-	KindCursor   Kind = 4
-)
-
-func (k Kind) String() string { return name(kinds(), k) }
-
-func kinds() map[Kind]string {
-	return map[Kind]string{KindTenant: "tenant", KindPlugin: "plugin", KindQuantity: "quantity",
-		KindCursor: "cursor"}
-}
-
-// Item is one entry of the replicated catalogue.
-type Item struct {
-	Version uint64 // of the last change; higher than that of every change before it
-	Data    []byte // of the state; not to be changed
-}
-
 const (
 	// MaxGroups bounds the groups of a cluster.
 	MaxGroups = 4096
@@ -185,13 +163,8 @@ const (
 	MaxReplicas = 7
 	// MaxNodes bounds the nodes that a cluster remembers, those that left included.
 	MaxNodes = 1 << 16
-	// MaxItems bounds the catalogue.
-	MaxItems = 1 << 16
 
 	maxAddrBytes = 255 + 6   // a host name, a colon, a port
 	maxZoneBytes = 64        // of a zone's name
-	maxNameBytes = 256       // of the name of an item
-	maxDataBytes = 64 << 10  // of an item
-	maxItemBytes = 64 << 20  // of all items: the state is sent as a whole
 	maxWeight    = 1_000_000 // so that sums stay exact in a float64
 )

@@ -35,16 +35,13 @@ type PlanOptions struct {
 	// Grace is how long a node must be dead and unreachable before its replicas are made anew
 	// elsewhere: 10 minutes, as most machines are back by then.
 	Grace time.Duration
-	// Incoming is how many replicas a node takes in at a time: 2, so that its disk still serves.
-	Incoming int
 	// Transfers is how many leaders move at a time for balance: 4, as each stops a group's writes
 	// for some milliseconds.
 	Transfers int
 }
 
 func (o PlanOptions) orDefaults() PlanOptions {
-	return PlanOptions{Grace: cmp.Or(o.Grace, 10*time.Minute), Incoming: cmp.Or(o.Incoming, 2),
-		Transfers: cmp.Or(o.Transfers, 4)}
+	return PlanOptions{Grace: cmp.Or(o.Grace, 10*time.Minute), Transfers: cmp.Or(o.Transfers, 4)}
 }
 
 // Move is one thing to do: a command for the meta group, or a group's leadership to hand over.
@@ -62,7 +59,8 @@ type Change struct {
 	Remove ReplicaID // 0: none
 	From   NodeID    // holds Remove
 	Why    string
-	rank   int // the most urgent first
+	Waits  string // what it waits for; "": it can begin
+	rank   int    // the most urgent first
 }
 
 // Outlook is what the planner sees.
@@ -95,16 +93,6 @@ func NextMoves(v *View, h Health, o PlanOptions) Outlook {
 	return p.out
 }
 
-// Assuming returns the view as it would be with a node in another state: for dry runs.
-func (v *View) Assuming(id NodeID, state NodeState) *View {
-	w := *v
-	w.Nodes = slices.Clone(v.Nodes)
-	if i, ok := v.nodes[id]; ok {
-		w.Nodes[i].State = state
-	}
-	return &w
-}
-
 type planner struct {
 	view     *View
 	health   Health
@@ -119,10 +107,17 @@ func (p *planner) do(cmd Command, group uint32, why string) {
 	p.out.Moves = append(p.out.Moves, Move{Command: cmd, Group: group, Why: why})
 }
 
-// gone reports whether a node's replicas are to be made anew: all three who could know say so.
+// gone reports whether a node's replicas are to be made anew: all three who could know say so, or
+// somebody has.
 func (p *planner) gone(id NodeID) bool {
 	h := p.health.Nodes[id]
-	return h.GossipDead && h.Unreachable >= p.options.Grace
+	return h.GossipDead && h.Unreachable >= p.options.Grace || p.node(id).State == NodeRemoving
+}
+
+// leaves reports whether a node is to hold nothing any more.
+func (p *planner) leaves(id NodeID) bool {
+	state := p.node(id).State
+	return state == NodeDraining || state == NodeRemoving
 }
 
 // silent reports whether a node should not be given anything now.
@@ -154,9 +149,11 @@ func (p *planner) moveNodes() {
 	for _, n := range p.view.Nodes {
 		switch {
 		case n.State == NodeJoining && !p.silent(n.ID):
-			p.do(&SetNodeState{n.ID, NodeUp}, 0, fmt.Sprintf("node %v has joined", n.ID))
-		case n.State == NodeDraining && held[n.ID] == 0:
-			p.do(&SetNodeState{n.ID, NodeLeft}, 0, fmt.Sprintf("node %v holds nothing more", n.ID))
+			p.do(&SetNodeState{Node: n.ID, State: NodeUp}, 0,
+				fmt.Sprintf("node %v has joined", n.ID))
+		case p.leaves(n.ID) && held[n.ID] == 0:
+			p.do(&SetNodeState{Node: n.ID, State: NodeLeft}, 0,
+				fmt.Sprintf("node %v holds nothing more", n.ID))
 		}
 	}
 }
@@ -255,6 +252,8 @@ func (p *planner) live(group uint32) int {
 // why says what is wrong with where a replica is.
 func (p *planner) why(id NodeID) string {
 	switch n := p.node(id); {
+	case n.State == NodeRemoving:
+		return "removed"
 	case p.gone(id):
 		return "dead for " + p.health.Nodes[id].Unreachable.Round(time.Second).String()
 	case n.State != NodeUp:

@@ -165,7 +165,15 @@ func (s *sim) happen() {
 	}
 	slices.Sort(up)
 	pick := up[s.r.IntN(len(up))]
-	switch s.r.IntN(5) {
+	switch s.r.IntN(6) {
+	case 5:
+		for _, id := range slices.Sorted(maps.Keys(s.silent)) { // it may come back all the same
+			if s.state.nodes[id].State != NodeLeft {
+				s.count["removal"]++
+				apply(s.t, s.state, &SetNodeState{Node: id, State: NodeRemoving})
+				break
+			}
+		}
 	case 0, 1:
 		if len(up) < 12 {
 			must(s.t, s.state, &PutNode{testNode(s.next, string(rune('a'+s.r.IntN(4))))})
@@ -173,7 +181,7 @@ func (s *sim) happen() {
 		}
 	case 2:
 		if len(up) > 4 {
-			must(s.t, s.state, &SetNodeState{pick, NodeDraining})
+			must(s.t, s.state, &SetNodeState{Node: pick, State: NodeDraining})
 		}
 	case 3:
 		safe := len(up) > 4
@@ -232,7 +240,7 @@ func TestPlannerUntilStable(t *testing.T) {
 		}
 	}
 	t.Logf("%v", total)
-	for _, what := range []string{"death", "transfer", "*cluster.AbortPlan",
+	for _, what := range []string{"death", "removal", "transfer", "*cluster.AbortPlan",
 		"*cluster.FinishPlan"} {
 		if total[what] == 0 {
 			t.Errorf("%s never happened: %v", what, total)
@@ -266,8 +274,8 @@ func (s *sim) settle() {
 	v := s.state.View()
 	var nodes []Candidate
 	for _, n := range v.Nodes {
-		if n.State == NodeDraining {
-			s.t.Errorf("node %v is still draining", n.ID)
+		if n.State == NodeDraining || n.State == NodeRemoving {
+			s.t.Errorf("node %v is still %v", n.ID, n.State)
 		}
 		if n.State == NodeUp && !s.down(n.ID) {
 			nodes = append(nodes, Candidate{n.ID, n.Zone, n.Weight})
@@ -356,7 +364,12 @@ func TestDryRun(t *testing.T) {
 	}
 	s.settle()
 	v := s.state.View()
-	o := NextMoves(v.Assuming(2, NodeDraining), s.health(), PlanOptions{})
+	dry, err := ParseState(s.state.AppendSnapshot(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	must(t, dry, &SetNodeState{Node: 2, State: NodeDraining})
+	o := NextMoves(dry.View(), s.health(), PlanOptions{})
 	text := o.String()
 	held := s.state.held(2)
 	if held == 0 || len(o.Changes) < held {
@@ -370,6 +383,79 @@ func TestDryRun(t *testing.T) {
 	}
 	if now := NextMoves(v, s.health(), PlanOptions{}); len(now.Changes) != 0 {
 		t.Errorf("a dry run changed something:\n%v", now)
+	}
+}
+
+// TestRemovedNow has a node whose copies are made anew at once, because somebody says that it is
+// lost; with no node to take them, there are fewer.
+func TestRemovedNow(t *testing.T) {
+	f := func(nodes int, back bool, want int) {
+		t.Helper()
+		s := newSim(t, rand.New(rand.NewPCG(1, 18)), 4)
+		for i := 2; i <= nodes; i++ {
+			must(t, s.state, &PutNode{testNode(i, string(rune('a'+i)))})
+		}
+		s.settle()
+		if s.silent[2] = time.Second; back {
+			delete(s.silent, 2) // it comes back while it is being removed
+		}
+		must(t, s.state, &SetNodeState{Node: 2, State: NodeRemoving})
+		for step := 0; ; step++ {
+			o := NextMoves(s.state.View(), s.health(), PlanOptions{})
+			if len(o.Moves)+len(o.Running)+len(o.Changes) == 0 && step > 25 {
+				break
+			}
+			if step == 5000 {
+				t.Fatalf("no end: %v", o)
+			}
+			s.act(o, true)
+			s.work() // fails without a quorum
+		}
+		v := s.state.View()
+		if n, _ := v.Node(2); n.State != NodeLeft {
+			t.Errorf("of %d nodes the removed one is %v", nodes, n.State)
+		}
+		for g := range v.Groups {
+			if n := len(v.Voters(uint32(g))); n != want {
+				t.Errorf("of %d nodes group %d has %d copies, want %d", nodes, g, n, want)
+			}
+		}
+	}
+	f(4, false, 3)
+	f(4, true, 3)
+	f(3, false, 2)
+	f(3, true, 2)
+}
+
+// TestChangesSayWhatTheyWaitFor has more to do than may be done at a time.
+func TestChangesSayWhatTheyWaitFor(t *testing.T) {
+	s := newSim(t, rand.New(rand.NewPCG(1, 19)), 8)
+	must(t, s.state, &PutNode{testNode(2, "b")})
+	must(t, s.state, &SetNodeState{Node: 2, State: NodeUp})
+	f := func(copies uint32, want int) {
+		t.Helper()
+		must(t, s.state, &SetLimits{Limits{Copies: copies}})
+		o := NextMoves(s.state.View(), s.health(), PlanOptions{})
+		begin := 0
+		for _, c := range o.Changes {
+			if begin += count(c.Waits == ""); c.Waits != "" && !strings.Contains(c.Waits,
+				fmt.Sprintf("takes in %d copies at a time", copies)) {
+				t.Errorf("waits: %q", c.Waits)
+			}
+		}
+		if starts := len(o.Moves); starts != want || begin != want || len(o.Changes) != 9 {
+			t.Errorf("%d copies at a time: %d begin, %d of %d wait for nothing", copies, starts,
+				begin, len(o.Changes))
+		}
+	}
+	f(1, 1)
+	f(4, 4)
+	f(64, 9)
+	s.silent[2] = time.Second
+	for _, c := range NextMoves(s.state.View(), s.health(), PlanOptions{}).Changes {
+		if !strings.Contains(c.Waits, "does not answer") {
+			t.Errorf("waits: %q", c.Waits)
+		}
 	}
 }
 
@@ -398,6 +484,6 @@ func TestLostGroups(t *testing.T) {
 	}
 	f("no node can take its place", 3)
 	must(t, s.state, &PutNode{testNode(4, "d")})
-	must(t, s.state, &SetNodeState{4, NodeUp})
+	must(t, s.state, &SetNodeState{Node: 4, State: NodeUp})
 	f("1 of its 3 voters answer, which is no quorum", 2, 3)
 }

@@ -110,9 +110,10 @@ func (p *planner) differ(g uint32, wanted, nodes int) {
 		switch {
 		case have > wanted:
 			c.Why = fmt.Sprintf("it has %d copies of %d", have, wanted)
-		case p.node(r.Node).State == NodeDraining && have > 1 && !p.gone(r.Node):
-			c.Why = fmt.Sprintf("node %v is draining, and %d others are all there are", r.Node,
-				nodes)
+		case p.node(r.Node).State == NodeDraining && have > 1 && !p.gone(r.Node),
+			p.node(r.Node).State == NodeRemoving && have > 1:
+			c.Why = fmt.Sprintf("node %v is %s, and %d others are all there are", r.Node,
+				p.why(r.Node), nodes)
 		default:
 			p.block("group %d: its copy on node %v is lost (%s), and no node can take its place; "+
 				"start the node again, or join another", g, r.Node, p.why(r.Node))
@@ -136,28 +137,46 @@ func (p *planner) urgency(id NodeID) int {
 
 // start begins plans for the most urgent changes: one a group, and few a node.
 func (p *planner) start() {
-	for _, c := range p.out.Changes {
-		group := p.view.Groups[c.Group]
-		if p.busy[c.Group] || c.Add != 0 &&
-			(p.silent(c.Add) || p.incoming[c.Add] >= p.options.Incoming) {
-			continue
-		}
-		if !p.safe(c.Group, c.Remove, count(c.Add != 0)) {
-			p.busy[c.Group] = true
-			if live := p.live(c.Group); live*2 <= len(p.view.Voters(c.Group)) {
-				p.block("group %d: %d of its %d voters answer, which is no quorum; start the "+
-					"others again", c.Group, live, len(p.view.Voters(c.Group)))
-			}
+	for i := range p.out.Changes {
+		c := &p.out.Changes[i]
+		if c.Waits = p.waits(c); c.Waits != "" {
 			continue
 		}
 		p.busy[c.Group] = true
 		if c.Add == 0 && p.handOver(c.Group, c.Remove) {
+			c.Waits = "its leader hands over first"
 			continue
 		}
 		p.incoming[c.Add]++
-		p.do(&StartPlan{ID: planID(c, group.Epoch), Group: c.Group, Epoch: group.Epoch, Add: c.Add,
+		epoch := p.view.Groups[c.Group].Epoch
+		p.do(&StartPlan{ID: planID(*c, epoch), Group: c.Group, Epoch: epoch, Add: c.Add,
 			Remove: c.Remove}, c.Group, c.Why)
 	}
+}
+
+// waits says why a change cannot begin now; "" if it can.
+func (p *planner) waits(c *Change) string {
+	switch {
+	case p.busy[c.Group]:
+		return "another change of the group comes first"
+	case c.Add != 0 && p.silent(c.Add):
+		return fmt.Sprintf("node %v does not answer", c.Add)
+	case c.Add != 0 && p.incoming[c.Add] >= p.view.Limits.copies():
+		return fmt.Sprintf("node %v takes in %d copies at a time", c.Add, p.view.Limits.copies())
+	}
+	voters, live := len(p.view.Voters(c.Group)), p.live(c.Group)
+	safe := p.safe(c.Group, c.Remove, count(c.Add != 0))
+	p.busy[c.Group] = !safe
+	switch {
+	case live*2 <= voters:
+		p.block("group %d: %d of its %d voters answer, which is no quorum; start the others again",
+			c.Group, live, voters)
+		return "the group has no quorum"
+	case !safe:
+		return fmt.Sprintf("%d of its %d voters answer, too few to be sure of a quorum on the way",
+			live, voters)
+	}
+	return ""
 }
 
 // spreadLeaders moves leaderships off nodes that drain, and off those that lead more than their
@@ -180,8 +199,9 @@ func (p *planner) spreadLeaders() {
 		if h.Leader == 0 || left == 0 || p.busy[uint32(g)] {
 			continue
 		}
-		if p.node(h.Leader).State == NodeDraining {
-			left -= count(p.transfer(uint32(g), fmt.Sprintf("node %v is draining", h.Leader)))
+		if p.leaves(h.Leader) {
+			left -= count(p.transfer(uint32(g), fmt.Sprintf("node %v is %s", h.Leader,
+				p.why(h.Leader))))
 			continue
 		}
 		if leads[h.Leader] <= int(math.Ceil(share(h.Leader)*loadBound)) {

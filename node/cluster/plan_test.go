@@ -23,7 +23,7 @@ func newPlanned(t *testing.T) *planned {
 	p.settle()
 	p.free = 4
 	must(t, p.state, &PutNode{testNode(4, "d")})
-	must(t, p.state, &SetNodeState{4, NodeUp})
+	must(t, p.state, &SetNodeState{Node: 4, State: NodeUp})
 	p.voters = p.state.View().Voters(1)
 	p.groups[1].leader = p.voters[2].Node
 	return p
@@ -99,7 +99,7 @@ func TestWhenAPlanMayStart(t *testing.T) {
 		p.want(want)
 	}
 	drain := func(p *planned, i int) {
-		must(t, p.state, &SetNodeState{p.voters[i].Node, NodeDraining})
+		must(t, p.state, &SetNodeState{Node: p.voters[i].Node, State: NodeDraining, Fewer: true})
 	}
 	f("", func(*planned) {})
 	f("StartPlan ", func(p *planned) { drain(p, 0) })
@@ -111,7 +111,10 @@ func TestWhenAPlanMayStart(t *testing.T) {
 		drain(p, 0)
 		p.silent[p.voters[1].Node] = time.Minute
 	})
-	leave := func(p *planned) { must(t, p.state, &SetNodeState{p.free, NodeLeft}) }
+	leave := func(p *planned) {
+		must(t, p.state, &SetNodeState{Node: p.free, State: NodeRemoving})
+		must(t, p.state, &SetNodeState{Node: p.free, State: NodeLeft})
+	}
 	f("StartPlan ", func(p *planned) { // two are left, which is all there are
 		leave(p)
 		drain(p, 0)

@@ -7,13 +7,16 @@ import (
 	"hash/crc32"
 	"maps"
 	"slices"
+
+	"github.com/pentad-db/pentad/node/internal/catalog"
+	"github.com/pentad-db/pentad/node/internal/cursors"
 )
 
 // Errors in results that callers branch on. Each is of the command alone: the state is as it was.
 var (
 	// ErrStale: what the command was decided on is not so any more; look again.
 	ErrStale = errors.New("the cluster has moved on")
-	// ErrUnknown: there is no such node, group, plan or item; a plan may be finished or given up.
+	// ErrUnknown: there is no such node, group or plan; a plan may be finished or given up.
 	ErrUnknown = errors.New("there is no such thing")
 	// ErrRefused: a rule forbids it, now or ever.
 	ErrRefused = errors.New("not allowed")
@@ -24,7 +27,7 @@ type Result struct {
 	Err     error
 	Changed bool      // else it said what was so already
 	Replica ReplicaID // that a plan adds
-	Version uint64    // of the item, also when Err is ErrStale; 0: there is none
+	Version uint64    // of the catalogue and the cursors, after a change of them
 }
 
 // State is what the cluster has decided: the truth of who is in it and where groups are. It is a
@@ -39,18 +42,11 @@ type State struct {
 	groups      []Group // 0 is the group of this state; group g > 0 owns part g-1 of the slots
 	plans       map[PlanID]Plan
 	busy        map[uint32]PlanID // groups with a plan
-	items       map[itemKey]Item
-	itemBytes   int
-	version     uint64 // of the last change of an item
-}
-
-type itemKey struct {
-	kind Kind
-	name string
-}
-
-func (k itemKey) compare(o itemKey) int {
-	return cmp.Or(cmp.Compare(k.kind, o.kind), cmp.Compare(k.name, o.name))
+	catalog     catalog.State
+	cursors     map[string]cursors.Cursor
+	version     uint64 // counts changes of the catalogue and of cursors
+	catalogAt   uint64 // the version when the catalogue changed last
+	limits      Limits
 }
 
 // MetaGroup is the group that keeps the state. Those of data follow it.
@@ -59,7 +55,7 @@ const MetaGroup = 0
 // NewState returns the state before the first command.
 func NewState() *State {
 	return &State{nextReplica: 1, nodes: map[NodeID]Node{}, plans: map[PlanID]Plan{},
-		busy: map[uint32]PlanID{}, items: map[itemKey]Item{}}
+		busy: map[uint32]PlanID{}, cursors: map[string]cursors.Cursor{}}
 }
 
 // Apply applies a command of the log. An error means that the log or this program is wrong, and
@@ -126,6 +122,7 @@ func (s *State) fields(c *coder) {
 	number(c, &s.epoch)
 	number(c, &s.nextReplica)
 	number(c, &s.version)
+	number(c, &s.catalogAt)
 	mapped(c, s.nodes, MaxNodes, cmp.Compare, func(id *NodeID, n *Node) {
 		n.fields(c)
 		*id = n.ID
@@ -142,12 +139,8 @@ func (s *State) fields(c *coder) {
 		p.fields(c)
 		*id = p.ID
 	})
-	mapped(c, s.items, MaxItems, itemKey.compare, func(k *itemKey, i *Item) {
-		number(c, &k.kind)
-		c.text(&k.name, maxNameBytes)
-		number(c, &i.Version)
-		c.bytes(&i.Data, maxDataBytes)
-	})
+	s.toldFields(c)
+	s.limits.fields(c)
 }
 
 func (p *Plan) fields(c *coder) {
@@ -189,12 +182,14 @@ func mapped[K comparable, V any](c *coder, m map[K]V, most int, compare func(a, 
 // cannot have made.
 func (s *State) check() error {
 	if s.cluster == (ID{}) {
-		if len(s.nodes)+len(s.groups)+len(s.plans)+len(s.items) > 0 || s.nextReplica != 1 {
+		if len(s.nodes)+len(s.groups)+len(s.plans) > 0 || s.version > 0 || s.nextReplica != 1 ||
+			s.limits != (Limits{}) {
 			return fmt.Errorf("%w: something before a cluster is created", errForm)
 		}
 		return nil
 	}
-	if err := checkSizes(uint32(len(s.groups)-1), s.replicas); err != nil {
+	if err := cmp.Or(checkSizes(uint32(len(s.groups)-1), s.replicas),
+		s.limits.check()); err != nil {
 		return fmt.Errorf("%w: %w", errForm, err)
 	}
 	for _, n := range s.nodes {
@@ -217,18 +212,7 @@ func (s *State) check() error {
 			return err
 		}
 	}
-	for k, i := range s.items {
-		err := checkItem(k.kind, k.name)
-		if err == nil && (i.Version == 0 || i.Version > s.version) {
-			err = fmt.Errorf("item %v %.80q has version %d of %d", k.kind, k.name, i.Version,
-				s.version)
-		}
-		if err != nil {
-			return fmt.Errorf("%w: %w", errForm, err)
-		}
-		s.itemBytes += len(k.name) + len(i.Data)
-	}
-	return nil
+	return s.checkTold()
 }
 
 func (s *State) checkGroup(g uint32, group Group) error {

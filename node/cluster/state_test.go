@@ -86,9 +86,9 @@ func TestLifeOfANode(t *testing.T) {
 		t.Fatalf("a new node is %v", got.State)
 	}
 	fails(t, s, &StartPlan{ID: 1, Group: 1, Epoch: 1, Add: 2}, ErrRefused) // it is not up
-	fails(t, s, &SetNodeState{2, NodeDraining}, ErrRefused)
-	must(t, s, &SetNodeState{2, NodeUp})
-	same(t, s, &SetNodeState{2, NodeUp})
+	fails(t, s, &SetNodeState{Node: 2, State: NodeDraining}, ErrRefused)
+	must(t, s, &SetNodeState{Node: 2, State: NodeUp})
+	same(t, s, &SetNodeState{Node: 2, State: NodeUp})
 	n.Incarnation, n.HTTPAddr = 2, "other:1"
 	must(t, s, &PutNode{n})
 	if got, _ := s.View().Node(2); got.State != NodeUp || got.HTTPAddr != "other:1" {
@@ -98,13 +98,61 @@ func TestLifeOfANode(t *testing.T) {
 	edge := n
 	edge.Role = RoleEdge
 	fails(t, s, &PutNode{edge}, ErrRefused)
-	must(t, s, &SetNodeState{2, NodeDraining})
-	must(t, s, &SetNodeState{2, NodeUp})
-	must(t, s, &SetNodeState{2, NodeLeft})
+	drain := &SetNodeState{Node: 2, State: NodeDraining}
+	fails(t, s, drain, ErrRefused) // one node for three copies
+	drain.Fewer = true
+	must(t, s, drain)
+	// The last one must stay, whoever wants it drained.
+	fails(t, s, &SetNodeState{Node: 1, State: NodeDraining, Fewer: true}, ErrRefused)
+	must(t, s, &SetNodeState{Node: 2, State: NodeUp})
+	// Whoever planned that it leaves did so before it was taken back.
+	fails(t, s, &SetNodeState{Node: 2, State: NodeLeft}, ErrRefused)
+	must(t, s, drain)
+	must(t, s, &SetNodeState{Node: 2, State: NodeLeft})
 	fails(t, s, &PutNode{n}, ErrRefused)
-	fails(t, s, &SetNodeState{2, NodeUp}, ErrRefused)
-	fails(t, s, &SetNodeState{1, NodeLeft}, ErrRefused) // it holds everything
-	fails(t, s, &SetNodeState{9, NodeUp}, ErrUnknown)
+	fails(t, s, &SetNodeState{Node: 2, State: NodeUp}, ErrRefused)
+	fails(t, s, &SetNodeState{Node: 1, State: NodeLeft}, ErrRefused) // it holds everything
+	fails(t, s, &SetNodeState{Node: 9, State: NodeUp}, ErrUnknown)
+}
+
+func TestARemovedNodeStaysOut(t *testing.T) {
+	s := NewState()
+	must(t, s, testCreate(4, 3))
+	n := testNode(2, "b")
+	must(t, s, &PutNode{n})
+	must(t, s, &SetNodeState{Node: 2, State: NodeUp})
+	g := s.View().Groups[1]
+	must(t, s, &StartPlan{ID: 77, Group: 1, Epoch: g.Epoch, Add: 2})
+	must(t, s, &SetNodeState{Node: 2, State: NodeRemoving})
+	same(t, s, &SetNodeState{Node: 2, State: NodeRemoving})
+	fails(t, s, &SetNodeState{Node: 2, State: NodeLeft}, ErrRefused) // it holds a replica
+	fails(t, s, &SetNodeState{Node: 2, State: NodeUp}, ErrRefused)
+	fails(t, s, &SetNodeState{Node: 2, State: NodeDraining}, ErrRefused)
+	n.Incarnation++
+	fails(t, s, &PutNode{n}, ErrRefused) // it comes back
+	must(t, s, &AbortPlan{77})
+	must(t, s, &SetNodeState{Node: 2, State: NodeLeft})
+	fails(t, s, &SetNodeState{Node: 2, State: NodeRemoving}, ErrRefused)
+	fails(t, s, &PutNode{n}, ErrRefused)
+}
+
+func TestLimits(t *testing.T) {
+	s := NewState()
+	must(t, s, testCreate(4, 3))
+	if l := s.View().Limits; l.copies() != DefaultCopies || l.Rate() != DefaultBytesPerSec {
+		t.Fatalf("at first %+v", l)
+	}
+	set := &SetLimits{Limits{Copies: 5, BytesPerSec: 3 << 20}}
+	must(t, s, set)
+	same(t, s, set)
+	if l := s.View().Limits; l != set.Limits || l.copies() != 5 || l.Rate() != 3<<20 {
+		t.Fatalf("then %+v", l)
+	}
+	for _, bad := range []Limits{{Copies: 65}, {BytesPerSec: 1<<20 - 1}, {BytesPerSec: 1<<40 + 1}} {
+		if _, err := AppendCommand(nil, &SetLimits{bad}); err == nil {
+			t.Errorf("%+v was encoded", bad)
+		}
+	}
 }
 
 func TestLifeOfAPlan(t *testing.T) {
@@ -112,7 +160,7 @@ func TestLifeOfAPlan(t *testing.T) {
 	must(t, s, testCreate(4, 3))
 	for i := 2; i <= 3; i++ {
 		must(t, s, &PutNode{testNode(i, "b")})
-		must(t, s, &SetNodeState{NodeID(i), NodeUp})
+		must(t, s, &SetNodeState{Node: NodeID(i), State: NodeUp})
 	}
 	g := s.View().Groups[2]
 	start := &StartPlan{ID: 77, Group: 2, Epoch: g.Epoch, Add: 2, Remove: g.Replicas[0].ID}
@@ -169,46 +217,6 @@ func TestFeatureLevelWaitsForTheLast(t *testing.T) {
 	fails(t, s, &PutNode{late}, ErrRefused)
 }
 
-func TestItemsHaveVersions(t *testing.T) {
-	m := NewMeta(NewState())
-	s := m.state
-	must(t, s, testCreate(1, 1))
-	v := must(t, s, &PutItem{KindCursor, "bills", 0, []byte("1")}).Version
-	if r := same(t, s, &PutItem{KindCursor, "bills", v, []byte("1")}); r.Version != v {
-		t.Fatalf("%+v", r)
-	}
-	if r := fails(t, s, &PutItem{KindCursor, "bills", 0, []byte("2")}, ErrStale); r.Version != v {
-		t.Fatalf("%+v, want version %d to try again with", r, v)
-	}
-	w := must(t, s, &PutItem{KindCursor, "bills", v, []byte("2")}).Version
-	must(t, s, &PutItem{KindPlugin, "bills", 0, nil}) // kinds are apart
-	fails(t, s, &DropItem{KindCursor, "bills", v}, ErrStale)
-	if i, ok := m.Item(KindCursor, "bills"); !ok || i.Version != w || string(i.Data) != "2" {
-		t.Fatalf("%+v %v", i, ok)
-	}
-	if all := m.Items(KindPlugin); len(all) != 1 {
-		t.Fatalf("%v", all)
-	}
-	must(t, s, &DropItem{KindCursor, "bills", w})
-	fails(t, s, &DropItem{KindCursor, "bills", w}, ErrUnknown)
-	if again := must(t, s, &PutItem{KindCursor, "bills", 0, nil}).Version; again <= w {
-		t.Fatalf("version %d was given out before", again)
-	}
-}
-
-func TestCatalogueIsBounded(t *testing.T) {
-	s := NewState()
-	must(t, s, testCreate(1, 1))
-	data := make([]byte, maxDataBytes)
-	for i := range maxItemBytes / (maxDataBytes + 8) {
-		must(t, s, &PutItem{KindPlugin, fmt.Sprintf("%08d", i), 0, data})
-	}
-	fails(t, s, &PutItem{KindPlugin, "one more!", 0, data}, ErrRefused)
-	if _, err := AppendCommand(nil, &PutItem{KindPlugin, "large", 0, append(data, 0)}); err == nil {
-		t.Error("an item that is too large was encoded")
-	}
-}
-
 func TestCommandsThatMayNotBeProposed(t *testing.T) {
 	f := func(change func(n *Node)) {
 		t.Helper()
@@ -240,13 +248,14 @@ func TestCommandsThatMayNotBeProposed(t *testing.T) {
 func TestUnknownCommandsStopTheNode(t *testing.T) {
 	s := NewState()
 	must(t, s, testCreate(1, 1))
-	for _, src := range [][]byte{{1, 11}, {1, 0}, {2, 1}, {2, 200, 3}} {
+	for _, src := range [][]byte{{1, 15}, {1, lastCommand + 1}, {1, 0}, {2, 1}, {2, 200, 3}} {
 		var unknown *UnknownCommandError
 		if _, err := s.Apply(src); !errors.As(err, &unknown) {
 			t.Errorf("%x: %v", src, err)
 		}
 	}
-	for _, src := range [][]byte{nil, {1}, {1, 5}, {1, 5, 0x80}, {1, 5, 0x80, 0}, {1, 5, 1, 1}} {
+	for _, src := range [][]byte{nil, {1}, {1, 5}, {1, 5, 0x80}, {1, 5, 0x80, 0}, {1, 5, 1, 1},
+		{1, 16, 0}, {1, 16, 6}} {
 		if _, err := s.Apply(src); !errors.Is(err, errForm) {
 			t.Errorf("%x: %v", src, err)
 		}
@@ -263,7 +272,11 @@ func randomCommand(r *rand.Rand, s *State) Command {
 		n.MaxFeature = uint32(1 + r.IntN(4))
 		return &PutNode{n}
 	case 2, 3:
-		return &SetNodeState{id, NodeState(1 + r.IntN(4))}
+		x := &SetNodeState{Node: id, State: NodeState(1 + r.IntN(4)), Fewer: r.IntN(2) == 0}
+		if r.IntN(20) == 0 {
+			x.State = NodeRemoving
+		}
+		return x
 	case 4, 5:
 		g := r.IntN(len(s.groups) + 1)
 		x := &StartPlan{ID: PlanID(1 + r.IntN(1000)), Group: uint32(g), Add: NodeID(r.IntN(9))}
@@ -284,14 +297,12 @@ func randomCommand(r *rand.Rand, s *State) Command {
 		}
 		return []Command{&SwapPlan{plan}, &FinishPlan{plan}, &AbortPlan{plan}}[r.IntN(3)]
 	case 9:
+		if r.IntN(2) == 0 {
+			return &SetLimits{Limits{Copies: uint32(r.IntN(4))}}
+		}
 		return &RaiseFeature{uint32(1 + r.IntN(4))}
 	default:
-		kind, name := Kind(1+r.IntN(4)), fmt.Sprint(r.IntN(5))
-		v := s.items[itemKey{kind, name}].Version + uint64(r.IntN(8)/7)
-		if r.IntN(4) == 0 {
-			return &DropItem{kind, name, v}
-		}
-		return &PutItem{kind, name, v, bytes.Repeat([]byte{byte(r.Uint32())}, r.IntN(20))}
+		return randomTold(r, s)
 	}
 }
 
@@ -330,8 +341,8 @@ func TestSameCommandsMakeTheSameState(t *testing.T) {
 			}
 		}
 	}
-	for kind := commandPutNode; kind <= commandDropItem; kind++ {
-		if changed[fmt.Sprint(kind)] == 0 {
+	for kind := commandPutNode; kind <= lastCommand; kind++ {
+		if ofKind(uint8(kind)) != nil && changed[fmt.Sprint(kind)] == 0 {
 			t.Errorf("no command of kind %d changed anything: %v", kind, changed)
 		}
 	}
@@ -341,7 +352,9 @@ func TestSameCommandsMakeTheSameState(t *testing.T) {
 func TestDamagedSnapshotsAreRefused(t *testing.T) {
 	s := NewState()
 	must(t, s, testCreate(4, 3))
-	must(t, s, &PutItem{KindCursor, "bills", 0, []byte("1")})
+	must(t, s, &CommitCursor{Cursor: testCursor("bills", 1)})
+	must(t, s, pushCommand("mine", "one"))
+	must(t, s, quantityCommand(7))
 	snapshot := s.AppendSnapshot(nil)
 	for i := range snapshot {
 		bent := bytes.Clone(snapshot)

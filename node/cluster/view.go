@@ -22,13 +22,14 @@ type View struct {
 	// NextReplica is above the ids that were given out: what has it, or a higher one, is of a newer
 	// view.
 	NextReplica ReplicaID
+	Limits      Limits
 	nodes       map[NodeID]int
 }
 
 // View returns a picture of the state.
 func (s *State) View() *View {
 	v := &View{Cluster: s.cluster, Epoch: s.epoch, Replicas: int(s.replicas), Feature: s.feature,
-		Groups: slices.Clone(s.groups), NextReplica: s.nextReplica,
+		Groups: slices.Clone(s.groups), NextReplica: s.nextReplica, Limits: s.limits,
 		nodes: make(map[NodeID]int, len(s.nodes))}
 	for i, id := range slices.Sorted(maps.Keys(s.nodes)) {
 		v.Nodes = append(v.Nodes, s.nodes[id])
@@ -86,7 +87,8 @@ func (v *View) Voters(group uint32) []Replica {
 	return out
 }
 
-// Meta keeps the state for many goroutines: one applies commands, others look at views and items.
+// Meta keeps the state for many goroutines: one applies commands, others look at views and
+// what people told the cluster.
 type Meta struct {
 	view    atomic.Pointer[View]
 	leaders [MaxGroups + 1]atomic.Uint64 // NodeID by group: hints
@@ -126,35 +128,18 @@ func (m *Meta) AppendSnapshot(dst []byte) []byte {
 // Restore puts the state of a snapshot in place of the present one.
 func (m *Meta) Restore(snapshot []byte) error {
 	s, err := ParseState(snapshot)
-	if err != nil {
-		return err
+	if err == nil {
+		m.Replace(s)
 	}
+	return err
+}
+
+// Replace puts a state in place of the present one.
+func (m *Meta) Replace(s *State) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.state = s
 	m.view.Store(s.View())
-	return nil
-}
-
-// Item returns an item of the catalogue; its data is not to be changed.
-func (m *Meta) Item(kind Kind, name string) (Item, bool) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	i, ok := m.state.items[itemKey{kind, name}]
-	return i, ok
-}
-
-// Items returns the items of a kind, by name.
-func (m *Meta) Items(kind Kind) map[string]Item {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	out := map[string]Item{}
-	for k, i := range m.state.items {
-		if k.kind == kind {
-			out[k.name] = i
-		}
-	}
-	return out
 }
 
 // SetLeader notes who was last seen to lead a group. It may be wrong by the time it is read.

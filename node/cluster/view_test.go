@@ -50,7 +50,7 @@ func TestViewsNeverChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept := map[string]*View{}
-	for range 500 {
+	for range 700 {
 		kept[fmt.Sprintf("%+v", *m.View())] = m.View()
 		if _, err := m.Apply(encoded(t, randomCommand(r, m.state))); err != nil {
 			t.Fatal(err)
@@ -76,7 +76,7 @@ func TestReadersBesideCommands(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 2 {
 		wg.Go(func() {
-			last := uint64(0)
+			last, at := uint64(0), 0
 			for {
 				v := m.View()
 				if v.Epoch < last || len(v.Groups) != 5 || v.Voters(m.View().GroupOf(1, 2)) == nil {
@@ -85,7 +85,10 @@ func TestReadersBesideCommands(t *testing.T) {
 				}
 				last = v.Epoch
 				m.Leader(1)
-				m.Items(KindCursor)
+				m.Cursors()
+				for _, p := range m.Catalog().Plugins {
+					at = max(at, len(p.Versions[p.Current].Owner))
+				}
 				select {
 				case <-done:
 					return
@@ -109,7 +112,7 @@ func TestLeaderHintsMustHoldAReplica(t *testing.T) {
 	s := NewState()
 	must(t, s, testCreate(1, 3))
 	must(t, s, &PutNode{testNode(2, "b")})
-	must(t, s, &SetNodeState{2, NodeUp})
+	must(t, s, &SetNodeState{Node: 2, State: NodeUp})
 	must(t, s, &StartPlan{ID: 1, Group: 1, Epoch: 1, Add: 2})
 	m := NewMeta(s)
 	f := func(hint, want NodeID) {

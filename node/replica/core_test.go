@@ -5,9 +5,12 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"syscall"
 	"testing"
 	"time"
+
+	pb "go.etcd.io/raft/v3/raftpb"
 )
 
 // alone is a core whose one group has one voter, stepped until nothing waits.
@@ -91,6 +94,89 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
+// Members outlive a loss of power in a group that nobody writes to: those before them may need
+// a replica that is gone since.
+func TestMembersOutlivePower(t *testing.T) {
+	a := newAlone(t)
+	var changed error
+	a.Change(1, Change{AddLearner: []uint64{NewID(2, 1)}}, func(err error) { changed = err })
+	a.settle()
+	st, err := a.Status(1)
+	if err != nil || changed != nil || st.Joint || len(st.Members) != 2 {
+		t.Fatalf("a change answers %v: %+v, %v", changed, st, err)
+	}
+	c, _, err := OpenCore(CoreOptions{Node: 1, Network: nowhere{},
+		Files: a.disk.crash(rand.New(rand.NewPCG(1, 1)))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(1, &list{}); err != nil {
+		t.Fatal(err)
+	}
+	if st, err := c.Status(1); err != nil || st.Joint || len(st.Members) != 2 {
+		t.Errorf("after a loss of power: %+v, %v", st, err)
+	}
+}
+
+// overheard is a network that keeps what is sent.
+type overheard struct {
+	nowhere
+	sent *[]*pb.Message
+}
+
+func (o overheard) Send(_ uint64, _ uint32, message []byte) bool {
+	if m, ok := parseMessage(message); ok {
+		*o.sent = append(*o.sent, m)
+	}
+	return true
+}
+
+// Who asks for votes has noted its own: with the votes of others it would lead a term that a loss
+// of power lets it forget, and lead once more.
+func TestVotesAfterOwn(t *testing.T) {
+	var sent []*pb.Message
+	c, _, err := OpenCore(CoreOptions{Node: 1, Files: newDisk(), Network: overheard{sent: &sent}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	me, other := NewID(1, 1), NewID(2, 1)
+	c.Create(1, me, []uint64{me, other, NewID(3, 1)}, func(e error) { err = e })
+	c.StepFlusher()
+	if err == nil {
+		err = c.Start(1, &list{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := func(what pb.MessageType) *pb.Message {
+		for _, m := range sent {
+			if m.GetType() == what && m.GetTo() == other {
+				return m
+			}
+		}
+		return nil
+	}
+	for range 2 * electionTicks {
+		if c.Tick(); asked(pb.MsgPreVote) == nil {
+			for c.StepWorker(0) || c.StepFlusher() {
+			}
+		}
+	}
+	m := asked(pb.MsgPreVote)
+	c.Deliver(2, 1, appendMessage(&pb.Message{Type: pb.MsgPreVoteResp.Enum(), From: &other, To: &me,
+		Term: m.Term}))
+	for c.StepWorker(0) {
+	}
+	if asked(pb.MsgVote) != nil {
+		t.Error("asks for votes before its own is durable")
+	}
+	for c.StepFlusher() || c.StepWorker(0) {
+	}
+	if asked(pb.MsgVote) == nil {
+		t.Error("asks for no votes")
+	}
+}
+
 // A failed sync is the end: who waits learns that nobody knows, and the owner is told once.
 func TestFailedSync(t *testing.T) {
 	a := newAlone(t)
@@ -117,8 +203,10 @@ func TestFailedSync(t *testing.T) {
 func TestHangingSync(t *testing.T) {
 	a := newAlone(t)
 	a.disk.fail = func(string) error {
-		a.now += 11 * time.Second
-		a.Tick()
+		for began := a.now; a.now < began+11*time.Second; {
+			a.now += 50 * time.Millisecond
+			a.Tick()
+		}
 		return nil
 	}
 	if err, answered := a.propose("first"); !answered || err != nil {

@@ -57,20 +57,26 @@ func FuzzParseConfig(f *testing.F) {
 	})
 }
 
+func batchOf(t testing.TB, messages ...outMessage) []byte {
+	var out bytes.Buffer
+	if err := writeBatch(&out, messages); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
 func FuzzReadBatch(f *testing.F) {
-	batch := appendMessageOf(startBatch(nil), 3, []byte("hello"))
-	sealBatch(batch)
-	f.Add(batch)
+	f.Add(batchOf(f, newOutMessage(3, []byte("hello")), newOutMessage(4, nil)))
 	f.Add(appendChunk(nil, chunkData, []byte("data")))
 	f.Add(appendRequest(nil, SnapshotFile{Group: 1, Index: 2, Name: "name", Offset: 3}))
 	f.Add(appendHello(nil, hello{purpose: purposeFile, cluster: 1, from: 2, to: 3}))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		again := startBatch(nil)
+		var messages []outMessage
 		var buf bytes.Buffer
 		err := readBatch(bytes.NewReader(data), &buf, func(group uint32, message []byte) {
-			again = appendMessageOf(again, group, message)
+			messages = append(messages, newOutMessage(group, message))
 		})
-		if sealBatch(again); err == nil && !bytes.Equal(again, data[:len(again)]) {
+		if again := batchOf(t, messages...); err == nil && !bytes.Equal(again, data[:len(again)]) {
 			t.Errorf("%x is written as %x", data, again)
 		}
 		if kind, err := readChunk(bytes.NewReader(data), &buf); err == nil {

@@ -47,6 +47,7 @@ type group struct {
 	term, vote  uint64 // that were given to the log
 	commit      uint64 // likewise
 	leads       bool
+	ledTerm     uint64 // in which it was the leader when it last looked; 0 for none
 	applied     uint64
 	ticks       int
 	cutting     uint64 // the log is to be cut there
@@ -106,9 +107,11 @@ func newGroup(c *Core, log *groupLog, m Machine) (*group, error) {
 		return nil, fmt.Errorf("%w: the machine has %d, the log %d to %d; replace this replica "+
 			"by one with a new id", ErrStopped, applied, cut+1, last)
 	}
-	err := g.begin()
+	if err := g.begin(); err != nil {
+		return nil, err
+	}
 	g.publish()
-	return g, err
+	return g, nil
 }
 
 // finishInstall notes that a snapshot was installed when a crash came before the log had it.
@@ -118,6 +121,9 @@ func (g *group) finishInstall(applied uint64) error {
 	f := g.log.installing
 	if f == nil || f.index != applied || applied <= g.log.cutIndex {
 		return nil
+	}
+	if i := f.index - g.log.first; f.index <= g.log.last() && g.log.entries[i].term == f.term {
+		return nil // that install failed, and the entries came since
 	}
 	done := *f
 	done.kind = kindInstalled
@@ -219,19 +225,25 @@ func (g *group) process(tick bool) {
 	}
 }
 
-// ready hands on what the library wants done.
+// ready hands on what the library wants done. A candidate asks for votes when its own is durable:
+// the votes of others are enough for the library, and who led a term and forgot it with a loss of
+// power could lead it again, with other entries.
 func (g *group) ready() error {
 	for g.err == nil && g.node.HasReady() {
 		rd := g.node.Ready()
 		for _, state := range rd.ReadStates {
 			g.readAt(state)
 		}
+		var asking []*pb.Message
 		for _, m := range rd.Messages {
-			switch m.GetTo() {
-			case raft.LocalAppendThread:
+			switch {
+			case m.GetTo() == raft.LocalAppendThread:
+				m.Responses = append(m.Responses, asking...)
 				g.append(m)
-			case raft.LocalApplyThread:
+			case m.GetTo() == raft.LocalApplyThread:
 				g.apply(m)
+			case m.GetType() == pb.MsgVote:
+				asking = append(asking, m)
 			default:
 				g.send(m)
 			}
@@ -377,14 +389,18 @@ func (g *group) leadershipChanged() bool {
 	}
 	st := g.node.BasicStatus()
 	leads := st.RaftState == raft.StateLeader
-	if len(g.waiters) > 0 {
+	held := leads && st.GetTerm() == g.ledTerm
+	if len(g.waiters) > 0 && !held {
 		lost := func(w *waiter) bool { return !leads || w.term != st.GetTerm() }
 		g.loseWaiters(g.notLeader(), lost)
 	}
 	if g.leads && !leads {
 		g.lose(g.notLeader())
 	}
-	g.leads = leads
+	g.leads, g.ledTerm = leads, 0
+	if leads {
+		g.ledTerm = st.GetTerm()
+	}
 	old := g.status.Load()
 	return old.Leader != st.Lead || old.Term != st.GetTerm() || old.Applied != g.applied
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
 	"go.etcd.io/raft/v3/tracker"
 )
 
@@ -132,6 +133,15 @@ func (g *group) tick() {
 	if g.ticks%(2*electionTicks) == 0 {
 		g.compact()
 		g.unstick()
+		g.leaveJoint()
+	}
+}
+
+// leaveJoint asks for the second phase of a change. The library does so by itself, but only when
+// it applies an entry, and in vain while leadership is being transferred.
+func (g *group) leaveJoint() {
+	if g.leads && len(g.config.state.GetVotersOutgoing()) > 0 {
+		_ = g.node.ProposeConfChange(&pb.ConfChangeV2{}) // an error says: not now
 	}
 }
 

@@ -20,8 +20,8 @@ const (
 	// maxRewriteBytes bounds what is written once more for a group that keeps an old file: what a
 	// leader may have uncommitted fits.
 	maxRewriteBytes = 64 << 20
-	// maxKeptBytes bounds the buffer that is kept between flushes.
-	maxKeptBytes = 16 << 20
+	// maxKeptBytes bounds the buffer that is kept between flushes: a full one fits.
+	maxKeptBytes = maxFlushPart + maxFlushPart/4
 
 	journalSuffix = ".log"
 )
@@ -104,7 +104,7 @@ func (l *journal) write(records []record) error {
 		records = append(l.checkpoints(), records...)
 	}
 	places := make([]position, len(records))
-	l.buf = append(l.buf[:0], make([]byte, flushHeaderBytes)...)
+	l.buf = append(slices.Grow(l.buf[:0], flushSize(records)), make([]byte, flushHeaderBytes)...)
 	for i := range records {
 		r := &records[i]
 		r.group.number++
@@ -130,6 +130,18 @@ func (l *journal) write(records []record) error {
 	}
 	l.publish(records, places)
 	return nil
+}
+
+// flushSize returns how many bytes a flush of some records takes at most.
+func flushSize(records []record) int {
+	size := flushHeaderBytes
+	for i := range records {
+		size += frameHeaderBytes + 1 + len(records[i].frame.payload)
+		if e := records[i].entry; e != nil {
+			size += len(e.GetData())
+		}
+	}
+	return size
 }
 
 // put writes the buffer at the end of the newest file and syncs it.

@@ -41,8 +41,8 @@ func (c *Core) Propose(group uint32, data []byte, done func(result any, err erro
 		done(nil, fmt.Errorf("propose: %w", err))
 		return
 	case len(data) == 0 || len(data) > maxUncommittedBytes/2:
-		done(nil, fmt.Errorf("propose to group %d: %d bytes, want 1 to %d", group, len(data),
-			maxUncommittedBytes/2))
+		done(nil, fmt.Errorf("propose to group %d: %w: %d bytes, want 1 to %d", group, ErrTooLarge,
+			len(data), maxUncommittedBytes/2))
 		return
 	case c.pending.Load()+size > c.opt.QuotaBytes || c.full():
 		done(nil, fmt.Errorf("propose to group %d: %w", group, ErrOverloaded))
@@ -300,9 +300,11 @@ func (g *group) configure(e *pb.Entry) {
 		next.newest = newestOf(next.newest, []uint64{one.GetNodeId()})
 	}
 	g.config = next
-	// It may come with any later flush: until then, the entry itself is kept.
+	// Synced, although the entry is: it may be noted nowhere that the entry is committed, and the
+	// members before may need, after a loss of power, one that is gone since.
 	f := frame{kind: kindConfigured, index: next.index, payload: appendConfig(nil, &next)}
-	g.core.flusher.add(&job{records: []record{{group: g.log, frame: f}}, done: func(error) {}})
+	g.core.flusher.add(&job{records: []record{{group: g.log, frame: f}}, sync: true,
+		done: func(error) {}})
 	g.publish()
 	if mine {
 		g.answer(m.number, nil, nil)

@@ -125,12 +125,22 @@ func (f *flusher) drain() {
 
 func (c *Core) fail(err error) { c.failing.Do(func() { c.opt.Fail(err) }) }
 
-// watch looks whether the disk answers.
+// watch looks whether the disk answers. The disk is not to blame for time in which nobody looked:
+// then the whole process stood still, or its machine.
 func (c *Core) watch() {
+	now := c.opt.Now()
 	began := c.flusher.began.Load()
+	asleep := now - c.watched
+	c.watched = now
+	if began != 0 && asleep > stallAfter {
+		later := min(began+int64(asleep), int64(now)+1) // it may have begun after the sleep
+		if c.flusher.began.CompareAndSwap(began, later) {
+			began = later
+		}
+	}
 	took := time.Duration(0)
 	if began != 0 {
-		took = c.opt.Now() - time.Duration(began-1)
+		took = max(0, now-time.Duration(began-1))
 	}
 	c.stalled.Store(took > stallAfter)
 	if took > failAfter {

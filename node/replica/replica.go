@@ -30,6 +30,7 @@ import (
 var (
 	ErrNotLeader    = errors.New("not the leader of the group")
 	ErrOverloaded   = errors.New("too much is under way; try again later")
+	ErrTooLarge     = errors.New("a command is too large for the log of a group")
 	ErrGroupUnknown = errors.New("the group does not run on this node")
 	ErrClosed       = errors.New("the replicas are closed")
 	// ErrUnknown: leadership or patience ended while it was under way. It may have been, or may

@@ -219,5 +219,8 @@ func (r *Runtime) Change(ctx context.Context, group uint32, change Change) error
 // TransferLeader asks the leader, if it is here, to let another voter lead.
 func (r *Runtime) TransferLeader(group uint32, to uint64) { r.core.TransferLeader(group, to) }
 
+// SetSnapshotRate changes what Options.SnapshotBytesPerSec says, which is more than 0.
+func (r *Runtime) SetSnapshotRate(bytesPerSec int64) { r.transport.pace.set(bytesPerSec) }
+
 // Status returns what is known of the replica of a group here.
 func (r *Runtime) Status(group uint32) (Status, error) { return r.core.Status(group) }

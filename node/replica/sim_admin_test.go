@@ -191,7 +191,8 @@ func (a *simAdmin) free(st *Status) []uint64 {
 	return nil
 }
 
-// steady reports whether the group has all its voters, agrees on them, and can bear to lose one.
+// steady reports whether the group has all its voters, who agree on that even after a loss of
+// power, and can bear to lose one.
 func (a *simAdmin) steady() bool {
 	if a.busy > a.s.now {
 		return false
@@ -200,10 +201,14 @@ func (a *simAdmin) steady() bool {
 	if best == nil || leader == nil || best.Joint || len(best.Members) < a.s.config.voters {
 		return false
 	}
+	leads, _ := leader.core.lookup(a.group)
 	for _, m := range best.Members {
 		n := a.node(m.Replica)
 		if m.Learner || a.dead[m.Replica] || !n.up() ||
 			n.core.Groups()[a.group] != m.Replica {
+			return false
+		}
+		if n.core.journal.lookup(a.group).id.config.index != leads.config.index {
 			return false
 		}
 	}

@@ -1,6 +1,10 @@
 package replica
 
-import "time"
+import (
+	"time"
+
+	pb "go.etcd.io/raft/v3/raftpb"
+)
 
 // simFaults names what has to have happened in many runs, for them to prove anything.
 func simFaults() []string {
@@ -62,6 +66,35 @@ func (s *simulation) fault() {
 			}
 			n.startSoon()
 		}
+	}
+}
+
+// simVote is what a replica may do once in a term.
+type simVote struct {
+	group       uint32
+	term, voter uint64
+	asks        bool // for votes, in one run of its node; else it votes, for one candidate
+}
+
+// noteVote looks whether who votes, or asks for votes, remembers what it did.
+func (n *simNode) noteVote(group uint32, message []byte) {
+	if len(message) > 100 {
+		return // none
+	}
+	m, _ := parseMessage(message)
+	once := func(asks bool, what uint64) {
+		v := simVote{group, m.GetTerm(), m.GetFrom(), asks}
+		if old, ok := n.s.votes[v]; ok && old != what {
+			n.s.violated("%+v: %x, and before that %x", v, what, old)
+		}
+		n.s.votes[v] = what
+	}
+	switch {
+	case m.GetType() == pb.MsgVote:
+		once(true, uint64(n.run))
+		once(false, m.GetFrom())
+	case m.GetType() == pb.MsgVoteResp && !m.GetReject():
+		once(false, m.GetTo())
 	}
 }
 

@@ -328,6 +328,7 @@ func (n *simNode) machine(group uint32) *simMachine {
 // Send is part of Network.
 func (n *simNode) Send(to uint64, group uint32, message []byte) bool {
 	s := n.s
+	n.noteVote(group, message)
 	if s.rng.Float64() < s.config.refuse {
 		return false
 	}

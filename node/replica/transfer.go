@@ -13,10 +13,15 @@ import (
 
 // pace spreads bytes over time.
 type pace struct {
+	mu          sync.Mutex // guards everything below
 	bytesPerSec int64
+	next        time.Time // when what was let through so far is paid for
+}
 
-	mu   sync.Mutex // guards next
-	next time.Time  // when what was let through so far is paid for
+func (p *pace) set(bytesPerSec int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.bytesPerSec = bytesPerSec
 }
 
 // take returns how long to wait before so many bytes may go.

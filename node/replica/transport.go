@@ -52,7 +52,8 @@ type peer struct {
 	wake chan struct{}
 
 	mu    sync.Mutex // guards everything below
-	batch []byte
+	queue []outMessage
+	bytes int  // of the queue
 	down  bool // the last attempt to reach it failed
 }
 
@@ -67,7 +68,7 @@ func (t *transport) Send(node uint64, group uint32, message []byte) bool {
 	t.mu.Lock()
 	p := t.peers[node]
 	if p == nil && !t.closed {
-		p = &peer{t: t, node: node, wake: make(chan struct{}, 1), batch: startBatch(nil)}
+		p = &peer{t: t, node: node, wake: make(chan struct{}, 1)}
 		t.peers[node] = p
 		t.wg.Go(p.run)
 	}
@@ -78,10 +79,12 @@ func (t *transport) Send(node uint64, group uint32, message []byte) bool {
 func (p *peer) add(group uint32, message []byte) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.down || len(p.batch) > batchHeaderBytes && len(p.batch)+len(message) > maxQueueBytes {
+	if p.down || p.bytes > 0 && p.bytes+len(message) > maxQueueBytes {
 		return false
 	}
-	p.batch = appendMessageOf(p.batch, group, message)
+	m := newOutMessage(group, message)
+	p.queue = append(p.queue, m)
+	p.bytes += m.size()
 	select {
 	case p.wake <- struct{}{}:
 	default:
@@ -119,28 +122,41 @@ func (p *peer) setDown(down bool) {
 	defer p.mu.Unlock()
 	p.down = down
 	if down {
-		p.batch = startBatch(p.batch)
+		p.queue, p.bytes = nil, 0
 	}
 }
 
+// take returns the messages of the next batch.
+func (p *peer) take() []outMessage {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n, bytes := 0, 0
+	for n < len(p.queue) && bytes < fullBatchBytes {
+		bytes += p.queue[n].size()
+		n++
+	}
+	out := p.queue[:n:n]
+	p.queue, p.bytes = p.queue[n:], p.bytes-bytes
+	if len(p.queue) == 0 {
+		p.queue = nil
+	}
+	return out
+}
+
+// write sends what waits: small messages together, large ones from where they lie.
 func (p *peer) write(conn net.Conn) {
-	var spare []byte
+	w := bufio.NewWriterSize(conn, 64<<10)
 	for {
-		p.mu.Lock()
-		batch := p.batch
-		p.batch = startBatch(spare)
-		p.mu.Unlock()
-		spare = nil
-		if len(batch) > batchHeaderBytes {
-			sealBatch(batch)
+		batch := p.take()
+		if len(batch) > 0 {
 			_ = conn.SetWriteDeadline(time.Now().Add(writeTime))
-			if _, err := conn.Write(batch); err != nil {
+			if writeBatch(w, batch) != nil {
 				return
 			}
-			if cap(batch) <= maxMessageBytes {
-				spare = batch
-			}
 			continue
+		}
+		if w.Flush() != nil {
+			return
 		}
 		select {
 		case <-p.wake:
@@ -274,7 +290,7 @@ func (t *transport) serve(conn net.Conn) {
 		if err != nil {
 			break
 		}
-		if buf.Cap() > maxMessageBytes {
+		if buf.Cap() > 4*fullBatchBytes {
 			buf = &bytes.Buffer{}
 		}
 	}

@@ -23,10 +23,12 @@ const (
 	messageHeaderBytes = 8 // group u32, size u32
 	chunkHeaderBytes   = 12
 
-	// maxBatchBytes bounds what is read as one: the largest message and some.
-	maxBatchBytes = 64 << 20
-	maxChunkBytes = 256 << 10
-	maxNameBytes  = 1 << 10
+	// maxBatchBytes bounds what is read as one: the largest message and some. Whoever sends ends a
+	// batch that has fullBatchBytes, so that the receiver's buffer can be kept.
+	maxBatchBytes  = 64 << 20
+	fullBatchBytes = 1 << 20
+	maxChunkBytes  = 256 << 10
+	maxNameBytes   = 1 << 10
 )
 
 // Kinds of chunks of a file.
@@ -65,19 +67,43 @@ func parseHello(src []byte) (h hello, ok bool) {
 	return h, h.purpose == purposeMessages || h.purpose == purposeFile
 }
 
-// startBatch begins a batch, to which appendMessageOf adds and which sealBatch ends.
-func startBatch(dst []byte) []byte { return append(dst[:0], make([]byte, batchHeaderBytes)...) }
-
-func appendMessageOf(dst []byte, group uint32, message []byte) []byte {
-	dst = binary.LittleEndian.AppendUint32(dst, group)
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(message)))
-	return append(dst, message...)
+// outMessage is a message on its way to another node.
+type outMessage struct {
+	head    [messageHeaderBytes]byte
+	message []byte
 }
 
-func sealBatch(batch []byte) {
-	binary.LittleEndian.PutUint32(batch, uint32(len(batch)-batchHeaderBytes))
-	sum := crc32.Checksum(batch[batchHeaderBytes:], castagnoli)
-	binary.LittleEndian.PutUint32(batch[4:], sum)
+func newOutMessage(group uint32, message []byte) outMessage {
+	m := outMessage{message: message}
+	binary.LittleEndian.PutUint32(m.head[:], group)
+	binary.LittleEndian.PutUint32(m.head[4:], uint32(len(message)))
+	return m
+}
+
+func (m *outMessage) size() int { return messageHeaderBytes + len(m.message) }
+
+// writeBatch writes messages as one batch.
+func writeBatch(w io.Writer, messages []outMessage) error {
+	size, sum := 0, uint32(0)
+	for i := range messages {
+		m := &messages[i]
+		size += m.size()
+		sum = crc32.Update(sum, castagnoli, m.head[:])
+		sum = crc32.Update(sum, castagnoli, m.message)
+	}
+	head := binary.LittleEndian.AppendUint32(make([]byte, 0, batchHeaderBytes), uint32(size))
+	if _, err := w.Write(binary.LittleEndian.AppendUint32(head, sum)); err != nil {
+		return err
+	}
+	for i := range messages {
+		if _, err := w.Write(messages[i].head[:]); err != nil {
+			return err
+		}
+		if _, err := w.Write(messages[i].message); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // readBatch reads one batch and hands out its messages, which alias buf.

@@ -181,10 +181,13 @@ func (s *Store) applyOne(c *command, clockNs int64, at *position, out *Outcome) 
 		return false
 	}
 	first := max(clockNs, at.NextNs)
-	switch c.kind {
-	case commandClose:
+	copied := s.manifest.copied != nil // only the committer changes it
+	switch {
+	case c.kind == commandClose && !copied:
 		at.NextNs = first
-	case commandPut:
+	case c.kind == commandPut && copied:
+		out.Err = ErrIsCopy
+	case c.kind == commandPut:
 		protected := c.put.writer.ID != ([16]byte{})
 		if protected {
 			known, err := s.writers.decide(c.put.writer, first)
@@ -249,13 +252,22 @@ func (s *Store) applyEvent(from Command, c *command, out *Outcome) error {
 		out.Skipped = true
 		return nil
 	}
+	switch {
+	case c.kind == commandRange:
+		return s.applyRange(from, c.rng, out)
+	case c.kind == commandRelease:
+		return s.applyRelease(from, out)
+	case s.manifest.copied != nil: // only the committer changes it
+		out.Err = ErrIsCopy
+		return s.passOver(from)
+	}
 	acq := max(logTime(from.ClockNs), at.NextNs)
 	s.manifestMu.Lock()
 	e, acqs, err := s.manifest.eventOf(c, acq, logTime(from.ClockNs))
 	s.manifestMu.Unlock()
 	if err != nil || !e.changesHistory() {
 		out.Err = err
-		return s.applyRun([]Command{from}, []command{{}}, make([]Outcome, 1))
+		return s.passOver(from)
 	}
 	if err := s.syncApplied(); err != nil {
 		return s.failApply(err)

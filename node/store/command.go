@@ -26,6 +26,8 @@ const (
 	commandRetention commandKind = 4 // as [Store.SetRetention]
 	commandStep      commandKind = 5 // lets the retentions take the steps that are due
 	commandClose     commandKind = 6 // moves the horizon to the clock reading
+	commandRange     commandKind = 7 // as [Store.PutRange]
+	commandRelease   commandKind = 8 // as [Store.ReleaseCopy]
 )
 
 var (
@@ -46,6 +48,7 @@ type command struct {
 	rows      *record.Batch // of a put: those of its only part
 	box       record.Box    // of an erase or purge
 	retention Retention
+	rng       *Range // its rows alias rows
 }
 
 // AppendPut appends the command that stores a batch as [Store.Put] does.
@@ -137,7 +140,7 @@ func (c *command) parse(src []byte) error {
 		c.err = badCommand("%d bytes end inside the header", len(src))
 		return nil
 	}
-	if src[2]|src[3] != 0 || src[1] == 0 || src[1] > byte(commandClose) {
+	if src[2]|src[3] != 0 || src[1] == 0 || src[1] > byte(commandRelease) {
 		return fmt.Errorf("%w: kind %d, then %d and %d", ErrUnknownCommand, src[1], src[2], src[3])
 	}
 	c.kind = commandKind(src[1])
@@ -149,7 +152,9 @@ func (c *command) parse(src []byte) error {
 		c.err = c.parseBox(body)
 	case commandRetention:
 		c.err = c.parseRetention(body)
-	case commandStep, commandClose:
+	case commandRange:
+		c.err = c.parseRange(body)
+	case commandStep, commandClose, commandRelease:
 		if len(body) > 0 {
 			c.err = badCommand("%d bytes follow", len(body))
 		}
@@ -230,10 +235,11 @@ func (c *command) parseRetention(body []byte) error {
 // bytes is about what a command takes in memory and in the log.
 func (c *command) bytes() int { return len(c.data) + c.put.rows*rowOverheadBytes }
 
-// isEvent reports whether a command changes what hides rows. One that is wrong does nothing.
+// isEvent reports whether a command changes what hides rows, or is applied by itself as those are.
+// One that is wrong does nothing.
 func (c *command) isEvent() bool {
 	return c.err == nil && slices.Contains([]commandKind{commandErase, commandPurge,
-		commandRetention, commandStep}, c.kind)
+		commandRetention, commandStep, commandRange, commandRelease}, c.kind)
 }
 
 // logTime is a clock reading of a proposer as acqs may follow it.

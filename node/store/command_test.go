@@ -64,10 +64,22 @@ func TestFormatExamples(t *testing.T) {
 	got, err = AppendRetention(nil, Retention{CID: tenant(7), MaxCapAgeNs: int64(time.Hour)})
 	f("retention", got, err)
 	f("close", AppendClose(nil), nil)
+	got, err = AppendRange(nil, exampleRange())
+	f("range", got, err)
 	f("applied", appliedEntry(position{42, 1001}).Data, nil)
 	if len(found) != 0 {
 		t.Errorf("examples that nobody reads: %v", found)
 	}
+}
+
+// exampleRange is that of FORMAT.md.
+func exampleRange() *Range {
+	r := &Range{Of: testGroup, ToNs: 10, Rows: &record.Batch{},
+		Events: []Event{{AcqNs: 7, Kind: EventErase}}}
+	r.Box[record.CID] = record.RangeSet{record.At(7)}
+	r.Rows.AppendStamped(record.Key{CID: 7, MID: 1000, MOID: 3, CapNs: int64(time.Second),
+		AcqNs: 5}, []byte{0, 0, 0, 0, 0, 0x80, 0x35, 0x40})
+	return r
 }
 
 // What is proposed is checked as what is put is.
@@ -103,6 +115,13 @@ func FuzzParseCommand(f *testing.F) {
 	f.Add(retention)
 	f.Add(AppendRetentionStep(nil))
 	f.Add(AppendClose(nil))
+	f.Add(AppendRelease(nil))
+	copied := exampleRange()
+	part, _ := AppendRange(nil, copied)
+	f.Add(part)
+	copied.Rows = nil
+	part, _ = AppendRange(nil, copied)
+	f.Add(part)
 	f.Add([]byte{})
 	c := new(command)
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -122,7 +141,8 @@ func FuzzParseCommand(f *testing.F) {
 		other := new(command)
 		if err := other.parse(again); err != nil || other.err != nil || other.kind != c.kind ||
 			other.put.writer != c.put.writer || !reflect.DeepEqual(other.box, c.box) ||
-			!reflect.DeepEqual(other.retention, c.retention) {
+			!reflect.DeepEqual(other.retention, c.retention) || c.kind == commandRange &&
+			!reflect.DeepEqual(other.rng, c.rng) {
 			t.Fatalf("%x is encoded as %x, %v: %+v, %+v", data, again, err, c, other)
 		}
 		if c.kind == commandPut && !bytes.Equal(again, data) {
@@ -146,6 +166,10 @@ func (c *command) encoded() ([]byte, error) {
 		return AppendRetentionStep(nil), nil
 	case commandClose:
 		return AppendClose(nil), nil
+	case commandRange:
+		return AppendRange(nil, c.rng)
+	case commandRelease:
+		return AppendRelease(nil), nil
 	}
 	return nil, nil
 }

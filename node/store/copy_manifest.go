@@ -13,6 +13,8 @@ type copyMeta struct {
 	// FirstLog is the log file with which the copy began. Older ones promised horizons of the empty
 	// store that it was before.
 	FirstLog uint64 `json:"first_log"`
+	// VoidNs is the horizon that a replica had before, which holds again once it is released.
+	VoidNs int64 `json:"void_ns,omitempty"`
 }
 
 // boxMeta is a box as the manifest has it: cid, mid, moid, cap, acq; null: all.

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -199,7 +200,7 @@ func testDiffModel(t *testing.T, sh shape, opt Options, steps int) {
 			sh.retain(t, rng, s, m)
 			slices.SortFunc(m.events, func(a, b Event) int { return cmp.Compare(a.AcqNs, b.AcqNs) })
 			m.events = slices.CompactFunc(m.events, func(a, b Event) bool {
-				return a.AcqNs == b.AcqNs
+				return a.AcqNs == b.AcqNs && reflect.DeepEqual(a.Box, b.Box)
 			})
 		}
 	}

@@ -97,9 +97,7 @@ func (s *Store) Explain(ctx context.Context, q *record.Query) (Explanation, erro
 	if !sc.empty {
 		sc.explain = &x
 		x.running = time.Now()
-		err = sc.run(func(int) (Sink, error) {
-			return func(*record.Batch) error { return nil }, nil
-		})
+		err = sc.run(noSinks)
 	}
 	s.counters.scans.Add(1)
 	s.counters.blocksScanned.Add(int64(sc.stats.BlocksScanned))

@@ -203,6 +203,9 @@ func (r *replay) entry(file uint64, e segment.Entry) error {
 		return r.rows(file, e)
 	case entryApplied:
 		at, err := parseAppliedEntry(e.Data)
+		if m := s.manifest.copied; m != nil && file < m.FirstLog {
+			at.NextNs = 0
+		}
 		r.reach(at)
 		s.noteEntries(file, nil)
 		return err

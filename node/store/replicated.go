@@ -160,7 +160,7 @@ func (s *Store) saveAnswers() (edit, error) {
 func (s *Store) RetentionDue(clockNs int64) bool {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
-	return len(s.manifest.steps(0, logTime(clockNs))) > 0
+	return s.manifest.copied == nil && len(s.manifest.steps(0, logTime(clockNs))) > 0
 }
 
 // syncReplica makes the log of a replica durable, that of other stores is. A segment is not live

@@ -76,12 +76,15 @@ func (m *groupModel) end(c Command, out Outcome) {
 func (m *groupModel) put(c Command, b *record.Batch, id WriterSeq) {
 	first := max(c.ClockNs, m.next)
 	w := m.writers[id.ID]
-	if w == nil || w.lastAcq < first-writerIdleNs {
+	if w == nil || w.lastAcq < first-writerIdleNs && !record.Lasting(id.ID) {
 		w = &modelWriter{first: map[uint64]PutResult{}}
 	}
 	old, known := w.first[id.Seq]
 	switch {
 	case id.ID == [16]byte{}:
+	case record.Lasting(id.ID) && id.Seq < w.high:
+		m.end(c, Outcome{Err: ErrSequenceTooOld})
+		return
 	case known && !w.forgot(id.Seq):
 		old.Duplicate = true
 		m.end(c, Outcome{Put: old})
@@ -271,6 +274,9 @@ func (l *groupLog) writer(rng *rand.Rand) WriterSeq {
 	id := [16]byte{byte(rng.IntN(4))}
 	if id[0] == 0 {
 		return WriterSeq{}
+	}
+	if id[0] == 3 {
+		copy(id[:], record.LastingMark)
 	}
 	seq := l.seqs[id] + 1
 	switch rng.IntN(8) {

@@ -192,14 +192,16 @@ func (m *manifest) retentionEdit(r *Retention, acqNs, nowNs int64) (edit, error)
 	return edit{Policies: []policyMeta{p}}, nil
 }
 
-// Expired returns how many rows a policy would hide if it were set now.
-func (s *Store) Expired(ctx context.Context, r Retention) (rows uint64, err error) {
+// Expired returns how many rows a policy would hide if it were set at a moment, of those that ask
+// counts.
+func (r Retention) Expired(
+	nowNs int64, ask func(q *record.Query) (uint64, error),
+) (rows uint64, err error) {
 	if err := r.validate(); err != nil {
 		return 0, err
 	}
-	now := s.opt.Now()
 	p := newPolicy(&r)
-	p.step(now, now, true)
+	p.step(nowNs, nowNs, true)
 	count := func(box record.Box) uint64 {
 		q := record.Query{Box: box}
 		n := uint64(0)
@@ -207,7 +209,7 @@ func (s *Store) Expired(ctx context.Context, r Retention) (rows uint64, err erro
 			err = q.Normalize()
 		}
 		if err == nil {
-			n, _, err = s.Count(ctx, &q)
+			n, err = ask(&q)
 		}
 		return n
 	}

@@ -43,6 +43,7 @@ type ScanStats struct {
 	HeadRows      uint64 // rows given out by heads
 	BytesRead     uint64 // bytes of the opened blocks
 
+	PartsKnown     uint64 // parts of blocks whose rows a sink did not need, see [Apart]
 	VersionsHidden uint64 // rows that were met and left out for a newer version
 	Workers        int
 	TookNs         int64
@@ -65,6 +66,17 @@ func (s *Store) Scan(
 func (s *Store) ScanParts(
 	ctx context.Context, q *record.Query, parts segment.Parts,
 	newSink func(worker int) (Sink, error),
+) (ScanStats, error) {
+	return s.ScanApart(ctx, q, parts, func(worker int) (Sink, Apart, error) {
+		sink, err := newSink(worker)
+		return sink, nil, err
+	})
+}
+
+// ScanApart is ScanParts for sinks that take parts of blocks apart; with nil one does not.
+func (s *Store) ScanApart(
+	ctx context.Context, q *record.Query, parts segment.Parts,
+	newSink func(worker int) (Sink, Apart, error),
 ) (ScanStats, error) {
 	s.scanning.RLock()
 	defer s.scanning.RUnlock()
@@ -114,12 +126,15 @@ func (s *Store) countAll(ctx context.Context, q *record.Query) (uint64, ScanStat
 		return 0, sc.stats, nil
 	}
 	sc.countOnly = true
-	err = sc.run(func(int) (Sink, error) {
-		return func(*record.Batch) error { return nil }, nil
-	})
+	err = sc.run(noSinks)
 	sc.stats.Rows += sc.countedInside
 	sc.stats.TookNs = int64(time.Since(began))
 	return sc.stats.Rows, sc.stats, err
+}
+
+// noSinks are sinks of who only wants to know what is found.
+func noSinks(int) (Sink, Apart, error) {
+	return func(*record.Batch) error { return nil }, nil, nil
 }
 
 // scan is one running query.
@@ -228,15 +243,22 @@ func (sc *scan) giveBack() {
 
 // reset forgets everything but memory, and of that what only unusual rows need.
 func (w *worker) reset() {
-	batch := w.batch
-	batch.Reset()
-	if cap(batch.Data) > sinkBytes {
-		batch = record.Batch{}
-	}
-	*w = worker{batch: batch, block: w.block, sel: w.sel[:0], gone: w.gone[:0],
+	*w = worker{batch: emptied(w.batch), block: w.block,
+		apart: apart{parts: w.apart.parts[:0], of: w.apart.of[:0], open: w.apart.open[:0],
+			batch: emptied(w.apart.batch)},
+		sel: w.sel[:0], gone: w.gone[:0],
 		devices: w.devices[:0], flagged: w.flagged[:0], spans: w.spans[:0],
 		likely: w.likely[:0]}
 	w.block.Release()
+}
+
+// emptied returns a batch without rows, and without memory that only unusual rows need.
+func emptied(batch record.Batch) record.Batch {
+	batch.Reset()
+	if cap(batch.Data) > sinkBytes {
+		return record.Batch{}
+	}
+	return batch
 }
 
 func clipSet(set record.RangeSet, end int64) record.RangeSet {
@@ -250,12 +272,12 @@ func clipSet(set record.RangeSet, end int64) record.RangeSet {
 }
 
 // run works round after round off, with more workers than one when there is enough to do.
-func (sc *scan) run(newSink func(worker int) (Sink, error)) error {
+func (sc *scan) run(newSink func(worker int) (Sink, Apart, error)) error {
 	defer sc.release() // after Guard, which looks for a fault in the files of the snapshots
 	return segment.Guard(func() error { return sc.rounds(newSink) }, sc.mappings)
 }
 
-func (sc *scan) rounds(newSink func(worker int) (Sink, error)) error {
+func (sc *scan) rounds(newSink func(worker int) (Sink, Apart, error)) error {
 	sc.begin()
 	more, err := sc.nextRound()
 	if err != nil {
@@ -269,7 +291,7 @@ func (sc *scan) rounds(newSink func(worker int) (Sink, error)) error {
 	all := sc.pool[:n]
 	for i, w := range all {
 		w.scan, w.number = sc, i
-		if w.sink, err = newSink(i); err != nil {
+		if w.sink, w.apart.to, err = newSink(i); err != nil {
 			return err
 		}
 	}
@@ -369,6 +391,7 @@ func (st *ScanStats) add(w *worker) {
 	st.HeadRows += w.headRows
 	st.BytesRead += w.bytes
 	st.VersionsHidden += w.hidden
+	st.PartsKnown += w.known
 	st.Segments += w.planned
 }
 
@@ -385,12 +408,13 @@ type worker struct {
 	spans  []segment.Span
 	likely []segment.Span // of the block that is loaded ahead
 	gone   []uint32       // rows of a block that an event hides
+	apart  apart
 
 	devices  []segment.MIDs // of the box, in the open block
 	searched bool           // they can be searched for
 	flagged  []index.Candidate
 
-	rows, blocks, inside, examined, headRows, bytes, hidden uint64
+	rows, blocks, inside, examined, headRows, bytes, hidden, known uint64
 
 	planned int // segments looked at for the newest readings
 }
@@ -431,8 +455,11 @@ func (w *worker) do(t *task) error {
 		return w.scanHead(t)
 	}
 	w.box = &t.piece.box
-	w.scan.store.fetch(t.segment.sealedSegment, t.segment.plan.Candidates[t.from:t.to])
 	candidates := t.segment.plan.Candidates[t.from:t.to]
+	if w.apart.to != nil {
+		return w.scanCandidates(t, candidates)
+	}
+	w.scan.store.fetch(t.segment.sealedSegment, candidates)
 	for i, c := range candidates {
 		w.ahead(t.segment, candidates, i)
 		if err := w.scanBlock(t, c); err != nil {

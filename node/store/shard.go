@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/internal/kept"
 	"github.com/pentad-db/pentad/node/segment"
 )
 
@@ -62,6 +63,7 @@ type sealedSegment struct {
 	file   *segment.Sealed
 	idx    *index.Segment
 	series *index.SeriesTable // nil when the segment has none
+	kept   kept.Segment       // what sinks know of its blocks
 	// users are who opened it, until it is in a snapshot, and then snapshots and merges.
 	users atomic.Int64
 
@@ -73,6 +75,7 @@ func (seg *sealedSegment) retain() { seg.users.Add(1) }
 
 func (seg *sealedSegment) release() {
 	if seg.users.Add(-1) == 0 {
+		seg.kept.Drop()
 		_ = seg.file.Close() // unmaps what was only read
 	}
 }

@@ -239,6 +239,7 @@ func (s *Store) release() error {
 	var errs []error
 	for _, sh := range s.all {
 		for _, seg := range sh.snapshot.Load().sealed {
+			seg.kept.Drop()
 			errs = append(errs, seg.file.Close())
 		}
 	}

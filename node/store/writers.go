@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/pentad-db/pentad/sdk/record"
 )
 
 const (
@@ -18,7 +20,8 @@ const (
 	maxAnswers = 64
 	// maxWriters bounds the table; a writer costs about 100 bytes plus 24 per answer.
 	maxWriters = 1 << 20
-	// writerIdleNs is how long the answers of a silent writer are kept, measured in acq.
+	// writerIdleNs is how long the answers of a silent writer are kept, measured in acq; those of
+	// a lasting one are kept for ever.
 	writerIdleNs = int64(7 * 24 * time.Hour)
 )
 
@@ -62,7 +65,7 @@ func (t *writers) admit(r *putRequest) (known *answer, other *putRequest, err er
 	}
 	w := t.byID[r.writer.ID]
 	if w != nil {
-		if known, err = w.find(r.writer.Seq); known != nil || err != nil {
+		if known, err = w.find(r.writer); known != nil || err != nil {
 			return known, nil, err
 		}
 	} else if len(t.byID)+len(t.inflight) >= maxWriters {
@@ -94,6 +97,12 @@ func (t *writers) record(id WriterSeq, a answer) {
 		if w.answers[i].seq == a.seq {
 			return
 		}
+	}
+	if record.Lasting(id.ID) {
+		if a.seq >= w.high {
+			w.high, w.lastAcq, w.answers = a.seq, max(w.lastAcq, a.first), []answer{a}
+		}
+		return
 	}
 	w.high = max(w.high, a.seq)
 	w.lastAcq = max(w.lastAcq, a.first)

@@ -3,6 +3,8 @@ package store
 import (
 	"fmt"
 	"time"
+
+	"github.com/pentad-db/pentad/sdk/record"
 )
 
 // decide says what the put of a replica with this sequence is, which would be acquired at baseNs:
@@ -14,8 +16,8 @@ func (t *writers) decide(id WriterSeq, baseNs int64) (known *answer, err error) 
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	w := t.byID[id.ID]
-	if w != nil && w.lastAcq >= baseNs-writerIdleNs {
-		return w.find(id.Seq)
+	if w != nil && (w.lastAcq >= baseNs-writerIdleNs || record.Lasting(id.ID)) {
+		return w.find(id)
 	}
 	if w != nil || len(t.byID) < maxWriters {
 		return nil, nil
@@ -31,15 +33,16 @@ func (t *writers) decide(id WriterSeq, baseNs int64) (known *answer, err error) 
 }
 
 // find returns the answer to a sequence, nil when it is new.
-func (w *writer) find(seq uint64) (*answer, error) {
+func (w *writer) find(id WriterSeq) (*answer, error) {
 	for i := range w.answers {
-		if w.answers[i].seq == seq {
+		if w.answers[i].seq == id.Seq {
 			a := w.answers[i]
 			return &a, nil
 		}
 	}
-	if w.high >= maxAnswers && seq <= w.high-maxAnswers {
-		return nil, fmt.Errorf("sequence %d, newest %d: %w", seq, w.high, ErrSequenceTooOld)
+	if w.high >= maxAnswers && id.Seq <= w.high-maxAnswers ||
+		record.Lasting(id.ID) && id.Seq < w.high {
+		return nil, fmt.Errorf("sequence %d, newest %d: %w", id.Seq, w.high, ErrSequenceTooOld)
 	}
 	return nil, nil
 }
@@ -49,9 +52,11 @@ func (w *writer) find(seq uint64) (*answer, error) {
 func (t *writers) sweep(nowNs int64) {
 	t.eldest = nowNs
 	for id, w := range t.byID {
-		if w.lastAcq < nowNs-writerIdleNs {
+		switch {
+		case record.Lasting(id):
+		case w.lastAcq < nowNs-writerIdleNs:
 			delete(t.byID, id)
-		} else {
+		default:
 			t.eldest = min(t.eldest, w.lastAcq)
 		}
 	}
@@ -63,7 +68,7 @@ func (t *writers) recordInOrder(id WriterSeq, a answer) {
 	t.mu.Lock()
 	w := t.byID[id.ID]
 	known := w != nil && a.first <= w.lastAcq
-	if w != nil && w.lastAcq < a.first-writerIdleNs {
+	if w != nil && w.lastAcq < a.first-writerIdleNs && !record.Lasting(id.ID) {
 		delete(t.byID, id.ID) // it was silent for so long that it begins anew
 	}
 	t.mu.Unlock()

@@ -12,6 +12,8 @@ type asks struct {
 	groups  string // numbers joined by commas
 	after   string // acqs joined by commas
 	partial bool
+	linear  bool
+	fresh   bool
 }
 
 // OfGroups returns a client that asks the node for some of its groups of slots only, as nodes ask
@@ -49,18 +51,43 @@ func (c *Client) AllowPartial() *Client {
 	return &out
 }
 
+// Linearizable returns a client whose questions see everything that any node of a cluster had
+// acknowledged before they were asked, which takes a word of a majority of each group's nodes. A
+// node by itself always answers so. It shares the connections of c.
+func (c *Client) Linearizable() *Client {
+	out := *c
+	out.asks.linear = true
+	return &out
+}
+
+// Fresh returns a client whose aggregates read all rows of their boxes, where nodes may otherwise
+// take states of blocks that they kept. The answers are the same. It shares the connections of c.
+func (c *Client) Fresh() *Client {
+	out := *c
+	out.asks.fresh = true
+	return &out
+}
+
 // add adds what is asked for to a path. A node that asks for groups also says how long it waits,
-// so that nothing goes on for longer.
+// so that nothing goes on for longer; who takes an answer in part, so that it comes in time.
 func (a *asks) add(ctx context.Context, path string) string {
 	var more []string
 	if a.partial {
 		more = append(more, "partial=allow")
+	}
+	if a.linear {
+		more = append(more, "read=linearizable")
+	}
+	if a.fresh {
+		more = append(more, "fresh=1")
 	}
 	if a.after != "" {
 		more = append(more, "after="+a.after)
 	}
 	if a.groups != "" {
 		more = append(more, "groups="+a.groups)
+	}
+	if a.groups != "" || a.partial {
 		if until, ok := ctx.Deadline(); ok {
 			ms := max(1, time.Until(until).Milliseconds())
 			more = append(more, "within_ms="+strconv.FormatInt(ms, 10))

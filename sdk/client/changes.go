@@ -22,6 +22,9 @@ const FromNow = math.MaxInt64
 const (
 	// silenceTimeout is how long a feed may say nothing: three of the node's heartbeats.
 	silenceTimeout = 45 * time.Second
+	// leastPatience is for nodes that say how far they are more often than that: a busy one may be
+	// late.
+	leastPatience = 5 * time.Second
 	// firstBackOff and maxBackOff are how long a client waits before it connects again.
 	firstBackOff = 50 * time.Millisecond
 	maxBackOff   = 5 * time.Second
@@ -129,6 +132,9 @@ func (c *Client) changes(
 				return
 			case f.fromNs != before:
 				backOff = firstBackOff
+			default: // it may be silent for good
+				base, _, _ := c.nodes.now()
+				c.nodes.leave(base)
 			}
 			select {
 			case <-time.After(backOff/2 + rand.N(backOff)):
@@ -180,7 +186,11 @@ func (f *feed) connect(ctx context.Context) error {
 	if f.beat > 0 {
 		path += "&beat_ms=" + strconv.FormatInt(f.beat.Milliseconds(), 10)
 	}
-	silence := time.AfterFunc(silenceTimeout, cancel)
+	patience := silenceTimeout
+	if f.beat > 0 {
+		patience = max(3*f.beat, leastPatience)
+	}
+	silence := time.AfterFunc(patience, cancel)
 	defer silence.Stop()
 	body, err := f.client.do(ctx, http.MethodPost, path, wire.ContentType, f.body)
 	if err != nil {
@@ -201,7 +211,7 @@ func (f *feed) connect(ctx context.Context) error {
 			return err
 		}
 		closed = t == wire.FrameClosed
-		silence.Reset(silenceTimeout)
+		silence.Reset(patience)
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -27,58 +27,72 @@ const (
 	// maxErrorBytes bounds the body of an error that is read.
 	maxErrorBytes = 1 << 20
 	dialTimeout   = 10 * time.Second
-	idleTimeout   = 90 * time.Second
-	maxIdleConns  = 16
+	// connectTimeout is for a node whose machine is gone: then the next one is asked.
+	connectTimeout = 5 * time.Second
+	idleTimeout    = 90 * time.Second
+	maxIdleConns   = 16
 )
 
-// Client talks to one node. It may be used by many goroutines.
+// Client talks to one node, or to a cluster: to one of its nodes until that fails, then to the
+// next. After that its questions wait until the node which is asked has what the client stored. It
+// may be used by many goroutines.
 //
 // Errors of its methods: *[wire.Error] for what the node answers, ctx.Err(), and errors of the
 // network that name the address.
 type Client struct {
-	base string // "http://host:port"
-	http *http.Client
-	asks asks
+	nodes *nodes
+	http  *http.Client
+	asks  asks
 }
 
 // ErrAddress is returned by Dial for an address that is none.
 var ErrAddress = errors.New("is not host:port or http://host:port")
 
 // Dial returns a client for the node at addr, "host:port" or a URL, after asking whether the node
-// is well.
+// is well. Several nodes of a cluster are joined by commas; who is well tells of others.
 func Dial(ctx context.Context, addr string) (*Client, error) {
 	c, err := New(addr)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, dialTimeout, fmt.Errorf(
-		"%s does not answer within %s: %w", strings.TrimPrefix(c.base, "http://"), dialTimeout,
-		context.DeadlineExceeded))
-	defer cancel()
-	if err := c.Health(ctx); err != nil {
+	if err := c.meet(ctx, addr); err != nil {
 		c.Close()
 		return nil, err
 	}
 	return c, nil
 }
 
+// meet asks nodes whether they are well until one is. Each has its part of the time: the first may
+// be silent.
+func (c *Client) meet(ctx context.Context, addr string) (err error) {
+	_, count, _ := c.nodes.now()
+	each := dialTimeout / time.Duration(count)
+	for range count {
+		once, cancel := context.WithTimeoutCause(ctx, each, fmt.Errorf(
+			"%s does not answer within %s: %w", addr, each, context.DeadlineExceeded))
+		err = c.Health(once)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+	}
+	return err
+}
+
 // New returns a client for the node at addr, as Dial does, whether it is there or not.
 func New(addr string) (*Client, error) {
-	base := addr
-	if !strings.Contains(base, "://") {
-		base = "http://" + base
-	}
-	u, err := url.Parse(base)
-	if err != nil || u.Host == "" || u.Scheme != "http" {
-		return nil, fmt.Errorf("address %q %w", addr, ErrAddress)
+	all, err := parseNodes(addr)
+	if err != nil {
+		return nil, err
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.Proxy = nil
+	transport.DialContext = (&net.Dialer{Timeout: connectTimeout}).DialContext
 	transport.DisableCompression = true
 	transport.MaxIdleConnsPerHost = maxIdleConns
 	transport.IdleConnTimeout = idleTimeout
 	transport.WriteBufferSize, transport.ReadBufferSize = 64<<10, 64<<10
-	return &Client{base: "http://" + u.Host, http: &http.Client{Transport: transport}}, nil
+	return &Client{nodes: all, http: &http.Client{Transport: transport}}, nil
 }
 
 // Close closes idle connections. Requests under way go on.
@@ -87,11 +101,40 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// do sends a request and returns the body of a good answer.
+// do sends a request and returns the body of a good answer. Where a node fails, and no harm comes
+// of it, the next one is asked at once.
 func (c *Client) do(
 	ctx context.Context, method, path, contentType string, body []byte,
 ) (io.ReadCloser, error) {
-	req, err := http.NewRequestWithContext(ctx, method, c.base+c.asks.add(ctx, path),
+	for tried := 1; ; tried++ {
+		base, count, afterNs := c.nodes.now()
+		asks := c.asks
+		if asks.after == "" && afterNs > 0 && waits(path) {
+			asks.after = strconv.FormatInt(afterNs, 10)
+		}
+		answer, err := c.doAt(ctx, base, &asks, method, path, contentType, body)
+		if err == nil || ctx.Err() != nil {
+			late := err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded)
+			if late && onlyAsks(method, path) {
+				c.nodes.leave(base) // it may be silent for good, and the next question be answered
+			}
+			return answer, err
+		}
+		other, atOnce := elsewhere(method, path, err)
+		if other {
+			c.nodes.leave(base)
+		}
+		if !atOnce || tried >= count {
+			return nil, err
+		}
+	}
+}
+
+// doAt is do at one node.
+func (c *Client) doAt(
+	ctx context.Context, base string, asks *asks, method, path, contentType string, body []byte,
+) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, method, base+asks.add(ctx, path),
 		bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -170,22 +213,17 @@ func (c *Client) doJSON(
 	return nil
 }
 
-// Health returns nil when the node takes requests.
-func (c *Client) Health(ctx context.Context) error {
-	body, err := c.do(ctx, http.MethodGet, "/readyz", "", nil)
-	if err != nil {
-		return err
-	}
-	return body.Close()
-}
-
-// Put stores a batch with one request; it is not retried. The zero writer asks for no protection
-// against doubling.
+// Put stores a batch. Under a writer it is one request, and whoever counts the sequences repeats
+// it. With the zero writer, a client of several nodes draws one, and tries for a minute until it is
+// answered; one of a single node sends one request without protection against doubling.
 func (c *Client) Put(
 	ctx context.Context, b *record.Batch, writer [16]byte, seq uint64,
 ) (wire.PutReply, error) {
 	if err := b.Validate(); err != nil {
 		return wire.PutReply{}, err
+	}
+	if _, count, _ := c.nodes.now(); count > 1 && writer == [16]byte{} {
+		return c.putSurely(ctx, b)
 	}
 	body, err := wire.AppendPut(nil, &wire.Put{Writer: writer, Seq: seq, Batch: b})
 	if err != nil {
@@ -196,6 +234,7 @@ func (c *Client) Put(
 
 func (c *Client) putBody(ctx context.Context, body []byte) (wire.PutReply, error) {
 	var reply wire.PutReply
+	base, _, _ := c.nodes.now()
 	answer, err := c.do(ctx, http.MethodPost, "/v1/put", wire.ContentType, body)
 	if err != nil {
 		return reply, err
@@ -213,6 +252,7 @@ func (c *Client) putBody(ctx context.Context, body []byte) (wire.PutReply, error
 		return wire.PutReply{}, fmt.Errorf("read answer to a put: %v; the node may have stored it",
 			err)
 	}
+	c.nodes.note(base, reply.LastAcqNs)
 	return reply, nil
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
-// Delete stores a tombstone for each key with one request: the readings are there no more, until
-// records of them are put later. It is not retried; [Writer.Delete] is.
+// Delete stores a tombstone for each key: the readings are there no more, until records of them are
+// put later. It is sent as Put sends a batch with the zero writer.
 func (c *Client) Delete(ctx context.Context, keys ...record.Key) (wire.PutReply, error) {
 	var b record.Batch
 	for _, k := range keys {
@@ -42,6 +42,7 @@ func (c *Client) hide(ctx context.Context, path string, box *wire.Box) (int64, e
 	if err := checked.Check(); err != nil {
 		return 0, err
 	}
+	base, _, _ := c.nodes.now()
 	answer, err := c.do(ctx, http.MethodPost, path, wire.ContentType,
 		wire.AppendBox(nil, &checked))
 	if err != nil {
@@ -59,6 +60,7 @@ func (c *Client) hide(ctx context.Context, path string, box *wire.Box) (int64, e
 	if err != nil {
 		return 0, fmt.Errorf("read answer of %s: %v; it may have taken effect", path, err)
 	}
+	c.nodes.note(base, event.AcqNs)
 	return event.AcqNs, nil
 }
 
@@ -70,6 +72,8 @@ type Event struct {
 	Box     map[string]string `json:"box"`     // selectors by the name of the dimension
 	Done    bool              `json:"done"`    // of a purge: no file holds such a record any more
 	Removed uint64            `json:"removed"` // of a purge: records that are gone so far
+	// Slots are those of a group of a cluster, from and to, whose event it is; nil: of all devices.
+	Slots []uint32 `json:"slots"`
 }
 
 // Events lists erases, purges and the present steps of retentions, oldest first.
@@ -87,6 +91,8 @@ type Retention struct {
 	MOID        *int32 `json:"moid"`       // nil: all quantities
 	MaxCapAgeNs int64  `json:"cap_age_ns"` // since capture; 0: any
 	MaxAcqAgeNs int64  `json:"acq_age_ns"` // since acquisition; 0: any
+	// Groups of a cluster that have it, where not all do: setting it was cut short. Set it again.
+	Groups []int `json:"groups"`
 }
 
 // Retention lists the policies by tenant and quantity.

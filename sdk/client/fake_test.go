@@ -43,17 +43,18 @@ type fake struct {
 	addr   string
 	done   chan struct{}
 
-	mu     sync.Mutex
+	mu     *sync.Mutex
 	faults func(put int, p *wire.Put) fault // nil: none; called with mu held
 	puts   int
 	seen   map[[16]byte]uint64 // last sequence stored
 	mids   []int64             // of the stored records, in order
 	query  func(w http.ResponseWriter)
+	nodes  string // what it says when it is asked whether it is well
 }
 
 func newFake(t *testing.T) *fake {
 	t.Helper()
-	f := &fake{t: t, seen: map[[16]byte]uint64{}}
+	f := &fake{t: t, mu: new(sync.Mutex), seen: map[[16]byte]uint64{}}
 	f.start("127.0.0.1:0")
 	t.Cleanup(f.stop)
 	return f
@@ -67,7 +68,9 @@ func (f *fake) start(addr string) {
 	}
 	f.addr, f.done = l.Addr().String(), make(chan struct{})
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /readyz", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(f.nodes)) // see put
+	})
 	mux.HandleFunc("POST /v1/put", f.put)
 	for _, path := range []string{"/v1/query", "/v1/count", "/v1/diff", "/v1/versions"} {
 		mux.HandleFunc("POST "+path, func(w http.ResponseWriter, _ *http.Request) { f.query(w) })
@@ -103,7 +106,7 @@ func (f *fake) put(w http.ResponseWriter, r *http.Request) {
 	if f.faults != nil {
 		what = f.faults(f.puts, &p)
 	}
-	reply := wire.PutReply{Records: uint32(p.Batch.Len())}
+	reply := wire.PutReply{Records: uint32(p.Batch.Len()), LastAcqNs: 5}
 	if what != deaf && what != busy && what != closing {
 		reply.Duplicate = f.store(&p)
 	}

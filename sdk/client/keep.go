@@ -23,6 +23,15 @@ type SnapshotInfo struct {
 	Bytes     int64  `json:"bytes"` // most of them shared with the node
 	TookNs    int64  `json:"took_ns"`
 	Damage    string `json:"damage"` // why nothing else is known of it, "" when it is well
+	// Groups are the replicas of which the snapshot of a node of a cluster is, in groups/GROUP.
+	Groups []GroupSnapshot `json:"groups"`
+}
+
+// GroupSnapshot is the snapshot of a replica.
+type GroupSnapshot struct {
+	Group uint32 `json:"group"`
+	AcqNs int64  `json:"acq_ns"` // it has every record of the group below
+	Index uint64 `json:"index"`  // of the last command of the group's log in it
 }
 
 // CreateSnapshot makes a snapshot of the node. It takes no longer for more data.
@@ -66,6 +75,8 @@ type VerifyReport struct {
 	Bytes    int64 `json:"bytes"`
 	Damages  int   `json:"damages"`
 	TookNs   int64 `json:"took_ns"`
+	// Notes say what could not be looked at, such as replicas of nodes that did not answer.
+	Notes []string `json:"notes"`
 }
 
 // VerifyOptions of a verification. The zero value works.

@@ -31,7 +31,8 @@ func (m *mute) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestChangesOfADeadConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &mute{first: wire.AppendClosed(nil, 5)}
-		c := &Client{base: "http://node", http: &http.Client{Transport: m}}
+		c := &Client{nodes: &nodes{bases: []string{"http://node"}},
+			http: &http.Client{Transport: m}}
 		ctx, cancel := context.WithTimeout(t.Context(), 4*silenceTimeout)
 		defer cancel()
 		began, steps := time.Now(), 0

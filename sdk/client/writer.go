@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
 	"sync"
 	"time"
 
@@ -29,7 +28,7 @@ func (o WriterOptions) withDefaults() WriterOptions {
 	setDefault(&o.BatchRecords, 10_000)
 	setDefault(&o.BatchBytes, 8<<20)
 	setDefault(&o.PendingBytes, 64<<20)
-	setDefault(&o.RetryFor, time.Minute)
+	setDefault(&o.RetryFor, defaultRetryFor)
 	o.BatchRecords = min(o.BatchRecords, record.MaxBatchRecords)
 	o.BatchBytes = min(o.BatchBytes, record.MaxBatchBytes-record.MaxPayloadBytes)
 	return o
@@ -301,41 +300,28 @@ func (w *Writer) send(ctx context.Context) {
 const (
 	firstBackoff = 20 * time.Millisecond
 	maxBackoff   = 2 * time.Second
+	// defaultRetryFor is longer than a node needs to start and a group to find a leader.
+	defaultRetryFor = time.Minute
 )
 
 // store sends a batch until it is answered, refused for good, or was retried for too long.
 func (w *Writer) store(ctx context.Context, b sealedBatch) (wire.PutReply, error) {
 	deadline := time.Now().Add(w.opt.RetryFor)
-	for backoff := firstBackoff; ; backoff = min(2*backoff, maxBackoff) {
-		reply, err := w.client.putBody(ctx, b.body)
-		if err == nil {
-			return reply, nil
-		}
-		var remote *wire.Error
-		known := errors.As(err, &remote)
-		if known && remote.Kind == wire.KindSequenceTooOld {
-			// Writers send in order: a newer batch left only when this one was acknowledged.
-			return wire.PutReply{Duplicate: true}, nil
-		}
-		if ctx.Err() != nil {
-			return reply, givenUp(err)
-		}
-		if known && !remote.Kind.Temporary() || time.Now().After(deadline) {
-			return reply, err
-		}
-		pause := backoff/2 + mathrand.N(backoff)
-		if known {
-			pause = max(pause, time.Duration(remote.RetryAfterMs)*time.Millisecond)
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return reply, givenUp(err)
-		}
+	reply, err := w.client.putUntil(ctx, b.body, deadline, func() {
 		w.mu.Lock()
+		defer w.mu.Unlock()
 		w.stats.Retries++
-		w.mu.Unlock()
+	})
+	var remote *wire.Error
+	switch {
+	case err == nil:
+	case errors.As(err, &remote) && remote.Kind == wire.KindSequenceTooOld:
+		// Writers send in order: a newer batch left only when this one was acknowledged.
+		return wire.PutReply{Duplicate: true}, nil
+	case ctx.Err() != nil:
+		return reply, givenUp(err)
 	}
+	return reply, err
 }
 
 // givenUp says that Close ended the attempts, the last of which failed with err.

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/binary"
+	"math"
 
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -253,21 +254,25 @@ func ParseRange(src []byte, r *Range) error {
 
 // State is what a copy needs to know of a node beside its rows.
 type State struct {
-	Store     [16]byte   // identity of its store
-	Of        [16]byte   // identity of the store that it is a copy of; zero: of none
-	Box       record.Box // what it is a copy of
-	Empty     bool       // it never held anything, so it can become a copy
-	HorizonNs int64      // of a copy: where it ends
-	History   History    // with acqs below the horizon
+	Store [16]byte   // identity of its store
+	Of    [16]byte   // identity of the store that it is a copy of; zero: of none
+	Box   record.Box // what it is a copy of
+	Empty bool       // it never held anything, so it can become a copy
+	// Groups are those of a cluster that give acqs on their own, so that records of two may share
+	// one, and each event is of one of them; 0: of a single node or a copy of one.
+	Groups    uint16
+	HorizonNs int64   // of a copy: where it ends
+	History   History // with acqs below the horizon
 }
 
-// AppendState appends a state frame: store [16], of [16], horizon i64, empty u8, zero [7], box,
-// history.
+// AppendState appends a state frame: store [16], of [16], horizon i64, empty u8, zero, groups u16,
+// zero [4], box, history.
 func AppendState(dst []byte, s *State) []byte {
 	dst, start := beginFrame(dst, FrameState)
 	dst = append(append(dst, s.Store[:]...), s.Of[:]...)
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(s.HorizonNs))
-	dst = append(dst, boolByte(s.Empty), 0, 0, 0, 0, 0, 0, 0)
+	dst = binary.LittleEndian.AppendUint16(append(dst, boolByte(s.Empty), 0), s.Groups)
+	dst = append(dst, 0, 0, 0, 0)
 	return endFrame(appendHistory(appendBox(dst, &s.Box), &s.History), start)
 }
 
@@ -278,11 +283,11 @@ func ParseState(payload []byte, s *State) error {
 	copy(s.Store[:], d.take(16))
 	copy(s.Of[:], d.take(16))
 	s.HorizonNs = d.i64()
-	empty := d.u64()
-	if empty > 1 {
+	flags := d.u64()
+	if flags&^(1|math.MaxUint16<<16) != 0 {
 		return badFrame("reserved bytes of a state are not zero")
 	}
-	s.Empty = empty == 1
+	s.Empty, s.Groups = flags&1 != 0, uint16(flags>>16)
 	if err := parseBox(d, &s.Box); err != nil {
 		return err
 	}

@@ -139,6 +139,9 @@ func FuzzRange(f *testing.F) {
 
 func FuzzState(f *testing.F) {
 	f.Add(AppendState(nil, exampleState())[frameHeaderBytes:])
+	cluster := exampleState()
+	cluster.Groups = 0x1234
+	f.Add(AppendState(nil, cluster)[frameHeaderBytes:])
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		var s, again State
 		if limited(t, payload, 0, func() error { return ParseState(payload, &s) }) != nil {

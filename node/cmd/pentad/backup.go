@@ -30,7 +30,11 @@ a checksum of each file; it appears whole or not at all, and is read back first.
 
 The node is asked for a snapshot, which is backed up from its directory and then removed, so the
 command must run on the node's machine; the node goes on meanwhile. --dir backs up a stopped node,
-or a snapshot of one, instead. pentad restore makes a node of a backup.`,
+or a snapshot of one, instead. pentad restore makes a node of a backup.
+
+Of a node of a cluster each group that it has a replica of gets a directory group-GROUP in DIR, a
+backup by itself: it may be continued from any replica of the group, so run this on as many nodes as
+have all groups together, with copies of the same DIR. Plugins and cursors are kept with each.`,
 		Args: noCommand,
 		Example: `  pentad backup --to ./backup
   pentad backup --to ./backup
@@ -108,12 +112,15 @@ func (a *app) removeUnanswered(
 func (a *app) backupSnapshot(
 	ctx context.Context, info client.SnapshotInfo, to string, opt store.BackupOptions,
 ) error {
+	var err error
+	if groups := groupsIn(info.Dir); groups != nil {
+		return a.backupGroups(ctx, info.Dir, to, groups, opt)
+	}
 	dir := filepath.Join(info.Dir, "store")
 	if _, err := store.ReadSnapshot(dir); err != nil {
 		return err
 	}
 	opt.UntilAcqNs = info.AcqNs
-	var err error
 	if opt.Beside, err = a.besideStore(info.Dir); err != nil {
 		return err
 	}
@@ -129,6 +136,9 @@ func (a *app) backupDir(
 	inside := storeDir(dir)
 	if inside == "" {
 		return usagef("--dir %s is no directory", dir)
+	}
+	if groups := groupsIn(dir); groups != nil {
+		return a.backupGroups(ctx, dir, to, groups, opt)
 	}
 	if _, err := os.Stat(filepath.Join(inside, "MANIFEST")); err != nil { // Open would make one
 		return fmt.Errorf("%s: %w", dir, store.ErrNoStore)
@@ -153,9 +163,26 @@ func (a *app) backupOpen(
 	ctx context.Context, to string, opt store.BackupOptions,
 	open func() (*store.Store, store.Report, error),
 ) error {
-	s, _, err := open()
+	began := a.now()
+	part, err := a.writePart(ctx, to, opt, open)
 	if err != nil {
 		return err
+	}
+	if part == nil {
+		a.note("nothing is new since the last part")
+		return nil
+	}
+	return a.one(partColumns(), partRow(part, a.now().Sub(began))...)
+}
+
+// writePart writes a part of the backup of one store, nil when nothing is new.
+func (a *app) writePart(
+	ctx context.Context, to string, opt store.BackupOptions,
+	open func() (*store.Store, store.Report, error),
+) (*store.BackupPart, error) {
+	s, _, err := open()
+	if err != nil {
+		return nil, err
 	}
 	said := a.now()
 	opt.Progress = func(done, total int64) error {
@@ -165,24 +192,23 @@ func (a *app) backupOpen(
 		}
 		return nil
 	}
-	began := a.now()
 	part, err := s.Backup(ctx, to, opt)
-	if err = errors.Join(err, s.Close()); err != nil {
-		return err
-	}
-	if part == nil {
-		a.note("nothing is new since the last part")
-		return nil
-	}
+	return part, errors.Join(err, s.Close())
+}
+
+func partColumns() []output.Column {
+	return []output.Column{left("from_acq_ns"), left("until_acq_ns"), right("records"),
+		right("files"), right("bytes"), right("took")}
+}
+
+func partRow(part *store.BackupPart, took time.Duration) []output.Value {
 	from := output.Null()
 	if part.FromAcqNs != math.MinInt64 {
 		from = output.Int(part.FromAcqNs)
 	}
-	return a.one([]output.Column{left("from_acq_ns"), left("until_acq_ns"), right("records"),
-		right("files"), right("bytes"), right("took")}, from, output.Int(part.UntilAcqNs),
-		output.Count(part.Rows), output.Count(len(part.Files)+len(part.Beside)),
-		output.Bytes(part.Bytes),
-		output.Span(a.now().Sub(began).Round(time.Millisecond)))
+	return []output.Value{from, output.Int(part.UntilAcqNs), output.Count(part.Rows),
+		output.Count(len(part.Files) + len(part.Beside)), output.Bytes(part.Bytes),
+		output.Span(took.Round(time.Millisecond))}
 }
 
 func (a *app) restoreCommand() *cobra.Command {

@@ -15,9 +15,13 @@ import (
 )
 
 func (a *app) clusterCommand() *cobra.Command {
-	return group("cluster", "Make a cluster and look at it", `  pentad cluster init token
+	return group("cluster", "Make a cluster, look at it, and let nodes come and go",
+		`  pentad cluster init token
   pentad serve --dir a --cluster-token token --cluster-init
-  pentad cluster status`, a.clusterInitCommand(), a.clusterStatusCommand())
+  pentad cluster status`, a.clusterInitCommand(), a.clusterStatusCommand(),
+		a.clusterNodesCommand(), a.clusterShardsCommand(), a.clusterJoinCommand(),
+		a.clusterDrainCommand(), a.clusterUndrainCommand(), a.clusterRemoveCommand(),
+		a.clusterRebalanceCommand())
 }
 
 func (a *app) clusterInitCommand() *cobra.Command {
@@ -55,12 +59,14 @@ func (a *app) clusterStatusCommand() *cobra.Command {
 		Short: "Show the nodes of the cluster",
 		Long: `Show the nodes of the cluster as one of them knows them: what the cluster has decided
 about each (state), whether the node that is asked hears of it (gossip), and how many groups it
-holds and leads.`,
+holds and leads. On stderr it says what moves, and what is in the way: pentad cluster shards shows
+that for each group.`,
 		Args:    noCommand,
 		Example: "  pentad cluster status\n  pentad cluster status -o json",
 		RunE: func(c *cobra.Command, _ []string) error {
-			return list(c.Context(), a, clusterNodes, []output.Column{left("node"), left("state"),
-				left("gossip"), left("zone"), left("http"), right("replicas"), right("leads")},
+			return listFrom(c.Context(), a, a.clusterStatus, []output.Column{left("node"),
+				left("state"), left("gossip"), left("zone"), left("http"), right("replicas"),
+				right("leads")},
 				func(n client.ClusterNode) []output.Value {
 					return []output.Value{output.Text(n.ID), output.Text(n.State),
 						output.Text(n.Gossip), output.Text(n.Zone), output.Text(n.HTTP),
@@ -70,8 +76,18 @@ holds and leads.`,
 	}
 }
 
-func clusterNodes(db *client.Client, ctx context.Context) ([]client.ClusterNode, error) {
+// clusterStatus returns the nodes, and notes what moves.
+func (a *app) clusterStatus(
+	db *client.Client, ctx context.Context,
+) ([]client.ClusterNode, error) {
 	all, err := db.Cluster(ctx)
+	if all.Changes+len(all.Running) > 0 {
+		a.note("%d changes of groups are under way, %d are left to begin", len(all.Running),
+			all.Changes)
+	}
+	for _, text := range all.Blocked {
+		a.note("blocked: %s", text)
+	}
 	return all.Nodes, err
 }
 

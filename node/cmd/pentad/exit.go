@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/exchange"
 	"github.com/pentad-db/pentad/node/segment"
@@ -63,6 +64,8 @@ func exitCode(ctx context.Context, err error) int {
 		return exitInterrupted
 	case errors.As(err, &remote):
 		return remoteCode(remote)
+	case errors.Is(err, segment.ErrNoSpace), errors.Is(err, syscall.ENOSPC):
+		return exitDisk
 	case errors.As(err, new(*segment.CorruptError)), errors.As(err, new(*exchange.DamageError)):
 		return exitDamaged
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, client.ErrNoEnd),

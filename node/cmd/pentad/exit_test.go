@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -38,6 +40,8 @@ func TestExitCode(t *testing.T) {
 	f(client.ErrNoEnd, exitUnavailable)
 	f(&net.OpError{Op: "listen", Err: errors.New("in use")}, exitFailed)
 	f(&segment.CorruptError{File: "1.seg"}, exitDamaged)
+	f(segment.ErrNoSpace, exitDisk)
+	f(&os.PathError{Op: "write", Path: "1.log", Err: syscall.ENOSPC}, exitDisk)
 	for kind, want := range map[wire.Kind]int{
 		wire.KindForbidden: exitForbidden, wire.KindDamaged: exitDamaged,
 		wire.KindTimeout: exitUnavailable, wire.KindOverloaded: exitUnavailable,

@@ -69,7 +69,7 @@ func (a *app) rootCommand() *cobra.Command {
 	})
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.addr, "addr", orElse(a.getenv("PENTAD_ADDR"), defaultAddr),
-		"address of the node (PENTAD_ADDR)")
+		"address of the node, or of several of a cluster (PENTAD_ADDR)")
 	flags.StringVarP(&a.outputName, "output", "o", a.getenv("PENTAD_OUTPUT"),
 		"form of the answer: "+output.Formats+" (PENTAD_OUTPUT; default table on a terminal, "+
 			"else ndjson)")
@@ -97,7 +97,7 @@ func (a *app) rootCommand() *cobra.Command {
 		a.tailCommand(), a.cursorCommand(), a.horizonCommand(),
 		a.exportCommand(), a.importCommand(), a.pluginCommand(), a.quantityCommand(),
 		a.benchCommand(), a.checkCommand(), a.dumpCommand(),
-		a.syncCommand(), a.clusterCommand(),
+		a.syncCommand(), a.clusterCommand(), a.edgeCommand(),
 		a.verifyCommand(), a.snapshotCommand(), a.backupCommand(), a.restoreCommand())
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -194,6 +194,15 @@ func list[T any](
 		return err
 	}
 	defer db.Close()
+	return write(ctx, a, db, ask, columns, row)
+}
+
+// write asks for all things of a kind and writes a row for each.
+func write[T any](
+	ctx context.Context, a *app, db *client.Client,
+	ask func(*client.Client, context.Context) ([]T, error), columns []output.Column,
+	row func(T) []output.Value,
+) error {
 	all, err := ask(db, ctx)
 	if err != nil {
 		return err

@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pentad-db/pentad/node"
+	"github.com/pentad-db/pentad/node/edge"
+	"github.com/pentad-db/pentad/node/internal/member"
 )
 
 // closeTimeout bounds the graceful end: a seal of the largest head takes seconds, not minutes.
@@ -21,6 +23,7 @@ func (a *app) serveCommand() *cobra.Command {
 	var opt node.Options
 	var clients tstorageFlags
 	var together clusterFlags
+	var outer edgeFlags
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a node",
@@ -36,12 +39,17 @@ passes the names of its clients on needs these as --host, too.`,
   pentad serve --dir /var/lib/pentad --listen 127.0.0.1:5150
   pentad serve --listen :5150 --insecure --host meters.example.org
   pentad serve --listen-tstorage 127.0.0.1:2025
-  pentad serve --cluster-token token --cluster-init`,
+  pentad serve --cluster-token token --cluster-init
+  pentad serve --role edge --upstream core-1:5150,core-2:5150 --edge-quota 20GiB`,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
 			if opt.Cluster, err = together.options(c); err != nil {
 				return err
 			}
-			return a.serve(c.Context(), opt, clients)
+			at, err := outer.options(c, opt)
+			if err != nil {
+				return err
+			}
+			return a.serve(c.Context(), opt, at, clients)
 		},
 	}
 	flags := c.Flags()
@@ -55,12 +63,19 @@ passes the names of its clients on needs these as --host, too.`,
 		"pentad.example.org;\nmay be repeated (addresses and localhost are known)")
 	clients.add(c)
 	together.add(c)
+	outer.add(c)
 	return c
 }
 
-func (a *app) serve(ctx context.Context, opt node.Options, clients tstorageFlags) error {
+func (a *app) serve(
+	ctx context.Context, opt node.Options, at *edge.Options, clients tstorageFlags,
+) error {
 	opt.Logger = a.logger()
 	opt.Fail = func(err error) {
+		if errors.Is(err, member.ErrRemoved) {
+			opt.Logger.Error("the node ends", "err", err)
+			os.Exit(exitForbidden)
+		}
 		opt.Logger.Error("the node ends; start it again", "err", err)
 		os.Exit(exitDisk)
 	}
@@ -68,12 +83,12 @@ func (a *app) serve(ctx context.Context, opt node.Options, clients tstorageFlags
 	if err != nil {
 		return err
 	}
-	n, err := node.Open(ctx, opt)
+	n, err := open(ctx, opt, at)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(a.stdout, "pentad %s   data %s\n", version(), opt.Dir)
-	end, err := a.serveTStorage(n, clients.listen, gateway)
+	end, err := a.serveTStorage(n.Node, clients.listen, gateway)
 	if err != nil {
 		return errors.Join(err, a.closeNode(n))
 	}
@@ -84,7 +99,7 @@ func (a *app) serve(ctx context.Context, opt node.Options, clients tstorageFlags
 }
 
 // closeNode ends a node although the command's context has ended before it.
-func (a *app) closeNode(n *node.Node) error {
+func (a *app) closeNode(n interface{ Close(context.Context) error }) error {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), closeTimeout,
 		fmt.Errorf("the node did not stop within %s", closeTimeout))
 	defer cancel()

@@ -28,6 +28,10 @@ makes it a node of its own. With selectors it is a copy of that part, the same o
 source with records that were put below its horizon refuses: the copy would miss those that come
 later.
 
+An empty cluster becomes a copy of a node, and a node that of such a cluster. A cluster that took
+records itself has no exact copy, as its groups give acqs on their own: take --restamp, which copies
+it as long as the selectors meet no erase or purge of it.
+
 With --restamp FILE the target need not be empty and stays a node of its own: it gives the records
 new acquisition times, in the same order, so that its latest view is that of the source, while views
 of the past are those of what arrived there. FILE keeps how far that came, and by it each record is

@@ -26,7 +26,8 @@ func (a *app) verifyFilesCommand() *cobra.Command {
 		Long: `Make the node read all its segments and its log while it goes on working, and list what is
 damaged by file and offset; purges are listed, too. --dir reads the directory of a node that is
 stopped, as pentad check does. Each damaged place is a line on stdout; exit code 7 says that there
-is any.`,
+is any. A node of a cluster reads its replicas, and compares each with those of its group on other
+nodes, as far as the group is closed; which one differs from most is named.`,
 		Args: noCommand,
 		Example: `  pentad verify files
   pentad verify files --rate 100
@@ -116,5 +117,5 @@ func (a *app) notePurges(events []client.Event) {
 func checkReport(r *client.VerifyReport) *store.CheckReport {
 	return &store.CheckReport{Segments: r.Segments, Blocks: r.Blocks, Rows: r.Rows,
 		LogFiles: r.LogFiles, Flushes: r.Flushes, LogRows: r.LogRows, Bytes: r.Bytes,
-		Damages: r.Damages, TookNs: r.TookNs}
+		Damages: r.Damages, TookNs: r.TookNs, Notes: r.Notes}
 }

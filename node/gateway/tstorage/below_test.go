@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pentad-db/pentad/node"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -94,7 +95,7 @@ func TestPutAAny(t *testing.T) {
 	r.client = ttDial(t, serve(t, Options{Database: n, PutA: PutAAny}))
 	r.put(zeros...)
 	exactly(t, mustGet(t, r.client), r.all)
-	wantLatest(t, n, map[int64]string{math.MaxInt64 - 1: "now", toUnix(55556): "c",
+	wantLatest(t, n, map[int64]string{time.Now().UnixNano(): "now", toUnix(55556): "c",
 		toUnix(55555): "b", toUnix(11): "a", toUnix(10): "999"})
 }
 

@@ -151,6 +151,43 @@ func (s *State) checkPush(p *Push) error {
 	return nil
 }
 
+// Valid refuses what no changes make of an empty state.
+func (s *State) Valid() error {
+	count := 0
+	for name, p := range s.Plugins {
+		if p.Current < 0 || p.Current >= len(p.Versions) {
+			return fmt.Errorf("plugin %q: version %d of %d is current", name, p.Current,
+				len(p.Versions))
+		}
+		digests := map[string]bool{}
+		for _, v := range p.Versions {
+			if err := new(State).checkPush(&Push{name, v}); err != nil {
+				return err
+			}
+			digests[v.SHA256] = true
+		}
+		if len(digests) != len(p.Versions) {
+			return fmt.Errorf("plugin %q has a version twice", name)
+		}
+		count += len(p.Versions)
+	}
+	if count > MaxVersions {
+		return ErrFull
+	}
+	if len(s.Quantities) > MaxQuantities {
+		return ErrFullQuantities
+	}
+	for moid, q := range s.Quantities {
+		if moid != q.MOID {
+			return fmt.Errorf("quantity %d stands under %d", q.MOID, moid)
+		}
+		if err := q.Check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // CheckText refuses text that does not fit one line of a terminal's table.
 func CheckText(what, text string, most int) error {
 	if len(text) > most || !utf8.ValidString(text) {

@@ -146,28 +146,46 @@ func (f *File) parseLine(text []byte) error {
 // cut drops what follows the last whole line.
 func (f *File) cut() error { return errors.Join(f.file.Truncate(f.size), f.file.Sync()) }
 
-// bytes returns a short file of the same cursors, none of them above an acq.
-func (f *File) bytes(maxAcqNs int64) []byte {
+// encode returns a short file of cursors, none of them above an acq.
+func encode(all []Cursor, maxAcqNs int64) []byte {
 	out := lines.Append(nil, first{format})
-	for _, c := range f.sorted() {
+	for _, c := range all {
 		c.AcqNs = min(c.AcqNs, maxAcqNs)
 		out = lines.Append(out, line{Cursor: c})
 	}
 	return out
 }
 
-func (f *File) sorted() []Cursor {
-	all := make([]Cursor, 0, len(f.all))
-	for _, c := range f.all {
+// Sorted returns cursors by name.
+func Sorted(of map[string]Cursor) []Cursor {
+	all := make([]Cursor, 0, len(of))
+	for _, c := range of {
 		all = append(all, c)
 	}
 	slices.SortFunc(all, func(a, b Cursor) int { return cmp.Compare(a.Name, b.Name) })
 	return all
 }
 
+// Unknown is the error of a cursor that is not there.
+func Unknown(name string) error { return fmt.Errorf("cursor %.80q: %w", name, ErrUnknown) }
+
+// Check says whether a cursor may become another one, where so many are known.
+//
+// Errors: ErrBehind, ErrFull.
+func Check(old Cursor, known bool, count int, c Cursor, force bool) error {
+	switch {
+	case !known && count >= Max:
+		return ErrFull
+	case known && c.AcqNs < old.AcqNs && !force:
+		return fmt.Errorf("cursor %s is at acq %d, not to be moved to %d: %w", c.Name, old.AcqNs,
+			c.AcqNs, ErrBehind)
+	}
+	return nil
+}
+
 // rewrite makes the file short again.
 func (f *File) rewrite() error {
-	data := f.bytes(math.MaxInt64)
+	data := encode(Sorted(f.all), math.MaxInt64)
 	if err := catalog.Replace(f.name, data); err != nil {
 		return fmt.Errorf("write cursors: %w", err)
 	}
@@ -186,7 +204,7 @@ func (f *File) rewrite() error {
 func (f *File) List() []Cursor {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.sorted()
+	return Sorted(f.all)
 }
 
 // Get returns a cursor.
@@ -197,7 +215,7 @@ func (f *File) Get(name string) (Cursor, error) {
 	defer f.mu.Unlock()
 	c, ok := f.all[name]
 	if !ok {
-		return c, fmt.Errorf("cursor %.80q: %w", name, ErrUnknown)
+		return c, Unknown(name)
 	}
 	return c, nil
 }
@@ -209,12 +227,8 @@ func (f *File) Commit(c Cursor, force bool) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	old, known := f.all[c.Name]
-	switch {
-	case !known && len(f.all) >= Max:
-		return ErrFull
-	case known && c.AcqNs < old.AcqNs && !force:
-		return fmt.Errorf("cursor %s is at acq %d, not to be moved to %d: %w", c.Name, old.AcqNs,
-			c.AcqNs, ErrBehind)
+	if err := Check(old, known, len(f.all), c, force); err != nil {
+		return err
 	}
 	if err := f.append(line{Cursor: c}); err != nil {
 		return err
@@ -230,7 +244,7 @@ func (f *File) Remove(name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if _, ok := f.all[name]; !ok {
-		return fmt.Errorf("cursor %.80q: %w", name, ErrUnknown)
+		return Unknown(name)
 	}
 	if err := f.append(line{Cursor: Cursor{Name: name}, Removed: true}); err != nil {
 		return err
@@ -276,9 +290,12 @@ func (f *File) shorten() error {
 
 // CopyTo writes the same cursors into another directory, where acqs end at one.
 func (f *File) CopyTo(dir string, maxAcqNs int64) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if err := catalog.Replace(filepath.Join(dir, Name), f.bytes(maxAcqNs)); err != nil {
+	return Copy(dir, f.List(), maxAcqNs)
+}
+
+// Copy writes cursors into a directory, where acqs end at one.
+func Copy(dir string, all []Cursor, maxAcqNs int64) error {
+	if err := catalog.Replace(filepath.Join(dir, Name), encode(all, maxAcqNs)); err != nil {
 		return fmt.Errorf("copy cursors: %w", err)
 	}
 	return nil

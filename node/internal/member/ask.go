@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/pentad-db/pentad/node/cluster"
@@ -24,9 +25,10 @@ const KeyHeader = "Pentad-Cluster"
 
 // Routes that nodes of a cluster ask each other.
 const (
-	RouteState    = "/v1/cluster/state"    // GET: the state
+	RouteState    = "/v1/cluster/state"    // GET ?epoch=&catalog=: the state, if it is newer
 	RouteHealth   = "/v1/cluster/health"   // GET: of the groups that the node leads
 	RouteCommand  = "/v1/cluster/command"  // POST ?group=: a command for a group led there
+	RouteCommands = "/v1/cluster/commands" // POST: commands for groups led there
 	RouteReady    = "/v1/cluster/ready"    // GET ?group=&replica=: whether it runs there
 	RouteTransfer = "/v1/cluster/transfer" // POST ?group=&to=: lets another node lead
 )
@@ -47,15 +49,23 @@ func newHTTP() *http.Client {
 		DialContext: (&net.Dialer{Timeout: time.Second}).DialContext}}
 }
 
-// Serve answers what another node asks; known is false for a route that is none.
+// Serve answers what another node asks; known is false for a route that is none. Each route takes
+// for=NODE: a node that lost its disk may have left its address to a new one, which must not answer
+// in its place.
 //
 // Errors: of Here, and *wire.Error.
 func (m *Member) Serve(
 	ctx context.Context, method, path, key string, args func(string) string, body []byte,
 ) (answer []byte, known bool, err error) {
 	handle := map[string]func() ([]byte, error){
-		"GET " + RouteState:  func() ([]byte, error) { return m.state(), nil },
-		"GET " + RouteHealth: func() ([]byte, error) { return json.Marshal(m.reports()) },
+		"GET " + RouteState:   func() ([]byte, error) { return m.serveState(args) },
+		"GET " + RouteModule:  func() ([]byte, error) { return m.serveModule(args("sha256")) },
+		"GET " + RouteCursors: func() ([]byte, error) { return m.serveCursors(ctx, args("name")) },
+		"GET " + RouteHealth:  func() ([]byte, error) { return json.Marshal(m.reports()) },
+		"GET " + RouteReplicas: func() ([]byte, error) {
+			return json.Marshal(m.replicaReports(ctx))
+		},
+		"POST " + RouteAct: func() ([]byte, error) { return m.serveAct(ctx, body) },
 		"GET " + RouteReady: func() ([]byte, error) {
 			group, err := strconv.ParseUint(args("group"), 10, 32)
 			id, err2 := strconv.ParseUint(args("replica"), 10, 64)
@@ -77,6 +87,7 @@ func (m *Member) Serve(
 			}
 			return json.Marshal(a)
 		},
+		"POST " + RouteCommands: func() ([]byte, error) { return m.doHere(ctx, body) },
 		"POST " + RouteTransfer: func() ([]byte, error) {
 			group, err := strconv.ParseUint(args("group"), 10, 32)
 			to, err2 := strconv.ParseUint(args("to"), 10, 64)
@@ -94,6 +105,10 @@ func (m *Member) Serve(
 	if subtle.ConstantTimeCompare([]byte(key), []byte(m.key)) != 1 {
 		return nil, true, &wire.Error{Kind: wire.KindForbidden,
 			Message: "only nodes that have the token of this cluster may ask this"}
+	}
+	if to := args("for"); to != "" && to != m.self.ID.String() {
+		return nil, true, &wire.Error{Kind: wire.KindNotFound,
+			Message: fmt.Sprintf("this is node %v and not %.80s", m.self.ID, to)}
 	}
 	answer, err = handle()
 	return answer, true, err
@@ -141,10 +156,6 @@ func heard(group uint32, e *wire.Error) error {
 	return e
 }
 
-func (m *Member) askState(ctx context.Context, addr string) ([]byte, error) {
-	return m.ask(ctx, http.MethodGet, addr, RouteState, nil)
-}
-
 // askCommand brings a command to a node. Of one that did not answer nobody knows what it did.
 func (m *Member) askCommand(
 	ctx context.Context, addr string, group uint32, data []byte,
@@ -152,16 +163,22 @@ func (m *Member) askCommand(
 	text, err := m.ask(ctx, http.MethodPost, addr, fmt.Sprintf("%s?group=%d", RouteCommand, group),
 		data)
 	var remote *wire.Error
-	var network *net.OpError
 	switch {
 	case err == nil:
 		return answer, json.Unmarshal(text, &answer)
 	case errors.As(err, &remote):
 		return answer, heard(group, remote)
-	case errors.As(err, &network) && network.Op == "dial":
-		return answer, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	return answer, fmt.Errorf("%w: %w", replica.ErrUnknown, err)
+	return answer, unanswered(err)
+}
+
+// unanswered says of a request without an answer whether it can have arrived.
+func unanswered(err error) error {
+	var network *net.OpError
+	if errors.As(err, &network) && network.Op == "dial" {
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return fmt.Errorf("%w: %w", replica.ErrUnknown, err)
 }
 
 // askReady returns nil when a replica runs, so that what is sent to it gets there.
@@ -183,12 +200,15 @@ func (m *Member) askTransfer(
 	return err
 }
 
+// forNode is the query of a question that no other node is to answer.
+func forNode(id cluster.NodeID) string { return "?for=" + id.String() }
+
 func (m *Member) askHealth(ctx context.Context, id cluster.NodeID) (out []leaderReport, err error) {
 	n, ok := m.locate(id)
 	if !ok {
 		return nil, ErrUnavailable
 	}
-	text, err := m.ask(ctx, http.MethodGet, n.HTTPAddr, RouteHealth, nil)
+	text, err := m.ask(ctx, http.MethodGet, n.HTTPAddr, RouteHealth+forNode(id), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -223,4 +243,20 @@ func (m *Member) ask(
 		return nil, err
 	}
 	return nil, remote
+}
+
+// CheckToken asks the node at an address whether a token is that of its cluster.
+func CheckToken(ctx context.Context, addr string, token cluster.Token) error {
+	key, err := httpKey(token)
+	if err != nil {
+		return err
+	}
+	m := &Member{key: key, http: newHTTP()}
+	defer m.http.CloseIdleConnections()
+	_, err = m.ask(ctx, http.MethodGet, strings.TrimPrefix(addr, "http://"), RouteHealth, nil)
+	var remote *wire.Error
+	if errors.As(err, &remote) && remote.Kind == wire.KindForbidden {
+		return errors.New("its secret is not the cluster's; copy the file of a node in it")
+	}
+	return err
 }

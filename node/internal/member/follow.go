@@ -3,6 +3,7 @@ package member
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"time"
 
@@ -25,7 +26,8 @@ func (m *Member) follow() {
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
 	var fetched, told time.Time
-	var kept uint64
+	var kept cluster.At
+	var limits cluster.Limits
 	for {
 		m.create()
 		v := m.View()
@@ -34,9 +36,17 @@ func (m *Member) follow() {
 			m.fetch()
 			v = m.View()
 		}
+		if err := errors.Join(m.removed(v), m.broken()); err != nil {
+			m.opt.Fail(err)
+			return
+		}
+		if v.Limits != limits {
+			limits = v.Limits
+			m.run.SetSnapshotRate(limits.Rate())
+		}
 		if v.Cluster != (cluster.ID{}) {
-			if v.Epoch > kept && m.keepView() {
-				kept = v.Epoch
+			if at := m.newest().At(); kept.Before(at) && m.keepView() {
+				kept = at
 			}
 			if n, ok := v.Node(m.self.ID); (!ok || n != withState(m.node, n.State)) &&
 				time.Since(told) > fetchEvery {
@@ -56,6 +66,21 @@ func (m *Member) follow() {
 	}
 }
 
+// ErrRemoved means that the cluster has let this node go for good, and it was started again.
+var ErrRemoved = errors.New("this node has left the cluster for good, or was removed from it; " +
+	"start it with an empty directory, as a new node")
+
+// removed returns ErrRemoved for a node that comes back. One that has not been stopped since it
+// left goes on to bring questions and puts to others.
+func (m *Member) removed(v *cluster.View) error {
+	n, ok := v.Node(m.self.ID)
+	gone := n.State == cluster.NodeLeft || n.State == cluster.NodeRemoving
+	if !ok || !gone || n.Incarnation >= m.self.Incarnation {
+		return nil
+	}
+	return fmt.Errorf("node %v: %w", m.self.ID, ErrRemoved)
+}
+
 func withState(n cluster.Node, s cluster.NodeState) cluster.Node {
 	n.State = s
 	return n
@@ -73,11 +98,16 @@ func (m *Member) create() {
 // introduce asks to be let in, or says what is new about this node. Whoever has the token may.
 func (m *Member) introduce() { m.propose(&cluster.PutNode{Node: m.node}) }
 
-// propose does something to the state that is tried again if it fails.
+// propose does something to the state that is decided anew if it fails: sent again, it could undo
+// what somebody did meanwhile.
 func (m *Member) propose(cmd cluster.Command) {
 	ctx, cancel := context.WithTimeout(m.open, askTimeout)
 	defer cancel()
-	if _, err := m.Command(ctx, cmd); err != nil && m.open.Err() == nil {
+	data, err := cluster.AppendCommand(nil, cmd)
+	if err == nil {
+		_, err = m.Do(ctx, cluster.MetaGroup, data, false)
+	}
+	if err != nil && m.open.Err() == nil {
 		m.opt.Log.Warn("change the state of the cluster", "err", err)
 	}
 }
@@ -90,7 +120,7 @@ func (m *Member) keeps() bool {
 
 // behind reports whether somebody has a newer view.
 func (m *Member) behind(v *cluster.View) bool {
-	for _, p := range m.gossip.Peers() {
+	for _, p := range m.gossip.Load().Peers() {
 		if p.Card.Epoch > v.Epoch && p.State == cluster.PeerAlive {
 			return true
 		}
@@ -98,23 +128,18 @@ func (m *Member) behind(v *cluster.View) bool {
 	return false
 }
 
-// fetch gets the state from whoever has a newer one.
+// fetch gets the state from who keeps it, or else from whoever has a newer one.
 func (m *Member) fetch() {
-	for _, addr := range m.others() {
+	keepers := m.keepers()
+	for i, addr := range append(keepers, m.others()...) {
 		ctx, cancel := context.WithTimeout(m.open, askTimeout)
-		text, err := m.askState(ctx, addr)
+		s, err := m.askState(ctx, addr)
 		cancel()
 		if err != nil {
 			continue
 		}
-		s, err := cluster.ParseState(text)
-		if err != nil || s.View().Cluster != m.token.Cluster {
-			continue
-		}
-		if v := m.View(); s.View().Epoch <= v.Epoch {
-			continue
-		}
-		if err := m.meta.Restore(text); err == nil && !m.behind(m.View()) {
+		m.take(s)
+		if (s != nil || i < len(keepers)) && !m.behind(m.View()) {
 			return
 		}
 	}
@@ -123,8 +148,9 @@ func (m *Member) fetch() {
 // others returns where to find other nodes.
 func (m *Member) others() (out []string) {
 	seen := map[cluster.NodeID]bool{m.self.ID: true}
-	for _, p := range m.gossip.Peers() {
-		if n := p.Card.Node; p.State == cluster.PeerAlive && !seen[n.ID] && n.HTTPAddr != "" {
+	for _, p := range m.gossip.Load().Peers() {
+		n := p.Card.Node
+		if p.State == cluster.PeerAlive && n.Role == cluster.RoleCore && !seen[n.ID] {
 			seen[n.ID] = true
 			out = append(out, n.HTTPAddr)
 		}
@@ -139,13 +165,7 @@ func (m *Member) others() (out []string) {
 
 // state returns the newest state that this node has.
 func (m *Member) state() []byte {
-	m.mu.Lock()
-	k := m.keeper
-	m.mu.Unlock()
-	if k != nil && k.meta.View().Epoch >= m.meta.View().Epoch {
-		return k.meta.AppendSnapshot(nil)
-	}
-	return m.meta.AppendSnapshot(nil)
+	return m.newest().AppendSnapshot(nil)
 }
 
 // keepView notes the state for the next start. It is before replicas are made by it.
@@ -186,7 +206,7 @@ func (m *Member) tell(v *cluster.View) {
 	}
 	ctx, cancel := context.WithTimeout(m.open, askTimeout)
 	defer cancel()
-	if err := m.gossip.Update(ctx, card); err != nil && m.open.Err() == nil {
+	if err := m.gossip.Load().Update(ctx, card); err != nil && m.open.Err() == nil {
 		m.opt.Log.Warn("tell others of a newer view", "err", err)
 	}
 }

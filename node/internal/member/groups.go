@@ -176,6 +176,11 @@ func (m *Member) drop(ctx context.Context, group uint32, id uint64) error {
 	if err := m.run.Drop(ctx, group); err != nil {
 		return err
 	}
+	if k := m.kept(); group == cluster.MetaGroup && k != nil {
+		if s, err := cluster.ParseState(k.meta.AppendSnapshot(nil)); err == nil {
+			m.meta.Advance(s) // what was heard of others may be older
+		}
+	}
 	m.mu.Lock()
 	h := m.replicas[group]
 	delete(m.replicas, group)

@@ -10,9 +10,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 
 	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/catalog"
 	"github.com/pentad-db/pentad/node/replica"
 )
 
@@ -30,6 +32,7 @@ type keeper struct {
 	meta    *cluster.Meta
 	applied atomic.Uint64
 	durable atomic.Uint64
+	given   atomic.Int32 // snapshots that others may read
 	changed func()
 }
 
@@ -58,17 +61,26 @@ func (k *keeper) Close() error { return nil }
 
 // take makes what encode wrote the state.
 func (k *keeper) take(src []byte) error {
+	s, err := parseKept(src)
+	if err == nil {
+		k.replace(src, s)
+	}
+	return err
+}
+
+func (k *keeper) replace(src []byte, s *cluster.State) {
+	k.meta.Replace(s)
+	k.applied.Store(binary.LittleEndian.Uint64(src))
+}
+
+func parseKept(src []byte) (*cluster.State, error) {
 	if len(src) < stateHeader {
-		return errors.New("it is cut short")
+		return nil, errors.New("it is cut short")
 	}
 	if checksum(src) != binary.LittleEndian.Uint32(src[8:]) {
-		return errors.New("the checksum differs")
+		return nil, errors.New("the checksum differs")
 	}
-	if err := k.meta.Restore(src[stateHeader:]); err != nil {
-		return err
-	}
-	k.applied.Store(binary.LittleEndian.Uint64(src))
-	return nil
+	return cluster.ParseState(src[stateHeader:])
 }
 
 func checksum(src []byte) uint32 {
@@ -86,7 +98,7 @@ func (k *keeper) encode() []byte {
 func (k *keeper) Apply(entries []replica.Entry, results []any) error {
 	for i, e := range entries {
 		if len(e.Data) > 0 {
-			result, err := k.meta.Apply(e.Data)
+			result, err := k.apply(e.Data)
 			if err != nil {
 				return err
 			}
@@ -110,11 +122,12 @@ func (k *keeper) Sync() error {
 		return err
 	}
 	k.durable.Store(at)
-	return nil
+	return k.sweep()
 }
 
 func (k *keeper) Snapshot() (replica.Snapshot, error) {
-	return &image{index: k.applied.Load(), state: k.encode()}, nil
+	k.given.Add(1)
+	return &image{index: k.applied.Load(), state: k.encode(), keeper: k}, nil
 }
 
 func (k *keeper) Install(ctx context.Context, manifest []byte, fetch replica.Fetch) error {
@@ -126,27 +139,43 @@ func (k *keeper) Install(ctx context.Context, manifest []byte, fetch replica.Fet
 	if err = errors.Join(err, file.Close()); err != nil {
 		return err
 	}
-	if err := k.take(src); err != nil {
+	s, err := parseKept(src)
+	if err != nil {
 		return fmt.Errorf("install the state of the cluster: %w", err)
 	}
-	defer k.changed()
-	return k.Sync()
+	if err := k.fetchModules(ctx, s.Catalog(), fetch); err != nil {
+		return fmt.Errorf("install the modules of the cluster: %w", err)
+	}
+	if err := replaceFile(k.dir, stateName, src); err != nil {
+		return err // the old state stays, here and on disk
+	}
+	k.replace(src, s)
+	k.durable.Store(k.applied.Load())
+	k.changed()
+	return k.sweep()
 }
 
 // image is the state at one index.
 type image struct {
-	index uint64
-	state []byte
+	index  uint64
+	state  []byte
+	keeper *keeper // has the modules
 }
 
 func (i *image) Index() uint64    { return i.index }
 func (i *image) Manifest() []byte { return []byte(stateName) }
-func (i *image) Release()         {}
+func (i *image) Release()         { i.keeper.given.Add(-1) }
 func (i *image) Open(name string) (io.ReadCloser, error) {
-	if name != stateName {
+	text := i.state
+	if digest, isModule := strings.CutSuffix(name, catalog.ModuleSuffix); isModule {
+		var err error
+		if text, err = i.keeper.module(filepath.Base(digest)); err != nil {
+			return nil, err
+		}
+	} else if name != stateName {
 		return nil, fmt.Errorf("%q: %w", name, os.ErrNotExist)
 	}
-	return io.NopCloser(bytes.NewReader(i.state)), nil
+	return io.NopCloser(bytes.NewReader(text)), nil
 }
 
 // replaceFile replaces a file whole or not at all.

@@ -146,11 +146,15 @@ func (m *Member) Health(v *cluster.View) cluster.Health {
 		})
 	}
 	wg.Wait()
-	for _, p := range m.gossip.Peers() {
-		if p.State == cluster.PeerDead {
-			x := h.Nodes[p.Card.Node.ID]
+	heard := map[cluster.NodeID]bool{m.self.ID: true}
+	for _, p := range m.gossip.Load().Peers() {
+		heard[p.Card.Node.ID] = p.State != cluster.PeerDead
+	}
+	for _, n := range v.Nodes { // gossip knows nothing of who died before this node was started
+		if !heard[n.ID] {
+			x := h.Nodes[n.ID]
 			x.GossipDead = true
-			h.Nodes[p.Card.Node.ID] = x
+			h.Nodes[n.ID] = x
 		}
 	}
 	for id, reports := range said {

@@ -21,6 +21,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pentad-db/pentad/node/cluster"
@@ -41,7 +42,7 @@ type Options struct {
 	Cluster cluster.Config // with HTTPListen, the address that the node serves
 	Store   store.Options  // of each replica; its directory and group are set from the group's
 	Log     *slog.Logger
-	Changed func()      // called by one goroutine when replicas here, leaders or the view changed
+	Changed func()      // called when replicas here, leaders or the view changed, also at once
 	Fail    func(error) // called once when the process must end
 }
 
@@ -51,11 +52,12 @@ type Member struct {
 	token  cluster.Token
 	self   cluster.Self
 	node   cluster.Node
-	gossip *cluster.Gossip
-	run    *shifted      // nil before there is one
-	meta   *cluster.Meta // what was fetched of others, for as long as no replica here is newer
+	gossip atomic.Pointer[cluster.Gossip] // nil until replicas run
+	run    *shifted                       // nil before there is one
+	meta   *cluster.Meta                  // fetched of others, while no replica here is newer
 	http   *http.Client
 	key    string // by which nodes of the cluster know each other over HTTP
+	ready  atomic.Bool
 
 	mu       sync.Mutex // guards what follows
 	keeper   *keeper    // the replica of the meta group, nil without one
@@ -170,9 +172,11 @@ func (m *Member) start(ctx context.Context, listener net.Listener) error {
 		return err
 	}
 	o.Log, o.Rejoin = m.opt.Log, rejoinEvery
-	if m.gossip, err = cluster.StartGossip(o); err != nil {
+	gossip, err := cluster.StartGossip(o)
+	if err != nil {
 		return err
 	}
+	m.gossip.Store(gossip)
 	m.wg.Go(m.follow)
 	m.wg.Go(m.lead)
 	m.wg.Go(m.closeGroups)
@@ -205,8 +209,8 @@ func (m *Member) Close(ctx context.Context) error {
 func (m *Member) end(ctx context.Context) error {
 	m.close()
 	var errs []error
-	if m.gossip != nil {
-		_ = m.gossip.Close(ctx) // others find out by themselves
+	if g := m.gossip.Load(); g != nil {
+		_ = g.Close(ctx) // others find out by themselves
 	}
 	if m.run != nil {
 		errs = append(errs, m.run.Close())
@@ -245,10 +249,11 @@ func (m *Member) resolve(node uint64) (string, bool) {
 
 func (m *Member) locate(id cluster.NodeID) (cluster.Node, bool) {
 	n, ok := m.View().Node(id)
-	if m.gossip == nil {
+	gossip := m.gossip.Load()
+	if gossip == nil {
 		return n, ok
 	}
-	for _, p := range m.gossip.Peers() {
+	for _, p := range gossip.Peers() {
 		if p.Card.Node.ID == id && (!ok || p.Card.Node.Incarnation > n.Incarnation) {
 			return p.Card.Node, true
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/machine"
 	"github.com/pentad-db/pentad/node/replica"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/wire"
 )
 
 // ErrUnavailable means that a group did not answer in time: it has no leader, or nobody who knows
@@ -21,8 +22,10 @@ const (
 	// commandTimeout bounds how long a command looks for a leader: an election takes about a
 	// second, so this outlives several.
 	commandTimeout = 20 * time.Second
-	leastPause     = 5 * time.Millisecond
-	mostPause      = 200 * time.Millisecond
+	// timePerByte is what commands with modules may take longer: a megabyte a second.
+	timePerByte = time.Microsecond
+	leastPause  = 5 * time.Millisecond
+	mostPause   = 200 * time.Millisecond
 )
 
 // Answer is what a group answered to a command: of data, or of the meta group.
@@ -117,7 +120,7 @@ func (m *Member) once(
 	} else {
 		return Answer{}, ErrUnavailable
 	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(ctx, askTimeout+time.Duration(len(data))*timePerByte)
 	defer cancel()
 	answer, err := m.askCommand(ctx, addr, group, data)
 	m.hint(group, err)
@@ -167,11 +170,16 @@ func (m *Member) Leader(group uint32) cluster.NodeID {
 	return voters[rand.N(len(voters))].Node
 }
 
-// Here has a group decide on a command if this node leads it.
+// Here has a group decide on a command if this node leads it. One for the state that this program
+// cannot read is refused: in the log it would stop every replica.
 func (m *Member) Here(ctx context.Context, group uint32, data []byte) (Answer, error) {
 	proposal := data
-	if group != cluster.MetaGroup {
-		proposal = machine.AppendClock(make([]byte, 0, len(data)+8), time.Now().UnixNano())
+	if group == cluster.MetaGroup {
+		if _, err := cluster.ParseCommand(data); err != nil {
+			return Answer{}, &wire.Error{Kind: wire.KindInvalid, Part: "body", Message: err.Error()}
+		}
+	} else {
+		proposal = machine.AppendClock(make([]byte, 0, len(data)+8), clockNs())
 		proposal = append(proposal, data...)
 	}
 	result, err := m.run.Propose(ctx, group, proposal)

@@ -28,7 +28,14 @@ func (s shifted) Change(ctx context.Context, group uint32, change replica.Change
 	return s.run.Change(ctx, group+1, change)
 }
 
+func (s shifted) ReadIndex(ctx context.Context, group uint32) error {
+	_, err := s.run.ReadIndex(ctx, group+1)
+	return err
+}
+
 func (s shifted) TransferLeader(group uint32, to uint64) { s.run.TransferLeader(group+1, to) }
+
+func (s shifted) SetSnapshotRate(bytesPerSec int64) { s.run.SetSnapshotRate(bytesPerSec) }
 
 func (s shifted) Close() error { return s.run.Close() }
 

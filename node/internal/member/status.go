@@ -1,6 +1,10 @@
 package member
 
-import "github.com/pentad-db/pentad/node/cluster"
+import (
+	"context"
+
+	"github.com/pentad-db/pentad/node/cluster"
+)
 
 // Status is what a node knows of its cluster, for people.
 type Status struct {
@@ -10,6 +14,34 @@ type Status struct {
 	Nodes   []NodeStatus  `json:"nodes"`
 	Groups  []GroupStatus `json:"groups"`
 	Plans   int           `json:"plans"` // changes of groups that are under way
+}
+
+// Overview is a Status with what is ahead.
+type Overview struct {
+	Status
+	Changes     int      `json:"changes"` // that are left to begin
+	Running     []Change `json:"running"`
+	Blocked     []string `json:"blocked"`
+	Copies      uint32   `json:"copies"` // of Prospect
+	BytesPerSec int64    `json:"bytes_per_sec"`
+}
+
+// Overview returns what this node knows of its cluster, and what who leads it sees ahead.
+func (m *Member) Overview(ctx context.Context) Overview {
+	p, err := m.look(ctx)
+	out := Overview{Status: m.Status(), Changes: len(p.Changes), Running: p.Running,
+		Blocked: p.Blocked, Copies: p.Copies, BytesPerSec: p.BytesPerSec}
+	if err != nil {
+		out.Running = []Change{}
+		out.Blocked = []string{"what is ahead is not known: " + err.Error()}
+	}
+	return out
+}
+
+// HasLeft reports whether the cluster has let this node go.
+func (m *Member) HasLeft() bool {
+	n, _ := m.View().Node(m.self.ID)
+	return n.State == cluster.NodeLeft
 }
 
 // NodeStatus is of one node.
@@ -38,12 +70,13 @@ type ReplicaStatus struct {
 }
 
 // Status returns what this node knows of its cluster.
-func (m *Member) Status() Status {
-	v := m.View()
+func (m *Member) Status() Status { return m.status(m.View()) }
+
+func (m *Member) status(v *cluster.View) Status {
 	out := Status{Cluster: v.Cluster.String(), Epoch: v.Epoch, Node: m.self.ID.String(),
 		Nodes: []NodeStatus{}, Groups: []GroupStatus{}, Plans: len(v.Plans)}
 	seen := map[cluster.NodeID]string{m.self.ID: cluster.PeerAlive.String()}
-	for _, p := range m.gossip.Peers() {
+	for _, p := range m.gossip.Load().Peers() {
 		seen[p.Card.Node.ID] = p.State.String()
 	}
 	held, leads := map[cluster.NodeID]int{}, map[cluster.NodeID]int{}
@@ -61,6 +94,36 @@ func (m *Member) Status() Status {
 		out.Nodes = append(out.Nodes, NodeStatus{ID: n.ID.String(), State: n.State.String(),
 			Gossip: seen[n.ID], Role: n.Role.String(), Zone: n.Zone, HTTP: n.HTTPAddr,
 			Replicas: held[n.ID], Leads: leads[n.ID]})
+	}
+	for _, p := range m.gossip.Load().Peers() {
+		// An edge is not in the state: it counts for nothing, and is seen while it is near.
+		if n := p.Card.Node; n.Role == cluster.RoleEdge {
+			out.Nodes = append(out.Nodes, NodeStatus{ID: n.ID.String(), State: n.Role.String(),
+				Gossip: p.State.String(), Role: n.Role.String(), Zone: n.Zone, HTTP: n.HTTPAddr})
+		}
+	}
+	return out
+}
+
+// Unreached returns the nodes that did not answer gossip when they were asked last.
+func (m *Member) Unreached() map[cluster.NodeID]bool {
+	out, starts := map[cluster.NodeID]bool{}, map[cluster.NodeID]uint64{}
+	for _, p := range m.gossip.Load().Peers() {
+		n := p.Card.Node
+		if at, known := starts[n.ID]; !known || n.Incarnation > at {
+			starts[n.ID], out[n.ID] = n.Incarnation, p.State != cluster.PeerAlive
+		}
+	}
+	return out
+}
+
+// Addresses returns where clients find the nodes of the cluster.
+func (m *Member) Addresses() []string {
+	out := []string{}
+	for _, n := range m.View().Nodes {
+		if n.State != cluster.NodeLeft && n.HTTPAddr != "" {
+			out = append(out, n.HTTPAddr)
+		}
 	}
 	return out
 }

@@ -9,6 +9,7 @@
 package nodesync
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -147,6 +148,10 @@ func (c *copying) begin(ctx context.Context) error {
 	switch {
 	case c.source.Store == target.Store:
 		return fmt.Errorf("%w: both are the same node", ErrNotACopy)
+	case c.source.Groups > 0:
+		return fmt.Errorf("%w: the source is a cluster of %d groups, whose records may share acqs "+
+			"and whose erases have one in each group; give the records new ones with --restamp, "+
+			"or back up each group", ErrNotACopy, c.source.Groups)
 	case target.Of == [16]byte{} && !target.Empty:
 		return fmt.Errorf("%w: it holds records or events of its own; copy into a new node",
 			ErrNotACopy)
@@ -258,12 +263,7 @@ func byAcq(all *record.Batch) *record.Batch {
 	for i, acq := range all.AcqNs {
 		order[i] = place{acq, i}
 	}
-	slices.SortFunc(order, func(a, b place) int {
-		if a.acq < b.acq {
-			return -1
-		}
-		return 1
-	})
+	slices.SortStableFunc(order, func(a, b place) int { return cmp.Compare(a.acq, b.acq) })
 	out := &record.Batch{Data: make([]byte, 0, len(all.Data))}
 	for from, to := 0, 0; from < len(order); from = to {
 		for to = from + 1; to < len(order) && order[to].row == order[to-1].row+1; to++ {

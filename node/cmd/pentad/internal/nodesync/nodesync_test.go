@@ -48,7 +48,7 @@ func (s *served) start() {
 	if s.node, err = node.Open(context.Background(), s.opt); err != nil {
 		s.t.Fatal(err)
 	}
-	if s.Client, err = client.Dial(context.Background(), s.node.Addr().String()); err != nil {
+	if s.Client, err = client.New(s.node.Addr().String()); err != nil {
 		s.t.Fatal(err)
 	}
 }

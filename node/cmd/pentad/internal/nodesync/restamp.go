@@ -116,6 +116,11 @@ func (r *restamping) checkEvents() error {
 		if _, some := r.within(e); !some {
 			continue
 		}
+		if r.source.Groups > 0 {
+			return fmt.Errorf("%w: the source is a cluster of %d groups, each of which has the "+
+				"erase or purge with acq %d at another place or not at all; take a box that it "+
+				"does not meet, or pentad export", ErrNotACopy, r.source.Groups, e.AcqNs)
+		}
 		if len(e.Box[record.Acq]) > 0 {
 			return fmt.Errorf("%w: the erase or purge with acq %d names acqs, which are others "+
 				"there; make an exact copy", ErrNotACopy, e.AcqNs)
@@ -164,6 +169,9 @@ func (r *restamping) put(ctx context.Context, s *slice) error {
 		switch {
 		case last > row+record.MaxBatchRecords:
 			last = row + record.MaxBatchRecords
+			for s.rows.AcqNs[last-1] == s.rows.AcqNs[last] { // of two groups of a cluster
+				last--
+			}
 			to = s.rows.AcqNs[last]
 		case last == row:
 			to = e.AcqNs + 1 // its turn has come

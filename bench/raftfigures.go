@@ -1,0 +1,275 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/pentad-db/pentad/bench/process"
+)
+
+// What is promised of replicas.
+const (
+	barCommit   = 1.5  // M records/s
+	barIdle64   = 0.04 // of a core
+	barFreeze   = 0.8  // s
+	barCaughtUp = 20   // s
+	barRestart  = 3    // s
+	barSimulate = 500  // times real time
+
+	frozenFor = 8 * time.Second
+)
+
+// withTrio opens three nodes, does something with them and removes them.
+func (c *clusterRun) withTrio(
+	ctx context.Context, groups uint32, keeps bool, do func(*trio) error,
+) error {
+	dir := filepath.Join(c.work, "trio")
+	t, err := openTrio(ctx, dir, groups, keeps)
+	if err == nil {
+		err = do(t)
+	}
+	return errors.Join(err, t.close(), os.RemoveAll(dir))
+}
+
+// commit measures what goes through the log of replicas alone.
+func (c *clusterRun) commit(ctx context.Context) error {
+	return c.withTrio(ctx, 16, true, func(t *trio) error {
+		batch := randomBatch()
+		if _, err := t.load(ctx, batch, 500); err != nil { // to warm up
+			return err
+		}
+		before, err := process.OwnTime()
+		if err != nil {
+			return err
+		}
+		began := time.Now()
+		batches, err := t.load(ctx, batch, int64(c.commitRecords)/batchRecords)
+		if err != nil {
+			return err
+		}
+		took := time.Since(began)
+		after, err := process.OwnTime()
+		if err != nil {
+			return err
+		}
+		records := batches * batchRecords
+		c.figures.AtLeast("committed through three replicas", rate(records, took), "M records/s",
+			barCommit)
+		c.figures.Add("processor time of that, of all three", (after-before).Seconds()/
+			float64(records)*1e6, "s/M records")
+		return nil
+	})
+}
+
+// idle measures what groups cost that have nothing to do.
+func (c *clusterRun) idle(ctx context.Context) error {
+	return c.withTrio(ctx, 64, true, func(t *trio) error {
+		if err := pause(ctx, 2*time.Second); err != nil {
+			return err
+		}
+		before, err := process.OwnTime()
+		if err != nil {
+			return err
+		}
+		began := time.Now()
+		if err := pause(ctx, 10*time.Second); err != nil {
+			return err
+		}
+		took := time.Since(began)
+		after, err := process.OwnTime()
+		if err != nil {
+			return err
+		}
+		c.figures.AtMost("64 idle groups, a node", (after-before).Seconds()/took.Seconds()/3,
+			"cores", barIdle64)
+		return nil
+	})
+}
+
+// freeze measures how long groups take no writes whose leader's disk stands still.
+func (c *clusterRun) freeze(ctx context.Context) error {
+	return c.withTrio(ctx, 16, true, func(t *trio) error {
+		var p probes
+		for g := uint32(1); g <= t.groups; g++ {
+			p.start(ctx, func(ctx context.Context) error {
+				return t.propose(ctx, g, []byte("probe"))
+			})
+		}
+		var outages []time.Duration
+		for i := range t.nodes {
+			if err := pause(ctx, 2*time.Second); err != nil {
+				return errors.Join(err, p.stop())
+			}
+			var led []int
+			for g := uint32(1); g <= t.groups; g++ {
+				if t.leader(g) == i {
+					led = append(led, int(g)-1)
+				}
+			}
+			p.reset()
+			thaw := t.disks[i].freeze()
+			err := pause(ctx, frozenFor)
+			thaw()
+			if err != nil {
+				return errors.Join(err, p.stop())
+			}
+			outages = append(outages, p.longest(led)...)
+		}
+		slices.Sort(outages)
+		c.say("a disk that stands still for %v: %d groups, outages %v", frozenFor, len(outages),
+			outages)
+		if len(outages) > 0 {
+			c.figures.Add("outage when a leader's disk freezes, median",
+				outages[len(outages)/2].Seconds(), "s")
+			c.figures.AtMost("outage when a leader's disk freezes, longest",
+				outages[len(outages)-1].Seconds(), "s", barFreeze)
+		}
+		return p.stop()
+	})
+}
+
+// behind measures how long a node takes to catch up, and then to start with all of that in its log.
+func (c *clusterRun) behind(ctx context.Context) error {
+	return c.withTrio(ctx, 16, false, func(t *trio) error {
+		const late = 2
+		old := t.nodes[late]
+		t.nodes[late] = nil
+		if err := old.Close(); err != nil {
+			return err
+		}
+		batch := randomBatch()
+		if _, err := t.load(ctx, batch, int64(c.mb)<<20/int64(len(batch))); err != nil {
+			return err
+		}
+		size := fmt.Sprintf("%d MB", c.mb)
+		took, err := t.reopen(ctx, late)
+		if err != nil {
+			return err
+		}
+		c.figures.AtMost(size+" behind, caught up", took.Seconds(), "s", barCaughtUp)
+		old = t.nodes[late]
+		if err := old.Close(); err != nil {
+			return err
+		}
+		if took, err = t.reopen(ctx, late); err != nil {
+			return err
+		}
+		c.figures.AtMost("restart with "+size+" of log, to serving", took.Seconds(), "s",
+			barRestart)
+		return nil
+	})
+}
+
+// reopen opens a node and returns how long it takes until it has applied all that others have.
+func (t *trio) reopen(ctx context.Context, i int) (time.Duration, error) {
+	began := time.Now()
+	if err := t.open(i); err != nil {
+		return 0, err
+	}
+	for g := uint32(1); g <= t.groups; g++ {
+		for {
+			short, cancel := context.WithTimeout(ctx, time.Second)
+			_, err := t.nodes[i].ReadIndex(short, g)
+			cancel()
+			if err == nil {
+				break
+			}
+			if err := pause(ctx, 5*time.Millisecond); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return time.Since(began), nil
+}
+
+var simulatedTimes = regexp.MustCompile(`([0-9]+) x processor time`)
+
+// simulate runs the simulator, which is a test, and takes from it how fast it was.
+func (c *clusterRun) simulate(ctx context.Context) error {
+	cmd := exec.CommandContext(ctx, "go", "test", "-count", "1", "-v", "-run", "TestSimulation$",
+		"./node/replica")
+	cmd.Dir = ".."
+	cmd.Env = append(os.Environ(), fmt.Sprintf("PENTAD_SEEDS=%d", c.seeds))
+	text, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("simulate: %w\n%s", err, text)
+	}
+	found := simulatedTimes.FindSubmatch(text)
+	if found == nil {
+		return fmt.Errorf("the simulator does not say how fast it was:\n%s", text)
+	}
+	times, err := strconv.ParseFloat(string(found[1]), 64)
+	c.figures.AtLeast("simulated time / processor time", times, "ratio", barSimulate)
+	return err
+}
+
+// probes do something again and again, each by itself, and know how long it was not done.
+type probes struct {
+	wg     sync.WaitGroup
+	cancel []context.CancelFunc
+
+	mu   sync.Mutex // guards everything below
+	last []time.Time
+	gaps []time.Duration
+	errs []error
+}
+
+// start begins a probe. It ends at its first error, which stop returns.
+func (p *probes) start(ctx context.Context, do func(context.Context) error) {
+	ctx, cancel := context.WithCancel(ctx)
+	p.cancel = append(p.cancel, cancel)
+	p.mu.Lock()
+	i := len(p.last)
+	p.last, p.gaps = append(p.last, time.Now()), append(p.gaps, 0)
+	p.mu.Unlock()
+	p.wg.Go(func() {
+		for ctx.Err() == nil {
+			err := do(ctx)
+			p.mu.Lock()
+			switch {
+			case err == nil:
+				p.gaps[i] = max(p.gaps[i], time.Since(p.last[i]))
+				p.last[i] = time.Now()
+			case ctx.Err() == nil:
+				p.errs = append(p.errs, err)
+				cancel()
+			}
+			p.mu.Unlock()
+			_ = pause(ctx, 10*time.Millisecond) // the loop looks at ctx
+		}
+	})
+}
+
+// reset forgets how long things took so far.
+func (p *probes) reset() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	clear(p.gaps)
+}
+
+// longest returns, of some probes, the longest time without success, the present one included.
+func (p *probes) longest(which []int) (out []time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, i := range which {
+		out = append(out, max(p.gaps[i], time.Since(p.last[i])))
+	}
+	return out
+}
+
+func (p *probes) stop() error {
+	for _, cancel := range p.cancel {
+		cancel()
+	}
+	p.wg.Wait()
+	return errors.Join(p.errs...)
+}

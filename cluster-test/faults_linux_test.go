@@ -1,0 +1,169 @@
+package cluster_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// fault is something that happens to nodes, and is over after a while.
+type fault struct {
+	name  string
+	needs func(f *farm) bool
+	// strike does it to a node and returns what ends it.
+	strike func(f *farm, i int, rng *rand.Rand) (what string, heal func())
+	least  time.Duration // how long it lasts
+	most   time.Duration
+}
+
+func anywhere(*farm) bool    { return true }
+func withWires(f *farm) bool { return f.wires != nil }
+func withDisks(f *farm) bool { return f.nodes[0].disk != nil }
+
+func faults() []fault {
+	const ms = time.Millisecond
+	return []fault{
+		{"kill -9", anywhere, killOne, 0, 3000 * ms},
+		{"kill -9 of all", anywhere, killAll, 0, 1000 * ms},
+		{"SIGSTOP", anywhere, stopOne, 200 * ms, 6000 * ms},
+		{"clock step", anywhere, stepClock, 500 * ms, 5000 * ms},
+		{"isolation", withWires, isolate, 300 * ms, 6000 * ms},
+		{"one-way cut", withWires, oneWay, 300 * ms, 6000 * ms},
+		{"cut in two", withWires, halves, 300 * ms, 6000 * ms},
+		{"loss and delay", withWires, badWires, 1000 * ms, 6000 * ms},
+		{"power cut", withDisks, powerOne, 0, 3000 * ms},
+		{"power cut of all", withDisks, powerAll, 0, 1000 * ms},
+		{"frozen disk", withDisks, freezeOne, 500 * ms, 8000 * ms},
+		{"full disk", withDisks, fillOne, 2000 * ms, 5000 * ms},
+	}
+}
+
+func killOne(f *farm, i int, _ *rand.Rand) (string, func()) {
+	f.nodes[i].kill()
+	return "", func() { f.start(i) }
+}
+
+func killAll(f *farm, _ int, _ *rand.Rand) (string, func()) {
+	for _, m := range f.nodes {
+		m.kill()
+	}
+	return "", func() {
+		for i := range f.nodes {
+			f.start(i)
+		}
+	}
+}
+
+func stopOne(f *farm, i int, _ *rand.Rand) (string, func()) {
+	f.nodes[i].signal(syscall.SIGSTOP)
+	return "", func() { f.nodes[i].signal(syscall.SIGCONT) }
+}
+
+// stepClock sets a clock by up to three seconds, back or ahead, and back again: who asks for all
+// that came up to an acq waits for groups whose clocks are behind it.
+func stepClock(f *farm, i int, rng *rand.Rand) (string, func()) {
+	step := time.Duration(rng.Int64N(int64(6*time.Second))) - 3*time.Second
+	set := func(by time.Duration) {
+		text := []byte(strconv.FormatInt(int64(by), 10))
+		if err := os.WriteFile(f.nodes[i].clock, text, 0o644); err != nil {
+			f.fatal("set a clock: %v", err)
+		}
+	}
+	set(step)
+	return step.String(), func() { set(0) }
+}
+
+func isolate(f *farm, i int, _ *rand.Rand) (string, func()) {
+	f.wires.around(i, rule{cut: true})
+	return "", f.wires.heal
+}
+
+func oneWay(f *farm, i int, rng *rand.Rand) (string, func()) {
+	j := (i + 1 + rng.IntN(len(f.nodes)-1)) % len(f.nodes)
+	f.wires.set(i, j, rule{cut: true})
+	return fmt.Sprintf("to node %d", j), f.wires.heal
+}
+
+// halves cuts a node from one other, in both directions; the third still hears both.
+func halves(f *farm, i int, rng *rand.Rand) (string, func()) {
+	j := (i + 1 + rng.IntN(len(f.nodes)-1)) % len(f.nodes)
+	f.wires.set(i, j, rule{cut: true})
+	f.wires.set(j, i, rule{cut: true})
+	return fmt.Sprintf("from node %d", j), f.wires.heal
+}
+
+func badWires(f *farm, i int, rng *rand.Rand) (string, func()) {
+	r := rule{loss: rng.Float64() * 0.2, delay: time.Duration(rng.IntN(40)) * time.Millisecond,
+		jitter: time.Duration(rng.IntN(20)) * time.Millisecond}
+	f.wires.around(i, r)
+	return fmt.Sprintf("%.0f %%, %s + %s", 100*r.loss, r.delay, r.jitter), f.wires.heal
+}
+
+func powerOne(f *farm, i int, _ *rand.Rand) (string, func()) {
+	m := f.nodes[i]
+	m.disk.powerOff()
+	m.kill()
+	return "", func() {
+		m.disk.powerOn()
+		f.start(i)
+	}
+}
+
+func powerAll(f *farm, _ int, _ *rand.Rand) (string, func()) {
+	for _, m := range f.nodes {
+		m.disk.powerOff()
+	}
+	for _, m := range f.nodes {
+		m.kill()
+	}
+	return "", func() {
+		for i, m := range f.nodes {
+			m.disk.powerOn()
+			f.start(i)
+		}
+	}
+}
+
+func freezeOne(f *farm, i int, _ *rand.Rand) (string, func()) {
+	f.nodes[i].disk.freeze()
+	return "", f.nodes[i].disk.thaw
+}
+
+func fillOne(f *farm, i int, _ *rand.Rand) (string, func()) {
+	f.nodes[i].disk.fill()
+	return "", f.nodes[i].disk.empty
+}
+
+// strike chooses a fault, lets it last, and heals it.
+func (f *farm) strike(rng *rand.Rand, only []fault) string {
+	x := only[rng.IntN(len(only))]
+	i := rng.IntN(len(f.nodes))
+	lasts := x.least + time.Duration(rng.Int64N(int64(x.most-x.least)+1))
+	f.note("%s, node %d, for %s", x.name, i, lasts.Round(time.Millisecond))
+	what, heal := x.strike(f, i, rng)
+	if what != "" {
+		f.note("  %s", what)
+	}
+	pause(f.T, lasts)
+	heal()
+	f.note("healed")
+	f.supervise()
+	return x.name
+}
+
+// possible returns the faults that this machine can make, and names the others.
+func (f *farm) possible() (out []fault, not []string) {
+	for _, x := range faults() {
+		if x.needs(f) {
+			out = append(out, x)
+		} else {
+			not = append(not, x.name)
+		}
+	}
+	slices.Sort(not)
+	return out, not
+}

@@ -1,0 +1,331 @@
+package node
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/catalog"
+	"github.com/pentad-db/pentad/node/internal/cursors"
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/plugin"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+// eventually tries until there is no error but such as elections make.
+func (c *nodesTogether) eventually(what string, do func() error) {
+	c.Helper()
+	c.until(what, func() bool {
+		err := do()
+		switch toWireKind(err) {
+		case 0:
+			return true
+		case wire.KindUnavailable, wire.KindTimeout, wire.KindOverloaded:
+			c.Log(what, err)
+			return false
+		}
+		c.Fatalf("%s: %v", what, err)
+		return false
+	})
+}
+
+func (c *nodesTogether) push(n *Node, name string, wasm []byte) (info PluginInfo) {
+	c.Helper()
+	c.eventually("a push", func() (err error) {
+		info, err = n.PushPlugin(c.Context(), PluginPush{Name: name, Owner: "ann", Wasm: wasm})
+		return err
+	})
+	return info
+}
+
+// size runs an aggregate over all records and returns how long its result is.
+func (c *nodesTogether) size(n *Node, ref string, rows uint64) (size int) {
+	c.Helper()
+	c.eventually("an aggregate", func() error {
+		groups, end, err := n.Aggregate(c.Context(),
+			&record.Query{Aggregate: record.PluginCall{Name: ref}})
+		if err == nil && (!end.Complete || len(groups) != 1 || groups[0].Records != rows) {
+			c.Fatalf("%s: %+v, %+v", ref, groups, end)
+		}
+		if err == nil {
+			size = len(groups[0].Result)
+		}
+		return err
+	})
+	return size
+}
+
+// addNode starts one more node, and waits until it knows the cluster.
+func (c *nodesTogether) addNode() *Node {
+	c.Helper()
+	opt := c.options[1]
+	opt.Dir, opt.Listen = c.TempDir(), "127.0.0.1:0"
+	opt.Cluster.RaftBind, opt.Cluster.Bind = freeAddr(c.T), freeAddr(c.T)
+	opt.Cluster.Zone = fmt.Sprint("z", len(c.nodes))
+	n := openTest(c.T, opt)
+	opt.Listen = n.Addr().String()
+	c.nodes, c.options = append(c.nodes, n), append(c.options, opt)
+	c.until("the new node knows the cluster", func() bool {
+		v := n.member.Load().View()
+		_, known := v.Node(n.member.Load().Self())
+		return known && len(n.layout.Load().groups) == v.DataGroups() && v.DataGroups() > 0
+	})
+	return n
+}
+
+// unknown waits until a node does not know a plugin any more.
+func (c *nodesTogether) unknown(n *Node, ref string) {
+	c.Helper()
+	c.until(ref+" is unknown", func() bool {
+		_, err := n.Plugin(c.Context(), ref)
+		return toWireKind(err) == wire.KindUnknownPlugin
+	})
+}
+
+func TestPluginsOfACluster(t *testing.T) {
+	c := openTogether(t, 3, 2)
+	a, b, last := c.nodes[0], c.nodes[1], c.nodes[2]
+	c.put(a, readings(0, 300), store.WriterSeq{})
+	first, second := variant(t, "count", "1"), variant(t, "stats", "2")
+	one := c.push(a, "mine", first)
+	counts := c.size(b, "mine", 300) // at once: it asks when it has not heard of it
+	two := c.push(b, "mine", second)
+	stats := c.size(a, "mine@"+two.SHA256, 300)
+	if counts == stats || c.size(last, "mine@"+one.SHA256[:9], 300) != counts {
+		t.Errorf("results of %d and %d bytes", counts, stats)
+	}
+	info, err := last.PromotePlugin("mine@" + one.SHA256)
+	if err != nil || !info.Current || info.Owner != "ann" || info.Versions != 2 {
+		t.Fatalf("%+v, %v", info, err)
+	}
+	if got := c.size(last, "mine", 300); got != counts { // who changes something knows it
+		t.Errorf("a result of %d bytes, want %d", got, counts)
+	}
+	_, err = b.RemovePlugin("mine@" + one.SHA256)
+	isKind(t, toWire(err), wire.KindInvalid, "is the current version")
+	if _, err := b.RemovePlugin("mine@" + two.SHA256); err != nil {
+		t.Fatal(err)
+	}
+	c.unknown(a, "mine@"+two.SHA256)
+	_, err = a.PushPlugin(t.Context(), PluginPush{Name: "count", Wasm: first})
+	isKind(t, err, wire.KindForbidden, "standard plugin")
+	_, err = a.RemovePlugin("nothing")
+	isKind(t, err, wire.KindUnknownPlugin, "nothing")
+
+	c.theLargest(a, b)
+	c.quantities(a, b)
+	c.aNodeThatWasDown(counts)
+	c.aFourthNode(counts)
+}
+
+// theLargest module gets through the log of the group, whatever is in it.
+func (c *nodesTogether) theLargest(a, b *Node) {
+	c.Helper()
+	module := make([]byte, 4<<20)
+	digest := digestOf(module)
+	c.eventually("a push", func() error {
+		return a.member.Load().Tell(c.Context(), &cluster.ChangeCatalog{Module: module,
+			Change: catalog.Change{Push: &catalog.Push{Name: "large", Version: catalog.Version{
+				SHA256: digest, Bytes: int64(len(module))}}}})
+	})
+	c.eventually("a module", func() error {
+		got, err := b.member.Load().Module(c.Context(), digest)
+		if err == nil && !bytes.Equal(got, module) {
+			c.Errorf("%d bytes", len(got))
+		}
+		return err
+	})
+	if _, err := b.RemovePlugin("large"); err != nil {
+		c.Error(err)
+	}
+}
+
+// quantities are the same on all nodes.
+func (c *nodesTogether) quantities(a, b *Node) {
+	c.Helper()
+	q := plugin.Quantity{MOID: 9, Name: "pressure", Type: plugin.F64}
+	if err := a.SetQuantity(q); err != nil {
+		c.Fatal(err)
+	}
+	if all := a.Quantities(); len(all) != 1 || all[0].Name != q.Name {
+		c.Errorf("who declared it has %+v", all)
+	}
+	c.until("another node has a quantity", func() bool { return len(b.Quantities()) == 1 })
+	if err := b.ForgetQuantity(9); err != nil {
+		c.Fatal(err)
+	}
+	isKind(c.T, b.ForgetQuantity(9), wire.KindNotFound, "quantity 9")
+	if err := a.SetQuantity(q); err != nil {
+		c.Fatal(err)
+	}
+}
+
+// aNodeThatWasDown gets what was pushed meanwhile, and keeps it over a restart.
+func (c *nodesTogether) aNodeThatWasDown(counts int) {
+	c.Helper()
+	c.stop(2)
+	third := variant(c.T, "count", "3")
+	c.push(c.nodes[0], "later", third)
+	n := openTest(c.T, c.options[2])
+	c.nodes[2] = n
+	if got := c.size(n, "later", 300); got != counts {
+		c.Errorf("a result of %d bytes, want %d", got, counts)
+	}
+	c.until("its modules are here", func() bool {
+		_, err := os.Stat(n.plugins.path(digestOf(third)))
+		return err == nil
+	})
+	if err := os.WriteFile(n.plugins.path(digestOf(third)), []byte("damage"), 0o600); err != nil {
+		c.Fatal(err)
+	}
+	c.stop(2)
+	n = openTest(c.T, c.options[2])
+	c.nodes[2] = n
+	if got := c.size(n, "later", 300); got != counts {
+		c.Errorf("a result of %d bytes, want %d", got, counts)
+	}
+}
+
+// aFourthNode has all plugins at once, while it keeps no state of the cluster yet, and changes and
+// runs them.
+func (c *nodesTogether) aFourthNode(counts int) {
+	c.Helper()
+	n := c.addNode()
+	for _, name := range []string{"mine", "later"} {
+		if got := c.size(n, name, 300); got != counts {
+			c.Errorf("%s: a result of %d bytes, want %d", name, got, counts)
+		}
+	}
+	if all := n.Quantities(); len(all) != 1 {
+		c.Errorf("%+v", all)
+	}
+	c.push(n, "fourth", variant(c.T, "count", "4"))
+	if got := c.size(c.nodes[1], "fourth", 300); got != counts {
+		c.Errorf("a result of %d bytes, want %d", got, counts)
+	}
+	c.eventually("a removal", func() error {
+		_, err := n.RemovePlugin("fourth")
+		return err
+	})
+	c.unknown(c.nodes[1], "fourth")
+	c.cursorOf(n, "ours", 1)
+	if got, err := c.nodes[0].Cursor(c.Context(), "ours"); err != nil || got.AcqNs != 1 {
+		c.Errorf("%+v, %v", got, err)
+	}
+	dir := filepath.Join(c.TempDir(), "plugins")
+	if err := n.plugins.copyTo(c.Context(), dir); err != nil {
+		c.Fatal(err)
+	}
+	alone, err := openRegistry(c.Context(), dir, n.host, n.lent, true, n.log)
+	if err != nil || len(alone.state.Plugins) != 2 || len(alone.damage()) > 0 {
+		c.Fatalf("a copy has %+v, %v", alone, err)
+	}
+	if err := alone.close(); err != nil {
+		c.Error(err)
+	}
+}
+
+func (c *nodesTogether) cursorOf(n *Node, name string, acqNs int64) {
+	c.Helper()
+	c.eventually("a commit", func() error {
+		_, err := n.CommitCursor(c.Context(), name, acqNs, false)
+		return err
+	})
+}
+
+// TestCursorsOutliveTheirLeader commits cursors through two nodes while the one that leads the
+// group of the state ends: what was acknowledged is never lost, and no cursor goes back.
+func TestCursorsOutliveTheirLeader(t *testing.T) {
+	c := openTogether(t, 3, 2)
+	c.until("a horizon", func() bool {
+		horizon, err := c.nodes[1].Horizon(t.Context())
+		return err == nil && horizon > 1000
+	})
+	c.cursorOf(c.nodes[1], "far", 700)
+	_, err := c.nodes[2].CommitCursor(t.Context(), "far", 699, false)
+	isKind(t, toWire(err), wire.KindInvalid, "only moves forward")
+	if _, err := c.nodes[2].CommitCursor(t.Context(), "far", 5, true); err != nil {
+		t.Fatal(err)
+	}
+	leader := c.leaderOfState()
+	others := slices.Delete(slices.Clone(c.nodes), leader, leader+1)
+	const commits = 60
+	half := make(chan struct{}, len(others))
+	var wg sync.WaitGroup
+	for i, n := range others {
+		wg.Go(func() {
+			name := fmt.Sprint("reader", i)
+			for acq := int64(1); acq <= commits; acq++ {
+				c.cursorOf(n, name, acq)
+				got, err := n.Cursor(t.Context(), name)
+				if err != nil && toWireKind(err) != wire.KindUnavailable || err == nil &&
+					got.AcqNs != acq {
+					t.Errorf("%s is at %+v, %v after %d was committed", name, got, err, acq)
+				}
+				if acq == commits/3 {
+					half <- struct{}{}
+				}
+			}
+		})
+	}
+	<-half
+	c.stop(leader)
+	wg.Wait()
+	for i := range others {
+		name := fmt.Sprint("reader", i)
+		c.until(name+" is everywhere", func() bool {
+			got, err := others[1-i].Cursor(t.Context(), name)
+			if err == nil && got.AcqNs > commits {
+				t.Fatalf("%+v", got)
+			}
+			return err == nil && got.AcqNs == commits
+		})
+	}
+	if err := others[0].RemoveCursor(t.Context(), "far"); err != nil {
+		t.Error(err)
+	}
+	isKind(t, toWire(others[0].RemoveCursor(t.Context(), "far")), wire.KindNotFound, "far")
+	c.cursorsComeBack(leader, commits)
+}
+
+// leaderOfState returns which node leads the group of the state.
+func (c *nodesTogether) leaderOfState() (leader int) {
+	c.Helper()
+	c.until("somebody leads", func() bool {
+		leader = slices.IndexFunc(c.nodes, func(n *Node) bool {
+			m := n.member.Load()
+			return m.Leader(cluster.MetaGroup) == m.Self()
+		})
+		return leader >= 0
+	})
+	return leader
+}
+
+// cursorsComeBack to a node that was away, and into what is copied of it.
+func (c *nodesTogether) cursorsComeBack(i int, acqNs int64) {
+	c.Helper()
+	c.options[i].Cluster.Init, c.options[i].Cluster.Groups = false, 0
+	n := openTest(c.T, c.options[i])
+	c.nodes[i] = n
+	c.until("who was away has all cursors", func() bool {
+		all, err := n.Cursors(c.Context())
+		return err == nil && len(all) == 2 && all[0].AcqNs == acqNs && all[1].AcqNs == acqNs
+	})
+	dir := c.TempDir()
+	if err := n.copyCursors(dir, 7); err != nil {
+		c.Fatal(err)
+	}
+	f, err := cursors.Open(dir)
+	if err != nil || len(f.List()) != 2 || f.List()[0].AcqNs != 7 {
+		c.Fatalf("a copy has %+v, %v", f, err)
+	}
+	if err := f.Close(); err != nil {
+		c.Error(err)
+	}
+}

@@ -1,0 +1,251 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pentad-db/pentad/node/internal/member"
+	"github.com/pentad-db/pentad/node/internal/selector"
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/client"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+// Policy is a retention and the groups of a cluster that have it, by their numbers; nil: all.
+type Policy struct {
+	store.Retention
+	Groups []int
+}
+
+// numberOf is what the cluster calls a group of slots: its meta group has number 0.
+func numberOf(group int) int { return group + 1 }
+
+// events implements source.
+func (n *local) events(context.Context) ([]store.Event, error) {
+	all := n.store.Events()
+	for i := range all {
+		all[i].FromSlot, all[i].ToSlot = n.fromSlot, n.toSlot
+	}
+	return all, nil
+}
+
+// events implements source.
+func (r *distant) events(ctx context.Context) (out []store.Event, err error) {
+	all, err := r.client().Events(ctx)
+	if err != nil {
+		return nil, r.failed(ctx, err)
+	}
+	for i := range all {
+		e, err := eventOf(&all[i])
+		if err != nil {
+			return nil, fmt.Errorf("its event at acq %d: %w", all[i].AcqNs, err)
+		}
+		out = append(out, e)
+	}
+	return out, nil
+}
+
+// eventOf is the reverse of newJSONEvent.
+func eventOf(in *client.Event) (e store.Event, err error) {
+	e = store.Event{AcqNs: in.AcqNs, Done: in.Done, Removed: in.Removed}
+	for _, kind := range []store.EventKind{store.EventErase, store.EventPurge,
+		store.EventRetention} {
+		if kind.String() == in.Kind {
+			e.Kind = kind
+		}
+	}
+	if e.Kind == 0 {
+		return e, fmt.Errorf("its kind is %q", clip(in.Kind))
+	}
+	if len(in.Slots) == 2 {
+		e.FromSlot, e.ToSlot = in.Slots[0], in.Slots[1]
+	}
+	for d := range record.Dim(record.NumDims) {
+		text, some := in.Box[d.String()]
+		if !some {
+			continue
+		}
+		if e.Box[d], err = selector.Parse(d, text, time.Time{}); err != nil {
+			return e, err
+		}
+	}
+	return e, nil
+}
+
+// Events lists erases, purges and steps of retentions, oldest first; see [store.Store.Events]. In a
+// cluster each group has its own of them, of its slots and with an acq of its own.
+func (n *Node) Events(ctx context.Context) ([]store.Event, error) {
+	if only := n.layout.Load().only; only != nil {
+		return n.store.Events(), nil
+	}
+	a, err := ask(whole(ctx), n, &record.Box{}, func(ctx context.Context, s source) (
+		[]store.Event, wire.End, error,
+	) {
+		all, err := s.events(ctx)
+		return all, wire.End{}, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	all := slices.Concat(a.answers...)
+	slices.SortStableFunc(all, func(x, y store.Event) int {
+		return cmp.Or(cmp.Compare(x.AcqNs, y.AcqNs), cmp.Compare(x.FromSlot, y.FromSlot))
+	})
+	return all, nil
+}
+
+// policies implements source.
+func (n *local) policies(context.Context) (out []Policy, err error) {
+	for _, r := range n.store.Retention() {
+		out = append(out, Policy{r, []int{numberOf(n.group)}})
+	}
+	return out, nil
+}
+
+// policies implements source.
+func (r *distant) policies(ctx context.Context) (out []Policy, err error) {
+	all, err := r.client().Retention(ctx)
+	if err != nil {
+		return nil, r.failed(ctx, err)
+	}
+	var asked []int
+	for _, g := range r.groups {
+		asked = append(asked, numberOf(g))
+	}
+	for _, p := range all {
+		one := Policy{store.Retention{CID: p.CID, MOID: p.MOID, MaxCapAgeNs: p.MaxCapAgeNs,
+			MaxAcqAgeNs: p.MaxAcqAgeNs}, p.Groups}
+		if len(one.Groups) == 0 {
+			one.Groups = asked
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+// Retention lists the policies of all groups that are asked; see [store.Store.Retention].
+func (n *Node) Retention(ctx context.Context) ([]Policy, error) {
+	asked := 0 // sources may answer for others
+	var mu sync.Mutex
+	a, err := ask(whole(ctx), n, &record.Box{}, func(ctx context.Context, s source) (
+		[]Policy, wire.End, error,
+	) {
+		all, err := s.policies(ctx)
+		if err == nil {
+			mu.Lock()
+			defer mu.Unlock()
+			asked += groupsOf(s)
+		}
+		return all, wire.End{}, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return joinPolicies(slices.Concat(a.answers...), asked), nil
+}
+
+func groupsOf(s source) int {
+	if d, far := s.(*distant); far {
+		return len(d.groups)
+	}
+	return 1
+}
+
+// joinPolicies lists each policy once, with the groups that have it unless all of so many do.
+func joinPolicies(all []Policy, groups int) (out []Policy) {
+	part := func(a, b *int32) int {
+		switch {
+		case a == nil || b == nil:
+			return cmp.Compare(boolOf(a != nil), boolOf(b != nil))
+		default:
+			return cmp.Compare(*a, *b)
+		}
+	}
+	compare := func(x, y Policy) int {
+		return cmp.Or(part(x.CID, y.CID), part(x.MOID, y.MOID),
+			cmp.Compare(x.MaxCapAgeNs, y.MaxCapAgeNs), cmp.Compare(x.MaxAcqAgeNs, y.MaxAcqAgeNs))
+	}
+	slices.SortStableFunc(all, compare)
+	for _, p := range all {
+		if last := len(out) - 1; last >= 0 && compare(out[last], p) == 0 {
+			out[last].Groups = append(slices.Clip(out[last].Groups), p.Groups...)
+		} else {
+			out = append(out, p)
+		}
+	}
+	for i := range out {
+		if slices.Sort(out[i].Groups); len(out[i].Groups) == groups {
+			out[i].Groups = nil
+		}
+	}
+	return out
+}
+
+func boolOf(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// Expired counts the records that a policy would hide now; see [store.Store.Expired].
+func (n *Node) Expired(ctx context.Context, r store.Retention) (uint64, error) {
+	return r.Expired(time.Now().UnixNano(), func(q *record.Query) (uint64, error) {
+		count, _, err := n.Count(whole(ctx), q)
+		return count, err
+	})
+}
+
+// SetRetention sets or removes a policy; see [store.Store.SetRetention]. In a cluster it is in
+// force in every group on return; after an error, which names the groups where it may not be, it is
+// to be set again.
+func (n *Node) SetRetention(ctx context.Context, r store.Retention) error {
+	m := n.member.Load()
+	if m == nil {
+		if err := n.checkShips(); err != nil {
+			return err
+		}
+		return n.store.SetRetention(ctx, r)
+	}
+	command, err := store.AppendRetention(nil, r)
+	if err != nil {
+		return err
+	}
+	errs, err := n.eachGroup(m, func(group uint32) error {
+		_, err := m.Do(ctx, group, command, true)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	missing := 0
+	for i, err := range errs {
+		if err != nil && toWire(err).Kind == wire.KindNotFound {
+			errs[i] = nil // of a removal that was cut short, or came twice
+			if missing++; missing == len(errs) {
+				return err
+			}
+		}
+	}
+	return ofGroups(errs)
+}
+
+// eachGroup does something with each group of data at the same time.
+func (n *Node) eachGroup(m *member.Member, do func(group uint32) error) ([]error, error) {
+	groups := m.View().DataGroups()
+	if groups == 0 {
+		return nil, errNoView
+	}
+	errs := make([]error, groups)
+	var wg sync.WaitGroup
+	for i := range errs {
+		wg.Go(func() { errs[i] = do(uint32(numberOf(i))) })
+	}
+	wg.Wait()
+	return errs, nil
+}

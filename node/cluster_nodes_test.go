@@ -1,0 +1,74 @@
+package node
+
+import (
+	"testing"
+
+	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/member"
+)
+
+// gossipOnly lets an edge gossip with a cluster, and returns its id.
+func (c *nodesTogether) gossipOnly() string {
+	c.Helper()
+	config := c.options[0].Cluster
+	seed := config.Bind
+	config.Init, config.Groups, config.Role = false, 0, cluster.RoleEdge.String()
+	config.Bind, config.Join, config.Weight = freeAddr(c.T), []string{seed}, 100
+	token, err := cluster.LoadToken(config.TokenFile)
+	if err != nil {
+		c.Fatal(err)
+	}
+	self, err := cluster.OpenSelf(c.TempDir(), bytesFrom(3))
+	if err != nil {
+		c.Fatal(err)
+	}
+	edge, err := config.Node(self, 1, 1)
+	if err != nil {
+		c.Fatal(err)
+	}
+	o, err := config.Gossip(token, edge)
+	if err != nil {
+		c.Fatal(err)
+	}
+	g, err := cluster.StartGossip(o)
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.Cleanup(func() { _ = g.Close(c.Context()) })
+	return self.ID.String()
+}
+
+func TestAnEdgeIsAmongTheNodes(t *testing.T) {
+	c := openTogether(t, 1, 1)
+	id := c.gossipOnly()
+	m := c.nodes[0].member.Load()
+	c.until("the edge is shown", func() bool {
+		for _, n := range m.Nodes(t.Context()) {
+			if n.ID == id {
+				return n.Role == "edge" && n.GossipAddr != "" && n.Starts == 1
+			}
+		}
+		return false
+	})
+}
+
+func TestANodeDoesNotAnswerForAnotherAtItsAddress(t *testing.T) {
+	c := openTogether(t, 3, 1)
+	lost, opt := c.nodes[2], c.options[2]
+	id := self(lost)
+	if err := lost.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.forget(lost)
+	opt.Dir = t.TempDir() // its disk
+	c.nodes, c.options = append(c.nodes, openTest(t, opt)), append(c.options, opt)
+	m := c.nodes[0].member.Load()
+	c.until("the node that lost its disk is given up", func() bool {
+		_, err := m.Act(t.Context(), member.Act{Verb: member.Remove, Node: id})
+		if err != nil {
+			t.Log(err)
+		}
+		return err == nil
+	})
+	c.until("the new one has its copies", func() bool { return c.settled(3) })
+}

@@ -1,0 +1,71 @@
+package node
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/pentad-db/pentad/node/internal/member"
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+// TestPutsThatNameNoWriter: leaders are lost under way, and those who put hear nothing of it;
+// nothing is stored twice.
+func TestPutsThatNameNoWriter(t *testing.T) {
+	c := openTogether(t, 3, 4)
+	const rows = 50
+	var stored, slow atomic.Uint64
+	var ended atomic.Bool
+	var wg sync.WaitGroup
+	for w := range 4 {
+		wg.Go(func() {
+			for i := int64(0); !ended.Load(); i++ {
+				res, err := c.nodes[1+w%2].Put(c.Context(), readings((int64(w)<<20+i)*rows, rows),
+					store.WriterSeq{})
+				switch {
+				case errors.Is(err, member.ErrUnavailable):
+					slow.Add(rows) // an election took longer than a node waits
+				case err != nil:
+					c.Errorf("writer %d, put %d: %v", w, i, err)
+					return
+				case res.Records != rows || res.Duplicate:
+					c.Errorf("writer %d, put %d: %+v", w, i, res)
+				default:
+					stored.Add(rows)
+				}
+			}
+		})
+	}
+	c.until("something is stored", func() bool { return stored.Load() > 0 })
+	c.stop(0) // it led most
+	before := stored.Load()
+	c.until("the others store what comes", func() bool { return stored.Load() > before+20*rows })
+	ended.Store(true)
+	wg.Wait()
+	var got uint64
+	c.until("a count has an answer", func() bool {
+		var err error // half of the puts went through the other node
+		got, _, err = dial(t, c.nodes[1]).Linearizable().Count(t.Context(), &record.Query{})
+		return err == nil
+	})
+	least := stored.Load()
+	if got < least || got > least+slow.Load() {
+		t.Errorf("%d records, want %d, and %d of which nobody knows", got, least, slow.Load())
+	}
+}
+
+// TestPutsThatAreTooLarge for the log of a group are no failure of the node, whoever leads.
+func TestPutsThatAreTooLarge(t *testing.T) {
+	c := openTogether(t, 2, 1)
+	var b record.Batch
+	b.Append(record.Key{CID: 1, CapNs: 1}, make([]byte, 17<<20))
+	for _, n := range c.nodes {
+		c.until("a large put is refused", func() bool {
+			_, err := n.Put(t.Context(), &b, store.WriterSeq{})
+			return err != nil && n.Kind(err) == wire.KindTooLarge
+		})
+	}
+}

@@ -1,0 +1,103 @@
+package node
+
+import (
+	"errors"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/client"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+// TestReadsAfterWrites: what was acknowledged by one node is seen by every other one that is asked
+// to read so, also while a node is lost; and in all kinds of questions after the acq of a put.
+func TestReadsAfterWrites(t *testing.T) {
+	c := openTogether(t, 3, 4)
+	live := c.nodes
+	ask := func(what string, at *client.Client, want uint64) {
+		t.Helper()
+		var got uint64
+		c.until("a question is answered", func() bool {
+			count, _, err := at.Count(t.Context(), &record.Query{})
+			if e := new(wire.Error); err != nil && (!errors.As(err, &e) || !e.Kind.Temporary()) {
+				t.Error(err)
+			}
+			got = count
+			return err == nil || t.Failed()
+		})
+		if got != want {
+			t.Fatalf("%s: %d records, want %d", what, got, want)
+		}
+	}
+	rows := uint64(0)
+	for i := range rounds(60) {
+		res := c.put(live[rand.IntN(len(live))], readings(int64(i)*50, 50), store.WriterSeq{})
+		rows += 50
+		at := dial(t, live[rand.IntN(len(live))])
+		ask("linearizable", at.Linearizable(), rows)
+		if i%10 == 0 {
+			c.asksAll(dial(t, live[i/10%len(live)]).After(res.LastAcqNs), rows)
+		}
+		if i == rounds(60)/2 {
+			c.stop(0)
+			live = live[1:]
+		}
+	}
+}
+
+// asksAll asks every kind of question for what there is.
+func (c *nodesTogether) asksAll(at *client.Client, want uint64) {
+	c.Helper()
+	ctx := c.Context()
+	for what, ask := range map[string]func() (uint64, error){
+		"rows": func() (rows uint64, err error) {
+			_, err = at.Scan(ctx, &record.Query{}, func(b *record.Batch) error {
+				rows += uint64(b.Len())
+				return nil
+			})
+			return rows, err
+		},
+		"groups": func() (rows uint64, err error) {
+			groups, _, err := at.Aggregate(ctx, &record.Query{
+				Aggregate: record.PluginCall{Name: "count"}})
+			for _, g := range groups {
+				rows += g.Records
+			}
+			return rows, err
+		},
+		"explain": func() (uint64, error) {
+			x, err := at.Explain(ctx, &record.Query{})
+			return uint64(x.Found), err
+		},
+		"versions": func() (rows uint64, err error) {
+			_, err = at.VersionBatches(ctx, &wire.Box{Everything: true},
+				func(some []record.Version) error {
+					rows += uint64(len(some))
+					return nil
+				})
+			return rows, err
+		},
+		"diff": func() (rows uint64, err error) {
+			_, err = at.DiffBatches(ctx, &record.Diff{ToNs: record.Acq.Max()},
+				func(d *record.Differences) error {
+					rows += uint64(d.Len())
+					return nil
+				})
+			return rows, err
+		},
+	} {
+		var got uint64
+		c.until(what+" has an answer", func() bool {
+			var err error
+			if got, err = ask(); err != nil {
+				c.Log(what, err)
+			}
+			return err == nil
+		})
+		if got != want {
+			c.Errorf("%s after a put: %d records, want %d", what, got, want)
+		}
+	}
+}

@@ -1,0 +1,200 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/pentad-db/pentad/node/internal/member"
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+const (
+	// compareRows is about how many rows replicas compare at once: so many are read well within the
+	// time that a question has.
+	compareRows = 1 << 20
+	// compareTries is how often replicas are compared when a purge comes in between.
+	compareTries = 5
+)
+
+// verifyGroups reads everything that the replicas of this node store, group after group, and then
+// compares each with the other replicas of its group.
+func (n *Node) verifyGroups(
+	ctx context.Context, m *member.Member, opt store.CheckOptions,
+) (store.CheckReport, error) {
+	v := &verifying{node: n, opt: opt, total: store.CheckReport{}}
+	stores := m.Stores()
+	for _, group := range slices.Sorted(maps.Keys(stores)) {
+		if err := v.files(ctx, group, stores[group]); err != nil {
+			return v.total, fmt.Errorf("group %d: %w", group, err)
+		}
+	}
+	for group, p := range n.layout.Load().groups {
+		if p.here == nil {
+			continue
+		}
+		err := v.compare(ctx, numberOf(group), p)
+		if errors.Is(err, store.ErrClosed) && !n.closing.Load() {
+			v.note("group %d: its replica moved, or was replaced, meanwhile", numberOf(group))
+			continue
+		}
+		var damage *segment.CorruptError
+		if errors.As(err, &damage) { // which is known of the files
+			v.note("group %d: the replica here cannot be compared: %v", numberOf(group), err)
+			continue
+		}
+		if err != nil {
+			return v.total, fmt.Errorf("group %d: %w", numberOf(group), err)
+		}
+	}
+	return v.total, nil
+}
+
+// verifying is one verification of the replicas of a node.
+type verifying struct {
+	node  *Node
+	opt   store.CheckOptions
+	total store.CheckReport // of what is done
+}
+
+func (v *verifying) note(format string, args ...any) {
+	v.total.Notes = append(v.total.Notes, fmt.Sprintf(format, args...))
+}
+
+func (v *verifying) damaged(group int, d store.Damage) {
+	d.Reason = fmt.Sprintf("group %d: %s", group, d.Reason)
+	v.total.Damages++
+	v.total.Damage = append(v.total.Damage, d)
+	if v.opt.Damage != nil {
+		v.opt.Damage(d)
+	}
+}
+
+// files reads the files of one replica.
+func (v *verifying) files(ctx context.Context, group uint32, s *store.Store) error {
+	opt := store.CheckOptions{BytesPerSec: v.opt.BytesPerSec}
+	if v.opt.Damage != nil {
+		opt.Damage = func(d store.Damage) {
+			d.Reason = fmt.Sprintf("group %d: %s", group, d.Reason)
+			v.opt.Damage(d)
+		}
+	}
+	if v.opt.Progress != nil {
+		opt.Progress = func(done *store.CheckReport) {
+			so := v.total
+			addReport(&so, done)
+			v.opt.Progress(&so)
+		}
+	}
+	report, err := s.Verify(ctx, opt)
+	for i := range report.Damage {
+		report.Damage[i].Reason = fmt.Sprintf("group %d: %s", group, report.Damage[i].Reason)
+	}
+	addReport(&v.total, &report)
+	if errors.Is(err, store.ErrClosed) && !v.node.closing.Load() {
+		v.note("group %d: its replica moved, or was replaced, meanwhile", group)
+		return nil
+	}
+	return err
+}
+
+func addReport(to, from *store.CheckReport) {
+	to.Segments += from.Segments
+	to.Blocks += from.Blocks
+	to.Rows += from.Rows
+	to.LogFiles += from.LogFiles
+	to.Flushes += from.Flushes
+	to.LogRows += from.LogRows
+	to.Bytes += from.Bytes
+	to.Damages += from.Damages
+	to.Damage = append(slices.Clip(to.Damage), from.Damage...)
+	to.Notes = append(slices.Clip(to.Notes), from.Notes...)
+	to.TookNs += from.TookNs
+}
+
+// compare compares the replica of a group here with the others, by digests of what is closed on all
+// of them, and names those that differ from most.
+func (v *verifying) compare(ctx context.Context, group int, p *place) error {
+	until, err := p.here.store.Horizon(ctx)
+	if err != nil {
+		return err
+	}
+	left := place{here: p.here, others: slices.Clone(p.others)}
+	for from := int64(math.MinInt64); from < until && len(left.others) > 0; {
+		cuts, err := p.here.store.Cut(ctx, from, until, compareRows)
+		if err != nil {
+			return err
+		}
+		to := cuts[1]
+		alike, err := v.compareBetween(ctx, group, &left, from, to)
+		if err != nil || !alike {
+			return err
+		}
+		from = to
+	}
+	return nil
+}
+
+// compareBetween compares what replicas hold between two acqs. Once they differ, it says so and
+// alike is false; those that cannot be asked are noted, and left out from then on.
+func (v *verifying) compareBetween(
+	ctx context.Context, group int, p *place, from, to int64,
+) (alike bool, err error) {
+	for range compareTries {
+		said := make([]digests, 1, len(p.others)+1)
+		said[0], err = p.here.digest(ctx, record.Box{}, []int64{from, to})
+		if err != nil {
+			return false, err
+		}
+		p.others = slices.DeleteFunc(p.others, func(other *peer) bool {
+			ask := &distant{peer: other, groups: []int{group - 1}, after: []int64{to - 1}}
+			d, err := ask.digest(ctx, record.Box{}, []int64{from, to})
+			if err == nil {
+				said = append(said, d)
+			} else if ctx.Err() == nil {
+				v.note("group %d: node %s cannot be compared with: %v", group, other.name, err)
+			}
+			return err != nil
+		})
+		if ctx.Err() != nil {
+			return false, ctx.Err()
+		}
+		if again := slices.ContainsFunc(said, func(d digests) bool {
+			return d.purgedAcqNs != said[0].purgedAcqNs // one has yet to do what others did
+		}); !again {
+			return v.judge(group, p, said), nil
+		}
+	}
+	v.note("group %d: purges or retentions went on all the time; compare again", group)
+	return false, nil
+}
+
+// judge names the replicas that differ from what most have; without a majority, all.
+func (v *verifying) judge(group int, p *place, said []digests) (alike bool) {
+	votes := map[store.Digest]int{}
+	for _, d := range said {
+		votes[d.slices[0]]++
+	}
+	if len(votes) == 1 {
+		return true
+	}
+	for i, d := range said {
+		if 2*votes[d.slices[0]] > len(said) {
+			continue
+		}
+		where := "here"
+		if i > 0 {
+			where = "on node " + p.others[i-1].name
+		}
+		one := d.slices[0]
+		v.damaged(group, store.Damage{File: "replica " + where, Reason: fmt.Sprintf(
+			"it differs from the other replicas: %d records with acqs from %d to %d", one.Rows,
+			one.FromNs, one.ToNs)})
+	}
+	return false
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/node/store"
+)
+
+// groupDir is a replica in the directory of a node of a cluster, or in a snapshot of one.
+type groupDir struct {
+	group uint64
+	store string
+}
+
+// groupsIn lists the replicas in a directory, nil when it is not of a node of a cluster. That of a
+// node has a number of the replica after that of the group.
+func groupsIn(dir string) (all []groupDir) {
+	names, err := filepath.Glob(filepath.Join(dir, "groups", "*", "*"))
+	if err != nil {
+		return nil // dir has a [ in its name that nothing closes
+	}
+	for _, name := range names {
+		number, _, _ := strings.Cut(filepath.Base(filepath.Dir(name)), ".")
+		group, err := strconv.ParseUint(number, 10, 32)
+		if err == nil && filepath.Base(name) == "store" {
+			all = append(all, groupDir{group, name})
+		}
+	}
+	slices.SortFunc(all, func(x, y groupDir) int { return cmp.Compare(x.group, y.group) })
+	return all
+}
+
+// backupGroups backs up each replica into a directory of its group.
+func (a *app) backupGroups(
+	ctx context.Context, dir, to string, groups []groupDir, opt store.BackupOptions,
+) error {
+	var err error
+	if opt.Beside, err = a.besideStore(dir); err != nil {
+		return err
+	}
+	w, err := a.writer(false, append([]output.Column{right("group")}, partColumns()...)...)
+	if err != nil {
+		return err
+	}
+	for _, g := range groups {
+		if err = a.backupGroup(ctx, g, to, opt, w); err != nil {
+			err = fmt.Errorf("group %d: %w", g.group, err)
+			break
+		}
+	}
+	return errors.Join(err, w.Close())
+}
+
+func (a *app) backupGroup(
+	ctx context.Context, g groupDir, to string, opt store.BackupOptions, w *output.Writer,
+) error {
+	info, err := store.ReadSnapshot(g.store)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	opt.UntilAcqNs = info.AcqNs
+	began := a.now()
+	part, err := a.writePart(ctx, filepath.Join(to, fmt.Sprintf("group-%d", g.group)), opt,
+		func() (*store.Store, store.Report, error) { return store.OpenSnapshot(ctx, g.store) })
+	if err != nil {
+		return err
+	}
+	if part == nil {
+		a.note("group %d: nothing is new since the last part", g.group)
+		return nil
+	}
+	return w.Row(append([]output.Value{output.Count(g.group)}, partRow(part,
+		a.now().Sub(began))...)...)
+}

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/pentad-db/pentad/sdk/client"
+)
+
+func TestWhenAMoveIsDone(t *testing.T) {
+	f := func(all client.Cluster, until, wantState string, want bool) {
+		t.Helper()
+		all.Nodes = append(all.Nodes, client.ClusterNode{ID: "other", State: "left"})
+		text, state, done := moved(&all, "it", until)
+		if state != wantState || done != want {
+			t.Errorf("%q: state %q, done %v", text, state, done)
+		}
+	}
+	node := func(state string) client.Cluster {
+		return client.Cluster{Nodes: []client.ClusterNode{{ID: "it", State: state}}}
+	}
+	f(node("draining"), "left", "draining", false)
+	f(node("left"), "left", "left", true)
+	f(node("up"), "left", "up", false)
+	f(client.Cluster{}, "left", "", false) // who is asked does not know it yet
+	f(client.Cluster{}, "", "", true)
+	f(client.Cluster{Changes: 1}, "", "", false)
+	f(client.Cluster{Running: make([]client.ClusterChange, 1)}, "", "", false)
+	f(client.Cluster{Blocked: []string{"what is ahead is not known"}}, "", "", false)
+}
+
+func TestRate(t *testing.T) {
+	f := func(text string, want uint64, ok bool) {
+		t.Helper()
+		var r rateFlag
+		if err := r.Set(text); (err == nil) != ok || uint64(r) != want {
+			t.Errorf("%q: %d, %v", text, r, err)
+		}
+	}
+	f("64MiB", 64<<20, true)
+	f("50MB", 50e6, true)
+	f("3 GiB", 3<<30, true)
+	f("2KiB", 2048, true)
+	f("1000000", 1e6, true)
+	f("0", 0, true)
+	f("", 0, false)
+	f("-1", 0, false)
+	f("MB", 0, false)
+	f("9223372036854775807GB", 0, false)
+}

@@ -1,0 +1,178 @@
+package nodesync_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pentad-db/pentad/node"
+	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/nodesync"
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+// serveCluster starts a cluster of one node and some groups.
+func serveCluster(t *testing.T) *served {
+	t.Helper()
+	token, err := cluster.NewToken(strings.NewReader(strings.Repeat("0123456789abcdef", 9)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(token.Text()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := &served{t: t, opt: node.Options{Dir: t.TempDir(), Listen: "127.0.0.1:0",
+		Fail: func(err error) { t.Errorf("the node must end: %v", err) },
+		Cluster: cluster.Config{TokenFile: file, RaftBind: free(t), Bind: free(t), Init: true,
+			Groups: 4}}}
+	s.start()
+	t.Cleanup(s.stop)
+	s.until("the cluster answers", func() error {
+		_, err := s.SyncState(t.Context())
+		return err
+	})
+	return s
+}
+
+func free(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
+// until tries until there is no error.
+func (s *served) until(what string, try func() error) {
+	s.t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	timeout := time.After(5 * time.Minute) // a slow machine is no failure
+	for err := try(); err != nil; err = try() {
+		select {
+		case <-tick.C:
+		case <-timeout:
+			s.t.Fatalf("waited five minutes until %s: %v", what, err)
+		}
+	}
+}
+
+// A node has an exact copy in a cluster, and that one in a node, until it is released.
+func TestCopyIntoACluster(t *testing.T) {
+	rng := seeded(t)
+	from, middle := serve(t, store.Options{SealRows: 900}), serveCluster(t)
+	to := serve(t, store.Options{Shards: 4})
+	from.fill(rng, 3000)
+	for range 3 {
+		for range 12 {
+			from.change(rng)
+		}
+		opt := nodesync.Options{SliceRows: 1 + rng.Uint64N(1500)}
+		for _, pair := range [][2]*served{{from, middle}, {middle, to}} {
+			middle.until("a copy is made", func() error {
+				_, err := nodesync.Copy(t.Context(), pair[0], pair[1], opt)
+				return err
+			})
+			got, err := nodesync.Verify(t.Context(), pair[0], pair[1], opt)
+			if err != nil || got.Rows == 0 {
+				t.Fatalf("%+v, %v", got, err)
+			}
+		}
+		st, err := middle.SyncState(t.Context())
+		if err != nil || st.Groups != 0 || st.Of == [16]byte{} {
+			t.Fatalf("%+v, %v", st, err)
+		}
+		for _, view := range []record.View{record.ViewAll, record.ViewLatest} {
+			want := from.rows(&record.Query{View: view, Box: below(st.HorizonNs)})
+			source, err := from.SyncState(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(source.History.Policies, st.History.Policies) {
+				continue // a retention took a step since
+			}
+			for _, n := range []*served{middle, to} {
+				if got := n.rows(&record.Query{View: view}); !slices.Equal(got, want) {
+					t.Errorf("view %v: %d rows, want %d", view, len(got), len(want))
+				}
+			}
+		}
+	}
+	_, err := middle.Put(t.Context(), oneRow(), [16]byte{}, 0)
+	var remote *wire.Error
+	if !errors.As(err, &remote) || remote.Kind != wire.KindForbidden {
+		t.Errorf("a copy takes a put: %v", err)
+	}
+	if err := middle.ReleaseCopy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	middle.fill(rng, 100)
+	_, err = nodesync.Copy(t.Context(), middle, to, nodesync.Options{})
+	if !errors.Is(err, nodesync.ErrNotACopy) {
+		t.Errorf("a cluster of its own is copied: %v", err)
+	}
+	_, err = nodesync.Copy(t.Context(), from, middle, nodesync.Options{})
+	if !errors.Is(err, nodesync.ErrNotACopy) {
+		t.Errorf("copied into a cluster of its own: %v", err)
+	}
+}
+
+func below(acqNs int64) record.Box {
+	return record.Box{record.Acq: {{From: 0, To: acqNs}}}
+}
+
+func oneRow() *record.Batch {
+	b := &record.Batch{}
+	b.Append(record.Key{CID: 1, MID: 1}, []byte("x"))
+	return b
+}
+
+// Records of a cluster get new acqs in a node, and those of a node in a cluster.
+func TestRestampOfACluster(t *testing.T) {
+	rng := seeded(t)
+	from, middle := serve(t, store.Options{}), serveCluster(t)
+	to := serve(t, store.Options{})
+	for range 4 {
+		from.fill(rng, 500)
+	}
+	opt := nodesync.Options{SliceRows: 300, Box: record.Box{record.CID: {{From: 0, To: 2}}}}
+	keep := func(*nodesync.Position) error { return nil }
+	for _, pair := range [][2]*served{{from, middle}, {middle, to}} {
+		p := &nodesync.Position{}
+		var rows uint64
+		middle.until("records are put", func() error {
+			report, err := nodesync.Restamp(t.Context(), pair[0], pair[1], p, keep, opt)
+			rows += report.Rows
+			if err == nil && rows < 2000 { // the horizon of a cluster comes after its records
+				err = fmt.Errorf("%d records were put, want 2000", rows)
+			}
+			return err
+		})
+		for _, view := range []record.View{record.ViewAll, record.ViewLatest} {
+			here, there := versionsOf(from, view), versionsOf(pair[1], view)
+			if len(here) != len(there) || len(here) == 0 {
+				t.Errorf("view %v: %d readings, %d arrived", view, len(here), len(there))
+			}
+		}
+	}
+	box := &wire.Box{Box: record.Box{record.CID: {record.At(1)}}}
+	if _, err := middle.Erase(t.Context(), box); err != nil {
+		t.Fatal(err)
+	}
+	_, err := nodesync.Restamp(t.Context(), middle, to, &nodesync.Position{}, keep, opt)
+	if !errors.Is(err, nodesync.ErrNotACopy) || !strings.Contains(err.Error(), "cluster of 4") {
+		t.Errorf("an erase of a cluster: %v", err)
+	}
+}

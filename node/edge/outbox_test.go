@@ -1,0 +1,225 @@
+package edge
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/pentad-db/pentad/node/internal/lines"
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store"
+)
+
+const testID = "65646765000102030405060708090a0b"
+
+// begun is a file of some changes, and the states that it went through.
+func begun(t testing.TB) (text []byte, states []state) {
+	t.Helper()
+	d := &powerDisk{}
+	d.back(-1)
+	b, err := openOutbox(d, "s", testID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range int64(5) {
+		states = append(states, b.now())
+		err := b.change(false, func(s *state) error {
+			s.Seq, s.NextNs = uint64(i)+1, i*10+10
+			s.Cut = &cut{FromNs: i * 10, ToNs: i*10 + 10, Records: 1, Bytes: 33}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return d.text, append(states, b.now())
+}
+
+func sameState(a, b state) bool {
+	return bytes.Equal(lines.Append(nil, a), lines.Append(nil, b))
+}
+
+// TestOutboxTorn cuts the file at each of its bytes: the last whole line holds, and what follows is
+// written where it ended.
+func TestOutboxTorn(t *testing.T) {
+	text, states := begun(t)
+	headEnd := bytes.IndexByte(text, '\n') + 1
+	for end := headEnd; end <= len(text); end++ {
+		d := &powerDisk{text: bytes.Clone(text[:end])}
+		d.back(-1)
+		b, err := openOutbox(d, "s", testID)
+		if err != nil {
+			t.Fatalf("cut at %d: %v", end, err)
+		}
+		whole := bytes.Count(text[headEnd:end], []byte("\n"))
+		// The first line after the head is of the state at the start.
+		if want := states[max(0, whole-1)]; !sameState(b.now(), want) {
+			t.Fatalf("cut at %d: %+v, want %+v", end, b.now(), want)
+		}
+		err = b.change(false, func(s *state) error { s.Seq = 77; return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err = openOutbox(d, "s", testID); err != nil || b.now().Seq != 77 {
+			t.Fatalf("cut at %d, and written on: %+v, %v", end, b.now(), err)
+		}
+	}
+}
+
+// TestOutboxDamage: a bent byte is found, except that a bent last line is one that was torn.
+func TestOutboxDamage(t *testing.T) {
+	text, states := begun(t)
+	last := bytes.LastIndexByte(text[:len(text)-1], '\n') + 1
+	for i := range text {
+		bent := bytes.Clone(text)
+		bent[i] ^= 1
+		d := &powerDisk{text: bent}
+		d.back(-1)
+		b, err := openOutbox(d, "s", testID)
+		switch {
+		case i < last-1 && err == nil:
+			t.Fatalf("byte %d is bent, and %+v is read", i, b.now())
+		case i >= last && (err != nil || !sameState(b.now(), states[len(states)-2])):
+			t.Fatalf("byte %d of the last line is bent: %v", i, err)
+		case err != nil && !strings.Contains(err.Error(), boxName):
+			t.Fatalf("byte %d: %v does not name the file", i, err)
+		}
+	}
+	d := &powerDisk{text: text}
+	if _, err := openOutbox(d, "other", testID); err == nil ||
+		!strings.Contains(err.Error(), "other") {
+		t.Errorf("of another store: %v", err)
+	}
+}
+
+// TestOutboxFile: the file is short again after many changes, and what failed says so for good.
+func TestOutboxFile(t *testing.T) {
+	name := filepath.Join(t.TempDir(), boxName)
+	b, err := openOutbox(osDisk(name), "s", testID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sizes := []int64{}
+	for i := range uint64(9000) {
+		err := b.change(true, func(s *state) error { s.Seq = i; return nil })
+		if err == nil && i%3 == 0 {
+			err = b.sync()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		sizes = append(sizes, b.size)
+	}
+	if err := b.close(); err != nil {
+		t.Fatal(err)
+	}
+	b, err = openOutbox(osDisk(name), "s", "65646765ffffffffffffffffffffffff")
+	if err != nil || b.now().Seq != 8999 || b.writer[4] != 0 || b.cut != 0 {
+		t.Errorf("%+v, %v", b.now(), err)
+	}
+	if most := slices.Max(sizes); most > rewriteBytes+1000 {
+		t.Errorf("the file had %d bytes", most)
+	}
+	if err := b.close(); err != nil {
+		t.Fatal(err)
+	}
+	d := &powerDisk{rng: rand.New(rand.NewPCG(1, 1))}
+	d.back(1)
+	if b, err = openOutbox(d, "s", testID); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.change(false, func(s *state) error { s.Seq = 5; return nil }); err == nil {
+		t.Fatal("no error in the dark")
+	}
+	d.back(-1)
+	if err := b.change(true, func(*state) error { return nil }); !errors.Is(err, errDark) {
+		t.Errorf("after the disk failed: %v", err)
+	}
+	if b.now().Seq != 0 {
+		t.Errorf("a change that failed is there: %+v", b.now())
+	}
+}
+
+// fullDisk has no room for a new file.
+type fullDisk struct {
+	powerDisk
+	full bool
+}
+
+func (d *fullDisk) Replace(text []byte) error {
+	if d.full {
+		return syscall.ENOSPC
+	}
+	return d.powerDisk.Replace(text)
+}
+
+// TestOutboxWithoutRoom: for lack of room nothing changes, and later it goes on; an empty file is
+// not taken for none, as all would be shipped again.
+func TestOutboxWithoutRoom(t *testing.T) {
+	d := &fullDisk{}
+	d.back(-1)
+	b, err := openOutbox(d, "s", testID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.size = rewriteBytes + 1
+	for _, full := range []bool{true, true, false} {
+		d.full = full
+		err := b.change(false, func(s *state) error { s.Seq++; return nil })
+		if full != errors.Is(err, segment.ErrNoSpace) || !full && err != nil {
+			t.Fatalf("full %v: %v", full, err)
+		}
+	}
+	if b, err = openOutbox(d, "s", testID); err != nil || b.now().Seq != 1 {
+		t.Fatalf("%+v, %v", b.now(), err)
+	}
+	d.text = []byte{}
+	if _, err := openOutbox(d, "s", testID); err == nil {
+		t.Error("an empty file is taken")
+	}
+}
+
+// TestPutBeforeTheEnd: who waits for the start of an edge that cannot start does not hold it up.
+func TestPutBeforeTheEnd(t *testing.T) {
+	e := &Edge{meter: meter{counted: make(chan struct{})}}
+	e.run, e.cancel = context.WithCancel(context.Background())
+	time.AfterFunc(time.Millisecond, e.cancel)
+	_, err := (*gate)(e).Put(t.Context(), batchOf(1), nil)
+	if !errors.Is(err, store.ErrClosed) {
+		t.Error(err)
+	}
+}
+
+func FuzzParseOutbox(f *testing.F) {
+	text, _ := begun(f)
+	f.Add(text)
+	f.Add(text[:len(text)-5])
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, text []byte) {
+		h, s, size, err := parseOutbox(text)
+		if err != nil {
+			return
+		}
+		if size > int64(len(text)) {
+			t.Fatalf("%d of %d bytes are whole", size, len(text))
+		}
+		if s == nil {
+			return
+		}
+		if err := s.check(); err != nil {
+			t.Fatal(err)
+		}
+		again := lines.Append(lines.Append(nil, h), s)
+		_, back, _, err := parseOutbox(again)
+		if err != nil || back == nil || !sameState(*back, *s) {
+			t.Fatalf("%s is read as %+v, %v", again, back, err)
+		}
+	})
+}

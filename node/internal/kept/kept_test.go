@@ -1,0 +1,167 @@
+package kept_test
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/pentad-db/pentad/node/internal/kept"
+)
+
+// tableOf returns a table: it is there from the second time on.
+func tableOf(t *testing.T, c *kept.Cache, s *kept.Segment, key kept.Key, blocks, size int,
+) *kept.Table {
+	t.Helper()
+	if got := c.Table(s, key, blocks, size); got != nil {
+		t.Fatal("a table the first time")
+	}
+	got := c.Table(s, key, blocks, size)
+	if got == nil {
+		t.Fatal("no table the second time")
+	}
+	return got
+}
+
+func TestFindsWhatWasPut(t *testing.T) {
+	c, s := kept.New(1<<20), &kept.Segment{}
+	table := tableOf(t, c, s, kept.Key{1}, 10, 8)
+	table.Lock()
+	defer table.Unlock()
+	whole := kept.Part{Block: 3}
+	cut := kept.Part{Block: 3, Need: 2, From: [2]int64{5}, To: [2]int64{9}}
+	table.Put(&whole, kept.State{Rows: 7, In: 1024, Out: 4096}, []byte("wholeone"))
+	table.Put(&cut, kept.State{Rows: 2, In: 4096, Out: 4096}, []byte("cut here"))
+	table.Put(&cut, kept.State{Rows: 9, In: 4096, Out: 1}, []byte("not this"))
+	f := func(p kept.Part, in uint16, want string, rows uint32) {
+		t.Helper()
+		state := make([]byte, 8)
+		got, ok := table.Find(&p, in, state)
+		if ok != (want != "") || ok && (string(state) != want || got.Rows != rows) {
+			t.Errorf("%+v made with %d: %q, %+v, %v", p, in, state, got, ok)
+		}
+	}
+	f(whole, 1024, "wholeone", 7)
+	f(cut, 4096, "cut here", 2)
+	f(whole, 4096, "", 0)
+	f(kept.Part{Block: 4}, 1024, "", 0)
+	other := cut
+	other.To[0]++
+	f(other, 4096, "", 0)
+	other = cut
+	other.Need = 4
+	f(other, 4096, "", 0)
+}
+
+func TestDropLeavesNothing(t *testing.T) {
+	c, gone, stays := kept.New(1<<20), &kept.Segment{}, &kept.Segment{}
+	for key := range byte(3) {
+		for _, s := range []*kept.Segment{gone, stays} {
+			table := tableOf(t, c, s, kept.Key{key}, 100, 16)
+			table.Lock()
+			table.Put(&kept.Part{Block: 1}, kept.State{}, make([]byte, 16))
+			table.Unlock()
+		}
+	}
+	before := c.Stats()
+	gone.Drop()
+	if after := c.Stats(); after.States != 3 || after.Bytes != before.Bytes/2 ||
+		after.Evicted != 0 {
+		t.Errorf("after one of two segments was dropped: %+v, before: %+v", after, before)
+	}
+	stays.Drop()
+	if after := c.Stats(); after.States != 0 || after.Bytes != 0 {
+		t.Errorf("after all were dropped: %+v", after)
+	}
+}
+
+// TestPutAfterDrop: who still has the table of a segment that is gone keeps nothing.
+func TestPutAfterDrop(t *testing.T) {
+	c, s := kept.New(1<<20), &kept.Segment{}
+	table := tableOf(t, c, s, kept.Key{1}, 500, 16)
+	put := func(block uint32) {
+		table.Lock()
+		defer table.Unlock()
+		table.Put(&kept.Part{Block: block}, kept.State{}, make([]byte, 16))
+	}
+	put(0)
+	s.Drop()
+	for block := range uint32(500) {
+		put(block)
+	}
+	s.Drop()
+	if st := c.Stats(); st.States != 0 || st.Bytes != 0 {
+		t.Errorf("kept of a segment that is gone: %+v", st)
+	}
+}
+
+// TestBounded puts more than there is room for, under many keys, from several goroutines: what is
+// found is what was put, and the bound holds.
+func TestBounded(t *testing.T) {
+	const limit, size, blocks = 64 << 10, 32, 200
+	c := kept.New(limit)
+	segments := make([]kept.Segment, 4)
+	var wg sync.WaitGroup
+	for worker := range 4 {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(worker), 1))
+			state := make([]byte, size)
+			for range 3000 {
+				s, key := r.IntN(len(segments)), byte(r.IntN(20))
+				table := c.Table(&segments[s], kept.Key{key}, blocks, size)
+				if table == nil {
+					continue
+				}
+				table.Lock()
+				for range 10 {
+					p := kept.Part{Block: r.Uint32N(blocks), Need: 1,
+						From: [2]int64{r.Int64N(12)}}
+					sum := uint64(s)<<48 | uint64(key)<<40 | uint64(p.Block)<<8 |
+						uint64(p.From[0])
+					if _, ok := table.Find(&p, 0, state); ok {
+						if got := binary.LittleEndian.Uint64(state); got != sum {
+							t.Errorf("found %x, put %x", got, sum)
+						}
+						continue
+					}
+					binary.LittleEndian.PutUint64(state, sum)
+					table.Put(&p, kept.State{}, state)
+				}
+				table.Unlock()
+				if bytes := c.Stats().Bytes; bytes > limit {
+					t.Errorf("%d bytes, at most %d", bytes, limit)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	st := c.Stats()
+	if st.Hits == 0 || st.Misses == 0 || st.Evicted == 0 || st.States == 0 {
+		t.Errorf("nothing was put to the test: %+v", st)
+	}
+	for i := range segments {
+		segments[i].Drop()
+	}
+	if st := c.Stats(); st.Bytes != 0 || st.States != 0 {
+		t.Errorf("after all were dropped: %+v", st)
+	}
+}
+
+func TestFindTakesNoMemory(t *testing.T) {
+	c, s := kept.New(1<<20), &kept.Segment{}
+	table := tableOf(t, c, s, kept.Key{1}, 10, 8)
+	p, state := kept.Part{Block: 3}, make([]byte, 8)
+	table.Lock()
+	table.Put(&p, kept.State{}, state)
+	table.Unlock()
+	if n := testing.AllocsPerRun(100, func() {
+		table.Lock()
+		_, ok := table.Find(&p, 0, state)
+		table.Unlock()
+		if !ok {
+			t.Fatal("not found")
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -1,0 +1,309 @@
+package member
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/replica"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+// RouteAct is what a node asks who leads the meta group: POST, an Act as JSON.
+const RouteAct = "/v1/cluster/act"
+
+// Verbs of an Act.
+const (
+	Look      = ""          // changes nothing
+	Drain     = "drain"     // the copies of a node move away, and then it has left
+	Undrain   = "undrain"   // takes that back, as long as it has not left
+	Remove    = "remove"    // a node is lost for good: its copies are made anew now
+	Rebalance = "rebalance" // sets how fast copies move
+)
+
+// Act is something that an operator wants.
+type Act struct {
+	Verb        string  `json:"verb"`
+	Node        string  `json:"node"` // an id, the beginning of one, or an address; of some verbs
+	DryRun      bool    `json:"dry_run"`
+	FewerCopies bool    `json:"fewer_copies"`  // Drain also if too few nodes are left
+	Copies      *uint32 `json:"copies"`        // Rebalance: of cluster.Limits, nil as it is
+	BytesPerSec *uint64 `json:"bytes_per_sec"` // likewise
+}
+
+// Prospect is what is ahead: after an act, or as it would be.
+type Prospect struct {
+	Changed bool     `json:"changed"`         // the act was not done before
+	Node    string   `json:"node,omitempty"`  // that it was about
+	State   string   `json:"state,omitempty"` // of that node
+	Changes []Change `json:"changes"`         // that are left to begin, the most urgent first
+	Running []Change `json:"running"`
+	Blocked []string `json:"blocked"` // what does not go on by itself, and what to do
+	Notes   []string `json:"notes"`   // what an operator should know before
+
+	Copies      uint32 `json:"copies"`        // that a node takes in at a time
+	BytesPerSec int64  `json:"bytes_per_sec"` // of copies that a node sends
+	Bytes       int64  `json:"bytes"`         // of the copies that are left to make, about
+}
+
+// Change of one group. Its parts are "" for none.
+type Change struct {
+	Group uint32 `json:"group"`
+	Add   string `json:"add"`   // node that gets a copy
+	From  string `json:"from"`  // node whose copy goes
+	Stage string `json:"stage"` // of one that runs
+	Why   string `json:"why"`
+	Waits string `json:"waits"` // what it waits for
+	Bytes int64  `json:"bytes"` // to copy, about
+}
+
+// lookTimeout is how long those who look at the cluster wait for who leads it, who waits for nodes
+// that are silent: askTimeout/2 for their health, then askTimeout for their replicas.
+const lookTimeout = 2*askTimeout + time.Second
+
+// look returns what is ahead, and what is in the way of knowing it.
+func (m *Member) look(ctx context.Context) (Prospect, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, lookTimeout, ErrUnavailable)
+	defer cancel()
+	return m.Act(ctx, Act{})
+}
+
+// Act has who leads the meta group do something, or say what would happen.
+//
+// Errors: *wire.Error; ErrUnavailable; of ctx.
+func (m *Member) Act(ctx context.Context, a Act) (Prospect, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, commandTimeout, ErrUnavailable)
+	defer cancel()
+	for {
+		p, err := m.actOnce(ctx, a)
+		switch {
+		case errors.Is(err, replica.ErrNotLeader), errors.Is(err, replica.ErrGroupUnknown),
+			errors.Is(err, ErrUnavailable), errors.Is(err, replica.ErrUnknown):
+			m.hint(cluster.MetaGroup, err) // said twice it does no more than once
+		default:
+			return p, err
+		}
+		select {
+		case <-time.After(mostPause):
+		case <-ctx.Done():
+			return p, fmt.Errorf("who leads the cluster: %w (%w)", context.Cause(ctx), err)
+		case <-m.open.Done():
+			return p, replica.ErrClosed
+		}
+	}
+}
+
+func (m *Member) actOnce(ctx context.Context, a Act) (p Prospect, err error) {
+	id := m.Leader(cluster.MetaGroup)
+	if id == m.self.ID {
+		return m.actHere(ctx, a)
+	}
+	n, ok := m.locate(id)
+	if !ok {
+		return p, ErrUnavailable
+	}
+	body, err := json.Marshal(a)
+	if err != nil {
+		return p, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout) // it may be frozen, and another lead soon
+	defer cancel()
+	text, err := m.ask(ctx, http.MethodPost, n.HTTPAddr, RouteAct, body)
+	var remote *wire.Error
+	switch {
+	case err == nil:
+		return p, json.Unmarshal(text, &p)
+	case errors.As(err, &remote):
+		return p, heard(cluster.MetaGroup, remote)
+	}
+	return p, fmt.Errorf("%w: %w", ErrUnavailable, err)
+}
+
+// serveAct answers RouteAct.
+func (m *Member) serveAct(ctx context.Context, body []byte) ([]byte, error) {
+	var a Act
+	if err := json.Unmarshal(body, &a); err != nil {
+		return nil, &wire.Error{Kind: wire.KindInvalid, Part: "body", Message: err.Error()}
+	}
+	p, err := m.actHere(ctx, a)
+	if err != nil {
+		return nil, said(err)
+	}
+	return json.Marshal(p)
+}
+
+// actHere acts as who leads the meta group.
+func (m *Member) actHere(ctx context.Context, a Act) (p Prospect, err error) {
+	st, err := m.run.Status(cluster.MetaGroup)
+	if err != nil {
+		return p, err
+	}
+	if st.Leader != st.Replica {
+		return p, &replica.NotLeaderError{Group: cluster.MetaGroup, Leader: st.Leader}
+	}
+	before := m.View()
+	if before.Cluster == (cluster.ID{}) {
+		return p, ErrUnavailable
+	}
+	health := m.Health(before)
+	cmd, id, err := command(before, health, a)
+	if err != nil {
+		return p, err
+	}
+	after, changed := before, false
+	if cmd != nil {
+		if _, err := cluster.AppendCommand(nil, cmd); err != nil {
+			return p, &wire.Error{Kind: wire.KindInvalid, Message: err.Error()}
+		}
+		if after, changed, err = m.command(ctx, cmd, a.DryRun); err != nil {
+			return p, refusal(err)
+		}
+	}
+	said := m.survey(ctx, after)
+	p = prospect(after, cluster.NextMoves(after, health, cluster.PlanOptions{}), sizes(said))
+	p.Blocked = append(p.Blocked, noQuorum(after, said, p.Blocked)...)
+	p.Changed = changed
+	if n, ok := after.Node(id); ok {
+		p.Node, p.State = id.String(), n.State.String()
+		p.Notes = notes(before, after, n)
+	}
+	return p, nil
+}
+
+// command does a command, or asks a copy of the state what it would do.
+func (m *Member) command(
+	ctx context.Context, cmd cluster.Command, dry bool,
+) (after *cluster.View, changed bool, err error) {
+	if !dry {
+		answer, err := m.Command(ctx, cmd)
+		st, _ := m.run.Status(cluster.MetaGroup) // a replica that is gone leads nothing
+		if err == nil && (st.Leader == 0 || st.Leader != st.Replica) {
+			err = &replica.NotLeaderError{Leader: st.Leader} // its view may be the old one
+		}
+		return m.View(), answer.Changed, err
+	}
+	state, err := cluster.ParseState(m.state())
+	if err != nil {
+		return nil, false, err
+	}
+	data, err := cluster.AppendCommand(nil, cmd)
+	if err != nil {
+		return nil, false, err
+	}
+	result, err := state.Apply(data)
+	return state.View(), result.Changed, errors.Join(err, result.Err)
+}
+
+// command returns what an act means; nil for nothing. The node is that which it is about, or 0.
+func command(
+	v *cluster.View, h cluster.Health, a Act,
+) (cmd cluster.Command, id cluster.NodeID, err error) {
+	switch a.Verb {
+	case Look:
+		return nil, 0, nil
+	case Rebalance:
+		limits := v.Limits
+		if a.Copies != nil {
+			limits.Copies = *a.Copies
+		}
+		if a.BytesPerSec != nil {
+			limits.BytesPerSec = *a.BytesPerSec
+		}
+		if limits == v.Limits {
+			return nil, 0, nil
+		}
+		return &cluster.SetLimits{Limits: limits}, 0, nil
+	}
+	n, err := find(v, a.Node)
+	if err != nil {
+		return nil, 0, err
+	}
+	set := &cluster.SetNodeState{Node: n.ID, Fewer: a.FewerCopies}
+	switch a.Verb {
+	case Drain:
+		set.State = cluster.NodeDraining
+	case Undrain:
+		set.State = cluster.NodeUp
+	case Remove:
+		set.State = cluster.NodeRemoving
+	default:
+		return nil, 0, &wire.Error{Kind: wire.KindInvalid, Part: "verb",
+			Message: fmt.Sprintf("there is no verb %.40q", a.Verb)}
+	}
+	switch {
+	case n.State == cluster.NodeLeft && a.Verb != Undrain,
+		n.State == cluster.NodeRemoving && a.Verb == Drain:
+		return nil, n.ID, nil // it is on its way, or there
+	case a.Verb == Undrain && n.State == cluster.NodeJoining:
+		return nil, n.ID, nil
+	case a.Verb == Remove && n.State != cluster.NodeRemoving:
+		return set, n.ID, lost(n, h.Nodes[n.ID])
+	}
+	return set, n.ID, nil
+}
+
+// lost refuses to give a node up that may be there.
+func lost(n cluster.Node, h cluster.NodeHealth) error {
+	switch {
+	case h.Unreachable == 0:
+		return forbidden("node %v answers: drain it, or stop it for good before it is removed",
+			n.ID)
+	case !h.GossipDead:
+		return forbidden("node %v does not answer, but gossip has not given it up yet; try again "+
+			"in some seconds", n.ID)
+	}
+	return nil
+}
+
+func forbidden(format string, args ...any) error {
+	return &wire.Error{Kind: wire.KindForbidden, Part: "node",
+		Message: fmt.Sprintf(format, args...)}
+}
+
+// refusal gives what the state says to a command the form that crosses the network.
+func refusal(err error) error {
+	for sentinel, kind := range map[error]wire.Kind{cluster.ErrRefused: wire.KindForbidden,
+		cluster.ErrUnknown: wire.KindNotFound, cluster.ErrStale: wire.KindInvalid} {
+		if errors.Is(err, sentinel) {
+			return &wire.Error{Kind: kind, Part: "node", Message: err.Error()}
+		}
+	}
+	return err
+}
+
+// find returns the node that somebody means by an id, by the first digits of its id that are not 0,
+// or by an address.
+func find(v *cluster.View, name string) (found cluster.Node, err error) {
+	bad := func(kind wire.Kind, text string) error {
+		return &wire.Error{Kind: kind, Part: "node", Message: fmt.Sprintf("node %.80q: %s; pentad "+
+			"cluster nodes lists them", name, text)}
+	}
+	if name == "" {
+		return found, bad(wire.KindInvalid, "an id, the beginning of one, or an address is wanted")
+	}
+	matches := 0
+	for _, n := range v.Nodes {
+		id := n.ID.String()
+		if id == name {
+			return n, nil
+		}
+		at := n.State != cluster.NodeLeft && (n.HTTPAddr == name || n.RaftAddr == name)
+		if at || strings.HasPrefix(id, name) ||
+			strings.HasPrefix(strings.TrimLeft(id, "0"), name) {
+			found = n
+			matches++
+		}
+	}
+	switch matches {
+	case 0:
+		return found, bad(wire.KindNotFound, "there is no such node")
+	case 1:
+		return found, nil
+	}
+	return found, bad(wire.KindInvalid, fmt.Sprintf("%d nodes begin so, or are there", matches))
+}

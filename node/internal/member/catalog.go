@@ -1,0 +1,289 @@
+package member
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/catalog"
+	"github.com/pentad-db/pentad/node/internal/cursors"
+	"github.com/pentad-db/pentad/node/replica"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+// Routes by which nodes that keep no state hear what people told the cluster.
+const (
+	RouteModule  = "/v1/cluster/module"  // GET ?sha256=: a module
+	RouteCursors = "/v1/cluster/cursors" // GET, or GET ?name=: cursors
+)
+
+const (
+	// reachEvery is how often a node looks whether it has a change that the group has.
+	reachEvery = 2 * time.Millisecond
+	// reachAfter is how long its own replica may take before it asks another node.
+	reachAfter = 100 * time.Millisecond
+	// moduleTimeout bounds how long one node may take to send a module.
+	moduleTimeout = 10 * time.Second
+)
+
+// ErrNoModule means that no node that can be reached has a module.
+var ErrNoModule = errors.New("no node that can be reached has this module")
+
+// newest returns the newest state that this node has.
+func (m *Member) newest() *cluster.Meta {
+	k := m.kept()
+	if k == nil || k.meta.At().Before(m.meta.At()) {
+		return m.meta
+	}
+	return k.meta
+}
+
+// kept returns this node's replica of the meta group, nil without one.
+func (m *Member) kept() *keeper {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.keeper
+}
+
+// Catalog returns the newest catalogue that this node has, and its version, which rises.
+func (m *Member) Catalog() (catalog.State, uint64) {
+	of := m.newest()
+	version := of.At().Catalog // before the catalogue, which is then as new at least
+	return of.Catalog(), version
+}
+
+// Tell has the cluster apply what people told it, and returns when this node knows it, too. It may
+// be sent twice.
+//
+// Errors: those that the state answers with; those of Do.
+func (m *Member) Tell(ctx context.Context, command cluster.Command) error {
+	answer, err := m.Command(ctx, command)
+	if err != nil {
+		return err
+	}
+	if _, is := command.(*cluster.ChangeCatalog); !is {
+		return nil // who reads cursors asks for the newest
+	}
+	return m.reach(ctx, answer.Version)
+}
+
+// reach returns when this node has a version of what people told.
+func (m *Member) reach(ctx context.Context, version uint64) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, commandTimeout, ErrUnavailable)
+	defer cancel()
+	began := time.Now()
+	tick := time.NewTicker(reachEvery)
+	defer tick.Stop()
+	for m.newest().Version() < version {
+		if m.kept() == nil || time.Since(began) > reachAfter {
+			if err := m.Refresh(ctx); err != nil && ctx.Err() == nil &&
+				!errors.Is(err, ErrUnavailable) {
+				return err
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-m.open.Done():
+			return replica.ErrClosed
+		}
+	}
+	return nil
+}
+
+// Refresh asks who leads the meta group, or else others who keep its state, for a newer one.
+//
+// Errors: ErrUnavailable when nobody answers; of ctx.
+func (m *Member) Refresh(ctx context.Context) error {
+	if m.Leader(cluster.MetaGroup) == m.self.ID {
+		return nil
+	}
+	for _, addr := range m.keepers() {
+		ctx, cancel := context.WithTimeout(ctx, askTimeout)
+		s, err := m.askState(ctx, addr)
+		cancel()
+		if err == nil {
+			m.take(s)
+			return nil
+		}
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return fmt.Errorf("what the cluster was told: %w", ErrUnavailable)
+}
+
+// keepers returns where the nodes are that keep the state, its leader first; none before anything
+// is known.
+func (m *Member) keepers() (out []string) {
+	v := m.View()
+	leader := m.Leader(cluster.MetaGroup)
+	if len(v.Groups) == 0 {
+		return nil
+	}
+	for _, r := range v.Voters(cluster.MetaGroup) {
+		n, ok := m.locate(r.Node)
+		switch {
+		case !ok || r.Node == m.self.ID:
+		case r.Node == leader:
+			out = append([]string{n.HTTPAddr}, out...)
+		default:
+			out = append(out, n.HTTPAddr)
+		}
+	}
+	return out
+}
+
+// take makes a state that came from another node this node's own if it is newer; nil is none.
+func (m *Member) take(s *cluster.State) {
+	if s != nil && s.View().Cluster == m.token.Cluster && m.newest().At().Before(s.At()) {
+		m.meta.Advance(s)
+	}
+}
+
+// askState returns the state of another node if that is newer than this node's, else nil.
+func (m *Member) askState(ctx context.Context, addr string) (*cluster.State, error) {
+	at := m.newest().At()
+	text, err := m.ask(ctx, http.MethodGet, addr, fmt.Sprintf("%s?epoch=%d&catalog=%d", RouteState,
+		at.Epoch, at.Catalog), nil)
+	if err != nil || len(text) == 0 {
+		return nil, err
+	}
+	return cluster.ParseState(text)
+}
+
+// serveState answers askState.
+func (m *Member) serveState(args func(string) string) ([]byte, error) {
+	epoch, err := strconv.ParseUint(args("epoch"), 10, 64)
+	version, err2 := strconv.ParseUint(args("catalog"), 10, 64)
+	if err := errors.Join(err, err2); err != nil {
+		return nil, &wire.Error{Kind: wire.KindInvalid, Part: "epoch", Message: err.Error()}
+	}
+	of := m.newest()
+	if !(cluster.At{Epoch: epoch, Catalog: version}).Before(of.At()) {
+		return nil, nil
+	}
+	return of.AppendSnapshot(nil), nil
+}
+
+// Module returns a module that the catalogue names, from here or from another node.
+//
+// Errors: ErrNoModule; of ctx.
+func (m *Member) Module(ctx context.Context, digest string) ([]byte, error) {
+	k := m.kept()
+	if k != nil {
+		if text, err := k.module(digest); err == nil {
+			return text, nil
+		}
+	}
+	var errs []error
+	for _, addr := range m.keepers() {
+		text, err := m.askFor(ctx, moduleTimeout, addr, RouteModule+"?sha256="+
+			url.QueryEscape(digest))
+		if err == nil && !isModule(digest, text) {
+			err = fmt.Errorf("%s has another one under its digest", addr)
+		}
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		return text, nil
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return nil, fmt.Errorf("%.12s: %w: %w", digest, ErrNoModule, errors.Join(errs...))
+}
+
+// askFor is ask with a bound of its own, so that another node can be asked in time.
+func (m *Member) askFor(
+	ctx context.Context, within time.Duration, addr, path string,
+) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	return m.ask(ctx, http.MethodGet, addr, path, nil)
+}
+
+func (m *Member) serveModule(digest string) ([]byte, error) {
+	k := m.kept()
+	if k == nil || !named(k.meta.Catalog())[digest] {
+		return nil, said(replica.ErrGroupUnknown)
+	}
+	return k.module(digest)
+}
+
+// Cursors returns the cursors by name; with a name, that one alone. A majority says that they are
+// the newest, so that a reader that goes from one node to another finds what it committed; without
+// a leader, those that a replica has may be a moment old.
+//
+// Errors: cursors.ErrUnknown, ErrUnavailable; of ctx.
+func (m *Member) Cursors(ctx context.Context, name string) ([]cursors.Cursor, error) {
+	addrs := m.keepers()
+	if m.kept() != nil {
+		if m.current(ctx) == nil {
+			return m.cursorsHere(name)
+		}
+		addrs = addrs[:min(1, len(addrs))] // others know no more, but for the leader
+	}
+	err := error(ErrUnavailable)
+	for _, addr := range addrs {
+		var text []byte
+		text, err = m.askFor(ctx, askTimeout, addr, RouteCursors+"?name="+url.QueryEscape(name))
+		if err == nil {
+			var out []cursors.Cursor
+			return out, json.Unmarshal(text, &out)
+		}
+		var remote *wire.Error
+		if errors.As(err, &remote) && remote.Kind == wire.KindNotFound {
+			return nil, cursors.Unknown(name)
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case m.kept() != nil:
+		out, here := m.cursorsHere(name)
+		if !errors.Is(here, replica.ErrGroupUnknown) {
+			return out, here
+		}
+	}
+	return nil, fmt.Errorf("cursors: %w (%w)", ErrUnavailable, err)
+}
+
+// current returns when the replica of the meta group here has all that was acknowledged before: one
+// that was just elected may lack some of it. It leaves time to who asks this node.
+func (m *Member) current(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout*3/4)
+	defer cancel()
+	return m.ReadIndex(ctx, cluster.MetaGroup)
+}
+
+func (m *Member) serveCursors(ctx context.Context, name string) ([]byte, error) {
+	if err := m.current(ctx); err != nil && !m.keeps() {
+		return nil, said(replica.ErrGroupUnknown)
+	}
+	out, err := m.cursorsHere(name)
+	if err != nil {
+		return nil, said(err)
+	}
+	return json.Marshal(out)
+}
+
+func (m *Member) cursorsHere(name string) ([]cursors.Cursor, error) {
+	k := m.kept()
+	if k == nil || k.meta.View().Cluster == (cluster.ID{}) { // or it has nothing yet
+		return nil, replica.ErrGroupUnknown
+	}
+	if name == "" {
+		return k.meta.Cursors(), nil
+	}
+	c, err := k.meta.Cursor(name)
+	return []cursors.Cursor{c}, err
+}

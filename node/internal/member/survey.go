@@ -1,0 +1,259 @@
+package member
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/replica"
+)
+
+// RouteReplicas is what nodes ask each other for those who look at the cluster: GET, how the
+// replicas of the node are.
+const RouteReplicas = "/v1/cluster/replicas"
+
+// replicaReport is what a node says of a replica that it holds.
+type replicaReport struct {
+	Group    uint32            `json:"group"`
+	Replica  cluster.ReplicaID `json:"replica"`
+	Leads    bool              `json:"leads"`
+	Applied  uint64            `json:"applied"`   // entries of the log
+	Last     uint64            `json:"last"`      // entry that its log has
+	ClosedNs int64             `json:"closed_ns"` // acq below which it has all; 0: unknown
+	Bytes    int64             `json:"bytes"`     // of its files
+	Error    string            `json:"error"`
+}
+
+// surveyed is what a node said, or why it said nothing.
+type surveyed struct {
+	replicas []replicaReport
+	err      error
+}
+
+// replicaReports says how the replicas of this node are.
+func (m *Member) replicaReports(ctx context.Context) []replicaReport {
+	out := []replicaReport{}
+	for group, id := range m.run.Groups() {
+		r := replicaReport{Group: group, Replica: cluster.ReplicaID(replica.Number(id))}
+		st, err := m.run.Status(group)
+		if err = errors.Join(err, st.Err); err != nil {
+			r.Error = err.Error()
+		}
+		r.Leads = st.Leader != 0 && st.Leader == st.Replica
+		r.Applied, r.Last = st.Applied, st.Last
+		m.mu.Lock()
+		h := m.replicas[group]
+		m.mu.Unlock()
+		if h != nil && h.store != nil {
+			s := h.store.Store()
+			stats := s.Stats()
+			r.Bytes = stats.SegmentBytes + stats.LogBytes
+			// A store that is closed under the hands is on its way out.
+			r.ClosedNs, _ = s.Horizon(ctx)
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// survey asks all nodes that have not left how their replicas are.
+func (m *Member) survey(ctx context.Context, v *cluster.View) map[cluster.NodeID]surveyed {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	out := map[cluster.NodeID]surveyed{}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for _, n := range v.Nodes {
+		if n.State == cluster.NodeLeft || n.Role != cluster.RoleCore {
+			continue
+		}
+		wg.Go(func() {
+			said := surveyed{}
+			if n.ID == m.self.ID {
+				said.replicas = m.replicaReports(ctx)
+			} else {
+				said.replicas, said.err = m.askReplicas(ctx, n.ID)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			out[n.ID] = said
+		})
+	}
+	wg.Wait()
+	return out
+}
+
+func (m *Member) askReplicas(
+	ctx context.Context, id cluster.NodeID,
+) (out []replicaReport, err error) {
+	n, ok := m.locate(id)
+	if !ok {
+		return nil, ErrUnavailable
+	}
+	text, err := m.ask(ctx, http.MethodGet, n.HTTPAddr, RouteReplicas+forNode(id), nil)
+	if err != nil {
+		return nil, err
+	}
+	return out, json.Unmarshal(text, &out)
+}
+
+// sizes returns how large the groups are: as their largest copies.
+func sizes(all map[cluster.NodeID]surveyed) map[uint32]int64 {
+	out := map[uint32]int64{}
+	for _, said := range all {
+		for _, r := range said.replicas {
+			out[r.Group] = max(out[r.Group], r.Bytes)
+		}
+	}
+	return out
+}
+
+// NodeInfo is all that is known of a node.
+type NodeInfo struct {
+	NodeStatus
+	Raft        string `json:"raft"`
+	GossipAddr  string `json:"gossip_addr"`
+	Starts      uint64 `json:"starts"`
+	MinFeature  uint32 `json:"min_feature"`
+	MaxFeature  uint32 `json:"max_feature"`
+	Weight      uint32 `json:"weight"`
+	DiskPercent uint32 `json:"disk_percent"`
+	Bytes       int64  `json:"bytes"` // of its replicas
+	Error       string `json:"error"` // why it does not answer
+}
+
+// Nodes says how all nodes are, those that have left included.
+func (m *Member) Nodes(ctx context.Context) []NodeInfo {
+	v := m.View()
+	said := m.survey(ctx, v)
+	gossip := map[cluster.NodeID]string{m.self.ID: m.gossip.Load().Addr()}
+	for _, p := range m.gossip.Load().Peers() {
+		gossip[p.Card.Node.ID] = p.Addr
+	}
+	out := []NodeInfo{}
+	for _, st := range m.status(v).Nodes {
+		id, _ := cluster.ParseNodeID(st.ID) // status wrote it
+		n, _ := v.Node(id)
+		if n.ID == 0 { // an edge, which is in no view
+			n, _ = m.locate(id)
+		}
+		x := NodeInfo{NodeStatus: st, Raft: n.RaftAddr, GossipAddr: gossip[n.ID],
+			Starts: n.Incarnation, MinFeature: n.MinFeature, MaxFeature: n.MaxFeature,
+			Weight: n.Weight, DiskPercent: n.DiskPercent}
+		if err := said[n.ID].err; err != nil {
+			x.Error = err.Error()
+		}
+		for _, r := range said[n.ID].replicas {
+			x.Bytes += r.Bytes
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+// Shard is a group and its copies.
+type Shard struct {
+	Group    uint32 `json:"group"`     // 0 is that which keeps the state of the cluster
+	FromSlot uint32 `json:"from_slot"` // owns slots [from, to)
+	ToSlot   uint32 `json:"to_slot"`
+	Epoch    uint64 `json:"epoch"` // of the cluster when its copies last changed
+	Leader   string `json:"leader"`
+	ClosedNs int64  `json:"closed_ns"` // the greatest horizon of its copies; 0: unknown
+	LagNs    int64  `json:"lag_ns"`    // of that behind the clock
+	Bytes    int64  `json:"bytes"`     // of its largest copy
+	Copies   []Copy `json:"copies"`
+	Moves    string `json:"moves"` // what runs or is due; "" for nothing
+	Why      string `json:"why"`
+	Waits    string `json:"waits"` // what the move waits for
+}
+
+// Copy is one replica of a group.
+type Copy struct {
+	Node     string `json:"node"`
+	Replica  uint64 `json:"replica"`
+	Learner  bool   `json:"learner"` // it has no vote yet
+	Leads    bool   `json:"leads"`
+	Applied  uint64 `json:"applied"`
+	Last     uint64 `json:"last"`
+	ClosedNs int64  `json:"closed_ns"`
+	BehindNs int64  `json:"behind_ns"` // its horizon, behind that of the furthest copy
+	Bytes    int64  `json:"bytes"`
+	Error    string `json:"error"`
+}
+
+// Shards says how all groups are, and what is ahead of them as far as that is known.
+func (m *Member) Shards(ctx context.Context) []Shard {
+	v := m.View()
+	said := m.survey(ctx, v)
+	p, err := m.look(ctx)
+	out := make([]Shard, len(v.Groups))
+	for g, group := range v.Groups {
+		s := &out[g]
+		*s = Shard{Group: uint32(g), Epoch: group.Epoch, Leader: text(m.Leader(uint32(g)))}
+		if g != cluster.MetaGroup {
+			s.FromSlot, s.ToSlot = v.Span(uint32(g))
+		}
+		for _, r := range group.Replicas {
+			s.Copies = append(s.Copies, copyOf(uint32(g), r, said[r.Node]))
+		}
+		s.sum(time.Now().UnixNano())
+		if err != nil {
+			s.Waits = "what is ahead is not known: " + err.Error()
+		}
+	}
+	for _, c := range append(p.Changes, p.Running...) { // what runs is said last
+		if int(c.Group) < len(out) {
+			out[c.Group].Moves, out[c.Group].Why, out[c.Group].Waits = c.String(), c.Why, c.Waits
+		}
+	}
+	return out
+}
+
+// String says where the copies of a group go.
+func (c Change) String() string {
+	switch {
+	case c.Add == "":
+		return "drop " + c.From
+	case c.From == "":
+		return "add " + c.Add
+	}
+	return c.From + " to " + c.Add
+}
+
+// copyOf finds a replica in what its node says.
+func copyOf(group uint32, r cluster.Replica, said surveyed) Copy {
+	c := Copy{Node: r.Node.String(), Replica: uint64(r.ID), Learner: r.Learner,
+		Error: "its node does not have it"}
+	if said.err != nil {
+		c.Error = said.err.Error()
+	}
+	for _, x := range said.replicas {
+		if x.Group == group && x.Replica == r.ID {
+			c.Leads, c.Applied, c.Last, c.ClosedNs = x.Leads, x.Applied, x.Last, x.ClosedNs
+			c.Bytes, c.Error = x.Bytes, x.Error
+		}
+	}
+	return c
+}
+
+// sum works out what follows from the copies.
+func (s *Shard) sum(nowNs int64) {
+	for _, c := range s.Copies {
+		s.ClosedNs, s.Bytes = max(s.ClosedNs, c.ClosedNs), max(s.Bytes, c.Bytes)
+		if c.Leads {
+			s.Leader = c.Node
+		}
+	}
+	if s.ClosedNs > 0 {
+		s.LagNs = max(0, nowNs-s.ClosedNs)
+	}
+	for i := range s.Copies {
+		if c := &s.Copies[i]; c.ClosedNs > 0 {
+			c.BehindNs = s.ClosedNs - c.ClosedNs
+		}
+	}
+}

@@ -1,0 +1,195 @@
+package store
+
+import (
+	"context"
+
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/internal/kept"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+const (
+	// minApart is how many rows a block is to give, by its zones, to be a part: below, what it
+	// takes to fold and find a part shows beside reading it.
+	minApart = 512
+	// maxLooks is up to how many superseded readings are held against the zones of each block.
+	maxLooks = 64
+)
+
+// Part is what a scan finds in a sealed block. A part has the same rows in whatever question it
+// comes up.
+type Part struct {
+	kept.Part
+	Known bool // set by who is told of it: its rows are likely not needed
+}
+
+// Apart is a sink's other half that gets parts one by one, each apart from other rows, or knows
+// already what comes of one. Which parts there are follows from what is stored and asked alone.
+type Apart interface {
+	// Plan says which parts of a segment of so many blocks come next. They are valid until the
+	// next Plan.
+	Plan(ctx context.Context, seg *kept.Segment, blocks int, parts []Part) error
+	// Begin is called for each of them in turn. Where it returns true, rows are needed and come
+	// now, until End.
+	Begin() (rows bool, err error)
+	End() error
+}
+
+// apart is what a worker needs to hand over parts.
+type apart struct {
+	to    Apart
+	parts []Part
+	of    []bool            // by candidate, whether it is a part
+	open  []index.Candidate // that are likely to be opened
+	batch record.Batch      // of rows of a part
+}
+
+// planApart tells of the parts among candidates, and leaves those that are likely to be opened.
+func (w *worker) planApart(t *task, candidates []index.Candidate) ([]index.Candidate, error) {
+	a := &w.apart
+	a.parts, a.of, a.open = a.parts[:0], a.of[:0], a.open[:0]
+	for _, c := range candidates {
+		p, ok := w.partOf(t, c)
+		if ok {
+			a.parts = append(a.parts, Part{Part: p})
+		}
+		a.of = append(a.of, ok)
+	}
+	if len(a.parts) == 0 {
+		return candidates, nil
+	}
+	err := a.to.Plan(w.scan.ctx, &t.segment.kept, t.segment.idx.Blocks(), a.parts)
+	if err != nil {
+		return nil, err
+	}
+	next := 0
+	for i, c := range candidates {
+		known := false
+		if a.of[i] {
+			known = a.parts[next].Known
+			next++
+		}
+		if !known {
+			a.open = append(a.open, c)
+		}
+	}
+	return a.open, nil
+}
+
+// partOf returns what the box holds of a block, if it is a part: if no row of it is hidden, and the
+// box cuts it simply and leaves enough.
+func (w *worker) partOf(t *task, c index.Candidate) (p kept.Part, ok bool) {
+	if c.Need&needHidden != 0 {
+		return p, false
+	}
+	info := t.segment.idx.Block(c.Block)
+	if w.scan.view != record.ViewAll &&
+		(len(w.scan.winners) > 0 || !t.piece.newest.misses(info)) {
+		return p, false
+	}
+	p.Block, p.Need = c.Block, uint32(c.Need)
+	rows, cuts := float64(info.Rows), 0
+	for d := range record.NumDims {
+		if c.Need>>d&1 == 0 {
+			continue
+		}
+		set := w.box[d]
+		if record.Dim(d) == record.Acq {
+			set = t.segment.ranks
+		}
+		r, one := onlyIn(set, info.Min[d], info.Max[d])
+		if !one || cuts == kept.Cuts {
+			return p, false
+		}
+		p.From[cuts], p.To[cuts] = r.From, r.To
+		cuts++
+		width := float64(info.Max[d]) - float64(info.Min[d]) + 1
+		rows *= (float64(r.To) - float64(r.From)) / width
+	}
+	return p, rows >= minApart
+}
+
+// onlyIn returns what of a set lies between the least and the greatest value, if it is one range.
+func onlyIn(set record.RangeSet, least, greatest int64) (in record.Range, one bool) {
+	for _, r := range set {
+		if r.To <= least || r.From > greatest {
+			continue
+		}
+		if one {
+			return in, false
+		}
+		// Greatest is below the end of its dimension, so one more is no overflow.
+		in, one = record.Range{From: max(r.From, least), To: min(r.To, greatest+1)}, true
+	}
+	return in, one
+}
+
+// misses reports whether none of the readings can have a version in a block.
+func (n *newest) misses(info *index.BlockInfo) bool {
+	if n == nil || n.count == 0 {
+		return true
+	}
+	if n.count > maxLooks {
+		return false
+	}
+	for i, tag := range n.tags {
+		if tag != 0 && n.versions[i].within(info) {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *reading) within(info *index.BlockInfo) bool {
+	in := func(d record.Dim, v int64) bool { return info.Min[d] <= v && v <= info.Max[d] }
+	return in(record.CID, int64(r.cid)) && in(record.MOID, int64(r.moid)) &&
+		in(record.MID, r.mid) && in(record.Cap, r.cap)
+}
+
+// scanCandidates is the scan of a task's blocks of which some are parts.
+func (w *worker) scanCandidates(t *task, candidates []index.Candidate) error {
+	open, err := w.planApart(t, candidates)
+	if err != nil {
+		return err
+	}
+	w.scan.store.fetch(t.segment.sealedSegment, open)
+	next := 0
+	for i, c := range candidates {
+		if next < len(open) && open[next] == c {
+			w.ahead(t.segment, open, next)
+			next++
+		}
+		if w.apart.of[i] {
+			err = w.scanApart(t, c)
+		} else {
+			err = w.scanBlock(t, c)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scanApart hands over the rows of a part, if they are needed. Rows that were gathered before stay
+// where they are, so that they come in the same batches whether the part is known or not.
+func (w *worker) scanApart(t *task, c index.Candidate) error {
+	a := &w.apart
+	rows, err := a.to.Begin()
+	if err != nil {
+		return err
+	}
+	if !rows {
+		w.known++
+		return nil
+	}
+	w.batch, a.batch = a.batch, w.batch
+	if err = w.scanBlock(t, c); err == nil {
+		err = w.flush()
+	}
+	w.batch, a.batch = a.batch, w.batch
+	if err != nil {
+		return err
+	}
+	return a.to.End()
+}
