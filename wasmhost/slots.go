@@ -160,9 +160,10 @@ func (s *slots) grant(now time.Time) {
 			return
 		}
 		s.grantTo(next)
-		close(next.queue[0])
+		granted := next.queue[0]
 		next.queue = slices.Delete(next.queue, 0, 1)
-		s.waiting.Add(-1)
+		s.waiting.Add(-1) // before the holder goes on, which looks at it
+		close(granted)
 	}
 }
 

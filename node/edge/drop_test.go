@@ -19,7 +19,7 @@ func TestDropOldest(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	c, from := newCore(t), newSource(rng)
-	d := &powerDisk{rng: rng}
+	d := &powerDisk{rng: rand.New(rand.NewPCG(rng.Uint64(), 2))}
 	d.back(-1)
 	opt := Options{Node: node.Options{Dir: t.TempDir()}, Upstream: []string{c.addr},
 		Quota: minQuota, Full: DropOldest, Retry: time.Millisecond, Batch: 200, disk: d}

@@ -43,7 +43,7 @@ func TestModel(t *testing.T) {
 
 func model(t *testing.T, rng *rand.Rand) {
 	c, from := newCore(t), newSource(rng)
-	d := &powerDisk{rng: rng}
+	d := &powerDisk{rng: rand.New(rand.NewPCG(rng.Uint64(), 2))}
 	d.back(-1)
 	opt := Options{Node: node.Options{Dir: t.TempDir()}, Upstream: []string{c.addr},
 		Retry: 2 * time.Millisecond, Batch: 1 + rng.IntN(300), disk: d}
