@@ -3,6 +3,7 @@ package wasmhost
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -144,9 +145,13 @@ func (g *guest) leave(err error) error {
 	}
 	if g.away {
 		g.entry.host.life.RUnlock()
-	} else {
-		g.entry.host.leave(g.owner, g.since)
+		return err
 	}
+	if e := (*Error)(nil); errors.As(err, &e) && e.Kind == Fuel {
+		now := time.Now()
+		g.entry.host.slots.waste(g.owner, now.Sub(g.since), now)
+	}
+	g.entry.host.leave(g.owner, g.since)
 	return err
 }
 

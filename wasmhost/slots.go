@@ -18,6 +18,10 @@ const (
 	// not in a call of someone else that cannot be interrupted. So long an owner stays slow, too,
 	// and whoever works without guests is expected back.
 	recent = 10 * time.Millisecond
+	// An owner whose call used up its budget takes no slot for so many times as long as it had this
+	// one, and at most restMost: whoever has nothing but endless loops has a part of one processor.
+	restTimes = 3
+	restMost  = 20 * time.Millisecond
 )
 
 // slots shares the slots for guest calls among owners, who are tenants or queries. None holds more
@@ -46,6 +50,7 @@ type owner struct {
 	queue []chan struct{}
 	last  time.Time // when it gave a slot back
 	slow  time.Time // when it gave one back that it had kept for long
+	rests time.Time // until when it takes none
 }
 
 func newSlots(n int) *slots {
@@ -72,11 +77,17 @@ func (s *slots) keeps(now time.Time) bool {
 // take waits for a slot. The error is the context's.
 func (s *slots) take(ctx context.Context, key uint64, now time.Time) error {
 	s.mu.Lock()
-	o := s.owners[key]
-	if o == nil {
-		s.part(now) // forgets
-		o = &owner{had: s.served}
-		s.owners[key] = o
+	o := s.owner(key, now)
+	if rest := o.rests.Sub(now); rest > 0 {
+		s.mu.Unlock()
+		select {
+		case <-time.After(rest):
+		case <-ctx.Done():
+			return fmt.Errorf("wait for a plugin slot: %w", context.Cause(ctx))
+		}
+		s.mu.Lock()
+		now = time.Now()
+		o = s.owner(key, now)
 	}
 	// The usual case, without a look at all owners: one slot is always a part.
 	if s.waiting.Load() == 0 && s.free > 0 && (o.held == 0 || len(s.owners) == 1) &&
@@ -101,6 +112,31 @@ func (s *slots) take(ctx context.Context, key uint64, now time.Time) error {
 	case <-ctx.Done():
 		s.leaveQueue(key, granted)
 		return fmt.Errorf("wait for a plugin slot: %w", context.Cause(ctx))
+	}
+}
+
+// owner returns an owner, or makes one. It is called with mu held.
+func (s *slots) owner(key uint64, now time.Time) *owner {
+	o := s.owners[key]
+	if o == nil {
+		s.part(now) // forgets
+		o = &owner{had: s.served}
+		s.owners[key] = o
+	}
+	return o
+}
+
+// waste says that an owner which has held a slot for a time used up the budget of a call with it.
+func (s *slots) waste(key uint64, held time.Duration, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := s.owners[key]
+	if o.rests.Before(now) {
+		o.rests = now
+	}
+	o.rests = o.rests.Add(restTimes * held)
+	if most := now.Add(restMost); o.rests.After(most) {
+		o.rests = most
 	}
 }
 
@@ -186,6 +222,7 @@ func (s *slots) part(now time.Time) int {
 		switch {
 		case o.held > 0 || len(o.queue) > 0 || now.Sub(o.last) < recent:
 			sharing++
+		case now.Before(o.rests):
 		case o.had <= s.served || s.free == s.all:
 			delete(s.owners, key)
 		}

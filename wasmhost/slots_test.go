@@ -264,6 +264,45 @@ func TestSlotsAreKept(t *testing.T) {
 	})
 }
 
+// An owner whose calls use up their budgets has a quarter of the time, alone too, and never rests
+// for long.
+func TestWasteRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &queue{t, newSlots(2), make(chan uint64, 100)}
+		wasteFor := func(held time.Duration) {
+			time.Sleep(held)
+			q.slots.waste(7, held, time.Now())
+			q.give(7, held)
+		}
+		q.wait(t.Context(), 7)
+		q.next(7)
+		wasteFor(time.Millisecond)
+		q.wait(t.Context(), 7, 1)
+		q.next(1)
+		time.Sleep(restTimes*time.Millisecond - 1)
+		q.nobody()
+		time.Sleep(1)
+		q.next(7)
+
+		wasteFor(time.Hour)
+		q.wait(t.Context(), 7)
+		time.Sleep(restMost - 1)
+		q.nobody()
+		time.Sleep(1)
+		q.next(7)
+
+		wasteFor(time.Millisecond)
+		ctx, cancel := context.WithCancel(t.Context())
+		q.wait(ctx, 7)
+		cancel()
+		time.Sleep(time.Hour)
+		q.nobody()
+		if q.give(1, 0); q.slots.free != 2 {
+			t.Errorf("%d slots are free", q.slots.free)
+		}
+	})
+}
+
 // enteredGuest is an instance that has the only slot of its host, for owner 7.
 func enteredGuest(t *testing.T, ctx context.Context) (*Host, *guest) {
 	t.Helper()
