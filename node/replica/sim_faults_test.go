@@ -78,7 +78,9 @@ type simVote struct {
 
 // noteVote looks whether who votes, or asks for votes, remembers what it did.
 func (n *simNode) noteVote(group uint32, message []byte) {
-	if len(message) > 100 {
+	const kind = 1<<3 | 0 // of the first field, which the library writes first; to parse all is dear
+	if len(message) < 2 || len(message) > 100 || message[0] != kind ||
+		message[1] != byte(pb.MsgVote) && message[1] != byte(pb.MsgVoteResp) {
 		return // none
 	}
 	m, _ := parseMessage(message)
