@@ -220,20 +220,20 @@ func (h *meterHouse) ask(q *record.Query, after string) {
 func TestKeptStatesChangeNothing(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
+	rows, rounds := 100_000, 40
+	if testing.Short() {
+		rows, rounds = 20_000, 6
+	}
 	for _, room := range []int64{0, 40 << 10} {
 		rng := rand.New(rand.NewPCG(seed, 5))
 		h := &meterHouse{T: t, rng: rng, n: openTest(t, Options{StateBytes: room,
 			Store: store.Options{Workers: 1 + rng.IntN(3), Shards: 1 << rng.IntN(2),
-				SealRows: 20_000 + rng.IntN(60_000)}})}
+				SealRows: rows/5 + rng.IntN(rows*3/5)}})}
 		h.moments = []int64{1e15 + 5e14}
 		h.note()
-		h.send(100_000)
+		h.send(rows)
 		h.note()
 		questions := h.questions()
-		rounds := 40
-		if testing.Short() {
-			rounds = 6
-		}
 		after := "nothing"
 		for range rounds {
 			for range 3 {

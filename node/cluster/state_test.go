@@ -313,7 +313,11 @@ func TestSameCommandsMakeTheSameState(t *testing.T) {
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 2))
 	changed := map[string]int{}
-	for range 40 {
+	runs := 40
+	if testing.Short() {
+		runs = 8
+	}
+	for range runs {
 		a, b := NewState(), NewState()
 		must(t, a, testCreate(1<<r.IntN(4), 3))
 		must(t, b, testCreate(int(len(a.groups)-1), 3))

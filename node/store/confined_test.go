@@ -73,7 +73,7 @@ func TestBentFilesNeverLie(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range 25 {
+		for range fewer(25) {
 			dir := t.TempDir()
 			copyDir(t, s.opt.Dir, dir)
 			flipBit(t, filepath.Join(dir, name), rng.Int())

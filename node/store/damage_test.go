@@ -16,8 +16,16 @@ import (
 // later is a clock an hour ahead, so that opening a crashed store has no promise to wait for.
 func later() int64 { return time.Now().Add(time.Hour).UnixNano() }
 
-// The log is cut at every byte of its last 4 KiB: the store opens with whole batches, a prefix of
-// what was put, and takes new rows.
+// fewer is a number of rounds, with -short a fifth of it.
+func fewer(rounds int) int {
+	if testing.Short() {
+		return rounds / 5
+	}
+	return rounds
+}
+
+// The log is cut at every byte of its last 4 KiB, with -short at some: the store opens with whole
+// batches, a prefix of what was put, and takes new rows.
 func TestLogCutAnywhere(t *testing.T) {
 	src := t.TempDir()
 	s := openTest(t, Options{Dir: src, Shards: 4})
@@ -41,6 +49,9 @@ func TestLogCutAnywhere(t *testing.T) {
 	}
 	seen := map[int]bool{}
 	for cut := max(0, len(whole)-4096); cut <= len(whole); cut++ {
+		if testing.Short() && rng.IntN(20) > 0 {
+			continue
+		}
 		if err := os.WriteFile(logs[0], whole[:cut], 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +110,7 @@ func TestSealedSegmentBent(t *testing.T) {
 	q := &record.Query{View: record.ViewLatest}
 	want := m.query(q)
 	damaged := 0
-	for range 600 {
+	for range fewer(600) {
 		bit := rng.IntN(8 * len(whole))
 		whole[bit/8] ^= 1 << (bit % 8)
 		if err := os.WriteFile(name, whole, 0o644); err != nil {

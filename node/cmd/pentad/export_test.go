@@ -64,22 +64,32 @@ func oddRecords(r *rand.Rand, count int) []record.Record {
 		case 3:
 			out[i].Payload = []byte("a, \"b\"\r\nc\n")
 		case 4:
-			out[i].Payload = make([]byte, r.IntN(5000))
-			for k := range out[i].Payload {
-				out[i].Payload[k] = byte(r.Uint32())
-			}
+			out[i].Payload = noise(r, r.IntN(5000))
 		default:
 			out[i].Payload = binary.LittleEndian.AppendUint64(nil,
 				math.Float64bits(float64(r.IntN(1000))/8))
 		}
 	}
 	out[0].AcqNs, out[count-1].AcqNs = math.MinInt64, math.MaxInt64-1
-	large := make([]byte, 1<<20)
-	for k := range large {
-		large[k] = byte(r.Uint32())
-	}
-	out[count/2].Tomb, out[count/2].Payload = false, large
+	out[count/2].Tomb, out[count/2].Payload = false, noise(r, 1<<20)
 	return out
+}
+
+// noise does not compress.
+func noise(r *rand.Rand, size int) []byte {
+	out := make([]byte, 0, size+7)
+	for len(out) < size {
+		out = binary.LittleEndian.AppendUint64(out, r.Uint64())
+	}
+	return out[:size]
+}
+
+// fewer is a number of records, with -short a tenth of it.
+func fewer(count int) int {
+	if testing.Short() {
+		return count / 10
+	}
+	return count
 }
 
 // oddValues are the ways in which payloads are decoded.
@@ -161,7 +171,7 @@ func TestFormsRoundTrip(t *testing.T) {
 	r := random(t)
 	for _, form := range exportForms() {
 		for name, values := range oddValues(t) {
-			want := oddRecords(r, 2000)
+			want := oddRecords(r, fewer(2000))
 			file := written(t, form, values, want)
 			got, err := readBack(file)
 			if err != nil || len(got) != len(want) {
@@ -222,7 +232,7 @@ func TestExportImport(t *testing.T) {
 	r := random(t)
 	addr, db := testNode(t)
 	w := db.NewWriter(client.WriterOptions{BatchRecords: 1000})
-	for _, one := range oddRecords(r, 5000) {
+	for _, one := range oddRecords(r, fewer(5000)) {
 		if err := w.AddRecord(t.Context(), one); err != nil {
 			t.Fatal(err)
 		}
@@ -286,7 +296,11 @@ func sameVersions(t *testing.T, got, want []record.Record) {
 func TestImportResumes(t *testing.T) {
 	r := random(t)
 	var records []record.Record
-	for i := range 65*importBatchRecords + 5 { // more batches than a node keeps answers
+	batches := 65 // more than a node keeps answers
+	if testing.Short() {
+		batches = 4
+	}
+	for i := range batches*importBatchRecords + 5 {
 		records = append(records, record.Record{Key: record.Key{CID: 1, MID: int64(i % 7),
 			CapNs: int64(i)}, Payload: []byte{byte(i)}})
 	}
