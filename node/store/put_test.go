@@ -21,7 +21,7 @@ func TestPutBesideCloseReturns(t *testing.T) {
 	close(s.stop) // as Close does, between a put's look at closed and its turn
 	s.wg.Wait()
 	for range 50 {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		_, err := s.Put(ctx, batchOf(record.Key{MID: 1}), WriterSeq{})
 		cancel()
 		if !errors.Is(err, ErrClosed) {

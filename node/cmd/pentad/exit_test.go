@@ -81,7 +81,7 @@ func TestHealthOfTheSilent(t *testing.T) {
 		start := time.Now()
 		code := a.run(t.Context(), append(args, "--addr", addr))
 		if code != exitUnavailable || !strings.Contains(stderr.String(), want) ||
-			time.Since(start) > 5*time.Second {
+			time.Since(start) > time.Minute {
 			t.Errorf("%s: exit code %d after %s: %s", args, code, time.Since(start), &stderr)
 		}
 	}
