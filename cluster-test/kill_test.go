@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -29,10 +30,24 @@ const defaultKills = 5
 const (
 	writerCount  = 3
 	batchRecords = 500
-	startTimeout = 30 * time.Second
+	startTimeout = 3 * time.Minute // a slow machine is no failure
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// builds is where all tests find what they have built.
+var builds = sync.OnceValue(func() string {
+	dir, err := os.MkdirTemp("", "pentad-builds-")
+	if err != nil {
+		panic(err)
+	}
+	return dir
+})
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		_ = os.RemoveAll(builds()) // temporary, and all is over
+		os.Exit(code)
+	}))
+}
 
 func TestKilledNodeKeepsWhatItAcknowledged(t *testing.T) {
 	kills := defaultKills
@@ -79,7 +94,10 @@ func TestKilledNodeKeepsWhatItAcknowledged(t *testing.T) {
 
 func build(t *testing.T, flags ...string) string {
 	t.Helper()
-	bin := filepath.Join(t.TempDir(), "pentad")
+	bin := filepath.Join(builds(), strings.Join(append([]string{"pentad"}, flags...), ""))
+	if _, err := os.Stat(bin); err == nil {
+		return bin
+	}
 	args := append([]string{"build", "-o", bin}, flags...)
 	out, err := exec.CommandContext(t.Context(), "go", append(args,
 		"github.com/pentad-db/pentad/node/cmd/pentad")...).CombinedOutput()
