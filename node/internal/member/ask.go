@@ -119,6 +119,8 @@ func said(err error) error {
 	e := &wire.Error{Kind: wire.KindUnavailable, Message: err.Error(), RetryAfterMs: 50}
 	var not *replica.NotLeaderError
 	switch {
+	case errors.Is(err, replica.ErrUnknown): // whatever ended the wait
+		e.Reason = reasonUnknown
 	case errors.Is(err, replica.ErrNotLeader):
 		e.Reason = reasonNotLeader
 		if errors.As(err, &not) && not.Leader != 0 {
@@ -129,8 +131,6 @@ func said(err error) error {
 		e.Reason = reasonNoGroup
 	case errors.Is(err, replica.ErrOverloaded):
 		e.Reason = reasonOverloaded
-	case errors.Is(err, replica.ErrUnknown):
-		e.Reason = reasonUnknown
 	default:
 		return err
 	}

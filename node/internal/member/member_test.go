@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"testing"
 
@@ -109,5 +110,29 @@ func TestErrorsCrossTheNetwork(t *testing.T) {
 	var not *replica.NotLeaderError
 	if !errors.As(heard(3, sent.(*wire.Error)), &not) || not.Leader != id {
 		t.Errorf("%v is heard as %+v", sent, not)
+	}
+}
+
+// A command may have been decided although its leader was lost, its group has stopped or the node
+// closes: who must not send it twice does not, wherever the leader was.
+func TestWhatMayBeDecidedIsNotSentAgain(t *testing.T) {
+	for _, cause := range []error{&replica.NotLeaderError{Group: 3, Leader: replica.NewID(5, 6)},
+		replica.ErrStopped, replica.ErrGroupUnknown, replica.ErrClosed, context.Canceled} {
+		var sent *wire.Error
+		err := fmt.Errorf("propose to group 3: %w: %w", replica.ErrUnknown, cause)
+		if !errors.As(said(err), &sent) {
+			t.Fatalf("%v is not sent", err)
+		}
+		for _, err := range []error{err, heard(3, sent)} {
+			if !errors.Is(err, replica.ErrUnknown) || sendAgain(err, false) ||
+				!sendAgain(err, true) {
+				t.Errorf("after %v: again %v", err, sendAgain(err, false))
+			}
+		}
+	}
+	for _, err := range []error{&replica.NotLeaderError{}, replica.ErrStopped, ErrUnavailable} {
+		if !sendAgain(err, false) {
+			t.Errorf("after %v it is not sent again", err)
+		}
 	}
 }

@@ -61,19 +61,10 @@ func (m *Member) Do(
 	pause := leastPause
 	for try := 0; ; try++ {
 		answer, err = m.once(ctx, group, data, try)
-		var wait bool
-		switch {
-		case err == nil:
+		if err == nil {
 			m.note(group, max(answer.Put.LastAcqNs, answer.AcqNs))
-			return answer, nil
-		case errors.Is(err, replica.ErrNotLeader), errors.Is(err, replica.ErrGroupUnknown),
-			errors.Is(err, replica.ErrOverloaded), errors.Is(err, ErrUnavailable),
-			errors.Is(err, replica.ErrStopped):
-			wait = true
-		case errors.Is(err, replica.ErrUnknown):
-			wait = again
 		}
-		if !wait {
+		if err == nil || !sendAgain(err, again) {
 			return answer, err
 		}
 		select {
@@ -85,6 +76,17 @@ func (m *Member) Do(
 			return answer, replica.ErrClosed
 		}
 	}
+}
+
+// sendAgain reports whether a command that failed so is to be sent once more. Of one that may have
+// been decided nobody knows it, also where the error says why, such as a leader that was lost.
+func sendAgain(err error, twice bool) bool {
+	if errors.Is(err, replica.ErrUnknown) {
+		return twice
+	}
+	return errors.Is(err, replica.ErrNotLeader) || errors.Is(err, replica.ErrGroupUnknown) ||
+		errors.Is(err, replica.ErrOverloaded) || errors.Is(err, ErrUnavailable) ||
+		errors.Is(err, replica.ErrStopped)
 }
 
 // note keeps the greatest acq that this node has acknowledged for a group.
