@@ -72,7 +72,7 @@ func (a *app) serve(
 ) error {
 	opt.Logger = a.logger()
 	opt.Fail = func(err error) {
-		if errors.Is(err, member.ErrRemoved) {
+		if errors.Is(err, member.ErrRemoved) || errors.Is(err, member.ErrReplaced) {
 			opt.Logger.Error("the node ends", "err", err)
 			os.Exit(exitForbidden)
 		}

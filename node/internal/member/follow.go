@@ -18,7 +18,9 @@ const (
 	// fetchEvery is how often a view is fetched anew without a hint that there is a newer one.
 	fetchEvery    = time.Second
 	changeTimeout = 10 * time.Second
-	viewName      = "VIEW" // the last view, so that a node finds others when it starts
+	// retryEvery is how often it is tried again to start a replica that did not.
+	retryEvery = 5 * time.Second
+	viewName   = "VIEW" // the last view, so that a node finds others when it starts
 )
 
 // follow makes this node do what the view says.
@@ -70,15 +72,24 @@ func (m *Member) follow() {
 var ErrRemoved = errors.New("this node has left the cluster for good, or was removed from it; " +
 	"start it with an empty directory, as a new node")
 
-// removed returns ErrRemoved for a node that comes back. One that has not been stopped since it
-// left goes on to bring questions and puts to others.
+// ErrReplaced means that this node was started since from another state of its directory.
+var ErrReplaced = errors.New("this node has been started more often than its directory knows: " +
+	"that was copied, or put back from an older state, and lacks what the node has promised " +
+	"since; start it with an empty directory, as a new node")
+
+// removed returns ErrRemoved for a node that comes back, and ErrReplaced for one whose votes are
+// those of an earlier time. One that has not been stopped since it left goes on to bring questions
+// and puts to others.
 func (m *Member) removed(v *cluster.View) error {
 	n, ok := v.Node(m.self.ID)
 	gone := n.State == cluster.NodeLeft || n.State == cluster.NodeRemoving
-	if !ok || !gone || n.Incarnation >= m.self.Incarnation {
-		return nil
+	switch {
+	case ok && n.Incarnation > m.self.Incarnation:
+		return fmt.Errorf("node %v: %w", m.self.ID, ErrReplaced)
+	case ok && gone && n.Incarnation < m.self.Incarnation:
+		return fmt.Errorf("node %v: %w", m.self.ID, ErrRemoved)
 	}
-	return fmt.Errorf("node %v: %w", m.self.ID, ErrRemoved)
+	return nil
 }
 
 func withState(n cluster.Node, s cluster.NodeState) cluster.Node {

@@ -61,11 +61,11 @@ func (m *Member) identity(group uint32) string {
 }
 
 // resume starts the replicas that this node holds, and removes what is left of others.
-func (m *Member) resume(ctx context.Context, quarantined map[uint32]error) error {
+func (m *Member) resume(ctx context.Context) error {
 	known := map[string]bool{}
 	for group, id := range m.run.Groups() {
 		known[dirOf(group, id)] = true
-		if quarantined[group] != nil {
+		if m.damaged[group] != nil {
 			continue
 		}
 		if err := m.startReplica(ctx, group, id); err != nil {
@@ -125,11 +125,8 @@ func (m *Member) holdGroups(ctx context.Context, v *cluster.View) {
 	for g := range v.Groups {
 		group := uint32(g)
 		for _, r := range v.Groups[g].Replicas {
-			if r.Node != m.self.ID || has[group] != 0 {
-				continue
-			}
-			if err := m.hold(ctx, group, r); err != nil {
-				m.opt.Log.Error("start a replica", "group", group, "err", err)
+			if r.Node == m.self.ID {
+				m.bringUp(ctx, group, has[group], v.Groups[g].Replicas, r)
 			}
 		}
 	}
@@ -144,6 +141,33 @@ func (m *Member) holdGroups(ctx context.Context, v *cluster.View) {
 	}
 }
 
+// bringUp makes and starts a replica that the view gives to this node, if that is to be done. What
+// did not work may do so later, as when a disk was full.
+func (m *Member) bringUp(
+	ctx context.Context, group uint32, has uint64, all []cluster.Replica, r cluster.Replica,
+) {
+	m.mu.Lock()
+	done := m.replicas[group] != nil || m.damaged[group] != nil ||
+		time.Since(m.tried[group]) < retryEvery
+	m.mu.Unlock()
+	if done {
+		return
+	}
+	var err error
+	switch has {
+	case 0:
+		err = m.hold(ctx, group, all, r)
+	case replicaID(r):
+		err = m.startReplica(ctx, group, has)
+	}
+	if err != nil {
+		m.opt.Log.Error("start a replica", "group", group, "err", err)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.tried[group] = time.Now()
+	}
+}
+
 func holds(v *cluster.View, group uint32, number cluster.ReplicaID) bool {
 	for _, r := range v.Groups[group].Replicas {
 		if r.ID == number {
@@ -154,12 +178,15 @@ func holds(v *cluster.View, group uint32, number cluster.ReplicaID) bool {
 }
 
 // hold makes a replica that the view gives to this node. The first of a group is alone; later ones
-// begin as learners. A voter that is not there was lost, and must not be made again.
-func (m *Member) hold(ctx context.Context, group uint32, r cluster.Replica) error {
+// begin as learners, when the first is there. A voter that is not there was lost, and must not be
+// made again.
+func (m *Member) hold(
+	ctx context.Context, group uint32, all []cluster.Replica, r cluster.Replica,
+) error {
 	id := replicaID(r)
 	var voters []uint64
 	switch {
-	case r.ID == cluster.ReplicaID(firstReplica+group):
+	case r.ID == cluster.ReplicaID(firstReplica+group) && len(all) == 1:
 		voters = []uint64{id}
 	case !r.Learner:
 		return errors.New("it has a vote and is not there; drain this node, and start it anew " +
@@ -184,16 +211,24 @@ func (m *Member) drop(ctx context.Context, group uint32, id uint64) error {
 	m.mu.Lock()
 	h := m.replicas[group]
 	delete(m.replicas, group)
+	delete(m.damaged, group)
+	delete(m.tried, group)
 	if group == cluster.MetaGroup {
 		m.keeper = nil
 	}
 	m.mu.Unlock()
 	m.opt.Changed()
-	var err error
-	if h != nil {
-		err = h.Close()
-	}
-	return errors.Join(err, os.RemoveAll(m.path("groups", dirOf(group, id))))
+	m.wg.Go(func() { // somebody may still read from it, and slowly
+		var err error
+		if h != nil {
+			err = h.Close()
+		}
+		err = errors.Join(err, os.RemoveAll(m.path("groups", dirOf(group, id))))
+		if err != nil {
+			m.opt.Log.Error("remove the files of a replica", "group", group, "err", err)
+		}
+	})
+	return nil
 }
 
 // changeMembers does, for the groups that this node leads, what the plans of the view say.

@@ -62,6 +62,8 @@ type Member struct {
 	mu       sync.Mutex // guards what follows
 	keeper   *keeper    // the replica of the meta group, nil without one
 	replicas map[uint32]*held
+	damaged  map[uint32]error             // replicas that lost a part of their log
+	tried    map[uint32]time.Time         // when a replica did not start
 	changing map[uint32]bool              // groups whose members are being changed
 	hints    map[uint32]cluster.NodeID    // who was last seen to lead
 	silent   map[cluster.NodeID]time.Time // since when a node has not answered
@@ -79,7 +81,7 @@ func Open(ctx context.Context, opt Options) (_ *Member, err error) {
 	m := &Member{opt: opt, meta: cluster.NewMeta(cluster.NewState()),
 		http: newHTTP(), replicas: map[uint32]*held{}, changing: map[uint32]bool{},
 		hints: map[uint32]cluster.NodeID{}, silent: map[cluster.NodeID]time.Time{},
-		seen: map[uint32]int64{}}
+		seen: map[uint32]int64{}, tried: map[uint32]time.Time{}}
 	m.open, m.close = context.WithCancel(context.Background())
 	listener, err := m.listen()
 	if err != nil {
@@ -152,8 +154,8 @@ func (m *Member) start(ctx context.Context, listener net.Listener) error {
 		return err
 	}
 	m.run = &shifted{run}
-	quarantined := down(report.Quarantined)
-	for group, err := range quarantined {
+	m.damaged = down(report.Quarantined)
+	for group, err := range m.damaged {
 		m.opt.Log.Error("a replica lost a part of its log and takes no part any more; "+
 			"drain this node and start it anew with an empty directory", "group", group, "err", err)
 	}
@@ -162,7 +164,7 @@ func (m *Member) start(ctx context.Context, listener net.Listener) error {
 			return err
 		}
 	}
-	if err := m.resume(ctx, quarantined); err != nil {
+	if err := m.resume(ctx); err != nil {
 		return err
 	}
 	card := m.node
@@ -185,11 +187,13 @@ func (m *Member) start(ctx context.Context, listener net.Listener) error {
 
 // found makes the meta group of a new cluster where that was asked for.
 func (m *Member) found(ctx context.Context) error {
-	if !m.opt.Cluster.Init {
-		if len(m.opt.Cluster.Join) == 0 && m.meta.View().Cluster == (cluster.ID{}) {
-			return errors.New("this node is in no cluster yet: name nodes to join, or say that " +
-				"it is the first node of a new one")
-		}
+	switch {
+	case m.meta.View().Cluster != cluster.ID{}: // it has been in one, whatever was said then
+		return nil
+	case !m.opt.Cluster.Init && len(m.opt.Cluster.Join) == 0:
+		return errors.New("this node is in no cluster yet: name nodes to join, or say that " +
+			"it is the first node of a new one")
+	case !m.opt.Cluster.Init:
 		return nil
 	}
 	id := replica.NewID(uint64(m.self.ID), firstReplica)

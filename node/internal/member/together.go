@@ -36,7 +36,7 @@ func appendParts(dst []byte, parts []Part) []byte {
 // parseParts returns the commands of a request, aliasing it.
 func parseParts(src []byte) (parts []Part, ok bool) {
 	for len(src) > 0 {
-		if len(src) < partHeaderBytes {
+		if len(src) < partHeaderBytes || len(parts) == cluster.MaxGroups {
 			return nil, false
 		}
 		size := uint64(binary.LittleEndian.Uint32(src[4:]))
@@ -137,7 +137,7 @@ func (m *Member) doHere(ctx context.Context, body []byte) ([]byte, error) {
 	parts, ok := parseParts(body)
 	if !ok {
 		return nil, &wire.Error{Kind: wire.KindInvalid, Part: "body",
-			Message: "body: it ends inside a command"}
+			Message: "body: it ends inside a command, or has more than a cluster has groups"}
 	}
 	out := make([]partAnswer, len(parts))
 	var wg sync.WaitGroup

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
@@ -16,6 +17,17 @@ func FuzzParts(f *testing.F) {
 			t.Errorf("%x is written as %x", src, appendParts(nil, parts))
 		}
 	})
+}
+
+// Each command of a request gets a goroutine, and the least has no bytes but its header.
+func TestARequestHasNoMoreCommandsThanThereAreGroups(t *testing.T) {
+	src := make([]byte, partHeaderBytes*cluster.MaxGroups)
+	if parts, ok := parseParts(src); !ok || len(parts) != cluster.MaxGroups {
+		t.Errorf("%d commands, %v", len(parts), ok)
+	}
+	if parts, ok := parseParts(append(src, src[:partHeaderBytes]...)); ok {
+		t.Errorf("%d commands are taken", len(parts))
+	}
 }
 
 func TestCutRequestIsRefused(t *testing.T) {
