@@ -20,6 +20,10 @@ const (
 	maxAnswers = 64
 	// maxWriters bounds the table; a writer costs about 100 bytes plus 24 per answer.
 	maxWriters = 1 << 20
+	// maxLasting bounds those that are never forgotten, beside the others: 56 bytes of the file
+	// each, which is written anew when log files go, so 7 MB. A new one beyond it is refused, as to
+	// forget one that may come back would store its batch twice.
+	maxLasting = 1 << 17
 	// writerIdleNs is how long the answers of a silent writer are kept, measured in acq; those of
 	// a lasting one are kept for ever.
 	writerIdleNs = int64(7 * 24 * time.Hour)
@@ -47,6 +51,7 @@ type writer struct {
 type writers struct {
 	mu       sync.Mutex
 	byID     map[[16]byte]*writer
+	lasting  int // of byID
 	inflight map[WriterSeq]*putRequest
 	eldest   int64 // none was silent for longer than since this acq, as of the last sweep
 }
@@ -68,12 +73,26 @@ func (t *writers) admit(r *putRequest) (known *answer, other *putRequest, err er
 		if known, err = w.find(r.writer); known != nil || err != nil {
 			return known, nil, err
 		}
-	} else if len(t.byID)+len(t.inflight) >= maxWriters {
-		return nil, nil, fmt.Errorf("%d writers in the last %v: %w",
-			maxWriters, time.Duration(writerIdleNs), ErrTooManyWriters)
+	} else if err := t.room(r.writer.ID, len(t.inflight)); err != nil {
+		return nil, nil, err
 	}
 	t.inflight[r.writer] = r
 	return nil, nil, nil
+}
+
+// room says why the table has none for a new writer beside some more; mu is held.
+//
+// Errors: ErrTooManyWriters.
+func (t *writers) room(id [16]byte, more int) error {
+	switch lasting := record.Lasting(id); {
+	case lasting && t.lasting+more >= maxLasting:
+		return fmt.Errorf("%d edges, which are never forgotten: %w; let what is new ship to "+
+			"another node or cluster", maxLasting, ErrTooManyWriters)
+	case !lasting && len(t.byID)-t.lasting+more >= maxWriters:
+		return fmt.Errorf("%d writers in the last %v: %w", maxWriters,
+			time.Duration(writerIdleNs), ErrTooManyWriters)
+	}
+	return nil
 }
 
 // abandon takes a request that failed out of flight.
@@ -92,6 +111,9 @@ func (t *writers) record(id WriterSeq, a answer) {
 	if w == nil {
 		w = &writer{}
 		t.byID[id.ID] = w
+		if record.Lasting(id.ID) {
+			t.lasting++
+		}
 	}
 	for i := range w.answers {
 		if w.answers[i].seq == a.seq {
@@ -193,7 +215,12 @@ func (t *writers) load(dir string) error {
 	if err != nil {
 		return corrupt(name, 0, err.Error())
 	}
-	t.byID = table
+	t.byID, t.lasting = table, 0
+	for id := range table {
+		if record.Lasting(id) {
+			t.lasting++
+		}
+	}
 	return nil
 }
 

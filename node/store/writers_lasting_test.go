@@ -1,7 +1,9 @@
 package store
 
 import (
+	"encoding/binary"
 	"errors"
+	"math"
 	"testing"
 	"time"
 
@@ -69,5 +71,51 @@ func TestLastingWriter(t *testing.T) {
 	again("from its file")
 	if res, err := put(lasting, 7); err != nil || res.Duplicate {
 		t.Fatalf("a new batch: %+v, %v", res, err)
+	}
+}
+
+// Edges are never forgotten, so their number is bounded, apart from that of other writers: neither
+// takes the room of the other. Who is known is told its answer whatever came since.
+func TestManyLastingWriters(t *testing.T) {
+	table := newWriters()
+	add := func(mark string, number int) WriterSeq {
+		id := WriterSeq{Seq: 1}
+		copy(id.ID[:], mark)
+		binary.LittleEndian.PutUint64(id.ID[8:], uint64(number))
+		return id
+	}
+	for i := range maxLasting {
+		id := add(record.LastingMark, i)
+		if known, err := table.decide(id, 1); known != nil || err != nil {
+			t.Fatalf("edge %d: %v, %v", i, known, err)
+		}
+		table.recordInOrder(id, answer{seq: 1, first: 1, records: 1})
+	}
+	file := table.encode(math.MaxInt64)
+	if perEdge := len(file) / maxLasting; perEdge > 56 {
+		t.Errorf("%d bytes of the file for each edge", perEdge)
+	}
+	var err error
+	again := newWriters()
+	if again.byID, err = parseWriters(file); err != nil {
+		t.Fatal(err)
+	}
+	again.lasting = len(again.byID)
+	one := add(record.LastingMark, maxLasting)
+	for _, table := range []*writers{table, again} {
+		if _, err := table.decide(one, 2+10*writerIdleNs); !errors.Is(err, ErrTooManyWriters) {
+			t.Errorf("one edge more: %v", err)
+		}
+		if _, _, err := table.admit(&putRequest{writer: one}); !errors.Is(err,
+			ErrTooManyWriters) {
+			t.Errorf("one edge more: %v", err)
+		}
+		old := add(record.LastingMark, 0)
+		if known, err := table.decide(old, 2+10*writerIdleNs); known == nil || err != nil {
+			t.Errorf("an edge that comes back: %v, %v", known, err)
+		}
+		if _, err := table.decide(add("else", 0), 2); err != nil {
+			t.Errorf("another writer: %v", err)
+		}
 	}
 }

@@ -2,7 +2,6 @@ package store
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -19,17 +18,13 @@ func (t *writers) decide(id WriterSeq, baseNs int64) (known *answer, err error) 
 	if w != nil && (w.lastAcq >= baseNs-writerIdleNs || record.Lasting(id.ID)) {
 		return w.find(id)
 	}
-	if w != nil || len(t.byID) < maxWriters {
+	if w != nil || t.room(id.ID, 0) == nil {
 		return nil, nil
 	}
 	if t.eldest < baseNs-writerIdleNs {
 		t.sweep(baseNs)
 	}
-	if len(t.byID) >= maxWriters {
-		return nil, fmt.Errorf("%d writers in the last %v: %w",
-			maxWriters, time.Duration(writerIdleNs), ErrTooManyWriters)
-	}
-	return nil, nil
+	return nil, t.room(id.ID, 0)
 }
 
 // find returns the answer to a sequence, nil when it is new.
