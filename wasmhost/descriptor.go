@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/pentad-db/pentad/sdk/plugin"
@@ -97,7 +96,7 @@ func (e *entry) checkDescriptor(d *Descriptor) error {
 	switch {
 	case d.Major != 1:
 		return fmt.Errorf("it is written for version %d of the ABI, this host speaks 1", d.Major)
-	case !printable(d.Name) || len(d.Name) > record.MaxPluginNameBytes:
+	case d.Name == "" || !plugin.OneLine(d.Name) || len(d.Name) > record.MaxPluginNameBytes:
 		return fmt.Errorf("the name must be 1 to %d bytes of printable UTF-8",
 			record.MaxPluginNameBytes)
 	case len(d.Doc) > maxDocBytes || !utf8.Valid(d.Doc):
@@ -139,16 +138,4 @@ func (e *entry) checkDescriptor(d *Descriptor) error {
 			d.StateSize, maxStateSize, d.StateAlign)
 	}
 	return nil
-}
-
-func printable(s string) bool {
-	if s == "" || !utf8.ValidString(s) {
-		return false
-	}
-	for _, r := range s {
-		if !unicode.IsPrint(r) {
-			return false
-		}
-	}
-	return true
 }

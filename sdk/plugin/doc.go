@@ -10,9 +10,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
-	"unicode/utf8"
 )
 
 // MaxDocBytes bounds the document of a module.
@@ -105,6 +102,5 @@ func ParseDoc(src []byte) (*Doc, error) {
 
 // label reports whether a text can head a column.
 func label(s string) bool {
-	return s != "" && len(s) <= maxLabelBytes && utf8.ValidString(s) &&
-		!strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) })
+	return s != "" && len(s) <= maxLabelBytes && OneLine(s)
 }

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 )
 
 // Types of payloads, beside those of parameters. A struct has fields at fixed offsets.
@@ -78,10 +76,7 @@ func (q *Quantity) Check() error {
 	return nil
 }
 
-func shortText(s string) bool {
-	return len(s) <= maxQuantityName && utf8.ValidString(s) &&
-		!strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
-}
+func shortText(s string) bool { return len(s) <= maxQuantityName && OneLine(s) }
 
 // layout is where the number lies that a plugin reads.
 type layout struct {

@@ -12,7 +12,6 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/pentad-db/pentad/sdk/plugin"
@@ -190,13 +189,11 @@ func (s *State) Valid() error {
 
 // CheckText refuses text that does not fit one line of a terminal's table.
 func CheckText(what, text string, most int) error {
-	if len(text) > most || !utf8.ValidString(text) {
+	switch {
+	case len(text) > most || !utf8.ValidString(text):
 		return fmt.Errorf("%s has %d bytes, want at most %d of UTF-8", what, len(text), most)
-	}
-	for _, r := range text {
-		if !unicode.IsPrint(r) {
-			return fmt.Errorf("%s has the character %q, which cannot be shown", what, r)
-		}
+	case !plugin.OneLine(text):
+		return fmt.Errorf("%s %q has a character that cannot be shown on one line", what, text)
 	}
 	return nil
 }

@@ -132,7 +132,7 @@ func TestRefused(t *testing.T) {
 	f(long, "owner has 65 bytes")
 	odd := push("a", "3")
 	odd.Push.Description = "two\nlines"
-	f(odd, `description has the character '\n'`)
+	f(odd, "cannot be shown on one line")
 	f(promote("a", "3"), "not in the catalogue")
 	f(promote("b", "1"), "not in the catalogue")
 	f(remove("a", "3"), "not in the catalogue")
