@@ -43,10 +43,12 @@ func groupsIn(dir string) (all []groupDir) {
 func (a *app) backupGroups(
 	ctx context.Context, dir, to string, groups []groupDir, opt store.BackupOptions,
 ) error {
-	var err error
-	if opt.Beside, err = a.besideStore(dir); err != nil {
+	beside, done, err := a.besideReplicas(dir)
+	if err != nil {
 		return err
 	}
+	defer done()
+	opt.Beside = beside
 	w, err := a.writer(false, append([]output.Column{right("group")}, partColumns()...)...)
 	if err != nil {
 		return err

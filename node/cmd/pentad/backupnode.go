@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/wholefile"
 	"github.com/pentad-db/pentad/node/internal/catalog"
 	"github.com/pentad-db/pentad/node/internal/cursors"
+	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/store"
 )
 
@@ -48,6 +50,70 @@ func (a *app) besideStore(dir string) ([]store.BesideFile, error) {
 		files = append(files, store.BesideFile{Name: e.Name(), Path: path, Once: true})
 	}
 	return files, nil
+}
+
+// besideReplicas is besideStore of a node of a cluster. One that does not run has the catalogue and
+// the cursors in its state of the cluster; they are written to files, which done removes.
+func (a *app) besideReplicas(dir string) (files []store.BesideFile, done func(), err error) {
+	meta, err := member.Kept(dir)
+	if errors.Is(err, os.ErrNotExist) { // a snapshot has them as a node by itself
+		files, err = a.besideStore(dir)
+		return files, func() {}, err
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	tmp, err := os.MkdirTemp("", "pentad-backup-")
+	if err != nil {
+		return nil, nil, err
+	}
+	done = func() { _ = os.RemoveAll(tmp) }
+	state := catalog.File{State: meta.Catalog()}
+	err = errors.Join(os.MkdirAll(filepath.Join(tmp, pluginsDir), 0o755),
+		os.MkdirAll(filepath.Join(tmp, cursorsDir), 0o755))
+	if err == nil {
+		err = state.CopyTo(filepath.Join(tmp, pluginsDir))
+	}
+	if err == nil {
+		err = cursors.Copy(filepath.Join(tmp, cursorsDir), meta.Cursors(), math.MaxInt64)
+	}
+	if err == nil {
+		files, err = a.besideStore(tmp)
+	}
+	if err != nil {
+		done()
+		return nil, nil, err
+	}
+	return append(files, a.keptModules(dir, state.State)...), done, nil
+}
+
+// keptModules lists the modules of a catalogue that a node of a cluster has whole.
+func (a *app) keptModules(dir string, s catalog.State) (files []store.BesideFile) {
+	met := map[string]bool{}
+	for _, p := range s.Plugins {
+		for _, v := range p.Versions {
+			name := v.SHA256 + catalog.ModuleSuffix
+			if met[name] {
+				continue
+			}
+			met[name] = true
+			places := member.KeptModules(dir, name)
+			i := slices.IndexFunc(places, func(place string) bool {
+				wasm, err := os.ReadFile(place)
+				return err == nil && moduleName(wasm) == name
+			})
+			if i < 0 {
+				a.note("left out module %s, which is not whole here: take a snapshot of the "+
+					"running node, or back up another one", name)
+				continue
+			}
+			files = append(files, store.BesideFile{Name: name, Path: places[i], Once: true})
+		}
+	}
+	slices.SortFunc(files, func(x, y store.BesideFile) int {
+		return strings.Compare(x.Name, y.Name)
+	})
+	return files
 }
 
 func moduleName(wasm []byte) string {
