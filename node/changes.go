@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/store"
-	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/pentad-db/pentad/wasmhost"
@@ -230,21 +229,30 @@ func keepOf(
 }
 
 // precheckChanges returns what changes would fail with before they begin, so that the answer has
-// the status of an error and not an error inside.
-func (n *Node) precheckChanges(ctx context.Context, q *record.Query, fromNs int64) error {
+// the status of an error and not an error inside. Until done, which is never nil, modules that it
+// brought need not be compiled again.
+func (n *Node) precheckChanges(
+	ctx context.Context, q *record.Query, fromNs int64,
+) (done func(), err error) {
 	if n.closing.Load() {
-		return errClosing
+		return func() {}, errClosing
 	}
 	if err := checkChanges(q); err != nil {
-		return err
+		return func() {}, err
 	}
-	for i := range q.Filters {
-		v, err := n.plugins.useCall(ctx, &q.Filters[i], plugin.KindFilter)
-		if err != nil {
-			return err
-		}
-		n.plugins.release(v)
+	modules, err := n.useFilters(ctx, q)
+	if err == nil {
+		err = n.checkStart(ctx, q, fromNs)
 	}
+	if err != nil {
+		n.releaseFilters(modules)
+		return func() {}, err
+	}
+	return func() { n.releaseFilters(modules) }, nil
+}
+
+// checkStart refuses to let changes of a box begin at an acq that they cannot begin at.
+func (n *Node) checkStart(ctx context.Context, q *record.Query, fromNs int64) error {
 	feed, err := n.store.Feed(q.Box, q.KeysOnly, 0)
 	if err != nil {
 		return err

@@ -123,23 +123,27 @@ type changesRequest struct {
 // of its own, because it may go on for years.
 func (s *server) changes(ctx *fasthttp.RequestCtx) {
 	r, err := s.parseChanges(ctx)
+	done := func() {}
 	if err == nil {
 		rc, cancel := s.scoped(ctx)
 		defer cancel()
-		err = s.node.precheckChanges(rc, r.q, r.fromNs)
+		done, err = s.node.precheckChanges(rc, r.q, r.fromNs)
 	}
 	site := siteOf(ctx)
 	if err == nil {
 		err = s.feeds.room(site)
 	}
 	if err != nil {
+		done()
 		writeError(ctx, toWire(err))
 		return
 	}
 	ctx.SetContentType(contentTypes[r.out.form])
 	if string(ctx.Method()) == http.MethodHead {
+		done()
 		return
 	}
+	s.conns.atEnd(ctx.Conn(), done) // a feed ends with its connection, and may not even begin
 	out := &feedConn{conn: ctx.Conn(), chunked: ctx.Request.Header.IsHTTP11()}
 	ctx.HijackSetNoResponse(true)
 	ctx.Hijack(func(net.Conn) {

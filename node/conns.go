@@ -60,18 +60,36 @@ func (l listener) Accept() (net.Conn, error) {
 // conns is the set of open connections.
 type conns struct {
 	mu   sync.Mutex
-	open map[net.Conn]struct{} // guarded by mu
+	open map[net.Conn]func() // guarded by mu; what is called when it is closed, nil for nothing
 }
 
 // track is told of every change of a connection.
 func (s *conns) track(c net.Conn, state fasthttp.ConnState) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	var done func()
 	switch state {
 	case fasthttp.StateNew:
-		s.open[c] = struct{}{}
+		s.open[c] = nil
 	case fasthttp.StateClosed:
+		done = s.open[c]
 		delete(s.open, c)
+	}
+	s.mu.Unlock()
+	if done != nil {
+		done()
+	}
+}
+
+// atEnd has done called when a connection is closed, for whatever reason; once for each.
+func (s *conns) atEnd(c net.Conn, done func()) {
+	s.mu.Lock()
+	_, open := s.open[c]
+	if open {
+		s.open[c] = done
+	}
+	s.mu.Unlock()
+	if !open {
+		done()
 	}
 }
 

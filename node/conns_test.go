@@ -20,7 +20,7 @@ import (
 // in the middle of a request, one has never said anything, and one has its request answered.
 func TestSweepSparesProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		all := conns{open: map[net.Conn]struct{}{}}
+		all := conns{open: map[net.Conn]func(){}}
 		var wg sync.WaitGroup
 		begin := time.Now()
 		// ended waits until a connection is closed and returns after how long that was.

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pentad-db/pentad/node/internal/catalog"
 	"github.com/pentad-db/pentad/sdk/client"
@@ -332,6 +334,52 @@ func TestLentOnce(t *testing.T) {
 			n.plugins.lentBytes != 0 || len(n.plugins.brought) != 0 {
 			t.Errorf("%d of %d records, %v, %+v, %d bytes, %v", found, rows, err, s,
 				n.plugins.lentBytes, n.plugins.brought)
+		}
+	}
+}
+
+// As well before changes and for them; nothing is left when their connection ends, or of changes
+// that cannot begin.
+func TestLentOnceForChanges(t *testing.T) {
+	n := openTest(t, Options{})
+	c := dial(t, n)
+	rows := len(fill(t, c, rand.New(rand.NewPCG(1, 1)), 100))
+	call, err := parseCallOf(t, n, "threshold", "op=ge,value=-1e9")
+	if err != nil {
+		t.Fatal(err)
+	}
+	call.Name, call.Module = "mine", variant(t, "threshold", "lent")
+	q := &record.Query{Filters: []record.PluginCall{call, call}}
+	left := func() int {
+		n.plugins.mu.Lock()
+		defer n.plugins.mu.Unlock()
+		return len(n.plugins.brought) + n.plugins.lentBytes
+	}
+	for round := range uint64(2) {
+		found := 0
+		for b, err := range c.PastChanges(t.Context(), q, 0) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b.Rows != nil {
+				found += b.Rows.Len()
+			}
+		}
+		if s := n.lent.Stats(); found != rows || s.Compiles != 2*round+1 {
+			t.Errorf("%d of %d records, %+v", found, rows, s)
+		}
+		late := time.After(time.Minute)
+		for left() > 0 { // the client may hear of the end first
+			select {
+			case <-time.After(time.Millisecond):
+			case <-late:
+				t.Fatalf("%v is left of changes", n.plugins.brought)
+			}
+		}
+		for _, err := range c.PastChanges(t.Context(), q, math.MaxInt64-1) {
+			if err == nil || left() > 0 {
+				t.Errorf("changes that cannot begin: %v, %d", err, left())
+			}
 		}
 	}
 }

@@ -46,7 +46,7 @@ type server struct {
 }
 
 func newServer(n *Node, l net.Listener, hosts hostNames) *server {
-	s := &server{node: n, listener: l, hosts: hosts, conns: conns{open: map[net.Conn]struct{}{}},
+	s := &server{node: n, listener: l, hosts: hosts, conns: conns{open: map[net.Conn]func(){}},
 		feeds: feeds{pages: map[string]int{}}}
 	s.running, s.cancel = context.WithCancel(context.Background())
 	s.http = &fasthttp.Server{
