@@ -4,10 +4,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"slices"
 	"sync"
 
 	"github.com/pentad-db/pentad/node/internal/kept"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -33,19 +35,31 @@ func (n *Node) keepingOf(ctx context.Context, module *pluginVersion) *keeping {
 	return k
 }
 
-// identify makes the key of what rows go through: the filters of a query and its aggregate.
+// identify makes the key of what rows go through: the filters of a query and its aggregate. A
+// module that is not the node's own may put into the state of one part what it saw of another, so
+// its states are for those alone who ask for the same tenants.
 func (k *keeping) identify(q *record.Query, filters []*pluginVersion) {
 	var text []byte
+	number := func(n int64) { text = binary.LittleEndian.AppendUint64(text, uint64(n)) }
+	own := true
 	add := func(v *pluginVersion, params []byte) {
 		digest := v.module.Digest()
 		text = append(text, digest[:]...)
-		text = binary.LittleEndian.AppendUint64(text, uint64(len(params)))
+		number(int64(len(params)))
 		text = append(text, params...)
+		own = own && v.Owner == standardOwner
 	}
 	for i, v := range filters {
 		add(v, q.Filters[i].Params)
 	}
 	add(k.module, q.Aggregate.Params)
+	if !own {
+		for _, r := range q.Box[record.CID] {
+			number(r.From)
+			number(r.To)
+		}
+	}
+	number(int64(len(filters)))
 	k.key = sha256.Sum256(text)
 }
 
@@ -64,10 +78,10 @@ func (k *keeping) table(s *kept.Segment, blocks, stateBytes int) *kept.Table {
 	return t
 }
 
-// parts is a worker's half of an aggregate that takes parts of blocks apart. Each has a place among
-// the states apart from groups, until there are as many as there can be; then all are merged.
-// Whether the state of a part was known changes nothing of what comes out, not the last bit of a
-// sum.
+// parts is a worker's half of an aggregate that takes parts of blocks apart. Each that has rows
+// gets a place among the states apart from groups, until there are as many as there can be; then
+// all are merged. Whether the state of a part was known changes nothing of what comes out, not the
+// last bit of a sum.
 type parts struct {
 	of *keeping
 	to *aggregator
@@ -75,17 +89,21 @@ type parts struct {
 	segment *kept.Segment // whose table is at hand
 	table   *kept.Table
 
+	plan  []partState // that come next
+	found []byte      // states of these, where they are known
+	next  int         // of these
+	open  bool        // rows are of the part that comes next
+
 	places []partState
 	known  []bool // by place
 	states []byte // by place
-	next   int    // place of the part that comes next
-	open   bool   // rows are of the part that comes next
 }
 
 // partState is what one part comes to.
 type partState struct {
 	part  kept.Part
-	state kept.State
+	rows  uint32
+	known bool
 	table *kept.Table // nil: it is not to be kept
 }
 
@@ -111,82 +129,86 @@ func (p *parts) Plan(
 	if segment != p.segment {
 		p.segment, p.table = segment, p.of.table(segment, blocks, size)
 	}
-	p.next = len(p.places)
+	p.plan, p.next = p.plan[:0], 0
 	for i := range list {
-		p.places = append(p.places, partState{part: list[i].Part, table: p.table})
-		p.known = append(p.known, false)
+		p.plan = append(p.plan, partState{part: list[i].Part, table: p.table})
 	}
-	if need := len(p.places) * size; need > cap(p.states) {
-		p.states = append(make([]byte, 0, max(2*cap(p.states), need)), p.states...)
-	}
-	p.states = p.states[:len(p.places)*size]
 	if p.table == nil {
 		return nil
 	}
+	p.found = slices.Grow(p.found[:0], len(list)*size)[:len(list)*size]
 	p.table.Lock()
 	defer p.table.Unlock()
-	in := uint16(p.to.guest.ApartRows())
-	for i := range list {
-		at := p.next + i
-		x := &p.places[at]
-		x.state, p.known[at] = p.table.Find(&x.part, in, p.states[at*size:][:size])
-		if list[i].Known = p.known[at]; p.known[at] {
-			in = x.state.Out
-		}
+	for i := range p.plan {
+		x := &p.plan[i]
+		x.rows, x.known = p.table.Find(&x.part, p.found[i*size:][:size])
+		list[i].Known = x.known
 	}
 	return nil
 }
 
-// Begin implements [store.Apart]. A state that was made with other batches than would be made now
-// is none.
-func (p *parts) Begin() (rows bool, err error) {
-	x, guest := &p.places[p.next], p.to.guest
-	if p.known[p.next] && int(x.state.In) == guest.ApartRows() {
-		guest.SetApartRows(int(x.state.Out))
-		p.next++
-		return false, nil
+// Begin implements [store.Apart].
+func (p *parts) Begin() (rows bool) {
+	x := &p.plan[p.next]
+	if p.open = !x.known; p.open {
+		return true
 	}
-	p.known[p.next] = false
-	x.state = kept.State{In: uint16(guest.ApartRows())}
-	p.open = true
-	return true, nil
+	if x.rows > 0 {
+		state := p.take(x)
+		copy(state, p.found[p.next*len(state):])
+	}
+	p.next++
+	return false
 }
 
-// End implements [store.Apart].
-func (p *parts) End() error {
-	p.places[p.next].state.Out = uint16(p.to.guest.ApartRows())
+// End implements [store.Apart]. Of a part of which filters left nothing there is no state, which is
+// worth knowing.
+func (p *parts) End() {
+	x := &p.plan[p.next]
+	switch {
+	case x.rows > 0:
+		p.take(x) // its state comes with gather
+	case x.table != nil:
+		x.table.Lock()
+		x.table.Put(&x.part, 0, p.found[:p.to.guest.StateSize()])
+		x.table.Unlock()
+	}
 	p.next++
 	p.open = false
-	return nil
+}
+
+// take gives a part the next place, and returns where its state is to be.
+func (p *parts) take(x *partState) (state []byte) {
+	p.places = append(p.places, *x)
+	p.known = append(p.known, x.known)
+	from, to := len(p.states), len(p.states)+p.to.guest.StateSize()
+	p.states = slices.Grow(p.states, to-from)[:to]
+	return p.states[from:]
 }
 
 // add takes rows of the part that is open.
 func (p *parts) add(ctx context.Context, b *record.Batch) error {
-	p.places[p.next].state.Rows += uint32(b.Len())
-	return p.to.guest.AddApart(ctx, b, p.next)
+	p.plan[p.next].rows += uint32(b.Len())
+	return p.to.guest.AddApart(ctx, b, len(p.places))
 }
 
 // gather merges what all parts come to into the one group, and keeps what was not known.
 func (p *parts) gather(ctx context.Context) error {
-	if p == nil {
+	if p == nil || len(p.places) == 0 {
 		return nil
 	}
-	rows := uint64(0)
+	id, err := p.to.groups.id(groupKey{})
+	if err != nil {
+		return err
+	}
 	for i := range p.places {
-		rows += uint64(p.places[i].state.Rows)
+		p.to.groups.counts[id] += uint64(p.places[i].rows)
 	}
-	if rows > 0 {
-		id, err := p.to.groups.id(groupKey{})
-		if err != nil {
-			return err
-		}
-		p.to.groups.counts[id] += rows
-		err = p.to.guest.Gather(ctx, p.states, p.known, int(id), len(p.to.groups.keys))
-		if err != nil {
-			return err
-		}
-		p.keep()
+	err = p.to.guest.Gather(ctx, p.states, p.known, int(id), len(p.to.groups.keys))
+	if err != nil {
+		return err
 	}
+	p.keep()
 	p.places, p.known, p.states = p.places[:0], p.known[:0], p.states[:0]
 	return nil
 }
@@ -197,7 +219,7 @@ func (p *parts) keep() {
 	var held *kept.Table
 	for i := range p.places {
 		x := &p.places[i]
-		if p.known[i] || x.table == nil {
+		if x.known || x.table == nil {
 			continue
 		}
 		if x.table != held {
@@ -207,11 +229,59 @@ func (p *parts) keep() {
 			held = x.table
 			held.Lock()
 		}
-		held.Put(&x.part, x.state, p.states[i*size:][:size])
+		held.Put(&x.part, x.rows, p.states[i*size:][:size])
 	}
 	if held != nil {
 		held.Unlock()
 	}
+}
+
+// looking counts parts whose states are kept, and keeps none.
+type looking struct{ of *keeping }
+
+// Plan implements [store.Apart].
+func (l looking) Plan(
+	_ context.Context, segment *kept.Segment, _ int, list []store.Part,
+) error {
+	table := l.of.cache.Look(segment, l.of.key)
+	if table == nil {
+		return nil
+	}
+	table.Lock()
+	defer table.Unlock()
+	for i := range list {
+		list[i].Known = table.Has(&list[i].Part)
+	}
+	return nil
+}
+
+// Begin implements [store.Apart].
+func (looking) Begin() (rows bool) { return true }
+
+// End implements [store.Apart].
+func (looking) End() {}
+
+// lookingFor returns what looks for the states of an aggregate, nil where none can be kept.
+func (n *local) lookingFor(ctx context.Context, q *record.Query) (func() store.Apart, error) {
+	if q.Aggregate.Name == "" {
+		return nil, nil
+	}
+	module, err := n.plugins.useCall(ctx, &q.Aggregate, plugin.KindAggregate)
+	if err != nil {
+		return nil, err
+	}
+	defer n.plugins.release(module)
+	filters, err := n.useFilters(ctx, q)
+	defer n.releaseFilters(filters)
+	if err != nil {
+		return nil, err
+	}
+	k, d := n.keepingOf(ctx, module), module.module.Describe()
+	if k.cache == nil || d.Apart() == 0 || q.GroupBy != (record.GroupBy{}) {
+		return nil, nil
+	}
+	k.identify(q, filters)
+	return func() store.Apart { return looking{k} }, nil
 }
 
 // collectStates publishes the figures of the states that are kept.

@@ -179,7 +179,7 @@ func (h *meterHouse) ask(q *record.Query, after string) {
 	}
 	for {
 		before := layout()
-		groups := func(ctx context.Context) []wire.Group {
+		groups := func(ctx context.Context, q *record.Query) []wire.Group {
 			mine := *q
 			groups, _, err := h.n.Aggregate(ctx, &mine)
 			if err != nil {
@@ -201,9 +201,22 @@ func (h *meterHouse) ask(q *record.Query, after string) {
 		if err != nil {
 			h.Fatal(err)
 		}
-		fresh, got := groups(Fresh(h.Context())), groups(h.Context())
+		fresh, got := groups(Fresh(h.Context()), q), groups(h.Context(), q)
+		past := *q
+		if q.View == record.ViewLatest && q.Last == 0 && len(q.Box[record.Acq]) == 0 &&
+			h.rng.IntN(4) == 0 {
+			past.View, past.AsOfAcqNs = record.ViewAsOf, h.moments[len(h.moments)-1]
+		}
+		freshPast, gotPast := fresh, got
+		if past.View != q.View {
+			freshPast, gotPast = groups(Fresh(h.Context()), &past), groups(h.Context(), &past)
+		}
 		if layout() != before {
 			continue // rows came to lie in other blocks: sums may differ in their last bits
+		}
+		if !reflect.DeepEqual(got, gotPast) || !reflect.DeepEqual(got, freshPast) {
+			h.Fatalf("after %s: %s: %+v, as of now %+v, reading all rows %+v", after, queryText(q),
+				got, gotPast, freshPast)
 		}
 		if folded := append(got, wire.Group{})[0].Records; folded != count {
 			h.Fatalf("after %s: %s: %d records, %d lie there", after, queryText(q), folded, count)
@@ -341,5 +354,137 @@ func TestKeptStatesTellModulesApart(t *testing.T) {
 	}
 	if st := h.n.states.Stats(); st.Hits == 0 {
 		t.Errorf("nothing was kept: %+v", st)
+	}
+}
+
+// settled has so many rows of meters in sealed segments.
+func (h *meterHouse) settled(rows int) {
+	h.Helper()
+	h.send(rows)
+	if err := h.n.Settle(h.Context()); err != nil {
+		h.Fatal(err)
+	}
+}
+
+// known explains a question, and returns how many parts there are, and how many states are kept.
+func (h *meterHouse) known(q *record.Query) (parts, known uint64) {
+	h.Helper()
+	mine := *q
+	x, err := h.n.Explain(h.Context(), &mine)
+	if err != nil {
+		h.Fatal(err)
+	}
+	return x.Parts, x.PartsKnown
+}
+
+func (h *meterHouse) answer(q *record.Query) []wire.Group {
+	h.Helper()
+	mine := *q
+	groups, _, err := h.n.Aggregate(h.Context(), &mine)
+	if err != nil {
+		h.Fatal(err)
+	}
+	return groups
+}
+
+// TestExplainKeptStates: an explanation says what is kept, and asks for none.
+func TestExplainKeptStates(t *testing.T) {
+	h := &meterHouse{T: t, rng: rand.New(rand.NewPCG(1, 2)), n: openTest(t, Options{})}
+	h.settled(50_000)
+	q := &record.Query{Aggregate: record.PluginCall{Name: "stats"},
+		Box: record.Box{record.MID: {{From: 10, To: 90}}}}
+	for asked := range 4 {
+		parts, known := h.known(q)
+		again, stillKnown := h.known(q)
+		want := uint64(0)
+		if asked > 1 {
+			want = parts
+		}
+		if parts < 5 || known != want || again != parts || stillKnown != known {
+			t.Errorf("asked %d times: %d of %d parts are kept, then %d of %d", asked, known, parts,
+				stillKnown, again)
+		}
+		h.answer(q)
+	}
+	f := func(want bool, change func(q *record.Query)) {
+		t.Helper()
+		other := *q
+		change(&other)
+		if parts, known := h.known(&other); known > 0 != want {
+			t.Errorf("%d of %d parts of %s", known, parts, queryText(&other))
+		}
+	}
+	f(true, func(q *record.Query) { q.View = record.ViewLatest })
+	f(false, func(q *record.Query) { q.Filters = thresholds(t, h.n, "op=ge,value=0") })
+	f(false, func(q *record.Query) { q.GroupBy.MID = true })
+	f(false, func(q *record.Query) { q.Aggregate.Name = "" })
+	f(false, func(q *record.Query) { q.Aggregate.Name = "count" })
+	q.Aggregate.Name = "nobody"
+	if _, err := h.n.Explain(t.Context(), q); toWire(err).Kind != wire.KindUnknownPlugin {
+		t.Errorf("an aggregate that is not there: %v", err)
+	}
+}
+
+// TestKeptOfNothing: that filters leave nothing of a part is kept, too.
+func TestKeptOfNothing(t *testing.T) {
+	h := &meterHouse{T: t, rng: rand.New(rand.NewPCG(1, 2)), n: openTest(t, Options{})}
+	h.settled(50_000)
+	q := &record.Query{Aggregate: record.PluginCall{Name: "count"},
+		Filters: thresholds(t, h.n, "op=ge,value=1e12")}
+	for range 3 {
+		if groups := h.answer(q); len(groups) != 0 {
+			t.Errorf("%+v", groups)
+		}
+	}
+	if parts, known := h.known(q); parts < 5 || known != parts {
+		t.Errorf("%d of %d parts are known to have nothing", known, parts)
+	}
+}
+
+// TestKeptStatesOfTenants: what a module that is not the node's made for one who asks for several
+// tenants is not for one who asks for one of them, as it may know of the others.
+func TestKeptStatesOfTenants(t *testing.T) {
+	h := &meterHouse{T: t, rng: rand.New(rand.NewPCG(1, 2)), n: openTest(t, Options{})}
+	for hour := int64(0); hour < 500; hour += 50 {
+		var b record.Batch
+		for i := range int64(50 * 100) { // each tenant has 50 meters of its own
+			b.Append(record.Key{CID: int32(i % 2), MID: i%2*1000 + i/2%50, MOID: 1,
+				CapNs: (hour + i/100) * 1e9}, f64(h.rng.NormFloat64()))
+		}
+		h.put(&b)
+	}
+	_, err := h.n.PushPlugin(t.Context(), PluginPush{Name: "mine", Wasm: variant(t, "stats", "x")})
+	if err == nil {
+		err = h.n.Settle(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	lent := record.PluginCall{Name: "lent", Module: variant(t, "stats", "y")}
+	for _, call := range []record.PluginCall{{Name: "stats"}, {Name: "mine"}, lent} {
+		wide := &record.Query{Aggregate: call, Box: record.Box{record.CID: {{From: 0, To: 2}}}}
+		narrow := *wide
+		narrow.Box[record.CID] = record.RangeSet{record.At(1)}
+		var first []wire.Group
+		for range 3 {
+			h.answer(wide)
+		}
+		parts, known := h.known(&narrow)
+		if own := call.Name == "stats"; known > 0 != own || parts < 3 {
+			t.Errorf("%s: %d of %d parts are kept that several tenants had", call.Name, known,
+				parts)
+		}
+		for range 3 {
+			got := h.answer(&narrow)
+			if first == nil {
+				first = got
+			}
+			if !reflect.DeepEqual(got, first) {
+				t.Errorf("%s: %+v, then %+v", call.Name, first, got)
+			}
+		}
+		if again, known := h.known(&narrow); again != parts || known != parts {
+			t.Errorf("%s: %d of %d parts are kept", call.Name, known, again)
+		}
 	}
 }

@@ -19,23 +19,33 @@ type Explanation struct {
 }
 
 // Explain runs a query without its plugins, order and limit, and says how its rows were found and
-// what that cost.
+// what that cost; of an aggregate also, which states of parts of blocks are kept.
 func (n *Node) Explain(ctx context.Context, q *record.Query) (Explanation, error) {
 	ctx, err := n.begin(ctx, q)
 	if err != nil {
 		return Explanation{}, err
 	}
 	defer func() { <-n.queries }()
-	bare := *q
-	bare.Filters, bare.Aggregate, bare.Order, bare.Limit =
-		nil, record.PluginCall{}, record.OrderNone, 0
-	if n.layout.Load().only == nil {
-		x, err := n.explainAll(ctx, &bare)
+	only := n.layout.Load().only
+	if only == nil {
+		x, err := n.explainAll(ctx, q)
 		x.Ignored = ignoredBy(q)
 		return x, err
 	}
-	x, err := n.store.Explain(ctx, &bare)
+	x, err := only.explainRows(ctx, q)
 	return Explanation{Explanation: x, Ignored: ignoredBy(q)}, err
+}
+
+// explainRows explains how one store finds the rows of a query.
+func (n *local) explainRows(ctx context.Context, q *record.Query) (store.Explanation, error) {
+	look, err := n.lookingFor(ctx, q)
+	if err != nil {
+		return store.Explanation{}, err
+	}
+	bare := *q
+	bare.Filters, bare.Aggregate, bare.Order, bare.Limit =
+		nil, record.PluginCall{}, record.OrderNone, 0
+	return n.store.ExplainApart(ctx, &bare, look)
 }
 
 func ignoredBy(q *record.Query) []string {

@@ -56,7 +56,8 @@ func asClient(x *Explanation) client.Explanation {
 		Segments: []client.SegmentPlan{}, Blocks: x.Blocks, ByBounds: x.ByBounds,
 		ByLists: x.ByLists, ByZones: client.DimCounts(x.ByZones), Candidates: x.Candidates,
 		Inside: x.Inside, Opened: x.Opened, OpenedBytes: x.OpenedBytes, Examined: x.Examined,
-		Found: x.Found, Hidden: x.Hidden, Workers: x.Workers, PlanNs: x.PlanNs, TookNs: x.TookNs}
+		Found: x.Found, Parts: x.Parts, PartsKnown: x.PartsKnown, Hidden: x.Hidden,
+		Workers: x.Workers, PlanNs: x.PlanNs, TookNs: x.TookNs}
 	for _, s := range x.Segments {
 		out.Segments = append(out.Segments, client.SegmentPlan{Shard: s.Shard, ID: s.ID,
 			Rows: s.Rows, Blocks: s.Blocks, Bytes: s.Bytes, SkippedBy: s.SkippedBy, Lists: s.Lists,

@@ -17,7 +17,7 @@ type SourceExplanation struct {
 
 // explain implements source.
 func (n *local) explain(ctx context.Context, q *record.Query) ([]SourceExplanation, error) {
-	x, err := n.store.Explain(ctx, q)
+	x, err := n.explainRows(ctx, q)
 	return []SourceExplanation{{Source: n.String(), Explanation: x}}, err
 }
 
@@ -87,6 +87,8 @@ func (x *Explanation) add(o *store.Explanation) {
 	x.Examined += o.Examined
 	x.Found += o.Found
 	x.Hidden += o.Hidden
+	x.Parts += o.Parts
+	x.PartsKnown += o.PartsKnown
 	x.Workers += o.Workers
 	x.PlanNs += o.PlanNs
 }

@@ -42,12 +42,19 @@ func (a *Aggregate) addRows(ctx context.Context, b *record.Batch, gid []uint32, 
 	if err := a.states.grow(ctx, a.guest, groups); err != nil {
 		return err
 	}
+	return a.addAll(ctx, b, gid, a.states.groups, a.states.at(0))
+}
+
+// addAll calls the guest as often as it takes, with so many groups whose states lie there.
+func (a *Aggregate) addAll(
+	ctx context.Context, b *record.Batch, gid []uint32, groups int, states uint32,
+) error {
 	for row := 0; row < b.Len(); {
 		if err := a.guest.pause(ctx); err != nil {
 			return err
 		}
 		x := a.columns.cut(b, row)
-		if err := a.addCut(ctx, b, &x, gid, a.states.groups, a.states.at(0)); err != nil {
+		if err := a.addCut(ctx, b, &x, gid, groups, states); err != nil {
 			a.blame(ctx, err, b, &x)
 			return err
 		}
@@ -57,7 +64,7 @@ func (a *Aggregate) addRows(ctx context.Context, b *record.Batch, gid []uint32, 
 	return nil
 }
 
-// addCut calls the guest once, with so many groups whose states lie there.
+// addCut is one of these calls.
 func (a *Aggregate) addCut(
 	ctx context.Context, b *record.Batch, x *batch, gid []uint32, groups int, states uint32,
 ) error {

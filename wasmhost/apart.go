@@ -20,36 +20,26 @@ const (
 type apart struct {
 	region uint32 // 0 before there are any
 	fresh  bool   // those that nobody added to are as state_init made them
-	rows   int    // as columns.rows, for rows apart
 }
 
 // Apart returns how many states there can be apart from groups, 0 for a plugin whose states do not
 // lend themselves to it: they grow, or are large.
-func (a *Aggregate) Apart() int {
-	d := &a.guest.entry.desc
-	if d.Flags&(plugin.FlagGrows|plugin.FlagJoins) != 0 || d.StateSize > maxApartState {
+func (d *Descriptor) Apart() int {
+	if d.Kinds&plugin.KindAggregate == 0 || d.Flags&(plugin.FlagGrows|plugin.FlagJoins) != 0 ||
+		d.StateSize > maxApartState {
 		return 0
 	}
-	return min(maxApart, a.states.perSlice())
+	return min(maxApart, perSlice(int(d.StateSize)))
 }
+
+// Apart is that of the plugin's descriptor.
+func (a *Aggregate) Apart() int { return a.guest.entry.desc.Apart() }
 
 // StateSize returns the size of a state.
 func (a *Aggregate) StateSize() int { return a.states.size }
 
-// ApartRows returns how many rows of those apart a call of the plugin gets next, at most. Sums of
-// floats depend on it.
-func (a *Aggregate) ApartRows() int {
-	if a.apart.rows == 0 {
-		return a.columns.firstRows()
-	}
-	return a.apart.rows
-}
-
-// SetApartRows makes the next rows apart be handed over as if those before had been, for which it
-// was what ApartRows returned.
-func (a *Aggregate) SetApartRows(rows int) { a.apart.rows = rows }
-
-// AddApart folds all rows of b into the state at a place below Apart.
+// AddApart folds all rows of b into the state at a place below Apart. Where a state depends on how
+// rows are cut, it follows from b alone, for then they always are in the same way.
 //
 // Errors: as Add.
 func (a *Aggregate) AddApart(ctx context.Context, b *record.Batch, place int) error {
@@ -66,23 +56,7 @@ func (a *Aggregate) addApart(ctx context.Context, b *record.Batch, place int) er
 	if err := a.freshen(ctx); err != nil {
 		return err
 	}
-	c := a.columns
-	others := c.rows
-	c.rows = a.ApartRows()
-	defer func() { a.apart.rows, c.rows = c.rows, others }()
-	for row := 0; row < b.Len(); {
-		if err := a.guest.pause(ctx); err != nil {
-			return err
-		}
-		x := c.cut(b, row)
-		if err := a.addCut(ctx, b, &x, nil, 1, a.placeOf(place)); err != nil {
-			a.blame(ctx, err, b, &x)
-			return err
-		}
-		c.adaptByRate(a.guest, x.to-x.from)
-		row = x.to
-	}
-	return nil
+	return a.addAll(ctx, b, nil, 1, a.placeOf(place))
 }
 
 func (a *Aggregate) placeOf(place int) uint32 {
@@ -192,16 +166,4 @@ func (a *Aggregate) mergeApart(ctx context.Context, n, group int) error {
 		n = half
 	}
 	return merge(s.at(group), a.placeOf(0), 1)
-}
-
-// adaptByRate is adapt for rows apart: one call that was cheap for its rows is enough, so that few
-// parts are cut otherwise than the rest.
-func (c *columns) adaptByRate(g *guest, rows int) {
-	switch used := int64(g.used) / g.scale; {
-	case c.fixed:
-	case used > fuelHigh:
-		c.rows = max(min(minBatchRows, c.maxRows), c.rows/2)
-	case rows >= minBatchRows && used*int64(c.maxRows) < fuelHigh*int64(rows):
-		c.rows = c.maxRows
-	}
 }

@@ -3,7 +3,10 @@ package wasmhost
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/pentad-db/pentad/sdk/plugin"
@@ -94,42 +97,6 @@ func TestApart(t *testing.T) {
 	}
 }
 
-// TestApartRows: how many rows a call gets follows from the rows apart alone, and can be set to
-// what it was.
-func TestApartRows(t *testing.T) {
-	h := newTestHost(t, Options{})
-	m := mustLoad(t, h, good(nil))
-	defer m.Close()
-	a, err := m.NewAggregate(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer a.Close()
-	b, _ := numbers(rand.New(rand.NewPCG(1, 1)), 2000)
-	for range 8 { // whatever others bring
-		if err := a.Add(t.Context(), b, nil, 1); err != nil {
-			t.Fatal(err)
-		}
-	}
-	f := func(want int) {
-		t.Helper()
-		if got := a.ApartRows(); got != want {
-			t.Errorf("%d rows next, want %d", got, want)
-		}
-	}
-	f(firstRows)
-	if err := a.AddApart(t.Context(), b, 0); err != nil {
-		t.Fatal(err)
-	}
-	f(maxBatchRows)
-	a.SetApartRows(512)
-	f(512)
-	if err := a.AddApart(t.Context(), b.Head(10), 1); err != nil {
-		t.Fatal(err)
-	}
-	f(512) // so few say nothing
-}
-
 // TestApartRowsFixed: where sums depend on how rows are cut, nothing that came before does.
 func TestApartRowsFixed(t *testing.T) {
 	h := newTestHost(t, Options{})
@@ -152,8 +119,8 @@ func TestApartRowsFixed(t *testing.T) {
 		if err := a.AddApart(t.Context(), b, place); err != nil {
 			t.Fatal(err)
 		}
-		if a.ApartRows() != firstRows || a.columns.rows != firstRows {
-			t.Fatalf("%d rows next, apart %d", a.columns.rows, a.ApartRows())
+		if a.columns.rows != firstRows {
+			t.Fatalf("%d rows next", a.columns.rows)
 		}
 	}
 }
@@ -176,5 +143,98 @@ func TestApartRefuses(t *testing.T) {
 	}
 	if err := a.Gather(t.Context(), make([]byte, 16), []bool{true}, 0, 1); err == nil {
 		t.Error("a place more than there are was gathered")
+	}
+}
+
+// TestApartHostile: whatever goes wrong with states apart is an error that names it, and the
+// instance is gone.
+func TestApartHostile(t *testing.T) {
+	h := newTestHost(t, Options{})
+	f := func(kind ErrorKind, want string, change func(*asm)) {
+		t.Helper()
+		m := mustLoad(t, h, good(change))
+		defer m.Close()
+		a, err := m.NewAggregate(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		states, known := make([]byte, 5*16), []bool{false, false, true, false, false}
+		for place := 0; place < len(known) && err == nil; place++ {
+			err = a.AddApart(t.Context(), values(1, 2, 3), place)
+		}
+		if err == nil {
+			err = a.Gather(t.Context(), states, known, 0, 1)
+		}
+		var e *Error
+		if !errors.As(err, &e) || e.Kind != kind || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want kind %v with %q", err, kind, want)
+		}
+		if err := a.AddApart(t.Context(), values(1), 0); !errors.Is(err, ErrClosed) {
+			t.Errorf("after %q: %v", want, err)
+		}
+		if n := h.Stats().Instances; n != 0 || h.budget.used.Load() != 0 {
+			t.Errorf("after %q: %d instances, %d bytes", want, n, h.budget.used.Load())
+		}
+	}
+	body := func(kind ErrorKind, want, export, locals string, c code) {
+		t.Helper()
+		f(kind, export+": "+want, func(a *asm) { a.replace(export, locals, c) })
+	}
+	for _, export := range []string{exportStateInit, exportAdd, exportMerge} {
+		body(Fuel, "out of fuel", export, "", spin)
+		body(Trap, "unreachable", export, "", ops(opUnreachable))
+	}
+	body(Output, "returned 7", exportMerge, "", i32c(7))
+	body(Status, "failed (status -123)", exportMerge, "", i32c(-123))
+	body(Trap, "out of bounds memory access", exportMerge, "",
+		cat(store(0, i32c(-4), i32c(1)), i32c(0)))
+	// Memory is handed out once, and then no more, or the same again.
+	once := func(then int32) func(*asm) {
+		return func(a *asm) {
+			a.memoryMin = 256
+			a.globals = append(a.globals, cat(ops(typeI32, 1), i32c(4096), ops(opEnd)))
+			a.replace(exportAlloc, "", cat(gget(2), i32c(then), gset(2)))
+		}
+	}
+	f(Memory, "no memory for", once(0))
+	f(Output, "overlap the", once(4096))
+}
+
+// TestGatherFirst: merging may change what is merged; the states that are kept are those from
+// before.
+func TestGatherFirst(t *testing.T) {
+	h := newTestHost(t, Options{})
+	m := mustLoad(t, h, good(func(a *asm) { // the sum of a state that was merged becomes 77
+		i := slices.IndexFunc(a.funcs, func(f asmFunc) bool { return f.export == exportMerge })
+		a.funcs[i].export = ""
+		a.funcs = append(a.funcs, asmFunc{export: exportMerge, params: i32 + i32 + i32,
+			results: i32, code: cat(get(0), get(1), get(2), call(uint32(i)),
+				store8(8, get(1), i64c(77)))})
+	}))
+	defer m.Close()
+	a, err := m.NewAggregate(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	for range 2 {
+		states := make([]byte, 4*16)
+		for place := range 4 {
+			if err := a.AddApart(t.Context(), values(1, 2, 3), place); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := a.Gather(t.Context(), states, make([]bool, 4), 0, 1); err != nil {
+			t.Fatal(err)
+		}
+		for place := range 4 {
+			if got := decodeSum(states[16*place:]); got != [2]int64{3, 6} {
+				t.Errorf("place %d: %v", place, got)
+			}
+		}
+	}
+	results, err := a.Finish(t.Context())
+	if err != nil || decodeSum(results[0]) != [2]int64{24, 48} {
+		t.Errorf("%v, %v", results, err)
 	}
 }

@@ -53,12 +53,9 @@ func newColumns(d *Descriptor) *columns {
 	}
 	// What a call takes depends on the calls before, also by what the module allocates once.
 	fixed := d.Flags&plugin.FlagDependsOnBatches != 0
-	c := &columns{need: d.Need, maxRows: rows, fixed: fixed, perRow: perRow}
-	c.rows = c.firstRows()
-	return c
+	return &columns{need: d.Need, rows: min(rows, firstRows), maxRows: rows, fixed: fixed,
+		perRow: perRow}
 }
-
-func (c *columns) firstRows() int { return min(c.maxRows, firstRows) }
 
 // batch is one call's worth of rows: where its columns lie and what they cost.
 type batch struct {

@@ -50,7 +50,9 @@ func newStates(g *guest) states {
 func (s *states) at(group int) uint32 { return s.region + uint32(group*s.size) }
 
 // perSlice is how many states one call may get.
-func (s *states) perSlice() int { return max(1, sliceBytes/s.size) }
+func (s *states) perSlice() int { return perSlice(s.size) }
+
+func perSlice(stateBytes int) int { return max(1, sliceBytes/stateBytes) }
 
 // view returns the states of groups from to to, valid until the next call of the guest.
 func (s *states) view(g *guest, from, to int) ([]byte, error) {

@@ -20,7 +20,7 @@ const (
 // comes up.
 type Part struct {
 	kept.Part
-	Known bool // set by who is told of it: its rows are likely not needed
+	Known bool // set by who is told of it: its rows are not needed
 }
 
 // Apart is a sink's other half that gets parts one by one, each apart from other rows, or knows
@@ -30,9 +30,9 @@ type Apart interface {
 	// next Plan.
 	Plan(ctx context.Context, seg *kept.Segment, blocks int, parts []Part) error
 	// Begin is called for each of them in turn. Where it returns true, rows are needed and come
-	// now, until End.
-	Begin() (rows bool, err error)
-	End() error
+	// now, until End, which is called when all have come.
+	Begin() (rows bool)
+	End()
 }
 
 // apart is what a worker needs to hand over parts.
@@ -58,6 +58,7 @@ func (w *worker) planApart(t *task, candidates []index.Candidate) ([]index.Candi
 	if len(a.parts) == 0 {
 		return candidates, nil
 	}
+	w.parts += uint64(len(a.parts))
 	err := a.to.Plan(w.scan.ctx, &t.segment.kept, t.segment.idx.Blocks(), a.parts)
 	if err != nil {
 		return nil, err
@@ -66,7 +67,9 @@ func (w *worker) planApart(t *task, candidates []index.Candidate) ([]index.Candi
 	for i, c := range candidates {
 		known := false
 		if a.of[i] {
-			known = a.parts[next].Known
+			if known = a.parts[next].Known; known {
+				w.known++
+			}
 			next++
 		}
 		if !known {
@@ -175,21 +178,17 @@ func (w *worker) scanCandidates(t *task, candidates []index.Candidate) error {
 // where they are, so that they come in the same batches whether the part is known or not.
 func (w *worker) scanApart(t *task, c index.Candidate) error {
 	a := &w.apart
-	rows, err := a.to.Begin()
-	if err != nil {
-		return err
-	}
-	if !rows {
-		w.known++
+	if !a.to.Begin() {
 		return nil
 	}
 	w.batch, a.batch = a.batch, w.batch
-	if err = w.scanBlock(t, c); err == nil {
+	err := w.scanBlock(t, c)
+	if err == nil {
 		err = w.flush()
 	}
 	w.batch, a.batch = a.batch, w.batch
-	if err != nil {
-		return err
+	if err == nil {
+		a.to.End()
 	}
-	return a.to.End()
+	return err
 }

@@ -30,6 +30,11 @@ type Explanation struct {
 	OpenedBytes uint64    `json:"bytes_opened"`
 	Examined    uint64    `json:"rows_examined"` // rows of the opened blocks
 	Found       uint64    `json:"rows_found"`
+
+	// Parts are what a sink would get of blocks apart, and of these those that it knows: their
+	// blocks would not be opened. See [Apart].
+	Parts      uint64 `json:"parts,omitempty"`
+	PartsKnown uint64 `json:"parts_known,omitempty"`
 	// Hidden are the versions that were met and left out for a newer one. With last n most are
 	// not met.
 	Hidden  uint64 `json:"versions_hidden"`
@@ -85,6 +90,14 @@ func (c *DimCounts) Add(o DimCounts) {
 //
 // Cost: that of the scan, and of planning it once more, which TookNs leaves out.
 func (s *Store) Explain(ctx context.Context, q *record.Query) (Explanation, error) {
+	return s.ExplainApart(ctx, q, nil)
+}
+
+// ExplainApart is Explain for a sink that takes parts of blocks apart, if newApart is not nil. It
+// is asked which it knows, and opens all.
+func (s *Store) ExplainApart(
+	ctx context.Context, q *record.Query, newApart func() Apart,
+) (Explanation, error) {
 	s.scanning.RLock()
 	defer s.scanning.RUnlock()
 	x := explaining{began: time.Now()}
@@ -97,13 +110,20 @@ func (s *Store) Explain(ctx context.Context, q *record.Query) (Explanation, erro
 	if !sc.empty {
 		sc.explain = &x
 		x.running = time.Now()
-		err = sc.run(noSinks)
+		err = sc.run(func(worker int) (Sink, Apart, error) {
+			sink, apart, err := noSinks(worker)
+			if newApart != nil {
+				apart = newApart()
+			}
+			return sink, apart, err
+		})
 	}
 	s.counters.scans.Add(1)
 	s.counters.blocksScanned.Add(int64(sc.stats.BlocksScanned))
 	out, st := &x.out, &sc.stats
 	out.HeadFound, out.Found, out.Examined = st.HeadRows, st.Rows, st.RowsExamined
 	out.Opened, out.OpenedBytes, out.Hidden = st.BlocksScanned, st.BytesRead, st.VersionsHidden
+	out.Parts, out.PartsKnown = st.Parts, st.PartsKnown
 	out.Workers, out.TookNs = st.Workers, int64(time.Since(x.began)-x.describing)
 	return *out, err
 }

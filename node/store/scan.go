@@ -43,7 +43,8 @@ type ScanStats struct {
 	HeadRows      uint64 // rows given out by heads
 	BytesRead     uint64 // bytes of the opened blocks
 
-	PartsKnown     uint64 // parts of blocks whose rows a sink did not need, see [Apart]
+	Parts          uint64 // of blocks, see [Apart]
+	PartsKnown     uint64 // of these, those whose rows a sink did not need
 	VersionsHidden uint64 // rows that were met and left out for a newer version
 	Workers        int
 	TookNs         int64
@@ -391,6 +392,7 @@ func (st *ScanStats) add(w *worker) {
 	st.HeadRows += w.headRows
 	st.BytesRead += w.bytes
 	st.VersionsHidden += w.hidden
+	st.Parts += w.parts
 	st.PartsKnown += w.known
 	st.Segments += w.planned
 }
@@ -414,7 +416,7 @@ type worker struct {
 	searched bool           // they can be searched for
 	flagged  []index.Candidate
 
-	rows, blocks, inside, examined, headRows, bytes, hidden, known uint64
+	rows, blocks, inside, examined, headRows, bytes, hidden, parts, known uint64
 
 	planned int // segments looked at for the newest readings
 }

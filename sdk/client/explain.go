@@ -30,6 +30,11 @@ type Explanation struct {
 	OpenedBytes uint64    `json:"bytes_opened"`
 	Examined    uint64    `json:"rows_examined"` // rows of the opened blocks
 	Found       uint64    `json:"rows_found"`
+
+	// Parts are what the aggregate takes of blocks by themselves, and of these those whose state
+	// the node has kept: where the aggregate runs, their blocks are not opened.
+	Parts      uint64 `json:"parts,omitempty"`
+	PartsKnown uint64 `json:"parts_known,omitempty"`
 	// Hidden are the versions that were met and left out for a newer one. With last n most are
 	// not met.
 	Hidden  uint64 `json:"versions_hidden"`
@@ -77,7 +82,8 @@ type DimCounts struct {
 }
 
 // Explain makes the node run a query without its plugins, order and limit, and say how the rows
-// were found and what that cost. No record travels.
+// were found and what that cost; of an aggregate also, which states of parts of blocks are kept. No
+// record travels.
 func (c *Client) Explain(ctx context.Context, q *record.Query) (Explanation, error) {
 	var x Explanation
 	checked := *q

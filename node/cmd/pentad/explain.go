@@ -16,6 +16,7 @@ import (
 
 func (a *app) explainCommand() *cobra.Command {
 	var q queryFlags
+	var name, params string
 	c := &cobra.Command{
 		Use:   "explain",
 		Short: "Say how records in a box are found, and what that costs",
@@ -23,25 +24,37 @@ func (a *app) explainCommand() *cobra.Command {
 shards are asked and which sealed segments are skipped by their bounds; how many blocks posting
 lists leave and the zones of each dimension drop; then what was opened, looked at and found.
 
-Plugins, order and limit work on what is found and are left aside. A table is a tree here, of at
-most 40 segments that were not skipped; json and ndjson have them all.`,
+Plugins, order and limit work on what is found and are left aside. With --plugin it also says of how
+many blocks the node has kept what that plugin made of them, with the same parameters and filters:
+their records are not read again. A table is a tree here, of at most 40 segments that were not
+skipped; json and ndjson have them all.`,
 		Args: noCommand,
 		Example: `  pentad explain --cid 1 --mid 7 --cap now-24h..
   pentad explain --moid 1 --view latest -o table
-  pentad explain --cid 1 --last 1 -o json`,
-		RunE: func(c *cobra.Command, _ []string) error { return a.explainQuery(c.Context(), &q) },
+  pentad explain --cid 1 --last 1 -o json
+  pentad explain --moid 1 --plugin stats`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.explainQuery(c.Context(), name, params, &q)
+		},
 	}
 	q.addBox(c)
+	q.addFilter(c)
+	c.Flags().StringVar(&name, "plugin", "", "an aggregate that is to run, NAME, NAME@DIGEST or "+
+		"FILE.wasm")
+	c.Flags().StringVar(&params, "params", "", "its parameters: name=value,...")
 	return c
 }
 
-func (a *app) explainQuery(ctx context.Context, q *queryFlags) error {
+func (a *app) explainQuery(ctx context.Context, name, params string, q *queryFlags) error {
 	format, err := a.format()
 	if err != nil {
 		return err
 	}
 	if format == output.CSV {
 		return usagef("an explanation is no list, so it has no csv; write -o table or json")
+	}
+	if name == "" && params != "" {
+		return usagef("--params are those of a plugin; name it with --plugin")
 	}
 	query, err := q.query(a)
 	if err != nil {
@@ -52,6 +65,14 @@ func (a *app) explainQuery(ctx context.Context, q *queryFlags) error {
 		return err
 	}
 	defer db.Close()
+	if name != "" {
+		_, err = q.addAggregate(ctx, db, name, params, query)
+	} else {
+		query.Filters, err = q.calls(ctx, db, &query.Box)
+	}
+	if err != nil {
+		return err
+	}
 	x, err := db.Explain(ctx, query)
 	if err != nil {
 		return err
@@ -96,6 +117,12 @@ func (b *branch) appendTo(out *strings.Builder, stems string) {
 func explainTree(x *client.Explanation) string {
 	n := output.Thousands[int]
 	count := output.Thousands[uint64]
+	opened := branch{text: fmt.Sprintf("blocks opened: %s, %s; rows looked at: %s",
+		count(x.Opened), output.Size(x.OpenedBytes), count(x.Examined))}
+	if x.Parts > 0 {
+		opened.subs = []branch{{text: fmt.Sprintf("the plugin takes of %s blocks its part by "+
+			"itself; of %s what it made of that is kept", count(x.Parts), count(x.PartsKnown))}}
+	}
 	root := branch{subs: []branch{
 		{text: fmt.Sprintf("shards: %s; asked: %s", n(x.Shards), n(x.ShardsAsked))},
 		{text: fmt.Sprintf("heads: %s; rows in them: %s; found there: %s", n(x.Heads),
@@ -106,8 +133,7 @@ func explainTree(x *client.Explanation) string {
 			{text: "dropped by posting lists: " + n(x.ByLists)},
 			{text: zonesText(x.ByZones)},
 			{text: candidatesText(x.Candidates, x.Inside)}}},
-		{text: fmt.Sprintf("blocks opened: %s, %s; rows looked at: %s", count(x.Opened),
-			output.Size(x.OpenedBytes), count(x.Examined))},
+		opened,
 		{text: fmt.Sprintf("rows found: %s; versions hidden by newer ones: %s", count(x.Found),
 			count(x.Hidden))},
 		{text: fmt.Sprintf("took: %s; of it planning: %s; workers: %d",

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/pentad-db/pentad/sdk/client"
@@ -29,5 +30,19 @@ func TestExplainTree(t *testing.T) {
 	many := segmentsBranch(make([]client.SegmentPlan, tableRows+1))
 	if n := len(many.subs); n != tableRows+1 || many.subs[n-1].text != "1 more; -o json has all" {
 		t.Errorf("%d lines, the last is %q", n, many.subs[n-1].text)
+	}
+}
+
+// TestExplainParts: what is kept of a plugin is said where there is something of that kind.
+func TestExplainParts(t *testing.T) {
+	x := client.Explanation{Opened: 1200}
+	const kept = "└─ the plugin takes of 1,126 blocks its part by itself; of 1,008 what it made of " +
+		"that is kept\n"
+	if text := explainTree(&x); strings.Contains(text, "plugin") {
+		t.Errorf("without a plugin:\n%s", text)
+	}
+	x.Parts, x.PartsKnown = 1126, 1008
+	if text := explainTree(&x); !strings.Contains(text, kept) {
+		t.Errorf("\n%s\nwant %s", text, kept)
 	}
 }

@@ -91,19 +91,8 @@ func (a *app) pluginRun(ctx context.Context, name, params, groupBy string, q *qu
 		return err
 	}
 	defer db.Close()
-	info, doc, call, err := findPlugin(ctx, db, name)
+	doc, err := q.addAggregate(ctx, db, name, params, query)
 	if err != nil {
-		return err
-	}
-	if !info.Aggregate {
-		return usagef("%s is a filter, which keeps records; pentad get --filter uses it", name)
-	}
-	call.Params, err = encodeParams(ctx, db, doc, params, &query.Box, q.unchecked)
-	if err != nil {
-		return err
-	}
-	query.Aggregate = call
-	if query.Filters, err = q.calls(ctx, db, &query.Box); err != nil {
 		return err
 	}
 	groups, end, err := db.Aggregate(ctx, query)
@@ -134,6 +123,26 @@ func (a *app) pluginRun(ctx context.Context, name, params, groupBy string, q *qu
 		return errEmpty
 	}
 	return nil
+}
+
+// addAggregate puts an aggregate, by its name or in a file, and the filters before it into a query.
+func (q *queryFlags) addAggregate(
+	ctx context.Context, db *client.Client, name, params string, query *record.Query,
+) (*plugin.Doc, error) {
+	info, doc, call, err := findPlugin(ctx, db, name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Aggregate {
+		return nil, usagef("%s is a filter, which keeps records; pentad get --filter uses it", name)
+	}
+	call.Params, err = encodeParams(ctx, db, doc, params, &query.Box, q.unchecked)
+	if err != nil {
+		return nil, err
+	}
+	query.Aggregate = call
+	query.Filters, err = q.calls(ctx, db, &query.Box)
+	return doc, err
 }
 
 // shownGroups returns how many groups are written: a table is cut unless a limit is given.

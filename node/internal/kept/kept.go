@@ -27,14 +27,6 @@ type Part struct {
 // Cuts is how many dimensions may have bounds.
 const Cuts = 2
 
-// State is what is kept of a part beside its bytes.
-type State struct {
-	Rows uint32 // that went into it
-	// In and Out are how many rows a plugin was given at most before and after this part: sums of
-	// floats depend on it.
-	In, Out uint16
-}
-
 const (
 	maxVariants = 8 // parts of one block in a table; the one not replaced for longest goes
 
@@ -122,6 +114,17 @@ func (c *Cache) Table(s *Segment, key Key, blocks, stateBytes int) *Table {
 	return t
 }
 
+// Look returns the table of a key in a segment if it may have states, nil else. Who looks does not
+// ask: a table goes or stays as if nobody had.
+func (c *Cache) Look(s *Segment, key Key) *Table {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if t := s.tables[key]; t != nil && t.newest != nil {
+		return t
+	}
+	return nil
+}
+
 // reserve makes room for more bytes of a table, at the expense of others. The caller holds mu.
 func (c *Cache) reserve(t *Table, more int64) bool {
 	for c.stats.Bytes+more > c.limit {
@@ -192,14 +195,14 @@ type Table struct {
 }
 
 type entry struct {
-	part  Part
-	state State
-	next  uint32 // an older one of the block, number + 1
+	part Part
+	rows uint32 // that went into its state
+	next uint32 // an older one of the block, number + 1
 }
 
 const entryBytes = int(unsafe.Sizeof(entry{}))
 
-// Lock takes the lock that Find and Put need, for several of them.
+// Lock takes the lock that Find, Has and Put need, for several of them.
 func (t *Table) Lock() { t.mu.Lock() }
 
 // Unlock gives the lock back.
@@ -213,31 +216,35 @@ func (t *Table) Unlock() {
 	t.mu.Unlock()
 }
 
-// Find copies the state of a part to dst, if there is one that was made as in says.
+// Find copies the state of a part to dst, if there is one, and returns how many rows went into it.
 //
 // Cost: some ns; no allocation.
-func (t *Table) Find(p *Part, in uint16, dst []byte) (State, bool) {
-	if i := t.lookup(p, in); i >= 0 {
+func (t *Table) Find(p *Part, dst []byte) (rows uint32, found bool) {
+	if i := t.lookup(p); i >= 0 {
 		t.hits++
 		copy(dst, t.data[i*t.size:][:t.size])
-		return t.entries[i].state, true
+		return t.entries[i].rows, true
 	}
 	t.misses++
-	return State{}, false
+	return 0, false
 }
 
-func (t *Table) lookup(p *Part, in uint16) int {
+// Has reports whether Find would find a part.
+func (t *Table) Has(p *Part) bool { return t.lookup(p) >= 0 }
+
+func (t *Table) lookup(p *Part) int {
 	for at := t.newest[p.Block]; at != 0; at = t.entries[at-1].next {
-		if e := &t.entries[at-1]; e.part == *p && e.state.In == in {
+		if e := &t.entries[at-1]; e.part == *p {
 			return int(at - 1)
 		}
 	}
 	return -1
 }
 
-// Put keeps the state of a part, if there is room, and it is not there already.
-func (t *Table) Put(p *Part, s State, state []byte) {
-	if t.lookup(p, s.In) >= 0 {
+// Put keeps the state of a part into which so many rows went, if there is room, and it is not there
+// already.
+func (t *Table) Put(p *Part, rows uint32, state []byte) {
+	if t.lookup(p) >= 0 {
 		return
 	}
 	at, replaced := t.oldest(p.Block)
@@ -249,7 +256,7 @@ func (t *Table) Put(p *Part, s State, state []byte) {
 		t.entries = append(t.entries, entry{})
 		t.data = t.data[:len(t.data)+t.size]
 	}
-	t.entries[at] = entry{*p, s, t.newest[p.Block]}
+	t.entries[at] = entry{*p, rows, t.newest[p.Block]}
 	t.newest[p.Block] = uint32(at + 1)
 	copy(t.data[at*t.size:][:t.size], state)
 	t.count(replaced)

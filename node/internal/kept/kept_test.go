@@ -30,27 +30,45 @@ func TestFindsWhatWasPut(t *testing.T) {
 	defer table.Unlock()
 	whole := kept.Part{Block: 3}
 	cut := kept.Part{Block: 3, Need: 2, From: [2]int64{5}, To: [2]int64{9}}
-	table.Put(&whole, kept.State{Rows: 7, In: 1024, Out: 4096}, []byte("wholeone"))
-	table.Put(&cut, kept.State{Rows: 2, In: 4096, Out: 4096}, []byte("cut here"))
-	table.Put(&cut, kept.State{Rows: 9, In: 4096, Out: 1}, []byte("not this"))
-	f := func(p kept.Part, in uint16, want string, rows uint32) {
+	table.Put(&whole, 7, []byte("wholeone"))
+	table.Put(&cut, 2, []byte("cut here"))
+	table.Put(&cut, 9, []byte("not this"))
+	f := func(p kept.Part, want string, rows uint32) {
 		t.Helper()
 		state := make([]byte, 8)
-		got, ok := table.Find(&p, in, state)
-		if ok != (want != "") || ok && (string(state) != want || got.Rows != rows) {
-			t.Errorf("%+v made with %d: %q, %+v, %v", p, in, state, got, ok)
+		has := table.Has(&p)
+		got, ok := table.Find(&p, state)
+		if ok != (want != "") || ok != has || ok && (string(state) != want || got != rows) {
+			t.Errorf("%+v: %q of %d rows, %v", p, state, got, ok)
 		}
 	}
-	f(whole, 1024, "wholeone", 7)
-	f(cut, 4096, "cut here", 2)
-	f(whole, 4096, "", 0)
-	f(kept.Part{Block: 4}, 1024, "", 0)
+	f(whole, "wholeone", 7)
+	f(cut, "cut here", 2)
+	f(kept.Part{Block: 4}, "", 0)
 	other := cut
 	other.To[0]++
-	f(other, 4096, "", 0)
+	f(other, "", 0)
 	other = cut
 	other.Need = 4
-	f(other, 4096, "", 0)
+	f(other, "", 0)
+}
+
+// TestLook: who looks finds the tables that have states, and asks for none.
+func TestLook(t *testing.T) {
+	c, s := kept.New(1<<20), &kept.Segment{}
+	for range 3 {
+		if c.Look(s, kept.Key{1}) != nil {
+			t.Fatal("a table that nobody asked for")
+		}
+	}
+	c.Table(s, kept.Key{1}, 10, 8)
+	if c.Look(s, kept.Key{1}) != nil {
+		t.Error("a table that cannot have states")
+	}
+	table := c.Table(s, kept.Key{1}, 10, 8)
+	if table == nil || c.Look(s, kept.Key{1}) != table || c.Look(s, kept.Key{2}) != nil {
+		t.Error("another table")
+	}
 }
 
 func TestDropLeavesNothing(t *testing.T) {
@@ -59,7 +77,7 @@ func TestDropLeavesNothing(t *testing.T) {
 		for _, s := range []*kept.Segment{gone, stays} {
 			table := tableOf(t, c, s, kept.Key{key}, 100, 16)
 			table.Lock()
-			table.Put(&kept.Part{Block: 1}, kept.State{}, make([]byte, 16))
+			table.Put(&kept.Part{Block: 1}, 0, make([]byte, 16))
 			table.Unlock()
 		}
 	}
@@ -82,7 +100,7 @@ func TestPutAfterDrop(t *testing.T) {
 	put := func(block uint32) {
 		table.Lock()
 		defer table.Unlock()
-		table.Put(&kept.Part{Block: block}, kept.State{}, make([]byte, 16))
+		table.Put(&kept.Part{Block: block}, 0, make([]byte, 16))
 	}
 	put(0)
 	s.Drop()
@@ -118,14 +136,14 @@ func TestBounded(t *testing.T) {
 						From: [2]int64{r.Int64N(12)}}
 					sum := uint64(s)<<48 | uint64(key)<<40 | uint64(p.Block)<<8 |
 						uint64(p.From[0])
-					if _, ok := table.Find(&p, 0, state); ok {
+					if _, ok := table.Find(&p, state); ok {
 						if got := binary.LittleEndian.Uint64(state); got != sum {
 							t.Errorf("found %x, put %x", got, sum)
 						}
 						continue
 					}
 					binary.LittleEndian.PutUint64(state, sum)
-					table.Put(&p, kept.State{}, state)
+					table.Put(&p, 0, state)
 				}
 				table.Unlock()
 				if bytes := c.Stats().Bytes; bytes > limit {
@@ -152,11 +170,11 @@ func TestFindTakesNoMemory(t *testing.T) {
 	table := tableOf(t, c, s, kept.Key{1}, 10, 8)
 	p, state := kept.Part{Block: 3}, make([]byte, 8)
 	table.Lock()
-	table.Put(&p, kept.State{}, state)
+	table.Put(&p, 0, state)
 	table.Unlock()
 	if n := testing.AllocsPerRun(100, func() {
 		table.Lock()
-		_, ok := table.Find(&p, 0, state)
+		_, ok := table.Find(&p, state)
 		table.Unlock()
 		if !ok {
 			t.Fatal("not found")
