@@ -61,10 +61,10 @@ func (s *served) well(after string) {
 func expectHostileFault(t *testing.T, name string, e *wire.Error) {
 	t.Helper()
 	what := map[string]string{"init-spin": "fuel", "add-spin": "fuel", "finish-spin": "fuel",
-		"filter-spin": "fuel", "add-grow": "fuel", "add-write-outside": "trap",
-		"filter-write-outside": "trap", "add-trap": "trap", "alloc-outside": "output",
-		"finish-too-long": "output", "alloc-twice": "output", "add-recursion": "fuel",
-		"finish-too-short": "output", "add-status": "status"}[name]
+		"filter-spin": "fuel", "merge-spin": "fuel", "add-grow": "fuel",
+		"add-write-outside": "trap", "filter-write-outside": "trap", "add-trap": "trap",
+		"alloc-outside": "output", "finish-too-long": "output", "alloc-twice": "output",
+		"add-recursion": "fuel", "finish-too-short": "output", "add-status": "status"}[name]
 	f, ok := e.Fault()
 	switch {
 	case e.Kind == wire.KindUnknownPlugin:
@@ -120,6 +120,9 @@ func TestHostileModules(t *testing.T) {
 	s.refused("start-spin", hostile(t, "start-spin"), wire.KindPluginLimit, "out of fuel")
 	s.refused("describe-spin", hostile(t, "describe-spin"), wire.KindPluginLimit, "out of fuel")
 
+	if err := n.Settle(t.Context()); err != nil { // so that parts of blocks go apart
+		t.Fatal(err)
+	}
 	push := func(name string) {
 		t.Helper()
 		if _, err := s.db.PushPlugin(t.Context(), name, hostile(t, name)); err != nil {
@@ -150,6 +153,7 @@ func TestHostileModules(t *testing.T) {
 	}
 	aggregate("init-spin", wire.KindPluginLimit, "pentad_init: out of fuel")
 	aggregate("add-spin", wire.KindPluginLimit, "pentad_add: out of fuel")
+	aggregate("merge-spin", wire.KindPluginLimit, "pentad_merge: out of fuel")
 	aggregate("finish-spin", wire.KindPluginLimit, "pentad_finish: out of fuel")
 	aggregate("add-grow", wire.KindPluginLimit, "pentad_add: out of fuel")
 	aggregate("add-write-outside", wire.KindPluginFailed, "out of bounds memory access")
