@@ -36,8 +36,8 @@ func TestExplainTree(t *testing.T) {
 // TestExplainParts: what is kept of a plugin is said where there is something of that kind.
 func TestExplainParts(t *testing.T) {
 	x := client.Explanation{Opened: 1200}
-	const kept = "└─ the plugin takes of 1,126 blocks its part by itself; of 1,008 what it made of " +
-		"that is kept\n"
+	const kept = "└─ the plugin takes of 1,126 blocks its part by itself; " +
+		"of 1,008 what it made of that is kept\n"
 	if text := explainTree(&x); strings.Contains(text, "plugin") {
 		t.Errorf("without a plugin:\n%s", text)
 	}
