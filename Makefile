@@ -4,6 +4,8 @@ GO          ?= go
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME    ?= 10s
 PACKAGES    := ./...
+# What takes longest begins first, so that no processor is idle while the last tests run.
+LONGEST     := ./node/store ./node
 BENCH       := cd bench && # a module of its own: what it compares with is not pentad's
 
 .PHONY: help build demo test test-long race lint check bench bench-quick bench-spread bench-full bench-thesis \
@@ -20,13 +22,13 @@ demo: build ## build, start a node, load a month of 500 meters, query it, run pl
 	bin/pentad demo --reset --dir $(or $(DEMO_DIR),bin/demo)
 
 test: ## every test
-	$(GO) test -timeout 30m $(PACKAGES)
+	$(GO) test -timeout 30m $(LONGEST) $(PACKAGES)
 	$(BENCH) $(GO) test -timeout 15m $(PACKAGES)
 
 # A package without anything of sync in it or in its tests runs in one goroutine: the detector would
 # find nothing. Nor would it in cluster-test, whose nodes are processes that are built without it.
 CONCURRENT = $(GO) list -f '{{.ImportPath}} {{.Imports}} {{.TestImports}} {{.XTestImports}}' \
-	$(PACKAGES) | awk '/[[ ]sync(\/atomic)?[] ]/ && !/\/cluster-test / { print $$1 }'
+	$(LONGEST) $(PACKAGES) | awk '/[[ ]sync(\/atomic)?[] ]/ && !/\/cluster-test / { print $$1 }'
 
 # What loads real files or builds a guest takes long, and starts no goroutine that others do not.
 ALONE := ^(TestBerlinLanesAddUp|TestWaterFold|TestRealDataThroughFiles|TestGoGuest)$$
