@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -162,6 +163,11 @@ func (n *Node) hideInGroups(
 		return 0, errNoView
 	}
 	groups := v.GroupsOf(&box)
+	if asked := scopeOf(ctx).groups; asked != nil {
+		groups = slices.DeleteFunc(groups, func(group uint32) bool {
+			return !slices.Contains(asked, int(group)-1)
+		})
+	}
 	answers := make([]member.Answer, len(groups))
 	errs := make([]error, len(groups))
 	var wg sync.WaitGroup

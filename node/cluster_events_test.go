@@ -238,3 +238,23 @@ func TestEventsCrossTheNetwork(t *testing.T) {
 		t.Error("an event of no kind was taken")
 	}
 }
+
+// An erase that names groups, as PROTOCOL.md has it, leaves what others hold.
+func TestAnEraseOfGroupsIsOfTheseAlone(t *testing.T) {
+	c := openTogether(t, 1, 2)
+	c.put(c.nodes[0], readings(0, 400), store.WriterSeq{})
+	one, other := dial(t, c.nodes[0]).OfGroups([]int{0}), dial(t, c.nodes[0]).OfGroups([]int{1})
+	before, _, err := other.Count(t.Context(), &record.Query{View: record.ViewLatest})
+	if err != nil || before == 0 || before == 400 {
+		t.Fatalf("group 1 has %d records, %v", before, err)
+	}
+	if _, err := one.Erase(t.Context(), &wire.Box{Everything: true}); err != nil {
+		t.Fatal(err)
+	}
+	for at, want := range map[*client.Client]uint64{one: 0, other: before} {
+		got, _, err := at.Count(t.Context(), &record.Query{View: record.ViewLatest})
+		if err != nil || got != want {
+			t.Errorf("%d records are left, want %d, %v", got, want, err)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -200,5 +201,28 @@ func TestCutsOfGroupsAreJoined(t *testing.T) {
 	if got := joinCuts(long); len(got) > store.MaxSlices+1 ||
 		got[len(got)-1] != long[0][store.MaxSlices] {
 		t.Errorf("%d cuts, the last %v", len(got), fmt.Sprint(got[len(got)-1]))
+	}
+}
+
+// A moment that lies after the end of a copy is answered with what the copy has: its horizon does
+// not come there by waiting.
+func TestACopyAnswersAfterItsEnd(t *testing.T) {
+	c := openTogether(t, 1, 2)
+	rows := &record.Batch{}
+	for i := range int64(100) {
+		rows.AppendStamped(record.Key{CID: 1, MID: i * 64, CapNs: i, AcqNs: 10 + i}, f64(1))
+	}
+	c.until("a range has an answer", func() bool {
+		_, err := c.nodes[0].PutRange(t.Context(), &store.Range{Of: fmt.Sprintf("%032x", 7),
+			ToNs: 1000, Rows: rows})
+		return err == nil
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for at, want := range map[int64]uint64{60: 50, 5000: 100, time.Now().UnixNano(): 100} {
+		q := &record.Query{View: record.ViewAsOf, AsOfAcqNs: at}
+		if got, _, err := c.nodes[0].Count(ctx, q); err != nil || got != want {
+			t.Errorf("as of %d: %d records, want %d, %v", at, got, want, err)
+		}
 	}
 }

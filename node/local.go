@@ -40,10 +40,14 @@ func (n *local) wait(ctx context.Context) error {
 			return err
 		}
 	}
-	for here := time.Now(); n.afterNs > 0; {
+	began := time.Now()
+	for here := began; n.afterNs > 0; {
 		horizon, err := n.store.Horizon(ctx)
 		if err != nil || horizon > n.afterNs {
 			return err
+		}
+		if time.Since(began) > staleAfter && time.Until(time.Unix(0, n.afterNs)) > mayDiffer {
+			return notThere(n.group, n.afterNs)
 		}
 		if !n.left() {
 			here = time.Now()

@@ -29,7 +29,24 @@ func (n *Node) reach(ctx context.Context, q *record.Query) (context.Context, err
 		}
 		return ctx, err
 	}
+	if scopeOf(ctx).groups == nil && n.isCopy() {
+		horizon, err := n.horizonOf(ctx, &q.Box)
+		if err != nil {
+			return ctx, err
+		}
+		last = min(last, horizon-1) // it moves when a range comes, and not with the clock
+	}
 	return passing(ctx, last), nil
+}
+
+// isCopy reports whether the groups here are copies, as those of other nodes then are.
+func (n *Node) isCopy() bool {
+	for _, p := range n.layout.Load().groups {
+		if p.here != nil {
+			return p.here.store.IsCopy()
+		}
+	}
+	return false
 }
 
 // passing lets the sources of a question wait until their horizons have passed an acq.

@@ -125,6 +125,14 @@ func movedAway(group int) error {
 			"its leader", group)}
 }
 
+// notThere is the error of an acq far ahead of the clock that a question was to wait for, which has
+// a place among the queries meanwhile: it is not of this cluster, or of a clock that was wrong.
+func notThere(group int, acqNs int64) error {
+	return &wire.Error{Kind: wire.KindUnavailable, Part: paramAfter, RetryAfterMs: retryAfterMs,
+		Message: fmt.Sprintf("group %d is not as far as acq %s, which lies ahead of the clock of "+
+			"this node; is it of this cluster?", group, record.FormatNs(acqNs))}
+}
+
 // nearby returns a source that waits for an acq before it answers; the same one where it need not.
 func (n *Node) nearby(l *local, afterNs int64) *local {
 	if afterNs == 0 {

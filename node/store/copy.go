@@ -74,6 +74,13 @@ func (s *Store) State(ctx context.Context) (st State, err error) {
 	return st, err
 }
 
+// IsCopy reports whether the store is a copy, whose horizon is where its last range ended.
+func (s *Store) IsCopy() bool {
+	s.manifestMu.Lock()
+	defer s.manifestMu.Unlock()
+	return s.manifest.copied != nil
+}
+
 // isEmpty reports whether nothing was ever stored. The caller is the committer and holds
 // manifestMu.
 func (s *Store) isEmpty() bool {
