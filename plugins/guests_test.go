@@ -65,12 +65,31 @@ func TestLanguages(t *testing.T) {
 	for _, s := range all[1:] {
 		t.Run(s.language, func(t *testing.T) {
 			wantSameDescriptor(t, s.module.Describe(), all[0].module.Describe())
+			for _, values := range []map[string]string{nil, {"type": "f32", "offset": "9"},
+				{"type": "text"}} {
+				params := encode(t, doc, values)
+				if got, c := frontOf(t, s.module, params),
+					frontOf(t, all[0].module, params); got != c {
+					t.Errorf("%v: it reads %d bytes of payloads, C %d", values, got, c)
+				}
+			}
+			if got := frontOf(t, s.module, nil); got != 8 {
+				t.Errorf("without parameters it reads %d bytes", got)
+			}
 			checkShortPayloads(t, s.module, encode(t, doc, map[string]string{"offset": "4"}))
 			checkStatsParams(t, s.module)
 		})
 	}
 	t.Run("equal", func(t *testing.T) { equalStats(t, all, doc) })
 	t.Run("text", func(t *testing.T) { equalTexts(t, all, doc) })
+}
+
+// frontOf returns how many bytes a module says that it reads at the front of payloads.
+func frontOf(t *testing.T, m *wasmhost.Module, params []byte) uint32 {
+	t.Helper()
+	a := newAggregate(t, m, params)
+	defer a.Close()
+	return a.Front()
 }
 
 func wantSameDescriptor(t *testing.T, got, c wasmhost.Descriptor) {

@@ -4,7 +4,7 @@ import {
   AGGREGATE, Batch, DATA, DEPENDS_ON_BATCHES, Descriptor, ECAP, EPARAM, GID, OFFSETS, OK, RUNS,
   canonical, descriptor, fail,
 } from "./pentad";
-import { NUMBERS, NUMBER_PARAMS, numberParams, numbers, status } from "./columns";
+import { NUMBERS, NUMBER_PARAMS, numberFront, numberParams, numbers, status } from "./columns";
 
 export { pentad_abi_1, pentad_alloc, pentad_error } from "./pentad";
 
@@ -42,9 +42,10 @@ export function pentad_describe(): Descriptor {
 }
 
 export function pentad_init(params: usize, size: u32): i32 {
-  if (size == 0) return OK;
+  if (size == 0) return numberFront();
   if (size != 16) return fail(EPARAM, "type and offset must have 16 bytes together");
-  return numberParams(params);
+  const wrong = numberParams(params);
+  return wrong ? wrong : numberFront();
 }
 
 @inline

@@ -73,6 +73,8 @@ func (p *stats) Init(params guest.Params) error {
 	return nil
 }
 
+func (p *stats) Front() int { return p.number.Front(p.offset) }
+
 func (*stats) Reset(s *state) { *s = state{min: math.Inf(1), max: math.Inf(-1)} }
 
 func (p *stats) Add(b *guest.Batch, states []state) error {

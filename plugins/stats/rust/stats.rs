@@ -59,6 +59,10 @@ impl Aggregate for Stats {
         Ok(Stats { field: Field::of(params)? })
     }
 
+    fn front(&self) -> usize {
+        self.field.front()
+    }
+
     fn fresh(&self) -> State {
         State::FRESH
     }

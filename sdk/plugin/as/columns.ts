@@ -28,6 +28,12 @@ export function numberParams(params: usize): i32 {
   return OK;
 }
 
+/** What pentad_init returns where nothing else of payloads is read: how many bytes at their front,
+ * and 0 for a text, which ends where the payload does. */
+export function numberFront(): i32 {
+  return type == TEXT ? 0 : <i32>(offset + numberSize(type));
+}
+
 const column = memory.data(MAX_ROWS * 8, 8);
 
 /** The status of the last call of numbers. */

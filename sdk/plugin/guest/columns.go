@@ -121,6 +121,15 @@ func (t NumberType) Size() int {
 	return 8
 }
 
+// Front returns how many bytes at the front of payloads are read for a number that starts at an
+// offset, as [Fronting] says it: 0 for Text, which ends where the payload does.
+func (t NumberType) Front(offset int) int {
+	if t == Text {
+		return 0
+	}
+	return offset + t.Size()
+}
+
 // Numbers appends the number of each payload to dst, which starts at an offset there.
 //
 // Errors: a payload that ends before the number, or has no decimal number where one is asked for.

@@ -10,8 +10,8 @@
 //	func main() {}
 //
 // States that have no greatest size are those of a [Growing] aggregate, registered with
-// RegisterGrowing. Either kind may be a [Joining] one. What a plugin prints is shown with the error
-// that a query ends in.
+// RegisterGrowing. Either kind may be a [Joining] one, and any plugin a [Fronting] one. What a
+// plugin prints is shown with the error that a query ends in.
 //
 // The package owns the exports of ABI.md, the memory that they take addresses in and the order of
 // their calls. It knows nothing of hosts. Its main types are [Aggregate], [Filter] and [Batch]. It
@@ -61,6 +61,14 @@ type Joining[S any] interface {
 	Join(s, before *S) error
 }
 
+// Fronting is what a plugin of any kind has beside, that reads payloads at their front only. A node
+// need not decode what lies behind.
+type Fronting interface {
+	// Front returns how many bytes at the front of payloads are read at most, with the parameters
+	// that Init took; 0 for all.
+	Front() int
+}
+
 // Filter decides which records are kept.
 type Filter interface {
 	Describe() Description
@@ -74,7 +82,7 @@ type Filter interface {
 // RegisterAggregate makes a the module's aggregate. Call it once, from a package-level variable of
 // the main package: exports are called as soon as these are set.
 func RegisterAggregate[S any](a Aggregate[S]) struct{} {
-	registered.setAggregate(newStates(a), a.Init, a.Describe)
+	registered.setAggregate(newStates(a), a)
 	return struct{}{}
 }
 

@@ -24,7 +24,7 @@ type Growing[S any] interface {
 
 // RegisterGrowing makes g the module's aggregate. Call it as [RegisterAggregate].
 func RegisterGrowing[S any](g Growing[S]) struct{} {
-	registered.setGrowing(newGrowing(g), g.Init, g.Describe)
+	registered.setGrowing(newGrowing(g), g)
 	return struct{}{}
 }
 

@@ -51,7 +51,7 @@ func (*lists) Finish(s *list, dst []byte) ([]byte, error) {
 
 func newLists() *module {
 	m, l := &module{}, &lists{limit: 64}
-	m.setGrowing(newGrowing[list](l), l.Init, l.Describe)
+	m.setGrowing(newGrowing[list](l), l)
 	return m
 }
 
@@ -134,7 +134,7 @@ func (tailed) Join(s, before *list) error {
 
 func TestJoining(t *testing.T) {
 	m, c := &module{}, chained{fixedSum()}
-	m.setAggregate(newStates[total](c), c.Init, c.Describe)
+	m.setAggregate(newStates[total](c), c)
 	d := m.memory.view(m.descriptor(), plugin.DescriptorSize)
 	if flags := binary.LittleEndian.Uint32(d[32:]); flags != plugin.FlagJoins {
 		t.Errorf("flags %d", flags)
@@ -151,7 +151,7 @@ func TestJoining(t *testing.T) {
 	}
 
 	g, l := &module{}, tailed{&lists{}}
-	g.setGrowing(newGrowing[list](l), l.Init, l.Describe)
+	g.setGrowing(newGrowing[list](l), l)
 	d = g.memory.view(g.descriptor(), plugin.DescriptorSize)
 	if flags := binary.LittleEndian.Uint32(d[32:]); flags != plugin.FlagJoins|plugin.FlagGrows|
 		plugin.FlagMergeOrdered {

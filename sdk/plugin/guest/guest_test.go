@@ -101,7 +101,7 @@ func fixedSum() *sum {
 // newModule is a module of its own, so that tests do not meet in the one of the package.
 func newModule(s *sum) *module {
 	m := &module{}
-	m.setAggregate(newStates(Aggregate[total](s)), s.Init, s.Describe)
+	m.setAggregate(newStates(Aggregate[total](s)), s)
 	return m
 }
 
@@ -339,6 +339,54 @@ func TestFilter(t *testing.T) {
 	}
 	if got := m.memory.view(at, 8)[0]; got != 1 {
 		t.Errorf("kept %b, want 1", got)
+	}
+}
+
+// fronting is a filter that reads some bytes at the front of payloads.
+type fronting struct {
+	below
+	bytes int
+}
+
+func (f *fronting) Front() int { return f.bytes }
+
+// frontingSum is an aggregate that does.
+type frontingSum struct {
+	*sum
+	bytes int
+}
+
+func (f *frontingSum) Front() int { return f.bytes }
+
+// What is read at the front of payloads is the most that any says, and all where one says nothing.
+func TestFront(t *testing.T) {
+	f := func(want int32, aggregate, filter int) {
+		t.Helper()
+		m := &module{}
+		if a := (&frontingSum{fixedSum(), aggregate}); aggregate >= 0 {
+			m.setAggregate(newStates(Aggregate[total](a)), a)
+		}
+		switch {
+		case filter >= 0:
+			m.setFilter(&fronting{bytes: filter})
+		case filter == -1:
+			m.setFilter(&below{})
+		}
+		if got := m.init(0, 0); got != want {
+			t.Errorf("fronts of %d and %d: %d, want %d", aggregate, filter, got, want)
+		}
+	}
+	const none = -2
+	f(8, 8, none)
+	f(12, none, 12)
+	f(12, 8, 12)
+	f(0, 8, 0)
+	f(0, 8, -1)
+	f(0, 1<<31, none)
+	for number, want := range map[NumberType]int{F64: 13, F32: 9, U32: 9, Text: 0} {
+		if got := number.Front(5); got != want {
+			t.Errorf("type %d at 5: %d, want %d", number, got, want)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package guest
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 
 	"github.com/pentad-db/pentad/sdk/plugin"
 )
@@ -22,23 +23,29 @@ type module struct {
 	filter     Filter
 	states     states
 	growing    growing // the same as states, where they grow
-	inits      []func(Params) error
+	authors    []author
 	describe   func() Description // of the aggregate, else of the filter
 	batch      Batch              // of the call that runs
 	resultSize uint32
 	text       []byte // behind the last negative status
 }
 
-func (m *module) setAggregate(s states, init func(Params) error, describe func() Description) {
+// author is what an aggregate of any kind and a filter have in common.
+type author interface {
+	Describe() Description
+	Init(Params) error
+}
+
+func (m *module) setAggregate(s states, a author) {
 	if m.states != nil {
 		panic("guest: a module has one aggregate")
 	}
-	m.states, m.describe = s, describe
-	m.inits = append(m.inits, init)
+	m.states, m.describe = s, a.Describe
+	m.authors = append(m.authors, a)
 }
 
-func (m *module) setGrowing(s growing, init func(Params) error, describe func() Description) {
-	m.setAggregate(s, init, describe)
+func (m *module) setGrowing(s growing, a author) {
+	m.setAggregate(s, a)
 	m.growing = s
 }
 
@@ -47,7 +54,7 @@ func (m *module) setFilter(f Filter) {
 		panic("guest: a module has one filter")
 	}
 	m.filter = f
-	m.inits = append(m.inits, f.Init)
+	m.authors = append(m.authors, f)
 	if m.describe == nil {
 		m.describe = f.Describe
 	}
@@ -109,12 +116,29 @@ func (m *module) init(params, size uint32) int32 {
 	if len(p)%8 != 0 {
 		return m.fail(&Error{plugin.StatusParams, "parameters have 8 bytes each"}, 0)
 	}
-	for _, init := range m.inits {
-		if err := init(p); err != nil {
+	for _, a := range m.authors {
+		if err := a.Init(p); err != nil {
 			return m.fail(err, plugin.StatusParams)
 		}
 	}
-	return plugin.StatusOK
+	return m.front()
+}
+
+// front returns what is read at the front of payloads, 0 when one reads all.
+func (m *module) front() int32 {
+	most := 0
+	for _, a := range m.authors {
+		f, ok := a.(Fronting)
+		if !ok {
+			return 0
+		}
+		n := f.Front()
+		if n <= 0 || n > math.MaxInt32 {
+			return 0
+		}
+		most = max(most, n)
+	}
+	return int32(most)
 }
 
 // fail keeps the text of an error for lastError and returns its status.

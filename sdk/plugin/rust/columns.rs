@@ -60,6 +60,12 @@ impl Field {
         Ok(Field { number, offset: params.u64(1) as usize })
     }
 
+    /// What `front` returns where nothing else of payloads is read: 0 for a text, which ends where
+    /// the payload does.
+    pub fn front(&self) -> usize {
+        self.number.map_or(0, |number| self.offset + number.size())
+    }
+
     /// The numbers of a batch, one per row. Payloads that are one f64 each are not copied to the
     /// column.
     pub fn numbers<'a>(&self, b: &'a Batch, column: &'a mut [f64; MAX_ROWS])

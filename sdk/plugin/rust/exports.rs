@@ -64,13 +64,16 @@ fn status(result: Result<(), Error>) -> i32 {
     result.map_or_else(|e| e.0, |_| 0)
 }
 
-pub fn init<T>(to: &mut Option<T>, new: fn(Params) -> Result<T, Error>, at: *const u8,
-               n: u32) -> i32 {
+pub fn init<T>(to: &mut Option<T>, new: fn(Params) -> Result<T, Error>, front: fn(&T) -> usize,
+               at: *const u8, n: u32) -> i32 {
     let params = column(at, n);
     if params.len() % 8 != 0 {
         return error(EPARAM, format_args!("parameters have 8 bytes each")).0;
     }
-    status(new(Params(params)).map(|plugin| *to = Some(plugin)))
+    match new(Params(params)) {
+        Ok(plugin) => i32::try_from(front(to.insert(plugin))).unwrap_or(0),
+        Err(e) => e.0,
+    }
 }
 
 /// The plugin, which pentad_init made.
@@ -190,7 +193,7 @@ macro_rules! export_all {
             #[no_mangle]
             extern "C" fn pentad_init(params: *const u8, n: u32) -> i32 {
                 let to = unsafe { &mut *addr_of_mut!(PLUGIN) };
-                pentad::init(to, <$plugin as $kind>::new, params, n)
+                pentad::init(to, <$plugin as $kind>::new, <$plugin as $kind>::front, params, n)
             }
             #[no_mangle]
             unsafe extern "C" fn pentad_state_init(states: *mut State, n: u32) {
@@ -224,7 +227,7 @@ macro_rules! filter {
             #[no_mangle]
             extern "C" fn pentad_init(params: *const u8, n: u32) -> i32 {
                 let to = unsafe { &mut *addr_of_mut!(PLUGIN) };
-                pentad::init(to, <$plugin as Filter>::new, params, n)
+                pentad::init(to, <$plugin as Filter>::new, <$plugin as Filter>::front, params, n)
             }
             #[no_mangle]
             unsafe extern "C" fn pentad_filter(b: *const Batch, bitmap: *mut u64) -> i32 {

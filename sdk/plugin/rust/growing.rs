@@ -13,6 +13,9 @@ pub trait Growing: Sized {
     const DESCRIPTION: Description;
     /// Takes the parameters, once.
     fn new(params: Params) -> Result<Self, Error>;
+    /// How many bytes at the front of payloads are read at most, 0 for all: a node need not decode
+    /// what lies behind.
+    fn front(&self) -> usize { 0 }
     /// Returns a state that has seen no records.
     fn fresh(&self) -> Self::State;
     /// Folds row i into the state of its group.

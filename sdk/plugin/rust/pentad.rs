@@ -65,6 +65,9 @@ pub trait Aggregate: Sized {
     const DESCRIPTION: Description;
     /// Takes the parameters, once.
     fn new(params: Params) -> Result<Self, Error>;
+    /// How many bytes at the front of payloads are read at most, 0 for all: a node need not decode
+    /// what lies behind.
+    fn front(&self) -> usize { 0 }
     /// Returns a state that has seen no records.
     fn fresh(&self) -> Self::State;
     /// Folds row i into the state of its group.
@@ -87,6 +90,9 @@ pub trait Filter: Sized {
     const DESCRIPTION: Description;
     /// Takes the parameters, once.
     fn new(params: Params) -> Result<Self, Error>;
+    /// How many bytes at the front of payloads are read at most, 0 for all: a node need not decode
+    /// what lies behind.
+    fn front(&self) -> usize { 0 }
     /// Sets the bits of the rows that are kept; all are clear before.
     fn filter(&self, b: &Batch, keep: &mut Bitmap) -> Result<(), Error>;
 }

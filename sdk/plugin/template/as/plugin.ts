@@ -36,13 +36,14 @@ export function pentad_describe(): Descriptor {
 
 let offset: u32 = 0;
 
+/** Takes the parameters, and says how much is read at the front of payloads, 0 for all. */
 export function pentad_init(params: usize, size: u32): i32 {
-  if (size == 0) return OK; // all defaults
+  if (size == 0) return 8; // all defaults
   if (size != 8) return fail(EPARAM, "offset must have 8 bytes");
   const at = load<u64>(params);
   if (at > 1 << 25) return fail(EPARAM, "offset must be at most 33554432");
   offset = <u32>at;
-  return OK;
+  return <i32>offset + 8;
 }
 
 export function pentad_state_init(states: usize, n: u32): void {

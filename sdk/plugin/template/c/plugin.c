@@ -24,13 +24,14 @@ PENTAD_MODULE(PENTAD_AGGREGATE, PENTAD_GID | PENTAD_OFFSETS | PENTAD_DATA, /* wh
 
 static u32 offset;
 
+/* Returns how much is read at the front of payloads, 0 for all: the rest need not be decoded. */
 PENTAD_EXPORT(pentad_init) i32 pentad_init(const u8 *params, u32 len) {
-  if (len == 0) return PENTAD_OK; /* all defaults */
+  if (len == 0) return 8; /* all defaults */
   if (len != 8) return pentad_bad_params("offset must have 8 bytes");
   u64 at = pentad_u64(params);
   if (at > 1u << 25) return pentad_bad_params("offset must be at most 33554432");
   offset = (u32)at;
-  return PENTAD_OK;
+  return (i32)offset + 8;
 }
 
 PENTAD_EXPORT(pentad_state_init) void pentad_state_init(state *s, u32 n) {

@@ -47,6 +47,10 @@ impl Aggregate for Mean {
         Ok(Mean { offset: params.u64(0) as usize })
     }
 
+    fn front(&self) -> usize {
+        self.offset + 8 // what lies behind need not be decoded
+    }
+
     fn fresh(&self) -> State {
         State { count: 0, sum: 0.0 }
     }
