@@ -104,6 +104,9 @@ func (a *app) withPlugin(
 func readModule(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
+		if file := moduleOf(path); errors.Is(err, os.ErrNotExist) && file != "" {
+			err = fmt.Errorf("%w; there is %s", err, file)
+		}
 		return nil, err
 	}
 	defer f.Close()
@@ -113,6 +116,14 @@ func readModule(path string) ([]byte, error) {
 			output.Size(maxModuleBytes))
 	}
 	return module, err
+}
+
+// moduleOf returns the file that a plugin may be meant by, "" if it is not there.
+func moduleOf(name string) string {
+	if _, err := os.Stat(name + wasmSuffix); err != nil {
+		return ""
+	}
+	return name + wasmSuffix
 }
 
 func pluginColumns() []output.Column {
@@ -221,6 +232,9 @@ func findPlugin(ctx context.Context, db *client.Client, ref string) (client.Plug
 	var remote *wire.Error
 	if errors.As(err, &remote) && remote.Kind == wire.KindUnknownPlugin {
 		err = fmt.Errorf("%s; pentad plugin push adds one", remote.Message)
+		if file := moduleOf(ref); file != "" {
+			err = fmt.Errorf("%w, and %s lies here, which can be named as well", err, file)
+		}
 	}
 	if err == nil && details.Damage != "" {
 		err = codeError{exitDamaged, errors.New(details.Damage)}
