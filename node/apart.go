@@ -11,6 +11,7 @@ import (
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/wasmhost"
 )
 
 // defaultStateBytes is what a hundred dashboards over a billion records take, a state of 48 bytes
@@ -94,9 +95,11 @@ type parts struct {
 	next  int         // of these
 	open  bool        // rows are of the part that comes next
 
-	places []partState
-	known  []bool // by place
-	states []byte // by place
+	places int    // that are taken
+	rows   uint64 // in their states
+	copied []partState
+	copies []wasmhost.Copy // of these
+	states []byte          // of these
 }
 
 // partState is what one part comes to.
@@ -104,7 +107,7 @@ type partState struct {
 	part  kept.Part
 	rows  uint32
 	known bool
-	table *kept.Table // nil: it is not to be kept
+	table *kept.Table // nil: it is neither known nor to be kept
 }
 
 // newParts returns nil where there are none: with groups, and where states do not lend themselves
@@ -116,18 +119,21 @@ func newParts(k *keeping, a *aggregator) *parts {
 	return &parts{of: k, to: a}
 }
 
+// Wants implements [store.Apart]. Where states come out the same in any way, who asks once pays
+// nothing for parts.
+func (p *parts) Wants(segment *kept.Segment, blocks int) bool {
+	if segment != p.segment {
+		p.segment, p.table = segment, p.of.table(segment, blocks, p.to.guest.StateSize())
+	}
+	return p.table != nil || !p.to.guest.Exact()
+}
+
 // Plan implements [store.Apart].
-func (p *parts) Plan(
-	ctx context.Context, segment *kept.Segment, blocks int, list []store.Part,
-) error {
-	if len(p.places)+len(list) > p.to.guest.Apart() {
+func (p *parts) Plan(ctx context.Context, list []store.Part) error {
+	if p.places+len(list) > p.to.guest.Apart() {
 		if err := p.gather(ctx); err != nil {
 			return err
 		}
-	}
-	size := p.to.guest.StateSize()
-	if segment != p.segment {
-		p.segment, p.table = segment, p.of.table(segment, blocks, size)
 	}
 	p.plan, p.next = p.plan[:0], 0
 	for i := range list {
@@ -136,6 +142,7 @@ func (p *parts) Plan(
 	if p.table == nil {
 		return nil
 	}
+	size := p.to.guest.StateSize()
 	p.found = slices.Grow(p.found[:0], len(list)*size)[:len(list)*size]
 	p.table.Lock()
 	defer p.table.Unlock()
@@ -177,10 +184,16 @@ func (p *parts) End() {
 	p.open = false
 }
 
-// take gives a part the next place, and returns where its state is to be.
+// take gives a part the next place, and returns where its state is to be copied, nil if nowhere.
 func (p *parts) take(x *partState) (state []byte) {
-	p.places = append(p.places, *x)
-	p.known = append(p.known, x.known)
+	place := p.places
+	p.places++
+	p.rows += uint64(x.rows)
+	if x.table == nil {
+		return nil
+	}
+	p.copied = append(p.copied, *x)
+	p.copies = append(p.copies, wasmhost.Copy{Place: place, To: x.known})
 	from, to := len(p.states), len(p.states)+p.to.guest.StateSize()
 	p.states = slices.Grow(p.states, to-from)[:to]
 	return p.states[from:]
@@ -189,27 +202,26 @@ func (p *parts) take(x *partState) (state []byte) {
 // add takes rows of the part that is open.
 func (p *parts) add(ctx context.Context, b *record.Batch) error {
 	p.plan[p.next].rows += uint32(b.Len())
-	return p.to.guest.AddApart(ctx, b, len(p.places))
+	return p.to.guest.AddApart(ctx, b, p.places)
 }
 
 // gather merges what all parts come to into the one group, and keeps what was not known.
 func (p *parts) gather(ctx context.Context) error {
-	if p == nil || len(p.places) == 0 {
+	if p == nil || p.places == 0 {
 		return nil
 	}
 	id, err := p.to.groups.id(groupKey{})
 	if err != nil {
 		return err
 	}
-	for i := range p.places {
-		p.to.groups.counts[id] += uint64(p.places[i].rows)
-	}
-	err = p.to.guest.Gather(ctx, p.states, p.known, int(id), len(p.to.groups.keys))
+	p.to.groups.counts[id] += p.rows
+	err = p.to.guest.Gather(ctx, p.places, p.copies, p.states, int(id), len(p.to.groups.keys))
 	if err != nil {
 		return err
 	}
 	p.keep()
-	p.places, p.known, p.states = p.places[:0], p.known[:0], p.states[:0]
+	p.places, p.rows = 0, 0
+	p.copied, p.copies, p.states = p.copied[:0], p.copies[:0], p.states[:0]
 	return nil
 }
 
@@ -217,9 +229,9 @@ func (p *parts) gather(ctx context.Context) error {
 func (p *parts) keep() {
 	size := p.to.guest.StateSize()
 	var held *kept.Table
-	for i := range p.places {
-		x := &p.places[i]
-		if x.known || x.table == nil {
+	for i := range p.copied {
+		x := &p.copied[i]
+		if x.known {
 			continue
 		}
 		if x.table != held {
@@ -237,29 +249,35 @@ func (p *parts) keep() {
 }
 
 // looking counts parts whose states are kept, and keeps none.
-type looking struct{ of *keeping }
+type looking struct {
+	of    *keeping
+	table *kept.Table
+}
+
+// Wants implements [store.Apart].
+func (l *looking) Wants(segment *kept.Segment, _ int) bool {
+	l.table = l.of.cache.Look(segment, l.of.key)
+	return true
+}
 
 // Plan implements [store.Apart].
-func (l looking) Plan(
-	_ context.Context, segment *kept.Segment, _ int, list []store.Part,
-) error {
-	table := l.of.cache.Look(segment, l.of.key)
-	if table == nil {
+func (l *looking) Plan(_ context.Context, list []store.Part) error {
+	if l.table == nil {
 		return nil
 	}
-	table.Lock()
-	defer table.Unlock()
+	l.table.Lock()
+	defer l.table.Unlock()
 	for i := range list {
-		list[i].Known = table.Has(&list[i].Part)
+		list[i].Known = l.table.Has(&list[i].Part)
 	}
 	return nil
 }
 
 // Begin implements [store.Apart].
-func (looking) Begin() (rows bool) { return true }
+func (*looking) Begin() (rows bool) { return true }
 
 // End implements [store.Apart].
-func (looking) End() {}
+func (*looking) End() {}
 
 // lookingFor returns what looks for the states of an aggregate, nil where none can be kept.
 func (n *local) lookingFor(ctx context.Context, q *record.Query) (func() store.Apart, error) {
@@ -281,7 +299,7 @@ func (n *local) lookingFor(ctx context.Context, q *record.Query) (func() store.A
 		return nil, nil
 	}
 	k.identify(q, filters)
-	return func() store.Apart { return looking{k} }, nil
+	return func() store.Apart { return &looking{of: k} }, nil
 }
 
 // collectStates publishes the figures of the states that are kept.

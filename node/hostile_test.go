@@ -153,6 +153,12 @@ func TestHostileModules(t *testing.T) {
 	}
 	aggregate("init-spin", wire.KindPluginLimit, "pentad_init: out of fuel")
 	aggregate("add-spin", wire.KindPluginLimit, "pentad_add: out of fuel")
+	push("merge-spin") // nothing is merged before it is asked for again
+	if _, _, err := s.db.Aggregate(t.Context(), &record.Query{
+		Box:       record.Box{record.CID: {{From: 0, To: 3}}},
+		Aggregate: record.PluginCall{Name: "merge-spin", Params: params}}); err != nil {
+		t.Fatal(err)
+	}
 	aggregate("merge-spin", wire.KindPluginLimit, "pentad_merge: out of fuel")
 	aggregate("finish-spin", wire.KindPluginLimit, "pentad_finish: out of fuel")
 	aggregate("add-grow", wire.KindPluginLimit, "pentad_add: out of fuel")

@@ -3,6 +3,7 @@ package wasmhost
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -85,29 +86,41 @@ func (a *Aggregate) reserveApart(ctx context.Context) (err error) {
 	return err
 }
 
+// Exact reports whether a state comes out the same however rows are cut, and states merged.
+func (a *Aggregate) Exact() bool {
+	return a.guest.entry.desc.Flags&(plugin.FlagMergeOrdered|plugin.FlagDependsOnBatches) == 0
+}
+
+// Copy is of a state apart: from a place, or to it.
+type Copy struct {
+	Place int
+	To    bool
+}
+
 // Gather merges the states at the first places into a group, and makes all places free again.
-// Those that are known are in states, which gets the others. The order in which they are merged
-// depends on their number alone.
+// Before that it makes copies, of which the states are side by side. The order in which states are
+// merged depends on their number alone.
 //
 // Errors: as Add.
 func (a *Aggregate) Gather(
-	ctx context.Context, states []byte, known []bool, group, groups int,
+	ctx context.Context, places int, copies []Copy, states []byte, group, groups int,
 ) error {
-	if len(known) > a.Apart() || len(states) != len(known)*a.states.size || group >= groups {
-		return fmt.Errorf("plugin aggregate: %d bytes of states at %d places of %d, for group %d "+
-			"of %d", len(states), len(known), a.Apart(), group, groups)
+	if places > a.Apart() || len(states) != len(copies)*a.states.size || group >= groups ||
+		slices.ContainsFunc(copies, func(c Copy) bool { return uint(c.Place) >= uint(places) }) {
+		return fmt.Errorf("plugin aggregate: %d bytes of states, %d copies of %d places of %d, "+
+			"for group %d of %d", len(states), len(copies), places, a.Apart(), group, groups)
 	}
-	if len(known) == 0 {
+	if places == 0 {
 		return nil
 	}
 	if err := a.guest.enter(ctx); err != nil {
 		return err
 	}
-	return a.guest.leave(a.gather(ctx, states, known, group, groups))
+	return a.guest.leave(a.gather(ctx, places, copies, states, group, groups))
 }
 
 func (a *Aggregate) gather(
-	ctx context.Context, states []byte, known []bool, group, groups int,
+	ctx context.Context, places int, copies []Copy, states []byte, group, groups int,
 ) error {
 	if err := a.states.grow(ctx, a.guest, groups); err != nil {
 		return err
@@ -115,28 +128,25 @@ func (a *Aggregate) gather(
 	if err := a.reserveApart(ctx); err != nil {
 		return err
 	}
-	for _, k := range known {
-		if k {
-			continue
-		}
+	if slices.ContainsFunc(copies, func(c Copy) bool { return !c.To }) || len(copies) < places {
 		if err := a.freshen(ctx); err != nil {
 			return err
 		}
 	}
-	there, err := a.guest.view(exportAlloc, a.apart.region, uint32(len(states)))
+	size := a.states.size
+	there, err := a.guest.view(exportAlloc, a.apart.region, uint32(places*size))
 	if err != nil {
 		return err
 	}
-	size := a.states.size
-	for i, k := range known {
-		if mine, its := states[i*size:(i+1)*size], there[i*size:(i+1)*size]; k {
+	for i, c := range copies {
+		if mine, its := states[i*size:][:size], there[c.Place*size:][:size]; c.To {
 			copy(its, mine)
 		} else {
 			copy(mine, its)
 		}
 	}
 	a.apart.fresh = false
-	return a.mergeApart(ctx, len(known), group)
+	return a.mergeApart(ctx, places, group)
 }
 
 // mergeApart merges the upper half of n states into the lower one until one is left; one by one

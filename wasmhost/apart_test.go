@@ -51,11 +51,12 @@ func TestApart(t *testing.T) {
 					t.Fatal(err)
 				}
 				rows, sum = rows+100, sum+s
-				states, known := make([]byte, 16*places), make([]bool, places)
+				states, copies := make([]byte, 16*places), make([]Copy, places)
 				for i := range places {
+					copies[i].Place = i
 					switch kind := rng.IntN(4); {
 					case kind == 0 && before != nil:
-						known[i] = true
+						copies[i].To = true
 						copy(states[16*i:], before)
 						rows, sum = rows+beforeRows, sum+beforeSum
 					case kind == 1: // no rows come
@@ -67,11 +68,11 @@ func TestApart(t *testing.T) {
 						rows, sum = rows+int64(b.Len()), sum+s
 					}
 				}
-				if err := a.Gather(t.Context(), states, known, 0, 2); err != nil {
+				if err := a.Gather(t.Context(), places, copies, states, 0, 2); err != nil {
 					t.Fatal(err)
 				}
 				for i := range places { // the newest that was not known
-					if !known[i] && binary.LittleEndian.Uint64(states[16*i:]) > 0 {
+					if !copies[i].To && binary.LittleEndian.Uint64(states[16*i:]) > 0 {
 						before = bytes.Clone(states[16*i:][:16])
 						beforeRows = int64(binary.LittleEndian.Uint64(before))
 						beforeSum = int64(binary.LittleEndian.Uint64(before[8:]))
@@ -90,9 +91,7 @@ func TestApart(t *testing.T) {
 						want)
 				}
 			}
-			if err := a.Close(); err != nil {
-				t.Fatal(err)
-			}
+			_ = a.Close() // its failures were returned
 		}
 	}
 }
@@ -141,8 +140,20 @@ func TestApartRefuses(t *testing.T) {
 	if a.Apart() != 0 {
 		t.Errorf("%d places for states of %d bytes", a.Apart(), a.StateSize())
 	}
-	if err := a.Gather(t.Context(), make([]byte, 16), []bool{true}, 0, 1); err == nil {
+	if err := a.Gather(t.Context(), 1, nil, nil, 0, 1); err == nil {
 		t.Error("a place more than there are was gathered")
+	}
+	small := mustLoad(t, h, good(nil))
+	defer small.Close()
+	if a, err = small.NewAggregate(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	for _, place := range []int{-1, 2} {
+		if err := a.Gather(t.Context(), 2, []Copy{{Place: place}}, make([]byte, 16), 0,
+			1); err == nil {
+			t.Errorf("place %d of 2 was copied", place)
+		}
 	}
 }
 
@@ -158,12 +169,12 @@ func TestApartHostile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		states, known := make([]byte, 5*16), []bool{false, false, true, false, false}
-		for place := 0; place < len(known) && err == nil; place++ {
+		for place := 0; place < 5 && err == nil; place++ {
 			err = a.AddApart(t.Context(), values(1, 2, 3), place)
 		}
 		if err == nil {
-			err = a.Gather(t.Context(), states, known, 0, 1)
+			err = a.Gather(t.Context(), 5, []Copy{{Place: 2, To: true}, {Place: 4}},
+				make([]byte, 2*16), 0, 1)
 		}
 		var e *Error
 		if !errors.As(err, &e) || e.Kind != kind || !strings.Contains(err.Error(), want) {
@@ -218,13 +229,14 @@ func TestGatherFirst(t *testing.T) {
 	}
 	defer a.Close()
 	for range 2 {
-		states := make([]byte, 4*16)
+		states, copies := make([]byte, 4*16), make([]Copy, 4)
 		for place := range 4 {
+			copies[place].Place = place
 			if err := a.AddApart(t.Context(), values(1, 2, 3), place); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := a.Gather(t.Context(), states, make([]bool, 4), 0, 1); err != nil {
+		if err := a.Gather(t.Context(), 4, copies, states, 0, 1); err != nil {
 			t.Fatal(err)
 		}
 		for place := range 4 {

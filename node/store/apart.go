@@ -26,9 +26,11 @@ type Part struct {
 // Apart is a sink's other half that gets parts one by one, each apart from other rows, or knows
 // already what comes of one. Which parts there are follows from what is stored and asked alone.
 type Apart interface {
-	// Plan says which parts of a segment of so many blocks come next. They are valid until the
-	// next Plan.
-	Plan(ctx context.Context, seg *kept.Segment, blocks int, parts []Part) error
+	// Wants is asked before blocks of a segment that has so many. Where it returns false, their
+	// rows come with all others.
+	Wants(seg *kept.Segment, blocks int) bool
+	// Plan says which parts of that segment come next. They are valid until the next Plan.
+	Plan(ctx context.Context, parts []Part) error
 	// Begin is called for each of them in turn. Where it returns true, rows are needed and come
 	// now, until End, which is called when all have come.
 	Begin() (rows bool)
@@ -59,8 +61,7 @@ func (w *worker) planApart(t *task, candidates []index.Candidate) ([]index.Candi
 		return candidates, nil
 	}
 	w.parts += uint64(len(a.parts))
-	err := a.to.Plan(w.scan.ctx, &t.segment.kept, t.segment.idx.Blocks(), a.parts)
-	if err != nil {
+	if err := a.to.Plan(w.scan.ctx, a.parts); err != nil {
 		return nil, err
 	}
 	next := 0
@@ -181,12 +182,17 @@ func (w *worker) scanApart(t *task, c index.Candidate) error {
 	if !a.to.Begin() {
 		return nil
 	}
-	w.batch, a.batch = a.batch, w.batch
+	gathered := w.batch.Len() > 0
+	if gathered {
+		w.batch, a.batch = a.batch, w.batch
+	}
 	err := w.scanBlock(t, c)
 	if err == nil {
 		err = w.flush()
 	}
-	w.batch, a.batch = a.batch, w.batch
+	if gathered {
+		w.batch, a.batch = a.batch, w.batch
+	}
 	if err == nil {
 		a.to.End()
 	}

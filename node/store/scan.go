@@ -458,7 +458,7 @@ func (w *worker) do(t *task) error {
 	}
 	w.box = &t.piece.box
 	candidates := t.segment.plan.Candidates[t.from:t.to]
-	if w.apart.to != nil {
+	if w.apart.to != nil && w.apart.to.Wants(&t.segment.kept, t.segment.idx.Blocks()) {
 		return w.scanCandidates(t, candidates)
 	}
 	w.scan.store.fetch(t.segment.sealedSegment, candidates)
