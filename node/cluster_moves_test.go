@@ -101,7 +101,7 @@ func (l *load) write(to *client.Client, number int64) {
 				l.Errorf("close the writer: %v", err)
 			}
 			return
-		case <-time.After(2 * time.Millisecond):
+		case <-time.After(20 * time.Millisecond): // what came is copied, again and again
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/store"
@@ -36,6 +37,7 @@ func TestPutsThatNameNoWriter(t *testing.T) {
 				default:
 					stored.Add(rows)
 				}
+				<-time.After(2 * time.Millisecond) // what else runs has its turn
 			}
 		})
 	}
