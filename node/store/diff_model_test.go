@@ -216,18 +216,19 @@ func testDiffModel(t *testing.T, sh shape, opt Options, steps int) {
 
 func TestDiffModel(t *testing.T) {
 	testDiffModel(t, shape{cids: 2, mids: 5, moids: 2, caps: 20},
-		Options{Shards: 4, SealRows: 1500}, 80)
+		Options{Shards: 4, SealRows: 1500}, fewer(80))
 	testDiffModel(t, shape{cids: 3, mids: 20, moids: 3, caps: 60, varied: true},
-		Options{Shards: 1, SealRows: 2000, Index: index.Options{BlockRows: 64}}, 80)
+		Options{Shards: 1, SealRows: 2000, Index: index.Options{BlockRows: 64}},
+		fewer(80))
 }
 
 // TestDiffModelLittleRoom cuts boxes for their readings, for their payloads, and down to one.
 func TestDiffModelLittleRoom(t *testing.T) {
 	testDiffModel(t, shape{cids: 2, mids: 20, moids: 2, caps: 50, varied: true},
 		Options{Shards: 2, SealRows: 1500, versionRoom: 10, Index: index.Options{BlockRows: 64}},
-		60)
+		fewer(60))
 	testDiffModel(t, shape{cids: 2, mids: 3, moids: 2, caps: 10},
-		Options{Shards: 2, SealRows: 700, versionRoom: 1}, 60)
+		Options{Shards: 2, SealRows: 700, versionRoom: 1}, fewer(60))
 }
 
 // TestDiffModelLong goes on with ever new keys and options, for a quarter of the time of the model
@@ -246,7 +247,7 @@ func TestDiffModelLong(t *testing.T) {
 		sh.mids, sh.caps = cmp.Or(sh.mids%100, 1), cmp.Or(sh.caps%1000, 1)
 		t.Run("", func(t *testing.T) {
 			t.Logf("%+v %+v", sh, opt)
-			testDiffModel(t, sh, opt, 60)
+			testDiffModel(t, sh, opt, fewer(60))
 		})
 	}
 }

@@ -235,7 +235,11 @@ func testModel(t *testing.T, sh shape, opt Options) {
 	}
 	defer func() { _ = s.Close() }()
 	m := &model{}
-	for step := range 150 {
+	steps := 150
+	if testing.Short() {
+		steps = 60
+	}
+	for step := range steps {
 		switch op := rng.IntN(27); {
 		case op < 10:
 			b := sh.batch(rng, 1+rng.IntN(400), time.Now().UnixNano())
