@@ -46,7 +46,8 @@ Each folder in testdata is a test:
   expected.json   the answer, as pentad plugin run -o json or, of a filter, pentad get -o json
                   prints it; or {"error": "part of the message"}
 
-An aggregate is run in one instance and in two that are merged, which must have the same answer.
+An aggregate is run in one instance and in two that are merged, which must have the same answer
+but for last bits, of which a module is to say in its flags that they may differ.
 The figures are those of this machine: time and fuel of a record, the call that came closest to
 its limit of fuel, pages of 64 KiB of memory.`,
 		Args: arguments(0, 1, ""),
@@ -96,7 +97,7 @@ func (a *app) pluginTest(ctx context.Context, path, data string, update bool) er
 	if err != nil {
 		return err
 	}
-	failed := 0
+	failed, undeclared := 0, false
 	for _, name := range found {
 		t := &fixture{dir: filepath.Dir(name), runner: r, update: update}
 		result := "pass"
@@ -109,12 +110,18 @@ func (a *app) pluginTest(ctx context.Context, path, data string, update bool) er
 		} else if t.updated {
 			result = "updated"
 		}
+		undeclared = undeclared || t.out.Undeclared
 		if err := w.Row(t.row(result)...); err != nil {
 			return err
 		}
 	}
 	if err := w.Close(); err != nil {
 		return err
+	}
+	if undeclared {
+		a.note("last bits of answers depend on how records are cut and merged, as those of sums " +
+			"of floating-point numbers do; say so by the flag DEPENDS_ON_BATCHES, or a node may " +
+			"answer otherwise when it is asked again")
 	}
 	if failed > 0 {
 		return fmt.Errorf("%d of %d tests fail", failed, len(found))

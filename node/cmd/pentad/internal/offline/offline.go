@@ -67,6 +67,9 @@ type Outcome struct {
 	Groups []wire.Group // of an aggregate, by key
 	Kept   []int        // of a filter: the records that it keeps
 	Usage  wasmhost.Usage
+	// Undeclared: two instances that were merged have other last bits, and the module does not say
+	// in its flags that this may be.
+	Undeclared bool
 	// Fuel and time of one record in full batches of these; NaN where they could not be measured.
 	FuelPerRecord, NsPerRecord float64
 }
@@ -240,7 +243,10 @@ func (r *Runner) aggregate(
 	if err != nil {
 		return fmt.Errorf("in two instances that are merged: %w", err)
 	}
-	return r.compare(out.Groups, merged)
+	differ, err := r.compare(out.Groups, merged)
+	out.Undeclared = differ && r.module.Describe().Flags&(plugin.FlagMergeOrdered|
+		plugin.FlagDependsOnBatches) == 0
+	return err
 }
 
 func (r *Runner) merged(
@@ -287,29 +293,31 @@ func (e *MergeError) Error() string { return "pentad_merge: " + e.Detail }
 // nearly is how far sums of floating-point numbers may lie apart that were made in another order.
 const nearly = 1e-9
 
-// compare holds the groups of one instance against those of two that were merged.
-func (r *Runner) compare(one, two []wire.Group) error {
+// compare holds the groups of one instance against those of two that were merged, and reports
+// whether they differ, in their last bits.
+func (r *Runner) compare(one, two []wire.Group) (differ bool, err error) {
 	for i := range one {
 		a, b := one[i].Result, two[i].Result
 		if bytes.Equal(a, b) {
 			continue
 		}
+		differ = true
 		left, err := r.Doc.Render(a)
 		if err != nil {
-			return err
+			return differ, err
 		}
 		right, err := r.Doc.Render(b)
 		if err != nil {
-			return err
+			return differ, err
 		}
 		for f := range min(len(left), len(right)) {
 			if !near(left[f].Value, right[f].Value) {
-				return &MergeError{fmt.Sprintf("%s of group %d is %v in one instance and %v in "+
-					"two that are merged", left[f].Name, i+1, left[f].Value, right[f].Value)}
+				return differ, &MergeError{fmt.Sprintf("%s of group %d is %v in one instance and "+
+					"%v in two that are merged", left[f].Name, i+1, left[f].Value, right[f].Value)}
 			}
 		}
 	}
-	return nil
+	return differ, nil
 }
 
 func near(a, b any) bool {

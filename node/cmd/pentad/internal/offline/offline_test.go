@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"math"
@@ -10,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/wasmhost"
 )
@@ -67,6 +69,30 @@ func TestAggregate(t *testing.T) {
 	if _, err = r.Run(t.Context(), short, params, record.GroupBy{}); !errors.As(err, &failed) ||
 		!failed.Exact || failed.First.MID != 9 {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestUndeclared: sums whose last bits depend on the order are noticed where a module is silent of
+// them.
+func TestUndeclared(t *testing.T) {
+	wasm, err := os.ReadFile("../../../../../plugins/stats/stats.wasm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	descriptor := bytes.Index(wasm, []byte("PTD1"))
+	for _, flags := range []byte{plugin.FlagDependsOnBatches, 0} {
+		wasm[descriptor+32] = flags
+		r, err := New(t.Context(), wasm)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		for _, values := range [][]float64{{0.1, 0.2, 0.3, 0.4, 0.5, 0.6}, {1, 2, 3, 4}} {
+			out, err := r.Run(t.Context(), rows(values...), nil, record.GroupBy{})
+			if want := flags == 0 && values[0] < 1; err != nil || out.Undeclared != want {
+				t.Errorf("flags %d, %v: %v, %v", flags, values, out.Undeclared, err)
+			}
+		}
 	}
 }
 
