@@ -106,6 +106,16 @@ func TestExplanationOfManySources(t *testing.T) {
 		"node n1: group 4 of this node", "node n2: group 2 of this node"}) {
 		t.Errorf("%q, %d segments, %d rows", names, segments, found)
 	}
+	count := &record.Query{Aggregate: record.PluginCall{Name: "count"}}
+	for range 2 { // then each source keeps its states
+		if _, _, err := dial(t, s.near()).Aggregate(t.Context(), count); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err = dial(t, s.near()).Explain(t.Context(), count)
+	if err != nil || got.Parts < 5 || got.PartsKnown != got.Parts || got.Found != want.Found {
+		t.Errorf("%d of %d parts, %+v, %v", got.PartsKnown, got.Parts, got, err)
+	}
 }
 
 func TestHorizonOfManySources(t *testing.T) {
