@@ -49,7 +49,16 @@ func (d *fileDisk) Truncate(size int64) error {
 	if err := d.open(); err != nil {
 		return err
 	}
-	return errors.Join(d.file.Truncate(size), d.file.Sync())
+	return errors.Join(d.file.Truncate(size), d.file.Sync(), d.syncDir())
+}
+
+// syncDir makes the name of the file durable.
+func (d *fileDisk) syncDir() error {
+	dir, err := os.Open(filepath.Dir(d.name))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
 }
 
 func (d *fileDisk) Replace(text []byte) error {
@@ -67,11 +76,8 @@ func (d *fileDisk) Replace(text []byte) error {
 	if err := os.Rename(f.Name(), d.name); err != nil {
 		return err
 	}
-	dir, err := os.Open(filepath.Dir(d.name))
-	if err == nil {
-		err = errors.Join(dir.Sync(), dir.Close(), d.Close())
-	}
-	if err != nil { // whatever it is: the file may be the new one
+	// Whatever the error is, the file may be the new one.
+	if err := errors.Join(d.syncDir(), d.Close()); err != nil {
 		return fmt.Errorf("replaced %s: %v", d.name, err)
 	}
 	return nil

@@ -96,7 +96,7 @@ type disk interface {
 	Read() ([]byte, error)           // nil when there is none
 	Append(text []byte) error        // durable on return
 	Replace(text []byte) error       // durable on return; for lack of room nothing has changed
-	Truncate(size int64) (err error) // durable on return
+	Truncate(size int64) (err error) // durable on return, with what comes before
 	Close() error
 }
 
@@ -141,10 +141,10 @@ func openOutbox(d disk, store, id string) (*outbox, error) {
 		b.state = *s
 	}
 	b.head, b.size, b.cut = lines.Append(nil, h), size, len(text)-int(size)
-	if b.cut > 0 {
-		if err := d.Truncate(size); err != nil {
-			return nil, fmt.Errorf("cut the torn end of the outbox: %w", err)
-		}
+	// Whole or not: a process that was killed may have written the last line and not synced it, and
+	// what it says is sent from now on.
+	if err := d.Truncate(size); err != nil {
+		return nil, fmt.Errorf("make the end of the outbox durable: %w", err)
 	}
 	return b, nil
 }

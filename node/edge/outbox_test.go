@@ -73,6 +73,33 @@ func TestOutboxTorn(t *testing.T) {
 	}
 }
 
+// cachedDisk knows how much of its file outlives a loss of power.
+type cachedDisk struct {
+	powerDisk
+	synced int
+}
+
+func (d *cachedDisk) Truncate(size int64) error {
+	d.synced = int(size)
+	return d.powerDisk.Truncate(size)
+}
+
+// TestOutboxKilled: a line that a process had written when it was killed, and not synced, is
+// durable before what it says is sent. Without it a loss of power would let another batch be cut
+// under the same number.
+func TestOutboxKilled(t *testing.T) {
+	text, states := begun(t)
+	d := &cachedDisk{powerDisk: powerDisk{text: bytes.Clone(text)}, synced: len(text) - 40}
+	d.back(-1)
+	b, err := openOutbox(d, "s", testID)
+	if err != nil || !sameState(b.now(), states[len(states)-1]) || b.cut != 0 {
+		t.Fatalf("%+v, %v", b, err)
+	}
+	if d.synced != len(text) {
+		t.Errorf("%d of %d bytes outlive a loss of power", d.synced, len(text))
+	}
+}
+
 // TestOutboxDamage: a bent byte is found, except that a bent last line is one that was torn.
 func TestOutboxDamage(t *testing.T) {
 	text, states := begun(t)
