@@ -217,7 +217,7 @@ func TestHangingSync(t *testing.T) {
 	}
 }
 
-// A machine that fails stops its group, and who waits is told.
+// A machine that fails stops its group, who waits is told, and others are not led to it.
 func TestFailedMachine(t *testing.T) {
 	a := newAlone(t)
 	broken := errors.New("broken")
@@ -232,7 +232,7 @@ func TestFailedMachine(t *testing.T) {
 	if err, ok := a.propose("y"); !ok || !errors.Is(err, ErrStopped) || errors.Is(err, ErrUnknown) {
 		t.Errorf("the next answers %v", err)
 	}
-	if st, err := a.Status(1); err != nil || !errors.Is(st.Err, broken) {
+	if st, err := a.Status(1); err != nil || !errors.Is(st.Err, broken) || st.Leader != 0 {
 		t.Errorf("status %+v, %v", st, err)
 	}
 }

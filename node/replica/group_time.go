@@ -91,6 +91,9 @@ func (g *group) publish() {
 	out := &Status{Replica: g.replica, Leader: st.Lead, Term: st.GetTerm(), Commit: st.GetCommit(),
 		Applied: g.applied, Last: last, Err: g.err,
 		Joint: len(g.config.state.GetVotersOutgoing()) > 0}
+	if g.err != nil {
+		out.Leader = 0 // who has stopped neither leads nor hears who does
+	}
 	for _, id := range g.config.state.GetVoters() {
 		out.Members = append(out.Members, Member{Replica: id})
 	}
