@@ -32,6 +32,10 @@ func refOf(name, module string) *catalog.Ref {
 	return &catalog.Ref{Name: name, SHA256: digestOf([]byte(module))}
 }
 
+func removal(name string) catalog.Change {
+	return catalog.Change{Remove: &catalog.Ref{Name: name}}
+}
+
 // randomTold returns a command of what people tell.
 func randomTold(r *rand.Rand, s *State) Command {
 	name, module := fmt.Sprint("n", r.IntN(4)), fmt.Sprint("module ", r.IntN(3))

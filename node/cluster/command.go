@@ -22,6 +22,7 @@ const (
 	commandAbortPlan    = 7
 	commandRaiseFeature = 8
 	commandSetLimits    = 9
+	commandOnce         = 10
 	// From 16 on: what people told the cluster.
 	commandChangeCatalog = 16
 	commandCommitCursor  = 17
@@ -124,6 +125,8 @@ func ofKind(kind uint8) Command {
 		return new(RaiseFeature)
 	case commandSetLimits:
 		return new(SetLimits)
+	case commandOnce:
+		return new(Once)
 	case commandChangeCatalog:
 		return new(ChangeCatalog)
 	case commandCommitCursor:

@@ -47,6 +47,7 @@ type State struct {
 	version     uint64 // counts changes of the catalogue and of cursors
 	catalogAt   uint64 // the version when the catalogue changed last
 	limits      Limits
+	done        []done // the newest commands that were sent once, oldest first
 }
 
 // MetaGroup is the group that keeps the state. Those of data follow it.
@@ -141,6 +142,7 @@ func (s *State) fields(c *coder) {
 	})
 	s.toldFields(c)
 	s.limits.fields(c)
+	s.doneFields(c)
 }
 
 func (p *Plan) fields(c *coder) {
@@ -183,7 +185,7 @@ func mapped[K comparable, V any](c *coder, m map[K]V, most int, compare func(a, 
 func (s *State) check() error {
 	if s.cluster == (ID{}) {
 		if len(s.nodes)+len(s.groups)+len(s.plans) > 0 || s.version > 0 || s.nextReplica != 1 ||
-			s.limits != (Limits{}) {
+			s.limits != (Limits{}) || len(s.done) > 0 {
 			return fmt.Errorf("%w: something before a cluster is created", errForm)
 		}
 		return nil
@@ -211,6 +213,9 @@ func (s *State) check() error {
 		if err := s.checkGroup(uint32(g), group); err != nil {
 			return err
 		}
+	}
+	if err := s.checkDone(); err != nil {
+		return err
 	}
 	return s.checkTold()
 }

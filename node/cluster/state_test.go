@@ -248,22 +248,31 @@ func TestCommandsThatMayNotBeProposed(t *testing.T) {
 func TestUnknownCommandsStopTheNode(t *testing.T) {
 	s := NewState()
 	must(t, s, testCreate(1, 1))
-	for _, src := range [][]byte{{1, 15}, {1, lastCommand + 1}, {1, 0}, {2, 1}, {2, 200, 3}} {
+	for _, src := range [][]byte{{1, 15}, {1, lastCommand + 1}, {1, 0}, {2, 1}, {2, 200, 3},
+		{1, commandOnce, 7, 15}} {
 		var unknown *UnknownCommandError
 		if _, err := s.Apply(src); !errors.As(err, &unknown) {
 			t.Errorf("%x: %v", src, err)
 		}
 	}
 	for _, src := range [][]byte{nil, {1}, {1, 5}, {1, 5, 0x80}, {1, 5, 0x80, 0}, {1, 5, 1, 1},
-		{1, 16, 0}, {1, 16, 6}} {
+		{1, 16, 0}, {1, 16, 6}, {1, 10, 7}, {1, 10, 7, 10, 8, 5, 1}} {
 		if _, err := s.Apply(src); !errors.Is(err, errForm) {
 			t.Errorf("%x: %v", src, err)
 		}
 	}
 }
 
-// randomCommand returns a command that has a fair chance to be allowed.
+// randomCommand returns a command that has a fair chance to be allowed, or was sent before.
 func randomCommand(r *rand.Rand, s *State) Command {
+	cmd := randomPlain(r, s)
+	if r.IntN(4) == 0 {
+		return &Once{ID: 1 + r.Uint64N(40), Command: cmd}
+	}
+	return cmd
+}
+
+func randomPlain(r *rand.Rand, s *State) Command {
 	id := NodeID(1 + r.IntN(8))
 	switch r.IntN(12) {
 	case 0, 1:

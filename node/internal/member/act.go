@@ -28,6 +28,7 @@ const (
 
 // Act is something that an operator wants.
 type Act struct {
+	ID          uint64  `json:"id"` // by which it is known when it comes again; drawn when 0
 	Verb        string  `json:"verb"`
 	Node        string  `json:"node"` // an id, the beginning of one, or an address; of some verbs
 	DryRun      bool    `json:"dry_run"`
@@ -77,6 +78,9 @@ func (m *Member) look(ctx context.Context) (Prospect, error) {
 //
 // Errors: *wire.Error; ErrUnavailable; of ctx.
 func (m *Member) Act(ctx context.Context, a Act) (Prospect, error) {
+	if a.ID == 0 {
+		a.ID = drawID()
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, commandTimeout, ErrUnavailable)
 	defer cancel()
 	for {
@@ -84,7 +88,7 @@ func (m *Member) Act(ctx context.Context, a Act) (Prospect, error) {
 		switch {
 		case errors.Is(err, replica.ErrNotLeader), errors.Is(err, replica.ErrGroupUnknown),
 			errors.Is(err, ErrUnavailable), errors.Is(err, replica.ErrUnknown):
-			m.hint(cluster.MetaGroup, err) // said twice it does no more than once
+			m.hint(cluster.MetaGroup, err)
 		default:
 			return p, err
 		}
@@ -160,7 +164,7 @@ func (m *Member) actHere(ctx context.Context, a Act) (p Prospect, err error) {
 		if _, err := cluster.AppendCommand(nil, cmd); err != nil {
 			return p, &wire.Error{Kind: wire.KindInvalid, Message: err.Error()}
 		}
-		if after, changed, err = m.command(ctx, cmd, a.DryRun); err != nil {
+		if after, changed, err = m.command(ctx, cmd, a); err != nil {
 			return p, refusal(err)
 		}
 	}
@@ -177,10 +181,10 @@ func (m *Member) actHere(ctx context.Context, a Act) (p Prospect, err error) {
 
 // command does a command, or asks a copy of the state what it would do.
 func (m *Member) command(
-	ctx context.Context, cmd cluster.Command, dry bool,
+	ctx context.Context, cmd cluster.Command, a Act,
 ) (after *cluster.View, changed bool, err error) {
-	if !dry {
-		answer, err := m.Command(ctx, cmd)
+	if !a.DryRun {
+		answer, err := m.commandOnce(ctx, cmd, a.ID)
 		st, _ := m.run.Status(cluster.MetaGroup) // a replica that is gone leads nothing
 		if err == nil && (st.Leader == 0 || st.Leader != st.Replica) {
 			err = &replica.NotLeaderError{Leader: st.Leader} // its view may be the old one

@@ -29,6 +29,9 @@ func (k *keeper) apply(command []byte) (cluster.Result, error) {
 	if err != nil {
 		return cluster.Result{}, err
 	}
+	if once, ok := cmd.(*cluster.Once); ok {
+		cmd = once.Command
+	}
 	if c, ok := cmd.(*cluster.ChangeCatalog); ok && c.Push != nil {
 		if err := k.keep(c.Push.SHA256, c.Module); err != nil {
 			return cluster.Result{}, err

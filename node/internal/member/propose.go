@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -22,7 +23,7 @@ const (
 	// commandTimeout bounds how long a command looks for a leader: an election takes about a
 	// second, so this outlives several.
 	commandTimeout = 20 * time.Second
-	// timePerByte is what commands with modules may take longer: a megabyte a second.
+	// timePerByte is what large commands may take longer: a megabyte a second.
 	timePerByte = time.Microsecond
 	leastPause  = 5 * time.Millisecond
 	mostPause   = 200 * time.Millisecond
@@ -36,10 +37,28 @@ type Answer struct {
 	Changed bool              `json:"changed"`
 	Replica cluster.ReplicaID `json:"replica"`
 	Version uint64            `json:"version"`
+
+	// Again: the command was sent before and nobody knows what came of that; an error may be that
+	// it was done.
+	Again bool `json:"-"`
 }
 
-// Command asks the meta group to change the state of the cluster.
+// Command asks the meta group to change the state of the cluster, which it does once.
 func (m *Member) Command(ctx context.Context, cmd cluster.Command) (Answer, error) {
+	return m.commandOnce(ctx, cmd, drawID())
+}
+
+// drawID draws what a command is known by when it is sent again.
+func drawID() uint64 { return 1 + rand.Uint64N(math.MaxUint64) }
+
+// commandOnce is Command under an id. A cursor that moves forward needs none, as it comes to the
+// same place whatever comes between; and many do every second, which a state could not know.
+func (m *Member) commandOnce(
+	ctx context.Context, cmd cluster.Command, id uint64,
+) (Answer, error) {
+	if c, is := cmd.(*cluster.CommitCursor); !is || c.Force {
+		cmd = &cluster.Once{ID: id, Command: cmd}
+	}
 	data, err := cluster.AppendCommand(nil, cmd)
 	if err != nil {
 		return Answer{}, err
@@ -56,17 +75,20 @@ func (m *Member) Command(ctx context.Context, cmd cluster.Command) (Answer, erro
 func (m *Member) Do(
 	ctx context.Context, group uint32, data []byte, again bool,
 ) (answer Answer, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, commandTimeout, ErrUnavailable)
+	ctx, cancel := context.WithTimeoutCause(ctx,
+		commandTimeout+time.Duration(len(data))*timePerByte, ErrUnavailable)
 	defer cancel()
-	pause := leastPause
+	pause, sent := leastPause, false
 	for try := 0; ; try++ {
 		answer, err = m.once(ctx, group, data, try)
+		answer.Again = sent
 		if err == nil {
 			m.note(group, max(answer.Put.LastAcqNs, answer.AcqNs))
 		}
 		if err == nil || !sendAgain(err, again) {
 			return answer, err
 		}
+		sent = sent || errors.Is(err, replica.ErrUnknown)
 		select {
 		case <-time.After(pause + rand.N(pause)):
 			pause = min(2*pause, mostPause)
