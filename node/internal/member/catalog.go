@@ -177,12 +177,20 @@ func (m *Member) serveState(args func(string) string) ([]byte, error) {
 //
 // Errors: ErrNoModule; of ctx.
 func (m *Member) Module(ctx context.Context, digest string) ([]byte, error) {
-	k := m.kept()
-	if k != nil {
-		if text, err := k.module(digest); err == nil {
-			return text, nil
+	if k := m.kept(); k != nil {
+		text, err := k.mended(ctx, digest)
+		if err == nil || named(k.meta.Catalog())[digest] {
+			return text, err
 		}
 	}
+	return m.moduleOfOthers(ctx, digest)
+}
+
+// moduleOfOthers is Module of other nodes alone.
+func (m *Member) moduleOfOthers(ctx context.Context, digest string) ([]byte, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(m.open, cancel)()
 	var errs []error
 	for _, addr := range m.keepers() {
 		text, err := m.askFor(ctx, moduleTimeout, addr, RouteModule+"?sha256="+

@@ -97,6 +97,7 @@ func (m *Member) startReplica(ctx context.Context, group uint32, id uint64) erro
 		if k, err = openKeeper(dir, func() {}); err != nil {
 			return err
 		}
+		k.others = m.moduleOfOthers
 		h.Closer, of = k, watched{k, group, m.opt.Log, func() {}}
 	} else {
 		opt := m.opt.Store

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/pentad-db/pentad/node/cluster"
@@ -34,6 +35,9 @@ type keeper struct {
 	durable atomic.Uint64
 	given   atomic.Int32 // snapshots that others may read
 	changed func()
+	others  fetchModule // nil when there are none
+
+	writing sync.Mutex // held while modules are written or removed
 }
 
 var _ replica.Machine = (*keeper)(nil)
@@ -168,8 +172,10 @@ func (i *image) Release()         { i.keeper.given.Add(-1) }
 func (i *image) Open(name string) (io.ReadCloser, error) {
 	text := i.state
 	if digest, isModule := strings.CutSuffix(name, catalog.ModuleSuffix); isModule {
+		ctx, cancel := context.WithTimeout(context.Background(), moduleTimeout)
+		defer cancel()
 		var err error
-		if text, err = i.keeper.module(filepath.Base(digest)); err != nil {
+		if text, err = i.keeper.mended(ctx, filepath.Base(digest)); err != nil {
 			return nil, err
 		}
 	} else if name != stateName {
@@ -178,15 +184,20 @@ func (i *image) Open(name string) (io.ReadCloser, error) {
 	return io.NopCloser(bytes.NewReader(text)), nil
 }
 
+// newSuffix of a file that is to replace another.
+const newSuffix = ".new"
+
 // replaceFile replaces a file whole or not at all.
 func replaceFile(dir, name string, text []byte) error {
-	f, err := os.Create(filepath.Join(dir, name+".new"))
+	f, err := os.Create(filepath.Join(dir, name+newSuffix))
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
+	if _, err = f.Write(text); err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, os.Remove(f.Name())) // it would take room
 	}
 	if err := os.Rename(f.Name(), filepath.Join(dir, name)); err != nil {
 		return err

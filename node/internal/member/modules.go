@@ -41,6 +41,8 @@ func (k *keeper) apply(command []byte) (cluster.Result, error) {
 }
 
 func (k *keeper) keep(digest string, module []byte) error {
+	k.writing.Lock()
+	defer k.writing.Unlock()
 	if err := replaceFile(k.dir, digest+catalog.ModuleSuffix, module); err != nil {
 		return fmt.Errorf("keep a module: %w", err)
 	}
@@ -54,6 +56,23 @@ func (k *keeper) module(digest string) ([]byte, error) {
 		err = fmt.Errorf("module %.12s in %s has another digest", digest, k.dir)
 	}
 	return text, err
+}
+
+// fetchModule gets a module from other nodes that keep the state.
+type fetchModule func(ctx context.Context, digest string) ([]byte, error)
+
+// mended is module, and takes one that is damaged or gone from another node.
+func (k *keeper) mended(ctx context.Context, digest string) ([]byte, error) {
+	text, err := k.module(digest)
+	if err == nil || k.others == nil || !named(k.meta.Catalog())[digest] {
+		return text, err
+	}
+	text, other := k.others(ctx, digest)
+	if other != nil {
+		return nil, errors.Join(err, other)
+	}
+	_ = k.keep(digest, text) // it is of use without, and the next who asks tries again
+	return text, nil
 }
 
 func isModule(digest string, text []byte) bool {
@@ -72,12 +91,14 @@ func named(s catalog.State) map[string]bool {
 	return out
 }
 
-// sweep removes the modules that the state does not name any more, unless a snapshot may have to
-// give them to others.
+// sweep removes the modules that the state does not name any more, and halves of some, unless a
+// snapshot may have to give them to others.
 func (k *keeper) sweep() error {
 	if k.given.Load() > 0 {
 		return nil
 	}
+	k.writing.Lock()
+	defer k.writing.Unlock()
 	entries, err := os.ReadDir(k.dir)
 	if err != nil {
 		return err
@@ -86,7 +107,8 @@ func (k *keeper) sweep() error {
 	var errs []error
 	for _, e := range entries {
 		digest, isModule := strings.CutSuffix(e.Name(), catalog.ModuleSuffix)
-		if isModule && !keep[digest] {
+		torn := strings.HasSuffix(e.Name(), catalog.ModuleSuffix+newSuffix) // by a crash
+		if torn || isModule && !keep[digest] {
 			errs = append(errs, os.Remove(filepath.Join(k.dir, e.Name())))
 		}
 	}

@@ -127,7 +127,8 @@ func TestModulesComeWithSnapshots(t *testing.T) {
 	if _, err := s.Open("../" + stateName); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}
-	// A damaged module is neither given nor taken, and the old state stays.
+	// A damaged module is neither given nor taken, and the old state stays; until another node has
+	// it whole, from which it is mended.
 	if err := os.WriteFile(filepath.Join(k.dir, abcFile), []byte("abd"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -144,6 +145,19 @@ func TestModulesComeWithSnapshots(t *testing.T) {
 	if err := third.Install(t.Context(), s.Manifest(), lying); err == nil ||
 		third.Applied() != 0 || len(modulesOf(t, third.dir)) != 0 {
 		t.Errorf("%v, at %d", err, third.Applied())
+	}
+	k.others = func(context.Context, string) ([]byte, error) { return nil, ErrNoModule }
+	if err := third.Install(t.Context(), s.Manifest(), fetch); !errors.Is(err, ErrNoModule) {
+		t.Error(err)
+	}
+	k.others = func(_ context.Context, digest string) ([]byte, error) {
+		return other.module(digest)
+	}
+	if err := third.Install(t.Context(), s.Manifest(), fetch); err != nil || third.Applied() == 0 {
+		t.Errorf("%v, at %d", err, third.Applied())
+	}
+	if text, err := k.module(abc); err != nil || string(text) != "abc" {
+		t.Errorf("%q, %v, want it mended", text, err)
 	}
 }
 

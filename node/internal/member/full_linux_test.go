@@ -1,0 +1,58 @@
+package member
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/replica"
+)
+
+// A disk that is full when a module comes stops the replica, as it must not go on without; nothing
+// takes room that is of no use, and what comes again after a start is taken.
+func TestAModuleMeetsAFullDisk(t *testing.T) {
+	k := created(t)
+	if err := k.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(k.dir, abcFile+newSuffix)
+	if err := os.Symlink("/dev/full", name); err != nil {
+		t.Fatal(err)
+	}
+	before := k.encode()
+	push, err := cluster.AppendCommand(nil, &cluster.Once{ID: 3, Command: pushABC("one")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries := []replica.Entry{{Index: metaIndex + 1, Data: push}}
+	if err := k.Apply(entries, make([]any, 1)); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("with a full disk: %v", err)
+	}
+	if _, err := os.Lstat(name); !errors.Is(err, os.ErrNotExist) ||
+		!bytes.Equal(before, k.encode()) {
+		t.Errorf("%v, at %d", err, k.Applied())
+	}
+	again := testKeeper(t, k.dir)
+	if err := os.WriteFile(name, []byte("ab"), 0o600); err != nil {
+		t.Fatal(err) // of a process that was killed
+	}
+	if err := again.Apply(entries, make([]any, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte("ab"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(name); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("half a module is left: %v", err)
+	}
+	if text, err := again.module(abc); err != nil || string(text) != "abc" {
+		t.Errorf("%q, %v", text, err)
+	}
+}
