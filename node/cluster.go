@@ -75,11 +75,9 @@ func (n *Node) placeGroups() {
 		if p.others = append(good, bad...); len(p.others) > 0 {
 			p.peer = p.others[0]
 		}
-		if p.here == nil && p.peer == nil {
-			return // the view is too old to be of use; a newer one is under way
-		}
 		next.groups = append(next.groups, p)
 	}
+	next.keepPlaces(n.layout.Load())
 	n.layout.Store(next)
 }
 

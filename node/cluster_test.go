@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -114,7 +115,8 @@ func (c *nodesTogether) settled(voters int) bool {
 				return false
 			}
 		}
-		if len(n.layout.Load().groups) != v.DataGroups() {
+		l := n.layout.Load()
+		if len(l.groups) != v.DataGroups() || slices.ContainsFunc(l.groups, (*place).nobody) {
 			return false
 		}
 	}

@@ -57,6 +57,19 @@ type place struct {
 	others []*peer // hold it, too
 }
 
+// nobody reports whether there is no one to ask of the group.
+func (p *place) nobody() bool { return p.here == nil && p.peer == nil }
+
+// keepPlaces leaves groups of which nobody can be asked where they were before, if that is known:
+// they keep nobody from what is known of the others.
+func (l *layout) keepPlaces(old *layout) {
+	for g, p := range l.groups {
+		if p.nobody() && len(old.groups) == len(l.groups) {
+			l.groups[g] = old.groups[g]
+		}
+	}
+}
+
 // oneStore is the layout of a node by itself.
 func oneStore(l *local) *layout { return &layout{groups: []*place{{here: l}}, only: l} }
 
@@ -97,6 +110,8 @@ func (n *Node) sources(ctx context.Context, box *record.Box) ([]source, error) {
 			out = append(out, here)
 		case asked.groups != nil:
 			return nil, notHere(g)
+		case p.nobody():
+			return nil, noPlace(g)
 		default:
 			r := remotes[p.peer]
 			if r == nil {
@@ -116,6 +131,13 @@ func (n *Node) sources(ctx context.Context, box *record.Box) ([]source, error) {
 func notHere(group int) error {
 	return &wire.Error{Kind: wire.KindNotFound, Part: "groups", Message: fmt.Sprintf(
 		"group %d is not on this node; ask for the places of groups again", group)}
+}
+
+// noPlace is the error of a group of which this node knows nobody to ask.
+func noPlace(group int) error {
+	return &wire.Error{Kind: wire.KindUnavailable, RetryAfterMs: retryAfterMs,
+		Message: fmt.Sprintf("no node is known that answers for group %d, whose replica may have "+
+			"stopped; pentad cluster shards says where it is", numberOf(group))}
 }
 
 // movedAway is the error of a group that was here when somebody asked for it: another node has it.
