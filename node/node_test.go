@@ -21,16 +21,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
-	"go.uber.org/goleak"
 )
-
-// fasthttp leaves two goroutines that sleep: the pool's cleaner, which ends up to ten seconds after
-// its server, and one clock for the process.
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
-}
 
 func openTest(t *testing.T, opt Options) *Node {
 	t.Helper()

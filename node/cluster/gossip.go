@@ -253,7 +253,9 @@ func (g *Gossip) Update(ctx context.Context, card Card) error {
 	return nil
 }
 
-// Close tells others that this node leaves, as far as that is done before ctx ends, and stops.
+// Close tells others that this node leaves, as far as that is done before ctx ends, and stops. A
+// goroutine that has asked a peer whether it lives ends when its patience does, in some seconds:
+// memberlist waits for none, and it does nothing more.
 func (g *Gossip) Close(ctx context.Context) error {
 	g.cancel()
 	g.wg.Wait()

@@ -19,11 +19,14 @@ import (
 	"go.uber.org/goleak"
 )
 
-// fasthttp leaves goroutines behind that sleep.
+// fasthttp leaves goroutines behind that sleep, and memberlist those that ask who is gone.
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
+		goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probeNode"),
+		goleak.IgnoreAnyFunction(
+			"github.com/hashicorp/memberlist.(*Memberlist).sendPingAndWaitForAck"))
 }
 
 // served is a node that serves, and a client of it.
