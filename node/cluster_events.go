@@ -217,8 +217,8 @@ func (n *Node) SetRetention(ctx context.Context, r store.Retention) error {
 		return err
 	}
 	errs, err := n.eachGroup(m, func(group uint32) error {
-		_, err := m.Do(ctx, group, command, true)
-		return err
+		answer, err := m.Do(ctx, group, command, true)
+		return removedFrom(answer, err)
 	})
 	if err != nil {
 		return err
@@ -233,6 +233,15 @@ func (n *Node) SetRetention(ctx context.Context, r store.Retention) error {
 		}
 	}
 	return ofGroups(errs)
+}
+
+// removedFrom is the outcome of a removal in a group: what is not there when the command came once
+// more may have gone the first time.
+func removedFrom(answer member.Answer, err error) error {
+	if answer.Again {
+		return gone(err)
+	}
+	return err
 }
 
 // eachGroup does something with each group of data at the same time.

@@ -188,8 +188,14 @@ func ofGroups(errs []error) error {
 // releaseGroups makes a cluster that is a copy one of its own.
 func (n *Node) releaseGroups(ctx context.Context, m *member.Member) error {
 	command := store.AppendRelease(nil)
+	noCopy := func(err error) bool {
+		return err != nil && strings.Contains(err.Error(), store.ErrNoCopy.Error())
+	}
 	errs, err := n.eachGroup(m, func(group uint32) error {
-		_, err := m.Do(ctx, group, command, true)
+		answer, err := m.Do(ctx, group, command, true)
+		if answer.Again && noCopy(err) {
+			return nil // it was released the first time
+		}
 		return err
 	})
 	if err != nil {
@@ -197,8 +203,7 @@ func (n *Node) releaseGroups(ctx context.Context, m *member.Member) error {
 	}
 	none := 0
 	for i, err := range errs {
-		if err != nil && (errors.Is(err, store.ErrNoCopy) ||
-			strings.Contains(err.Error(), store.ErrNoCopy.Error())) {
+		if noCopy(err) {
 			errs[i] = nil // of a release that was cut short, or came twice
 			if none++; none == len(errs) {
 				return store.ErrNoCopy
