@@ -59,15 +59,32 @@ func TestPutsThatNameNoWriter(t *testing.T) {
 	}
 }
 
-// TestPutsThatAreTooLarge for the log of a group are no failure of the node, whoever leads.
-func TestPutsThatAreTooLarge(t *testing.T) {
+// TestLargePuts: a cluster takes the largest payload that a node takes, through whatever node and
+// once, and refuses what no node takes.
+func TestLargePuts(t *testing.T) {
 	c := openTogether(t, 2, 1)
 	var b record.Batch
-	b.Append(record.Key{CID: 1, CapNs: 1}, make([]byte, 17<<20))
-	for _, n := range c.nodes {
-		c.until("a large put is refused", func() bool {
-			_, err := n.Put(t.Context(), &b, store.WriterSeq{})
-			return err != nil && n.Kind(err) == wire.KindTooLarge
+	b.Append(record.Key{CID: 1, CapNs: 1}, make([]byte, record.MaxPayloadBytes))
+	for i, n := range c.nodes {
+		res := c.put(n, &b, store.WriterSeq{ID: [16]byte{1}, Seq: 1})
+		if res.Records != 1 || i > 0 && !res.Duplicate {
+			t.Errorf("through node %d: %+v", i, res)
+		}
+	}
+	found := 0
+	c.until("the record is found", func() bool {
+		_, err := c.nodes[1].Query(t.Context(), &record.Query{}, func(b *record.Batch) error {
+			found = len(b.Place(0))
+			return nil
 		})
+		return err == nil
+	})
+	if found != record.MaxPayloadBytes {
+		t.Errorf("its payload has %d bytes", found)
+	}
+	b.Append(record.Key{CID: 1, CapNs: 2}, make([]byte, record.MaxPayloadBytes+1))
+	if _, err := c.nodes[0].Put(t.Context(), &b, store.WriterSeq{}); err == nil ||
+		c.nodes[0].Kind(err) != wire.KindTooLarge {
+		t.Errorf("one byte more: %v", err)
 	}
 }

@@ -67,17 +67,36 @@ func batchOf(t testing.TB, messages ...outMessage) []byte {
 
 func FuzzReadBatch(f *testing.F) {
 	f.Add(batchOf(f, newOutMessage(3, []byte("hello")), newOutMessage(4, nil)))
+	small := newOutMessage(3, []byte("in a piece"))
+	var piece bytes.Buffer
+	if err := writePieces(&piece, &small, nil); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(piece.Bytes())
 	f.Add(appendChunk(nil, chunkData, []byte("data")))
 	f.Add(appendRequest(nil, SnapshotFile{Group: 1, Index: 2, Name: "name", Offset: 3}))
 	f.Add(appendHello(nil, hello{purpose: purposeFile, cluster: 1, from: 2, to: 3}))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var messages []outMessage
-		var buf bytes.Buffer
-		err := readBatch(bytes.NewReader(data), &buf, func(group uint32, message []byte) {
-			messages = append(messages, newOutMessage(group, message))
+		var buf, pieces bytes.Buffer
+		in := inbox{r: bytes.NewReader(data)}
+		err := in.read(func(group uint32, message []byte) {
+			messages = append(messages, newOutMessage(group, bytes.Clone(message)))
 		})
-		if again := batchOf(t, messages...); err == nil && !bytes.Equal(again, data[:len(again)]) {
-			t.Errorf("%x is written as %x", data, again)
+		switch {
+		case err != nil:
+		case data[3]&(pieceFlag>>24) == 0:
+			if again := batchOf(t, messages...); !bytes.HasPrefix(data, again) {
+				t.Errorf("%x is written as %x", data, again)
+			}
+		case len(messages) > 0: // it is in one piece
+			if err := writePieces(&pieces, &messages[0], nil); err != nil ||
+				!bytes.HasPrefix(data, pieces.Bytes()) {
+				t.Errorf("%x is written as %x, %v", data, pieces.Bytes(), err)
+			}
+		}
+		for err == nil {
+			err = in.read(func(uint32, []byte) {})
 		}
 		if kind, err := readChunk(bytes.NewReader(data), &buf); err == nil {
 			if got := appendChunk(nil, kind, buf.Bytes()); !bytes.Equal(got, data[:len(got)]) {

@@ -19,7 +19,10 @@ const (
 	maxInflightMessages = 256
 	maxInflightBytes    = 16 << 20
 	maxApplyBytes       = 8 << 20
-	maxUncommittedBytes = 32 << 20
+	maxUncommittedBytes = 80 << 20
+	// maxProposalBytes fits the largest batch that a node takes: 64 MiB of payloads, and 36 bytes
+	// for the keys of each of 65,536 records.
+	maxProposalBytes = 72 << 20
 )
 
 // group is one replica. Its worker alone touches the library's node and all fields but those

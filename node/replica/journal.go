@@ -19,7 +19,7 @@ const (
 	fileBytes = 64 << 20
 	// maxRewriteBytes bounds what is written once more for a group that keeps an old file: what a
 	// leader may have uncommitted fits.
-	maxRewriteBytes = 64 << 20
+	maxRewriteBytes = 96 << 20
 	// maxKeptBytes bounds the buffer that is kept between flushes: a full one fits.
 	maxKeptBytes = maxFlushPart + maxFlushPart/4
 

@@ -40,9 +40,9 @@ func (c *Core) Propose(group uint32, data []byte, done func(result any, err erro
 	case err != nil:
 		done(nil, fmt.Errorf("propose: %w", err))
 		return
-	case len(data) == 0 || len(data) > maxUncommittedBytes/2:
+	case len(data) == 0 || len(data) > maxProposalBytes:
 		done(nil, fmt.Errorf("propose to group %d: %w: %d bytes, want 1 to %d", group, ErrTooLarge,
-			len(data), maxUncommittedBytes/2))
+			len(data), maxProposalBytes))
 		return
 	case c.pending.Load()+size > c.opt.QuotaBytes || c.full():
 		done(nil, fmt.Errorf("propose to group %d: %w", group, ErrOverloaded))

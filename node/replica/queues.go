@@ -15,6 +15,8 @@ const (
 	stallAfter = 300 * time.Millisecond
 	// failAfter is when nobody should wait for the disk any more.
 	failAfter = 10 * time.Second
+	// flushPerByte is what both give a flush for its size: a slow disk writes 20 MB a second.
+	flushPerByte = 50 * time.Nanosecond
 )
 
 // job is records that are written together; done hears when they are durable.
@@ -29,6 +31,7 @@ type job struct {
 type flusher struct {
 	core  *Core
 	began atomic.Int64 // when the flush under way began, plus 1; 0 for none
+	bytes atomic.Int64 // of its entries
 	later []record     // what needs no flush by itself; the flusher's own
 
 	mu    sync.Mutex // guards queue and full
@@ -86,11 +89,14 @@ func (c *Core) StepFlusher() bool {
 	}
 	flush := slices.ContainsFunc(jobs, func(j *job) bool { return j.sync })
 	records := slices.Clip(f.later)
+	bytes := 0
 	for _, j := range jobs {
 		records = append(records, j.records...)
+		bytes += j.bytes
 	}
 	var err error
 	if flush {
+		f.bytes.Store(int64(bytes))
 		f.began.Store(int64(c.opt.Now()) + 1)
 		err = c.journal.write(records)
 		f.began.Store(0)
@@ -142,8 +148,9 @@ func (c *Core) watch() {
 	if began != 0 {
 		took = max(0, now-time.Duration(began-1))
 	}
-	c.stalled.Store(took > stallAfter)
-	if took > failAfter {
+	size := time.Duration(c.flusher.bytes.Load()) * flushPerByte
+	c.stalled.Store(took > stallAfter+size)
+	if took > failAfter+size {
 		c.fail(fmt.Errorf("%w: a flush has not returned for %v", ErrLogFailed, took))
 	}
 }

@@ -2,7 +2,6 @@ package replica
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -79,7 +78,11 @@ func (t *transport) Send(node uint64, group uint32, message []byte) bool {
 func (p *peer) add(group uint32, message []byte) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.down || p.bytes > 0 && p.bytes+len(message) > maxQueueBytes {
+	most := maxQueueBytes
+	if len(message) <= maxPulseBytes {
+		most = 2 * maxQueueBytes // it may go before what is large
+	}
+	if p.down || p.bytes > 0 && p.bytes+len(message) > most {
 		return false
 	}
 	m := newOutMessage(group, message)
@@ -126,12 +129,12 @@ func (p *peer) setDown(down bool) {
 	}
 }
 
-// take returns the messages of the next batch.
+// take returns the messages of the next batch, or one that is large.
 func (p *peer) take() []outMessage {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n, bytes := 0, 0
-	for n < len(p.queue) && bytes < fullBatchBytes {
+	for n < len(p.queue) && bytes < fullBatchBytes && (n == 0 || !p.queue[n].isLarge()) {
 		bytes += p.queue[n].size()
 		n++
 	}
@@ -149,8 +152,7 @@ func (p *peer) write(conn net.Conn) {
 	for {
 		batch := p.take()
 		if len(batch) > 0 {
-			_ = conn.SetWriteDeadline(time.Now().Add(writeTime))
-			if writeBatch(w, batch) != nil {
+			if p.send(conn, w, batch) != nil {
 				return
 			}
 			continue
@@ -164,6 +166,21 @@ func (p *peer) write(conn net.Conn) {
 			return
 		}
 	}
+}
+
+// send writes what take returned.
+func (p *peer) send(conn net.Conn, w *bufio.Writer, batch []outMessage) error {
+	_ = conn.SetWriteDeadline(time.Now().Add(writeTime))
+	if !batch[0].isLarge() {
+		return writeBatch(w, batch)
+	}
+	return writePieces(w, &batch[0], func() error {
+		_ = conn.SetWriteDeadline(time.Now().Add(writeTime))
+		if pulses := p.takePulses(); len(pulses) > 0 {
+			return writeBatch(w, pulses)
+		}
+		return nil
+	})
 }
 
 // wait returns false when the transport is closing before the time is over.
@@ -282,16 +299,13 @@ func (t *transport) serve(conn net.Conn) {
 	if old != nil {
 		_ = old.Close() // the peer has begun anew
 	}
-	r, buf := bufio.NewReaderSize(conn, 64<<10), &bytes.Buffer{}
+	in := inbox{r: bufio.NewReaderSize(conn, 64<<10)}
 	for {
-		err := readBatch(r, buf, func(group uint32, message []byte) {
+		err := in.read(func(group uint32, message []byte) {
 			t.core.Deliver(h.from, group, message)
 		})
 		if err != nil {
 			break
-		}
-		if buf.Cap() > 4*fullBatchBytes {
-			buf = &bytes.Buffer{}
 		}
 	}
 	t.mu.Lock()

@@ -23,9 +23,9 @@ const (
 	messageHeaderBytes = 8 // group u32, size u32
 	chunkHeaderBytes   = 12
 
-	// maxBatchBytes bounds what is read as one: the largest message and some. Whoever sends ends a
-	// batch that has fullBatchBytes, so that the receiver's buffer can be kept.
-	maxBatchBytes  = 64 << 20
+	// maxBatchBytes bounds what is read as one. Whoever sends ends a batch that has
+	// fullBatchBytes, and sends a message that has more by itself, in pieces.
+	maxBatchBytes  = 4 << 20
 	fullBatchBytes = 1 << 20
 	maxChunkBytes  = 256 << 10
 	maxNameBytes   = 1 << 10
@@ -106,22 +106,33 @@ func writeBatch(w io.Writer, messages []outMessage) error {
 	return nil
 }
 
-// readBatch reads one batch and hands out its messages, which alias buf.
-func readBatch(r io.Reader, buf *bytes.Buffer, each func(group uint32, message []byte)) error {
+// inbox is what comes over the connection of a peer.
+type inbox struct {
+	r     io.Reader
+	buf   bytes.Buffer // of the batch that was read last
+	large bytes.Buffer // what came of a message in pieces
+}
+
+// read reads one batch and hands out its messages, which alias the inbox.
+func (in *inbox) read(each func(group uint32, message []byte)) error {
 	var head [batchHeaderBytes]byte
-	if _, err := io.ReadFull(r, head[:]); err != nil {
+	if _, err := io.ReadFull(in.r, head[:]); err != nil {
 		return err
 	}
 	size := binary.LittleEndian.Uint32(head[:])
-	if size > maxBatchBytes {
+	piece := size&pieceFlag != 0
+	if size &^= pieceFlag; size > maxBatchBytes {
 		return fmt.Errorf("%w: a batch of %d bytes", errHostile, size)
 	}
-	if err := readSized(r, buf, int64(size)); err != nil {
+	if err := readSized(in.r, &in.buf, int64(size)); err != nil {
 		return err
 	}
-	src := buf.Bytes()
+	src := in.buf.Bytes()
 	if crc32.Checksum(src, castagnoli) != binary.LittleEndian.Uint32(head[4:]) {
 		return fmt.Errorf("%w: the checksum of a batch differs", errHostile)
+	}
+	if piece {
+		return in.join(src, each)
 	}
 	for len(src) > 0 {
 		if len(src) < messageHeaderBytes {
