@@ -62,8 +62,11 @@ func (n *Node) placeGroups() {
 		var good, bad []*peer
 		for _, r := range v.Voters(group) {
 			at := n.peerOf(v, r.Node)
+			if r.Node == m.Self() || at == nil {
+				continue
+			}
+			at.unreached.Store(unreached[r.Node])
 			switch {
-			case r.Node == m.Self() || at == nil:
 			case time.Since(time.Unix(0, at.failedNs.Load())) < avoidFor, unreached[r.Node]:
 				bad = append(bad, at)
 			case r.Node == leader:

@@ -83,7 +83,7 @@ func (n *Node) Events(ctx context.Context) ([]store.Event, error) {
 	if only := n.layout.Load().only; only != nil {
 		return n.store.Events(), nil
 	}
-	a, err := ask(whole(ctx), n, &record.Box{}, func(ctx context.Context, s source) (
+	a, err := ask(whole(ctx), n, askFacts, &record.Box{}, func(ctx context.Context, s source) (
 		[]store.Event, wire.End, error,
 	) {
 		all, err := s.events(ctx)
@@ -130,23 +130,25 @@ func (r *distant) policies(ctx context.Context) (out []Policy, err error) {
 
 // Retention lists the policies of all groups that are asked; see [store.Store.Retention].
 func (n *Node) Retention(ctx context.Context) ([]Policy, error) {
-	asked := 0 // sources may answer for others
-	var mu sync.Mutex
-	a, err := ask(whole(ctx), n, &record.Box{}, func(ctx context.Context, s source) (
-		[]Policy, wire.End, error,
+	type some struct {
+		policies []Policy
+		groups   int
+	}
+	a, err := ask(whole(ctx), n, askFacts, &record.Box{}, func(ctx context.Context, s source) (
+		some, wire.End, error,
 	) {
 		all, err := s.policies(ctx)
-		if err == nil {
-			mu.Lock()
-			defer mu.Unlock()
-			asked += groupsOf(s)
-		}
-		return all, wire.End{}, err
+		return some{all, groupsOf(s)}, wire.End{}, err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return joinPolicies(slices.Concat(a.answers...), asked), nil
+	var all []Policy
+	asked := 0
+	for _, from := range a.answers { // as others than were asked first may have answered
+		all, asked = append(all, from.policies...), asked+from.groups
+	}
+	return joinPolicies(all, asked), nil
 }
 
 func groupsOf(s source) int {

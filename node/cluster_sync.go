@@ -55,7 +55,7 @@ func (n *Node) State(ctx context.Context) (st store.State, groups int, err error
 		st, err = n.store.State(ctx)
 		return st, 0, err
 	}
-	a, err := ask(whole(ctx), n, &record.Box{}, func(ctx context.Context, s source) (
+	a, err := ask(whole(ctx), n, askFacts, &record.Box{}, func(ctx context.Context, s source) (
 		[]store.State, wire.End, error,
 	) {
 		all, err := s.state(ctx)
@@ -221,13 +221,16 @@ func (n *local) cut(
 	return [][]int64{cuts}, err
 }
 
-// cut implements source. The digests of a group say how its rows lie.
+// cut implements source. The digests of a group say how its rows lie: all of them, also where it is
+// of a box which holds next to none, so that none is read.
 func (r *distant) cut(
 	ctx context.Context, fromNs, toNs int64, rows uint64,
 ) (out [][]int64, err error) {
+	var next record.Box
+	next[record.Cap] = record.RangeSet{record.At(record.Cap.Min())}
 	for i, g := range r.groups {
 		all, err := r.ofGroup(g, r.after[i]).client().Digest(ctx, &wire.DigestQuery{
-			Cuts: []int64{fromNs, toNs}, Rows: rows})
+			Box: next, Cuts: []int64{fromNs, toNs}, Rows: rows})
 		if err != nil {
 			return nil, r.failed(ctx, err)
 		}
@@ -252,7 +255,7 @@ func (n *Node) cutAll(ctx context.Context, fromNs, toNs int64, rows uint64) ([]i
 	if asked > 1 {
 		share = max(1, rows/uint64(2*asked))
 	}
-	a, err := ask(whole(ctx), n, &record.Box{}, func(ctx context.Context, s source) (
+	a, err := ask(whole(ctx), n, askFacts, &record.Box{}, func(ctx context.Context, s source) (
 		[][]int64, wire.End, error,
 	) {
 		cuts, err := s.cut(ctx, fromNs, toNs, share)

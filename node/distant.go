@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/client"
@@ -17,7 +18,11 @@ type peer struct {
 	name   string
 	client *client.Client
 
-	failedNs atomic.Int64 // when it did not answer last
+	failedNs  atomic.Int64 // when it did not answer last
+	unreached atomic.Bool  // nor does it answer gossip
+	lost      atomic.Int32 // questions that it left to others since its last answer
+
+	usual [questions]usual
 }
 
 // distant is another node as it answers from some of its groups. All of them are asked with one
@@ -27,11 +32,18 @@ type distant struct {
 	groups []int // ascending
 	budget int64 // bytes of memory that an answer may take
 
-	linear bool        // all must be there that any node had acknowledged
-	after  []int64     // by group: acqs below which all must be there
-	tried  []*peer     // did not answer
-	handed atomic.Bool // something was handed over, so that nobody else may be asked instead
+	linear bool    // all must be there that any node had acknowledged
+	after  []int64 // by group: acqs below which all must be there
+	tried  []*peer // were asked before
+
+	runner *runner      // by which it may hand something on; nil: it always may
+	began  time.Time    // when the other node was asked
+	heard  atomic.Int64 // how long after that it last said something, in ns; 0: not yet
+	busy   atomic.Bool  // what it said is being handed on
 }
+
+// hear notes that the other node has said something.
+func (r *distant) hear() { r.heard.Store(int64(time.Since(r.began))) }
 
 func (r *distant) String() string {
 	return fmt.Sprintf("node %s, groups %v", r.peer.name, r.groups)
@@ -70,43 +82,49 @@ func (r *distant) failed(ctx context.Context, err error) error {
 	return &wire.Error{Kind: wire.KindUnavailable, Message: err.Error(), RetryAfterMs: retryAfterMs}
 }
 
-// heldRows is how many rows a limit may ask for to be held until the answer has come whole.
-const heldRows = 1 << 16
+const (
+	// heldRows is how many rows a limit may ask for to be held until the answer has come whole.
+	heldRows = 1 << 16
+	// heldBytes is what is held of other rows without order, so that most answers are held whole.
+	heldBytes = 1 << 20
+)
 
 // rows implements source. Who orders all rows anyway needs them in order only to leave some out.
 //
-// Rows that are ordered or few are held until all have come, so that another node can be asked
-// when this one fails in the midst of its answer. Others may have enough before the end of an
-// answer; then it is read to its end, which has the horizon, and is near as it is limited, too.
+// Rows are held until all have come, so that another node can be asked when this one fails or falls
+// silent in the midst of its answer; those without order, and not few, only until there are many.
+// Others may have enough before the end of an answer; then it is read to its end, which has the
+// horizon, and is near as it is limited, too.
 func (r *distant) rows(ctx context.Context, q *record.Query, add store.Sink) (wire.End, error) {
 	ask := *q
 	if ask.Limit == 0 {
 		ask.Order = record.OrderNone
 	}
-	hold := q.Order != record.OrderNone || q.Limit > 0 && q.Limit <= heldRows
+	hold, room := true, r.budget
+	if q.Order == record.OrderNone && (q.Limit == 0 || q.Limit > heldRows) {
+		room = min(room, heldBytes)
+	}
 	var held []*record.Batch
 	var bytes int64
 	var stopped error
 	end, err := r.client().Scan(ctx, &ask, func(b *record.Batch) error {
+		r.hear()
 		switch {
 		case errors.Is(stopped, errEnough):
 			return nil
 		case !hold:
-			r.handed.Store(true)
-			if stopped = add(b); errors.Is(stopped, errEnough) {
+			stopped = r.handOn(func() error { return add(b) })
+		default:
+			own := new(record.Batch)
+			own.AppendRows(b, 0, b.Len())
+			held = append(held, own)
+			if bytes += int64(len(b.Data)) + rowBytes*int64(b.Len()); bytes <= room {
 				return nil
 			}
-			return stopped
-		}
-		own := new(record.Batch)
-		own.AppendRows(b, 0, b.Len())
-		held = append(held, own)
-		if bytes += int64(len(b.Data)) + rowBytes*int64(b.Len()); bytes <= r.budget {
-			return nil
-		}
-		if stopped = errTooLarge; q.Order == record.OrderNone { // they need not be held
-			hold, stopped = false, r.handOver(held, add)
-			held = nil
+			if stopped = errTooLarge; q.Order == record.OrderNone { // they need not be held
+				hold, stopped = false, r.handOver(held, add)
+				held = nil
+			}
 		}
 		if errors.Is(stopped, errEnough) {
 			return nil
@@ -116,7 +134,7 @@ func (r *distant) rows(ctx context.Context, q *record.Query, add store.Sink) (wi
 	if stopped != nil {
 		return end, stopped
 	}
-	if end, err = r.whole(ctx, end, err); err != nil {
+	if end, err = r.whole(ctx, end, err); err != nil || len(held) == 0 {
 		return end, err
 	}
 	return end, r.handOver(held, add)
@@ -124,13 +142,27 @@ func (r *distant) rows(ctx context.Context, q *record.Query, add store.Sink) (wi
 
 // handOver hands on what was held.
 func (r *distant) handOver(held []*record.Batch, add store.Sink) error {
-	r.handed.Store(true)
-	for _, b := range held {
-		if err := add(b); err != nil {
-			return err
+	return r.handOn(func() error {
+		for _, b := range held {
+			if err := add(b); err != nil {
+				return err
+			}
 		}
+		return nil
+	})
+}
+
+// handOn does something with a piece of the answer, unless another node is faster.
+func (r *distant) handOn(do func() error) error {
+	if !r.runner.claim() {
+		return errLost
 	}
-	return nil
+	r.busy.Store(true)
+	defer func() {
+		r.hear()
+		r.busy.Store(false)
+	}()
+	return do()
 }
 
 // count implements source.

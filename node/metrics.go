@@ -119,6 +119,7 @@ func (r rooms) Collect(out chan<- prometheus.Metric) {
 		}
 	}
 	r.node.collectStates(count, gauge)
+	r.node.hedges.collect(count)
 	r.node.figures.collect(out)
 	p := r.node.plugins.count()
 	gauge("node_plugins", "Plugins, those of the node included.", float64(p.names))

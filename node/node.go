@@ -99,6 +99,7 @@ type Node struct {
 	plugins  *registry
 	cursors  *cursors.File // nil in a cluster
 	states   *kept.Cache   // nil: none
+	hedges   hedging
 	failures failures
 	server   *server
 	queries  chan struct{} // a place is taken while a query runs
@@ -130,7 +131,8 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	}
 	n := &Node{opt: opt, log: opt.Logger, queries: make(chan struct{}, opt.MaxQueries),
 		readers: make(chan struct{}, max(1, opt.MaxQueries/2)),
-		puts:    make(chan struct{}, opt.MaxPuts), verifying: make(chan struct{}, 1)}
+		puts:    make(chan struct{}, opt.MaxPuts), verifying: make(chan struct{}, 1),
+		hedges: hedging{silence: silence, goneAfter: goneAfter}}
 	if opt.StateBytes > 0 {
 		n.states = kept.New(opt.StateBytes)
 	}

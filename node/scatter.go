@@ -17,6 +17,7 @@ import (
 
 // asking is a question that is asked of several sources at the same time.
 type asking[T any] struct {
+	kind    question
 	partial bool          // sources that cannot be asked are left out
 	lanes   chan struct{} // a place is taken while a store of this node works
 	began   time.Time
@@ -31,10 +32,10 @@ type asking[T any] struct {
 //
 // Returns: what there is, also with an error.
 func ask[T any](
-	ctx context.Context, n *Node, box *record.Box,
+	ctx context.Context, n *Node, kind question, box *record.Box,
 	each func(ctx context.Context, s source) (T, wire.End, error),
 ) (*asking[T], error) {
-	a := &asking[T]{partial: scopeOf(ctx).partial, began: time.Now(),
+	a := &asking[T]{kind: kind, partial: scopeOf(ctx).partial, began: time.Now(),
 		lanes: make(chan struct{}, runtime.GOMAXPROCS(0))}
 	sources, err := n.sources(ctx, box)
 	if err != nil {
@@ -119,26 +120,17 @@ type said[T any] struct {
 	err    error
 }
 
-// oneOr asks one source, or those that hold the same when it cannot be asked.
+// oneOr asks one source, or those that hold the same when another node fails or is silent.
 func (a *asking[T]) oneOr(
 	ctx context.Context, n *Node, s source,
 	each func(ctx context.Context, s source) (T, wire.End, error),
-) (out []said[T]) {
+) []said[T] {
+	if d, far := s.(*distant); far {
+		return a.far(ctx, n, d, each)
+	}
 	x := said[T]{of: s}
 	x.answer, x.end, x.err = a.one(ctx, s, each)
-	d, far := s.(*distant)
-	if x.err == nil || !far || d.handed.Load() || ctx.Err() != nil || !away(x.err) {
-		return append(out, x)
-	}
-	d.peer.failedNs.Store(time.Now().UnixNano())
-	others := n.instead(d)
-	if others == nil {
-		return append(out, x)
-	}
-	for _, o := range others {
-		out = append(out, a.oneOr(ctx, n, o, each)...)
-	}
-	return out
+	return []said[T]{x}
 }
 
 // away reports whether an error says that a node cannot be asked, or not for its groups.
@@ -189,9 +181,11 @@ func refused(err error) error {
 // mayLack reports whether an answer may do without a source that failed so. What is wrong with the
 // question, a plugin or the reader of the answer would be wrong anywhere.
 func (a *asking[T]) mayLack(err error) bool {
-	if !a.partial || !errors.As(err, new(*SourceError)) {
-		return false
-	}
+	return a.partial && ofSource(err) && errors.As(err, new(*SourceError))
+}
+
+// ofSource reports whether an error says something of a source and not of what it was asked.
+func ofSource(err error) bool {
 	switch toWire(err).Kind {
 	case wire.KindUnavailable, wire.KindOverloaded, wire.KindTimeout, wire.KindDamaged,
 		wire.KindInternal, wire.KindNotFound:
@@ -245,7 +239,7 @@ func (n *Node) rowsOfAll(
 	if err != nil {
 		return wire.End{}, err
 	}
-	a, err := ask(ctx, n, &q.Box, func(ctx context.Context, s source) (
+	a, err := ask(ctx, n, askRows, &q.Box, func(ctx context.Context, s source) (
 		none struct{}, end wire.End, err error,
 	) {
 		end, err = s.rows(ctx, q, func(b *record.Batch) error { return refused(add(b)) })
@@ -259,7 +253,7 @@ func (n *Node) countOfAll(ctx context.Context, q *record.Query) (wire.End, error
 	if err != nil {
 		return wire.End{}, err
 	}
-	a, err := ask(ctx, n, &q.Box, func(ctx context.Context, s source) (
+	a, err := ask(ctx, n, askCount, &q.Box, func(ctx context.Context, s source) (
 		rows uint64, end wire.End, err error,
 	) {
 		end, err = s.count(ctx, q)

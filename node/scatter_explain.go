@@ -45,7 +45,7 @@ func (r *distant) explain(ctx context.Context, q *record.Query) ([]SourceExplana
 // explainAll adds up what all sources say. What one cannot say would make the sums wrong, so none
 // may be missing.
 func (n *Node) explainAll(ctx context.Context, q *record.Query) (Explanation, error) {
-	a, err := ask(whole(ctx), n, &q.Box, func(ctx context.Context, s source) (
+	a, err := ask(whole(ctx), n, askPlan, &q.Box, func(ctx context.Context, s source) (
 		[]SourceExplanation, wire.End, error,
 	) {
 		x, err := s.explain(ctx, q)
@@ -124,7 +124,7 @@ func (n *Node) horizonOfSome(ctx context.Context, box *record.Box) (int64, error
 	if only := n.layout.Load().only; only != nil {
 		return only.store.Horizon(ctx)
 	}
-	a, err := ask(ctx, n, box, func(ctx context.Context, s source) (
+	a, err := ask(ctx, n, askFacts, box, func(ctx context.Context, s source) (
 		none struct{}, end wire.End, err error,
 	) {
 		end.HorizonNs, err = s.horizon(ctx, box)

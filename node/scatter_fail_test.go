@@ -230,14 +230,18 @@ func TestSourceThatDiesInItsAnswer(t *testing.T) {
 		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)
 	})
-	found := 0
-	end, err := s.near().Query(AllowPartial(t.Context()), &record.Query{},
-		func(b *record.Batch) error {
-			found += b.Len()
-			return nil
-		})
-	if err != nil || end.Complete || found != 1 || !strings.Contains(end.Reason, "node fake") {
-		t.Errorf("%d rows, %+v, %v", found, end, err)
+	for want, room := range []int64{defaultResultBytes, 1} { // held, and not
+		s.near().opt.ResultBytes = room
+		found := 0
+		end, err := s.near().Query(AllowPartial(t.Context()), &record.Query{},
+			func(b *record.Batch) error {
+				found += b.Len()
+				return nil
+			})
+		if err != nil || end.Complete || found != want ||
+			!strings.Contains(end.Reason, "node fake") {
+			t.Errorf("%d rows, want %d, %+v, %v", found, want, end, err)
+		}
 	}
 	_, err = s.near().Query(t.Context(), &record.Query{}, func(*record.Batch) error { return nil })
 	if s.near().Kind(err) != wire.KindUnavailable || !strings.Contains(err.Error(), "node fake") {

@@ -43,7 +43,7 @@ func (n *Node) hide(ctx context.Context, box record.Box, purge bool) (acqNs int6
 	if m := n.member.Load(); m != nil {
 		return n.hideInGroups(ctx, m, box, purge)
 	}
-	a, err := ask(whole(ctx), n, &box, func(ctx context.Context, s source) (
+	a, err := ask(whole(ctx), n, askChange, &box, func(ctx context.Context, s source) (
 		int64, wire.End, error,
 	) {
 		acqNs, err := s.hide(ctx, box, purge)
@@ -91,7 +91,7 @@ func (r *distant) digest(
 func (n *Node) digestAll(
 	ctx context.Context, box record.Box, cuts []int64,
 ) (out digests, err error) {
-	a, err := ask(whole(ctx), n, &box, func(ctx context.Context, s source) (
+	a, err := ask(whole(ctx), n, askDigest, &box, func(ctx context.Context, s source) (
 		digests, wire.End, error,
 	) {
 		d, err := s.digest(ctx, box, cuts)

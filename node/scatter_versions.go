@@ -24,8 +24,7 @@ func (r *distant) diff(
 ) (wire.End, error) {
 	var stopped error
 	end, err := r.client().DiffBatches(ctx, ask, func(d *record.Differences) error {
-		r.handed.Store(true)
-		stopped = emit(d)
+		stopped = r.handOn(func() error { return emit(d) })
 		return stopped
 	})
 	if stopped != nil {
@@ -48,7 +47,7 @@ func (n *Node) diffOfAll(
 		}
 		return stopped
 	}
-	a, err := ask(ctx, n, &d.Box, func(ctx context.Context, s source) (
+	a, err := ask(ctx, n, askDiff, &d.Box, func(ctx context.Context, s source) (
 		none struct{}, end wire.End, err error,
 	) {
 		own := *d // each makes it regular for itself
@@ -73,21 +72,24 @@ func (n *local) versions(
 func (r *distant) versions(
 	ctx context.Context, box *record.Box, budget *budget,
 ) (all []record.Version, end wire.End, err error) {
+	bytes := int64(0)
 	var stopped error
 	end, err = r.client().VersionBatches(ctx, &wire.Box{Box: *box, Everything: true},
 		func(some []record.Version) error {
+			r.hear()
 			all = append(all, some...)
-			stopped = budget.take(some)
+			if bytes += bytesOf(some); bytes > budget.left.Load() {
+				stopped = errTooLarge
+			}
 			return stopped
 		})
 	if stopped != nil {
 		return nil, end, stopped
 	}
 	if end, err = r.whole(ctx, end, err); err != nil {
-		budget.give(all) // another node may be asked instead
 		return nil, end, err
 	}
-	return all, end, nil
+	return all, end, r.handOn(func() error { return budget.take(all) })
 }
 
 // budget is the memory that several sources may fill together.
@@ -99,8 +101,6 @@ func (b *budget) take(versions []record.Version) error {
 	}
 	return nil
 }
-
-func (b *budget) give(versions []record.Version) { b.left.Add(bytesOf(versions)) }
 
 func bytesOf(versions []record.Version) int64 {
 	bytes := int64(len(versions)) * rowBytes
@@ -116,7 +116,7 @@ func (n *Node) versionsOfAll(
 ) ([]record.Version, wire.End, error) {
 	shared := new(budget)
 	shared.left.Store(n.opt.ResultBytes)
-	a, err := ask(ctx, n, box, func(ctx context.Context, s source) (
+	a, err := ask(ctx, n, askVersions, box, func(ctx context.Context, s source) (
 		[]record.Version, wire.End, error,
 	) {
 		own := *box // each makes it regular for itself

@@ -182,9 +182,9 @@ func (n *Node) seen(group int, asked []int) int64 {
 	return m.Seen(uint32(group) + 1)
 }
 
-// instead returns other sources for the groups of one that failed before it handed anything over;
-// nil when there are none.
-func (n *Node) instead(failed *distant) (out []source) {
+// instead returns other sources for the groups of one that fails or is silent, with the same
+// promises; nil when there are none.
+func (n *Node) instead(failed *distant) (out []*distant) {
 	l := n.layout.Load()
 	tried := append(slices.Clone(failed.tried), failed.peer)
 	remotes := map[*peer]*distant{}

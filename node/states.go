@@ -68,6 +68,7 @@ func (r *distant) states(
 		c = c.Fresh()
 	}
 	end, err := c.States(ctx, q, func(states []wire.GroupState) error {
+		r.hear()
 		stopped = out.add(module, states, r.budget)
 		return stopped
 	})
@@ -142,7 +143,9 @@ func (n *Node) statesOfAll(
 	if err != nil {
 		return nil, wire.End{}, err
 	}
-	a, err := ask(ctx, n, &q.Box, func(ctx context.Context, s source) (*saved, wire.End, error) {
+	a, err := ask(ctx, n, askStates, &q.Box, func(ctx context.Context, s source) (
+		*saved, wire.End, error,
+	) {
 		return s.states(ctx, pinned, module)
 	})
 	if err != nil {
