@@ -76,7 +76,7 @@ type Core struct {
 	flusher flusher
 	applier applier
 	pending atomic.Int64  // bytes that wait for the disk or a machine
-	stalled atomic.Bool   // the disk is not answering
+	stalled atomic.Bool   // the disk is not answering, or is full
 	watched time.Duration // when that was looked at last, by who ticks
 	counter atomic.Uint64
 	retain  int64 // bytes of log that are kept of one group

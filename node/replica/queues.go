@@ -32,6 +32,7 @@ type flusher struct {
 	core  *Core
 	began atomic.Int64 // when the flush under way began, plus 1; 0 for none
 	bytes atomic.Int64 // of its entries
+	since atomic.Int64 // when the disk was full first, plus 1; 0 when it has room
 	later []record     // what needs no flush by itself; the flusher's own
 
 	mu    sync.Mutex // guards queue and full
@@ -101,9 +102,11 @@ func (c *Core) StepFlusher() bool {
 		err = c.journal.write(records)
 		f.began.Store(0)
 		if errors.Is(err, ErrNoSpace) {
+			f.since.CompareAndSwap(0, int64(c.opt.Now())+1)
 			f.putBack(jobs)
 			return false
 		}
+		f.since.Store(0)
 		records = nil
 	}
 	f.later = records
@@ -131,16 +134,17 @@ func (f *flusher) drain() {
 
 func (c *Core) fail(err error) { c.failing.Do(func() { c.opt.Fail(err) }) }
 
-// watch looks whether the disk answers. The disk is not to blame for time in which nobody looked:
-// then the whole process stood still, or its machine.
+// watch looks whether the disk answers, and has room. It is not to blame for time in which nobody
+// looked: then the whole process stood still, or its machine.
 func (c *Core) watch() {
 	now := c.opt.Now()
-	began := c.flusher.began.Load()
+	f := &c.flusher
+	began := f.began.Load()
 	asleep := now - c.watched
 	c.watched = now
 	if began != 0 && asleep > stallAfter {
 		later := min(began+int64(asleep), int64(now)+1) // it may have begun after the sleep
-		if c.flusher.began.CompareAndSwap(began, later) {
+		if f.began.CompareAndSwap(began, later) {
 			began = later
 		}
 	}
@@ -148,8 +152,10 @@ func (c *Core) watch() {
 	if began != 0 {
 		took = max(0, now-time.Duration(began-1))
 	}
-	size := time.Duration(c.flusher.bytes.Load()) * flushPerByte
-	c.stalled.Store(took > stallAfter+size)
+	size := time.Duration(f.bytes.Load()) * flushPerByte
+	full := f.since.Load()
+	c.stalled.Store(took > stallAfter+size ||
+		full != 0 && now-time.Duration(full-1) > stallAfter)
 	if took > failAfter+size {
 		c.fail(fmt.Errorf("%w: a flush has not returned for %v", ErrLogFailed, took))
 	}
