@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
 	"github.com/tetratelabs/wazero"
@@ -177,7 +178,11 @@ func (h *Host) build(ctx context.Context, digest [32]byte, wasm []byte) (e *entr
 			e = nil
 		}
 	}()
-	if err = h.compile(ctx, e, wasm); err != nil {
+	err = h.compile(ctx, e, wasm)
+	switch {
+	case errors.Is(err, syscall.ENOSPC): // which is not the module's fault
+		return e, fmt.Errorf("keep the compiled code of plugin (sha256 %x…): %w", digest[:4], err)
+	case err != nil:
 		return e, h.refuse(digest, err)
 	}
 	if err = h.enter(ctx, ownerOf(ctx)); err != nil {
@@ -269,7 +274,8 @@ func (h *Host) compileCached(ctx context.Context, r wazero.Runtime, digest [32]b
 	if len(h.cache.files()) == len(before) {
 		h.counter.cacheHits.Add(1)
 	}
-	if err := h.cache.own(digest, wasm, before); err != nil {
+	err = h.cache.own(digest, wasm, before)
+	if err != nil && !errors.Is(err, syscall.ENOSPC) { // without it the next start compiles again
 		return nil, errors.Join(fmt.Errorf("note the owner of compiled code: %w", err),
 			code.Close(ctx))
 	}
