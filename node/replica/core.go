@@ -24,6 +24,9 @@ const (
 	minCached, maxCached, allCached       = 256 << 10, 4 << 20, 64 << 20
 	// statusTicks is how often leaders say what their followers have.
 	statusTicks = 4
+	// hurryTicks is how long time passes faster for a group that lost its leader: enough for two
+	// elections.
+	hurryTicks = 2 * electionTicks
 )
 
 // Network is how a core reaches other nodes.
@@ -259,6 +262,16 @@ func (c *Core) Tick() {
 		c.opt.Wake(w.part)
 	}
 	c.flusher.retry()
+}
+
+// Gone says that the process of another node has ended: groups that it led need not wait until they
+// miss it. Nothing comes of a mistake, as who still hears the leader elects nobody.
+func (c *Core) Gone(node uint64) {
+	for _, w := range c.workers {
+		for _, g := range c.groupsOf(w) {
+			g.post(func() { g.orphan(node) })
+		}
+	}
 }
 
 // Deliver hands in a message that another node sent for a group. It may be anything: what no

@@ -53,6 +53,8 @@ type group struct {
 	ledTerm     uint64 // in which it was the leader when it last looked; 0 for none
 	applied     uint64
 	ticks       int
+	orphanOf    uint64 // the leader whose process had ended when it was looked for last
+	hurry       int    // ticks for which time passes faster
 	cutting     uint64 // the log is to be cut there
 	syncing     bool
 	waiters     map[uint64]*waiter

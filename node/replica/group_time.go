@@ -116,12 +116,16 @@ func (g *group) tick() {
 		return
 	}
 	g.ticks++
-	stalled := g.core.stalled.Load()
-	if stalled && g.leads && g.ticks%electionTicks == 0 {
+	if g.leads && g.core.stalled.Load() && g.ticks%electionTicks == 0 {
 		g.giveAway()
 	}
-	if !stalled || g.leads { // who cannot write shall not campaign
-		g.node.Tick()
+	g.pass()
+	if leader := g.node.BasicStatus().Lead; leader != raft.None && leader != g.orphanOf {
+		g.hurry = 0
+	}
+	if g.hurry > 0 {
+		g.hurry--
+		g.pass()
 	}
 	for _, number := range slices.Sorted(maps.Keys(g.reads)) {
 		if r := g.reads[number]; g.ticks >= r.until {
@@ -137,6 +141,30 @@ func (g *group) tick() {
 		g.compact()
 		g.unstick()
 		g.leaveJoint()
+	}
+}
+
+// pass lets the time of the library go on.
+func (g *group) pass() {
+	if g.leads || !g.core.stalled.Load() { // who cannot write shall not campaign
+		g.node.Tick()
+	}
+}
+
+// orphan lets the group miss its leader at once, if that was a replica of a node whose process has
+// ended: as much time passes as a leader may be silent, and then twice as much as elsewhere. Who
+// campaigns first is still for the library to draw.
+func (g *group) orphan(node uint64) {
+	if g.err != nil || g.leads {
+		return
+	}
+	leader := g.node.BasicStatus().Lead
+	if leader == raft.None || Node(leader) != node {
+		return
+	}
+	g.orphanOf, g.hurry = leader, hurryTicks
+	for range electionTicks {
+		g.pass()
 	}
 }
 

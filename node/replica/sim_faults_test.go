@@ -10,7 +10,7 @@ import (
 func simFaults() []string {
 	return []string{"crashes", "crashes of all", "cuts", "pauses", "clock jumps", "slow disks",
 		"failed writes", "full", "torn tails", "lost disks", "flips", "damage found",
-		"quarantined", "transfers",
+		"quarantined", "transfers", "ends seen", "false alarms",
 		"changes", "dropped", "installs", "fetches", "reads", "acknowledged"}
 }
 
@@ -23,7 +23,7 @@ func (s *simulation) fault() {
 	later := func(ms int) time.Duration {
 		return s.now + time.Duration(100+s.rng.IntN(ms))*time.Millisecond
 	}
-	switch s.rng.IntN(16) {
+	switch s.rng.IntN(17) {
 	case 0, 1:
 		n.crash(s.rng.IntN(2) == 0)
 		n.startSoon()
@@ -65,6 +65,11 @@ func (s *simulation) fault() {
 				s.counts["flips"]++
 			}
 			n.startSoon()
+		}
+	case 16:
+		if n.up() { // others go on, or have begun anew
+			s.counts["false alarms"]++
+			n.core.Gone(s.pick().id)
 		}
 	}
 }

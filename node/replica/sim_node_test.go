@@ -259,6 +259,9 @@ func (n *simNode) crash(power bool) {
 	n.s.counts["crashes"]++
 	n.core = nil
 	n.run++
+	if !power {
+		n.tellGone()
+	}
 	n.flusher.stop()
 	n.applier.stop()
 	for g, m := range n.machines {
@@ -266,6 +269,22 @@ func (n *simNode) crash(power bool) {
 	}
 	if power {
 		n.disk = n.disk.crash(n.s.rng)
+	}
+}
+
+// tellGone lets some of the others see that the process has ended, as broken connections do.
+func (n *simNode) tellGone() {
+	s := n.s
+	for _, other := range s.nodes {
+		if other == n || s.rng.IntN(4) == 0 || s.cut[[2]uint64{n.id, other.id}] {
+			continue
+		}
+		other.after(time.Duration(s.rng.IntN(60))*time.Millisecond, func() {
+			if other.core != nil {
+				s.counts["ends seen"]++
+				other.core.Gone(n.id)
+			}
+		})
 	}
 }
 

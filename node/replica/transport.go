@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -23,6 +24,11 @@ const (
 	writeTime     = 10 * time.Second
 	minBackoff    = 50 * time.Millisecond
 	maxBackoff    = 2 * time.Second
+	// A node whose connection ended is looked for after firstProbe, and then after twice as long
+	// each time, up to lastProbe: what a killed process had open is closed one after the other.
+	firstProbe   = 5 * time.Millisecond
+	lastProbe    = 160 * time.Millisecond
+	probeTimeout = 500 * time.Millisecond
 )
 
 // TLSName is the name that the certificate of a node must have, for both directions.
@@ -309,10 +315,41 @@ func (t *transport) serve(conn net.Conn) {
 		}
 	}
 	t.mu.Lock()
-	if t.heard[h.from] == conn {
+	last := t.heard[h.from] == conn
+	if last {
 		delete(t.heard, h.from)
 	}
 	t.mu.Unlock()
+	if last {
+		t.probe(h.from)
+	}
+}
+
+// probe finds out whether the process of a node has ended, after its connection did: then nobody
+// listens where it did, which the system there says at once. A machine that is gone, too, says
+// nothing, and what its nodes led waits until it is missed.
+func (t *transport) probe(node uint64) {
+	for d := firstProbe; d <= lastProbe && t.wait(d) && !t.hears(node); d *= 2 {
+		addr, ok := t.opt.Resolve(node)
+		if !ok {
+			return
+		}
+		conn, err := net.DialTimeout("tcp", addr, probeTimeout)
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			t.core.Gone(node)
+			return
+		}
+		if err != nil {
+			return
+		}
+		_ = conn.Close()
+	}
+}
+
+func (t *transport) hears(node uint64) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.heard[node] != nil
 }
 
 // proved reports whether the certificate of the other side has the name of the node that it says

@@ -1,0 +1,164 @@
+package replica
+
+import (
+	"testing"
+	"testing/cryptotest"
+	"time"
+)
+
+// lockstep is three nodes with one group in one goroutine: all of them do what waits between two
+// ticks, so that only ticks take time.
+type lockstep struct {
+	*testing.T
+	now    time.Duration
+	cores  map[uint64]*Core // those whose process runs
+	frozen map[uint64]bool  // whose disk does not answer
+	mail   []letter
+}
+
+type letter struct {
+	from, to uint64
+	message  []byte
+}
+
+// mailbox is the network of a node.
+type mailbox struct {
+	nowhere
+	of   *lockstep
+	node uint64
+}
+
+func (m mailbox) Send(to uint64, _ uint32, message []byte) bool {
+	m.of.mail = append(m.of.mail, letter{m.node, to, message})
+	return true
+}
+
+func newLockstep(t *testing.T, seed uint64) *lockstep {
+	t.Helper()
+	cryptotest.SetGlobalRandom(t, seed)
+	l := &lockstep{T: t, cores: map[uint64]*Core{}, frozen: map[uint64]bool{}}
+	voters := []uint64{NewID(1, 1), NewID(2, 1), NewID(3, 1)}
+	for _, id := range voters {
+		c, _, err := OpenCore(CoreOptions{Node: Node(id), Files: newDisk(),
+			Network: mailbox{of: l, node: Node(id)},
+			Now:     func() time.Duration { return l.now }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Create(1, id, voters, func(e error) { err = e })
+		c.StepFlusher()
+		if err == nil {
+			err = c.Start(1, &list{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.cores[Node(id)] = c
+	}
+	for l.leader() == 0 {
+		l.tick()
+	}
+	l.ticks(electionTicks)
+	return l
+}
+
+// tick lets each node tick, one after the other.
+func (l *lockstep) tick() {
+	l.now += tickTime
+	for node := uint64(1); node <= 3; node++ {
+		if c := l.cores[node]; c != nil {
+			c.Tick()
+			l.settle()
+		}
+	}
+}
+
+func (l *lockstep) ticks(n int) {
+	for range n {
+		l.tick()
+	}
+}
+
+// settle goes on until nobody has anything to do.
+func (l *lockstep) settle() {
+	for more := true; more; {
+		more = len(l.mail) > 0
+		for _, m := range l.mail {
+			if c := l.cores[m.to]; c != nil {
+				c.Deliver(m.from, 1, m.message)
+			}
+		}
+		l.mail = nil
+		for node := uint64(1); node <= 3; node++ {
+			c := l.cores[node]
+			if c == nil {
+				continue
+			}
+			more = c.StepWorker(0) || more
+			more = c.StepApplier() || more
+			if !l.frozen[node] {
+				c.flusher.began.Store(0)
+				more = c.StepFlusher() || more
+			} else if len(c.flusher.queue) > 0 && c.flusher.began.Load() == 0 {
+				c.flusher.began.Store(int64(l.now) + 1)
+			}
+		}
+	}
+}
+
+// leader returns the node that leads and knows it, 0 for none.
+func (l *lockstep) leader() (leader uint64) {
+	term := uint64(0)
+	for node, c := range l.cores {
+		st, err := c.Status(1)
+		if err != nil {
+			l.Fatal(err)
+		}
+		if st.Leader == st.Replica && st.Term > term {
+			leader, term = node, st.Term
+		}
+	}
+	return leader
+}
+
+// An end of the leader's process that was seen is outlived sooner than one that was not, and a
+// false alarm moves nothing.
+func TestOrphansDoNotWait(t *testing.T) {
+	for seed := range uint64(20) {
+		elected := func(seen bool) (ticks int) {
+			l := newLockstep(t, seed)
+			old := l.leader()
+			delete(l.cores, old)
+			for _, c := range l.cores {
+				if seen {
+					c.Gone(old)
+					l.settle()
+				}
+			}
+			for ; l.leader() == 0; ticks++ {
+				l.tick()
+			}
+			return ticks
+		}
+		if seen, missed := elected(true), elected(false); seen > electionTicks/2 ||
+			missed < electionTicks-1 {
+			t.Errorf("seed %d: a leader after %d ticks when the end is seen, else after %d", seed,
+				seen, missed)
+		}
+		l := newLockstep(t, seed)
+		leader := l.leader()
+		before, err := l.cores[leader].Status(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		follower := leader%3 + 1
+		for range 2 * hurryTicks {
+			l.cores[follower].Gone(leader)
+			l.tick()
+		}
+		if st, err := l.cores[follower].Status(1); err != nil || st.Leader != before.Replica ||
+			st.Term != before.Term {
+			t.Errorf("seed %d: after false alarms %+v, %v; before them %+v", seed, st, err, before)
+		}
+	}
+}
