@@ -64,6 +64,7 @@ type group struct {
 	deferred    []*pb.Message // appends that wait for the install
 	makingSnap  bool
 	transferred int
+	keeps       int // ticks until which it does not give its leadership away again
 }
 
 // waiter waits for what it proposed.

@@ -116,7 +116,7 @@ func (g *group) tick() {
 		return
 	}
 	g.ticks++
-	if g.leads && g.core.stalled.Load() && g.ticks%electionTicks == 0 {
+	if g.leads && g.core.stalled.Load() && g.ticks >= g.keeps {
 		g.giveAway()
 	}
 	g.pass()
@@ -176,23 +176,33 @@ func (g *group) leaveJoint() {
 	}
 }
 
-// giveAway lets another voter lead, each time the next of those that are not far behind.
+// giveAway lets another voter lead, each time the next of those that have what is on the disk here:
+// at once where one has more, and else now and then. Who was sent more and has not written it
+// either is no better: where all share what stalls, to stop writes for a transfer makes it worse.
 func (g *group) giveAway() {
-	type peer struct{ id, match uint64 }
+	type peer struct{ id, match, sent uint64 }
 	var peers []peer
+	own := uint64(0)
 	g.node.WithProgress(func(id uint64, kind raft.ProgressType, p tracker.Progress) {
-		if id != g.replica && kind == raft.ProgressTypePeer && p.RecentActive {
-			peers = append(peers, peer{id, p.Match})
+		switch {
+		case id == g.replica:
+			own = p.Match
+		case kind == raft.ProgressTypePeer && p.RecentActive:
+			peers = append(peers, peer{id, p.Match, p.Next - 1})
 		}
 	})
-	if len(peers) == 0 {
-		return
-	}
+	peers = slices.DeleteFunc(peers, func(p peer) bool {
+		return p.match < own || p.match == own && p.sent > own
+	})
 	slices.SortFunc(peers, func(a, b peer) int {
 		return cmp.Or(cmp.Compare(b.match, a.match), cmp.Compare(a.id, b.id))
 	})
+	if len(peers) == 0 || peers[0].match == own && g.ticks%electionTicks != 0 {
+		return
+	}
 	g.node.TransferLeader(peers[g.transferred%len(peers)].id)
 	g.transferred++
+	g.keeps = g.ticks + electionTicks
 }
 
 // compact cuts the log where the machine does not need it any more, when it is long or pins the

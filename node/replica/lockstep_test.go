@@ -162,3 +162,43 @@ func TestOrphansDoNotWait(t *testing.T) {
 		}
 	}
 }
+
+// A leader whose disk alone does not answer gives its leadership away as soon as that shows; when
+// no disk answers, it waits like all others, and what was proposed is done in the end.
+func TestStalledDiskOfOneAndOfAll(t *testing.T) {
+	for seed := range uint64(10) {
+		l := newLockstep(t, seed)
+		old := l.leader()
+		l.frozen[old] = true
+		answered := false
+		l.cores[old].Propose(1, []byte("x"), func(any, error) { answered = true })
+		l.settle()
+		l.ticks(int(stallAfter/tickTime) + 2)
+		if l.leader() == old || !answered {
+			t.Errorf("seed %d: leader %d, which has a frozen disk, answered %v", seed, old,
+				answered)
+		}
+
+		l = newLockstep(t, seed)
+		old = l.leader()
+		before, err := l.cores[old].Status(1)
+		for node := range l.cores {
+			l.frozen[node] = true
+		}
+		answered = false
+		l.cores[old].Propose(1, []byte("x"), func(_ any, e error) {
+			answered = true
+			err = e
+		})
+		l.settle()
+		l.ticks(5 * electionTicks)
+		l.frozen = map[uint64]bool{}
+		l.tick()
+		st, err2 := l.cores[old].Status(1)
+		if !answered || err != nil || err2 != nil || st.Leader != before.Leader ||
+			st.Term != before.Term {
+			t.Errorf("seed %d: after a stall of all disks %+v, %v, answered %v, %v", seed, st, err2,
+				answered, err)
+		}
+	}
+}
