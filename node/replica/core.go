@@ -56,6 +56,9 @@ type CoreOptions struct {
 	Wake func(Part)
 	// Fail is called once, when the log has failed or stalls for 10 s: the process must end.
 	Fail func(error)
+	// Elected is told when the replica of a group here hears of a leader that it did not follow
+	// before, itself included; default nothing. It must not block or call back.
+	Elected func(group uint32)
 }
 
 // Part is what one goroutine steps: a worker, the flusher or one of the appliers.
@@ -116,6 +119,9 @@ func OpenCore(opt CoreOptions) (*Core, Report, error) {
 	}
 	if opt.Wake == nil {
 		opt.Wake = func(Part) {}
+	}
+	if opt.Elected == nil {
+		opt.Elected = func(uint32) {}
 	}
 	if opt.Fail == nil {
 		opt.Fail = func(error) {}

@@ -107,7 +107,10 @@ func (g *group) publish() {
 			}
 		}
 	})
-	g.status.Store(out)
+	old := g.status.Swap(out)
+	if out.Leader != raft.None && (old == nil || old.Leader != out.Leader) {
+		g.core.opt.Elected(g.id)
+	}
 }
 
 // tick lets 50 ms pass.

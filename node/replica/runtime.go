@@ -38,6 +38,9 @@ type Options struct {
 	// Fail is called once when the log has failed or the disk has not answered for 10 s. The
 	// process must end then: a second attempt may be told that bytes are there that are not.
 	Fail func(error)
+	// Elected is told when the replica of a group here hears of a leader that it did not follow
+	// before, itself included. It must not block.
+	Elected func(group uint32)
 }
 
 // tickTime is the library's unit of time: a leader that is gone is missed after ten to twenty.
@@ -87,7 +90,7 @@ func Open(opt Options) (*Runtime, Report, error) {
 	r.transport = newTransport(opt)
 	core, report, err := OpenCore(CoreOptions{Node: opt.Node, Files: opt.Files,
 		Network: r.transport, Workers: workers, Groups: opt.Groups, QuotaBytes: opt.QuotaBytes,
-		Fail: opt.Fail, Wake: func(part Part) {
+		Fail: opt.Fail, Elected: opt.Elected, Wake: func(part Part) {
 			select {
 			case r.wake[part] <- struct{}{}:
 			default:

@@ -59,6 +59,8 @@ type Member struct {
 	key    string // by which nodes of the cluster know each other over HTTP
 	ready  atomic.Bool
 
+	elections elections
+
 	mu       sync.Mutex // guards what follows
 	keeper   *keeper    // the replica of the meta group, nil without one
 	replicas map[uint32]*held
@@ -81,7 +83,8 @@ func Open(ctx context.Context, opt Options) (_ *Member, err error) {
 	m := &Member{opt: opt, meta: cluster.NewMeta(cluster.NewState()),
 		http: newHTTP(), replicas: map[uint32]*held{}, changing: map[uint32]bool{},
 		hints: map[uint32]cluster.NodeID{}, silent: map[cluster.NodeID]time.Time{},
-		seen: map[uint32]int64{}, tried: map[uint32]time.Time{}}
+		seen: map[uint32]int64{}, tried: map[uint32]time.Time{},
+		elections: elections{next: map[uint32]chan struct{}{}}}
 	m.open, m.close = context.WithCancel(context.Background())
 	listener, err := m.listen()
 	if err != nil {
@@ -149,7 +152,8 @@ func (m *Member) start(ctx context.Context, listener net.Listener) error {
 	}
 	run, report, err := replica.Open(replica.Options{Node: uint64(m.self.ID),
 		Cluster: binary.LittleEndian.Uint64(m.token.Cluster[:]), Files: files, Listener: listener,
-		Resolve: m.resolve, TLS: secure, Fail: m.opt.Fail})
+		Resolve: m.resolve, TLS: secure, Fail: m.opt.Fail,
+		Elected: func(group uint32) { m.elections.held(group - 1) }}) // as shifted counts
 	if err != nil {
 		return err
 	}

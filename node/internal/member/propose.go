@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/pentad-db/pentad/node/cluster"
@@ -25,9 +26,39 @@ const (
 	commandTimeout = 20 * time.Second
 	// timePerByte is what large commands may take longer: a megabyte a second.
 	timePerByte = time.Microsecond
-	leastPause  = 5 * time.Millisecond
-	mostPause   = 200 * time.Millisecond
+	// Pauses between two looks for a leader. Where a replica of the group is here, an election ends
+	// them, so they are for what else goes wrong.
+	leastPause = 5 * time.Millisecond
+	mostPause  = 100 * time.Millisecond
 )
+
+// elections lets those know who wait for a leader of a group.
+type elections struct {
+	mu   sync.Mutex
+	next map[uint32]chan struct{} // by group, guarded by mu; closed when there is a leader
+}
+
+// wait returns what is closed when the replica of a group here hears of the next leader.
+func (e *elections) wait(group uint32) <-chan struct{} {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c := e.next[group]
+	if c == nil {
+		c = make(chan struct{})
+		e.next[group] = c
+	}
+	return c
+}
+
+// held wakes those who wait for a leader of a group.
+func (e *elections) held(group uint32) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if c := e.next[group]; c != nil {
+		close(c)
+		delete(e.next, group)
+	}
+}
 
 // Answer is what a group answered to a command: of data, or of the meta group.
 type Answer struct {
@@ -80,6 +111,7 @@ func (m *Member) Do(
 	defer cancel()
 	pause, sent := leastPause, false
 	for try := 0; ; try++ {
+		elected := m.elections.wait(group) // before the answer that may be out of date by then
 		answer, err = m.once(ctx, group, data, try)
 		answer.Again = sent
 		if err == nil {
@@ -90,6 +122,7 @@ func (m *Member) Do(
 		}
 		sent = sent || errors.Is(err, replica.ErrUnknown)
 		select {
+		case <-elected:
 		case <-time.After(pause + rand.N(pause)):
 			pause = min(2*pause, mostPause)
 		case <-ctx.Done():

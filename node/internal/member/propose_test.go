@@ -1,0 +1,22 @@
+package member
+
+import "testing"
+
+// Who waits for a leader of a group is woken once, by an election of that group.
+func TestElectionsWake(t *testing.T) {
+	e := elections{next: map[uint32]chan struct{}{}}
+	woken := func(c <-chan struct{}) bool {
+		select {
+		case <-c:
+			return true
+		default:
+			return false
+		}
+	}
+	first, other := e.wait(1), e.wait(2)
+	e.held(1)
+	e.held(3) // nobody waits
+	if !woken(first) || woken(other) || woken(e.wait(1)) || e.wait(2) != other {
+		t.Error("an election woke others, or not all who waited")
+	}
+}
