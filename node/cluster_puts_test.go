@@ -1,7 +1,9 @@
 package node
 
 import (
+	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -56,6 +58,32 @@ func TestPutsThatNameNoWriter(t *testing.T) {
 	least := stored.Load()
 	if got < least || got > least+slow.Load() {
 		t.Errorf("%d records, want %d, and %d of which nobody knows", got, least, slow.Load())
+	}
+}
+
+// TestPutsThatWaitLeaveRoom: while a group has no leader, more puts wait for one than a node works
+// on, and none is refused for it.
+func TestPutsThatWaitLeaveRoom(t *testing.T) {
+	c := openTogether(t, 2, 1)
+	c.stop(0)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var refused atomic.Bool
+	var wg sync.WaitGroup
+	count := 16 * runtime.GOMAXPROCS(0)
+	for i := range count {
+		wg.Go(func() {
+			for ctx.Err() == nil && !refused.Load() {
+				_, err := c.nodes[1].Put(ctx, readings(int64(i), 1), store.WriterSeq{})
+				refused.Store(refused.Load() || errors.Is(err, errTooBusy))
+			}
+		})
+	}
+	c.until("all wait", func() bool { return len(c.nodes[1].puts) == count || refused.Load() })
+	cancel()
+	wg.Wait()
+	if refused.Load() {
+		t.Errorf("of %d puts that wait, some are refused as too many", count)
 	}
 }
 

@@ -42,7 +42,7 @@ type Options struct {
 	ResultBytes int64         // memory of one ordered answer at most; default 1 GiB
 	MaxGroups   int           // groups of one aggregate at most; default 2^20
 	MaxQueries  int           // queries at the same time; default 8 per processor
-	MaxPuts     int           // puts at the same time; default 8 per processor
+	MaxPuts     int           // puts at the same time; default 8 per processor, see putsInCluster
 	StateBytes  int64         // of states kept for plugins at most; default 64 MiB, below 0 none
 
 	// Cluster makes the node one of a cluster: when it names a token file. Its HTTPListen is set
@@ -69,6 +69,9 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.MaxGroups, defaultMaxGroups)
 	setDefault(&o.StateBytes, defaultStateBytes)
 	setDefault(&o.MaxQueries, 8*runtime.GOMAXPROCS(0))
+	if o.Cluster.TokenFile != "" {
+		setDefault(&o.MaxPuts, putsInCluster*runtime.GOMAXPROCS(0))
+	}
 	setDefault(&o.MaxPuts, 8*runtime.GOMAXPROCS(0))
 	o.Store.Dir = filepath.Join(o.Dir, "store")
 	return o, nil
@@ -119,6 +122,10 @@ type Node struct {
 	metrics metrics
 	figures figures
 }
+
+// putsInCluster is how many puts a node of a cluster takes at the same time, per processor: most of
+// them wait, and those whose group has no leader shall not take the places of all others.
+const putsInCluster = 128
 
 // Open opens the data and, with an address, starts to serve it.
 func Open(ctx context.Context, opt Options) (*Node, error) {
