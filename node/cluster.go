@@ -120,15 +120,11 @@ func (n *Node) putGroups(
 		defer n.drawn.give(w)
 	}
 	var parts []member.Part
-	for g, part := range splitByGroup(b, groups) {
-		if part == nil {
-			continue
+	for g, rows := range rowsByGroup(b, groups) {
+		if len(rows) > 0 {
+			parts = append(parts, member.Part{Group: uint32(g) + 1,
+				Data: store.AppendPutRows(nil, b, rows, w)})
 		}
-		command, err := store.AppendPut(nil, part, w)
-		if err != nil {
-			return out, err
-		}
-		parts = append(parts, member.Part{Group: uint32(g) + 1, Data: command})
 	}
 	answers, errs := m.DoAll(ctx, parts, true)
 	out.Duplicate = !own

@@ -5,28 +5,44 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
+// rowsByGroup returns for each group of slots which rows of a batch are of its devices, in their
+// order: so versions of one reading keep theirs.
+func rowsByGroup(b *record.Batch, groups int) [][]uint32 {
+	n := b.Len()
+	owner, counts := make([]uint32, n), make([]int, groups)
+	group := 0
+	for i := range n {
+		if i == 0 || b.CID[i] != b.CID[i-1] || b.MID[i]>>6 != b.MID[i-1]>>6 {
+			group = slots.Part(slots.Of(b.CID[i], b.MID[i]), groups)
+		}
+		owner[i] = uint32(group)
+		counts[group]++
+	}
+	all, out := make([]uint32, n), make([][]uint32, groups)
+	for g, count := range counts {
+		out[g], all = all[:0:count], all[count:]
+	}
+	for i, g := range owner {
+		out[g] = append(out[g], uint32(i))
+	}
+	return out
+}
+
 // splitByGroup copies the rows of a batch into one part for each group of slots that has any; the
-// parts of the others are nil. Rows keep their order within a part, so versions of one reading do.
+// parts of the others are nil.
 //
 // Groups acknowledge their parts one by one: a batch is whole or not there only within a group.
 func splitByGroup(b *record.Batch, groups int) []*record.Batch {
 	parts := make([]*record.Batch, groups)
-	group := 0
-	for from, to := 0, 0; from < b.Len(); from = to {
-		for to = from; to < b.Len(); to++ {
-			g := group
-			if to == 0 || b.CID[to] != b.CID[to-1] || b.MID[to]>>6 != b.MID[to-1]>>6 {
-				g = slots.Part(slots.Of(b.CID[to], b.MID[to]), groups)
+	for g, rows := range rowsByGroup(b, groups) {
+		for from, to := 0, 0; from < len(rows); from = to {
+			for to = from + 1; to < len(rows) && rows[to] == rows[to-1]+1; to++ {
 			}
-			if to > from && g != group {
-				break
+			if parts[g] == nil {
+				parts[g] = new(record.Batch)
 			}
-			group = g
+			parts[g].AppendRows(b, int(rows[from]), int(rows[to-1])+1)
 		}
-		if parts[group] == nil {
-			parts[group] = new(record.Batch)
-		}
-		parts[group].AppendRows(b, from, to)
 	}
 	return parts
 }

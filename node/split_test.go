@@ -1,10 +1,12 @@
 package node
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/pentad-db/pentad/node/internal/slots"
+	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -26,6 +28,18 @@ func TestSplitByGroup(t *testing.T) {
 			}
 		}
 		parts := splitByGroup(&b, groups)
+		for g, rows := range rowsByGroup(&b, groups) {
+			if parts[g] == nil {
+				continue
+			}
+			w := store.WriterSeq{ID: [16]byte{1}, Seq: 7}
+			want, err := store.AppendPut(nil, parts[g], w)
+			got := store.AppendPutRows(nil, &b, rows, w)
+			if err != nil || !bytes.Equal(got, want) {
+				t.Fatalf("of %d groups: the command of rows of group %d differs from that of "+
+					"its part; %v", groups, g, err)
+			}
+		}
 		at := make([]int, groups) // of each part
 		for i := range b.Len() {
 			g := slots.Part(slots.Of(b.CID[i], b.MID[i]), groups)

@@ -58,9 +58,17 @@ func AppendPut(dst []byte, b *record.Batch, w WriterSeq) ([]byte, error) {
 	if err := b.Validate(); err != nil {
 		return dst, err
 	}
-	n := uint32(b.Len())
+	return appendPut(dst, b, nil, b.Len(), w), nil
+}
+
+// AppendPutRows appends the command that stores those rows of a valid batch, at least one.
+func AppendPutRows(dst []byte, b *record.Batch, rows []uint32, w WriterSeq) []byte {
+	return appendPut(dst, b, rows, len(rows), w)
+}
+
+func appendPut(dst []byte, b *record.Batch, rows []uint32, count int, w WriterSeq) []byte {
 	return segment.AppendRowsEntry(appendCommand(dst, commandPut), &segment.RowsHeader{
-		Writer: w.ID, Seq: w.Seq, BatchRecords: n, Parts: 1}, b, nil), nil
+		Writer: w.ID, Seq: w.Seq, BatchRecords: uint32(count), Parts: 1}, b, rows)
 }
 
 // AppendErase appends the command that does what [Store.Erase] does.
