@@ -1,6 +1,7 @@
 package index
 
 import (
+	"slices"
 	"sort"
 
 	"github.com/pentad-db/pentad/sdk/record"
@@ -41,11 +42,38 @@ func (a *arrivals) append(b *record.Batch, from int) (place, int) {
 	p := a.pieces[last]
 	at := p.rows.Len()
 	n := min(b.Len()-from, pieceRows-at)
+	p.grow(n, len(b.Data)/b.Len()*n)
 	p.rows.AppendRows(b, from, from+n)
 	for len(p.flagged) < (at+n+63)/64 {
 		p.flagged, p.own = append(p.flagged, 0), append(p.own, 0)
 	}
 	return place(last<<pieceShift | at), n
+}
+
+// grow makes room for some more rows. The room doubles: append makes less of it, and would copy the
+// rows of small heads several times.
+func (p *piece) grow(n, bytes int) {
+	r := &p.rows
+	if more := roomFor(len(r.MID), cap(r.MID), n, pieceRows); more > 0 {
+		r.CID, r.MID = withRoom(r.CID, more), withRoom(r.MID, more)
+		r.MOID, r.CapNs = withRoom(r.MOID, more), withRoom(r.CapNs, more)
+		r.AcqNs = withRoom(r.AcqNs, more)
+	}
+	r.Data = slices.Grow(r.Data, roomFor(len(r.Data), cap(r.Data), bytes, pieceBytes/8))
+}
+
+// withRoom returns a column with room for n more; slices.Grow would make more of it.
+func withRoom[T int32 | int64](column []T, n int) []T {
+	return append(make([]T, 0, len(column)+n), column...)
+}
+
+// roomFor returns how much room to make so that n more fit, 0 when they do: as much as there is,
+// up to a limit, beyond which it is what append makes.
+func roomFor(length, capacity, n, limit int) int {
+	if length+n <= capacity {
+		return 0
+	}
+	return max(n, min(2*capacity, limit)-length)
 }
 
 // newPiece makes room for all rows of a piece, unless it is the first: most heads of many shards
