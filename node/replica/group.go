@@ -56,6 +56,7 @@ type group struct {
 	orphanOf    uint64 // the leader whose process had ended when it was looked for last
 	hurry       int    // ticks for which time passes faster
 	cutting     uint64 // the log is to be cut there
+	flushing    int    // writes that the log has not answered
 	syncing     bool
 	waiters     map[uint64]*waiter
 	reads       map[uint64]*read
@@ -281,11 +282,20 @@ func (g *group) write(m *pb.Message, before []record) {
 		j.bytes += len(e.GetData())
 		j.sync = true
 	}
-	g.core.pending.Add(int64(j.bytes))
 	epoch, responses := g.epoch, m.GetResponses()
+	if !j.sync && g.flushing == 0 {
+		// All that the responses depend on is durable, and what is noted may come later.
+		j.done = func(error) {}
+		g.core.flusher.addLater(j)
+		g.respond(responses)
+		return
+	}
+	g.flushing++
+	g.core.pending.Add(int64(j.bytes))
 	j.done = func(err error) {
 		g.core.pending.Add(-int64(j.bytes))
 		g.post(func() {
+			g.flushing--
 			if err != nil {
 				g.stop(err)
 			}

@@ -41,10 +41,15 @@ type flusher struct {
 }
 
 func (f *flusher) add(j *job) {
+	f.addLater(j)
+	f.core.opt.Wake(Flusher)
+}
+
+// addLater adds a job that comes along with the next one.
+func (f *flusher) addLater(j *job) {
 	f.mu.Lock()
 	f.queue = append(f.queue, j)
 	f.mu.Unlock()
-	f.core.opt.Wake(Flusher)
 }
 
 // take returns the jobs of the next flush.
