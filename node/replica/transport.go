@@ -153,7 +153,7 @@ func (p *peer) take() []outMessage {
 }
 
 // write sends what waits: small messages together, large ones from where they lie.
-func (p *peer) write(conn net.Conn) {
+func (p *peer) write(conn *dialed) {
 	w := bufio.NewWriterSize(conn, 64<<10)
 	for {
 		batch := p.take()
@@ -163,7 +163,7 @@ func (p *peer) write(conn net.Conn) {
 			}
 			continue
 		}
-		if w.Flush() != nil {
+		if w.Flush() != nil || conn.flush() != nil {
 			return
 		}
 		select {
@@ -202,7 +202,7 @@ func (t *transport) wait(d time.Duration) bool {
 }
 
 // dial connects to a node and says who is there.
-func (t *transport) dial(ctx context.Context, node uint64, purpose uint8) (net.Conn, error) {
+func (t *transport) dial(ctx context.Context, node uint64, purpose uint8) (*dialed, error) {
 	addr, ok := t.opt.Resolve(node)
 	select {
 	case <-t.closing:
@@ -213,14 +213,16 @@ func (t *transport) dial(ctx context.Context, node uint64, purpose uint8) (net.C
 		return nil, fmt.Errorf("connect to node %d: its address is not known", node)
 	}
 	d := net.Dialer{Timeout: handshakeTime}
-	conn, err := d.DialContext(ctx, "tcp", addr)
+	raw, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("connect to node %d: %w", node, err)
 	}
+	conn := &dialed{Conn: raw}
 	if t.opt.TLS != nil {
 		config := t.opt.TLS.Clone()
 		config.ServerName = TLSName(node)
-		conn = tls.Client(conn, config)
+		conn.under = newLink(raw)
+		conn.Conn = tls.Client(conn.under, config)
 	}
 	if !t.keep(conn) {
 		return nil, errors.Join(fmt.Errorf("connect to node %d: there are %d connections", node,
@@ -229,7 +231,7 @@ func (t *transport) dial(ctx context.Context, node uint64, purpose uint8) (net.C
 	_ = conn.SetDeadline(time.Now().Add(handshakeTime))
 	_, err = conn.Write(appendHello(nil, hello{purpose: purpose, cluster: t.opt.Cluster,
 		from: t.opt.Node, to: node}))
-	if err != nil {
+	if err = errors.Join(err, conn.flush()); err != nil {
 		t.forget(conn)
 		return nil, fmt.Errorf("connect to node %d at %s: %w", node, addr, err)
 	}
@@ -269,7 +271,7 @@ func (t *transport) listen() {
 			continue
 		}
 		if t.opt.TLS != nil {
-			conn = tls.Server(conn, t.opt.TLS)
+			conn = tls.Server(newHeard(conn), t.opt.TLS)
 		}
 		if !t.keep(conn) {
 			_ = conn.Close()
