@@ -109,8 +109,8 @@ func (f *feedTest) write(writer, batches int) {
 func (f *feedTest) follow(r *reader) {
 	enough := errors.New("enough")
 	f.until("a reader has all", func() bool {
-		n := f.options[r.rng.IntN(len(f.options))]
-		c, err := client.New(n.Listen)
+		addr := f.options[r.rng.IntN(len(f.options))].Listen // the rest changes
+		c, err := client.New(addr)
 		if err != nil {
 			f.Error(err)
 			return true
@@ -134,7 +134,7 @@ func (f *feedTest) follow(r *reader) {
 			})
 		var known *wire.Error
 		if errors.As(err, &known) && !known.Kind.Temporary() {
-			f.Errorf("from %d at node %s: %v", r.at, n.Listen, err)
+			f.Errorf("from %d at node %s: %v", r.at, addr, err)
 			return true
 		}
 		if !errors.Is(err, enough) {
