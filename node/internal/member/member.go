@@ -83,8 +83,7 @@ func Open(ctx context.Context, opt Options) (_ *Member, err error) {
 	m := &Member{opt: opt, meta: cluster.NewMeta(cluster.NewState()),
 		http: newHTTP(), replicas: map[uint32]*held{}, changing: map[uint32]bool{},
 		hints: map[uint32]cluster.NodeID{}, silent: map[cluster.NodeID]time.Time{},
-		seen: map[uint32]int64{}, tried: map[uint32]time.Time{},
-		elections: elections{next: map[uint32]chan struct{}{}}}
+		seen: map[uint32]int64{}, tried: map[uint32]time.Time{}}
 	m.open, m.close = context.WithCancel(context.Background())
 	listener, err := m.listen()
 	if err != nil {

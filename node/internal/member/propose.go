@@ -32,7 +32,7 @@ const (
 	mostPause  = 100 * time.Millisecond
 )
 
-// elections lets those know who wait for a leader of a group.
+// elections lets those know who wait for a leader of a group. Its zero value is ready.
 type elections struct {
 	mu   sync.Mutex
 	next map[uint32]chan struct{} // by group, guarded by mu; closed when there is a leader
@@ -45,6 +45,9 @@ func (e *elections) wait(group uint32) <-chan struct{} {
 	c := e.next[group]
 	if c == nil {
 		c = make(chan struct{})
+		if e.next == nil {
+			e.next = map[uint32]chan struct{}{}
+		}
 		e.next[group] = c
 	}
 	return c
