@@ -8,7 +8,6 @@ import (
 	"io"
 	"time"
 
-	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
 )
@@ -74,9 +73,6 @@ type noRandomness struct{}
 
 func (noRandomness) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-var instanceConfig = wazero.NewModuleConfig().WithName("").WithStartFunctions().
-	WithRandSource(noRandomness{})
-
 // instantiate returns a fresh instance in which nothing has run.
 func (e *entry) instantiate(ctx context.Context) (g *guest, err error) {
 	l := &lease{pool: e.host.pool, budget: e.host.budget, limit: uint64(e.lim.memoryPages) << 16}
@@ -91,7 +87,7 @@ func (e *entry) instantiate(ctx context.Context) (g *guest, err error) {
 		}
 	}()
 	ctx = experimental.WithMemoryAllocator(ctx, l)
-	module, err := e.runtime.InstantiateModule(ctx, e.code, instanceConfig)
+	module, err := e.runtime.InstantiateModule(ctx, e.code, e.host.config)
 	if err != nil {
 		return nil, e.fail(Trap, "", "start an instance: "+firstLine(err))
 	}

@@ -98,6 +98,7 @@ type Host struct {
 	plain   wazero.Runtime
 	golang  wazero.Runtime // with the wasi stubs; nil unless Options.GoProfile
 	cache   *codeCache
+	config  wazero.ModuleConfig // of all instances
 	pool    *memoryPool
 	budget  *budget       // of the memories of instances
 	slots   *slots        // one per guest call that runs
@@ -131,8 +132,10 @@ func New(ctx context.Context, opt Options) (*Host, error) {
 		return nil, err
 	}
 	h := &Host{
-		opt:     opt,
-		cache:   cache,
+		opt:   opt,
+		cache: cache,
+		config: wazero.NewModuleConfig().WithName("").WithStartFunctions().
+			WithRandSource(noRandomness{}),
 		pool:    newMemoryPool(),
 		slots:   newSlots(opt.MaxCalls),
 		budget:  &budget{limit: opt.TotalBytes},

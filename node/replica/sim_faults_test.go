@@ -83,7 +83,7 @@ type simVote struct {
 
 // noteVote looks whether who votes, or asks for votes, remembers what it did.
 func (n *simNode) noteVote(group uint32, message []byte) {
-	const kind = 1<<3 | 0 // of the first field, which the library writes first; to parse all is dear
+	const kind = 1 << 3 // of the first field, which comes first; to parse all is dear
 	if len(message) < 2 || len(message) > 100 || message[0] != kind ||
 		message[1] != byte(pb.MsgVote) && message[1] != byte(pb.MsgVoteResp) {
 		return // none
