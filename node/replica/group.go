@@ -53,6 +53,7 @@ type group struct {
 	ledTerm     uint64 // in which it was the leader when it last looked; 0 for none
 	applied     uint64
 	ticks       int
+	heardAt     int    // ticks when a leader was heard last
 	orphanOf    uint64 // the leader whose process had ended when it was looked for last
 	hurry       int    // ticks for which time passes faster
 	cutting     uint64 // the log is to be cut there
@@ -332,6 +333,10 @@ func (g *group) respond(responses []*pb.Message) {
 func (g *group) receive(m *pb.Message) {
 	if g.err != nil || g.core.stalled.Load() && m.GetType() == pb.MsgTimeoutNow {
 		return // who cannot write shall not lead
+	}
+	switch m.GetType() {
+	case pb.MsgApp, pb.MsgHeartbeat, pb.MsgSnap:
+		g.heardAt = g.ticks
 	}
 	if m.GetType() != pb.MsgSnap {
 		_ = g.node.Step(m) // an error says that it is out of date

@@ -166,7 +166,7 @@ func (g *group) orphan(node uint64) {
 		return
 	}
 	g.orphanOf, g.hurry = leader, hurryTicks
-	for range electionTicks {
+	for range electionTicks - (g.ticks - g.heardAt) { // more would let all campaign at once
 		g.pass()
 	}
 }
