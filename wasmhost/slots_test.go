@@ -281,14 +281,14 @@ func TestWasteRests(t *testing.T) {
 		q.next(1)
 		time.Sleep(restTimes*time.Millisecond - 1)
 		q.nobody()
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		q.next(7)
 
 		wasteFor(time.Hour)
 		q.wait(t.Context(), 7)
 		time.Sleep(restMost - 1)
 		q.nobody()
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		q.next(7)
 
 		wasteFor(time.Millisecond)
