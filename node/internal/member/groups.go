@@ -1,6 +1,7 @@
 package member
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -86,6 +87,13 @@ func (m *Member) resume(ctx context.Context) error {
 	return nil
 }
 
+// headsOf returns what the heads of one replica may take: an even part of what those of a node by
+// itself do, but enough for segments that are not merged too often.
+func headsOf(all int64, groups int) int64 {
+	const usual, least = 2 << 30, 64 << 20
+	return max(cmp.Or(all, usual)/int64(max(1, groups)), least)
+}
+
 // startReplica opens the state of a replica that the log has, and lets it take part.
 func (m *Member) startReplica(ctx context.Context, group uint32, id uint64) error {
 	dir := m.path("groups", dirOf(group, id))
@@ -102,6 +110,7 @@ func (m *Member) startReplica(ctx context.Context, group uint32, id uint64) erro
 	} else {
 		opt := m.opt.Store
 		opt.Group, opt.Shards = m.identity(group), 1
+		opt.HeadMax = headsOf(opt.HeadMax, len(m.View().Groups))
 		s, _, err := machine.Open(ctx, dir, opt)
 		if err != nil {
 			return err

@@ -181,3 +181,16 @@ func TestANodeOfAnEarlierTimeEnds(t *testing.T) {
 	f(1, cluster.NodeRemoving, nil)
 	f(2, cluster.NodeRemoving, ErrRemoved)
 }
+
+// However many groups a node has, their heads take about what those of one store do.
+func TestHeadsOfGroups(t *testing.T) {
+	for _, c := range []struct {
+		all    int64
+		groups int
+		want   int64
+	}{{0, 0, 2 << 30}, {0, 16, 128 << 20}, {0, 4096, 64 << 20}, {16 << 30, 16, 1 << 30}} {
+		if got := headsOf(c.all, c.groups); got != c.want {
+			t.Errorf("%d bytes for %d groups: %d each, want %d", c.all, c.groups, got, c.want)
+		}
+	}
+}
