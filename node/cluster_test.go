@@ -41,6 +41,7 @@ func freeAddr(t *testing.T) string {
 // openTogether starts a cluster and waits until every group has three voters and a leader.
 func openTogether(t *testing.T, nodes, groups int) *nodesTogether {
 	t.Helper()
+	t.Parallel() // nodes of a cluster wait most of the time
 	c := &nodesTogether{T: t}
 	token, err := cluster.NewToken(bytesFrom(7))
 	if err != nil {
