@@ -50,13 +50,16 @@ func (n *Node) placeGroups() {
 	defer n.placing.Unlock()
 	v := m.View()
 	unreached := m.Unreached()
-	next := &layout{groups: make([]*place, 0, v.DataGroups())}
+	old := n.layout.Load()
+	next := &layout{groups: make([]*place, 0, v.DataGroups()), owners: v.Owners()}
 	for g := range v.DataGroups() {
 		group := uint32(g) + 1
-		p := new(place)
+		from, to := v.Span(group)
+		p := &place{span: slots.Range{From: from, To: to}, held: v.Groups[group].Slots,
+			settling: v.Splitting(group)}
 		if s := m.Store(group); s != nil {
-			from, to := slots.Span(g, v.DataGroups())
-			p.here = &local{Node: n, store: s, group: g, fromSlot: from, toSlot: to}
+			p.here = &local{Node: n, store: s, group: g, fromSlot: from, toSlot: to, held: p.held,
+				proved: old.provedOf(g, s)}
 		}
 		leader := m.Leader(group)
 		var good, bad []*peer
@@ -80,7 +83,7 @@ func (n *Node) placeGroups() {
 		}
 		next.groups = append(next.groups, p)
 	}
-	next.keepPlaces(n.layout.Load())
+	next.keepPlaces(old)
 	n.layout.Store(next)
 }
 
@@ -110,37 +113,59 @@ func (n *Node) putGroups(
 	if err := b.Validate(); err != nil {
 		return out, err
 	}
-	groups := m.View().DataGroups()
-	if groups == 0 {
-		return out, errNoView
-	}
 	own := w.ID == [16]byte{}
 	if own {
 		w = n.drawn.take()
 		defer n.drawn.give(w)
 	}
+	out.Duplicate = !own
+	rest := b
+	err = n.untilSplit(ctx, m, func(v *cluster.View) error {
+		rest, err = n.putParts(ctx, m, v, rest, w, &out)
+		return err
+	})
+	if err != nil {
+		return store.PutResult{}, err
+	}
+	return out, nil
+}
+
+// putParts puts rows to the groups of a view, and adds to out what they answer. Where groups were
+// split since, rest are the rows that they have not taken.
+func (n *Node) putParts(
+	ctx context.Context, m *member.Member, v *cluster.View, b *record.Batch, w store.WriterSeq,
+	out *store.PutResult,
+) (rest *record.Batch, err error) {
 	var parts []member.Part
-	for g, rows := range rowsByGroup(b, groups) {
-		if len(rows) > 0 {
+	rows := rowsByGroup(b, v.Owners())
+	for g, of := range rows {
+		if len(of) > 0 {
 			parts = append(parts, member.Part{Group: uint32(g) + 1,
-				Data: store.AppendPutRows(nil, b, rows, w)})
+				Data: store.AppendPutRows(guarded(v, uint32(g)+1, nil), b, of, w)})
 		}
 	}
 	answers, errs := m.DoAll(ctx, parts, true)
-	out.Duplicate = !own
+	rest = new(record.Batch)
 	for i := range parts {
-		if errs[i] != nil {
-			return store.PutResult{}, errs[i]
+		of := rows[parts[i].Group-1]
+		switch {
+		case errors.Is(errs[i], store.ErrOtherSlots):
+			appendRuns(rest, b, of)
+			err = errs[i]
+			continue
+		case errs[i] != nil:
+			return b, errs[i]
 		}
 		p := answers[i].Put
 		if out.Records == 0 || p.FirstAcqNs < out.FirstAcqNs {
 			out.FirstAcqNs = p.FirstAcqNs
 		}
 		out.LastAcqNs = max(out.LastAcqNs, p.LastAcqNs)
-		out.Records += p.Records
+		// Before a split it may have stored them with others.
+		out.Records += min(p.Records, len(of))
 		out.Duplicate = out.Duplicate && p.Duplicate
 	}
-	return out, nil
+	return rest, err
 }
 
 // hideInGroups erases or purges a box in all groups that can hold devices of it.
@@ -155,27 +180,28 @@ func (n *Node) hideInGroups(
 	if err != nil {
 		return 0, err
 	}
-	v := m.View()
-	if v.DataGroups() == 0 {
-		return 0, errNoView
-	}
-	groups := v.GroupsOf(&box)
-	if asked := scopeOf(ctx).groups; asked != nil {
-		groups = slices.DeleteFunc(groups, func(group uint32) bool {
-			return !slices.Contains(asked, int(group)-1)
-		})
-	}
-	answers := make([]member.Answer, len(groups))
-	errs := make([]error, len(groups))
-	var wg sync.WaitGroup
-	for i, group := range groups {
-		wg.Go(func() { answers[i], errs[i] = m.Do(ctx, group, command, false) })
-	}
-	wg.Wait()
-	for _, a := range answers {
-		acqNs = max(acqNs, a.AcqNs)
-	}
-	return acqNs, errors.Join(errs...)
+	err = n.untilSplit(ctx, m, func(v *cluster.View) error {
+		groups := v.GroupsOf(&box)
+		if asked := scopeOf(ctx).groups; asked != nil {
+			groups = slices.DeleteFunc(groups, func(group uint32) bool {
+				return !slices.Contains(asked, int(group)-1)
+			})
+		}
+		answers := make([]member.Answer, len(groups))
+		errs := make([]error, len(groups))
+		var wg sync.WaitGroup
+		for i, group := range groups {
+			wg.Go(func() {
+				answers[i], errs[i] = m.Do(ctx, group, guarded(v, group, command), false)
+			})
+		}
+		wg.Wait()
+		for _, a := range answers {
+			acqNs = max(acqNs, a.AcqNs)
+		}
+		return errors.Join(errs...)
+	})
+	return acqNs, err
 }
 
 // routeCluster answers what nodes of a cluster ask each other.

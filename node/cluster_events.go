@@ -3,11 +3,13 @@ package node
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/internal/selector"
 	"github.com/pentad-db/pentad/node/store"
@@ -218,8 +220,8 @@ func (n *Node) SetRetention(ctx context.Context, r store.Retention) error {
 	if err != nil {
 		return err
 	}
-	errs, err := n.eachGroup(m, func(group uint32) error {
-		answer, err := m.Do(ctx, group, command, true)
+	errs, err := n.eachGroup(ctx, m, func(v *cluster.View, group uint32) error {
+		answer, err := m.Do(ctx, group, guarded(v, group, command), true)
 		return removedFrom(answer, err)
 	})
 	if err != nil {
@@ -246,17 +248,27 @@ func removedFrom(answer member.Answer, err error) error {
 	return err
 }
 
-// eachGroup does something with each group of data at the same time.
-func (n *Node) eachGroup(m *member.Member, do func(group uint32) error) ([]error, error) {
-	groups := m.View().DataGroups()
-	if groups == 0 {
-		return nil, errNoView
+// eachGroup does something with each group of data at the same time, and once more with all when
+// one was split meanwhile.
+func (n *Node) eachGroup(
+	ctx context.Context, m *member.Member, do func(v *cluster.View, group uint32) error,
+) (errs []error, err error) {
+	err = n.untilSplit(ctx, m, func(v *cluster.View) error {
+		errs = make([]error, v.DataGroups())
+		var wg sync.WaitGroup
+		for i := range errs {
+			wg.Go(func() { errs[i] = do(v, uint32(numberOf(i))) })
+		}
+		wg.Wait()
+		for _, err := range errs {
+			if errors.Is(err, store.ErrOtherSlots) {
+				return err
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, store.ErrOtherSlots) {
+		return errs, nil
 	}
-	errs := make([]error, groups)
-	var wg sync.WaitGroup
-	for i := range errs {
-		wg.Go(func() { errs[i] = do(uint32(numberOf(i))) })
-	}
-	wg.Wait()
-	return errs, nil
+	return errs, err
 }

@@ -68,10 +68,18 @@ type load struct {
 // startLoad writes through one node and reads through another.
 func (c *nodesTogether) startLoad(write, read *Node) *load {
 	l := &load{nodesTogether: c, stop: make(chan struct{})}
+	c.until("both nodes follow leaders", func() bool {
+		return write.member.Load().Ready(c.Context()) == nil &&
+			read.member.Load().Ready(c.Context()) == nil
+	})
 	for k := range 2 {
 		l.wg.Go(func() { l.write(dial(c.T, write), int64(k)) })
 	}
-	reader := dial(c.T, read)
+	reader, err := client.New(read.Addr().String()) // and no other node, which may be behind it
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.Cleanup(func() { _ = reader.Close() })
 	l.wg.Go(func() { l.read(reader) })
 	return l
 }

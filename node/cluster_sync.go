@@ -9,7 +9,9 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 
+	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -24,8 +26,8 @@ func (n *local) state(ctx context.Context) ([]store.State, error) {
 
 // state implements source. A frame is of one group.
 func (r *distant) state(ctx context.Context) (out []store.State, err error) {
-	for i, g := range r.groups {
-		in, err := r.ofGroup(g, r.after[i]).client().SyncState(ctx)
+	for i := range r.groups {
+		in, err := r.ofGroup(i).client().SyncState(ctx)
 		if err != nil {
 			return nil, r.failed(ctx, err)
 		}
@@ -34,9 +36,10 @@ func (r *distant) state(ctx context.Context) (out []store.State, err error) {
 	return out, nil
 }
 
-// ofGroup is one of the groups of the other node.
-func (r *distant) ofGroup(group int, afterNs int64) *distant {
-	return &distant{peer: r.peer, groups: []int{group}, after: []int64{afterNs}}
+// ofGroup is one of the groups of the other node, by its place among them.
+func (r *distant) ofGroup(i int) *distant {
+	return &distant{peer: r.peer, groups: r.groups[i : i+1], after: r.after[i : i+1],
+		spans: r.spans[i : i+1], held: r.held[i : i+1]}
 }
 
 // stateOf is the reverse of copyStateOf.
@@ -126,11 +129,15 @@ func joinStates(all []store.State) (store.State, error) {
 func (n *Node) putRangeInGroups(
 	ctx context.Context, m *member.Member, r *store.Range,
 ) (horizonNs int64, err error) {
-	groups := m.View().DataGroups()
-	if groups == 0 {
+	if m.View().DataGroups() == 0 {
 		return 0, errNoView
 	}
 	if r.FromNs == 0 { // no group may become a copy where others cannot
+		for g := range m.View().Groups {
+			if m.View().Splitting(uint32(g)) {
+				return 0, fmt.Errorf("group %d: %w", g, store.ErrOtherSlots)
+			}
+		}
 		st, _, err := n.State(ctx)
 		if err == nil && st.Of == "" && !st.Empty {
 			err = fmt.Errorf("%w: the cluster holds records or events of its own; copy into a "+
@@ -143,17 +150,25 @@ func (n *Node) putRangeInGroups(
 	if _, err := store.AppendRange(nil, r); err != nil { // as a whole
 		return 0, err
 	}
-	parts := make([]*record.Batch, groups)
-	if r.Rows != nil {
-		parts = splitByGroup(r.Rows, groups)
+	rows := r.Rows
+	if rows == nil {
+		rows = new(record.Batch)
 	}
-	errs, err := n.eachGroup(m, func(group uint32) error {
+	var split sync.Mutex
+	var of *cluster.View // that of parts
+	var parts []*record.Batch
+	errs, err := n.eachGroup(ctx, m, func(v *cluster.View, group uint32) error {
 		own := *r
+		split.Lock()
+		if of != v {
+			of, parts = v, splitByGroup(rows, v.Owners())
+		}
 		own.Rows = parts[group-1]
+		split.Unlock()
 		own.Box, own.Events = cloneBox(&r.Box), slices.Clone(r.Events) // made regular in place
 		command, err := store.AppendRange(nil, &own)
 		if err == nil {
-			_, err = m.Do(ctx, group, command, true)
+			_, err = m.Do(ctx, group, guarded(v, group, command), true)
 		}
 		return err
 	})
@@ -191,8 +206,8 @@ func (n *Node) releaseGroups(ctx context.Context, m *member.Member) error {
 	noCopy := func(err error) bool {
 		return err != nil && strings.Contains(err.Error(), store.ErrNoCopy.Error())
 	}
-	errs, err := n.eachGroup(m, func(group uint32) error {
-		answer, err := m.Do(ctx, group, command, true)
+	errs, err := n.eachGroup(ctx, m, func(v *cluster.View, group uint32) error {
+		answer, err := m.Do(ctx, group, guarded(v, group, command), true)
 		if answer.Again && noCopy(err) {
 			return nil // it was released the first time
 		}
@@ -228,8 +243,8 @@ func (r *distant) cut(
 ) (out [][]int64, err error) {
 	var next record.Box
 	next[record.Cap] = record.RangeSet{record.At(record.Cap.Min())}
-	for i, g := range r.groups {
-		all, err := r.ofGroup(g, r.after[i]).client().Digest(ctx, &wire.DigestQuery{
+	for i := range r.groups {
+		all, err := r.ofGroup(i).client().Digest(ctx, &wire.DigestQuery{
 			Box: next, Cuts: []int64{fromNs, toNs}, Rows: rows})
 		if err != nil {
 			return nil, r.failed(ctx, err)

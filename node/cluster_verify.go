@@ -124,7 +124,7 @@ func (v *verifying) compare(ctx context.Context, group int, p *place) error {
 	if err != nil {
 		return err
 	}
-	left := place{here: p.here, others: slices.Clone(p.others)}
+	left := place{here: p.here, others: slices.Clone(p.others), held: p.here.store.Slots()}
 	for from := int64(math.MinInt64); from < until && len(left.others) > 0; {
 		cuts, err := p.here.store.Cut(ctx, from, until, compareRows)
 		if err != nil {
@@ -152,7 +152,8 @@ func (v *verifying) compareBetween(
 			return false, err
 		}
 		p.others = slices.DeleteFunc(p.others, func(other *peer) bool {
-			ask := &distant{peer: other, groups: []int{group - 1}, after: []int64{to - 1}}
+			ask := &distant{peer: other}
+			ask.add(group-1, p, to-1)
 			d, err := ask.digest(ctx, record.Box{}, []int64{from, to})
 			if err == nil {
 				said = append(said, d)
@@ -163,6 +164,10 @@ func (v *verifying) compareBetween(
 		})
 		if ctx.Err() != nil {
 			return false, ctx.Err()
+		}
+		if p.here.store.Slots() != p.held {
+			v.note("group %d: it was split meanwhile; compare again", group)
+			return false, nil
 		}
 		if again := slices.ContainsFunc(said, func(d digests) bool {
 			return d.purgedAcqNs != said[0].purgedAcqNs // one has yet to do what others did

@@ -19,6 +19,7 @@ const (
 	paramFewer  = "fewer_copies"
 	paramCopies = "copies"
 	paramRate   = "bytes_per_sec"
+	paramGroup  = "group"
 )
 
 // actParams are the acts, with what each takes.
@@ -28,6 +29,7 @@ func actParams(verb string) []string {
 		member.Undrain:   {paramNode, paramDryRun},
 		member.Remove:    {paramNode, paramDryRun},
 		member.Rebalance: {paramCopies, paramRate, paramDryRun},
+		member.Split:     {paramGroup, paramDryRun},
 	}[verb]
 }
 
@@ -127,6 +129,11 @@ func parseAct(verb string, args *fasthttp.Args) (a member.Act, err error) {
 		copies := uint32(n)
 		a.Copies = &copies
 	}
+	if verb == member.Split {
+		if a.Group, err = parseSplitGroup(string(args.Peek(paramGroup))); err != nil {
+			return a, badParam(paramGroup, err)
+		}
+	}
 	if text := string(args.Peek(paramRate)); text != "" {
 		n, err := strconv.ParseUint(text, 10, 63)
 		if err != nil {
@@ -135,6 +142,18 @@ func parseAct(verb string, args *fasthttp.Args) (a member.Act, err error) {
 		a.BytesPerSec = &n
 	}
 	return a, nil
+}
+
+// parseSplitGroup reads which group is to be split; 0 is all of them.
+func parseSplitGroup(text string) (uint32, error) {
+	if text == "all" {
+		return 0, nil
+	}
+	n, err := strconv.ParseUint(text, 10, 32)
+	if err != nil || n == 0 {
+		return 0, fmt.Errorf("%q is neither the number of a group, from 1 on, nor all", clip(text))
+	}
+	return uint32(n), nil
 }
 
 // serving refuses where a node of a cluster has left it: whoever watches it should use another.

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync/atomic"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -29,8 +31,10 @@ type peer struct {
 // request, and what they answer comes merged.
 type distant struct {
 	peer   *peer
-	groups []int // ascending
-	budget int64 // bytes of memory that an answer may take
+	groups []int         // ascending
+	spans  []slots.Range // that they own
+	held   []slots.Range // that their stores must hold; zero of those that were never split
+	budget int64         // bytes of memory that an answer may take
 
 	linear bool    // all must be there that any node had acknowledged
 	after  []int64 // by group: acqs below which all must be there
@@ -49,8 +53,20 @@ func (r *distant) String() string {
 	return fmt.Sprintf("node %s, groups %v", r.peer.name, r.groups)
 }
 
+// add adds a group that is asked with the others.
+func (r *distant) add(group int, p *place, afterNs int64) {
+	r.groups, r.after = append(r.groups, group), append(r.after, afterNs)
+	r.spans, r.held = append(r.spans, p.span), append(r.held, p.held)
+}
+
 func (r *distant) client() *client.Client {
-	c := r.peer.client.OfGroups(r.groups)
+	names := make([]string, len(r.groups))
+	for i, g := range r.groups {
+		if names[i] = strconv.Itoa(g); r.held[i].To > 0 {
+			names[i] += fmt.Sprintf(":%d-%d", r.held[i].From, r.held[i].To)
+		}
+	}
+	c := r.peer.client.OfParts(names)
 	if r.linear {
 		c = c.Linearizable()
 	}

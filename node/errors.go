@@ -84,7 +84,7 @@ func kindOf(err error) wire.Kind {
 		errors.Is(err, segment.ErrLogFailed), errors.Is(err, segment.ErrNoSpace),
 		errors.Is(err, catalog.ErrFailed), errors.Is(err, errNoView),
 		errors.Is(err, member.ErrUnavailable), errors.Is(err, replica.ErrClosed),
-		errors.Is(err, member.ErrNoModule),
+		errors.Is(err, member.ErrNoModule), errors.Is(err, store.ErrOtherSlots),
 		errors.Is(err, replica.ErrUnknown), errors.Is(err, replica.ErrStopped),
 		errors.Is(err, replica.ErrNotLeader), errors.Is(err, replica.ErrGroupUnknown):
 		return wire.KindUnavailable

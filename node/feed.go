@@ -49,6 +49,9 @@ func (n *local) changes(
 		} else if time.Since(movedAt) > staleAfter && n.left() {
 			return movedAway(n.group)
 		}
+		if err := n.holds(); err != nil {
+			return err // what was split off has rows that are not in the slice
+		}
 		for i := range s.Events {
 			s.Events[i].FromSlot, s.Events[i].ToSlot = n.fromSlot, n.toSlot
 		}
@@ -89,6 +92,9 @@ func (n *Node) changesOfAll(
 
 // mayGoOn reports whether a feed that failed may find what it reads at another node.
 func (n *Node) mayGoOn(ctx context.Context, err error) bool {
+	if scopeOf(ctx).groups != nil && isSplit(err) {
+		return false // who asks has to look anew whom to ask
+	}
 	return n.member.Load() != nil && ctx.Err() == nil && errors.As(err, new(*SourceError)) &&
 		away(err)
 }

@@ -17,7 +17,8 @@ func TestGroupsThatLeaveANode(t *testing.T) {
 	s := openSpread(t, 1, 1)
 	s.fill(rand.New(rand.NewPCG(1, 8)), 1)
 	here := *s.near().layout.Load().groups[0].here
-	s.near().layout.Store(&layout{groups: []*place{{peer: &peer{name: "another"}}}})
+	s.near().layout.Store(&layout{groups: []*place{{peer: &peer{name: "another"}}},
+		owners: evenParts(1)})
 	var wg sync.WaitGroup
 	for what, ask := range map[string]func() error{
 		"a feed": func() error {

@@ -121,11 +121,12 @@ type outcome[T any] struct {
 
 // far asks another node. When that cannot be asked, or says nothing for longer than is usual, it
 // asks others that hold the same: whose answer is whole first is taken, and never a part of one and
-// a part of another. Once a piece was handed on, the rest has to come from there, too.
+// a part of another. Once a piece was handed on, the rest has to come from there, too, as is said
+// beside errors.
 func (a *asking[T]) far(
 	ctx context.Context, n *Node, d *distant,
 	each func(ctx context.Context, s source) (T, wire.End, error),
-) []said[T] {
+) (out []said[T], handed bool) {
 	c := contest[T]{asking: a, node: n, each: each, first: d,
 		race: race{began: time.Now()}, outcomes: make(chan outcome[T], 2)}
 	defer c.wg.Wait()
@@ -150,7 +151,7 @@ func (a *asking[T]) far(
 		select {
 		case o := <-c.outcomes:
 			if c.note(ctx, o); o.of.won() {
-				return o.out
+				return o.out, o.err != nil
 			}
 			if o.of == runner {
 				ones = o
@@ -161,7 +162,7 @@ func (a *asking[T]) far(
 			timer.Reset(c.look(ctx, late))
 		}
 		if out, over := c.over(ones, others); over {
-			return out
+			return out, c.race.decided()
 		}
 	}
 }
@@ -215,7 +216,7 @@ func (a *asking[T]) allFar(
 	all := make([][]said[T], len(sources))
 	var wg sync.WaitGroup
 	for i, d := range sources {
-		wg.Go(func() { all[i] = a.far(ctx, n, d, each) })
+		wg.Go(func() { all[i], _ = a.far(ctx, n, d, each) })
 	}
 	wg.Wait()
 	return slices.Concat(all...)
@@ -259,7 +260,9 @@ func (c *contest[T]) note(ctx context.Context, o outcome[T]) {
 		p.usual[c.kind].add(o.of.took)
 		p.lost.Store(0)
 	case o.of == c.runner && o.err != nil && ctx.Err() == nil && away(o.err):
-		p.failedNs.Store(time.Now().UnixNano())
+		if !isSplit(o.err) {
+			p.failedNs.Store(time.Now().UnixNano())
+		}
 		if c.second == nil && !c.race.decided() {
 			if sources := c.node.instead(c.first); sources != nil {
 				c.others(ctx, sources)

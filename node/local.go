@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/replica"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
@@ -20,10 +21,16 @@ type local struct {
 	store *store.Store // in place of the node's
 	group int
 
-	fromSlot, toSlot uint32 // of the group; both 0 for all
+	fromSlot, toSlot uint32      // of the group; both 0 for all
+	held             slots.Range // that its store must hold; zero where no group was split
 
 	afterNs int64 // its horizon must have passed this before it is asked
 	linear  bool  // and all must be there that any node had acknowledged
+
+	// proved: since it is asked here it has come as far as a majority was, so that it does not lack
+	// what was seen at another replica before.
+	proved *atomic.Bool
+	handed *atomic.Bool // rows were handed over, so that nobody else may be asked instead
 }
 
 // horizonEvery is how often a replica that lags is asked whether it has come far enough.
@@ -31,13 +38,17 @@ const horizonEvery = 2 * time.Millisecond
 
 // wait returns when everything is there that must be.
 func (n *local) wait(ctx context.Context) error {
-	if m := n.member.Load(); n.linear && m != nil {
+	prove := n.proved != nil && !n.proved.Load()
+	if m := n.member.Load(); (n.linear || prove) && m != nil {
 		err := m.ReadIndex(ctx, uint32(n.group)+1)
 		if errors.Is(err, replica.ErrGroupUnknown) {
 			err = movedAway(n.group)
 		}
 		if err != nil {
 			return err
+		}
+		if prove {
+			n.proved.Store(true)
 		}
 	}
 	began := time.Now()
@@ -61,6 +72,13 @@ func (n *local) wait(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// shown notes what an answer has shown: another replica that is asked instead must not be behind.
+func (n *local) shown(belowNs int64) {
+	if m := n.member.Load(); m != nil && belowNs > 0 {
+		m.Shown(uint32(numberOf(n.group)), belowNs-1)
+	}
 }
 
 func (n *local) String() string { return fmt.Sprintf("group %d of this node", n.group) }

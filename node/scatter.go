@@ -120,17 +120,35 @@ type said[T any] struct {
 	err    error
 }
 
-// oneOr asks one source, or those that hold the same when another node fails or is silent.
+// oneOr asks one source, or those that hold the same when another node fails or is silent, or when
+// groups were split.
 func (a *asking[T]) oneOr(
 	ctx context.Context, n *Node, s source,
 	each func(ctx context.Context, s source) (T, wire.End, error),
-) []said[T] {
+) (out []said[T]) {
+	handed := false
 	if d, far := s.(*distant); far {
-		return a.far(ctx, n, d, each)
+		out, handed = a.far(ctx, n, d, each)
+	} else {
+		x := said[T]{of: s}
+		x.answer, x.end, x.err = a.one(ctx, s, each)
+		out, handed = []said[T]{x}, s.(*local).handed.Load()
 	}
-	x := said[T]{of: s}
-	x.answer, x.end, x.err = a.one(ctx, s, each)
-	return []said[T]{x}
+	for _, x := range out {
+		if x.err == nil || handed || ctx.Err() != nil || !away(x.err) {
+			continue
+		}
+		others := n.afterSplit(ctx, s, x.err, a.began)
+		if others == nil {
+			continue
+		}
+		out = nil // each of them is asked for its whole part
+		for _, o := range others {
+			out = append(out, a.oneOr(ctx, n, o, each)...)
+		}
+		break
+	}
+	return out
 }
 
 // away reports whether an error says that a node cannot be asked, or not for its groups.
@@ -151,10 +169,16 @@ func (a *asking[T]) one(
 			case <-ctx.Done():
 				return answer, end, ctx.Err()
 			}
+			err = l.holds()
 		}
 	}
 	if err == nil {
 		answer, end, err = each(ctx, s)
+	}
+	if l, here := s.(*local); here && err == nil {
+		if err = l.holds(); err == nil { // else what was split off meanwhile may be missing
+			l.shown(end.HorizonNs)
+		}
 	}
 	if err != nil && ctx.Err() == nil && !errors.As(err, new(*refusal)) &&
 		!errors.Is(err, errTooLarge) {
@@ -242,7 +266,10 @@ func (n *Node) rowsOfAll(
 	a, err := ask(ctx, n, askRows, &q.Box, func(ctx context.Context, s source) (
 		none struct{}, end wire.End, err error,
 	) {
-		end, err = s.rows(ctx, q, func(b *record.Batch) error { return refused(add(b)) })
+		end, err = s.rows(ctx, q, func(b *record.Batch) error {
+			handOut(s)
+			return refused(add(b))
+		})
 		return none, end, err
 	})
 	return a.end(), err

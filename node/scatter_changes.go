@@ -114,7 +114,7 @@ func (a *ahead) read(ctx context.Context, q *record.Query, fromNs int64, follow 
 	})
 	if err != nil {
 		a.err = &SourceError{Source: fmt.Sprint(a.source), Err: err}
-		if d, far := a.source.(*distant); far && ctx.Err() == nil && away(err) {
+		if d, far := a.source.(*distant); far && ctx.Err() == nil && away(err) && !isSplit(err) {
 			d.peer.failedNs.Store(time.Now().UnixNano())
 		}
 	}

@@ -183,8 +183,9 @@ func TestGroupsThatAreElsewhere(t *testing.T) {
 	if _, _, err := c.OfGroups([]int{0, 2}).Count(t.Context(), &record.Query{}); err != nil {
 		t.Error(err)
 	}
-	for _, text := range []string{"x", "1,0", "0,0", "-1", "0,", "65536"} {
-		if groups, err := parseGroupNumbers(text); err == nil {
+	for _, text := range []string{"x", "1,0", "0,0", "-1", "0,", "65536", "1:",
+		"1:5-5", "1:0-16385", "1:5"} {
+		if groups, _, err := parseAsked(text); err == nil {
 			t.Errorf("%q is %v", text, groups)
 		}
 	}
@@ -207,7 +208,7 @@ func fakePeer(s *spread, answer http.HandlerFunc) {
 	}
 	s.Cleanup(func() { _ = c.Close() })
 	fake := &peer{name: "fake", client: c}
-	l := layout{}
+	l := layout{owners: s.near().layout.Load().owners}
 	for _, p := range s.near().layout.Load().groups {
 		if p.peer != nil {
 			p = &place{peer: fake}

@@ -64,7 +64,7 @@ func openSpread(t *testing.T, groups, nodes int) *spread {
 		}
 	}
 	for i, n := range s.nodes {
-		n.layout.Store(&layout{groups: places[i]})
+		n.layout.Store(&layout{groups: places[i], owners: evenParts(groups)})
 	}
 	return s
 }

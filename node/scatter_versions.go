@@ -51,7 +51,10 @@ func (n *Node) diffOfAll(
 		none struct{}, end wire.End, err error,
 	) {
 		own := *d // each makes it regular for itself
-		end, err = s.diff(ctx, &own, one)
+		end, err = s.diff(ctx, &own, func(d *record.Differences) error {
+			handOut(s)
+			return one(d)
+		})
 		return none, end, err
 	})
 	return a.end(), err

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/valyala/fasthttp"
 )
@@ -17,6 +19,7 @@ import (
 // scope is what a request says beside its question: whom it is asked of, and how it may end.
 type scope struct {
 	groups  []int         // of slots, all of them here; nil for all there are
+	held    []slots.Range // that the stores of groups must hold; zero of those never split
 	partial bool          // sources that cannot be asked may be left out
 	linear  bool          // all that was acknowledged before must be there
 	fresh   bool          // no states are taken that were kept, and none are kept
@@ -80,7 +83,7 @@ func parseScope(args *fasthttp.Args) (s scope, err error) {
 		return s, err
 	}
 	if text := string(args.Peek(paramGroups)); text != "" {
-		if s.groups, err = parseGroupNumbers(text); err != nil {
+		if s.groups, s.held, err = parseAsked(text); err != nil {
 			return s, badParam(paramGroups, err)
 		}
 	}
@@ -109,18 +112,41 @@ func parseScope(args *fasthttp.Args) (s scope, err error) {
 	return s, nil
 }
 
-// parseGroupNumbers reads numbers of groups, ascending and joined by commas.
-func parseGroupNumbers(text string) ([]int, error) {
-	groups := make([]int, 0, strings.Count(text, ",")+1)
+// parseAsked reads numbers of groups, ascending and joined by commas, and the slots that those
+// hold which were split: 3,7:0-512.
+func parseAsked(text string) (groups []int, held []slots.Range, err error) {
 	for part := range strings.SplitSeq(text, ",") {
-		g, err := strconv.ParseUint(part, 10, 16)
-		if err != nil || len(groups) > 0 && int(g) <= groups[len(groups)-1] {
-			return nil, fmt.Errorf("%q is not a list of ascending numbers joined by commas",
-				clip(text))
+		number, span, split := strings.Cut(part, ":")
+		g, err := strconv.ParseUint(number, 10, 16)
+		var r slots.Range
+		if split && err == nil {
+			r, err = parseSlotRange(span)
 		}
-		groups = append(groups, int(g))
+		if err != nil || len(groups) > 0 && int(g) <= groups[len(groups)-1] {
+			return nil, nil, fmt.Errorf("%q is not a list of ascending numbers joined by commas, "+
+				"each with :FROM-TO where it was split", clip(text))
+		}
+		groups, held = append(groups, int(g)), append(held, r)
 	}
-	return groups, nil
+	return groups, held, nil
+}
+
+func parseSlotRange(text string) (slots.Range, error) {
+	first, end, _ := strings.Cut(text, "-")
+	from, err := strconv.ParseUint(first, 10, 32)
+	to, err2 := strconv.ParseUint(end, 10, 32)
+	if err = errors.Join(err, err2); err == nil && (from >= to || to > slots.Count) {
+		err = strconv.ErrRange
+	}
+	return slots.Range{From: uint32(from), To: uint32(to)}, err
+}
+
+// heldOf returns the slots that the store of a group that is asked must hold.
+func (s *scope) heldOf(group int) slots.Range {
+	if i := slices.Index(s.groups, group); i >= 0 && i < len(s.held) {
+		return s.held[i]
+	}
+	return slots.Range{}
 }
 
 // parseAcqs reads acqs in ns that are joined by commas.

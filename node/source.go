@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/store"
@@ -46,12 +47,19 @@ type source interface {
 
 // layout says which source answers for each group of slots. It is immutable.
 type layout struct {
-	groups []*place // by number
-	only   *local   // where one store of this node has everything, else nil
+	groups []*place   // by number
+	owners *slots.Map // which of them own which slots
+	only   *local     // where one store of this node has everything, else nil
 }
 
 // place is where a group is: here or on another node.
 type place struct {
+	span slots.Range // that it owns
+	// held is the same of a group that was split, or split off; else it is zero, as its store knows
+	// of none then.
+	held     slots.Range
+	settling bool // it is parting from another group, and may have to be asked again
+
 	here   *local
 	peer   *peer
 	others []*peer // hold it, too
@@ -70,8 +78,22 @@ func (l *layout) keepPlaces(old *layout) {
 	}
 }
 
+// provedOf returns what a store of this node has proved as long as it was asked; see [local].
+func (l *layout) provedOf(group int, s *store.Store) *atomic.Bool {
+	if group < len(l.groups) {
+		if here := l.groups[group].here; here != nil && here.store == s {
+			return here.proved
+		}
+	}
+	return new(atomic.Bool)
+}
+
 // oneStore is the layout of a node by itself.
-func oneStore(l *local) *layout { return &layout{groups: []*place{{here: l}}, only: l} }
+func oneStore(l *local) *layout {
+	all := slots.Range{To: slots.Count}
+	owners, _ := slots.NewMap([]slots.Range{all})
+	return &layout{groups: []*place{{span: all, here: l}}, owners: owners, only: l}
+}
 
 // SourceError is a failure of one of several sources of an answer.
 type SourceError struct {
@@ -91,23 +113,31 @@ func (n *Node) sources(ctx context.Context, box *record.Box) ([]source, error) {
 	if len(l.groups) == 0 {
 		return nil, errNoView
 	}
-	asked := scopeOf(ctx)
 	var wanted []bool // nil for all
-	if asked.groups == nil {
-		wanted = slots.Parts(box, len(l.groups))
+	if scopeOf(ctx).groups == nil {
+		wanted = l.owners.Parts(box)
 	}
-	var out []source
+	return n.sourcesOf(ctx, l, func(g int) bool { return wanted == nil || wanted[g] })
+}
+
+// sourcesOf returns the sources of the groups that are wanted, and among those that a scope names.
+func (n *Node) sourcesOf(
+	ctx context.Context, l *layout, wanted func(group int) bool,
+) (out []source, err error) {
+	asked := scopeOf(ctx)
 	remotes := map[*peer]*distant{}
 	for g, p := range l.groups {
 		switch {
-		case wanted != nil && !wanted[g]:
-		case asked.groups != nil && !slices.Contains(asked.groups, g):
-		case p.here != nil:
-			here := n.nearby(p.here, max(asked.afterOf(g), n.seen(g, asked.groups)))
-			if asked.linear {
-				here = here.linearizable()
+		case !wanted(g), asked.groups != nil && !slices.Contains(asked.groups, g):
+		case p.here != nil && (asked.groups != nil || p.peer == nil || p.here.holds() == nil):
+			here := *p.here
+			here.handed = new(atomic.Bool)
+			here.afterNs = max(asked.afterOf(g), n.seen(g, asked.groups))
+			here.linear = asked.linear
+			if asked.groups != nil {
+				here.held = asked.heldOf(g)
 			}
-			out = append(out, here)
+			out = append(out, &here)
 		case asked.groups != nil:
 			return nil, notHere(g)
 		case p.nobody():
@@ -119,8 +149,7 @@ func (n *Node) sources(ctx context.Context, box *record.Box) ([]source, error) {
 				remotes[p.peer] = r
 				out = append(out, r)
 			}
-			r.groups = append(r.groups, g)
-			r.after = append(r.after, max(asked.afterOf(g), n.seen(g, nil)))
+			r.add(g, p, max(asked.afterOf(g), n.seen(g, nil)))
 		}
 	}
 	return out, nil
@@ -165,13 +194,6 @@ func (n *Node) nearby(l *local, afterNs int64) *local {
 	return &later
 }
 
-// linearizable returns a source that lets a majority say what was acknowledged before it answers.
-func (n *local) linearizable() *local {
-	later := *n
-	later.linear = true
-	return &later
-}
-
 // seen returns the acq below which whoever asks this node may expect to read everything of a group:
 // what was put through this node. Who is asked by another node waits for what that one says.
 func (n *Node) seen(group int, asked []int) int64 {
@@ -189,6 +211,9 @@ func (n *Node) instead(failed *distant) (out []*distant) {
 	tried := append(slices.Clone(failed.tried), failed.peer)
 	remotes := map[*peer]*distant{}
 	for i, g := range failed.groups {
+		if g >= len(l.groups) || l.groups[g].span != failed.spans[i] {
+			return nil
+		}
 		p := l.groups[g]
 		k := slices.IndexFunc(p.others, func(o *peer) bool { return !slices.Contains(tried, o) })
 		if k < 0 {
@@ -201,7 +226,7 @@ func (n *Node) instead(failed *distant) (out []*distant) {
 			remotes[r.peer] = r
 			out = append(out, r)
 		}
-		r.groups, r.after = append(r.groups, g), append(r.after, failed.after[i])
+		r.add(g, p, failed.after[i])
 	}
 	return out
 }

@@ -7,13 +7,13 @@ import (
 
 // rowsByGroup returns for each group of slots which rows of a batch are of its devices, in their
 // order: so versions of one reading keep theirs.
-func rowsByGroup(b *record.Batch, groups int) [][]uint32 {
-	n := b.Len()
+func rowsByGroup(b *record.Batch, owners *slots.Map) [][]uint32 {
+	n, groups := b.Len(), owners.Len()
 	owner, counts := make([]uint32, n), make([]int, groups)
 	group := 0
 	for i := range n {
 		if i == 0 || b.CID[i] != b.CID[i-1] || b.MID[i]>>6 != b.MID[i-1]>>6 {
-			group = slots.Part(slots.Of(b.CID[i], b.MID[i]), groups)
+			group = owners.Part(slots.Of(b.CID[i], b.MID[i]))
 		}
 		owner[i] = uint32(group)
 		counts[group]++
@@ -32,17 +32,22 @@ func rowsByGroup(b *record.Batch, groups int) [][]uint32 {
 // parts of the others are nil.
 //
 // Groups acknowledge their parts one by one: a batch is whole or not there only within a group.
-func splitByGroup(b *record.Batch, groups int) []*record.Batch {
-	parts := make([]*record.Batch, groups)
-	for g, rows := range rowsByGroup(b, groups) {
-		for from, to := 0, 0; from < len(rows); from = to {
-			for to = from + 1; to < len(rows) && rows[to] == rows[to-1]+1; to++ {
-			}
-			if parts[g] == nil {
-				parts[g] = new(record.Batch)
-			}
-			parts[g].AppendRows(b, int(rows[from]), int(rows[to-1])+1)
+func splitByGroup(b *record.Batch, owners *slots.Map) []*record.Batch {
+	parts := make([]*record.Batch, owners.Len())
+	for g, rows := range rowsByGroup(b, owners) {
+		if len(rows) > 0 {
+			parts[g] = new(record.Batch)
+			appendRuns(parts[g], b, rows)
 		}
 	}
 	return parts
+}
+
+// appendRuns appends rows of a batch, which ascend.
+func appendRuns(dst, b *record.Batch, rows []uint32) {
+	for from, to := 0, 0; from < len(rows); from = to {
+		for to = from + 1; to < len(rows) && rows[to] == rows[to-1]+1; to++ {
+		}
+		dst.AppendRows(b, int(rows[from]), int(rows[to-1])+1)
+	}
 }

@@ -10,6 +10,16 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
+// evenParts are as many groups as a cluster may begin with.
+func evenParts(groups int) *slots.Map {
+	ranges := make([]slots.Range, groups)
+	for g := range ranges {
+		ranges[g].From, ranges[g].To = slots.Span(g, groups)
+	}
+	m, _ := slots.NewMap(ranges)
+	return m
+}
+
 func TestSplitByGroup(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -27,8 +37,8 @@ func TestSplitByGroup(t *testing.T) {
 				b.Append(k, f64(float64(i)))
 			}
 		}
-		parts := splitByGroup(&b, groups)
-		for g, rows := range rowsByGroup(&b, groups) {
+		parts := splitByGroup(&b, evenParts(groups))
+		for g, rows := range rowsByGroup(&b, evenParts(groups)) {
 			if parts[g] == nil {
 				continue
 			}

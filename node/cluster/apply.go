@@ -146,7 +146,7 @@ func (x *StartPlan) apply(s *State) Result {
 		return refused("the cluster has given out all numbers of replicas")
 	}
 	g := s.groups[x.Group]
-	if g.Epoch != x.Epoch || s.busy[x.Group] != 0 {
+	if g.Epoch != x.Epoch || s.busy[x.Group] != 0 || s.splitting(x.Group) {
 		return stale("group %d is at epoch %d (plan %d), not at %d", x.Group, g.Epoch,
 			s.busy[x.Group], x.Epoch)
 	}
@@ -159,7 +159,8 @@ func (x *StartPlan) apply(s *State) Result {
 		p.Stage, p.Learn = StageAdd, s.nextReplica
 		s.nextReplica++
 		g.Replicas = append(slices.Clone(g.Replicas), Replica{p.Learn, x.Add, true})
-		s.groups[x.Group] = Group{Epoch: s.epoch, Replicas: g.Replicas}
+		g.Epoch = s.epoch
+		s.groups[x.Group] = g
 	}
 	s.plans[p.ID], s.busy[p.Group] = p, p.ID
 	return Result{Changed: true, Replica: p.Learn}
@@ -247,7 +248,9 @@ func (x *AbortPlan) apply(s *State) Result {
 // finish ends a plan. Replicas in views are never written to, so they are another slice.
 func (s *State) finish(p Plan, replicas []Replica) Result {
 	s.epoch++
-	s.groups[p.Group] = Group{Epoch: s.epoch, Replicas: replicas}
+	g := s.groups[p.Group]
+	g.Epoch, g.Replicas = s.epoch, replicas
+	s.groups[p.Group] = g
 	delete(s.plans, p.ID)
 	delete(s.busy, p.Group)
 	return Result{Changed: true}

@@ -23,6 +23,8 @@ const (
 	commandRaiseFeature = 8
 	commandSetLimits    = 9
 	commandOnce         = 10
+	commandSplitGroup   = 11 // from feature level 2 on, as the next
+	commandEndSplit     = 12
 	// From 16 on: what people told the cluster.
 	commandChangeCatalog = 16
 	commandCommitCursor  = 17
@@ -127,6 +129,10 @@ func ofKind(kind uint8) Command {
 		return new(SetLimits)
 	case commandOnce:
 		return new(Once)
+	case commandSplitGroup:
+		return new(SplitGroup)
+	case commandEndSplit:
+		return new(EndSplit)
 	case commandChangeCatalog:
 		return new(ChangeCatalog)
 	case commandCommitCursor:

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+
+	"github.com/pentad-db/pentad/node/internal/slots"
 )
 
 // NodeID names a node for ever; it is drawn at random when the node's directory is made. Zero is
@@ -112,6 +114,15 @@ type Replica struct {
 type Group struct {
 	Epoch    uint64    // of the state when the replicas last changed
 	Replicas []Replica // by id
+	// Slots are what it owns if it was split, or split off another group; else they are zero, and
+	// it owns its part of what the cluster began with.
+	Slots slots.Range
+	// Parent is the group that it was split off; 0 for none.
+	Parent uint32
+	// Born is above the ids of the replicas with which it was split off.
+	Born ReplicaID
+	// Splitting: it is not known yet whether its replicas have begun.
+	Splitting bool
 }
 
 // Node is what the cluster knows of a node.

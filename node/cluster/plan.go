@@ -83,6 +83,7 @@ func NextMoves(v *View, h Health, o PlanOptions) Outlook {
 			p.incoming[plan.Add]++
 		}
 	}
+	p.endSplits()
 	p.moveNodes()
 	for _, plan := range v.Plans {
 		p.goOn(plan)
@@ -187,6 +188,26 @@ func (p *planner) goOn(plan Plan) {
 		in := plan.Learn == 0 || slices.Contains(h.Voters, plan.Learn)
 		if in && !slices.Contains(h.Voters, plan.Remove) && len(h.Voters) > 0 {
 			p.do(&FinishPlan{plan.ID}, plan.Group, "the group has changed its members")
+		}
+	}
+}
+
+// endSplits lets groups that were split off go their own ways once their replicas have begun, but
+// for those on nodes that do not answer. Neither part moves before: a new replica of the one has no
+// use for what the other leaves.
+func (p *planner) endSplits() {
+	for g, group := range p.view.Groups {
+		if !group.Splitting {
+			continue
+		}
+		child, h := uint32(g), p.group(uint32(g))
+		p.busy[child], p.busy[group.Parent] = true, true
+		begun := h.Leader != 0
+		for _, r := range group.Replicas {
+			begun = begun && (slices.Contains(h.Live, r.ID) || p.silent(r.Node))
+		}
+		if begun {
+			p.do(&EndSplit{child}, child, fmt.Sprintf("it was split off group %d", group.Parent))
 		}
 	}
 }

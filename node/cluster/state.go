@@ -73,15 +73,20 @@ func (s *State) Apply(command []byte) (Result, error) {
 }
 
 const (
-	snapshotMagic   = "PTDM"
-	snapshotVersion = 1 // 1: first
+	snapshotMagic = "PTDM"
+	// snapshotVersion 1: first; 2: groups have slots, written from splitFeature on.
+	snapshotVersion = 2
 )
 
 // AppendSnapshot appends the whole state: the same bytes for the same state.
 func (s *State) AppendSnapshot(dst []byte) []byte {
 	start := len(dst)
-	c := &coder{dst: append(append(dst, snapshotMagic...), snapshotVersion)}
-	s.fields(c)
+	version := byte(1) // which nodes read that cannot split yet
+	if s.feature >= splitFeature {
+		version = snapshotVersion
+	}
+	c := &coder{dst: append(append(dst, snapshotMagic...), version)}
+	s.fields(c, version)
 	sum := crc32.Checksum(c.dst[start:], castagnoli)
 	return append(c.dst, byte(sum), byte(sum>>8), byte(sum>>16), byte(sum>>24))
 }
@@ -98,14 +103,18 @@ func ParseState(src []byte) (*State, error) {
 	if t := src[body:]; sum != uint32(t[0])|uint32(t[1])<<8|uint32(t[2])<<16|uint32(t[3])<<24 {
 		return nil, fmt.Errorf("state of a cluster: %w: the checksum differs", errForm)
 	}
-	if v := src[len(snapshotMagic)]; v != snapshotVersion {
-		return nil, fmt.Errorf("state of a cluster: version %d, this program knows %d; run the "+
-			"version of pentad that wrote it", v, snapshotVersion)
+	version := src[len(snapshotMagic)]
+	if version == 0 || version > snapshotVersion {
+		return nil, fmt.Errorf("state of a cluster: version %d, this program knows 1 to %d; run "+
+			"the version of pentad that wrote it", version, snapshotVersion)
 	}
 	s := NewState()
 	c := &coder{src: src[len(snapshotMagic)+1 : body], reading: true}
-	s.fields(c)
+	s.fields(c, version)
 	err := c.end()
+	if err == nil && (version == snapshotVersion) != (s.feature >= splitFeature) {
+		err = fmt.Errorf("%w: version %d at feature level %d", errForm, version, s.feature)
+	}
 	if err == nil {
 		err = s.check()
 	}
@@ -116,7 +125,7 @@ func ParseState(src []byte) (*State, error) {
 }
 
 // fields writes or reads the state; maps in the order of their keys.
-func (s *State) fields(c *coder) {
+func (s *State) fields(c *coder, version byte) {
 	c.id(&s.cluster)
 	number(c, &s.replicas)
 	number(c, &s.feature)
@@ -135,6 +144,9 @@ func (s *State) fields(c *coder) {
 			number(c, &r.Node)
 			c.flag(&r.Learner)
 		})
+		if version > 1 {
+			g.splitFields(c)
+		}
 	})
 	mapped(c, s.plans, MaxGroups+1, cmp.Compare, func(id *PlanID, p *Plan) {
 		p.fields(c)
@@ -190,8 +202,8 @@ func (s *State) check() error {
 		}
 		return nil
 	}
-	if err := cmp.Or(checkSizes(uint32(len(s.groups)-1), s.replicas),
-		s.limits.check()); err != nil {
+	if err := cmp.Or(checkSizes(s.even(), s.replicas), s.limits.check(),
+		s.checkSplits()); err != nil {
 		return fmt.Errorf("%w: %w", errForm, err)
 	}
 	for _, n := range s.nodes {

@@ -274,7 +274,13 @@ func randomCommand(r *rand.Rand, s *State) Command {
 
 func randomPlain(r *rand.Rand, s *State) Command {
 	id := NodeID(1 + r.IntN(8))
-	switch r.IntN(12) {
+	switch r.IntN(13) {
+	case 12:
+		g := r.IntN(len(s.groups)+1) + 1
+		if g < len(s.groups) && r.IntN(2) == 0 {
+			return &SplitGroup{Group: uint32(g), Epoch: s.groups[g].Epoch}
+		}
+		return &EndSplit{Group: uint32(g)}
 	case 0, 1:
 		n := testNode(int(id), string(rune('a'+id%3)))
 		n.Incarnation, n.DiskPercent = uint64(1+r.IntN(3)), uint32(r.IntN(101))

@@ -24,13 +24,14 @@ type View struct {
 	NextReplica ReplicaID
 	Limits      Limits
 	nodes       map[NodeID]int
+	owners      *slots.Map // of parts, which are groups less 1; nil before there are some
 }
 
 // View returns a picture of the state.
 func (s *State) View() *View {
 	v := &View{Cluster: s.cluster, Epoch: s.epoch, Replicas: int(s.replicas), Feature: s.feature,
 		Groups: slices.Clone(s.groups), NextReplica: s.nextReplica, Limits: s.limits,
-		nodes: make(map[NodeID]int, len(s.nodes))}
+		nodes: make(map[NodeID]int, len(s.nodes)), owners: s.owners()}
 	for i, id := range slices.Sorted(maps.Keys(s.nodes)) {
 		v.Nodes = append(v.Nodes, s.nodes[id])
 		v.nodes[id] = i
@@ -55,18 +56,22 @@ func (v *View) DataGroups() int { return max(len(v.Groups)-1, 0) }
 
 // GroupOf returns the group that owns a device. The cluster must have been created.
 func (v *View) GroupOf(cid int32, mid int64) uint32 {
-	return 1 + uint32(slots.Part(slots.Of(cid, mid), v.DataGroups()))
+	return 1 + uint32(v.owners.Part(slots.Of(cid, mid)))
 }
+
+// Owners says which part owns each slot: group g is part g-1. It is nil before there are groups.
+func (v *View) Owners() *slots.Map { return v.owners }
 
 // Span returns the slots [from, to) of a data group.
 func (v *View) Span(group uint32) (from, to uint32) {
-	return slots.Span(int(group)-1, v.DataGroups())
+	r := spanOf(v.Groups, group)
+	return r.From, r.To
 }
 
 // GroupsOf returns the data groups that can hold devices of a normalised box: all, when it names
 // none or many.
 func (v *View) GroupsOf(box *record.Box) []uint32 {
-	wanted := slots.Parts(box, v.DataGroups())
+	wanted := v.owners.Parts(box)
 	var out []uint32
 	for part := range v.DataGroups() {
 		if wanted == nil || wanted[part] {

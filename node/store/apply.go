@@ -28,7 +28,8 @@ type Outcome struct {
 	Put   PutResult // of a put
 	AcqNs int64     // of an erase, purge or change of a retention; 0: nothing was to be done
 	// Err says that the command was wrong by itself, and did nothing: *record.InvalidError,
-	// ErrBadCommand, ErrSequenceTooOld, ErrTooManyWriters, ErrTooManyEvents or ErrNoRetention.
+	// ErrBadCommand, ErrSequenceTooOld, ErrTooManyWriters, ErrTooManyEvents, ErrNoRetention or
+	// ErrOtherSlots.
 	Err error
 	// Skipped says that the command had been applied before, with an answer that is not known any
 	// more.
@@ -187,6 +188,8 @@ func (s *Store) applyOne(c *command, clockNs int64, at *position, out *Outcome) 
 		at.NextNs = first
 	case c.kind == commandPut && copied:
 		out.Err = ErrIsCopy
+	case c.kind == commandPut && c.within != s.manifest.slots: // only the committer changes them
+		out.Err = ErrOtherSlots
 	case c.kind == commandPut:
 		protected := c.put.writer.ID != ([16]byte{})
 		if protected {
@@ -197,6 +200,10 @@ func (s *Store) applyOne(c *command, clockNs int64, at *position, out *Outcome) 
 			if out.Err = err; known != nil || err != nil {
 				return false
 			}
+		}
+		if !c.liesIn(c.within) {
+			out.Err = ErrOtherSlots
+			return false
 		}
 		c.stampAt(first)
 		at.NextNs = first + int64(c.put.rows)
@@ -253,6 +260,11 @@ func (s *Store) applyEvent(from Command, c *command, out *Outcome) error {
 		return nil
 	}
 	switch {
+	case c.kind == commandSplit:
+		return s.applySplit(from, c.split, out)
+	case c.kind != commandStep && c.within != s.Slots():
+		out.Err = ErrOtherSlots
+		return s.passOver(from)
 	case c.kind == commandRange:
 		return s.applyRange(from, c.rng, out)
 	case c.kind == commandRelease:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -28,6 +29,10 @@ const (
 	commandClose     commandKind = 6 // moves the horizon to the clock reading
 	commandRange     commandKind = 7 // as [Store.PutRange]
 	commandRelease   commandKind = 8 // as [Store.ReleaseCopy]
+	commandSplit     commandKind = 9 // leaves slots to another group, see [Split]
+	// commandWithin is a command of kind 1, 2, 3, 4, 7 or 8, for a group that holds these slots.
+	commandWithin commandKind = 10
+	lastCommand               = commandWithin
 )
 
 var (
@@ -49,6 +54,8 @@ type command struct {
 	box       record.Box    // of an erase or purge
 	retention Retention
 	rng       *Range // its rows alias rows
+	split     *Split
+	within    slots.Range // that the group is taken to hold; zero for one that was never split
 }
 
 // AppendPut appends the command that stores a batch as [Store.Put] does.
@@ -148,7 +155,7 @@ func (c *command) parse(src []byte) error {
 		c.err = badCommand("%d bytes end inside the header", len(src))
 		return nil
 	}
-	if src[2]|src[3] != 0 || src[1] == 0 || src[1] > byte(commandRelease) {
+	if src[2]|src[3] != 0 || src[1] == 0 || src[1] > byte(lastCommand) {
 		return fmt.Errorf("%w: kind %d, then %d and %d", ErrUnknownCommand, src[1], src[2], src[3])
 	}
 	c.kind = commandKind(src[1])
@@ -162,6 +169,10 @@ func (c *command) parse(src []byte) error {
 		c.err = c.parseRetention(body)
 	case commandRange:
 		c.err = c.parseRange(body)
+	case commandSplit:
+		c.err = c.parseSplit(body)
+	case commandWithin:
+		return c.parseWithin(body)
 	case commandStep, commandClose, commandRelease:
 		if len(body) > 0 {
 			c.err = badCommand("%d bytes follow", len(body))
@@ -247,7 +258,7 @@ func (c *command) bytes() int { return len(c.data) + c.put.rows*rowOverheadBytes
 // One that is wrong does nothing.
 func (c *command) isEvent() bool {
 	return c.err == nil && slices.Contains([]commandKind{commandErase, commandPurge,
-		commandRetention, commandStep, commandRange, commandRelease}, c.kind)
+		commandRetention, commandStep, commandRange, commandRelease, commandSplit}, c.kind)
 }
 
 // logTime is a clock reading of a proposer as acqs may follow it.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -66,6 +67,10 @@ func TestFormatExamples(t *testing.T) {
 	f("close", AppendClose(nil), nil)
 	got, err = AppendRange(nil, exampleRange())
 	f("range", got, err)
+	split := &Split{slots.Range{To: 512}, slots.Range{From: 512, To: 1024}, 17, testGroup}
+	got, err = AppendSplit(nil, split)
+	f("split", got, err)
+	f("within", AppendWithin(nil, split.Keep, AppendRelease(nil)), nil)
 	f("applied", appliedEntry(position{42, 1001}).Data, nil)
 	if len(found) != 0 {
 		t.Errorf("examples that nobody reads: %v", found)
@@ -122,6 +127,12 @@ func FuzzParseCommand(f *testing.F) {
 	copied.Rows = nil
 	part, _ = AppendRange(nil, copied)
 	f.Add(part)
+	split, _ := AppendSplit(nil, &Split{slots.Range{To: 5}, slots.Range{From: 5, To: 9}, 3,
+		testGroup})
+	f.Add(split)
+	f.Add(AppendWithin(nil, slots.Range{To: 5}, erase))
+	f.Add(AppendWithin(nil, slots.Range{To: 5}, part))
+	f.Add(AppendWithin(nil, slots.Range{To: 5}, put))
 	f.Add([]byte{})
 	c := new(command)
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -140,6 +151,7 @@ func FuzzParseCommand(f *testing.F) {
 		}
 		other := new(command)
 		if err := other.parse(again); err != nil || other.err != nil || other.kind != c.kind ||
+			other.within != c.within || !reflect.DeepEqual(other.split, c.split) ||
 			other.put.writer != c.put.writer || !reflect.DeepEqual(other.box, c.box) ||
 			!reflect.DeepEqual(other.retention, c.retention) || c.kind == commandRange &&
 			!reflect.DeepEqual(other.rng, c.rng) {
@@ -153,7 +165,15 @@ func FuzzParseCommand(f *testing.F) {
 
 // encoded is the command as its proposer encodes it.
 func (c *command) encoded() ([]byte, error) {
+	plain, err := c.plain()
+	return AppendWithin(nil, c.within, plain), err
+}
+
+// plain is encoded without the slots that it is for.
+func (c *command) plain() ([]byte, error) {
 	switch c.kind {
+	case commandSplit:
+		return AppendSplit(nil, c.split)
 	case commandPut:
 		return AppendPut(nil, c.rows, c.put.writer)
 	case commandErase:

@@ -434,7 +434,7 @@ func (t *eventTree) oldest(k record.Key) *hider {
 		}
 	}
 	for _, h := range t.events {
-		if h.box.Contains(k) && (found == nil || h.acqNs < found.acqNs) {
+		if h.contains(k) && (found == nil || h.acqNs < found.acqNs) {
 			found = h
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -23,7 +24,13 @@ const (
 	EventErase     EventKind = 1 // hides them from the views that resolve versions
 	EventPurge     EventKind = 2 // hides them from every view and removes them from disk
 	EventRetention EventKind = 3 // as a purge, by a policy; its place is taken by the next step
+	// eventSplit is as a purge of the devices that a replica does not hold after a split. Nobody is
+	// told of it: they are in another group.
+	eventSplit EventKind = 4
 )
+
+// purges reports whether its rows are to leave the disk until it is done.
+func (k EventKind) purges() bool { return k == EventPurge || k == eventSplit }
 
 // String returns the name that the kind has in JSON and on the command line.
 func (k EventKind) String() string {
@@ -49,6 +56,8 @@ type Event struct {
 	// FromSlot and ToSlot are set by who merges stores of a cluster: the event is only of devices
 	// with these slots. Both 0: of all.
 	FromSlot, ToSlot uint32
+
+	kept slots.Range // of eventSplit: the devices that it does not concern
 }
 
 // hider is what hides rows: an event, with a box whose acq ends at that of the event.
@@ -57,14 +66,20 @@ type hider struct {
 	bounds bounds // of box
 	acqNs  int64
 	kind   EventKind
+	kept   slots.Range // with To > 0: devices in it are not concerned
+}
+
+// contains reports whether the event hides a row.
+func (h *hider) contains(k record.Key) bool {
+	return h.box.Contains(k) && (h.kept.To == 0 || !h.kept.Has(k.CID, k.MID))
 }
 
 // history is an immutable list of what hides rows, oldest first.
 type history struct {
 	hiders []*hider // those that rows which are still there may need
-	purges []*hider // all purges and steps of retentions
+	purges []*hider // all purges, steps of retentions and splits
 
-	hiding, purged *eventTree // of hiders and of purges
+	hiding, purged *eventTree // of hiders, and of purges but for splits
 
 	all []Event // erases, purges and the present steps of retentions
 }
@@ -97,7 +112,10 @@ func (h *history) newestPurge() int64 {
 
 // hiderOf returns what an event hides; ok is false when its box lies above its acq.
 func hiderOf(e *Event) (h *hider, ok bool) {
-	h = &hider{box: e.Box, acqNs: e.AcqNs, kind: e.Kind}
+	h = &hider{box: e.Box, acqNs: e.AcqNs, kind: e.Kind, kept: e.kept}
+	if e.Kind == eventSplit {
+		h.kind = EventPurge
+	}
 	below := record.RangeSet{{From: math.MinInt64, To: e.AcqNs}}
 	if set := e.Box[record.Acq]; len(set) > 0 {
 		below = clipSet(set, e.AcqNs)
@@ -110,8 +128,12 @@ func hiderOf(e *Event) (h *hider, ok bool) {
 // publishHistory makes what the manifest says of events visible to scans. The caller holds
 // manifestMu.
 func (s *Store) publishHistory() {
-	next := &history{all: s.allEvents()}
-	for _, e := range next.all {
+	next := &history{}
+	var told []*hider
+	for _, e := range s.everyEvent() {
+		if e.Kind != eventSplit {
+			next.all = append(next.all, e)
+		}
 		h, ok := hiderOf(&e)
 		if !ok {
 			continue
@@ -119,16 +141,26 @@ func (s *Store) publishHistory() {
 		if !e.Done {
 			next.hiders = append(next.hiders, h)
 		}
-		if e.Kind != EventErase {
-			next.purges = append(next.purges, h)
+		if e.Kind == EventErase {
+			continue
+		}
+		next.purges = append(next.purges, h)
+		if e.Kind != eventSplit {
+			told = append(told, h)
 		}
 	}
-	next.hiding, next.purged = plantTree(next.hiders), plantTree(next.purges)
+	next.hiding, next.purged = plantTree(next.hiders), plantTree(told)
 	s.history.Store(next)
 }
 
-// allEvents lists events and the steps of retentions, oldest first. The caller holds manifestMu.
+// allEvents lists erases, purges and the steps of retentions, oldest first. The caller holds
+// manifestMu.
 func (s *Store) allEvents() []Event {
+	return slices.DeleteFunc(s.everyEvent(), func(e Event) bool { return e.Kind == eventSplit })
+}
+
+// everyEvent is allEvents with splits.
+func (s *Store) everyEvent() []Event {
 	all := slices.Clone(s.manifest.events)
 	for i := range s.manifest.policies {
 		all = append(all, s.manifest.policies[i].events()...)
@@ -281,7 +313,7 @@ func (s *Store) emptyLog() error {
 	s.manifestMu.Lock()
 	s.noteEntries(file, nil)
 	for _, e := range s.manifest.events {
-		if _, known := s.cleanLog[e.AcqNs]; !known && e.Kind == EventPurge && !e.Done {
+		if _, known := s.cleanLog[e.AcqNs]; !known && e.Kind.purges() && !e.Done {
 			s.cleanLog[e.AcqNs] = file
 		}
 	}
@@ -302,7 +334,7 @@ func (s *Store) resumePurges() {
 	s.manifestMu.Lock()
 	due := slices.ContainsFunc(s.manifest.events, func(e Event) bool {
 		_, known := s.cleanLog[e.AcqNs]
-		return e.Kind == EventPurge && !e.Done && !known
+		return e.Kind.purges() && !e.Done && !known
 	})
 	s.manifestMu.Unlock()
 	if due {
@@ -322,7 +354,7 @@ func (s *Store) finishPurges() error {
 	e := edit{}
 	for _, p := range s.manifest.events {
 		clean, known := s.cleanLog[p.AcqNs]
-		if p.Kind == EventPurge && !p.Done && known && oldest >= clean && s.isClean(p.AcqNs) {
+		if p.Kind.purges() && !p.Done && known && oldest >= clean && s.isClean(p.AcqNs) {
 			e.Done = append(e.Done, p.AcqNs)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -16,6 +17,18 @@ type eventMeta struct {
 	Box     [record.NumDims][]rangeMeta `json:"box"` // cid, mid, moid, cap, acq; null: all
 	Done    bool                        `json:"done,omitempty"`
 	Removed uint64                      `json:"removed,omitempty"`
+	Kept    *slotsMeta                  `json:"kept_slots,omitempty"` // of a split
+}
+
+// slotsMeta is slots [from, to).
+type slotsMeta [2]uint32
+
+func slotsOf(r slots.Range) *slotsMeta { return &slotsMeta{r.From, r.To} }
+
+// slots returns the range; ok is false where there can be none such.
+func (m *slotsMeta) slots() (r slots.Range, ok bool) {
+	r = slots.Range{From: m[0], To: m[1]}
+	return r, r.From < r.To && r.To <= slots.Count
 }
 
 type rangeMeta [2]int64
@@ -33,13 +46,23 @@ func metaOf(e *Event) eventMeta {
 			m.Box[d] = append(m.Box[d], rangeMeta{r.From, r.To})
 		}
 	}
+	if e.Kind == eventSplit {
+		m.Kept = slotsOf(e.kept)
+	}
 	return m
 }
 
 func (m *eventMeta) event() (Event, error) {
 	e := Event{AcqNs: m.AcqNs, Kind: m.Kind, Done: m.Done, Removed: m.Removed}
-	if e.Kind != EventErase && e.Kind != EventPurge {
-		return e, fmt.Errorf("event of kind %d; this version knows 1 and 2", e.Kind)
+	ok := true
+	switch {
+	case e.Kind == eventSplit && m.Kept != nil:
+		e.kept, ok = m.Kept.slots()
+	case e.Kind != EventErase && e.Kind != EventPurge || m.Kept != nil:
+		return e, fmt.Errorf("event of kind %d; this version knows 1, 2 and 4", e.Kind)
+	}
+	if !ok {
+		return e, fmt.Errorf("a split keeps slots %d to %d", m.Kept[0], m.Kept[1])
 	}
 	for d, set := range m.Box {
 		for _, r := range set {
@@ -153,7 +176,7 @@ func (e *edit) addRemoved(more []removal) {
 
 // purges reports whether rows are to leave the log after an edit.
 func (e *edit) purges() bool {
-	return slices.ContainsFunc(e.Events, func(m eventMeta) bool { return m.Kind == EventPurge })
+	return slices.ContainsFunc(e.Events, func(m eventMeta) bool { return m.Kind.purges() })
 }
 
 func (m *manifest) findEvent(acqNs int64) int {

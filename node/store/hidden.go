@@ -68,7 +68,7 @@ func (sc *scan) hide(from *history) {
 // hiderOf returns the oldest event that hides a row, nil for none.
 func (sc *scan) hiderOf(k record.Key) *hider {
 	for _, h := range sc.hidden {
-		if h.box.Contains(k) {
+		if h.contains(k) {
 			return h
 		}
 	}
@@ -90,7 +90,7 @@ func (seg *segmentScan) hide(by []*hider) {
 			continue
 		}
 		if box, ok := seg.ranked(&h.box); ok {
-			seg.hidden = append(seg.hidden, box)
+			seg.hidden = append(seg.hidden, hiddenBox{box, h.kept})
 		}
 	}
 	if len(seg.hidden) == 0 {
@@ -127,13 +127,33 @@ func (seg *sealedSegment) ranked(box *record.Box) (ranked record.Box, ok bool) {
 // hides reports whether events hide all rows of a block, or some.
 func (seg *segmentScan) hides(info *index.BlockInfo) (all, some bool) {
 	for i := range seg.hidden {
-		one, part := covers(&seg.hidden[i], info)
+		one, part := seg.hidden[i].covers(info)
 		if one {
 			return true, true
 		}
 		some = some || part
 	}
 	return false, some
+}
+
+// hiddenBox is what hides rows of a segment.
+type hiddenBox struct {
+	box  record.Box // with acq as ranks
+	kept slots.Range
+}
+
+// covers reports whether all rows of a block, or maybe some, are hidden.
+func (h *hiddenBox) covers(info *index.BlockInfo) (all, some bool) {
+	all, some = covers(&h.box, info)
+	if h.kept.To == 0 || !some {
+		return all, some
+	}
+	cid, least, most := info.Min[record.CID], info.Min[record.MID], info.Max[record.MID]
+	if cid != info.Max[record.CID] || least>>slots.BlockBits != most>>slots.BlockBits {
+		return false, true
+	}
+	kept := h.kept.Has(int32(cid), least)
+	return all && !kept, !kept
 }
 
 // covers reports whether all rows of a block, or maybe some, lie in a box with acq as ranks.
@@ -151,8 +171,9 @@ func covers(box *record.Box, info *index.BlockInfo) (all, some bool) {
 // reveal removes from sel, which ascends, the rows of the open block that an event hides.
 func (w *worker) reveal(seg *segmentScan, info *index.BlockInfo, sel []uint32) []uint32 {
 	for i := range seg.hidden {
-		box := &seg.hidden[i]
-		if _, some := covers(box, info); !some {
+		h := &seg.hidden[i]
+		box := &h.box
+		if _, some := h.covers(info); !some {
 			continue
 		}
 		gone := append(w.gone[:0], sel...)
@@ -161,10 +182,32 @@ func (w *worker) reveal(seg *segmentScan, info *index.BlockInfo, sel []uint32) [
 				gone = w.block.Filter(d, box[d], gone)
 			}
 		}
+		if h.kept.To > 0 {
+			gone = w.elsewhere(h.kept, gone)
+		}
 		sel = without(sel, gone)
 		w.gone = gone
 	}
 	return sel
+}
+
+// elsewhere keeps of rows of the open block those of devices that do not lie in a range.
+func (w *worker) elsewhere(kept slots.Range, sel []uint32) []uint32 {
+	w.devs.Reset()
+	// Without payloads there is nothing in it that could be damaged.
+	_ = w.block.GatherParts(sel, nil, 1<<record.CID|1<<record.MID, &w.devs)
+	keep := 0
+	for i, at := range sel {
+		cid, mid := w.devs.CID[i], w.devs.MID[i]
+		if i == 0 || cid != w.devs.CID[i-1] || mid != w.devs.MID[i-1] {
+			w.away = !kept.Has(cid, mid)
+		}
+		if w.away {
+			sel[keep] = at
+			keep++
+		}
+	}
+	return sel[:keep]
 }
 
 // without removes from an ascending list those of another, in place.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/pentad-db/pentad/node/internal/lines"
+	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/segment"
 )
 
@@ -65,6 +67,11 @@ type edit struct {
 
 	// Applied says of a replica how far its log was applied: all up to there is durable.
 	Applied *position `json:"applied,omitempty"`
+
+	// Slots that a replica holds, once it was split or split off, and the entry of the log before
+	// that of its group: see [Store.IndexBase].
+	Slots     *slotsMeta `json:"slots,omitempty"`
+	IndexBase uint64     `json:"index_base,omitempty"`
 }
 
 // manifest is the list of live segments: a text file of lines "crc32c json", appended and synced.
@@ -85,6 +92,8 @@ type manifest struct {
 
 	replicated bool // store is the identity of a group
 	applied    position
+	slots      slots.Range // that it holds; zero of one that was never split
+	indexBase  uint64
 }
 
 // newStoreID makes the identity of a store: a history of rows that goes on in one place only.
@@ -214,6 +223,13 @@ func (m *manifest) apply(e edit) error {
 	if e.Applied != nil && e.Applied.Index >= m.applied.Index {
 		m.applied = *e.Applied
 	}
+	if e.Slots != nil {
+		var ok bool
+		if m.slots, ok = e.Slots.slots(); !ok {
+			return fmt.Errorf("it holds slots %d to %d", e.Slots[0], e.Slots[1])
+		}
+	}
+	m.indexBase = cmp.Or(e.IndexBase, m.indexBase)
 	m.applyCopy(&e)
 	m.clockNs = max(m.clockNs, e.ClockNs)
 	for _, id := range e.Remove {
@@ -250,6 +266,9 @@ func (m *manifest) snapshot() []byte {
 		Add: m.live, Gone: m.gone, Policies: m.policies, Copy: m.copied, Replicated: m.replicated}
 	if m.replicated {
 		e.Applied = &m.applied
+	}
+	if e.IndexBase = m.indexBase; m.slots.To > 0 {
+		e.Slots = slotsOf(m.slots)
 	}
 	for i := range m.events {
 		e.Events = append(e.Events, metaOf(&m.events[i]))

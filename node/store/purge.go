@@ -67,7 +67,7 @@ func (s *Store) lookForGone(seg *sealedSegment, by []*hider) (gone, error) {
 	var keys record.Batch
 	part := &segmentScan{plan: new(index.Plan)}
 	for _, h := range by {
-		if seg.liesIn(&h.box) {
+		if h.kept.To == 0 && seg.liesIn(&h.box) {
 			return seg.allGone(h, g), nil
 		}
 		before := g.rows
@@ -86,6 +86,9 @@ func (s *Store) lookForGone(seg *sealedSegment, by []*hider) (gone, error) {
 				return g, err
 			}
 			w.sel = w.choose(part, info, c.Need)
+			if h.kept.To > 0 {
+				w.sel = w.elsewhere(h.kept, w.sel)
+			}
 			keys.Reset()
 			if err := w.block.Gather(w.sel, true, &keys); err != nil {
 				return g, err

@@ -32,6 +32,7 @@ func (s *Store) recover(ctx context.Context, report *Report) error {
 		return err
 	}
 	s.replicated = s.manifest.replicated
+	s.noteSlots()
 	if err := s.adopt(); err != nil {
 		return err
 	}

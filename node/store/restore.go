@@ -220,6 +220,7 @@ func (r *restore) write() error {
 	first.Format, first.Shards, first.Store = formatVersion, last.Shards, newStoreID()
 	first.ClockNs, first.Add, first.Gone = r.until, r.live, nil
 	first.Replicated, first.Applied = false, nil
+	first.Slots, first.IndexBase = nil, 0
 	first.Copy = nil // its events may be newer than its rows, which no copy may have
 	first.Events = r.events
 	return replaceFile(filepath.Join(r.dir, manifestFile), appendEdit(nil, first))
@@ -230,7 +231,7 @@ func (r *restore) write() error {
 func eventsUntil(events []eventMeta, untilNs int64) []eventMeta {
 	var kept []eventMeta
 	for _, e := range events {
-		if e.Kind == EventPurge || e.AcqNs < untilNs {
+		if e.Kind.purges() || e.AcqNs < untilNs {
 			e.Done, e.Removed = false, 0
 			kept = append(kept, e)
 		}

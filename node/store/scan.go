@@ -175,7 +175,7 @@ type segmentScan struct {
 	*sealedSegment
 	plan   *index.Plan
 	ranks  record.RangeSet // the box's acq as ranks of this segment
-	hidden []record.Box    // whose rows events hide, with acq as ranks
+	hidden []hiddenBox
 }
 
 // task is a piece of work: a head, blocks [from, to) of a segment's candidates, or with last set
@@ -410,6 +410,8 @@ type worker struct {
 	spans  []segment.Span
 	likely []segment.Span // of the block that is loaded ahead
 	gone   []uint32       // rows of a block that an event hides
+	devs   record.Batch   // devices of such rows
+	away   bool           // the last of them is held elsewhere
 	apart  apart
 
 	devices  []segment.MIDs // of the box, in the open block

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/segment"
 )
 
@@ -133,6 +134,9 @@ type Store struct {
 	durable atomic.Uint64 // index of a command through which all is synced
 	applyMu sync.Mutex    // guards applied, and the writers while it is held
 	applied position
+
+	indexBase atomic.Uint64               // see IndexBase
+	held      atomic.Pointer[slots.Range] // see Slots; nil until it is split
 
 	belowMu sync.Mutex    // one put below the horizon at a time: each looks what is there
 	belowAt atomic.Uint64 // odd while the rows of such a put become visible

@@ -28,6 +28,14 @@ func (c *Client) OfGroups(groups []int) *Client {
 	return &out
 }
 
+// OfParts is OfGroups where groups may have been split: each is a number, or of one that was split
+// NUMBER:FROM-TO with the slots that it is taken to hold, for which alone it answers.
+func (c *Client) OfParts(parts []string) *Client {
+	out := *c
+	out.asks.groups = strings.Join(parts, ",")
+	return &out
+}
+
 // After returns a client whose questions are answered when everything up to an acq is there, such
 // as what a put through another node of a cluster stored, whose reply has its greatest. With
 // several acqs there must be one for each of the groups that are asked for, in their order. It

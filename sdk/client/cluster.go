@@ -168,6 +168,18 @@ func (c *Client) Rebalance(
 	return c.act(ctx, "rebalance", values)
 }
 
+// SplitGroup parts the slots of a group between it and a new one on the same nodes; group 0 stands
+// for all groups.
+func (c *Client) SplitGroup(
+	ctx context.Context, group uint32, dryRun bool,
+) (ClusterProspect, error) {
+	values := ClusterAct{DryRun: dryRun}.values()
+	if values.Set("group", "all"); group != 0 {
+		values.Set("group", strconv.FormatUint(uint64(group), 10))
+	}
+	return c.act(ctx, "split", values)
+}
+
 func (a ClusterAct) values() url.Values {
 	values := url.Values{}
 	if a.Node != "" {

@@ -21,7 +21,7 @@ func (a *app) clusterCommand() *cobra.Command {
   pentad cluster status`, a.clusterInitCommand(), a.clusterStatusCommand(),
 		a.clusterNodesCommand(), a.clusterShardsCommand(), a.clusterJoinCommand(),
 		a.clusterDrainCommand(), a.clusterUndrainCommand(), a.clusterRemoveCommand(),
-		a.clusterRebalanceCommand())
+		a.clusterRebalanceCommand(), a.clusterSplitCommand())
 }
 
 func (a *app) clusterInitCommand() *cobra.Command {

@@ -141,7 +141,7 @@ func (m *Machine) check(ctx context.Context, dir string, meta *manifest) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	at := s.Applied()
+	at := own(s, s.Applied())
 	if err := s.Close(); err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 
 	"github.com/pentad-db/pentad/node/replica"
@@ -25,6 +26,8 @@ const (
 	snapshotsDir = "snapshots" // of which peers are reading
 	receivedDir  = "received"  // a snapshot that is coming in, not yet whole
 	installedDir = "installed" // one that is whole, and takes the place of the store
+	splitDir     = "split"     // states of groups that were split off, until they are taken
+	newSuffix    = ".new"      // of one that is being made
 )
 
 // clockBytes is the clock reading i64 before the command in an entry.
@@ -72,7 +75,17 @@ func recoverDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	for _, name := range []string{receivedDir, snapshotsDir} {
+	remove := []string{receivedDir, snapshotsDir}
+	seeds, err := os.ReadDir(filepath.Join(dir, splitDir))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	for _, e := range seeds {
+		if strings.HasSuffix(e.Name(), newSuffix) {
+			remove = append(remove, filepath.Join(splitDir, e.Name()))
+		}
+	}
+	for _, name := range remove {
 		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
 			return err
 		}
@@ -97,8 +110,8 @@ func AppendClock(dst []byte, clockNs int64) []byte {
 // parseEntry returns the command of an entry, aliasing it.
 //
 // Errors: ErrNoProposal.
-func parseEntry(e *replica.Entry) (store.Command, error) {
-	c := store.Command{Index: e.Index}
+func parseEntry(e *replica.Entry, base uint64) (store.Command, error) {
+	c := store.Command{Index: e.Index + base}
 	switch n := len(e.Data); {
 	case n == 0:
 		return c, nil
@@ -116,31 +129,46 @@ func parseEntry(e *replica.Entry) (store.Command, error) {
 // Errors: as of [store.Store.Apply], and ErrNoProposal, after those entries that Applied tells.
 func (m *Machine) Apply(entries []replica.Entry, results []any) error {
 	m.commands = m.commands[:0]
-	var bad error
+	base := m.store.Load().IndexBase()
 	for i := range entries {
-		c, err := parseEntry(&entries[i])
+		c, err := parseEntry(&entries[i], base)
 		if err != nil {
-			bad = err
-			break
+			return errors.Join(m.apply(results), err)
+		}
+		if sp, ok := store.ParseSplit(c.Data); ok {
+			done := len(m.commands)
+			if err := m.apply(results); err != nil {
+				return err
+			}
+			results = results[done:]
+			if err := m.part(sp, c.Index); err != nil {
+				return err
+			}
 		}
 		m.commands = append(m.commands, c)
 	}
+	return m.apply(results)
+}
+
+// apply applies the commands that wait.
+func (m *Machine) apply(results []any) error {
 	outcomes, err := m.store.Load().Apply(context.Background(), m.commands) // Close ends its waits
 	for i, out := range outcomes {
 		results[i] = out
 	}
 	clear(m.commands)
-	if err != nil {
-		return err
-	}
-	return bad
+	m.commands = m.commands[:0]
+	return err
 }
 
 // Applied returns the index after which entries are wanted.
-func (m *Machine) Applied() uint64 { return m.store.Load().Applied() }
+func (m *Machine) Applied() uint64 { return own(m.store.Load(), m.store.Load().Applied()) }
 
 // Durable returns the index through which the state survives a loss of power.
-func (m *Machine) Durable() uint64 { return m.store.Load().Durable() }
+func (m *Machine) Durable() uint64 { return own(m.store.Load(), m.store.Load().Durable()) }
+
+// own is the index of the group's log for one of its store.
+func own(s *store.Store, index uint64) uint64 { return index - min(index, s.IndexBase()) }
 
 // Sync makes Durable reach what was applied.
 func (m *Machine) Sync() error { return m.store.Load().Sync() }

@@ -63,7 +63,7 @@ func (m *Machine) Snapshot() (replica.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.meta = manifest{Format: manifestFormat, Index: info.Index}
+	s.meta = manifest{Format: manifestFormat, Index: own(m.store.Load(), info.Index)}
 	if err := s.list(); err != nil {
 		return nil, errors.Join(fmt.Errorf("snapshot of replica: %w", err), os.RemoveAll(s.dir))
 	}

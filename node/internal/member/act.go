@@ -24,6 +24,7 @@ const (
 	Undrain   = "undrain"   // takes that back, as long as it has not left
 	Remove    = "remove"    // a node is lost for good: its copies are made anew now
 	Rebalance = "rebalance" // sets how fast copies move
+	Split     = "split"     // parts a group, or all of them, in two
 )
 
 // Act is something that an operator wants.
@@ -35,6 +36,8 @@ type Act struct {
 	FewerCopies bool    `json:"fewer_copies"`  // Drain also if too few nodes are left
 	Copies      *uint32 `json:"copies"`        // Rebalance: of cluster.Limits, nil as it is
 	BytesPerSec *uint64 `json:"bytes_per_sec"` // likewise
+	Group       uint32  `json:"group"`         // Split: which; 0 for all
+	Groups      int     `json:"groups"`        // Split: so many there were when it was asked for
 }
 
 // Prospect is what is ahead: after an act, or as it would be.
@@ -79,7 +82,7 @@ func (m *Member) look(ctx context.Context) (Prospect, error) {
 // Errors: *wire.Error; ErrUnavailable; of ctx.
 func (m *Member) Act(ctx context.Context, a Act) (Prospect, error) {
 	if a.ID == 0 {
-		a.ID = drawID()
+		a.ID, a.Groups = drawID(), m.View().DataGroups()
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, commandTimeout, ErrUnavailable)
 	defer cancel()
@@ -155,18 +158,13 @@ func (m *Member) actHere(ctx context.Context, a Act) (p Prospect, err error) {
 		return p, ErrUnavailable
 	}
 	health := m.Health(before)
-	cmd, id, err := command(before, health, a)
+	cmds, id, err := m.commands(ctx, before, health, a)
 	if err != nil {
 		return p, err
 	}
-	after, changed := before, false
-	if cmd != nil {
-		if _, err := cluster.AppendCommand(nil, cmd); err != nil {
-			return p, &wire.Error{Kind: wire.KindInvalid, Message: err.Error()}
-		}
-		if after, changed, err = m.command(ctx, cmd, a); err != nil {
-			return p, refusal(err)
-		}
+	after, changed, err := m.decide(ctx, before, cmds, a)
+	if err != nil {
+		return p, err
 	}
 	said := m.survey(ctx, after)
 	p = prospect(after, cluster.NextMoves(after, health, cluster.PlanOptions{}), sizes(said))
@@ -179,28 +177,84 @@ func (m *Member) actHere(ctx context.Context, a Act) (p Prospect, err error) {
 	return p, nil
 }
 
-// command does a command, or asks a copy of the state what it would do.
-func (m *Member) command(
-	ctx context.Context, cmd cluster.Command, a Act,
+// decide does commands one after the other, or asks a copy of the state what they would do. Several
+// are done if all of them would be.
+func (m *Member) decide(
+	ctx context.Context, before *cluster.View, cmds []cluster.Command, a Act,
 ) (after *cluster.View, changed bool, err error) {
-	if !a.DryRun {
-		answer, err := m.commandOnce(ctx, cmd, a.ID)
-		st, _ := m.run.Status(cluster.MetaGroup) // a replica that is gone leads nothing
-		if err == nil && (st.Leader == 0 || st.Leader != st.Replica) {
-			err = &replica.NotLeaderError{Leader: st.Leader} // its view may be the old one
+	after = before
+	if a.DryRun || len(cmds) > 1 {
+		if after, changed, err = m.wouldDo(before, cmds); err != nil || a.DryRun {
+			return after, changed, err
 		}
-		return m.View(), answer.Changed, err
+	}
+	for _, cmd := range cmds {
+		if _, err := cluster.AppendCommand(nil, cmd); err != nil {
+			return nil, false, &wire.Error{Kind: wire.KindInvalid, Message: err.Error()}
+		}
+		id := a.ID
+		if a.Verb == Split { // each is of one epoch of its group, and so done once
+			id = drawID()
+		}
+		var new bool
+		if after, new, err = m.command(ctx, cmd, id); err != nil {
+			return nil, false, refusal(err)
+		}
+		changed = changed || new
+	}
+	return after, changed, nil
+}
+
+// wouldDo asks a copy of the state what commands would do.
+func (m *Member) wouldDo(
+	before *cluster.View, cmds []cluster.Command,
+) (after *cluster.View, changed bool, err error) {
+	if len(cmds) == 0 {
+		return before, false, nil
 	}
 	state, err := cluster.ParseState(m.state())
 	if err != nil {
-		return nil, false, err
+		return nil, false, refusal(err)
 	}
-	data, err := cluster.AppendCommand(nil, cmd)
-	if err != nil {
-		return nil, false, err
+	for _, cmd := range cmds {
+		data, err := cluster.AppendCommand(nil, cmd)
+		if err != nil {
+			return nil, false, &wire.Error{Kind: wire.KindInvalid, Message: err.Error()}
+		}
+		result, err := state.Apply(data)
+		if err = errors.Join(err, result.Err); err != nil {
+			return nil, false, refusal(err)
+		}
+		changed = changed || result.Changed
 	}
-	result, err := state.Apply(data)
-	return state.View(), result.Changed, errors.Join(err, result.Err)
+	return state.View(), changed, nil
+}
+
+// command does a command that is known by an id.
+func (m *Member) command(
+	ctx context.Context, cmd cluster.Command, id uint64,
+) (after *cluster.View, changed bool, err error) {
+	answer, err := m.commandOnce(ctx, cmd, id)
+	st, _ := m.run.Status(cluster.MetaGroup) // a replica that is gone leads nothing
+	if err == nil && (st.Leader == 0 || st.Leader != st.Replica) {
+		err = &replica.NotLeaderError{Leader: st.Leader} // its view may be the old one
+	}
+	return m.View(), answer.Changed, err
+}
+
+// commands returns what an act means; none for nothing. The node is that which it is about, or 0.
+func (m *Member) commands(
+	ctx context.Context, v *cluster.View, h cluster.Health, a Act,
+) ([]cluster.Command, cluster.NodeID, error) {
+	if a.Verb == Split {
+		cmds, err := m.splits(ctx, v, a)
+		return cmds, 0, err
+	}
+	cmd, id, err := command(v, h, a)
+	if cmd == nil || err != nil {
+		return nil, id, err
+	}
+	return []cluster.Command{cmd}, id, nil
 }
 
 // command returns what an act means; nil for nothing. The node is that which it is about, or 0.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/replica"
+	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
@@ -39,6 +40,7 @@ const (
 	reasonNoGroup    = "no_group"
 	reasonOverloaded = "overloaded"
 	reasonUnknown    = "unknown_outcome"
+	reasonSplit      = "split" // the group does not hold the slots
 )
 
 const maxAnswer = 256 << 20
@@ -131,6 +133,8 @@ func said(err error) error {
 		e.Reason = reasonNoGroup
 	case errors.Is(err, replica.ErrOverloaded):
 		e.Reason = reasonOverloaded
+	case errors.Is(err, store.ErrOtherSlots):
+		e.Reason = reasonSplit
 	default:
 		return err
 	}
@@ -152,6 +156,8 @@ func heard(group uint32, e *wire.Error) error {
 		return replica.ErrOverloaded
 	case reasonUnknown:
 		return replica.ErrUnknown
+	case reasonSplit:
+		return store.ErrOtherSlots
 	}
 	return e
 }

@@ -57,6 +57,7 @@ func (m *Member) follow() {
 			}
 			m.holdGroups(m.open, v)
 			m.changeMembers(v)
+			m.splitGroups(v)
 			m.tell(v)
 		}
 		m.opt.Changed()
@@ -103,7 +104,7 @@ func (m *Member) create() {
 		return
 	}
 	m.propose(&cluster.Create{Cluster: m.token.Cluster, Groups: uint32(m.opt.Cluster.Groups),
-		Replicas: uint32(m.opt.Cluster.Replicas), Feature: feature, First: m.node})
+		Replicas: uint32(m.opt.Cluster.Replicas), Feature: firstFeature, First: m.node})
 }
 
 // introduce asks to be let in, or says what is new about this node. Whoever has the token may.

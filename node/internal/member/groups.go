@@ -10,7 +10,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -64,7 +66,9 @@ func (m *Member) identity(group uint32) string {
 // resume starts the replicas that this node holds, and removes what is left of others.
 func (m *Member) resume(ctx context.Context) error {
 	known := map[string]bool{}
-	for group, id := range m.run.Groups() {
+	has := m.run.Groups()
+	for _, group := range slices.Sorted(maps.Keys(has)) {
+		id := has[group]
 		known[dirOf(group, id)] = true
 		if m.damaged[group] != nil {
 			continue
@@ -108,6 +112,9 @@ func (m *Member) startReplica(ctx context.Context, group uint32, id uint64) erro
 		k.others = m.moduleOfOthers
 		h.Closer, of = k, watched{k, group, m.opt.Log, func() {}}
 	} else {
+		if err := machine.Take(m.path("groups"), group, dir); err != nil {
+			return err
+		}
 		opt := m.opt.Store
 		opt.Group, opt.Shards = m.identity(group), 1
 		opt.HeadMax = headsOf(opt.HeadMax, len(m.View().Groups))
@@ -136,10 +143,11 @@ func (m *Member) holdGroups(ctx context.Context, v *cluster.View) {
 		group := uint32(g)
 		for _, r := range v.Groups[g].Replicas {
 			if r.Node == m.self.ID {
-				m.bringUp(ctx, group, has[group], v.Groups[g].Replicas, r)
+				m.bringUp(ctx, v, group, has[group], r)
 			}
 		}
 	}
+	m.forgetSeeds(v)
 	for group, id := range has {
 		number := cluster.ReplicaID(replica.Number(id))
 		if int(group) >= len(v.Groups) || number >= v.NextReplica || holds(v, group, number) {
@@ -154,19 +162,19 @@ func (m *Member) holdGroups(ctx context.Context, v *cluster.View) {
 // bringUp makes and starts a replica that the view gives to this node, if that is to be done. What
 // did not work may do so later, as when a disk was full.
 func (m *Member) bringUp(
-	ctx context.Context, group uint32, has uint64, all []cluster.Replica, r cluster.Replica,
+	ctx context.Context, v *cluster.View, group uint32, has uint64, r cluster.Replica,
 ) {
 	m.mu.Lock()
 	done := m.replicas[group] != nil || m.damaged[group] != nil ||
 		time.Since(m.tried[group]) < retryEvery
 	m.mu.Unlock()
-	if done {
+	if done || has == 0 && m.parentFirst(v, group, r) {
 		return
 	}
 	var err error
 	switch has {
 	case 0:
-		err = m.hold(ctx, group, all, r)
+		err = m.hold(ctx, v, group, r)
 	case replicaID(r):
 		err = m.startReplica(ctx, group, has)
 	}
@@ -187,20 +195,28 @@ func holds(v *cluster.View, group uint32, number cluster.ReplicaID) bool {
 	return false
 }
 
-// hold makes a replica that the view gives to this node. The first of a group is alone; later ones
-// begin as learners, when the first is there. A voter that is not there was lost, and must not be
-// made again.
+// hold makes a replica that the view gives to this node. The first of a group is alone, those of
+// one that was split off are together; later ones begin as learners, when the first is there. A
+// voter that is not there was lost, and must not be made again.
 func (m *Member) hold(
-	ctx context.Context, group uint32, all []cluster.Replica, r cluster.Replica,
+	ctx context.Context, v *cluster.View, group uint32, r cluster.Replica,
 ) error {
 	id := replicaID(r)
 	var voters []uint64
-	switch {
-	case r.ID == cluster.ReplicaID(firstReplica+group) && len(all) == 1:
+	all := v.Groups[group].Replicas
+	switch parent := v.Groups[group].Parent; {
+	case parent != 0 && r.ID < v.Groups[group].Born && m.machine(parent) != nil:
+		voters = m.bornWith(v, group)
+	case parent == 0 && r.ID == cluster.ReplicaID(firstReplica+group) && len(all) == 1:
 		voters = []uint64{id}
 	case !r.Learner:
 		return errors.New("it has a vote and is not there; drain this node, and start it anew " +
 			"with an empty directory")
+	}
+	if len(voters) == 0 { // nothing but a snapshot is its beginning
+		if err := machine.Forget(m.path("groups"), group); err != nil {
+			return err
+		}
 	}
 	if err := m.run.Create(ctx, group, id, voters); err != nil {
 		return err

@@ -139,8 +139,9 @@ func TestAReplicaThatIsReadGoes(t *testing.T) {
 // with its log, and would decide without them.
 func TestAFirstReplicaIsNotMadeAgain(t *testing.T) {
 	first := cluster.Replica{ID: firstReplica + 3, Node: 7}
-	all := []cluster.Replica{first, {ID: 20, Node: 8}}
-	if err := new(Member).hold(t.Context(), 3, all, first); err == nil {
+	v := &cluster.View{Groups: make([]cluster.Group, 4)}
+	v.Groups[3].Replicas = []cluster.Replica{first, {ID: 20, Node: 8}}
+	if err := new(Member).hold(t.Context(), v, 3, first); err == nil {
 		t.Error("it begins anew")
 	}
 	s := cluster.NewState()

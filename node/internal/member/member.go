@@ -29,8 +29,12 @@ import (
 	"github.com/pentad-db/pentad/node/store"
 )
 
-// feature is the level of what this program does in a cluster.
-const feature = 1
+// Feature levels of what this program does in a cluster. 1: first; 2: groups can be split. A new
+// cluster begins at the first, so that nodes of older programs can join it.
+const (
+	firstFeature = 1
+	lastFeature  = 2
+)
 
 // rejoinEvery is how often seeds are asked: nodes are often started at one time, and the first of
 // them is not there yet.
@@ -107,7 +111,7 @@ func Open(ctx context.Context, opt Options) (_ *Member, err error) {
 	if m.self, err = cluster.OpenSelf(dir, rand.Reader); err != nil {
 		return nil, err
 	}
-	if m.node, err = m.opt.Cluster.Node(m.self, feature, feature); err != nil {
+	if m.node, err = m.opt.Cluster.Node(m.self, firstFeature, lastFeature); err != nil {
 		return nil, err
 	}
 	m.loadView()

@@ -154,13 +154,16 @@ func (m *Member) note(group uint32, acqNs int64) {
 	m.seen[group] = max(m.seen[group], acqNs)
 }
 
-// Seen returns the greatest acq that this node has acknowledged for a group: whoever wrote through
-// it may expect to read that.
+// Seen returns the greatest acq that this node has acknowledged or shown for a group: whoever wrote
+// or read through it may expect to read that.
 func (m *Member) Seen(group uint32) int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.seen[group]
 }
+
+// Shown notes an acq of a group up to which an answer of this node has shown everything.
+func (m *Member) Shown(group uint32, acqNs int64) { m.note(group, acqNs) }
 
 // once asks one node.
 func (m *Member) once(

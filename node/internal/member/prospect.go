@@ -29,8 +29,18 @@ func prospect(v *cluster.View, o cluster.Outlook, bytes map[uint32]int64) Prospe
 	for _, plan := range o.Running {
 		p.Running = append(p.Running, running(v, plan, bytes[plan.Group]))
 	}
+	for g, group := range v.Groups {
+		if group.Splitting {
+			p.Running = append(p.Running, Change{Group: uint32(g), Stage: stageSplit,
+				Why:   fmt.Sprintf("it is split off group %d", group.Parent),
+				Waits: "its copies begin"})
+		}
+	}
 	return p
 }
+
+// stageSplit is the stage of a group that is split off another one.
+const stageSplit = "split"
 
 func text(id cluster.NodeID) string {
 	if id == 0 {

@@ -216,6 +216,8 @@ func (m *Member) Shards(ctx context.Context) []Shard {
 // String says where the copies of a group go.
 func (c Change) String() string {
 	switch {
+	case c.Stage == stageSplit:
+		return c.Stage
 	case c.Add == "":
 		return "drop " + c.From
 	case c.From == "":

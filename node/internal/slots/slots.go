@@ -1,7 +1,8 @@
 // Package slots says which hash slot a device belongs to, and which range of slots a shard of a
 // store or a group of a cluster owns.
 //
-// It knows neither stores nor nodes; it has no types and starts no goroutines.
+// It knows neither stores nor nodes, and starts no goroutines. Its main types are [Range] and
+// [Map].
 package slots
 
 import (
@@ -14,9 +15,9 @@ import (
 const (
 	// Count is the number of slots; fixed for ever.
 	Count = 1 << 14
-	// blockBits: so many low bits of a device do not change its slot, so that neighbours, which are
+	// BlockBits: so many low bits of a device do not change its slot, so that neighbours, which are
 	// often asked for together, lie together.
-	blockBits = 6
+	BlockBits = 6
 	// maxBlocks is how many (cid, 64 devices) pairs a box may name for its slots to be worked out;
 	// beyond that it meets most parts anyway.
 	maxBlocks = 64
@@ -26,7 +27,7 @@ const (
 func Of(cid int32, mid int64) uint32 {
 	var key [12]byte
 	binary.LittleEndian.PutUint32(key[:], uint32(cid))
-	binary.LittleEndian.PutUint64(key[4:], uint64(mid>>blockBits))
+	binary.LittleEndian.PutUint64(key[4:], uint64(mid>>BlockBits))
 	return uint32(xxh3.Hash(key[:])) & (Count - 1)
 }
 
@@ -41,29 +42,41 @@ func Span(part, parts int) (from, to uint32) {
 
 // Parts tells for each part whether it can hold devices of the box; nil when all can.
 func Parts(box *record.Box, parts int) []bool {
-	cids, ok := values(box[record.CID])
+	slots, ok := named(box)
 	if !ok {
 		return nil
 	}
+	wanted := make([]bool, parts)
+	for _, slot := range slots {
+		wanted[Part(slot, parts)] = true
+	}
+	return wanted
+}
+
+// named returns the slots of the devices that a box names, when these are few.
+func named(box *record.Box) (slots []uint32, ok bool) {
+	cids, ok := values(box[record.CID])
+	if !ok {
+		return nil, false
+	}
 	var blocks []int64
 	for _, r := range box[record.MID] {
-		if uint64(r.To-r.From)>>blockBits >= maxBlocks {
-			return nil
+		if uint64(r.To-r.From)>>BlockBits >= maxBlocks {
+			return nil, false
 		}
-		for b := r.From >> blockBits; b <= (r.To-1)>>blockBits; b++ {
+		for b := r.From >> BlockBits; b <= (r.To-1)>>BlockBits; b++ {
 			blocks = append(blocks, b)
 		}
 	}
 	if len(blocks) == 0 || len(blocks)*len(cids) > maxBlocks {
-		return nil
+		return nil, false
 	}
-	wanted := make([]bool, parts)
 	for _, cid := range cids {
 		for _, b := range blocks {
-			wanted[Part(Of(int32(cid), b<<blockBits), parts)] = true
+			slots = append(slots, Of(int32(cid), b<<BlockBits))
 		}
 	}
-	return wanted
+	return slots, true
 }
 
 // values lists the values of a set, when it is constrained to a few.

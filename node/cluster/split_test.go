@@ -1,0 +1,90 @@
+package cluster
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"github.com/pentad-db/pentad/node/internal/slots"
+)
+
+// A group that is split keeps the lower half of its slots, and neither part moves before the other
+// one has begun.
+func TestSplitGroup(t *testing.T) {
+	s := NewState()
+	must(t, s, testCreate(4, 3))
+	must(t, s, &PutNode{Node: testNode(2, "b")})
+	must(t, s, &SetNodeState{Node: 2, State: NodeUp})
+	refuses := func(cmd Command, want error) {
+		t.Helper()
+		before := s.AppendSnapshot(nil)
+		r := apply(t, s, cmd)
+		if !errors.Is(r.Err, want) || !bytes.Equal(before, s.AppendSnapshot(nil)) {
+			t.Errorf("%T %+v: %v, want %v", cmd, cmd, r.Err, want)
+		}
+	}
+	first := &SplitGroup{Group: 2, Epoch: s.groups[2].Epoch}
+	refuses(first, ErrRefused) // at feature level 1
+	must(t, s, &RaiseFeature{Level: splitFeature})
+	refuses(&SplitGroup{Group: 9, Epoch: 1}, ErrUnknown)
+	must(t, s, first)
+	refuses(first, ErrStale)
+	refuses(&SplitGroup{Group: 5, Epoch: s.groups[5].Epoch}, ErrStale)
+	for _, group := range []uint32{2, 5} {
+		refuses(&StartPlan{ID: 7, Group: group, Epoch: s.groups[group].Epoch, Add: 2}, ErrStale)
+	}
+	f := func(group, from, to uint32) {
+		t.Helper()
+		v := s.View()
+		if a, b := v.Span(group); a != from || b != to {
+			t.Errorf("group %d owns [%d, %d), want [%d, %d)", group, a, b, from, to)
+		}
+		for slot := from; slot < to; slot++ {
+			if part := v.Owners().Part(slot); part != int(group)-1 {
+				t.Fatalf("slot %d is of part %d, want group %d", slot, part, group)
+			}
+		}
+	}
+	f(2, 4096, 6144)
+	f(5, 6144, 8192)
+	must(t, s, &EndSplit{Group: 5})
+	same(t, s, &EndSplit{Group: 5})
+	must(t, s, &SplitGroup{Group: 5, Epoch: s.groups[5].Epoch})
+	f(1, 0, 4096)
+	f(5, 6144, 7168)
+	f(6, 7168, 8192)
+	again, err := ParseState(s.AppendSnapshot(nil))
+	if err != nil || !bytes.Equal(again.AppendSnapshot(nil), s.AppendSnapshot(nil)) {
+		t.Fatalf("a state with splits is not read again: %v", err)
+	}
+	again.groups[6].Slots = slots.Range{From: 7167, To: 8192}
+	if _, err := ParseState(again.AppendSnapshot(nil)); err == nil {
+		t.Error("a state whose groups overlap is read")
+	}
+}
+
+// The planner waits with both parts for the replicas of the one that was split off.
+func TestPlanOfSplit(t *testing.T) {
+	s := NewState()
+	must(t, s, testCreate(2, 1))
+	must(t, s, &RaiseFeature{Level: splitFeature})
+	must(t, s, &SplitGroup{Group: 1, Epoch: s.groups[1].Epoch})
+	must(t, s, &PutNode{Node: testNode(2, "b")})
+	must(t, s, &SetNodeState{Node: 2, State: NodeUp})
+	h := Health{Groups: make([]GroupHealth, 4)}
+	for g := range 3 {
+		id := s.groups[g].Replicas[0].ID
+		h.Groups[g] = GroupHealth{Leader: 1, Voters: []ReplicaID{id}, Live: []ReplicaID{id}}
+	}
+	for _, m := range NextMoves(s.View(), h, PlanOptions{}).Moves {
+		if m.Group == 1 || m.Group == 3 {
+			t.Errorf("before it has begun: %+v", m)
+		}
+	}
+	id := s.groups[3].Replicas[0].ID
+	h.Groups[3] = GroupHealth{Leader: 1, Voters: []ReplicaID{id}, Live: []ReplicaID{id}}
+	moves := NextMoves(s.View(), h, PlanOptions{}).Moves
+	if len(moves) == 0 || moves[0].Command == nil || moves[0].Command.kind() != commandEndSplit {
+		t.Errorf("once it has begun: %+v", moves)
+	}
+}

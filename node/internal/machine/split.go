@@ -1,0 +1,114 @@
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/pentad-db/pentad/node/store"
+)
+
+// part makes the state of the group that a split at an index leaves slots to, from what there was
+// before it, and durable: once the split is applied, nobody else may know of it. It is there whole
+// or not at all, and made anew as long as the split is not applied.
+func (m *Machine) part(sp *store.Split, index uint64) error {
+	s := m.store.Load()
+	if s.Applied()+1 != index || !s.WillSplit(sp) {
+		return nil // it was applied before, or has no effect
+	}
+	dir, next := m.seed(sp.Child), m.seed(sp.Child)+newSuffix
+	err := errors.Join(os.RemoveAll(dir), os.RemoveAll(next), os.MkdirAll(m.path(splitDir), 0o755))
+	if err == nil {
+		_, err = s.Snapshot(context.Background(), next)
+	}
+	if err == nil {
+		err = m.inherit(next, sp)
+	}
+	if err == nil {
+		err = os.Rename(next, dir)
+	}
+	if err == nil {
+		err = errors.Join(syncDir(m.path(splitDir)), syncDir(m.dir))
+	}
+	if err != nil {
+		return fmt.Errorf("split off group %d: %w", sp.Child, err)
+	}
+	return nil
+}
+
+// inherit makes a snapshot of this group's store that of the child.
+func (m *Machine) inherit(dir string, sp *store.Split) error {
+	opt := m.opt
+	opt.Dir = dir
+	s, _, err := store.Open(context.Background(), opt)
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.Inherit(context.Background(), sp), s.Close())
+}
+
+func (m *Machine) seed(child uint32) string {
+	return filepath.Join(m.path(splitDir), childName(child))
+}
+
+func childName(child uint32) string { return strconv.FormatUint(uint64(child), 10) }
+
+// Left reports whether the state of a group that was split off this one waits to be taken.
+func (m *Machine) Left(child uint32) bool {
+	_, err := os.Stat(m.seed(child))
+	return err == nil
+}
+
+// Take moves the state of a group that was split off one of the replicas in a directory into that
+// of its own replica, where [Open] finds it. Where there is none, nothing is done.
+func Take(groups string, child uint32, dir string) error {
+	seed, err := findSeed(groups, child)
+	if seed == "" || err != nil {
+		return err
+	}
+	err = os.MkdirAll(dir, 0o755)
+	if err == nil {
+		err = os.Rename(seed, filepath.Join(dir, storeDir))
+	}
+	if err == nil {
+		err = errors.Join(syncDir(dir), syncDir(groups), syncDir(filepath.Dir(seed)))
+	}
+	if err != nil {
+		return fmt.Errorf("take the state of group %d, which was split off: %w", child, err)
+	}
+	return nil
+}
+
+// Forget removes what a split left for a group that nobody here takes, whole or not at all.
+func Forget(groups string, child uint32) error {
+	seed, err := findSeed(groups, child)
+	if seed == "" || err != nil {
+		return err
+	}
+	gone := seed + newSuffix
+	if err = os.RemoveAll(gone); err == nil {
+		err = os.Rename(seed, gone)
+	}
+	if err == nil {
+		err = errors.Join(syncDir(filepath.Dir(seed)), os.RemoveAll(gone))
+	}
+	return err
+}
+
+// findSeed returns where the state lies that a split left for a group; "" for nowhere.
+func findSeed(groups string, child uint32) (string, error) {
+	replicas, err := os.ReadDir(groups)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", err
+	}
+	for _, r := range replicas {
+		seed := filepath.Join(groups, r.Name(), splitDir, childName(child))
+		if _, err := os.Stat(seed); err == nil {
+			return seed, nil
+		}
+	}
+	return "", nil
+}

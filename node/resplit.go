@@ -1,0 +1,125 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/member"
+	"github.com/pentad-db/pentad/node/internal/slots"
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+const (
+	// splitPatience is how long a question or a command waits until all know of a split: for the
+	// view of it, and for the leader of the group that was split off.
+	splitPatience = 15 * time.Second
+	splitPause    = 20 * time.Millisecond
+	partSlots     = "slots" // of errors of groups that hold others than was asked for
+)
+
+// holds returns an error unless the store holds the slots that it is asked for.
+func (n *local) holds() error {
+	if n.store.Slots() == n.held {
+		return nil
+	}
+	return &wire.Error{Kind: wire.KindUnavailable, Part: partSlots, RetryAfterMs: retryAfterMs,
+		Message: fmt.Sprintf("group %d is being split; ask again", numberOf(n.group))}
+}
+
+// isSplit reports whether an error says that a group holds other slots than was asked for.
+func isSplit(err error) bool {
+	e := toWire(err)
+	return e.Kind == wire.KindUnavailable && e.Part == partSlots
+}
+
+// handOut notes that a source has handed something over.
+func handOut(s source) {
+	if l, here := s.(*local); here {
+		l.handed.Store(true)
+	}
+}
+
+// afterSplit returns the sources of what one that failed was to answer for, once there may be
+// others because groups were split; nil when that cannot help. Who was asked by another node leaves
+// it to that one, which knows where the groups are.
+func (n *Node) afterSplit(
+	ctx context.Context, failed source, err error, began time.Time,
+) []source {
+	if scopeOf(ctx).groups != nil || time.Since(began) > splitPatience {
+		return nil
+	}
+	spans := answersFor(failed)
+	if !isSplit(err) && !n.settling(spans) {
+		return nil
+	}
+	select {
+	case <-time.After(splitPause):
+	case <-ctx.Done():
+		return nil
+	}
+	l := n.layout.Load()
+	out, err := n.sourcesOf(ctx, l, func(g int) bool { return within(l.groups[g].span, spans) })
+	if err != nil {
+		return nil
+	}
+	return out
+}
+
+// answersFor returns the slots that a source answers for.
+func answersFor(s source) []slots.Range {
+	if d, far := s.(*distant); far {
+		return d.spans
+	}
+	l := s.(*local)
+	return []slots.Range{{From: l.fromSlot, To: l.toSlot}}
+}
+
+func within(r slots.Range, spans []slots.Range) bool {
+	for _, span := range spans {
+		if r.Within(span) {
+			return true
+		}
+	}
+	return false
+}
+
+// settling reports whether some of the slots are of groups that are being split.
+func (n *Node) settling(spans []slots.Range) bool {
+	for _, p := range n.layout.Load().groups {
+		if p.settling && within(p.span, spans) {
+			return true
+		}
+	}
+	return false
+}
+
+// guarded is a command for a group as a view has it, which one that was split since refuses.
+func guarded(v *cluster.View, group uint32, command []byte) []byte {
+	return store.AppendWithin(nil, v.Groups[group].Slots, command)
+}
+
+// untilSplit does something with the groups of a view, and once more while some of them hold other
+// slots than it says: they were split since, or are about to be.
+func (n *Node) untilSplit(
+	ctx context.Context, m *member.Member, do func(v *cluster.View) error,
+) error {
+	for began := time.Now(); ; {
+		v := m.View()
+		if v.DataGroups() == 0 {
+			return errNoView
+		}
+		err := do(v)
+		if !errors.Is(err, store.ErrOtherSlots) || time.Since(began) > splitPatience {
+			return err
+		}
+		select {
+		case <-time.After(splitPause):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
