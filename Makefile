@@ -26,12 +26,17 @@ test: ## every test
 	$(BENCH) $(GO) test -timeout 15m $(PACKAGES)
 
 # A package without anything of sync in it or in its tests runs in one goroutine: the detector would
-# find nothing. Nor would it in cluster-test, whose nodes are processes that are built without it.
+# find nothing. Nor would it in cluster-test, whose nodes are processes that are built without it,
+# and the command line asks one thing after another.
 CONCURRENT = $(GO) list -f '{{.ImportPath}} {{.Imports}} {{.TestImports}} {{.XTestImports}}' \
-	$(LONGEST) $(PACKAGES) | awk '/[[ ]sync(\/atomic)?[] ]/ && !/\/cluster-test / { print $$1 }'
+	$(LONGEST) $(PACKAGES) | awk '/[[ ]sync(\/atomic)?[] ]/ && !/\/cluster-test |\/cmd\/pentad / { print $$1 }'
 
-# What loads real files or builds a guest takes long, and starts no goroutine that others do not.
-ALONE := ^(TestBerlinLanesAddUp|TestWaterFold|TestRealDataThroughFiles|TestGoGuest)$$
+# What loads real files, bends each byte of a file or builds a guest takes long, and starts no
+# goroutine that others do not; nor do these clusters beside TestAClusterMovesUnderLoad.
+ALONE := ^(TestBerlinLanesAddUp|TestWaterFold|TestRealDataThroughFiles|TestGoGuest|$\
+	TestLogCutAnywhere|TestBentFilesNeverLie|TestCheckFindsEveryBit|TestSealedSegmentBent|$\
+	TestSeriesDamage|TestParseDamage|TestAClusterSaysWhoIsReady|TestLargePuts|$\
+	TestANodeDoesNotAnswerForAnotherAtItsAddress|TestAClusterIsVerifiedAndKept)$$
 
 race: ## the short tests of all that is concurrent under the race detector
 	$(GO) test -race -short -timeout 15m -skip '$(ALONE)' $$($(CONCURRENT))
