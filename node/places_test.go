@@ -20,13 +20,13 @@ func TestAGroupThatNobodyHas(t *testing.T) {
 	if err != nil || all == 0 {
 		t.Fatalf("%d records, %v", all, err)
 	}
-	next := &layout{groups: []*place{old.groups[0], {}}}
+	next := &layout{groups: []*place{old.groups[0], {}}, owners: old.owners}
 	next.keepPlaces(old)
 	n.layout.Store(next)
 	if got, _, err := n.Count(t.Context(), &record.Query{}); got != all || err != nil {
 		t.Errorf("where it was before: %d records, want %d, %v", got, all, err)
 	}
-	next = &layout{groups: []*place{old.groups[0], {}}}
+	next = &layout{groups: []*place{old.groups[0], {}}, owners: old.owners}
 	next.keepPlaces(&layout{})
 	n.layout.Store(next)
 	if _, _, err := n.Count(t.Context(), &record.Query{}); n.Kind(err) != wire.KindUnavailable {
