@@ -86,7 +86,7 @@ func flipOne(dir string, rng *rand.Rand) (name string, at int64, ok bool) {
 
 // tryReplica reads a replica that may be damaged; nil when it does not answer with all it has.
 func (l *load) tryReplica(ctx context.Context, g, i int) *tally {
-	c := l.f.client(i).OfGroups([]int{g}).After(l.lastNs)
+	c := l.f.client(i).OfParts(l.parts[g : g+1]).After(l.lastNs)
 	defer func() { _ = c.Close() }()
 	deadline := time.Now().Add(30 * time.Second)
 	for time.Now().Before(deadline) && l.f.nodes[i].alive() {

@@ -59,6 +59,8 @@ const (
 	roamers     = 3
 	steadies    = 2
 	feedReaders = 2
+
+	faultsOfSplit = 6 // from one split of a group to the next
 )
 
 // TestClusterOutlivesFaults starts a cluster of processes, writes to it, reads from it and follows
@@ -86,6 +88,9 @@ func TestClusterOutlivesFaults(t *testing.T) {
 		acked, _ := l.history.records()
 		if done >= p.faults && acked >= p.records && time.Since(began) >= p.lasts {
 			break
+		}
+		if done%faultsOfSplit == 1 {
+			f.split(rng)
 		}
 		if done < p.faults || p.records > 0 || p.lasts > 0 {
 			counts[f.strike(rng, can)]++
@@ -172,7 +177,7 @@ func (l *load) truth(
 	f.until("the cluster is well", f.settled)
 	_, _, lastNs := l.history.at(1)
 	places := f.replicas()
-	l.places, l.lastNs = places, lastNs
+	l.places, l.parts, l.lastNs = places, f.parts(), lastNs
 	whole := newTally("all replicas")
 	greatestNs := lastNs // also of what was stored when its writer had been stopped
 	for g, nodes := range places {
@@ -240,7 +245,7 @@ func (t *tally) join(other *tally) {
 // readReplica reads all of one replica, as of an acq at least.
 func (l *load) readReplica(ctx context.Context, g, i int, lastNs int64, t *tally) (acqs []int64) {
 	l.f.Helper()
-	c := l.f.client(i).OfGroups([]int{g}).After(lastNs)
+	c := l.f.client(i).OfParts(l.parts[g : g+1]).After(lastNs)
 	defer func() { _ = c.Close() }()
 	l.f.until("a replica can be read", func() bool {
 		*t, acqs = *newTally(t.name), nil
@@ -293,10 +298,14 @@ func (l *load) report(counts map[string]int, took time.Duration) {
 	}
 	sort.Strings(names)
 	l.f.Logf("%d faults in %s: %s", all, took.Round(time.Second), strings.Join(names, ", "))
-	l.f.Logf("%d records acknowledged, %d without an answer; %d questions and %d histories of "+
-		"registers held; %d errors of nodes outlived", acked, unknown, l.asked.Load(),
-		l.histories.Load(), l.errors.Load())
+	l.f.Logf("%d records acknowledged in %d groups, of which there were %d; %d records without an "+
+		"answer; %d questions and %d histories of registers held; %d errors of nodes outlived",
+		acked, len(l.places), groupsOfFarm, unknown, l.asked.Load(), l.histories.Load(),
+		l.errors.Load())
 	if acked == 0 || l.asked.Load() == 0 || l.histories.Load() == 0 {
 		l.f.Error("nothing was acknowledged or read: nothing was tested")
+	}
+	if len(l.places) == groupsOfFarm {
+		l.f.Error("no group was split")
 	}
 }

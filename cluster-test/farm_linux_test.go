@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -22,7 +23,10 @@ import (
 )
 
 // groupsOfFarm are few, so that each is met by every fault.
-const groupsOfFarm = 8
+const (
+	groupsOfFarm = 8
+	slotsOfGroup = 16384 / groupsOfFarm // until it is split
+)
 
 // healTimeout bounds how long a cluster takes to be well again. A slow machine is no failure.
 const healTimeout = 5 * time.Minute
@@ -269,12 +273,15 @@ func (f *farm) view(i int) (v clusterView, err error) {
 	return v, json.NewDecoder(resp.Body).Decode(&v)
 }
 
-// settled reports whether all nodes know all voters and leaders.
+// settled reports whether all nodes know all voters and leaders of the same groups.
 func (f *farm) settled() bool {
-	voters := min(len(f.nodes), 3)
+	voters, groups := min(len(f.nodes), 3), 0
 	for i := range f.nodes {
 		v, err := f.view(i)
-		if err != nil || len(v.Groups) != groupsOfFarm+1 || v.Plans > 0 {
+		if i == 0 {
+			groups = len(v.Groups)
+		}
+		if err != nil || len(v.Groups) <= groupsOfFarm || len(v.Groups) != groups || v.Plans > 0 {
 			return false
 		}
 		for _, g := range v.Groups {
@@ -315,6 +322,27 @@ func (f *farm) replicas() [][]int {
 			out[g.Group-1] = append(out[g.Group-1], nodes[r.Node])
 		}
 	}
+	return out
+}
+
+// parts returns how each group of slots is asked for, with the slots of those that were split.
+func (f *farm) parts() (out []string) {
+	f.Helper()
+	f.until("a node tells which slots groups have", func() bool {
+		ctx, cancel := short(f.Context())
+		defer cancel()
+		c := f.client(0)
+		defer func() { _ = c.Close() }()
+		all, err := c.ClusterShards(ctx)
+		for _, s := range all[min(1, len(all)):] {
+			part, first := strconv.Itoa(s.Group-1), (s.Group-1)*slotsOfGroup
+			if s.FromSlot != first || s.ToSlot != first+slotsOfGroup {
+				part += fmt.Sprintf(":%d-%d", s.FromSlot, s.ToSlot)
+			}
+			out = append(out, part)
+		}
+		return err == nil
+	})
 	return out
 }
 

@@ -155,6 +155,29 @@ func (f *farm) strike(rng *rand.Rand, only []fault) string {
 	return x.name
 }
 
+// mostGroups are still few enough that each is met by many faults.
+const mostGroups = 24
+
+// split has the cluster part one of its groups, which goes on while the next fault comes.
+func (f *farm) split(rng *rand.Rand) {
+	f.Helper()
+	f.until("the cluster takes a split", func() bool {
+		i := rng.IntN(len(f.nodes))
+		v, err := f.view(i)
+		if err != nil || len(v.Groups) > mostGroups {
+			return err == nil
+		}
+		group := 1 + rng.Uint32N(uint32(len(v.Groups))-1)
+		c := f.client(i)
+		defer func() { _ = c.Close() }()
+		ctx, cancel := short(f.Context())
+		defer cancel()
+		_, err = c.SplitGroup(ctx, group, false)
+		f.note("group %d is to be split: %v", group, err)
+		return err == nil
+	})
+}
+
 // possible returns the faults that this machine can make, and names the others.
 func (f *farm) possible() (out []fault, not []string) {
 	for _, x := range faults() {

@@ -23,11 +23,13 @@ const (
 
 // holds returns an error unless the store holds the slots that it is asked for.
 func (n *local) holds() error {
-	if n.store.Slots() == n.held {
+	now := n.store.Slots()
+	if now == n.held {
 		return nil
 	}
 	return &wire.Error{Kind: wire.KindUnavailable, Part: partSlots, RetryAfterMs: retryAfterMs,
-		Message: fmt.Sprintf("group %d is being split; ask again", numberOf(n.group))}
+		Message: fmt.Sprintf("group %d was split and holds slots %d to %d by now; ask again for "+
+			"what it holds", numberOf(n.group), now.From, now.To)}
 }
 
 // isSplit reports whether an error says that a group holds other slots than was asked for.
