@@ -32,15 +32,16 @@ CONCURRENT = $(GO) list -f '{{.ImportPath}} {{.Imports}} {{.TestImports}} {{.XTe
 	$(LONGEST) $(PACKAGES) | awk '/[[ ]sync(\/atomic)?[] ]/ && !/\/cluster-test |\/cmd\/pentad / { print $$1 }'
 
 # What loads real files, bends each byte of a file or builds a guest takes long, and starts no
-# goroutine that others do not; nor do models of copies, and these clusters beside
-# TestAClusterMovesUnderLoad.
+# goroutine that others do not; nor do models of copies and of kept states, and these clusters
+# beside TestAClusterMovesUnderLoad.
 ALONE := ^(TestBerlinLanesAddUp|TestWaterFold|TestRealDataThroughFiles|TestGoGuest|$\
 	TestLogCutAnywhere|TestBentFilesNeverLie|TestCheckFindsEveryBit|TestSealedSegmentBent|$\
 	TestSeriesDamage|TestParseDamage|TestAClusterSaysWhoIsReady|TestLargePuts|$\
 	TestANodeDoesNotAnswerForAnotherAtItsAddress|TestAClusterIsVerifiedAndKept|$\
 	TestAClusterErasesPurgesAndLetsExpire|TestAClusterBecomesACopy|TestACopyAnswersAfterItsEnd|$\
 	TestPluginsOfACluster|TestActsOnACluster|TestAnEraseOfGroupsIsOfTheseAlone|$\
-	TestCopyManyKeys|TestCopyFewKeys)$$
+	TestCopyManyKeys|TestCopyFewKeys|TestPutBelowMerges|TestLargePayloads|$\
+	TestSpecificationsAreTested|TestKeptStatesChangeNothing|TestGrowingAggregate)$$
 
 race: ## the short tests of all that is concurrent under the race detector
 	$(GO) test -race -short -timeout 20m -skip '$(ALONE)' $$($(CONCURRENT))

@@ -51,14 +51,19 @@ func ask[T any](
 	}
 	var wg sync.WaitGroup
 	for i, s := range sources {
-		wg.Go(func() {
+		one := func() {
 			all[i] = a.oneOr(running, n, s, each)
 			for _, x := range all[i] {
 				if x.err != nil && !a.mayLack(x.err) {
 					cancel(x.err)
 				}
 			}
-		})
+		}
+		if i == len(sources)-1 { // who waits may as well ask; often there is only this one
+			one()
+		} else {
+			wg.Go(one)
+		}
 	}
 	wg.Wait()
 	var asked []source

@@ -111,7 +111,11 @@ func TestBackupBesideWrites(t *testing.T) {
 		opt: Options{Dir: t.TempDir(), Shards: 2, SealRows: 400, Now: leapingClock(),
 			Index: index.Options{BlockRows: 64}, regionBytes: 20_000}}
 	r.store = openTest(t, r.opt)
-	for range 6 {
+	parts := 6
+	if testing.Short() {
+		parts = 3
+	}
+	for range parts {
 		r.part()
 	}
 	report, err := CheckBackup(t.Context(), r.to, CheckOptions{})

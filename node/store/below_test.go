@@ -166,6 +166,10 @@ func TestPutBelowRefuses(t *testing.T) {
 func TestPutBelowBesideScans(t *testing.T) {
 	s := openTest(t, Options{Dir: t.TempDir(), Shards: 4, SealRows: 500})
 	const devices = 300
+	puts, scans := 20, 60
+	if testing.Short() {
+		puts, scans = 6, 20
+	}
 	now := &record.Batch{}
 	for i := range int64(devices) {
 		now.Append(record.Key{MID: i << 6, CapNs: 1}, []byte("now"))
@@ -174,7 +178,7 @@ func TestPutBelowBesideScans(t *testing.T) {
 	var wg sync.WaitGroup
 	for w := range 2 {
 		wg.Go(func() {
-			for i := range 20 {
+			for i := range puts {
 				b := &record.Batch{}
 				for k := range int64(devices) {
 					b.AppendStamped(record.Key{MID: k << 6, CapNs: 1, AcqNs: int64(i)*2 +
@@ -186,7 +190,7 @@ func TestPutBelowBesideScans(t *testing.T) {
 			}
 		})
 	}
-	for range 60 {
+	for range scans {
 		if rows := scanRows(t, s, &record.Query{View: record.ViewLatest}); len(rows) != devices ||
 			rows[0].payload != "now" {
 			t.Fatalf("%d rows of %d devices, %+v", len(rows), devices, rows[0])
@@ -196,7 +200,7 @@ func TestPutBelowBesideScans(t *testing.T) {
 		}
 	}
 	wg.Wait()
-	if n := len(scanRows(t, s, &record.Query{})); n != 41*devices {
+	if n := len(scanRows(t, s, &record.Query{})); n != (1+2*puts)*devices {
 		t.Fatalf("%d rows", n)
 	}
 }

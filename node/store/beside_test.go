@@ -35,13 +35,17 @@ func testBesideSeals(t *testing.T, opt Options) {
 	s := openTest(t, opt)
 	sh := shape{cids: 2, mids: 30, moids: 2, caps: 60, varied: true}
 	m := &model{}
+	batches := 60
+	if testing.Short() {
+		batches = 20
+	}
 	var mu sync.Mutex // guards m
 	var writers, readers sync.WaitGroup
 	stop := make(chan struct{})
 	for range 2 {
 		rng := randomSource(t)
 		writers.Go(func() {
-			for range 60 {
+			for range batches {
 				b := sh.batch(rng, 1+rng.IntN(200), time.Now().UnixNano())
 				res, err := s.Put(t.Context(), b, WriterSeq{})
 				if err != nil {
