@@ -119,13 +119,19 @@ func (o *opener) file(name string) error {
 	}
 	entry.size = end
 	o.report.Files++
-	if !o.newest || o.last == nil {
+	if !o.newest {
 		return nil
 	}
 	// A process that was killed may have left the last flush to the kernel alone, and one whose
-	// sync failed to nobody: it is written once more, for what was read must last.
-	if _, err = f.WriteAt(o.last, o.lastAt); err == nil {
-		err = errors.Join(f.Sync(), o.l.dir.Sync())
+	// sync failed to nobody: it is written once more, for what was read must last. So must the
+	// names of files, also of an empty one: the next would come behind a gap.
+	if o.last != nil {
+		if _, err = f.WriteAt(o.last, o.lastAt); err == nil {
+			err = f.Sync()
+		}
+	}
+	if err == nil {
+		err = o.l.dir.Sync()
 	}
 	if err != nil {
 		return fmt.Errorf("sync log: %s: %w", name, err)

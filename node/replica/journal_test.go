@@ -235,6 +235,43 @@ func TestJournalFailures(t *testing.T) {
 	}
 }
 
+// A process that is killed while it begins a file, and once more while it begins the next one or
+// removes the oldest, and then loses power, leaves no gap between its files.
+func TestJournalBegunTwice(t *testing.T) {
+	killed := errors.New("killed")
+	killedAfter := func(syncs int) func(string) error {
+		return func(operation string) error {
+			if operation == "sync directory" {
+				syncs--
+			}
+			if syncs < 0 {
+				return killed
+			}
+			return nil
+		}
+	}
+	for syncs := range 4 {
+		for seed := range uint64(20) {
+			d := newDisk()
+			l, _ := testJournal(t, d)
+			fill(t, l, rand.New(rand.NewPCG(seed, 1)), 5)
+			d.fail, l.size = killedAfter(0), l.fileBytes
+			if err := l.write(nil); !errors.Is(err, killed) {
+				t.Fatalf("a file was begun although its name is not on disk: %v", err)
+			}
+			d.fail = killedAfter(syncs)
+			l, _, err := openJournal(d, &journal{fileBytes: 2000, keepBytes: 1 << 40})
+			if err == nil {
+				_ = l.release() // it may be killed there, too
+			}
+			_, report := testJournal(t, d.crash(rand.New(rand.NewPCG(seed, 2))))
+			if len(report.Damage) > 0 || len(report.Quarantined) > 0 {
+				t.Fatalf("seed %d, killed after %d syncs: %+v", seed, syncs, report)
+			}
+		}
+	}
+}
+
 // A group that says nothing does not keep the files of the others.
 func TestJournalRewritesWhatPins(t *testing.T) {
 	d := newDisk()
