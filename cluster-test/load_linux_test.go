@@ -35,7 +35,7 @@ type load struct {
 	mu    sync.Mutex // guards wrong
 	wrong []string
 
-	// What was found in the end: the nodes of each group and how it is asked for, what is in it, and
+	// What was found in the end: the nodes of each group, how it is asked for, what is in it, and
 	// the greatest acq.
 	places [][]int
 	parts  []string

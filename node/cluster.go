@@ -23,7 +23,7 @@ const avoidFor = 2 * time.Second
 
 // openMember takes the node's place in its cluster.
 func (n *Node) openMember(ctx context.Context) error {
-	n.peers = map[cluster.NodeID]*peer{}
+	n.peers, n.unproved = map[cluster.NodeID]*peer{}, make(chan struct{}, 1)
 	config := n.opt.Cluster
 	config.HTTPListen = n.server.listener.Addr().String()
 	m, err := member.Open(ctx, member.Options{Dir: n.opt.Dir, Cluster: config, Store: n.opt.Store,
@@ -36,6 +36,7 @@ func (n *Node) openMember(ctx context.Context) error {
 		return err
 	}
 	n.wg.Go(n.followCatalog)
+	n.wg.Go(n.proveReplicas)
 	return nil
 }
 
@@ -85,6 +86,10 @@ func (n *Node) placeGroups() {
 	}
 	next.keepPlaces(old)
 	n.layout.Store(next)
+	select {
+	case n.unproved <- struct{}{}:
+	default:
+	}
 }
 
 // peerOf returns a node of a view, nil when it cannot be asked.

@@ -15,6 +15,7 @@ import (
 // to read so, also while a node is lost; and in all kinds of questions after the acq of a put.
 func TestReadsAfterWrites(t *testing.T) {
 	c := openTogether(t, 3, 4)
+	c.until("all replicas are proved before anybody asks them", c.proved)
 	live := c.nodes
 	ask := func(what string, at *client.Client, want uint64) {
 		t.Helper()
@@ -45,6 +46,18 @@ func TestReadsAfterWrites(t *testing.T) {
 			live = live[1:]
 		}
 	}
+}
+
+// proved reports whether each node has proved its replicas of all groups.
+func (c *nodesTogether) proved() bool {
+	for _, n := range c.nodes {
+		for _, p := range n.layout.Load().groups {
+			if p.here == nil || !p.here.proved.Load() {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // asksAll asks every kind of question for what there is.

@@ -33,8 +33,51 @@ type local struct {
 	handed *atomic.Bool // rows were handed over, so that nobody else may be asked instead
 }
 
-// horizonEvery is how often a replica that lags is asked whether it has come far enough.
-const horizonEvery = 2 * time.Millisecond
+const (
+	// horizonEvery is how often a replica that lags is asked whether it has come far enough.
+	horizonEvery = 2 * time.Millisecond
+	// What is proved before it is asked for waits so long for each replica, and so long when some
+	// could not.
+	proveTimeout = 2 * time.Second
+	provePause   = time.Second
+)
+
+// proveReplicas proves the replicas of this node when they come, so that the first questions need
+// not wait for it.
+func (n *Node) proveReplicas() {
+	for {
+		select {
+		case <-n.unproved:
+		case <-n.open.Done():
+			return
+		}
+		for !n.proveAll() {
+			select {
+			case <-time.After(provePause):
+			case <-n.open.Done():
+				return
+			}
+		}
+	}
+}
+
+// proveAll reports whether all replicas of this node are proved, or have no way to be.
+func (n *Node) proveAll() bool {
+	all := true
+	for _, p := range n.layout.Load().groups {
+		if p.here == nil || p.here.proved.Load() {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(n.open, proveTimeout)
+		err := n.member.Load().ReadIndex(ctx, uint32(numberOf(p.here.group)))
+		cancel()
+		if err == nil {
+			p.here.proved.Store(true)
+		}
+		all = all && (err == nil || errors.Is(err, replica.ErrGroupUnknown))
+	}
+	return all
+}
 
 // wait returns when everything is there that must be.
 func (n *local) wait(ctx context.Context) error {

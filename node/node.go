@@ -95,6 +95,7 @@ type Node struct {
 	layout   atomic.Pointer[layout]
 	member   atomic.Pointer[member.Member] // nil of a node that is in no cluster
 	placing  sync.Mutex                    // held while groups are placed
+	unproved chan struct{}                 // has one when they were, for proveReplicas
 	peers    map[cluster.NodeID]*peer      // guarded by placing
 	host     *wasmhost.Host
 	lent     *wasmhost.Host // as registry.lent
