@@ -262,6 +262,42 @@ func TestAClusterOutlivesANode(t *testing.T) {
 	c.sameReplicas()
 }
 
+// TestADamagedReplicaIsLeftOut: a node of which the state of one replica is damaged starts with its
+// others, and answers what is damaged from another node.
+func TestADamagedReplicaIsLeftOut(t *testing.T) {
+	c := openTogether(t, 3, 2)
+	for i := range 4 {
+		c.put(c.nodes[0], readings(int64(i)*100, 100), store.WriterSeq{})
+	}
+	c.sameReplicas()
+	c.stop(2)
+	logs, err := filepath.Glob(filepath.Join(c.options[2].Dir, "groups/1.*/store/log/*"))
+	if err != nil || len(logs) == 0 {
+		t.Fatalf("%v, %v", logs, err)
+	}
+	text, err := os.ReadFile(logs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	text[100] ^= 1
+	if err := os.WriteFile(logs[0], text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.nodes[2] = openTest(t, c.options[2])
+	m := c.nodes[2].member.Load()
+	c.until("the node answers", func() bool {
+		count, _, err := c.nodes[2].Count(t.Context(), &record.Query{})
+		return err == nil && count == 400 && m.Store(2) != nil
+	})
+	if m.Store(1) != nil {
+		t.Error("a damaged replica takes part")
+	}
+	c.put(c.nodes[2], readings(400, 100), store.WriterSeq{})
+	if got := c.count(c.nodes[2], &record.Query{}); got != 500 {
+		t.Errorf("%d records, want 500", got)
+	}
+}
+
 // sameReplicas waits until the replicas of each group are closed beyond all records, and compares.
 func (c *nodesTogether) sameReplicas() {
 	c.Helper()

@@ -5,8 +5,8 @@ func clusterRooms() map[string][]string {
 	return map[string][]string{
 		"node/internal/slots":   {"sdk/record", "github.com/zeebo/xxh3"},
 		"node/internal/machine": {"node/replica", "node/store"},
-		"node/internal/member": {"sdk/wire", "node/cluster", "node/replica", "node/store",
-			"node/internal/machine", "node/internal/catalog", "node/internal/cursors",
+		"node/internal/member": {"sdk/wire", "node/cluster", "node/replica", "node/segment",
+			"node/store", "node/internal/machine", "node/internal/catalog", "node/internal/cursors",
 			"node/internal/slots"},
 		"node/edge": {"sdk/record", "sdk/wire", "sdk/client", "node", "node/store",
 			"node/segment", "node/cluster", "node/internal/lines"},

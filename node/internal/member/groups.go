@@ -19,6 +19,7 @@ import (
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/machine"
 	"github.com/pentad-db/pentad/node/replica"
+	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
 )
 
@@ -73,7 +74,10 @@ func (m *Member) resume(ctx context.Context) error {
 		if m.damaged[group] != nil {
 			continue
 		}
-		if err := m.startReplica(ctx, group, id); err != nil {
+		err := m.startReplica(ctx, group, id)
+		if errors.As(err, new(*segment.CorruptError)) && group != cluster.MetaGroup {
+			m.giveUp(group, err)
+		} else if err != nil {
 			return err
 		}
 	}
@@ -89,6 +93,13 @@ func (m *Member) resume(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// giveUp leaves a replica out that is damaged, so that the others of this node go on.
+func (m *Member) giveUp(group uint32, err error) {
+	m.opt.Log.Error("a replica is damaged and takes no part any more; drain this node and start "+
+		"it anew with an empty directory", "group", group, "err", err)
+	m.damaged[group] = err
 }
 
 // headsOf returns what the heads of one replica may take: an even part of what those of a node by

@@ -68,7 +68,7 @@ type Member struct {
 	mu       sync.Mutex // guards what follows
 	keeper   *keeper    // the replica of the meta group, nil without one
 	replicas map[uint32]*held
-	damaged  map[uint32]error             // replicas that lost a part of their log
+	damaged  map[uint32]error             // replicas that lost a part of their log or state
 	tried    map[uint32]time.Time         // when a replica did not start
 	changing map[uint32]bool              // groups whose members are being changed
 	hints    map[uint32]cluster.NodeID    // who was last seen to lead
@@ -161,10 +161,9 @@ func (m *Member) start(ctx context.Context, listener net.Listener) error {
 		return err
 	}
 	m.run = &shifted{run}
-	m.damaged = down(report.Quarantined)
-	for group, err := range m.damaged {
-		m.opt.Log.Error("a replica lost a part of its log and takes no part any more; "+
-			"drain this node and start it anew with an empty directory", "group", group, "err", err)
+	m.damaged = map[uint32]error{}
+	for group, err := range down(report.Quarantined) {
+		m.giveUp(group, err)
 	}
 	if len(m.run.Groups()) == 0 {
 		if err := m.found(ctx); err != nil {
