@@ -22,8 +22,14 @@ demo: build ## build, start a node, load a month of 500 meters, query it, run pl
 	bin/pentad demo --reset --dir $(or $(DEMO_DIR),bin/demo)
 
 test: ## every test
-	$(GO) test -timeout 30m $(LONGEST) $(PACKAGES)
-	$(BENCH) $(GO) test -timeout 15m $(PACKAGES)
+	$(MAKE) -j 2 test-here test-bench
+
+# Nodes of clusters wait most of the time, so more packages than processors are tested at once.
+.PHONY: test-here test-bench
+test-here:
+	$(GO) test -p 3 -timeout 30m ./cluster-test $(LONGEST) $(PACKAGES)
+test-bench:
+	$(BENCH) $(GO) test -p 1 -timeout 30m $(PACKAGES)
 
 # A package without anything of sync in it or in its tests runs in one goroutine: the detector would
 # find nothing. Nor would it in cluster-test, whose nodes are processes that are built without it,
@@ -32,8 +38,8 @@ CONCURRENT = $(GO) list -f '{{.ImportPath}} {{.Imports}} {{.TestImports}} {{.XTe
 	$(LONGEST) $(PACKAGES) | awk '/[[ ]sync(\/atomic)?[] ]/ && !/\/cluster-test |\/cmd\/pentad / { print $$1 }'
 
 # What loads real files, bends each byte of a file or builds a guest takes long, and starts no
-# goroutine that others do not; nor do models of copies and of kept states, and these clusters
-# beside TestAClusterMovesUnderLoad.
+# goroutine that others do not; nor do models of copies, queries and kept states, and these clusters
+# beside TestAClusterMovesUnderLoad and TestAClusterSplitsUnderLoad.
 ALONE := ^(TestBerlinLanesAddUp|TestWaterFold|TestRealDataThroughFiles|TestGoGuest|$\
 	TestLogCutAnywhere|TestBentFilesNeverLie|TestCheckFindsEveryBit|TestSealedSegmentBent|$\
 	TestSeriesDamage|TestParseDamage|TestAClusterSaysWhoIsReady|TestLargePuts|$\
@@ -41,7 +47,9 @@ ALONE := ^(TestBerlinLanesAddUp|TestWaterFold|TestRealDataThroughFiles|TestGoGue
 	TestAClusterErasesPurgesAndLetsExpire|TestAClusterBecomesACopy|TestACopyAnswersAfterItsEnd|$\
 	TestPluginsOfACluster|TestActsOnACluster|TestAnEraseOfGroupsIsOfTheseAlone|$\
 	TestCopyManyKeys|TestCopyFewKeys|TestPutBelowMerges|TestLargePayloads|$\
-	TestSpecificationsAreTested|TestKeptStatesChangeNothing|TestGrowingAggregate)$$
+	TestSpecificationsAreTested|TestKeptStatesChangeNothing|TestGrowingAggregate|$\
+	TestQueriesAgainstASlice|TestAggregatesAgainstASlice|TestAClusterStoresAndAnswers|$\
+	TestAClusterSplitsWithoutANode)$$
 
 race: ## the short tests of all that is concurrent under the race detector
 	$(GO) test -race -short -timeout 20m -skip '$(ALONE)' $$($(CONCURRENT))
