@@ -294,17 +294,23 @@ func (s *Store) applyEvent(from Command, c *command, out *Outcome) error {
 	if err != nil {
 		return s.failApply(err)
 	}
-	s.applyMu.Lock()
-	s.applied = at
-	s.applyMu.Unlock()
-	s.noteDurable(at.Index)
-	s.clock.drive(at.NextNs)
+	s.come(at)
 	s.followers.changed()
 	out.AcqNs = acq
 	if e.purges() {
 		_ = s.emptyLog() // it is tried again; if the log has failed, the next command says so
 	}
 	return nil
+}
+
+// come notes that the state is that after a command, which the manifest holds. The caller is the
+// committer.
+func (s *Store) come(at position) {
+	s.applyMu.Lock()
+	s.applied = at
+	s.applyMu.Unlock()
+	s.noteDurable(at.Index)
+	s.clock.drive(at.NextNs)
 }
 
 // eventOf returns the edit of a command at an acq, and how many acqs it takes.

@@ -302,11 +302,7 @@ func (s *Store) applyRelease(from Command, out *Outcome) error {
 	if err != nil {
 		return s.failApply(err)
 	}
-	s.applyMu.Lock()
-	s.applied = at
-	s.applyMu.Unlock()
-	s.noteDurable(at.Index)
-	s.clock.drive(at.NextNs)
+	s.come(at)
 	out.AcqNs = at.NextNs - 1
 	return nil
 }

@@ -232,11 +232,7 @@ func (s *Store) confine(to slots.Range, acq int64, at position, e edit) error {
 	if err != nil {
 		return s.failApply(err)
 	}
-	s.applyMu.Lock()
-	s.applied = at
-	s.applyMu.Unlock()
-	s.noteDurable(at.Index)
-	s.clock.drive(at.NextNs)
+	s.come(at)
 	s.followers.changed()
 	return nil
 }
