@@ -147,9 +147,13 @@ test-long: ## models of the store, the change feed and windows for hours, kill -
 	PENTAD_EDGE_RUNS=300 $(GO) test -count 1 -timeout 90m -v -run 'Model|DropOldest|Killed' ./node/edge
 	$(MAKE) crash fuzz-long
 
-sim: ## simulated clusters under faults: SEEDS=20000 runs, the first of them SEED
-	PENTAD_SEEDS=$(or $(SEEDS),20000) PENTAD_SEED=$(or $(SEED),$$(date +%s%N)) \
-		$(GO) test -count 1 -timeout 24h -v -run 'TestSimulation$$' ./node/replica
+sim: ## simulated clusters under faults, on all cores: SEEDS=20000 runs, the first of them SEED
+	@set -e; cores=$$(nproc); first=$(or $(SEED),$$(date +%s%N)); \
+	each=$$((($(or $(SEEDS),20000) + cores - 1) / cores)); \
+	$(GO) test -c -o bin/replica.test ./node/replica; cd node/replica; \
+	for i in $$(seq 0 $$((cores - 1))); do echo $$((first + i * each)); done | \
+		PENTAD_SEEDS=$$each xargs -P $$cores -I FIRST env PENTAD_SEED=FIRST \
+		../../bin/replica.test -test.v -test.timeout 24h -test.run 'TestSimulation$$'
 
 crash: ## kill -9 a node 50 times while it imports
 	PENTAD_KILLS=50 $(GO) test -count 1 -timeout 60m -v -run Killed ./cluster-test

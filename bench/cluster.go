@@ -56,7 +56,7 @@ hold is printed, and the exit code is 0: machines differ.`,
 	f.IntVar(&r.commitRecords, "commit-records", 20_000_000,
 		"how many to commit through replicas")
 	f.IntVar(&r.mb, "mb", 1024, "MB that a node is behind, and has in its log")
-	f.IntVar(&r.seeds, "seeds", 100, "runs of the simulator")
+	f.IntVar(&r.seeds, "seeds", 300, "runs of the simulator")
 	f.IntVar(&r.rows, "rows", 2_000_000, "about how many records to put and ask")
 	f.IntVar(&r.rounds, "rounds", 10, "how often to kill a node")
 	f.StringVar(&r.pentad, "pentad", "../bin/pentad", "the program to start as a node")

@@ -24,11 +24,13 @@ func TestReplicaDecidesNothing(t *testing.T) {
 	forbidden := []string{"GetReject", "GetRejectHint", "GetLogTerm", "GetIndexHint", "RejectHint",
 		"LogTerm", "Reject", "Campaign", "ForgetLeader", "DisableConfChangeValidation",
 		"TickQuiesced"}
+	// What writes and parses messages has to know all that is in them.
+	const codec = "codec.go"
 	// The one place where a message is given to the disk also reads term, vote and commit.
 	disk := []string{"GetVote", "GetCommit", "Vote", "Commit"}
 	met := false
 	for _, s := range sources(t) {
-		if path.Dir(s.path) != "node/replica" || s.isTest() {
+		if path.Dir(s.path) != "node/replica" || s.isTest() || path.Base(s.path) == codec {
 			continue
 		}
 		ast.Inspect(s.file, func(n ast.Node) bool {

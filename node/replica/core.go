@@ -89,15 +89,16 @@ type Core struct {
 	snaps   outgoing
 	failing sync.Once
 
-	mu     sync.RWMutex // guards groups and closed
+	mu     sync.RWMutex // guards groups, those of workers, and closed
 	groups map[uint32]*group
 	closed bool
 }
 
 // worker has the groups whose number it is, modulo the number of workers.
 type worker struct {
-	core *Core
-	part Part
+	core   *Core
+	part   Part
+	groups []*group // in the order of their numbers; changed by making another
 
 	mu    sync.Mutex // guards dirty and ticks
 	dirty []*group
@@ -200,6 +201,9 @@ func (c *Core) Start(group uint32, m Machine) error {
 		return fmt.Errorf("start group %d: %w", group, err)
 	}
 	c.groups[group] = g
+	w := g.worker
+	at, _ := slices.BinarySearchFunc(w.groups, group, byNumber)
+	w.groups = slices.Insert(slices.Clone(w.groups), at, g)
 	g.post(func() {}) // a group with one voter has something to do at once
 	return nil
 }
@@ -211,6 +215,11 @@ func (c *Core) Drop(group uint32, done func(error)) {
 	c.mu.Lock()
 	g := c.groups[group]
 	delete(c.groups, group)
+	if g != nil {
+		w := g.worker
+		at, _ := slices.BinarySearchFunc(w.groups, group, byNumber)
+		w.groups = slices.Delete(slices.Clone(w.groups), at, at+1)
+	}
 	c.mu.Unlock()
 	if log == nil {
 		done(fmt.Errorf("drop group %d: %w", group, ErrGroupUnknown))
@@ -247,14 +256,6 @@ func (c *Core) lookup(group uint32) (*group, error) {
 		return nil, fmt.Errorf("group %d: %w", group, ErrGroupUnknown)
 	}
 	return g, nil
-}
-
-func (c *Core) each(f func(*group)) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	for _, g := range c.groups {
-		f(g)
-	}
 }
 
 // Tick lets 50 ms pass for every group. Ticks that nobody had time for are not made up for.
@@ -316,17 +317,14 @@ func (c *Core) StepWorker(part Part) bool {
 	return len(dirty) > 0 || ticks > 0
 }
 
-// groupsOf returns the groups of a worker in the order of their numbers.
+// groupsOf returns the groups of a worker in the order of their numbers, not to be changed.
 func (c *Core) groupsOf(w *worker) []*group {
-	var out []*group
-	c.each(func(g *group) {
-		if g.worker == w {
-			out = append(out, g)
-		}
-	})
-	slices.SortFunc(out, func(a, b *group) int { return cmp.Compare(a.id, b.id) })
-	return out
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return w.groups
 }
+
+func byNumber(g *group, number uint32) int { return cmp.Compare(g.id, number) }
 
 // Close stops all groups. Everything under way is answered. Nothing may be stepped during it or
 // after it.
@@ -335,6 +333,9 @@ func (c *Core) Close() error {
 	c.closed = true
 	groups := c.groups
 	c.groups = map[uint32]*group{}
+	for _, w := range c.workers {
+		w.groups = nil
+	}
 	c.mu.Unlock()
 	for _, g := range groups {
 		g.post(func() { g.stop(ErrClosed) })

@@ -39,6 +39,7 @@ type group struct {
 	mu     sync.Mutex // guards inbox and queued
 	inbox  []func()
 	queued bool
+	spare  []func() // memory of an inbox that was emptied; its worker's own
 
 	tasks []func() // applier.mu guards it and busy
 	busy  bool
@@ -208,26 +209,27 @@ func (g *group) post(f func()) {
 // process lets a tick pass, does what was posted, and then what the library has ready.
 func (g *group) process(tick bool) {
 	g.mu.Lock()
-	inbox := g.inbox
-	g.inbox, g.queued = nil, false
+	inbox, done := g.inbox, 0
+	g.inbox, g.queued = g.spare, false
 	g.mu.Unlock()
-	if tick {
-		inbox = append(inbox, g.tick)
-	}
 	err := g.guard(func() error {
-		for len(inbox) > 0 {
-			f := inbox[0]
-			inbox = inbox[1:]
-			f()
+		for done < len(inbox) {
+			done++
+			inbox[done-1]()
+		}
+		if tick {
+			g.tick()
 		}
 		return g.ready()
 	})
 	if err != nil {
 		g.stop(err)
-		for _, f := range inbox { // they answer that it has stopped
+		for _, f := range inbox[done:] { // they answer that it has stopped
 			f()
 		}
 	}
+	clear(inbox)
+	g.spare = inbox[:0]
 	if g.leadershipChanged() {
 		g.publish()
 	}

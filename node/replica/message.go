@@ -10,6 +10,9 @@ import (
 // for the disk or the machine, and at nothing else: what it means is the library's business.
 
 func appendMessage(m *pb.Message) []byte {
+	if out := appendSimple(m); out != nil {
+		return out
+	}
 	out, err := proto.Marshal(m)
 	if err != nil {
 		panic("BUG: a message that cannot be written: " + err.Error())
@@ -17,12 +20,15 @@ func appendMessage(m *pb.Message) []byte {
 	return out
 }
 
-// parseMessage parses what a peer sent. Messages that are only for the inside of a node, and
-// proposals, which nobody forwards, are none.
+// parseMessage parses what a peer sent, and keeps nothing of it. Messages that are only for the
+// inside of a node, and proposals, which nobody forwards, are none.
 func parseMessage(src []byte) (*pb.Message, bool) {
-	m := &pb.Message{}
-	if proto.Unmarshal(src, m) != nil {
-		return nil, false
+	m := parseSimple(src)
+	if m == nil {
+		m = &pb.Message{}
+		if proto.Unmarshal(src, m) != nil {
+			return nil, false
+		}
 	}
 	switch m.GetType() {
 	case pb.MsgApp, pb.MsgAppResp, pb.MsgVote, pb.MsgVoteResp, pb.MsgSnap, pb.MsgHeartbeat,

@@ -26,6 +26,8 @@ type simNode struct {
 	offset   time.Duration // of its wall clock
 	paused   time.Duration // until then
 	woken    [5]bool       // by part + 2: its step is on the way
+	steps    [5]func()     // likewise, and ticks: made once, as they are most of what happens
+	ticks    func()
 	flusher  *routine
 	applier  *routine
 
@@ -34,6 +36,15 @@ type simNode struct {
 	fuse       int           // operations of the disk until an open is cut short; 0 for never
 	flips      int           // of bits, of which the next open must tell
 	scarred    bool          // there were some
+}
+
+func newSimNode(s *simulation, id uint64) *simNode {
+	n := &simNode{s: s, id: id, disk: newDisk(), machines: map[uint32]*simMachine{}}
+	n.ticks = n.tick
+	for i := range n.steps {
+		n.steps[i] = func() { n.step(Part(i - 2)) }
+	}
+	return n
 }
 
 // routine runs steps that wait in their middle for a disk or a network.
@@ -91,18 +102,8 @@ func (n *simNode) goOn(r *routine, part Part) {
 
 // after does something later, unless the process has ended by then.
 func (n *simNode) after(d time.Duration, do func()) {
-	run := n.run
-	var event func()
-	event = func() {
-		switch {
-		case n.run != run:
-		case n.paused > n.s.now:
-			n.s.after(n.paused-n.s.now, event)
-		default:
-			do()
-		}
-	}
-	n.s.after(d, event)
+	n.s.order++
+	n.s.events.push(simEvent{n.s.now + d, n.s.order, do, n, n.run})
 }
 
 func (n *simNode) wake(part Part) {
@@ -110,22 +111,25 @@ func (n *simNode) wake(part Part) {
 		return
 	}
 	n.woken[part+2] = true
-	n.after(time.Duration(n.s.rng.IntN(800))*time.Microsecond, func() {
-		n.woken[part+2] = false
-		switch {
-		case part == Flusher && !n.flusher.busy:
-			n.goOn(n.flusher, part)
-		case part == Applier && !n.applier.busy:
-			n.goOn(n.applier, part)
-		case part >= 0:
-			n.core.StepWorker(part)
-		}
-	})
+	n.after(time.Duration(n.s.rng.IntN(800))*time.Microsecond, n.steps[part+2])
+}
+
+// step is what a process does some time after it was woken.
+func (n *simNode) step(part Part) {
+	n.woken[part+2] = false
+	switch {
+	case part == Flusher && !n.flusher.busy:
+		n.goOn(n.flusher, part)
+	case part == Applier && !n.applier.busy:
+		n.goOn(n.applier, part)
+	case part >= 0:
+		n.core.StepWorker(part)
+	}
 }
 
 func (n *simNode) tick() {
 	n.core.Tick()
-	n.after(50*time.Millisecond, n.tick)
+	n.after(50*time.Millisecond, n.ticks)
 }
 
 // up reports whether somebody who asks gets an answer.

@@ -68,6 +68,8 @@ type simEvent struct {
 	at    time.Duration
 	order uint64
 	do    func()
+	node  *simNode // nil: it happens whatever the nodes do
+	run   int      // of the node, without which it does not happen
 }
 
 type simEvents []simEvent
@@ -112,7 +114,7 @@ func (e *simEvents) pop() simEvent {
 
 func (s *simulation) after(d time.Duration, do func()) {
 	s.order++
-	s.events.push(simEvent{s.now + d, s.order, do})
+	s.events.push(simEvent{at: s.now + d, order: s.order, do: do})
 }
 
 // every does something again and again, at times that are not quite regular.
@@ -138,7 +140,15 @@ func (s *simulation) until(end time.Duration, enough func() bool) {
 	for s.violation == "" && s.now < end && len(s.events) > 0 {
 		e := s.events.pop()
 		s.now = max(s.now, e.at)
-		e.do()
+		switch {
+		case e.node == nil:
+			e.do()
+		case e.node.run != e.run:
+		case e.node.paused > s.now:
+			e.node.after(e.node.paused-s.now, e.do)
+		default:
+			e.do()
+		}
 		if s.now >= look {
 			if enough() {
 				return
@@ -156,7 +166,7 @@ func newSimulation(seed uint64, planted bug) *simulation {
 		histories: map[uint32]*history{}, votes: map[simVote]uint64{}, counts: map[string]int{}}
 	s.config = drawConfig(s.rng)
 	for id := range s.config.nodes {
-		n := &simNode{s: s, id: uint64(id + 1), disk: newDisk(), machines: map[uint32]*simMachine{}}
+		n := newSimNode(s, uint64(id+1))
 		s.nodes = append(s.nodes, n)
 		n.start()
 	}
