@@ -142,7 +142,7 @@ func (n *Node) putParts(
 	out *store.PutResult,
 ) (rest *record.Batch, err error) {
 	var parts []member.Part
-	rows := rowsByGroup(b, v.Owners())
+	rows := rowsBySlot(b, v.Owners())
 	for g, of := range rows {
 		if len(of) > 0 {
 			parts = append(parts, member.Part{Group: uint32(g) + 1,

@@ -121,6 +121,7 @@ type Node struct {
 	closing atomic.Bool
 	wg      sync.WaitGroup
 	metrics metrics
+	tally   tally
 	figures figures
 }
 
@@ -339,5 +340,5 @@ func (n *Node) Settle(ctx context.Context) error { return n.store.Settle(ctx) }
 // Rest does what the store does when nothing came for a minute; see [store.Store.Rest].
 func (n *Node) Rest(ctx context.Context) error { return n.store.Rest(ctx) }
 
-// StoreStats returns the figures of the store.
-func (n *Node) StoreStats() store.Stats { return n.store.Stats() }
+// StoreStats returns the figures of the store, with those of all replicas here.
+func (n *Node) StoreStats() store.Stats { return n.tally.sum(n.stores()) }

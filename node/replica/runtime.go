@@ -225,5 +225,11 @@ func (r *Runtime) TransferLeader(group uint32, to uint64) { r.core.TransferLeade
 // SetSnapshotRate changes what Options.SnapshotBytesPerSec says, which is more than 0.
 func (r *Runtime) SetSnapshotRate(bytesPerSec int64) { r.transport.pace.set(bytesPerSec) }
 
+// LogBytes returns the size of the shared log.
+func (r *Runtime) LogBytes() int64 {
+	_, bytes := r.core.journal.extent()
+	return bytes
+}
+
 // Status returns what is known of the replica of a group here.
 func (r *Runtime) Status(group uint32) (Status, error) { return r.core.Status(group) }

@@ -11,8 +11,8 @@ type counters struct {
 	scans, blocksScanned              atomic.Int64
 }
 
-// Stats are counts since Open, and sizes now.
-type Stats struct {
+// Counts are of a store since Open.
+type Counts struct {
 	RowsPut     int64 // rows acknowledged
 	Groups      int64 // commit groups: synced flushes that held rows
 	SyncNs      int64 // time spent writing and syncing the log
@@ -23,14 +23,19 @@ type Stats struct {
 	Merges      int64 // merges of segments
 	MergedRows  int64 // rows merged
 	MergeNs     int64 // time spent merging
-	MergeErr    error // why a merge that is due was not done, nil when there is none
 	PurgedRows  int64 // rows that were removed because they were purged or had expired
 	BelowPuts   int64 // puts of rows with acqs below the horizon
 	BelowRows   int64 // rows that they stored
 	PacedNs     int64 // time by which commits were slowed down because merges were behind
 	Scans       int64 // scans started
 	Blocks      int64 // blocks opened by scans
+}
 
+// Stats are counts since Open, and sizes now.
+type Stats struct {
+	Counts
+
+	MergeErr     error // why a merge that is due was not done, nil when there is none
 	Shards       int   // shards of the directory
 	Writers      int   // writers whose answers are remembered
 	Rows         int64 // rows stored, all versions
@@ -44,9 +49,48 @@ type Stats struct {
 	LogUnsynced  int   // flushes of a replica that wait for a sync
 }
 
+// Add adds the counts of another store.
+func (c *Counts) Add(o *Counts) {
+	c.RowsPut += o.RowsPut
+	c.Groups += o.Groups
+	c.SyncNs += o.SyncNs
+	c.PutsDelayed += o.PutsDelayed
+	c.Seals += o.Seals
+	c.SealedRows += o.SealedRows
+	c.SealNs += o.SealNs
+	c.Merges += o.Merges
+	c.MergedRows += o.MergedRows
+	c.MergeNs += o.MergeNs
+	c.PurgedRows += o.PurgedRows
+	c.BelowPuts += o.BelowPuts
+	c.BelowRows += o.BelowRows
+	c.PacedNs += o.PacedNs
+	c.Scans += o.Scans
+	c.Blocks += o.Blocks
+}
+
+// Add adds the figures of another store.
+func (s *Stats) Add(o *Stats) {
+	s.Counts.Add(&o.Counts)
+	if s.MergeErr == nil {
+		s.MergeErr = o.MergeErr
+	}
+	s.Shards += o.Shards
+	s.Writers += o.Writers
+	s.Rows += o.Rows
+	s.HeadRows += o.HeadRows
+	s.HeadBytes += o.HeadBytes
+	s.Segments += o.Segments
+	s.SegmentBytes += o.SegmentBytes
+	s.IndexBytes += o.IndexBytes
+	s.LogFiles += o.LogFiles
+	s.LogBytes += o.LogBytes
+	s.LogUnsynced += o.LogUnsynced
+}
+
 // Stats returns the present figures. Cost: a few microseconds per segment.
 func (s *Store) Stats() Stats {
-	st := Stats{
+	st := Stats{Counts: Counts{
 		RowsPut: s.counters.rows.Load(), Groups: s.counters.groups.Load(),
 		SyncNs: s.counters.syncNs.Load(), PutsDelayed: s.counters.putsDelayed.Load(),
 		Seals: s.counters.seals.Load(), SealedRows: s.counters.sealedRows.Load(),
@@ -56,8 +100,7 @@ func (s *Store) Stats() Stats {
 		BelowPuts: s.counters.belowPuts.Load(), BelowRows: s.counters.belowRows.Load(),
 		Scans:  s.counters.scans.Load(),
 		Blocks: s.counters.blocksScanned.Load(),
-		Shards: len(s.shards), Writers: s.writers.count(),
-	}
+	}, Shards: len(s.shards), Writers: s.writers.count()}
 	s.mergeMu.Lock()
 	st.MergeErr = s.mergeErr
 	s.mergeMu.Unlock()

@@ -37,6 +37,8 @@ func (s shifted) TransferLeader(group uint32, to uint64) { s.run.TransferLeader(
 
 func (s shifted) SetSnapshotRate(bytesPerSec int64) { s.run.SetSnapshotRate(bytesPerSec) }
 
+func (s shifted) LogBytes() int64 { return s.run.LogBytes() }
+
 func (s shifted) Close() error { return s.run.Close() }
 
 func (s shifted) Groups() map[uint32]uint64 { return down(s.run.Groups()) }

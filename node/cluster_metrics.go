@@ -1,0 +1,39 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// collectCluster publishes what an operator of a cluster is to be woken for, and what explains it.
+func (r rooms) collectCluster(
+	gauge func(name, help string, v float64), out chan<- prometheus.Metric,
+) {
+	m := r.node.member.Load()
+	if m == nil {
+		return
+	}
+	f := m.Figures(context.Background(), time.Now().UnixNano())
+	gauge("cluster_replicas", "Replicas on this node.", float64(f.Replicas))
+	gauge("cluster_groups_led", "Groups that this node leads.", float64(f.Leads))
+	gauge("cluster_groups_without_leader", "Groups with a replica here that know no leader: "+
+		"nobody can write to them.", float64(f.Leaderless))
+	gauge("cluster_replicas_stopped", "Replicas here that are damaged or have stopped.",
+		float64(f.Stopped))
+	gauge("cluster_entries_behind", "Entries of the logs here that are not applied yet.",
+		float64(f.EntriesBehind))
+	gauge("cluster_horizon_lag_seconds", "How far the horizon of the replica here that is "+
+		"furthest behind is behind the clock.", float64(f.HorizonLagNs)/1e9)
+	gauge("cluster_changes", "Changes of groups that are under way.", float64(f.Changes))
+	gauge("cluster_epoch", "How often the state of the cluster has changed.", float64(f.Epoch))
+	gauge("cluster_log_bytes", "Bytes of the log that all replicas here share.",
+		float64(f.LogBytes))
+	nodes := prometheus.NewDesc("pentad_cluster_nodes", "Nodes, by what the cluster decided and "+
+		"what gossip hears of them.", []string{"state", "gossip"}, nil)
+	for of, count := range f.Nodes {
+		out <- prometheus.MustNewConstMetric(nodes, prometheus.GaugeValue, float64(count), of.State,
+			of.Gossip)
+	}
+}
