@@ -171,3 +171,44 @@ func TestAClusterSplitsWithoutANode(t *testing.T) {
 		return int(l.stored.Load())
 	}())
 }
+
+// A question that is handing over rows while its group is split gets all of them, as it began with
+// all: nobody has to ask again.
+func TestAQuestionOutlivesASplit(t *testing.T) {
+	const rows = 20_000
+	c := openTogether(t, 3, 1)
+	c.put(c.nodes[0], readings(0, rows), store.WriterSeq{ID: [16]byte{1}, Seq: 1})
+	c.sameReplicas()
+	began, split := make(chan struct{}, len(c.nodes)), make(chan struct{})
+	errs, got := make([]error, len(c.nodes)), make([]int, len(c.nodes))
+	var wg sync.WaitGroup
+	for i, n := range c.nodes {
+		wg.Go(func() {
+			_, errs[i] = n.Query(t.Context(), &record.Query{}, func(b *record.Batch) error {
+				if got[i] == 0 {
+					began <- struct{}{}
+					<-split
+				}
+				got[i] += b.Len()
+				return nil
+			})
+		})
+	}
+	for range c.nodes {
+		<-began
+	}
+	c.split(c.nodes[1], 0, 2)
+	for _, n := range c.nodes {
+		c.until("a replica has parted", func() bool {
+			s := n.member.Load().Stores()[1]
+			return s != nil && s.Slots().To != 0
+		})
+	}
+	close(split)
+	wg.Wait()
+	for i := range c.nodes {
+		if errs[i] != nil || got[i] != rows {
+			t.Errorf("node %d handed over %d of %d rows: %v", i, got[i], rows, errs[i])
+		}
+	}
+}

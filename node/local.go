@@ -29,8 +29,8 @@ type local struct {
 
 	// proved: since it is asked here it has come as far as a majority was, so that it does not lack
 	// what was seen at another replica before.
-	proved *atomic.Bool
-	handed *atomic.Bool // rows were handed over, so that nobody else may be asked instead
+	proved  *atomic.Bool
+	handing *handing // of one question; nil where there is nobody else
 }
 
 const (

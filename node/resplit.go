@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pentad-db/pentad/node/cluster"
@@ -38,12 +40,32 @@ func isSplit(err error) bool {
 	return e.Kind == wire.KindUnavailable && e.Part == partSlots
 }
 
-// handOut notes that a source has handed something over.
-func handOut(s source) {
-	if l, here := s.(*local); here {
-		l.handed.Store(true)
-	}
+// handing is the first time that a source hands something over: from then on nobody else can be
+// asked instead.
+type handing struct {
+	once sync.Once
+	err  error
+	done atomic.Bool
 }
+
+// handOut is called before a source hands something over, and returns an error when its store does
+// not hold what was asked for any more; nothing was handed over then. It looks once: the store has
+// taken the state that it answers from before, and that stays whole, whatever is split off it
+// meanwhile.
+func handOut(s source) error {
+	l, here := s.(*local)
+	if !here || l.handing == nil {
+		return nil
+	}
+	l.handing.once.Do(func() {
+		l.handing.err = l.holds()
+		l.handing.done.Store(l.handing.err == nil)
+	})
+	return l.handing.err
+}
+
+// handed reports whether a source has handed something over.
+func (n *local) handed() bool { return n.handing != nil && n.handing.done.Load() }
 
 // afterSplit returns the sources of what one that failed was to answer for, once there may be
 // others because groups were split; nil when that cannot help. Who was asked by another node leaves

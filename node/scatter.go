@@ -137,7 +137,7 @@ func (a *asking[T]) oneOr(
 	} else {
 		x := said[T]{of: s}
 		x.answer, x.end, x.err = a.one(ctx, s, each)
-		out, handed = []said[T]{x}, s.(*local).handed.Load()
+		out, handed = []said[T]{x}, s.(*local).handed()
 	}
 	for _, x := range out {
 		if x.err == nil || handed || ctx.Err() != nil || !away(x.err) {
@@ -181,7 +181,10 @@ func (a *asking[T]) one(
 		answer, end, err = each(ctx, s)
 	}
 	if l, here := s.(*local); here && err == nil {
-		if err = l.holds(); err == nil { // else what was split off meanwhile may be missing
+		if !l.handed() {
+			err = l.holds() // what was split off meanwhile may be missing
+		}
+		if err == nil {
 			l.shown(end.HorizonNs)
 		}
 	}
@@ -272,7 +275,9 @@ func (n *Node) rowsOfAll(
 		none struct{}, end wire.End, err error,
 	) {
 		end, err = s.rows(ctx, q, func(b *record.Batch) error {
-			handOut(s)
+			if err := handOut(s); err != nil {
+				return err
+			}
 			return refused(add(b))
 		})
 		return none, end, err

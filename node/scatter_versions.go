@@ -52,7 +52,9 @@ func (n *Node) diffOfAll(
 	) {
 		own := *d // each makes it regular for itself
 		end, err = s.diff(ctx, &own, func(d *record.Differences) error {
-			handOut(s)
+			if err := handOut(s); err != nil {
+				return err
+			}
 			return one(d)
 		})
 		return none, end, err

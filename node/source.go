@@ -131,7 +131,7 @@ func (n *Node) sourcesOf(
 		case !wanted(g), asked.groups != nil && !slices.Contains(asked.groups, g):
 		case p.here != nil && (asked.groups != nil || p.peer == nil || p.here.holds() == nil):
 			here := *p.here
-			here.handed = new(atomic.Bool)
+			here.handing = new(handing)
 			here.afterNs = max(asked.afterOf(g), n.seen(g, asked.groups))
 			here.linear = asked.linear
 			if asked.groups != nil {
