@@ -77,7 +77,7 @@ func (p *pluginFigures) kernel(
 			return nil, err
 		}
 		defer r.Close(ctx)
-		if err := r.Run(ctx); err != nil {
+		if err := r.Run(); err != nil {
 			return nil, err
 		}
 		got, err := r.Result()
@@ -88,7 +88,7 @@ func (p *pluginFigures) kernel(
 			return nil, fmt.Errorf("WRONG ANSWER of %s, metered %v: %x, natively %x", k.Name,
 				metered, got, native)
 		}
-		turns = append(turns, func() error { return r.Run(ctx) })
+		turns = append(turns, r.Run)
 	}
 	return p.inTurn(turns...)
 }
@@ -102,7 +102,7 @@ func (p *pluginFigures) emptyCall(
 		return err
 	}
 	defer r.Close(ctx)
-	took, err := p.inTurn(func() error { return r.Nothing(ctx) })
+	took, err := p.inTurn(r.Nothing)
 	if err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ func (a *Aggregate) addAll(
 			return err
 		}
 		x := a.columns.cut(b, row)
-		if err := a.addCut(ctx, b, &x, gid, groups, states); err != nil {
+		if err := a.addCut(b, &x, gid, groups, states); err != nil {
 			a.blame(ctx, err, b, &x)
 			return err
 		}
@@ -66,16 +66,16 @@ func (a *Aggregate) addAll(
 
 // addCut is one of these calls.
 func (a *Aggregate) addCut(
-	ctx context.Context, b *record.Batch, x *batch, gid []uint32, groups int, states uint32,
+	b *record.Batch, x *batch, gid []uint32, groups int, states uint32,
 ) error {
 	if err := a.columns.group(x, gid, groups); err != nil {
 		return a.guest.fail(Limit, exportAdd, err.Error())
 	}
-	header, err := a.columns.write(ctx, a.guest, b, x, 0)
+	header, err := a.columns.write(a.guest, b, x, 0)
 	if err != nil {
 		return err
 	}
-	return a.guest.checkZero(ctx, &a.add, x.budget, uint64(header), uint64(states))
+	return a.guest.checkZero(&a.add, x.budget, uint64(header), uint64(states))
 }
 
 // States returns a copy of all states for Merge: as many as there are groups, each of

@@ -54,7 +54,7 @@ func (a *Aggregate) AddApart(ctx context.Context, b *record.Batch, place int) er
 }
 
 func (a *Aggregate) addApart(ctx context.Context, b *record.Batch, place int) error {
-	if err := a.freshen(ctx); err != nil {
+	if err := a.freshen(); err != nil {
 		return err
 	}
 	return a.addAll(ctx, b, nil, 1, a.placeOf(place))
@@ -65,23 +65,23 @@ func (a *Aggregate) placeOf(place int) uint32 {
 }
 
 // freshen makes the states apart, unless they are.
-func (a *Aggregate) freshen(ctx context.Context) error {
+func (a *Aggregate) freshen() error {
 	if a.apart.fresh {
 		return nil
 	}
-	if err := a.reserveApart(ctx); err != nil {
+	if err := a.reserveApart(); err != nil {
 		return err
 	}
 	s, n := &a.states, a.Apart()
-	_, err := a.guest.call(ctx, &s.init, budgetFor(a.guest, n*s.size), uint64(a.apart.region),
+	_, err := a.guest.call(&s.init, budgetFor(a.guest, n*s.size), uint64(a.apart.region),
 		uint64(n))
 	a.apart.fresh = err == nil
 	return err
 }
 
-func (a *Aggregate) reserveApart(ctx context.Context) (err error) {
+func (a *Aggregate) reserveApart() (err error) {
 	if a.apart.region == 0 {
-		a.apart.region, err = a.guest.alloc(ctx, uint32(a.Apart()*a.states.size))
+		a.apart.region, err = a.guest.alloc(uint32(a.Apart() * a.states.size))
 	}
 	return err
 }
@@ -125,11 +125,11 @@ func (a *Aggregate) gather(
 	if err := a.states.grow(ctx, a.guest, groups); err != nil {
 		return err
 	}
-	if err := a.reserveApart(ctx); err != nil {
+	if err := a.reserveApart(); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(copies, func(c Copy) bool { return !c.To }) || len(copies) < places {
-		if err := a.freshen(ctx); err != nil {
+		if err := a.freshen(); err != nil {
 			return err
 		}
 	}
@@ -157,7 +157,7 @@ func (a *Aggregate) mergeApart(ctx context.Context, n, group int) error {
 		if err := g.pause(ctx); err != nil {
 			return err
 		}
-		return g.checkZero(ctx, &s.mergeF, budgetFor(g, n*s.size), uint64(into), uint64(from),
+		return g.checkZero(&s.mergeF, budgetFor(g, n*s.size), uint64(into), uint64(from),
 			uint64(n))
 	}
 	if g.entry.desc.Flags&plugin.FlagMergeOrdered != 0 {

@@ -15,7 +15,7 @@ func BenchmarkCall(b *testing.B) {
 	f := a.guest.export(exportABI)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := a.guest.call(b.Context(), &f, fuelBase); err != nil {
+		if _, err := a.guest.call(&f, fuelBase); err != nil {
 			b.Fatal(err)
 		}
 	}

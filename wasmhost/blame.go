@@ -31,7 +31,7 @@ func (g *guest) blame(
 	}
 	defer fresh.drop()
 	fresh.replays = g
-	if again = fresh.initialise(ctx, g.params); again != nil {
+	if again = fresh.initialise(g.params); again != nil {
 		return
 	}
 	call := rows(fresh)
@@ -69,7 +69,7 @@ func (f *Filter) blame(ctx context.Context, err error, b *record.Batch, x *batch
 		one := &Filter{guest: g, columns: g.entry.oneByOne(), filter: g.export(exportFilter)}
 		return func(row int) error {
 			x := one.columns.cut(b, row)
-			_, err := one.keepCut(ctx, b, &x)
+			_, err := one.keepCut(b, &x)
 			return err
 		}
 	})
@@ -84,7 +84,7 @@ func (a *Aggregate) blame(ctx context.Context, err error, b *record.Batch, x *ba
 				return err
 			}
 			x := one.columns.cut(b, row)
-			return one.addCut(ctx, b, &x, nil, 1, one.states.at(0))
+			return one.addCut(b, &x, nil, 1, one.states.at(0))
 		}
 	})
 }

@@ -1,7 +1,6 @@
 package wasmhost
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -45,43 +44,38 @@ func (g *guest) export(name string) exportFunc {
 }
 
 // call runs an export on a budget. The result is 0 for functions without one.
-func (g *guest) call(ctx context.Context, f *exportFunc, budget int64,
-	args ...uint64) (uint64, error) {
+func (g *guest) call(f *exportFunc, budget int64, args ...uint64) (uint64, error) {
 	g.args = [4]uint64{}
 	copy(g.args[:], args)
-	if g.wasi != nil {
-		ctx = context.WithValue(ctx, wasiKey{}, g.wasi)
-	}
 	g.fuel.Set(uint64(budget))
-	err := f.fn.CallWithStack(ctx, g.args[:])
+	err := f.fn.CallWithStack(g.ctx, g.args[:])
 	g.used = uint64(budget - int64(g.fuel.Get()))
 	g.usage.note(f.name, g.used, uint64(budget))
 	c := &g.entry.host.counter
 	c.calls.Add(1)
 	c.fuelUsed.Add(int64(g.used))
 	if err != nil {
-		return 0, g.trapped(ctx, f.name, err)
+		return 0, g.trapped(f.name, err)
 	}
 	return g.args[0], nil
 }
 
 // check runs an export that returns a status and turns a negative one into an error.
-func (g *guest) check(ctx context.Context, f *exportFunc, budget int64,
-	args ...uint64) (int32, error) {
-	result, err := g.call(ctx, f, budget, args...)
+func (g *guest) check(f *exportFunc, budget int64, args ...uint64) (int32, error) {
+	result, err := g.call(f, budget, args...)
 	if err != nil {
 		return 0, err
 	}
 	status := int32(uint32(result))
 	if status < 0 {
-		return status, g.failedStatus(ctx, f.name, status)
+		return status, g.failedStatus(f.name, status)
 	}
 	return status, nil
 }
 
 // checkZero is check for exports that have nothing to return but success.
-func (g *guest) checkZero(ctx context.Context, f *exportFunc, budget int64, args ...uint64) error {
-	status, err := g.check(ctx, f, budget, args...)
+func (g *guest) checkZero(f *exportFunc, budget int64, args ...uint64) error {
+	status, err := g.check(f, budget, args...)
 	if err == nil && status != 0 {
 		return g.fail(Output, f.name, fmt.Sprintf("returned %d, want 0 or a negative status",
 			status))
@@ -106,7 +100,7 @@ func (g *guest) failure(kind ErrorKind, export, reason string) *Error {
 
 // trapped explains why a call did not return. Languages whose panics end in the instruction
 // unreachable may have left a text for pentad_error before; it is asked once, on its own budget.
-func (g *guest) trapped(ctx context.Context, export string, err error) *Error {
+func (g *guest) trapped(export string, err error) *Error {
 	var e *Error
 	var exit *sys.ExitError
 	switch {
@@ -122,7 +116,7 @@ func (g *guest) trapped(ctx context.Context, export string, err error) *Error {
 		reason := firstLine(err)
 		e = g.fail(Trap, export, reason+trapPlace(err))
 		if reason == "unreachable" && export != exportError {
-			e.Message = g.lastMessage(ctx)
+			e.Message = g.lastMessage()
 		}
 	}
 	if g.wasi != nil {
@@ -132,7 +126,7 @@ func (g *guest) trapped(ctx context.Context, export string, err error) *Error {
 }
 
 // failedStatus explains a negative status, in the guest's words where it has some.
-func (g *guest) failedStatus(ctx context.Context, export string, status int32) *Error {
+func (g *guest) failedStatus(export string, status int32) *Error {
 	kind := Status
 	reason, ok := statusReasons[status]
 	if !ok {
@@ -147,7 +141,7 @@ func (g *guest) failedStatus(ctx context.Context, export string, status int32) *
 	}
 	e := fail(kind, export, fmt.Sprintf("%s (status %d)", reason, status))
 	e.Status = status
-	e.Message = g.lastMessage(ctx)
+	e.Message = g.lastMessage()
 	if g.wasi != nil {
 		e.Message = strings.TrimSpace(g.wasi.message() + "\n" + e.Message)
 	}
@@ -156,12 +150,12 @@ func (g *guest) failedStatus(ctx context.Context, export string, status int32) *
 
 // lastMessage asks pentad_error for a text. Whatever goes wrong there, what went wrong before is
 // what counts.
-func (g *guest) lastMessage(ctx context.Context) string {
+func (g *guest) lastMessage() string {
 	f := g.export(exportError)
 	if f.fn == nil {
 		return ""
 	}
-	result, err := g.call(ctx, &f, errorFuel*g.scale)
+	result, err := g.call(&f, errorFuel*g.scale)
 	if err != nil {
 		return ""
 	}

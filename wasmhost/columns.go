@@ -1,7 +1,6 @@
 package wasmhost
 
 import (
-	"context"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -234,8 +233,9 @@ func (c *columns) place(b *record.Batch, x *batch, list []placed, l *layout) []p
 }
 
 // write copies the batch into guest memory and returns the address of its header.
-func (c *columns) write(ctx context.Context, g *guest, b *record.Batch, x *batch,
-	bitmapBytes int) (uint32, error) {
+func (c *columns) write(
+	g *guest, b *record.Batch, x *batch, bitmapBytes int,
+) (uint32, error) {
 	if c.need&plugin.NeedAcq != 0 && b.AcqNs == nil {
 		return 0, g.fail(Limit, "", "the plugin needs acquisition times, and the batch has none")
 	}
@@ -244,7 +244,7 @@ func (c *columns) write(ctx context.Context, g *guest, b *record.Batch, x *batch
 	l.add(plugin.BatchHeaderSize)
 	columns := c.place(b, x, list[:0], &l)
 	bitmap := l.add(bitmapBytes)
-	if err := c.reserve(ctx, g, l.size); err != nil {
+	if err := c.reserve(g, l.size); err != nil {
 		return 0, err
 	}
 	dst, err := g.view(exportAlloc, c.region, uint32(l.size))
@@ -282,7 +282,7 @@ func (c *columns) write(ctx context.Context, g *guest, b *record.Batch, x *batch
 }
 
 // reserve makes the region large enough. It at least doubles, since guests never free.
-func (c *columns) reserve(ctx context.Context, g *guest, size uint64) error {
+func (c *columns) reserve(g *guest, size uint64) error {
 	if size <= uint64(c.size) {
 		return nil
 	}
@@ -292,7 +292,7 @@ func (c *columns) reserve(ctx context.Context, g *guest, size uint64) error {
 			"of an instance", grouped(size), limit>>20))
 	}
 	want := max(size, min(2*uint64(c.size), limit/8))
-	region, err := g.alloc(ctx, uint32(want))
+	region, err := g.alloc(uint32(want))
 	if err != nil {
 		return err
 	}

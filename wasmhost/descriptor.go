@@ -41,11 +41,11 @@ func (e *entry) describe(ctx context.Context) error {
 		return err
 	}
 	defer g.drop()
-	if err := g.start(ctx); err != nil {
+	if err := g.start(); err != nil {
 		return err
 	}
 	f := g.export(exportDescribe)
-	ptr, err := g.call(ctx, &f, e.startFuel())
+	ptr, err := g.call(&f, e.startFuel())
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func (f *Filter) keep(ctx context.Context, b *record.Batch, keep []uint64) error
 			return err
 		}
 		x := f.columns.cut(b, row)
-		bitmap, err := f.keepCut(ctx, b, &x)
+		bitmap, err := f.keepCut(b, &x)
 		if err != nil {
 			f.blame(ctx, err, b, &x)
 			return err
@@ -58,13 +58,13 @@ func (f *Filter) keep(ctx context.Context, b *record.Batch, keep []uint64) error
 }
 
 // keepCut calls the guest once and returns the bitmap, valid until the next call.
-func (f *Filter) keepCut(ctx context.Context, b *record.Batch, x *batch) ([]byte, error) {
+func (f *Filter) keepCut(b *record.Batch, x *batch) ([]byte, error) {
 	bitmapBytes := (x.to - x.from + 63) / 64 * 8
-	header, err := f.columns.write(ctx, f.guest, b, x, bitmapBytes)
+	header, err := f.columns.write(f.guest, b, x, bitmapBytes)
 	if err != nil {
 		return nil, err
 	}
-	err = f.guest.checkZero(ctx, &f.filter, x.budget, uint64(header), uint64(x.bitmap))
+	err = f.guest.checkZero(&f.filter, x.budget, uint64(header), uint64(x.bitmap))
 	if err != nil {
 		return nil, err
 	}

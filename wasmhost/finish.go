@@ -35,7 +35,7 @@ func (s *states) finish(ctx context.Context, g *guest) ([][]byte, error) {
 		}
 		n := min(perSlice, s.groups-from)
 		g.again = fixed == 0 && (n > 1 || room < largeOutBytes)
-		written, err := s.finishSlice(ctx, g, from, n, room)
+		written, err := s.finishSlice(g, from, n, room)
 		again := g.again && tooSmall(err)
 		g.again = false
 		if again && n > 1 {
@@ -43,7 +43,7 @@ func (s *states) finish(ctx context.Context, g *guest) ([][]byte, error) {
 			continue
 		}
 		if again {
-			written, err = s.finishSlice(ctx, g, from, 1, largeOutBytes)
+			written, err = s.finishSlice(g, from, 1, largeOutBytes)
 		}
 		if err != nil {
 			return nil, err
@@ -74,10 +74,10 @@ func tooSmall(err error) bool {
 
 // finishSlice finishes n states with so many bytes of room and returns what was written, aliasing
 // guest memory. When the room is too small the states are as before.
-func (s *states) finishSlice(ctx context.Context, g *guest, from, n int, room uint32) ([]byte,
+func (s *states) finishSlice(g *guest, from, n int, room uint32) ([]byte,
 	error) {
 	if room > s.outSize {
-		out, err := g.alloc(ctx, room)
+		out, err := g.alloc(room)
 		if err != nil {
 			return nil, err
 		}
@@ -92,7 +92,7 @@ func (s *states) finishSlice(ctx context.Context, g *guest, from, n int, room ui
 	if s.grows {
 		budget = growingBudget(g, s)
 	}
-	length, err := g.check(ctx, &s.finishF, budget,
+	length, err := g.check(&s.finishF, budget,
 		uint64(s.at(from)), uint64(n), uint64(s.out), uint64(room))
 	if tooSmall(err) {
 		if after, viewErr := s.view(g, from, from+n); viewErr == nil {

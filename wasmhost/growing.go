@@ -31,7 +31,7 @@ func growingBudget(g *guest, s *states) int64 {
 
 // save returns all states in the form of the ABI: each its size and its bytes.
 func (s *states) save(ctx context.Context, g *guest) ([]byte, error) {
-	if err := s.reserve(ctx, g); err != nil {
+	if err := s.reserve(g); err != nil {
 		return nil, err
 	}
 	var all []byte
@@ -39,7 +39,7 @@ func (s *states) save(ctx context.Context, g *guest) ([]byte, error) {
 		if err := g.pause(ctx); err != nil {
 			return nil, err
 		}
-		length, err := g.check(ctx, &s.saveF, growingBudget(g, s), uint64(s.at(group)),
+		length, err := g.check(&s.saveF, growingBudget(g, s), uint64(s.at(group)),
 			uint64(s.transfer), maxSavedSize)
 		if err != nil {
 			return nil, err
@@ -64,9 +64,9 @@ func (s *states) save(ctx context.Context, g *guest) ([]byte, error) {
 }
 
 // reserve gets the memory through which saved states pass.
-func (s *states) reserve(ctx context.Context, g *guest) (err error) {
+func (s *states) reserve(g *guest) (err error) {
 	if s.transfer == 0 {
-		s.transfer, err = g.alloc(ctx, maxSavedSize)
+		s.transfer, err = g.alloc(maxSavedSize)
 	}
 	return err
 }
@@ -83,7 +83,7 @@ func (s *states) load(ctx context.Context, g *guest, src []byte, gid []uint32) e
 	if err := s.growTo(ctx, g, len(saved), gid); err != nil {
 		return err
 	}
-	if err := s.reserve(ctx, g); err != nil {
+	if err := s.reserve(g); err != nil {
 		return err
 	}
 	for i, bytes := range saved {
@@ -99,7 +99,7 @@ func (s *states) load(ctx context.Context, g *guest, src []byte, gid []uint32) e
 		if gid != nil {
 			group = int(gid[i])
 		}
-		err = g.checkZero(ctx, &s.loadF, growingBudget(g, s), uint64(s.at(group)),
+		err = g.checkZero(&s.loadF, growingBudget(g, s), uint64(s.at(group)),
 			uint64(s.transfer), uint64(len(bytes)))
 		if err != nil {
 			return err

@@ -48,6 +48,10 @@ type guest struct {
 	closed  bool
 	again   bool // a call for which there is too little room is made again with more
 
+	// ctx is what calls get, and what ends none of them: fuel does that. The runtime looks for
+	// values in it at each call, and that of a query has many layers.
+	ctx context.Context
+
 	owner uint64
 	since time.Time // when the slot was taken
 	away  bool      // the slot was given to others and not taken again, as the context ended
@@ -91,11 +95,13 @@ func (e *entry) instantiate(ctx context.Context) (g *guest, err error) {
 	if err != nil {
 		return nil, e.fail(Trap, "", "start an instance: "+firstLine(err))
 	}
-	g = &guest{entry: e, module: module, memory: module.Memory(), scale: 1}
+	g = &guest{entry: e, module: module, memory: module.Memory(), scale: 1,
+		ctx: context.Background()}
 	g.fuel = module.ExportedGlobal(exportFuel).(api.MutableGlobal)
 	g.depth = module.ExportedGlobal(exportDepth)
 	if e.lim.goProfile {
 		g.scale, g.wasi = goFuelScale, newWASIState(g.fuel)
+		g.ctx = context.WithValue(g.ctx, wasiKey{}, g.wasi)
 	}
 	e.host.mu.Lock()
 	e.refs++
@@ -185,14 +191,14 @@ func (g *guest) pause(ctx context.Context) error {
 }
 
 // start runs what has to run before any other export.
-func (g *guest) start(ctx context.Context) error {
+func (g *guest) start() error {
 	g.allocF = g.export(exportAlloc)
 	for _, name := range [...]string{exportStart, exportInitialize} {
 		f := g.export(name)
 		if f.fn == nil || name == exportStart && !g.entry.hasStart {
 			continue
 		}
-		if _, err := g.call(ctx, &f, g.entry.startFuel()); err != nil {
+		if _, err := g.call(&f, g.entry.startFuel()); err != nil {
 			return err
 		}
 	}
@@ -200,15 +206,15 @@ func (g *guest) start(ctx context.Context) error {
 }
 
 // initialise makes the instance ready for batches.
-func (g *guest) initialise(ctx context.Context, params []byte) error {
+func (g *guest) initialise(params []byte) error {
 	g.params = bytes.Clone(params)
-	if err := g.start(ctx); err != nil {
+	if err := g.start(); err != nil {
 		return err
 	}
 	ptr := uint32(0)
 	if len(params) > 0 {
 		var err error
-		if ptr, err = g.alloc(ctx, uint32(len(params))); err != nil {
+		if ptr, err = g.alloc(uint32(len(params))); err != nil {
 			return err
 		}
 		dst, err := g.view(exportAlloc, ptr, uint32(len(params)))
@@ -219,17 +225,17 @@ func (g *guest) initialise(ctx context.Context, params []byte) error {
 	}
 	f := g.export(exportInit)
 	budget := g.entry.startFuel() + g.scale*fuelPerState*int64(len(params))
-	front, err := g.check(ctx, &f, budget, uint64(ptr), uint64(len(params)))
+	front, err := g.check(&f, budget, uint64(ptr), uint64(len(params)))
 	g.front = uint32(max(0, front))
 	return err
 }
 
 // alloc returns size bytes of guest memory with 64 readable bytes behind them.
-func (g *guest) alloc(ctx context.Context, size uint32) (uint32, error) {
+func (g *guest) alloc(size uint32) (uint32, error) {
 	const tail = 64
 	size = (size + tail + 63) &^ 63
 	budget := g.entry.startFuel() + int64(size)*g.scale
-	result, err := g.call(ctx, &g.allocF, budget, uint64(size))
+	result, err := g.call(&g.allocF, budget, uint64(size))
 	if err != nil {
 		return 0, err
 	}

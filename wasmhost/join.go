@@ -24,7 +24,7 @@ func (a *Aggregate) joinPairs(ctx context.Context, pairs []Neighbours) error {
 		if err := a.guest.pause(ctx); err != nil {
 			return err
 		}
-		err := a.guest.checkZero(ctx, &join, budgetFor(a.guest, 2*s.size),
+		err := a.guest.checkZero(&join, budgetFor(a.guest, 2*s.size),
 			uint64(s.at(int(p.Group))), uint64(s.at(int(p.Before))))
 		if err != nil {
 			return err

@@ -110,7 +110,7 @@ func (m *Module) newGuest(ctx context.Context, params []byte, take func(*guest))
 	if err != nil {
 		return err
 	}
-	if err := g.initialise(ctx, params); err != nil {
+	if err := g.initialise(params); err != nil {
 		g.drop()
 		return err
 	}

@@ -86,7 +86,7 @@ func (s *states) grow(ctx context.Context, g *guest, groups int) error {
 			grouped(uint64(s.limit))))
 	}
 	if groups > s.room {
-		if err := s.move(ctx, g, groups); err != nil {
+		if err := s.move(g, groups); err != nil {
 			return err
 		}
 	}
@@ -103,7 +103,7 @@ func (s *states) grow(ctx context.Context, g *guest, groups int) error {
 		if s.grows {
 			budget += g.scale * fuelPerNew * int64(n)
 		}
-		_, err := g.call(ctx, &s.init, budget, uint64(s.at(from)), uint64(n))
+		_, err := g.call(&s.init, budget, uint64(s.at(from)), uint64(n))
 		if err != nil {
 			return err
 		}
@@ -114,10 +114,10 @@ func (s *states) grow(ctx context.Context, g *guest, groups int) error {
 
 // move gets a larger region. Guests never free, so regions grow in few, large steps: untouched
 // memory costs nothing.
-func (s *states) move(ctx context.Context, g *guest, groups int) error {
+func (s *states) move(g *guest, groups int) error {
 	need := groups * s.size
 	want := max(need, firstStatesBytes, min(s.room*s.size*statesGrowth, s.limit))
-	region, err := g.alloc(ctx, uint32(want))
+	region, err := g.alloc(uint32(want))
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (s *states) merge(ctx context.Context, g *guest, src []byte, gid []uint32) 
 	}
 	if s.scratch == 0 && count > 0 {
 		var err error
-		if s.scratch, err = g.alloc(ctx, uint32(2*s.perSlice()*s.size)); err != nil {
+		if s.scratch, err = g.alloc(uint32(2 * s.perSlice() * s.size)); err != nil {
 			return err
 		}
 	}
@@ -162,7 +162,7 @@ func (s *states) merge(ctx context.Context, g *guest, src []byte, gid []uint32) 
 		}
 		n := s.distinct(gid[from:])
 		part := src[from*s.size : (from+n)*s.size]
-		if err := s.mergeSlice(ctx, g, part, gid[from:from+n]); err != nil {
+		if err := s.mergeSlice(g, part, gid[from:from+n]); err != nil {
 			return err
 		}
 		from += n
@@ -199,7 +199,7 @@ func (s *states) distinct(gid []uint32) int {
 
 // mergeSlice merges states into distinct groups, in place when these lie side by side and
 // otherwise through copies.
-func (s *states) mergeSlice(ctx context.Context, g *guest, src []byte, gid []uint32) error {
+func (s *states) mergeSlice(g *guest, src []byte, gid []uint32) error {
 	n := len(gid)
 	size := uint32(len(src))
 	source := s.scratch + uint32(s.perSlice()*s.size)
@@ -219,7 +219,7 @@ func (s *states) mergeSlice(ctx context.Context, g *guest, src []byte, gid []uin
 			return err
 		}
 	}
-	err = g.checkZero(ctx, &s.mergeF, budgetFor(g, len(src)), uint64(target), uint64(source),
+	err = g.checkZero(&s.mergeF, budgetFor(g, len(src)), uint64(target), uint64(source),
 		uint64(n))
 	if err != nil || sideBySide {
 		return err

@@ -21,7 +21,7 @@ func TestResident(t *testing.T) {
 					clear(want)
 				}
 				k.Native(data, want)
-				if err := r.Run(t.Context()); err != nil {
+				if err := r.Run(); err != nil {
 					t.Fatal(err)
 				}
 				got, err := r.Result()
@@ -33,7 +33,7 @@ func TestResident(t *testing.T) {
 			if bytes.Equal(want, make([]byte, k.Result)) {
 				t.Errorf("%s computes nothing", k.Name)
 			}
-			if err := r.Nothing(t.Context()); err != nil {
+			if err := r.Nothing(); err != nil {
 				t.Error(err)
 			}
 			if (r.fuel != nil) != metered {
@@ -80,7 +80,7 @@ func BenchmarkKernels(b *testing.B) {
 				}
 				defer r.Close(b.Context())
 				for b.Loop() {
-					if err := r.Run(b.Context()); err != nil {
+					if err := r.Run(); err != nil {
 						b.Fatal(err)
 					}
 				}

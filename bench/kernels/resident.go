@@ -115,13 +115,13 @@ func (r *Resident) placeBatch(ctx context.Context, data []byte) error {
 	return err
 }
 
-// Run calls the plugin once, as a host does.
-func (r *Resident) Run(ctx context.Context) error {
+// Run calls the plugin once, as a host does: with a context of its own, which ends nothing.
+func (r *Resident) Run() error {
 	r.stack = [2]uint64{uint64(r.batch), uint64(r.out)}
 	if r.fuel != nil {
 		r.fuel.Set(fuel)
 	}
-	if err := r.run.CallWithStack(ctx, r.stack[:]); err != nil {
+	if err := r.run.CallWithStack(context.Background(), r.stack[:]); err != nil {
 		return err
 	}
 	if r.stack[0] != 0 {
@@ -131,11 +131,11 @@ func (r *Resident) Run(ctx context.Context) error {
 }
 
 // Nothing calls a function of the plugin that does nothing.
-func (r *Resident) Nothing(ctx context.Context) error {
+func (r *Resident) Nothing() error {
 	if r.fuel != nil {
 		r.fuel.Set(fuel)
 	}
-	return r.nothing.CallWithStack(ctx, r.stack[:])
+	return r.nothing.CallWithStack(context.Background(), r.stack[:])
 }
 
 // Result returns the state or the bitmap; it is valid until the next call.
