@@ -13,6 +13,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/member"
+	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -68,7 +69,7 @@ func (n *Node) State(ctx context.Context) (st store.State, groups int, err error
 		return st, 0, err
 	}
 	all := slices.Concat(a.answers...)
-	if asked := scopeOf(ctx).groups; len(asked) > 0 {
+	if asked := scopeOf(ctx); len(asked.groups) > 0 || asked.only > 0 {
 		if len(all) != 1 {
 			return st, 0, badParam(paramGroups, errors.New("a state is of one group"))
 		}
@@ -96,7 +97,7 @@ func joinStates(all []store.State) (store.State, error) {
 		switch {
 		case st.Of == "" && copies && !st.Empty, out.Of != "" && st.Of != "" && st.Of != out.Of:
 			return out, errors.New("some groups of this cluster are copies and others are not, " +
-				"or of other stores; release the copy")
+				"or of other stores; ask for one group, or release them all")
 		case st.Of == "" && copies:
 			st.HorizonNs, st.Events, st.Policies = 0, nil, nil
 		case copies:
@@ -124,8 +125,8 @@ func joinStates(all []store.State) (store.State, error) {
 }
 
 // putRangeInGroups adds a range to a cluster that is a copy: to each group its rows, and to all
-// what hides rows. Where that is cut short, groups end at different acqs, and take of the ranges of
-// the next run what they lack.
+// what hides rows; or to one group, which then is a copy by itself. Where that is cut short, groups
+// end at different acqs, and take of the ranges of the next run what they lack.
 func (n *Node) putRangeInGroups(
 	ctx context.Context, m *member.Member, r *store.Range,
 ) (horizonNs int64, err error) {
@@ -157,7 +158,11 @@ func (n *Node) putRangeInGroups(
 	var split sync.Mutex
 	var of *cluster.View // that of parts
 	var parts []*record.Batch
+	only := scopeOf(ctx).only
 	errs, err := n.eachGroup(ctx, m, func(v *cluster.View, group uint32) error {
+		if only > 0 && group != uint32(only) {
+			return nil
+		}
 		own := *r
 		split.Lock()
 		if of != v {
@@ -165,6 +170,10 @@ func (n *Node) putRangeInGroups(
 		}
 		own.Rows = parts[group-1]
 		split.Unlock()
+		if only > 0 && (own.Rows == nil && rows.Len() > 0 || own.Rows != nil &&
+			own.Rows.Len() < rows.Len()) {
+			return notOfGroup(group, rows, v)
+		}
 		own.Box, own.Events = cloneBox(&r.Box), slices.Clone(r.Events) // made regular in place
 		command, err := store.AppendRange(nil, &own)
 		if err == nil {
@@ -176,6 +185,20 @@ func (n *Node) putRangeInGroups(
 		err = ofGroups(errs)
 	}
 	return r.ToNs, err
+}
+
+// notOfGroup names a row that lies in another group than the one that it was to be put into.
+func notOfGroup(group uint32, rows *record.Batch, v *cluster.View) error {
+	owners := v.Owners()
+	for i := range rows.Len() {
+		if g := owners.Part(slots.Of(rows.CID[i], rows.MID[i])); g != int(group)-1 {
+			return &wire.Error{Kind: wire.KindInvalid, Part: paramOfGroup,
+				Message: fmt.Sprintf("device %d of tenant %d is of group %d here, not of %d: the "+
+					"groups of both clusters must have the same slots, as when both were made "+
+					"with as many and none was split", rows.MID[i], rows.CID[i], g+1, group)}
+		}
+	}
+	return nil
 }
 
 // cloneBox returns a box that can be made regular by itself.
@@ -263,7 +286,10 @@ func (r *distant) cut(
 // the whole has no more rows, also where a cut divides slices of the others.
 func (n *Node) cutAll(ctx context.Context, fromNs, toNs int64, rows uint64) ([]int64, error) {
 	asked := len(scopeOf(ctx).groups)
-	if asked == 0 {
+	switch {
+	case scopeOf(ctx).only > 0:
+		asked = 1
+	case asked == 0:
 		asked = len(n.layout.Load().groups)
 	}
 	share := rows

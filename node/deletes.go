@@ -129,10 +129,13 @@ type jsonEvent struct {
 	Slots []uint32 `json:"slots,omitempty"` // from and to; without, of all devices
 }
 
-// paramsOfPeers are the parameters of what people ask for without any, and nodes for groups.
+// paramsOfPeers are the parameters of what people ask for without any, and others for groups.
 func paramsOfPeers(ctx *fasthttp.RequestCtx) []string {
-	if ctx.QueryArgs().Has(paramGroups) {
+	switch args := ctx.QueryArgs(); {
+	case args.Has(paramGroups):
 		return peerParams
+	case args.Has(paramOfGroup):
+		return []string{paramOfGroup}
 	}
 	return nil
 }

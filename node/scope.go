@@ -20,6 +20,7 @@ import (
 type scope struct {
 	groups  []int         // of slots, all of them here; nil for all there are
 	held    []slots.Range // that the stores of groups must hold; zero of those never split
+	only    int           // number of the group that alone is asked, from 1 on; 0: all
 	partial bool          // sources that cannot be asked may be left out
 	linear  bool          // all that was acknowledged before must be there
 	fresh   bool          // no states are taken that were kept, and none are kept
@@ -61,6 +62,7 @@ const (
 	paramPartial = "partial"
 	paramFresh   = "fresh"
 	paramGroups  = "groups"
+	paramOfGroup = "of_group"
 	paramWithin  = "within_ms"
 	paramAfter   = "after"
 	paramRead    = "read"
@@ -86,6 +88,14 @@ func parseScope(args *fasthttp.Args) (s scope, err error) {
 		if s.groups, s.held, err = parseAsked(text); err != nil {
 			return s, badParam(paramGroups, err)
 		}
+	}
+	if text := string(args.Peek(paramOfGroup)); text != "" {
+		number, err := strconv.ParseUint(text, 10, 16)
+		if err != nil || number == 0 || s.groups != nil {
+			return s, badParam(paramOfGroup, fmt.Errorf("%q is not the number of a group, of "+
+				"which the first is 1; or %s is there, too", clip(text), paramGroups))
+		}
+		s.only = int(number)
 	}
 	if text := string(args.Peek(paramAfter)); text != "" {
 		if s.after, err = parseAcqs(text); err != nil || len(s.after) > 1 &&
@@ -180,12 +190,24 @@ func (s *server) checkScope(args *fasthttp.Args) error {
 		return err
 	}
 	l := s.node.layout.Load()
+	if asked.only > 0 && (l.only != nil || asked.only > len(l.groups)) {
+		return noGroup(asked.only, l)
+	}
 	for _, g := range asked.groups {
 		if g >= len(l.groups) || l.groups[g].here == nil {
 			return notHere(g)
 		}
 	}
 	return nil
+}
+
+func noGroup(number int, l *layout) error {
+	has := "it is in no cluster"
+	if l.only == nil {
+		has = fmt.Sprintf("its cluster has groups 1 to %d", len(l.groups))
+	}
+	return &wire.Error{Kind: wire.KindNotFound, Part: paramOfGroup,
+		Message: fmt.Sprintf("this node has no group %d: %s", number, has)}
 }
 
 // scoped is [server.context] for a question that may be asked of many sources. Where there are
@@ -215,7 +237,8 @@ func (s *server) under(asked scope) (context.Context, context.CancelFunc) {
 		timeout = min(timeout, asked.within)
 	}
 	rc, cancel := context.WithTimeout(s.running, timeout)
-	if asked.groups != nil || asked.partial || asked.fresh || asked.after != nil || asked.linear {
+	if asked.groups != nil || asked.only > 0 || asked.partial || asked.fresh ||
+		asked.after != nil || asked.linear {
 		rc = withScope(rc, asked)
 	}
 	return rc, cancel

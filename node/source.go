@@ -114,10 +114,13 @@ func (n *Node) sources(ctx context.Context, box *record.Box) ([]source, error) {
 		return nil, errNoView
 	}
 	var wanted []bool // nil for all
-	if scopeOf(ctx).groups == nil {
+	asked := scopeOf(ctx)
+	if asked.groups == nil {
 		wanted = l.owners.Parts(box)
 	}
-	return n.sourcesOf(ctx, l, func(g int) bool { return wanted == nil || wanted[g] })
+	return n.sourcesOf(ctx, l, func(g int) bool {
+		return (wanted == nil || wanted[g]) && (asked.only == 0 || asked.only == numberOf(g))
+	})
 }
 
 // sourcesOf returns the sources of the groups that are wanted, and among those that a scope names.

@@ -184,6 +184,9 @@ func (s *server) syncState(ctx *fasthttp.RequestCtx) {
 func (s *server) putRange(ctx *fasthttp.RequestCtx) {
 	rc, cancel := s.context()
 	defer cancel()
+	if asked, _ := parseScope(ctx.QueryArgs()); asked.only > 0 { // handle has checked it
+		rc = withScope(rc, scope{only: asked.only})
+	}
 	var in wire.Range
 	err := wire.ParseRange(ctx.PostBody(), &in)
 	var horizon int64

@@ -10,6 +10,7 @@ import (
 // asks is what a client says with each of its questions.
 type asks struct {
 	groups  string // numbers joined by commas
+	group   int    // that alone is asked, wherever it is; 0: all
 	after   string // acqs joined by commas
 	partial bool
 	linear  bool
@@ -25,6 +26,15 @@ func (c *Client) OfGroups(groups []int) *Client {
 		numbers[i] = strconv.Itoa(g)
 	}
 	out.asks.groups = strings.Join(numbers, ",")
+	return &out
+}
+
+// OfGroup returns a client that asks a cluster for one of its groups only, by the number that
+// [Client.ClusterShards] shows, wherever its replicas are, and that copies into this one. It shares
+// the connections of c.
+func (c *Client) OfGroup(number int) *Client {
+	out := *c
+	out.asks.group = number
 	return &out
 }
 
@@ -91,6 +101,9 @@ func (a *asks) add(ctx context.Context, path string) string {
 	}
 	if a.after != "" {
 		more = append(more, "after="+a.after)
+	}
+	if a.group != 0 {
+		more = append(more, "of_group="+strconv.Itoa(a.group))
 	}
 	if a.groups != "" {
 		more = append(more, "groups="+a.groups)

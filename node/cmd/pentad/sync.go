@@ -29,8 +29,11 @@ source with records that were put below its horizon refuses: the copy would miss
 later.
 
 An empty cluster becomes a copy of a node, and a node that of such a cluster. A cluster that took
-records itself has no exact copy, as its groups give acqs on their own: take --restamp, which copies
-it as long as the selectors meet no erase or purge of it.
+records itself has no exact copy in a node, as its groups give acqs on their own. It has one in an
+empty cluster whose groups have the same slots, a group at a time: --from-group N --into-group N for
+each, and in the end one pentad sync release. What was restored of the backup of a group comes back
+with --into-group. Or take --restamp, which copies a cluster as long as the selectors meet no erase
+or purge of it.
 
 With --restamp FILE the target need not be empty and stays a node of its own: it gives the records
 new acquisition times, in the same order, so that its latest view is that of the source, while views
@@ -52,6 +55,29 @@ type syncFlags struct {
 	parts   [record.Acq]string
 	rate    float64
 	restamp string
+	groups  syncGroups
+}
+
+// syncGroups are the groups of clusters that are copied or compared, 0 for all.
+type syncGroups struct{ from, into int }
+
+func (g *syncGroups) add(c *cobra.Command) {
+	c.Flags().IntVar(&g.from, "from-group", 0, "take this group of the source, a cluster, alone")
+	c.Flags().IntVar(&g.into, "into-group", 0, "the copy is this group of a cluster alone")
+}
+
+// dial connects to the source and the copy.
+func (g *syncGroups) dial(
+	ctx context.Context, from, to string,
+) (*client.Client, *client.Client, error) {
+	if g.from < 0 || g.into < 0 {
+		return nil, nil, usagef("groups are numbered from 1 on; see pentad cluster shards")
+	}
+	source, target, err := dialBoth(ctx, from, to)
+	if err != nil {
+		return nil, nil, err
+	}
+	return source.OfGroup(g.from), target.OfGroup(g.into), nil
 }
 
 func (f *syncFlags) add(c *cobra.Command) {
@@ -62,6 +88,7 @@ func (f *syncFlags) add(c *cobra.Command) {
 		"no limit)")
 	c.Flags().Var((*filledFlag)(&f.restamp), "restamp", "give the records new acquisition times, "+
 		"and keep in this file how far that came")
+	f.groups.add(c)
 }
 
 func (f *syncFlags) options(a *app) (opt nodesync.Options, err error) {
@@ -74,6 +101,10 @@ func (f *syncFlags) options(a *app) (opt nodesync.Options, err error) {
 		return opt, usagef("--rate %g is no number of records a second", f.rate)
 	}
 	opt.RowsPerSec = f.rate
+	if f.restamp != "" && f.groups.into != 0 {
+		return opt, usagef("--into-group is for exact copies: with --restamp records go where " +
+			"their devices belong")
+	}
 	return opt, nil
 }
 
@@ -103,8 +134,9 @@ func (a *app) syncPushCommand() *cobra.Command {
 		Short: "Make another node a copy of this one, or bring it up to date",
 		Long: `Make the node at COPY a copy of the one at --addr, or bring it up to date.` +
 			syncHelp,
-		Args:    arguments(1, 1, "the address of the node that is to be the copy"),
-		Example: `  pentad sync push 127.0.0.1:5252`,
+		Args: arguments(1, 1, "the address of the node that is to be the copy"),
+		Example: `  pentad sync push 127.0.0.1:5252
+  pentad sync push 127.0.0.1:5252 --from-group 3 --into-group 3`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.copyNode(c.Context(), &f, a.addr, args[0])
 		},
@@ -131,7 +163,7 @@ func (a *app) copyNode(ctx context.Context, f *syncFlags, from, to string) error
 	if err != nil {
 		return err
 	}
-	source, target, err := dialBoth(ctx, from, to)
+	source, target, err := f.groups.dial(ctx, from, to)
 	if err != nil {
 		return err
 	}
@@ -181,7 +213,8 @@ func copyError(err error) error {
 }
 
 func (a *app) syncVerifyCommand() *cobra.Command {
-	return &cobra.Command{
+	var groups syncGroups
+	c := &cobra.Command{
 		Use:   "verify COPY",
 		Short: "Compare a copy with this node, and name the records that differ",
 		Long: `Compare the node at COPY with the one at --addr that it is a copy of, up to where the copy ends.
@@ -194,13 +227,15 @@ at which the copy ends are only counted: the next push removes them there.`,
 		Args:    arguments(1, 1, "the address of the copy"),
 		Example: `  pentad sync verify 127.0.0.1:5252`,
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.compareNodes(c.Context(), a.addr, args[0])
+			return a.compareNodes(c.Context(), &groups, a.addr, args[0])
 		},
 	}
+	groups.add(c)
+	return c
 }
 
-func (a *app) compareNodes(ctx context.Context, from, to string) error {
-	source, target, err := dialBoth(ctx, from, to)
+func (a *app) compareNodes(ctx context.Context, groups *syncGroups, from, to string) error {
+	source, target, err := groups.dial(ctx, from, to)
 	if err != nil {
 		return err
 	}
@@ -239,7 +274,8 @@ func (a *app) compareNodes(ctx context.Context, from, to string) error {
 }
 
 func (a *app) syncStatusCommand() *cobra.Command {
-	return &cobra.Command{
+	ofGroup := 0
+	c := &cobra.Command{
 		Use:   "status",
 		Short: "Show of which node this is a copy, and up to where",
 		Args:  noCommand,
@@ -251,7 +287,7 @@ func (a *app) syncStatusCommand() *cobra.Command {
 				return err
 			}
 			defer db.Close()
-			st, err := db.SyncState(c.Context())
+			st, err := db.OfGroup(ofGroup).SyncState(c.Context())
 			if err != nil {
 				return err
 			}
@@ -272,6 +308,8 @@ func (a *app) syncStatusCommand() *cobra.Command {
 				append(row, output.Time(st.HorizonNs))...)
 		},
 	}
+	c.Flags().IntVar(&ofGroup, "group", 0, "of this group of a cluster (default: of all)")
+	return c
 }
 
 func (a *app) syncReleaseCommand() *cobra.Command {
@@ -303,10 +341,7 @@ func (a *app) release(ctx context.Context) error {
 		return err
 	}
 	defer db.Close()
-	was, err := db.SyncState(ctx)
-	if err != nil {
-		return err
-	}
+	was, _ := db.SyncState(ctx) // groups that are copies each by itself have no state together
 	if err := db.ReleaseCopy(ctx); err != nil {
 		return err
 	}
@@ -314,7 +349,10 @@ func (a *app) release(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	of, until := output.Null(), output.Null()
+	if was.Of != [16]byte{} {
+		of, until = output.Text(fmt.Sprintf("%x", was.Of)), output.Time(was.HorizonNs)
+	}
 	return a.one([]output.Column{left("store"), left("was_copy_of"), left("until_acq")},
-		output.Text(fmt.Sprintf("%x", now.Store)), output.Text(fmt.Sprintf("%x", was.Of)),
-		output.Time(was.HorizonNs))
+		output.Text(fmt.Sprintf("%x", now.Store)), of, until)
 }

@@ -1,8 +1,10 @@
 package nodesync_test
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
+	mathrand "math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -16,6 +18,7 @@ import (
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/nodesync"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -23,7 +26,7 @@ import (
 // serveCluster starts a cluster of one node and some groups.
 func serveCluster(t *testing.T) *served {
 	t.Helper()
-	token, err := cluster.NewToken(strings.NewReader(strings.Repeat("0123456789abcdef", 9)))
+	token, err := cluster.NewToken(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,5 +177,118 @@ func TestRestampOfACluster(t *testing.T) {
 	_, err := nodesync.Restamp(t.Context(), middle, to, &nodesync.Position{}, keep, opt)
 	if !errors.Is(err, nodesync.ErrNotACopy) || !strings.Contains(err.Error(), "cluster of 4") {
 		t.Errorf("an erase of a cluster: %v", err)
+	}
+}
+
+// fillWide puts rows of many devices, so that all groups have some.
+func (s *served) fillWide(rng *mathrand.Rand, rows int) {
+	s.t.Helper()
+	b := &record.Batch{}
+	for i := range rows {
+		b.Append(record.Key{CID: 1, MID: rng.Int64N(2000), CapNs: rng.Int64N(20)},
+			[]byte(fmt.Sprint(i)))
+	}
+	if _, err := s.Put(s.t.Context(), b, [16]byte{}, 0); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// ownCluster is a cluster with records, corrections and an erase of its own.
+func ownCluster(t *testing.T, rng *mathrand.Rand) *served {
+	t.Helper()
+	const puts, rows = 4, 600
+	s := serveCluster(t)
+	for i := range puts {
+		if i == puts-1 {
+			box := &wire.Box{Box: record.Box{record.CID: {record.At(1)},
+				record.MID: {{From: 0, To: 70}}}}
+			if _, err := s.Erase(t.Context(), box); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.fillWide(rng, rows)
+	}
+	s.until("the horizon has come", func() error {
+		if got := len(s.rows(&record.Query{})); got != puts*rows {
+			return fmt.Errorf("%d rows, want %d", got, puts*rows)
+		}
+		return nil
+	})
+	return s
+}
+
+// A cluster that took records itself has an exact copy in one with the same groups, a group at a
+// time: with all acqs, and with what each group erased.
+func TestCopyOfGroups(t *testing.T) {
+	rng := seeded(t)
+	from, to := ownCluster(t, rng), serveCluster(t)
+	for g := 1; g <= 4; g++ {
+		for run := range 2 { // the second has nothing to do
+			opt := nodesync.Options{SliceRows: 200 + rng.Uint64N(200)}
+			got, err := nodesync.Copy(t.Context(), from.OfGroup(g), to.OfGroup(g), opt)
+			if err != nil || (got.Rows > 0) != (run == 0) {
+				t.Fatalf("group %d: %+v, %v", g, got, err)
+			}
+		}
+		if _, err := nodesync.Verify(t.Context(), from.OfGroup(g), to.OfGroup(g),
+			nodesync.Options{}); err != nil {
+			t.Errorf("group %d: %v", g, err)
+		}
+	}
+	st, err := to.OfGroup(1).SyncState(t.Context())
+	if err != nil || st.Of == [16]byte{} || st.Groups != 0 {
+		t.Fatalf("%+v, %v", st, err)
+	}
+	moment := int64(0)
+	half := &record.Query{Order: record.OrderAcq, Limit: 1200}
+	for r, err := range from.Query(t.Context(), half) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		moment = r.Key.AcqNs
+	}
+	for _, q := range []record.Query{{}, {View: record.ViewLatest},
+		{View: record.ViewAsOf, AsOfAcqNs: moment}} {
+		here, there := from.rows(&q), to.rows(&q)
+		if !slices.Equal(here, there) || len(here) == 0 {
+			t.Errorf("%+v: %d rows, copied %d", q, len(here), len(there))
+		}
+	}
+	if err := to.ReleaseCopy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ack, err := to.Put(t.Context(), oneRow(), [16]byte{}, 0)
+	if err != nil || ack.FirstAcqNs < st.HorizonNs {
+		t.Errorf("a released copy gives acq %d, after %d: %v", ack.FirstAcqNs, st.HorizonNs, err)
+	}
+}
+
+// What does not fit a group is refused, and says what is wrong.
+func TestCopyOfWrongGroups(t *testing.T) {
+	from, to := ownCluster(t, seeded(t)), serveCluster(t)
+	state := func(s *client.Client) error {
+		_, err := s.SyncState(t.Context())
+		return err
+	}
+	copied := func(of, into int) error {
+		_, err := nodesync.Copy(t.Context(), from.OfGroup(of), to.OfGroup(into), nodesync.Options{})
+		return err
+	}
+	wrong := copied(1, 2)
+	for g := 1; g <= 2; g++ {
+		if err := copied(g, g); err != nil {
+			t.Errorf("group %d, after another was refused: %v", g, err)
+		}
+	}
+	alone := serve(t, store.Options{})
+	for want, err := range map[string]error{
+		"of group 1 here, not of 2": wrong,
+		"groups 1 to 4":             state(to.OfGroup(5)),
+		"in no cluster":             state(alone.OfGroup(1)),
+		"ask for one group":         state(to.Client),
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want an error with %q: %v", want, err)
+		}
 	}
 }

@@ -150,8 +150,8 @@ func (c *copying) begin(ctx context.Context) error {
 		return fmt.Errorf("%w: both are the same node", ErrNotACopy)
 	case c.source.Groups > 0:
 		return fmt.Errorf("%w: the source is a cluster of %d groups, whose records may share acqs "+
-			"and whose erases have one in each group; give the records new ones with --restamp, "+
-			"or back up each group", ErrNotACopy, c.source.Groups)
+			"and whose erases have one in each group; copy each of its groups into one of another "+
+			"cluster, or give records new ones with --restamp", ErrNotACopy, c.source.Groups)
 	case target.Of == [16]byte{} && !target.Empty:
 		return fmt.Errorf("%w: it holds records or events of its own; copy into a new node",
 			ErrNotACopy)
