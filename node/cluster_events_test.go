@@ -165,6 +165,11 @@ func (b *besideOne) listsAlike() {
 		if n.closing.Load() {
 			continue
 		}
+		b.until("the policies have come to a node", func() bool {
+			again, err := n.Retention(b.Context())
+			return err == nil &&
+				fmt.Sprint(plainPolicies(again)) == fmt.Sprint(plainPolicies(policies))
+		})
 		var got []store.Event
 		b.until("events are listed", func() bool {
 			got, err = n.Events(b.Context())
@@ -177,10 +182,6 @@ func (b *besideOne) listsAlike() {
 			return cmp.Compare(x.AcqNs, y.AcqNs)
 		}) || !slices.ContainsFunc(got, func(e store.Event) bool { return e.ToSlot > 0 }) {
 			b.Errorf("node %d lists without order or place: %v", i, got)
-		}
-		again, err := n.Retention(b.Context())
-		if err != nil || fmt.Sprint(plainPolicies(again)) != fmt.Sprint(plainPolicies(policies)) {
-			b.Errorf("node %d lists %v, want %v, %v", i, again, policies, err)
 		}
 		people, err := dial(b.T, n).Events(b.Context())
 		if err != nil || len(people) != len(got) || len(people[0].Slots) != 2 {

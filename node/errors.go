@@ -85,7 +85,8 @@ func kindOf(err error) wire.Kind {
 		errors.Is(err, catalog.ErrFailed), errors.Is(err, errNoView),
 		errors.Is(err, member.ErrUnavailable), errors.Is(err, replica.ErrClosed),
 		errors.Is(err, member.ErrNoModule), errors.Is(err, store.ErrOtherSlots),
-		errors.Is(err, replica.ErrUnknown), errors.Is(err, replica.ErrStopped),
+		errors.Is(err, replica.ErrUnknown), errors.Is(err, replica.ErrLogFailed),
+		errors.Is(err, replica.ErrStopped),
 		errors.Is(err, replica.ErrNotLeader), errors.Is(err, replica.ErrGroupUnknown):
 		return wire.KindUnavailable
 	case errors.Is(err, errNoSnapshot), errors.Is(err, store.ErrNoRetention):

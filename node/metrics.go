@@ -67,7 +67,7 @@ func (r rooms) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(prometheus.NewDesc("pentad_"+name, help, nil, nil),
 			prometheus.GaugeValue, v)
 	}
-	st := r.node.tally.sum(r.node.stores())
+	st := r.node.tally.sum(r.node.stores)
 	count("store_rows_put_total", "Rows acknowledged.", float64(st.RowsPut))
 	count("store_commit_groups_total", "Synced flushes of the log.", float64(st.Groups))
 	count("store_sync_seconds_total", "Time spent writing and syncing the log.",

@@ -341,4 +341,4 @@ func (n *Node) Settle(ctx context.Context) error { return n.store.Settle(ctx) }
 func (n *Node) Rest(ctx context.Context) error { return n.store.Rest(ctx) }
 
 // StoreStats returns the figures of the store, with those of all replicas here.
-func (n *Node) StoreStats() store.Stats { return n.tally.sum(n.stores()) }
+func (n *Node) StoreStats() store.Stats { return n.tally.sum(n.stores) }

@@ -48,6 +48,12 @@ func openTest(t *testing.T, opt Options) *Node {
 func dial(t *testing.T, n *Node) *client.Client {
 	t.Helper()
 	c, err := client.Dial(t.Context(), n.Addr().String())
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for e := new(wire.Error); errors.As(err, &e) && e.Kind.Temporary(); { // it is not ready yet
+		<-tick.C
+		c, err = client.Dial(t.Context(), n.Addr().String())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -190,8 +190,10 @@ func (s *server) checkScope(args *fasthttp.Args) error {
 		return err
 	}
 	l := s.node.layout.Load()
-	if asked.only > 0 && (l.only != nil || asked.only > len(l.groups)) {
-		return noGroup(asked.only, l)
+	if asked.only > 0 {
+		if err := l.hasWhole(asked.only); err != nil {
+			return err
+		}
 	}
 	for _, g := range asked.groups {
 		if g >= len(l.groups) || l.groups[g].here == nil {
@@ -201,13 +203,24 @@ func (s *server) checkScope(args *fasthttp.Args) error {
 	return nil
 }
 
-func noGroup(number int, l *layout) error {
-	has := "it is in no cluster"
-	if l.only == nil {
-		has = fmt.Sprintf("its cluster has groups 1 to %d", len(l.groups))
+// hasWhole returns an error unless there is a group that was never split. One that was holds other
+// slots than before, which a copy of it would not notice.
+func (l *layout) hasWhole(number int) error {
+	kind, why := wire.KindNotFound, "it is in no cluster"
+	switch {
+	case l.only != nil:
+	case len(l.groups) == 0:
+		return errNoView
+	case number > len(l.groups):
+		why = fmt.Sprintf("its cluster has groups 1 to %d", len(l.groups))
+	case l.groups[number-1].held != slots.Range{} || l.groups[number-1].settling:
+		kind, why = wire.KindInvalid, "it was split, or split off, so that nothing that has its "+
+			"number elsewhere has the same slots; give its records new acqs with --restamp"
+	default:
+		return nil
 	}
-	return &wire.Error{Kind: wire.KindNotFound, Part: paramOfGroup,
-		Message: fmt.Sprintf("this node has no group %d: %s", number, has)}
+	return &wire.Error{Kind: kind, Part: paramOfGroup,
+		Message: fmt.Sprintf("group %d of this node alone: %s", number, why)}
 }
 
 // scoped is [server.context] for a question that may be asked of many sources. Where there are

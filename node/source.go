@@ -115,7 +115,7 @@ func (n *Node) sources(ctx context.Context, box *record.Box) ([]source, error) {
 	}
 	var wanted []bool // nil for all
 	asked := scopeOf(ctx)
-	if asked.groups == nil {
+	if asked.groups == nil && asked.only == 0 {
 		wanted = l.owners.Parts(box)
 	}
 	return n.sourcesOf(ctx, l, func(g int) bool {

@@ -15,9 +15,10 @@ type tally struct {
 	gone store.Counts                  // guarded by mu
 }
 
-func (t *tally) sum(stores []*store.Store) (all store.Stats) {
+func (t *tally) sum(list func() []*store.Store) (all store.Stats) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	stores := list() // under the lock: who asks at the same time would miss what came meanwhile
 	now := make(map[*store.Store]store.Counts, len(stores))
 	for _, s := range stores {
 		stats := s.Stats()

@@ -63,7 +63,7 @@ func (s *Store) State(ctx context.Context) (st State, err error) {
 			st.Box, _ = parseBoxMeta(&m.copied.Box) // checked when it came
 		}
 		for _, e := range m.events {
-			if e.AcqNs < st.HorizonNs {
+			if e.AcqNs < st.HorizonNs && e.Kind != eventSplit { // which is no copy's business
 				st.Events = append(st.Events, e)
 			}
 		}
@@ -90,7 +90,8 @@ func (s *Store) isEmpty() bool {
 			return false
 		}
 	}
-	return m.copied == nil && len(m.live)+len(m.gone)+len(m.events)+len(m.policies) == 0
+	hides := slices.ContainsFunc(m.events, func(e Event) bool { return e.Kind != eventSplit })
+	return m.copied == nil && !hides && len(m.live)+len(m.gone)+len(m.policies) == 0
 }
 
 // PutRange adds a range to a copy: rows with the acqs that they have, and events in their place.

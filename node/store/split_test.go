@@ -163,6 +163,12 @@ func (g *splitGroup) split(clock int64, name string) *splitGroup {
 			g.store.Slots(), child.store.Slots(), child.store.IndexBase(), child.store.Applied(),
 			child.index)
 	}
+	for _, s := range []*Store{g.store, child.store} { // a copy of it must not take it for an erase
+		st, err := s.State(context.Background())
+		if err != nil || len(st.Events) != len(s.Events()) {
+			g.Fatalf("a state has the events %v, want %v; %v", st.Events, s.Events(), err)
+		}
+	}
 	g.held, child.events = sp.Keep, slices.Clone(g.events)
 	var own []modelRow
 	for _, r := range g.rows {

@@ -30,8 +30,8 @@ func (c *Client) OfGroups(groups []int) *Client {
 }
 
 // OfGroup returns a client that asks a cluster for one of its groups only, by the number that
-// [Client.ClusterShards] shows, wherever its replicas are, and that copies into this one. It shares
-// the connections of c.
+// [Client.ClusterShards] shows, wherever its replicas are, and that copies into this one. Puts go
+// where their devices belong. It shares the connections of c.
 func (c *Client) OfGroup(number int) *Client {
 	out := *c
 	out.asks.group = number

@@ -134,9 +134,8 @@ func (a *app) syncPushCommand() *cobra.Command {
 		Short: "Make another node a copy of this one, or bring it up to date",
 		Long: `Make the node at COPY a copy of the one at --addr, or bring it up to date.` +
 			syncHelp,
-		Args: arguments(1, 1, "the address of the node that is to be the copy"),
-		Example: `  pentad sync push 127.0.0.1:5252
-  pentad sync push 127.0.0.1:5252 --from-group 3 --into-group 3`,
+		Args:    arguments(1, 1, "the address of the node that is to be the copy"),
+		Example: `  pentad sync push 127.0.0.1:5252`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.copyNode(c.Context(), &f, a.addr, args[0])
 		},

@@ -49,7 +49,8 @@ func (m *Member) Figures(ctx context.Context, nowNs int64) Figures {
 		}
 		f.EntriesBehind += int64(st.Last - min(st.Applied, st.Last))
 		if s := stores[group]; s != nil {
-			if horizonNs, err := s.Horizon(ctx); err == nil { // else it is on its way out
+			horizonNs, err := s.Horizon(ctx)
+			if err == nil && horizonNs > 0 && !s.IsCopy() { // a copy's stands still between runs
 				f.HorizonLagNs = max(f.HorizonLagNs, nowNs-horizonNs)
 			}
 		}

@@ -280,12 +280,30 @@ func TestCopyOfWrongGroups(t *testing.T) {
 			t.Errorf("group %d, after another was refused: %v", g, err)
 		}
 	}
+	together := state(to.Client)
+	elsewhere := record.Box{record.CID: {record.At(1)}, record.MID: {record.At(1)}}
+	_, err := nodesync.Copy(t.Context(), from.OfGroup(3), to.OfGroup(3),
+		nodesync.Options{Box: elsewhere})
+	if err != nil {
+		t.Errorf("of a device that is not in the group: %v", err)
+	}
+	if _, err := from.SplitGroup(t.Context(), 4, false); err != nil {
+		t.Fatal(err)
+	}
+	var split error
+	from.until("a group is split", func() error {
+		if split = state(from.OfGroup(4)); split == nil {
+			return errors.New("it is whole")
+		}
+		return nil
+	})
 	alone := serve(t, store.Options{})
 	for want, err := range map[string]error{
+		"was split":                 split,
 		"of group 1 here, not of 2": wrong,
 		"groups 1 to 4":             state(to.OfGroup(5)),
 		"in no cluster":             state(alone.OfGroup(1)),
-		"ask for one group":         state(to.Client),
+		"ask for one group":         together,
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want an error with %q: %v", want, err)
