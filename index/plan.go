@@ -13,8 +13,6 @@ const (
 	// enoughCandidates: below this many blocks, looking at their zones is cheaper than
 	// intersecting another list.
 	enoughCandidates = 128
-	// maxLists is how many lists are intersected at most; the zones do the rest.
-	maxLists = 3
 	// fewRanges are looked through one by one.
 	fewRanges = 8
 )
@@ -42,7 +40,6 @@ type Plan struct {
 	Stats      PlanStats
 
 	ids    []uint32
-	left   []uint64 // a bit per block that is left
 	lists  []*posting
 	ranks  record.RangeSet
 	unions [record.NumDims][]uint64
@@ -128,8 +125,8 @@ func (p *Plan) load(l *posting) {
 	p.ids = p.ids[:p.iter.NextMany(p.ids)]
 }
 
-// intersect leaves in p.ids the blocks that the shortest lists and the unions agree on: id by id
-// where the shortest list is short, otherwise 64 at a time.
+// intersect leaves in p.ids the blocks that lists and unions agree on: id by id where the shortest
+// list is short, and the zones do the rest, otherwise 64 at a time.
 func (s *Segment) intersect(p *Plan) {
 	slices.SortFunc(p.lists, func(a, b *posting) int { return a.count - b.count })
 	words := p.sets[:0]
@@ -145,7 +142,7 @@ func (s *Segment) intersect(p *Plan) {
 		}
 		p.Stats.Lists += 1 + len(words)
 	} else {
-		for _, l := range p.lists[:min(len(p.lists), maxLists)] {
+		for _, l := range p.lists {
 			words = append(words, l.words) // all have them if the shortest has
 		}
 		p.meet(words, len(s.blocks))
@@ -154,7 +151,8 @@ func (s *Segment) intersect(p *Plan) {
 	p.sets = words
 }
 
-// meet leaves in p.ids the blocks whose bit is set in all of the words.
+// meet leaves in p.ids the blocks whose bit is set in all of the words. Those behind the first two
+// are looked at only where these have a bit in common.
 func (p *Plan) meet(words [][]uint64, blocks int) {
 	p.ids = p.ids[:0]
 	if len(words) == 0 {
@@ -163,19 +161,20 @@ func (p *Plan) meet(words [][]uint64, blocks int) {
 		}
 		return
 	}
-	left, last := words[0], words[len(words)-1]
-	if len(words) > 2 {
-		left = p.dense(&p.left, len(last))
-		for i := range left {
-			left[i] = words[0][i] & words[1][i]
-		}
-		for _, by := range words[2 : len(words)-1] {
-			and(left, by)
-		}
+	first, rest := words[0], words[1:]
+	second := first
+	if len(rest) > 0 {
+		second, rest = rest[0], rest[1:]
 	}
-	last = last[:len(left)]
-	for i, word := range left {
-		for word &= last[i]; word != 0; word &= word - 1 {
+	second = second[:len(first)]
+	for i, word := range first {
+		if word &= second[i]; word == 0 {
+			continue
+		}
+		for _, by := range rest {
+			word &= by[i]
+		}
+		for ; word != 0; word &= word - 1 {
 			p.ids = append(p.ids, uint32(i<<6+bits.TrailingZeros64(word)))
 		}
 	}
@@ -185,12 +184,6 @@ func (p *Plan) meet(words [][]uint64, blocks int) {
 func (p *Plan) dense(words *[]uint64, count int) []uint64 {
 	*words = slices.Grow((*words)[:0], count)[:count]
 	return *words
-}
-
-func and(dst, by []uint64) {
-	for i := range dst {
-		dst[i] &= by[i]
-	}
 }
 
 // keep drops the ids whose bit is not set.

@@ -2,6 +2,7 @@ package segment
 
 import (
 	"encoding/binary"
+	"unsafe"
 
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -12,11 +13,10 @@ const (
 	frontBytes = 3 * cacheLineBytes
 	// maxAheadBytes is about what the caches hold besides.
 	maxAheadBytes = 4 << 10
-	// aheadWords is how many words of payloads are loaded: those that are looked at most.
-	aheadWords       = 2
+	// aheadRows is how far a device is found, mostly, from where it would be if ids were even.
+	aheadRows        = 24
 	maxFrameBytes    = 17
-	aheadHeaderBytes = blockHeaderBytes + record.NumDims*maxFrameBytes +
-		aheadWords*(5+maxFrameBytes)
+	aheadHeaderBytes = blockHeaderBytes + record.NumDims*maxFrameBytes
 )
 
 // AheadFront has the processor load the front of a block that is opened soon, while it does
@@ -25,35 +25,24 @@ const (
 // Cost: a few ns.
 func (s *Sealed) AheadFront(offset uint64) { s.ahead(offset, frontBytes) }
 
-// AheadColumn does so with the values of a dimension of the rows [lo, hi) of a block, whose front
-// should have been loaded by now.
-//
-// Cost: a few ns, and half a ns for each 64 bytes.
-func (s *Sealed) AheadColumn(offset uint64, d record.Dim, lo, hi int) {
-	if from, bytes, ok := s.columnAt(offset, int(d), lo, hi); ok {
-		s.ahead(from, bytes)
-	}
-}
-
-// AheadWords does so with the first words of the payloads of rows.
+// AheadColumn does so with the values of a dimension of rows of a block, whose front should have
+// been loaded by now.
 //
 // Cost: some 10 ns, and half a ns for each 64 bytes.
-func (s *Sealed) AheadWords(offset uint64, rows []Span) {
-	p, ok := s.aheadOf(offset)
-	if !ok || p.front[16] != payloadWords {
-		return
-	}
-	p.skipKeys()
-	for range min(aheadWords, binary.LittleEndian.Uint16(p.front[18:])) {
-		from, width := p.word()
-		for _, r := range rows {
-			s.ahead(from+uint64(r.Lo)*width/8, (uint64(r.Hi-r.Lo)*width+7)/8)
-		}
+func (s *Sealed) AheadColumn(offset uint64, d record.Dim, rows []Span) {
+	if from, width, ok := s.columnAt(offset, d); ok {
+		s.aheadRows(from, width, rows)
 	}
 }
 
-// columnAt finds where values should lie. Blocks that number their devices are not looked into.
-func (s *Sealed) columnAt(offset uint64, d, lo, hi int) (from, bytes uint64, ok bool) {
+func (s *Sealed) aheadRows(from, width uint64, rows []Span) {
+	for _, r := range rows {
+		s.ahead(from+uint64(r.Lo)*width/8, (uint64(r.Hi-r.Lo)*width+7)/8)
+	}
+}
+
+// columnAt finds where a column should start, and its width.
+func (s *Sealed) columnAt(offset uint64, d record.Dim) (from, width uint64, ok bool) {
 	p, ok := s.aheadOf(offset)
 	if !ok {
 		return 0, 0, false
@@ -61,11 +50,12 @@ func (s *Sealed) columnAt(offset uint64, d, lo, hi int) (from, bytes uint64, ok 
 	for range d {
 		p.key()
 	}
-	from, width := p.key()
-	return from + uint64(lo)*width/8, (uint64(max(0, hi-lo))*width + 7) / 8, true
+	from, width = p.key()
+	return from, width, true
 }
 
 // aheadParser finds columns by their headers. Nothing is checked: a wrong place does no harm.
+// Blocks that number their devices are not looked into.
 type aheadParser struct {
 	front []byte // at least of aheadHeaderBytes
 	head  int    // in front
@@ -94,35 +84,51 @@ func (p *aheadParser) key() (from, width uint64) {
 	return from, width
 }
 
-// skipKeys passes over what stands before the words of payloads.
-func (p *aheadParser) skipKeys() {
-	for range record.NumDims {
-		p.key()
-	}
-	for _, bit := range [...]byte{blockHasFlags, blockHasTombs} {
-		if p.front[17]&bit != 0 {
-			p.at += (p.rows + 7) / 8
-		}
-	}
-}
-
-// word is key for a word of payloads.
-func (p *aheadParser) word() (from, width uint64) {
-	switch p.front[p.head] {
-	case columnDec:
-		p.head += 2
-	case columnDict:
-		p.at += 8 * uint64(binary.LittleEndian.Uint32(p.front[p.head+1:]))
-		p.head += 5
-	default:
-		p.head++
-	}
-	return p.key()
-}
-
 func (s *Sealed) ahead(offset, bytes uint64) {
 	if offset < s.end && bytes > 0 {
 		lines := (min(bytes, maxAheadBytes) + cacheLineBytes - 1) / cacheLineBytes
 		prefetch(&s.data[offset], int(lines))
 	}
+}
+
+// AheadRows has the processor load parts of rows of the open block that are gathered soon, but
+// their devices.
+//
+// Cost: some ns for each part.
+func (b *Block) AheadRows(rows []Span, parts Parts) {
+	for _, d := range [...]record.Dim{record.Cap, record.Acq} {
+		if parts>>d&1 != 0 {
+			b.keys[d].ahead(rows)
+		}
+	}
+	if parts&Payloads != 0 && b.kind == payloadWords {
+		for w := range b.words {
+			b.words[w].ahead(rows)
+		}
+	}
+}
+
+// AheadMIDs has it load the devices of rows.
+func (b *Block) AheadMIDs(rows []Span) { b.keys[record.MID].ahead(rows) }
+
+func (c *column) ahead(rows []Span) {
+	if c.width > 0 && len(rows) > 0 {
+		prefetchRows(unsafe.SliceData(c.body), int(c.width), unsafe.SliceData(rows), len(rows))
+	}
+}
+
+// LikelyMIDs appends the rows at which [Block.SearchMIDs] looks first.
+func (b *Block) LikelyMIDs(lo, hi int, m MIDs, dst []Span) []Span {
+	if m.all || m.none || lo == hi {
+		return dst
+	}
+	rows := float64(hi - 1 - lo)
+	first, end := lo+int(m.share*rows), lo+int(m.end*rows)
+	around := func(at int) Span {
+		return Span{uint32(max(lo, at-aheadRows)), uint32(min(hi, at+aheadRows))}
+	}
+	if dst = append(dst, around(first)); end > first+nearRows {
+		dst = append(dst, around(end))
+	}
+	return dst
 }

@@ -6,3 +6,9 @@ package segment
 //
 //go:noescape
 func prefetch(p *byte, lines int)
+
+// prefetchRows has it load the ends of packed values of rows; what lies between distant ones it
+// loads by itself. There is at least one span.
+//
+//go:noescape
+func prefetchRows(body *byte, width int, rows *Span, n int)

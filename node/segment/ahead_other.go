@@ -3,3 +3,5 @@
 package segment
 
 func prefetch(*byte, int) {}
+
+func prefetchRows(*byte, int, *Span, int) {}

@@ -19,6 +19,16 @@ type unpacking struct {
 	width  uint64
 }
 
+// sixteenUnpacking is unpacking for vectors of sixteen values, taken from 64 bytes at once.
+type sixteenUnpacking struct {
+	bytes  [64]uint8
+	before [16]uint32
+	places [16]uint32 // 0, 1, 2 and so on
+	mask   uint32
+	_      uint32
+	size   uint64 // bytes of sixteen values
+}
+
 // packedMatch is a match of values of at most 32 bits, and the position of the first.
 type packedMatch struct{ low, span, position uint32 }
 
@@ -39,17 +49,36 @@ type wideMatch struct {
 
 // tables are what vectors are filtered with.
 type tables struct {
-	narrow [eightsWidth + 1]unpacking
-	wide   [maxPackedWidth + 1][8]wideUnpacking // by the first row's number, modulo 8
-	kept   [256][8]uint8
+	sixteens bool // vectors may have sixteen values
+	sixteen  [eightsWidth + 1]sixteenUnpacking
+	narrow   [eightsWidth + 1]unpacking
+	wide     [maxPackedWidth + 1][8]wideUnpacking // by the first row's number, modulo 8
+	kept     [256][8]uint8
 }
 
 var filterTables = sync.OnceValue(func() *tables {
 	if !cpu.X86.HasAVX2 || !cpu.X86.HasPOPCNT {
 		return nil
 	}
-	return &tables{narrow: makeUnpackings(), wide: makeWideUnpackings(), kept: makeKept()}
+	return &tables{sixteens: cpu.X86.HasAVX512F && cpu.X86.HasAVX512VBMI,
+		sixteen: makeSixteenUnpackings(), narrow: makeUnpackings(), wide: makeWideUnpackings(),
+		kept: makeKept()}
 })
+
+func makeSixteenUnpackings() (all [eightsWidth + 1]sixteenUnpacking) {
+	for width := range all {
+		u := &all[width]
+		u.mask, u.size = 1<<width-1, uint64(2*width)
+		for i := range 16 {
+			bit := i * width
+			u.before[i], u.places[i] = uint32(bit&7), uint32(i)
+			for k := range 4 {
+				u.bytes[4*i+k] = uint8(bit>>3 + k)
+			}
+		}
+	}
+	return all
+}
 
 // makeUnpackings makes them by width. The upper half of a vector is loaded from half the bytes on.
 func makeUnpackings() (all [eightsWidth + 1]unpacking) {
@@ -106,6 +135,10 @@ func makeKept() (all [256][8]uint8) {
 }
 
 //go:noescape
+func filterSixteens(from *byte, sixteens int, u *sixteenUnpacking, m *packedMatch,
+	out *uint32) (k int)
+
+//go:noescape
 func filterEights(from *byte, eights int, u *unpacking, m *packedMatch, kept *[256][8]uint8,
 	out *uint32) (k int)
 
@@ -113,26 +146,39 @@ func filterEights(from *byte, eights int, u *unpacking, m *packedMatch, kept *[2
 func filterWideEights(from *byte, eights int, u *wideUnpacking, m *wideMatch,
 	kept *[256][8]uint8, out *uint32) (k int)
 
-// filterVector does what filterSpan does with as many of the first rows as it can, eight at a
-// time, and returns how many matched and how many were looked at. lo is a multiple of 8.
+// filterVector does what filterSpan does with as many of the first rows as it can, some at a time,
+// and returns how many matched and how many were looked at. lo is a multiple of 8.
 func (c *column) filterVector(m match, lo int, out []uint32) (k, done int) {
 	t, width := filterTables(), int(c.width)
 	if t == nil || width > maxPackedWidth {
 		return 0, 0
 	}
 	at := lo / 8 * width
+	if t.sixteens && width <= eightsWidth {
+		if sixteens := min(len(out)/16, (len(c.body)-at-64)/(2*width)); sixteens > 0 {
+			p := packedMatch{uint32(m.low), uint32(m.span), uint32(lo)}
+			k = filterSixteens(c.byteAt(at), sixteens, &t.sixteen[width], &p,
+				unsafe.SliceData(out))
+			done, lo, at = 16*sixteens, lo+16*sixteens, at+2*width*sixteens
+			out = out[k:][:len(out)-done]
+		}
+	}
 	eights := min(len(out)/8, (len(c.body)-at-16)/width) // loads begin in their values
 	if eights <= 0 {
-		return 0, 0
+		return k, done
 	}
-	from := (*byte)(unsafe.Add(c.bodyStart(), at))
+	n := 0
 	if width <= eightsWidth {
 		p := packedMatch{uint32(m.low), uint32(m.span), uint32(lo)}
-		k = filterEights(from, eights, &t.narrow[width], &p, &t.kept, unsafe.SliceData(out))
+		n = filterEights(c.byteAt(at), eights, &t.narrow[width], &p, &t.kept,
+			unsafe.SliceData(out))
 	} else {
 		const sign = 1 << 63
 		p := wideMatch{m.low, m.span ^ sign, sign, uint32(lo)}
-		k = filterWideEights(from, eights, &t.wide[width][0], &p, &t.kept, unsafe.SliceData(out))
+		n = filterWideEights(c.byteAt(at), eights, &t.wide[width][0], &p, &t.kept,
+			unsafe.SliceData(out))
 	}
-	return k, 8 * eights
+	return k + n, done + 8*eights
 }
+
+func (c *column) byteAt(at int) *byte { return (*byte)(unsafe.Add(c.bodyStart(), at)) }

@@ -1,5 +1,44 @@
 #include "textflag.h"
 
+// func filterSixteens(from *byte, sixteens int, u *sixteenUnpacking, m *packedMatch,
+//	out *uint32) (k int)
+TEXT ·filterSixteens(SB), NOSPLIT, $0-48
+	MOVQ         from+0(FP), SI
+	MOVQ         sixteens+8(FP), CX
+	MOVQ         u+16(FP), BX
+	MOVQ         m+24(FP), R11
+	MOVQ         out+32(FP), DI
+	VMOVDQU64    0(BX), Z0          // bytes of each value
+	VMOVDQU64    64(BX), Z1         // bits that lie before it
+	VPBROADCASTD 192(BX), Z2        // its bits
+	MOVQ         200(BX), R8        // bytes of sixteen values
+	VPBROADCASTD 0(R11), Z3         // low
+	VPBROADCASTD 4(R11), Z4         // span
+	VPBROADCASTD 8(R11), Z5         // position
+	VPADDD       128(BX), Z5, Z5
+	MOVL         $16, AX
+	VPBROADCASTD AX, Z6
+	XORQ         AX, AX
+
+next:
+	VPERMB      (SI), Z0, Z7
+	VPSRLVD     Z1, Z7, Z7
+	VPANDD      Z2, Z7, Z7
+	VPSUBD      Z3, Z7, Z7
+	VPCMPUD     $2, Z4, Z7, K1
+	VPCOMPRESSD.Z Z5, K1, Z8
+	VMOVDQU32   Z8, (DI)(AX*4)
+	KMOVW       K1, DX
+	POPCNTL     DX, DX
+	ADDQ        DX, AX
+	VPADDD      Z6, Z5, Z5
+	ADDQ        R8, SI
+	DECQ        CX
+	JNZ         next
+	VZEROUPPER
+	MOVQ        AX, k+40(FP)
+	RET
+
 // func filterEights(from *byte, eights int, u *unpacking, m *packedMatch, kept *[256][8]uint8,
 //	out *uint32) (k int)
 TEXT ·filterEights(SB), NOSPLIT, $0-56

@@ -29,8 +29,9 @@ const (
 	maxSections = 16
 	// maxSegmentBlocks is what one container of a posting list can name.
 	maxSegmentBlocks = 1 << 16
-	// writeBytes is how much is gathered before it is written.
-	writeBytes = 1 << 20
+	// writeBytes is how much is gathered before it is written: what file systems that can keep in
+	// memory as one page, and processors find with one entry of their tables.
+	writeBytes = 2 << 20
 )
 
 // Section is a piece of a sealed segment that this package does not understand. IDs start at 1.
@@ -226,7 +227,7 @@ func (r *ranks) check() error {
 type sealedWriter struct {
 	file    file
 	buf     []byte
-	written int64 // bytes of the file before buf
+	written int64 // bytes of the file before buf, a multiple of writeBytes
 	encoder encoder
 	ranks   ranks
 	offsets []uint64 // of the blocks
@@ -236,38 +237,49 @@ type sealedWriter struct {
 func (w *sealedWriter) offset() int64 { return w.written + int64(len(w.buf)) }
 
 func (w *sealedWriter) append(b []byte) error {
-	if len(b) >= writeBytes { // not worth gathering
-		if err := w.flush(); err != nil {
+	for len(b) > 0 {
+		n := min(len(b), writeBytes-len(w.buf))
+		w.buf, b = append(w.buf, b[:n]...), b[n:]
+		if err := w.flushFull(); err != nil {
 			return err
 		}
-		_, err := w.file.WriteAt(b, w.written)
-		w.written += int64(len(b))
-		return err
-	}
-	w.buf = append(w.buf, b...)
-	if len(w.buf) >= writeBytes {
-		return w.flush()
 	}
 	return nil
 }
 
 // reserve leaves n bytes to be patched.
 func (w *sealedWriter) reserve(n int) error {
-	w.buf = append(w.buf, make([]byte, n)...)
-	if len(w.buf) >= writeBytes {
-		return w.flush()
+	for n > 0 {
+		some := min(n, writeBytes-len(w.buf))
+		w.buf = append(w.buf, make([]byte, some)...)
+		n -= some
+		if err := w.flushFull(); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// patch writes reserved bytes. They are either all in buf or all in the file.
+// patch writes reserved bytes.
 func (w *sealedWriter) patch(offset int64, b []byte) error {
-	if offset >= w.written {
+	if offset < w.written {
+		n := min(int64(len(b)), w.written-offset)
+		if _, err := w.file.WriteAt(b[:n], offset); err != nil {
+			return err
+		}
+		offset, b = offset+n, b[n:]
+	}
+	if len(b) > 0 {
 		copy(w.buf[offset-w.written:], b)
+	}
+	return nil
+}
+
+func (w *sealedWriter) flushFull() error {
+	if len(w.buf) < writeBytes {
 		return nil
 	}
-	_, err := w.file.WriteAt(b, offset)
-	return err
+	return w.flush()
 }
 
 func (w *sealedWriter) flush() error {

@@ -11,7 +11,7 @@ import (
 const (
 	frontsAhead  = 5
 	columnsAhead = 2
-	aheadRows    = 12 // that a device is found away from where it would be if ids were even
+	aheadRows    = 24 // that a device is found away from where it would be if ids were even
 )
 
 // ahead asks for what is needed soon when candidate i is opened next.
@@ -38,13 +38,12 @@ func (w *worker) aheadFront(seg *segmentScan, c index.Candidate) {
 	}
 }
 
-// aheadColumn asks for the first column that is tested, in the sub-runs where it is, and for the
-// payloads of rows that are likely in the box.
+// aheadColumn asks for the first column that is tested, in the sub-runs where it is.
 func (w *worker) aheadColumn(seg *segmentScan, c index.Candidate) {
-	if !seg.file.Opened(int(c.Block)) {
+	need := c.Need &^ needHidden
+	if need == 0 || !seg.file.Opened(int(c.Block)) {
 		return
 	}
-	need := c.Need &^ needHidden
 	first := filterOrder[0]
 	for _, d := range filterOrder {
 		if need>>d&1 != 0 {
@@ -59,7 +58,7 @@ func (w *worker) aheadColumn(seg *segmentScan, c index.Candidate) {
 		from = max(0, float64(set[0].From-info.Min[record.MID])/width)
 		to = min(1, float64(set[0].To-info.Min[record.MID])/width)
 	}
-	w.likely = w.likely[:0]
+	w.tested = w.tested[:0]
 	lo := 0
 	for i := range info.Subs {
 		sub := &info.Subs[i]
@@ -67,31 +66,10 @@ func (w *worker) aheadColumn(seg *segmentScan, c index.Candidate) {
 		if lo < hi && w.box[record.Cap].Meets(sub.CapLo, sub.CapHi) &&
 			seg.ranks.Meets(int64(sub.RankLo), int64(sub.RankHi)) {
 			start, end := lo+int(from*float64(hi-lo)), lo+int(to*float64(hi-lo))
-			if end-start > aheadRows {
-				w.likely = append(w.likely, segment.Span{Lo: uint32(start), Hi: uint32(end)})
-			}
-			if need != 0 {
-				seg.aheadTested(info.Offset, need, first,
-					max(lo, start-aheadRows), min(hi, end+aheadRows))
-			}
+			w.tested = append(w.tested, segment.Span{Lo: uint32(max(lo, start-aheadRows)),
+				Hi: uint32(min(hi, end+aheadRows))})
 		}
 		lo = hi
 	}
-	if len(w.likely) > 0 && need&^(1<<record.MID) == 0 &&
-		w.scan.parts&segment.Payloads != 0 {
-		seg.file.AheadWords(info.Offset, w.likely)
-	}
-}
-
-// aheadTested asks for rows of the first column that is tested. Devices alone are searched for, at
-// either end of their rows.
-func (seg *segmentScan) aheadTested(
-	offset uint64, need uint8, first record.Dim, start, end int,
-) {
-	if need != 1<<record.MID || end-start <= 4*aheadRows {
-		seg.file.AheadColumn(offset, first, start, end)
-		return
-	}
-	seg.file.AheadColumn(offset, first, start, start+2*aheadRows)
-	seg.file.AheadColumn(offset, first, end-2*aheadRows, end)
+	seg.file.AheadColumn(info.Offset, first, w.tested)
 }

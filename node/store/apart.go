@@ -39,7 +39,6 @@ type Apart interface {
 
 // apart is what a worker needs to hand over parts.
 type apart struct {
-	to    Apart
 	parts []Part
 	of    []bool            // by candidate, whether it is a part
 	open  []index.Candidate // that are likely to be opened
@@ -61,7 +60,7 @@ func (w *worker) planApart(t *task, candidates []index.Candidate) ([]index.Candi
 		return candidates, nil
 	}
 	w.parts += uint64(len(a.parts))
-	if err := a.to.Plan(w.scan.ctx, a.parts); err != nil {
+	if err := w.partSink.Plan(w.scan.ctx, a.parts); err != nil {
 		return nil, err
 	}
 	next := 0
@@ -179,7 +178,7 @@ func (w *worker) scanCandidates(t *task, candidates []index.Candidate) error {
 // where they are, so that they come in the same batches whether the part is known or not.
 func (w *worker) scanApart(t *task, c index.Candidate) error {
 	a := &w.apart
-	if !a.to.Begin() {
+	if !w.partSink.Begin() {
 		return nil
 	}
 	gathered := w.batch.Len() > 0
@@ -194,7 +193,7 @@ func (w *worker) scanApart(t *task, c index.Candidate) error {
 		w.batch, a.batch = a.batch, w.batch
 	}
 	if err == nil {
-		a.to.End()
+		w.partSink.End()
 	}
 	return err
 }

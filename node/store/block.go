@@ -36,23 +36,20 @@ func (w *worker) scanHead(t *task) error {
 
 // scanBlock adds the rows of a block that lie in the box to the batch.
 func (w *worker) scanBlock(t *task, c index.Candidate) error {
-	if w.batch.Len() >= sinkRows {
-		if err := w.flush(); err != nil {
-			return err
-		}
-	}
 	seg := t.segment
+	if isHeld(seg, c) {
+		w.only[0] = c
+		return w.scanHeld(t, w.only[:])
+	}
+	if err := w.flushFull(); err != nil {
+		return err
+	}
 	info, err := w.open(seg, c)
 	if err != nil {
 		return err
 	}
-	if c.Need == 1<<record.MID {
-		if w.findDevices(info, c.Need); w.searched {
-			return w.takeDevices(seg, t.piece, info)
-		}
-	}
 	if c.Need == 0 && !w.scan.countOnly {
-		return w.takeSpan(seg, t.piece, 0, w.block.Rows())
+		return w.takeSpan(seg, t.piece, &w.block, 0, w.block.Rows())
 	}
 	w.sel = w.choose(seg, info, c.Need)
 	if len(w.sel) == 0 {
@@ -65,6 +62,14 @@ func (w *worker) scanBlock(t *task, c index.Candidate) error {
 	return w.takeChosen(seg, t.piece)
 }
 
+// flushFull hands the gathered rows to the sink when there are enough.
+func (w *worker) flushFull() error {
+	if w.batch.Len() < sinkRows {
+		return nil
+	}
+	return w.flush()
+}
+
 // takeChosen adds the chosen rows of the open block to the batch, leaving out those that a newer
 // version in the piece hides, if one is given.
 func (w *worker) takeChosen(seg *segmentScan, p *piece) error {
@@ -72,14 +77,14 @@ func (w *worker) takeChosen(seg *segmentScan, p *piece) error {
 		return nil
 	}
 	if lo, hi := int(w.sel[0]), int(w.sel[len(w.sel)-1])+1; hi-lo == len(w.sel) {
-		return w.takeSpan(seg, p, lo, hi) // ascending, so nothing is missing between
+		return w.takeSpan(seg, p, &w.block, lo, hi) // ascending, so nothing is missing between
 	}
 	for rest := w.sel; len(rest) > 0; {
 		n := len(rest)
 		if !w.scan.keysOnly {
 			n = w.block.Fit(rest, sinkBytes)
 		}
-		if err := w.take(seg, p, rest[:n], nil); err != nil {
+		if err := w.take(seg, p, &w.block, rest[:n], nil); err != nil {
 			return err
 		}
 		if rest = rest[n:]; len(rest) > 0 || len(w.batch.Data) >= sinkBytes {
@@ -91,15 +96,15 @@ func (w *worker) takeChosen(seg *segmentScan, p *piece) error {
 	return nil
 }
 
-// takeSpan is takeChosen for the rows [lo, hi).
-func (w *worker) takeSpan(seg *segmentScan, p *piece, lo, hi int) error {
+// takeSpan is takeChosen for the rows [lo, hi) of a block.
+func (w *worker) takeSpan(seg *segmentScan, p *piece, b *segment.Block, lo, hi int) error {
 	for lo < hi {
 		end := hi
 		if !w.scan.keysOnly {
-			end = w.block.FitSpan(lo, hi, sinkBytes)
+			end = b.FitSpan(lo, hi, sinkBytes)
 		}
 		w.span[0] = segment.Span{Lo: uint32(lo), Hi: uint32(end)}
-		if err := w.take(seg, p, nil, w.span[:]); err != nil {
+		if err := w.take(seg, p, b, nil, w.span[:]); err != nil {
 			return err
 		}
 		if lo = end; lo < hi || len(w.batch.Data) >= sinkBytes {
@@ -111,40 +116,12 @@ func (w *worker) takeSpan(seg *segmentScan, p *piece, lo, hi int) error {
 	return nil
 }
 
-// takeDevices is takeChosen for the rows of the devices of the box, where only devices are to be
-// looked at: spans of the sub-runs.
-func (w *worker) takeDevices(seg *segmentScan, p *piece, info *index.BlockInfo) error {
-	w.spans = w.spans[:0]
-	lo, n := 0, 0
-	for i := range info.Subs {
-		hi := int(info.Subs[i].End)
-		for _, m := range w.devices {
-			if from, to := w.block.SearchMIDs(lo, hi, m); from < to {
-				w.spans = append(w.spans, segment.Span{Lo: uint32(from), Hi: uint32(to)})
-				n += to - from
-			}
-		}
-		lo = hi
-	}
-	if w.scan.countOnly || n == 0 {
-		w.rows += uint64(n)
-		return nil
-	}
-	if len(w.batch.Data) < sinkBytes && (w.scan.keysOnly || w.block.FitSpans(n, sinkBytes)) {
-		return w.take(seg, p, nil, w.spans)
-	}
-	for _, s := range w.spans {
-		if err := w.takeSpan(seg, p, int(s.Lo), int(s.Hi)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// take adds rows of the open block to the batch: those of sel, or with nil those of spans.
-func (w *worker) take(seg *segmentScan, p *piece, sel []uint32, spans []segment.Span) error {
+// take adds rows of a block to the batch: those of sel, or with nil those of spans.
+func (w *worker) take(
+	seg *segmentScan, p *piece, b *segment.Block, sel []uint32, spans []segment.Span,
+) error {
 	start, parts := w.batch.Len(), w.scan.parts
-	if err := w.block.GatherParts(sel, spans, parts, &w.batch); err != nil {
+	if err := b.GatherParts(sel, spans, parts, &w.batch); err != nil {
 		return err
 	}
 	if parts>>record.Acq&1 != 0 {
@@ -160,16 +137,22 @@ func (w *worker) take(seg *segmentScan, p *piece, sel []uint32, spans []segment.
 
 // open checks and parses a block.
 func (w *worker) open(seg *segmentScan, c index.Candidate) (*index.BlockInfo, error) {
+	return w.openAs(seg, c, &w.block)
+}
+
+func (w *worker) openAs(
+	seg *segmentScan, c index.Candidate, b *segment.Block,
+) (*index.BlockInfo, error) {
 	info := seg.idx.Block(c.Block)
 	if !seg.file.Opened(int(c.Block)) {
 		seg.file.WillNeed(info.Offset, uint64(info.Size))
 	}
-	if err := seg.file.Block(int(c.Block), info.Offset, info.Size, &w.block); err != nil {
+	if err := seg.file.Block(int(c.Block), info.Offset, info.Size, b); err != nil {
 		return nil, err
 	}
-	if w.block.Rows() != int(info.Rows) {
+	if b.Rows() != int(info.Rows) {
 		return nil, corrupt(seg.file.Path(), int64(info.Offset), fmt.Sprintf(
-			"block %d holds %d rows, the directory says %d", c.Block, w.block.Rows(), info.Rows))
+			"block %d holds %d rows, the directory says %d", c.Block, b.Rows(), info.Rows))
 	}
 	w.blocks++
 	w.bytes += uint64(info.Size)
@@ -224,20 +207,31 @@ func (w *worker) choose(seg *segmentScan, info *index.BlockInfo, need uint8) []u
 }
 
 // findDevices translates the devices of the box for the open block, where its sub-runs are sorted
-// by device: when tenant and quantity are constant.
+// by device.
 func (w *worker) findDevices(info *index.BlockInfo, need uint8) {
 	w.devices = w.devices[:0]
-	w.searched = need>>record.MID&1 == 1 && info.Min[record.CID] == info.Max[record.CID] &&
-		info.Min[record.MOID] == info.Max[record.MOID]
-	if !w.searched {
-		return
+	if w.searched = need>>record.MID&1 == 1 && sortedByDevice(info); w.searched {
+		w.devices = w.devicesOf(&w.block, info, w.devices)
 	}
+}
+
+// sortedByDevice reports whether the sub-runs of a block are: when tenant and quantity are
+// constant.
+func sortedByDevice(info *index.BlockInfo) bool {
+	return info.Min[record.CID] == info.Max[record.CID] &&
+		info.Min[record.MOID] == info.Max[record.MOID]
+}
+
+// devicesOf appends the devices of the box as a block stores them.
+func (w *worker) devicesOf(
+	b *segment.Block, info *index.BlockInfo, dst []segment.MIDs,
+) []segment.MIDs {
 	for _, r := range w.box[record.MID] {
 		if r.To > info.Min[record.MID] && r.From <= info.Max[record.MID] {
-			w.devices = append(w.devices,
-				w.block.FindMIDs(r.From, r.To, info.Max[record.MID]))
+			dst = append(dst, b.FindMIDs(r.From, r.To, info.Max[record.MID]))
 		}
 	}
+	return dst
 }
 
 // filterSub appends the positions of the matching rows of a sub-run.

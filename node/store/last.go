@@ -77,8 +77,9 @@ func (l *lastScan) release() {
 func (l *lastScan) findLost() error {
 	lost := l.box
 	lost[record.MID] = l.state.forgetLost()
-	sc := &scan{ctx: l.scan.ctx, store: l.scan.store, box: lost, winners: l.scan.winners,
-		view: l.scan.view, horizon: l.scan.horizon, hidden: l.scan.hidden}
+	sc := new(scan)
+	sc.ctx, sc.store, sc.box, sc.winners = l.scan.ctx, l.scan.store, lost, l.scan.winners
+	sc.view, sc.horizon, sc.hidden = l.scan.view, l.scan.horizon, l.scan.hidden
 	sc.finder.scan = sc
 	sc.waiting = append(sc.waiting, &piece{now: l.now, box: lost})
 	defer sc.release()

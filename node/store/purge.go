@@ -184,7 +184,7 @@ func (s *Store) firstDue(
 
 // dropPurged removes the rows of a head that purges concern, and their flags.
 func (s *Store) dropPurged(rows *record.Batch, flags []uint64, h *history) (removed []removal) {
-	sc := &scan{box: record.Box{}}
+	sc := new(scan)
 	sc.hide(h)
 	if len(sc.hidden) == 0 || rows.Len() == 0 {
 		return nil

@@ -138,8 +138,14 @@ func noSinks(int) (Sink, Apart, error) {
 	return func(*record.Batch) error { return nil }, nil, nil
 }
 
-// scan is one running query.
+// scan is one running query, and memory that it hands on to the next one.
 type scan struct {
+	asking
+	scanMemory
+}
+
+// asking is what is asked, and what came of it.
+type asking struct {
 	ctx       context.Context
 	store     *Store
 	parts     segment.Parts // that sinks look at, see restrict
@@ -155,19 +161,22 @@ type scan struct {
 	view    record.View
 	lastN   uint32 // readings of each series; 0: all
 	horizon int64
-	end     int64    // rows and erases with this acq or a greater one are not looked at
-	hidden  []*hider // what hides rows of the box, oldest first
+	end     int64 // rows and erases with this acq or a greater one are not looked at
 
-	snapshots     []*snapshot
-	waiting       []*piece // not scanned yet; the last one comes next
-	round         []*piece // being scanned
-	tasks         []task   // of the round
-	pool          []*worker
-	finder        worker // opens blocks to find newer versions
 	acq           [1]record.Range
 	countedInside uint64
 	stats         ScanStats
 	explain       *explaining // nil but for Explain
+}
+
+type scanMemory struct {
+	hidden    []*hider // what hides rows of the box, oldest first
+	snapshots []*snapshot
+	waiting   []*piece // not scanned yet; the last one comes next
+	round     []*piece // being scanned
+	tasks     []task   // of the round
+	pool      []*worker
+	finder    worker // opens blocks to find newer versions
 }
 
 // segmentScan is one sealed segment's part of a scan.
@@ -228,38 +237,19 @@ func (s *Store) newScan(ctx context.Context, q *record.Query) (*scan, error) {
 // next to nothing.
 var scans = sync.Pool{New: func() any { return new(scan) }}
 
-// giveBack ends the use of a scan.
+// giveBack ends the use of a scan. What was used is set to zero in its place: a scan is large
+// enough for a copy to be felt.
 func (sc *scan) giveBack() {
-	for _, w := range sc.pool {
+	for _, w := range sc.pool[:min(sc.stats.Workers, len(sc.pool))] {
 		w.reset()
 	}
 	sc.finder.reset()
 	clear(sc.snapshots)
 	clear(sc.hidden)
-	*sc = scan{snapshots: sc.snapshots[:0], hidden: sc.hidden[:0],
-		waiting: sc.waiting[:0], round: sc.round[:0],
-		tasks: sc.tasks[:0], pool: sc.pool, finder: sc.finder}
+	sc.snapshots, sc.hidden = sc.snapshots[:0], sc.hidden[:0]
+	sc.waiting, sc.round, sc.tasks = sc.waiting[:0], sc.round[:0], sc.tasks[:0]
+	sc.asking = asking{}
 	scans.Put(sc)
-}
-
-// reset forgets everything but memory, and of that what only unusual rows need.
-func (w *worker) reset() {
-	*w = worker{batch: emptied(w.batch), block: w.block,
-		apart: apart{parts: w.apart.parts[:0], of: w.apart.of[:0], open: w.apart.open[:0],
-			batch: emptied(w.apart.batch)},
-		sel: w.sel[:0], gone: w.gone[:0],
-		devices: w.devices[:0], flagged: w.flagged[:0], spans: w.spans[:0],
-		likely: w.likely[:0]}
-	w.block.Release()
-}
-
-// emptied returns a batch without rows, and without memory that only unusual rows need.
-func emptied(batch record.Batch) record.Batch {
-	batch.Reset()
-	if cap(batch.Data) > sinkBytes {
-		return record.Batch{}
-	}
-	return batch
 }
 
 func clipSet(set record.RangeSet, end int64) record.RangeSet {
@@ -292,7 +282,7 @@ func (sc *scan) rounds(newSink func(worker int) (Sink, Apart, error)) error {
 	all := sc.pool[:n]
 	for i, w := range all {
 		w.scan, w.number = sc, i
-		if w.sink, w.apart.to, err = newSink(i); err != nil {
+		if w.sink, w.partSink, err = newSink(i); err != nil {
 			return err
 		}
 	}
@@ -395,92 +385,4 @@ func (st *ScanStats) add(w *worker) {
 	st.Parts += w.parts
 	st.PartsKnown += w.known
 	st.Segments += w.planned
-}
-
-// worker runs tasks and gathers rows for its sink.
-type worker struct {
-	scan   *scan
-	number int
-	sink   Sink
-	box    *record.Box // of the piece that is being scanned
-	batch  record.Batch
-	block  segment.Block
-	sel    []uint32
-	span   [1]segment.Span
-	spans  []segment.Span
-	likely []segment.Span // of the block that is loaded ahead
-	gone   []uint32       // rows of a block that an event hides
-	devs   record.Batch   // devices of such rows
-	away   bool           // the last of them is held elsewhere
-	apart  apart
-
-	devices  []segment.MIDs // of the box, in the open block
-	searched bool           // they can be searched for
-	flagged  []index.Candidate
-
-	rows, blocks, inside, examined, headRows, bytes, hidden, parts, known uint64
-
-	planned int // segments looked at for the newest readings
-}
-
-// workInTurn does every so manieth task, so that the same rows come to the same sink in the same
-// order whenever a scan is repeated.
-func (w *worker) workInTurn(workers int, stopped *atomic.Bool) error {
-	for i := w.number; i < len(w.scan.tasks) && !stopped.Load(); i += workers {
-		if err := w.do(&w.scan.tasks[i]); err != nil {
-			return err
-		}
-	}
-	return w.flush()
-}
-
-// work does whichever task is next, which is faster when tasks differ.
-func (w *worker) work(next *atomic.Int64, stopped *atomic.Bool) error {
-	for !stopped.Load() {
-		i := int(next.Add(1)) - 1
-		if i >= len(w.scan.tasks) {
-			return w.flush()
-		}
-		if err := w.do(&w.scan.tasks[i]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (w *worker) do(t *task) error {
-	if err := w.scan.ctx.Err(); err != nil {
-		return err
-	}
-	if t.last {
-		return w.last(t.piece.now, t.piece.box)
-	}
-	if t.head != nil {
-		return w.scanHead(t)
-	}
-	w.box = &t.piece.box
-	candidates := t.segment.plan.Candidates[t.from:t.to]
-	if w.apart.to != nil && w.apart.to.Wants(&t.segment.kept, t.segment.idx.Blocks()) {
-		return w.scanCandidates(t, candidates)
-	}
-	w.scan.store.fetch(t.segment.sealedSegment, candidates)
-	for i, c := range candidates {
-		w.ahead(t.segment, candidates, i)
-		if err := w.scanBlock(t, c); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// flush hands the gathered rows to the sink.
-func (w *worker) flush() error {
-	n := w.batch.Len()
-	if n == 0 {
-		return nil
-	}
-	w.rows += uint64(n)
-	err := w.sink(&w.batch)
-	w.batch.Reset()
-	return err
 }

@@ -1,0 +1,145 @@
+package store
+
+import (
+	"sync/atomic"
+
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// worker runs tasks and gathers rows for its sink.
+type worker struct {
+	doing
+	workerMemory
+}
+
+// doing is what a worker works at, and what it has done.
+type doing struct {
+	scan     *scan
+	number   int
+	sink     Sink
+	partSink Apart       // nil: it takes no parts apart
+	box      *record.Box // of the piece that is being scanned
+	away     bool        // the last of devs is held elsewhere
+	searched bool        // devices can be searched for
+
+	rows, blocks, inside, examined, headRows, bytes, hidden, parts, known uint64
+
+	planned int // segments looked at for the newest readings
+}
+
+type workerMemory struct {
+	batch   record.Batch
+	block   segment.Block
+	held    []*held
+	only    [1]index.Candidate // held by itself
+	sel     []uint32
+	span    [1]segment.Span
+	tested  []segment.Span // rows that are looked at first of the block that is loaded ahead
+	gone    []uint32       // rows of a block that an event hides
+	devs    record.Batch   // devices of such rows
+	apart   apart
+	devices []segment.MIDs // of the box, in the open block
+	flagged []index.Candidate
+}
+
+// reset forgets everything but memory, and of that what only unusual rows need.
+func (w *worker) reset() {
+	if w.blocks > 0 {
+		w.block.Release()
+	}
+	w.doing = doing{}
+	empty(&w.batch)
+	empty(&w.apart.batch)
+	empty(&w.devs)
+}
+
+// empty leaves a batch without rows, and without memory that only unusual rows need.
+func empty(batch *record.Batch) {
+	batch.Reset()
+	if cap(batch.Data) > sinkBytes {
+		*batch = record.Batch{}
+	}
+}
+
+// workInTurn does every so manieth task, so that the same rows come to the same sink in the same
+// order whenever a scan is repeated.
+func (w *worker) workInTurn(workers int, stopped *atomic.Bool) error {
+	for i := w.number; i < len(w.scan.tasks) && !stopped.Load(); i += workers {
+		if err := w.do(&w.scan.tasks[i]); err != nil {
+			return err
+		}
+	}
+	return w.flush()
+}
+
+// work does whichever task is next, which is faster when tasks differ.
+func (w *worker) work(next *atomic.Int64, stopped *atomic.Bool) error {
+	for !stopped.Load() {
+		i := int(next.Add(1)) - 1
+		if i >= len(w.scan.tasks) {
+			return w.flush()
+		}
+		if err := w.do(&w.scan.tasks[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *worker) do(t *task) error {
+	if err := w.scan.ctx.Err(); err != nil {
+		return err
+	}
+	if t.last {
+		return w.last(t.piece.now, t.piece.box)
+	}
+	if t.head != nil {
+		return w.scanHead(t)
+	}
+	w.box = &t.piece.box
+	candidates := t.segment.plan.Candidates[t.from:t.to]
+	if w.partSink != nil && w.partSink.Wants(&t.segment.kept, t.segment.idx.Blocks()) {
+		return w.scanCandidates(t, candidates)
+	}
+	w.scan.store.fetch(t.segment.sealedSegment, candidates)
+	for len(candidates) > 0 {
+		n, hold := 1, isHeld(t.segment, candidates[0])
+		for n < len(candidates) && isHeld(t.segment, candidates[n]) == hold {
+			n++
+		}
+		if err := w.scanBlocks(t, candidates[:n], hold); err != nil {
+			return err
+		}
+		candidates = candidates[n:]
+	}
+	return nil
+}
+
+func (w *worker) scanBlocks(t *task, candidates []index.Candidate, hold bool) error {
+	if hold {
+		return w.scanHeld(t, candidates)
+	}
+	for i, c := range candidates {
+		if len(candidates) > frontsAhead {
+			w.ahead(t.segment, candidates, i)
+		}
+		if err := w.scanBlock(t, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// flush hands the gathered rows to the sink.
+func (w *worker) flush() error {
+	n := w.batch.Len()
+	if n == 0 {
+		return nil
+	}
+	w.rows += uint64(n)
+	err := w.sink(&w.batch)
+	w.batch.Reset()
+	return err
+}
