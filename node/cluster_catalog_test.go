@@ -12,6 +12,7 @@ import (
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/catalog"
 	"github.com/pentad-db/pentad/node/internal/cursors"
+	"github.com/pentad-db/pentad/node/internal/freeaddr"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -66,7 +67,7 @@ func (c *nodesTogether) addNode() *Node {
 	c.Helper()
 	opt := c.options[1]
 	opt.Dir, opt.Listen = c.TempDir(), "127.0.0.1:0"
-	opt.Cluster.RaftBind, opt.Cluster.Bind = freeAddr(c.T), freeAddr(c.T)
+	opt.Cluster.RaftBind, opt.Cluster.Bind = freeaddr.New(c.T), freeaddr.New(c.T)
 	opt.Cluster.Zone = fmt.Sprint("z", len(c.nodes))
 	n := openTest(c.T, opt)
 	opt.Listen = n.Addr().String()

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/freeaddr"
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -23,7 +24,7 @@ func (c *nodesTogether) join(zone string) *Node {
 	seed := opt.Cluster.Bind
 	opt.Cluster.Init, opt.Cluster.Groups, opt.Cluster.Join = false, 0, []string{seed}
 	opt.Dir, opt.Listen = c.TempDir(), "127.0.0.1:0"
-	opt.Cluster.RaftBind, opt.Cluster.Bind = freeAddr(c.T), freeAddr(c.T)
+	opt.Cluster.RaftBind, opt.Cluster.Bind = freeaddr.New(c.T), freeaddr.New(c.T)
 	opt.Cluster.Zone = zone
 	n := openTest(c.T, opt)
 	opt.Listen = n.Addr().String()

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/freeaddr"
 	"github.com/pentad-db/pentad/node/internal/member"
 )
 
@@ -13,7 +14,7 @@ func (c *nodesTogether) gossipOnly() string {
 	config := c.options[0].Cluster
 	seed := config.Bind
 	config.Init, config.Groups, config.Role = false, 0, cluster.RoleEdge.String()
-	config.Bind, config.Join, config.Weight = freeAddr(c.T), []string{seed}, 100
+	config.Bind, config.Join, config.Weight = freeaddr.New(c.T), []string{seed}, 100
 	token, err := cluster.LoadToken(config.TokenFile)
 	if err != nil {
 		c.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pentad-db/pentad/node/internal/freeaddr"
 	"github.com/pentad-db/pentad/node/store"
 )
 
@@ -45,7 +46,7 @@ func TestAClusterSaysWhoIsReady(t *testing.T) {
 			Seq: uint64(seq + 1)})
 	}
 	lonely := c.options[2]
-	lonely.Dir, lonely.Cluster.Join = t.TempDir(), []string{freeAddr(t)}
+	lonely.Dir, lonely.Cluster.Join = t.TempDir(), []string{freeaddr.New(t)}
 	n := openTest(t, lonely)
 	if status, text := readiness(t, n); status != 503 || !strings.Contains(text, "has not heard") {
 		t.Errorf("a node that nobody let in answers %d: %s", status, text)

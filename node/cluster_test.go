@@ -5,16 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/freeaddr"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -25,25 +23,6 @@ type nodesTogether struct {
 	*testing.T
 	nodes   []*Node
 	options []Options
-}
-
-// freeAddr returns an address that nobody listens on now. Its port is none of those that systems
-// give to connections, which some other test might get before it is listened on.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	for {
-		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", 10_000+rand.IntN(20_000)))
-		if errors.Is(err, syscall.EADDRINUSE) {
-			continue
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
-		return l.Addr().String()
-	}
 }
 
 // openTogether starts a cluster and waits until every group has three voters and a leader.
@@ -59,10 +38,10 @@ func openTogether(t *testing.T, nodes, groups int) *nodesTogether {
 	if err := os.WriteFile(file, []byte(token.Text()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	first := freeAddr(t)
+	first := freeaddr.New(t)
 	for i := range nodes {
 		opt := Options{Dir: t.TempDir(), Listen: "127.0.0.1:0", Cluster: cluster.Config{
-			TokenFile: file, RaftBind: freeAddr(t), Bind: freeAddr(t),
+			TokenFile: file, RaftBind: freeaddr.New(t), Bind: freeaddr.New(t),
 			Zone: fmt.Sprint("z", i)}, Store: store.Options{SealRows: 5000},
 			Fail: func(err error) { t.Errorf("node %d must end: %v", i, err) }}
 		if testing.Verbose() {

@@ -45,7 +45,7 @@ func rooms() map[string][]string {
 		"node/store": {"sdk/record", "index", "node/segment", "node/internal/lines",
 			"node/internal/kept", "node/internal/slots", "github.com/zeebo/xxh3",
 			"golang.org/x/sys"},
-		"node/internal/kept": {}, "node/internal/lines": {},
+		"node/internal/kept": {}, "node/internal/lines": {}, "node/internal/freeaddr": {},
 		"node/internal/catalog": {"sdk/record", "sdk/plugin", "node/internal/lines",
 			"node/segment"},
 		"node/internal/cursors":   {"node/internal/catalog", "node/internal/lines", "node/segment"},

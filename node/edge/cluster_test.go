@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	mathrand "math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -12,21 +11,9 @@ import (
 
 	"github.com/pentad-db/pentad/node"
 	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/freeaddr"
 	"github.com/pentad-db/pentad/sdk/client"
 )
-
-// freeAddr returns an address that nobody listens on now.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return l.Addr().String()
-}
 
 // TestClusterIsFound: an edge with a token finds the nodes of a cluster by gossip and ships to
 // them; the cluster shows it, and gives it no copy.
@@ -39,11 +26,11 @@ func TestClusterIsFound(t *testing.T) {
 	if err := os.WriteFile(file, []byte(token.Text()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	seed := freeAddr(t)
+	seed := freeaddr.New(t)
 	var nodes []*node.Node
 	for i := range 3 {
 		opt := node.Options{Dir: t.TempDir(), Listen: "127.0.0.1:0", Cluster: cluster.Config{
-			TokenFile: file, RaftBind: freeAddr(t), Bind: freeAddr(t)},
+			TokenFile: file, RaftBind: freeaddr.New(t), Bind: freeaddr.New(t)},
 			Fail: func(err error) { t.Errorf("node %d must end: %v", i, err) }}
 		if i == 0 {
 			opt.Cluster.Init, opt.Cluster.Groups, opt.Cluster.Bind = true, 4, seed
@@ -59,7 +46,7 @@ func TestClusterIsFound(t *testing.T) {
 	}
 	e := openEdge(t, Options{Node: node.Options{Dir: t.TempDir()}, Retry: 50 * time.Millisecond,
 		Batch: 100, Cluster: cluster.Config{TokenFile: file, Join: []string{seed},
-			Bind: freeAddr(t)}})
+			Bind: freeaddr.New(t)}})
 	from := newSource(mathrand.New(mathrand.NewPCG(5, 5)))
 	for range 5 {
 		put(t, e, from.batch(400))

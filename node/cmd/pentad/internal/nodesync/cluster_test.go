@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -17,6 +16,7 @@ import (
 	"github.com/pentad-db/pentad/node"
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/nodesync"
+	"github.com/pentad-db/pentad/node/internal/freeaddr"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -36,8 +36,8 @@ func serveCluster(t *testing.T) *served {
 	}
 	s := &served{t: t, opt: node.Options{Dir: t.TempDir(), Listen: "127.0.0.1:0",
 		Fail: func(err error) { t.Errorf("the node must end: %v", err) },
-		Cluster: cluster.Config{TokenFile: file, RaftBind: free(t), Bind: free(t), Init: true,
-			Groups: 4}}}
+		Cluster: cluster.Config{TokenFile: file, RaftBind: freeaddr.New(t), Bind: freeaddr.New(t),
+			Init: true, Groups: 4}}}
 	s.start()
 	t.Cleanup(s.stop)
 	s.until("the cluster answers", func() error {
@@ -45,16 +45,6 @@ func serveCluster(t *testing.T) *served {
 		return err
 	})
 	return s
-}
-
-func free(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }
 
 // until tries until there is no error.
