@@ -102,8 +102,12 @@ func (b *Block) AheadRows(rows []Span, parts Parts) {
 		}
 	}
 	if parts&Payloads != 0 && b.kind == payloadWords {
-		for w := range b.words {
-			b.words[w].ahead(rows)
+		words := b.words
+		if front := int(parts >> frontShift); front > 0 && front < len(words) {
+			words = words[:front]
+		}
+		for w := range words {
+			words[w].ahead(rows)
 		}
 	}
 }

@@ -35,14 +35,26 @@ type Block struct {
 	ends []uint32 // ends of the payloads of the open chunk, when their sizes vary
 }
 
-// Release lets go of the file; the block must be opened again before its next use.
+// Release lets go of the file, and of memory that only unusual payloads need; the block must be
+// opened again before its next use.
 func (b *Block) Release() {
-	b.sealed, b.rows, b.flags, b.chunks, b.data, b.open = nil, 0, nil, nil, nil, chunk{}
+	b.Forget()
+	b.flags, b.chunks, b.data = nil, nil, nil
 	for d := range b.keys {
 		b.keys[d] = column{}
 	}
 	clear(b.words[:cap(b.words)])
 	b.sizes = column{}
+}
+
+// Forget is Release for a block that is opened anew before anything else is done with it: it does
+// not empty what would then lead nowhere.
+func (b *Block) Forget() {
+	b.sealed, b.rows = nil, 0
+	b.open = chunk{}
+	if cap(b.raw) > maxKeptChunk {
+		b.raw, b.lz = nil, nil
+	}
 }
 
 // Rows returns the number of rows.

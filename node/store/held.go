@@ -45,6 +45,8 @@ func (w *worker) scanHeld(t *task, candidates []index.Candidate) error {
 		if err := w.takeHeld(t, h); err != nil {
 			return err
 		}
+		h.info = nil // it would keep the directory of a segment that merges replace
+		h.block.Forget()
 	}
 	return nil
 }
