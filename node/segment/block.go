@@ -331,6 +331,21 @@ func (b *Block) Tomb(i int) bool { return b.tombs != nil && b.tombs[i>>3]>>(i&7)
 // HasTombs reports whether a row may be a tombstone.
 func (b *Block) HasTombs() bool { return b.tombs != nil }
 
+// FlaggedSpans appends the positions of spans whose row may supersede an older one.
+func (b *Block) FlaggedSpans(spans []Span, dst []uint32) []uint32 {
+	if b.flags == nil {
+		return dst
+	}
+	for _, s := range spans {
+		for i := s.Lo; i < s.Hi; i++ {
+			if b.flags[i>>3]>>(i&7)&1 != 0 {
+				dst = append(dst, i)
+			}
+		}
+	}
+	return dst
+}
+
 // Flagged keeps those positions of sel whose row may supersede an older one, in place.
 func (b *Block) Flagged(sel []uint32) []uint32 {
 	if b.flags == nil {

@@ -55,10 +55,8 @@ func (sc *scan) findBelow(p *piece) error {
 		if !seg.meta.isAside() {
 			continue
 		}
-		for _, c := range seg.plan.Candidates {
-			if err := w.flaggedRows(p, seg, c); err != nil {
-				return err
-			}
+		if err := w.findFlagged(p, seg, seg.plan.Candidates); err != nil {
+			return err
 		}
 	}
 	for i, tag := range p.newest.tags {

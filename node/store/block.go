@@ -37,6 +37,9 @@ func (w *worker) scanHead(t *task) error {
 // scanBlock adds the rows of a block that lie in the box to the batch.
 func (w *worker) scanBlock(t *task, c index.Candidate) error {
 	seg := t.segment
+	if f := seg.openAlready(c.Block); f != nil {
+		return w.takeFound(t, f)
+	}
 	if isHeld(seg, c) {
 		w.only[0] = c
 		return w.scanHeld(t, w.only[:])
@@ -49,7 +52,7 @@ func (w *worker) scanBlock(t *task, c index.Candidate) error {
 		return err
 	}
 	if c.Need == 0 && !w.scan.countOnly {
-		return w.takeSpan(seg, t.piece, &w.block, 0, w.block.Rows())
+		return w.takeSpan(seg, t.piece, w.block, 0, w.block.Rows())
 	}
 	w.sel = w.choose(seg, info, c.Need)
 	if len(w.sel) == 0 {
@@ -77,14 +80,14 @@ func (w *worker) takeChosen(seg *segmentScan, p *piece) error {
 		return nil
 	}
 	if lo, hi := int(w.sel[0]), int(w.sel[len(w.sel)-1])+1; hi-lo == len(w.sel) {
-		return w.takeSpan(seg, p, &w.block, lo, hi) // ascending, so nothing is missing between
+		return w.takeSpan(seg, p, w.block, lo, hi) // ascending, so nothing is missing between
 	}
 	for rest := w.sel; len(rest) > 0; {
 		n := len(rest)
 		if !w.scan.keysOnly {
 			n = w.block.Fit(rest, sinkBytes)
 		}
-		if err := w.take(seg, p, &w.block, rest[:n], nil); err != nil {
+		if err := w.take(seg, p, w.block, rest[:n], nil); err != nil {
 			return err
 		}
 		if rest = rest[n:]; len(rest) > 0 || len(w.batch.Data) >= sinkBytes {
@@ -137,9 +140,10 @@ func (w *worker) take(
 
 // open checks and parses a block.
 func (w *worker) open(seg *segmentScan, c index.Candidate) (*index.BlockInfo, error) {
-	return w.openAs(seg, c, &w.block)
+	return w.openAs(seg, c, &w.own)
 }
 
+// openAs is open in the memory of a block.
 func (w *worker) openAs(
 	seg *segmentScan, c index.Candidate, b *segment.Block,
 ) (*index.BlockInfo, error) {
@@ -154,6 +158,7 @@ func (w *worker) openAs(
 		return nil, corrupt(seg.file.Path(), int64(info.Offset), fmt.Sprintf(
 			"block %d holds %d rows, the directory says %d", c.Block, b.Rows(), info.Rows))
 	}
+	w.block = b
 	w.blocks++
 	w.bytes += uint64(info.Size)
 	w.examined += uint64(info.Rows)
@@ -211,7 +216,7 @@ func (w *worker) choose(seg *segmentScan, info *index.BlockInfo, need uint8) []u
 func (w *worker) findDevices(info *index.BlockInfo, need uint8) {
 	w.devices = w.devices[:0]
 	if w.searched = need>>record.MID&1 == 1 && sortedByDevice(info); w.searched {
-		w.devices = w.devicesOf(&w.block, info, w.devices)
+		w.devices = w.devicesOf(w.block, info, w.devices)
 	}
 }
 
@@ -275,29 +280,6 @@ func (w *worker) filterSpan(seg *segmentScan, need uint8, lo, hi int, sel []uint
 		}
 	}
 	return sel
-}
-
-// flaggedRows adds the flagged rows of a block that lie in the worker's box to the newest
-// of a piece.
-func (w *worker) flaggedRows(p *piece, seg *segmentScan, c index.Candidate) error {
-	info, err := w.open(seg, c)
-	if err != nil {
-		return err
-	}
-	w.sel = w.block.Flagged(w.choose(seg, info, c.Need))
-	w.batch.Reset()
-	if err := w.block.Gather(w.sel, true, &w.batch); err != nil {
-		return err
-	}
-	if err := seg.stampRows(w.batch.AcqNs); err != nil {
-		return err
-	}
-	for i := range w.batch.Len() {
-		if err := p.newest.add(&w.batch, i); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // restrict leaves parts of rows unread that nobody looks at. Views that resolve versions look at

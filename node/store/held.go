@@ -21,7 +21,8 @@ type held struct {
 
 // isHeld reports whether only devices are to be looked at in a block, and can be searched for.
 func isHeld(seg *segmentScan, c index.Candidate) bool {
-	return c.Need == 1<<record.MID && sortedByDevice(seg.idx.Block(c.Block))
+	return c.Need == 1<<record.MID && sortedByDevice(seg.idx.Block(c.Block)) &&
+		seg.openAlready(c.Block) == nil
 }
 
 // scanHeld is scanBlock for blocks of the same task of which only devices are to be looked at.
@@ -45,10 +46,15 @@ func (w *worker) scanHeld(t *task, candidates []index.Candidate) error {
 		if err := w.takeHeld(t, h); err != nil {
 			return err
 		}
-		h.info = nil // it would keep the directory of a segment that merges replace
-		h.block.Forget()
+		h.forget()
 	}
 	return nil
+}
+
+// forget ends the use of a block.
+func (h *held) forget() {
+	h.info = nil // it would keep the directory of a segment that merges replace
+	h.block.Forget()
 }
 
 // hold opens a block.

@@ -174,7 +174,7 @@ func (m *merger) regions(late bool) ([]index.Region, error) {
 
 // cost is what the rows of the open block take when decoded.
 func (m *merger) cost() uint64 {
-	b := &m.worker.block
+	b := m.worker.block
 	return uint64(b.Rows())*keyBytes + b.PayloadBytes()
 }
 

@@ -59,6 +59,7 @@ func (sc *scan) endRound() {
 	for _, p := range sc.round {
 		p.release()
 	}
+	sc.forgetFound()
 	sc.round, sc.tasks = sc.round[:0], sc.tasks[:0]
 }
 
@@ -76,6 +77,8 @@ func (sc *scan) release() {
 func (p *piece) release() {
 	for _, seg := range p.segments {
 		seg.sealedSegment = nil
+		clear(seg.found)
+		seg.found = seg.found[:0]
 		segmentScans.Put(seg)
 	}
 	if p.newest != nil {

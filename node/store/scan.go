@@ -164,6 +164,7 @@ type asking struct {
 	end     int64 // rows and erases with this acq or a greater one are not looked at
 
 	acq           [1]record.Range
+	found         int // how many blocks were opened to find newer versions
 	countedInside uint64
 	stats         ScanStats
 	explain       *explaining // nil but for Explain
@@ -177,6 +178,7 @@ type scanMemory struct {
 	tasks     []task   // of the round
 	pool      []*worker
 	finder    worker // opens blocks to find newer versions
+	opened    []*found
 }
 
 // segmentScan is one sealed segment's part of a scan.
@@ -184,6 +186,7 @@ type segmentScan struct {
 	*sealedSegment
 	plan   *index.Plan
 	ranks  record.RangeSet // the box's acq as ranks of this segment
+	found  []*found        // blocks that are open already, ascending
 	hidden []hiddenBox
 }
 

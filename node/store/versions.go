@@ -59,14 +59,19 @@ func (n *newest) resize(places int) {
 	n.versions = slices.Grow(n.versions[:0], places)[:places]
 }
 
+func hashOf(cid, moid int32, mid, capNs int64) uint64 {
+	pair := uint64(uint32(cid))<<32 | uint64(uint32(moid))
+	h := (uint64(mid) ^ bits.RotateLeft64(pair*0xc2b2ae3d27d4eb4f, 31)) * 0x9e3779b97f4a7c15
+	h = (h ^ h>>32 ^ uint64(capNs)) * 0xff51afd7ed558ccd
+	return h ^ h>>32
+}
+
+func tagOf(hash uint64) uint8 { return uint8(hash>>56) | 1 }
+
 // place returns where a reading is or would be, and its tag.
 func (n *newest) place(r *reading) (at int, tag uint8) {
-	pair := uint64(uint32(r.cid))<<32 | uint64(uint32(r.moid))
-	h := (uint64(r.mid) ^ bits.RotateLeft64(pair*0xc2b2ae3d27d4eb4f, 31)) * 0x9e3779b97f4a7c15
-	h = (h ^ h>>32 ^ uint64(r.cap)) * 0xff51afd7ed558ccd
-	h ^= h >> 32
-	mask := len(n.tags) - 1
-	tag = uint8(h>>56) | 1
+	h, mask := hashOf(r.cid, r.moid, r.mid, r.cap), len(n.tags)-1
+	tag = tagOf(h)
 	for at = int(h) & mask; ; at = (at + 1) & mask {
 		if t := n.tags[at]; t == 0 || t == tag && n.versions[at].reading == *r {
 			return at, tag
@@ -104,6 +109,26 @@ func (n *newest) grow() {
 		at, tag := n.place(&n.spare[i].reading)
 		n.tags[at], n.versions[at] = tag, n.spare[i]
 	}
+}
+
+// suspect returns the first row of a batch, from a number on, for which hides is worth asking, or
+// how many rows there are.
+func (n *newest) suspect(b *record.Batch, from int) int {
+	rows := b.Len()
+	if n == nil || n.count == 0 {
+		return rows
+	}
+	cids, moids, mids, caps := b.CID[:rows], b.MOID[:rows], b.MID[:rows], b.CapNs[:rows]
+	tags, mask := n.tags, uint64(len(n.tags)-1)
+	for i := from; i < rows; i++ {
+		h := hashOf(cids[i], moids[i], mids[i], caps[i])
+		for at := h & mask; tags[at] != 0; at = (at + 1) & mask {
+			if tags[at] == tagOf(h) {
+				return i
+			}
+		}
+	}
+	return rows
 }
 
 // hides reports whether a newer version of a row is known.
@@ -166,11 +191,8 @@ func (sc *scan) findNewest(p *piece, room int) error {
 				w.flagged = append(w.flagged, c)
 			}
 		}
-		for i, c := range w.flagged {
-			w.ahead(seg, w.flagged, i)
-			if err == nil {
-				err = w.flaggedRows(p, seg, c)
-			}
+		if err == nil {
+			err = w.findFlagged(p, seg, w.flagged)
 		}
 	}
 	return err
@@ -188,14 +210,20 @@ func (w *worker) resolve(p *piece, b *record.Batch, start int) {
 		}
 		return
 	}
-	keep := start
-	for i := start; i < b.Len(); i++ {
-		k := b.Key(i)
-		if p.newest.hides(k) {
-			w.hidden++
-			continue
+	keep, suspect := start, p.newest.suspect(b, start)
+	plain := len(b.Tombs) == 0 && len(w.scan.winners) == 0
+	if plain {
+		keep = suspect
+	}
+	for i := keep; i < b.Len(); i++ {
+		if i == suspect {
+			suspect = p.newest.suspect(b, i+1)
+			if p.newest.hides(b.Key(i)) {
+				w.hidden++
+				continue
+			}
 		}
-		if b.Tomb(i) || !w.scan.shows(k) {
+		if !plain && (b.Tomb(i) || !w.scan.shows(b.Key(i))) {
 			continue
 		}
 		if keep != i {

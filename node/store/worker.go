@@ -19,10 +19,11 @@ type doing struct {
 	scan     *scan
 	number   int
 	sink     Sink
-	partSink Apart       // nil: it takes no parts apart
-	box      *record.Box // of the piece that is being scanned
-	away     bool        // the last of devs is held elsewhere
-	searched bool        // devices can be searched for
+	partSink Apart          // nil: it takes no parts apart
+	box      *record.Box    // of the piece that is being scanned
+	away     bool           // the last of devs is held elsewhere
+	searched bool           // devices can be searched for
+	block    *segment.Block // that is open
 
 	rows, blocks, inside, examined, headRows, bytes, hidden, parts, known uint64
 
@@ -31,7 +32,7 @@ type doing struct {
 
 type workerMemory struct {
 	batch   record.Batch
-	block   segment.Block
+	own     segment.Block
 	held    []*held
 	only    [1]index.Candidate // held by itself
 	sel     []uint32
@@ -40,14 +41,14 @@ type workerMemory struct {
 	gone    []uint32       // rows of a block that an event hides
 	devs    record.Batch   // devices of such rows
 	apart   apart
-	devices []segment.MIDs // of the box, in the open block
-	flagged []index.Candidate
+	devices []segment.MIDs    // of the box, in the open block
+	flagged []index.Candidate // in which to look for newer versions
 }
 
 // reset forgets everything but memory, and of that what only unusual rows need.
 func (w *worker) reset() {
-	if w.blocks > 0 {
-		w.block.Release()
+	if w.own.Rows() > 0 {
+		w.own.Release()
 	}
 	w.doing = doing{}
 	empty(&w.batch)
