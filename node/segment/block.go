@@ -57,6 +57,15 @@ func (b *Block) Forget() {
 	}
 }
 
+// Lend swaps the memory for payloads of chunks with another block's, so that many blocks that are
+// open need one such memory.
+func (b *Block) Lend(to *Block) {
+	b.raw, to.raw = to.raw, b.raw
+	b.lz, to.lz = to.lz, b.lz
+	b.ends, to.ends = to.ends, b.ends
+	b.open, to.open = chunk{}, chunk{}
+}
+
 // Rows returns the number of rows.
 func (b *Block) Rows() int { return b.rows }
 

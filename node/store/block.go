@@ -148,6 +148,7 @@ func (w *worker) openAs(
 	seg *segmentScan, c index.Candidate, b *segment.Block,
 ) (*index.BlockInfo, error) {
 	info := seg.idx.Block(c.Block)
+	w.block = b
 	if !seg.file.Opened(int(c.Block)) {
 		seg.file.WillNeed(info.Offset, uint64(info.Size))
 	}
@@ -158,7 +159,6 @@ func (w *worker) openAs(
 		return nil, corrupt(seg.file.Path(), int64(info.Offset), fmt.Sprintf(
 			"block %d holds %d rows, the directory says %d", c.Block, b.Rows(), info.Rows))
 	}
-	w.block = b
 	w.blocks++
 	w.bytes += uint64(info.Size)
 	w.examined += uint64(info.Rows)

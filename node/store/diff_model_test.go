@@ -160,6 +160,7 @@ func testDiffModel(t *testing.T, sh shape, opt Options, steps int) {
 	rng := randomSource(t)
 	opt.Dir = t.TempDir()
 	opt.Now, opt.retainEvery = leapingClock(), time.Hour
+	setDefault(&opt.parallelRows, fewParallel)
 	s, _, err := Open(t.Context(), opt)
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 // Blocks with flagged rows are looked at twice: for these rows, before anything is given out, and
 // then for all. The first of them stay open meanwhile, with their rows that lie in the box.
 
-// maxFound bounds what they take, 20 KB each at most.
+// maxFound bounds what they take, 40 KB each at most.
 const maxFound = 64
 
 // found is an open block.
@@ -27,12 +27,15 @@ type found struct {
 // Errors: errFull when they are more readings than there is room for.
 func (w *worker) findFlagged(p *piece, seg *segmentScan, candidates []index.Candidate) error {
 	w.box = &p.box
-	w.scan.store.fetch(seg.sealedSegment, candidates)
 	for len(candidates) > 0 {
+		if err := w.scan.ctx.Err(); err != nil {
+			return err
+		}
 		n, hold := 1, isHeld(seg, candidates[0])
 		for n < min(len(candidates), chunkBlocks) && isHeld(seg, candidates[n]) == hold {
 			n++
 		}
+		w.scan.store.fetch(seg.sealedSegment, candidates[:n])
 		all, stay := w.scan.toFind(n)
 		if err := w.find(seg, candidates[:n], all, hold); err != nil {
 			return err
@@ -53,11 +56,14 @@ func (w *worker) findFlagged(p *piece, seg *segmentScan, candidates []index.Cand
 // toFind returns n blocks to be opened, and whether they may stay open.
 func (sc *scan) toFind(n int) (all []*found, stay bool) {
 	from := min(sc.found, maxFound)
+	if sc.seenOnce {
+		from = 0
+	}
 	sc.found += n
 	for len(sc.opened) < from+n {
 		sc.opened = append(sc.opened, new(found))
 	}
-	return sc.opened[from:][:n], sc.found <= maxFound
+	return sc.opened[from:][:n], !sc.seenOnce && sc.found <= maxFound
 }
 
 // find opens blocks, and finds their rows in the box.
@@ -130,22 +136,25 @@ func (seg *segmentScan) openAlready(number uint32) *found {
 	return seg.found[i]
 }
 
-// takeFound adds the rows of such a block to the batch.
-func (w *worker) takeFound(t *task, f *found) error {
+// takeFound adds the rows of such a block to the batch, and ends its use.
+func (w *worker) takeFound(t *task, f *found) (err error) {
+	w.own.Lend(&f.block)
+	w.block = &f.block
 	if f.isHeld {
-		return w.takeHeld(t, &f.held)
+		err = w.takeHeld(t, &f.held)
+	} else if err = w.flushFull(); err == nil {
+		w.sel = append(w.sel[:0], f.sel...)
+		err = w.takeChosen(t.segment, t.piece)
 	}
-	if err := w.flushFull(); err != nil {
-		return err
-	}
-	w.block, w.sel = &f.block, append(w.sel[:0], f.sel...)
-	return w.takeChosen(t.segment, t.piece)
+	f.block.Lend(&w.own)
+	f.forget()
+	return err
 }
 
-// forgetFound ends the use of the blocks that were found.
-func (sc *scan) forgetFound() {
-	for _, f := range sc.opened[:min(sc.found, len(sc.opened))] {
-		f.forget()
+// forgetFound ends the use of the blocks that were found after so many.
+func (sc *scan) forgetFound(after int) {
+	for i := after; i < min(sc.found, len(sc.opened)); i++ {
+		sc.opened[i].forget()
 	}
-	sc.found = 0
+	sc.found = after
 }

@@ -80,7 +80,7 @@ func (l *lastScan) findLost() error {
 	sc := new(scan)
 	sc.ctx, sc.store, sc.box, sc.winners = l.scan.ctx, l.scan.store, lost, l.scan.winners
 	sc.view, sc.horizon, sc.hidden = l.scan.view, l.scan.horizon, l.scan.hidden
-	sc.finder.scan = sc
+	sc.finder.scan, sc.seenOnce = sc, true
 	sc.waiting = append(sc.waiting, &piece{now: l.now, box: lost})
 	defer sc.release()
 	whole := l.box

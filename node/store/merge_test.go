@@ -132,7 +132,7 @@ func flipByte(t *testing.T, path string, at int64) {
 // TestMergeBesideScans holds scans open over merges: a segment that is gone from the directory is
 // still read by those who began before.
 func TestMergeBesideScans(t *testing.T) {
-	s := openTest(t, Options{Dir: t.TempDir(), Shards: 1})
+	s := openTest(t, Options{Dir: t.TempDir(), Shards: 1, Workers: 1})
 	sh := shape{cids: 1, mids: 50, moids: 1, caps: 1000}
 	rng := randomSource(t)
 	total := 0

@@ -229,6 +229,7 @@ func testModel(t *testing.T, sh shape, opt Options) {
 	rng := randomSource(t)
 	opt.Dir = t.TempDir()
 	opt.Now, opt.retainEvery = leapingClock(), time.Hour
+	setDefault(&opt.parallelRows, fewParallel)
 	s, _, err := Open(t.Context(), opt)
 	if err != nil {
 		t.Fatal(err)

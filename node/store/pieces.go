@@ -59,7 +59,7 @@ func (sc *scan) endRound() {
 	for _, p := range sc.round {
 		p.release()
 	}
-	sc.forgetFound()
+	sc.forgetFound(0)
 	sc.round, sc.tasks = sc.round[:0], sc.tasks[:0]
 }
 
@@ -106,6 +106,7 @@ func (sc *scan) nextRound() (bool, error) {
 		if p.flagged > room && sc.cutByZones(p) {
 			continue
 		}
+		found := sc.found
 		err := sc.findNewest(p, room)
 		if err == nil {
 			err = sc.findAbove(p)
@@ -113,6 +114,7 @@ func (sc *scan) nextRound() (bool, error) {
 		switch {
 		case errors.Is(err, errFull):
 			sc.cutByReadings(p)
+			sc.forgetFound(found)
 			continue
 		case err != nil:
 			p.release()

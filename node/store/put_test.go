@@ -67,7 +67,7 @@ func TestRetryOutlivesFirstContext(t *testing.T) {
 
 // TestScanAllocatesLittle: a scan of a device keeps nothing and makes nothing but its sink.
 func TestScanAllocatesLittle(t *testing.T) {
-	s := openTest(t, Options{})
+	s := openTest(t, Options{parallelRows: parallelRows})
 	rng := randomSource(t)
 	for range 3 {
 		mustPut(t, s, shape{cids: 2, mids: 50, moids: 2, caps: 5000}.batch(rng, 5000, 0),

@@ -21,8 +21,6 @@ const (
 	sinkBytes = 8 << 20
 	// chunkBlocks is how many neighbouring blocks a worker takes at once.
 	chunkBlocks = 8
-	// parallelBlocks is how many blocks make a second worker pay.
-	parallelBlocks = 32
 )
 
 // Sink takes the rows of a scan, a few thousand at a time, stamped, in no order. The batch is
@@ -164,7 +162,8 @@ type asking struct {
 	end     int64 // rows and erases with this acq or a greater one are not looked at
 
 	acq           [1]record.Range
-	found         int // how many blocks were opened to find newer versions
+	found         int  // how many blocks were opened to find newer versions
+	seenOnce      bool // they are not scanned
 	countedInside uint64
 	stats         ScanStats
 	explain       *explaining // nil but for Explain
@@ -347,27 +346,6 @@ func (sc *scan) workTogether(all []*worker) error {
 		}
 	}
 	return nil
-}
-
-func (sc *scan) workers() int {
-	if sc.lastN > 0 {
-		return max(1, min(sc.store.opt.Workers, len(sc.tasks)))
-	}
-	blocks, headRows := 0, 0
-	for i := range sc.tasks {
-		if t := &sc.tasks[i]; t.head != nil {
-			headRows += t.head.Rows()
-		} else {
-			blocks += t.to - t.from
-		}
-	}
-	if len(sc.waiting) > 0 {
-		return sc.store.opt.Workers
-	}
-	if blocks < parallelBlocks && headRows < parallelBlocks*sinkRows {
-		return 1
-	}
-	return max(1, min(sc.store.opt.Workers, len(sc.tasks)))
 }
 
 func (sc *scan) collect(all []*worker) {

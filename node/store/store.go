@@ -65,6 +65,8 @@ type Options struct {
 	regionBytes uint64 // what a merge has in memory at once; tests make it small
 	versionRoom int    // readings that a scan keeps at once to resolve versions; 2^18
 
+	parallelRows int // rows read that make a second worker pay; tests are small
+
 	retainEvery time.Duration // how often retentions may take a step; tests do it themselves
 	mergeRetry  time.Duration // how long a merge that failed is left alone; tests are impatient
 	restAfter   time.Duration // how long nothing must have come until what is left is merged
@@ -85,6 +87,7 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.restAfter, restAfter)
 	setDefault(&o.PutWait, 10*time.Second)
 	setDefault(&o.versionRoom, defaultVersionRoom)
+	setDefault(&o.parallelRows, parallelRows)
 	if o.Shards < 1 || o.Shards > maxShards || o.Shards&(o.Shards-1) != 0 {
 		return o, fmt.Errorf("store: Options.Shards is %d; take a power of two up to %d",
 			o.Shards, maxShards)

@@ -55,10 +55,16 @@ func copyDir(t testing.TB, from, to string) {
 	}
 }
 
+// fewParallel has more workers than one read what a test stores.
+const fewParallel = 500
+
 func openTest(t testing.TB, opt Options) *Store {
 	t.Helper()
 	if opt.Dir == "" {
 		opt.Dir = t.TempDir()
+	}
+	if _, test := t.(*testing.T); test {
+		setDefault(&opt.parallelRows, fewParallel)
 	}
 	s, _, err := Open(t.Context(), opt)
 	if err != nil {

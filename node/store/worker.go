@@ -47,7 +47,7 @@ type workerMemory struct {
 
 // reset forgets everything but memory, and of that what only unusual rows need.
 func (w *worker) reset() {
-	if w.own.Rows() > 0 {
+	if w.block != nil {
 		w.own.Release()
 	}
 	w.doing = doing{}
