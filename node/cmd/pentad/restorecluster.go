@@ -42,6 +42,9 @@ func (a *app) restoreCluster(ctx context.Context, from, dir, into string) (err e
 	if err := r.checkGroups(ctx, into); err != nil {
 		return err
 	}
+	if err := r.claim(); err != nil {
+		return err
+	}
 	w, err := a.writer(false, right("group"), right("records"), right("events"),
 		left("until_acq"), right("took"))
 	if err != nil {
@@ -66,6 +69,22 @@ func (a *app) restoreCluster(ctx context.Context, from, dir, into string) (err e
 	}
 	a.note("the cluster takes records now")
 	return os.RemoveAll(dir)
+}
+
+// claimed is a file that says that a directory is for a restore alone, which removes it in the end.
+const claimed = "RESTORE"
+
+// claim makes the directory that groups are restored in, or finds that of a run that was
+// interrupted.
+func (r *clusterRestore) claim() error {
+	name := filepath.Join(r.dir, claimed)
+	if _, err := os.Lstat(r.dir); err == nil {
+		if _, err := os.Lstat(name); err != nil {
+			return fmt.Errorf("%s: %w", r.dir, store.ErrExists)
+		}
+		return nil
+	}
+	return errors.Join(os.MkdirAll(r.dir, 0o755), os.WriteFile(name, nil, 0o644))
 }
 
 // groupsOfBackup lists the groups that a directory has backups of.
@@ -164,7 +183,7 @@ func (r *clusterRestore) nodeOf(ctx context.Context, group int) (dir string, err
 		return dir, nil
 	}
 	begun := dir + ".begun"
-	if err := errors.Join(os.RemoveAll(begun), os.MkdirAll(r.dir, 0o755)); err != nil {
+	if err := os.RemoveAll(begun); err != nil {
 		return "", err
 	}
 	_, err = r.app.restoreDir(ctx, filepath.Join(r.from, name), begun, store.RestoreOptions{})

@@ -183,6 +183,11 @@ func TestRestoreCluster(t *testing.T) {
 		t.Errorf("into a cluster of fewer groups: %s", said)
 	}
 
+	said = run(1, "restore", "--from", backup, "--dir", backup, "--into", to.addr)
+	if !strings.Contains(said, "exists already") {
+		t.Errorf("into a directory with other files: %s", said)
+	}
+
 	// Interrupted before the last group, it goes on.
 	parts, err := filepath.Glob(filepath.Join(last, "part-*"))
 	if err != nil || len(parts) != 1 {
