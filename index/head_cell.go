@@ -30,6 +30,7 @@ type entry struct {
 // would stretch the zones of the others over days.
 type chunk struct {
 	capLo, capHi int64
+	first, last  place // of the rows: most chunks are passed over, and their rows lie elsewhere
 	rows         []entry
 }
 
@@ -99,7 +100,7 @@ func (c *cell) append(r entry) {
 	}
 	caps.Min, caps.Max = min(caps.Min, r.cap), max(caps.Max, r.cap)
 	if *open == 0 || len(c.chunks[*open-1].rows) == chunkRows {
-		k := chunk{capLo: r.cap, capHi: r.cap}
+		k := chunk{capLo: r.cap, capHi: r.cap, first: r.at}
 		if *open > 0 { // the cell has shown that it fills chunks
 			k.rows = make([]entry, 0, chunkRows)
 		}
@@ -110,7 +111,7 @@ func (c *cell) append(r entry) {
 		}
 	}
 	k := &c.chunks[*open-1]
-	k.capLo, k.capHi = min(k.capLo, r.cap), max(k.capHi, r.cap)
+	k.capLo, k.capHi, k.last = min(k.capLo, r.cap), max(k.capHi, r.cap), r.at
 	k.rows = append(k.rows, r)
 	c.rows++
 }
@@ -123,6 +124,14 @@ func (c *cell) meets(caps record.RangeSet) (timely, late bool) {
 }
 
 func (c *cell) row(i uint32) *entry { return &c.chunks[i/chunkRows].rows[i%chunkRows] }
+
+// chunk returns a chunk by its number, or by that among the late ones.
+func (c *cell) chunk(timely bool, i int) *chunk {
+	if timely {
+		return &c.chunks[i]
+	}
+	return &c.chunks[c.late[i]]
+}
 
 // mid returns the device of a row.
 func (c *cell) mid(r *entry) int64 { return c.key.block<<cellShift | int64(r.device) }

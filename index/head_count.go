@@ -7,13 +7,16 @@ import "github.com/pentad-db/pentad/sdk/record"
 //
 // Cost: a few ns for 64 rows that lie inside the box together, and for each row at its edges.
 func (h *Head) Count(box *record.Box, belowAcqNs int64) int {
-	s := &headScan{head: h, box: box, below: belowAcqNs}
+	s := &headScan{head: h, box: box, below: belowAcqNs, counts: true}
 	from, to := s.places()
 	count := 0
 	for _, id := range s.ids() {
 		h.mu.RLock()
 		c := h.list[id]
 		for i := range c.chunks {
+			if i%touchChunks == 0 {
+				s.touch(c, true, i, len(c.chunks))
+			}
 			count += s.count(c, &c.chunks[i], from, to)
 		}
 		h.mu.RUnlock()
@@ -38,20 +41,23 @@ func (s *headScan) count(c *cell, k *chunk, from, to place) int {
 	if !s.box[record.Cap].Meets(k.capLo, k.capHi) {
 		return 0
 	}
-	first, last := k.rows[0].at, k.rows[len(k.rows)-1].at
-	if first >= to || last < from {
+	if k.first >= to || k.last < from {
 		return 0
 	}
 	lowest := c.key.block << cellShift
-	inTime := first >= from && last < to && len(s.box[record.Acq]) <= 1
-	if inTime && s.box[record.Cap].Covers(k.capLo, k.capHi) &&
-		s.box[record.MID].Covers(lowest, lowest+deviceMask) {
+	inTime := k.first >= from && k.last < to && len(s.box[record.Acq]) <= 1
+	caps, allMIDs := s.box[record.Cap], s.box[record.MID].Covers(lowest, lowest+deviceMask)
+	if inTime && allMIDs && caps.Covers(k.capLo, k.capHi) {
 		return len(k.rows)
+	}
+	if inTime && allMIDs && len(caps) == 1 {
+		var all [chunkRows]uint8
+		return within(caps[0], k.rows, &all)
 	}
 	count := 0
 	for i := range k.rows {
 		r := &k.rows[i]
-		if s.box[record.Cap].Contains(r.cap) && s.box[record.MID].Contains(c.mid(r)) &&
+		if caps.Contains(r.cap) && s.box[record.MID].Contains(c.mid(r)) &&
 			(inTime || r.at < to && s.acqIn(s.acqOf(r))) {
 			count++
 		}

@@ -21,7 +21,7 @@ func TestFlagsExactly(t *testing.T) {
 			from = to
 			h := NewHead(before)
 			insert(rng, h, piece)
-			_, flags := h.Freeze()
+			flags := h.Freeze(new(record.Batch))
 			doubtful := h.Doubtful()
 			newest, after := map[Series]int64{}, *before
 			for i := range piece.Len() {
@@ -107,7 +107,7 @@ func TestScanFlags(t *testing.T) {
 	eachShape(t, small(), func(t *testing.T, rng *rand.Rand, rows *record.Batch) {
 		h := NewHead(NewWatermarks())
 		insert(rng, h, rows)
-		_, flags := h.Freeze()
+		flags := h.Freeze(new(record.Batch))
 		for range 30 {
 			x := box(t, rng, rows)
 			err := h.Scan(x, record.Acq.Max(), true, func(b *record.Batch, got []uint64) error {

@@ -2,6 +2,7 @@ package index
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -15,6 +16,10 @@ const (
 	scanBytes = 8 << 20
 	// maxLookups is how many cells are looked up directly before walking all is cheaper.
 	maxLookups = 256
+	// keptBytes is how many payload bytes a scan may leave room for to the next one.
+	keptBytes = 1 << 20
+	// touchChunks is how many chunks are touched before they are looked at.
+	touchChunks = 16
 )
 
 // headScan is one running scan of a head.
@@ -28,6 +33,21 @@ type headScan struct {
 	batch    record.Batch
 	flags    []uint64
 	looked   int
+	counts   bool  // rows are not copied
+	touched  int64 // a sum of what was touched, so that it is
+}
+
+// headScans keep the memory of their batches.
+var headScans = sync.Pool{New: func() any { return new(headScan) }}
+
+// giveBack lets another scan use the memory, unless it is large.
+func (s *headScan) giveBack() {
+	s.batch.Reset()
+	if cap(s.batch.Data) > keptBytes {
+		s.batch.Data = nil
+	}
+	*s = headScan{batch: s.batch, flags: s.flags[:0]}
+	headScans.Put(s)
 }
 
 // Scan hands out the rows that lie in a normalised box and have acq < belowAcqNs, with a bitmap of
@@ -39,7 +59,9 @@ func (h *Head) Scan(
 	box *record.Box, belowAcqNs int64, keysOnly bool,
 	emit func(b *record.Batch, flags []uint64) error,
 ) error {
-	s := &headScan{head: h, box: box, below: belowAcqNs, keysOnly: keysOnly, emit: emit}
+	s := headScans.Get().(*headScan)
+	defer s.giveBack()
+	s.head, s.box, s.below, s.keysOnly, s.emit = h, box, belowAcqNs, keysOnly, emit
 	if lo, hi, ok := s.arrivals(); ok {
 		return s.byArrival(lo, hi)
 	}
@@ -176,7 +198,7 @@ func (s *headScan) cell(id uint32) error {
 	s.head.mu.RLock()
 	timely, _ := s.head.list[id].meets(s.box[record.Cap])
 	s.head.mu.RUnlock()
-	for i, row := 0, 0; ; {
+	for i, row, touched := 0, 0, 0; ; {
 		s.head.mu.RLock()
 		c := s.head.list[id]
 		chunks := len(c.chunks)
@@ -184,10 +206,11 @@ func (s *headScan) cell(id uint32) error {
 			chunks = len(c.late)
 		}
 		for i < chunks && !s.full() && s.looked < scanLook {
-			k := &c.chunks[i]
-			if !timely {
-				k = &c.chunks[c.late[i]]
+			if i == touched {
+				touched += touchChunks
+				s.touch(c, timely, i, chunks)
 			}
+			k := c.chunk(timely, i)
 			if row = s.chunk(c, k, row); row == len(k.rows) {
 				i, row = i+1, 0
 			}
@@ -205,6 +228,18 @@ func (s *headScan) cell(id uint32) error {
 	}
 }
 
+// touch reads a little of the next chunks whose rows will be looked at. These lie apart in memory:
+// a short loop that does nothing else waits for many of them at once.
+func (s *headScan) touch(c *cell, timely bool, from, chunks int) {
+	caps := s.box[record.Cap]
+	for i := from; i < min(from+touchChunks, chunks); i++ {
+		k := c.chunk(timely, i)
+		if caps.Meets(k.capLo, k.capHi) && !(s.counts && caps.Covers(k.capLo, k.capHi)) {
+			s.touched += k.rows[0].cap + k.rows[len(k.rows)-1].cap
+		}
+	}
+}
+
 // full reports whether the batch is to be handed out: another chunk may not fit.
 func (s *headScan) full() bool {
 	return s.batch.Len() >= scanRows-chunkRows || len(s.batch.Data) >= scanBytes
@@ -213,14 +248,18 @@ func (s *headScan) full() bool {
 // chunk copies the matching rows of a chunk from a row on, until payloads fill the batch, and
 // returns the row to go on with.
 func (s *headScan) chunk(c *cell, k *chunk, from int) int {
-	first := &k.rows[0]
 	if !s.box[record.Cap].Meets(k.capLo, k.capHi) ||
-		first.at >= s.bound && s.acqOf(first) >= s.below {
+		k.first >= s.bound && s.acqOf(&k.rows[0]) >= s.below {
 		return len(k.rows)
 	}
 	s.looked += len(k.rows) - from
-	for ; from < len(k.rows) && len(s.batch.Data) < scanBytes; from++ {
+	for from < len(k.rows) && len(s.batch.Data) < scanBytes {
+		if run := inOnePiece(k.rows[from:]); s.together(c, run) {
+			from += len(run)
+			continue
+		}
 		s.row(c, &k.rows[from])
+		from++
 	}
 	return from
 }

@@ -96,10 +96,11 @@ func TestFlags(t *testing.T) {
 		half := rows.Len() / 2
 		older, seen := NewWatermarks(), map[record.Key]bool{}
 		flagged := 0
+		frozen := new(record.Batch)
 		for _, piece := range []*record.Batch{part(rows, 0, half), part(rows, half, rows.Len())} {
 			h := NewHead(older)
 			insert(rng, h, piece)
-			frozen, flags := h.Freeze()
+			flags := h.Freeze(frozen)
 			for i := range frozen.Len() {
 				if frozen.Key(i) != piece.Key(i) ||
 					!slices.Equal(frozen.Payload(i), piece.Payload(i)) {

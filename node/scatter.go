@@ -42,7 +42,7 @@ func ask[T any](
 		return a, err
 	}
 	all := make([][]said[T], len(sources))
-	running, cancel := context.WithCancelCause(ctx)
+	running, cancel := context.WithCancelCause(besideOthers(ctx, sources))
 	defer cancel(nil)
 	if until, ok := ctx.Deadline(); ok && a.partial {
 		reserve := min(time.Until(until)/5, mostReserve)
@@ -93,6 +93,20 @@ func ask[T any](
 		}
 	}
 	return a, errors.Join(a.errs...) // nobody answered
+}
+
+// besideOthers lets the sources of this node share its processors.
+func besideOthers(ctx context.Context, sources []source) context.Context {
+	here := 0
+	for _, s := range sources {
+		if _, ok := s.(*local); ok {
+			here++
+		}
+	}
+	if here < 2 {
+		return ctx
+	}
+	return store.Beside(ctx, here)
 }
 
 // mostReserve is how much of the time of an answer in part is kept for what follows its sources.

@@ -140,7 +140,8 @@ func byAcq(rows *record.Batch) *record.Batch {
 
 // withRows returns a head of the rows of one and of others.
 func withRows(old *index.Head, more *record.Batch) *index.Head {
-	rows, _ := old.Freeze()
+	rows := new(record.Batch)
+	old.Freeze(rows)
 	rows.AppendRows(more, 0, more.Len())
 	h := index.NewHead(index.TopWatermarks())
 	h.Insert(byAcq(rows))

@@ -311,8 +311,10 @@ func (b *backup) head(shard uint32, head *index.Head) error {
 	if head.Rows() == 0 {
 		return nil
 	}
-	all, flags := head.Freeze()
-	rows, flags := cutRows(all, flags, b.part.FromAcqNs, b.part.UntilAcqNs)
+	work := sealings.Get().(*sealing)
+	defer sealings.Put(work)
+	all := &work.rows
+	rows, flags := cutRows(all, head.Freeze(all), b.part.FromAcqNs, b.part.UntilAcqNs)
 	b.done += int64(all.Len())
 	if rows.Len() == 0 {
 		return b.progress()
@@ -321,7 +323,7 @@ func (b *backup) head(shard uint32, head *index.Head) error {
 		LastAcqNs: rows.AcqNs[rows.Len()-1]})
 	first := rows.AcqNs[0]
 	marks := index.AppendWatermarks(nil, head.Watermarks())
-	if err := writeRows(b.path(meta), meta, rows, flags, marks, b.store.opt.Index); err != nil {
+	if err := work.write(b.path(meta), meta, rows, flags, marks, b.store.opt.Index); err != nil {
 		return err
 	}
 	if err := b.add(meta, first, b.path(meta)); err != nil {

@@ -103,11 +103,14 @@ func (b *backup) asideHead(shard uint32, head *index.Head, putNs int64) error {
 	if head.Rows() == 0 {
 		return nil
 	}
-	rows, flags := head.Freeze()
+	work := sealings.Get().(*sealing)
+	defer sealings.Put(work)
+	rows := &work.rows
+	flags := head.Freeze(rows)
 	meta := b.next(segmentMeta{Shard: shard, Rows: uint32(rows.Len()), PutAcqNs: putNs,
 		LastAcqNs: rows.AcqNs[rows.Len()-1]})
 	marks := index.AppendWatermarks(nil, head.Watermarks())
-	if err := writeRows(b.path(meta), meta, rows, flags, marks, b.store.opt.Index); err != nil {
+	if err := work.write(b.path(meta), meta, rows, flags, marks, b.store.opt.Index); err != nil {
 		return err
 	}
 	if err := b.add(meta, rows.AcqNs[0], b.path(meta)); err != nil {

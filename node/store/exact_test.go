@@ -77,7 +77,8 @@ func checkFlags(
 ) {
 	t.Helper()
 	sh := s.shards[0]
-	rows, flags := sh.snapshot.Load().head.Freeze()
+	rows := new(record.Batch)
+	flags := sh.snapshot.Load().head.Freeze(rows)
 	doubtful := sh.snapshot.Load().head.Doubtful()
 	older := sh.acquire()
 	defer older.release()

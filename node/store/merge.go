@@ -40,7 +40,12 @@ func (s *Store) mergeLoop() {
 		if run == nil {
 			err := cmp.Or(s.finishPurges(), failed.newest())
 			waiting = waiting.settled(err)
-			if len(waiting) > 0 || idle.lasts(s, s.opt.restAfter) {
+			quiet := idle.lasts(s, s.opt.restAfter)
+			if quiet && s.sealQuiet() {
+				s.keepSettling(waiting)
+				continue
+			}
+			if len(waiting) > 0 || quiet {
 				sh, run = s.nextRest(failed)
 			}
 			if run == nil {
@@ -58,7 +63,7 @@ func (s *Store) mergeLoop() {
 		}
 		s.keepSettling(waiting)
 		if err == nil {
-			err = s.merge(sh, run)
+			err = s.inTurn(s.opt.Turns.merges, func() error { return s.merge(sh, run) })
 		}
 		if errors.Is(err, ErrClosed) {
 			return

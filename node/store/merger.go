@@ -33,9 +33,17 @@ type merger struct {
 	worker  worker
 	plan    index.Plan
 
-	partitioner *index.Partitioner
+	memory *merging
 	mergedPart
 }
+
+// merging is the memory of a merge, which the next one of any store takes, see [sealing].
+type merging struct {
+	partitioner index.Partitioner
+	parts       [2]mergedPart // one is clustered while the other is written
+}
+
+var mergings = sync.Pool{New: func() any { return new(merging) }}
 
 // mergedPart is the rows of a region, clustered.
 type mergedPart struct {
@@ -49,7 +57,11 @@ type mergedPart struct {
 func (m *merger) parts(add func(*segment.Part) error) error {
 	full, empty := make(chan mergedPart), make(chan mergedPart, 2)
 	stop := make(chan struct{})
-	empty <- mergedPart{}
+	m.memory = mergings.Get().(*merging)
+	defer mergings.Put(m.memory)
+	m.memory.partitioner.With(m.store.opt.Index)
+	m.mergedPart = m.memory.parts[0]
+	empty <- m.memory.parts[1]
 	var wg sync.WaitGroup
 	var failed error
 	wg.Go(func() {
@@ -66,6 +78,7 @@ func (m *merger) parts(add func(*segment.Part) error) error {
 		empty <- p
 	}
 	wg.Wait()
+	m.memory.parts = [2]mergedPart{m.mergedPart, <-empty}
 	return cmp.Or(err, failed)
 }
 
@@ -81,7 +94,6 @@ func (m *merger) add(p *mergedPart, add func(*segment.Part) error) error {
 func (m *merger) cluster(
 	full chan<- mergedPart, empty <-chan mergedPart, stop <-chan struct{},
 ) error {
-	m.partitioner = index.NewPartitioner(m.store.opt.Index)
 	for _, late := range []bool{false, true} {
 		regions, err := m.regions(late)
 		if err != nil {
@@ -218,7 +230,7 @@ func (m *merger) region(r *index.Region, late bool) error {
 	for len(m.flags) < (m.rows.Len()+63)/64 {
 		m.flags = append(m.flags, 0)
 	}
-	m.partitioner.Part(&m.rows, late, &m.layout)
+	m.memory.partitioner.Part(&m.rows, late, &m.layout)
 	return nil
 }
 

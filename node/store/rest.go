@@ -12,6 +12,9 @@ const (
 	// restShare is how many times larger the largest segment may be than those that it is merged
 	// with: a row that comes before each rest is then written anew at most so often, and once more.
 	restShare = 4
+	// restSealRows is how many rows a head has that is sealed at rest: fewer take little memory and
+	// are found quickly, and would make a segment of a few blocks.
+	restSealRows = 1 << 16
 )
 
 // settlers wait until no merge is due, or none that a store at rest does.
@@ -53,12 +56,27 @@ func (i *idleness) lasts(s *Store, long time.Duration) bool {
 	return time.Since(i.since) >= long
 }
 
+// sealQuiet freezes the heads that are worth a segment, and reports whether there were any. A store
+// with many neighbours, as in a cluster, would keep millions of rows in memory for ever, where
+// they are slower to find.
+func (s *Store) sealQuiet() (any bool) {
+	_ = s.onCommitter(context.Background(), func() { // it fails when the store is closed
+		for _, sh := range s.all {
+			if sh.snapshot.Load().head.Rows() >= s.opt.restSealRows {
+				s.freeze(sh)
+				any = true
+			}
+		}
+	})
+	return any
+}
+
 // Settle seals every row and waits until no merge is due. It is for measurements and before
 // copying files.
 func (s *Store) Settle(ctx context.Context) error { return s.settle(ctx, false) }
 
-// Rest does what a store does after a minute in which nothing came: it settles, and merges what is
-// left into few segments, which would not pay while rows come.
+// Rest does what a store does after a minute in which nothing came, and seals small heads, too: it
+// settles, and merges what is left into few segments, which would not pay while rows come.
 func (s *Store) Rest(ctx context.Context) error { return s.settle(ctx, true) }
 
 func (s *Store) settle(ctx context.Context, rest bool) error {

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"testing"
@@ -8,6 +10,7 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/record"
 )
 
 // TestRest: what is left after settling is merged into one segment when a store rests, and every
@@ -96,6 +99,76 @@ func TestRestByItself(t *testing.T) {
 	for s.Stats().Segments > 1 {
 		runtime.Gosched()
 	}
+}
+
+// TestRestSealsHeads: heads of some rows do not stay in memory for ever, smaller ones do.
+func TestRestSealsHeads(t *testing.T) {
+	s := openTest(t, Options{Dir: t.TempDir(), Shards: 2, restAfter: time.Millisecond,
+		restSealRows: 300})
+	b := &record.Batch{}
+	for i := range 1000 { // about half of them in each shard
+		b.Append(record.Key{CID: 1, MID: int64(i) << 6, MOID: 1, CapNs: 1}, nil)
+	}
+	mustPut(t, s, b, WriterSeq{})
+	for s.Stats().Segments == 0 {
+		runtime.Gosched()
+	}
+	if err := s.Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.Truncate(100)
+	mustPut(t, s, b, WriterSeq{})
+	sealed := s.Stats().Seals
+	for range 50 {
+		s.sealQuiet()
+	}
+	if st := s.Stats(); st.Seals != sealed || st.HeadRows != 100 {
+		t.Errorf("%d seals, %d rows in heads: small heads are sealed", st.Seals-sealed, st.HeadRows)
+	}
+}
+
+// TestTurns: stores that share one turn seal and merge one after the other, and one that is closed
+// while it waits does not wait on.
+func TestTurns(t *testing.T) {
+	turns := NewTurns(1)
+	rng := randomSource(t)
+	sh := shape{cids: 2, mids: 50, moids: 2, caps: 200}
+	var stores []*Store
+	for range 4 {
+		s := openTest(t, Options{Dir: t.TempDir(), Turns: turns, SealRows: 300,
+			Index: index.Options{BlockRows: 64}})
+		stores = append(stores, s)
+	}
+	for range 8 {
+		for _, s := range stores {
+			mustPut(t, s, sh.batch(rng, 400, 0), WriterSeq{})
+		}
+	}
+	for _, s := range stores {
+		if err := s.Settle(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if st := s.Stats(); st.Rows != 8*400 || st.Merges == 0 {
+			t.Errorf("%d rows, %d merges", st.Rows, st.Merges)
+		}
+	}
+	turns.seals <- struct{}{} // somebody seals for a long time
+	turns.merges <- struct{}{}
+	s := stores[0]
+	mustPut(t, s, sh.batch(rng, 400, 0), WriterSeq{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Seal(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("sealed out of turn: %v", err)
+	}
+	if st := s.Stats(); st.HeadRows != 400 {
+		t.Errorf("%d rows in heads", st.HeadRows)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	<-turns.seals
+	<-turns.merges
 }
 
 func TestRestRun(t *testing.T) {

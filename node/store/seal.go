@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/pentad-db/pentad/index"
@@ -134,7 +135,10 @@ func (s *Store) sealOldest(sh *shard) error {
 // writeSegment clusters the rows of a frozen head into a new segment file and opens it, without
 // those that were purged; there is no segment when none is left. The edit is to make it live.
 func (s *Store) writeSegment(sh *shard, frozen *frozenHead) (*sealedSegment, edit, error) {
-	rows, flags := frozen.head.Freeze()
+	work := sealings.Get().(*sealing)
+	defer sealings.Put(work)
+	rows := &work.rows
+	flags := frozen.head.Freeze(rows)
 	if uint64(rows.Len()) > math.MaxUint32 {
 		return nil, edit{}, fmt.Errorf("%d rows in one head", rows.Len())
 	}
@@ -156,7 +160,7 @@ func (s *Store) writeSegment(sh *shard, frozen *frozenHead) (*sealedSegment, edi
 	e.Add = []segmentMeta{meta}
 	path := s.segmentPath(meta.ID)
 	marks := index.AppendWatermarks(nil, frozen.head.Watermarks())
-	if err := writeRows(path, meta, rows, flags, marks, s.opt.Index); err != nil {
+	if err := work.write(path, meta, rows, flags, marks, s.opt.Index); err != nil {
 		return nil, e, err
 	}
 	seg, err := openNew(path, meta)
@@ -173,8 +177,18 @@ func openNew(path string, meta segmentMeta) (*sealedSegment, error) {
 	return seg, nil
 }
 
-// writeRows writes a segment of rows that are in acq order.
-func writeRows(
+// sealing is the memory of a seal, several times that of the rows. The next one of any store takes
+// it: memory that nobody has touched yet costs more than what is done in it.
+type sealing struct {
+	rows        record.Batch
+	layout      index.Layout
+	partitioner index.Partitioner
+}
+
+var sealings = sync.Pool{New: func() any { return new(sealing) }}
+
+// write writes a segment of rows that are in acq order.
+func (w *sealing) write(
 	path string, meta segmentMeta, rows *record.Batch, flags []uint64, marks []byte,
 	opt index.Options,
 ) error {
@@ -182,7 +196,8 @@ func writeRows(
 	if err != nil {
 		return fmt.Errorf("describe segment: %w", err)
 	}
-	layout := index.Partition(rows, opt)
+	layout := &w.layout
+	w.partitioner.With(opt).All(rows, layout)
 	_, err = segment.WriteParts(path, &segment.PartsInput{
 		Meta: text,
 		Parts: func(add func(*segment.Part) error) error {

@@ -26,7 +26,10 @@ type sealQueue struct {
 // sealQueued seals what is queued, until it fails.
 func (s *Store) sealQueued(q *sealQueue) {
 	for len(q.shards) > 0 {
-		err := s.sealOldest(q.shards[0])
+		err := s.inTurn(s.opt.Turns.seals, func() error { return s.sealOldest(q.shards[0]) })
+		if errors.Is(err, ErrClosed) {
+			return
+		}
 		s.setSealError(err)
 		if segment.IsNoSpace(err) {
 			q.wait = min(max(2*q.wait, sealRetryFirst), sealRetryLast)

@@ -60,6 +60,10 @@ type Options struct {
 	// replicas; empty: a store of its own. A replica has one shard.
 	Group string
 
+	// Turns bound what stores that share them do at once in the background; nil: its own, for one
+	// seal and one merge.
+	Turns *Turns
+
 	keepSnapshot bool // a snapshot stays one: it is not made a store of its own, nor merged
 
 	regionBytes uint64 // what a merge has in memory at once; tests make it small
@@ -67,9 +71,10 @@ type Options struct {
 
 	parallelRows int // rows read that make a second worker pay; tests are small
 
-	retainEvery time.Duration // how often retentions may take a step; tests do it themselves
-	mergeRetry  time.Duration // how long a merge that failed is left alone; tests are impatient
-	restAfter   time.Duration // how long nothing must have come until what is left is merged
+	retainEvery  time.Duration // how often retentions may take a step; tests do it themselves
+	mergeRetry   time.Duration // how long a merge that failed is left alone; tests are impatient
+	restAfter    time.Duration // how long nothing must have come until what is left is merged
+	restSealRows int           // of heads that are sealed then
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -85,6 +90,8 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.retainEvery, minStep)
 	setDefault(&o.mergeRetry, mergeRetry)
 	setDefault(&o.restAfter, restAfter)
+	setDefault(&o.restSealRows, restSealRows)
+	setDefault(&o.Turns, NewTurns(1))
 	setDefault(&o.PutWait, 10*time.Second)
 	setDefault(&o.versionRoom, defaultVersionRoom)
 	setDefault(&o.parallelRows, parallelRows)

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"context"
+
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -18,9 +20,25 @@ const (
 	fewRanges = 4
 )
 
+type besideKey struct{}
+
+// Beside says of scans that so many of this process answer one question at once: they share the
+// processors instead of taking all of them each.
+func Beside(ctx context.Context, scans int) context.Context {
+	return context.WithValue(ctx, besideKey{}, scans)
+}
+
+// mostWorkers returns how many workers the scan may have.
+func (sc *scan) mostWorkers() int {
+	if beside, ok := sc.ctx.Value(besideKey{}).(int); ok {
+		return max(1, sc.store.opt.Workers/beside)
+	}
+	return sc.store.opt.Workers
+}
+
 // workers returns how many workers are worth it for the tasks.
 func (sc *scan) workers() int {
-	most := max(1, min(sc.store.opt.Workers, len(sc.tasks)))
+	most := max(1, min(sc.mostWorkers(), len(sc.tasks)))
 	if sc.lastN > 0 {
 		return most
 	}
@@ -34,7 +52,7 @@ func (sc *scan) workers() int {
 	}
 	switch {
 	case len(sc.waiting) > 0:
-		return sc.store.opt.Workers
+		return sc.mostWorkers()
 	case headRows >= parallelHeadRows || sc.isMuch(blocks*blockRows):
 		return most
 	}

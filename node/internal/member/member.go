@@ -20,6 +20,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -88,6 +89,7 @@ func Open(ctx context.Context, opt Options) (_ *Member, err error) {
 		http: newHTTP(), replicas: map[uint32]*held{}, changing: map[uint32]bool{},
 		hints: map[uint32]cluster.NodeID{}, silent: map[cluster.NodeID]time.Time{},
 		seen: map[uint32]int64{}, tried: map[uint32]time.Time{}}
+	m.opt.Store.Turns = store.NewTurns(max(1, runtime.GOMAXPROCS(0)/2))
 	m.open, m.close = context.WithCancel(context.Background())
 	listener, err := m.listen()
 	if err != nil {

@@ -1,0 +1,121 @@
+package index
+
+import (
+	"slices"
+
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// shortBytes is how long payloads are at most of which a chunk's are copied at once.
+const shortBytes = 256
+
+// inOnePiece returns the first of the rows of a chunk, as many as lie in one piece.
+func inOnePiece(rows []entry) []entry {
+	first := rows[0].at >> pieceShift
+	if rows[len(rows)-1].at>>pieceShift == first {
+		return rows
+	}
+	n := 1
+	for rows[n].at>>pieceShift == first {
+		n++
+	}
+	return rows[:n]
+}
+
+// together copies the matching rows among some of a chunk, all in one piece, column by column, and
+// reports whether it could: they must have short payloads of one length, as those before them. Row
+// by row takes three times as long.
+func (s *headScan) together(c *cell, rows []entry) bool {
+	b, stride := &s.batch, 0
+	p, _ := s.head.rows.row(rows[0].at)
+	if !s.keysOnly {
+		stride = p.rows.Stride
+	}
+	if p.rows.Offsets != nil || len(p.rows.Tombs) > 0 || stride > shortBytes ||
+		b.Len() > 0 && (b.Offsets != nil || b.Stride != stride) {
+		return false
+	}
+	var chosen [chunkRows]uint8
+	n := s.choose(c, rows, p, &chosen)
+	if n == 0 {
+		return true
+	}
+	from := b.Len()
+	b.Stride, b.Offsets = stride, nil
+	lowest := c.key.block << cellShift
+	cids, mids := room(&b.CID, n), room(&b.MID, n)
+	moids, caps := room(&b.MOID, n), room(&b.CapNs, n)
+	for i, row := range chosen[:n] {
+		r := &rows[row]
+		cids[i], mids[i] = c.key.cid, lowest|int64(r.device)
+		moids[i], caps[i] = c.key.moid, r.cap
+	}
+	s.copyRest(rows, p, chosen[:n], stride)
+	for len(s.flags) < (from+n+63)/64 {
+		s.flags = append(s.flags, 0)
+	}
+	if rows[0].flagged { // then all of them are
+		for i := range n {
+			setBit(s.flags, from+i)
+		}
+	}
+	return true
+}
+
+// copyRest copies what the cell does not know of chosen rows. Devices that send in turn leave runs
+// of neighbours.
+func (s *headScan) copyRest(rows []entry, p *piece, chosen []uint8, stride int) {
+	acqs, data := room(&s.batch.AcqNs, len(chosen)), room(&s.batch.Data, len(chosen)*stride)
+	for i := 0; i < len(chosen); {
+		at, n := rows[chosen[i]].at, 1
+		for i+n < len(chosen) && rows[chosen[i+n]].at == at+place(n) {
+			n++
+		}
+		row := int(at & (pieceRows - 1))
+		copy(acqs[i:i+n], p.rows.AcqNs[row:])
+		copy(data[i*stride:(i+n)*stride], p.rows.Data[row*stride:])
+		i += n
+	}
+}
+
+// choose lists those of some rows of a chunk, all in one piece, that lie in the box.
+func (s *headScan) choose(
+	c *cell, rows []entry, p *piece, to *[chunkRows]uint8,
+) (n int) {
+	caps, mids := s.box[record.Cap], s.box[record.MID]
+	lowest := c.key.block << cellShift
+	allMIDs := mids.Covers(lowest, lowest+deviceMask)
+	timely := len(s.box[record.Acq]) == 0 && rows[len(rows)-1].at < s.bound
+	if len(caps) == 1 && allMIDs && timely { // most boxes, and most chunks
+		return within(caps[0], rows, to)
+	}
+	for i := range rows {
+		r := &rows[i]
+		if !caps.Contains(r.cap) || !allMIDs && !mids.Contains(c.mid(r)) ||
+			!timely && !s.acqIn(p.rows.AcqNs[r.at&(pieceRows-1)]) {
+			continue
+		}
+		to[n] = uint8(i)
+		n++
+	}
+	return n
+}
+
+// within lists the rows whose cap lies in a range. It has no branch to be guessed wrong.
+func within(caps record.Range, rows []entry, to *[chunkRows]uint8) (n int) {
+	from, width := uint64(caps.From), uint64(caps.To)-uint64(caps.From)
+	for i := range rows {
+		to[n&(chunkRows-1)] = uint8(i)
+		if uint64(rows[i].cap)-from < width {
+			n++
+		}
+	}
+	return n
+}
+
+// room makes a column longer and returns what was added, to be filled.
+func room[T any](column *[]T, n int) []T {
+	from := len(*column)
+	*column = slices.Grow(*column, n)[:from+n]
+	return (*column)[from:]
+}
