@@ -16,8 +16,10 @@ const (
 	// cellMemory is what a cell takes beside its rows: its place in map and list, and its first
 	// chunk. With random device ids each row has a cell of its own, and this is most of it.
 	cellMemory = 232
-	// tableMemory is what the newest caps of a cell take.
-	tableMemory = 8<<cellShift + 1<<cellShift/8
+	// tableMemory is what the table of the newest caps of a cell takes, and newestMemory those of
+	// 64 neighbours in it.
+	tableMemory  = 1<<cellShift/8 + 16
+	newestMemory = 576
 )
 
 // Head is the in-memory part of a shard: rows in the order of their arrival, and in cells by
@@ -37,6 +39,7 @@ type Head struct {
 	list   []*cell
 	seen   *Watermarks
 	tables int // cells with a table of newest caps
+	newest int // what these have of 64 neighbours
 }
 
 // NewHead returns an empty head. before holds the watermarks of everything older; the head keeps it
@@ -69,7 +72,7 @@ func (h *Head) Watermarks() *Watermarks {
 func (h *Head) Insert(b *record.Batch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	cells, tables, flagged := len(h.list), h.tables, int64(0)
+	cells, tables, newest, flagged := len(h.list), h.tables, h.newest, int64(0)
 	for from := 0; from < b.Len(); {
 		at, n := h.rows.append(b, from)
 		flagged += h.enter(b, from, from+n, at)
@@ -78,7 +81,8 @@ func (h *Head) Insert(b *record.Batch) {
 	h.rowCount.Add(int64(b.Len()))
 	h.flagged.Add(flagged)
 	h.bytes.Add(int64(len(b.Data)) + int64(b.Len())*rowMemory +
-		int64(len(h.list)-cells)*cellMemory + int64(h.tables-tables)*tableMemory)
+		int64(len(h.list)-cells)*cellMemory +
+		int64(h.tables-tables)*tableMemory + int64(h.newest-newest)*newestMemory)
 }
 
 // Freeze puts all rows in acq order in place of those of a batch, and returns their flags as a

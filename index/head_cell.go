@@ -3,8 +3,9 @@ package index
 import "github.com/pentad-db/pentad/sdk/record"
 
 const (
-	// cellShift: a cell holds the rows of a tenant, quantity and 256 neighbouring devices.
-	cellShift  = 8
+	// cellShift: a cell holds the rows of a tenant, quantity and 1,024 neighbouring devices, of
+	// which there are few where tenants or groups share the ids.
+	cellShift  = 10
 	deviceMask = 1<<cellShift - 1
 	// chunkRows is how many rows share a cap zone.
 	chunkRows = 64
@@ -22,8 +23,8 @@ type cellKey struct {
 type entry struct {
 	cap     int64
 	at      place
-	device  uint8 // mid & deviceMask
-	flagged bool  // may supersede an older row
+	device  uint16 // mid & deviceMask
+	flagged bool   // may supersede an older row
 }
 
 // chunk is rows of a cell in order of arrival. All may supersede an older row, or none: late rows
@@ -48,23 +49,35 @@ type cell struct {
 
 // newestCaps are the greatest caps of the devices of a cell.
 type newestCaps struct {
-	caps [1 << cellShift]int64
-	seen [1 << cellShift / 64]uint64 // a bit for each device that has rows
+	blocks [1 << cellShift / 64]*newestBlock
+	made   *int // counts blocks
+}
+
+// newestBlock is those of 64 neighbours, of which one has rows.
+type newestBlock struct {
+	caps [64]int64
+	seen uint64 // a bit for each device that has rows
 }
 
 // raise reports whether the device has a row with this cap or a greater one, and notes the cap.
-func (n *newestCaps) raise(device uint8, capNs int64) bool {
-	word, bit := &n.seen[device>>6], uint64(1)<<(device&63)
-	had := *word&bit != 0 && capNs <= n.caps[device]
+func (n *newestCaps) raise(device uint16, capNs int64) bool {
+	b := n.blocks[device>>6]
+	if b == nil {
+		b = new(newestBlock)
+		*n.made++
+		n.blocks[device>>6] = b
+	}
+	bit := uint64(1) << (device & 63)
+	had := b.seen&bit != 0 && capNs <= b.caps[device&63]
 	if !had {
-		*word |= bit
-		n.caps[device] = capNs
+		b.seen |= bit
+		b.caps[device&63] = capNs
 	}
 	return had
 }
 
 // raise reports whether the device has a row with this cap or a greater one, and notes the cap.
-func (c *cell) raise(device uint8, capNs int64) bool {
+func (c *cell) raise(device uint16, capNs int64) bool {
 	if c.newest != nil {
 		return c.newest.raise(device, capNs)
 	}
@@ -78,9 +91,9 @@ func (c *cell) raise(device uint8, capNs int64) bool {
 	return false
 }
 
-// tabulate returns the newest caps of the rows so far.
-func (c *cell) tabulate() *newestCaps {
-	n := new(newestCaps)
+// tabulate returns the newest caps of the rows so far, and adds to made what it makes.
+func (c *cell) tabulate(made *int) *newestCaps {
+	n := &newestCaps{made: made}
 	for i := range c.chunks {
 		for k := range c.chunks[i].rows {
 			n.raise(c.chunks[i].rows[k].device, c.chunks[i].rows[k].cap)
@@ -124,14 +137,6 @@ func (c *cell) meets(caps record.RangeSet) (timely, late bool) {
 }
 
 func (c *cell) row(i uint32) *entry { return &c.chunks[i/chunkRows].rows[i%chunkRows] }
-
-// chunk returns a chunk by its number, or by that among the late ones.
-func (c *cell) chunk(timely bool, i int) *chunk {
-	if timely {
-		return &c.chunks[i]
-	}
-	return &c.chunks[c.late[i]]
-}
 
 // mid returns the device of a row.
 func (c *cell) mid(r *entry) int64 { return c.key.block<<cellShift | int64(r.device) }

@@ -7,16 +7,13 @@ import "github.com/pentad-db/pentad/sdk/record"
 //
 // Cost: a few ns for 64 rows that lie inside the box together, and for each row at its edges.
 func (h *Head) Count(box *record.Box, belowAcqNs int64) int {
-	s := &headScan{head: h, box: box, below: belowAcqNs, counts: true}
+	s := &headScan{head: h, box: box, below: belowAcqNs}
 	from, to := s.places()
 	count := 0
 	for _, id := range s.ids() {
 		h.mu.RLock()
 		c := h.list[id]
 		for i := range c.chunks {
-			if i%touchChunks == 0 {
-				s.touch(c, true, i, len(c.chunks))
-			}
 			count += s.count(c, &c.chunks[i], from, to)
 		}
 		h.mu.RUnlock()

@@ -47,7 +47,7 @@ func (h *Head) lookUp(b *record.Batch, from int, rows []arriving) {
 	for k := range rows {
 		r, i := &rows[k], from+k
 		if r.cell.newest != nil {
-			r.own = r.cell.newest.raise(uint8(b.MID[i]&deviceMask), b.CapNs[i])
+			r.own = r.cell.newest.raise(uint16(b.MID[i]&deviceMask), b.CapNs[i])
 			r.known = true
 		}
 	}
@@ -57,10 +57,10 @@ func (h *Head) enterGroup(b *record.Batch, from int, rows []arriving, at place) 
 	p, n := h.rows.row(at)
 	for k := range rows {
 		c, own, i := rows[k].cell, rows[k].own, from+k
-		r := entry{cap: b.CapNs[i], at: at, device: uint8(b.MID[i] & deviceMask)}
+		r := entry{cap: b.CapNs[i], at: at, device: uint16(b.MID[i] & deviceMask)}
 		if !rows[k].known {
 			if c.newest == nil && c.rows >= tableRows {
-				c.newest = c.tabulate()
+				c.newest = c.tabulate(&h.newest)
 				h.tables++
 			}
 			own = c.raise(r.device, r.cap)

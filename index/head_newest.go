@@ -53,11 +53,14 @@ func (h *Head) Cell(id uint32, box *record.Box, to *HeadCell) {
 		return
 	}
 	s := Series{CID: c.key.cid, MOID: c.key.moid}
-	for i, word := range c.newest.seen {
-		for ; word != 0; word &= word - 1 {
-			device := i<<6 + bits.TrailingZeros64(word)
-			if s.MID = c.key.block<<cellShift + int64(device); s.In(box) {
-				to.Series = append(to.Series, SeriesCap{s, c.newest.caps[device]})
+	for i, b := range c.newest.blocks {
+		if b == nil {
+			continue
+		}
+		for word := b.seen; word != 0; word &= word - 1 {
+			device := bits.TrailingZeros64(word)
+			if s.MID = c.key.block<<cellShift + int64(i<<6+device); s.In(box) {
+				to.Series = append(to.Series, SeriesCap{s, b.caps[device]})
 			}
 		}
 	}

@@ -18,8 +18,6 @@ const (
 	maxLookups = 256
 	// keptBytes is how many payload bytes a scan may leave room for to the next one.
 	keptBytes = 1 << 20
-	// touchChunks is how many chunks are touched before they are looked at.
-	touchChunks = 16
 )
 
 // headScan is one running scan of a head.
@@ -33,8 +31,6 @@ type headScan struct {
 	batch    record.Batch
 	flags    []uint64
 	looked   int
-	counts   bool  // rows are not copied
-	touched  int64 // a sum of what was touched, so that it is
 }
 
 // headScans keep the memory of their batches.
@@ -198,7 +194,7 @@ func (s *headScan) cell(id uint32) error {
 	s.head.mu.RLock()
 	timely, _ := s.head.list[id].meets(s.box[record.Cap])
 	s.head.mu.RUnlock()
-	for i, row, touched := 0, 0, 0; ; {
+	for i, row := 0, 0; ; {
 		s.head.mu.RLock()
 		c := s.head.list[id]
 		chunks := len(c.chunks)
@@ -206,11 +202,10 @@ func (s *headScan) cell(id uint32) error {
 			chunks = len(c.late)
 		}
 		for i < chunks && !s.full() && s.looked < scanLook {
-			if i == touched {
-				touched += touchChunks
-				s.touch(c, timely, i, chunks)
+			k := &c.chunks[i]
+			if !timely {
+				k = &c.chunks[c.late[i]]
 			}
-			k := c.chunk(timely, i)
 			if row = s.chunk(c, k, row); row == len(k.rows) {
 				i, row = i+1, 0
 			}
@@ -224,18 +219,6 @@ func (s *headScan) cell(id uint32) error {
 		s.looked = 0
 		if i == chunks {
 			return nil
-		}
-	}
-}
-
-// touch reads a little of the next chunks whose rows will be looked at. These lie apart in memory:
-// a short loop that does nothing else waits for many of them at once.
-func (s *headScan) touch(c *cell, timely bool, from, chunks int) {
-	caps := s.box[record.Cap]
-	for i := from; i < min(from+touchChunks, chunks); i++ {
-		k := c.chunk(timely, i)
-		if caps.Meets(k.capLo, k.capHi) && !(s.counts && caps.Covers(k.capLo, k.capHi)) {
-			s.touched += k.rows[0].cap + k.rows[len(k.rows)-1].cap
 		}
 	}
 }
