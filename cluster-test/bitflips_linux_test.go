@@ -6,7 +6,9 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/pentad-db/pentad/sdk/record"
@@ -30,18 +32,14 @@ func (l *load) flipBits(ctx context.Context, rng *rand.Rand) (wrong []string) {
 		f.note("bit flipped, node %d, %s, offset %d", i, name, at)
 		f.start(i)
 		served, refused := 0, 0
-		for g, nodes := range l.places {
-			for _, k := range nodes {
-				if k == i && f.nodes[i].alive() {
-					if t := l.tryReplica(ctx, g, i); t == nil {
-						refused++
-					} else {
-						served++
-						wrong = append(wrong, t.sameAs(l.groups[g])...)
-						wrong = append(wrong, t.wrong...)
-					}
-				}
+		for g, t := range l.tryReplicas(ctx, i) {
+			if t == nil {
+				refused++
+				continue
 			}
+			served++
+			wrong = append(wrong, t.sameAs(l.groups[g])...)
+			wrong = append(wrong, t.wrong...)
 		}
 		f.note("  %d groups answered right, %d said why not", served, refused)
 		if !f.nodes[i].alive() {
@@ -82,6 +80,26 @@ func flipOne(dir string, rng *rand.Rand) (name string, at int64, ok bool) {
 	}
 	text[at] ^= 1 << rng.IntN(8)
 	return names[k], at, os.WriteFile(names[k], text, 0o644) == nil
+}
+
+// tryReplicas reads all replicas of a node side by side: a damaged log is that of many groups, and
+// each that does not answer takes all the time that it is given.
+func (l *load) tryReplicas(ctx context.Context, i int) map[int]*tally {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	tallies := map[int]*tally{}
+	for g, nodes := range l.places {
+		if slices.Contains(nodes, i) && l.f.nodes[i].alive() {
+			wg.Go(func() {
+				t := l.tryReplica(ctx, g, i)
+				mu.Lock()
+				defer mu.Unlock()
+				tallies[g] = t
+			})
+		}
+	}
+	wg.Wait()
+	return tallies
 }
 
 // tryReplica reads a replica that may be damaged; nil when it does not answer with all it has.

@@ -118,6 +118,7 @@ func (p *Partitioner) All(rows *record.Batch, to *Layout) {
 	p.part(items[:onTime], false)
 	to.OnTime = len(to.BlockEnds)
 	p.part(items[onTime:], true)
+	p.layout = nil // it may be a part of something large
 }
 
 // Part clusters rows that are all late, or all on time, in the memory of a layout. AcqNs holds
@@ -131,6 +132,7 @@ func (p *Partitioner) Part(rows *record.Batch, late bool, to *Layout) {
 	if !late {
 		to.OnTime = len(to.BlockEnds)
 	}
+	p.layout = nil
 }
 
 // begin empties a layout, makes room for so many rows in it, and lists them.

@@ -312,7 +312,7 @@ func (b *backup) head(shard uint32, head *index.Head) error {
 		return nil
 	}
 	work := sealings.Get().(*sealing)
-	defer sealings.Put(work)
+	defer work.giveBack()
 	all := &work.rows
 	rows, flags := cutRows(all, head.Freeze(all), b.part.FromAcqNs, b.part.UntilAcqNs)
 	b.done += int64(all.Len())

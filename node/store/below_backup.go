@@ -104,7 +104,7 @@ func (b *backup) asideHead(shard uint32, head *index.Head, putNs int64) error {
 		return nil
 	}
 	work := sealings.Get().(*sealing)
-	defer sealings.Put(work)
+	defer work.giveBack()
 	rows := &work.rows
 	flags := head.Freeze(rows)
 	meta := b.next(segmentMeta{Shard: shard, Rows: uint32(rows.Len()), PutAcqNs: putNs,

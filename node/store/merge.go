@@ -35,6 +35,7 @@ func (s *Store) mergeLoop() {
 		waiting := s.takeSettling() // before the look at what is due: what they wait for is seen
 		began := time.Now()
 		sh, run, err := s.nextRun(failed)
+		turns := s.opt.Turns.merges
 		s.setBacklog()
 		s.setTight()
 		if run == nil {
@@ -45,9 +46,10 @@ func (s *Store) mergeLoop() {
 				s.keepSettling(waiting)
 				continue
 			}
-			if len(waiting) > 0 || quiet {
+			if len(waiting) > 0 || quiet && !s.sealing() {
 				sh, run = s.nextRest(failed)
 			}
+			turns = s.opt.Turns.rests
 			if run == nil {
 				failed.forget(began)
 				s.noteMerge(err)
@@ -63,7 +65,12 @@ func (s *Store) mergeLoop() {
 		}
 		s.keepSettling(waiting)
 		if err == nil {
-			err = s.inTurn(s.opt.Turns.merges, func() error { return s.merge(sh, run) })
+			err = s.inTurn(turns, func() error {
+				if sh2, run2, err := s.nextRun(failed); err == nil && run2 != nil {
+					sh, run = sh2, run2 // it may have been a long wait
+				}
+				return s.merge(sh, run)
+			})
 		}
 		if errors.Is(err, ErrClosed) {
 			return

@@ -12,9 +12,10 @@ const (
 	// restShare is how many times larger the largest segment may be than those that it is merged
 	// with: a row that comes before each rest is then written anew at most so often, and once more.
 	restShare = 4
-	// restSealRows is how many rows a head has that is sealed at rest: fewer take little memory and
-	// are found quickly, and would make a segment of a few blocks.
-	restSealRows = 1 << 16
+	// restSealShare: a head is sealed at rest when it has this part of the rows at which it would
+	// be anyway. Fewer take little memory, are found quickly, and would make a segment of a few
+	// blocks.
+	restSealShare = 16
 )
 
 // settlers wait until no merge is due, or none that a store at rest does.
@@ -69,6 +70,17 @@ func (s *Store) sealQuiet() (any bool) {
 		}
 	})
 	return any
+}
+
+// sealing reports whether a head waits to be sealed. What a store at rest merges before would be
+// merged once more with it.
+func (s *Store) sealing() bool {
+	for _, sh := range s.all {
+		if len(sh.snapshot.Load().frozen) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // Settle seals every row and waits until no merge is due. It is for measurements and before

@@ -85,14 +85,15 @@ func (s *Store) sealLoop() {
 			if r.shard != nil {
 				q.shards = append(q.shards, r.shard)
 			}
+			var err error
 			if q.retry == nil || r.done != nil && segment.IsNoSpace(s.sealError()) {
-				s.sealQueued(&q)
+				err = s.sealQueued(&q)
 			}
 			if r.done != nil {
-				r.done <- cmp.Or(s.sealError(), s.releaseLogNow())
+				r.done <- cmp.Or(err, s.sealError(), s.releaseLogNow())
 			}
 		case <-q.retry:
-			s.sealQueued(&q)
+			_ = s.sealQueued(&q) // whoever waits for room sees it
 		case <-s.stop:
 			return
 		}
@@ -108,7 +109,12 @@ func (s *Store) sealOldest(sh *shard) error {
 		return fmt.Errorf("seal shard %d: %w", sh.id, err)
 	}
 	frozen := sh.snapshot.Load().frozen[0]
-	seg, e, err := s.writeSegment(sh, frozen)
+	var seg *sealedSegment
+	var e edit
+	err := s.inTurn(s.opt.Turns.seals, func() (err error) {
+		seg, e, err = s.writeSegment(sh, frozen)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("seal shard %d: %w", sh.id, err)
 	}
@@ -136,7 +142,7 @@ func (s *Store) sealOldest(sh *shard) error {
 // those that were purged; there is no segment when none is left. The edit is to make it live.
 func (s *Store) writeSegment(sh *shard, frozen *frozenHead) (*sealedSegment, edit, error) {
 	work := sealings.Get().(*sealing)
-	defer sealings.Put(work)
+	defer work.giveBack()
 	rows := &work.rows
 	flags := frozen.head.Freeze(rows)
 	if uint64(rows.Len()) > math.MaxUint32 {
@@ -186,6 +192,16 @@ type sealing struct {
 }
 
 var sealings = sync.Pool{New: func() any { return new(sealing) }}
+
+// keptPayloads is how many bytes of payloads a seal may leave room for to the next one.
+const keptPayloads = 64 << 20
+
+func (w *sealing) giveBack() {
+	if cap(w.rows.Data) > keptPayloads {
+		w.rows.Data = nil
+	}
+	sealings.Put(w)
+}
 
 // write writes a segment of rows that are in acq order.
 func (w *sealing) write(

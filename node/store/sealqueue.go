@@ -24,25 +24,26 @@ type sealQueue struct {
 }
 
 // sealQueued seals what is queued, until it fails.
-func (s *Store) sealQueued(q *sealQueue) {
+func (s *Store) sealQueued(q *sealQueue) error {
 	for len(q.shards) > 0 {
-		err := s.inTurn(s.opt.Turns.seals, func() error { return s.sealOldest(q.shards[0]) })
+		err := s.sealOldest(q.shards[0])
 		if errors.Is(err, ErrClosed) {
-			return
+			return err
 		}
 		s.setSealError(err)
 		if segment.IsNoSpace(err) {
 			q.wait = min(max(2*q.wait, sealRetryFirst), sealRetryLast)
 			q.retry = time.After(q.wait)
-			return
+			return err
 		}
 		if err != nil {
 			q.retry = make(chan time.Time) // never
-			return
+			return err
 		}
 		q.shards = q.shards[1:]
 	}
 	q.wait, q.retry = 0, nil
+	return nil
 }
 
 // discard takes back a segment that the manifest does not name: for lack of room, or because it

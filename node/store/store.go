@@ -90,7 +90,7 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.retainEvery, minStep)
 	setDefault(&o.mergeRetry, mergeRetry)
 	setDefault(&o.restAfter, restAfter)
-	setDefault(&o.restSealRows, restSealRows)
+	setDefault(&o.restSealRows, max(1, o.SealRows/restSealShare))
 	setDefault(&o.Turns, NewTurns(1))
 	setDefault(&o.PutWait, 10*time.Second)
 	setDefault(&o.versionRoom, defaultVersionRoom)

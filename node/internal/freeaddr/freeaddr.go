@@ -6,16 +6,26 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 )
 
-// New returns an address that nobody listens on now. Its port is none of those that systems give to
-// connections, which some other test might get before it is listened on.
+// staleAfter is how old the mark of a test is that ended without taking it away.
+const staleAfter = time.Hour
+
+// New returns an address that nobody listens on now, and that no other test gets before this one
+// has ended. Its port is none of those that systems give to connections.
 func New(t testing.TB) string {
 	t.Helper()
 	for {
-		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", 10_000+rand.IntN(20_000)))
+		port := 10_000 + rand.IntN(20_000)
+		if !mark(t, port) {
+			continue
+		}
+		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port))
 		if errors.Is(err, syscall.EADDRINUSE) {
 			continue
 		}
@@ -27,4 +37,25 @@ func New(t testing.TB) string {
 		}
 		return l.Addr().String()
 	}
+}
+
+// mark takes a port for a test, in any process, and reports whether it was free.
+func mark(t testing.TB, port int) bool {
+	t.Helper()
+	path := filepath.Join(os.TempDir(), fmt.Sprint("pentad-test-port-", port))
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, os.ErrExist) {
+		if info, err := os.Stat(path); err == nil && time.Since(info.ModTime()) > staleAfter {
+			_ = os.Remove(path)
+		}
+		return false
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Remove(path) })
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return true
 }
