@@ -169,13 +169,10 @@ func (p *planner) goOn(plan Plan) {
 				"is %s", plan.Add, p.why(plan.Add)))
 			return
 		}
-		for _, r := range p.view.Voters(plan.Group) {
-			lost := p.gone(r.Node) && !slices.Contains(h.Live, r.ID)
-			if lost && plan.Remove != 0 && slices.Contains(h.Live, plan.Remove) {
-				p.do(&AbortPlan{plan.ID}, plan.Group, fmt.Sprintf("the copy on node %v was lost "+
-					"meanwhile, and is made anew first", r.Node))
-				return
-			}
+		if lost := p.lostBeside(plan.Group, plan.Remove); lost != 0 {
+			p.do(&AbortPlan{plan.ID}, plan.Group, fmt.Sprintf("the copy on node %v was lost "+
+				"meanwhile, and is made anew first", lost))
+			return
 		}
 		if !slices.Contains(h.CaughtUp, plan.Learn) || !p.safe(plan.Group, plan.Remove, 1) {
 			return
@@ -190,6 +187,21 @@ func (p *planner) goOn(plan Plan) {
 			p.do(&FinishPlan{plan.ID}, plan.Group, "the group has changed its members")
 		}
 	}
+}
+
+// lostBeside returns the node of a copy that is lost while another one, which answers, is to be
+// replaced: the lost one comes first. 0: there is none.
+func (p *planner) lostBeside(group uint32, replaced ReplicaID) NodeID {
+	h := p.group(group)
+	if !slices.Contains(h.Live, replaced) {
+		return 0
+	}
+	for _, r := range p.view.Voters(group) {
+		if p.gone(r.Node) && !slices.Contains(h.Live, r.ID) {
+			return r.Node
+		}
+	}
+	return 0
 }
 
 // endSplits lets groups that were split off go their own ways once their replicas have begun, but

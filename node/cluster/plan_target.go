@@ -164,6 +164,9 @@ func (p *planner) waits(c *Change) string {
 	case c.Add != 0 && p.incoming[c.Add] >= p.view.Limits.copies():
 		return fmt.Sprintf("node %v takes in %d copies at a time", c.Add, p.view.Limits.copies())
 	}
+	if lost := p.lostBeside(c.Group, c.Remove); c.Add != 0 && lost != 0 {
+		return fmt.Sprintf("the copy on node %v is lost, and made anew first", lost)
+	}
 	voters, live := len(p.view.Voters(c.Group)), p.live(c.Group)
 	safe := p.safe(c.Group, c.Remove, count(c.Add != 0))
 	p.busy[c.Group] = !safe

@@ -91,6 +91,30 @@ func TestACopyLostMeanwhileComesFirst(t *testing.T) {
 	p.want("AbortPlan ")
 }
 
+// A copy that answers on a node that is removed was replaced before one that is lost, given up for
+// that one, and replaced again, for ever.
+func TestALostCopyComesBeforeOneThatAnswers(t *testing.T) {
+	for lost := range 2 {
+		p := newPlanned(t)
+		must(t, p.state, &PutNode{testNode(5, "e")})
+		must(t, p.state, &SetNodeState{Node: 5, State: NodeUp})
+		p.silent[p.voters[lost].Node] = time.Hour
+		for i := range 2 {
+			must(t, p.state, &SetNodeState{Node: p.voters[i].Node, State: NodeRemoving})
+		}
+		o := NextMoves(p.state.View(), p.health(), PlanOptions{})
+		var begun []ReplicaID
+		for _, m := range o.Moves {
+			if c, ok := m.Command.(*StartPlan); ok && m.Group == 1 {
+				begun = append(begun, c.Remove)
+			}
+		}
+		if len(begun) != 1 || begun[0] != p.voters[lost].ID {
+			t.Errorf("replaces %v of %v, whose copy %d is lost", begun, p.voters, lost)
+		}
+	}
+}
+
 func TestWhenAPlanMayStart(t *testing.T) {
 	f := func(want string, change func(p *planned)) {
 		t.Helper()
