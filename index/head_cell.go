@@ -3,9 +3,9 @@ package index
 import "github.com/pentad-db/pentad/sdk/record"
 
 const (
-	// cellShift: a cell holds the rows of a tenant, quantity and 1,024 neighbouring devices, of
-	// which there are few where tenants or groups share the ids.
-	cellShift  = 10
+	// cellShift: a cell holds the rows of a tenant, quantity and 256 neighbouring devices. With
+	// 1,024 inserting takes a tenth less time, and what one device has twice as much.
+	cellShift  = 8
 	deviceMask = 1<<cellShift - 1
 	// chunkRows is how many rows share a cap zone.
 	chunkRows = 64

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"math"
 	"slices"
 
 	"github.com/pentad-db/pentad/sdk/record"
@@ -83,15 +84,13 @@ func (s *headScan) choose(
 	c *cell, rows []entry, p *piece, to *[chunkRows]uint8,
 ) (n int) {
 	caps, mids := s.box[record.Cap], s.box[record.MID]
-	lowest := c.key.block << cellShift
-	allMIDs := mids.Covers(lowest, lowest+deviceMask)
 	timely := len(s.box[record.Acq]) == 0 && rows[len(rows)-1].at < s.bound
-	if len(caps) == 1 && allMIDs && timely { // most boxes, and most chunks
-		return within(caps[0], rows, to)
+	if len(caps) <= 1 && len(mids) <= 1 && timely { // most boxes, and most chunks
+		return c.within(caps, mids, rows, to)
 	}
 	for i := range rows {
 		r := &rows[i]
-		if !caps.Contains(r.cap) || !allMIDs && !mids.Contains(c.mid(r)) ||
+		if !caps.Contains(r.cap) || !mids.Contains(c.mid(r)) ||
 			!timely && !s.acqIn(p.rows.AcqNs[r.at&(pieceRows-1)]) {
 			continue
 		}
@@ -101,14 +100,37 @@ func (s *headScan) choose(
 	return n
 }
 
-// within lists the rows whose cap lies in a range. It has no branch to be guessed wrong.
-func within(caps record.Range, rows []entry, to *[chunkRows]uint8) (n int) {
-	from, width := uint64(caps.From), uint64(caps.To)-uint64(caps.From)
-	for i := range rows {
-		to[n&(chunkRows-1)] = uint8(i)
-		if uint64(rows[i].cap)-from < width {
-			n++
+// within lists the rows whose caps and devices lie in sets of at most one range. It has no branch
+// that depends on a row, which would be guessed wrong.
+func (c *cell) within(
+	caps, mids record.RangeSet, rows []entry, to *[chunkRows]uint8,
+) (n int) {
+	capFrom, capLast := int64(math.MinInt64), int64(math.MaxInt64)
+	if len(caps) == 1 {
+		capFrom, capLast = caps[0].From, caps[0].To-1
+	}
+	first, last := int64(0), int64(deviceMask) // devices in the cell
+	if len(mids) == 1 {
+		lowest := c.key.block << cellShift
+		if mids[0].To <= lowest || mids[0].From > lowest+deviceMask {
+			return 0
 		}
+		first = max(mids[0].From, lowest) - lowest
+		last = min(mids[0].To-1, lowest+deviceMask) - lowest
+	}
+	capWidth := uint64(capLast) - uint64(capFrom)
+	devices := uint16(last - first)
+	for i := range rows {
+		r := &rows[i]
+		to[n&(chunkRows-1)] = uint8(i)
+		in := 0
+		if uint64(r.cap)-uint64(capFrom) <= capWidth {
+			in = 1
+		}
+		if r.device-uint16(first) > devices {
+			in = 0
+		}
+		n += in
 	}
 	return n
 }

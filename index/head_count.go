@@ -47,9 +47,9 @@ func (s *headScan) count(c *cell, k *chunk, from, to place) int {
 	if inTime && allMIDs && caps.Covers(k.capLo, k.capHi) {
 		return len(k.rows)
 	}
-	if inTime && allMIDs && len(caps) == 1 {
+	if mids := s.box[record.MID]; inTime && len(caps) <= 1 && len(mids) <= 1 {
 		var all [chunkRows]uint8
-		return within(caps[0], k.rows, &all)
+		return c.within(caps, mids, k.rows, &all)
 	}
 	count := 0
 	for i := range k.rows {
