@@ -87,3 +87,44 @@ func BenchmarkHead(b *testing.B) {
 		perRow(b, rows.Len())
 	})
 }
+
+// BenchmarkHeadBoxes scans the heads of 16 groups that share devices, of 550,000 rows each.
+func BenchmarkHeadBoxes(b *testing.B) {
+	const groups, slots, devices, quarter = 16, 44, 2500, 900e9
+	var heads []*Head
+	for g := range groups {
+		h, acq := NewHead(NewWatermarks()), int64(1000)
+		for slot := range slots {
+			var rows record.Batch
+			for i := range 5 * devices {
+				d := i % devices
+				key := record.Key{CID: int32(d % 4), MID: int64((d/64*groups+g)*64 + d%64),
+					MOID: int32(i / devices), CapNs: int64(slot) * quarter, AcqNs: acq}
+				rows.AppendStamped(key, make([]byte, 8))
+				acq += 10
+			}
+			h.Insert(&rows)
+		}
+		heads = append(heads, h)
+	}
+	var box record.Box
+	scan := func(name string) {
+		b.Run(name, func(b *testing.B) {
+			rows := 0
+			for range b.N {
+				for _, h := range heads {
+					_ = h.Scan(&box, record.Acq.Max(), false,
+						func(x *record.Batch, _ []uint64) error { rows += x.Len(); return nil })
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(rows), "ns/row")
+		})
+	}
+	box[record.Cap] = record.RangeSet{{From: 20 * quarter, To: 20*quarter + 1}}
+	scan("moment")
+	box[record.MOID] = record.RangeSet{{From: 2, To: 3}}
+	scan("quantity")
+	box[record.Cap] = record.RangeSet{{From: 10 * quarter, To: 30 * quarter}}
+	box[record.MID] = record.RangeSet{{From: 1000, To: 21000}}
+	scan("devices")
+}
