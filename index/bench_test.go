@@ -120,6 +120,17 @@ func BenchmarkHeadBoxes(b *testing.B) {
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(rows), "ns/row")
 		})
 	}
+	b.Run("count", func(b *testing.B) {
+		counted := record.Box{record.CID: {record.At(2)},
+			record.Cap: {{From: 10*quarter + 1, To: 28 * quarter}}}
+		rows := 0
+		for range b.N {
+			for _, h := range heads {
+				rows += h.Count(&counted, record.Acq.Max())
+			}
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(rows), "ns/row")
+	})
 	box[record.Cap] = record.RangeSet{{From: 20 * quarter, To: 20*quarter + 1}}
 	scan("moment")
 	box[record.MOID] = record.RangeSet{{From: 2, To: 3}}

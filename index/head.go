@@ -2,7 +2,6 @@ package index
 
 import (
 	"math"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -27,6 +26,7 @@ const (
 type Head struct {
 	before *Watermarks // of everything older than this head; immutable
 
+	users    atomic.Int64
 	rowCount atomic.Int64
 	flagged  atomic.Int64
 	bytes    atomic.Int64
@@ -34,6 +34,7 @@ type Head struct {
 	// mu guards all below. Scans hold it for reading while they copy rows, never while they
 	// hand them out.
 	mu     sync.RWMutex
+	gone   bool // the memory of the rows
 	rows   arrivals
 	cells  cellTable
 	list   []*cell
@@ -42,10 +43,34 @@ type Head struct {
 	newest int // what these have of 64 neighbours
 }
 
-// NewHead returns an empty head. before holds the watermarks of everything older; the head keeps it
-// and does not change it.
+// NewHead returns an empty head that nobody uses yet, see [Head.Retain]. before holds the watermarks
+// of everything older; the head keeps it and does not change it.
 func NewHead(before *Watermarks) *Head {
 	return &Head{before: before, cells: newCellTable(), seen: NewWatermarks()}
+}
+
+// Retain begins a use of the head.
+func (h *Head) Retain() { h.users.Add(1) }
+
+// Release ends a use that Retain began. With the last one the memory of the rows goes; counts stay.
+// That of a head that nobody ever retained goes with the head.
+func (h *Head) Release() {
+	if h.users.Add(-1) > 0 {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.gone, h.list = true, nil
+	h.rows.memory.giveBack()
+	h.rows = arrivals{}
+}
+
+// look begins to look at rows; mu.RUnlock ends it.
+func (h *Head) look() {
+	h.mu.RLock()
+	if h.gone {
+		panic("BUG: a head is looked at after its last use")
+	}
 }
 
 // Rows returns the number of rows.
@@ -90,17 +115,16 @@ func (h *Head) Insert(b *record.Batch) {
 //
 // Cost: a copy, about 10 ns a row, and several times that where the batch has no memory yet.
 func (h *Head) Freeze(to *record.Batch) []uint64 {
-	h.mu.RLock()
+	h.look()
 	defer h.mu.RUnlock()
 	n, bytes := h.rows.len(), 0
 	for _, p := range h.rows.pieces {
 		bytes += len(p.rows.Data)
 	}
 	to.Reset()
-	to.CID, to.MID = slices.Grow(to.CID, n), slices.Grow(to.MID, n)
-	to.MOID, to.CapNs = slices.Grow(to.MOID, n), slices.Grow(to.CapNs, n)
-	to.AcqNs = slices.Grow(to.AcqNs, n)
-	to.Data = slices.Grow(to.Data, min(bytes, math.MaxUint32))
+	to.CID, to.MID, to.MOID = emptied(to.CID, n), emptied(to.MID, n), emptied(to.MOID, n)
+	to.CapNs, to.AcqNs = emptied(to.CapNs, n), emptied(to.AcqNs, n)
+	to.Data = emptied(to.Data, min(bytes, math.MaxUint32))
 	flags := make([]uint64, (n+63)/64)
 	for _, p := range h.rows.pieces {
 		to.AppendRows(&p.rows, 0, p.rows.Len())
@@ -120,7 +144,7 @@ func (h *Head) Freeze(to *record.Batch) []uint64 {
 // Doubtful returns the ranks of the rows of a frozen head that are flagged for one reason only: the
 // watermark of their bucket, which other series share, is not below their cap.
 func (h *Head) Doubtful() []uint32 {
-	h.mu.RLock()
+	h.look()
 	defer h.mu.RUnlock()
 	var ranks []uint32
 	for _, p := range h.rows.pieces {

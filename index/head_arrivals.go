@@ -1,7 +1,6 @@
 package index
 
 import (
-	"slices"
 	"sort"
 
 	"github.com/pentad-db/pentad/sdk/record"
@@ -28,7 +27,10 @@ type piece struct {
 }
 
 // arrivals are the rows of a head in order of arrival.
-type arrivals struct{ pieces []*piece }
+type arrivals struct {
+	pieces []*piece
+	memory memory
+}
 
 // append copies rows of a batch from a number on, as many as the last piece takes, and returns
 // the place of the first and their number.
@@ -42,7 +44,7 @@ func (a *arrivals) append(b *record.Batch, from int) (place, int) {
 	p := a.pieces[last]
 	at := p.rows.Len()
 	n := min(b.Len()-from, pieceRows-at)
-	p.grow(n, len(b.Data)/b.Len()*n)
+	p.grow(a.memoryFor(n), n, len(b.Data)/b.Len()*n)
 	p.rows.AppendRows(b, from, from+n)
 	for len(p.flagged) < (at+n+63)/64 {
 		p.flagged, p.own = append(p.flagged, 0), append(p.own, 0)
@@ -50,21 +52,42 @@ func (a *arrivals) append(b *record.Batch, from int) (place, int) {
 	return place(last<<pieceShift | at), n
 }
 
-// grow makes room for some more rows. The room doubles: append makes less of it, and would copy the
-// rows of small heads several times.
-func (p *piece) grow(n, bytes int) {
+// memoryFor returns what so many rows more are to lie in, nil for the heap.
+func (a *arrivals) memoryFor(rows int) *memory {
+	if len(a.pieces) == 1 && a.pieces[0].rows.Len()+rows < slabRows {
+		return nil
+	}
+	return &a.memory
+}
+
+// grow makes room for some more rows. On the heap it doubles: append makes less of it, and would
+// copy the rows of small heads several times. From a memory, which takes nothing back, it is for a
+// whole piece like these rows.
+func (p *piece) grow(m *memory, n, bytes int) {
 	r := &p.rows
 	if more := roomFor(len(r.MID), cap(r.MID), n, pieceRows); more > 0 {
-		r.CID, r.MID = withRoom(r.CID, more), withRoom(r.MID, more)
-		r.MOID, r.CapNs = withRoom(r.MOID, more), withRoom(r.CapNs, more)
-		r.AcqNs = withRoom(r.AcqNs, more)
+		if m != nil {
+			more = pieceRows - len(r.MID)
+		}
+		r.CID, r.MID = withRoom(m, r.CID, more), withRoom(m, r.MID, more)
+		r.MOID, r.CapNs = withRoom(m, r.MOID, more), withRoom(m, r.CapNs, more)
+		r.AcqNs = withRoom(m, r.AcqNs, more)
 	}
-	r.Data = slices.Grow(r.Data, roomFor(len(r.Data), cap(r.Data), bytes, pieceBytes/8))
+	if more := roomFor(len(r.Data), cap(r.Data), bytes, pieceBytes/8); more > 0 {
+		if m != nil {
+			rest := pieceRows - r.Len() // and as many as it takes
+			more = max(more, min(bytes/n*rest, pieceBytes/8))
+		}
+		r.Data = withRoom(m, r.Data, more)
+	}
 }
 
 // withRoom returns a column with room for n more; slices.Grow would make more of it.
-func withRoom[T int32 | int64](column []T, n int) []T {
-	return append(make([]T, 0, len(column)+n), column...)
+func withRoom[T byte | int32 | int64](m *memory, column []T, n int) []T {
+	if m == nil {
+		return append(make([]T, 0, len(column)+n), column...)
+	}
+	return append(take[T](m, len(column)+n)[:0], column...)
 }
 
 // roomFor returns how much room to make so that n more fit, 0 when they do: as much as there is,
@@ -85,9 +108,7 @@ func (a *arrivals) newPiece() *piece {
 	}
 	before := a.pieces[len(a.pieces)-1]
 	p.first = before.first + before.rows.Len()
-	p.rows = record.Batch{CID: make([]int32, 0, pieceRows), MID: make([]int64, 0, pieceRows),
-		MOID: make([]int32, 0, pieceRows), CapNs: make([]int64, 0, pieceRows),
-		AcqNs: make([]int64, 0, pieceRows), Data: make([]byte, 0, len(before.rows.Data))}
+	p.grow(&a.memory, pieceRows, len(before.rows.Data))
 	return p
 }
 

@@ -4,7 +4,7 @@ package index
 //
 // Cost: two binary searches.
 func (h *Head) Below(acqNs int64) int {
-	h.mu.RLock()
+	h.look()
 	defer h.mu.RUnlock()
 	return h.rows.below(acqNs)
 }

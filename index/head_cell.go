@@ -102,7 +102,8 @@ func (c *cell) tabulate(made *int) *newestCaps {
 	return n
 }
 
-func (c *cell) append(r entry) {
+// append adds a row. Chunks lie in a memory, nil for the heap.
+func (c *cell) append(r entry, m *memory) {
 	kind := 0
 	if r.flagged {
 		kind = 1
@@ -114,7 +115,10 @@ func (c *cell) append(r entry) {
 	caps.Min, caps.Max = min(caps.Min, r.cap), max(caps.Max, r.cap)
 	if *open == 0 || len(c.chunks[*open-1].rows) == chunkRows {
 		k := chunk{capLo: r.cap, capHi: r.cap, first: r.at}
-		if *open > 0 { // the cell has shown that it fills chunks
+		switch { // once the cell has shown that it fills chunks
+		case *open > 0 && m != nil:
+			k.rows = take[entry](m, chunkRows)[:0]
+		case *open > 0:
 			k.rows = make([]entry, 0, chunkRows)
 		}
 		c.chunks = append(c.chunks, k)

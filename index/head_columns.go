@@ -105,34 +105,77 @@ func (s *headScan) choose(
 func (c *cell) within(
 	caps, mids record.RangeSet, rows []entry, to *[chunkRows]uint8,
 ) (n int) {
+	in, some := c.rangesIn(caps, mids)
+	if !some {
+		return 0
+	}
+	for i := range rows {
+		to[n&(chunkRows-1)] = uint8(i)
+		n += in.holds(&rows[i])
+	}
+	return n
+}
+
+// countWithin returns how many rows within would list.
+func (c *cell) countWithin(caps, mids record.RangeSet, rows []entry) (n int) {
+	in, some := c.rangesIn(caps, mids)
+	switch {
+	case !some:
+		return 0
+	case in.devices == deviceMask:
+		for i := range rows {
+			n += in.holdsCap(&rows[i])
+		}
+	default:
+		for i := range rows {
+			n += in.holds(&rows[i])
+		}
+	}
+	return n
+}
+
+// ranges are a range of caps and one of the devices of a cell: where they begin, and how much
+// further they reach.
+type ranges struct {
+	capFrom, caps   uint64
+	device, devices uint16
+}
+
+// rangesIn returns the part of sets of at most one range that lies in the cell, false where no
+// device does.
+func (c *cell) rangesIn(caps, mids record.RangeSet) (in ranges, some bool) {
 	capFrom, capLast := int64(math.MinInt64), int64(math.MaxInt64)
 	if len(caps) == 1 {
 		capFrom, capLast = caps[0].From, caps[0].To-1
 	}
-	first, last := int64(0), int64(deviceMask) // devices in the cell
+	first, last := int64(0), int64(deviceMask)
 	if len(mids) == 1 {
 		lowest := c.key.block << cellShift
 		if mids[0].To <= lowest || mids[0].From > lowest+deviceMask {
-			return 0
+			return in, false
 		}
 		first = max(mids[0].From, lowest) - lowest
 		last = min(mids[0].To-1, lowest+deviceMask) - lowest
 	}
-	capWidth := uint64(capLast) - uint64(capFrom)
-	devices := uint16(last - first)
-	for i := range rows {
-		r := &rows[i]
-		to[n&(chunkRows-1)] = uint8(i)
-		in := 0
-		if uint64(r.cap)-uint64(capFrom) <= capWidth {
-			in = 1
-		}
-		if r.device-uint16(first) > devices {
-			in = 0
-		}
-		n += in
+	return ranges{capFrom: uint64(capFrom), caps: uint64(capLast) - uint64(capFrom),
+		device: uint16(first), devices: uint16(last - first)}, true
+}
+
+// holdsCap returns 1 for a row whose cap is in the range, 0 for others.
+func (in *ranges) holdsCap(r *entry) (one int) {
+	if uint64(r.cap)-in.capFrom <= in.caps {
+		one = 1
 	}
-	return n
+	return one
+}
+
+// holds is holdsCap for a row whose device is in its range, too.
+func (in *ranges) holds(r *entry) int {
+	one := in.holdsCap(r)
+	if r.device-in.device > in.devices {
+		one = 0
+	}
+	return one
 }
 
 // room makes a column longer and returns what was added, to be filled.

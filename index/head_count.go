@@ -10,11 +10,14 @@ func (h *Head) Count(box *record.Box, belowAcqNs int64) int {
 	s := &headScan{head: h, box: box, below: belowAcqNs}
 	from, to := s.places()
 	count := 0
-	for _, id := range s.ids() {
-		h.mu.RLock()
-		c := h.list[id]
-		for i := range c.chunks {
-			count += s.count(c, &c.chunks[i], from, to)
+	for ids := s.ids(); len(ids) > 0; {
+		h.look()
+		for looked := 0; len(ids) > 0 && looked < scanLook/chunkRows; ids = ids[1:] {
+			c := h.list[ids[0]]
+			for i := range c.chunks {
+				count += s.count(c, &c.chunks[i], from, to)
+			}
+			looked += len(c.chunks)
 		}
 		h.mu.RUnlock()
 	}
@@ -24,7 +27,7 @@ func (h *Head) Count(box *record.Box, belowAcqNs int64) int {
 // places returns the places [from, to) of all rows whose acq the box allows; with several ranges of
 // acq also those of others.
 func (s *headScan) places() (from, to place) {
-	s.head.mu.RLock()
+	s.head.look()
 	defer s.head.mu.RUnlock()
 	rows, below := &s.head.rows, s.below
 	if set := s.box[record.Acq]; len(set) > 0 {
@@ -48,8 +51,7 @@ func (s *headScan) count(c *cell, k *chunk, from, to place) int {
 		return len(k.rows)
 	}
 	if mids := s.box[record.MID]; inTime && len(caps) <= 1 && len(mids) <= 1 {
-		var all [chunkRows]uint8
-		return c.within(caps, mids, k.rows, &all)
+		return c.countWithin(caps, mids, k.rows)
 	}
 	count := 0
 	for i := range k.rows {

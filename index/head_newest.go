@@ -29,7 +29,7 @@ type HeadRow struct {
 func (h *Head) Cells(box *record.Box) []uint32 {
 	s := &headScan{head: h, box: box}
 	ids := s.ids()
-	h.mu.RLock()
+	h.look()
 	defer h.mu.RUnlock()
 	slices.SortFunc(ids, func(a, b uint32) int {
 		x, y := &h.list[a].key, &h.list[b].key
@@ -41,7 +41,7 @@ func (h *Head) Cells(box *record.Box) []uint32 {
 
 // Cell describes a cell, in the memory of to.
 func (h *Head) Cell(id uint32, box *record.Box, to *HeadCell) {
-	h.mu.RLock()
+	h.look()
 	defer h.mu.RUnlock()
 	c := h.list[id]
 	to.ID, to.Series, to.Chunks = id, to.Series[:0], to.Chunks[:0]
@@ -87,7 +87,7 @@ func (to *HeadCell) look(c *cell, box *record.Box) {
 func (h *Head) ChunkRows(
 	id uint32, chunk int, box *record.Box, belowAcqNs int64, dst []HeadRow,
 ) []HeadRow {
-	h.mu.RLock()
+	h.look()
 	defer h.mu.RUnlock()
 	c := h.list[id]
 	for i := range c.chunks[chunk].rows {
@@ -107,7 +107,7 @@ func (h *Head) ChunkRows(
 // Gather appends rows, each named by its cell << 32 and its number there, to a batch: as many as
 // have limitBytes of payloads together and at least one. It returns how many.
 func (h *Head) Gather(rows []uint64, keysOnly bool, limitBytes int, dst *record.Batch) int {
-	h.mu.RLock()
+	h.look()
 	defer h.mu.RUnlock()
 	for n, at := range rows {
 		p, i := h.rows.row(h.list[at>>32].row(uint32(at)).at)

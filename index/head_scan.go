@@ -61,7 +61,7 @@ func (h *Head) Scan(
 	if lo, hi, ok := s.arrivals(); ok {
 		return s.byArrival(lo, hi)
 	}
-	s.head.mu.RLock()
+	s.head.look()
 	s.bound = s.head.rows.bound(belowAcqNs)
 	s.head.mu.RUnlock()
 	for _, id := range s.ids() {
@@ -84,7 +84,7 @@ func (s *headScan) ids() []uint32 {
 // arrivals returns the part of the rows in order of arrival that the box allows, when it is small
 // or the box asks for nothing else.
 func (s *headScan) arrivals() (lo, hi int, ok bool) {
-	s.head.mu.RLock()
+	s.head.look()
 	defer s.head.mu.RUnlock()
 	rows := &s.head.rows
 	hi = rows.below(s.below)
@@ -103,7 +103,7 @@ func (s *headScan) takesAll() bool {
 func (s *headScan) byArrival(lo, hi int) error {
 	for lo < hi {
 		to := min(hi, lo+scanRows)
-		s.head.mu.RLock()
+		s.head.look()
 		if s.takesAll() && !s.keysOnly {
 			lo += s.addRun(lo, to)
 		}
@@ -142,7 +142,7 @@ func (s *headScan) lookups() ([]uint32, bool) {
 		}
 	}
 	var ids []uint32
-	s.head.mu.RLock()
+	s.head.look()
 	defer s.head.mu.RUnlock()
 	s.eachKey(func(key cellKey) {
 		if id, ok := s.head.find(key); ok && !slices.Contains(ids, id) {
@@ -171,7 +171,7 @@ func (s *headScan) eachKey(visit func(cellKey)) {
 
 // matching returns the cells whose tenant, quantity, devices and caps the box allows.
 func (s *headScan) matching() []uint32 {
-	s.head.mu.RLock()
+	s.head.look()
 	defer s.head.mu.RUnlock()
 	var ids []uint32
 	for id, c := range s.head.list {
@@ -191,11 +191,11 @@ func (s *headScan) matching() []uint32 {
 // cell copies the matching rows of a cell. Rows are only ever appended, so that the lock may be
 // let go between chunks.
 func (s *headScan) cell(id uint32) error {
-	s.head.mu.RLock()
+	s.head.look()
 	timely, _ := s.head.list[id].meets(s.box[record.Cap])
 	s.head.mu.RUnlock()
 	for i, row := 0, 0; ; {
-		s.head.mu.RLock()
+		s.head.look()
 		c := s.head.list[id]
 		chunks := len(c.chunks)
 		if !timely {

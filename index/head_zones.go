@@ -24,7 +24,7 @@ func (h *Head) FlaggedZones(box *record.Box, visit func(FlaggedZone)) {
 }
 
 func (h *Head) flaggedOf(id uint32, box *record.Box, dst []FlaggedZone) []FlaggedZone {
-	h.mu.RLock()
+	h.look()
 	defer h.mu.RUnlock()
 	c := h.list[id]
 	lowest := c.key.block << cellShift

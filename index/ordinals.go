@@ -8,7 +8,7 @@ import "slices"
 func ordinals[T int32 | int64](
 	values []T, to []uint32, table *[]uint32,
 ) (numbers []uint32, distinct []T) {
-	numbers = slices.Grow(to[:0], len(values))[:len(values)]
+	numbers = emptied(to, len(values))[:len(values)]
 	if len(values) == 0 {
 		return numbers, nil
 	}
@@ -17,7 +17,7 @@ func ordinals[T int32 | int64](
 	if span >= 2*uint64(len(values)) {
 		return numbers, sparseOrdinals(values, numbers)
 	}
-	number := slices.Grow((*table)[:0], int(span)+1)[:span+1]
+	number := emptied(*table, int(span)+1)[:span+1]
 	*table = number
 	clear(number)
 	for _, v := range values {

@@ -138,12 +138,12 @@ func (p *Partitioner) Part(rows *record.Batch, late bool, to *Layout) {
 // begin empties a layout, makes room for so many rows in it, and lists them.
 func (p *Partitioner) begin(rows *record.Batch, l *Layout) []item {
 	n := rows.Len()
-	l.Order, l.BlockEnds, l.SubEnds = slices.Grow(l.Order[:0], n), l.BlockEnds[:0], l.SubEnds[:0]
+	l.Order, l.BlockEnds, l.SubEnds = emptied(l.Order, n), l.BlockEnds[:0], l.SubEnds[:0]
 	l.OnTime = 0
 	l.Keys.Reset()
-	l.Keys.CID, l.Keys.MID = slices.Grow(l.Keys.CID, n), slices.Grow(l.Keys.MID, n)
-	l.Keys.MOID, l.Keys.CapNs = slices.Grow(l.Keys.MOID, n), slices.Grow(l.Keys.CapNs, n)
-	l.Keys.AcqNs = slices.Grow(l.Keys.AcqNs, n)
+	l.Keys.CID, l.Keys.MID = emptied(l.Keys.CID, n), emptied(l.Keys.MID, n)
+	l.Keys.MOID, l.Keys.CapNs = emptied(l.Keys.MOID, n), emptied(l.Keys.CapNs, n)
+	l.Keys.AcqNs = emptied(l.Keys.AcqNs, n)
 	p.layout = l
 	return p.items(rows)
 }
@@ -168,7 +168,7 @@ func (p *Partitioner) items(rows *record.Batch) []item {
 	n.cids, cids = ordinals(rows.CID, n.cids, &n.table)
 	n.moids, moids = ordinals(rows.MOID, n.moids, &n.table)
 	groups := p.groups(cids, moids)
-	p.all = slices.Grow(p.all[:0], rows.Len())[:rows.Len()]
+	p.all = emptied(p.all, rows.Len())[:rows.Len()]
 	for i := range p.all {
 		p.all[i] = item{row: uint32(i), cap: rows.CapNs[i], mid: n.mids[i], group: groups[i]}
 	}
@@ -185,7 +185,7 @@ func (p *Partitioner) groups(cids, moids []int32) []uint32 {
 		}
 		return n.cids
 	}
-	n.pairs = slices.Grow(n.pairs[:0], len(n.cids))[:len(n.cids)]
+	n.pairs = emptied(n.pairs, len(n.cids))[:len(n.cids)]
 	for i := range n.pairs {
 		n.pairs[i] = int64(n.cids[i])*width + int64(n.moids[i])
 	}
@@ -240,7 +240,7 @@ func (p *Partitioner) sortByGroup(items []item) []item {
 	for g := range p.cids {
 		next[g+1] += next[g]
 	}
-	p.grouped = slices.Grow(p.grouped[:0], len(items))
+	p.grouped = emptied(p.grouped, len(items))
 	out := p.grouped[:len(items)]
 	for i := range items {
 		g := items[i].group

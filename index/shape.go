@@ -57,7 +57,7 @@ func (p *Partitioner) gatherSeries(items []item, each float64) {
 // countSeries returns how many series the items are of, and how many items the group of an item
 // has on average.
 func (p *Partitioner) countSeries(items []item) (found int, group float64) {
-	p.seen = slices.Grow(p.seen[:0], len(p.mids))[:len(p.mids)]
+	p.seen = emptied(p.seen, len(p.mids))[:len(p.mids)]
 	clear(p.seen)
 	first, squares := 0, 0.0
 	for i := range items {

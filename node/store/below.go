@@ -307,8 +307,10 @@ func (s *Store) tryBelow(
 	var parts []belowPart
 	for i := range put.parts {
 		p := belowPart{shard: s.shards[put.parts[i].shard].aside, rows: &put.parts[i].rows}
-		p.old = p.shard.snapshot.Load().head
+		now := p.shard.acquire()
+		p.old = now.head
 		p.head = withRows(p.old, p.rows)
+		now.release()
 		parts = append(parts, p)
 	}
 	var failed error

@@ -41,7 +41,7 @@ func (s *snapshot) with(sealed []*sealedSegment, frozen []*frozenHead) *snapshot
 	return &snapshot{sealed: sealed, frozen: frozen, head: s.head, first: s.first, aside: s.aside}
 }
 
-// release ends a use of the snapshot; the last one ends its use of the segments.
+// release ends a use of the snapshot; the last one ends its use of the segments and heads.
 func (s *snapshot) release() {
 	if s.users.Add(-1) > 0 {
 		return
@@ -53,6 +53,14 @@ func (s *snapshot) release() {
 	}
 	for _, seg := range s.sealed {
 		seg.release()
+	}
+	s.releaseHeads()
+}
+
+func (s *snapshot) releaseHeads() {
+	s.head.Release()
+	for _, f := range s.frozen {
+		f.head.Release()
 	}
 }
 
@@ -134,6 +142,10 @@ func (sh *shard) publish(next *snapshot) {
 	next.users.Store(1)
 	for _, seg := range next.sealed {
 		seg.retain()
+	}
+	next.head.Retain()
+	for _, f := range next.frozen {
+		f.head.Retain()
 	}
 	if old := sh.snapshot.Swap(next); old != nil {
 		old.release()

@@ -252,10 +252,12 @@ func (s *Store) Close() error {
 func (s *Store) release() error {
 	var errs []error
 	for _, sh := range s.all {
-		for _, seg := range sh.snapshot.Load().sealed {
+		now := sh.snapshot.Load()
+		for _, seg := range now.sealed {
 			seg.kept.Drop()
 			errs = append(errs, seg.file.Close())
 		}
+		now.releaseHeads()
 	}
 	if s.manifest != nil {
 		errs = append(errs, s.manifest.close())
