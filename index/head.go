@@ -43,8 +43,8 @@ type Head struct {
 	newest int // what these have of 64 neighbours
 }
 
-// NewHead returns an empty head that nobody uses yet, see [Head.Retain]. before holds the watermarks
-// of everything older; the head keeps it and does not change it.
+// NewHead returns an empty head that nobody uses yet, see [Head.Retain]. before holds the
+// watermarks of everything older; the head keeps it and does not change it.
 func NewHead(before *Watermarks) *Head {
 	return &Head{before: before, cells: newCellTable(), seen: NewWatermarks()}
 }

@@ -36,9 +36,8 @@ func rooms() map[string][]string {
 		"sdk/plugin":          {},
 		"sdk/plugin/template": {"sdk/plugin"},
 		// What knows nothing of the node.
-		"sdk/client": {"sdk/record", "sdk/wire"},
-		"index": {"sdk/record", "github.com/RoaringBitmap/roaring/v2",
-			"golang.org/x/sys"},
+		"sdk/client":   {"sdk/record", "sdk/wire"},
+		"index":        {"sdk/record", "github.com/RoaringBitmap/roaring/v2", "golang.org/x/sys"},
 		"node/segment": {"sdk/record", "github.com/pierrec/lz4/v4", "golang.org/x/sys"},
 		"wasmhost": {"sdk/record", "sdk/plugin", "github.com/tetratelabs/wazero",
 			"golang.org/x/sys"}, "plugins": {"sdk/plugin"},
