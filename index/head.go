@@ -69,6 +69,7 @@ func (h *Head) Release() {
 func (h *Head) look() {
 	h.mu.RLock()
 	if h.gone {
+		h.mu.RUnlock()
 		panic("BUG: a head is looked at after its last use")
 	}
 }
