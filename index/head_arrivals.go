@@ -36,15 +36,15 @@ type arrivals struct {
 // the place of the first and their number.
 func (a *arrivals) append(b *record.Batch, from int) (place, int) {
 	last := len(a.pieces) - 1
-	if last < 0 || a.pieces[last].rows.Len() == pieceRows ||
-		len(a.pieces[last].rows.Data) >= pieceBytes {
+	if last < 0 || !a.pieces[last].takes(b, from) {
 		a.pieces = append(a.pieces, a.newPiece())
 		last++
 	}
 	p := a.pieces[last]
 	at := p.rows.Len()
 	n := min(b.Len()-from, pieceRows-at)
-	p.grow(a.memoryFor(n), n, len(b.Data)/b.Len()*n)
+	bytes := payloadBytes(b, from, from+n)
+	p.grow(a.memoryFor(n, bytes), n, bytes, b.Offsets != nil)
 	p.rows.AppendRows(b, from, from+n)
 	for len(p.flagged) < (at+n+63)/64 {
 		p.flagged, p.own = append(p.flagged, 0), append(p.own, 0)
@@ -52,9 +52,25 @@ func (a *arrivals) append(b *record.Batch, from int) (place, int) {
 	return place(last<<pieceShift | at), n
 }
 
-// memoryFor returns what so many rows more are to lie in, nil for the heap.
-func (a *arrivals) memoryFor(rows int) *memory {
-	if len(a.pieces) == 1 && a.pieces[0].rows.Len()+rows < slabRows {
+// takes reports whether there is room for rows of a batch. A piece that is empty takes any payload.
+func (p *piece) takes(b *record.Batch, from int) bool {
+	at := p.rows.Len()
+	return at == 0 || at < pieceRows && len(p.rows.Data)+
+		payloadBytes(b, from, from+min(b.Len()-from, pieceRows-at)) <= pieceBytes
+}
+
+// payloadBytes returns how much the payloads of some rows are.
+func payloadBytes(b *record.Batch, from, to int) int {
+	if b.Offsets == nil {
+		return (to - from) * b.Stride
+	}
+	return int(b.Offsets[to] - b.Offsets[from])
+}
+
+// memoryFor returns what so many rows and bytes more are to lie in, nil for the heap.
+func (a *arrivals) memoryFor(rows, bytes int) *memory {
+	if first := &a.pieces[0].rows; len(a.pieces) == 1 && first.Len()+rows < slabRows &&
+		len(first.Data)+bytes < slabBytes {
 		return nil
 	}
 	return &a.memory
@@ -62,8 +78,9 @@ func (a *arrivals) memoryFor(rows int) *memory {
 
 // grow makes room for some more rows. On the heap it doubles: append makes less of it, and would
 // copy the rows of small heads several times. From a memory, which takes nothing back, it is for a
-// whole piece like these rows.
-func (p *piece) grow(m *memory, n, bytes int) {
+// whole piece like these rows, and some more when their sizes vary: what nobody has touched of a
+// large slab takes no memory.
+func (p *piece) grow(m *memory, n, bytes int, vary bool) {
 	r := &p.rows
 	if more := roomFor(len(r.MID), cap(r.MID), n, pieceRows); more > 0 {
 		if m != nil {
@@ -73,10 +90,13 @@ func (p *piece) grow(m *memory, n, bytes int) {
 		r.MOID, r.CapNs = withRoom(m, r.MOID, more), withRoom(m, r.CapNs, more)
 		r.AcqNs = withRoom(m, r.AcqNs, more)
 	}
-	if more := roomFor(len(r.Data), cap(r.Data), bytes, pieceBytes/8); more > 0 {
+	if more := roomFor(len(r.Data), cap(r.Data), bytes, pieceBytes); more > 0 {
 		if m != nil {
-			rest := pieceRows - r.Len() // and as many as it takes
-			more = max(more, min(bytes/n*rest, pieceBytes/8))
+			rest := bytes * (pieceRows - r.Len()) / n
+			if vary {
+				rest += rest / 4
+			}
+			more = max(more, min(rest, pieceBytes-len(r.Data)))
 		}
 		r.Data = withRoom(m, r.Data, more)
 	}
@@ -108,7 +128,7 @@ func (a *arrivals) newPiece() *piece {
 	}
 	before := a.pieces[len(a.pieces)-1]
 	p.first = before.first + before.rows.Len()
-	p.grow(&a.memory, pieceRows, len(before.rows.Data))
+	p.grow(&a.memory, before.rows.Len(), len(before.rows.Data), before.rows.Offsets != nil)
 	return p
 }
 

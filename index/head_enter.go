@@ -55,7 +55,7 @@ func (h *Head) lookUp(b *record.Batch, from int, rows []arriving) {
 
 func (h *Head) enterGroup(b *record.Batch, from int, rows []arriving, at place) (flagged int64) {
 	p, n := h.rows.row(at)
-	m := h.rows.memoryFor(0)
+	m := h.rows.memoryFor(0, 0)
 	for k := range rows {
 		c, own, i := rows[k].cell, rows[k].own, from+k
 		r := entry{cap: b.CapNs[i], at: at, device: uint16(b.MID[i] & deviceMask)}

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -75,35 +76,68 @@ func TestBuckets(t *testing.T) {
 // TestHeadBytes holds the memory that a head reports against what the heap gains and what lies
 // beside it. Seals and refusals are decided by it.
 func TestHeadBytes(t *testing.T) {
-	f := func(s shape) {
+	f := func(name string, rows *record.Batch, batch int) {
 		t.Helper()
-		rows := s.rows(rand.New(rand.NewPCG(1, 1)), 1<<17)
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
 		h := NewHead(NewWatermarks())
-		for from := 0; from < rows.Len(); from += 1 << 13 {
-			h.Insert(part(rows, from, from+1<<13))
+		for from := 0; from < rows.Len(); from += batch {
+			h.Insert(part(rows, from, min(from+batch, rows.Len())))
 		}
 		runtime.GC()
 		runtime.ReadMemStats(&after)
-		got := float64(after.HeapAlloc) - float64(before.HeapAlloc)
+		got := int(after.HeapAlloc) - int(before.HeapAlloc)
 		for _, s := range h.rows.memory.slabs {
-			if s.mapped {
-				got += float64(len(s.bytes))
+			got += touched(s)
+			if !s.mapped {
+				got -= len(s.bytes)
 			}
 		}
-		if ratio := got / float64(h.Bytes()); ratio < 0.6 || ratio > 1.6 {
-			t.Errorf("%s: %.0f bytes a row, said to be %d", s.name,
-				got/float64(rows.Len()), h.Bytes()/int64(rows.Len()))
+		if ratio := float64(got) / float64(h.Bytes()); ratio < 0.6 || ratio > 1.6 {
+			t.Errorf("%s: %d bytes a row, said to be %d", name,
+				got/rows.Len(), h.Bytes()/int64(rows.Len()))
 		}
 		runtime.KeepAlive(h)
 		runtime.KeepAlive(rows)
 	}
-	f(shapes()[0])
-	f(shape{name: "random ids", cids: 1, mids: 1 << 40, moids: 1, batch: 100})
-	f(shape{name: "few rows a cell", cids: 1 << 13, mids: 1, moids: 1, batch: 100})
-	f(shape{name: "small tables", cids: 1 << 11, mids: 9, moids: 1, batch: 100})
+	for _, s := range []shape{shapes()[0],
+		{name: "random ids", cids: 1, mids: 1 << 40, moids: 1, batch: 100},
+		{name: "few rows a cell", cids: 1 << 13, mids: 1, moids: 1, batch: 100},
+		{name: "small tables", cids: 1 << 11, mids: 9, moids: 1, batch: 100}} {
+		f(s.name, s.rows(rand.New(rand.NewPCG(1, 1)), 1<<17), 1<<13)
+	}
+	rng := rand.New(rand.NewPCG(1, 1))
+	f("1 KiB", withPayloads(40_000, func() int { return 1 << 10 }), 100)
+	f("up to 1 KiB", withPayloads(80_000, func() int { return rng.IntN(1 << 10) }), 100)
+	f("up to 100 bytes", withPayloads(200_000, func() int { return rng.IntN(100) }), 100)
+	f("10 KiB", withPayloads(7_000, func() int { return 10 << 10 }), 7)
+	f("few rows", withPayloads(70, func() int { return 300<<10 + rng.IntN(2) }), 1)
+}
+
+// withPayloads returns rows of one device with payloads of so many bytes.
+func withPayloads(rows int, size func() int) *record.Batch {
+	b, payload := new(record.Batch), bytes.Repeat([]byte{0xff}, 1<<20)
+	for i := range rows {
+		at := int64(i)
+		b.AppendStamped(record.Key{CapNs: at, AcqNs: at}, payload[:size()])
+	}
+	return b
+}
+
+// touched returns how much memory a slab takes: of one that no head had before, the pages that
+// something was written to.
+func touched(s *slab) (n int) {
+	if len(s.bytes) == slabBytes {
+		return slabBytes
+	}
+	nothing := make([]byte, slabBytes)
+	for page := range slices.Chunk(s.bytes, slabBytes) {
+		if !bytes.Equal(page, nothing) {
+			n += slabBytes
+		}
+	}
+	return n
 }
 
 // TestScanFlags: the flags that a scan hands out are those of the frozen head, however many

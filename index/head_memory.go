@@ -11,7 +11,7 @@ const (
 	slabBytes = 2 << 20
 	// slabRows is how many rows a head has before it takes slabs: most heads of many groups and
 	// shards stay small.
-	slabRows = 1 << 13
+	slabRows = 1 << 14
 	// lineBytes is a line of the processor's caches, where everything in a slab begins.
 	lineBytes = 64
 )

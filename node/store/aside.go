@@ -28,9 +28,9 @@ func newShards(count int) (shards, all []*shard) {
 	none := index.NewHead(index.TopWatermarks()) // nothing is ever inserted into a head aside
 	for i := range count {
 		aside := &shard{id: uint32(count + i)}
-		aside.publish(&snapshot{first: 1, head: none})
+		aside.begin(none)
 		sh := &shard{id: uint32(i), aside: aside}
-		sh.publish(&snapshot{first: 1, head: index.NewHead(index.NewWatermarks())})
+		sh.begin(index.NewHead(index.NewWatermarks()))
 		shards = append(shards, sh)
 	}
 	all = slices.Clone(shards)
@@ -151,18 +151,17 @@ func withRows(old *index.Head, more *record.Batch) *index.Head {
 // setHead puts a head with some more rows, put at an acq, in place of the present one. Scans that
 // have that one go on without these rows: they have looked for the versions of others.
 func (sh *shard) setHead(h *index.Head, more *record.Batch, putNs int64) {
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	old := sh.snapshot.Load()
-	next := old.with(old.sealed, old.frozen)
-	next.head = h
-	next.aside = asideHead{sh.lastIndex, putNs, boundsOfRows(more)}
-	next.aside.bounds[record.Acq] = boundOf(more.AcqNs)
-	if old.head.Rows() > 0 {
-		next.aside.putNs = max(putNs, old.aside.putNs)
-		next.aside.bounds.include(&old.aside.bounds)
-	}
-	sh.publish(next)
+	sh.change(func(old *snapshot) *snapshot {
+		next := old.with(old.sealed, old.frozen)
+		next.head = h
+		next.aside = asideHead{sh.lastIndex, putNs, boundsOfRows(more)}
+		next.aside.bounds[record.Acq] = boundOf(more.AcqNs)
+		if old.head.Rows() > 0 {
+			next.aside.putNs = max(putNs, old.aside.putNs)
+			next.aside.bounds.include(&old.aside.bounds)
+		}
+		return next
+	})
 }
 
 // asideFull reports whether a head aside has grown as large as it may.

@@ -304,14 +304,9 @@ func (s *Store) tryBelow(
 	put := &putRequest{rows: rows.Len(), done: make(chan struct{}),
 		parts: splitByShard(rows, len(s.shards))}
 	stampParts(put.parts, rows, len(s.shards))
-	var parts []belowPart
-	for i := range put.parts {
-		p := belowPart{shard: s.shards[put.parts[i].shard].aside, rows: &put.parts[i].rows}
-		now := p.shard.acquire()
-		p.old = now.head
-		p.head = withRows(p.old, p.rows)
-		now.release()
-		parts = append(parts, p)
+	parts, err := s.belowParts(put)
+	if err != nil {
+		return false, err
 	}
 	var failed error
 	err = s.onCommitter(ctx, func() {
@@ -324,8 +319,31 @@ func (s *Store) tryBelow(
 	})
 	if err = errors.Join(err, failed); err == nil && !again {
 		res.Stored = rows.Len()
+		return false, nil
+	}
+	for i := range parts {
+		parts[i].head.Release()
 	}
 	return again, err
+}
+
+// belowParts makes the heads that a put makes the present ones, or the caller releases.
+func (s *Store) belowParts(put *putRequest) ([]belowPart, error) {
+	s.scanning.RLock()
+	defer s.scanning.RUnlock()
+	if s.closed.Load() {
+		return nil, ErrClosed
+	}
+	var parts []belowPart
+	for i := range put.parts {
+		p := belowPart{shard: s.shards[put.parts[i].shard].aside, rows: &put.parts[i].rows}
+		now := p.shard.acquire()
+		p.old = now.head
+		p.head = withRows(p.old, p.rows)
+		now.release()
+		parts = append(parts, p)
+	}
+	return parts, nil
 }
 
 // commitBelow is the part of PutBelow on the committer. The put has an acq of its own, as events

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -317,5 +318,42 @@ func TestPutBelowMerges(t *testing.T) {
 	}
 	if report := mustCheck(t, opt.Dir); report.Damages > 0 {
 		t.Fatalf("%+v", report)
+	}
+}
+
+// TestPutBelowBesideClose: a put below the horizon that a Close overtakes is refused.
+func TestPutBelowBesideClose(t *testing.T) {
+	const rows, shards = 30_000, 8
+	for round := range 10 {
+		s, _, err := Open(t.Context(), Options{Dir: t.TempDir(), Shards: shards})
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := make(chan struct{})
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for put := 0; err == nil; put++ {
+				b := &record.Batch{}
+				for i := range rows {
+					at := int64(put*rows + i)
+					b.AppendStamped(record.Key{MID: at, CapNs: at, AcqNs: at}, nil)
+				}
+				if put == 1 {
+					close(begun)
+				}
+				_, err = s.PutBelow(t.Context(), b)
+			}
+			if !errors.Is(err, ErrClosed) {
+				t.Error(err)
+			}
+		})
+		<-begun
+		for since := time.Now(); time.Since(since) < time.Duration(round)*2*time.Millisecond; {
+			runtime.Gosched()
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		wg.Wait()
 	}
 }

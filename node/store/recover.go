@@ -143,27 +143,29 @@ func (s *Store) openSegments() error {
 
 // addRecovered puts a segment behind those that are there.
 func (sh *shard) addRecovered(seg *sealedSegment, marks *index.Watermarks) {
-	old := sh.snapshot.Load()
-	next := old.with(append(slices.Clip(old.sealed), seg), old.frozen)
-	if next.first = max(old.first, seg.meta.LastIndex+1); !sh.isAside() {
-		marks.Raise(old.head.Watermarks())
-		next.head = index.NewHead(marks)
-	}
-	sh.publish(next)
+	sh.change(func(old *snapshot) *snapshot {
+		next := old.with(append(slices.Clip(old.sealed), seg), old.frozen)
+		if next.first = max(old.first, seg.meta.LastIndex+1); !sh.isAside() {
+			marks.Raise(old.head.Watermarks())
+			next.head = index.NewHead(marks)
+		}
+		sh.lastIndex = next.first - 1
+		return next
+	})
 	seg.release()
-	sh.lastIndex = next.first - 1
 }
 
 // skipTo makes the shard go on after a log index that no segment and no head holds: all was purged.
 func (sh *shard) skipTo(last uint64) {
-	old := sh.snapshot.Load()
-	if old.first > last {
-		return
-	}
-	next := old.with(old.sealed, old.frozen)
-	next.first = last + 1
-	sh.publish(next)
-	sh.lastIndex = last
+	sh.change(func(old *snapshot) *snapshot {
+		if old.first > last {
+			return nil
+		}
+		next := old.with(old.sealed, old.frozen)
+		next.first = last + 1
+		sh.lastIndex = last
+		return next
+	})
 }
 
 // replay feeds log entries into the heads.

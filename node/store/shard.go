@@ -111,21 +111,25 @@ func (sh *shard) nextEntry() segment.Entry {
 	return segment.Entry{Shard: sh.id, Term: 1, Index: sh.lastIndex, Kind: entryRows}
 }
 
+// begin gives a new shard its first head.
+func (sh *shard) begin(h *index.Head) {
+	sh.change(func(*snapshot) *snapshot { return &snapshot{first: 1, head: h} })
+}
+
 // freeze starts a new head, unless the present one is empty. The committer calls it between
 // commits, so that no row is inserted into the old head afterwards.
-func (sh *shard) freeze() bool {
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	old := sh.snapshot.Load()
-	if old.head.Rows() == 0 {
-		return false
-	}
-	frozen := &frozenHead{head: old.head, first: old.first, last: sh.lastIndex, aside: old.aside}
-	next := old.with(old.sealed, append(slices.Clip(old.frozen), frozen))
-	next.head = index.NewHead(old.head.Watermarks())
-	next.first = sh.lastIndex + 1
-	sh.publish(next)
-	return true
+func (sh *shard) freeze() (frozen bool) {
+	sh.change(func(old *snapshot) *snapshot {
+		if frozen = old.head.Rows() > 0; !frozen {
+			return nil
+		}
+		next := old.with(old.sealed, append(slices.Clip(old.frozen), &frozenHead{head: old.head,
+			first: old.first, last: sh.lastIndex, aside: old.aside}))
+		next.head = index.NewHead(old.head.Watermarks())
+		next.first = sh.lastIndex + 1
+		return next
+	})
+	return frozen
 }
 
 // acquire returns the present snapshot, to be released by the caller.
@@ -137,8 +141,22 @@ func (sh *shard) acquire() *snapshot {
 	return now
 }
 
-// publish makes next the present snapshot. The caller holds mu.
-func (sh *shard) publish(next *snapshot) {
+// change makes what f returns, nil for no change, the present snapshot. What only the one before
+// used goes after the lock: to unmap a gigabyte takes milliseconds.
+func (sh *shard) change(f func(old *snapshot) *snapshot) {
+	if old := sh.publish(f); old != nil {
+		old.release()
+	}
+}
+
+// publish returns the snapshot that is present no more, if there is one, for the caller to release.
+func (sh *shard) publish(f func(old *snapshot) *snapshot) *snapshot {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	next := f(sh.snapshot.Load())
+	if next == nil {
+		return nil
+	}
 	next.users.Store(1)
 	for _, seg := range next.sealed {
 		seg.retain()
@@ -147,9 +165,7 @@ func (sh *shard) publish(next *snapshot) {
 	for _, f := range next.frozen {
 		f.head.Retain()
 	}
-	if old := sh.snapshot.Swap(next); old != nil {
-		old.release()
-	}
+	return sh.snapshot.Swap(next)
 }
 
 // sealedUpTo returns the log index up to which sealed segments hold everything.
@@ -164,35 +180,36 @@ func (sh *shard) sealedUpTo() uint64 {
 // replace swaps the oldest frozen head for the segment that now holds its rows, nil when none is
 // left.
 func (sh *shard) replace(frozen *frozenHead, seg *sealedSegment) {
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	old := sh.snapshot.Load()
-	if len(old.frozen) == 0 || old.frozen[0] != frozen {
-		panic("BUG: heads of a shard are sealed out of order")
+	sh.change(func(old *snapshot) *snapshot {
+		if len(old.frozen) == 0 || old.frozen[0] != frozen {
+			panic("BUG: heads of a shard are sealed out of order")
+		}
+		if seg == nil {
+			return old.with(old.sealed, old.frozen[1:])
+		}
+		return old.with(append(slices.Clip(old.sealed), seg), old.frozen[1:])
+	})
+	if seg != nil {
+		seg.release()
 	}
-	if seg == nil {
-		sh.publish(old.with(old.sealed, old.frozen[1:]))
-		return
-	}
-	sh.publish(old.with(append(slices.Clip(old.sealed), seg), old.frozen[1:]))
-	seg.release()
 }
 
 // replaceRun swaps neighbouring segments for the one that now holds their rows, nil when none is
 // left.
 func (sh *shard) replaceRun(run []*sealedSegment, merged *sealedSegment) {
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	old := sh.snapshot.Load()
-	at := slices.Index(old.sealed, run[0])
-	if at < 0 || at+len(run) > len(old.sealed) || old.sealed[at+len(run)-1] != run[len(run)-1] {
-		panic("BUG: merged segments are not neighbours any more")
+	sh.change(func(old *snapshot) *snapshot {
+		at := slices.Index(old.sealed, run[0])
+		if at < 0 || at+len(run) > len(old.sealed) ||
+			old.sealed[at+len(run)-1] != run[len(run)-1] {
+			panic("BUG: merged segments are not neighbours any more")
+		}
+		sealed := slices.Concat(old.sealed[:at], old.sealed[at+len(run):])
+		if merged != nil {
+			sealed = slices.Insert(sealed, at, merged)
+		}
+		return old.with(sealed, old.frozen)
+	})
+	if merged != nil {
+		merged.release()
 	}
-	if merged == nil {
-		sh.publish(old.with(slices.Concat(old.sealed[:at], old.sealed[at+len(run):]), old.frozen))
-		return
-	}
-	sealed := slices.Concat(old.sealed[:at], []*sealedSegment{merged}, old.sealed[at+len(run):])
-	sh.publish(old.with(sealed, old.frozen))
-	merged.release()
 }
