@@ -79,6 +79,18 @@ func (n *Node) proveAll() bool {
 	return all
 }
 
+// ready reports whether wait would return at once.
+func (n *local) ready(ctx context.Context) bool {
+	if n.linear || n.proved != nil && !n.proved.Load() {
+		return false
+	}
+	if n.afterNs == 0 {
+		return true
+	}
+	horizon, err := n.store.Horizon(ctx)
+	return err == nil && horizon > n.afterNs
+}
+
 // wait returns when everything is there that must be.
 func (n *local) wait(ctx context.Context) error {
 	prove := n.proved != nil && !n.proved.Load()

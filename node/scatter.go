@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pentad-db/pentad/node/store"
@@ -49,23 +50,14 @@ func ask[T any](
 		silence := time.AfterFunc(time.Until(until)-reserve, func() { cancel(errSilent) })
 		defer silence.Stop()
 	}
-	var wg sync.WaitGroup
-	for i, s := range sources {
-		one := func() {
-			all[i] = a.oneOr(running, n, s, each)
-			for _, x := range all[i] {
-				if x.err != nil && !a.mayLack(x.err) {
-					cancel(x.err)
-				}
+	inTurns(len(sources), func(i int) bool { return ready(ctx, sources[i]) }, func(i int) {
+		all[i] = a.oneOr(running, n, sources[i], each)
+		for _, x := range all[i] {
+			if x.err != nil && !a.mayLack(x.err) {
+				cancel(x.err)
 			}
 		}
-		if i == len(sources)-1 { // who waits may as well ask; often there is only this one
-			one()
-		} else {
-			wg.Go(one)
-		}
-	}
-	wg.Wait()
+	})
 	var asked []source
 	for _, some := range all {
 		for _, x := range some {
@@ -93,6 +85,40 @@ func ask[T any](
 		}
 	}
 	return a, errors.Join(a.errs...) // nobody answered
+}
+
+// inTurns calls f with the numbers below n and returns when all calls have: those that are ready
+// take turns on as many goroutines as there are processors, one of them the caller's, and each of
+// the others has one of its own. A goroutine that scans has to grow its stack first, which takes
+// longer than a small group.
+func inTurns(n int, ready func(i int) bool, f func(i int)) {
+	var turns []int
+	var wg sync.WaitGroup
+	for i := range n {
+		switch {
+		case ready(i), i == n-1 && turns == nil: // who waits may as well ask
+			turns = append(turns, i)
+		default:
+			wg.Go(func() { f(i) })
+		}
+	}
+	var next atomic.Int64
+	work := func() {
+		for k := next.Add(1); k <= int64(len(turns)); k = next.Add(1) {
+			f(turns[k-1])
+		}
+	}
+	for range min(runtime.GOMAXPROCS(0), len(turns)) - 1 {
+		wg.Go(work)
+	}
+	work()
+	wg.Wait()
+}
+
+// ready reports whether a source would not wait for anybody.
+func ready(ctx context.Context, s source) bool {
+	l, here := s.(*local)
+	return here && l.ready(ctx)
 }
 
 // besideOthers lets the sources of this node share its processors.

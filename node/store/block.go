@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
@@ -54,10 +55,11 @@ func (w *worker) scanBlock(t *task, c index.Candidate) error {
 	if c.Need == 0 && !w.scan.countOnly {
 		return w.takeSpan(seg, t.piece, w.block, 0, w.block.Rows())
 	}
-	w.sel = w.choose(seg, info, c.Need)
-	if len(w.sel) == 0 {
+	if w.scan.countOnly && c.Need&needHidden == 0 {
+		w.rows += uint64(w.count(seg, info, c.Need))
 		return nil
 	}
+	w.sel = w.choose(seg, info, c.Need)
 	if w.scan.countOnly {
 		w.rows += uint64(len(w.sel))
 		return nil
@@ -199,9 +201,8 @@ func (w *worker) choose(seg *segmentScan, info *index.BlockInfo, need uint8) []u
 	for i := range info.Subs {
 		sub := &info.Subs[i]
 		hi := int(sub.End)
-		if lo < hi && w.box[record.Cap].Meets(sub.CapLo, sub.CapHi) &&
-			seg.ranks.Meets(int64(sub.RankLo), int64(sub.RankHi)) {
-			sel = w.filterSub(seg, need, lo, hi, sel)
+		if untested, some := w.needOf(seg, sub, need); some && lo < hi {
+			sel = w.filterSub(seg, untested, lo, hi, sel)
 		}
 		lo = hi
 	}
@@ -209,6 +210,49 @@ func (w *worker) choose(seg *segmentScan, info *index.BlockInfo, need uint8) []u
 		return w.reveal(seg, info, sel)
 	}
 	return sel
+}
+
+// count returns how many rows choose would, where none can be hidden.
+func (w *worker) count(seg *segmentScan, info *index.BlockInfo, need uint8) (rows int) {
+	w.findDevices(info, need)
+	lo := 0
+	for i := range info.Subs {
+		sub := &info.Subs[i]
+		hi := int(sub.End)
+		switch untested, some := w.needOf(seg, sub, need); {
+		case !some || lo == hi:
+		case untested == 0:
+			rows += hi - lo
+		case w.searched && untested == 1<<record.MID:
+			for _, m := range w.devices {
+				from, to := w.block.SearchMIDs(lo, hi, m)
+				rows += max(0, to-from)
+			}
+		default:
+			w.sel = w.filterSub(seg, untested, lo, hi, w.sel[:0])
+			rows += len(w.sel)
+		}
+		lo = hi
+	}
+	return rows
+}
+
+// needOf returns which of the needed dimensions have to be tested on the rows of a sub-run: its own
+// zones may lie inside the box, or outside.
+func (w *worker) needOf(
+	seg *segmentScan, sub *index.SubRun, need uint8,
+) (untested uint8, some bool) {
+	caps, rankLo, rankHi := w.box[record.Cap], int64(sub.RankLo), int64(sub.RankHi)
+	if !caps.Meets(sub.CapLo, sub.CapHi) || !seg.ranks.Meets(rankLo, rankHi) {
+		return 0, false
+	}
+	if caps.Covers(sub.CapLo, sub.CapHi) {
+		need &^= 1 << record.Cap
+	}
+	if seg.ranks.Covers(rankLo, rankHi) {
+		need &^= 1 << record.Acq
+	}
+	return need, true
 }
 
 // findDevices translates the devices of the box for the open block, where its sub-runs are sorted
@@ -275,8 +319,9 @@ func (w *worker) filterSpan(seg *segmentScan, need uint8, lo, hi int, sel []uint
 		}
 	}
 	if first {
-		for i := lo; i < hi; i++ {
-			sel = append(sel, uint32(i))
+		sel = slices.Grow(sel, hi-lo)[:start+hi-lo]
+		for i, all := 0, sel[start:]; i < len(all); i++ {
+			all[i] = uint32(lo + i)
 		}
 	}
 	return sel
