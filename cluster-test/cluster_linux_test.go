@@ -219,29 +219,6 @@ func (l *load) truth(
 	return append(wrong, l.wrong...)
 }
 
-// join adds what another tally has, of other groups.
-func (t *tally) join(other *tally) {
-	t.rows += other.rows
-	for writer, all := range other.batches {
-		for len(t.batches[writer]) < len(all) {
-			t.batches[writer] = append(t.batches[writer], nil)
-		}
-		for s, b := range all {
-			if b == nil {
-				continue
-			}
-			if t.batches[writer][s] == nil {
-				t.batches[writer][s] = new([rowsOfBatch]int64)
-			}
-			for i, acq := range b {
-				if acq != 0 {
-					t.batches[writer][s][i] = acq
-				}
-			}
-		}
-	}
-}
-
 // readReplica reads all of one replica, as of an acq at least.
 func (l *load) readReplica(ctx context.Context, g, i int, lastNs int64, t *tally) (acqs []int64) {
 	l.f.Helper()

@@ -191,8 +191,7 @@ func (l *load) rows(
 	}
 	l.asked.Add(1)
 	for s := range acked {
-		all := t.batches[writer]
-		if s >= len(all) || all[s] == nil || all[s][device] == 0 {
+		if t.of(writer).at(s, device) == 0 {
 			l.finding("a reader of rows misses %+v, answered before it asked",
 				rowName{writer, uint64(s + 1), device})
 			break

@@ -75,6 +75,12 @@ func TestCheckersFind(t *testing.T) {
 			t.Error("two readers that differ are taken for equal")
 		}
 	}
+	whole := newTally("all groups")
+	for _, want := range []int{0, maxFindings} {
+		if whole.join(readAll(3, asItIs)); len(whole.wrong) != want {
+			t.Errorf("joined groups: found %v, want %d findings", whole.wrong, want)
+		}
+	}
 	if len(risesStrictly("group", []int64{3, 1, 2})) != 0 {
 		t.Error("three acqs are taken for equal")
 	}

@@ -110,18 +110,66 @@ func (h *history) records() (acked, unknown int) {
 	return acked, unknown
 }
 
-// tally is what a reader found: the acq of each record, 0 for none.
+// tally is what a reader found.
 type tally struct {
-	name    string
-	batches map[int32][]*[rowsOfBatch]int64
-	wrong   []string // the first findings
-	rows    int
+	name  string
+	acqs  map[int32]*columns // by writer
+	wrong []string           // the first findings
+	rows  int
 }
+
+// columns are the acqs of the records of a device, by batch, 0 for none: a reader of one group finds
+// some devices of each batch.
+type columns [rowsOfBatch][]int64
 
 const maxFindings = 20
 
 func newTally(name string) *tally {
-	return &tally{name: name, batches: map[int32][]*[rowsOfBatch]int64{}}
+	return &tally{name: name, acqs: map[int32]*columns{}}
+}
+
+// of returns the columns of a writer.
+func (t *tally) of(writer int32) *columns {
+	c := t.acqs[writer]
+	if c == nil {
+		c = new(columns)
+		t.acqs[writer] = c
+	}
+	return c
+}
+
+// batches returns how many batches there are, some of which may have no records.
+func (c *columns) batches() (n int) {
+	for i := range c {
+		n = max(n, len(c[i]))
+	}
+	return n
+}
+
+// at returns the acq of a record, 0 for none.
+func (c *columns) at(batch, i int) int64 {
+	if batch < len(c[i]) {
+		return c[i][batch]
+	}
+	return 0
+}
+
+// batch returns the acqs of a batch, and whether it has records.
+func (c *columns) batch(s int) (acqs [rowsOfBatch]int64, some bool) {
+	for i := range acqs {
+		acqs[i] = c.at(s, i)
+		some = some || acqs[i] != 0
+	}
+	return acqs, some
+}
+
+// set notes the acq of a record and returns the one that it had.
+func (c *columns) set(batch, i int, acq int64) (before int64) {
+	for len(c[i]) <= batch {
+		c[i] = append(c[i], 0)
+	}
+	before, c[i][batch] = c[i][batch], acq
+	return before
 }
 
 func (t *tally) finding(format string, args ...any) {
@@ -141,20 +189,9 @@ func (t *tally) add(k record.Key, payload []byte) {
 		return
 	}
 	t.rows++
-	all := t.batches[n.writer]
-	for uint64(len(all)) < n.seq {
-		all = append(all, nil)
+	if before := t.of(n.writer).set(int(n.seq-1), n.i, k.AcqNs); before != 0 {
+		t.finding("twice: %+v at acq %d and %d", n, before, k.AcqNs)
 	}
-	t.batches[n.writer] = all
-	b := all[n.seq-1]
-	if b == nil {
-		b = new([rowsOfBatch]int64)
-		all[n.seq-1] = b
-	}
-	if b[n.i] != 0 {
-		t.finding("twice: %+v at acq %d and %d", n, b[n.i], k.AcqNs)
-	}
-	b[n.i] = k.AcqNs
 }
 
 // holdAgainst finds what was acknowledged and is not there as often as once, what is there and was
@@ -162,16 +199,16 @@ func (t *tally) add(k record.Key, payload []byte) {
 func (t *tally) holdAgainst(h *history) []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for writer, all := range t.batches {
-		if len(all) > len(h.batches[writer]) {
-			t.finding("writer %d: batch %d was never sent", writer, len(all))
+	for writer, c := range t.acqs {
+		if n := c.batches(); n > len(h.batches[writer]) {
+			t.finding("writer %d: batch %d was never sent", writer, n)
 		}
 	}
 	for writer, promises := range h.batches {
 		var last [rowsOfBatch]int64
 		for s, p := range promises {
-			if s < len(t.batches[writer]) && t.batches[writer][s] != nil {
-				t.holdBatch(rowName{writer: writer, seq: uint64(s + 1)}, p, &last)
+			if acqs, some := t.of(writer).batch(s); some {
+				t.holdBatch(rowName{writer: writer, seq: uint64(s + 1)}, &acqs, p, &last)
 			} else if p.acked {
 				t.finding("lost: writer %d: batch %d, all of it", writer, s+1)
 			}
@@ -180,8 +217,9 @@ func (t *tally) holdAgainst(h *history) []string {
 	return t.wrong
 }
 
-func (t *tally) holdBatch(n rowName, p promise, last *[rowsOfBatch]int64) {
-	for i, acq := range t.batches[n.writer][n.seq-1] {
+func (t *tally) holdBatch(n rowName, acqs *[rowsOfBatch]int64, p promise,
+	last *[rowsOfBatch]int64) {
+	for i, acq := range acqs {
 		n.i = i
 		switch {
 		case acq == 0 && p.acked:
@@ -196,29 +234,40 @@ func (t *tally) holdBatch(n rowName, p promise, last *[rowsOfBatch]int64) {
 	}
 }
 
+// join adds what another tally has, of other groups.
+func (t *tally) join(other *tally) {
+	t.rows += other.rows
+	for writer, c := range other.acqs {
+		for i, column := range c {
+			for s, acq := range column {
+				if acq == 0 {
+					continue
+				}
+				if before := t.of(writer).set(s, i, acq); before != 0 {
+					t.finding("in two groups: %+v at acq %d and %d",
+						rowName{writer, uint64(s + 1), i}, before, acq)
+				}
+			}
+		}
+	}
+}
+
 // sameAs finds where two readers differ, in what there is or in its acq.
 func (t *tally) sameAs(other *tally) []string {
-	var none [rowsOfBatch]int64
-	writers := map[int32]int{}
+	writers := map[int32]bool{}
 	for _, x := range []*tally{t, other} {
-		for writer, all := range x.batches {
-			writers[writer] = max(writers[writer], len(all))
+		for writer := range x.acqs {
+			writers[writer] = true
 		}
 	}
 	before := len(t.wrong)
-	for writer, count := range writers {
-		for s := range count {
-			a, b := &none, &none
-			if mine := t.batches[writer]; s < len(mine) && mine[s] != nil {
-				a = mine[s]
-			}
-			if theirs := other.batches[writer]; s < len(theirs) && theirs[s] != nil {
-				b = theirs[s]
-			}
-			for i := range a {
-				if a[i] != b[i] {
+	for writer := range writers {
+		mine, theirs := t.of(writer), other.of(writer)
+		for i := range mine {
+			for s := range max(len(mine[i]), len(theirs[i])) {
+				if a, b := mine.at(s, i), theirs.at(s, i); a != b {
 					t.finding("differs from %s: %+v has acq %d, there %d", other.name,
-						rowName{writer, uint64(s + 1), i}, a[i], b[i])
+						rowName{writer, uint64(s + 1), i}, a, b)
 				}
 			}
 		}
