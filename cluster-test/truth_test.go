@@ -118,8 +118,8 @@ type tally struct {
 	rows  int
 }
 
-// columns are the acqs of the records of a device, by batch, 0 for none: a reader of one group finds
-// some devices of each batch.
+// columns are the acqs of the records of each device, by batch, 0 for none: a reader of one group
+// finds some devices of each batch.
 type columns [rowsOfBatch][]int64
 
 const maxFindings = 20
