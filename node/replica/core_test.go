@@ -237,6 +237,54 @@ func TestFailedMachine(t *testing.T) {
 	}
 }
 
+// What is queued behind an entry that a machine could not apply is not applied, even if the machine
+// would take it.
+func TestFailedMachineTakesNoMore(t *testing.T) {
+	a := newAlone(t)
+	g, err := a.lookup(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, broken := g.machine.(*list), errors.New("no space")
+	l.failOnce = broken
+	before := l.applied
+	var errs []error
+	for _, data := range []string{"x", "y"} {
+		a.Propose(1, []byte(data), func(_ any, err error) { errs = append(errs, err) })
+		for a.StepWorker(0) || a.StepFlusher() {
+		}
+	}
+	if len(g.tasks) < 2 {
+		t.Fatalf("%d tasks are queued: nothing is tested", len(g.tasks))
+	}
+	a.settle()
+	if l.applied != before || len(l.commands) != 0 {
+		t.Errorf("after entry %d could not be applied, the machine has %q", before+1, l.commands)
+	}
+	for _, err := range errs {
+		if !errors.Is(err, ErrUnknown) || !errors.Is(err, broken) {
+			t.Errorf("a proposal answers %v", err)
+		}
+	}
+	if st, err := a.Status(1); err != nil || len(errs) != 2 || !errors.Is(st.Err, broken) {
+		t.Errorf("%d answers, status %+v, %v", len(errs), st, err)
+	}
+}
+
+// A machine is given each entry that follows what it has.
+func TestFollows(t *testing.T) {
+	for _, c := range [][2]uint64{{0, 1}, {0, 2}, {7, 8}} {
+		if err := follows(c[0], c[1]); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, c := range [][2]uint64{{7, 7}, {7, 9}, {1, 3}} {
+		if follows(c[0], c[1]) == nil {
+			t.Errorf("entry %d is taken for the one after %d", c[1], c[0])
+		}
+	}
+}
+
 // Whoever proposes or reads when a core is closed is answered.
 func TestCloseAnswers(t *testing.T) {
 	a := newAlone(t)

@@ -41,8 +41,9 @@ type group struct {
 	queued bool
 	spare  []func() // memory of an inbox that was emptied; its worker's own
 
-	tasks []func() // applier.mu guards it and busy
-	busy  bool
+	tasks  []func() // applier.mu guards it and busy
+	busy   bool
+	failed error // of the machine, which takes no more entries then; the tasks' own
 
 	node        *raft.RawNode
 	epoch       int   // one more each time the node is made anew; answers to an older one are void

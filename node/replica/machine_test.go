@@ -19,16 +19,18 @@ type list struct {
 	lasting  *list // what a crash leaves; nil for nothing
 	durable  atomic.Uint64
 	fail     error
+	failOnce error
 }
 
 func (l *list) Apply(entries []Entry, results []any) error {
+	if err := l.failOnce; err != nil {
+		l.failOnce = nil
+		return err
+	}
 	if l.fail != nil {
 		return l.fail
 	}
 	for i, e := range entries {
-		if l.applied != 0 && e.Index != l.applied+1 {
-			return fmt.Errorf("entry %d follows %d", e.Index, l.applied)
-		}
 		l.applied = e.Index
 		if len(e.Data) > 0 {
 			l.commands, l.indexes = append(l.commands, string(e.Data)), append(l.indexes, e.Index)

@@ -222,8 +222,13 @@ func (g *group) apply(m *pb.Message) {
 	})
 }
 
-// run is the machine's part of apply.
+// run is the machine's part of apply. Once it has failed nothing more is applied: what comes next
+// is queued already, and must not follow an entry that the machine does not have.
 func (g *group) run(entries []*pb.Entry) (out appliedEntries) {
+	if g.failed != nil {
+		out.err = g.failed
+		return out
+	}
 	have := g.machine.Applied()
 	given := make([]Entry, 0, len(entries))
 	marks := make([]mark, 0, len(entries))
@@ -242,9 +247,14 @@ func (g *group) run(entries []*pb.Entry) (out appliedEntries) {
 	}
 	results := make([]any, len(given))
 	if len(given) > 0 {
-		if out.err = g.machine.Apply(given, results); out.err != nil {
-			out.err = fmt.Errorf("%w: apply entries %d to %d of group %d: %w", ErrStopped,
-				given[0].Index, out.last, g.id, out.err)
+		err := follows(have, given[0].Index)
+		if err == nil {
+			err = g.machine.Apply(given, results)
+		}
+		if err != nil {
+			g.failed = fmt.Errorf("%w: apply entries %d to %d of group %d: %w", ErrStopped,
+				given[0].Index, out.last, g.id, err)
+			out.err = g.failed
 			return out
 		}
 	}
@@ -254,6 +264,15 @@ func (g *group) run(entries []*pb.Entry) (out appliedEntries) {
 		}
 	}
 	return out
+}
+
+// follows checks that a machine, unless it is empty, is given what comes after what it has.
+func follows(have, next uint64) error {
+	if have > 0 && next != have+1 {
+		return fmt.Errorf("entry %d does not follow entry %d, the last that was applied", next,
+			have)
+	}
+	return nil
 }
 
 // took is the worker's part of apply.
