@@ -169,7 +169,8 @@ func (a *simAdmin) change(leader *simNode, st *Status) {
 			a.s.counts["changes"]++
 		case errors.Is(err, ErrChangeRefused), errors.Is(err, ErrUnknown),
 			errors.Is(err, ErrNotLeader), errors.Is(err, ErrOverloaded),
-			errors.Is(err, ErrLogFailed), errors.Is(err, ErrGroupUnknown):
+			errors.Is(err, ErrLogFailed), errors.Is(err, ErrGroupUnknown),
+			errors.Is(err, errSimRefused):
 		default:
 			a.s.violated("group %d: change %+v: %v", a.group, c, err)
 		}

@@ -67,7 +67,7 @@ func (w *simWriter) send() {
 			w.acknowledged(sequence, result.(simRow))
 		case errors.Is(err, ErrUnknown), errors.Is(err, ErrNotLeader),
 			errors.Is(err, ErrOverloaded), errors.Is(err, ErrGroupUnknown),
-			errors.Is(err, ErrLogFailed):
+			errors.Is(err, ErrLogFailed), errors.Is(err, errSimRefused):
 			s.after(time.Duration(5+s.rng.IntN(50))*time.Millisecond, again)
 		default:
 			s.violated("propose to node %d: %v", node.id, err)

@@ -9,8 +9,8 @@ import (
 // simFaults names what has to have happened in many runs, for them to prove anything.
 func simFaults() []string {
 	return []string{"crashes", "crashes of all", "cuts", "pauses", "clock jumps", "slow disks",
-		"failed writes", "full", "torn tails", "lost disks", "flips", "damage found",
-		"quarantined", "transfers", "ends seen", "false alarms",
+		"failed writes", "refused entries", "full", "torn tails", "lost disks", "flips",
+		"damage found", "quarantined", "transfers", "ends seen", "false alarms",
 		"changes", "dropped", "installs", "fetches", "reads", "acknowledged"}
 }
 
@@ -23,7 +23,7 @@ func (s *simulation) fault() {
 	later := func(ms int) time.Duration {
 		return s.now + time.Duration(100+s.rng.IntN(ms))*time.Millisecond
 	}
-	switch s.rng.IntN(17) {
+	switch s.rng.IntN(18) {
 	case 0, 1:
 		n.crash(s.rng.IntN(2) == 0)
 		n.startSoon()
@@ -67,6 +67,8 @@ func (s *simulation) fault() {
 			n.startSoon()
 		}
 	case 16:
+		n.refusing = true
+	case 17:
 		if n.up() { // others go on, or have begun anew
 			s.counts["false alarms"]++
 			n.core.Gone(s.pick().id)

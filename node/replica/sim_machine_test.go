@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -95,8 +96,13 @@ func (m *simMachine) reopened(power bool) *simMachine {
 	return out
 }
 
+var errSimRefused = errors.New("no space for an entry")
+
 func (m *simMachine) Apply(entries []Entry, results []any) error {
 	for i, e := range entries {
+		if m.node.refuses() {
+			return errSimRefused
+		}
 		if m.applied != 0 && e.Index != m.applied+1 {
 			m.node.s.violated("group %d: entry %d follows %d on node %d", m.group, e.Index,
 				m.applied, m.node.id)

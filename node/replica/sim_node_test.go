@@ -33,6 +33,7 @@ type simNode struct {
 
 	slow, full time.Duration // until then
 	broken     bool          // the next write or sync fails
+	refusing   bool          // the next entry is not applied, and those behind it would be
 	fuse       int           // operations of the disk until an open is cut short; 0 for never
 	flips      int           // of bits, of which the next open must tell
 	scarred    bool          // there were some
@@ -299,6 +300,20 @@ func (n *simNode) lose() {
 	}
 }
 
+// refuses reports whether a machine cannot apply an entry. Its process ends soon after.
+func (n *simNode) refuses() bool {
+	if !n.refusing || n.s.healing {
+		return false
+	}
+	n.refusing = false
+	n.s.counts["refused entries"]++
+	n.after(time.Duration(1+n.s.rng.IntN(100))*time.Millisecond, func() {
+		n.crash(false)
+		n.startSoon()
+	})
+	return true
+}
+
 func (n *simNode) startSoon() {
 	n.after(time.Duration(n.s.rng.IntN(n.s.config.restart))*time.Millisecond, n.start)
 }
@@ -334,7 +349,7 @@ func (n *simNode) status(group uint32) *Status {
 	if err != nil {
 		return nil
 	}
-	if st.Err != nil && !errors.Is(st.Err, ErrLogFailed) {
+	if st.Err != nil && !errors.Is(st.Err, ErrLogFailed) && !errors.Is(st.Err, errSimRefused) {
 		n.s.violated("node %d: group %d: %v", n.id, group, st.Err)
 	}
 	return &st
