@@ -88,6 +88,36 @@ func BenchmarkHead(b *testing.B) {
 	})
 }
 
+// BenchmarkHeadGroups inserts into the heads of 16 groups with three replicas, which share devices.
+func BenchmarkHeadGroups(b *testing.B) {
+	const heads, batches, batch, devices, moids = 48, 200, 625, 3125, 5
+	rng := rand.New(rand.NewPCG(1, 1))
+	var all [batches]record.Batch
+	for i := range batches * batch {
+		d := rng.IntN(devices)
+		all[i/batch].AppendStamped(record.Key{CID: int32(d % 4), MID: int64(d/64*1024 + d%64),
+			MOID: int32(rng.IntN(moids)), CapNs: int64(i / devices), AcqNs: int64(i)},
+			make([]byte, 16))
+	}
+	for b.Loop() {
+		var into [heads]*Head
+		for k := range into {
+			into[k] = NewHead(NewWatermarks())
+			into[k].Retain()
+		}
+		for i := range all {
+			for _, h := range into {
+				h.Insert(&all[i])
+			}
+		}
+		for _, h := range into {
+			h.Flagged() // with which all rows are in cells
+			h.Release()
+		}
+	}
+	perRow(b, heads*batches*batch)
+}
+
 // BenchmarkHeadBoxes scans the heads of 16 groups that share devices, of 550,000 rows each.
 func BenchmarkHeadBoxes(b *testing.B) {
 	const groups, slots, devices, quarter = 16, 44, 2500, 900e9

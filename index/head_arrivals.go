@@ -33,8 +33,8 @@ type arrivals struct {
 }
 
 // append copies rows of a batch from a number on, as many as the last piece takes, and returns
-// the place of the first and their number.
-func (a *arrivals) append(b *record.Batch, from int) (place, int) {
+// their number.
+func (a *arrivals) append(b *record.Batch, from int) int {
 	last := len(a.pieces) - 1
 	if last < 0 || !a.pieces[last].takes(b, from) {
 		a.pieces = append(a.pieces, a.newPiece())
@@ -49,7 +49,7 @@ func (a *arrivals) append(b *record.Batch, from int) (place, int) {
 	for len(p.flagged) < (at+n+63)/64 {
 		p.flagged, p.own = append(p.flagged, 0), append(p.own, 0)
 	}
-	return place(last<<pieceShift | at), n
+	return n
 }
 
 // takes reports whether there is room for rows of a batch. A piece that is empty takes any payload.

@@ -7,6 +7,7 @@ import "github.com/pentad-db/pentad/sdk/record"
 //
 // Cost: a few ns for 64 rows that lie inside the box together, and for each row at its edges.
 func (h *Head) Count(box *record.Box, belowAcqNs int64) int {
+	h.settle()
 	s := &headScan{head: h, box: box, below: belowAcqNs}
 	from, to := s.places()
 	count := 0

@@ -27,6 +27,7 @@ type HeadRow struct {
 // Cells returns the cells that may hold rows of a normalised box, their series ascending from cell
 // to cell.
 func (h *Head) Cells(box *record.Box) []uint32 {
+	h.settle()
 	s := &headScan{head: h, box: box}
 	ids := s.ids()
 	h.look()

@@ -55,6 +55,7 @@ func (h *Head) Scan(
 	box *record.Box, belowAcqNs int64, keysOnly bool,
 	emit func(b *record.Batch, flags []uint64) error,
 ) error {
+	h.settle()
 	s := headScans.Get().(*headScan)
 	defer s.giveBack()
 	s.head, s.box, s.below, s.keysOnly, s.emit = h, box, belowAcqNs, keysOnly, emit
