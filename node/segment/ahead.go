@@ -91,12 +91,22 @@ func (s *Sealed) ahead(offset, bytes uint64) {
 	}
 }
 
-// AheadRows has the processor load parts of rows of the open block that are gathered soon, but
-// their devices.
+// AheadColumn does what [Sealed.AheadColumn] does with a dimension of the open block.
+func (b *Block) AheadColumn(d record.Dim, rows []Span) {
+	c := &b.keys[d]
+	for _, r := range rows {
+		from, end := int(r.Lo)*int(c.width)/8, (int(r.Hi)*int(c.width)+7)/8
+		if bytes := min(end-from, maxAheadBytes); bytes > 0 {
+			prefetch(&c.body[from], (bytes+cacheLineBytes-1)/cacheLineBytes)
+		}
+	}
+}
+
+// AheadRows has the processor load parts of rows of the open block that are gathered soon.
 //
 // Cost: some ns for each part.
 func (b *Block) AheadRows(rows []Span, parts Parts) {
-	for _, d := range [...]record.Dim{record.Cap, record.Acq} {
+	for _, d := range [...]record.Dim{record.MID, record.Cap, record.Acq} {
 		if parts>>d&1 != 0 {
 			b.keys[d].ahead(rows)
 		}

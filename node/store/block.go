@@ -41,7 +41,7 @@ func (w *worker) scanBlock(t *task, c index.Candidate) error {
 	if f := seg.openAlready(c.Block); f != nil {
 		return w.takeFound(t, f)
 	}
-	if isHeld(seg, c) {
+	if w.isHeld(seg, c) {
 		w.only[0] = c
 		return w.scanHeld(t, w.only[:])
 	}

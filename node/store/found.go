@@ -31,8 +31,8 @@ func (w *worker) findFlagged(p *piece, seg *segmentScan, candidates []index.Cand
 		if err := w.scan.ctx.Err(); err != nil {
 			return err
 		}
-		n, hold := 1, isHeld(seg, candidates[0])
-		for n < min(len(candidates), chunkBlocks) && isHeld(seg, candidates[n]) == hold {
+		n, hold := 1, w.isHeld(seg, candidates[0])
+		for n < min(len(candidates), chunkBlocks) && w.isHeld(seg, candidates[n]) == hold {
 			n++
 		}
 		w.scan.store.fetch(seg.sealedSegment, candidates[:n])
@@ -94,7 +94,7 @@ func (w *worker) find(
 	}
 	if hold {
 		for _, f := range all {
-			w.search(&f.held)
+			w.search(seg, &f.held)
 		}
 	}
 	return nil

@@ -1,28 +1,41 @@
 package store
 
 import (
+	"math/bits"
+
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// A question of few devices opens many blocks for a few rows of each, and mostly waits for memory.
-// So the blocks of a task are opened together, then searched together, and then their rows are
-// taken: each step asks for what the next one needs of a block, and goes on with another one.
+// A question of few devices, or of a short time, opens many blocks for a few rows of each, and
+// mostly waits for memory. So the blocks of a task are opened together, then searched together, and
+// then their rows are taken: each step asks for what the next one needs of a block, and goes on
+// with another one.
+
+// fewHeld is up to how many rows of a block are few.
+const fewHeld = 64
 
 // held is an open block, and its rows that are to be taken.
 type held struct {
 	block   segment.Block
 	info    *index.BlockInfo
+	need    uint8
 	devices []segment.MIDs
 	spans   []segment.Span
 	rows    int
 }
 
-// isHeld reports whether only devices are to be looked at in a block, and can be searched for.
-func isHeld(seg *segmentScan, c index.Candidate) bool {
-	return c.Need == 1<<record.MID && sortedByDevice(seg.idx.Block(c.Block)) &&
-		seg.openAlready(c.Block) == nil
+// isHeld reports whether only devices are to be looked at in a block, and can be searched for, or
+// whether one dimension leaves few rows of it.
+func (w *worker) isHeld(seg *segmentScan, c index.Candidate) bool {
+	if c.Need == 0 || c.Need&(c.Need-1) != 0 || c.Need == needHidden {
+		return false
+	}
+	if c.Need == 1<<record.MID {
+		return sortedByDevice(seg.idx.Block(c.Block)) && seg.openAlready(c.Block) == nil
+	}
+	return !w.scan.countOnly && seg.rowsIn(w.box, c) <= fewHeld && seg.openAlready(c.Block) == nil
 }
 
 // scanHeld is scanBlock for blocks of the same task of which only devices are to be looked at.
@@ -40,7 +53,7 @@ func (w *worker) scanHeld(t *task, candidates []index.Candidate) error {
 		}
 	}
 	for _, h := range all {
-		w.search(h)
+		w.search(t.segment, h)
 	}
 	for _, h := range all {
 		if err := w.takeHeld(t, h); err != nil {
@@ -62,6 +75,11 @@ func (w *worker) hold(seg *segmentScan, c index.Candidate, h *held) (err error) 
 	if h.info, err = w.openAs(seg, c, &h.block); err != nil {
 		return err
 	}
+	h.need = c.Need
+	if c.Need != 1<<record.MID {
+		w.holdFew(seg, h)
+		return nil
+	}
 	h.devices = w.devicesOf(&h.block, h.info, h.devices[:0])
 	h.spans = h.spans[:0]
 	lo := 0
@@ -76,9 +94,27 @@ func (w *worker) hold(seg *segmentScan, c index.Candidate, h *held) (err error) 
 	return nil
 }
 
+// holdFew asks for what is tested of a block.
+func (w *worker) holdFew(seg *segmentScan, h *held) {
+	h.spans = h.spans[:0]
+	lo := 0
+	for i := range h.info.Subs {
+		sub := &h.info.Subs[i]
+		if untested, _ := w.needOf(seg, sub, h.need); untested != 0 && lo < int(sub.End) {
+			h.spans = append(h.spans, segment.Span{Lo: uint32(lo), Hi: sub.End})
+		}
+		lo = int(sub.End)
+	}
+	h.block.AheadColumn(record.Dim(bits.TrailingZeros8(h.need)), h.spans)
+}
+
 // search finds the rows of a block.
-func (w *worker) search(h *held) {
+func (w *worker) search(seg *segmentScan, h *held) {
 	h.spans, h.rows = h.spans[:0], 0
+	if h.need != 1<<record.MID {
+		w.searchFew(seg, h)
+		return
+	}
 	lo := 0
 	for i := range h.info.Subs {
 		hi := int(h.info.Subs[i].End)
@@ -91,8 +127,23 @@ func (w *worker) search(h *held) {
 		lo = hi
 	}
 	if !w.scan.countOnly {
-		h.block.AheadRows(h.spans, w.scan.parts)
+		h.block.AheadRows(h.spans, w.scan.parts&^(1<<record.MID))
 	}
+}
+
+// searchFew is search by a dimension that leaves few rows.
+func (w *worker) searchFew(seg *segmentScan, h *held) {
+	w.block = &h.block
+	w.sel = w.choose(seg, h.info, h.need)
+	h.rows = len(w.sel)
+	for _, at := range w.sel {
+		if n := len(h.spans); n > 0 && h.spans[n-1].Hi == at {
+			h.spans[n-1].Hi++
+			continue
+		}
+		h.spans = append(h.spans, segment.Span{Lo: at, Hi: at + 1})
+	}
+	h.block.AheadRows(h.spans, w.scan.parts&^segment.Parts(h.need))
 }
 
 // takeHeld adds the rows of a block to the batch.

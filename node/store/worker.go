@@ -106,8 +106,8 @@ func (w *worker) do(t *task) error {
 	}
 	w.scan.store.fetch(t.segment.sealedSegment, candidates)
 	for len(candidates) > 0 {
-		n, hold := 1, isHeld(t.segment, candidates[0])
-		for n < len(candidates) && isHeld(t.segment, candidates[n]) == hold {
+		n, hold := 1, w.isHeld(t.segment, candidates[0])
+		for n < len(candidates) && w.isHeld(t.segment, candidates[n]) == hold {
 			n++
 		}
 		if err := w.scanBlocks(t, candidates[:n], hold); err != nil {
