@@ -74,7 +74,7 @@ func (h *Head) Release() {
 	h.rows = arrivals{}
 }
 
-// settle puts what waits into cells. Whoever is to find all that was inserted before begins with it.
+// settle puts what waits into cells. Whoever is to find all that was inserted begins with it.
 func (h *Head) settle() {
 	if h.waiting.Load() == 0 {
 		return
