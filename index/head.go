@@ -11,10 +11,10 @@ import (
 const (
 	// rowMemory is what a row takes beside its payload: its columns, its entry in a cell, its
 	// share of growth.
-	rowMemory = 60
+	rowMemory = 61
 	// cellMemory is what a cell takes beside its rows: its place in map and list, and its first
 	// chunk. With random device ids each row has a cell of its own, and this is most of it.
-	cellMemory = 232
+	cellMemory = 264
 	// tableMemory is what the table of the newest caps of a cell takes, and newestMemory those of
 	// 64 neighbours in it.
 	tableMemory  = 1<<cellShift/8 + 16
