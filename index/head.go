@@ -37,6 +37,7 @@ type Head struct {
 	waiting  atomic.Int64 // of these, rows that are in no cell yet
 	flagged  atomic.Int64
 	bytes    atomic.Int64
+	told     atomic.Int64 // of bytes, see Grown
 
 	// mu guards all below. Scans hold it for reading while they copy rows, never while they
 	// hand them out.
@@ -104,6 +105,13 @@ func (h *Head) Flagged() int {
 
 // Bytes returns about how much memory the rows take, once they are in cells.
 func (h *Head) Bytes() int64 { return h.bytes.Load() }
+
+// Grown returns how much memory the rows take more than when it was called last. They take some more
+// whenever rows go into cells, and whoever looks may be who puts them there.
+func (h *Head) Grown() int64 {
+	now := h.bytes.Load()
+	return now - h.told.Swap(now)
+}
 
 // Watermarks returns those of everything up to and with this head.
 func (h *Head) Watermarks() *Watermarks {

@@ -47,8 +47,8 @@ func (s *headScan) giveBack() {
 }
 
 // Scan hands out the rows that lie in a normalised box and have acq < belowAcqNs, with a bitmap of
-// those that may supersede an older row. Rows inserted meanwhile are seen when their acq is below
-// belowAcqNs. What emit gets is valid during the call.
+// those that may supersede an older row. Rows inserted meanwhile may be missed. What emit gets is
+// valid during the call.
 //
 // Cost: a few ns per row looked at; rows are found by device, or by acq where that is narrower.
 func (h *Head) Scan(

@@ -198,7 +198,7 @@ func (r *replay) insertAside(sh *shard) {
 	old := sh.snapshot.Load().head
 	h := withRows(old, &a.rows)
 	sh.setHead(h, &a.rows, a.putNs)
-	r.store.headBytes += h.Bytes() - old.Bytes()
+	r.store.headBytes += h.Grown() - old.Bytes()
 	if asideFull(h) || r.store.isFull(h) {
 		sh.freeze()
 	}

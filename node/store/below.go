@@ -378,7 +378,7 @@ func (s *Store) commitBelow(put *putRequest, parts []belowPart) (putNs int64, er
 	s.belowAt.Add(1)
 	for _, p := range parts {
 		p.shard.setHead(p.head, p.rows, putNs)
-		grown += p.head.Bytes() - p.old.Bytes()
+		grown += p.head.Grown() - p.old.Bytes()
 	}
 	s.belowAt.Add(1)
 	s.addHeadBytes(grown)

@@ -366,9 +366,8 @@ func (s *Store) insert(group []*putRequest) {
 	for _, r := range group {
 		for i := range r.parts {
 			head := s.shards[r.parts[i].shard].snapshot.Load().head
-			before := head.Bytes()
 			head.Insert(&r.parts[i].rows)
-			grown += head.Bytes() - before
+			grown += head.Grown()
 		}
 	}
 	s.addHeadBytes(grown)

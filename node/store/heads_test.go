@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/binary"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/pentad-db/pentad/sdk/record"
@@ -71,6 +72,41 @@ func TestSealBesideScans(t *testing.T) {
 				}()
 				head.Below(0)
 			}()
+		}
+	}
+}
+
+// TestHeadBudget wants heads that were sealed to leave nothing of what was counted of them, also
+// where scans, and not puts, have brought rows into cells, and where the rows came from a log.
+func TestHeadBudget(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	opt := Options{Dir: t.TempDir(), Shards: 2}
+	s := openTest(t, opt)
+	below := int64(0)
+	for round := range 3 {
+		for range 20 {
+			b := new(record.Batch)
+			for range 100 {
+				b.Append(record.Key{MID: int64(rng.Uint64() >> 1)}, make([]byte, 8))
+			}
+			below = mustPut(t, s, b, WriterSeq{}).FirstAcqNs
+			if _, _, err := s.Count(t.Context(), &record.Query{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b := new(record.Batch)
+		b.AppendStamped(record.Key{MID: int64(round), AcqNs: below - 1000}, nil)
+		if _, err := s.PutBelow(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		if round == 1 {
+			s = reopen(t, s, opt)
+		}
+		mustSeal(t, s)
+		if s.headBytes != 0 { // nobody changes it meanwhile
+			t.Fatalf("round %d: %d bytes of heads are left", round, s.headBytes)
 		}
 	}
 }

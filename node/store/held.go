@@ -38,12 +38,20 @@ func (w *worker) isHeld(seg *segmentScan, c index.Candidate) bool {
 	return !w.scan.countOnly && seg.rowsIn(w.box, c) <= fewHeld && seg.openAlready(c.Block) == nil
 }
 
-// scanHeld is scanBlock for blocks of the same task of which only devices are to be looked at.
+// scanHeld is scanBlock for blocks of the same task of which few rows are to be looked at.
 func (w *worker) scanHeld(t *task, candidates []index.Candidate) error {
 	for len(w.held) < len(candidates) {
 		w.held = append(w.held, new(held))
 	}
 	all := w.held[:len(candidates)]
+	err := w.holdAll(t, candidates, all)
+	for _, h := range all {
+		h.forget()
+	}
+	return err
+}
+
+func (w *worker) holdAll(t *task, candidates []index.Candidate, all []*held) error {
 	for _, c := range candidates {
 		w.aheadFront(t.segment, c)
 	}
@@ -59,7 +67,7 @@ func (w *worker) scanHeld(t *task, candidates []index.Candidate) error {
 		if err := w.takeHeld(t, h); err != nil {
 			return err
 		}
-		h.forget()
+		h.forget() // at once: it may have a large payload open
 	}
 	return nil
 }
@@ -159,10 +167,11 @@ func (w *worker) takeHeld(t *task, h *held) error {
 		(w.scan.keysOnly || h.block.FitSpans(h.rows, sinkBytes)) {
 		return w.take(t.segment, t.piece, &h.block, nil, h.spans)
 	}
+	w.block, w.sel = &h.block, w.sel[:0]
 	for _, s := range h.spans {
-		if err := w.takeSpan(t.segment, t.piece, &h.block, int(s.Lo), int(s.Hi)); err != nil {
-			return err
+		for i := s.Lo; i < s.Hi; i++ {
+			w.sel = append(w.sel, i)
 		}
 	}
-	return nil
+	return w.takeChosen(t.segment, t.piece)
 }

@@ -255,9 +255,8 @@ func (r *replay) rows(file uint64, e segment.Entry) error {
 		return nil
 	}
 	head := sh.snapshot.Load().head
-	before := head.Bytes()
 	head.Insert(&r.batch)
-	s.headBytes += head.Bytes() - before
+	s.headBytes += head.Grown()
 	if s.isFull(head) { // many frozen heads may have been lost at once
 		sh.freeze()
 	}

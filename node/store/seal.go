@@ -125,7 +125,7 @@ func (s *Store) sealOldest(sh *shard) error {
 	}
 	sh.replace(frozen, seg)
 	s.setBacklog()
-	s.addHeadBytes(-frozen.head.Bytes())
+	s.addHeadBytes(frozen.head.Grown() - frozen.head.Bytes())
 	s.counters.seals.Add(1)
 	if seg != nil {
 		s.counters.sealedRows.Add(int64(seg.meta.Rows))
