@@ -106,7 +106,7 @@ func (h *Head) Flagged() int {
 // Bytes returns about how much memory the rows take, once they are in cells.
 func (h *Head) Bytes() int64 { return h.bytes.Load() }
 
-// Grown returns how much memory the rows take more than when it was called last. They take some more
+// Grown returns how much memory the rows take more than when it was called last. They take more
 // whenever rows go into cells, and whoever looks may be who puts them there.
 func (h *Head) Grown() int64 {
 	now := h.bytes.Load()
