@@ -11,20 +11,20 @@ import (
 const (
 	// rowMemory is what a row takes beside its payload: its columns, its entry in a cell, its
 	// share of growth.
-	rowMemory = 61
+	rowMemory = 60
 	// cellMemory is what a cell takes beside its rows: its place in map and list, and its first
 	// chunk. With random device ids each row has a cell of its own, and this is most of it.
-	cellMemory = 264
+	cellMemory = 232
 	// tableMemory is what the table of the newest caps of a cell takes, and newestMemory those of
 	// 64 neighbours in it.
 	tableMemory  = 1<<cellShift/8 + 16
 	newestMemory = 576
 	// A cluster puts a few hundred rows at a time into each of many heads. What a row touches on
 	// its way into its cell is not in the caches any more, unless rows of the same cells came just
-	// before. So rows wait, unless somebody looks, until there are waitingShare for each cell, but
-	// at most maxWaiting: whoever looks first puts them into their cells.
-	waitingShare = 8
-	maxWaiting   = 1 << 14
+	// before. So rows wait until there are maxWaiting, or manyOfCell for each cell come at once, or
+	// somebody looks, who puts them into their cells.
+	maxWaiting = 1 << 14
+	manyOfCell = 8
 )
 
 // Head is the in-memory part of a shard: rows in the order of their arrival, and in cells by
@@ -134,13 +134,10 @@ func (h *Head) Insert(b *record.Batch) {
 	}
 	h.rowCount.Add(int64(b.Len()))
 	h.bytes.Add(int64(len(b.Data)) + int64(b.Len())*rowMemory)
-	if h.waiting.Add(int64(b.Len())) >= h.mayWait() {
+	if h.waiting.Add(int64(b.Len())) >= maxWaiting || b.Len() > manyOfCell*len(h.list) {
 		h.enterWaiting()
 	}
 }
-
-// mayWait returns how many rows may wait for their cells.
-func (h *Head) mayWait() int64 { return min(maxWaiting, 1+waitingShare*int64(len(h.list))) }
 
 // enterWaiting puts the rows that wait into their cells.
 func (h *Head) enterWaiting() {

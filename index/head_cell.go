@@ -27,23 +27,18 @@ type entry struct {
 	flagged bool   // may supersede an older row
 }
 
-// zone says where the rows of a chunk lie. Most chunks are passed over by it.
-type zone struct {
-	caps        Bound
-	first, last place
-}
-
 // chunk is rows of a cell in order of arrival. All may supersede an older row, or none: late rows
 // would stretch the zones of the others over days.
 type chunk struct {
-	rows     []entry
-	tops     *tops // nil for the first chunks of a cell
-	disorder int64 // how far a cap is below one before it at most
+	capLo, capHi int64
+	first, last  place // of the rows: most chunks are passed over, and their rows lie elsewhere
+	rows         []entry
 }
+
+func (k *chunk) flagged() bool { return k.rows[0].flagged }
 
 type cell struct {
 	key    cellKey
-	zones  []zone // of chunks
 	chunks []chunk
 	open   [2]int32 // chunks that take rows that are not flagged, and flagged ones; counted from 1
 	caps   [2]Bound // of the rows of either kind, where open says that there are some
@@ -119,38 +114,23 @@ func (c *cell) append(r entry, m *memory) {
 	}
 	caps.Min, caps.Max = min(caps.Min, r.cap), max(caps.Max, r.cap)
 	if *open == 0 || len(c.chunks[*open-1].rows) == chunkRows {
-		c.begin(r, m, *open > 0)
+		k := chunk{capLo: r.cap, capHi: r.cap, first: r.at}
+		switch { // once the cell has shown that it fills chunks
+		case *open > 0 && m != nil:
+			k.rows = take[entry](m, chunkRows)[:0]
+		case *open > 0:
+			k.rows = make([]entry, 0, chunkRows)
+		}
+		c.chunks = append(c.chunks, k)
 		*open = int32(len(c.chunks))
+		if r.flagged {
+			c.late = append(c.late, uint32(*open-1))
+		}
 	}
-	z, k := &c.zones[*open-1], &c.chunks[*open-1]
-	k.note(z, r.cap)
-	z.last = r.at
+	k := &c.chunks[*open-1]
+	k.capLo, k.capHi, k.last = min(k.capLo, r.cap), max(k.capHi, r.cap), r.at
 	k.rows = append(k.rows, r)
 	c.rows++
-}
-
-// begin adds a chunk for a row, with all its memory once the cell has shown that it fills chunks.
-func (c *cell) begin(r entry, m *memory, full bool) {
-	var k chunk
-	switch {
-	case full && m != nil:
-		k.rows, k.tops = take[entry](m, chunkRows)[:0], (*tops)(take[int64](m, topsOfChunk))
-	case full:
-		k.rows, k.tops = make([]entry, 0, chunkRows), new(tops)
-	}
-	if r.flagged {
-		c.late = append(c.late, uint32(len(c.chunks)))
-	}
-	c.zones = append(c.zones, zone{caps: Bound{r.cap, r.cap}, first: r.at})
-	c.chunks = append(c.chunks, k)
-}
-
-// rowsOf returns how many rows a chunk has.
-func (c *cell) rowsOf(i int) int {
-	if i == int(c.open[0])-1 || i == int(c.open[1])-1 {
-		return len(c.chunks[i].rows)
-	}
-	return chunkRows
 }
 
 // meets reports which rows may lie in the caps of a box, those that are not flagged, and flagged

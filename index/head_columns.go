@@ -134,17 +134,6 @@ func (c *cell) countWithin(caps, mids record.RangeSet, rows []entry) (n int) {
 	return n
 }
 
-// countBetween returns how many rows of a chunk lie in one range of caps.
-func (c *cell) countBetween(caps record.RangeSet, z *zone, k *chunk) int {
-	lo, from := k.edge(z, caps[0].From)
-	to, hi := k.edge(z, caps[0].To)
-	if to <= from {
-		return c.countWithin(caps, nil, k.rows[lo:max(lo, hi)])
-	}
-	return to - from + c.countWithin(caps, nil, k.rows[lo:from]) +
-		c.countWithin(caps, nil, k.rows[to:hi])
-}
-
 // ranges are a range of caps and one of the devices of a cell: where they begin, and how much
 // further they reach.
 type ranges struct {

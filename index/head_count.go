@@ -16,7 +16,7 @@ func (h *Head) Count(box *record.Box, belowAcqNs int64) int {
 		for looked := 0; len(ids) > 0 && looked < scanLook/chunkRows; ids = ids[1:] {
 			c := h.list[ids[0]]
 			for i := range c.chunks {
-				count += s.count(c, i, from, to)
+				count += s.count(c, &c.chunks[i], from, to)
 			}
 			looked += len(c.chunks)
 		}
@@ -38,29 +38,25 @@ func (s *headScan) places() (from, to place) {
 }
 
 // count returns how many rows of a chunk match.
-func (s *headScan) count(c *cell, chunk int, from, to place) int {
-	z := &c.zones[chunk]
-	if !s.box[record.Cap].Meets(z.caps.Min, z.caps.Max) || z.first >= to || z.last < from {
+func (s *headScan) count(c *cell, k *chunk, from, to place) int {
+	if !s.box[record.Cap].Meets(k.capLo, k.capHi) {
+		return 0
+	}
+	if k.first >= to || k.last < from {
 		return 0
 	}
 	lowest := c.key.block << cellShift
-	inTime := z.first >= from && z.last < to && len(s.box[record.Acq]) <= 1
+	inTime := k.first >= from && k.last < to && len(s.box[record.Acq]) <= 1
 	caps, allMIDs := s.box[record.Cap], s.box[record.MID].Covers(lowest, lowest+deviceMask)
-	if inTime && allMIDs && caps.Covers(z.caps.Min, z.caps.Max) {
-		return c.rowsOf(chunk)
+	if inTime && allMIDs && caps.Covers(k.capLo, k.capHi) {
+		return len(k.rows)
 	}
-	k := &c.chunks[chunk]
-	if inTime && allMIDs && len(caps) == 1 {
-		return c.countBetween(caps, z, k)
-	}
-	lo, hi := k.near(z, caps)
-	rows := k.rows[lo:hi]
 	if mids := s.box[record.MID]; inTime && len(caps) <= 1 && len(mids) <= 1 {
-		return c.countWithin(caps, mids, rows)
+		return c.countWithin(caps, mids, k.rows)
 	}
 	count := 0
-	for i := range rows {
-		r := &rows[i]
+	for i := range k.rows {
+		r := &k.rows[i]
 		if caps.Contains(r.cap) && s.box[record.MID].Contains(c.mid(r)) &&
 			(inTime || r.at < to && s.acqIn(s.acqOf(r))) {
 			count++

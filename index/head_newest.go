@@ -46,8 +46,8 @@ func (h *Head) Cell(id uint32, box *record.Box, to *HeadCell) {
 	defer h.mu.RUnlock()
 	c := h.list[id]
 	to.ID, to.Series, to.Chunks = id, to.Series[:0], to.Chunks[:0]
-	for i := range c.zones {
-		to.Chunks = append(to.Chunks, c.zones[i].caps)
+	for i := range c.chunks {
+		to.Chunks = append(to.Chunks, Bound{c.chunks[i].capLo, c.chunks[i].capHi})
 	}
 	if c.newest == nil {
 		to.look(c, box)
@@ -91,15 +91,14 @@ func (h *Head) ChunkRows(
 	h.look()
 	defer h.mu.RUnlock()
 	c := h.list[id]
-	k := &c.chunks[chunk]
-	for i, end := k.near(&c.zones[chunk], box[record.Cap]); i < end; i++ {
-		r := &k.rows[i]
+	for i := range c.chunks[chunk].rows {
+		r := &c.chunks[chunk].rows[i]
 		if !box[record.MID].Contains(c.mid(r)) || !box[record.Cap].Contains(r.cap) {
 			continue
 		}
 		p, at := h.rows.row(r.at)
-		if key := p.rows.Key(at); key.AcqNs < belowAcqNs && box[record.Acq].Contains(key.AcqNs) {
-			dst = append(dst, HeadRow{Key: key, Flagged: r.flagged, Tomb: p.rows.Tomb(at),
+		if k := p.rows.Key(at); k.AcqNs < belowAcqNs && box[record.Acq].Contains(k.AcqNs) {
+			dst = append(dst, HeadRow{Key: k, Flagged: r.flagged, Tomb: p.rows.Tomb(at),
 				Row: uint32(chunk*chunkRows + i)})
 		}
 	}

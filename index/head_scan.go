@@ -203,11 +203,11 @@ func (s *headScan) cell(id uint32) error {
 			chunks = len(c.late)
 		}
 		for i < chunks && !s.full() && s.looked < scanLook {
-			number := i
+			k := &c.chunks[i]
 			if !timely {
-				number = int(c.late[i])
+				k = &c.chunks[c.late[i]]
 			}
-			if row = s.chunk(c, number, row); row < 0 {
+			if row = s.chunk(c, k, row); row == len(k.rows) {
 				i, row = i+1, 0
 			}
 		}
@@ -230,29 +230,20 @@ func (s *headScan) full() bool {
 }
 
 // chunk copies the matching rows of a chunk from a row on, until payloads fill the batch, and
-// returns the row to go on with, below 0 when there is none.
-func (s *headScan) chunk(c *cell, number, from int) int {
-	caps, z := s.box[record.Cap], &c.zones[number]
-	if !caps.Meets(z.caps.Min, z.caps.Max) {
-		return -1
+// returns the row to go on with.
+func (s *headScan) chunk(c *cell, k *chunk, from int) int {
+	if !s.box[record.Cap].Meets(k.capLo, k.capHi) ||
+		k.first >= s.bound && s.acqOf(&k.rows[0]) >= s.below {
+		return len(k.rows)
 	}
-	k := &c.chunks[number]
-	if z.first >= s.bound && s.acqOf(&k.rows[0]) >= s.below {
-		return -1
-	}
-	lo, end := k.near(z, caps)
-	from = max(from, lo)
-	s.looked += max(0, end-from)
-	for from < end && len(s.batch.Data) < scanBytes {
-		if run := inOnePiece(k.rows[from:end]); s.together(c, run) {
+	s.looked += len(k.rows) - from
+	for from < len(k.rows) && len(s.batch.Data) < scanBytes {
+		if run := inOnePiece(k.rows[from:]); s.together(c, run) {
 			from += len(run)
 			continue
 		}
 		s.row(c, &k.rows[from])
 		from++
-	}
-	if from >= end {
-		return -1
 	}
 	return from
 }

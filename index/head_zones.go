@@ -29,10 +29,11 @@ func (h *Head) flaggedOf(id uint32, box *record.Box, dst []FlaggedZone) []Flagge
 	defer h.mu.RUnlock()
 	c := h.list[id]
 	lowest := c.key.block << cellShift
-	for _, i := range c.late {
-		if caps := c.zones[i].caps; box[record.Cap].Meets(caps.Min, caps.Max) {
+	for i := range c.chunks {
+		k := &c.chunks[i]
+		if k.flagged() && box[record.Cap].Meets(k.capLo, k.capHi) {
 			dst = append(dst, FlaggedZone{MID: Bound{lowest, lowest + deviceMask},
-				Cap: caps, Flagged: c.rowsOf(int(i))})
+				Cap: Bound{k.capLo, k.capHi}, Flagged: len(k.rows)})
 		}
 	}
 	return dst
