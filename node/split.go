@@ -1,6 +1,9 @@
 package node
 
 import (
+	"slices"
+	"sync"
+
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -28,6 +31,14 @@ func rowsByGroup(b *record.Batch, owners *slots.Map) [][]uint32 {
 	return out
 }
 
+// slotSort is the memory of rowsBySlot, at most that of the largest batch, for the next one.
+type slotSort struct {
+	of   []uint32 // row -> slot
+	half []uint32 // rows by the low digit of their slot
+}
+
+var slotSorts = sync.Pool{New: func() any { return new(slotSort) }}
+
 // rowsBySlot is rowsByGroup with the rows of a group ordered by slot: those of a slot keep their
 // order, and with it the versions of one reading theirs. Every replica finds the devices of a slot
 // in the same few places of its memory, so neighbours there cost it less than rows in any order.
@@ -37,7 +48,10 @@ func rowsBySlot(b *record.Batch, owners *slots.Map) [][]uint32 {
 	const digitBits = 7 // two of these make a slot
 	const digits = 1 << digitBits
 	n := b.Len()
-	of := make([]uint32, n)
+	work := slotSorts.Get().(*slotSort)
+	defer slotSorts.Put(work)
+	work.of, work.half = slices.Grow(work.of[:0], n)[:n], slices.Grow(work.half[:0], n)[:n]
+	of, half := work.of, work.half
 	var low, high [digits + 1]uint32 // where rows with a digit begin
 	slot := uint32(0)
 	for i := range n {
@@ -53,7 +67,7 @@ func rowsBySlot(b *record.Batch, owners *slots.Map) [][]uint32 {
 		low[d+1] += low[d]
 		high[d+1] += high[d]
 	}
-	half, all := make([]uint32, n), make([]uint32, n)
+	all := make([]uint32, n)
 	for i, slot := range of {
 		at := &low[slot%digits]
 		half[*at] = uint32(i)

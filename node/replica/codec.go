@@ -62,7 +62,7 @@ func appendSimple(m *pb.Message) []byte {
 	if m.Context != nil {
 		size += 1 + protowire.SizeBytes(len(m.Context))
 	}
-	out := appendNumber(make([]byte, 0, size), fieldType, uint64(*m.Type))
+	out := appendNumber(messageRoom(size), fieldType, uint64(*m.Type))
 	for field, v := range all {
 		if v != nil {
 			out = appendNumber(out, protowire.Number(field), *v)

@@ -1,6 +1,9 @@
 package replica
 
 import (
+	"math/bits"
+	"sync"
+
 	"google.golang.org/protobuf/proto"
 
 	pb "go.etcd.io/raft/v3/raftpb"
@@ -41,4 +44,48 @@ func parseMessage(src []byte) (*pb.Message, bool) {
 
 func unmarshalChange(e *pb.Entry, cc *pb.ConfChangeV2) error {
 	return proto.Unmarshal(e.GetData(), cc)
+}
+
+const (
+	// Messages of these sizes, in bits, are written into memory of ones that have been sent: a
+	// replica that takes records sends each of them twice, and what nobody has touched yet is dear.
+	leastSpareBits = 10
+	mostSpareBits  = 20
+)
+
+// spareRooms is memory for messages, by the bits of its capacity.
+type spareRooms [mostSpareBits + 1][][]byte
+
+// mostSpares is how many of one size are kept together.
+const mostSpares = 16
+
+var spares = sync.Pool{New: func() any { return new(spareRooms) }}
+
+// messageRoom returns room for a message.
+func messageRoom(size int) []byte {
+	class := max(leastSpareBits, bits.Len(uint(size-1)))
+	if size < 1<<(leastSpareBits-1) || class > mostSpareBits {
+		return make([]byte, 0, size)
+	}
+	all := spares.Get().(*spareRooms)
+	defer spares.Put(all)
+	if last := len(all[class]) - 1; last >= 0 {
+		room := all[class][last]
+		all[class] = all[class][:last]
+		return room
+	}
+	return make([]byte, 0, 1<<class)
+}
+
+// spare lets another message have the memory of one that nobody needs any more.
+func spare(message []byte) {
+	class := bits.TrailingZeros(uint(cap(message)))
+	if class < leastSpareBits || class > mostSpareBits || cap(message) != 1<<class {
+		return
+	}
+	all := spares.Get().(*spareRooms)
+	defer spares.Put(all)
+	if len(all[class]) < mostSpares {
+		all[class] = append(all[class], message[:0])
+	}
 }

@@ -178,11 +178,15 @@ func (p *peer) write(conn *dialed) {
 func (p *peer) send(conn net.Conn, w *bufio.Writer, batch []outMessage) error {
 	_ = conn.SetWriteDeadline(time.Now().Add(writeTime))
 	if !batch[0].isLarge() {
-		return writeBatch(w, batch)
+		err := writeBatch(w, batch)
+		for i := range batch {
+			spare(batch[i].message)
+		}
+		return err
 	}
 	return writePieces(w, &batch[0], func() error {
 		_ = conn.SetWriteDeadline(time.Now().Add(writeTime))
-		if pulses := p.takePulses(); len(pulses) > 0 {
+		if pulses := p.takePulses(); len(pulses) > 0 { // small ones, of which no memory is spared
 			return writeBatch(w, pulses)
 		}
 		return nil

@@ -172,25 +172,39 @@ func BenchmarkGatherChunks(b *testing.B) {
 }
 
 func BenchmarkRowsEntry(b *testing.B) {
-	rows := sensors(10_000).Rows
-	var buf []byte
-	var h RowsHeader
-	var dst record.Batch
-	b.Run("append", func(b *testing.B) {
-		for b.Loop() {
-			buf = AppendRowsEntry(buf[:0], &h, rows, nil)
-		}
-		perRow(b, rows.Len())
-	})
-	b.Run("parse", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			if err := ParseRowsEntry(buf, &h, &dst); err != nil {
-				b.Fatal(err)
+	all := sensors(10_000).Rows
+	some := make([]uint32, 0, 600) // what one of 16 groups gets of a batch
+	for i := range cap(some) {
+		some = append(some, uint32(i*16))
+	}
+	for _, rows := range [][]uint32{nil, some} {
+		for _, packed := range []bool{false, true} {
+			var buf []byte
+			var dst record.Batch
+			h := RowsHeader{Packed: packed}
+			n := all.Len()
+			if rows != nil {
+				n = len(rows)
 			}
+			name := fmt.Sprintf("rows=%d/packed=%v", n, packed)
+			b.Run("append/"+name, func(b *testing.B) {
+				for b.Loop() {
+					buf = AppendRowsEntry(buf[:0], &h, all, rows)
+				}
+				perRow(b, n)
+				b.ReportMetric(float64(len(buf))/float64(n), "B/row")
+			})
+			b.Run("parse/"+name, func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if err := ParseRowsEntry(buf, &h, &dst); err != nil {
+						b.Fatal(err)
+					}
+				}
+				perRow(b, n)
+			})
 		}
-		perRow(b, rows.Len())
-	})
+	}
 }
 
 func BenchmarkLogAppend(b *testing.B) {

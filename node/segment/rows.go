@@ -16,7 +16,8 @@ const (
 	rowsHaveTombs   = 1 // flag: a bitmap of tombstones follows the keys
 	rowsHaveAcqs    = 2 // flag: a column of acquisition times follows the keys
 	rowsShareAcqs   = 4 // flag: and some of them may be equal
-	rowsFlags       = rowsHaveTombs | rowsHaveAcqs | rowsShareAcqs
+	rowsPacked      = 8 // flag: columns are packed
+	rowsFlags       = rowsHaveTombs | rowsHaveAcqs | rowsShareAcqs | rowsPacked
 	rowKeyBytes     = 8 + 8 + 4 + 4
 	variedPayloads  = math.MaxUint32 // in place of the stride: a column of sizes follows the keys
 )
@@ -32,6 +33,7 @@ type RowsHeader struct {
 	Parts           uint32 // entries that the batch was split into, all in one flush
 	Stamped         bool   // the rows bring ascending acquisition times; the first is FirstAcqNs
 	Shared          bool   // some of these may be equal
+	Packed          bool   // columns are packed, for an entry that is sent and stored several times
 }
 
 // AppendRowsEntry appends the data of a log entry that holds the rows of b that rows names, all
@@ -59,7 +61,13 @@ func AppendRowsEntry(dst []byte, h *RowsHeader, b *record.Batch, rows []uint32) 
 	if h.Shared {
 		flags |= rowsShareAcqs
 	}
-	dst = slices.Grow(dst, rowsHeaderBytes+n*(rowKeyBytes+8+5)+payloadBytes)
+	packed := h.Packed && !h.Stamped && canPack(uint64(n))
+	if packed {
+		flags |= rowsPacked
+	}
+	if !packed {
+		dst = slices.Grow(dst, rowsHeaderBytes+n*(rowKeyBytes+8+5)+payloadBytes)
+	}
 	dst = binary.LittleEndian.AppendUint32(dst, rowsVersion)
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(n))
 	dst = append(dst, h.Writer[:]...)
@@ -71,6 +79,9 @@ func AppendRowsEntry(dst []byte, h *RowsHeader, b *record.Batch, rows []uint32) 
 	dst = binary.LittleEndian.AppendUint32(dst, stride)
 	dst = binary.LittleEndian.AppendUint32(dst, flags)
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(payloadBytes))
+	if packed {
+		return appendPackedRows(dst, b, rows, n, tombs)
+	}
 	dst = appendInts(dst, b.MID, rows)
 	dst = appendInts(dst, b.CapNs, rows)
 	dst = appendInts(dst, b.CID, rows)
@@ -186,6 +197,7 @@ func ParseRowsEntry(src []byte, h *RowsHeader, b *record.Batch) error {
 	stride := binary.LittleEndian.Uint32(src[56:])
 	flags := binary.LittleEndian.Uint32(src[60:])
 	h.Stamped, h.Shared = flags&rowsHaveAcqs != 0, flags&rowsShareAcqs != 0
+	h.Packed = flags&rowsPacked != 0
 	if flags&^rowsFlags != 0 || h.Shared && !h.Stamped {
 		return fmt.Errorf("rows entry with flags %#x; this program knows %#x, and %#x only "+
 			"with %#x", flags, rowsFlags, rowsShareAcqs, rowsHaveAcqs)
@@ -193,6 +205,12 @@ func ParseRowsEntry(src []byte, h *RowsHeader, b *record.Batch) error {
 	payloadBytes := binary.LittleEndian.Uint64(src[64:])
 	rows := uint64(binary.LittleEndian.Uint32(src[4:]))
 	rest := src[rowsHeaderBytes:]
+	if h.FirstAcqNs > math.MaxInt64-int64(rows) {
+		return fmt.Errorf("rows entry: acquisition times from %d on overflow", h.FirstAcqNs)
+	}
+	if h.Packed {
+		return parsePackedRows(rest, h, packedShape{rows, stride, flags, payloadBytes}, b)
+	}
 	rowBytes := uint64(rowKeyBytes)
 	if stride == variedPayloads {
 		rowBytes += 4
@@ -206,9 +224,6 @@ func ParseRowsEntry(src []byte, h *RowsHeader, b *record.Batch) error {
 		return fmt.Errorf("rows entry of %d bytes cannot hold %d rows with %d payload bytes",
 			len(src), rows, payloadBytes)
 	}
-	if h.FirstAcqNs > math.MaxInt64-int64(rows) {
-		return fmt.Errorf("rows entry: acquisition times from %d on overflow", h.FirstAcqNs)
-	}
 	n := int(rows)
 	b.MID, rest = parseInts(b.MID, rest, n)
 	b.CapNs, rest = parseInts(b.CapNs, rest, n)
@@ -218,7 +233,10 @@ func ParseRowsEntry(src []byte, h *RowsHeader, b *record.Batch) error {
 	if err != nil {
 		return err
 	}
-	return parseTail(rest, n, stride, tombBytes, b)
+	if b.Tombs, err = parseTombs(b.Tombs, rest[:tombBytes], n); err != nil {
+		return err
+	}
+	return parsePayloads(rest[tombBytes:], n, stride, b)
 }
 
 // parseAcqs gives n rows their acquisition times.
@@ -243,21 +261,12 @@ func parseAcqs(src []byte, h *RowsHeader, b *record.Batch, n int) (rest []byte, 
 	return src, nil
 }
 
-// parseTail reads what follows the keys and acquisition times.
-func parseTail(rest []byte, n int, stride uint32, tombBytes uint64, b *record.Batch) error {
-	var ok bool
-	if b.Tombs, ok = parseTombs(b.Tombs, rest[:tombBytes], n); !ok {
-		return fmt.Errorf("rows entry: no tombstones, or some beyond its %d rows", n)
-	}
-	return parsePayloads(rest[tombBytes:], n, stride, b)
-}
-
 // parseTombs reads a bitmap of n bits, if there is one, into the memory of dst. One without a bit
 // is not written.
-func parseTombs(dst []uint64, src []byte, n int) (tombs []uint64, ok bool) {
+func parseTombs(dst []uint64, src []byte, n int) (tombs []uint64, err error) {
 	dst, any := dst[:0], byte(0)
 	if len(src) == 0 {
-		return dst, true
+		return dst, nil
 	}
 	for i, v := range src {
 		if i&7 == 0 {
@@ -266,7 +275,10 @@ func parseTombs(dst []uint64, src []byte, n int) (tombs []uint64, ok bool) {
 		dst[i>>3] |= uint64(v) << (i & 7 * 8)
 		any |= v
 	}
-	return dst, any != 0 && (n&63 == 0 || dst[len(dst)-1]>>(n&63) == 0)
+	if any == 0 || n&63 != 0 && dst[len(dst)-1]>>(n&63) != 0 {
+		return dst, fmt.Errorf("rows entry: no tombstones, or some beyond its %d rows", n)
+	}
+	return dst, nil
 }
 
 // parseInts reads n values into the memory of dst.

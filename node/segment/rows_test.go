@@ -43,6 +43,7 @@ func TestRowsEntryModel(t *testing.T) {
 				b.AcqNs[1] = b.AcqNs[0]
 			}
 		}
+		h.Packed = !h.Stamped && len(want) > 0 && rng.IntN(2) == 0
 		entry := AppendRowsEntry([]byte("before"), &h, b, rows)
 		var gotHeader RowsHeader
 		if err := ParseRowsEntry(entry[6:], &gotHeader, &got); err != nil {
@@ -67,9 +68,9 @@ func TestRowsEntryModel(t *testing.T) {
 
 // An entry that is cut anywhere, or longer than it says, is refused.
 func TestRowsEntryCut(t *testing.T) {
-	for range 20 {
+	for i := range 40 {
 		b := randomBatch(t)
-		entry := AppendRowsEntry(nil, &RowsHeader{}, b, nil)
+		entry := AppendRowsEntry(nil, &RowsHeader{Packed: i%2 == 1}, b, nil)
 		var h RowsHeader
 		var got record.Batch
 		for cut := range entry {
@@ -133,4 +134,56 @@ func TestRowsEntryHostile(t *testing.T) {
 	if ParseRowsEntry(falling, &RowsHeader{}, &record.Batch{}) == nil {
 		t.Error("shared acquisition times that fall parse")
 	}
+}
+
+// Whatever a byte of a packed entry is changed to, what parses is in shape and takes little memory.
+func TestPackedRowsBent(t *testing.T) {
+	rng := randomSource(t)
+	parsed := 0
+	var h RowsHeader
+	var got record.Batch
+	for range 40 {
+		entry := AppendRowsEntry(nil, &RowsHeader{Packed: true},
+			randomInput(rng, 1+rng.IntN(40)).Rows, nil)
+		for at := range entry {
+			was := entry[at]
+			for _, v := range []byte{0, 1, was ^ 1, was + 1, 0x80, 56, 57, 64, 65, 0xff} {
+				entry[at] = v
+				if ParseRowsEntry(entry, &h, &got) != nil {
+					continue
+				}
+				parsed++
+				if err := got.CheckShape(); err != nil || got.Len() > record.MaxBatchRecords ||
+					len(got.Data) > record.MaxBatchRecords*packedWords*wordBytes {
+					t.Fatalf("%d at %d: %d rows, %d bytes, %v", v, at, got.Len(), len(got.Data),
+						err)
+				}
+			}
+			entry[at] = was
+		}
+	}
+	if parsed == 0 {
+		t.Fatal("nothing parses")
+	}
+}
+
+// Rows that are alike take next to nothing.
+func TestPackedRowsAreSmall(t *testing.T) {
+	f := func(rows, want int, row func(i int) (record.Key, []byte)) {
+		t.Helper()
+		b := &record.Batch{}
+		for i := range rows {
+			key, payload := row(i)
+			b.Append(key, payload)
+		}
+		if got := len(AppendRowsEntry(nil, &RowsHeader{Packed: true}, b, nil)); got > want {
+			t.Errorf("%d rows take %d bytes, more than %d", rows, got, want)
+		}
+	}
+	f(1000, rowsHeaderBytes+200, func(int) (record.Key, []byte) {
+		return record.Key{MID: 1 << 40, CapNs: 1e18}, make([]byte, 16)
+	})
+	f(1000, 4000, func(i int) (record.Key, []byte) { // 10 bits, and 10 of seconds
+		return record.Key{MID: int64(i) << 40, CapNs: int64(i%7) * 1e9}, []byte{byte(i)}
+	})
 }

@@ -75,7 +75,8 @@ func AppendPutRows(dst []byte, b *record.Batch, rows []uint32, w WriterSeq) []by
 
 func appendPut(dst []byte, b *record.Batch, rows []uint32, count int, w WriterSeq) []byte {
 	return segment.AppendRowsEntry(appendCommand(dst, commandPut), &segment.RowsHeader{
-		Writer: w.ID, Seq: w.Seq, BatchRecords: uint32(count), Parts: 1}, b, rows)
+		Writer: w.ID, Seq: w.Seq, BatchRecords: uint32(count), Parts: 1,
+		Packed: true}, b, rows)
 }
 
 // AppendErase appends the command that does what [Store.Erase] does.
