@@ -104,7 +104,8 @@ func (n *local) fold(
 		}
 		a := &aggregator{groups: newGroups(q.GroupBy, cal, n.opt.MaxGroups), guest: guest}
 		workers = append(workers, a)
-		s := sinks{rows: func(b *record.Batch) error { return a.add(ctx, b) }, front: guest.Front()}
+		s := sinks{rows: func(b *record.Batch) error { return a.add(ctx, b) }, front: guest.Front(),
+			room: func() []byte { return guest.Room(ctx) }}
 		if a.parts = newParts(keep, a); a.parts != nil {
 			s.parts = a.parts
 		}

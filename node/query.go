@@ -170,6 +170,7 @@ type sinks struct {
 	rows  store.Sink
 	front uint32
 	parts store.Apart
+	room  func() []byte // where payloads may lie, nil for anywhere
 }
 
 // scan runs the store's scan with the filters of the query before each sink, in their order. Sinks
@@ -249,12 +250,19 @@ func (n *local) scanChain(
 	if err != nil {
 		return store.ScanStats{}, err
 	}
-	return n.store.ScanApart(ctx, q, read, func(worker int) (store.Sink, store.Apart, error) {
-		if worker == 0 {
-			return first.rows, first.parts, nil
+	return n.store.ScanInto(ctx, q, read, func(worker int) (store.Taker, error) {
+		to := first
+		if worker > 0 {
+			if to, _, err = chain(worker); err != nil {
+				return store.Taker{}, err
+			}
 		}
-		to, _, err := chain(worker)
-		return to.rows, to.parts, err
+		out := store.Taker{Rows: to.rows, Apart: to.parts}
+		// Elsewhere there would be payloads in it of rows that the aggregate is not to see.
+		if len(modules) == 0 && q.View == record.ViewAll {
+			out.Room = to.room
+		}
+		return out, nil
 	})
 }
 

@@ -21,6 +21,11 @@ type Aggregate struct {
 // be given more of them.
 func (a *Aggregate) Front() uint32 { return a.guest.front }
 
+// Room returns memory of the guest, nil where there is none to spare. Payloads of a batch for Add
+// or AddApart that begin there are not copied. It must not be touched during any other call, nor
+// after Close. What lies in it the guest can read.
+func (a *Aggregate) Room(ctx context.Context) []byte { return a.columns.lend(ctx, a.guest) }
+
 // Add folds row i of b into the state of group gid[i], each below groups. Groups may grow from
 // call to call; new ones start with a fresh state. A nil gid means group 0 for every row.
 //

@@ -51,9 +51,8 @@ func (g *guest) call(f *exportFunc, budget int64, args ...uint64) (uint64, error
 	err := f.fn.CallWithStack(g.ctx, g.args[:])
 	g.used = uint64(budget - int64(g.fuel.Get()))
 	g.usage.note(f.name, g.used, uint64(budget))
-	c := &g.entry.host.counter
-	c.calls.Add(1)
-	c.fuelUsed.Add(int64(g.used))
+	g.done.calls++
+	g.done.fuel += int64(g.used)
 	if err != nil {
 		return 0, g.trapped(f.name, err)
 	}

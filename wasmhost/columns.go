@@ -1,6 +1,7 @@
 package wasmhost
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -36,6 +37,7 @@ type columns struct {
 	seq     uint32
 	region  uint32 // guest address, 0 before the first batch
 	size    uint32 // of the region
+	room    uint32 // guest address of what is lent, 0 for none
 	offsets []uint32
 	runs    []uint32
 	zeros   []uint32
@@ -62,6 +64,7 @@ type batch struct {
 	stride   int
 	offsets  []uint32 // relative to the first payload; nil with a stride or when not needed
 	data     []byte
+	there    uint32   // guest address of data, where it need not be copied
 	gid      []uint32 // nil when runs are given or none are needed
 	runs     []uint32 // pairs of gid and end
 	groups   int
@@ -227,7 +230,7 @@ func (c *columns) place(b *record.Batch, x *batch, list []placed, l *layout) []p
 	}
 	add(plugin.NeedGID, x.gid != nil, 36, bytesOf(x.gid))
 	add(plugin.NeedOffsets, x.offsets != nil, 40, bytesOf(x.offsets))
-	add(plugin.NeedData, c.need&plugin.NeedData != 0, 44, x.data)
+	add(plugin.NeedData, c.need&plugin.NeedData != 0 && x.there == 0, 44, x.data)
 	add(plugin.NeedRuns, x.runs != nil, 64, bytesOf(x.runs))
 	return list
 }
@@ -239,6 +242,7 @@ func (c *columns) write(
 	if c.need&plugin.NeedAcq != 0 && b.AcqNs == nil {
 		return 0, g.fail(Limit, "", "the plugin needs acquisition times, and the batch has none")
 	}
+	x.there = c.lies(g, x.data)
 	var l layout
 	var list [9]placed
 	l.add(plugin.BatchHeaderSize)
@@ -261,6 +265,10 @@ func (c *columns) write(
 		put(p.field, c.region+p.at)
 		present |= p.bit
 	}
+	if x.there != 0 {
+		put(44, x.there)
+		present |= plugin.NeedData
+	}
 	put(0, plugin.BatchMagic)
 	put(4, uint32(x.to-x.from))
 	put(12, present)
@@ -277,8 +285,48 @@ func (c *columns) write(
 	n := int64(x.to - x.from)
 	x.budget = g.scale * (fuelBase + c.perRow*n + fuelDearRow*min(n, dearRows) +
 		fuelPerByte*int64(len(x.data)))
-	g.entry.host.counter.records.Add(n)
+	g.done.records += n
 	return c.region, nil
+}
+
+// roomBytes is how much memory an instance lends: payloads of 8 bytes of two blocks.
+const roomBytes = 64 << 10
+
+// lend returns guest memory in which payloads may be put together, nil where none is to spare.
+func (c *columns) lend(ctx context.Context, g *guest) []byte {
+	if c.need&plugin.NeedData == 0 || g.closed ||
+		uint64(g.entry.lim.memoryPages)<<16/16 < roomBytes {
+		return nil
+	}
+	if c.room == 0 {
+		if g.enter(ctx) != nil {
+			return nil // whoever adds rows is told why
+		}
+		at, err := g.alloc(roomBytes)
+		if g.leave(err) != nil {
+			return nil
+		}
+		c.room = at
+	}
+	room, _ := g.memory.Read(c.room, roomBytes)
+	return room
+}
+
+// lies returns where bytes lie in what was lent, 0 when they do not, or not as columns do.
+func (c *columns) lies(g *guest, data []byte) uint32 {
+	if c.room == 0 || len(data) == 0 {
+		return 0
+	}
+	room, ok := g.memory.Read(c.room, roomBytes)
+	if !ok {
+		return 0
+	}
+	at := uintptr(unsafe.Pointer(unsafe.SliceData(data))) -
+		uintptr(unsafe.Pointer(unsafe.SliceData(room)))
+	if at >= roomBytes || at%regionAlign != 0 || roomBytes-at < uintptr(len(data)) {
+		return 0
+	}
+	return c.room + uint32(at)
 }
 
 // reserve makes the region large enough. It at least doubles, since guests never free.

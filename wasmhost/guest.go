@@ -52,9 +52,30 @@ type guest struct {
 	// values in it at each call, and that of a query has many layers.
 	ctx context.Context
 
-	owner uint64
-	since time.Time // when the slot was taken
+	slot  keptSlot
+	since time.Time // when the operation began, or the slot was taken last
 	away  bool      // the slot was given to others and not taken again, as the context ended
+	done  done
+}
+
+// done is what an instance did that its host does not know of yet: what all instances count
+// together is told now and then.
+type done struct {
+	calls, fuel, records int64
+	ns                   time.Duration
+}
+
+// tellCalls is how many calls an instance makes before its host knows of them.
+const tellCalls = 64
+
+// tell tells the host what was done.
+func (g *guest) tell() {
+	c, d := &g.entry.host.counter, &g.done
+	c.calls.Add(d.calls)
+	c.fuelUsed.Add(d.fuel)
+	c.records.Add(d.records)
+	c.callNs.Add(int64(d.ns))
+	*d = done{}
 }
 
 func (e *entry) startFuel() int64 {
@@ -117,6 +138,8 @@ func (g *guest) drop() {
 		return
 	}
 	g.closed = true
+	g.entry.host.slots.letGo(&g.slot)
+	g.tell()
 	_ = g.module.Close(context.Background()) // frees memory, reports exit codes only
 	g.entry.host.counter.instances.Add(-1)
 	g.entry.host.release(g.entry)
@@ -138,31 +161,44 @@ func (g *guest) enter(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("plugin %q: %w", g.entry.desc.Name, context.Cause(ctx))
 	}
-	if err := g.entry.host.enter(ctx, g.owner); err != nil {
+	h := g.entry.host
+	h.life.RLock()
+	if h.closed || g.closed {
+		h.life.RUnlock()
+		return ErrClosed
+	}
+	if err := h.slots.enter(ctx, &g.slot); err != nil {
+		h.life.RUnlock()
 		return err
 	}
 	g.since, g.away = time.Now(), false
-	if g.closed {
-		g.entry.host.leave(g.owner, g.since)
-		return ErrClosed
-	}
 	return nil
 }
 
 // leave ends an operation; after a failed one the instance may be in any state and is dropped.
 func (g *guest) leave(err error) error {
+	h := g.entry.host
+	defer h.life.RUnlock()
 	if err != nil {
 		g.drop()
 	}
 	if g.away {
-		g.entry.host.life.RUnlock()
 		return err
 	}
+	now := time.Now()
+	held := now.Sub(g.since)
 	if e := (*Error)(nil); errors.As(err, &e) && e.Kind == Fuel {
-		now := time.Now()
-		g.entry.host.slots.waste(g.owner, now.Sub(g.since), now)
+		h.slots.waste(g.slot.owner, held, now)
 	}
-	g.entry.host.leave(g.owner, g.since)
+	if g.done.ns += held; g.done.calls >= tellCalls {
+		g.tell()
+	}
+	if g.closed {
+		g.slot.had += held
+		h.slots.drop(&g.slot, now, held)
+		return err
+	}
+	h.slots.leave(&g.slot, held, now)
 	return err
 }
 
@@ -174,10 +210,12 @@ func (g *guest) pause(ctx context.Context) error {
 	slots := g.entry.host.slots
 	if slots.waiting.Load() > 0 {
 		now := time.Now()
-		if now.Sub(g.since) >= turn {
-			g.entry.host.giveSlot(g.owner, g.since, now)
-			if err := slots.take(ctx, g.owner, now); err != nil {
+		if held := now.Sub(g.since); held >= turn {
+			g.done.ns += held
+			slots.give(g.slot.owner, held, now)
+			if err := slots.take(ctx, g.slot.owner, now); err != nil {
 				g.away = true
+				slots.lost(&g.slot)
 				return fmt.Errorf("plugin %q: %w", g.entry.desc.Name, err)
 			}
 			g.since = time.Now()

@@ -121,7 +121,9 @@ func TestTotalBytes(t *testing.T) {
 	if _, err := lent.NewAggregate(t.Context(), nil); !errors.As(err, &e) || e.Kind != Memory {
 		t.Errorf("a fourth page: %v", err)
 	}
-	err := open[0].Add(t.Context(), values(1), nil, 1) // grows, and is closed as it fails
+	const groups = 8192 // whose states do not fit into a page
+	// It is closed as it fails.
+	err := open[0].Add(t.Context(), values(1), []uint32{0}, groups)
 	if !errors.As(err, &e) || e.Kind != Memory || e.Export != exportAlloc {
 		t.Errorf("a fourth page: %v", err)
 	}

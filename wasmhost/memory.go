@@ -12,8 +12,8 @@ const (
 	// queries. A pooled region takes at most pooledBytes of real memory.
 	maxPooledRegions = 64
 	// pooledBytes is where clearing memory stops being cheaper than giving it back to the system
-	// and taking page faults later: about 10 µs.
-	pooledBytes = 256 << 10
+	// and taking page faults later: about 10 µs, which is what two of them take in some machines.
+	pooledBytes = 512 << 10
 )
 
 // memoryPool hands out the linear memories of instances. A region is reserved at its greatest

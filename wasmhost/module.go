@@ -114,7 +114,7 @@ func (m *Module) newGuest(ctx context.Context, params []byte, take func(*guest))
 		g.drop()
 		return err
 	}
-	g.owner = owner
+	g.slot.owner = owner
 	take(g)
 	return nil
 }

@@ -35,13 +35,16 @@ type slots struct {
 	waiting atomic.Int32 // waiters, so that holders need no lock to see that there are none
 	working atomic.Int32 // who works without guests
 	worked  atomic.Int64 // when the last of those ended, after began
+	several atomic.Bool  // there are several owners
 	began   time.Time
 
 	mu     sync.Mutex
 	all    int
-	free   int               // guarded by mu, as are the owners
-	owners map[uint64]*owner // that hold, wait, did so recently, or had more than others
-	served time.Duration     // time that the owner served last had had: where newcomers begin
+	free   int                // guarded by mu, as are the owners
+	owners map[uint64]*owner  // that hold, wait, did so recently, or had more than others
+	served time.Duration      // time that the owner served last had had: where newcomers begin
+	kept   map[*keptSlot]bool // guarded by mu: slots that are kept, or were and are used again
+	looked time.Time          // guarded by mu: when owners that are gone were looked for
 }
 
 type owner struct {
@@ -54,7 +57,8 @@ type owner struct {
 }
 
 func newSlots(n int) *slots {
-	s := &slots{all: n, free: n, owners: map[uint64]*owner{}, began: time.Now()}
+	s := &slots{all: n, free: n, owners: map[uint64]*owner{}, kept: map[*keptSlot]bool{},
+		began: time.Now()}
 	s.worked.Store(-int64(recent))
 	return s
 }
@@ -99,6 +103,7 @@ func (s *slots) take(ctx context.Context, key uint64, now time.Time) error {
 	granted := make(chan struct{})
 	o.queue = append(o.queue, granted)
 	s.waiting.Add(1)
+	s.takeKept(now)
 	s.grant(now)
 	s.mu.Unlock()
 	select {
@@ -122,6 +127,7 @@ func (s *slots) owner(key uint64, now time.Time) *owner {
 		s.part(now) // forgets
 		o = &owner{had: s.served}
 		s.owners[key] = o
+		s.several.Store(len(s.owners) > 1)
 	}
 	return o
 }
@@ -159,9 +165,15 @@ func (s *slots) leaveQueue(key uint64, granted chan struct{}) {
 func (s *slots) give(key uint64, held time.Duration, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.giveLocked(key, held, held, now)
+}
+
+// giveLocked is give for an owner that had a slot for a time, the last part of it at a stretch. It
+// is called with mu held.
+func (s *slots) giveLocked(key uint64, had, last time.Duration, now time.Time) {
 	o := s.owners[key]
-	o.had, o.held, o.last = o.had+held, o.held-1, now
-	if held >= turn {
+	o.had, o.held, o.last = o.had+had, o.held-1, now
+	if last >= turn {
 		o.slow = now
 	}
 	s.free++
@@ -175,9 +187,15 @@ func (s *slots) forget(key uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if o := s.owners[key]; o != nil && o.held == 0 && len(o.queue) == 0 {
-		delete(s.owners, key)
+		s.remove(key)
 		s.grant(time.Now())
 	}
+}
+
+// remove is called with mu held.
+func (s *slots) remove(key uint64) {
+	delete(s.owners, key)
+	s.several.Store(len(s.owners) > 1)
 }
 
 // grant hands free slots to those who wait. While there is one who may not have one yet, another
@@ -224,7 +242,7 @@ func (s *slots) part(now time.Time) int {
 			sharing++
 		case now.Before(o.rests):
 		case o.had <= s.served || s.free == s.all:
-			delete(s.owners, key)
+			s.remove(key)
 		}
 	}
 	return max(1, (s.all+sharing-1)/max(1, sharing))

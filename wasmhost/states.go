@@ -12,7 +12,9 @@ const (
 	// 32 KiB with 64 units of fuel a byte are 2.1 million units, half a millisecond.
 	sliceBytes = 32 << 10
 
-	firstStatesBytes = 64 << 10 // of the first region; each next one is 16 times as large
+	// Of the first region; each next one is 16 times as large. Most aggregates have one group, and
+	// what an instance has of memory, touched or not, is cleared for the next one.
+	firstStatesBytes = 4 << 10
 	statesGrowth     = 16
 )
 
@@ -27,10 +29,11 @@ type states struct {
 
 	init, mergeF, finishF, saveF, loadF exportFunc
 
-	// scratch of merge: room for gathered destinations, and for sources behind them.
-	scratch uint32
-	stamps  []uint32 // per group, the number of the slice that last merged into it
-	stamp   uint32
+	// scratch of merge: room for so many gathered destinations, and for sources behind them.
+	scratch     uint32
+	scratchRoom int
+	stamps      []uint32 // per group, the number of the slice that last merged into it
+	stamp       uint32
 
 	out      uint32 // region for results
 	outSize  uint32
@@ -150,11 +153,15 @@ func (s *states) merge(ctx context.Context, g *guest, src []byte, gid []uint32) 
 			gid[i] = uint32(i)
 		}
 	}
-	if s.scratch == 0 && count > 0 {
-		var err error
-		if s.scratch, err = g.alloc(uint32(2 * s.perSlice() * s.size)); err != nil {
+	if most := min(count, s.perSlice()); most > s.scratchRoom {
+		if most > 1 {
+			most = s.perSlice()
+		}
+		region, err := g.alloc(uint32(2 * most * s.size))
+		if err != nil {
 			return err
 		}
+		s.scratch, s.scratchRoom = region, most
 	}
 	for from := 0; from < count; {
 		if err := g.pause(ctx); err != nil {
@@ -202,7 +209,7 @@ func (s *states) distinct(gid []uint32) int {
 func (s *states) mergeSlice(g *guest, src []byte, gid []uint32) error {
 	n := len(gid)
 	size := uint32(len(src))
-	source := s.scratch + uint32(s.perSlice()*s.size)
+	source := s.scratch + uint32(s.scratchRoom*s.size)
 	b, err := g.view(exportAlloc, source, size)
 	if err != nil {
 		return err

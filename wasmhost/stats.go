@@ -2,7 +2,8 @@ package wasmhost
 
 import "sync/atomic"
 
-// Stats counts what a host has done since it was made.
+// Stats counts what a host has done since it was made. Of an instance that is alive it may not know
+// the last 64 calls yet, nor what these did.
 type Stats struct {
 	Modules        int       // modules loaded now
 	Instances      int64     // instances alive now

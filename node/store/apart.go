@@ -43,6 +43,7 @@ type apart struct {
 	of    []bool            // by candidate, whether it is a part
 	open  []index.Candidate // that are likely to be opened
 	batch record.Batch      // of rows of a part
+	lent  lent              // to it
 }
 
 // planApart tells of the parts among candidates, and leaves those that are likely to be opened.
@@ -60,7 +61,7 @@ func (w *worker) planApart(t *task, candidates []index.Candidate) ([]index.Candi
 		return candidates, nil
 	}
 	w.parts += uint64(len(a.parts))
-	if err := w.partSink.Plan(w.scan.ctx, a.parts); err != nil {
+	if err := w.to.Apart.Plan(w.scan.ctx, a.parts); err != nil {
 		return nil, err
 	}
 	next := 0
@@ -178,22 +179,24 @@ func (w *worker) scanCandidates(t *task, candidates []index.Candidate) error {
 // where they are, so that they come in the same batches whether the part is known or not.
 func (w *worker) scanApart(t *task, c index.Candidate) error {
 	a := &w.apart
-	if !w.partSink.Begin() {
+	if !w.to.Apart.Begin() {
 		return nil
 	}
-	gathered := w.batch.Len() > 0
+	gathered, room := w.batch.Len() > 0, w.to.Room
 	if gathered {
-		w.batch, a.batch = a.batch, w.batch
+		w.batch, a.batch, w.lent, a.lent = a.batch, w.batch, a.lent, w.lent
+		w.to.Room = nil // the rows that were gathered lie there
 	}
 	err := w.scanBlock(t, c)
 	if err == nil {
 		err = w.flush()
 	}
 	if gathered {
-		w.batch, a.batch = a.batch, w.batch
+		w.batch, a.batch, w.lent, a.lent = a.batch, w.batch, a.lent, w.lent
+		w.to.Room = room
 	}
 	if err == nil {
-		w.partSink.End()
+		w.to.Apart.End()
 	}
 	return err
 }

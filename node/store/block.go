@@ -30,7 +30,7 @@ func (w *worker) scanHead(t *task) error {
 		}
 		w.rows += n
 		w.headRows += n
-		return w.sink(b)
+		return w.to.Rows(b)
 	}
 	return t.head.Scan(&t.piece.box, sc.horizon, sc.keysOnly, take)
 }
@@ -126,6 +126,9 @@ func (w *worker) take(
 	seg *segmentScan, p *piece, b *segment.Block, sel []uint32, spans []segment.Span,
 ) error {
 	start, parts := w.batch.Len(), w.scan.parts
+	if start == 0 && w.to.Room != nil {
+		w.lent.begin(&w.batch, w.to.Room())
+	}
 	if err := b.GatherParts(sel, spans, parts, &w.batch); err != nil {
 		return err
 	}

@@ -66,7 +66,7 @@ func (s *Store) Diff(ctx context.Context, ask *record.Diff, sink DiffSink) (Scan
 	}
 	defer sc.giveBack()
 	d := &diff{scan: sc, fromNs: checked.FromNs, sink: sink}
-	d.reader.scan, d.reader.sink, d.seenOnce = sc, d.takeNew, true
+	d.reader.scan, d.reader.to.Rows, d.seenOnce = sc, d.takeNew, true
 	for kind := range d.out {
 		d.out[kind].Kind = record.DiffKind(kind)
 	}

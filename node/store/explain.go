@@ -110,12 +110,12 @@ func (s *Store) ExplainApart(
 	if !sc.empty {
 		sc.explain = &x
 		x.running = time.Now()
-		err = sc.run(func(worker int) (Sink, Apart, error) {
-			sink, apart, err := noSinks(worker)
+		err = sc.run(func(worker int) (Taker, error) {
+			to, err := nobody(worker)
 			if newApart != nil {
-				apart = newApart()
+				to.Apart = newApart()
 			}
-			return sink, apart, err
+			return to, err
 		})
 	}
 	s.counters.scans.Add(1)

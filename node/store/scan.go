@@ -66,16 +66,28 @@ func (s *Store) ScanParts(
 	ctx context.Context, q *record.Query, parts segment.Parts,
 	newSink func(worker int) (Sink, error),
 ) (ScanStats, error) {
-	return s.ScanApart(ctx, q, parts, func(worker int) (Sink, Apart, error) {
+	return s.ScanInto(ctx, q, parts, func(worker int) (Taker, error) {
 		sink, err := newSink(worker)
-		return sink, nil, err
+		return Taker{Rows: sink}, err
 	})
 }
 
-// ScanApart is ScanParts for sinks that take parts of blocks apart; with nil one does not.
-func (s *Store) ScanApart(
+// Taker is where a worker's rows go.
+type Taker struct {
+	Rows Sink
+	// Apart takes parts of blocks apart; with nil nobody does.
+	Apart Apart
+	// Room, unless it is nil, is asked before rows are put together, and what it returns, nil for
+	// nothing, is where their payloads are to lie. It is the worker's until it has given the rows
+	// to Rows. Payloads that do not fit lie elsewhere. In a view that resolves versions there may
+	// be payloads in it that are given to nobody.
+	Room func() []byte
+}
+
+// ScanInto is ScanParts for takers of more kinds.
+func (s *Store) ScanInto(
 	ctx context.Context, q *record.Query, parts segment.Parts,
-	newSink func(worker int) (Sink, Apart, error),
+	newTaker func(worker int) (Taker, error),
 ) (ScanStats, error) {
 	s.scanning.RLock()
 	defer s.scanning.RUnlock()
@@ -90,7 +102,7 @@ func (s *Store) ScanApart(
 		sc.stats.TookNs = int64(time.Since(began))
 		return sc.stats, nil
 	}
-	err = sc.run(newSink)
+	err = sc.run(newTaker)
 	sc.stats.TookNs = int64(time.Since(began))
 	s.counters.scans.Add(1)
 	s.counters.blocksScanned.Add(int64(sc.stats.BlocksScanned))
@@ -125,15 +137,15 @@ func (s *Store) countAll(ctx context.Context, q *record.Query) (uint64, ScanStat
 		return 0, sc.stats, nil
 	}
 	sc.countOnly = true
-	err = sc.run(noSinks)
+	err = sc.run(nobody)
 	sc.stats.Rows += sc.countedInside
 	sc.stats.TookNs = int64(time.Since(began))
 	return sc.stats.Rows, sc.stats, err
 }
 
-// noSinks are sinks of who only wants to know what is found.
-func noSinks(int) (Sink, Apart, error) {
-	return func(*record.Batch) error { return nil }, nil, nil
+// nobody takes rows of who only wants to know what is found.
+func nobody(int) (Taker, error) {
+	return Taker{Rows: func(*record.Batch) error { return nil }}, nil
 }
 
 // scan is one running query, and memory that it hands on to the next one.
@@ -265,12 +277,12 @@ func clipSet(set record.RangeSet, end int64) record.RangeSet {
 }
 
 // run works round after round off, with more workers than one when there is enough to do.
-func (sc *scan) run(newSink func(worker int) (Sink, Apart, error)) error {
+func (sc *scan) run(newTaker func(worker int) (Taker, error)) error {
 	defer sc.release() // after Guard, which looks for a fault in the files of the snapshots
-	return segment.Guard(func() error { return sc.rounds(newSink) }, sc.mappings)
+	return segment.Guard(func() error { return sc.rounds(newTaker) }, sc.mappings)
 }
 
-func (sc *scan) rounds(newSink func(worker int) (Sink, Apart, error)) error {
+func (sc *scan) rounds(newTaker func(worker int) (Taker, error)) error {
 	sc.begin()
 	more, err := sc.nextRound()
 	if err != nil {
@@ -284,7 +296,7 @@ func (sc *scan) rounds(newSink func(worker int) (Sink, Apart, error)) error {
 	all := sc.pool[:n]
 	for i, w := range all {
 		w.scan, w.number = sc, i
-		if w.sink, w.partSink, err = newSink(i); err != nil {
+		if w.to, err = newTaker(i); err != nil {
 			return err
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// worker runs tasks and gathers rows for its sink.
+// worker runs tasks and gathers rows for its taker.
 type worker struct {
 	doing
 	workerMemory
@@ -18,8 +18,8 @@ type worker struct {
 type doing struct {
 	scan     *scan
 	number   int
-	sink     Sink
-	partSink Apart          // nil: it takes no parts apart
+	to       Taker
+	lent     lent           // to the batch
 	box      *record.Box    // of the piece that is being scanned
 	away     bool           // the last of devs is held elsewhere
 	searched bool           // devices can be searched for
@@ -50,6 +50,8 @@ func (w *worker) reset() {
 	if w.block != nil {
 		w.own.Release()
 	}
+	w.lent.end(&w.batch)
+	w.apart.lent.end(&w.apart.batch)
 	w.doing = doing{}
 	empty(&w.batch)
 	empty(&w.apart.batch)
@@ -101,7 +103,7 @@ func (w *worker) do(t *task) error {
 	}
 	w.box = &t.piece.box
 	candidates := t.segment.plan.Candidates[t.from:t.to]
-	if w.partSink != nil && w.partSink.Wants(&t.segment.kept, t.segment.idx.Blocks()) {
+	if w.to.Apart != nil && w.to.Apart.Wants(&t.segment.kept, t.segment.idx.Blocks()) {
 		return w.scanCandidates(t, candidates)
 	}
 	w.scan.store.fetch(t.segment.sealedSegment, candidates)
@@ -140,7 +142,38 @@ func (w *worker) flush() error {
 		return nil
 	}
 	w.rows += uint64(n)
-	err := w.sink(&w.batch)
+	err := w.to.Rows(&w.batch)
 	w.batch.Reset()
+	if w.lent.end(&w.batch) {
+		w.to.Room = nil // it is too small
+	}
 	return err
+}
+
+// lent is memory of a taker in which the payloads of a batch are put together.
+type lent struct {
+	bytes int    // 0: there is none
+	own   []byte // of the batch
+}
+
+// begin lets the payloads of an empty batch lie in a room.
+func (l *lent) begin(b *record.Batch, room []byte) {
+	if l.bytes == 0 && len(room) > 0 {
+		l.bytes, l.own = len(room), b.Data
+		b.Data = room[:0:len(room)]
+	}
+}
+
+// end gives a batch, which is empty, its own memory back, and reports whether the payloads did not
+// fit into what was lent.
+func (l *lent) end(b *record.Batch) (outgrown bool) {
+	if l.bytes == 0 {
+		return false
+	}
+	outgrown = cap(b.Data) != l.bytes
+	if !outgrown {
+		b.Data = l.own[:0]
+	}
+	*l = lent{}
+	return outgrown
 }

@@ -1,0 +1,140 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pentad-db/pentad/node/internal/kept"
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// takesParts takes parts apart and has a room, in which it looks for the payloads that it gets.
+type takesParts struct {
+	rng   *rand.Rand
+	room  []byte
+	found map[string]int // rows, by all that there is of them
+	mu    *sync.Mutex    // guards found and lent
+	lent  *int           // batches that lay in a room
+	open  bool
+	parts int
+}
+
+func (p *takesParts) Wants(*kept.Segment, int) bool            { return p.rng.IntN(2) == 0 }
+func (p *takesParts) Plan(_ context.Context, all []Part) error { p.parts += len(all); return nil }
+func (p *takesParts) Begin() bool                              { p.open = true; return true }
+func (p *takesParts) End()                                     { p.open = false }
+
+func (p *takesParts) ask() []byte {
+	if p.rng.IntN(8) == 0 {
+		return nil
+	}
+	for i := range p.room {
+		p.room[i] = 0xcc // whatever of the rows before is still needed is gone
+	}
+	return p.room
+}
+
+func (p *takesParts) take(b *record.Batch) error {
+	if err := b.CheckShape(); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.room) > 0 && len(b.Data) > 0 && &b.Data[0] == &p.room[0] {
+		*p.lent++
+	}
+	for i := range b.Len() {
+		p.found[fmt.Sprintf("%v %t %x", b.Key(i), b.Tomb(i), b.Payload(i))]++
+	}
+	return nil
+}
+
+// openForRooms opens a store with rows of one size and of many, sealed and not, some erased.
+func openForRooms(t *testing.T, rng *rand.Rand) *Store {
+	t.Helper()
+	s := openTest(t, Options{})
+	put := func(rows, sizes, more int) {
+		var b record.Batch
+		for range rows {
+			b.Append(record.Key{CID: rng.Int32N(2), MID: rng.Int64N(500), MOID: rng.Int32N(2),
+				CapNs: rng.Int64N(1000)},
+				bytes.Repeat([]byte{byte(rng.IntN(9))}, sizes+rng.IntN(more)))
+		}
+		mustPut(t, s, &b, WriterSeq{})
+	}
+	for _, more := range []int{1, 9} {
+		put(30_000, 8, more)
+		if err := s.Seal(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(2_000, 8, 1)
+	if _, err := s.Erase(t.Context(), record.Box{record.MID: {{From: 40, To: 45}}}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestRooms: rows whose payloads lie in the rooms of takers are those of a plain scan, whatever the
+// size of a room, beside rows that are handed over apart; and no scan touches the room of another.
+func TestRooms(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 9))
+	s := openForRooms(t, rng)
+	var mu sync.Mutex
+	lent, parts := 0, 0
+	scan := func(q *record.Query, roomBytes int, apart bool) (map[string]int, []*takesParts) {
+		found := map[string]int{}
+		var takers []*takesParts
+		_, err := s.ScanInto(t.Context(), q, segment.AllParts, func(int) (Taker, error) {
+			p := &takesParts{rng: rand.New(rand.NewPCG(rng.Uint64(), 1)), found: found, mu: &mu,
+				lent: &lent, room: make([]byte, roomBytes)}
+			takers = append(takers, p)
+			to := Taker{Rows: p.take, Room: p.ask}
+			if apart {
+				to.Apart = p
+			}
+			return to, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found, takers
+	}
+	for range 60 {
+		q := &record.Query{}
+		for _, d := range []record.Dim{record.MID, record.Cap} {
+			if rng.IntN(3) == 0 {
+				from := rng.Int64N(300)
+				q.Box[d] = record.RangeSet{{From: from, To: from + 1 + rng.Int64N(500)}}
+			}
+		}
+		size := []int{0, 1, 100, 20_000, 64 << 10, 1 << 20}[rng.IntN(6)]
+		got, takers := scan(q, size, rng.IntN(2) == 0)
+		for _, p := range takers {
+			clear(p.room)
+			parts += p.parts
+		}
+		want, _ := scan(q, 0, false)
+		if !maps.Equal(got, want) {
+			t.Fatalf("%+v, rooms of %d bytes: %d kinds of rows, want %d", q.Box, size, len(got),
+				len(want))
+		}
+		for _, p := range takers {
+			if !bytes.Equal(p.room, make([]byte, size)) {
+				t.Fatal("a scan wrote into a room that it was not lent")
+			}
+		}
+	}
+	if lent == 0 || parts == 0 {
+		t.Errorf("%d batches lay in rooms, %d parts came", lent, parts)
+	}
+}

@@ -1,0 +1,120 @@
+package wasmhost
+
+import (
+	"bytes"
+	"encoding/binary"
+	"testing"
+
+	"github.com/pentad-db/pentad/sdk/plugin"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// inRoom returns the batch with its payloads at an offset of a room, as many as fit.
+func inRoom(b *record.Batch, room []byte, at int) *record.Batch {
+	b = b.Head(min(b.Len(), (len(room)-at)/b.Stride))
+	data := room[at:at:len(room)]
+	b.Data = append(data, b.Data[:b.Len()*b.Stride]...)
+	return b
+}
+
+// Payloads that were put together in the room of an instance count as others do, wherever in it
+// they lie; those at a multiple of 64 are not copied.
+func TestRoom(t *testing.T) {
+	ctx := t.Context()
+	h := newTestHost(t, Options{})
+	m := mustLoad(t, h, good(nil))
+	defer m.Close()
+	rng := random(1)
+	var aggregates [2]*Aggregate // without and with a room
+	for i := range aggregates {
+		a, err := m.NewAggregate(ctx, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Close()
+		aggregates[i] = a
+	}
+	there := 0
+	for range 60 {
+		list := make([]int64, 1+rng.IntN(6000))
+		for i := range list {
+			list[i] = rng.Int64N(1 << 40)
+		}
+		room := aggregates[1].Room(ctx)
+		if len(room) != roomBytes {
+			t.Fatalf("a room of %d bytes", len(room))
+		}
+		at := []int{0, 8, 64, 1000}[rng.IntN(4)]
+		b := values(list...)
+		lent := inRoom(b, room, at)
+		if aggregates[1].columns.lies(aggregates[1].guest, lent.Data) != 0 {
+			there++
+		}
+		for i, b := range []*record.Batch{b.Head(lent.Len()), lent} {
+			if err := aggregates[i].Add(ctx, b, nil, 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if there == 0 {
+		t.Error("nothing lay in the room")
+	}
+	var results [2][]byte
+	for i, a := range aggregates {
+		out, err := a.Finish(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		results[i] = out[0]
+	}
+	if !bytes.Equal(results[0], results[1]) {
+		t.Errorf("with a room %d, without %d", decodeSum(results[1]), decodeSum(results[0]))
+	}
+	if room := aggregates[1].Room(ctx); room != nil && aggregates[1].Close() == nil &&
+		aggregates[1].Room(ctx) != nil {
+		t.Error("a closed instance has room")
+	}
+}
+
+// What the host writes of a batch in the room is where its data lies.
+func TestRoomIsNotCopied(t *testing.T) {
+	ctx := t.Context()
+	h := newTestHost(t, Options{})
+	m := mustLoad(t, h, good(probe(plugin.NeedData)))
+	defer m.Close()
+	a, err := m.NewAggregate(ctx, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	b := inRoom(values(1, 2, 3), a.Room(ctx), 64)
+	if err := a.Add(ctx, b, nil, 1); err != nil {
+		t.Fatal(err)
+	}
+	header, _ := a.guest.memory.Read(a.columns.region, plugin.BatchHeaderSize)
+	data, size := binary.LittleEndian.Uint32(header[44:]), binary.LittleEndian.Uint32(header[48:])
+	if data != a.columns.room+64 || size != 24 ||
+		binary.LittleEndian.Uint32(header[12:]) != plugin.NeedData {
+		t.Errorf("%d bytes of data at %#x, the room is at %#x", size, data, a.columns.room)
+	}
+}
+
+// A plugin that reads no payloads has no room for them, nor has one with little memory.
+func TestNoRoom(t *testing.T) {
+	f := func(opt Options, change func(*asm)) {
+		t.Helper()
+		h := newTestHost(t, opt)
+		m := mustLoad(t, h, good(change))
+		defer m.Close()
+		a, err := m.NewAggregate(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Close()
+		if room := a.Room(t.Context()); room != nil {
+			t.Errorf("a room of %d bytes", len(room))
+		}
+	}
+	f(Options{}, probe(plugin.NeedMID))
+	f(Options{MemoryPages: 15}, nil)
+}
