@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -36,7 +37,9 @@ const (
 	putters      = 8  // batches under way
 	turns        = 6  // of each, in which the load is put
 	askedOfQuery = 40 // times of each query and system
-	probed       = 64 // devices that are written to while nodes are killed
+	quietFor     = 200 * time.Millisecond
+	quietCores   = 0.1 // what all nodes may use together while one side is measured
+	probed       = 64  // devices that are written to while nodes are killed
 )
 
 // side is a node by itself, or a cluster, as clients see it.
@@ -82,7 +85,7 @@ func (c *clusterRun) startSide(ctx context.Context, count int) (s *side, err err
 				"--raft-listen", raft, "--zone", fmt.Sprint("z", i)}
 			if i == 0 {
 				first = gossip
-				s.args[i] = append(s.args[i], "--cluster-init")
+				s.args[i] = append(s.args[i], "--cluster-init", "--groups", strconv.Itoa(c.groups))
 			} else {
 				s.args[i] = append(s.args[i], "--join", first)
 			}
@@ -98,7 +101,7 @@ func (c *clusterRun) startSide(ctx context.Context, count int) (s *side, err err
 		}
 		s.clients = append(s.clients, db)
 	}
-	return s, s.ready(ctx)
+	return s, s.ready(ctx, c.groups)
 }
 
 func (c *clusterRun) nodeDir(count, i int) string {
@@ -107,11 +110,13 @@ func (c *clusterRun) nodeDir(count, i int) string {
 
 // ready waits until every node of a cluster knows of all, each leads some groups, and no change is
 // under way.
-func (s *side) ready(ctx context.Context) error {
+func (s *side) ready(ctx context.Context, groups int) error {
 	for _, db := range s.clients {
 		for len(s.nodes) > 1 {
 			st, err := db.Cluster(ctx)
-			waiting := func(n client.ClusterNode) bool { return n.Leads == 0 || n.Replicas < 16 }
+			waiting := func(n client.ClusterNode) bool {
+				return n.Leads == 0 || n.Replicas < groups
+			}
 			if err == nil && len(st.Nodes) == len(s.nodes) && st.Plans == 0 &&
 				!slices.ContainsFunc(st.Nodes, waiting) {
 				break
@@ -214,6 +219,9 @@ func (c *clusterRun) ingest(ctx context.Context, one, three *side) (stamps []int
 			batches = append(batches, &b)
 		}
 		for i, s := range []*side{one, three} {
+			if err := quiet(ctx, one, three); err != nil {
+				return nil, err
+			}
 			before, err := s.processor()
 			if err == nil {
 				err = s.put(ctx, batches)
@@ -238,9 +246,43 @@ func (c *clusterRun) ingest(ctx context.Context, one, three *side) (stamps []int
 	return stamps, stream.Err()
 }
 
+// quiet waits until no node works: what one side has put off, seals and merges, would else be paid
+// for by the other.
+func quiet(ctx context.Context, all ...*side) error {
+	used := func() (sum time.Duration, err error) {
+		for _, s := range all {
+			one, err := s.processor()
+			if err != nil {
+				return 0, err
+			}
+			sum += one
+		}
+		return sum, nil
+	}
+	for {
+		before, err := used()
+		if err == nil {
+			err = pause(ctx, quietFor)
+		}
+		if err != nil {
+			return err
+		}
+		after, err := used()
+		if err != nil {
+			return err
+		}
+		if (after - before).Seconds() <= quietCores*quietFor.Seconds() {
+			return nil
+		}
+	}
+}
+
 // ask asks the ten queries of both in turn.
 func (c *clusterRun) ask(ctx context.Context, one, three *side, stamps []int64) error {
 	slower := 0
+	if err := quiet(ctx, one, three); err != nil {
+		return err
+	}
 	for _, q := range meters.Sized(c.rows).Queries(stamps) {
 		var times [2][]float64
 		for i := range askedOfQuery {
@@ -333,7 +375,7 @@ func (c *clusterRun) kill(ctx context.Context, s *side) error {
 			return err
 		}
 		s.nodes[victim] = n
-		if err := s.ready(ctx); err != nil {
+		if err := s.ready(ctx, c.groups); err != nil {
 			return err
 		}
 	}
