@@ -23,7 +23,8 @@ func (a *Aggregate) Front() uint32 { return a.guest.front }
 
 // Room returns memory of the guest, nil where there is none to spare. Payloads of a batch for Add
 // or AddApart that begin there are not copied. It must not be touched during any other call, nor
-// after Close. What lies in it the guest can read.
+// after Close or that of the host. What lies in it the guest can read. What goes wrong meanwhile is
+// the error of the next call.
 func (a *Aggregate) Room(ctx context.Context) []byte { return a.columns.lend(ctx, a.guest) }
 
 // Add folds row i of b into the state of group gid[i], each below groups. Groups may grow from

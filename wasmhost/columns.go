@@ -300,10 +300,10 @@ func (c *columns) lend(ctx context.Context, g *guest) []byte {
 	}
 	if c.room == 0 {
 		if g.enter(ctx) != nil {
-			return nil // whoever adds rows is told why
+			return nil // whoever adds rows is told the same
 		}
 		at, err := g.alloc(roomBytes)
-		if g.leave(err) != nil {
+		if g.broken = g.leave(err); err != nil {
 			return nil
 		}
 		c.room = at

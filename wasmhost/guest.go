@@ -2,6 +2,7 @@ package wasmhost
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,7 +47,8 @@ type guest struct {
 	regions []region   // that pentad_alloc returned, a handful
 	replays *guest     // whose call it repeats, in its slot; the failures are those of that one
 	closed  bool
-	again   bool // a call for which there is too little room is made again with more
+	broken  error // what it failed with in a call that nobody was told of
+	again   bool  // a call for which there is too little room is made again with more
 
 	// ctx is what calls get, and what ends none of them: fuel does that. The runtime looks for
 	// values in it at each call, and that of a query has many layers.
@@ -165,7 +167,7 @@ func (g *guest) enter(ctx context.Context) error {
 	h.life.RLock()
 	if h.closed || g.closed {
 		h.life.RUnlock()
-		return ErrClosed
+		return cmp.Or(g.broken, ErrClosed)
 	}
 	if err := h.slots.enter(ctx, &g.slot); err != nil {
 		h.life.RUnlock()

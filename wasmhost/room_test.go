@@ -3,6 +3,7 @@ package wasmhost
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"testing"
 
 	"github.com/pentad-db/pentad/sdk/plugin"
@@ -117,4 +118,26 @@ func TestNoRoom(t *testing.T) {
 	}
 	f(Options{}, probe(plugin.NeedMID))
 	f(Options{MemoryPages: 15}, nil)
+}
+
+// A guest that has no room when it is asked for some fails, and whoever adds rows is told how.
+func TestRoomFails(t *testing.T) {
+	h := newTestHost(t, Options{})
+	m := mustLoad(t, h, good(func(a *asm) { a.replace(exportAlloc, "", i32c(0)) }))
+	defer m.Close()
+	a, err := m.NewAggregate(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	if room := a.Room(t.Context()); room != nil {
+		t.Errorf("a room of %d bytes", len(room))
+	}
+	for range 2 {
+		var e *Error
+		err := a.Add(t.Context(), values(1), nil, 1)
+		if !errors.As(err, &e) || e.Kind != Memory || e.Export != exportAlloc {
+			t.Errorf("added to a guest without memory: %v", err)
+		}
+	}
 }

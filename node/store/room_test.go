@@ -70,12 +70,12 @@ func openForRooms(t *testing.T, rng *rand.Rand) *Store {
 		mustPut(t, s, &b, WriterSeq{})
 	}
 	for _, more := range []int{1, 9} {
-		put(30_000, 8, more)
+		put(12_000, 8, more)
 		if err := s.Seal(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	put(2_000, 8, 1)
+	put(1_000, 8, 1)
 	if _, err := s.Erase(t.Context(), record.Box{record.MID: {{From: 40, To: 45}}}); err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestRooms(t *testing.T) {
 		}
 		return found, takers
 	}
-	for range 60 {
+	for range 40 {
 		q := &record.Query{}
 		for _, d := range []record.Dim{record.MID, record.Cap} {
 			if rng.IntN(3) == 0 {
