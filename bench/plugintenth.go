@@ -89,8 +89,8 @@ func (p *pluginFigures) sums(ctx context.Context, c meters.Config, all []summing
 	want := math.NaN()
 	for round := range warming + p.rounds {
 		for i, s := range all {
-			// Once more, untimed, as in a run: else it would be measured with the processor's caches
-			// full of what the last one did.
+			// Once more, untimed, as in a run: else it would be measured with the processor's
+			// caches full of what the last one did.
 			if _, err := s.sum(ctx, box); err != nil {
 				return fmt.Errorf("%s: %w", s.name, err)
 			}
