@@ -129,7 +129,7 @@ func TestDescriptor(t *testing.T) {
 
 // give puts a batch of ABI.md where it says that it lies.
 func give(t *testing.T, m *module, name string) uint32 {
-	const at = 0x11040
+	const at = 0x2040
 	m.memory.regions = append(m.memory.regions, region{at: at, bytes: abiExample(t, name)})
 	return at
 }
