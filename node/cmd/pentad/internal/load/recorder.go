@@ -129,6 +129,7 @@ type recorder struct {
 	failing       bool          // the last request to end failed
 	failedAt      time.Duration // the last failure
 	quietSince    time.Duration // the last success, or the first request that waits for one
+	unasked       time.Duration // how long after a failure those in flight were begun
 	lastErr       error
 }
 
@@ -149,8 +150,11 @@ func newRecorder(kinds []string) *recorder {
 func (r *recorder) begin(now, lag time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.inFlight == 0 && !r.failing {
-		r.quietSince = now
+	switch {
+	case r.inFlight == 0 && !r.failing:
+		r.quietSince, r.unasked = now, 0
+	case r.inFlight == 0:
+		r.unasked = now - r.failedAt
 	}
 	r.inFlight++
 	r.maxLag = max(r.maxLag, lag)
@@ -171,7 +175,7 @@ func (r *recorder) success(kind int, a Answer, now, latency, service time.Durati
 	r.good++
 	r.records += a.Records
 	r.inFlight--
-	r.failing, r.quietSince, r.lastErr = false, now, nil
+	r.failing, r.quietSince, r.unasked, r.lastErr = false, now, 0, nil
 }
 
 // failure counts an attempt that failed; the request may be tried again.
@@ -216,9 +220,10 @@ func (r *recorder) quiet(now time.Duration) (time.Duration, error) {
 	case r.inFlight == 0 && !r.failing:
 		return 0, nil
 	case r.inFlight == 0: // nobody has asked since
-		now = r.failedAt
+		return r.failedAt - r.quietSince, r.lastErr
 	}
-	return now - r.quietSince, r.lastErr
+	// A request that has just begun, long after one that failed, is not late for that.
+	return now - r.quietSince - r.unasked, r.lastErr
 }
 
 // progress returns the state and begins the next window.

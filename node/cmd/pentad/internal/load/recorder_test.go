@@ -137,3 +137,29 @@ func TestProgressWindows(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 }
+
+// A request that begins long after one that failed is not late; once it fails, too, nothing
+// succeeded for all of that time.
+func TestQuietBetweenRequests(t *testing.T) {
+	r := newRecorder([]string{"put"})
+	f := func(now, want time.Duration) {
+		t.Helper()
+		if got, _ := r.quiet(now); got != want {
+			t.Errorf("at %v nothing succeeded for %v, want %v", now, got, want)
+		}
+	}
+	r.begin(0, 0)
+	f(2*time.Second, 2*time.Second)
+	r.failure(0, "busy", errBusy, 3*time.Second)
+	r.lost(0)
+	f(50*time.Second, 3*time.Second)
+	r.begin(100*time.Second, 0)
+	f(100*time.Second, 3*time.Second)
+	f(104*time.Second, 7*time.Second)
+	r.failure(0, "busy", errBusy, 105*time.Second)
+	r.lost(0)
+	f(200*time.Second, 105*time.Second)
+	r.begin(300*time.Second, 0)
+	r.success(0, Answer{}, 301*time.Second, 1, 1)
+	f(400*time.Second, 0)
+}
