@@ -196,6 +196,7 @@ func (g *guest) leave(err error) error {
 		g.tell()
 	}
 	if g.closed {
+		g.tell() // of this time; drop told of the calls
 		g.slot.had += held
 		h.slots.drop(&g.slot, now, held)
 		return err
