@@ -8,7 +8,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/sys"
 
 	"github.com/pentad-db/pentad/sdk/plugin"
@@ -29,26 +28,24 @@ const (
 	maxTrapFrames   = 4       // named in an error; panics take the first two or three
 )
 
-// exportFunc is a function handle, kept because looking it up costs as much as 50 calls.
+// exportFunc is an export of an instance.
 type exportFunc struct {
-	name string
-	fn   api.Function
+	name   string
+	number uint64 // at the door
+	there  bool
 }
 
 func (g *guest) export(name string) exportFunc {
-	f := exportFunc{name: name}
-	if g.entry.has[name] || name == exportStart && g.entry.hasStart {
-		f.fn = g.module.ExportedFunction(name)
-	}
-	return f
+	return exportFunc{name: name, number: uint64(doorNumbers[name]),
+		there: g.entry.has[name] || name == exportStart && g.entry.hasStart}
 }
 
 // call runs an export on a budget. The result is 0 for functions without one.
 func (g *guest) call(f *exportFunc, budget int64, args ...uint64) (uint64, error) {
-	g.args = [4]uint64{}
-	copy(g.args[:], args)
+	g.args = [1 + doorArgs]uint64{f.number}
+	copy(g.args[1:], args)
 	g.fuel.Set(uint64(budget))
-	err := f.fn.CallWithStack(g.ctx, g.args[:])
+	err := g.door.CallWithStack(g.ctx, g.args[:])
 	g.used = uint64(budget - int64(g.fuel.Get()))
 	g.usage.note(f.name, g.used, uint64(budget))
 	g.done.calls++
@@ -113,7 +110,7 @@ func (g *guest) trapped(export string, err error) *Error {
 		e = g.fail(Trap, export, fmt.Sprintf("the program exited with code %d", exit.ExitCode()))
 	default:
 		reason := firstLine(err)
-		e = g.fail(Trap, export, reason+trapPlace(err))
+		e = g.fail(Trap, export, reason+trapPlace(err, g.entry.door))
 		if reason == "unreachable" && export != exportError {
 			e.Message = g.lastMessage()
 		}
@@ -151,7 +148,7 @@ func (g *guest) failedStatus(export string, status int32) *Error {
 // what counts.
 func (g *guest) lastMessage() string {
 	f := g.export(exportError)
-	if f.fn == nil {
+	if !f.there {
 		return ""
 	}
 	result, err := g.call(&f, errorFuel*g.scale)
@@ -183,16 +180,18 @@ func firstLine(err error) string {
 	return strings.TrimPrefix(line, "wasm error: ")
 }
 
-// trapPlace names the guest functions on top of wazero's stack trace, the innermost first.
-func trapPlace(err error) string {
+// trapPlace names the guest functions on top of wazero's stack trace, the innermost first, up to the
+// door.
+func trapPlace(err error, door string) string {
 	_, trace, _ := strings.Cut(err.Error(), "wasm stack trace:\n\t")
 	var names []string
 	for frame := range strings.SplitSeq(trace, "\n\t") {
 		name, _, ok := strings.Cut(frame, "(")
-		if !ok || len(name) > maxNameBytes || len(names) == maxTrapFrames {
+		name = strings.TrimPrefix(name, ".")
+		if !ok || name == door || len(name) > maxNameBytes || len(names) == maxTrapFrames {
 			break
 		}
-		name = cleanText([]byte(strings.TrimPrefix(name, ".")))
+		name = cleanText([]byte(name))
 		names = append(names, strings.Join(strings.Fields(name), " "))
 	}
 	switch len(names) {

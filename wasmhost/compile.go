@@ -21,6 +21,7 @@ type entry struct {
 	code     wazero.CompiledModule
 	lim      limits
 	hasStart bool
+	door     string          // what stack traces call the door
 	has      map[string]bool // functions exported
 	kinds    byte            // needFilter, needAggregate: what its exports allow
 	desc     Descriptor
@@ -235,7 +236,7 @@ func (h *Host) compile(ctx context.Context, e *entry, wasm []byte) error {
 		return err
 	}
 	out := m.instrument(functions, e.startFuel(), e.depthLimit())
-	e.hasStart = out.hasStart
+	e.hasStart, e.door = out.hasStart, out.door
 	e.code, err = h.compileCached(ctx, e.runtime, e.digest, out.wasm)
 	return err
 }

@@ -27,6 +27,7 @@ const (
 	exportFuel  = "pentad_fuel"
 	exportDepth = "pentad_depth"
 	exportStart = "pentad_fuel_start" // the start function, so that it runs on a budget
+	exportDoor  = "pentad_fuel_door"  // see appendDoor
 )
 
 const (
@@ -87,8 +88,7 @@ func (m *parsed) checkExports() (kinds byte, err error) {
 			missing[s.needed] = s.name
 			continue
 		}
-		t := m.typeOf(e.index)
-		if e.kind != kindFunc || t == nil || !t.is(s.params, s.results) {
+		if !m.is(e, &s) {
 			return 0, fmt.Errorf("export %q: want a function %s", s.name,
 				describeType(s.params, s.results))
 		}

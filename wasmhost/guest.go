@@ -38,7 +38,8 @@ type guest struct {
 	depth   api.Global
 	scale   int64 // of budgets
 	allocF  exportFunc
-	args    [4]uint64
+	door    api.Function
+	args    [1 + doorArgs]uint64
 	wasi    *wasiState // nil in the plain profile
 	used    uint64     // fuel used by the last call
 	usage   Usage      // without its memory
@@ -122,6 +123,7 @@ func (e *entry) instantiate(ctx context.Context) (g *guest, err error) {
 		ctx: context.Background()}
 	g.fuel = module.ExportedGlobal(exportFuel).(api.MutableGlobal)
 	g.depth = module.ExportedGlobal(exportDepth)
+	g.door = module.ExportedFunction(exportDoor)
 	if e.lim.goProfile {
 		g.scale, g.wasi = goFuelScale, newWASIState(g.fuel)
 		g.ctx = context.WithValue(g.ctx, wasiKey{}, g.wasi)
@@ -236,7 +238,7 @@ func (g *guest) start() error {
 	g.allocF = g.export(exportAlloc)
 	for _, name := range [...]string{exportStart, exportInitialize} {
 		f := g.export(name)
-		if f.fn == nil || name == exportStart && !g.entry.hasStart {
+		if !f.there {
 			continue
 		}
 		if _, err := g.call(&f, g.entry.startFuel()); err != nil {

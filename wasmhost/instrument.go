@@ -1,18 +1,23 @@
 package wasmhost
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
 // instrumenterVersion changes whenever the rewritten module for the same input changes.
 //
 //	1: fuel at function entries and loop headers, depth on cycles, bulk priced by length
 //	2: memory.grow paid where it stands
-const instrumenterVersion = 2
+//	3: the door
+const instrumenterVersion = 3
 
 // instrumentation is a rewritten module and what its host must know.
 type instrumentation struct {
 	wasm     []byte
-	hasStart bool // the start function is now the export exportStart
-	counted  int  // functions with a depth counter
+	hasStart bool   // the start function can be called through the door
+	door     string // what stack traces call the door
+	counted  int    // functions with a depth counter
 }
 
 // instrument rewrites a module so that every call of it ends: an exported global of fuel is
@@ -22,19 +27,22 @@ type instrumentation struct {
 // Every run of instructions between two charges executes at most once per charge, because
 // WebAssembly jumps backwards only to loop headers; so fuel bounds instructions.
 //
-// The input must be valid: a module that names a global or local just beyond its own would
-// otherwise reach those added here. Custom sections other than the function names are dropped.
+// The input must be valid: a module that names a function, global or local just beyond its own
+// would otherwise reach those added here. Custom sections other than the function names are dropped.
 func (m *parsed) instrument(functions []*function, fuel int64, depth int32) *instrumentation {
 	m.markDepth(functions)
 	w := writer{m: m, fuel: m.globals, depth: m.globals + 1, types: uint32(len(m.types))}
-	code := appendU32(nil, uint32(len(functions)))
+	code := appendU32(nil, uint32(len(functions)+1))
 	var scratch []byte
 	for _, f := range functions {
 		scratch = w.appendBody(scratch[:0], f)
 		code = appendU32(code, uint32(len(scratch)))
 		code = append(code, scratch...)
 	}
-	out := &instrumentation{hasStart: m.start >= 0}
+	scratch = m.appendDoor(scratch[:0])
+	code = appendU32(code, uint32(len(scratch)))
+	code = append(code, scratch...)
+	out := &instrumentation{hasStart: m.start >= 0, door: fmt.Sprintf("$%d", m.doorIndex())}
 	for _, f := range functions {
 		if f.depth > 0 {
 			out.counted++
@@ -66,18 +74,18 @@ func (w *writer) assemble(code []byte, initialFuel int64, depth int32) []byte {
 			out = append(out, content...)
 		}
 	}
-	section(secType, grown(m.sections[secType], w.types, w.newTypes))
-	for id := byte(secImport); id <= secMemory; id++ {
-		section(id, m.sections[id])
-	}
+	section(secType, grown(m.sections[secType], w.types+1, append(w.newTypes, doorType()...)))
+	section(secImport, m.sections[secImport])
+	section(secFunction, grown(m.sections[secFunction], uint32(len(m.functions)+1),
+		appendU32(nil, w.types)))
+	section(secTable, m.sections[secTable])
+	section(secMemory, m.sections[secMemory])
 	section(secGlobal, grown(m.sections[secGlobal], m.globals+2, addedGlobals(initialFuel, depth)))
 	added, exports := w.addedExports()
 	section(secExport, grown(m.sections[secExport], added, exports))
 	section(secElement, m.sections[secElement])
 	section(secDataCount, m.sections[secDataCount])
-	if m.sections[secCode] != nil {
-		section(secCode, code)
-	}
+	section(secCode, code)
 	section(secData, m.sections[secData])
 	if m.names != nil {
 		section(secCustom, m.names)
@@ -115,9 +123,7 @@ func (w *writer) addedExports() (count uint32, entries []byte) {
 	}
 	add(exportFuel, kindGlobal, w.fuel)
 	add(exportDepth, kindGlobal, w.depth)
-	if w.m.start >= 0 {
-		add(exportStart, kindFunc, uint32(w.m.start))
-	}
+	add(exportDoor, kindFunc, w.m.doorIndex())
 	return count + uint32(len(w.m.exports)), entries
 }
 
