@@ -31,16 +31,14 @@ var inversesOf10 = [len(powersOf10)]float64{1, 1e-1, 1e-2, 1e-3, 1e-4}
 func decodeEights(from *byte, eights int, u *wideUnpacking, d *decoding, out unsafe.Pointer,
 	stride int)
 
+//go:noescape
+func decodeDense(from *byte, eights int, u *denseUnpacking, d *decoding, out unsafe.Pointer)
+
 // writeVector does what writeRun does with as many of the first n rows as it can, eight at a time,
 // and returns how many.
 func (c *column) writeVector(lo, n int, w *wordWriter) (done int) {
 	t, width := filterTables(), int(c.width)
 	if t == nil || width > maxPackedWidth {
-		return 0
-	}
-	at := lo * width / 8
-	eights := min(n/8, (len(c.body)-at-16)/width) // loads begin in their values
-	if eights <= 0 {
 		return 0
 	}
 	d := decoding{base: c.base, gcd: c.gcd, gcdHigh: c.gcd >> 32, round: roundFloat}
@@ -51,10 +49,19 @@ func (c *column) writeVector(lo, n int, w *wordWriter) (done int) {
 		d.base += roundBits
 		d.power, d.inverse = powersOf10[c.exponent], inversesOf10[c.exponent]
 	}
-	out := unsafe.Add(w.out, w.at)
-	decodeEights((*byte)(unsafe.Add(c.bodyStart(), at)), eights, &t.wide[width][lo&7], &d, out,
-		int(w.stride))
-	done = 8 * eights
+	at, row := lo*width/8, lo&7
+	if t.sixteens && w.stride == 8 {
+		if eights := min(n/8, (len(c.body)-at-64)/width); eights > 0 {
+			decodeDense(c.byteAt(at), eights, &t.dense[width][row], &d, unsafe.Add(w.out, w.at))
+			done, at = 8*eights, at+width*eights
+		}
+	}
+	eights := min((n-done)/8, (len(c.body)-at-16)/width) // loads begin in their values
+	if eights > 0 {
+		out := unsafe.Add(w.out, w.at+uintptr(done)*w.stride)
+		decodeEights(c.byteAt(at), eights, &t.wide[width][row], &d, out, int(w.stride))
+		done += 8 * eights
+	}
 	if c.kind == columnDict {
 		c.lookUp(wordWriter{out: w.out, at: w.at, stride: w.stride}, done)
 	}

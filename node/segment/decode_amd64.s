@@ -170,3 +170,81 @@ sparseDecimalsGCD:
 	DECIMALS
 	SPARSE
 	NEXT(sparseDecimalsGCD)
+
+// UNPACKDENSE makes eight values of the 64 bytes from SI on, in Z11.
+#define UNPACKDENSE \
+	VPERMB  (SI), Z0, Z11; \
+	ADDQ    R8, SI; \
+	VPSRLVQ Z1, Z11, Z11; \
+	VPANDQ  Z2, Z11, Z11
+
+#define BASEDENSE \
+	VPADDQ Z3, Z11, Z11
+
+#define GCDDENSE \
+	VPMULLQ Z4, Z11, Z11
+
+#define QUOTIENTDENSE \
+	VSUBPD       Z5, Z11, Z12; \
+	VMULPD       Z6, Z12, Z11; \
+	VFNMADD231PD Z7, Z11, Z12; \
+	VFMADD231PD  Z6, Z12, Z11
+
+#define NEXTDENSE(label) \
+	VMOVDQU64 Z11, (DI); \
+	ADDQ      $64, DI; \
+	DECQ      CX; \
+	JNZ       label; \
+	VZEROUPPER; \
+	RET
+
+// func decodeDense(from *byte, eights int, u *denseUnpacking, d *decoding, out unsafe.Pointer)
+TEXT ·decodeDense(SB), NOSPLIT, $0-40
+	MOVQ         from+0(FP), SI
+	MOVQ         eights+8(FP), CX
+	MOVQ         u+16(FP), BX
+	MOVQ         d+24(FP), DX
+	MOVQ         out+32(FP), DI
+	VMOVDQU64    0(BX), Z0          // bytes of each value
+	VMOVDQU64    64(BX), Z1         // bits that lie before it
+	VPBROADCASTQ 128(BX), Z2        // its bits
+	MOVQ         136(BX), R8        // bytes of eight values
+	VPBROADCASTQ 0(DX), Z3          // base
+	VPBROADCASTQ 8(DX), Z4          // gcd
+	VPBROADCASTQ 24(DX), Z5         // the float64 that was added to base
+	VPBROADCASTQ 32(DX), Z6         // inverse
+	VPBROADCASTQ 40(DX), Z7         // power
+	MOVQ         8(DX), AX
+	MOVQ         32(DX), BX
+	TESTQ        BX, BX
+	JNE          denseDecimals
+	CMPQ         AX, $1
+	JNE          denseGCD
+
+denseOne:
+	UNPACKDENSE
+	BASEDENSE
+	NEXTDENSE(denseOne)
+
+denseGCD:
+	UNPACKDENSE
+	GCDDENSE
+	BASEDENSE
+	NEXTDENSE(denseGCD)
+
+denseDecimals:
+	CMPQ AX, $1
+	JNE  denseDecimalsGCD
+
+denseDecimalsOne:
+	UNPACKDENSE
+	BASEDENSE
+	QUOTIENTDENSE
+	NEXTDENSE(denseDecimalsOne)
+
+denseDecimalsGCD:
+	UNPACKDENSE
+	GCDDENSE
+	BASEDENSE
+	QUOTIENTDENSE
+	NEXTDENSE(denseDecimalsGCD)

@@ -41,6 +41,14 @@ type wideUnpacking struct {
 	pairs  [3]uint64 // bytes before each pair but the first
 }
 
+// denseUnpacking is wideUnpacking for vectors of eight values, taken from 64 bytes at once.
+type denseUnpacking struct {
+	bytes  [64]uint8 // eight for each value
+	before [8]uint64
+	mask   uint64
+	width  uint64
+}
+
 // wideMatch is packedMatch for wider values. The sign of the span is turned.
 type wideMatch struct {
 	low, span, sign uint64
@@ -49,10 +57,11 @@ type wideMatch struct {
 
 // tables are what vectors are filtered with.
 type tables struct {
-	sixteens bool // vectors may have sixteen values
+	sixteens bool // vectors may have sixteen values of 32 bits, or eight of 64
 	sixteen  [eightsWidth + 1]sixteenUnpacking
 	narrow   [eightsWidth + 1]unpacking
-	wide     [maxPackedWidth + 1][8]wideUnpacking // by the first row's number, modulo 8
+	wide     [maxPackedWidth + 1][8]wideUnpacking  // by the first row's number, modulo 8
+	dense    [maxPackedWidth + 1][8]denseUnpacking // likewise
 	kept     [256][8]uint8
 }
 
@@ -60,9 +69,9 @@ var filterTables = sync.OnceValue(func() *tables {
 	if !cpu.X86.HasAVX2 || !cpu.X86.HasPOPCNT {
 		return nil
 	}
-	return &tables{sixteens: cpu.X86.HasAVX512F && cpu.X86.HasAVX512VBMI,
+	return &tables{sixteens: cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VBMI,
 		sixteen: makeSixteenUnpackings(), narrow: makeUnpackings(), wide: makeWideUnpackings(),
-		kept: makeKept()}
+		dense: makeDenseUnpackings(), kept: makeKept()}
 })
 
 func makeSixteenUnpackings() (all [eightsWidth + 1]sixteenUnpacking) {
@@ -110,6 +119,23 @@ func makeWideUnpackings() (all [maxPackedWidth + 1][8]wideUnpacking) {
 					u.pairs[i/2-1] = uint64(pair)
 				}
 				bit := (row+i)*width - start - 8*pair
+				u.before[i] = uint64(bit & 7)
+				for k := range 8 {
+					u.bytes[8*i+k] = uint8(bit>>3 + k)
+				}
+			}
+		}
+	}
+	return all
+}
+
+func makeDenseUnpackings() (all [maxPackedWidth + 1][8]denseUnpacking) {
+	for width := range all {
+		for row := range all[width] {
+			u, start := &all[width][row], row*width&7
+			u.mask, u.width = 1<<width-1, uint64(width)
+			for i := range 8 {
+				bit := start + i*width
 				u.before[i] = uint64(bit & 7)
 				for k := range 8 {
 					u.bytes[8*i+k] = uint8(bit>>3 + k)
