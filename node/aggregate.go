@@ -105,7 +105,7 @@ func (n *local) fold(
 		a := &aggregator{groups: newGroups(q.GroupBy, cal, n.opt.MaxGroups), guest: guest}
 		workers = append(workers, a)
 		s := sinks{rows: func(b *record.Batch) error { return a.add(ctx, b) }, front: guest.Front(),
-			room: func() []byte { return guest.Room(ctx) }}
+			room: func(beside bool) []byte { return halfOf(guest.Room(ctx), beside) }}
 		if a.parts = newParts(keep, a); a.parts != nil {
 			s.parts = a.parts
 		}
@@ -120,6 +120,15 @@ func (n *local) fold(
 		workers, err = n.lookBack(ctx, q, module, stats.HorizonNs, workers, always)
 	}
 	return workers, stats, err
+}
+
+// halfOf returns a half of a room, so that rows may lie in either.
+func halfOf(room []byte, second bool) []byte {
+	half := len(room) / 2
+	if second {
+		return room[half:]
+	}
+	return room[:half:half]
 }
 
 func closeAll(workers []*aggregator) {

@@ -170,7 +170,7 @@ type sinks struct {
 	rows  store.Sink
 	front uint32
 	parts store.Apart
-	room  func() []byte // where payloads may lie, nil for anywhere
+	room  func(beside bool) []byte // where payloads may lie, nil for anywhere
 }
 
 // scan runs the store's scan with the filters of the query before each sink, in their order. Sinks

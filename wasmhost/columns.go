@@ -289,8 +289,8 @@ func (c *columns) write(
 	return c.region, nil
 }
 
-// roomBytes is how much memory an instance lends: payloads of 8 bytes of two blocks.
-const roomBytes = 64 << 10
+// roomBytes is how much memory an instance lends: payloads of 8 bytes of four blocks.
+const roomBytes = 128 << 10
 
 // lend returns guest memory in which payloads may be put together, nil where none is to spare.
 func (c *columns) lend(ctx context.Context, g *guest) []byte {

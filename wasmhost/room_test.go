@@ -117,7 +117,7 @@ func TestNoRoom(t *testing.T) {
 		}
 	}
 	f(Options{}, probe(plugin.NeedMID))
-	f(Options{MemoryPages: 15}, nil)
+	f(Options{MemoryPages: 31}, nil)
 }
 
 // A guest that has no room when it is asked for some fails, and whoever adds rows is told how.

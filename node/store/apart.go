@@ -182,18 +182,17 @@ func (w *worker) scanApart(t *task, c index.Candidate) error {
 	if !w.to.Apart.Begin() {
 		return nil
 	}
-	gathered, room := w.batch.Len() > 0, w.to.Room
-	if gathered {
+	w.beside = w.batch.Len() > 0
+	if w.beside {
 		w.batch, a.batch, w.lent, a.lent = a.batch, w.batch, a.lent, w.lent
-		w.to.Room = nil // the rows that were gathered lie there
 	}
 	err := w.scanBlock(t, c)
 	if err == nil {
 		err = w.flush()
 	}
-	if gathered {
+	if w.beside {
 		w.batch, a.batch, w.lent, a.lent = a.batch, w.batch, a.lent, w.lent
-		w.to.Room = room
+		w.beside = false
 	}
 	if err == nil {
 		w.to.Apart.End()

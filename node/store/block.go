@@ -127,7 +127,7 @@ func (w *worker) take(
 ) error {
 	start, parts := w.batch.Len(), w.scan.parts
 	if start == 0 && w.to.Room != nil {
-		w.lent.begin(&w.batch, w.to.Room())
+		w.lent.begin(&w.batch, w.to.Room(w.beside))
 	}
 	if err := b.GatherParts(sel, spans, parts, &w.batch); err != nil {
 		return err

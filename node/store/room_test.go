@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"hash/maphash"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -35,13 +36,13 @@ func (s *rowSum) add(b *record.Batch, i int, buf []byte) []byte {
 	return buf
 }
 
-// takesParts takes parts apart and has a room, in which it looks for the payloads that it gets.
+// takesParts takes parts apart and has two rooms, in which it looks for the payloads that it gets.
 type takesParts struct {
 	rng   *rand.Rand
-	room  []byte
+	rooms [2][]byte // the second is for rows beside others
 	found *rowSum     // what it got
 	mu    *sync.Mutex // guards found and lent
-	lent  *int        // batches that lay in a room
+	lent  *[2]int     // batches that lay in them
 	open  bool
 	parts int
 }
@@ -51,14 +52,18 @@ func (p *takesParts) Plan(_ context.Context, all []Part) error { p.parts += len(
 func (p *takesParts) Begin() bool                              { p.open = true; return true }
 func (p *takesParts) End()                                     { p.open = false }
 
-func (p *takesParts) ask() []byte {
+func (p *takesParts) ask(beside bool) []byte {
 	if p.rng.IntN(8) == 0 {
 		return nil
 	}
-	for i := range p.room {
-		p.room[i] = 0xcc // whatever of the rows before is still needed is gone
+	room := p.rooms[0]
+	if beside {
+		room = p.rooms[1]
 	}
-	return p.room
+	for i := range room {
+		room[i] = 0xcc // whatever of the rows before is still needed is gone
+	}
+	return room
 }
 
 func (p *takesParts) take(b *record.Batch) error {
@@ -67,8 +72,10 @@ func (p *takesParts) take(b *record.Batch) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.room) > 0 && len(b.Data) > 0 && &b.Data[0] == &p.room[0] {
-		*p.lent++
+	for i, room := range p.rooms {
+		if len(room) > 0 && len(b.Data) > 0 && &b.Data[0] == &room[0] {
+			p.lent[i]++
+		}
 	}
 	var buf []byte
 	for i := range b.Len() {
@@ -91,7 +98,7 @@ func openForRooms(t *testing.T, rng *rand.Rand) *Store {
 		mustPut(t, s, &b, WriterSeq{})
 	}
 	for _, more := range []int{1, 9} {
-		put(12_000, 8, more)
+		put(40_000, 8, more)
 		if err := s.Seal(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -111,13 +118,14 @@ func TestRooms(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 9))
 	s := openForRooms(t, rng)
 	var mu sync.Mutex
-	lent, parts := 0, 0
+	var lent [2]int
+	parts := 0
 	scan := func(q *record.Query, roomBytes int, apart bool) (rowSum, []*takesParts) {
 		var found rowSum
 		var takers []*takesParts
 		_, err := s.ScanInto(t.Context(), q, segment.AllParts, func(int) (Taker, error) {
 			p := &takesParts{rng: rand.New(rand.NewPCG(rng.Uint64(), 1)), found: &found, mu: &mu,
-				lent: &lent, room: make([]byte, roomBytes)}
+				lent: &lent, rooms: [2][]byte{make([]byte, roomBytes), make([]byte, roomBytes)}}
 			takers = append(takers, p)
 			to := Taker{Rows: p.take, Room: p.ask}
 			if apart {
@@ -130,7 +138,7 @@ func TestRooms(t *testing.T) {
 		}
 		return found, takers
 	}
-	for range 40 {
+	for range 80 {
 		q := &record.Query{}
 		for _, d := range []record.Dim{record.MID, record.Cap} {
 			if rng.IntN(3) == 0 {
@@ -141,7 +149,8 @@ func TestRooms(t *testing.T) {
 		size := []int{0, 1, 100, 20_000, 64 << 10, 1 << 20}[rng.IntN(6)]
 		got, takers := scan(q, size, rng.IntN(2) == 0)
 		for _, p := range takers {
-			clear(p.room)
+			clear(p.rooms[0])
+			clear(p.rooms[1])
 			parts += p.parts
 		}
 		want, _ := scan(q, 0, false)
@@ -149,12 +158,12 @@ func TestRooms(t *testing.T) {
 			t.Fatalf("%+v, rooms of %d bytes: %+v, want %+v", q.Box, size, got, want)
 		}
 		for _, p := range takers {
-			if !bytes.Equal(p.room, make([]byte, size)) {
+			if !bytes.Equal(slices.Concat(p.rooms[0], p.rooms[1]), make([]byte, 2*size)) {
 				t.Fatal("a scan wrote into a room that it was not lent")
 			}
 		}
 	}
-	if lent == 0 || parts == 0 {
-		t.Errorf("%d batches lay in rooms, %d parts came", lent, parts)
+	if lent[0] == 0 || lent[1] == 0 || parts == 0 {
+		t.Errorf("%v batches lay in rooms, %d parts came", lent, parts)
 	}
 }

@@ -79,9 +79,10 @@ type Taker struct {
 	Apart Apart
 	// Room, unless it is nil, is asked before rows are put together, and what it returns, nil for
 	// nothing, is where their payloads are to lie. It is the worker's until it has given the rows
-	// to Rows. Payloads that do not fit lie elsewhere. In a view that resolves versions there may
-	// be payloads in it that are given to nobody.
-	Room func() []byte
+	// to Rows. With beside, other rows still lie in what it returned without. Payloads that do not
+	// fit lie elsewhere. In a view that resolves versions there may be payloads in it that are
+	// given to nobody.
+	Room func(beside bool) []byte
 }
 
 // ScanInto is ScanParts for takers of more kinds.

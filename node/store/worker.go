@@ -20,6 +20,7 @@ type doing struct {
 	number   int
 	to       Taker
 	lent     lent           // to the batch
+	beside   bool           // other rows are gathered already, see scanApart
 	box      *record.Box    // of the piece that is being scanned
 	away     bool           // the last of devs is held elsewhere
 	searched bool           // devices can be searched for
