@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	maxBatchRows  = 4096      // above 1,024 nothing gets faster, and calls get long
+	maxBatchRows  = 4096      // a block; above, calls get long and nothing faster
 	firstRows     = 1024      // of the first batch, before it is known how dear a row is
 	minBatchRows  = 256       // below, the call itself begins to show
 	maxBatchBytes = 256 << 10 // of payload, unless one payload is larger
@@ -32,7 +32,7 @@ type columns struct {
 	need    uint32
 	rows    int // of the next batch
 	maxRows int
-	fixed   bool  // rows stay as they are
+	fixed   bool  // the cut depends on the rows of a batch alone
 	perRow  int64 // fuel
 	seq     uint32
 	region  uint32 // guest address, 0 before the first batch
@@ -74,7 +74,7 @@ type batch struct {
 
 // cut chooses the rows of the next batch from row on.
 func (c *columns) cut(b *record.Batch, row int) batch {
-	x := batch{from: row, to: min(row+c.rows, b.Len())}
+	x := batch{from: row, to: min(row+c.rowsOf(b), b.Len())}
 	if c.need&(plugin.NeedData|plugin.NeedOffsets) == 0 {
 		return x
 	}
@@ -97,6 +97,15 @@ func (c *columns) cut(b *record.Batch, row int) batch {
 		x.offsets = c.relative(b, &x)
 	}
 	return x
+}
+
+// rowsOf returns how many rows the next batch is to have. Where the cut must depend on the rows
+// alone, payloads of one length are taken for binary numbers, of which a row is cheap.
+func (c *columns) rowsOf(b *record.Batch) int {
+	if c.fixed && b.Offsets == nil {
+		return c.maxRows
+	}
+	return c.rows
 }
 
 // uniform returns the length that all payloads have, else 0.
