@@ -39,7 +39,7 @@ func (s *rowSum) add(b *record.Batch, i int, buf []byte) []byte {
 // takesParts takes parts apart and has two rooms, in which it looks for the payloads that it gets.
 type takesParts struct {
 	rng   *rand.Rand
-	rooms [2][]byte // the second is for rows beside others
+	rooms [2][]byte   // the second is for rows beside others
 	found *rowSum     // what it got
 	mu    *sync.Mutex // guards found and lent
 	lent  *[2]int     // batches that lay in them
