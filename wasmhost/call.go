@@ -50,6 +50,7 @@ func (g *guest) call(f *exportFunc, budget int64, args ...uint64) (uint64, error
 	g.usage.note(f.name, g.used, uint64(budget))
 	g.done.calls++
 	g.done.fuel += int64(g.used)
+	g.spent += g.used
 	if err != nil {
 		return 0, g.trapped(f.name, err)
 	}

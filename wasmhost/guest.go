@@ -56,9 +56,15 @@ type guest struct {
 	ctx context.Context
 
 	slot  keptSlot
-	since time.Time // when the operation began, or the slot was taken last
-	away  bool      // the slot was given to others and not taken again, as the context ended
-	done  done
+	since time.Time // when the operation began, or the slot was taken last, if it is timed
+	timed bool      // the operation is
+	spent uint64    // fuel in it
+	brief bool      // the last operation was, going by its fuel
+	// untimed operations since the last one that was timed. They are taken to have been as long as
+	// the next one that is.
+	untimed int
+	away    bool // the slot was given to others and not taken again, as the context ended
+	done    done
 }
 
 // done is what an instance did that its host does not know of yet: what all instances count
@@ -67,6 +73,13 @@ type done struct {
 	calls, fuel, records int64
 	ns                   time.Duration
 }
+
+const (
+	// briefFuel is up to what fuel an operation is not timed, if its slot was kept: it is shorter
+	// than a turn even if it misses every cache.
+	briefFuel  = 20_000
+	maxUntimed = 7 // in a row
+)
 
 // tellCalls is how many calls an instance makes before its host knows of them.
 const tellCalls = 64
@@ -152,8 +165,8 @@ func (g *guest) drop() {
 // Close is drop for callers outside of enter and leave.
 func (g *guest) close() error {
 	h := g.entry.host
-	h.life.RLock()
-	defer h.life.RUnlock()
+	h.slots.life.RLock()
+	defer h.slots.life.RUnlock()
 	if !h.closed {
 		g.drop()
 	}
@@ -165,45 +178,65 @@ func (g *guest) enter(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("plugin %q: %w", g.entry.desc.Name, context.Cause(ctx))
 	}
-	h := g.entry.host
-	h.life.RLock()
-	if h.closed || g.closed {
-		h.life.RUnlock()
+	if g.closed {
 		return cmp.Or(g.broken, ErrClosed)
 	}
-	if err := h.slots.enter(ctx, &g.slot); err != nil {
-		h.life.RUnlock()
+	h := g.entry.host
+	kept, err := h.slots.enter(ctx, &g.slot)
+	if err != nil {
 		return err
 	}
-	g.since, g.away = time.Now(), false
+	if h.closed {
+		h.slots.drop(&g.slot, time.Now(), 0)
+		return ErrClosed
+	}
+	g.away, g.spent = false, 0
+	if g.timed = !kept || !g.brief || g.untimed >= maxUntimed; g.timed {
+		g.since = time.Now()
+	}
 	return nil
 }
 
 // leave ends an operation; after a failed one the instance may be in any state and is dropped.
 func (g *guest) leave(err error) error {
-	h := g.entry.host
-	defer h.life.RUnlock()
+	slots := g.entry.host.slots
+	if g.done.calls >= tellCalls {
+		g.tell()
+	}
+	g.brief = g.spent <= briefFuel*uint64(g.scale)
+	if err == nil && g.brief && !g.timed && !slots.wanted() {
+		g.untimed++
+		slots.keep(&g.slot)
+		return nil
+	}
 	if err != nil {
 		g.drop()
 	}
 	if g.away {
+		slots.life.RUnlock()
 		return err
 	}
-	now := time.Now()
-	held := now.Sub(g.since)
-	if e := (*Error)(nil); errors.As(err, &e) && e.Kind == Fuel {
-		h.slots.waste(g.slot.owner, held, now)
+	now, held, took := time.Now(), time.Duration(0), time.Duration(0)
+	if g.timed {
+		held = now.Sub(g.since)
+		took = held * time.Duration(1+g.untimed)
+		g.untimed = 0
+	} else {
+		g.untimed++
 	}
-	if g.done.ns += held; g.done.calls >= tellCalls {
-		g.tell()
+	if err != nil {
+		if e := (*Error)(nil); errors.As(err, &e) && e.Kind == Fuel {
+			slots.waste(g.slot.owner, held, now)
+		}
 	}
+	g.done.ns += took
 	if g.closed {
 		g.tell() // of this time; drop told of the calls
-		g.slot.had += held
-		h.slots.drop(&g.slot, now, held)
+		g.slot.had += took
+		slots.drop(&g.slot, now, held)
 		return err
 	}
-	h.slots.leave(&g.slot, held, now)
+	slots.leave(&g.slot, held, took, now)
 	return err
 }
 
@@ -215,6 +248,9 @@ func (g *guest) pause(ctx context.Context) error {
 	slots := g.entry.host.slots
 	if slots.waiting.Load() > 0 {
 		now := time.Now()
+		if !g.timed {
+			g.since, g.timed = now, true
+		}
 		if held := now.Sub(g.since); held >= turn {
 			g.done.ns += held
 			slots.give(g.slot.owner, held, now)

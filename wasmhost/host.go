@@ -107,10 +107,7 @@ type Host struct {
 	worker  sync.WaitGroup
 	counter counters
 
-	// life is held for reading by whatever uses an instance and for writing by Close, which
-	// therefore frees memory and code only when nobody uses them.
-	life   sync.RWMutex
-	closed bool // guarded by life
+	closed bool // guarded by slots.life
 
 	mu      sync.Mutex
 	entries map[[32]byte]*entry // guarded by mu, as are the fields of entries and jobs
@@ -197,8 +194,9 @@ func (h *Host) Close(ctx context.Context) error {
 	h.mu.Unlock()
 	h.worker.Wait()
 
-	h.life.Lock()
-	defer h.life.Unlock()
+	h.slots.keepNone()
+	h.slots.life.Lock()
+	defer h.slots.life.Unlock()
 	if h.closed {
 		return nil
 	}
@@ -213,13 +211,13 @@ func (h *Host) Close(ctx context.Context) error {
 
 // enter takes a slot for guest calls of an owner and keeps the host open until leave.
 func (h *Host) enter(ctx context.Context, owner uint64) error {
-	h.life.RLock()
+	h.slots.life.RLock()
 	if h.closed {
-		h.life.RUnlock()
+		h.slots.life.RUnlock()
 		return ErrClosed
 	}
 	if err := h.slots.take(ctx, owner, time.Now()); err != nil {
-		h.life.RUnlock()
+		h.slots.life.RUnlock()
 		return err
 	}
 	return nil
@@ -244,5 +242,5 @@ func (h *Host) giveSlot(owner uint64, since, now time.Time) {
 
 func (h *Host) leave(owner uint64, since time.Time) {
 	h.giveSlot(owner, since, time.Now())
-	h.life.RUnlock()
+	h.slots.life.RUnlock()
 }

@@ -35,8 +35,12 @@ type slots struct {
 	waiting atomic.Int32 // waiters, so that holders need no lock to see that there are none
 	working atomic.Int32 // who works without guests
 	worked  atomic.Int64 // when the last of those ended, after began
-	several atomic.Bool  // there are several owners
+	several atomic.Bool  // there are several owners, or slots are kept no more
 	began   time.Time
+
+	// life is held for reading by whatever uses an instance or keeps a slot, and for writing by
+	// Host.Close, which therefore frees memory and code only when nobody uses them.
+	life sync.RWMutex
 
 	mu     sync.Mutex
 	all    int
@@ -44,6 +48,7 @@ type slots struct {
 	owners map[uint64]*owner  // that hold, wait, did so recently, or had more than others
 	served time.Duration      // time that the owner served last had had: where newcomers begin
 	kept   map[*keptSlot]bool // guarded by mu: slots that are kept, or were and are used again
+	ending bool               // guarded by mu: none are kept any more
 	looked time.Time          // guarded by mu: when owners that are gone were looked for
 }
 
@@ -127,7 +132,7 @@ func (s *slots) owner(key uint64, now time.Time) *owner {
 		s.part(now) // forgets
 		o = &owner{had: s.served}
 		s.owners[key] = o
-		s.several.Store(len(s.owners) > 1)
+		s.several.Store(s.ending || len(s.owners) > 1)
 	}
 	return o
 }
@@ -195,7 +200,7 @@ func (s *slots) forget(key uint64) {
 // remove is called with mu held.
 func (s *slots) remove(key uint64) {
 	delete(s.owners, key)
-	s.several.Store(len(s.owners) > 1)
+	s.several.Store(s.ending || len(s.owners) > 1)
 }
 
 // grant hands free slots to those who wait. While there is one who may not have one yet, another

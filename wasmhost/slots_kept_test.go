@@ -11,9 +11,13 @@ import (
 
 func (q *queue) enter(k *keptSlot) {
 	q.t.Helper()
-	if err := q.slots.enter(q.t.Context(), k); err != nil {
+	if _, err := q.slots.enter(q.t.Context(), k); err != nil {
 		q.t.Fatal(err)
 	}
+}
+
+func (q *queue) leave(k *keptSlot, held time.Duration) {
+	q.slots.leave(k, held, held, time.Now())
 }
 
 // free is how many slots are free or kept, which is as good.
@@ -31,7 +35,7 @@ func TestSlotIsKept(t *testing.T) {
 		k := &keptSlot{owner: 7}
 		for range 3 {
 			q.enter(k)
-			q.slots.leave(k, time.Microsecond, time.Now())
+			q.leave(k, time.Microsecond)
 			if k.state.Load() != slotKept || q.slots.free != 0 {
 				t.Fatalf("state %d, %d slots free", k.state.Load(), q.slots.free)
 			}
@@ -43,20 +47,20 @@ func TestSlotIsKept(t *testing.T) {
 		}
 		q.give(1, 0)
 		q.enter(k) // beside an owner who was there just now
-		q.slots.leave(k, time.Microsecond, time.Now())
+		q.leave(k, time.Microsecond)
 		if k.state.Load() != slotAbsent || q.slots.free != 1 {
 			t.Fatalf("state %d, %d slots free", k.state.Load(), q.slots.free)
 		}
 		time.Sleep(recent)
 		q.enter(k)
-		q.slots.leave(k, 0, time.Now()) // sees that the other is gone
+		q.leave(k, 0) // sees that the other is gone
 		q.enter(k)
-		q.slots.leave(k, 0, time.Now())
+		q.leave(k, 0)
 		if k.state.Load() != slotKept {
 			t.Fatalf("state %d of an owner who is alone again", k.state.Load())
 		}
 		q.enter(k)
-		q.slots.leave(k, turn, time.Now())
+		q.leave(k, turn)
 		if k.state.Load() != slotAbsent || q.slots.free != 1 {
 			t.Fatalf("state %d after a slow call, %d slots free", k.state.Load(), q.slots.free)
 		}
@@ -70,15 +74,15 @@ func TestKeptSlotIsGivenBack(t *testing.T) {
 		q := &queue{t, newSlots(1), make(chan uint64, 100)}
 		k := &keptSlot{owner: 7}
 		q.enter(k)
-		q.slots.leave(k, 0, time.Now())
+		q.leave(k, 0)
 		q.enter(k)
 		q.wait(t.Context(), 7)
 		q.nobody()
-		q.slots.leave(k, 0, time.Now())
+		q.leave(k, 0)
 		q.next(7)
 		q.give(7, 0)
 		q.enter(k)
-		q.slots.leave(k, 0, time.Now())
+		q.leave(k, 0)
 		q.slots.letGo(k)
 		q.slots.letGo(k)
 		if len(q.slots.kept) != 0 {
@@ -100,7 +104,7 @@ func TestKeptSlotsAddUp(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(user), 1))
 			k := &keptSlot{owner: uint64(user % owners)}
 			for range rounds {
-				if err := q.slots.enter(t.Context(), k); err != nil {
+				if _, err := q.slots.enter(t.Context(), k); err != nil {
 					t.Error(err)
 					return
 				}
@@ -108,8 +112,7 @@ func TestKeptSlotsAddUp(t *testing.T) {
 					t.Errorf("%d are in calls, of %d slots", n, all)
 				}
 				inCalls.Add(-1)
-				q.slots.leave(k, time.Duration(rng.IntN(2))*turn*time.Duration(rng.IntN(2)),
-					time.Now())
+				q.leave(k, time.Duration(rng.IntN(2))*turn*time.Duration(rng.IntN(2)))
 				if rng.IntN(20) == 0 {
 					q.slots.letGo(k)
 				}
@@ -126,5 +129,60 @@ func TestKeptSlotsAddUp(t *testing.T) {
 		if o.held != 0 {
 			t.Errorf("owner %d holds %d", key, o.held)
 		}
+	}
+}
+
+// A host that is closed does not wait for slots that are kept, and keeps none any more.
+func TestCloseTakesKeptSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlots(2)
+		q := &queue{t, s, nil}
+		kept, used := &keptSlot{owner: 7}, &keptSlot{owner: 7}
+		q.enter(kept)
+		q.enter(used)
+		q.leave(kept, 0)
+		s.keepNone()
+		if n := kept.state.Load(); n != slotAbsent || s.life.TryLock() {
+			t.Fatalf("state %d, and nobody is in a call while somebody is", n)
+		}
+		q.leave(used, 0)
+		if n := used.state.Load(); n != slotAbsent || s.free != 2 || !s.life.TryLock() {
+			t.Fatalf("state %d, %d slots free, and somebody is in a call", n, s.free)
+		}
+	})
+}
+
+// Calls that are not timed are counted as if they were.
+func TestUntimedCallsCount(t *testing.T) {
+	h := newTestHost(t, Options{})
+	m := mustLoad(t, h, good(nil))
+	defer m.Close()
+	a, err := m.NewAggregate(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	untimed := 0
+	b := values(1, 2, 3)
+	for range 10 * tellCalls {
+		if err := a.Add(t.Context(), b, nil, 1); err != nil {
+			t.Fatal(err)
+		}
+		if !a.guest.timed {
+			untimed++
+		} else if a.guest.untimed != 0 {
+			t.Fatalf("%d are still to be counted", a.guest.untimed)
+		}
+	}
+	if want := 10 * tellCalls * maxUntimed / (maxUntimed + 1); untimed < want/2 || untimed > want {
+		t.Errorf("%d of %d calls were not timed, want up to %d", untimed, 10*tellCalls, want)
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Add(t.Context(), b, nil, 1); err != ErrClosed {
+		t.Errorf("added to what is closed: %v", err)
 	}
 }
