@@ -15,6 +15,7 @@ import (
 
 // aggregator is one worker's part of an aggregate.
 type aggregator struct {
+	worker int
 	groups *groups
 	guest  *wasmhost.Aggregate
 	gid    []uint32
@@ -88,8 +89,8 @@ func (n *Node) aggregate(ctx context.Context, q *record.Query) ([]wire.Group, wi
 	return out, endOf(stats, uint64(len(out))), err
 }
 
-// fold runs the scan of an aggregate, and returns what each worker has of its groups, which the
-// caller closes, also with an error. Whoever knows not whether others find something always looks
+// fold runs the scan of an aggregate, and returns what each worker has of its groups, in the order
+// of workers, which the caller closes, also with an error. Whoever knows not whether others find something always looks
 // back.
 func (n *local) fold(
 	ctx context.Context, q *record.Query, module *pluginVersion, cal *calendar.Calendar,
@@ -97,12 +98,13 @@ func (n *local) fold(
 ) (workers []*aggregator, stats store.ScanStats, err error) {
 	parts := module.parts | groupParts(q.GroupBy)
 	keep := n.keepingOf(ctx, module)
-	stats, err = n.scanApart(ctx, q, parts, keep, func(int) (sinks, error) {
+	stats, err = n.scanApart(ctx, q, parts, keep, func(worker int) (sinks, error) {
 		guest, err := module.module.NewAggregate(ctx, q.Aggregate.Params)
 		if err != nil {
 			return sinks{}, err
 		}
-		a := &aggregator{groups: newGroups(q.GroupBy, cal, n.opt.MaxGroups), guest: guest}
+		a := &aggregator{worker: worker, guest: guest,
+			groups: newGroups(q.GroupBy, cal, n.opt.MaxGroups)}
 		workers = append(workers, a)
 		s := sinks{rows: func(b *record.Batch) error { return a.add(ctx, b) }, front: guest.Front(),
 			room: func(beside bool) []byte { return halfOf(guest.Room(ctx), beside) }}
@@ -111,6 +113,7 @@ func (n *local) fold(
 		}
 		return s, nil
 	})
+	slices.SortFunc(workers, func(a, b *aggregator) int { return a.worker - b.worker })
 	for _, a := range workers {
 		if err == nil {
 			err = a.parts.gather(ctx)

@@ -253,6 +253,7 @@ func (n *local) scanChain(
 	return n.store.ScanInto(ctx, q, read, func(worker int) (store.Taker, error) {
 		to := first
 		if worker > 0 {
+			var err error
 			if to, _, err = chain(worker); err != nil {
 				return store.Taker{}, err
 			}

@@ -107,15 +107,16 @@ func sortRows(rows []modelRow) {
 
 func scanRows(t testing.TB, s *Store, q *record.Query) []modelRow {
 	t.Helper()
-	sinks := make([][]modelRow, 0, 4)
-	stats, err := s.Scan(t.Context(), q, func(worker int) (Sink, error) {
-		sinks = append(sinks, nil)
+	var sinks []*[]modelRow
+	stats, err := s.Scan(t.Context(), q, func(int) (Sink, error) {
+		mine := new([]modelRow)
+		sinks = append(sinks, mine)
 		return func(b *record.Batch) error {
 			if err := b.CheckShape(); err != nil {
 				return err
 			}
 			for i := range b.Len() {
-				sinks[worker] = append(sinks[worker], modelRowOf(b, i))
+				*mine = append(*mine, modelRowOf(b, i))
 			}
 			return nil
 		}, nil
@@ -123,7 +124,10 @@ func scanRows(t testing.TB, s *Store, q *record.Query) []modelRow {
 	if err != nil {
 		t.Fatalf("scan: %v", err)
 	}
-	rows := slices.Concat(sinks...)
+	var rows []modelRow
+	for _, its := range sinks {
+		rows = append(rows, *its...)
+	}
 	if int(stats.Rows) != len(rows) {
 		t.Fatalf("stats say %d rows, sinks got %d", stats.Rows, len(rows))
 	}

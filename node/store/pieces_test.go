@@ -65,9 +65,10 @@ func TestPiecesInTurn(t *testing.T) {
 		Index: index.Options{BlockRows: 128}})
 	q := record.Query{View: record.ViewLatest, Aggregate: record.PluginCall{Name: "sum"}}
 	ask := func() [][]record.Key {
-		var seen [][]record.Key
+		seen := make([][]record.Key, 3)
+		workers := 0
 		_, err := s.Scan(t.Context(), &q, func(worker int) (Sink, error) {
-			seen = append(seen, nil)
+			workers++
 			return func(b *record.Batch) error {
 				for i := range b.Len() {
 					seen[worker] = append(seen[worker], b.Key(i))
@@ -78,7 +79,7 @@ func TestPiecesInTurn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return seen
+		return seen[:workers]
 	}
 	first := ask()
 	if len(first) < 2 {

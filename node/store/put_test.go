@@ -88,7 +88,7 @@ func TestScanAllocatesLittle(t *testing.T) {
 				}
 			}))
 		}
-		if rows == 0 || allocations > 5 && !raceEnabled {
+		if rows == 0 || allocations > 3 && !raceEnabled {
 			t.Errorf("%v: %d rows, %v allocations", view, rows, allocations)
 		}
 	}

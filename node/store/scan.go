@@ -49,8 +49,8 @@ type ScanStats struct {
 }
 
 // Scan gives the rows in the box of q that its view shows to sinks. newSink is called once for
-// each worker, one after another; a sink is used by one goroutine at a time. Order, limit and
-// plugins of q are the caller's.
+// each worker, in any order, one at a time, while other workers may be using theirs; a sink is used
+// by one goroutine at a time. Order, limit and plugins of q are the caller's.
 //
 // The query must be normalised. Errors: ErrClosed, *segment.CorruptError, ctx.Err(), and what
 // sinks return.
@@ -191,6 +191,7 @@ type scanMemory struct {
 	pool      []*worker
 	finder    worker // opens blocks to find newer versions
 	opened    []*found
+	employing sync.Mutex // held while one of the workers gets its taker
 }
 
 // segmentScan is one sealed segment's part of a scan.
@@ -297,12 +298,9 @@ func (sc *scan) rounds(newTaker func(worker int) (Taker, error)) error {
 	all := sc.pool[:n]
 	for i, w := range all {
 		w.scan, w.number = sc, i
-		if w.to, err = newTaker(i); err != nil {
-			return err
-		}
 	}
 	for more && err == nil {
-		if err = sc.work(all); err == nil {
+		if err = sc.work(all, newTaker); err == nil {
 			more, err = sc.nextRound()
 		}
 	}
@@ -311,16 +309,19 @@ func (sc *scan) rounds(newTaker func(worker int) (Taker, error)) error {
 }
 
 // work works the tasks of a round off.
-func (sc *scan) work(all []*worker) error {
-	if len(all) == 1 {
-		for i := range sc.tasks {
-			if err := all[0].do(&sc.tasks[i]); err != nil {
-				return err
-			}
-		}
-		return all[0].flush()
+func (sc *scan) work(all []*worker, newTaker func(worker int) (Taker, error)) error {
+	if len(all) > 1 {
+		return sc.workTogether(all, newTaker)
 	}
-	return sc.workTogether(all)
+	if err := all[0].employ(newTaker); err != nil {
+		return err
+	}
+	for i := range sc.tasks {
+		if err := all[0].do(&sc.tasks[i]); err != nil {
+			return err
+		}
+	}
+	return all[0].flush()
 }
 
 // mappings yields the files that the scan reads, also those that a merge has replaced meanwhile.
@@ -334,24 +335,36 @@ func (sc *scan) mappings(yield func(*segment.Sealed) bool) {
 	}
 }
 
-func (sc *scan) workTogether(all []*worker) error {
+// workTogether is work of several workers, of which the caller is the first.
+func (sc *scan) workTogether(
+	all []*worker, newTaker func(worker int) (Taker, error),
+) error {
 	var wg sync.WaitGroup
 	var next atomic.Int64
 	var stopped atomic.Bool
 	errs := make([]error, len(all))
-	for i, w := range all {
-		wg.Go(func() {
-			errs[i] = segment.Guard(func() error {
-				if sc.inTurn {
-					return w.workInTurn(len(all), &stopped)
-				}
-				return w.work(&next, &stopped)
-			}, sc.mappings)
-			if errs[i] != nil {
-				stopped.Store(true)
+	work := func(i int) {
+		w := all[i]
+		errs[i] = segment.Guard(func() error {
+			if err := w.employ(newTaker); err != nil {
+				return err
 			}
-		})
+			if sc.inTurn {
+				return w.workInTurn(len(all), &stopped)
+			}
+			return w.work(&next, &stopped)
+		}, sc.mappings)
+		if errs[i] != nil {
+			stopped.Store(true)
+		}
 	}
+	for i := range len(all) - 1 {
+		wg.Go(func() { work(i + 1) })
+	}
+	// Of the goroutines that wait to run, another processor takes the one that was made last only
+	// after a pause.
+	go func() {}()
+	work(0)
 	wg.Wait()
 	for _, err := range errs {
 		if err != nil {

@@ -67,6 +67,16 @@ func empty(batch *record.Batch) {
 	}
 }
 
+// employ gets the worker its taker, unless it has one from a round before.
+func (w *worker) employ(newTaker func(worker int) (Taker, error)) (err error) {
+	if w.to.Rows == nil {
+		w.scan.employing.Lock()
+		defer w.scan.employing.Unlock()
+		w.to, err = newTaker(w.number)
+	}
+	return err
+}
+
 // workInTurn does every so manieth task, so that the same rows come to the same sink in the same
 // order whenever a scan is repeated.
 func (w *worker) workInTurn(workers int, stopped *atomic.Bool) error {

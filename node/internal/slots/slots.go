@@ -42,6 +42,9 @@ func Span(part, parts int) (from, to uint32) {
 
 // Parts tells for each part whether it can hold devices of the box; nil when all can.
 func Parts(box *record.Box, parts int) []bool {
+	if parts == 1 {
+		return nil
+	}
 	slots, ok := named(box)
 	if !ok {
 		return nil

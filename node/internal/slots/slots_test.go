@@ -51,7 +51,7 @@ func TestParts(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	few := 0
 	for range 2000 {
-		parts := 1 << r.IntN(13)
+		parts := 2 << r.IntN(12)
 		var box record.Box
 		cid, mid := r.Int64N(100), r.Int64N(1<<40)-1<<39
 		cids, mids := 1+r.Int64N(2), 1+r.Int64N(1500)
@@ -97,4 +97,11 @@ func TestUnboundedBoxesMeetAllParts(t *testing.T) {
 	f(one, record.RangeSet{record.All(record.MID)})
 	f(record.RangeSet{record.All(record.CID)}, one)
 	f(one, record.RangeSet{{From: 0, To: 64*64 + 64}})
+}
+
+func TestOnePartHoldsAll(t *testing.T) {
+	box := record.Box{record.CID: {record.At(1)}, record.MID: {record.At(7)}}
+	if got := Parts(&box, 1); got != nil {
+		t.Errorf("%v of one part", got)
+	}
 }
