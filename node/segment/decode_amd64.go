@@ -35,7 +35,7 @@ func decodeEights(from *byte, eights int, u *wideUnpacking, d *decoding, out uns
 func decodeDense(from *byte, eights int, u *denseUnpacking, d *decoding, out unsafe.Pointer)
 
 // writeVector does what writeRun does with as many of the first n rows as it can, eight at a time,
-// and returns how many.
+// and returns how many. There are eight at least.
 func (c *column) writeVector(lo, n int, w *wordWriter) (done int) {
 	t, width := filterTables(), int(c.width)
 	if t == nil || width > maxPackedWidth {
@@ -51,9 +51,16 @@ func (c *column) writeVector(lo, n int, w *wordWriter) (done int) {
 	}
 	at, row := lo*width/8, lo&7
 	if t.sixteens && w.stride == 8 {
-		if eights := min(n/8, (len(c.body)-at-64)/width); eights > 0 {
-			decodeDense(c.byteAt(at), eights, &t.dense[width][row], &d, unsafe.Add(w.out, w.at))
+		out, room := unsafe.Add(w.out, w.at), len(c.body)-64
+		if eights := min(n/8, (room-at)/width); eights > 0 {
+			decodeDense(c.byteAt(at), eights, &t.dense[width][row], &d, out)
 			done, at = 8*eights, at+width*eights
+		}
+		// What is left comes once more with some of those before.
+		if last := lo + n - 8; n-8 < done && done < n && last*width/8 <= room {
+			decodeDense(c.byteAt(last*width/8), 1, &t.dense[width][last&7], &d,
+				unsafe.Add(out, 8*(n-8)))
+			done = n
 		}
 	}
 	eights := min((n-done)/8, (len(c.body)-at-16)/width) // loads begin in their values

@@ -44,6 +44,7 @@ type apart struct {
 	open  []index.Candidate // that are likely to be opened
 	batch record.Batch      // of rows of a part
 	lent  lent              // to it
+	ring  [3]held           // blocks that are opened and searched ahead
 }
 
 // planApart tells of the parts among candidates, and leaves those that are likely to be opened.
@@ -157,16 +158,24 @@ func (w *worker) scanCandidates(t *task, candidates []index.Candidate) error {
 		return err
 	}
 	w.scan.store.fetch(t.segment.sealedSegment, open)
+	defer func() {
+		for i := range w.apart.ring {
+			w.apart.ring[i].forget()
+		}
+	}()
 	next := 0
 	for i, c := range candidates {
+		var h *held
 		if next < len(open) && open[next] == c {
-			w.ahead(t.segment, open, next)
+			if h, err = w.heldAhead(t.segment, open, next); err != nil {
+				return err
+			}
 			next++
 		}
 		if w.apart.of[i] {
-			err = w.scanApart(t, c)
+			err = w.scanApart(t, c, h)
 		} else {
-			err = w.scanBlock(t, c)
+			err = w.scanOrTake(t, c, h)
 		}
 		if err != nil {
 			return err
@@ -175,9 +184,18 @@ func (w *worker) scanCandidates(t *task, candidates []index.Candidate) error {
 	return nil
 }
 
+// scanOrTake is scanBlock for a block that may be held.
+func (w *worker) scanOrTake(t *task, c index.Candidate, h *held) error {
+	if h == nil {
+		return w.scanBlock(t, c)
+	}
+	defer h.forget()
+	return w.takeHeld(t, h)
+}
+
 // scanApart hands over the rows of a part, if they are needed. Rows that were gathered before stay
 // where they are, so that they come in the same batches whether the part is known or not.
-func (w *worker) scanApart(t *task, c index.Candidate) error {
+func (w *worker) scanApart(t *task, c index.Candidate, h *held) error {
 	a := &w.apart
 	if !w.to.Apart.Begin() {
 		return nil
@@ -186,7 +204,7 @@ func (w *worker) scanApart(t *task, c index.Candidate) error {
 	if w.beside {
 		w.batch, a.batch, w.lent, a.lent = a.batch, w.batch, a.lent, w.lent
 	}
-	err := w.scanBlock(t, c)
+	err := w.scanOrTake(t, c, h)
 	if err == nil {
 		err = w.flush()
 	}

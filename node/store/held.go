@@ -62,6 +62,9 @@ func (w *worker) holdAll(t *task, candidates []index.Candidate, all []*held) err
 	}
 	for _, h := range all {
 		w.search(t.segment, h)
+		if !w.scan.countOnly {
+			h.block.AheadRows(h.spans, w.scan.parts&^segment.Parts(h.need))
+		}
 	}
 	for _, h := range all {
 		if err := w.takeHeld(t, h); err != nil {
@@ -70,6 +73,41 @@ func (w *worker) holdAll(t *task, candidates []index.Candidate, all []*held) err
 		h.forget() // at once: it may have a large payload open
 	}
 	return nil
+}
+
+// heldAhead returns block i of those that are opened one after another, nil if it is not one to be
+// held. The next one is searched meanwhile, and the one after that opened.
+func (w *worker) heldAhead(seg *segmentScan, open []index.Candidate, i int) (*held, error) {
+	ring := &w.apart.ring
+	toOpen, toSearch, toLoad := i+2, i+1, i+frontsAhead
+	if i == 0 {
+		toOpen, toSearch, toLoad = 0, 0, 0
+	}
+	for k := toLoad; k < min(i+frontsAhead+1, len(open)); k++ {
+		w.aheadFront(seg, open[k])
+	}
+	for k := toOpen; k < min(i+3, len(open)); k++ {
+		if w.isHeldAhead(seg, open[k]) {
+			if err := w.hold(seg, open[k], &ring[k%len(ring)]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for k := toSearch; k < min(i+2, len(open)); k++ {
+		if h := &ring[k%len(ring)]; h.info != nil {
+			w.search(seg, h)
+			h.block.AheadAllRows(h.spans, w.scan.parts)
+		}
+	}
+	if h := &ring[i%len(ring)]; h.info != nil {
+		return h, nil
+	}
+	return nil, nil
+}
+
+// isHeldAhead is isHeld where blocks that lie inside the box are held, too.
+func (w *worker) isHeldAhead(seg *segmentScan, c index.Candidate) bool {
+	return c.Need == 0 && seg.openAlready(c.Block) == nil || w.isHeld(seg, c)
 }
 
 // forget ends the use of a block.
@@ -84,6 +122,9 @@ func (w *worker) hold(seg *segmentScan, c index.Candidate, h *held) (err error) 
 		return err
 	}
 	h.need = c.Need
+	if c.Need == 0 {
+		return nil
+	}
 	if c.Need != 1<<record.MID {
 		w.holdFew(seg, h)
 		return nil
@@ -119,6 +160,11 @@ func (w *worker) holdFew(seg *segmentScan, h *held) {
 // search finds the rows of a block.
 func (w *worker) search(seg *segmentScan, h *held) {
 	h.spans, h.rows = h.spans[:0], 0
+	if h.need == 0 {
+		h.rows = h.block.Rows()
+		h.spans = append(h.spans, segment.Span{Hi: uint32(h.rows)})
+		return
+	}
 	if h.need != 1<<record.MID {
 		w.searchFew(seg, h)
 		return
@@ -134,9 +180,6 @@ func (w *worker) search(seg *segmentScan, h *held) {
 		}
 		lo = hi
 	}
-	if !w.scan.countOnly {
-		h.block.AheadRows(h.spans, w.scan.parts&^(1<<record.MID))
-	}
 }
 
 // searchFew is search by a dimension that leaves few rows.
@@ -151,7 +194,6 @@ func (w *worker) searchFew(seg *segmentScan, h *held) {
 		}
 		h.spans = append(h.spans, segment.Span{Lo: at, Hi: at + 1})
 	}
-	h.block.AheadRows(h.spans, w.scan.parts&^segment.Parts(h.need))
 }
 
 // takeHeld adds the rows of a block to the batch.
@@ -166,6 +208,9 @@ func (w *worker) takeHeld(t *task, h *held) error {
 	if len(w.batch.Data) < sinkBytes &&
 		(w.scan.keysOnly || h.block.FitSpans(h.rows, sinkBytes)) {
 		return w.take(t.segment, t.piece, &h.block, nil, h.spans)
+	}
+	if len(h.spans) == 1 {
+		return w.takeSpan(t.segment, t.piece, &h.block, int(h.spans[0].Lo), int(h.spans[0].Hi))
 	}
 	w.block, w.sel = &h.block, w.sel[:0]
 	for _, s := range h.spans {
