@@ -23,8 +23,8 @@ type aggregator struct {
 }
 
 func (a *aggregator) add(ctx context.Context, b *record.Batch) error {
-	if a.parts != nil && a.parts.open {
-		return a.parts.add(ctx, b)
+	if a.parts != nil {
+		return a.parts.add(b)
 	}
 	if a.groups.all() {
 		if _, err := a.groups.id(groupKey{before: a.groups.before}); err != nil {
@@ -108,16 +108,14 @@ func (n *local) fold(
 		workers = append(workers, a)
 		s := sinks{rows: func(b *record.Batch) error { return a.add(ctx, b) }, front: guest.Front(),
 			room: func(beside bool) []byte { return halfOf(guest.Room(ctx), beside) }}
-		if a.parts = newParts(keep, a); a.parts != nil {
+		if a.parts = newParts(ctx, keep, a); a.parts != nil {
 			s.parts = a.parts
 		}
 		return s, nil
 	})
 	slices.SortFunc(workers, func(a, b *aggregator) int { return a.worker - b.worker })
-	for _, a := range workers {
-		if err == nil {
-			err = a.parts.gather(ctx)
-		}
+	if err == nil {
+		err = mergeLots(ctx, workers)
 	}
 	if err == nil && module.joins() {
 		workers, err = n.lookBack(ctx, q, module, stats.HorizonNs, workers, always)

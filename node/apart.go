@@ -80,12 +80,14 @@ func (k *keeping) table(s *kept.Segment, blocks, stateBytes int) *kept.Table {
 }
 
 // parts is a worker's half of an aggregate that takes parts of blocks apart. Each that has rows
-// gets a place among the states apart from groups, until there are as many as there can be; then
-// all are merged. Whether the state of a part was known changes nothing of what comes out, not the
-// last bit of a sum.
+// gets a place among the states apart from groups, and so have the other rows of a lot. At its end
+// they are merged; what lots come to is merged in their order when all are done. So neither which
+// worker does a lot nor whether the state of a part was known changes what comes out, not the last
+// bit of a sum.
 type parts struct {
-	of *keeping
-	to *aggregator
+	ctx context.Context
+	of  *keeping
+	to  *aggregator
 
 	segment *kept.Segment // whose table is at hand
 	table   *kept.Table
@@ -95,11 +97,22 @@ type parts struct {
 	next  int         // of these
 	open  bool        // rows are of the part that comes next
 
+	lot    int
+	others int    // the place of rows that belong to no part, -1 for none
 	places int    // that are taken
 	rows   uint64 // in their states
 	copied []partState
 	copies []wasmhost.Copy // of these
 	states []byte          // of these
+
+	done   []lotState
+	merged []byte // states of these
+}
+
+// lotState is what a lot comes to, or a part of one that had more parts than there are places.
+type lotState struct {
+	lot  int
+	rows uint64
 }
 
 // partState is what one part comes to.
@@ -110,13 +123,19 @@ type partState struct {
 	table *kept.Table // nil: it is neither known nor to be kept
 }
 
+// BeginLot implements [store.Apart].
+func (p *parts) BeginLot(number int) { p.lot, p.others = number, -1 }
+
+// EndLot implements [store.Apart].
+func (p *parts) EndLot() error { return p.gather() }
+
 // newParts returns nil where there are none: with groups, and where states do not lend themselves
 // to it.
-func newParts(k *keeping, a *aggregator) *parts {
+func newParts(ctx context.Context, k *keeping, a *aggregator) *parts {
 	if !a.groups.all() || a.guest.Apart() == 0 {
 		return nil
 	}
-	return &parts{of: k, to: a}
+	return &parts{of: k, to: a, ctx: ctx}
 }
 
 // Wants implements [store.Apart]. Where states come out the same in any way, who asks once pays
@@ -129,9 +148,9 @@ func (p *parts) Wants(segment *kept.Segment, blocks int) bool {
 }
 
 // Plan implements [store.Apart].
-func (p *parts) Plan(ctx context.Context, list []store.Part) error {
-	if p.places+len(list) > p.to.guest.Apart() {
-		if err := p.gather(ctx); err != nil {
+func (p *parts) Plan(_ context.Context, list []store.Part) error {
+	if p.places+len(list) >= p.to.guest.Apart() {
+		if err := p.gather(); err != nil {
 			return err
 		}
 	}
@@ -199,30 +218,67 @@ func (p *parts) take(x *partState) (state []byte) {
 	return p.states[from:]
 }
 
-// add takes rows of the part that is open.
-func (p *parts) add(ctx context.Context, b *record.Batch) error {
-	p.plan[p.next].rows += uint32(b.Len())
-	return p.to.guest.AddApart(ctx, b, p.places)
+// add takes rows of the part that is open, or of none.
+func (p *parts) add(b *record.Batch) error {
+	if p.open {
+		p.plan[p.next].rows += uint32(b.Len())
+		return p.to.guest.AddApart(p.ctx, b, p.places)
+	}
+	if p.others < 0 {
+		p.others = p.places
+		p.places++
+	}
+	p.rows += uint64(b.Len())
+	return p.to.guest.AddApart(p.ctx, b, p.others)
 }
 
-// gather merges what all parts come to into the one group, and keeps what was not known.
-func (p *parts) gather(ctx context.Context) error {
-	if p == nil || p.places == 0 {
+// gather merges what came of the lot, and keeps what was not known.
+func (p *parts) gather() error {
+	if p.places == 0 {
 		return nil
 	}
-	id, err := p.to.groups.id(groupKey{})
+	from, size := len(p.merged), p.to.guest.StateSize()
+	p.merged = slices.Grow(p.merged, size)[:from+size]
+	err := p.to.guest.Gather(p.ctx, p.places, p.copies, p.states, p.merged[from:])
 	if err != nil {
 		return err
 	}
-	p.to.groups.counts[id] += p.rows
-	err = p.to.guest.Gather(ctx, p.places, p.copies, p.states, int(id), len(p.to.groups.keys))
-	if err != nil {
-		return err
-	}
+	p.done = append(p.done, lotState{lot: p.lot, rows: p.rows})
 	p.keep()
-	p.places, p.rows = 0, 0
+	p.places, p.rows, p.others = 0, 0, -1
 	p.copied, p.copies, p.states = p.copied[:0], p.copies[:0], p.states[:0]
 	return nil
+}
+
+// mergeLots merges what came of the lots of all workers into the one group of the first.
+func mergeLots(ctx context.Context, workers []*aggregator) error {
+	type place struct{ worker, at int }
+	var all []place
+	for i, a := range workers {
+		if a.parts == nil {
+			return nil
+		}
+		for at := range a.parts.done {
+			all = append(all, place{i, at})
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	of := func(p place) lotState { return workers[p.worker].parts.done[p.at] }
+	slices.SortStableFunc(all, func(a, b place) int { return of(a).lot - of(b).lot })
+	into := workers[0]
+	id, err := into.groups.id(groupKey{})
+	if err != nil {
+		return err
+	}
+	size := into.guest.StateSize()
+	states := make([]byte, 0, len(all)*size)
+	for _, p := range all {
+		into.groups.counts[id] += of(p).rows
+		states = append(states, workers[p.worker].parts.merged[p.at*size:][:size]...)
+	}
+	return into.guest.MergeApart(ctx, states, int(id), len(into.groups.keys))
 }
 
 // keep puts what was not known into the tables.
@@ -272,6 +328,12 @@ func (l *looking) Plan(_ context.Context, list []store.Part) error {
 	}
 	return nil
 }
+
+// BeginLot implements [store.Apart].
+func (*looking) BeginLot(int) {}
+
+// EndLot implements [store.Apart].
+func (*looking) EndLot() error { return nil }
 
 // Begin implements [store.Apart].
 func (*looking) Begin() (rows bool) { return true }

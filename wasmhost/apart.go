@@ -97,47 +97,40 @@ type Copy struct {
 	To    bool
 }
 
-// Gather merges the states at the first places into a group, and makes all places free again.
-// Before that it makes copies, of which the states are side by side. The order in which states are
-// merged depends on their number alone.
+// Gather merges the states at the first places, of which there is one at least, into one state, of
+// which it makes a copy in out, and makes all places free again. Before that it makes copies, of
+// which the states are side by side. The order in which states are merged depends on their number
+// alone.
 //
 // Errors: as Add.
 func (a *Aggregate) Gather(
-	ctx context.Context, places int, copies []Copy, states []byte, group, groups int,
+	ctx context.Context, places int, copies []Copy, states, out []byte,
 ) error {
-	if places > a.Apart() || len(states) != len(copies)*a.states.size || group >= groups ||
+	size := a.states.size
+	if places < 1 || places > a.Apart() || len(states) != len(copies)*size || len(out) != size ||
 		slices.ContainsFunc(copies, func(c Copy) bool { return uint(c.Place) >= uint(places) }) {
 		return fmt.Errorf("plugin aggregate: %d bytes of states, %d copies of %d places of %d, "+
-			"for group %d of %d", len(states), len(copies), places, a.Apart(), group, groups)
-	}
-	if places == 0 {
-		return nil
+			"into %d bytes", len(states), len(copies), places, a.Apart(), len(out))
 	}
 	if err := a.guest.enter(ctx); err != nil {
 		return err
 	}
-	return a.guest.leave(a.gather(ctx, places, copies, states, group, groups))
+	return a.guest.leave(a.gather(ctx, places, copies, states, out))
 }
 
 func (a *Aggregate) gather(
-	ctx context.Context, places int, copies []Copy, states []byte, group, groups int,
+	ctx context.Context, places int, copies []Copy, states, out []byte,
 ) error {
-	if err := a.states.grow(ctx, a.guest, groups); err != nil {
-		return err
-	}
-	if err := a.reserveApart(); err != nil {
-		return err
-	}
 	if slices.ContainsFunc(copies, func(c Copy) bool { return !c.To }) || len(copies) < places {
 		if err := a.freshen(); err != nil {
 			return err
 		}
 	}
-	size := a.states.size
-	there, err := a.guest.view(exportAlloc, a.apart.region, uint32(places*size))
+	there, err := a.viewApart(places)
 	if err != nil {
 		return err
 	}
+	size := a.states.size
 	for i, c := range copies {
 		if mine, its := states[i*size:][:size], there[c.Place*size:][:size]; c.To {
 			copy(its, mine)
@@ -146,23 +139,70 @@ func (a *Aggregate) gather(
 		}
 	}
 	a.apart.fresh = false
-	return a.mergeApart(ctx, places, group)
+	if err := a.mergeApart(ctx, places); err != nil {
+		return err
+	}
+	if there, err = a.viewApart(1); err == nil {
+		copy(out, there)
+	}
+	return err
 }
 
-// mergeApart merges the upper half of n states into the lower one until one is left; one by one
-// where the order of merging matters.
-func (a *Aggregate) mergeApart(ctx context.Context, n, group int) error {
-	g, s := a.guest, &a.states
-	merge := func(into, from uint32, n int) error {
-		if err := g.pause(ctx); err != nil {
+// viewApart returns the memory of states apart.
+func (a *Aggregate) viewApart(places int) ([]byte, error) {
+	if err := a.reserveApart(); err != nil {
+		return nil, err
+	}
+	return a.guest.view(exportAlloc, a.apart.region, uint32(places*a.states.size))
+}
+
+// MergeApart merges states that Gather returned, side by side, into a group. The order depends on
+// their number alone. What was added apart and not gathered is lost.
+//
+// Errors: as Add.
+func (a *Aggregate) MergeApart(
+	ctx context.Context, states []byte, group, groups int,
+) error {
+	if len(states)%a.states.size != 0 || a.Apart() == 0 || group >= groups {
+		return fmt.Errorf("plugin aggregate: %d bytes of states apart, %d places, for group %d of %d",
+			len(states), a.Apart(), group, groups)
+	}
+	if err := a.guest.enter(ctx); err != nil {
+		return err
+	}
+	return a.guest.leave(a.mergeAll(ctx, states, group, groups))
+}
+
+func (a *Aggregate) mergeAll(
+	ctx context.Context, states []byte, group, groups int,
+) error {
+	if err := a.states.grow(ctx, a.guest, groups); err != nil {
+		return err
+	}
+	a.apart.fresh = false
+	for piece := range slices.Chunk(states, a.Apart()*a.states.size) {
+		places := len(piece) / a.states.size
+		there, err := a.viewApart(places)
+		if err != nil {
 			return err
 		}
-		return g.checkZero(&s.mergeF, budgetFor(g, n*s.size), uint64(into), uint64(from),
-			uint64(n))
+		copy(there, piece)
+		if err := a.mergeApart(ctx, places); err != nil {
+			return err
+		}
+		if err := a.mergeOne(ctx, a.states.at(group), a.placeOf(0), 1); err != nil {
+			return err
+		}
 	}
-	if g.entry.desc.Flags&plugin.FlagMergeOrdered != 0 {
-		for i := range n {
-			if err := merge(s.at(group), a.placeOf(i), 1); err != nil {
+	return nil
+}
+
+// mergeApart merges n states apart into the first: the upper half into the lower one until one is
+// left; one by one where the order of merging matters.
+func (a *Aggregate) mergeApart(ctx context.Context, n int) error {
+	if a.guest.entry.desc.Flags&plugin.FlagMergeOrdered != 0 {
+		for i := 1; i < n; i++ {
+			if err := a.mergeOne(ctx, a.placeOf(0), a.placeOf(i), 1); err != nil {
 				return err
 			}
 		}
@@ -170,10 +210,19 @@ func (a *Aggregate) mergeApart(ctx context.Context, n, group int) error {
 	}
 	for n > 1 {
 		half := (n + 1) / 2
-		if err := merge(a.placeOf(0), a.placeOf(half), n-half); err != nil {
+		if err := a.mergeOne(ctx, a.placeOf(0), a.placeOf(half), n-half); err != nil {
 			return err
 		}
 		n = half
 	}
-	return merge(s.at(group), a.placeOf(0), 1)
+	return nil
+}
+
+// mergeOne is one call for n states.
+func (a *Aggregate) mergeOne(ctx context.Context, into, from uint32, n int) error {
+	g, s := a.guest, &a.states
+	if err := g.pause(ctx); err != nil {
+		return err
+	}
+	return g.checkZero(&s.mergeF, budgetFor(g, n*s.size), uint64(into), uint64(from), uint64(n))
 }

@@ -45,6 +45,7 @@ func TestApart(t *testing.T) {
 				t.Fatalf("%d places of %d bytes", a.Apart(), a.StateSize())
 			}
 			rows, sum := int64(0), int64(0)
+			var gathered []byte
 			for range 3 {
 				b, s := numbers(rng, 100)
 				if err := a.Add(t.Context(), b, nil, 2); err != nil {
@@ -68,9 +69,11 @@ func TestApart(t *testing.T) {
 						rows, sum = rows+int64(b.Len()), sum+s
 					}
 				}
-				if err := a.Gather(t.Context(), places, copies, states, 0, 2); err != nil {
+				out := make([]byte, 16)
+				if err := a.Gather(t.Context(), places, copies, states, out); err != nil {
 					t.Fatal(err)
 				}
+				gathered = append(gathered, out...)
 				for i := range places { // the newest that was not known
 					if !copies[i].To && binary.LittleEndian.Uint64(states[16*i:]) > 0 {
 						before = bytes.Clone(states[16*i:][:16])
@@ -78,6 +81,12 @@ func TestApart(t *testing.T) {
 						beforeSum = int64(binary.LittleEndian.Uint64(before[8:]))
 					}
 				}
+			}
+			for range 300 { // more than there are places: merged once more, they count no rows
+				gathered = append(gathered, make([]byte, 16)...)
+			}
+			if err := a.MergeApart(t.Context(), gathered, 0, 2); err != nil {
+				t.Fatal(err)
 			}
 			results, err := a.Finish(t.Context())
 			if err != nil || len(results) != 2 {
@@ -140,8 +149,11 @@ func TestApartRefuses(t *testing.T) {
 	if a.Apart() != 0 {
 		t.Errorf("%d places for states of %d bytes", a.Apart(), a.StateSize())
 	}
-	if err := a.Gather(t.Context(), 1, nil, nil, 0, 1); err == nil {
+	if err := a.Gather(t.Context(), 1, nil, nil, make([]byte, a.StateSize())); err == nil {
 		t.Error("a place more than there are was gathered")
+	}
+	if err := a.MergeApart(t.Context(), make([]byte, a.StateSize()), 0, 1); err == nil {
+		t.Error("a state was merged where there is no place for it")
 	}
 	small := mustLoad(t, h, good(nil))
 	defer small.Close()
@@ -150,10 +162,21 @@ func TestApartRefuses(t *testing.T) {
 	}
 	defer a.Close()
 	for _, place := range []int{-1, 2} {
-		if err := a.Gather(t.Context(), 2, []Copy{{Place: place}}, make([]byte, 16), 0,
-			1); err == nil {
+		if err := a.Gather(t.Context(), 2, []Copy{{Place: place}}, make([]byte, 16),
+			make([]byte, 16)); err == nil {
 			t.Errorf("place %d of 2 was copied", place)
 		}
+	}
+	for _, out := range []int{0, 15, 17} {
+		if err := a.Gather(t.Context(), 1, nil, nil, make([]byte, out)); err == nil {
+			t.Errorf("a state was copied into %d bytes", out)
+		}
+	}
+	if err := a.MergeApart(t.Context(), make([]byte, 17), 0, 1); err == nil {
+		t.Error("17 bytes were merged")
+	}
+	if err := a.MergeApart(t.Context(), make([]byte, 16), 1, 1); err == nil {
+		t.Error("a state was merged into a group that there is not")
 	}
 }
 
@@ -174,7 +197,7 @@ func TestApartHostile(t *testing.T) {
 		}
 		if err == nil {
 			err = a.Gather(t.Context(), 5, []Copy{{Place: 2, To: true}, {Place: 4}},
-				make([]byte, 2*16), 0, 1)
+				make([]byte, 2*16), make([]byte, 16))
 		}
 		var e *Error
 		if !errors.As(err, &e) || e.Kind != kind || !strings.Contains(err.Error(), want) {
@@ -228,7 +251,8 @@ func TestGatherFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.Close()
-	for range 2 {
+	var gathered [2 * 16]byte
+	for i := range 2 {
 		states, copies := make([]byte, 4*16), make([]Copy, 4)
 		for place := range 4 {
 			copies[place].Place = place
@@ -236,7 +260,7 @@ func TestGatherFirst(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := a.Gather(t.Context(), 4, copies, states, 0, 1); err != nil {
+		if err := a.Gather(t.Context(), 4, copies, states, gathered[16*i:][:16]); err != nil {
 			t.Fatal(err)
 		}
 		for place := range 4 {
@@ -244,6 +268,9 @@ func TestGatherFirst(t *testing.T) {
 				t.Errorf("place %d: %v", place, got)
 			}
 		}
+	}
+	if err := a.MergeApart(t.Context(), gathered[:], 0, 1); err != nil {
+		t.Fatal(err)
 	}
 	results, err := a.Finish(t.Context())
 	if err != nil || decodeSum(results[0]) != [2]int64{24, 48} {

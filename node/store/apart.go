@@ -29,6 +29,11 @@ type Apart interface {
 	// Wants is asked before blocks of a segment that has so many. Where it returns false, their
 	// rows come with all others.
 	Wants(seg *kept.Segment, blocks int) bool
+	// BeginLot says of which lot all is that comes until EndLot. Lots have the same rows, in the
+	// same batches, in whatever worker and in whatever order they are done; their numbers ascend,
+	// not one by one.
+	BeginLot(number int)
+	EndLot() error
 	// Plan says which parts of that segment come next. They are valid until the next Plan.
 	Plan(ctx context.Context, parts []Part) error
 	// Begin is called for each of them in turn. Where it returns true, rows are needed and come

@@ -5,12 +5,14 @@ import (
 	"context"
 	"encoding/binary"
 	"hash/maphash"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/internal/kept"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -52,6 +54,9 @@ func (p *takesParts) Plan(_ context.Context, all []Part) error { p.parts += len(
 func (p *takesParts) Begin() bool                              { p.open = true; return true }
 func (p *takesParts) End()                                     { p.open = false }
 
+func (p *takesParts) BeginLot(int)  {}
+func (p *takesParts) EndLot() error { return nil }
+
 func (p *takesParts) ask(beside bool) []byte {
 	if p.rng.IntN(8) == 0 {
 		return nil
@@ -85,9 +90,9 @@ func (p *takesParts) take(b *record.Batch) error {
 }
 
 // openForRooms opens a store with rows of one size and of many, sealed and not, some erased.
-func openForRooms(t *testing.T, rng *rand.Rand) *Store {
+func openForRooms(t *testing.T, rng *rand.Rand, opt Options) *Store {
 	t.Helper()
-	s := openTest(t, Options{})
+	s := openTest(t, opt)
 	put := func(rows, sizes, more int) {
 		var b record.Batch
 		for range rows {
@@ -116,7 +121,7 @@ func TestRooms(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 9))
-	s := openForRooms(t, rng)
+	s := openForRooms(t, rng, Options{Index: index.Options{BlockRows: 1024}})
 	var mu sync.Mutex
 	var lent [2]int
 	parts := 0
@@ -165,5 +170,80 @@ func TestRooms(t *testing.T) {
 	}
 	if lent[0] == 0 || lent[1] == 0 || parts == 0 {
 		t.Errorf("%v batches lay in rooms, %d parts came", lent, parts)
+	}
+}
+
+// takesLots notes what comes in which lot: the hash of each batch, and where parts begin.
+type takesLots struct {
+	mu   *sync.Mutex
+	lots map[int][]uint64 // guarded by mu, of all workers
+	of   map[int]bool     // workers that did one
+	me   int
+	lot  int
+	now  []uint64
+}
+
+func (w *takesLots) Wants(*kept.Segment, int) bool      { return true }
+func (w *takesLots) Plan(context.Context, []Part) error { return nil }
+func (w *takesLots) Begin() bool                        { w.now = append(w.now, 1); return true }
+func (w *takesLots) End()                               { w.now = append(w.now, 2) }
+func (w *takesLots) BeginLot(lot int)                   { w.lot, w.now = lot, nil }
+
+func (w *takesLots) EndLot() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lots[w.lot] = w.now
+	w.of[w.me] = true
+	return nil
+}
+
+func (w *takesLots) take(b *record.Batch) error {
+	var h maphash.Hash
+	h.SetSeed(rowSeed)
+	for i := range b.Len() {
+		k := b.Key(i)
+		for d := range record.Dim(record.NumDims) {
+			maphash.WriteComparable(&h, k.Part(d))
+		}
+		h.Write(b.Payload(i)) // never fails
+	}
+	w.now = append(w.now, h.Sum64())
+	return nil
+}
+
+// TestLotsAreAlike: a lot has the same rows in the same batches, however many workers there are.
+func TestLotsAreAlike(t *testing.T) {
+	rng := randomSource(t)
+	s := openForRooms(t, rng, Options{Workers: 4, parallelRows: 1})
+	several := 0
+	for _, view := range []record.View{record.ViewAll, record.ViewLatest} {
+		for range 10 {
+			q := &record.Query{View: view, Aggregate: record.PluginCall{Name: "sum"}}
+			from := rng.Int64N(300)
+			q.Box[record.MID] = record.RangeSet{{From: from, To: from + 1 + rng.Int64N(500)}}
+			var want map[int][]uint64
+			for _, beside := range []int{4, 1, 1, 2} {
+				var mu sync.Mutex
+				got, of := map[int][]uint64{}, map[int]bool{}
+				_, err := s.ScanInto(Beside(t.Context(), beside), q, segment.AllParts,
+					func(worker int) (Taker, error) {
+						w := &takesLots{mu: &mu, lots: got, of: of, me: worker}
+						return Taker{Rows: w.take, Apart: w}, nil
+					})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if want == nil {
+					want = got
+				}
+				if !maps.EqualFunc(got, want, slices.Equal) {
+					t.Fatalf("%+v, %d beside: %v, want %v", q.Box, beside, got, want)
+				}
+				several += len(of) - 1
+			}
+		}
+	}
+	if several == 0 {
+		t.Error("one worker did everything")
 	}
 }

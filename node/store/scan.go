@@ -21,6 +21,9 @@ const (
 	sinkBytes = 8 << 20
 	// chunkBlocks is how many neighbouring blocks a worker takes at once.
 	chunkBlocks = 8
+	// A lot has at most maxLotTasks tasks, and fewer where there would not be about minLots.
+	maxLotTasks = 4
+	minLots     = 16
 )
 
 // Sink takes the rows of a scan, a few thousand at a time, stamped, in no order. The batch is
@@ -163,6 +166,7 @@ type asking struct {
 	keysOnly  bool
 	countOnly bool
 	inTurn    bool // sinks fold rows into sums of floats, which depend on the order
+	done      int  // tasks of the rounds before
 	empty     bool
 	noTombs   bool // also in the view of all versions: plugins never see tombstones
 
@@ -301,6 +305,7 @@ func (sc *scan) rounds(newTaker func(worker int) (Taker, error)) error {
 	}
 	for more && err == nil {
 		if err = sc.work(all, newTaker); err == nil {
+			sc.done += len(sc.tasks)
 			more, err = sc.nextRound()
 		}
 	}
@@ -316,12 +321,9 @@ func (sc *scan) work(all []*worker, newTaker func(worker int) (Taker, error)) er
 	if err := all[0].employ(newTaker); err != nil {
 		return err
 	}
-	for i := range sc.tasks {
-		if err := all[0].do(&sc.tasks[i]); err != nil {
-			return err
-		}
-	}
-	return all[0].flush()
+	var next atomic.Int64
+	var stopped atomic.Bool
+	return all[0].work(&next, &stopped)
 }
 
 // mappings yields the files that the scan reads, also those that a merge has replaced meanwhile.
@@ -349,7 +351,7 @@ func (sc *scan) workTogether(
 			if err := w.employ(newTaker); err != nil {
 				return err
 			}
-			if sc.inTurn {
+			if sc.inTurn && w.to.Apart == nil {
 				return w.workInTurn(len(all), &stopped)
 			}
 			return w.work(&next, &stopped)

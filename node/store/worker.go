@@ -88,18 +88,47 @@ func (w *worker) workInTurn(workers int, stopped *atomic.Bool) error {
 	return w.flush()
 }
 
-// work does whichever task is next, which is faster when tasks differ.
+// work does whichever tasks are next, which is faster when tasks differ, or processors.
 func (w *worker) work(next *atomic.Int64, stopped *atomic.Bool) error {
+	lot := w.lotTasks()
 	for !stopped.Load() {
-		i := int(next.Add(1)) - 1
+		i := int(next.Add(int64(lot))) - lot
 		if i >= len(w.scan.tasks) {
 			return w.flush()
 		}
-		if err := w.do(&w.scan.tasks[i]); err != nil {
+		if err := w.doLot(i, min(i+lot, len(w.scan.tasks))); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// lotTasks returns how many tasks that follow one another a worker takes at once: some for who
+// takes rows apart and has work at the end of each lot, but few of few.
+func (w *worker) lotTasks() int {
+	if w.to.Apart == nil {
+		return 1
+	}
+	return min(maxLotTasks, 1+len(w.scan.tasks)/minLots)
+}
+
+// doLot does the tasks [from, to) of the round.
+func (w *worker) doLot(from, to int) error {
+	if w.to.Apart != nil {
+		w.to.Apart.BeginLot(w.scan.done + from)
+	}
+	for i := from; i < to; i++ {
+		if err := w.do(&w.scan.tasks[i]); err != nil {
+			return err
+		}
+	}
+	if w.to.Apart == nil {
+		return nil
+	}
+	if err := w.flush(); err != nil {
+		return err
+	}
+	return w.to.Apart.EndLot()
 }
 
 func (w *worker) do(t *task) error {
