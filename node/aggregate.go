@@ -90,8 +90,8 @@ func (n *Node) aggregate(ctx context.Context, q *record.Query) ([]wire.Group, wi
 }
 
 // fold runs the scan of an aggregate, and returns what each worker has of its groups, in the order
-// of workers, which the caller closes, also with an error. Whoever knows not whether others find something always looks
-// back.
+// of workers, which the caller closes, also with an error. Whoever knows not whether others find
+// something always looks back.
 func (n *local) fold(
 	ctx context.Context, q *record.Query, module *pluginVersion, cal *calendar.Calendar,
 	always bool,

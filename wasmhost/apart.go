@@ -164,8 +164,8 @@ func (a *Aggregate) MergeApart(
 	ctx context.Context, states []byte, group, groups int,
 ) error {
 	if len(states)%a.states.size != 0 || a.Apart() == 0 || group >= groups {
-		return fmt.Errorf("plugin aggregate: %d bytes of states apart, %d places, for group %d of %d",
-			len(states), a.Apart(), group, groups)
+		return fmt.Errorf("plugin aggregate: %d bytes of states apart, %d places, for group %d "+
+			"of %d", len(states), a.Apart(), group, groups)
 	}
 	if err := a.guest.enter(ctx); err != nil {
 		return err

@@ -24,6 +24,61 @@ func numbers(rng *rand.Rand, rows int) (b *record.Batch, sum int64) {
 	return b, sum
 }
 
+// apartModel adds rows to groups and apart, and what they should come to.
+type apartModel struct {
+	t         *testing.T
+	rng       *rand.Rand
+	a         *Aggregate
+	rows, sum int64
+	gathered  []byte
+	known     *apartKnown
+}
+
+// apartKnown is a state that was apart before.
+type apartKnown struct {
+	state     []byte
+	rows, sum int64
+}
+
+func (m *apartModel) add(b *record.Batch, sum int64, err error) {
+	m.t.Helper()
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.rows, m.sum = m.rows+int64(b.Len()), m.sum+sum
+}
+
+// round fills places, some from what was known, and gathers them.
+func (m *apartModel) round(places int) {
+	b, s := numbers(m.rng, 100)
+	m.add(b, s, m.a.Add(m.t.Context(), b, nil, 2))
+	states, copies := make([]byte, 16*places), make([]Copy, places)
+	for i := range places {
+		copies[i].Place = i
+		switch kind := m.rng.IntN(4); {
+		case kind == 0 && m.known.state != nil:
+			copies[i].To = true
+			copy(states[16*i:], m.known.state)
+			m.rows, m.sum = m.rows+m.known.rows, m.sum+m.known.sum
+		case kind == 1: // no rows come
+		default:
+			b, s := numbers(m.rng, 1+m.rng.IntN(3000))
+			m.add(b, s, m.a.AddApart(m.t.Context(), b, i))
+		}
+	}
+	out := make([]byte, 16)
+	if err := m.a.Gather(m.t.Context(), places, copies, states, out); err != nil {
+		m.t.Fatal(err)
+	}
+	m.gathered = append(m.gathered, out...)
+	for i := range places { // the newest that was not known
+		if rows := decodeSum(states[16*i:][:16])[0]; !copies[i].To && rows > 0 {
+			*m.known = apartKnown{bytes.Clone(states[16*i:][:16]), rows,
+				decodeSum(states[16*i:][:16])[1]}
+		}
+	}
+}
+
 // TestApart adds rows to groups and apart in turn, and takes states that were apart before for some
 // of the places.
 func TestApart(t *testing.T) {
@@ -34,8 +89,7 @@ func TestApart(t *testing.T) {
 		}))
 		defer m.Close()
 		rng := rand.New(rand.NewPCG(3, uint64(flags)))
-		var before []byte // a state that was apart
-		var beforeRows, beforeSum int64
+		known := &apartKnown{}
 		for _, places := range []int{1, 2, 3, 17, 256} {
 			a, err := m.NewAggregate(t.Context(), nil)
 			if err != nil {
@@ -44,58 +98,21 @@ func TestApart(t *testing.T) {
 			if a.Apart() != 256 || a.StateSize() != 16 {
 				t.Fatalf("%d places of %d bytes", a.Apart(), a.StateSize())
 			}
-			rows, sum := int64(0), int64(0)
-			var gathered []byte
+			model := &apartModel{t: t, rng: rng, a: a, known: known}
 			for range 3 {
-				b, s := numbers(rng, 100)
-				if err := a.Add(t.Context(), b, nil, 2); err != nil {
-					t.Fatal(err)
-				}
-				rows, sum = rows+100, sum+s
-				states, copies := make([]byte, 16*places), make([]Copy, places)
-				for i := range places {
-					copies[i].Place = i
-					switch kind := rng.IntN(4); {
-					case kind == 0 && before != nil:
-						copies[i].To = true
-						copy(states[16*i:], before)
-						rows, sum = rows+beforeRows, sum+beforeSum
-					case kind == 1: // no rows come
-					default:
-						b, s := numbers(rng, 1+rng.IntN(3000))
-						if err := a.AddApart(t.Context(), b, i); err != nil {
-							t.Fatal(err)
-						}
-						rows, sum = rows+int64(b.Len()), sum+s
-					}
-				}
-				out := make([]byte, 16)
-				if err := a.Gather(t.Context(), places, copies, states, out); err != nil {
-					t.Fatal(err)
-				}
-				gathered = append(gathered, out...)
-				for i := range places { // the newest that was not known
-					if !copies[i].To && binary.LittleEndian.Uint64(states[16*i:]) > 0 {
-						before = bytes.Clone(states[16*i:][:16])
-						beforeRows = int64(binary.LittleEndian.Uint64(before))
-						beforeSum = int64(binary.LittleEndian.Uint64(before[8:]))
-					}
-				}
+				model.round(places)
 			}
-			for range 300 { // more than there are places: merged once more, they count no rows
-				gathered = append(gathered, make([]byte, 16)...)
-			}
-			if err := a.MergeApart(t.Context(), gathered, 0, 2); err != nil {
+			// More than there are places; these count no rows.
+			model.gathered = append(model.gathered, make([]byte, 300*16)...)
+			if err := a.MergeApart(t.Context(), model.gathered, 0, 2); err != nil {
 				t.Fatal(err)
 			}
 			results, err := a.Finish(t.Context())
 			if err != nil || len(results) != 2 {
 				t.Fatal(results, err)
 			}
-			for i, want := range [][2]int64{{rows, sum}, {}} {
-				got := [2]int64{int64(binary.LittleEndian.Uint64(results[i])),
-					int64(binary.LittleEndian.Uint64(results[i][8:]))}
-				if got != want {
+			for i, want := range [][2]int64{{model.rows, model.sum}, {}} {
+				if got := decodeSum(results[i]); got != want {
 					t.Errorf("%d places, flags %d: group %d is %d, want %d", places, flags, i, got,
 						want)
 				}

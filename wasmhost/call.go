@@ -36,7 +36,7 @@ type exportFunc struct {
 }
 
 func (g *guest) export(name string) exportFunc {
-	return exportFunc{name: name, number: uint64(doorNumbers[name]),
+	return exportFunc{name: name, number: doorNumber(name),
 		there: g.entry.has[name] || name == exportStart && g.entry.hasStart}
 }
 
@@ -181,8 +181,8 @@ func firstLine(err error) string {
 	return strings.TrimPrefix(line, "wasm error: ")
 }
 
-// trapPlace names the guest functions on top of wazero's stack trace, the innermost first, up to the
-// door.
+// trapPlace names the guest functions on top of wazero's stack trace, the innermost first, up to
+// the door.
 func trapPlace(err error, door string) string {
 	_, trace, _ := strings.Cut(err.Error(), "wasm stack trace:\n\t")
 	var names []string

@@ -74,11 +74,12 @@ func (m *parsed) is(e export, s *signature) bool {
 	return e.kind == kindFunc && t != nil && t.is(s.params, s.results)
 }
 
-// doorNumbers are the places of exports at the door.
-var doorNumbers = func() map[string]int {
-	out := map[string]int{exportStart: doorStart}
-	for i, s := range signatures {
-		out[s.name] = i
+// doorNumber is the place of an export at the door.
+func doorNumber(name string) uint64 {
+	for i := range signatures {
+		if signatures[i].name == name {
+			return uint64(i)
+		}
 	}
-	return out
-}()
+	return uint64(doorStart)
+}

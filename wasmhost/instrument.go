@@ -28,7 +28,8 @@ type instrumentation struct {
 // WebAssembly jumps backwards only to loop headers; so fuel bounds instructions.
 //
 // The input must be valid: a module that names a function, global or local just beyond its own
-// would otherwise reach those added here. Custom sections other than the function names are dropped.
+// would otherwise reach those added here. Custom sections other than the function names are
+// dropped.
 func (m *parsed) instrument(functions []*function, fuel int64, depth int32) *instrumentation {
 	m.markDepth(functions)
 	w := writer{m: m, fuel: m.globals, depth: m.globals + 1, types: uint32(len(m.types))}

@@ -19,7 +19,7 @@ const (
 	// and whoever works without guests is expected back.
 	recent = 10 * time.Millisecond
 	// An owner whose call used up its budget takes no slot for so many times as long as it had this
-	// one, and at most restMost: whoever has nothing but endless loops has a tenth of one processor.
+	// one, and at most restMost: whoever has nothing but endless loops has a tenth of a processor.
 	// With a quarter, every second short question of others met one of these calls.
 	restTimes = 9
 	restMost  = 20 * time.Millisecond

@@ -7,8 +7,9 @@ import (
 )
 
 // To take a slot and to give it back touches what all processors touch, and costs as much as the
-// call of a guest with a thousand rows; so do two looks at the clock. So an owner who is alone keeps
-// its slots between calls. A slot that is kept is as good as free: whoever finds none takes it away.
+// call of a guest with a thousand rows; so do two looks at the clock. So an owner who is alone
+// keeps its slots between calls. A slot that is kept is as good as free: whoever finds none takes
+// it away.
 
 // States of a kept slot. From kept, whoever changes it first has it.
 const (
@@ -40,8 +41,8 @@ func (s *slots) enter(ctx context.Context, k *keptSlot) (kept bool, err error) {
 	return false, nil
 }
 
-// leave keeps a slot that was held for a time, or gives it back where somebody else may want it. The
-// owner had it for some more time before that nobody told of.
+// leave keeps a slot that was held for a time, or gives it back where somebody else may want it.
+// The owner had it for some more time before that nobody told of.
 func (s *slots) leave(k *keptSlot, held, had time.Duration, now time.Time) {
 	k.had += had
 	if held >= turn || s.wanted() {
