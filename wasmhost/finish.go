@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	outBytes       = 256 << 10            // room for the results of one slice
+	outBytes       = 256 << 10            // room for the results of one slice, at most
+	leastOutBytes  = 4 << 10              // and at least
 	largeOutBytes  = maxResultSize + 1024 // room for one large result
 	resultPrefix   = 4                    // length of a result of variable size
 	maxResultsEver = 1 << 30
@@ -20,10 +21,11 @@ const (
 func (s *states) finish(ctx context.Context, g *guest) ([][]byte, error) {
 	fixed := int(g.entry.desc.ResultSize)
 	perSlice := s.perSlice()
+	room := uint32(outBytes)
 	if fixed > 0 {
 		perSlice = min(perSlice, max(1, outBytes/fixed))
+		room = uint32(max(leastOutBytes, fixed*min(perSlice, s.groups)))
 	}
-	room := uint32(max(outBytes, fixed))
 	if s.grows {
 		perSlice, room = 1, largeOutBytes
 	}
