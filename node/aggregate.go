@@ -23,7 +23,7 @@ type aggregator struct {
 }
 
 func (a *aggregator) add(ctx context.Context, b *record.Batch) error {
-	if a.parts != nil {
+	if a.parts != nil && (a.parts.open || !a.guest.Exact()) {
 		return a.parts.add(b)
 	}
 	if a.groups.all() {
@@ -113,7 +113,7 @@ func (n *local) fold(
 		}
 		return s, nil
 	})
-	slices.SortFunc(workers, func(a, b *aggregator) int { return a.worker - b.worker })
+	inOrder(workers)
 	if err == nil {
 		err = mergeLots(ctx, workers)
 	}
@@ -121,6 +121,11 @@ func (n *local) fold(
 		workers, err = n.lookBack(ctx, q, module, stats.HorizonNs, workers, always)
 	}
 	return workers, stats, err
+}
+
+// inOrder sorts workers, as they come in whatever order they begin.
+func inOrder(workers []*aggregator) {
+	slices.SortFunc(workers, func(a, b *aggregator) int { return a.worker - b.worker })
 }
 
 // halfOf returns a half of a room, so that rows may lie in either.

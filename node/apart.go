@@ -80,10 +80,10 @@ func (k *keeping) table(s *kept.Segment, blocks, stateBytes int) *kept.Table {
 }
 
 // parts is a worker's half of an aggregate that takes parts of blocks apart. Each that has rows
-// gets a place among the states apart from groups, and so have the other rows of a lot. At its end
-// they are merged; what lots come to is merged in their order when all are done. So neither which
-// worker does a lot nor whether the state of a part was known changes what comes out, not the last
-// bit of a sum.
+// gets a place among the states apart from groups, and so have the other rows of a lot where states
+// do not come out the same in any way. At its end they are merged; what lots come to is merged in
+// their order when all are done. So neither which worker does a lot nor whether the state of a part
+// was known changes what comes out, not the last bit of a sum.
 type parts struct {
 	ctx context.Context
 	of  *keeping

@@ -59,17 +59,19 @@ func (n *local) lookBack(
 		return workers, nil
 	}
 	by := record.GroupBy{CID: q.GroupBy.CID, MID: q.GroupBy.MID, MOID: q.GroupBy.MOID}
-	parts := module.parts | groupParts(by)
-	_, err := n.scan(ctx, back, parts, func(int) (store.Sink, uint32, error) {
+	parts, inside := module.parts|groupParts(by), len(workers)
+	_, err := n.scan(ctx, back, parts, func(worker int) (store.Sink, uint32, error) {
 		guest, err := module.module.NewAggregate(ctx, q.Aggregate.Params)
 		if err != nil {
 			return nil, 0, err
 		}
-		a := &aggregator{groups: newGroups(by, nil, n.opt.MaxGroups), guest: guest}
+		a := &aggregator{worker: worker, guest: guest,
+			groups: newGroups(by, nil, n.opt.MaxGroups)}
 		a.groups.before = true
 		workers = append(workers, a)
 		return func(b *record.Batch) error { return a.add(ctx, b) }, guest.Front(), nil
 	})
+	inOrder(workers[inside:])
 	return workers, err
 }
 

@@ -61,7 +61,7 @@ type guest struct {
 	spent uint64    // fuel in it
 	brief bool      // the last operation was, going by its fuel
 	// untimed operations since the last one that was timed. They are taken to have been as long as
-	// the next one that is.
+	// the next one that is, if that is brief.
 	untimed int
 	away    bool // the slot was given to others and not taken again, as the context ended
 	done    done
@@ -79,6 +79,7 @@ const (
 	// than a turn even if it misses every cache.
 	briefFuel  = 20_000
 	maxUntimed = 7 // in a row
+	unitsPerNs = 3 // of fuel in a loop that spins, about
 )
 
 // tellCalls is how many calls an instance makes before its host knows of them.
@@ -216,14 +217,8 @@ func (g *guest) leave(err error) error {
 		slots.life.RUnlock()
 		return err
 	}
-	now, held, took := time.Now(), time.Duration(0), time.Duration(0)
-	if g.timed {
-		held = now.Sub(g.since)
-		took = held * time.Duration(1+g.untimed)
-		g.untimed = 0
-	} else {
-		g.untimed++
-	}
+	now := time.Now()
+	held, took := g.held(now)
 	if err != nil {
 		if e := (*Error)(nil); errors.As(err, &e) && e.Kind == Fuel {
 			slots.waste(g.slot.owner, held, now)
@@ -238,6 +233,26 @@ func (g *guest) leave(err error) error {
 	}
 	slots.leave(&g.slot, held, took, now)
 	return err
+}
+
+// held returns how long the operation that ends now held the slot, and with that how long it took
+// together with those before it that were not timed. If it was not either, its fuel tells.
+func (g *guest) held(now time.Time) (held, took time.Duration) {
+	switch {
+	case !g.timed && g.brief:
+		g.untimed++
+		return 0, 0
+	case !g.timed:
+		held = time.Duration(g.spent / uint64(unitsPerNs*g.scale))
+	default:
+		held = now.Sub(g.since)
+	}
+	took = held
+	if g.brief {
+		took *= time.Duration(1 + g.untimed)
+	}
+	g.untimed = 0
+	return held, took
 }
 
 // pause looks, between two calls, at the context and at who waits for the slot.

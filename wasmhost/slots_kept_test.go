@@ -186,3 +186,26 @@ func TestUntimedCallsCount(t *testing.T) {
 		t.Errorf("added to what is closed: %v", err)
 	}
 }
+
+// An operation that was taken for brief and is not, is charged by its fuel; brief ones before it
+// are charged by the next brief one that is timed.
+func TestHeldUntimed(t *testing.T) {
+	now := time.Now()
+	f := func(g *guest, held, took time.Duration, untimed int) {
+		t.Helper()
+		gotHeld, gotTook := g.held(now)
+		if gotHeld != held || gotTook != took || g.untimed != untimed {
+			t.Errorf("%v, %v, %d untimed; want %v, %v, %d", gotHeld, gotTook, g.untimed, held,
+				took, untimed)
+		}
+	}
+	since := now.Add(-time.Microsecond)
+	f(&guest{scale: 1, brief: true, untimed: 2}, 0, 0, 3)
+	f(&guest{scale: 1, brief: true, timed: true, since: since, untimed: 7}, time.Microsecond,
+		8*time.Microsecond, 0)
+	f(&guest{scale: 1, timed: true, since: since, untimed: 7}, time.Microsecond,
+		time.Microsecond, 0)
+	f(&guest{scale: 1, spent: 3_000_000, untimed: 7}, time.Millisecond, time.Millisecond, 0)
+	f(&guest{scale: goFuelScale, spent: 3_000_000 * goFuelScale}, time.Millisecond,
+		time.Millisecond, 0)
+}

@@ -7,8 +7,10 @@ import (
 	"hash/maphash"
 	"maps"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -245,5 +247,41 @@ func TestLotsAreAlike(t *testing.T) {
 	}
 	if several == 0 {
 		t.Error("one worker did everything")
+	}
+}
+
+// TestPanicOfOneWorker: when the worker that is the caller panics, the others have ended before
+// anybody can recover it.
+func TestPanicOfOneWorker(t *testing.T) {
+	s := openForRooms(t, randomSource(t), Options{Workers: 4, parallelRows: 1,
+		Index: index.Options{BlockRows: 1024}})
+	var began, ended atomic.Int64
+	var once sync.Once
+	inside := make(chan struct{})
+	scan := func() (recovered any) {
+		defer func() { recovered = recover() }()
+		_, err := s.Scan(t.Context(), &record.Query{Aggregate: record.PluginCall{Name: "sum"}},
+			func(worker int) (Sink, error) {
+				return func(*record.Batch) error {
+					if worker > 0 {
+						began.Add(1)
+						once.Do(func() { close(inside) })
+						for range 10_000 {
+							runtime.Gosched()
+						}
+						ended.Add(1)
+						return nil
+					}
+					<-inside
+					panic("a sink fails")
+				}, nil
+			})
+		return err
+	}
+	if got := scan(); got != "a sink fails" {
+		t.Fatalf("recovered %v", got)
+	}
+	if b, e := began.Load(), ended.Load(); b == 0 || b != e {
+		t.Errorf("%d calls of sinks began and %d ended", b, e)
 	}
 }

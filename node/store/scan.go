@@ -360,6 +360,13 @@ func (sc *scan) workTogether(
 			stopped.Store(true)
 		}
 	}
+	done := false
+	defer func() { // also when the caller panics: the others use what is given back then
+		if !done {
+			stopped.Store(true)
+			wg.Wait()
+		}
+	}()
 	for i := range len(all) - 1 {
 		wg.Go(func() { work(i + 1) })
 	}
@@ -368,6 +375,7 @@ func (sc *scan) workTogether(
 	go func() {}()
 	work(0)
 	wg.Wait()
+	done = true
 	for _, err := range errs {
 		if err != nil {
 			return err
