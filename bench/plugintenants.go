@@ -144,25 +144,37 @@ func askStats(ctx context.Context, db *client.Client) error {
 	return err
 }
 
-// runHostile asks for endless loops until it is told to end. A node may refuse to run them, but
-// nothing else may happen.
+// runHostile asks for endless loops until it is told to end, and returns when one was answered. A
+// node may refuse to run them, but nothing else may happen.
 func runHostile(
 	ctx context.Context, addr string, stopped, refused *atomic.Int64,
 ) (end func() error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	failed := make([]error, hostileQueries)
+	begun, ended := make(chan struct{}), make(chan struct{})
+	first := sync.OnceFunc(func() { close(begun) })
 	for i := range failed {
-		wg.Go(func() { failed[i] = hostileLoop(ctx, addr, stopped, refused) })
+		wg.Go(func() { failed[i] = hostileLoop(ctx, addr, stopped, refused, first) })
+	}
+	go func() {
+		wg.Wait()
+		close(ended)
+	}()
+	select {
+	case <-begun:
+	case <-ended:
 	}
 	return func() error {
 		cancel()
-		wg.Wait()
+		<-ended
 		return errors.Join(failed...)
 	}
 }
 
-func hostileLoop(ctx context.Context, addr string, stopped, refused *atomic.Int64) error {
+func hostileLoop(
+	ctx context.Context, addr string, stopped, refused *atomic.Int64, first func(),
+) error {
 	db, err := client.Dial(ctx, addr)
 	if err != nil {
 		return err
@@ -179,8 +191,10 @@ func hostileLoop(ctx context.Context, addr string, stopped, refused *atomic.Int6
 			return fmt.Errorf("an endless loop ended with %v", err)
 		case remote.Kind == wire.KindPluginLimit:
 			stopped.Add(1)
+			first()
 		default:
 			refused.Add(1)
+			first()
 		}
 	}
 	return nil
