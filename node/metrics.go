@@ -102,9 +102,22 @@ func (r rooms) Collect(out chan<- prometheus.Metric) {
 	gauge("store_log_bytes", "Bytes of the log.", float64(st.LogBytes))
 	gauge("store_writers", "Writers whose answers are remembered.", float64(st.Writers))
 	r.collectTime(count, gauge)
+	r.collectPlugins(count, gauge, out)
+	r.node.collectStates(count, gauge)
+	r.node.hedges.collect(count)
+	r.node.figures.collect(out)
+	r.collectCluster(gauge, out)
+}
+
+// collectPlugins is the part of Collect about plugins and their host.
+func (r rooms) collectPlugins(
+	count, gauge func(name, help string, v float64), out chan<- prometheus.Metric,
+) {
 	h := sum(r.node.host.Stats(), r.node.lent.Stats())
 	gauge("wasmhost_modules", "Modules loaded.", float64(h.Modules))
 	gauge("wasmhost_instances", "Instances alive.", float64(h.Instances))
+	count("wasmhost_instances_reset_total", "Queries' instances that had been used before.",
+		float64(h.InstancesReset))
 	count("wasmhost_calls_total", "Guest calls.", float64(h.Calls))
 	count("wasmhost_call_seconds_total", "Time that guests held slots for their calls.",
 		float64(h.CallNs)/1e9)
@@ -118,10 +131,6 @@ func (r rooms) Collect(out chan<- prometheus.Metric) {
 				prometheus.CounterValue, float64(failures), wasmhost.ErrorKind(kind).String())
 		}
 	}
-	r.node.collectStates(count, gauge)
-	r.node.hedges.collect(count)
-	r.node.figures.collect(out)
-	r.collectCluster(gauge, out)
 	p := r.node.plugins.count()
 	gauge("node_plugins", "Plugins, those of the node included.", float64(p.names))
 	gauge("node_plugin_versions", "Versions of plugins that were uploaded.", float64(p.versions))
@@ -133,6 +142,7 @@ func (r rooms) Collect(out chan<- prometheus.Metric) {
 func sum(a, b wasmhost.Stats) wasmhost.Stats {
 	a.Modules += b.Modules
 	a.Instances += b.Instances
+	a.InstancesReset += b.InstancesReset
 	a.Calls += b.Calls
 	a.CallNs += b.CallNs
 	a.Records += b.Records

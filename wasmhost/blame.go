@@ -31,7 +31,10 @@ func (g *guest) blame(
 	}
 	defer fresh.drop()
 	fresh.replays = g
-	if again = fresh.initialise(g.params); again != nil {
+	if again = fresh.start(); again == nil {
+		again = fresh.initialise(g.params)
+	}
+	if again != nil {
 		return
 	}
 	call := rows(fresh)

@@ -150,5 +150,6 @@ func (m *parsed) price(f *function, in *instr) uint32 {
 	if _, ok := in.bulk(); ok {
 		f.bulk = true
 	}
+	m.hidden = m.hidden || in.hides()
 	return 1
 }

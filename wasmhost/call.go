@@ -44,6 +44,9 @@ func (g *guest) export(name string) exportFunc {
 func (g *guest) call(f *exportFunc, budget int64, args ...uint64) (uint64, error) {
 	g.args = [1 + doorArgs]uint64{f.number}
 	copy(g.args[1:], args)
+	if g.wasi != nil {
+		g.wasi.makeRoom()
+	}
 	g.fuel.Set(uint64(budget))
 	err := g.door.CallWithStack(g.ctx, g.args[:])
 	g.used = uint64(budget - int64(g.fuel.Get()))

@@ -18,11 +18,15 @@ type entry struct {
 	host     *Host
 	digest   [32]byte
 	runtime  wazero.Runtime
+	pool     *memoryPool
 	code     wazero.CompiledModule
 	lim      limits
 	hasStart bool
 	door     string          // what stack traces call the door
 	has      map[string]bool // functions exported
+	globals  []string        // exports of the globals of a module that resets
+	resets   bool            // an image has all that calls can change
+	image    *image          // nil for a module whose instances are not kept
 	kinds    byte            // needFilter, needAggregate: what its exports allow
 	desc     Descriptor
 	refs     int // guarded by Host.mu: modules and instances; at 0 the code is released
@@ -124,6 +128,7 @@ func (h *Host) release(e *entry) {
 	}
 	h.mu.Unlock()
 	if last {
+		h.spares.drop(func(s *spare) bool { return s.entry == e })
 		// The machine code itself lives until the last instance is collected.
 		_ = e.code.Close(context.Background())
 	}
@@ -207,13 +212,13 @@ func (h *Host) compile(ctx context.Context, e *entry, wasm []byte) error {
 	if err != nil {
 		return err
 	}
-	e.runtime, e.lim = h.plain, pluginLimits(h.opt.MemoryPages)
+	e.runtime, e.lim, e.pool = h.plain, pluginLimits(h.opt.MemoryPages), h.pool
 	if isGo {
 		if h.golang == nil {
 			return fmt.Errorf("it imports %s, as programs built by Go do, and the Go profile of "+
 				"this node is switched off", wasiModule)
 		}
-		e.runtime, e.lim = h.golang, goLimits(h.opt.GoMemoryPages)
+		e.runtime, e.lim, e.pool = h.golang, goLimits(h.opt.GoMemoryPages), h.goPool
 	}
 	if err := e.lim.checkSize(wasm); err != nil {
 		return err
@@ -237,6 +242,7 @@ func (h *Host) compile(ctx context.Context, e *entry, wasm []byte) error {
 	}
 	out := m.instrument(functions, e.startFuel(), e.depthLimit())
 	e.hasStart, e.door = out.hasStart, out.door
+	e.resets, e.globals = e.lim.goProfile && out.resets, out.globals
 	e.code, err = h.compileCached(ctx, e.runtime, e.digest, out.wasm)
 	return err
 }

@@ -6,11 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
-
-	"github.com/tetratelabs/wazero/api"
-	"github.com/tetratelabs/wazero/experimental"
 )
 
 // Budgets of one guest call in fuel. A unit takes 0.2 to 0.4 ns in a loop that spins and up to
@@ -28,25 +24,20 @@ const (
 	wasiCallPrice = 1000      // a call of a host function, and one unit per 16 bytes
 )
 
-// guest is one instance. It is used by one goroutine at a time, and only between Host.enter and
-// Host.leave.
+// guest is one instance and its use by a query. It is used by one goroutine at a time, and only
+// between Host.enter and Host.leave.
 type guest struct {
+	*instance
 	entry   *entry
-	module  api.Module
-	memory  api.Memory
-	fuel    api.MutableGlobal
-	depth   api.Global
 	scale   int64 // of budgets
 	allocF  exportFunc
-	door    api.Function
 	args    [1 + doorArgs]uint64
-	wasi    *wasiState // nil in the plain profile
-	used    uint64     // fuel used by the last call
-	usage   Usage      // without its memory
-	params  []byte     // that pentad_init got
-	front   uint32     // bytes of payloads that it said are read, 0 for all
-	regions []region   // that pentad_alloc returned, a handful
-	replays *guest     // whose call it repeats, in its slot; the failures are those of that one
+	used    uint64   // fuel used by the last call
+	usage   Usage    // without its memory
+	params  []byte   // that pentad_init got
+	front   uint32   // bytes of payloads that it said are read, 0 for all
+	regions []region // that pentad_alloc returned, a handful
+	replays *guest   // whose call it repeats, in its slot; the failures are those of that one
 	closed  bool
 	broken  error // what it failed with in a call that nobody was told of
 	again   bool  // a call for which there is too little room is made again with more
@@ -109,47 +100,6 @@ func (e *entry) depthLimit() int32 {
 	return maxDepth
 }
 
-// noRandomness is what the runtime would hand to guests that could ask. Without it the runtime
-// seeds a generator of its own for each instance, which took a fifth of the time.
-type noRandomness struct{}
-
-func (noRandomness) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
-
-// instantiate returns a fresh instance in which nothing has run.
-func (e *entry) instantiate(ctx context.Context) (g *guest, err error) {
-	l := &lease{pool: e.host.pool, budget: e.host.budget, limit: uint64(e.lim.memoryPages) << 16}
-	defer func() {
-		if r := recover(); r != nil {
-			err = e.fail(Memory, "", fmt.Sprintf("there is no memory for an instance, of the "+
-				"system or of the %d MiB that all have together; ask again: %v",
-				e.host.budget.limit>>20, r))
-		}
-		if err != nil {
-			l.Free()
-		}
-	}()
-	ctx = experimental.WithMemoryAllocator(ctx, l)
-	module, err := e.runtime.InstantiateModule(ctx, e.code, e.host.config)
-	if err != nil {
-		return nil, e.fail(Trap, "", "start an instance: "+firstLine(err))
-	}
-	g = &guest{entry: e, module: module, memory: module.Memory(), scale: 1,
-		ctx: context.Background()}
-	g.fuel = module.ExportedGlobal(exportFuel).(api.MutableGlobal)
-	g.depth = module.ExportedGlobal(exportDepth)
-	g.door = module.ExportedFunction(exportDoor)
-	if e.lim.goProfile {
-		g.scale, g.wasi = goFuelScale, newWASIState(g.fuel)
-		g.ctx = context.WithValue(g.ctx, wasiKey{}, g.wasi)
-	}
-	e.host.mu.Lock()
-	e.refs++
-	e.host.mu.Unlock()
-	e.host.counter.instances.Add(1)
-	e.host.counter.instancesTotal.Add(1)
-	return g, nil
-}
-
 // drop frees the instance. It may be called twice.
 func (g *guest) drop() {
 	if g.closed {
@@ -158,18 +108,18 @@ func (g *guest) drop() {
 	g.closed = true
 	g.entry.host.slots.letGo(&g.slot)
 	g.tell()
-	_ = g.module.Close(context.Background()) // frees memory, reports exit codes only
+	g.end()
 	g.entry.host.counter.instances.Add(-1)
 	g.entry.host.release(g.entry)
 }
 
-// Close is drop for callers outside of enter and leave.
+// close ends the use of an instance, for callers outside of enter and leave.
 func (g *guest) close() error {
 	h := g.entry.host
 	h.slots.life.RLock()
 	defer h.slots.life.RUnlock()
 	if !h.closed {
-		g.drop()
+		g.retire()
 	}
 	return nil
 }
@@ -286,7 +236,6 @@ func (g *guest) pause(ctx context.Context) error {
 
 // start runs what has to run before any other export.
 func (g *guest) start() error {
-	g.allocF = g.export(exportAlloc)
 	for _, name := range [...]string{exportStart, exportInitialize} {
 		f := g.export(name)
 		if !f.there {
@@ -299,12 +248,9 @@ func (g *guest) start() error {
 	return nil
 }
 
-// initialise makes the instance ready for batches.
+// initialise makes an instance that has started ready for batches.
 func (g *guest) initialise(params []byte) error {
 	g.params = bytes.Clone(params)
-	if err := g.start(); err != nil {
-		return err
-	}
 	ptr := uint32(0)
 	if len(params) > 0 {
 		var err error

@@ -10,14 +10,17 @@ import (
 //	1: fuel at function entries and loop headers, depth on cycles, bulk priced by length
 //	2: memory.grow paid where it stands
 //	3: the door
-const instrumenterVersion = 3
+//	4: mutable globals of the Go profile exported, segments of data joined
+const instrumenterVersion = 4
 
 // instrumentation is a rewritten module and what its host must know.
 type instrumentation struct {
 	wasm     []byte
-	hasStart bool   // the start function can be called through the door
-	door     string // what stack traces call the door
-	counted  int    // functions with a depth counter
+	hasStart bool     // the start function can be called through the door
+	door     string   // what stack traces call the door
+	counted  int      // functions with a depth counter
+	globals  []string // exports of the module's own globals
+	resets   bool     // memory and globals are all that calls can change
 }
 
 // instrument rewrites a module so that every call of it ends: an exported global of fuel is
@@ -49,6 +52,10 @@ func (m *parsed) instrument(functions []*function, fuel int64, depth int32) *ins
 			out.counted++
 		}
 	}
+	for _, i := range m.variables {
+		out.globals = append(out.globals, globalExport(i))
+	}
+	out.resets = !m.hidden
 	out.wasm = w.assemble(code, fuel, depth)
 	return out
 }
@@ -87,7 +94,7 @@ func (w *writer) assemble(code []byte, initialFuel int64, depth int32) []byte {
 	section(secElement, m.sections[secElement])
 	section(secDataCount, m.sections[secDataCount])
 	section(secCode, code)
-	section(secData, m.sections[secData])
+	section(secData, m.joinedData())
 	if m.names != nil {
 		section(secCustom, m.names)
 	}
@@ -125,8 +132,14 @@ func (w *writer) addedExports() (count uint32, entries []byte) {
 	add(exportFuel, kindGlobal, w.fuel)
 	add(exportDepth, kindGlobal, w.depth)
 	add(exportDoor, kindFunc, w.m.doorIndex())
+	for _, i := range w.m.variables {
+		add(globalExport(i), kindGlobal, i)
+	}
 	return count + uint32(len(w.m.exports)), entries
 }
+
+// globalExport is under what name a mutable global of the Go profile is exported.
+func globalExport(index uint32) string { return fmt.Sprint(exportGlobal, index) }
 
 // appendBody rewrites one function.
 func (w *writer) appendBody(dst []byte, f *function) []byte {

@@ -243,3 +243,52 @@ func FuzzRewritten(f *testing.F) {
 		}
 	})
 }
+
+// Segments of data are joined where that changes nothing, in whatever order they come.
+func TestJoinedData(t *testing.T) {
+	const seed = 21
+	r := random(seed)
+	lim := pluginLimits(16)
+	runtime := wazero.NewRuntime(t.Context())
+	defer runtime.Close(t.Context())
+	joined := 0
+	for i := range 300 {
+		var segments []code
+		at := uint32(0)
+		for range r.IntN(40) {
+			content := make([]byte, r.IntN(100))
+			for j := range content {
+				content[j] = byte(r.Uint32())
+			}
+			if at += uint32(r.IntN(2 * maxJoinedZeros)); i%3 == 0 && r.IntN(20) == 0 {
+				at -= min(at, 100) // over another one
+			}
+			segments = append(segments, cat(code{0}, i32c(int32(at)), ops(opEnd),
+				named(string(content))))
+			at += uint32(len(content))
+		}
+		if i%2 == 0 {
+			r.Shuffle(len(segments), func(a, b int) {
+				segments[a], segments[b] = segments[b], segments[a]
+			})
+		}
+		wasm := good(func(a *asm) { a.raw = map[byte][]byte{secData: vector(segments)} })
+		m, err := parseModule(wasm, &lim)
+		if err != nil {
+			t.Fatal(err)
+		}
+		section := reader{src: m.joinedData()}
+		if section.u32() < uint32(len(segments)) {
+			joined++
+		}
+		w := newTwin(t, runtime, wasm)
+		w.call(t, exportABI) // compares the memories
+		w.close(t.Context())
+		if t.Failed() {
+			t.Fatalf("module %d, seed %d", i, seed)
+		}
+	}
+	if joined < 100 {
+		t.Errorf("of few modules, %d, segments were joined", joined)
+	}
+}

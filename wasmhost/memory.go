@@ -19,6 +19,7 @@ const (
 // memoryPool hands out the linear memories of instances. A region is reserved at its greatest
 // size, so that growing moves nothing and costs no memory until pages are touched.
 type memoryPool struct {
+	huge   bool // regions are worth pages of 2 MiB
 	mu     sync.Mutex
 	free   map[uint64][][]byte // guarded by mu, by size of the region
 	pooled int                 // guarded by mu
@@ -26,7 +27,9 @@ type memoryPool struct {
 	closed bool                // guarded by mu: what comes back is unmapped
 }
 
-func newMemoryPool() *memoryPool { return &memoryPool{free: map[uint64][][]byte{}} }
+func newMemoryPool(huge bool) *memoryPool {
+	return &memoryPool{huge: huge, free: map[uint64][][]byte{}}
+}
 
 func (p *memoryPool) mappedBytes() int64 {
 	p.mu.Lock()
@@ -45,7 +48,7 @@ func (p *memoryPool) take(size uint64) []byte {
 		return region
 	}
 	p.mu.Unlock()
-	region := mapRegion(size)
+	region := mapRegion(size, p.huge)
 	if region != nil {
 		p.mu.Lock()
 		p.mapped += int64(size)
@@ -112,7 +115,11 @@ type lease struct {
 	budget *budget
 	limit  uint64 // size of the region
 	region []byte
-	used   uint64
+	used   uint64 // up to here the region may not be zero
+	// charged is what of the budget it has, less than used while the instance is a spare one.
+	charged uint64
+	refused bool   // the budget had no room once
+	cutTo   uint64 // what the next Reallocate returns, 0 for what it is asked for
 }
 
 // Allocate implements experimental.MemoryAllocator.
@@ -123,18 +130,41 @@ func (l *lease) Allocate(_, _ uint64) experimental.LinearMemory {
 
 // Reallocate implements experimental.LinearMemory. The bytes do not move.
 func (l *lease) Reallocate(size uint64) []byte {
-	if size > uint64(len(l.region)) || size > l.used && !l.budget.take(int64(size-l.used)) {
+	if l.cutTo > 0 {
+		size = l.cutTo
+	} else if !l.charge(size) {
 		return nil
 	}
-	l.used = max(l.used, size)
 	return l.region[:size:size]
+}
+
+// charge takes from the budget what is missing for so many bytes, and reports whether it could.
+func (l *lease) charge(size uint64) bool {
+	if size > uint64(len(l.region)) {
+		return false
+	}
+	if size > l.charged && !l.budget.take(int64(size-l.charged)) {
+		l.refused = true
+		return false
+	}
+	l.charged, l.used = max(l.charged, size), max(l.used, size)
+	return true
+}
+
+// cut makes what is behind so many bytes zero, and gives back all that it has of the budget.
+func (l *lease) cut(size uint64) {
+	if tail := l.region[size:l.used]; len(tail) <= pooledBytes || !zeroRegion(tail) {
+		clear(tail)
+	}
+	l.budget.used.Add(-int64(l.charged))
+	l.used, l.charged = size, 0
 }
 
 // Free implements experimental.LinearMemory. It may be called twice.
 func (l *lease) Free() {
 	if l.region != nil {
 		l.pool.give(l.region, l.used)
-		l.budget.used.Add(-int64(l.used))
-		l.region, l.used = nil, 0
+		l.budget.used.Add(-int64(l.charged))
+		l.region, l.used, l.charged = nil, 0, 0
 	}
 }

@@ -3,15 +3,19 @@ package wasmhost
 import "golang.org/x/sys/unix"
 
 // mapRegion reserves zeroed memory outside of the Go heap, nil when there is none.
-func mapRegion(size uint64) []byte {
+func mapRegion(size uint64, huge bool) []byte {
 	region, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE,
 		unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
 	if err != nil {
 		return nil
 	}
-	// A huge page would be cleared whole for an instance that touches 100 KB; without the advice
-	// the region works all the same.
-	_ = unix.Madvise(region, unix.MADV_NOHUGEPAGE)
+	// A huge page would be cleared whole for a plugin that touches 100 KB, but a program built by
+	// Go touches 400 small ones: 5 ms of 7. Without the advice the region works all the same.
+	advice := unix.MADV_NOHUGEPAGE
+	if huge {
+		advice = unix.MADV_HUGEPAGE
+	}
+	_ = unix.Madvise(region, advice)
 	return region
 }
 

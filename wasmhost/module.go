@@ -106,7 +106,7 @@ func (m *Module) newGuest(ctx context.Context, params []byte, take func(*guest))
 		return err
 	}
 	defer e.host.leave(owner, time.Now())
-	g, err := e.instantiate(ctx)
+	g, err := e.obtain(ctx, owner)
 	if err != nil {
 		return err
 	}

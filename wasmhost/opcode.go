@@ -177,3 +177,17 @@ func (in *instr) bulk() (shift byte, ok bool) {
 	}
 	return 0, false
 }
+
+// hides reports whether the instruction changes a table or drops a segment.
+func (in *instr) hides() bool {
+	switch in.op {
+	case opTableSet:
+		return true
+	case opPrefixMisc:
+		switch in.sub {
+		case miscDataDrop, miscElemDrop, miscTableInit, miscTableCopy, miscTableFill:
+			return true
+		}
+	}
+	return false
+}

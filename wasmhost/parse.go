@@ -64,10 +64,13 @@ type parsed struct {
 	imports   []importFunc
 	functions []uint32 // type indices of the module's own functions
 	globals   uint32
-	exports   map[string]export
-	start     int64 // function index, -1 where absent
-	taken     map[uint32]bool
-	bodies    []body
+	variables []uint32 // mutable globals, in the Go profile
+	// hidden says that calls can change what no image has: tables, segments, vectors in globals.
+	hidden  bool
+	exports map[string]export
+	start   int64 // function index, -1 where absent
+	taken   map[uint32]bool
+	bodies  []body
 }
 
 // parseModule reads all sections of a module and checks the limits that need no code to be read.
@@ -242,13 +245,17 @@ func (m *parsed) parseMemory(r *reader, lim *limits) {
 	}
 }
 
-func (m *parsed) parseGlobals(r *reader, _ *limits) {
+func (m *parsed) parseGlobals(r *reader, lim *limits) {
 	m.globals = r.count("globals", maxGlobals)
-	for range m.globals {
-		if t := r.byte(); !isValueType(t) {
+	for i := range m.globals {
+		t := r.byte()
+		if !isValueType(t) {
 			r.failf("value type 0x%02x is not part of WebAssembly 2.0", t)
 		}
-		r.byte()
+		if mutable := r.byte() != 0; mutable && lim.goProfile {
+			m.variables = append(m.variables, i)
+			m.hidden = m.hidden || t == typeV128 || isRefType(t)
+		}
 		m.parseConst(r)
 	}
 }

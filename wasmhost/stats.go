@@ -8,6 +8,7 @@ type Stats struct {
 	Modules        int       // modules loaded now
 	Instances      int64     // instances alive now
 	InstancesTotal uint64    // instances made
+	InstancesReset uint64    // spare instances that a query got in place of a new one
 	Refused        uint64    // modules refused
 	Compiles       uint64    // modules compiled or taken from the cache directory
 	CacheHits      uint64    // of Compiles, those taken from the cache directory
@@ -21,10 +22,11 @@ type Stats struct {
 }
 
 type counters struct {
-	instances, instancesTotal, refused atomic.Int64
-	compiles, cacheHits, compileNs     atomic.Int64
-	calls, callNs, records, fuelUsed   atomic.Int64
-	failures                           [8]atomic.Int64
+	instances, instancesTotal        atomic.Int64
+	instancesReset, refused          atomic.Int64
+	compiles, cacheHits, compileNs   atomic.Int64
+	calls, callNs, records, fuelUsed atomic.Int64
+	failures                         [8]atomic.Int64
 }
 
 // Stats returns the counters.
@@ -33,6 +35,7 @@ func (h *Host) Stats() Stats {
 	s := Stats{
 		Instances:      c.instances.Load(),
 		InstancesTotal: uint64(c.instancesTotal.Load()),
+		InstancesReset: uint64(c.instancesReset.Load()),
 		Refused:        uint64(c.refused.Load()),
 		Compiles:       uint64(c.compiles.Load()),
 		CacheHits:      uint64(c.cacheHits.Load()),
@@ -41,7 +44,7 @@ func (h *Host) Stats() Stats {
 		CallNs:         uint64(c.callNs.Load()),
 		Records:        uint64(c.records.Load()),
 		FuelUsed:       uint64(c.fuelUsed.Load()),
-		MemoryBytes:    h.pool.mappedBytes(),
+		MemoryBytes:    h.pool.mappedBytes() + h.goPool.mappedBytes(),
 	}
 	for i := range s.Failures {
 		s.Failures[i] = uint64(c.failures[i].Load())

@@ -46,7 +46,21 @@ func newWASIState(fuel api.MutableGlobal) *wasiState {
 	return &wasiState{fuel: fuel, clockNs: wasiStartNs, random: 0x9e3779b97f4a7c15}
 }
 
-// message is what the program printed during the last call.
+// restore makes all but the fuel what another state is.
+func (w *wasiState) restore(from *wasiState) {
+	w.clockNs, w.random = from.clockNs, from.random
+	w.log = append(w.log[:0], from.log...)
+}
+
+// makeRoom leaves room for what the next call prints, as that explains a failure: of what was
+// printed before, the end stays.
+func (w *wasiState) makeRoom() {
+	if long := len(w.log) - maxLogBytes/2; long > 0 {
+		w.log = append(w.log[:0], w.log[long:]...)
+	}
+}
+
+// message is what the program printed, above all during the last call.
 func (w *wasiState) message() string { return cleanText(w.log) }
 
 // charge pays for a call that handles so many bytes.

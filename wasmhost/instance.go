@@ -1,0 +1,108 @@
+package wasmhost
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
+)
+
+// instance is what the runtime makes of a module.
+type instance struct {
+	module  api.Module
+	memory  api.Memory
+	lease   *lease // of that memory
+	fuel    api.MutableGlobal
+	depth   api.MutableGlobal
+	globals []api.MutableGlobal // of modules that reset, their own
+	door    api.Function
+	wasi    *wasiState // nil in the plain profile
+}
+
+// noRandomness is what the runtime would hand to guests that could ask. Without it the runtime
+// seeds a generator of its own for each instance, which took a fifth of the time.
+type noRandomness struct{}
+
+func (noRandomness) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// instantiate returns a fresh instance in which nothing has run.
+func (e *entry) instantiate(ctx context.Context) (g *guest, err error) {
+	l := &lease{pool: e.pool, budget: e.host.budget, limit: uint64(e.lim.memoryPages) << 16}
+	defer func() {
+		if r := recover(); r != nil {
+			err = e.noMemory(r)
+		}
+		if err != nil {
+			l.Free()
+		}
+	}()
+	ctx = experimental.WithMemoryAllocator(ctx, l)
+	module, err := e.runtime.InstantiateModule(ctx, e.code, e.host.config)
+	if err != nil {
+		return nil, e.fail(Trap, "", "start an instance: "+firstLine(err))
+	}
+	i := &instance{module: module, memory: module.Memory(), lease: l,
+		door: module.ExportedFunction(exportDoor)}
+	global := func(name string) api.MutableGlobal {
+		return module.ExportedGlobal(name).(api.MutableGlobal)
+	}
+	i.fuel, i.depth = global(exportFuel), global(exportDepth)
+	for _, name := range e.globals {
+		i.globals = append(i.globals, global(name))
+	}
+	if e.lim.goProfile {
+		i.wasi = newWASIState(i.fuel)
+	}
+	e.host.counter.instancesTotal.Add(1)
+	return e.use(i), nil
+}
+
+// noMemory is the error of what has no room for an instance.
+func (e *entry) noMemory(cause any) *Error {
+	return e.fail(Memory, "", fmt.Sprintf("there is no memory for an instance, of the system or "+
+		"of the %d MiB that all have together; ask again: %v", e.host.budget.limit>>20, cause))
+}
+
+// use begins the use of an instance.
+func (e *entry) use(i *instance) *guest {
+	g := &guest{instance: i, entry: e, scale: 1, ctx: context.Background()}
+	g.allocF = g.export(exportAlloc)
+	if e.lim.goProfile {
+		g.scale, g.ctx = goFuelScale, context.WithValue(g.ctx, wasiKey{}, i.wasi)
+	}
+	e.host.mu.Lock()
+	e.refs++
+	e.host.mu.Unlock()
+	e.host.counter.instances.Add(1)
+	return g
+}
+
+// obtain returns an instance that has started: one that the owner had before, or a new one.
+func (e *entry) obtain(ctx context.Context, owner uint64) (*guest, error) {
+	if i := e.host.spares.take(e, owner); i != nil {
+		if !i.lease.charge(e.image.size) {
+			i.end()
+			return nil, e.noMemory("other instances have it")
+		}
+		e.host.counter.instancesReset.Add(1)
+		g := e.use(i)
+		g.usage = e.image.usage
+		return g, nil
+	}
+	g, err := e.instantiate(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.start(); err != nil {
+		g.drop()
+		return nil, err
+	}
+	return g, nil
+}
+
+// end frees the instance.
+func (i *instance) end() {
+	_ = i.module.Close(context.Background()) // frees memory, reports exit codes only
+}

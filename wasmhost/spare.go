@@ -1,0 +1,172 @@
+package wasmhost
+
+import (
+	"bytes"
+	"slices"
+	"sync"
+)
+
+// A program built by Go takes milliseconds to make and to start, nearly all of them page faults. So
+// an instance of one whose owner has closed it is made what it was when it had started, and kept
+// for the next query of the same owner. Plugins of the plain profile are not worth it: a new one
+// takes 17 µs.
+
+const (
+	maxSpares     = 4        // of one module and one owner
+	maxSpareBytes = 64 << 20 // of all, which is memory beside that of Options.TotalBytes
+	imagePage     = 4 << 10  // what is compared, and copied if it differs
+)
+
+// image is all that a call can change of an instance, as it is after the start.
+type image struct {
+	memory  []byte // without the zeros at its end
+	size    uint64 // of memory
+	globals []uint64
+	depth   uint64
+	wasi    wasiState // without its fuel
+	usage   Usage
+}
+
+// capture returns the image of an instance that has started, nil for one that no image describes.
+func (g *guest) capture() *image {
+	if !g.entry.resets || g.lease.refused { // what was refused once would not be another time
+		return nil
+	}
+	memory := g.lease.region[:g.memory.Size()]
+	m := &image{size: uint64(len(memory)), depth: g.depth.Get(), usage: g.usage}
+	m.wasi.restore(g.wasi)
+	m.memory = bytes.Clone(bytes.TrimRight(memory, "\x00"))
+	for _, global := range g.globals {
+		m.globals = append(m.globals, global.Get())
+	}
+	return m
+}
+
+// reset makes an instance what the image says, and reports whether it could.
+func (i *instance) reset(m *image) bool {
+	// What has not given back its depth is in the middle of a call.
+	if i.depth.Get() != m.depth || !i.resize(m.size) {
+		return false
+	}
+	memory := i.lease.region[:m.size]
+	for at := 0; at < len(m.memory); at += imagePage {
+		page := m.memory[at:min(at+imagePage, len(m.memory))]
+		if now := memory[at:][:len(page)]; !bytes.Equal(now, page) {
+			copy(now, page)
+		}
+	}
+	clear(memory[len(m.memory):])
+	for j, global := range i.globals {
+		global.Set(m.globals[j])
+	}
+	i.wasi.restore(&m.wasi)
+	return true
+}
+
+// resize makes the memory smaller if it has grown: the runtime takes for its size what the
+// allocator returns when it is asked for more.
+func (i *instance) resize(size uint64) bool {
+	l := i.lease
+	if uint64(i.memory.Size()) > size {
+		l.cutTo = size
+		i.memory.Grow(1)
+		l.cutTo = 0
+	}
+	if uint64(i.memory.Size()) != size {
+		return false
+	}
+	l.cut(size)
+	return true
+}
+
+// retire ends the use of an instance like drop, but keeps it if that is worth it.
+func (g *guest) retire() {
+	if g.closed {
+		return
+	}
+	e, owner := g.entry, g.slot.owner
+	if e.image == nil || !g.reset(e.image) {
+		g.drop()
+		return
+	}
+	g.closed = true
+	e.host.slots.letGo(&g.slot)
+	g.tell()
+	e.host.counter.instances.Add(-1)
+	e.host.spares.put(spare{e, owner, g.instance})
+	e.host.release(e)
+}
+
+// spare is an instance that is as its module's image says.
+type spare struct {
+	entry *entry
+	owner uint64
+	*instance
+}
+
+// spares are those of a host.
+type spares struct {
+	mu    sync.Mutex
+	list  []spare // guarded by mu, the one that has been there longest first
+	bytes uint64  // guarded by mu
+}
+
+// take returns an instance for an owner, nil if there is none.
+func (s *spares) take(e *entry, owner uint64) *instance {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := len(s.list) - 1; i >= 0; i-- {
+		if it := s.list[i]; it.entry == e && it.owner == owner {
+			s.remove(i)
+			return it.instance
+		}
+	}
+	return nil
+}
+
+// put keeps an instance, and ends those for which there is no room beside it.
+func (s *spares) put(it spare) {
+	s.mu.Lock()
+	s.list = append(s.list, it)
+	s.bytes += it.entry.image.size
+	var ended []spare
+	its := 0
+	for i := len(s.list) - 1; i >= 0; i-- {
+		if same := s.list[i]; same.entry == it.entry && same.owner == it.owner {
+			if its++; its > maxSpares {
+				ended = append(ended, same)
+				s.remove(i)
+			}
+		}
+	}
+	for s.bytes > maxSpareBytes {
+		ended = append(ended, s.list[0])
+		s.remove(0)
+	}
+	s.mu.Unlock()
+	for _, e := range ended {
+		e.end()
+	}
+}
+
+// remove is called with mu held.
+func (s *spares) remove(i int) {
+	s.bytes -= s.list[i].entry.image.size
+	s.list = slices.Delete(s.list, i, i+1)
+}
+
+// drop ends those that nobody will ask for again.
+func (s *spares) drop(gone func(*spare) bool) {
+	s.mu.Lock()
+	var ended []spare
+	for i := len(s.list) - 1; i >= 0; i-- {
+		if gone(&s.list[i]) {
+			ended = append(ended, s.list[i])
+			s.remove(i)
+		}
+	}
+	s.mu.Unlock()
+	for _, e := range ended {
+		e.end()
+	}
+}

@@ -1,0 +1,413 @@
+package wasmhost
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// asGo makes a plugin one of the Go profile: it imports what the Go runtime does.
+func asGo(change func(*asm)) []byte {
+	return good(func(a *asm) {
+		// The types of imports are those of pentad_describe and pentad_init.
+		a.imports = []importFunc{{wasiModule, "sched_yield", 1}, {wasiModule, "random_get", 3}}
+		a.funcs = append(a.funcs, asmFunc{export: exportInitialize,
+			code: cat(i32c(2064), i32c(8), call(1), ops(dropOp))})
+		if change != nil {
+			change(a)
+		}
+	})
+}
+
+// littering is a plugin that changes all that it can: with each init a global of each type, its
+// memory at two places, of which one is new, and the state of the random numbers.
+func littering(a *asm) {
+	const counter = 2
+	a.globals = append(a.globals,
+		cat(ops(typeI32, 1), i32c(7), ops(opEnd)),
+		cat(ops(typeF32, 1, opF32Const, 0, 0, 0, 0x40), ops(opEnd)),
+		cat(ops(typeF64, 1, opF64Const, 0, 0, 0, 0, 0, 0, 0, 0x40), ops(opEnd)))
+	last := cat(ops(opMemorySize, 0), i32c(16), ops(i32Shl), i32c(-4), ops(opI32Add))
+	f32Add, f64Add := ops(0x92), ops(0xa0)
+	a.replace(exportInit, "", cat(
+		add(gget(counter), i32c(1)), gset(counter),
+		gget(counter+1), gget(counter+1), f32Add, gset(counter+1),
+		gget(counter+2), gget(counter+2), f64Add, gset(counter+2),
+		i32c(2048), i32c(8), call(1), ops(dropOp),
+		i32c(3), ops(opMemoryGrow, 0, dropOp),
+		store(0, last, i32c(-1)),
+		store(0, i32c(2056), cat(i32c(2056), load(0), gget(counter), ops(opI32Add))),
+		initCode()))
+}
+
+func buildGoStats(t testing.TB) []byte {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "stats.wasm")
+	build := exec.CommandContext(t.Context(), "go", "build", "-buildmode=c-shared", "-o", name,
+		"../plugins/stats/go")
+	build.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
+	if text, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, text)
+	}
+	wasm, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return wasm
+}
+
+// wantAsFresh compares a spare instance of an owner with one that has just started.
+func wantAsFresh(t *testing.T, h *Host, m *Module, owner uint64) {
+	t.Helper()
+	i := h.spares.take(m.entry, owner)
+	if i == nil {
+		t.Fatal("there is no spare instance")
+	}
+	defer i.end()
+	fresh, err := m.entry.instantiate(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fresh.drop()
+	if err := fresh.start(); err != nil {
+		t.Fatal(err)
+	}
+	got, want := *m.entry.image, *fresh.capture()
+	got.memory = bytes.TrimRight(i.lease.region[:i.memory.Size()], "\x00")
+	got.size, got.depth = uint64(i.memory.Size()), i.depth.Get()
+	got.wasi.log = nil
+	got.wasi.restore(i.wasi)
+	got.globals = nil
+	for _, g := range i.globals {
+		got.globals = append(got.globals, g.Get())
+	}
+	switch {
+	case got.size != want.size:
+		t.Errorf("a memory of %d bytes, a fresh one has %d", got.size, want.size)
+	case !bytes.Equal(got.memory, want.memory):
+		t.Errorf("the memory differs from a fresh one")
+	case !slices.Equal(got.globals, want.globals) || got.depth != want.depth:
+		t.Errorf("globals %x %x, of a fresh one %x %x", got.globals, got.depth, want.globals,
+			want.depth)
+	case got.wasi.random != want.wasi.random || got.wasi.clockNs != want.wasi.clockNs ||
+		len(got.wasi.log) != len(want.wasi.log):
+		t.Errorf("clock, random numbers and log are %+v, of a fresh one %+v", got.wasi, want.wasi)
+	case got.usage != want.usage:
+		t.Errorf("usage %+v, of a fresh one %+v", got.usage, want.usage)
+	}
+	if behind := i.lease.region[i.memory.Size():]; len(bytes.TrimRight(behind, "\x00")) > 0 {
+		t.Errorf("what the memory may grow into is not zero")
+	}
+}
+
+// Whatever an owner did with an instance, the next query finds it as if it had just started.
+func TestSparesAreAsFresh(t *testing.T) {
+	h := newTestHost(t, Options{GoProfile: true})
+	seed := uint64(20)
+	t.Logf("seed %d", seed)
+	r := random(seed)
+	all := map[string][]byte{"littering": asGo(littering)}
+	if !testing.Short() { // with the race detector, compiling it takes 15 s
+		all["stats of Go"] = buildGoStats(t)
+	}
+	for name, wasm := range all {
+		m := mustLoad(t, h, wasm)
+		defer m.Close()
+		for range 20 {
+			a, err := m.NewAggregate(t.Context(), nil)
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			for range r.IntN(4) {
+				groups := 1 + r.IntN(1+r.IntN(50_000))
+				list, gid := make([]int64, r.IntN(3000)), []uint32(nil)
+				for j := range list {
+					list[j] = r.Int64()
+					gid = append(gid, uint32(r.IntN(groups)))
+				}
+				if err := a.Add(t.Context(), values(list...), gid, groups); err != nil {
+					t.Fatal(name, err)
+				}
+			}
+			if r.IntN(2) == 0 {
+				if _, err := a.Finish(t.Context()); err != nil {
+					t.Fatal(name, err)
+				}
+			}
+			grown := a.guest.memory.Size() > uint32(m.entry.image.size)
+			if err := a.Close(); err != nil {
+				t.Fatal(name, err)
+			}
+			wantAsFresh(t, h, m, 0)
+			if t.Failed() {
+				t.Fatalf("%s, grown: %v", name, grown)
+			}
+		}
+	}
+}
+
+// ask runs a query of an owner and reports whether it got an instance that was used before, and
+// what it used itself.
+func ask(t *testing.T, h *Host, m *Module, owner uint64) (reset bool, used Usage) {
+	t.Helper()
+	before := h.Stats().InstancesReset
+	a, err := m.NewAggregate(WithOwner(t.Context(), owner), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Add(t.Context(), values(1, 2, 3), nil, 1); err != nil {
+		t.Fatal(err)
+	}
+	results, err := a.Finish(t.Context())
+	if err != nil || decodeSum(results[0]) != [2]int64{3, 6} {
+		t.Fatalf("result %v, %v", results, err)
+	}
+	used = a.Usage()
+	if err := errors.Join(a.Close(), a.Close()); err != nil {
+		t.Fatal(err)
+	}
+	again := h.Stats().InstancesReset - before
+	if again > 1 {
+		t.Fatalf("%d instances", again)
+	}
+	return again == 1, used
+}
+
+func TestSparesBelongToAnOwner(t *testing.T) {
+	h := newTestHost(t, Options{GoProfile: true})
+	m := mustLoad(t, h, asGo(littering))
+	other := mustLoad(t, h, asGo(nil))
+	defer other.Close()
+	first := map[*Module]Usage{}
+	want := func(what string, m *Module, owner uint64, reset bool) {
+		t.Helper()
+		got, used := ask(t, h, m, owner)
+		if got != reset {
+			t.Errorf("%s: an instance that was used before: %v", what, got)
+		}
+		if _, ok := first[m]; !ok {
+			first[m] = used
+		}
+		if used != first[m] {
+			t.Errorf("%s: it used %+v, the first one %+v", what, used, first[m])
+		}
+	}
+	want("first", m, 1, false)
+	want("second", m, 1, true)
+	want("another owner", m, 2, false)
+	want("another module", other, 1, false)
+	want("third", m, 1, true)
+	want("another owner again", m, 2, true)
+	h.Forget(2)
+	want("forgotten", m, 2, false)
+	if s := h.Stats(); s.Instances != 0 || h.budget.used.Load() != 0 {
+		t.Errorf("%d instances, %d bytes are left", s.Instances, h.budget.used.Load())
+	}
+	m.Close()
+	for _, s := range h.spares.list {
+		if s.entry == m.entry {
+			t.Error("an instance outlives its module")
+		}
+	}
+}
+
+// An owner keeps no more than maxSpares instances of a module, and all together no more than
+// maxSpareBytes: those go that were not used for longest.
+func TestSparesAreBounded(t *testing.T) {
+	h := newTestHost(t, Options{GoProfile: true})
+	m := mustLoad(t, h, asGo(func(a *asm) { a.memoryMin = maxSpareBytes >> 16 / 8 }))
+	defer m.Close()
+	together := func(owner uint64, n int) {
+		t.Helper()
+		var all []*Aggregate
+		for range n {
+			a, err := m.NewAggregate(WithOwner(t.Context(), owner), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, a)
+		}
+		for _, a := range all {
+			a.Close()
+		}
+	}
+	count := func(owner uint64) (n int) {
+		for _, s := range h.spares.list {
+			if s.owner == owner {
+				n++
+			}
+		}
+		return n
+	}
+	for owner := range uint64(3) {
+		together(owner, maxSpares+2)
+		if got := count(owner); got != maxSpares {
+			t.Errorf("owner %d: %d spare instances", owner, got)
+		}
+	}
+	if h.spares.bytes != maxSpareBytes || count(0) != 0 || count(1) != maxSpares {
+		t.Errorf("%d bytes, %d and %d instances of the first two", h.spares.bytes, count(0),
+			count(1))
+	}
+}
+
+// What fails is not used again, nor what no image describes.
+func TestSparesThatCannotBe(t *testing.T) {
+	h := newTestHost(t, Options{GoProfile: true})
+	f := func(name string, spares int, change func(*asm)) {
+		t.Helper()
+		m := mustLoad(t, h, asGo(change))
+		defer m.Close()
+		a, err := m.NewAggregate(t.Context(), nil)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		_ = a.Add(t.Context(), values(1), nil, 1) // some fail
+		a.Close()
+		if got := len(h.spares.list); got != spares {
+			t.Errorf("%s: %d spare instances, want %d", name, got, spares)
+		}
+	}
+	f("good", 1, nil)
+	for name, trap := range map[string]code{
+		"trap": ops(opUnreachable), "status": i32c(-1), "endless": spin,
+	} {
+		f(name, 0, func(a *asm) { a.replace(exportAdd, "", trap) })
+	}
+	withTable := func(c ...byte) func(*asm) {
+		return func(a *asm) {
+			a.table = 2
+			a.funcs = append(a.funcs, asmFunc{code: ops(c...)})
+		}
+	}
+	const null, function = opRefNull, typeFuncref
+	f("table.set", 0, withTable(opI32Const, 0, null, function, opTableSet, 0))
+	f("table.fill", 0, withTable(opI32Const, 0, null, function, opI32Const, 1,
+		opPrefixMisc, miscTableFill, 0))
+	f("table.copy", 0, withTable(opI32Const, 0, opI32Const, 0, opI32Const, 1,
+		opPrefixMisc, miscTableCopy, 0, 0))
+	f("a vector in a global", 0, func(a *asm) {
+		vector := append(ops(typeV128, 1, opPrefixVector, 12), make([]byte, 16)...)
+		a.globals = append(a.globals, append(vector, opEnd))
+	})
+	f("a constant vector", 1, func(a *asm) {
+		vector := append(ops(typeV128, 0, opPrefixVector, 12), make([]byte, 16)...)
+		a.globals = append(a.globals, append(vector, opEnd))
+	})
+	f("a reference in a global", 0, func(a *asm) {
+		a.globals = append(a.globals, ops(typeFuncref, 1, opRefNull, typeFuncref, opEnd))
+	})
+	m := mustLoad(t, h, good(nil))
+	defer m.Close()
+	checkGood(t, m)
+	if len(h.spares.list) > 0 {
+		t.Error("a plugin of the plain profile is kept")
+	}
+}
+
+// A spare instance has no part of what all have together until it is used again.
+func TestSparesAndTotalBytes(t *testing.T) {
+	h := newTestHost(t, Options{GoProfile: true, TotalBytes: 2 << 16})
+	m := mustLoad(t, h, asGo(nil))
+	plain := mustLoad(t, h, good(nil))
+	defer plain.Close()
+	defer m.Close()
+	ask(t, h, m, 1)
+	var open []*Aggregate
+	for range 2 {
+		a, err := plain.NewAggregate(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, a)
+	}
+	ctx := WithOwner(t.Context(), 1)
+	var e *Error
+	if _, err := m.NewAggregate(ctx, nil); !errors.As(err, &e) || e.Kind != Memory {
+		t.Errorf("beside what has all memory: %v", err)
+	}
+	for _, a := range open {
+		a.Close()
+	}
+	ask(t, h, m, 1)
+	if reset, _ := ask(t, h, m, 1); !reset {
+		t.Error("no spare instance")
+	}
+}
+
+// A host may close while owners take and give back spare instances.
+func TestSparesAndClose(t *testing.T) {
+	h, err := New(t.Context(), Options{GoProfile: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := mustLoad(t, h, asGo(littering))
+	done := make(chan error)
+	for owner := range uint64(4) {
+		go func() {
+			ctx := WithOwner(context.Background(), owner/2)
+			for {
+				a, err := m.NewAggregate(ctx, nil)
+				if err != nil {
+					done <- err
+					return
+				}
+				err = a.Add(ctx, values(1), nil, 1)
+				if err = errors.Join(err, a.Close()); err != nil {
+					done <- err
+					return
+				}
+			}
+		}()
+	}
+	for i := 0; h.Stats().InstancesReset < 10; i++ {
+		a, err := m.NewAggregate(t.Context(), nil)
+		if err != nil || i == 10_000 {
+			t.Fatalf("instances are not used again, or %v", err)
+		}
+		a.Close()
+	}
+	if err := h.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for range 4 {
+		if err := <-done; !errors.Is(err, ErrClosed) {
+			t.Error(err)
+		}
+	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+	if s := h.Stats(); s.MemoryBytes != 0 || len(h.spares.list) > 0 || h.budget.used.Load() != 0 {
+		t.Errorf("%d bytes mapped, %d spare instances, %d bytes used", s.MemoryBytes,
+			len(h.spares.list), h.budget.used.Load())
+	}
+}
+
+// BenchmarkGoInstance is an instance of a program built by Go with its parameters, and its end: a
+// fresh one, and one that the owner had before.
+func BenchmarkGoInstance(b *testing.B) {
+	h := newTestHost(b, Options{GoProfile: true})
+	m := mustLoad(b, h, buildGoStats(b))
+	defer m.Close()
+	for _, kind := range []string{"fresh", "spare"} {
+		b.Run(kind, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				a, err := m.NewAggregate(b.Context(), nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				a.Close()
+				if kind == "fresh" {
+					h.Forget(0)
+				}
+			}
+		})
+	}
+}
