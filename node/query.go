@@ -157,7 +157,7 @@ func (n *Node) owned(
 		return wasmhost.WithOwner(ctx, 1+uint64(uint32(cids[0].From))), func() {}
 	}
 	owner := 1<<32 + n.wideQueries.Add(1)
-	return wasmhost.WithOwner(ctx, owner), func() { n.host.Forget(owner) }
+	return wasmhost.WithQuery(ctx, owner), func() { n.host.Forget(owner) }
 }
 
 // newSink makes the sink of a worker, and says how many of the first bytes of payloads it looks at,

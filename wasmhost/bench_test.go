@@ -1,6 +1,9 @@
 package wasmhost
 
-import "testing"
+import (
+	"context"
+	"testing"
+)
 
 // BenchmarkCall is one call of an export that does nothing, with its fuel and its counters.
 func BenchmarkCall(b *testing.B) {
@@ -76,4 +79,26 @@ func BenchmarkMoving(b *testing.B) {
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/groups, "ns/state")
 		})
 	}
+}
+
+// BenchmarkGoInstance is an instance of a program built by Go with its parameters, and its end: a
+// fresh one, and one that the owner had before.
+func BenchmarkGoInstance(b *testing.B) {
+	h := newTestHost(b, Options{GoProfile: true})
+	m := mustLoad(b, h, buildGoStats(b))
+	defer m.Close()
+	run := func(name string, ctx context.Context) {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				a, err := m.NewAggregate(ctx, nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				a.Close()
+			}
+		})
+	}
+	run("fresh", WithQuery(b.Context(), 1))
+	run("spare", WithOwner(b.Context(), 1))
 }

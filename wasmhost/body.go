@@ -130,6 +130,7 @@ func (m *parsed) scanCode(f *function, r *reader, lim *limits) error {
 
 // price returns the static price of one instruction and notes what else matters about it.
 func (m *parsed) price(f *function, in *instr) uint32 {
+	m.hidden = m.hidden || in.hides()
 	switch in.op {
 	case opCall:
 		f.calls = append(f.calls, in.arg)
@@ -150,6 +151,5 @@ func (m *parsed) price(f *function, in *instr) uint32 {
 	if _, ok := in.bulk(); ok {
 		f.bulk = true
 	}
-	m.hidden = m.hidden || in.hides()
 	return 1
 }

@@ -44,7 +44,7 @@ func (g *guest) export(name string) exportFunc {
 func (g *guest) call(f *exportFunc, budget int64, args ...uint64) (uint64, error) {
 	g.args = [1 + doorArgs]uint64{f.number}
 	copy(g.args[1:], args)
-	if g.wasi != nil {
+	if g.wasi != nil && f.name != exportError { // which is asked about the call before it
 		g.wasi.makeRoom()
 	}
 	g.fuel.Set(uint64(budget))

@@ -7,13 +7,14 @@ import (
 	"fmt"
 	"syscall"
 	"time"
+	"weak"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 )
 
 // entry is one compiled module, shared by all Modules and instances with its digest. All fields
-// but refs are set before the entry is published.
+// but refs and image are set before the entry is published.
 type entry struct {
 	host     *Host
 	digest   [32]byte
@@ -22,12 +23,12 @@ type entry struct {
 	code     wazero.CompiledModule
 	lim      limits
 	hasStart bool
-	door     string          // what stack traces call the door
-	has      map[string]bool // functions exported
-	globals  []string        // exports of the globals of a module that resets
-	resets   bool            // an image has all that calls can change
-	image    *image          // nil for a module whose instances are not kept
-	kinds    byte            // needFilter, needAggregate: what its exports allow
+	door     string              // what stack traces call the door
+	has      map[string]bool     // functions exported
+	globals  []string            // exports of the globals of a module that resets
+	resets   bool                // an image has all that calls can change
+	image    weak.Pointer[image] // guarded by spares.mu; instances have it, used and spare ones
+	kinds    byte                // needFilter, needAggregate: what its exports allow
 	desc     Descriptor
 	refs     int // guarded by Host.mu: modules and instances; at 0 the code is released
 }
@@ -191,10 +192,10 @@ func (h *Host) build(ctx context.Context, digest [32]byte, wasm []byte) (e *entr
 	case err != nil:
 		return e, h.refuse(digest, err)
 	}
-	if err = h.enter(ctx, ownerOf(ctx)); err != nil {
+	if err = h.enter(ctx, askerOf(ctx).key); err != nil {
 		return e, err
 	}
-	defer h.leave(ownerOf(ctx), time.Now())
+	defer h.leave(askerOf(ctx).key, time.Now())
 	if err = e.describe(ctx); err != nil {
 		h.counter.refused.Add(1)
 		return e, err
@@ -218,7 +219,7 @@ func (h *Host) compile(ctx context.Context, e *entry, wasm []byte) error {
 			return fmt.Errorf("it imports %s, as programs built by Go do, and the Go profile of "+
 				"this node is switched off", wasiModule)
 		}
-		e.runtime, e.lim, e.pool = h.golang, goLimits(h.opt.GoMemoryPages), h.goPool
+		e.runtime, e.lim = h.golang, goLimits(h.opt.GoMemoryPages)
 	}
 	if err := e.lim.checkSize(wasm); err != nil {
 		return err
@@ -226,6 +227,9 @@ func (h *Host) compile(ctx context.Context, e *entry, wasm []byte) error {
 	m, err := parseModule(wasm, &e.lim)
 	if err != nil {
 		return err
+	}
+	if isGo && m.memoryPages<<16 >= hugePage/2 {
+		e.pool = h.hugePool
 	}
 	if e.kinds, err = m.checkExports(); err != nil {
 		return err

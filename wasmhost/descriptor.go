@@ -44,7 +44,6 @@ func (e *entry) describe(ctx context.Context) error {
 	if err := g.start(); err != nil {
 		return err
 	}
-	e.image = g.capture()
 	f := g.export(exportDescribe)
 	ptr, err := g.call(&f, e.startFuel())
 	if err != nil {

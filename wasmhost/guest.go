@@ -29,7 +29,8 @@ const (
 type guest struct {
 	*instance
 	entry   *entry
-	scale   int64 // of budgets
+	image   *image // what it becomes in the end, nil if it ends
+	scale   int64  // of budgets
 	allocF  exportFunc
 	args    [1 + doorArgs]uint64
 	used    uint64   // fuel used by the last call

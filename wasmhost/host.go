@@ -35,7 +35,7 @@ type Options struct {
 	GoMemoryPages uint32
 	// TotalBytes bounds the memory of all instances together, so that many queries with many
 	// filters do not take what the store needs. Default 1 GiB: 64 instances at their limit, or
-	// thousands as they usually are. What a host keeps of the Go profile, 64 MiB, is beside it.
+	// thousands as they usually are. Spare instances of the Go profile, up to 64 MiB, are beside it.
 	TotalBytes int64
 	// GoProfile accepts modules built by the Go compiler for wasip1. Default off: their budgets
 	// are 16 times as large, so that one hostile call may hold a processor for 0.4 s.
@@ -94,20 +94,20 @@ func setDefault[T comparable](field *T, value T) {
 
 // Host compiles modules and bounds the calls of their instances. It is safe for concurrent use.
 type Host struct {
-	opt     Options
-	plain   wazero.Runtime
-	golang  wazero.Runtime // with the wasi stubs; nil unless Options.GoProfile
-	cache   *codeCache
-	config  wazero.ModuleConfig // of all instances
-	pool    *memoryPool
-	goPool  *memoryPool // of the Go profile
-	spares  spares
-	budget  *budget       // of the memories of instances
-	slots   *slots        // one per guest call that runs
-	jobs    chan *job     // to the compile worker
-	quit    chan struct{} // closed by Close, once
-	worker  sync.WaitGroup
-	counter counters
+	opt      Options
+	plain    wazero.Runtime
+	golang   wazero.Runtime // with the wasi stubs; nil unless Options.GoProfile
+	cache    *codeCache
+	config   wazero.ModuleConfig // of all instances
+	pool     *memoryPool
+	hugePool *memoryPool // of programs built by Go
+	spares   spares
+	budget   *budget       // of the memories of instances
+	slots    *slots        // one per guest call that runs
+	jobs     chan *job     // to the compile worker
+	quit     chan struct{} // closed by Close, once
+	worker   sync.WaitGroup
+	counter  counters
 
 	closed bool // guarded by slots.life
 
@@ -135,13 +135,13 @@ func New(ctx context.Context, opt Options) (*Host, error) {
 		cache: cache,
 		config: wazero.NewModuleConfig().WithName("").WithStartFunctions().
 			WithRandSource(noRandomness{}),
-		pool:    newMemoryPool(false),
-		goPool:  newMemoryPool(true),
-		slots:   newSlots(opt.MaxCalls),
-		budget:  &budget{limit: opt.TotalBytes},
-		jobs:    make(chan *job),
-		quit:    make(chan struct{}),
-		entries: map[[32]byte]*entry{},
+		pool:     newMemoryPool(false),
+		hugePool: newMemoryPool(true),
+		slots:    newSlots(opt.MaxCalls),
+		budget:   &budget{limit: opt.TotalBytes},
+		jobs:     make(chan *job),
+		quit:     make(chan struct{}),
+		entries:  map[[32]byte]*entry{},
 	}
 	if opt.Beside != nil {
 		h.slots, h.budget = opt.Beside.slots, opt.Beside.budget
@@ -207,7 +207,7 @@ func (h *Host) Close(ctx context.Context) error {
 	h.spares.drop(func(*spare) bool { return true })
 	err := h.closeRuntimes(ctx)
 	h.pool.close()
-	h.goPool.close()
+	h.hugePool.close()
 	if err != nil {
 		return fmt.Errorf("close the plugin host: %w", err)
 	}
@@ -230,10 +230,7 @@ func (h *Host) enter(ctx context.Context, owner uint64) error {
 
 // Forget says that an owner has closed its filters and aggregates and will not come back, so that
 // the others have its part at once.
-func (h *Host) Forget(owner uint64) {
-	h.slots.forget(owner)
-	h.spares.drop(func(s *spare) bool { return s.owner == owner })
-}
+func (h *Host) Forget(owner uint64) { h.slots.forget(owner) }
 
 // Work begins something that needs processors but no guests. Until Rest ends it, and for a moment
 // after that, owners whose calls are slow leave it one of the slots.

@@ -80,15 +80,15 @@ func (e *entry) use(i *instance) *guest {
 }
 
 // obtain returns an instance that has started: one that the owner had before, or a new one.
-func (e *entry) obtain(ctx context.Context, owner uint64) (*guest, error) {
-	if i := e.host.spares.take(e, owner); i != nil {
-		if !i.lease.charge(e.image.size) {
-			i.end()
+func (e *entry) obtain(ctx context.Context, by asker) (*guest, error) {
+	if it, ok := e.host.spares.take(e, by.key); ok {
+		if !it.lease.charge(it.image.size) {
+			it.end()
 			return nil, e.noMemory("other instances have it")
 		}
 		e.host.counter.instancesReset.Add(1)
-		g := e.use(i)
-		g.usage = e.image.usage
+		g := e.use(it.instance)
+		g.image, g.usage = it.image, it.image.usage
 		return g, nil
 	}
 	g, err := e.instantiate(ctx)
@@ -98,6 +98,9 @@ func (e *entry) obtain(ctx context.Context, owner uint64) (*guest, error) {
 	if err := g.start(); err != nil {
 		g.drop()
 		return nil, err
+	}
+	if !by.passes {
+		g.image = g.imageOf()
 	}
 	return g, nil
 }

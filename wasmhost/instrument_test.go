@@ -272,7 +272,14 @@ func TestJoinedData(t *testing.T) {
 				segments[a], segments[b] = segments[b], segments[a]
 			})
 		}
-		wasm := good(func(a *asm) { a.raw = map[byte][]byte{secData: vector(segments)} })
+		wasm := good(func(a *asm) {
+			a.raw = map[byte][]byte{secData: vector(segments)}
+			if n := len(segments); n > 0 && i%5 == 0 { // one is named by its number
+				a.raw[secDataCount] = appendU32(nil, uint32(n))
+				a.funcs = append(a.funcs, asmFunc{code: cat(i32c(0), i32c(0), i32c(0),
+					appendU32(ops(opPrefixMisc, miscMemoryInit), uint32(n-1)), ops(0))})
+			}
+		})
 		m, err := parseModule(wasm, &lim)
 		if err != nil {
 			t.Fatal(err)

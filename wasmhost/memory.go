@@ -14,12 +14,14 @@ const (
 	// pooledBytes is where clearing memory stops being cheaper than giving it back to the system
 	// and taking page faults later: about 10 µs, which is what two of them take in some machines.
 	pooledBytes = 512 << 10
+
+	hugePage = 2 << 20
 )
 
 // memoryPool hands out the linear memories of instances. A region is reserved at its greatest
 // size, so that growing moves nothing and costs no memory until pages are touched.
 type memoryPool struct {
-	huge   bool // regions are worth pages of 2 MiB
+	huge   bool // regions have pages of hugePage
 	mu     sync.Mutex
 	free   map[uint64][][]byte // guarded by mu, by size of the region
 	pooled int                 // guarded by mu
@@ -143,21 +145,28 @@ func (l *lease) charge(size uint64) bool {
 	if size > uint64(len(l.region)) {
 		return false
 	}
-	if size > l.charged && !l.budget.take(int64(size-l.charged)) {
+	whole := size
+	if l.pool.huge { // in which the first byte touched takes a page
+		whole = (size + hugePage - 1) &^ (hugePage - 1)
+	}
+	if whole > l.charged && !l.budget.take(int64(whole-l.charged)) {
 		l.refused = true
 		return false
 	}
-	l.charged, l.used = max(l.charged, size), max(l.used, size)
+	l.charged, l.used = max(l.charged, whole), max(l.used, size)
 	return true
 }
 
-// cut makes what is behind so many bytes zero, and gives back all that it has of the budget.
-func (l *lease) cut(size uint64) {
-	if tail := l.region[size:l.used]; len(tail) <= pooledBytes || !zeroRegion(tail) {
-		clear(tail)
+// idle makes what lies behind so many bytes zero, and gives back all that it has of the budget.
+func (l *lease) idle(size uint64) {
+	const page = 64 << 10 // of the system too
+	near := min((size+page-1)&^(page-1), l.used)
+	clear(l.region[size:near])
+	if far := l.region[near:l.used]; len(far) <= pooledBytes || !zeroRegion(far) {
+		clear(far)
 	}
 	l.budget.used.Add(-int64(l.charged))
-	l.used, l.charged = size, 0
+	l.charged = 0
 }
 
 // Free implements experimental.LinearMemory. It may be called twice.

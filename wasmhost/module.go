@@ -101,12 +101,12 @@ func (m *Module) newGuest(ctx context.Context, params []byte, take func(*guest))
 		return err
 	}
 	defer e.host.release(e)
-	owner := ownerOf(ctx)
-	if err := e.host.enter(ctx, owner); err != nil {
+	by := askerOf(ctx)
+	if err := e.host.enter(ctx, by.key); err != nil {
 		return err
 	}
-	defer e.host.leave(owner, time.Now())
-	g, err := e.obtain(ctx, owner)
+	defer e.host.leave(by.key, time.Now())
+	g, err := e.obtain(ctx, by)
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (m *Module) newGuest(ctx context.Context, params []byte, take func(*guest))
 		g.drop()
 		return err
 	}
-	g.slot.owner = owner
+	g.slot.owner = by.key
 	take(g)
 	return nil
 }

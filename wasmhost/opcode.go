@@ -178,10 +178,11 @@ func (in *instr) bulk() (shift byte, ok bool) {
 	return 0, false
 }
 
-// hides reports whether the instruction changes a table or drops a segment.
+// hides reports whether the instruction changes a table, drops a segment or makes a reference, all
+// of which the runtime remembers.
 func (in *instr) hides() bool {
 	switch in.op {
-	case opTableSet:
+	case opTableSet, opRefFunc:
 		return true
 	case opPrefixMisc:
 		switch in.sub {

@@ -103,18 +103,20 @@ func TestTrapDoesNotNameTheDoor(t *testing.T) {
 // printed before.
 func TestPrintedText(t *testing.T) {
 	h := newTestHost(t, Options{GoProfile: true})
-	const vectorAt, textAt = 2048, 2064
+	const vectorAt, textAt = 3072, 1300
 	print := func(at, size int32) code {
 		return cat(store(0, i32c(vectorAt), i32c(at)), store(4, i32c(vectorAt), i32c(size)),
 			i32c(2), i32c(vectorAt), i32c(1), i32c(vectorAt+8), call(0), ops(dropOp))
 	}
-	e := trapError(t, h, good(func(a *asm) {
-		a.imports = []importFunc{{wasiModule, "fd_write", 8}} // of the type of pentad_finish
-		a.data[textAt] = []byte("panic: text")
-		a.replace(exportInit, "", cat(print(heapAt, maxLogBytes+1), initCode()))
-		a.replace(exportAdd, "", cat(print(textAt, 11), ops(opUnreachable)))
-	}))
-	if e.Kind != Trap || !strings.HasSuffix(e.Message, "panic: text") {
-		t.Errorf("%+v, want the message of the panic", e)
+	for _, before := range []int32{0, 100, maxLogBytes + 1} {
+		e := trapError(t, h, good(func(a *asm) {
+			a.imports = []importFunc{{wasiModule, "fd_write", 8}} // of the type of pentad_finish
+			a.data[textAt] = []byte("panic: text" + strings.Repeat(".", maxLogBytes*3/4))
+			a.replace(exportInit, "", cat(print(heapAt, before), initCode()))
+			a.replace(exportAdd, "", cat(print(textAt, 11+maxLogBytes*3/4), ops(opUnreachable)))
+		}))
+		if e.Kind != Trap || !strings.Contains(e.Message, "panic: text.") {
+			t.Errorf("%d bytes before: %+v, want the message of the panic", before, e)
+		}
 	}
 }

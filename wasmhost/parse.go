@@ -65,12 +65,14 @@ type parsed struct {
 	functions []uint32 // type indices of the module's own functions
 	globals   uint32
 	variables []uint32 // mutable globals, in the Go profile
-	// hidden says that calls can change what no image has: tables, segments, vectors in globals.
-	hidden  bool
-	exports map[string]export
-	start   int64 // function index, -1 where absent
-	taken   map[uint32]bool
-	bodies  []body
+	// hidden says that calls can change what no image has: tables, segments,
+	// vectors in globals, references that the runtime keeps.
+	hidden      bool
+	memoryPages uint32 // of 64 KiB, at the start
+	exports     map[string]export
+	start       int64 // function index, -1 where absent
+	taken       map[uint32]bool
+	bodies      []body
 }
 
 // parseModule reads all sections of a module and checks the limits that need no code to be read.
@@ -238,9 +240,9 @@ func parseLimits(r *reader) uint32 {
 
 func (m *parsed) parseMemory(r *reader, lim *limits) {
 	for range r.count("memories", 1) {
-		if low := parseLimits(r); low > lim.memoryPages {
+		if m.memoryPages = parseLimits(r); m.memoryPages > lim.memoryPages {
 			r.failf("the memory starts with %d pages of 64 KiB, at most %d are allowed",
-				low, lim.memoryPages)
+				m.memoryPages, lim.memoryPages)
 		}
 	}
 }

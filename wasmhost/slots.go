@@ -254,15 +254,27 @@ func (s *slots) part(now time.Time) int {
 	return max(1, (s.all+sharing-1)/max(1, sharing))
 }
 
+// asker is who asks for an instance.
+type asker struct {
+	key    uint64
+	passes bool
+}
+
 type ownerKey struct{}
 
 // WithOwner returns a context for NewFilter and NewAggregate: slots for guest calls are shared
-// fairly among owners, so whoever asks for much should be one. Without it all share one owner.
-func WithOwner(ctx context.Context, owner uint64) context.Context {
-	return context.WithValue(ctx, ownerKey{}, owner)
+// fairly among owners, so whoever asks for much should be one. Instances that take long to make are
+// kept for the owner's next query. Without it all share one owner.
+func WithOwner(ctx context.Context, key uint64) context.Context {
+	return context.WithValue(ctx, ownerKey{}, asker{key: key})
 }
 
-func ownerOf(ctx context.Context) uint64 {
-	owner, _ := ctx.Value(ownerKey{}).(uint64)
-	return owner
+// WithQuery is WithOwner for an owner that is one query and does not come back.
+func WithQuery(ctx context.Context, key uint64) context.Context {
+	return context.WithValue(ctx, ownerKey{}, asker{key: key, passes: true})
+}
+
+func askerOf(ctx context.Context) asker {
+	o, _ := ctx.Value(ownerKey{}).(asker)
+	return o
 }

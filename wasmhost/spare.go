@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"sync"
+	"weak"
 )
 
 // A program built by Go takes milliseconds to make and to start, nearly all of them page faults. So
@@ -12,9 +13,11 @@ import (
 // takes 17 µs.
 
 const (
-	maxSpares     = 4        // of one module and one owner
-	maxSpareBytes = 64 << 20 // of all, which is memory beside that of Options.TotalBytes
-	imagePage     = 4 << 10  // what is compared, and copied if it differs
+	maxSpares     = 4         // of one module and one owner
+	maxSpareBytes = 64 << 20  // of all, which is memory beside that of Options.TotalBytes
+	maxImageBytes = 8 << 20   // of memory, which is compared at the end of a query; Go's has 3 MiB
+	spareBytes    = 256 << 10 // beside its memory; the runtime's part of a program built by Go
+	imagePage     = 4 << 10   // what is compared, and copied if it differs
 )
 
 // image is all that a call can change of an instance, as it is after the start.
@@ -27,11 +30,28 @@ type image struct {
 	usage   Usage
 }
 
-// capture returns the image of an instance that has started, nil for one that no image describes.
-func (g *guest) capture() *image {
-	if !g.entry.resets || g.lease.refused { // what was refused once would not be another time
+// imageOf returns the image of an instance that has just started, nil for one that is not to be
+// kept.
+func (g *guest) imageOf() *image {
+	e := g.entry
+	// What an instance was refused once would not be another time.
+	if !e.resets || g.lease.refused || g.memory.Size() > maxImageBytes {
 		return nil
 	}
+	s := &e.host.spares
+	s.mu.Lock()
+	m := e.image.Value()
+	s.mu.Unlock()
+	if m == nil {
+		m = g.capture()
+		s.mu.Lock()
+		e.image = weak.Make(m)
+		s.mu.Unlock()
+	}
+	return m
+}
+
+func (g *guest) capture() *image {
 	memory := g.lease.region[:g.memory.Size()]
 	m := &image{size: uint64(len(memory)), depth: g.depth.Get(), usage: g.usage}
 	m.wasi.restore(g.wasi)
@@ -45,38 +65,34 @@ func (g *guest) capture() *image {
 // reset makes an instance what the image says, and reports whether it could.
 func (i *instance) reset(m *image) bool {
 	// What has not given back its depth is in the middle of a call.
-	if i.depth.Get() != m.depth || !i.resize(m.size) {
+	if i.depth.Get() != m.depth || !i.shrink(m.size) {
 		return false
 	}
-	memory := i.lease.region[:m.size]
+	memory := i.lease.region
 	for at := 0; at < len(m.memory); at += imagePage {
 		page := m.memory[at:min(at+imagePage, len(m.memory))]
 		if now := memory[at:][:len(page)]; !bytes.Equal(now, page) {
 			copy(now, page)
 		}
 	}
-	clear(memory[len(m.memory):])
+	i.lease.idle(uint64(len(m.memory)))
 	for j, global := range i.globals {
 		global.Set(m.globals[j])
 	}
 	i.wasi.restore(&m.wasi)
+	i.door = i.module.ExportedFunction(exportDoor) // whose stack has not grown
 	return true
 }
 
-// resize makes the memory smaller if it has grown: the runtime takes for its size what the
-// allocator returns when it is asked for more.
-func (i *instance) resize(size uint64) bool {
-	l := i.lease
+// shrink makes a memory that has grown as small as it was: the runtime takes for its size what the
+// allocator returns when it is asked for more. At its greatest size a memory cannot be.
+func (i *instance) shrink(size uint64) bool {
 	if uint64(i.memory.Size()) > size {
-		l.cutTo = size
+		i.lease.cutTo = size
 		i.memory.Grow(1)
-		l.cutTo = 0
+		i.lease.cutTo = 0
 	}
-	if uint64(i.memory.Size()) != size {
-		return false
-	}
-	l.cut(size)
-	return true
+	return uint64(i.memory.Size()) == size
 }
 
 // retire ends the use of an instance like drop, but keeps it if that is worth it.
@@ -84,8 +100,8 @@ func (g *guest) retire() {
 	if g.closed {
 		return
 	}
-	e, owner := g.entry, g.slot.owner
-	if e.image == nil || !g.reset(e.image) {
+	e, m := g.entry, g.image
+	if m == nil || !g.reset(m) {
 		g.drop()
 		return
 	}
@@ -93,15 +109,20 @@ func (g *guest) retire() {
 	e.host.slots.letGo(&g.slot)
 	g.tell()
 	e.host.counter.instances.Add(-1)
-	e.host.spares.put(spare{e, owner, g.instance})
+	e.host.spares.put(spare{e, g.slot.owner, m, g.instance})
 	e.host.release(e)
 }
 
-// spare is an instance that is as its module's image says.
+// spare is an instance that is as the image says.
 type spare struct {
 	entry *entry
 	owner uint64
+	image *image
 	*instance
+}
+
+func (s *spare) bytes() uint64 {
+	return s.image.size + uint64(len(s.image.memory)) + spareBytes
 }
 
 // spares are those of a host.
@@ -111,24 +132,24 @@ type spares struct {
 	bytes uint64  // guarded by mu
 }
 
-// take returns an instance for an owner, nil if there is none.
-func (s *spares) take(e *entry, owner uint64) *instance {
+// take returns one for an owner, if there is any.
+func (s *spares) take(e *entry, owner uint64) (it spare, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := len(s.list) - 1; i >= 0; i-- {
 		if it := s.list[i]; it.entry == e && it.owner == owner {
 			s.remove(i)
-			return it.instance
+			return it, true
 		}
 	}
-	return nil
+	return spare{}, false
 }
 
 // put keeps an instance, and ends those for which there is no room beside it.
 func (s *spares) put(it spare) {
 	s.mu.Lock()
 	s.list = append(s.list, it)
-	s.bytes += it.entry.image.size
+	s.bytes += it.bytes()
 	var ended []spare
 	its := 0
 	for i := len(s.list) - 1; i >= 0; i-- {
@@ -151,7 +172,7 @@ func (s *spares) put(it spare) {
 
 // remove is called with mu held.
 func (s *spares) remove(i int) {
-	s.bytes -= s.list[i].entry.image.size
+	s.bytes -= s.list[i].bytes()
 	s.list = slices.Delete(s.list, i, i+1)
 }
 

@@ -14,18 +14,27 @@ import (
 // asGo makes a plugin one of the Go profile: it imports what the Go runtime does.
 func asGo(change func(*asm)) []byte {
 	return good(func(a *asm) {
-		// The types of imports are those of pentad_describe and pentad_init.
-		a.imports = []importFunc{{wasiModule, "sched_yield", 1}, {wasiModule, "random_get", 3}}
+		// The types of imports are those of pentad_init and pentad_finish.
+		a.imports = []importFunc{{wasiModule, "poll_oneoff", 8}, {wasiModule, "random_get", 3},
+			{wasiModule, "fd_write", 8}}
 		a.funcs = append(a.funcs, asmFunc{export: exportInitialize,
-			code: cat(i32c(2064), i32c(8), call(1), ops(dropOp))})
+			code: cat(i32c(2064), i32c(8), call(1), ops(dropOp), sleeps, prints)})
 		if change != nil {
 			change(a)
 		}
 	})
 }
 
+// sleeps moves the clock by what stands at 2072, and prints its eight bytes.
+var (
+	sleeps = cat(store8(24, i32c(2080), cat(i32c(2072), load8(0))),
+		i32c(2080), i32c(2160), i32c(1), i32c(2200), call(0), ops(dropOp))
+	prints = cat(store(0, i32c(2208), i32c(2072)), store(4, i32c(2208), i32c(8)),
+		i32c(1), i32c(2208), i32c(1), i32c(2216), call(2), ops(dropOp))
+)
+
 // littering is a plugin that changes all that it can: with each init a global of each type, its
-// memory at two places, of which one is new, and the state of the random numbers.
+// memory at two places, of which one is new, the random numbers, the clock and the log.
 func littering(a *asm) {
 	const counter = 2
 	a.globals = append(a.globals,
@@ -39,6 +48,7 @@ func littering(a *asm) {
 		gget(counter+1), gget(counter+1), f32Add, gset(counter+1),
 		gget(counter+2), gget(counter+2), f64Add, gset(counter+2),
 		i32c(2048), i32c(8), call(1), ops(dropOp),
+		store8(0, i32c(2072), i64c(1234)), sleeps, prints,
 		i32c(3), ops(opMemoryGrow, 0, dropOp),
 		store(0, last, i32c(-1)),
 		store(0, i32c(2056), cat(i32c(2056), load(0), gget(counter), ops(opI32Add))),
@@ -64,8 +74,8 @@ func buildGoStats(t testing.TB) []byte {
 // wantAsFresh compares a spare instance of an owner with one that has just started.
 func wantAsFresh(t *testing.T, h *Host, m *Module, owner uint64) {
 	t.Helper()
-	i := h.spares.take(m.entry, owner)
-	if i == nil {
+	i, ok := h.spares.take(m.entry, owner)
+	if !ok {
 		t.Fatal("there is no spare instance")
 	}
 	defer i.end()
@@ -77,11 +87,9 @@ func wantAsFresh(t *testing.T, h *Host, m *Module, owner uint64) {
 	if err := fresh.start(); err != nil {
 		t.Fatal(err)
 	}
-	got, want := *m.entry.image, *fresh.capture()
+	got, want := *i.image, *fresh.capture()
 	got.memory = bytes.TrimRight(i.lease.region[:i.memory.Size()], "\x00")
 	got.size, got.depth = uint64(i.memory.Size()), i.depth.Get()
-	got.wasi.log = nil
-	got.wasi.restore(i.wasi)
 	got.globals = nil
 	for _, g := range i.globals {
 		got.globals = append(got.globals, g.Get())
@@ -94,9 +102,9 @@ func wantAsFresh(t *testing.T, h *Host, m *Module, owner uint64) {
 	case !slices.Equal(got.globals, want.globals) || got.depth != want.depth:
 		t.Errorf("globals %x %x, of a fresh one %x %x", got.globals, got.depth, want.globals,
 			want.depth)
-	case got.wasi.random != want.wasi.random || got.wasi.clockNs != want.wasi.clockNs ||
-		len(got.wasi.log) != len(want.wasi.log):
-		t.Errorf("clock, random numbers and log are %+v, of a fresh one %+v", got.wasi, want.wasi)
+	case i.wasi.random != fresh.wasi.random || i.wasi.clockNs != fresh.wasi.clockNs ||
+		string(i.wasi.log) != string(fresh.wasi.log):
+		t.Errorf("clock, random numbers and log are %+v, of a fresh one %+v", i.wasi, fresh.wasi)
 	case got.usage != want.usage:
 		t.Errorf("usage %+v, of a fresh one %+v", got.usage, want.usage)
 	}
@@ -139,7 +147,7 @@ func TestSparesAreAsFresh(t *testing.T) {
 					t.Fatal(name, err)
 				}
 			}
-			grown := a.guest.memory.Size() > uint32(m.entry.image.size)
+			grown := a.guest.memory.Size() > uint32(a.guest.image.size)
 			if err := a.Close(); err != nil {
 				t.Fatal(name, err)
 			}
@@ -203,8 +211,11 @@ func TestSparesBelongToAnOwner(t *testing.T) {
 	want("another module", other, 1, false)
 	want("third", m, 1, true)
 	want("another owner again", m, 2, true)
-	h.Forget(2)
-	want("forgotten", m, 2, false)
+	a, err := m.NewAggregate(WithQuery(t.Context(), 3), nil)
+	if err != nil || a.Close() != nil {
+		t.Fatal(err)
+	}
+	want("one query", m, 3, false)
 	if s := h.Stats(); s.Instances != 0 || h.budget.used.Load() != 0 {
 		t.Errorf("%d instances, %d bytes are left", s.Instances, h.budget.used.Load())
 	}
@@ -220,9 +231,12 @@ func TestSparesBelongToAnOwner(t *testing.T) {
 // maxSpareBytes: those go that were not used for longest.
 func TestSparesAreBounded(t *testing.T) {
 	h := newTestHost(t, Options{GoProfile: true})
-	m := mustLoad(t, h, asGo(func(a *asm) { a.memoryMin = maxSpareBytes >> 16 / 8 }))
+	const eighth = maxSpareBytes/8 - spareBytes
+	m := mustLoad(t, h, asGo(func(a *asm) { a.memoryMin = eighth>>16 - 1 }))
+	large := mustLoad(t, h, asGo(func(a *asm) { a.memoryMin = maxImageBytes>>16 + 1 }))
 	defer m.Close()
-	together := func(owner uint64, n int) {
+	defer large.Close()
+	together := func(m *Module, owner uint64, n int) {
 		t.Helper()
 		var all []*Aggregate
 		for range n {
@@ -245,39 +259,43 @@ func TestSparesAreBounded(t *testing.T) {
 		return n
 	}
 	for owner := range uint64(3) {
-		together(owner, maxSpares+2)
+		together(m, owner, maxSpares+2)
 		if got := count(owner); got != maxSpares {
 			t.Errorf("owner %d: %d spare instances", owner, got)
 		}
 	}
-	if h.spares.bytes != maxSpareBytes || count(0) != 0 || count(1) != maxSpares {
+	b := h.spares.bytes
+	if b > maxSpareBytes || b < maxSpareBytes*9/10 || count(0) != 0 || count(1) != maxSpares {
 		t.Errorf("%d bytes, %d and %d instances of the first two", h.spares.bytes, count(0),
 			count(1))
 	}
+	if together(large, 9, 1); count(9) != 0 {
+		t.Error("an instance is kept that is larger than an image may be")
+	}
 }
 
-// What fails is not used again, nor what no image describes.
-func TestSparesThatCannotBe(t *testing.T) {
+// wantSpares uses a plugin once and counts what is left of it.
+func wantSpares(t *testing.T, h *Host, name string, want int, change func(*asm)) {
+	t.Helper()
+	m := mustLoad(t, h, asGo(change))
+	defer m.Close()
+	a, err := m.NewAggregate(t.Context(), nil)
+	if err != nil {
+		t.Fatal(name, err)
+	}
+	_ = a.Add(t.Context(), values(1), nil, 1) // some fail
+	a.Close()
+	if got := len(h.spares.list); got != want {
+		t.Errorf("%s: %d spare instances, want %d", name, got, want)
+	}
+}
+
+// What no image describes is not used again.
+func TestSparesWithoutImage(t *testing.T) {
 	h := newTestHost(t, Options{GoProfile: true})
 	f := func(name string, spares int, change func(*asm)) {
 		t.Helper()
-		m := mustLoad(t, h, asGo(change))
-		defer m.Close()
-		a, err := m.NewAggregate(t.Context(), nil)
-		if err != nil {
-			t.Fatal(name, err)
-		}
-		_ = a.Add(t.Context(), values(1), nil, 1) // some fail
-		a.Close()
-		if got := len(h.spares.list); got != spares {
-			t.Errorf("%s: %d spare instances, want %d", name, got, spares)
-		}
-	}
-	f("good", 1, nil)
-	for name, trap := range map[string]code{
-		"trap": ops(opUnreachable), "status": i32c(-1), "endless": spin,
-	} {
-		f(name, 0, func(a *asm) { a.replace(exportAdd, "", trap) })
+		wantSpares(t, h, name, spares, change)
 	}
 	withTable := func(c ...byte) func(*asm) {
 		return func(a *asm) {
@@ -286,6 +304,29 @@ func TestSparesThatCannotBe(t *testing.T) {
 		}
 	}
 	const null, function = opRefNull, typeFuncref
+	passive := func(section byte, content, count []byte, c ...byte) func(*asm) {
+		return func(a *asm) {
+			withTable(c...)(a)
+			a.raw = map[byte][]byte{section: content}
+			if count != nil {
+				a.raw[secDataCount] = count
+				a.data = nil
+			}
+		}
+	}
+	elements := cat(code{1, 1, 0}, vector(nil)) // one passive segment of functions, without any
+	f("table.init", 0, passive(secElement, elements, nil, opI32Const, 0, opI32Const, 0,
+		opI32Const, 0, opPrefixMisc, miscTableInit, 0, 0))
+	f("elem.drop", 0, passive(secElement, elements, nil, opPrefixMisc, miscElemDrop, 0))
+	data := cat(code{3, 1}, named("x"), code{0}, i32c(descAt), ops(opEnd),
+		named(string(descriptor(nil))), code{0}, i32c(nameAt), ops(opEnd), named("sum"))
+	f("memory.init", 1, passive(secData, data, []byte{3}, opI32Const, 0, opI32Const, 0,
+		opI32Const, 0, opPrefixMisc, miscMemoryInit, 0, 0))
+	f("data.drop", 0, passive(secData, data, []byte{3}, opPrefixMisc, miscDataDrop, 0))
+	f("ref.func", 0, func(a *asm) {
+		withTable(opRefFunc, 3, dropOp)(a)
+		a.elements = []uint32{3} // declares that references are made of it
+	})
 	f("table.set", 0, withTable(opI32Const, 0, null, function, opTableSet, 0))
 	f("table.fill", 0, withTable(opI32Const, 0, null, function, opI32Const, 1,
 		opPrefixMisc, miscTableFill, 0))
@@ -302,11 +343,70 @@ func TestSparesThatCannotBe(t *testing.T) {
 	f("a reference in a global", 0, func(a *asm) {
 		a.globals = append(a.globals, ops(typeFuncref, 1, opRefNull, typeFuncref, opEnd))
 	})
+}
+
+// What fails is not used again, nor what is not as it should be.
+func TestSparesThatFail(t *testing.T) {
+	h := newTestHost(t, Options{GoProfile: true})
+	wantSpares(t, h, "good", 1, nil)
+	for name, trap := range map[string]code{
+		"trap": ops(opUnreachable), "status": i32c(-1), "endless": spin,
+	} {
+		wantSpares(t, h, name, 0, func(a *asm) { a.replace(exportAdd, "", trap) })
+	}
 	m := mustLoad(t, h, good(nil))
 	defer m.Close()
 	checkGood(t, m)
 	if len(h.spares.list) > 0 {
 		t.Error("a plugin of the plain profile is kept")
+	}
+	a := newOf(t, h, asGo(nil))
+	a.guest.depth.Set(a.guest.depth.Get() - 1)
+	if a.Close(); len(h.spares.list) > 0 {
+		t.Error("an instance is kept that is in the middle of a call")
+	}
+	h.budget.limit = 2 << 16
+	a = newOf(t, h, asGo(func(a *asm) { // it cannot have as much as it asks for, and goes on
+		a.funcs[len(a.funcs)-1].code = cat(i32c(9), ops(opMemoryGrow, 0, dropOp))
+	}))
+	if a.Close(); len(h.spares.list) > 0 {
+		t.Error("an instance is kept that began without what it asked for")
+	}
+}
+
+// newOf returns an aggregate of a module that stays loaded.
+func newOf(t *testing.T, h *Host, wasm []byte) *Aggregate {
+	t.Helper()
+	m := mustLoad(t, h, wasm)
+	t.Cleanup(func() { m.Close() })
+	a, err := m.NewAggregate(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// An instance has a stack of its own for each use, and pages of 2 MiB only if it is as large.
+func TestSparesAndMemory(t *testing.T) {
+	h := newTestHost(t, Options{GoProfile: true})
+	m := mustLoad(t, h, asGo(nil))
+	defer m.Close()
+	for _, reset := range []bool{false, true} {
+		a, err := m.NewAggregate(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		door := a.guest.door
+		if a.Close(); len(h.spares.list) != 1 || h.spares.list[0].door == door {
+			t.Errorf("%v: the stack stays", reset)
+		}
+	}
+	for pages, want := range map[uint32]int64{1: 1 << 16, 15: 15 << 16, 16: 2 << 20, 33: 4 << 20} {
+		a := newOf(t, h, asGo(func(a *asm) { a.memoryMin = pages }))
+		if got := h.budget.used.Load(); got != want {
+			t.Errorf("an instance of %d pages counts %d bytes, want %d", pages, got, want)
+		}
+		a.Close()
 	}
 }
 
@@ -372,6 +472,7 @@ func TestSparesAndClose(t *testing.T) {
 		}
 		a.Close()
 	}
+	newOf(t, h, asGo(nil)).Close() // so that there is a spare one when the host closes
 	if err := h.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -386,28 +487,5 @@ func TestSparesAndClose(t *testing.T) {
 	if s := h.Stats(); s.MemoryBytes != 0 || len(h.spares.list) > 0 || h.budget.used.Load() != 0 {
 		t.Errorf("%d bytes mapped, %d spare instances, %d bytes used", s.MemoryBytes,
 			len(h.spares.list), h.budget.used.Load())
-	}
-}
-
-// BenchmarkGoInstance is an instance of a program built by Go with its parameters, and its end: a
-// fresh one, and one that the owner had before.
-func BenchmarkGoInstance(b *testing.B) {
-	h := newTestHost(b, Options{GoProfile: true})
-	m := mustLoad(b, h, buildGoStats(b))
-	defer m.Close()
-	for _, kind := range []string{"fresh", "spare"} {
-		b.Run(kind, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				a, err := m.NewAggregate(b.Context(), nil)
-				if err != nil {
-					b.Fatal(err)
-				}
-				a.Close()
-				if kind == "fresh" {
-					h.Forget(0)
-				}
-			}
-		})
 	}
 }

@@ -44,7 +44,7 @@ func (h *Host) Stats() Stats {
 		CallNs:         uint64(c.callNs.Load()),
 		Records:        uint64(c.records.Load()),
 		FuelUsed:       uint64(c.fuelUsed.Load()),
-		MemoryBytes:    h.pool.mappedBytes() + h.goPool.mappedBytes(),
+		MemoryBytes:    h.pool.mappedBytes() + h.hugePool.mappedBytes(),
 	}
 	for i := range s.Failures {
 		s.Failures[i] = uint64(c.failures[i].Load())
