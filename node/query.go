@@ -3,6 +3,8 @@ package node
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"slices"
 	"sync"
@@ -157,7 +159,19 @@ func (n *Node) owned(
 		return wasmhost.WithOwner(ctx, 1+uint64(uint32(cids[0].From))), func() {}
 	}
 	owner := 1<<32 + n.wideQueries.Add(1)
-	return wasmhost.WithQuery(ctx, owner), func() { n.host.Forget(owner) }
+	return wasmhost.WithQuery(ctx, owner, tenantsKey(q.Box[record.CID])),
+		func() { n.host.Forget(owner) }
+}
+
+// tenantsKey is one for all queries of the same tenants, and none of one tenant.
+func tenantsKey(cids record.RangeSet) uint64 {
+	var b []byte
+	for _, r := range cids {
+		b = binary.LittleEndian.AppendUint64(b, uint64(r.From))
+		b = binary.LittleEndian.AppendUint64(b, uint64(r.To))
+	}
+	sum := sha256.Sum256(b)
+	return 1<<63 | binary.LittleEndian.Uint64(sum[:])
 }
 
 // newSink makes the sink of a worker, and says how many of the first bytes of payloads it looks at,

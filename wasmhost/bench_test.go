@@ -1,9 +1,6 @@
 package wasmhost
 
-import (
-	"context"
-	"testing"
-)
+import "testing"
 
 // BenchmarkCall is one call of an export that does nothing, with its fuel and its counters.
 func BenchmarkCall(b *testing.B) {
@@ -21,20 +18,6 @@ func BenchmarkCall(b *testing.B) {
 		if _, err := a.guest.call(&f, fuelBase); err != nil {
 			b.Fatal(err)
 		}
-	}
-}
-
-// BenchmarkInstance is a fresh instance with its parameters, and its end.
-func BenchmarkInstance(b *testing.B) {
-	h := newTestHost(b, Options{})
-	m := mustLoad(b, h, good(nil))
-	defer m.Close()
-	for b.Loop() {
-		a, err := m.NewAggregate(b.Context(), make([]byte, 8))
-		if err != nil {
-			b.Fatal(err)
-		}
-		a.Close()
 	}
 }
 
@@ -81,24 +64,28 @@ func BenchmarkMoving(b *testing.B) {
 	}
 }
 
-// BenchmarkGoInstance is an instance of a program built by Go with its parameters, and its end: a
-// fresh one, and one that the owner had before.
-func BenchmarkGoInstance(b *testing.B) {
+// BenchmarkInstance is an instance with its parameters, and its end: a fresh one, and one that the
+// owner had before; of a small plugin, and of a program built by Go.
+func BenchmarkInstance(b *testing.B) {
 	h := newTestHost(b, Options{GoProfile: true})
-	m := mustLoad(b, h, buildGoStats(b))
-	defer m.Close()
-	run := func(name string, ctx context.Context) {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				a, err := m.NewAggregate(ctx, nil)
-				if err != nil {
-					b.Fatal(err)
+	for name, wasm := range map[string][]byte{"plain": good(nil), "go": buildGoStats(b)} {
+		m := mustLoad(b, h, wasm)
+		defer m.Close()
+		owner := uint64(0)
+		run := func(kind string, next uint64) {
+			b.Run(name+"/"+kind, func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					owner += next
+					a, err := m.NewAggregate(WithOwner(b.Context(), owner), nil)
+					if err != nil {
+						b.Fatal(err)
+					}
+					a.Close()
 				}
-				a.Close()
-			}
-		})
+			})
+		}
+		run("fresh", 1)
+		run("spare", 0)
 	}
-	run("fresh", WithQuery(b.Context(), 1))
-	run("spare", WithOwner(b.Context(), 1))
 }

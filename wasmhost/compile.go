@@ -246,7 +246,7 @@ func (h *Host) compile(ctx context.Context, e *entry, wasm []byte) error {
 	}
 	out := m.instrument(functions, e.startFuel(), e.depthLimit())
 	e.hasStart, e.door = out.hasStart, out.door
-	e.resets, e.globals = e.lim.goProfile && out.resets, out.globals
+	e.resets, e.globals = out.resets, out.globals
 	e.code, err = h.compileCached(ctx, e.runtime, e.digest, out.wasm)
 	return err
 }

@@ -30,6 +30,7 @@ type guest struct {
 	*instance
 	entry   *entry
 	image   *image // what it becomes in the end, nil if it ends
+	spares  uint64 // whose it is then
 	scale   int64  // of budgets
 	allocF  exportFunc
 	args    [1 + doorArgs]uint64

@@ -16,7 +16,7 @@ type instance struct {
 	lease   *lease // of that memory
 	fuel    api.MutableGlobal
 	depth   api.MutableGlobal
-	globals []api.MutableGlobal // of modules that reset, their own
+	globals []api.MutableGlobal // the module's own
 	door    api.Function
 	wasi    *wasiState // nil in the plain profile
 }
@@ -81,7 +81,7 @@ func (e *entry) use(i *instance) *guest {
 
 // obtain returns an instance that has started: one that the owner had before, or a new one.
 func (e *entry) obtain(ctx context.Context, by asker) (*guest, error) {
-	if it, ok := e.host.spares.take(e, by.key); ok {
+	if it, ok := e.host.spares.take(e, by.spares); ok {
 		if !it.lease.charge(it.image.size) {
 			it.end()
 			return nil, e.noMemory("other instances have it")
@@ -99,9 +99,7 @@ func (e *entry) obtain(ctx context.Context, by asker) (*guest, error) {
 		g.drop()
 		return nil, err
 	}
-	if !by.passes {
-		g.image = g.imageOf()
-	}
+	g.image = g.imageOf()
 	return g, nil
 }
 

@@ -10,7 +10,7 @@ import (
 //	1: fuel at function entries and loop headers, depth on cycles, bulk priced by length
 //	2: memory.grow paid where it stands
 //	3: the door
-//	4: mutable globals of the Go profile exported, segments of data joined
+//	4: mutable globals exported, segments of data joined
 const instrumenterVersion = 4
 
 // instrumentation is a rewritten module and what its host must know.
@@ -138,7 +138,7 @@ func (w *writer) addedExports() (count uint32, entries []byte) {
 	return count + uint32(len(w.m.exports)), entries
 }
 
-// globalExport is under what name a mutable global of the Go profile is exported.
+// globalExport is under what name a mutable global is exported.
 func globalExport(index uint32) string { return fmt.Sprint(exportGlobal, index) }
 
 // appendBody rewrites one function.

@@ -114,7 +114,7 @@ func (m *Module) newGuest(ctx context.Context, params []byte, take func(*guest))
 		g.drop()
 		return err
 	}
-	g.slot.owner = by.key
+	g.slot.owner, g.spares = by.key, by.spares
 	take(g)
 	return nil
 }

@@ -64,7 +64,7 @@ type parsed struct {
 	imports   []importFunc
 	functions []uint32 // type indices of the module's own functions
 	globals   uint32
-	variables []uint32 // mutable globals, in the Go profile
+	variables []uint32 // mutable globals
 	// hidden says that calls can change what no image has: tables, segments,
 	// vectors in globals, references that the runtime keeps.
 	hidden      bool
@@ -247,14 +247,14 @@ func (m *parsed) parseMemory(r *reader, lim *limits) {
 	}
 }
 
-func (m *parsed) parseGlobals(r *reader, lim *limits) {
+func (m *parsed) parseGlobals(r *reader, _ *limits) {
 	m.globals = r.count("globals", maxGlobals)
 	for i := range m.globals {
 		t := r.byte()
 		if !isValueType(t) {
 			r.failf("value type 0x%02x is not part of WebAssembly 2.0", t)
 		}
-		if mutable := r.byte() != 0; mutable && lim.goProfile {
+		if mutable := r.byte() != 0; mutable {
 			m.variables = append(m.variables, i)
 			m.hidden = m.hidden || t == typeV128 || isRefType(t)
 		}

@@ -254,24 +254,22 @@ func (s *slots) part(now time.Time) int {
 	return max(1, (s.all+sharing-1)/max(1, sharing))
 }
 
-// asker is who asks for an instance.
-type asker struct {
-	key    uint64
-	passes bool
-}
+// asker is who asks for an instance: an owner of slots, and of spare instances.
+type asker struct{ key, spares uint64 }
 
 type ownerKey struct{}
 
 // WithOwner returns a context for NewFilter and NewAggregate: slots for guest calls are shared
-// fairly among owners, so whoever asks for much should be one. Instances that take long to make are
-// kept for the owner's next query. Without it all share one owner.
+// fairly among owners, so whoever asks for much should be one. Instances are used again by the
+// same owner alone. Without it all share one owner.
 func WithOwner(ctx context.Context, key uint64) context.Context {
-	return context.WithValue(ctx, ownerKey{}, asker{key: key})
+	return context.WithValue(ctx, ownerKey{}, asker{key, key})
 }
 
-// WithQuery is WithOwner for an owner that is one query and does not come back.
-func WithQuery(ctx context.Context, key uint64) context.Context {
-	return context.WithValue(ctx, ownerKey{}, asker{key: key, passes: true})
+// WithQuery is WithOwner for an owner that is one query and does not come back, while others do
+// that may use its instances: those with the same key of spares.
+func WithQuery(ctx context.Context, key, spares uint64) context.Context {
+	return context.WithValue(ctx, ownerKey{}, asker{key, spares})
 }
 
 func askerOf(ctx context.Context) asker {

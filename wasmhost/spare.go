@@ -7,13 +7,12 @@ import (
 	"weak"
 )
 
-// A program built by Go takes milliseconds to make and to start, nearly all of them page faults. So
-// an instance of one whose owner has closed it is made what it was when it had started, and kept
-// for the next query of the same owner. Plugins of the plain profile are not worth it: a new one
-// takes 17 µs.
+// An instance takes long to make: 10 to 90 µs, as what it takes is in the caches or not, and a
+// program built by Go a millisecond. So one that is closed is made what it was when it had started,
+// and kept for the next query of the same tenant.
 
 const (
-	maxSpares     = 4         // of one module and one owner
+	minSpares     = 4         // that a module and owner may have, and one for each slot
 	maxSpareBytes = 64 << 20  // of all, which is memory beside that of Options.TotalBytes
 	maxImageBytes = 8 << 20   // of memory, which is compared at the end of a query; Go's has 3 MiB
 	spareBytes    = 256 << 10 // beside its memory; the runtime's part of a program built by Go
@@ -54,7 +53,9 @@ func (g *guest) imageOf() *image {
 func (g *guest) capture() *image {
 	memory := g.lease.region[:g.memory.Size()]
 	m := &image{size: uint64(len(memory)), depth: g.depth.Get(), usage: g.usage}
-	m.wasi.restore(g.wasi)
+	if g.wasi != nil {
+		m.wasi.restore(g.wasi)
+	}
 	m.memory = bytes.Clone(bytes.TrimRight(memory, "\x00"))
 	for _, global := range g.globals {
 		m.globals = append(m.globals, global.Get())
@@ -79,7 +80,9 @@ func (i *instance) reset(m *image) bool {
 	for j, global := range i.globals {
 		global.Set(m.globals[j])
 	}
-	i.wasi.restore(&m.wasi)
+	if i.wasi != nil {
+		i.wasi.restore(&m.wasi)
+	}
 	i.door = i.module.ExportedFunction(exportDoor) // whose stack has not grown
 	return true
 }
@@ -109,7 +112,7 @@ func (g *guest) retire() {
 	e.host.slots.letGo(&g.slot)
 	g.tell()
 	e.host.counter.instances.Add(-1)
-	e.host.spares.put(spare{e, g.slot.owner, m, g.instance})
+	e.host.spares.put(spare{e, g.spares, m, g.instance}, max(minSpares, e.host.opt.MaxCalls))
 	e.host.release(e)
 }
 
@@ -145,8 +148,9 @@ func (s *spares) take(e *entry, owner uint64) (it spare, ok bool) {
 	return spare{}, false
 }
 
-// put keeps an instance, and ends those for which there is no room beside it.
-func (s *spares) put(it spare) {
+// put keeps an instance, one of so many of its module and owner at most, and ends those for which
+// there is no room beside it.
+func (s *spares) put(it spare, most int) {
 	s.mu.Lock()
 	s.list = append(s.list, it)
 	s.bytes += it.bytes()
@@ -154,7 +158,7 @@ func (s *spares) put(it spare) {
 	its := 0
 	for i := len(s.list) - 1; i >= 0; i-- {
 		if same := s.list[i]; same.entry == it.entry && same.owner == it.owner {
-			if its++; its > maxSpares {
+			if its++; its > most {
 				ended = append(ended, same)
 				s.remove(i)
 			}
