@@ -164,7 +164,7 @@ func (s *spares) put(it spare, most int) {
 			}
 		}
 	}
-	for s.bytes > maxSpareBytes {
+	for s.bytes > maxSpareBytes || len(s.list) > maxPooledRegions {
 		ended = append(ended, s.list[0])
 		s.remove(0)
 	}
