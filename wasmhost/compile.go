@@ -25,7 +25,7 @@ type entry struct {
 	hasStart bool
 	door     string              // what stack traces call the door
 	has      map[string]bool     // functions exported
-	globals  []string            // exports of the globals of a module that resets
+	globals  []string            // exports of the module's own mutable globals
 	resets   bool                // an image has all that calls can change
 	image    weak.Pointer[image] // guarded by spares.mu; instances have it, used and spare ones
 	kinds    byte                // needFilter, needAggregate: what its exports allow

@@ -83,7 +83,7 @@ func (i *instance) reset(m *image) bool {
 	if i.wasi != nil {
 		i.wasi.restore(&m.wasi)
 	}
-	i.door = i.module.ExportedFunction(exportDoor) // whose stack has not grown
+	i.door = nil // its stack may have grown; obtain makes another
 	return true
 }
 
