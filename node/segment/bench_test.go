@@ -245,7 +245,10 @@ func BenchmarkDecode(b *testing.B) {
 				b.ReportMetric(float64(b.Elapsed())/float64(b.N)/maxBlockRows, "ns/row")
 			})
 		}
-		run("together", func(w *wordWriter) { c.writeRun(0, maxBlockRows, w) })
+		run("together", func(w *wordWriter) {
+			v := c.vectors()
+			c.writeRun(&v, 0, maxBlockRows, w)
+		})
 		run("one by one", func(w *wordWriter) { c.writeRows([]Span{{0, maxBlockRows}}, w) })
 	}
 }

@@ -51,18 +51,21 @@ func (c *column) write(p *positions, w *wordWriter) {
 	case p.n < fewRows*len(p.spans):
 		c.writeRows(p.spans, w)
 	default:
+		v := c.vectors()
 		for _, s := range p.spans {
-			c.writeRun(int(s.Lo), int(s.Hi), w)
+			c.writeRun(&v, int(s.Lo), int(s.Hi), w)
 		}
 	}
 }
 
 // writeRun writes the values of the rows [lo, hi).
-func (c *column) writeRun(lo, hi int, w *wordWriter) {
+func (c *column) writeRun(v *vectors, lo, hi int, w *wordWriter) {
 	if hi-lo >= 8 {
-		lo += c.writeVector(lo, hi-lo, w)
+		lo += c.writeVector(v, lo, hi-lo, w)
 	}
-	c.writeRows([]Span{{uint32(lo), uint32(hi)}}, w)
+	if lo < hi {
+		c.writeRows([]Span{{uint32(lo), uint32(hi)}}, w)
+	}
 }
 
 // writeSelected writes the values at the positions of sel. Where they lie close together, all
@@ -87,7 +90,8 @@ func (c *column) writePiece(sel []uint32, w *wordWriter) {
 	var piece [pieceRows]uint64
 	lo := int(sel[0])
 	from := wordWriter{out: unsafe.Pointer(&piece), stride: 8}
-	c.writeRun(lo, int(sel[len(sel)-1])+1, &from)
+	v := c.vectors()
+	c.writeRun(&v, lo, int(sel[len(sel)-1])+1, &from)
 	to := *w
 	for _, i := range sel {
 		to.put(piece[int(i)-lo])

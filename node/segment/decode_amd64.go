@@ -13,61 +13,87 @@ const (
 	roundFloat = 3 << 51
 	roundBits  = 0x4338000000000000
 	maxRound   = 1 << 51
+	// wholeFloat is 2^52: with a positive n of less than that for its last bits, it is 2^52 + n.
+	wholeFloat = 1 << 52
 )
 
 // decoding says how values are made of packed ones: base + gcd * packed, and with an inverse, whose
-// base has roundBits added, that over power.
+// base has roundBits added, that over a power of ten.
 type decoding struct {
-	base, gcd, gcdHigh    uint64
-	round, inverse, power float64
+	base, gcd, gcdHigh          uint64
+	round, inverse, inverseLack float64
+	whole, back, plus, times    float64 // of decimals: 2^52, that less base, base, gcd
 }
 
-// inversesOf10 are correctly rounded, and none is further than half of what is possible from what
-// it stands for. Then n * inverse is one of the two floats next to n / power, and its remainder,
-// which is exact, times the inverse corrects it to the nearest (Markstein 1990).
-var inversesOf10 = [len(powersOf10)]float64{1, 1e-1, 1e-2, 1e-3, 1e-4}
+// inversesOf10 are to twice the precision of a float: what is nearest, and what that lacks. An
+// integer of up to 52 bits times lack, rounded, plus that times nearest, rounded once, is the float
+// next to the quotient: before it is rounded the second time it errs by 2^-105 of itself, and no
+// such quotient is nearer than 2^-68 of itself to where rounding turns.
+var inversesOf10 = [len(powersOf10)]struct{ nearest, lack float64 }{
+	{1, 0},
+	{1e-1, -5.551115123125783e-18},
+	{1e-2, -2.0816681711721684e-19},
+	{1e-3, -2.0816681711721686e-20},
+	{1e-4, -4.79217360238593e-21},
+}
 
 //go:noescape
 func decodeEights(from *byte, eights int, u *wideUnpacking, d *decoding, out unsafe.Pointer,
 	stride int)
 
 //go:noescape
-func decodeDense(from *byte, eights int, u *denseUnpacking, d *decoding, out unsafe.Pointer)
+func decodeDense(body *byte, lo, n int, u *[8]denseUnpacking, d *decoding, out unsafe.Pointer)
 
-// writeVector does what writeRun does with as many of the first n rows as it can, eight at a time,
-// and returns how many. There are eight at least.
-func (c *column) writeVector(lo, n int, w *wordWriter) (done int) {
-	t, width := filterTables(), int(c.width)
-	if t == nil || width > maxPackedWidth {
-		return 0
+// vectors is how a column is written eight rows at a time.
+type vectors struct {
+	decoding
+	tables *tables // nil when it is not
+}
+
+func (c *column) vectors() (v vectors) {
+	t := filterTables()
+	if t == nil || c.width > maxPackedWidth {
+		return v
 	}
-	d := decoding{base: c.base, gcd: c.gcd, gcdHigh: c.gcd >> 32, round: roundFloat}
+	v.decoding = decoding{base: c.base, gcd: c.gcd, gcdHigh: c.gcd >> 32, round: roundFloat}
 	if c.kind == columnDec {
 		if !cpu.X86.HasFMA || !c.staysBelow(maxRound) {
-			return 0
+			return v
 		}
-		d.base += roundBits
-		d.power, d.inverse = powersOf10[c.exponent], inversesOf10[c.exponent]
+		by := inversesOf10[c.exponent]
+		v.base += roundBits
+		v.inverse, v.inverseLack = by.nearest, by.lack
+		v.plus, v.times = float64(int64(c.base)), float64(c.gcd)
+		v.whole, v.back = wholeFloat, wholeFloat-v.plus
 	}
-	at, row := lo*width/8, lo&7
-	if t.sixteens && w.stride == 8 {
-		out, room := unsafe.Add(w.out, w.at), len(c.body)-64
-		if eights := min(n/8, (room-at)/width); eights > 0 {
-			decodeDense(c.byteAt(at), eights, &t.dense[width][row], &d, out)
-			done, at = 8*eights, at+width*eights
-		}
-		// What is left comes once more with some of those before.
-		if last := lo + n - 8; n-8 < done && done < n && last*width/8 <= room {
-			decodeDense(c.byteAt(last*width/8), 1, &t.dense[width][last&7], &d,
-				unsafe.Add(out, 8*(n-8)))
-			done = n
+	v.tables = t
+	return v
+}
+
+// writeVector does what writeRun does with as many of the first n rows as it can, and returns how
+// many. There are eight at least.
+func (c *column) writeVector(v *vectors, lo, n int, w *wordWriter) (done int) {
+	t, width := v.tables, int(c.width)
+	if t == nil {
+		return 0
+	}
+	if room := len(c.body) - 64; room >= 0 && t.sixteens && w.stride == 8 {
+		// It loads 64 bytes for the last eight rows.
+		if fit := (8*room+7)/width + 8 - lo; fit >= 8 {
+			done = min(n, fit)
+			decodeDense(c.byteAt(0), lo, done, &t.dense[width], &v.decoding,
+				unsafe.Add(w.out, w.at))
 		}
 	}
-	eights := min((n-done)/8, (len(c.body)-at-16)/width) // loads begin in their values
-	if eights > 0 {
-		out := unsafe.Add(w.out, w.at+uintptr(done)*w.stride)
-		decodeEights(c.byteAt(at), eights, &t.wide[width][row], &d, out, int(w.stride))
-		done += 8 * eights
+	if done < n {
+		at, row := (lo+done)*width/8, (lo+done)&7
+		eights := min((n-done)/8, (len(c.body)-at-16)/width) // loads begin in their values
+		if eights > 0 {
+			out := unsafe.Add(w.out, w.at+uintptr(done)*w.stride)
+			decodeEights(c.byteAt(at), eights, &t.wide[width][row], &v.decoding, out,
+				int(w.stride))
+			done += 8 * eights
+		}
 	}
 	if c.kind == columnDict {
 		c.lookUp(wordWriter{out: w.out, at: w.at, stride: w.stride}, done)

@@ -32,13 +32,11 @@
 	VPADDQ Y5, Y11, Y11; \
 	VPADDQ Y5, Y12, Y12
 
-// QUOTIENT divides integers by the power of ten: times its inverse, and the remainder of that
-// times its inverse once more.
+// QUOTIENT divides integers by the power of ten: times its inverse, in two parts.
 #define QUOTIENT(values, with) \
-	VSUBPD       Y8, values, with; \
-	VMULPD       Y9, with, values; \
-	VFNMADD231PD Y10, values, with; \
-	VFMADD231PD  Y9, with, values
+	VSUBPD      Y8, values, values; \
+	VMULPD      Y10, values, with; \
+	VFMADD132PD Y9, with, values
 
 #define DECIMALS \
 	QUOTIENT(Y11, Y13); \
@@ -91,7 +89,7 @@ TEXT ·decodeEights(SB), NOSPLIT, $0-48
 	VPBROADCASTQ 16(DX), Y7         // and its upper half
 	VPBROADCASTQ 24(DX), Y8         // the float64 that was added to base
 	VPBROADCASTQ 32(DX), Y9         // inverse
-	VPBROADCASTQ 40(DX), Y10        // power
+	VPBROADCASTQ 40(DX), Y10        // and what it lacks
 	MOVQ         8(DX), AX
 	MOVQ         32(DX), BX
 	CMPQ         R10, $8
@@ -171,80 +169,135 @@ sparseDecimalsGCD:
 	SPARSE
 	NEXT(sparseDecimalsGCD)
 
-// UNPACKDENSE makes eight values of the 64 bytes from SI on, in Z11.
+// UNPACKDENSE makes eight values of the 64 bytes from SI on, in Z11, with what lies above them.
 #define UNPACKDENSE \
 	VPERMB  (SI), Z0, Z11; \
 	ADDQ    R8, SI; \
-	VPSRLVQ Z1, Z11, Z11; \
-	VPANDQ  Z2, Z11, Z11
+	VPSRLVQ Z1, Z11, Z11
 
-#define BASEDENSE \
-	VPADDQ Z3, Z11, Z11
+#define MASKDENSE \
+	VPANDQ Z2, Z11, Z11
 
-#define GCDDENSE \
-	VPMULLQ Z4, Z11, Z11
+// FLOATDENSE sets the bits of 2^52 instead, so that values are that float more.
+#define FLOATDENSE \
+	VPTERNLOGQ $0xea, Z3, Z2, Z11
 
 #define QUOTIENTDENSE \
-	VSUBPD       Z5, Z11, Z12; \
-	VMULPD       Z6, Z12, Z11; \
-	VFNMADD231PD Z7, Z11, Z12; \
-	VFMADD231PD  Z6, Z12, Z11
+	VMULPD      Z7, Z11, Z12; \
+	VFMADD132PD Z6, Z12, Z11
 
 #define NEXTDENSE(label) \
 	VMOVDQU64 Z11, (DI); \
 	ADDQ      $64, DI; \
 	DECQ      CX; \
 	JNZ       label; \
-	VZEROUPPER; \
-	RET
+	JMP       stepDense
 
-// func decodeDense(from *byte, eights int, u *denseUnpacking, d *decoding, out unsafe.Pointer)
-TEXT ·decodeDense(SB), NOSPLIT, $0-40
-	MOVQ         from+0(FP), SI
-	MOVQ         eights+8(FP), CX
-	MOVQ         u+16(FP), BX
-	MOVQ         d+24(FP), DX
-	MOVQ         out+32(FP), DI
-	VMOVDQU64    0(BX), Z0          // bytes of each value
-	VMOVDQU64    64(BX), Z1         // bits that lie before it
-	VPBROADCASTQ 128(BX), Z2        // its bits
-	MOVQ         136(BX), R8        // bytes of eight values
-	VPBROADCASTQ 0(DX), Z3          // base
-	VPBROADCASTQ 8(DX), Z4          // gcd
-	VPBROADCASTQ 24(DX), Z5         // the float64 that was added to base
-	VPBROADCASTQ 32(DX), Z6         // inverse
-	VPBROADCASTQ 40(DX), Z7         // power
-	MOVQ         8(DX), AX
-	MOVQ         32(DX), BX
-	TESTQ        BX, BX
-	JNE          denseDecimals
-	CMPQ         AX, $1
-	JNE          denseGCD
+// func decodeDense(body *byte, lo, n int, u *[8]denseUnpacking, d *decoding, out unsafe.Pointer)
+TEXT ·decodeDense(SB), NOSPLIT, $0-48
+	MOVQ         body+0(FP), R12
+	MOVQ         lo+8(FP), R10      // the next row
+	MOVQ         n+16(FP), R11      // how many there are
+	MOVQ         u+24(FP), BX
+	MOVQ         d+32(FP), AX
+	MOVQ         out+40(FP), DX     // where the next row goes
+	VPBROADCASTQ 128(BX), Z2        // bits of a value
+	MOVQ         136(BX), R8        // bytes of eight
+	VPBROADCASTQ 0(AX), Z3          // base
+	VPBROADCASTQ 8(AX), Z4          // gcd
+	XORL         R13, R13           // 1 with a gcd, 2 more for decimals
+	CMPQ         8(AX), $1
+	SETNE        R13
+	CMPQ         32(AX), $0
+	JEQ          align
+	ADDQ         $2, R13
+	VPBROADCASTQ 48(AX), Z3         // 2^52
+	VPBROADCASTQ 56(AX), Z5         // that less base
+	VPBROADCASTQ 64(AX), Z4         // base and gcd as floats
+	VPBROADCASTQ 72(AX), Z8
+	VPBROADCASTQ 32(AX), Z6         // inverse
+	VPBROADCASTQ 40(AX), Z7         // and what it lacks
+
+// A store across two cache lines takes twice as long. So eight rows are written for the sake of
+// those up to the next line.
+align:
+	MOVQ  DX, R9
+	NEGQ  R9
+	ANDQ  $63, R9
+	JZ    nextDense
+	CMPQ  R11, $64
+	JLT   nextDense
+	SHRQ  $3, R9
+	MOVQ  $1, CX
+	JMP   beginDense
+
+stepDense:
+	ADDQ R9, R10
+	LEAQ (DX)(R9*8), DX
+	SUBQ R9, R11
+	JZ   endDense
+
+nextDense:
+	MOVQ R11, CX
+	SHRQ $3, CX
+	JZ   lastDense
+	LEAQ (CX*8), R9
+	JMP  beginDense
+
+// What is left comes once more with some of those before.
+lastDense:
+	MOVQ $8, R9
+	SUBQ R9, R11
+	ADDQ R11, R10
+	LEAQ (DX)(R11*8), DX
+	MOVQ R9, R11
+	MOVQ $1, CX
+
+beginDense:
+	MOVQ      DX, DI
+	MOVQ      R10, SI
+	IMULQ     R8, SI
+	SHRQ      $3, SI
+	ADDQ      R12, SI
+	MOVQ      R10, AX
+	ANDQ      $7, AX
+	IMULQ     $144, AX
+	VMOVDQU64 (BX)(AX*1), Z0        // bytes of each value
+	VMOVDQU64 64(BX)(AX*1), Z1      // bits that lie before it
+	CMPQ      R13, $2
+	JEQ       denseDecimals
+	JHI       denseDecimalsGCD
+	CMPQ      R13, $1
+	JEQ       denseGCD
 
 denseOne:
 	UNPACKDENSE
-	BASEDENSE
+	MASKDENSE
+	VPADDQ Z3, Z11, Z11
 	NEXTDENSE(denseOne)
 
 denseGCD:
 	UNPACKDENSE
-	GCDDENSE
-	BASEDENSE
+	MASKDENSE
+	VPMULLQ Z4, Z11, Z11
+	VPADDQ  Z3, Z11, Z11
 	NEXTDENSE(denseGCD)
 
 denseDecimals:
-	CMPQ AX, $1
-	JNE  denseDecimalsGCD
-
-denseDecimalsOne:
 	UNPACKDENSE
-	BASEDENSE
+	FLOATDENSE
+	VSUBPD Z5, Z11, Z11
 	QUOTIENTDENSE
-	NEXTDENSE(denseDecimalsOne)
+	NEXTDENSE(denseDecimals)
 
 denseDecimalsGCD:
 	UNPACKDENSE
-	GCDDENSE
-	BASEDENSE
+	FLOATDENSE
+	VSUBPD      Z3, Z11, Z11
+	VFMADD132PD Z8, Z4, Z11
 	QUOTIENTDENSE
 	NEXTDENSE(denseDecimalsGCD)
+
+endDense:
+	VZEROUPPER
+	RET

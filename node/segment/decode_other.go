@@ -2,4 +2,8 @@
 
 package segment
 
-func (c *column) writeVector(int, int, *wordWriter) (done int) { return 0 }
+type vectors struct{}
+
+func (c *column) vectors() vectors { return vectors{} }
+
+func (c *column) writeVector(*vectors, int, int, *wordWriter) (done int) { return 0 }

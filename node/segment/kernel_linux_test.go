@@ -35,9 +35,14 @@ func TestReadNoFurther(t *testing.T) {
 				m.span = rng.Uint64() & (c.low - m.low)
 				words := make([]byte, 8*(rows-lo))
 				w := newWordWriter(words, rows-lo, 8)
-				if c.writeRun(lo, rows, &w); binary.LittleEndian.Uint64(words) != c.value(lo) {
-					t.Fatalf("width %d, row %d of %d, %d bytes behind: decoded to %x, want %x",
-						width, lo, rows, tail, words[:8], c.value(lo))
+				v := c.vectors()
+				c.writeRun(&v, lo, rows, &w)
+				for i := range rows - lo {
+					got := binary.LittleEndian.Uint64(words[8*i:])
+					if want := c.value(lo + i); got != want {
+						t.Fatalf("width %d, row %d of %d from %d, %d bytes behind: decoded to %x, "+
+							"want %x", width, lo+i, rows, lo, tail, got, want)
+					}
 				}
 				got, want := make([]uint32, rows-lo), make([]uint32, rows-lo)
 				got = got[:c.filterSpan(m, lo, got)]
