@@ -86,7 +86,9 @@ func (e *entry) obtain(ctx context.Context, by asker) (*guest, error) {
 			it.end()
 			return nil, e.noMemory("other instances have it")
 		}
-		it.door = it.module.ExportedFunction(exportDoor)
+		if it.door == nil {
+			it.door = it.module.ExportedFunction(exportDoor)
+		}
 		e.host.counter.instancesReset.Add(1)
 		g := e.use(it.instance)
 		g.image, g.usage = it.image, it.image.usage

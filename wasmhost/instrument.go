@@ -21,6 +21,7 @@ type instrumentation struct {
 	counted  int      // functions with a depth counter
 	globals  []string // exports of the module's own globals
 	resets   bool     // memory and globals are all that calls can change
+	flat     bool     // calls take little stack
 }
 
 // instrument rewrites a module so that every call of it ends: an exported global of fuel is
@@ -56,6 +57,7 @@ func (m *parsed) instrument(functions []*function, fuel int64, depth int32) *ins
 		out.globals = append(out.globals, globalExport(i))
 	}
 	out.resets = !m.hidden
+	out.flat = out.counted == 0 && len(functions) <= flatFunctions
 	out.wasm = w.assemble(code, fuel, depth)
 	return out
 }

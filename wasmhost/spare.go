@@ -83,7 +83,6 @@ func (i *instance) reset(m *image) bool {
 	if i.wasi != nil {
 		i.wasi.restore(&m.wasi)
 	}
-	i.door = nil // its stack may have grown; obtain makes another
 	return true
 }
 
@@ -107,6 +106,9 @@ func (g *guest) retire() {
 	if m == nil || !g.reset(m) {
 		g.drop()
 		return
+	}
+	if !e.flat {
+		g.door = nil // its stack may have grown; obtain makes another
 	}
 	g.closed = true
 	e.host.slots.letGo(&g.slot)

@@ -2,7 +2,6 @@ package wasmhost
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -388,107 +387,4 @@ func newOf(t *testing.T, h *Host, wasm []byte) *Aggregate {
 		t.Fatal(err)
 	}
 	return a
-}
-
-// An instance has a stack of its own for each use, and pages of 2 MiB only if it is as large.
-func TestSparesAndMemory(t *testing.T) {
-	h := newTestHost(t, Options{GoProfile: true})
-	m := mustLoad(t, h, asGo(nil))
-	defer m.Close()
-	for _, reset := range []bool{false, true} {
-		a, err := m.NewAggregate(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if a.Close(); len(h.spares.list) != 1 || h.spares.list[0].door != nil {
-			t.Errorf("%v: the stack stays", reset)
-		}
-	}
-	for pages, want := range map[uint32]int64{1: 1 << 16, 15: 15 << 16, 16: 2 << 20, 33: 4 << 20} {
-		a := newOf(t, h, asGo(func(a *asm) { a.memoryMin = pages }))
-		if got := h.budget.used.Load(); got != want {
-			t.Errorf("an instance of %d pages counts %d bytes, want %d", pages, got, want)
-		}
-		a.Close()
-	}
-}
-
-// A spare instance has no part of what all have together until it is used again.
-func TestSparesAndTotalBytes(t *testing.T) {
-	h := newTestHost(t, Options{GoProfile: true, TotalBytes: 2 << 16})
-	m := mustLoad(t, h, asGo(nil))
-	plain := mustLoad(t, h, good(nil))
-	defer plain.Close()
-	defer m.Close()
-	ask(t, h, m, 1)
-	var open []*Aggregate
-	for range 2 {
-		a, err := plain.NewAggregate(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		open = append(open, a)
-	}
-	ctx := WithOwner(t.Context(), 1)
-	var e *Error
-	if _, err := m.NewAggregate(ctx, nil); !errors.As(err, &e) || e.Kind != Memory {
-		t.Errorf("beside what has all memory: %v", err)
-	}
-	for _, a := range open {
-		a.Close()
-	}
-	ask(t, h, m, 1)
-	if reset, _ := ask(t, h, m, 1); !reset {
-		t.Error("no spare instance")
-	}
-}
-
-// A host may close while owners take and give back spare instances.
-func TestSparesAndClose(t *testing.T) {
-	h, err := New(t.Context(), Options{GoProfile: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := mustLoad(t, h, asGo(littering))
-	done := make(chan error)
-	for owner := range uint64(4) {
-		go func() {
-			ctx := WithOwner(context.Background(), owner/2)
-			for {
-				a, err := m.NewAggregate(ctx, nil)
-				if err != nil {
-					done <- err
-					return
-				}
-				err = a.Add(ctx, values(1), nil, 1)
-				if err = errors.Join(err, a.Close()); err != nil {
-					done <- err
-					return
-				}
-			}
-		}()
-	}
-	for i := 0; h.Stats().InstancesReset < 10; i++ {
-		a, err := m.NewAggregate(t.Context(), nil)
-		if err != nil || i == 10_000 {
-			t.Fatalf("instances are not used again, or %v", err)
-		}
-		a.Close()
-	}
-	newOf(t, h, asGo(nil)).Close() // so that there is a spare one when the host closes
-	if err := h.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
-	for range 4 {
-		if err := <-done; !errors.Is(err, ErrClosed) {
-			t.Error(err)
-		}
-	}
-	if err := m.Close(); err != nil {
-		t.Error(err)
-	}
-	if s := h.Stats(); s.MemoryBytes != 0 || len(h.spares.list) > 0 || h.budget.used.Load() != 0 {
-		t.Errorf("%d bytes mapped, %d spare instances, %d bytes used", s.MemoryBytes,
-			len(h.spares.list), h.budget.used.Load())
-	}
 }
