@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"fmt"
 	"hash/maphash"
 	"maps"
 	"math/rand/v2"
@@ -194,6 +195,9 @@ func (w *takesLots) BeginLot(lot int)                   { w.lot, w.now = lot, ni
 func (w *takesLots) EndLot() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if _, again := w.lots[w.lot]; again {
+		return fmt.Errorf("lot %d is done twice", w.lot)
+	}
 	w.lots[w.lot] = w.now
 	w.of[w.me] = true
 	return nil

@@ -321,9 +321,9 @@ func (sc *scan) work(all []*worker, newTaker func(worker int) (Taker, error)) er
 	if err := all[0].employ(newTaker); err != nil {
 		return err
 	}
-	var next atomic.Int64
+	var next [1]atomic.Int64
 	var stopped atomic.Bool
-	return all[0].work(&next, &stopped)
+	return all[0].work(next[:], &stopped)
 }
 
 // mappings yields the files that the scan reads, also those that a merge has replaced meanwhile.
@@ -342,7 +342,7 @@ func (sc *scan) workTogether(
 	all []*worker, newTaker func(worker int) (Taker, error),
 ) error {
 	var wg sync.WaitGroup
-	var next atomic.Int64
+	next := make([]atomic.Int64, len(all))
 	var stopped atomic.Bool
 	errs := make([]error, len(all))
 	work := func(i int) {
@@ -354,7 +354,7 @@ func (sc *scan) workTogether(
 			if sc.inTurn && w.to.Apart == nil {
 				return w.workInTurn(len(all), &stopped)
 			}
-			return w.work(&next, &stopped)
+			return w.work(next, &stopped)
 		}, sc.mappings)
 		if errs[i] != nil {
 			stopped.Store(true)

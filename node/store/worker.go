@@ -88,26 +88,39 @@ func (w *worker) workInTurn(workers int, stopped *atomic.Bool) error {
 	return w.flush()
 }
 
-// work does whichever tasks are next, which is faster when tasks differ, or processors.
-func (w *worker) work(next *atomic.Int64, stopped *atomic.Bool) error {
+// work does whichever tasks are next, which is faster when tasks differ, or processors. Of lots
+// each worker has a stretch of its own, and then helps with those of others: so a question that is
+// asked again finds more of its blocks in the caches of the processor that read them.
+func (w *worker) work(next []atomic.Int64, stopped *atomic.Bool) error {
 	lot := w.lotTasks()
-	for !stopped.Load() {
-		i := int(next.Add(int64(lot))) - lot
-		if i >= len(w.scan.tasks) {
-			return w.flush()
-		}
-		if err := w.doLot(i, min(i+lot, len(w.scan.tasks))); err != nil {
-			return err
+	if lot == 0 {
+		lot, next = 1, next[:1]
+	}
+	lots := (len(w.scan.tasks) + lot - 1) / lot
+	for i := range next {
+		s := (w.number + i) % len(next)
+		from, to := lots*s/len(next), lots*(s+1)/len(next)
+		for !stopped.Load() {
+			k := from + int(next[s].Add(1)) - 1
+			if k >= to {
+				break
+			}
+			if err := w.doLot(k*lot, min((k+1)*lot, len(w.scan.tasks))); err != nil {
+				return err
+			}
 		}
 	}
-	return nil
+	if stopped.Load() {
+		return nil
+	}
+	return w.flush()
 }
 
 // lotTasks returns how many tasks that follow one another a worker takes at once: some for who
-// takes rows apart and has work at the end of each lot, but few of few.
+// takes rows apart and has work at the end of each lot, but few of few. 0: there are no lots.
 func (w *worker) lotTasks() int {
 	if w.to.Apart == nil {
-		return 1
+		return 0
 	}
 	return min(maxLotTasks, 1+len(w.scan.tasks)/minLots)
 }
