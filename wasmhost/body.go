@@ -23,6 +23,7 @@ type function struct {
 	// weights[i] of the i-th loop in order of appearance without the loops inside it.
 	weights  []uint32
 	calls    []uint32 // functions called, with repetitions
+	results  uint32   // of calls that have several
 	indirect bool     // has call_indirect
 	bulk     bool     // has an instruction that is paid where it stands
 	returns  bool
@@ -124,7 +125,8 @@ func (m *parsed) scanCode(f *function, r *reader, lim *limits) error {
 		r.failf("%d blocks, %d branches and %d locals are too many together; split the function",
 			blocks, branches, f.locals+f.params)
 	}
-	f.depth = 1 + (frameBytesBase+8*(f.locals+f.params)+2*uint32(instructions))/depthUnitBytes
+	frame := frameBytesBase + 8*(f.locals+f.params) + 2*uint32(instructions) + 16*f.results
+	f.depth = 1 + frame/depthUnitBytes
 	return r.err
 }
 
@@ -135,12 +137,12 @@ func (m *parsed) price(f *function, in *instr) uint32 {
 	case opCall:
 		f.calls = append(f.calls, in.arg)
 		if t := m.typeOf(in.arg); t != nil {
-			return 1 + uint32(len(t.params)+len(t.results))
+			return f.priceCall(t)
 		}
 	case opCallIndirect:
 		f.indirect = true
 		if uint64(in.arg) < uint64(len(m.types)) {
-			return 1 + uint32(len(m.types[in.arg].params)+len(m.types[in.arg].results))
+			return f.priceCall(&m.types[in.arg])
 		}
 	case opMemoryGrow:
 		f.bulk = true
@@ -152,4 +154,13 @@ func (m *parsed) price(f *function, in *instr) uint32 {
 		f.bulk = true
 	}
 	return 1
+}
+
+// priceCall returns the price of a call. Several results are noted, since the size of a frame goes
+// by its instructions, all others of which have one.
+func (f *function) priceCall(t *funcType) uint32 {
+	if len(t.results) > 1 {
+		f.results += uint32(len(t.results))
+	}
+	return 1 + uint32(len(t.params)+len(t.results))
 }

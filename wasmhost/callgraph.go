@@ -6,8 +6,6 @@ const (
 	depthUnitBytes = 512
 	maxDepth       = 2000
 	goDepthScale   = 8
-	// flatFunctions is how many functions, each on the stack once at most, take little of it.
-	flatFunctions = 128
 )
 
 // markDepth leaves a depth price only on functions that can take part in unbounded or deep

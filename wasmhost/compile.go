@@ -27,7 +27,6 @@ type entry struct {
 	has      map[string]bool     // functions exported
 	globals  []string            // exports of the module's own mutable globals
 	resets   bool                // an image has all that calls can change
-	flat     bool                // calls take little stack
 	image    weak.Pointer[image] // guarded by spares.mu; instances have it, used and spare ones
 	kinds    byte                // needFilter, needAggregate: what its exports allow
 	desc     Descriptor
@@ -247,7 +246,7 @@ func (h *Host) compile(ctx context.Context, e *entry, wasm []byte) error {
 	}
 	out := m.instrument(functions, e.startFuel(), e.depthLimit())
 	e.hasStart, e.door = out.hasStart, out.door
-	e.resets, e.flat, e.globals = out.resets, out.flat, out.globals
+	e.resets, e.globals = out.resets, out.globals
 	e.code, err = h.compileCached(ctx, e.runtime, e.digest, out.wasm)
 	return err
 }

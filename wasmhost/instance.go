@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
+	"reflect"
 
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
@@ -109,4 +111,15 @@ func (e *entry) obtain(ctx context.Context, by asker) (*guest, error) {
 // end frees the instance.
 func (i *instance) end() {
 	_ = i.module.Close(context.Background()) // frees memory, reports exit codes only
+}
+
+// stackBytes returns the size of the stack that a function runs on. The runtime tells nobody, so it
+// is looked up; of one that has it elsewhere the stack is as large as can be.
+func stackBytes(f api.Function) int {
+	if v := reflect.ValueOf(f); v.Kind() == reflect.Pointer && v.Elem().Kind() == reflect.Struct {
+		if s := v.Elem().FieldByName("stack"); s.Kind() == reflect.Slice {
+			return s.Cap() * int(s.Type().Elem().Size())
+		}
+	}
+	return math.MaxInt
 }

@@ -11,7 +11,8 @@ import (
 //	2: memory.grow paid where it stands
 //	3: the door
 //	4: mutable globals exported, segments of data joined
-const instrumenterVersion = 4
+//	5: several results of a call in the price of a frame
+const instrumenterVersion = 5
 
 // instrumentation is a rewritten module and what its host must know.
 type instrumentation struct {
@@ -21,7 +22,6 @@ type instrumentation struct {
 	counted  int      // functions with a depth counter
 	globals  []string // exports of the module's own globals
 	resets   bool     // memory and globals are all that calls can change
-	flat     bool     // calls take little stack
 }
 
 // instrument rewrites a module so that every call of it ends: an exported global of fuel is
@@ -57,7 +57,6 @@ func (m *parsed) instrument(functions []*function, fuel int64, depth int32) *ins
 		out.globals = append(out.globals, globalExport(i))
 	}
 	out.resets = !m.hidden
-	out.flat = out.counted == 0 && len(functions) <= flatFunctions
 	out.wasm = w.assemble(code, fuel, depth)
 	return out
 }

@@ -17,6 +17,7 @@ const (
 	maxImageBytes = 8 << 20   // of memory, which is compared at the end of a query; Go's has 3 MiB
 	spareBytes    = 256 << 10 // beside its memory; the runtime's part of a program built by Go
 	imagePage     = 4 << 10   // what is compared, and copied if it differs
+	maxSpareStack = 16 << 10  // one that has grown stays so
 )
 
 // image is all that a call can change of an instance, as it is after the start.
@@ -107,8 +108,8 @@ func (g *guest) retire() {
 		g.drop()
 		return
 	}
-	if !e.flat {
-		g.door = nil // its stack may have grown; obtain makes another
+	if stackBytes(g.door) > maxSpareStack {
+		g.door = nil // obtain makes another
 	}
 	g.closed = true
 	e.host.slots.letGo(&g.slot)

@@ -6,21 +6,35 @@ import (
 	"testing"
 )
 
-// A stack that may have grown is left behind.
+// A stack that has grown is left behind, however it grew, and another one stays.
 func TestSparesAndStacks(t *testing.T) {
-	recursive := func(a *asm) {
-		a.funcs = append(a.funcs, asmFunc{code: call(uint32(len(a.funcs)))})
-	}
-	many := func(a *asm) {
-		for range flatFunctions {
-			a.funcs = append(a.funcs, asmFunc{})
+	// calls is a function of the plugin's own, which init calls.
+	calls := func(depth int32) func(*asm) {
+		return func(a *asm) {
+			own := uint32(len(a.funcs))
+			a.funcs = append(a.funcs, asmFunc{params: i32,
+				code: cat(get(0), when(sub(get(0), i32c(1)), call(own)))})
+			a.replace(exportInit, "", cat(i32c(depth), call(own), i32c(0)))
 		}
+	}
+	// wide has thousands of results of calls at once.
+	wide := func(a *asm) {
+		const describe = 1
+		var c code
+		for range 4000 {
+			c = cat(c, call(describe))
+		}
+		for range 3999 {
+			c = cat(c, ops(opI32Add))
+		}
+		a.replace(exportInit, "", cat(c, ops(i32Eqz)))
 	}
 	for _, c := range []struct {
 		name   string
 		change func(*asm)
 		stays  bool
-	}{{"flat", func(*asm) {}, true}, {"recursive", recursive, false}, {"many", many, false}} {
+	}{{"no calls", func(*asm) {}, true}, {"few", calls(3), true}, {"many", calls(1500), false},
+		{"a large frame", wide, false}} {
 		h := newTestHost(t, Options{})
 		m := mustLoad(t, h, good(c.change))
 		defer m.Close()
@@ -29,9 +43,11 @@ func TestSparesAndStacks(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			before := stackBytes(a.guest.door)
 			a.Close()
 			if len(h.spares.list) != 1 || (h.spares.list[0].door != nil) != c.stays {
-				t.Errorf("%s, reset %v: the stack stays: %v", c.name, reset, !c.stays)
+				t.Errorf("%s, reset %v: a stack of %d bytes stays: %v", c.name, reset, before,
+					!c.stays)
 			}
 		}
 	}
