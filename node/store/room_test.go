@@ -181,6 +181,7 @@ type takesLots struct {
 	mu   *sync.Mutex
 	lots map[int][]uint64 // guarded by mu, of all workers
 	of   map[int]bool     // workers that did one
+	rows *atomic.Uint64
 	me   int
 	lot  int
 	now  []uint64
@@ -204,6 +205,7 @@ func (w *takesLots) EndLot() error {
 }
 
 func (w *takesLots) take(b *record.Batch) error {
+	w.rows.Add(uint64(b.Len()))
 	var h maphash.Hash
 	h.SetSeed(rowSeed)
 	for i := range b.Len() {
@@ -217,41 +219,64 @@ func (w *takesLots) take(b *record.Batch) error {
 	return nil
 }
 
-// TestLotsAreAlike: a lot has the same rows in the same batches, however many workers there are.
+// TestLotsAreAlike: a lot has the same rows in the same batches, however many workers there are,
+// and together lots have all rows. Small blocks make lots of several tasks, but no parts.
 func TestLotsAreAlike(t *testing.T) {
 	rng := randomSource(t)
-	s := openForRooms(t, rng, Options{Workers: 4, parallelRows: 1})
-	several := 0
-	for _, view := range []record.View{record.ViewAll, record.ViewLatest} {
-		for range 10 {
-			q := &record.Query{View: view, Aggregate: record.PluginCall{Name: "sum"}}
-			from := rng.Int64N(300)
-			q.Box[record.MID] = record.RangeSet{{From: from, To: from + 1 + rng.Int64N(500)}}
-			var want map[int][]uint64
-			for _, beside := range []int{4, 1, 1, 2} {
-				var mu sync.Mutex
-				got, of := map[int][]uint64{}, map[int]bool{}
-				_, err := s.ScanInto(Beside(t.Context(), beside), q, segment.AllParts,
-					func(worker int) (Taker, error) {
-						w := &takesLots{mu: &mu, lots: got, of: of, me: worker}
-						return Taker{Rows: w.take, Apart: w}, nil
-					})
-				if err != nil {
-					t.Fatal(err)
-				}
-				if want == nil {
-					want = got
-				}
-				if !maps.EqualFunc(got, want, slices.Equal) {
-					t.Fatalf("%+v, %d beside: %v, want %v", q.Box, beside, got, want)
-				}
-				several += len(of) - 1
+	for _, blockRows := range []int{0, 256} {
+		s := openForRooms(t, rng, Options{Workers: 4, parallelRows: 1,
+			Index: index.Options{BlockRows: blockRows}})
+		several, lots := 0, 0
+		for _, view := range []record.View{record.ViewAll, record.ViewLatest} {
+			for range 10 {
+				q := &record.Query{View: view, Aggregate: record.PluginCall{Name: "sum"}}
+				from := rng.Int64N(300)
+				q.Box[record.MID] = record.RangeSet{{From: from, To: from + 1 + rng.Int64N(500)}}
+				workers, most := wantLotsAlike(t, s, q)
+				several, lots = several+workers-4, max(lots, most)
 			}
 		}
+		if several == 0 || lots < 4 {
+			t.Errorf("%d workers more than one did a lot, of %d", several, lots)
+		}
 	}
-	if several == 0 {
-		t.Error("one worker did everything")
+}
+
+// wantLotsAlike returns how many workers did a lot in four scans together, and how many lots one
+// had.
+func wantLotsAlike(t *testing.T, s *Store, q *record.Query) (workers, lots int) {
+	t.Helper()
+	plain, err := s.Scan(t.Context(), q, func(int) (Sink, error) {
+		return func(*record.Batch) error { return nil }, nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
+	var want map[int][]uint64
+	for _, beside := range []int{4, 1, 1, 2} {
+		var mu sync.Mutex
+		var rows atomic.Uint64
+		got, of := map[int][]uint64{}, map[int]bool{}
+		_, err := s.ScanInto(Beside(t.Context(), beside), q, segment.AllParts,
+			func(worker int) (Taker, error) {
+				w := &takesLots{mu: &mu, lots: got, of: of, rows: &rows, me: worker}
+				return Taker{Rows: w.take, Apart: w}, nil
+			})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want == nil {
+			want = got
+		}
+		if !maps.EqualFunc(got, want, slices.Equal) {
+			t.Fatalf("%+v, %d beside: %v, want %v", q.Box, beside, got, want)
+		}
+		if rows.Load() != plain.Rows {
+			t.Fatalf("%+v, %d beside: %d rows, want %d", q.Box, beside, rows.Load(), plain.Rows)
+		}
+		workers += len(of)
+	}
+	return workers, len(want)
 }
 
 // TestPanicOfOneWorker: when the worker that is the caller panics, the others have ended before
