@@ -44,6 +44,7 @@ type Plan struct {
 	ranks  record.RangeSet
 	unions [record.NumDims][]uint64
 	sets   [][]uint64 // that are met
+	tests  []zoneTest
 	iter   roaring.ManyIntIterator
 }
 
@@ -73,9 +74,7 @@ func (s *Segment) Plan(box *record.Box, p *Plan) {
 	}
 	s.intersect(p)
 	p.Stats.Listed = len(p.ids)
-	for _, id := range p.ids {
-		s.classify(id, &constrained, p)
-	}
+	s.classify(&constrained, p)
 }
 
 // list chooses the posting lists of one dimension. Of a set of several ranges it makes the union
@@ -196,33 +195,55 @@ func (p *Plan) keep(words []uint64) {
 	p.ids = p.ids[:k]
 }
 
-// classify checks a block's zones against the box.
-func (s *Segment) classify(id uint32, box *record.Box, p *Plan) {
-	b := &s.blocks[id]
-	need := uint8(0)
-	for d := range record.NumDims {
-		set := box[d]
-		if len(set) == 0 {
-			continue
+// classify checks the zones of the blocks in p.ids against the box.
+func (s *Segment) classify(box *record.Box, p *Plan) {
+	tests := p.tests[:0]
+	for d, set := range box {
+		if len(set) > 0 {
+			tests = append(tests, zoneTest{record.Dim(d), set[0]})
 		}
-		i := 0 // of the first range that ends behind the block's start: no other meets it first
-		if len(set) > fewRanges {
-			i = sort.Search(len(set), func(i int) bool { return set[i].To > b.Min[d] })
-		} else {
-			for i < len(set) && set[i].To <= b.Min[d] {
-				i++
+	}
+	p.tests = tests
+next:
+	for _, id := range p.ids {
+		b, need := &s.blocks[id], uint8(0)
+		for i := range tests {
+			t := &tests[i]
+			least, most, r := b.Min[t.dim], b.Max[t.dim], t.first
+			if r.To <= least {
+				r = firstBehind(box[t.dim], least)
+			}
+			if r.From > most || r.To <= least {
+				p.Stats.ByZones[t.dim]++
+				continue next
+			}
+			if r.From > least || most >= r.To {
+				need |= 1 << t.dim
 			}
 		}
-		if i == len(set) || set[i].From > b.Max[d] {
-			p.Stats.ByZones[d]++
-			return
+		if need == 0 {
+			p.Stats.Inside++
 		}
-		if set[i].From > b.Min[d] || b.Max[d] >= set[i].To {
-			need |= 1 << d
+		p.Candidates = append(p.Candidates, Candidate{id, need})
+	}
+}
+
+// zoneTest is what a box asks of the zones of blocks in one dimension.
+type zoneTest struct {
+	dim   record.Dim
+	first record.Range // of the set
+}
+
+// firstBehind returns the first range of a set that ends behind a value, or the last of all: no
+// other meets first what begins there.
+func firstBehind(set record.RangeSet, v int64) record.Range {
+	i := 0
+	if len(set) > fewRanges {
+		i = sort.Search(len(set), func(i int) bool { return set[i].To > v })
+	} else {
+		for i < len(set) && set[i].To <= v {
+			i++
 		}
 	}
-	if need == 0 {
-		p.Stats.Inside++
-	}
-	p.Candidates = append(p.Candidates, Candidate{id, need})
+	return set[min(i, len(set)-1)]
 }

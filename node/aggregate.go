@@ -140,6 +140,10 @@ func halfOf(room []byte, second bool) []byte {
 func closeAll(workers []*aggregator) {
 	for _, a := range workers {
 		_ = a.guest.Close() // its failures were returned by the calls
+		if a.parts != nil {
+			a.parts.giveBack()
+			a.parts = nil
+		}
 	}
 }
 

@@ -92,21 +92,40 @@ type parts struct {
 	segment *kept.Segment // whose table is at hand
 	table   *kept.Table
 
-	plan  []partState // that come next
-	found []byte      // states of these, where they are known
-	next  int         // of these
-	open  bool        // rows are of the part that comes next
+	next int  // of those that come next
+	open bool // rows are of the part that comes next
 
 	lot    int
 	others int    // the place of rows that belong to no part, -1 for none
 	places int    // that are taken
 	rows   uint64 // in their states
+
+	partsMemory
+}
+
+type partsMemory struct {
+	plan  []partState // parts that come next
+	found []byte      // states of these, where they are known
+
 	copied []partState
 	copies []wasmhost.Copy // of these
 	states []byte          // of these
 
 	done   []lotState
 	merged []byte // states of these
+}
+
+// partsPool hands memory on: what is allocated anew lies in pages that the system has to give, of
+// which one takes as long as ten blocks.
+var partsPool = sync.Pool{New: func() any { return new(parts) }}
+
+// giveBack ends the use of parts.
+func (p *parts) giveBack() {
+	clear(p.plan[:cap(p.plan)]) // tables of segments that merges replace
+	clear(p.copied[:cap(p.copied)])
+	*p = parts{partsMemory: partsMemory{p.plan[:0], p.found[:0], p.copied[:0], p.copies[:0],
+		p.states[:0], p.done[:0], p.merged[:0]}}
+	partsPool.Put(p)
 }
 
 // lotState is what a lot comes to, or a part of one that had more parts than there are places.
@@ -135,7 +154,9 @@ func newParts(ctx context.Context, k *keeping, a *aggregator) *parts {
 	if !a.groups.all() || a.guest.Apart() == 0 {
 		return nil
 	}
-	return &parts{of: k, to: a, ctx: ctx}
+	p := partsPool.Get().(*parts)
+	p.of, p.to, p.ctx = k, a, ctx
+	return p
 }
 
 // Wants implements [store.Apart]. Where states come out the same in any way, who asks once pays
@@ -253,17 +274,21 @@ func (p *parts) gather() error {
 // mergeLots merges what came of the lots of all workers into the one group of the first.
 func mergeLots(ctx context.Context, workers []*aggregator) error {
 	type place struct{ worker, at int }
-	var all []place
-	for i, a := range workers {
+	lots := 0
+	for _, a := range workers {
 		if a.parts == nil {
 			return nil
 		}
+		lots += len(a.parts.done)
+	}
+	if lots == 0 {
+		return nil
+	}
+	all := make([]place, 0, lots)
+	for i, a := range workers {
 		for at := range a.parts.done {
 			all = append(all, place{i, at})
 		}
-	}
-	if len(all) == 0 {
-		return nil
 	}
 	of := func(p place) lotState { return workers[p.worker].parts.done[p.at] }
 	slices.SortStableFunc(all, func(a, b place) int { return of(a).lot - of(b).lot })
@@ -273,11 +298,12 @@ func mergeLots(ctx context.Context, workers []*aggregator) error {
 		return err
 	}
 	size := into.guest.StateSize()
-	states := make([]byte, 0, len(all)*size)
+	states := slices.Grow(into.parts.states[:0], lots*size)
 	for _, p := range all {
 		into.groups.counts[id] += of(p).rows
 		states = append(states, workers[p.worker].parts.merged[p.at*size:][:size]...)
 	}
+	into.parts.states = states
 	return into.guest.MergeApart(ctx, states, int(id), len(into.groups.keys))
 }
 

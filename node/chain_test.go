@@ -55,3 +55,24 @@ func TestChainKeepsRowsFromLaterFilters(t *testing.T) {
 		t.Errorf("an aggregate in the chain: %v", err)
 	}
 }
+
+// TestInitRunsWhereNothingIs: what a plugin says when it starts does not wait until there is a
+// record, or a box that can hold one.
+func TestInitRunsWhereNothingIs(t *testing.T) {
+	n := openTest(t, Options{})
+	call := record.PluginCall{Name: "init-spin", Params: make([]byte, 8),
+		Module: hostile(t, "init-spin")}
+	nothing := record.Query{}
+	nothing.Box[record.Acq] = record.RangeSet{{From: 1 << 62, To: 1<<62 + 1}}
+	for name, q := range map[string]record.Query{"an empty node": {}, "an empty box": nothing} {
+		filtered, folded := q, q
+		filtered.Filters = []record.PluginCall{call}
+		if _, _, err := n.Count(t.Context(), &filtered); toWire(err).Kind != wire.KindPluginLimit {
+			t.Errorf("%s: a filter: %v", name, err)
+		}
+		folded.Aggregate = call
+		if _, _, err := n.Aggregate(t.Context(), &folded); toWire(err).Kind != wire.KindPluginLimit {
+			t.Errorf("%s: an aggregate: %v", name, err)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/bits"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/pentad-db/pentad/node/internal/calendar"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -52,31 +53,32 @@ func bucketOf(ns, width int64) bucket {
 
 func (x bucket) holds(ns int64) bool { return ns >= x.start && uint64(ns-x.start) < x.span }
 
-// groups numbers the groups that one worker meets. Its table has open places, at least half of
-// them free, and keys are spread by a seed, so that nobody can choose keys that collide.
+// groups numbers the groups that one worker meets. Its table, which there is for more than a few,
+// has open places, at least half of them free, and keys are spread by a seed, so that nobody can
+// choose keys that collide.
 type groups struct {
 	by     record.GroupBy
 	before bool // whether all keys say so
 	max    int
 	keys   []groupKey
 	counts []uint64
-	slots  []uint32 // number of a group + 1, 0 for a free place
+	slots  []uint32 // number of a group + 1, 0 for a free place; none of a few groups
 	seed   [3]uint64
 	bucket bucket // of the row before
 
 	windows *calendar.Table // nil without a calendar window
 }
 
-const firstSlots = 1 << 8
+const (
+	fewGroups  = 2
+	firstSlots = 1 << 8
+)
 
 // newGroups returns no groups yet; cal is that of the window, nil where there is none.
 func newGroups(by record.GroupBy, cal *calendar.Calendar, maxGroups int) *groups {
-	g := &groups{by: by, max: maxGroups, slots: make([]uint32, firstSlots)}
+	g := &groups{by: by, max: maxGroups}
 	if cal != nil {
 		g.windows = calendar.NewTable(cal)
-	}
-	for i := range g.seed {
-		g.seed[i] = rand.Uint64()
 	}
 	return g
 }
@@ -144,11 +146,17 @@ func (g *groups) hash(k groupKey) uint64 {
 
 // id returns the number of a group, a new one for a new key.
 func (g *groups) id(k groupKey) (uint32, error) {
-	mask := uint64(len(g.slots) - 1)
-	at := g.hash(k) & mask
-	for ; g.slots[at] != 0; at = (at + 1) & mask {
-		if id := g.slots[at] - 1; g.keys[id] == k {
-			return id, nil
+	at := uint64(0)
+	if len(g.slots) == 0 {
+		if i := slices.Index(g.keys, k); i >= 0 {
+			return uint32(i), nil
+		}
+	} else {
+		mask := uint64(len(g.slots) - 1)
+		for at = g.hash(k) & mask; g.slots[at] != 0; at = (at + 1) & mask {
+			if id := g.slots[at] - 1; g.keys[id] == k {
+				return id, nil
+			}
 		}
 	}
 	if len(g.keys) >= g.max {
@@ -157,16 +165,23 @@ func (g *groups) id(k groupKey) (uint32, error) {
 	}
 	g.keys = append(g.keys, k)
 	g.counts = append(g.counts, 0)
-	g.slots[at] = uint32(len(g.keys))
-	if 2*len(g.keys) > len(g.slots) {
+	if len(g.slots) > 0 {
+		g.slots[at] = uint32(len(g.keys))
+	}
+	if len(g.keys) > max(fewGroups, len(g.slots)/2) {
 		g.spread()
 	}
 	return uint32(len(g.keys) - 1), nil
 }
 
-// spread makes the table four times as large.
+// spread makes the table, or makes it four times as large.
 func (g *groups) spread() {
-	g.slots = make([]uint32, 4*len(g.slots))
+	if len(g.slots) == 0 {
+		for i := range g.seed {
+			g.seed[i] = rand.Uint64()
+		}
+	}
+	g.slots = make([]uint32, max(firstSlots, 4*len(g.slots)))
 	mask := uint64(len(g.slots) - 1)
 	for i, k := range g.keys {
 		at := g.hash(k) & mask

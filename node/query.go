@@ -231,8 +231,8 @@ func (n *local) scanApart(
 	return stats, err
 }
 
-// scanChain scans with the filters in modules before sinks that look at those parts. The instances
-// of the first worker are made before the scan, because they say what they look at.
+// scanChain scans with the filters in modules before sinks that look at those parts. What instances
+// say of their parameters is also asked where there is nothing to scan.
 func (n *local) scanChain(
 	ctx context.Context, q *record.Query, modules []*pluginVersion, parts segment.Parts,
 	newSinks func(worker int) (sinks, error),
@@ -260,25 +260,21 @@ func (n *local) scanChain(
 		}
 		return to, read, nil
 	}
-	first, read, err := chain(0)
-	if err != nil {
-		return store.ScanStats{}, err
-	}
-	return n.store.ScanInto(ctx, q, read, func(worker int) (store.Taker, error) {
-		to := first
-		if worker > 0 {
-			var err error
-			if to, _, err = chain(worker); err != nil {
-				return store.Taker{}, err
-			}
-		}
-		out := store.Taker{Rows: to.rows, Apart: to.parts}
+	made := false
+	stats, err := n.store.ScanInto(ctx, q, func(worker int) (store.Taker, error) {
+		made = true
+		to, read, err := chain(worker)
+		out := store.Taker{Rows: to.rows, Parts: read, Apart: to.parts}
 		// Elsewhere there would be payloads in it of rows that the aggregate is not to see.
 		if len(modules) == 0 && q.View == record.ViewAll {
 			out.Room = to.room
 		}
-		return out, nil
+		return out, err
 	})
+	if !made && err == nil {
+		_, _, err = chain(0)
+	}
+	return stats, err
 }
 
 // output brings the rows of all workers into the order and limit of the query.

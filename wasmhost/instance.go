@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
 	"reflect"
+	"unsafe"
 
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
@@ -20,6 +20,7 @@ type instance struct {
 	depth   api.MutableGlobal
 	globals []api.MutableGlobal // the module's own
 	door    api.Function
+	stack   *[]byte    // that the door runs on, nil where it is not known
 	wasi    *wasiState // nil in the plain profile
 }
 
@@ -45,8 +46,8 @@ func (e *entry) instantiate(ctx context.Context) (g *guest, err error) {
 	if err != nil {
 		return nil, e.fail(Trap, "", "start an instance: "+firstLine(err))
 	}
-	i := &instance{module: module, memory: module.Memory(), lease: l,
-		door: module.ExportedFunction(exportDoor)}
+	i := &instance{module: module, memory: module.Memory(), lease: l}
+	i.makeDoor()
 	global := func(name string) api.MutableGlobal {
 		return module.ExportedGlobal(name).(api.MutableGlobal)
 	}
@@ -89,7 +90,7 @@ func (e *entry) obtain(ctx context.Context, by asker) (*guest, error) {
 			return nil, e.noMemory("other instances have it")
 		}
 		if it.door == nil {
-			it.door = it.module.ExportedFunction(exportDoor)
+			it.makeDoor()
 		}
 		e.host.counter.instancesReset.Add(1)
 		g := e.use(it.instance)
@@ -113,13 +114,25 @@ func (i *instance) end() {
 	_ = i.module.Close(context.Background()) // frees memory, reports exit codes only
 }
 
-// stackBytes returns the size of the stack that a function runs on. The runtime tells nobody, so it
-// is looked up; of one that has it elsewhere the stack is as large as can be.
-func stackBytes(f api.Function) int {
-	if v := reflect.ValueOf(f); v.Kind() == reflect.Pointer && v.Elem().Kind() == reflect.Struct {
-		if s := v.Elem().FieldByName("stack"); s.Kind() == reflect.Slice {
-			return s.Cap() * int(s.Type().Elem().Size())
-		}
-	}
-	return math.MaxInt
+// makeDoor makes the function that all calls go through, with a stack as small as can be.
+func (i *instance) makeDoor() {
+	i.door = i.module.ExportedFunction(exportDoor)
+	i.stack = stackOf(i.door)
 }
+
+// stackOf returns where a function has its stack, nil if it has it elsewhere than it used to. The
+// runtime tells nobody, so it is looked up.
+func stackOf(f api.Function) *[]byte {
+	v := reflect.ValueOf(f)
+	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct {
+		return nil
+	}
+	s := v.Elem().FieldByName("stack")
+	if !s.IsValid() || s.Type() != reflect.TypeFor[[]byte]() {
+		return nil
+	}
+	return (*[]byte)(unsafe.Pointer(s.UnsafeAddr()))
+}
+
+// stackGrew reports whether the stack is larger than a spare instance may keep, or may be.
+func (i *instance) stackGrew() bool { return i.stack == nil || cap(*i.stack) > maxSpareStack }

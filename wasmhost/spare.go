@@ -108,8 +108,8 @@ func (g *guest) retire() {
 		g.drop()
 		return
 	}
-	if stackBytes(g.door) > maxSpareStack {
-		g.door = nil // obtain makes another
+	if g.stackGrew() {
+		g.door, g.stack = nil, nil // obtain makes others
 	}
 	g.closed = true
 	e.host.slots.letGo(&g.slot)

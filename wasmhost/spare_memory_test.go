@@ -43,7 +43,7 @@ func TestSparesAndStacks(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			before := stackBytes(a.guest.door)
+			before := cap(*a.guest.stack)
 			a.Close()
 			if len(h.spares.list) != 1 || (h.spares.list[0].door != nil) != c.stays {
 				t.Errorf("%s, reset %v: a stack of %d bytes stays: %v", c.name, reset, before,

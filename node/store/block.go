@@ -32,7 +32,7 @@ func (w *worker) scanHead(t *task) error {
 		w.headRows += n
 		return w.to.Rows(b)
 	}
-	return t.head.Scan(&t.piece.box, sc.horizon, sc.keysOnly, take)
+	return t.head.Scan(&t.piece.box, sc.horizon, w.keysOnly(), take)
 }
 
 // scanBlock adds the rows of a block that lie in the box to the batch.
@@ -86,7 +86,7 @@ func (w *worker) takeChosen(seg *segmentScan, p *piece) error {
 	}
 	for rest := w.sel; len(rest) > 0; {
 		n := len(rest)
-		if !w.scan.keysOnly {
+		if !w.keysOnly() {
 			n = w.block.Fit(rest, sinkBytes)
 		}
 		if err := w.take(seg, p, w.block, rest[:n], nil); err != nil {
@@ -105,7 +105,7 @@ func (w *worker) takeChosen(seg *segmentScan, p *piece) error {
 func (w *worker) takeSpan(seg *segmentScan, p *piece, b *segment.Block, lo, hi int) error {
 	for lo < hi {
 		end := hi
-		if !w.scan.keysOnly {
+		if !w.keysOnly() {
 			end = b.FitSpan(lo, hi, sinkBytes)
 		}
 		w.span[0] = segment.Span{Lo: uint32(lo), Hi: uint32(end)}
@@ -125,7 +125,7 @@ func (w *worker) takeSpan(seg *segmentScan, p *piece, b *segment.Block, lo, hi i
 func (w *worker) take(
 	seg *segmentScan, p *piece, b *segment.Block, sel []uint32, spans []segment.Span,
 ) error {
-	start, parts := w.batch.Len(), w.scan.parts
+	start, parts := w.batch.Len(), w.reads
 	if start == 0 && w.to.Room != nil {
 		w.lent.begin(&w.batch, w.to.Room(w.beside))
 	}
@@ -328,16 +328,4 @@ func (w *worker) filterSpan(seg *segmentScan, need uint8, lo, hi int, sel []uint
 		}
 	}
 	return sel
-}
-
-// restrict leaves parts of rows unread that nobody looks at. Views that resolve versions look at
-// whole keys.
-func (sc *scan) restrict(parts segment.Parts) {
-	if sc.keysOnly {
-		parts &= segment.Keys
-	}
-	if sc.view != record.ViewAll {
-		parts |= segment.Keys
-	}
-	sc.parts, sc.keysOnly = parts, parts&segment.Payloads == 0
 }

@@ -67,6 +67,7 @@ func (s *Store) Diff(ctx context.Context, ask *record.Diff, sink DiffSink) (Scan
 	defer sc.giveBack()
 	d := &diff{scan: sc, fromNs: checked.FromNs, sink: sink}
 	d.reader.scan, d.reader.to.Rows, d.seenOnce = sc, d.takeNew, true
+	d.reader.reads = segment.AllParts
 	for kind := range d.out {
 		d.out[kind].Kind = record.DiffKind(kind)
 	}

@@ -63,7 +63,7 @@ func (w *worker) holdAll(t *task, candidates []index.Candidate, all []*held) err
 	for _, h := range all {
 		w.search(t.segment, h)
 		if !w.scan.countOnly {
-			h.block.AheadRows(h.spans, w.scan.parts&^segment.Parts(h.need))
+			h.block.AheadRows(h.spans, w.reads&^segment.Parts(h.need))
 		}
 	}
 	for _, h := range all {
@@ -96,7 +96,7 @@ func (w *worker) heldAhead(seg *segmentScan, open []index.Candidate, i int) (*he
 	for k := toSearch; k < min(i+2, len(open)); k++ {
 		if h := &ring[k%len(ring)]; h.info != nil {
 			w.search(seg, h)
-			h.block.AheadAllRows(h.spans, w.scan.parts)
+			h.block.AheadAllRows(h.spans, w.reads)
 		}
 	}
 	if h := &ring[i%len(ring)]; h.info != nil {
@@ -206,7 +206,7 @@ func (w *worker) takeHeld(t *task, h *held) error {
 		return err
 	}
 	if len(w.batch.Data) < sinkBytes &&
-		(w.scan.keysOnly || h.block.FitSpans(h.rows, sinkBytes)) {
+		(w.keysOnly() || h.block.FitSpans(h.rows, sinkBytes)) {
 		return w.take(t.segment, t.piece, &h.block, nil, h.spans)
 	}
 	if len(h.spans) == 1 {

@@ -265,7 +265,7 @@ func (l *lastScan) giveHead(h *index.Head, rows []uint64) error {
 			return err
 		}
 		some := rows[:min(len(rows), sinkRows)]
-		rows = rows[h.Gather(some, l.scan.keysOnly, sinkBytes, &l.batch):]
+		rows = rows[h.Gather(some, l.keysOnly(), sinkBytes, &l.batch):]
 	}
 	return nil
 }

@@ -131,11 +131,11 @@ func TestRooms(t *testing.T) {
 	scan := func(q *record.Query, roomBytes int, apart bool) (rowSum, []*takesParts) {
 		var found rowSum
 		var takers []*takesParts
-		_, err := s.ScanInto(t.Context(), q, segment.AllParts, func(int) (Taker, error) {
+		_, err := s.ScanInto(t.Context(), q, func(int) (Taker, error) {
 			p := &takesParts{rng: rand.New(rand.NewPCG(rng.Uint64(), 1)), found: &found, mu: &mu,
 				lent: &lent, rooms: [2][]byte{make([]byte, roomBytes), make([]byte, roomBytes)}}
 			takers = append(takers, p)
-			to := Taker{Rows: p.take, Room: p.ask}
+			to := Taker{Rows: p.take, Parts: segment.AllParts, Room: p.ask}
 			if apart {
 				to.Apart = p
 			}
@@ -242,6 +242,30 @@ func TestLotsAreAlike(t *testing.T) {
 	}
 }
 
+// TestLots: each task is in one lot, and lots of several come first.
+func TestLots(t *testing.T) {
+	for tasks := range 300 {
+		l, next, size := lotsOf(tasks), 0, maxLotTasks
+		for k := range l.at(tasks) {
+			from, to := l.from(k), l.from(k+1)
+			if from != next || to <= from || to-from > size || l.at(from) != k {
+				t.Fatalf("%d tasks: lot %d has those from %d to %d, the last ended at %d", tasks, k,
+					from, to, next)
+			}
+			for task := from + 1; task < to; task++ {
+				if l.at(task) != k+1 {
+					t.Fatalf("%d tasks: task %d of lot %d is said to be before lot %d", tasks, task,
+						k, l.at(task))
+				}
+			}
+			next, size = to, to-from
+		}
+		if next != tasks || tasks > singleLots && size != 1 {
+			t.Fatalf("%d tasks: lots end at %d, the last has %d", tasks, next, size)
+		}
+	}
+}
+
 // wantLotsAlike returns how many workers did a lot in four scans together, and how many lots one
 // had.
 func wantLotsAlike(t *testing.T, s *Store, q *record.Query) (workers, lots int) {
@@ -257,10 +281,10 @@ func wantLotsAlike(t *testing.T, s *Store, q *record.Query) (workers, lots int) 
 		var mu sync.Mutex
 		var rows atomic.Uint64
 		got, of := map[int][]uint64{}, map[int]bool{}
-		_, err := s.ScanInto(Beside(t.Context(), beside), q, segment.AllParts,
+		_, err := s.ScanInto(Beside(t.Context(), beside), q,
 			func(worker int) (Taker, error) {
 				w := &takesLots{mu: &mu, lots: got, of: of, rows: &rows, me: worker}
-				return Taker{Rows: w.take, Apart: w}, nil
+				return Taker{Rows: w.take, Parts: segment.AllParts, Apart: w}, nil
 			})
 		if err != nil {
 			t.Fatal(err)

@@ -21,9 +21,13 @@ const (
 	sinkBytes = 8 << 20
 	// chunkBlocks is how many neighbouring blocks a worker takes at once.
 	chunkBlocks = 8
-	// A lot has at most maxLotTasks tasks, and fewer where there would not be about minLots.
+	// A lot has at most maxLotTasks tasks, fewer where there would not be about minLots, and one
+	// if it is among the last singleLots.
 	maxLotTasks = 4
 	minLots     = 16
+	singleLots  = 12
+	// patience is how long a worker that is done waits for the others awake.
+	patience = 100 * time.Microsecond
 )
 
 // Sink takes the rows of a scan, a few thousand at a time, stamped, in no order. The batch is
@@ -69,15 +73,16 @@ func (s *Store) ScanParts(
 	ctx context.Context, q *record.Query, parts segment.Parts,
 	newSink func(worker int) (Sink, error),
 ) (ScanStats, error) {
-	return s.ScanInto(ctx, q, parts, func(worker int) (Taker, error) {
+	return s.ScanInto(ctx, q, func(worker int) (Taker, error) {
 		sink, err := newSink(worker)
-		return Taker{Rows: sink}, err
+		return Taker{Rows: sink, Parts: parts}, err
 	})
 }
 
 // Taker is where a worker's rows go.
 type Taker struct {
-	Rows Sink
+	Rows  Sink
+	Parts segment.Parts // of rows that Rows looks at
 	// Apart takes parts of blocks apart; with nil nobody does.
 	Apart Apart
 	// Room, unless it is nil, is asked before rows are put together, and what it returns, nil for
@@ -88,10 +93,9 @@ type Taker struct {
 	Room func(beside bool) []byte
 }
 
-// ScanInto is ScanParts for takers of more kinds.
+// ScanInto is ScanParts for takers of more kinds. Where nothing can lie in the box, none is made.
 func (s *Store) ScanInto(
-	ctx context.Context, q *record.Query, parts segment.Parts,
-	newTaker func(worker int) (Taker, error),
+	ctx context.Context, q *record.Query, newTaker func(worker int) (Taker, error),
 ) (ScanStats, error) {
 	s.scanning.RLock()
 	defer s.scanning.RUnlock()
@@ -101,7 +105,6 @@ func (s *Store) ScanInto(
 		return ScanStats{}, err
 	}
 	defer sc.giveBack()
-	sc.restrict(parts)
 	if sc.empty {
 		sc.stats.TookNs = int64(time.Since(began))
 		return sc.stats, nil
@@ -162,7 +165,6 @@ type scan struct {
 type asking struct {
 	ctx       context.Context
 	store     *Store
-	parts     segment.Parts // that sinks look at, see restrict
 	keysOnly  bool
 	countOnly bool
 	inTurn    bool // sinks fold rows into sums of floats, which depend on the order
@@ -227,7 +229,6 @@ func (s *Store) newScan(ctx context.Context, q *record.Query) (*scan, error) {
 	sc := scans.Get().(*scan)
 	sc.ctx, sc.store, sc.box, sc.horizon = ctx, s, q.Box, horizon
 	sc.keysOnly, sc.view, sc.lastN = q.KeysOnly, q.View, q.Last
-	sc.restrict(segment.AllParts)
 	sc.inTurn = q.Aggregate.Name != ""
 	sc.noTombs = sc.inTurn || len(q.Filters) > 0
 	sc.finder.scan = sc
@@ -344,6 +345,8 @@ func (sc *scan) workTogether(
 	var wg sync.WaitGroup
 	next := make([]atomic.Int64, len(all))
 	var stopped atomic.Bool
+	var left atomic.Int32 // of the others
+	left.Store(int32(len(all) - 1))
 	errs := make([]error, len(all))
 	work := func(i int) {
 		w := all[i]
@@ -368,12 +371,18 @@ func (sc *scan) workTogether(
 		}
 	}()
 	for i := range len(all) - 1 {
-		wg.Go(func() { work(i + 1) })
+		wg.Go(func() {
+			defer left.Add(-1)
+			work(i + 1)
+		})
 	}
 	// Of the goroutines that wait to run, another processor takes the one that was made last only
 	// after a pause.
 	go func() {}()
 	work(0)
+	// To sleep and be woken takes longer than the others have left to do, mostly.
+	for began := time.Now(); left.Load() > 0 && time.Since(began) < patience; {
+	}
 	wg.Wait()
 	done = true
 	for _, err := range errs {

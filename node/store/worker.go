@@ -19,6 +19,7 @@ type doing struct {
 	scan     *scan
 	number   int
 	to       Taker
+	reads    segment.Parts  // of rows
 	lent     lent           // to the batch
 	beside   bool           // other rows are gathered already, see scanApart
 	box      *record.Box    // of the piece that is being scanned
@@ -73,9 +74,25 @@ func (w *worker) employ(newTaker func(worker int) (Taker, error)) (err error) {
 		w.scan.employing.Lock()
 		defer w.scan.employing.Unlock()
 		w.to, err = newTaker(w.number)
+		w.reads = w.scan.partsRead(w.to.Parts)
 	}
 	return err
 }
+
+// partsRead returns which parts of rows are read for who looks at some. Views that resolve versions
+// look at whole keys.
+func (sc *scan) partsRead(parts segment.Parts) segment.Parts {
+	if sc.keysOnly {
+		parts &= segment.Keys
+	}
+	if sc.view != record.ViewAll {
+		parts |= segment.Keys
+	}
+	return parts
+}
+
+// keysOnly reports whether no payload is read.
+func (w *worker) keysOnly() bool { return w.reads&segment.Payloads == 0 }
 
 // workInTurn does every so manieth task, so that the same rows come to the same sink in the same
 // order whenever a scan is repeated.
@@ -89,23 +106,22 @@ func (w *worker) workInTurn(workers int, stopped *atomic.Bool) error {
 }
 
 // work does whichever tasks are next, which is faster when tasks differ, or processors. Of lots
-// each worker has a stretch of its own, and then helps with those of others: so a question that is
-// asked again finds more of its blocks in the caches of the processor that read them.
+// each worker has a stretch of its own first, and then helps with those of others: so a question
+// that is asked again finds more of its blocks in the caches of the processor that read them.
 func (w *worker) work(next []atomic.Int64, stopped *atomic.Bool) error {
-	lot := w.lotTasks()
-	if lot == 0 {
-		lot, next = 1, next[:1]
+	all := lotsOf(len(w.scan.tasks))
+	if w.to.Apart == nil {
+		all, next = lots{tasks: all.tasks, size: 1}, next[:1]
 	}
-	lots := (len(w.scan.tasks) + lot - 1) / lot
 	for i := range next {
 		s := (w.number + i) % len(next)
-		from, to := lots*s/len(next), lots*(s+1)/len(next)
+		from, to := all.at(all.tasks*s/len(next)), all.at(all.tasks*(s+1)/len(next))
 		for !stopped.Load() {
 			k := from + int(next[s].Add(1)) - 1
 			if k >= to {
 				break
 			}
-			if err := w.doLot(k*lot, min((k+1)*lot, len(w.scan.tasks))); err != nil {
+			if err := w.doLot(all.from(k), all.from(k+1)); err != nil {
 				return err
 			}
 		}
@@ -116,13 +132,29 @@ func (w *worker) work(next []atomic.Int64, stopped *atomic.Bool) error {
 	return w.flush()
 }
 
-// lotTasks returns how many tasks that follow one another a worker takes at once: some for who
-// takes rows apart and has work at the end of each lot, but few of few. 0: there are no lots.
-func (w *worker) lotTasks() int {
-	if w.to.Apart == nil {
-		return 0
+// lots are the tasks of a round for who takes rows apart and has work at the end of each lot: a
+// worker takes some at once that follow one another, but few of few, and one by one towards the
+// end, where workers would wait for one another.
+type lots struct {
+	tasks int
+	large int // lots of several tasks, which come first
+	size  int // of these
+}
+
+func lotsOf(tasks int) lots {
+	size := min(maxLotTasks, 1+tasks/minLots)
+	return lots{tasks: tasks, size: size, large: max(0, tasks-singleLots) / size}
+}
+
+// from returns the first task of a lot.
+func (l *lots) from(lot int) int { return lot + min(lot, l.large)*(l.size-1) }
+
+// at returns the lot of a task, or the first one behind it where its lot begins before it.
+func (l *lots) at(task int) int {
+	if several := l.large * l.size; task > several {
+		return l.large + task - several
 	}
-	return min(maxLotTasks, 1+len(w.scan.tasks)/minLots)
+	return (task + l.size - 1) / l.size
 }
 
 // doLot does the tasks [from, to) of the round.
