@@ -71,7 +71,8 @@ func TestInitRunsWhereNothingIs(t *testing.T) {
 			t.Errorf("%s: a filter: %v", name, err)
 		}
 		folded.Aggregate = call
-		if _, _, err := n.Aggregate(t.Context(), &folded); toWire(err).Kind != wire.KindPluginLimit {
+		_, _, err := n.Aggregate(t.Context(), &folded)
+		if toWire(err).Kind != wire.KindPluginLimit {
 			t.Errorf("%s: an aggregate: %v", name, err)
 		}
 	}
