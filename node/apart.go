@@ -216,8 +216,10 @@ func (p *parts) End() {
 	case x.rows > 0:
 		p.take(x) // its state comes with gather
 	case x.table != nil:
+		none := p.found[p.next*p.to.guest.StateSize():][:p.to.guest.StateSize()]
+		clear(none) // of what an aggregate before left there
 		x.table.Lock()
-		x.table.Put(&x.part, 0, p.found[:p.to.guest.StateSize()])
+		x.table.Put(&x.part, 0, none)
 		x.table.Unlock()
 	}
 	p.next++

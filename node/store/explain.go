@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -112,6 +113,7 @@ func (s *Store) ExplainApart(
 		x.running = time.Now()
 		err = sc.run(func(worker int) (Taker, error) {
 			to, err := nobody(worker)
+			to.Parts = segment.AllParts
 			if newApart != nil {
 				to.Apart = newApart()
 			}

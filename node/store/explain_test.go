@@ -1,11 +1,14 @@
 package store
 
 import (
+	"errors"
 	"math"
+	"os"
 	"testing"
 	"time"
 
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -166,5 +169,38 @@ func TestExplainNothing(t *testing.T) {
 	x, err := s.Explain(t.Context(), q)
 	if err != nil || x.Shards != 2 || x.ShardsAsked != 0 || x.Segments == nil || x.Blocks != 0 {
 		t.Errorf("%+v, %v", x, err)
+	}
+}
+
+// TestExplainReadsPayloads: what a scan cannot answer, for payloads are damaged, is not explained
+// either, and it costs what the scan does.
+func TestExplainReadsPayloads(t *testing.T) {
+	dir, rng := t.TempDir(), randomSource(t)
+	s := openTest(t, Options{Dir: dir, Shards: 1, Now: later})
+	b := &record.Batch{}
+	for i := range int64(200) {
+		payload := make([]byte, 1000)
+		for k := range payload {
+			payload[k] = byte(rng.Uint32())
+		}
+		b.Append(record.Key{CID: 1, MID: i, MOID: 1, CapNs: i}, payload)
+	}
+	mustPut(t, s, b, WriterSeq{})
+	if err := errors.Join(s.Seal(t.Context()), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(s.segmentPath(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole[len(whole)/2] ^= 1 // nearly all of it are payloads
+	if err := os.WriteFile(s.segmentPath(1), whole, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s = openTest(t, Options{Dir: dir, Now: later})
+	var damage *segment.CorruptError
+	_, err = s.Explain(t.Context(), &record.Query{})
+	if !errors.As(err, &damage) {
+		t.Errorf("an explanation of damaged payloads: %v", err)
 	}
 }

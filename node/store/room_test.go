@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"maps"
@@ -336,5 +337,26 @@ func TestPanicOfOneWorker(t *testing.T) {
 	}
 	if b, e := began.Load(), ended.Load(); b == 0 || b != e {
 		t.Errorf("%d calls of sinks began and %d ended", b, e)
+	}
+}
+
+// TestTakersThatFail: what the taker of one worker fails with ends the scan, and others are not
+// made.
+func TestTakersThatFail(t *testing.T) {
+	s := openForRooms(t, randomSource(t), Options{Workers: 8, parallelRows: 1,
+		Index: index.Options{BlockRows: 1024}})
+	failed := errors.New("there is no taker")
+	for range 50 {
+		calls := 0
+		stats, err := s.ScanInto(t.Context(), &record.Query{}, func(int) (Taker, error) {
+			calls++
+			for range 1000 { // so that others ask for theirs
+				runtime.Gosched()
+			}
+			return Taker{}, failed
+		})
+		if !errors.Is(err, failed) || calls != 1 || stats.Workers < 2 {
+			t.Fatalf("%d takers of %d workers were asked for: %v", calls, stats.Workers, err)
+		}
 	}
 }

@@ -26,7 +26,7 @@ const (
 	maxLotTasks = 4
 	minLots     = 16
 	singleLots  = 12
-	// patience is how long a worker that is done waits for the others awake.
+	// patience is how long a worker that is done waits awake for others that are at work.
 	patience = 100 * time.Microsecond
 )
 
@@ -319,11 +319,11 @@ func (sc *scan) work(all []*worker, newTaker func(worker int) (Taker, error)) er
 	if len(all) > 1 {
 		return sc.workTogether(all, newTaker)
 	}
-	if err := all[0].employ(newTaker); err != nil {
-		return err
-	}
 	var next [1]atomic.Int64
 	var stopped atomic.Bool
+	if err := all[0].employ(newTaker, &stopped); err != nil {
+		return err
+	}
 	return all[0].work(next[:], &stopped)
 }
 
@@ -345,13 +345,13 @@ func (sc *scan) workTogether(
 	var wg sync.WaitGroup
 	next := make([]atomic.Int64, len(all))
 	var stopped atomic.Bool
-	var left atomic.Int32 // of the others
-	left.Store(int32(len(all) - 1))
+	var asleep, busy atomic.Int32 // of the others
+	asleep.Store(int32(len(all) - 1))
 	errs := make([]error, len(all))
 	work := func(i int) {
 		w := all[i]
 		errs[i] = segment.Guard(func() error {
-			if err := w.employ(newTaker); err != nil {
+			if err := w.employ(newTaker, &stopped); err != nil || w.to.Rows == nil {
 				return err
 			}
 			if sc.inTurn && w.to.Apart == nil {
@@ -372,7 +372,9 @@ func (sc *scan) workTogether(
 	}()
 	for i := range len(all) - 1 {
 		wg.Go(func() {
-			defer left.Add(-1)
+			busy.Add(1)
+			defer busy.Add(-1)
+			asleep.Add(-1)
 			work(i + 1)
 		})
 	}
@@ -380,8 +382,10 @@ func (sc *scan) workTogether(
 	// after a pause.
 	go func() {}()
 	work(0)
-	// To sleep and be woken takes longer than the others have left to do, mostly.
-	for began := time.Now(); left.Load() > 0 && time.Since(began) < patience; {
+	// To sleep and be woken takes longer than others have left to do, mostly. Those who have not
+	// begun may wait for this processor.
+	for began := time.Now(); asleep.Load() == 0 && busy.Load() > 0 &&
+		time.Since(began) < patience; {
 	}
 	wg.Wait()
 	done = true

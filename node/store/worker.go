@@ -68,14 +68,23 @@ func empty(batch *record.Batch) {
 	}
 }
 
-// employ gets the worker its taker, unless it has one from a round before.
-func (w *worker) employ(newTaker func(worker int) (Taker, error)) (err error) {
-	if w.to.Rows == nil {
-		w.scan.employing.Lock()
-		defer w.scan.employing.Unlock()
-		w.to, err = newTaker(w.number)
-		w.reads = w.scan.partsRead(w.to.Parts)
+// employ gets the worker its taker, unless it has one from a round before. A worker whose scan was
+// stopped gets none: whatever one failed to make, others would fail to make again.
+func (w *worker) employ(
+	newTaker func(worker int) (Taker, error), stopped *atomic.Bool,
+) (err error) {
+	if w.to.Rows != nil {
+		return nil
 	}
+	w.scan.employing.Lock()
+	defer w.scan.employing.Unlock()
+	if stopped.Load() {
+		return nil
+	}
+	if w.to, err = newTaker(w.number); err != nil {
+		stopped.Store(true)
+	}
+	w.reads = w.scan.partsRead(w.to.Parts)
 	return err
 }
 
