@@ -56,8 +56,9 @@ type ScanStats struct {
 }
 
 // Scan gives the rows in the box of q that its view shows to sinks. newSink is called once for
-// each worker, in any order, one at a time, while other workers may be using theirs; a sink is used
-// by one goroutine at a time. Order, limit and plugins of q are the caller's.
+// each worker that finds something to do, in any order, one at a time, while other workers may be
+// using theirs; a sink is used by one goroutine at a time. Order, limit and plugins of q are the
+// caller's.
 //
 // The query must be normalised. Errors: ErrClosed, *segment.CorruptError, ctx.Err(), and what
 // sinks return.
@@ -344,19 +345,28 @@ func (sc *scan) workTogether(
 ) error {
 	var wg sync.WaitGroup
 	next := make([]atomic.Int64, len(all))
-	var stopped atomic.Bool
+	var stopped, allTaken atomic.Bool
+	if err := all[0].employ(newTaker, &stopped); err != nil {
+		return err
+	}
 	var asleep, busy atomic.Int32 // of the others
 	asleep.Store(int32(len(all) - 1))
+	sc.store.together.Add(1)
+	defer sc.store.together.Add(-1)
 	errs := make([]error, len(all))
 	work := func(i int) {
 		w := all[i]
 		errs[i] = segment.Guard(func() error {
+			if allTaken.Load() { // as it woke late
+				return nil
+			}
 			if err := w.employ(newTaker, &stopped); err != nil || w.to.Rows == nil {
 				return err
 			}
 			if sc.inTurn && w.to.Apart == nil {
 				return w.workInTurn(len(all), &stopped)
 			}
+			defer allTaken.Store(true)
 			return w.work(next, &stopped)
 		}, sc.mappings)
 		if errs[i] != nil {
@@ -382,10 +392,10 @@ func (sc *scan) workTogether(
 	// after a pause.
 	go func() {}()
 	work(0)
-	// To sleep and be woken takes longer than others have left to do, mostly. Those who have not
-	// begun may wait for this processor.
+	// To sleep and be woken takes longer than others have left to do, mostly. But those who have
+	// not begun may wait for this processor, and so may other scans.
 	for began := time.Now(); asleep.Load() == 0 && busy.Load() > 0 &&
-		time.Since(began) < patience; {
+		sc.store.together.Load() == 1 && time.Since(began) < patience; {
 	}
 	wg.Wait()
 	done = true

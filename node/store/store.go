@@ -153,6 +153,7 @@ type Store struct {
 
 	// scanning is held for reading by scans; Close takes it to unmap segments.
 	scanning sync.RWMutex
+	together atomic.Int32 // scans of several workers that are running
 	closed   atomic.Bool
 
 	history atomic.Pointer[history] // of the manifest; changed under manifestMu
