@@ -19,7 +19,7 @@ func TestVersions(t *testing.T) {
 	s := openTest(t, Options{Shards: 2, SealRows: 1500, retainEvery: time.Hour,
 		Index: index.Options{BlockRows: 64}})
 	m, hidden, latest := &model{}, 0, 0
-	for step := range 60 {
+	for step := 0; step < 60 || step < 600 && (hidden == 0 || latest == 0); step++ {
 		switch op := rng.IntN(12); {
 		case op < 4:
 			b := sh.batch(rng, 1+rng.IntN(200), 0)
