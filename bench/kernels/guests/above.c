@@ -3,15 +3,21 @@
 
 ABOVE("above")
 
+/* Bits of eight payloads, of which the last is known. */
+static inline __attribute__((always_inline)) u32 eight(const u8 *p, f64 v, u32 last) {
+  u32 low = (u32)(pentad_f64(p) > v) | (u32)(pentad_f64(p + 8) > v) << 1 |
+            (u32)(pentad_f64(p + 16) > v) << 2 | (u32)(pentad_f64(p + 24) > v) << 3;
+  u32 high = (u32)(pentad_f64(p + 32) > v) | (u32)(pentad_f64(p + 40) > v) << 1 |
+             (u32)(pentad_f64(p + 48) > v) << 2 | last << 3;
+  return low | high << 4;
+}
+
 static u32 dense(const u8 *p, u32 n, u8 *bitmap) {
   u32 i = 0;
-  for (f64 v = value; i + 8 <= n; i += 8, p += 64) {
-    u32 last = pentad_f64_first(p + 56) > v;
-    u32 low = (u32)(pentad_f64(p) > v) | (u32)(pentad_f64(p + 8) > v) << 1 |
-              (u32)(pentad_f64(p + 16) > v) << 2 | (u32)(pentad_f64(p + 24) > v) << 3;
-    u32 high = (u32)(pentad_f64(p + 32) > v) | (u32)(pentad_f64(p + 40) > v) << 1 |
-               (u32)(pentad_f64(p + 48) > v) << 2 | last << 3;
-    bitmap[i >> 3] = (u8)(low | high << 4);
+  for (f64 v = value; i + 16 <= n; i += 16, p += 128) {
+    u32 last = pentad_f64_first(p + 120) > v;
+    bitmap[(i >> 3) + 1] = (u8)eight(p + 64, v, last);
+    bitmap[i >> 3] = (u8)eight(p, v, pentad_f64(p + 56) > v);
   }
   return i;
 }
