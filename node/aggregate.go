@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"slices"
+	"sync"
 
 	"github.com/pentad-db/pentad/node/internal/calendar"
 	"github.com/pentad-db/pentad/node/store"
@@ -20,6 +21,26 @@ type aggregator struct {
 	guest  *wasmhost.Aggregate
 	gid    []uint32
 	parts  *parts // nil where it takes none
+
+	closing sync.Mutex
+	closed  bool // guarded by closing
+}
+
+// leave closes the instance of a worker whose lots hold all that came of its rows, while others
+// may still be at work.
+func (a *aggregator) leave() {
+	if len(a.groups.keys) == 0 {
+		a.close()
+	}
+}
+
+func (a *aggregator) close() {
+	a.closing.Lock()
+	defer a.closing.Unlock()
+	if !a.closed {
+		a.closed = true
+		_ = a.guest.Close() // its failures were returned by the calls
+	}
 }
 
 func (a *aggregator) add(ctx context.Context, b *record.Batch) error {
@@ -109,7 +130,7 @@ func (n *local) fold(
 		s := sinks{rows: func(b *record.Batch) error { return a.add(ctx, b) }, front: guest.Front(),
 			room: func(beside bool) []byte { return halfOf(guest.Room(ctx), beside) }}
 		if a.parts = newParts(ctx, keep, a); a.parts != nil {
-			s.parts = a.parts
+			s.parts, s.leave = a.parts, a.leave
 		}
 		return s, nil
 	})
@@ -139,7 +160,7 @@ func halfOf(room []byte, second bool) []byte {
 
 func closeAll(workers []*aggregator) {
 	for _, a := range workers {
-		_ = a.guest.Close() // its failures were returned by the calls
+		a.close()
 		if a.parts != nil {
 			a.parts.giveBack()
 			a.parts = nil

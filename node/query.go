@@ -185,6 +185,7 @@ type sinks struct {
 	front uint32
 	parts store.Apart
 	room  func(beside bool) []byte // where payloads may lie, nil for anywhere
+	leave func()                   // see [store.Taker]
 }
 
 // scan runs the store's scan with the filters of the query before each sink, in their order. Sinks
@@ -264,7 +265,7 @@ func (n *local) scanChain(
 	stats, err := n.store.ScanInto(ctx, q, func(worker int) (store.Taker, error) {
 		made = true
 		to, read, err := chain(worker)
-		out := store.Taker{Rows: to.rows, Parts: read, Apart: to.parts}
+		out := store.Taker{Rows: to.rows, Parts: read, Apart: to.parts, Leave: to.leave}
 		// Elsewhere there would be payloads in it of rows that the aggregate is not to see.
 		if len(modules) == 0 && q.View == record.ViewAll {
 			out.Room = to.room

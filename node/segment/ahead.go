@@ -109,16 +109,6 @@ func (b *Block) AheadRows(rows []Span, parts Parts) {
 	b.eachColumn(parts, func(c *column) { c.ahead(rows) })
 }
 
-// AheadAllRows is AheadRows for many rows, all of which it loads.
-func (b *Block) AheadAllRows(rows []Span, parts Parts) {
-	b.eachColumn(parts, func(c *column) {
-		for _, r := range rows {
-			from, end := int(r.Lo)*int(c.width)/8, int(r.Hi)*int(c.width)/8
-			prefetch((*byte)(unsafe.Add(c.bodyStart(), from)), (end-from)/cacheLineBytes+1)
-		}
-	})
-}
-
 // eachColumn yields the columns from which parts are gathered, but those that vary little.
 func (b *Block) eachColumn(parts Parts, yield func(c *column)) {
 	for _, d := range [...]record.Dim{record.MID, record.Cap, record.Acq} {

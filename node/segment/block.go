@@ -26,6 +26,7 @@ type Block struct {
 	chunks  []byte // chunk directory
 	data    []byte // what the chunks hold
 	matches []match
+	loads   *Loads // nil for none
 	span    [1]Span
 	sel     []uint32
 
@@ -50,7 +51,7 @@ func (b *Block) Release() {
 // Forget is Release for a block that is opened anew before anything else is done with it: it does
 // not empty what would then lead nowhere.
 func (b *Block) Forget() {
-	b.sealed, b.rows = nil, 0
+	b.sealed, b.rows, b.loads = nil, 0, nil
 	b.open = chunk{}
 	if cap(b.raw) > maxKeptChunk {
 		b.raw, b.lz = nil, nil

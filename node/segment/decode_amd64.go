@@ -41,13 +41,23 @@ var inversesOf10 = [len(powersOf10)]struct{ nearest, lack float64 }{
 func decodeEights(from *byte, eights int, u *wideUnpacking, d *decoding, out unsafe.Pointer,
 	stride int)
 
+// decodeDense also has memory loaded from load on, so many bytes further with every eight rows.
+//
 //go:noescape
-func decodeDense(body *byte, lo, n int, u *[8]denseUnpacking, d *decoding, out unsafe.Pointer)
+func decodeDense(body *byte, lo, n int, u *[8]denseUnpacking, d *decoding, out unsafe.Pointer,
+	load *byte, step int)
 
 // vectors is how a column is written eight rows at a time.
 type vectors struct {
 	decoding
 	tables *tables // nil when it is not
+	loads  *Loads  // nil for none
+}
+
+// loadsBeside reports whether memory is loaded while rows are decoded.
+func loadsBeside() bool {
+	t := filterTables()
+	return t != nil && t.sixteens
 }
 
 func (c *column) vectors() (v vectors) {
@@ -81,8 +91,7 @@ func (c *column) writeVector(v *vectors, lo, n int, w *wordWriter) (done int) {
 		// It loads 64 bytes for the last eight rows.
 		if fit := (8*room+7)/width + 8 - lo; fit >= 8 {
 			done = min(n, fit)
-			decodeDense(c.byteAt(0), lo, done, &t.dense[width], &v.decoding,
-				unsafe.Add(w.out, w.at))
+			c.writeDense(v, lo, done, unsafe.Add(w.out, w.at))
 		}
 	}
 	if done < n {
@@ -100,6 +109,22 @@ func (c *column) writeVector(v *vectors, lo, n int, w *wordWriter) (done int) {
 	}
 	w.at += uintptr(done) * w.stride
 	return done
+}
+
+// writeDense is writeVector for all of n rows, eight at least.
+func (c *column) writeDense(v *vectors, lo, n int, out unsafe.Pointer) {
+	u := &v.tables.dense[c.width]
+	for {
+		load, step, rows := c.byteAt(0), 0, n
+		if v.loads.left() {
+			load, step, rows = v.loads.take(n)
+		}
+		decodeDense(c.byteAt(0), lo, rows, u, &v.decoding, out, load, step)
+		if n -= rows; n == 0 {
+			return
+		}
+		lo, out = lo+rows, unsafe.Add(out, 8*rows)
+	}
 }
 
 // lookUp replaces the numbers of n entries of the dictionary by these.

@@ -171,9 +171,11 @@ sparseDecimalsGCD:
 
 // UNPACKDENSE makes eight values of the 64 bytes from SI on, in Z11, with what lies above them.
 #define UNPACKDENSE \
-	VPERMB  (SI), Z0, Z11; \
-	ADDQ    R8, SI; \
-	VPSRLVQ Z1, Z11, Z11
+	VPERMB     (SI), Z0, Z11; \
+	ADDQ       R8, SI; \
+	PREFETCHT0 (R14); \
+	ADDQ       R15, R14; \
+	VPSRLVQ    Z1, Z11, Z11
 
 #define MASKDENSE \
 	VPANDQ Z2, Z11, Z11
@@ -193,14 +195,17 @@ sparseDecimalsGCD:
 	JNZ       label; \
 	JMP       stepDense
 
-// func decodeDense(body *byte, lo, n int, u *[8]denseUnpacking, d *decoding, out unsafe.Pointer)
-TEXT ·decodeDense(SB), NOSPLIT, $0-48
+// func decodeDense(body *byte, lo, n int, u *[8]denseUnpacking, d *decoding, out unsafe.Pointer,
+//	load *byte, step int)
+TEXT ·decodeDense(SB), NOSPLIT, $0-64
 	MOVQ         body+0(FP), R12
 	MOVQ         lo+8(FP), R10      // the next row
 	MOVQ         n+16(FP), R11      // how many there are
 	MOVQ         u+24(FP), BX
 	MOVQ         d+32(FP), AX
 	MOVQ         out+40(FP), DX     // where the next row goes
+	MOVQ         load+48(FP), R14   // what is loaded meanwhile
+	MOVQ         step+56(FP), R15   // with eight rows
 	VPBROADCASTQ 128(BX), Z2        // bits of a value
 	MOVQ         136(BX), R8        // bytes of eight
 	VPBROADCASTQ 0(AX), Z3          // base

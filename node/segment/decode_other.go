@@ -2,7 +2,9 @@
 
 package segment
 
-type vectors struct{}
+type vectors struct{ loads *Loads }
+
+func loadsBeside() bool { return false }
 
 func (c *column) vectors() vectors { return vectors{} }
 

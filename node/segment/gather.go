@@ -83,7 +83,7 @@ func partsOf(keysOnly bool) Parts {
 // some parts: other columns get the right length and whatever values, and without acq the rows are
 // unstamped. All rows of a batch are gathered with the same parts.
 func (b *Block) GatherParts(sel []uint32, spans []Span, parts Parts, dst *record.Batch) error {
-	p := positions{sel: sel, spans: spans, n: len(sel)}
+	p := positions{sel: sel, spans: spans, n: len(sel), loads: b.loads}
 	if sel == nil {
 		for _, s := range spans {
 			p.n += int(s.Hi - s.Lo)
@@ -112,6 +112,7 @@ type positions struct {
 	sel   []uint32
 	spans []Span
 	n     int
+	loads *Loads // nil for none
 }
 
 // at returns position k where there is sel or one span.

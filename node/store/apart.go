@@ -5,6 +5,7 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/internal/kept"
+	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -50,6 +51,7 @@ type apart struct {
 	batch record.Batch      // of rows of a part
 	lent  lent              // to it
 	ring  [3]held           // blocks that are opened and searched ahead
+	loads segment.Loads     // of the next of these
 }
 
 // planApart tells of the parts among candidates, and leaves those that are likely to be opened.
@@ -195,6 +197,7 @@ func (w *worker) scanOrTake(t *task, c index.Candidate, h *held) error {
 		return w.scanBlock(t, c)
 	}
 	defer h.forget()
+	defer w.apart.loads.Finish()
 	return w.takeHeld(t, h)
 }
 

@@ -96,12 +96,17 @@ func (w *worker) heldAhead(seg *segmentScan, open []index.Candidate, i int) (*he
 	for k := toSearch; k < min(i+2, len(open)); k++ {
 		if h := &ring[k%len(ring)]; h.info != nil {
 			w.search(seg, h)
-			h.block.AheadAllRows(h.spans, w.reads)
+			w.apart.loads.Set(&h.block, h.spans, w.reads)
+			if k == i {
+				w.apart.loads.Finish()
+			}
 		}
 	}
 	if h := &ring[i%len(ring)]; h.info != nil {
+		w.apart.loads.Beside(&h.block)
 		return h, nil
 	}
+	w.apart.loads.Finish()
 	return nil, nil
 }
 

@@ -92,6 +92,9 @@ type Taker struct {
 	// fit lie elsewhere. In a view that resolves versions there may be payloads in it that are
 	// given to nobody.
 	Room func(beside bool) []byte
+	// Leave, unless it is nil, is called where another worker than the first has given all its
+	// rows. The scan does not wait for it to return.
+	Leave func()
 }
 
 // ScanInto is ScanParts for takers of more kinds. Where nothing can lie in the box, none is made.
@@ -345,6 +348,7 @@ func (sc *scan) workTogether(
 ) error {
 	var wg sync.WaitGroup
 	next := make([]atomic.Int64, len(all))
+	last := len(sc.waiting) == 0 // of the rounds
 	var stopped, allTaken atomic.Bool
 	if err := all[0].employ(newTaker, &stopped); err != nil {
 		return err
@@ -381,22 +385,24 @@ func (sc *scan) workTogether(
 		}
 	}()
 	for i := range len(all) - 1 {
-		wg.Go(func() {
+		wg.Add(1)
+		sc.store.helpers.run(func() {
 			busy.Add(1)
-			defer busy.Add(-1)
 			asleep.Add(-1)
 			work(i + 1)
+			leave := all[i+1].to.Leave
+			busy.Add(-1)
+			wg.Done()
+			if last && leave != nil {
+				leave()
+			}
 		})
 	}
 	// Of the goroutines that wait to run, another processor takes the one that was made last only
 	// after a pause.
 	go func() {}()
 	work(0)
-	// To sleep and be woken takes longer than others have left to do, mostly. But those who have
-	// not begun may wait for this processor, and so may other scans.
-	for began := time.Now(); asleep.Load() == 0 && busy.Load() > 0 &&
-		sc.store.together.Load() == 1 && time.Since(began) < patience; {
-	}
+	sc.waitAwake(&asleep, &busy)
 	wg.Wait()
 	done = true
 	for _, err := range errs {
@@ -405,6 +411,15 @@ func (sc *scan) workTogether(
 		}
 	}
 	return nil
+}
+
+// waitAwake waits for the other workers a while: to sleep and be woken takes longer than they have
+// left to do, mostly. But those who have not begun may wait for this processor, and so may other
+// scans.
+func (sc *scan) waitAwake(asleep, busy *atomic.Int32) {
+	for began := time.Now(); asleep.Load() == 0 && busy.Load() > 0 &&
+		sc.store.together.Load() == 1 && time.Since(began) < patience; {
+	}
 }
 
 func (sc *scan) collect(all []*worker) {

@@ -154,6 +154,7 @@ type Store struct {
 	// scanning is held for reading by scans; Close takes it to unmap segments.
 	scanning sync.RWMutex
 	together atomic.Int32 // scans of several workers that are running
+	helpers  *helpers
 	closed   atomic.Bool
 
 	history atomic.Pointer[history] // of the manifest; changed under manifestMu
@@ -209,6 +210,7 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 		stop: make(chan struct{}), drained: make(chan struct{}), room: make(chan struct{}),
 		mergeWake: make(chan struct{}, 1),
 	}
+	s.helpers = newHelpers(opt.Workers, s.stop)
 	if opt.Now == nil {
 		s.wall = newWallClock()
 		s.opt.Now = s.wall.now

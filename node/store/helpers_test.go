@@ -1,0 +1,87 @@
+package store
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// TestHelpers: everything is run, at once where nobody is idle, and no more stay than may.
+func TestHelpers(t *testing.T) {
+	ends := make(chan struct{})
+	h := newHelpers(2, ends)
+	for range 20 {
+		var wg sync.WaitGroup
+		together := make(chan struct{})
+		var running atomic.Int32
+		for range 5 {
+			wg.Add(1)
+			h.run(func() {
+				defer wg.Done()
+				if running.Add(1) == 5 {
+					close(together)
+				}
+				<-together
+			})
+		}
+		wg.Wait()
+	}
+	for h.idle.Load() != 2 {
+		runtime.Gosched()
+	}
+	close(ends)
+}
+
+// TestLeave: each worker but the first that had a taker leaves once, when it has given its rows.
+func TestLeave(t *testing.T) {
+	rng := randomSource(t)
+	s := openForRooms(t, rng, Options{Workers: 4, parallelRows: 1,
+		Index: index.Options{BlockRows: 256}})
+	left, others := 0, 0
+	for range 50 {
+		var mu sync.Mutex
+		var leaving sync.WaitGroup
+		leaves := map[int]int{}
+		_, err := s.ScanInto(t.Context(), &record.Query{}, func(worker int) (Taker, error) {
+			if worker > 0 {
+				leaving.Add(1)
+			}
+			rows := func(*record.Batch) error {
+				mu.Lock()
+				defer mu.Unlock()
+				if leaves[worker] > 0 {
+					t.Errorf("rows come to worker %d that has left", worker)
+				}
+				return nil
+			}
+			leave := func() {
+				mu.Lock()
+				defer mu.Unlock()
+				leaves[worker]++
+				leaving.Done()
+			}
+			return Taker{Rows: rows, Parts: segment.Keys, Leave: leave}, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		leaving.Wait()
+		mu.Lock()
+		for worker, times := range leaves {
+			if worker == 0 || times != 1 {
+				t.Errorf("worker %d left %d times", worker, times)
+			}
+			left++
+		}
+		mu.Unlock()
+		others++
+	}
+	if left == 0 {
+		t.Errorf("in %d scans nobody left", others)
+	}
+}
