@@ -185,6 +185,9 @@ func (h *meterHouse) ask(q *record.Query, after string) {
 			if err != nil {
 				h.Fatalf("after %s: %s: %v", after, queryText(q), err)
 			}
+			if left := h.n.host.Stats().Instances; left != 0 {
+				h.Fatalf("after %s: %s: %d instances are left", after, queryText(q), left)
+			}
 			return groups
 		}
 		rows := *q // not folded
