@@ -42,16 +42,21 @@ func TestLeave(t *testing.T) {
 	rng := randomSource(t)
 	s := openForRooms(t, rng, Options{Workers: 4, parallelRows: 1,
 		Index: index.Options{BlockRows: 256}})
-	left, others := 0, 0
+	left := 0
 	for range 50 {
 		var mu sync.Mutex
 		var leaving sync.WaitGroup
 		leaves := map[int]int{}
+		var others atomic.Int32
 		_, err := s.ScanInto(t.Context(), &record.Query{}, func(worker int) (Taker, error) {
 			if worker > 0 {
 				leaving.Add(1)
+				others.Add(1)
 			}
 			rows := func(*record.Batch) error {
+				for k := 0; worker == 0 && k < 1_000_000 && others.Load() == 0; k++ {
+					runtime.Gosched()
+				}
 				mu.Lock()
 				defer mu.Unlock()
 				if leaves[worker] > 0 {
@@ -79,9 +84,28 @@ func TestLeave(t *testing.T) {
 			left++
 		}
 		mu.Unlock()
-		others++
 	}
 	if left == 0 {
-		t.Errorf("in %d scans nobody left", others)
+		t.Error("nobody left")
+	}
+}
+
+// TestGoexitOfOneWorker: a scan ends also when a sink ends the goroutine of another worker than the
+// first.
+func TestGoexitOfOneWorker(t *testing.T) {
+	s := openForRooms(t, randomSource(t), Options{Workers: 4, parallelRows: 1,
+		Index: index.Options{BlockRows: 256}})
+	for range 20 {
+		_, err := s.Scan(t.Context(), &record.Query{}, func(worker int) (Sink, error) {
+			return func(*record.Batch) error {
+				if worker > 0 {
+					runtime.Goexit()
+				}
+				return nil
+			}, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }

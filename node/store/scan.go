@@ -347,8 +347,7 @@ func (sc *scan) workTogether(
 	all []*worker, newTaker func(worker int) (Taker, error),
 ) error {
 	var wg sync.WaitGroup
-	next := make([]atomic.Int64, len(all))
-	last := len(sc.waiting) == 0 // of the rounds
+	next, last := make([]atomic.Int64, len(all)), len(sc.waiting) == 0 // of the rounds
 	var stopped, allTaken atomic.Bool
 	if err := all[0].employ(newTaker, &stopped); err != nil {
 		return err
@@ -377,6 +376,14 @@ func (sc *scan) workTogether(
 			stopped.Store(true)
 		}
 	}
+	help := func(i int) (leave func()) {
+		defer wg.Done() // also when a sink ends its goroutine
+		busy.Add(1)
+		defer busy.Add(-1)
+		asleep.Add(-1)
+		work(i)
+		return all[i].to.Leave
+	}
 	done := false
 	defer func() { // also when the caller panics: the others use what is given back then
 		if !done {
@@ -387,13 +394,7 @@ func (sc *scan) workTogether(
 	for i := range len(all) - 1 {
 		wg.Add(1)
 		sc.store.helpers.run(func() {
-			busy.Add(1)
-			asleep.Add(-1)
-			work(i + 1)
-			leave := all[i+1].to.Leave
-			busy.Add(-1)
-			wg.Done()
-			if last && leave != nil {
+			if leave := help(i + 1); last && leave != nil {
 				leave()
 			}
 		})
