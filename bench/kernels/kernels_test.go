@@ -43,6 +43,29 @@ func TestResident(t *testing.T) {
 	}
 }
 
+// TestLengths compares kernels that take several records a round, for batches of any rest.
+func TestLengths(t *testing.T) {
+	data := Payloads()
+	for _, k := range All() {
+		for _, n := range []int{1, 7, 8, 15, 16, 17, 24, 31, 40, 511, 512, 513, 520, 527} {
+			r, err := NewResident(t.Context(), &k, data[:8*n], true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close(t.Context())
+			if err := r.Run(); err != nil {
+				t.Fatal(err)
+			}
+			want := make([]byte, k.Result)
+			k.Native(data[:8*n], want)
+			got, err := r.Result()
+			if err != nil || !bytes.Equal(got, want) {
+				t.Errorf("%s of %d: %v\n%x\nnatively\n%x", k.Name, n, err, got, want)
+			}
+		}
+	}
+}
+
 func TestSums(t *testing.T) {
 	data := Payloads()
 	for n := range 20 {
