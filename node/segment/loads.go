@@ -51,14 +51,14 @@ func (l *Loads) Finish() {
 func (l *Loads) left() bool { return l != nil && l.next < len(l.pieces) }
 
 // take takes what is loaded beside the next of n rows, and returns beside how many of them, and how
-// many bytes with every eight.
+// many bytes with every eight. There are eight rows at least.
 func (l *Loads) take(n int) (from *byte, step, rows int) {
 	p := &l.pieces[l.next]
 	from, rows = (*byte)(p.at), n
 	if n >= 2*besideRows && len(l.pieces)-l.next > 1 {
 		rows = max(besideRows, n/(len(l.pieces)-l.next)&^7)
 	}
-	eights := max(1, rows/8)
+	eights := rows / 8
 	step = min(cacheLineBytes, (p.bytes+eights-1)/eights)
 	if bytes := eights * step; bytes < p.bytes {
 		p.at, p.bytes = unsafe.Add(p.at, bytes), p.bytes-bytes

@@ -33,7 +33,7 @@ func TestLoadsTake(t *testing.T) {
 				t.Fatalf("%d of %d rows, %d bytes with eight", rows, left, step)
 			}
 			start := uintptr(pieces[k].at)
-			at, reach := uintptr(unsafe.Pointer(from)), step*max(1, rows/8)
+			at, reach := uintptr(unsafe.Pointer(from)), step*(rows/8)
 			if at < start || at > start && at != end {
 				t.Fatalf("piece %d goes on at %#x, it ended at %#x", k, at, end)
 			}

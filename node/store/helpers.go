@@ -1,6 +1,9 @@
 package store
 
-import "sync/atomic"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 // helpers are the goroutines of workers beside the first. They stay for the next scan: a new one
 // has to grow its stack first, which takes as long as twenty blocks.
@@ -9,18 +12,19 @@ type helpers struct {
 	ends <-chan struct{}
 	work chan func()
 	idle atomic.Int32
+	all  sync.WaitGroup
 }
 
 func newHelpers(most int, ends <-chan struct{}) *helpers {
 	return &helpers{most: int32(most), ends: ends, work: make(chan func())}
 }
 
-// run runs f in another goroutine.
+// run runs f in another goroutine. Nobody calls it beside wait.
 func (h *helpers) run(f func()) {
 	select {
 	case h.work <- f:
 	default:
-		go h.runAll(f)
+		h.all.Go(func() { h.runAll(f) })
 	}
 }
 
@@ -40,3 +44,6 @@ func (h *helpers) runAll(f func()) {
 		}
 	}
 }
+
+// wait waits until all have ended, which they do when they are told to.
+func (h *helpers) wait() { h.all.Wait() }

@@ -35,6 +35,7 @@ func TestHelpers(t *testing.T) {
 		runtime.Gosched()
 	}
 	close(ends)
+	h.wait()
 }
 
 // TestLeave: each worker but the first that had a taker leaves once, when it has given its rows.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"sync"
@@ -347,7 +348,8 @@ func (sc *scan) workTogether(
 	all []*worker, newTaker func(worker int) (Taker, error),
 ) error {
 	var wg sync.WaitGroup
-	next, last := make([]atomic.Int64, len(all)), len(sc.waiting) == 0 // of the rounds
+	next := make([]atomic.Int64, len(all))
+	last := len(sc.waiting) == 0 // of the rounds
 	var stopped, allTaken atomic.Bool
 	if err := all[0].employ(newTaker, &stopped); err != nil {
 		return err
@@ -406,12 +408,7 @@ func (sc *scan) workTogether(
 	sc.waitAwake(&asleep, &busy)
 	wg.Wait()
 	done = true
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(errs...)
 }
 
 // waitAwake waits for the other workers a while: to sleep and be woken takes longer than they have

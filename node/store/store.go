@@ -244,6 +244,7 @@ func (s *Store) Close() error {
 	s.wg.Wait()
 	s.scanning.Lock()
 	defer s.scanning.Unlock()
+	s.helpers.wait()
 	_, err := s.log.Append([]segment.Entry{s.mark(s.clock.finish(), true)})
 	if errors.Is(err, segment.ErrNoSpace) {
 		err = nil // the next Open waits a second for the clock, as after a crash
