@@ -21,7 +21,8 @@ build: ## build bin/pentad
 demo: build ## build, start a node, load a month of 500 meters, query it, run plugins
 	bin/pentad demo --reset --dir $(or $(DEMO_DIR),bin/demo)
 
-test: ## every test
+test: ## every test; those of public data sets where ../shared/data has them
+	@test -d ../shared/data || echo "NOT TESTED: with public data sets, which are not in ../shared/data"
 	$(MAKE) -j 2 test-here test-bench
 
 # Nodes of clusters wait most of the time, so more packages than processors are tested at once. lint

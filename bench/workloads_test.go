@@ -12,6 +12,9 @@ import (
 func TestQueriesHaveRows(t *testing.T) {
 	const few = 3 // boxes of a query that may be empty
 	for _, l := range allLoads() {
+		if l.name == "real" && dataMissing() {
+			continue
+		}
 		rows := l.rows / 4
 		if l.name == "real" { // what it asks for is in the files from a size on
 			rows = l.rows
