@@ -7,9 +7,10 @@ import (
 )
 
 const (
-	// pieceShift: a piece of the rows of a head holds up to 65,536, and after pieceBytes of
-	// payloads no more, so that growing copies little.
-	pieceShift = 16
+	// pieceShift: a piece of the rows of a head holds up to 16,384, and after pieceBytes of
+	// payloads no more. Memory is made for a whole piece, so growing copies nothing, and heads of
+	// many groups have little that they do not need.
+	pieceShift = 14
 	pieceRows  = 1 << pieceShift
 	pieceBytes = 64 << 20
 )

@@ -10,20 +10,29 @@ import (
 // shortBytes is how long payloads are at most of which a chunk's are copied at once.
 const shortBytes = 256
 
-// inOnePiece returns the first of the rows of a chunk, as many as lie in one piece.
-func inOnePiece(rows []entry) []entry {
-	first := rows[0].at >> pieceShift
-	if rows[len(rows)-1].at>>pieceShift == first {
-		return rows
+// alike returns the first of the rows of a chunk, as many as lie in pieces that together takes all
+// of, or none.
+func (a *arrivals) alike(rows []entry) []entry {
+	first, last := rows[0].at>>pieceShift, rows[len(rows)-1].at>>pieceShift
+	p := &a.pieces[first].rows
+	for i := first + 1; i <= last; i++ {
+		q := &a.pieces[i].rows
+		if q.Stride == p.Stride && even(q) == even(p) {
+			continue
+		}
+		n := 1
+		for rows[n].at>>pieceShift < i {
+			n++
+		}
+		return rows[:n]
 	}
-	n := 1
-	for rows[n].at>>pieceShift == first {
-		n++
-	}
-	return rows[:n]
+	return rows
 }
 
-// together copies the matching rows among some of a chunk, all in one piece, column by column, and
+// even reports whether the payloads of all rows are of one length, and none is a tombstone.
+func even(b *record.Batch) bool { return b.Offsets == nil && len(b.Tombs) == 0 }
+
+// together copies the matching rows among some of a chunk that are alike, column by column, and
 // reports whether it could: they must have short payloads of one length, as those before them. Row
 // by row takes three times as long.
 func (s *headScan) together(c *cell, rows []entry) bool {
@@ -32,12 +41,12 @@ func (s *headScan) together(c *cell, rows []entry) bool {
 	if !s.keysOnly {
 		stride = p.rows.Stride
 	}
-	if p.rows.Offsets != nil || len(p.rows.Tombs) > 0 || stride > shortBytes ||
+	if !even(&p.rows) || stride > shortBytes ||
 		b.Len() > 0 && (b.Offsets != nil || b.Stride != stride) {
 		return false
 	}
 	var chosen [chunkRows]uint8
-	n := s.choose(c, rows, p, &chosen)
+	n := s.choose(c, rows, &chosen)
 	if n == 0 {
 		return true
 	}
@@ -51,7 +60,7 @@ func (s *headScan) together(c *cell, rows []entry) bool {
 		cids[i], mids[i] = c.key.cid, lowest|int64(r.device)
 		moids[i], caps[i] = c.key.moid, r.cap
 	}
-	s.copyRest(rows, p, chosen[:n], stride)
+	s.copyRest(rows, chosen[:n], stride)
 	for len(s.flags) < (from+n+63)/64 {
 		s.flags = append(s.flags, 0)
 	}
@@ -65,24 +74,22 @@ func (s *headScan) together(c *cell, rows []entry) bool {
 
 // copyRest copies what the cell does not know of chosen rows. Devices that send in turn leave runs
 // of neighbours.
-func (s *headScan) copyRest(rows []entry, p *piece, chosen []uint8, stride int) {
+func (s *headScan) copyRest(rows []entry, chosen []uint8, stride int) {
 	acqs, data := room(&s.batch.AcqNs, len(chosen)), room(&s.batch.Data, len(chosen)*stride)
 	for i := 0; i < len(chosen); {
 		at, n := rows[chosen[i]].at, 1
-		for i+n < len(chosen) && rows[chosen[i+n]].at == at+place(n) {
+		p, row := s.head.rows.row(at)
+		for i+n < len(chosen) && rows[chosen[i+n]].at == at+place(n) && row+n < pieceRows {
 			n++
 		}
-		row := int(at & (pieceRows - 1))
 		copy(acqs[i:i+n], p.rows.AcqNs[row:])
 		copy(data[i*stride:(i+n)*stride], p.rows.Data[row*stride:])
 		i += n
 	}
 }
 
-// choose lists those of some rows of a chunk, all in one piece, that lie in the box.
-func (s *headScan) choose(
-	c *cell, rows []entry, p *piece, to *[chunkRows]uint8,
-) (n int) {
+// choose lists those of some rows of a chunk that lie in the box.
+func (s *headScan) choose(c *cell, rows []entry, to *[chunkRows]uint8) (n int) {
 	caps, mids := s.box[record.Cap], s.box[record.MID]
 	timely := len(s.box[record.Acq]) == 0 && rows[len(rows)-1].at < s.bound
 	if len(caps) <= 1 && len(mids) <= 1 && timely { // most boxes, and most chunks
@@ -91,7 +98,7 @@ func (s *headScan) choose(
 	for i := range rows {
 		r := &rows[i]
 		if !caps.Contains(r.cap) || !mids.Contains(c.mid(r)) ||
-			!timely && !s.acqIn(p.rows.AcqNs[r.at&(pieceRows-1)]) {
+			!timely && !s.acqIn(s.acqOf(r)) {
 			continue
 		}
 		to[n] = uint8(i)

@@ -1,18 +1,24 @@
 package index
 
 import (
+	"math/bits"
 	"runtime"
+	"slices"
 	"sync"
 	"unsafe"
 )
 
 const (
-	// slabBytes is a large page of memory.
+	// slabBytes is a large page of memory, and unitBytes a part of one: heads share large pages, as
+	// those of many groups would each leave much of their last one empty.
 	slabBytes = 2 << 20
-	// slabRows is how many rows a head has before it takes slabs: most heads of many groups and
+	unitBytes = 64 << 10
+	slabUnits = slabBytes / unitBytes
+	allUnits  = 1<<slabUnits - 1
+	// slabRows is how many rows a head has before it takes units: most heads of many groups and
 	// shards stay small.
-	slabRows = 1 << 14
-	// lineBytes is a line of the processor's caches, where everything in a slab begins.
+	slabRows = 1 << 12
+	// lineBytes is a line of the processor's caches, where everything that is taken begins.
 	lineBytes = 64
 )
 
@@ -20,19 +26,45 @@ const (
 // let as much garbage pile up as there are rows, and it would be in small pages, of which the first
 // touch costs more than the rows that go there. Nothing in it may hold pointers.
 type memory struct {
-	slabs []*slab
-	rest  []byte // of one of them, not taken yet
+	lease *lease // nil: there is none yet
+	rest  []byte // not taken yet
 }
 
-// slab is some memory of a head.
+// lease gives back what it holds when nobody has it any more.
+type lease struct {
+	held *held
+	end  runtime.Cleanup
+}
+
+// held is what a memory consists of.
+type held struct {
+	shares []share
+	whole  []*slab // larger than slabBytes, of this memory alone
+}
+
+// slab is one large page of memory, or several that follow one another.
 type slab struct {
 	bytes  []byte
 	mapped bool            // it is no part of the heap
 	end    runtime.Cleanup // unmaps it when nobody has it any more
+	taken  uint32          // units, while it is shared
 }
 
-// slabs are those of slabBytes that no head has. Anything may be in them.
-var slabs = sync.Pool{New: func() any { return newSlab(slabBytes) }}
+// share is some units of a slab that follow one another.
+type share struct {
+	slab  *slab
+	units uint32 // a bit for each
+}
+
+// slabPool has the slabs of slabBytes that heads share. Anything may be in their units.
+type slabPool struct {
+	whole sync.Pool // slabs of which nothing is taken
+
+	mu     sync.Mutex
+	partly []*slab // some units of them are taken, and others are not
+}
+
+var slabs = slabPool{whole: sync.Pool{New: func() any { return newSlab(slabBytes) }}}
 
 func newSlab(size int) *slab {
 	s := &slab{}
@@ -42,26 +74,98 @@ func newSlab(size int) *slab {
 	return s
 }
 
-// slabFor returns a slab of at least so many bytes.
-func slabFor(size int) *slab {
-	if size <= slabBytes {
-		return slabs.Get().(*slab)
+// take returns so many units that follow one another, and their bytes.
+func (p *slabPool) take(n int) (share, []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for at, s := range p.partly {
+		if r, bytes, ok := s.take(n); ok {
+			if s.taken == allUnits {
+				p.partly = slices.Delete(p.partly, at, at+1)
+			}
+			return r, bytes
+		}
 	}
-	return newSlab((size + slabBytes - 1) &^ (slabBytes - 1))
+	s := p.whole.Get().(*slab)
+	r, bytes, _ := s.take(n)
+	if s.taken != allUnits {
+		p.partly = append(p.partly, s)
+	}
+	return r, bytes
 }
 
-// giveBack lets other heads use the memory.
-func (m *memory) giveBack() {
-	for _, s := range m.slabs {
-		switch {
-		case len(s.bytes) == slabBytes:
-			slabs.Put(s)
-		case s.mapped:
+// take is that of one slab, false where it has not so many together.
+func (s *slab) take(n int) (r share, bytes []byte, ok bool) {
+	starts := ^s.taken // where n free units begin
+	for k, have := n-1, 1; k > 0 && starts != 0; {
+		step := min(k, have)
+		starts &= starts >> step
+		k, have = k-step, have+step
+	}
+	if starts == 0 {
+		return share{}, nil, false
+	}
+	first := bits.TrailingZeros32(starts)
+	units := uint32(1<<n-1) << first
+	s.taken |= units
+	from, to := first*unitBytes, (first+n)*unitBytes
+	return share{s, units}, s.bytes[from:to:to], true
+}
+
+// giveBack lets others take what was taken.
+func (p *slabPool) giveBack(shares []share) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, r := range shares {
+		if r.slab.taken == allUnits {
+			p.partly = append(p.partly, r.slab)
+		}
+		r.slab.taken &^= r.units
+	}
+	p.partly = slices.DeleteFunc(p.partly, func(s *slab) bool {
+		if s.taken == 0 {
+			p.whole.Put(s)
+		}
+		return s.taken == 0
+	})
+}
+
+// giveBack lets other heads use what is held.
+func (h *held) giveBack() {
+	slabs.giveBack(h.shares)
+	for _, s := range h.whole {
+		if s.mapped {
 			s.end.Stop()
 			unmapLarge(s.bytes)
 		}
 	}
+	*h = held{}
+}
+
+// giveBack lets other heads use the memory.
+func (m *memory) giveBack() {
+	if m.lease != nil {
+		m.lease.end.Stop()
+		m.lease.held.giveBack()
+	}
 	*m = memory{}
+}
+
+// more returns at least so many bytes that nobody has taken.
+func (m *memory) more(size int) []byte {
+	if m.lease == nil {
+		m.lease = &lease{held: &held{}}
+		m.lease.end = runtime.AddCleanup(m.lease, (*held).giveBack, m.lease.held)
+	}
+	h := m.lease.held
+	if size > slabBytes {
+		s := newSlab((size + slabBytes - 1) &^ (slabBytes - 1))
+		h.whole = append(h.whole, s)
+		return s.bytes
+	}
+	r, bytes := slabs.take((size + unitBytes - 1) / unitBytes)
+	h.shares = append(h.shares, r)
+	return bytes
 }
 
 // flat is what may lie in a slab.
@@ -78,9 +182,7 @@ func take[T flat](m *memory, n int) []T {
 	size := (n*int(unsafe.Sizeof(value)) + lineBytes - 1) &^ (lineBytes - 1)
 	from := m.rest
 	if size > len(from) {
-		s := slabFor(size)
-		m.slabs = append(m.slabs, s)
-		from = s.bytes
+		from = m.more(size)
 	}
 	if rest := from[size:]; len(from) == len(m.rest) || len(rest) > len(m.rest) {
 		m.rest = rest

@@ -44,8 +44,78 @@ func TestMemory(t *testing.T) {
 		t.Errorf("%d values", len(large))
 	}
 	m.giveBack()
-	if m.slabs != nil || m.rest != nil {
+	if m.lease != nil || m.rest != nil {
 		t.Error("memory that was given back can be taken from")
+	}
+}
+
+// TestMemoryIsShared: many small memories lie in a few slabs, none in what another one has, and
+// what some give back others get.
+func TestMemoryIsShared(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	var all [40]memory
+	held := make([][][]byte, len(all))
+	for i := range 3000 {
+		k := rng.IntN(len(all))
+		if rng.IntN(12) == 0 {
+			all[k].giveBack()
+			held[k] = nil
+			continue
+		}
+		bytes := take[byte](&all[k], 1+rng.IntN(1<<(6+rng.IntN(16))))
+		for at := range bytes {
+			bytes[at] = byte(k)
+		}
+		held[k] = append(held[k], bytes)
+		if i%100 > 0 {
+			continue
+		}
+		taken := map[*slab]uint32{}
+		for k := range all {
+			if all[k].lease == nil {
+				continue
+			}
+			for _, s := range all[k].lease.held.shares {
+				if taken[s.slab]&s.units != 0 {
+					t.Fatalf("two have units %b of a slab", taken[s.slab]&s.units)
+				}
+				taken[s.slab] |= s.units
+			}
+			for _, bytes := range held[k] {
+				for _, b := range bytes {
+					if b != byte(k) {
+						t.Fatalf("memory %d has a byte of memory %d", k, b)
+					}
+				}
+			}
+		}
+		for s, units := range taken {
+			if s.taken&units != units { // heads of other tests may have some more
+				t.Fatalf("units %b of a slab are marked as taken, %b are", s.taken, units)
+			}
+		}
+	}
+	for k := range all {
+		all[k].giveBack()
+	}
+	for _, s := range slabs.partly {
+		if s.taken == 0 {
+			t.Error("a slab that nobody has anything of is still shared")
+		}
+	}
+	var few [slabUnits]memory
+	slabsOf := map[*slab]bool{}
+	for k := range few {
+		take[byte](&few[k], unitBytes)
+		slabsOf[few[k].lease.held.shares[0].slab] = true
+	}
+	if len(slabsOf) > 8 {
+		t.Errorf("%d memories of one unit lie in %d slabs", len(few), len(slabsOf))
+	}
+	for k := range few {
+		few[k].giveBack()
 	}
 }
 
@@ -57,8 +127,8 @@ func TestHeadRelease(t *testing.T) {
 	first.Retain()
 	first.Retain()
 	first.Insert(rows)
-	if len(first.rows.memory.slabs) == 0 {
-		t.Fatal("a large head has no slab")
+	if first.rows.memory.lease == nil {
+		t.Fatal("a large head has no memory of its own")
 	}
 	first.Release()
 	frozen := func(h *Head) *record.Batch {

@@ -238,7 +238,7 @@ func (s *headScan) chunk(c *cell, k *chunk, from int) int {
 	}
 	s.looked += len(k.rows) - from
 	for from < len(k.rows) && len(s.batch.Data) < scanBytes {
-		if run := inOnePiece(k.rows[from:]); s.together(c, run) {
+		if run := s.head.rows.alike(k.rows[from:]); s.together(c, run) {
 			from += len(run)
 			continue
 		}

@@ -118,6 +118,7 @@ func (r *Runtime) loop(part Part, step func() bool) {
 		case <-r.closing:
 			return
 		case <-r.wake[part]:
+			runtime.Gosched() // who has more for it goes first: less is done one by one
 		}
 		for step() {
 			select {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -168,6 +169,7 @@ func (p *peer) write(conn *dialed) {
 		}
 		select {
 		case <-p.wake:
+			runtime.Gosched() // other groups may have messages, too
 		case <-p.t.closing:
 			return
 		}
