@@ -42,9 +42,9 @@ func clusterCommand(out io.Writer) *cobra.Command {
 		Long: `Measure replicas by themselves, three nodes in this process: records committed through their log,
 what idle groups cost, how long a group takes no writes when the disk of its leader stands still,
 how long a node that was away takes to catch up, and to start with all of that in its log. Then
-start one node and a cluster of three as processes of their own: put the same batches into both in
-turn, ask both the ten queries in turn, and kill -9 nodes of the cluster while others are written
-to. And run the simulator.
+start a node, a cluster of one and a cluster of three as processes of their own: put the same
+batches into all in turn, ask the first and the last the ten queries in turn, and kill -9 nodes of
+the cluster while others are written to. And run the simulator.
 
 All nodes share one machine, so absolute figures depend on what else it does. A bar that does not
 hold is printed, and the exit code is 0: machines differ.`,

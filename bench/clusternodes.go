@@ -16,9 +16,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/bench/figure"
-	"github.com/pentad-db/pentad/bench/peers/pentad"
 	"github.com/pentad-db/pentad/bench/process"
-	"github.com/pentad-db/pentad/bench/report"
 	"github.com/pentad-db/pentad/bench/system"
 	"github.com/pentad-db/pentad/bench/workload"
 	"github.com/pentad-db/pentad/bench/workload/meters"
@@ -34,16 +32,16 @@ const (
 	barOutage        = 0.8 // s, median
 	barLongestOutage = 1.5 // s
 
-	putters      = 8  // batches under way
-	turns        = 6  // of each, in which the load is put
-	askedOfQuery = 40 // times of each query and system
-	quietFor     = 200 * time.Millisecond
-	quietCores   = 0.1 // what all nodes may use together while one side is measured
-	probed       = 64  // devices that are written to while nodes are killed
+	putters    = 8 // batches under way
+	turns      = 6 // of each, in which the load is put
+	quietFor   = 200 * time.Millisecond
+	quietCores = 0.1 // what all nodes may use together while one side is measured
+	probed     = 64  // devices that are written to while nodes are killed
 )
 
 // side is a node by itself, or a cluster, as clients see it.
 type side struct {
+	joined  bool // nodes of a cluster
 	nodes   []*served
 	args    [][]string // of nodes of a cluster
 	clients []*client.Client
@@ -62,20 +60,20 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// startSide starts so many nodes; more than one are a cluster.
-func (c *clusterRun) startSide(ctx context.Context, count int) (s *side, err error) {
-	s = &side{args: make([][]string, count)}
+// startSide starts so many nodes, which are joined to a cluster, or one that is by itself.
+func (c *clusterRun) startSide(ctx context.Context, count int, joined bool) (s *side, err error) {
+	s = &side{joined: joined, args: make([][]string, count)}
 	token, err := cluster.NewToken(rand.Reader)
 	if err != nil {
 		return s, err
 	}
-	file := filepath.Join(c.work, "token")
+	file := filepath.Join(c.work, fmt.Sprint("token-of-", count))
 	if err := os.WriteFile(file, []byte(token.Text()), 0o600); err != nil {
 		return s, err
 	}
 	first := ""
 	for i := range count {
-		if count > 1 {
+		if s.joined {
 			gossip, err := freeAddress()
 			raft, err2 := freeAddress()
 			if err := errors.Join(err, err2); err != nil {
@@ -90,7 +88,7 @@ func (c *clusterRun) startSide(ctx context.Context, count int) (s *side, err err
 				s.args[i] = append(s.args[i], "--join", first)
 			}
 		}
-		n, err := serve(ctx, c.pentad, c.nodeDir(count, i), s.args[i]...)
+		n, err := serve(ctx, c.pentad, c.nodeDir(s, i), s.args[i]...)
 		if err != nil {
 			return s, err
 		}
@@ -104,15 +102,19 @@ func (c *clusterRun) startSide(ctx context.Context, count int) (s *side, err err
 	return s, s.ready(ctx, c.groups)
 }
 
-func (c *clusterRun) nodeDir(count, i int) string {
-	return filepath.Join(c.work, fmt.Sprintf("node-%d-of-%d", i+1, count))
+func (c *clusterRun) nodeDir(s *side, i int) string {
+	kind := "node"
+	if s.joined {
+		kind = "replica"
+	}
+	return filepath.Join(c.work, fmt.Sprintf("%s-%d-of-%d", kind, i+1, len(s.args)))
 }
 
 // ready waits until every node of a cluster knows of all, each leads some groups, and no change is
 // under way.
 func (s *side) ready(ctx context.Context, groups int) error {
 	for _, db := range s.clients {
-		for len(s.nodes) > 1 {
+		for s.joined {
 			st, err := db.Cluster(ctx)
 			waiting := func(n client.ClusterNode) bool {
 				return n.Leads == 0 || n.Replicas < groups
@@ -179,14 +181,15 @@ func (s *side) put(ctx context.Context, batches []*record.Batch) error {
 	return errors.Join(errs...)
 }
 
-// nodes measures processes: a node by itself and a cluster beside it.
+// nodes measures processes: a node by itself and a cluster beside it. For ingest there is a cluster
+// of one as well, which has everything that a replica does, once.
 func (c *clusterRun) nodes(ctx context.Context) (err error) {
-	one, err := c.startSide(ctx, 1)
+	one, err := c.startSide(ctx, 1, false)
 	defer func() { err = errors.Join(err, one.stop()) }()
 	if err != nil {
 		return err
 	}
-	three, err := c.startSide(ctx, 3)
+	three, err := c.startSide(ctx, 3, true)
 	defer func() { err = errors.Join(err, three.stop()) }()
 	if err != nil {
 		return err
@@ -201,12 +204,18 @@ func (c *clusterRun) nodes(ctx context.Context) (err error) {
 	return c.kill(ctx, three)
 }
 
-// ingest puts the same batches into both, in turns, and returns the stamps of the workload.
+// ingest puts the same batches into all, in turns, and returns the stamps of the workload.
 func (c *clusterRun) ingest(ctx context.Context, one, three *side) (stamps []int64, err error) {
+	lone, err := c.startSide(ctx, 1, true)
+	defer func() { err = errors.Join(err, lone.stop()) }()
+	if err != nil {
+		return nil, err
+	}
+	sides := []*side{one, lone, three}
 	config := meters.Sized(c.rows)
 	stream := config.NewStream()
 	perTurn := config.Devices * config.Slots / workload.BatchRows / turns
-	used := [2]time.Duration{}
+	used := make([]time.Duration, len(sides))
 	for more := true; more; {
 		var batches []*record.Batch
 		for len(batches) < max(perTurn, 1) {
@@ -218,32 +227,50 @@ func (c *clusterRun) ingest(ctx context.Context, one, three *side) (stamps []int
 			b.AcqNs = nil
 			batches = append(batches, &b)
 		}
-		for i, s := range []*side{one, three} {
-			if err := quiet(ctx, one, three); err != nil {
-				return nil, err
-			}
-			before, err := s.processor()
-			if err == nil {
-				err = s.put(ctx, batches)
-			}
+		for i, s := range sides {
+			took, err := s.putAlone(ctx, batches, sides)
 			if err != nil {
 				return nil, err
 			}
-			after, err := s.processor()
-			if err != nil {
-				return nil, err
-			}
-			used[i] += after - before
+			used[i] += took
 		}
 	}
-	a, b := rate(one.records, one.took), rate(three.records, three.took)
-	c.figures.Add("durable ingest, a node", a, "M records/s")
-	c.figures.Add("durable ingest, a cluster", b, "M records/s")
-	c.figures.AtLeast("durable ingest, a cluster / a node", b/a, figure.Ratio, barClusterIngest)
-	perM := func(d time.Duration) float64 { return d.Seconds() / float64(one.records) * 1e6 }
-	c.figures.Add("processor time of ingest, a node", perM(used[0]), "s/M records")
-	c.figures.Add("processor time of ingest, all of a cluster", perM(used[1]), "s/M records")
+	c.tellIngest(sides, used)
 	return stamps, stream.Err()
+}
+
+// putAlone puts batches while all sides do nothing else, and returns the processor time that the
+// nodes of this side took.
+func (s *side) putAlone(
+	ctx context.Context, batches []*record.Batch, all []*side,
+) (time.Duration, error) {
+	if err := quiet(ctx, all...); err != nil {
+		return 0, err
+	}
+	before, err := s.processor()
+	if err == nil {
+		err = s.put(ctx, batches)
+	}
+	if err != nil {
+		return 0, err
+	}
+	after, err := s.processor()
+	return after - before, err
+}
+
+// tellIngest says what a node, a cluster of one and a cluster took.
+func (c *clusterRun) tellIngest(sides []*side, used []time.Duration) {
+	rates, costs := make([]float64, len(sides)), make([]float64, len(sides))
+	for i, name := range []string{"a node", "a cluster of one", "a cluster"} {
+		rates[i] = rate(sides[i].records, sides[i].took)
+		costs[i] = used[i].Seconds() / float64(sides[i].records) * 1e6
+		c.figures.Add("durable ingest, "+name, rates[i], "M records/s")
+		c.figures.Add("processor time of ingest, "+name, costs[i], "s/M records")
+	}
+	c.figures.AtLeast("durable ingest, a cluster / a node", rates[2]/rates[0], figure.Ratio,
+		barClusterIngest)
+	c.figures.Add("processor time, a cluster / three clusters of one", costs[2]/costs[1]/3,
+		figure.Ratio)
 }
 
 // quiet waits until no node works: what one side has put off, seals and merges, would else be paid
@@ -277,67 +304,6 @@ func quiet(ctx context.Context, all ...*side) error {
 	}
 }
 
-// ask asks the ten queries of both in turn.
-func (c *clusterRun) ask(ctx context.Context, one, three *side, stamps []int64) error {
-	slower := 0
-	if err := quiet(ctx, one, three); err != nil {
-		return err
-	}
-	for _, q := range meters.Sized(c.rows).Queries(stamps) {
-		var times [2][]float64
-		for i := range askedOfQuery {
-			var rows [2]uint64
-			box := q.Boxes[i%len(q.Boxes)]
-			for k, s := range []*side{one, three} {
-				own := box
-				own.Box[record.Acq] = s.acquired(box.Box[record.Acq], stamps)
-				if err := own.Normalize(); err != nil {
-					return err
-				}
-				db := pentad.Of(nil, s.clients[i%len(s.clients)])
-				began := time.Now()
-				n, err := db.Ask(ctx, &own, func(*record.Batch) {})
-				if err != nil {
-					return fmt.Errorf("%s: %w", q.Name, err)
-				}
-				rows[k] = n
-				times[k] = append(times[k], us(time.Since(began)))
-			}
-			if rows[0] != rows[1] && len(box.Box[record.Acq]) == 0 {
-				return fmt.Errorf("%s: a node has %d rows, a cluster %d", q.Name, rows[0], rows[1])
-			}
-		}
-		slices.Sort(times[0])
-		slices.Sort(times[1])
-		a, b := times[0][askedOfQuery/2], times[1][askedOfQuery/2]
-		c.say("%-4s %-40s a node %9s  a cluster %9s", q.Name, q.About, report.Duration(a),
-			report.Duration(b))
-		c.figures.AtMost(q.Name+", a cluster / a node", b/a, figure.Ratio, barClusterQuery)
-		if b/a > barClusterQuery {
-			slower++
-		}
-	}
-	c.say("%d queries take more than %g times as long", slower, barClusterQuery)
-	return nil
-}
-
-// acquired gives ranges of the workload's stamps, which begin and end with batches, the stamps that
-// this side gave to those. Batches come side by side, so some rows may differ.
-func (s *side) acquired(ranges record.RangeSet, stamps []int64) (out record.RangeSet) {
-	own := func(ns int64) int64 {
-		i, _ := slices.BinarySearch(stamps, ns)
-		if i >= len(stamps) {
-			return record.Acq.Max()
-		}
-		return s.acqs[i]
-	}
-	for _, r := range ranges {
-		from, to := own(r.From), own(r.To)
-		out = append(out, record.Range{From: min(from, to), To: max(from, to)})
-	}
-	return out
-}
-
 // kill kills nodes of a cluster, one after the other, while devices of all groups are written to
 // through the others.
 func (c *clusterRun) kill(ctx context.Context, s *side) error {
@@ -369,7 +335,7 @@ func (c *clusterRun) kill(ctx context.Context, s *side) error {
 		if err := errors.Join(err, p.stop()); err != nil {
 			return err
 		}
-		n, err := serve(ctx, c.pentad, c.nodeDir(len(s.nodes), victim),
+		n, err := serve(ctx, c.pentad, c.nodeDir(s, victim),
 			append(slices.Clone(s.args[victim]), "--listen", addr)...)
 		if err != nil {
 			return err
