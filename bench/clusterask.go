@@ -38,8 +38,8 @@ func (c *clusterRun) ask(ctx context.Context, one, three *side, stamps []int64) 
 		}
 		var nearby, around [2][]float64
 		for i := range askedOfNode * len(three.clients) {
-			if i%askedOfNode == 0 { // once untimed, as no question is a node's first
-				err = q.ask(ctx, three.clients[i/askedOfNode], i, new([2][]float64))
+			if i%askedOfNode == 0 {
+				err = q.warm(ctx, three.clients[i/askedOfNode])
 			}
 			if err == nil {
 				err = q.ask(ctx, three.clients[i/askedOfNode], i, &nearby)
@@ -154,7 +154,20 @@ func evenOut(
 		}
 	}
 	b.Box[record.Acq] = record.RangeSet{{From: from, To: low}}
-	return nil
+	n, err := rows(*b, ofB)
+	if err == nil && (n < wanted || n > wanted+wanted/100) {
+		err = fmt.Errorf("no window of the cluster has the %d rows of one of the node, but %d",
+			wanted, n)
+	}
+	return err
+}
+
+// warm asks both everything, untimed: no question that counts is the first of its kind to a node.
+func (q *pair) warm(ctx context.Context, of *client.Client) (err error) {
+	for i := 0; err == nil && i < len(q.boxes[0]); i++ {
+		err = q.ask(ctx, of, i, new([2][]float64))
+	}
+	return err
 }
 
 // ask asks both box i and adds the times, in us.

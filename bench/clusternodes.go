@@ -182,7 +182,7 @@ func (s *side) put(ctx context.Context, batches []*record.Batch) error {
 }
 
 // nodes measures processes: a node by itself and a cluster beside it. For ingest there is a cluster
-// of one as well, which has everything that a replica does, once.
+// of one as well, which does what a replica does, but for what goes over the network.
 func (c *clusterRun) nodes(ctx context.Context) (err error) {
 	one, err := c.startSide(ctx, 1, false)
 	defer func() { err = errors.Join(err, one.stop()) }()

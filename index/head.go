@@ -12,6 +12,8 @@ const (
 	// rowMemory is what a row takes beside its payload: its columns, its entry in a cell, its
 	// share of growth.
 	rowMemory = 60
+	// columnMemory is what the columns of a row take.
+	columnMemory = 2*4 + 3*8
 	// cellMemory is what a cell takes beside its rows: its place in map and list, and its first
 	// chunk. With random device ids each row has a cell of its own, and this is most of it.
 	cellMemory = 232
@@ -50,6 +52,7 @@ type Head struct {
 	seen   *Watermarks
 	tables int // cells with a table of newest caps
 	newest int // what these have of 64 neighbours
+	spare  int // what bytes counts of memory that no row lies in yet
 }
 
 // NewHead returns an empty head that nobody uses yet, see [Head.Retain]. before holds the
@@ -103,7 +106,8 @@ func (h *Head) Flagged() int {
 	return int(h.flagged.Load())
 }
 
-// Bytes returns about how much memory the rows take, once they are in cells.
+// Bytes returns about how much memory the rows take, once they are in cells, with what was made for
+// those to come.
 func (h *Head) Bytes() int64 { return h.bytes.Load() }
 
 // Grown returns how much memory the rows take more than when it was called last. They take more
@@ -133,7 +137,9 @@ func (h *Head) Insert(b *record.Batch) {
 		from += h.rows.append(b, from)
 	}
 	h.rowCount.Add(int64(b.Len()))
-	h.bytes.Add(int64(len(b.Data)) + int64(b.Len())*rowMemory)
+	spare := h.rows.spare()
+	h.bytes.Add(int64(len(b.Data)) + int64(b.Len())*rowMemory + int64(spare-h.spare))
+	h.spare = spare
 	if h.waiting.Add(int64(b.Len())) >= maxWaiting || b.Len() > manyOfCell*len(h.list) {
 		h.enterWaiting()
 	}

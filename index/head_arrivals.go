@@ -8,8 +8,8 @@ import (
 
 const (
 	// pieceShift: a piece of the rows of a head holds up to 16,384, and after pieceBytes of
-	// payloads no more. Memory is made for a whole piece, so growing copies nothing, and heads of
-	// many groups have little that they do not need.
+	// payloads no more. But for the first, memory is made for a whole one, so that growing copies
+	// nothing, and heads of many groups have little that they do not need.
 	pieceShift = 14
 	pieceRows  = 1 << pieceShift
 	pieceBytes = 64 << 20
@@ -79,8 +79,7 @@ func (a *arrivals) memoryFor(rows, bytes int) *memory {
 
 // grow makes room for some more rows. On the heap it doubles: append makes less of it, and would
 // copy the rows of small heads several times. From a memory, which takes nothing back, it is for a
-// whole piece like these rows, and some more when their sizes vary: what nobody has touched of a
-// large slab takes no memory.
+// whole piece like these rows, and some more when their sizes vary.
 func (p *piece) grow(m *memory, n, bytes int, vary bool) {
 	r := &p.rows
 	if more := roomFor(len(r.MID), cap(r.MID), n, pieceRows); more > 0 {
@@ -131,6 +130,20 @@ func (a *arrivals) newPiece() *piece {
 	p.first = before.first + before.rows.Len()
 	p.grow(&a.memory, before.rows.Len(), len(before.rows.Data), before.rows.Offsets != nil)
 	return p
+}
+
+// spare returns how much of its memory the last piece has that no row lies in yet. Of a slab of its
+// own, which is larger than a page, only what was touched takes any.
+func (a *arrivals) spare() int {
+	if a.memory.lease == nil || len(a.pieces) == 0 {
+		return 0
+	}
+	r := &a.pieces[len(a.pieces)-1].rows
+	bytes := (cap(r.MID) - len(r.MID)) * columnMemory
+	if cap(r.Data) <= slabBytes {
+		bytes += cap(r.Data) - len(r.Data)
+	}
+	return bytes
 }
 
 // row returns the piece of a place, and the number of the row in it.

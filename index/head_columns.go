@@ -15,9 +15,12 @@ const shortBytes = 256
 func (a *arrivals) alike(rows []entry) []entry {
 	first, last := rows[0].at>>pieceShift, rows[len(rows)-1].at>>pieceShift
 	p := &a.pieces[first].rows
+	if !even(p) {
+		return rows[:1] // which is taken by itself
+	}
 	for i := first + 1; i <= last; i++ {
 		q := &a.pieces[i].rows
-		if q.Stride == p.Stride && even(q) == even(p) {
+		if q.Stride == p.Stride && even(q) {
 			continue
 		}
 		n := 1

@@ -2,6 +2,7 @@ package index
 
 import (
 	"bytes"
+	"fmt"
 	"math/bits"
 	"math/rand/v2"
 	"runtime"
@@ -123,6 +124,10 @@ func TestHeadBytes(t *testing.T) {
 	f("1 KiB", withPayloads(40_000, func() int { return 1 << 10 }), 100)
 	f("up to 1 KiB", withPayloads(80_000, func() int { return rng.IntN(1 << 10) }), 100)
 	f("up to 100 bytes", withPayloads(200_000, func() int { return rng.IntN(100) }), 100)
+	for _, rows := range []int{4_200, 5_000, 17_000} { // just past where room is made for more
+		f(fmt.Sprint(rows, " of 100 bytes"), withPayloads(rows, func() int { return 100 }), 250)
+		f(fmt.Sprint(rows, " of 16 bytes"), withPayloads(rows, func() int { return 16 }), 250)
+	}
 	f("10 KiB", withPayloads(7_000, func() int { return 10 << 10 }), 7)
 	f("few rows", withPayloads(70, func() int { return 300<<10 + rng.IntN(2) }), 1)
 }
