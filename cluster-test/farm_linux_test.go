@@ -197,6 +197,15 @@ func (m *machine) kill() {
 	m.cmd, m.frozen = nil, false
 }
 
+// losePower ends the process before its disk is gone, and waits for nothing. It must not see that:
+// of a file system that is shut down while it syncs, the kernel may say that all is on disk, and a
+// replica that lived on would acknowledge what no longer is.
+func (m *machine) losePower() {
+	if m.cmd != nil {
+		m.signal(syscall.SIGKILL)
+	}
+}
+
 func (m *machine) signal(s syscall.Signal) { _ = m.cmd.Process.Signal(s) }
 
 // alive reports whether the process runs.

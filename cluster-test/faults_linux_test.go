@@ -105,6 +105,7 @@ func badWires(f *farm, i int, rng *rand.Rand) (string, func()) {
 
 func powerOne(f *farm, i int, _ *rand.Rand) (string, func()) {
 	m := f.nodes[i]
+	m.losePower()
 	m.disk.powerOff()
 	m.kill()
 	return "", func() {
@@ -114,6 +115,9 @@ func powerOne(f *farm, i int, _ *rand.Rand) (string, func()) {
 }
 
 func powerAll(f *farm, _ int, _ *rand.Rand) (string, func()) {
+	for _, m := range f.nodes {
+		m.losePower()
+	}
 	for _, m := range f.nodes {
 		m.disk.powerOff()
 	}
