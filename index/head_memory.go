@@ -60,8 +60,11 @@ type share struct {
 type slabPool struct {
 	whole sync.Pool // slabs of which nothing is taken
 
-	mu     sync.Mutex
-	partly []*slab // some units of them are taken, and others are not
+	mu      sync.Mutex
+	partly  []*slab // some units of them are taken, and others are not
+	ready   []*slab // nothing of them is taken, and all of it was touched
+	resting int     // how many are to be ready while nobody needs any, see KeepReady
+	begun   uint    // counts slabs of which something was taken
 }
 
 var slabs = slabPool{whole: sync.Pool{New: func() any { return newSlab(slabBytes) }}}
@@ -86,7 +89,7 @@ func (p *slabPool) take(n int) (share, []byte) {
 			return r, bytes
 		}
 	}
-	s := p.whole.Get().(*slab)
+	s := p.begin()
 	r, bytes, _ := s.take(n)
 	if s.taken != allUnits {
 		p.partly = append(p.partly, s)
@@ -124,7 +127,7 @@ func (p *slabPool) giveBack(shares []share) {
 	}
 	p.partly = slices.DeleteFunc(p.partly, func(s *slab) bool {
 		if s.taken == 0 {
-			p.whole.Put(s)
+			p.end(s)
 		}
 		return s.taken == 0
 	})

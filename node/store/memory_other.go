@@ -2,5 +2,5 @@
 
 package store
 
-// memoryBytes returns the memory of the machine, 0 when it is not known.
+// memoryBytes returns how much memory the process may have, 0 when it is not known.
 func memoryBytes() uint64 { return 0 }
