@@ -363,7 +363,7 @@ const noOutage = 300 * time.Millisecond
 func prober(db *client.Client, device int) func(context.Context) error {
 	return func(ctx context.Context) error {
 		w := db.NewWriter(client.WriterOptions{})
-		err := w.Add(ctx, record.Key{CID: 1, MID: int64(device) << 6, MOID: 1,
+		err := w.Add(ctx, record.Key{CID: 1, MID: int64(device) << 8, MOID: 1,
 			CapNs: time.Now().UnixNano()}, make([]byte, system.NumberBytes))
 		return errors.Join(err, w.Close(ctx))
 	}

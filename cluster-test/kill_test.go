@@ -184,7 +184,7 @@ func (w *writer) batch(seq uint64) *record.Batch {
 	b := &record.Batch{}
 	for i := range batchRecords {
 		payload := binary.LittleEndian.AppendUint64(nil, seq)
-		b.Append(record.Key{CID: w.cid, MID: int64(i) << 6, MOID: 1, CapNs: int64(seq)},
+		b.Append(record.Key{CID: w.cid, MID: int64(i) << 8, MOID: 1, CapNs: int64(seq)},
 			binary.LittleEndian.AppendUint64(payload, uint64(i)))
 	}
 	return b
@@ -252,7 +252,7 @@ func (w *writer) check(t *testing.T, addr string, kill int) {
 
 func (w *writer) known(r record.Record) error {
 	if len(r.Payload) != 16 || binary.LittleEndian.Uint64(r.Payload) != uint64(r.CapNs) ||
-		int64(binary.LittleEndian.Uint64(r.Payload[8:]))<<6 != r.MID {
+		int64(binary.LittleEndian.Uint64(r.Payload[8:]))<<8 != r.MID {
 		return errors.New(fmt.Sprint("a record that nobody wrote: ", r.Key, r.Payload))
 	}
 	return nil

@@ -180,7 +180,7 @@ func (l *load) ask(what string, err error) {
 func (l *load) rows(
 	ctx context.Context, c *client.Client, q *record.Query, writer int32, acked, device int,
 ) {
-	q.Box[record.MID] = record.RangeSet{record.At(int64(device) << 6)}
+	q.Box[record.MID] = record.RangeSet{record.At(int64(device) << 8)}
 	t := newTally("a reader of rows")
 	for r, err := range c.Query(ctx, q) {
 		if err != nil {
@@ -268,7 +268,7 @@ func (l *load) erase(ctx, stop context.Context, e *erasures, rng *rand.Rand) {
 	put := func(seq uint64, capNs int64, moid int32) bool {
 		b := &record.Batch{}
 		for i := range int64(eraserRows) {
-			b.Append(record.Key{CID: eraserTenant, MID: i << 6, MOID: moid, CapNs: capNs},
+			b.Append(record.Key{CID: eraserTenant, MID: i << 8, MOID: moid, CapNs: capNs},
 				[]byte{1})
 		}
 		for ctx.Err() == nil {

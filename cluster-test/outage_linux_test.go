@@ -113,7 +113,7 @@ func (f *farm) devicesOfGroups(ctx context.Context) []int64 {
 	f.Helper()
 	b := &record.Batch{}
 	for i := range int64(64 * groupsOfFarm) {
-		b.Append(record.Key{CID: 1, MID: i << 6, MOID: 1, CapNs: 1}, []byte{1})
+		b.Append(record.Key{CID: 1, MID: i << 8, MOID: 1, CapNs: 1}, []byte{1})
 	}
 	c := f.client(0)
 	defer func() { _ = c.Close() }()

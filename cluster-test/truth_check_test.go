@@ -63,7 +63,7 @@ func TestCheckersFind(t *testing.T) {
 	f("an acq of another answer", readAll(10, only(rowName{1, 4, 3}, 5003)), "was answered")
 	f("a correction before what it corrects", readAll(10, only(rowName{1, 8, 3}, 6500)), "order")
 	odd := readAll(10, asItIs)
-	odd.add(record.Key{CID: 1, MID: 64, MOID: 1, CapNs: 3}, rowName{1, 4, 1}.payload())
+	odd.add(record.Key{CID: 1, MID: 256, MOID: 1, CapNs: 3}, rowName{1, 4, 1}.payload())
 	f("a payload of another record", odd, "nobody sent")
 
 	if got := readAll(10, asItIs).sameAs(readAll(10, asItIs)); len(got) != 0 {

@@ -24,7 +24,7 @@ type rowName struct {
 // key is that of a record. Every second batch is of readings that three others have, too: these are
 // corrections.
 func (n rowName) key() record.Key {
-	k := record.Key{CID: n.writer, MID: int64(n.i) << 6, MOID: 1, CapNs: int64(n.seq)}
+	k := record.Key{CID: n.writer, MID: int64(n.i) << 8, MOID: 1, CapNs: int64(n.seq)}
 	if n.seq%2 == 0 {
 		k.MOID, k.CapNs = 2, int64(n.seq/8)+1
 	}

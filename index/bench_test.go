@@ -95,7 +95,7 @@ func BenchmarkHeadGroups(b *testing.B) {
 	var all [batches]record.Batch
 	for i := range batches * batch {
 		d := rng.IntN(devices)
-		all[i/batch].AppendStamped(record.Key{CID: int32(d % 4), MID: int64(d/64*1024 + d%64),
+		all[i/batch].AppendStamped(record.Key{CID: int32(d % 4), MID: int64(d/256*4096 + d%256),
 			MOID: int32(rng.IntN(moids)), CapNs: int64(i / devices), AcqNs: int64(i)},
 			make([]byte, 16))
 	}
@@ -128,7 +128,7 @@ func BenchmarkHeadBoxes(b *testing.B) {
 			var rows record.Batch
 			for i := range 5 * devices {
 				d := i % devices
-				key := record.Key{CID: int32(d % 4), MID: int64((d/64*groups+g)*64 + d%64),
+				key := record.Key{CID: int32(d % 4), MID: int64((d/256*groups+g)*256 + d%256),
 					MOID: int32(i / devices), CapNs: int64(slot) * quarter, AcqNs: acq}
 				rows.AppendStamped(key, make([]byte, 8))
 				acq += 10

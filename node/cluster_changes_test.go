@@ -85,7 +85,7 @@ func (f *feedTest) write(writer, batches int) {
 	for seq := range batches {
 		var b record.Batch
 		for i := range 40 {
-			b.Append(record.Key{CID: int32(writer), MID: rng.Int64N(1000) * 64, MOID: int32(i),
+			b.Append(record.Key{CID: int32(writer), MID: rng.Int64N(1000) * 256, MOID: int32(i),
 				CapNs: int64(seq) + 1}, f64(float64(seq)))
 		}
 		var res store.PutResult

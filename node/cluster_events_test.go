@@ -75,7 +75,7 @@ func agedReadings(devices int64, now time.Time) *record.Batch {
 			at -= int64(2 * time.Hour)
 		}
 		for moid := range int32(3) {
-			b.Append(record.Key{CID: 1, MID: i * 64, MOID: moid + 1, CapNs: at}, f64(float64(i)))
+			b.Append(record.Key{CID: 1, MID: i * 256, MOID: moid + 1, CapNs: at}, f64(float64(i)))
 		}
 	}
 	return &b
@@ -91,12 +91,12 @@ func TestAClusterErasesPurgesAndLetsExpire(t *testing.T) {
 	})
 	b.both("delete", func(ctx context.Context, n *Node) error {
 		var tombs record.Batch
-		tombs.AppendTomb(record.Key{CID: 1, MID: 64, MOID: 2, CapNs: now.UnixNano() + 1})
+		tombs.AppendTomb(record.Key{CID: 1, MID: 256, MOID: 2, CapNs: now.UnixNano() + 1})
 		_, err := n.Put(ctx, &tombs, store.WriterSeq{ID: [16]byte{1}, Seq: 2})
 		return err
 	})
 	b.same("deleted")
-	some := record.Box{record.MID: {{From: 0, To: 100 * 64}}, record.MOID: {record.At(2)}}
+	some := record.Box{record.MID: {{From: 0, To: 100 * 256}}, record.MOID: {record.At(2)}}
 	b.both("erase", func(ctx context.Context, n *Node) error {
 		_, err := n.Erase(ctx, some)
 		return err

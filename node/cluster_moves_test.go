@@ -92,7 +92,7 @@ func (l *load) write(to *client.Client, number int64) {
 	var sent int64
 	for {
 		for range 50 {
-			k := record.Key{CID: 1, MID: (sent%512*2 + number) * 64, MOID: 1, CapNs: 1 + sent}
+			k := record.Key{CID: 1, MID: (sent%512*2 + number) * 256, MOID: 1, CapNs: 1 + sent}
 			if err := w.Add(ctx, k, f64(float64(sent))); err != nil {
 				l.Errorf("add: %v", err)
 				return

@@ -122,7 +122,7 @@ func TestAClusterSplitsUnderLoad(t *testing.T) {
 	l.goesOn()
 	c.until("all parts have begun", func() bool { return c.parted() && c.settled(3) })
 
-	box := record.Box{record.MID: {{From: 0, To: 100 * 64}}}
+	box := record.Box{record.MID: {{From: 0, To: 100 * 256}}}
 	if _, err := c.nodes[0].Erase(t.Context(), record.Box{record.CID: {record.At(9)}}); err != nil {
 		t.Errorf("erase: %v", err)
 	}

@@ -210,7 +210,7 @@ func TestACopyAnswersAfterItsEnd(t *testing.T) {
 	c := openTogether(t, 1, 2)
 	rows := &record.Batch{}
 	for i := range int64(100) {
-		rows.AppendStamped(record.Key{CID: 1, MID: i * 64, CapNs: i, AcqNs: 10 + i}, f64(1))
+		rows.AppendStamped(record.Key{CID: 1, MID: i * 256, CapNs: i, AcqNs: 10 + i}, f64(1))
 	}
 	c.until("a range has an answer", func() bool {
 		_, err := c.nodes[0].PutRange(t.Context(), &store.Range{Of: fmt.Sprintf("%032x", 7),

@@ -115,7 +115,7 @@ func (c *nodesTogether) settled(voters int) bool {
 func readings(from int64, count int) *record.Batch {
 	var b record.Batch
 	for i := range int64(count) {
-		b.Append(record.Key{CID: 1, MID: (from + i) * 64, MOID: 1, CapNs: from + i + 1},
+		b.Append(record.Key{CID: 1, MID: (from + i) * 256, MOID: 1, CapNs: from + i + 1},
 			f64(float64(from+i)))
 	}
 	return &b
@@ -179,7 +179,7 @@ func TestAClusterStoresAndAnswers(t *testing.T) {
 			t.Fatalf("put again: %+v, want %+v", again, first)
 		}
 	}
-	box := record.Box{record.MID: {{From: 0, To: 500 * 64}}}
+	box := record.Box{record.MID: {{From: 0, To: 500 * 256}}}
 	c.until("an erase has an answer", func() bool {
 		acq, err := c.nodes[1].Erase(t.Context(), box)
 		return err == nil && acq > 0

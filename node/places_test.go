@@ -34,7 +34,7 @@ func TestAGroupThatNobodyHas(t *testing.T) {
 	}
 	mid := int64(0)
 	for slots.Part(slots.Of(1, mid), 2) != 0 {
-		mid += 64
+		mid += 1 << slots.BlockBits
 	}
 	one := record.Box{record.CID: {record.At(1)}, record.MID: {record.At(mid)}}
 	if _, _, err := n.Count(t.Context(), &record.Query{Box: one}); err != nil {

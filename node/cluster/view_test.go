@@ -35,8 +35,8 @@ func TestGroupsOfDevicesAndBoxes(t *testing.T) {
 		t.Fatalf("everything is in groups %v", got)
 	}
 	box[record.CID] = record.RangeSet{record.At(3)}
-	box[record.MID] = record.RangeSet{{From: 100, To: 140}}
-	want := []uint32{v.GroupOf(3, 100), v.GroupOf(3, 139)} // two blocks of 64 devices
+	box[record.MID] = record.RangeSet{{From: 200, To: 300}}
+	want := []uint32{v.GroupOf(3, 200), v.GroupOf(3, 299)} // two blocks of 256 devices
 	slices.Sort(want)
 	if got := v.GroupsOf(&box); !slices.Equal(got, slices.Compact(want)) {
 		t.Fatalf("groups %v, want %v", got, want)

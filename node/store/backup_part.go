@@ -21,8 +21,8 @@ const (
 	// "crc32c json", as those of MANIFEST.
 	partFile   = "PART"
 	partPrefix = "part-"
-	// partFormat of a part. 1: first.
-	partFormat = 1
+	// partFormat of a part. 1: first; 2: 256 devices share a slot.
+	partFormat = 2
 )
 
 // backupFile is a file of a part.

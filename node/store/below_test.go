@@ -173,7 +173,7 @@ func TestPutBelowBesideScans(t *testing.T) {
 	}
 	now := &record.Batch{}
 	for i := range int64(devices) {
-		now.Append(record.Key{MID: i << 6, CapNs: 1}, []byte("now"))
+		now.Append(record.Key{MID: i << 8, CapNs: 1}, []byte("now"))
 	}
 	mustPut(t, s, now, WriterSeq{})
 	var wg sync.WaitGroup
@@ -182,7 +182,7 @@ func TestPutBelowBesideScans(t *testing.T) {
 			for i := range puts {
 				b := &record.Batch{}
 				for k := range int64(devices) {
-					b.AppendStamped(record.Key{MID: k << 6, CapNs: 1, AcqNs: int64(i)*2 +
+					b.AppendStamped(record.Key{MID: k << 8, CapNs: 1, AcqNs: int64(i)*2 +
 						int64(w) - 20}, fmt.Append(nil, i))
 				}
 				if _, err := s.PutBelow(t.Context(), b); err != nil {

@@ -48,7 +48,7 @@ func TestPutBelowOnAFullDisk(t *testing.T) {
 	s := openTest(t, opt)
 	b := &record.Batch{}
 	for i := range int64(100) {
-		b.AppendStamped(record.Key{CID: 1, MID: i << 6, AcqNs: 1000 - i%3}, make([]byte, 1000))
+		b.AppendStamped(record.Key{CID: 1, MID: i << 8, AcqNs: 1000 - i%3}, make([]byte, 1000))
 	}
 	if _, err := s.Horizon(t.Context()); err != nil {
 		t.Fatal(err)

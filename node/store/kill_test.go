@@ -30,7 +30,7 @@ func victimOptions(dir string) Options {
 func victimBatch(writer int, seq uint64) *record.Batch {
 	b := &record.Batch{}
 	for i := range victimRows {
-		b.Append(record.Key{CID: int32(writer), MID: int64(i) << 6, CapNs: int64(seq)},
+		b.Append(record.Key{CID: int32(writer), MID: int64(i) << 8, CapNs: int64(seq)},
 			fmt.Append(nil, seq, i))
 	}
 	return b
@@ -40,7 +40,7 @@ func victimBatch(writer int, seq uint64) *record.Batch {
 func putBelowAgain(s *Store, began int64, number int64) error {
 	b := &record.Batch{}
 	for i := range int64(victimRows) {
-		b.AppendStamped(record.Key{CID: victimBelow, MID: i << 6, CapNs: began + number,
+		b.AppendStamped(record.Key{CID: victimBelow, MID: i << 8, CapNs: began + number,
 			AcqNs: began - int64(time.Hour) + number%9 + i%5}, fmt.Append(nil, number, i))
 	}
 	_, err := s.PutBelow(context.Background(), b)

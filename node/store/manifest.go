@@ -18,8 +18,9 @@ import (
 
 const (
 	manifestFile = "MANIFEST"
-	// formatVersion of the directory. 1: first; 2: tombstones, erases, purges and retentions.
-	formatVersion = 2
+	// formatVersion of the directory. 1: first; 2: tombstones, erases, purges and retentions; 3:
+	// 256 devices share a slot.
+	formatVersion = 3
 	// rewriteEdits is how many edits are read before the manifest is written anew at open.
 	rewriteEdits = 1000
 )

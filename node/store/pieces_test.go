@@ -21,7 +21,7 @@ func correctedStore(t *testing.T, opt Options) *Store {
 		for device := range int64(30) {
 			b := &record.Batch{}
 			for r := range int64(100) {
-				b.Append(record.Key{CID: int32(device % 2), MID: device * 64, MOID: int32(r % 3),
+				b.Append(record.Key{CID: int32(device % 2), MID: device * 256, MOID: int32(r % 3),
 					CapNs: r * int64(time.Minute)}, []byte{byte(i)})
 			}
 			mustPut(t, s, b, WriterSeq{})

@@ -217,8 +217,8 @@ func TestPurgeRemovesBytes(t *testing.T) {
 	s := openTest(t, opt)
 	for round := range 2 {
 		for mid := range int64(20) {
-			put1(t, s, mid<<6, 1, "public")
-			put1(t, s, mid<<6+1, 1, string(secret))
+			put1(t, s, mid<<8, 1, "public")
+			put1(t, s, mid<<8+1, 1, string(secret))
 		}
 		if round == 0 {
 			mustSeal(t, s)
@@ -229,7 +229,7 @@ func TestPurgeRemovesBytes(t *testing.T) {
 	}
 	var box record.Box
 	for mid := range int64(20) {
-		box[record.MID] = append(box[record.MID], record.At(mid<<6+1))
+		box[record.MID] = append(box[record.MID], record.At(mid<<8+1))
 	}
 	acq := mustPurge(t, s, box)
 	q := inBox(box)
@@ -296,13 +296,13 @@ func TestPurgeEverything(t *testing.T) {
 	s := openTest(t, opt)
 	for round := range 3 {
 		for mid := range int64(10) {
-			put1(t, s, mid<<6, 1, "x")
+			put1(t, s, mid<<8, 1, "x")
 			if round == 1 {
 				mustSeal(t, s)
 			}
 		}
 		mustPurge(t, s, record.Box{})
-		put1(t, s, 3<<6, 2, "left")
+		put1(t, s, 3<<8, 2, "left")
 		if round == 2 {
 			s = crashAndReopen(t, s, &opt)
 		}

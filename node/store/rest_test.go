@@ -107,7 +107,7 @@ func TestRestSealsHeads(t *testing.T) {
 		restSealRows: 300})
 	b := &record.Batch{}
 	for i := range 1000 { // about half of them in each shard
-		b.Append(record.Key{CID: 1, MID: int64(i) << 6, MOID: 1, CapNs: 1}, nil)
+		b.Append(record.Key{CID: 1, MID: int64(i) << 8, MOID: 1, CapNs: 1}, nil)
 	}
 	mustPut(t, s, b, WriterSeq{})
 	for s.Stats().Segments == 0 {

@@ -27,7 +27,7 @@ func TestFeedsBesideStampedPuts(t *testing.T) {
 				b := &record.Batch{}
 				acq := max(floor, time.Now().UnixNano()-rng.Int64N(40_000))
 				for k := range 1 + rng.IntN(20) {
-					b.AppendStamped(record.Key{CID: int32(w), MID: int64(k) << 6, CapNs: int64(i),
+					b.AppendStamped(record.Key{CID: int32(w), MID: int64(k) << 8, CapNs: int64(i),
 						AcqNs: acq}, []byte("payload"))
 					acq += 1 + rng.Int64N(3)
 				}

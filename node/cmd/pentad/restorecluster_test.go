@@ -117,7 +117,7 @@ func filledCluster(t *testing.T, groups, rows int) *madeCluster {
 	for put := range 3 {
 		var b record.Batch
 		for i := range rows {
-			b.Append(record.Key{CID: 1, MID: int64(i * 64), CapNs: int64(i % 7)},
+			b.Append(record.Key{CID: 1, MID: int64(i * 256), CapNs: int64(i % 7)},
 				fmt.Appendf(nil, "%d of %d", i, put))
 		}
 		ack, err := db.Put(t.Context(), &b, [16]byte{}, 0)

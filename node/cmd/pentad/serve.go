@@ -30,8 +30,8 @@ func (a *app) serveCommand() *cobra.Command {
 		Short: "Run a node",
 		Long: `Run a node until SIGINT or SIGTERM, and end gracefully: what was acknowledged is on disk.
 
-A node that takes no records for a second keeps memory ready for some: a 64th of what it may have,
-at most 128 MiB. An edge does not.
+A node keeps memory ready for the records of a burst: a 64th of what it may have, at most 128 MiB.
+An edge does not.
 
 The last line on stdout is the address. Logs go to stderr: text on a terminal, else JSON.
 

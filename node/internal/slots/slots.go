@@ -16,14 +16,14 @@ const (
 	// Count is the number of slots; fixed for ever.
 	Count = 1 << 14
 	// BlockBits: so many low bits of a device do not change its slot, so that neighbours, which are
-	// often asked for together, lie together.
-	BlockBits = 6
-	// maxBlocks is how many (cid, 64 devices) pairs a box may name for its slots to be worked out;
+	// often asked for together, lie together: as many as a cell of a head holds.
+	BlockBits = 8
+	// maxBlocks is how many (cid, 256 devices) pairs a box may name for its slots to be worked out;
 	// beyond that it meets most parts anyway.
 	maxBlocks = 64
 )
 
-// Of returns the slot of a device: 64 neighbouring devices share one.
+// Of returns the slot of a device: 256 neighbouring devices share one.
 func Of(cid int32, mid int64) uint32 {
 	var key [12]byte
 	binary.LittleEndian.PutUint32(key[:], uint32(cid))

@@ -16,10 +16,10 @@ func TestOf(t *testing.T) {
 		}
 	}
 	f(0, 0, 9456)
-	f(0, 63, 9456) // 64 devices share one
-	f(0, 64, 1602)
+	f(0, 255, 9456) // 256 devices share one
+	f(0, 256, 1602)
 	f(1, 0, 3864)
-	f(1<<31-1, 1<<63-1, 12898)
+	f(1<<31-1, 1<<63-1, 7214)
 	f(0, -1, 14238)
 }
 
@@ -96,7 +96,7 @@ func TestUnboundedBoxesMeetAllParts(t *testing.T) {
 	f(nil, one)
 	f(one, record.RangeSet{record.All(record.MID)})
 	f(record.RangeSet{record.All(record.CID)}, one)
-	f(one, record.RangeSet{{From: 0, To: 64*64 + 64}})
+	f(one, record.RangeSet{{From: 0, To: (maxBlocks + 1) << BlockBits}})
 }
 
 func TestOnePartHoldsAll(t *testing.T) {
