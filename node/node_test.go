@@ -68,12 +68,15 @@ type row struct {
 	value float64
 }
 
+// apart is how far devices lie from each other, so that they are of many slots.
+const apart = 17
+
 // fill stores random rows and returns them as the node stamped them.
 func fill(t *testing.T, c *client.Client, rng *rand.Rand, rows int) []row {
 	t.Helper()
 	w := c.NewWriter(client.WriterOptions{BatchRecords: 700})
 	for range rows {
-		k := record.Key{CID: rng.Int32N(3), MID: rng.Int64N(500), MOID: rng.Int32N(3),
+		k := record.Key{CID: rng.Int32N(3), MID: rng.Int64N(500) * apart, MOID: rng.Int32N(3),
 			CapNs: rng.Int64N(200) * int64(time.Minute)}
 		if err := w.Add(t.Context(), k, f64(float64(rng.IntN(1000))/10)); err != nil {
 			t.Fatal(err)
@@ -143,9 +146,9 @@ func TestQueriesAgainstASlice(t *testing.T) {
 			q.Limit = uint64(1 + rng.IntN(300))
 		}
 		for range rng.IntN(3) {
-			from := rng.Int64N(500)
+			from := rng.Int64N(500 * apart)
 			q.Box[record.MID] = append(q.Box[record.MID],
-				record.Range{From: from, To: from + 1 + rng.Int64N(200)})
+				record.Range{From: from, To: from + 1 + rng.Int64N(200*apart)})
 		}
 		if rng.IntN(2) == 0 {
 			q.Box[record.CID] = record.RangeSet{record.At(rng.Int64N(3))}

@@ -93,7 +93,7 @@ func putMixed(t *testing.T, n *Node, rng *rand.Rand, rows int) {
 	for rows > 0 {
 		var b record.Batch
 		for range min(rows, record.MaxBatchRecords) {
-			k := record.Key{CID: rng.Int32N(3), MID: rng.Int64N(300), MOID: rng.Int32N(3),
+			k := record.Key{CID: rng.Int32N(3), MID: rng.Int64N(300) * apart, MOID: rng.Int32N(3),
 				CapNs: rng.Int64N(5000) * int64(time.Minute)}
 			if rng.IntN(50) == 0 {
 				b.AppendTomb(k)
@@ -127,8 +127,8 @@ func randomQuestion(rng *rand.Rand) *record.Query {
 	if coin() {
 		q.Box[record.CID] = record.RangeSet{record.At(rng.Int64N(3))}
 	}
-	if from := rng.Int64N(300); coin() {
-		q.Box[record.MID] = record.RangeSet{{From: from, To: from + 1 + rng.Int64N(100)}}
+	if from := rng.Int64N(300 * apart); coin() {
+		q.Box[record.MID] = record.RangeSet{{From: from, To: from + 1 + rng.Int64N(100*apart)}}
 	}
 	if from := rng.Int64N(5000) * int64(time.Minute); coin() {
 		q.Box[record.Cap] = record.RangeSet{{From: from, To: from + int64(40*time.Hour)}}

@@ -15,7 +15,8 @@ func rowsByGroup(b *record.Batch, owners *slots.Map) [][]uint32 {
 	owner, counts := make([]uint32, n), make([]int, groups)
 	group := 0
 	for i := range n {
-		if i == 0 || b.CID[i] != b.CID[i-1] || b.MID[i]>>6 != b.MID[i-1]>>6 {
+		if i == 0 || b.CID[i] != b.CID[i-1] ||
+			b.MID[i]>>slots.BlockBits != b.MID[i-1]>>slots.BlockBits {
 			group = owners.Part(slots.Of(b.CID[i], b.MID[i]))
 		}
 		owner[i] = uint32(group)

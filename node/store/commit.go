@@ -185,7 +185,8 @@ func splitByShard(b *record.Batch, shards int) []part {
 	counts := make([]int, shards)
 	shard := 0
 	for i := range n {
-		if shards > 1 && (i == 0 || b.CID[i] != b.CID[i-1] || b.MID[i]>>6 != b.MID[i-1]>>6) {
+		if shards > 1 && (i == 0 || b.CID[i] != b.CID[i-1] ||
+			b.MID[i]>>slots.BlockBits != b.MID[i-1]>>slots.BlockBits) {
 			shard = shardOf(b.CID[i], b.MID[i], shards)
 		}
 		owner[i] = uint16(shard)

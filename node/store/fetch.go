@@ -29,7 +29,7 @@ func (s *Store) fetch(seg *sealedSegment, candidates []index.Candidate) {
 	}
 }
 
-// setTight notes whether the segments are larger than half the memory of the machine, so that what
+// setTight notes whether the segments are larger than half the memory of the process, so that what
 // was read may be gone again.
 func (s *Store) setTight() {
 	total := uint64(0)

@@ -3,6 +3,7 @@ package store
 import (
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -10,7 +11,7 @@ import (
 )
 
 // memoryBytes returns how much memory the process may have: that of the machine, or less where its
-// control group (version 2) is given less. 0 when it is not known.
+// control groups are given less. 0 when it is not known.
 func memoryBytes() uint64 {
 	var info unix.Sysinfo_t
 	if unix.Sysinfo(&info) != nil {
@@ -20,19 +21,31 @@ func memoryBytes() uint64 {
 	return groupLimit("/sys/fs/cgroup", "/proc/self/cgroup", machine)
 }
 
-// groupLimit returns the least limit of the control groups that the process is in, and of most.
+// groupLimit returns the least limit of the control groups that the process is in, of version 1 and
+// 2, and of most.
 func groupLimit(root, own string, most uint64) uint64 {
 	text, _ := os.ReadFile(own)
 	for line := range strings.Lines(string(text)) {
-		group, found := strings.CutPrefix(strings.TrimSpace(line), "0::")
-		for found {
-			limit, _ := os.ReadFile(path.Join(root, group, "memory.max"))
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3) // number, controllers, group
+		if len(fields) < 3 {
+			continue
+		}
+		dir, file := root, "memory.max"
+		if fields[1] != "" {
+			dir, file = path.Join(root, "memory"), "memory.limit_in_bytes"
+			if !slices.Contains(strings.Split(fields[1], ","), "memory") {
+				continue
+			}
+		}
+		for group := path.Clean("/" + fields[2]); ; group = path.Dir(group) {
+			limit, _ := os.ReadFile(path.Join(dir, group, file))
 			n, err := strconv.ParseUint(strings.TrimSpace(string(limit)), 10, 64)
 			if err == nil {
 				most = min(most, n)
 			}
-			found = group != "/" && group != "."
-			group = path.Dir(group)
+			if group == "/" {
+				break
+			}
 		}
 	}
 	return most

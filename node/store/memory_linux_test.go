@@ -25,12 +25,15 @@ func TestGroupLimit(t *testing.T) {
 	write("a/b/memory.max", "max\n")
 	write("a/b/c/memory.max", "7000\n")
 	write("d/memory.max", "no number\n")
+	write("memory/v1/memory.limit_in_bytes", "4000\n")
+	write("memory/memory.limit_in_bytes", "9223372036854771712\n")
 	for _, c := range []struct {
 		own  string
 		want uint64
 	}{
 		{"0::/a/b/c\n", 5000}, {"0::/a/b\n", 5000}, {"0::/a\n", 5000}, {"0::/\n", 9000},
-		{"0::/d/e\n", 9000}, {"3:memory:/a\n0::/\n", 9000}, {"1:cpu:/\n0::/a/b/c", 5000},
+		{"0::/d/e\n", 9000}, {"3:cpu:/v1\n0::/\n", 9000}, {"1:cpu:/\n0::/a/b/c", 5000},
+		{"4:memory:/v1/x\n0::/\n", 4000}, {"4:cpu,memory:/v1\n", 4000}, {"4:memory:/none", 9000},
 		{"", 9000}, {"0::\n", 9000}, {"0::a/b", 5000}, {"0::../..\n", 9000},
 	} {
 		write("own", c.own)

@@ -30,11 +30,12 @@ import (
 	"github.com/pentad-db/pentad/node/store"
 )
 
-// Feature levels of what this program does in a cluster. 1: first; 2: groups can be split. A new
-// cluster begins at the first, so that nodes of older programs can join it.
+// Feature levels of what this program does in a cluster. 1: first; 2: groups can be split; 3: 256
+// devices share a slot, so that who runs less looks for records elsewhere. A new cluster begins at
+// the least that this program runs, so that nodes of older programs can join it that run it, too.
 const (
-	firstFeature = 1
-	lastFeature  = 2
+	firstFeature = 3
+	lastFeature  = 3
 )
 
 // rejoinEvery is how often seeds are asked: nodes are often started at one time, and the first of

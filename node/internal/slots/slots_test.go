@@ -54,7 +54,7 @@ func TestParts(t *testing.T) {
 		parts := 2 << r.IntN(12)
 		var box record.Box
 		cid, mid := r.Int64N(100), r.Int64N(1<<40)-1<<39
-		cids, mids := 1+r.Int64N(2), 1+r.Int64N(1500)
+		cids, mids := 1+r.Int64N(2), 1+r.Int64N(6000)
 		box[record.CID] = record.RangeSet{{From: cid, To: cid + cids}}
 		box[record.MID] = record.RangeSet{{From: mid, To: mid + mids}}
 		got := Parts(&box, parts)
