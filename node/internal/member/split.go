@@ -34,9 +34,6 @@ func (m *Member) splits(
 	for _, g := range v.Groups[a.Groups+1:] {
 		since[g.Parent] = true
 	}
-	if v.Feature < lastFeature {
-		cmds = append(cmds, &cluster.RaiseFeature{Level: lastFeature})
-	}
 	for g := range uint32(a.Groups) {
 		if n := g + 1; !since[n] && (a.Group == 0 || n == a.Group) {
 			cmds = append(cmds, &cluster.SplitGroup{Group: n, Epoch: v.Groups[n].Epoch})
