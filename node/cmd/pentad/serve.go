@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -97,11 +98,13 @@ func (a *app) serve(
 		return errors.Join(err, a.closeNode(n))
 	}
 	fmt.Fprintf(a.stdout, "listening on http://%s\n", n.Addr())
+	var ahead sync.WaitGroup
 	if at == nil { // edges are small
-		go store.KeepMemoryReady(ctx)
+		ahead.Go(func() { store.KeepMemoryReady(ctx) })
 	}
 	<-ctx.Done()
 	a.note("stopping")
+	ahead.Wait()
 	return errors.Join(end(), a.closeNode(n))
 }
 
