@@ -21,7 +21,7 @@ const (
 	maxFlushPart = 16 << 20
 	// minRetained and maxRetained bound what the log keeps of a group for followers that lag.
 	minRetained, maxRetained, allRetained = 4 << 20, 64 << 20, 1 << 30
-	minCached, maxCached, allCached       = 256 << 10, 4 << 20, 64 << 20
+	minCached, maxCached, allCached       = 256 << 10, 4 << 20, 8 << 20
 	// statusTicks is how often leaders say what their followers have.
 	statusTicks = 4
 	// hurryTicks is how long time passes faster for a group that lost its leader: enough for two

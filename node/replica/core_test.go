@@ -57,7 +57,7 @@ func (a *alone) settle() {
 
 // propose returns the error of a proposal, or nil and false when there is no answer.
 func (a *alone) propose(data string) (err error, answered bool) {
-	a.Propose(1, []byte(data), func(_ any, e error) { err, answered = e, true })
+	a.Propose(1, [][]byte{[]byte(data)}, func(_ any, e error) { err, answered = e, true })
 	a.settle()
 	return err, answered
 }
@@ -73,7 +73,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	var first error
 	answers := 0
-	a.Propose(1, []byte("first"), func(_ any, err error) { first = err; answers++ })
+	a.Propose(1, [][]byte{[]byte("first")}, func(_ any, err error) { first = err; answers++ })
 	a.settle()
 	if answers != 0 {
 		t.Fatalf("with a full disk a proposal answers %v", first)
@@ -250,7 +250,7 @@ func TestFailedMachineTakesNoMore(t *testing.T) {
 	before := l.applied
 	var errs []error
 	for _, data := range []string{"x", "y"} {
-		a.Propose(1, []byte(data), func(_ any, err error) { errs = append(errs, err) })
+		a.Propose(1, [][]byte{[]byte(data)}, func(_ any, err error) { errs = append(errs, err) })
 		for a.StepWorker(0) || a.StepFlusher() {
 		}
 	}
@@ -289,7 +289,7 @@ func TestFollows(t *testing.T) {
 func TestCloseAnswers(t *testing.T) {
 	a := newAlone(t)
 	var errs []error
-	a.Propose(1, []byte("x"), func(_ any, err error) { errs = append(errs, err) })
+	a.Propose(1, [][]byte{[]byte("x")}, func(_ any, err error) { errs = append(errs, err) })
 	a.ReadIndex(1, func(_ uint64, err error) { errs = append(errs, err) })
 	a.Change(1, Change{AddLearner: []uint64{NewID(2, 1)}}, func(err error) {
 		errs = append(errs, err)
@@ -297,7 +297,7 @@ func TestCloseAnswers(t *testing.T) {
 	if err := a.Close(); err != nil {
 		t.Fatal(err)
 	}
-	a.Propose(1, []byte("x"), func(_ any, err error) { errs = append(errs, err) })
+	a.Propose(1, [][]byte{[]byte("x")}, func(_ any, err error) { errs = append(errs, err) })
 	if len(errs) != 4 {
 		t.Fatalf("answers %v", errs)
 	}

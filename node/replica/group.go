@@ -63,6 +63,7 @@ type group struct {
 	syncing     bool
 	waiters     map[uint64]*waiter
 	reads       map[uint64]*read
+	told        map[uint64]uint64 // by replica, the commit index of the last append to it
 	installing  bool
 	uninstall   func()        // ends an install under way
 	deferred    []*pb.Message // appends that wait for the install
@@ -97,7 +98,8 @@ func (s storage) InitialState() (*pb.HardState, *pb.ConfState, error) {
 func newGroup(c *Core, log *groupLog, m Machine) (*group, error) {
 	g := &group{core: c, log: log, id: log.group, machine: m,
 		worker:  c.workers[int(log.group)%len(c.workers)],
-		waiters: map[uint64]*waiter{}, reads: map[uint64]*read{}, uninstall: func() {}}
+		waiters: map[uint64]*waiter{}, reads: map[uint64]*read{}, told: map[uint64]uint64{},
+		uninstall: func() {}}
 	applied := m.Applied()
 	if err := g.finishInstall(applied); err != nil {
 		return nil, err
@@ -255,12 +257,26 @@ func (g *group) ready() error {
 				g.apply(m)
 			case m.GetType() == pb.MsgVote:
 				asking = append(asking, m)
+			case g.passesOver(m):
 			default:
 				g.send(m)
 			}
 		}
 	}
 	return nil
+}
+
+// passesOver reports whether a message tells a follower only that more is committed of what it was
+// sent, while others are under way to be committed. Each of those brings the same along, so under
+// load every second message is such a one. If they are lost, the library asks the follower once
+// more, with a commit index that it has told before, and that goes.
+func (g *group) passesOver(m *pb.Message) bool {
+	if m.GetType() != pb.MsgApp {
+		return false
+	}
+	known := g.told[m.GetTo()]
+	g.told[m.GetTo()] = m.GetCommit()
+	return len(m.GetEntries()) == 0 && known < m.GetCommit() && m.GetCommit() < m.GetIndex()
 }
 
 // append hands entries and votes to the log. Its answers go out when they are durable.

@@ -171,7 +171,7 @@ func TestStalledDiskOfOneAndOfAll(t *testing.T) {
 		old := l.leader()
 		l.frozen[old] = true
 		answered := false
-		l.cores[old].Propose(1, []byte("x"), func(any, error) { answered = true })
+		l.cores[old].Propose(1, [][]byte{[]byte("x")}, func(any, error) { answered = true })
 		l.settle()
 		l.ticks(int(stallAfter/tickTime) + 2)
 		if l.leader() == old || !answered {
@@ -186,7 +186,7 @@ func TestStalledDiskOfOneAndOfAll(t *testing.T) {
 			l.frozen[node] = true
 		}
 		answered = false
-		l.cores[old].Propose(1, []byte("x"), func(_ any, e error) {
+		l.cores[old].Propose(1, [][]byte{[]byte("x")}, func(_ any, e error) {
 			answered = true
 			err = e
 		})

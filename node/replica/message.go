@@ -10,7 +10,8 @@ import (
 )
 
 // Of a message of the library, this package looks at type, sender, receiver and size, at what is
-// for the disk or the machine, and at nothing else: what it means is the library's business.
+// for the disk or the machine, and at what of it is committed, see passesOver: what else it means
+// is the library's business.
 
 func appendMessage(m *pb.Message) []byte {
 	if out := appendSimple(m); out != nil {

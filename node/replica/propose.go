@@ -30,26 +30,33 @@ func parseMark(src []byte) (m mark, rest []byte, ok bool) {
 		number: binary.LittleEndian.Uint64(src[16:])}, src[markBytes:], true
 }
 
-// Propose asks the group to apply data, which is copied. Done gets what the machine answered when
-// that is applied here, or an error: ErrNotLeader, ErrOverloaded, ErrGroupUnknown, ErrStopped or
-// ErrClosed when it was not proposed, ErrUnknown when nobody knows.
-func (c *Core) Propose(group uint32, data []byte, done func(result any, err error)) {
+// Propose asks the group to apply data, pieces that are joined and copied. Done gets what the
+// machine answered when that is applied here, or an error: ErrNotLeader, ErrOverloaded,
+// ErrGroupUnknown, ErrStopped or ErrClosed when it was not proposed, ErrUnknown when nobody knows.
+func (c *Core) Propose(group uint32, data [][]byte, done func(result any, err error)) {
 	g, err := c.lookup(group)
-	size := int64(len(data) + markBytes)
+	bytes := 0
+	for _, piece := range data {
+		bytes += len(piece)
+	}
+	size := int64(bytes + markBytes)
 	switch {
 	case err != nil:
 		done(nil, fmt.Errorf("propose: %w", err))
 		return
-	case len(data) == 0 || len(data) > maxProposalBytes:
+	case bytes == 0 || bytes > maxProposalBytes:
 		done(nil, fmt.Errorf("propose to group %d: %w: %d bytes, want 1 to %d", group, ErrTooLarge,
-			len(data), maxProposalBytes))
+			bytes, maxProposalBytes))
 		return
 	case c.pending.Load()+size > c.opt.QuotaBytes || c.full():
 		done(nil, fmt.Errorf("propose to group %d: %w", group, ErrOverloaded))
 		return
 	}
 	m := mark{replica: g.replica, boot: c.boot, number: c.counter.Add(1)}
-	buf := append(appendMark(make([]byte, 0, size), m), data...)
+	buf := appendMark(make([]byte, 0, size), m)
+	for _, piece := range data {
+		buf = append(buf, piece...)
+	}
 	c.pending.Add(size)
 	g.post(func() {
 		g.propose(m.number, size, done, func() error { return g.node.Propose(buf) })
@@ -319,6 +326,7 @@ func (g *group) configure(e *pb.Entry) {
 		next.newest = newestOf(next.newest, []uint64{one.GetNodeId()})
 	}
 	g.config = next
+	clear(g.told)
 	// Synced, although the entry is: it may be noted nowhere that the entry is committed, and the
 	// members before may need, after a loss of power, one that is gone since.
 	f := frame{kind: kindConfigured, index: next.index, payload: appendConfig(nil, &next)}

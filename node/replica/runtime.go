@@ -202,9 +202,10 @@ func (r *Runtime) Drop(ctx context.Context, group uint32) error {
 	return err
 }
 
-// Propose asks the group to apply data, which is copied, and returns what the machine here
-// answered to it. See Core.Propose for its errors; when ctx ends first it is ErrUnknown.
-func (r *Runtime) Propose(ctx context.Context, group uint32, data []byte) (any, error) {
+// Propose asks the group to apply data, pieces that are joined and copied, and returns what the
+// machine here answered to it. See Core.Propose for its errors; when ctx ends first it is
+// ErrUnknown.
+func (r *Runtime) Propose(ctx context.Context, group uint32, data ...[]byte) (any, error) {
 	return await(ctx, r, func(done func(any, error)) { r.core.Propose(group, data, done) })
 }
 

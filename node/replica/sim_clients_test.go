@@ -61,7 +61,7 @@ func (w *simWriter) send() {
 	reading := w.node.clock()
 	command := simCommand{simWrite, w.id, sequence, reading}.append(1 + s.rng.IntN(90))
 	run, node := w.node.run, w.node
-	w.node.core.Propose(w.group, command, func(result any, err error) {
+	w.node.core.Propose(w.group, [][]byte{command}, func(result any, err error) {
 		switch {
 		case err == nil:
 			w.acknowledged(sequence, result.(simRow))
@@ -162,7 +162,7 @@ func (s *simulation) readLatest(group uint32) {
 func (s *simulation) moveHorizon(group uint32) {
 	for _, n := range s.nodes {
 		if leads(n, group) {
-			n.core.Propose(group, simCommand{simClose, 0, 0, n.clock()}.append(0),
+			n.core.Propose(group, [][]byte{simCommand{simClose, 0, 0, n.clock()}.append(0)},
 				func(any, error) {})
 		}
 	}

@@ -105,7 +105,7 @@ func TestAFullDiskHandsOver(t *testing.T) {
 		}
 		return nil
 	}
-	c.Propose(1, []byte("x"), func(any, error) {})
+	c.Propose(1, [][]byte{[]byte("x")}, func(any, error) {})
 	ticks(4 * electionTicks)
 	if asked == 0 || !c.stalled.Load() {
 		t.Errorf("nobody was asked to lead instead; stalled %v", c.stalled.Load())

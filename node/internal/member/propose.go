@@ -236,16 +236,15 @@ func (m *Member) Leader(group uint32) cluster.NodeID {
 // Here has a group decide on a command if this node leads it. One for the state that this program
 // cannot read is refused: in the log it would stop every replica.
 func (m *Member) Here(ctx context.Context, group uint32, data []byte) (Answer, error) {
-	proposal := data
+	proposal := [][]byte{data}
 	if group == cluster.MetaGroup {
 		if _, err := cluster.ParseCommand(data); err != nil {
 			return Answer{}, &wire.Error{Kind: wire.KindInvalid, Part: "body", Message: err.Error()}
 		}
 	} else {
-		proposal = machine.AppendClock(make([]byte, 0, len(data)+8), clockNs())
-		proposal = append(proposal, data...)
+		proposal = [][]byte{machine.AppendClock(nil, clockNs()), data}
 	}
-	result, err := m.run.Propose(ctx, group, proposal)
+	result, err := m.run.Propose(ctx, group, proposal...)
 	if err != nil {
 		return Answer{}, err
 	}

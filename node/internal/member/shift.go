@@ -20,8 +20,8 @@ func (s shifted) Drop(ctx context.Context, group uint32) error { return s.run.Dr
 
 func (s shifted) Status(group uint32) (replica.Status, error) { return s.run.Status(group + 1) }
 
-func (s shifted) Propose(ctx context.Context, group uint32, data []byte) (any, error) {
-	return s.run.Propose(ctx, group+1, data)
+func (s shifted) Propose(ctx context.Context, group uint32, data ...[]byte) (any, error) {
+	return s.run.Propose(ctx, group+1, data...)
 }
 
 func (s shifted) Change(ctx context.Context, group uint32, change replica.Change) error {

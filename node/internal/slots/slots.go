@@ -95,3 +95,23 @@ func values(set record.RangeSet) ([]int64, bool) {
 	}
 	return out, len(out) > 0
 }
+
+// Memo knows the slots of the devices that it was asked for last. Its zero value is ready; one
+// goroutine at a time may use it.
+type Memo struct {
+	known [256]struct {
+		block int64
+		cid   int32
+		next  uint32 // the slot plus 1; 0 for none
+	}
+}
+
+// Of is [Of], of a device among those of a batch: a fifth of its time for one of the same few.
+func (m *Memo) Of(cid int32, mid int64) uint32 {
+	block := mid >> BlockBits
+	k := &m.known[uint8(block)^uint8(uint32(cid)*59)]
+	if k.block != block || k.cid != cid || k.next == 0 {
+		k.block, k.cid, k.next = block, cid, Of(cid, mid)+1
+	}
+	return k.next - 1
+}

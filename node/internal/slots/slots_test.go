@@ -23,6 +23,23 @@ func TestOf(t *testing.T) {
 	f(0, -1, 14238)
 }
 
+func TestMemo(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	var memo Memo
+	for range 100_000 {
+		cid, mid := rng.Int32N(40), rng.Int64N(1<<20)
+		if rng.IntN(4) == 0 {
+			cid, mid = int32(rng.Uint32()), int64(rng.Uint64())
+		}
+		if got, want := memo.Of(cid, mid), Of(cid, mid); got != want {
+			t.Fatalf("the slot of %d, %d is %d, want %d", cid, mid, got, want)
+		}
+	}
+	if got := new(Memo).Of(0, 0); got != Of(0, 0) {
+		t.Errorf("an empty memo says %d", got)
+	}
+}
+
 func TestSpansCoverAllSlots(t *testing.T) {
 	for _, parts := range []int{1, 2, 3, 7, 16, 100, 4096, Count} {
 		next := uint32(0)
