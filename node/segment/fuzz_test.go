@@ -73,6 +73,11 @@ func FuzzParseRowsEntry(f *testing.F) {
 		f.Add(AppendRowsEntry(nil, &RowsHeader{Seq: 1}, randomInput(rng, 5).Rows, nil))
 		f.Add(AppendRowsEntry(nil, &RowsHeader{Packed: true}, randomInput(rng, 5).Rows, nil))
 	}
+	decimals := &record.Batch{}
+	for i := range 9 {
+		decimals.Append(record.Key{MID: int64(i)}, decimalWords(float64(i)/100, 0))
+	}
+	f.Add(AppendRowsEntry(nil, &RowsHeader{Packed: true}, decimals, nil))
 	stamped := &record.Batch{}
 	stamped.AppendStamped(record.Key{MID: 1, AcqNs: 3}, []byte("a"))
 	stamped.AppendStamped(record.Key{MID: 2, AcqNs: 9}, []byte("bc"))

@@ -43,7 +43,10 @@ type Entry struct {
 	Index uint64
 	Kind  uint8
 	Data  []byte
+	Rest  []byte // of the data, for Append: what lies elsewhere; replay hands out none
 }
+
+func (e *Entry) size() int { return frameHeaderBytes + len(e.Data) + len(e.Rest) }
 
 // LogOptions of a log. The zero value works.
 type LogOptions struct {
@@ -79,7 +82,6 @@ type Log struct {
 	number uint64 // of the newest file
 	size   int64  // of the newest file
 	full   bool   // the newest file takes no more flushes
-	buf    []byte
 
 	// syncing is held while the newest file is synced or gives way to the next, and before mu.
 	syncing sync.Mutex
@@ -91,6 +93,10 @@ type Log struct {
 	synced uint64 // of the last flush that is known to be durable
 	failed error  // once set, returned for ever: what a failed sync left on disk is unknown
 }
+
+// flushMemories is where flushes are put together; the many logs of a node share what is in the
+// caches of its processors.
+var flushMemories = sync.Pool{New: func() any { return new([]byte) }}
 
 func logName(number uint64) string { return fmt.Sprintf("%010d%s", number, logSuffix) }
 
@@ -135,7 +141,7 @@ func (l *Log) Append(entries []Entry) (fileSeq uint64, err error) {
 func (l *Log) Write(entries []Entry) (fileSeq uint64, err error) {
 	size := uint64(0)
 	for i := range entries {
-		size += frameHeaderBytes + uint64(len(entries[i].Data))
+		size += uint64(entries[i].size())
 	}
 	if size > maxFlushBytes || len(entries) > math.MaxInt32 {
 		return 0, fmt.Errorf("append to log: a flush of %d bytes, at most %d", size, maxFlushBytes)
@@ -151,18 +157,20 @@ func (l *Log) Write(entries []Entry) (fileSeq uint64, err error) {
 		return 0, err
 	}
 	_, unsynced, _ = l.state()
-	l.buf = appendFlush(l.buf[:0], seq+1, unsynced, uint64(l.size), entries, int(size))
-	if _, err := l.newest.WriteAt(l.buf, l.size); err != nil {
+	memory := flushMemories.Get().(*[]byte)
+	defer flushMemories.Put(memory)
+	flush := appendFlush((*memory)[:0], seq+1, unsynced, uint64(l.size), entries, int(size))
+	if *memory = flush; cap(flush) > maxKeptBytes {
+		*memory = nil
+	}
+	if _, err := l.newest.WriteAt(flush, l.size); err != nil {
 		return 0, l.undo(err)
 	}
-	l.size += int64(len(l.buf))
+	l.size += int64(len(flush))
 	l.mu.Lock()
 	l.seq++
 	l.sizes[l.number] = l.size
 	l.mu.Unlock()
-	if cap(l.buf) > maxKeptBytes {
-		l.buf = nil
-	}
 	return l.number, nil
 }
 
@@ -214,12 +222,12 @@ func appendFlush(
 	dst = append(dst, 0, 0, 0, 0)
 	for i := range entries {
 		e := &entries[i]
-		dst = binary.LittleEndian.AppendUint32(dst, uint32(len(e.Data)))
+		dst = binary.LittleEndian.AppendUint32(dst, uint32(len(e.Data)+len(e.Rest)))
 		dst = binary.LittleEndian.AppendUint32(dst, e.Shard)
 		dst = binary.LittleEndian.AppendUint64(dst, e.Term)
 		dst = binary.LittleEndian.AppendUint64(dst, e.Index)
 		dst = append(dst, e.Kind, 0, 0, 0)
-		dst = append(dst, e.Data...)
+		dst = append(append(dst, e.Data...), e.Rest...)
 	}
 	head, frames := dst[at:at+flushHeaderBytes], dst[at+flushHeaderBytes:]
 	binary.LittleEndian.PutUint32(head[36:], checksum2(head[:36], frames))

@@ -36,7 +36,7 @@ func (l *Log) LinkTo(dir string, entries []Entry) error {
 	}
 	size := 0
 	for i := range entries {
-		size += frameHeaderBytes + len(entries[i].Data)
+		size += entries[i].size()
 	}
 	seq, _, _ := l.state()
 	_, err = f.WriteAt(appendFlush(nil, seq+1, 0, 0, entries, size), 0)

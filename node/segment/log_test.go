@@ -25,6 +25,17 @@ func randomEntries(rng *rand.Rand, first uint64) []Entry {
 	return entries
 }
 
+// parted has the data of entries in two places.
+func parted(rng *rand.Rand, entries []Entry) []Entry {
+	out := slices.Clone(entries)
+	for i := range out {
+		data := out[i].Data
+		at := rng.IntN(len(data) + 1)
+		out[i].Data, out[i].Rest = data[:at], data[at:]
+	}
+	return out
+}
+
 // replayed collects the entries of a log, flattened.
 func replayed(entries *[]Entry) func(uint64, Entry) error {
 	return func(_ uint64, e Entry) error {
@@ -50,7 +61,7 @@ func writeLog(t testing.TB, d folder, rng *rand.Rand, flushes int, fileBytes int
 	}
 	for i := range flushes {
 		entries := randomEntries(rng, uint64(i)*10)
-		file, err := l.Append(entries)
+		file, err := l.Append(parted(rng, entries))
 		if err != nil {
 			t.Fatal(err)
 		}

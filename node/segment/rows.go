@@ -12,11 +12,11 @@ import (
 // Layout of a rows entry, FORMAT.md section 2.
 const (
 	rowsHeaderBytes = 72
-	rowsVersion     = 2 // 1: first; 2: tombstones
-	rowsHaveTombs   = 1 // flag: a bitmap of tombstones follows the keys
-	rowsHaveAcqs    = 2 // flag: a column of acquisition times follows the keys
-	rowsShareAcqs   = 4 // flag: and some of them may be equal
-	rowsPacked      = 8 // flag: columns are packed
+	rowsVersion     = 2  // 1: first; 2: tombstones
+	rowsHaveTombs   = 1  // flag: a bitmap of tombstones follows the keys
+	rowsHaveAcqs    = 2  // flag: a column of acquisition times follows the keys
+	rowsShareAcqs   = 4  // flag: and some of them may be equal
+	rowsPacked      = 16 // flag: columns are packed; 8 was so before decimals
 	rowsFlags       = rowsHaveTombs | rowsHaveAcqs | rowsShareAcqs | rowsPacked
 	rowKeyBytes     = 8 + 8 + 4 + 4
 	variedPayloads  = math.MaxUint32 // in place of the stride: a column of sizes follows the keys
@@ -323,6 +323,9 @@ func parsePayloads(src []byte, n int, stride uint32, b *record.Batch) error {
 	b.Data = append(b.Data[:0], data...)
 	return nil
 }
+
+// StampBytes is how many bytes of an entry, at its beginning, StampRowsEntry looks at.
+const StampBytes = 48
 
 // StampRowsEntry gives the rows of an entry consecutive acquisition times from firstAcqNs on, as
 // those of a whole batch.

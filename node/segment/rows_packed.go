@@ -23,8 +23,8 @@ const (
 
 // rowsPacker packs columns; its memory goes from one entry to the next.
 type rowsPacker struct {
-	values []uint64
-	packed []byte
+	values, spare []uint64
+	packed        []byte
 }
 
 var rowsPackers = sync.Pool{New: func() any { return new(rowsPacker) }}
@@ -109,20 +109,32 @@ func (p *rowsPacker) appendWords(dst []byte, b *record.Batch, rows []uint32, n i
 			values[k] = v
 			lo, hi = min(lo, v), max(hi, v)
 		}
-		f := frame{base: lo, gcd: 1}
-		if hi > lo {
-			f.width = widthOf(hi - lo)
-		}
-		if f.width == 64 {
-			f.base = 0
-		} else {
-			for k := range values {
-				values[k] -= lo
-			}
-		}
-		dst = appendPacked(appendFrame(dst, &f), values, f.width)
+		dst = p.appendWord(dst, values, lo, hi)
 	}
 	return dst
+}
+
+// appendWord appends the column of a word of each payload, with its least and greatest value.
+func (p *rowsPacker) appendWord(dst []byte, values []uint64, lo, hi uint64) []byte {
+	f := frame{base: lo, gcd: 1}
+	if hi > lo {
+		f.width = widthOf(hi - lo)
+	}
+	if f.width > minWordWidth {
+		d, packed, exponent, ok := decimals(values, p.spare)
+		if p.spare = packed; ok && d.width < f.width {
+			dst = appendFrame(append(dst, columnDec, exponent), &d)
+			return appendPacked(dst, packed, d.width)
+		}
+	}
+	if f.width == 64 {
+		f.base = 0
+	} else {
+		for k := range values {
+			values[k] -= lo
+		}
+	}
+	return appendPacked(appendFrame(append(dst, columnFOR), &f), values, f.width)
 }
 
 // packedReader reads the columns of a packed entry.
@@ -143,6 +155,28 @@ func (r *packedReader) next() (c column, ok bool) {
 	}
 	c.body, r.src = rest, rest[size:]
 	return c, true
+}
+
+// nextWord is next for the column of a word, whose kind comes first.
+func (r *packedReader) nextWord() (c column, ok bool) {
+	if len(r.src) < 2 {
+		return c, false
+	}
+	var kind, exponent uint8
+	switch kind = r.src[0]; kind {
+	case columnFOR:
+		r.src = r.src[1:]
+	case columnDec:
+		exponent, r.src = r.src[1], r.src[2:]
+	default:
+		return c, false
+	}
+	if int(exponent) >= len(powersOf10) {
+		return c, false
+	}
+	c, ok = r.next()
+	c.kind, c.exponent = kind, exponent
+	return c, ok
 }
 
 // wide reads a column of 64 bits into the memory of dst.
@@ -193,7 +227,7 @@ func (r *packedReader) words(stride int, b *record.Batch) bool {
 	b.Stride, b.Offsets = stride, nil
 	b.Data = slices.Grow(b.Data[:0], r.n*stride)[:r.n*stride]
 	for at := 0; at < stride; at += wordBytes {
-		c, ok := r.next()
+		c, ok := r.nextWord()
 		if !ok {
 			return false
 		}

@@ -110,7 +110,8 @@ func TestRowsEntryHostile(t *testing.T) {
 	f(60, 1)              // tombstones are missing
 	f(60, 2)              // acquisition times are missing
 	f(60, 4)              // acquisition times that are shared, without any
-	f(60, 8)              // flags
+	f(60, 8)              // packed, of before decimals
+	f(60, 32)             // flags
 	f(64, 13)             // payload bytes
 	f(68, 1)              // payload bytes
 	late := AppendRowsEntry(nil, &RowsHeader{FirstAcqNs: math.MaxInt64 - 2}, b, nil)
@@ -186,4 +187,36 @@ func TestPackedRowsAreSmall(t *testing.T) {
 	f(1000, 4000, func(i int) (record.Key, []byte) { // 10 bits, and 10 of seconds
 		return record.Key{MID: int64(i) << 40, CapNs: int64(i%7) * 1e9}, []byte{byte(i)}
 	})
+	f(1000, 3600, func(i int) (record.Key, []byte) { // 10 bits, and 14 of a decimal
+		return record.Key{MID: int64(i)}, decimalWords(float64(i*9)/1000, 0)
+	})
+}
+
+func decimalWords(value float64, status uint64) []byte {
+	return binary.LittleEndian.AppendUint64(
+		binary.LittleEndian.AppendUint64(nil, math.Float64bits(value)), status)
+}
+
+// Words that look like decimals, or are almost some, come back bit by bit.
+func TestPackedDecimals(t *testing.T) {
+	rng := randomSource(t)
+	odd := []float64{math.Copysign(0, -1), math.NaN(), math.Inf(1), 1e300, 1.0 / 3, 1 << 52,
+		math.SmallestNonzeroFloat64}
+	for run := range 400 {
+		b := &record.Batch{}
+		power := powersOf10[rng.IntN(len(powersOf10))]
+		for range 1 + rng.IntN(300) {
+			value := float64(rng.Int64N(1<<rng.IntN(50))-500) / power
+			if run%2 == 1 && rng.IntN(100) == 0 {
+				value = odd[rng.IntN(len(odd))]
+			}
+			b.Append(record.Key{}, decimalWords(value, rng.Uint64N(2)<<56))
+		}
+		var h RowsHeader
+		var got record.Batch
+		err := ParseRowsEntry(AppendRowsEntry(nil, &RowsHeader{Packed: true}, b, nil), &h, &got)
+		if err != nil || !bytes.Equal(got.Data, b.Data) {
+			t.Fatalf("run %d: %d payloads differ; %v", run, b.Len(), err)
+		}
+	}
 }

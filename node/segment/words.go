@@ -40,7 +40,8 @@ func (e *encoder) appendWord() {
 	c := column{kind: columnFOR, frame: reframeWords(e.best)}
 	size := c.bytes(n)
 	if c.width > minWordWidth {
-		if f, exponent, ok := e.decimals(); ok && f.width < c.width {
+		f, spare, exponent, ok := decimals(e.values, e.spare)
+		if e.spare = spare; ok && f.width < c.width {
 			c, size = column{kind: columnDec, exponent: exponent, frame: f}, f.bytes(n)
 			e.best, e.spare = e.spare, e.best
 		}
@@ -108,36 +109,36 @@ func reframeWords(values []uint64) frame {
 	return reframe(values, slo, shi)
 }
 
-// decimals tries to write the words as float64 of few decimals: integers over a power of ten,
-// whose quotients are the words bit by bit. The packed integers are left in spare.
-func (e *encoder) decimals() (f frame, exponent uint8, ok bool) {
-	step := max(1, len(e.values)/decimalSamples)
-	for i := 0; i < len(e.values); i += step {
-		for !isDecimal(e.values[i], powersOf10[exponent]) {
+// decimals tries to write words as float64 of few decimals: integers over a power of ten, whose
+// quotients are the words bit by bit. It returns the packed integers, in the memory of spare.
+func decimals(words, spare []uint64) (f frame, packed []uint64, exponent uint8, ok bool) {
+	step := max(1, len(words)/decimalSamples)
+	for i := 0; i < len(words); i += step {
+		for !isDecimal(words[i], powersOf10[exponent]) {
 			if exponent++; int(exponent) == len(powersOf10) {
-				return frame{}, 0, false
+				return frame{}, spare, 0, false
 			}
 		}
 	}
+	spare = slices.Grow(spare[:0], len(words))[:len(words)]
 	for ; int(exponent) < len(powersOf10); exponent++ {
-		if lo, hi, ok := e.toDecimals(powersOf10[exponent]); ok {
-			return reframe(e.spare, lo, hi), exponent, true
+		if lo, hi, ok := toDecimals(words, spare, powersOf10[exponent]); ok {
+			return reframe(spare, lo, hi), spare, exponent, true
 		}
 	}
-	return frame{}, 0, false
+	return frame{}, spare, 0, false
 }
 
-// toDecimals writes the words times a power of ten into spare; it fails at the first word that
-// would not come back.
-func (e *encoder) toDecimals(power float64) (lo, hi int64, ok bool) {
-	e.spare = slices.Grow(e.spare[:0], len(e.values))[:len(e.values)]
+// toDecimals writes words times a power of ten into out; it fails at the first word that would not
+// come back.
+func toDecimals(words, out []uint64, power float64) (lo, hi int64, ok bool) {
 	lo, hi = math.MaxInt64, math.MinInt64
-	for i, word := range e.values {
+	for i, word := range words {
 		n, ok := toDecimal(word, power)
 		if !ok {
 			return 0, 0, false
 		}
-		e.spare[i] = uint64(n)
+		out[i] = uint64(n)
 		lo, hi = min(lo, n), max(hi, n)
 	}
 	return lo, hi, true

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/pentad-db/pentad/node/segment"
@@ -56,6 +57,8 @@ func (s *Store) Apply(ctx context.Context, commands []Command) ([]Outcome, error
 	}
 	s.applying.Lock()
 	defer s.applying.Unlock()
+	s.apply = applyMemories.Get().(*applyMemory)
+	defer s.apply.keep()
 	decoded, unknown := s.decode(commands)
 	out := make([]Outcome, 0, len(decoded))
 	for len(out) < len(decoded) {
@@ -81,33 +84,47 @@ func (s *Store) Apply(ctx context.Context, commands []Command) ([]Outcome, error
 		}
 		out = append(out, answers...)
 	}
-	s.keepCommands()
 	return out, unknown
 }
 
 // decode parses commands up to the first one that is unknown. The caller holds applying.
 func (s *Store) decode(from []Command) (all []command, unknown error) {
-	for len(s.commands) < len(from) {
-		s.commands = append(s.commands, command{})
+	all = s.apply.commands
+	for len(all) < len(from) {
+		all = append(all, command{})
 	}
+	s.apply.commands = all
 	for i := range from {
-		if err := s.commands[i].parse(from[i].Data); err != nil {
-			return s.commands[:i], fmt.Errorf("command at index %d: %w", from[i].Index, err)
+		if err := all[i].parse(from[i].Data); err != nil {
+			return all[:i], fmt.Errorf("command at index %d: %w", from[i].Index, err)
 		}
 	}
-	return s.commands[:len(from)], nil
+	return all[:len(from)], nil
 }
 
-// keepCommands keeps the memory of commands for the next ones, unless they were large.
-func (s *Store) keepCommands() {
-	bytes := len(s.commands) * commandBytes
-	for i := range s.commands {
-		if rows := s.commands[i].rows; rows != nil {
-			bytes += cap(rows.Data) + cap(rows.MID)*rowOverheadBytes
+// applyMemory is what applying commands needs. One Apply hands it to the next, of any store: a node
+// has many, and what each of them kept for itself would be in no processor's cache when it is
+// needed.
+type applyMemory struct {
+	commands []command
+	buffers  commitBuffers // the committer's
+}
+
+var applyMemories = sync.Pool{New: func() any { return new(applyMemory) }}
+
+// keep leaves the memory to the next Apply, unless it is large. Nothing of a log stays in it.
+func (m *applyMemory) keep() {
+	bytes := len(m.commands)*commandBytes + cap(m.buffers.data)
+	for i := range m.commands {
+		c := &m.commands[i]
+		c.forget()
+		if c.rows != nil {
+			bytes += cap(c.rows.Data) + cap(c.rows.MID)*rowOverheadBytes
 		}
 	}
-	if bytes > 2*maxGroupBytes {
-		s.commands = nil
+	clear(m.buffers.entries)
+	if bytes <= 2*maxGroupBytes {
+		applyMemories.Put(m)
 	}
 }
 
@@ -137,7 +154,7 @@ func (s *Store) applyRun(from []Command, run []command, out []Outcome) error {
 	group := make([]*putRequest, 0, len(run))
 	s.applyMu.Lock()
 	at := s.applied
-	buf := &s.applyBuffers
+	buf := &s.apply.buffers
 	buf.entries, buf.data = buf.entries[:0], buf.data[:0]
 	for i := range run {
 		if from[i].Index <= at.Index {
@@ -167,9 +184,6 @@ func (s *Store) applyRun(from []Command, run []command, out []Outcome) error {
 		rows += r.rows
 	}
 	s.counters.rows.Add(int64(rows))
-	if cap(buf.data) > 2*maxGroupBytes {
-		buf.data = nil
-	}
 	s.sealFull()
 	s.pace(rows)
 	return nil
@@ -217,14 +231,17 @@ func (s *Store) applyOne(c *command, clockNs int64, at *position, out *Outcome) 
 	return false
 }
 
-// appendApplied appends the log entry of a put: its command, stamped.
+// appendApplied appends the log entry of a put: its command, of which only the beginning is copied
+// to be stamped.
 func (s *Store) appendApplied(c *command) {
-	buf := &s.applyBuffers
+	buf := &s.apply.buffers
 	start := len(buf.data)
-	buf.data = append(buf.data, c.data...)
+	buf.data = append(buf.data, c.data[:segment.StampBytes]...)
 	segment.StampRowsEntry(buf.data[start:], c.put.answer.first)
 	c.put.bytes = int64(len(c.data))
-	buf.entries = append(buf.entries, s.shards[0].nextEntry())
+	e := s.shards[0].nextEntry()
+	e.Rest = c.data[segment.StampBytes:]
+	buf.entries = append(buf.entries, e)
 }
 
 // writeApplied writes the flush of a run. The caller holds applyMu: an answer must not be saved
@@ -234,8 +251,9 @@ func (s *Store) writeApplied(
 ) (file uint64, err error) {
 	rest := buf.data
 	for i, r := range group {
-		size := r.bytes
-		buf.entries[i].Data, rest = rest[:size:size], rest[size:]
+		e := &buf.entries[i]
+		size := int(r.bytes) - len(e.Rest)
+		e.Data, rest = rest[:size:size], rest[size:]
 	}
 	buf.entries = append(buf.entries, appliedEntry(at))
 	began := time.Now()

@@ -11,8 +11,8 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// commandVersion of the encoding of commands, FORMAT.md. 1: first.
-const commandVersion = 1
+// commandVersion of the encoding of commands, FORMAT.md. 1: first; 2: packed decimals.
+const commandVersion = 2
 
 // commandHeaderBytes is the version u8, the kind u8 and a zero u16.
 const commandHeaderBytes = 4
@@ -145,7 +145,7 @@ func appendBoxCommand(dst []byte, kind commandKind, box record.Box) ([]byte, err
 //
 // Errors: ErrUnknownCommand.
 func (c *command) parse(src []byte) error {
-	*c = command{rows: c.rows, put: putRequest{parts: c.put.parts[:0]}}
+	c.forget()
 	if len(src) == 0 {
 		return nil
 	}
@@ -180,6 +180,12 @@ func (c *command) parse(src []byte) error {
 		}
 	}
 	return nil
+}
+
+// forget empties c but for its memory.
+func (c *command) forget() {
+	clear(c.put.parts)
+	*c = command{rows: c.rows, put: putRequest{parts: c.put.parts[:0]}}
 }
 
 func badCommand(format string, args ...any) error {

@@ -200,7 +200,7 @@ func (s *Store) passOver(from Command) error {
 func (s *Store) writeRange(r *Range, at position) error {
 	var group []*putRequest
 	s.applyMu.Lock()
-	buf := &s.applyBuffers
+	buf := &s.apply.buffers
 	buf.entries, buf.data = buf.entries[:0], buf.data[:0]
 	if r.rows() > 0 {
 		buf.data = appendRangeRows(buf.data, r.Rows)
@@ -221,9 +221,6 @@ func (s *Store) writeRange(r *Range, at position) error {
 		s.followers.changed()
 	}
 	s.counters.rows.Add(int64(r.rows()))
-	if cap(buf.data) > 2*maxGroupBytes {
-		buf.data = nil
-	}
 	s.sealFull()
 	s.pace(r.rows())
 	return nil

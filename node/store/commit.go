@@ -213,19 +213,23 @@ func splitByShard(b *record.Batch, shards int) []part {
 	return parts
 }
 
-// commitLoop is the only goroutine that assigns acq, writes the log and inserts into heads.
+// commitLoop commits puts. Whoever assigns acq, writes the log and inserts into heads is the
+// committer, which is this goroutine or, for a while, one that called onCommitter. It begins with
+// the turn, and does not give back the last one that it takes.
 func (s *Store) commitLoop() {
 	defer close(s.drained)
 	s.sealReplayed()
 	s.resumePurges()
+	<-s.turn
 	var buf commitBuffers
 	for {
 		select {
 		case r := <-s.puts:
+			s.turn <- struct{}{}
 			s.commit(&buf, s.gather(r))
-		case f := <-s.control:
-			f()
+			<-s.turn
 		case <-s.stop:
+			s.turn <- struct{}{}
 			s.drain(&buf)
 			return
 		}

@@ -124,7 +124,7 @@ type Store struct {
 	all     []*shard // shards, and those aside of them
 
 	puts     chan *putRequest // bounded; the committer is the only reader
-	control  chan func()      // work that must not run beside a commit; the committer runs it
+	turn     chan struct{}    // full while somebody is the committer
 	seals    chan sealRequest // the sealer is the only reader
 	stop     chan struct{}    // closed by Close, once
 	drained  chan struct{}    // closed by the committer as it ends: no queued put is read any more
@@ -136,10 +136,8 @@ type Store struct {
 
 	// What follows is of a replica.
 	replicated bool
-	applying   sync.Mutex // held by Apply; guards commands
-	commands   []command  // memory that one Apply hands to the next
-
-	applyBuffers commitBuffers // the committer's
+	applying   sync.Mutex   // held by Apply; guards apply
+	apply      *applyMemory // while it is held
 
 	durable atomic.Uint64 // index of a command through which all is synced
 	applyMu sync.Mutex    // guards applied, and the writers while it is held
@@ -206,7 +204,7 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 	s := &Store{
 		opt: opt, writers: newWriters(), files: map[uint64][]uint64{}, followers: newFollowers(),
 		cleanLog: map[int64]uint64{},
-		puts:     make(chan *putRequest, 64), control: make(chan func()),
+		puts:     make(chan *putRequest, 64), turn: make(chan struct{}, 1),
 		stop: make(chan struct{}), drained: make(chan struct{}), room: make(chan struct{}),
 		mergeWake: make(chan struct{}, 1),
 	}
@@ -224,6 +222,7 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 		return nil, report, errors.Join(err, s.release())
 	}
 	s.seals = make(chan sealRequest, 2*len(s.shards))
+	s.turn <- struct{}{} // commitLoop has it
 	s.wg.Go(s.commitLoop)
 	s.wg.Go(s.sealLoop)
 	s.wg.Go(s.followLoop)
@@ -300,16 +299,20 @@ func (s *Store) Horizon(ctx context.Context) (int64, error) {
 	return h, nil // puts say what is wrong with the log; queries need no promise
 }
 
-// onCommitter runs f on the committer's goroutine, between commits, and waits for it.
+// onCommitter runs f as the committer, between commits. It does so on the caller's goroutine: to
+// wake another one and wait for it takes as long as applying some dozen rows.
 func (s *Store) onCommitter(ctx context.Context, f func()) error {
-	done := make(chan struct{})
 	select {
-	case s.control <- func() { f(); close(done) }:
-		<-done
-		return nil
+	case s.turn <- struct{}{}:
 	case <-s.stop:
 		return ErrClosed
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	defer func() { <-s.turn }()
+	if s.closed.Load() {
+		return ErrClosed
+	}
+	f()
+	return nil
 }

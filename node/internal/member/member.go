@@ -31,11 +31,12 @@ import (
 )
 
 // Feature levels of what this program does in a cluster. 1: first; 2: groups can be split; 3: 256
-// devices share a slot, so that who runs less looks for records elsewhere. A new cluster begins at
-// the least that this program runs, so that nodes of older programs can join it that run it, too.
+// devices share a slot, so that who runs less looks for records elsewhere; 4: payloads of commands
+// are packed as decimals. A new cluster begins at the least that this program runs, so that nodes
+// of older programs can join it that run it, too.
 const (
-	firstFeature = 3
-	lastFeature  = 3
+	firstFeature = 4
+	lastFeature  = 4
 )
 
 // rejoinEvery is how often seeds are asked: nodes are often started at one time, and the first of
