@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pentad-db/pentad/bench/figure"
+	"github.com/pentad-db/pentad/node/cluster"
 )
 
 // clusterRun is one run of what clusters are measured by.
@@ -60,7 +61,8 @@ hold is printed, and the exit code is 0: machines differ.`,
 	f.IntVar(&r.seeds, "seeds", 300, "runs of the simulator")
 	f.IntVar(&r.rows, "rows", 2_000_000, "about how many records to put and ask")
 	f.IntVar(&r.rounds, "rounds", 10, "how often to kill a node")
-	f.IntVar(&r.groups, "groups", 16, "groups of the cluster, a power of two")
+	f.IntVar(&r.groups, "groups", cluster.DefaultGroups,
+		"groups of the cluster, a power of two")
 	f.StringVar(&r.pentad, "pentad", "../bin/pentad", "the program to start as a node")
 	f.StringVar(&r.dir, "out", "out", "folder of cluster.json, and of the data while it runs")
 	return c

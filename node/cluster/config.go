@@ -20,15 +20,15 @@ type Config struct {
 	RaftBind   string   // host:port that groups talk to each other at; default 127.0.0.1:5151
 	Zone       string   // nodes that may fail together, such as a rack; default: one for all
 	Role       string   // core or edge; default core
-	Groups     int      // of a new cluster; default 16. It is fixed when a cluster is made
+	Groups     int      // of a new cluster; default 8. It is fixed when a cluster is made
 	Replicas   int      // of each group of a new cluster; default 3
 	Weight     int      // of this node's part of the data, beside that of others; default 100
 	HTTPListen string   // host:port of the node's HTTP, of which others are told
 }
 
 const (
-	// DefaultGroups of a new cluster: enough for some ten nodes, few enough to cost nothing.
-	DefaultGroups = 16
+	// DefaultGroups of a new cluster: enough for half a dozen nodes. A batch is a command for each.
+	DefaultGroups = 8
 	// DefaultReplicas survive the loss of one node.
 	DefaultReplicas = 3
 	// DefaultRaftBind is where groups talk to each other.

@@ -108,7 +108,7 @@ func (f *clusterFlags) add(c *cobra.Command) {
 		"host that other nodes reach this one at (default that of the addresses)")
 	flags.StringVar(&f.Zone, "zone", "", "name that nodes share which may fail together")
 	flags.IntVar(&f.Groups, "groups", 0,
-		"groups of a new cluster, a power of two; with --cluster-init (default 16)")
+		"groups of a new cluster, a power of two; with --cluster-init (default 8)")
 	flags.IntVar(&f.Weight, "weight", 0, "part of the data beside other nodes (default 100)")
 }
 
