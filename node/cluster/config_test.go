@@ -13,7 +13,8 @@ func testConfig() Config {
 
 func TestConfigIsCompleted(t *testing.T) {
 	c, err := testConfig().Complete()
-	if err != nil || c.Groups != DefaultGroups || c.Replicas != 3 || c.Role != "core" || c.Weight != 100 {
+	if err != nil || c.Groups != DefaultGroups || c.Replicas != 3 || c.Role != "core" ||
+		c.Weight != 100 {
 		t.Fatalf("%+v, %v", c, err)
 	}
 	c = testConfig()

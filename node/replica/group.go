@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
+	"math"
 	"runtime"
 	"slices"
 	"sync"
@@ -64,6 +65,7 @@ type group struct {
 	waiters     map[uint64]*waiter
 	reads       map[uint64]*read
 	told        map[uint64]uint64 // by replica, the commit index of the last append to it
+	changes     []uint64          // indexes of changes of members that are not applied
 	installing  bool
 	uninstall   func()        // ends an install under way
 	deferred    []*pb.Message // appends that wait for the install
@@ -159,6 +161,11 @@ func (g *group) begin() error {
 	applied := g.applied
 	if conf := g.log.firstConfAfter(g.config.index, applied); conf != 0 {
 		applied = conf - 1
+	}
+	g.changes = nil
+	for at := g.log.firstConfAfter(applied, math.MaxUint64); at != 0; {
+		g.changes = append(g.changes, at)
+		at = g.log.firstConfAfter(at, math.MaxUint64)
 	}
 	return g.guard(func() error {
 		var err error
@@ -267,16 +274,18 @@ func (g *group) ready() error {
 }
 
 // passesOver reports whether a message tells a follower only that more is committed of what it was
-// sent, while others are under way to be committed. Each of those brings the same along, so under
-// load every second message is such a one. If they are lost, the library asks the follower once
-// more, with a commit index that it has told before, and that goes.
+// sent, while other entries are under way, which will bring the same along: under load, every
+// second message is such a one. If they are lost, the library asks the follower once more, sooner
+// or later with a commit index that it has told before, and that goes. A follower that a change of
+// members removes gets nothing after it, so while one is under way everything goes.
 func (g *group) passesOver(m *pb.Message) bool {
 	if m.GetType() != pb.MsgApp {
 		return false
 	}
 	known := g.told[m.GetTo()]
 	g.told[m.GetTo()] = m.GetCommit()
-	return len(m.GetEntries()) == 0 && known < m.GetCommit() && m.GetCommit() < m.GetIndex()
+	return len(m.GetEntries()) == 0 && known < m.GetCommit() && m.GetCommit() < m.GetIndex() &&
+		len(g.changes) == 0
 }
 
 // append hands entries and votes to the log. Its answers go out when they are durable.
@@ -297,6 +306,7 @@ func (g *group) write(m *pb.Message, before []record) {
 	if m.GetTerm() != 0 {
 		g.term, g.vote, g.commit = m.GetTerm(), m.GetVote(), m.GetCommit()
 	}
+	g.noteChanges(m.GetEntries())
 	for _, e := range m.GetEntries() {
 		j.records = append(j.records, record{group: g.log, entry: e})
 		j.bytes += len(e.GetData())
@@ -325,6 +335,19 @@ func (g *group) write(m *pb.Message, before []record) {
 		})
 	}
 	g.core.flusher.add(j)
+}
+
+// noteChanges notes the changes of members among entries that are written, in the place of what the
+// log had there.
+func (g *group) noteChanges(entries []*pb.Entry) {
+	for _, e := range entries {
+		for n := len(g.changes); n > 0 && g.changes[n-1] >= e.GetIndex(); n-- {
+			g.changes = g.changes[:n-1]
+		}
+		if e.GetType() != pb.EntryNormal {
+			g.changes = append(g.changes, e.GetIndex())
+		}
+	}
 }
 
 func (g *group) hardState(m *pb.Message, commit uint64) []record {

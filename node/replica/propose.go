@@ -293,6 +293,9 @@ func (g *group) took(out appliedEntries) {
 	}
 	g.applied = max(g.applied, out.last)
 	for _, e := range out.changes {
+		for len(g.changes) > 0 && g.changes[0] <= e.GetIndex() {
+			g.changes = g.changes[1:]
+		}
 		// The library has the members of a snapshot as soon as it comes. If the install fails, it
 		// starts anew from those that the log has, and these changes come once more.
 		if e.GetIndex() > g.config.index && !g.installing {

@@ -347,7 +347,7 @@ func (g *group) install(m *pb.Message) {
 				g.stop(err)
 			}
 		default:
-			g.applied, g.config = f.index, o.config
+			g.applied, g.config, g.changes = f.index, o.config, nil
 			g.write(m, []record{{group: g.log, frame: installed}})
 			for _, m := range deferred {
 				g.append(m)

@@ -91,3 +91,31 @@ func TestLostEntriesAreSentAgain(t *testing.T) {
 		}
 	}
 }
+
+// A replica that is removed under load hears of that: nothing comes after it to bring it along.
+func TestARemovedReplicaHearsOfIt(t *testing.T) {
+	for seed := range uint64(5) {
+		l := newLockstep(t, seed)
+		leader := l.leader()
+		gone, changed := leader%3+1, false
+		for i := range 100 {
+			l.cores[leader].Propose(1, [][]byte{[]byte("x")}, func(any, error) {})
+			if i == 50 {
+				l.cores[leader].Change(1, Change{Remove: []uint64{NewID(gone, 1)}},
+					func(err error) { changed = err == nil })
+			}
+			l.step()
+		}
+		l.settle() // and no tick
+		for _, node := range []uint64{leader, gone} {
+			st, err := l.cores[node].Status(1)
+			if err != nil || !changed || len(st.Members) != 2 || st.Joint {
+				t.Errorf("seed %d: changed %v; node %d has %d members, joint %v; %v", seed, changed,
+					node, len(st.Members), st.Joint, err)
+			}
+			if left := l.cores[node].groups[1].changes; len(left) > 0 {
+				t.Errorf("seed %d: node %d waits for changes %d", seed, node, left)
+			}
+		}
+	}
+}

@@ -11,15 +11,16 @@ import (
 
 // Layout of a rows entry, FORMAT.md section 2.
 const (
-	rowsHeaderBytes = 72
-	rowsVersion     = 2  // 1: first; 2: tombstones
-	rowsHaveTombs   = 1  // flag: a bitmap of tombstones follows the keys
-	rowsHaveAcqs    = 2  // flag: a column of acquisition times follows the keys
-	rowsShareAcqs   = 4  // flag: and some of them may be equal
-	rowsPacked      = 16 // flag: columns are packed; 8 was so before decimals
-	rowsFlags       = rowsHaveTombs | rowsHaveAcqs | rowsShareAcqs | rowsPacked
-	rowKeyBytes     = 8 + 8 + 4 + 4
-	variedPayloads  = math.MaxUint32 // in place of the stride: a column of sizes follows the keys
+	rowsHeaderBytes  = 72
+	rowsVersion      = 2  // 1: first; 2: tombstones
+	rowsHaveTombs    = 1  // flag: a bitmap of tombstones follows the keys
+	rowsHaveAcqs     = 2  // flag: a column of acquisition times follows the keys
+	rowsShareAcqs    = 4  // flag: and some of them may be equal
+	rowsPackedBefore = 8  // flag: columns are packed, without decimals; not read any more
+	rowsPacked       = 16 // flag: columns are packed
+	rowsFlags        = rowsHaveTombs | rowsHaveAcqs | rowsShareAcqs | rowsPacked
+	rowKeyBytes      = 8 + 8 + 4 + 4
+	variedPayloads   = math.MaxUint32 // in place of the stride: a column of sizes follows the keys
 )
 
 // RowsHeader precedes the rows of one batch and shard in the log. The acquisition times of the
@@ -198,6 +199,10 @@ func ParseRowsEntry(src []byte, h *RowsHeader, b *record.Batch) error {
 	flags := binary.LittleEndian.Uint32(src[60:])
 	h.Stamped, h.Shared = flags&rowsHaveAcqs != 0, flags&rowsShareAcqs != 0
 	h.Packed = flags&rowsPacked != 0
+	if flags&rowsPackedBefore != 0 {
+		return fmt.Errorf("rows entry with flags %#x: an older program packed it; open it with "+
+			"that one", flags)
+	}
 	if flags&^rowsFlags != 0 || h.Shared && !h.Stamped {
 		return fmt.Errorf("rows entry with flags %#x; this program knows %#x, and %#x only "+
 			"with %#x", flags, rowsFlags, rowsShareAcqs, rowsHaveAcqs)

@@ -14,8 +14,8 @@ import (
 // flush more costs nothing, and less memory.
 const maxApplyBytes = 64 << 20
 
-// commandBytes is about what a command takes in memory beside its rows.
-const commandBytes = 512
+// manyCommands are seldom applied at once.
+const manyCommands = 64
 
 // Command is an entry of the log of a group.
 type Command struct {
@@ -58,7 +58,10 @@ func (s *Store) Apply(ctx context.Context, commands []Command) ([]Outcome, error
 	s.applying.Lock()
 	defer s.applying.Unlock()
 	s.apply = applyMemories.Get().(*applyMemory)
-	defer s.apply.keep()
+	defer func() {
+		s.apply.keep(len(commands))
+		s.apply = nil
+	}()
 	decoded, unknown := s.decode(commands)
 	out := make([]Outcome, 0, len(decoded))
 	for len(out) < len(decoded) {
@@ -112,17 +115,23 @@ type applyMemory struct {
 
 var applyMemories = sync.Pool{New: func() any { return new(applyMemory) }}
 
-// keep leaves the memory to the next Apply, unless it is large. Nothing of a log stays in it.
-func (m *applyMemory) keep() {
-	bytes := len(m.commands)*commandBytes + cap(m.buffers.data)
+// keep leaves the memory to the next Apply, with that of at most manyCommands, unless it is large.
+// Nothing of a log stays in it.
+func (m *applyMemory) keep(used int) {
+	bytes := cap(m.buffers.data)
+	for i := range m.commands[:min(used, len(m.commands))] {
+		m.commands[i].forget()
+	}
+	if len(m.commands) > manyCommands {
+		clear(m.commands[manyCommands:])
+		m.commands = m.commands[:manyCommands]
+	}
 	for i := range m.commands {
-		c := &m.commands[i]
-		c.forget()
-		if c.rows != nil {
-			bytes += cap(c.rows.Data) + cap(c.rows.MID)*rowOverheadBytes
+		if rows := m.commands[i].rows; rows != nil {
+			bytes += cap(rows.Data) + cap(rows.MID)*rowOverheadBytes
 		}
 	}
-	clear(m.buffers.entries)
+	clear(m.buffers.entries[:cap(m.buffers.entries)])
 	if bytes <= 2*maxGroupBytes {
 		applyMemories.Put(m)
 	}

@@ -38,8 +38,8 @@ const (
 var (
 	// ErrUnknownCommand means that a command is of a version or kind that this program does not
 	// know. A replica that left it out would differ from the others.
-	ErrUnknownCommand = errors.New("unknown command; run the version of the program that the " +
-		"other replicas run")
+	ErrUnknownCommand = errors.New("unknown command; run the version of the program that wrote " +
+		"it, which the other replicas run")
 	// ErrBadCommand means that a command says nothing that makes sense.
 	ErrBadCommand = errors.New("malformed command")
 )
@@ -149,7 +149,10 @@ func (c *command) parse(src []byte) error {
 	if len(src) == 0 {
 		return nil
 	}
-	if src[0] != commandVersion {
+	if src[0] < commandVersion {
+		return fmt.Errorf("%w: version %d is of an older program", ErrUnknownCommand, src[0])
+	}
+	if src[0] > commandVersion {
 		return fmt.Errorf("%w: version %d", ErrUnknownCommand, src[0])
 	}
 	if len(src) < commandHeaderBytes {

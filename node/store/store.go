@@ -309,10 +309,18 @@ func (s *Store) onCommitter(ctx context.Context, f func()) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { <-s.turn }()
+	whole := false
+	defer func() {
+		if !whole { // f panicked, and its caller may outlive that: what it has left is unknown
+			s.eventErr = fmt.Errorf("%w: BUG: the committer stopped midway", ErrFailed)
+		}
+		<-s.turn
+	}()
 	if s.closed.Load() {
+		whole = true
 		return ErrClosed
 	}
 	f()
+	whole = true
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -63,4 +64,67 @@ func TestOneCommitterAtATime(t *testing.T) {
 	if err := s.onCommitter(t.Context(), never); !errors.Is(err, ErrClosed) {
 		t.Errorf("once closed: %v", err)
 	}
+}
+
+// Whoever panics as the committer may be outlived by the process, as a request is. What it has left
+// is unknown, so nothing is stored until the store is opened again.
+func TestAPanicOfTheCommitterEndsCommits(t *testing.T) {
+	opt := Options{Dir: t.TempDir()}
+	s, _, err := Open(t.Context(), opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustPut(t, s, batchOf(record.Key{MID: 1}), WriterSeq{})
+	func() {
+		defer func() { _ = recover() }()
+		_ = s.onCommitter(t.Context(), func() {
+			s.clock.reserve(1)
+			panic("midway")
+		})
+	}()
+	_, err = s.Put(t.Context(), batchOf(record.Key{MID: 2}), WriterSeq{})
+	if !errors.Is(err, ErrFailed) {
+		t.Errorf("a put after a panic: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	mustPut(t, openTest(t, opt), batchOf(record.Key{MID: 2}), WriterSeq{})
+}
+
+// The memory for applying that stores share holds on to nothing, and is not large.
+func TestMemoryForApplyingIsLeftEmpty(t *testing.T) {
+	m := &applyMemory{commands: make([]command, 3*manyCommands)}
+	for i := range m.commands {
+		c := &m.commands[i]
+		if err := c.parse(mustAppendPut(t, record.Key{MID: int64(i)})); err != nil || c.err != nil {
+			t.Fatal(err, c.err)
+		}
+		m.buffers.entries = append(m.buffers.entries, segment.Entry{Rest: c.data})
+	}
+	m.buffers.entries = m.buffers.entries[:1] // what the last flush had
+	m.keep(len(m.commands))
+	if len(m.commands) != manyCommands {
+		t.Errorf("memory of %d commands is kept", len(m.commands))
+	}
+	for i := range m.commands {
+		if c := &m.commands[i]; c.data != nil || c.kind != 0 || c.rows == nil {
+			t.Errorf("command %d: %d bytes of the log, kind %d, rows %v", i, len(c.data), c.kind,
+				c.rows)
+		}
+	}
+	for i, e := range m.buffers.entries[:cap(m.buffers.entries)] {
+		if e.Rest != nil {
+			t.Errorf("entry %d holds on to %d bytes of the log", i, len(e.Rest))
+		}
+	}
+}
+
+func mustAppendPut(t *testing.T, key record.Key) []byte {
+	t.Helper()
+	data, err := AppendPut(nil, batchOf(key), WriterSeq{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
 }

@@ -77,7 +77,8 @@ func (a *app) serve(
 ) error {
 	opt.Logger = a.logger()
 	opt.Fail = func(err error) {
-		if errors.Is(err, member.ErrRemoved) || errors.Is(err, member.ErrReplaced) {
+		if errors.Is(err, member.ErrRemoved) || errors.Is(err, member.ErrReplaced) ||
+			errors.Is(err, member.ErrOtherRules) {
 			opt.Logger.Error("the node ends", "err", err)
 			os.Exit(exitForbidden)
 		}

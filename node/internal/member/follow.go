@@ -38,7 +38,7 @@ func (m *Member) follow() {
 			m.fetch()
 			v = m.View()
 		}
-		if err := errors.Join(m.removed(v), m.broken()); err != nil {
+		if err := errors.Join(suits(v), m.removed(v), m.broken()); err != nil {
 			m.opt.Fail(err)
 			return
 		}
@@ -77,6 +77,19 @@ var ErrRemoved = errors.New("this node has left the cluster for good, or was rem
 var ErrReplaced = errors.New("this node has been started more often than its directory knows: " +
 	"that was copied, or put back from an older state, and lacks what the node has promised " +
 	"since; start it with an empty directory, as a new node")
+
+// ErrOtherRules means that the cluster works by rules of a feature level that this program has not.
+var ErrOtherRules = errors.New("run a version of pentad on it that has that level, as its other " +
+	"nodes do")
+
+// suits returns ErrOtherRules for a view of a cluster that this program cannot be a node of.
+func suits(v *cluster.View) error {
+	if v.Cluster == (cluster.ID{}) || firstFeature <= v.Feature && v.Feature <= lastFeature {
+		return nil
+	}
+	return fmt.Errorf("the cluster is at feature level %d, this program has %d to %d; %w",
+		v.Feature, firstFeature, lastFeature, ErrOtherRules)
+}
 
 // removed returns ErrRemoved for a node that comes back, and ErrReplaced for one whose votes are
 // those of an earlier time. One that has not been stopped since it left goes on to bring questions

@@ -119,6 +119,9 @@ func Open(ctx context.Context, opt Options) (_ *Member, err error) {
 		return nil, err
 	}
 	m.loadView()
+	if err := suits(m.View()); err != nil {
+		return nil, fmt.Errorf("open node of a cluster: %w", err)
+	}
 	if err := m.start(ctx, listener); err != nil {
 		return nil, errors.Join(err, m.end(ctx))
 	}
