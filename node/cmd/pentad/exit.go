@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/exchange"
+	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -64,6 +65,8 @@ func exitCode(ctx context.Context, err error) int {
 		return exitInterrupted
 	case errors.As(err, &remote):
 		return remoteCode(remote)
+	case errors.Is(err, member.ErrOtherRules):
+		return exitForbidden
 	case errors.Is(err, segment.ErrNoSpace), errors.Is(err, syscall.ENOSPC):
 		return exitDisk
 	case errors.As(err, new(*segment.CorruptError)), errors.As(err, new(*exchange.DamageError)):
