@@ -45,7 +45,7 @@ var slotSorts = sync.Pool{New: func() any { return new(slotSort) }}
 // order, and with it the versions of one reading theirs. Every replica finds the devices of a slot
 // in the same few places of its memory, so neighbours there cost it less than rows in any order.
 //
-// Cost: about 25 ns a row when each is of another device than the one before.
+// Cost: about 10 ns a row, and 25 ns more for the first of each slot.
 func rowsBySlot(b *record.Batch, owners *slots.Map) [][]uint32 {
 	const digitBits = 7 // two of these make a slot
 	const digits = 1 << digitBits
