@@ -35,6 +35,7 @@ type columns struct {
 	maxRows int
 	fixed   bool  // the cut depends on the rows of a batch alone
 	perRow  int64 // fuel
+	least   int64 // rows that have the fuel of dear ones at least
 	seq     uint32
 	region  uint32 // guest address, 0 before the first batch
 	size    uint32 // of the region
@@ -49,14 +50,14 @@ func newColumns(d *Descriptor) *columns {
 	if d.MaxBatch > 0 {
 		rows = int(min(d.MaxBatch, maxBatchRows))
 	}
-	perRow := int64(fuelPerRecord)
+	perRow, least := int64(fuelPerRecord), int64(0)
 	if d.Flags&plugin.FlagGrows != 0 {
-		rows, perRow = min(rows, maxGrowingRows), fuelPerGrowth
+		rows, perRow, least = min(rows, maxGrowingRows), fuelPerGrowth, leastGrowth
 	}
 	// What a call takes depends on the calls before, also by what the module allocates once.
 	fixed := d.Flags&plugin.FlagDependsOnBatches != 0
 	return &columns{need: d.Need, rows: min(rows, firstRows), maxRows: rows, fixed: fixed,
-		perRow: perRow}
+		perRow: perRow, least: least}
 }
 
 // batch is one call's worth of rows: where its columns lie and what they cost.
@@ -293,7 +294,7 @@ func (c *columns) write(
 	clear(dst[bitmap : bitmap+uint32(bitmapBytes)])
 	x.bitmap = c.region + bitmap
 	n := int64(x.to - x.from)
-	x.budget = g.scale * (fuelBase + c.perRow*n + fuelDearRow*min(n, dearRows) +
+	x.budget = g.scale * (fuelBase + c.perRow*n + fuelDearRow*min(max(n, c.least), dearRows) +
 		fuelPerByte*int64(len(x.data)))
 	g.done.records += n
 	return c.region, nil

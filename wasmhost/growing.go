@@ -16,6 +16,7 @@ const (
 	// A row may find memory for what its state owns: with Go that takes 10,000 units, 16 of which
 	// count as one. Batches have fewer rows for it.
 	fuelPerGrowth  = 1024
+	leastGrowth    = 64 // a batch of one row may be the one for which a table is made anew
 	maxGrowingRows = 2048
 
 	// State_init may find memory for each state, with Go for 13,000 units.
