@@ -141,18 +141,15 @@ func (n *Node) putParts(
 	ctx context.Context, m *member.Member, v *cluster.View, b *record.Batch, w store.WriterSeq,
 	out *store.PutResult,
 ) (rest *record.Batch, err error) {
-	var parts []member.Part
 	rows := rowsBySlot(b, v.Owners())
-	for g, of := range rows {
-		if len(of) > 0 {
-			parts = append(parts, member.Part{Group: uint32(g) + 1,
-				Data: store.AppendPutRows(guarded(v, uint32(g)+1, nil), b, of, w)})
-		}
-	}
+	memory := commandMemory.Get().(*[]byte)
+	all, parts := appendPuts((*memory)[:0], v, b, rows, w)
 	answers, errs := m.DoAll(ctx, parts, true)
 	rest = new(record.Batch)
+	read := false // by somebody still
 	for i := range parts {
 		of := rows[parts[i].Group-1]
+		read = read || errs[i] != nil || answers[i].Again
 		switch {
 		case errors.Is(errs[i], store.ErrOtherSlots):
 			appendRuns(rest, b, of)
@@ -170,7 +167,36 @@ func (n *Node) putParts(
 		out.Records += min(p.Records, len(of))
 		out.Duplicate = out.Duplicate && p.Duplicate
 	}
+	if !read && cap(all) <= maxCommandMemory {
+		*memory = all
+		commandMemory.Put(memory)
+	}
 	return rest, err
+}
+
+// maxCommandMemory is what of the commands of a batch is kept for those of the next one.
+const maxCommandMemory = 4 << 20
+
+var commandMemory = sync.Pool{New: func() any { return new([]byte) }}
+
+// appendPuts appends the commands that put the rows of each group, one after the other, and returns
+// them as parts, too.
+func appendPuts(
+	dst []byte, v *cluster.View, b *record.Batch, rows [][]uint32, w store.WriterSeq,
+) ([]byte, []member.Part) {
+	parts, ends := make([]member.Part, 0, len(rows)), make([]int, 0, len(rows))
+	for g, of := range rows {
+		if len(of) > 0 {
+			group := uint32(g) + 1
+			dst = store.AppendPutRows(appendGuarded(dst, v, group, nil), b, of, w)
+			parts, ends = append(parts, member.Part{Group: group}), append(ends, len(dst))
+		}
+	}
+	from := 0
+	for i, to := range ends { // dst moved while it grew
+		parts[i].Data, from = dst[from:to:to], to
+	}
+	return dst, parts
 }
 
 // hideInGroups erases or purges a box in all groups that can hold devices of it.

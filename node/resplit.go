@@ -123,7 +123,11 @@ func (n *Node) settling(spans []slots.Range) bool {
 
 // guarded is a command for a group as a view has it, which one that was split since refuses.
 func guarded(v *cluster.View, group uint32, command []byte) []byte {
-	return store.AppendWithin(nil, v.Groups[group].Slots, command)
+	return appendGuarded(nil, v, group, command)
+}
+
+func appendGuarded(dst []byte, v *cluster.View, group uint32, command []byte) []byte {
+	return store.AppendWithin(dst, v.Groups[group].Slots, command)
 }
 
 // untilSplit does something with the groups of a view, and once more while some of them hold other

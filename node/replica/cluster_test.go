@@ -28,6 +28,7 @@ type cluster struct {
 	retain int64                         // bytes of log for each group; 0 for the default
 	tls    func(node uint64) *tls.Config // nil for plain TCP
 	files  func(node uint64) Files       // nil for directories
+	answer func(node uint64, question []byte) []byte
 	nodes  map[uint64]*clusterNode
 
 	mu    sync.Mutex // guards addrs
@@ -89,6 +90,9 @@ func (c *cluster) open(id uint64) *clusterNode {
 		PlainTCP: c.tls == nil, Groups: c.groups, Fail: func(err error) { n.failed <- err }}
 	if c.tls != nil {
 		opt.TLS = c.tls(id)
+	}
+	if c.answer != nil {
+		opt.Answer = func(question []byte) []byte { return c.answer(id, question) }
 	}
 	r, report, err := Open(opt)
 	if err != nil || len(report.Damage) > 0 {

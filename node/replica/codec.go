@@ -128,6 +128,7 @@ type simpleMessage struct {
 }
 
 // parseSimple returns nil for a message that is wrong or has fields that are not dealt with here.
+// What it returns aliases src.
 func parseSimple(src []byte) *pb.Message {
 	m := &simpleMessage{}
 	for len(src) > 0 {
@@ -201,7 +202,7 @@ func (m *simpleMessage) setBytes(field protowire.Number, v []byte) bool {
 		m.Entries = append(m.Entries, e)
 		return e != nil
 	case fieldContext:
-		m.Context = append([]byte{}, v...)
+		m.Context = v[:len(v):len(v)]
 		return true
 	}
 	return false
@@ -228,7 +229,7 @@ func parseEntry(src []byte) *pb.Entry {
 			if n < 0 {
 				return nil
 			}
-			e.Data, src = append([]byte{}, v...), src[n:]
+			e.Data, src = v[:len(v):len(v)], src[n:]
 			continue
 		}
 		v, n := protowire.ConsumeVarint(src)

@@ -281,8 +281,9 @@ func (c *Core) Gone(node uint64) {
 	}
 }
 
-// Deliver hands in a message that another node sent for a group. It may be anything: what no
-// peer of ours would send is dropped, and a group that it would break stops.
+// Deliver hands in a message that another node sent for a group, and takes it over: its entries are
+// kept where they lie. It may be anything: what no peer of ours would send is dropped, and a group
+// that it would break stops.
 func (c *Core) Deliver(from uint64, group uint32, message []byte) {
 	g, err := c.lookup(group)
 	if err != nil || c.pending.Load() > c.opt.QuotaBytes && len(message) > 1024 {

@@ -81,7 +81,7 @@ func FuzzReadBatch(f *testing.F) {
 		var buf, pieces bytes.Buffer
 		in := inbox{r: bytes.NewReader(data)}
 		err := in.read(func(group uint32, message []byte) {
-			messages = append(messages, newOutMessage(group, bytes.Clone(message)))
+			messages = append(messages, newOutMessage(group, message))
 		})
 		switch {
 		case err != nil:
@@ -152,8 +152,8 @@ func FuzzDeliver(f *testing.F) {
 		if err := c.Start(1, &list{}); err != nil {
 			t.Fatal(err)
 		}
-		c.Deliver(2, 1, data)
-		c.Deliver(3, 1, data)
+		c.Deliver(2, 1, bytes.Clone(data))
+		c.Deliver(3, 1, bytes.Clone(data))
 		for range 20 {
 			c.Tick()
 			for c.StepWorker(0) || c.StepFlusher() || c.StepApplier() {

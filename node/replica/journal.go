@@ -49,6 +49,7 @@ type journal struct {
 	fileBytes  int64
 	cacheBytes int   // of one group
 	keepBytes  int64 // above it, groups that pin the oldest file are written anew
+	loosened   bool  // a file may be needed no more
 
 	mu     sync.Mutex // guards groups and files
 	groups map[uint32]*groupLog
@@ -182,6 +183,7 @@ func (l *journal) publish(records []record, places []position) {
 			}
 		} else {
 			err = r.group.note(&r.frame, places[i])
+			l.loosened = l.loosened || r.frame.kind != kindHardState
 		}
 		r.group.mu.Unlock()
 		if err != nil {
@@ -221,7 +223,7 @@ func (l *journal) roll() error {
 		return l.fail(err)
 	}
 	l.number++
-	l.newest, l.size = f, 0
+	l.newest, l.size, l.loosened = f, 0, true
 	l.mu.Lock()
 	l.files[l.number] = &journalFile{file: f}
 	l.mu.Unlock()
@@ -293,6 +295,9 @@ func (l *journal) extent() (oldest uint32, total int64) {
 // release removes the files that no group has entries in. Oldest first and synced one by one: a
 // crash must not leave a gap in the numbers.
 func (l *journal) release() error {
+	if !l.loosened {
+		return nil
+	}
 	needed := l.number
 	for _, g := range l.all() {
 		g.mu.Lock()
@@ -304,6 +309,7 @@ func (l *journal) release() error {
 	for {
 		oldest, _ := l.extent()
 		if oldest >= needed {
+			l.loosened = false
 			return nil
 		}
 		if err := l.dir.Remove(journalName(oldest)); err != nil && !os.IsNotExist(err) {

@@ -30,7 +30,7 @@ const (
 func (m *outMessage) isLarge() bool { return len(m.message) > fullBatchBytes }
 
 func (m *outMessage) isPulse() bool {
-	if len(m.message) > maxPulseBytes {
+	if len(m.message) > maxPulseBytes || binary.LittleEndian.Uint32(m.head[:]) == askGroup {
 		return false
 	}
 	of, ok := parseMessage(m.message)
@@ -97,10 +97,7 @@ func (in *inbox) join(piece []byte, each func(group uint32, message []byte)) err
 	case uint64(len(message)) < size:
 		return nil
 	}
+	in.large = bytes.Buffer{}
 	each(binary.LittleEndian.Uint32(all), message)
-	in.large.Reset()
-	if in.large.Cap() > maxBatchBytes {
-		in.large = bytes.Buffer{}
-	}
 	return nil
 }

@@ -53,13 +53,16 @@ func (c *Core) Propose(group uint32, data [][]byte, done func(result any, err er
 		return
 	}
 	m := mark{replica: g.replica, boot: c.boot, number: c.counter.Add(1)}
-	buf := appendMark(make([]byte, 0, size), m)
+	buf := appendMark(messageRoom(int(size)), m)
 	for _, piece := range data {
 		buf = append(buf, piece...)
 	}
 	c.pending.Add(size)
 	g.post(func() {
-		g.propose(m.number, size, done, func() error { return g.node.Propose(buf) })
+		g.propose(m.number, size, done, func() error {
+			defer spare(buf) // the library makes a copy
+			return g.node.Propose(buf)
+		})
 	})
 }
 

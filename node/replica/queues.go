@@ -94,29 +94,30 @@ func (c *Core) StepFlusher() bool {
 		return false
 	}
 	flush := slices.ContainsFunc(jobs, func(j *job) bool { return j.sync })
-	records := slices.Clip(f.later)
-	bytes := 0
+	before, bytes := len(f.later), 0
 	for _, j := range jobs {
-		records = append(records, j.records...)
+		f.later = append(f.later, j.records...)
 		bytes += j.bytes
 	}
 	var err error
 	if flush {
 		f.bytes.Store(int64(bytes))
 		f.began.Store(int64(c.opt.Now()) + 1)
-		err = c.journal.write(records)
+		err = c.journal.write(f.later)
 		f.began.Store(0)
 		if errors.Is(err, ErrNoSpace) {
 			f.since.CompareAndSwap(0, int64(c.opt.Now())+1)
+			clear(f.later[before:])
+			f.later = f.later[:before]
 			f.putBack(jobs)
 			return false
 		}
 		f.since.Store(0)
-		records = nil
-	}
-	f.later = records
-	if err == nil && flush {
-		err = c.journal.release()
+		clear(f.later)
+		f.later = f.later[:0]
+		if err == nil {
+			err = c.journal.release()
+		}
 	}
 	for _, j := range jobs {
 		j.done(err)

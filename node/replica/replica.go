@@ -33,6 +33,8 @@ var (
 	ErrTooLarge     = errors.New("a command is too large for the log of a group")
 	ErrGroupUnknown = errors.New("the group does not run on this node")
 	ErrClosed       = errors.New("the replicas are closed")
+	// ErrUnreachable: a node is not reached, and nothing was sent to it.
+	ErrUnreachable = errors.New("the node is not reached")
 	// ErrUnknown: leadership or patience ended while it was under way. It may have been, or may
 	// yet be, applied once, or never.
 	ErrUnknown = errors.New("whether it was applied is unknown")

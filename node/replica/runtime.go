@@ -41,6 +41,9 @@ type Options struct {
 	// Elected is told when the replica of a group here hears of a leader that it did not follow
 	// before, itself included. It must not block.
 	Elected func(group uint32)
+	// Answer answers what other nodes Ask, many at once; default is to refuse. The question is its
+	// own, the answer the runtime's.
+	Answer func(question []byte) []byte
 }
 
 // tickTime is the library's unit of time: a leader that is gone is missed after ten to twenty.

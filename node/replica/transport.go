@@ -30,6 +30,8 @@ const (
 	firstProbe   = 5 * time.Millisecond
 	lastProbe    = 160 * time.Millisecond
 	probeTimeout = 500 * time.Millisecond
+	// inboxBytes is for what is small: entries are read to where they are kept.
+	inboxBytes = 4 << 10
 )
 
 // TLSName is the name that the certificate of a node must have, for both directions.
@@ -43,6 +45,8 @@ type transport struct {
 	closing chan struct{}
 	wg      sync.WaitGroup
 	pace    pace
+
+	questions questions
 
 	mu     sync.Mutex // guards everything below
 	closed bool
@@ -133,6 +137,7 @@ func (p *peer) setDown(down bool) {
 	p.down = down
 	if down {
 		p.queue, p.bytes = nil, 0
+		p.t.questions.lose(p.node)
 	}
 }
 
@@ -313,15 +318,21 @@ func (t *transport) serve(conn net.Conn) {
 	if old != nil {
 		_ = old.Close() // the peer has begun anew
 	}
-	in := inbox{r: bufio.NewReaderSize(conn, 64<<10)}
+	in := inbox{r: bufio.NewReaderSize(conn, inboxBytes)}
+	var of answering
 	for {
 		err := in.read(func(group uint32, message []byte) {
+			if group == askGroup {
+				t.hear(h.from, &of, message)
+				return
+			}
 			t.core.Deliver(h.from, group, message)
 		})
 		if err != nil {
 			break
 		}
 	}
+	t.questions.lose(h.from)
 	t.mu.Lock()
 	last := t.heard[h.from] == conn
 	if last {

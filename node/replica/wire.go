@@ -12,7 +12,7 @@ import (
 // Layout of what goes between nodes, FORMAT.md section 3.
 const (
 	helloMagic   = 0x314e5450 // "PTN1"
-	helloVersion = 1          // 1: first
+	helloVersion = 2          // 1: first; 2: nodes ask each other
 	helloBytes   = 32         // magic u32, version u16, purpose u8, zero u8, cluster u64, from u64,
 	//                           to u64
 
@@ -28,7 +28,9 @@ const (
 	maxBatchBytes  = 4 << 20
 	fullBatchBytes = 1 << 20
 	maxChunkBytes  = 256 << 10
-	maxNameBytes   = 1 << 10
+	// unprovenBytes is what a peer gets memory for before it has sent as much.
+	unprovenBytes = 64 << 10
+	maxNameBytes  = 1 << 10
 )
 
 // Kinds of chunks of a file.
@@ -39,7 +41,10 @@ const (
 	chunkError = 4 // a text
 )
 
-var errHostile = errors.New("a peer sent what no node sends")
+var (
+	errHostile  = errors.New("a peer sent what no node sends")
+	errBatchSum = fmt.Errorf("%w: the checksum of a batch differs", errHostile)
+)
 
 // hello is what each connection begins with.
 type hello struct {
@@ -109,43 +114,97 @@ func writeBatch(w io.Writer, messages []outMessage) error {
 // inbox is what comes over the connection of a peer.
 type inbox struct {
 	r     io.Reader
-	buf   bytes.Buffer // of the batch that was read last
+	head  [batchHeaderBytes]byte
+	came  []inMessage  // of the batch that is being read
+	piece bytes.Buffer // that was read last
 	large bytes.Buffer // what came of a message in pieces
 }
 
-// read reads one batch and hands out its messages, which alias the inbox.
+type inMessage struct {
+	group   uint32
+	message []byte
+}
+
+// read reads one batch and hands out its messages, which are the receiver's: an entry is kept where
+// it came to lie, and is not copied.
 func (in *inbox) read(each func(group uint32, message []byte)) error {
-	var head [batchHeaderBytes]byte
-	if _, err := io.ReadFull(in.r, head[:]); err != nil {
+	if _, err := io.ReadFull(in.r, in.head[:]); err != nil {
 		return err
 	}
-	size := binary.LittleEndian.Uint32(head[:])
-	piece := size&pieceFlag != 0
+	size, sum := binary.LittleEndian.Uint32(in.head[:]), binary.LittleEndian.Uint32(in.head[4:])
+	whole := size&pieceFlag == 0
 	if size &^= pieceFlag; size > maxBatchBytes {
 		return fmt.Errorf("%w: a batch of %d bytes", errHostile, size)
 	}
-	if err := readSized(in.r, &in.buf, int64(size)); err != nil {
-		return err
+	if !whole {
+		return in.readPiece(size, sum, each)
 	}
-	src := in.buf.Bytes()
-	if crc32.Checksum(src, castagnoli) != binary.LittleEndian.Uint32(head[4:]) {
-		return fmt.Errorf("%w: the checksum of a batch differs", errHostile)
-	}
-	if piece {
-		return in.join(src, each)
-	}
-	for len(src) > 0 {
-		if len(src) < messageHeaderBytes {
+	defer func() { clear(in.came) }()
+	in.came = in.came[:0]
+	got := uint32(0)
+	for size > 0 {
+		if size < messageHeaderBytes {
 			return fmt.Errorf("%w: a batch ends inside a message", errHostile)
 		}
-		n := uint64(binary.LittleEndian.Uint32(src[4:]))
-		if n > uint64(len(src)-messageHeaderBytes) {
+		if _, err := io.ReadFull(in.r, in.head[:]); err != nil {
+			return noEOF(err)
+		}
+		size -= messageHeaderBytes
+		n := binary.LittleEndian.Uint32(in.head[4:])
+		if n > size {
 			return fmt.Errorf("%w: a batch ends inside a message", errHostile)
 		}
-		each(binary.LittleEndian.Uint32(src), src[messageHeaderBytes:messageHeaderBytes+n])
-		src = src[messageHeaderBytes+n:]
+		message, err := readNew(in.r, int(n))
+		if err != nil {
+			return err
+		}
+		got = crc32.Update(crc32.Update(got, castagnoli, in.head[:]), castagnoli, message)
+		in.came = append(in.came, inMessage{binary.LittleEndian.Uint32(in.head[:]), message})
+		size -= n
+	}
+	if got != sum {
+		return errBatchSum
+	}
+	for _, m := range in.came {
+		each(m.group, m.message)
 	}
 	return nil
+}
+
+func (in *inbox) readPiece(size, sum uint32, each func(group uint32, message []byte)) error {
+	if err := readSized(in.r, &in.piece, int64(size)); err != nil {
+		return err
+	}
+	if crc32.Checksum(in.piece.Bytes(), castagnoli) != sum {
+		return errBatchSum
+	}
+	return in.join(in.piece.Bytes(), each)
+}
+
+// readNew reads as many bytes into memory of their own, of which, beyond a little, there is never
+// more than twice what has come.
+func readNew(r io.Reader, size int) ([]byte, error) {
+	out := make([]byte, min(size, unprovenBytes))
+	for have := 0; ; {
+		if _, err := io.ReadFull(r, out[have:]); err != nil {
+			return nil, noEOF(err)
+		}
+		have = len(out)
+		if have == size {
+			return out, nil
+		}
+		more := make([]byte, min(2*have, size))
+		copy(more, out)
+		out = more
+	}
+}
+
+// noEOF is for what ends where more was announced.
+func noEOF(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
 }
 
 // readSized reads as many bytes; buf grows with what comes, not with what was announced.

@@ -29,7 +29,6 @@ const (
 	RouteState    = "/v1/cluster/state"    // GET ?epoch=&catalog=: the state, if it is newer
 	RouteHealth   = "/v1/cluster/health"   // GET: of the groups that the node leads
 	RouteCommand  = "/v1/cluster/command"  // POST ?group=: a command for a group led there
-	RouteCommands = "/v1/cluster/commands" // POST: commands for groups led there
 	RouteReady    = "/v1/cluster/ready"    // GET ?group=&replica=: whether it runs there
 	RouteTransfer = "/v1/cluster/transfer" // POST ?group=&to=: lets another node lead
 )
@@ -89,7 +88,6 @@ func (m *Member) Serve(
 			}
 			return json.Marshal(a)
 		},
-		"POST " + RouteCommands: func() ([]byte, error) { return m.doHere(ctx, body) },
 		"POST " + RouteTransfer: func() ([]byte, error) {
 			group, err := strconv.ParseUint(args("group"), 10, 32)
 			to, err2 := strconv.ParseUint(args("to"), 10, 64)

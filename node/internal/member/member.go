@@ -32,11 +32,12 @@ import (
 
 // Feature levels of what this program does in a cluster. 1: first; 2: groups can be split; 3: 256
 // devices share a slot, so that who runs less looks for records elsewhere; 4: payloads of commands
-// are packed as decimals. A new cluster begins at the least that this program runs, so that nodes
-// of older programs can join it that run it, too.
+// are packed as decimals; 5: commands for other nodes go over the connections of groups. A new
+// cluster begins at the least that this program runs, so that nodes of older programs can join it
+// that run it, too.
 const (
-	firstFeature = 4
-	lastFeature  = 4
+	firstFeature = 5
+	lastFeature  = 5
 )
 
 // rejoinEvery is how often seeds are asked: nodes are often started at one time, and the first of
@@ -160,14 +161,20 @@ func (m *Member) start(ctx context.Context, listener net.Listener) error {
 	if err != nil {
 		return err
 	}
+	opened := make(chan struct{})
 	run, report, err := replica.Open(replica.Options{Node: uint64(m.self.ID),
 		Cluster: binary.LittleEndian.Uint64(m.token.Cluster[:]), Files: files, Listener: listener,
 		Resolve: m.resolve, TLS: secure, Fail: m.opt.Fail,
-		Elected: func(group uint32) { m.elections.held(group - 1) }}) // as shifted counts
+		Elected: func(group uint32) { m.elections.held(group - 1) }, // as shifted counts
+		Answer: func(question []byte) []byte {
+			<-opened
+			return m.doHere(question)
+		}})
 	if err != nil {
 		return err
 	}
 	m.run = &shifted{run}
+	close(opened)
 	m.damaged = map[uint32]error{}
 	for group, err := range down(report.Quarantined) {
 		m.giveUp(group, err)

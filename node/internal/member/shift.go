@@ -3,6 +3,7 @@ package member
 import (
 	"context"
 
+	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/replica"
 )
 
@@ -22,6 +23,12 @@ func (s shifted) Status(group uint32) (replica.Status, error) { return s.run.Sta
 
 func (s shifted) Propose(ctx context.Context, group uint32, data ...[]byte) (any, error) {
 	return s.run.Propose(ctx, group+1, data...)
+}
+
+func (s shifted) Ask(
+	ctx context.Context, node cluster.NodeID, question ...[]byte,
+) ([]byte, error) {
+	return s.run.Ask(ctx, uint64(node), question...)
 }
 
 func (s shifted) Change(ctx context.Context, group uint32, change replica.Change) error {

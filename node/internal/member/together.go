@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"sync"
 	"time"
 
@@ -24,13 +23,16 @@ type Part struct {
 // partHeaderBytes lie before each command of a request: group u32, size u32.
 const partHeaderBytes = 8
 
-func appendParts(dst []byte, parts []Part) []byte {
+// piecesOf returns what is sent of some commands. It aliases them.
+func piecesOf(parts []Part) [][]byte {
+	heads := make([]byte, 0, len(parts)*partHeaderBytes)
+	pieces := make([][]byte, 0, 2*len(parts))
 	for _, p := range parts {
-		dst = binary.LittleEndian.AppendUint32(dst, p.Group)
-		dst = binary.LittleEndian.AppendUint32(dst, uint32(len(p.Data)))
-		dst = append(dst, p.Data...)
+		heads = binary.LittleEndian.AppendUint32(heads, p.Group)
+		heads = binary.LittleEndian.AppendUint32(heads, uint32(len(p.Data)))
+		pieces = append(pieces, heads[len(heads)-partHeaderBytes:], p.Data)
 	}
-	return dst
+	return pieces
 }
 
 // parseParts returns the commands of a request, aliasing it.
@@ -58,7 +60,8 @@ type partAnswer struct {
 }
 
 // DoAll does what Do does with several commands, and asks each node once for all that it leads. Of
-// each command there is an answer or an error.
+// each command there is an answer or an error. When none is an error or Again, nobody reads what
+// lies in parts any more.
 func (m *Member) DoAll(ctx context.Context, parts []Part, again bool) ([]Answer, []error) {
 	answers, errs := make([]Answer, len(parts)), make([]error, len(parts))
 	byNode := map[cluster.NodeID][]int{}
@@ -74,10 +77,7 @@ func (m *Member) DoAll(ctx context.Context, parts []Part, again bool) ([]Answer,
 	}
 	for id, which := range byNode {
 		wg.Go(func() {
-			if len(which) > 1 {
-				which = m.doThere(ctx, id, parts, which, answers, errs)
-			}
-			for _, i := range which {
+			for _, i := range m.doThere(ctx, id, parts, which, answers, errs) {
 				if errs[i] == nil || again || !errors.Is(errs[i], replica.ErrUnknown) {
 					wg.Go(func() { do(i) })
 				}
@@ -99,26 +99,19 @@ func (m *Member) doThere(
 		some = append(some, parts[i])
 		bytes += partHeaderBytes + len(parts[i].Data)
 	}
-	at, _ := m.locate(id)
 	short, cancel := context.WithTimeout(ctx, askTimeout+time.Duration(bytes)*timePerByte)
 	defer cancel()
-	text, err := m.ask(short, http.MethodPost, at.HTTPAddr, RouteCommands,
-		appendParts(make([]byte, 0, bytes), some))
+	text, err := m.run.Ask(short, id, piecesOf(some)...)
 	var told []partAnswer
-	if err == nil {
-		err = json.Unmarshal(text, &told)
+	if err == nil && (json.Unmarshal(text, &told) != nil || len(told) != len(which)) {
+		err = fmt.Errorf("%w: node %v answers %.80q to %d commands", replica.ErrUnknown, id, text,
+			len(which))
 	}
-	if err == nil && len(told) != len(which) {
-		err = fmt.Errorf("%s answers %d of %d commands", at.HTTPAddr, len(told), len(which))
-	}
-	var refused *wire.Error
 	for n, i := range which {
 		group := parts[i].Group
 		switch {
-		case errors.As(err, &refused):
-			errs[i] = heard(group, refused)
 		case err != nil:
-			errs[i] = unanswered(err)
+			errs[i] = err
 		case told[n].Error != nil:
 			errs[i] = heard(group, told[n].Error)
 		case !told[n].Alone:
@@ -132,18 +125,17 @@ func (m *Member) doThere(
 	return rest
 }
 
-// doHere answers what doThere asks.
-func (m *Member) doHere(ctx context.Context, body []byte) ([]byte, error) {
-	parts, ok := parseParts(body)
+// doHere answers what doThere asks: nothing to what it would not.
+func (m *Member) doHere(question []byte) []byte {
+	parts, ok := parseParts(question)
 	if !ok {
-		return nil, &wire.Error{Kind: wire.KindInvalid, Part: "body",
-			Message: "body: it ends inside a command, or has more than a cluster has groups"}
+		return nil
 	}
 	out := make([]partAnswer, len(parts))
 	var wg sync.WaitGroup
 	for i, p := range parts {
 		wg.Go(func() {
-			answer, err := m.Here(ctx, p.Group, p.Data)
+			answer, err := m.Here(m.open, p.Group, p.Data)
 			out[i].Answer = answer
 			if err != nil {
 				var e *wire.Error
@@ -155,5 +147,9 @@ func (m *Member) doHere(ctx context.Context, body []byte) ([]byte, error) {
 		})
 	}
 	wg.Wait()
-	return json.Marshal(out)
+	text, err := json.Marshal(out)
+	if err != nil {
+		panic("BUG: answers that cannot be written: " + err.Error())
+	}
+	return text
 }

@@ -1,0 +1,144 @@
+package replica
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"sync"
+	"sync/atomic"
+)
+
+// Besides the messages of groups, nodes ask each other what their owners have to ask. It goes over
+// the same connections, together with whatever goes there anyway.
+
+const (
+	// askGroup is in the place of a group, whose numbers begin at 1.
+	askGroup       = 0
+	askHeaderBytes = 9 // kind u8, number u64
+
+	askQuestion = 1
+	askAnswer   = 2
+	askRefusal  = 3 // without an answer: nothing was done
+
+	// maxQuestions bounds how many of one node are answered at a time.
+	maxQuestions = 1024
+)
+
+// asked is a question that waits for its answer.
+type asked struct {
+	node   uint64
+	answer chan asOutcome
+}
+
+type asOutcome struct {
+	answer []byte
+	err    error
+}
+
+// questions are those of this node to others. Its zero value is ready.
+type questions struct {
+	mu      sync.Mutex // guards everything below
+	number  uint64
+	waiting map[uint64]asked
+}
+
+func (q *questions) add(node uint64) (number uint64, answer chan asOutcome) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.waiting == nil {
+		q.waiting = map[uint64]asked{}
+	}
+	q.number++
+	answer = make(chan asOutcome, 1)
+	q.waiting[q.number] = asked{node, answer}
+	return q.number, answer
+}
+
+// end answers a question that waits, if it was one of this node.
+func (q *questions) end(node, number uint64, o asOutcome) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if a, ok := q.waiting[number]; ok && a.node == node {
+		delete(q.waiting, number)
+		a.answer <- o
+	}
+}
+
+// lose ends what waits for a node: a connection with it ended, so an answer may not come.
+func (q *questions) lose(node uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for number, a := range q.waiting {
+		if a.node == node {
+			delete(q.waiting, number)
+			a.answer <- asOutcome{err: fmt.Errorf("%w: the connection with node %d ended",
+				ErrUnknown, node)}
+		}
+	}
+}
+
+// Ask asks another node what its Options.Answer answers, in pieces that are joined and copied.
+//
+// Errors: ErrUnreachable when it was not sent; ErrOverloaded when it was not done; ErrUnknown when
+// nobody knows.
+func (r *Runtime) Ask(ctx context.Context, node uint64, question ...[]byte) ([]byte, error) {
+	t := r.transport
+	number, answer := t.questions.add(node)
+	if !t.Send(node, askGroup, askMessage(askQuestion, number, question...)) {
+		t.questions.end(node, number, asOutcome{})
+		return nil, fmt.Errorf("ask node %d: %w", node, ErrUnreachable)
+	}
+	var err error
+	select {
+	case o := <-answer:
+		if o.err != nil {
+			return nil, fmt.Errorf("ask node %d: %w", node, o.err)
+		}
+		return o.answer, nil
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-r.closing:
+		err = ErrClosed
+	}
+	t.questions.end(node, number, asOutcome{})
+	return nil, fmt.Errorf("ask node %d: %w: %w", node, ErrUnknown, err)
+}
+
+func askMessage(kind uint8, number uint64, body ...[]byte) []byte {
+	size := askHeaderBytes
+	for _, piece := range body {
+		size += len(piece)
+	}
+	out := binary.LittleEndian.AppendUint64(append(messageRoom(size), kind), number)
+	for _, piece := range body {
+		out = append(out, piece...)
+	}
+	return out
+}
+
+// answering counts the questions of one node that are being answered.
+type answering struct{ count atomic.Int64 }
+
+// hear takes a question or an answer. What no node sends is dropped.
+func (t *transport) hear(node uint64, of *answering, message []byte) {
+	if len(message) < askHeaderBytes {
+		return
+	}
+	number, body := binary.LittleEndian.Uint64(message[1:]), message[askHeaderBytes:]
+	switch message[0] {
+	case askAnswer:
+		t.questions.end(node, number, asOutcome{answer: body})
+	case askRefusal:
+		t.questions.end(node, number, asOutcome{err: ErrOverloaded})
+	case askQuestion:
+		if t.opt.Answer == nil || of.count.Add(1) > maxQuestions {
+			of.count.Add(-1)
+			t.Send(node, askGroup, askMessage(askRefusal, number))
+			return
+		}
+		t.wg.Go(func() {
+			defer of.count.Add(-1)
+			t.Send(node, askGroup, askMessage(askAnswer, number, t.opt.Answer(body)))
+		})
+	}
+}

@@ -1,0 +1,226 @@
+package replica
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// asking is a cluster of nodes without groups, which answer by a function.
+func asking(t *testing.T, nodes int, answer func(node uint64, question []byte) []byte) *cluster {
+	c := newCluster(t, 1)
+	c.tls = certificates(t, TLSName)
+	if answer != nil {
+		c.answer = answer
+	}
+	for id := range nodes {
+		c.open(uint64(id + 1))
+	}
+	return c
+}
+
+func TestAsk(t *testing.T) {
+	c := asking(t, 2, func(node uint64, question []byte) []byte {
+		return fmt.Appendf(question, " of %d", node)
+	})
+	random := rand.New(rand.NewPCG(1, 2))
+	var wg sync.WaitGroup
+	for i := range 64 {
+		size, me := random.IntN(1<<12), uint64(i%2+1)
+		if i%16 == 0 {
+			size = 3 << 20 // goes in pieces
+		}
+		question := strings.Repeat(fmt.Sprint(i, ","), size)
+		wg.Go(func() {
+			answer, err := c.nodes[me].Ask(t.Context(), 3-me, []byte(question[:size/2]), nil,
+				[]byte(question[size/2:]))
+			if want := fmt.Sprintf("%s of %d", question, 3-me); err != nil ||
+				string(answer) != want {
+				t.Errorf("question %d of %d bytes: %d bytes, %v", i, size, len(answer), err)
+			}
+		})
+	}
+	wg.Wait()
+	for id := range c.nodes {
+		if left := c.nodes[id].transport.questions.waiting; len(left) > 0 {
+			t.Errorf("node %d: %d questions wait", id, len(left))
+		}
+	}
+}
+
+// Of a question under way nobody knows what came of it when its node ends, which is said at once.
+func TestAskOfANodeThatEnds(t *testing.T) {
+	came, wait := make(chan bool), make(chan bool)
+	c := asking(t, 2, func(node uint64, _ []byte) []byte {
+		if node == 2 {
+			came <- true
+			<-wait
+		}
+		return nil
+	})
+	if _, err := c.nodes[2].Ask(t.Context(), 1, nil); err != nil { // so that each hears the other
+		t.Fatal(err)
+	}
+	done := make(chan error)
+	go func() {
+		_, err := c.nodes[1].Ask(t.Context(), 2, []byte("a question"))
+		done <- err
+	}()
+	<-came
+	node := c.nodes[2]
+	var wg sync.WaitGroup
+	wg.Go(func() { c.stop(2) })
+	if err := <-done; !errors.Is(err, ErrUnknown) {
+		t.Errorf("%v", err)
+	}
+	close(wait)
+	wg.Wait()
+	if of := len(node.transport.questions.waiting); of > 0 {
+		t.Errorf("%d questions", of)
+	}
+	eventually(t, "a node that is gone", func() bool {
+		// Who only writes hears with the second message that nobody is there.
+		ctx, cancel := context.WithTimeout(t.Context(), tickTime)
+		defer cancel()
+		_, err := c.nodes[1].Ask(ctx, 2, []byte("another"))
+		return errors.Is(err, ErrUnreachable)
+	})
+}
+
+func TestAskEnds(t *testing.T) {
+	wait := make(chan bool)
+	c := asking(t, 2, func(uint64, []byte) []byte {
+		<-wait
+		return nil
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := c.nodes[1].Ask(ctx, 2, []byte("a question"))
+	if !errors.Is(err, ErrUnknown) || !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	done := make(chan error)
+	go func() {
+		_, err := c.nodes[1].Ask(t.Context(), 2, []byte("a question"))
+		done <- err
+	}()
+	eventually(t, "a question", func() bool {
+		q := &c.nodes[1].transport.questions
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		return len(q.waiting) == 1
+	})
+	c.stop(1)
+	if err := <-done; !errors.Is(err, ErrUnknown) {
+		t.Errorf("%v", err)
+	}
+	close(wait)
+}
+
+// Who answers nothing, or has enough to do, says so, and has done nothing.
+func TestAskIsRefused(t *testing.T) {
+	none := asking(t, 2, nil)
+	if _, err := none.nodes[1].Ask(t.Context(), 2, nil); !errors.Is(err, ErrOverloaded) {
+		t.Errorf("%v", err)
+	}
+	wait := make(chan bool)
+	c := asking(t, 2, func(uint64, []byte) []byte {
+		<-wait
+		return []byte("done")
+	})
+	outcomes := make(chan error, maxQuestions+10)
+	for range cap(outcomes) {
+		go func() {
+			_, err := c.nodes[1].Ask(t.Context(), 2, []byte("?"))
+			outcomes <- err
+		}()
+	}
+	for range 10 {
+		if err := <-outcomes; !errors.Is(err, ErrOverloaded) {
+			t.Errorf("one too many: %v", err)
+		}
+	}
+	close(wait)
+	for range maxQuestions {
+		if err := <-outcomes; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Nobody answers for another node, and what no node sends is dropped.
+func TestHear(t *testing.T) {
+	c := asking(t, 1, func(uint64, []byte) []byte { return nil })
+	tr := c.nodes[1].transport
+	number, answer := tr.questions.add(2)
+	var of answering
+	whole := askMessage(askAnswer, number, []byte("an answer"))
+	tr.hear(3, &of, whole)
+	for n := range askHeaderBytes {
+		tr.hear(2, &of, whole[:n])
+	}
+	tr.hear(2, &of, askMessage(askRefusal+1, number))
+	tr.hear(2, &of, askMessage(askAnswer, number+1))
+	select {
+	case o := <-answer:
+		t.Fatalf("%+v", o)
+	default:
+	}
+	tr.hear(2, &of, whole)
+	tr.hear(2, &of, askMessage(askRefusal, number)) // too late
+	if o := <-answer; o.err != nil || string(o.answer) != "an answer" {
+		t.Errorf("%+v", o)
+	}
+}
+
+// An answer that looks like a pulse keeps its place behind what came before it.
+func TestAnswersAreNoPulses(t *testing.T) {
+	m := newOutMessage(askGroup, []byte{1 << 3, 8}) // a heartbeat, in a group
+	if other := newOutMessage(1, m.message); m.isPulse() || !other.isPulse() {
+		t.Errorf("%v, %v", m.isPulse(), other.isPulse())
+	}
+}
+
+// A proposal is put together in memory that the next one has, too: the library keeps a copy.
+func TestProposalsKeepTheirData(t *testing.T) {
+	a := newAlone(t)
+	var want []string
+	for i := range 100 {
+		data := strings.Repeat(fmt.Sprint(i%10), 2000)
+		want = append(want, data)
+		a.Propose(1, [][]byte{[]byte(data[:i]), []byte(data[i:])}, func(any, error) {})
+		a.StepWorker(0) // and nothing is written yet
+	}
+	a.settle()
+	g, err := a.lookup(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := g.machine.(*list).commands; !slices.Equal(got, want) {
+		t.Errorf("%d of %d proposals are as they were made", len(got), len(want))
+	}
+}
+
+// A message is read into memory of its own, of which there is not much before it has come.
+func TestMessagesThatDoNotCome(t *testing.T) {
+	const came = 100 << 10
+	var sent bytes.Buffer
+	if err := writeBatch(&sent, []outMessage{newOutMessage(1, make([]byte, 3<<20))}); err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	in := inbox{r: bytes.NewReader(sent.Bytes()[:came])}
+	err := in.read(func(uint32, []byte) { t.Error("a message") })
+	runtime.ReadMemStats(&after)
+	if bytes := after.TotalAlloc - before.TotalAlloc; err == nil || bytes > 5*came {
+		t.Errorf("%d bytes for %d, %v", bytes, came, err)
+	}
+}
