@@ -128,9 +128,10 @@ type simpleMessage struct {
 }
 
 // parseSimple returns nil for a message that is wrong or has fields that are not dealt with here.
-// What it returns aliases src.
+// What it returns may alias src: an entry that is most of a message stays where it is, and of
+// several none keeps the others.
 func parseSimple(src []byte) *pb.Message {
-	m := &simpleMessage{}
+	m, whole := &simpleMessage{}, len(src)
 	for len(src) > 0 {
 		field, kind, n := protowire.ConsumeTag(src)
 		if n < 0 {
@@ -146,7 +147,7 @@ func parseSimple(src []byte) *pb.Message {
 			src = src[n:]
 		case protowire.BytesType:
 			v, n := protowire.ConsumeBytes(src)
-			if n < 0 || !m.setBytes(field, v) {
+			if n < 0 || !m.setBytes(field, v, 2*len(v) > whole) {
 				return nil
 			}
 			src = src[n:]
@@ -195,14 +196,14 @@ func (m *simpleMessage) setNumber(field protowire.Number, v uint64) bool {
 	return true
 }
 
-func (m *simpleMessage) setBytes(field protowire.Number, v []byte) bool {
+func (m *simpleMessage) setBytes(field protowire.Number, v []byte, alias bool) bool {
 	switch field {
 	case fieldEntries:
-		e := parseEntry(v)
+		e := parseEntry(v, alias)
 		m.Entries = append(m.Entries, e)
 		return e != nil
 	case fieldContext:
-		m.Context = v[:len(v):len(v)]
+		m.Context = append([]byte{}, v...)
 		return true
 	}
 	return false
@@ -216,7 +217,7 @@ type simpleEntry struct {
 }
 
 // parseEntry returns nil as parseSimple does.
-func parseEntry(src []byte) *pb.Entry {
+func parseEntry(src []byte, alias bool) *pb.Entry {
 	e := &simpleEntry{}
 	for len(src) > 0 {
 		field, kind, n := protowire.ConsumeTag(src)
@@ -229,7 +230,11 @@ func parseEntry(src []byte) *pb.Entry {
 			if n < 0 {
 				return nil
 			}
-			e.Data, src = v[:len(v):len(v)], src[n:]
+			if src = src[n:]; alias {
+				e.Data = v[:len(v):len(v)]
+			} else {
+				e.Data = append([]byte{}, v...)
+			}
 			continue
 		}
 		v, n := protowire.ConsumeVarint(src)

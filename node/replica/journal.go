@@ -178,6 +178,7 @@ func (l *journal) publish(records []record, places []position) {
 			if r.again {
 				r.group.move(r.frame.index, at)
 			} else {
+				l.loosened = l.loosened || r.frame.index <= r.group.last() // it replaces others
 				r.group.append(r.frame.index, at)
 				r.group.remember(r.entry, l.cacheBytes)
 			}

@@ -24,8 +24,8 @@ func appendMessage(m *pb.Message) []byte {
 	return out
 }
 
-// parseMessage parses what a peer sent, and aliases it. Messages that are only for the inside of a
-// node, and proposals, which nobody forwards, are none.
+// parseMessage parses what a peer sent, which it may alias. Messages that are only for the inside
+// of a node, and proposals, which nobody forwards, are none.
 func parseMessage(src []byte) (*pb.Message, bool) {
 	m := parseSimple(src)
 	if m == nil {

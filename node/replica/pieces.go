@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -85,19 +84,31 @@ func writePiece(w io.Writer, a, b []byte) error {
 
 // join takes a piece, and hands out the message when it is whole.
 func (in *inbox) join(piece []byte, each func(group uint32, message []byte)) error {
-	in.large.Write(piece)
-	all := in.large.Bytes()
-	if len(all) < messageHeaderBytes || len(piece) > messageHeaderBytes+pieceBytes {
+	have := len(in.large)
+	if have == 0 && len(piece) < messageHeaderBytes || len(piece) > messageHeaderBytes+pieceBytes {
 		return fmt.Errorf("%w: a piece of %d bytes", errHostile, len(piece))
 	}
-	message := all[messageHeaderBytes:]
-	switch size := uint64(binary.LittleEndian.Uint32(all[4:])); {
-	case size > maxPiecedBytes || uint64(len(message)) > size:
-		return fmt.Errorf("%w: %d bytes of a message of %d", errHostile, len(message), size)
-	case uint64(len(message)) < size:
+	head := piece
+	if have > 0 {
+		head = in.large
+	}
+	size, now := uint64(binary.LittleEndian.Uint32(head[4:])), have+len(piece)
+	whole := messageHeaderBytes + size
+	if size > maxPiecedBytes || uint64(now) > whole {
+		return fmt.Errorf("%w: %d bytes of a message of %d", errHostile, now-messageHeaderBytes,
+			size)
+	}
+	if now > cap(in.large) { // what is handed out may be kept: no larger than the message
+		room := make([]byte, have, min(uint64(max(2*have, now)), whole))
+		copy(room, in.large)
+		in.large = room
+	}
+	in.large = append(in.large, piece...)
+	if uint64(now) < whole {
 		return nil
 	}
-	in.large = bytes.Buffer{}
-	each(binary.LittleEndian.Uint32(all), message)
+	message := in.large
+	in.large = nil
+	each(binary.LittleEndian.Uint32(message), message[messageHeaderBytes:])
 	return nil
 }

@@ -85,8 +85,8 @@ func TestPiecesOfNoMessage(t *testing.T) {
 		if !errors.Is(err, errHostile) {
 			t.Errorf("%s: %v", what, err)
 		}
-		if in.large.Cap() > 4*pieceBytes {
-			t.Errorf("%s: %d bytes are kept", what, in.large.Cap())
+		if cap(in.large) > 4*pieceBytes {
+			t.Errorf("%s: %d bytes are kept", what, cap(in.large))
 		}
 	}
 	f("no header", []byte{1, 0, 0, 0})

@@ -4,8 +4,8 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 )
 
 // Besides the messages of groups, nodes ask each other what their owners have to ask. It goes over
@@ -22,6 +22,10 @@ const (
 
 	// maxQuestions bounds how many of one node are answered at a time.
 	maxQuestions = 1024
+	// maxQuestionBytes bounds a question, and maxAskQueueBytes what waits for a node when one is
+	// sent: messages of groups come first, and behind what is large they wait.
+	maxQuestionBytes = fullBatchBytes
+	maxAskQueueBytes = 4 << 20
 )
 
 // asked is a question that waits for its answer.
@@ -35,19 +39,21 @@ type asOutcome struct {
 	err    error
 }
 
-// questions are those of this node to others. Its zero value is ready.
+// questions are those of this node to others. The first number is drawn: an answer may come to
+// another process than asked.
 type questions struct {
 	mu      sync.Mutex // guards everything below
 	number  uint64
 	waiting map[uint64]asked
 }
 
+func newQuestions() questions {
+	return questions{number: rand.Uint64(), waiting: map[uint64]asked{}}
+}
+
 func (q *questions) add(node uint64) (number uint64, answer chan asOutcome) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.waiting == nil {
-		q.waiting = map[uint64]asked{}
-	}
 	q.number++
 	answer = make(chan asOutcome, 1)
 	q.waiting[q.number] = asked{node, answer}
@@ -77,12 +83,20 @@ func (q *questions) lose(node uint64) {
 	}
 }
 
-// Ask asks another node what its Options.Answer answers, in pieces that are joined and copied.
+// Ask asks another node what its Options.Answer answers, in pieces that are joined and copied, at
+// most 1 MiB.
 //
-// Errors: ErrUnreachable when it was not sent; ErrOverloaded when it was not done; ErrUnknown when
-// nobody knows.
+// Errors: ErrUnreachable when it was not sent, as it is too large or too much waits for the node;
+// ErrOverloaded when it was not done; ErrUnknown when nobody knows.
 func (r *Runtime) Ask(ctx context.Context, node uint64, question ...[]byte) ([]byte, error) {
-	t := r.transport
+	t, bytes := r.transport, 0
+	for _, piece := range question {
+		bytes += len(piece)
+	}
+	if bytes > maxQuestionBytes {
+		return nil, fmt.Errorf("ask node %d: %w by %d bytes, at most %d", node, ErrUnreachable,
+			bytes, maxQuestionBytes)
+	}
 	number, answer := t.questions.add(node)
 	if !t.Send(node, askGroup, askMessage(askQuestion, number, question...)) {
 		t.questions.end(node, number, asOutcome{})
@@ -116,11 +130,8 @@ func askMessage(kind uint8, number uint64, body ...[]byte) []byte {
 	return out
 }
 
-// answering counts the questions of one node that are being answered.
-type answering struct{ count atomic.Int64 }
-
 // hear takes a question or an answer. What no node sends is dropped.
-func (t *transport) hear(node uint64, of *answering, message []byte) {
+func (t *transport) hear(node uint64, message []byte) {
 	if len(message) < askHeaderBytes {
 		return
 	}
@@ -131,14 +142,26 @@ func (t *transport) hear(node uint64, of *answering, message []byte) {
 	case askRefusal:
 		t.questions.end(node, number, asOutcome{err: ErrOverloaded})
 	case askQuestion:
-		if t.opt.Answer == nil || of.count.Add(1) > maxQuestions {
-			of.count.Add(-1)
+		if t.opt.Answer == nil || !t.begin(node) {
 			t.Send(node, askGroup, askMessage(askRefusal, number))
 			return
 		}
 		t.wg.Go(func() {
-			defer of.count.Add(-1)
 			t.Send(node, askGroup, askMessage(askAnswer, number, t.opt.Answer(body)))
+			t.mu.Lock()
+			t.answering[node]--
+			t.mu.Unlock()
 		})
 	}
+}
+
+// begin counts a question of a node that is to be answered, unless there are too many.
+func (t *transport) begin(node uint64) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.answering[node] == maxQuestions {
+		return false
+	}
+	t.answering[node]++
+	return true
 }

@@ -11,6 +11,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	pb "go.etcd.io/raft/v3/raftpb"
 )
 
 // asking is a cluster of nodes without groups, which answer by a function.
@@ -35,9 +38,9 @@ func TestAsk(t *testing.T) {
 	for i := range 64 {
 		size, me := random.IntN(1<<12), uint64(i%2+1)
 		if i%16 == 0 {
-			size = 3 << 20 // goes in pieces
+			size = maxQuestionBytes
 		}
-		question := strings.Repeat(fmt.Sprint(i, ","), size)
+		question := strings.Repeat(fmt.Sprint(i, ","), size)[:size]
 		wg.Go(func() {
 			answer, err := c.nodes[me].Ask(t.Context(), 3-me, []byte(question[:size/2]), nil,
 				[]byte(question[size/2:]))
@@ -82,8 +85,8 @@ func TestAskOfANodeThatEnds(t *testing.T) {
 	}
 	close(wait)
 	wg.Wait()
-	if of := len(node.transport.questions.waiting); of > 0 {
-		t.Errorf("%d questions", of)
+	if of := node.transport.answering[1]; of != 0 {
+		t.Errorf("%d questions are being answered", of)
 	}
 	eventually(t, "a node that is gone", func() bool {
 		// Who only writes hears with the second message that nobody is there.
@@ -160,23 +163,116 @@ func TestHear(t *testing.T) {
 	c := asking(t, 1, func(uint64, []byte) []byte { return nil })
 	tr := c.nodes[1].transport
 	number, answer := tr.questions.add(2)
-	var of answering
 	whole := askMessage(askAnswer, number, []byte("an answer"))
-	tr.hear(3, &of, whole)
+	tr.hear(3, whole)
 	for n := range askHeaderBytes {
-		tr.hear(2, &of, whole[:n])
+		tr.hear(2, whole[:n])
 	}
-	tr.hear(2, &of, askMessage(askRefusal+1, number))
-	tr.hear(2, &of, askMessage(askAnswer, number+1))
+	tr.hear(2, askMessage(askRefusal+1, number))
+	tr.hear(2, askMessage(askAnswer, number+1))
 	select {
 	case o := <-answer:
 		t.Fatalf("%+v", o)
 	default:
 	}
-	tr.hear(2, &of, whole)
-	tr.hear(2, &of, askMessage(askRefusal, number)) // too late
+	tr.hear(2, whole)
+	tr.hear(2, askMessage(askRefusal, number)) // too late
 	if o := <-answer; o.err != nil || string(o.answer) != "an answer" {
 		t.Errorf("%+v", o)
+	}
+}
+
+// An answer to a process that has ended is not for the one in its place.
+func TestAnswersOfALastLife(t *testing.T) {
+	came, wait := make(chan bool), make(chan bool)
+	c := asking(t, 2, func(_ uint64, question []byte) []byte {
+		if string(question) == "old" {
+			came <- true
+			<-wait
+		}
+		return question
+	})
+	go func() { _, _ = c.nodes[1].Ask(t.Context(), 2, []byte("old")) }()
+	<-came
+	c.stop(1)
+	c.open(1)
+	q := &c.nodes[1].transport.questions
+	number, answer := q.add(2) // and is not sent
+	if _, err := c.nodes[1].Ask(t.Context(), 2, nil); err != nil {
+		t.Fatal(err)
+	}
+	close(wait)
+	if _, err := c.nodes[1].Ask(t.Context(), 2, nil); err != nil { // its answer comes behind
+		t.Fatal(err)
+	}
+	eventually(t, "the last answer", func() bool {
+		tr := c.nodes[2].transport
+		tr.mu.Lock()
+		defer tr.mu.Unlock()
+		return tr.answering[1] == 0
+	})
+	select {
+	case o := <-answer:
+		t.Errorf("question %d got %q, %v", number, o.answer, o.err)
+	default:
+	}
+	if other := newQuestions(); other.number == newQuestions().number {
+		t.Errorf("questions of all processes begin at %d", other.number)
+	}
+}
+
+// A node that comes back gets its answers at once, however long it was away.
+func TestAnswersFindTheWayBack(t *testing.T) {
+	c := asking(t, 2, func(uint64, []byte) []byte { return nil })
+	if _, err := c.nodes[2].Ask(t.Context(), 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	c.stop(1)
+	p := c.nodes[2].transport.peers[1]
+	for failed := 0; failed < 6; failed++ { // by then it pauses for some seconds
+		eventually(t, "a failed attempt", func() bool {
+			p.add(1, []byte{1})
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return p.down
+		})
+		if failed < 5 {
+			eventually(t, "the next attempt", func() bool {
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				return !p.down
+			})
+		}
+	}
+	c.open(1)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if _, err := c.nodes[1].Ask(ctx, 2, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// What groups send comes first: questions do not fill the way, and what is large has another.
+func TestQuestionsMakeRoom(t *testing.T) {
+	tr := newTransport(Options{Node: 1})
+	p := &peer{t: tr, node: 2, wake: make(chan struct{}, 1)}
+	tr.peers[2] = p // which sends nothing
+	r := &Runtime{transport: tr, closing: make(chan struct{})}
+	_, err := r.Ask(t.Context(), 2, make([]byte, maxQuestionBytes), []byte("x"))
+	if !errors.Is(err, ErrUnreachable) {
+		t.Errorf("a large question: %v", err)
+	}
+	none, cancel := context.WithCancel(t.Context())
+	cancel()
+	for err = ErrUnknown; errors.Is(err, ErrUnknown); {
+		_, err = r.Ask(none, 2, make([]byte, 100<<10))
+	}
+	if !errors.Is(err, ErrUnreachable) || p.bytes > maxAskQueueBytes ||
+		!tr.Send(2, 1, make([]byte, 1<<20)) {
+		t.Errorf("behind %d bytes of questions: %v", p.bytes, err)
+	}
+	if len(tr.questions.waiting) > 0 {
+		t.Errorf("%d questions wait", len(tr.questions.waiting))
 	}
 }
 
@@ -222,5 +318,39 @@ func TestMessagesThatDoNotCome(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	if bytes := after.TotalAlloc - before.TotalAlloc; err == nil || bytes > 5*came {
 		t.Errorf("%d bytes for %d, %v", bytes, came, err)
+	}
+}
+
+// What comes in pieces takes no more memory than it has, as it is kept.
+func TestPiecesTakeWhatTheyHave(t *testing.T) {
+	m := newOutMessage(1, make([]byte, 9<<20+5))
+	var sent bytes.Buffer
+	if err := writePieces(&sent, &m, func() error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	in := inbox{r: &sent}
+	var got []byte
+	for got == nil {
+		if err := in.read(func(_ uint32, message []byte) { got = message }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(got) != len(m.message) || cap(got) != len(got) {
+		t.Errorf("%d bytes for %d of %d", cap(got), len(got), len(m.message))
+	}
+}
+
+// Of several entries in a message, none keeps the memory of the others.
+func TestEntriesKeepNoNeighbours(t *testing.T) {
+	large, small := make([]byte, 1000), []byte("small")
+	text := appendMessage(&pb.Message{Type: pb.MsgApp.Enum(),
+		Entries: []*pb.Entry{{Data: large}, {Data: small}}})
+	m, ok := parseMessage(text)
+	if !ok {
+		t.Fatal("not parsed")
+	}
+	clear(text)
+	if string(m.Entries[1].Data) != "small" {
+		t.Errorf("%q", m.Entries[1].Data)
 	}
 }

@@ -42,7 +42,7 @@ type Options struct {
 	// before, itself included. It must not block.
 	Elected func(group uint32)
 	// Answer answers what other nodes Ask, many at once; default is to refuse. The question is its
-	// own, the answer the runtime's.
+	// own, the answer the runtime's. Close waits for it.
 	Answer func(question []byte) []byte
 }
 
@@ -51,7 +51,8 @@ const tickTime = 50 * time.Millisecond
 
 // Runtime is a Core with goroutines and connections: one goroutine for each worker, one that
 // writes the log, some that run machines, one that ticks, and those of the connections, which are
-// one for each peer and two for each file that is fetched. Close waits for all of them.
+// one for each peer, two for each file that is fetched and one for each question that is answered.
+// Close waits for all of them.
 type Runtime struct {
 	core      *Core
 	transport *transport

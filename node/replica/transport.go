@@ -53,6 +53,8 @@ type transport struct {
 	peers  map[uint64]*peer
 	conns  map[net.Conn]bool
 	heard  map[uint64]net.Conn // who sends messages here
+	// answering counts the questions of each node that are being answered.
+	answering map[uint64]int
 }
 
 // peer is where messages to a node wait.
@@ -60,6 +62,7 @@ type peer struct {
 	t    *transport
 	node uint64
 	wake chan struct{}
+	back chan struct{} // the node has connected here: it is there again
 
 	mu    sync.Mutex // guards everything below
 	queue []outMessage
@@ -70,6 +73,7 @@ type peer struct {
 func newTransport(opt Options) *transport {
 	return &transport{opt: opt, closing: make(chan struct{}), peers: map[uint64]*peer{},
 		conns: map[net.Conn]bool{}, heard: map[uint64]net.Conn{},
+		questions: newQuestions(), answering: map[uint64]int{},
 		pace: pace{bytesPerSec: opt.SnapshotBytesPerSec}}
 }
 
@@ -78,7 +82,7 @@ func (t *transport) Send(node uint64, group uint32, message []byte) bool {
 	t.mu.Lock()
 	p := t.peers[node]
 	if p == nil && !t.closed {
-		p = &peer{t: t, node: node, wake: make(chan struct{}, 1)}
+		p = &peer{t: t, node: node, wake: make(chan struct{}, 1), back: make(chan struct{}, 1)}
 		t.peers[node] = p
 		t.wg.Go(p.run)
 	}
@@ -90,8 +94,11 @@ func (p *peer) add(group uint32, message []byte) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	most := maxQueueBytes
-	if len(message) <= maxPulseBytes {
+	switch {
+	case len(message) <= maxPulseBytes:
 		most = 2 * maxQueueBytes // it may go before what is large
+	case group == askGroup:
+		most = maxAskQueueBytes
 	}
 	if p.down || p.bytes > 0 && p.bytes+len(message) > most {
 		return false
@@ -118,10 +125,14 @@ func (p *peer) run() {
 			p.t.forget(conn)
 		}
 		p.setDown(true)
-		if !p.t.wait(backoff/2 + rand.N(backoff/2)) {
+		select {
+		case <-time.After(backoff/2 + rand.N(backoff/2)):
+			backoff = min(2*backoff, maxBackoff)
+		case <-p.back:
+			backoff = minBackoff
+		case <-p.t.closing:
 			return
 		}
-		backoff = min(2*backoff, maxBackoff)
 		// Whoever sends next shall wait for the attempt, not fail for the last one.
 		p.setDown(false)
 		select {
@@ -312,18 +323,24 @@ func (t *transport) serve(conn net.Conn) {
 	}
 	_ = conn.SetDeadline(time.Time{})
 	t.mu.Lock()
-	old := t.heard[h.from]
+	old, p := t.heard[h.from], t.peers[h.from]
 	t.heard[h.from] = conn
 	t.mu.Unlock()
+	if p != nil {
+		p.setDown(false)
+		select {
+		case p.back <- struct{}{}:
+		default:
+		}
+	}
 	if old != nil {
 		_ = old.Close() // the peer has begun anew
 	}
 	in := inbox{r: bufio.NewReaderSize(conn, inboxBytes)}
-	var of answering
 	for {
 		err := in.read(func(group uint32, message []byte) {
 			if group == askGroup {
-				t.hear(h.from, &of, message)
+				t.hear(h.from, message)
 				return
 			}
 			t.core.Deliver(h.from, group, message)

@@ -30,7 +30,9 @@ const (
 	maxChunkBytes  = 256 << 10
 	// unprovenBytes is what a peer gets memory for before it has sent as much.
 	unprovenBytes = 64 << 10
-	maxNameBytes  = 1 << 10
+	// manyMessages are more than one batch has as a rule.
+	manyMessages = 1 << 10
+	maxNameBytes = 1 << 10
 )
 
 // Kinds of chunks of a file.
@@ -117,7 +119,7 @@ type inbox struct {
 	head  [batchHeaderBytes]byte
 	came  []inMessage  // of the batch that is being read
 	piece bytes.Buffer // that was read last
-	large bytes.Buffer // what came of a message in pieces
+	large []byte       // what came of a message in pieces
 }
 
 type inMessage struct {
@@ -139,7 +141,11 @@ func (in *inbox) read(each func(group uint32, message []byte)) error {
 	if !whole {
 		return in.readPiece(size, sum, each)
 	}
-	defer func() { clear(in.came) }()
+	defer func() {
+		if clear(in.came); cap(in.came) > manyMessages {
+			in.came = nil
+		}
+	}()
 	in.came = in.came[:0]
 	got := uint32(0)
 	for size > 0 {

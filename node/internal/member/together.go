@@ -66,7 +66,11 @@ func (m *Member) DoAll(ctx context.Context, parts []Part, again bool) ([]Answer,
 	answers, errs := make([]Answer, len(parts)), make([]error, len(parts))
 	byNode := map[cluster.NodeID][]int{}
 	var wg sync.WaitGroup
-	do := func(i int) { answers[i], errs[i] = m.Do(ctx, parts[i].Group, parts[i].Data, again) }
+	do := func(i int) {
+		sent := errors.Is(errs[i], replica.ErrUnknown)
+		answers[i], errs[i] = m.Do(ctx, parts[i].Group, parts[i].Data, again)
+		answers[i].Again = answers[i].Again || sent
+	}
 	for i, p := range parts {
 		id := m.Leader(p.Group)
 		if _, ok := m.locate(id); ok && id != m.self.ID {
@@ -132,10 +136,12 @@ func (m *Member) doHere(question []byte) []byte {
 		return nil
 	}
 	out := make([]partAnswer, len(parts))
+	ctx, cancel := context.WithTimeout(m.open, askTimeout+time.Duration(len(question))*timePerByte)
+	defer cancel()
 	var wg sync.WaitGroup
 	for i, p := range parts {
 		wg.Go(func() {
-			answer, err := m.Here(m.open, p.Group, p.Data)
+			answer, err := m.Here(ctx, p.Group, p.Data)
 			out[i].Answer = answer
 			if err != nil {
 				var e *wire.Error
