@@ -68,6 +68,7 @@ type peer struct {
 	queue []outMessage
 	bytes int  // of the queue
 	down  bool // the last attempt to reach it failed
+	conn  *dialed
 }
 
 func newTransport(opt Options) *transport {
@@ -121,7 +122,9 @@ func (p *peer) run() {
 		if err == nil {
 			p.setDown(false)
 			backoff = minBackoff
+			p.setConn(conn)
 			p.write(conn)
+			p.setConn(nil)
 			p.t.forget(conn)
 		}
 		p.setDown(true)
@@ -149,6 +152,22 @@ func (p *peer) setDown(down bool) {
 	if down {
 		p.queue, p.bytes = nil, 0
 		p.t.questions.lose(p.node)
+	}
+}
+
+func (p *peer) setConn(conn *dialed) {
+	p.mu.Lock()
+	p.conn = conn
+	p.mu.Unlock()
+}
+
+// hangUp ends the connection to a node that has ended its own: the system takes what is written to
+// a process that is gone, once, and says nothing.
+func (p *peer) hangUp() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.conn != nil {
+		_ = p.conn.Close()
 	}
 }
 
@@ -349,13 +368,17 @@ func (t *transport) serve(conn net.Conn) {
 			break
 		}
 	}
-	t.questions.lose(h.from)
 	t.mu.Lock()
 	last := t.heard[h.from] == conn
 	if last {
 		delete(t.heard, h.from)
 	}
+	p = t.peers[h.from]
 	t.mu.Unlock()
+	if last && p != nil {
+		p.hangUp()
+	}
+	t.questions.lose(h.from)
 	if last {
 		t.probe(h.from)
 	}
