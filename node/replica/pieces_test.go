@@ -17,7 +17,7 @@ func TestPulsesGoBetweenPieces(t *testing.T) {
 	here, there := net.Pipe()
 	p := &peer{t: &transport{closing: make(chan struct{})}, wake: make(chan struct{}, 1)}
 	var wg sync.WaitGroup
-	wg.Go(func() { p.write(&dialed{Conn: here}) })
+	wg.Go(func() { p.write(&dialed{Conn: here}, nil) })
 	message := func(kind pb.MessageType, data []byte) []byte {
 		return appendMessage(&pb.Message{Type: kind.Enum(), From: new(uint64(1)),
 			To: new(uint64(2)), Entries: []*pb.Entry{{Data: data}}})

@@ -147,10 +147,8 @@ func (t *transport) hear(node uint64, message []byte) {
 			return
 		}
 		t.wg.Go(func() {
+			defer t.answered(node)
 			t.Send(node, askGroup, askMessage(askAnswer, number, t.opt.Answer(body)))
-			t.mu.Lock()
-			t.answering[node]--
-			t.mu.Unlock()
 		})
 	}
 }
@@ -164,4 +162,10 @@ func (t *transport) begin(node uint64) bool {
 	}
 	t.answering[node]++
 	return true
+}
+
+func (t *transport) answered(node uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.answering[node]--
 }

@@ -249,6 +249,25 @@ func TestAnswersFindTheWayBack(t *testing.T) {
 	}
 }
 
+// Nor does it lose the first of them, when it was away for a moment.
+func TestTheFirstAnswerIsNotLost(t *testing.T) {
+	c := asking(t, 2, func(uint64, []byte) []byte { return nil })
+	for id := range c.nodes {
+		if _, err := c.nodes[id].Ask(t.Context(), 3-id, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.stop(1)
+	tr := c.nodes[2].transport
+	eventually(t, "the end of a node", func() bool { return !tr.hears(1) })
+	c.open(1)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if _, err := c.nodes[1].Ask(ctx, 2, nil); err != nil {
+		t.Error(err)
+	}
+}
+
 // What groups send comes first: questions do not fill the way, and what is large has another.
 func TestQuestionsMakeRoom(t *testing.T) {
 	tr := newTransport(Options{Node: 1})

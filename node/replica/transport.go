@@ -69,6 +69,7 @@ type peer struct {
 	bytes int  // of the queue
 	down  bool // the last attempt to reach it failed
 	conn  *dialed
+	gone  chan struct{} // closed when the connection is hung up
 }
 
 func newTransport(opt Options) *transport {
@@ -98,7 +99,7 @@ func (p *peer) add(group uint32, message []byte) bool {
 	switch {
 	case len(message) <= maxPulseBytes:
 		most = 2 * maxQueueBytes // it may go before what is large
-	case group == askGroup:
+	case group == askGroup && message[0] == askQuestion:
 		most = maxAskQueueBytes
 	}
 	if p.down || p.bytes > 0 && p.bytes+len(message) > most {
@@ -122,9 +123,7 @@ func (p *peer) run() {
 		if err == nil {
 			p.setDown(false)
 			backoff = minBackoff
-			p.setConn(conn)
-			p.write(conn)
-			p.setConn(nil)
+			p.write(conn, p.begin(conn))
 			p.t.forget(conn)
 		}
 		p.setDown(true)
@@ -155,10 +154,16 @@ func (p *peer) setDown(down bool) {
 	}
 }
 
-func (p *peer) setConn(conn *dialed) {
+// begin notes a connection, and returns what is closed when it is hung up.
+func (p *peer) begin(conn *dialed) <-chan struct{} {
 	p.mu.Lock()
-	p.conn = conn
-	p.mu.Unlock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.back: // which this connection was for
+	default:
+	}
+	p.conn, p.gone = conn, make(chan struct{})
+	return p.gone
 }
 
 // hangUp ends the connection to a node that has ended its own: the system takes what is written to
@@ -168,6 +173,8 @@ func (p *peer) hangUp() {
 	defer p.mu.Unlock()
 	if p.conn != nil {
 		_ = p.conn.Close()
+		close(p.gone)
+		p.conn = nil
 	}
 }
 
@@ -189,7 +196,7 @@ func (p *peer) take() []outMessage {
 }
 
 // write sends what waits: small messages together, large ones from where they lie.
-func (p *peer) write(conn *dialed) {
+func (p *peer) write(conn *dialed, gone <-chan struct{}) {
 	w := bufio.NewWriterSize(conn, 64<<10)
 	for {
 		batch := p.take()
@@ -205,6 +212,8 @@ func (p *peer) write(conn *dialed) {
 		select {
 		case <-p.wake:
 			runtime.Gosched() // other groups may have messages, too
+		case <-gone:
+			return
 		case <-p.t.closing:
 			return
 		}
@@ -372,12 +381,11 @@ func (t *transport) serve(conn net.Conn) {
 	last := t.heard[h.from] == conn
 	if last {
 		delete(t.heard, h.from)
+		if p = t.peers[h.from]; p != nil {
+			p.hangUp()
+		}
 	}
-	p = t.peers[h.from]
 	t.mu.Unlock()
-	if last && p != nil {
-		p.hangUp()
-	}
 	t.questions.lose(h.from)
 	if last {
 		t.probe(h.from)

@@ -136,7 +136,9 @@ func (m *Member) doHere(question []byte) []byte {
 		return nil
 	}
 	out := make([]partAnswer, len(parts))
-	ctx, cancel := context.WithTimeout(m.open, askTimeout+time.Duration(len(question))*timePerByte)
+	// Shorter than whoever asks waits: one group that hangs must not cost the answers of others.
+	ctx, cancel := context.WithTimeout(m.open,
+		askTimeout*3/4+time.Duration(len(question))*timePerByte)
 	defer cancel()
 	var wg sync.WaitGroup
 	for i, p := range parts {
