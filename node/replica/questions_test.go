@@ -218,6 +218,17 @@ func TestAnswersOfALastLife(t *testing.T) {
 	}
 }
 
+// answersAnew opens node 1 once more, and has it ask node 2.
+func answersAnew(t *testing.T, c *cluster) {
+	t.Helper()
+	c.open(1)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if _, err := c.nodes[1].Ask(ctx, 2, nil); err != nil {
+		t.Error(err)
+	}
+}
+
 // A node that comes back gets its answers at once, however long it was away.
 func TestAnswersFindTheWayBack(t *testing.T) {
 	c := asking(t, 2, func(uint64, []byte) []byte { return nil })
@@ -241,12 +252,7 @@ func TestAnswersFindTheWayBack(t *testing.T) {
 			})
 		}
 	}
-	c.open(1)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	if _, err := c.nodes[1].Ask(ctx, 2, nil); err != nil {
-		t.Error(err)
-	}
+	answersAnew(t, c)
 }
 
 // Nor does it lose the first of them, when it was away for a moment.
@@ -260,12 +266,7 @@ func TestTheFirstAnswerIsNotLost(t *testing.T) {
 	c.stop(1)
 	tr := c.nodes[2].transport
 	eventually(t, "the end of a node", func() bool { return !tr.hears(1) })
-	c.open(1)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	if _, err := c.nodes[1].Ask(ctx, 2, nil); err != nil {
-		t.Error(err)
-	}
+	answersAnew(t, c)
 }
 
 // What groups send comes first: questions do not fill the way, and what is large has another.
