@@ -24,7 +24,6 @@ func main() {
 	os.Exit(mainExitCode())
 }
 
-// mainExitCode is main for tests, which run it as a process of its own.
 func mainExitCode() int {
 	// The first signal asks the command to end; stop gives the second one its default meaning.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -32,7 +31,7 @@ func mainExitCode() int {
 	context.AfterFunc(ctx, stop)
 	a := &app{
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
-		getenv: os.Getenv, now: time.Now,
+		getenv: os.Getenv, now: time.Now, relaxTimers: relaxTimers,
 		stdinTerminal:  term.IsTerminal(int(os.Stdin.Fd())),
 		stdoutTerminal: term.IsTerminal(int(os.Stdout.Fd())),
 		stderrTerminal: term.IsTerminal(int(os.Stderr.Fd())),
@@ -46,6 +45,7 @@ type app struct {
 	stdout, stderr io.Writer
 	getenv         func(string) string
 	now            func() time.Time
+	relaxTimers    func() // may start the program anew; nil where it is not a process of its own
 
 	stdinTerminal, stdoutTerminal, stderrTerminal bool
 

@@ -21,7 +21,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"pentad": func() { os.Exit(mainExitCode()) }})
+	testscript.Main(m, map[string]func(){"pentad": main, "slack": tellSlack})
 }
 
 // TestScripts runs the command line as people do, in processes of its own. In the scripts

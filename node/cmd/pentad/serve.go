@@ -34,6 +34,10 @@ func (a *app) serveCommand() *cobra.Command {
 A node keeps memory ready for the records of a burst: a 64th of what it may have, at most 128 MiB.
 An edge does not.
 
+On Linux its timers may be late by 1 ms (timer slack): it wakes less often, which saves up to a
+sixth of what a node of a cluster costs on a virtual machine. For that it starts its own program
+anew, in the same process, unless it has been given that slack, as by TimerSlackNSec=1ms of systemd.
+
 The last line on stdout is the address. Logs go to stderr: text on a terminal, else JSON.
 
 Requests must name the node by an IP address, as localhost, by the name in --listen or by one of
@@ -53,6 +57,9 @@ passes the names of its clients on needs these as --host, too.`,
 			at, err := outer.options(c, opt)
 			if err != nil {
 				return err
+			}
+			if a.relaxTimers != nil {
+				a.relaxTimers()
 			}
 			return a.serve(c.Context(), opt, at, clients)
 		},
