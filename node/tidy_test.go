@@ -59,7 +59,7 @@ func rooms() map[string][]string {
 		"node/cmd/pentad": {"sdk", "node", "wasmhost", "node/segment", "node/internal",
 			"node/cmd/pentad", "github.com/spf13/cobra", "github.com/goccy/go-yaml",
 			"github.com/jedib0t/go-pretty/v6", "github.com/schollz/progressbar/v3",
-			"golang.org/x/term"},
+			"golang.org/x/term", "golang.org/x/sys"},
 		"node/cmd/pentad/internal/load": {"sdk/record", "github.com/HdrHistogram/hdrhistogram-go"},
 		// Measurements; what pentad is compared with has a folder each.
 		"bench":          {"bench", "sdk", "node", "plugins", "wasmhost", "github.com/spf13/cobra"},

@@ -51,15 +51,15 @@ passes the names of its clients on needs these as --host, too.`,
   pentad serve --cluster-token token --cluster-init
   pentad serve --role edge --upstream core-1:5150,core-2:5150 --edge-quota 20GiB`,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
+			if a.relaxTimers != nil {
+				a.relaxTimers() // before a token is read from a pipe
+			}
 			if opt.Cluster, err = together.options(c); err != nil {
 				return err
 			}
 			at, err := outer.options(c, opt)
 			if err != nil {
 				return err
-			}
-			if a.relaxTimers != nil {
-				a.relaxTimers()
 			}
 			return a.serve(c.Context(), opt, at, clients)
 		},

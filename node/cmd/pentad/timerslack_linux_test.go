@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 )
 
 func tellSlack() {
@@ -33,5 +35,21 @@ func TestRelaxTimers(t *testing.T) {
 	want := fmt.Sprintf("1ms 1ms 1ms %d [a b ]\n", c.Process.Pid)
 	if out.String() != want {
 		t.Errorf("%q, want %q", out.String(), want)
+	}
+}
+
+// A node starts anew before it has read anything: a token may come from a pipe.
+func TestServeRelaxesTimers(t *testing.T) {
+	var stderr strings.Builder
+	token := filepath.Join(t.TempDir(), "token")
+	a := &app{stderr: &stderr, now: time.Now, getenv: func(string) string { return "" },
+		relaxTimers: func() {
+			if err := os.WriteFile(token, []byte("none"), 0o600); err != nil {
+				t.Error(err)
+			}
+		}}
+	a.run(t.Context(), []string{"serve", "--cluster-token", token})
+	if !strings.Contains(stderr.String(), "no token of a cluster") {
+		t.Error(stderr.String())
 	}
 }
