@@ -7,10 +7,21 @@ import (
 	"io"
 	"iter"
 	"net/http"
+	"sync"
+	"time"
 
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
+
+// What answers are read into is used again: clients ask much.
+var (
+	readers = sync.Pool{New: func() any { return wire.NewReader(nil, wire.MaxFramePayload) }}
+	batches = sync.Pool{New: func() any { return new(record.Batch) }}
+)
+
+// maxPooledBytes keeps a batch of large payloads from being kept for ever.
+const maxPooledBytes = 4 << 20
 
 // Scan asks for records and hands them to emit in batches that are valid during the call. An
 // error of emit ends the scan and is returned. Without error the answer came to its end; End says
@@ -18,15 +29,27 @@ import (
 func (c *Client) Scan(
 	ctx context.Context, q *record.Query, emit func(b *record.Batch) error,
 ) (wire.End, error) {
-	var batch record.Batch
+	batch := batches.Get().(*record.Batch)
+	defer func() {
+		if cap(batch.Data) <= maxPooledBytes {
+			batches.Put(batch)
+		}
+	}()
+	return c.scanInto(ctx, batch, q, emit)
+}
+
+// scanInto is Scan, and hands out no batch but this one.
+func (c *Client) scanInto(
+	ctx context.Context, batch *record.Batch, q *record.Query, emit func(b *record.Batch) error,
+) (wire.End, error) {
 	return c.answer(ctx, "/v1/query", q, func(t wire.FrameType, payload []byte) error {
 		if t != wire.FrameRows {
 			return fmt.Errorf("frame of type %d in an answer with records", t)
 		}
-		if err := wire.ParseRows(payload, &batch); err != nil {
+		if err := wire.ParseRows(payload, batch); err != nil {
 			return err
 		}
-		return emit(&batch)
+		return emit(batch)
 	})
 }
 
@@ -96,7 +119,12 @@ func (c *Client) frames(
 		return end, err
 	}
 	defer func() { _ = body.Close() }()
-	frames := wire.NewReader(body, wire.MaxFramePayload)
+	frames := readers.Get().(*wire.Reader)
+	frames.Reset(body)
+	defer func() {
+		frames.Reset(nil)
+		readers.Put(frames)
+	}()
 	for {
 		t, payload, err := frames.Next()
 		switch {
@@ -107,18 +135,31 @@ func (c *Client) frames(
 		case err != nil:
 			return end, err
 		case t == wire.FrameError:
+			readOut(body, cancel)
 			remote := new(wire.Error)
 			if err := wire.ParseError(payload, remote); err != nil {
 				return end, err
 			}
 			return end, remote
 		case t == wire.FrameEnd:
+			readOut(body, cancel)
 			return end, wire.ParseEnd(payload, &end)
 		}
 		if err := each(t, payload); err != nil {
 			return end, err
 		}
 	}
+}
+
+// readOutTimeout bounds the wait for what follows the end frame. The node has sent that by then.
+const readOutTimeout = time.Second
+
+// readOut reads what HTTP puts behind an answer, without which its connection cannot be used again.
+// The answer is there, so there is no error.
+func readOut(body io.Reader, cancel context.CancelFunc) {
+	late := time.AfterFunc(readOutTimeout, cancel)
+	defer late.Stop()
+	_, _ = body.Read(make([]byte, 1))
 }
 
 // errStop ends a scan whose reader wants no more.
@@ -129,7 +170,8 @@ var errStop = errors.New("enough")
 func (c *Client) QueryBatches(ctx context.Context, q *record.Query) iter.Seq2[*record.Batch,
 	error] {
 	return func(yield func(*record.Batch, error) bool) {
-		end, err := c.Scan(ctx, q, func(b *record.Batch) error {
+		// The last batch is valid for ever: no other comes.
+		end, err := c.scanInto(ctx, new(record.Batch), q, func(b *record.Batch) error {
 			if !yield(b, nil) {
 				return errStop
 			}

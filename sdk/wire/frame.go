@@ -141,6 +141,18 @@ func NewReader(r io.Reader, maxPayload int) *Reader {
 	return &Reader{r: r, maxPayload: maxPayload}
 }
 
+// mostKept is how much memory a reader takes along to another stream.
+const mostKept = 4 << 20
+
+// Reset makes r read another stream, in the memory that it has. No payload that it returned is
+// valid any more.
+func (r *Reader) Reset(from io.Reader) {
+	r.r = from
+	if cap(r.buf) > mostKept {
+		r.buf = nil
+	}
+}
+
 // readStep is how much is read, and so allocated, before more of a frame has arrived.
 const readStep = 256 << 10
 
