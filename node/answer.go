@@ -14,7 +14,8 @@ import (
 )
 
 // answerBufferBytes is what a chunk of an answer holds: a small answer is one chunk and one write.
-const answerBufferBytes = 64 << 10
+// With what stands around it and the header it fits into the buffer of the connection.
+const answerBufferBytes = writeBufferBytes - 2<<10
 
 var answerBuffers = sync.Pool{New: func() any {
 	return bufio.NewWriterSize(nil, answerBufferBytes)
@@ -82,10 +83,19 @@ func (a *answer) WriteTo(w io.Writer) (n int64, err error) {
 		buf.Reset(nil)
 		answerBuffers.Put(buf)
 	}()
+	own, _ := a.conn.(*conn)
+	if own != nil { // who asked twice at once does not wait for the second answer with the first
+		if err := own.release(); err != nil {
+			return 0, err
+		}
+	}
 	err = a.produce(rc, buf)
 	_ = a.Close() // before the client has the end of the answer
 	if err != nil {
 		return 0, err
+	}
+	if own != nil {
+		own.answerEnds()
 	}
 	return 0, buf.Flush()
 }

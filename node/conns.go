@@ -24,11 +24,66 @@ type conn struct {
 	net.Conn
 	spoken  atomic.Bool
 	waiting atomic.Int64 // ns on the clock when the read under way began; 0: none is
+
+	// Used by the goroutine that answers alone.
+	end  answerEnd
+	held *[]byte // of frameBuffers: what is written and not yet sent
+}
+
+// answerEnd is how far the end of an answer in chunks has come.
+type answerEnd int
+
+const (
+	endNone    answerEnd = iota
+	endNear              // what is written from now on is the last rows and the end
+	endWritten           // but for the empty line behind the last chunk
+)
+
+const (
+	lastChunk = "0\r\n"
+	// mostHeld is more than the last rows of an answer take with all that is around them.
+	mostHeld = 64 << 10
+)
+
+// answerEnds makes the rest of an answer in chunks go out as one. fasthttp sends the last chunk and
+// the empty line behind it by themselves: three system calls, and the client wakes up for each.
+func (c *conn) answerEnds() {
+	c.end, c.held = endNear, frameBuffers.Get().(*[]byte)
+	*c.held = (*c.held)[:0]
+}
+
+// Write implements net.Conn.
+func (c *conn) Write(b []byte) (int, error) {
+	if c.end == endNone {
+		return c.Conn.Write(b)
+	}
+	*c.held = append(*c.held, b...)
+	switch {
+	case c.end == endNear && string(b) == lastChunk:
+		c.end = endWritten
+	case c.end == endWritten, len(*c.held) > mostHeld:
+		return len(b), c.release()
+	}
+	return len(b), nil
+}
+
+// release sends what is held, and holds nothing any more.
+func (c *conn) release() error {
+	if c.held == nil {
+		return nil
+	}
+	_, err := c.Conn.Write(*c.held)
+	frameBuffers.Put(c.held)
+	c.end, c.held = endNone, nil
+	return err
 }
 
 // Read implements net.Conn. fasthttp reads while it wants more of a request or another one, and
 // never while one is answered.
 func (c *conn) Read(b []byte) (int, error) {
+	if err := c.release(); err != nil { // no client asks on before it has its answer
+		return 0, err
+	}
 	c.waiting.Store(time.Now().UnixNano())
 	n, err := c.Conn.Read(b)
 	c.waiting.Store(0)

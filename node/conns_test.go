@@ -5,14 +5,18 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/valyala/fasthttp"
 )
 
@@ -107,5 +111,73 @@ func TestCloseWithHalfARequest(t *testing.T) {
 	defer cancel()
 	if err := n.Close(ctx); err != nil {
 		t.Errorf("close: %v", err)
+	}
+}
+
+// writeCount counts what is written at once.
+type writeCount struct {
+	net.Conn
+	writes atomic.Int64
+}
+
+func (c *writeCount) Write(b []byte) (int, error) {
+	c.writes.Add(1)
+	return c.Conn.Write(b)
+}
+
+// TestSmallAnswerIsOneWrite: an answer in chunks goes out as one with its end, whatever becomes of
+// the connection, and none is held back.
+func TestSmallAnswerIsOneWrite(t *testing.T) {
+	n := openTest(t, Options{})
+	putMeters(t, n, rand.New(rand.NewPCG(1, 1)), 100)
+	question := wire.AppendQuery(nil, &record.Query{})
+	ask := func(version, headers string) string {
+		return fmt.Sprintf("POST /v1/query HTTP/%s\r\nHost: localhost\r\nContent-Type: %s\r\n"+
+			"Content-Length: %d\r\n%s\r\n%s", version, wire.ContentType, len(question), headers,
+			question)
+	}
+	const health = "GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+	for name, test := range map[string]struct {
+		requests string
+		answers  int
+		writes   int64 // 0: not told
+	}{
+		"one":            {ask("1.1", ""), 1, 1},
+		"close":          {ask("1.1", "Connection: close\r\n"), 1, 1},
+		"HTTP/1.0":       {ask("1.0", ""), 1, 1},
+		"two at once":    {ask("1.1", "") + ask("1.1", ""), 2, 0},
+		"a short behind": {ask("1.1", "") + health, 2, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client, server := net.Pipe()
+			defer client.Close()
+			out := &writeCount{Conn: server}
+			var wg sync.WaitGroup
+			defer wg.Wait()
+			wg.Go(func() {
+				_ = n.server.http.ServeConn(&conn{Conn: out}) // ends with the connection
+				_ = server.Close()
+			})
+			wg.Go(func() {
+				if _, err := client.Write([]byte(test.requests)); err != nil {
+					t.Error(err)
+				}
+			})
+			in := bufio.NewReader(client)
+			for i := range test.answers {
+				answer, err := http.ReadResponse(in, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				body, err := io.ReadAll(answer.Body)
+				if err != nil || answer.StatusCode != http.StatusOK || len(body) == 0 {
+					t.Fatalf("answer %d: %s, %d bytes, %v", i, answer.Status, len(body), err)
+				}
+			}
+			if got := out.writes.Load(); test.writes > 0 && got != test.writes {
+				t.Errorf("%d writes", got)
+			}
+			_ = client.Close()
+		})
 	}
 }

@@ -29,6 +29,8 @@ const (
 	maxConnections = 4096
 	// headerBytes bounds the headers and the query string.
 	headerBytes = 64 << 10
+	// writeBufferBytes is what a connection holds while it answers.
+	writeBufferBytes = 64 << 10
 )
 
 // server speaks HTTP for a node.
@@ -55,7 +57,7 @@ func newServer(n *Node, l net.Listener, hosts hostNames) *server {
 		Concurrency:           maxConnections,
 		MaxRequestBodySize:    maxBodyBytes,
 		ReadBufferSize:        headerBytes,
-		WriteBufferSize:       64 << 10,
+		WriteBufferSize:       writeBufferBytes,
 		ReadTimeout:           readTimeout,
 		WriteTimeout:          queryTimeout,
 		IdleTimeout:           idleTimeout,
