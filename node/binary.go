@@ -58,26 +58,15 @@ func (s *server) query(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	s.streamUntil(ctx, done, func(rc context.Context, w *bufio.Writer) error {
-		var buf []byte
-		end, err := s.node.Query(rc, q, func(b *record.Batch) error {
-			for b.Len() > 0 {
-				part := b.Head(min(b.Len(), wire.MaxRows))
-				var err error
-				if buf, err = wire.AppendRows(buf[:0], part); err != nil {
-					return err
-				}
-				if _, err := w.Write(buf); err != nil {
-					return err
-				}
-				b = tail(b, part.Len())
-			}
-			return nil
+		end, err := s.node.queryFrames(rc, q, func(frames []byte) error {
+			_, err := w.Write(frames)
+			return err
 		})
-		buf = wire.AppendEnd(buf[:0], &end)
+		last := wire.AppendEnd(nil, &end)
 		if err != nil {
-			buf = wire.AppendError(buf[:0], toWire(err))
+			last = wire.AppendError(nil, toWire(err))
 		}
-		_, err = w.Write(buf)
+		_, err = w.Write(last)
 		return err
 	})
 }

@@ -1,13 +1,10 @@
 package node
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
-	"slices"
-	"sync"
 
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
@@ -25,6 +22,26 @@ var errEnough = errors.New("limit reached")
 func (n *Node) Query(
 	ctx context.Context, q *record.Query, emit func(b *record.Batch) error,
 ) (wire.End, error) {
+	return n.queryInto(ctx, &output{q: q, emit: emit, budget: n.opt.ResultBytes})
+}
+
+// queryFrames is Query for who sends the rows on, as frames, which are valid during the call.
+func (n *Node) queryFrames(
+	ctx context.Context, q *record.Query, write func(frames []byte) error,
+) (wire.End, error) {
+	return n.queryInto(ctx, &output{q: q, write: write, budget: n.opt.ResultBytes,
+		emit: func(b *record.Batch) error {
+			frames, err := rowFrames(b)
+			if err != nil {
+				return err
+			}
+			defer freeFrames(frames)
+			return write(*frames)
+		}})
+}
+
+func (n *Node) queryInto(ctx context.Context, out *output) (wire.End, error) {
+	q := out.q
 	ctx, err := n.begin(ctx, q)
 	if err != nil {
 		return wire.End{}, err
@@ -38,7 +55,6 @@ func (n *Node) Query(
 		ctx, done = n.owned(ctx, q)
 		defer done()
 	}
-	out := output{q: q, emit: emit, budget: n.opt.ResultBytes}
 	var end wire.End
 	if only := n.layout.Load().only; only != nil {
 		end, err = only.rows(ctx, q, out.add)
@@ -276,126 +292,4 @@ func (n *local) scanChain(
 		_, _, err = chain(0)
 	}
 	return stats, err
-}
-
-// output brings the rows of all workers into the order and limit of the query.
-type output struct {
-	q      *record.Query
-	emit   func(b *record.Batch) error
-	budget int64
-
-	mu     sync.Mutex // guards all below
-	rows   uint64
-	chosen []record.Record // with an order: the rows so far
-	bytes  int64
-}
-
-// add takes a batch from a worker.
-func (o *output) add(b *record.Batch) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.q.Order != record.OrderNone {
-		return o.collect(b)
-	}
-	if o.q.Limit > 0 && o.rows+uint64(b.Len()) > o.q.Limit {
-		b = b.Head(int(o.q.Limit - o.rows))
-	}
-	if b.Len() > 0 {
-		o.rows += uint64(b.Len())
-		if err := o.emit(o.projected(b)); err != nil {
-			return err
-		}
-	}
-	if o.q.Limit > 0 && o.rows >= o.q.Limit {
-		return errEnough
-	}
-	return nil
-}
-
-// projected leaves payloads out when the query asks for keys, also after a filter that saw them.
-func (o *output) projected(b *record.Batch) *record.Batch {
-	if !o.q.KeysOnly || len(b.Data) == 0 {
-		return b
-	}
-	return &record.Batch{CID: b.CID, MID: b.MID, MOID: b.MOID, CapNs: b.CapNs, AcqNs: b.AcqNs,
-		Tombs: b.Tombs}
-}
-
-// rowBytes is what a collected row takes beside its payload.
-const rowBytes = 64
-
-func (o *output) collect(b *record.Batch) error {
-	data := slices.Clone(b.Data)
-	if o.q.KeysOnly {
-		data = nil
-	}
-	for i := range b.Len() {
-		r := record.Record{Key: b.Key(i), Tomb: b.Tomb(i)}
-		if data != nil && !r.Tomb {
-			at, end := i*b.Stride, (i+1)*b.Stride
-			if b.Offsets != nil {
-				at, end = int(b.Offsets[i]), int(b.Offsets[i+1])
-			}
-			r.Payload = data[at:end:end]
-		}
-		o.chosen = append(o.chosen, r)
-		o.bytes += rowBytes + int64(len(r.Payload))
-	}
-	if limit := o.q.Limit; limit > 0 && uint64(len(o.chosen)) > 4*limit+sortSlack {
-		o.cut()
-	}
-	if o.bytes > o.budget {
-		return errTooLarge
-	}
-	return nil
-}
-
-// sortSlack keeps small limits from sorting after every batch.
-const sortSlack = 1 << 16
-
-// cut sorts what was collected and drops what lies beyond the limit.
-func (o *output) cut() {
-	compare := record.Key.Compare
-	if o.q.Order == record.OrderAcq {
-		compare = func(a, b record.Key) int {
-			return cmp.Or(cmp.Compare(a.AcqNs, b.AcqNs), a.Compare(b))
-		}
-	}
-	slices.SortFunc(o.chosen, func(a, b record.Record) int { return compare(a.Key, b.Key) })
-	if o.q.Limit == 0 || uint64(len(o.chosen)) <= o.q.Limit {
-		return
-	}
-	// Payloads are copied: they alias the whole batches that they came with.
-	o.chosen = slices.Clone(o.chosen[:o.q.Limit])
-	o.bytes = 0
-	for i := range o.chosen {
-		o.chosen[i].Payload = slices.Clone(o.chosen[i].Payload)
-		o.bytes += rowBytes + int64(len(o.chosen[i].Payload))
-	}
-}
-
-// emitRows is how many ordered rows are emitted at once.
-const emitRows = 4096
-
-func (o *output) finish() error {
-	if o.q.Order == record.OrderNone {
-		return nil
-	}
-	o.cut()
-	var b record.Batch
-	for i, r := range o.chosen {
-		if r.Tomb {
-			b.AppendStampedTomb(r.Key)
-		} else {
-			b.AppendStamped(r.Key, r.Payload)
-		}
-		if b.Len() == emitRows || len(b.Data) > record.MaxPayloadBytes/2 || i == len(o.chosen)-1 {
-			o.rows += uint64(b.Len())
-			if err := o.emit(&b); err != nil {
-				return err
-			}
-			b.Reset()
-		}
-	}
-	return nil
 }
