@@ -24,7 +24,9 @@ func relaxTimers() {
 	if before >= timerSlack || setSlackHere(timerSlack) != nil || slackHere() < timerSlack {
 		return
 	}
-	_ = syscall.Exec("/proc/self/exe", os.Args, os.Environ()) // returns only when it has failed
+	if own, err := os.Executable(); err == nil { // /proc/self/exe would be the name of the process
+		_ = syscall.Exec(own, os.Args, os.Environ()) // returns only when it has failed
+	}
 	_ = setSlackHere(before)
 }
 
