@@ -32,7 +32,8 @@ type opener struct {
 	newest  bool
 	jump    bool                // damage explains why the next flush does not follow the last
 	suspect map[*groupLog]error // groups of which nobody knows yet whether they lost something
-	last    []byte              // the last flush of the file, aliasing what was read
+	data    []byte              // a file, in the memory of the one before
+	last    []byte              // the last flush of the file, aliasing data
 	lastAt  int64
 }
 
@@ -106,14 +107,17 @@ func (o *opener) file(name string) error {
 	if err != nil {
 		return fmt.Errorf("open log: %s: %w", name, err)
 	}
-	data := make([]byte, size)
+	if int64(cap(o.data)) < size { // the first touch of memory can take longer than the file
+		o.data = make([]byte, size+size/4)
+	}
+	o.data = o.data[:size]
 	if size > 0 {
-		if _, err := f.ReadAt(data, 0); err != nil {
+		if _, err := f.ReadAt(o.data, 0); err != nil {
 			return fmt.Errorf("read log: %s: %w", name, err)
 		}
 	}
 	o.last = nil
-	end, err := o.flushes(data)
+	end, err := o.flushes(o.data)
 	if err != nil {
 		return err
 	}
