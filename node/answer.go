@@ -83,18 +83,12 @@ func (a *answer) WriteTo(w io.Writer) (n int64, err error) {
 		buf.Reset(nil)
 		answerBuffers.Put(buf)
 	}()
-	own, _ := a.conn.(*conn)
-	if own != nil { // who asked twice at once does not wait for the second answer with the first
-		if err := own.release(); err != nil {
-			return 0, err
-		}
-	}
 	err = a.produce(rc, buf)
 	_ = a.Close() // before the client has the end of the answer
 	if err != nil {
 		return 0, err
 	}
-	if own != nil {
+	if own, ok := a.conn.(*conn); ok {
 		own.answerEnds()
 	}
 	return 0, buf.Flush()

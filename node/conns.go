@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -46,7 +47,8 @@ const (
 )
 
 // answerEnds makes the rest of an answer in chunks go out as one. fasthttp sends the last chunk and
-// the empty line behind it by themselves: three system calls, and the client wakes up for each.
+// the empty line behind it by themselves: three system calls, and the client wakes up for each. To
+// a client that asked on already it sends that line with the next answer: all else goes before.
 func (c *conn) answerEnds() {
 	c.end, c.held = endNear, frameBuffers.Get().(*[]byte)
 	*c.held = (*c.held)[:0]
@@ -59,7 +61,7 @@ func (c *conn) Write(b []byte) (int, error) {
 	}
 	*c.held = append(*c.held, b...)
 	switch {
-	case c.end == endNear && string(b) == lastChunk:
+	case c.end == endNear && bytes.HasSuffix(b, []byte(lastChunk)): // rows may end like that, too
 		c.end = endWritten
 	case c.end == endWritten, len(*c.held) > mostHeld:
 		return len(b), c.release()
@@ -81,9 +83,6 @@ func (c *conn) release() error {
 // Read implements net.Conn. fasthttp reads while it wants more of a request or another one, and
 // never while one is answered.
 func (c *conn) Read(b []byte) (int, error) {
-	if err := c.release(); err != nil { // no client asks on before it has its answer
-		return 0, err
-	}
 	c.waiting.Store(time.Now().UnixNano())
 	n, err := c.Conn.Read(b)
 	c.waiting.Store(0)
@@ -125,6 +124,10 @@ func (s *conns) track(c net.Conn, state fasthttp.ConnState) {
 	switch state {
 	case fasthttp.StateNew:
 		s.open[c] = nil
+	case fasthttp.StateIdle: // on the goroutine that answers
+		if own, ok := c.(*conn); ok {
+			defer func() { _ = own.release() }() // who reads or writes next has the error, too
+		}
 	case fasthttp.StateClosed:
 		done = s.open[c]
 		delete(s.open, c)

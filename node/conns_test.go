@@ -126,7 +126,7 @@ func (c *writeCount) Write(b []byte) (int, error) {
 }
 
 // TestSmallAnswerIsOneWrite: an answer in chunks goes out as one with its end, whatever becomes of
-// the connection, and none is held back.
+// the connection.
 func TestSmallAnswerIsOneWrite(t *testing.T) {
 	n := openTest(t, Options{})
 	putMeters(t, n, rand.New(rand.NewPCG(1, 1)), 100)
@@ -180,4 +180,52 @@ func TestSmallAnswerIsOneWrite(t *testing.T) {
 			_ = client.Close()
 		})
 	}
+}
+
+// TestAnswerIsNotHeldBack: who asks twice at once has the first answer, but for the empty line
+// behind it, while the second question is worked on.
+func TestAnswerIsNotHeldBack(t *testing.T) {
+	n := openTest(t, Options{})
+	putMeters(t, n, rand.New(rand.NewPCG(1, 1)), 100)
+	first, working := make(chan struct{}), n.server.http.Handler
+	n.server.http.Handler = func(ctx *fasthttp.RequestCtx) {
+		if string(ctx.Path()) == "/readyz" {
+			<-first
+		}
+		working(ctx)
+	}
+	client, server := net.Pipe()
+	defer client.Close()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() {
+		_ = n.server.http.ServeConn(&conn{Conn: server}) // ends with the connection
+		_ = server.Close()
+	})
+	wg.Go(func() {
+		const behind = " HTTP/1.1\r\nHost: localhost\r\n\r\n"
+		_, err := client.Write([]byte("GET /v1/records?format=ndjson" + behind + "GET /readyz" +
+			behind))
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	if err := client.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	in := bufio.NewReader(client)
+	for line := ""; line != lastChunk; {
+		var err error
+		if line, err = in.ReadString('\n'); err != nil {
+			t.Fatalf("%v behind %q", err, line)
+		}
+	}
+	close(first)
+	if _, err := in.ReadString('\n'); err != nil {
+		t.Error(err)
+	}
+	if answer, err := http.ReadResponse(in, nil); err != nil || answer.StatusCode != 200 {
+		t.Errorf("%+v, %v", answer, err)
+	}
+	_ = client.Close()
 }

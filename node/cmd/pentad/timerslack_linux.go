@@ -24,8 +24,9 @@ func relaxTimers() {
 	if before >= timerSlack || setSlackHere(timerSlack) != nil || slackHere() < timerSlack {
 		return
 	}
-	if own, err := os.Executable(); err == nil { // /proc/self/exe would be the name of the process
-		_ = syscall.Exec(own, os.Args, os.Environ()) // returns only when it has failed
+	own, _ := os.Executable()                              // an empty path fails
+	for _, file := range []string{own, "/proc/self/exe"} { // which names the process exe
+		_ = syscall.Exec(file, os.Args, os.Environ()) // returns only when it has failed
 	}
 	_ = setSlackHere(before)
 }
