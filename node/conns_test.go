@@ -125,6 +125,28 @@ func (c *writeCount) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
+// askRaw sends requests, as they are, over a connection of their own, which ends with the test.
+func askRaw(t *testing.T, n *Node, requests string) (server *writeCount, client net.Conn) {
+	t.Helper()
+	client, inner := net.Pipe()
+	server = &writeCount{Conn: inner}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		_ = n.server.http.ServeConn(&conn{Conn: server}) // ends with the connection
+		_ = server.Close()
+	})
+	wg.Go(func() {
+		if _, err := client.Write([]byte(requests)); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() {
+		_ = client.Close()
+		wg.Wait()
+	})
+	return server, client
+}
+
 // TestSmallAnswerIsOneWrite: an answer in chunks goes out as one with its end, whatever becomes of
 // the connection.
 func TestSmallAnswerIsOneWrite(t *testing.T) {
@@ -149,20 +171,7 @@ func TestSmallAnswerIsOneWrite(t *testing.T) {
 		"a short behind": {ask("1.1", "") + health, 2, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			client, server := net.Pipe()
-			defer client.Close()
-			out := &writeCount{Conn: server}
-			var wg sync.WaitGroup
-			defer wg.Wait()
-			wg.Go(func() {
-				_ = n.server.http.ServeConn(&conn{Conn: out}) // ends with the connection
-				_ = server.Close()
-			})
-			wg.Go(func() {
-				if _, err := client.Write([]byte(test.requests)); err != nil {
-					t.Error(err)
-				}
-			})
+			out, client := askRaw(t, n, test.requests)
 			in := bufio.NewReader(client)
 			for i := range test.answers {
 				answer, err := http.ReadResponse(in, nil)
@@ -177,7 +186,6 @@ func TestSmallAnswerIsOneWrite(t *testing.T) {
 			if got := out.writes.Load(); test.writes > 0 && got != test.writes {
 				t.Errorf("%d writes", got)
 			}
-			_ = client.Close()
 		})
 	}
 }
@@ -194,22 +202,8 @@ func TestAnswerIsNotHeldBack(t *testing.T) {
 		}
 		working(ctx)
 	}
-	client, server := net.Pipe()
-	defer client.Close()
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	wg.Go(func() {
-		_ = n.server.http.ServeConn(&conn{Conn: server}) // ends with the connection
-		_ = server.Close()
-	})
-	wg.Go(func() {
-		const behind = " HTTP/1.1\r\nHost: localhost\r\n\r\n"
-		_, err := client.Write([]byte("GET /v1/records?format=ndjson" + behind + "GET /readyz" +
-			behind))
-		if err != nil {
-			t.Error(err)
-		}
-	})
+	const behind = " HTTP/1.1\r\nHost: localhost\r\n\r\n"
+	_, client := askRaw(t, n, "GET /v1/records?format=ndjson"+behind+"GET /readyz"+behind)
 	if err := client.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
@@ -227,5 +221,4 @@ func TestAnswerIsNotHeldBack(t *testing.T) {
 	if answer, err := http.ReadResponse(in, nil); err != nil || answer.StatusCode != 200 {
 		t.Errorf("%+v, %v", answer, err)
 	}
-	_ = client.Close()
 }
