@@ -10,9 +10,10 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// Versions of the three sections. 1: first. 2: the directory says which blocks hold late rows.
+// Versions of the three sections. 1: first. 2: the directory says which blocks hold late rows;
+// 3: a block has eight sub-runs, and up to 8,192 rows.
 const (
-	directoryVersion = 2
+	directoryVersion = 3
 	postingsVersion  = 1
 	ranksVersion     = 1
 )
@@ -26,7 +27,7 @@ const (
 
 // AppendDirectory appends the directory: version u32, rows u32, blocks u32, blocks before the first
 // with late rows u32, then per block five pairs (min i64, max i64), offset u64, size u32, rows u32,
-// flagged u32 and four sub-runs {end u32, cap lo i64, cap hi i64, rank lo u32, rank hi u32};
+// flagged u32 and eight sub-runs {end u32, cap lo i64, cap hi i64, rank lo u32, rank hi u32};
 // little-endian.
 func (s *Segment) AppendDirectory(dst []byte) []byte {
 	dst = binary.LittleEndian.AppendUint32(dst, directoryVersion)

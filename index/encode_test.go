@@ -111,7 +111,7 @@ func TestParseAllocatesWhatItReads(t *testing.T) {
 	const list = 4 + 4 + 8 // of the first dimension, which has one bin
 	f("list", "ends inside a list", func(_, p, _ []byte) { put(p[list:], math.MaxUint32) })
 	f("containers", "list of", func(_, p, _ []byte) { put(p[list+4+4:], 1<<16) })
-	f("rows", "at most 4096", func(d, _, _ []byte) {
+	f("rows", "at most 8192", func(d, _, _ []byte) {
 		put(d[4:], math.MaxUint32)
 		at := directoryBytes + record.NumDims*16 + 8 + 4
 		put(d[at:], math.MaxUint32)

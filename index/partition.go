@@ -18,14 +18,14 @@ import (
 )
 
 // subRuns is how many runs of rows, split by cap, a block has; each is sorted by device.
-const subRuns = 4
+const subRuns = 8
 
 // maxBlockRows is how many rows a block may have; the files know no larger ones.
-const maxBlockRows = 4096
+const maxBlockRows = 8192
 
 // Options say what shape blocks take. The zero value works; so do values below zero, as zero.
 type Options struct {
-	// BlockRows is how many rows a block has at most, a multiple of 8 up to 4096; 4096.
+	// BlockRows is how many rows a block has at most, a multiple of 8 up to 8192; 8192.
 	BlockRows int
 	// LateNs separates rows whose cap is further than this, and some more, from those of most rows
 	// that came about the same time, so that late rows and corrections do not widen the blocks of
@@ -34,7 +34,7 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	o.BlockRows = min(cmp.Or(max(0, o.BlockRows), 4096), maxBlockRows)
+	o.BlockRows = min(cmp.Or(max(0, o.BlockRows), maxBlockRows), maxBlockRows)
 	o.LateNs = cmp.Or(max(0, o.LateNs), int64(15*time.Minute))
 	return o
 }
@@ -347,9 +347,7 @@ func (p *Partitioner) leaf(items []item) {
 			ends[i] &^= 7 // filters take eight rows at once
 		}
 	}
-	selectNth(items, ends[1])
-	selectNth(items[:ends[1]], ends[0])
-	selectNth(items[ends[1]:], ends[2]-ends[1])
+	divideAt(items, 0, ends[:subRuns-1])
 	base := uint32(len(p.layout.Order))
 	var subs [subRuns]uint32
 	start := 0

@@ -63,7 +63,7 @@ func TestParseRefuses(t *testing.T) {
 	f(0, rowsField, 0, "sub-runs hold 6 of 0 rows")
 	f(0, flagField, 7, "block 0: sub-runs hold")
 	f(0, firstSub, 5, "block 0: sub-run 1 ends before it starts")
-	f(0, firstSub+3*subBytes, 7, "sub-runs hold 7 of 6 rows")
+	f(0, firstSub+(subRuns-1)*subBytes, 7, "sub-runs hold 7 of 6 rows")
 	f(1, 0, 2, "parse postings: version 2")
 	f(1, 4, 0, "cid: 0 bins")
 	f(1, firstList, 1<<30, "section ends inside a list")

@@ -43,6 +43,19 @@ func selectNth(items []item, n int) {
 	}
 }
 
+// divideAt reorders items so that none before one of the ends has a greater key than those behind
+// it. The items begin at from, and the ends lie between them, ascending.
+func divideAt(items []item, from int, ends []int) {
+	if len(ends) == 0 {
+		return
+	}
+	middle := len(ends) / 2
+	at := ends[middle] - from
+	selectNth(items, at)
+	divideAt(items[:at], from, ends[:middle])
+	divideAt(items[at:], ends[middle], ends[middle+1:])
+}
+
 func less(a, b *item) bool { return a.key < b.key || a.key == b.key && a.rank < b.rank }
 
 func compareKeys(a, b item) int {

@@ -11,7 +11,7 @@ const (
 	// seriesReadings is how many readings of each of its series a block has at least, where there
 	// are as many. What is asked of one device opens a block for every so many readings; what is
 	// asked of a moment, of all devices, opens the more blocks the more of them are side by side.
-	seriesReadings = 3
+	seriesReadings = 4
 )
 
 // derive sets the units from what the rows are: as many cuts through devices as through the time

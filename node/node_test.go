@@ -274,7 +274,7 @@ func TestAggregatesRepeat(t *testing.T) {
 		}
 		groups, end, err := n.Aggregate(ctx, &record.Query{
 			Aggregate: record.PluginCall{Name: "stats"}})
-		if err != nil || len(groups) != 1 || i%2 == 0 && end.BlocksScanned < 100 {
+		if err != nil || len(groups) != 1 || i%2 == 0 && end.BlocksScanned < 40 {
 			t.Fatalf("%d groups, %+v, %v", len(groups), end, err)
 		}
 		if i == 0 {

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	maxBatchRows  = 4096      // a block; above, calls get long and nothing faster
+	maxBatchRows  = 4096      // above, calls get long and nothing faster
 	firstRows     = 1024      // of the first batch, before it is known how dear a row is
 	minBatchRows  = 256       // below, the call itself begins to show
 	maxBatchBytes = 256 << 10 // of payload, unless one payload is larger
@@ -301,7 +301,7 @@ func (c *columns) write(
 }
 
 // roomBytes is how much memory an instance lends: payloads of 8 bytes of four blocks.
-const roomBytes = 128 << 10
+const roomBytes = 256 << 10
 
 // lend returns guest memory in which payloads may be put together, nil where none is to spare.
 func (c *columns) lend(ctx context.Context, g *guest) []byte {

@@ -18,7 +18,7 @@ const (
 	blockHasNumbered = 4 // mid is numbered by a dictionary in ascending order
 
 	// maxBlockRows bounds the rows of a block: larger ones are no longer found by skipping.
-	maxBlockRows = 4096
+	maxBlockRows = 8192
 )
 
 // Kinds of payloads.

@@ -49,7 +49,7 @@ type denseUnpacking struct {
 	width  uint64
 }
 
-// wideMatch is packedMatch for wider values. The sign of the span is turned.
+// wideMatch is packedMatch for wider values. With a sign, that of the span is turned.
 type wideMatch struct {
 	low, span, sign uint64
 	position        uint32
@@ -172,6 +172,9 @@ func filterEights(from *byte, eights int, u *unpacking, m *packedMatch, kept *[2
 func filterWideEights(from *byte, eights int, u *wideUnpacking, m *wideMatch,
 	kept *[256][8]uint8, out *uint32) (k int)
 
+//go:noescape
+func filterDense(from *byte, eights int, u *denseUnpacking, m *wideMatch, out *uint32) (k int)
+
 // filterVector does what filterSpan does with as many of the first rows as it can, some at a time,
 // and returns how many matched and how many were looked at. lo is a multiple of 8.
 func (c *column) filterVector(m match, lo int, out []uint32) (k, done int) {
@@ -180,15 +183,23 @@ func (c *column) filterVector(m match, lo int, out []uint32) (k, done int) {
 		return 0, 0
 	}
 	at := lo / 8 * width
-	if t.sixteens && width <= eightsWidth {
-		if sixteens := min(len(out)/16, (len(c.body)-at-64)/(2*width)); sixteens > 0 {
+	switch room := len(c.body) - at - 64; { // loads take 64 bytes
+	case !t.sixteens || room <= 0:
+	case width <= eightsWidth:
+		if sixteens := min(len(out)/16, room/(2*width)); sixteens > 0 {
 			p := packedMatch{uint32(m.low), uint32(m.span), uint32(lo)}
 			k = filterSixteens(c.byteAt(at), sixteens, &t.sixteen[width], &p,
 				unsafe.SliceData(out))
-			done, lo, at = 16*sixteens, lo+16*sixteens, at+2*width*sixteens
-			out = out[k:][:len(out)-done]
+			done = 16 * sixteens
+		}
+	default:
+		if eights := min(len(out)/8, room/width); eights > 0 {
+			p := wideMatch{low: m.low, span: m.span, position: uint32(lo)}
+			k = filterDense(c.byteAt(at), eights, &t.dense[width][0], &p, unsafe.SliceData(out))
+			done = 8 * eights
 		}
 	}
+	lo, at, out = lo+done, at+done/8*width, out[k:][:len(out)-done]
 	eights := min(len(out)/8, (len(c.body)-at-16)/width) // loads begin in their values
 	if eights <= 0 {
 		return k, done

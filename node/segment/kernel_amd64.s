@@ -146,3 +146,44 @@ next:
 	VZEROUPPER
 	MOVQ        AX, k+48(FP)
 	RET
+
+// func filterDense(from *byte, eights int, u *denseUnpacking, m *wideMatch, out *uint32) (k int)
+TEXT ·filterDense(SB), NOSPLIT, $0-48
+	MOVQ         from+0(FP), SI
+	MOVQ         eights+8(FP), CX
+	MOVQ         u+16(FP), BX
+	MOVQ         m+24(FP), R11
+	MOVQ         out+32(FP), DI
+	VMOVDQU64    0(BX), Z0          // bytes of each value
+	VMOVDQU64    64(BX), Z1         // bits that lie before it
+	VPBROADCASTQ 128(BX), Z2        // its bits
+	MOVQ         136(BX), R8        // bytes of eight values
+	VPBROADCASTQ 0(R11), Z3         // low
+	VPBROADCASTQ 8(R11), Z4         // span
+	VPBROADCASTD 24(R11), Z5        // position
+	MOVQ         $0x0706050403020100, AX
+	VMOVQ        AX, X6
+	VPMOVZXBD    X6, Y6
+	VPADDD       Z6, Z5, Z5
+	MOVL         $8, AX
+	VPBROADCASTD AX, Z6
+	XORQ         AX, AX
+
+next:
+	VPERMB        (SI), Z0, Z7
+	VPSRLVQ       Z1, Z7, Z7
+	VPANDQ        Z2, Z7, Z7
+	VPSUBQ        Z3, Z7, Z7
+	VPCMPUQ       $2, Z4, Z7, K1
+	VPCOMPRESSD.Z Z5, K1, Z8
+	VMOVDQU       Y8, (DI)(AX*4)
+	KMOVW         K1, DX
+	POPCNTL       DX, DX
+	ADDQ          DX, AX
+	VPADDD        Z6, Z5, Z5
+	ADDQ          R8, SI
+	DECQ          CX
+	JNZ           next
+	VZEROUPPER
+	MOVQ          AX, k+40(FP)
+	RET

@@ -45,7 +45,7 @@ type Part struct {
 	Rows      *record.Batch // payloads and tombstones are taken of it
 	Order     []uint32      // position -> number of the row: a permutation of all rows of the part
 	Keys      *record.Batch // keys of the rows by position, with ranks in AcqNs
-	BlockEnds []uint32      // position after the last row of each block; at most 4096 rows each
+	BlockEnds []uint32      // position after the last row of each block; at most 8192 rows each
 	Flags     []uint64      // bitmap by row: it may supersede an older one; nil means none
 }
 

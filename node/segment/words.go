@@ -28,7 +28,7 @@ const (
 	decimalSamples = 16
 	// maxDict bounds a dictionary: a quarter of the largest block. The table is half empty.
 	maxDict   = maxBlockRows / 4
-	dictBits  = 11
+	dictBits  = 12
 	dictSlots = 1 << dictBits
 )
 

@@ -21,8 +21,8 @@ const (
 	// "crc32c json", as those of MANIFEST.
 	partFile   = "PART"
 	partPrefix = "part-"
-	// partFormat of a part. 1: first; 2: 256 devices share a slot.
-	partFormat = 2
+	// partFormat of a part. 1: first; 2: 256 devices share a slot; 3: as format 4 of a store.
+	partFormat = 3
 )
 
 // backupFile is a file of a part.

@@ -104,9 +104,9 @@ func (w *worker) takeChosen(seg *segmentScan, p *piece) error {
 // takeSpan is takeChosen for the rows [lo, hi) of a block.
 func (w *worker) takeSpan(seg *segmentScan, p *piece, b *segment.Block, lo, hi int) error {
 	for lo < hi {
-		end := hi
+		end := min(hi, lo+spanRows)
 		if !w.keysOnly() {
-			end = b.FitSpan(lo, hi, sinkBytes)
+			end = b.FitSpan(lo, end, sinkBytes)
 		}
 		w.span[0] = segment.Span{Lo: uint32(lo), Hi: uint32(end)}
 		if err := w.take(seg, p, b, nil, w.span[:]); err != nil {

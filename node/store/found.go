@@ -10,7 +10,7 @@ import (
 // Blocks with flagged rows are looked at twice: for these rows, before anything is given out, and
 // then for all. The first of them stay open meanwhile, with their rows that lie in the box.
 
-// maxFound bounds what they take, 40 KB each at most.
+// maxFound bounds what they take, 80 KB each at most.
 const maxFound = 64
 
 // found is an open block.

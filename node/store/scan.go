@@ -17,6 +17,8 @@ const (
 	// sinkRows is about how many rows a sink gets at once: enough to amortise a call into a
 	// plugin, few enough to stay in the CPU caches.
 	sinkRows = 2048
+	// spanRows is how many neighbouring rows of a block are gathered at once.
+	spanRows = 4096
 	// sinkBytes is how many payload bytes make a sink be called early: with one payload of the
 	// largest size more they still fit a frame.
 	sinkBytes = 8 << 20

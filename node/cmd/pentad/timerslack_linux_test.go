@@ -55,7 +55,7 @@ func TestServeRelaxesTimers(t *testing.T) {
 				t.Error(err)
 			}
 		}}
-	a.run(t.Context(), []string{"serve", "--cluster-token", token})
+	a.run(t.Context(), []string{"serve", "--dir", t.TempDir(), "--cluster-token", token})
 	if !strings.Contains(stderr.String(), "no token of a cluster") {
 		t.Error(stderr.String())
 	}

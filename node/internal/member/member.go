@@ -32,12 +32,12 @@ import (
 
 // Feature levels of what this program does in a cluster. 1: first; 2: groups can be split; 3: 256
 // devices share a slot, so that who runs less looks for records elsewhere; 4: payloads of commands
-// are packed as decimals; 5: commands for other nodes go over the connections of groups. A new
-// cluster begins at the least that this program runs, so that nodes of older programs can join it
-// that run it, too.
+// are packed as decimals; 5: commands for other nodes go over the connections of groups; 6: blocks
+// of segments have 8,192 rows. A new cluster begins at the least that this program runs, so that
+// nodes of older programs can join it that run it, too.
 const (
-	firstFeature = 5
-	lastFeature  = 5
+	firstFeature = 6
+	lastFeature  = 6
 )
 
 // rejoinEvery is how often seeds are asked: nodes are often started at one time, and the first of
