@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -29,6 +30,8 @@ type lastScan struct {
 	inHead   []index.HeadRow
 	inCell   []lastNeed // the series of the cell
 	arena    []lastNeed // of runs
+	spans    []lastSpan // of the open block
+	tails    []segment.Span
 	found    record.Batch
 }
 

@@ -11,9 +11,6 @@ import (
 const (
 	// medianOf is how many series decide how far back a segment is looked at first.
 	medianOf = 64
-	// fewNeeds: with this many rows of a run for one series that needs it, searching for its rows
-	// is faster than reading all.
-	fewNeeds = 12
 )
 
 // lastSegment is what is left to read of a segment: blocks, from window to window of caps, each
@@ -289,81 +286,4 @@ func (l *lastScan) needsIn(s *lastSegment, b *index.BlockInfo) []lastNeed {
 		}
 	}
 	return l.arena[found:len(l.arena):len(l.arena)]
-}
-
-// readRun takes in the rows of the series that need a run.
-func (l *lastScan) readRun(s *lastSegment, info *index.BlockInfo, r *lastRun) error {
-	sub := &info.Subs[r.sub]
-	lo, hi := 0, int(sub.End)
-	if r.sub > 0 {
-		lo = int(info.Subs[r.sub-1].End)
-	}
-	if lo == hi || !s.ranks.Meets(int64(sub.RankLo), int64(sub.RankHi)) ||
-		!l.box[record.Cap].Meets(sub.CapLo, sub.CapHi) ||
-		!l.anyNeeds(r.needs, index.Bound{Min: sub.CapLo, Max: sub.CapHi}) {
-		return nil
-	}
-	if _, err := l.open(&s.segmentScan, index.Candidate{Block: r.block, Need: 1}); err != nil {
-		return err
-	}
-	uniform := info.Min[record.CID] == info.Max[record.CID] &&
-		info.Min[record.MOID] == info.Max[record.MOID]
-	if !uniform || len(r.needs)*fewNeeds > hi-lo {
-		return l.readSpan(s, r, lo, hi, r.needs)
-	}
-	for i := range r.needs {
-		mid := l.state.series[r.needs[i].number].MID
-		from, to := l.block.SearchMIDs(lo, hi,
-			l.block.FindMIDs(mid, mid+1, info.Max[record.MID]))
-		if err := l.readSpan(s, r, from, to, r.needs[i:i+1]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// readSpan takes in the rows [lo, hi) of the open block that are of the series in needs; both
-// ascend by series.
-func (l *lastScan) readSpan(s *lastSegment, r *lastRun, lo, hi int, needs []lastNeed) error {
-	l.found.Reset()
-	if err := l.block.GatherSpan(lo, hi, true, &l.found); err != nil {
-		return err
-	}
-	for from := 0; from < l.found.Len() && len(needs) > 0; {
-		of := seriesAt(&l.found, from)
-		to := from + 1
-		for to < l.found.Len() && seriesAt(&l.found, to) == of {
-			to++
-		}
-		for len(needs) > 0 && l.state.series[needs[0].number].Compare(of) < 0 {
-			needs = needs[1:]
-		}
-		if len(needs) > 0 && l.state.series[needs[0].number].Series == of {
-			if err := l.takeRows(s, r, lo, from, to, needs[0].number); err != nil {
-				return err
-			}
-		}
-		from = to
-	}
-	return nil
-}
-
-// takeRows takes in the rows [from, to) of what was found at position lo of the open block, all of
-// one series and ascending by cap.
-func (l *lastScan) takeRows(s *lastSegment, r *lastRun, lo, from, to int, number uint32) error {
-	if err := s.stampRows(l.found.AcqNs[from:to]); err != nil {
-		return err
-	}
-	for i := to - 1; i >= from && l.found.CapNs[i] >= l.state.series[number].floorNs; i-- {
-		k := l.found.Key(i)
-		if !l.box[record.Cap].Contains(k.CapNs) || !l.box[record.Acq].Contains(k.AcqNs) {
-			continue
-		}
-		at := rowAt{source: s.source, part: r.block, row: uint32(lo + i)}
-		flagged, tomb := l.block.Flag(lo+i), l.found.Tomb(i)
-		if err := l.take(number, k, at, flagged, tomb); err != nil {
-			return err
-		}
-	}
-	return nil
 }
