@@ -35,7 +35,7 @@ func Divide(
 	items = d.sortByGroup(items)
 	d.derive(items)
 	if !late {
-		d.gatherSeries(items, max(1, each))
+		d.fitSeries(items, max(1, each))
 	}
 	d.divide(items, all)
 	return d.regions

@@ -154,7 +154,7 @@ func (p *Partitioner) part(items []item, late bool) {
 		items = p.sortByGroup(items)
 		p.derive(items)
 		if !late {
-			p.gatherSeries(items, 1)
+			p.fitSeries(items, 1)
 		}
 		p.split(items)
 	}

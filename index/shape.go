@@ -3,15 +3,24 @@ package index
 import (
 	"math"
 	"slices"
+	"time"
 )
 
 const (
 	// derivedFrom is about how many rows the units are derived from.
 	derivedFrom = 4096
+	// oddFraction is 2^32 by the golden ratio, whose multiples are spread evenly.
+	oddFraction = 0x9e3779b9
 	// seriesReadings is how many readings of each of its series a block has at least, where there
 	// are as many. What is asked of one device opens a block for every so many readings; what is
 	// asked of a moment, of all devices, opens the more blocks the more of them are side by side.
 	seriesReadings = 4
+	// enoughReadings is how many of them are enough where a block would have more: it is then cut
+	// by time, until what is asked of a device and a shapeTime opens as few blocks as what is asked
+	// of all devices and a moment. So the shape is the same however long the time is that a segment
+	// covers. With fewer readings, to open a block would take longer than to read them.
+	enoughReadings = 16
+	shapeTime      = 24 * time.Hour
 )
 
 // derive sets the units from what the rows are: as many cuts through devices as through the time
@@ -22,7 +31,9 @@ func (p *Partitioner) derive(items []item) {
 	p.keys = p.keys[:0]
 	mids := make([]uint64, 0, 2*derivedFrom)
 	ranks := make([]uint64, 0, 2*derivedFrom)
-	for i := 0; i < len(items); i += step {
+	for from := 0; from < len(items); from += step {
+		// Not every so manieth: where devices take turns, that could be the same one each time.
+		i := min(from+int(uint32(from)*oddFraction>>16)%step, len(items)-1)
 		p.keys = append(p.keys, uint64(items[i].cap)^1<<63)
 		mids = append(mids, uint64(items[i].mid))
 		ranks = append(ranks, uint64(items[i].rank))
@@ -39,19 +50,25 @@ func spanOfMost(numbers []uint64) float64 {
 	return max(1, float64(numbers[len(numbers)-1-trim]-numbers[trim]))
 }
 
-// gatherSeries makes the unit of devices smaller where blocks would have fewer than seriesReadings
-// of a series. The items are sorted by group, and each stands for so many rows. Late rows are too
-// few for that.
+// fitSeries makes the unit of devices smaller where blocks would have fewer readings of a series
+// than they should have at least, and that of caps where they would have more than enough. The
+// items are sorted by group, and each stands for so many rows. Late rows are too few for that.
 //
 // A block that has one n-th of the devices and one t-th of the time of a group holds readings/t
 // rows of each of its series, and there are n*t of them.
-func (p *Partitioner) gatherSeries(items []item, each float64) {
+func (p *Partitioner) fitSeries(items []item, each float64) {
 	found, blocks := p.countSeries(items)
 	rows := float64(len(items)) * each
-	blocks *= each / float64(p.opt.BlockRows)
+	blocks = max(1, blocks*each/float64(p.opt.BlockRows))
 	readings := rows / seriesSeen(float64(found), rows, 1/each)
-	cuts := seriesReadings / readings // of time, at most its inverse
-	p.unitMID /= max(1, min(blocks, blocks*cuts*cuts))
+	has := readings / math.Sqrt(blocks) // with as many cuts through devices as through time
+	switch {
+	case has < seriesReadings:
+		p.unitMID /= min(blocks, math.Pow(seriesReadings/has, 2))
+	case has > enoughReadings:
+		cuts := min(blocks, math.Pow(has/enoughReadings, 2), p.unitCapNs/float64(shapeTime))
+		p.unitCapNs /= max(1, cuts)
+	}
 }
 
 // countSeries returns how many series the items are of, and how many items the group of an item

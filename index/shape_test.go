@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -49,5 +50,38 @@ func TestReadingsOfSeries(t *testing.T) {
 	}
 	if each := float64(lies) / devices; each > 1.2*readings/2 {
 		t.Errorf("the %d rows of a device lie in %.1f blocks", readings, each)
+	}
+}
+
+// TestMomentsOfLongTimes: what is asked of a moment opens no more blocks the longer the time is
+// that a segment covers, and what is asked of a device opens one for each 16 readings at most.
+func TestMomentsOfLongTimes(t *testing.T) {
+	const devices, blockRows = 64, 256
+	for _, readings := range []int64{512, 1024, 8192} {
+		var rows record.Batch
+		for slot := range readings {
+			for device := range int64(devices) {
+				rows.AppendStamped(record.Key{CID: 1, MID: device * 3, MOID: 2,
+					CapNs: slot * int64(15*time.Minute), AcqNs: slot*devices + device}, nil)
+			}
+		}
+		l := Partition(&rows, Options{BlockRows: blockRows})
+		met, lies, from := 0, 0, uint32(0)
+		for _, end := range l.BlockEnds {
+			caps, mids := map[int64]bool{}, map[int64]bool{}
+			for i := from; i < end; i++ {
+				caps[l.Keys.CapNs[i]], mids[l.Keys.MID[i]] = true, true
+			}
+			met, lies, from = met+len(caps), lies+len(mids), end
+		}
+		moment, device := float64(met)/float64(readings), float64(lies)/devices
+		if most := 2 * devices * float64(enoughReadings) / blockRows; moment > most {
+			t.Errorf("of %d readings a moment lies in %.1f blocks, %.1f are enough", readings,
+				moment, most)
+		}
+		if most := 2 * float64(readings) / enoughReadings; device > most {
+			t.Errorf("of %d readings a device lies in %.1f blocks, %.1f are enough", readings,
+				device, most)
+		}
 	}
 }
