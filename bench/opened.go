@@ -105,6 +105,30 @@ func held() (m memory, err error) {
 	return m, err
 }
 
+const (
+	calmFor  = 500 * time.Millisecond
+	calmMost = 20 * time.Second
+)
+
+// calm waits until a process has done what it prepares after its start: until it takes no processor
+// time for a while, but not for long.
+func calm(ctx context.Context, pid int) error {
+	for end := time.Now().Add(calmMost); time.Now().Before(end); {
+		before, err := process.CPU(pid)
+		if err != nil {
+			return err
+		}
+		if err := until(ctx, time.Now().Add(calmFor)); err != nil {
+			return err
+		}
+		after, err := process.CPU(pid)
+		if err != nil || after == before {
+			return err
+		}
+	}
+	return nil
+}
+
 // idleCPU returns which share of a core a process uses for a time.
 func idleCPU(ctx context.Context, pid int, idle time.Duration) (float64, error) {
 	if idle == 0 {

@@ -59,7 +59,7 @@ func residentCommand(out io.Writer) *cobra.Command {
 with an empty page cache, then again. Memory is what is held after a collection, less what a node
 without records holds; it is given before and after the ten queries, and scaled to a billion records
 by the slope between the first size and the last. The idle node is watched as a Go library and as
-the program pentad.`,
+the program pentad, once that has done what it prepares after its start.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return r.run(c.Context()) },
 	}
@@ -167,6 +167,9 @@ func (r *resident) serve(ctx context.Context, dir string, o *opening) error {
 	}
 	pid := n.cmd.Process.Pid
 	o.served, err = process.Memory(pid)
+	if err == nil && r.idle > 0 {
+		err = calm(ctx, pid)
+	}
 	if err == nil {
 		o.servedCPU, err = idleCPU(ctx, pid, r.idle)
 	}
