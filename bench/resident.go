@@ -166,9 +166,8 @@ func (r *resident) serve(ctx context.Context, dir string, o *opening) error {
 		return err
 	}
 	pid := n.cmd.Process.Pid
-	o.served, err = process.Memory(pid)
-	if err == nil && r.idle > 0 {
-		err = calm(ctx, pid)
+	if err = calm(ctx, pid); err == nil {
+		o.served, err = process.Memory(pid)
 	}
 	if err == nil {
 		o.servedCPU, err = idleCPU(ctx, pid, r.idle)

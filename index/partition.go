@@ -206,8 +206,9 @@ func splitLate(items []item, lateNs int64) int {
 	k := 0
 	for from := 0; from < len(items); from += lateWindow {
 		window := items[from:min(from+lateWindow, len(items))]
+		each := max(1, len(window)/lateSample)
 		for i := range caps {
-			caps[i] = window[i*len(window)/lateSample].cap
+			caps[i] = window[min(anyOf(i*len(window)/lateSample, each), len(window)-1)].cap
 		}
 		slices.Sort(caps[:])
 		lo, hi := caps[lateSample/8], caps[lateSample-1-lateSample/8]

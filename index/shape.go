@@ -9,18 +9,16 @@ import (
 const (
 	// derivedFrom is about how many rows the units are derived from.
 	derivedFrom = 4096
-	// oddFraction is 2^32 by the golden ratio, whose multiples are spread evenly.
-	oddFraction = 0x9e3779b9
 	// seriesReadings is how many readings of each of its series a block has at least, where there
 	// are as many. What is asked of one device opens a block for every so many readings; what is
 	// asked of a moment, of all devices, opens the more blocks the more of them are side by side.
 	seriesReadings = 4
 	// enoughReadings is how many of them are enough where a block would have more: it is then cut
 	// by time, until what is asked of a device and a shapeTime opens as few blocks as what is asked
-	// of all devices and a moment. So the shape is the same however long the time is that a segment
-	// covers. With fewer readings, to open a block would take longer than to read them.
+	// of all devices and a moment. So beyond that, the shape does not depend on the time that a
+	// segment covers. With fewer readings, to open a block would take longer than to read them.
 	enoughReadings = 16
-	shapeTime      = 24 * time.Hour
+	shapeTime      = 3 * 24 * time.Hour
 )
 
 // derive sets the units from what the rows are: as many cuts through devices as through the time
@@ -32,8 +30,7 @@ func (p *Partitioner) derive(items []item) {
 	mids := make([]uint64, 0, 2*derivedFrom)
 	ranks := make([]uint64, 0, 2*derivedFrom)
 	for from := 0; from < len(items); from += step {
-		// Not every so manieth: where devices take turns, that could be the same one each time.
-		i := min(from+int(uint32(from)*oddFraction>>16)%step, len(items)-1)
+		i := min(anyOf(from, step), len(items)-1)
 		p.keys = append(p.keys, uint64(items[i].cap)^1<<63)
 		mids = append(mids, uint64(items[i].mid))
 		ranks = append(ranks, uint64(items[i].rank))
@@ -41,6 +38,13 @@ func (p *Partitioner) derive(items []item) {
 	p.unitMID = spanOfMost(mids)
 	p.unitCapNs = spanOfMost(p.keys)
 	p.unitRank = spanOfMost(ranks)
+}
+
+// anyOf returns one of the places [from, from+n), as a hash of from says. Where devices take turns,
+// every n-th row could be of the same one.
+func anyOf(from, n int) int {
+	const golden = 0x9e3779b9 // 2^32 by the golden ratio: its multiples are spread evenly
+	return from + int(uint32(from)*golden>>16)%n
 }
 
 // spanOfMost returns how wide the middle 98 % of numbers lie, at least 1.

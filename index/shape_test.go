@@ -62,7 +62,7 @@ func TestMomentsOfLongTimes(t *testing.T) {
 		for slot := range readings {
 			for device := range int64(devices) {
 				rows.AppendStamped(record.Key{CID: 1, MID: device * 3, MOID: 2,
-					CapNs: slot * int64(15*time.Minute), AcqNs: slot*devices + device}, nil)
+					CapNs: slot * int64(6*time.Hour), AcqNs: slot*devices + device}, nil)
 			}
 		}
 		l := Partition(&rows, Options{BlockRows: blockRows})
@@ -82,6 +82,23 @@ func TestMomentsOfLongTimes(t *testing.T) {
 		if most := 2 * float64(readings) / enoughReadings; device > most {
 			t.Errorf("of %d readings a device lies in %.1f blocks, %.1f are enough", readings,
 				device, most)
+		}
+	}
+}
+
+// TestDevicesTakeTurns: a device whose readings come an hour later than those of the others is not
+// late, however the rows that are looked at meet it.
+func TestDevicesTakeTurns(t *testing.T) {
+	for _, devices := range []int64{2, 4, 64} {
+		var rows record.Batch
+		for i := range int64(2 * lateWindow) {
+			behind := i % devices % 2 * int64(time.Hour)
+			rows.AppendStamped(record.Key{CID: 1, MID: i % devices, MOID: 2,
+				CapNs: i/devices*int64(time.Second) - behind, AcqNs: i}, nil)
+		}
+		if l := Partition(&rows, Options{BlockRows: 1024}); l.OnTime != len(l.BlockEnds) {
+			t.Errorf("%d devices: %d of %d blocks are of late rows", devices,
+				len(l.BlockEnds)-l.OnTime, len(l.BlockEnds))
 		}
 	}
 }

@@ -32,6 +32,7 @@ type lastScan struct {
 	arena    []lastNeed // of runs
 	spans    []lastSpan // of the open block
 	tails    []segment.Span
+	named    record.Batch // rows of which only the series is read
 	found    record.Batch
 }
 

@@ -59,15 +59,15 @@ func (l *lastScan) findSpans(info *index.BlockInfo, needs []lastNeed, lo, hi int
 		}
 		return nil
 	}
-	l.found.Reset()
+	l.named.Reset()
 	l.span[0] = segment.Span{Lo: uint32(lo), Hi: uint32(hi)}
-	if err := l.block.GatherParts(nil, l.span[:], partsOfSeries, &l.found); err != nil {
+	if err := l.block.GatherParts(nil, l.span[:], partsOfSeries, &l.named); err != nil {
 		return err
 	}
-	for from := 0; from < l.found.Len() && len(needs) > 0; {
-		of := seriesAt(&l.found, from)
+	for from := 0; from < l.named.Len() && len(needs) > 0; {
+		of := seriesAt(&l.named, from)
 		to := from + 1
-		for to < l.found.Len() && seriesAt(&l.found, to) == of {
+		for to < l.named.Len() && seriesAt(&l.named, to) == of {
 			to++
 		}
 		for len(needs) > 0 && l.state.series[needs[0].number].Compare(of) < 0 {
