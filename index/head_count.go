@@ -14,11 +14,9 @@ func (h *Head) Count(box *record.Box, belowAcqNs int64) int {
 	for ids := s.ids(); len(ids) > 0; {
 		h.look()
 		for looked := 0; len(ids) > 0 && looked < scanLook/chunkRows; ids = ids[1:] {
-			c := h.list[ids[0]]
-			for i := range c.chunks {
-				count += s.count(c, &c.chunks[i], from, to)
-			}
-			looked += len(c.chunks)
+			n, chunks := s.countCell(h.list[ids[0]], from, to)
+			count += n
+			looked += chunks
 		}
 		h.mu.RUnlock()
 	}
@@ -35,6 +33,20 @@ func (s *headScan) places() (from, to place) {
 		from, below = rows.bound(set[0].From), min(below, set[len(set)-1].To)
 	}
 	return from, rows.bound(below)
+}
+
+// countCell returns how many rows of a cell match, and at how many chunks it looked.
+func (s *headScan) countCell(c *cell, from, to place) (count, chunks int) {
+	if timely, _ := c.meets(s.box[record.Cap]); timely {
+		for i := range c.chunks {
+			count += s.count(c, &c.chunks[i], from, to)
+		}
+		return count, len(c.chunks)
+	}
+	for _, i := range c.late {
+		count += s.count(c, &c.chunks[i], from, to)
+	}
+	return count, len(c.late)
 }
 
 // count returns how many rows of a chunk match.
