@@ -16,7 +16,7 @@ const (
 	columnMemory = 2*4 + 3*8
 	// cellMemory is what a cell takes beside its rows: its place in map and list, and its first
 	// chunk. With random device ids each row has a cell of its own, and this is most of it.
-	cellMemory = 232
+	cellMemory = 248
 	// tableMemory is what the table of the newest caps of a cell takes, and newestMemory those of
 	// 64 neighbours in it.
 	tableMemory  = 1<<cellShift/8 + 16

@@ -1,6 +1,10 @@
 package index
 
-import "github.com/pentad-db/pentad/sdk/record"
+import (
+	"math"
+
+	"github.com/pentad-db/pentad/sdk/record"
+)
 
 const (
 	// cellShift: a cell holds the rows of a tenant, quantity and 256 neighbouring devices. With
@@ -31,6 +35,7 @@ type entry struct {
 // would stretch the zones of the others over days.
 type chunk struct {
 	capLo, capHi int64
+	reach        int64 // the greatest cap of this chunk and those before it
 	first, last  place // of the rows: most chunks are passed over, and their rows lie elsewhere
 	rows         []entry
 }
@@ -114,7 +119,7 @@ func (c *cell) append(r entry, m *memory) {
 	}
 	caps.Min, caps.Max = min(caps.Min, r.cap), max(caps.Max, r.cap)
 	if *open == 0 || len(c.chunks[*open-1].rows) == chunkRows {
-		k := chunk{capLo: r.cap, capHi: r.cap, first: r.at}
+		k := chunk{capLo: r.cap, capHi: r.cap, reach: c.reach(len(c.chunks)), first: r.at}
 		switch { // once the cell has shown that it fills chunks
 		case *open > 0 && m != nil:
 			k.rows = take[entry](m, chunkRows)[:0]
@@ -131,6 +136,17 @@ func (c *cell) append(r entry, m *memory) {
 	k.capLo, k.capHi, k.last = min(k.capLo, r.cap), max(k.capHi, r.cap), r.at
 	k.rows = append(k.rows, r)
 	c.rows++
+	for i := int(*open - 1); i < len(c.chunks) && c.chunks[i].reach < r.cap; i++ {
+		c.chunks[i].reach = r.cap
+	}
+}
+
+// reach returns the greatest cap of the first n chunks.
+func (c *cell) reach(n int) int64 {
+	if n == 0 {
+		return math.MinInt64
+	}
+	return c.chunks[n-1].reach
 }
 
 // meets reports which rows may lie in the caps of a box, those that are not flagged, and flagged

@@ -13,7 +13,13 @@ import (
 type HeadCell struct {
 	ID     uint32
 	Series []SeriesCap // those in the box, ascending; no row of theirs has a greater cap
-	Chunks []Bound     // the least and the greatest cap of each chunk
+	Chunks int         // how many it has
+}
+
+// HeadChunk says what caps rows of a chunk have.
+type HeadChunk struct {
+	Caps     Bound
+	BeforeNs int64 // the greatest cap of all chunks before it
 }
 
 // HeadRow is a row of a cell, without its payload.
@@ -45,10 +51,7 @@ func (h *Head) Cell(id uint32, box *record.Box, to *HeadCell) {
 	h.look()
 	defer h.mu.RUnlock()
 	c := h.list[id]
-	to.ID, to.Series, to.Chunks = id, to.Series[:0], to.Chunks[:0]
-	for i := range c.chunks {
-		to.Chunks = append(to.Chunks, Bound{c.chunks[i].capLo, c.chunks[i].capHi})
-	}
+	to.ID, to.Series, to.Chunks = id, to.Series[:0], len(c.chunks)
 	if c.newest == nil {
 		to.look(c, box)
 		return
@@ -82,6 +85,18 @@ func (to *HeadCell) look(c *cell, box *record.Box) {
 		return cmp.Or(cmp.Compare(a.MID, b.MID), cmp.Compare(b.NewestNs, a.NewestNs))
 	})
 	to.Series = slices.CompactFunc(to.Series, func(a, b SeriesCap) bool { return a.MID == b.MID })
+}
+
+// Chunks appends the chunks [from, to) of a cell, in the order in which they were begun.
+func (h *Head) Chunks(id uint32, from, to int, dst []HeadChunk) []HeadChunk {
+	h.look()
+	defer h.mu.RUnlock()
+	c := h.list[id]
+	for i := from; i < to; i++ {
+		k := &c.chunks[i]
+		dst = append(dst, HeadChunk{Bound{k.capLo, k.capHi}, c.reach(i)})
+	}
+	return dst
 }
 
 // ChunkRows appends the rows of a chunk of a cell that lie in the box and have acq < belowAcqNs.

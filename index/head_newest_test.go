@@ -1,6 +1,7 @@
 package index
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -29,9 +30,14 @@ func TestHeadCells(t *testing.T) {
 					}
 					before = &s.Series
 				}
-				for i := range cell.Chunks {
+				reach := int64(math.MinInt64)
+				for i, c := range h.Chunks(id, 0, cell.Chunks, nil) {
+					if c.BeforeNs != reach {
+						t.Fatalf("chunks before chunk %d reach %d, it says %d", i, reach, c.BeforeNs)
+					}
+					reach = max(reach, c.Caps.Max)
 					for _, r := range h.ChunkRows(id, i, x, below, nil) {
-						if r.Key.CapNs < cell.Chunks[i].Min || r.Key.CapNs > cell.Chunks[i].Max {
+						if r.Key.CapNs < c.Caps.Min || r.Key.CapNs > c.Caps.Max {
 							t.Fatalf("%v lies outside its chunk", r.Key)
 						}
 						got = append(got, uint64(id)<<32|uint64(r.Row))
@@ -89,11 +95,11 @@ func TestHeadLateRowsApart(t *testing.T) {
 	var cell HeadCell
 	for _, id := range h.Cells(&record.Box{}) {
 		h.Cell(id, &record.Box{}, &cell)
-		for _, c := range cell.Chunks {
-			if c.Min < 1_000_000 {
+		for _, c := range h.Chunks(id, 0, cell.Chunks, nil) {
+			if c.Caps.Min < 1_000_000 {
 				wide++
-				if c.Max >= 1_000_000 {
-					t.Errorf("chunk of caps %d to %d", c.Min, c.Max)
+				if c.Caps.Max >= 1_000_000 {
+					t.Errorf("chunk of caps %d to %d", c.Caps.Min, c.Caps.Max)
 				}
 			}
 		}

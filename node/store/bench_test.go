@@ -1,6 +1,7 @@
 package store
 
 import (
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -183,4 +184,38 @@ func BenchmarkLast(b *testing.B) {
 	put(rounds + 1)
 	ask("head 1", 1)
 	ask("head 5", 5)
+}
+
+// BenchmarkLastOfHead asks for the newest reading of one sensor, and of a hundred, that have a
+// million in a head.
+func BenchmarkLastOfHead(b *testing.B) {
+	const sensors, readings = 100, 10_000
+	clock := new(atomic.Int64)
+	s := openTest(b, Options{Now: clock.Load})
+	for from := 0; from < readings; from += 100 {
+		batch := &record.Batch{}
+		for r := from; r < from+100; r++ {
+			for d := range sensors {
+				batch.Append(record.Key{CID: 1, MOID: 1, MID: int64(d),
+					CapNs: int64(r) * int64(10*time.Second)}, make([]byte, 8))
+			}
+		}
+		clock.Store(int64(from+100) * int64(10*time.Second))
+		mustPut(b, s, batch, WriterSeq{})
+	}
+	for _, devices := range []int64{1, sensors} {
+		b.Run(fmt.Sprint(devices), func(b *testing.B) {
+			q := record.Query{View: record.ViewLatest, Last: 1,
+				Box: record.Box{record.MID: {{From: 0, To: devices}}}}
+			b.ReportAllocs()
+			for b.Loop() {
+				stats, err := s.Scan(b.Context(), &q, func(int) (Sink, error) {
+					return func(*record.Batch) error { return nil }, nil
+				})
+				if err != nil || stats.Rows != uint64(devices) || stats.HeadRows != stats.Rows {
+					b.Fatalf("%d rows, %d of heads, %v", stats.Rows, stats.HeadRows, err)
+				}
+			}
+		})
+	}
 }

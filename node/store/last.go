@@ -26,7 +26,7 @@ type lastScan struct {
 	segments []*lastSegment
 	heads    []*index.Head // newest first
 	cell     index.HeadCell
-	reach    []int64 // of the cell: greatest cap of each chunk and those before it
+	chunks   []index.HeadChunk // of the cell
 	inHead   []index.HeadRow
 	inCell   []lastNeed // the series of the cell
 	arena    []lastNeed // of runs
@@ -145,24 +145,24 @@ func (l *lastScan) head(source uint32, h *index.Head) error {
 
 // cellRows takes in what of the cell in hand can be among the newest.
 func (l *lastScan) cellRows(source uint32, h *index.Head) error {
-	l.reach = l.reach[:0]
-	for i, c := range l.cell.Chunks {
-		l.reach = append(l.reach, c.Max)
-		if i > 0 {
-			l.reach[i] = max(c.Max, l.reach[i-1])
+	const atOnce = 16
+	for to := l.cell.Chunks; to > 0 && len(l.inCell) > 0; {
+		from := max(0, to-atOnce)
+		l.chunks = h.Chunks(l.cell.ID, from, to, l.chunks[:0])
+		for i := to - 1; i >= from && len(l.inCell) > 0; i-- {
+			k := &l.chunks[i-from]
+			if !l.anyNeeds(l.inCell, k.Caps) {
+				continue
+			}
+			l.inHead = h.ChunkRows(l.cell.ID, i, &l.box, l.scan.horizon, l.inHead[:0])
+			if err := l.takeHead(source); err != nil {
+				return err
+			}
+			l.inCell = slices.DeleteFunc(l.inCell, func(n lastNeed) bool {
+				return i == 0 || l.state.series[n.number].floorNs > k.BeforeNs
+			})
 		}
-	}
-	for i := len(l.cell.Chunks) - 1; i >= 0 && len(l.inCell) > 0; i-- {
-		if !l.anyNeeds(l.inCell, l.cell.Chunks[i]) {
-			continue
-		}
-		l.inHead = h.ChunkRows(l.cell.ID, i, &l.box, l.scan.horizon, l.inHead[:0])
-		if err := l.takeHead(source); err != nil {
-			return err
-		}
-		l.inCell = slices.DeleteFunc(l.inCell, func(n lastNeed) bool {
-			return i == 0 || l.state.series[n.number].floorNs > l.reach[i-1]
-		})
+		to = from
 	}
 	return nil
 }
