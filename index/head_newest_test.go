@@ -33,7 +33,7 @@ func TestHeadCells(t *testing.T) {
 				reach := int64(math.MinInt64)
 				for i, c := range h.Chunks(id, 0, cell.Chunks, nil) {
 					if c.BeforeNs != reach {
-						t.Fatalf("chunks before chunk %d reach %d, it says %d", i, reach, c.BeforeNs)
+						t.Fatalf("chunks before %d reach %d, it says %d", i, reach, c.BeforeNs)
 					}
 					reach = max(reach, c.Caps.Max)
 					for _, r := range h.ChunkRows(id, i, x, below, nil) {
