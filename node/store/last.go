@@ -146,24 +146,36 @@ func (l *lastScan) head(source uint32, h *index.Head) error {
 // cellRows takes in what of the cell in hand can be among the newest.
 func (l *lastScan) cellRows(source uint32, h *index.Head) error {
 	const atOnce = 16
+	caps := l.box[record.Cap]
 	for to := l.cell.Chunks; to > 0 && len(l.inCell) > 0; {
 		from := max(0, to-atOnce)
 		l.chunks = h.Chunks(l.cell.ID, from, to, l.chunks[:0])
 		for i := to - 1; i >= from && len(l.inCell) > 0; i-- {
 			k := &l.chunks[i-from]
-			if !l.anyNeeds(l.inCell, k.Caps) {
-				continue
+			if caps.Meets(k.Caps.Min, k.Caps.Max) && l.anyNeeds(l.inCell, k.Caps) {
+				if err := l.chunk(source, h, i, k.BeforeNs); err != nil {
+					return err
+				}
 			}
-			l.inHead = h.ChunkRows(l.cell.ID, i, &l.box, l.scan.horizon, l.inHead[:0])
-			if err := l.takeHead(source); err != nil {
-				return err
+			if k.BeforeNs < extent(caps, record.Cap).Min {
+				return nil
 			}
-			l.inCell = slices.DeleteFunc(l.inCell, func(n lastNeed) bool {
-				return i == 0 || l.state.series[n.number].floorNs > k.BeforeNs
-			})
 		}
 		to = from
 	}
+	return nil
+}
+
+// chunk takes in what of a chunk of the cell in hand can be among the newest, and drops the series
+// that need nothing of those before it, whose caps reach up to beforeNs.
+func (l *lastScan) chunk(source uint32, h *index.Head, i int, beforeNs int64) error {
+	l.inHead = h.ChunkRows(l.cell.ID, i, &l.box, l.scan.horizon, l.inHead[:0])
+	if err := l.takeHead(source); err != nil {
+		return err
+	}
+	l.inCell = slices.DeleteFunc(l.inCell, func(n lastNeed) bool {
+		return l.state.series[n.number].floorNs > beforeNs
+	})
 	return nil
 }
 
