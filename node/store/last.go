@@ -24,6 +24,7 @@ type lastScan struct {
 	state    lastState
 	hider    *newest // with lost series: every version that hides another
 	segments []*lastSegment
+	spare    []*lastSegment // memory of those of before
 	heads    []*index.Head // newest first
 	cell     index.HeadCell
 	chunks   []index.HeadChunk // of the cell
@@ -71,7 +72,7 @@ func (w *worker) last(now *snapshot, box record.Box) error {
 
 // release lets another query have the memory.
 func (l *lastScan) release() {
-	clear(l.segments)
+	l.forgetSegments()
 	clear(l.heads)
 	l.worker, l.now, l.hider, l.box = nil, nil, nil, record.Box{}
 	lastScans.Put(l)
@@ -108,7 +109,8 @@ func (l *lastScan) findLost() error {
 }
 
 func (l *lastScan) find() error {
-	l.heads, l.segments, l.arena = l.heads[:0], l.segments[:0], l.arena[:0]
+	l.forgetSegments()
+	l.heads, l.arena = l.heads[:0], l.arena[:0]
 	l.heads = append(l.heads, l.now.head)
 	for i := len(l.now.frozen) - 1; i >= 0; i-- {
 		l.heads = append(l.heads, l.now.frozen[i].head)

@@ -35,6 +35,34 @@ type lastRun struct {
 	needs []lastNeed // of the series that can be in the block; nil before it is looked at
 }
 
+// newSegment returns an empty one, with memory of one before.
+func (l *lastScan) newSegment() *lastSegment {
+	last := len(l.spare) - 1
+	if last < 0 {
+		return new(lastSegment)
+	}
+	s := l.spare[last]
+	l.spare = l.spare[:last]
+	return s
+}
+
+// forgetSegments ends the use of all segments.
+func (l *lastScan) forgetSegments() {
+	for i, s := range l.segments {
+		l.spare = append(l.spare, s.emptied())
+		l.segments[i] = nil
+	}
+	l.segments = l.segments[:0]
+}
+
+// emptied forgets everything but memory.
+func (s *lastSegment) emptied() *lastSegment {
+	clear(s.runs[:cap(s.runs)])
+	*s = lastSegment{shown: s.shown[:0], seen: s.seen[:0], runs: s.runs[:0],
+		segmentScan: segmentScan{ranks: s.ranks[:0]}}
+	return s
+}
+
 // next returns the greatest cap that any row can have which is not read yet.
 func (s *lastSegment) next() (capNs int64, ok bool) {
 	if len(s.runs) == 0 {
@@ -73,8 +101,8 @@ func (l *lastScan) findSealed() error {
 // listSegments lists those that the box can meet, by descending greatest cap.
 func (l *lastScan) listSegments() {
 	for i, sealed := range l.now.sealed {
-		s := &lastSegment{source: uint32(len(l.heads) + i)}
-		s.sealedSegment = sealed
+		s := l.newSegment()
+		s.source, s.sealedSegment = uint32(len(l.heads)+i), sealed
 		bounds := sealed.idx.Bounds()
 		meets := true
 		for d := range record.NumDims {
@@ -84,10 +112,11 @@ func (l *lastScan) listSegments() {
 		if len(l.scan.winners) > 0 {
 			s.shown = appendRanks(s.shown[:0], sealed, &record.Box{record.Acq: l.scan.winners})
 			if len(s.shown) == 0 {
-				s.shown = record.RangeSet{record.At(-1)}
+				s.shown = append(s.shown, record.At(-1))
 			}
 		}
 		if !meets || len(s.ranks) == 0 {
+			l.spare = append(l.spare, s.emptied())
 			continue
 		}
 		asked := extent(l.box[record.Cap], record.Cap)
@@ -127,7 +156,9 @@ func (l *lastScan) begin(s *lastSegment) error {
 	s.needs = l.arena[found:len(l.arena):len(l.arena)]
 	l.state.settle()
 	s.from = record.Cap.Max()
-	s.seen = make([]uint64, (s.idx.Blocks()+63)/64)
+	words := (s.idx.Blocks() + 63) / 64
+	s.seen = slices.Grow(s.seen[:0], words)[:words]
+	clear(s.seen)
 	l.nextWindow(s)
 	return nil
 }
