@@ -10,9 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,8 +30,6 @@ const (
 	barFeedP50    = 5.0 // ms from the acknowledgement to a follower
 	barFeedP99    = 50.0
 	barFollowers  = 100.0 // MiB of a thousand that wait
-
-	feedBatch = 500 // records of a put while latency is measured
 )
 
 // following is one run of change feeds.
@@ -247,95 +243,18 @@ func (r *following) served(
 // follow measures the time from the acknowledgement of a batch to the arrival of its records.
 func (r *following) follow(ctx context.Context) error {
 	return r.served(ctx, func(_ *served, db *client.Client) error {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		var mu sync.Mutex
-		arrived := map[int64]time.Time{} // by the last acq of a batch
-		ready := make(chan struct{})
-		var wg sync.WaitGroup
-		var failed error
-		wg.Go(func() {
-			first := sync.OnceFunc(func() { close(ready) })
-			defer first()
-			for b, err := range db.ChangeBatches(ctx, &record.Query{}, client.FromNow) {
-				if err != nil {
-					failed = err
-					return
-				}
-				first()
-				now := time.Now()
-				mu.Lock()
-				for i := 0; b.Rows != nil && i < b.Rows.Len(); i++ {
-					if b.Rows.MOID[i] == 2 { // the last of a batch
-						arrived[b.Rows.AcqNs[i]] = now
-					}
-				}
-				mu.Unlock()
-			}
-		})
-		<-ready
-		acked, late, err := r.putSteadily(ctx, db)
-		if err == nil {
-			err = until(ctx, time.Now().Add(time.Second))
-		}
-		cancel()
-		wg.Wait()
-		if err = errors.Join(err, failed); err != nil {
+		l := lateness{follower: db, writers: []*client.Client{db}, putters: 1, rate: r.rate,
+			lasts: r.latency}
+		took, err := l.measure(ctx)
+		if err != nil {
 			return err
 		}
-		return r.latencies(acked, arrived, late)
+		text, p50, p99 := l.tell(took)
+		r.say("%s", text)
+		r.figures.AtMost("feed, acknowledged to arrived, p50", p50, "ms", barFeedP50)
+		r.figures.AtMost("feed, acknowledged to arrived, p99", p99, "ms", barFeedP99)
+		return nil
 	})
-}
-
-// putSteadily returns when each batch was acknowledged, by its last acq, and how late the latest
-// put began.
-func (r *following) putSteadily(
-	ctx context.Context, db *client.Client,
-) (acked map[int64]time.Time, late time.Duration, err error) {
-	acked = map[int64]time.Time{}
-	interval := time.Second * feedBatch / time.Duration(r.rate)
-	end := time.Now().Add(r.latency)
-	for due := time.Now(); due.Before(end); due = due.Add(interval) {
-		if err := until(ctx, due); err != nil {
-			return nil, 0, err
-		}
-		late = max(late, time.Since(due))
-		var b record.Batch
-		for i := range int64(feedBatch) {
-			k := record.Key{MID: i, MOID: 1, CapNs: due.UnixNano()}
-			if i == feedBatch-1 {
-				k.MOID = 2
-			}
-			b.Append(k, make([]byte, 16))
-		}
-		reply, err := db.Put(ctx, &b, [16]byte{}, 0)
-		if err != nil {
-			return nil, 0, err
-		}
-		acked[reply.LastAcqNs] = time.Now()
-	}
-	return acked, late, nil
-}
-
-func (r *following) latencies(
-	acked, arrived map[int64]time.Time, late time.Duration,
-) error {
-	var took []float64
-	for acq, at := range acked {
-		came, ok := arrived[acq]
-		if !ok {
-			return fmt.Errorf("the batch up to acq %d never came", acq)
-		}
-		took = append(took, max(0, ms(came.Sub(at))))
-	}
-	slices.Sort(took)
-	at := func(share float64) float64 { return took[int(share*float64(len(took)-1))] }
-	r.say("latency of %d batches of %d records, puts at most %v late: p50 %.2f ms, p99 %.2f ms, "+
-		"at most %.2f ms", len(took), feedBatch, late.Round(time.Millisecond), at(0.5), at(0.99),
-		at(1))
-	r.figures.AtMost("feed, acknowledged to arrived, p50", at(0.5), "ms", barFeedP50)
-	r.figures.AtMost("feed, acknowledged to arrived, p99", at(0.99), "ms", barFeedP99)
-	return nil
 }
 
 // wait lets followers of a device each wait and sees what the node has grown by.

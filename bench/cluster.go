@@ -30,6 +30,9 @@ type clusterRun struct {
 	rows          int
 	rounds        int
 	groups        int
+	idleFor       time.Duration
+	rate          int
+	feedFor       time.Duration
 
 	work    string
 	figures figure.List
@@ -41,11 +44,13 @@ func clusterCommand(out io.Writer) *cobra.Command {
 		Use:   "cluster",
 		Short: "Measure three replicas on one machine, and a cluster beside a single node",
 		Long: `Measure replicas by themselves, three nodes in this process: records committed through their log,
-what idle groups cost, how long a group takes no writes when the disk of its leader stands still,
-how long a node that was away takes to catch up, and to start with all of that in its log. Then
-start a node, a cluster of one and a cluster of three as processes of their own: put the same
-batches into all in turn, ask the first and the last the ten queries in turn, and kill -9 nodes of
-the cluster while others are written to. And run the simulator.
+how long a group takes no writes when the disk of its leader stands still, how long a node that was
+away takes to catch up, and to start with all of that in its log. Then start nodes as processes of
+their own. Measure what a node and clusters of three take while nothing is asked of them, and how
+long after its acknowledgement a batch comes to a follower of a cluster's feed, while most of its
+groups are idle. Put the same batches into a node, a cluster of one and a cluster of three in turn,
+ask the first and the last the ten queries in turn, and kill -9 nodes of the cluster while others
+are written to. And run the simulator.
 
 All nodes share one machine, so absolute figures depend on what else it does. A bar that does not
 hold is printed, and the exit code is 0: machines differ.`,
@@ -63,6 +68,9 @@ hold is printed, and the exit code is 0: machines differ.`,
 	f.IntVar(&r.rounds, "rounds", 10, "how often to kill a node")
 	f.IntVar(&r.groups, "groups", cluster.DefaultGroups,
 		"groups of the cluster, a power of two")
+	f.DurationVar(&r.idleFor, "idle", time.Minute, "how long to watch nodes that are idle")
+	f.IntVar(&r.rate, "rate", 100_000, "records a second while a feed is followed")
+	f.DurationVar(&r.feedFor, "feed", 20*time.Second, "how long a feed is followed")
 	f.StringVar(&r.pentad, "pentad", "../bin/pentad", "the program to start as a node")
 	f.StringVar(&r.dir, "out", "out", "folder of cluster.json, and of the data while it runs")
 	return c
@@ -77,8 +85,8 @@ type part struct {
 }
 
 func (c *clusterRun) parts() []part {
-	return []part{{"commit", c.commit}, {"idle", c.idle}, {"freeze", c.freeze},
-		{"behind", c.behind}, {"nodes", c.nodes}, {"simulate", c.simulate}}
+	return []part{{"commit", c.commit}, {"idle", c.idle}, {"feed", c.feed},
+		{"freeze", c.freeze}, {"behind", c.behind}, {"nodes", c.nodes}, {"simulate", c.simulate}}
 }
 
 func (c *clusterRun) names() (out []string) {

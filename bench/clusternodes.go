@@ -42,6 +42,7 @@ const (
 // side is a node by itself, or a cluster, as clients see it.
 type side struct {
 	joined  bool // nodes of a cluster
+	groups  int  // of it
 	nodes   []*served
 	args    [][]string // of nodes of a cluster
 	clients []*client.Client
@@ -61,8 +62,10 @@ func freeAddress() (string, error) {
 }
 
 // startSide starts so many nodes, which are joined to a cluster, or one that is by itself.
-func (c *clusterRun) startSide(ctx context.Context, count int, joined bool) (s *side, err error) {
-	s = &side{joined: joined, args: make([][]string, count)}
+func (c *clusterRun) startSide(
+	ctx context.Context, count int, joined bool, groups int,
+) (s *side, err error) {
+	s = &side{joined: joined, groups: groups, args: make([][]string, count)}
 	token, err := cluster.NewToken(rand.Reader)
 	if err != nil {
 		return s, err
@@ -83,7 +86,7 @@ func (c *clusterRun) startSide(ctx context.Context, count int, joined bool) (s *
 				"--raft-listen", raft, "--zone", fmt.Sprint("z", i)}
 			if i == 0 {
 				first = gossip
-				s.args[i] = append(s.args[i], "--cluster-init", "--groups", strconv.Itoa(c.groups))
+				s.args[i] = append(s.args[i], "--cluster-init", "--groups", strconv.Itoa(groups))
 			} else {
 				s.args[i] = append(s.args[i], "--join", first)
 			}
@@ -99,7 +102,7 @@ func (c *clusterRun) startSide(ctx context.Context, count int, joined bool) (s *
 		}
 		s.clients = append(s.clients, db)
 	}
-	return s, s.ready(ctx, c.groups)
+	return s, s.ready(ctx)
 }
 
 func (c *clusterRun) nodeDir(s *side, i int) string {
@@ -112,12 +115,12 @@ func (c *clusterRun) nodeDir(s *side, i int) string {
 
 // ready waits until every node of a cluster knows of all, each leads some groups, and no change is
 // under way.
-func (s *side) ready(ctx context.Context, groups int) error {
+func (s *side) ready(ctx context.Context) error {
 	for _, db := range s.clients {
 		for s.joined {
 			st, err := db.Cluster(ctx)
 			waiting := func(n client.ClusterNode) bool {
-				return n.Leads == 0 || n.Replicas < groups
+				return n.Leads == 0 || n.Replicas < s.groups
 			}
 			if err == nil && len(st.Nodes) == len(s.nodes) && st.Plans == 0 &&
 				!slices.ContainsFunc(st.Nodes, waiting) {
@@ -184,12 +187,12 @@ func (s *side) put(ctx context.Context, batches []*record.Batch) error {
 // nodes measures processes: a node by itself and a cluster beside it. For ingest there is a cluster
 // of one as well, which does what a replica does, but for what goes over the network.
 func (c *clusterRun) nodes(ctx context.Context) (err error) {
-	one, err := c.startSide(ctx, 1, false)
+	one, err := c.startSide(ctx, 1, false, c.groups)
 	defer func() { err = errors.Join(err, one.stop()) }()
 	if err != nil {
 		return err
 	}
-	three, err := c.startSide(ctx, 3, true)
+	three, err := c.startSide(ctx, 3, true, c.groups)
 	defer func() { err = errors.Join(err, three.stop()) }()
 	if err != nil {
 		return err
@@ -206,7 +209,7 @@ func (c *clusterRun) nodes(ctx context.Context) (err error) {
 
 // ingest puts the same batches into all, in turns, and returns the stamps of the workload.
 func (c *clusterRun) ingest(ctx context.Context, one, three *side) (stamps []int64, err error) {
-	lone, err := c.startSide(ctx, 1, true)
+	lone, err := c.startSide(ctx, 1, true, c.groups)
 	defer func() { err = errors.Join(err, lone.stop()) }()
 	if err != nil {
 		return nil, err
@@ -341,7 +344,7 @@ func (c *clusterRun) kill(ctx context.Context, s *side) error {
 			return err
 		}
 		s.nodes[victim] = n
-		if err := s.ready(ctx, c.groups); err != nil {
+		if err := s.ready(ctx); err != nil {
 			return err
 		}
 	}

@@ -113,12 +113,16 @@ func (r *cold) run(ctx context.Context) (err error) {
 	}
 	survey.End()
 	queries := config.Queries(survey.Stamps)
+	want, err := workload.Answers(w.Phases[:1], queries)
+	if err != nil {
+		return err
+	}
 	for s, x := range r.warm.Systems {
 		k := r.kinds[slices.IndexFunc(r.kinds, func(k system.Kind) bool {
 			return k.Name == x.Name
 		})]
-		if err := r.system(ctx, k, s, filepath.Join(warm.Dir, k.Name), survey.Shape,
-			queries); err != nil {
+		if err := r.system(ctx, k, s, filepath.Join(warm.Dir, k.Name), survey, queries,
+			want); err != nil {
 			return fmt.Errorf("%s: %w", k.Name, err)
 		}
 	}
@@ -130,8 +134,8 @@ func (r *cold) run(ctx context.Context) (err error) {
 
 // system asks all queries of a system, each box of a store that was just opened, and prints them.
 func (r *cold) system(
-	ctx context.Context, k system.Kind, at int, dir string, shape system.Shape,
-	queries []workload.Query,
+	ctx context.Context, k system.Kind, at int, dir string, survey *workload.Survey,
+	queries []workload.Query, want [][]workload.Answer,
 ) error {
 	t := table{{"", "rows", "warm", "cold", "x", "read", "blocks", "opening", "read",
 		"cold runs"}}
@@ -142,8 +146,8 @@ func (r *cold) system(
 			continue
 		}
 		var runs []firstRun
-		for _, box := range q.Boxes[:min(r.boxes, len(q.Boxes))] {
-			run, err := r.first(ctx, k, dir, shape, box)
+		for b, box := range q.Boxes[:min(r.boxes, len(q.Boxes))] {
+			run, err := r.first(ctx, k, dir, survey, box, want[i][b])
 			if err != nil {
 				return fmt.Errorf("%s: %w", q, err)
 			}
@@ -155,9 +159,11 @@ func (r *cold) system(
 	return t.write(r.out)
 }
 
-// first opens a store whose files are not in memory and asks once.
+// first opens a store whose files are not in memory, asks once, and checks the answer by asking
+// again.
 func (r *cold) first(
-	ctx context.Context, k system.Kind, dir string, shape system.Shape, q system.Query,
+	ctx context.Context, k system.Kind, dir string, survey *workload.Survey, q system.Query,
+	want workload.Answer,
 ) (run firstRun, err error) {
 	if err := q.Normalize(); err != nil {
 		return run, err
@@ -172,18 +178,32 @@ func (r *cold) first(
 	}
 	var db system.System
 	if run.openUs, run.openReadBytes, err = spent(func() error {
-		db, err = k.Open(ctx, dir, shape)
+		db, err = k.Open(ctx, dir, survey.Shape)
 		return err
 	}); err != nil {
 		return run, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	run.us, run.readBytes, err = spent(func() error {
-		_, err := db.Ask(ctx, &q, func(*record.Batch) {})
+	var rows uint64
+	asked := q
+	run.us, run.readBytes, err = spent(func() (err error) {
+		rows, err = db.Ask(ctx, &asked, func(*record.Batch) {})
 		return err
 	})
+	if err != nil {
+		return run, err
+	}
 	if x, ok := db.(system.Explained); ok {
 		run.blocks = float64(x.Cost().Blocks)
+	}
+	var got workload.Answer
+	again, err := db.Ask(ctx, &q, func(b *record.Batch) { got.Add(b, q.Want, survey.Stamps) })
+	if q.Want == system.WantCount {
+		got.Rows = again
+	}
+	if err == nil && (rows != want.Rows || again != want.Rows || got != want) {
+		err = fmt.Errorf("WRONG ANSWER to %v: %d rows, then %d, the oracle says %d (sums %x, %x)",
+			q.Box, rows, again, want.Rows, got.Sum, want.Sum)
 	}
 	return run, err
 }

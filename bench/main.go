@@ -42,9 +42,10 @@ func root(out io.Writer) *cobra.Command {
 }
 
 func compareCommand(out io.Writer) *cobra.Command {
-	return &cobra.Command{
+	tolerance := 0.25
+	c := &cobra.Command{
 		Use:   "compare OLD NEW",
-		Short: "Compare the figures of two runs on one machine",
+		Short: "Compare the figures of two runs on one machine; fail if some are worse",
 		Args:  cobra.ExactArgs(2),
 		RunE: func(_ *cobra.Command, files []string) error {
 			before, err := figure.Load(files[0])
@@ -55,9 +56,15 @@ func compareCommand(out io.Writer) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return figure.Compare(out, before, after)
+			worse, err := figure.Compare(out, before, after, tolerance)
+			if err == nil && worse > 0 {
+				err = fmt.Errorf("%d figures are more than %.0f %% worse", worse, 100*tolerance)
+			}
+			return err
 		},
 	}
+	c.Flags().Float64Var(&tolerance, "worse", tolerance, "share by which a figure may be worse")
+	return c
 }
 
 func spreadCommand(out io.Writer) *cobra.Command {

@@ -44,7 +44,7 @@ func kernelOf(name string) *kernels.Kernel {
 
 // withHost runs f with a host that is closed afterwards.
 func withHost(ctx context.Context, f func(h *wasmhost.Host) error) error {
-	h, err := wasmhost.New(ctx, wasmhost.Options{})
+	h, err := wasmhost.New(ctx, wasmhost.Options{GoProfile: true})
 	if err != nil {
 		return err
 	}

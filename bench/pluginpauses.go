@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"runtime/metrics"
 	"sync"
+	"sync/atomic"
 
 	"github.com/pentad-db/pentad/wasmhost"
 )
@@ -51,7 +52,19 @@ func (p *pluginFigures) pauses(ctx context.Context) error {
 		p90, err = p.pausesWith(ctx, func(ctx context.Context) error {
 			return spinOnce(ctx, spin, b)
 		})
+		if err != nil {
+			return err
+		}
 		p.figures.AtMost(name+"endless loops", p90*1e3, "ms", barPauseMs)
+		chase, err := loadModule(ctx, h, "chase")
+		if err != nil {
+			return err
+		}
+		var owners atomic.Uint64 // an owner whose call used up its budget rests, others do not
+		p90, err = p.pausesWith(ctx, func(ctx context.Context) error {
+			return spinOnce(wasmhost.WithOwner(ctx, owners.Add(1)), chase, b)
+		})
+		p.figures.AtMost(name+"endless chains of loads", p90*1e3, "ms", barPauseMs)
 		return err
 	})
 }

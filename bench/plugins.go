@@ -39,7 +39,8 @@ func pluginsCommand(out io.Writer) *cobra.Command {
 batch that is in their memory already, from end to end through the host, and as a query over a tenth
 of the standard workload, which SQL peers are asked for, too. Then what metering costs, what calls,
 instances and uploads take, how soon an endless loop ends, how long the garbage collector waits for
-guests, and what a tenant whose plugins never end costs another.
+guests, also for one with the limits of a program built by Go, and what a tenant whose plugins
+never end costs another.
 
 Figures are medians of rounds in which all that is compared takes turns. What runs on one thread is
 measured in processor time of that thread. Results are compared first; wrong ones end the run with

@@ -20,7 +20,7 @@ import (
 func TestPlugins(t *testing.T) {
 	out, figures := command(t, "plugins", "--rows", "100000", "--rounds", "2", "--piece", "1ms",
 		"--pentad", buildPentad(t))
-	want := 21
+	want := 22
 	if cgoMissing == "" {
 		want += 2 // the best SQL peer beside a plugin that reads all, and with kept states
 	}

@@ -19,12 +19,11 @@ import (
 
 // What is promised of replicas.
 const (
-	barCommit   = 1.5  // M records/s
-	barIdle64   = 0.04 // of a core
-	barFreeze   = 0.8  // s
-	barCaughtUp = 20   // s
-	barRestart  = 3    // s
-	barSimulate = 500  // times real time
+	barCommit   = 1.5 // M records/s
+	barFreeze   = 0.8 // s
+	barCaughtUp = 20  // s
+	barRestart  = 3   // s
+	barSimulate = 500 // times real time
 
 	frozenFor = 8 * time.Second
 )
@@ -67,31 +66,6 @@ func (c *clusterRun) commit(ctx context.Context) error {
 			barCommit)
 		c.figures.Add("processor time of that, of all three", (after-before).Seconds()/
 			float64(records)*1e6, "s/M records")
-		return nil
-	})
-}
-
-// idle measures what groups cost that have nothing to do.
-func (c *clusterRun) idle(ctx context.Context) error {
-	return c.withTrio(ctx, 64, true, func(t *trio) error {
-		if err := pause(ctx, 2*time.Second); err != nil {
-			return err
-		}
-		before, err := process.OwnTime()
-		if err != nil {
-			return err
-		}
-		began := time.Now()
-		if err := pause(ctx, 10*time.Second); err != nil {
-			return err
-		}
-		took := time.Since(began)
-		after, err := process.OwnTime()
-		if err != nil {
-			return err
-		}
-		c.figures.AtMost("64 idle groups, a node", (after-before).Seconds()/took.Seconds()/3,
-			"cores", barIdle64)
 		return nil
 	})
 }

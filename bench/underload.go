@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	loadShare = 0.5 // of the top speed, at which records are put while queries run
+	loadShare = 0.5 // of the top acknowledged rate, at which records are put while queries run
 	barSlower = 3   // times, that a median may take under load
 	// loadPasses spread every query over the whole of the load, with all its seals and merges.
 	loadPasses = 6
@@ -48,12 +48,13 @@ func underloadCommand(out io.Writer) *cobra.Command {
 	u := underload{out: out}
 	c := &cobra.Command{
 		Use:   "underload",
-		Short: "Measure the ten queries of pentad while records are put at half the top speed",
-		Long: `Load the standard workload into an embedded node as fast as it goes and wait until all is sealed
-and merged: that is the top speed. Ask the ten queries of the idle node, then while the next
-readings of the same meters are put at half that speed, in batches of 10,000, then idle again. Boxes
-are the same; what has no end in time ends where the first load did. Answers of the idle node are
-compared with an oracle; under load, when late readings come, none may have fewer records.`,
+		Short: "Measure the ten queries of pentad while records are put at half the top rate",
+		Long: `Load the standard workload into an embedded node as fast as it goes: the rate of acknowledged
+records is the top rate. When all is sealed and merged, ask the ten queries of the idle node, then
+while the next readings of the same meters are put at half that rate, in batches of 10,000, then
+idle again. Boxes are the same; what has no end in time ends where the first load did. Answers are
+compared with an oracle; under load those are compared that are bounded to the acqs of the first
+load, and what is timed, without that bound, may not have fewer records.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return u.run(c.Context()) },
 	}
@@ -184,7 +185,7 @@ func (u *underload) ask(
 
 // loaded asks the queries while f puts more.
 func (u *underload) loaded(ctx context.Context, f *feed, before state) ([]report.Query, error) {
-	pace := loadShare * u.speed.settled * 1e6 // records/s
+	pace := loadShare * u.speed.acked * 1e6 // records/s
 	interval := time.Duration(float64(workload.BatchRows) / pace * float64(time.Second))
 	asking, failed := context.WithCancelCause(ctx)
 	feeding, stop := context.WithCancel(ctx)

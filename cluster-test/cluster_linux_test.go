@@ -74,15 +74,11 @@ func TestClusterOutlivesFaults(t *testing.T) {
 			f.tell()
 		}
 	}()
-	can, not := f.possible()
-	if len(not) > 0 {
-		fmt.Fprintf(os.Stderr, "NOT TESTED: %s; this machine lacks %s\n", strings.Join(not, ", "),
-			strings.Join(f.missing, ", "))
-	}
+	can := f.possible()
 	l := &load{f: f, history: newHistory()}
 	finish := l.begin(t, p)
 	began := time.Now()
-	counts := map[string]int{}
+	counts, deck := map[string]int{}, deck{}
 	rng := rand.New(rand.NewPCG(p.seed, 1))
 	for done := 0; ; done++ {
 		acked, _ := l.history.records()
@@ -93,7 +89,7 @@ func TestClusterOutlivesFaults(t *testing.T) {
 			f.split(rng)
 		}
 		if done < p.faults || p.records > 0 || p.lasts > 0 {
-			counts[f.strike(rng, can)]++
+			counts[f.strike(rng, deck.draw(rng, can))]++
 		}
 		l.goesOn()
 		pause(t, time.Duration(rng.IntN(1500))*time.Millisecond)
@@ -109,6 +105,11 @@ func TestClusterOutlivesFaults(t *testing.T) {
 		t.Error(wrong)
 	}
 	l.report(counts, time.Since(began))
+	for _, x := range can {
+		if done := deck.drawn; done >= len(can) && counts[x.name] == 0 {
+			t.Errorf("of %d faults none was: %s", done, x.name)
+		}
+	}
 }
 
 // goesOn waits until a put is answered after a fault: no cluster may stay down.

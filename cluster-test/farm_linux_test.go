@@ -69,7 +69,7 @@ func newFarm(t *testing.T, nodes int) *farm {
 		t.Fatal(err)
 	}
 	f := &farm{T: t, root: root, bin: build(t, "-tags", "clocksteps"), began: time.Now(),
-		ask: &http.Client{Transport: &http.Transport{}, Timeout: 5 * time.Second}}
+		ask: newAsk()}
 	t.Cleanup(f.end)
 	f.token = filepath.Join(root, "token")
 	f.run(f.bin, "cluster", "init", f.token)
@@ -93,6 +93,10 @@ func newFarm(t *testing.T, nodes int) *farm {
 	}
 	f.until("each group has its replicas", f.settled)
 	return f
+}
+
+func newAsk() *http.Client {
+	return &http.Client{Transport: &http.Transport{}, Timeout: 5 * time.Second}
 }
 
 // connect gives the machines a network that can be cut, or ports of the loopback.
@@ -303,6 +307,21 @@ func (f *farm) settled() bool {
 			if count < voters || strings.Trim(g.Leader, "0-") == "" {
 				return false
 			}
+		}
+	}
+	return true
+}
+
+// ready reports whether all nodes are ready: the loss of any one is a single fault then.
+func (f *farm) ready() bool {
+	for _, n := range f.nodes {
+		resp, err := f.ask.Get("http://" + n.http + "/readyz")
+		if err != nil {
+			return false
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return false
 		}
 	}
 	return true

@@ -6,8 +6,11 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
+
+	"github.com/pentad-db/pentad/cluster-test/required"
 )
 
 // fault is something that happens to nodes, and is over after a while.
@@ -63,8 +66,8 @@ func stopOne(f *farm, i int, _ *rand.Rand) (string, func()) {
 	return "", func() { f.nodes[i].signal(syscall.SIGCONT) }
 }
 
-// stepClock sets a clock by up to three seconds, back or ahead, and back again: who asks for all
-// that came up to an acq waits for groups whose clocks are behind it.
+// stepClock sets a clock by up to three seconds, back or ahead, and back again. Larger steps have a
+// test of their own, TestClocksOfProcessesStep.
 func stepClock(f *farm, i int, rng *rand.Rand) (string, func()) {
 	step := time.Duration(rng.Int64N(int64(6*time.Second))) - 3*time.Second
 	set := func(by time.Duration) {
@@ -142,9 +145,25 @@ func fillOne(f *farm, i int, _ *rand.Rand) (string, func()) {
 	return "", f.nodes[i].disk.empty
 }
 
-// strike chooses a fault, lets it last, and heals it.
-func (f *farm) strike(rng *rand.Rand, only []fault) string {
-	x := only[rng.IntN(len(only))]
+// deck deals faults in a random order, each of them once before any comes again.
+type deck struct {
+	left  []fault
+	drawn int
+}
+
+func (d *deck) draw(rng *rand.Rand, all []fault) fault {
+	if len(d.left) == 0 {
+		d.left = slices.Clone(all)
+		rng.Shuffle(len(d.left), func(i, j int) { d.left[i], d.left[j] = d.left[j], d.left[i] })
+	}
+	d.drawn++
+	x := d.left[0]
+	d.left = d.left[1:]
+	return x
+}
+
+// strike lets a fault happen to a node, lets it last, and heals it.
+func (f *farm) strike(rng *rand.Rand, x fault) string {
 	i := rng.IntN(len(f.nodes))
 	lasts := x.least + time.Duration(rng.Int64N(int64(x.most-x.least)+1))
 	f.note("%s, node %d, for %s", x.name, i, lasts.Round(time.Millisecond))
@@ -182,8 +201,10 @@ func (f *farm) split(rng *rand.Rand) {
 	})
 }
 
-// possible returns the faults that this machine can make, and names the others.
-func (f *farm) possible() (out []fault, not []string) {
+// possible returns the faults that this machine can make, and notes the others.
+func (f *farm) possible() (out []fault) {
+	f.Helper()
+	var not []string
 	for _, x := range faults() {
 		if x.needs(f) {
 			out = append(out, x)
@@ -192,5 +213,13 @@ func (f *farm) possible() (out []fault, not []string) {
 		}
 	}
 	slices.Sort(not)
-	return out, not
+	why := fmt.Sprintf("%s; this machine lacks %s", strings.Join(not, ", "),
+		strings.Join(f.missing, ", "))
+	if f.wires == nil {
+		required.Lacks(f.T, required.Network, why)
+	}
+	if !withDisks(f) {
+		required.Lacks(f.T, required.Disks, why)
+	}
+	return out
 }

@@ -72,7 +72,7 @@ func TestKilledNodeKeepsItsFollowers(t *testing.T) {
 	defer cancel()
 	following.Go(func() { faithful.follow(ctx, t, n.addr, record.Acq.Max()) })
 	writers := []*writer{{id: [16]byte{1}, cid: 0}, {id: [16]byte{2}, cid: 1}}
-	for range kills {
+	for kill := range kills {
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		for _, w := range writers {
@@ -80,6 +80,9 @@ func TestKilledNodeKeepsItsFollowers(t *testing.T) {
 		}
 		wg.Go(func() { again.follow(ctx, t, n.addr, record.Acq.Max()) })
 		pause(t, time.Duration(50+rng.IntN(500))*time.Millisecond)
+		if kill == kills-1 {
+			untilAnswered(t, writers)
+		}
 		n.kill()
 		cancel()
 		wg.Wait()

@@ -16,13 +16,14 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/leaks"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
-	"go.uber.org/goleak"
 )
 
 // defaultKills is the short form; PENTAD_KILLS asks for more.
@@ -44,10 +45,26 @@ var builds = sync.OnceValue(func() string {
 })
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+	if err := ownMounts(); err != nil {
+		panic(err)
+	}
+	races := filepath.Join(builds(), "race") // where a process writes what its detector finds
+	if err := os.Setenv("GORACE", "log_path="+races); err != nil {
+		panic(err)
+	}
+	leaks.MainThen(m, func(code int) {
+		reports, err := filepath.Glob(races + ".*")
+		if err != nil || len(reports) > 0 {
+			code = 1
+		}
+		for _, name := range reports {
+			text, err := os.ReadFile(name)
+			fmt.Fprintf(os.Stderr, "FAIL: the race detector reports in a process: %s %v\n", text,
+				err)
+		}
 		_ = os.RemoveAll(builds()) // temporary, and all is over
 		os.Exit(code)
-	}))
+	})
 }
 
 func TestKilledNodeKeepsWhatItAcknowledged(t *testing.T) {
@@ -75,6 +92,9 @@ func TestKilledNodeKeepsWhatItAcknowledged(t *testing.T) {
 			wg.Go(func() { w.write(ctx, t, n.addr) })
 		}
 		pause(t, time.Duration(50+rng.IntN(500))*time.Millisecond)
+		if kill == kills-1 {
+			untilAnswered(t, writers)
+		}
 		n.kill()
 		cancel()
 		wg.Wait()
@@ -85,7 +105,7 @@ func TestKilledNodeKeepsWhatItAcknowledged(t *testing.T) {
 	}
 	acked := uint64(0)
 	for _, w := range writers {
-		acked += w.acked
+		acked += w.acked.Load()
 	}
 	if acked == 0 {
 		t.Fatal("no batch was ever acknowledged: nothing was tested")
@@ -93,8 +113,33 @@ func TestKilledNodeKeepsWhatItAcknowledged(t *testing.T) {
 	t.Logf("%d batches acknowledged, all there", acked)
 }
 
+// lookAtSources makes the result of a test depend on what the program is built from: the go command
+// takes a result from its cache when no file has changed that the test has looked at.
+func lookAtSources(t *testing.T) {
+	t.Helper()
+	err := filepath.WalkDir("..", func(name string, d os.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == ".git" || d.Name() == "bin" || d.Name() == "bench"):
+			return filepath.SkipDir
+		case filepath.Ext(name) == ".go" && !strings.HasSuffix(name, "_test.go"):
+			_, err = os.Stat(name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// build builds the program, with the race detector if the tests have it.
 func build(t *testing.T, flags ...string) string {
 	t.Helper()
+	lookAtSources(t)
+	if raceDetector {
+		flags = append(flags, "-race")
+	}
 	bin := filepath.Join(builds(), strings.Join(append([]string{"pentad"}, flags...), ""))
 	if _, err := os.Stat(bin); err == nil {
 		return bin
@@ -138,16 +183,30 @@ func pause(t *testing.T, d time.Duration) {
 // process is a node that can be killed and started again on the same directory.
 type process struct {
 	bin, dir, addr string
+	args           []string // more of them
 	cmd            *exec.Cmd
 }
 
-func (p *process) start(t *testing.T) {
+// launch starts a node, and does not wait for it.
+func (p *process) launch(t *testing.T) {
 	t.Helper()
-	p.cmd = exec.Command(p.bin, "serve", "--dir", p.dir, "--listen", p.addr)
+	p.cmd = exec.Command(p.bin, append([]string{"serve", "--dir", p.dir, "--listen", p.addr},
+		p.args...)...)
 	p.cmd.Stderr = os.Stderr
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func (p *process) start(t *testing.T) {
+	t.Helper()
+	p.launch(t)
+	p.await(t)
+}
+
+// await waits until a node that was launched answers.
+func (p *process) await(t *testing.T) {
+	t.Helper()
 	deadline := time.Now().Add(startTimeout)
 	for {
 		c, err := client.Dial(t.Context(), p.addr)
@@ -176,8 +235,20 @@ func (p *process) kill() {
 type writer struct {
 	id    [16]byte
 	cid   int32
-	next  uint64 // sequence of the batch that comes next, or is repeated
-	acked uint64 // batches acknowledged
+	next  uint64        // sequence of the batch that comes next, or is repeated
+	acked atomic.Uint64 // batches acknowledged; read while it writes
+}
+
+// untilAnswered waits until each writer was answered at least once, which a slow machine may not do
+// before a kill.
+func untilAnswered(t *testing.T, writers []*writer) {
+	t.Helper()
+	deadline := time.Now().Add(startTimeout)
+	for _, w := range writers {
+		for w.acked.Load() == 0 && time.Now().Before(deadline) {
+			pause(t, 10*time.Millisecond)
+		}
+	}
 }
 
 func (w *writer) batch(seq uint64) *record.Batch {
@@ -208,7 +279,7 @@ func (w *writer) write(ctx context.Context, t *testing.T, addr string) {
 				batchRecords)
 		}
 		w.next++
-		w.acked++
+		w.acked.Add(1)
 	}
 }
 

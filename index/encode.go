@@ -4,25 +4,22 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"math"
 
 	"github.com/RoaringBitmap/roaring/v2"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// Versions of the three sections. 1: first. 2: the directory says which blocks hold late rows;
-// 3: a block has eight sub-runs, and up to 8,192 rows.
+// Versions of directory and posting lists. 1: first. 2: the directory says which blocks hold late
+// rows; 3: a block has eight sub-runs, and up to 8,192 rows.
 const (
 	directoryVersion = 3
 	postingsVersion  = 1
-	ranksVersion     = 1
 )
 
 const (
 	subBytes       = 4 + 8 + 8 + 4 + 4
 	blockBytes     = record.NumDims*16 + 8 + 4 + 4 + 4 + subRuns*subBytes
 	directoryBytes = 4 + 4 + 4 + 4 // version, rows, blocks, on time
-	runBytes       = 4 + 8
 )
 
 // AppendDirectory appends the directory: version u32, rows u32, blocks u32, blocks before the first
@@ -56,16 +53,8 @@ func (s *Segment) AppendDirectory(dst []byte) []byte {
 	return dst
 }
 
-// AppendRanks appends the rank table: version u32, runs u32, then {rank u32, acq i64} per run.
-func (s *Segment) AppendRanks(dst []byte) []byte {
-	dst = binary.LittleEndian.AppendUint32(dst, ranksVersion)
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(s.ranks.runs)))
-	for _, r := range s.ranks.runs {
-		dst = binary.LittleEndian.AppendUint32(dst, r.rank)
-		dst = binary.LittleEndian.AppendUint64(dst, uint64(r.acqNs))
-	}
-	return dst
-}
+// AppendRanks appends the rank table, node/segment/FORMAT.md section 9.
+func (s *Segment) AppendRanks(dst []byte) []byte { return append(dst, s.ranks.src...) }
 
 // AppendPostings appends the posting lists: version u32, then per dimension bins u32, the bounds
 // i64 and three times as many lists (le, ge, ov), each a size u32 and a roaring bitmap in its
@@ -128,7 +117,8 @@ func Parse(directory, postings, ranks []byte) (*Segment, error) {
 	if err := s.parseDirectory(directory); err != nil {
 		return nil, fmt.Errorf("parse directory: %w", err)
 	}
-	if err := s.parseRanks(ranks); err != nil {
+	var err error
+	if s.ranks, err = parseRanks(ranks, s.rows); err != nil {
 		return nil, fmt.Errorf("parse ranks: %w", err)
 	}
 	s.finish()
@@ -185,41 +175,6 @@ func (s *Segment) parseDirectory(src []byte) error {
 	if total != uint64(rows) {
 		return fmt.Errorf("blocks hold %d of %d rows", total, rows)
 	}
-	return nil
-}
-
-func (s *Segment) parseRanks(src []byte) error {
-	d := decoder{src: src}
-	version, runs := d.u32(), d.u32()
-	if d.short || version != ranksVersion {
-		return fmt.Errorf("version %d; this program reads version %d", version, ranksVersion)
-	}
-	if runs == 0 || uint64(len(d.src)) != uint64(runs)*runBytes {
-		return fmt.Errorf("%d runs in %d bytes", runs, len(d.src))
-	}
-	s.ranks.runs = make([]run, runs)
-	for i := range s.ranks.runs {
-		r := run{d.u32(), int64(d.u64())}
-		if i == 0 && r.rank != 0 || r.rank >= s.rows {
-			return fmt.Errorf("run %d starts at rank %d of %d", i, r.rank, s.rows)
-		}
-		if i > 0 {
-			before := s.ranks.runs[i-1]
-			if r.rank <= before.rank || r.acqNs < before.acqNs ||
-				uint64(r.acqNs)-uint64(before.acqNs) < uint64(r.rank-before.rank)-1 {
-				return fmt.Errorf("run %d does not come after run %d", i, i-1)
-			}
-			if uint64(r.acqNs)-uint64(before.acqNs) == uint64(r.rank-before.rank)-1 {
-				s.ranks.shared = true
-			}
-		}
-		s.ranks.runs[i] = r
-	}
-	last := s.ranks.runs[runs-1]
-	if rows := int64(s.rows - last.rank); last.acqNs > math.MaxInt64-rows {
-		return fmt.Errorf("the last %d rows have no acq", rows)
-	}
-	s.ranks.index(s.rows)
 	return nil
 }
 

@@ -105,7 +105,7 @@ func TestParseAllocatesWhatItReads(t *testing.T) {
 	put := binary.LittleEndian.PutUint32
 	f("blocks", "65536 blocks in", func(d, _, _ []byte) { put(d[8:], maxBlocks) })
 	f("blocks", "blocks in", func(d, _, _ []byte) { put(d[8:], math.MaxUint32) })
-	f("runs", "runs in", func(_, _, r []byte) { put(r[4:], math.MaxUint32) })
+	f("ranks", "there are 1 rows", func(_, _, r []byte) { put(r[4:], math.MaxUint32) })
 	f("bins", "at most 128", func(_, p, _ []byte) { put(p[4:], math.MaxUint32) })
 	f("bins", "starts before", func(_, p, _ []byte) { put(p[4:], 128) })
 	const list = 4 + 4 + 8 // of the first dimension, which has one bin
@@ -134,7 +134,8 @@ func TestParseRefusesAcqBeyondTheLast(t *testing.T) {
 		}
 		s, _, _ := indexOf(rand.New(rand.NewPCG(1, 1)), b, small())
 		r := s.AppendRanks(nil)
-		binary.LittleEndian.PutUint64(r[12:], uint64(lastAcqNs-int64(rows)+1))
+		binary.LittleEndian.PutUint64(r[ranksHeaderBytes:], uint64(lastAcqNs-int64(rows)+1))
+		binary.LittleEndian.PutUint64(r[ranksHeaderBytes+rankEntryBytes:], uint64(lastAcqNs))
 		got, err := Parse(s.AppendDirectory(nil), s.AppendPostings(nil), r)
 		if (err == nil) != want {
 			t.Errorf("%d rows up to acq %d: %v", rows, lastAcqNs, err)

@@ -191,20 +191,3 @@ func (h *Head) Freeze(to *record.Batch) []uint64 {
 	}
 	return flags
 }
-
-// Doubtful returns the ranks of the rows of a frozen head that are flagged for one reason only: the
-// watermark of their bucket, which other series share, is not below their cap.
-func (h *Head) Doubtful() []uint32 {
-	h.settle()
-	h.look()
-	defer h.mu.RUnlock()
-	var ranks []uint32
-	for _, p := range h.rows.pieces {
-		for i := range p.rows.Len() {
-			if hasBit(p.flagged, i) && !hasBit(p.own, i) {
-				ranks = append(ranks, uint32(p.first+i))
-			}
-		}
-	}
-	return ranks
-}

@@ -27,6 +27,10 @@ func TestFlagsExactly(t *testing.T) {
 			flags := h.Freeze(new(record.Batch))
 			doubtful := h.Doubtful()
 			newest, after := map[Series]int64{}, *before
+			rowsOf := map[record.Key]int{}
+			for i := range piece.Len() {
+				rowsOf[readingOf(piece.Key(i))]++
+			}
 			for i := range piece.Len() {
 				k := piece.Key(i)
 				id := Series{k.CID, k.MOID, k.MID}
@@ -36,9 +40,9 @@ func TestFlagsExactly(t *testing.T) {
 				if got := flags[i>>6]>>(i&63)&1 == 1; got != want {
 					t.Fatalf("row %d, %v: flagged %v, want %v", i, k, got, want)
 				}
-				own := ok && k.CapNs <= known
-				if got := slices.Contains(doubtful, uint32(i)); got != (want && !own) {
-					t.Fatalf("row %d, %v: doubtful %v, want %v", i, k, got, want && !own)
+				doubt := want && (!ok || k.CapNs > known || rowsOf[readingOf(k)] == 1)
+				if got := slices.Contains(doubtful, uint32(i)); got != doubt {
+					t.Fatalf("row %d, %v: doubtful %v, want %v", i, k, got, doubt)
 				}
 				if !ok || k.CapNs > known {
 					newest[id] = k.CapNs
@@ -50,6 +54,104 @@ func TestFlagsExactly(t *testing.T) {
 			}
 		}
 	})
+}
+
+// readingOf returns a key without its acq.
+func readingOf(k record.Key) record.Key {
+	k.AcqNs = 0
+	return k
+}
+
+// TestScanVersions wants just the flagged rows of a box that have another version in the head, or a
+// watermark that reaches their cap.
+func TestScanVersions(t *testing.T) {
+	eachShape(t, small(), func(t *testing.T, rng *rand.Rand, rows *record.Batch) {
+		half := rows.Len() / 2
+		older := NewHead(NewWatermarks())
+		insert(rng, older, part(rows, 0, half))
+		before, piece := older.Watermarks(), part(rows, half, rows.Len())
+		for range piece.Len() / 5 { // more versions
+			k := piece.Key(rng.IntN(piece.Len()))
+			k.AcqNs = piece.AcqNs[piece.Len()-1] + 1
+			piece.AppendStamped(k, nil)
+		}
+		h := NewHead(before)
+		insert(rng, h, piece)
+		flags := h.Freeze(new(record.Batch))
+		for range 30 {
+			x, below := box(t, rng, piece), record.Acq.Max()
+			if rng.IntN(2) == 0 {
+				below = piece.AcqNs[rng.IntN(piece.Len())]
+			}
+			inBox := func(k record.Key) bool { return x.Contains(k) && k.AcqNs < below }
+			rowsOf := map[record.Key]int{}
+			for i := range piece.Len() {
+				if k := piece.Key(i); k.AcqNs < below { // the older one may be outside of the box
+					rowsOf[readingOf(k)]++
+				}
+			}
+			may, must := map[record.Key]bool{}, map[record.Key]bool{}
+			for i := range piece.Len() {
+				k := piece.Key(i)
+				if !inBox(k) || flags[i>>6]>>(i&63)&1 == 0 {
+					continue
+				}
+				may[k] = true
+				if rowsOf[readingOf(k)] > 1 || k.CapNs <= before[bucketOf(k.CID, k.MID, k.MOID)] {
+					must[k] = true
+				}
+			}
+			got := 0
+			if err := h.ScanVersions(x, below, func(b *record.Batch) error {
+				for i := range b.Len() {
+					if !may[b.Key(i)] {
+						t.Fatalf("%v is handed out twice, or is no flagged row of %v", b.Key(i), x)
+					}
+					delete(may, b.Key(i))
+					delete(must, b.Key(i))
+					got++
+				}
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if len(must) > 0 {
+				t.Fatalf("%v: %d rows are handed out, and not %v", x, got, must)
+			}
+		}
+	})
+}
+
+// TestScanVersionsLeavesOutLateRows: rows that only came late are no versions, in heads and when
+// they are sealed.
+func TestScanVersionsLeavesOutLateRows(t *testing.T) {
+	var rows record.Batch
+	const n = 5000
+	for i := range n {
+		rows.AppendStamped(record.Key{MID: int64(i % 7), CapNs: int64(n - i), AcqNs: int64(i)}, nil)
+	}
+	handed := func() (h *Head, handed int) {
+		h = NewHead(NewWatermarks())
+		h.Insert(&rows)
+		if err := h.ScanVersions(&record.Box{}, record.Acq.Max(), func(b *record.Batch) error {
+			handed += b.Len()
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return h, handed
+	}
+	if h, got := handed(); h.Flagged() != n-7 || got != 0 || len(h.Doubtful()) != n-7 {
+		t.Errorf("%d of %d late rows are versions, %d are doubtful", got, h.Flagged(),
+			len(h.Doubtful()))
+	}
+	again := rows.Key(n / 2)
+	again.AcqNs = n
+	rows.AppendStamped(again, nil)
+	if h, got := handed(); got != 2 || len(h.Doubtful()) != n-7-1 {
+		t.Errorf("%d rows are versions, %d are doubtful; there is one reading with two", got,
+			len(h.Doubtful()))
+	}
 }
 
 // TestBuckets: neighbours in any part of a series fall into many buckets.

@@ -31,6 +31,8 @@ type headScan struct {
 	batch    record.Batch
 	flags    []uint64
 	looked   int
+	readings lateReadings
+	reached  bool // some late row of a cell may supersede an older one
 }
 
 // headScans keep the memory of their batches.
@@ -42,7 +44,10 @@ func (s *headScan) giveBack() {
 	if cap(s.batch.Data) > keptBytes {
 		s.batch.Data = nil
 	}
-	*s = headScan{batch: s.batch, flags: s.flags[:0]}
+	if cap(s.readings.slots) > keptReadings {
+		s.readings = lateReadings{}
+	}
+	*s = headScan{batch: s.batch, flags: s.flags[:0], readings: s.readings}
 	headScans.Put(s)
 }
 

@@ -40,7 +40,9 @@ func Build(
 ) *Segment {
 	var b Builder
 	b.Add(l, flags)
-	return b.finish(buildRanks(rows.AcqNs), uint32(rows.Len()), offsets, sizes)
+	var ranks rankBuilder
+	ranks.add(rows.AcqNs...)
+	return b.finish(ranks.finish(), offsets, sizes)
 }
 
 // Builder makes the index of a segment that is written in parts. The zero value is ready.
@@ -75,11 +77,11 @@ func (b *Builder) Add(l *Layout, flags []uint64) {
 //
 // Cost: about 30 us a block.
 func (b *Builder) Finish(s *Splice, offsets []uint64, sizes []uint32) *Segment {
-	return b.finish(s.ranks, s.rows, offsets, sizes)
+	return b.finish(s.ranks, offsets, sizes)
 }
 
-func (b *Builder) finish(ranks rankTable, rows uint32, offsets []uint64, sizes []uint32) *Segment {
-	s := &Segment{blocks: b.blocks, rows: rows, onTime: b.onTime, ranks: ranks}
+func (b *Builder) finish(ranks rankTable, offsets []uint64, sizes []uint32) *Segment {
+	s := &Segment{blocks: b.blocks, rows: ranks.rows, onTime: b.onTime, ranks: ranks}
 	for i := range s.blocks {
 		s.blocks[i].Offset, s.blocks[i].Size = offsets[i], sizes[i]
 	}
@@ -166,6 +168,12 @@ func (s *Segment) OnTime() int { return int(s.onTime) }
 // Block returns the directory entry of a block; it belongs to the segment.
 func (s *Segment) Block(i uint32) *BlockInfo { return &s.blocks[i] }
 
+// ReplaceByAcqs puts the acquisition times of rows in the place of their ranks, which are below
+// Rows.
+//
+// Cost: 2 ns a row where acqs are consecutive, as within a batch.
+func (s *Segment) ReplaceByAcqs(ranks []int64) { s.ranks.replaceByAcqs(ranks) }
+
 // AcqOf returns the acquisition time of a row.
 func (s *Segment) AcqOf(rank uint32) int64 { return s.ranks.acqOf(rank) }
 
@@ -174,5 +182,5 @@ func (s *Segment) SharesAcqs() bool { return s.ranks.shared }
 
 // RankRange returns the ranks [lo, hi) of the rows with acq in [from, to).
 func (s *Segment) RankRange(fromNs, toNs int64) (lo, hi uint32) {
-	return s.ranks.below(fromNs, s.rows), s.ranks.below(toNs, s.rows)
+	return s.ranks.below(fromNs), s.ranks.below(toNs)
 }

@@ -1,10 +1,12 @@
 package index
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"math"
 	"sort"
 
@@ -56,18 +58,27 @@ type SeriesCap struct {
 	NewestNs int64
 }
 
-// SeriesTable lists the series of a segment with their greatest caps. It reads the bytes that it
-// was parsed from where they lie, and keeps nothing else.
+// SeriesTable lists the series of a segment with their greatest caps. It reads the groups where
+// they were parsed, which is a mapped file whose bytes may be damaged later, and so each with a
+// checksum; it keeps the directory, 24 bytes for 128 series, and nothing else.
 type SeriesTable struct {
-	src    []byte
-	count  int
-	groups int
+	src       []byte
+	directory []byte
+	sums      []uint32 // checksums of the groups
+	count     int
+	groups    int
 }
 
-// ParseSeries opens what AppendSeries wrote. src must stay as long as the table is used. What a
-// group says of its series is bounded but not looked at; [SeriesTable.Check] does that.
+// ErrSeriesDamaged means that a group of a series table is not what was parsed.
+var ErrSeriesDamaged = errors.New("series table was damaged since the segment was opened")
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// ParseSeries opens what AppendSeries wrote, whose checksum the caller has just verified. src must
+// stay as long as the table is used. What a group says of its series is bounded but not looked at;
+// [SeriesTable.Check] does that.
 //
-// Cost: a look at the headers, 0.2 ns a series; no allocation but the table.
+// Cost: a pass over src; one allocation for each of directory and checksums.
 func ParseSeries(src []byte) (*SeriesTable, error) {
 	if len(src) < seriesHeaderBytes+seriesPadding {
 		return nil, fmt.Errorf("parse series: %d bytes are no table", len(src))
@@ -82,13 +93,15 @@ func ParseSeries(src []byte) (*SeriesTable, error) {
 	if count == 0 || body/(seriesEntryBytes+minGroupBytes) < groups || len(src) > math.MaxUint32 {
 		return nil, fmt.Errorf("parse series: %d series in %d bytes", count, len(src))
 	}
-	t := &SeriesTable{src: src, count: int(count), groups: int(groups)}
-	at := uint64(seriesHeaderBytes + t.groups*seriesEntryBytes)
+	at := uint64(seriesHeaderBytes + groups*seriesEntryBytes)
+	t := &SeriesTable{src: src, count: int(count), groups: int(groups),
+		directory: bytes.Clone(src[seriesHeaderBytes:at]), sums: make([]uint32, groups)}
 	for g := range t.groups {
 		end, err := t.checkGroup(g, at)
 		if err != nil {
 			return nil, fmt.Errorf("parse series: group %d of %d: %w", g, t.groups, err)
 		}
+		t.sums[g] = crc32.Checksum(src[at:end], castagnoli)
 		at = end
 	}
 	for _, b := range src[len(src)-seriesPadding:] {
@@ -137,7 +150,7 @@ func (t *SeriesTable) checkGroup(g int, at uint64) (end uint64, err error) {
 // Len returns the number of series.
 func (t *SeriesTable) Len() int { return t.count }
 
-func (t *SeriesTable) entry(g int) []byte { return t.src[seriesHeaderBytes+g*seriesEntryBytes:] }
+func (t *SeriesTable) entry(g int) []byte { return t.directory[g*seriesEntryBytes:] }
 
 func (t *SeriesTable) offset(g int) uint32 { return binary.LittleEndian.Uint32(t.entry(g)[16:]) }
 
@@ -159,6 +172,7 @@ func (t *SeriesTable) groupOf(s Series, from int) int {
 
 // seriesGroup is a group while it is being read.
 type seriesGroup struct {
+	copied  []byte // that was verified
 	n       int
 	columns [seriesColumns]seriesColumn
 }
@@ -178,10 +192,25 @@ func (c *seriesColumn) value(i int) int64 {
 	return int64(c.base + c.gcd*(packed&(1<<c.width-1)))
 }
 
-// open reads the headers of a group, which ParseSeries has checked.
-func (t *SeriesTable) open(g int, to *seriesGroup) {
+// end returns where a group ends.
+func (t *SeriesTable) end(g int) uint32 {
+	if g+1 < t.groups {
+		return t.offset(g + 1)
+	}
+	return uint32(len(t.src) - seriesPadding)
+}
+
+// open verifies a group and reads its headers, which ParseSeries has checked.
+//
+// Errors: ErrSeriesDamaged.
+func (t *SeriesTable) open(g int, to *seriesGroup) error {
+	from, end := t.offset(g), t.end(g)
+	to.copied = append(append(to.copied[:0], t.src[from:end]...), make([]byte, seriesPadding)...)
+	if crc32.Checksum(to.copied[:end-from], castagnoli) != t.sums[g] {
+		return ErrSeriesDamaged
+	}
 	to.n = t.groupLen(g)
-	src := t.src[t.offset(g):]
+	src := to.copied
 	for i := range to.columns {
 		c := &to.columns[i]
 		c.width, c.base, c.gcd = src[0], binary.LittleEndian.Uint64(src[1:]), 1
@@ -196,6 +225,7 @@ func (t *SeriesTable) open(g int, to *seriesGroup) {
 		c.body = src
 		src = src[(to.n*int(c.width)+7)/8:]
 	}
+	return nil
 }
 
 func (g *seriesGroup) series(i int) Series {
@@ -207,43 +237,50 @@ func (g *seriesGroup) newestNs(i int) int64 { return g.columns[3].value(i) }
 
 // Newest returns the greatest cap of a series in the segment, false when it has no row there.
 //
-// Cost: two binary searches, about 0.2 us; no allocation.
-func (t *SeriesTable) Newest(s Series) (capNs int64, ok bool) {
+// Errors: ErrSeriesDamaged.
+// Cost: two binary searches, about 0.4 us.
+func (t *SeriesTable) Newest(s Series) (capNs int64, ok bool, err error) {
 	var g seriesGroup
-	t.open(t.groupOf(s, 0), &g)
+	if err := t.open(t.groupOf(s, 0), &g); err != nil {
+		return 0, false, err
+	}
 	i := sort.Search(g.n, func(i int) bool { return g.series(i).Compare(s) >= 0 })
 	if i == g.n || g.series(i) != s {
-		return 0, false
+		return 0, false, nil
 	}
-	return g.newestNs(i), true
+	return g.newestNs(i), true, nil
 }
 
 // Each calls visit with the series that a normalised box holds, in ascending order. Times of the
 // box do not matter.
 //
+// Errors: ErrSeriesDamaged.
 // Cost: about 5 ns a series, and of those between that the box leaves out; groups without a series
 // of the box are jumped over.
-func (t *SeriesTable) Each(box *record.Box, visit func(SeriesCap)) {
+func (t *SeriesTable) Each(box *record.Box, visit func(SeriesCap)) error {
 	want, ok := firstIn(box, Series{CID: math.MinInt32, MOID: math.MinInt32, MID: math.MinInt64})
 	if !ok {
-		return
+		return nil
 	}
 	var group seriesGroup
 	for g := t.groupOf(want, 0); g < t.groups; {
-		t.open(g, &group)
+		if err := t.open(g, &group); err != nil {
+			return err
+		}
 		for i := range group.n {
 			if s := group.series(i); s.In(box) {
 				visit(SeriesCap{s, group.newestNs(i)})
 			}
 		}
 		if g++; g == t.groups {
-			return
+			return nil
 		}
 		if want, ok = firstIn(box, t.first(g)); !ok {
-			return
+			return nil
 		}
 		g = t.groupOf(want, g)
 	}
+	return nil
 }
 
 // firstIn returns the first series from s on that lies in the box.
@@ -287,7 +324,9 @@ func (t *SeriesTable) Check() error {
 	var group seriesGroup
 	var before Series
 	for g := range t.groups {
-		t.open(g, &group)
+		if err := t.open(g, &group); err != nil {
+			return fmt.Errorf("check series: %w", err)
+		}
 		if first := t.first(g); first != group.series(0) {
 			return fmt.Errorf("check series: group %d does not start with the series that the "+
 				"directory names", g)

@@ -42,11 +42,12 @@ func TestSeriesTable(t *testing.T) {
 			t.Fatalf("%d series of %d, %v", table.Len(), len(newest), err)
 		}
 		for s, want := range newest {
-			if got, ok := table.Newest(s); !ok || got != want {
+			if got, ok, err := table.Newest(s); err != nil || !ok || got != want {
 				t.Fatalf("%v: newest cap %d, %v; want %d", s, got, ok, want)
 			}
 			s.MID ^= rng.Int64N(4)
-			if _, want := newest[s]; want != func() bool { _, ok := table.Newest(s); return ok }() {
+			_, want := newest[s]
+			if _, ok, err := table.Newest(s); ok != want || err != nil {
 				t.Fatalf("%v is there: want %v", s, want)
 			}
 		}
@@ -67,7 +68,9 @@ func checkEach(t *testing.T, table *SeriesTable, newest map[Series]int64, x *rec
 		}
 	}
 	slices.SortFunc(want, func(a, b SeriesCap) int { return a.Compare(b.Series) })
-	table.Each(x, func(s SeriesCap) { got = append(got, s) })
+	if err := table.Each(x, func(s SeriesCap) { got = append(got, s) }); err != nil {
+		t.Fatal(err)
+	}
 	if !slices.Equal(got, want) {
 		t.Fatalf("box %v: %d series, want %d", x, len(got), len(want))
 	}
@@ -140,10 +143,10 @@ func seriesBytes(count int) []byte {
 // readSeries reads everything there is to read.
 func readSeries(table *SeriesTable) {
 	_ = table.Check()
-	table.Each(&record.Box{}, func(s SeriesCap) { _, _ = table.Newest(s.Series) })
-	table.Each(&record.Box{record.CID: {{From: 1, To: 3}}, record.MID: {{From: -9, To: 1 << 40}}},
-		func(SeriesCap) {})
-	_, _ = table.Newest(Series{CID: math.MaxInt32, MOID: math.MinInt32})
+	_ = table.Each(&record.Box{}, func(s SeriesCap) { _, _, _ = table.Newest(s.Series) })
+	box := record.Box{record.CID: {{From: 1, To: 3}}, record.MID: {{From: -9, To: 1 << 40}}}
+	_ = table.Each(&box, func(SeriesCap) {})
+	_, _, _ = table.Newest(Series{CID: math.MaxInt32, MOID: math.MinInt32})
 }
 
 // TestSeriesDamage cuts a table at every byte and flips every bit. What is accepted must be read
@@ -207,11 +210,51 @@ func FuzzParseSeries(f *testing.F) {
 			return
 		}
 		var list []SeriesCap
-		table.Each(&record.Box{}, func(s SeriesCap) { list = append(list, s) })
+		err = table.Each(&record.Box{}, func(s SeriesCap) { list = append(list, s) })
+		if err != nil {
+			t.Fatal(err)
+		}
 		for _, s := range list {
-			if got, ok := table.Newest(s.Series); !ok || got != s.NewestNs {
+			if got, ok, err := table.Newest(s.Series); err != nil || !ok || got != s.NewestNs {
 				t.Fatalf("%v: %d, %v", s, got, ok)
 			}
 		}
 	})
+}
+
+// Bytes of a table that change after it was parsed, as those of a mapped file may, are reported by
+// what reads their group and change no answer.
+func TestSeriesRot(t *testing.T) {
+	whole := seriesBytes(1000)
+	src := slices.Clone(whole)
+	table, err := ParseSeries(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []SeriesCap
+	if err := table.Each(&record.Box{}, func(s SeriesCap) { want = append(want, s) }); err != nil {
+		t.Fatal(err)
+	}
+	damaged := 0
+	for at := range src {
+		src[at] ^= 0x10
+		var got []SeriesCap
+		err := table.Each(&record.Box{}, func(s SeriesCap) { got = append(got, s) })
+		if err == nil && !slices.Equal(got, want) || err != nil && err != ErrSeriesDamaged {
+			t.Fatalf("byte %d: %d series, %v", at, len(got), err)
+		}
+		if err != nil {
+			damaged++
+		}
+		for _, s := range []SeriesCap{want[at%len(want)], want[at*7%len(want)]} {
+			capNs, ok, err := table.Newest(s.Series)
+			if err == nil && (!ok || capNs != s.NewestNs) {
+				t.Fatalf("byte %d: %v: %d, %v", at, s, capNs, ok)
+			}
+		}
+		src[at] = whole[at]
+	}
+	if damaged < len(src)/2 {
+		t.Fatalf("%d of %d bytes were found", damaged, len(src))
+	}
 }

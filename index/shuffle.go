@@ -15,17 +15,18 @@ const noRank = math.MaxUint32
 // Cost: 4 bytes and some ns for each row and segment.
 func NewShuffle(segments []*Segment, dropped [][]uint64) (*Splice, error) {
 	s := &Splice{}
+	var ranks rankBuilder
 	rows := uint64(0)
 	next := make([]rankWalk, len(segments))
 	for i, seg := range segments {
 		rows += uint64(seg.rows)
 		next[i] = rankWalk{of: seg}
+		next[i].enter()
 		s.parts = append(s.parts, splicePart{shuffled: make([]uint32, seg.rows)})
 	}
 	if rows > maxRows {
 		return nil, fmt.Errorf("%d rows, at most %d", rows, maxRows)
 	}
-	last := int64(math.MinInt64)
 	for range rows {
 		from := -1
 		for i := range next {
@@ -40,16 +41,10 @@ func NewShuffle(segments []*Segment, dropped [][]uint64) (*Splice, error) {
 			s.parts[from].shuffled[rank] = noRank
 			continue
 		}
-		if s.rows > 0 && acq == last {
-			s.ranks.shared = true
-		}
-		if !s.continues(s.rows, acq) {
-			s.ranks.runs = append(s.ranks.runs, run{s.rows, acq})
-		}
-		s.parts[from].shuffled[rank] = s.rows
-		s.rows, last = s.rows+1, acq
+		s.parts[from].shuffled[rank] = ranks.rows
+		ranks.add(acq)
 	}
-	s.ranks.index(s.rows)
+	s.ranks = ranks.finish()
 	return s, nil
 }
 
@@ -57,20 +52,22 @@ func NewShuffle(segments []*Segment, dropped [][]uint64) (*Splice, error) {
 type rankWalk struct {
 	of   *Segment
 	rank uint32
-	run  int // that holds the rank
+	acqs []int64 // of the group that the rank is in
 }
 
 func (w *rankWalk) done() bool { return w.rank == w.of.rows }
 
-func (w *rankWalk) acqNs() int64 {
-	r := w.of.ranks.runs[w.run]
-	return r.acqNs + int64(w.rank-r.rank)
-}
+func (w *rankWalk) acqNs() int64 { return w.acqs[w.rank&(groupRanks-1)] }
 
 func (w *rankWalk) step() {
 	w.rank++
-	if runs := w.of.ranks.runs; w.run+1 < len(runs) && runs[w.run+1].rank == w.rank {
-		w.run++
+	w.enter()
+}
+
+// enter reads the group that begins at the rank, if one does.
+func (w *rankWalk) enter() {
+	if w.rank&(groupRanks-1) == 0 && !w.done() {
+		w.acqs = w.of.ranks.appendAcqs(w.acqs[:0], w.rank>>groupShift)
 	}
 }
 
@@ -80,5 +77,5 @@ func (s *Splice) First(rank uint32) uint32 {
 	if !s.ranks.shared {
 		return rank
 	}
-	return s.ranks.below(s.ranks.acqOf(rank), s.rows)
+	return s.ranks.below(s.ranks.acqOf(rank))
 }

@@ -9,7 +9,6 @@ import (
 // Splice numbers the rows of segments whose acqs follow each other as those of one segment.
 type Splice struct {
 	ranks rankTable
-	rows  uint32
 	parts []splicePart
 }
 
@@ -26,76 +25,60 @@ type splicePart struct {
 // bitmap by rank, or nil.
 //
 // Errors: acqs that do not follow each other, and more rows than a segment holds.
-// Cost: a few ns for each run of consecutive acqs; where rows are dropped, for each row.
+// Cost: a few ns for each row.
 func NewSplice(segments []*Segment, dropped [][]uint64) (*Splice, error) {
 	s := &Splice{}
-	rows, last := uint64(0), int64(math.MinInt64)
+	var ranks rankBuilder
+	last := int64(math.MinInt64)
 	for i, seg := range segments {
 		if i > 0 && seg.AcqOf(0) <= last {
 			return nil, fmt.Errorf("segment %d starts at acq %d, not after %d",
 				i, seg.AcqOf(0), last)
 		}
 		last = seg.AcqOf(seg.rows - 1)
-		s.ranks.shared = s.ranks.shared || seg.ranks.shared
-		part := splicePart{base: uint32(rows), dropped: dropped[i]}
-		if part.dropped == nil {
-			s.append(seg, part.base)
-			rows += uint64(seg.rows)
-		} else {
-			rows = uint64(part.base) + uint64(s.appendKept(seg, &part))
-		}
-		if rows > maxRows {
+		part := splicePart{base: ranks.rows, dropped: dropped[i]}
+		if rows := uint64(part.base) + uint64(part.keep(seg, &ranks)); rows > maxRows {
 			return nil, fmt.Errorf("%d rows, at most %d", rows, maxRows)
 		}
 		s.parts = append(s.parts, part)
 	}
-	s.rows = uint32(rows)
-	s.ranks.index(s.rows)
+	s.ranks = ranks.finish()
 	return s, nil
 }
 
-// append adds the acqs of a segment of which every row stays.
-func (s *Splice) append(seg *Segment, base uint32) {
-	for i, r := range seg.ranks.runs {
-		if i == 0 && s.continues(base, r.acqNs) {
-			continue
-		}
-		s.ranks.runs = append(s.ranks.runs, run{base + r.rank, r.acqNs})
-	}
-}
-
-// continues reports whether acq is the one after the last, at rank.
-func (s *Splice) continues(rank uint32, acqNs int64) bool {
-	if len(s.ranks.runs) == 0 {
-		return false
-	}
-	r := s.ranks.runs[len(s.ranks.runs)-1]
-	return acqNs == r.acqNs+int64(rank-r.rank)
-}
-
-// appendKept adds the acqs of the rows that stay and returns how many there are.
-func (s *Splice) appendKept(seg *Segment, part *splicePart) uint32 {
+// keep adds the acqs of the rows of a segment that stay, and returns how many there are.
+func (part *splicePart) keep(seg *Segment, ranks *rankBuilder) uint32 {
 	kept, gone := uint32(0), uint32(0)
 	part.before = make([]uint32, len(part.dropped))
 	for w, word := range part.dropped {
 		part.before[w] = gone
 		gone += uint32(bits.OnesCount64(word))
 	}
-	for rank := range seg.rows {
-		if part.dropped[rank>>6]>>(rank&63)&1 != 0 {
-			continue
+	var acqs []int64
+	for group := range seg.ranks.groups() {
+		acqs = seg.ranks.appendAcqs(acqs[:0], group)
+		if part.dropped != nil {
+			acqs = part.without(acqs, group<<groupShift)
 		}
-		acq := seg.AcqOf(rank)
-		if !s.continues(part.base+kept, acq) {
-			s.ranks.runs = append(s.ranks.runs, run{part.base + kept, acq})
-		}
-		kept++
+		ranks.add(acqs...)
+		kept += uint32(len(acqs))
 	}
 	return kept
 }
 
+// without removes from acqs, the first of which is of a rank, those of rows that are dropped.
+func (part *splicePart) without(acqs []int64, rank uint32) []int64 {
+	keep := 0
+	for i, acq := range acqs {
+		at := rank + uint32(i)
+		acqs[keep] = acq
+		keep += int(^part.dropped[at>>6] >> (at & 63) & 1)
+	}
+	return acqs[:keep]
+}
+
 // Rows returns the number of rows that stay.
-func (s *Splice) Rows() int { return int(s.rows) }
+func (s *Splice) Rows() int { return int(s.ranks.rows) }
 
 // AcqOf returns the acquisition time of a rank of the splice.
 func (s *Splice) AcqOf(rank uint32) int64 { return s.ranks.acqOf(rank) }

@@ -3,6 +3,7 @@ package node
 import (
 	"bytes"
 	"context"
+	"errors"
 	"slices"
 	"sync"
 
@@ -21,6 +22,11 @@ type aggregator struct {
 	guest  *wasmhost.Aggregate
 	gid    []uint32
 	parts  *parts // nil where it takes none
+
+	over  *overflow // takes groups that do not fit; nil: they fail
+	given int       // how often it took some
+	// again makes an instance in place of one whose states grow.
+	again func(ctx context.Context) (*wasmhost.Aggregate, error)
 
 	closing sync.Mutex
 	closed  bool // guarded by closing
@@ -54,60 +60,223 @@ func (a *aggregator) add(ctx context.Context, b *record.Batch) error {
 		a.groups.counts[0] += uint64(b.Len())
 		return a.guest.Add(ctx, b, nil, 1)
 	}
-	var err error
-	if a.gid, err = a.groups.number(b, a.gid[:0]); err != nil {
+	return a.addGroups(ctx, b)
+}
+
+// addGroups adds rows of many groups, and gives groups away when they do not fit.
+func (a *aggregator) addGroups(ctx context.Context, b *record.Batch) (err error) {
+	for {
+		a.gid, err = a.groups.number(b, a.gid[:0])
+		if err != nil && a.over == nil {
+			return err
+		}
+		done := len(a.gid)
+		if done == b.Len() {
+			err := a.guest.Add(ctx, b, a.gid, len(a.groups.keys))
+			if err == nil && a.over != nil && a.guest.Full() {
+				err = a.giveAway(ctx)
+			}
+			return err
+		}
+		rest := new(record.Batch) // a copy: payloads may lie in memory of the instance
+		rest.AppendRows(b, done, b.Len())
+		if done > 0 {
+			err := a.guest.Add(ctx, b.Head(done), a.gid, len(a.groups.keys))
+			if err != nil {
+				return err
+			}
+		}
+		if err := a.giveAway(ctx); err != nil {
+			return err
+		}
+		b = rest
+	}
+}
+
+// giveAway gives all groups to the overflow.
+func (a *aggregator) giveAway(ctx context.Context) error {
+	if len(a.groups.keys) == 0 {
+		return nil
+	}
+	some, err := a.save(ctx)
+	if err == nil {
+		err = a.over.add(ctx, a.worker, a.given, some, a.stateBytes())
+	}
+	if err != nil {
 		return err
 	}
-	return a.guest.Add(ctx, b, a.gid, len(a.groups.keys))
+	a.given++
+	a.groups.forget()
+	if !a.guest.Grows() {
+		a.guest.Forget()
+		return nil
+	}
+	a.closing.Lock()
+	defer a.closing.Unlock()
+	_ = a.guest.Close() // it has failed in no call
+	guest, err := a.again(ctx)
+	if err == nil {
+		a.guest = guest
+	}
+	return err
+}
+
+// stateBytes returns the size of a state that is saved, 0 where each has its own.
+func (a *aggregator) stateBytes() int {
+	if a.guest.Grows() {
+		return 0
+	}
+	return a.guest.StateSize()
 }
 
 // Aggregate runs an aggregate to its end and returns its groups by key, as many as the limit
 // allows. A query that finds nothing has no groups.
 func (n *Node) Aggregate(ctx context.Context, q *record.Query) ([]wire.Group, wire.End, error) {
-	ctx, err := n.begin(ctx, q)
+	found, err := n.findGroups(ctx, q)
 	if err != nil {
 		return nil, wire.End{}, err
 	}
-	defer func() { <-n.queries }()
-	groups, end, err := n.aggregate(ctx, q)
-	if err != nil {
-		n.failed(q, err)
-	}
-	return groups, end, err
+	defer found.close()
+	var out []wire.Group
+	bytes := int64(0)
+	end, err := found.each(ctx, func(some []wire.Group) error {
+		for i := range some {
+			bytes += int64(keyBytes + len(some[i].Result))
+		}
+		if found.over.used() && bytes > n.opt.ResultBytes {
+			return errTooLarge
+		}
+		out = append(out, some...)
+		return nil
+	})
+	return out, end, err
 }
 
-func (n *Node) aggregate(ctx context.Context, q *record.Query) ([]wire.Group, wire.End, error) {
-	module, err := n.plugins.useCall(ctx, &q.Aggregate, plugin.KindAggregate)
+// foundGroups are the groups of an aggregate: finished, or in an overflow where they do not fit
+// into memory.
+type foundGroups struct {
+	node   *Node
+	q      *record.Query
+	module *pluginVersion
+	over   *overflow
+	groups []wire.Group
+	end    wire.End
+	leave  func()
+}
+
+// findGroups runs an aggregate to where its groups are known. They are to be closed.
+func (n *Node) findGroups(ctx context.Context, q *record.Query) (*foundGroups, error) {
+	ctx, leave, err := n.begin(ctx, q)
 	if err != nil {
-		return nil, wire.End{}, err
+		return nil, err
 	}
-	defer n.plugins.release(module)
+	f := &foundGroups{node: n, q: q, leave: leave, over: n.newOverflow(0)}
+	f.module, err = n.plugins.useCall(ctx, &q.Aggregate, plugin.KindAggregate)
+	if err == nil {
+		err = f.find(ctx)
+	}
+	if err != nil {
+		n.failed(q, err)
+		f.close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// close ends the use of the groups.
+func (f *foundGroups) close() {
+	f.over.close()
+	if f.module != nil {
+		f.node.plugins.release(f.module)
+	}
+	f.leave()
+}
+
+func (f *foundGroups) find(ctx context.Context) error {
+	n, q, joins := f.node, f.q, f.module.joins()
 	cal, err := calendarOf(q.GroupBy)
-	if err != nil {
-		return nil, wire.End{}, err
+	if err == nil && joins {
+		err = checkJoin(q)
 	}
-	joins := module.joins()
-	if joins {
-		if err := checkJoin(q); err != nil {
-			return nil, wire.End{}, err
-		}
+	if err != nil {
+		return err
 	}
 	ctx, done := n.owned(ctx, q)
 	defer done()
-	only := n.layout.Load().only
-	if only == nil {
-		return n.groupsOfAll(ctx, q, module)
+	var workers []*aggregator
+	if only := n.layout.Load().only; only != nil {
+		var stats store.ScanStats
+		workers, stats, err = only.fold(ctx, q, f.module, cal, f.over, false)
+		f.end = endOf(stats, 0)
+		if err == nil {
+			err = mergeWorkers(ctx, workers, f.over)
+		}
+	} else {
+		var into *aggregator
+		if into, f.end, err = n.statesOfAll(ctx, q, f.module, f.over); into != nil {
+			workers = []*aggregator{into}
+		}
 	}
-	workers, stats, err := only.fold(ctx, q, module, cal, false)
 	defer closeAll(workers)
-	if err != nil || len(workers) == 0 {
-		return nil, endOf(stats, 0), err
+	if err != nil || len(workers) == 0 || f.over.used() {
+		return err
 	}
-	if err := mergeWorkers(ctx, workers); err != nil {
-		return nil, endOf(stats, 0), err
+	f.groups, err = workers[0].finish(ctx, q.Limit, joins)
+	return err
+}
+
+// each hands the groups to emit by key, as many as the limit allows, some at a time.
+func (f *foundGroups) each(
+	ctx context.Context, emit func(some []wire.Group) error,
+) (end wire.End, err error) {
+	f.end.Rows = 0
+	hand := func(some []wire.Group) error {
+		if left := f.q.Limit - f.end.Rows; f.q.Limit > 0 && uint64(len(some)) > left {
+			some = some[:left]
+		}
+		f.end.Rows += uint64(len(some))
+		err := emit(some)
+		if err == nil && f.q.Limit > 0 && f.end.Rows == f.q.Limit {
+			err = errEnough
+		}
+		return err
 	}
-	out, err := workers[0].finish(ctx, q.Limit, joins)
-	return out, endOf(stats, uint64(len(out))), err
+	if f.over.used() {
+		var done func()
+		ctx, done = f.node.owned(ctx, f.q)
+		defer done()
+		m := f.node.mergingOf(f.q, f.module)
+		m.done = func(ctx context.Context, a *aggregator) error {
+			some, err := a.finish(ctx, 0, m.joins)
+			if err != nil {
+				return err
+			}
+			return hand(some)
+		}
+		if err = f.over.each(ctx, m); err != nil && !errors.Is(err, errEnough) {
+			f.node.failed(f.q, err)
+		}
+	} else if len(f.groups) > 0 {
+		err = hand(f.groups)
+	}
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return f.end, err
+}
+
+// mergingOf merges groups of a question; what becomes of them is the caller's to say.
+func (n *Node) mergingOf(q *record.Query, module *pluginVersion) *merging {
+	return &merging{joins: module.joins(), max: n.opt.MaxGroups,
+		most: min(chunkGroups, n.heldGroups),
+		make: func(ctx context.Context) (*aggregator, error) {
+			guest, err := module.module.NewAggregate(ctx, q.Aggregate.Params)
+			if err != nil {
+				return nil, err
+			}
+			return &aggregator{guest: guest,
+				groups: newGroups(q.GroupBy, nil, guest.Capacity())}, nil
+		}}
 }
 
 // fold runs the scan of an aggregate, and returns what each worker has of its groups, in the order
@@ -115,20 +284,22 @@ func (n *Node) aggregate(ctx context.Context, q *record.Query) ([]wire.Group, wi
 // something always looks back.
 func (n *local) fold(
 	ctx context.Context, q *record.Query, module *pluginVersion, cal *calendar.Calendar,
-	always bool,
+	over *overflow, always bool,
 ) (workers []*aggregator, stats store.ScanStats, err error) {
 	parts := module.parts | groupParts(q.GroupBy)
 	keep := n.keepingOf(ctx, module)
 	stats, err = n.scanApart(ctx, q, parts, keep, func(worker int) (sinks, error) {
-		guest, err := module.module.NewAggregate(ctx, q.Aggregate.Params)
+		a, err := n.newAggregator(ctx, q, module, newGroups(q.GroupBy, cal, n.heldGroups), over)
 		if err != nil {
 			return sinks{}, err
 		}
-		a := &aggregator{worker: worker, guest: guest,
-			groups: newGroups(q.GroupBy, cal, n.opt.MaxGroups)}
+		a.worker = worker
 		workers = append(workers, a)
-		s := sinks{rows: func(b *record.Batch) error { return a.add(ctx, b) }, front: guest.Front(),
-			room: func(beside bool) []byte { return halfOf(guest.Room(ctx), beside) }}
+		guest := a.guest
+		s := sinks{rows: func(b *record.Batch) error { return a.add(ctx, b) }, front: guest.Front()}
+		if a.groups.all() || !guest.Grows() { // else it may be closed while rows lie there
+			s.room = func(beside bool) []byte { return halfOf(guest.Room(ctx), beside) }
+		}
 		if a.parts = newParts(ctx, keep, a); a.parts != nil {
 			s.parts, s.leave = a.parts, a.leave
 		}
@@ -139,9 +310,25 @@ func (n *local) fold(
 		err = mergeLots(ctx, workers)
 	}
 	if err == nil && module.joins() {
-		workers, err = n.lookBack(ctx, q, module, stats.HorizonNs, workers, always)
+		workers, err = n.lookBack(ctx, q, module, stats.HorizonNs, workers, over, always)
 	}
 	return workers, stats, err
+}
+
+// newAggregator returns what aggregates rows of groups, which it gives to the overflow as often as
+// they do not fit.
+func (n *local) newAggregator(
+	ctx context.Context, q *record.Query, module *pluginVersion, g *groups, over *overflow,
+) (*aggregator, error) {
+	again := func(ctx context.Context) (*wasmhost.Aggregate, error) {
+		return module.module.NewAggregate(ctx, q.Aggregate.Params)
+	}
+	guest, err := again(ctx)
+	if err != nil {
+		return nil, err
+	}
+	g.max = min(g.max, guest.Capacity())
+	return &aggregator{guest: guest, groups: g, over: over, again: again}, nil
 }
 
 // inOrder sorts workers, as they come in whatever order they begin.
@@ -168,11 +355,18 @@ func closeAll(workers []*aggregator) {
 	}
 }
 
-// mergeWorkers merges all states into the first worker's.
-func mergeWorkers(ctx context.Context, workers []*aggregator) error {
-	into := workers[0]
-	for _, from := range workers[1:] {
-		if len(from.groups.keys) == 0 {
+// mergeWorkers merges all states into the first worker's, or gives them to the overflow when some
+// are there or they may not fit.
+func mergeWorkers(ctx context.Context, workers []*aggregator, over *overflow) error {
+	for i, from := range workers {
+		into := workers[0]
+		if !over.used() && (i == 0 || len(from.groups.keys) == 0) {
+			continue
+		}
+		if over.used() || !into.fits(from) {
+			if err := errors.Join(into.giveAway(ctx), from.giveAway(ctx)); err != nil {
+				return err
+			}
 			continue
 		}
 		saved, err := from.save(ctx)
@@ -184,6 +378,14 @@ func mergeWorkers(ctx context.Context, workers []*aggregator) error {
 		}
 	}
 	return nil
+}
+
+// fits reports whether the groups of another worker are sure to fit as well. One group is all that
+// there is, and has to.
+func (into *aggregator) fits(from *aggregator) bool {
+	most := into.guest.MostBytes()
+	return into.groups.all() || len(into.groups.keys)+len(from.groups.keys) <= into.groups.max &&
+		(!into.guest.Grows() || into.guest.MemoryBytes()+from.guest.MemoryBytes() <= most+most/2)
 }
 
 // finish joins groups in the order of their keys if they ask for it, and returns their results.

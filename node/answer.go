@@ -28,7 +28,7 @@ type answer struct {
 	conn    net.Conn
 	asked   scope
 	produce func(rc context.Context, w *bufio.Writer) error
-	done    func()
+	place   *admission // nil: it needs none
 }
 
 // stream answers with what produce writes, after the handler has returned. The context of produce
@@ -37,25 +37,22 @@ type answer struct {
 func (s *server) stream(
 	ctx *fasthttp.RequestCtx, produce func(rc context.Context, w *bufio.Writer) error,
 ) {
-	s.streamUntil(ctx, func() {}, produce)
+	s.streamIn(ctx, nil, produce)
 }
 
-// streamUntil is stream, and calls done once when nothing will be produced any more, also when
-// nothing was.
-func (s *server) streamUntil(
-	ctx *fasthttp.RequestCtx, done func(),
+// streamIn is stream in a place, which is given back when nothing will be produced any more, also
+// when nothing was. While the client does not read, others have it.
+func (s *server) streamIn(
+	ctx *fasthttp.RequestCtx, place *admission,
 	produce func(rc context.Context, w *bufio.Writer) error,
 ) {
 	asked, _ := parseScope(ctx.QueryArgs()) // handle has checked it
-	ctx.SetBodyStream(&answer{s, ctx.Conn(), asked, produce, done}, -1)
+	ctx.SetBodyStream(&answer{s, ctx.Conn(), asked, produce, place}, -1)
 }
 
 // Close is called by fasthttp, too, for whatever reason it is done with the answer.
 func (a *answer) Close() error {
-	if a.done != nil {
-		a.done()
-		a.done = nil
-	}
+	a.place.done()
 	return nil
 }
 
@@ -83,12 +80,21 @@ func (a *answer) WriteTo(w io.Writer) (n int64, err error) {
 		buf.Reset(nil)
 		answerBuffers.Put(buf)
 	}()
+	own, _ := a.conn.(*conn)
+	if a.place != nil {
+		rc = withAdmission(rc, a.place)
+		if own != nil {
+			own.asks(rc, a.place.place)
+			defer own.asksNoMore()
+		}
+	}
 	err = a.produce(rc, buf)
 	_ = a.Close() // before the client has the end of the answer
 	if err != nil {
 		return 0, err
 	}
-	if own, ok := a.conn.(*conn); ok {
+	if own != nil {
+		own.asksNoMore()
 		own.answerEnds()
 	}
 	return 0, buf.Flush()

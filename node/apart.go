@@ -14,9 +14,9 @@ import (
 	"github.com/pentad-db/pentad/wasmhost"
 )
 
-// defaultStateBytes is what a hundred dashboards over a billion records take, a state of 48 bytes
+// mostStateBytes is what a hundred dashboards over a billion records take, a state of 48 bytes
 // for each block that they have in part.
-const defaultStateBytes = 64 << 20
+const mostStateBytes = 64 << 20
 
 // keeping is what the workers of one aggregate share: which states are looked for, and kept.
 type keeping struct {

@@ -25,6 +25,7 @@ func (s *server) put(ctx *fasthttp.RequestCtx) {
 			batches.Put(p.Batch)
 		}
 	}()
+	p.Needs = func(bytes uint64) error { return needs(ctx, bytes) }
 	if err := wire.ParsePut(ctx.PostBody(), &p); err != nil {
 		writeError(ctx, toWire(err))
 		return
@@ -52,12 +53,12 @@ func (s *server) query(ctx *fasthttp.RequestCtx) {
 		s.aggregate(ctx, q)
 		return
 	}
-	done, err := s.node.precheck(q)
+	place, err := s.admit(ctx, q)
 	if err != nil {
 		writeError(ctx, toWire(err))
 		return
 	}
-	s.streamUntil(ctx, done, func(rc context.Context, w *bufio.Writer) error {
+	s.streamIn(ctx, place, func(rc context.Context, w *bufio.Writer) error {
 		end, err := s.node.queryFrames(rc, q, func(frames []byte) error {
 			_, err := w.Write(frames)
 			return err
@@ -107,25 +108,71 @@ func tail(b *record.Batch, n int) *record.Batch {
 // groupsPerFrame bounds a groups frame.
 const groupsPerFrame = 4096
 
+// aggregate answers with groups. Those that do not fit into memory are streamed: what goes wrong
+// with them is an error frame in place of the end frame.
 func (s *server) aggregate(ctx *fasthttp.RequestCtx, q *record.Query) {
-	rc, cancel := s.scoped(ctx)
-	defer cancel()
-	groups, end, err := s.node.Aggregate(rc, q)
+	place, err := s.admit(ctx, q)
 	if err != nil {
 		writeError(ctx, toWire(err))
 		return
 	}
-	var body []byte
-	for len(groups) > 0 {
-		n := min(len(groups), groupsPerFrame)
-		body = wire.AppendGroups(body, groups[:n])
-		groups = groups[n:]
+	streamed := false
+	defer func() {
+		if !streamed {
+			place.done()
+		}
+	}()
+	rc, cancel := s.scoped(ctx)
+	defer cancel()
+	found, err := s.node.findGroups(withAdmission(rc, place), q)
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
 	}
-	setStatus(ctx, &end)
-	ctx.SetBody(wire.AppendEnd(body, &end))
+	release := place.release
+	place.release = func() {
+		found.close()
+		release()
+	}
+	var body []byte
+	each := func(rc context.Context, full func() error) (wire.End, error) {
+		return found.each(rc, func(groups []wire.Group) error {
+			for len(groups) > 0 {
+				n := min(len(groups), groupsPerFrame)
+				body = wire.AppendGroups(body, groups[:n])
+				groups = groups[n:]
+				if err := full(); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if !found.over.used() {
+		end, _ := each(rc, func() error { return nil }) // which cannot fail
+		setStatus(ctx, &end)
+		ctx.SetBody(wire.AppendEnd(body, &end))
+		return
+	}
+	streamed = true
+	setStatus(ctx, &found.end)
+	s.streamIn(ctx, place, func(rc context.Context, w *bufio.Writer) error {
+		end, err := each(rc, func() error {
+			_, err := w.Write(body)
+			body = body[:0]
+			return err
+		})
+		last := wire.AppendEnd(nil, &end)
+		if err != nil {
+			last = wire.AppendError(nil, toWire(err))
+		}
+		_, err = w.Write(last)
+		return err
+	})
 }
 
-// states answers a query frame with frames of states.
+// states answers a query frame with frames of states. What goes wrong is an error frame in place of
+// the end frame.
 func (s *server) states(ctx *fasthttp.RequestCtx) {
 	q := new(record.Query)
 	err := wire.ParseQuery(ctx.PostBody(), q)
@@ -133,29 +180,34 @@ func (s *server) states(ctx *fasthttp.RequestCtx) {
 		err = &wire.Error{Kind: wire.KindInvalid, Part: "aggregate",
 			Message: "there is none; states are those of its groups"}
 	}
-	rc, cancel := s.scoped(ctx)
-	defer cancel()
-	var body []byte
-	var frame []wire.GroupState
-	size := 0
-	var end wire.End
-	if err == nil {
-		end, err = s.node.States(rc, q, func(one wire.GroupState) error {
-			if size += len(one.State); size > wire.MaxStatesBytes || len(frame) == groupsPerFrame {
-				body, frame, size = wire.AppendStates(body, frame), frame[:0], len(one.State)
-			}
-			frame = append(frame, one)
-			return nil
-		})
-	}
 	if err != nil {
 		writeError(ctx, toWire(err))
 		return
 	}
-	if len(frame) > 0 {
-		body = wire.AppendStates(body, frame)
-	}
-	setStatus(ctx, &end)
 	ctx.SetContentType(wire.ContentType)
-	ctx.SetBody(wire.AppendEnd(body, &end))
+	s.stream(ctx, func(rc context.Context, w *bufio.Writer) error {
+		var body []byte
+		var frame []wire.GroupState
+		size := 0
+		end, err := s.node.States(rc, q, func(one wire.GroupState) error {
+			if size += len(one.State); size > wire.MaxStatesBytes || len(frame) == groupsPerFrame {
+				body = wire.AppendStates(body[:0], frame)
+				frame, size = frame[:0], len(one.State)
+				if _, err := w.Write(body); err != nil {
+					return err
+				}
+			}
+			frame = append(frame, one)
+			return nil
+		})
+		if len(frame) > 0 && err == nil {
+			body = wire.AppendStates(body[:0], frame)
+		}
+		last := wire.AppendEnd(body, &end)
+		if err != nil {
+			last = wire.AppendError(nil, toWire(err))
+		}
+		_, err = w.Write(last)
+		return err
+	})
 }

@@ -52,7 +52,7 @@ func (n *Node) changesWith(
 	defer cancel()
 	defer context.AfterFunc(n.open, cancel)()
 	if only := n.layout.Load().only; only != nil {
-		closedNs, err = only.changesEvery(ctx, q, fromNs, follow, beat, emit)
+		closedNs, err = only.changesEvery(ctx, q, fromNs, follow, beat, new(demand), emit)
 	} else {
 		closedNs, err = n.changesOfAll(ctx, q, fromNs, follow, beat, emit)
 	}
@@ -62,9 +62,10 @@ func (n *Node) changesWith(
 	return closedNs, err
 }
 
-// changesEvery is [Node.Changes] of one store, which tells how far it is with some beat.
+// changesEvery is [Node.Changes] of one store, which tells how far it is with some beat, and at
+// once while others wait for that.
 func (n *local) changesEvery(
-	ctx context.Context, q *record.Query, fromNs int64, follow bool, beat time.Duration,
+	ctx context.Context, q *record.Query, fromNs int64, follow bool, beat time.Duration, d *demand,
 	emit func(*store.Slice) error,
 ) (closedNs int64, err error) {
 	if fromNs == SinceNow {
@@ -82,14 +83,22 @@ func (n *local) changesEvery(
 		return fromNs, err
 	}
 	defer feed.Close()
+	d.begin(func(acqNs int64) {
+		feed.Await(acqNs)
+		n.closeSoon(acqNs)
+	})
 	var told time.Time
+	toldNs := fromNs
 	for {
 		more, err := n.nextSlice(ctx, q, modules, feed, func(slice *store.Slice, more bool) error {
+			if acq := d.wanted(); acq >= slice.ClosedNs {
+				feed.Await(acq)
+			}
 			if !more && follow && slice.Rows.Len() == 0 && len(slice.Events) == 0 &&
-				time.Since(told) < beat {
+				time.Since(told) < beat && !d.asks(toldNs, slice.ClosedNs) {
 				return nil
 			}
-			told = time.Now()
+			told, toldNs = time.Now(), slice.ClosedNs
 			return emit(slice)
 		})
 		if err != nil {
@@ -156,14 +165,17 @@ func (n *Node) readSlice(
 	ctx context.Context, q *record.Query, modules []*pluginVersion, feed *store.Feed,
 	slice *store.Slice,
 ) (more bool, err error) {
-	for _, places := range []chan struct{}{n.readers, n.queries} {
-		select {
-		case places <- struct{}{}:
-			defer func() { <-places }()
-		case <-ctx.Done():
-			return false, ctx.Err()
-		}
+	select {
+	case n.readers <- struct{}{}:
+		defer func() { <-n.readers }()
+	case <-ctx.Done():
+		return false, ctx.Err()
 	}
+	place, err := n.placesOf(ctx).Await(ctx, askChanges)
+	if err != nil {
+		return false, err
+	}
+	defer place.Give()
 	more, err = feed.Read(ctx, slice)
 	if err == nil && len(modules) > 0 && slice.Rows.Len() > 0 {
 		if err = n.filterSlice(ctx, q, modules, slice); err != nil {
@@ -260,7 +272,7 @@ func (n *Node) checkStart(ctx context.Context, q *record.Query, fromNs int64) er
 	feed.Close()
 	horizon, err := n.horizonOf(ctx, &q.Box)
 	if n.member.Load() != nil { // another node may have been further when it gave the position
-		horizon = max(horizon, time.Now().Add(maxAhead).UnixNano())
+		horizon = max(horizon, n.now().Add(maxAhead).UnixNano())
 	}
 	switch {
 	case err != nil && n.closing.Load():
@@ -278,7 +290,7 @@ const mayDiffer = time.Minute
 // ahead is the error of a position above the horizon. In a cluster another node may have given it,
 // whose replicas are further than those of this one.
 func (n *Node) ahead(fromNs int64) error {
-	if n.member.Load() == nil || fromNs > time.Now().Add(mayDiffer).UnixNano() {
+	if n.member.Load() == nil || fromNs > n.now().Add(mayDiffer).UnixNano() {
 		return badParam("since", store.ErrAhead)
 	}
 	return &wire.Error{Kind: wire.KindUnavailable, RetryAfterMs: retryAfterMs,

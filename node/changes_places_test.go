@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/places"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -14,7 +15,7 @@ import (
 // TestChangesLeavePlaces: queries find places while many readers of changes are woken again and
 // again.
 func TestChangesLeavePlaces(t *testing.T) {
-	n := openTest(t, Options{MaxQueries: 4})
+	n := openTest(t, Options{MaxQueries: 4, MaxWaiting: -1})
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -42,11 +43,12 @@ func TestChangesLeavePlaces(t *testing.T) {
 	defer tick.Stop()
 	for until := time.Now().Add(time.Second); time.Now().Before(until); asked++ {
 		<-tick.C
-		if err := take(n.queries); errors.Is(err, errTooBusy) {
+		place, err := n.queries.Take(ctx, 1)
+		if errors.Is(err, places.ErrFull) {
 			busy++
 			continue
 		}
-		<-n.queries
+		place.Give()
 	}
 	if busy > 0 {
 		t.Errorf("%d of %d queries found no place", busy, asked)

@@ -173,11 +173,16 @@ func (s *server) parseChanges(ctx *fasthttp.RequestCtx) (r *changesRequest, err 
 		return r, err
 	}
 	r.asked, _ = parseScope(args) // handle has checked it
+	if text := string(ctx.Request.Header.Peek(wire.FeedHeader)); text != "" {
+		if r.asked.feed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			return r, badParam(wire.FeedHeader, fmt.Errorf("%q is not a number", clip(text)))
+		}
+	}
 	if r.beat, err = parseBeat(args); err != nil {
 		return r, err
 	}
 	r.out.keys = r.q.KeysOnly
-	r.fromNs, err = parseSince(ctx)
+	r.fromNs, err = parseSince(ctx, s.node.now())
 	return r, err
 }
 
@@ -197,7 +202,7 @@ func parseBeat(args *fasthttp.Args) (time.Duration, error) {
 }
 
 // parseSince reads where changes begin. Last-Event-ID is what a browser sends that was cut off.
-func parseSince(ctx *fasthttp.RequestCtx) (int64, error) {
+func parseSince(ctx *fasthttp.RequestCtx, now time.Time) (int64, error) {
 	part, text := "Last-Event-ID", string(ctx.Request.Header.Peek("Last-Event-ID"))
 	if text == "" {
 		part, text = "since", string(ctx.QueryArgs().Peek("since"))
@@ -211,7 +216,7 @@ func parseSince(ctx *fasthttp.RequestCtx) (int64, error) {
 	if ns, err := strconv.ParseInt(text, 10, 64); err == nil && ns != SinceNow {
 		return ns, nil
 	}
-	at, err := timeparse.Parse(text, time.Now())
+	at, err := timeparse.Parse(text, now)
 	if err != nil {
 		return 0, badParam(part, err)
 	}

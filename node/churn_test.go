@@ -79,7 +79,7 @@ func TestPluginsChangeUnderQueries(t *testing.T) {
 	}
 	wg.Wait()
 	if own, lent := n.host.Stats(), n.lent.Stats(); own.Instances+lent.Instances != 0 ||
-		lent.Modules != 0 || n.plugins.lentBytes != 0 {
+		!lentIdle(n) {
 		t.Errorf("left: %+v, %+v", own, lent)
 	}
 }

@@ -1,60 +1,131 @@
 package node
 
 import (
+	"fmt"
 	"time"
 
-	"github.com/pentad-db/pentad/node/store"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/clock"
+	"github.com/pentad-db/pentad/node/internal/health"
 )
 
-// clockEvery is how often the clock is looked at.
-const clockEvery = 10 * time.Second
+// aheadNs is how far acqs may be ahead of the clock without a word: stamps of large batches.
+const aheadNs = int64(10 * time.Second)
 
-// watchClock logs when the stamps of records part from the machine's clock, and when they are
-// together again.
-func (n *Node) watchClock() {
-	tick := time.NewTicker(clockEvery)
-	defer tick.Stop()
-	var before store.ClockState
-	for {
-		now := n.store.Clock()
-		n.logClock(before, now)
-		before = now
-		select {
-		case <-tick.C:
-		case <-n.open.Done():
-			return
+// clockProblems returns what is wrong with the clock, and with acqs that one has left behind.
+func (n *Node) clockProblems() []health.Problem {
+	all := n.clock.Problems()
+	if p, ok := aheadProblem("", n.store.AheadNs()); ok {
+		all = append(all, p)
+	}
+	m := n.member.Load()
+	if m == nil {
+		return all
+	}
+	for group, s := range m.Stores() {
+		if p, ok := aheadProblem(fmt.Sprintf("group %d", group), s.AheadNs()); ok {
+			all = append(all, p)
 		}
 	}
+	return all
 }
 
-func (n *Node) logClock(before, now store.ClockState) {
-	switch {
-	case now.Leaps > before.Leaps:
-		n.log.Warn("the clock leapt far ahead; acqs follow it when it has stayed there for ten "+
-			"minutes", "ahead", time.Duration(now.LeaptNs))
-	case before.LeaptNs > 0 && now.LeaptNs == 0:
-		n.log.Warn("acqs follow the clock again")
+// aheadProblem is that of acqs which lie in the future.
+func aheadProblem(subject string, ns int64) (p health.Problem, ok bool) {
+	if ns <= aheadNs {
+		return p, false
 	}
-	switch {
-	case before.AheadNs == 0 && now.AheadNs > 0:
-		n.log.Warn("the clock was set back; acqs go on from where they were until it has passed "+
-			"them", "behind", time.Duration(now.AheadNs))
-	case before.AheadNs > 0 && now.AheadNs == 0:
-		n.log.Info("the clock has passed the acqs that were given")
+	ahead := time.Duration(ns).Round(time.Second)
+	return health.Problem{Code: "acq_ahead", Subject: subject,
+		Message: fmt.Sprintf("acqs are %v ahead of the clock, which was wrong before or is wrong "+
+			"now: new records get acqs one by one from there on, in their order, and neither "+
+			"acq ages nor moments of as-of views fit them; the clock passes them in %v", ahead,
+			ahead),
+		Advice: "compare the machine's clock with a time server; if it is right, wait, or copy " +
+			"the data to a new node: pentad sync --restamp"}, true
+}
+
+// logClock logs that a step of the machine's clock is followed. That it has stepped is a problem.
+func (n *Node) logClock() {
+	s := n.clock.State()
+	if s.Followed > n.clockFollowed {
+		n.log.Warn("the machine's clock stepped, which is confirmed; acqs follow it")
 	}
+	n.clockFollowed = s.Followed
 }
 
 // collectTime publishes the clock and those who follow it.
-func (r rooms) collectTime(count, gauge func(name, help string, v float64)) {
-	clock := r.node.store.Clock()
-	gauge("store_clock_behind_seconds", "How far the clock is behind the acqs, as it was set back.",
-		float64(clock.AheadNs)/1e9)
-	gauge("store_clock_leapt_seconds", "How far the clock is ahead and not followed yet.",
-		float64(clock.LeaptNs)/1e9)
-	count("store_clock_leaps_total", "How often the clock leapt too far ahead to be followed.",
-		float64(clock.Leaps))
+func (r rooms) collectTime(
+	count, gauge func(name, help string, v float64), out chan<- prometheus.Metric,
+) {
+	s := r.node.clock.State()
+	gauge("store_acq_ahead_seconds", "How far acqs are ahead of the clock, as it was set back or "+
+		"was wrong before.", float64(r.aheadNs())/1e9)
+	gauge("clock_step_seconds", "How far the machine's clock is ahead of the time that acqs "+
+		"follow, below 0 behind it; 0: they follow it.", float64(s.StepNs)/1e9)
+	count("clock_steps_total", "Steps of the machine's clock beyond --max-clock-offset.",
+		float64(s.Steps))
+	count("clock_steps_followed_total", "Of them, steps that were confirmed and are followed.",
+		float64(s.Followed))
+	gauge("clock_confirmed", "1: evidence besides the machine's clock says that it is right.",
+		number(s.Confirmed))
+	gauge("clock_synchronized", "1: the kernel says that its clock follows a time server.",
+		number(s.Synced))
+	gauge("clock_off", "1: the clock is not the time that a majority confirms; the node leads no "+
+		"groups.", number(s.Verdict == clock.Off || s.Verdict == clock.Odd))
+	gauge("clock_undecided", "1: clocks of nodes differ, and nothing says which one is right; "+
+		"writes are refused.", number(s.Verdict == clock.Undecided))
+	label := []string{"node"}
+	offset := prometheus.NewDesc("pentad_clock_peer_offset_seconds", "How far the clock of "+
+		"another node is ahead of this one's.", label, nil)
+	sure := prometheus.NewDesc("pentad_clock_peer_uncertainty_seconds", "How far that may be "+
+		"wrong.", label, nil)
+	for _, p := range s.Peers {
+		id := cluster.NodeID(p.Node).String()
+		out <- prometheus.MustNewConstMetric(offset, prometheus.GaugeValue,
+			float64(p.OffsetNs)/1e9, id)
+		out <- prometheus.MustNewConstMetric(sure, prometheus.GaugeValue,
+			float64(p.UncertaintyNs)/1e9, id)
+	}
 	if r.node.server != nil {
 		gauge("node_feeds", "Readers of changes that are connected.",
 			float64(r.node.server.feeds.count()))
+	}
+}
+
+func number(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// aheadNs returns how far acqs of any store here are ahead of the clock.
+func (r rooms) aheadNs() int64 {
+	ahead := r.node.store.AheadNs()
+	if m := r.node.member.Load(); m != nil {
+		for _, s := range m.Stores() {
+			ahead = max(ahead, s.AheadNs())
+		}
+	}
+	return ahead
+}
+
+// now returns the time that acqs follow, in UTC, by which moments such as now-24h are read.
+func (n *Node) now() time.Time { return time.Unix(0, n.clock.NowNs()).UTC() }
+
+// setClock makes the clock that all of the node follows.
+func (n *Node) setClock() {
+	now := n.opt.Store.Now
+	switch {
+	case now != nil:
+		n.clock = clock.Of(now)
+	case n.opt.Store.Clock != nil:
+		n.clock = n.opt.Store.Clock
+	default:
+		n.clock = clock.New(clock.Options{MaxOffset: n.opt.MaxClockOffset})
+		n.opt.Store.Clock = n.clock
 	}
 }

@@ -1,44 +1,22 @@
 package node
 
 import (
-	"bytes"
-	"log/slog"
-	"strings"
 	"testing"
 	"time"
-
-	"github.com/pentad-db/pentad/node/store"
 )
 
-// What happens to the clock is logged once, and when it is over.
-func TestClockIsLogged(t *testing.T) {
-	var text bytes.Buffer
-	n := &Node{log: slog.New(slog.NewTextHandler(&text, nil))}
-	right := store.ClockState{}
-	back := store.ClockState{AheadNs: int64(time.Hour)}
-	leapt := store.ClockState{LeaptNs: int64(99 * time.Hour), Leaps: 1}
-	over := store.ClockState{Leaps: 1}
-	f := func(before, now store.ClockState, want string) {
-		t.Helper()
-		text.Reset()
-		n.logClock(before, now)
-		if got := text.String(); want == "" && got != "" || !strings.Contains(got, want) {
-			t.Errorf("%+v, then %+v: %q, want %q", before, now, got, want)
+// Acqs in the future are a problem that says for how long.
+func TestAheadProblem(t *testing.T) {
+	for ns, want := range map[int64]bool{0: false, aheadNs: false, int64(time.Hour): true} {
+		if p, got := aheadProblem("group 1", ns); got != want {
+			t.Errorf("%v: %+v", time.Duration(ns), p)
 		}
 	}
-	f(right, right, "")
-	f(right, back, "set back")
-	f(back, back, "")
-	f(back, right, "has passed")
-	f(right, leapt, "leapt far ahead")
-	f(leapt, leapt, "")
-	f(leapt, over, "follow the clock again")
-	f(right, over, "leapt far ahead") // and back, between two looks
 }
 
 func TestClockIsPublished(t *testing.T) {
 	a := &asker{t, openTest(t, Options{})}
-	a.expect("GET", "/metrics", "", 200, "pentad_store_clock_behind_seconds 0",
-		"pentad_store_clock_leapt_seconds 0", "pentad_store_clock_leaps_total 0",
+	a.expect("GET", "/metrics", "", 200, "pentad_store_acq_ahead_seconds 0",
+		"pentad_clock_step_seconds 0", "pentad_clock_steps_total 0", "pentad_clock_off 0",
 		"pentad_node_feeds 0")
 }

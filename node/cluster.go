@@ -1,8 +1,10 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -24,15 +26,18 @@ const avoidFor = 2 * time.Second
 // openMember takes the node's place in its cluster.
 func (n *Node) openMember(ctx context.Context) error {
 	n.peers, n.unproved = map[cluster.NodeID]*peer{}, make(chan struct{}, 1)
+	n.restocked = make(chan struct{}, 1)
 	config := n.opt.Cluster
 	config.HTTPListen = n.server.listener.Addr().String()
 	m, err := member.Open(ctx, member.Options{Dir: n.opt.Dir, Cluster: config, Store: n.opt.Store,
-		Log: n.log, Fail: n.opt.Fail, Changed: n.placeGroups})
+		Log: n.log, Fail: n.opt.Fail, MemoryBytes: n.opt.MemoryBytes, Changed: n.placeGroups,
+		Passed: n.merged.pass})
 	if err != nil {
 		return err
 	}
-	n.member.Store(m)
-	if err := n.plugins.join(m); err != nil {
+	err = n.plugins.join(m)
+	n.member.Store(m) // from here on its groups are placed, see placeGroups
+	if err != nil {
 		return err
 	}
 	n.wg.Go(n.followCatalog)
@@ -53,6 +58,7 @@ func (n *Node) placeGroups() {
 	unreached := m.Unreached()
 	old := n.layout.Load()
 	next := &layout{groups: make([]*place, 0, v.DataGroups()), owners: v.Owners()}
+	unproved := false
 	for g := range v.DataGroups() {
 		group := uint32(g) + 1
 		from, to := v.Span(group)
@@ -61,6 +67,7 @@ func (n *Node) placeGroups() {
 		if s := m.Store(group); s != nil {
 			p.here = &local{Node: n, store: s, group: g, fromSlot: from, toSlot: to, held: p.held,
 				proved: old.provedOf(g, s)}
+			unproved = unproved || !p.here.proved.Load()
 		}
 		leader := m.Leader(group)
 		var good, bad []*peer
@@ -86,10 +93,37 @@ func (n *Node) placeGroups() {
 	}
 	next.keepPlaces(old)
 	n.layout.Store(next)
+	if unproved {
+		poke(n.unproved)
+	}
+	if n.plugins.stale() {
+		poke(n.restocked)
+	}
+}
+
+// poke lets one who waits on a channel of one go on.
+func poke(waits chan struct{}) {
 	select {
-	case n.unproved <- struct{}{}:
+	case waits <- struct{}{}:
 	default:
 	}
+}
+
+// placedHere returns nil once the layout has had all replicas that this node is to have: questions
+// find them there, which comes a moment after they run.
+func (n *Node) placedHere(m *member.Member) error {
+	if n.placed.Load() {
+		return nil
+	}
+	v, l := m.View(), n.layout.Load()
+	for g := range v.DataGroups() {
+		r, mine := v.ReplicaOn(uint32(g)+1, m.Self())
+		if mine && !r.Learner && (g >= len(l.groups) || l.groups[g].here == nil) {
+			return fmt.Errorf("group %d: its replica here is just starting", g+1)
+		}
+	}
+	n.placed.Store(true)
+	return nil
 }
 
 // peerOf returns a node of a view, nil when it cannot be asked.
@@ -106,7 +140,7 @@ func (n *Node) peerOf(v *cluster.View, id cluster.NodeID) *peer {
 	if err != nil {
 		return nil
 	}
-	n.peers[id] = &peer{name: name, client: c}
+	n.peers[id] = &peer{id: id, name: name, client: c}
 	return n.peers[id]
 }
 
@@ -121,42 +155,78 @@ func (n *Node) putGroups(
 	own := w.ID == [16]byte{}
 	if own {
 		w = n.drawn.take()
-		defer n.drawn.give(w)
 	}
 	out.Duplicate = !own
-	rest := b
+	left := putting{rows: b.Len(), rest: b, writer: w}
 	err = n.untilSplit(ctx, m, func(v *cluster.View) error {
-		rest, err = n.putParts(ctx, m, v, rest, w, &out)
-		return err
+		return n.putParts(ctx, m, v, &left, &out)
 	})
+	switch {
+	case errors.Is(err, store.ErrOtherSlots): // for too long
+		err = left.fail(err)
+	case err == nil && own: // else the client may send it again
+		n.drawn.give(w)
+	}
 	if err != nil {
 		return store.PutResult{}, err
 	}
 	return out, nil
 }
 
+// putting is what is left of a put.
+type putting struct {
+	rows   int // of all
+	rest   *record.Batch
+	origin []uint32 // which rows of the put the rest is; nil for all
+	writer store.WriterSeq
+	doubt  bool // a group may have stored some of the rest before it was split
+}
+
+// fail returns the error of a put whose rest is not stored.
+func (p *putting) fail(err error) *PutError {
+	e := &PutError{fates: make([]fate, p.rows), writer: p.writer, Err: err}
+	f := rowNotStored
+	if p.doubt {
+		f = rowUnknown
+	}
+	for i := range p.rest.Len() {
+		row := uint32(i)
+		if p.origin != nil {
+			row = p.origin[i]
+		}
+		e.fates[row] = f
+	}
+	return e
+}
+
 // putParts puts rows to the groups of a view, and adds to out what they answer. Where groups were
-// split since, rest are the rows that they have not taken.
+// split since, left are the rows that they have not taken.
+//
+// Errors: store.ErrOtherSlots, to try again; *PutError.
 func (n *Node) putParts(
-	ctx context.Context, m *member.Member, v *cluster.View, b *record.Batch, w store.WriterSeq,
-	out *store.PutResult,
-) (rest *record.Batch, err error) {
+	ctx context.Context, m *member.Member, v *cluster.View, left *putting, out *store.PutResult,
+) (err error) {
+	b, w := left.rest, left.writer
 	rows := rowsBySlot(b, v.Owners())
 	memory := commandMemory.Get().(*[]byte)
 	all, parts := appendPuts((*memory)[:0], v, b, rows, w)
 	answers, errs := m.DoAll(ctx, parts, true)
-	rest = new(record.Batch)
+	rest, origin := new(record.Batch), []uint32{}
 	read := false // by somebody still
+	var failed error
 	for i := range parts {
 		of := rows[parts[i].Group-1]
 		read = read || errs[i] != nil || answers[i].Again
 		switch {
 		case errors.Is(errs[i], store.ErrOtherSlots):
 			appendRuns(rest, b, of)
+			origin = append(origin, left.origins(of)...)
+			left.doubt = left.doubt || answers[i].Again
 			err = errs[i]
 			continue
 		case errs[i] != nil:
-			return b, errs[i]
+			failed = cmp.Or(failed, errs[i])
+			continue
 		}
 		p := answers[i].Put
 		if out.Records == 0 || p.FirstAcqNs < out.FirstAcqNs {
@@ -171,7 +241,27 @@ func (n *Node) putParts(
 		*memory = all
 		commandMemory.Put(memory)
 	}
-	return rest, err
+	if failed != nil {
+		e := left.fail(failed)
+		for i := range parts {
+			e.set(left.origins(rows[parts[i].Group-1]), fateOf(errs[i], answers[i].Again))
+		}
+		return e
+	}
+	left.rest, left.origin = rest, origin
+	return err
+}
+
+// origins returns which rows of the put some of the rest are.
+func (p *putting) origins(rows []uint32) []uint32 {
+	if p.origin == nil {
+		return rows
+	}
+	out := make([]uint32, len(rows))
+	for i, row := range rows {
+		out[i] = p.origin[row]
+	}
+	return out
 }
 
 // maxCommandMemory is what of the commands of a batch is kept for those of the next one.

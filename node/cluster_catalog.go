@@ -21,8 +21,8 @@ type shared interface {
 }
 
 const (
-	// lookEvery is how often a node looks whether the catalogue of its cluster has changed.
-	lookEvery = 100 * time.Millisecond
+	// lookEvery is how often one who waits for the horizon looks at it.
+	lookEvery = 50 * time.Millisecond
 	// retryEvery is how often it tries again to get modules that it could not get.
 	retryEvery = 5 * time.Second
 	// aheadFor is how long a commit of a cursor waits for the horizon of this node, when its reader
@@ -159,29 +159,33 @@ func (n *Node) prepare(ctx context.Context) error {
 
 // followCatalog keeps plugins ready that the cluster has.
 func (n *Node) followCatalog() {
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
 	var ready uint64
-	var tried time.Time
 	for {
 		err := n.plugins.take()
 		version := n.plugins.version()
-		if err == nil && version != ready && time.Since(tried) > retryEvery {
+		if err == nil && version != ready {
 			if err = n.prepare(n.open); err == nil {
 				ready = version
-			} else {
-				tried = time.Now()
 			}
 		}
+		var again <-chan time.Time
 		if err != nil && n.open.Err() == nil {
 			n.log.Warn("take the plugins of the cluster", "err", err)
+			again = time.After(retryEvery)
 		}
 		select {
-		case <-tick.C:
+		case <-n.restocked:
+		case <-again:
 		case <-n.open.Done():
 			return
 		}
 	}
+}
+
+// stale reports whether the cluster has a newer catalogue than the one which was taken last.
+func (r *registry) stale() bool {
+	_, version := r.shared.Catalog()
+	return version > r.version()
 }
 
 // version is that of the catalogue which was taken last.
@@ -193,7 +197,7 @@ func (r *registry) version() uint64 {
 
 // horizonAfter waits a little until the horizon has passed an acq.
 func (n *Node) horizonAfter(ctx context.Context, acqNs int64) (horizon int64, err error) {
-	tick := time.NewTicker(lookEvery / 2)
+	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	timeout := time.After(aheadFor)
 	for {

@@ -29,7 +29,7 @@ func numberOf(group int) int { return group + 1 }
 
 // events implements source.
 func (n *local) events(context.Context) ([]store.Event, error) {
-	all := n.store.Events()
+	all := n.store.EventsAhead()
 	for i := range all {
 		all[i].FromSlot, all[i].ToSlot = n.fromSlot, n.toSlot
 	}
@@ -55,6 +55,10 @@ func (r *distant) events(ctx context.Context) (out []store.Event, err error) {
 // eventOf is the reverse of newJSONEvent.
 func eventOf(in *client.Event) (e store.Event, err error) {
 	e = store.Event{AcqNs: in.AcqNs, Done: in.Done, Removed: in.Removed}
+	if r := in.Removal; r != nil {
+		e.Removal = &store.Removal{Rows: r.Rows, Bytes: r.Bytes, NextNs: r.NextNs,
+			DoneNs: r.DoneNs}
+	}
 	for _, kind := range []store.EventKind{store.EventErase, store.EventPurge,
 		store.EventRetention} {
 		if kind.String() == in.Kind {
@@ -83,7 +87,7 @@ func eventOf(in *client.Event) (e store.Event, err error) {
 // cluster each group has its own of them, of its slots and with an acq of its own.
 func (n *Node) Events(ctx context.Context) ([]store.Event, error) {
 	if only := n.layout.Load().only; only != nil {
-		return n.store.Events(), nil
+		return n.store.EventsAhead(), nil
 	}
 	a, err := ask(whole(ctx), n, askFacts, &record.Box{}, func(ctx context.Context, s source) (
 		[]store.Event, wire.End, error,
@@ -121,7 +125,7 @@ func (r *distant) policies(ctx context.Context) (out []Policy, err error) {
 	}
 	for _, p := range all {
 		one := Policy{store.Retention{CID: p.CID, MOID: p.MOID, MaxCapAgeNs: p.MaxCapAgeNs,
-			MaxAcqAgeNs: p.MaxAcqAgeNs}, p.Groups}
+			MaxAcqAgeNs: p.MaxAcqAgeNs, DelayNs: p.DelayNs, Held: p.Held}, p.Groups}
 		if len(one.Groups) == 0 {
 			one.Groups = asked
 		}
@@ -172,7 +176,8 @@ func joinPolicies(all []Policy, groups int) (out []Policy) {
 	}
 	compare := func(x, y Policy) int {
 		return cmp.Or(part(x.CID, y.CID), part(x.MOID, y.MOID),
-			cmp.Compare(x.MaxCapAgeNs, y.MaxCapAgeNs), cmp.Compare(x.MaxAcqAgeNs, y.MaxAcqAgeNs))
+			cmp.Compare(x.MaxCapAgeNs, y.MaxCapAgeNs), cmp.Compare(x.MaxAcqAgeNs, y.MaxAcqAgeNs),
+			cmp.Compare(x.DelayNs, y.DelayNs), cmp.Compare(boolOf(x.Held), boolOf(y.Held)))
 	}
 	slices.SortStableFunc(all, compare)
 	for _, p := range all {
@@ -199,7 +204,7 @@ func boolOf(b bool) int {
 
 // Expired counts the records that a policy would hide now; see [store.Store.Expired].
 func (n *Node) Expired(ctx context.Context, r store.Retention) (uint64, error) {
-	return r.Expired(time.Now().UnixNano(), func(q *record.Query) (uint64, error) {
+	return r.Expired(n.clock.NowNs(), func(q *record.Query) (uint64, error) {
 		count, _, err := n.Count(whole(ctx), q)
 		return count, err
 	})
@@ -235,6 +240,31 @@ func (n *Node) SetRetention(ctx context.Context, r store.Retention) error {
 				return err
 			}
 		}
+	}
+	return ofGroups(errs)
+}
+
+// HoldRetention stops policies, lets them go on, or undoes what they have hidden and not released;
+// see [store.Store.HoldRetention]. In a cluster it is in force in every group on return. With
+// trustClock retentions go on from what the clock of this node reads.
+func (n *Node) HoldRetention(ctx context.Context, h store.Hold, trustClock bool) error {
+	if trustClock {
+		h.TimeNs = n.clock.State().WallNs
+	}
+	m := n.member.Load()
+	if m == nil {
+		return n.store.HoldRetention(ctx, h)
+	}
+	command, err := store.AppendHold(nil, h)
+	if err != nil {
+		return err
+	}
+	errs, err := n.eachGroup(ctx, m, func(v *cluster.View, group uint32) error {
+		_, err := m.Do(ctx, group, guarded(v, group, command), true)
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	return ofGroups(errs)
 }

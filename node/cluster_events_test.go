@@ -118,6 +118,12 @@ func TestAClusterErasesPurgesAndLetsExpire(t *testing.T) {
 	b.both("retention", func(ctx context.Context, n *Node) error {
 		return n.SetRetention(ctx, hour)
 	})
+	b.until("the first step is taken", func() bool {
+		q := &record.Query{}
+		q.Box[record.MOID] = record.RangeSet{record.At(1)}
+		want, _, err := b.one.Count(b.Context(), q)
+		return err == nil && b.count(b.nodes[b.through], q) == want
+	})
 	b.same("expired")
 	b.listsAlike()
 

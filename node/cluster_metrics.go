@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -15,7 +14,7 @@ func (r rooms) collectCluster(
 	if m == nil {
 		return
 	}
-	f := m.Figures(context.Background(), time.Now().UnixNano())
+	f := m.Figures(context.Background(), r.node.clock.NowNs())
 	gauge("cluster_replicas", "Replicas on this node.", float64(f.Replicas))
 	gauge("cluster_groups_led", "Groups that this node leads.", float64(f.Leads))
 	gauge("cluster_groups_without_leader", "Groups with a replica here that know no leader: "+
@@ -27,6 +26,11 @@ func (r rooms) collectCluster(
 	gauge("cluster_horizon_lag_seconds", "How far the horizon of the replica here that is "+
 		"furthest behind is behind the clock.", float64(f.HorizonLagNs)/1e9)
 	gauge("cluster_changes", "Changes of groups that are under way.", float64(f.Changes))
+	gauge("cluster_copies_target", "Copies that each group should have.", float64(f.Target))
+	gauge("cluster_copies_fewest", "Copies, with a vote and on nodes that gossip hears of, of the "+
+		"group that has the fewest.", float64(f.Fewest))
+	gauge("cluster_groups_with_fewer_copies", "Groups that have fewer copies than they should.",
+		float64(f.Fewer))
 	gauge("cluster_epoch", "How often the state of the cluster has changed.", float64(f.Epoch))
 	gauge("cluster_log_bytes", "Bytes of the log that all replicas here share.",
 		float64(f.LogBytes))

@@ -46,7 +46,7 @@ func (r *distant) ofGroup(i int) *distant {
 // stateOf is the reverse of copyStateOf.
 func stateOf(in *wire.State) store.State {
 	st := store.State{Store: hex.EncodeToString(in.Store[:]), Box: in.Box, Empty: in.Empty,
-		HorizonNs: in.HorizonNs}
+		HorizonNs: in.HorizonNs, Lineage: in.Lineage, Held: in.Held, HeldNs: in.HeldNs}
 	of := rangeOf(&wire.Range{Of: in.Of, History: in.History})
 	st.Of, st.Events, st.Policies = of.Of, of.Events, of.Policies
 	return st
@@ -102,6 +102,9 @@ func joinStates(all []store.State) (store.State, error) {
 			st.HorizonNs, st.Events, st.Policies = 0, nil, nil
 		case copies:
 			out.Of, out.Box = st.Of, st.Box
+		}
+		if st.Of != "" && st.HeldNs >= out.HeldNs { // what any of them has must be at the source
+			out.Held, out.HeldNs = st.Held, st.HeldNs
 		}
 		out.Empty = out.Empty && st.Empty
 		out.Events = append(out.Events, st.Events...)

@@ -226,3 +226,14 @@ func TestACopyAnswersAfterItsEnd(t *testing.T) {
 		}
 	}
 }
+
+// A cluster that is a copy holds what the group that is ahead of the others holds.
+func TestJoinedStatesHoldTheMost(t *testing.T) {
+	got, err := joinStates([]store.State{
+		{Of: "a", HorizonNs: 10, Held: 1, HeldNs: 10},
+		{Of: "a", HorizonNs: 30, Held: 3, HeldNs: 30},
+		{Of: "a", HorizonNs: 20, Held: 2, HeldNs: 20}, {Empty: true}})
+	if err != nil || got.HorizonNs != 0 || got.Held != 3 || got.HeldNs != 30 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}

@@ -28,6 +28,14 @@ type nodesTogether struct {
 // openTogether starts a cluster and waits until every group has three voters and a leader.
 func openTogether(t *testing.T, nodes, groups int) *nodesTogether {
 	t.Helper()
+	return openTogetherWith(t, nodes, groups, func(*Options) {})
+}
+
+// openTogetherWith is openTogether with other options.
+func openTogetherWith(
+	t *testing.T, nodes, groups int, change func(opt *Options),
+) *nodesTogether {
+	t.Helper()
 	t.Parallel() // nodes of a cluster wait most of the time
 	c := &nodesTogether{T: t}
 	token, err := cluster.NewToken(bytesFrom(7))
@@ -49,9 +57,11 @@ func openTogether(t *testing.T, nodes, groups int) *nodesTogether {
 		}
 		if i == 0 {
 			opt.Cluster.Init, opt.Cluster.Groups, opt.Cluster.Bind = true, groups, first
+			opt.Cluster.FoundWait = 1
 		} else {
 			opt.Cluster.Join = []string{first}
 		}
+		change(&opt)
 		n := openTest(t, opt)
 		opt.Listen = n.Addr().String()
 		c.nodes, c.options = append(c.nodes, n), append(c.options, opt)
@@ -249,14 +259,16 @@ func TestAClusterOutlivesANode(t *testing.T) {
 	c.sameReplicas()
 }
 
-// TestADamagedReplicaIsLeftOut: a node of which the state of one replica is damaged starts with its
-// others, and answers what is damaged from another node.
-func TestADamagedReplicaIsLeftOut(t *testing.T) {
+// A node of which the state of one replica is damaged starts with its others, answers what is
+// damaged from another node, and gets a new replica in place of the damaged one.
+func TestADamagedReplicaIsReplaced(t *testing.T) {
 	c := openTogether(t, 3, 2)
 	for i := range 4 {
 		c.put(c.nodes[0], readings(int64(i)*100, 100), store.WriterSeq{})
 	}
 	c.sameReplicas()
+	view := c.nodes[2].member.Load()
+	was, _ := view.View().ReplicaOn(1, view.Self())
 	c.stop(2)
 	logs, err := filepath.Glob(filepath.Join(c.options[2].Dir, "groups/1.*/store/log/*"))
 	if err != nil || len(logs) == 0 {
@@ -276,12 +288,18 @@ func TestADamagedReplicaIsLeftOut(t *testing.T) {
 		count, _, err := c.nodes[2].Count(t.Context(), &record.Query{})
 		return err == nil && count == 400 && m.Store(2) != nil
 	})
-	if m.Store(1) != nil {
-		t.Error("a damaged replica takes part")
-	}
 	c.put(c.nodes[2], readings(400, 100), store.WriterSeq{})
 	if got := c.count(c.nodes[2], &record.Query{}); got != 500 {
 		t.Errorf("%d records, want 500", got)
+	}
+	c.until("the damaged replica is replaced", func() bool {
+		r, _ := m.View().ReplicaOn(1, m.Self())
+		return m.Store(1) != nil && r.ID > was.ID && len(m.View().Groups[1].Replicas) == 3
+	})
+	c.sameReplicas()
+	left, err := filepath.Glob(filepath.Join(c.options[2].Dir, fmt.Sprintf("groups/1.%d", was.ID)))
+	if err != nil || len(left) > 0 {
+		t.Errorf("%v, %v are left", left, err)
 	}
 }
 

@@ -2,11 +2,16 @@ package node
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"fmt"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/places"
 	"github.com/valyala/fasthttp"
 )
 
@@ -16,6 +21,10 @@ const (
 	// stalledAfter is how long a client may keep an ending server waiting for the next bytes of a
 	// request: longer than lost packets take to be sent again.
 	stalledAfter = 3 * time.Second
+	// pauseAfter is how long a client may let an answer wait before others get the place of its
+	// question, and stallTime after which it is hung up on: its question holds memory and files.
+	pauseAfter = 100 * time.Millisecond
+	stallTime  = time.Minute
 )
 
 // conn knows whether its client has ever said anything, and since when the server waits for more.
@@ -27,8 +36,15 @@ type conn struct {
 	waiting atomic.Int64 // ns on the clock when the read under way began; 0: none is
 
 	// Used by the goroutine that answers alone.
+	body *body // of the request, until it is answered; nil for none
 	end  answerEnd
 	held *[]byte // of frameBuffers: what is written and not yet sent
+
+	// Set while an answer is produced in a place: by the goroutine that answers, before and after
+	// others write.
+	place *places.Place
+	asked context.Context // of the question
+	until time.Time       // when all of the answer must be written
 }
 
 // answerEnd is how far the end of an answer in chunks has come.
@@ -57,7 +73,7 @@ func (c *conn) answerEnds() {
 // Write implements net.Conn.
 func (c *conn) Write(b []byte) (int, error) {
 	if c.end == endNone {
-		return c.Conn.Write(b)
+		return c.send(b)
 	}
 	*c.held = append(*c.held, b...)
 	switch {
@@ -67,6 +83,60 @@ func (c *conn) Write(b []byte) (int, error) {
 		return len(b), c.release()
 	}
 	return len(b), nil
+}
+
+// asks begins to give the place of a question to others while its client does not read, until
+// asksNoMore.
+func (c *conn) asks(ctx context.Context, place *places.Place) { c.asked, c.place = ctx, place }
+
+func (c *conn) asksNoMore() { c.asked, c.place = nil, nil }
+
+// SetWriteDeadline implements net.Conn.
+func (c *conn) SetWriteDeadline(t time.Time) error {
+	c.until = t
+	return c.Conn.SetWriteDeadline(t)
+}
+
+// send writes, and lets others have the place of the question meanwhile when that takes long. A
+// client that takes nothing for stallTime is hung up on.
+func (c *conn) send(b []byte) (n int, err error) {
+	if c.place == nil {
+		return c.Conn.Write(b)
+	}
+	if n, err = c.sendFor(b, pauseAfter); !errors.Is(err, os.ErrDeadlineExceeded) {
+		return n, err
+	}
+	c.place.Pause(func() { _ = c.Conn.Close() }) // the write under way fails
+	for n < len(b) {
+		more, err := c.sendFor(b[n:], stallTime)
+		if n += more; more == 0 && err != nil ||
+			err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			return n, fmt.Errorf("the client has not read for %v: %w", stallTime, err)
+		}
+	}
+	return n, c.place.Resume(c.asked)
+}
+
+// sendFor writes for some time at most.
+func (c *conn) sendFor(b []byte, most time.Duration) (int, error) {
+	deadline := time.Now().Add(most)
+	if !c.until.IsZero() && c.until.Before(deadline) {
+		deadline = c.until
+	}
+	if err := c.Conn.SetWriteDeadline(deadline); err != nil {
+		return 0, err
+	}
+	n, err := c.Conn.Write(b)
+	if err == nil {
+		err = c.Conn.SetWriteDeadline(c.until)
+	}
+	return n, err
+}
+
+// endBody gives the memory of the request back.
+func (c *conn) endBody() {
+	c.body.end()
+	c.body = nil
 }
 
 // release sends what is held, and holds nothing any more.
@@ -92,11 +162,16 @@ func (c *conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// rests reports whether the client has been silent for long, between requests or within one.
+func (c *conn) rests(now time.Time) bool {
+	waiting := c.waiting.Load()
+	return waiting != 0 && now.UnixNano()-waiting > int64(stalledAfter)
+}
+
 // idle reports whether nothing is lost when the connection is closed: nothing was ever said, or
 // the rest of a request does not come.
 func (c *conn) idle(now time.Time) bool {
-	waiting := c.waiting.Load()
-	return !c.spoken.Load() || waiting != 0 && now.UnixNano()-waiting > int64(stalledAfter)
+	return !c.spoken.Load() || c.rests(now)
 }
 
 // listener hands out connections of type *conn.
@@ -127,8 +202,12 @@ func (s *conns) track(c net.Conn, state fasthttp.ConnState) {
 	case fasthttp.StateIdle: // on the goroutine that answers
 		if own, ok := c.(*conn); ok {
 			defer func() { _ = own.release() }() // who reads or writes next has the error, too
+			own.endBody()
 		}
 	case fasthttp.StateClosed:
+		if own, ok := c.(*conn); ok {
+			own.endBody()
+		}
 		done = s.open[c]
 		delete(s.open, c)
 	}
@@ -153,11 +232,22 @@ func (s *conns) atEnd(c net.Conn, done func()) {
 
 // close closes all connections, or those alone that are idle.
 func (s *conns) close(idle bool) {
+	now := time.Now()
+	s.closeThose(func(c *conn) bool { return !idle || c != nil && c.idle(now) })
+}
+
+// spare closes the connections that can be done without when there are no descriptors left.
+func (s *conns) spare() {
+	now := time.Now()
+	s.closeThose(func(c *conn) bool { return c != nil && c.rests(now) })
+}
+
+// closeThose closes the connections that which picks; it is given nil for what is no *conn.
+func (s *conns) closeThose(which func(*conn) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
 	for c := range s.open {
-		if own, ok := c.(*conn); !idle || ok && own.idle(now) {
+		if own, _ := c.(*conn); which(own) {
 			_ = c.Close() // closed twice at worst
 		}
 	}

@@ -20,8 +20,8 @@ import (
 
 var cursorParams = []string{"acq", "force"}
 
-// openCursors reads how far readers of changes are.
-func (n *Node) openCursors() (err error) {
+// openCursors reads how far readers of changes are; holds says that the directory has data.
+func (n *Node) openCursors(holds bool) (err error) {
 	dir := filepath.Join(n.opt.Dir, "cursors")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("make directory: %w", err)
@@ -29,7 +29,11 @@ func (n *Node) openCursors() (err error) {
 	if n.cursors, err = cursors.Open(dir); err != nil {
 		return err
 	}
-	for _, damage := range n.cursors.Damage {
+	if n.cursors.Made && holds {
+		n.cursors.Miss(cursors.Name +
+			" is missing, in a directory with records: if there were cursors, they are lost")
+	}
+	for _, damage := range n.cursors.Damage() {
 		n.log.Error("damaged cursor: its reader gets again what came since the line before it",
 			"err", damage)
 	}

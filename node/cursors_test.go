@@ -2,7 +2,9 @@ package node
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/pentad-db/pentad/sdk/record"
@@ -87,4 +89,39 @@ func batchOf(keys ...record.Key) *record.Batch {
 		b.Append(k, f64(1))
 	}
 	return b
+}
+
+// A node finds its cursors, or its plugins and quantities, gone, and says so. A new node has none.
+func TestLostFilesOfANodeAreProblems(t *testing.T) {
+	dir := t.TempDir()
+	n := openTest(t, Options{Dir: dir})
+	if all := n.Problems(); len(all) > 0 {
+		t.Fatalf("a new node: %+v", all)
+	}
+	if status, out := postLines(t, n, devices(3), ""); status != 200 {
+		t.Fatalf("%d, %+v", status, out)
+	}
+	for _, c := range []struct{ file, code string }{
+		{"cursors/CURSORS", "cursors_damaged"}, {"plugins/CATALOG", "plugins_damaged"},
+	} {
+		if err := n.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Remove(filepath.Join(dir, c.file)); err != nil {
+			t.Fatal(err)
+		}
+		n = openTest(t, Options{Dir: dir})
+		all := n.Problems()
+		if len(all) != 1 || all[0].Code != c.code || !strings.Contains(all[0].Message, "missing") {
+			t.Errorf("without %s: %+v", c.file, all)
+		}
+	}
+	a := &asker{t, n}
+	a.expect("PUT", "/v1/cursors/bill?acq=1000&force=1", "", 200, `"name":"bill"`)
+	if err := n.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if all := openTest(t, Options{Dir: dir}).Problems(); len(all) > 0 {
+		t.Errorf("they are problems for ever: %+v", all)
+	}
 }

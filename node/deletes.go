@@ -28,8 +28,9 @@ func (n *Node) Purge(ctx context.Context, box record.Box) (acqNs int64, err erro
 
 var (
 	hideParams   = []string{"cid", "mid", "moid", "cap", "acq", "everything", "dry_run"}
-	policyParams = []string{"cid", "moid", "cap_age", "acq_age", "everything", "dry_run"}
+	policyParams = []string{"cid", "moid", "cap_age", "acq_age", "delay", "everything", "dry_run"}
 	scopeParams  = []string{"cid", "moid"}
+	holdParams   = []string{"action", "cid", "moid", "everything", "trust_clock"}
 )
 
 // hide erases or purges what a box frame, or the parameters of a person, say.
@@ -127,6 +128,34 @@ type jsonEvent struct {
 	Removed *uint64           `json:"removed"` // of a purge
 
 	Slots []uint32 `json:"slots,omitempty"` // from and to; without, of all devices
+
+	Removal *jsonRemoval `json:"removal,omitempty"` // of a retention
+}
+
+// jsonRemoval says what becomes of the records that a retention hides. Times are null while it is
+// held.
+type jsonRemoval struct {
+	Records uint64  `json:"records"` // about
+	Bytes   uint64  `json:"bytes"`   // about
+	Next    *string `json:"next"`    // when the first of them may be removed
+	NextNs  int64   `json:"next_ns,omitempty"`
+	Done    *string `json:"done"` // when the bytes of all are gone, at the latest
+	DoneNs  int64   `json:"done_ns,omitempty"`
+}
+
+func newJSONRemoval(r *store.Removal) *jsonRemoval {
+	if r == nil {
+		return nil
+	}
+	text := func(ns int64) *string {
+		if ns == 0 {
+			return nil
+		}
+		s := record.FormatNs(ns)
+		return &s
+	}
+	return &jsonRemoval{Records: r.Rows, Bytes: r.Bytes, Next: text(r.NextNs), NextNs: r.NextNs,
+		Done: text(r.DoneNs), DoneNs: r.DoneNs}
 }
 
 // paramsOfPeers are the parameters of what people ask for without any, and others for groups.
@@ -166,7 +195,7 @@ func (s *server) events(ctx *fasthttp.RequestCtx) {
 	out := []jsonEvent{}
 	for _, e := range all {
 		row := jsonEvent{Kind: e.Kind.String(), Acq: record.FormatNs(e.AcqNs), AcqNs: e.AcqNs,
-			Box: boxOf(&e.Box)}
+			Box: boxOf(&e.Box), Removal: newJSONRemoval(e.Removal)}
 		if e.Kind == store.EventPurge {
 			row.Done, row.Removed = &e.Done, &e.Removed
 		}
@@ -184,12 +213,25 @@ type jsonPolicy struct {
 	MOID        *int32 `json:"moid"`
 	MaxCapAgeNs int64  `json:"cap_age_ns,omitempty"`
 	MaxAcqAgeNs int64  `json:"acq_age_ns,omitempty"`
-	Groups      []int  `json:"groups,omitempty"` // of a cluster, where not all have it
+	DelayNs     int64  `json:"delay_ns,omitempty"` // 0: the default
+	Held        bool   `json:"held,omitempty"`     // it takes no steps
+	Groups      []int  `json:"groups,omitempty"`   // of a cluster, where not all have it
 }
 
 func newJSONPolicy(p Policy) jsonPolicy {
 	return jsonPolicy{CID: p.CID, MOID: p.MOID, MaxCapAgeNs: p.MaxCapAgeNs,
-		MaxAcqAgeNs: p.MaxAcqAgeNs, Groups: p.Groups}
+		MaxAcqAgeNs: p.MaxAcqAgeNs, DelayNs: p.DelayNs, Held: p.Held, Groups: p.Groups}
+}
+
+func (s *server) routeRetention(ctx *fasthttp.RequestCtx, method string) {
+	switch method {
+	case http.MethodGet:
+		s.retention(ctx)
+	case http.MethodPost:
+		s.holdRetention(ctx)
+	default:
+		s.setRetention(ctx, method == http.MethodDelete)
+	}
 }
 
 func (s *server) retention(ctx *fasthttp.RequestCtx) {
@@ -259,6 +301,9 @@ func parsePolicy(args *fasthttp.Args, remove bool) (r store.Retention, err error
 	if r.MaxAcqAgeNs, err = parseAge(args, "acq_age"); err != nil {
 		return r, err
 	}
+	if r.DelayNs, err = parseAge(args, "delay"); err != nil {
+		return r, err
+	}
 	if !remove && r.MaxCapAgeNs == 0 && r.MaxAcqAgeNs == 0 {
 		return r, badParam("cap_age", fmt.Errorf("neither it nor acq_age is given; %s removes "+
 			"a policy", http.MethodDelete))
@@ -269,6 +314,59 @@ func parsePolicy(args *fasthttp.Args, remove bool) (r store.Retention, err error
 			"all records are meant"))
 	}
 	return r, err
+}
+
+// holdRetention stops policies, lets them go on, or undoes their last steps.
+func (s *server) holdRetention(ctx *fasthttp.RequestCtx) {
+	err := checkNoBody(ctx)
+	var h store.Hold
+	var trust bool
+	if err == nil {
+		h, trust, err = parseHold(ctx.QueryArgs())
+	}
+	rc, cancel := s.context()
+	defer cancel()
+	if err == nil {
+		err = s.node.HoldRetention(rc, h, trust)
+	}
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	writeJSON(ctx, map[string]any{"action": string(ctx.QueryArgs().Peek("action"))})
+}
+
+func parseHold(args *fasthttp.Args) (h store.Hold, trust bool, err error) {
+	if err := checkParams(args, holdParams); err != nil {
+		return h, false, err
+	}
+	text := string(args.Peek("action"))
+	h.Action = map[string]store.HoldAction{"hold": store.HoldSteps, "resume": store.HoldResume,
+		"undo": store.HoldUndo}[text]
+	if h.Action == 0 {
+		return h, false, badParam("action", fmt.Errorf("%q is not hold, resume or undo",
+			clip(text)))
+	}
+	if h.CID, err = parseID(args, record.CID); err != nil {
+		return h, false, err
+	}
+	if h.MOID, err = parseID(args, record.MOID); err != nil {
+		return h, false, err
+	}
+	if h.All, err = parseFlag(args, "everything"); err != nil {
+		return h, false, err
+	}
+	if trust, err = parseFlag(args, "trust_clock"); err != nil {
+		return h, false, err
+	}
+	if h.All && (h.CID != nil || h.MOID != nil) {
+		err = badParam("everything", errors.New("every policy is meant, and one is named; leave "+
+			"cid and moid out"))
+	}
+	if trust && h.Action != store.HoldResume {
+		err = badParam("trust_clock", errors.New("only resume goes on from what the clock says"))
+	}
+	return h, trust, err
 }
 
 // parseID reads one tenant or quantity, nil for all.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -62,7 +63,8 @@ func TestRetentionForPeople(t *testing.T) {
 		`{"cid":1,"moid":null,"cap_age_ns":2592000000000000,"acq_age_ns":3600000000000}`)
 	a.expect("PUT", "/v1/retention?moid=-7&cap_age=1h", "", 200, `"moid":-7`)
 	a.expect("GET", "/v1/retention", "", 200, `"moid":-7`, `"cid":1`)
-	a.expect("GET", "/v1/events", "", 200, `"kind":"retention"`, `"done":null,"removed":null}`)
+	a.expect("GET", "/v1/events", "", 200, `"kind":"retention"`,
+		`"done":null,"removed":null,"removal":{"records":0,`)
 	a.expect("PUT", "/v1/retention?cap_age=1h", "", 400, `"part":"box"`, "everything=1")
 	a.expect("PUT", "/v1/retention?cap_age=1h&dry_run=1", "", 400, `"part":"box"`)
 	a.expect("PUT", "/v1/retention?cap_age=1h&everything=yes", "", 400, `"part":"everything"`)
@@ -192,6 +194,56 @@ func TestDeletesByClient(t *testing.T) {
 	}
 }
 
+// holds stops a policy, undoes what it hid, and lets it go on.
+func (r *remote) holds(policy client.Retention) {
+	r.Helper()
+	hold := func(h client.Hold, rows uint64) {
+		r.Helper()
+		if err := r.HoldRetention(r.Context(), h); err != nil {
+			r.Fatal(err)
+		}
+		r.want(&record.Query{}, rows, int(min(rows, 1))) // of which one is a tombstone
+	}
+	all, _, err := r.Count(r.Context(), &record.Query{})
+	if err == nil {
+		err = r.SetRetention(r.Context(), policy)
+	}
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.want(&record.Query{}, 0, 0)
+	events, err := r.Events(r.Context())
+	if err != nil || len(events) != 1 || events[0].Removal == nil ||
+		events[0].Removal.Rows != all || events[0].Removal.Bytes == 0 ||
+		events[0].Removal.DoneNs <= events[0].Removal.NextNs ||
+		events[0].Removal.NextNs < events[0].AcqNs+int64(59*time.Minute) {
+		r.Fatalf("%+v, %v", events, err)
+	}
+	hold(client.Hold{Action: "hold", CID: policy.CID}, 0)
+	policies, err := r.Retention(r.Context())
+	if err != nil || !policies[0].Held {
+		r.Fatalf("%+v, %v", policies, err)
+	}
+	hold(client.Hold{Action: "undo", CID: policy.CID}, all)
+	if err := r.SetRetention(r.Context(), policy); err != nil {
+		r.Fatal(err)
+	}
+	hold(client.Hold{Action: "resume", Everything: true, TrustClock: true}, all)
+	if err := r.SetRetention(r.Context(), policy); err != nil {
+		r.Fatal(err)
+	}
+	hold(client.Hold{Action: "undo", Everything: true}, all)
+	hold(client.Hold{Action: "resume", Everything: true}, all)
+	if err := r.SetRetention(r.Context(), client.Retention{CID: policy.CID}); err != nil {
+		r.Fatal(err)
+	}
+	for _, h := range []client.Hold{{Action: "hold", CID: policy.CID}, {Action: "sit"}} {
+		if err := r.HoldRetention(r.Context(), h); err == nil {
+			r.Fatalf("no error of %+v", h)
+		}
+	}
+}
+
 // TestRetentionByClient sets and removes a policy.
 func TestRetentionByClient(t *testing.T) {
 	r := newRemote(t)
@@ -220,7 +272,8 @@ func TestRetentionByClient(t *testing.T) {
 	if all, err = r.Retention(t.Context()); err != nil || len(all) != 0 {
 		t.Fatalf("%+v, %v", all, err)
 	}
-	r.want(&record.Query{}, 0, 0)
+	r.want(&record.Query{}, before, 1) // nothing was released
+	r.holds(policy)
 	if err := r.SetRetention(t.Context(), client.Retention{MaxAcqAgeNs: 1 << 60}); err != nil {
 		t.Fatal(err)
 	}

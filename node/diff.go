@@ -18,18 +18,15 @@ import (
 func (n *Node) Diff(
 	ctx context.Context, ask *record.Diff, emit func(d *record.Differences) error,
 ) (wire.End, error) {
-	if n.closing.Load() {
-		return wire.End{}, errClosing
-	}
-	if err := take(n.queries); err != nil {
+	leave, err := n.enter(ctx, ask.Box[record.CID])
+	if err != nil {
 		return wire.End{}, err
 	}
-	defer func() { <-n.queries }()
+	defer leave()
 	if err := n.checkMoments(ctx, ask); err != nil {
 		return wire.End{}, err
 	}
 	var end wire.End
-	var err error
 	if only := n.layout.Load().only; only != nil {
 		end, err = only.diff(ctx, ask, emit)
 	} else {
@@ -55,7 +52,7 @@ func (n *Node) checkMoments(ctx context.Context, ask *record.Diff) error {
 	if err != nil {
 		return err
 	}
-	now := max(horizon, time.Now().UnixNano()) // what is being committed holds the horizon back
+	now := max(horizon, n.clock.NowNs()) // what is being committed holds the horizon back
 	for part, ns := range map[string]int64{"from": ask.FromNs, "to": ask.ToNs} {
 		if ns > now+int64(clockSkew) && (part == "from" || ns < record.Acq.Max()) {
 			return &record.InvalidError{Part: part, Reason: record.OutOfRange, Row: -1,
@@ -75,13 +72,11 @@ func (s *server) checkMoments(ctx *fasthttp.RequestCtx, ask *record.Diff) error 
 
 // Versions returns every version of the readings in a box; see [store.Store.Versions].
 func (n *Node) Versions(ctx context.Context, box *record.Box) ([]record.Version, wire.End, error) {
-	if n.closing.Load() {
-		return nil, wire.End{}, errClosing
-	}
-	if err := take(n.queries); err != nil {
+	leave, err := n.enter(ctx, box[record.CID])
+	if err != nil {
 		return nil, wire.End{}, err
 	}
-	defer func() { <-n.queries }()
+	defer leave()
 	if n.layout.Load().only == nil {
 		return n.versionsOfAll(ctx, box)
 	}
@@ -134,17 +129,18 @@ func (s *server) diffFrame(ctx *fasthttp.RequestCtx) {
 	ask := new(record.Diff)
 	err := wire.ParseDiff(ctx.PostBody(), ask)
 	if err == nil {
-		_, err = s.node.precheck(&record.Query{})
-	}
-	if err == nil {
 		err = s.checkMoments(ctx, ask)
+	}
+	var place *admission
+	if err == nil {
+		place, err = s.admit(ctx, &record.Query{Box: ask.Box})
 	}
 	if err != nil {
 		writeError(ctx, toWire(err))
 		return
 	}
 	ctx.SetContentType(wire.ContentType)
-	s.stream(ctx, func(rc context.Context, w *bufio.Writer) error {
+	s.streamIn(ctx, place, func(rc context.Context, w *bufio.Writer) error {
 		var buf []byte
 		end, err := s.node.Diff(rc, ask, func(d *record.Differences) error {
 			var err error
@@ -197,11 +193,15 @@ func (s *server) versionsFrame(ctx *fasthttp.RequestCtx) {
 	})
 }
 
+// versionsPerFrame bounds a frame of versions, as do their bytes.
+const versionsPerFrame = 4096
+
 // framed returns how many versions go into a frame.
 func framed(all []record.Version) int {
 	bytes := 0
 	for i := range all {
-		if bytes += len(all[i].Payload); i > 0 && bytes > record.MaxPayloadBytes || i == emitRows {
+		bytes += len(all[i].Payload)
+		if i > 0 && bytes > record.MaxPayloadBytes || i == versionsPerFrame {
 			return i
 		}
 	}
@@ -234,7 +234,7 @@ func (s *server) getDiff(ctx *fasthttp.RequestCtx) {
 	ask := &record.Diff{}
 	if err == nil {
 		ask.Box = q.Box
-		ask.FromNs, ask.ToNs, err = parseMoments(ctx.QueryArgs())
+		ask.FromNs, ask.ToNs, err = parseMoments(ctx.QueryArgs(), s.node.now())
 	}
 	if err == nil {
 		err = ask.Normalize()
@@ -246,7 +246,7 @@ func (s *server) getDiff(ctx *fasthttp.RequestCtx) {
 		writeError(ctx, toWire(err))
 		return
 	}
-	s.list(ctx, "differences", func() {}, func(
+	s.list(ctx, "differences", &record.Query{Box: ask.Box}, func(
 		rc context.Context, kind payloadType, out *rowWriter,
 	) (wire.End, error) {
 		end, err := s.node.Diff(rc, ask, func(d *record.Differences) error {
@@ -266,12 +266,11 @@ func (s *server) getDiff(ctx *fasthttp.RequestCtx) {
 }
 
 // parseMoments reads the moments of a diff; the second is now when it is left out.
-func parseMoments(args *fasthttp.Args) (fromNs, toNs int64, err error) {
+func parseMoments(args *fasthttp.Args, now time.Time) (fromNs, toNs int64, err error) {
 	if !args.Has("from") {
 		return 0, 0, badParam("from", errors.New("is missing; name the moment from which on "+
 			"changes are asked for"))
 	}
-	now := time.Now()
 	toNs = record.Acq.Max()
 	for name, ns := range map[string]*int64{"from": &fromNs, "to": &toNs} {
 		if text := string(args.Peek(name)); text != "" && (name != "to" || text != "now") {
@@ -312,7 +311,7 @@ func (s *server) getVersions(ctx *fasthttp.RequestCtx) {
 		writeError(ctx, toWire(err))
 		return
 	}
-	s.list(ctx, "versions", func() {}, func(
+	s.list(ctx, "versions", &record.Query{Box: box.Box}, func(
 		rc context.Context, kind payloadType, out *rowWriter,
 	) (wire.End, error) {
 		all, end, err := s.node.Versions(rc, &box.Box)
@@ -346,7 +345,7 @@ func (s *server) getAsOf(ctx *fasthttp.RequestCtx) {
 	}
 	if err == nil {
 		var at timeparse.Span
-		if at, err = timeparse.Parse(string(ctx.QueryArgs().Peek("at")), time.Now()); err != nil {
+		if at, err = timeparse.Parse(string(ctx.QueryArgs().Peek("at")), s.node.now()); err != nil {
 			err = badParam("at", err)
 		}
 		q.View, q.AsOfAcqNs = record.ViewAsOf, at.FromNs

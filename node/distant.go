@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 	"sync/atomic"
 	"time"
 
+	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/slots"
+	"github.com/pentad-db/pentad/node/internal/spill"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -17,6 +20,7 @@ import (
 
 // peer is another node.
 type peer struct {
+	id     cluster.NodeID
 	name   string
 	client *client.Client
 
@@ -39,6 +43,7 @@ type distant struct {
 	linear bool    // all must be there that any node had acknowledged
 	after  []int64 // by group: acqs below which all must be there
 	tried  []*peer // were asked before
+	teller teller  // nil: there is no way but its answers
 
 	runner *runner      // by which it may hand something on; nil: it always may
 	began  time.Time    // when the other node was asked
@@ -50,7 +55,11 @@ type distant struct {
 func (r *distant) hear() { r.heard.Store(int64(time.Since(r.began))) }
 
 func (r *distant) String() string {
-	return fmt.Sprintf("node %s, groups %v", r.peer.name, r.groups)
+	numbers := make([]int, len(r.groups))
+	for i, g := range r.groups {
+		numbers[i] = numberOf(g)
+	}
+	return fmt.Sprintf("node %s, groups %v", r.peer.name, numbers)
 }
 
 // add adds a group that is asked with the others.
@@ -95,7 +104,12 @@ func (r *distant) failed(ctx context.Context, err error) error {
 		errors.As(err, &known) && (known.Kind != wire.KindNotFound || known.Part != paramGroups) {
 		return err
 	}
-	return &wire.Error{Kind: wire.KindUnavailable, Message: err.Error(), RetryAfterMs: retryAfterMs}
+	text := err.Error()
+	if operation := (*net.OpError)(nil); errors.As(err, &operation) && operation.Op == "dial" {
+		text = "it is not reached from here: it is down, or this node is cut off; ask another " +
+			"node (" + operation.Error() + ")"
+	}
+	return &wire.Error{Kind: wire.KindUnavailable, Message: text, RetryAfterMs: retryAfterMs}
 }
 
 const (
@@ -103,27 +117,30 @@ const (
 	heldRows = 1 << 16
 	// heldBytes is what is held of other rows without order, so that most answers are held whole.
 	heldBytes = 1 << 20
+	// rowBytes is what a row that is held takes besides its payload.
+	rowBytes = 64
 )
 
-// rows implements source. Who orders all rows anyway needs them in order only to leave some out.
+// rows implements source.
 //
 // Rows are held until all have come, so that another node can be asked when this one fails or falls
 // silent in the midst of its answer; those without order, and not few, only until there are many.
 // Others may have enough before the end of an answer; then it is read to its end, which has the
 // horizon, and is near as it is limited, too.
-func (r *distant) rows(ctx context.Context, q *record.Query, add store.Sink) (wire.End, error) {
-	ask := *q
-	if ask.Limit == 0 {
-		ask.Order = record.OrderNone
+func (r *distant) rows(
+	ctx context.Context, q *record.Query, add store.Sink, sorter *spill.Sorter,
+) (wire.End, error) {
+	if sorter != nil {
+		return r.sortedRows(ctx, q, sorter)
 	}
 	hold, room := true, r.budget
-	if q.Order == record.OrderNone && (q.Limit == 0 || q.Limit > heldRows) {
+	if q.Limit == 0 || q.Limit > heldRows {
 		room = min(room, heldBytes)
 	}
 	var held []*record.Batch
 	var bytes int64
 	var stopped error
-	end, err := r.client().Scan(ctx, &ask, func(b *record.Batch) error {
+	end, err := r.client().Scan(ctx, q, func(b *record.Batch) error {
 		r.hear()
 		switch {
 		case errors.Is(stopped, errEnough):
@@ -137,10 +154,8 @@ func (r *distant) rows(ctx context.Context, q *record.Query, add store.Sink) (wi
 			if bytes += int64(len(b.Data)) + rowBytes*int64(b.Len()); bytes <= room {
 				return nil
 			}
-			if stopped = errTooLarge; q.Order == record.OrderNone { // they need not be held
-				hold, stopped = false, r.handOver(held, add)
-				held = nil
-			}
+			hold, stopped = false, r.handOver(held, add)
+			held = nil
 		}
 		if errors.Is(stopped, errEnough) {
 			return nil
@@ -154,6 +169,32 @@ func (r *distant) rows(ctx context.Context, q *record.Query, add store.Sink) (wi
 		return end, err
 	}
 	return end, r.handOver(held, add)
+}
+
+// sortedRows is rows with an order: they are sorted as they come, and handed on when all have come.
+// The other node is asked for an order only where it leaves some out by it.
+func (r *distant) sortedRows(
+	ctx context.Context, q *record.Query, into *spill.Sorter,
+) (wire.End, error) {
+	ask := *q
+	if ask.Limit == 0 {
+		ask.Order = record.OrderNone
+	}
+	own := into.Another()
+	defer own.Close()
+	var stopped error
+	end, err := r.client().Scan(ctx, &ask, func(b *record.Batch) error {
+		r.hear()
+		stopped = refused(own.Add(ctx, b))
+		return stopped
+	})
+	if stopped != nil {
+		return end, stopped
+	}
+	if end, err = r.whole(ctx, end, err); err != nil {
+		return end, err
+	}
+	return end, r.handOn(func() error { return refused(into.Take(ctx, own)) })
 }
 
 // handOver hands on what was held.

@@ -5,8 +5,11 @@ import (
 	"errors"
 
 	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/budget"
 	"github.com/pentad-db/pentad/node/internal/catalog"
 	"github.com/pentad-db/pentad/node/internal/member"
+	"github.com/pentad-db/pentad/node/internal/places"
+	"github.com/pentad-db/pentad/node/internal/spill"
 	"github.com/pentad-db/pentad/node/replica"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
@@ -28,6 +31,10 @@ func toWire(err error) *wire.Error {
 		out := *toWire(at.Err)
 		out.Message = at.Source + ": " + out.Message
 		return &out
+	}
+	var put *PutError
+	if errors.As(err, &put) {
+		return put.toWire(func(row int) int { return row + 1 })
 	}
 	var known *wire.Error
 	if errors.As(err, &known) {
@@ -73,17 +80,23 @@ func kindOf(err error) wire.Kind {
 	case errors.Is(err, cluster.ErrUnknown):
 		return wire.KindNotFound
 	case errors.Is(err, errTooLarge), errors.Is(err, store.ErrTooManyEvents),
-		errors.Is(err, store.ErrTooManyVersions), errors.Is(err, replica.ErrTooLarge):
+		errors.Is(err, store.ErrTooManyVersions), errors.Is(err, replica.ErrTooLarge),
+		errors.Is(err, spill.ErrNoRoom):
 		return wire.KindTooLarge
 	case errors.Is(err, store.ErrOverloaded), errors.Is(err, errTooBusy),
+		errors.Is(err, places.ErrFull), errors.Is(err, places.ErrLate),
+		errors.Is(err, budget.ErrFull),
 		errors.Is(err, replica.ErrOverloaded),
 		errors.Is(err, store.ErrTooManyWriters):
 		return wire.KindOverloaded
 	case errors.Is(err, store.ErrClosed), errors.Is(err, errClosing),
+		errors.Is(err, places.ErrDrained),
 		errors.Is(err, store.ErrFailed),
 		errors.Is(err, segment.ErrLogFailed), errors.Is(err, segment.ErrNoSpace),
 		errors.Is(err, catalog.ErrFailed), errors.Is(err, errNoView),
-		errors.Is(err, member.ErrUnavailable), errors.Is(err, replica.ErrClosed),
+		errors.Is(err, member.ErrUnavailable), errors.Is(err, member.ErrCutOff),
+		errors.Is(err, member.ErrUndecided),
+		errors.Is(err, replica.ErrClosed),
 		errors.Is(err, member.ErrNoModule), errors.Is(err, store.ErrOtherSlots),
 		errors.Is(err, replica.ErrUnknown), errors.Is(err, replica.ErrLogFailed),
 		errors.Is(err, replica.ErrStopped),

@@ -21,11 +21,11 @@ type Explanation struct {
 // Explain runs a query without its plugins, order and limit, and says how its rows were found and
 // what that cost; of an aggregate also, which states of parts of blocks are kept.
 func (n *Node) Explain(ctx context.Context, q *record.Query) (Explanation, error) {
-	ctx, err := n.begin(ctx, q)
+	ctx, leave, err := n.begin(ctx, q)
 	if err != nil {
 		return Explanation{}, err
 	}
-	defer func() { <-n.queries }()
+	defer leave()
 	only := n.layout.Load().only
 	if only == nil {
 		x, err := n.explainAll(ctx, q)

@@ -27,7 +27,7 @@ const (
 // for what there is, also for what was put through this node. One that lost its leader says so, for
 // another one has what comes now.
 func (n *local) changes(
-	ctx context.Context, q *record.Query, fromNs int64, follow bool,
+	ctx context.Context, q *record.Query, fromNs int64, follow bool, d *demand,
 	emit func(*store.Slice) error,
 ) error {
 	if n.member.Load() != nil {
@@ -43,7 +43,7 @@ func (n *local) changes(
 		}
 	}
 	last, movedAt := int64(0), time.Now()
-	_, err := n.changesEvery(ctx, q, fromNs, follow, sourceBeat, func(s *store.Slice) error {
+	_, err := n.changesEvery(ctx, q, fromNs, follow, sourceBeat, d, func(s *store.Slice) error {
 		if s.ClosedNs != last {
 			last, movedAt = s.ClosedNs, time.Now()
 		} else if time.Since(movedAt) > staleAfter && n.left() {
@@ -58,6 +58,13 @@ func (n *local) changes(
 		return emit(s)
 	})
 	return err
+}
+
+// closeSoon lets the horizon of the group pass an acq soon, by the node that leads it.
+func (n *local) closeSoon(acqNs int64) {
+	if m := n.member.Load(); m != nil {
+		m.CloseSoon(uint32(numberOf(n.group)), acqNs)
+	}
 }
 
 // left reports whether this node does not answer for the group any more, or from another store.

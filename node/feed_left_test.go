@@ -22,7 +22,7 @@ func TestGroupsThatLeaveANode(t *testing.T) {
 	var wg sync.WaitGroup
 	for what, ask := range map[string]func() error{
 		"a feed": func() error {
-			return here.changes(t.Context(), &record.Query{}, 0, true,
+			return here.changes(t.Context(), &record.Query{}, 0, true, new(demand),
 				func(*store.Slice) error { return nil })
 		},
 		"a question": func() error {

@@ -3,6 +3,7 @@ package node
 import (
 	"sync"
 
+	"github.com/pentad-db/pentad/node/internal/health"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -14,10 +15,11 @@ type Figure struct {
 	Total bool // it only grows
 }
 
-// figures are published by those who serve the node beside it.
+// figures are published by those who serve the node beside it, and so are problems.
 type figures struct {
-	mu   sync.Mutex
-	read []func() []Figure // guarded by mu
+	mu       sync.Mutex
+	read     []func() []Figure         // guarded by mu
+	problems []func() []health.Problem // guarded by mu
 }
 
 // Publish adds figures to /metrics. Read is called whenever they are asked for.
@@ -25,6 +27,23 @@ func (n *Node) Publish(read func() []Figure) {
 	n.figures.mu.Lock()
 	defer n.figures.mu.Unlock()
 	n.figures.read = append(n.figures.read, read)
+}
+
+// Watch adds problems to those of the node. Read is called every second and must not block.
+func (n *Node) Watch(read func() []health.Problem) {
+	n.figures.mu.Lock()
+	defer n.figures.mu.Unlock()
+	n.figures.problems = append(n.figures.problems, read)
+}
+
+// watched returns the problems of those who serve the node beside it.
+func (f *figures) watched() (all []health.Problem) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, read := range f.problems {
+		all = append(all, read()...)
+	}
+	return all
 }
 
 func (f *figures) collect(out chan<- prometheus.Metric) {

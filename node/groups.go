@@ -2,7 +2,6 @@ package node
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"math/bits"
 	"math/rand/v2"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/calendar"
 	"github.com/pentad-db/pentad/sdk/record"
-	"github.com/pentad-db/pentad/sdk/wire"
 )
 
 // groupKey is the parts that an aggregate groups by; the others are 0.
@@ -160,8 +158,7 @@ func (g *groups) id(k groupKey) (uint32, error) {
 		}
 	}
 	if len(g.keys) >= g.max {
-		return 0, &wire.Error{Kind: wire.KindPluginLimit, Message: fmt.Sprintf(
-			"more than %d groups; group by less or narrow the box", g.max)}
+		return 0, tooManyGroups(g.max)
 	}
 	g.keys = append(g.keys, k)
 	g.counts = append(g.counts, 0)
@@ -192,12 +189,19 @@ func (g *groups) spread() {
 	}
 }
 
-// number appends the group of each row to dst. Neighbouring rows are usually of one group.
+// forget forgets all groups.
+func (g *groups) forget() {
+	g.keys, g.counts = g.keys[:0], g.counts[:0]
+	clear(g.slots)
+}
+
+// number appends the group of each row to dst, with an error of those before the first row whose
+// group is one too many. Neighbouring rows are usually of one group.
 func (g *groups) number(b *record.Batch, dst []uint32) (_ []uint32, err error) {
 	for from := 0; from < b.Len(); {
 		id, err := g.id(g.keyOf(b, from))
 		if err != nil {
-			return nil, err
+			return dst, err
 		}
 		to := g.runEnd(b, from)
 		for range to - from {

@@ -17,8 +17,8 @@ var (
 	// errLost ends who is asked for what another node has answered.
 	errLost = errors.New("another node has answered before")
 	// errGone ends who is silent, and not only to those who ask.
-	errGone = fmt.Errorf("it says nothing, and gossip gets no answer from it either: %w",
-		member.ErrUnavailable)
+	errGone = fmt.Errorf("it says nothing, and gossip gets no answer from it either: it is down, "+
+		"or this node is cut off; ask another node: %w", member.ErrUnavailable)
 )
 
 // race is between nodes that are asked for the same part of an answer. The winner is who has all of
@@ -259,8 +259,9 @@ func (c *contest[T]) note(ctx context.Context, o outcome[T]) {
 	case o.of == c.runner && o.err == nil && o.of.won():
 		p.usual[c.kind].add(o.of.took)
 		p.lost.Store(0)
-	case o.of == c.runner && o.err != nil && ctx.Err() == nil && away(o.err):
-		if !isSplit(o.err) {
+	case o.of == c.runner && o.err != nil && ctx.Err() == nil &&
+		(away(o.err) || isDamage(o.err)):
+		if !isSplit(o.err) && !isDamage(o.err) { // of one replica of many
 			p.failedNs.Store(time.Now().UnixNano())
 		}
 		if c.second == nil && !c.race.decided() {

@@ -159,9 +159,11 @@ func scripted(t *testing.T, number int32, now *atomic.Pointer[script]) *peer {
 		}
 		switch do.then {
 		case "end":
-			_, _ = w.Write(wire.AppendEnd(nil, &wire.End{Complete: true, HorizonNs: 9}))
+			_, _ = w.Write(wire.AppendEnd(nil, &wire.End{Complete: true, HorizonNs: 9,
+				Rows: uint64(do.frames)}))
 		case "half":
-			_, _ = w.Write(wire.AppendEnd(nil, &wire.End{HorizonNs: 9, Reason: "a disk"}))
+			_, _ = w.Write(wire.AppendEnd(nil, &wire.End{HorizonNs: 9, Reason: "a disk",
+				Rows: uint64(do.frames)}))
 		case "die":
 			panic(http.ErrAbortHandler)
 		case "hang":
@@ -199,7 +201,7 @@ func TestAnswersAreOfOneNode(t *testing.T) {
 			does[k].Store(&now[k])
 		}
 		q := &record.Query{Order: record.Order(rng.IntN(2))}
-		n.opt.ResultBytes = []int64{defaultResultBytes, 1}[rng.IntN(2)]
+		n.opt.ResultBytes = []int64{mostResultBytes, 1}[rng.IntN(2)]
 		streams := n.opt.ResultBytes == 1
 		if streams {
 			q.Order = record.OrderNone

@@ -2,6 +2,7 @@ package node
 
 import (
 	"testing"
+	"time"
 
 	"github.com/pentad-db/pentad/plugins"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -41,4 +42,18 @@ func standardModule(t *testing.T, name string) []byte {
 	}
 	t.Fatalf("no standard plugin %s", name)
 	return nil
+}
+
+// eventually waits for something that is true within some seconds on a machine that is not busy.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	end, tick := time.After(time.Minute), time.NewTicker(20*time.Millisecond)
+	defer tick.Stop()
+	for !is() {
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatalf("after a minute: not %s", what)
+		}
+	}
 }

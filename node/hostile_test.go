@@ -33,9 +33,9 @@ type served struct {
 func (s *served) well(after string) {
 	s.Helper()
 	if own, lent := s.node.host.Stats(), s.node.lent.Stats(); own.Instances+lent.Instances > 0 ||
-		lent.Modules > 0 {
-		s.Fatalf("after %s: %d and %d instances and %d lent modules are left", after,
-			own.Instances, lent.Instances, lent.Modules)
+		!lentIdle(s.node) {
+		s.Fatalf("after %s: %d and %d instances are left, lent %+v", after,
+			own.Instances, lent.Instances, s.node.plugins.lent)
 	}
 	count := 0
 	for _, err := range s.db.Query(s.Context(), &record.Query{}) {

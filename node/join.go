@@ -51,25 +51,23 @@ func backward(q *record.Query, horizonNs int64) (*record.Query, bool) {
 // and returns all workers. Unless always is set, it leaves that where nothing lies in the box.
 func (n *local) lookBack(
 	ctx context.Context, q *record.Query, module *pluginVersion, horizonNs int64,
-	workers []*aggregator, always bool,
+	workers []*aggregator, over *overflow, always bool,
 ) ([]*aggregator, error) {
 	back, ok := backward(q, horizonNs)
 	found := func(a *aggregator) bool { return len(a.groups.keys) > 0 }
-	if !ok || !always && !slices.ContainsFunc(workers, found) {
+	if !ok || !always && !over.used() && !slices.ContainsFunc(workers, found) {
 		return workers, nil
 	}
 	by := record.GroupBy{CID: q.GroupBy.CID, MID: q.GroupBy.MID, MOID: q.GroupBy.MOID}
 	parts, inside := module.parts|groupParts(by), len(workers)
 	_, err := n.scan(ctx, back, parts, func(worker int) (store.Sink, uint32, error) {
-		guest, err := module.module.NewAggregate(ctx, q.Aggregate.Params)
+		a, err := n.newAggregator(ctx, q, module, newGroups(by, nil, n.heldGroups), over)
 		if err != nil {
 			return nil, 0, err
 		}
-		a := &aggregator{worker: worker, guest: guest,
-			groups: newGroups(by, nil, n.opt.MaxGroups)}
-		a.groups.before = true
+		a.worker, a.groups.before = worker, true
 		workers = append(workers, a)
-		return func(b *record.Batch) error { return a.add(ctx, b) }, guest.Front(), nil
+		return func(b *record.Batch) error { return a.add(ctx, b) }, a.guest.Front(), nil
 	})
 	inOrder(workers[inside:])
 	return workers, err

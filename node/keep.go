@@ -2,6 +2,7 @@ package node
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/valyala/fasthttp"
 )
 
@@ -45,6 +47,25 @@ func (n *Node) Verify(ctx context.Context, opt store.CheckOptions) (store.CheckR
 	return report, err
 }
 
+// VerifySegment is Verify of one segment of the replica of a group, 0 of a node that is in no
+// cluster: so who finds damage in a copy of it can let the node know.
+func (n *Node) VerifySegment(
+	ctx context.Context, group uint32, id uint64, opt store.CheckOptions,
+) (store.CheckReport, error) {
+	s := n.store
+	if m := n.member.Load(); m != nil || group != 0 {
+		s = nil
+		if m != nil {
+			s = m.Stores()[group]
+		}
+		if s == nil {
+			return store.CheckReport{}, &wire.Error{Kind: wire.KindNotFound,
+				Message: fmt.Sprintf("no replica of group %d is on this node", group)}
+		}
+	}
+	return s.VerifySegment(ctx, id, opt)
+}
+
 // verifyLine is a line of the answer: one of the three.
 type verifyLine struct {
 	Damage   *store.Damage      `json:"damage,omitempty"`
@@ -76,14 +97,44 @@ func (s *server) verify(ctx *fasthttp.RequestCtx) {
 			return
 		}
 	}
+	do, err := s.verification(string(ctx.QueryArgs().Peek("group")),
+		string(ctx.QueryArgs().Peek("segment")))
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
 	ctx.SetContentType("application/x-ndjson")
 	conn := ctx.Conn()
 	s.stream(ctx, func(_ context.Context, w *bufio.Writer) error {
-		return s.verifyTo(conn, w, opt)
+		return s.verifyTo(conn, w, opt, do)
 	})
 }
 
-func (s *server) verifyTo(conn net.Conn, w *bufio.Writer, opt store.CheckOptions) error {
+// verification is what a request verifies.
+type verification = func(context.Context, store.CheckOptions) (store.CheckReport, error)
+
+// verification returns what verifies everything, or one segment of a group, which is 0 of a node
+// that is in no cluster.
+func (s *server) verification(group, segment string) (verification, error) {
+	if group == "" && segment == "" {
+		return s.node.Verify, nil
+	}
+	id, err := strconv.ParseUint(segment, 10, 64)
+	if err != nil {
+		return nil, badParam("segment", fmt.Errorf("%q is no number of a segment", clip(segment)))
+	}
+	number, err := strconv.ParseUint(cmp.Or(group, "0"), 10, 32)
+	if err != nil {
+		return nil, badParam("group", fmt.Errorf("%q is no number of a group", clip(group)))
+	}
+	return func(ctx context.Context, opt store.CheckOptions) (store.CheckReport, error) {
+		return s.node.VerifySegment(ctx, uint32(number), id, opt)
+	}, nil
+}
+
+func (s *server) verifyTo(
+	conn net.Conn, w *bufio.Writer, opt store.CheckOptions, do verification,
+) error {
 	ctx, cancel := context.WithCancelCause(s.running)
 	defer cancel(nil)
 	line := func(l verifyLine) {
@@ -111,7 +162,7 @@ func (s *server) verifyTo(conn net.Conn, w *bufio.Writer, opt store.CheckOptions
 			line(verifyLine{Progress: &few})
 		}
 	}
-	report, err := s.node.Verify(ctx, opt)
+	report, err := do(ctx, opt)
 	report.Damage = []store.Damage{} // said before
 	if report.Notes == nil {
 		report.Notes = []string{}

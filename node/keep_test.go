@@ -110,7 +110,11 @@ func TestSnapshotHasPlugins(t *testing.T) {
 // TestKeepRefusesUnknownParameters wants no answer to another question than was asked.
 func TestKeepRefusesUnknownParameters(t *testing.T) {
 	a := &asker{t, openTest(t, Options{})}
-	a.expect("POST", "/v1/verify?speed=1", "", 400, "speed: is unknown; there are rate")
+	a.expect("POST", "/v1/verify?speed=1", "", 400, "there are rate, group, segment")
+	a.expect("POST", "/v1/verify?segment=x", "", 400, "segment")
+	a.expect("POST", "/v1/verify?group=1", "", 400, "segment")
+	a.expect("POST", "/v1/verify?segment=999", "", 200, `"damages":0`)
+	a.expect("POST", "/v1/verify?group=3&segment=999", "", 200, "no replica of group 3")
 	a.expect("POST", "/v1/snapshots?nam=x", "", 400, "nam: is unknown; there are name")
 	a.expect("GET", "/v1/snapshots?name=x", "", 400, "name: is unknown; there are none")
 	a.expect("POST", "/v1/snapshots?name=told", "", 200, `"name":"told"`, `"acq_ns":`, `"acq":"`,

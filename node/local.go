@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/slots"
+	"github.com/pentad-db/pentad/node/internal/spill"
 	"github.com/pentad-db/pentad/node/replica"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
@@ -115,9 +116,14 @@ func (n *local) wait(ctx context.Context) error {
 		if time.Since(began) > staleAfter && time.Until(time.Unix(0, n.afterNs)) > mayDiffer {
 			return notThere(n.group, n.afterNs)
 		}
-		if !n.left() {
+		unled := n.unled()
+		switch {
+		case !unled && !n.left():
 			here = time.Now()
-		} else if time.Since(here) > staleAfter {
+		case time.Since(here) < staleAfter:
+		case unled:
+			return cutOff(n.group)
+		default:
 			return movedAway(n.group)
 		}
 		select {
@@ -127,6 +133,12 @@ func (n *local) wait(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// unled reports whether the replica has lost its leader, and another has not taken its place.
+func (n *local) unled() bool {
+	m := n.member.Load()
+	return m != nil && m.Unled(uint32(numberOf(n.group)))
 }
 
 // shown notes what an answer has shown: another replica that is asked instead must not be behind.
@@ -139,7 +151,9 @@ func (n *local) shown(belowNs int64) {
 func (n *local) String() string { return fmt.Sprintf("group %d of this node", n.group) }
 
 // rows implements source. Where there is only one, what add returns ends the scan.
-func (n *local) rows(ctx context.Context, q *record.Query, add store.Sink) (wire.End, error) {
+func (n *local) rows(
+	ctx context.Context, q *record.Query, add store.Sink, _ *spill.Sorter,
+) (wire.End, error) {
 	parts := segment.AllParts
 	if q.KeysOnly {
 		parts = segment.Keys

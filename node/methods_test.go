@@ -40,7 +40,7 @@ func TestMethods(t *testing.T) {
 		"/v1/cursors/9": "DELETE, GET, HEAD, PUT",
 		"/healthz":      "GET, HEAD", "/readyz": "GET, HEAD", "/version": "GET, HEAD",
 		"/v1/erase": "POST", "/v1/purge": "POST", "/v1/events": "GET, HEAD",
-		"/v1/retention": "DELETE, GET, HEAD, PUT",
+		"/v1/retention": "DELETE, GET, HEAD, POST, PUT",
 		"/v1/snapshots": "GET, HEAD, POST", "/v1/verify": "POST",
 		"/v1/digest": "GET, HEAD, POST", "/v1/sync": "DELETE, GET, HEAD, POST",
 		"/metrics": "GET, HEAD", "/v1/plugins/count": "DELETE, GET, HEAD, PUT",

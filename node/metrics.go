@@ -79,6 +79,16 @@ func (r rooms) Collect(out chan<- prometheus.Metric) {
 	count("store_seal_seconds_total", "Time spent sealing.", float64(st.SealNs)/1e9)
 	count("store_merges_total", "Merges of segments.", float64(st.Merges))
 	count("store_merged_rows_total", "Rows merged.", float64(st.MergedRows))
+	count("store_scrub_bytes_total", "Bytes of files read in search of damage.",
+		float64(st.ScrubBytes))
+	count("store_scrub_damages_total", "Damaged places found in this search, in each pass.",
+		float64(st.ScrubDamages))
+	count("store_scrub_passes_total", "Passes of this search over all files of a store.",
+		float64(st.ScrubPasses))
+	gauge("store_scrub_pass_bytes", "Bytes of segments read in the present pass.",
+		float64(st.ScrubPassBytes))
+	gauge("store_scrub_last_pass_seconds", "Unix time at which the last pass over all files "+
+		"ended, of several stores the oldest; 0: none has.", float64(st.ScrubLastNs)/1e9)
 	count("store_merge_seconds_total", "Time spent merging.", float64(st.MergeNs)/1e9)
 	count("store_purged_rows_total", "Rows removed because they were purged or had expired.",
 		float64(st.PurgedRows))
@@ -88,8 +98,6 @@ func (r rooms) Collect(out chan<- prometheus.Metric) {
 		float64(st.BelowRows))
 	count("store_paced_seconds_total", "Time by which commits were slowed down for merges.",
 		float64(st.PacedNs)/1e9)
-	gauge("store_merge_failed", "1 while a merge that is due has failed.",
-		boolean(st.MergeErr != nil))
 	count("store_scans_total", "Scans started.", float64(st.Scans))
 	count("store_blocks_scanned_total", "Blocks opened by scans.", float64(st.Blocks))
 	gauge("store_rows", "Rows stored, all versions.", float64(st.Rows))
@@ -101,12 +109,35 @@ func (r rooms) Collect(out chan<- prometheus.Metric) {
 		float64(st.IndexBytes))
 	gauge("store_log_bytes", "Bytes of the log.", float64(st.LogBytes))
 	gauge("store_writers", "Writers whose answers are remembered.", float64(st.Writers))
-	r.collectTime(count, gauge)
+	r.collectRequests(count, gauge)
+	r.collectTime(count, gauge, out)
 	r.collectPlugins(count, gauge, out)
 	r.node.collectStates(count, gauge)
 	r.node.hedges.collect(count)
 	r.node.figures.collect(out)
 	r.collectCluster(gauge, out)
+	r.collectHealth(out)
+}
+
+// collectRequests is the part of Collect about what waits and what is at work.
+func (r rooms) collectRequests(count, gauge func(name, help string, v float64)) {
+	places, asked := r.node.queries.Stats(), r.node.asked.Stats()
+	gauge("queries_running", "Questions at work.", float64(places.Held+asked.Held))
+	gauge("queries_waiting", "Questions that wait for a place.",
+		float64(places.Waiting+asked.Waiting))
+	gauge("queries_paused", "Questions whose clients do not read.",
+		float64(places.Paused+asked.Paused))
+	count("queries_refused_total", "Questions refused as the queue was full, or nothing ended.",
+		float64(places.Refused+asked.Refused))
+	sorts := r.node.spill.Stats()
+	gauge("sort_memory_bytes", "Memory of answers that are being ordered.",
+		float64(sorts.MemoryBytes))
+	gauge("sort_disk_bytes", "Temporary files of such answers.", float64(sorts.DiskBytes))
+	count("sort_spilled_bytes_total", "Bytes written to such files.", float64(sorts.SpilledBytes))
+	if s := r.node.server; s != nil {
+		gauge("request_bytes", "Memory of requests that come in or are stored.",
+			float64(s.bodies.Used()))
+	}
 }
 
 // collectPlugins is the part of Collect about plugins and their host.

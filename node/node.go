@@ -16,42 +16,58 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/clock"
 	"github.com/pentad-db/pentad/node/internal/cursors"
+	"github.com/pentad-db/pentad/node/internal/health"
 	"github.com/pentad-db/pentad/node/internal/kept"
 	"github.com/pentad-db/pentad/node/internal/member"
+	"github.com/pentad-db/pentad/node/internal/memory"
+	"github.com/pentad-db/pentad/node/internal/places"
+	"github.com/pentad-db/pentad/node/internal/spill"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/wasmhost"
 )
 
 const (
-	defaultResultBytes = 1 << 30 // rows that one ordered answer may hold in memory
-	defaultMaxGroups   = 1 << 20 // groups of one aggregate
+	mostResultBytes  = 1 << 30 // rows that ordered answers may hold in memory
+	mostHeadBytes    = 2 << 30 // rows of all stores that are not sealed
+	defaultMaxGroups = 1 << 20 // groups of one aggregate
 )
 
 // Options of a node. The zero value of each field but Dir works.
 type Options struct {
-	Dir         string        // directory of the data; made when missing
-	Listen      string        // address to serve on; empty: no network
-	Insecure    bool          // allow addresses that others reach: there is no authentication
-	Hosts       []string      // names that clients may use besides addresses and localhost
-	Logger      *slog.Logger  // nil: quiet
-	Store       store.Options // Dir is set from above
-	ResultBytes int64         // memory of one ordered answer at most; default 1 GiB
-	MaxGroups   int           // groups of one aggregate at most; default 2^20
-	MaxQueries  int           // queries at the same time; default 8 per processor
-	MaxPuts     int           // puts at the same time; default 8 per processor, see putsInCluster
-	StateBytes  int64         // of states kept for plugins at most; default 64 MiB, below 0 none
+	Dir      string        // directory of the data; made when missing
+	Listen   string        // address to serve on; empty: no network
+	Insecure bool          // allow addresses that others reach: there is no authentication
+	Hosts    []string      // names that clients may use besides addresses and localhost
+	Logger   *slog.Logger  // nil: quiet
+	Store    store.Options // Dir is set from above
+	// MemoryBytes is what the node may have; default what control groups and the machine allow. It
+	// is where the defaults of other limits come from.
+	MemoryBytes int64
+	// ResultBytes is the memory of all ordered answers, what is beyond it goes to temporary files,
+	// and that of each answer of versions; an 8th, at most 1 GiB.
+	ResultBytes int64
+	MaxGroups   int   // groups of one aggregate at most; default 2^20
+	MaxQueries  int   // queries at the same time; default 8 per processor
+	MaxWaiting  int   // queries that wait for others at most; default 16 * MaxQueries
+	MaxPuts     int   // puts at the same time; default 8 per processor, see putsInCluster
+	StateBytes  int64 // of states kept for plugins; a 16th, at most 64 MiB; below 0 none
+	// MaxClockOffset is how far the machine's clock may step, or be from those of the other nodes
+	// of a cluster, before it is no longer followed; default 500 ms.
+	MaxClockOffset time.Duration
 
 	// Cluster makes the node one of a cluster: when it names a token file. Its HTTPListen is set
 	// from Listen.
 	Cluster cluster.Config
 	// Outbox makes the node an edge node, see package edge; nil: it ships nothing.
 	Outbox Outbox
-	// Fail is called once when the process must end, because what its disk holds is not known any
-	// more; needed in a cluster.
+	// Fail is called when the process must end, because what its disk holds is not known any more
+	// or it serves no more; needed in a cluster.
 	Fail func(error)
 }
 
@@ -65,15 +81,21 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Cluster.TokenFile != "" && (o.Listen == "" || o.Fail == nil) {
 		return o, errors.New("node: Options.Listen and Options.Fail are needed in a cluster")
 	}
-	setDefault(&o.ResultBytes, defaultResultBytes)
+	setDefault(&o.MemoryBytes, int64(memory.Limit()))
+	total := memory.Total(o.MemoryBytes)
+	setDefault(&o.Store.HeadMax, total.Part(4, mostHeadBytes))
+	setDefault(&o.ResultBytes, total.Part(8, mostResultBytes))
+	setDefault(&o.StateBytes, total.Part(16, mostStateBytes))
 	setDefault(&o.MaxGroups, defaultMaxGroups)
-	setDefault(&o.StateBytes, defaultStateBytes)
 	setDefault(&o.MaxQueries, 8*runtime.GOMAXPROCS(0))
+	setDefault(&o.MaxWaiting, waitersPerPlace*o.MaxQueries)
 	if o.Cluster.TokenFile != "" {
 		setDefault(&o.MaxPuts, putsInCluster*runtime.GOMAXPROCS(0))
 	}
 	setDefault(&o.MaxPuts, 8*runtime.GOMAXPROCS(0))
 	o.Store.Dir = filepath.Join(o.Dir, "store")
+	setDefault(&o.Store.Scrub, // of all its stores
+		store.NewScrub(store.DefaultScrubEvery, store.DefaultScrubRate))
 	return o, nil
 }
 
@@ -86,28 +108,43 @@ func setDefault[T comparable](field *T, value T) {
 
 // Node is an open node. All methods may be called from many goroutines.
 //
-// Goroutines: those of its store and plugin hosts, one that watches the clock, and when there is an
-// address one that serves, and one for each reader of changes.
+// Goroutines: those of its store and plugin hosts, one that watches for problems, one that searches
+// for damage of what is at rest, and when there is an address one that serves, and one for each
+// reader of changes.
 type Node struct {
 	opt      Options
 	log      *slog.Logger
 	store    *store.Store
+	clock    *clock.Clock // what time it is, for all of the node
 	layout   atomic.Pointer[layout]
 	member   atomic.Pointer[member.Member] // nil of a node that is in no cluster
 	placing  sync.Mutex                    // held while groups are placed
+	placed   atomic.Bool                   // see placedHere
 	unproved chan struct{}                 // has one when they were, for proveReplicas
-	peers    map[cluster.NodeID]*peer      // guarded by placing
-	host     *wasmhost.Host
-	lent     *wasmhost.Host // as registry.lent
-	drawn    drawn
-	plugins  *registry
-	cursors  *cursors.File // nil in a cluster
-	states   *kept.Cache   // nil: none
-	hedges   hedging
-	failures failures
-	server   *server
-	queries  chan struct{} // a place is taken while a query runs
-	readers  chan struct{} // of changes, which take half of those places at most
+	// restocked has one when the catalogue of the cluster is newer, for followCatalog.
+	restocked chan struct{}
+	peers     map[cluster.NodeID]*peer // guarded by placing
+	host      *wasmhost.Host
+	lent      *wasmhost.Host // as registry.lent
+	drawn     drawn
+	plugins   *registry
+	cursors   *cursors.File // nil in a cluster
+	states    *kept.Cache   // nil: none
+	spill     *spill.Space
+	// heldGroups is how many groups a worker has in memory before it gives them to an overflow.
+	heldGroups int
+	hedges     hedging
+	merged     merged
+	failures   failures
+	health     health.Board
+	healthMu   sync.Mutex // held while problems are gathered and logged
+	// clockFollowed counts the steps of the clock that were logged; guarded by healthMu.
+	clockFollowed int64
+	hidden        []health.Problem // data in the directory that is not served
+	server        *server
+	queries       *places.Places // one is taken while a question runs
+	asked         *places.Places // likewise, of questions of other nodes
+	readers       chan struct{}  // of changes, which take half of those places at most
 	// wideQueries counts queries of several tenants, which have no owner else.
 	wideQueries atomic.Uint64
 	puts        chan struct{}
@@ -138,10 +175,13 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	if err := CheckListen(opt.Listen, opt.Insecure); err != nil {
 		return nil, err
 	}
-	n := &Node{opt: opt, log: opt.Logger, queries: make(chan struct{}, opt.MaxQueries),
+	n := &Node{opt: opt, log: opt.Logger, queries: opt.newPlaces(), asked: opt.newPlaces(),
 		readers: make(chan struct{}, max(1, opt.MaxQueries/2)),
 		puts:    make(chan struct{}, opt.MaxPuts), verifying: make(chan struct{}, 1),
-		hedges: hedging{silence: silence, goneAfter: goneAfter}}
+		hedges: hedging{silence: silence, goneAfter: goneAfter},
+		spill:  spill.New(filepath.Join(opt.Dir, "spill"), opt.ResultBytes),
+
+		heldGroups: heldGroups(&opt)}
 	if opt.StateBytes > 0 {
 		n.states = kept.New(opt.StateBytes)
 	}
@@ -150,19 +190,59 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 		return nil, fmt.Errorf("make directory: %w", err)
 	}
 	var report store.Report
-	if n.store, report, err = store.Open(ctx, opt.Store); err != nil {
+	n.setClock()
+	if err := n.prepareDir(ctx); err != nil {
 		return nil, err
+	}
+	if n.store, report, err = n.openStore(ctx); err != nil {
+		return nil, err
+	}
+	if opt.Cluster.TokenFile == "" {
+		if err := member.CheckAlone(opt.Dir, true); err != nil {
+			return nil, errors.Join(err, n.store.Close())
+		}
 	}
 	n.layout.Store(&layout{})
 	if opt.Cluster.TokenFile == "" {
 		n.layout.Store(oneStore(&local{Node: n, store: n.store}))
 	}
+	if err := n.findHidden(ctx); err != nil {
+		return nil, errors.Join(err, n.store.Close())
+	}
 	n.reportOpen(report)
 	n.removeUnfinished()
+	n.cleanSpill()
 	if err := n.start(ctx); err != nil {
 		return nil, errors.Join(err, n.Close(ctx))
 	}
+	n.wg.Go(n.searchAtRest)
 	return n, nil
+}
+
+// prepareDir refuses a directory whose data the node would not serve, and makes that of a
+// stand-alone node the beginning of a cluster where that was asked for.
+func (n *Node) prepareDir(ctx context.Context) error {
+	if n.opt.Cluster.TokenFile == "" {
+		return member.CheckAlone(n.opt.Dir, false)
+	}
+	return member.Adopt(ctx, member.AdoptOptions{Dir: n.opt.Dir, Cluster: n.opt.Cluster,
+		Store: n.opt.Store, Log: n.log})
+}
+
+// findHidden notes records that the directory of a node of a cluster has as a stand-alone node,
+// which earlier versions left there unseen.
+func (n *Node) findHidden(ctx context.Context) error {
+	if n.opt.Cluster.TokenFile == "" {
+		return nil
+	}
+	holds, err := n.store.HoldsData(ctx)
+	if holds {
+		n.hidden = []health.Problem{{Code: "data_hidden", Message: "the directory has records " +
+			"of a stand-alone node, which are not those of the cluster and are not served",
+			Advice: "stop the node, move the directory's store to an empty directory, serve that " +
+				"and copy what is wanted: pentad sync --restamp; or remove it"}}
+	}
+	return err
 }
 
 func (n *Node) start(ctx context.Context) (err error) {
@@ -180,14 +260,24 @@ func (n *Node) start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	holds := false // the files of the node were made before it could have data
+	if alone {
+		if holds, err = n.store.HoldsData(ctx); err != nil {
+			return err
+		}
+	}
 	n.plugins, err = openRegistry(ctx, dir, n.host, n.lent, alone, n.log)
 	if err == nil && alone {
-		err = n.openCursors()
+		n.plugins.missed(holds, n.log)
+		err = n.openCursors(holds)
 	}
 	if err != nil {
 		return err
 	}
-	n.wg.Go(n.watchClock)
+	if alone {
+		n.wg.Go(func() { n.plugins.load(n.open, n.log) })
+	}
+	n.wg.Go(n.watchHealth)
 	if n.opt.Listen == "" {
 		return nil
 	}
@@ -200,13 +290,17 @@ func (n *Node) start(ctx context.Context) (err error) {
 		return fmt.Errorf("listen on %s: %w", n.opt.Listen, err)
 	}
 	n.server = newServer(n, listener, hosts)
+	n.Watch(n.server.problems)
 	if !alone {
 		if err := n.openMember(ctx); err != nil {
 			return errors.Join(err, listener.Close())
 		}
 	}
 	n.wg.Go(func() {
-		if err := n.server.serve(); err != nil {
+		err := n.server.serve()
+		if err != nil && !n.closing.Load() && n.opt.Fail != nil {
+			n.opt.Fail(fmt.Errorf("serve: %w", err)) // it cannot be reached any more
+		} else if err != nil {
 			n.log.Error("serve", "err", err)
 		}
 	})
@@ -253,7 +347,8 @@ func (n *Node) Addr() net.Addr {
 }
 
 // Close ends gracefully: the node says that it is not ready, takes no more requests, finishes
-// those under way until ctx ends, and closes its data.
+// those under way until ctx ends, and closes its data. When a caller of one of its methods holds it
+// up longer than that, Close returns an error, and the data is closed when that one is done.
 func (n *Node) Close(ctx context.Context) error {
 	if n.closing.Swap(true) {
 		return errClosing
@@ -264,7 +359,31 @@ func (n *Node) Close(ctx context.Context) error {
 		errs = append(errs, n.server.shutdown(ctx))
 	}
 	n.wg.Wait()
-	for _, places := range []chan struct{}{n.queries, n.puts, n.verifying} {
+	closed := make(chan error, 1)
+	go func() { closed <- n.closeData(ctx) }()
+	late := make(chan struct{})
+	defer context.AfterFunc(ctx, func() { // what ctx has ended needs a moment
+		time.AfterFunc(closeGrace, func() { close(late) })
+	})()
+	select {
+	case err := <-closed:
+		return errors.Join(append(errs, err)...)
+	case <-late:
+		return errors.Join(append(errs, fmt.Errorf("a request is still under way, and the data "+
+			"is closed when it ends: %w", context.Cause(ctx)))...)
+	}
+}
+
+// closeGrace is how long after the end of its context Close waits for what that has ended.
+const closeGrace = 5 * time.Second
+
+// closeData waits for what is under way and closes the data.
+func (n *Node) closeData(ctx context.Context) error {
+	var errs []error
+	for _, p := range []*places.Places{n.queries, n.asked} {
+		errs = append(errs, p.Drain(context.WithoutCancel(ctx)))
+	}
+	for _, places := range []chan struct{}{n.puts, n.verifying} {
 		for range cap(places) {
 			places <- struct{}{} // what is under way ends first; nothing new begins
 		}
@@ -290,8 +409,7 @@ func (n *Node) Close(ctx context.Context) error {
 var (
 	errClosing  = errors.New("node is closing")
 	errTooBusy  = errors.New("too many requests at once")
-	errTooLarge = errors.New("the answer is too large to be ordered in memory; narrow the box, " +
-		"set a limit or ask without order")
+	errTooLarge = errors.New("the answer does not fit into the memory for it; narrow the box")
 )
 
 // take takes a place among those that work at the same time.

@@ -10,7 +10,6 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -404,25 +403,6 @@ func TestBadFrames(t *testing.T) {
 	_, answer := post(t, n, "POST", "/v1/query", wire.ContentType, unknown)
 	if got := kindOfAnswer(t, answer); got != wire.KindUnknownPlugin {
 		t.Errorf("unknown plugin: %v", got)
-	}
-}
-
-func TestBodyOverTheLimit(t *testing.T) {
-	n := openTest(t, Options{})
-	// Only the header is sent: the node answers before it reads a body of this size.
-	conn, err := net.Dial("tcp", n.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close() }()
-	if _, err := fmt.Fprintf(conn, "POST /v1/put HTTP/1.1\r\nHost: localhost\r\n"+
-		"Content-Type: %s\r\n"+
-		"Content-Length: %d\r\n\r\n", wire.ContentType, maxBodyBytes+1); err != nil {
-		t.Fatal(err)
-	}
-	refusal, err := io.ReadAll(conn)
-	if err != nil || !strings.HasPrefix(string(refusal), "HTTP/1.1 413 ") {
-		t.Errorf("body over the limit: %q, %v", refusal, err)
 	}
 }
 

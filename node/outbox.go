@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/pentad-db/pentad/node/internal/health"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -19,6 +20,8 @@ type Outbox interface {
 	) (store.PutResult, error)
 	// Status is how far the shipping is, in a form that JSON has.
 	Status() any
+	// Problems is what is wrong with the shipping.
+	Problems() []health.Problem
 }
 
 // PutOwn stores a batch past the outbox, for which it is.

@@ -2,9 +2,10 @@ package node
 
 import (
 	"cmp"
-	"slices"
+	"context"
 	"sync"
 
+	"github.com/pentad-db/pentad/node/internal/spill"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -14,24 +15,22 @@ type output struct {
 	q      *record.Query
 	emit   func(b *record.Batch) error
 	write  func(frames []byte) error // see [Node.queryFrames]; nil where emit takes batches
-	budget int64
+	sorter *spill.Sorter             // with an order
 
-	mu     sync.Mutex // guards all below
-	rows   uint64
-	chosen []record.Record // with an order: the rows so far
-	bytes  int64
+	mu   sync.Mutex // guards all below
+	rows uint64
 }
 
 // add takes a batch from a worker.
-func (o *output) add(b *record.Batch) error {
-	if o.write != nil && o.q.Order == record.OrderNone && o.q.Limit == 0 {
+func (o *output) add(ctx context.Context, b *record.Batch) error {
+	if o.sorter != nil {
+		return o.sorter.Add(ctx, o.projected(b))
+	}
+	if o.write != nil && o.q.Limit == 0 {
 		return o.addFrames(b)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.q.Order != record.OrderNone {
-		return o.collect(b)
-	}
 	if o.q.Limit > 0 && o.rows+uint64(b.Len()) > o.q.Limit {
 		b = b.Head(int(o.q.Limit - o.rows))
 	}
@@ -93,81 +92,39 @@ func (o *output) projected(b *record.Batch) *record.Batch {
 		Tombs: b.Tombs}
 }
 
-// rowBytes is what a collected row takes beside its payload.
-const rowBytes = 64
-
-func (o *output) collect(b *record.Batch) error {
-	data := slices.Clone(b.Data)
-	if o.q.KeysOnly {
-		data = nil
+// sorterOf returns what brings rows into the order of a query; nil where it has none.
+func (n *Node) sorterOf(q *record.Query) *spill.Sorter {
+	switch q.Order {
+	case record.OrderNone:
+		return nil
+	case record.OrderAcq:
+		return n.spill.Sorter(compareAcq, q.Limit)
 	}
-	for i := range b.Len() {
-		r := record.Record{Key: b.Key(i), Tomb: b.Tomb(i)}
-		if data != nil && !r.Tomb {
-			at, end := i*b.Stride, (i+1)*b.Stride
-			if b.Offsets != nil {
-				at, end = int(b.Offsets[i]), int(b.Offsets[i+1])
-			}
-			r.Payload = data[at:end:end]
-		}
-		o.chosen = append(o.chosen, r)
-		o.bytes += rowBytes + int64(len(r.Payload))
-	}
-	if limit := o.q.Limit; limit > 0 && uint64(len(o.chosen)) > 4*limit+sortSlack {
-		o.cut()
-	}
-	if o.bytes > o.budget {
-		return errTooLarge
-	}
-	return nil
+	return n.spill.Sorter(record.Key.Compare, q.Limit)
 }
 
-// sortSlack keeps small limits from sorting after every batch.
-const sortSlack = 1 << 16
-
-// cut sorts what was collected and drops what lies beyond the limit.
-func (o *output) cut() {
-	compare := record.Key.Compare
-	if o.q.Order == record.OrderAcq {
-		compare = func(a, b record.Key) int {
-			return cmp.Or(cmp.Compare(a.AcqNs, b.AcqNs), a.Compare(b))
-		}
-	}
-	slices.SortFunc(o.chosen, func(a, b record.Record) int { return compare(a.Key, b.Key) })
-	if o.q.Limit == 0 || uint64(len(o.chosen)) <= o.q.Limit {
-		return
-	}
-	// Payloads are copied: they alias the whole batches that they came with.
-	o.chosen = slices.Clone(o.chosen[:o.q.Limit])
-	o.bytes = 0
-	for i := range o.chosen {
-		o.chosen[i].Payload = slices.Clone(o.chosen[i].Payload)
-		o.bytes += rowBytes + int64(len(o.chosen[i].Payload))
-	}
+func compareAcq(a, b record.Key) int {
+	return cmp.Or(cmp.Compare(a.AcqNs, b.AcqNs), a.Compare(b))
 }
 
-// emitRows is how many ordered rows are emitted at once.
-const emitRows = 4096
-
-func (o *output) finish() error {
-	if o.q.Order == record.OrderNone {
+// finish hands out what had to wait for all rows.
+func (o *output) finish(ctx context.Context) error {
+	if o.sorter == nil {
 		return nil
 	}
-	o.cut()
-	var b record.Batch
-	for i, r := range o.chosen {
-		if r.Tomb {
-			b.AppendStampedTomb(r.Key)
-		} else {
-			b.AppendStamped(r.Key, r.Payload)
-		}
-		if b.Len() == emitRows || len(b.Data) > record.MaxPayloadBytes/2 || i == len(o.chosen)-1 {
-			o.rows += uint64(b.Len())
-			if err := o.emit(&b); err != nil {
-				return err
-			}
-			b.Reset()
-		}
+	return o.sorter.Each(ctx, func(b *record.Batch) error {
+		o.rows += uint64(b.Len())
+		return o.emit(b)
+	})
+}
+
+// cleanSpill removes temporary files of a process that was killed.
+func (n *Node) cleanSpill() {
+	removed, err := n.spill.Clean()
+	if err != nil {
+		n.log.Error("remove temporary files", "err", err) // they only take room
 	}
-	return nil
+	if len(removed) > 0 {
+		n.log.Warn("removed temporary files of answers that were cut short", "count", len(removed))
+	}
 }

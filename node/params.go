@@ -39,7 +39,7 @@ var (
 		"filter_params", "unchecked", "params", "group", "every", "limit", paramPartial, paramFresh,
 		paramAfter, paramRead, paramWithin}
 	postParams     = []string{"type", "atomic"}
-	verifyParams   = []string{"rate"}
+	verifyParams   = []string{"rate", "group", "segment"}
 	snapshotParams = []string{"name"}
 )
 
@@ -84,7 +84,7 @@ func (s *server) parseBox(ctx *fasthttp.RequestCtx, known []string) (*record.Que
 	if err := checkParams(args, known); err != nil {
 		return nil, err
 	}
-	now := time.Now().UTC()
+	now := s.node.now()
 	if zone := string(args.Peek("tz")); zone != "" {
 		loc, err := calendar.Zone(zone)
 		var unknown *record.InvalidError

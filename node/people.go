@@ -101,15 +101,11 @@ func (s *server) records(ctx *fasthttp.RequestCtx, q *record.Query, err error) {
 	if err == nil {
 		err = q.Normalize()
 	}
-	var done func()
-	if err == nil {
-		done, err = s.node.precheck(q)
-	}
 	if err != nil {
 		writeError(ctx, toWire(err))
 		return
 	}
-	s.list(ctx, "records", done, func(rc context.Context, kind payloadType, out *rowWriter) (
+	s.list(ctx, "records", q, func(rc context.Context, kind payloadType, out *rowWriter) (
 		wire.End, error,
 	) {
 		return s.node.Query(rc, q, func(b *record.Batch) error {
@@ -123,8 +119,8 @@ func (s *server) records(ctx *fasthttp.RequestCtx, q *record.Query, err error) {
 	})
 }
 
-// list answers with rows of a kind, which give writes, and calls done once when that is over.
-func (s *server) list(ctx *fasthttp.RequestCtx, of string, done func(), give func(
+// list answers a question with rows of a kind, which give writes.
+func (s *server) list(ctx *fasthttp.RequestCtx, of string, q *record.Query, give func(
 	rc context.Context, kind payloadType, out *rowWriter) (wire.End, error),
 ) {
 	kind, err := parsePayloadType(ctx)
@@ -132,11 +128,11 @@ func (s *server) list(ctx *fasthttp.RequestCtx, of string, done func(), give fun
 	if err == nil {
 		lines, err = ndjson(ctx)
 	}
+	var place *admission
 	if err == nil {
-		_, err = s.node.precheck(&record.Query{})
+		place, err = s.admit(ctx, q)
 	}
 	if err != nil {
-		done()
 		writeError(ctx, toWire(err))
 		return
 	}
@@ -145,10 +141,10 @@ func (s *server) list(ctx *fasthttp.RequestCtx, of string, done func(), give fun
 		ctx.SetContentType("application/x-ndjson")
 	}
 	if ctx.IsHead() {
-		done()
+		place.done()
 		return // fasthttp would end a stream without body by a line too many
 	}
-	s.streamUntil(ctx, done, func(rc context.Context, w *bufio.Writer) error {
+	s.streamIn(ctx, place, func(rc context.Context, w *bufio.Writer) error {
 		out := rowWriter{w: w, lines: lines, of: of}
 		end, err := give(rc, kind, &out)
 		return out.end(newJSONEnd(end, err))

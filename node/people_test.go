@@ -102,8 +102,11 @@ func TestRecordsComeBack(t *testing.T) {
 
 // TestBusyHasAStatus refuses streams like other answers: with a status and Retry-After.
 func TestBusyHasAStatus(t *testing.T) {
-	n := openTest(t, Options{MaxQueries: 1})
-	n.queries <- struct{}{}
+	n := openTest(t, Options{MaxQueries: 1, MaxWaiting: -1})
+	place, err := n.queries.Take(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
 	a := &asker{t, n}
 	a.expect("GET", "/v1/records", "", 429, `"code":"overloaded"`)
 	a.expect("GET", "/v1/count", "", 429, `"code":"overloaded"`)
@@ -112,6 +115,6 @@ func TestBusyHasAStatus(t *testing.T) {
 	if status != 429 || kindOfAnswer(t, answer) != wire.KindOverloaded {
 		t.Errorf("query: %d %q", status, answer)
 	}
-	<-n.queries
+	place.Give()
 	a.expect("GET", "/v1/records", "", 200, `"complete":true`)
 }

@@ -187,6 +187,44 @@ func (p *PluginPush) check() error {
 	return nil
 }
 
+// Versions of one name, and of all names of one owner, so that one that uploads again and again
+// leaves room for the others in a catalogue of [catalog.MaxVersions]. What was stored before there
+// were these limits stays.
+const (
+	maxVersionsOfName  = 256
+	maxVersionsOfOwner = 1024
+)
+
+// room refuses a version that is new where its name or owner has too many.
+func (r *registry) room(p *PluginPush) error {
+	state, digest := r.known(), digestOf(p.Wasm)
+	owned := 0
+	for name, plugin := range state.Plugins {
+		for i := range plugin.Versions {
+			v := &plugin.Versions[i]
+			if name == p.Name && v.SHA256 == digest {
+				return nil
+			}
+			if v.Owner == p.Owner {
+				owned++
+			}
+		}
+	}
+	full := func(what string, most int) error {
+		return &wire.Error{Kind: wire.KindTooLarge, Message: fmt.Sprintf("%s has %d versions, the "+
+			"most that there may be; remove old ones: pentad plugin rm NAME@DIGEST", what, most)}
+	}
+	switch {
+	case len(state.Plugins[p.Name].Versions) >= maxVersionsOfName:
+		return full(fmt.Sprintf("plugin %q", p.Name), maxVersionsOfName)
+	case owned >= maxVersionsOfOwner && p.Owner == "":
+		return full("the node, of plugins without an owner,", maxVersionsOfOwner)
+	case owned >= maxVersionsOfOwner:
+		return full(fmt.Sprintf("owner %q", p.Owner), maxVersionsOfOwner)
+	}
+	return nil
+}
+
 // push checks, compiles and stores a module as the current version of a name. Queries that run go
 // on with theirs.
 func (r *registry) push(ctx context.Context, p PluginPush) (*pluginVersion, error) {
@@ -194,6 +232,9 @@ func (r *registry) push(ctx context.Context, p PluginPush) (*pluginVersion, erro
 		return nil, err
 	}
 	if err := r.changeable(p.Name); err != nil {
+		return nil, err
+	}
+	if err := r.room(&p); err != nil {
 		return nil, err
 	}
 	l, err := compile(ctx, r.host, p.Name, p.Wasm)

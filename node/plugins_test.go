@@ -4,19 +4,19 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"math"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/pentad-db/pentad/node/internal/catalog"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
+	"github.com/pentad-db/pentad/wasmhost"
 )
 
 // variant is a standard module with a digest of its own: a section that nothing reads is added.
@@ -203,6 +203,49 @@ func TestPluginLeftovers(t *testing.T) {
 	}
 }
 
+// A start compiles the standard plugins only; the others follow, or come when they are asked for.
+func TestPluginsAreLoadedAfterTheStart(t *testing.T) {
+	n := openTest(t, Options{})
+	for i := range 5 {
+		_, err := n.PushPlugin(t.Context(), PluginPush{Name: fmt.Sprint("mine", i),
+			Wasm: variant(t, "count", fmt.Sprint(i))})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := filepath.Join(t.TempDir(), "plugins")
+	if err := n.plugins.copyTo(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	host, err := wasmhost.New(t.Context(), wasmhost.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer host.Close(t.Context())
+	r, err := openRegistry(t.Context(), dir, host, n.lent, true, n.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.close()
+	standard := len(r.standard.Plugins)
+	if m := host.Stats().Modules; m != standard || len(r.list()) != standard+5 {
+		t.Errorf("%d modules after the start, %d of %d plugins", m, len(r.list()), standard+5)
+	}
+	v, err := r.use(t.Context(), "mine3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.release(v)
+	if m := host.Stats().Modules; m != standard+1 {
+		t.Errorf("%d modules after one was asked for", m)
+	}
+	var told bytes.Buffer
+	r.load(t.Context(), slog.New(slog.NewTextHandler(&told, nil)))
+	if m := host.Stats().Modules; m != standard+5 || !strings.Contains(told.String(), "count=5") {
+		t.Errorf("%d modules in the end, and the log has %q", m, told.String())
+	}
+}
+
 // TestDamagedPlugins damages modules and the catalogue: each is named, the node starts with the
 // rest, nothing that may be wanted is removed, and an upload heals.
 func TestDamagedPlugins(t *testing.T) {
@@ -239,6 +282,9 @@ func TestDamagedPlugins(t *testing.T) {
 func expectDamage(t *testing.T, n *Node, modules map[string][]byte) {
 	t.Helper()
 	c := dial(t, n)
+	(&nodesTogether{T: t}).until("the modules were looked at", func() bool {
+		return n.plugins.count().damaged == 3 // with the line of the catalogue
+	})
 	damage := map[string]string{}
 	all, err := c.Plugins(t.Context())
 	if err != nil {
@@ -311,75 +357,37 @@ func TestDoubtfulPush(t *testing.T) {
 	}
 }
 
-// A module that a query brings is compiled once for the check before its answer and the answer, and
-// nothing of it is left.
-func TestLentOnce(t *testing.T) {
+// One name and one owner have a bounded part of all versions. One that is there may be pushed
+// again.
+func TestPluginVersionsBounded(t *testing.T) {
 	n := openTest(t, Options{})
-	c := dial(t, n)
-	rows := len(fill(t, c, rand.New(rand.NewPCG(1, 1)), 100))
-	call, err := parseCallOf(t, n, "threshold", "op=ge,value=-1e9")
-	if err != nil {
-		t.Fatal(err)
-	}
-	call.Name, call.Module = "mine", variant(t, "threshold", "lent")
-	for round := range uint64(3) {
-		found := 0
-		_, err = c.Scan(t.Context(), &record.Query{Filters: []record.PluginCall{call, call}},
-			func(b *record.Batch) error {
-				found += b.Len()
-				return nil
-			})
-		s := n.lent.Stats()
-		if err != nil || found != rows || s.Compiles != round+1 || s.Modules != 0 ||
-			n.plugins.lentBytes != 0 || len(n.plugins.brought) != 0 {
-			t.Errorf("%d of %d records, %v, %+v, %d bytes, %v", found, rows, err, s,
-				n.plugins.lentBytes, n.plugins.brought)
-		}
-	}
-}
-
-// As well before changes and for them; nothing is left when their connection ends, or of changes
-// that cannot begin.
-func TestLentOnceForChanges(t *testing.T) {
-	n := openTest(t, Options{})
-	c := dial(t, n)
-	rows := len(fill(t, c, rand.New(rand.NewPCG(1, 1)), 100))
-	call, err := parseCallOf(t, n, "threshold", "op=ge,value=-1e9")
-	if err != nil {
-		t.Fatal(err)
-	}
-	call.Name, call.Module = "mine", variant(t, "threshold", "lent")
-	q := &record.Query{Filters: []record.PluginCall{call, call}}
-	left := func() int {
-		n.plugins.mu.Lock()
-		defer n.plugins.mu.Unlock()
-		return len(n.plugins.brought) + n.plugins.lentBytes
-	}
-	for round := range uint64(2) {
-		found := 0
-		for b, err := range c.PastChanges(t.Context(), q, 0) {
+	wasm := variant(t, "count", "1")
+	fillUp := func(owner string, versions int, name func(i int) string) {
+		t.Helper()
+		for i := range versions {
+			err := n.plugins.change(t.Context(), &catalog.Change{Push: &catalog.Push{
+				Name: name(i), Version: catalog.Version{Owner: owner, Bytes: 1,
+					SHA256: digestOf(fmt.Appendf(nil, "%s %d", owner, i))}}}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if b.Rows != nil {
-				found += b.Rows.Len()
-			}
 		}
-		if s := n.lent.Stats(); found != rows || s.Compiles != 2*round+1 {
-			t.Errorf("%d of %d records, %+v", found, rows, s)
-		}
-		late := time.After(time.Minute)
-		for left() > 0 { // the client may hear of the end first
-			select {
-			case <-time.After(time.Millisecond):
-			case <-late:
-				t.Fatalf("%v is left of changes", n.plugins.brought)
-			}
-		}
-		for _, err := range c.PastChanges(t.Context(), q, math.MaxInt64-1) {
-			if err == nil || left() > 0 {
-				t.Errorf("changes that cannot begin: %v, %d", err, left())
-			}
+	}
+	push := func(name, owner string, wasm []byte) error {
+		_, err := n.PushPlugin(t.Context(), PluginPush{Name: name, Owner: owner, Wasm: wasm})
+		return err
+	}
+	if err := push("full", "", wasm); err != nil {
+		t.Fatal(err)
+	}
+	fillUp("", maxVersionsOfName-1, func(int) string { return "full" })
+	isKind(t, toWire(push("full", "ann", variant(t, "count", "2"))), wire.KindTooLarge,
+		`plugin "full" has 256 versions`)
+	fillUp("bob", maxVersionsOfOwner, func(i int) string { return fmt.Sprint("bobs", i%16) })
+	isKind(t, toWire(push("new", "bob", wasm)), wire.KindTooLarge, `owner "bob" has 1024 versions`)
+	for _, again := range []error{push("full", "", wasm), push("new", "ann", wasm)} {
+		if again != nil {
+			t.Error(again)
 		}
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/timeparse"
-	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -212,6 +211,10 @@ func (s *server) postRecords(ctx *fasthttp.RequestCtx) {
 		writeError(ctx, toWire(err))
 		return
 	}
+	if err := needs(ctx, uint64(len(ctx.PostBody()))); err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
 	records, lines, err := splitRecords(ctx.PostBody())
 	if err == nil && len(records) == 0 {
 		err = errors.New("it holds none")
@@ -223,7 +226,8 @@ func (s *server) postRecords(ctx *fasthttp.RequestCtx) {
 	}
 	var b record.Batch
 	bad := []rejected{}
-	now := time.Now()
+	good := make([]int, 0, len(records)) // lines of what b has
+	now := s.node.now()
 	for i, src := range records {
 		r, err := parseRecord(src, kind, now)
 		if err == nil {
@@ -236,6 +240,7 @@ func (s *server) postRecords(ctx *fasthttp.RequestCtx) {
 			continue
 		}
 		b.AppendRecord(r)
+		good = append(good, lines[i])
 	}
 	if len(bad) > 0 && (atomic || b.Len() == 0) {
 		writeError(ctx, &wire.Error{Kind: wire.KindInvalid, Part: "body", Message: fmt.Sprintf(
@@ -243,31 +248,84 @@ func (s *server) postRecords(ctx *fasthttp.RequestCtx) {
 			len(bad), len(records), bad[0].Line, bad[0].Message)})
 		return
 	}
-	s.store(ctx, &b, bad, atomic)
+	s.store(ctx, &b, good, bad, atomic)
 }
 
-func (s *server) store(ctx *fasthttp.RequestCtx, b *record.Batch, bad []rejected, atomic bool) {
+// store stores the records of some lines of a body.
+func (s *server) store(
+	ctx *fasthttp.RequestCtx, b *record.Batch, lines []int, bad []rejected, atomic bool,
+) {
 	if atomic && b.Len() > record.MaxBatchRecords {
 		writeError(ctx, &wire.Error{Kind: wire.KindTooLarge, Message: fmt.Sprintf(
 			"%d records at once, at most %d with atomic=1", b.Len(), record.MaxBatchRecords)})
 		return
 	}
-	rc, cancel := s.context()
-	defer cancel()
-	written, last := 0, int64(0)
-	for rest := b; rest.Len() > 0; {
-		part := rest.Head(min(rest.Len(), record.MaxBatchRecords))
-		res, err := s.node.Put(rc, part, store.WriterSeq{})
-		if err != nil {
-			e := *toWire(err)
-			e.Message = fmt.Sprintf("%d of %d records are stored: %s", written, b.Len(), e.Message)
-			writeError(ctx, &e)
+	// Under a writer, so that all of it can be sent again where the outcome is unknown.
+	w := s.node.drawn.take()
+	keyed := false
+	if key := ctx.Request.Header.Peek("Idempotency-Key"); len(key) > 0 {
+		s.node.drawn.give(w)
+		var err error
+		if w, err = parseKey(string(key)); err != nil {
+			writeError(ctx, toWire(err))
 			return
 		}
-		written, last = written+part.Len(), res.LastAcqNs
-		rest = tail(rest, part.Len())
+		keyed = true
+	}
+	rc, cancel := s.context()
+	defer cancel()
+	written, last, duplicate := 0, int64(0), true
+	for rest, part := b, 0; rest.Len() > 0; part++ {
+		some := rest.Head(min(rest.Len(), record.MaxBatchRecords))
+		res, err := s.node.Put(rc, some, partOf(w, part))
+		if err != nil {
+			e := restOf(err, written, some.Len(), b.Len(), keyed)
+			e.writer = w
+			writeError(ctx, e.toWire(func(row int) int { return lines[row] }))
+			return
+		}
+		if res.Records != some.Len() {
+			writeError(ctx, otherBody(res.Records, some.Len()))
+			return
+		}
+		written, last, duplicate = written+some.Len(), res.LastAcqNs, duplicate && res.Duplicate
+		rest = tail(rest, some.Len())
+	}
+	if !keyed {
+		s.node.drawn.give(w)
 	}
 	writeJSON(ctx, map[string]any{"written": written, "rejected": len(bad),
-		"rejects": bad[:min(len(bad), maxRejectedShown)],
-		"acq_ns":  last, "acq": record.FormatNs(last)})
+		"rejects": bad[:min(len(bad), maxRejectedShown)], "duplicate": duplicate,
+		"acq_ns": last, "acq": record.FormatNs(last)})
+}
+
+// otherBody is the error of a body under a key that another one was stored under.
+func otherBody(stored, rows int) *wire.Error {
+	return &wire.Error{Kind: wire.KindInvalid, Part: "Idempotency-Key", Message: fmt.Sprintf(
+		"this key was used before, with another body: there are %d records where %d are stored; "+
+			"these stay, and nothing of this body is stored; use another key", rows, stored)}
+}
+
+// restOf is the error of a body of which the rows before a put that failed are stored and those
+// behind it are not. Under a key of the client, which may have sent them before without seeing the
+// answer, these are unknown.
+func restOf(err error, before, failed, rows int, keyed bool) *PutError {
+	e := &PutError{fates: make([]fate, rows), Err: err}
+	for i := before; i < before+failed; i++ {
+		e.fates[i] = fateOf(err, false)
+	}
+	for i := before + failed; i < rows; i++ {
+		e.fates[i] = rowNotStored
+	}
+	var some *PutError
+	if errors.As(err, &some) {
+		e.Err = some.Err
+		copy(e.fates[before:], some.fates)
+	}
+	for i, f := range e.fates {
+		if keyed && f == rowNotStored {
+			e.fates[i] = rowUnknown
+		}
+	}
+	return e
 }

@@ -22,14 +22,14 @@ var errEnough = errors.New("limit reached")
 func (n *Node) Query(
 	ctx context.Context, q *record.Query, emit func(b *record.Batch) error,
 ) (wire.End, error) {
-	return n.queryInto(ctx, &output{q: q, emit: emit, budget: n.opt.ResultBytes})
+	return n.queryInto(ctx, &output{q: q, emit: emit})
 }
 
 // queryFrames is Query for who sends the rows on, as frames, which are valid during the call.
 func (n *Node) queryFrames(
 	ctx context.Context, q *record.Query, write func(frames []byte) error,
 ) (wire.End, error) {
-	return n.queryInto(ctx, &output{q: q, write: write, budget: n.opt.ResultBytes,
+	return n.queryInto(ctx, &output{q: q, write: write,
 		emit: func(b *record.Batch) error {
 			frames, err := rowFrames(b)
 			if err != nil {
@@ -42,11 +42,11 @@ func (n *Node) queryFrames(
 
 func (n *Node) queryInto(ctx context.Context, out *output) (wire.End, error) {
 	q := out.q
-	ctx, err := n.begin(ctx, q)
+	ctx, leave, err := n.begin(ctx, q)
 	if err != nil {
 		return wire.End{}, err
 	}
-	defer func() { <-n.queries }()
+	defer leave()
 	if len(q.Filters) == 0 {
 		n.host.Work()
 		defer n.host.Rest()
@@ -55,17 +55,21 @@ func (n *Node) queryInto(ctx context.Context, out *output) (wire.End, error) {
 		ctx, done = n.owned(ctx, q)
 		defer done()
 	}
+	if out.sorter = n.sorterOf(q); out.sorter != nil {
+		defer out.sorter.Close()
+	}
+	add := func(b *record.Batch) error { return out.add(ctx, b) }
 	var end wire.End
 	if only := n.layout.Load().only; only != nil {
-		end, err = only.rows(ctx, q, out.add)
+		end, err = only.rows(ctx, q, add, out.sorter)
 	} else {
-		end, err = n.rowsOfAll(ctx, q, out.add)
+		end, err = n.rowsOfAll(ctx, q, add, out.sorter)
 	}
 	if err != nil && !errors.Is(err, errEnough) {
 		n.failed(q, err)
 		return wire.End{}, err
 	}
-	if err := out.finish(); err != nil {
+	if err := out.finish(ctx); err != nil {
 		return wire.End{}, err
 	}
 	end.Rows = out.rows
@@ -74,11 +78,11 @@ func (n *Node) queryInto(ctx context.Context, out *output) (wire.End, error) {
 
 // Count returns how many records a query finds, without limit and order.
 func (n *Node) Count(ctx context.Context, q *record.Query) (uint64, wire.End, error) {
-	ctx, err := n.begin(ctx, q)
+	ctx, leave, err := n.begin(ctx, q)
 	if err != nil {
 		return 0, wire.End{}, err
 	}
-	defer func() { <-n.queries }()
+	defer leave()
 	if len(q.Filters) == 0 {
 		n.host.Work()
 		defer n.host.Rest()
@@ -100,43 +104,22 @@ func (n *Node) Count(ctx context.Context, q *record.Query) (uint64, wire.End, er
 	return end.Rows, end, nil
 }
 
-// begin takes a place among the queries, which the caller gives back when there is no error.
-func (n *Node) begin(ctx context.Context, q *record.Query) (context.Context, error) {
-	if n.closing.Load() {
-		return ctx, errClosing
-	}
+// begin takes a place among the queries, which leave gives back; it is nil with an error.
+func (n *Node) begin(
+	ctx context.Context, q *record.Query,
+) (reached context.Context, leave func(), err error) {
 	if err := q.Normalize(); err != nil {
-		return ctx, err
+		return ctx, nil, err
 	}
-	if err := take(n.queries); err != nil {
-		return ctx, err
-	}
-	ctx, err := n.reach(ctx, q)
+	leave, err = n.enter(ctx, q.Box[record.CID])
 	if err != nil {
-		<-n.queries
+		return ctx, nil, err
 	}
-	return ctx, err
-}
-
-// precheck returns what a query would fail with before it begins, so that an answer which is a
-// stream has the status of an error and not an error inside. Until done, which is never nil,
-// modules that it brought need not be compiled again.
-func (n *Node) precheck(q *record.Query) (done func(), err error) {
-	if n.closing.Load() {
-		return func() {}, errClosing
+	if ctx, err = n.reach(ctx, q); err != nil {
+		leave()
+		return ctx, nil, err
 	}
-	if len(n.queries) == cap(n.queries) {
-		return func() {}, errTooBusy
-	}
-	if err := n.checkAsOf(n.open, q); err != nil {
-		return func() {}, err
-	}
-	modules, err := n.useFilters(n.open, q)
-	if err != nil {
-		n.releaseFilters(modules)
-		return func() {}, err
-	}
-	return func() { n.releaseFilters(modules) }, nil
+	return ctx, leave, nil
 }
 
 // useFilters returns the modules of the filters of a query, in their order, and what is to be

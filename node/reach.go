@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -61,7 +60,7 @@ func passing(ctx context.Context, acqNs int64) context.Context {
 
 // checkAsOf refuses a moment that is still to come: the answer would be of today, and change.
 func (n *Node) checkAsOf(ctx context.Context, q *record.Query) error {
-	now := time.Now().UnixNano()
+	now := n.clock.NowNs()
 	if q.View != record.ViewAsOf || q.AsOfAcqNs <= now+int64(clockSkew) {
 		return nil
 	}

@@ -13,8 +13,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/pentad-db/pentad/node/internal/catalog"
+	"github.com/pentad-db/pentad/node/internal/health"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/plugins"
 	"github.com/pentad-db/pentad/sdk/plugin"
@@ -26,16 +28,12 @@ import (
 // standardOwner is the owner of what comes with the node, which nobody can remove.
 const standardOwner = "pentad"
 
-// maxLentBytes bounds modules that are not the node's at one time, which take several times as much
-// when they are compiled: eight queries with the largest ones.
-const maxLentBytes = 64 << 20
-
 // loaded is a compiled module. It is closed when it is gone and nobody uses it.
 type loaded struct {
 	module *wasmhost.Module
 	doc    *plugin.Doc
 	parts  segment.Parts // that the module looks at
-	lent   int           // bytes of registry.lentBytes
+	lent   int           // bytes of one that came with a query, 0 of the node's
 	uses   int           // guarded by registry.mu, as is gone
 	gone   bool          // no name means it any more
 }
@@ -56,9 +54,9 @@ func (v *pluginVersion) is(kind uint32) bool { return v.module.Describe().Kinds&
 // registry keeps modules: which there are in a catalogue, each in a file DIR/SHA256.wasm. In a
 // cluster the catalogue is that of the cluster, and the files are copies.
 type registry struct {
-	dir  string
-	host *wasmhost.Host
-	lent *wasmhost.Host // for modules that come with a query; it writes no code to disk
+	dir    string
+	host   *wasmhost.Host
+	lender *wasmhost.Host // for modules that come with a query; it writes no code to disk
 
 	changing sync.Mutex    // one change at a time; taken before mu
 	file     *catalog.File // nil in a cluster
@@ -74,21 +72,19 @@ type registry struct {
 	standard catalog.State
 	modules  map[string]*loaded // by digest: those that were asked for
 	broken   map[string]error   // by digest: those that could not be loaded when last asked for
-
-	brought   map[string]*loaded // by digest: modules that came with a query, while it has uses
-	lentBytes int                // of these, and of those that are compiled
+	lent     lent
 }
 
-// openRegistry loads the standard modules and the current versions of the others. What is damaged
-// is named in the log and when it is asked for; it does not keep the node from starting.
+// openRegistry loads the standard modules; load does the others. What is damaged does not keep the
+// node from starting.
 func openRegistry(
-	ctx context.Context, dir string, host, lent *wasmhost.Host, alone bool, log *slog.Logger,
+	ctx context.Context, dir string, host, lender *wasmhost.Host, alone bool, log *slog.Logger,
 ) (*registry, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make directory: %w", err)
 	}
-	r := &registry{dir: dir, host: host, lent: lent, modules: map[string]*loaded{},
-		broken: map[string]error{}, brought: map[string]*loaded{}}
+	r := &registry{dir: dir, host: host, lender: lender, modules: map[string]*loaded{},
+		broken: map[string]error{}, lent: lent{modules: map[string]*loaded{}}}
 	if err := r.openStandard(ctx); err != nil {
 		return nil, err
 	}
@@ -106,17 +102,35 @@ func openRegistry(
 	if err := r.sweep(); err != nil {
 		return nil, errors.Join(err, r.close())
 	}
-	for name := range r.state.Plugins {
+	return r, nil
+}
+
+// load compiles the current versions, one after another: a question for one that is not compiled
+// yet waits for that one only. What is damaged is named in the log and when it is asked for.
+func (r *registry) load(ctx context.Context, log *slog.Logger) {
+	const every = 10 * time.Second
+	names := slices.Sorted(maps.Keys(r.known().Plugins))
+	began := time.Now()
+	told := began
+	for i, name := range names {
 		v, err := r.use(ctx, name)
-		if err == nil {
+		var remote *wire.Error
+		switch {
+		case err == nil:
 			r.release(v)
-		} else if ctx.Err() != nil {
-			return nil, errors.Join(err, r.close())
-		} else {
+		case ctx.Err() != nil:
+			return
+		case !errors.As(err, &remote) || remote.Kind != wire.KindUnknownPlugin: // not removed
 			log.Error("a plugin cannot be used", "plugin", name, "err", err)
 		}
+		if time.Since(told) >= every {
+			told = time.Now()
+			log.Info("loading plugins", "count", i+1, "of", len(names))
+		}
 	}
-	return r, nil
+	if len(names) > 0 {
+		log.Info("plugins loaded", "count", len(names), "took", time.Since(began))
+	}
 }
 
 func (r *registry) openStandard(ctx context.Context) error {
@@ -305,36 +319,28 @@ func (r *registry) adopt(digest string, l *loaded) *loaded {
 func (r *registry) release(v *pluginVersion) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if v.uses--; v.uses == 0 && v.gone {
+	switch v.uses--; {
+	case v.uses > 0:
+	case v.lent > 0:
+		r.lent.release(v.SHA256, v.loaded)
+	case v.gone:
 		_ = v.module.Close() // frees memory only
-		r.lentBytes -= v.lent
-		if r.brought[v.SHA256] == v.loaded {
-			delete(r.brought, v.SHA256)
-		}
 	}
 }
 
 // read loads the module of a version from its file.
 func (r *registry) read(ctx context.Context, v *pluginVersion) (*loaded, error) {
-	damaged := func(reason string) error {
-		return &wire.Error{Kind: wire.KindDamaged, Message: fmt.Sprintf(
-			"plugin %s, version %.12s: %s %s; push the module again, or remove the version",
-			v.name, v.SHA256, r.path(v.SHA256), reason)}
-	}
-	wasm, err := os.ReadFile(r.path(v.SHA256))
-	if r.shared != nil && (err != nil || digestOf(wasm) != v.SHA256) {
+	wasm, err := r.readModule(v.SHA256)
+	if r.shared != nil && err != nil {
 		if wasm, err = r.fetch(ctx, v.SHA256); wasm != nil {
 			err = nil // it can be run also where no copy of it can be kept
 		}
 	}
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, damaged("is missing")
+	if errors.Is(err, errModule) {
+		return nil, damagedModule(v.name, v.SHA256, err.Error())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read plugin: %w", err)
-	}
-	if digestOf(wasm) != v.SHA256 {
-		return nil, damaged("has another digest: its bytes are not what was uploaded")
 	}
 	return compile(ctx, r.host, v.name, wasm)
 }
@@ -382,8 +388,8 @@ func (r *registry) copyTo(ctx context.Context, dir string) error {
 	for _, p := range state.Plugins {
 		for i := range p.Versions {
 			wasm, err := os.ReadFile(r.path(p.Versions[i].SHA256))
-			if err != nil && r.shared != nil {
-				wasm, err = r.fetch(ctx, p.Versions[i].SHA256)
+			if r.shared != nil && (err != nil || digestOf(wasm) != p.Versions[i].SHA256) {
+				wasm, err = r.fetch(ctx, p.Versions[i].SHA256) // a copy is as good as it can be
 			}
 			if errors.Is(err, os.ErrNotExist) {
 				continue // damage that the copy reports as the original does
@@ -422,12 +428,48 @@ func (r *registry) close() error {
 	return errors.Join(errs...)
 }
 
+// missed notes that the catalogue was not there, in a directory that holds data.
+func (r *registry) missed(holds bool, log *slog.Logger) {
+	if r.file.Made && holds && len(r.file.Damage) == 0 {
+		text := catalog.Name + " is missing, in a directory with records: if there were plugins " +
+			"or quantities, they are lost"
+		r.file.Damage = append(r.file.Damage, text)
+		log.Error("damage in the catalogue of plugins", "err", text)
+	}
+}
+
 // damage is what could not be read of the catalogue.
 func (r *registry) damage() []string {
 	if r.file == nil {
 		return nil
 	}
 	return r.file.Damage
+}
+
+// problems are what is wrong with the modules for longer than a request.
+func (r *registry) problems() []health.Problem {
+	var all []health.Problem
+	if r.file != nil && r.file.Failure() != nil {
+		all = append(all, health.Problem{Code: "catalogue_failed", Restart: true,
+			Message: r.file.Failure().Error(),
+			Advice: "no plugin or quantity can be changed; find out from the kernel's log what " +
+				"is wrong with the disk, then start the process again"})
+	}
+	if n := r.count().damaged; n > 0 {
+		all = append(all, health.Problem{Code: "plugins_damaged", Message: r.damaged(n),
+			Advice: "pentad plugin ls names modules; push these again, and declare lost " +
+				"quantities again: pentad quantity set"})
+	}
+	return all
+}
+
+// damaged says what is damaged, n things in all.
+func (r *registry) damaged(n int) string {
+	text := fmt.Sprintf("%d modules or lines of the catalogue cannot be read", n)
+	if lines := r.damage(); len(lines) > 0 {
+		text += ": " + lines[0]
+	}
+	return text
 }
 
 // pluginCounts are figures for metrics.

@@ -4,14 +4,12 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/pentad-db/pentad/node/internal/catalog"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
-// useCall is use for a call, which may bring its module along: that is compiled for the one who
-// asks, kept nowhere, and closed when it is released.
+// useCall is use for a call, which may bring its module along: see lent.
 func (r *registry) useCall(
 	ctx context.Context, call *record.PluginCall, kind uint32,
 ) (*pluginVersion, error) {
@@ -37,41 +35,6 @@ func (r *registry) useCall(
 		return nil, &wire.Error{Kind: wire.KindInvalid, Part: part,
 			Reason: string(record.OutOfRange), Message: err.Error()}
 	}
-	return v, nil
-}
-
-// lend compiles a module that is not the node's, unless it is lent already.
-func (r *registry) lend(
-	ctx context.Context, name string, wasm []byte,
-) (*pluginVersion, error) {
-	v := &pluginVersion{name: name,
-		Version: catalog.Version{SHA256: digestOf(wasm), Bytes: int64(len(wasm))}}
-	r.mu.Lock()
-	if v.loaded = r.brought[v.SHA256]; v.loaded != nil {
-		v.uses++
-		r.mu.Unlock()
-		return v, nil
-	}
-	room := len(wasm) <= maxLentBytes-r.lentBytes
-	if room {
-		r.lentBytes += len(wasm)
-	}
-	r.mu.Unlock()
-	if !room {
-		return nil, fmt.Errorf("modules that come with queries: %w", errTooBusy)
-	}
-	l, err := compile(ctx, r.lent, name, wasm)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err != nil {
-		r.lentBytes -= len(wasm)
-		return nil, err
-	}
-	l.lent, l.uses, l.gone = len(wasm), 1, true
-	if r.brought[v.SHA256] == nil { // else another query was as quick, and each has its own
-		r.brought[v.SHA256] = l
-	}
-	v.loaded = l
 	return v, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/spill"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -180,10 +181,16 @@ func (a *asking[T]) oneOr(
 		out, handed = []said[T]{x}, s.(*local).handed()
 	}
 	for _, x := range out {
-		if x.err == nil || handed || ctx.Err() != nil || !away(x.err) {
+		if x.err == nil || handed || ctx.Err() != nil {
 			continue
 		}
-		others := n.afterSplit(ctx, s, x.err, a.began)
+		var others []source
+		switch l, here := s.(*local); {
+		case away(x.err):
+			others = n.afterSplit(ctx, s, x.err, a.began)
+		case here && isDamage(x.err):
+			others = n.otherReplica(ctx, l)
+		}
 		if others == nil {
 			continue
 		}
@@ -195,6 +202,10 @@ func (a *asking[T]) oneOr(
 	}
 	return out
 }
+
+// isDamage reports whether an error says that what a source reads is damaged: other replicas of its
+// group have the same.
+func isDamage(err error) bool { return toWire(err).Kind == wire.KindDamaged }
 
 // away reports whether an error says that a node cannot be asked, or not for its groups.
 func away(err error) bool {
@@ -305,7 +316,7 @@ func (a *asking[T]) end() wire.End {
 
 // rowsOfAll is [source.rows] of all sources. Rows of those that fail later may have come before.
 func (n *Node) rowsOfAll(
-	ctx context.Context, q *record.Query, add store.Sink,
+	ctx context.Context, q *record.Query, add store.Sink, sorter *spill.Sorter,
 ) (wire.End, error) {
 	q, err := n.pinned(ctx, q)
 	if err != nil {
@@ -319,7 +330,7 @@ func (n *Node) rowsOfAll(
 				return err
 			}
 			return refused(add(b))
-		})
+		}, sorter)
 		return none, end, err
 	})
 	return a.end(), err

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pentad-db/pentad/node/store"
@@ -16,8 +17,8 @@ import (
 )
 
 const (
-	// sourceBeat is how often a source says how far it is while others wait for it: what comes to
-	// one is handed on when all have passed it.
+	// sourceBeat is how often a source says how far it is: what comes to one is handed on when all
+	// have passed it. While others wait for it, see demand, it says so at once.
 	sourceBeat = 200 * time.Millisecond
 	// mergedBytes ends a merged slice where its acq ends, as a frame that is full of rows does.
 	mergedBytes = 16 << 20
@@ -25,12 +26,12 @@ const (
 
 // changes implements source.
 func (r *distant) changes(
-	ctx context.Context, q *record.Query, fromNs int64, follow bool,
+	ctx context.Context, q *record.Query, fromNs int64, follow bool, d *demand,
 	emit func(*store.Slice) error,
 ) error {
 	var slice store.Slice
 	var stopped error
-	err := r.client().ChangesOnce(ctx, q, fromNs, follow, sourceBeat,
+	err := r.client().OfFeed(r.hastened(d)).ChangesOnce(ctx, q, fromNs, follow, sourceBeat,
 		func(b client.ChangeBatch) error {
 			slice.Rows, slice.Events, slice.ClosedNs = record.Batch{}, slice.Events[:0], b.ClosedNs
 			if b.Rows != nil {
@@ -51,13 +52,24 @@ func (r *distant) changes(
 
 // ahead is a source of changes and what it has said that not all others have passed.
 type ahead struct {
-	source   source
-	slices   chan *store.Slice // closed at the end of the source
-	err      error             // of the source; read after slices is closed
-	rows     record.Batch
-	at       int // rows before it were handed on
+	source source
+	demand demand
+	readNs atomic.Int64      // how far it has been read
+	slices chan *store.Slice // with rows or events; closed at the end of the source
+	empty  chan *store.Slice // holds the last one, if it has none
+	err    error             // of the source; read after slices is closed
+
+	rows     record.Batch // the rest is of the one who merges
+	at       int          // rows before it were handed on
 	events   []store.Event
 	closedNs int64
+}
+
+func newAhead(s source, fromNs int64) *ahead {
+	a := &ahead{source: s, slices: make(chan *store.Slice), empty: make(chan *store.Slice, 1),
+		closedNs: fromNs}
+	a.readNs.Store(fromNs)
+	return a
 }
 
 // changesOnce merges the changes of all sources in the order of acq. What a source has said is
@@ -88,29 +100,37 @@ func (n *Node) changesOnce(
 	defer cancel()
 	all := make([]*ahead, len(sources))
 	for i, s := range sources {
-		a := &ahead{source: s, slices: make(chan *store.Slice), closedNs: fromNs}
-		all[i] = a
-		wg.Go(func() { a.read(ctx, q, fromNs, follow) })
+		all[i] = newAhead(s, fromNs)
+	}
+	for _, a := range all {
+		wg.Go(func() { a.read(ctx, q, fromNs, follow, all) })
+	}
+	d := new(demand)
+	d.begin(func(acqNs int64) { passAll(all, acqNs) })
+	if number := scopeOf(ctx).feed; number != 0 {
+		defer n.merged.add(number, d)()
 	}
 	quiet := beat - sourceBeat/2 // may pass without a word; sources do not say theirs to the ms
 	if !follow {
 		quiet = 0
 	}
-	return mergeChanges(ctx, all, fromNs, quiet, emit)
+	return mergeChanges(ctx, all, fromNs, quiet, d, emit)
 }
 
-// read reads the changes of a source, one slice ahead of who takes them.
-func (a *ahead) read(ctx context.Context, q *record.Query, fromNs int64, follow bool) {
+// read reads the changes of a source, one slice with rows or events ahead of who takes them. All
+// others must pass those before they are handed on.
+func (a *ahead) read(
+	ctx context.Context, q *record.Query, fromNs int64, follow bool, all []*ahead,
+) {
 	defer close(a.slices)
-	err := a.source.changes(ctx, q, fromNs, follow, func(s *store.Slice) error {
+	err := a.source.changes(ctx, q, fromNs, follow, &a.demand, func(s *store.Slice) error {
 		own := &store.Slice{ClosedNs: s.ClosedNs, Events: slices.Clone(s.Events)}
 		own.Rows.AppendRows(&s.Rows, 0, s.Rows.Len())
-		select {
-		case a.slices <- own:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
+		a.readNs.Store(s.ClosedNs)
+		if last := lastOf(own); last > 0 && follow {
+			passAll(all, last)
 		}
+		return a.offer(ctx, own)
 	})
 	if err != nil {
 		a.err = &SourceError{Source: fmt.Sprint(a.source), Err: err}
@@ -120,18 +140,57 @@ func (a *ahead) read(ctx context.Context, q *record.Query, fromNs int64, follow 
 	}
 }
 
+// offer lets who merges take a slice, which takes the place of an empty one: so a source that is
+// further than others is read on, what comes to it is seen, and they are asked to pass it.
+func (a *ahead) offer(ctx context.Context, s *store.Slice) error {
+	select {
+	case <-a.empty:
+	default:
+	}
+	if s.Rows.Len() == 0 && len(s.Events) == 0 {
+		a.empty <- s // there is room: nothing else sends
+		return nil
+	}
+	select {
+	case a.slices <- s:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// lastOf returns the greatest acq of what is in a slice; 0 for nothing.
+func lastOf(s *store.Slice) (acqNs int64) {
+	if n := s.Rows.Len(); n > 0 {
+		acqNs = s.Rows.AcqNs[n-1]
+	}
+	if n := len(s.Events); n > 0 {
+		acqNs = max(acqNs, s.Events[n-1].AcqNs)
+	}
+	return acqNs
+}
+
+// passAll asks the sources that are behind an acq to pass it.
+func passAll(all []*ahead, acqNs int64) {
+	for _, a := range all {
+		if a.readNs.Load() <= acqNs {
+			a.demand.pass(acqNs)
+		}
+	}
+}
+
 // mergeChanges hands on what all have passed, again and again, until one of those that are behind
 // ends. Without following, sources end at their horizons; what lies above the least waits for
 // whoever goes on from there.
 func mergeChanges(
-	ctx context.Context, all []*ahead, fromNs int64, quiet time.Duration,
+	ctx context.Context, all []*ahead, fromNs int64, quiet time.Duration, d *demand,
 	emit func(*store.Slice) error,
 ) (closedNs int64, err error) {
-	told := time.Time{}
+	told, toldNs := time.Time{}, fromNs
 	for closedNs = fromNs; ; {
 		for _, a := range all {
 			if a.closedNs == closedNs {
-				more, err := a.next(ctx)
+				more, err := a.take(ctx)
 				if err != nil || !more {
 					return closedNs, err
 				}
@@ -141,10 +200,11 @@ func mergeChanges(
 			return cmp.Compare(x.closedNs, y.closedNs)
 		}).closedNs
 		err := handOn(all, low, func(s *store.Slice) error {
-			if s.Rows.Len() == 0 && len(s.Events) == 0 && time.Since(told) < quiet {
+			if s.Rows.Len() == 0 && len(s.Events) == 0 && time.Since(told) < quiet &&
+				!d.asks(toldNs, s.ClosedNs) {
 				return nil
 			}
-			told = time.Now()
+			told, toldNs = time.Now(), s.ClosedNs
 			err := emit(s)
 			if err == nil {
 				closedNs = s.ClosedNs
@@ -158,24 +218,30 @@ func mergeChanges(
 	}
 }
 
-// next takes the next slice of a source, of which all rows but those above what others have passed
+// take takes the next slice of a source, of which all rows but those above what others have passed
 // were handed on.
-func (a *ahead) next(ctx context.Context) (more bool, err error) {
+func (a *ahead) take(ctx context.Context) (more bool, err error) {
+	var s *store.Slice
 	select {
-	case s, ok := <-a.slices:
-		if !ok {
-			return false, a.err
-		}
-		var rows record.Batch
-		rows.AppendRows(&a.rows, a.at, a.rows.Len())
-		rows.AppendRows(&s.Rows, 0, s.Rows.Len())
-		a.rows, a.at = rows, 0
-		a.events = append(a.events, s.Events...)
-		a.closedNs = s.ClosedNs
-		return true, nil
+	case s = <-a.slices:
+	case s = <-a.empty:
 	case <-ctx.Done():
 		return false, ctx.Err()
 	}
+	if s == nil { // the end, before which there may be an empty one
+		select {
+		case s = <-a.empty:
+		default:
+			return false, a.err
+		}
+	}
+	var rows record.Batch
+	rows.AppendRows(&a.rows, a.at, a.rows.Len())
+	rows.AppendRows(&s.Rows, 0, s.Rows.Len())
+	a.rows, a.at = rows, 0
+	a.events = append(a.events, s.Events...)
+	a.closedNs = s.ClosedNs
+	return true, nil
 }
 
 // handOn hands what all sources have below an acq to emit, in the order of acq, each acq in one
@@ -206,7 +272,7 @@ func handOn(all []*ahead, below int64, emit func(*store.Slice) error) error {
 				break
 			}
 			for _, a := range all {
-				a.take(acq, &out)
+				a.move(acq, &out)
 			}
 		}
 		if err := emit(&out); err != nil {
@@ -224,8 +290,8 @@ func (a *ahead) rowsOf(acq int64) (rows int) {
 	return rows
 }
 
-// take moves what a source has of an acq to a slice.
-func (a *ahead) take(acq int64, out *store.Slice) {
+// move moves what a source has of an acq to a slice.
+func (a *ahead) move(acq int64, out *store.Slice) {
 	for len(a.events) > 0 && a.events[0].AcqNs == acq {
 		out.Events = append(out.Events, a.events[0])
 		a.events = a.events[1:]

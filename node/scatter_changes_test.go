@@ -212,7 +212,7 @@ func TestFollowingManySources(t *testing.T) {
 		t.Fatal(err)
 	}
 	var at *SourceError
-	if err := <-ended; !errors.As(err, &at) || at.Source != "node n1, groups [1]" {
+	if err := <-ended; !errors.As(err, &at) || at.Source != "node n1, groups [2]" {
 		t.Error(err)
 	}
 }

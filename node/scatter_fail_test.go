@@ -7,12 +7,15 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/slots"
+	"github.com/pentad-db/pentad/node/internal/spill"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -98,7 +101,7 @@ func TestStoppedSources(t *testing.T) {
 	// Over the network it is 206 where it is known in time, and the end says so in any case.
 	status, body := post(t, s.near(), "GET", "/v1/count?partial=allow", "", nil)
 	if status != http.StatusPartialContent || !strings.Contains(string(body), `"complete":false`) ||
-		!strings.Contains(string(body), "node n1, groups [1 4]: ") ||
+		!strings.Contains(string(body), "node n1, groups [2 5]: ") ||
 		!strings.Contains(string(body), "group 3 of this node: ") {
 		t.Errorf("%d %s", status, body)
 	}
@@ -134,12 +137,17 @@ func TestReadersThatStop(t *testing.T) {
 			t.Errorf("diff: %v", err)
 		}
 	}
-	s.near().opt.ResultBytes = 1000
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.near().spill = spill.New(filepath.Join(file, "spill"), 1) // where no file can be made
 	q := &record.Query{Order: record.OrderKey}
 	_, err := s.near().Query(t.Context(), q, func(*record.Batch) error { return nil })
-	if !errors.Is(err, errTooLarge) || errors.As(err, new(*SourceError)) {
-		t.Errorf("too large: %v", err)
+	if err == nil || !strings.Contains(err.Error(), file) || errors.As(err, new(*SourceError)) {
+		t.Errorf("no temporary files: %v", err)
 	}
+	s.near().opt.ResultBytes = 1000
 	_, _, err = s.near().Versions(t.Context(), &record.Box{})
 	if s.near().Kind(err) != wire.KindTooLarge {
 		t.Errorf("too large: %v", err)
@@ -231,7 +239,7 @@ func TestSourceThatDiesInItsAnswer(t *testing.T) {
 		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)
 	})
-	for want, room := range []int64{defaultResultBytes, 1} { // held, and not
+	for want, room := range []int64{mostResultBytes, 1} { // held, and not
 		s.near().opt.ResultBytes = room
 		found := 0
 		end, err := s.near().Query(AllowPartial(t.Context()), &record.Query{},
@@ -282,7 +290,7 @@ func TestSourceThatSaysHalf(t *testing.T) {
 	f := func(what string, found int, end wire.End, err error) {
 		t.Helper()
 		if err != nil || found != 0 || end.Rows != 0 || end.Complete ||
-			!strings.Contains(end.Reason, "node fake, groups [1]: ") ||
+			!strings.Contains(end.Reason, "node fake, groups [2]: ") ||
 			!strings.Contains(end.Reason, "a disk is broken") {
 			t.Errorf("%s: %d, %+v, %v", what, found, end, err)
 		}
@@ -332,7 +340,7 @@ func TestSourceThatIsTooSlow(t *testing.T) {
 	defer cancel()
 	_, _, err := s.near().Count(ctx, &record.Query{})
 	if s.near().Kind(err) != wire.KindTimeout || !errors.Is(err, context.DeadlineExceeded) ||
-		!strings.Contains(toWire(err).Message, "node fake, groups [1]") {
+		!strings.Contains(toWire(err).Message, "node fake, groups [2]") {
 		t.Error(err)
 	}
 }

@@ -238,8 +238,14 @@ func TestGroupsOfManySources(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	s := openSpread(t, 4, 3)
 	s.fill(rng, 8)
-	found := 0
-	for i := range rounds(60) {
+	s.groupsAgree(rng, rounds(60))
+}
+
+// groupsAgree asks for groups, which are those of the one node that has all.
+func (s *spread) groupsAgree(rng *rand.Rand, rounds int) {
+	s.Helper()
+	t, found := s.T, 0
+	for i := range rounds {
 		q := s.question(rng)
 		q.GroupBy = randomQuestion(rng).GroupBy
 		plugins := []string{"stats", "count", "delta", "first-last"}

@@ -64,18 +64,18 @@ func (n *Node) diffOfAll(
 
 // versions implements source.
 func (n *local) versions(
-	ctx context.Context, box *record.Box, budget *budget,
+	ctx context.Context, box *record.Box, room *answerRoom,
 ) ([]record.Version, wire.End, error) {
-	all, stats, err := n.store.Versions(ctx, box, budget.left.Load())
+	all, stats, err := n.store.Versions(ctx, box, room.left.Load())
 	if err == nil {
-		err = budget.take(all)
+		err = room.take(all)
 	}
 	return all, endOf(stats, stats.Rows), err
 }
 
 // versions implements source.
 func (r *distant) versions(
-	ctx context.Context, box *record.Box, budget *budget,
+	ctx context.Context, box *record.Box, room *answerRoom,
 ) (all []record.Version, end wire.End, err error) {
 	bytes := int64(0)
 	var stopped error
@@ -83,7 +83,7 @@ func (r *distant) versions(
 		func(some []record.Version) error {
 			r.hear()
 			all = append(all, some...)
-			if bytes += bytesOf(some); bytes > budget.left.Load() {
+			if bytes += bytesOf(some); bytes > room.left.Load() {
 				stopped = errTooLarge
 			}
 			return stopped
@@ -94,13 +94,13 @@ func (r *distant) versions(
 	if end, err = r.whole(ctx, end, err); err != nil {
 		return nil, end, err
 	}
-	return all, end, r.handOn(func() error { return budget.take(all) })
+	return all, end, r.handOn(func() error { return room.take(all) })
 }
 
-// budget is the memory that several sources may fill together.
-type budget struct{ left atomic.Int64 }
+// answerRoom is the memory that several sources may fill together.
+type answerRoom struct{ left atomic.Int64 }
 
-func (b *budget) take(versions []record.Version) error {
+func (b *answerRoom) take(versions []record.Version) error {
 	if b.left.Add(-bytesOf(versions)) < 0 {
 		return errTooLarge
 	}
@@ -119,7 +119,7 @@ func bytesOf(versions []record.Version) int64 {
 func (n *Node) versionsOfAll(
 	ctx context.Context, box *record.Box,
 ) ([]record.Version, wire.End, error) {
-	shared := new(budget)
+	shared := new(answerRoom)
 	shared.left.Store(n.opt.ResultBytes)
 	a, err := ask(ctx, n, askVersions, box, func(ctx context.Context, s source) (
 		[]record.Version, wire.End, error,

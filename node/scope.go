@@ -23,6 +23,7 @@ type scope struct {
 	only    int           // number of the group that alone is asked, from 1 on; 0: all
 	partial bool          // sources that cannot be asked may be left out
 	linear  bool          // all that was acknowledged before must be there
+	feed    uint64        // by which one who merges it knows a feed; 0: none
 	fresh   bool          // no states are taken that were kept, and none are kept
 	within  time.Duration // how long the one who asks waits; 0 for as long as the node allows
 	// after are acqs that must lie below the horizons of what is asked: one for all, or one for

@@ -14,6 +14,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/accept"
+	"github.com/pentad-db/pentad/node/internal/budget"
+	"github.com/pentad-db/pentad/node/internal/health"
+	"github.com/pentad-db/pentad/node/internal/memory"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/valyala/fasthttp"
@@ -26,7 +30,7 @@ const (
 	idleTimeout  = 2 * time.Minute
 	// queryTimeout bounds a request, answer included.
 	queryTimeout   = 10 * time.Minute
-	maxConnections = 4096
+	maxConnections = 4096 // or what accept.AtMost leaves
 	// headerBytes bounds the headers and the query string.
 	headerBytes = 64 << 10
 	// writeBufferBytes is what a connection holds while it answers.
@@ -36,7 +40,7 @@ const (
 // server speaks HTTP for a node.
 type server struct {
 	node     *Node
-	listener net.Listener
+	listener *accept.Listener
 	http     *fasthttp.Server
 	// running is cancelled when a graceful end takes too long; every request's context comes
 	// from it.
@@ -45,29 +49,36 @@ type server struct {
 	hosts   hostNames
 	conns   conns
 	feeds   feeds
+	bodies  *budget.Budget
 }
 
 func newServer(n *Node, l net.Listener, hosts hostNames) *server {
-	s := &server{node: n, listener: l, hosts: hosts, conns: conns{open: map[net.Conn]func(){}},
-		feeds: feeds{pages: map[string]int{}}}
+	s := &server{node: n, hosts: hosts, conns: conns{open: map[net.Conn]func(){}},
+		feeds:  feeds{pages: map[string]int{}},
+		bodies: newBodies(memory.Total(n.opt.MemoryBytes))}
+	s.listener = accept.New(l, s.conns.spare)
 	s.running, s.cancel = context.WithCancel(context.Background())
 	s.http = &fasthttp.Server{
-		Handler:               s.handle,
-		Name:                  "pentad",
-		Concurrency:           maxConnections,
-		MaxRequestBodySize:    maxBodyBytes,
-		ReadBufferSize:        headerBytes,
-		WriteBufferSize:       writeBufferBytes,
-		ReadTimeout:           readTimeout,
-		WriteTimeout:          queryTimeout,
-		IdleTimeout:           idleTimeout,
-		CloseOnShutdown:       true,
-		KeepHijackedConns:     true, // by feeds, which close them
-		NoDefaultServerHeader: true,
-		NoDefaultDate:         true,
-		ErrorHandler:          refuse,
-		ConnState:             s.conns.track,
-		Logger:                quiet{},
+		Handler:            s.handle,
+		Name:               "pentad",
+		Concurrency:        accept.AtMost(maxConnections),
+		MaxRequestBodySize: maxBodyBytes,
+		StreamRequestBody:  true, // takeBody reads them
+		ExpectHandler:      continued,
+
+		DisablePreParseMultipartForm: true, // into files, else
+		ReadBufferSize:               headerBytes,
+		WriteBufferSize:              writeBufferBytes,
+		ReadTimeout:                  readTimeout,
+		WriteTimeout:                 queryTimeout,
+		IdleTimeout:                  idleTimeout,
+		CloseOnShutdown:              true,
+		KeepHijackedConns:            true, // by feeds, which close them
+		NoDefaultServerHeader:        true,
+		NoDefaultDate:                true,
+		ErrorHandler:                 refuse,
+		ConnState:                    s.conns.track,
+		Logger:                       quiet{},
 	}
 	return s
 }
@@ -95,6 +106,11 @@ func refuse(ctx *fasthttp.RequestCtx, err error) {
 	default:
 		writeError(ctx, &wire.Error{Kind: wire.KindBadFrame, Message: "read request: " + text})
 	}
+}
+
+// problems returns what is wrong with the server and stays wrong.
+func (s *server) problems() []health.Problem {
+	return s.listener.Problems("clients")
 }
 
 func (s *server) serve() error { return s.http.Serve(listener{s.listener}) }
@@ -145,6 +161,10 @@ func (s *server) handle(ctx *fasthttp.RequestCtx) {
 		}
 		s.node.metrics.request(ctx.Response.StatusCode(), time.Since(began))
 	}()
+	if err := s.takeBody(ctx); err != nil {
+		refuseBody(ctx, err)
+		return
+	}
 	if s.refuseHost(ctx) || refuseDots(ctx) {
 		return
 	}
@@ -202,10 +222,8 @@ func (s *server) route(ctx *fasthttp.RequestCtx) {
 		s.hide(ctx, record.ViewAll, s.node.Purge)
 	case "GET /v1/events":
 		s.events(ctx)
-	case "GET /v1/retention":
-		s.retention(ctx)
-	case "PUT /v1/retention", "DELETE /v1/retention":
-		s.setRetention(ctx, method == http.MethodDelete)
+	case "GET /v1/retention", "PUT /v1/retention", "DELETE /v1/retention", "POST /v1/retention":
+		s.routeRetention(ctx, method)
 	case "GET /v1/horizon":
 		s.horizon(ctx)
 	case "GET /v1/changes", "POST /v1/changes":
@@ -248,9 +266,11 @@ func (s *server) routeOne(ctx *fasthttp.RequestCtx, method, path string) bool {
 func (s *server) routeHealth(ctx *fasthttp.RequestCtx, route string) bool {
 	switch route {
 	case "GET /healthz":
-		writeJSON(ctx, map[string]string{"status": "ok"})
+		s.alive(ctx)
 	case "GET /readyz":
 		s.ready(ctx)
+	case "GET /v1/health":
+		s.healthState(ctx)
 	case "GET /version":
 		writeJSON(ctx, map[string]string{"name": "pentad", "version": version()})
 	case "GET /metrics":
@@ -288,7 +308,7 @@ func methods(path string) string {
 	case "/v1/put", "/v1/query", "/v1/states", "/v1/verify", "/v1/erase", "/v1/purge":
 		return "POST"
 	case "/v1/retention":
-		return "DELETE, GET, HEAD, PUT"
+		return "DELETE, GET, HEAD, POST, PUT"
 	case "/v1/sync":
 		return "DELETE, GET, HEAD, POST"
 	case "/v1/records", "/v1/count", "/v1/explain", "/v1/snapshots", "/v1/plugins",
@@ -296,8 +316,8 @@ func methods(path string) string {
 		return "GET, HEAD, POST"
 	case "/v1/latest", "/v1/asof":
 		return "GET, HEAD"
-	case "/v1/horizon", "/v1/failures", "/v1/quantities", "/v1/events", "/v1/cursors", "/healthz",
-		"/readyz", "/version", "/metrics", "/v1/windows":
+	case "/v1/horizon", "/v1/failures", "/v1/quantities", "/v1/events", "/v1/cursors", "/v1/health",
+		"/healthz", "/readyz", "/version", "/metrics", "/v1/windows":
 		return "GET, HEAD"
 	}
 	return ""
@@ -314,7 +334,7 @@ func noRoute(ctx *fasthttp.RequestCtx, path string) {
 			"/v1/failures, /v1/quantities, "+
 			"/v1/horizon, /v1/changes, /v1/cursors, "+
 			"/v1/put, /v1/query, /v1/states, /v1/erase, /v1/purge, /v1/events, /v1/retention, "+
-			"/v1/snapshots, /v1/verify, /v1/digest, /v1/sync, /healthz, /readyz, "+
+			"/v1/snapshots, /v1/verify, /v1/digest, /v1/sync, /v1/health, /healthz, /readyz, "+
 			"/version and /metrics", ctx.Method(), path)})
 }
 
@@ -327,28 +347,6 @@ func wrongMethod(ctx *fasthttp.RequestCtx, path, allowed string) {
 			Message: fmt.Sprintf("%.100s takes %s, not %.20s", path, allowed, ctx.Method())})
 	}
 	ctx.Response.Header.Set("Allow", allowed)
-}
-
-func (s *server) ready(ctx *fasthttp.RequestCtx) {
-	if s.node.closing.Load() {
-		writeError(ctx, toWire(errClosing))
-		return
-	}
-	if err := s.node.serving(); err != nil {
-		writeError(ctx, toWire(err))
-		return
-	}
-	said := map[string]any{"status": "ready"}
-	if m := s.node.member.Load(); m != nil {
-		rc, cancel := s.context()
-		defer cancel()
-		if err := m.Ready(rc); err != nil {
-			writeError(ctx, &wire.Error{Kind: wire.KindUnavailable, Message: err.Error()})
-			return
-		}
-		said["nodes"] = m.Addresses()
-	}
-	writeJSON(ctx, said)
 }
 
 func (s *server) horizon(ctx *fasthttp.RequestCtx) {
@@ -405,12 +403,16 @@ type problem struct {
 	Part   string `json:"part,omitempty"`
 	Reason string `json:"reason,omitempty"`
 
-	Fault *wire.Fault `json:"fault,omitempty"` // in place of part and reason
+	Fault *wire.Fault   `json:"fault,omitempty"` // in place of part and reason
+	Put   *wire.Outcome `json:"put,omitempty"`   // likewise
 }
 
 func problemOf(code int, e *wire.Error) problem {
 	p := problem{Type: "about:blank", Title: http.StatusText(code), Status: code,
 		Detail: e.Message, Code: e.Kind.String(), Part: e.Part, Reason: e.Reason}
+	if put, ok := e.Outcome(); ok {
+		p.Part, p.Reason, p.Put = "", "", &put
+	}
 	if fault, ok := e.Fault(); ok {
 		p.Part, p.Reason, p.Fault = "", "", &fault
 	}

@@ -6,7 +6,9 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/internal/slots"
+	"github.com/pentad-db/pentad/node/internal/spill"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -19,19 +21,23 @@ import (
 // Errors name the source where it is at fault, see [SourceError].
 type source interface {
 	// rows hands rows to add, several batches at a time, each valid during the call. With an order
-	// and a limit they hold those that come first; else they are in no order.
-	rows(ctx context.Context, q *record.Query, add store.Sink) (wire.End, error)
+	// and a limit they hold those that come first; else they are in no order. What has come whole
+	// and is sorted may go to sorter instead, which is nil without an order.
+	rows(ctx context.Context, q *record.Query, add store.Sink, sorter *spill.Sorter) (wire.End,
+		error)
 	// count returns an end whose rows are the count.
 	count(ctx context.Context, q *record.Query) (wire.End, error)
-	// states returns the groups of an aggregate before they are joined and finished.
-	states(ctx context.Context, q *record.Query, module *pluginVersion) (*saved, wire.End, error)
+	// states returns the groups of an aggregate before they are joined and finished. When they do
+	// not fit into memory, all of them are in the overflow.
+	states(ctx context.Context, q *record.Query, module *pluginVersion, over *overflow) (*saved,
+		wire.End, error)
 	diff(ctx context.Context, ask *record.Diff, emit func(d *record.Differences) error) (wire.End,
 		error)
-	versions(ctx context.Context, box *record.Box, budget *budget) ([]record.Version, wire.End,
+	versions(ctx context.Context, box *record.Box, room *answerRoom) ([]record.Version, wire.End,
 		error)
 	// changes hands over slices up to the horizon, and with follow goes on and says how far it is
-	// every sourceBeat.
-	changes(ctx context.Context, q *record.Query, fromNs int64, follow bool,
+	// every sourceBeat, and sooner when the demand asks for it.
+	changes(ctx context.Context, q *record.Query, fromNs int64, follow bool, d *demand,
 		emit func(*store.Slice) error) error
 	explain(ctx context.Context, q *record.Query) ([]SourceExplanation, error)
 	horizon(ctx context.Context, box *record.Box) (int64, error)
@@ -149,6 +155,9 @@ func (n *Node) sourcesOf(
 			r := remotes[p.peer]
 			if r == nil {
 				r = &distant{peer: p.peer, budget: n.opt.ResultBytes, linear: asked.linear}
+				if m := n.member.Load(); m != nil {
+					r.teller = m
+				}
 				remotes[p.peer] = r
 				out = append(out, r)
 			}
@@ -162,7 +171,7 @@ func (n *Node) sourcesOf(
 // groups by number knows where they are, or has to learn it anew.
 func notHere(group int) error {
 	return &wire.Error{Kind: wire.KindNotFound, Part: "groups", Message: fmt.Sprintf(
-		"group %d is not on this node; ask for the places of groups again", group)}
+		"group %d is not on this node; ask for the places of groups again", numberOf(group))}
 }
 
 // noPlace is the error of a group of which this node knows nobody to ask.
@@ -172,11 +181,18 @@ func noPlace(group int) error {
 			"stopped; pentad cluster shards says where it is", numberOf(group))}
 }
 
+// cutOff is the error of a group whose replica here has lost its leader: what others have
+// acknowledged does not come here.
+func cutOff(group int) error {
+	return &wire.Error{Kind: wire.KindUnavailable, RetryAfterMs: retryAfterMs,
+		Message: fmt.Sprintf("group %d: %v", numberOf(group), member.ErrCutOff)}
+}
+
 // movedAway is the error of a group that was here when somebody asked for it: another node has it.
 func movedAway(group int) error {
 	return &wire.Error{Kind: wire.KindUnavailable, RetryAfterMs: retryAfterMs,
 		Message: fmt.Sprintf("group %d is not on this node any more, or its replica here has lost "+
-			"its leader", group)}
+			"its leader", numberOf(group))}
 }
 
 // notThere is the error of an acq far ahead of the clock that a question was to wait for, which has
@@ -184,7 +200,7 @@ func movedAway(group int) error {
 func notThere(group int, acqNs int64) error {
 	return &wire.Error{Kind: wire.KindUnavailable, Part: paramAfter, RetryAfterMs: retryAfterMs,
 		Message: fmt.Sprintf("group %d is not as far as acq %s, which lies ahead of the clock of "+
-			"this node; is it of this cluster?", group, record.FormatNs(acqNs))}
+			"this node; is it of this cluster?", numberOf(group), record.FormatNs(acqNs))}
 }
 
 // nearby returns a source that waits for an acq before it answers; the same one where it need not.
@@ -205,6 +221,19 @@ func (n *Node) seen(group int, asked []int) int64 {
 		return 0
 	}
 	return m.Seen(uint32(group) + 1)
+}
+
+// otherReplica returns the source of a replica of another node, for one here that is damaged; nil
+// when there is none. Who was asked by another node leaves it to that one.
+func (n *Node) otherReplica(ctx context.Context, damaged *local) []source {
+	l, g := n.layout.Load(), damaged.group
+	if scopeOf(ctx).groups != nil || g >= len(l.groups) || len(l.groups[g].others) == 0 {
+		return nil
+	}
+	p := l.groups[g]
+	r := &distant{peer: p.others[0], budget: n.opt.ResultBytes, linear: damaged.linear}
+	r.add(g, p, damaged.afterNs)
+	return []source{r}
 }
 
 // instead returns other sources for the groups of one that fails or is silent, with the same

@@ -28,6 +28,22 @@ func (n *Node) PutBelow(
 	return n.store.PutBelow(ctx, b)
 }
 
+// CheckStamped looks for what PutStamped or PutBelow would refuse; see [store.Store.CheckStamped].
+func (n *Node) CheckStamped(
+	ctx context.Context, b *record.Batch, below bool,
+) (known int, err error) {
+	if n.closing.Load() {
+		return 0, errClosing
+	}
+	if n.member.Load() != nil {
+		return 0, noStamps("under acqs that they bring")
+	}
+	if err := n.checkShips(); err != nil {
+		return 0, err
+	}
+	return n.store.CheckStamped(ctx, b, below)
+}
+
 // PutStamped stores a batch under the acquisition times that it brings; see
 // [store.Store.PutStamped].
 func (n *Node) PutStamped(ctx context.Context, b *record.Batch) (floorNs int64, err error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"sync"
 	"unsafe"
 
 	"github.com/pentad-db/pentad/sdk/plugin"
@@ -40,44 +41,59 @@ func (a *aggregator) merge(ctx context.Context, from *saved) error {
 
 // states implements source.
 func (n *local) states(
-	ctx context.Context, q *record.Query, module *pluginVersion,
+	ctx context.Context, q *record.Query, module *pluginVersion, over *overflow,
 ) (*saved, wire.End, error) {
 	cal, err := calendarOf(q.GroupBy)
 	if err != nil {
 		return nil, wire.End{}, err
 	}
-	workers, stats, err := n.fold(ctx, q, module, cal, true)
+	workers, stats, err := n.fold(ctx, q, module, cal, over, true)
 	defer closeAll(workers)
 	out := &saved{}
-	if err == nil && len(workers) > 0 {
-		if err = mergeWorkers(ctx, workers); err == nil {
-			out, err = workers[0].save(ctx)
-		}
+	if err == nil {
+		err = mergeWorkers(ctx, workers, over)
+	}
+	if err == nil && len(workers) > 0 && !over.used() {
+		out, err = workers[0].save(ctx)
 	}
 	return out, endOf(stats, 0), err
 }
 
 // states implements source.
 func (r *distant) states(
-	ctx context.Context, q *record.Query, module *pluginVersion,
+	ctx context.Context, q *record.Query, module *pluginVersion, over *overflow,
 ) (*saved, wire.End, error) {
-	out := &saved{}
+	out, given := &saved{}, 0
 	var stopped error
 	c := r.client()
 	if scopeOf(ctx).fresh {
 		c = c.Fresh()
 	}
+	giveAway := func() error {
+		err := over.add(ctx, 0, given, out, stateBytes(module))
+		given++
+		*out = saved{keys: out.keys[:0], counts: out.counts[:0], states: out.states[:0]}
+		return refused(err)
+	}
 	end, err := c.States(ctx, q, func(states []wire.GroupState) error {
 		r.hear()
-		stopped = out.add(module, states, r.budget)
+		if stopped = out.add(module, states); stopped == nil && out.bytes() > heldStateBytes {
+			stopped = giveAway()
+		}
 		return stopped
 	})
 	if stopped != nil {
 		return nil, end, stopped
 	}
 	end, err = r.whole(ctx, end, err)
+	if err == nil && given > 0 {
+		err = giveAway()
+	}
 	return out, end, err
 }
+
+// heldStateBytes is what is held of the states of another node before they go to an overflow.
+const heldStateBytes = 8 << 20
 
 // keyBytes is what a group takes beside its state: its key and its count.
 const keyBytes = int(unsafe.Sizeof(groupKey{})) + 8
@@ -92,7 +108,7 @@ func stateBytes(module *pluginVersion) int {
 }
 
 // add appends states of another node.
-func (s *saved) add(module *pluginVersion, states []wire.GroupState, maxBytes int64) error {
+func (s *saved) add(module *pluginVersion, states []wire.GroupState) error {
 	size := stateBytes(module)
 	for i := range states {
 		from := &states[i]
@@ -101,18 +117,22 @@ func (s *saved) add(module *pluginVersion, states []wire.GroupState, maxBytes in
 				"a state of %s has %d bytes, not %d: the nodes do not run the same module",
 				module.name, len(from.State), size)}
 		}
-		if int64(len(s.states)+len(from.State)+(len(s.keys)+1)*keyBytes) > maxBytes {
-			return errTooLarge
-		}
-		s.keys = append(s.keys, groupKey{cid: from.CID, mid: from.MID, moid: from.MOID,
-			cap: from.CapNs, before: from.Before})
-		s.counts = append(s.counts, from.Records)
-		if size == 0 {
-			s.states = binary.LittleEndian.AppendUint32(s.states, uint32(len(from.State)))
-		}
-		s.states = append(s.states, from.State...)
+		s.append(size, groupKey{cid: from.CID, mid: from.MID, moid: from.MOID, cap: from.CapNs,
+			before: from.Before}, from.Records, from.State)
 	}
 	return nil
+}
+
+// bytes returns how much memory s takes.
+func (s *saved) bytes() int { return len(s.states) + len(s.keys)*keyBytes }
+
+// append appends a group; size is that of a state, 0 where each has its own.
+func (s *saved) append(size int, k groupKey, count uint64, state []byte) {
+	s.keys, s.counts = append(s.keys, k), append(s.counts, count)
+	if size == 0 {
+		s.states = binary.LittleEndian.AppendUint32(s.states, uint32(len(state)))
+	}
+	s.states = append(s.states, state...)
 }
 
 // each hands over the states one by one; they alias those of s.
@@ -134,50 +154,110 @@ func (s *saved) each(module *pluginVersion, emit func(wire.GroupState) error) er
 }
 
 // statesOfAll asks all sources for their states and merges them, in the order of the sources, so
-// that the same question of the same data has the same answer. The aggregator is the caller's to
-// close, also with an error; it may be nil.
+// that the same question of the same data has the same answer. When they do not fit into memory,
+// all of them are in the overflow. The aggregator is the caller's to close, also with an error; it
+// may be nil.
 func (n *Node) statesOfAll(
-	ctx context.Context, q *record.Query, module *pluginVersion,
+	ctx context.Context, q *record.Query, module *pluginVersion, over *overflow,
 ) (*aggregator, wire.End, error) {
 	pinned, err := n.pinned(ctx, q)
 	if err != nil {
 		return nil, wire.End{}, err
 	}
+	var mu sync.Mutex
+	var parts []*overflow // of all that were asked, also in vain
+	defer func() {
+		for _, o := range parts {
+			o.close()
+		}
+	}()
 	a, err := ask(ctx, n, askStates, &q.Box, func(ctx context.Context, s source) (
-		*saved, wire.End, error,
+		part statesPart, end wire.End, err error,
 	) {
-		return s.states(ctx, pinned, module)
+		part.over = n.newOverflow(numberOfSource(s))
+		mu.Lock()
+		parts = append(parts, part.over)
+		mu.Unlock()
+		part.saved, end, err = s.states(ctx, pinned, module, part.over)
+		return part, end, err
 	})
 	if err != nil {
 		return nil, wire.End{}, err
 	}
 	end := a.end()
-	guest, err := module.module.NewAggregate(ctx, q.Aggregate.Params)
+	into, err := n.mergingOf(q, module).make(ctx)
 	if err != nil {
 		return nil, end, err
 	}
-	into := &aggregator{groups: newGroups(q.GroupBy, nil, n.opt.MaxGroups), guest: guest}
-	for i, from := range a.answers {
-		if a.errs[i] != nil || len(from.keys) == 0 {
+	said := a.said()
+	if !into.holds(said, n.heldGroups) {
+		return into, end, overflowAll(ctx, said, over, stateBytes(module))
+	}
+	for _, from := range said {
+		if len(from.keys) == 0 {
 			continue
 		}
-		if err := into.merge(ctx, from); err != nil {
+		if err := into.merge(ctx, from.saved); err != nil {
 			return into, end, err
 		}
 	}
 	return into, end, nil
 }
 
+// statesPart is what one source has of the groups of an aggregate: in memory, or in an overflow.
+type statesPart struct {
+	*saved
+	over *overflow
+}
+
+// numberOfSource returns a number by which sources are in order.
+func numberOfSource(s source) int {
+	switch s := s.(type) {
+	case *local:
+		return s.group
+	case *distant:
+		return s.groups[0]
+	}
+	return 0
+}
+
+// holds reports whether what sources have is sure to fit, and is of at most that many groups.
+func (into *aggregator) holds(said []statesPart, most int) bool {
+	groups, bytes := 0, int64(0)
+	for _, from := range said {
+		if from.over.used() {
+			return false
+		}
+		groups += len(from.keys)
+		bytes += int64(len(from.states))
+	}
+	return into.groups.all() || groups <= min(most, into.groups.max) &&
+		(!into.guest.Grows() || into.guest.MemoryBytes()+bytes <= into.guest.MostBytes())
+}
+
+// overflowAll moves what sources have to one overflow.
+func overflowAll(ctx context.Context, said []statesPart, over *overflow, size int) error {
+	for _, from := range said {
+		if err := from.over.add(ctx, 0, 0, from.saved, size); err != nil {
+			return err
+		}
+		if err := over.take(ctx, from.over); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // States hands over the groups of an aggregate before they are joined and finished, for who merges
-// them with those of other nodes. What emit gets is valid during the call.
+// them with those of other nodes. What emit gets is not written to afterwards.
 func (n *Node) States(
 	ctx context.Context, q *record.Query, emit func(wire.GroupState) error,
 ) (wire.End, error) {
-	ctx, err := n.begin(ctx, q)
+	ctx, leave, err := n.begin(ctx, q)
 	if err != nil {
 		return wire.End{}, err
 	}
-	defer func() { <-n.queries }()
+	defer leave()
 	end, err := n.emitStates(ctx, q, emit)
 	if err != nil {
 		n.failed(q, err)
@@ -200,37 +280,37 @@ func (n *Node) emitStates(
 	}
 	ctx, done := n.owned(ctx, q)
 	defer done()
-	var all *saved
+	over := n.newOverflow(0)
+	defer over.close()
+	all := new(saved)
 	if only := n.layout.Load().only; only != nil {
-		all, end, err = only.states(ctx, q, module)
+		all, end, err = only.states(ctx, q, module, over)
 	} else {
 		var into *aggregator
-		if into, end, err = n.statesOfAll(ctx, q, module); into != nil {
+		if into, end, err = n.statesOfAll(ctx, q, module, over); into != nil {
 			defer closeAll([]*aggregator{into})
 		}
-		if err == nil {
+		if err == nil && !over.used() {
 			all, err = into.save(ctx)
 		}
 	}
 	if err != nil {
 		return end, err
 	}
-	end.Rows = uint64(len(all.keys))
-	return end, all.each(module, emit)
-}
-
-// groupsOfAll is an aggregate of all sources.
-func (n *Node) groupsOfAll(
-	ctx context.Context, q *record.Query, module *pluginVersion,
-) ([]wire.Group, wire.End, error) {
-	into, end, err := n.statesOfAll(ctx, q, module)
-	if into != nil {
-		defer closeAll([]*aggregator{into})
+	if !over.used() {
+		end.Rows = uint64(len(all.keys))
+		return end, all.each(module, emit)
 	}
-	if err != nil {
-		return nil, end, err
+	m := n.mergingOf(q, module)
+	m.joins = false // who merges them does
+	m.done = func(ctx context.Context, a *aggregator) error {
+		some, err := a.save(ctx)
+		if err != nil {
+			return err
+		}
+		return some.each(module, emit)
 	}
-	out, err := into.finish(ctx, q.Limit, module.joins())
-	end.Rows = uint64(len(out))
-	return out, end, err
+	err = over.each(ctx, m)
+	end.Rows = uint64(m.groups)
+	return end, err
 }

@@ -20,13 +20,11 @@ import (
 func (n *Node) Digest(
 	ctx context.Context, box record.Box, cuts []int64, rows uint64,
 ) (slices []store.Digest, purgedAcqNs int64, err error) {
-	if n.closing.Load() {
-		return nil, 0, errClosing
-	}
-	if err := take(n.queries); err != nil {
+	leave, err := n.enter(ctx, box[record.CID])
+	if err != nil {
 		return nil, 0, err
 	}
-	defer func() { <-n.queries }()
+	defer leave()
 	if rows > 0 && len(cuts) != 2 {
 		return nil, 0, badParam("acq", fmt.Errorf("%d cuts cannot be divided; give 2",
 			len(cuts)))
@@ -117,7 +115,7 @@ func (s *server) digest(ctx *fasthttp.RequestCtx) {
 		writeError(ctx, toWire(err))
 		return
 	}
-	until, err := s.node.Horizon(rc)
+	until, err := s.node.HorizonPast(rc, &q.Box, 0)
 	cuts := []int64{math.MinInt64, until}
 	if set := q.Box[record.Acq]; err == nil && len(set) > 0 {
 		cuts[0], cuts[1] = set[0].From, set[0].To
@@ -132,7 +130,8 @@ func (s *server) digest(ctx *fasthttp.RequestCtx) {
 	var all []store.Digest
 	var purged int64
 	if err == nil {
-		all, purged, err = s.node.Digest(rc, q.Box, cuts, 0)
+		// A replica that is asked now may be behind those that said the horizon.
+		all, purged, err = s.node.Digest(passing(rc, min(cuts[1], until)-1), q.Box, cuts, 0)
 	}
 	if err != nil {
 		writeError(ctx, toWire(err))
@@ -147,7 +146,7 @@ func (s *server) digest(ctx *fasthttp.RequestCtx) {
 func (s *server) syncState(ctx *fasthttp.RequestCtx) {
 	rc, cancel := s.scoped(ctx)
 	defer cancel()
-	err := checkParams(ctx.QueryArgs(), paramsOfPeers(ctx))
+	err := checkParams(ctx.QueryArgs(), append([]string{paramAfter}, paramsOfPeers(ctx)...))
 	var st store.State
 	groups := 0
 	if err == nil {
@@ -230,7 +229,8 @@ func identity(text string) (id [16]byte, err error) {
 }
 
 func copyStateOf(st *store.State) (*wire.State, error) {
-	out := &wire.State{Box: st.Box, Empty: st.Empty, HorizonNs: st.HorizonNs}
+	out := &wire.State{Box: st.Box, Empty: st.Empty, HorizonNs: st.HorizonNs,
+		Lineage: st.Lineage, Held: st.Held, HeldNs: st.HeldNs}
 	var err error
 	if out.Store, err = identity(st.Store); err == nil {
 		out.Of, err = identity(st.Of)
@@ -241,16 +241,15 @@ func copyStateOf(st *store.State) (*wire.State, error) {
 	}
 	for _, p := range st.Policies {
 		out.History.Policies = append(out.History.Policies, wire.Policy{CID: p.CID, MOID: p.MOID,
-			MaxCapAgeNs: p.MaxCapAgeNs, MaxAcqAgeNs: p.MaxAcqAgeNs,
-			CapFloorNs: p.CapFloorNs, AcqFloorNs: p.AcqFloorNs,
-			CapStepAcqNs: p.CapStepAcqNs, AcqStepAcqNs: p.AcqStepAcqNs})
+			MaxCapAgeNs: p.MaxCapAgeNs, MaxAcqAgeNs: p.MaxAcqAgeNs, DelayNs: p.DelayNs,
+			Held: p.Held, Cap: floorsToWire(&p.Cap), Acq: floorsToWire(&p.Acq)})
 	}
 	return out, err
 }
 
 func rangeOf(in *wire.Range) *store.Range {
-	r := &store.Range{Box: in.Box, FromNs: in.FromNs, ToNs: in.ToNs, Rows: in.Rows,
-		Whole: in.Whole}
+	r := &store.Range{Timeline: in.Timeline, Box: in.Box, FromNs: in.FromNs, ToNs: in.ToNs,
+		Rows: in.Rows, Whole: in.Whole}
 	if in.Of != ([16]byte{}) {
 		r.Of = hex.EncodeToString(in.Of[:])
 	}
@@ -263,9 +262,29 @@ func rangeOf(in *wire.Range) *store.Range {
 	}
 	for _, p := range in.History.Policies {
 		r.Policies = append(r.Policies, store.Policy{Retention: store.Retention{CID: p.CID,
-			MOID: p.MOID, MaxCapAgeNs: p.MaxCapAgeNs, MaxAcqAgeNs: p.MaxAcqAgeNs},
-			CapFloorNs: p.CapFloorNs, AcqFloorNs: p.AcqFloorNs,
-			CapStepAcqNs: p.CapStepAcqNs, AcqStepAcqNs: p.AcqStepAcqNs})
+			MOID: p.MOID, MaxCapAgeNs: p.MaxCapAgeNs, MaxAcqAgeNs: p.MaxAcqAgeNs,
+			DelayNs: p.DelayNs, Held: p.Held},
+			Cap: floorsOfWire(&p.Cap), Acq: floorsOfWire(&p.Acq)})
 	}
 	return r
+}
+
+func floorsToWire(f *store.Floors) wire.Floors {
+	out := wire.Floors{Hidden: wire.Bound(f.Hidden), StepAcqNs: f.StepAcqNs,
+		Shown: wire.Bound(f.Shown)}
+	for _, g := range f.Gone {
+		out.Gone = append(out.Gone, wire.Released{Bound: wire.Bound(g.Bound), AcqNs: g.AcqNs,
+			TimeNs: g.TimeNs})
+	}
+	return out
+}
+
+func floorsOfWire(f *wire.Floors) store.Floors {
+	out := store.Floors{Hidden: store.Bound(f.Hidden), StepAcqNs: f.StepAcqNs,
+		Shown: store.Bound(f.Shown)}
+	for _, g := range f.Gone {
+		out.Gone = append(out.Gone, store.Released{Bound: store.Bound(g.Bound), AcqNs: g.AcqNs,
+			TimeNs: g.TimeNs})
+	}
+	return out
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -25,8 +26,9 @@ func TestSyncRoutes(t *testing.T) {
 	r.Rows.AppendStamped(record.Key{CID: 1, MID: 2, AcqNs: 7}, []byte("x"))
 	r.History.Hiding = []wire.Hiding{{AcqNs: 50, Purge: true,
 		Box: record.Box{record.MID: {record.At(3)}}}, {AcqNs: 60}}
-	r.History.Policies = []wire.Policy{{CID: &cid, MaxCapAgeNs: 5, CapFloorNs: -9,
-		AcqFloorNs: -1 << 63, CapStepAcqNs: 70}}
+	r.History.Policies = []wire.Policy{{CID: &cid, MaxCapAgeNs: 5, DelayNs: 3,
+		Cap: wire.Floors{Hidden: wire.Bound{FloorNs: -9, BelowNs: 70}, StepAcqNs: 70,
+			Gone: []wire.Released{{Bound: wire.Bound{FloorNs: -10, BelowNs: 60}, AcqNs: 70}}}}}
 	if h, err := db.PutRange(t.Context(), r); err != nil || h != 100 {
 		t.Fatal(h, err)
 	}
@@ -34,7 +36,7 @@ func TestSyncRoutes(t *testing.T) {
 	if err != nil || st.Of != r.Of || st.HorizonNs != 100 || len(st.History.Hiding) != 2 ||
 		!st.History.Hiding[0].Purge || st.History.Hiding[1].Purge ||
 		len(st.History.Policies) != 1 || *st.History.Policies[0].CID != 1 ||
-		st.History.Policies[0].CapFloorNs != -9 {
+		!reflect.DeepEqual(st.History.Policies, r.History.Policies) {
 		t.Fatalf("%+v, %v", st, err)
 	}
 	digests, err := db.Digest(t.Context(), &wire.DigestQuery{Cuts: []int64{0, 7, 8, 100}})

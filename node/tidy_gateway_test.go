@@ -4,6 +4,7 @@ package node_test
 // node fits, and not to the node.
 func gateways() map[string][]string {
 	return map[string][]string{
-		"node/gateway/tstorage": {"sdk/record", "sdk/wire", "node/store"},
+		"node/gateway/tstorage": {"sdk/record", "sdk/wire", "node/store", "node/internal/accept",
+			"node/internal/budget", "node/internal/health"},
 	}
 }

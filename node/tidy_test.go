@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,26 +32,26 @@ const (
 func rooms() map[string][]string {
 	return map[string][]string{
 		// The vocabulary.
-		"sdk/record":          {},
-		"sdk/wire":            {"sdk/record", "github.com/pierrec/lz4/v4"},
-		"sdk/plugin":          {},
-		"sdk/plugin/template": {"sdk/plugin"},
+		"sdk/record": {}, "sdk/wire": {"sdk/record", "github.com/pierrec/lz4/v4"},
+		"sdk/plugin": {}, "sdk/plugin/template": {"sdk/plugin"},
 		// What knows nothing of the node.
-		"sdk/client":   {"sdk/record", "sdk/wire"},
-		"index":        {"sdk/record", "github.com/RoaringBitmap/roaring/v2", "golang.org/x/sys"},
-		"node/segment": {"sdk/record", "github.com/pierrec/lz4/v4", "golang.org/x/sys"},
+		"sdk/client": {"sdk/record", "sdk/wire"},
+		"index":      {"sdk/record", "github.com/RoaringBitmap/roaring/v2", "golang.org/x/sys"},
 		"wasmhost": {"sdk/record", "sdk/plugin", "github.com/tetratelabs/wazero",
 			"golang.org/x/sys"}, "plugins": {"sdk/plugin"},
 		// The node, from its store up.
 		"node/store": {"sdk/record", "index", "node/segment", "node/internal/lines",
-			"node/internal/kept", "node/internal/slots", "github.com/zeebo/xxh3",
-			"golang.org/x/sys"},
-		"node/internal/kept": {}, "node/internal/lines": {}, "node/internal/freeaddr": {},
-		"node/internal/catalog": {"sdk/record", "sdk/plugin", "node/internal/lines",
-			"node/segment"},
-		"node/internal/cursors":   {"node/internal/catalog", "node/internal/lines", "node/segment"},
-		"node/internal/timeparse": {}, "node/internal/calendar": {"sdk/record"},
+			"node/internal/clock", "node/internal/health", "node/internal/inplace",
+			"node/internal/kept", "node/internal/memory", "node/internal/slots",
+			"golang.org/x/sys", "github.com/zeebo/xxh3"},
+		"node/internal/catalog": {"sdk/record", "sdk/plugin", "node/internal/health",
+			"node/internal/lines", "node/segment"},
+		"node/internal/cursors": {"node/internal/catalog", "node/internal/health",
+			"node/internal/lines", "node/segment"},
+		"node/internal/calendar": {"sdk/record"},
+		"node/internal/clock":    {"node/internal/health", "golang.org/x/sys"},
 		"node/internal/selector": {"sdk/record", "node/internal/timeparse"},
+		"node/internal/spill":    {"sdk/record", "sdk/wire", "golang.org/x/sys"},
 		"node": {"sdk/record", "sdk/wire", "sdk/plugin", "sdk/client", "plugins", "wasmhost",
 			"node/store", "node/segment", "node/internal", "node/cluster", "node/replica",
 			"github.com/valyala/fasthttp", "github.com/prometheus/client_golang"},
@@ -62,9 +63,8 @@ func rooms() map[string][]string {
 			"golang.org/x/term", "golang.org/x/sys"},
 		"node/cmd/pentad/internal/load": {"sdk/record", "github.com/HdrHistogram/hdrhistogram-go"},
 		// Measurements; what pentad is compared with has a folder each.
-		"bench":          {"bench", "sdk", "node", "plugins", "wasmhost", "github.com/spf13/cobra"},
-		"bench/figure":   {},
-		"bench/journal":  {},
+		"bench":        {"bench", "sdk", "node", "plugins", "wasmhost", "github.com/spf13/cobra"},
+		"bench/figure": {}, "bench/journal": {},
 		"bench/kernels":  {"sdk/plugin", "wasmhost", "github.com/tetratelabs/wazero"},
 		"bench/process":  {},
 		"bench/report":   {"gonum.org/v1/plot", "golang.org/x/image"},
@@ -72,15 +72,16 @@ func rooms() map[string][]string {
 		"bench/workload": {"bench/workload", "bench/system", "sdk/record"},
 		"bench/runner": {"bench/journal", "bench/process", "bench/report", "bench/system",
 			"bench/workload", "sdk/record"},
-		"bench/peers/server":   {"bench/system"},
-		"bench/peers/peertest": {"bench/system", "bench/workload", "sdk/record"},
-		"bench/peers/ordered":  {"bench/system", "sdk/record"},
-		"bench/peers/sqltext":  {"bench/system", "sdk/record"},
-		"bench/peers/pentad":   {"bench/system", "node", "node/store", "sdk"},
+		"bench/peers/server": {"bench/system"},
+		"bench/peers/peertest": {"bench/system", "bench/workload", "sdk/record",
+			"cluster-test/required"},
+		"bench/peers/ordered": {"bench/system", "sdk/record"},
+		"bench/peers/sqltext": {"bench/system", "sdk/record"},
+		"bench/peers/pentad":  {"bench/system", "node", "node/store", "sdk"},
 		"bench/peers/pebble": {"bench/system", "bench/peers/ordered", "sdk/record",
 			"github.com/cockroachdb/pebble/v2"},
 		"bench/peers/duckdb": {"bench/system", "bench/peers/sqltext", "sdk/record",
-			"github.com/duckdb/duckdb-go/v2"},
+			"github.com/duckdb/duckdb-go/v2", "github.com/duckdb/duckdb-go-bindings"},
 		"bench/peers/postgres": {"bench/system", "bench/peers/server", "bench/peers/sqltext",
 			"sdk/record", "github.com/jackc/pgx/v5"},
 		"bench/peers/sqlite": {"bench/system", "bench/peers/sqltext", "sdk/record",
@@ -99,6 +100,19 @@ func rooms() map[string][]string {
 	}
 }
 
+// leaves are rooms of the node that import no other, or next to none.
+func leaves() map[string][]string {
+	table := map[string][]string{"cluster-test/required": {},
+		"cluster-test/leaks":   {"go.uber.org/goleak"},
+		"node/internal/accept": {"node/internal/health"},
+		"node/internal/memory": {"golang.org/x/sys"}}
+	for _, name := range []string{"budget", "freeaddr", "health", "inplace", "kept", "places",
+		"sector", "timeparse"} {
+		table["node/internal/"+name] = []string{}
+	}
+	return table
+}
+
 // fileRooms are the rooms of forms of files.
 func fileRooms() map[string][]string {
 	const common = "node/cmd/pentad/internal/exchange"
@@ -111,7 +125,7 @@ func fileRooms() map[string][]string {
 }
 
 // testLibraries may be imported by any test.
-var testLibraries = []string{"go.uber.org/goleak", "github.com/rogpeppe/go-internal"}
+var testLibraries = []string{"github.com/rogpeppe/go-internal"}
 
 // source is one parsed Go file.
 type source struct {
@@ -165,6 +179,7 @@ func sources(t *testing.T) []*source {
 // TestImports keeps the arrows between rooms pointing down, and every heavy library in one room.
 func TestImports(t *testing.T) {
 	table := rooms()
+	maps.Copy(table, leaves())
 	maps.Copy(table, gateways())
 	maps.Copy(table, fileRooms())
 	maps.Copy(table, clusterRooms())
@@ -325,6 +340,31 @@ func TestBannedWords(t *testing.T) {
 				t.Errorf("%s:%d: sleeps; wait for what is to happen", s.path, i+1)
 			}
 		}
+	}
+}
+
+// TestProblemsAreDocumented wants every code of a problem in the page for operators.
+func TestProblemsAreDocumented(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "sdk", "docs", "health.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	codes := 0
+	form := regexp.MustCompile(`Code: +"([a-z_]+)"|add\("([a-z_]+)"`)
+	for _, s := range sources(t) {
+		if s.isTest() || !bytes.Contains(s.text, []byte("node/internal/health")) {
+			continue
+		}
+		for _, m := range form.FindAllSubmatch(s.text, -1) {
+			codes++
+			code := string(m[1]) + string(m[2])
+			if !bytes.Contains(page, []byte("| `"+code+"` |")) {
+				t.Errorf("%s: the code %q is not in sdk/docs/health.md", s.path, code)
+			}
+		}
+	}
+	if codes < 10 {
+		t.Errorf("%d codes were found", codes)
 	}
 }
 

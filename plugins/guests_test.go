@@ -82,6 +82,44 @@ func TestLanguages(t *testing.T) {
 	}
 	t.Run("equal", func(t *testing.T) { equalStats(t, all, doc) })
 	t.Run("text", func(t *testing.T) { equalTexts(t, all, doc) })
+	t.Run("many", func(t *testing.T) { equalMany(t, all, doc) })
+}
+
+// equalMany has as many rows as a tenant asks for in one question, of which texts are dearest.
+func equalMany(t *testing.T, all []sibling, doc *plugin.Doc) {
+	const rows, groups = 100_000, 100
+	for _, kind := range []string{"text", "f64", "i32"} {
+		params, c := encode(t, doc, map[string]string{"type": kind}), chorus{languages: all}
+		for _, s := range all {
+			a := newAggregate(t, s.module, params)
+			defer a.Close()
+			c.aggregates = append(c.aggregates, a)
+		}
+		for row := 0; row < rows; {
+			b, gid := &record.Batch{}, []uint32(nil)
+			for ; b.Len() < 4096 && row < rows; row++ {
+				x := float64(row*7919%100_003) / 7
+				payload := strconv.AppendFloat(nil, x, 'e', 18, 64)
+				if kind != "text" {
+					payload, _ = appendNumber(nil, kind, x)
+				}
+				b.AppendStamped(record.Key{MID: int64(row)}, payload)
+				gid = append(gid, uint32(row*31%groups))
+			}
+			for i, a := range c.aggregates {
+				if err := a.Add(t.Context(), b, gid, groups); err != nil {
+					t.Fatalf("%s, %s, before row %d: %v", all[i].language, kind, row, err)
+				}
+			}
+		}
+		c.sameStates(t, fmt.Sprintf("%d rows of %s", rows, kind))
+		for i, a := range c.aggregates {
+			if used := use(a.Usage()); used > 0.9 {
+				t.Errorf("%s used %.0f %% of the fuel of a call of %s", all[i].language, 100*used,
+					kind)
+			}
+		}
+	}
 }
 
 // frontOf returns how many bytes a module says that it reads at the front of payloads.

@@ -120,5 +120,33 @@ func (a *Aggregate) Finish(ctx context.Context) ([][]byte, error) {
 	return results, nil
 }
 
+// Capacity returns how many groups an aggregate may have at most. Of states that grow there may be
+// room for fewer, see Full.
+func (a *Aggregate) Capacity() int { return max(1, a.states.limit/a.states.size) }
+
+// Grows reports whether a state owns memory besides its bytes.
+func (a *Aggregate) Grows() bool { return a.states.grows }
+
+// MemoryBytes returns how much memory the instance has.
+func (a *Aggregate) MemoryBytes() int64 {
+	if a.guest.closed {
+		return 0
+	}
+	return int64(a.guest.memory.Size())
+}
+
+// MostBytes is half of the memory that the instance may have: states that grow and have taken no
+// more can be saved.
+func (a *Aggregate) MostBytes() int64 { return int64(a.guest.entry.lim.memoryPages) << 16 / 2 }
+
+// Full reports whether states that grow have taken as much.
+func (a *Aggregate) Full() bool {
+	return a.states.grows && a.MemoryBytes() >= a.MostBytes()
+}
+
+// Forget forgets all groups, so that the next ones begin with fresh states. It is for states that
+// do not grow: nothing would free what these own.
+func (a *Aggregate) Forget() { a.states.groups = 0 }
+
 // Close frees the instance. It may be called twice.
 func (a *Aggregate) Close() error { return a.guest.close() }

@@ -15,7 +15,7 @@ func (m *Module) Allowance() Allowance {
 	e := m.entry
 	scale := int64(1)
 	if e.lim.goProfile {
-		scale = goFuelScale
+		scale = goFuelScale * goFuelRoom
 	}
 	return Allowance{MemoryPages: e.lim.memoryPages, StateBytes: e.host.opt.StateBytes,
 		ResultBytes: e.host.opt.ResultBytes, FuelStart: e.startFuel(),

@@ -25,7 +25,7 @@ func (g *guest) blame(
 		e.Exact = true
 		return
 	}
-	fresh, again := g.entry.instantiate(ctx)
+	fresh, again := g.entry.instantiate(ctx, nil)
 	if again != nil {
 		return
 	}

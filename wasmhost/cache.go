@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -30,6 +31,7 @@ type codeCache struct {
 const (
 	cachePrefix  = "code-"
 	ownersFolder = "owners"
+	maxOwnerLine = 1 << 10 // a digest and the name of a file of the runtime's, some 150 bytes
 )
 
 func openCodeCache(root string) (*codeCache, error) {
@@ -112,6 +114,24 @@ func (c *codeCache) owners() (map[string]codeOwner, error) {
 		}
 	}
 	return all, nil
+}
+
+// owns reports whether the code of a module is there, by its line: without a look at all others,
+// of which there may be thousands.
+func (c *codeCache) owns(digest [32]byte, rewritten []byte) bool {
+	f, err := os.Open(c.ownerPath(digest))
+	if err != nil {
+		return false
+	}
+	line, err := io.ReadAll(io.LimitReader(f, maxOwnerLine))
+	err = errors.Join(err, f.Close())
+	sum := sha256.Sum256(rewritten)
+	name, ok := strings.CutPrefix(string(line), hex.EncodeToString(sum[:])+" ")
+	if err != nil || !ok || !strings.HasSuffix(name, "\n") {
+		return false
+	}
+	_, err = os.Stat(filepath.Join(c.dir, filepath.Clean("/"+strings.TrimSuffix(name, "\n"))))
+	return err == nil
 }
 
 // own notes which file the code of a module is in, after it was compiled: a new one, or that of a

@@ -47,17 +47,20 @@ func (g *guest) call(f *exportFunc, budget int64, args ...uint64) (uint64, error
 	if g.wasi != nil && f.name != exportError { // which is asked about the call before it
 		g.wasi.makeRoom()
 	}
-	g.fuel.Set(uint64(budget))
+	g.meter.begin(budget)
 	err := g.door.CallWithStack(g.ctx, g.args[:])
-	g.used = uint64(budget - int64(g.fuel.Get()))
+	g.used = uint64(budget - g.meter.left())
 	g.usage.note(f.name, g.used, uint64(budget))
 	g.done.calls++
 	g.done.fuel += int64(g.used)
 	g.spent += g.used
-	if err != nil {
-		return 0, g.trapped(f.name, err)
+	switch {
+	case err == nil:
+		return g.args[0], nil
+	case g.meter.stopped != nil:
+		return 0, g.meter.stopped
 	}
-	return g.args[0], nil
+	return 0, g.trapped(f.name, err)
 }
 
 // check runs an export that returns a status and turns a negative one into an error.
@@ -104,7 +107,7 @@ func (g *guest) trapped(export string, err error) *Error {
 	var e *Error
 	var exit *sys.ExitError
 	switch {
-	case int64(g.fuel.Get()) < 0:
+	case g.meter.left() < 0:
 		e = g.fail(Fuel, export, fmt.Sprintf("out of fuel after %s units: the loop does not end "+
 			"or the work per batch is too large", grouped(g.used)))
 	case int32(uint32(g.depth.Get())) < 0 || strings.Contains(err.Error(), "stack overflow"):

@@ -294,7 +294,7 @@ func (c *columns) write(
 	clear(dst[bitmap : bitmap+uint32(bitmapBytes)])
 	x.bitmap = c.region + bitmap
 	n := int64(x.to - x.from)
-	x.budget = g.scale * (fuelBase + c.perRow*n + fuelDearRow*min(max(n, c.least), dearRows) +
+	x.budget = g.scaled(fuelBase + c.perRow*n + fuelDearRow*min(max(n, c.least), dearRows) +
 		fuelPerByte*int64(len(x.data)))
 	g.done.records += n
 	return c.region, nil

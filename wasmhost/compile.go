@@ -27,6 +27,7 @@ type entry struct {
 	has      map[string]bool     // functions exported
 	globals  []string            // exports of the module's own mutable globals
 	resets   bool                // an image has all that calls can change
+	most     uint64              // bytes of an instance's memory
 	image    weak.Pointer[image] // guarded by spares.mu; instances have it, used and spare ones
 	kinds    byte                // needFilter, needAggregate: what its exports allow
 	desc     Descriptor
@@ -192,11 +193,12 @@ func (h *Host) build(ctx context.Context, digest [32]byte, wasm []byte) (e *entr
 	case err != nil:
 		return e, h.refuse(digest, err)
 	}
-	if err = h.enter(ctx, askerOf(ctx).key); err != nil {
+	held, err := h.enter(ctx, askerOf(ctx).key)
+	if err != nil {
 		return e, err
 	}
-	defer h.leave(askerOf(ctx).key, time.Now())
-	if err = e.describe(ctx); err != nil {
+	defer h.leave(held)
+	if err = e.describe(ctx, held); err != nil {
 		h.counter.refused.Add(1)
 		return e, err
 	}
@@ -246,7 +248,7 @@ func (h *Host) compile(ctx context.Context, e *entry, wasm []byte) error {
 	}
 	out := m.instrument(functions, e.startFuel(), e.depthLimit())
 	e.hasStart, e.door = out.hasStart, out.door
-	e.resets, e.globals = out.resets, out.globals
+	e.resets, e.globals, e.most = out.resets, out.globals, out.most
 	e.code, err = h.compileCached(ctx, e.runtime, e.digest, out.wasm)
 	return err
 }
@@ -266,6 +268,13 @@ func validate(ctx context.Context, wasm []byte, lim *limits) error {
 // a damaged cache file: the files are thrown away and it tries once more.
 func (h *Host) compileCached(ctx context.Context, r wazero.Runtime, digest [32]byte,
 	wasm []byte) (wazero.CompiledModule, error) {
+	if h.cache.dir != "" && h.cache.owns(digest, wasm) {
+		if code, err := r.CompileModule(ctx, wasm); err == nil {
+			h.counter.compiles.Add(1)
+			h.counter.cacheHits.Add(1)
+			return code, nil
+		}
+	}
 	before := h.cache.files()
 	code, err := r.CompileModule(ctx, wasm)
 	if err != nil && h.cache.dir != "" {

@@ -35,8 +35,8 @@ type Descriptor struct {
 }
 
 // describe runs pentad_describe in an instance of its own and checks what it points to.
-func (e *entry) describe(ctx context.Context) error {
-	g, err := e.instantiate(ctx)
+func (e *entry) describe(ctx context.Context, held *hold) error {
+	g, err := e.instantiate(ctx, held)
 	if err != nil {
 		return err
 	}

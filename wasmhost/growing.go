@@ -13,13 +13,13 @@ const (
 	// largest, 1.3 ms in a loop that spins.
 	fuelGrowing = 4 * maxSavedSize
 
-	// A row may find memory for what its state owns: with Go that takes 10,000 units, 16 of which
+	// A row may find memory for what its state owns: with Go that takes 10,000 units, 64 of which
 	// count as one. Batches have fewer rows for it.
 	fuelPerGrowth  = 1024
 	leastGrowth    = 64 // a batch of one row may be the one for which a table is made anew
 	maxGrowingRows = 2048
 
-	// State_init may find memory for each state, with Go for 13,000 units.
+	// State_init may find memory for each state, with Go for 44,000 units.
 	fuelPerNew   = 2048
 	maxNewStates = 1024 // of one call, for its budget's sake
 
@@ -27,7 +27,7 @@ const (
 )
 
 func growingBudget(g *guest, s *states) int64 {
-	return budgetFor(g, s.size) + g.scale*fuelGrowing
+	return budgetFor(g, s.size) + g.scaled(fuelGrowing)
 }
 
 // save returns all states in the form of the ABI: each its size and its bytes.

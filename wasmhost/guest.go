@@ -16,10 +16,11 @@ const (
 	fuelPerRecord = 512       // add, filter: binary numbers use 9 to 76
 	fuelDearRow   = 6144      // add, filter: more for each of dearRows; joining bins uses 5,000
 	dearRows      = 256       // so that 1,024 rows have 2,146 units each: decimal text uses 1,100
-	fuelPerByte   = 8         // add, filter: of payload
+	fuelPerByte   = 32        // add, filter: of payload; decimal text in Rust uses 80 a character
 	fuelPerState  = 64        // state_init, merge, finish: per byte of state; HyperLogLog uses 22
 	fuelStart     = 4_000_000 // start function, _initialize, describe, alloc, init: once each
-	goFuelScale   = 16        // code of the Go compiler is one loop per function, overcharged so
+	goFuelScale   = 16        // code of the Go compiler is one loop per function, overcharged
+	goFuelRoom    = 4         // and text takes it 37,000 units a row; any call may collect garbage
 	goStartScale  = 32        // and its runtime has to be set up
 	wasiCallPrice = 1000      // a call of a host function, and one unit per 16 bytes
 )
@@ -31,7 +32,8 @@ type guest struct {
 	entry   *entry
 	image   *image // what it becomes in the end, nil if it ends
 	spares  uint64 // whose it is then
-	scale   int64  // of budgets
+	scale   int64  // how many units of fuel count as one
+	room    int64  // how many of those budgets have for each
 	allocF  exportFunc
 	args    [1 + doorArgs]uint64
 	used    uint64   // fuel used by the last call
@@ -47,12 +49,15 @@ type guest struct {
 	// ctx is what calls get, and what ends none of them: fuel does that. The runtime looks for
 	// values in it at each call, and that of a query has many layers.
 	ctx context.Context
+	// asked is that of the operation, looked at between slices of fuel.
+	asked context.Context
 
-	slot  keptSlot
-	since time.Time // when the operation began, or the slot was taken last, if it is timed
-	timed bool      // the operation is
-	spent uint64    // fuel in it
-	brief bool      // the last operation was, going by its fuel
+	begins *hold // the slot that it is started in
+	slot   keptSlot
+	since  time.Time // when the operation began, or the slot was taken last, if it is timed
+	timed  bool      // the operation is
+	spent  uint64    // fuel in it
+	brief  bool      // the last operation was, going by its fuel
 	// untimed operations since the last one that was timed. They are taken to have been as long as
 	// the next one that is, if that is brief.
 	untimed int
@@ -102,6 +107,9 @@ func (e *entry) depthLimit() int32 {
 	return maxDepth
 }
 
+// scaled is a budget in the units of the module's profile.
+func (g *guest) scaled(units int64) int64 { return g.scale * g.room * units }
+
 // drop frees the instance. It may be called twice.
 func (g *guest) drop() {
 	if g.closed {
@@ -143,7 +151,7 @@ func (g *guest) enter(ctx context.Context) error {
 		h.slots.drop(&g.slot, time.Now(), 0)
 		return ErrClosed
 	}
-	g.away, g.spent = false, 0
+	g.away, g.spent, g.asked = false, 0, ctx
 	if g.timed = !kept || !g.brief || g.untimed >= maxUntimed; g.timed {
 		g.since = time.Now()
 	}
@@ -207,13 +215,17 @@ func (g *guest) held(now time.Time) (held, took time.Duration) {
 	return held, took
 }
 
-// pause looks, between two calls, at the context and at who waits for the slot.
+// pause looks, between two calls or slices of one, at the context and at who waits for the slot.
 func (g *guest) pause(ctx context.Context) error {
 	if g.replays != nil {
 		return g.replays.pause(ctx)
 	}
 	slots := g.entry.host.slots
-	if slots.waiting.Load() > 0 {
+	if g.begins != nil {
+		if err := g.begins.pause(ctx, g.entry.host); err != nil {
+			return fmt.Errorf("plugin %q: %w", g.entry.desc.Name, err)
+		}
+	} else if slots.claimed() {
 		now := time.Now()
 		if !g.timed {
 			g.since, g.timed = now, true
@@ -230,7 +242,7 @@ func (g *guest) pause(ctx context.Context) error {
 		}
 	}
 	if ctx.Err() != nil {
-		return fmt.Errorf("plugin %q: stopped between two calls: %w", g.entry.desc.Name,
+		return fmt.Errorf("plugin %q: stopped between two calls, or in one: %w", g.entry.desc.Name,
 			context.Cause(ctx))
 	}
 	return nil
@@ -266,7 +278,7 @@ func (g *guest) initialise(params []byte) error {
 		copy(dst, params)
 	}
 	f := g.export(exportInit)
-	budget := g.entry.startFuel() + g.scale*fuelPerState*int64(len(params))
+	budget := g.entry.startFuel() + g.scaled(fuelPerState*int64(len(params)))
 	front, err := g.check(&f, budget, uint64(ptr), uint64(len(params)))
 	g.front = uint32(max(0, front))
 	return err
@@ -276,7 +288,7 @@ func (g *guest) initialise(params []byte) error {
 func (g *guest) alloc(size uint32) (uint32, error) {
 	const tail = 64
 	size = (size + tail + 63) &^ 63
-	budget := g.entry.startFuel() + int64(size)*g.scale
+	budget := g.entry.startFuel() + g.scaled(int64(size))
 	result, err := g.call(&g.allocF, budget, uint64(size))
 	if err != nil {
 		return 0, err

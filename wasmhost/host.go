@@ -6,8 +6,9 @@
 // types are [Host], [Module], [Filter] and [Aggregate]. A host runs one goroutine, the compile
 // worker, which ends in [Host.Close]. wazero appears in no exported type.
 //
-// Caveats: a guest call cannot be interrupted and holds up the garbage collector while it runs,
-// so each has a budget of about a millisecond; the context is looked at between calls.
+// Caveats: compiled code cannot be interrupted and holds up the garbage collector while it runs. So
+// a call comes back to the host after each slice of its fuel, 30 µs of a loop that spins and 10 ms
+// of the slowest instructions, where others go on and the context is looked at.
 package wasmhost
 
 import (
@@ -38,7 +39,7 @@ type Options struct {
 	// thousands as they usually are. Spare instances, up to 64 MiB, are beside it.
 	TotalBytes int64
 	// GoProfile accepts modules built by the Go compiler for wasip1. Default off: their budgets
-	// are 16 times as large, so that one hostile call may hold a processor for 0.4 s.
+	// are 64 times as large, so that one call may take a second of processor time, in slices.
 	GoProfile bool
 	// StateBytes bounds the states of one aggregate. Default 8 MiB, half of an instance's memory.
 	StateBytes int
@@ -172,7 +173,7 @@ func compilerSupported(ctx context.Context) (err error) {
 func (h *Host) newRuntime(ctx context.Context, pages uint32) wazero.Runtime {
 	return wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigCompiler().
 		WithCoreFeatures(api.CoreFeaturesV2).
-		WithMemoryLimitPages(pages).
+		WithMemoryLimitPages(pages+1). // one that no guest gets: see memorySection
 		WithCloseOnContextDone(false). // fuel does this; wazero's way makes loops 10 times slower
 		WithDebugInfoEnabled(false).
 		WithCompilationCache(h.cache.code))
@@ -214,20 +215,6 @@ func (h *Host) Close(ctx context.Context) error {
 	return nil
 }
 
-// enter takes a slot for guest calls of an owner and keeps the host open until leave.
-func (h *Host) enter(ctx context.Context, owner uint64) error {
-	h.slots.life.RLock()
-	if h.closed {
-		h.slots.life.RUnlock()
-		return ErrClosed
-	}
-	if err := h.slots.take(ctx, owner, time.Now()); err != nil {
-		h.slots.life.RUnlock()
-		return err
-	}
-	return nil
-}
-
 // Forget says that an owner has closed its filters and aggregates and will not come back, so that
 // the others have its part at once.
 func (h *Host) Forget(owner uint64) { h.slots.forget(owner) }
@@ -238,14 +225,3 @@ func (h *Host) Work() { h.slots.work() }
 
 // Rest ends what Work began.
 func (h *Host) Rest() { h.slots.rest() }
-
-func (h *Host) giveSlot(owner uint64, since, now time.Time) {
-	held := now.Sub(since)
-	h.counter.callNs.Add(int64(held))
-	h.slots.give(owner, held, now)
-}
-
-func (h *Host) leave(owner uint64, since time.Time) {
-	h.giveSlot(owner, since, time.Now())
-	h.slots.life.RUnlock()
-}

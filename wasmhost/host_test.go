@@ -6,12 +6,11 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"go.uber.org/goleak"
-
+	"github.com/pentad-db/pentad/cluster-test/leaks"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 func newTestHost(t testing.TB, opt Options) *Host {
 	t.Helper()

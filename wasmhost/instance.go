@@ -16,7 +16,7 @@ type instance struct {
 	module  api.Module
 	memory  api.Memory
 	lease   *lease // of that memory
-	fuel    api.MutableGlobal
+	meter   meter
 	depth   api.MutableGlobal
 	globals []api.MutableGlobal // the module's own
 	door    api.Function
@@ -30,9 +30,11 @@ type noRandomness struct{}
 
 func (noRandomness) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// instantiate returns a fresh instance in which nothing has run.
-func (e *entry) instantiate(ctx context.Context) (g *guest, err error) {
-	l := &lease{pool: e.pool, budget: e.host.budget, limit: uint64(e.lim.memoryPages) << 16}
+// instantiate returns a fresh instance in which nothing has run, for a caller that holds a slot, or
+// to repeat calls of another instance.
+func (e *entry) instantiate(ctx context.Context, held *hold) (g *guest, err error) {
+	l := &lease{pool: e.pool, budget: e.host.budget, limit: uint64(e.lim.memoryPages) << 16,
+		most: e.most}
 	defer func() {
 		if r := recover(); r != nil {
 			err = e.noMemory(r)
@@ -41,8 +43,8 @@ func (e *entry) instantiate(ctx context.Context) (g *guest, err error) {
 			l.Free()
 		}
 	}()
-	ctx = experimental.WithMemoryAllocator(ctx, l)
-	module, err := e.runtime.InstantiateModule(ctx, e.code, e.host.config)
+	module, err := e.runtime.InstantiateModule(experimental.WithMemoryAllocator(ctx, l), e.code,
+		e.host.config)
 	if err != nil {
 		return nil, e.fail(Trap, "", "start an instance: "+firstLine(err))
 	}
@@ -51,15 +53,16 @@ func (e *entry) instantiate(ctx context.Context) (g *guest, err error) {
 	global := func(name string) api.MutableGlobal {
 		return module.ExportedGlobal(name).(api.MutableGlobal)
 	}
-	i.fuel, i.depth = global(exportFuel), global(exportDepth)
+	i.meter.fuel, i.depth = global(exportFuel), global(exportDepth)
 	for _, name := range e.globals {
 		i.globals = append(i.globals, global(name))
 	}
 	if e.lim.goProfile {
-		i.wasi = newWASIState(i.fuel)
+		i.wasi = newWASIState(&i.meter)
 	}
+	l.refuels = i.refuels
 	e.host.counter.instancesTotal.Add(1)
-	return e.use(i), nil
+	return e.use(ctx, i, held), nil
 }
 
 // noMemory is the error of what has no room for an instance.
@@ -69,11 +72,14 @@ func (e *entry) noMemory(cause any) *Error {
 }
 
 // use begins the use of an instance.
-func (e *entry) use(i *instance) *guest {
-	g := &guest{instance: i, entry: e, scale: 1, ctx: context.Background()}
+func (e *entry) use(ctx context.Context, i *instance, held *hold) *guest {
+	g := &guest{instance: i, entry: e, scale: 1, room: 1, ctx: context.Background(), asked: ctx,
+		begins: held}
+	i.meter.between = func() error { return g.pause(g.asked) }
 	g.allocF = g.export(exportAlloc)
 	if e.lim.goProfile {
-		g.scale, g.ctx = goFuelScale, context.WithValue(g.ctx, wasiKey{}, i.wasi)
+		g.scale, g.room = goFuelScale, goFuelRoom
+		g.ctx = context.WithValue(g.ctx, wasiKey{}, i.wasi)
 	}
 	e.host.mu.Lock()
 	e.refs++
@@ -83,7 +89,7 @@ func (e *entry) use(i *instance) *guest {
 }
 
 // obtain returns an instance that has started: one that the owner had before, or a new one.
-func (e *entry) obtain(ctx context.Context, by asker) (*guest, error) {
+func (e *entry) obtain(ctx context.Context, by asker, held *hold) (*guest, error) {
 	if it, ok := e.host.spares.take(e, by.spares); ok {
 		if !it.lease.charge(it.image.size) {
 			it.end()
@@ -93,11 +99,11 @@ func (e *entry) obtain(ctx context.Context, by asker) (*guest, error) {
 			it.makeDoor()
 		}
 		e.host.counter.instancesReset.Add(1)
-		g := e.use(it.instance)
+		g := e.use(ctx, it.instance, held)
 		g.image, g.usage = it.image, it.image.usage
 		return g, nil
 	}
-	g, err := e.instantiate(ctx)
+	g, err := e.instantiate(ctx, held)
 	if err != nil {
 		return nil, err
 	}

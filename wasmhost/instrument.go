@@ -12,7 +12,8 @@ import (
 //	3: the door
 //	4: mutable globals exported, segments of data joined
 //	5: several results of a call in the price of a frame
-const instrumenterVersion = 5
+//	6: refuel: who is out of fuel asks for more, loops from outside of themselves
+const instrumenterVersion = 6
 
 // instrumentation is a rewritten module and what its host must know.
 type instrumentation struct {
@@ -22,11 +23,12 @@ type instrumentation struct {
 	counted  int      // functions with a depth counter
 	globals  []string // exports of the module's own globals
 	resets   bool     // memory and globals are all that calls can change
+	most     uint64   // bytes of memory, at most
 }
 
 // instrument rewrites a module so that every call of it ends: an exported global of fuel is
-// charged at each function entry and loop header and the module traps when it runs out, and
-// functions that can recurse count their depth in a second global.
+// charged at each function entry and loop header and the module asks the host for more when it
+// runs out, see appendRefuel, and functions that can recurse count their depth in a second global.
 //
 // Every run of instructions between two charges executes at most once per charge, because
 // WebAssembly jumps backwards only to loop headers; so fuel bounds instructions.
@@ -37,17 +39,20 @@ type instrumentation struct {
 func (m *parsed) instrument(functions []*function, fuel int64, depth int32) *instrumentation {
 	m.markDepth(functions)
 	w := writer{m: m, fuel: m.globals, depth: m.globals + 1, types: uint32(len(m.types))}
-	code := appendU32(nil, uint32(len(functions)+1))
+	code := appendU32(nil, uint32(len(functions)+added))
 	var scratch []byte
-	for _, f := range functions {
-		scratch = w.appendBody(scratch[:0], f)
-		code = appendU32(code, uint32(len(scratch)))
-		code = append(code, scratch...)
+	add := func(body []byte) {
+		code = appendU32(code, uint32(len(body)))
+		code = append(code, body...)
+		scratch = body[:0]
 	}
-	scratch = m.appendDoor(scratch[:0])
-	code = appendU32(code, uint32(len(scratch)))
-	code = append(code, scratch...)
-	out := &instrumentation{hasStart: m.start >= 0, door: fmt.Sprintf("$%d", m.doorIndex())}
+	for _, f := range functions {
+		add(w.appendBody(scratch, f))
+	}
+	add(m.appendDoor(scratch))
+	add(w.appendRefuel(scratch))
+	out := &instrumentation{hasStart: m.start >= 0, most: uint64(m.mostPages) << 16,
+		door: fmt.Sprintf("$%d", m.doorIndex())}
 	for _, f := range functions {
 		if f.depth > 0 {
 			out.counted++
@@ -83,12 +88,13 @@ func (w *writer) assemble(code []byte, initialFuel int64, depth int32) []byte {
 			out = append(out, content...)
 		}
 	}
-	section(secType, grown(m.sections[secType], w.types+1, append(w.newTypes, doorType()...)))
+	section(secType, grown(m.sections[secType], w.types+added, append(append(w.newTypes,
+		doorType()...), refuelType()...)))
 	section(secImport, m.sections[secImport])
-	section(secFunction, grown(m.sections[secFunction], uint32(len(m.functions)+1),
-		appendU32(nil, w.types)))
+	section(secFunction, grown(m.sections[secFunction], uint32(len(m.functions)+added),
+		appendU32(appendU32(nil, w.types), w.types+1)))
 	section(secTable, m.sections[secTable])
-	section(secMemory, m.sections[secMemory])
+	section(secMemory, m.memorySection())
 	section(secGlobal, grown(m.sections[secGlobal], m.globals+2, addedGlobals(initialFuel, depth)))
 	added, exports := w.addedExports()
 	section(secExport, grown(m.sections[secExport], added, exports))
@@ -169,30 +175,44 @@ func (w *writer) appendBody(dst []byte, f *function) []byte {
 }
 
 // appendCode copies the instructions and adds charges. Where a body is wrapped in a block, the
-// block takes the place of the function's own label, so that only return has to change.
+// block takes the place of the function's own label, so that only return has to change. A loop is
+// wrapped in one more, which jumps out of it must reach beyond.
 func (w *writer) appendCode(dst []byte, f *function, t64, t32 uint32) []byte {
 	r := reader{src: f.src, pos: f.code}
 	var in instr
-	loop, nesting := 0, uint32(0)
+	loop := 0
+	around := make([]uint32, 1, 16) // around[n]: loops among the n outermost blocks that are open
 	copied := f.code
 	for !r.done() {
 		in.next(&r)
+		nesting := uint32(len(around) - 1)
+		loops := around[nesting]
 		switch in.op {
 		case opBlock, opIf:
-			nesting++
+			around = append(around, loops)
 		case opLoop:
-			nesting++
+			around = append(around, loops+1)
 			loop++
-			dst = append(dst, f.src[copied:in.end]...)
+			dst = append(dst, f.src[copied:in.start]...)
 			copied = in.end
-			dst = w.appendCharge(dst, f.weights[loop], t64)
+			dst = w.appendLoop(dst, f.src[in.start:in.end], f.weights[loop], t64)
 		case opEnd:
-			nesting--
+			if around = around[:nesting]; nesting > 0 && around[nesting-1] < loops {
+				dst = append(dst, f.src[copied:in.start]...)
+				copied = in.start
+				dst = append(dst, opEnd)
+			}
+		case opBr, opBrIf, opBrTable:
+			if loops > 0 {
+				dst = append(dst, f.src[copied:in.start]...)
+				copied = in.end
+				dst = appendJump(dst, f.src[in.start:in.end], around)
+			}
 		case opReturn:
 			if f.depth > 0 {
 				dst = append(dst, f.src[copied:in.start]...)
 				copied = in.end
-				dst = appendU32(append(dst, opBr), nesting)
+				dst = appendU32(append(dst, opBr), nesting+loops)
 			}
 		case opMemoryGrow:
 			dst = append(dst, f.src[copied:in.start]...)
@@ -209,7 +229,7 @@ func (w *writer) appendCode(dst []byte, f *function, t64, t32 uint32) []byte {
 	return append(dst, f.src[copied:]...)
 }
 
-// appendCharge subtracts a price from the fuel and traps when nothing is left.
+// appendCharge subtracts a price from the fuel and asks for more when nothing is left.
 func (w *writer) appendCharge(dst []byte, price, t64 uint32) []byte {
 	dst = appendU32(append(dst, opGlobalGet), w.fuel)
 	dst = appendSigned(append(dst, opI64Const), int64(min(price, math.MaxInt32)))
@@ -218,10 +238,17 @@ func (w *writer) appendCharge(dst []byte, price, t64 uint32) []byte {
 
 // appendSpend expects fuel and price on the stack.
 func (w *writer) appendSpend(dst []byte, t64 uint32) []byte {
+	dst = w.appendSubtract(dst, t64)
+	dst = appendU32(append(dst, opIf, typeEmpty, opCall), w.m.doorIndex()+1)
+	return append(dst, opEnd)
+}
+
+// appendSubtract expects fuel and price on the stack and leaves whether that was too much.
+func (w *writer) appendSubtract(dst []byte, t64 uint32) []byte {
 	dst = appendU32(append(dst, opI64Sub, opLocalTee), t64)
 	dst = appendU32(append(dst, opGlobalSet), w.fuel)
 	dst = appendU32(append(dst, opLocalGet), t64)
-	return append(dst, opI64Const, 0, opI64LtS, opIf, typeEmpty, opUnreachable, opEnd)
+	return append(dst, opI64Const, 0, opI64LtS)
 }
 
 // appendBulkCharge spends the length on top of the stack, shifted, and leaves it there.

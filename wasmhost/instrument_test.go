@@ -11,6 +11,7 @@ import (
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/pentad-db/pentad/plugins"
 
@@ -36,8 +37,15 @@ func rewrite(ctx context.Context, wasm []byte, lim *limits) (*instrumentation, e
 	return m.instrument(functions, 1<<40, maxDepth), nil
 }
 
-// twin is one module, plain and rewritten, in one runtime.
-type twin struct{ plain, metered api.Module }
+// twin is one module in one runtime: plain, rewritten, and rewritten with fuel in slices that are
+// used up all the time.
+type twin struct {
+	plain, metered, sliced api.Module
+	granted                *int64 // fuel of the last one, beside what it began with
+}
+
+// testSlice is less than what one turn of most loops takes.
+const testSlice = 3
 
 func newTwin(t testing.TB, r wazero.Runtime, wasm []byte) *twin {
 	t.Helper()
@@ -54,31 +62,77 @@ func newTwin(t testing.TB, r wazero.Runtime, wasm []byte) *twin {
 		}
 		return m
 	}
-	return &twin{start(wasm), start(out.wasm)}
+	w := &twin{plain: start(wasm), metered: start(out.wasm), granted: new(int64)}
+	pool := newMemoryPool(false)
+	t.Cleanup(pool.close)
+	l := &lease{pool: pool, budget: &budget{limit: 1 << 30}, limit: out.most,
+		most: out.most}
+	w.sliced, err = r.InstantiateWithConfig(experimental.WithMemoryAllocator(t.Context(), l),
+		out.wasm, wazero.NewModuleConfig().WithName("").WithStartFunctions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fuel := w.sliced.ExportedGlobal(exportFuel).(api.MutableGlobal)
+	fuel.Set(testSlice)
+	l.refuels = func() (uint64, bool) {
+		left := int64(fuel.Get())
+		if left >= 0 {
+			return 0, false
+		}
+		*w.granted += testSlice - left
+		fuel.Set(testSlice)
+		return uint64(w.sliced.Memory().Size()), true
+	}
+	return w
 }
 
 func (w *twin) close(ctx context.Context) {
 	_ = w.plain.Close(ctx)   // reports exit codes only
 	_ = w.metered.Close(ctx) // as well
+	_ = w.sliced.Close(ctx)
 }
 
-// call calls an export of both and fails where results, traps or memories differ. A call of the
-// rewritten one costs fuel and gives all of its depth back.
+// slicedFuel is what the one with fuel in slices has used.
+func (w *twin) slicedFuel() int64 {
+	return *w.granted - int64(w.sliced.ExportedGlobal(exportFuel).Get())
+}
+
+// write writes into the memory of all.
+func (w *twin) write(at uint32, b []byte) {
+	for _, m := range []api.Module{w.plain, w.metered, w.sliced} {
+		m.Memory().Write(at, b)
+	}
+}
+
+// call calls an export of all and fails where results, traps or memories differ. A call of the
+// rewritten ones costs fuel, as much in slices as at once, and gives all of its depth back.
 func (w *twin) call(t testing.TB, name string, args ...uint64) ([]uint64, error) {
 	t.Helper()
 	fuel := w.metered.ExportedGlobal(exportFuel)
 	depth := w.metered.ExportedGlobal(exportDepth)
 	fuelBefore, depthBefore := fuel.Get(), depth.Get()
+	slicedBefore := w.slicedFuel()
 	want, wantErr := w.plain.ExportedFunction(name).Call(t.Context(), args...)
 	got, gotErr := w.metered.ExportedFunction(name).Call(t.Context(), args...)
 	if fmt.Sprint(got) != fmt.Sprint(want) || (gotErr == nil) != (wantErr == nil) ||
 		wantErr != nil && firstLine(gotErr) != firstLine(wantErr) {
 		t.Fatalf("%s%x: %x, %v; rewritten %x, %v", name, args, want, wantErr, got, gotErr)
 	}
+	again, againErr := w.sliced.ExportedFunction(name).Call(t.Context(), args...)
+	if fmt.Sprint(got) != fmt.Sprint(again) || (gotErr == nil) != (againErr == nil) ||
+		gotErr != nil && firstLine(gotErr) != firstLine(againErr) {
+		t.Fatalf("%s%x: %x, %v; with fuel in slices %x, %v", name, args, got, gotErr, again,
+			againErr)
+	}
 	a, _ := w.plain.Memory().Read(0, w.plain.Memory().Size())
-	b, _ := w.metered.Memory().Read(0, w.metered.Memory().Size())
-	if !bytes.Equal(a, b) {
-		t.Fatalf("%s%x: memories differ", name, args)
+	for _, m := range []api.Module{w.metered, w.sliced} {
+		if b, _ := m.Memory().Read(0, m.Memory().Size()); !bytes.Equal(a, b) {
+			t.Fatalf("%s%x: memories differ", name, args)
+		}
+	}
+	used, sliced := int64(fuelBefore-fuel.Get()), w.slicedFuel()-slicedBefore
+	if used != sliced {
+		t.Fatalf("%s%x: %d of fuel at once, %d in slices", name, args, used, sliced)
 	}
 	if fuel.Get() >= fuelBefore {
 		t.Fatalf("%s%x: fuel %d became %d", name, args, fuelBefore, fuel.Get())
@@ -91,8 +145,9 @@ func (w *twin) call(t testing.TB, name string, args ...uint64) ([]uint64, error)
 
 func newRuntime(t testing.TB) wazero.Runtime {
 	t.Helper()
+	// One page more than modules have, see memorySection.
 	r := wazero.NewRuntimeWithConfig(t.Context(), wazero.NewRuntimeConfigCompiler().
-		WithCoreFeatures(api.CoreFeaturesV2).WithMemoryLimitPages(16))
+		WithCoreFeatures(api.CoreFeaturesV2).WithMemoryLimitPages(17))
 	t.Cleanup(func() { r.Close(t.Context()) })
 	return r
 }
@@ -146,8 +201,7 @@ func TestRewrittenPlugins(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w.plain.Memory().Write(uint32(at[0]), b)
-			w.metered.Memory().Write(uint32(at[0]), b)
+			w.write(uint32(at[0]), b)
 			return at[0]
 		}
 		var params []byte // of those that do not take none at all
@@ -209,7 +263,7 @@ func FuzzModule(f *testing.F) {
 			if err != nil {
 				continue
 			}
-			lim.sizeBytes, lim.bodyBytes = 1<<30, 1<<30
+			lim.sizeBytes, lim.bodyBytes, lim.memoryPages = 1<<30, 1<<30, 17
 			err = validate(t.Context(), out.wasm, &lim)
 			if err != nil && !strings.Contains(err.Error(), exportFuel) {
 				t.Fatalf("the rewritten module is not valid: %v", err)

@@ -116,12 +116,15 @@ type lease struct {
 	pool   *memoryPool
 	budget *budget
 	limit  uint64 // size of the region
+	most   uint64 // what of it the memory may have
 	region []byte
 	used   uint64 // up to here the region may not be zero
 	// charged is what of the budget it has, less than used while the instance is a spare one.
 	charged uint64
 	refused bool   // the budget had no room once
 	cutTo   uint64 // what the next Reallocate returns, 0 for what it is asked for
+	// refuels says that the memory is asked for fuel and not for a page, and how large it is.
+	refuels func() (uint64, bool)
 }
 
 // Allocate implements experimental.MemoryAllocator.
@@ -132,9 +135,16 @@ func (l *lease) Allocate(_, _ uint64) experimental.LinearMemory {
 
 // Reallocate implements experimental.LinearMemory. The bytes do not move.
 func (l *lease) Reallocate(size uint64) []byte {
-	if l.cutTo > 0 {
+	now, fuel := uint64(0), false
+	if l.refuels != nil && l.cutTo == 0 {
+		now, fuel = l.refuels()
+	}
+	switch {
+	case fuel:
+		size = now
+	case l.cutTo > 0:
 		size = l.cutTo
-	} else if !l.charge(size) {
+	case !l.charge(size):
 		return nil
 	}
 	return l.region[:size:size]
@@ -142,7 +152,7 @@ func (l *lease) Reallocate(size uint64) []byte {
 
 // charge takes from the budget what is missing for so many bytes, and reports whether it could.
 func (l *lease) charge(size uint64) bool {
-	if size > uint64(len(l.region)) {
+	if size > min(l.most, uint64(len(l.region))) {
 		return false
 	}
 	whole := size

@@ -3,7 +3,6 @@ package wasmhost
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/pentad-db/pentad/sdk/plugin"
 )
@@ -102,11 +101,12 @@ func (m *Module) newGuest(ctx context.Context, params []byte, take func(*guest))
 	}
 	defer e.host.release(e)
 	by := askerOf(ctx)
-	if err := e.host.enter(ctx, by.key); err != nil {
+	held, err := e.host.enter(ctx, by.key)
+	if err != nil {
 		return err
 	}
-	defer e.host.leave(by.key, time.Now())
-	g, err := e.obtain(ctx, by)
+	defer e.host.leave(held)
+	g, err := e.obtain(ctx, by, held)
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (m *Module) newGuest(ctx context.Context, params []byte, take func(*guest))
 		g.drop()
 		return err
 	}
-	g.slot.owner, g.spares = by.key, by.spares
+	g.slot.owner, g.spares, g.begins = by.key, by.spares, nil
 	take(g)
 	return nil
 }

@@ -1,6 +1,9 @@
 package wasmhost
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // Section ids, in the order in which sections must come: data count stands before code.
 const (
@@ -68,7 +71,9 @@ type parsed struct {
 	// hidden says that calls can change what no image has: tables, segments,
 	// vectors in globals, references that the runtime keeps.
 	hidden      bool
+	hasMemory   bool
 	memoryPages uint32 // of 64 KiB, at the start
+	mostPages   uint32
 	exports     map[string]export
 	start       int64 // function index, -1 where absent
 	taken       map[uint32]bool
@@ -215,32 +220,36 @@ func (m *parsed) parseTables(r *reader, _ *limits) {
 		if t := r.byte(); !isRefType(t) {
 			r.failf("table type 0x%02x is not part of WebAssembly 2.0", t)
 		}
-		total += uint64(parseLimits(r))
+		low, _ := parseLimits(r)
+		total += uint64(low)
 	}
 	if total > maxTableElements {
 		r.failf("tables of %d elements, at most %d are allowed", total, maxTableElements)
 	}
 }
 
-// parseLimits returns the minimum.
-func parseLimits(r *reader) uint32 {
+// parseLimits returns the minimum, and the maximum where there is one.
+func parseLimits(r *reader) (low, high uint32) {
 	flag := r.byte()
-	low := r.u32()
+	low, high = r.u32(), math.MaxUint32
 	switch flag {
 	case 0:
 	case 1:
-		r.u32()
+		high = r.u32()
 	case 2, 3:
 		r.failf("shared memory is not allowed")
 	default:
 		r.failf("limits of kind %d are not part of WebAssembly 2.0", flag)
 	}
-	return low
+	return low, high
 }
 
 func (m *parsed) parseMemory(r *reader, lim *limits) {
 	for range r.count("memories", 1) {
-		if m.memoryPages = parseLimits(r); m.memoryPages > lim.memoryPages {
+		m.hasMemory = true
+		m.memoryPages, m.mostPages = parseLimits(r)
+		m.mostPages = min(m.mostPages, lim.memoryPages)
+		if m.memoryPages > lim.memoryPages {
 			r.failf("the memory starts with %d pages of 64 KiB, at most %d are allowed",
 				m.memoryPages, lim.memoryPages)
 		}

@@ -15,7 +15,7 @@ const (
 	turn = 250 * time.Microsecond
 	// recent is how long after its last call an owner counts as one that shares the slots: longer
 	// than a scan takes to gather the next batch, so that its slot is free when it comes back and
-	// not in a call of someone else that cannot be interrupted. So long an owner stays slow, too,
+	// not someone else's for the rest of a turn. So long an owner stays slow, too,
 	// and whoever works without guests is expected back.
 	recent = 10 * time.Millisecond
 	// An owner whose call used up its budget takes no slot for so many times as long as it had this
@@ -77,6 +77,10 @@ func (s *slots) rest() {
 	s.worked.Store(int64(time.Since(s.began)))
 	s.working.Add(-1)
 }
+
+// claimed reports whether a holder of a slot for a turn is to give it up: to one that waits, or to
+// take another one if there is, for what works without guests now.
+func (s *slots) claimed() bool { return s.waiting.Load() > 0 || s.working.Load() > 0 }
 
 // keeps reports whether slow owners leave one slot free.
 func (s *slots) keeps(now time.Time) bool {

@@ -26,7 +26,7 @@ type image struct {
 	size    uint64 // of memory
 	globals []uint64
 	depth   uint64
-	wasi    wasiState // without its fuel
+	wasi    wasiState // without its meter
 	usage   Usage
 }
 
@@ -88,7 +88,7 @@ func (i *instance) reset(m *image) bool {
 }
 
 // shrink makes a memory that has grown as small as it was: the runtime takes for its size what the
-// allocator returns when it is asked for more. At its greatest size a memory cannot be.
+// allocator returns when it is asked for more, which it is up to a page beyond what there may be.
 func (i *instance) shrink(size uint64) bool {
 	if uint64(i.memory.Size()) > size {
 		i.lease.cutTo = size

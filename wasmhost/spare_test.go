@@ -78,7 +78,7 @@ func wantAsFresh(t *testing.T, h *Host, m *Module, owner uint64) {
 		t.Fatal("there is no spare instance")
 	}
 	defer i.end()
-	fresh, err := m.entry.instantiate(t.Context())
+	fresh, err := m.entry.instantiate(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

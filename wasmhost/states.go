@@ -75,7 +75,7 @@ func (s *states) copyOut(ctx context.Context, g *guest) ([]byte, error) {
 }
 
 func budgetFor(g *guest, stateBytes int) int64 {
-	return g.scale * (fuelBase + fuelPerState*int64(stateBytes))
+	return g.scaled(fuelBase + fuelPerState*int64(stateBytes))
 }
 
 // grow brings the number of groups to at least groups.
@@ -104,7 +104,7 @@ func (s *states) grow(ctx context.Context, g *guest, groups int) error {
 		n := to - from
 		budget := budgetFor(g, n*s.size)
 		if s.grows {
-			budget += g.scale * fuelPerNew * int64(n)
+			budget += g.scaled(fuelPerNew * int64(n))
 		}
 		_, err := g.call(&s.init, budget, uint64(s.at(from)), uint64(n))
 		if err != nil {

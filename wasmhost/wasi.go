@@ -34,7 +34,7 @@ var errHostFuel = errors.New("out of fuel in a host function")
 
 // wasiState is what the stubs keep for one instance.
 type wasiState struct {
-	fuel    api.MutableGlobal
+	meter   *meter
 	clockNs uint64
 	random  uint64
 	log     []byte
@@ -42,8 +42,8 @@ type wasiState struct {
 
 type wasiKey struct{}
 
-func newWASIState(fuel api.MutableGlobal) *wasiState {
-	return &wasiState{fuel: fuel, clockNs: wasiStartNs, random: 0x9e3779b97f4a7c15}
+func newWASIState(m *meter) *wasiState {
+	return &wasiState{meter: m, clockNs: wasiStartNs, random: 0x9e3779b97f4a7c15}
 }
 
 // restore makes all but the fuel what another state is.
@@ -65,9 +65,7 @@ func (w *wasiState) message() string { return cleanText(w.log) }
 
 // charge pays for a call that handles so many bytes.
 func (w *wasiState) charge(bytes uint32) {
-	left := int64(w.fuel.Get()) - wasiCallPrice - int64(bytes>>bulkShift)
-	w.fuel.Set(uint64(left))
-	if left < 0 {
+	if !w.meter.spend(wasiCallPrice + int64(bytes>>bulkShift)) {
 		panic(errHostFuel) // wazero makes it the error of the guest call
 	}
 }

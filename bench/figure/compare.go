@@ -25,30 +25,54 @@ func Load(path string) (List, error) {
 	return l, nil
 }
 
-// Compare writes the figures of both lists beside one another with the ratio new to old, and those
-// that only one has. Runs on different machines, or at another load, do not compare.
-func Compare(w io.Writer, before, after List) error {
+// Compare writes the figures of both lists with the ratio new to old, and those that only one has.
+// It returns how many are worse by more than the tolerance: 0.25 is 25 %. Figures of which neither
+// a bar nor the unit says which way is worse are not counted. Runs on different machines, or at
+// another load, do not compare.
+func Compare(w io.Writer, before, after List, tolerance float64) (worse int, err error) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "FIGURE\tOLD\tNEW\tNEW / OLD\tUNIT")
+	fmt.Fprintln(t, "FIGURE\tOLD\tNEW\tNEW / OLD\tUNIT\t")
 	for _, f := range after {
 		i := slices.IndexFunc(before, func(b Figure) bool { return b.Name == f.Name })
 		if i < 0 {
-			fmt.Fprintf(t, "%s\t-\t%s\t-\t%s\n", f.Name, short(f.Value), f.Unit)
+			fmt.Fprintf(t, "%s\t-\t%s\t-\t%s\t\n", f.Name, short(f.Value), f.Unit)
 			continue
 		}
-		ratio := "-"
+		ratio, mark := "-", ""
 		if before[i].Value != 0 {
 			ratio = fmt.Sprintf("%.2f", f.Value/before[i].Value)
 		}
+		if f.worse(before[i].Value) > tolerance {
+			worse++
+			mark = "WORSE"
+		}
 		fmt.Fprintln(t, strings.Join([]string{f.Name, short(before[i].Value), short(f.Value), ratio,
-			f.Unit}, "\t"))
+			f.Unit, mark}, "\t"))
 	}
 	for _, f := range before {
 		if !slices.ContainsFunc(after, func(a Figure) bool { return a.Name == f.Name }) {
-			fmt.Fprintf(t, "%s\t%s\t-\t-\t%s\n", f.Name, short(f.Value), f.Unit)
+			fmt.Fprintf(t, "%s\t%s\t-\t-\t%s\t\n", f.Name, short(f.Value), f.Unit)
 		}
 	}
-	return t.Flush()
+	return worse, t.Flush()
+}
+
+// costs are the units of which less is better.
+var costs = []string{"ns", "us", "ms", "s", "B", "KiB", "MiB", "GiB"}
+
+// worse returns by which share a figure is worse than an earlier value: 0.25 is 25 %, 0 not worse.
+func (f Figure) worse(before float64) float64 {
+	if before <= 0 || f.Value <= 0 {
+		return 0
+	}
+	unit, per, _ := strings.Cut(f.Unit, "/")
+	switch {
+	case f.Bar != nil && strings.HasPrefix(*f.Bar, ">="), strings.HasSuffix(f.Unit, "records/s"):
+		return before/f.Value - 1
+	case f.Bar != nil, slices.Contains(costs, unit) && per != "s":
+		return f.Value/before - 1
+	}
+	return 0
 }
 
 // Spread writes how far the ratios of two runs of the same program are apart, the furthest first,

@@ -46,8 +46,16 @@ func TestTableAndFile(t *testing.T) {
 func TestCompare(t *testing.T) {
 	var before, after List
 	before.Add("open", 100, "ms")
+	before.Add("close", 100, "ms")
+	before.Add("ingest", 100, "M records/s")
+	before.Add("of others", 100, Ratio)
+	before.AtMost("of ours", 100, Ratio, 1000)
 	before.Add("gone", 5, "B")
 	after.Add("open", 150, "ms")
+	after.Add("close", 120, "ms")
+	after.Add("ingest", 50, "M records/s")
+	after.Add("of others", 200, Ratio)
+	after.AtMost("of ours", 200, Ratio, 1000)
 	after.Add("new", 2, "us")
 	path := filepath.Join(t.TempDir(), "old.json")
 	if err := before.Save(path); err != nil {
@@ -58,13 +66,18 @@ func TestCompare(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := Compare(&out, loaded, after); err != nil {
-		t.Fatal(err)
+	worse, err := Compare(&out, loaded, after, 0.25)
+	if err != nil || worse != 3 {
+		t.Errorf("%d are worse, want 3; %v", worse, err)
 	}
-	want := "FIGURE  OLD    NEW    NEW / OLD  UNIT\n" +
-		"open    100.0  150.0  1.50       ms\n" +
-		"new     -      2.000  -          us\n" +
-		"gone    5.000  -      -          B\n"
+	want := "FIGURE     OLD    NEW    NEW / OLD  UNIT         \n" +
+		"open       100.0  150.0  1.50       ms           WORSE\n" +
+		"close      100.0  120.0  1.20       ms           \n" +
+		"ingest     100.0  50.00  0.50       M records/s  WORSE\n" +
+		"of others  100.0  200.0  2.00       ratio        \n" +
+		"of ours    100.0  200.0  2.00       ratio        WORSE\n" +
+		"new        -      2.000  -          us           \n" +
+		"gone       5.000  -      -          B            \n"
 	if out.String() != want {
 		t.Errorf("compared:\n%s\nwant:\n%s", &out, want)
 	}

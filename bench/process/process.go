@@ -6,8 +6,10 @@
 package process
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -84,7 +86,7 @@ func Memory(pid int) (r Resident, err error) {
 // cache does not count.
 func ReadBytes() (int64, error) { return field("/proc/self/io", "read_bytes:") }
 
-// field reads a number of bytes from a file of lines with a name and a value.
+// field reads a number, of bytes where it has a unit, from a file of lines with a name and a value.
 func field(path, name string) (int64, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -142,6 +144,25 @@ func CPU(pid int) (time.Duration, error) {
 		ticks += n
 	}
 	return time.Duration(ticks) * time.Second / ticksPerSecond, nil
+}
+
+// Switches returns how often threads of a process have given up a processor so far, or lost it:
+// each wakeup of one that sleeps is followed by one. Threads that have ended do not count.
+func Switches(pid int) (sum int64, err error) {
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
+	if err == nil && len(tasks) == 0 {
+		err = fmt.Errorf("process %d: %w", pid, os.ErrNotExist)
+	}
+	for _, path := range tasks {
+		for _, kind := range [...]string{"voluntary", "nonvoluntary"} {
+			n, one := field(path, kind+"_ctxt_switches:")
+			if errors.Is(one, os.ErrNotExist) || errors.Is(one, syscall.ESRCH) {
+				continue // the thread has ended
+			}
+			sum, err = sum+n, errors.Join(err, one)
+		}
+	}
+	return sum, err
 }
 
 // ThreadTime is how long the thread of the caller has had a processor, which other programs on the

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -46,6 +47,23 @@ func TestCPU(t *testing.T) {
 	}
 	if _, err := CPU(-1); err == nil {
 		t.Error("a process that is not there has used processor time")
+	}
+}
+
+// TestSwitches sleeps until this process has given up a processor.
+func TestSwitches(t *testing.T) {
+	first, err := Switches(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for now := first; now <= first; {
+		_, _ = syscall.Select(0, nil, nil, nil, &syscall.Timeval{Usec: 1000}) // a thread sleeps
+		if now, err = Switches(os.Getpid()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := Switches(-1); err == nil {
+		t.Error("a process that is not there has threads")
 	}
 }
 

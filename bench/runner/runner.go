@@ -33,8 +33,8 @@ type Runner struct {
 	// that a noisy minute touches a part of each figure and not all of one. Default 1. The journal
 	// has the queries when the last pass has.
 	Passes int
-	// Growing says that records are put meanwhile: an answer may have more rows than the oracle's,
-	// never fewer.
+	// Growing says that records are put meanwhile: a timed answer may have more rows than the
+	// oracle's, never fewer, and answers that are bounded to the oracle's records are compared.
 	Growing bool
 
 	survey  *workload.Survey

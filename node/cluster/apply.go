@@ -176,7 +176,7 @@ func (s *State) allows(x *StartPlan, g Group) error {
 	there := x.Remove == 0
 	for _, r := range g.Replicas {
 		there = there || r.ID == x.Remove
-		if r.Node == x.Add {
+		if r.Node == x.Add && r.ID != x.Remove { // a node replaces its own replica by a new one
 			return fmt.Errorf("%w: node %v has a replica of group %d", ErrRefused, x.Add, x.Group)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Config is what an operator says about a node and its cluster. The zero value means: no cluster.
@@ -24,6 +25,12 @@ type Config struct {
 	Replicas   int      // of each group of a new cluster; default 3
 	Weight     int      // of this node's part of the data, beside that of others; default 100
 	HTTPListen string   // host:port of the node's HTTP, of which others are told
+	// FoundWait is how long the first node of a new cluster waits for signs of one that is there
+	// already; default 2.5 s, in which nodes that look for it have found it.
+	FoundWait time.Duration
+	// TrustCopy says that the operator vouches for the directory: the other nodes are not asked
+	// whether it lacks something that this node promised.
+	TrustCopy bool
 }
 
 const (

@@ -28,7 +28,7 @@ func TestConfigIsCompleted(t *testing.T) {
 	if !slices.Equal(c.Join, want) {
 		t.Errorf("joins %v, want %v", c.Join, want)
 	}
-	n, err := c.Node(Self{3, 4}, 1, 2)
+	n, err := c.Node(Self{ID: 3, Incarnation: 4}, 1, 2)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -126,7 +126,7 @@ func FuzzToken(f *testing.F) {
 func FuzzSelf(f *testing.F) {
 	f.Add([]byte("00000000 {}\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if self, err := parseSelf(text); err == nil && self.ID == 0 {
+		if self, _, err := parseSelf(text); err == nil && self.ID == 0 {
 			t.Fatalf("%q names no node", text)
 		}
 	})

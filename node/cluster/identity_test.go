@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/pentad-db/pentad/node/internal/lines"
 
 	"github.com/hashicorp/memberlist"
 )
@@ -28,11 +31,13 @@ func newsOf(t *testing.T, name NodeID, n Node) *memberlist.Node {
 func TestSelfCountsItsStarts(t *testing.T) {
 	dir := t.TempDir()
 	first, err := OpenSelf(dir, rand.Reader)
-	if err != nil || first.ID == 0 || first.Incarnation != 1 {
+	if err != nil || first.ID == 0 || StartCount(first.Incarnation) != 1 || first.Copied {
 		t.Fatalf("%+v, %v", first, err)
 	}
-	second, err := OpenSelf(dir, strings.NewReader(""))
-	if err != nil || second != (Self{first.ID, 2}) {
+	second, err := OpenSelf(dir, rand.Reader)
+	if err != nil || second.ID != first.ID || StartCount(second.Incarnation) != 2 ||
+		second.Copied || !slices.Equal(second.Starts, []uint64{first.Incarnation,
+		second.Incarnation}) {
 		t.Fatalf("%+v after %+v, %v", second, first, err)
 	}
 	name := filepath.Join(dir, selfName)
@@ -54,6 +59,69 @@ func TestSelfCountsItsStarts(t *testing.T) {
 	}
 	if _, err := OpenSelf(t.TempDir(), strings.NewReader("")); err == nil {
 		t.Error("a node without random bytes has an id")
+	}
+}
+
+// A directory whose NODE was copied or put back is known as that until it is settled, and its
+// starts go on from what others remember.
+func TestSelfOfACopy(t *testing.T) {
+	dir, kept := t.TempDir(), t.TempDir()
+	open := func(dir string) Self {
+		t.Helper()
+		s, err := OpenSelf(dir, rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	open(dir)
+	text, err := os.ReadFile(filepath.Join(dir, selfName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := originOf(filepath.Join(dir, selfName)) != "" // by this file system
+	if err := os.WriteFile(filepath.Join(kept, selfName), text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	later := open(dir)
+	for range 2 { // also when it is started again
+		if s := open(kept); s.Copied != known {
+			t.Errorf("%+v is no copy", s)
+		}
+	}
+	s := open(kept)
+	if err := s.After(kept, 9<<incarnationBits|1, rand.Reader); err != nil || s.Copied != known ||
+		StartCount(s.Incarnation) != 10 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if err := s.Settle(kept); err != nil {
+		t.Fatal(err)
+	}
+	if s := open(kept); s.Copied || StartCount(s.Incarnation) != 11 {
+		t.Errorf("%+v is settled", s)
+	}
+	// One that was put back over the file that was there.
+	if err := os.WriteFile(filepath.Join(dir, selfName), text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s = open(dir)
+	if s.Copied != known || s.Incarnation == later.Incarnation ||
+		StartCount(s.Incarnation) != StartCount(later.Incarnation) {
+		t.Errorf("%+v after %+v", s, later)
+	}
+}
+
+// NODE of a program that counted starts and drew nothing.
+func TestSelfOfFormat1(t *testing.T) {
+	dir := t.TempDir()
+	text := lines.Append(nil, selfLine{Format: 1, ID: NodeID(7).String(), Incarnation: 12})
+	if err := os.WriteFile(filepath.Join(dir, selfName), text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s, err := OpenSelf(dir, rand.Reader)
+	if err != nil || s.ID != 7 || StartCount(s.Incarnation) != 13 || s.Copied ||
+		len(s.Starts) != 1 {
+		t.Errorf("%+v, %v", s, err)
 	}
 }
 

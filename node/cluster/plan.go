@@ -14,6 +14,7 @@ import (
 type NodeHealth struct {
 	GossipDead  bool          // gossip says so
 	Unreachable time.Duration // since the leader of the meta group last reached it; 0: it does
+	MayNotLead  bool          // it gives leadership away: its clock is wrong
 }
 
 // GroupHealth is what a group's leader says of it, and what planning goes by.
@@ -22,6 +23,7 @@ type GroupHealth struct {
 	Voters   []ReplicaID // as consensus has them, which may be ahead of the view or behind
 	Live     []ReplicaID // voters that answer and are not far behind, the leader's included
 	CaughtUp []ReplicaID // learners that could vote
+	Broken   []ReplicaID // replicas that their nodes do not trust; none of them is Live
 }
 
 // Health is of all nodes and groups; groups by number.
@@ -189,24 +191,27 @@ func (p *planner) goOn(plan Plan) {
 	}
 }
 
-// lostBeside returns the node of a copy that is lost while another one, which answers, is to be
-// replaced: the lost one comes first. 0: there is none.
+// lostBeside returns the node of a copy that is lost, or that its node does not trust, while
+// another one, which answers, is to be replaced: the lost one comes first, as without it the group
+// cannot bear that the other one goes. 0: there is none.
 func (p *planner) lostBeside(group uint32, replaced ReplicaID) NodeID {
 	h := p.group(group)
 	if !slices.Contains(h.Live, replaced) {
 		return 0
 	}
 	for _, r := range p.view.Voters(group) {
-		if p.gone(r.Node) && !slices.Contains(h.Live, r.ID) {
+		lost := p.gone(r.Node) && !slices.Contains(h.Live, r.ID)
+		if lost || slices.Contains(h.Broken, r.ID) {
 			return r.Node
 		}
 	}
 	return 0
 }
 
-// endSplits lets groups that were split off go their own ways once their replicas have begun, but
-// for those on nodes that do not answer. Neither part moves before: a new replica of the one has no
-// use for what the other leaves.
+// endSplits lets groups that were split off go their own ways once their replicas have begun. It
+// does not wait for those on nodes that do not answer, nor for those that begin only when they are
+// replaced: their nodes do not trust them, or not the replica that would leave them their state.
+// Neither part moves before: a new replica of the one has no use for what the other leaves.
 func (p *planner) endSplits() {
 	for g, group := range p.view.Groups {
 		if !group.Splitting {
@@ -216,12 +221,19 @@ func (p *planner) endSplits() {
 		p.busy[child], p.busy[group.Parent] = true, true
 		begun := h.Leader != 0
 		for _, r := range group.Replicas {
-			begun = begun && (slices.Contains(h.Live, r.ID) || p.silent(r.Node))
+			begun = begun && (slices.Contains(h.Live, r.ID) || p.silent(r.Node) ||
+				slices.Contains(h.Broken, r.ID) || p.isBroken(group.Parent, r.Node))
 		}
 		if begun {
 			p.do(&EndSplit{child}, child, fmt.Sprintf("it was split off group %d", group.Parent))
 		}
 	}
+}
+
+// isBroken reports whether a node does not trust its replica of a group.
+func (p *planner) isBroken(group uint32, node NodeID) bool {
+	r, ok := p.view.ReplicaOn(group, node)
+	return ok && slices.Contains(p.group(group).Broken, r.ID)
 }
 
 // handOver moves the leadership away from a replica that is to go, and reports whether it was there
@@ -241,12 +253,17 @@ func (p *planner) handOver(group uint32, goes ReplicaID) bool {
 func (p *planner) transfer(group uint32, why string) bool {
 	h := p.group(group)
 	for _, r := range p.view.Voters(group) {
-		if r.Node != h.Leader && slices.Contains(h.Live, r.ID) && p.node(r.Node).State == NodeUp {
+		if r.Node != h.Leader && slices.Contains(h.Live, r.ID) && p.mayLead(r.Node) {
 			p.out.Moves = append(p.out.Moves, Move{Group: group, Transfer: r.Node, Why: why})
 			return true
 		}
 	}
 	return false
+}
+
+// mayLead reports whether a node takes the leadership of a group when it is offered.
+func (p *planner) mayLead(id NodeID) bool {
+	return p.node(id).State == NodeUp && !p.health.Nodes[id].MayNotLead
 }
 
 // safe reports whether a group has a quorum of live voters, and would have one with added new live

@@ -27,7 +27,9 @@ type sim struct {
 	groups []*simGroup
 	silent map[NodeID]time.Duration // nodes that are down, and for how long
 	next   int                      // number of the next node
-	count  map[string]int           // what happened
+	// distrusted are replicas that their nodes do not trust.
+	distrusted map[ReplicaID]bool
+	count      map[string]int // what happened
 }
 
 // after returns the voters that a plan leads to.
@@ -70,7 +72,11 @@ func (s *sim) health() Health {
 	for _, g := range s.groups {
 		x := GroupHealth{Leader: g.leader, Voters: slices.Sorted(maps.Keys(g.voters))}
 		for id, node := range g.voters {
-			if !s.down(node) {
+			switch {
+			case s.down(node):
+			case s.distrusted[id]:
+				x.Broken = append(x.Broken, id)
+			default:
 				x.Live = append(x.Live, id)
 			}
 		}

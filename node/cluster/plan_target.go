@@ -89,6 +89,7 @@ func (p *planner) differ(g uint32, wanted, nodes int) {
 	slices.SortStableFunc(goes, func(a, b Replica) int {
 		return cmp.Compare(p.urgency(a.Node), p.urgency(b.Node))
 	})
+	p.replaceBroken(g, stays)
 	have := len(goes) + len(stays)
 	for _, id := range p.place[g] {
 		if slices.ContainsFunc(stays, func(r Replica) bool { return r.Node == id }) {
@@ -124,6 +125,21 @@ func (p *planner) differ(g uint32, wanted, nodes int) {
 	}
 }
 
+// replaceBroken notes the replicas that their own nodes do not trust any more: each gets a new one
+// on the same node, as nothing but the replica is wrong.
+func (p *planner) replaceBroken(g uint32, stays []Replica) {
+	if p.planned(g).ID != 0 {
+		return
+	}
+	for _, r := range stays {
+		if slices.Contains(p.group(g).Broken, r.ID) {
+			p.out.Changes = append(p.out.Changes, Change{Group: g, Add: r.Node, Remove: r.ID,
+				From: r.Node, rank: rankLost,
+				Why: fmt.Sprintf("node %v does not trust its copy", r.Node)})
+		}
+	}
+}
+
 // urgency ranks why a replica should not be where it is.
 func (p *planner) urgency(id NodeID) int {
 	switch {
@@ -143,6 +159,11 @@ func (p *planner) start() {
 			continue
 		}
 		p.busy[c.Group] = true
+		if c.Add == c.From && p.group(c.Group).Leader == c.From &&
+			p.transfer(c.Group, fmt.Sprintf("node %v does not trust its copy", c.From)) {
+			c.Waits = "its leader hands over first"
+			continue
+		}
 		if c.Add == 0 && p.handOver(c.Group, c.Remove) {
 			c.Waits = "its leader hands over first"
 			continue
@@ -213,7 +234,7 @@ func (p *planner) spreadLeaders() {
 		for _, r := range p.preferred(uint32(g)) {
 			fuller := float64(leads[r.Node]+1)*share(h.Leader) <
 				float64(leads[h.Leader])*share(r.Node)
-			if fuller && slices.Contains(h.Live, r.ID) && p.node(r.Node).State == NodeUp {
+			if fuller && slices.Contains(h.Live, r.ID) && p.mayLead(r.Node) {
 				leads[r.Node]++
 				leads[h.Leader]--
 				left--

@@ -76,6 +76,60 @@ func TestWhenAGroupMaySwap(t *testing.T) {
 	f(2, true, "", 2, 0)       // and has not, without a quorum
 }
 
+// A replica that its node does not trust gets a new one on the same node, where a quorum of others
+// answers; one that leads hands over first.
+func TestADistrustedReplicaIsReplaced(t *testing.T) {
+	f := func(broken int, want string, down ...int) {
+		t.Helper()
+		p := newPlanned(t)
+		r := p.voters[broken]
+		p.distrusted = map[ReplicaID]bool{r.ID: true}
+		for _, i := range down {
+			p.silent[p.voters[i].Node] = time.Minute
+		}
+		p.want(want)
+		for _, m := range NextMoves(p.state.View(), p.health(), PlanOptions{}).Moves {
+			if c, ok := m.Command.(*StartPlan); ok && (c.Add != r.Node || c.Remove != r.ID) {
+				t.Errorf("replica %v is replaced by %+v", r, c)
+			}
+		}
+	}
+	f(0, "StartPlan ")
+	f(2, "transfer ")
+	f(0, "", 1)    // no quorum without it
+	f(0, "", 0)    // its node does not answer
+	f(0, "", 1, 2) // nothing to make it from
+	p := newPlanned(t)
+	r := p.voters[0]
+	p.distrusted = map[ReplicaID]bool{r.ID: true}
+	p.free = r.Node
+	p.start(0, true)
+	p.want("SwapPlan ")
+	must(t, p.state, &SwapPlan{1})
+	must(t, p.state, &FinishPlan{1})
+	on, _ := p.state.View().ReplicaOn(1, r.Node)
+	if got := p.state.View().Voters(1); len(got) != 3 || on.ID <= r.ID || on.Learner {
+		t.Errorf("%v is on the node, in %v", on, got)
+	}
+	if _, err := ParseState(p.state.AppendSnapshot(nil)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestACopyNotTrustedMeanwhileComesFirst(t *testing.T) {
+	p := newPlanned(t)
+	p.start(0, false)
+	p.distrusted = map[ReplicaID]bool{p.voters[1].ID: true}
+	p.want("AbortPlan ")
+	must(t, p.state, &AbortPlan{1})
+	p.want("StartPlan ") // for that one
+	moves := NextMoves(p.state.View(), p.health(), PlanOptions{}).Moves
+	start, ok := moves[len(moves)-1].Command.(*StartPlan)
+	if !ok || start.Remove != p.voters[1].ID {
+		t.Errorf("it goes on with %+v", moves)
+	}
+}
+
 func TestACopyLostMeanwhileComesFirst(t *testing.T) {
 	p := newPlanned(t)
 	p.start(0, false)

@@ -88,3 +88,43 @@ func TestPlanOfSplit(t *testing.T) {
 		t.Errorf("once it has begun: %+v", moves)
 	}
 }
+
+// A replica that its node does not trust cannot begin, and is replaced only when the split has
+// ended; nor can one whose state such a replica of the parent was to leave.
+func TestASplitEndsWithoutABrokenReplica(t *testing.T) {
+	s := NewState()
+	must(t, s, testCreate(1, 3))
+	for id, name := range []string{2: "b", 3: "c"} {
+		if name != "" {
+			must(t, s, &PutNode{Node: testNode(id, name)})
+			must(t, s, &SetNodeState{Node: NodeID(id), State: NodeUp})
+		}
+	}
+	for id := range NodeID(3) {
+		s.groups[1].Replicas = append(s.groups[1].Replicas[:id:id],
+			Replica{ID: 50 + ReplicaID(id), Node: id + 1})
+	}
+	s.nextReplica = 53
+	must(t, s, &RaiseFeature{Level: splitFeature})
+	must(t, s, &SplitGroup{Group: 1, Epoch: s.groups[1].Epoch})
+	parent, child := s.groups[1].Replicas, s.groups[2].Replicas
+	ends := func(why string, of1, of2 []ReplicaID, want bool) {
+		t.Helper()
+		h := Health{Groups: make([]GroupHealth, 3)}
+		h.Groups[1] = GroupHealth{Leader: 1, Live: []ReplicaID{parent[0].ID, parent[1].ID},
+			Broken: of1}
+		h.Groups[2] = GroupHealth{Leader: 1, Live: []ReplicaID{child[0].ID, child[1].ID},
+			Broken: of2}
+		got := false
+		for _, m := range NextMoves(s.View(), h, PlanOptions{}).Moves {
+			got = got || m.Command != nil && m.Command.kind() == commandEndSplit
+		}
+		if got != want {
+			t.Errorf("%s: the split ends: %v", why, got)
+		}
+	}
+	ends("the third has not begun", nil, nil, false)
+	ends("it is not trusted", nil, []ReplicaID{child[2].ID}, true)
+	ends("its parent is not trusted", []ReplicaID{parent[2].ID}, nil, true)
+	ends("another one's parent is not trusted", []ReplicaID{parent[1].ID}, nil, false)
+}

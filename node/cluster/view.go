@@ -81,15 +81,33 @@ func (v *View) GroupsOf(box *record.Box) []uint32 {
 	return out
 }
 
-// Voters returns the replicas of a group that have votes, and all rows; learners may lack some.
+// Voters returns the replicas of a group that have votes, and all rows; learners may lack some. A
+// node that joins has a view without groups at first: none have voters.
 func (v *View) Voters(group uint32) []Replica {
 	var out []Replica
+	if int(group) >= len(v.Groups) {
+		return out
+	}
 	for _, r := range v.Groups[group].Replicas {
 		if !r.Learner {
 			out = append(out, r)
 		}
 	}
 	return out
+}
+
+// ReplicaOn returns the newest replica of a group that a node has. There are two while a node
+// replaces a replica that it does not trust.
+func (v *View) ReplicaOn(group uint32, node NodeID) (out Replica, ok bool) {
+	if int(group) >= len(v.Groups) {
+		return out, false
+	}
+	for _, r := range v.Groups[group].Replicas { // by id
+		if r.Node == node {
+			out, ok = r, true
+		}
+	}
+	return out, ok
 }
 
 // Meta keeps the state for many goroutines: one applies commands, others look at views and

@@ -147,3 +147,14 @@ func TestMetaRestores(t *testing.T) {
 		t.Fatalf("%v, and %d groups", err, b.View().DataGroups())
 	}
 }
+
+// A view without groups, which a node that joins has at first, has no voters and no replicas.
+func TestViewWithoutGroups(t *testing.T) {
+	v := &View{}
+	if got := v.Voters(MetaGroup); len(got) != 0 {
+		t.Errorf("voters: %v, want none", got)
+	}
+	if r, ok := v.ReplicaOn(MetaGroup, 1); ok {
+		t.Errorf("a replica: %v, want none", r)
+	}
+}

@@ -19,6 +19,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pentad-db/pentad/node"
@@ -132,7 +133,8 @@ type Edge struct {
 
 	// moving is held while a batch is cut and while the oldest records are dropped, as both change
 	// where the next batch begins.
-	moving sync.Mutex
+	moving  sync.Mutex
+	refused atomic.Int64 // bytes of the batch that the quota refused last
 }
 
 // Open opens the data, begins to take records and to ship them.

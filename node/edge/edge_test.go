@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -109,6 +110,9 @@ func TestBlock(t *testing.T) {
 		return err != nil && strings.Contains(err.Error(), "has taken nothing since the start") &&
 			strings.Contains(err.Error(), c.addr) && strings.Contains(err.Error(), "drop-oldest")
 	})
+	if got := codesOf(e); !slices.Equal(got, []string{"outbox_full", "shipping_failed"}) {
+		t.Errorf("problems of a full outbox: %q", got)
+	}
 	if err := e.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -122,6 +126,15 @@ func TestBlock(t *testing.T) {
 	idle(t, e)
 	got, _ := seriesOf(t, rowsOf(t, c.node))
 	from.check(t, got)
+	until(t, "no problem is left", func() bool { return len(codesOf(e)) == 0 })
+}
+
+// codesOf returns what is wrong with an edge.
+func codesOf(e *Edge) (codes []string) {
+	for _, p := range e.Problems() {
+		codes = append(codes, p.Code)
+	}
+	return codes
 }
 
 // batchOf returns records of a tenant of its own.

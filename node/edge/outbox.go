@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"sync"
 
+	"github.com/pentad-db/pentad/node/internal/health"
 	"github.com/pentad-db/pentad/node/internal/lines"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -111,7 +114,7 @@ type outbox struct {
 	state  state
 	size   int64
 	dirty  bool // the state is newer than the file
-	failed error
+	failed health.Latch
 }
 
 // openOutbox reads the file, or makes one for a store with an id that was drawn.
@@ -162,8 +165,25 @@ func (b *outbox) use(h head, store string) error {
 	return nil
 }
 
+// CheckOutbox reads the outbox in the directory of a node that does not run, and changes nothing;
+// it returns how large the file is, 0 when there is none.
+func CheckOutbox(dir string) (damage *segment.CorruptError, size int64, err error) {
+	name := filepath.Join(dir, dirName, boxName)
+	text, err := os.ReadFile(name)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, 0, nil
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	if _, _, _, bad := parseOutbox(text); bad != nil {
+		damage = &segment.CorruptError{File: name, Reason: bad.Error()}
+	}
+	return damage, int64(len(text)), nil
+}
+
 // parseOutbox reads the file: who it is of, its last state, nil without one, and how long it is
-// without a torn end. What is bent before the last line is damage.
+// without a torn end. A line that is bent is damage.
 func parseOutbox(text []byte) (h head, s *state, size int64, err error) {
 	if len(text) > maxBoxBytes {
 		return h, nil, 0, fmt.Errorf("it has %d bytes, %d at most", len(text), maxBoxBytes)
@@ -185,7 +205,7 @@ func parseOutbox(text []byte) (h head, s *state, size int64, err error) {
 			if err == nil {
 				err = errors.Join(next.check(), endless(whole))
 			}
-			if err != nil && len(after) > 0 {
+			if err != nil && !lines.Torn(text, int(size)) {
 				return h, nil, 0, fmt.Errorf("line %d is damaged: %w", number, err)
 			}
 			if err != nil {
@@ -220,8 +240,8 @@ func (b *outbox) now() state {
 func (b *outbox) change(lazy bool, change func(*state) error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.failed != nil {
-		return b.failed
+	if err := b.failed.Err(); err != nil {
+		return err
 	}
 	next := b.state
 	if err := change(&next); err != nil {
@@ -251,8 +271,8 @@ func (b *outbox) sync() error {
 
 // write makes the state durable; mu is held.
 func (b *outbox) write() error {
-	if b.failed != nil || !b.dirty {
-		return b.failed
+	if err := b.failed.Err(); err != nil || !b.dirty {
+		return err
 	}
 	if b.size > rewriteBytes {
 		return b.rewrite()
@@ -262,9 +282,8 @@ func (b *outbox) write() error {
 		if segment.IsNoSpace(err) && b.disk.Truncate(b.size) == nil {
 			return fmt.Errorf("write the outbox: %w: %w", segment.ErrNoSpace, err)
 		}
-		b.failed = fmt.Errorf("what the disk holds of the outbox is not known, start the node "+
-			"anew: %w", err)
-		return b.failed
+		return b.failed.Set(fmt.Errorf("what the disk holds of the outbox is not known; start "+
+			"the node again: %w", err))
 	}
 	b.size, b.dirty = b.size+int64(len(text)), false
 	return nil
@@ -276,8 +295,7 @@ func (b *outbox) rewrite() error {
 		if segment.IsNoSpace(err) {
 			return fmt.Errorf("write the outbox: %w: %w", segment.ErrNoSpace, err)
 		}
-		b.failed = fmt.Errorf("write the outbox: %w", err)
-		return b.failed
+		return b.failed.Set(fmt.Errorf("write the outbox: %w", err))
 	}
 	b.size, b.dirty = int64(len(text)), false
 	return nil

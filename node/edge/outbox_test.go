@@ -100,10 +100,9 @@ func TestOutboxKilled(t *testing.T) {
 	}
 }
 
-// TestOutboxDamage: a bent byte is found, except that a bent last line is one that was torn.
+// TestOutboxDamage: a bent byte is found, also in the last line, which is not taken for a torn one.
 func TestOutboxDamage(t *testing.T) {
-	text, states := begun(t)
-	last := bytes.LastIndexByte(text[:len(text)-1], '\n') + 1
+	text, _ := begun(t)
 	for i := range text {
 		bent := bytes.Clone(text)
 		bent[i] ^= 1
@@ -111,10 +110,8 @@ func TestOutboxDamage(t *testing.T) {
 		d.back(-1)
 		b, err := openOutbox(d, "s", testID)
 		switch {
-		case i < last-1 && err == nil:
+		case err == nil:
 			t.Fatalf("byte %d is bent, and %+v is read", i, b.now())
-		case i >= last && (err != nil || !sameState(b.now(), states[len(states)-2])):
-			t.Fatalf("byte %d of the last line is bent: %v", i, err)
 		case err != nil && !strings.Contains(err.Error(), boxName):
 			t.Fatalf("byte %d: %v does not name the file", i, err)
 		}

@@ -124,6 +124,7 @@ func (g *gate) Put(
 			break
 		}
 		if e.opt.Full == Block || size > e.opt.Quota {
+			e.refused.Store(size)
 			return store.PutResult{}, e.full(size)
 		}
 		if err := e.makeRoom(ctx, size); err != nil {

@@ -15,9 +15,12 @@ import (
 	"net"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/pentad-db/pentad/node/internal/accept"
 )
 
 // cluster is some nodes in this process, over loopback.
@@ -29,6 +32,7 @@ type cluster struct {
 	tls    func(node uint64) *tls.Config // nil for plain TCP
 	files  func(node uint64) Files       // nil for directories
 	answer func(node uint64, question []byte) []byte
+	heard  func(node, from uint64, note []byte) []byte
 	nodes  map[uint64]*clusterNode
 
 	mu    sync.Mutex // guards addrs
@@ -86,10 +90,14 @@ func (c *cluster) open(id uint64) *clusterNode {
 	if old := c.nodes[id]; old != nil {
 		n.machines = old.machines
 	}
-	opt := Options{Node: id, Cluster: 7, Files: files, Listener: listener, Resolve: c.resolve,
-		PlainTCP: c.tls == nil, Groups: c.groups, Fail: func(err error) { n.failed <- err }}
+	opt := Options{Node: id, Cluster: 7, Files: files, Resolve: c.resolve,
+		Listener: accept.New(listener, nil), PlainTCP: c.tls == nil, Groups: c.groups,
+		Fail: func(err error) { n.failed <- err }}
 	if c.tls != nil {
 		opt.TLS = c.tls(id)
+	}
+	if c.heard != nil {
+		opt.Heard = func(node uint64, note []byte) []byte { return c.heard(id, node, note) }
 	}
 	if c.answer != nil {
 		opt.Answer = func(question []byte) []byte { return c.answer(id, question) }
@@ -208,11 +216,12 @@ func TestThreeNodes(t *testing.T) {
 	follower := leader%3 + 1
 	_, err := c.nodes[follower].Propose(t.Context(), 1, []byte("x"))
 	var hint *NotLeaderError
-	if !errors.As(err, &hint) || !errors.Is(err, ErrNotLeader) || hint.Leader != 0 &&
-		Node(hint.Leader) == follower {
+	if !errors.As(err, &hint) || hint.Group != 0 || !errors.Is(err, ErrNotLeader) ||
+		hint.Leader != 0 && Node(hint.Leader) == follower {
 		t.Errorf("a follower answers %v", err)
 	}
-	if _, err := c.nodes[1].Propose(t.Context(), 9, []byte("x")); !errors.Is(err, ErrGroupUnknown) {
+	_, err = c.nodes[1].Propose(t.Context(), 9, []byte("x"))
+	if !errors.Is(err, ErrGroupUnknown) || !strings.Contains(err.Error(), "group 8") {
 		t.Errorf("an unknown group answers %v", err)
 	}
 	index, err := c.nodes[follower].ReadIndex(t.Context(), 1)

@@ -3,6 +3,8 @@ package replica
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -27,6 +29,8 @@ const (
 	// hurryTicks is how long time passes faster for a group that lost its leader: enough for two
 	// elections.
 	hurryTicks = 2 * electionTicks
+	// patienceTicks is how long a replica that may not lead waits for another one to do it: 3 s.
+	patienceTicks = 60
 )
 
 // Network is how a core reaches other nodes.
@@ -51,14 +55,36 @@ type CoreOptions struct {
 	// QuotaBytes bounds what waits for the disk and for machines; default 256 MiB. Above it
 	// proposals are ErrOverloaded and messages that bring entries are dropped.
 	QuotaBytes int64
+	// RetainBytes of log are kept of each group for followers that lag; default by Groups, 4 MiB to
+	// 64 MiB. FileBytes is the size of a file of the log; default 64 MiB. A simulator makes both
+	// small, so that it does in a minute what takes a day.
+	RetainBytes, FileBytes int64
 	// Wake is told which part has something to do; default nothing. Called with no lock held but
 	// that of a queue, it must not block or call back.
 	Wake func(Part)
 	// Fail is called once, when the log has failed or stalls for 10 s: the process must end.
 	Fail func(error)
+	// Starts are the newest starts of this node's process, oldest first and this one last, by
+	// which others notice that the directory was put back from an older state: each is higher than
+	// the one before in its upper 32 bits, and drawn in the others. Default none, which others do
+	// not check.
+	Starts []uint64
+	// Copied says that the directory may be a copy or put back: then all other voters of a group
+	// have to confirm that the replica here knows what it promised, and not only half of them.
+	Copied bool
+	// Trust says that the operator vouches for the directory: what others remember of the replicas
+	// here does not count. They still wait for what all other voters have, so that the newest of
+	// several copies is known before there is a leader: TrustTicks at most, default 2 min. Then
+	// half of them are enough, as the others may be lost.
+	Trust      bool
+	TrustTicks int
 	// Elected is told when the replica of a group here hears of a leader that it did not follow
 	// before, itself included; default nothing. It must not block or call back.
 	Elected func(group uint32)
+	// MayLead reports whether replicas here may lead; default is yes. While it says no, those that
+	// lead let others do it, and none campaigns before its group has had no leader for 3 s. It must
+	// not block.
+	MayLead func() bool
 }
 
 // Part is what one goroutine steps: a worker, the flusher or one of the appliers.
@@ -78,19 +104,22 @@ type Core struct {
 	opt     CoreOptions
 	journal *journal
 	boot    uint64 // no other process or run that had this log had this number
+	nonce   uint64 // drawn, for questions whose answers may come to another process
 	workers []*worker
 	flusher flusher
 	applier applier
 	pending atomic.Int64  // bytes that wait for the disk or a machine
 	stalled atomic.Bool   // the disk is not answering, or is full
 	watched time.Duration // when that was looked at last, by who ticks
+	odd     bool          // likewise: the last tick was an odd one
 	counter atomic.Uint64
 	retain  int64 // bytes of log that are kept of one group
 	snaps   outgoing
 	failing sync.Once
 
-	mu     sync.RWMutex // guards groups, those of workers, and closed
+	mu     sync.RWMutex // guards groups, those of workers, fresh and closed
 	groups map[uint32]*group
+	fresh  map[uint32]uint64 // replicas that were created by this process, by their groups
 	closed bool
 }
 
@@ -100,9 +129,11 @@ type worker struct {
 	part   Part
 	groups []*group // in the order of their numbers; changed by making another
 
-	mu    sync.Mutex // guards dirty and ticks
+	mu    sync.Mutex // guards what follows
 	dirty []*group
-	ticks int
+	ticks int  // that have passed and not been seen to
+	due   bool // they are to be
+	rests bool // all groups rest, see group.rests
 }
 
 // OpenCore opens the shared log. No group runs before it is started.
@@ -113,6 +144,15 @@ func OpenCore(opt CoreOptions) (*Core, Report, error) {
 	opt.Workers, opt.Groups = max(opt.Workers, 1), max(opt.Groups, 16)
 	if opt.QuotaBytes <= 0 {
 		opt.QuotaBytes = 256 << 20
+	}
+	if opt.RetainBytes <= 0 {
+		opt.RetainBytes = min(max(int64(allRetained/opt.Groups), minRetained), maxRetained)
+	}
+	if opt.FileBytes <= 0 {
+		opt.FileBytes = fileBytes
+	}
+	if opt.TrustTicks <= 0 {
+		opt.TrustTicks = trustTicks
 	}
 	if opt.Now == nil {
 		start := time.Now()
@@ -127,9 +167,17 @@ func OpenCore(opt CoreOptions) (*Core, Report, error) {
 	if opt.Fail == nil {
 		opt.Fail = func(error) {}
 	}
-	c := &Core{opt: opt, groups: map[uint32]*group{},
-		retain: min(max(int64(allRetained/opt.Groups), minRetained), maxRetained)}
-	j := &journal{fileBytes: fileBytes, keepBytes: 2 * allRetained,
+	if opt.MayLead == nil {
+		opt.MayLead = func() bool { return true }
+	}
+	var drawn [8]byte
+	if _, err := rand.Read(drawn[:]); err != nil {
+		return nil, Report{}, fmt.Errorf("open replicas: %w", err)
+	}
+	c := &Core{opt: opt, groups: map[uint32]*group{}, fresh: map[uint32]uint64{},
+		nonce:  binary.LittleEndian.Uint64(drawn[:]),
+		retain: opt.RetainBytes}
+	j := &journal{fileBytes: opt.FileBytes, keepBytes: 2 * allRetained,
 		cacheBytes: min(max(allCached/opt.Groups, minCached), maxCached)}
 	j, report, err := openJournal(opt.Files, j)
 	if err != nil {
@@ -167,8 +215,8 @@ func (c *Core) Create(group uint32, replica uint64, voters []uint64, done func(e
 	old, live := g.id.replica, g.id.replica != 0 && !g.dropped
 	g.mu.Unlock()
 	if live || replica <= old || Node(replica) != c.opt.Node || group == 0 {
-		done(fmt.Errorf("create replica %x of group %d: replica %x was here; ids must rise and "+
-			"name this node, and groups begin at 1", replica, group, old))
+		done(fmt.Errorf("create replica %x of %v: replica %x was here; ids must rise and "+
+			"name this node, and groups begin at 1", replica, called(group), old))
 		return
 	}
 	id := identity{replica: replica, config: config{state: &pb.ConfState{Voters: voters}}}
@@ -179,6 +227,9 @@ func (c *Core) Create(group uint32, replica uint64, voters []uint64, done func(e
 		id.config.newest = newestOf(nil, voters)
 	}
 	f.payload = appendIdentity(nil, &id)
+	c.mu.Lock()
+	c.fresh[group] = replica
+	c.mu.Unlock()
 	c.flusher.add(&job{records: []record{{group: g, frame: f}}, sync: true, done: done})
 }
 
@@ -192,13 +243,13 @@ func (c *Core) Start(group uint32, m Machine) error {
 	case c.closed:
 		return ErrClosed
 	case log == nil:
-		return fmt.Errorf("start group %d: %w: create it first", group, ErrGroupUnknown)
+		return fmt.Errorf("start %v: %w: create it first", called(group), ErrGroupUnknown)
 	case c.groups[group] != nil:
-		return fmt.Errorf("start group %d: it runs already", group)
+		return fmt.Errorf("start %v: it runs already", called(group))
 	}
 	g, err := newGroup(c, log, m)
 	if err != nil {
-		return fmt.Errorf("start group %d: %w", group, err)
+		return fmt.Errorf("start %v: %w", called(group), err)
 	}
 	c.groups[group] = g
 	w := g.worker
@@ -222,7 +273,7 @@ func (c *Core) Drop(group uint32, done func(error)) {
 	}
 	c.mu.Unlock()
 	if log == nil {
-		done(fmt.Errorf("drop group %d: %w", group, ErrGroupUnknown))
+		done(fmt.Errorf("drop %v: %w", called(group), ErrGroupUnknown))
 		return
 	}
 	log.mu.Lock()
@@ -251,24 +302,43 @@ func (c *Core) lookup(group uint32) (*group, error) {
 	g := c.groups[group]
 	switch {
 	case c.closed:
-		return nil, fmt.Errorf("group %d: %w", group, ErrClosed)
+		return nil, fmt.Errorf("%v: %w", called(group), ErrClosed)
 	case g == nil:
-		return nil, fmt.Errorf("group %d: %w", group, ErrGroupUnknown)
+		return nil, fmt.Errorf("%v: %w", called(group), ErrGroupUnknown)
 	}
 	return g, nil
 }
 
-// Tick lets 50 ms pass for every group. Ticks that nobody had time for are not made up for.
+// Tick lets 50 ms pass for every group. Where all groups of a worker rest, every second tick passes
+// together with the next one. Other ticks that there was no time for are not made up for.
 func (c *Core) Tick() {
 	c.watch()
 	c.snaps.expire(c)
+	c.odd = !c.odd
 	for _, w := range c.workers {
 		w.mu.Lock()
-		w.ticks = 1
+		w.ticks = min(w.ticks+1, restTicks)
+		w.due = !c.odd || !w.rests
+		due := w.due
 		w.mu.Unlock()
-		c.opt.Wake(w.part)
+		if due {
+			c.opt.Wake(w.part)
+		}
 	}
 	c.flusher.retry()
+}
+
+// Rests reports whether the next two ticks may come together, for the one who ticks to know.
+func (c *Core) Rests() bool {
+	for _, w := range c.workers {
+		w.mu.Lock()
+		rests := w.rests
+		w.mu.Unlock()
+		if !rests {
+			return false
+		}
+	}
+	return !c.odd && c.flusher.began.Load() == 0
 }
 
 // Gone says that the process of another node has ended: groups that it led need not wait until they
@@ -289,32 +359,51 @@ func (c *Core) Deliver(from uint64, group uint32, message []byte) {
 	if err != nil || c.pending.Load() > c.opt.QuotaBytes && len(message) > 1024 {
 		return
 	}
+	if isProof(message) {
+		c.deliverProof(g, from, message)
+		return
+	}
 	m, ok := parseMessage(message)
 	if !ok || m.GetTo() != g.replica || Node(m.GetFrom()) != from {
 		return
 	}
 	c.pending.Add(int64(len(message)))
-	g.post(func() {
+	g.leave(func() {
 		c.pending.Add(-int64(len(message)))
 		g.receive(m)
-	})
+	}, !g.resting.Load() || !isBeat(m))
+}
+
+func (c *Core) deliverProof(g *group, from uint64, message []byte) {
+	p, ok := parseProof(message)
+	if ok && Node(p.to) == c.opt.Node && Node(p.from) == from && from != c.opt.Node {
+		g.post(func() { g.receiveProof(&p) })
+	}
 }
 
 // StepWorker does what waits for the groups of one worker.
 func (c *Core) StepWorker(part Part) bool {
 	w := c.workers[part]
 	w.mu.Lock()
-	dirty, ticks := w.dirty, w.ticks
-	w.dirty, w.ticks = nil, 0
+	dirty, ticks, rest := w.dirty, 0, w.rests
+	if w.dirty = nil; w.due {
+		ticks, w.ticks, w.due = w.ticks, 0, false
+	}
 	w.mu.Unlock()
 	if ticks > 0 {
+		rest = true
 		for _, g := range c.groupsOf(w) {
-			g.process(true)
+			g.process(ticks)
+			rest = rest && g.resting.Load()
 		}
 	}
 	for _, g := range dirty {
-		g.process(false)
+		g.process(0)
+		rest = rest && g.resting.Load()
 	}
+	w.mu.Lock()
+	w.rests = rest
+	w.mu.Unlock()
 	return len(dirty) > 0 || ticks > 0
 }
 
@@ -340,7 +429,7 @@ func (c *Core) Close() error {
 	c.mu.Unlock()
 	for _, g := range groups {
 		g.post(func() { g.stop(ErrClosed) })
-		g.process(false)
+		g.process(0)
 	}
 	c.flusher.drain()
 	c.snaps.close()

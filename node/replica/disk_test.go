@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+
+	"github.com/pentad-db/pentad/node/internal/sector"
 )
 
 // disk is a directory in memory that knows what of it outlives a loss of power. The log never
@@ -142,8 +144,11 @@ func (d *disk) crash(rng *rand.Rand) *disk {
 		data := slices.Clone(f.data)
 		if tail := len(data) - f.synced; tail > 0 {
 			data = data[:f.synced+rng.IntN(tail+1)]
-			if torn := data[f.synced:]; len(torn) > 0 && rng.IntN(2) == 0 {
-				clear(torn[rng.IntN(len(torn)):])
+			share := rng.IntN(4)
+			for at := f.synced; at < len(data); at += sector.Size {
+				if rng.IntN(4) < share {
+					clear(data[at:min(at+sector.Size, len(data))])
+				}
 			}
 		}
 		out.names[name] = &diskFile{disk: out, data: data, synced: len(data)}

@@ -5,15 +5,16 @@ import (
 	"hash/crc32"
 	"slices"
 
+	"github.com/pentad-db/pentad/node/internal/sector"
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
 // Layout of a file of the shared log, FORMAT.md section 1.
 const (
 	flushMagic       = 0x31525450 // "PTR1"
-	flushVersion     = 1          // 1: first
-	flushHeaderBytes = 36         // magic u32, version u16, zero u16, sequence u64, start u64,
-	//                               size u32, frames u32, crc u32 of all of it but itself
+	flushVersion     = 2          // 1: first; 2: whole sectors, masked
+	flushHeaderBytes = 40         // magic u32, version u16, zero u16, sequence u64, start u64,
+	//                               size u32, frames u32, weak u32, crc u32 of all of it but itself
 	frameHeaderBytes = 40 // size u32, crc u32, group u32, kind u8, zero [3], number u64,
 	//                       term u64, index u64
 
@@ -33,7 +34,9 @@ const (
 	kindInstalled   = 8 // it has replaced the state: all earlier entries are void; members
 	kindDropped     = 9 // the replica is gone and its id never comes back: replica
 	kindQuarantined = 10
-	lastKind        = kindQuarantined
+	kindPromised    = 11 // what other replicas are known to have promised: all of it
+	kindFenced      = 12 // it knows less than it promised: why; an empty text takes it back
+	lastKind        = kindFenced
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -105,36 +108,53 @@ type flush struct {
 	start  uint64
 	size   uint32 // of the frames
 	frames uint32
+	weak   uint32 // sectors after the first with at most one bit set
 }
 
-func putFlush(dst []byte, f flush) {
-	binary.LittleEndian.PutUint32(dst, flushMagic)
-	binary.LittleEndian.PutUint32(dst[4:], flushVersion)
-	binary.LittleEndian.PutUint64(dst[8:], f.seq)
-	binary.LittleEndian.PutUint64(dst[16:], f.start)
-	binary.LittleEndian.PutUint32(dst[24:], f.size)
-	binary.LittleEndian.PutUint32(dst[28:], f.frames)
-	sum := crc32.Checksum(dst[:32], castagnoli)
-	binary.LittleEndian.PutUint32(dst[32:], sum)
+// end returns the offset after the flush and its padding.
+func (f *flush) end() uint64 {
+	return f.start + sector.Round(flushHeaderBytes+uint64(f.size))
 }
 
-// parseFlush parses a header that lies at an offset of its file.
-func parseFlush(src []byte, start uint64) (f flush, reason string) {
+// sealFlush makes a flush of a buffer that has room for a header and then frames: it pads it to
+// whole sectors, masks what follows the header, and writes the header. It sets the sizes of f.
+func sealFlush(buf []byte, f flush) []byte {
+	f.size = uint32(len(buf) - flushHeaderBytes)
+	buf = append(buf, make([]byte, f.end()-f.start-uint64(len(buf)))...)
+	sector.Mask(buf[flushHeaderBytes:])
+	f.weak = sector.Weak(buf[sector.Size:])
+	binary.LittleEndian.PutUint32(buf, flushMagic)
+	binary.LittleEndian.PutUint32(buf[4:], flushVersion)
+	binary.LittleEndian.PutUint64(buf[8:], f.seq)
+	binary.LittleEndian.PutUint64(buf[16:], f.start)
+	binary.LittleEndian.PutUint32(buf[24:], f.size)
+	binary.LittleEndian.PutUint32(buf[28:], f.frames)
+	binary.LittleEndian.PutUint32(buf[32:], f.weak)
+	binary.LittleEndian.PutUint32(buf[36:], crc32.Checksum(buf[:36], castagnoli))
+	return buf
+}
+
+// parseFlush parses a header that is at an offset of its file. Torn says of one that cannot be read
+// that it may never have been written.
+func parseFlush(src []byte, start uint64) (f flush, reason string, torn bool) {
 	switch {
+	case sector.IsZero(src[:min(sector.Size, len(src))]):
+		return f, "the first sector of a flush is not written", true
 	case len(src) < flushHeaderBytes:
-		return f, "it ends inside the header of a flush"
+		return f, "the file ends inside the header of a flush", true
 	case binary.LittleEndian.Uint32(src) != flushMagic:
-		return f, "no flush starts here"
-	case crc32.Checksum(src[:32], castagnoli) != binary.LittleEndian.Uint32(src[32:]):
-		return f, "the checksum of a header differs"
+		return f, "no flush starts here", false
+	case crc32.Checksum(src[:36], castagnoli) != binary.LittleEndian.Uint32(src[36:]):
+		return f, "the checksum of a header differs", false
 	}
 	f = flush{seq: binary.LittleEndian.Uint64(src[8:]), start: binary.LittleEndian.Uint64(src[16:]),
-		size: binary.LittleEndian.Uint32(src[24:]), frames: binary.LittleEndian.Uint32(src[28:])}
+		size: binary.LittleEndian.Uint32(src[24:]), frames: binary.LittleEndian.Uint32(src[28:]),
+		weak: binary.LittleEndian.Uint32(src[32:])}
 	if v := binary.LittleEndian.Uint32(src[4:]); v != flushVersion || f.seq == 0 ||
 		f.start != start || f.size > maxFlushBytes {
-		return f, "the flush is of another version or belongs to another place"
+		return f, "the flush is of another version or belongs to another place", false
 	}
-	return f, ""
+	return f, "", false
 }
 
 // config is who belongs to a group as of an index. newest has, sorted, the newest replica that

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"os"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -23,14 +24,19 @@ func example(t *testing.T, name string) []byte {
 	if !found || !ended {
 		t.Fatalf("FORMAT.md has no example %s", name)
 	}
-	var digits strings.Builder
+	var out []byte
 	for line := range strings.Lines(body) {
 		line, _, _ = strings.Cut(line, "#")
-		digits.WriteString(strings.Join(strings.Fields(line), ""))
-	}
-	out, err := hex.DecodeString(digits.String())
-	if err != nil {
-		t.Fatal(err)
+		digits, times, repeated := strings.Cut(line, "*")
+		b, err := hex.DecodeString(strings.Join(strings.Fields(digits), ""))
+		n := 1
+		if repeated && err == nil {
+			n, err = strconv.Atoi(strings.TrimSpace(times))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, bytes.Repeat(b, n)...)
 	}
 	return out
 }
@@ -39,13 +45,23 @@ func TestFormatExample(t *testing.T) {
 	want := example(t, "flush")
 	f := frame{group: 9, kind: kindEntry, number: 4, term: 2, index: 7, payload: []byte("hi")}
 	got := appendFrame(make([]byte, flushHeaderBytes), &f, byte(pb.EntryNormal), true)
-	putFlush(got, flush{seq: 5, size: uint32(len(got) - flushHeaderBytes), frames: 1})
+	got = sealFlush(got, flush{seq: 5, frames: 1})
 	if !bytes.Equal(got, want) {
 		t.Errorf("the writer makes\n%x, FORMAT.md says\n%x", got, want)
 	}
-	head, reason := parseFlush(want, 0)
-	if _, whole := checkFrames(want[flushHeaderBytes:], head); reason != "" || !whole {
-		t.Errorf("the example cannot be read: %s", reason)
+	if p := parsePlace(want, 0); !p.whole {
+		t.Errorf("the example cannot be read: %s", p.reason)
+	}
+}
+
+func TestProofExample(t *testing.T) {
+	p := proof{kind: proofAsk, from: NewID(2, 1), to: NewID(3, 1), number: 9, term: 5, last: 7,
+		lastTerm: 4, commit: 6, commitTerm: 4, starts: []uint64{1<<startBits | 42},
+		known: promises{{replica: NewID(3, 1), term: 5, vote: NewID(3, 1), index: 6}},
+		config: config{index: 3,
+			state: &pb.ConfState{Voters: []uint64{NewID(2, 1), NewID(3, 1)}}}}
+	if want, got := example(t, "proof"), appendProof(nil, &p); !bytes.Equal(got, want) {
+		t.Errorf("the writer makes\n%x, FORMAT.md says\n%x", got, want)
 	}
 }
 

@@ -3,10 +3,8 @@ package replica
 import (
 	"encoding/binary"
 	"fmt"
-	"maps"
 	"math"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -36,10 +34,12 @@ type group struct {
 	replica uint64
 	machine Machine // used by tasks
 	status  atomic.Pointer[Status]
+	resting atomic.Bool // see rests; as of the last time that its worker looked
 
-	mu     sync.Mutex // guards inbox and queued
+	mu     sync.Mutex // guards what follows
 	inbox  []func()
-	queued bool
+	queued bool     // among the dirty ones of its worker
+	woken  bool     // and the worker knows
 	spare  []func() // memory of an inbox that was emptied; its worker's own
 
 	tasks  []func() // applier.mu guards it and busy
@@ -70,8 +70,14 @@ type group struct {
 	uninstall   func()        // ends an install under way
 	deferred    []*pb.Message // appends that wait for the install
 	makingSnap  bool
+	proving     proving
+	known       promises // what other replicas are known to have promised
+	noted       promises // what of it the log was given
 	transferred int
-	keeps       int // ticks until which it does not give its leadership away again
+	keeps       int         // ticks until which it does not give its leadership away again
+	wroteAt     int         // ticks when entries were last given to the log
+	reply       *pb.Message // to a heartbeat, which goes with the next ticks
+	ticking     bool        // these are ticks
 }
 
 // waiter waits for what it proposed.
@@ -109,6 +115,7 @@ func newGroup(c *Core, log *groupLog, m Machine) (*group, error) {
 	log.mu.Lock()
 	g.replica = log.id.replica
 	damage, unknown := log.damage, log.dropped || log.id.replica == 0
+	fenced := log.fenced
 	cut, last := log.cutIndex, log.last()
 	log.mu.Unlock()
 	switch {
@@ -117,6 +124,8 @@ func newGroup(c *Core, log *groupLog, m Machine) (*group, error) {
 	case damage != nil:
 		return nil, fmt.Errorf("%w: %w", ErrStopped,
 			&DamageError{Group: g.id, File: "log", Reason: damage.Error()})
+	case fenced != nil && !c.opt.Trust:
+		return nil, fmt.Errorf("%w: %w: %w", ErrStopped, ErrRolledBack, fenced)
 	case applied > last || applied < cut && cut > 1:
 		return nil, fmt.Errorf("%w: the machine has %d, the log %d to %d; replace this replica "+
 			"by one with a new id", ErrStopped, applied, cut+1, last)
@@ -124,6 +133,11 @@ func newGroup(c *Core, log *groupLog, m Machine) (*group, error) {
 	if err := g.begin(); err != nil {
 		return nil, err
 	}
+	if fenced != nil {
+		c.flusher.addLater(&job{records: []record{{group: log, frame: frame{kind: kindFenced}}},
+			done: func(error) {}})
+	}
+	g.prove(c.fresh[log.group] == g.replica)
 	g.publish()
 	return g, nil
 }
@@ -170,7 +184,7 @@ func (g *group) begin() error {
 	return g.guard(func() error {
 		var err error
 		g.node, err = raft.NewRawNode(&raft.Config{
-			ID: g.replica, ElectionTick: electionTicks, HeartbeatTick: 1,
+			ID: g.replica, ElectionTick: electionTicks, HeartbeatTick: restTicks,
 			Storage: storage{g.log, g}, Applied: applied, AsyncStorageWrites: true,
 			MaxSizePerMsg: maxMessageBytes, MaxCommittedSizePerReady: maxApplyBytes,
 			MaxUncommittedEntriesSize: maxUncommittedBytes,
@@ -191,44 +205,52 @@ func (g *group) guard(f func() error) (err error) {
 		case runtime.Error:
 			panic(r)
 		case error:
-			err = fmt.Errorf("%w: group %d: %w", ErrStopped, g.id, r)
+			err = fmt.Errorf("%w: %w", ErrStopped, r)
 		default:
-			err = fmt.Errorf("%w: group %d: %v", ErrStopped, g.id, r)
+			err = fmt.Errorf("%w: %v", ErrStopped, r)
 		}
 	}()
 	return f()
 }
 
 // post lets the worker do something with the group.
-func (g *group) post(f func()) {
+func (g *group) post(f func()) { g.leave(f, true) }
+
+// leave is post of what may wait, unless wake is set, until the worker is woken.
+func (g *group) leave(f func(), wake bool) {
 	g.mu.Lock()
 	g.inbox = append(g.inbox, f)
-	queued := g.queued
-	g.queued = true
+	queued, woken := g.queued, g.woken
+	g.queued, g.woken = true, woken || wake
 	g.mu.Unlock()
-	if queued {
-		return
-	}
 	w := g.worker
-	w.mu.Lock()
-	w.dirty = append(w.dirty, g)
-	w.mu.Unlock()
-	g.core.opt.Wake(w.part)
+	if !queued {
+		w.mu.Lock()
+		w.dirty = append(w.dirty, g)
+		w.mu.Unlock()
+	}
+	if wake && !woken {
+		g.core.opt.Wake(w.part)
+	}
 }
 
-// process lets a tick pass, does what was posted, and then what the library has ready.
-func (g *group) process(tick bool) {
+// process does what was posted, lets ticks pass, and then does what the library has ready.
+func (g *group) process(ticks int) {
 	g.mu.Lock()
 	inbox, done := g.inbox, 0
-	g.inbox, g.queued = g.spare, false
+	g.inbox, g.queued, g.woken = g.spare, false, false
 	g.mu.Unlock()
+	g.ticking = ticks > 0
 	err := g.guard(func() error {
 		for done < len(inbox) {
 			done++
 			inbox[done-1]()
 		}
-		if tick {
+		for range ticks {
 			g.tick()
+		}
+		if ticks > 0 {
+			g.sendReply()
 		}
 		return g.ready()
 	})
@@ -240,6 +262,7 @@ func (g *group) process(tick bool) {
 	}
 	clear(inbox)
 	g.spare = inbox[:0]
+	g.resting.Store(g.rests())
 	if g.leadershipChanged() {
 		g.publish()
 	}
@@ -249,7 +272,7 @@ func (g *group) process(tick bool) {
 // the votes of others are enough for the library, and who led a term and forgot it with a loss of
 // power could lead it again, with other entries.
 func (g *group) ready() error {
-	for g.err == nil && g.node.HasReady() {
+	for g.err == nil && g.proving.done && g.node.HasReady() {
 		rd := g.node.Ready()
 		for _, state := range rd.ReadStates {
 			g.readAt(state)
@@ -264,7 +287,7 @@ func (g *group) ready() error {
 				g.apply(m)
 			case m.GetType() == pb.MsgVote:
 				asking = append(asking, m)
-			case g.passesOver(m):
+			case g.passesOver(m) || g.keepsReply(m):
 			default:
 				g.send(m)
 			}
@@ -311,6 +334,7 @@ func (g *group) write(m *pb.Message, before []record) {
 		j.records = append(j.records, record{group: g.log, entry: e})
 		j.bytes += len(e.GetData())
 		j.sync = true
+		g.wroteAt = g.ticks
 	}
 	epoch, responses := g.epoch, m.GetResponses()
 	if !j.sync && g.flushing == 0 {
@@ -373,8 +397,19 @@ func (g *group) respond(responses []*pb.Message) {
 
 // receive takes a message of a peer.
 func (g *group) receive(m *pb.Message) {
-	if g.err != nil || g.core.stalled.Load() && m.GetType() == pb.MsgTimeoutNow {
-		return // who cannot write shall not lead
+	if g.err != nil || m.GetType() == pb.MsgTimeoutNow && !g.core.leads() {
+		return
+	}
+	if g.offersLess(m) || g.beyond(m) {
+		return
+	}
+	g.observe(m)
+	if !g.proving.done {
+		g.hearUnproven(m)
+		return
+	}
+	if g.withholds(m) {
+		return
 	}
 	switch m.GetType() {
 	case pb.MsgApp, pb.MsgHeartbeat, pb.MsgSnap:
@@ -395,7 +430,12 @@ func (g *group) receive(m *pb.Message) {
 	}
 }
 
+// send sends a message of the library. Those that ask for votes stay here while it must not
+// campaign.
 func (g *group) send(m *pb.Message) {
+	if t := m.GetType(); (t == pb.MsgPreVote || t == pb.MsgVote) && !g.campaigns() {
+		return
+	}
 	if g.core.opt.Network.Send(Node(m.GetTo()), g.id, appendMessage(m)) {
 		return
 	}
@@ -403,46 +443,6 @@ func (g *group) send(m *pb.Message) {
 	if m.GetType() == pb.MsgSnap {
 		g.node.ReportSnapshot(m.GetTo(), raft.SnapshotFailure)
 	}
-}
-
-// stop ends the group for ever, and answers everybody.
-func (g *group) stop(err error) {
-	if g.err != nil {
-		return
-	}
-	g.err = err
-	g.uninstall()
-	g.lose(err)
-	g.publish()
-}
-
-// lose answers everybody who waits.
-func (g *group) lose(err error) {
-	g.loseWaiters(err, func(*waiter) bool { return true })
-	for _, number := range slices.Sorted(maps.Keys(g.reads)) {
-		r := g.reads[number]
-		delete(g.reads, number)
-		r.done(0, fmt.Errorf("read index of group %d: %w", g.id, err))
-	}
-}
-
-// loseWaiters tells some, in the order in which they came, that nobody knows.
-func (g *group) loseWaiters(err error, which func(*waiter) bool) {
-	for _, number := range slices.Sorted(maps.Keys(g.waiters)) {
-		if which(g.waiters[number]) {
-			g.answer(number, nil, fmt.Errorf("propose to group %d: %w: %w", g.id, ErrUnknown, err))
-		}
-	}
-}
-
-func (g *group) answer(number uint64, result any, err error) {
-	w := g.waiters[number]
-	if w == nil {
-		return
-	}
-	delete(g.waiters, number)
-	g.core.pending.Add(-w.bytes)
-	w.done(result, err)
 }
 
 // leadershipChanged answers those who wait for what another leader decides now.
@@ -469,7 +469,7 @@ func (g *group) leadershipChanged() bool {
 }
 
 func (g *group) notLeader() error {
-	return &NotLeaderError{Group: g.id, Leader: g.node.BasicStatus().Lead}
+	return &NotLeaderError{Group: g.id - 1, Leader: g.node.BasicStatus().Lead}
 }
 
 func u64(v uint64) []byte { return binary.LittleEndian.AppendUint64(nil, v) }

@@ -29,7 +29,7 @@ func (c *Core) ReadIndex(group uint32, done func(index uint64, err error)) {
 	number := c.counter.Add(1)
 	g.post(func() {
 		if g.err != nil {
-			done(0, fmt.Errorf("read index of group %d: %w", group, g.err))
+			done(0, fmt.Errorf("read index of %v: %w", called(group), g.err))
 			return
 		}
 		if g.node.BasicStatus().Lead == raft.None {
@@ -91,6 +91,10 @@ func (g *group) publish() {
 	out := &Status{Replica: g.replica, Leader: st.Lead, Term: st.GetTerm(), Commit: st.GetCommit(),
 		Applied: g.applied, Last: last, Err: g.err,
 		Joint: len(g.config.state.GetVotersOutgoing()) > 0}
+	if !g.proving.done && g.err == nil {
+		out.Unconfirmed, out.Led = g.unconfirmed(), g.proving.led
+	}
+	out.Proven = g.proving.done && !g.proving.guarded
 	if g.err != nil {
 		out.Leader = 0 // who has stopped neither leads nor hears who does
 	}
@@ -115,11 +119,22 @@ func (g *group) publish() {
 
 // tick lets 50 ms pass.
 func (g *group) tick() {
+	g.ticks++
 	if g.err != nil {
+		g.tellFork()
 		return
 	}
-	g.ticks++
-	if g.leads && g.core.stalled.Load() && g.ticks >= g.keeps {
+	if (g.ticks+int(g.id))%noteTicks == 0 {
+		g.remember()
+	}
+	if !g.proving.done {
+		g.proveTick()
+		return
+	}
+	if g.leads {
+		g.heardAt = g.ticks
+	}
+	if g.leads && !g.core.leads() && g.ticks >= g.keeps {
 		g.giveAway()
 	}
 	g.pass()
@@ -133,9 +148,12 @@ func (g *group) tick() {
 	for _, number := range slices.Sorted(maps.Keys(g.reads)) {
 		if r := g.reads[number]; g.ticks >= r.until {
 			delete(g.reads, number)
-			r.done(0, fmt.Errorf("read index of group %d: no majority answered: %w", g.id,
+			r.done(0, fmt.Errorf("read index of %v: no majority answered: %w", called(g.id),
 				g.notLeader()))
 		}
+	}
+	if g.proving.guarded {
+		g.unguard()
 	}
 	if g.ticks%statusTicks == 0 {
 		g.publish()
@@ -147,11 +165,28 @@ func (g *group) tick() {
 	}
 }
 
-// pass lets the time of the library go on.
+// pass lets the time of the library go on. It does so also where nothing may lead, see send: a
+// replica for which no time passes believes that it has just heard its leader, and helps to elect
+// no other one. Only a single voter would lead at once, which cannot write.
 func (g *group) pass() {
-	if g.leads || !g.core.stalled.Load() { // who cannot write shall not campaign
+	if g.leads || !g.proving.guarded && (!g.core.stalled.Load() || !g.alone()) {
 		g.node.Tick()
 	}
+}
+
+// campaigns reports whether the replica may ask for votes. One that may not lead does so after all
+// when the group has been without a leader for long: it may be the only one that has all that was
+// decided. It gives the leadership away when others have that, too.
+func (g *group) campaigns() bool {
+	return g.core.leads() || !g.core.stalled.Load() && g.ticks-g.heardAt > patienceTicks
+}
+
+// leads reports whether replicas here may lead: the disk takes writes, and the owner says so.
+func (c *Core) leads() bool { return !c.stalled.Load() && c.opt.MayLead() }
+
+// alone reports whether no other replica could lead.
+func (g *group) alone() bool {
+	return len(g.config.state.GetVoters()) == 1 && len(g.config.state.GetVotersOutgoing()) == 0
 }
 
 // orphan lets the group miss its leader at once, if that was a replica of a node whose process has
@@ -235,7 +270,7 @@ func (g *group) compact() {
 			g.post(func() {
 				g.syncing = false
 				if err != nil {
-					g.stop(fmt.Errorf("%w: sync group %d: %w", ErrStopped, g.id, err))
+					g.stop(fmt.Errorf("%w: sync the machine: %w", ErrStopped, err))
 				}
 			})
 		})

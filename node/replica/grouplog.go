@@ -36,6 +36,8 @@ type groupLog struct {
 	bytes      int64 // of the frames of entries
 	installing *frame
 	damage     error
+	promises   promises // of other replicas, as noted
+	fenced     error    // it knows less than it promised
 	cacheFirst uint64
 	cache      []*pb.Entry // the newest entries, without gap through the last
 	cacheBytes int
@@ -71,7 +73,7 @@ func (g *groupLog) note(f *frame, at position) error {
 		}
 		g.id, g.dropped = id, false
 		if f.kind == kindCreated { // a new replica: what was lost was of another
-			g.damage, g.installing = nil, nil
+			g.damage, g.installing, g.fenced = nil, nil, nil
 			g.clear(f.index, f.term)
 		} else {
 			g.truncate(f.index, f.term)
@@ -84,10 +86,20 @@ func (g *groupLog) note(f *frame, at position) error {
 		}
 		g.id = identity{replica: binary.LittleEndian.Uint64(f.payload),
 			config: config{state: &pb.ConfState{}}}
-		g.dropped, g.damage, g.installing = true, nil, nil
+		g.dropped, g.damage, g.installing, g.fenced, g.promises = true, nil, nil, nil, nil
 		g.clear(0, 0)
 	case kindQuarantined:
 		g.damage = fmt.Errorf("%s", f.payload)
+	case kindPromised:
+		all, rest, ok := parsePromises(f.payload)
+		if !ok || len(rest) > 0 {
+			return fmt.Errorf("promises that cannot be read")
+		}
+		g.promises = all
+	case kindFenced:
+		if g.fenced = nil; len(f.payload) > 0 {
+			g.fenced = fmt.Errorf("%s", f.payload)
+		}
 	default:
 		return g.noteConfig(f)
 	}

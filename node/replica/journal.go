@@ -8,9 +8,11 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/pentad-db/pentad/node/internal/sector"
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
@@ -41,7 +43,8 @@ type record struct {
 type journal struct {
 	dir        Files
 	newest     File
-	number     uint32 // of the newest file
+	tail       File   // nil before it is opened or made
+	number     uint32 // of the newest file; changed under mu, as extent reads it
 	size       int64  // of the newest file
 	seq        uint64 // of the last flush
 	failed     error  // once set, returned for ever: what a failed sync left on disk is unknown
@@ -50,6 +53,8 @@ type journal struct {
 	cacheBytes int   // of one group
 	keepBytes  int64 // above it, groups that pin the oldest file are written anew
 	loosened   bool  // a file may be needed no more
+	// lost is why the log must fail: a file of it has lost its name.
+	lost atomic.Pointer[error]
 
 	mu     sync.Mutex // guards groups and files
 	groups map[uint32]*groupLog
@@ -57,8 +62,9 @@ type journal struct {
 }
 
 type journalFile struct {
-	file File
-	size int64
+	file  File
+	size  int64
+	going bool // it is being removed
 }
 
 func (l *journal) lookup(group uint32) *groupLog {
@@ -93,6 +99,9 @@ func (l *journal) all() []*groupLog {
 // Errors: ErrNoSpace when there is no room, and the log is as it was; after any other failed write
 // or sync the same error, an ErrLogFailed, for ever.
 func (l *journal) write(records []record) error {
+	if lost := l.lost.Load(); lost != nil && l.failed == nil {
+		l.failed = *lost
+	}
 	if l.failed != nil {
 		return l.failed
 	}
@@ -101,7 +110,8 @@ func (l *journal) write(records []record) error {
 			return err
 		}
 	}
-	if l.size == 0 { // also where there was no room for the first flush before
+	first := l.size == 0 // also where there was no room for the first flush before
+	if first {
 		records = append(l.checkpoints(), records...)
 	}
 	places := make([]position, len(records))
@@ -121,8 +131,8 @@ func (l *journal) write(records []record) error {
 		}
 		places[i].size = uint32(l.size) + uint32(len(l.buf)) - places[i].offset
 	}
-	putFlush(l.buf, flush{seq: l.seq + 1, start: uint64(l.size),
-		size: uint32(len(l.buf) - flushHeaderBytes), frames: uint32(len(records))})
+	l.buf = sealFlush(l.buf,
+		flush{seq: l.seq + 1, start: uint64(l.size), frames: uint32(len(records))})
 	if err := l.put(); err != nil {
 		for i := range records {
 			records[i].group.number--
@@ -130,12 +140,15 @@ func (l *journal) write(records []record) error {
 		return err
 	}
 	l.publish(records, places)
+	if first {
+		return l.vouch()
+	}
 	return nil
 }
 
 // flushSize returns how many bytes a flush of some records takes at most.
 func flushSize(records []record) int {
-	size := flushHeaderBytes
+	size := flushHeaderBytes + sector.Size
 	for i := range records {
 		size += frameHeaderBytes + 1 + len(records[i].frame.payload)
 		if e := records[i].entry; e != nil {
@@ -184,7 +197,8 @@ func (l *journal) publish(records []record, places []position) {
 			}
 		} else {
 			err = r.group.note(&r.frame, places[i])
-			l.loosened = l.loosened || r.frame.kind != kindHardState
+			l.loosened = l.loosened || r.frame.kind != kindHardState &&
+				r.frame.kind != kindPromised
 		}
 		r.group.mu.Unlock()
 		if err != nil {
@@ -223,9 +237,9 @@ func (l *journal) roll() error {
 	if err != nil {
 		return l.fail(err)
 	}
-	l.number++
 	l.newest, l.size, l.loosened = f, 0, true
 	l.mu.Lock()
+	l.number++
 	l.files[l.number] = &journalFile{file: f}
 	l.mu.Unlock()
 	return nil
@@ -278,6 +292,12 @@ func (g *groupLog) checkpoint() []record {
 	if g.damage != nil {
 		out = append(out, rec(kindQuarantined, 0, 0, []byte(g.damage.Error())))
 	}
+	if len(g.promises) > 0 {
+		out = append(out, rec(kindPromised, 0, 0, appendPromises(nil, g.promises)))
+	}
+	if g.fenced != nil {
+		out = append(out, rec(kindFenced, 0, 0, []byte(g.fenced.Error())))
+	}
 	return out
 }
 
@@ -313,6 +333,10 @@ func (l *journal) release() error {
 			l.loosened = false
 			return nil
 		}
+		l.mu.Lock()
+		f := l.files[oldest]
+		f.going = true
+		l.mu.Unlock()
 		if err := l.dir.Remove(journalName(oldest)); err != nil && !os.IsNotExist(err) {
 			return fmt.Errorf("remove log file: %w", err)
 		}
@@ -320,7 +344,6 @@ func (l *journal) release() error {
 			return l.fail(fmt.Errorf("remove %s: sync: %w", journalName(oldest), err))
 		}
 		l.mu.Lock()
-		f := l.files[oldest]
 		delete(l.files, oldest)
 		l.mu.Unlock()
 		if err := f.file.Close(); err != nil {
@@ -345,6 +368,7 @@ func (l *journal) read(group uint32, index uint64, at position) (*pb.Entry, erro
 	if _, err := f.file.ReadAt(buf, int64(at.offset)); err != nil {
 		return nil, damaged(err.Error())
 	}
+	sector.MaskFrom(buf, int64(at.offset-flushHeaderBytes))
 	fr, _, reason := parseFrame(buf)
 	if reason == "" && (fr.group != group || fr.index != index || fr.term != at.term ||
 		fr.kind != kindEntry || len(fr.payload) == 0) {
@@ -358,14 +382,20 @@ func (l *journal) read(group uint32, index uint64, at position) (*pb.Entry, erro
 }
 
 func (l *journal) close() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	var errs []error
+	if l.failed == nil && l.size > 0 {
+		errs = append(errs, l.vouch())
+	}
 	if l.failed == nil {
 		l.failed = ErrClosed
 	}
-	var errs []error
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for _, f := range l.files {
 		errs = append(errs, f.file.Close())
+	}
+	if l.tail != nil {
+		errs = append(errs, l.tail.Close())
 	}
 	clear(l.files)
 	return errors.Join(errs...)

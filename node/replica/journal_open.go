@@ -3,8 +3,11 @@ package replica
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/pentad-db/pentad/node/internal/sector"
 )
 
 // Report says what was found when the shared log was opened.
@@ -31,6 +34,7 @@ type opener struct {
 	number  uint32
 	newest  bool
 	jump    bool                // damage explains why the next flush does not follow the last
+	lossy   bool                // frames may have been lost
 	suspect map[*groupLog]error // groups of which nobody knows yet whether they lost something
 	data    []byte              // a file, in the memory of the one before
 	last    []byte              // the last flush of the file, aliasing data
@@ -47,11 +51,15 @@ func openJournal(dir Files, l *journal) (*journal, Report, error) {
 	if err != nil {
 		return nil, o.report, fmt.Errorf("list log: %w", err)
 	}
+	names = slices.DeleteFunc(names, func(name string) bool { return name == tailName })
 	for i, name := range names {
 		o.newest = i == len(names)-1
 		if err := o.file(name); err != nil {
 			return nil, o.report, errors.Join(err, l.close())
 		}
+	}
+	if err := o.tailed(); err != nil {
+		return nil, o.report, errors.Join(err, l.close())
 	}
 	for g, err := range o.suspect {
 		g.damage = err
@@ -75,8 +83,12 @@ func openJournal(dir Files, l *journal) (*journal, Report, error) {
 // damaged notes a place that cannot be read. Each group may have lost something there; one whose
 // next frame follows upon its last has not.
 func (o *opener) damaged(at int64, reason string) {
-	d := DamageError{File: journalName(o.number), Offset: at, Reason: reason}
-	o.report.Damage = append(o.report.Damage, d)
+	o.damagedIn(journalName(o.number), at, reason)
+}
+
+func (o *opener) damagedIn(file string, at int64, reason string) {
+	d := DamageError{File: file, Offset: at, Reason: reason}
+	o.report.Damage, o.lossy = append(o.report.Damage, d), true
 	for _, g := range o.l.all() {
 		if g.damage == nil && !g.dropped {
 			o.suspect[g] = fmt.Errorf("its frames after %d may be lost: %s at offset %d: %s",
@@ -130,6 +142,7 @@ func (o *opener) file(name string) error {
 	// sync failed to nobody: it is written once more, for what was read must last. So must the
 	// names of files, also of an empty one: the next would come behind a gap.
 	if o.last != nil {
+		sector.Mask(o.last[flushHeaderBytes:])
 		if _, err = f.WriteAt(o.last, o.lastAt); err == nil {
 			err = f.Sync()
 		}
@@ -147,32 +160,31 @@ func (o *opener) file(name string) error {
 func (o *opener) flushes(data []byte) (end int64, err error) {
 	at := uint64(0)
 	for at < uint64(len(data)) {
-		head, reason := parseFlush(data[at:], at)
-		readable, whole := reason == "", false
-		if readable {
-			reason, whole = checkFrames(data[at+flushHeaderBytes:], head)
+		p := parsePlace(data, at)
+		next, found := p.next, p.whole
+		if !p.whole {
+			next, found = flushAfter(data, next, o.l.seq)
 		}
-		next, found := uint64(0), false
-		if !whole {
-			next, found = flushAfter(data, at+1, o.l.seq)
+		if !found && o.newest && p.torn {
+			return int64(at), o.cut(at, p.reason)
 		}
-		if !whole && !found && o.newest {
-			return int64(at), o.cut(at, reason)
+		if p.whole && o.l.seq != 0 && p.head.seq != o.l.seq+1 && !o.jump {
+			o.damaged(int64(at), fmt.Sprintf("flush %d follows flush %d", p.head.seq, o.l.seq))
 		}
-		if whole && o.l.seq != 0 && head.seq != o.l.seq+1 && !o.jump {
-			o.damaged(int64(at), fmt.Sprintf("flush %d follows flush %d", head.seq, o.l.seq))
+		if p.readable { // of a damaged flush, what comes before the damage is taken
+			o.l.seq = max(o.l.seq, p.head.seq)
+			sector.Mask(p.body)
+			o.frames(p.body, p.head, at+flushHeaderBytes)
 		}
-		if readable { // of a damaged flush, what comes before the damage is taken
-			o.l.seq = max(o.l.seq, head.seq)
-			o.frames(data[at+flushHeaderBytes:], head, at+flushHeaderBytes)
+		if !p.whole {
+			o.damaged(int64(at), p.reason)
+		} else if p.reason != "" { // nothing is lost with it
+			o.report.Damage = append(o.report.Damage, DamageError{File: journalName(o.number),
+				Offset: int64(at), Reason: p.reason})
 		}
-		if !whole {
-			o.damaged(int64(at), reason)
-		}
-		o.jump = !whole
-		if whole {
-			o.last, o.lastAt = data[at:at+flushHeaderBytes+uint64(head.size)], int64(at)
-			next = at + flushHeaderBytes + uint64(head.size)
+		o.jump = !p.whole
+		if p.whole {
+			o.last, o.lastAt = data[at:next], int64(at)
 		} else if !found {
 			return int64(at), nil
 		}
@@ -180,6 +192,43 @@ func (o *opener) flushes(data []byte) (end int64, err error) {
 		o.report.Flushes++
 	}
 	return int64(at), nil
+}
+
+// place is what is at an offset of a file.
+type place struct {
+	head     flush
+	body     []byte // what follows the header, masked; it may end early
+	readable bool   // the header can be read
+	whole    bool   // and all frames
+	torn     bool   // a part of it never reached the disk
+	reason   string // why it is not whole; of one that is, what is wrong with its padding
+	next     uint64 // where the next flush is, or where to look for one
+}
+
+func parsePlace(data []byte, at uint64) place {
+	p := place{next: at + sector.Size}
+	p.head, p.reason, p.torn = parseFlush(data[at:], at)
+	if p.readable = p.reason == ""; !p.readable {
+		return p
+	}
+	p.next = p.head.end()
+	p.body = data[at+flushHeaderBytes : min(p.next, uint64(len(data)))]
+	if p.next > uint64(len(data)) {
+		p.reason, p.torn = "the file ends inside a flush", true
+		return p
+	}
+	blank := sector.Blank(data[min(at+sector.Size, p.next):p.next])
+	sector.Mask(p.body)
+	p.reason, p.whole = checkFrames(p.body, p.head)
+	if p.whole && !sector.IsZero(p.body[p.head.size:]) {
+		p.reason = "the padding of a flush is not zero"
+	}
+	sector.Mask(p.body)
+	if !p.whole && blank > p.head.weak {
+		p.reason, p.torn = fmt.Sprintf("%d of the sectors of a flush are not written",
+			blank-p.head.weak), true
+	}
+	return p
 }
 
 func (o *opener) cut(at uint64, reason string) error {
@@ -212,15 +261,8 @@ func checkFrames(src []byte, head flush) (reason string, whole bool) {
 
 // flushAfter looks for a flush of this log that was written after the one numbered seq.
 func flushAfter(data []byte, from, seq uint64) (at uint64, found bool) {
-	for at = from; at+flushHeaderBytes <= uint64(len(data)); at++ {
-		if data[at] != flushMagic&0xff {
-			continue
-		}
-		head, reason := parseFlush(data[at:], at)
-		if reason != "" || head.seq <= seq {
-			continue
-		}
-		if _, whole := checkFrames(data[at+flushHeaderBytes:], head); whole {
+	for at = from; at < uint64(len(data)); at += sector.Size {
+		if p := parsePlace(data, at); p.whole && p.head.seq > seq {
 			return at, true
 		}
 	}
@@ -249,7 +291,7 @@ func (o *opener) frame(f *frame, at position) {
 		g = o.l.add(f.group)
 		g.number = f.number - 1
 		first := f.kind == kindCreated && f.number == 1 ||
-			len(o.report.Damage) == 0 && (f.kind == kindCheckpoint || f.kind == kindDropped)
+			!o.lossy && (f.kind == kindCheckpoint || f.kind == kindDropped)
 		if !first {
 			g.damage = errors.New("the log does not say how it began")
 		}

@@ -3,7 +3,7 @@ package replica
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/pentad-db/pentad/cluster-test/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }

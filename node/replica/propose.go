@@ -45,11 +45,11 @@ func (c *Core) Propose(group uint32, data [][]byte, done func(result any, err er
 		done(nil, fmt.Errorf("propose: %w", err))
 		return
 	case bytes == 0 || bytes > maxProposalBytes:
-		done(nil, fmt.Errorf("propose to group %d: %w: %d bytes, want 1 to %d", group, ErrTooLarge,
-			bytes, maxProposalBytes))
+		done(nil, fmt.Errorf("propose to %v: %w: %d bytes, want 1 to %d", called(group),
+			ErrTooLarge, bytes, maxProposalBytes))
 		return
 	case c.pending.Load()+size > c.opt.QuotaBytes || c.full():
-		done(nil, fmt.Errorf("propose to group %d: %w", group, ErrOverloaded))
+		done(nil, fmt.Errorf("propose to %v: %w", called(group), ErrOverloaded))
 		return
 	}
 	m := mark{replica: g.replica, boot: c.boot, number: c.counter.Add(1)}
@@ -79,7 +79,7 @@ func (g *group) propose(
 	w := &waiter{bytes: bytes, done: done}
 	g.waiters[number] = w
 	if g.err != nil {
-		g.answer(number, nil, fmt.Errorf("propose to group %d: %w", g.id, g.err))
+		g.answer(number, nil, fmt.Errorf("propose to %v: %w", called(g.id), g.err))
 		return
 	}
 	st := g.node.BasicStatus()
@@ -90,9 +90,9 @@ func (g *group) propose(
 	case st.RaftState != raft.StateLeader:
 		g.answer(number, nil, g.notLeader())
 	case errors.Is(err, raft.ErrProposalDropped):
-		g.answer(number, nil, fmt.Errorf("propose to group %d: %w", g.id, ErrOverloaded))
+		g.answer(number, nil, fmt.Errorf("propose to %v: %w", called(g.id), ErrOverloaded))
 	default:
-		g.answer(number, nil, fmt.Errorf("propose to group %d: %w", g.id, err))
+		g.answer(number, nil, fmt.Errorf("propose to %v: %w", called(g.id), err))
 	}
 }
 
@@ -118,7 +118,7 @@ func (c *Core) Change(group uint32, change Change, done func(error)) {
 	add(pb.ConfChangeRemoveNode, change.Remove)
 	add(pb.ConfChangeAddNode, change.Promote)
 	add(pb.ConfChangeAddLearnerNode, change.AddLearner)
-	refused := fmt.Errorf("change group %d: %w", group, ErrChangeRefused)
+	refused := fmt.Errorf("change %v: %w", called(group), ErrChangeRefused)
 	if len(cc.Changes) == 0 {
 		done(refused)
 		return
@@ -262,8 +262,8 @@ func (g *group) run(entries []*pb.Entry) (out appliedEntries) {
 			err = g.machine.Apply(given, results)
 		}
 		if err != nil {
-			g.failed = fmt.Errorf("%w: apply entries %d to %d of group %d: %w", ErrStopped,
-				given[0].Index, out.last, g.id, err)
+			g.failed = fmt.Errorf("%w: apply entries %d to %d: %w", ErrStopped,
+				given[0].Index, out.last, err)
 			out.err = g.failed
 			return out
 		}
@@ -314,15 +314,14 @@ func (g *group) took(out appliedEntries) {
 func (g *group) configure(e *pb.Entry) {
 	cc := &pb.ConfChangeV2{}
 	if err := unmarshalChange(e, cc); err != nil {
-		g.stop(fmt.Errorf("%w: entry %d of group %d changes members: %w", ErrStopped, e.GetIndex(),
-			g.id, err))
+		g.stop(fmt.Errorf("%w: entry %d changes members: %w", ErrStopped, e.GetIndex(), err))
 		return
 	}
 	m, _, ok := parseMark(cc.GetContext())
 	mine := ok && m.replica == g.replica && m.boot == g.core.boot
 	if !g.config.allows(cc) {
 		if mine {
-			g.answer(m.number, nil, fmt.Errorf("change group %d: %w", g.id, ErrChangeRefused))
+			g.answer(m.number, nil, fmt.Errorf("change %v: %w", called(g.id), ErrChangeRefused))
 		}
 		return
 	}

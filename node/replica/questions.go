@@ -19,6 +19,7 @@ const (
 	askQuestion = 1
 	askAnswer   = 2
 	askRefusal  = 3 // without an answer: nothing was done
+	askNote     = 4 // no answer is waited for; the number is 0
 
 	// maxQuestions bounds how many of one node are answered at a time.
 	maxQuestions = 1024
@@ -26,6 +27,8 @@ const (
 	// sent: messages of groups come first, and behind what is large they wait.
 	maxQuestionBytes = fullBatchBytes
 	maxAskQueueBytes = 4 << 20
+	// maxNoteBytes bounds a note. Notes go before what is large.
+	maxNoteBytes = 1 << 10
 )
 
 // asked is a question that waits for its answer.
@@ -77,7 +80,7 @@ func (q *questions) lose(node uint64) {
 	for number, a := range q.waiting {
 		if a.node == node {
 			delete(q.waiting, number)
-			a.answer <- asOutcome{err: fmt.Errorf("%w: the connection with node %d ended",
+			a.answer <- asOutcome{err: fmt.Errorf("%w: the connection with node %016x ended",
 				ErrUnknown, node)}
 		}
 	}
@@ -94,19 +97,19 @@ func (r *Runtime) Ask(ctx context.Context, node uint64, question ...[]byte) ([]b
 		bytes += len(piece)
 	}
 	if bytes > maxQuestionBytes {
-		return nil, fmt.Errorf("ask node %d: %w by %d bytes, at most %d", node, ErrUnreachable,
+		return nil, fmt.Errorf("ask node %016x: %w by %d bytes, at most %d", node, ErrUnreachable,
 			bytes, maxQuestionBytes)
 	}
 	number, answer := t.questions.add(node)
 	if !t.Send(node, askGroup, askMessage(askQuestion, number, question...)) {
 		t.questions.end(node, number, asOutcome{})
-		return nil, fmt.Errorf("ask node %d: %w", node, ErrUnreachable)
+		return nil, fmt.Errorf("ask node %016x: %w", node, ErrUnreachable)
 	}
 	var err error
 	select {
 	case o := <-answer:
 		if o.err != nil {
-			return nil, fmt.Errorf("ask node %d: %w", node, o.err)
+			return nil, fmt.Errorf("ask node %016x: %w", node, o.err)
 		}
 		return o.answer, nil
 	case <-ctx.Done():
@@ -115,7 +118,17 @@ func (r *Runtime) Ask(ctx context.Context, node uint64, question ...[]byte) ([]b
 		err = ErrClosed
 	}
 	t.questions.end(node, number, asOutcome{})
-	return nil, fmt.Errorf("ask node %d: %w: %w", node, ErrUnknown, err)
+	return nil, fmt.Errorf("ask node %016x: %w: %w", node, ErrUnknown, err)
+}
+
+// Tell sends a note of at most 1 KiB to another node, which may get lost. It returns false when it
+// was not sent.
+func (r *Runtime) Tell(node uint64, note []byte) bool {
+	return len(note) <= maxNoteBytes && r.transport.tell(node, note)
+}
+
+func (t *transport) tell(node uint64, note []byte) bool {
+	return t.Send(node, askGroup, askMessage(askNote, 0, note))
 }
 
 func askMessage(kind uint8, number uint64, body ...[]byte) []byte {
@@ -141,6 +154,13 @@ func (t *transport) hear(node uint64, message []byte) {
 		t.questions.end(node, number, asOutcome{answer: body})
 	case askRefusal:
 		t.questions.end(node, number, asOutcome{err: ErrOverloaded})
+	case askNote:
+		if t.opt.Heard == nil || len(body) > maxNoteBytes {
+			return
+		}
+		if answer := t.opt.Heard(node, body); answer != nil {
+			t.tell(node, answer)
+		}
 	case askQuestion:
 		if t.opt.Answer == nil || !t.begin(node) {
 			t.Send(node, askGroup, askMessage(askRefusal, number))

@@ -140,6 +140,16 @@ func (f *flusher) drain() {
 
 func (c *Core) fail(err error) { c.failing.Do(func() { c.opt.Fail(err) }) }
 
+// Lack returns an ErrNoSpace while the log waits for room on the disk, nil else.
+func (c *Core) Lack() error {
+	since := c.flusher.since.Load()
+	if since == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: the log of the groups has waited for room for %v", ErrNoSpace,
+		(c.opt.Now() - time.Duration(since-1)).Round(time.Second))
+}
+
 // watch looks whether the disk answers, and has room. It is not to blame for time in which nobody
 // looked: then the whole process stood still, or its machine.
 func (c *Core) watch() {

@@ -47,10 +47,27 @@ var (
 var (
 	ErrLogFailed = errors.New("the log failed; the process must end, and be started again")
 	ErrNoSpace   = errors.New("no space for writing")
+	// ErrRolledBack: a replica knows less than it promised to others. Its directory was put back
+	// from an older state, or its disk lost what it had synced. It takes no part any more.
+	ErrRolledBack = errors.New("the replica knows less than it promised")
+	// ErrForked: two replicas know different entries to be committed at one index. A majority was
+	// formed with replicas that had lost what they promised.
+	ErrForked = errors.New("two histories of the group were committed")
 	// ErrStopped wraps what made one group stop while the others go on: damage, or an error of its
 	// machine.
 	ErrStopped = errors.New("the group has stopped")
 )
+
+// called is a group as errors name it: as its cluster does, whose first group is 0. The log counts
+// from 1, so that 0 is none.
+type called uint32
+
+func (c called) String() string {
+	if c == 0 {
+		return "an unknown group"
+	}
+	return fmt.Sprintf("group %d", uint32(c)-1)
+}
 
 // DamageError says where the log holds something else than what was written.
 type DamageError struct {
@@ -61,13 +78,13 @@ type DamageError struct {
 }
 
 func (e *DamageError) Error() string {
-	return fmt.Sprintf("damage in the log of group %d, %s at offset %d: %s; replace this replica "+
-		"by one with a new id", e.Group, e.File, e.Offset, e.Reason)
+	return fmt.Sprintf("damage in the log of %v, %s at offset %d: %s; replace this replica "+
+		"by one with a new id", called(e.Group), e.File, e.Offset, e.Reason)
 }
 
 // NotLeaderError is an ErrNotLeader with a hint.
 type NotLeaderError struct {
-	Group  uint32
+	Group  uint32 // as its cluster calls it, see called
 	Leader uint64 // the replica that leads, as far as this one knows; 0 for none
 }
 
@@ -75,7 +92,7 @@ func (e *NotLeaderError) Error() string {
 	if e.Leader == 0 {
 		return fmt.Sprintf("group %d has no leader that this node knows", e.Group)
 	}
-	return fmt.Sprintf("group %d is led by node %d", e.Group, Node(e.Leader))
+	return fmt.Sprintf("group %d is led by node %016x", e.Group, Node(e.Leader))
 }
 
 // Is makes every NotLeaderError an ErrNotLeader.
@@ -161,4 +178,11 @@ type Status struct {
 	Members []Member
 	Joint   bool  // a change of members is in its first phase
 	Err     error // why it has stopped
+	// Proven: after a start, others have confirmed that it knows all that it promised, and it takes
+	// its full part.
+	Proven bool
+	// Unconfirmed are the voters that have not confirmed that yet; it takes no part before.
+	Unconfirmed []uint64
+	// Led is the replica that leads the group meanwhile; 0: none was heard.
+	Led uint64
 }

@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"sync"
 	"time"
+
+	"github.com/pentad-db/pentad/node/internal/accept"
 )
 
 // Options of a runtime. Node, Files, Listener, Resolve and either TLS or PlainTCP are needed.
@@ -19,7 +21,8 @@ type Options struct {
 	Cluster uint64
 	// Files is the directory of the shared log, which nobody else uses; see Directory.
 	Files Files
-	// Listener takes the connections of other nodes; Close closes it.
+	// Listener takes the connections of other nodes; Close closes it. It is tried again after
+	// errors, see package accept.
 	Listener net.Listener
 	// Resolve returns the present address of a node. It must not block.
 	Resolve func(node uint64) (address string, ok bool)
@@ -35,12 +38,21 @@ type Options struct {
 	// SnapshotBytesPerSec bounds what is sent of snapshots; default 64 MiB a second, which leaves
 	// most of a disk and of a gigabit line to everything else.
 	SnapshotBytesPerSec int64
+	// Starts, Copied and Trust say how this process comes after those that had the directory
+	// before; see CoreOptions.
+	Starts        []uint64
+	Copied, Trust bool
 	// Fail is called once when the log has failed or the disk has not answered for 10 s. The
 	// process must end then: a second attempt may be told that bytes are there that are not.
 	Fail func(error)
 	// Elected is told when the replica of a group here hears of a leader that it did not follow
 	// before, itself included. It must not block.
 	Elected func(group uint32)
+	// MayLead reports whether replicas here may lead; default is yes. See CoreOptions.
+	MayLead func() bool
+	// Heard takes a note of another node, see Tell, on the goroutine that hears the node, and
+	// returns one to answer with, if any. It must not block, nor keep the note; default is nothing.
+	Heard func(node uint64, note []byte) (answer []byte)
 	// Answer answers what other nodes Ask, many at once; default is to refuse. The question is its
 	// own, the answer the runtime's. Close waits for it.
 	Answer func(question []byte) []byte
@@ -69,6 +81,9 @@ func (o *Options) validate() error {
 	case (o.TLS == nil) != o.PlainTCP:
 		return errors.New("open replicas: either TLS is given or PlainTCP is set")
 	}
+	if _, tries := o.Listener.(*accept.Listener); !tries {
+		o.Listener = accept.New(o.Listener, nil)
+	}
 	if o.TLS != nil {
 		o.TLS = o.TLS.Clone()
 		o.TLS.ClientAuth, o.TLS.MinVersion = tls.RequireAndVerifyClientCert, tls.VersionTLS13
@@ -93,8 +108,9 @@ func Open(opt Options) (*Runtime, Report, error) {
 	}
 	r.transport = newTransport(opt)
 	core, report, err := OpenCore(CoreOptions{Node: opt.Node, Files: opt.Files,
-		Network: r.transport, Workers: workers, Groups: opt.Groups, QuotaBytes: opt.QuotaBytes,
-		Fail: opt.Fail, Elected: opt.Elected, Wake: func(part Part) {
+		Network: r.transport, Starts: opt.Starts, Copied: opt.Copied, Trust: opt.Trust,
+		Workers: workers, Groups: opt.Groups, QuotaBytes: opt.QuotaBytes,
+		Fail: opt.Fail, Elected: opt.Elected, MayLead: opt.MayLead, Wake: func(part Part) {
 			select {
 			case r.wake[part] <- struct{}{}:
 			default:
@@ -134,15 +150,26 @@ func (r *Runtime) loop(part Part, step func() bool) {
 	}
 }
 
+// tick lets time pass: in pairs of ticks while all groups rest.
 func (r *Runtime) tick() {
 	t := time.NewTicker(tickTime)
 	defer t.Stop()
-	for {
+	for pairs := false; ; {
 		select {
 		case <-r.closing:
 			return
 		case <-t.C:
 			r.core.Tick()
+		}
+		if pairs {
+			r.core.Tick()
+		}
+		if rest := r.core.Rests(); rest != pairs {
+			if pairs = rest; rest {
+				t.Reset(restTicks * tickTime)
+			} else {
+				t.Reset(tickTime)
+			}
 		}
 	}
 }
@@ -230,6 +257,22 @@ func (r *Runtime) TransferLeader(group uint32, to uint64) { r.core.TransferLeade
 
 // SetSnapshotRate changes what Options.SnapshotBytesPerSec says, which is more than 0.
 func (r *Runtime) SetSnapshotRate(bytesPerSec int64) { r.transport.pace.set(bytesPerSec) }
+
+// Lack returns an ErrNoSpace while the log waits for room on the disk, nil else.
+func (r *Runtime) Lack() error { return r.core.Lack() }
+
+// Look looks whether the files of the log are still there. See Core.Look.
+func (r *Runtime) Look() { r.core.Look() }
+
+// Mistaken returns the node of the same cluster that last looked for another node at the address of
+// this one; 0: none has. Then the cluster knows this address from a node that was here before.
+func (r *Runtime) Mistaken() uint64 { return r.transport.mistaken.Load() }
+
+// Verify reads what the log has at rest. See Core.Verify.
+func (r *Runtime) Verify(ctx context.Context, pace func(ctx context.Context, n, all int64) error,
+	damaged func(group uint32, err error)) error {
+	return r.core.Verify(ctx, pace, damaged)
+}
 
 // LogBytes returns the size of the shared log.
 func (r *Runtime) LogBytes() int64 {

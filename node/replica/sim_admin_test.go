@@ -136,7 +136,9 @@ func (a *simAdmin) change(leader *simNode, st *Status) {
 		}
 	}
 	rng, want := a.s.rng, a.s.config.voters
-	damaged := slices.ContainsFunc(a.s.nodes, func(n *simNode) bool { return n.flips > 0 })
+	damaged := slices.ContainsFunc(a.s.nodes, func(n *simNode) bool {
+		return n.flips > 0 || n.copied
+	})
 	quiet := !a.s.healing && len(dead) == 0 && !damaged && rng.IntN(30) == 0
 	var c Change
 	switch {
@@ -170,7 +172,7 @@ func (a *simAdmin) change(leader *simNode, st *Status) {
 		case errors.Is(err, ErrChangeRefused), errors.Is(err, ErrUnknown),
 			errors.Is(err, ErrNotLeader), errors.Is(err, ErrOverloaded),
 			errors.Is(err, ErrLogFailed), errors.Is(err, ErrGroupUnknown),
-			errors.Is(err, errSimRefused):
+			errors.Is(err, errSimRefused), errors.Is(err, ErrRolledBack):
 		default:
 			a.s.violated("group %d: change %+v: %v", a.group, c, err)
 		}
@@ -205,6 +207,9 @@ func (a *simAdmin) steady() bool {
 	leads, _ := leader.core.lookup(a.group)
 	for _, m := range best.Members {
 		n := a.node(m.Replica)
+		if st := n.status(a.group); st == nil || st.Err != nil || !st.Proven || n.copied {
+			return false
+		}
 		if m.Learner || a.dead[m.Replica] || !n.up() ||
 			n.core.Groups()[a.group] != m.Replica {
 			return false

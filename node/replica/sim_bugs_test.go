@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"maps"
 	"slices"
+
+	"github.com/pentad-db/pentad/node/internal/sector"
 )
 
 // bug is one that is planted, in the modelled disk, in the machine or in a client: what a node
@@ -22,11 +24,15 @@ const (
 	bugNoSync        bug = "acknowledged before the log is synced"
 	bugNoSums        bug = "a bit that flipped in the middle of the log is believed"
 	bugSameID        bug = "a lost replica comes back under its old id"
+	bugNoProof       bug = "a replica takes part without proof that it knows what it promised"
+	bugHalf          bug = "half of the others are enough for a directory that was put back"
+	bugOwnClock      bug = "acqs begin with the machine clock of the leader"
 )
 
 func plantedBugs() []bug {
 	return []bug{bugNoMax, bugNoDedupe, bugNoWriters, bugEarlyAck, bugLocalRead, bugNoVote,
-		bugLeaderHorizon, bugLocalHorizon, bugNoSync, bugNoSums, bugSameID}
+		bugLeaderHorizon, bugLocalHorizon, bugNoSync, bugNoSums, bugSameID, bugNoProof,
+		bugHalf, bugOwnClock}
 }
 
 // forgetVotes takes the votes out of what the disk is given.
@@ -44,8 +50,8 @@ func (n *simNode) forgetVotes() {
 	}
 }
 
-// flip changes a bit of the log at rest, in a place whose loss cannot be taken for a torn write:
-// a whole flush follows it. It reports whether there is such a place.
+// flip changes a bit of the log at rest, which is never taken for a torn write. It reports whether
+// there is one to change.
 func (n *simNode) flip() bool {
 	names, _ := n.disk.Names()
 	var places []func(int) *byte
@@ -53,7 +59,7 @@ func (n *simNode) flip() bool {
 		data := n.disk.names[name].data
 		end := len(data)
 		if i == len(names)-1 {
-			end = lastFlush(data)
+			end = lastEnd(data)
 		}
 		if end > 0 {
 			places = append(places, func(r int) *byte { return &data[r%end] })
@@ -70,19 +76,17 @@ func (n *simNode) flip() bool {
 	return true
 }
 
-// lastFlush returns where the last whole flush of a file begins.
-func lastFlush(data []byte) (last int) {
-	for at := 0; ; {
-		head, reason := parseFlush(data[at:], uint64(at))
-		if reason != "" {
-			return last
+// lastEnd returns where the last whole flush of a file ends: what follows may be torn.
+func lastEnd(data []byte) (end int) {
+	for at := uint64(0); at < uint64(len(data)); {
+		p := parsePlace(data, at)
+		if !p.whole {
+			break
 		}
-		if _, whole := checkFrames(data[at+flushHeaderBytes:], head); !whole {
-			return last
-		}
-		last = at
-		at += flushHeaderBytes + int(head.size)
+		at = p.next
+		end = int(at)
 	}
+	return end
 }
 
 // forge changes a command in the log and makes its checksum right again, as a log would see it
@@ -107,15 +111,14 @@ func (n *simNode) forge() bool {
 
 // eachFrame calls back with each frame of a file that can be read.
 func eachFrame(data []byte, do func(raw []byte, f *frame)) {
-	for at := 0; ; {
-		head, reason := parseFlush(data[at:], uint64(at))
-		if reason != "" || uint64(len(data)-at-flushHeaderBytes) < uint64(head.size) {
+	for at := uint64(0); at < uint64(len(data)); {
+		p := parsePlace(data, at)
+		if !p.readable || p.next > uint64(len(data)) {
 			return
 		}
-		at += flushHeaderBytes
-		src := data[at : at+int(head.size)]
-		at += int(head.size)
-		for range head.frames {
+		sector.Mask(p.body)
+		src := p.body[:p.head.size]
+		for range p.head.frames {
 			f, rest, reason := parseFrame(src)
 			if reason != "" {
 				break
@@ -123,8 +126,10 @@ func eachFrame(data []byte, do func(raw []byte, f *frame)) {
 			do(src[:len(src)-len(rest)], &f)
 			src = rest
 		}
+		sector.Mask(p.body)
+		at = p.next
 	}
 }
 
 // slowBugs are those whose finding takes too many runs for the short form.
-func slowBugs() []bug { return []bug{bugLocalRead} }
+func slowBugs() []bug { return []bug{bugLocalRead, bugHalf} }

@@ -58,7 +58,11 @@ func (w *simWriter) send() {
 		s.after(time.Duration(5+s.rng.IntN(50))*time.Millisecond, again)
 		return
 	}
-	reading := w.node.clock()
+	reading, ok := w.node.stamp()
+	if !ok {
+		s.after(time.Duration(5+s.rng.IntN(50))*time.Millisecond, again)
+		return
+	}
 	command := simCommand{simWrite, w.id, sequence, reading}.append(1 + s.rng.IntN(90))
 	run, node := w.node.run, w.node
 	w.node.core.Propose(w.group, [][]byte{command}, func(result any, err error) {
@@ -67,7 +71,8 @@ func (w *simWriter) send() {
 			w.acknowledged(sequence, result.(simRow))
 		case errors.Is(err, ErrUnknown), errors.Is(err, ErrNotLeader),
 			errors.Is(err, ErrOverloaded), errors.Is(err, ErrGroupUnknown),
-			errors.Is(err, ErrLogFailed), errors.Is(err, errSimRefused):
+			errors.Is(err, ErrLogFailed), errors.Is(err, errSimRefused),
+			errors.Is(err, ErrRolledBack):
 			s.after(time.Duration(5+s.rng.IntN(50))*time.Millisecond, again)
 		default:
 			s.violated("propose to node %d: %v", node.id, err)
@@ -89,6 +94,7 @@ func (w *simWriter) acknowledged(sequence uint32, row simRow) {
 		return // an earlier attempt, too, had come through
 	}
 	h := w.s.histories[w.group]
+	w.s.checkAcq(w.group, row.acq)
 	h.acked = append(h.acked, row)
 	h.ackedAcq = max(h.ackedAcq, row.acq)
 	w.s.counts["acknowledged"]++
@@ -113,6 +119,7 @@ func (r *simReader) step() {
 		return
 	}
 	horizon := m.last
+	r.s.checkAcq(r.group, horizon)
 	switch r.s.bug {
 	case bugLeaderHorizon:
 		if leader := r.s.guess(r.group).machine(r.group); leader != nil {
@@ -161,8 +168,8 @@ func (s *simulation) readLatest(group uint32) {
 // moveHorizon lets whoever believes to lead close what its clock has passed.
 func (s *simulation) moveHorizon(group uint32) {
 	for _, n := range s.nodes {
-		if leads(n, group) {
-			n.core.Propose(group, [][]byte{simCommand{simClose, 0, 0, n.clock()}.append(0)},
+		if now, ok := n.time.Stamp(); ok && leads(n, group) {
+			n.core.Propose(group, [][]byte{simCommand{simClose, 0, 0, now}.append(0)},
 				func(any, error) {})
 		}
 	}

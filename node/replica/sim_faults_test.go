@@ -11,7 +11,8 @@ func simFaults() []string {
 	return []string{"crashes", "crashes of all", "cuts", "pauses", "clock jumps", "slow disks",
 		"failed writes", "refused entries", "full", "torn tails", "lost disks", "flips",
 		"damage found", "quarantined", "transfers", "ends seen", "false alarms",
-		"changes", "dropped", "installs", "fetches", "reads", "acknowledged"}
+		"rolled back alone", "rolled back with all down", "fenced", "settled", "changes",
+		"dropped", "installs", "fetches", "reads", "acknowledged"}
 }
 
 // fault lets something bad happen to one node, or to all.
@@ -23,7 +24,7 @@ func (s *simulation) fault() {
 	later := func(ms int) time.Duration {
 		return s.now + time.Duration(100+s.rng.IntN(ms))*time.Millisecond
 	}
-	switch s.rng.IntN(18) {
+	switch s.rng.IntN(20) {
 	case 0, 1:
 		n.crash(s.rng.IntN(2) == 0)
 		n.startSoon()
@@ -42,8 +43,7 @@ func (s *simulation) fault() {
 		s.counts["pauses"]++
 		n.paused = later(3000)
 	case 7:
-		s.counts["clock jumps"]++
-		n.offset = time.Duration(s.rng.IntN(20000)-10000) * time.Millisecond
+		s.stepClock(n)
 	case 8:
 		s.counts["slow disks"]++
 		n.slow = later(4000)
@@ -73,6 +73,8 @@ func (s *simulation) fault() {
 			s.counts["false alarms"]++
 			n.core.Gone(s.pick().id)
 		}
+	case 18, 19:
+		s.rollBack(n)
 	}
 }
 

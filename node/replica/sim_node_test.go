@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/pentad-db/pentad/node/internal/clock"
 )
 
 // errPowerless unwinds what a process did when it ended.
@@ -24,6 +26,9 @@ type simNode struct {
 	disk     *disk
 	machines map[uint32]*simMachine
 	offset   time.Duration // of its wall clock
+	synced   bool          // the kernel says that it is right
+	began    time.Duration // its monotonic clock, likewise
+	time     *clock.Clock  // of the process
 	paused   time.Duration // until then
 	woken    [5]bool       // by part + 2: its step is on the way
 	steps    [5]func()     // likewise, and ticks: made once, as they are most of what happens
@@ -37,6 +42,11 @@ type simNode struct {
 	fuse       int           // operations of the disk until an open is cut short; 0 for never
 	flips      int           // of bits, of which the next open must tell
 	scarred    bool          // there were some
+
+	starts     []uint64  // of its process, as the directory knows them
+	kept       *simImage // a copy of its directory
+	copied     bool      // the directory was put back, and the replicas in it are not proven
+	rolledBack bool      // it was put back once
 }
 
 func newSimNode(s *simulation, id uint64) *simNode {
@@ -130,15 +140,12 @@ func (n *simNode) step(part Part) {
 
 func (n *simNode) tick() {
 	n.core.Tick()
+	n.settle()
 	n.after(50*time.Millisecond, n.ticks)
 }
 
 // up reports whether somebody who asks gets an answer.
 func (n *simNode) up() bool { return n.core != nil && n.paused <= n.s.now }
-
-func (n *simNode) clock() int64 { return int64(simEpoch + n.s.now + n.offset) }
-
-const simEpoch = 400_000 * time.Hour
 
 // operate is what the disk asks before it does something.
 func (n *simNode) operate(operation string) error {
@@ -185,10 +192,12 @@ func (n *simNode) start() {
 		return
 	}
 	n.run++
+	n.nextStart()
 	n.woken, n.paused = [5]bool{}, 0
 	if !n.s.healing && n.s.rng.IntN(12) == 0 {
 		n.fuse = 1 + n.s.rng.IntN(5)
 	}
+	n.startClock()
 	core, report := n.open()
 	n.fuse = 0
 	if core == nil { // it lost power while it opened
@@ -223,7 +232,11 @@ func (n *simNode) start() {
 		if m := n.machines[g]; m == nil || m.replica != groups[g] {
 			n.machines[g] = newSimMachine(n, g, groups[g])
 		}
-		if err := core.Start(g, n.machines[g]); err != nil {
+		switch err := core.Start(g, n.machines[g]); {
+		case isFenced(err):
+			n.fenced(g, groups[g], err)
+			n.drop(g)
+		case err != nil:
 			n.s.violated("node %d: %v", n.id, err)
 		}
 	}
@@ -239,8 +252,11 @@ func (n *simNode) open() (core *Core, report Report) {
 	}()
 	run := n.run
 	core, report, err := OpenCore(CoreOptions{Node: n.id, Files: n.disk, Network: n,
-		Workers: n.s.config.workers, Wake: n.wake,
-		Now: func() time.Duration { return n.s.now },
+		Starts: n.starts, Copied: n.copied && n.s.bug != bugHalf, Trust: n.s.bug == bugNoProof,
+		TrustTicks: 1,
+		Workers:    n.s.config.workers, Wake: n.wake,
+		Now:     func() time.Duration { return n.s.now },
+		MayLead: func() bool { return n.s.bug == bugOwnClock || n.time.MayLead() },
 		Fail: func(error) {
 			n.s.after(0, func() {
 				if n.run == run {
@@ -327,6 +343,7 @@ func (n *simNode) wipe() {
 		}
 	}
 	n.disk, n.machines, n.scarred = newDisk(), map[uint32]*simMachine{}, false
+	n.copied = false
 	n.startSoon()
 }
 
@@ -349,7 +366,10 @@ func (n *simNode) status(group uint32) *Status {
 	if err != nil {
 		return nil
 	}
-	if st.Err != nil && !errors.Is(st.Err, ErrLogFailed) && !errors.Is(st.Err, errSimRefused) {
+	if isFenced(st.Err) {
+		n.fenced(group, st.Replica, st.Err)
+	} else if st.Err != nil && !errors.Is(st.Err, ErrLogFailed) &&
+		!errors.Is(st.Err, errSimRefused) {
 		n.s.violated("node %d: group %d: %v", n.id, group, st.Err)
 	}
 	return &st

@@ -269,6 +269,7 @@ func simulate(t *testing.T, seed uint64, planted bug) (*simulation, uint64) {
 	defer debug.SetGCPercent(debug.SetGCPercent(2000))
 	s := newSimulation(seed, planted)
 	s.every(s.config.faults, s.fault)
+	s.every(1000, s.takeImages)
 	s.until(simFaulty, never)
 	s.heal()
 	s.stop()

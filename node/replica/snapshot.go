@@ -243,8 +243,8 @@ func (g *group) unstick() {
 func (c *Core) OpenSnapshot(file SnapshotFile) (io.ReadCloser, error) {
 	h := c.snaps.borrow(file)
 	if h == nil {
-		return nil, fmt.Errorf("open %s of snapshot %d of group %d: %w", file.Name, file.Index,
-			file.Group, ErrSnapshotGone)
+		return nil, fmt.Errorf("open %s of snapshot %d of %v: %w", file.Name, file.Index,
+			called(file.Group), ErrSnapshotGone)
 	}
 	out := &lent{core: c, handle: h}
 	r, err := h.snapshot.Open(file.Name)
@@ -253,8 +253,8 @@ func (c *Core) OpenSnapshot(file SnapshotFile) (io.ReadCloser, error) {
 		_, err = io.CopyN(io.Discard, r, file.Offset)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open %s of snapshot %d of group %d: %w", file.Name,
-			file.Index, file.Group, err), out.Close())
+		return nil, errors.Join(fmt.Errorf("open %s of snapshot %d of %v: %w", file.Name,
+			file.Index, called(file.Group), err), out.Close())
 	}
 	return out, nil
 }
@@ -323,7 +323,7 @@ func (g *group) install(m *pb.Message) {
 	meta := m.GetSnapshot().GetMetadata()
 	o, ok := parseOffer(m.GetSnapshot().GetData())
 	if !ok {
-		g.stop(fmt.Errorf("%w: the snapshot of group %d cannot be read", ErrStopped, g.id))
+		g.stop(fmt.Errorf("%w: the snapshot cannot be read", ErrStopped))
 		return
 	}
 	o.config.state = meta.GetConfState()
@@ -366,8 +366,8 @@ func (g *group) install(m *pb.Message) {
 			g.applies(func() {
 				err := g.machine.Install(ctx, slices.Clone(o.manifest), g.fetch(o.node, f.index))
 				if err == nil && g.machine.Applied() != f.index {
-					err = fmt.Errorf("BUG: the machine of group %d installed a snapshot of %d and "+
-						"is at %d", g.id, f.index, g.machine.Applied())
+					err = fmt.Errorf("BUG: the machine of %v installed a snapshot of %d and "+
+						"is at %d", called(g.id), f.index, g.machine.Applied())
 				}
 				g.post(func() { end(err) })
 			})

@@ -82,7 +82,7 @@ func (t *transport) serveFile(conn net.Conn) {
 // Open is part of Network.
 func (t *transport) Open(ctx context.Context, node uint64, f SnapshotFile) (io.ReadCloser, error) {
 	if len(f.Name) > maxNameBytes {
-		return nil, fmt.Errorf("fetch a file from node %d: a name of %d bytes, at most %d", node,
+		return nil, fmt.Errorf("fetch a file from node %016x: a name of %d bytes, at most %d", node,
 			len(f.Name), maxNameBytes)
 	}
 	conn, err := t.dial(ctx, node, purposeFile)
@@ -110,7 +110,7 @@ type remoteFile struct {
 }
 
 func (r *remoteFile) wrap(err error) error {
-	return fmt.Errorf("fetch %s from node %d: %w", r.name, r.node, err)
+	return fmt.Errorf("fetch %s from node %016x: %w", r.name, r.node, err)
 }
 
 func (r *remoteFile) Read(p []byte) (int, error) {

@@ -11,6 +11,7 @@ import (
 	"net"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -47,6 +48,7 @@ type transport struct {
 	pace    pace
 
 	questions questions
+	mistaken  atomic.Uint64 // who looked for another node here last
 
 	mu     sync.Mutex // guards everything below
 	closed bool
@@ -260,13 +262,14 @@ func (t *transport) dial(ctx context.Context, node uint64, purpose uint8) (*dial
 	default:
 	}
 	if !ok {
-		return nil, fmt.Errorf("connect to node %d: its address is not known", node)
+		return nil, fmt.Errorf("connect to node %016x: its address is not known", node)
 	}
 	d := net.Dialer{Timeout: handshakeTime}
 	raw, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("connect to node %d: %w", node, err)
+		return nil, fmt.Errorf("connect to node %016x: %w", node, err)
 	}
+	tune(raw)
 	conn := &dialed{Conn: raw}
 	if t.opt.TLS != nil {
 		config := t.opt.TLS.Clone()
@@ -275,7 +278,7 @@ func (t *transport) dial(ctx context.Context, node uint64, purpose uint8) (*dial
 		conn.Conn = tls.Client(conn.under, config)
 	}
 	if !t.keep(conn) {
-		return nil, errors.Join(fmt.Errorf("connect to node %d: there are %d connections", node,
+		return nil, errors.Join(fmt.Errorf("connect to node %016x: there are %d connections", node,
 			maxConns), conn.Close())
 	}
 	_ = conn.SetDeadline(time.Now().Add(handshakeTime))
@@ -283,7 +286,7 @@ func (t *transport) dial(ctx context.Context, node uint64, purpose uint8) (*dial
 		from: t.opt.Node, to: node}))
 	if err = errors.Join(err, conn.flush()); err != nil {
 		t.forget(conn)
-		return nil, fmt.Errorf("connect to node %d at %s: %w", node, addr, err)
+		return nil, fmt.Errorf("connect to node %016x at %s: %w", node, addr, err)
 	}
 	_ = conn.SetDeadline(time.Time{})
 	return conn, nil
@@ -311,15 +314,10 @@ func (t *transport) forget(conn net.Conn) {
 func (t *transport) listen() {
 	for {
 		conn, err := t.opt.Listener.Accept()
-		if errors.Is(err, net.ErrClosed) {
+		if err != nil {
 			return
 		}
-		if err != nil { // too many files are open, or the like
-			if !t.wait(minBackoff) {
-				return
-			}
-			continue
-		}
+		tune(conn)
 		if t.opt.TLS != nil {
 			conn = tls.Server(newHeard(conn), t.opt.TLS)
 		}
@@ -342,7 +340,11 @@ func (t *transport) serve(conn net.Conn) {
 		return
 	}
 	h, ok := parseHello(head[:])
-	if !ok || h.cluster != t.opt.Cluster || h.to != t.opt.Node || !t.proved(conn, h.from) {
+	if !ok || h.cluster != t.opt.Cluster || !t.proved(conn, h.from) {
+		return
+	}
+	if h.to != t.opt.Node {
+		t.mistaken.Store(h.from)
 		return
 	}
 	if h.purpose == purposeFile {

@@ -4,6 +4,7 @@ import (
 	"net"
 	"testing"
 
+	"github.com/pentad-db/pentad/node/internal/accept"
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
@@ -18,8 +19,9 @@ func TestEndOfAProcessIsSeen(t *testing.T) {
 	}
 	other := listen()
 	defer func() { _ = other.Close() }()
-	tr := newTransport(Options{Node: 1, Cluster: 7, Listener: listen(), PlainTCP: true,
-		Resolve: func(uint64) (string, bool) { return other.Addr().String(), true }})
+	tr := newTransport(Options{Node: 1, Cluster: 7, Listener: accept.New(listen(), nil),
+		PlainTCP: true,
+		Resolve:  func(uint64) (string, bool) { return other.Addr().String(), true }})
 	c, _, err := OpenCore(CoreOptions{Node: 1, Files: newDisk(), Network: nowhere{}})
 	if err != nil {
 		t.Fatal(err)
@@ -40,10 +42,7 @@ func TestEndOfAProcessIsSeen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	settle := func() {
-		for c.StepWorker(0) || c.StepFlusher() {
-		}
-	}
+	settle := func() { stepAll(c) }
 	lead := func() net.Conn {
 		conn, err := net.Dial("tcp", tr.opt.Listener.Addr().String())
 		if err != nil {
@@ -77,4 +76,10 @@ func TestEndOfAProcessIsSeen(t *testing.T) {
 		settle()
 		return g.hurry > 0
 	})
+}
+
+// stepAll lets a core do all that there is to do.
+func stepAll(c *Core) {
+	for c.StepWorker(0) || c.StepFlusher() {
+	}
 }

@@ -52,17 +52,26 @@ func TestAFlushAfterASleepMayStall(t *testing.T) {
 	}
 }
 
-// Who leads and has no room on its disk lets others lead, who may have some, and does not ask to
-// lead again before it has.
-func TestAFullDiskHandsOver(t *testing.T) {
-	var sent []*pb.Message
-	d := newDisk()
-	now := time.Duration(0)
-	c, _, err := OpenCore(CoreOptions{Node: 1, Files: d, Network: overheard{sent: &sent},
-		Now: func() time.Duration { return now }})
+// lonely is a core whose peers are played by a test: they agree with all that it says.
+type lonely struct {
+	*testing.T
+	*Core
+	disk  *disk
+	now   time.Duration
+	sent  []*pb.Message
+	asked int // to lead
+	votes int // it asked for
+}
+
+// newLonely returns one that leads group 1 with two others.
+func newLonely(t *testing.T, mayLead func() bool) *lonely {
+	l := &lonely{T: t, disk: newDisk()}
+	c, _, err := OpenCore(CoreOptions{Node: 1, Files: l.disk, Network: overheard{sent: &l.sent},
+		Now: func() time.Duration { return l.now }, MayLead: mayLead})
 	if err != nil {
 		t.Fatal(err)
 	}
+	l.Core = c
 	me := NewID(1, 1)
 	c.Create(1, me, []uint64{me, NewID(2, 1), NewID(3, 1)}, func(e error) { err = e })
 	c.StepFlusher()
@@ -72,47 +81,94 @@ func TestAFullDiskHandsOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	asked := 0 // to lead
-	ticks := func(n int) {
-		for range n {
-			now += 50 * time.Millisecond
-			c.Tick()
-			for c.StepWorker(0) || c.StepFlusher() || c.StepApplier() {
-			}
-			for _, m := range sent {
-				kind, ok := map[pb.MessageType]pb.MessageType{pb.MsgPreVote: pb.MsgPreVoteResp,
-					pb.MsgVote: pb.MsgVoteResp, pb.MsgApp: pb.MsgAppResp,
-					pb.MsgHeartbeat: pb.MsgHeartbeatResp}[m.GetType()]
-				if m.GetType() == pb.MsgTimeoutNow {
-					asked++
-				}
-				if ok {
-					c.Deliver(Node(m.GetTo()), 1, appendMessage(&pb.Message{Type: kind.Enum(),
-						From: m.To, To: m.From, Term: m.Term,
-						Index: new(m.GetIndex() + uint64(len(m.GetEntries())))}))
-				}
-			}
-			sent = nil
+	return l
+}
+
+func (l *lonely) leads() bool {
+	st, err := l.Status(1)
+	return err == nil && st.Leader == NewID(1, 1)
+}
+
+// ticks lets time pass; others answer unless they are silent.
+func (l *lonely) ticks(n int, silent bool) {
+	for range n {
+		l.now += 50 * time.Millisecond
+		l.Tick()
+		for l.StepWorker(0) || l.StepFlusher() || l.StepApplier() {
 		}
+		for _, m := range l.sent {
+			kind, ok := map[pb.MessageType]pb.MessageType{pb.MsgPreVote: pb.MsgPreVoteResp,
+				pb.MsgVote: pb.MsgVoteResp, pb.MsgApp: pb.MsgAppResp,
+				pb.MsgHeartbeat: pb.MsgHeartbeatResp}[m.GetType()]
+			switch m.GetType() {
+			case pb.MsgTimeoutNow:
+				l.asked++
+			case pb.MsgPreVote, pb.MsgVote:
+				l.votes++
+			}
+			if ok && !silent {
+				l.Deliver(Node(m.GetTo()), 1, appendMessage(&pb.Message{Type: kind.Enum(),
+					From: m.To, To: m.From, Term: m.Term,
+					Index: new(m.GetIndex() + uint64(len(m.GetEntries())))}))
+			}
+		}
+		l.sent = nil
 	}
-	ticks(4 * electionTicks)
-	if st, err := c.Status(1); err != nil || st.Leader != me {
-		t.Fatalf("%+v, %v", st, err)
+}
+
+// Who leads and has no room on its disk lets others lead, who may have some, and does not ask to
+// lead again before it has.
+func TestAFullDiskHandsOver(t *testing.T) {
+	l := newLonely(t, nil)
+	l.ticks(4*electionTicks, false)
+	if !l.leads() {
+		t.Fatal("it does not lead")
 	}
-	d.fail = func(operation string) error {
+	l.disk.fail = func(operation string) error {
 		if operation == "write" {
 			return syscall.ENOSPC
 		}
 		return nil
 	}
-	c.Propose(1, [][]byte{[]byte("x")}, func(any, error) {})
-	ticks(4 * electionTicks)
-	if asked == 0 || !c.stalled.Load() {
-		t.Errorf("nobody was asked to lead instead; stalled %v", c.stalled.Load())
+	l.Propose(1, [][]byte{[]byte("x")}, func(any, error) {})
+	l.ticks(4*electionTicks, false)
+	if l.asked == 0 || !l.stalled.Load() {
+		t.Errorf("no other replica was asked to lead; stalled %v", l.stalled.Load())
 	}
-	d.fail = nil
-	ticks(2)
-	if c.stalled.Load() {
+	l.votes = 0
+	l.ticks(2*patienceTicks, true)
+	if l.votes > 0 {
+		t.Errorf("without room it asked for %d votes", l.votes)
+	}
+	l.disk.fail = nil
+	l.ticks(2, false)
+	if l.stalled.Load() {
 		t.Error("with room again it holds itself for stalled")
+	}
+}
+
+// A replica that may not lead lets others do it, and asks for votes only when none does.
+func TestWhoMayNotLeadHandsOver(t *testing.T) {
+	may := true
+	l := newLonely(t, func() bool { return may })
+	l.ticks(4*electionTicks, false)
+	may = false
+	l.ticks(2*electionTicks, false)
+	if !l.leads() || l.asked == 0 {
+		t.Fatalf("leads %v, asked others %d times", l.leads(), l.asked)
+	}
+	l.votes = 0
+	l.ticks(patienceTicks, true) // it loses the others, and its leadership
+	if l.leads() || l.votes > 0 {
+		t.Errorf("leads %v, asked for %d votes", l.leads(), l.votes)
+	}
+	l.ticks(patienceTicks, true)
+	if l.votes == 0 {
+		t.Error("it never asked for votes, though no other replica leads")
+	}
+	may = true
+	l.ticks(4*electionTicks, false)
+	if !l.leads() {
+		t.Error("it does not lead, though it may")
 	}
 }

@@ -12,7 +12,7 @@ import (
 // Layout of what goes between nodes, FORMAT.md section 3.
 const (
 	helloMagic   = 0x314e5450 // "PTN1"
-	helloVersion = 2          // 1: first; 2: nodes ask each other
+	helloVersion = 3          // 1: first; 2: nodes ask each other; 3: replicas prove promises
 	helloBytes   = 32         // magic u32, version u16, purpose u8, zero u8, cluster u64, from u64,
 	//                           to u64
 

@@ -12,9 +12,9 @@ func adviseRandom(data []byte) {
 	_ = unix.Madvise(data, unix.MADV_RANDOM) // only speed is lost without
 }
 
-// Opened reports whether a block has been opened since the segment was, so that its bytes are
-// likely in memory.
-func (s *Sealed) Opened(i int) bool { return s.checked[i>>6].Load()>>(i&63)&1 == 1 }
+// Recent reports whether a block was verified within [VerifyAfter], so that its bytes are likely in
+// memory and opening it reads only its header.
+func (s *Sealed) Recent(i int) bool { return s.clock.fresh(s.verified[i].Load()) }
 
 // WillNeed asks the system to start reading a stretch of the file. It does not wait.
 //

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -75,6 +76,7 @@ func (nullFile) Close() error                           { return nil }
 
 func openSensors(b *testing.B) *Block {
 	s := mustSeal(b, sensors(2048))
+	s.clock = NewClock(time.Now)
 	return firstBlock(b, s)
 }
 

@@ -14,6 +14,8 @@ import (
 type Block struct {
 	sealed *Sealed
 	offset uint64 // in the file
+	front  uint64 // bytes before the chunks
+	body   []byte // the front, and what follows it
 	rows   int
 	kind   uint8
 	stride int // of payloads of one size
@@ -34,13 +36,28 @@ type Block struct {
 	raw  []byte
 	lz   []byte
 	ends []uint32 // ends of the payloads of the open chunk, when their sizes vary
+
+	lengths []uint32 // of payloads that are gathered
+	private bool     // opened by BlockCopy
+	copied  []byte   // memory of its front then
+}
+
+// maxKeptCopy bounds the memory that a Block keeps for copies.
+const maxKeptCopy = 1 << 20
+
+// verify compares the front of the open block with its checksum.
+func (b *Block) verify() error {
+	if at := b.front - 4; checksum(b.body[:at]) != binary.LittleEndian.Uint32(b.body[at:]) {
+		return b.sealed.corrupt(b.offset, "block: its checksum differs")
+	}
+	return nil
 }
 
 // Release lets go of the file, and of memory that only unusual payloads need; the block must be
 // opened again before its next use.
 func (b *Block) Release() {
 	b.Forget()
-	b.flags, b.chunks, b.data = nil, nil, nil
+	b.flags, b.tombs, b.chunks, b.data, b.body = nil, nil, nil, nil, nil
 	for d := range b.keys {
 		b.keys[d] = column{}
 	}
@@ -56,6 +73,9 @@ func (b *Block) Forget() {
 	if cap(b.raw) > maxKeptChunk {
 		b.raw, b.lz = nil, nil
 	}
+	if cap(b.copied) > maxKeptCopy {
+		b.copied = nil
+	}
 }
 
 // Lend swaps the memory for payloads of chunks with another block's, so that many blocks that are
@@ -70,8 +90,8 @@ func (b *Block) Lend(to *Block) {
 // Rows returns the number of rows.
 func (b *Block) Rows() int { return b.rows }
 
-// parse reads the front of block i and returns what is wrong with it. data runs on beyond the
-// block to the end of the file, which is more than loadBytes away.
+// parse reads the front of block i and returns what is wrong with it. data runs on behind the front
+// by more than loadBytes.
 func (b *Block) parse(data []byte, i int, size uint32, known bool) (reason string) {
 	front := uint64(binary.LittleEndian.Uint32(data[4:]))
 	if binary.LittleEndian.Uint32(data) != size || front > uint64(size) ||
@@ -91,7 +111,7 @@ func (b *Block) parse(data []byte, i int, size uint32, known bool) (reason strin
 		return fmt.Sprintf("its header is that of block %d with %d rows, kind %d, flags %x",
 			binary.LittleEndian.Uint32(body[8:]), rows, body[16], body[17])
 	}
-	b.rows, b.kind, b.open = int(rows), body[16], chunk{}
+	b.rows, b.kind, b.open, b.front = int(rows), body[16], chunk{}, front
 	b.stride = int(binary.LittleEndian.Uint32(body[20:]))
 	p := frontParser{head: body[blockHeaderBytes:head], data: data, at: head, end: front - 4,
 		rows: b.rows}
@@ -115,7 +135,7 @@ func (b *Block) parse(data []byte, i int, size uint32, known bool) (reason strin
 	if p.bad || len(p.head) != 0 || p.at != p.end {
 		return "its columns do not fill it"
 	}
-	b.data = data[front:size]
+	b.body = data
 	return ""
 }
 
@@ -198,6 +218,7 @@ func (p *frontParser) word(c *column) {
 	case columnDict:
 		c.dict = p.take(8 * uint64(binary.LittleEndian.Uint32(p.head[1:])))
 		p.head = p.head[5:]
+		p.bad = p.bad || len(c.dict) == 0
 	default:
 		p.bad = true
 	}
@@ -228,22 +249,19 @@ func (b *Block) check() (reason string) {
 		}
 		return ""
 	}
-	first, from := uint64(0), uint64(0)
+	var last chunkEntry
 	for i := range len(b.chunks) / chunkEntryBytes {
-		e := b.chunks[i*chunkEntryBytes:]
-		end, to := uint64(binary.LittleEndian.Uint16(e)), uint64(binary.LittleEndian.Uint32(e[4:]))
-		raw := uint64(binary.LittleEndian.Uint32(e[8:]))
-		if end <= first || end > uint64(b.rows) || to < from || to > uint64(len(b.data)) ||
-			!plausible(e[2], raw, to-from, end-first) || e[3] != 0 {
+		e, ok := b.entry(i)
+		if !ok {
 			return fmt.Sprintf("chunk %d of rows %d to %d at %d to %d makes no sense",
-				i, first, end, from, to)
+				i, e.first, e.end, e.from, e.to)
 		}
-		if b.payloadBytes(int(first), int(end)) != raw {
+		if b.payloadBytes(e.first, e.end) != uint64(e.raw) {
 			return fmt.Sprintf("chunk %d does not hold its payloads", i)
 		}
-		first, from = end, to
+		last = e
 	}
-	if first != uint64(b.rows) || from != uint64(len(b.data)) {
+	if last.end != b.rows || uint64(last.to) != uint64(len(b.data)) {
 		return "its chunks do not fill it"
 	}
 	return ""

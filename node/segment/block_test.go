@@ -290,7 +290,7 @@ func TestBlocksConcurrently(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	clear(s.checked)
+	clear(s.verified)
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {

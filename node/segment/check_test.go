@@ -125,7 +125,7 @@ func TestReadBeyondACut(t *testing.T) {
 	if _, err := WriteSealed(path, in); err != nil {
 		t.Fatal(err)
 	}
-	s, err := OpenSealed(path)
+	s, err := OpenSealed(path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

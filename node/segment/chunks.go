@@ -3,6 +3,7 @@ package segment
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 	"sort"
 
@@ -21,48 +22,96 @@ type chunk struct {
 // openRow opens the chunk that holds a row.
 func (b *Block) openRow(row int) error {
 	n := len(b.chunks) / chunkEntryBytes
-	return b.openChunk(sort.Search(n-1, func(i int) bool {
+	i := sort.Search(n-1, func(i int) bool {
 		return int(binary.LittleEndian.Uint16(b.chunks[i*chunkEntryBytes:])) > row
-	}))
+	})
+	if err := b.openChunk(i); err != nil {
+		return err
+	}
+	if row < b.open.first || row >= b.open.end {
+		first, end := b.open.first, b.open.end
+		b.open = chunk{}
+		return b.corruptChunk(i, 0, fmt.Sprintf("it holds rows %d to %d, and not row %d", first,
+			end, row))
+	}
+	return nil
+}
+
+// chunkEntry is an entry of the chunk directory: rows [first, end), bytes [from, to) behind the
+// front.
+type chunkEntry struct {
+	first, end int
+	from, to   uint32
+	raw        uint32
+	sum        uint32
+	method     uint8
+}
+
+// entry reads and checks an entry of the chunk directory, which may have been damaged since the
+// block was verified.
+func (b *Block) entry(i int) (e chunkEntry, ok bool) {
+	src := b.chunks[i*chunkEntryBytes:]
+	e = chunkEntry{end: int(binary.LittleEndian.Uint16(src)), method: src[2],
+		to: binary.LittleEndian.Uint32(src[4:]), raw: binary.LittleEndian.Uint32(src[8:]),
+		sum: binary.LittleEndian.Uint32(src[12:])}
+	if i > 0 {
+		before := b.chunks[(i-1)*chunkEntryBytes:]
+		e.first = int(binary.LittleEndian.Uint16(before))
+		e.from = binary.LittleEndian.Uint32(before[4:])
+	}
+	return e, src[3] == 0 && e.end > e.first && e.end <= b.rows && e.to >= e.from &&
+		uint64(e.to) <= uint64(len(b.data)) &&
+		plausible(e.method, uint64(e.raw), uint64(e.to-e.from), uint64(e.end-e.first))
 }
 
 // openChunk checks and decompresses a chunk.
 func (b *Block) openChunk(i int) error {
 	b.open = chunk{}
-	e, from := b.chunks[i*chunkEntryBytes:], uint32(0)
-	next := chunk{end: int(binary.LittleEndian.Uint16(e))}
-	if i > 0 {
-		before := b.chunks[(i-1)*chunkEntryBytes:]
-		next.first = int(binary.LittleEndian.Uint16(before))
-		from = binary.LittleEndian.Uint32(before[4:])
+	e, ok := b.entry(i)
+	if !ok {
+		return b.corruptChunk(i, 0, fmt.Sprintf("rows %d to %d at %d to %d make no sense", e.first,
+			e.end, e.from, e.to))
 	}
-	stored := b.data[from:binary.LittleEndian.Uint32(e[4:])]
-	if checksum(stored) != binary.LittleEndian.Uint32(e[12:]) {
-		return b.corruptChunk(i, from, "its checksum differs")
+	stored := b.data[e.from:e.to]
+	if b.private && e.method == chunkRaw {
+		b.raw = append(b.raw[:0], stored...)
+		stored = b.raw
 	}
-	next.raw = stored
-	if e[2] != chunkRaw {
-		raw := int(binary.LittleEndian.Uint32(e[8:]))
-		if err := b.decompress(stored, raw, e[2], next.end-next.first); err != nil {
-			return b.corruptChunk(i, from, err.Error())
+	if checksum(stored) != e.sum {
+		return b.corruptChunk(i, e.from, "its checksum differs")
+	}
+	if !b.setEnds(&e) {
+		return b.corruptChunk(i, e.from, "it does not hold its payloads")
+	}
+	next := chunk{first: e.first, end: e.end, raw: stored}
+	if e.method != chunkRaw {
+		if err := b.decompress(stored, int(e.raw), e.method, e.end-e.first); err != nil {
+			return b.corruptChunk(i, e.from, err.Error())
 		}
 		next.raw = b.raw
 	}
 	b.open = next
-	if b.kind == payloadVaried {
-		b.ends = b.ends[:0]
-		end := uint32(0)
-		for row := next.first; row < next.end; row++ {
-			end += uint32(b.sizes.value(row))
-			b.ends = append(b.ends, end)
-		}
-	}
 	return nil
 }
 
+// setEnds notes where the payloads of a chunk end and reports whether they fill it.
+func (b *Block) setEnds(e *chunkEntry) bool {
+	if b.kind == payloadFixed {
+		return uint64(b.stride)*uint64(e.end-e.first) == uint64(e.raw)
+	}
+	b.ends = b.ends[:0]
+	end := uint64(0)
+	for row := e.first; row < e.end; row++ {
+		if end += min(b.sizes.value(row), math.MaxUint32+1); end > uint64(e.raw) {
+			return false
+		}
+		b.ends = append(b.ends, uint32(end))
+	}
+	return end == uint64(e.raw)
+}
+
 func (b *Block) corruptChunk(i int, from uint32, reason string) error {
-	at := b.offset + uint64(binary.LittleEndian.Uint32(b.sealed.data[b.offset+4:])) + uint64(from)
-	return b.sealed.corrupt(at, "payload chunk %d: %s", i, reason)
+	return b.sealed.corrupt(b.offset+b.front+uint64(from), "payload chunk %d: %s", i, reason)
 }
 
 // decompress fills raw with size bytes.

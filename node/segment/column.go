@@ -61,12 +61,18 @@ func (c *column) value(i int) uint64 {
 	p := c.packed(i)
 	switch c.kind {
 	case columnDict:
-		return binary.LittleEndian.Uint64(c.dict[8*p:])
+		return c.word(p)
 	case columnDec:
 		return fromDecimal(int64(c.base+c.gcd*p), powersOf10[c.exponent])
 	default:
 		return c.base + c.gcd*p
 	}
+}
+
+// word returns an entry of the dictionary; for a number beyond it, which only bytes that were
+// damaged since they were verified hold, the last one.
+func (c *column) word(number uint64) uint64 {
+	return binary.LittleEndian.Uint64(c.dict[8*min(number, uint64(len(c.dict)/8-1)):])
 }
 
 // entry returns an entry of the dictionary of a key column.

@@ -55,11 +55,16 @@ func smallInputs(rng *rand.Rand) map[string]*SealedInput {
 	dict := func(rng *rand.Rand, i int) []byte {
 		return appendWords(nil, []uint64{1 << 60, 1 << 5}[i%2])
 	}
+	three := func(rng *rand.Rand, i int) []byte { // of two bits each
+		return appendWords(nil, []uint64{1 << 60, 1 << 5, 1 << 50}[i%3])
+	}
 	inputs := map[string]*SealedInput{}
 	for name, payload := range map[string]payloadMaker{
 		"words":   float,
 		"tombs":   float,
 		"dict":    dict,
+		"three":   three,
+		"ids":     float,
 		"raw":     randomPayload(3, 0),
 		"varied":  randomPayload(0, 5),
 		"empty":   func(*rand.Rand, int) []byte { return nil },
@@ -69,6 +74,9 @@ func smallInputs(rng *rand.Rand) map[string]*SealedInput {
 		b := &record.Batch{}
 		for i := range 60 {
 			k := record.Key{CID: 3, MID: rng.Int64N(9), MOID: int32(i % 2), CapNs: int64(i) * 1e6}
+			if name == "ids" {
+				k.MID = int64(i%5) * 0x1234_5678_9abc_def // numbered by a dictionary
+			}
 			if name == "tombs" && i%7 == 3 {
 				b.AppendTomb(k)
 				continue
@@ -153,11 +161,11 @@ func TestSealedCutAtEveryByte(t *testing.T) {
 		if err := os.WriteFile(path, data[:size], 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := OpenSealed(path); !errors.As(err, &damage) || damage.File != path {
+		if _, err := OpenSealed(path, nil); !errors.As(err, &damage) || damage.File != path {
 			t.Fatalf("file of %d bytes: %v", size, err)
 		}
 	}
-	if _, err := OpenSealed(path + "x"); !errors.Is(err, os.ErrNotExist) {
+	if _, err := OpenSealed(path+"x", nil); !errors.Is(err, os.ErrNotExist) {
 		t.Fatalf("no file: %v", err)
 	}
 }

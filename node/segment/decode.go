@@ -118,7 +118,7 @@ func (c *column) writeRows(spans []Span, to *wordWriter) {
 		for _, s := range spans {
 			bit := uint(s.Lo) * width
 			for range s.Hi - s.Lo {
-				w.put(binary.LittleEndian.Uint64(c.dict[8*(loadBits(body, bit)&mask):]))
+				w.put(c.word(loadBits(body, bit) & mask))
 				bit += width
 			}
 		}
@@ -147,7 +147,7 @@ func (c *column) writeSome(sel []uint32, to *wordWriter) {
 		}
 	case columnDict:
 		for _, i := range sel {
-			w.put(binary.LittleEndian.Uint64(c.dict[8*(loadBits(body, uint(i)*width)&mask):]))
+			w.put(c.word(loadBits(body, uint(i)*width) & mask))
 		}
 	default:
 		for _, i := range sel {

@@ -131,7 +131,7 @@ func (c *column) writeDense(v *vectors, lo, n int, out unsafe.Pointer) {
 func (c *column) lookUp(w wordWriter, n int) {
 	for range n {
 		number := binary.LittleEndian.Uint64((*[8]byte)(unsafe.Add(w.out, w.at))[:])
-		w.put(binary.LittleEndian.Uint64(c.dict[8*number:]))
+		w.put(c.word(number))
 	}
 }
 

@@ -1,7 +1,6 @@
 package segment
 
 import (
-	"encoding/binary"
 	"math/bits"
 
 	"github.com/pentad-db/pentad/sdk/record"
@@ -34,7 +33,7 @@ type ColumnDescription struct {
 // Describe says how the open block is encoded.
 func (b *Block) Describe() BlockDescription {
 	d := BlockDescription{Rows: b.rows, ChunkBytes: len(b.data), Stride: b.stride,
-		FrontBytes: int(binary.LittleEndian.Uint32(b.sealed.data[b.offset+4:]))}
+		FrontBytes: int(b.front)}
 	d.Payload = [...]string{"empty", "words", "fixed", "varied"}[b.kind]
 	for _, part := range b.flags {
 		d.Flagged += bits.OnesCount8(part)
@@ -55,7 +54,8 @@ func (b *Block) Describe() BlockDescription {
 		if d.Chunks == nil {
 			d.Chunks = map[string]int{}
 		}
-		d.Chunks[[...]string{"raw", "lz4", "shuffled lz4"}[b.chunks[i*chunkEntryBytes+2]]]++
+		method := min(b.chunks[i*chunkEntryBytes+2], chunkShuffled)
+		d.Chunks[[...]string{"raw", "lz4", "shuffled lz4"}[method]]++
 	}
 	return d
 }

@@ -5,13 +5,14 @@ import (
 	"encoding/hex"
 	"errors"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// examples returns the hex examples of FORMAT.md by name.
+// examples returns the hex examples of FORMAT.md by name. Bytes before "* 3" are there three times.
 func examples(t *testing.T) map[string][]byte {
 	t.Helper()
 	text, err := os.ReadFile("FORMAT.md")
@@ -28,11 +29,18 @@ func examples(t *testing.T) map[string][]byte {
 			name = ""
 		case name != "":
 			code, _, _ := strings.Cut(line, "#")
+			code, times, repeated := strings.Cut(code, "*")
 			b, err := hex.DecodeString(strings.Join(strings.Fields(code), ""))
 			if err != nil {
 				t.Fatalf("example %s: %q: %v", name, line, err)
 			}
-			found[name] = append(found[name], b...)
+			n := 1
+			if repeated {
+				if n, err = strconv.Atoi(strings.TrimSpace(times)); err != nil {
+					t.Fatalf("example %s: %q: %v", name, line, err)
+				}
+			}
+			found[name] = append(found[name], bytes.Repeat(b, n)...)
 		}
 	}
 	return found
@@ -46,6 +54,7 @@ func TestFormatExamples(t *testing.T) {
 	t.Run("segment", func(t *testing.T) { checkExampleSealed(t, found["segment"], exampleInput()) })
 	t.Run("texts", func(t *testing.T) { checkExampleSealed(t, found["texts"], exampleTexts()) })
 	t.Run("series", func(t *testing.T) { checkExampleSeries(t, found["series"]) })
+	t.Run("ranks", func(t *testing.T) { checkExampleRanks(t, found["ranks"]) })
 	t.Run("tombs", func(t *testing.T) { checkExampleSealed(t, found["tombs"], exampleTombs()) })
 }
 
@@ -122,11 +131,16 @@ func checkExampleSealed(t *testing.T, example []byte, in *SealedInput) {
 	sameBytes(t, "written", sealBytes(t, in), example)
 }
 
-// A file of a version before the first that anybody got is refused, by name and version.
+// Files of versions before the first release are refused, by name and version.
 func TestTooOldFile(t *testing.T) {
-	_, err := OpenSealed("testdata/v1-segment.seg")
+	_, err := OpenSealed("testdata/v1-segment.seg", nil)
 	var damage *CorruptError
 	if !errors.As(err, &damage) || damage.File != "testdata/v1-segment.seg" ||
+		!strings.Contains(err.Error(), "version 1; this program reads version 2") {
+		t.Fatal(err)
+	}
+	_, _, err = OpenLog("testdata/v1-log", LogOptions{}, replayed(new([]Entry)))
+	if !errors.As(err, &damage) || damage.File != "testdata/v1-log/"+logName(1) ||
 		!strings.Contains(err.Error(), "version 1; this program reads version 2") {
 		t.Fatal(err)
 	}
@@ -136,7 +150,7 @@ func TestTooOldFile(t *testing.T) {
 func TestOldFiles(t *testing.T) {
 	for name, in := range map[string]*SealedInput{"segment": exampleInput(),
 		"texts": exampleTexts(), "tombs": exampleTombs()} {
-		s, err := OpenSealed("testdata/v2-" + name + ".seg")
+		s, err := OpenSealed("testdata/v2-"+name+".seg", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -164,7 +178,7 @@ func TestOldFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	data, err := os.ReadFile("testdata/v1-log/" + logName(1))
+	data, err := os.ReadFile("testdata/v2-log/" + logName(1))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/pentad-db/pentad/node/internal/sector"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -25,7 +26,8 @@ func FuzzOpenLog(f *testing.F) {
 		if mend {
 			mendLog(data)
 		}
-		_, _, err := readLog("log", data, func(*LogFlush, *CorruptError) error { return nil })
+		_, _, err := readLog("log", slices.Clone(data),
+			func(*LogFlush, *CorruptError) error { return nil })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,12 +60,13 @@ func mendLog(data []byte) {
 	for at := uint64(0); at+flushHeaderBytes <= uint64(len(data)); {
 		src := data[at:]
 		size := binary.LittleEndian.Uint64(src[24:])
-		if size > uint64(len(src)-flushHeaderBytes) {
+		end := sector.Round(flushHeaderBytes + size)
+		if size > uint64(len(src)) || end > uint64(len(src)) {
 			return
 		}
-		sum := checksum2(src[:36], src[flushHeaderBytes:flushHeaderBytes+size])
-		binary.LittleEndian.PutUint32(src[36:], sum)
-		at += flushHeaderBytes + size
+		binary.LittleEndian.PutUint32(src[40:], checksum(src[flushHeaderBytes:end]))
+		binary.LittleEndian.PutUint32(src[44:], checksum(src[:44]))
+		at += end
 	}
 }
 
@@ -155,7 +158,7 @@ func readHostile(t *testing.T, data []byte) (blocks int) {
 	if err != nil {
 		return 0
 	}
-	clear(s.checked)
+	clear(s.verified)
 	var b Block
 	var dst record.Batch
 	for at := uint64(sealedHeaderBytes); blocks < s.Blocks() && at+4 <= s.end; blocks++ {

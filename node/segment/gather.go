@@ -227,14 +227,11 @@ func growOffsets(dst *record.Batch, start, n int) {
 // gatherPayloads appends payloads to dst, which holds start rows; of those that are split into
 // words so many of them, or with 0 all.
 func (b *Block) gatherPayloads(p *positions, words int, dst *record.Batch, start int) error {
-	total := uint64(b.stride) * uint64(p.n)
-	if b.kind == payloadVaried {
-		total = 0
-		for k := range p.n {
-			total += b.sizes.value(p.at(k))
-		}
-	}
+	total := b.payloadBytesOf(p)
 	if total > math.MaxUint32 || uint64(len(dst.Data))+total > math.MaxUint32 {
+		if err := b.verify(); err != nil { // sizes may be large because they are damaged
+			return err
+		}
 		return fmt.Errorf("gather %d payloads of %d bytes: a batch holds 4 GiB at most", p.n, total)
 	}
 	if b.kind == payloadWords {
@@ -249,8 +246,29 @@ func (b *Block) gatherPayloads(p *positions, words int, dst *record.Batch, start
 		}
 		return nil
 	}
-	// Chunks are checked before dst changes its shape; most selections lie in one or two.
-	data, at := slices.Grow(dst.Data, int(total)), len(dst.Data)
+	return b.gatherChunks(p, total, dst, start)
+}
+
+// payloadBytesOf returns the size of the payloads at the positions.
+func (b *Block) payloadBytesOf(p *positions) uint64 {
+	if b.kind != payloadVaried {
+		return uint64(b.stride) * uint64(p.n)
+	}
+	total := uint64(0)
+	for k := range p.n {
+		total += min(b.sizes.value(p.at(k)), math.MaxUint32+1)
+	}
+	return total
+}
+
+// maxTrusted is how many bytes room is made for at once by sizes that may be damaged.
+const maxTrusted = 64 << 20
+
+// gatherChunks is gatherPayloads for payloads in chunks. These are checked before dst changes its
+// shape; most selections are in one or two.
+func (b *Block) gatherChunks(p *positions, total uint64, dst *record.Batch, start int) error {
+	data, at := slices.Grow(dst.Data, int(min(total, maxTrusted))), len(dst.Data)
+	b.lengths = b.lengths[:0]
 	for k := range p.n {
 		row := p.at(k)
 		if row < b.open.first || row >= b.open.end {
@@ -258,7 +276,12 @@ func (b *Block) gatherPayloads(p *positions, words int, dst *record.Batch, start
 				return err
 			}
 		}
-		data = append(data, b.openPayload(row)...)
+		payload := b.openPayload(row)
+		data = append(data, payload...)
+		b.lengths = append(b.lengths, uint32(len(payload)))
+	}
+	if len(data) > math.MaxUint32 {
+		return b.sealed.corrupt(b.offset, "sizes of payloads are damaged")
 	}
 	dst.Data = data[:at]
 	if b.kind == payloadFixed {
@@ -271,8 +294,8 @@ func (b *Block) gatherPayloads(p *positions, words int, dst *record.Batch, start
 	growOffsets(dst, start, p.n)
 	dst.Data = data
 	end := uint32(at)
-	for k := range p.n {
-		end += uint32(b.sizes.value(p.at(k)))
+	for _, size := range b.lengths {
+		end += size
 		dst.Offsets = append(dst.Offsets, end)
 	}
 	return nil

@@ -10,14 +10,17 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+
+	"github.com/pentad-db/pentad/node/internal/sector"
 )
 
 // Layout of a log file, FORMAT.md section 1.
 const (
 	flushMagic       = 0x314c5450 // "PTL1"
-	flushVersion     = 1          // 1: first
-	flushHeaderBytes = 40         // magic u32, version u16, unsynced u16, sequence u64, start
-	//                               u64, bytes u64, frames u32, crc u32 of all of it but itself
+	flushVersion     = 2          // 1: first; 2: whole sectors, masked; a checksum of the header
+	flushHeaderBytes = 48         // magic u32, version u16, unsynced u16, sequence u64, start
+	//                               u64, bytes u64, frames u32, weak u32, crc u32 of what follows
+	//                               the header, crc u32 of the header before it
 	frameHeaderBytes = 28 // bytes u32, shard u32, term u64, index u64, kind u8, zero [3]
 
 	logSuffix = ".log"
@@ -52,6 +55,12 @@ func (e *Entry) size() int { return frameHeaderBytes + len(e.Data) + len(e.Rest)
 type LogOptions struct {
 	// FileBytes is the size from which on a new file is started; default 64 MiB.
 	FileBytes int64
+	// Durable is the sequence of a flush that is known to have been synced; 0: none is. A log that
+	// ends before it is damaged.
+	Durable uint64
+	// Oldest is the number of a file before which nothing is needed any more; 0: not known. A log
+	// whose first file has a greater number is damaged.
+	Oldest uint64
 }
 
 // LogReport says what OpenLog found and mended.
@@ -85,13 +94,17 @@ type Log struct {
 
 	// syncing is held while the newest file is synced or gives way to the next, and before mu.
 	syncing sync.Mutex
-	newest  file // changed under syncing
+	newest  file // changed under syncing and mu
 
 	mu     sync.Mutex // guards what follows
 	sizes  map[uint64]int64
 	seq    uint64 // of the last flush
 	synced uint64 // of the last flush that is known to be durable
 	failed error  // once set, returned for ever: what a failed sync left on disk is unknown
+	lack   error  // of space, that the last flush met
+	lacked int64  // bytes of that flush
+
+	lacks chan struct{} // see Lacks
 }
 
 // flushMemories is where flushes are put together; the many logs of a node share what is in the
@@ -110,7 +123,8 @@ func (l *Log) setSize(number uint64, size int64) {
 // tail of the last file, which is what a crash leaves of a flush that was never acknowledged, is
 // cut off and reported.
 //
-// Errors: *CorruptError for damage anywhere else; an error of replay, wrapped.
+// Errors: *CorruptError for damage: also for a last flush that was written whole and does not match
+// its checksum; an error of replay, wrapped.
 func OpenLog(
 	dir string, opt LogOptions, replay func(fileSeq uint64, e Entry) error,
 ) (*Log, LogReport, error) {
@@ -154,7 +168,7 @@ func (l *Log) Write(entries []Entry) (fileSeq uint64, err error) {
 		err = l.roll()
 	}
 	if err != nil {
-		return 0, err
+		return 0, l.NoteLack(err, int64(size))
 	}
 	_, unsynced, _ = l.state()
 	memory := flushMemories.Get().(*[]byte)
@@ -164,11 +178,12 @@ func (l *Log) Write(entries []Entry) (fileSeq uint64, err error) {
 		*memory = nil
 	}
 	if _, err := l.newest.WriteAt(flush, l.size); err != nil {
-		return 0, l.undo(err)
+		return 0, l.NoteLack(l.undo(err), int64(len(flush)))
 	}
 	l.size += int64(len(flush))
 	l.mu.Lock()
 	l.seq++
+	l.lack, l.lacked = nil, 0
 	l.sizes[l.number] = l.size
 	l.mu.Unlock()
 	return l.number, nil
@@ -205,21 +220,15 @@ func (l *Log) state() (seq, unsynced uint64, err error) {
 	return l.seq, l.seq - l.synced, l.failed
 }
 
-// appendFlush appends a flush that starts at an offset of its file, of which so many before it wait
-// for a sync; size is that of its frames.
+// appendFlush appends a flush that starts at an offset of its file; unsynced flushes before it wait
+// for a sync, and size is that of its frames.
 func appendFlush(
 	dst []byte, seq, unsynced, start uint64, entries []Entry, size int,
 ) []byte {
 	at := len(dst)
-	dst = slices.Grow(dst, flushHeaderBytes+size)
-	dst = binary.LittleEndian.AppendUint32(dst, flushMagic)
-	dst = binary.LittleEndian.AppendUint16(dst, flushVersion)
-	dst = binary.LittleEndian.AppendUint16(dst, uint16(unsynced))
-	dst = binary.LittleEndian.AppendUint64(dst, seq)
-	dst = binary.LittleEndian.AppendUint64(dst, start)
-	dst = binary.LittleEndian.AppendUint64(dst, uint64(size))
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(entries)))
-	dst = append(dst, 0, 0, 0, 0)
+	whole := int(sector.Round(flushHeaderBytes + uint64(size)))
+	dst = slices.Grow(dst, whole)
+	dst = dst[:at+flushHeaderBytes]
 	for i := range entries {
 		e := &entries[i]
 		dst = binary.LittleEndian.AppendUint32(dst, uint32(len(e.Data)+len(e.Rest)))
@@ -229,8 +238,21 @@ func appendFlush(
 		dst = append(dst, e.Kind, 0, 0, 0)
 		dst = append(append(dst, e.Data...), e.Rest...)
 	}
-	head, frames := dst[at:at+flushHeaderBytes], dst[at+flushHeaderBytes:]
-	binary.LittleEndian.PutUint32(head[36:], checksum2(head[:36], frames))
+	end := len(dst)
+	dst = dst[:at+whole]
+	clear(dst[end:])
+	head, body := dst[at:at+flushHeaderBytes], dst[at+flushHeaderBytes:]
+	sector.Mask(body)
+	binary.LittleEndian.PutUint32(head, flushMagic)
+	binary.LittleEndian.PutUint16(head[4:], flushVersion)
+	binary.LittleEndian.PutUint16(head[6:], uint16(unsynced))
+	binary.LittleEndian.PutUint64(head[8:], seq)
+	binary.LittleEndian.PutUint64(head[16:], start)
+	binary.LittleEndian.PutUint64(head[24:], uint64(end-at-flushHeaderBytes))
+	binary.LittleEndian.PutUint32(head[32:], uint32(len(entries)))
+	binary.LittleEndian.PutUint32(head[36:], sector.Weak(dst[at+sector.Size:]))
+	binary.LittleEndian.PutUint32(head[40:], checksum(body))
+	binary.LittleEndian.PutUint32(head[44:], checksum(head[:44]))
 	return dst
 }
 
@@ -243,6 +265,39 @@ func (l *Log) fail(err error) error {
 	}
 	return l.failed
 }
+
+// NoteLack remembers a lack of space until a flush finds room: for a flush of some bytes, or for
+// what must be written elsewhere before it. It returns the error; others are not noted.
+func (l *Log) NoteLack(err error, size int64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if IsNoSpace(err) && l.failed == nil {
+		l.lack, l.lacked = err, size
+		select {
+		case l.lacks <- struct{}{}:
+		default:
+		}
+	}
+	return err
+}
+
+// Failure returns the error that every call returns for ever, an ErrLogFailed; nil for none.
+func (l *Log) Failure() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.failed
+}
+
+// Lack returns the ErrNoSpace that the last flush met and how many bytes it had; nil when there was
+// room for it.
+func (l *Log) Lack() (flushBytes int64, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lacked, l.lack
+}
+
+// Lacks has one when a flush has met a lack of space since it was last received from.
+func (l *Log) Lacks() <-chan struct{} { return l.lacks }
 
 // Roll lets the next flush begin a new file, so that Remove can delete what is there now.
 func (l *Log) Roll() { l.full = l.full || l.size > 0 }
@@ -276,8 +331,10 @@ func (l *Log) roll() error {
 	}
 	old := l.newest
 	l.number++
-	l.newest, l.size, l.full = f, 0, false
-	l.setSize(l.number, 0)
+	l.size, l.full = 0, false
+	l.mu.Lock()
+	l.newest, l.sizes[l.number] = f, 0
+	l.mu.Unlock()
 	err = l.dir.Sync()
 	if old != nil {
 		err = errors.Join(err, old.Close())
@@ -322,6 +379,13 @@ func (l *Log) Files() map[uint64]int64 {
 // Path returns the name of a file of the log.
 func (l *Log) Path(number uint64) string { return filepath.Join(l.path, logName(number)) }
 
+// LastSynced returns the sequence of the last flush that is known to be durable.
+func (l *Log) LastSynced() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.synced
+}
+
 // Stats returns the present sizes.
 func (l *Log) Stats() LogStats {
 	l.mu.Lock()
@@ -341,7 +405,9 @@ func (l *Log) Close() error {
 		return nil
 	}
 	f := l.newest
+	l.mu.Lock()
 	l.newest = nil
+	l.mu.Unlock()
 	_ = l.fail(errors.New("it is closed"))
 	return f.Close()
 }

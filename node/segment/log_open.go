@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+
+	"github.com/pentad-db/pentad/node/internal/sector"
 )
 
 func openLog(
@@ -12,7 +14,8 @@ func openLog(
 	if opt.FileBytes <= 0 {
 		opt.FileBytes = defaultLogFileBytes
 	}
-	l := &Log{dir: dir, path: path, opt: opt, sizes: map[uint64]int64{}}
+	l := &Log{dir: dir, path: path, opt: opt, sizes: map[uint64]int64{},
+		lacks: make(chan struct{}, 1)}
 	r := logReader{log: l, replay: replay}
 	if err := r.files(); err != nil {
 		return nil, r.report, err
@@ -49,13 +52,20 @@ type logReader struct {
 	loose  uint64  // flushes at its end that its last one does not prove to be synced
 }
 
-// secure makes the last flush durable, and those before it that it does not prove to be. They were
-// replayed, but a process that was killed may have left them to the kernel alone, and one whose
-// sync failed to nobody: they are written once more.
+// secure writes the last flush again and syncs it, and the flushes before it that it does not prove
+// to be durable. They were replayed, but a process that was killed may have left them in the page
+// cache, and one whose sync failed may have lost them there.
 func (r *logReader) secure() error {
+	n := uint64(len(r.starts))
+	loose := r.starts[n-min(n, r.loose):]
 	from := r.log.size
-	if n := uint64(len(r.starts)); n > 0 {
-		from = r.starts[n-min(n, r.loose)]
+	for i, start := range loose {
+		end := r.log.size
+		if i+1 < len(loose) {
+			end = loose[i+1]
+		}
+		from = min(from, start)
+		sector.Mask(r.buf[start+flushHeaderBytes : end])
 	}
 	if _, err := r.log.newest.WriteAt(r.buf[from:r.log.size], from); err != nil {
 		return err
@@ -78,6 +88,10 @@ func (r *logReader) files() error {
 			return fmt.Errorf("list log: %s in %s is not a log file; move it away",
 				name, r.log.path)
 		}
+		if oldest := r.log.opt.Oldest; r.number == 0 && oldest != 0 && number > oldest {
+			r.number = oldest
+			return r.corrupt(0, "the file is missing, but there are newer ones")
+		}
 		if r.number != 0 && number != r.number+1 {
 			r.number++
 			return r.corrupt(0, "the file is missing, but there are older and newer ones")
@@ -86,6 +100,12 @@ func (r *logReader) files() error {
 		if err := r.file(i == len(names)-1); err != nil {
 			return err
 		}
+	}
+	if r.log.seq < r.log.opt.Durable {
+		r.number = max(r.number, 1)
+		return r.corrupt(r.log.size, fmt.Sprintf("the log ends at flush %d, and flush %d was "+
+			"durable: its newest files or the end of this one are missing", r.log.seq,
+			r.log.opt.Durable))
 	}
 	return nil
 }
@@ -117,7 +137,7 @@ func (r *logReader) file(last bool) error {
 		}
 		r.log.seq = f.seq
 		r.starts, r.loose = append(r.starts, int64(at)), f.unsynced+1
-		at += flushHeaderBytes + uint64(len(f.frames))
+		at += f.bytes
 	}
 	r.report.Files++
 	r.log.number, r.log.size = r.number, int64(at)
@@ -128,7 +148,7 @@ func (r *logReader) file(last bool) error {
 // mend decides what a flush is that cannot be read: a torn tail, which it cuts, or damage: what a
 // good flush behind it says was synced.
 func (r *logReader) mend(data []byte, at uint64, last bool, cause *flushError) error {
-	if !last || cause.whole {
+	if !last || !cause.torn || r.log.seq < r.log.opt.Durable {
 		return r.corrupt(int64(at), cause.reason)
 	}
 	if next, found := proofAfter(data, at, r.log.seq); found {
@@ -146,7 +166,7 @@ func (r *logReader) mend(data []byte, at uint64, last bool, cause *flushError) e
 func (r *logReader) flush(f *flush, at uint64) error {
 	r.report.Flushes++
 	at += flushHeaderBytes
-	src := f.frames
+	src := f.unmask()
 	for range f.entries {
 		e, rest, reason := parseFrame(src)
 		if reason != "" {
@@ -165,53 +185,78 @@ func (r *logReader) flush(f *flush, at uint64) error {
 	return nil
 }
 
-// flush is a flush whose checksum holds; frames aliases the file.
+// flush is a flush whose checksums hold; body aliases the file.
 type flush struct {
 	seq      uint64
 	unsynced uint64 // flushes just before it that were not known to be synced
 	entries  uint32
-	frames   []byte
+	size     uint64 // of the frames
+	bytes    uint64 // of the flush in the file
+	body     []byte // masked frames and padding, until unmask
 }
 
-// flushError says why no flush can be read at an offset. Whole: the bytes are not those of a
-// torn write, whatever follows.
+// unmask returns the frames. It changes the bytes that were parsed, so it is called once.
+func (f *flush) unmask() []byte {
+	sector.Mask(f.body)
+	return f.body[:f.size]
+}
+
+// flushError says why no flush can be read at an offset. Torn: a part of it never reached the disk,
+// so the write was not acknowledged, unless a later flush says that this one was synced.
 type flushError struct {
 	reason string
-	whole  bool
+	torn   bool
 }
 
 func parseFlush(data []byte, at uint64) (flush, *flushError) {
 	src := data[at:]
+	damaged := func(format string, args ...any) (flush, *flushError) {
+		return flush{}, &flushError{reason: fmt.Sprintf(format, args...)}
+	}
+	torn := func(format string, args ...any) (flush, *flushError) {
+		return flush{}, &flushError{torn: true, reason: fmt.Sprintf(format, args...)}
+	}
+	if sector.IsZero(src[:min(sector.Size, len(src))]) {
+		return torn("the first sector of a flush is not written")
+	}
 	if len(src) < flushHeaderBytes {
-		return flush{}, &flushError{reason: "the file ends inside the header of a flush"}
+		return torn("the file ends inside the header of a flush")
 	}
 	if binary.LittleEndian.Uint32(src) != flushMagic {
-		return flush{}, &flushError{reason: "no flush starts here"}
+		return damaged("no flush starts here")
 	}
 	if v := binary.LittleEndian.Uint16(src[4:]); v != flushVersion {
-		// A torn write leaves zeros, so any other version was written by another program.
-		reason := fmt.Sprintf("flush of version %d; this program reads version %d", v, flushVersion)
-		return flush{}, &flushError{reason: reason, whole: v != 0}
+		return damaged("flush of version %d; this program reads version %d", v, flushVersion)
 	}
-	size := binary.LittleEndian.Uint64(src[24:])
-	if size > maxFlushBytes || size > uint64(len(src)-flushHeaderBytes) {
-		return flush{}, &flushError{reason: "the file ends inside a flush"}
+	if checksum(src[:44]) != binary.LittleEndian.Uint32(src[44:]) {
+		return damaged("the checksum of the header of a flush differs")
 	}
-	frames := src[flushHeaderBytes : flushHeaderBytes+size]
 	if binary.LittleEndian.Uint64(src[16:]) != at {
-		return flush{}, &flushError{reason: "the flush belongs to another place"}
-	}
-	if checksum2(src[:36], frames) != binary.LittleEndian.Uint32(src[36:]) {
-		return flush{}, &flushError{reason: "the checksum of a flush differs"}
+		return damaged("the flush belongs to another place")
 	}
 	f := flush{seq: binary.LittleEndian.Uint64(src[8:]),
 		unsynced: uint64(binary.LittleEndian.Uint16(src[6:])),
-		entries:  binary.LittleEndian.Uint32(src[32:]), frames: frames}
-	if f.unsynced >= f.seq {
-		return flush{}, &flushError{whole: true, reason: fmt.Sprintf(
-			"flush %d cannot follow %d that were not synced", f.seq, f.unsynced)}
+		entries:  binary.LittleEndian.Uint32(src[32:]), size: binary.LittleEndian.Uint64(src[24:])}
+	if f.size > maxFlushBytes {
+		return damaged("a flush of %d bytes, at most %d", f.size, maxFlushBytes)
 	}
-	return f, nil
+	if f.unsynced >= f.seq {
+		return damaged("flush %d cannot follow %d that were not synced", f.seq, f.unsynced)
+	}
+	f.bytes = sector.Round(flushHeaderBytes + f.size)
+	if f.bytes > uint64(len(src)) {
+		return torn("the file ends inside a flush")
+	}
+	f.body = src[flushHeaderBytes:f.bytes:f.bytes]
+	if checksum(f.body) == binary.LittleEndian.Uint32(src[40:]) {
+		return f, nil
+	}
+	blank := sector.Blank(src[sector.Size:f.bytes])
+	if weak := binary.LittleEndian.Uint32(src[36:]); blank > weak {
+		return torn("%d of the %d sectors of a flush are not written", blank-weak,
+			f.bytes/sector.Size)
+	}
+	return damaged("the checksum of a flush differs, although all of its sectors were written")
 }
 
 func parseFrame(src []byte) (e Entry, rest []byte, reason string) {

@@ -1,13 +1,14 @@
 package segment
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/pentad-db/pentad/node/internal/sector"
 )
 
 // LogFlush is one flush of a log file as it lies there. What it holds is valid during the call
@@ -51,8 +52,8 @@ func readLog(
 			damage := &CorruptError{File: path, Offset: int64(at), Reason: bad.reason}
 			next, found := flushAfter(data, at, last)
 			_, proved := proofAfter(data, at, last)
-			if !found || !bad.whole && !proved {
-				return damage, !bad.whole, nil
+			if !found || bad.torn && !proved {
+				return damage, bad.torn, nil
 			}
 			damage.Reason += fmt.Sprintf("; a good flush follows at offset %d", next)
 			if err := visit(nil, damage); err != nil {
@@ -65,7 +66,7 @@ func readLog(
 			return nil, false, err
 		}
 		last = f.seq
-		at += flushHeaderBytes + uint64(len(f.frames))
+		at += f.bytes
 	}
 	return nil, false, nil
 }
@@ -73,9 +74,8 @@ func readLog(
 func visitFlush(
 	path string, f *flush, at uint64, visit func(*LogFlush, *CorruptError) error,
 ) error {
-	out := LogFlush{Offset: int64(at), Bytes: flushHeaderBytes + int64(len(f.frames)),
-		Sequence: f.seq}
-	src := f.frames
+	out := LogFlush{Offset: int64(at), Bytes: int64(f.bytes), Sequence: f.seq}
+	src := f.unmask()
 	for range f.entries {
 		e, rest, reason := parseFrame(src)
 		if reason != "" {
@@ -92,15 +92,9 @@ func visitFlush(
 }
 
 // flushAfter finds a good flush of this log anywhere after an offset: one with a higher sequence
-// than the last.
+// than the last. Flushes begin where sectors do.
 func flushAfter(data []byte, at, last uint64) (offset uint64, found bool) {
-	magic := binary.LittleEndian.AppendUint32(nil, flushMagic)
-	for at++; at+flushHeaderBytes <= uint64(len(data)); at++ {
-		step := bytes.Index(data[at:], magic)
-		if step < 0 {
-			break
-		}
-		at += uint64(step)
+	for at = at/sector.Size*sector.Size + sector.Size; at < uint64(len(data)); at += sector.Size {
 		if f, err := parseFlush(data, at); err == nil && f.seq > last {
 			return at, true
 		}

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"syscall"
+
+	"github.com/pentad-db/pentad/node/internal/sector"
 )
 
 var errInjected = errors.New("injected")
@@ -165,7 +167,7 @@ func (d *memoryFolder) crash(rng *rand.Rand) *memoryFolder {
 }
 
 func (f *memoryFile) afterCrash(d *memoryFolder, rng *rand.Rand) *memoryFile {
-	const page = 64 // small, so that flushes span some
+	const page = sector.Size
 	data := slices.Clone(f.synced)
 	if rng.IntN(2) == 0 { // some of what was not synced was written all the same
 		size := len(data) + rng.IntN(len(f.data)-len(data)+1)

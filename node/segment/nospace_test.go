@@ -95,3 +95,29 @@ func (f *failingSync) Sync() error {
 }
 
 func (f *failingSync) Close() error { return nil }
+
+// Who waits for a lack of space is told of each that begins, and of nothing else.
+func TestLacks(t *testing.T) {
+	d := newMemoryFolder()
+	l, _, err := openLog(d, "log", LogOptions{}, replayed(new([]Entry)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := func() int { return len(l.Lacks()) }
+	if _, err := l.Append(nil); err != nil || told() != 0 {
+		t.Errorf("with room: %v, told %d", err, told())
+	}
+	for range 2 {
+		d.full, d.room = true, 0
+		for range 3 {
+			if _, err := l.Append(nil); !errors.Is(err, ErrNoSpace) || told() != 1 {
+				t.Fatalf("without room: %v, told %d", err, told())
+			}
+		}
+		<-l.Lacks()
+		d.full = false
+		if _, err := l.Append(nil); err != nil || told() != 0 {
+			t.Errorf("with room again: %v, told %d", err, told())
+		}
+	}
+}

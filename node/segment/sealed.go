@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"slices"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -19,14 +20,22 @@ type Sealed struct {
 	blocks   int
 	end      uint64 // where the blocks end
 	sections []Section
-	checked  []atomic.Uint64 // bitmap of the blocks that were found right
+	places   []sectionPlace
+	clock    *Clock          // nil: blocks are verified whenever they are opened
+	verified []atomic.Uint32 // by block: when it was found right, in seconds of clock; 0: never
 }
 
-// OpenSealed maps a segment and checks everything but its blocks, which are checked when they are
-// first opened.
+// sectionPlace is where a section starts, and its checksum.
+type sectionPlace struct {
+	offset uint64
+	sum    uint32
+}
+
+// OpenSealed maps a segment and verifies everything but its blocks. A block is verified when it is
+// opened, unless clock says that this was done within [VerifyAfter]; with a nil clock each time.
 //
 // Errors: *CorruptError, naming file and offset; an error of the file system, wrapped.
-func OpenSealed(path string) (*Sealed, error) {
+func OpenSealed(path string, clock *Clock) (*Sealed, error) {
 	data, err := mapFile(path)
 	if err != nil {
 		return nil, err
@@ -41,6 +50,7 @@ func OpenSealed(path string) (*Sealed, error) {
 		_ = unix.Munmap(data) // the damage is what matters
 		return nil, err
 	}
+	s.clock = clock
 	return s, nil
 }
 
@@ -86,7 +96,7 @@ func parseDamaged(path string, data []byte) (s *Sealed, damage []*CorruptError) 
 	if err != nil {
 		return nil, []*CorruptError{err}
 	}
-	s.checked = make([]atomic.Uint64, (s.blocks+63)/64)
+	s.verified = make([]atomic.Uint32, s.blocks)
 	damage = s.parseSections(table, sections)
 	return s, append(damage, s.parseConstants()...)
 }
@@ -145,6 +155,7 @@ func (s *Sealed) parseSections(table uint64, sections int) (damage []*CorruptErr
 			continue
 		}
 		s.sections = append(s.sections, Section{ID: binary.LittleEndian.Uint32(e), Data: body})
+		s.places = append(s.places, sectionPlace{offset, binary.LittleEndian.Uint32(e[4:])})
 	}
 	if next != table {
 		damage = append(damage,
@@ -196,29 +207,85 @@ func (s *Sealed) IndexBytes() int64 { return s.size - int64(s.end) + sealedHeade
 // Path returns the name of the file.
 func (s *Sealed) Path() string { return s.path }
 
-// Block opens block i, which lies at offset and has size bytes, into b. The first opening checks
-// its checksum and what its columns say; payload chunks are checked whenever they are read.
+// Block opens block i, which is stored at offset and has size bytes, into b. Its checksum is
+// verified unless that was done within [VerifyAfter]; that of a payload chunk whenever the chunk is
+// read. What is read of a block that was damaged since then may be wrong, but its length is right,
+// and reading it does not panic.
 //
 // Errors: *CorruptError; b is not usable then.
-// Cost: about 0.1 us, no allocation; the first time a pass over the block.
+// Cost: about 0.1 us, no allocation; 5 to 10 us for 8,192 rows when it is verified.
 func (s *Sealed) Block(i int, offset uint64, size uint32, b *Block) error {
-	if i < 0 || i >= s.blocks || offset < sealedHeaderBytes || size < blockHeaderBytes+4 ||
-		offset > s.end || uint64(size) > s.end-offset {
-		return s.corrupt(offset, "block %d of %d bytes lies outside the blocks", i, size)
+	if err := s.checkPlace(i, offset, size); err != nil {
+		return err
 	}
-	word, bit := &s.checked[i>>6], uint64(1)<<(i&63)
-	known := word.Load()&bit != 0
+	b.private = false
+	return s.openBlock(i, offset, size, b, s.clock.fresh(s.verified[i].Load()), s.data[offset:])
+}
+
+// BlockCopy is Block for a reader that writes rows elsewhere under new checksums, which must not
+// make damage look right: it verifies a copy of the block, and reads the rows from that.
+//
+// Cost: some 15 us for 8,192 rows.
+func (s *Sealed) BlockCopy(i int, offset uint64, size uint32, b *Block) error {
+	if err := s.checkPlace(i, offset, size); err != nil {
+		return err
+	}
+	front := uint64(binary.LittleEndian.Uint32(s.data[offset+4:]))
+	if front > uint64(size) {
+		return s.corrupt(offset, "block %d: a front of %d bytes in %d bytes", i, front, size)
+	}
+	b.copied = slices.Grow(b.copied[:0], int(front)+paddingBytes)
+	b.copied = append(b.copied, s.data[offset:offset+front]...)
+	b.copied = append(b.copied, make([]byte, paddingBytes)...)
+	if binary.LittleEndian.Uint32(b.copied[4:]) != uint32(front) {
+		return s.corrupt(offset, "block %d: its header changes while it is read", i)
+	}
+	b.private = true
+	return s.openBlock(i, offset, size, b, false, b.copied)
+}
+
+// VerifyBlock compares the front of a block with its checksum now.
+func (s *Sealed) VerifyBlock(i int, offset uint64, size uint32) error {
+	if err := s.checkPlace(i, offset, size); err != nil {
+		return err
+	}
+	front := uint64(binary.LittleEndian.Uint32(s.data[offset+4:]))
+	if front < blockHeaderBytes+4 || front > uint64(size) ||
+		checksum(s.data[offset:offset+front-4]) !=
+			binary.LittleEndian.Uint32(s.data[offset+front-4:]) {
+		return s.corrupt(offset, "block %d: its checksum differs", i)
+	}
+	return nil
+}
+
+// openBlock parses the block whose front src begins with, and verifies it unless it is known to be
+// right.
+func (s *Sealed) openBlock(
+	i int, offset uint64, size uint32, b *Block, known bool, src []byte,
+) error {
 	b.sealed, b.offset = s, offset
-	reason := b.parse(s.data[offset:], i, size, known)
-	if reason == "" && !known {
-		reason = b.check()
+	reason := b.parse(src, i, size, known)
+	if reason == "" {
+		b.data = s.data[offset+b.front : offset+uint64(size)]
+		if s.verified[i].Load() == 0 { // of bytes with the same checksum it says the same
+			reason = b.check()
+		}
 	}
 	if reason != "" {
 		b.rows = 0
 		return s.corrupt(offset, "block %d: %s", i, reason)
 	}
 	if !known {
-		word.Or(bit)
+		s.verified[i].Store(s.clock.stamp())
+	}
+	return nil
+}
+
+// checkPlace checks that a block can be where an index says.
+func (s *Sealed) checkPlace(i int, offset uint64, size uint32) error {
+	if i < 0 || i >= s.blocks || offset < sealedHeaderBytes || size < blockHeaderBytes+4 ||
+		offset > s.end || uint64(size) > s.end-offset {
+		return s.corrupt(offset, "block %d of %d bytes lies outside the blocks", i, size)
 	}
 	return nil
 }

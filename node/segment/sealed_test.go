@@ -185,7 +185,7 @@ func mustSeal(t testing.TB, in *SealedInput) *Sealed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := OpenSealed(path)
+	s, err := OpenSealed(path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

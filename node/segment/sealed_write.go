@@ -294,9 +294,13 @@ func (w *sealedWriter) flush() error {
 	return nil
 }
 
+func sealedHeader() []byte {
+	return binary.LittleEndian.AppendUint64(
+		binary.LittleEndian.AppendUint64(nil, sealedMagic), sealedVersion)
+}
+
 func (w *sealedWriter) write(in *PartsInput) (SealedInfo, error) {
-	w.buf = binary.LittleEndian.AppendUint64(w.buf, sealedMagic)
-	w.buf = binary.LittleEndian.AppendUint64(w.buf, sealedVersion)
+	w.buf = append(w.buf, sealedHeader()...)
 	if err := in.Parts(w.writePart); err != nil {
 		return SealedInfo{}, err
 	}

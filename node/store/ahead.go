@@ -33,7 +33,7 @@ func (w *worker) ahead(seg *segmentScan, candidates []index.Candidate, i int) {
 }
 
 func (w *worker) aheadFront(seg *segmentScan, c index.Candidate) {
-	if seg.file.Opened(int(c.Block)) {
+	if seg.file.Recent(int(c.Block)) {
 		seg.file.AheadFront(seg.idx.Block(c.Block).Offset)
 	}
 }
@@ -41,7 +41,7 @@ func (w *worker) aheadFront(seg *segmentScan, c index.Candidate) {
 // aheadColumn asks for the first column that is tested, in the sub-runs where it is.
 func (w *worker) aheadColumn(seg *segmentScan, c index.Candidate) {
 	need := c.Need &^ needHidden
-	if need == 0 || !seg.file.Opened(int(c.Block)) {
+	if need == 0 || !seg.file.Recent(int(c.Block)) {
 		return
 	}
 	first := filterOrder[0]

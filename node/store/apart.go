@@ -221,6 +221,9 @@ func (w *worker) scanApart(t *task, c index.Candidate, h *held) error {
 		w.beside = false
 	}
 	if err == nil {
+		err = t.segment.verifyBlock(c.Block) // what came of its rows is kept, and not read again
+	}
+	if err == nil {
 		w.to.Apart.End()
 	}
 	return err

@@ -73,7 +73,7 @@ func (s *Store) Apply(ctx context.Context, commands []Command) ([]Outcome, error
 		var failed error
 		answers := make([]Outcome, max(1, n))
 		err := s.onCommitter(ctx, func() {
-			failed = s.eventErr
+			failed = s.failed.Err()
 			switch {
 			case failed != nil:
 			case n == 0:
@@ -188,6 +188,7 @@ func (s *Store) applyRun(from []Command, run []command, out []Outcome) error {
 	s.insert(group)
 	s.clock.drive(at.NextNs)
 	s.followers.committed(group)
+	s.followers.passed(at.NextNs)
 	rows := 0
 	for _, r := range group {
 		rows += r.rows
@@ -302,7 +303,7 @@ func (s *Store) applyEvent(from Command, c *command, out *Outcome) error {
 	}
 	acq := max(logTime(from.ClockNs), at.NextNs)
 	s.manifestMu.Lock()
-	e, acqs, err := s.manifest.eventOf(c, acq, logTime(from.ClockNs))
+	e, err := s.manifest.eventOf(c, acq)
 	s.manifestMu.Unlock()
 	if err != nil || !e.changesHistory() {
 		out.Err = err
@@ -311,11 +312,11 @@ func (s *Store) applyEvent(from Command, c *command, out *Outcome) error {
 	if err := s.syncApplied(); err != nil {
 		return s.failApply(err)
 	}
-	at = position{Index: from.Index, NextNs: acq + int64(acqs)}
+	at = position{Index: from.Index, NextNs: acq + 1}
 	e.Applied = &at
 	s.manifestMu.Lock()
 	if err = s.manifest.append(e); err == nil {
-		s.publishHistory()
+		s.changed(&e)
 	}
 	s.manifestMu.Unlock()
 	if err != nil {
@@ -338,27 +339,28 @@ func (s *Store) come(at position) {
 	s.applyMu.Unlock()
 	s.noteDurable(at.Index)
 	s.clock.drive(at.NextNs)
+	s.followers.passed(at.NextNs)
 }
 
-// eventOf returns the edit of a command at an acq, and how many acqs it takes.
-func (m *manifest) eventOf(c *command, acqNs, clockNs int64) (e edit, acqs int, err error) {
+// eventOf returns the edit of a command at an acq.
+func (m *manifest) eventOf(c *command, acqNs int64) (e edit, err error) {
 	switch c.kind {
 	case commandErase:
 		e, err = m.eventEdit(&Event{AcqNs: acqNs, Kind: EventErase, Box: c.box})
 	case commandPurge:
 		e, err = m.eventEdit(&Event{AcqNs: acqNs, Kind: EventPurge, Box: c.box})
 	case commandRetention:
-		e, err = m.retentionEdit(&c.retention, acqNs, clockNs)
-		return e, c.retention.acqs(), err
+		e, err = m.retentionEdit(&c.retention, moment{acqNs: acqNs, timeNs: m.steps.TimeNs})
 	case commandStep:
-		e.Policies = m.steps(acqNs, clockNs)
+		e = m.stepEdit(moment{acqNs, c.step.timeNs, c.step.ranNs})
+	case commandHold:
+		e, err = m.holdEdit(&c.hold, acqNs)
 	}
-	return e, 1, err
+	return e, err
 }
 
 // failApply is what an error of the machine means: how far the store has come on disk is only known
 // once it is opened again. The caller is the committer.
 func (s *Store) failApply(err error) error {
-	s.eventErr = fmt.Errorf("%w: %w", ErrFailed, err)
-	return s.eventErr
+	return s.failed.Set(fmt.Errorf("%w: %w", ErrFailed, err))
 }

@@ -54,7 +54,7 @@ func (s *Store) Backup(ctx context.Context, to string, opt BackupOptions) (*Back
 		return nil, err
 	}
 	if err := b.write(to); err != nil {
-		return nil, fmt.Errorf("backup to %s: %w", to, err)
+		return nil, fmt.Errorf("backup to %s: %w", to, s.noteDamage(err))
 	}
 	return b.part, nil
 }
@@ -83,7 +83,7 @@ func (b *backup) begin(ctx context.Context, to string) error {
 		b.earlier = append(b.earlier, f.Name)
 	}
 	id := s.identity() // first: a store that becomes a copy meanwhile is another one
-	until, err := s.Horizon(ctx)
+	until, err := s.ProvenHorizon(ctx)
 	if err != nil {
 		return err
 	}
@@ -94,8 +94,8 @@ func (b *backup) begin(ctx context.Context, to string) error {
 	if b.opt.UntilAcqNs != 0 {
 		until = b.opt.UntilAcqNs
 	}
-	if newest := newestAside(parts); newest != nil {
-		b.known = newest.Aside
+	if newest := newestAside(parts); newest != nil && newest.Store == id {
+		b.known = newest.Aside // of another store, which was restored, log indexes are others
 	}
 	part := &BackupPart{Format: partFormat, Store: id, Shards: len(s.shards),
 		FromAcqNs: math.MinInt64, UntilAcqNs: until, CreatedNs: s.opt.Now(),
@@ -103,17 +103,20 @@ func (b *backup) begin(ctx context.Context, to string) error {
 	if b.opt.From != nil {
 		part.FromAcqNs = *b.opt.From
 	}
+	if part.State, err = s.manifestState(); err != nil {
+		return err
+	}
 	if len(parts) > 0 {
 		newest := parts[len(parts)-1]
 		if b.opt.From == nil {
 			part.FromAcqNs = newest.UntilAcqNs
 		}
 		if err := part.follows(newest); err != nil {
+			if errors.As(err, new(*record.LackError)) {
+				err = fmt.Errorf("%w; begin a new backup in an empty directory", err)
+			}
 			return fmt.Errorf("backup to %s: %w", to, err)
 		}
-	}
-	if part.State, err = s.manifestState(); err != nil {
-		return err
 	}
 	b.checker.shards = part.Shards
 	if part.FromAcqNs < until {
@@ -134,7 +137,7 @@ func (s *Store) manifestState() (edit, error) {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
 	m := *s.manifest
-	m.live = nil
+	m.live, m.lineage = nil, m.timelines()
 	return parseEdit(bytes.TrimSuffix(m.snapshot(), []byte("\n")))
 }
 
@@ -295,6 +298,7 @@ func extract(
 	}
 	m := &merger{store: s, run: []*sealedSegment{seg},
 		acq: record.Range{From: fromNs, To: untilNs}}
+	m.worker.copies = true
 	var err error
 	m.splice, err = index.NewSplice([]*index.Segment{seg.idx}, [][]uint64{dropped})
 	if err != nil {

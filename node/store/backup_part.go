@@ -194,7 +194,7 @@ func (p *BackupPart) starts() error {
 func (p *BackupPart) follows(before *BackupPart) error {
 	a, b := filepath.Base(before.dir), filepath.Base(p.dir)
 	switch {
-	case p.Store != before.Store || p.Shards != before.Shards:
+	case p.Shards != before.Shards || before.timeline() == 0 && p.Store != before.Store:
 		return fmt.Errorf("%w: %s and %s are of different stores", ErrBackupGap, a, b)
 	case p.FromAcqNs > before.UntilAcqNs:
 		return fmt.Errorf("%w: a part between %s and %s is missing: acqs from %d to %d",
@@ -203,8 +203,19 @@ func (p *BackupPart) follows(before *BackupPart) error {
 		return fmt.Errorf("%w: %s and %s overlap: acqs from %d to %d are in both", ErrBackupGap, a,
 			b, p.FromAcqNs, before.UntilAcqNs)
 	}
-	return nil
+	lack := p.State.Lineage.Lacks(before.timeline(), before.UntilAcqNs)
+	if lack == nil {
+		return nil
+	}
+	lack.FromNs, lack.Known = p.State.Lineage.Fork(before.State.Lineage)
+	if !lack.Known && p.Store != before.Store {
+		return fmt.Errorf("%w: %s and %s are of different stores", ErrBackupGap, a, b)
+	}
+	return fmt.Errorf("%w: %s does not continue %s: %w", ErrBackupGap, b, a, lack)
 }
+
+// timeline returns the one that the newest acqs of a part are of, 0 of a store without.
+func (p *BackupPart) timeline() uint64 { return p.State.Lineage.At(p.UntilAcqNs) }
 
 // verify reads every file of a part and compares it with its checksum.
 func (p *BackupPart) verify(c *checker) error {

@@ -31,7 +31,7 @@ const (
 type PutBelowResult struct {
 	Stored int
 	Known  int   // were stored before, with the same five parts and payload
-	Purged int   // left out, because a purge or retention concerns rows with their acqs
+	Purged int   // left out, because a purge or retention hides rows with their keys
 	PutNs  int64 // acq of the put, from which on answers may differ; 0: nothing was stored
 }
 
@@ -80,6 +80,13 @@ func (s *Store) newBelow(
 	if err := s.checkBelow(ctx, b.AcqNs[b.Len()-1]); err != nil {
 		return nil, err
 	}
+	return s.unknownBelow(ctx, b, res)
+}
+
+// unknownBelow is newBelow wherever the horizon is.
+func (s *Store) unknownBelow(
+	ctx context.Context, b *record.Batch, res *PutBelowResult,
+) (*record.Batch, error) {
 	rows := &record.Batch{}
 	for i := range b.Len() {
 		if i == 0 || b.Key(i) != b.Key(i-1) {
@@ -186,12 +193,15 @@ func (s *Store) checkShared(ctx context.Context, rows *record.Batch, there aside
 		return nil
 	}
 	for some := range slices.Chunk(met, sharedAtOnce) {
-		var q record.Query
+		q := record.Query{Verify: true} // what is stored depends on it
 		q.Box[record.Acq] = some
 		if err := q.Normalize(); err != nil {
 			return err
 		}
-		if _, err := s.Scan(ctx, &q, func(int) (Sink, error) { return add, nil }); err != nil {
+		_, err := s.scanInto(ctx, &q, s.newQuietScan, func(int) (Taker, error) {
+			return Taker{Rows: add, Parts: segment.AllParts}, nil
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -241,7 +251,7 @@ type knownLook struct {
 
 // look looks for some rows, given by their numbers.
 func (l *knownLook) look(ctx context.Context, s *Store, some []int) error {
-	var q record.Query
+	q := record.Query{Verify: true}
 	l.asked = map[record.Key]int{}
 	for _, i := range some {
 		k := l.rows.Key(i)
@@ -255,7 +265,9 @@ func (l *knownLook) look(ctx context.Context, s *Store, some []int) error {
 		}
 		l.asked[k] = i
 	}
-	_, err := s.Scan(ctx, &q, func(int) (Sink, error) { return l.sink, nil })
+	_, err := s.scanInto(ctx, &q, s.newQuietScan, func(int) (Taker, error) {
+		return Taker{Rows: l.sink, Parts: segment.AllParts}, nil
+	})
 	return err
 }
 
@@ -292,7 +304,7 @@ func (s *Store) tryBelow(
 	history := s.history.Load()
 	var kept []uint32
 	for i := range rows.Len() {
-		if history.purged.oldest(rows.Key(i)) == nil {
+		if history.away.oldest(rows.Key(i)) == nil {
 			kept = append(kept, uint32(i))
 		}
 	}
@@ -350,8 +362,8 @@ func (s *Store) belowParts(put *putRequest) ([]belowPart, error) {
 // have: from then on answers may differ from those before.
 func (s *Store) commitBelow(put *putRequest, parts []belowPart) (putNs int64, err error) {
 	switch {
-	case s.eventErr != nil:
-		return 0, s.eventErr
+	case s.failed.Err() != nil:
+		return 0, s.failed.Err()
 	case s.clock.isCopy():
 		return 0, ErrIsCopy
 	}
@@ -366,7 +378,7 @@ func (s *Store) commitBelow(put *putRequest, parts []belowPart) (putNs int64, er
 		entries = append(entries, e)
 	}
 	began := time.Now()
-	file, err := s.log.Append(entries)
+	file, err := s.appendLog(entries)
 	s.counters.syncNs.Add(int64(time.Since(began)))
 	s.counters.groups.Add(1)
 	if err != nil {

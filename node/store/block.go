@@ -152,17 +152,10 @@ func (w *worker) open(seg *segmentScan, c index.Candidate) (*index.BlockInfo, er
 func (w *worker) openAs(
 	seg *segmentScan, c index.Candidate, b *segment.Block,
 ) (*index.BlockInfo, error) {
-	info := seg.idx.Block(c.Block)
 	w.block = b
-	if !seg.file.Opened(int(c.Block)) {
-		seg.file.WillNeed(info.Offset, uint64(info.Size))
-	}
-	if err := seg.file.Block(int(c.Block), info.Offset, info.Size, b); err != nil {
+	info, err := seg.openBlock(c.Block, b, w.copies || w.scan != nil && w.scan.verify)
+	if err != nil {
 		return nil, err
-	}
-	if b.Rows() != int(info.Rows) {
-		return nil, corrupt(seg.file.Path(), int64(info.Offset), fmt.Sprintf(
-			"block %d holds %d rows, the directory says %d", c.Block, b.Rows(), info.Rows))
 	}
 	w.blocks++
 	w.bytes += uint64(info.Size)
@@ -173,16 +166,45 @@ func (w *worker) openAs(
 	return info, nil
 }
 
+// openBlock opens a block of a segment; nothing else in this package does. With copied it reads
+// from a copy that was verified, for what writes the rows elsewhere.
+func (seg *sealedSegment) openBlock(
+	number uint32, b *segment.Block, copied bool,
+) (*index.BlockInfo, error) {
+	info := seg.idx.Block(number)
+	if !seg.file.Recent(int(number)) {
+		seg.file.WillNeed(info.Offset, uint64(info.Size))
+	}
+	open := seg.file.Block
+	if copied {
+		open = seg.file.BlockCopy
+	}
+	if err := open(int(number), info.Offset, info.Size, b); err != nil {
+		return nil, err
+	}
+	if b.Rows() != int(info.Rows) {
+		return nil, corrupt(seg.file.Path(), int64(info.Offset), fmt.Sprintf(
+			"block %d holds %d rows, the directory says %d", number, b.Rows(), info.Rows))
+	}
+	return info, nil
+}
+
+// verifyBlock compares a block with its checksum, after its rows were read.
+func (seg *sealedSegment) verifyBlock(number uint32) error {
+	info := seg.idx.Block(number)
+	return seg.file.VerifyBlock(int(number), info.Offset, info.Size)
+}
+
 // stampRows turns the ranks that a block stores into acquisition times.
 func (seg *segmentScan) stampRows(ranks []int64) error {
 	rows := uint64(seg.idx.Rows())
-	for i, rank := range ranks {
+	for _, rank := range ranks {
 		if uint64(rank) >= rows {
 			return corrupt(seg.file.Path(), 0, fmt.Sprintf("a block holds rank %d of %d rows", rank,
 				rows))
 		}
-		ranks[i] = seg.idx.AcqOf(uint32(rank))
 	}
+	seg.idx.ReplaceByAcqs(ranks)
 	return nil
 }
 

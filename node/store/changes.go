@@ -62,6 +62,7 @@ type Feed struct {
 	next     int64
 	span     int           // rows of the store that the next slice passes over
 	woken    chan struct{} // holds one: something may have come to the box
+	awaited  int64         // the horizon that it is woken at, too; of the followers
 }
 
 // Feed returns a feed of a box from an acq on. Its acq is left to the feed: the box must not
@@ -77,7 +78,7 @@ func (s *Store) Feed(box record.Box, keysOnly bool, fromNs int64) (*Feed, error)
 			Detail: "changes come in the order of acq from one moment on; leave the range out"}
 	}
 	f := &Feed{store: s, box: box, bounds: boundsOf(&box), keysOnly: keysOnly, next: fromNs,
-		span: sliceRows, woken: make(chan struct{}, 1)}
+		span: sliceRows, woken: make(chan struct{}, 1), awaited: noAcq}
 	s.followers.add(f)
 	return f, nil
 }
@@ -91,6 +92,13 @@ func (f *Feed) NextNs() int64 { return f.next }
 // Rewind makes the next slice begin at an acq that the feed was at before: what came since is read
 // again.
 func (f *Feed) Rewind(toNs int64) { f.next = min(f.next, toNs) }
+
+// Await makes Wait return also when the horizon of a replica has passed an acq, once, which may be
+// now; of several acqs, the least. Any goroutine may call it.
+func (f *Feed) Await(acqNs int64) {
+	f.store.followers.await(f, acqNs)
+	f.store.followers.passed(f.store.clock.settled())
+}
 
 // Wait waits until rows or events may have come to the box since the last Read, or for a time.
 //
@@ -245,7 +253,7 @@ func (f *Feed) gather(ctx context.Context, out *Slice, passed, share int) error 
 	if passed == 0 {
 		return nil
 	}
-	q := record.Query{Box: f.box, KeysOnly: f.keysOnly}
+	q := record.Query{Box: f.box, KeysOnly: f.keysOnly, Verify: true} // readers keep copies
 	q.Box[record.Acq] = record.RangeSet{{From: out.FromNs, To: out.ClosedNs}}
 	oneAcq := out.FromNs+1 == out.ClosedNs // no position lies between its rows
 	var mu sync.Mutex

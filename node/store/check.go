@@ -193,7 +193,7 @@ func (c *checker) manifestFile(name string) (*manifest, error) {
 }
 
 func (c *checker) manifestText(name string, data []byte) (*manifest, error) {
-	m := &manifest{nextID: 1}
+	m := newManifest()
 	_, good, err := m.replay(name, data)
 	if err != nil {
 		return nil, c.note(err)
@@ -234,6 +234,10 @@ func (c *checker) segments(dir string, m *manifest) error {
 			}
 		case strings.HasSuffix(e.Name(), segmentSuffix):
 			if _, err = c.segment(path, nil); err != nil {
+				return err
+			}
+		case e.Name() == scrubFile:
+			if err = c.scrubFile(path); err != nil {
 				return err
 			}
 		}

@@ -15,7 +15,9 @@ type logCheck struct {
 	*checker
 	path     string
 	sequence uint64   // of the last flush; 0: not known
+	durable  uint64   // a flush that the manifest names; 0: none
 	next     []uint64 // per shard the index of the next entry; 0: not known
+	lines    uint64   // that the manifest must have
 	sealed   []uint64 // per shard the index up to which segments hold everything
 	batch    record.Batch
 }
@@ -36,16 +38,22 @@ func (c *checker) log(dir string, m *manifest) error {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("list log: %w", err)
 	}
-	if len(entries) == 0 && m != nil && len(m.live) > 0 {
+	if len(entries) == 0 && m != nil && (len(m.live) > 0 || m.flush > 0 || m.logFrom > 0) {
 		c.damaged(filepath.Join(dir, logDir), 0, "all log files are missing")
 	}
 	before := uint64(0)
+	if m != nil {
+		l.durable = m.flush
+	}
 	for i, e := range entries {
 		path := filepath.Join(dir, logDir, e.Name())
 		number, ok := segment.ParseLogName(path)
 		if !ok {
 			c.damaged(path, 0, "it is no log file; move it away")
 			continue
+		}
+		if m != nil && before == 0 && m.logFrom != 0 && number > m.logFrom {
+			c.damaged(path, 0, "the log files from %d to %d are missing", m.logFrom, number-1)
 		}
 		if before != 0 && number != before+1 {
 			c.damaged(path, 0, "the log files between %d and %d are missing", before, number)
@@ -56,6 +64,16 @@ func (c *checker) log(dir string, m *manifest) error {
 		if err := l.file(path, -1, i == len(entries)-1); err != nil {
 			return err
 		}
+	}
+	none := l.report.Flushes == 0 // else a sequence of 0 is one that is not known
+	if (l.sequence != 0 || none) && l.sequence < l.durable && len(entries) > 0 {
+		newest := filepath.Join(dir, logDir, entries[len(entries)-1].Name())
+		c.damaged(newest, 0, "the log ends at flush %d, and flush %d was durable: its newest "+
+			"files or the end of this one are missing", l.sequence, l.durable)
+	}
+	if m != nil && l.lines > m.number {
+		c.damaged(filepath.Join(dir, manifestFile), 0, "it ends with line %d, and had %d lines "+
+			"when the log was written: its end is missing", m.number, l.lines)
 	}
 	for shard, next := range l.next {
 		if next != 0 && next <= l.sealed[shard] {
@@ -87,7 +105,7 @@ func (l *logCheck) file(path string, size int64, newest bool) error {
 		return err
 	case tail == nil && bytes == 0 && !newest:
 		l.damaged(path, 0, "the file is empty, but there is a newer one")
-	case tail != nil && torn && newest && size < 0:
+	case tail != nil && torn && newest && size < 0 && l.sequence >= l.durable:
 		l.report.Notes = append(l.report.Notes, fmt.Sprintf("%s: torn at offset %d (%s): a write "+
 			"that was never acknowledged, which opening cuts off", path, tail.Offset, tail.Reason))
 	case tail != nil:
@@ -120,6 +138,10 @@ func (l *logCheck) entry(e *segment.Entry) error {
 	case entryApplied:
 		_, err := parseAppliedEntry(e.Data)
 		return err
+	case entryLines:
+		n, err := parseLinesEntry(e.Data)
+		l.lines = max(l.lines, n)
+		return err
 	case entryRows:
 		var h segment.RowsHeader
 		if err := segment.ParseRowsEntry(e.Data, &h, &l.batch); err != nil {
@@ -128,7 +150,7 @@ func (l *logCheck) entry(e *segment.Entry) error {
 		l.report.LogRows += int64(l.batch.Len())
 		return l.place(e, &h)
 	default:
-		return fmt.Errorf("its kind is %d; this version knows 1 to 3", e.Kind)
+		return fmt.Errorf("its kind is %d; this version knows 1 to 4", e.Kind)
 	}
 }
 

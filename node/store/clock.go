@@ -10,14 +10,15 @@ import (
 // when the wall clock was set back. One second costs at most one extra flush per second.
 const promiseNs = int64(time.Second)
 
-// clock hands out acquisition times: strictly increasing, close to the wall clock, never below a
+// acqClock hands out acquisition times: strictly increasing, close to the wall clock, never below a
 // horizon that was given to a reader.
-type clock struct {
+type acqClock struct {
 	now func() int64
 
 	mu       sync.Mutex
 	next     int64 // no acq below this will be given from now on
 	logged   int64 // the log proves that acqs below this were given or promised
+	opened   int64 // what was found on disk proves that they were below this
 	inflight int64 // first acq of the group being committed, 0 when there is none
 	finished bool  // the log says that the store was closed cleanly, at next
 	copied   bool  // the store is a copy: next is its horizon, and stands still between ranges
@@ -26,7 +27,7 @@ type clock struct {
 
 // reserve takes n consecutive acquisition times and returns the first. The horizon stays below it
 // until settle.
-func (c *clock) reserve(n int) int64 {
+func (c *acqClock) reserve(n int) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	first := max(c.next, c.now())
@@ -38,7 +39,7 @@ func (c *clock) reserve(n int) int64 {
 }
 
 // settle ends the group in flight: its rows are durable and visible.
-func (c *clock) settle() {
+func (c *acqClock) settle() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.inflight = 0
@@ -47,21 +48,29 @@ func (c *clock) settle() {
 
 // cancel ends the group in flight without it: nothing of it is on disk, and its acquisition times
 // are never given again.
-func (c *clock) cancel() {
+func (c *acqClock) cancel() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.inflight = 0
 }
 
-// promised records that the log holds the promise ns.
-func (c *clock) promised(ns int64) {
+// promised records that the log holds the promise ns. None below is given any more, also when the
+// clock is set back: a copy of the directory that begins there lacks nothing that comes.
+func (c *acqClock) promised(ns int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.logged = max(c.logged, ns)
+	c.logged, c.next = max(c.logged, ns), max(c.next, ns)
+}
+
+// proven returns the acq below which all that was given or promised is proven.
+func (c *acqClock) proven() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return max(c.logged, c.opened)
 }
 
 // proves reports whether the horizon may be at ns without another promise.
-func (c *clock) proves(ns int64) bool {
+func (c *acqClock) proves(ns int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return ns <= c.logged+promiseNs
@@ -70,7 +79,7 @@ func (c *clock) proves(ns int64) bool {
 // horizon returns an acq H such that every row below H is visible and none will be added there.
 // stale reports that the wall clock is further than the log allows to promise: the caller then
 // logs a promise and asks again.
-func (c *clock) horizon() (h int64, stale bool) {
+func (c *acqClock) horizon() (h int64, stale bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	limit := c.logged + promiseNs
@@ -88,8 +97,19 @@ func (c *clock) horizon() (h int64, stale bool) {
 	return h, stale
 }
 
+// settled returns an acq below which every row is visible and none will be added, and promises
+// nothing for it.
+func (c *acqClock) settled() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.inflight != 0 {
+		return min(c.inflight, c.next)
+	}
+	return c.next
+}
+
 // finish returns the floor that a clean close may log: a horizon asked for beside it stays there.
-func (c *clock) finish() int64 {
+func (c *acqClock) finish() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.finished = true
@@ -97,14 +117,14 @@ func (c *clock) finish() int64 {
 }
 
 // floor returns the acq below which nothing will be given any more.
-func (c *clock) floor() int64 {
+func (c *acqClock) floor() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.next
 }
 
 // present returns an acq that the log may promise now.
-func (c *clock) present() int64 {
+func (c *acqClock) present() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.copied || c.driven {
@@ -114,28 +134,28 @@ func (c *clock) present() int64 {
 }
 
 // startCopy makes the horizon stand at an acq, up to which everything was copied.
-func (c *clock) startCopy(ns int64) {
+func (c *acqClock) startCopy(ns int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.copied, c.next, c.logged = true, ns, ns
+	c.copied, c.next, c.logged, c.opened = true, ns, ns, ns
 }
 
 // endCopy lets the clock go on above what was copied.
-func (c *clock) endCopy(ns int64) {
+func (c *acqClock) endCopy(ns int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.copied, c.next = false, max(c.next, ns)
 }
 
 // drive makes the horizon stand at an acq, up to which the log of a replica was applied.
-func (c *clock) drive(ns int64) {
+func (c *acqClock) drive(ns int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.driven, c.next, c.logged = true, ns, ns
 }
 
 // isCopy reports whether the store is a copy.
-func (c *clock) isCopy() bool {
+func (c *acqClock) isCopy() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.copied

@@ -30,9 +30,11 @@ const (
 	commandRange     commandKind = 7 // as [Store.PutRange]
 	commandRelease   commandKind = 8 // as [Store.ReleaseCopy]
 	commandSplit     commandKind = 9 // leaves slots to another group, see [Split]
-	// commandWithin is a command of kind 1, 2, 3, 4, 7 or 8, for a group that holds these slots.
+	// commandWithin is a command of kind 1, 2, 3, 4, 7, 8 or 11, for a group that holds these
+	// slots.
 	commandWithin commandKind = 10
-	lastCommand               = commandWithin
+	commandHold   commandKind = 11 // as [Store.HoldRetention]
+	lastCommand               = commandHold
 )
 
 var (
@@ -53,6 +55,8 @@ type command struct {
 	rows      *record.Batch // of a put: those of its only part
 	box       record.Box    // of an erase or purge
 	retention Retention
+	step      moment // of a step: without an acq
+	hold      Hold
 	rng       *Range // its rows alias rows
 	split     *Split
 	within    slots.Range // that the group is taken to hold; zero for one that was never split
@@ -100,23 +104,77 @@ func AppendRetention(dst []byte, r Retention) ([]byte, error) {
 	if err := r.validate(); err != nil {
 		return dst, err
 	}
-	dst = appendCommand(dst, commandRetention)
-	has, cid, moid := byte(0), int32(0), int32(0)
-	if r.CID != nil {
-		has, cid = has|1, *r.CID
-	}
-	if r.MOID != nil {
-		has, moid = has|2, *r.MOID
-	}
-	dst = binary.LittleEndian.AppendUint32(append(dst, has), uint32(cid))
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(moid))
+	dst = appendScope(appendCommand(dst, commandRetention), givenOf(r.CID, r.MOID), r.CID, r.MOID)
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(r.MaxCapAgeNs))
-	return binary.LittleEndian.AppendUint64(dst, uint64(r.MaxAcqAgeNs)), nil
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(r.MaxAcqAgeNs))
+	return binary.LittleEndian.AppendUint64(dst, uint64(r.DelayNs)), nil
 }
 
-// AppendRetentionStep appends the command that lets the retentions take the steps that are due at
-// its clock reading; see [Store.RetentionDue].
-func AppendRetentionStep(dst []byte) []byte { return appendCommand(dst, commandStep) }
+// What of a policy is named.
+const (
+	givenCID  = 1
+	givenMOID = 2
+	givenAll  = 4 // of a hold: every policy
+)
+
+func givenOf(cid, moid *int32) (given byte) {
+	if cid != nil {
+		given |= givenCID
+	}
+	if moid != nil {
+		given |= givenMOID
+	}
+	return given
+}
+
+// appendScope appends given u8, cid i32, moid i32; what is not given is 0.
+func appendScope(dst []byte, given byte, cid, moid *int32) []byte {
+	dst = append(dst, given)
+	for _, id := range []*int32{cid, moid} {
+		n := int32(0)
+		if id != nil {
+			n = *id
+		}
+		dst = binary.LittleEndian.AppendUint32(dst, uint32(n))
+	}
+	return dst
+}
+
+// parseScope reads 9 bytes of appendScope, of which more bits may be set.
+func parseScope(src []byte, more byte) (cid, moid *int32, err error) {
+	if src[0]&^(givenCID|givenMOID|more) != 0 {
+		return nil, nil, badCommand("flags %#x of a policy", src[0])
+	}
+	for i, of := range []**int32{&cid, &moid} {
+		id := int32(binary.LittleEndian.Uint32(src[1+4*i:]))
+		if src[0]>>i&1 != 0 {
+			*of = &id
+		} else if id != 0 {
+			return nil, nil, badCommand("it names a %v and says that it does not",
+				[]string{"tenant", "quantity"}[i])
+		}
+	}
+	return cid, moid, nil
+}
+
+// appendStep appends the command that lets the retentions take the steps that are due at a time,
+// with how long nodes have run; see [Store.RetentionStep].
+func appendStep(dst []byte, timeNs, ranNs int64) []byte {
+	dst = binary.LittleEndian.AppendUint64(appendCommand(dst, commandStep), uint64(timeNs))
+	return binary.LittleEndian.AppendUint64(dst, uint64(ranNs))
+}
+
+func (c *command) parseStep(body []byte) error {
+	if len(body) != 16 {
+		return badCommand("%d bytes are no step", len(body))
+	}
+	c.step.timeNs = int64(binary.LittleEndian.Uint64(body))
+	c.step.ranNs = int64(binary.LittleEndian.Uint64(body[8:]))
+	if c.step.timeNs < 1 || c.step.timeNs > lastClockNs || c.step.ranNs < 0 {
+		return badCommand("a step at %d, after %d ns", c.step.timeNs, c.step.ranNs)
+	}
+	return nil
+}
 
 // AppendClose appends the command that moves the horizon to its clock reading: no record put later
 // has a smaller acq.
@@ -177,7 +235,11 @@ func (c *command) parse(src []byte) error {
 		c.err = c.parseSplit(body)
 	case commandWithin:
 		return c.parseWithin(body)
-	case commandStep, commandClose, commandRelease:
+	case commandStep:
+		c.err = c.parseStep(body)
+	case commandHold:
+		c.err = c.parseHold(body)
+	case commandClose, commandRelease:
 		if len(body) > 0 {
 			c.err = badCommand("%d bytes follow", len(body))
 		}
@@ -240,24 +302,16 @@ func (c *command) parseBox(body []byte) error {
 	return c.box.Normalize()
 }
 
-func (c *command) parseRetention(body []byte) error {
-	if len(body) != 25 || body[0] > 3 {
+func (c *command) parseRetention(body []byte) (err error) {
+	if len(body) != 33 {
 		return badCommand("%d bytes are no retention", len(body))
 	}
-	cid := int32(binary.LittleEndian.Uint32(body[1:]))
-	moid := int32(binary.LittleEndian.Uint32(body[5:]))
-	if body[0]&1 != 0 {
-		c.retention.CID = &cid
-	} else if cid != 0 {
-		return badCommand("it names a tenant and says that it does not")
-	}
-	if body[0]&2 != 0 {
-		c.retention.MOID = &moid
-	} else if moid != 0 {
-		return badCommand("it names a quantity and says that it does not")
+	if c.retention.CID, c.retention.MOID, err = parseScope(body[:9], 0); err != nil {
+		return err
 	}
 	c.retention.MaxCapAgeNs = int64(binary.LittleEndian.Uint64(body[9:]))
 	c.retention.MaxAcqAgeNs = int64(binary.LittleEndian.Uint64(body[17:]))
+	c.retention.DelayNs = int64(binary.LittleEndian.Uint64(body[25:]))
 	return c.retention.validate()
 }
 
@@ -268,7 +322,8 @@ func (c *command) bytes() int { return len(c.data) + c.put.rows*rowOverheadBytes
 // One that is wrong does nothing.
 func (c *command) isEvent() bool {
 	return c.err == nil && slices.Contains([]commandKind{commandErase, commandPurge,
-		commandRetention, commandStep, commandRange, commandRelease, commandSplit}, c.kind)
+		commandRetention, commandStep, commandRange, commandRelease, commandSplit, commandHold},
+		c.kind)
 }
 
 // logTime is a clock reading of a proposer as acqs may follow it.

@@ -16,6 +16,7 @@ import (
 // rangeHead is what the command of a range says beside its rows; see [Range].
 type rangeHead struct {
 	Of       string       `json:"of"`
+	Timeline uint64       `json:"timeline,string,omitempty"`
 	Box      boxMeta      `json:"box"`
 	FromNs   int64        `json:"from_acq_ns"`
 	ToNs     int64        `json:"to_acq_ns"`
@@ -35,8 +36,8 @@ func AppendRange(dst []byte, r *Range) ([]byte, error) {
 	if err := r.validate(); err != nil {
 		return dst, err
 	}
-	head := rangeHead{Of: r.Of, Box: metaOfBox(&r.Box), FromNs: r.FromNs, ToNs: r.ToNs,
-		Whole: r.Whole}
+	head := rangeHead{Of: r.Of, Timeline: r.Timeline, Box: metaOfBox(&r.Box), FromNs: r.FromNs,
+		ToNs: r.ToNs, Whole: r.Whole}
 	for i := range r.Events {
 		e := Event{AcqNs: r.Events[i].AcqNs, Kind: r.Events[i].Kind, Box: r.Events[i].Box}
 		head.Events = append(head.Events, metaOf(&e))
@@ -88,7 +89,8 @@ func (c *command) parseRange(body []byte) error {
 	if err := checkIdentity(head.Of); err != nil {
 		return err
 	}
-	r := &Range{Of: head.Of, FromNs: head.FromNs, ToNs: head.ToNs, Whole: head.Whole}
+	r := &Range{Of: head.Of, Timeline: head.Timeline, FromNs: head.FromNs, ToNs: head.ToNs,
+		Whole: head.Whole}
 	var err error
 	if r.Box, err = parseBoxMeta(&head.Box); err != nil {
 		return err
@@ -247,12 +249,12 @@ func (s *Store) followInLog(r *Range) (refused, err error) {
 	case r.FromNs != 0:
 		return fmt.Errorf("%w: a copy begins at acq 0, not at %d", ErrNotCopied, r.FromNs), nil
 	}
-	return nil, s.becomeCopyInLog(r.Of, box)
+	return nil, s.becomeCopyInLog(r, box)
 }
 
 // becomeCopyInLog is [Store.becomeCopy] of a replica, which stays that of its group. What its log
 // says of the horizon so far is void, as long as it is a copy.
-func (s *Store) becomeCopyInLog(of string, box boxMeta) error {
+func (s *Store) becomeCopyInLog(r *Range, box boxMeta) error {
 	if err := s.syncApplied(); err != nil {
 		return err
 	}
@@ -267,7 +269,8 @@ func (s *Store) becomeCopyInLog(of string, box boxMeta) error {
 	defer s.manifestMu.Unlock()
 	s.noteEntries(file, nil)
 	err = s.manifest.append(edit{Applied: &at,
-		Copy: &copyMeta{Store: of, Box: box, FirstLog: file, VoidNs: was.NextNs}})
+		Copy: &copyMeta{Store: r.Of, Timeline: r.Timeline, Box: box, FirstLog: file,
+			VoidNs: was.NextNs}})
 	if err != nil {
 		return err
 	}
@@ -291,9 +294,7 @@ func (s *Store) applyRelease(from Command, out *Outcome) error {
 	at := position{Index: from.Index, NextNs: max(logTime(from.ClockNs), s.position().NextNs)}
 	s.manifestMu.Lock()
 	at.NextNs = max(at.NextNs, s.manifest.copied.VoidNs)
-	for _, e := range s.allEvents() {
-		at.NextNs = max(at.NextNs, e.AcqNs+1)
-	}
+	at.NextNs = max(at.NextNs, s.manifest.lastEvent()+1)
 	err := s.manifest.append(edit{Release: true, Applied: &at})
 	s.manifestMu.Unlock()
 	if err != nil {

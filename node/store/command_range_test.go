@@ -94,7 +94,7 @@ func TestReplicasCopyAlike(t *testing.T) {
 	from := openTest(t, source)
 	defer func() { _ = from.Close() }()
 	all := []*copyingReplica{newCopyingReplica(t, rng), newCopyingReplica(t, rng)}
-	sh := shape{cids: 3, mids: 5, moids: 3, caps: 50}
+	sh := shape{cids: 3, mids: 5, moids: 3, caps: 50, neverShown: true}
 	m, c := &model{}, &copier{rng: rng}
 	var log []Command
 	add := func(clockNs int64, data []byte, err error) {

@@ -64,6 +64,10 @@ func TestFormatExamples(t *testing.T) {
 	f("erase", got, err)
 	got, err = AppendRetention(nil, Retention{CID: tenant(7), MaxCapAgeNs: int64(time.Hour)})
 	f("retention", got, err)
+	f("step", appendStep(nil, 1_700_000_000_000_000_000, hour), nil)
+	got, err = AppendHold(nil, Hold{Action: HoldResume, CID: tenant(7),
+		TimeNs: 1_700_000_000_000_000_000})
+	f("hold", got, err)
 	f("close", AppendClose(nil), nil)
 	got, err = AppendRange(nil, exampleRange())
 	f("range", got, err)
@@ -72,6 +76,7 @@ func TestFormatExamples(t *testing.T) {
 	f("split", got, err)
 	f("within", AppendWithin(nil, split.Keep, AppendRelease(nil)), nil)
 	f("applied", appliedEntry(position{42, 1001}).Data, nil)
+	f("lines", linesEntry(5).Data, nil)
 	if len(found) != 0 {
 		t.Errorf("examples that nobody reads: %v", found)
 	}
@@ -118,7 +123,9 @@ func FuzzParseCommand(f *testing.F) {
 	f.Add(erase)
 	retention, _ := AppendRetention(nil, Retention{CID: tenant(1), MaxAcqAgeNs: 5})
 	f.Add(retention)
-	f.Add(AppendRetentionStep(nil))
+	f.Add(appendStep(nil, 5, 6))
+	hold, _ := AppendHold(nil, Hold{Action: HoldUndo, All: true})
+	f.Add(hold)
 	f.Add(AppendClose(nil))
 	f.Add(AppendRelease(nil))
 	copied := exampleRange()
@@ -153,7 +160,8 @@ func FuzzParseCommand(f *testing.F) {
 		if err := other.parse(again); err != nil || other.err != nil || other.kind != c.kind ||
 			other.within != c.within || !reflect.DeepEqual(other.split, c.split) ||
 			other.put.writer != c.put.writer || !reflect.DeepEqual(other.box, c.box) ||
-			!reflect.DeepEqual(other.retention, c.retention) || c.kind == commandRange &&
+			!reflect.DeepEqual(other.retention, c.retention) || other.step != c.step ||
+			!reflect.DeepEqual(other.hold, c.hold) || c.kind == commandRange &&
 			!reflect.DeepEqual(other.rng, c.rng) {
 			t.Fatalf("%x is encoded as %x, %v: %+v, %+v", data, again, err, c, other)
 		}
@@ -183,7 +191,9 @@ func (c *command) plain() ([]byte, error) {
 	case commandRetention:
 		return AppendRetention(nil, c.retention)
 	case commandStep:
-		return AppendRetentionStep(nil), nil
+		return appendStep(nil, c.step.timeNs, c.step.ranNs), nil
+	case commandHold:
+		return AppendHold(nil, c.hold)
 	case commandClose:
 		return AppendClose(nil), nil
 	case commandRange:

@@ -271,8 +271,8 @@ type commitBuffers struct {
 
 func (s *Store) commit(buf *commitBuffers, group []*putRequest) {
 	buf.entries, buf.data = buf.entries[:0], buf.data[:0]
-	if s.eventErr != nil {
-		s.refuse(group, nil, s.eventErr)
+	if s.failed.Err() != nil {
+		s.refuse(group, nil, s.failed.Err())
 		return
 	}
 	if s.clock.isCopy() {
@@ -294,7 +294,7 @@ func (s *Store) commit(buf *commitBuffers, group []*putRequest) {
 		start = end
 	}
 	began := time.Now()
-	file, err := s.log.Append(buf.entries)
+	file, err := s.appendLog(buf.entries)
 	s.counters.syncNs.Add(int64(time.Since(began)))
 	s.counters.groups.Add(1)
 	if err != nil {
@@ -397,7 +397,7 @@ func parseClockEntry(data []byte) (ns int64, clean bool, err error) {
 // logPromise makes the log hold that no acq below the present is given any more.
 func (s *Store) logPromise() error {
 	ns := s.clock.present()
-	file, err := s.log.Append([]segment.Entry{s.mark(ns, false)})
+	file, err := s.appendLog(s.marks(ns, false))
 	if err != nil {
 		return fmt.Errorf("log promise: %w", err)
 	}

@@ -16,6 +16,7 @@ import (
 // first stand at the second.
 type Range struct {
 	Of           string     // identity of the store that it is of
+	Timeline     uint64     // of the lineage of that store, at ToNs; 0: it has none
 	Box          record.Box // what the copy is of: the same for each range, without acq
 	FromNs, ToNs int64
 	Rows         *record.Batch // stamped, by ascending acq; nil: none
@@ -26,11 +27,28 @@ type Range struct {
 	Whole    bool // Policies are all: others are dropped
 }
 
-// Policy is a retention and how far it has come: what its last steps hide.
+// Policy is a retention and how far it has come.
 type Policy struct {
 	Retention
-	CapFloorNs, AcqFloorNs     int64 // math.MinInt64: none
-	CapStepAcqNs, AcqStepAcqNs int64
+	Cap, Acq Floors
+}
+
+// Bound concerns the rows with an acq below BelowNs whose cap, or acq, is below FloorNs; the zero
+// bound concerns none.
+type Bound struct{ FloorNs, BelowNs int64 }
+
+// Floors is how far a policy has come with rows by cap, or by acq.
+type Floors struct {
+	Hidden    Bound
+	StepAcqNs int64      // of the step that changed Hidden last
+	Shown     Bound      // what had been hidden and is shown again
+	Gone      []Released // what may be removed
+}
+
+// Released is what may be removed, and the step that let go of it.
+type Released struct {
+	Bound
+	AcqNs, TimeNs int64
 }
 
 // State is what a copy needs to know of a store beside its rows.
@@ -39,9 +57,13 @@ type State struct {
 	Of        string     // identity of the store that it is a copy of; empty: of none
 	Box       record.Box // what it is a copy of
 	Empty     bool       // it never held anything
-	HorizonNs int64      // all events and steps with a smaller acq are below
-	Events    []Event    // erases and purges
-	Policies  []Policy
+	HorizonNs int64      // all events and steps with a smaller acq are below; the log proves it
+	Lineage   record.Lineage
+	// Held is of a copy: the timeline, of the store that it is of, at HeldNs, where it ends.
+	Held     uint64
+	HeldNs   int64
+	Events   []Event // erases and purges
+	Policies []Policy
 }
 
 // State returns the state of the store at one moment.
@@ -54,12 +76,15 @@ func (s *Store) State(ctx context.Context) (st State, err error) {
 	}
 	err = s.onCommitter(ctx, func() {
 		st.HorizonNs, _ = s.clock.horizon()
+		if !s.replicated {
+			st.HorizonNs = s.proveHorizon(st.HorizonNs)
+		}
 		s.manifestMu.Lock()
 		defer s.manifestMu.Unlock()
 		m := s.manifest
-		st.Store, st.Empty = m.store, s.isEmpty()
+		st.Store, st.Empty, st.Lineage = m.store, s.isEmpty(), m.timelines()
 		if m.copied != nil {
-			st.Of = m.copied.Store
+			st.Of, st.Held, st.HeldNs = m.copied.Store, m.copied.Timeline, st.HorizonNs
 			st.Box, _ = parseBoxMeta(&m.copied.Box) // checked when it came
 		}
 		for _, e := range m.events {
@@ -157,8 +182,8 @@ func appendStamped(dst []byte, put *putRequest, i int) []byte {
 // commitRange is the part of PutRange on the committer. Events come first: until the horizon has
 // passed them they hide nothing but what a purge hides, and the flush that holds the rows moves it.
 func (s *Store) commitRange(r *Range, put *putRequest, entries []segment.Entry) error {
-	if s.eventErr != nil {
-		return s.eventErr
+	if s.failed.Err() != nil {
+		return s.failed.Err()
 	}
 	if err := s.follow(r); err != nil {
 		return err
@@ -181,7 +206,7 @@ func (s *Store) commitRange(r *Range, put *putRequest, entries []segment.Entry) 
 		entries[i].Data = data
 	}
 	began := time.Now()
-	file, err := s.log.Append(append(entries, clockEntry(r.ToNs, false)))
+	file, err := s.appendLog(append(entries, clockEntry(r.ToNs, false)))
 	s.counters.syncNs.Add(int64(time.Since(began)))
 	s.counters.groups.Add(1)
 	if err != nil {
@@ -208,7 +233,7 @@ func (s *Store) commitRange(r *Range, put *putRequest, entries []segment.Entry) 
 func (s *Store) follow(r *Range) error {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
-	if failed := s.manifest.failed; failed != nil {
+	if failed := s.manifest.failed.Err(); failed != nil {
 		return fmt.Errorf("%w: %w", ErrFailed, failed)
 	}
 	box := metaOfBox(&r.Box)
@@ -230,20 +255,23 @@ func (s *Store) follow(r *Range) error {
 	if r.FromNs != 0 {
 		return fmt.Errorf("%w: a copy begins at acq 0, not at %d", ErrNotCopied, r.FromNs)
 	}
-	return s.becomeCopy(r.Of, box)
+	return s.becomeCopy(r, box)
 }
 
 // becomeCopy makes an empty store a copy. What its log has promised so far is void: a log file is
 // begun for what counts. The caller holds manifestMu.
-func (s *Store) becomeCopy(of string, box boxMeta) error {
+func (s *Store) becomeCopy(r *Range, box boxMeta) error {
+	if err := s.beginLogging(); err != nil {
+		return err
+	}
 	s.log.Roll()
 	file, err := s.log.Append([]segment.Entry{clockEntry(0, false)})
 	if err != nil {
 		return fmt.Errorf("begin copy: %w", err)
 	}
 	s.noteEntries(file, nil)
-	err = s.manifest.append(edit{Store: newStoreID(),
-		Copy: &copyMeta{Store: of, Box: box, FirstLog: file}})
+	err = s.manifest.append(edit{Store: newStoreID(), Lineage: record.Lineage{newTimeline(0)},
+		Copy: &copyMeta{Store: r.Of, Timeline: r.Timeline, Box: box, FirstLog: file}})
 	if err != nil {
 		return s.failEvent(err)
 	}
@@ -254,11 +282,10 @@ func (s *Store) becomeCopy(of string, box boxMeta) error {
 // failEvent is what a manifest that failed means: whether the edit is on disk is unknown, and
 // nothing may be put after it. The caller is the committer and holds manifestMu.
 func (s *Store) failEvent(err error) error {
-	if s.manifest.failed == nil {
+	if s.manifest.failed.Err() == nil {
 		return err
 	}
-	s.eventErr = fmt.Errorf("%w: %w", ErrFailed, err)
-	return s.eventErr
+	return s.failed.Set(fmt.Errorf("%w: %w", ErrFailed, err))
 }
 
 // copyEvents puts the events and steps of a range into force, all at once, so that none comes after
@@ -293,7 +320,11 @@ func (s *Store) copyEvents(r *Range) (purges bool, err error) {
 			}
 		}
 	}
-	if !e.changesHistory() {
+	if was := s.manifest.copied; was.Timeline != r.Timeline {
+		now := *was
+		now.Timeline, e.Copy = r.Timeline, &now
+	}
+	if !e.changesHistory() && e.Copy == nil {
 		return false, nil
 	}
 	if err := s.manifest.append(e); err != nil {
@@ -308,22 +339,35 @@ func (s *Store) copyEvents(r *Range) (purges bool, err error) {
 func (s *Store) steps(r *Range) (all []policyMeta) {
 	for i := range r.Policies {
 		p := r.Policies[i].meta()
-		old := policyMeta{CapFloorNs: noFloor, AcqFloorNs: noFloor}
+		old := policyMeta{}
 		at, known := s.manifest.findPolicy(p.scope)
 		if known {
 			old = s.manifest.policies[at]
 		}
-		if p.CapStepAcqNs >= r.ToNs {
-			p.CapFloorNs, p.CapStepAcqNs = old.CapFloorNs, old.CapStepAcqNs
-		}
-		if p.AcqStepAcqNs >= r.ToNs {
-			p.AcqFloorNs, p.AcqStepAcqNs = old.AcqFloorNs, old.AcqStepAcqNs
-		}
-		if old.scope = p.scope; !known || p != old {
+		p.Cap.between(r, &old.Cap)
+		p.Acq.between(r, &old.Acq)
+		if old.scope = p.scope; !known || !p.same(&old) {
 			all = append(all, p)
 		}
 	}
 	return all
+}
+
+// between leaves what steps behind the end of a range did as it was. What was released counts as
+// released in the range, as segments that are older may hold it.
+func (f *floors) between(r *Range, old *floors) {
+	if f.StepAcqNs >= r.ToNs {
+		f.Hidden, f.StepAcqNs, f.Shown = old.Hidden, old.StepAcqNs, old.Shown
+	}
+	more := f.Gone
+	f.Gone = old.Gone
+	for _, g := range more {
+		known := slices.ContainsFunc(old.Gone, func(o released) bool { return o.covers(g.bound) })
+		if g.AcqNs < r.ToNs && !known {
+			g.AcqNs = max(g.AcqNs, r.FromNs)
+			f.Gone = addReleased(f.Gone, g)
+		}
+	}
 }
 
 // ReleaseCopy makes a copy a store of its own: it takes records from then on, and nothing more of
@@ -339,10 +383,7 @@ func (s *Store) ReleaseCopy(ctx context.Context) error {
 			failed = ErrNoCopy
 			return
 		}
-		from := int64(0)
-		for _, e := range s.allEvents() {
-			from = max(from, e.AcqNs+1)
-		}
+		from := s.manifest.lastEvent() + 1
 		err := s.manifest.append(edit{Store: newStoreID(), Release: true})
 		if err != nil {
 			failed = s.failEvent(err)
@@ -397,8 +438,12 @@ func (r *Range) validate() error {
 		return bad("policy", "%d of them, at most %d", len(r.Policies), maxPolicies)
 	}
 	for i := range r.Policies {
-		if err := r.Policies[i].validate(); err != nil {
+		p := &r.Policies[i]
+		if err := p.validate(); err != nil {
 			return err
+		}
+		if max(len(p.Cap.Gone), len(p.Acq.Gone)) > maxReleased {
+			return bad("policy", "it has released more than %d bounds", maxReleased)
 		}
 	}
 	return r.validateRows()

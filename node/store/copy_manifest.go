@@ -8,8 +8,10 @@ import (
 
 // copyMeta says in the manifest of which store a store is a copy.
 type copyMeta struct {
-	Store string  `json:"store"` // identity
-	Box   boxMeta `json:"box"`   // what of it
+	Store string `json:"store"` // identity
+	// Timeline of that store at the end of the last range, or of one that a crash cut short.
+	Timeline uint64  `json:"timeline,string,omitempty"`
+	Box      boxMeta `json:"box"` // what of it
 	// FirstLog is the log file with which the copy began. Older ones promised horizons of the empty
 	// store that it was before.
 	FirstLog uint64 `json:"first_log"`
@@ -61,13 +63,27 @@ func (m *manifest) applyCopy(e *edit) {
 }
 
 func (p *policyMeta) policy() Policy {
-	return Policy{Retention: Retention{CID: p.CID, MOID: p.MOID, MaxCapAgeNs: p.MaxCapAgeNs,
-		MaxAcqAgeNs: p.MaxAcqAgeNs}, CapFloorNs: p.CapFloorNs, AcqFloorNs: p.AcqFloorNs,
-		CapStepAcqNs: p.CapStepAcqNs, AcqStepAcqNs: p.AcqStepAcqNs}
+	return Policy{Retention: p.retention(), Cap: p.Cap.told(), Acq: p.Acq.told()}
 }
 
 func (p *Policy) meta() policyMeta {
 	return policyMeta{scope: scope{p.CID, p.MOID}, MaxCapAgeNs: p.MaxCapAgeNs,
-		MaxAcqAgeNs: p.MaxAcqAgeNs, CapFloorNs: p.CapFloorNs, AcqFloorNs: p.AcqFloorNs,
-		CapStepAcqNs: p.CapStepAcqNs, AcqStepAcqNs: p.AcqStepAcqNs}
+		MaxAcqAgeNs: p.MaxAcqAgeNs, DelayNs: p.DelayNs, Held: p.Held, Cap: p.Cap.meta(),
+		Acq: p.Acq.meta()}
+}
+
+func (f *floors) told() Floors {
+	t := Floors{Hidden: Bound(f.Hidden), StepAcqNs: f.StepAcqNs, Shown: Bound(f.Shown)}
+	for _, g := range f.Gone {
+		t.Gone = append(t.Gone, Released{Bound(g.bound), g.AcqNs, g.TimeNs})
+	}
+	return t
+}
+
+func (t *Floors) meta() floors {
+	f := floors{Hidden: bound(t.Hidden), StepAcqNs: t.StepAcqNs, Shown: bound(t.Shown)}
+	for _, g := range t.Gone {
+		f.Gone = append(f.Gone, released{bound(g.Bound), g.AcqNs, g.TimeNs})
+	}
+	return f
 }

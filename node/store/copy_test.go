@@ -125,6 +125,7 @@ func (c *copier) same(t *testing.T, sh shape, m *model, to *Store) {
 }
 
 func testCopy(t *testing.T, sh shape, source, target Options, box record.Box) {
+	sh.neverShown = true
 	rng := randomSource(t)
 	source.Dir, target.Dir = t.TempDir(), t.TempDir()
 	source.Now, source.retainEvery = leapingClock(), time.Hour

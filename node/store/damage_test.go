@@ -228,7 +228,7 @@ func TestDirectoryOfAnotherSegment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sealed, err := openSegment(path, meta)
+	sealed, err := openSegment(path, meta, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

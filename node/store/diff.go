@@ -78,7 +78,7 @@ func (s *Store) Diff(ctx context.Context, ask *record.Diff, sink DiffSink) (Scan
 	sc.stats.TookNs = int64(time.Since(began))
 	s.counters.scans.Add(1)
 	s.counters.blocksScanned.Add(int64(sc.stats.BlocksScanned))
-	return sc.stats, err
+	return sc.stats, s.noteDamage(err)
 }
 
 func (d *diff) run() error {

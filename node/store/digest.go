@@ -65,7 +65,7 @@ func (d *Digest) sum(lo, hi uint64) {
 func (s *Store) Digest(
 	ctx context.Context, box record.Box, cuts []int64,
 ) (slicesOf []Digest, purgedAcqNs int64, err error) {
-	q := &record.Query{Box: box}
+	q := &record.Query{Box: box, Verify: true} // it says that another store has the same
 	if err := s.checkCuts(ctx, &box, cuts); err != nil {
 		return nil, 0, err
 	}

@@ -307,6 +307,9 @@ func (d *dumper) entry(e *segment.Entry, batch *record.Batch) DumpEntry {
 		var at position
 		at, err = parseAppliedEntry(e.Data)
 		out.Index, out.FirstNs = at.Index, at.NextNs
+	case entryLines:
+		out.Kind = "lines"
+		out.Index, err = parseLinesEntry(e.Data)
 	default:
 		out.Kind = fmt.Sprintf("unknown %d", e.Kind)
 	}

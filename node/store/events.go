@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,6 +54,9 @@ type Event struct {
 	Done    bool   // of a purge: no file holds such a row any more
 	Removed uint64 // of a purge: rows that were removed from segments and heads
 
+	// Removal is of a retention, when [Store.EventsAhead] was asked.
+	Removal *Removal
+
 	// FromSlot and ToSlot are set by who merges stores of a cluster: the event is only of devices
 	// with these slots. Both 0: of all.
 	FromSlot, ToSlot uint32
@@ -67,6 +71,10 @@ type hider struct {
 	acqNs  int64
 	kind   EventKind
 	kept   slots.Range // with To > 0: devices in it are not concerned
+
+	// hides only: its rows are not to be removed yet, so that no segment is free of them.
+	hides   bool
+	release release // of a retention: what let go of its rows
 }
 
 // contains reports whether the event hides a row.
@@ -76,38 +84,20 @@ func (h *hider) contains(k record.Key) bool {
 
 // history is an immutable list of what hides rows, oldest first.
 type history struct {
-	hiders []*hider // those that rows which are still there may need
-	purges []*hider // all purges, steps of retentions and splits
+	hiders   []*hider // those that rows which are still there may need
+	removing []*hider // of these, whose rows may be removed; what held policies released is not
 
-	hiding, purged *eventTree // of hiders, and of purges but for splits
+	ages []ageRule // the shortest windows first
+
+	// newestPurge is the acq of the newest purge or split, and newestGone that of the newest of
+	// these and of removing, 0 for none.
+	newestPurge, newestGone int64
+
+	// hiding is of hiders, away of purges and what retentions hide, and told of these and what they
+	// have hidden and show again: those that scans tell of.
+	hiding, away, told *eventTree
 
 	all []Event // erases, purges and the present steps of retentions
-}
-
-// newest returns the acq of the newest purge, or step of a retention, 0 for none.
-func (h *history) newest(kind EventKind) int64 {
-	for _, p := range slices.Backward(h.purges) {
-		if p.kind == kind {
-			return p.acqNs
-		}
-	}
-	return 0
-}
-
-// purging returns the purges and steps of retentions that rows which are still there may need.
-func (h *history) purging() []*hider {
-	var all []*hider
-	for _, p := range h.hiders {
-		if p.kind != EventErase {
-			all = append(all, p)
-		}
-	}
-	return all
-}
-
-// newestPurge returns the acq of the newest purge or step of a retention, 0 for none.
-func (h *history) newestPurge() int64 {
-	return max(h.newest(EventPurge), h.newest(EventRetention))
 }
 
 // hiderOf returns what an event hides; ok is false when its box lies above its acq.
@@ -128,8 +118,8 @@ func hiderOf(e *Event) (h *hider, ok bool) {
 // publishHistory makes what the manifest says of events visible to scans. The caller holds
 // manifestMu.
 func (s *Store) publishHistory() {
-	next := &history{}
-	var told []*hider
+	next := &history{ages: s.manifest.ages()}
+	var away, told []*hider
 	for _, e := range s.everyEvent() {
 		if e.Kind != eventSplit {
 			next.all = append(next.all, e)
@@ -138,19 +128,40 @@ func (s *Store) publishHistory() {
 		if !ok {
 			continue
 		}
+		h.hides = e.Kind == EventRetention
 		if !e.Done {
 			next.hiders = append(next.hiders, h)
+			if e.Kind.purges() {
+				next.removing = append(next.removing, h)
+			}
 		}
-		if e.Kind == EventErase {
-			continue
+		if e.Kind.purges() {
+			next.newestPurge = max(next.newestPurge, e.AcqNs)
 		}
-		next.purges = append(next.purges, h)
-		if e.Kind != eventSplit {
-			told = append(told, h)
+		if e.Kind == EventPurge || e.Kind == EventRetention {
+			away = append(away, h)
 		}
 	}
-	next.hiding, next.purged = plantTree(next.hiders), plantTree(told)
+	told, next.newestGone = slices.Clone(away), next.newestPurge
+	for i := range s.manifest.policies {
+		p := &s.manifest.policies[i]
+		told = append(told, p.shown()...)
+		if !p.Held && !s.manifest.steps.Held {
+			next.removing = append(next.removing, p.gone()...)
+		}
+	}
+	slices.SortStableFunc(next.removing, func(a, b *hider) int {
+		return cmp.Compare(a.acqNs, b.acqNs)
+	})
+	for _, h := range next.removing {
+		next.newestGone = max(next.newestGone, h.acqNs)
+	}
+	next.hiding, next.away = plantTree(next.hiders), plantTree(away)
+	if next.told = next.away; len(told) > len(away) {
+		next.told = plantTree(told)
+	}
 	s.history.Store(next)
+	s.noteReleases()
 }
 
 // allEvents lists erases, purges and the steps of retentions, oldest first. The caller holds
@@ -250,14 +261,14 @@ func (s *Store) changeHistory(
 // edit is durable and visible. The log is made to prove that they were given, because after a crash
 // it alone decides which acqs come next.
 func (s *Store) logEdit(count int, build func(acqNs int64) (edit, error)) error {
-	if s.eventErr != nil {
-		return s.eventErr
+	if s.failed.Err() != nil {
+		return s.failed.Err()
 	}
 	if s.clock.isCopy() {
 		return ErrIsCopy
 	}
 	acq := s.clock.reserve(count)
-	file, err := s.log.Append([]segment.Entry{clockEntry(acq+int64(count), false)})
+	file, err := s.appendLog([]segment.Entry{clockEntry(acq+int64(count), false)})
 	if errors.Is(err, segment.ErrNoSpace) {
 		s.clock.cancel()
 	}
@@ -266,7 +277,7 @@ func (s *Store) logEdit(count int, build func(acqNs int64) (edit, error)) error 
 	}
 	s.noteFile(file, nil)
 	e, err := s.appendEvents(acq, build)
-	if s.eventErr == nil {
+	if s.failed.Err() == nil {
 		s.clock.settle()
 		s.followers.changed()
 	}
@@ -280,7 +291,7 @@ func (s *Store) logEdit(count int, build func(acqNs int64) (edit, error)) error 
 func (s *Store) appendEvents(acq int64, build func(acqNs int64) (edit, error)) (edit, error) {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
-	if failed := s.manifest.failed; failed != nil {
+	if failed := s.manifest.failed.Err(); failed != nil {
 		return edit{}, fmt.Errorf("%w: %w", ErrFailed, failed)
 	}
 	e, err := build(acq)
@@ -288,15 +299,22 @@ func (s *Store) appendEvents(acq int64, build func(acqNs int64) (edit, error)) (
 		return edit{}, err
 	}
 	err = s.manifest.append(e)
-	if s.manifest.failed != nil {
+	if s.manifest.failed.Err() != nil {
 		// Whether the event is on disk is unknown. Nothing may be put after it, lest it be hidden.
-		s.eventErr = fmt.Errorf("%w: %w", ErrFailed, err)
-		return edit{}, s.eventErr
+		return edit{}, s.failed.Set(fmt.Errorf("%w: %w", ErrFailed, err))
 	}
 	if err == nil {
-		s.publishHistory()
+		s.changed(&e)
 	}
 	return e, err
+}
+
+// changed makes an edit of events visible. The caller holds manifestMu.
+func (s *Store) changed(e *edit) {
+	if e.Time != nil {
+		s.evidence.stepped(*e.Time)
+	}
+	s.publishHistory()
 }
 
 // emptyLog sees to it that the rows of purges leave the log: everything is sealed without them, and
@@ -306,7 +324,7 @@ func (s *Store) emptyLog() error {
 		s.freeze(sh)
 	}
 	s.log.Roll()
-	file, err := s.log.Append([]segment.Entry{s.mark(s.clock.floor(), false)})
+	file, err := s.appendLog(s.marks(s.clock.floor(), false))
 	if err != nil {
 		return fmt.Errorf("begin a log file: %w", err)
 	}

@@ -159,7 +159,7 @@ func (m *manifest) endOf(shard uint32, next uint64) uint64 {
 
 // changesHistory reports whether scans see something new after an edit.
 func (e *edit) changesHistory() bool {
-	return len(e.Events) > 0 || len(e.Policies) > 0 || len(e.DropPolicies) > 0
+	return len(e.Events) > 0 || len(e.Policies) > 0 || len(e.DropPolicies) > 0 || e.Time != nil
 }
 
 // addRemoved adds to the rows of purges that leave with an edit.
@@ -181,4 +181,18 @@ func (e *edit) purges() bool {
 
 func (m *manifest) findEvent(acqNs int64) int {
 	return slices.IndexFunc(m.events, func(e Event) bool { return e.AcqNs == acqNs })
+}
+
+// lastEvent returns the greatest acq of an event, or of what a step of a retention left; -1: none.
+func (m *manifest) lastEvent() int64 {
+	last := int64(-1)
+	for i := range m.events {
+		if m.events[i].Kind != eventSplit {
+			last = max(last, m.events[i].AcqNs)
+		}
+	}
+	for i := range m.policies {
+		last = max(last, m.policies[i].lastAcq())
+	}
+	return last
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -43,12 +44,12 @@ func (sh shape) purge(t *testing.T, rng *rand.Rand, s *Store, m *model) {
 	m.events = append(m.events, Event{AcqNs: acq, Kind: EventPurge, Box: box})
 }
 
-// retain sets, removes or advances a policy. The model takes over what the store says of its steps,
-// and forgets none.
+// retain sets, removes, holds or advances a policy. The model takes over what the store says of its
+// steps.
 func (sh shape) retain(t *testing.T, rng *rand.Rand, s *Store, m *model) {
 	t.Helper()
 	cid := int32(rng.Int64N(sh.cids))
-	r := Retention{CID: &cid}
+	r := Retention{CID: &cid, DelayNs: 1 + rng.Int64N(int64(5*time.Millisecond))}
 	switch rng.IntN(4) {
 	case 0: // removed
 	case 1:
@@ -56,15 +57,29 @@ func (sh shape) retain(t *testing.T, rng *rand.Rand, s *Store, m *model) {
 	default:
 		r.MaxCapAgeNs = s.opt.Now() - rng.Int64N(sh.caps)*int64(time.Minute)/2
 	}
-	err := s.SetRetention(t.Context(), r)
-	if err == nil || errors.Is(err, ErrNoRetention) {
-		err = s.advanceRetention(t.Context())
+	known := slices.ContainsFunc(s.Retention(), func(p Retention) bool { return *p.CID == cid })
+	var err error
+	if !sh.neverShown || !known {
+		err = s.SetRetention(t.Context(), r)
+	}
+	if rng.IntN(4) == 0 && !sh.neverShown {
+		h := Hold{Action: HoldAction(1 + rng.IntN(3)), All: rng.IntN(4) == 0}
+		if !h.All {
+			h.CID = &cid
+		}
+		err = s.HoldRetention(t.Context(), h)
+	}
+	for range 2 { // the second one may release what the first one marks
+		if err == nil || errors.Is(err, ErrNoRetention) {
+			err = s.advanceRetention(t.Context())
+		}
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
+	m.events = slices.DeleteFunc(m.events, func(e Event) bool { return e.Kind == EventRetention })
 	for _, e := range s.Events() {
-		if e.Kind == EventRetention || e.Kind == EventPurge {
+		if e.Kind == EventRetention {
 			m.events = append(m.events, e)
 		}
 	}

@@ -11,7 +11,8 @@ import (
 
 // clearFalse clears the flags of the doubtful rows that supersede nothing: those whose cap is above
 // every cap that their series has in the older segments. A head sees only watermarks that many
-// series share, and flags nearly all of what is loaded device by device.
+// series share and the newest cap of each device: it flags nearly all of what is loaded device by
+// device, and of what several writers put at once.
 //
 // Cost: about 20 ns a doubtful row, and 5 ns a series of each older segment.
 func clearFalse(
@@ -95,28 +96,38 @@ func (c *olderCaps) raise(seg *sealedSegment) {
 			return
 		}
 	}
-	switch {
-	case seg.series == nil:
-		for i := range seg.idx.Blocks() {
+	if seg.series == nil || c.raiseExactly(seg.series) != nil {
+		for i := range seg.idx.Blocks() { // also where the table is damaged: zones are not below it
 			c.raiseTo(seg.idx.Block(uint32(i)))
 		}
-	case len(c.list)*fewLookups < seg.series.Len():
+	}
+}
+
+// raiseExactly lifts the caps to those of a series table.
+//
+// Errors: index.ErrSeriesDamaged; some caps are lifted then.
+func (c *olderCaps) raiseExactly(table *index.SeriesTable) error {
+	if len(c.list)*fewLookups < table.Len() {
 		for i := range c.list {
-			if capNs, ok := seg.series.Newest(c.list[i].Series); ok {
+			capNs, ok, err := table.Newest(c.list[i].Series)
+			if err != nil {
+				return err
+			}
+			if ok {
 				c.lift(uint32(i), capNs)
 			}
 		}
-	default:
-		next := 0
-		seg.series.Each(&c.extent, func(s index.SeriesCap) {
-			for next < len(c.order) && c.list[c.order[next]].Compare(s.Series) < 0 {
-				next++
-			}
-			if next < len(c.order) && c.list[c.order[next]].Series == s.Series {
-				c.lift(c.order[next], s.NewestNs)
-			}
-		})
+		return nil
 	}
+	next := 0
+	return table.Each(&c.extent, func(s index.SeriesCap) {
+		for next < len(c.order) && c.list[c.order[next]].Compare(s.Series) < 0 {
+			next++
+		}
+		if next < len(c.order) && c.list[c.order[next]].Series == s.Series {
+			c.lift(c.order[next], s.NewestNs)
+		}
+	})
 }
 
 // raiseTo lifts the caps of the series that lie in the zones of a block.

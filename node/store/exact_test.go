@@ -52,6 +52,47 @@ func TestBackfillIsNotFlagged(t *testing.T) {
 	}
 }
 
+// TestLateRowsAreNotFlagged puts batches as several writers do, not in the order of their caps: no
+// row is a correction, but for one.
+func TestLateRowsAreNotFlagged(t *testing.T) {
+	const batches, devices = 40, 100
+	s := openTest(t, Options{Shards: 1, Index: index.Options{BlockRows: 256}})
+	put := func(minute int64, payload string) {
+		b := &record.Batch{}
+		for device := range int64(devices) {
+			b.Append(record.Key{MID: device, CapNs: minute * int64(time.Minute)}, []byte(payload))
+		}
+		mustPut(t, s, b, WriterSeq{})
+	}
+	for i := range int64(batches) {
+		put(i^3, "a")
+	}
+	put1(t, s, 7, 0, "b")
+	late := s.shards[0].snapshot.Load().head.Flagged()
+	check := func() {
+		t.Helper()
+		q := latest()
+		q.Box = boxOf(record.MID, 7, 8)
+		q.Box[record.Cap] = record.RangeSet{record.At(0)}
+		wantPayloads(t, s, q, "b")
+		q = latest()
+		if n, _, err := s.Count(t.Context(), &q); err != nil || n != batches*devices {
+			t.Errorf("%d readings, %v; want %d", n, err, batches*devices)
+		}
+	}
+	check()
+	mustSeal(t, s)
+	check()
+	got, rows := flagged(s)
+	if rows != batches*devices+1 || late < rows/2 {
+		t.Fatalf("%d of %d rows came late: the test tests nothing", late, rows)
+	}
+	if got < 1 || got > 2 {
+		t.Errorf("%d of %d rows are flagged, %d came late; one reading has two versions", got, rows,
+			late)
+	}
+}
+
 // TestFlagsAtSeal wants a flag on every row that has an older version, and none on rows whose cap
 // is above all that their series had before, where tables tell.
 func TestFlagsAtSeal(t *testing.T) {

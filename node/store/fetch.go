@@ -1,17 +1,22 @@
 package store
 
-import "github.com/pentad-db/pentad/index"
+import (
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/internal/memory"
+)
 
 // fetchGap is how many bytes between two blocks are read with them rather than left out.
 const fetchGap = 32 << 10
 
 // fetch has the blocks of candidates read side by side, before they are opened one after another,
-// unless they are likely in memory: opened before, in a store that fits it.
+// unless they are likely in memory: verified lately, in a store that fits it. It also reads the
+// clock by which blocks are verified again.
 func (s *Store) fetch(seg *sealedSegment, candidates []index.Candidate) {
+	s.blockClock.Look()
 	tight := s.tight.Load()
 	from, to := uint64(0), uint64(0)
 	for _, c := range candidates {
-		if !tight && seg.file.Opened(int(c.Block)) {
+		if !tight && seg.file.Recent(int(c.Block)) {
 			continue
 		}
 		info := seg.idx.Block(c.Block)
@@ -38,6 +43,6 @@ func (s *Store) setTight() {
 			total += uint64(seg.file.Size())
 		}
 	}
-	memory := memoryBytes()
-	s.tight.Store(memory > 0 && total > memory/2)
+	may := memory.Limit()
+	s.tight.Store(may > 0 && total > may/2)
 }

@@ -19,20 +19,27 @@ const (
 	wakeCost = 20 * time.Microsecond
 )
 
-// followers are the feeds that wait for commits. The committer says where something came, and one
-// goroutine wakes those whose box it may lie in.
+// noAcq is awaited by no feed.
+const noAcq = math.MaxInt64
+
+// followers are the feeds that wait for commits. The committer says where something came, and how
+// far the horizon is; one goroutine wakes the feeds whose box that may lie in, and those that await
+// the horizon.
 type followers struct {
-	count atomic.Int64  // of feeds; without any the committer has nothing to say
-	wake  chan struct{} // holds one: something was committed
+	count   atomic.Int64  // of feeds; without any the committer has nothing to say
+	awaited atomic.Int64  // the least acq that a feed awaits; noAcq for none
+	wake    chan struct{} // holds one: something was committed
 
 	mu      sync.Mutex
-	feeds   map[*Feed]struct{} // guarded by mu
+	feeds   map[*Feed]struct{} // guarded by mu, and what they await
 	came    bounds             // of what was committed since the last round, guarded by mu
 	nothing bool               // nothing was, guarded by mu
 }
 
 func newFollowers() *followers {
-	return &followers{wake: make(chan struct{}, 1), feeds: map[*Feed]struct{}{}, nothing: true}
+	w := &followers{wake: make(chan struct{}, 1), feeds: map[*Feed]struct{}{}, nothing: true}
+	w.awaited.Store(noAcq)
+	return w
 }
 
 // add makes a feed be woken by what is committed from now on.
@@ -86,21 +93,45 @@ func (w *followers) tell(b *bounds) {
 		w.came.include(b)
 	}
 	w.mu.Unlock()
+	w.call()
+}
+
+// call asks for a round.
+func (w *followers) call() {
 	select {
 	case w.wake <- struct{}{}:
 	default: // a round is due
 	}
 }
 
-// round wakes the feeds that what was committed may concern, and returns how many.
-func (w *followers) round() (woken int) {
+// await makes a feed be woken when the horizon has passed an acq.
+func (w *followers) await(f *Feed, acqNs int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.nothing {
-		return 0
+	f.awaited = min(f.awaited, acqNs)
+	w.awaited.Store(min(w.awaited.Load(), acqNs))
+}
+
+// passed tells of a horizon, when a feed awaits that it comes so far.
+func (w *followers) passed(horizonNs int64) {
+	if w.awaited.Load() < horizonNs {
+		w.call()
 	}
+}
+
+// round wakes the feeds that what was committed may concern, and those that await less than the
+// horizon, and returns how many.
+func (w *followers) round(horizonNs int64) (woken int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	least := int64(noAcq)
 	for f := range w.feeds {
-		if !f.bounds.meets(&w.came) {
+		passed := f.awaited < horizonNs
+		if passed {
+			f.awaited = noAcq
+		}
+		least = min(least, f.awaited)
+		if !passed && (w.nothing || !f.bounds.meets(&w.came)) {
 			continue
 		}
 		woken++
@@ -109,6 +140,7 @@ func (w *followers) round() (woken int) {
 		default: // it has not looked yet
 		}
 	}
+	w.awaited.Store(least)
 	w.nothing = true
 	return woken
 }
@@ -123,7 +155,7 @@ func (s *Store) followLoop() {
 			return
 		case <-s.followers.wake:
 		}
-		woken := s.followers.round()
+		woken := s.followers.round(s.clock.settled())
 		pause.Reset(max(wakePause, time.Duration(woken)*wakeCost))
 		select {
 		case <-s.stop:

@@ -52,7 +52,7 @@ func (sc *scan) notePuts() {
 // hide chooses the events that hide rows of the scan: purges, and in views that resolve versions
 // the erases from before the moment that is asked for. The oldest comes first.
 func (sc *scan) hide(from *history) {
-	if from.hiding == nil && from.purged == nil {
+	if from.hiding == nil && from.told == nil {
 		return
 	}
 	b := boundsOf(&sc.box)
@@ -62,7 +62,7 @@ func (sc *scan) hide(from *history) {
 		}
 	})
 	slices.SortFunc(sc.hidden, func(a, b *hider) int { return cmp.Compare(a.acqNs, b.acqNs) })
-	sc.stats.PurgedAcqNs = from.purged.newestOf(&sc.box, &b, 0)
+	sc.stats.PurgedAcqNs = from.told.newestOf(&sc.box, &b, 0)
 }
 
 // hiderOf returns the oldest event that hides a row, nil for none.
@@ -86,7 +86,7 @@ func (sc *scan) reveal(b *record.Batch) {
 // and marks those of which some are hidden.
 func (seg *segmentScan) hide(by []*hider) {
 	for _, h := range by {
-		if h.kind != EventErase && seg.isClean(h) {
+		if h.kind != EventErase && !h.hides && seg.isClean(h) {
 			continue
 		}
 		if box, ok := seg.ranked(&h.box); ok {

@@ -302,11 +302,10 @@ func (l *lastScan) giveBlock(seg *segmentScan, rows []uint64) error {
 		return err
 	}
 	id := uint32(rows[0] >> 32)
-	info := seg.idx.Block(id)
-	if err := seg.file.Block(int(id), info.Offset, info.Size, &l.own); err != nil {
+	l.block = &l.own
+	if _, err := seg.openBlock(id, &l.own, l.scan.verify); err != nil {
 		return err
 	}
-	l.block = &l.own
 	l.sel = l.sel[:0]
 	for _, r := range rows {
 		l.sel = append(l.sel, uint32(r))

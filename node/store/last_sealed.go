@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -143,7 +144,9 @@ func (l *lastScan) begin(s *lastSegment) error {
 		}
 	}
 	if s.series != nil {
-		s.series.Each(&l.box, each)
+		if err := s.series.Each(&l.box, each); err != nil {
+			return &segment.CorruptError{File: s.file.Path(), Reason: "section of series", Err: err}
+		}
 	} else {
 		set, err := l.collect(s)
 		if err != nil {

@@ -11,16 +11,19 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/pentad-db/pentad/node/internal/health"
 	"github.com/pentad-db/pentad/node/internal/lines"
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/record"
 )
 
 const (
 	manifestFile = "MANIFEST"
 	// formatVersion of the directory. 1: first; 2: tombstones, erases, purges and retentions; 3:
-	// 256 devices share a slot; 4: blocks of 8,192 rows in eight sub-runs.
-	formatVersion = 4
+	// 256 devices share a slot; 4: blocks of 8,192 rows in eight sub-runs; 5: numbered lines, which
+	// name a flush of the log, and flushes of whole sectors; 6: packed rank tables.
+	formatVersion = 6
 	// rewriteEdits is how many edits are read before the manifest is written anew at open.
 	rewriteEdits = 1000
 )
@@ -46,6 +49,16 @@ type segmentMeta struct {
 // edit is one line of the manifest: a change of the set of live segments that takes effect whole.
 // A merge is one edit that adds its output and removes its inputs.
 type edit struct {
+	// Number is one more than that of the line before; the first line of a file that was written
+	// again has the number of the last line that it stands for.
+	Number uint64 `json:"number,omitempty"`
+	// LogFlush is the sequence of a flush of the log that was durable when the line was written.
+	LogFlush uint64 `json:"log_flush,omitempty"`
+	// LogCut is the last flush of a log of which a repair set aside what came after it.
+	LogCut *uint64 `json:"log_cut,omitempty"`
+	// LogFrom is the number of the first file of the log that is needed.
+	LogFrom uint64 `json:"log_from,omitempty"`
+
 	Format int    `json:"format,omitempty"` // in the first line only
 	Shards int    `json:"shards,omitempty"` // in the first line only
 	Store  string `json:"store,omitempty"`  // identity: in the first line, when it changes
@@ -62,6 +75,7 @@ type edit struct {
 
 	Policies     []policyMeta `json:"policies,omitempty"` // in place of those of the same scope
 	DropPolicies []scope      `json:"drop_policies,omitempty"`
+	Time         *timeMeta    `json:"retention_time,omitempty"` // of steps of retentions
 
 	Copy    *copyMeta `json:"copy,omitempty"`    // the store, empty so far, becomes a copy
 	Release bool      `json:"release,omitempty"` // the store is a copy no more
@@ -73,13 +87,20 @@ type edit struct {
 	// that of its group: see [Store.IndexBase].
 	Slots     *slotsMeta `json:"slots,omitempty"`
 	IndexBase uint64     `json:"index_base,omitempty"`
+
+	// Lineage has timelines that begin, each of which ends those from its first acq on.
+	Lineage record.Lineage `json:"lineage,omitempty"`
 }
 
 // manifest is the list of live segments: a text file of lines "crc32c json", appended and synced.
 type manifest struct {
 	file    *os.File
 	size    int64 // of the file
-	failed  error
+	failed  *health.Latch
+	number  uint64        // of the last line
+	flush   uint64        // of the log, which is durable: the greatest that a line names
+	logFrom uint64        // number of the first file of the log that is needed; 0: not known
+	logEnd  func() uint64 // returns the last flush of the log that is durable; nil: none is open
 	shards  int
 	store   string // 32 hex digits: which history of rows this is
 	clockNs int64
@@ -89,12 +110,16 @@ type manifest struct {
 	gone     []goneRange  // by shard and index
 	events   []Event      // by acq
 	policies []policyMeta // by scope
+	steps    timeMeta     // of theirs
 	copied   *copyMeta    // nil when the store is no copy
 
 	replicated bool // store is the identity of a group
 	applied    position
 	slots      slots.Range // that it holds; zero of one that was never split
 	indexBase  uint64
+
+	lineage record.Lineage
+	due     *record.Timeline // that the next edit begins; nil: none
 }
 
 // newStoreID makes the identity of a store: a history of rows that goes on in one place only.
@@ -118,7 +143,7 @@ func openManifest(dir string, shards int, group string) (m *manifest, cut int, e
 		if err := checkEmpty(dir, name); err != nil {
 			return nil, 0, err
 		}
-		first := edit{Format: formatVersion, Shards: shards, Store: newStoreID()}
+		first := edit{Number: 1, Format: formatVersion, Shards: shards, Store: newStoreID()}
 		if group != "" {
 			first.Store, first.Replicated = group, true
 		}
@@ -131,7 +156,7 @@ func openManifest(dir string, shards int, group string) (m *manifest, cut int, e
 	} else if err := syncDir(dir); err != nil { // who made it may have been killed before
 		return nil, 0, fmt.Errorf("read manifest: %w", err)
 	}
-	m = &manifest{nextID: 1}
+	m = newManifest()
 	edits, good, err := m.replay(name, data)
 	if err != nil {
 		return nil, 0, err
@@ -184,8 +209,11 @@ func (m *manifest) replay(name string, data []byte) (edits, good int, err error)
 			break
 		}
 		e, err := parseEdit(data[good : good+end])
-		if err != nil && data[good] == 0 && good+end+1 == len(data) {
-			break // torn: of a last line in two pages, the second alone was written
+		if err != nil && lines.Torn(data, good) {
+			break
+		}
+		if err == nil && edits > 0 && e.Number != m.number+1 {
+			err = fmt.Errorf("line %d follows line %d", e.Number, m.number)
 		}
 		if err != nil {
 			return 0, 0, corrupt(name, int64(good), err.Error())
@@ -201,11 +229,8 @@ func (m *manifest) replay(name string, data []byte) (edits, good int, err error)
 		edits++
 		good += end + 1
 	}
-	if rest := data[good:]; len(rest) > 0 {
-		// All of a line but its end: the end was bent, because a torn write has no byte there.
-		if _, err := parseEdit(rest[:len(rest)-1]); err == nil {
-			return 0, 0, corrupt(name, int64(len(data)-1), "last line does not end")
-		}
+	if good < len(data) && !lines.Torn(data, good) {
+		return 0, 0, corrupt(name, int64(len(data)-1), "the last line does not end")
 	}
 	if edits == 0 {
 		return 0, 0, corrupt(name, 0, "first line is missing")
@@ -214,6 +239,11 @@ func (m *manifest) replay(name string, data []byte) (edits, good int, err error)
 }
 
 func (m *manifest) apply(e edit) error {
+	m.number, m.flush = e.Number, max(m.flush, e.LogFlush)
+	if e.LogCut != nil {
+		m.flush = *e.LogCut
+	}
+	m.logFrom = cmp.Or(e.LogFrom, m.logFrom)
 	if e.Shards != 0 {
 		m.shards = e.Shards
 	}
@@ -231,6 +261,9 @@ func (m *manifest) apply(e edit) error {
 		}
 	}
 	m.indexBase = cmp.Or(e.IndexBase, m.indexBase)
+	if err := m.applyLineage(&e); err != nil {
+		return err
+	}
 	m.applyCopy(&e)
 	m.clockNs = max(m.clockNs, e.ClockNs)
 	for _, id := range e.Remove {
@@ -248,7 +281,9 @@ func (m *manifest) apply(e edit) error {
 	if err := m.applyGone(&e); err != nil {
 		return err
 	}
-	m.applyPolicies(&e)
+	if m.applyPolicies(&e); e.Time != nil {
+		m.steps = *e.Time
+	}
 	return m.applyEvents(&e)
 }
 
@@ -263,10 +298,15 @@ func (m *manifest) drop(id uint64) bool {
 }
 
 func (m *manifest) snapshot() []byte {
-	e := edit{Format: formatVersion, Shards: m.shards, Store: m.store, ClockNs: m.clockNs,
-		Add: m.live, Gone: m.gone, Policies: m.policies, Copy: m.copied, Replicated: m.replicated}
+	e := edit{Number: m.number, LogFlush: m.flush, LogFrom: m.logFrom, Format: formatVersion,
+		Shards: m.shards, Store: m.store, ClockNs: m.clockNs,
+		Add: m.live, Gone: m.gone, Policies: m.policies, Copy: m.copied, Replicated: m.replicated,
+		Lineage: m.lineage}
 	if m.replicated {
 		e.Applied = &m.applied
+	}
+	if m.steps != (timeMeta{}) {
+		e.Time = &m.steps
 	}
 	if e.IndexBase = m.indexBase; m.slots.To > 0 {
 		e.Slots = slotsOf(m.slots)
@@ -277,12 +317,21 @@ func (m *manifest) snapshot() []byte {
 	return appendEdit(nil, e)
 }
 
+func newManifest() *manifest { return &manifest{nextID: 1, failed: new(health.Latch)} }
+
 // append makes an edit durable and then applies it. For lack of room it may be tried again. After
 // any other failed write or sync the manifest stays failed, because what the disk holds is no
 // longer known.
 func (m *manifest) append(e edit) error {
 	if err := m.failure(); err != nil {
 		return err
+	}
+	e.Number = m.number + 1
+	if m.due != nil {
+		e.Lineage = append(record.Lineage{*m.due}, e.Lineage...)
+	}
+	if m.logEnd != nil {
+		e.LogFlush = m.logEnd()
 	}
 	line := appendEdit(nil, e)
 	if _, err := m.file.Write(line); err != nil {
@@ -295,6 +344,7 @@ func (m *manifest) append(e edit) error {
 	if err := m.apply(e); err != nil {
 		panic("BUG: manifest refuses its own edit: " + err.Error())
 	}
+	m.due = nil
 	return nil
 }
 
@@ -315,15 +365,14 @@ func (m *manifest) undo(cause error) error {
 
 // failure returns the error that refuses every edit after one that failed, nil for none.
 func (m *manifest) failure() error {
-	if m.failed == nil {
-		return nil
+	if err := m.failed.Err(); err != nil {
+		return fmt.Errorf("%w: %w", errUnwritten, err)
 	}
-	return fmt.Errorf("%w: %w", errUnwritten, m.failed)
+	return nil
 }
 
 func (m *manifest) fail(err error) error {
-	m.failed = fmt.Errorf("append to manifest: %v; open the store anew", err)
-	return m.failed
+	return m.failed.Set(fmt.Errorf("append to manifest: %v; open the store again", err))
 }
 
 func (m *manifest) close() error { return m.file.Close() }

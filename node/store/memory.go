@@ -5,6 +5,7 @@ import (
 	"runtime"
 
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/internal/memory"
 )
 
 const (
@@ -21,10 +22,9 @@ const (
 //
 // Besides, it lets a 256th, at most 32 MiB, of garbage lie that would else be collected: rows are
 // not in Go's heap, which is small, so it doubles after each few batches.
-func KeepMemoryReady(ctx context.Context) {
-	may := memoryBytes()
+func KeepMemoryReady(ctx context.Context, may memory.Total) {
 	// Counted as heap, and never touched, so no memory is behind it.
-	unused := make([]byte, min(may/garbageShare, mostGarbage))
-	index.KeepReady(ctx, int64(min(may/readyShare, mostReady)))
+	unused := make([]byte, may.Part(garbageShare, mostGarbage))
+	index.KeepReady(ctx, may.Part(readyShare, mostReady))
 	runtime.KeepAlive(unused)
 }

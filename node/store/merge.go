@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/pentad-db/pentad/index"
@@ -24,6 +24,8 @@ const (
 	maxMergedBytes = 32 << 30
 	// mergeRetry is how long a merge that failed is left alone.
 	mergeRetry = time.Minute
+	// damagedRetry is the same for a segment whose damage is known: a purge needs all of it.
+	damagedRetry = time.Hour
 )
 
 // mergeLoop is the only goroutine that merges. When it falls behind,
@@ -94,7 +96,11 @@ type failedRun struct {
 // may reports whether the run that begins with a segment may be tried.
 func (f failedRuns) may(first *sealedSegment) bool {
 	run, failed := f.runs[first.meta.ID]
-	return !failed || time.Since(run.at) > f.retry
+	retry := f.retry
+	if first.damaged.Load() {
+		retry = max(retry, damagedRetry)
+	}
+	return !failed || time.Since(run.at) > retry
 }
 
 // note remembers how the merge of a run ended. What was merged is not there to be tried again.
@@ -147,17 +153,45 @@ func (s *Store) wakeMerger() {
 }
 
 // nextMerge returns the smallest run of segments that is due, leaving out those that failed
-// lately.
+// lately. Of a window that is over it is also what a store at rest merges.
 func (s *Store) nextMerge(failed failedRuns) (*shard, []*sealedSegment) {
 	var best []*sealedSegment
 	var of *shard
+	h := s.history.Load()
 	for _, sh := range s.all {
-		run := dueRun(sh.snapshot.Load().sealed, failed.may)
-		if run != nil && (best == nil || rowsOf(run) < rowsOf(best)) {
-			best, of = run, sh
+		for part := range undamaged(sh.snapshot.Load().sealed) {
+			for _, seg := range part {
+				seg.noteWindow(h)
+			}
+			for same, over := range together(part) {
+				run := dueRun(same, failed.may)
+				if run == nil && over {
+					run = restRun(same, failed.may)
+				}
+				if run != nil && (best == nil || rowsOf(run) < rowsOf(best)) {
+					best, of = run, sh
+				}
+			}
 		}
 	}
 	return of, best
+}
+
+// undamaged yields the neighbours between segments whose damage is known, which no merge can read.
+func undamaged(sealed []*sealedSegment) iter.Seq[[]*sealedSegment] {
+	return func(yield func([]*sealedSegment) bool) {
+		from := 0
+		for i, seg := range sealed {
+			if !seg.damaged.Load() {
+				continue
+			}
+			if !yield(sealed[from:i]) {
+				return
+			}
+			from = i + 1
+		}
+		yield(sealed[from:])
+	}
 }
 
 func rowsOf(run []*sealedSegment) int64 {
@@ -258,7 +292,8 @@ func (s *Store) manifestFailure() error {
 // when no row is left. The edit is to make it live.
 func (s *Store) writeMerged(sh *shard, run []*sealedSegment) (*sealedSegment, edit, error) {
 	h := s.history.Load()
-	m := &merger{store: s, run: run, hidden: h.purging()}
+	m := &merger{store: s, run: run, hidden: h.removing}
+	m.worker.copies = true
 	indexes, dropped := make([]*index.Segment, len(run)), make([][]uint64, len(run))
 	e := edit{}
 	for i, seg := range run {
@@ -282,14 +317,14 @@ func (s *Store) writeMerged(sh *shard, run []*sealedSegment) (*sealedSegment, ed
 		ID: s.nextID.Add(1) - 1, Shard: sh.id, Rows: uint32(m.splice.Rows()),
 		FirstIndex: first.FirstIndex, LastIndex: last.LastIndex,
 		LastAcqNs:   m.splice.AcqOf(uint32(m.splice.Rows() - 1)),
-		PurgedAcqNs: h.newestPurge(), PutAcqNs: newestPutOf(run),
+		PurgedAcqNs: h.newestGone, PutAcqNs: newestPutOf(run),
 	}
 	e.Add = []segmentMeta{meta}
 	path := s.segmentPath(meta.ID)
 	if err := m.write(path, meta); err != nil {
-		return nil, e, err
+		return nil, e, s.noteDamage(err)
 	}
-	merged, err := openNew(path, meta)
+	merged, err := s.openNew(path, meta)
 	return merged, e, err
 }
 
@@ -301,8 +336,8 @@ func (m *merger) write(path string, meta segmentMeta) error {
 	}
 	var marks []byte
 	err = segment.Guard(func() error {
-		marks = slices.Clone(m.run[len(m.run)-1].file.Section(sectionMarks))
-		return nil
+		marks, err = m.run[len(m.run)-1].file.SectionCopy(sectionMarks)
+		return err
 	}, m.mappings)
 	if err != nil {
 		return err

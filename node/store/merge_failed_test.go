@@ -76,7 +76,7 @@ func TestUnreadableNewSegmentGoes(t *testing.T) {
 	if err := os.WriteFile(path, []byte("no segment"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	_, err := openNew(path, segmentMeta{ID: 1})
+	_, err := new(Store).openNew(path, segmentMeta{ID: 1})
 	if damage := (*segment.CorruptError)(nil); !errors.As(err, &damage) {
 		t.Fatal(err)
 	}

@@ -166,6 +166,54 @@ func randomSource(t testing.TB) *rand.Rand {
 type shape struct {
 	cids, mids, moids, caps int64
 	varied                  bool
+	wild                    bool // parts of keys at and near their limits, below zero, anywhere
+	// neverShown: retentions never show again what they hid, which a copy that was made meanwhile
+	// does not have.
+	neverShown bool
+}
+
+// edge draws a value of a dimension at or near one of its limits or zero, or anywhere. With a limit
+// of a range in mind it may be the reserved one, which means no end.
+func edge(rng *rand.Rand, d record.Dim, limit bool) int64 {
+	low, high := d.Min(), d.Max()-1
+	if limit {
+		high++
+	}
+	near := rng.Int64N(3)
+	switch rng.IntN(5) {
+	case 0:
+		return low + near
+	case 1:
+		return high - near
+	case 2:
+		return max(low, near-1)
+	case 3:
+		return max(low, -int64(1)<<rng.IntN(31)-near)
+	}
+	v := int64(rng.Uint64())
+	if high == d.Max() || v < low || v > high {
+		return max(low, min(high, v>>32))
+	}
+	return v
+}
+
+// wilden moves some parts of a key to where edge says.
+func (sh shape) wilden(rng *rand.Rand, k *record.Key) {
+	if !sh.wild {
+		return
+	}
+	if rng.IntN(6) == 0 {
+		k.CID = int32(edge(rng, record.CID, false))
+	}
+	if rng.IntN(4) == 0 {
+		k.MID = edge(rng, record.MID, false)
+	}
+	if rng.IntN(6) == 0 {
+		k.MOID = int32(edge(rng, record.MOID, false))
+	}
+	if rng.IntN(4) == 0 {
+		k.CapNs = edge(rng, record.Cap, false)
+	}
 }
 
 func (sh shape) batch(rng *rand.Rand, n int, nowNs int64) *record.Batch {
@@ -179,6 +227,7 @@ func (sh shape) batch(rng *rand.Rand, n int, nowNs int64) *record.Batch {
 		if rng.IntN(50) == 0 {
 			k.CapNs = nowNs + rng.Int64N(int64(3*time.Hour))
 		}
+		sh.wilden(rng, &k)
 		if rng.IntN(20) == 0 {
 			b.AppendTomb(k)
 			continue
@@ -215,6 +264,11 @@ func (sh shape) query(rng *rand.Rand, m *model) *record.Query {
 		for range rng.IntN(3) * rng.IntN(2) {
 			from := rng.Int64N(limit)
 			to := from + 1 + rng.Int64N(limit-from)*rng.Int64N(2)
+			if dim := record.Dim(d); sh.wild && rng.IntN(2) == 0 {
+				a, b := edge(rng, dim, false), edge(rng, dim, true)
+				from, to = min(a, b), max(a, b)
+				to = max(to, from+1)
+			}
 			q.Box[d] = append(q.Box[d], record.Range{From: from, To: to})
 		}
 	}
@@ -335,6 +389,14 @@ func TestModelManyKeys(t *testing.T) {
 func TestModelVariedPayloads(t *testing.T) {
 	testModel(t, shape{cids: 3, mids: 50, moids: 3, caps: 300, varied: true},
 		Options{Shards: 1, SealRows: 3000, Index: index.Options{BlockRows: 256}})
+}
+
+// TestModelWildKeys has keys at and near the limits of each part, and below zero.
+func TestModelWildKeys(t *testing.T) {
+	testModel(t, shape{cids: 3, mids: 30, moids: 3, caps: 100, wild: true},
+		Options{Shards: 4, SealRows: 1500, Index: index.Options{BlockRows: 64}})
+	testModel(t, shape{cids: 1, mids: 2, moids: 1, caps: 5, varied: true, wild: true},
+		Options{Shards: 2, SealRows: 500})
 }
 
 // TestModelLittleRoom resolves versions with room for ten readings, and for one.

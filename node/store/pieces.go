@@ -20,6 +20,7 @@ type piece struct {
 	planned  bool
 	segments []*segmentScan
 	flagged  int       // rows in the box that may hide others, at most
+	inHeads  int       // of these, rows in heads, most of which only came late
 	newest   *newest   // with views that resolve versions
 	below    []reading // those with rows that came below the horizon
 }
@@ -103,7 +104,7 @@ func (sc *scan) nextRound() (bool, error) {
 			break
 		}
 		sc.waiting = sc.waiting[:last]
-		if p.flagged > room && sc.cutByZones(p) {
+		if p.flagged-p.inHeads > room && sc.cutByZones(p) {
 			continue
 		}
 		found := sc.found
@@ -121,7 +122,9 @@ func (sc *scan) nextRound() (bool, error) {
 			return false, err
 		}
 		sc.round = append(sc.round, p)
-		room -= min(room, p.flagged)
+		if p.newest != nil {
+			room -= min(room, p.newest.count)
+		}
 		sc.addTasks(p)
 	}
 	return len(sc.round) > 0, nil
@@ -144,13 +147,13 @@ func (sc *scan) planPiece(p *piece) {
 			p.flagged += int(seg.idx.Block(c.Block).Flagged)
 		}
 	}
-	inHeads := 0
-	p.eachHead(func(h *index.Head) { inHeads += h.Flagged() })
-	if p.flagged+inHeads > sc.store.opt.versionRoom {
-		inHeads = 0
-		p.eachHeadZone(func(z index.FlaggedZone) { inHeads += z.Flagged })
+	p.inHeads = 0
+	p.eachHead(func(h *index.Head) { p.inHeads += h.Flagged() })
+	if p.flagged+p.inHeads > sc.store.opt.versionRoom {
+		p.inHeads = 0
+		p.eachHeadZone(func(z index.FlaggedZone) { p.inHeads += z.Flagged })
 	}
-	p.flagged += inHeads
+	p.flagged += p.inHeads
 }
 
 // eachHead calls visit with the heads, newest first.

@@ -9,22 +9,19 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// expiredShare: a segment is written anew when more than one row in three has expired. Expired rows
-// are removed for half of what it costs to keep them, and no row is written more than three times.
-const expiredShare = 3
-
-// concerned returns the purges and steps of retentions that may concern rows of the segment.
+// concerned returns what may be removed and may concern rows of the segment.
 func (seg *sealedSegment) concerned(h *history) []*hider {
 	var all []*hider
-	for _, p := range h.hiders {
-		if _, ok := seg.ranked(&p.box); ok && p.kind != EventErase && !seg.isClean(p) {
+	for _, p := range h.removing {
+		if _, ok := seg.ranked(&p.box); ok && !seg.isClean(p) {
 			all = append(all, p)
 		}
 	}
 	return all
 }
 
-// isClean reports whether it is known that no row of the segment is concerned by a purge or step.
+// isClean reports whether it is known that no row of the segment is concerned by what may be
+// removed.
 func (seg *sealedSegment) isClean(h *hider) bool {
 	return h.acqNs <= seg.meta.PurgedAcqNs ||
 		h.kind == EventPurge && h.acqNs <= seg.purgedTo.Load()
@@ -46,6 +43,9 @@ type gone struct {
 	ranks  []uint64 // bitmap by rank; nil for none
 	rows   int
 	counts []removal // rows for each purge; those that several concern are the oldest one's
+	// restedNs is for how long the first of the rows that retentions concern has been released, as
+	// their floors have moved since.
+	restedNs int64
 }
 
 // goneFrom finds the rows of a segment that purges concern.
@@ -58,12 +58,12 @@ func (s *Store) goneFrom(seg *sealedSegment, by []*hider) (g gone, err error) {
 		g, err = s.lookForGone(seg, by)
 		return err
 	}, m.mappings)
-	return g, err
+	return g, s.noteDamage(err)
 }
 
 func (s *Store) lookForGone(seg *sealedSegment, by []*hider) (gone, error) {
 	var g gone
-	w := &worker{}
+	w := &worker{workerMemory: workerMemory{copies: true}} // its ranks decide what goes
 	var keys record.Batch
 	part := &segmentScan{plan: new(index.Plan)}
 	for _, h := range by {
@@ -93,8 +93,12 @@ func (s *Store) lookForGone(seg *sealedSegment, by []*hider) (gone, error) {
 			if err := w.block.Gather(w.sel, true, &keys); err != nil {
 				return g, err
 			}
-			for _, rank := range keys.AcqNs {
+			for i, rank := range keys.AcqNs {
 				g.add(uint64(rank))
+				if h.kind == EventRetention {
+					acqNs := seg.idx.AcqOf(uint32(rank))
+					g.restedNs = max(g.restedNs, h.release.rested(keys.CapNs[i], acqNs))
+				}
 			}
 		}
 		if h.kind == EventPurge && g.rows > before {
@@ -131,7 +135,7 @@ func (seg *sealedSegment) allGone(h *hider, g gone) gone {
 // nextPurged returns a segment that holds rows of a purge, or nil.
 func (s *Store) nextPurged(failed failedRuns) (*shard, []*sealedSegment, error) {
 	h := s.history.Load()
-	newest := h.newest(EventPurge)
+	newest := h.newestPurge
 	return s.firstDue(failed, func(seg *sealedSegment) (bool, error) {
 		if seg.purgedTo.Load() >= newest {
 			return false, nil
@@ -144,23 +148,6 @@ func (s *Store) nextPurged(failed failedRuns) (*shard, []*sealedSegment, error) 
 			seg.purgedTo.Store(newest)
 		}
 		return g.rows > 0, err
-	})
-}
-
-// nextExpired returns a segment of which many rows have expired, or nil.
-func (s *Store) nextExpired(failed failedRuns) (*shard, []*sealedSegment, error) {
-	h := s.history.Load()
-	newest := h.newest(EventRetention)
-	return s.firstDue(failed, func(seg *sealedSegment) (bool, error) {
-		if seg.expiryLooked == newest {
-			return false, nil
-		}
-		g, err := s.goneFrom(seg, seg.concerned(h))
-		due := g.rows > seg.idx.Rows()/expiredShare
-		if err == nil && !due {
-			seg.expiryLooked = newest
-		}
-		return due, err
 	})
 }
 
@@ -185,7 +172,7 @@ func (s *Store) firstDue(
 // dropPurged removes the rows of a head that purges concern, and their flags.
 func (s *Store) dropPurged(rows *record.Batch, flags []uint64, h *history) (removed []removal) {
 	sc := new(scan)
-	sc.hide(h)
+	sc.hidden = h.removing
 	if len(sc.hidden) == 0 || rows.Len() == 0 {
 		return nil
 	}

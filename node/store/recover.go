@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,7 +23,7 @@ const maxClockWait = 2 * time.Second
 
 // recover brings a locked directory into memory: manifest, sealed segments, writers, then the
 // log replayed onto them.
-func (s *Store) recover(ctx context.Context, report *Report) error {
+func (s *Store) recover(ctx context.Context, report *Report, fileNs int64) error {
 	var err error
 	if s.manifest, report.ManifestCut, err = openManifest(s.opt.Dir, s.opt.Shards,
 		s.opt.Group); err != nil {
@@ -56,30 +57,73 @@ func (s *Store) recover(ctx context.Context, report *Report) error {
 	}
 	r := replay{store: s, report: report, clockNs: s.manifest.clockNs}
 	r.reach(s.manifest.applied)
-	for _, e := range s.allEvents() { // the log says so, too, unless its end was lost
-		if s.manifest.copied == nil { // else the rows before it may be still to come
-			r.clockNs = max(r.clockNs, e.AcqNs+1)
-		}
+	if s.manifest.copied == nil { // else the rows before them may be still to come
+		// The log says so, too, unless its end was lost.
+		r.clockNs = max(r.clockNs, s.manifest.lastEvent()+1)
 	}
+	s.evidence.stepped(s.manifest.steps)
 	s.log, report.Log, err = segment.OpenLog(filepath.Join(s.opt.Dir, logDir),
-		segment.LogOptions{}, r.entry)
+		segment.LogOptions{Durable: s.manifest.flush, Oldest: s.manifest.logFrom}, r.entry)
 	if err != nil {
+		return repairable(err)
+	}
+	s.manifest.logEnd = s.log.LastSynced
+	if r.lines > s.manifest.number {
+		return corrupt(filepath.Join(s.opt.Dir, manifestFile), s.manifest.size, fmt.Sprintf(
+			"it ends with line %d, and had %d lines when the log was written: its end is missing",
+			s.manifest.number, r.lines))
+	}
+	if err := s.noteLogFrom(); err != nil {
 		return err
 	}
+	s.manifest.beginTimeline(r.clockNs)
 	r.insertAll()
-	return s.startClock(ctx, &r)
+	if err := s.startClock(ctx, &r, fileNs); err != nil {
+		return err
+	}
+	if floor := s.clock.floor(); floor > 0 && s.manifest.steps.TimeNs == 0 {
+		// What the clock reads now may be years less than that, and steps would go on from there.
+		s.evidence.anchor(max(1, floor-2*promiseNs))
+	}
+	s.noteReleases()
+	return nil
 }
 
-// checkComplete refuses a directory that lost what the manifest implies: a sealed segment was in
-// the log before, which never is without a file, and WRITERS is saved before the log is released.
+// noteLogFrom makes a manifest that does not say it yet say where the log begins, so that its first
+// files are missed when they are lost.
+func (s *Store) noteLogFrom() error {
+	if s.manifest.logFrom != 0 {
+		return nil
+	}
+	first := slices.Min(slices.Collect(maps.Keys(s.log.Files())))
+	err := s.manifest.append(edit{LogFrom: first})
+	if segment.IsNoSpace(err) {
+		return nil // the next start tries again
+	}
+	return err
+}
+
+// repairable adds to the error of a damaged log what can be done.
+func repairable(err error) error {
+	if !errors.As(err, new(*segment.CorruptError)) {
+		return err
+	}
+	return fmt.Errorf("%w: what it held was acknowledged: take it from a backup or a replica, or "+
+		"let pentad repair set it aside", err)
+}
+
+// checkComplete refuses a directory that lost what the manifest implies: it says where the log
+// begins; a sealed segment was in the log before, which never is without a file; and WRITERS is
+// saved before the log is released.
 func (s *Store) checkComplete() error {
-	if len(s.manifest.live) > 0 {
+	if len(s.manifest.live) > 0 || s.manifest.logFrom != 0 {
 		logs, err := os.ReadDir(filepath.Join(s.opt.Dir, logDir))
-		if err != nil {
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("list log: %w", err)
 		}
 		if len(logs) == 0 {
-			return corrupt(filepath.Join(s.opt.Dir, logDir), 0, "all log files are missing")
+			return repairable(corrupt(filepath.Join(s.opt.Dir, logDir), 0,
+				"all log files are missing"))
 		}
 	}
 	if s.manifest.clockNs != 0 {
@@ -124,7 +168,7 @@ func (s *Store) openSegments() error {
 	})
 	for _, m := range live {
 		path := s.segmentPath(m.ID)
-		seg, err := openSegment(path, m)
+		seg, err := openSegment(path, m, s.blockClock)
 		if errors.Is(err, os.ErrNotExist) {
 			return &segment.CorruptError{File: path, Reason: "the manifest names it", Err: err}
 		}
@@ -176,6 +220,7 @@ type replay struct {
 	clockNs int64 // no acq below this may be given
 	clean   bool  // the last entry was that of a clean close
 	applied uint64
+	lines   uint64 // that the manifest had when the log was written
 	aside   map[*shard]*replayAside
 }
 
@@ -212,8 +257,13 @@ func (r *replay) entry(file uint64, e segment.Entry) error {
 		r.reach(at)
 		s.noteEntries(file, nil)
 		return err
+	case entryLines:
+		n, err := parseLinesEntry(e.Data)
+		r.lines = max(r.lines, n)
+		s.noteEntries(file, nil)
+		return err
 	default:
-		return fmt.Errorf("log entry of kind %d; this version knows 1 to 3", e.Kind)
+		return fmt.Errorf("log entry of kind %d; this version knows 1 to 4", e.Kind)
 	}
 }
 
@@ -228,10 +278,7 @@ func (r *replay) rows(file uint64, e segment.Entry) error {
 	}
 	s.noteEntries(file, []segment.Entry{e})
 	n := int64(r.batch.Len())
-	r.clockNs = max(r.clockNs, h.BatchFirstAcqNs+int64(h.BatchRecords), h.FirstAcqNs+n)
-	if h.Stamped && n > 0 {
-		r.clockNs = max(r.clockNs, r.batch.AcqNs[n-1]+1)
-	}
+	r.clockNs = max(r.clockNs, givenUntil(&h, &r.batch))
 	if h.Writer != ([16]byte{}) {
 		id, a := WriterSeq{h.Writer, h.Seq},
 			answer{seq: h.Seq, first: h.BatchFirstAcqNs, records: h.BatchRecords}
@@ -263,9 +310,26 @@ func (r *replay) rows(file uint64, e segment.Entry) error {
 	return nil
 }
 
+// givenUntil returns the acq below which those that an entry of rows took are. It is never above
+// what the clock gave: a copy that ends with the entry lacks what was given from there on.
+func givenUntil(h *segment.RowsHeader, rows *record.Batch) int64 {
+	if h.Shared { // below the horizon: the put took one, whose rows have lower ones
+		return h.BatchFirstAcqNs + 1
+	}
+	until := max(h.BatchFirstAcqNs+int64(h.BatchRecords), h.FirstAcqNs+int64(rows.Len()))
+	if n := rows.Len(); h.Stamped && n > 0 {
+		until = max(until, rows.AcqNs[n-1]+1)
+	}
+	return until
+}
+
 // startClock makes the clock start above everything that was given or promised before.
-func (s *Store) startClock(ctx context.Context, r *replay) error {
+func (s *Store) startClock(ctx context.Context, r *replay, fileNs int64) error {
 	floor := r.clockNs
+	s.clock.opened = floor
+	if s.manifest.copied == nil { // else its acqs are those of another node's clock
+		s.time.Begin(floor, fileNs)
+	}
 	if s.replicated {
 		s.applied = position{Index: r.applied, NextNs: floor}
 		s.durable.Store(r.applied) // opening has synced the log

@@ -134,12 +134,67 @@ func (s *Store) mark(ns int64, clean bool) segment.Entry {
 	return clockEntry(ns, clean)
 }
 
+// entryLines is the kind of log entry that says how many lines the manifest had when the flush was
+// written, u64: a manifest with fewer has lost its end.
+const entryLines = 4
+
+func linesEntry(n uint64) segment.Entry {
+	return segment.Entry{Kind: entryLines, Data: binary.LittleEndian.AppendUint64(nil, n)}
+}
+
+func parseLinesEntry(data []byte) (uint64, error) {
+	if len(data) != 8 {
+		return 0, errors.New("entry of the lines of the manifest is not 8 bytes")
+	}
+	return binary.LittleEndian.Uint64(data), nil
+}
+
+// marks are the log entries of a flush without rows: how many lines the manifest has, and how far
+// the clock has come.
+func (s *Store) marks(ns int64, clean bool) []segment.Entry {
+	s.manifestMu.Lock()
+	n := s.manifest.number
+	s.manifestMu.Unlock()
+	return []segment.Entry{linesEntry(n), s.mark(ns, clean)}
+}
+
+// noteLogEnd makes the manifest name the last flush of the log that is durable, so that a log which
+// loses its newest files, or its end, is noticed. Without room it is left undone.
+func (s *Store) noteLogEnd() error {
+	s.manifestMu.Lock()
+	defer s.manifestMu.Unlock()
+	if s.opt.keepSnapshot || s.manifest.flush >= s.log.LastSynced() || s.manifest.failure() != nil {
+		return nil
+	}
+	if err := s.manifest.append(edit{}); err != nil && !segment.IsNoSpace(err) {
+		return fmt.Errorf("note the end of the log: %w", err)
+	}
+	return nil
+}
+
+// logEnd is how far the log was at some moment.
+type logEnd struct {
+	flush uint64 // the last that is durable
+	files int
+}
+
+// noteQuietLog notes the end of a log that was written and is not any more since an earlier moment,
+// and of one that began a new file since: what is not noted is at most a file. It costs no put a
+// sync of its own.
+func (s *Store) noteQuietLog(before logEnd) (logEnd, error) {
+	now := logEnd{s.log.LastSynced(), s.log.Stats().Files}
+	if now.flush == before.flush || now.files != before.files {
+		return now, s.noteLogEnd()
+	}
+	return now, nil
+}
+
 // saveAnswers makes the file of writers hold the answers that the log does, and returns the edit
 // after which files of the log may go. What the file says of a replica, and the edit, must not be
 // ahead of what is left of the log after a loss of power. The caller holds manifestMu.
 func (s *Store) saveAnswers() (edit, error) {
 	if !s.replicated {
-		now := s.clock.floor()
+		now := s.clock.settled() // of a group under way nothing may be on disk yet
 		s.writers.expire(now)
 		return edit{ClockNs: now}, s.writers.save(s.opt.Dir)
 	}
@@ -153,14 +208,6 @@ func (s *Store) saveAnswers() (edit, error) {
 		return e, err
 	}
 	return e, replaceWriters(s.opt.Dir, table)
-}
-
-// RetentionDue reports whether a command of [AppendRetentionStep] with this clock reading would do
-// something.
-func (s *Store) RetentionDue(clockNs int64) bool {
-	s.manifestMu.Lock()
-	defer s.manifestMu.Unlock()
-	return s.manifest.copied == nil && len(s.manifest.steps(0, logTime(clockNs))) > 0
 }
 
 // syncReplica makes the log of a replica durable, that of other stores is. A segment is not live

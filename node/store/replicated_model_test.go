@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -16,7 +15,10 @@ import (
 type groupModel struct {
 	rows     []modelRow
 	events   []Event // erases and purges
-	policies map[string]modelPolicy
+	policies map[string]*modelPolicy
+	time     int64 // of the last step
+	ran      int64
+	held     bool
 	writers  map[[16]byte]*modelWriter
 	next     int64
 
@@ -37,14 +39,8 @@ type modelWriter struct {
 	first   map[uint64]PutResult
 }
 
-// modelPolicy has floors that are nil until its first step.
-type modelPolicy struct {
-	r                  Retention
-	capFloor, acqFloor *Event
-}
-
 func newGroupModel() *groupModel {
-	return &groupModel{policies: map[string]modelPolicy{}, writers: map[[16]byte]*modelWriter{}}
+	return &groupModel{policies: map[string]*modelPolicy{}, writers: map[[16]byte]*modelWriter{}}
 }
 
 // state returns what is to be seen after the command with an index, or the last one before it.
@@ -64,11 +60,7 @@ func (m *groupModel) end(c Command, out Outcome) {
 	m.indexes, m.outcomes = append(m.indexes, c.Index), append(m.outcomes, out)
 	events := slices.Clone(m.events)
 	for _, p := range m.policies {
-		for _, e := range []*Event{p.capFloor, p.acqFloor} {
-			if e != nil {
-				events = append(events, *e)
-			}
-		}
+		events = append(events, p.events()...)
 	}
 	m.states = append(m.states, groupState{model{slices.Clip(m.rows), events}, m.next})
 }
@@ -123,75 +115,6 @@ func (m *groupModel) event(c Command, kind EventKind, box record.Box) {
 	m.events = append(m.events, Event{AcqNs: acq, Kind: kind, Box: box})
 	m.next = acq + 1
 	m.end(c, Outcome{AcqNs: acq})
-}
-
-func (m *groupModel) retention(c Command, r Retention) {
-	acq, id := max(c.ClockNs, m.next), fmt.Sprint(*r.CID)
-	p, known := m.policies[id]
-	if r.MaxCapAgeNs == 0 && r.MaxAcqAgeNs == 0 {
-		if !known {
-			m.end(c, Outcome{Err: ErrNoRetention})
-			return
-		}
-		delete(m.policies, id)
-		purges := int64(0)
-		for i, e := range []*Event{p.capFloor, p.acqFloor} {
-			if e == nil {
-				continue
-			}
-			box := e.Box
-			box[record.Acq] = record.RangeSet{{From: math.MinInt64, To: e.AcqNs}}
-			if i == 1 {
-				box[record.Acq][0].To = min(e.AcqNs, e.Box[record.Acq][0].To)
-			}
-			m.events = append(m.events, Event{AcqNs: acq + purges, Kind: EventPurge, Box: box})
-			purges++
-		}
-		m.next = acq + 2
-		m.end(c, Outcome{AcqNs: acq})
-		return
-	}
-	p.r = r
-	p.step(acq, min(acq, c.ClockNs), 0)
-	m.policies[id] = p
-	m.next = acq + 1
-	m.end(c, Outcome{AcqNs: acq})
-}
-
-func (m *groupModel) step(c Command) {
-	acq, rose := max(c.ClockNs, m.next), false
-	for id, p := range m.policies {
-		rose = p.step(acq, c.ClockNs, 1) || rose
-		m.policies[id] = p
-	}
-	if !rose {
-		m.end(c, Outcome{})
-		return
-	}
-	m.next = acq + 1
-	m.end(c, Outcome{AcqNs: acq})
-}
-
-// step raises the floors that are behind by least times what a step is worth.
-func (p *modelPolicy) step(acq, now, least int64) bool {
-	raise := func(floor **Event, d record.Dim, age int64) bool {
-		if age == 0 {
-			return false
-		}
-		if old := *floor; old != nil {
-			was := old.Box[d][0].To
-			if now-age <= was || now-age-was < least*max(age/50, int64(time.Minute)) {
-				return false
-			}
-		}
-		e := &Event{AcqNs: acq, Kind: EventRetention}
-		e.Box[record.CID] = record.RangeSet{record.At(int64(*p.r.CID))}
-		e.Box[d] = record.RangeSet{{From: math.MinInt64, To: now - age}}
-		*floor = e
-		return true
-	}
-	cap := raise(&p.capFloor, record.Cap, p.r.MaxCapAgeNs)
-	return raise(&p.acqFloor, record.Acq, p.r.MaxAcqAgeNs) || cap
 }
 
 // groupLog draws commands and has the model do them.
@@ -251,8 +174,11 @@ func (l *groupLog) more(rng *rand.Rand) {
 		c.Data, err = AppendRetention(nil, r)
 		m.retention(c, r)
 	case op < 36:
-		c.Data = AppendRetentionStep(nil)
-		m.step(c)
+		c.Data = m.drawStep(rng, c)
+	case op < 37:
+		h := l.drawHold(rng)
+		c.Data, err = AppendHold(nil, h)
+		m.hold(c, h)
 	case op < 38:
 		c.Data = AppendClose(nil)
 		m.next = max(m.next, c.ClockNs)

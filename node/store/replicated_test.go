@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/sector"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -141,7 +142,7 @@ func (r *replica) crash(power bool) {
 }
 
 // tear cuts the newest file of a log somewhere in its last flushes, which were not synced, and
-// leaves holes there.
+// leaves out sectors there.
 func (r *replica) tear(dir string, unsynced int) {
 	r.t.Helper()
 	names, err := os.ReadDir(dir)
@@ -165,8 +166,11 @@ func (r *replica) tear(dir string, unsynced int) {
 	safe := ends[len(ends)-1-unsynced]
 	data = data[:safe+r.rng.Int64N(int64(len(data))-safe+1)]
 	if rest := data[safe:]; len(rest) > 0 && r.rng.IntN(2) == 0 {
-		from := r.rng.IntN(len(rest))
-		clear(rest[from : from+r.rng.IntN(len(rest)-from+1)])
+		for at := 0; at < len(rest); at += sector.Size {
+			if r.rng.IntN(3) == 0 {
+				clear(rest[at:min(at+sector.Size, len(rest))])
+			}
+		}
 	}
 	if err := os.WriteFile(path, data, 0o644); err != nil {
 		r.t.Fatal(err)

@@ -113,31 +113,38 @@ func TestReplicaWakesFeeds(t *testing.T) {
 
 // A retention of a replica takes steps when its log says so, whatever the replica's clock does.
 func TestReplicaSteps(t *testing.T) {
-	s := openTest(t, Options{Group: testGroup, retainEvery: time.Millisecond})
-	hour := int64(time.Hour)
+	now := 10 * hour
+	s := openTest(t, Options{Group: testGroup, retainEvery: time.Millisecond,
+		Now: func() int64 { return now }, monotonic: func() int64 { return now }})
 	set, err := AppendRetention(nil, Retention{MaxAcqAgeNs: hour})
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := func(what string, clockNs int64, due bool, rows int) {
+	f := func(what string, due bool, rows int) {
 		t.Helper()
-		if got := s.RetentionDue(clockNs); got != due {
+		step, got := s.RetentionStep(s.time.Read())
+		if got != due {
 			t.Errorf("%s: due %v", what, got)
+		}
+		if got {
+			if out := apply(t, s, now, step); out[0].AcqNs < now {
+				t.Errorf("the step is %+v", out[0])
+			}
+			if out := apply(t, s, now, step); out[0] != (Outcome{}) {
+				t.Errorf("a step that is not due is %+v", out[0])
+			}
 		}
 		if got := len(scanRows(t, s, &record.Query{})); got != rows {
 			t.Errorf("%s: %d rows, want %d", what, got, rows)
 		}
 	}
-	apply(t, s, 10*hour, putOf(t, 1), set)
-	f("set", 10*hour+hour/100, false, 1)
-	f("two hours later", 12*hour, true, 1)
-	if out := apply(t, s, 12*hour, AppendRetentionStep(nil)); out[0].AcqNs != 12*hour {
-		t.Errorf("the step is %+v", out[0])
-	}
-	f("after the step", 12*hour, false, 0)
-	if out := apply(t, s, 12*hour, AppendRetentionStep(nil)); out[0] != (Outcome{}) {
-		t.Errorf("a step that is not due is %+v", out[0])
-	}
+	f("no policy", false, 0)
+	apply(t, s, now-1, putOf(t, 1), set)
+	f("set", true, 1)
+	f("a moment later", false, 1)
+	now += 2 * hour
+	f("two hours later", true, 0)
+	f("after the step", false, 0)
 }
 
 // A backup of a replica is restored as a store of its own.

@@ -127,8 +127,12 @@ func (s *Store) keepSettling(waiting settlers) {
 // nextRest returns the segments that a store at rest merges next.
 func (s *Store) nextRest(failed failedRuns) (*shard, []*sealedSegment) {
 	for _, sh := range s.all {
-		if run := restRun(sh.snapshot.Load().sealed, failed.may); run != nil {
-			return sh, run
+		for part := range undamaged(sh.snapshot.Load().sealed) {
+			for same := range together(part) {
+				if run := restRun(same, failed.may); run != nil {
+					return sh, run
+				}
+			}
 		}
 	}
 	return nil, nil

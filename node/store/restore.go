@@ -60,10 +60,25 @@ func CheckBackup(ctx context.Context, from string, opt CheckOptions) (CheckRepor
 	return c.end(), err
 }
 
+// ErrUnfinished means that a restore into a directory was interrupted.
+var ErrUnfinished = errors.New("a restore was interrupted before it was whole; remove the " +
+	"directory, and restore again")
+
+// CheckFinished returns ErrUnfinished for the directory of a store that a restore has begun and not
+// ended: what it had so far is beside the place of the store.
+func CheckFinished(dir string) error {
+	_, err := os.Lstat(dir)
+	if _, begun := os.Lstat(dir + ".tmp"); begun == nil && errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("%s: %w", filepath.Dir(dir), ErrUnfinished)
+	}
+	return nil
+}
+
 // Restore makes dir, which must not exist, the directory of a store that holds what a backup holds.
 // All parts are read and compared with their checksums before anything is written, and in the end
 // the store is opened and its rows are counted. dir appears whole or not at all. It is a store of
-// its own: a backup of it does not continue the one that it came from.
+// its own. A backup of it continues the one that it came from if it holds all of that, and nothing
+// else has continued it.
 //
 // Errors: ErrExists; ErrBackupGap; *segment.CorruptError; those of the file system.
 func Restore(
@@ -218,10 +233,13 @@ func (r *restore) write() error {
 	}
 	first := last.State
 	first.Format, first.Shards, first.Store = formatVersion, last.Shards, newStoreID()
+	first.Number, first.LogFlush, first.LogFrom = 1, 0, 1
 	first.ClockNs, first.Add, first.Gone = r.until, r.live, nil
 	first.Replicated, first.Applied = false, nil
 	first.Slots, first.IndexBase = nil, 0
-	first.Copy = nil // its events may be newer than its rows, which no copy may have
+	first.Lineage = first.Lineage.With(newTimeline(r.until)) // purges that stay may be newer
+	// Its events may be newer than its rows, which no copy may have.
+	first.Copy = nil
 	first.Events = r.events
 	return replaceFile(filepath.Join(r.dir, manifestFile), appendEdit(nil, first))
 }
@@ -289,7 +307,7 @@ func (r *restore) place(meta segmentMeta) segmentMeta {
 
 // openPart opens a segment of a part, checking that it is what the part says.
 func openPart(path string, f *backupFile) (*sealedSegment, error) {
-	file, err := segment.OpenSealed(path)
+	file, err := segment.OpenSealed(path, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -301,7 +319,7 @@ func openPart(path string, f *backupFile) (*sealedSegment, error) {
 	if err != nil || meta.Shard != f.Shard || meta.Rows != f.Rows || meta.LastAcqNs != f.LastAcqNs {
 		return nil, corrupt(path, 0, "it describes another segment than the part does")
 	}
-	return openSegment(path, meta)
+	return openSegment(path, meta, nil)
 }
 
 // prove opens the store that was written and counts its rows.

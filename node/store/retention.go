@@ -10,20 +10,12 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/clock"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-const (
-	// maxPolicies bounds the policies of a store, of which each is an event or two.
-	maxPolicies = 4096
-	// stepsPerAge is how many steps a policy takes for the age that it allows: rows outlive it by a
-	// fiftieth at most.
-	stepsPerAge = 50
-	// minStep is the least time between two steps of a policy.
-	minStep = time.Minute
-	// noFloor is the bound of a policy that has none.
-	noFloor = math.MinInt64
-)
+// maxPolicies bounds the policies of a store, of which each is an event or two.
+const maxPolicies = 4096
 
 // ErrNoRetention means that there is no policy for a tenant and quantity.
 var ErrNoRetention = errors.New("there is no policy")
@@ -33,6 +25,10 @@ type Retention struct {
 	CID, MOID   *int32 // nil: all
 	MaxCapAgeNs int64  // rows whose capture is longer ago expire; 0: never
 	MaxAcqAgeNs int64  // rows whose acquisition is longer ago expire; 0: never
+	// DelayNs is how long rows that have expired are only hidden, while nodes run, before their
+	// bytes may be removed; 0: a tenth of the age, between an hour and three days.
+	DelayNs int64
+	Held    bool // it takes no steps, see [Store.HoldRetention]; SetRetention leaves that alone
 }
 
 // scope is what a policy applies to; there is one policy for each.
@@ -53,6 +49,19 @@ func (s scope) String() string {
 		part(s.CID), part(s.MOID))
 }
 
+// scopeKey is a scope that can be compared; the least int64 is for all.
+type scopeKey struct{ cid, moid int64 }
+
+func (s scope) key() scopeKey {
+	part := func(id *int32) int64 {
+		if id == nil {
+			return math.MinInt64
+		}
+		return int64(*id)
+	}
+	return scopeKey{part(s.CID), part(s.MOID)}
+}
+
 // compare orders scopes by cid, then moid, those that apply to all first.
 func (s scope) compare(o scope) int {
 	return cmp.Or(comparePart(s.CID, o.CID), comparePart(s.MOID, o.MOID))
@@ -70,84 +79,32 @@ func comparePart(a, b *int32) int {
 	return cmp.Compare(*a, *b)
 }
 
-// policyMeta is a policy and how far it has come: rows with an acq below that of its last step
-// whose cap or acq is below a floor are hidden, and removed sooner or later.
-type policyMeta struct {
-	scope
-	MaxCapAgeNs int64 `json:"max_cap_age_ns,omitempty"`
-	MaxAcqAgeNs int64 `json:"max_acq_age_ns,omitempty"`
-	CapFloorNs  int64 `json:"cap_floor_ns"`
-	AcqFloorNs  int64 `json:"acq_floor_ns"`
-	// The acqs of the steps that raised the floors: rows from then on are not concerned.
-	CapStepAcqNs int64 `json:"cap_step_acq_ns"`
-	AcqStepAcqNs int64 `json:"acq_step_acq_ns"`
-}
-
-// events returns the last step as events: one for each floor.
-func (p *policyMeta) events() []Event {
-	var all []Event
-	for _, f := range []struct {
-		dim         record.Dim
-		below, step int64
-	}{{record.Cap, p.CapFloorNs, p.CapStepAcqNs}, {record.Acq, p.AcqFloorNs, p.AcqStepAcqNs}} {
-		if f.below == noFloor {
-			continue
-		}
-		e := Event{AcqNs: f.step, Kind: EventRetention}
-		if p.CID != nil {
-			e.Box[record.CID] = record.RangeSet{record.At(int64(*p.CID))}
-		}
-		if p.MOID != nil {
-			e.Box[record.MOID] = record.RangeSet{record.At(int64(*p.MOID))}
-		}
-		e.Box[f.dim] = record.RangeSet{{From: math.MinInt64, To: f.below}}
-		all = append(all, e)
-	}
-	return all
-}
-
-// step raises the floors to what the ages allow now, when they are far enough below or, with
-// always, in any case, and reports whether they rose.
-func (p *policyMeta) step(acqNs, nowNs int64, always bool) bool {
-	rose := false
-	if raise(&p.CapFloorNs, nowNs, p.MaxCapAgeNs, always) {
-		p.CapStepAcqNs, rose = acqNs, true
-	}
-	if raise(&p.AcqFloorNs, nowNs, p.MaxAcqAgeNs, always) {
-		p.AcqStepAcqNs, rose = acqNs, true
-	}
-	return rose
-}
-
-func raise(floor *int64, nowNs, ageNs int64, always bool) bool {
-	if ageNs == 0 || nowNs < math.MinInt64+ageNs {
-		return false
-	}
-	next := nowNs - ageNs
-	if *floor != noFloor && (next <= *floor ||
-		!always && uint64(next)-uint64(*floor) < uint64(max(ageNs/stepsPerAge, int64(minStep)))) {
-		return false
-	}
-	*floor = next
-	return true
-}
-
 // Retention lists the policies, by tenant and quantity.
 func (s *Store) Retention() []Retention {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
 	var all []Retention
-	for _, p := range s.manifest.policies {
-		all = append(all, Retention{CID: p.CID, MOID: p.MOID, MaxCapAgeNs: p.MaxCapAgeNs,
-			MaxAcqAgeNs: p.MaxAcqAgeNs})
+	for i := range s.manifest.policies {
+		if p := &s.manifest.policies[i]; !p.removed() {
+			r := p.retention()
+			r.Held = r.Held || s.manifest.steps.Held
+			all = append(all, r)
+		}
 	}
 	return all
 }
 
-// SetRetention sets the policy for a tenant and quantity, in place of the one that there was.
-// Rows that are too old are hidden from every view on return, and again and again from then on;
-// the merger removes them. What has expired stays so when a policy is made longer. A policy
-// without ages is removed.
+func (p *policyMeta) retention() Retention {
+	return Retention{CID: p.CID, MOID: p.MOID, MaxCapAgeNs: p.MaxCapAgeNs,
+		MaxAcqAgeNs: p.MaxAcqAgeNs, DelayNs: p.DelayNs, Held: p.Held}
+}
+
+// SetRetention sets the policy for a tenant and quantity, in place of the one that there was. Rows
+// that are too old are hidden from every view on return, and more of them step by step from then
+// on; the merger removes them once the delay is over. Until then a policy that is made longer, or
+// removed, shows again what it does not hide any more; what has been released for removal stays
+// away. A policy without ages is removed. While the time is in doubt, or the policy is held,
+// nothing is hidden.
 //
 // Errors: ErrReplicated; *record.InvalidError; ErrNoRetention when there is none to remove;
 // ErrTooManyEvents; ErrClosed; ErrFailed.
@@ -158,37 +115,39 @@ func (s *Store) SetRetention(ctx context.Context, r Retention) error {
 	if err := cmp.Or(s.own(), r.validate()); err != nil {
 		return err
 	}
-	return s.changeHistory(ctx, r.acqs(), func(acqNs int64) (edit, error) {
-		return s.manifest.retentionEdit(&r, acqNs, s.opt.Now())
+	timeNs := s.provenTime()
+	return s.changeHistory(ctx, 1, func(acqNs int64) (edit, error) {
+		return s.manifest.retentionEdit(&r, moment{acqNs: acqNs, timeNs: timeNs})
 	})
 }
 
 // drops reports whether a policy is one without ages, which takes that of its scope away.
 func (r *Retention) drops() bool { return r.MaxCapAgeNs == 0 && r.MaxAcqAgeNs == 0 }
 
-// acqs returns how many acqs the change to a policy takes.
-func (r *Retention) acqs() int {
-	if r.drops() {
-		return 2 // the purges in place of its steps
-	}
-	return 1
-}
-
 // retentionEdit is the edit that sets a policy, or removes it.
-func (m *manifest) retentionEdit(r *Retention, acqNs, nowNs int64) (edit, error) {
+func (m *manifest) retentionEdit(r *Retention, at moment) (edit, error) {
 	sc := scope{r.CID, r.MOID}
-	if r.drops() {
-		return m.dropEdit(sc, acqNs)
-	}
-	at, known := m.findPolicy(sc)
+	i, known := m.findPolicy(sc)
 	p := newPolicy(r)
 	if known {
-		p = m.policies[at]
-	} else if len(m.policies) >= maxPolicies {
+		p = m.policies[i]
+	}
+	switch {
+	case r.drops() && (!known || p.removed()):
+		return edit{}, fmt.Errorf("%w for %v", ErrNoRetention, sc)
+	case !known && len(m.policies) >= maxPolicies:
 		return edit{}, ErrTooManyEvents
 	}
-	p.MaxCapAgeNs, p.MaxAcqAgeNs = r.MaxCapAgeNs, r.MaxAcqAgeNs
-	p.step(acqNs, min(acqNs, nowNs), true)
+	p.MaxCapAgeNs, p.MaxAcqAgeNs, p.DelayNs = r.MaxCapAgeNs, r.MaxAcqAgeNs, r.DelayNs
+	if r.drops() {
+		p.Held = false
+	}
+	if !m.steps.Held || r.drops() {
+		p.hide(at, true)
+	}
+	if p.isEmpty() {
+		return edit{DropPolicies: []scope{sc}}, nil
+	}
 	return edit{Policies: []policyMeta{p}}, nil
 }
 
@@ -201,7 +160,7 @@ func (r Retention) Expired(
 		return 0, err
 	}
 	p := newPolicy(&r)
-	p.step(nowNs, nowNs, true)
+	p.hide(moment{acqNs: nowNs, timeNs: nowNs}, true)
 	count := func(box record.Box) uint64 {
 		q := record.Query{Box: box}
 		n := uint64(0)
@@ -228,7 +187,7 @@ func (r Retention) Expired(
 // newPolicy returns a policy that has hidden nothing yet.
 func newPolicy(r *Retention) policyMeta {
 	return policyMeta{scope: scope{r.CID, r.MOID}, MaxCapAgeNs: r.MaxCapAgeNs,
-		MaxAcqAgeNs: r.MaxAcqAgeNs, CapFloorNs: noFloor, AcqFloorNs: noFloor}
+		MaxAcqAgeNs: r.MaxAcqAgeNs, DelayNs: r.DelayNs}
 }
 
 func (r *Retention) validate() error {
@@ -244,72 +203,92 @@ func (r *Retention) validate() error {
 		return bad("max cap age", fmt.Sprintf("%d ns is negative", r.MaxCapAgeNs))
 	case r.MaxAcqAgeNs < 0:
 		return bad("max acq age", fmt.Sprintf("%d ns is negative", r.MaxAcqAgeNs))
+	case r.DelayNs < 0:
+		return bad("delay", fmt.Sprintf("%d ns is negative", r.DelayNs))
 	}
 	return nil
 }
 
-// dropEdit is the edit that removes a policy. What it has hidden is purged, so that nothing comes
-// back.
-func (m *manifest) dropEdit(sc scope, acqNs int64) (edit, error) {
-	at, known := m.findPolicy(sc)
-	if !known {
-		return edit{}, fmt.Errorf("%w for %v", ErrNoRetention, sc)
-	}
-	e := edit{DropPolicies: []scope{sc}}
-	for i, last := range m.policies[at].events() {
-		hidden := record.RangeSet{{From: math.MinInt64, To: last.AcqNs}}
-		if set := last.Box[record.Acq]; len(set) > 0 {
-			hidden = clipSet(set, last.AcqNs)
-		}
-		last.Box[record.Acq] = hidden // what was put since was never hidden
-		last.AcqNs, last.Kind = acqNs+int64(i), EventPurge
-		e.Events = append(e.Events, metaOf(&last))
-	}
-	if len(m.events)+len(e.Events) > maxEvents {
-		return edit{}, ErrTooManyEvents
-	}
-	return e, nil
-}
+// provenTime is what the time provably is by the store's own clock, 0 when that is in doubt.
+func (s *Store) provenTime() int64 { return s.evidence.proven(s.time.Read()) }
 
-// advanceRetention makes the policies take a step whose floors have fallen far enough behind. Those
-// of a replica take theirs when its log says so.
+// advanceRetention makes the policies take a step when one is due. Those of a replica take theirs
+// when its log says so.
 func (s *Store) advanceRetention(ctx context.Context) error {
 	if s.replicated {
 		return nil
 	}
-	now := s.opt.Now()
-	s.manifestMu.Lock()
-	due := len(s.manifest.steps(0, now)) > 0
-	s.manifestMu.Unlock()
+	timeNs := s.provenTime()
+	ranNs, due := s.stepDue(timeNs)
 	if !due {
 		return nil
 	}
 	return s.changeHistory(ctx, 1, func(acqNs int64) (edit, error) {
-		return edit{Policies: s.manifest.steps(acqNs, now)}, nil
+		return s.manifest.stepEdit(moment{acqNs, timeNs, ranNs}), nil
 	})
 }
 
-// steps returns the policies whose floors have fallen far enough behind, after a step.
-func (m *manifest) steps(acqNs, nowNs int64) (all []policyMeta) {
-	for _, p := range m.policies {
-		if p.step(acqNs, nowNs, false) {
-			all = append(all, p)
-		}
+// RetentionStep returns the command with which the policies of a replica take the step that is due
+// now by a clock; ok is false when none is. The node that leads the group calls it
+// every few seconds.
+func (s *Store) RetentionStep(now clock.Reading) (command []byte, ok bool) {
+	timeNs := s.evidence.proven(now)
+	ranNs, due := s.stepDue(timeNs)
+	if !due {
+		return nil, false
 	}
-	return all
+	return appendStep(nil, timeNs, ranNs), true
 }
 
-// retainLoop lets the policies take their steps, and purges go on that had no room.
+// stepDue reports whether a step would do anything at a time, and for how long nodes have run.
+func (s *Store) stepDue(timeNs int64) (ranNs int64, due bool) {
+	s.manifestMu.Lock()
+	defer s.manifestMu.Unlock()
+	m := s.manifest
+	ranNs = m.steps.RanNs + s.evidence.ran()
+	return ranNs, m.copied == nil && m.stepEdit(moment{1, timeNs, ranNs}).Time != nil
+}
+
+// stepEdit is the edit of a step: of the policies whose floors are far enough from where they
+// belong, or only of how late it is; empty when nothing is due.
+func (m *manifest) stepEdit(at moment) (e edit) {
+	if at.timeNs == 0 || m.steps.Held {
+		return e
+	}
+	at.ranNs = max(at.ranNs, m.steps.RanNs)
+	tick, some := int64(tickEvery), false
+	for _, p := range m.policies {
+		if p.Held || p.removed() {
+			continue
+		}
+		some, tick = true, min(tick, p.tick())
+		if p.step(at) {
+			e.Policies = append(e.Policies, p)
+		}
+	}
+	late := absDiff(at.timeNs, m.steps.TimeNs) >= uint64(tickEvery) ||
+		at.ranNs-m.steps.RanNs >= tick
+	if len(e.Policies) > 0 || some && late {
+		e.Time = &timeMeta{TimeNs: at.timeNs, RanNs: at.ranNs}
+	}
+	return e
+}
+
+// retainLoop lets the policies take their steps, purges go on that had no room, and what was
+// released leave the log.
 func (s *Store) retainLoop() {
 	tick := time.NewTicker(s.opt.retainEvery)
 	defer tick.Stop()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	var end logEnd
 	for {
 		select {
 		case <-tick.C:
-			_ = s.advanceRetention(ctx) // the next tick tries again
+			end, _ = s.noteQuietLog(end) // the manifest has its failure, which it reports
+			_ = s.advanceRetention(ctx)  // the next tick tries again
 			_ = s.onCommitter(ctx, s.resumePurges)
+			_ = s.onCommitter(ctx, s.emptyReleased)
 			s.wakeMerger()
 		case <-s.stop:
 			return

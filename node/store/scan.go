@@ -104,10 +104,18 @@ type Taker struct {
 func (s *Store) ScanInto(
 	ctx context.Context, q *record.Query, newTaker func(worker int) (Taker, error),
 ) (ScanStats, error) {
+	return s.scanInto(ctx, q, s.newScan, newTaker)
+}
+
+func (s *Store) scanInto(
+	ctx context.Context, q *record.Query,
+	newScan func(context.Context, *record.Query) (*scan, error),
+	newTaker func(worker int) (Taker, error),
+) (ScanStats, error) {
 	s.scanning.RLock()
 	defer s.scanning.RUnlock()
 	began := time.Now()
-	sc, err := s.newScan(ctx, q)
+	sc, err := newScan(ctx, q)
 	if err != nil {
 		return ScanStats{}, err
 	}
@@ -120,7 +128,7 @@ func (s *Store) ScanInto(
 	sc.stats.TookNs = int64(time.Since(began))
 	s.counters.scans.Add(1)
 	s.counters.blocksScanned.Add(int64(sc.stats.BlocksScanned))
-	return sc.stats, err
+	return sc.stats, s.noteDamage(err)
 }
 
 // Count returns how many rows the box of q holds. In the view of all versions, blocks that lie
@@ -154,7 +162,7 @@ func (s *Store) countAll(ctx context.Context, q *record.Query) (uint64, ScanStat
 	err = sc.run(nobody)
 	sc.stats.Rows += sc.countedInside
 	sc.stats.TookNs = int64(time.Since(began))
-	return sc.stats.Rows, sc.stats, err
+	return sc.stats.Rows, sc.stats, s.noteDamage(err)
 }
 
 // nobody takes rows of who only wants to know what is found.
@@ -178,6 +186,7 @@ type asking struct {
 	done      int  // tasks of the rounds before
 	empty     bool
 	noTombs   bool // also in the view of all versions: plugins never see tombstones
+	verify    bool // every block that is opened is verified
 
 	box     record.Box // what rows must satisfy to be looked at
 	winners record.RangeSet
@@ -233,9 +242,24 @@ func (s *Store) newScan(ctx context.Context, q *record.Query) (*scan, error) {
 	if err != nil {
 		return nil, err
 	}
+	return s.newScanAt(ctx, q, horizon)
+}
+
+// newQuietScan is newScan at the horizon as it is, which does not follow the clock for it.
+func (s *Store) newQuietScan(ctx context.Context, q *record.Query) (*scan, error) {
+	if s.closed.Load() {
+		return nil, ErrClosed
+	}
+	return s.newScanAt(ctx, q, s.clock.settled())
+}
+
+func (s *Store) newScanAt(
+	ctx context.Context, q *record.Query, horizon int64,
+) (*scan, error) {
 	sc := scans.Get().(*scan)
 	sc.ctx, sc.store, sc.box, sc.horizon = ctx, s, q.Box, horizon
-	sc.keysOnly, sc.view, sc.lastN = q.KeysOnly, q.View, q.Last
+	sc.keysOnly, sc.view, sc.lastN, sc.verify = q.KeysOnly, q.View, q.Last, q.Verify
+	s.blockClock.Look()
 	sc.inTurn = q.Aggregate.Name != ""
 	sc.noTombs = sc.inTurn || len(q.Filters) > 0
 	sc.finder.scan = sc

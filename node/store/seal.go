@@ -74,9 +74,9 @@ func (s *Store) Seal(ctx context.Context) error {
 	}
 }
 
-// sealLoop is the only goroutine that writes sealed segments and changes the manifest. When the
-// disk is full it tries again until there is room. After any other error it seals no more: the
-// rows stay in the log and in memory, and puts are refused once the heads are full.
+// sealLoop is the only goroutine that writes sealed segments and changes the manifest. What fails
+// is tried again, at least once a minute: the rows stay in the log and in memory meanwhile, and
+// puts are refused once the heads are full.
 func (s *Store) sealLoop() {
 	var q sealQueue
 	for {
@@ -86,14 +86,14 @@ func (s *Store) sealLoop() {
 				q.shards = append(q.shards, r.shard)
 			}
 			var err error
-			if q.retry == nil || r.done != nil && segment.IsNoSpace(s.sealError()) {
+			if q.retry == nil || r.done != nil {
 				err = s.sealQueued(&q)
 			}
 			if r.done != nil {
-				r.done <- cmp.Or(err, s.sealError(), s.releaseLogNow())
+				r.done <- cmp.Or(err, s.releaseLogNow())
 			}
 		case <-q.retry:
-			_ = s.sealQueued(&q) // whoever waits for room sees it
+			_ = s.sealQueued(&q) // a put that waits for room sees it
 		case <-s.stop:
 			return
 		}
@@ -131,9 +131,7 @@ func (s *Store) sealOldest(sh *shard) error {
 		s.counters.sealedRows.Add(int64(seg.meta.Rows))
 	}
 	s.counters.sealNs.Add(int64(time.Since(began)))
-	if err := s.releaseLog(); err != nil && !segment.IsNoSpace(err) { // the next seal releases it
-		return fmt.Errorf("release log: %w", err)
-	}
+	s.setReleaseError(s.releaseLog()) // the next seal tries again
 	s.wakeMerger()
 	return nil
 }
@@ -160,7 +158,7 @@ func (s *Store) writeSegment(sh *shard, frozen *frozenHead) (*sealedSegment, edi
 	meta := segmentMeta{
 		ID: s.nextID.Add(1) - 1, Shard: sh.id, Rows: uint32(rows.Len()),
 		FirstIndex: frozen.first, LastIndex: frozen.last,
-		LastAcqNs: rows.AcqNs[rows.Len()-1], PurgedAcqNs: h.newestPurge(),
+		LastAcqNs: rows.AcqNs[rows.Len()-1], PurgedAcqNs: h.newestGone,
 		PutAcqNs: frozen.aside.putNs,
 	}
 	e.Add = []segmentMeta{meta}
@@ -169,14 +167,14 @@ func (s *Store) writeSegment(sh *shard, frozen *frozenHead) (*sealedSegment, edi
 	if err := work.write(path, meta, rows, flags, marks, s.opt.Index); err != nil {
 		return nil, e, err
 	}
-	seg, err := openNew(path, meta)
+	seg, err := s.openNew(path, meta)
 	return seg, e, err
 }
 
 // openNew opens a segment that was just written. The manifest does not name it, so it goes when it
 // cannot be read.
-func openNew(path string, meta segmentMeta) (*sealedSegment, error) {
-	seg, err := openSegment(path, meta)
+func (s *Store) openNew(path string, meta segmentMeta) (*sealedSegment, error) {
+	seg, err := openSegment(path, meta, s.blockClock)
 	if err != nil {
 		return nil, errors.Join(err, os.Remove(path))
 	}
@@ -249,8 +247,10 @@ func (s *Store) segmentPath(id uint64) string {
 func segmentName(id uint64) string { return fmt.Sprintf("%08d%s", id, segmentSuffix) }
 
 // openSegment maps a segment file and loads its index, checking that it is the one meant.
-func openSegment(path string, want segmentMeta) (*sealedSegment, error) {
-	file, err := segment.OpenSealed(path)
+func openSegment(
+	path string, want segmentMeta, clock *segment.Clock,
+) (*sealedSegment, error) {
+	file, err := segment.OpenSealed(path, clock)
 	if err != nil {
 		return nil, err
 	}
@@ -338,7 +338,19 @@ func (s *Store) releaseLogNow() error {
 	defer s.wakeMerger() // a purge may be done
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
-	return s.releaseLog()
+	err := s.releaseLog()
+	s.setReleaseError(err)
+	return err
+}
+
+// setReleaseError notes why files of the log that are not needed are still there, nil for none.
+func (s *Store) setReleaseError(err error) {
+	if err != nil {
+		err = fmt.Errorf("release log: %w", err)
+	}
+	s.roomMu.Lock()
+	defer s.roomMu.Unlock()
+	s.releaseErr = err
 }
 
 // releaseLog deletes log files whose rows are all in sealed segments. What else they hold, the
@@ -363,6 +375,7 @@ func (s *Store) releaseLog() error {
 	if err != nil {
 		return err
 	}
+	e.LogFrom = needed
 	if err := s.manifest.append(e); err != nil {
 		return err
 	}

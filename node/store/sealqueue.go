@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// sealRetryFirst and sealRetryLast bound how long the sealer waits on a full disk before it
+	// sealRetryFirst and sealRetryLast bound how long the sealer waits after an error before it
 	// tries again, twice as long each time: what it tries costs a core for seconds.
 	sealRetryFirst = time.Second
 	sealRetryLast  = time.Minute
@@ -31,13 +31,9 @@ func (s *Store) sealQueued(q *sealQueue) error {
 			return err
 		}
 		s.setSealError(err)
-		if segment.IsNoSpace(err) {
+		if err != nil {
 			q.wait = min(max(2*q.wait, sealRetryFirst), sealRetryLast)
 			q.retry = time.After(q.wait)
-			return err
-		}
-		if err != nil {
-			q.retry = make(chan time.Time) // never
 			return err
 		}
 		q.shards = q.shards[1:]

@@ -75,8 +75,14 @@ type sealedSegment struct {
 	// users are who opened it, until it is in a snapshot, and then snapshots and merges.
 	users atomic.Int64
 
-	purgedTo     atomic.Int64 // no row is concerned by a purge with this acq or a smaller one
-	expiryLooked int64        // the merger's: step after which few rows had expired
+	damaged atomic.Bool // see damages; no merge reads it in vain
+
+	purgedTo atomic.Int64 // no row is concerned by a purge with this acq or a smaller one
+	expiring expiring     // the merger's
+
+	// window says with which neighbours it may be merged, as the merger has found; nil: with any,
+	// or not known yet.
+	window atomic.Pointer[ageWindow]
 }
 
 func (seg *sealedSegment) retain() { seg.users.Add(1) }

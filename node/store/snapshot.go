@@ -72,6 +72,11 @@ func (s *Store) snapshotTo(ctx context.Context, tmp string, info *SnapshotInfo) 
 	var failed error
 	var manifest, writers []byte
 	err := s.onCommitter(ctx, func() {
+		if !s.replicated && s.clock.proven() < s.clock.floor() {
+			if failed = s.logPromise(); failed != nil { // the store must not know less than this
+				return
+			}
+		}
 		info.AcqNs, info.Index = s.clock.floor(), s.Applied()
 		writers = s.writers.encode(info.AcqNs)
 		manifest, failed = s.linkFiles(tmp, info)

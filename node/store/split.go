@@ -107,7 +107,8 @@ func (c *command) parseWithin(body []byte) error {
 		return nil
 	}
 	switch r := parseSlots(body); commandKind(body[head+1]) {
-	case commandPut, commandErase, commandPurge, commandRetention, commandRange, commandRelease:
+	case commandPut, commandErase, commandPurge, commandRetention, commandRange, commandRelease,
+		commandHold:
 		if err := c.parse(body[head:]); err != nil {
 			return err
 		}

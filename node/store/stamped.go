@@ -101,8 +101,8 @@ func (s *Store) commitStamped(
 ) (floorNs int64, err error) {
 	floor := max(s.clock.floor(), 1) // acq 0 and below are before any clock
 	switch now := s.opt.Now(); {
-	case s.eventErr != nil:
-		return floor, s.eventErr
+	case s.failed.Err() != nil:
+		return floor, s.failed.Err()
 	case s.clock.isCopy():
 		return floor, ErrIsCopy
 	case acqs[0] < floor:
@@ -121,7 +121,7 @@ func (s *Store) commitStamped(
 		entries[i].Data = data
 	}
 	began := time.Now()
-	file, err := s.log.Append(entries)
+	file, err := s.appendLog(entries)
 	s.counters.syncNs.Add(int64(time.Since(began)))
 	s.counters.groups.Add(1)
 	if err != nil {
@@ -143,7 +143,7 @@ func (s *Store) commitStamped(
 
 // claim takes the acquisition times from first up to end, unless first lies below the floor, which
 // it returns. The horizon stays below them until settle, and below a group that failed for good.
-func (c *clock) claim(first, end int64) (floor int64, ok bool) {
+func (c *acqClock) claim(first, end int64) (floor int64, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if first < c.next {
@@ -159,7 +159,7 @@ func (c *clock) claim(first, end int64) (floor int64, ok bool) {
 // unclaim gives back what claim took from first on, under one lock: without the group in flight, a
 // horizon that is asked for beside it would rise above. What lies below first is not given back,
 // because a horizon may have been given there meanwhile.
-func (c *clock) unclaim(first int64) {
+func (c *acqClock) unclaim(first int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.inflight, c.next = 0, first

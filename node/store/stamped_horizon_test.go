@@ -43,7 +43,7 @@ func TestPutStampedBesideHorizon(t *testing.T) {
 // TestClaimKeepsHorizons that were given while a stamped put was under way, or before a group that
 // failed.
 func TestClaimKeepsHorizons(t *testing.T) {
-	c := clock{now: func() int64 { return 10_000 }}
+	c := acqClock{now: func() int64 { return 10_000 }}
 	c.next, c.logged = 100, 100
 	if _, ok := c.claim(5000, 6000); !ok {
 		t.Fatal("not taken")

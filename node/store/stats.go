@@ -9,6 +9,8 @@ type counters struct {
 	pacedNs, purgedRows               atomic.Int64
 	belowRows, belowPuts              atomic.Int64
 	scans, blocksScanned              atomic.Int64
+	scrubBytes, scrubDamages          atomic.Int64
+	scrubPasses                       atomic.Int64
 }
 
 // Counts are of a store since Open.
@@ -29,6 +31,10 @@ type Counts struct {
 	PacedNs     int64 // time by which commits were slowed down because merges were behind
 	Scans       int64 // scans started
 	Blocks      int64 // blocks opened by scans
+
+	ScrubBytes   int64 // bytes of files read in search of damage
+	ScrubDamages int64 // damaged places that this found, each in every pass
+	ScrubPasses  int64 // passes over all files
 }
 
 // Stats are counts since Open, and sizes now.
@@ -47,6 +53,9 @@ type Stats struct {
 	LogFiles     int   // files of the log
 	LogBytes     int64 // their bytes
 	LogUnsynced  int   // flushes of a replica that wait for a sync
+
+	ScrubPassBytes int64 // bytes of segments read in the present pass in search of damage
+	ScrubLastNs    int64 // when the last pass ended, of several stores the oldest; 0: none has
 }
 
 // Add adds the counts of another store.
@@ -67,6 +76,9 @@ func (c *Counts) Add(o *Counts) {
 	c.PacedNs += o.PacedNs
 	c.Scans += o.Scans
 	c.Blocks += o.Blocks
+	c.ScrubBytes += o.ScrubBytes
+	c.ScrubDamages += o.ScrubDamages
+	c.ScrubPasses += o.ScrubPasses
 }
 
 // Add adds the figures of another store.
@@ -86,6 +98,10 @@ func (s *Stats) Add(o *Stats) {
 	s.LogFiles += o.LogFiles
 	s.LogBytes += o.LogBytes
 	s.LogUnsynced += o.LogUnsynced
+	s.ScrubPassBytes += o.ScrubPassBytes
+	if s.ScrubLastNs == 0 || o.ScrubLastNs != 0 && o.ScrubLastNs < s.ScrubLastNs {
+		s.ScrubLastNs = o.ScrubLastNs
+	}
 }
 
 // Stats returns the present figures. Cost: a few microseconds per segment.
@@ -99,8 +115,10 @@ func (s *Store) Stats() Stats {
 		PacedNs: s.counters.pacedNs.Load(), PurgedRows: s.counters.purgedRows.Load(),
 		BelowPuts: s.counters.belowPuts.Load(), BelowRows: s.counters.belowRows.Load(),
 		Scans:  s.counters.scans.Load(),
-		Blocks: s.counters.blocksScanned.Load(),
-	}, Shards: len(s.shards), Writers: s.writers.count()}
+		Blocks: s.counters.blocksScanned.Load(), ScrubBytes: s.counters.scrubBytes.Load(),
+		ScrubDamages: s.counters.scrubDamages.Load(), ScrubPasses: s.counters.scrubPasses.Load(),
+	}, Shards: len(s.shards), Writers: s.writers.count(),
+		ScrubPassBytes: s.scrubPassBytes.Load(), ScrubLastNs: s.scrubLastNs.Load()}
 	s.mergeMu.Lock()
 	st.MergeErr = s.mergeErr
 	s.mergeMu.Unlock()

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/internal/clock"
+	"github.com/pentad-db/pentad/node/internal/health"
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/segment"
 )
@@ -50,9 +52,10 @@ type Options struct {
 	PutWait  time.Duration // how long a put waits for room in the heads; default 10 s
 	Index    index.Options // how rows are partitioned into blocks
 
-	// Now is the wall clock in ns that rows are stamped with; nil: the system's, which is not
-	// followed at once when it leaps days ahead. A program that replays or simulates sets its own.
-	// Stamps rise also when it does not.
+	// Clock is what rows are stamped by; stores of one node share one. Nil: a clock of its own.
+	Clock *clock.Clock
+	// Now takes the place of Clock in a program that replays or simulates: ns since 1970, always
+	// believed. Stamps rise also when it does not.
 	Now func() int64
 
 	// Group makes the store a replica: it takes commands of the log of a group, see [Store.Apply],
@@ -60,11 +63,17 @@ type Options struct {
 	// replicas; empty: a store of its own. A replica has one shard.
 	Group string
 
+	// Scrub is how fast the files are read in search of damage; stores of one process share one.
+	// Nil: its own, everything once a week and 16 MiB/s at most.
+	Scrub *Scrub
+
 	// Turns bound what stores that share them do at once in the background; nil: its own, for one
 	// seal and one merge.
 	Turns *Turns
 
 	keepSnapshot bool // a snapshot stays one: it is not made a store of its own, nor merged
+
+	blockNow func() time.Time // drives Store.blockClock; time.Now
 
 	regionBytes uint64 // what a merge has in memory at once; tests make it small
 	versionRoom int    // readings that a scan keeps at once to resolve versions; 2^18
@@ -72,6 +81,7 @@ type Options struct {
 	parallelRows int // rows read that make a second worker pay; tests are small
 
 	retainEvery  time.Duration // how often retentions may take a step; tests do it themselves
+	monotonic    func() int64  // ns of a clock that is never set; tests have their own
 	mergeRetry   time.Duration // how long a merge that failed is left alone; tests are impatient
 	restAfter    time.Duration // how long nothing must have come until what is left is merged
 	restSealRows int           // of heads that are sealed then
@@ -92,7 +102,11 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.restAfter, restAfter)
 	setDefault(&o.restSealRows, max(1, o.SealRows/restSealShare))
 	setDefault(&o.Turns, NewTurns(1))
+	setDefault(&o.Scrub, NewScrub(DefaultScrubEvery, DefaultScrubRate))
 	setDefault(&o.PutWait, 10*time.Second)
+	if o.blockNow == nil {
+		o.blockNow = time.Now
+	}
 	setDefault(&o.versionRoom, defaultVersionRoom)
 	setDefault(&o.parallelRows, parallelRows)
 	if o.Shards < 1 || o.Shards > maxShards || o.Shards&(o.Shards-1) != 0 {
@@ -112,16 +126,18 @@ func setDefault[T comparable](field *T, value T) {
 // Store is an open directory. All methods may be called from many goroutines.
 //
 // Goroutines: one commits puts to the log and the heads, one seals, one merges, one lets retentions
-// take their steps, one wakes feeds. Close stops and waits for them.
+// take their steps, one wakes feeds, one looks for space when there was none. Close stops and waits
+// for them.
 type Store struct {
-	opt     Options
-	lock    *os.File
-	log     *segment.Log
-	clock   clock
-	wall    *wallClock // nil with Options.Now
-	writers *writers
-	shards  []*shard
-	all     []*shard // shards, and those aside of them
+	opt      Options
+	lock     *os.File
+	log      *segment.Log
+	clock    acqClock
+	time     *clock.Clock // what time it is, and whether that is confirmed
+	evidence *evidence    // of what time it is, for retentions
+	writers  *writers
+	shards   []*shard
+	all      []*shard // shards, and those aside of them
 
 	puts     chan *putRequest // bounded; the committer is the only reader
 	turn     chan struct{}    // full while somebody is the committer
@@ -129,7 +145,7 @@ type Store struct {
 	stop     chan struct{}    // closed by Close, once
 	drained  chan struct{}    // closed by the committer as it ends: no queued put is read any more
 	wg       sync.WaitGroup   // committer, sealer, merger, what takes steps and wakes
-	eventErr error            // the committer's: the error after which nothing may be put
+	failed   health.Latch     // after its error nothing may be put; set by the committer
 	counters counters
 
 	followers *followers // feeds that wait for commits
@@ -162,6 +178,18 @@ type Store struct {
 	manifest   *manifest
 	files      map[uint64][]uint64 // log file -> per shard the last index in it
 	cleanLog   map[int64]uint64    // purge under way -> first log file without its rows
+	releases   releases            // of retentions, that are to leave the log
+
+	blockClock *segment.Clock // by which blocks of segments are verified again
+
+	damaged damages
+
+	looking  sync.Mutex // held while Look runs, and for ever by Close
+	lookedAt lookedAt   // guarded by looking
+
+	scrubLastNs, scrubPassBytes atomic.Int64 // see Stats
+
+	begun bool // the manifest has the timeline of this process, or needs none; of the committer
 
 	nextID  atomic.Uint64 // of the next segment file
 	tight   atomic.Bool   // segments do not fit memory
@@ -175,7 +203,9 @@ type Store struct {
 	roomMu    sync.Mutex
 	headBytes int64         // bytes of all heads, guarded by roomMu
 	room      chan struct{} // closed and replaced when headBytes falls, guarded by roomMu
-	sealErr   error         // the error that stopped sealing, guarded by roomMu
+	sealErr   error         // why the last seal failed, guarded by roomMu
+	// releaseErr is why files of the log are kept that are not needed, guarded by roomMu.
+	releaseErr error
 }
 
 // Report says what Open found and mended.
@@ -206,19 +236,25 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 		cleanLog: map[int64]uint64{},
 		puts:     make(chan *putRequest, 64), turn: make(chan struct{}, 1),
 		stop: make(chan struct{}), drained: make(chan struct{}), room: make(chan struct{}),
-		mergeWake: make(chan struct{}, 1),
+		mergeWake: make(chan struct{}, 1), blockClock: segment.NewClock(opt.blockNow),
+		damaged: damages{files: map[string]*segment.CorruptError{}, news: make(chan struct{}, 1)},
 	}
 	s.helpers = newHelpers(opt.Workers, s.stop)
-	if opt.Now == nil {
-		s.wall = newWallClock()
-		s.opt.Now = s.wall.now
+	s.evidence = newEvidence(opt.monotonic)
+	s.time = opt.Clock
+	switch {
+	case opt.Now != nil:
+		s.time = clock.Of(clamped(opt.Now))
+	case s.time == nil:
+		s.time = clock.New(clock.Options{})
 	}
-	s.opt.Now = clamped(s.opt.Now)
+	s.opt.Now = clamped(s.time.NowNs)
 	s.clock.now = s.opt.Now
+	fileNs := newestFile(opt.Dir)
 	if s.lock, err = lockDir(opt.Dir); err != nil {
 		return nil, report, err
 	}
-	if err := s.recover(ctx, &report); err != nil {
+	if err := s.recover(ctx, &report, fileNs); err != nil {
 		return nil, report, errors.Join(err, s.release())
 	}
 	s.seals = make(chan sealRequest, 2*len(s.shards))
@@ -226,9 +262,13 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 	s.wg.Go(s.commitLoop)
 	s.wg.Go(s.sealLoop)
 	s.wg.Go(s.followLoop)
+	if !s.replicated {
+		s.wg.Go(s.spaceLoop)
+	}
 	if !opt.keepSnapshot {
 		s.wg.Go(s.mergeLoop)
 		s.wg.Go(s.retainLoop)
+		s.wg.Go(s.scrubLoop)
 	}
 	return s, report, nil
 }
@@ -240,11 +280,15 @@ func (s *Store) Close() error {
 		return ErrClosed
 	}
 	close(s.stop)
+	s.looking.Lock()
 	s.wg.Wait()
 	s.scanning.Lock()
 	defer s.scanning.Unlock()
 	s.helpers.wait()
-	_, err := s.log.Append([]segment.Entry{s.mark(s.clock.finish(), true)})
+	err := s.noteLogEnd()
+	if err == nil {
+		_, err = s.appendLog(s.marks(s.clock.finish(), true))
+	}
 	if errors.Is(err, segment.ErrNoSpace) {
 		err = nil // the next Open waits a second for the clock, as after a crash
 	}
@@ -312,7 +356,7 @@ func (s *Store) onCommitter(ctx context.Context, f func()) error {
 	whole := false
 	defer func() {
 		if !whole { // f panicked, and its caller may outlive that: what it has left is unknown
-			s.eventErr = fmt.Errorf("%w: BUG: the committer stopped midway", ErrFailed)
+			_ = s.failed.Set(fmt.Errorf("%w: BUG: the committer stopped midway", ErrFailed))
 		}
 		<-s.turn
 	}()

@@ -90,8 +90,14 @@ func TestVerifyFindsDamage(t *testing.T) {
 	if err := os.Remove(files[0]); err != nil {
 		t.Fatal(err)
 	}
+	segments := 0 // the others were written again
+	for _, path := range files {
+		if filepath.Ext(path) == segmentSuffix {
+			segments++
+		}
+	}
 	if report, err := s.Verify(t.Context(), CheckOptions{}); err != nil ||
-		report.Damages != len(files) {
+		report.Damages != segments {
 		t.Errorf("a missing segment: %+v, %v", report, err)
 	}
 }

@@ -167,9 +167,9 @@ func (sc *scan) findNewest(p *piece, room int) error {
 		if err != nil || h.Flagged() == 0 {
 			return
 		}
-		err = h.Scan(&p.box, sc.horizon, true, func(b *record.Batch, flags []uint64) error {
+		err = h.ScanVersions(&p.box, sc.horizon, func(b *record.Batch) error {
 			for i := range b.Len() {
-				if flags[i>>6]>>(i&63)&1 == 0 || sc.hiderOf(b.Key(i)) != nil {
+				if sc.hiderOf(b.Key(i)) != nil {
 					continue
 				}
 				if err := p.newest.add(b, i); err != nil {

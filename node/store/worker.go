@@ -33,6 +33,7 @@ type doing struct {
 }
 
 type workerMemory struct {
+	copies  bool // what it reads is written elsewhere, see openBlock
 	batch   record.Batch
 	own     segment.Block
 	held    []*held

@@ -49,7 +49,7 @@ func serving(
 func TestAnswersShareAConnection(t *testing.T) {
 	late := func(*http.Request) { <-time.After(2 * time.Millisecond) }
 	sorry := wire.AppendError(nil, &wire.Error{Kind: wire.KindTimeout, Message: "sorry"})
-	for name, last := range map[string][]byte{"end": endFrame(wire.End{Complete: true}),
+	for name, last := range map[string][]byte{"end": endFrame(wire.End{Complete: true, Rows: 3}),
 		"error": sorry} {
 		c, conns := serving(t, late, rowsFrame(t, 0, 3), last)
 		for range 20 {
@@ -82,7 +82,7 @@ func TestAnswerWithoutEndOfBody(t *testing.T) {
 // TestLastBatchStays: the batch of an iterator is valid until the next, so the last one is when
 // other answers have been read.
 func TestLastBatchStays(t *testing.T) {
-	end := endFrame(wire.End{Complete: true})
+	end := endFrame(wire.End{Complete: true, Rows: 3})
 	nothing := func(*http.Request) {}
 	one, _ := serving(t, nothing, rowsFrame(t, 0, 3), end)
 	other, _ := serving(t, nothing, rowsFrame(t, 100, 103), end)

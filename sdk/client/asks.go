@@ -15,6 +15,7 @@ type asks struct {
 	partial bool
 	linear  bool
 	fresh   bool
+	feed    uint64 // the number of a feed; 0: none
 }
 
 // OfGroups returns a client that asks the node for some of its groups of slots only, as nodes ask
@@ -43,6 +44,14 @@ func (c *Client) OfGroup(number int) *Client {
 func (c *Client) OfParts(parts []string) *Client {
 	out := *c
 	out.asks.groups = strings.Join(parts, ",")
+	return &out
+}
+
+// OfFeed returns a client whose feeds a node knows by a number, as nodes ask each other: who merges
+// one with others may tell it to come further soon. It shares the connections of c.
+func (c *Client) OfFeed(number uint64) *Client {
+	out := *c
+	out.asks.feed = number
 	return &out
 }
 

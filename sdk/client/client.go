@@ -27,8 +27,9 @@ const (
 	// maxErrorBytes bounds the body of an error that is read.
 	maxErrorBytes = 1 << 20
 	dialTimeout   = 10 * time.Second
-	// connectTimeout is for a node whose machine is gone: then the next one is asked.
-	connectTimeout = 5 * time.Second
+	// connectTimeout is for a node whose machine is gone: then the next one is asked. It leaves
+	// time for one more attempt of TCP, which comes after a second.
+	connectTimeout = 2 * time.Second
 	idleTimeout    = 90 * time.Second
 	maxIdleConns   = 16
 )
@@ -62,11 +63,12 @@ func Dial(ctx context.Context, addr string) (*Client, error) {
 	return c, nil
 }
 
-// meet asks nodes whether they are well until one is. Each has its part of the time: the first may
-// be silent.
+// meet asks nodes whether they are ready until one is. Each has its part of the time: the first may
+// be silent. A node that a problem keeps from being ready will do when there is no other: one whose
+// disk is full still answers questions.
 func (c *Client) meet(ctx context.Context, addr string) (err error) {
 	_, count, _ := c.nodes.now()
-	each := dialTimeout / time.Duration(count)
+	each, impaired := dialTimeout/time.Duration(count), false
 	for range count {
 		once, cancel := context.WithTimeoutCause(ctx, each, fmt.Errorf(
 			"%s does not answer within %s: %w", addr, each, context.DeadlineExceeded))
@@ -75,6 +77,10 @@ func (c *Client) meet(ctx context.Context, addr string) (err error) {
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
+		impaired = impaired || c.impaired(ctx, each)
+	}
+	if impaired {
+		return nil
 	}
 	return err
 }
@@ -142,6 +148,9 @@ func (c *Client) doAt(
 	if contentType != "" {
 		req.Header.Set("Content-Type", contentType)
 	}
+	if asks.feed != 0 {
+		req.Header.Set(wire.FeedHeader, strconv.FormatUint(asks.feed, 10))
+	}
 	resp, err := c.http.Do(req)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -163,7 +172,8 @@ type problem struct {
 	Part   string `json:"part"`
 	Reason string `json:"reason"`
 
-	Fault *wire.Fault `json:"fault"`
+	Fault *wire.Fault   `json:"fault"`
+	Put   *wire.Outcome `json:"put"`
 }
 
 func readError(resp *http.Response) error {
@@ -188,8 +198,12 @@ func readError(resp *http.Response) error {
 			return wire.NewFault(wire.ParseKind(p.Code), p.Detail, *p.Fault)
 		}
 		after, _ := strconv.Atoi(resp.Header.Get("Retry-After")) // absent or odd: no advice
-		return &wire.Error{Kind: wire.ParseKind(p.Code), Message: p.Detail, Part: p.Part,
+		e := &wire.Error{Kind: wire.ParseKind(p.Code), Message: p.Detail, Part: p.Part,
 			Reason: p.Reason, RetryAfterMs: uint32(max(after, 0)) * 1000}
+		if p.Put != nil {
+			e = wire.NewOutcome(e, *p.Put)
+		}
+		return e
 	}
 	text := strings.TrimSpace(string(body[:min(len(body), 200)]))
 	return fmt.Errorf("status %d: %s", resp.StatusCode, text)

@@ -19,9 +19,20 @@ type Cluster struct {
 	Blocked     []string        `json:"blocked"` // what does not go on by itself, and what to do
 	Copies      int             `json:"copies"`  // of copies that move, see ClusterProspect
 	BytesPerSec int64           `json:"bytes_per_sec"`
+
+	CopiesTarget int `json:"copies_target"` // that each group should have
+	CopiesFewest int `json:"copies_fewest"` // of the group that has the fewest
+	GroupsFewer  int `json:"groups_fewer"`  // groups that have fewer than they should
 }
 
-// ClusterNode is a node of a cluster. Only ClusterNodes fills in what follows Leads.
+// ClusterScrub is how far the search for damage is in the segments of a node.
+type ClusterScrub struct {
+	Read   int64 `json:"read_bytes"` // in the present pass
+	Bytes  int64 `json:"bytes"`      // that there are
+	LastNs int64 `json:"last_ns"`    // when the last pass ended, of all replicas; 0: one never has
+}
+
+// ClusterNode is a node of a cluster. Only ClusterNodes fills in what follows Scrub.
 type ClusterNode struct {
 	ID       string `json:"id"`
 	State    string `json:"state"`  // that the cluster has decided on
@@ -31,6 +42,12 @@ type ClusterNode struct {
 	HTTP     string `json:"http"`
 	Replicas int    `json:"replicas"`
 	Leads    int    `json:"leads"`
+	// ClockAheadNs is how far its machine's clock is ahead of that of the node that was asked; nil:
+	// not known. ClockOff: other nodes contradict its clock, so it leaves leadership to others.
+	ClockAheadNs *int64 `json:"clock_ahead_ns"`
+	ClockOff     bool   `json:"clock_off"`
+	// Scrub is how far the node's search for damage is; nil: there is none, or it did not say.
+	Scrub *ClusterScrub `json:"scrub"`
 
 	Raft        string `json:"raft"`
 	GossipAddr  string `json:"gossip_addr"`

@@ -74,6 +74,16 @@ type Event struct {
 	Removed uint64            `json:"removed"` // of a purge: records that are gone so far
 	// Slots are those of a group of a cluster, from and to, whose event it is; nil: of all devices.
 	Slots []uint32 `json:"slots"`
+	// Removal is of a retention.
+	Removal *Removal `json:"removal"`
+}
+
+// Removal says what becomes of the records that a retention hides.
+type Removal struct {
+	Rows   uint64 `json:"records"` // about how many are stored
+	Bytes  uint64 `json:"bytes"`   // about what they take in files
+	NextNs int64  `json:"next_ns"` // when the first of them may be removed; 0: it is held
+	DoneNs int64  `json:"done_ns"` // when the bytes of all are gone, at the latest; 0: it is held
 }
 
 // Events lists erases, purges and the present steps of retentions, oldest first.
@@ -91,6 +101,11 @@ type Retention struct {
 	MOID        *int32 `json:"moid"`       // nil: all quantities
 	MaxCapAgeNs int64  `json:"cap_age_ns"` // since capture; 0: any
 	MaxAcqAgeNs int64  `json:"acq_age_ns"` // since acquisition; 0: any
+	// DelayNs is how long records that have expired are hidden before their bytes may be removed;
+	// 0: a tenth of the age, between an hour and three days. Until then a longer age, the removal
+	// of the policy, or an undo, shows them again.
+	DelayNs int64 `json:"delay_ns"`
+	Held    bool  `json:"held"` // it takes no steps, see HoldRetention; not set by SetRetention
 	// Groups of a cluster that have it, where not all do: setting it was cut short. Set it again.
 	Groups []int `json:"groups"`
 }
@@ -105,13 +120,37 @@ func (c *Client) Retention(ctx context.Context) ([]Retention, error) {
 }
 
 // SetRetention sets the policy of a tenant and quantity, in place of the one that there was, or
-// removes it when no age is given. What has expired stays so.
+// removes it when no age is given.
 func (c *Client) SetRetention(ctx context.Context, r Retention) error {
 	var out struct{}
 	if r.MaxCapAgeNs == 0 && r.MaxAcqAgeNs == 0 {
 		return c.doJSON(ctx, http.MethodDelete, "/v1/retention?"+r.values().Encode(), "", nil, &out)
 	}
 	return c.doJSON(ctx, http.MethodPut, "/v1/retention?"+r.values().Encode(), "", nil, &out)
+}
+
+// Hold stops retentions, lets them go on, or undoes their last steps.
+type Hold struct {
+	Action     string // "hold", "resume", or "undo", which also holds
+	CID, MOID  *int32 // of the policy; nil: the one of all tenants, of all quantities
+	Everything bool   // every policy, also those that are set later
+	TrustClock bool   // of a resume: the clock of the node is right, and steps go on from there
+}
+
+// HoldRetention stops retentions and the removal of what they released, lets them go on, or shows
+// again what they have hidden and not released.
+func (c *Client) HoldRetention(ctx context.Context, h Hold) error {
+	r := Retention{CID: h.CID, MOID: h.MOID}
+	v := r.values()
+	v.Set("action", h.Action)
+	if h.Everything {
+		v.Set("everything", "1")
+	}
+	if h.TrustClock {
+		v.Set("trust_clock", "1")
+	}
+	var out struct{}
+	return c.doJSON(ctx, http.MethodPost, "/v1/retention?"+v.Encode(), "", nil, &out)
 }
 
 // CountExpired returns how many records a policy would hide if it were set now, and sets nothing.
@@ -140,6 +179,9 @@ func (r *Retention) values() url.Values {
 				v.Set("everything", "1")
 			}
 		}
+	}
+	if r.DelayNs != 0 {
+		v.Set("delay", strconv.FormatInt(r.DelayNs, 10)+"ns")
 	}
 	return v
 }

@@ -9,18 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/leaks"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
-	"go.uber.org/goleak"
 )
 
-// TestMain finds goroutines that are left behind, but for those of the server in the example: the
-// cleaner of its pool, which ends some seconds later, and one clock for the process.
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
-}
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 // fault is what a fake node does with a put.
 type fault int

@@ -84,6 +84,10 @@ type VerifyOptions struct {
 	BytesPerSec int64                      // how fast the node reads at most; 0: as it can
 	Damage      func(Damage)               // called for each damaged place; may be nil
 	Progress    func(report *VerifyReport) // called about once a second; may be nil
+	// Segment is the number of the only segment that is read, and Group that of its replica, 0 of a
+	// node that is in no cluster; 0: everything is.
+	Segment uint64
+	Group   uint32
 }
 
 // Verify makes the node read everything that it stores while it goes on working, and reports what
@@ -91,10 +95,15 @@ type VerifyOptions struct {
 //
 // Errors: those of Client; ErrNoEnd when the answer broke off.
 func (c *Client) Verify(ctx context.Context, opt VerifyOptions) (VerifyReport, error) {
-	path := "/v1/verify"
+	args := url.Values{}
 	if opt.BytesPerSec > 0 {
-		path += "?rate=" + strconv.FormatInt(opt.BytesPerSec, 10)
+		args.Set("rate", strconv.FormatInt(opt.BytesPerSec, 10))
 	}
+	if opt.Segment > 0 {
+		args.Set("segment", strconv.FormatUint(opt.Segment, 10))
+		args.Set("group", strconv.FormatUint(uint64(opt.Group), 10))
+	}
+	path := "/v1/verify?" + args.Encode()
 	body, err := c.do(ctx, http.MethodPost, path, "", nil)
 	if err != nil {
 		return VerifyReport{}, err

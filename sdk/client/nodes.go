@@ -182,9 +182,18 @@ func (c *Client) putSurely(ctx context.Context, b *record.Batch) (wire.PutReply,
 	return reply, err
 }
 
-// silentPut is how long a node may take for a put when there are others: longer than a group needs
-// to find a leader.
-const silentPut = 10 * time.Second
+const (
+	// silentPut is how long a node may take for a put when there are others: longer than it looks
+	// for the leader of a group.
+	silentPut = 10 * time.Second
+	// A node that has not answered a put for probeAfter is asked whether it is there, and again
+	// every probeEvery; without an answer within probeTimeout the put goes to another node. Large
+	// puts fill the network between, a microsecond for each byte where that is slow.
+	probeAfter   = 500 * time.Millisecond
+	probeEvery   = time.Second
+	probeTimeout = 500 * time.Millisecond
+	timePerByte  = time.Microsecond
+)
 
 // putOnce is putBody, which leaves a node that is silent where there are others.
 func (c *Client) putOnce(ctx context.Context, body []byte) (wire.PutReply, error) {
@@ -192,13 +201,42 @@ func (c *Client) putOnce(ctx context.Context, body []byte) (wire.PutReply, error
 	if count == 1 {
 		return c.putBody(ctx, body)
 	}
-	once, cancel := context.WithTimeout(ctx, silentPut)
+	carried := time.Duration(len(body)) * timePerByte
+	once, cancel := context.WithTimeout(ctx, silentPut+carried)
 	defer cancel()
+	defer c.probe(once, cancel, base, carried)()
 	reply, err := c.putBody(once, body)
 	if once.Err() != nil && ctx.Err() == nil {
 		c.nodes.leave(base)
 	}
 	return reply, err
+}
+
+// probe ends a put with its context when the node that has it does not answer anything. What it
+// returns ends the probing.
+func (c *Client) probe(
+	ctx context.Context, end context.CancelFunc, base string, carried time.Duration,
+) (stop func()) {
+	var timer *time.Timer
+	timer = time.AfterFunc(time.Hour, func() {
+		soon, cancel := context.WithTimeout(ctx, probeTimeout+carried)
+		defer cancel()
+		// An error is an answer, or the put gets it, too.
+		if answer, err := c.doAt(soon, base, &asks{}, http.MethodGet, "/healthz", "",
+			nil); err == nil {
+			_, _ = io.Copy(io.Discard, io.LimitReader(answer, maxErrorBytes))
+			_ = answer.Close()
+		}
+		switch {
+		case ctx.Err() != nil:
+		case soon.Err() != nil:
+			end()
+		default:
+			timer.Reset(probeEvery)
+		}
+	})
+	timer.Reset(probeAfter + carried) // after timer is set
+	return func() { timer.Stop() }
 }
 
 // putUntil sends a batch until it is answered, refused for good, or the time is over.

@@ -84,15 +84,16 @@ func TestSilentNodesAreLeft(t *testing.T) {
 		m := &mute{}
 		c := &Client{nodes: &nodes{bases: []string{"http://a", "http://b"}},
 			http: &http.Client{Transport: m}}
-		ctx, cancel := context.WithTimeout(t.Context(), silentPut+time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), probeAfter+probeTimeout+2*firstBackoff)
 		defer cancel()
 		_, err := c.Put(ctx, one(1), [16]byte{}, 0)
 		if base, _, _ := c.nodes.now(); base != "http://b" || err == nil {
 			t.Errorf("puts go to %s, %v", base, err)
 		}
-		if m.asked != 2 {
-			t.Errorf("%d puts", m.asked)
+		if m.asked != 3 { // with a question whether the first is there
+			t.Errorf("%d puts and questions", m.asked)
 		}
+		m.asked = 2
 		m.first = wire.AppendClosed(nil, 5)
 		ctx, cancel = context.WithTimeout(t.Context(), silenceTimeout+time.Second)
 		defer cancel()
@@ -105,6 +106,39 @@ func TestSilentNodesAreLeft(t *testing.T) {
 			t.Errorf("after %d questions feeds are at %s", m.asked, base)
 		}
 	})
+}
+
+// TestBusyNodesAreNotLeft: one that takes long for a put and answers something else is there.
+func TestBusyNodesAreNotLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &Client{nodes: &nodes{bases: []string{"http://a", "http://b"}},
+			http: &http.Client{Transport: occupied{}}}
+		ctx, cancel := context.WithTimeout(t.Context(), silentPut-time.Second)
+		defer cancel()
+		_, err := c.Put(ctx, one(1), [16]byte{}, 0)
+		if base, _, _ := c.nodes.now(); base != "http://a" || err == nil {
+			t.Errorf("puts go to %s, %v", base, err)
+		}
+		ctx, cancel = context.WithTimeout(t.Context(), silentPut+time.Second)
+		defer cancel()
+		_, err = c.Put(ctx, one(1), [16]byte{}, 0)
+		if base, _, _ := c.nodes.now(); base != "http://b" || err == nil {
+			t.Errorf("puts that take long go to %s, %v", base, err)
+		}
+	})
+}
+
+// occupied is a network of nodes that answer nothing but whether they are there.
+type occupied struct{}
+
+// RoundTrip implements http.RoundTripper.
+func (occupied) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Path == "/healthz" {
+		return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: http.NoBody,
+			Header: http.Header{}, Request: r}, nil
+	}
+	<-r.Context().Done()
+	return nil, r.Context().Err()
 }
 
 // silence is a network on which no answers begin, but for those of one node.

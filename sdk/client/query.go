@@ -42,15 +42,22 @@ func (c *Client) Scan(
 func (c *Client) scanInto(
 	ctx context.Context, batch *record.Batch, q *record.Query, emit func(b *record.Batch) error,
 ) (wire.End, error) {
-	return c.answer(ctx, "/v1/query", q, func(t wire.FrameType, payload []byte) error {
+	came := uint64(0)
+	end, err := c.answer(ctx, "/v1/query", q, func(t wire.FrameType, payload []byte) error {
 		if t != wire.FrameRows {
 			return fmt.Errorf("frame of type %d in an answer with records", t)
 		}
 		if err := wire.ParseRows(payload, batch); err != nil {
 			return err
 		}
+		came += uint64(batch.Len())
 		return emit(batch)
 	})
+	if err == nil && came != end.Rows {
+		err = fmt.Errorf("an answer of %d records ends with a count of %d: %w", came, end.Rows,
+			ErrNoEnd)
+	}
+	return end, err
 }
 
 // Aggregate asks for the groups of an aggregate, ordered by group key.

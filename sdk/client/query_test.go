@@ -86,7 +86,7 @@ func TestQuery(t *testing.T) {
 		remote.Kind != wire.KindDamaged {
 		t.Errorf("an error after rows: %v, %v", mids, err)
 	}
-	f.answers(rowsFrame(t, 0, 3), endFrame(wire.End{Reason: "two shards are missing"}))
+	f.answers(rowsFrame(t, 0, 3), endFrame(wire.End{Rows: 3, Reason: "two shards are missing"}))
 	if mids, err = collect(t, c); len(mids) != 3 || err == nil ||
 		!strings.Contains(err.Error(), "two shards are missing") {
 		t.Errorf("an incomplete answer: %v, %v", mids, err)
@@ -107,7 +107,7 @@ func TestQuery(t *testing.T) {
 func TestCutAnswers(t *testing.T) {
 	f := newFake(t)
 	c := f.dial()
-	whole := append(rowsFrame(t, 0, 3), endFrame(wire.End{Complete: true})...)
+	whole := append(rowsFrame(t, 0, 3), endFrame(wire.End{Complete: true, Rows: 3})...)
 	for at := range whole {
 		f.answers(whole[:at])
 		if mids, err := collect(t, c); err == nil {

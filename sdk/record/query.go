@@ -164,6 +164,9 @@ type Query struct {
 	Order     Order
 	Limit     uint64 // records (with an aggregate: groups) at most; 0 means no limit
 	KeysOnly  bool   // leave payloads out of the answer
+	// Verify compares everything that is read with its checksum, and not only what was not verified
+	// lately: for an answer that is stored elsewhere, under checksums of its own.
+	Verify bool
 
 	Filters   []PluginCall // in this order, each on the rows that those before it kept
 	Aggregate PluginCall

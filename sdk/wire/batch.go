@@ -180,13 +180,15 @@ func (c *codec) word(b *record.Batch, at int) []uint64 {
 
 // parseBatch reads what appendBatch wrote into b, reusing its memory. It checks the shape of the
 // batch, not its values.
-func parseBatch(src []byte, b *record.Batch) error {
+func parseBatch(src []byte, b *record.Batch, needs func(bytes uint64) error) error {
 	c := codecs.Get().(*codec)
 	defer codecs.Put(c)
-	return c.parseBatch(src, b)
+	return c.parseBatch(src, b, needs)
 }
 
-func (c *codec) parseBatch(src []byte, b *record.Batch) error {
+func (c *codec) parseBatch(
+	src []byte, b *record.Batch, needs func(bytes uint64) error,
+) error {
 	d := &decoder{src: src}
 	rows, flags, kind := d.u32(), d.u8(), d.u8()
 	zero, stride := d.u16(), d.u32()
@@ -221,7 +223,7 @@ func (c *codec) parseBatch(src []byte, b *record.Batch) error {
 			return err
 		}
 	}
-	return c.parsePayloads(d, b, kind, stride, offsets)
+	return c.parsePayloads(d, b, kind, stride, offsets, needs)
 }
 
 func (c *codec) keys32(d *decoder, n int, out []int32, dim record.Dim) ([]int32, error) {
@@ -252,6 +254,7 @@ func (c *codec) keys64(d *decoder, n int, out []int64) ([]int64, error) {
 // parsePayloads reads payloads; offsets is memory for those of payloads that vary.
 func (c *codec) parsePayloads(
 	d *decoder, b *record.Batch, kind uint8, stride uint32, offsets []uint32,
+	needs func(bytes uint64) error,
 ) error {
 	n := b.Len()
 	if stride > record.MaxPayloadBytes {
@@ -289,6 +292,11 @@ func (c *codec) parsePayloads(
 		}
 		b.Data = append(b.Data[:0], d.src...)
 		return nil
+	}
+	if needs != nil {
+		if err := needs(want); err != nil {
+			return err
+		}
 	}
 	return inflate(d, b, want)
 }

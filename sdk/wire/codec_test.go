@@ -150,9 +150,9 @@ func TestOneBatchForAll(t *testing.T) {
 			t.Fatal(err)
 		}
 		if rng.IntN(3) == 0 { // one that fails leaves memory in any state
-			_ = parseBatch(src[:rng.IntN(len(src))], &got)
+			_ = parseBatch(src[:rng.IntN(len(src))], &got, nil)
 		}
-		if err := parseBatch(src, &got); err != nil || !equalBatches(&got, want) {
+		if err := parseBatch(src, &got, nil); err != nil || !equalBatches(&got, want) {
 			t.Fatalf("batch %d differs, %v", i, err)
 		}
 		if err := got.CheckShape(); err != nil {

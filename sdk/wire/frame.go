@@ -18,6 +18,9 @@ import (
 // ContentType is the media type of bodies that are made of frames.
 const ContentType = "application/vnd.pentad.v1"
 
+// FeedHeader has the number by which a node knows a feed that another one merges with its own.
+const FeedHeader = "Pentad-Feed"
+
 // Layout of a frame, PROTOCOL.md section 1.
 const (
 	frameMagic       = 0x50 // 'P'

@@ -11,6 +11,9 @@ type Put struct {
 	Writer [16]byte
 	Seq    uint64
 	Batch  *record.Batch
+	// Needs is asked by ParsePut, unless it is nil, before payloads are decompressed to that many
+	// bytes. Its error is returned.
+	Needs func(bytes uint64) error
 }
 
 // AppendPut appends a put frame: writer [16], sequence u64, batch.
@@ -41,7 +44,7 @@ func ParsePut(src []byte, p *Put) error {
 	if p.Batch == nil {
 		p.Batch = new(record.Batch)
 	}
-	return parseBatch(d.src, p.Batch)
+	return parseBatch(d.src, p.Batch, p.Needs)
 }
 
 // PutReply is the answer to a put.
@@ -92,7 +95,7 @@ func AppendRows(dst []byte, b *record.Batch) ([]byte, error) {
 
 // ParseRows reads the payload of a rows frame into b, reusing its memory.
 func ParseRows(payload []byte, b *record.Batch) error {
-	if err := parseBatch(payload, b); err != nil {
+	if err := parseBatch(payload, b, nil); err != nil {
 		return err
 	}
 	if b.AcqNs == nil {

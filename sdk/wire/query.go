@@ -14,7 +14,8 @@ const (
 	queryGroupMOID = 8
 	queryLast      = 16 // the count of newest readings follows
 	queryWindow    = 32 // the calendar window of groups follows
-	queryFlags     = 63
+	queryVerify    = 64
+	queryFlags     = 127
 )
 
 // AppendQuery appends a query frame: view u8, order u8, flags u8, filters u8, as of i64, limit u64,
@@ -25,7 +26,8 @@ func AppendQuery(dst []byte, q *record.Query) []byte {
 	dst, start := beginFrame(dst, FrameQuery)
 	flags := boolByte(q.KeysOnly)*queryKeysOnly | boolByte(q.GroupBy.CID)*queryGroupCID |
 		boolByte(q.GroupBy.MID)*queryGroupMID | boolByte(q.GroupBy.MOID)*queryGroupMOID |
-		boolByte(q.Last != 0)*queryLast | boolByte(q.GroupBy.Window != record.Window{})*queryWindow
+		boolByte(q.Verify)*queryVerify | boolByte(q.Last != 0)*queryLast |
+		boolByte(q.GroupBy.Window != record.Window{})*queryWindow
 	dst = append(dst, byte(q.View), byte(q.Order), flags, byte(len(q.Filters)))
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(q.AsOfAcqNs))
 	dst = binary.LittleEndian.AppendUint64(dst, q.Limit)
@@ -88,7 +90,7 @@ func ParseQuery(src []byte, q *record.Query) error {
 		return badFrame("reserved bits of a query are not zero")
 	}
 	q.AsOfAcqNs, q.Limit = d.i64(), d.u64()
-	q.KeysOnly = flags&queryKeysOnly != 0
+	q.KeysOnly, q.Verify = flags&queryKeysOnly != 0, flags&queryVerify != 0
 	q.GroupBy = record.GroupBy{CID: flags&queryGroupCID != 0, MID: flags&queryGroupMID != 0,
 		MOID: flags&queryGroupMOID != 0, CapBucketNs: d.i64()}
 	if flags&queryLast != 0 {

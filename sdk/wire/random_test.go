@@ -101,7 +101,7 @@ func equalBatches(a, b *record.Batch) bool {
 
 func randomQuery(rng *rand.Rand) *record.Query {
 	q := &record.Query{View: record.View(rng.IntN(3)), Limit: rng.Uint64() >> rng.IntN(64),
-		KeysOnly: rng.IntN(2) == 0}
+		KeysOnly: rng.IntN(2) == 0, Verify: rng.IntN(2) == 0}
 	if q.View == record.ViewAsOf {
 		q.AsOfAcqNs = int64(rng.Uint64())
 	}

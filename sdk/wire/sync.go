@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math"
 
@@ -108,13 +109,31 @@ type Hiding struct {
 	Box   record.Box
 }
 
-// Policy is a retention and what its last steps hide: rows with an acq below that of a step whose
-// cap, or acq, is below its floor.
+// Policy is a retention and how far it has come.
 type Policy struct {
-	CID, MOID                  *int32 // nil: all
-	MaxCapAgeNs, MaxAcqAgeNs   int64
-	CapFloorNs, AcqFloorNs     int64 // math.MinInt64: none
-	CapStepAcqNs, AcqStepAcqNs int64
+	CID, MOID                *int32 // nil: all
+	MaxCapAgeNs, MaxAcqAgeNs int64
+	DelayNs                  int64 // between hiding and removal; 0: the default
+	Held                     bool
+	Cap, Acq                 Floors
+}
+
+// Bound concerns rows with an acq below BelowNs whose cap, or acq, is below FloorNs; the zero bound
+// concerns none.
+type Bound struct{ FloorNs, BelowNs int64 }
+
+// Floors is how far a policy has come with rows by cap, or by acq.
+type Floors struct {
+	Hidden    Bound
+	StepAcqNs int64      // of the step that changed Hidden last
+	Shown     Bound      // what had been hidden and is shown again
+	Gone      []Released // what may be removed, at most 255
+}
+
+// Released is what may be removed, and the step that let go of it.
+type Released struct {
+	Bound
+	AcqNs, TimeNs int64
 }
 
 // History is what hides rows of a node: erases and purges by acq, policies by tenant and quantity.
@@ -124,14 +143,17 @@ type History struct {
 }
 
 const (
-	hidingBytes = 8 + 8 + 4*record.NumDims // without ranges
-	policyBytes = 4 + 4 + 4 + 6*8
+	hidingBytes = 8 + 8 + 4*record.NumDims        // without ranges
+	policyBytes = 4 + 4 + 4 + 3*8 + 2*floorsBytes // without releases
+	floorsBytes = 6 * 8
 	policyCID   = 1
 	policyMOID  = 2
+	policyHeld  = 4
 )
 
 // appendHistory appends two counts u32, of hidings (acq i64, purge u8, zero [7], box) and of
-// policies (flags u32, cid i32, moid i32, ages, floors and steps i64), and these.
+// policies (flags u32, cid i32, moid i32, cap age, acq age and delay i64, floors by cap and by
+// acq), and these.
 func appendHistory(dst []byte, h *History) []byte {
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(h.Hiding)))
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(h.Policies)))
@@ -149,15 +171,47 @@ func appendHistory(dst []byte, h *History) []byte {
 		if p.MOID != nil {
 			flags, moid = flags|policyMOID, *p.MOID
 		}
+		if p.Held {
+			flags |= policyHeld
+		}
 		for _, v := range []uint32{flags, uint32(cid), uint32(moid)} {
 			dst = binary.LittleEndian.AppendUint32(dst, v)
 		}
-		for _, v := range []int64{p.MaxCapAgeNs, p.MaxAcqAgeNs, p.CapFloorNs, p.AcqFloorNs,
-			p.CapStepAcqNs, p.AcqStepAcqNs} {
-			dst = binary.LittleEndian.AppendUint64(dst, uint64(v))
-		}
+		dst = appendInts(dst, p.MaxCapAgeNs, p.MaxAcqAgeNs, p.DelayNs)
+		dst = appendFloors(appendFloors(dst, &p.Cap), &p.Acq)
 	}
 	return dst
+}
+
+func appendInts(dst []byte, all ...int64) []byte {
+	for _, v := range all {
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(v))
+	}
+	return dst
+}
+
+// appendFloors appends floor, below and step of what is hidden, floor and below of what is shown
+// again, i64, releases u8, zero [7], and floor, below, acq and time of each, i64.
+func appendFloors(dst []byte, f *Floors) []byte {
+	gone := f.Gone[:min(len(f.Gone), 255)]
+	dst = appendInts(dst, f.Hidden.FloorNs, f.Hidden.BelowNs, f.StepAcqNs, f.Shown.FloorNs,
+		f.Shown.BelowNs, int64(len(gone)))
+	for _, g := range gone {
+		dst = appendInts(dst, g.FloorNs, g.BelowNs, g.AcqNs, g.TimeNs)
+	}
+	return dst
+}
+
+func parseFloors(d *decoder, f *Floors) error {
+	*f = Floors{Hidden: Bound{d.i64(), d.i64()}, StepAcqNs: d.i64(), Shown: Bound{d.i64(), d.i64()}}
+	count := d.u64()
+	if d.short || count > 255 || count > uint64(len(d.src)/32) {
+		return badFrame("%d releases of a policy in %d bytes", count, len(d.src))
+	}
+	for range count {
+		f.Gone = append(f.Gone, Released{Bound{d.i64(), d.i64()}, d.i64(), d.i64()})
+	}
+	return nil
 }
 
 func parseHistory(d *decoder, h *History) error {
@@ -180,15 +234,19 @@ func parseHistory(d *decoder, h *History) error {
 	}
 	for range policies {
 		flags, cid, moid := d.u32(), int32(d.u32()), int32(d.u32())
-		p := Policy{MaxCapAgeNs: d.i64(), MaxAcqAgeNs: d.i64(), CapFloorNs: d.i64(),
-			AcqFloorNs: d.i64(), CapStepAcqNs: d.i64(), AcqStepAcqNs: d.i64()}
+		p := Policy{MaxCapAgeNs: d.i64(), MaxAcqAgeNs: d.i64(), DelayNs: d.i64(),
+			Held: flags&policyHeld != 0}
+		if err := cmp.Or(parseFloors(d, &p.Cap), parseFloors(d, &p.Acq)); err != nil {
+			return err
+		}
 		if flags&policyCID != 0 {
 			p.CID = &cid
 		}
 		if flags&policyMOID != 0 {
 			p.MOID = &moid
 		}
-		if flags > policyCID|policyMOID || p.CID == nil && cid != 0 || p.MOID == nil && moid != 0 {
+		if flags > policyCID|policyMOID|policyHeld || p.CID == nil && cid != 0 ||
+			p.MOID == nil && moid != 0 {
 			return badFrame("reserved bits of a policy are not zero")
 		}
 		h.Policies = append(h.Policies, p)
@@ -199,6 +257,7 @@ func parseHistory(d *decoder, h *History) error {
 // Range is all that a node has in a box between two acqs, for a copy of it.
 type Range struct {
 	Of           [16]byte   // identity of the store
+	Timeline     uint64     // of its lineage at ToNs; 0: it has none
 	Box          record.Box // without acq
 	FromNs, ToNs int64
 	Whole        bool // the policies are all that there are
@@ -206,11 +265,12 @@ type Range struct {
 	Rows         *record.Batch // stamped, by ascending acq; nil: none
 }
 
-// AppendRange appends a range frame: of [16], from i64, to i64, whole u8, zero [7], box, history,
-// and a batch if there are rows.
+// AppendRange appends a range frame: of [16], timeline u64, from i64, to i64, whole u8, zero [7],
+// box, history, and a batch if there are rows.
 func AppendRange(dst []byte, r *Range) ([]byte, error) {
 	dst, start := beginFrame(dst, FrameRange)
 	dst = append(dst, r.Of[:]...)
+	dst = binary.LittleEndian.AppendUint64(dst, r.Timeline)
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(r.FromNs))
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(r.ToNs))
 	dst = append(dst, boolByte(r.Whole), 0, 0, 0, 0, 0, 0, 0)
@@ -233,7 +293,7 @@ func ParseRange(src []byte, r *Range) error {
 	d := &decoder{src: payload}
 	*r = Range{}
 	copy(r.Of[:], d.take(16))
-	r.FromNs, r.ToNs = d.i64(), d.i64()
+	r.Timeline, r.FromNs, r.ToNs = d.u64(), d.i64(), d.i64()
 	whole := d.u64()
 	if whole > 1 {
 		return badFrame("reserved bytes of a range are not zero")
@@ -261,18 +321,31 @@ type State struct {
 	// Groups are those of a cluster that give acqs on their own, so that records of two may share
 	// one, and each event is of one of them; 0: of a single node or a copy of one.
 	Groups    uint16
-	HorizonNs int64   // of a copy: where it ends
-	History   History // with acqs below the horizon
+	HorizonNs int64 // of a copy: where it ends
+	// Lineage says whether the store has what was copied of it before; a store of a cluster has
+	// none.
+	Lineage record.Lineage
+	// Held is of a copy: the timeline, of the store that it is of, at HeldNs, above which nothing
+	// of that was copied. 0: it has none.
+	Held    uint64
+	HeldNs  int64
+	History History // with acqs below the horizon
 }
 
 // AppendState appends a state frame: store [16], of [16], horizon i64, empty u8, zero, groups u16,
-// zero [4], box, history.
+// timelines u32, held u64, held until i64, then id u64 and from i64 of each timeline, box, history.
 func AppendState(dst []byte, s *State) []byte {
 	dst, start := beginFrame(dst, FrameState)
 	dst = append(append(dst, s.Store[:]...), s.Of[:]...)
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(s.HorizonNs))
 	dst = binary.LittleEndian.AppendUint16(append(dst, boolByte(s.Empty), 0), s.Groups)
-	dst = append(dst, 0, 0, 0, 0)
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(s.Lineage)))
+	dst = binary.LittleEndian.AppendUint64(dst, s.Held)
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(s.HeldNs))
+	for _, t := range s.Lineage {
+		dst = binary.LittleEndian.AppendUint64(dst, t.ID)
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(t.FromNs))
+	}
 	return endFrame(appendHistory(appendBox(dst, &s.Box), &s.History), start)
 }
 
@@ -283,11 +356,21 @@ func ParseState(payload []byte, s *State) error {
 	copy(s.Store[:], d.take(16))
 	copy(s.Of[:], d.take(16))
 	s.HorizonNs = d.i64()
-	flags := d.u64()
+	flags, timelines := d.u32(), d.u32()
 	if flags&^(1|math.MaxUint16<<16) != 0 {
 		return badFrame("reserved bytes of a state are not zero")
 	}
 	s.Empty, s.Groups = flags&1 != 0, uint16(flags>>16)
+	s.Held, s.HeldNs = d.u64(), d.i64()
+	if d.short || timelines > record.MaxLineage {
+		return badFrame("a state of %d timelines", timelines)
+	}
+	for range min(uint64(timelines), uint64(len(d.src)/16)) {
+		s.Lineage = append(s.Lineage, record.Timeline{ID: d.u64(), FromNs: d.i64()})
+	}
+	if err := s.Lineage.Check(); err != nil || len(s.Lineage) != int(timelines) {
+		return badFrame("a state with %d of %d timelines: %v", len(s.Lineage), timelines, err)
+	}
 	if err := parseBox(d, &s.Box); err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"math"
 	"reflect"
 	"testing"
 
@@ -24,13 +23,16 @@ func exampleHistory() History {
 	return History{
 		Hiding: []Hiding{{AcqNs: 1_700_000_060_000_000_002, Purge: true,
 			Box: record.Box{record.MID: {record.At(1004)}}}},
-		Policies: []Policy{{CID: &cid, MaxCapAgeNs: 86_400_000_000_000,
-			CapFloorNs: 1_699_913_660_000_000_000, AcqFloorNs: math.MinInt64,
-			CapStepAcqNs: 1_700_000_060_000_000_003}}}
+		Policies: []Policy{{CID: &cid, MaxCapAgeNs: 86_400_000_000_000, Held: true, Cap: Floors{
+			Hidden:    Bound{1_699_913_660_000_000_000, 1_700_000_060_000_000_003},
+			StepAcqNs: 1_700_000_060_000_000_003,
+			Gone: []Released{{Bound{1_699_900_000_000_000_000, 1_700_000_060_000_000_001},
+				1_700_000_060_000_000_003, 1_700_000_060_000_000_000}}}}}}
 }
 
 func exampleRange() *Range {
-	r := &Range{Of: [16]byte{0: 0x0a, 15: 0x0b}, Box: record.Box{record.CID: {record.At(7)}},
+	r := &Range{Of: [16]byte{0: 0x0a, 15: 0x0b}, Timeline: 0xa1,
+		Box:  record.Box{record.CID: {record.At(7)}},
 		ToNs: 1_700_000_100_000_000_000, Whole: true, History: exampleHistory(),
 		Rows: new(record.Batch)}
 	r.Rows.AppendStamped(record.Key{CID: 7, MID: 1001, MOID: 3,
@@ -41,7 +43,8 @@ func exampleRange() *Range {
 func exampleState() *State {
 	return &State{Store: [16]byte{0: 0x0c, 15: 0x0d}, Of: [16]byte{0: 0x0a, 15: 0x0b},
 		Box: record.Box{record.CID: {record.At(7)}}, HorizonNs: 1_700_000_100_000_000_000,
-		History: exampleHistory()}
+		Lineage: record.Lineage{{ID: 0xc1}, {ID: 0xc2, FromNs: 1_700_000_060_000_000_000}},
+		Held:    0xa1, HeldNs: 1_700_000_100_000_000_000, History: exampleHistory()}
 }
 
 // testSyncExamples is the part of TestExamples for what copies need.

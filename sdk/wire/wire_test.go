@@ -197,7 +197,7 @@ func TestRefusals(t *testing.T) {
 	f("put-reply", 23, "\x01", KindBadFrame, "reserved")
 	f("query", 3, "\x01", KindBadFrame, "query ends early")
 	f("query", 3, "\x09", KindBadFrame, "9 filters, at most 8")
-	f("query", 2, "\x40", KindBadFrame, "reserved")
+	f("query", 2, "\x80", KindBadFrame, "reserved")
 	f("query-window", 29, "\x01", KindBadFrame, "reserved")
 	f("query-window", 28, "\x00", KindBadFrame, "no unit")
 	f("query-window", 36, "\xff", KindBadFrame, "query ends early")
@@ -311,7 +311,7 @@ func TestReuse(t *testing.T) {
 		}
 		var b record.Batch
 		if n := testing.AllocsPerRun(100, func() {
-			if err := c.parseBatch(payload, &b); err != nil {
+			if err := c.parseBatch(payload, &b, nil); err != nil {
 				t.Error(err)
 			}
 		}); n > 0 {

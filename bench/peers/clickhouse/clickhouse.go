@@ -33,9 +33,9 @@ const schema = `CREATE TABLE IF NOT EXISTS r (cid Int32, mid Int64, moid Int32, 
 func Kinds() []system.Kind {
 	kind := func(name, order string) system.Kind {
 		return system.Kind{Name: name,
-			About: fmt.Sprintf("ClickHouse: one MergeTree ORDER BY (%s), no partitions, LZ4, "+
-				"index_granularity %d, mark cache 1 GB; OPTIMIZE FINAL after the load; columns "+
-				"(format Native) over HTTP", order, granularity),
+			About: fmt.Sprintf("ClickHouse of Debian, 18.16 of 2018: one MergeTree ORDER BY "+
+				"(%s), no partitions, LZ4, index_granularity %d, mark cache 1 GB; OPTIMIZE FINAL "+
+				"after the load; columns (format Native) over HTTP", order, granularity),
 			Durability: system.Durability{Class: system.Written,
 				About: "a part per batch, not synced: this server cannot"},
 			Open: func(ctx context.Context, dir string, shape system.Shape) (system.System, error) {

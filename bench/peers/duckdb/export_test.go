@@ -8,6 +8,8 @@ import (
 	"math"
 	"path/filepath"
 	"testing"
+
+	_ "github.com/duckdb/duckdb-go/v2"
 )
 
 // exports are files that pentad export wrote: 100 readings 0, 0.25, 0.5 ... of 5 devices, a second

@@ -5,6 +5,7 @@ package peertest
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/pentad-db/pentad/bench/system"
 	"github.com/pentad-db/pentad/bench/workload"
+	"github.com/pentad-db/pentad/cluster-test/required"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -69,7 +71,7 @@ func open(t *testing.T, kind system.Kind, dir string, s *workload.Survey) system
 	t.Helper()
 	db, err := kind.Open(t.Context(), dir, s.Shape)
 	if missing := system.MissingError(""); errors.As(err, &missing) {
-		t.Skipf("%s: %s", kind.Name, missing)
+		required.Skip(t, required.Peers, fmt.Sprintf("%s: %s", kind.Name, missing))
 	}
 	if err != nil {
 		t.Fatalf("%s: open: %v", kind.Name, err)

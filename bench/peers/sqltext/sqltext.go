@@ -99,7 +99,10 @@ func (d Dialect) groups(q *system.Query, from string) string {
 	parts = append(parts, "0", function[q.Func]+"(val)")
 	text := "SELECT " + strings.Join(parts, ", ") + " FROM " + from
 	if len(by) == 0 {
-		return text + " HAVING count(*) > 0" // no group of nothing
+		// No group of no rows. With count(*) in place of the sum DuckDB 1.5 answers from
+		// statistics, and fails with an internal error when several conditions together exclude
+		// all of a table.
+		return text + " HAVING sum(1) > 0"
 	}
 	return text + " GROUP BY " + strings.Join(by, ", ")
 }

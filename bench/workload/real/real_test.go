@@ -4,6 +4,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/pentad-db/pentad/cluster-test/required"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -12,8 +13,8 @@ const dataDir = "../../../../shared/data"
 
 // TestCounts holds what is read against what was counted in the files by other means.
 func TestCounts(t *testing.T) {
-	if _, err := os.Stat(dataDir); err != nil && os.Getenv("PENTAD_DATA") != "required" {
-		t.Skipf("the public data sets are not there: %v", err)
+	if _, err := os.Stat(dataDir); err != nil {
+		required.Skip(t, required.Data, "the public data sets are not in ../shared/data")
 	}
 	w, err := Config{Dir: dataDir}.Workload()
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -20,6 +21,7 @@ import (
 
 func (a *app) backupCommand() *cobra.Command {
 	var to, from, dir string
+	wait := durationFlag(backupWait)
 	c := &cobra.Command{
 		Use:   "backup --to DIR",
 		Short: "Write what came since the last backup into a directory",
@@ -32,9 +34,17 @@ The node is asked for a snapshot, which is backed up from its directory and then
 command must run on the node's machine; the node goes on meanwhile. --dir backs up a stopped node,
 or a snapshot of one, instead. pentad restore makes a node of a backup.
 
+A directory that was put back from an older copy, such as a snapshot of its disk, lacks what came
+later, and what it takes from then on is another history. If DIR holds some of what it lacks, the
+command fails and writes nothing: begin a new DIR. What pentad restore made of all of DIR goes on.
+
 Of a node of a cluster each group that it has a replica of gets a directory group-GROUP in DIR, a
 backup by itself: it may be continued from any replica of the group, so run this on as many nodes as
-have all groups together, with copies of the same DIR. Plugins and cursors are kept with each.`,
+have all groups together, with copies of the same DIR. Plugins and cursors are kept with each.
+
+Damage is never backed up: exit code 7 names the file, no part of that store is written, and those
+before stay as they are. A node of a cluster gets a new replica in place of a damaged one; the
+command waits for that, as long as --wait says, and goes on with it.`,
 		Args: noCommand,
 		Example: `  pentad backup --to ./backup
   pentad backup --to ./backup
@@ -54,7 +64,7 @@ have all groups together, with copies of the same DIR. Plugins and cursors are k
 			if dir != "" {
 				return a.backupDir(c.Context(), dir, to, opt)
 			}
-			return a.backupNode(c.Context(), to, opt)
+			return a.backupNode(c.Context(), to, opt, time.Duration(wait))
 		},
 	}
 	flags := c.Flags()
@@ -62,28 +72,22 @@ have all groups together, with copies of the same DIR. Plugins and cursors are k
 	flags.StringVar(&from, "from-acq", "",
 		"first acq, in ns (default: where the newest part ended, or everything)")
 	flags.StringVar(&dir, "dir", "", "directory of a stopped node, or of a snapshot")
+	flags.Var(&wait, "wait", "wait so long for a cluster to replace a damaged replica")
 	return c
 }
 
-// backupNode backs up a running node by way of a snapshot.
-func (a *app) backupNode(ctx context.Context, to string, opt store.BackupOptions) error {
+// backupNode backs up a running node by way of a snapshot. Replicas of a node of a cluster that are
+// found damaged are backed up once the cluster has replaced them.
+func (a *app) backupNode(
+	ctx context.Context, to string, opt store.BackupOptions, wait time.Duration,
+) error {
 	db, err := a.connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	name := "backup-" + a.now().UTC().Format("20060102-150405.000")
-	info, err := db.CreateSnapshot(ctx, name)
-	if err != nil {
-		a.removeUnanswered(ctx, db, name, err)
-		return err
-	}
-	err = a.backupSnapshot(ctx, info, to, opt)
-	if errors.Is(err, os.ErrNotExist) {
-		err = fmt.Errorf("the node's directory %s is not here: run this on its machine: %w",
-			info.Dir, err)
-	}
-	return errors.Join(err, removeSnapshot(ctx, db, name))
+	r := &backupRun{app: a, db: db, to: to, opt: opt}
+	return r.run(ctx, wait)
 }
 
 // removeSnapshot removes the snapshot of a backup, also when the command is interrupted: it would
@@ -113,9 +117,6 @@ func (a *app) backupSnapshot(
 	ctx context.Context, info client.SnapshotInfo, to string, opt store.BackupOptions,
 ) error {
 	var err error
-	if groups := groupsIn(info.Dir); groups != nil {
-		return a.backupGroups(ctx, info.Dir, to, groups, opt)
-	}
 	dir := filepath.Join(info.Dir, "store")
 	if _, err := store.ReadSnapshot(dir); err != nil {
 		return err
@@ -138,7 +139,7 @@ func (a *app) backupDir(
 		return usagef("--dir %s is no directory", dir)
 	}
 	if groups := groupsIn(dir); groups != nil {
-		return a.backupGroups(ctx, dir, to, groups, opt)
+		return a.backupStopped(ctx, dir, to, groups, opt)
 	}
 	if _, err := os.Stat(filepath.Join(inside, "MANIFEST")); err != nil { // Open would make one
 		return fmt.Errorf("%s: %w", dir, store.ErrNoStore)
@@ -154,9 +155,28 @@ func (a *app) backupDir(
 			return err
 		}
 	}
-	return a.backupOpen(ctx, to, opt, func() (*store.Store, store.Report, error) {
+	err = a.backupOpen(ctx, to, opt, func() (*store.Store, store.Report, error) {
 		return store.OpenSnapshot(ctx, inside)
 	})
+	if errors.As(err, new(*segment.CorruptError)) {
+		return adviseDamage(0, err, false)
+	}
+	return err
+}
+
+// backupStopped backs up the replicas in the directory of a node of a cluster that does not run.
+func (a *app) backupStopped(
+	ctx context.Context, dir, to string, groups []groupDir, opt store.BackupOptions,
+) error {
+	var errs []error
+	for _, err := range unjoined(a.backupGroups(ctx, dir, to, groups, opt)) {
+		var of groupError
+		if errors.As(err, &of) && errors.As(err, new(*segment.CorruptError)) {
+			err = adviseDamage(of.group, of.error, false)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 func (a *app) backupOpen(

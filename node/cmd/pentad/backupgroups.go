@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
 )
 
@@ -39,7 +40,19 @@ func groupsIn(dir string) (all []groupDir) {
 	return all
 }
 
-// backupGroups backs up each replica into a directory of its group.
+// groupError is why a replica was not backed up.
+type groupError struct {
+	group uint64
+	error
+}
+
+func (e groupError) Error() string { return fmt.Sprintf("group %d: %v", e.group, e.error) }
+func (e groupError) Unwrap() error { return e.error }
+
+// backupGroups backs up each replica into a directory of its group. One that is damaged does not
+// keep the others from it.
+//
+// Errors: of damage, a groupError each.
 func (a *app) backupGroups(
 	ctx context.Context, dir, to string, groups []groupDir, opt store.BackupOptions,
 ) error {
@@ -53,13 +66,16 @@ func (a *app) backupGroups(
 	if err != nil {
 		return err
 	}
+	var errs []error
 	for _, g := range groups {
 		if err = a.backupGroup(ctx, g, to, opt, w); err != nil {
-			err = fmt.Errorf("group %d: %w", g.group, err)
+			errs = append(errs, groupError{g.group, err})
+		}
+		if err != nil && !errors.As(err, new(*segment.CorruptError)) {
 			break
 		}
 	}
-	return errors.Join(err, w.Close())
+	return errors.Join(append(errs, w.Close())...)
 }
 
 func (a *app) backupGroup(

@@ -150,7 +150,10 @@ func restoreBeside(dir string, files []store.BesideFile, untilNs int64) error {
 		}
 	}
 	if !hasCursors {
-		return nil
+		if err := os.MkdirAll(filepath.Join(dir, cursorsDir), 0o755); err != nil {
+			return fmt.Errorf("restore cursors: %w", err)
+		}
+		return cursors.Copy(filepath.Join(dir, cursorsDir), nil, untilNs)
 	}
 	c, err := cursors.Open(filepath.Join(dir, cursorsDir))
 	if err != nil {

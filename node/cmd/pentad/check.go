@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/node/internal/audit"
 	"github.com/pentad-db/pentad/node/store"
 )
 
@@ -19,11 +20,11 @@ func (a *app) checkCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check FILE...",
 		Short: "Read files of a stopped node and name what is damaged",
-		Long: `Read files of a store from end to end, whoever wrote them, and change nothing: sealed
-segments, log files, MANIFEST and WRITERS. Of a directory, a node's or its store, all files are
-read and compared with one another: the manifest with the files, every segment with its index, the
-log with the segments. No node may have it open then; pentad verify files asks a running one. Of
-a backup, every file is compared with its checksum.
+		Long: `Read files of a node from end to end and change nothing. Of a directory, a node's or
+its store, every file is read: segments, logs, MANIFEST and WRITERS, which are compared with one
+another, the catalogue and its modules, cursors, what an edge or a node of a cluster keeps, and
+snapshots. No node may have it open then; pentad verify files asks a running one. Of a backup, every
+file is compared with its checksum. Files that no node writes are named as not checked.
 
 Each damaged place is a line on stdout with file and offset. Exit code 7 says that there is any.`,
 		Args: arguments(1, 1<<20, "a file or directory of a store"),
@@ -41,12 +42,14 @@ func (a *app) check(ctx context.Context, paths []string) error {
 	for _, path := range paths {
 		opt := store.CheckOptions{Damage: show.row}
 		var report store.CheckReport
-		if dir := storeDir(path); dir != "" && isBackup(dir) {
-			report, err = store.CheckBackup(ctx, dir, opt)
-		} else if dir != "" {
-			report, err = store.Check(ctx, dir, opt)
-		} else {
-			report, err = store.CheckFile(ctx, path, opt)
+		info, failed := os.Stat(path)
+		switch {
+		case failed == nil && info.IsDir() && isBackup(path):
+			report, err = store.CheckBackup(ctx, path, opt)
+		case failed == nil && info.IsDir():
+			report, err = audit.Directory(ctx, path, opt)
+		default:
+			report, err = audit.File(ctx, path, opt)
 		}
 		if errors.Is(err, store.ErrLocked) {
 			err = fmt.Errorf("%w; stop it, or ask a running node by pentad verify files", err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -49,7 +50,8 @@ func (a *app) clusterInit(name string) error {
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	a.note("the first node: pentad serve --cluster-token " + name + " --cluster-init")
+	a.note("the first node, with the data that --dir has: pentad serve --dir DIR --cluster-token " +
+		name + " --cluster-init")
 	return nil
 }
 
@@ -59,21 +61,39 @@ func (a *app) clusterStatusCommand() *cobra.Command {
 		Short: "Show the nodes of the cluster",
 		Long: `Show the nodes of the cluster as one of them knows them: what the cluster has decided
 about each (state), whether the node that is asked hears of it (gossip), and how many groups it
-holds and leads. On stderr it says what moves, and what is in the way: pentad cluster shards shows
-that for each group.`,
+holds and leads. Clock_ahead is how far the node's clock is ahead of that of the node that is asked,
+empty when it was not heard of lately; clock_off says that others contradict it. Scrub_percent is
+how far the node's search for damage is in its present pass, and scrubbed when all its replicas
+had last been read whole; they are empty when nothing is searched. On stderr it says what moves, and
+what is in the way: pentad cluster shards shows that for each group.`,
 		Args:    noCommand,
 		Example: "  pentad cluster status\n  pentad cluster status -o json",
 		RunE: func(c *cobra.Command, _ []string) error {
 			return listFrom(c.Context(), a, a.clusterStatus, []output.Column{left("node"),
 				left("state"), left("gossip"), left("zone"), left("http"), right("replicas"),
-				right("leads")},
-				func(n client.ClusterNode) []output.Value {
-					return []output.Value{output.Text(n.ID), output.Text(n.State),
-						output.Text(n.Gossip), output.Text(n.Zone), output.Text(n.HTTP),
-						output.Int(n.Replicas), output.Int(n.Leads)}
-				})
+				right("leads"), right("clock_ahead"), left("clock_off"),
+				right("scrub_percent"), left("scrubbed")}, statusRow)
 		},
 	}
+}
+
+func statusRow(n client.ClusterNode) []output.Value {
+	ahead, off, percent, scrubbed := output.Null(), output.Null(), output.Null(), output.Null()
+	if n.ClockAheadNs != nil {
+		ahead = output.Span(time.Duration(*n.ClockAheadNs))
+	}
+	if n.ClockOff {
+		off = output.Bool(true)
+	}
+	if s := n.Scrub; s != nil {
+		percent = output.Computed(100 * float64(s.Read) / float64(max(s.Bytes, 1)))
+		if s.LastNs > 0 {
+			scrubbed = output.Time(s.LastNs)
+		}
+	}
+	return []output.Value{output.Text(n.ID), output.Text(n.State), output.Text(n.Gossip),
+		output.Text(n.Zone), output.Text(n.HTTP), output.Int(n.Replicas), output.Int(n.Leads),
+		ahead, off, percent, scrubbed}
 }
 
 // clusterStatus returns the nodes, and notes what moves.
@@ -88,6 +108,10 @@ func (a *app) clusterStatus(
 	for _, text := range all.Blocked {
 		a.note("blocked: %s", text)
 	}
+	if all.GroupsFewer > 0 {
+		a.note("%d groups have fewer copies than %d; the least has %d", all.GroupsFewer,
+			all.CopiesTarget, all.CopiesFewest)
+	}
 	return all.Nodes, err
 }
 
@@ -98,7 +122,10 @@ func (f *clusterFlags) add(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&f.TokenFile, "cluster-token", "",
 		"file with the token of a cluster, see pentad cluster init;\nmakes the node one of it")
-	flags.BoolVar(&f.Init, "cluster-init", false, "this is the first node, which makes the cluster")
+	flags.BoolVar(&f.Init, "cluster-init", false, "this is the first node, which makes the "+
+		"cluster; the data of\na stand-alone node in --dir become those of the cluster")
+	flags.BoolVar(&f.TrustCopy, "cluster-trust-copy", false,
+		"use a copied or restored directory without the word of the other nodes")
 	flags.StringArrayVar(&f.Join, "join", nil,
 		"host[:port] of the gossip of a node of the cluster; may be repeated")
 	flags.StringVar(&f.Bind, "gossip-listen", "", "address of gossip (default 127.0.0.1:5152)")
@@ -117,8 +144,8 @@ func (f *clusterFlags) options(c *cobra.Command) (cluster.Config, error) {
 	if f.TokenFile != "" {
 		return f.Config, nil
 	}
-	for _, name := range []string{"cluster-init", "join", "gossip-listen", "raft-listen",
-		"advertise", "zone", "groups", "weight"} {
+	for _, name := range []string{"cluster-init", "cluster-trust-copy", "join", "gossip-listen",
+		"raft-listen", "advertise", "zone", "groups", "weight"} {
 		if c.Flags().Changed(name) {
 			return f.Config, usagef("--%s is of a cluster; add --cluster-token FILE", name)
 		}

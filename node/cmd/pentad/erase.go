@@ -79,9 +79,11 @@ func (a *app) purgeCommand() *cobra.Command {
 		Long: `Remove the records in a box for ever.
 
 All records in the box that are there now vanish from every view at once, also from those of the
-past, and the node removes their bytes from its files soon after: pentad events says when that is
-done. Snapshots and backups that were made before keep what they hold, but a store that is restored
-from a backup with a newer part purges it again. What is put later is visible.`,
+past, and the nodes begin at once to remove their bytes from their files, before any other merge.
+How long that takes depends on how large the segments with such records are, as each is rewritten;
+pentad events says when it is done. Snapshots and backups that were made before keep what they hold,
+but a store that is restored from a backup with a newer part purges it again. What is put later is
+visible.`,
 		Args: noCommand,
 		Example: `  pentad purge --cid 1 --mid 7 --dry-run
   pentad purge --cid 1 --mid 7 --yes`,
@@ -90,7 +92,11 @@ from a backup with a newer part purges it again. What is put later is visible.`,
 				return usagef("what is purged never comes back: count it with --dry-run, and " +
 					"then say --yes")
 			}
-			return a.hide(c.Context(), &f, record.ViewAll, (*client.Client).Purge)
+			err := a.hide(c.Context(), &f, record.ViewAll, (*client.Client).Purge)
+			if err == nil && !f.dryRun {
+				a.note("the bytes are being removed; pentad events says when that is done")
+			}
+			return err
 		},
 	}
 	f.add(c)
@@ -129,7 +135,10 @@ func (a *app) eventsCommand() *cobra.Command {
 		Short: "List erases, purges and the present steps of retentions",
 		Long: `List erases, purges and the present steps of retentions, oldest first, each with the box that
 it concerns as selectors say it. Of a purge there is whether all its records are removed from the
-files, and how many are so far; the other kinds have no such end.`,
+files, and how many are so far. Of a retention there is about how many records it hides that are
+still stored, and their bytes; when the first of them may be removed (next), until when
+"retention undo" shows them again; and when the bytes of all are gone at the latest (gone_by). Both
+are empty while it is held. The times move on while nodes do not run.`,
 		Args: noCommand,
 		Example: `  pentad events
   pentad events -o json`,
@@ -142,7 +151,8 @@ func (a *app) events(ctx context.Context) error {
 	for d := range record.NumDims {
 		columns = append(columns, left("in_"+record.Dim(d).String()))
 	}
-	columns = append(columns, left("done"), right("removed"))
+	columns = append(columns, left("done"), right("removed"), right("records"), right("bytes"),
+		left("next"), left("gone_by"))
 	return list(ctx, a, (*client.Client).Events, columns, hidingRow)
 }
 
@@ -159,5 +169,16 @@ func hidingRow(e client.Event) []output.Value {
 	if e.Kind == "purge" {
 		done, removed = output.Bool(e.Done), output.Count(e.Removed)
 	}
-	return append(row, done, removed)
+	row = append(row, done, removed)
+	r := e.Removal
+	if r == nil {
+		return append(row, output.Null(), output.Null(), output.Null(), output.Null())
+	}
+	at := func(ns int64) output.Value {
+		if ns == 0 {
+			return output.Null()
+		}
+		return output.Time(ns)
+	}
+	return append(row, output.Count(r.Rows), output.Bytes(r.Bytes), at(r.NextNs), at(r.DoneNs))
 }

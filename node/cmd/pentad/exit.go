@@ -29,6 +29,7 @@ const (
 	exitPartial     = 6
 	exitDamaged     = 7
 	exitDisk        = 75
+	exitClock       = 76
 	exitInterrupted = 130
 )
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,11 +31,12 @@ payload. When all declared quantities of the box have one type (pentad quantity)
 has the decoded number, and null where a payload is none; fields of a struct are value_NAME.
 --value decodes as another type, --value none not at all.
 
-The records are those below the horizon of the moment when the export begins. With all versions,
-the default, they come by ascending acq, so that an import keeps the order of versions; memory
-stays bounded. The latest view has each reading once, in no order. What an erase hides is left out:
-a file has no erases, and an import would bring it back. pentad versions shows it, and pentad sync
-copies erases, too.
+The records are those below the horizon of the moment when the export begins; each node of a
+cluster that is asked waits until it has all of them, and the number of records is compared with a
+count. With all versions, the default, they come by ascending acq, so that an import keeps the
+order of versions; memory stays bounded. The latest view has each reading once, in no order. What
+an erase hides is left out: a file has no erases, and an import would bring it back. pentad versions
+shows it, and pentad sync copies erases, too.
 
 ndjson, arrow and parquet say the box, the view and the horizon in the file, and where they end:
 one that was cut is an error when it is read. CSV has no place for that. With -f the file gets its
@@ -100,6 +100,7 @@ func (a *app) export(ctx context.Context, e *exportFlags) error {
 	if err != nil {
 		return err
 	}
+	query.Verify = true
 	x := &exporter{db: db, query: query}
 	if err := x.fix(ctx); err != nil {
 		return err
@@ -186,6 +187,7 @@ func (x *exporter) fix(ctx context.Context) error {
 		return err
 	}
 	x.count, x.horizonNs = n, end.HorizonNs
+	x.db = past(x.db, x.horizonNs) // any replica may answer what follows
 	switch x.query.View {
 	case record.ViewLatest:
 		x.query.View, x.query.AsOfAcqNs = record.ViewAsOf, x.horizonNs
@@ -220,6 +222,9 @@ func (x *exporter) header(q *queryFlags, decoded string) *exchange.Header {
 func (x *exporter) run(ctx context.Context) error {
 	if x.query.View != record.ViewAll {
 		end, err := x.db.Scan(ctx, x.query, x.write)
+		if err == nil && end.HorizonNs < x.query.AsOfAcqNs {
+			err = behind(end.HorizonNs, x.query.AsOfAcqNs)
+		}
 		if err == nil {
 			err = checkEnd(end)
 		}
@@ -227,8 +232,16 @@ func (x *exporter) run(ctx context.Context) error {
 	}
 	s := &acqSlices{db: x.db, query: x.query, maxRecords: sliceRecords, maxBytes: sliceBytes,
 		emit: x.write}
-	err := s.run(ctx, math.MinInt64, x.horizonNs, x.count)
+	err := s.export(ctx, x.horizonNs)
 	return firstError(err, x.closed(err))
+}
+
+// past returns a client whose questions are answered by replicas that have all below a horizon.
+func past(db *client.Client, horizonNs int64) *client.Client {
+	if horizonNs <= 0 {
+		return db
+	}
+	return db.After(horizonNs - 1)
 }
 
 // closed ends the file, unless the records before the end are not all there.

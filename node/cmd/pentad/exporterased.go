@@ -31,6 +31,9 @@ func newErased(
 	ctx context.Context, db *client.Client, box *record.Box, horizonNs int64,
 ) (*erased, error) {
 	state, err := db.SyncState(ctx)
+	if err == nil && state.HorizonNs < horizonNs {
+		err = behind(state.HorizonNs, horizonNs)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -3,9 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
+	"net"
 	"slices"
+	"time"
 
+	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -25,6 +29,9 @@ type acqSlices struct {
 	maxRecords uint64
 	maxBytes   int
 	emit       func(b *record.Batch) error // gets records by ascending acq
+
+	horizonNs int64  // no answer may come from a source that ends below it
+	read      uint64 // records handed out
 }
 
 // Slices of a million records with payloads of up to 16 bytes take 60 MB, large payloads twice
@@ -36,6 +43,45 @@ const (
 
 // errSlice says that a slice does not fit into memory.
 var errSlice = errors.New("the slice is too large")
+
+// errBehind says that a node lacks records that another one has shown.
+var errBehind = errors.New("the node is behind")
+
+// export hands out the records below a horizon and compares their number with a count of them;
+// there is none to compare with where filters leave records out. A purge, a retention or a restored
+// record may change it meanwhile, which the end of an answer says.
+func (s *acqSlices) export(ctx context.Context, horizonNs int64) error {
+	s.horizonNs = horizonNs
+	before, _, err := s.count(ctx, math.MinInt64, horizonNs)
+	if err == nil {
+		err = s.run(ctx, math.MinInt64, horizonNs, before)
+	}
+	if err != nil || len(s.query.Filters) > 0 || s.read == before {
+		return err
+	}
+	after, purgedNs, err := s.count(ctx, math.MinInt64, horizonNs)
+	if err == nil && (purgedNs < horizonNs || s.read < min(before, after) ||
+		s.read > max(before, after)) {
+		err = fmt.Errorf("%d records came, and the nodes count %d before and %d after them: the "+
+			"export is not whole; export again", s.read, before, after)
+	}
+	return err
+}
+
+// behind is the error of an answer that ends below the horizon of the whole.
+func behind(isNs, wantNs int64) error {
+	return fmt.Errorf("%w: it answers with what it has below acq %s, and the records up to %s are "+
+		"wanted; a replica is behind, or was restored: try again", errBehind,
+		record.FormatNs(isNs), record.FormatNs(wantNs))
+}
+
+// check returns an error of an answer that is not whole.
+func (s *acqSlices) check(end wire.End) error {
+	if end.HorizonNs < s.horizonNs {
+		return behind(end.HorizonNs, s.horizonNs)
+	}
+	return checkEnd(end)
+}
 
 // run hands out the records with acq in [fromNs, toNs), of which there are at most count.
 func (s *acqSlices) run(ctx context.Context, fromNs, toNs int64, count uint64) error {
@@ -52,7 +98,7 @@ func (s *acqSlices) run(ctx context.Context, fromNs, toNs int64, count uint64) e
 		}
 	}
 	middle := int64(uint64(fromNs) + width/2)
-	left, err := s.count(ctx, fromNs, middle)
+	left, _, err := s.count(ctx, fromNs, middle)
 	if err != nil {
 		return err
 	}
@@ -63,48 +109,94 @@ func (s *acqSlices) run(ctx context.Context, fromNs, toNs int64, count uint64) e
 	}
 	right := count - left
 	if left >= count { // records were put below the horizon meanwhile
-		if right, err = s.count(ctx, middle, toNs); err != nil || right == 0 {
+		if right, _, err = s.count(ctx, middle, toNs); err != nil || right == 0 {
 			return err
 		}
 	}
 	return s.run(ctx, middle, toNs, right)
 }
 
-// count asks the index alone: filters of the query are left out.
-func (s *acqSlices) count(ctx context.Context, fromNs, toNs int64) (uint64, error) {
+// count asks the index alone: filters of the query are left out. It also returns the acq of the
+// newest purge.
+func (s *acqSlices) count(
+	ctx context.Context, fromNs, toNs int64,
+) (n uint64, purgedNs int64, err error) {
 	query := record.Query{Box: s.query.Box}
 	var some bool
 	if query.Box[record.Acq], some = within(query.Box[record.Acq], fromNs, toNs); !some {
-		return 0, nil
+		return 0, 0, nil
 	}
-	n, end, err := s.db.Count(ctx, &query)
-	if err != nil {
-		return 0, err
+	err = s.again(ctx, func() (err error) {
+		var end wire.End
+		if n, end, err = s.db.Count(ctx, &query); err == nil {
+			err = s.check(end)
+		}
+		purgedNs = end.PurgedAcqNs
+		return err
+	})
+	return n, purgedNs, err
+}
+
+const (
+	againFor   = time.Minute // a node was lost: others lead its groups within seconds
+	againPause = 100 * time.Millisecond
+)
+
+// again asks until there is an answer or an error that another node would not mend. Nothing of an
+// answer may have been handed out.
+func (s *acqSlices) again(ctx context.Context, ask func() error) error {
+	until := time.Now().Add(againFor)
+	for {
+		err := ask()
+		if !mendable(err) || time.Now().After(until) {
+			return err
+		}
+		select {
+		case <-time.After(againPause):
+		case <-ctx.Done():
+			return err
+		}
 	}
-	return n, checkEnd(end)
+}
+
+// mendable reports whether an error is of a node that was lost, or is busy or behind.
+func mendable(err error) bool {
+	var remote *wire.Error
+	if errors.As(err, &remote) {
+		return remote.Kind.Temporary()
+	}
+	var network net.Error
+	return errors.Is(err, client.ErrNoEnd) || errors.Is(err, errBehind) ||
+		errors.As(err, &network) && !errors.Is(err, context.Canceled)
 }
 
 // slice sorts and hands out one slice, or errSlice before anything is handed out. Records that all
 // have one acq need neither order nor room.
 func (s *acqSlices) slice(ctx context.Context, query *record.Query, single bool) error {
 	var all record.Batch
-	end, err := s.db.Scan(ctx, query, func(b *record.Batch) error {
-		if single {
+	if single {
+		end, err := s.db.Scan(ctx, query, func(b *record.Batch) error {
+			s.read += uint64(b.Len())
 			return s.emit(b)
-		}
-		if all.Len() > 0 && (len(all.Data)+len(b.Data) > s.maxBytes ||
-			uint64(all.Len()+b.Len()) > 2*s.maxRecords) {
-			return errSlice
-		}
-		all.AppendRows(b, 0, b.Len())
-		return nil
+		})
+		return firstError(err, s.check(end))
+	}
+	err := s.again(ctx, func() error {
+		all.Reset()
+		end, err := s.db.Scan(ctx, query, func(b *record.Batch) error {
+			if all.Len() > 0 && (len(all.Data)+len(b.Data) > s.maxBytes ||
+				uint64(all.Len()+b.Len()) > 2*s.maxRecords) {
+				return errSlice
+			}
+			all.AppendRows(b, 0, b.Len())
+			return nil
+		})
+		return firstError(err, s.check(end))
 	})
 	if err != nil {
 		return err
 	}
-	if err := checkEnd(end); err != nil {
-		return err
-	}
+	s.read += uint64(all.Len())
 	return emitByAcq(&all, s.emit)
 }
 

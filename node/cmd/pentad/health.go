@@ -11,6 +11,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/sdk/client"
+	"github.com/pentad-db/pentad/sdk/record"
 )
 
 // waitStep is the distance of two attempts of health --wait.
@@ -20,9 +21,11 @@ func (a *app) healthCommand() *cobra.Command {
 	var wait durationFlag
 	c := &cobra.Command{
 		Use:   "health",
-		Short: "Ask whether the node is well",
-		Long: `Ask whether the node is well: exit code 0 if it is, 5 if it cannot be reached or is not
-ready. --wait tries again until then, for scripts that have just started a node.`,
+		Short: "Show whether the node is ready, and its problems",
+		Long: `Show whether the node is ready for requests, and every problem that it has: a full disk, a log that
+failed, a group without a leader. Exit code 0: it is ready; 5: it cannot be reached or is not ready.
+Problems that leave it ready are shown and do not change the exit code. --wait tries again until the
+node is ready, for scripts that have just started it. sdk/docs/health.md lists the problems.`,
 		Args: noCommand,
 		Example: `  pentad health
   pentad health -o json
@@ -59,10 +62,38 @@ func (a *app) health(ctx context.Context, wait time.Duration) error {
 	case err != nil && ctx.Err() != nil:
 		return context.Cause(ctx)
 	case err != nil:
+		a.noteProblems(ctx)
 		return codeError{exitUnavailable, err}
 	}
-	return a.one([]output.Column{left("status"), left("addr"), right("took")}, output.Text("ok"),
+	status := "ok"
+	if a.noteProblems(ctx) > 0 {
+		status = "problems"
+	}
+	return a.one([]output.Column{left("status"), left("addr"), right("took")}, output.Text(status),
 		output.Text(a.addr), output.Span(took.Round(time.Microsecond)))
+}
+
+// noteProblems writes the problems of the node to stderr, and returns how many there are. A node
+// that does not answer has none that are known.
+func (a *app) noteProblems(ctx context.Context) int {
+	db, err := a.connect(ctx)
+	if err != nil {
+		return 0
+	}
+	defer db.Close()
+	h, err := db.NodeHealth(ctx)
+	if err != nil {
+		return 0
+	}
+	for _, p := range h.Problems {
+		subject := ""
+		if p.Subject != "" {
+			subject = ", " + p.Subject
+		}
+		a.note("%s%s, since %s: %s; %s", p.Code, subject, record.FormatNs(p.SinceNs), p.Message,
+			p.Advice)
+	}
+	return len(h.Problems)
 }
 
 func (a *app) askHealth(ctx context.Context) (time.Duration, error) {

@@ -16,7 +16,6 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/csvimport"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/exchange"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
-	"github.com/pentad-db/pentad/sdk/client"
 )
 
 const importHelp = `Store the rows of CSV files, plain or .gz; - is stdin.
@@ -54,8 +53,17 @@ takes the earlier moment and stores lines with one key as versions of it, in fil
 time that clocks set forward never showed is rejected by all three.
 
 A line is stored whole or rejected with its number and a reason (--rejects FILE keeps them); the
-exit code is then 6. --strict ends at the first. A lookup file gives the same ids to the same
-names for ever: keep it with the data, and use one for all imports into a node.`
+exit code is then 6. --strict ends at the first: all files are read once before anything is stored,
+so that nothing is stored when a line is rejected. A lookup file gives the same ids to the same
+names for ever: keep it with the data, and use one for all imports into a node.
+
+An import that was interrupted is run again with the same files, mapping and lookup file, within
+seven days: it stores only what is missing, and "known" counts the records that it found stored.
+This holds for each file by its content, so a file that was changed is stored whole; --again stores
+everything again. Input from stdin and pipes cannot be recognised: each run stores all of it, and
+--strict stores the records before the line that it ends at.`
+
+const againHelp = "store also what an earlier import stored"
 
 // importFlags change or replace what a mapping file says.
 type importFlags struct {
@@ -71,6 +79,7 @@ type importFlags struct {
 
 func (a *app) importCommand() *cobra.Command {
 	var f importFlags
+	var again bool
 	c := &cobra.Command{
 		Use:   "csv FILE...",
 		Short: "Store the rows of CSV files",
@@ -82,10 +91,11 @@ func (a *app) importCommand() *cobra.Command {
       --fold both-as-versions --lookup-file ids.json water.csv.gz
   zcat rows.csv.gz | pentad import csv --mapping rows.yaml --rejects bad.csv -`,
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.importMapped(c.Context(), c, &f, exchange.CSV, args)
+			return a.importMapped(c.Context(), c, &f, exchange.CSV, again, args)
 		},
 	}
 	f.add(c)
+	c.Flags().BoolVar(&again, "again", false, againHelp)
 	return a.importFileCommand(c)
 }
 
@@ -121,7 +131,8 @@ func (f *importFlags) add(c *cobra.Command) {
 
 // importMapped imports files by a mapping. Their form is "" when their first bytes say it.
 func (a *app) importMapped(
-	ctx context.Context, c *cobra.Command, f *importFlags, form exchange.Form, files []string,
+	ctx context.Context, c *cobra.Command, f *importFlags, form exchange.Form, again bool,
+	files []string,
 ) (err error) {
 	m, err := f.build(c, form != exchange.CSV)
 	if err != nil {
@@ -150,24 +161,17 @@ func (a *app) importMapped(
 		defer func() { err = firstError(err, rejects.Close()) }()
 		opt.Rejects = rejects
 	}
-	w := db.NewWriter(client.WriterOptions{})
-	opt.Send = sendTo(w.AddRecord)
-	im, err := csvimport.New(m, opt)
-	if err != nil {
-		return errors.Join(usageError{err}, w.Close(ctx))
-	}
+	run := &mappedImport{app: a, db: db, mapping: m, opt: opt, form: form, again: again}
 	start := a.now()
-	err = a.importFiles(ctx, im, m, form, files)
-	// Rows before the line that --strict stopped at are in the writer: they are to be stored.
-	if closeErr := w.Close(ctx); err == nil || isReject(err) {
-		err = firstError(closeErr, err)
-	}
-	if err != nil && !isReject(err) {
-		a.note("stored at least %s records before the import ended",
-			output.Thousands(w.Stats().Records))
+	if err = run.files(ctx, files); err != nil && !isReject(err) {
+		if run.stored.records > 0 {
+			a.note("stored at least %s records before the import ended; the same command goes on "+
+				"from there, unless it reads stdin or has --again",
+				output.Thousands(run.stored.records))
+		}
 		return err
 	}
-	return a.importSummary(im.Summary(), a.now().Sub(start), err)
+	return a.importSummary(run.summary, &run.stored, a.now().Sub(start), err)
 }
 
 // checkRejects keeps the rejects file from replacing a file that the import reads.
@@ -208,24 +212,6 @@ func (a *app) checkFiles(files []string) error {
 	return nil
 }
 
-func (a *app) importFiles(ctx context.Context, im *csvimport.Importer, m *csvimport.Mapping,
-	form exchange.Form, files []string) error {
-	p := a.newProgress("import", filesSize(files), false)
-	defer p.close()
-	for _, name := range files {
-		in, shown, err := a.openInput(ctx, name)
-		if err != nil {
-			return err
-		}
-		counted := countedInput(in, p, func() int64 { return im.Summary().Records })
-		err = importMappedFile(ctx, im, m, form, shown, counted)
-		if err = firstError(err, in.Close()); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // openInput opens a file, or stdin for "-", and returns what errors call it.
 func (a *app) openInput(ctx context.Context, name string) (io.ReadCloser, string, error) {
 	if name == "-" {
@@ -252,25 +238,31 @@ func filesSize(files []string) int64 {
 }
 
 // importSummary writes the counts to stdout and, for people, the reasons to stderr.
-func (a *app) importSummary(s csvimport.Summary, took time.Duration, strict error) error {
-	columns := []output.Column{right("files"), right("lines"), right("records"), right("skipped"),
-		right("rejected"), right("new_ids"), right("took")}
+func (a *app) importSummary(
+	s csvimport.Summary, done *stored, took time.Duration, strict error,
+) error {
+	columns := []output.Column{right("files"), right("lines"), right("records"), right("known"),
+		right("skipped"), right("rejected"), right("new_ids"), right("took")}
 	err := a.one(columns, output.Count(s.Files), output.Count(s.Lines), output.Count(s.Records),
-		output.Count(s.Skipped), output.Count(s.Rejected), output.Count(s.NewIDs),
-		output.Span(took.Round(time.Millisecond)))
+		output.Count(done.known), output.Count(s.Skipped), output.Count(s.Rejected),
+		output.Count(s.NewIDs), output.Span(took.Round(time.Millisecond)))
 	if err != nil {
 		return err
 	}
-	if seconds := took.Seconds(); seconds > 0 && s.Records > 0 {
-		a.note("stored %s records from %s lines in %s (%s records/s)", output.Thousands(s.Records),
+	fresh := done.records - done.known
+	if seconds := took.Seconds(); seconds > 0 && fresh > 0 {
+		a.note("stored %s records from %s lines in %s (%s records/s)", output.Thousands(fresh),
 			output.Thousands(s.Lines), output.Duration(took),
-			output.Thousands(int64(float64(s.Records)/seconds)))
+			output.Thousands(int64(float64(fresh)/seconds)))
 	}
+	a.noteKnown(done, "these files")
 	switch {
+	case strict != nil && done.records == 0:
+		return codeError{exitPartial, fmt.Errorf("%w (--strict; nothing is stored)", strict)}
 	case strict != nil:
 		return codeError{exitPartial,
 			fmt.Errorf("%w (--strict; the %s records before it are stored)",
-				strict, output.Thousands(s.Records))}
+				strict, output.Thousands(done.records))}
 	case s.Rejected > 0:
 		return codeError{exitPartial, fmt.Errorf("%s of %s lines rejected (%s; first: %w)",
 			output.Thousands(s.Rejected), output.Thousands(s.Lines), reasons(s.Reasons), s.First)}

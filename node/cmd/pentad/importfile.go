@@ -29,7 +29,7 @@ each record a new one.
 
 Batches carry an identity that comes from the content of the file: a second import within seven
 days of the first, as after an interruption, stores only what the first did not; "known" counts the
-rest. --again stores everything anew, as after an erase. From stdin and pipes everything is stored.
+rest. --again stores everything again, as after an erase. From stdin and pipes everything is stored.
 
 The form is recognised by the first bytes, also of gzip; --format says it. A file that was cut or
 whose form is damaged is an error with exit code 7; the records before the damage are stored. CSV,
@@ -58,15 +58,12 @@ func (a *app) importFileCommand(csv *cobra.Command) *cobra.Command {
 		if !slices.ContainsFunc(mappingFlags(), c.Flags().Changed) {
 			return a.importExports(c.Context(), &f, args)
 		}
-		if f.again {
-			return usagef("--again is for files that pentad export wrote, without a mapping")
-		}
-		return a.importMapped(c.Context(), c, &m, exchange.Form(f.format), args)
+		return a.importMapped(c.Context(), c, &m, exchange.Form(f.format), f.again, args)
 	}
 	flags := c.Flags()
 	flags.StringVar(&f.format, "format", "", "form of the files: "+exchange.Forms+
 		" (default: by their first bytes)")
-	flags.BoolVar(&f.again, "again", false, "store also what an earlier import stored")
+	flags.BoolVar(&f.again, "again", false, againHelp)
 	complete(c, "format", "ndjson", "csv", "arrow", "parquet")
 	m.add(c)
 	return c
@@ -279,13 +276,18 @@ func (a *app) storedSummary(s *stored, took time.Duration) error {
 		a.note("stored %s records in %s (%s records/s)", output.Thousands(fresh),
 			output.Duration(took), output.Thousands(int64(float64(fresh)/seconds)))
 	}
-	switch {
-	case s.known > 0 && fresh == 0:
-		a.note("nothing was stored: all %s records are known from an earlier import of this file; "+
-			"--again stores them anew", output.Thousands(s.known))
-	case s.known > 0:
-		a.note("%s of the records were stored before by an import of this file; --again stores "+
-			"them anew", output.Thousands(s.known))
-	}
+	a.noteKnown(s, "this file")
 	return nil
+}
+
+// noteKnown says what an import found stored.
+func (a *app) noteKnown(s *stored, what string) {
+	switch {
+	case s.known > 0 && s.known == s.records:
+		a.note("nothing was stored: all %s records are known from an earlier import of %s; "+
+			"--again stores them again", output.Thousands(s.known), what)
+	case s.known > 0:
+		a.note("%s of the records were stored before by an import of %s; --again stores "+
+			"them again", output.Thousands(s.known), what)
+	}
 }

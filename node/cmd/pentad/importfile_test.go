@@ -133,7 +133,6 @@ func TestImportRefuses(t *testing.T) {
 	f("g.csv", "a,b\n1,2\n", 2, "--format: form \"xlsx\" is unknown", "--format", "xlsx")
 	f("h.ndjson", header, 2, "lines of JSON are read by pentad put", "--cid", "1", "--mid",
 		"column=a", "--cap", "column=b", "--value", "column=c,moid=1")
-	f("i.csv", "a", 2, "--again is for files that pentad export wrote", "--again", "--zone", "UTC")
 }
 
 // Every flag of a mapping is known as one: else import would leave it aside without a word.

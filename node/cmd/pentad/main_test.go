@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +16,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/cobra"
 
+	"github.com/pentad-db/pentad/cluster-test/required"
+	"github.com/pentad-db/pentad/node/internal/freeaddr"
 	"github.com/pentad-db/pentad/node/store"
 )
 
@@ -35,20 +36,20 @@ func TestMain(m *testing.M) {
 //	settle DIR     seals and merges all that a stopped node holds
 //	walk FILE      runs the shell blocks of a document of this repository
 func TestScripts(t *testing.T) {
+	if !testing.Short() && !compilesC() {
+		required.Lacks(t, required.Clang, "the guests in C of sdk/docs/plugins.md; apt-get "+
+			"install clang-19 lld-19")
+	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
 		Setup: func(env *testscript.Env) error {
-			// Free ports: the system does not give them out again soon.
 			for _, name := range []string{"PENTAD_ADDR", "COPY_ADDR", "GOSSIP_ADDR"} {
-				l, err := net.Listen("tcp", "127.0.0.1:0")
-				if err != nil {
-					return err
-				}
-				defer func() { _ = l.Close() }()
-				env.Setenv(name, l.Addr().String())
+				env.Setenv(name, freeaddr.New(t))
 			}
 			env.Setenv("XDG_DATA_HOME", env.WorkDir)
-			env.Setenv("GORACE", "atexit_sleep_ms=0") // a second for each command otherwise
+			// A second for each command otherwise.
+			env.Setenv("GORACE", "atexit_sleep_ms=0 log_path="+filepath.Join(env.WorkDir, "race"))
+			env.Defer(func() { checkRaces(env) })
 			plugins, err := filepath.Abs("../../../plugins")
 			if err != nil {
 				return err
@@ -167,6 +168,25 @@ func bend(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(path, content, 0o600))
 }
 
+// compilesC reports whether there is what guests in C are built with.
+func compilesC() bool {
+	_, noCompiler := exec.LookPath("clang-19")
+	_, noLinker := exec.LookPath("wasm-ld-19")
+	return noCompiler == nil && noLinker == nil
+}
+
+// checkRaces fails a script one of whose processes the race detector has reported.
+func checkRaces(env *testscript.Env) {
+	reports, err := filepath.Glob(filepath.Join(env.WorkDir, "race.*"))
+	if err != nil {
+		env.T().Fatal(err)
+	}
+	for _, name := range reports {
+		text, err := os.ReadFile(name)
+		env.T().Fatal("the race detector reports in a process: ", string(text), err)
+	}
+}
+
 // walk runs the shell blocks of a document in one shell, those of a language if it can be built.
 func walk(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 1 {
@@ -178,9 +198,7 @@ func walk(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	script := "set -e\ntrap 'kill $! 2>/dev/null || true; wait' EXIT\n"
 	can := map[string]bool{"": true, "go": true}
-	_, noCompiler := exec.LookPath("clang-19")
-	_, noLinker := exec.LookPath("wasm-ld-19")
-	can["c"] = noCompiler == nil && noLinker == nil
+	can["c"] = compilesC()
 	count := 0
 	for i, part := range strings.Split("\n"+string(text), "\n```") {
 		head, body, _ := strings.Cut(part, "\n")

@@ -27,8 +27,8 @@ func (a *app) pluginRunCommand() *cobra.Command {
 for each group: --group takes parts of the key, and cap=1h for buckets of capture time that are
 counted from 1970 in UTC.
 
-FILE.wasm goes with the question: the node runs it and keeps nothing of it. A filter in a file is
-for pentad get and count: --filter FILE.wasm.`,
+FILE.wasm goes with the question: the node compiles it once, by its digest, keeps it in memory for a
+while and never on disk. A filter in a file is for pentad get and count: --filter FILE.wasm.`,
 		Args: arguments(1, 1, "the name of the plugin, or a file with its module"),
 		Example: `  pentad plugin run stats
   pentad plugin run stats --cid 1 --cap now-7d.. --group mid,cap=1d

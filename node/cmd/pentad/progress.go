@@ -63,7 +63,7 @@ func (p *progress) add(more, records int64) {
 	}
 	p.shown = now
 	share := ""
-	if p.total > 0 && p.done > 0 {
+	if p.done > 0 && p.done <= p.total { // parts of a Parquet file are read more than once
 		rest := float64(p.total-p.done) / float64(p.done)
 		left := time.Duration(seconds * rest * float64(time.Second))
 		share = fmt.Sprintf(", %d %%, about %s left", 100*p.done/p.total, output.Duration(left))

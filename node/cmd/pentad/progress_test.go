@@ -16,9 +16,12 @@ func TestProgressLines(t *testing.T) {
 		now = now.Add(time.Second)
 		p.add(50, int64(i+1)*1000)
 	}
+	now = now.Add(logEvery)
+	p.add(500, 16_000) // more than there is
 	p.close()
 	want := "import: 5,000 records, 1,000/s, 25 %, about 15.0 s left\n" +
-		"import: 10,000 records, 1,000/s, 50 %, about 10.0 s left\n"
+		"import: 10,000 records, 1,000/s, 50 %, about 10.0 s left\n" +
+		"import: 16,000 records, 1,000/s\n"
 	if stderr.String() != want {
 		t.Errorf("%q, want %q", &stderr, want)
 	}

@@ -35,7 +35,8 @@ A line of ndjson is {"cid":1,"mid":7,"moid":1,"cap":"2026-11-21T09:45:00Z","valu
 be whole ns, and "payload" (base64) may stand for "value". CSV has a header with cid, mid, moid,
 cap and value (payload with --type base64, payload_hex with --type hex). What get writes, put
 reads: acq is left aside, because pentad gives a new one, and "deleted":true deletes, as true in a
-column deleted does.`,
+column deleted does. Each run stores all of its input; pentad import, of a file, goes on where a run
+before it was interrupted.`,
 		Args: noCommand,
 		Example: `  pentad put --cid 1 --mid 7 --moid 1 --value 21.5
   pentad get --cid 1 --type f64 -o ndjson | pentad put --addr 127.0.0.1:5151

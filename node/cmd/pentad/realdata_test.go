@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/required"
 	"github.com/pentad-db/pentad/node"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -33,8 +34,8 @@ const realDataDir = "../../../../shared/data"
 func realData(t *testing.T, name string) string {
 	t.Helper()
 	path := filepath.Join(realDataDir, name)
-	if _, err := os.Stat(realDataDir); err != nil && os.Getenv("PENTAD_DATA") != "required" {
-		t.Skipf("the public data sets are not there: %v", err)
+	if _, err := os.Stat(realDataDir); err != nil {
+		required.Skip(t, required.Data, "the public data sets are not in ../shared/data")
 	}
 	if _, err := os.Stat(path); err != nil {
 		t.Fatalf("the test data are missing: %v", err)

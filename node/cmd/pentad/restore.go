@@ -88,7 +88,8 @@ func (a *app) restoreDir(
 ) (report store.RestoreReport, err error) {
 	if !opt.CheckOnly {
 		if _, err := os.Lstat(dir); err == nil {
-			return report, fmt.Errorf("%s: %w", dir, store.ErrExists)
+			return report, errors.Join(store.CheckFinished(filepath.Join(dir, "store")),
+				fmt.Errorf("%s: %w", dir, store.ErrExists))
 		}
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return report, err

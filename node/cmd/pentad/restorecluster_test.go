@@ -40,7 +40,7 @@ func clusterOf(t *testing.T, groups int) *madeCluster {
 	n, err := node.Open(t.Context(), node.Options{Dir: t.TempDir(), Listen: "127.0.0.1:0",
 		Fail: func(err error) { t.Errorf("the node must end: %v", err) },
 		Cluster: cluster.Config{TokenFile: file, RaftBind: freeaddr.New(t), Bind: freeaddr.New(t),
-			Init: true, Groups: groups}})
+			Init: true, FoundWait: 1, Groups: groups}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ stderr; a terminal gets a table and a pipe gets ndjson, unless -o or PENTAD_OUTP
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 nothing matched (--fail-empty), 4 not allowed,
 5 unavailable or timed out (try again), 6 some lines were rejected or requests failed,
-7 damage found, 75 the disk of a node failed, 130 interrupted.`
+7 damage found, 75 the disk of a node failed, 76 the clock of a node is wrong, 130 interrupted.`
 
 // run executes one command line and returns the exit code.
 func (a *app) run(ctx context.Context, args []string) int {
@@ -96,7 +96,7 @@ func (a *app) rootCommand() *cobra.Command {
 		a.retentionCommand(), a.windowsCommand(),
 		a.tailCommand(), a.cursorCommand(), a.horizonCommand(),
 		a.exportCommand(), a.importCommand(), a.pluginCommand(), a.quantityCommand(),
-		a.benchCommand(), a.checkCommand(), a.dumpCommand(),
+		a.benchCommand(), a.checkCommand(), a.repairCommand(), a.dumpCommand(),
 		a.syncCommand(), a.clusterCommand(), a.edgeCommand(),
 		a.verifyCommand(), a.snapshotCommand(), a.backupCommand(), a.restoreCommand())
 	root.InitDefaultHelpCmd()

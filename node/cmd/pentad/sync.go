@@ -21,7 +21,9 @@ The copy is exact: records keep their acquisition times, and erases, purges and 
 are copied in their place, so that both nodes answer every question about a moment before its
 horizon alike, diffs and views of the past too. It ends at the source's horizon and stays there
 until the next run, which goes on where it ended, also after an interruption at any place. Each
-range is compared by digest after it was copied.
+range is compared by digest after it was copied. A source whose directory was put back from an older
+copy, and lacks what was copied of it, is refused: make a new copy of it. sync verify names the
+records that differ.
 
 Only an empty node becomes a copy. From then on it takes nothing else, until pentad sync release
 makes it a node of its own. With selectors it is a copy of that part, the same one each time. A
@@ -38,7 +40,8 @@ or purge of it.
 With --restamp FILE the target need not be empty and stays a node of its own: it gives the records
 new acquisition times, in the same order, so that its latest view is that of the source, while views
 of the past are those of what arrived there. FILE keeps how far that came, and by it each record is
-put once, as long as no more than 7 days pass before an interrupted run goes on. Erases and purges
+put once, as long as no more than 7 days pass before an interrupted run goes on. A target that was
+put back from an older copy, and so lacks what a run put there, is refused. Erases and purges
 of the source are done there, too, and need --cid: tenants that only the source writes. Retentions
 are not copied.`
 

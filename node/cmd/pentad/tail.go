@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"math"
 	"time"
@@ -21,6 +22,9 @@ const (
 	commitEvery = time.Second
 	// lastCommit bounds the commit after an interrupt.
 	lastCommit = 5 * time.Second
+	// commitWithin is how long commits may fail while nodes of a cluster come and go, as long as
+	// the feed itself goes on.
+	commitWithin = 30 * time.Second
 )
 
 // tailFlags are the flags of tail beside those of a question.
@@ -77,6 +81,7 @@ type tailing struct {
 	closedNs  int64 // all below is in the output
 	committed int64
 	last      time.Time // of the last commit
+	failing   time.Time // since when commits fail; zero: they do not
 	row       []output.Value
 }
 
@@ -155,7 +160,7 @@ func (t *tailing) run(ctx context.Context, changes iter.Seq2[client.ChangeBatch,
 		done, err := t.batch(&b)
 		slice := b.Rows == nil && b.Event == nil // ends here
 		if err == nil && slice && time.Since(t.last) >= commitEvery {
-			err = t.commit(ctx)
+			err = t.commitSoon(ctx)
 		}
 		if failed = err; done || err != nil {
 			break
@@ -219,6 +224,23 @@ func eventRow(e *wire.Change) []output.Value {
 	return append(row, output.Time(e.AcqNs), output.Null(), output.Text(e.Kind.String()))
 }
 
+// commitSoon commits, and leaves it to the next time when nodes cannot do it now, but not for
+// longer than commitWithin: the output is ahead of the cursor meanwhile.
+func (t *tailing) commitSoon(ctx context.Context) error {
+	err := t.commit(ctx)
+	switch {
+	case err == nil:
+		t.failing = time.Time{}
+	case !mayPass(err):
+		return err
+	case t.failing.IsZero():
+		t.failing = time.Now()
+	case time.Since(t.failing) >= commitWithin:
+		return err
+	}
+	return nil
+}
+
 // commit makes the node keep how far the output got, if there is a cursor and it has moved.
 func (t *tailing) commit(ctx context.Context) error {
 	t.last = time.Now()
@@ -226,8 +248,9 @@ func (t *tailing) commit(ctx context.Context) error {
 		return nil
 	}
 	_, err := t.db.CommitCursor(ctx, t.cursor, t.closedNs, false)
-	if err == nil {
-		t.committed = t.closedNs
+	if err != nil {
+		return fmt.Errorf("commit the cursor %s: %w", t.cursor, err)
 	}
-	return err
+	t.committed = t.closedNs
+	return nil
 }

@@ -75,6 +75,7 @@ func (a *app) serveTStorage(
 	if err != nil {
 		return nil, err
 	}
+	n.Watch(s.Problems)
 	n.Publish(func() []node.Figure { return tstorageFigures(s.Stats()) })
 	fmt.Fprintf(a.stdout, "listening on %s for TStorage clients\n", s.Addr())
 	return func() error {

@@ -159,3 +159,49 @@ func TestPutAAnyRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestRefusedPutAStoresNothing refuses requests whose first records could be stored: none is, as a
+// client that is refused sends them again, or gives up.
+func TestRefusedPutAStoresNothing(t *testing.T) {
+	n := openNode(t, node.Options{})
+	c := ttDial(t, serve(t, Options{Database: n, PutA: PutAAny}))
+	seed := stampedAt(1, 1, 10, "a")
+	mustPutA(t, c, seed)
+	at := func(acq int64, count int) (all []ttRecord) {
+		for i := range count {
+			all = append(all, stampedAt(1, int64(100+i), acq, "x"))
+		}
+		return all
+	}
+	refused := func(what string, records ...ttRecord) {
+		t.Helper()
+		if _, _, st, err := c.put(true, records...); err != nil || st != stInvalid {
+			t.Errorf("%s: status %d, want %d, %v", what, st, stInvalid, err)
+		}
+		exactly(t, mustGet(t, c), []ttRecord{seed})
+	}
+	now := fromUnix(time.Now().UnixNano()) - 1e9
+	refused("one more than may share an acq, below the horizon", at(500, 1<<15+1)...)
+	refused("and above it", at(now, 1<<15+1)...)
+	refused("another payload for what is there", stampedAt(1, 5, 9, "b"), stampedAt(1, 5, now, "c"),
+		stampedAt(1, 1, 10, "b"))
+	refused("two payloads", stampedAt(1, 2, 11, "a"), stampedAt(1, 2, 11, "b"))
+	many := at(600, 1<<15) // with what follows more than one batch of the database
+	many = append(many, at(601, 1<<15)...)
+	refused("many, and then what cannot be", append(many, at(602, 1<<15+1)...)...)
+	full := at(600, 1<<15)
+	mustPutA(t, c, full...)
+	_, _, st, err := c.put(true, stampedAt(2, 1, 599, "x"), stampedAt(2, 1, 600, "x"))
+	if err != nil || st != stInvalid {
+		t.Errorf("one more than there may be: status %d, %v", st, err)
+	}
+	exactly(t, mustGet(t, c), append(full, seed))
+}
+
+// mustPutA stores records with their acqs.
+func mustPutA(t *testing.T, c *ttClient, records ...ttRecord) {
+	t.Helper()
+	if _, _, st, err := c.put(true, records...); err != nil || st != 0 {
+		t.Fatalf("status %d, %v", st, err)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/pentad-db/pentad/node/internal/budget"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -12,7 +13,7 @@ import (
 // alone, else on one of its own, so that the next unit comes in meanwhile.
 type committer struct {
 	server *Server
-	share  share
+	share  *budget.Share
 
 	queue chan unit // nil until there is a second unit to wait for; holds one
 	wg    sync.WaitGroup
@@ -66,7 +67,7 @@ func (m *committer) finish() error {
 }
 
 func (m *committer) store(u unit) {
-	defer func() { u.drop(&m.share) }()
+	defer func() { u.drop(m.share) }()
 	for _, b := range u.pieces {
 		if m.failed() != nil {
 			return
@@ -96,6 +97,7 @@ func (m *committer) put(b *record.Batch) error {
 		return err
 	}
 	s.counters.recordsIn.Add(int64(b.Len()))
+	raise(&s.stored, res.LastAcqNs)
 	first, last := fromUnix(res.FirstAcqNs), fromUnix(res.LastAcqNs)
 	if !m.stored {
 		m.first, m.last = first, last
@@ -103,4 +105,10 @@ func (m *committer) put(b *record.Batch) error {
 	m.first, m.last = min(m.first, first), max(m.last, last)
 	m.stored = true
 	return nil
+}
+
+// raise makes a number at least so large.
+func raise(to *atomic.Int64, least int64) {
+	for was := to.Load(); was < least && !to.CompareAndSwap(was, least); was = to.Load() {
+	}
 }

@@ -40,11 +40,11 @@ func (f *fake) Kind(err error) wire.Kind {
 	return wire.KindInternal
 }
 
-// Horizon implements Database.
-func (f *fake) Horizon(context.Context) (int64, error) {
+// HorizonPast implements Database.
+func (f *fake) HorizonPast(_ context.Context, _ *record.Box, afterNs int64) (int64, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.acq = max(f.acq+1, time.Now().UnixNano())
+	f.acq = max(f.acq+1, afterNs, time.Now().UnixNano())
 	return f.acq + 1, nil
 }
 
@@ -79,6 +79,14 @@ func (f *fake) Put(
 	return store.PutResult{FirstAcqNs: first, LastAcqNs: f.acq, Records: b.Len()}, nil
 }
 
+// CheckStamped implements Database.
+func (f *fake) CheckStamped(_ context.Context, b *record.Batch, _ bool) (int, error) {
+	if b.Validate() != nil {
+		return 0, kinded(wire.KindInvalid)
+	}
+	return 0, nil
+}
+
 // PutStamped implements Database.
 func (f *fake) PutStamped(_ context.Context, b *record.Batch) (int64, error) {
 	f.mu.Lock()
@@ -110,9 +118,9 @@ func (f *fake) PutBelow(_ context.Context, b *record.Batch) (res store.PutBelowR
 	return store.PutBelowResult{Stored: b.Len()}, nil
 }
 
-// Query implements Database.
-func (f *fake) Query(
-	ctx context.Context, q *record.Query, emit func(b *record.Batch) error,
+// QueryBelow implements Database.
+func (f *fake) QueryBelow(
+	ctx context.Context, q *record.Query, belowNs int64, emit func(b *record.Batch) error,
 ) (wire.End, error) {
 	if f.block != nil {
 		if err := f.block(ctx); err != nil {
@@ -135,7 +143,7 @@ func (f *fake) Query(
 			return wire.End{Complete: true, HorizonNs: horizon}, nil
 		}
 		var b record.Batch
-		if r := records[i]; q.Box.Contains(r.Key) {
+		if r := records[i]; r.AcqNs < belowNs && q.Box.Contains(r.Key) {
 			b.AppendStamped(r.Key, r.Payload)
 			if err := emit(&b); err != nil {
 				return wire.End{}, err

@@ -3,6 +3,7 @@ package tstorage
 import (
 	"sync"
 
+	"github.com/pentad-db/pentad/node/internal/budget"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -84,7 +85,7 @@ func (g *gathered) account(n int64) error {
 	if limit := int64(g.server.opt.BatchBytes); g.stamped && g.held+step > limit {
 		return refuse(statusNoMemory, "a PUTA of more than %d bytes; send less at once", limit)
 	}
-	if err := g.store.share.take(g.server.running, step, g.server.opt.Wait); err != nil {
+	if err := g.store.share.Take(g.server.running, step, g.server.opt.Wait); err != nil {
 		return err
 	}
 	g.held += step
@@ -101,7 +102,7 @@ func (g *gathered) whole() {
 	if g.stamped {
 		return
 	}
-	g.store.share.whole()
+	g.store.share.Whole()
 	if g.rows >= handOverRows || g.bytes >= handOverBytes {
 		g.handOverSome()
 	}
@@ -116,7 +117,7 @@ func (g *gathered) takeBack() {
 	if n := len(g.pieces); n > 0 {
 		g.pieces[n-1].Truncate(g.wholeRows)
 	}
-	g.store.share.whole()
+	g.store.share.Whole()
 }
 
 // handOverSome stores what is whole, on another goroutine, while more comes in.
@@ -134,9 +135,9 @@ func (g *gathered) handOver() {
 
 // drop forgets everything.
 func (g *gathered) drop() {
-	g.store.share.whole()
+	g.store.share.Whole()
 	u := g.unit()
-	u.drop(&g.store.share)
+	u.drop(g.store.share)
 }
 
 func (g *gathered) unit() unit {
@@ -151,11 +152,11 @@ type unit struct {
 	held   int64
 }
 
-func (u *unit) drop(s *share) {
+func (u *unit) drop(s *budget.Share) {
 	for _, b := range u.pieces {
 		keep(b)
 	}
-	s.give(u.held)
+	s.Give(u.held)
 }
 
 // keep keeps the memory of a batch for another.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/sdk/record"
-	"github.com/pentad-db/pentad/sdk/wire"
 )
 
 // getTimeout bounds a GET, its answer included: a reader as slow as this holds a place, and the
@@ -50,10 +49,16 @@ func (c *conn) boxAcq(b *box) (int64, error) {
 	if err := b.check(true); err != nil {
 		return 0, err
 	}
-	horizon, err := c.horizon()
+	_, empty := b.least()
+	var in *record.Box // everything
+	if empty > 0 {
+		in = &b.query().Box
+	}
+	ns, err := c.horizon(c.server.running, in, 0)
 	if err != nil {
 		return 0, err
 	}
+	horizon := fromUnix(ns)
 	// The horizon follows the clock but for the commits under way.
 	if now := max(horizon, fromUnix(time.Now().UnixNano())); b.min.AcqNs > now {
 		return 0, refuse(statusInvalid, "the least acq, %d, lies in the future: it is %d",
@@ -62,14 +67,64 @@ func (c *conn) boxAcq(b *box) (int64, error) {
 	return min(b.max.AcqNs, horizon), nil
 }
 
-// horizon returns the horizon in the protocol's time.
-func (c *conn) horizon() (int64, error) {
-	var ns int64
-	err := c.server.patiently(func() (err error) {
-		ns, err = c.server.opt.Database.Horizon(c.server.running)
+// horizon returns the horizon of a box in ns since the Unix epoch, once it lies above afterNs.
+func (c *conn) horizon(ctx context.Context, in *record.Box, afterNs int64) (ns int64, err error) {
+	err = c.server.patiently(func() (err error) {
+		if in != nil {
+			own := *in // made regular in place
+			in = &own
+		}
+		ns, err = c.server.opt.Database.HorizonPast(ctx, in, afterNs)
 		return err
 	})
-	return fromUnix(ns), err
+	return ns, err
+}
+
+const (
+	// clocksApart is how far the clock of another node, which gave an acq that a client knows, may
+	// be ahead of this one's.
+	clocksApart = time.Second
+	// storedWait bounds the wait for the records of a PUT where a GET needs them for nothing else:
+	// its answer is right without them, too.
+	storedWait = 2 * time.Second
+)
+
+// below returns the acq, in ns since the Unix epoch, below which a GET finds all records of its box
+// and above which it returns none. Replicas may be behind what the client knows, so it waits: for
+// the greatest acq where that has passed, as a GETACQ may have promised it, and for the least. For
+// what this gateway was given it waits a while.
+//
+// Errors: refusal of a least acq in the future; of the database, when a group is without a leader.
+func (c *conn) below(b *box, in *record.Box) (horizonNs int64, err error) {
+	s := c.server
+	if horizonNs, err = c.horizon(s.running, in, 0); err != nil {
+		return 0, err
+	}
+	horizon, now := fromUnix(horizonNs), fromUnix(time.Now().Add(clocksApart).UnixNano())
+	if b.min.AcqNs > max(horizon, now) {
+		return 0, refuse(statusInvalid, "the least acq, %d, lies above the horizon, %d",
+			b.min.AcqNs, horizon)
+	}
+	need := horizon - 1
+	if b.min.AcqNs > horizon {
+		need = b.min.AcqNs
+	}
+	if b.max.AcqNs <= now {
+		need = max(need, b.max.AcqNs-1)
+	}
+	if need >= horizon {
+		ctx, cancel := context.WithTimeout(s.running, s.opt.Wait)
+		defer cancel()
+		return c.horizon(ctx, in, toUnix(need))
+	}
+	if stored := s.stored.Load(); stored >= horizonNs && fromUnix(stored) < b.max.AcqNs {
+		ctx, cancel := context.WithTimeout(s.running, storedWait)
+		defer cancel()
+		if ns, err := c.horizon(ctx, in, stored); err == nil {
+			return ns, nil
+		}
+	}
+	return horizonNs, s.running.Err()
 }
 
 // appendAcq appends the answer to GETACQ, which ends a GET, too.
@@ -78,17 +133,15 @@ func appendAcq(dst []byte, acq int64) []byte {
 	return binary.LittleEndian.AppendUint64(dst, uint64(acq))
 }
 
-// get answers with all versions in the box, in no order, and the acq below which they are all.
+// get answers with all versions in the box, in no order, and the acq below which they are all. None
+// is at or above that, so that a client which goes on from there sees each record once.
 func (c *conn) get(b *box) error {
 	err := b.check(false)
 	if err != nil {
 		return c.fail(err)
 	}
-	horizon, err := c.horizon()
-	if err == nil && b.min.AcqNs > horizon {
-		err = refuse(statusInvalid, "the least acq, %d, lies above the horizon, %d", b.min.AcqNs,
-			horizon)
-	}
+	q := b.query()
+	below, err := c.below(b, &q.Box)
 	if err != nil {
 		return c.fail(err)
 	}
@@ -98,7 +151,7 @@ func (c *conn) get(b *box) error {
 		*buf = out.buf[:0]
 		writeBuffers.Put(buf)
 	}()
-	end, err := c.query(b, out)
+	err = c.query(q, below, out)
 	switch {
 	case err == nil:
 	case out.begun:
@@ -109,26 +162,25 @@ func (c *conn) get(b *box) error {
 	c.server.counters.recordsOut.Add(out.records)
 	out.begin()
 	out.buf = binary.LittleEndian.AppendUint32(out.buf, uint32(endOfGet))
-	out.buf = appendAcq(out.buf, min(b.max.AcqNs, fromUnix(end.HorizonNs)))
+	out.buf = appendAcq(out.buf, min(b.max.AcqNs, fromUnix(below)))
 	return out.flush()
 }
 
-func (c *conn) query(b *box, out *answer) (end wire.End, err error) {
+func (c *conn) query(q *record.Query, belowNs int64, out *answer) error {
 	s := c.server
 	if err := s.take(s.gets); err != nil {
-		return end, err
+		return err
 	}
 	defer func() { <-s.gets }()
 	ctx, cancel := context.WithTimeout(s.running, getTimeout)
 	defer cancel()
-	err = s.patiently(func() (err error) {
-		end, err = s.opt.Database.Query(ctx, b.query(), out.rows)
+	return s.patiently(func() error {
+		end, err := s.opt.Database.QueryBelow(ctx, q, belowNs, out.rows)
+		if err == nil && !end.Complete {
+			err = errors.New("the database could not answer for all of the box")
+		}
 		return err
 	})
-	if err == nil && !end.Complete {
-		err = errors.New("the database could not answer for all of the box")
-	}
-	return end, err
 }
 
 // answer is the stream of records that answers a GET.

@@ -46,7 +46,7 @@ type broken struct{ error }
 func (c *conn) put(withAcq bool, size uint64) error {
 	s := c.server
 	p := &put{conn: c, in: c.reader(), withAcq: withAcq, keySize: putKeyBytes}
-	p.store = committer{server: s, share: share{s.budget}}
+	p.store = committer{server: s, share: s.budget.Share()}
 	p.gathered = gathered{store: &p.store, server: s, stamped: withAcq}
 	if !withAcq {
 		s.counters.puts.Add(1)

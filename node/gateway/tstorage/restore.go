@@ -3,6 +3,7 @@ package tstorage
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"log/slog"
 	"slices"
 
@@ -12,15 +13,16 @@ import (
 )
 
 // restore stores the records of a PUTA, which bring their acquisition times. The database takes
-// them in the order of these, and clients send them by tenant, so a request is gathered whole.
+// them in the order of these, and clients send them by tenant, so a request is gathered whole. All
+// that can be wrong with it is looked for before the first record is stored.
 type restore struct {
 	server *Server
 	pieces []*record.Batch
 	order  []place // of records, by acq, each of which is there once
 	shared []place // of the others, when they may be stored
+	known  int     // of order, records from the start that are there already, as checked
 
 	batch record.Batch // on its way to the database
-	old   record.Batch // records that must be there already, until they are looked for
 
 	stored, duplicates, purged int64
 
@@ -46,11 +48,10 @@ func (p *put) restore() (least, most int64, err error) {
 		return noAcq, noAcq, nil
 	}
 	least, most = r.order[0].acqNs, r.order[len(r.order)-1].acqNs
-	if err = r.all(r.order, r.put); err == nil {
-		err = r.all(r.shared, r.putBelow)
-	}
-	if err == nil {
-		err = r.find()
+	if r.server.opt.PutA == PutAAny {
+		err = r.storeAny()
+	} else {
+		err = r.storeAbove()
 	}
 	r.server.counters.recordsIn.Add(r.stored)
 	r.server.counters.duplicates.Add(r.duplicates)
@@ -96,23 +97,115 @@ func (r *restore) sort() error {
 	return nil
 }
 
-// all stores records, as many at once as a put takes.
-func (r *restore) all(order []place, put func() error) error {
-	for i, at := range order {
-		one := r.record(at)
-		r.batch.AppendStamped(one.Key, one.Payload)
-		if i+1 == len(order) || r.batch.Len() == record.MaxBatchRecords ||
-			len(r.batch.Data)+len(r.record(order[i+1]).Payload) > record.MaxBatchBytes {
-			if err := put(); err != nil {
-				return err
-			}
-		}
+// storeAny stores records wherever their acqs lie. Requests follow each other, so that what was
+// checked is still true when it is stored.
+func (r *restore) storeAny() error {
+	r.server.restoring.Lock()
+	defer r.server.restoring.Unlock()
+	if err := r.all(r.merged(), r.check, true); err != nil {
+		return err
 	}
-	return nil
+	if err := r.all(r.order, r.put, false); err != nil {
+		return err
+	}
+	return r.all(r.shared, r.putBelow, false)
 }
 
-// put stores the batch. Records below what the database has given already are stored there, or left
-// for find.
+// merged returns the records of order and shared, by acq.
+func (r *restore) merged() []place {
+	all := slices.Concat(r.order, r.shared)
+	slices.SortStableFunc(all, func(a, b place) int { return cmp.Compare(a.acqNs, b.acqNs) })
+	return all
+}
+
+// storeAbove stores records above what the database has given or promised. Those below must be
+// there already, which is looked for first. When that bound has moved before anything is stored, as
+// after a question of another client, this begins again.
+func (r *restore) storeAbove() error {
+	for {
+		r.known = 0
+		if err := r.all(r.order, r.check, true); err != nil {
+			return err
+		}
+		rest := r.order[r.known:]
+		err := r.all(rest, r.put, false)
+		if err == nil {
+			r.duplicates += int64(r.known)
+		}
+		if !errors.Is(err, errFloor) {
+			return err
+		}
+		if r.stored > 0 {
+			return refuse(statusInvalid, "%d records of a PUTA are stored, and %d are not: "+
+				"another client put or asked meanwhile, so their acqs were given or promised; "+
+				"send at most %d records at once, which are stored together, or start the node "+
+				"with --tstorage-puta-below and send it again: what is stored is recognised",
+				r.stored, int64(len(rest))-r.stored, record.MaxBatchRecords)
+		}
+	}
+}
+
+// errFloor means that a batch lies below what the database has given or promised meanwhile.
+var errFloor = errors.New("tstorage: the floor of acqs has moved")
+
+// check looks for what the database would refuse of the batch.
+func (r *restore) check() error {
+	defer r.batch.Reset()
+	s := r.server
+	known := 0
+	err := s.patiently(func() (err error) {
+		known, err = s.opt.Database.CheckStamped(s.running, &r.batch, s.opt.PutA == PutAAny)
+		return err
+	})
+	if errors.Is(err, store.ErrMissing) {
+		return refuse(statusInvalid, "%v; copy into a node that no client has written to or "+
+			"asked, in the order of acq, or start this one with --tstorage-puta-below", err)
+	}
+	r.known += known
+	return err
+}
+
+// all hands records over in batches, as many at once as a put takes. With together set, those of
+// one acq are in one batch; more than a batch takes are refused.
+func (r *restore) all(order []place, take func() error, together bool) error {
+	first := 0 // of the acq, in the batch
+	for i, at := range order {
+		if n := r.batch.Len(); n > 0 && at.acqNs != order[i-1].acqNs {
+			first = n
+		}
+		one := r.record(at)
+		full := r.batch.Len() == record.MaxBatchRecords ||
+			len(r.batch.Data)+len(one.Payload) > record.MaxBatchBytes
+		switch {
+		case full && together && first == 0 && at.acqNs == order[i-1].acqNs:
+			return refuse(statusInvalid, "more than %d records, or %d payload bytes, have the "+
+				"acq %d", record.MaxBatchRecords, record.MaxBatchBytes, fromUnix(at.acqNs))
+		case full && together && at.acqNs == order[i-1].acqNs:
+			var rest record.Batch
+			rest.AppendRows(&r.batch, first, r.batch.Len())
+			r.batch.Truncate(first)
+			if err := take(); err != nil {
+				return err
+			}
+			r.batch, first = rest, 0
+		case full:
+			if err := take(); err != nil {
+				return err
+			}
+			first = 0
+		}
+		r.batch.AppendStamped(one.Key, one.Payload)
+	}
+	if r.batch.Len() == 0 {
+		return nil
+	}
+	return take()
+}
+
+// put stores the batch. Records below what the database has given already are stored there, if that
+// is allowed.
+//
+// Errors: errFloor, with nothing of the batch stored.
 func (r *restore) put() error {
 	defer r.batch.Reset()
 	s := r.server
@@ -131,17 +224,16 @@ func (r *restore) put() error {
 			return nil
 		}
 		below, _ := slices.BinarySearch(r.batch.AcqNs, floor)
-		if below == 0 || s.opt.Database.Kind(err) != wire.KindInvalid {
+		switch {
+		case below == 0 || s.opt.Database.Kind(err) != wire.KindInvalid:
 			return err
+		case s.opt.PutA != PutAAny:
+			return errFloor
 		}
 		var above record.Batch
 		above.AppendRows(&r.batch, below, r.batch.Len())
 		r.batch.Truncate(below)
-		keep := r.keepOld
-		if s.opt.PutA == PutAAny {
-			keep = r.storeBelow
-		}
-		if err := keep(); err != nil {
+		if err := r.storeBelow(); err != nil {
 			return err
 		}
 		r.batch = above
@@ -190,63 +282,4 @@ func (r *restore) tell(peer string) {
 		"answers that were final may differ", "peer", peer, "count", r.below, "purged", r.purged,
 		"cid", r.sample.CID, "mid", r.sample.MID, "moid", r.sample.MOID,
 		"acq", fromUnix(r.sample.AcqNs))
-}
-
-// keepOld adds the batch to the records that are to be looked for, and looks when there are many.
-func (r *restore) keepOld() error {
-	if r.old.Len() > 0 && (r.old.Len()+r.batch.Len() > record.MaxBatchRecords ||
-		len(r.old.Data)+len(r.batch.Data) > record.MaxBatchBytes) {
-		if err := r.find(); err != nil {
-			return err
-		}
-	}
-	r.old.AppendRows(&r.batch, 0, r.batch.Len())
-	return nil
-}
-
-// find looks for the records that must be there already, with the same five parts and payload.
-// One that is not would change what the horizon has promised.
-func (r *restore) find() error {
-	defer r.old.Reset()
-	missing := map[record.Key]int{}
-	var q record.Query
-	for i := range r.old.Len() {
-		k := r.old.Key(i)
-		missing[k] = i
-		for d := range record.Dim(record.NumDims) {
-			v := k.Part(d)
-			if i == 0 {
-				q.Box[d] = record.RangeSet{record.At(v)}
-			}
-			hull := &q.Box[d][0]
-			hull.From, hull.To = min(hull.From, v), max(hull.To, v+1)
-		}
-	}
-	if len(missing) == 0 {
-		return nil
-	}
-	err := r.server.patiently(func() error {
-		_, err := r.server.opt.Database.Query(r.server.running, &q, func(b *record.Batch) error {
-			for i := range b.Len() {
-				at, ok := missing[b.Key(i)]
-				if ok && !b.Tomb(i) && bytes.Equal(b.Payload(i), r.old.Payload(at)) {
-					delete(missing, b.Key(i))
-					r.duplicates++
-				}
-			}
-			return nil
-		})
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	for k := range missing {
-		return refuse(statusInvalid, "%d records of a PUTA lie below acqs that were given or "+
-			"promised, and are not there already, as cid %d, mid %d, moid %d, acq %d; copy into a "+
-			"node that nobody has written to or asked, in the order of acq, or start this one "+
-			"with --tstorage-puta-below",
-			len(missing), k.CID, k.MID, k.MOID, fromUnix(k.AcqNs))
-	}
-	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pentad-db/pentad/node"
 )
@@ -102,6 +103,8 @@ func TestPutARefuses(t *testing.T) {
 	other.cap++
 	f("another reading with its acq", stInvalid, other)
 	f("what is there beside what is not", stInvalid, first, stamped(701, "b"))
+	now := fromUnix(time.Now().UnixNano())
+	f("what is not there beside what may be", stInvalid, stamped(701, "b"), stamped(now, "c"))
 	f("what is there", 0, first)
 	exactly(t, mustGet(t, c), []ttRecord{first})
 }

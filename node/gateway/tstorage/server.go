@@ -18,6 +18,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/accept"
+	"github.com/pentad-db/pentad/node/internal/budget"
+	"github.com/pentad-db/pentad/node/internal/health"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -27,17 +30,22 @@ import (
 type Database interface {
 	// Put stores a batch, all of it or nothing.
 	Put(ctx context.Context, b *record.Batch, w store.WriterSeq) (store.PutResult, error)
+	// CheckStamped returns the error with which PutStamped, or PutBelow when below is set, would
+	// refuse a batch whatever else happens, and how many rows are there already of those that
+	// PutStamped would refuse for their acqs. It stores nothing and moves no horizon.
+	CheckStamped(ctx context.Context, b *record.Batch, below bool) (known int, err error)
 	// PutStamped stores a batch under the acquisition times that it brings, which rise and lie
 	// above all that were given or promised; it returns the least that it would have taken.
 	PutStamped(ctx context.Context, b *record.Batch) (floorNs int64, err error)
 	// PutBelow stores a batch under the acquisition times that it brings, wherever they lie.
 	PutBelow(ctx context.Context, b *record.Batch) (store.PutBelowResult, error)
-	// Query hands the records of a box to emit, in batches that are valid during the call.
-	Query(
-		ctx context.Context, q *record.Query, emit func(b *record.Batch) error,
-	) (wire.End, error)
-	// Horizon returns an acq below which nothing changes any more.
-	Horizon(ctx context.Context) (int64, error)
+	// QueryBelow hands the records of a query with an acq below belowNs, which was a horizon of its
+	// box, to emit, in batches that are valid during the call. It finds all of them.
+	QueryBelow(ctx context.Context, q *record.Query, belowNs int64,
+		emit func(b *record.Batch) error) (wire.End, error)
+	// HorizonPast returns an acq below which nothing changes any more in a box, and waits until it
+	// lies above afterNs; 0 waits for nothing.
+	HorizonPast(ctx context.Context, box *record.Box, afterNs int64) (int64, error)
 	// Kind returns the kind of an error that one of these returned.
 	Kind(err error) wire.Kind
 }
@@ -80,7 +88,9 @@ type Options struct {
 
 	Idle  time.Duration // between requests, before a client is hung up on; default 1 h
 	Stall time.Duration // without progress inside a request; default 1 min
-	Wait  time.Duration // for a place, for memory and for a busy database; default 30 s
+	// Wait is for a place, for memory, for a busy database, and for replicas that are behind an acq
+	// which a client knows; default 30 s.
+	Wait time.Duration
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -90,7 +100,7 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	setDefault(&o.Connections, defaultConnections)
+	setDefault(&o.Connections, accept.AtMost(defaultConnections))
 	setDefault(&o.BatchBytes, defaultBatchBytes)
 	setDefault(&o.BufferBytes, defaultBufferBytes)
 	setDefault(&o.Gets, 4*runtime.GOMAXPROCS(0))
@@ -115,8 +125,8 @@ func setDefault[T comparable](field *T, value T) {
 type Server struct {
 	opt      Options
 	log      *slog.Logger
-	listener net.Listener
-	budget   *budget
+	listener *accept.Listener
+	budget   *budget.Budget
 	gets     chan struct{} // a place is taken while a GET runs
 	puts     chan struct{}
 
@@ -126,6 +136,9 @@ type Server struct {
 
 	counters counters
 	talk     talk
+	stored   atomic.Int64 // greatest acq that a PUT was answered with, in pentad's time
+
+	restoring sync.Mutex // one PUTA below the horizon at a time, from its check to its last record
 
 	ending atomic.Bool // set as Close begins
 
@@ -144,12 +157,17 @@ func Listen(addr string, opt Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s for TStorage clients: %w", addr, err)
 	}
-	s := &Server{opt: opt, log: opt.Logger, listener: listener, budget: newBudget(opt.BufferBytes),
-		gets: make(chan struct{}, opt.Gets), puts: make(chan struct{}, opt.Puts),
-		conns: map[*conn]struct{}{}}
+	s := &Server{opt: opt, log: opt.Logger, listener: accept.New(listener, nil),
+		budget: budget.New(opt.BufferBytes), gets: make(chan struct{}, opt.Gets),
+		puts: make(chan struct{}, opt.Puts), conns: map[*conn]struct{}{}}
 	s.running, s.cancel = context.WithCancel(context.Background())
 	s.wg.Go(s.accept)
 	return s, nil
+}
+
+// Problems returns what is wrong and stays wrong.
+func (s *Server) Problems() []health.Problem {
+	return s.listener.Problems("TStorage clients")
 }
 
 // Addr returns the address that is served.
@@ -158,23 +176,11 @@ func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 // endStall is how long a client may keep an ending server waiting for the next bytes of a request.
 const endStall = 3 * time.Second
 
-// acceptPause is how long accepting rests when the system has no more descriptors.
-const acceptPause = 50 * time.Millisecond
-
 func (s *Server) accept() {
 	for {
 		raw, err := s.listener.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
 		if err != nil {
-			s.log.Warn("accept a TStorage client", "err", err)
-			select {
-			case <-time.After(acceptPause):
-			case <-s.running.Done():
-				return
-			}
-			continue
+			return
 		}
 		s.begin(raw)
 	}
@@ -257,10 +263,7 @@ func (s *Server) hangUp(all bool) {
 	}
 }
 
-var (
-	errBusy   = errors.New("no place became free in time")
-	errMemory = errors.New("other batches fill the memory for batches that are coming in")
-)
+var errBusy = errors.New("no place became free in time")
 
 // take waits for a place among those that work in the database.
 func (s *Server) take(places chan struct{}) error {
@@ -312,7 +315,7 @@ func (s *Server) statusFor(err error) status {
 		return refused.status
 	case errors.Is(err, errBusy):
 		return statusRetry
-	case errors.Is(err, errMemory):
+	case errors.Is(err, budget.ErrFull):
 		return statusNoMemory
 	case errors.Is(err, context.Canceled):
 		return statusInactive // the server's context: it is closing

@@ -10,15 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/leaks"
 	"github.com/pentad-db/pentad/node"
-	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, // the pool of the HTTP server that benchmarks compare with
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
-}
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 func openNode(t testing.TB, opt node.Options) *node.Node {
 	t.Helper()

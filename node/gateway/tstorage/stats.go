@@ -41,5 +41,5 @@ func (s *Server) Stats() Stats {
 		PutAs: c.putAs.Load(), Errors: c.errors.Load(), RecordsIn: c.recordsIn.Load(),
 		RecordsOut: c.recordsOut.Load(), Reserved: c.reserved.Load(),
 		Duplicates: c.duplicates.Load(), Below: c.below.Load(), Purged: c.purged.Load(),
-		BytesIn: c.bytesIn.Load(), BytesOut: c.bytesOut.Load(), BufferBytes: s.budget.used()}
+		BytesIn: c.bytesIn.Load(), BytesOut: c.bytesOut.Load(), BufferBytes: s.budget.Used()}
 }

@@ -17,6 +17,7 @@ import (
 	"sync"
 
 	"github.com/pentad-db/pentad/node/internal/catalog"
+	"github.com/pentad-db/pentad/node/internal/health"
 	"github.com/pentad-db/pentad/node/internal/lines"
 	"github.com/pentad-db/pentad/node/segment"
 )
@@ -41,7 +42,7 @@ var (
 	ErrFull = fmt.Errorf("%d cursors are the most that a node keeps; remove some", Max)
 	// ErrFailed is what every change fails with after one of which nobody knows whether it is on
 	// disk.
-	ErrFailed = errors.New("what the disk holds of cursors is not known; start the node anew")
+	ErrFailed = errors.New("what the disk holds of cursors is not known; start the node again")
 )
 
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$`)
@@ -64,40 +65,54 @@ type line struct {
 
 type first struct {
 	Format int `json:"format"`
+	// Lines were durable, this one included, when it was written over the last time.
+	Lines lines.Count `json:"lines,omitempty"`
 }
 
 // File is the cursors of a node on disk. It may be used by many goroutines.
 type File struct {
-	Damage []string // lines that could not be read, by number: older ones of the same cursor hold
+	Made bool // there was no file
 
 	name string
 
 	mu     sync.Mutex
-	file   *os.File          // guarded by mu, as all below
+	damage []string // guarded by mu, as all below: lines that could not be read
+	file   *os.File
 	size   int64             // of whole lines
 	lines  int               // in the file
+	surely int               // of them, that are durable
+	head   int               // bytes of the first line
+	count  lines.Count       // of lines, that it says
 	all    map[string]Cursor // by name
-	failed error
+	failed health.Latch
+
+	unended bool // the end of the last line is bent, as found by Open
 }
 
 // Open reads the cursors in a directory, or makes the file. A torn last line is cut off: nobody was
-// told that it is there. One that is damaged is left out and named in Damage: its reader gets again
-// what came since the line before it.
+// told that it is there. One that is damaged is left out and told by Damage: its reader gets again
+// what came since the line before it. A file without a first line is refused: which readers there
+// were is not known any more.
 func Open(dir string) (*File, error) {
 	f := &File{name: filepath.Join(dir, Name), all: map[string]Cursor{}}
 	data, err := os.ReadFile(f.name)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("read cursors: %w", err)
 	}
+	f.Made = err != nil
 	if err == nil {
 		if err := f.parse(data); err != nil {
 			return nil, fmt.Errorf("%s: %w", f.name, err)
 		}
+		if f.lines == 0 { // it is written whole under another name first
+			return nil, fmt.Errorf("%s: the first line is missing; take the file from a backup or "+
+				"a snapshot, or move it away to begin without cursors", f.name)
+		}
 	}
-	if f.lines == 0 || f.lines > rewriteLines {
+	if f.Made || f.lines > rewriteLines || f.unended {
 		return f, f.rewrite()
 	}
-	if f.file, err = os.OpenFile(f.name, os.O_WRONLY|os.O_APPEND, 0o644); err != nil {
+	if f.file, err = os.OpenFile(f.name, os.O_WRONLY, 0o644); err != nil {
 		return nil, fmt.Errorf("open cursors: %w", err)
 	}
 	if err := f.cut(); err != nil {
@@ -110,21 +125,37 @@ func Open(dir string) (*File, error) {
 func (f *File) parse(data []byte) error {
 	for {
 		text, rest, whole := bytes.Cut(data[f.size:], []byte("\n"))
-		if !whole {
-			return nil
+		if !whole || len(rest) == 0 && f.lines > 0 && lines.Torn(data, int(f.size)) {
+			return f.parseEnd(data)
 		}
 		if f.lines++; f.lines == 1 {
 			var head first
 			if err := lines.Parse(text, &head); err != nil {
-				f.Damage = append(f.Damage, fmt.Sprintf("%s line 1: %v", Name, err))
+				f.damage = append(f.damage, fmt.Sprintf("%s line 1: %v", Name, err))
 			} else if head.Format != format {
 				return fmt.Errorf("format %d; this version reads format %d", head.Format, format)
 			}
+			f.head, f.count = len(text)+1, head.Lines
 		} else if err := f.parseLine(text); err != nil {
-			f.Damage = append(f.Damage, fmt.Sprintf("%s line %d: %v", Name, f.lines, err))
+			f.damage = append(f.damage, fmt.Sprintf("%s line %d: %v", Name, f.lines, err))
 		}
 		f.size = int64(len(data) - len(rest))
 	}
+}
+
+// parseEnd looks at what follows the last line.
+func (f *File) parseEnd(data []byte) error {
+	if rest := data[f.size:]; len(rest) > 0 && f.lines > 0 && !lines.Torn(data, int(f.size)) {
+		f.damage = append(f.damage, fmt.Sprintf("%s line %d: it does not end", Name, f.lines+1))
+		f.lines++
+		f.unended = true
+		return f.parseLine(rest[:len(rest)-1])
+	}
+	f.surely = f.lines
+	if err := f.count.Lost(f.lines); err != nil {
+		f.damage = append(f.damage, fmt.Sprintf("%s: %v", Name, err))
+	}
+	return nil
 }
 
 func (f *File) parseLine(text []byte) error {
@@ -148,7 +179,7 @@ func (f *File) cut() error { return errors.Join(f.file.Truncate(f.size), f.file.
 
 // encode returns a short file of cursors, none of them above an acq.
 func encode(all []Cursor, maxAcqNs int64) []byte {
-	out := lines.Append(nil, first{format})
+	out := lines.Append(nil, first{format, lines.CountOf(1 + len(all))})
 	for _, c := range all {
 		c.AcqNs = min(c.AcqNs, maxAcqNs)
 		out = lines.Append(out, line{Cursor: c})
@@ -189,7 +220,7 @@ func (f *File) rewrite() error {
 	if err := catalog.Replace(f.name, data); err != nil {
 		return fmt.Errorf("write cursors: %w", err)
 	}
-	file, err := os.OpenFile(f.name, os.O_WRONLY|os.O_APPEND, 0o644)
+	file, err := os.OpenFile(f.name, os.O_WRONLY, 0o644)
 	if err != nil {
 		return fmt.Errorf("open cursors: %w", err)
 	}
@@ -197,7 +228,23 @@ func (f *File) rewrite() error {
 		_ = f.file.Close() // nobody reads it any more
 	}
 	f.file, f.size, f.lines = file, int64(len(data)), len(f.all)+1
+	f.head, f.count, f.surely = bytes.IndexByte(data, '\n')+1, lines.CountOf(f.lines), f.lines
 	return nil
+}
+
+// Miss notes a damage that the file cannot show.
+func (f *File) Miss(damage string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.damage = append(f.damage, damage)
+}
+
+// Damage returns what of the file could not be read when it was opened: older lines of the same
+// cursor hold. It is told until a cursor is committed with force.
+func (f *File) Damage() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.damage)
 }
 
 // List returns the cursors by name.
@@ -220,7 +267,8 @@ func (f *File) Get(name string) (Cursor, error) {
 	return c, nil
 }
 
-// Commit makes a cursor, or moves it; on return it is durable. With force it also moves back.
+// Commit makes a cursor, or moves it; on return it is durable. With force it also moves back, and
+// damage of the file is known and no longer told.
 //
 // Errors: ErrBehind, ErrFull, segment.ErrNoSpace, ErrFailed.
 func (f *File) Commit(c Cursor, force bool) error {
@@ -234,7 +282,7 @@ func (f *File) Commit(c Cursor, force bool) error {
 		return err
 	}
 	f.all[c.Name] = c
-	return f.shorten()
+	return f.shorten(force && len(f.damage) > 0)
 }
 
 // Remove forgets a cursor.
@@ -250,20 +298,21 @@ func (f *File) Remove(name string) error {
 		return err
 	}
 	delete(f.all, name)
-	return f.shorten()
+	return f.shorten(false)
 }
 
 // append makes a line durable. For lack of room it may be tried again.
 func (f *File) append(l line) error {
-	if f.failed != nil {
-		return f.failed
+	if err := f.failed.Err(); err != nil {
+		return err
 	}
 	text := lines.Append(nil, l)
-	_, err := f.file.Write(text)
+	_, err := f.file.WriteAt(text, f.size)
 	if err == nil {
-		if err = f.file.Sync(); err == nil {
+		if err = errors.Join(f.vouch(), f.file.Sync()); err == nil {
 			f.size += int64(len(text))
 			f.lines++
+			f.surely++
 			return nil
 		}
 	} else if segment.IsNoSpace(err) {
@@ -271,21 +320,51 @@ func (f *File) append(l line) error {
 			return fmt.Errorf("append to cursors: %w: %w", segment.ErrNoSpace, err)
 		}
 	}
-	f.failed = fmt.Errorf("append to cursors: %w: %v", ErrFailed, err)
-	return f.failed
+	return f.failed.Set(fmt.Errorf("append to cursors: %w: %v", ErrFailed, err))
 }
 
-// shorten writes the file anew when most of its lines are not in force any more. What was appended
-// is on disk, whether that succeeds or not.
-func (f *File) shorten() error {
-	if f.lines < len(f.all)+rewriteLines {
+// vouch writes into the first line how many lines are durable; the caller syncs the file. A file
+// that does not say so, or lost lines, is left as it is.
+func (f *File) vouch() error {
+	text := lines.Append(nil, first{format, lines.CountOf(f.surely)})
+	if f.count == "" || f.count.Lost(f.surely) != nil || len(text) != f.head {
 		return nil
 	}
-	if err := f.rewrite(); err != nil && !segment.IsNoSpace(err) {
-		f.failed = fmt.Errorf("%w: %v", ErrFailed, err)
-		return f.failed
+	_, err := f.file.WriteAt(text, 0)
+	return err
+}
+
+// shorten writes the file again when most of its lines are not in force any more, or now. What was
+// appended is on disk, whether that succeeds or not.
+func (f *File) shorten(now bool) error {
+	if f.lines < len(f.all)+rewriteLines && !now {
+		return nil
+	}
+	err := f.rewrite()
+	if err != nil && !segment.IsNoSpace(err) {
+		return f.failed.Set(fmt.Errorf("%w: %v", ErrFailed, err))
+	}
+	if err == nil {
+		f.damage = nil
 	}
 	return nil
+}
+
+// Problems returns what is wrong with the cursors for good.
+func (f *File) Problems() (all []health.Problem) {
+	if damage := f.Damage(); len(damage) > 0 {
+		all = append(all, health.Problem{Code: "cursors_damaged", Message: damage[0],
+			Advice: "readers of lost cursors get records again, or begin where they are told to; " +
+				"pentad cursor ls shows what is known, and pentad cursor commit --force corrects " +
+				"it and ends this problem"})
+	}
+	err := f.failed.Err()
+	if err == nil {
+		return all
+	}
+	return append(all, health.Problem{Code: "cursors_failed", Message: err.Error(), Restart: true,
+		Advice: "no cursor moves; find out from the kernel's log what is wrong with the disk, " +
+			"then start the process again"})
 }
 
 // CopyTo writes the same cursors into another directory, where acqs end at one.
@@ -301,9 +380,36 @@ func Copy(dir string, all []Cursor, maxAcqNs int64) error {
 	return nil
 }
 
-// Close closes the file.
+// Close closes the file, whose first line then counts all lines.
 func (f *File) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.file.Close()
+	var err error
+	if f.failed.Err() == nil {
+		err = errors.Join(f.vouch(), f.file.Sync())
+	}
+	return errors.Join(err, f.file.Close())
+}
+
+// CheckFile reads the cursors in a directory and changes nothing; it returns how large the file is.
+func CheckFile(dir string) (damage []*segment.CorruptError, size int64, err error) {
+	name := filepath.Join(dir, Name)
+	data, err := os.ReadFile(name)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, 0, nil
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	f := &File{name: name, all: map[string]Cursor{}}
+	if err := f.parse(data); err != nil {
+		f.damage = append(f.damage, err.Error())
+	}
+	if f.lines == 0 {
+		f.damage = append(f.damage, "the first line is missing")
+	}
+	for _, d := range f.damage {
+		damage = append(damage, &segment.CorruptError{File: name, Reason: d})
+	}
+	return damage, int64(len(data)), nil
 }

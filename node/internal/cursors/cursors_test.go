@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/pentad-db/pentad/node/internal/lines"
 )
 
 func open(t *testing.T, dir string) *File {
@@ -68,8 +70,8 @@ func TestModel(t *testing.T) {
 		return strings.Compare(a.Name, b.Name)
 	})
 	f = open(t, dir)
-	if got := f.List(); !slices.Equal(got, want) || len(f.Damage) > 0 {
-		t.Fatalf("%+v, want %+v, damage %v", got, want, f.Damage)
+	if got := f.List(); !slices.Equal(got, want) || len(f.damage) > 0 {
+		t.Fatalf("%+v, want %+v, damage %v", got, want, f.damage)
 	}
 	if f.lines > 300+len(model) {
 		t.Errorf("%d lines were never written anew", f.lines)
@@ -100,13 +102,30 @@ func TestDamage(t *testing.T) {
 		}
 	}
 	last := starts[3]
+	if err := os.WriteFile(name, whole[:last], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if damage, _, err := CheckFile(dir); err != nil || len(damage) != 1 {
+		t.Fatalf("a line that was counted is lost: %v, %v", damage, err)
+	}
+	f = open(t, dir)
+	if c, err := f.Get("a"); err != nil || c.AcqNs != 1 || len(f.damage) != 1 {
+		t.Fatalf("a line that was counted is lost: %+v, %v, damage %v", c, err, f.damage)
+	}
+	if damage, _, err := CheckFile(dir); err != nil || len(damage) != 1 {
+		t.Fatalf("opening has hidden that a line was lost: %v, %v", damage, err)
+	}
+	bent := slices.Clone(whole)
+	bent[last+12] ^= 1
+	// As it was while the last line was being written.
+	whole = append(lines.Append(nil, first{format, lines.CountOf(3)}), whole[starts[1]:]...)
 	for cut := last; cut < len(whole); cut++ {
 		if err := os.WriteFile(name, whole[:cut], 0o600); err != nil {
 			t.Fatal(err)
 		}
 		f := open(t, dir)
-		if c, err := f.Get("a"); err != nil || c.AcqNs != 1 || len(f.Damage) > 0 {
-			t.Fatalf("cut at %d: %+v, %v, %v", cut, c, err, f.Damage)
+		if c, err := f.Get("a"); err != nil || c.AcqNs != 1 || len(f.damage) > 0 {
+			t.Fatalf("cut at %d: %+v, %v, %v", cut, c, err, f.damage)
 		}
 		if err := f.Commit(Cursor{Name: "a", AcqNs: 9}, false); err != nil {
 			t.Fatal(err)
@@ -115,15 +134,53 @@ func TestDamage(t *testing.T) {
 			t.Fatalf("cut at %d and appended to: %+v, %v", cut, c, err)
 		}
 	}
-	bent := slices.Clone(whole)
-	bent[last+12] ^= 1
 	if err := os.WriteFile(name, bent, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	f = open(t, dir)
-	if c, err := f.Get("a"); err != nil || c.AcqNs != 1 || len(f.Damage) != 1 ||
-		!strings.Contains(f.Damage[0], "line 4") {
-		t.Fatalf("%+v, %v, damage %v", c, err, f.Damage)
+	if c, err := f.Get("a"); err != nil || c.AcqNs != 1 || len(f.damage) != 1 ||
+		!strings.Contains(f.damage[0], "line 4") {
+		t.Fatalf("%+v, %v, damage %v", c, err, f.damage)
+	}
+}
+
+// Damage is a problem until a cursor is put right, and a file that was emptied is not one without
+// cursors.
+func TestDamageIsAProblem(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, Name)
+	f := open(t, dir)
+	for acq := range int64(3) {
+		if err := f.Commit(Cursor{Name: "a", AcqNs: acq}, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)-20] ^= 1
+	if err := os.WriteFile(name, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f = open(t, dir)
+	if all := f.Problems(); len(all) != 1 || all[0].Code != "cursors_damaged" {
+		t.Fatalf("a line is damaged: problems %+v", all)
+	}
+	if err := f.Commit(Cursor{Name: "a", AcqNs: 1}, true); err != nil || len(f.Problems()) > 0 {
+		t.Fatalf("it was corrected: %v, problems %+v", err, f.Problems())
+	}
+	if damage, _, err := CheckFile(dir); err != nil || len(damage) > 0 {
+		t.Fatalf("it was corrected: %v, %v", damage, err)
+	}
+	if err := os.Truncate(name, 0); err != nil {
+		t.Fatal(err)
+	}
+	if f, err := Open(dir); err == nil || f != nil {
+		t.Fatal("an emptied file is taken for one without cursors")
 	}
 }
 
@@ -168,8 +225,8 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%d bytes of %d, %d cursors", one.size, len(data), len(one.all))
 		}
 		err := again.parse(encode(Sorted(one.all), 1<<63-1))
-		if err != nil || len(again.Damage) > 0 || !maps.Equal(one.all, again.all) {
-			t.Fatalf("%+v written and read is %+v, %v %v", one.all, again.all, err, again.Damage)
+		if err != nil || len(again.damage) > 0 || !maps.Equal(one.all, again.all) {
+			t.Fatalf("%+v written and read is %+v, %v %v", one.all, again.all, err, again.damage)
 		}
 	})
 }

@@ -54,6 +54,12 @@ func (m *Machine) seed(child uint32) string {
 	return filepath.Join(m.path(splitDir), childName(child))
 }
 
+// SeedDir is where a directory keeps the state of a group that is to begin with it; Take looks
+// there in all directories beside it.
+func SeedDir(dir string, child uint32) string {
+	return filepath.Join(dir, splitDir, childName(child))
+}
+
 func childName(child uint32) string { return strconv.FormatUint(uint64(child), 10) }
 
 // Left reports whether the state of a group that was split off this one waits to be taken.

@@ -120,7 +120,7 @@ func (m *Member) actOnce(ctx context.Context, a Act) (p Prospect, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout) // it may be frozen, and another lead soon
 	defer cancel()
-	text, err := m.ask(ctx, http.MethodPost, n.HTTPAddr, RouteAct, body)
+	text, err := m.ask(ctx, http.MethodPost, n.HTTPAddr, RouteAct+forNode(n.ID), body)
 	var remote *wire.Error
 	switch {
 	case err == nil:

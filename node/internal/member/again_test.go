@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/accept"
 	"github.com/pentad-db/pentad/node/replica"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -30,8 +31,9 @@ func underLeader(t *testing.T, leader http.HandlerFunc) *Member {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run, _, err := replica.Open(replica.Options{Node: 8, Files: files, Listener: listener,
-		PlainTCP: true, Resolve: func(uint64) (string, bool) { return "", false }})
+	run, _, err := replica.Open(replica.Options{Node: 8, Files: files, PlainTCP: true,
+		Listener: accept.New(listener, nil),
+		Resolve:  func(uint64) (string, bool) { return "", false }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ const KeyHeader = "Pentad-Cluster"
 const (
 	RouteState    = "/v1/cluster/state"    // GET ?epoch=&catalog=: the state, if it is newer
 	RouteHealth   = "/v1/cluster/health"   // GET: of the groups that the node leads
-	RouteCommand  = "/v1/cluster/command"  // POST ?group=: a command for a group led there
+	RouteCommand  = "/v1/cluster/command"  // POST ?group=[&relay=1]: a command for a group
 	RouteReady    = "/v1/cluster/ready"    // GET ?group=&replica=: whether it runs there
 	RouteTransfer = "/v1/cluster/transfer" // POST ?group=&to=: lets another node lead
 )
@@ -39,7 +39,9 @@ const (
 	reasonNoGroup    = "no_group"
 	reasonOverloaded = "overloaded"
 	reasonUnknown    = "unknown_outcome"
-	reasonSplit      = "split" // the group does not hold the slots
+	reasonSplit      = "split"      // the group does not hold the slots
+	reasonClock      = "clock"      // clocks differ, and nothing says which one is right
+	reasonOtherNode  = "other_node" // the node that is asked for is not at this address
 )
 
 const maxAnswer = 256 << 20
@@ -76,28 +78,9 @@ func (m *Member) Serve(
 			}
 			return []byte("{}"), nil
 		},
-		"POST " + RouteCommand: func() ([]byte, error) {
-			group, err := strconv.ParseUint(args("group"), 10, 32)
-			if err != nil {
-				return nil, &wire.Error{Kind: wire.KindInvalid, Part: "group",
-					Message: "group: a number is wanted"}
-			}
-			a, err := m.Here(ctx, uint32(group), body)
-			if err != nil {
-				return nil, said(err)
-			}
-			return json.Marshal(a)
-		},
-		"POST " + RouteTransfer: func() ([]byte, error) {
-			group, err := strconv.ParseUint(args("group"), 10, 32)
-			to, err2 := strconv.ParseUint(args("to"), 10, 64)
-			if err := errors.Join(err, err2); err != nil {
-				return nil, &wire.Error{Kind: wire.KindInvalid, Part: "group",
-					Message: err.Error()}
-			}
-			m.run.TransferLeader(uint32(group), to)
-			return []byte("{}"), nil
-		},
+		"POST " + RouteCommand:  func() ([]byte, error) { return m.serveCommand(ctx, args, body) },
+		"POST " + RouteTransfer: func() ([]byte, error) { return m.serveTransfer(args) },
+		"POST " + RouteLead:     func() ([]byte, error) { return m.serveLead(ctx, args) },
 	}[method+" "+path]
 	if handle == nil {
 		return nil, false, nil
@@ -107,8 +90,9 @@ func (m *Member) Serve(
 			Message: "only nodes that have the token of this cluster may ask this"}
 	}
 	if to := args("for"); to != "" && to != m.self.ID.String() {
-		return nil, true, &wire.Error{Kind: wire.KindNotFound,
-			Message: fmt.Sprintf("this is node %v and not %.80s", m.self.ID, to)}
+		return nil, true, &wire.Error{Kind: wire.KindUnavailable, Reason: reasonOtherNode,
+			RetryAfterMs: 50,
+			Message:      fmt.Sprintf("this is node %v and not %.80s", m.self.ID, to)}
 	}
 	answer, err = handle()
 	return answer, true, err
@@ -121,13 +105,15 @@ func said(err error) error {
 	switch {
 	case errors.Is(err, replica.ErrUnknown): // whatever ended the wait
 		e.Reason = reasonUnknown
+	case errors.Is(err, ErrUndecided):
+		e.Reason = reasonClock
 	case errors.Is(err, replica.ErrNotLeader):
 		e.Reason = reasonNotLeader
 		if errors.As(err, &not) && not.Leader != 0 {
 			e.Part = strconv.FormatUint(not.Leader, 10)
 		}
 	case errors.Is(err, replica.ErrGroupUnknown), errors.Is(err, replica.ErrStopped),
-		errors.Is(err, replica.ErrClosed):
+		errors.Is(err, ErrUnavailable), errors.Is(err, replica.ErrClosed):
 		e.Reason = reasonNoGroup
 	case errors.Is(err, replica.ErrOverloaded):
 		e.Reason = reasonOverloaded
@@ -156,16 +142,26 @@ func heard(group uint32, e *wire.Error) error {
 		return replica.ErrUnknown
 	case reasonSplit:
 		return store.ErrOtherSlots
+	case reasonClock:
+		return ErrUndecided
+	case reasonOtherNode: // which did nothing; the address of the right one is not known yet
+		return fmt.Errorf("%w: %w: %s", ErrUnavailable, errNoAnswer, e.Message)
 	}
 	return e
 }
 
 // askCommand brings a command to a node. Of one that did not answer nobody knows what it did.
 func (m *Member) askCommand(
-	ctx context.Context, addr string, group uint32, data []byte,
+	ctx context.Context, id cluster.NodeID, addr string, group uint32, data []byte, relay bool,
 ) (answer Answer, err error) {
-	text, err := m.ask(ctx, http.MethodPost, addr, fmt.Sprintf("%s?group=%d", RouteCommand, group),
-		data)
+	path := fmt.Sprintf("%s?group=%d", RouteCommand, group)
+	if id != 0 {
+		path += "&for=" + id.String()
+	}
+	if relay {
+		path += "&relay=1"
+	}
+	text, err := m.ask(ctx, http.MethodPost, addr, path, data)
 	var remote *wire.Error
 	switch {
 	case err == nil:
@@ -176,13 +172,16 @@ func (m *Member) askCommand(
 	return answer, unanswered(err)
 }
 
+// errNoAnswer means that a node did not answer, whatever it did.
+var errNoAnswer = errors.New("no answer")
+
 // unanswered says of a request without an answer whether it can have arrived.
 func unanswered(err error) error {
 	var network *net.OpError
 	if errors.As(err, &network) && network.Op == "dial" {
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return fmt.Errorf("%w: %w: %w", ErrUnavailable, errNoAnswer, err)
 	}
-	return fmt.Errorf("%w: %w", replica.ErrUnknown, err)
+	return fmt.Errorf("%w: %w: %w", replica.ErrUnknown, errNoAnswer, err)
 }
 
 // askReady returns nil when a replica runs, so that what is sent to it gets there.
@@ -191,8 +190,8 @@ func (m *Member) askReady(ctx context.Context, group uint32, id uint64) error {
 	if !ok {
 		return ErrUnavailable
 	}
-	_, err := m.ask(ctx, http.MethodGet, n.HTTPAddr, fmt.Sprintf("%s?group=%d&replica=%d",
-		RouteReady, group, id), nil)
+	_, err := m.ask(ctx, http.MethodGet, n.HTTPAddr, fmt.Sprintf(
+		"%s?group=%d&replica=%d&for=%v", RouteReady, group, id, n.ID), nil)
 	return err
 }
 

@@ -143,14 +143,21 @@ func (m *Member) keepers() (out []string) {
 
 // take makes a state that came from another node this node's own if it is newer; nil is none.
 func (m *Member) take(s *cluster.State) {
-	if s != nil && s.View().Cluster == m.token.Cluster && m.newest().At().Before(s.At()) {
+	if s != nil && s.View().Cluster == m.token.Cluster && m.newest().At().Before(s.At()) &&
+		!strange(m.View(), s.View()) {
 		m.meta.Advance(s)
 	}
 }
 
 // askState returns the state of another node if that is newer than this node's, else nil.
 func (m *Member) askState(ctx context.Context, addr string) (*cluster.State, error) {
-	at := m.newest().At()
+	return m.askStateAfter(ctx, addr, m.newest().At())
+}
+
+// askStateAfter returns the state of another node if that is newer than at, else nil.
+func (m *Member) askStateAfter(
+	ctx context.Context, addr string, at cluster.At,
+) (*cluster.State, error) {
 	text, err := m.ask(ctx, http.MethodGet, addr, fmt.Sprintf("%s?epoch=%d&catalog=%d", RouteState,
 		at.Epoch, at.Catalog), nil)
 	if err != nil || len(text) == 0 {

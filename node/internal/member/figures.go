@@ -16,8 +16,9 @@ type Figures struct {
 	HorizonLagNs  int64 // of the replica here that is furthest behind; 0 where there is none
 	Changes       int   // of groups, under way
 	Epoch         uint64
-	LogBytes      int64 // of the log that the replicas share
-	Nodes         map[NodeKind]int
+	Fullness
+	LogBytes int64 // of the log that the replicas share
+	Nodes    map[NodeKind]int
 }
 
 // NodeKind is how a node is.
@@ -27,8 +28,9 @@ type NodeKind struct{ State, Gossip string }
 func (m *Member) Figures(ctx context.Context, nowNs int64) Figures {
 	v := m.View()
 	st := m.status(v)
-	f := Figures{Changes: st.Plans, Epoch: st.Epoch, LogBytes: m.run.LogBytes(),
-		Nodes: map[NodeKind]int{}}
+	f := Figures{Changes: st.Plans, Epoch: st.Epoch, Fullness: st.Fullness,
+		LogBytes: m.run.LogBytes(),
+		Nodes:    map[NodeKind]int{}}
 	for _, n := range st.Nodes {
 		if n.State != cluster.NodeLeft.String() {
 			f.Nodes[NodeKind{n.State, n.Gossip}]++
@@ -39,7 +41,7 @@ func (m *Member) Figures(ctx context.Context, nowNs int64) Figures {
 		f.Replicas++
 		st, err := m.run.Status(group)
 		switch {
-		case err != nil || st.Err != nil:
+		case err != nil || st.Err != nil || m.distrust(group) != nil:
 			f.Stopped++
 			continue
 		case st.Leader == 0:

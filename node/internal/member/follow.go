@@ -27,7 +27,7 @@ const (
 func (m *Member) follow() {
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
-	var fetched, told time.Time
+	var fetched, told, met time.Time
 	var kept cluster.At
 	var limits cluster.Limits
 	for {
@@ -38,10 +38,20 @@ func (m *Member) follow() {
 			m.fetch()
 			v = m.View()
 		}
-		if err := errors.Join(suits(v), m.removed(v), m.broken()); err != nil {
+		err := errors.Join(suits(v), m.come(v), m.removed(v), m.inspect())
+		if err != nil {
 			m.opt.Fail(err)
 			return
 		}
+		if time.Since(met) > fetchEvery {
+			met = time.Now()
+			if err := m.meet(v); err != nil {
+				m.opt.Fail(err)
+				return
+			}
+		}
+		m.awaited()
+		m.settle()
 		if v.Limits != limits {
 			limits = v.Limits
 			m.run.SetSnapshotRate(limits.Rate())
@@ -56,6 +66,7 @@ func (m *Member) follow() {
 				m.introduce()
 			}
 			m.holdGroups(m.open, v)
+			m.finishAdoption()
 			m.changeMembers(v)
 			m.splitGroups(v)
 			m.tell(v)
@@ -73,10 +84,9 @@ func (m *Member) follow() {
 var ErrRemoved = errors.New("this node has left the cluster for good, or was removed from it; " +
 	"start it with an empty directory, as a new node")
 
-// ErrReplaced means that this node was started since from another state of its directory.
-var ErrReplaced = errors.New("this node has been started more often than its directory knows: " +
-	"that was copied, or put back from an older state, and lacks what the node has promised " +
-	"since; start it with an empty directory, as a new node")
+// ErrReplaced means that another process was started as this node while this one ran.
+var ErrReplaced = errors.New("this node was started elsewhere from a copy of its directory; " +
+	"stop that one, or this one for good: only one of them can be the node")
 
 // ErrOtherRules means that the cluster works by rules of a feature level that this program has not.
 var ErrOtherRules = errors.New("run a version of pentad on it that has that level, as its other " +
@@ -91,8 +101,8 @@ func suits(v *cluster.View) error {
 		v.Feature, firstFeature, lastFeature, ErrOtherRules)
 }
 
-// removed returns ErrRemoved for a node that comes back, and ErrReplaced for one whose votes are
-// those of an earlier time. One that has not been stopped since it left goes on to bring questions
+// removed returns ErrRemoved for a node that comes back, and ErrReplaced for one that was started
+// again elsewhere. One that has not been stopped since it left goes on to bring questions
 // and puts to others.
 func (m *Member) removed(v *cluster.View) error {
 	n, ok := v.Node(m.self.ID)

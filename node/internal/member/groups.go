@@ -19,7 +19,6 @@ import (
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/machine"
 	"github.com/pentad-db/pentad/node/replica"
-	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
 )
 
@@ -59,8 +58,10 @@ func dirOf(group uint32, id uint64) string {
 }
 
 // identity is what the store of a group is called on all nodes.
-func (m *Member) identity(group uint32) string {
-	sum := sha256.Sum256(binary.LittleEndian.AppendUint32(m.token.Cluster[:], group))
+func (m *Member) identity(group uint32) string { return identityOf(m.token, group) }
+
+func identityOf(token cluster.Token, group uint32) string {
+	sum := sha256.Sum256(binary.LittleEndian.AppendUint32(token.Cluster[:], group))
 	return hex.EncodeToString(sum[:16])
 }
 
@@ -68,17 +69,20 @@ func (m *Member) identity(group uint32) string {
 func (m *Member) resume(ctx context.Context) error {
 	known := map[string]bool{}
 	has := m.run.Groups()
+	if err := m.lostLog(has); err != nil {
+		return err
+	}
 	for _, group := range slices.Sorted(maps.Keys(has)) {
 		id := has[group]
 		known[dirOf(group, id)] = true
-		if m.damaged[group] != nil {
+		if m.distrust(group) != nil {
 			continue
 		}
 		err := m.startReplica(ctx, group, id)
-		if errors.As(err, new(*segment.CorruptError)) && group != cluster.MetaGroup {
-			m.giveUp(group, err)
+		if m.replaceable(group, err) {
+			m.Distrust(group, err)
 		} else if err != nil {
-			return err
+			return m.advise(group, err)
 		}
 	}
 	entries, err := os.ReadDir(m.path("groups"))
@@ -93,13 +97,6 @@ func (m *Member) resume(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// giveUp leaves a replica out that is damaged, so that the others of this node go on.
-func (m *Member) giveUp(group uint32, err error) {
-	m.opt.Log.Error("a replica is damaged and takes no part any more; drain this node and start "+
-		"it anew with an empty directory", "group", group, "err", err)
-	m.damaged[group] = err
 }
 
 // headsOf returns what the heads of one replica may take: an even part of what those of a node by
@@ -123,7 +120,7 @@ func (m *Member) startReplica(ctx context.Context, group uint32, id uint64) erro
 		k.others = m.moduleOfOthers
 		h.Closer, of = k, watched{k, group, m.opt.Log, func() {}}
 	} else {
-		if err := machine.Take(m.path("groups"), group, dir); err != nil {
+		if err := m.takeSeed(group, dir); err != nil {
 			return err
 		}
 		opt := m.opt.Store
@@ -141,6 +138,7 @@ func (m *Member) startReplica(ctx context.Context, group uint32, id uint64) erro
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.replicas[group] = h
+	delete(m.distrusted, group)
 	if k != nil {
 		m.keeper = k
 	}
@@ -152,10 +150,8 @@ func (m *Member) holdGroups(ctx context.Context, v *cluster.View) {
 	has := m.run.Groups()
 	for g := range v.Groups {
 		group := uint32(g)
-		for _, r := range v.Groups[g].Replicas {
-			if r.Node == m.self.ID {
-				m.bringUp(ctx, v, group, has[group], r)
-			}
+		if r, ok := v.ReplicaOn(group, m.self.ID); ok {
+			m.bringUp(ctx, v, group, has[group], r)
 		}
 	}
 	m.forgetSeeds(v)
@@ -176,20 +172,30 @@ func (m *Member) bringUp(
 	ctx context.Context, v *cluster.View, group uint32, has uint64, r cluster.Replica,
 ) {
 	m.mu.Lock()
-	done := m.replicas[group] != nil || m.damaged[group] != nil ||
-		time.Since(m.tried[group]) < retryEvery
+	id, d := replicaID(r), m.distrusted[group]
+	late := time.Since(m.tried[group]) < retryEvery
+	runs, distrusted := m.replicas[group] != nil, d.err != nil && d.replica >= id
 	m.mu.Unlock()
-	if done || has == 0 && m.parentFirst(v, group, r) {
-		return
-	}
 	var err error
-	switch has {
-	case 0:
-		err = m.hold(ctx, v, group, r)
-	case replicaID(r):
+	switch {
+	case late:
+		return
+	case has != 0 && has < id: // the view gives it a new one in place of one that is distrusted
+		m.opt.Log.Info("a new replica takes the place of one that is not trusted", "group", group,
+			"err", d.err)
+		if err = m.drop(ctx, group, has); err == nil {
+			err = m.hold(ctx, v, group, r)
+		}
+	case runs || distrusted:
+		return
+	case has == id:
 		err = m.startReplica(ctx, group, has)
+	case has == 0 && !m.parentFirst(v, group, r):
+		err = m.hold(ctx, v, group, r)
 	}
-	if err != nil {
+	if m.replaceable(group, err) {
+		m.Distrust(group, err)
+	} else if err != nil {
 		m.opt.Log.Error("start a replica", "group", group, "err", err)
 		m.mu.Lock()
 		defer m.mu.Unlock()
@@ -221,8 +227,7 @@ func (m *Member) hold(
 	case parent == 0 && r.ID == cluster.ReplicaID(firstReplica+group) && len(all) == 1:
 		voters = []uint64{id}
 	case !r.Learner:
-		return errors.New("it has a vote and is not there; drain this node, and start it anew " +
-			"with an empty directory")
+		return errReplicaLost
 	}
 	if len(voters) == 0 { // nothing but a snapshot is its beginning
 		if err := machine.Forget(m.path("groups"), group); err != nil {
@@ -248,7 +253,7 @@ func (m *Member) drop(ctx context.Context, group uint32, id uint64) error {
 	m.mu.Lock()
 	h := m.replicas[group]
 	delete(m.replicas, group)
-	delete(m.damaged, group)
+	delete(m.distrusted, group)
 	delete(m.tried, group)
 	if group == cluster.MetaGroup {
 		m.keeper = nil
@@ -349,9 +354,9 @@ func wanted(
 // a leader.
 func (m *Member) Store(group uint32) *store.Store {
 	m.mu.Lock()
-	h := m.replicas[group]
+	h, d := m.replicas[group], m.distrusted[group]
 	m.mu.Unlock()
-	if h == nil || h.store == nil {
+	if h == nil || h.store == nil || d.err != nil && !d.readable {
 		return nil
 	}
 	st, err := m.run.Status(group)

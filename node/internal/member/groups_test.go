@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/freeaddr"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -28,16 +28,10 @@ func openOne(t *testing.T) *Member {
 	if err := os.WriteFile(file, []byte(token.Text()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err == nil {
-		err = free.Close()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
 	m, err := Open(t.Context(), Options{Dir: t.TempDir(), Cluster: cluster.Config{TokenFile: file,
-		Init: true, Groups: 1, Replicas: 1, RaftBind: "127.0.0.1:0", Bind: free.Addr().String(),
-		HTTPListen: "127.0.0.1:1"}, Log: slog.New(slog.DiscardHandler), Changed: func() {},
+		Init: true, FoundWait: 1, Groups: 1, Replicas: 1, RaftBind: "127.0.0.1:0",
+		Bind: freeaddr.New(t), HTTPListen: "127.0.0.1:1"},
+		Log: slog.New(slog.DiscardHandler), Changed: func() {},
 		Fail: func(err error) { t.Error(err) }})
 	if err != nil {
 		t.Fatal(err)

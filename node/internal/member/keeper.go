@@ -17,6 +17,7 @@ import (
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/catalog"
 	"github.com/pentad-db/pentad/node/replica"
+	"github.com/pentad-db/pentad/node/segment"
 )
 
 // stateName is the file of a replica of the meta group: the index u64 of the last command in it,
@@ -47,15 +48,16 @@ func openKeeper(dir string, changed func()) (*keeper, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	src, err := os.ReadFile(filepath.Join(dir, stateName))
+	name := filepath.Join(dir, stateName)
+	src, err := os.ReadFile(name)
 	if errors.Is(err, os.ErrNotExist) {
 		return k, nil
 	}
-	if err == nil {
-		err = k.take(src)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("state of the cluster in %s: %w", dir, err)
+		return nil, fmt.Errorf("read the state of the cluster: %w", err)
+	}
+	if err := k.take(src); err != nil {
+		return nil, &segment.CorruptError{File: name, Reason: err.Error()}
 	}
 	k.durable.Store(k.applied.Load())
 	return k, nil

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/catalog"
 )
 
 // Kept returns the newest state of its cluster that lies in the directory of a node which does not
@@ -46,6 +47,33 @@ func Kept(dir string) (*cluster.Meta, error) {
 		return nil, errors.Join(errs...)
 	}
 	return nil, fmt.Errorf("state of the cluster in %s: %w", dir, os.ErrNotExist)
+}
+
+// CheckState reads the state of the cluster in the directory of a replica of the meta group that
+// does not run, and returns the names of the modules that must be beside it, and how large it is.
+func CheckState(dir string) (modules map[string]bool, size int64, err error) {
+	src, err := os.ReadFile(filepath.Join(dir, stateName))
+	if err != nil {
+		return nil, 0, err
+	}
+	s, err := parseKept(src)
+	if err != nil {
+		return nil, int64(len(src)), err
+	}
+	modules = map[string]bool{}
+	for digest := range named(s.Catalog()) {
+		modules[digest+catalog.ModuleSuffix] = true
+	}
+	return modules, int64(len(src)), nil
+}
+
+// CheckView reads the last view that a node noted, and returns how large it is.
+func CheckView(dir string) (size int64, err error) {
+	src, err := os.ReadFile(filepath.Join(dir, viewName))
+	if err == nil {
+		_, err = cluster.ParseState(src)
+	}
+	return int64(len(src)), err
 }
 
 // KeptModules returns where a module may lie in the directory of a node of a cluster.

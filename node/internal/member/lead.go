@@ -2,6 +2,7 @@ package member
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,23 +17,26 @@ const (
 	// closeEnough is how many entries a replica may lack to count as one that follows.
 	closeEnough = 4096
 	// closeEvery is how far the horizon of a group that rests may stay behind the clock; one that
-	// has rested for long is closed as often as restEvery says.
+	// has rested for long is closed as often as restEvery says. Both are counted from full seconds
+	// of the clock: what all groups and nodes write at the same time takes one flush of each.
 	closeEvery = 200 * time.Millisecond
 	restEvery  = time.Second
 	restAfter  = 10 * time.Second
 )
 
-// leaderReport is what a leader says of its group.
+// leaderReport is what a leader says of its group, or what a node says of a replica that it does
+// not trust: then Broken alone is set.
 type leaderReport struct {
 	Group    uint32              `json:"group"`
 	Voters   []cluster.ReplicaID `json:"voters"`
 	Live     []cluster.ReplicaID `json:"live"`
 	CaughtUp []cluster.ReplicaID `json:"caught_up"`
+	Broken   []cluster.ReplicaID `json:"broken,omitempty"`
 }
 
-// reports says how the groups are that this node leads.
+// reports says how the groups are that this node leads, and which replicas here are to be replaced.
 func (m *Member) reports() []leaderReport {
-	out := []leaderReport{}
+	out := m.brokenReports()
 	for group := range m.run.Groups() {
 		st, err := m.run.Status(group)
 		if err != nil || st.Leader == 0 || st.Leader != st.Replica {
@@ -101,6 +105,9 @@ func (m *Member) act(v *cluster.View, move cluster.Move) {
 			continue
 		}
 		leader := m.Leader(move.Group)
+		if leader == m.self.ID && m.reached.held(move.Group) {
+			continue // others do not reach its next leader
+		}
 		if leader == m.self.ID {
 			m.run.TransferLeader(move.Group, replicaID(r))
 		} else if n, ok := m.locate(leader); ok {
@@ -146,6 +153,11 @@ func (m *Member) Health(v *cluster.View) cluster.Health {
 		})
 	}
 	wg.Wait()
+	for id := range m.mayNotLead() {
+		x := h.Nodes[id]
+		x.MayNotLead = true
+		h.Nodes[id] = x
+	}
 	heard := map[cluster.NodeID]bool{m.self.ID: true}
 	for _, p := range m.gossip.Load().Peers() {
 		heard[p.Card.Node.ID] = p.State != cluster.PeerDead
@@ -157,26 +169,41 @@ func (m *Member) Health(v *cluster.View) cluster.Health {
 			h.Nodes[n.ID] = x
 		}
 	}
-	for id, reports := range said {
-		for _, r := range reports {
-			if int(r.Group) < len(h.Groups) {
-				h.Groups[r.Group] = cluster.GroupHealth{Leader: id, Voters: r.Voters,
-					Live: answering(v, h, r), CaughtUp: r.CaughtUp}
-			}
-		}
-	}
+	groupHealth(v, &h, said)
 	return h
 }
 
-// answering leaves out replicas of nodes that are silent: what they had they may still have had.
-func answering(v *cluster.View, h cluster.Health, r leaderReport) (out []cluster.ReplicaID) {
+// groupHealth fills in what nodes said of groups.
+func groupHealth(v *cluster.View, h *cluster.Health, said map[cluster.NodeID][]leaderReport) {
+	for _, reports := range said {
+		for _, r := range reports {
+			if int(r.Group) < len(h.Groups) {
+				h.Groups[r.Group].Broken = append(h.Groups[r.Group].Broken, r.Broken...)
+			}
+		}
+	}
+	for id, reports := range said {
+		for _, r := range reports {
+			if int(r.Group) < len(h.Groups) && len(r.Broken) == 0 {
+				broken := h.Groups[r.Group].Broken
+				h.Groups[r.Group] = cluster.GroupHealth{Leader: id, Voters: r.Voters,
+					Live: answering(v, h, r), CaughtUp: r.CaughtUp, Broken: broken}
+			}
+		}
+	}
+}
+
+// answering leaves out replicas of nodes that are silent, as what they had they may still have had,
+// and those that their nodes do not trust.
+func answering(v *cluster.View, h *cluster.Health, r leaderReport) (out []cluster.ReplicaID) {
 	nodes := map[cluster.ReplicaID]cluster.NodeID{}
 	for _, x := range v.Groups[r.Group].Replicas {
 		nodes[x.ID] = x.Node
 	}
 	for _, id := range r.Live {
 		n := h.Nodes[nodes[id]]
-		if !n.GossipDead && n.Unreachable == 0 {
+		broken := slices.Contains(h.Groups[r.Group].Broken, id)
+		if !n.GossipDead && n.Unreachable == 0 && !broken {
 			out = append(out, id)
 		}
 	}
@@ -186,10 +213,11 @@ func answering(v *cluster.View, h cluster.Health, r leaderReport) (out []cluster
 // closeGroups moves the horizons of the groups that this node leads, when nothing else does, and
 // lets their retentions take their steps.
 func (m *Member) closeGroups() {
-	tick := time.NewTicker(closeEvery)
-	defer tick.Stop()
+	next := time.NewTimer(closeEvery)
+	defer next.Stop()
 	type last struct {
 		index  uint64
+		closes uint64 // of hurry, which make no group a busy one
 		busyAt time.Time
 		shutAt time.Time
 	}
@@ -197,10 +225,12 @@ func (m *Member) closeGroups() {
 	command := store.AppendClose(nil)
 	for {
 		select {
-		case <-tick.C:
+		case <-next.C:
 		case <-m.open.Done():
 			return
 		}
+		now := time.Now()
+		next.Reset(now.Truncate(closeEvery).Add(closeEvery).Sub(now))
 		var wg sync.WaitGroup
 		for group := range m.run.Groups() {
 			st, err := m.run.Status(group)
@@ -210,17 +240,19 @@ func (m *Member) closeGroups() {
 			}
 			l := all[group]
 			if l == nil {
-				l = &last{busyAt: time.Now()}
+				l = &last{busyAt: now}
 				all[group] = l
 			}
-			if st.Last > l.index+1 {
-				l.busyAt = time.Now()
+			closes := m.hurries.count(group)
+			if st.Last > l.index+1+closes-l.closes {
+				l.busyAt = now
 			}
-			l.index = st.Last
-			if time.Since(l.busyAt) > restAfter && time.Since(l.shutAt) < restEvery {
+			l.index, l.closes = st.Last, closes
+			if now.Sub(l.busyAt) > restAfter &&
+				now.Truncate(restEvery).Equal(l.shutAt.Truncate(restEvery)) {
 				continue
 			}
-			l.shutAt = time.Now()
+			l.shutAt = now
 			wg.Go(func() {
 				ctx, cancel := context.WithTimeout(m.open, restEvery)
 				defer cancel()
@@ -235,7 +267,10 @@ func (m *Member) closeGroups() {
 // retain lets the retentions of a group take the steps that are due.
 func (m *Member) retain(ctx context.Context, group uint32) {
 	s := m.Store(group)
-	if s != nil && s.RetentionDue(time.Now().UnixNano()) {
-		_, _ = m.Here(ctx, group, store.AppendRetentionStep(nil)) // as above
+	if s == nil {
+		return
+	}
+	if step, due := s.RetentionStep(m.clock.Read()); due {
+		_, _ = m.Here(ctx, group, step) // as above
 	}
 }

@@ -5,8 +5,9 @@
 // with the stores that groups of slots have. It knows nothing of queries, and of HTTP only what
 // nodes ask each other. Its main type is [Member], whose goroutines are those of the replicas and
 // of gossip, one that makes this node do what the view says, one that plans for the whole cluster
-// while this node leads the meta group, one that closes groups, and one for each change of members
-// that is under way.
+// while this node leads the meta group, one that closes groups, one that closes those at once that
+// feeds wait for, one that compares clocks, and one for each change of members and each close that
+// is under way.
 package member
 
 import (
@@ -26,6 +27,9 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/accept"
+	"github.com/pentad-db/pentad/node/internal/clock"
+	"github.com/pentad-db/pentad/node/internal/memory"
 	"github.com/pentad-db/pentad/node/replica"
 	"github.com/pentad-db/pentad/node/store"
 )
@@ -33,25 +37,38 @@ import (
 // Feature levels of what this program does in a cluster. 1: first; 2: groups can be split; 3: 256
 // devices share a slot, so that who runs less looks for records elsewhere; 4: payloads of commands
 // are packed as decimals; 5: commands for other nodes go over the connections of groups; 6: blocks
-// of segments have 8,192 rows. A new cluster begins at the least that this program runs, so that
-// nodes of older programs can join it that run it, too.
+// of segments have 8,192 rows; 7: stores of format 5, logs of version 2, nodes compare clocks and
+// prove what they promised; 8: stores of format 6. A new cluster begins at the least that this
+// program runs, so that nodes of older programs can join it that run it, too.
 const (
-	firstFeature = 6
-	lastFeature  = 6
+	firstFeature = 8
+	lastFeature  = 8
 )
+
+// mostQuota bounds what waits for the disk and for machines.
+const mostQuota = 256 << 20
 
 // rejoinEvery is how often seeds are asked: nodes are often started at one time, and the first of
 // them is not there yet.
 const rejoinEvery = 5 * time.Second
 
-// Options of a member. All but Log are needed.
+// Options of a member. All but Passed and Now are needed.
 type Options struct {
 	Dir     string         // of the node
 	Cluster cluster.Config // with HTTPListen, the address that the node serves
 	Store   store.Options  // of each replica; its directory and group are set from the group's
 	Log     *slog.Logger
-	Changed func()      // called when replicas here, leaders or the view changed, also at once
-	Fail    func(error) // called once when the process must end
+	Changed func() // called when replicas here, leaders or the view changed, also at once
+	// Passed is told that another node waits until a feed of this one, of which it knows the
+	// number, has passed an acq. It must not block. Nil: no node waits.
+	Passed func(feed uint64, acqNs int64)
+	// MemoryBytes is what the node may have, of which its replicas take an 8th for what waits for
+	// the disk and for machines; 0: that is not known.
+	MemoryBytes int64
+	Fail        func(error) // called once when the process must end
+	// Now is the wall clock in ns that proposals carry, which is always believed; default: that of
+	// Store.Clock, or one of its own.
+	Now func() int64
 }
 
 // Member is a node of a cluster.
@@ -60,25 +77,43 @@ type Member struct {
 	token  cluster.Token
 	self   cluster.Self
 	node   cluster.Node
-	gossip atomic.Pointer[cluster.Gossip] // nil until replicas run
-	run    *shifted                       // nil before there is one
-	meta   *cluster.Meta                  // fetched of others, while no replica here is newer
+	net    network
+	gossip atomic.Pointer[peers] // nil until replicas run
+	run    *shifted              // nil before there is one
+	clock  *clock.Clock
+	meta   *cluster.Meta // fetched of others, while no replica here is newer
 	http   *http.Client
 	key    string // by which nodes of the cluster know each other over HTTP
 	ready  atomic.Bool
+	known  bool // the cluster knows of this start; of follow alone
+	// founded: it made its cluster since it was started; set before there are goroutines.
+	founded bool
 
+	listener  *accept.Listener // of connections of other nodes
 	elections elections
+	reached   reach
+	hurries   hurries
+	adoption  *adoption // under way, nil else; of Open and then of follow
 
 	mu       sync.Mutex // guards what follows
 	keeper   *keeper    // the replica of the meta group, nil without one
 	replicas map[uint32]*held
-	damaged  map[uint32]error             // replicas that lost a part of their log or state
+	// distrusted are the groups whose replica here is not what it should be, and why.
+	distrusted map[uint32]distrusted
+	// rotten is what Verify found last and nothing could be done about.
+	rotten   rotten
 	tried    map[uint32]time.Time         // when a replica did not start
 	changing map[uint32]bool              // groups whose members are being changed
 	hints    map[uint32]cluster.NodeID    // who was last seen to lead
 	silent   map[cluster.NodeID]time.Time // since when a node has not answered
 	seen     map[uint32]int64             // greatest acq that was acknowledged here, by group
 	card     uint64                       // epoch that gossip tells
+	// strangers is a node of another cluster with the same token; "": none.
+	strangers string
+	// unproven are the groups whose replica here waits for confirmation, and since when.
+	unproven map[uint32]time.Time
+	// leaderlessSince is when a replica here was first seen without a leader.
+	leaderlessSince map[uint32]time.Time
 
 	open  context.Context // ends as the member begins to close
 	close context.CancelFunc
@@ -87,11 +122,17 @@ type Member struct {
 
 // Open takes the node's place in its cluster, or makes the cluster. It returns before the node is
 // let in.
-func Open(ctx context.Context, opt Options) (_ *Member, err error) {
-	m := &Member{opt: opt, meta: cluster.NewMeta(cluster.NewState()),
-		http: newHTTP(), replicas: map[uint32]*held{}, changing: map[uint32]bool{},
+func Open(ctx context.Context, opt Options) (*Member, error) {
+	return openIn(ctx, opt, sockets{})
+}
+
+func openIn(ctx context.Context, opt Options, over network) (_ *Member, err error) {
+	m := &Member{opt: opt, net: over, meta: cluster.NewMeta(cluster.NewState()),
+		http: over.client(), replicas: map[uint32]*held{}, changing: map[uint32]bool{},
 		hints: map[uint32]cluster.NodeID{}, silent: map[cluster.NodeID]time.Time{},
-		seen: map[uint32]int64{}, tried: map[uint32]time.Time{}}
+		seen: map[uint32]int64{}, tried: map[uint32]time.Time{},
+		distrusted: map[uint32]distrusted{}, hurries: newHurries()}
+	m.setClock()
 	m.opt.Store.Turns = store.NewTurns(max(1, runtime.GOMAXPROCS(0)/2))
 	m.open, m.close = context.WithCancel(context.Background())
 	listener, err := m.listen()
@@ -116,15 +157,19 @@ func Open(ctx context.Context, opt Options) (_ *Member, err error) {
 	if m.self, err = cluster.OpenSelf(dir, rand.Reader); err != nil {
 		return nil, err
 	}
+	if err = m.readAdoption(); err != nil {
+		return nil, err
+	}
 	if m.node, err = m.opt.Cluster.Node(m.self, firstFeature, lastFeature); err != nil {
 		return nil, err
 	}
+	m.logCopy()
 	m.loadView()
 	if err := suits(m.View()); err != nil {
 		return nil, fmt.Errorf("open node of a cluster: %w", err)
 	}
 	if err := m.start(ctx, listener); err != nil {
-		return nil, errors.Join(err, m.end(ctx))
+		return nil, errors.Join(err, m.Close(ctx))
 	}
 	return m, nil
 }
@@ -134,21 +179,22 @@ func (m *Member) path(names ...string) string {
 }
 
 // listen opens the address of the groups, so that others are told the port that it got.
-func (m *Member) listen() (net.Listener, error) {
+func (m *Member) listen() (*accept.Listener, error) {
 	if m.opt.Cluster.RaftBind == "" {
 		m.opt.Cluster.RaftBind = cluster.DefaultRaftBind
 	}
-	l, err := net.Listen("tcp", m.opt.Cluster.RaftBind)
+	l, err := m.net.listen(m.opt.Cluster.RaftBind)
 	if err != nil {
 		return nil, fmt.Errorf("listen for other nodes: %w", err)
 	}
 	host, _, _ := net.SplitHostPort(m.opt.Cluster.RaftBind) // it was listened on
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	m.opt.Cluster.RaftBind = net.JoinHostPort(host, port)
-	return l, nil
+	m.listener = accept.New(l, nil)
+	return m.listener, nil
 }
 
-func (m *Member) start(ctx context.Context, listener net.Listener) error {
+func (m *Member) start(ctx context.Context, listener *accept.Listener) error {
 	var err error
 	if m.key, err = httpKey(m.token); err != nil {
 		return err
@@ -162,10 +208,14 @@ func (m *Member) start(ctx context.Context, listener net.Listener) error {
 		return err
 	}
 	opened := make(chan struct{})
-	run, report, err := replica.Open(replica.Options{Node: uint64(m.self.ID),
+	m.countNodes(m.View())
+	run, report, err := m.net.replicas(replica.Options{Node: uint64(m.self.ID),
 		Cluster: binary.LittleEndian.Uint64(m.token.Cluster[:]), Files: files, Listener: listener,
-		Resolve: m.resolve, TLS: secure, Fail: m.opt.Fail,
-		Elected: func(group uint32) { m.elections.held(group - 1) }, // as shifted counts
+		Resolve: m.resolve, TLS: secure, Fail: m.opt.Fail, Starts: m.self.Starts,
+		Copied: m.self.Copied, Trust: m.opt.Cluster.TrustCopy,
+		QuotaBytes: memory.Total(m.opt.MemoryBytes).Part(8, mostQuota),
+		Elected:    func(group uint32) { m.elections.held(group - 1) }, // as shifted counts
+		MayLead:    m.clock.MayLead, Heard: m.hearNote,
 		Answer: func(question []byte) []byte {
 			<-opened
 			return m.doHere(question)
@@ -174,10 +224,14 @@ func (m *Member) start(ctx context.Context, listener net.Listener) error {
 		return err
 	}
 	m.run = &shifted{run}
+	m.wg.Go(m.watchClock) // no replica leads before that has heard another node
 	close(opened)
-	m.damaged = map[uint32]error{}
+	m.logReport(&report)
 	for group, err := range down(report.Quarantined) {
-		m.giveUp(group, err)
+		m.Distrust(group, err)
+	}
+	if err := m.gossipWith(); err != nil {
+		return err
 	}
 	if len(m.run.Groups()) == 0 {
 		if err := m.found(ctx); err != nil {
@@ -187,6 +241,16 @@ func (m *Member) start(ctx context.Context, listener net.Listener) error {
 	if err := m.resume(ctx); err != nil {
 		return err
 	}
+	m.wg.Go(m.follow)
+	m.wg.Go(m.lead)
+	m.wg.Go(m.closeGroups)
+	m.wg.Go(m.hurry)
+	m.wg.Go(m.mend)
+	return nil
+}
+
+// gossipWith lets this node find others, and them it.
+func (m *Member) gossipWith() error {
 	card := m.node
 	card.State = cluster.NodeJoining
 	o, err := m.opt.Cluster.Gossip(m.token, card)
@@ -194,30 +258,25 @@ func (m *Member) start(ctx context.Context, listener net.Listener) error {
 		return err
 	}
 	o.Log, o.Rejoin = m.opt.Log, rejoinEvery
-	gossip, err := cluster.StartGossip(o)
+	gossip, err := m.net.gossip(o)
 	if err != nil {
 		return err
 	}
-	m.gossip.Store(gossip)
-	m.wg.Go(m.follow)
-	m.wg.Go(m.lead)
-	m.wg.Go(m.closeGroups)
+	m.gossip.Store(&peers{gossip})
 	return nil
 }
 
-// found makes the meta group of a new cluster where that was asked for.
-func (m *Member) found(ctx context.Context) error {
-	switch {
-	case m.meta.View().Cluster != cluster.ID{}: // it has been in one, whatever was said then
-		return nil
-	case !m.opt.Cluster.Init && len(m.opt.Cluster.Join) == 0:
-		return errors.New("this node is in no cluster yet: name nodes to join, or say that " +
-			"it is the first node of a new one")
-	case !m.opt.Cluster.Init:
-		return nil
+// logReport says what was wrong with the log that the groups share.
+func (m *Member) logReport(r *replica.Report) {
+	if r.TornFile != "" {
+		m.opt.Log.Warn("cut a torn tail of the groups' log: it was never acknowledged",
+			"segment", r.TornFile, "offset_bytes", r.TornAt, "err", r.TornReason)
 	}
-	id := replica.NewID(uint64(m.self.ID), firstReplica)
-	return m.run.Create(ctx, cluster.MetaGroup, id, []uint64{id})
+	for _, d := range r.Damage {
+		m.opt.Log.Error("the groups' log is damaged: groups that may have lost something there "+
+			"are made again from other nodes", "segment", d.File, "offset_bytes", d.Offset,
+			"err", d.Reason)
+	}
 }
 
 // firstReplica is the number of the meta group's first replica; those of data follow it.

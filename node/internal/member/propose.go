@@ -23,7 +23,7 @@ var ErrUnavailable = errors.New("the group has no leader that can be reached; tr
 const (
 	// commandTimeout bounds how long a command looks for a leader: an election takes about a
 	// second, so this outlives several.
-	commandTimeout = 20 * time.Second
+	commandTimeout = 8 * time.Second
 	// timePerByte is what large commands may take longer: a megabyte a second.
 	timePerByte = time.Microsecond
 	// Pauses between two looks for a leader. Where a replica of the group is here, an election ends
@@ -100,14 +100,26 @@ func (m *Member) commandOnce(
 	return m.Do(ctx, cluster.MetaGroup, data, true)
 }
 
+// bringing is how a command is brought to its group.
+type bringing struct {
+	again   bool // it may be sent twice
+	relayed bool // another node asks, so that no third one is asked to do the same
+}
+
 // Do brings a command to who leads the group, wherever that is, and returns what the group answers.
 // Again says that the command may be sent twice: then leaders that are lost are outlived, as long
 // as there is time.
 //
-// Errors: those of commands that are wrong; ErrUnavailable; replica.ErrUnknown, when it must not be
-// sent twice; replica.ErrOverloaded; of ctx.
+// Errors: those of commands that are wrong; ErrUnavailable; ErrUndecided; replica.ErrUnknown, when
+// it must not be sent twice; replica.ErrOverloaded; of ctx.
 func (m *Member) Do(
 	ctx context.Context, group uint32, data []byte, again bool,
+) (answer Answer, err error) {
+	return m.do(ctx, group, data, bringing{again: again})
+}
+
+func (m *Member) do(
+	ctx context.Context, group uint32, data []byte, c bringing,
 ) (answer Answer, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx,
 		commandTimeout+time.Duration(len(data))*timePerByte, ErrUnavailable)
@@ -115,12 +127,12 @@ func (m *Member) Do(
 	pause, sent := leastPause, false
 	for try := 0; ; try++ {
 		elected := m.elections.wait(group) // before the answer that may be out of date by then
-		answer, err = m.once(ctx, group, data, try)
+		answer, err = m.once(ctx, group, data, c, try)
 		answer.Again = sent
 		if err == nil {
 			m.note(group, max(answer.Put.LastAcqNs, answer.AcqNs))
 		}
-		if err == nil || !sendAgain(err, again) {
+		if err == nil || !sendAgain(err, c.again) {
 			return answer, err
 		}
 		sent = sent || errors.Is(err, replica.ErrUnknown)
@@ -129,6 +141,9 @@ func (m *Member) Do(
 		case <-time.After(pause + rand.N(pause)):
 			pause = min(2*pause, mostPause)
 		case <-ctx.Done():
+			if errors.Is(err, ErrUndecided) {
+				return answer, fmt.Errorf("group %d: %w", group, err)
+			}
 			return answer, fmt.Errorf("group %d: %w (%w)", group, context.Cause(ctx), err)
 		case <-m.open.Done():
 			return answer, replica.ErrClosed
@@ -144,7 +159,7 @@ func sendAgain(err error, twice bool) bool {
 	}
 	return errors.Is(err, replica.ErrNotLeader) || errors.Is(err, replica.ErrGroupUnknown) ||
 		errors.Is(err, replica.ErrOverloaded) || errors.Is(err, ErrUnavailable) ||
-		errors.Is(err, replica.ErrStopped)
+		errors.Is(err, replica.ErrStopped) || errors.Is(err, ErrUndecided)
 }
 
 // note keeps the greatest acq that this node has acknowledged for a group.
@@ -167,7 +182,7 @@ func (m *Member) Shown(group uint32, acqNs int64) { m.note(group, acqNs) }
 
 // once asks one node.
 func (m *Member) once(
-	ctx context.Context, group uint32, data []byte, try int,
+	ctx context.Context, group uint32, data []byte, c bringing, try int,
 ) (Answer, error) {
 	id := m.Leader(group)
 	if id == m.self.ID {
@@ -175,18 +190,21 @@ func (m *Member) once(
 		m.hint(group, err)
 		return answer, err
 	}
-	addr := ""
+	addr, relay := "", false
+	if via := m.detour(group, id); via != 0 && c.again && !c.relayed {
+		id, relay = via, true
+	}
 	if n, ok := m.locate(id); ok {
 		addr = n.HTTPAddr
 	} else if all := m.others(); len(all) > 0 {
-		addr = all[try%len(all)] // somebody may know
+		id, addr = 0, all[try%len(all)] // one of them may know
 	} else {
 		return Answer{}, ErrUnavailable
 	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout+time.Duration(len(data))*timePerByte)
-	defer cancel()
-	answer, err := m.askCommand(ctx, addr, group, data)
-	m.hint(group, err)
+	answer, err := m.there(ctx, id, addr, group, data, relay)
+	if !relay {
+		m.hint(group, err)
+	}
 	return answer, err
 }
 
@@ -242,7 +260,11 @@ func (m *Member) Here(ctx context.Context, group uint32, data []byte) (Answer, e
 			return Answer{}, &wire.Error{Kind: wire.KindInvalid, Part: "body", Message: err.Error()}
 		}
 	} else {
-		proposal = [][]byte{machine.AppendClock(nil, clockNs()), data}
+		now, err := m.stamp(group)
+		if err != nil {
+			return Answer{}, err
+		}
+		proposal = [][]byte{machine.AppendClock(nil, now), data}
 	}
 	result, err := m.run.Propose(ctx, group, proposal...)
 	if err != nil {

@@ -9,18 +9,38 @@ import (
 	"github.com/pentad-db/pentad/node/replica"
 )
 
+// cutOffAfter is how long a replica has no leader before a question does not wait for it any more:
+// elections take less.
+const cutOffAfter = 4 * time.Second
+
+// ErrCutOff means that a replica here has had no leader for longer than elections take.
+var ErrCutOff = errors.New("the replica here has no leader: this node may be cut off from the " +
+	"others, or most of the group's nodes are down; ask another node")
+
+// Unled reports whether the replica of a group here follows no leader.
+func (m *Member) Unled(group uint32) bool {
+	leader, known := m.leaderHere(group)
+	return known && leader == 0
+}
+
 // ReadIndex returns when everything that was acknowledged by any node before the call is in the
 // replica of a group here, which need not lead: a majority says what that is. Elections are
-// outlived, as long as there is time.
+// outlived, as long as there is time; a replica that has no leader for longer may be cut off.
 //
-// Errors: ErrUnavailable; replica.ErrGroupUnknown; of ctx.
+// Errors: ErrUnavailable, ErrCutOff; replica.ErrGroupUnknown; of ctx.
 func (m *Member) ReadIndex(ctx context.Context, group uint32) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, commandTimeout, ErrUnavailable)
 	defer cancel()
+	led := time.Now()
 	for pause := leastPause; ; pause = min(2*pause, mostPause) {
 		err := m.run.ReadIndex(ctx, group)
 		if err == nil || ctx.Err() == nil && !errors.Is(err, replica.ErrNotLeader) {
 			return err
+		}
+		if !m.Unled(group) {
+			led = time.Now()
+		} else if time.Since(led) > cutOffAfter {
+			return fmt.Errorf("read group %d: %w", group, ErrCutOff)
 		}
 		select {
 		case <-time.After(pause):

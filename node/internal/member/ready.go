@@ -13,7 +13,8 @@ import (
 // Ready returns nil once the cluster can count on this node after a start: it was let in, and its
 // replicas followed their leaders, so that another node may be stopped and no group loses its
 // majority. Else the error says what is missing. A node that was ready stays it while it runs:
-// when leaders are lost, all would else be taken from their clients at once.
+// when leaders are lost, all would else be taken from their clients at once. Problems says when
+// that has lasted.
 //
 // Cost: until then, a question to each node that leads groups with a replica here.
 func (m *Member) Ready(ctx context.Context) error {
@@ -46,10 +47,19 @@ func (m *Member) follows(ctx context.Context) error {
 		if i < 0 {
 			continue
 		}
+		if err := m.distrust(group); err != nil {
+			return fmt.Errorf("group %d: its replica here cannot be trusted and is to be replaced "+
+				"by a new one: %w", group, err)
+		}
 		st, err := m.run.Status(group)
 		switch {
+		case err == nil && st.Err != nil:
+			return fmt.Errorf("group %d: its replica here has stopped: %w", group, st.Err)
 		case err != nil:
 			return fmt.Errorf("group %d: %w", group, err)
+		case !st.Proven && len(st.Unconfirmed) > 0:
+			p := unconfirmedProblem(group, &st, m.self.Copied)
+			return fmt.Errorf("group %d: %s; %s", group, p.Message, p.Advice)
 		case st.Leader == 0:
 			return fmt.Errorf("group %d has no leader now", group)
 		case st.Leader == st.Replica:
@@ -74,7 +84,7 @@ func (m *Member) follows(ctx context.Context) error {
 // about to change its leader or its members: nothing is known against the voter.
 func lags(reports []leaderReport, group uint32, id cluster.ReplicaID) bool {
 	for _, r := range reports {
-		if r.Group == group {
+		if r.Group == group && len(r.Broken) == 0 {
 			return slices.Contains(r.Voters, id) && !slices.Contains(r.Live, id)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 // shifted calls the groups of the log what the cluster calls them, whose first is 0: the log counts
 // from 1, so that no group is none.
-type shifted struct{ run *replica.Runtime }
+type shifted struct{ run groups }
 
 func (s shifted) Create(ctx context.Context, group uint32, id uint64, voters []uint64) error {
 	return s.run.Create(ctx, group+1, id, voters)
@@ -31,6 +31,10 @@ func (s shifted) Ask(
 	return s.run.Ask(ctx, uint64(node), question...)
 }
 
+func (s shifted) Tell(node cluster.NodeID, note []byte) bool {
+	return s.run.Tell(uint64(node), note)
+}
+
 func (s shifted) Change(ctx context.Context, group uint32, change replica.Change) error {
 	return s.run.Change(ctx, group+1, change)
 }
@@ -44,7 +48,17 @@ func (s shifted) TransferLeader(group uint32, to uint64) { s.run.TransferLeader(
 
 func (s shifted) SetSnapshotRate(bytesPerSec int64) { s.run.SetSnapshotRate(bytesPerSec) }
 
+func (s shifted) Lack() error { return s.run.Lack() }
+
+func (s shifted) Look() { s.run.Look() }
+
+func (s shifted) Mistaken() cluster.NodeID { return cluster.NodeID(s.run.Mistaken()) }
+
 func (s shifted) LogBytes() int64 { return s.run.LogBytes() }
+
+func (s shifted) Verify(ctx context.Context, pace Pace, damaged func(uint32, error)) error {
+	return s.run.Verify(ctx, pace, func(group uint32, err error) { damaged(group-1, err) })
+}
 
 func (s shifted) Close() error { return s.run.Close() }
 

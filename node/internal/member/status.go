@@ -2,8 +2,10 @@ package member
 
 import (
 	"context"
+	"sync"
 
 	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/clock"
 )
 
 // Status is what a node knows of its cluster, for people.
@@ -14,6 +16,7 @@ type Status struct {
 	Nodes   []NodeStatus  `json:"nodes"`
 	Groups  []GroupStatus `json:"groups"`
 	Plans   int           `json:"plans"` // changes of groups that are under way
+	Fullness
 }
 
 // Overview is a Status with what is ahead.
@@ -28,9 +31,17 @@ type Overview struct {
 
 // Overview returns what this node knows of its cluster, and what who leads it sees ahead.
 func (m *Member) Overview(ctx context.Context) Overview {
+	var said map[cluster.NodeID]surveyed
+	var asking sync.WaitGroup
+	asking.Go(func() { said = m.survey(ctx, m.View()) })
 	p, err := m.look(ctx)
+	asking.Wait()
 	out := Overview{Status: m.Status(), Changes: len(p.Changes), Running: p.Running,
 		Blocked: p.Blocked, Copies: p.Copies, BytesPerSec: p.BytesPerSec}
+	for i := range out.Nodes {
+		id, _ := cluster.ParseNodeID(out.Nodes[i].ID) // status wrote it
+		out.Nodes[i].Scrub = scrubOf(said[id].replicas)
+	}
 	if err != nil {
 		out.Running = []Change{}
 		out.Blocked = []string{"what is ahead is not known: " + err.Error()}
@@ -54,6 +65,36 @@ type NodeStatus struct {
 	HTTP     string `json:"http"`
 	Replicas int    `json:"replicas"`
 	Leads    int    `json:"leads"` // groups, as far as is known here
+	// ClockAheadNs is how far its machine's clock is ahead of that of the node that says this; nil:
+	// it was not heard of lately. ClockOff: it says that other nodes contradict its clock.
+	ClockAheadNs *int64 `json:"clock_ahead_ns,omitempty"`
+	ClockOff     bool   `json:"clock_off,omitempty"`
+	// Scrub is how far the node's search for damage is; nil: there is none, or the node was not
+	// asked or did not say. Status does not fill it in.
+	Scrub *ScrubStatus `json:"scrub,omitempty"`
+}
+
+// ScrubStatus is how far the search for damage is in the segments of some replicas.
+type ScrubStatus struct {
+	Read   int64 `json:"read_bytes"` // in the present pass
+	Bytes  int64 `json:"bytes"`      // that there are
+	LastNs int64 `json:"last_ns"`    // when the last pass ended, of all the oldest; 0: some never
+}
+
+// scrubOf adds up what a node says of its replicas; nil when none says anything.
+func scrubOf(replicas []replicaReport) *ScrubStatus {
+	var all *ScrubStatus
+	for i := range replicas {
+		switch one := replicas[i].Scrub; {
+		case one == nil:
+		case all == nil:
+			all = new(*one)
+		default:
+			all.Read, all.Bytes = all.Read+one.Read, all.Bytes+one.Bytes
+			all.LastNs = min(all.LastNs, one.LastNs)
+		}
+	}
+	return all
 }
 
 // GroupStatus is of one group.
@@ -74,7 +115,8 @@ func (m *Member) Status() Status { return m.status(m.View()) }
 
 func (m *Member) status(v *cluster.View) Status {
 	out := Status{Cluster: v.Cluster.String(), Epoch: v.Epoch, Node: m.self.ID.String(),
-		Nodes: []NodeStatus{}, Groups: []GroupStatus{}, Plans: len(v.Plans)}
+		Nodes: []NodeStatus{}, Groups: []GroupStatus{}, Plans: len(v.Plans),
+		Fullness: m.fullness(v)}
 	seen := map[cluster.NodeID]string{m.self.ID: cluster.PeerAlive.String()}
 	for _, p := range m.gossip.Load().Peers() {
 		seen[p.Card.Node.ID] = p.State.String()
@@ -90,10 +132,12 @@ func (m *Member) status(v *cluster.View) Status {
 		}
 		out.Groups = append(out.Groups, one)
 	}
+	clocks := m.clock.State()
 	for _, n := range v.Nodes {
 		out.Nodes = append(out.Nodes, NodeStatus{ID: n.ID.String(), State: n.State.String(),
 			Gossip: seen[n.ID], Role: n.Role.String(), Zone: n.Zone, HTTP: n.HTTPAddr,
 			Replicas: held[n.ID], Leads: leads[n.ID]})
+		out.Nodes[len(out.Nodes)-1].addClock(n.ID == m.self.ID, uint64(n.ID), &clocks)
 	}
 	for _, p := range m.gossip.Load().Peers() {
 		// An edge is not in the state: it counts for nothing, and is seen while it is near.
@@ -103,6 +147,20 @@ func (m *Member) status(v *cluster.View) Status {
 		}
 	}
 	return out
+}
+
+// addClock adds what is known of the clock of a node.
+func (n *NodeStatus) addClock(self bool, id uint64, s *clock.State) {
+	if self {
+		n.ClockOff = s.Verdict == clock.Off || s.Verdict == clock.Odd ||
+			s.Verdict == clock.Undecided
+		return
+	}
+	for i := range s.Peers {
+		if p := &s.Peers[i]; p.Node == id && p.AgoNs < int64(clockFresh) {
+			n.ClockAheadNs, n.ClockOff = new(p.OffsetNs), p.Off
+		}
+	}
 }
 
 // Unreached returns the nodes that did not answer gossip when they were asked last.

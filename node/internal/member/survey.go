@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"sync"
-	"time"
 
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/replica"
@@ -26,6 +25,8 @@ type replicaReport struct {
 	ClosedNs int64             `json:"closed_ns"` // acq below which it has all; 0: unknown
 	Bytes    int64             `json:"bytes"`     // of its files
 	Error    string            `json:"error"`
+	// Scrub is how far the search for damage is in its segments; nil where there is none.
+	Scrub *ScrubStatus `json:"scrub,omitempty"`
 }
 
 // surveyed is what a node said, or why it said nothing.
@@ -40,6 +41,9 @@ func (m *Member) replicaReports(ctx context.Context) []replicaReport {
 	for group, id := range m.run.Groups() {
 		r := replicaReport{Group: group, Replica: cluster.ReplicaID(replica.Number(id))}
 		st, err := m.run.Status(group)
+		if d := m.distrust(group); d != nil {
+			err = d
+		}
 		if err = errors.Join(err, st.Err); err != nil {
 			r.Error = err.Error()
 		}
@@ -54,6 +58,10 @@ func (m *Member) replicaReports(ctx context.Context) []replicaReport {
 			r.Bytes = stats.SegmentBytes + stats.LogBytes
 			// A store that is closed under the hands is on its way out.
 			r.ClosedNs, _ = s.Horizon(ctx)
+			if m.opt.Store.Scrub != nil && m.opt.Store.Scrub.Every() > 0 {
+				r.Scrub = &ScrubStatus{Read: min(stats.ScrubPassBytes, stats.SegmentBytes),
+					Bytes: stats.SegmentBytes, LastNs: stats.ScrubLastNs}
+			}
 		}
 		out = append(out, r)
 	}
@@ -142,14 +150,15 @@ func (m *Member) Nodes(ctx context.Context) []NodeInfo {
 			n, _ = m.locate(id)
 		}
 		x := NodeInfo{NodeStatus: st, Raft: n.RaftAddr, GossipAddr: gossip[n.ID],
-			Starts: n.Incarnation, MinFeature: n.MinFeature, MaxFeature: n.MaxFeature,
-			Weight: n.Weight, DiskPercent: n.DiskPercent}
+			Starts: cluster.StartCount(n.Incarnation), MinFeature: n.MinFeature,
+			MaxFeature: n.MaxFeature, Weight: n.Weight, DiskPercent: n.DiskPercent}
 		if err := said[n.ID].err; err != nil {
 			x.Error = err.Error()
 		}
 		for _, r := range said[n.ID].replicas {
 			x.Bytes += r.Bytes
 		}
+		x.Scrub = scrubOf(said[n.ID].replicas)
 		out = append(out, x)
 	}
 	return out
@@ -200,7 +209,7 @@ func (m *Member) Shards(ctx context.Context) []Shard {
 		for _, r := range group.Replicas {
 			s.Copies = append(s.Copies, copyOf(uint32(g), r, said[r.Node]))
 		}
-		s.sum(time.Now().UnixNano())
+		s.sum(m.clock.NowNs())
 		if err != nil {
 			s.Waits = "what is ahead is not known: " + err.Error()
 		}

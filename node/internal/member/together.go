@@ -73,7 +73,7 @@ func (m *Member) DoAll(ctx context.Context, parts []Part, again bool) ([]Answer,
 	}
 	for i, p := range parts {
 		id := m.Leader(p.Group)
-		if _, ok := m.locate(id); ok && id != m.self.ID {
+		if _, ok := m.locate(id); ok && id != m.self.ID && !m.reached.doubtful(id) {
 			byNode[id] = append(byNode[id], i)
 		} else {
 			wg.Go(func() { do(i) })
@@ -98,14 +98,18 @@ func (m *Member) doThere(
 	errs []error,
 ) (rest []int) {
 	some := make([]Part, 0, len(which))
+	groups := make([]uint32, 0, len(which))
 	bytes := 0
 	for _, i := range which {
-		some = append(some, parts[i])
+		some, groups = append(some, parts[i]), append(groups, parts[i].Group)
 		bytes += partHeaderBytes + len(parts[i].Data)
 	}
-	short, cancel := context.WithTimeout(ctx, askTimeout+time.Duration(bytes)*timePerByte)
+	short, cancel := m.patience(ctx, groups, bytes)
 	defer cancel()
 	text, err := m.run.Ask(short, id, piecesOf(some)...)
+	if err != nil && ctx.Err() == nil && errors.Is(short.Err(), context.DeadlineExceeded) {
+		m.reached.note(id, false)
+	}
 	var told []partAnswer
 	if err == nil && (json.Unmarshal(text, &told) != nil || len(told) != len(which)) {
 		err = fmt.Errorf("%w: node %v answers %.80q to %d commands", replica.ErrUnknown, id, text,

@@ -117,6 +117,7 @@ func TestGrowing(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Run("alike", func(t *testing.T) { growAlike(t, all, doc, seed) })
 	t.Run("cut", func(t *testing.T) { growCut(t, all) })
+	t.Run("many", func(t *testing.T) { growMany(t, all) })
 	t.Run("memory", func(t *testing.T) { growAll(t, all) })
 }
 
@@ -139,6 +140,52 @@ func growAlike(t *testing.T, all []*wasmhost.Module, doc *plugin.Doc, seed uint6
 			t.Fatal(err)
 		}
 		growingRound(t, r, all, params, until, fmt.Sprintf("round %d, until %q", round, until))
+	}
+}
+
+// growMany has as many rows as a tenant asks for in one question: 100,000 of 500 devices, in
+// batches as a scan has them, with few texts or many.
+func growMany(t *testing.T, all []*wasmhost.Module) {
+	const rows, devices = 100_000, 500
+	for _, kinds := range []int{10, 100} {
+		models := make([]model, devices)
+		for g := range models {
+			models[g] = model{counts: map[string]uint64{}, cap: math.MinInt64}
+		}
+		var batches []*record.Batch
+		var gids [][]uint32
+		for row := 0; row < rows; {
+			b, gid := &record.Batch{}, []uint32(nil)
+			for ; b.Len() < 4096 && row < rows; row++ {
+				g, text := uint32(row*7919%devices), fmt.Sprint("text ", row*31%kinds)
+				b.AppendStamped(record.Key{MID: int64(g), CapNs: int64(row)}, []byte(text))
+				gid = append(gid, g)
+				models[g].add(int64(row), text)
+			}
+			batches, gids = append(batches, b), append(gids, gid)
+		}
+		for i, m := range all {
+			a := aggregate(t, m, nil)
+			defer a.Close()
+			for k, b := range batches {
+				if err := a.Add(t.Context(), b, gids[k], devices); err != nil {
+					t.Fatalf("language %d, %d texts, batch %d: %v", i, kinds, k, err)
+				}
+			}
+			results, err := a.Finish(t.Context())
+			if err != nil {
+				t.Fatalf("language %d, %d texts: %v", i, kinds, err)
+			}
+			for g := range models {
+				if string(results[g]) != string(models[g].result()) {
+					t.Fatalf("language %d, %d texts: group %d is %x, want %x", i, kinds, g,
+						results[g], models[g].result())
+				}
+			}
+			u := a.Usage()
+			t.Logf("language %d, %d texts: %s used %d of %d", i, kinds, u.PeakExport, u.PeakFuel,
+				u.PeakBudget)
+		}
 	}
 }
 

@@ -32,6 +32,8 @@ type Options struct {
 	LookupPath string
 	// Strict ends the import at the first rejected line.
 	Strict bool
+	// Dry leaves the lookup file as it is: lines are only checked.
+	Dry bool
 	// Dir is where relative paths of join files start; "" is the working directory.
 	Dir string
 }
@@ -148,7 +150,7 @@ func (im *Importer) flush(ctx context.Context) error {
 	if im.pending.Len() == 0 {
 		return ctx.Err()
 	}
-	if im.lookups != nil {
+	if im.lookups != nil && !im.opt.Dry {
 		if err := im.lookups.Save(); err != nil {
 			return err
 		}

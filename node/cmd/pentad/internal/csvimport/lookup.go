@@ -2,6 +2,7 @@ package csvimport
 
 import (
 	"bytes"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,12 +22,14 @@ var ErrLookupChanged = errors.New("another import changed the lookup file; run t
 // Lookups is a file of tables that give ids to names. An id is never changed or given twice, so
 // the file belongs with the data that were imported with it.
 //
-//	{"format": "pentad-lookup-1", "tables": {"site": {"TE001": 1, "TE002": 2}}}
+//	{"format": "pentad-lookup-1", "id": "6f0c...", "tables": {"site": {"TE001": 1, "TE002": 2}}}
 //
-// Ids count from 1 in the order in which names are first met; an entry may also be written by
+// The file's own id is random, and tells it from others that give ids to the same names. Ids of
+// names count from 1 in the order in which names are first met; an entry may also be written by
 // hand.
 type Lookups struct {
 	path   string
+	id     string
 	tables map[string]map[string]int64
 	next   map[string]int64
 	dirty  bool
@@ -36,6 +39,7 @@ type Lookups struct {
 
 type lookupDocument struct {
 	Format string                      `json:"format"`
+	ID     string                      `json:"id,omitempty"`
 	Tables map[string]map[string]int64 `json:"tables"`
 }
 
@@ -44,6 +48,7 @@ func OpenLookups(path string) (*Lookups, error) {
 	l := &Lookups{path: path, tables: map[string]map[string]int64{}, next: map[string]int64{}}
 	source, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
+		l.id, l.dirty = rand.Text(), true
 		return l, nil
 	}
 	if err != nil {
@@ -71,7 +76,10 @@ func OpenLookups(path string) (*Lookups, error) {
 		}
 		l.tables[table] = ids
 	}
-	l.saved = source
+	l.saved, l.id = source, document.ID
+	if l.id == "" { // written by hand, or by an older version
+		l.id, l.dirty = rand.Text(), true
+	}
 	return l, nil
 }
 
@@ -95,9 +103,7 @@ func (l *Lookups) ID(table string, name []byte) int64 {
 // Added returns how many names got an id since the file was opened.
 func (l *Lookups) Added() int64 { return l.added }
 
-// Save makes new ids durable; it does nothing when there are none.
-//
-// The file is replaced as a whole: written beside, synced, renamed.
+// Save makes new ids durable; it does nothing when there are none. The file is replaced whole.
 func (l *Lookups) Save() error {
 	if !l.dirty {
 		return nil
@@ -109,7 +115,7 @@ func (l *Lookups) Save() error {
 	if !bytes.Equal(current, l.saved) {
 		return fmt.Errorf("lookup file %s: %w", l.path, ErrLookupChanged)
 	}
-	document, err := json.MarshalIndent(lookupDocument{lookupFormat, l.tables}, "", " ")
+	document, err := json.MarshalIndent(lookupDocument{lookupFormat, l.id, l.tables}, "", " ")
 	if err != nil {
 		return fmt.Errorf("lookup file %s: %w", l.path, err)
 	}

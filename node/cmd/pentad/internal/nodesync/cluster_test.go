@@ -37,7 +37,7 @@ func serveCluster(t *testing.T) *served {
 	s := &served{t: t, opt: node.Options{Dir: t.TempDir(), Listen: "127.0.0.1:0",
 		Fail: func(err error) { t.Errorf("the node must end: %v", err) },
 		Cluster: cluster.Config{TokenFile: file, RaftBind: freeaddr.New(t), Bind: freeaddr.New(t),
-			Init: true, Groups: 4}}}
+			Init: true, FoundWait: 1, Groups: 4}}}
 	s.start()
 	t.Cleanup(s.stop)
 	s.until("the cluster answers", func() error {
@@ -72,6 +72,7 @@ func TestCopyIntoACluster(t *testing.T) {
 		for range 12 {
 			from.change(rng)
 		}
+		from.copied = from.ages
 		opt := nodesync.Options{SliceRows: 1 + rng.Uint64N(1500)}
 		for _, pair := range [][2]*served{{from, middle}, {middle, to}} {
 			middle.until("a copy is made", func() error {

@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -38,6 +39,29 @@ type Node interface {
 	Digest(ctx context.Context, q *wire.DigestQuery) (wire.Digests, error)
 	PutRange(ctx context.Context, r *wire.Range) (horizonNs int64, err error)
 	Scan(ctx context.Context, q *record.Query, rows func(b *record.Batch) error) (wire.End, error)
+}
+
+// Behind is a node whose replicas may be at different places, such as one of a cluster. [Copy],
+// [Restamp] and [Verify] ask it, and a client, to wait for what it has said before: what one
+// replica has below an acq another one may lack.
+type Behind interface {
+	Node
+	// Past returns the node, whose answers come when it has everything up to an acq.
+	Past(acqNs int64) Node
+}
+
+// past returns a node whose answers have everything below a horizon.
+func past(n Node, horizonNs int64) Node {
+	if horizonNs <= 0 {
+		return n
+	}
+	switch n := n.(type) {
+	case *client.Client:
+		return n.After(horizonNs - 1)
+	case Behind:
+		return n.Past(horizonNs - 1)
+	}
+	return n
 }
 
 // Options of a copy or comparison. The zero value copies everything as fast as it goes.
@@ -163,11 +187,23 @@ func (c *copying) begin(ctx context.Context) error {
 			"into a new node", ErrNotACopy)
 	case target.Of != [16]byte{}:
 		c.report.FromNs = target.HorizonNs
+		if err := lacks(&c.source, target.Held, target.HeldNs); err != nil {
+			return fmt.Errorf("%w; copy into a new node, or compare the two with "+
+				"pentad sync verify", err)
+		}
 	}
 	c.report.ToNs = c.source.HorizonNs
 	if c.report.FromNs > c.report.ToNs {
 		return fmt.Errorf("%w: it ends at acq %d, and the source at %d only: the source has lost "+
 			"records, or its clock was set back", ErrNotACopy, c.report.FromNs, c.report.ToNs)
+	}
+	return nil
+}
+
+// lacks says why a source does not have what was copied of it, up to an acq of a timeline.
+func lacks(source *wire.State, timeline uint64, untilNs int64) error {
+	if lack := source.Lineage.Lacks(timeline, untilNs); lack != nil {
+		return fmt.Errorf("%w: the source lacks what was copied of it: %w", ErrNotACopy, lack)
 	}
 	return nil
 }
@@ -237,7 +273,7 @@ func (c *copying) readBetween(
 func readRows(
 	ctx context.Context, n Node, box *record.Box, fromNs, toNs int64,
 ) (*record.Batch, error) {
-	q := &record.Query{Box: *box}
+	q := &record.Query{Box: *box, Verify: true}
 	q.Box[record.Acq] = record.RangeSet{{From: fromNs, To: toNs}}
 	all := &record.Batch{}
 	end, err := n.Scan(ctx, q, func(b *record.Batch) error {
@@ -247,8 +283,13 @@ func readRows(
 		all.AppendRows(b, 0, b.Len())
 		return nil
 	})
-	if err == nil && !end.Complete {
+	switch {
+	case err != nil:
+	case !end.Complete:
 		err = fmt.Errorf("incomplete answer: %s", end.Reason)
+	case end.HorizonNs < toNs:
+		err = fmt.Errorf("it ends at acq %d, and said before that it has all below %d",
+			end.HorizonNs, toNs)
 	}
 	return byAcq(all), err
 }
@@ -286,6 +327,7 @@ func (c *copying) put(ctx context.Context, s *slice) error {
 			r.Rows = &record.Batch{}
 			r.Rows.AppendRows(s.rows, row, last)
 		}
+		r.Timeline = c.source.Lineage.At(r.ToNs)
 		c.addHistory(r)
 		if err := c.putRange(ctx, r); err != nil {
 			return fmt.Errorf("put range from acq %d to %d: %w", r.FromNs, r.ToNs, err)
@@ -320,7 +362,10 @@ func (c *copying) addHistory(r *wire.Range) {
 	}
 	inside := func(step int64) bool { return step >= r.FromNs && step < r.ToNs }
 	for _, p := range c.source.History.Policies {
-		if inside(p.CapStepAcqNs) || inside(p.AcqStepAcqNs) {
+		released := func(g wire.Released) bool { return inside(g.AcqNs) }
+		if inside(p.Cap.StepAcqNs) || inside(p.Acq.StepAcqNs) ||
+			slices.ContainsFunc(p.Cap.Gone, released) ||
+			slices.ContainsFunc(p.Acq.Gone, released) {
 			r.History.Policies = append(r.History.Policies, p)
 		}
 	}
@@ -377,7 +422,7 @@ func wait(ctx context.Context, d time.Duration) error {
 // began, there is nothing to compare with.
 func (c *copying) prove(ctx context.Context, s *slice) error {
 	ask := &wire.DigestQuery{Box: c.opt.Box, Cuts: []int64{s.digest.FromNs, s.digest.ToNs}}
-	got, err := digestOf(ctx, c.to, ask)
+	got, err := digestOf(ctx, past(c.to, s.digest.ToNs), ask)
 	if err != nil {
 		return fmt.Errorf("ask the target for a digest: %w", err)
 	}

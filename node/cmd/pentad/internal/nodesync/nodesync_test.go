@@ -10,24 +10,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/leaks"
 	"github.com/pentad-db/pentad/node"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/nodesync"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
-	"go.uber.org/goleak"
 )
 
-// fasthttp leaves goroutines behind that sleep, and memberlist those that ask who is gone.
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
-		goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probeNode"),
-		goleak.IgnoreAnyFunction(
-			"github.com/hashicorp/memberlist.(*Memberlist).sendPingAndWaitForAck"))
-}
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 // served is a node that serves, and a client of it.
 type served struct {
@@ -35,7 +27,13 @@ type served struct {
 	t    testing.TB
 	opt  node.Options
 	node *node.Node
+
+	ages   [quantities]int64 // of the retention of each quantity, in ns; 0: none
+	copied [quantities]int64 // what they were when a copy was made
 }
+
+// quantities is how many fill and change use.
+const quantities = 3
 
 func serve(t testing.TB, opt store.Options) *served {
 	t.Helper()
@@ -74,7 +72,7 @@ func (s *served) fill(rng *rand.Rand, rows int) {
 	s.t.Helper()
 	b := &record.Batch{}
 	for range rows {
-		k := record.Key{CID: rng.Int32N(2), MID: rng.Int64N(40), MOID: rng.Int32N(3),
+		k := record.Key{CID: rng.Int32N(2), MID: rng.Int64N(40), MOID: rng.Int32N(quantities),
 			CapNs: time.Now().UnixNano() - rng.Int64N(100)*int64(time.Hour)/50}
 		k.CapNs -= k.CapNs % int64(time.Minute)
 		if rng.IntN(15) == 0 {
@@ -103,13 +101,7 @@ func (s *served) change(rng *rand.Rand) {
 	case op < 17:
 		_, err = s.Purge(s.t.Context(), box)
 	case op < 18:
-		moid := rng.Int32N(3)
-		err = s.SetRetention(s.t.Context(), client.Retention{MOID: &moid,
-			MaxCapAgeNs: rng.Int64N(4) * int64(time.Hour)})
-		var remote *wire.Error
-		if errors.As(err, &remote) && remote.Kind == wire.KindNotFound {
-			err = nil
-		}
+		err = s.changeRetention(rng.Int32N(quantities), rng.Int64N(4)*int64(time.Hour))
 	case op < 19:
 		err = s.node.Seal(s.t.Context())
 	default:
@@ -118,6 +110,22 @@ func (s *served) change(rng *rand.Rand) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+}
+
+// changeRetention sets the retention of a quantity, or removes it with age 0. What it hid when a
+// copy was made stays hidden, because the copy does not have it.
+func (s *served) changeRetention(moid int32, ageNs int64) error {
+	s.t.Helper()
+	if before := s.copied[moid]; before > 0 && (ageNs == 0 || ageNs > before) {
+		return nil
+	}
+	err := s.SetRetention(s.t.Context(), client.Retention{MOID: &moid, MaxCapAgeNs: ageNs})
+	var remote *wire.Error
+	if errors.As(err, &remote) && remote.Kind == wire.KindNotFound {
+		err = nil
+	}
+	s.ages[moid] = ageNs
+	return err
 }
 
 func (s *served) rows(q *record.Query) []string {
@@ -198,6 +206,7 @@ func TestCopyModel(t *testing.T) {
 		for range rng.IntN(8) {
 			from.change(rng)
 		}
+		from.copied = from.ages
 		opt := nodesync.Options{SliceRows: 1 + rng.Uint64N(2000),
 			SliceBytes: 1 + rng.Uint64N(20_000)}
 		var report nodesync.Report

@@ -34,6 +34,13 @@ type Position struct {
 	Seq    uint64     `json:"seq"`    // of the last put
 	FromNs int64      `json:"from_acq_ns"`
 	ToNs   int64      `json:"to_acq_ns"` // acqs in between may or may not have been put as Seq
+	// Timeline of the source at ToNs; 0: it had none.
+	Timeline uint64 `json:"timeline,string,omitempty"`
+	// ThereNs is an acq of the target above which it gave none before it was asked last, and
+	// ThereTimeline its timeline there: a target that was put back from an older copy lacks what
+	// came after.
+	ThereNs       int64  `json:"target_acq_ns,omitempty"`
+	ThereTimeline uint64 `json:"target_timeline,string,omitempty"`
 }
 
 // Restamp puts what a source has below its horizon into a target that gives it acqs of its own, in
@@ -98,11 +105,28 @@ func (r *restamping) begin(ctx context.Context) error {
 	case !sameBox(&p.Box, &r.opt.Box):
 		return fmt.Errorf("%w: the last run had other selectors; take the same each time",
 			ErrNotACopy)
+	case r.lacks() != nil:
+		return fmt.Errorf("%w; what arrived stays, and a new file puts everything again", r.lacks())
+	case there.Lineage.Lacks(p.ThereTimeline, p.ThereNs) != nil:
+		return fmt.Errorf("%w: the target lacks what was put into it: %w; a new file puts "+
+			"everything again", ErrNotACopy, there.Lineage.Lacks(p.ThereTimeline, p.ThereNs))
 	case p.ToNs > r.source.HorizonNs:
 		return fmt.Errorf("%w: acq %d was reached, and the source ends at %d only: it has lost "+
 			"records, or its clock was set back", ErrNotACopy, p.ToNs, r.source.HorizonNs)
 	}
+	r.from = past(r.from, r.source.HorizonNs)
 	return r.checkEvents()
+}
+
+// lacks says why the source does not have what was put of it.
+func (r *restamping) lacks() error {
+	return lacks(&r.source, r.position.Timeline, r.position.ToNs)
+}
+
+// reach notes up to where the records were put, or may have been.
+func (r *restamping) reach(fromNs, toNs int64) {
+	p := r.position
+	p.FromNs, p.ToNs, p.Timeline = fromNs, toNs, r.source.Lineage.At(toNs)
 }
 
 // checkEvents refuses erases and purges that cannot be done at the target, or would concern there
@@ -151,7 +175,12 @@ func (r *restamping) run(ctx context.Context) error {
 	if err := left.each(ctx, r.put); err != nil {
 		return err
 	}
-	p.FromNs, p.ToNs = r.source.HorizonNs, r.source.HorizonNs
+	r.reach(r.source.HorizonNs, r.source.HorizonNs)
+	there, err := r.target.SyncState(ctx)
+	if err != nil {
+		return fmt.Errorf("ask the target: %w", err)
+	}
+	p.ThereNs, p.ThereTimeline = there.HorizonNs, there.Lineage.At(there.HorizonNs)
 	return r.save(p)
 }
 
@@ -179,7 +208,7 @@ func (r *restamping) put(ctx context.Context, s *slice) error {
 		batch := &record.Batch{}
 		batch.AppendRows(s.rows, row, last)
 		r.position.Seq++
-		r.position.FromNs, r.position.ToNs = from, to
+		r.reach(from, to)
 		if err := r.save(r.position); err != nil {
 			return err
 		}
@@ -188,7 +217,7 @@ func (r *restamping) put(ctx context.Context, s *slice) error {
 		}
 		row = last
 	}
-	r.position.FromNs, r.position.ToNs = s.digest.ToNs, s.digest.ToNs
+	r.reach(s.digest.ToNs, s.digest.ToNs)
 	r.report.Bytes += s.digest.Bytes
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -95,6 +96,7 @@ func (c *comparing) begin(ctx context.Context) error {
 			ErrNotACopy, source.Store)
 	}
 	c.opt.Box, c.report.ToNs = target.Box, min(target.HorizonNs, source.HorizonNs)
+	c.from, c.to = past(c.from, c.report.ToNs), past(c.to, c.report.ToNs)
 	c.since = source.History
 	here, there := c.events(&source), c.events(&target)
 	for acq, e := range here {
@@ -248,11 +250,19 @@ func (c *comparing) gone(key record.Key) bool {
 	for i := range c.since.Policies {
 		p := &c.since.Policies[i]
 		mine := (p.CID == nil || *p.CID == key.CID) && (p.MOID == nil || *p.MOID == key.MOID)
-		byCap := p.CapStepAcqNs >= c.report.ToNs && key.CapNs < p.CapFloorNs
-		byAcq := p.AcqStepAcqNs >= c.report.ToNs && key.AcqNs < p.AcqFloorNs
-		if mine && (byCap || byAcq) {
+		if mine && (c.expired(&p.Cap, key, key.CapNs) || c.expired(&p.Acq, key, key.AcqNs)) {
 			return true
 		}
 	}
 	return false
+}
+
+// expired reports whether the floors of a policy hide a row since the moment at which the copy
+// ends.
+func (c *comparing) expired(f *wire.Floors, key record.Key, valueNs int64) bool {
+	hides := func(b wire.Bound) bool { return key.AcqNs < b.BelowNs && valueNs < b.FloorNs }
+	return f.StepAcqNs >= c.report.ToNs && hides(f.Hidden) ||
+		slices.ContainsFunc(f.Gone, func(g wire.Released) bool {
+			return g.AcqNs >= c.report.ToNs && hides(g.Bound)
+		})
 }

@@ -130,9 +130,44 @@ func TestVerifyNames(t *testing.T) {
 	if err != nil || len(source.History.Policies) != 1 {
 		t.Fatalf("%+v, %v", source.History.Policies, err)
 	}
-	floor := source.History.Policies[0].CapFloorNs
+	floor := source.History.Policies[0].Cap.Hidden.FloorNs
 	d.removed(func(k record.Key) bool {
 		return k.AcqNs >= third && k.CID == one && k.CapNs < floor
 	})
 	d.check()
+}
+
+// TestVerifyNamesWhatWasHidden undoes a retention after a copy was made: what it hid then is not in
+// the copy, which sdk/docs/health.md says, and each record is named.
+func TestVerifyNamesWhatWasHidden(t *testing.T) {
+	from, to := serve(t, store.Options{}), serve(t, store.Options{})
+	b := &record.Batch{}
+	const old = 3
+	for mid := range int64(2 * old) {
+		age := time.Duration(0)
+		if mid < old {
+			age = 2 * time.Hour
+		}
+		b.Append(record.Key{MID: mid, CapNs: time.Now().Add(-age).UnixNano()}, []byte("x"))
+	}
+	if _, err := from.Put(t.Context(), b, [16]byte{}, 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, age := range []time.Duration{time.Hour, 0} {
+		if err := from.changeRetention(0, int64(age)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := nodesync.Copy(t.Context(), from, to, nodesync.Options{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := nodesync.Verify(t.Context(), from, to, nodesync.Options{})
+	if !errors.Is(err, nodesync.ErrDiffers) || len(got.Named) != old {
+		t.Fatalf("%+v, %v; want %d records to be named", got, err, old)
+	}
+	for _, one := range got.Named {
+		if one.What != nodesync.Missing || one.Key.MID >= old {
+			t.Errorf("%+v is named, and was not hidden", one)
+		}
+	}
 }

@@ -1,0 +1,217 @@
+package index
+
+import (
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+const (
+	// maxReadings is how many readings of a cell are compared, in 4 MiB of memory. Late rows of
+	// others count as versions.
+	maxReadings = 1 << 19
+	// keptReadings is how many slots a scan may leave to the next one.
+	keptReadings = 1 << 18
+)
+
+// ScanVersions hands out the keys of the flagged rows of a normalised box with acq < belowAcqNs
+// that may supersede another one: one of the head, inside the box or not, that is of the same
+// reading, or an older one, as a watermark is not below the cap. Most rows that came after a
+// later cap of their device supersede nothing, and are left out; where few rows came, all flagged
+// ones are handed out.
+// What emit gets is valid during the call.
+//
+// Cost: about 10 ns for each row of a cell that has flagged rows.
+func (h *Head) ScanVersions(
+	box *record.Box, belowAcqNs int64, emit func(b *record.Batch) error,
+) error {
+	h.settle()
+	s := headScans.Get().(*headScan)
+	defer s.giveBack()
+	s.head, s.box, s.below, s.keysOnly = h, box, belowAcqNs, true
+	s.emit = func(b *record.Batch, flags []uint64) error {
+		keep := 0
+		for i := range b.Len() {
+			if !hasBit(flags, i) {
+				continue
+			}
+			if keep != i {
+				b.Move(keep, i)
+			}
+			keep++
+		}
+		if b.Truncate(keep); keep == 0 {
+			return nil
+		}
+		return emit(b)
+	}
+	if lo, hi, _ := s.arrivals(); hi-lo < h.Rows()/8 {
+		return s.byArrival(lo, hi)
+	}
+	s.head.look()
+	s.bound = s.head.rows.bound(belowAcqNs)
+	s.head.mu.RUnlock()
+	for _, id := range s.ids() {
+		if err := s.versions(id); err != nil {
+			return err
+		}
+	}
+	return s.flush()
+}
+
+// Doubtful returns the ranks, in no order, of the rows of a frozen head that are flagged and
+// supersede none of its rows. Others may be superseded: their buckets' watermarks, which other
+// series share, are not below their caps, or later caps of their devices came before.
+//
+// Cost: about 10 ns for each row of a cell that has flagged rows.
+func (h *Head) Doubtful() (ranks []uint32) {
+	if h.Flagged() == 0 {
+		return nil
+	}
+	s := headScans.Get().(*headScan)
+	defer s.giveBack()
+	s.head, s.box, s.below, s.bound = h, &record.Box{}, math.MaxInt64, math.MaxUint32
+	for id := range uint32(len(h.list)) {
+		if !s.compare(id) {
+			continue
+		}
+		_ = s.eachRow(id, true, func(_ *cell, r *entry) {
+			if p, i := h.rows.row(r.at); !hasBit(p.own, i) || !s.readings.again(r) {
+				ranks = append(ranks, uint32(p.first+i))
+			}
+		})
+	}
+	return ranks
+}
+
+// versions hands out the rows of a cell that may supersede another one.
+func (s *headScan) versions(id uint32) error {
+	if !s.compare(id) || !s.readings.some && !s.reached {
+		return nil
+	}
+	return s.eachRow(id, true, func(c *cell, r *entry) {
+		if s.reaches(c, r) || s.readings.again(r) {
+			s.row(c, r)
+		}
+	})
+}
+
+// compare counts the rows of the readings of a cell that have late ones, and reports whether there
+// are some.
+func (s *headScan) compare(id uint32) bool {
+	s.head.look()
+	c := s.head.list[id]
+	_, some := c.meets(s.box[record.Cap])
+	s.readings.begin(len(c.late)*chunkRows, s.head.cells.block, s.head.cells.pair)
+	s.head.mu.RUnlock()
+	if s.reached = false; some {
+		_ = s.eachRow(id, true, func(c *cell, r *entry) {
+			s.readings.add(r)
+			s.reached = s.reached || s.reaches(c, r)
+		})
+		_ = s.eachRow(id, false, func(_ *cell, r *entry) { s.readings.meet(r) })
+	}
+	return some
+}
+
+// reaches reports whether the watermark of what is older is not below the cap of a row.
+func (s *headScan) reaches(c *cell, r *entry) bool {
+	return r.cap <= s.head.before[bucketOf(c.key.cid, c.mid(r), c.key.moid)]
+}
+
+// eachRow calls visit with the rows of a cell that are late, or those that are not, of chunks that
+// the box and the horizon allow, and hands out the batch where visit fills it.
+func (s *headScan) eachRow(id uint32, late bool, visit func(c *cell, r *entry)) error {
+	for i, done := 0, false; !done; {
+		s.head.look()
+		c := s.head.list[id]
+		for looked := 0; looked < scanLook && !s.full(); i++ {
+			if done = i == len(c.chunks); done {
+				break
+			}
+			k := &c.chunks[i]
+			if k.flagged() != late || !s.box[record.Cap].Meets(k.capLo, k.capHi) ||
+				k.first >= s.bound && s.acqOf(&k.rows[0]) >= s.below {
+				looked++
+				continue
+			}
+			for n := range k.rows {
+				visit(c, &k.rows[n])
+			}
+			looked += len(k.rows)
+		}
+		s.head.mu.RUnlock()
+		if s.full() {
+			if err := s.flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// lateReadings tells which readings of a cell that have late rows have other rows, too: a table of
+// hashes with open addressing, of which at most half is taken. Two readings of one hash, which are
+// very rare, count as one.
+type lateReadings struct {
+	slots       []uint32 // a hash that is not 0, and the highest bit once there is another row
+	room, shift int
+	some        bool   // readings have other rows, or late ones were not noted
+	cap, device uint64 // multipliers, secret as those of a cellTable
+}
+
+// another is set in the slot of a reading that has several rows.
+const another = 1 << 31
+
+// begin empties the table and makes room for a number of readings, up to maxReadings.
+func (t *lateReadings) begin(readings int, multiplier, other uint64) {
+	t.room, t.some = min(readings, maxReadings), false
+	size := 1 << bits.Len(uint(2*t.room))
+	t.slots = slices.Grow(t.slots[:0], size)[:size]
+	clear(t.slots)
+	t.shift, t.cap, t.device = 64-bits.TrailingZeros(uint(size)), multiplier, other
+}
+
+// slot returns the slot of a reading, or the free one where it belongs, and its hash.
+func (t *lateReadings) slot(r *entry) (slot *uint32, hash uint32) {
+	h := uint64(r.cap)*t.cap + uint64(r.device)*t.device
+	at := h >> t.shift
+	hash = uint32((h^h>>29)*0xff51afd7ed558ccd>>33) | 1
+	for {
+		if slot = &t.slots[at]; *slot == 0 || *slot&^another == hash {
+			return slot, hash
+		}
+		at = (at + 1) & uint64(len(t.slots)-1)
+	}
+}
+
+// add notes a late row.
+func (t *lateReadings) add(r *entry) {
+	slot, hash := t.slot(r)
+	switch {
+	case *slot != 0:
+		*slot |= another
+		t.some = true
+	case t.room > 0:
+		*slot = hash
+		t.room--
+	default:
+		t.some = true
+	}
+}
+
+// meet notes a row that is not late.
+func (t *lateReadings) meet(r *entry) {
+	if slot, _ := t.slot(r); *slot != 0 {
+		*slot |= another
+		t.some = true
+	}
+}
+
+// again reports whether there may be another row of the reading of a late row.
+func (t *lateReadings) again(r *entry) bool {
+	slot, _ := t.slot(r)
+	return *slot == 0 || *slot&another != 0
+}

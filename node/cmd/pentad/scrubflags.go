@@ -1,0 +1,37 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/pentad-db/pentad/node/internal/timeparse"
+	"github.com/pentad-db/pentad/node/store"
+)
+
+// scrubFlags say how fast a node reads its files in search of damage.
+type scrubFlags struct {
+	every     string
+	megabytes float64
+}
+
+// scrubOff is the value of --scrub-every that turns it off.
+const scrubOff = "off"
+
+func (s *scrubFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&s.every, "scrub-every", "7d",
+		"read all files in search of damage once in this time; off: never")
+	c.Flags().Float64Var(&s.megabytes, "scrub-rate", 16, "limit of that reading in MB/s")
+}
+
+func (s *scrubFlags) scrub() (*store.Scrub, error) {
+	if s.every == scrubOff {
+		return store.NewScrub(0, 1), nil
+	}
+	every, err := timeparse.Duration(s.every)
+	if err != nil || every <= 0 {
+		return nil, usagef("--scrub-every %q is no length of time; write 7d, 24h or off", s.every)
+	}
+	if !(s.megabytes > 0 && s.megabytes < 1e9) {
+		return nil, usagef("--scrub-rate %g is no number of megabytes per second", s.megabytes)
+	}
+	return store.NewScrub(every, max(1, int64(s.megabytes*1e6))), nil
+}

@@ -1,0 +1,85 @@
+// Package health says what is wrong with a node for as long as it is wrong.
+//
+// A [Problem] is a state and not an event: each room that can fail for longer than a request says
+// which problems it has now, and a [Board] finds out which of them are new and which are over. It
+// knows nothing of what the problems are, and neither logs nor serves. It has no goroutines.
+package health
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Problem is something that is wrong and stays wrong until it is mended, by an operator or by the
+// node itself.
+type Problem struct {
+	Code    string `json:"code"`              // stable, for alerts: disk_full
+	Subject string `json:"subject,omitempty"` // what has it: "group 3"; empty: the node
+	Message string `json:"message"`           // what failed, and why
+	Advice  string `json:"advice"`            // what an operator can do
+	// NotReady: the node should get no requests while it lasts.
+	NotReady bool `json:"not_ready"`
+	// Restart: it lasts until the process is started again.
+	Restart bool  `json:"restart"`
+	SinceNs int64 `json:"since_ns"` // set by [Board.Update]
+}
+
+// lingers is how long a problem is still listed after it was reported last, so that one that comes
+// and goes is logged once.
+const lingers = 3 * time.Second
+
+// Board holds the present problems of a node. All methods may be called from many goroutines.
+type Board struct {
+	mu    sync.Mutex // guards notes
+	notes []note     // by code and subject
+}
+
+type note struct {
+	Problem
+	seen time.Time // when it was reported last
+}
+
+// Update replaces what was reported before by what is reported now, and returns the problems that
+// are new and those that are over.
+func (b *Board) Update(reported []Problem, now time.Time) (began, ended []Problem) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, p := range reported {
+		at, known := slices.BinarySearchFunc(b.notes, p, func(n note, p Problem) int {
+			return compare(n.Problem, p)
+		})
+		p.SinceNs = now.UnixNano()
+		if known {
+			p.SinceNs = b.notes[at].SinceNs
+			b.notes[at] = note{p, now}
+			continue
+		}
+		b.notes = slices.Insert(b.notes, at, note{p, now})
+		began = append(began, p)
+	}
+	b.notes = slices.DeleteFunc(b.notes, func(n note) bool {
+		over := now.Sub(n.seen) >= lingers
+		if over {
+			ended = append(ended, n.Problem)
+		}
+		return over
+	})
+	return began, ended
+}
+
+// List returns the problems that were reported last, by code and subject.
+func (b *Board) List() []Problem {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := make([]Problem, len(b.notes))
+	for i := range b.notes {
+		all[i] = b.notes[i].Problem
+	}
+	return all
+}
+
+func compare(a, b Problem) int {
+	return cmp.Or(cmp.Compare(a.Code, b.Code), cmp.Compare(a.Subject, b.Subject))
+}

@@ -1,0 +1,78 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pentad-db/pentad/node/replica"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+// TestReach: who did not answer is gone around for a while, and not after an answer; a group that
+// is led for the sake of others stays for longer each time.
+func TestReach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r reach
+		if r.doubtful(1) || r.held(1) {
+			t.Error("a doubt or a hold of nothing")
+		}
+		r.note(1, false)
+		if !r.doubtful(1) || r.doubtful(2) {
+			t.Error("of nodes 1 and 2, the first did not answer")
+		}
+		r.note(1, true)
+		if r.doubtful(1) {
+			t.Error("a node that answered is doubtful")
+		}
+		r.note(1, false)
+		time.Sleep(detourFor)
+		if r.doubtful(1) {
+			t.Error("a node is doubtful for ever")
+		}
+		for span := leastHold; span < 2*mostHold; span *= 2 {
+			r.hold(1)
+			time.Sleep(min(span, mostHold) - 1)
+			if r.hold(1); !r.held(1) { // asked again while it is held
+				t.Errorf("a hold ends before %s", min(span, mostHold))
+			}
+			time.Sleep(min(span, mostHold))
+			if r.held(1) {
+				t.Errorf("a hold of %s does not end", min(span, mostHold))
+			}
+		}
+		time.Sleep(2 * mostHold)
+		r.hold(1)
+		if time.Sleep(leastHold); r.held(1) {
+			t.Error("a hold after a long time is not short")
+		}
+	})
+}
+
+// TestErrorsOfARelayCross: who asks over a third node learns what is known, and may ask again.
+func TestErrorsOfARelayCross(t *testing.T) {
+	f := func(err, want error) {
+		t.Helper()
+		var remote *wire.Error
+		if !errors.As(said(err), &remote) {
+			t.Fatalf("%v does not cross", err)
+		}
+		got := heard(1, remote)
+		if !errors.Is(got, want) || !sendAgain(got, true) {
+			t.Errorf("%v is heard as %v", err, got)
+		}
+	}
+	late := context.DeadlineExceeded
+	f(fmt.Errorf("group 1: %w (%w)", ErrUnavailable, replica.ErrUnknown), replica.ErrUnknown)
+	f(fmt.Errorf("group 1: %w (%w)", late, replica.ErrUnknown), replica.ErrUnknown)
+	f(fmt.Errorf("group 1: %w", ErrUnavailable), replica.ErrGroupUnknown)
+	f(&replica.NotLeaderError{Group: 1, Leader: 7}, replica.ErrNotLeader)
+	f(fmt.Errorf("group 1: node 7: %w", ErrUndecided), ErrUndecided)
+	got := unanswered(late)
+	if !errors.Is(got, errNoAnswer) || !errors.Is(got, replica.ErrUnknown) {
+		t.Errorf("no answer: %v", got)
+	}
+}

@@ -1,0 +1,51 @@
+package member
+
+import (
+	"fmt"
+
+	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/health"
+)
+
+// Fullness says how many copies the groups have, and how many they should have.
+type Fullness struct {
+	Target int `json:"copies_target"` // of each group
+	Fewest int `json:"copies_fewest"` // of the group that has the fewest
+	Fewer  int `json:"groups_fewer"`  // groups that have fewer than they should
+}
+
+// fullness counts the copies with a vote on nodes that gossip does not take for dead, without those
+// here that are not trusted. It asks no other node.
+func (m *Member) fullness(v *cluster.View) Fullness {
+	dead := m.Unreached()
+	out := Fullness{Target: v.Replicas}
+	for g := range v.Groups {
+		copies := 0
+		for _, r := range v.Voters(uint32(g)) {
+			wrong := r.Node == m.self.ID && m.distrust(uint32(g)) != nil
+			if !dead[r.Node] && !wrong {
+				copies++
+			}
+		}
+		if g == 0 || copies < out.Fewest {
+			out.Fewest = copies
+		}
+		if copies < out.Target {
+			out.Fewer++
+		}
+	}
+	return out
+}
+
+// fewerProblem names groups that have fewer copies than they should. The node is ready all the
+// same: it answers, and what is acknowledged is on the disks of a majority of the copies there are.
+func (m *Member) fewerProblem() []health.Problem {
+	v := m.View()
+	f := m.fullness(v)
+	if f.Fewer == 0 {
+		return nil
+	}
+	return []health.Problem{{Code: "few_copies", Message: fmt.Sprintf("%d of %d groups have fewer "+
+		"copies than %d, the least has %d", f.Fewer, len(v.Groups), f.Target, f.Fewest),
+		Advice: "start the nodes that are down, or join more: pentad cluster status names them"}}
+}

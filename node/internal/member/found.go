@@ -1,0 +1,134 @@
+package member
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/health"
+	"github.com/pentad-db/pentad/node/replica"
+)
+
+// foundWait is how long the first node of a new cluster waits for signs that the cluster is there
+// already: a node that lost its directory was started as the first again. Leaders look for such a
+// node at its address every 2 s.
+const foundWait = 2500 * time.Millisecond
+
+// ErrSecondCluster means that a node makes a cluster whose token another one has.
+var ErrSecondCluster = errors.New("a cluster with this token is there already; if this node lost " +
+	"its directory, start it with --join HOST, the gossip address of one of the others, and " +
+	"without --cluster-init; for a new cluster, make a token of its own with pentad cluster init")
+
+// found makes the meta group of a new cluster where that was asked for.
+func (m *Member) found(ctx context.Context) error {
+	switch {
+	case m.meta.View().Cluster != cluster.ID{}: // it has been in one, whatever was said then
+		return nil
+	case !m.opt.Cluster.Init && len(m.opt.Cluster.Join) == 0:
+		return errors.New("this node is in no cluster yet: name nodes to join, or say that " +
+			"it is the first node of a new one")
+	case !m.opt.Cluster.Init:
+		return nil
+	}
+	if err := m.alone(ctx); err != nil {
+		return err
+	}
+	m.founded = true
+	id := replica.NewID(uint64(m.self.ID), firstReplica)
+	if m.adoption != nil {
+		if err := m.adoptMeta(id); err != nil {
+			return err
+		}
+	}
+	return m.run.Create(ctx, cluster.MetaGroup, id, []uint64{id})
+}
+
+// alone waits for signs of a cluster with the same token, and returns ErrSecondCluster for one.
+func (m *Member) alone(ctx context.Context) error {
+	wait := time.NewTimer(cmp.Or(m.opt.Cluster.FoundWait, foundWait))
+	defer wait.Stop()
+	look := time.NewTicker(beat / 2)
+	defer look.Stop()
+	for {
+		if node := m.run.Mistaken(); node != 0 {
+			return fmt.Errorf("make a cluster: node %v looks for another node at the address of "+
+				"this one: %w", node, ErrSecondCluster)
+		}
+		for _, p := range m.gossip.Load().Peers() {
+			if n := p.Card.Node; p.Card.Epoch > 0 && n.Role == cluster.RoleCore {
+				return fmt.Errorf("make a cluster: node %v at %s is in one: %w", n.ID, n.HTTPAddr,
+					ErrSecondCluster)
+			}
+		}
+		select {
+		case <-look.C:
+		case <-wait.C:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// strange reports whether a state is one of another cluster with the same token: nodes are never
+// taken out of a state, so one of two of them has all nodes of the other.
+func strange(own, other *cluster.View) bool {
+	if own.Cluster != other.Cluster || own.Cluster == (cluster.ID{}) {
+		return false
+	}
+	return lacks(own, other) && lacks(other, own)
+}
+
+// lacks reports whether a view lacks a node that another has.
+func lacks(v, of *cluster.View) bool {
+	for _, n := range of.Nodes {
+		if _, ok := v.Node(n.ID); !ok {
+			return true
+		}
+	}
+	return false
+}
+
+// meet looks for a peer of another cluster with the same token. A node ends that made its cluster
+// since it was started, or was told to make one and has the younger one: it was started as the
+// first again while the others were down. For the others it is a problem until then.
+func (m *Member) meet(v *cluster.View) error {
+	strangers := ""
+	for _, p := range m.gossip.Load().Peers() {
+		n := p.Card.Node
+		if _, ok := v.Node(n.ID); ok || p.Card.Epoch == 0 || n.Role != cluster.RoleCore ||
+			p.State != cluster.PeerAlive || v.Cluster == (cluster.ID{}) {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(m.open, askTimeout)
+		s, err := m.askStateAfter(ctx, n.HTTPAddr, cluster.At{})
+		cancel()
+		if err != nil || s == nil || !strange(v, s.View()) {
+			continue
+		}
+		if m.opt.Cluster.Init && (m.founded || v.Epoch <= s.View().Epoch) {
+			return fmt.Errorf("node %v at %s: %w", n.ID, n.HTTPAddr, ErrSecondCluster)
+		}
+		strangers = fmt.Sprintf("node %v at %s", n.ID, n.HTTPAddr)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.strangers = strangers
+	return nil
+}
+
+// strangerProblem names a node that makes another cluster with the token of this one.
+func (m *Member) strangerProblem() (all []health.Problem) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.strangers != "" {
+		all = append(all, health.Problem{Code: "second_cluster",
+			Message: m.strangers + " has made another cluster with the token of this one",
+			Advice: "stop it, and start it with an empty directory and --join instead of " +
+				"--cluster-init; puts that it took are in its directory alone"})
+	}
+	return all
+}

@@ -1,0 +1,14 @@
+package memory
+
+import "testing"
+
+func TestPart(t *testing.T) {
+	for _, c := range []struct {
+		total             Total
+		parts, most, want int64
+	}{{1000, 4, 300, 250}, {1000, 4, 100, 100}, {0, 4, 100, 100}, {3, 4, 100, 1}} {
+		if got := c.total.Part(c.parts, c.most); got != c.want {
+			t.Errorf("%+v: %d", c, got)
+		}
+	}
+}

@@ -1,0 +1,344 @@
+package spill
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+const (
+	// mergeRuns is how many runs of files are merged at once; more are merged in several passes.
+	mergeRuns = 32
+	// pieceRows and pieceBytes are from how much on rows are sorted by themselves: fewer are
+	// gathered first.
+	pieceRows  = 1024
+	pieceBytes = 256 << 10
+	// Rows are handed out in batches of this many, or of this many bytes of payloads.
+	outRows  = 4096
+	outBytes = 1 << 20
+	// rowBytes is what a row in memory takes besides its payload: its key, the place of its payload
+	// and its part of what is taken once for a batch.
+	rowBytes = 40
+	// cutSlack keeps small limits from sorting after every batch.
+	cutSlack = 1 << 16
+)
+
+// Sorter sorts records. It holds as much memory as its space has for it; what does not fit goes to
+// temporary files as sorted runs. Add may be called from many goroutines.
+type Sorter struct {
+	space   *Space
+	compare func(a, b record.Key) int
+	limit   uint64
+
+	mu      sync.Mutex
+	pending record.Batch      // fewer than a piece, in no order; guarded by mu, as all below
+	sorted  [][]*record.Batch // runs in memory
+	rows    uint64            // in sorted
+	held    int64             // bytes that sorted has of the space
+	bound   *record.Key       // with a limit: as many rows as it allows are not behind this one
+	runs    []run
+	last    map[int]*file // by level: where the next run goes
+	closed  bool
+}
+
+// Sorter returns a sorter that keeps the first rows of an order, 0 for all. Close ends it.
+func (s *Space) Sorter(compare func(a, b record.Key) int, limit uint64) *Sorter {
+	s.count(1)
+	return &Sorter{space: s, compare: compare, limit: limit, last: map[int]*file{}}
+}
+
+// Another returns a sorter of the same space, order and limit.
+func (s *Sorter) Another() *Sorter { return s.space.Sorter(s.compare, s.limit) }
+
+// Close gives everything back and removes the files. It may be called more than once.
+func (s *Sorter) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	s.closed = true
+	s.space.count(-1)
+	s.space.give(s.held)
+	for _, r := range s.runs {
+		r.drop()
+	}
+	s.held, s.runs, s.sorted = 0, nil, nil
+}
+
+// Add adds the rows of a batch, which have acqs. The batch stays the caller's.
+//
+// Errors: ErrNoRoom; those of the file system; the cause of ctx.
+func (s *Sorter) Add(ctx context.Context, b *record.Batch) error {
+	if b.Len() >= pieceRows || len(b.Data) >= pieceBytes {
+		return s.addPiece(ctx, b)
+	}
+	s.mu.Lock()
+	s.pending.AppendRows(b, 0, b.Len())
+	if s.pending.Len() < pieceRows && len(s.pending.Data) < pieceBytes {
+		s.mu.Unlock()
+		return nil
+	}
+	full := s.pending
+	s.pending = record.Batch{}
+	s.mu.Unlock()
+	return s.addPiece(ctx, &full)
+}
+
+// addPiece sorts a batch and keeps it as a run.
+func (s *Sorter) addPiece(ctx context.Context, b *record.Batch) error {
+	s.mu.Lock()
+	bound := s.bound
+	s.mu.Unlock()
+	order := make([]uint32, 0, b.Len())
+	for i := range b.Len() {
+		if bound == nil || s.compare(b.Key(i), *bound) < 0 {
+			order = append(order, uint32(i))
+		}
+	}
+	slices.SortFunc(order, func(i, k uint32) int {
+		return s.compare(b.Key(int(i)), b.Key(int(k)))
+	})
+	if s.limit > 0 && uint64(len(order)) > s.limit {
+		order = order[:s.limit]
+	}
+	if len(order) == 0 {
+		return nil
+	}
+	bytes := 0
+	for _, i := range order {
+		bytes += len(b.Place(int(i)))
+	}
+	own := &record.Batch{Data: make([]byte, 0, bytes)}
+	own.AppendPicked(b, order)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.keep(ctx, own)
+}
+
+func bytesOf(b *record.Batch) int64 { return int64(b.Len())*rowBytes + int64(cap(b.Data)) }
+
+// keep keeps a sorted batch as a run.
+func (s *Sorter) keep(ctx context.Context, b *record.Batch) error {
+	bytes := bytesOf(b)
+	if !s.space.take(s.held, bytes) {
+		if err := s.spill(ctx); err != nil {
+			return err
+		}
+		if !s.space.take(0, bytes) {
+			return s.write(ctx, []*cursor{inMemory(b)}, 0)
+		}
+	}
+	s.held += bytes
+	s.rows += uint64(b.Len())
+	s.sorted = append(s.sorted, []*record.Batch{b})
+	if s.limit > 0 && s.rows/4 > s.limit+cutSlack/4 {
+		return s.cut(ctx)
+	}
+	return nil
+}
+
+// inMemory returns cursors at the runs in memory.
+func (s *Sorter) inMemory() []*cursor {
+	all := make([]*cursor, len(s.sorted))
+	for i, batches := range s.sorted {
+		all[i] = inMemory(batches...)
+	}
+	return all
+}
+
+// cut makes one run of those in memory, of as many rows as the limit allows.
+func (s *Sorter) cut(ctx context.Context) error {
+	var first []*record.Batch
+	var held int64
+	rows := uint64(0)
+	err := s.collect(ctx, s.inMemory(), func(b *record.Batch) error {
+		own := new(record.Batch)
+		own.AppendRows(b, 0, b.Len())
+		first = append(first, own)
+		held += bytesOf(own)
+		rows += uint64(b.Len())
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	s.space.give(s.held - held)
+	s.sorted, s.rows, s.held = [][]*record.Batch{first}, rows, held
+	if last := first[len(first)-1]; rows == s.limit {
+		bound := last.Key(last.Len() - 1)
+		s.bound = &bound
+	}
+	return nil
+}
+
+// spill makes one run in a file of those in memory.
+func (s *Sorter) spill(ctx context.Context) error {
+	if len(s.sorted) == 0 {
+		return nil
+	}
+	if err := s.write(ctx, s.inMemory(), 0); err != nil {
+		return err
+	}
+	s.space.give(s.held)
+	s.sorted, s.rows, s.held = nil, 0, 0
+	return nil
+}
+
+// write merges cursors into a run of a level, and the runs of that level into one of the next when
+// there are many.
+func (s *Sorter) write(ctx context.Context, from []*cursor, level int) error {
+	f := s.last[level]
+	if f == nil || f.runs == 0 {
+		of, err := s.space.create()
+		if err != nil {
+			return err
+		}
+		f = &file{space: s.space, File: of}
+		s.last[level] = f
+	}
+	w := newRunWriter(f)
+	err := merge(ctx, s.compare, from, s.limit, func(c *cursor) error {
+		payload, err := c.payload()
+		if err != nil {
+			return err
+		}
+		return w.add(c.key, payload, c.batch.Tomb(c.at))
+	})
+	made, endErr := w.end(level)
+	s.runs = append(s.runs, made)
+	if err == nil {
+		err = endErr
+	}
+	if err != nil {
+		return err
+	}
+	same := 0
+	for _, r := range s.runs {
+		if r.level == level {
+			same++
+		}
+	}
+	if same < mergeRuns {
+		return nil
+	}
+	return s.pass(ctx, mergeRuns)
+}
+
+// pass merges some runs, those of the lowest levels, into one.
+func (s *Sorter) pass(ctx context.Context, count int) error {
+	slices.SortStableFunc(s.runs, func(a, b run) int { return a.level - b.level })
+	merged := slices.Clone(s.runs[:count])
+	s.runs = slices.Delete(s.runs, 0, count)
+	defer func() {
+		for _, r := range merged {
+			r.drop()
+		}
+	}()
+	from, err := cursorsOf(merged)
+	if err != nil {
+		return err
+	}
+	return s.write(ctx, from, merged[count-1].level+1)
+}
+
+func cursorsOf(runs []run) ([]*cursor, error) {
+	var all []*cursor
+	large := new([]byte)
+	for _, r := range runs {
+		c := r.cursor(large)
+		more, err := c.load()
+		if err != nil {
+			return nil, err
+		}
+		if more {
+			all = append(all, c)
+		}
+	}
+	return all, nil
+}
+
+// Take takes all rows of another sorter of the same space, order and limit, which has none then.
+//
+// Errors: those of Add.
+func (s *Sorter) Take(ctx context.Context, o *Sorter) error {
+	o.mu.Lock()
+	pending, sorted, rows, held, runs := o.pending, o.sorted, o.rows, o.held, o.runs
+	o.pending, o.sorted, o.rows, o.held, o.runs = record.Batch{}, nil, 0, 0, nil
+	o.last = map[int]*file{}
+	o.mu.Unlock()
+	s.mu.Lock()
+	s.sorted = append(s.sorted, sorted...)
+	s.runs = append(s.runs, runs...)
+	s.rows, s.held = s.rows+rows, s.held+held
+	s.mu.Unlock()
+	if pending.Len() == 0 {
+		return nil
+	}
+	return s.Add(ctx, &pending)
+}
+
+// Each hands all rows to emit, in order, some at a time; a batch is valid during the call. It may
+// be called once, when all rows were added.
+//
+// Errors: those of Add and emit.
+func (s *Sorter) Each(ctx context.Context, emit func(b *record.Batch) error) error {
+	s.mu.Lock()
+	last := s.pending
+	s.pending = record.Batch{}
+	s.mu.Unlock()
+	if last.Len() > 0 {
+		if err := s.addPiece(ctx, &last); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.runs) == 0 {
+		return s.collect(ctx, s.inMemory(), emit)
+	}
+	if err := s.spill(ctx); err != nil {
+		return err
+	}
+	for len(s.runs) > mergeRuns {
+		if err := s.pass(ctx, min(mergeRuns, len(s.runs)-mergeRuns+1)); err != nil {
+			return err
+		}
+	}
+	from, err := cursorsOf(s.runs)
+	if err != nil {
+		return err
+	}
+	return s.collect(ctx, from, emit)
+}
+
+// collect merges cursors into batches.
+func (s *Sorter) collect(
+	ctx context.Context, from []*cursor, emit func(b *record.Batch) error,
+) error {
+	var out record.Batch
+	hand := func() error {
+		err := emit(&out)
+		if out.Reset(); cap(out.Data) > 2*outBytes {
+			out.Data = nil
+		}
+		return err
+	}
+	err := merge(ctx, s.compare, from, s.limit, func(c *cursor) error {
+		payload, err := c.payload()
+		if err != nil {
+			return err
+		}
+		appendRow(&out, c.key, payload, c.batch.Tomb(c.at))
+		if out.Len() >= outRows || len(out.Data) >= outBytes {
+			return hand()
+		}
+		return nil
+	})
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	return hand()
+}

@@ -1,0 +1,44 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/pentad-db/pentad/node/internal/member"
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store"
+)
+
+// openStore opens the store of the node. That of a node of a cluster holds nothing: a damaged one
+// is set aside, and made again.
+func (n *Node) openStore(ctx context.Context) (*store.Store, store.Report, error) {
+	if err := store.CheckFinished(n.opt.Store.Dir); err != nil {
+		return nil, store.Report{}, err
+	}
+	s, report, err := store.Open(ctx, n.opt.Store)
+	if !errors.As(err, new(*segment.CorruptError)) || n.opt.Cluster.TokenFile == "" ||
+		!errors.Is(member.CheckAlone(n.opt.Dir, false), member.ErrInCluster) {
+		return s, report, err
+	}
+	aside, failed := setAside(n.opt.Store.Dir)
+	if failed != nil {
+		return nil, report, errors.Join(err, failed)
+	}
+	n.log.Warn("the node's own store is damaged, set aside and made again: of a node of a "+
+		"cluster it holds no records, those are in its groups", "err", err, "dir", aside)
+	return store.Open(ctx, n.opt.Store)
+}
+
+// setAside gives a directory a name that is free.
+func setAside(dir string) (aside string, err error) {
+	for i := 1; ; i++ {
+		aside = fmt.Sprintf("%s.damaged-%d", dir, i)
+		if _, err := os.Lstat(aside); errors.Is(err, os.ErrNotExist) {
+			return aside, os.Rename(dir, aside)
+		} else if err != nil {
+			return aside, err
+		}
+	}
+}

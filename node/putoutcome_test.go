@@ -1,0 +1,254 @@
+package node
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/pentad-db/pentad/node/replica"
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+// putAnswer is what the JSON route says of a put.
+type putAnswer struct {
+	Written   int          `json:"written"`
+	Duplicate bool         `json:"duplicate"`
+	Detail    string       `json:"detail"`
+	Put       wire.Outcome `json:"put"`
+}
+
+// postLines posts a body of JSON lines, with an Idempotency-Key unless that is empty.
+func postLines(t *testing.T, n *Node, body, key string) (status int, out putAnswer) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
+		"http://"+n.Addr().String()+"/v1/records?type=i64", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if key != "" {
+		req.Header.Set("Idempotency-Key", key)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	if err == nil {
+		err = json.Unmarshal(text, &out)
+	}
+	if err != nil {
+		t.Fatal(err, string(text))
+	}
+	return resp.StatusCode, out
+}
+
+// devices are JSON lines, one for each of some devices of many groups.
+func devices(count int) string {
+	var lines strings.Builder
+	for i := range count {
+		fmt.Fprintf(&lines, `{"cid":1,"mid":%d,"moid":1,"cap":1,"value":%d}`+"\n", i<<8, i)
+	}
+	return lines.String()
+}
+
+func TestPutsWithAKeyAreStoredOnce(t *testing.T) {
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
+	n := openTest(t, Options{})
+	rows := func(want uint64) {
+		t.Helper()
+		if got, _, err := n.Count(t.Context(), &record.Query{}); got != want || err != nil {
+			t.Errorf("%d records, want %d, %v", got, want, err)
+		}
+	}
+	put := func(key string, duplicate bool) {
+		t.Helper()
+		status, out := postLines(t, n, devices(10), key)
+		if status != 200 || out.Written != 10 || out.Duplicate != duplicate {
+			t.Errorf("key %q: status %d, %+v", key, status, out)
+		}
+	}
+	put("order 7", false)
+	put("order 7", true)
+	rows(10)
+	put("meter-reader/41", false)
+	put("meter-reader/42", false)
+	put("meter-reader/41", true)
+	rows(30)
+	put("", false)
+	put("", false)
+	rows(50)
+	for _, count := range []int{9, 11} { // of a body that was corrected, say
+		status, out := postLines(t, n, devices(count), "order 7")
+		if status != 400 || !strings.Contains(out.Detail, "another body") {
+			t.Errorf("%d records under a key of 10: status %d, %+v", count, status, out)
+		}
+	}
+	rows(50)
+	for i := range 70 {
+		postLines(t, n, devices(1), fmt.Sprintf("old/%d", i))
+	}
+	status, out := postLines(t, n, devices(1), "old/0")
+	if status != 409 || out.Put.Unknown != "1" || out.Put.NotStored != "" {
+		t.Errorf("a stored record, under a key that is too old: status %d, %+v", status, out)
+	}
+	if status, _ := postLines(t, n, devices(1), strings.Repeat("x", maxKeyBytes+1)); status != 400 {
+		t.Errorf("a key that is too long: status %d", status)
+	}
+}
+
+func TestWhatIsKnownOfAPut(t *testing.T) {
+	w := store.WriterSeq{ID: [16]byte{0: 0xab, 15: 1}, Seq: 7}
+	again, err := parseKey(keyOf(w))
+	if err != nil || again != w {
+		t.Errorf("the key of %v is %q, that of %v, %v", w, keyOf(w), again, err)
+	}
+	p := putting{rows: 6, rest: new(record.Batch), writer: w}
+	e := p.fail(fmt.Errorf("group 3: %w", replica.ErrUnknown))
+	e.set([]uint32{1, 2, 5}, fateOf(e.Err, false))
+	e.set([]uint32{4}, fateOf(store.ErrOverloaded, false))
+	got, ok := toWire(&SourceError{Source: "here", Err: e}).Outcome()
+	want := wire.Outcome{Stored: "1,4", NotStored: "5", Unknown: "2-3,6", Key: keyOf(w)}
+	if !ok || got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if f := fateOf(store.ErrOverloaded, true); f != rowUnknown {
+		t.Errorf("what was sent before is %v", f)
+	}
+	if f := fateOf(store.ErrSequenceTooOld, false); f != rowUnknown {
+		t.Errorf("what has an old sequence is %v", f)
+	}
+	keyed := restOf(e, 2, 6, 9, true).toWire(func(row int) int { return row + 1 })
+	if o, _ := keyed.Outcome(); o.Stored != "1-3,6" || o.NotStored != "" ||
+		o.Unknown != "4-5,7-9" {
+		t.Errorf("of a body that may have been sent before: %+v", o)
+	}
+	rest := restOf(e, 2, 6, 9, false).toWire(func(row int) int { return 10 * (row + 1) })
+	if o, _ := rest.Outcome(); o.Stored != "10,20,30,60" || o.NotStored != "70,90" ||
+		o.Unknown != "40,50,80" {
+		t.Errorf("of a body: %+v", o)
+	}
+}
+
+// TestAPutOfSomeGroups: where half of the groups have no majority, the answer says of each record
+// whether it is stored, and sent again with the key of the answer each is stored once.
+func TestAPutOfSomeGroups(t *testing.T) {
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
+	c := openTogether(t, 5, 8)
+	const rows = 32
+	first, second := c.mostTogether()
+	c.stop(first)
+	c.stop(second)
+	var said putAnswer
+	c.until("a put has an answer", func() bool {
+		status, out := postLines(t, c.nodes[0], devices(rows), "")
+		said = out
+		return status == http.StatusServiceUnavailable || status == http.StatusOK
+	})
+	if said.Put.Key == "" || said.Put.Stored == "" {
+		t.Fatalf("without nodes %d and %d: %+v", first, second, said)
+	}
+	stored := c.linesThere()
+	eachLine(t, said.Put.Stored, func(line int) {
+		if stored[line] != 1 {
+			t.Errorf("line %d is stored, says the answer, and is there %d times", line,
+				stored[line])
+		}
+	})
+	eachLine(t, said.Put.NotStored, func(line int) {
+		if stored[line] != 0 {
+			t.Errorf("line %d is not stored, says the answer, and is there", line)
+		}
+	})
+	for _, i := range []int{first, second} {
+		c.nodes[i] = openTest(t, c.options[i])
+	}
+	c.until("the same put is answered", func() bool {
+		status, out := postLines(t, c.nodes[second], devices(rows), said.Put.Key)
+		return status == http.StatusOK && out.Written == rows
+	})
+	var count uint64
+	c.until("all is counted", func() bool {
+		var err error
+		count, _, err = dial(t, c.nodes[0]).Linearizable().Count(t.Context(), &record.Query{})
+		return err == nil
+	})
+	if count != rows {
+		t.Errorf("%d records after the put was sent again, want %d", count, rows)
+	}
+}
+
+// mostTogether returns two nodes, not the first, that have the most groups together: without them
+// these groups have no majority.
+func (c *nodesTogether) mostTogether() (first, second int) {
+	c.Helper()
+	v, most := c.nodes[0].member.Load().View(), 0
+	for i := 1; i < len(c.nodes); i++ {
+		for k := 1; k < i; k++ {
+			together := 0
+			for g := 1; g <= v.DataGroups(); g++ {
+				have := 0
+				for _, r := range v.Voters(uint32(g)) {
+					if r.Node == c.nodes[i].member.Load().Self() ||
+						r.Node == c.nodes[k].member.Load().Self() {
+						have++
+					}
+				}
+				together += have / 2
+			}
+			if together > most {
+				first, second, most = k, i, together
+			}
+		}
+	}
+	if most == 0 || most == v.DataGroups() {
+		c.Fatalf("%d of %d groups lie on two nodes", most, v.DataGroups())
+	}
+	return first, second
+}
+
+// linesThere counts the records of the groups that answer, by line of devices.
+func (c *nodesTogether) linesThere() map[int]int {
+	c.Helper()
+	out := map[int]int{}
+	_, err := c.nodes[0].Query(AllowPartial(c.Context()), &record.Query{},
+		func(b *record.Batch) error {
+			for i := range b.Len() {
+				out[int(b.MID[i]>>8)+1]++
+			}
+			return nil
+		})
+	if err != nil {
+		c.Fatal(err)
+	}
+	return out
+}
+
+// eachLine calls f with the numbers of ranges.
+func eachLine(t *testing.T, ranges string, f func(line int)) {
+	t.Helper()
+	for part := range strings.SplitSeq(ranges, ",") {
+		if part == "" {
+			continue
+		}
+		first, last, several := strings.Cut(part, "-")
+		from, err := strconv.Atoi(first)
+		to, err2 := from, error(nil)
+		if several {
+			to, err2 = strconv.Atoi(last)
+		}
+		if err := errors.Join(err, err2); err != nil {
+			t.Fatal(err)
+		}
+		for line := from; line <= to; line++ {
+			f(line)
+		}
+	}
+}

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package store
+
+import "errors"
+
+func powerChild(string) error { return errors.New("system calls are watched on Linux only") }

@@ -1,0 +1,113 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pentad-db/pentad/node/internal/health"
+	"github.com/pentad-db/pentad/node/segment"
+)
+
+const (
+	adviceRestart = "find out from the kernel's log what is wrong with the disk, then start the " +
+		"process again: it goes on from what is on disk"
+	adviceSpace = "free some space or enlarge the disk; it is tried again by itself"
+	adviceRetry = "it is tried again by itself, at least once a minute; if it stays, find out " +
+		"from the kernel's log what is wrong with the disk"
+)
+
+// Problems returns what is wrong with the store and stays wrong for longer than a request.
+func (s *Store) Problems() []health.Problem {
+	if s.closed.Load() { // it has none any more
+		return nil
+	}
+	var all []health.Problem
+	add := func(code, advice string, err error, notReady, restart bool) {
+		if err != nil {
+			all = append(all, health.Problem{Code: code, Message: err.Error(), Advice: advice,
+				NotReady: notReady, Restart: restart})
+		}
+	}
+	s.roomMu.Lock()
+	sealErr, releaseErr, full := s.sealErr, s.releaseErr, s.headBytes >= s.opt.HeadMax
+	s.roomMu.Unlock()
+	s.mergeMu.Lock()
+	mergeErr := s.mergeErr
+	s.mergeMu.Unlock()
+	if s.isLost() { // to end the process would lose what is in its memory
+		add("log_failed", adviceGone, s.log.Failure(), true, false)
+	} else {
+		add("log_failed", adviceRestart, s.log.Failure(), true, true)
+	}
+	add("store_failed", adviceRestart, s.failed.Err(), true, true)
+	add("manifest_failed", adviceRestart, s.manifest.failed.Err(), true, true)
+	_, lack := s.log.Lack()
+	add("disk_full", adviceSpace, lack, true, false)
+	if s.manifest.failed.Err() != nil || s.log.Failure() != nil {
+		return all // what follows from that would only hide it
+	}
+	add("seal_failed", retryAdvice(sealErr), sealErr, full, false)
+	add("log_kept", retryAdvice(releaseErr), releaseErr, false, false)
+	all = append(all, s.retentionProblems()...)
+	add("merge_failed", retryAdvice(mergeErr), mergeErr, false, false)
+	return append(all, s.damageProblems()...)
+}
+
+func retryAdvice(err error) string {
+	if segment.IsNoSpace(err) {
+		return adviceSpace
+	}
+	return adviceRetry
+}
+
+const (
+	// spaceRetryFirst and spaceRetryLast bound how long a store without space waits before it
+	// looks again, twice as long each time.
+	spaceRetryFirst = time.Second
+	spaceRetryLast  = 30 * time.Second
+	// spareBytes is how much must be free, besides what was refused last, before the log is tried
+	// again: else what little there is would be taken by the attempt.
+	spareBytes = 16 << 20
+)
+
+// spaceLoop ends a lack of space when there is room again, also while nothing is put: who sends
+// requests to nodes that are ready would never send the put that finds the room.
+func (s *Store) spaceLoop() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	wait := spaceRetryFirst
+	var again <-chan time.Time // nil while there is room
+	for {
+		select {
+		case <-s.log.Lacks():
+			if again == nil {
+				again = time.After(wait)
+			}
+			continue
+		case <-again:
+		case <-s.stop:
+			return
+		}
+		bytes, lack := s.log.Lack()
+		if lack == nil {
+			wait, again = spaceRetryFirst, nil
+			continue
+		}
+		wait = min(2*wait, spaceRetryLast)
+		again = time.After(wait)
+		if hasRoom(s.opt.Dir, bytes) {
+			_ = s.onCommitter(ctx, func() { _ = s.logPromise() }) // the log notes how it went
+		}
+	}
+}
+
+// hasRoom reports whether the disk has room for a flush of n bytes, or does not say.
+func hasRoom(dir string, n int64) bool {
+	var st unix.Statfs_t
+	if unix.Statfs(dir, &st) != nil || st.Bsize <= 0 {
+		return true
+	}
+	return st.Bavail >= uint64(n+spareBytes)/uint64(st.Bsize)
+}

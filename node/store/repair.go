@@ -1,0 +1,277 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+const (
+	lostDir  = "lost" // has what repairs of the log set aside
+	firstLog = "0000000001.log"
+)
+
+// RepairReport says what a repair of the log sets aside, or would.
+type RepairReport struct {
+	File    string // where the log cannot be read on; empty: there is nothing to repair
+	Offset  int64
+	Reason  string
+	Bytes   int64 // from there on, of this file and the newer ones
+	Flushes int   // of them that can be read
+	// Rows that can be read and that no segment holds, and their acqs. How many others there were
+	// is not known.
+	Rows                  int
+	FirstAcqNs, LastAcqNs int64
+	Aside                 []string // copies of the files, once it is done; a dump reads them
+}
+
+// RepairLog makes a store whose log is damaged one that opens, without what the log held from the
+// damage on. That was acknowledged: only where no backup and no replica has it is this the way.
+// With do false it only says what would be lost. The files are kept, in a directory beside the log.
+//
+// Errors: ErrLocked; ErrNoStore; *segment.CorruptError when it is not the log that is damaged;
+// those of the file system.
+func RepairLog(ctx context.Context, dir string, do bool) (RepairReport, error) {
+	r := &repair{ctx: ctx, dir: dir}
+	if _, err := os.Stat(filepath.Join(dir, manifestFile)); errors.Is(err, os.ErrNotExist) {
+		return r.report, fmt.Errorf("%s: %w", dir, ErrNoStore)
+	}
+	lock, err := lockDir(dir)
+	if err != nil {
+		return r.report, err
+	}
+	defer func() { _ = lock.Close() }() // it is empty
+	if r.manifest, _, err = openManifest(dir, 1, ""); err != nil {
+		return r.report, err
+	}
+	defer func() { _ = r.manifest.close() }() // what was written is synced
+	if err = r.find(); err == nil && do && r.report.File != "" {
+		err = r.cut()
+	}
+	if err != nil {
+		return r.report, fmt.Errorf("repair the log of %s: %w", dir, err)
+	}
+	return r.report, nil
+}
+
+// repair is one run.
+type repair struct {
+	ctx      context.Context
+	dir      string
+	manifest *manifest
+	report   RepairReport
+	oldest   string   // file of the log; empty: there is none
+	files    []string // of the log, from the damaged one on
+	sequence uint64   // of the last flush that stays
+	heldNs   int64    // acqs below are in flushes that stay, or in segments
+	sealed   []uint64 // per shard the index up to which segments hold everything
+	batch    record.Batch
+}
+
+// find looks for the first place from which on the log cannot be read.
+func (r *repair) find() error {
+	r.sealed = make([]uint64, 2*r.manifest.shards)
+	for _, meta := range r.manifest.live {
+		r.sealed[meta.Shard] = max(r.sealed[meta.Shard], meta.LastIndex)
+	}
+	names, err := filepath.Glob(filepath.Join(r.dir, logDir, "*"))
+	if err != nil {
+		return err
+	}
+	if len(names) > 0 {
+		r.oldest = names[0]
+	}
+	before := uint64(0)
+	if len(names) == 0 && r.manifest.logFrom != 0 {
+		r.found(&segment.CorruptError{File: filepath.Join(r.dir, logDir),
+			Reason: "all log files are missing"})
+	}
+	for i, path := range names {
+		number, ok := segment.ParseLogName(path)
+		switch {
+		case !ok:
+			return fmt.Errorf("%s is not a log file; move it away", path)
+		case r.report.File == "" && r.gap(before, number):
+			r.found(&segment.CorruptError{File: path, Reason: "files before it are missing"})
+		}
+		before = number
+		if err := r.file(path, i == len(names)-1); err != nil {
+			return err
+		}
+	}
+	if r.report.File == "" && r.sequence < r.manifest.flush {
+		r.report.File = filepath.Join(r.dir, logDir)
+		if len(names) > 0 {
+			r.report.File = names[len(names)-1]
+		}
+		r.report.Reason = fmt.Sprintf("the log ends at flush %d, and flush %d was durable",
+			r.sequence, r.manifest.flush)
+	}
+	return r.ctx.Err()
+}
+
+// gap reports whether files are missing between two, or with before 0 in front of the first.
+func (r *repair) gap(before, number uint64) bool {
+	if before == 0 {
+		return r.manifest.logFrom != 0 && number > r.manifest.logFrom
+	}
+	return number != before+1
+}
+
+func (r *repair) found(d *segment.CorruptError) {
+	r.report.File, r.report.Offset, r.report.Reason = d.File, d.Offset, d.Reason
+}
+
+// file reads a file: up to the first damage it stays, what follows is counted.
+func (r *repair) file(path string, newest bool) error {
+	size := int64(0)
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	visit := func(f *segment.LogFlush, damage *segment.CorruptError) error {
+		switch {
+		case damage != nil && r.report.File == "":
+			r.found(damage)
+		case damage != nil:
+		case r.report.File == "" && r.sequence != 0 && f.Sequence != r.sequence+1:
+			r.found(&segment.CorruptError{File: path, Offset: f.Offset, Reason: fmt.Sprintf(
+				"flush %d follows flush %d", f.Sequence, r.sequence)})
+			r.lose(f)
+		case r.report.File == "":
+			r.sequence, size = f.Sequence, f.Offset+f.Bytes
+			r.keep(f)
+		default:
+			r.lose(f)
+		}
+		return r.ctx.Err()
+	}
+	tail, torn, err := segment.ReadLogFile(path, -1, visit)
+	if err != nil {
+		return err
+	}
+	if opens := torn && newest && r.sequence >= r.manifest.flush; tail != nil && !opens &&
+		r.report.File == "" {
+		r.found(tail)
+	}
+	if r.report.File != "" {
+		r.files = append(r.files, path)
+		r.report.Bytes += info.Size() - size
+	}
+	return nil
+}
+
+// keep notes up to which acq the log is whole with a flush that stays.
+func (r *repair) keep(f *segment.LogFlush) {
+	for i := range f.Entries {
+		e := &f.Entries[i]
+		var h segment.RowsHeader
+		switch {
+		case e.Kind == entryClock:
+			if ns, _, err := parseClockEntry(e.Data); err == nil {
+				r.heldNs = max(r.heldNs, ns)
+			}
+		case e.Kind == entryRows && segment.ParseRowsEntry(e.Data, &h, &r.batch) == nil:
+			r.heldNs = max(r.heldNs, givenUntil(&h, &r.batch))
+		}
+	}
+}
+
+// lose counts a flush that can be read and is set aside.
+func (r *repair) lose(f *segment.LogFlush) {
+	r.report.Flushes++
+	for i := range f.Entries {
+		e := &f.Entries[i]
+		var h segment.RowsHeader
+		if e.Kind != entryRows || segment.ParseRowsEntry(e.Data, &h, &r.batch) != nil ||
+			int(e.Shard) < len(r.sealed) && e.Index <= r.sealed[e.Shard] {
+			continue
+		}
+		n := r.batch.Len()
+		if r.report.Rows += n; r.report.FirstAcqNs == 0 {
+			r.report.FirstAcqNs = h.FirstAcqNs
+		}
+		r.report.LastAcqNs = max(r.report.LastAcqNs, h.FirstAcqNs+int64(n)-1)
+	}
+}
+
+// cut sets aside what is found. The order lets a repair that was cut short be done again: copies
+// first, then the newest files go, then the damaged one is cut, and in the end the manifest says
+// where the log ends now.
+func (r *repair) cut() error {
+	aside := filepath.Join(r.dir, lostDir)
+	if err := makeDir(aside); err != nil {
+		return err
+	}
+	for _, path := range r.files {
+		to := filepath.Join(aside, filepath.Base(path))
+		if err := copyAside(path, to); err != nil {
+			return err
+		}
+		r.report.Aside = append(r.report.Aside, to)
+	}
+	for _, path := range slices.Backward(r.files) {
+		var err error
+		if path == r.report.File && (r.report.Offset > 0 || path == r.oldest) {
+			err = cutFile(path, r.report.Offset) // a log is never without a file
+		} else if err = os.Remove(path); err == nil {
+			err = syncDir(filepath.Dir(path))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	from, ok := segment.ParseLogName(r.oldest)
+	if !ok {
+		from = 1
+		if err := makeDir(filepath.Join(r.dir, logDir)); err != nil {
+			return err
+		}
+		if err := replaceFile(filepath.Join(r.dir, logDir, firstLog), nil); err != nil {
+			return err
+		}
+	}
+	// Events and segments that stay may be newer than what is lost.
+	r.manifest.beginTimeline(r.heldNs)
+	return r.manifest.append(edit{LogCut: &r.sequence, LogFrom: from})
+}
+
+func cutFile(path string, size int64) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Truncate(size), f.Sync(), f.Close())
+}
+
+// copyAside makes a durable copy of a file; one that is there, of another size, is of an earlier
+// repair and is kept.
+func copyAside(from, to string) error {
+	src, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = src.Close() }() // only read
+	for n := 1; ; n++ {
+		if _, err := os.Stat(to); errors.Is(err, os.ErrNotExist) {
+			break
+		}
+		to = fmt.Sprintf("%s.%d", to, n)
+	}
+	dst, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(dst, src)
+	if err = errors.Join(err, dst.Sync(), dst.Close()); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(to))
+}

@@ -1,0 +1,172 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/pentad-db/pentad/node/segment"
+)
+
+// verifyOthers reads the files that are no segments: MANIFEST, WRITERS and the log. All that they
+// hold is in memory, so they are written again where they are damaged, but for those of a replica,
+// which is replaced as a whole.
+func (s *Store) verifyOthers(c *checker) error {
+	s.forgetOther()
+	before := c.report.Damages
+	if err := s.readOthers(c); err != nil {
+		return err
+	}
+	if c.report.Damages == before || s.replicated {
+		return nil
+	}
+	if err := s.writeOthers(c.ctx); err != nil {
+		c.report.Notes = append(c.report.Notes, fmt.Sprintf(
+			"what is damaged could not be written again from memory: %v", err))
+		return c.ctx.Err()
+	}
+	again := newChecker(c.ctx, CheckOptions{})
+	again.shards = c.shards
+	err := s.readOthers(again)
+	if err == nil && again.report.Damages == 0 {
+		s.noteMended()
+		c.report.Notes = append(c.report.Notes,
+			"damaged files other than segments were written again from memory: nothing is lost")
+	}
+	return err
+}
+
+func (s *Store) readOthers(c *checker) error {
+	if err := s.verifyManifest(c); err != nil {
+		return err
+	}
+	if err := s.verifyWriters(c); err != nil {
+		return err
+	}
+	return s.verifyLog(c)
+}
+
+func (s *Store) verifyManifest(c *checker) error {
+	name := filepath.Join(s.opt.Dir, manifestFile)
+	s.manifestMu.Lock() // half a line is no damage
+	data, err := os.ReadFile(name)
+	number := s.manifest.number
+	s.manifestMu.Unlock()
+	if errors.Is(err, os.ErrNotExist) {
+		c.damaged(name, 0, "the file is missing")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	m, err := c.manifestText(name, data)
+	if m != nil && m.number != number {
+		c.damaged(name, int64(len(data)), "it ends with line %d, and %d were written", m.number,
+			number)
+	}
+	return err
+}
+
+func (s *Store) verifyWriters(c *checker) error {
+	s.manifestMu.Lock() // it is replaced under it
+	defer s.manifestMu.Unlock()
+	name := filepath.Join(s.opt.Dir, writersFile)
+	err := c.writersFile(name)
+	if !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if s.manifest.clockNs != 0 {
+		c.damaged(name, 0, "the file is missing")
+	}
+	return nil
+}
+
+func (s *Store) verifyLog(c *checker) error {
+	l := &logCheck{checker: c}
+	files := s.log.Files()
+	numbers := slices.Sorted(maps.Keys(files))
+	for i, number := range numbers {
+		if s.closed.Load() {
+			return ErrClosed
+		}
+		err := l.file(s.log.Path(number), files[number], i == len(numbers)-1)
+		if errors.Is(err, os.ErrNotExist) && s.logHas(number) {
+			c.damaged(s.log.Path(number), 0, "the file is missing")
+		} else if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// logHas reports whether a file of the log is still needed.
+func (s *Store) logHas(number uint64) bool {
+	s.manifestMu.Lock() // files are not removed meanwhile
+	defer s.manifestMu.Unlock()
+	_, ok := s.log.Files()[number]
+	return ok
+}
+
+// writeOthers writes all files but the segments again, and moves what is in the log to segments, so
+// that its files go.
+func (s *Store) writeOthers(ctx context.Context) error {
+	if err := s.rewriteManifest(); err != nil {
+		return err
+	}
+	return s.Seal(ctx)
+}
+
+func (s *Store) rewriteManifest() error {
+	s.manifestMu.Lock()
+	defer s.manifestMu.Unlock()
+	if err := s.manifest.rewrite(filepath.Join(s.opt.Dir, manifestFile)); err != nil {
+		return err
+	}
+	e, err := s.saveAnswers()
+	if err != nil {
+		return err
+	}
+	return s.manifest.append(e)
+}
+
+// rewrite replaces the file of the manifest by one line that stands for all.
+func (m *manifest) rewrite(name string) error {
+	if err := m.failure(); err != nil {
+		return err
+	}
+	text := m.snapshot()
+	if err := replaceFile(name, text); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_APPEND, 0o644)
+	if err != nil {
+		return m.fail(err)
+	}
+	_ = m.file.Close() // what was written to it is in the new one
+	m.file, m.size = f, int64(len(text))
+	return nil
+}
+
+// noteFound remembers damage that reading a file has found.
+func (s *Store) noteFound(d Damage) {
+	if filepath.Ext(d.File) == segmentSuffix {
+		_ = s.noteDamage(corrupt(d.File, d.Offset, d.Reason))
+		return
+	}
+	s.noteOther(d)
+}
+
+// noteMended says of the damage of other files that they were written again.
+func (s *Store) noteMended() {
+	s.damaged.mu.Lock()
+	defer s.damaged.mu.Unlock()
+	for i, d := range s.damaged.other {
+		s.damaged.other[i] = &segment.CorruptError{File: d.File, Offset: d.Offset,
+			Reason: d.Reason + "; it was written again from memory"}
+	}
+	s.damaged.mended = true
+}
