@@ -86,8 +86,9 @@ func TestHorizonBesideClose(t *testing.T) {
 
 // TestHorizonsShareAPromise: those who ask at the same time do not each wait for a sync of theirs.
 func TestHorizonsShareAPromise(t *testing.T) {
-	wall, asked := time.Now().UnixNano(), atomic.Int64{}
-	s := openTest(t, Options{Now: func() int64 { asked.Add(1); return wall }})
+	var wall, asked atomic.Int64
+	wall.Store(time.Now().UnixNano())
+	s := openTest(t, Options{Now: func() int64 { asked.Add(1); return wall.Load() }})
 	mustPut(t, s, batchOf(record.Key{MID: 1}), WriterSeq{})
 	busy, free := make(chan struct{}), make(chan struct{})
 	var wg sync.WaitGroup
@@ -97,13 +98,13 @@ func TestHorizonsShareAPromise(t *testing.T) {
 		}
 	})
 	<-busy
-	wall += int64(time.Hour)
+	wall.Add(int64(time.Hour))
 	const readers = 20
 	before, bytes := asked.Load(), s.log.Stats().Bytes
 	for range readers {
 		wg.Go(func() {
-			if h, err := s.Horizon(t.Context()); err != nil || h < wall {
-				t.Errorf("horizon %d at %d, %v", h, wall, err)
+			if h, err := s.Horizon(t.Context()); err != nil || h < wall.Load() {
+				t.Errorf("horizon %d at %d, %v", h, wall.Load(), err)
 			}
 		})
 	}

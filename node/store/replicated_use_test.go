@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -113,9 +114,10 @@ func TestReplicaWakesFeeds(t *testing.T) {
 
 // A retention of a replica takes steps when its log says so, whatever the replica's clock does.
 func TestReplicaSteps(t *testing.T) {
-	now := 10 * hour
+	var clock atomic.Int64
+	clock.Store(10 * hour)
 	s := openTest(t, Options{Group: testGroup, retainEvery: time.Millisecond,
-		Now: func() int64 { return now }, monotonic: func() int64 { return now }})
+		Now: clock.Load, monotonic: clock.Load})
 	set, err := AppendRetention(nil, Retention{MaxAcqAgeNs: hour})
 	if err != nil {
 		t.Fatal(err)
@@ -127,6 +129,7 @@ func TestReplicaSteps(t *testing.T) {
 			t.Errorf("%s: due %v", what, got)
 		}
 		if got {
+			now := clock.Load()
 			if out := apply(t, s, now, step); out[0].AcqNs < now {
 				t.Errorf("the step is %+v", out[0])
 			}
@@ -139,10 +142,10 @@ func TestReplicaSteps(t *testing.T) {
 		}
 	}
 	f("no policy", false, 0)
-	apply(t, s, now-1, putOf(t, 1), set)
+	apply(t, s, clock.Load()-1, putOf(t, 1), set)
 	f("set", true, 1)
 	f("a moment later", false, 1)
-	now += 2 * hour
+	clock.Add(2 * hour)
 	f("two hours later", true, 0)
 	f("after the step", false, 0)
 }

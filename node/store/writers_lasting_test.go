@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,8 +14,9 @@ import (
 // TestLastingWriter: a writer that lasts gets its answer after months, from the log and from
 // WRITERS, and only the answer to its newest batch; another is forgotten.
 func TestLastingWriter(t *testing.T) {
-	now := int64(time.Hour)
-	opt := Options{Dir: t.TempDir(), Now: func() int64 { return now }}
+	var clock atomic.Int64
+	clock.Store(int64(time.Hour))
+	opt := Options{Dir: t.TempDir(), Now: clock.Load}
 	s := openTest(t, opt)
 	lasting, other := [16]byte{'e', 'd', 'g', 'e', 1}, [16]byte{'e', 'd', 'g', 1}
 	put := func(id [16]byte, seq uint64) (PutResult, error) {
@@ -47,7 +49,7 @@ func TestLastingWriter(t *testing.T) {
 	if res, err := put(other, 2); err != nil || !res.Duplicate {
 		t.Fatalf("another writer's older batch: %+v, %v", res, err)
 	}
-	now += 90 * int64(24*time.Hour)
+	clock.Add(90 * int64(24*time.Hour))
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +58,7 @@ func TestLastingWriter(t *testing.T) {
 	if err := s.Settle(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s.writers.expire(now)
+	s.writers.expire(clock.Load())
 	again("after others were forgotten")
 	if res, err := put(other, 3); err != nil || res.Duplicate {
 		t.Fatalf("a writer that was silent for months is known: %+v, %v", res, err)
