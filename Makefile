@@ -10,7 +10,7 @@ BENCH       := cd bench && # a module of its own: what it compares with is not p
 
 .PHONY: help build demo test test-long race lint check bench bench-quick bench-spread bench-full bench-thesis \
 	bench-thesis-full bench-daily bench-underload bench-growth bench-resident bench-cold bench-bars \
-	bench-plugins bench-cluster bench-peers bench-micro bench-compare profile fuzz fuzz-long sim crash guests guests-verify guests-verify-c clean
+	bench-plugins bench-neighbours bench-cluster bench-peers bench-micro bench-compare profile fuzz fuzz-long sim crash guests guests-verify guests-verify-c clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -122,6 +122,9 @@ bench-bars: ## hold bench/out/run.json, which make bench leaves, against what is
 
 bench-cluster: build ## three replicas on one machine, a cluster beside a node, outages, the simulator
 	$(BENCH) $(GO) run . cluster $(BENCH_FLAGS)
+
+bench-neighbours: build ## small questions of a tenant beside long ones of another
+	$(BENCH) $(GO) run . neighbours $(BENCH_FLAGS)
 
 bench-plugins: build ## plugins against the same loops in Go, and what hostile ones cost others
 	$(BENCH) $(GO) run . plugins $(BENCH_FLAGS)

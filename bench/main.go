@@ -36,8 +36,8 @@ func root(out io.Writer) *cobra.Command {
 	c.AddCommand(quickCommand(out), runCommand(out), profileCommand(out),
 		reportCommand(out), compareCommand(out), spreadCommand(out), underloadCommand(out),
 		growthCommand(out), residentCommand(out), openedCommand(os.Stdin, out),
-		coldCommand(out), barsCommand(out), pluginsCommand(out), feedCommand(out),
-		clusterCommand(out))
+		coldCommand(out), barsCommand(out), pluginsCommand(out), neighboursCommand(out),
+		feedCommand(out), clusterCommand(out))
 	return c
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/places"
+	"github.com/pentad-db/pentad/node/internal/turns"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/valyala/fasthttp"
 )
@@ -54,26 +55,34 @@ func withAdmission(ctx context.Context, a *admission) context.Context {
 	return context.WithValue(ctx, admissionKey{}, a)
 }
 
-// enter takes a place for a question, which leave gives back, unless it was given one. It may wait
-// some seconds.
+// enter takes a place for a question, which leave gives back, unless it was given one, and begins
+// its turns at the processors. It may wait some seconds.
 //
 // Errors: errClosing; places.ErrFull; places.ErrLate; the cause of ctx.
-func (n *Node) enter(ctx context.Context, cids record.RangeSet) (leave func(), err error) {
+func (n *Node) enter(
+	ctx context.Context, cids record.RangeSet,
+) (inTurn context.Context, leave func(), err error) {
 	if n.closing.Load() {
-		return nil, errClosing
+		return nil, nil, errClosing
 	}
+	asker := askerOf(cids)
 	if ctx.Value(admissionKey{}) != nil {
-		return func() {}, nil
+		q := n.turns.Begin(asker)
+		return turns.With(ctx, q), q.End, nil
 	}
-	place, err := n.placesOf(ctx).Take(ctx, askerOf(cids))
+	place, err := n.placesOf(ctx).Take(ctx, asker)
 	if err == nil && n.closing.Load() {
 		place.Give()
 		err = errClosing
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return place.Give, nil
+	q := n.turns.Begin(asker)
+	return turns.With(ctx, q), func() {
+		q.End()
+		place.Give()
+	}, nil
 }
 
 // placesOf returns the places that a question takes one of.

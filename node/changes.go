@@ -176,6 +176,13 @@ func (n *Node) readSlice(
 		return false, err
 	}
 	defer place.Give()
+	turn := n.turns.BeginLong(askChanges)
+	defer turn.End()
+	stint := turn.Start()
+	defer stint.Stop()
+	if err := stint.Pause(ctx); err != nil {
+		return false, err
+	}
 	more, err = feed.Read(ctx, slice)
 	if err == nil && len(modules) > 0 && slice.Rows.Len() > 0 {
 		if err = n.filterSlice(ctx, q, modules, slice); err != nil {

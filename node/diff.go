@@ -18,7 +18,7 @@ import (
 func (n *Node) Diff(
 	ctx context.Context, ask *record.Diff, emit func(d *record.Differences) error,
 ) (wire.End, error) {
-	leave, err := n.enter(ctx, ask.Box[record.CID])
+	ctx, leave, err := n.enter(ctx, ask.Box[record.CID])
 	if err != nil {
 		return wire.End{}, err
 	}
@@ -72,7 +72,7 @@ func (s *server) checkMoments(ctx *fasthttp.RequestCtx, ask *record.Diff) error 
 
 // Versions returns every version of the readings in a box; see [store.Store.Versions].
 func (n *Node) Versions(ctx context.Context, box *record.Box) ([]record.Version, wire.End, error) {
-	leave, err := n.enter(ctx, box[record.CID])
+	ctx, leave, err := n.enter(ctx, box[record.CID])
 	if err != nil {
 		return nil, wire.End{}, err
 	}

@@ -129,6 +129,11 @@ func (r rooms) collectRequests(count, gauge func(name, help string, v float64)) 
 		float64(places.Paused+asked.Paused))
 	count("queries_refused_total", "Questions refused as the queue was full, or nothing ended.",
 		float64(places.Refused+asked.Refused))
+	turns := r.node.turns.Stats()
+	gauge("queries_long", "Questions that take turns at the processors: of more than 2 ms.",
+		float64(turns.Long))
+	gauge("queries_turns_waiting", "Goroutines of these that wait for their turn.",
+		float64(turns.Waiting))
 	sorts := r.node.spill.Stats()
 	gauge("sort_memory_bytes", "Memory of answers that are being ordered.",
 		float64(sorts.MemoryBytes))

@@ -27,6 +27,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/memory"
 	"github.com/pentad-db/pentad/node/internal/places"
 	"github.com/pentad-db/pentad/node/internal/spill"
+	"github.com/pentad-db/pentad/node/internal/turns"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/wasmhost"
@@ -145,6 +146,7 @@ type Node struct {
 	queries       *places.Places // one is taken while a question runs
 	asked         *places.Places // likewise, of questions of other nodes
 	readers       chan struct{}  // of changes, which take half of those places at most
+	turns         *turns.Turns   // of questions at the processors
 	// wideQueries counts queries of several tenants, which have no owner else.
 	wideQueries atomic.Uint64
 	puts        chan struct{}
@@ -177,6 +179,7 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	}
 	n := &Node{opt: opt, log: opt.Logger, queries: opt.newPlaces(), asked: opt.newPlaces(),
 		readers: make(chan struct{}, max(1, opt.MaxQueries/2)),
+		turns:   turns.New(runtime.GOMAXPROCS(0)),
 		puts:    make(chan struct{}, opt.MaxPuts), verifying: make(chan struct{}, 1),
 		hedges: hedging{silence: silence, goneAfter: goneAfter},
 		spill:  spill.New(filepath.Join(opt.Dir, "spill"), opt.ResultBytes),

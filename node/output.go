@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/pentad-db/pentad/node/internal/spill"
+	"github.com/pentad-db/pentad/node/internal/turns"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -112,9 +113,11 @@ func (o *output) finish(ctx context.Context) error {
 	if o.sorter == nil {
 		return nil
 	}
+	stint := turns.Of(ctx).Start()
+	defer stint.Stop()
 	return o.sorter.Each(ctx, func(b *record.Batch) error {
 		o.rows += uint64(b.Len())
-		return o.emit(b)
+		return cmp.Or(o.emit(b), stint.Pause(ctx))
 	})
 }
 

@@ -111,7 +111,7 @@ func (n *Node) begin(
 	if err := q.Normalize(); err != nil {
 		return ctx, nil, err
 	}
-	leave, err = n.enter(ctx, q.Box[record.CID])
+	ctx, leave, err = n.enter(ctx, q.Box[record.CID])
 	if err != nil {
 		return ctx, nil, err
 	}

@@ -20,7 +20,7 @@ import (
 func (n *Node) Digest(
 	ctx context.Context, box record.Box, cuts []int64, rows uint64,
 ) (slices []store.Digest, purgedAcqNs int64, err error) {
-	leave, err := n.enter(ctx, box[record.CID])
+	ctx, leave, err := n.enter(ctx, box[record.CID])
 	if err != nil {
 		return nil, 0, err
 	}

@@ -43,7 +43,7 @@ func rooms() map[string][]string {
 		"node/store": {"sdk/record", "index", "node/segment", "node/internal/lines",
 			"node/internal/clock", "node/internal/health", "node/internal/inplace",
 			"node/internal/kept", "node/internal/memory", "node/internal/slots",
-			"golang.org/x/sys", "github.com/zeebo/xxh3"},
+			"node/internal/turns", "golang.org/x/sys", "github.com/zeebo/xxh3"},
 		"node/internal/catalog": {"sdk/record", "sdk/plugin", "node/internal/health",
 			"node/internal/lines", "node/segment"},
 		"node/internal/cursors": {"node/internal/catalog", "node/internal/health",

@@ -152,6 +152,9 @@ func (w *worker) open(seg *segmentScan, c index.Candidate) (*index.BlockInfo, er
 func (w *worker) openAs(
 	seg *segmentScan, c index.Candidate, b *segment.Block,
 ) (*index.BlockInfo, error) {
+	if err := w.step(); err != nil {
+		return nil, err
+	}
 	w.block = b
 	info, err := seg.openBlock(c.Block, b, w.copies || w.scan != nil && w.scan.verify)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/internal/turns"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -352,6 +353,8 @@ func (sc *scan) work(all []*worker, newTaker func(worker int) (Taker, error)) er
 	}
 	var next [1]atomic.Int64
 	var stopped atomic.Bool
+	all[0].stint = turns.Of(sc.ctx).Start()
+	defer all[0].stint.Stop()
 	if err := all[0].employ(newTaker, &stopped); err != nil {
 		return err
 	}
@@ -385,8 +388,11 @@ func (sc *scan) workTogether(
 	sc.store.together.Add(1)
 	defer sc.store.together.Add(-1)
 	errs := make([]error, len(all))
+	question := turns.Of(sc.ctx)
 	work := func(i int) {
 		w := all[i]
+		w.stint = question.Start()
+		defer w.stint.Stop()
 		errs[i] = segment.Guard(func() error {
 			if allTaken.Load() { // as it woke late
 				return nil

@@ -1,9 +1,11 @@
 package store
 
 import (
+	"cmp"
 	"sync/atomic"
 
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/internal/turns"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -26,6 +28,8 @@ type doing struct {
 	away     bool           // the last of devs is held elsewhere
 	searched bool           // devices can be searched for
 	block    *segment.Block // that is open
+	stint    turns.Stint    // of the question that is worked at, if it takes turns
+	steps    int            // blocks opened, see step
 
 	rows, blocks, inside, examined, headRows, bytes, hidden, parts, known uint64
 
@@ -230,6 +234,18 @@ func (w *worker) scanBlocks(t *task, candidates []index.Candidate, hold bool) er
 	return nil
 }
 
+// stepBlocks is after how many blocks a worker looks whether it is still its turn: to look at the
+// clock takes as long as opening the tenth of a small one.
+const stepBlocks = 16
+
+// step is called for each block; merges take no turns.
+func (w *worker) step() error {
+	if w.steps++; w.steps%stepBlocks != 0 || w.scan == nil {
+		return nil
+	}
+	return w.stint.Pause(w.scan.ctx)
+}
+
 // flush hands the gathered rows to the sink.
 func (w *worker) flush() error {
 	n := w.batch.Len()
@@ -242,7 +258,7 @@ func (w *worker) flush() error {
 	if w.lent.end(&w.batch) {
 		w.to.Room = nil // it is too small
 	}
-	return err
+	return cmp.Or(err, w.stint.Pause(w.scan.ctx))
 }
 
 // lent is memory of a taker in which the payloads of a batch are put together.
