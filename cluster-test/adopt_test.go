@@ -104,10 +104,15 @@ func (g *growing) load(do func()) {
 		wg.Go(func() { w.write(ctx, g.T, g.addrs) })
 	}
 	wg.Go(func() { g.reader.follow(ctx, g.T, g.addrs, record.Acq.Max()) })
-	before := g.writers[0].acked.Load()
+	var before []uint64
+	for _, w := range g.writers {
+		before = append(before, w.acked.Load())
+	}
 	do()
-	for g.writers[0].acked.Load() < before+5 && !g.Failed() { // a slow machine takes longer
-		pause(g.T, 50*time.Millisecond)
+	for i, w := range g.writers {
+		for w.acked.Load() < before[i]+5 && !g.Failed() { // a slow machine takes longer
+			pause(g.T, 50*time.Millisecond)
+		}
 	}
 	cancel()
 	wg.Wait()

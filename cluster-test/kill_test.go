@@ -153,11 +153,23 @@ func build(t *testing.T, flags ...string) string {
 	return bin
 }
 
-// freeAddress returns one that nobody listens on now, with a port that connections do not get.
+// freeAddress returns one that nobody listens on now, with a port that connections do not get. It is
+// marked as freeaddr of the nodes' tests does, so that no other test gets it before it is used.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	for {
-		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", 10_000+rand.IntN(20_000)))
+		port := 10_000 + rand.IntN(20_000)
+		path := filepath.Join(os.TempDir(), fmt.Sprint("pentad-test-port-", port))
+		mark, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL, 0o600)
+		if errors.Is(err, os.ErrExist) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = mark.Close() // empty
+		t.Cleanup(func() { _ = os.Remove(path) })
+		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port))
 		if errors.Is(err, syscall.EADDRINUSE) {
 			continue
 		}

@@ -58,10 +58,10 @@ func newLonely(t *testing.T) *lonely {
 // add opens a node; the zero config is of a stand-alone one.
 func (l *lonely) add(config cluster.Config) *Node {
 	l.Helper()
-	opt := Options{Dir: l.TempDir(), Cluster: config, Store: store.Options{SealRows: 700},
-		Fail: func(err error) { l.Errorf("the node must end: %v", err) }}
+	opt := Options{Dir: l.TempDir(), Listen: freeaddr.New(l.T), Cluster: config,
+		Store: store.Options{SealRows: 700},
+		Fail:  func(err error) { l.Errorf("the node must end: %v", err) }}
 	n := openTest(l.T, opt)
-	opt.Listen = n.Addr().String()
 	l.nodes, l.options = append(l.nodes, n), append(l.options, opt)
 	return n
 }

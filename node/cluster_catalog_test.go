@@ -66,11 +66,10 @@ func (c *nodesTogether) size(n *Node, ref string, rows uint64) (size int) {
 func (c *nodesTogether) addNode() *Node {
 	c.Helper()
 	opt := c.options[1]
-	opt.Dir, opt.Listen = c.TempDir(), "127.0.0.1:0"
+	opt.Dir, opt.Listen = c.TempDir(), freeaddr.New(c.T)
 	opt.Cluster.RaftBind, opt.Cluster.Bind = freeaddr.New(c.T), freeaddr.New(c.T)
 	opt.Cluster.Zone = fmt.Sprint("z", len(c.nodes))
 	n := openTest(c.T, opt)
-	opt.Listen = n.Addr().String()
 	c.nodes, c.options = append(c.nodes, n), append(c.options, opt)
 	c.until("the new node knows the cluster", func() bool {
 		v := n.member.Load().View()

@@ -23,11 +23,10 @@ func (c *nodesTogether) join(zone string) *Node {
 	opt := c.options[0]
 	seed := opt.Cluster.Bind
 	opt.Cluster.Init, opt.Cluster.Groups, opt.Cluster.Join = false, 0, []string{seed}
-	opt.Dir, opt.Listen = c.TempDir(), "127.0.0.1:0"
+	opt.Dir, opt.Listen = c.TempDir(), freeaddr.New(c.T)
 	opt.Cluster.RaftBind, opt.Cluster.Bind = freeaddr.New(c.T), freeaddr.New(c.T)
 	opt.Cluster.Zone = zone
 	n := openTest(c.T, opt)
-	opt.Listen = n.Addr().String()
 	c.nodes, c.options = append(c.nodes, n), append(c.options, opt)
 	return n
 }

@@ -48,7 +48,7 @@ func openTogetherWith(
 	}
 	first := freeaddr.New(t)
 	for i := range nodes {
-		opt := Options{Dir: t.TempDir(), Listen: "127.0.0.1:0", Cluster: cluster.Config{
+		opt := Options{Dir: t.TempDir(), Listen: freeaddr.New(t), Cluster: cluster.Config{
 			TokenFile: file, RaftBind: freeaddr.New(t), Bind: freeaddr.New(t),
 			Zone: fmt.Sprint("z", i)}, Store: store.Options{SealRows: 5000},
 			Fail: func(err error) { t.Errorf("node %d must end: %v", i, err) }}
@@ -63,7 +63,6 @@ func openTogetherWith(
 		}
 		change(&opt)
 		n := openTest(t, opt)
-		opt.Listen = n.Addr().String()
 		c.nodes, c.options = append(c.nodes, n), append(c.options, opt)
 	}
 	c.until("all groups have their replicas", func() bool { return c.settled(min(nodes, 3)) })
@@ -218,7 +217,7 @@ func (c *nodesTogether) refusesWhatOnlyOneCan() {
 // stop ends a node without a word to the others that it could take back.
 func (c *nodesTogether) stop(i int) {
 	c.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	if err := c.nodes[i].Close(ctx); err != nil && !errors.Is(err, errClosing) {
 		c.Fatal(err)

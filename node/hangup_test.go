@@ -65,7 +65,7 @@ func TestHangUpOnAnswer(t *testing.T) {
 	conn, peer := connected(t)
 	begun, ended := make(chan struct{}), make(chan error, 1)
 	a := &answer{server: n.server, conn: conn,
-		asked: scope{groups: []int{0}, within: 20 * time.Second},
+		asked: scope{groups: []int{0}, within: 5 * time.Minute},
 		produce: func(rc context.Context, _ *bufio.Writer) error {
 			close(begun)
 			<-rc.Done()

@@ -35,7 +35,7 @@ func openTest(t *testing.T, opt Options) *Node {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 		defer cancel()
 		if err := n.Close(ctx); err != nil && !errors.Is(err, errClosing) {
 			t.Error(err)

@@ -60,7 +60,7 @@ func TestShutdownUnderLoad(t *testing.T) {
 		})
 	}
 	warm.Wait()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	if err := n.Close(ctx); err != nil {
 		t.Fatal(err)
@@ -127,7 +127,7 @@ func TestCloseGivesUp(t *testing.T) {
 	began := time.Now()
 	err := n.Close(ctx)
 	close(closed)
-	if took := time.Since(began); took > 20*time.Second {
+	if took := time.Since(began); took > time.Minute {
 		t.Errorf("close took %s", took)
 	}
 	if !errors.Is(err, context.DeadlineExceeded) {
@@ -146,7 +146,7 @@ func TestCloseWithSilentConnection(t *testing.T) {
 	}
 	defer silent.Close()
 	dial(t, n) // asks something: the connection before it has been accepted
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), readTimeout-10*time.Second)
 	defer cancel()
 	if err := n.Close(ctx); err != nil {
 		t.Errorf("close: %v", err)
@@ -172,7 +172,7 @@ func TestShutdownBeforeServe(t *testing.T) {
 		if err != nil {
 			t.Logf("serve after the end: %v", err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(5 * time.Minute):
 		t.Fatal("a server that was shut down serves")
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/pentad-db/pentad/node/internal/freeaddr"
 )
 
 // logLines keeps what was logged.
@@ -54,7 +56,7 @@ func testGossip(t *testing.T, n int, change func(o *GossipOptions), seeds ...str
 // until waits for what a node knows to be as wanted.
 func until(t *testing.T, g *Gossip, what string, f func(peers map[NodeID]Peer) bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	known := map[NodeID]Peer{}
 	for after := uint64(0); ; {
@@ -105,7 +107,7 @@ func TestGossipFindsAndForgets(t *testing.T) {
 	}
 
 	card := Card{Node: testNode(3, "moved"), Epoch: 77}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	if err := others[1].Update(ctx, card); err != nil {
 		t.Fatal(err)
@@ -160,9 +162,7 @@ func TestGossipRefusesStrangers(t *testing.T) {
 }
 
 func TestGossipStartsBeforeItsSeeds(t *testing.T) {
-	late := testGossip(t, 1, nil)
-	addr := late.Addr()
-	late.kill(t)
+	addr := freeaddr.New(t)
 	early := testGossip(t, 2, nil, addr)
 	until(t, early, "no answer", func(map[NodeID]Peer) bool { return early.Joined() != nil })
 	testGossip(t, 1, func(o *GossipOptions) { o.Bind = addr })

@@ -222,7 +222,7 @@ func TestAnswersOfALastLife(t *testing.T) {
 func answersAnew(t *testing.T, c *cluster) {
 	t.Helper()
 	c.open(1)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	if _, err := c.nodes[1].Ask(ctx, 2, nil); err != nil {
 		t.Error(err)

@@ -30,10 +30,10 @@ func TestASealIsTriedAgain(t *testing.T) {
 		t.Fatalf("a new store has problems: %v", all)
 	}
 	put1(t, s, 1, 1, "x")
-	inTheWay := ""
-	for id := range uint64(2) { // of the seal that is due, and of the one that Seal tries
-		inTheWay = s.segmentPath(s.nextID.Load() + id)
-		if err := os.Mkdir(inTheWay, 0o755); err != nil {
+	var inTheWay []string
+	for id := range uint64(20) { // of the seal that is due, of the one that Seal tries, and of more
+		inTheWay = append(inTheWay, s.segmentPath(s.nextID.Load()+id))
+		if err := os.Mkdir(inTheWay[id], 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -41,13 +41,19 @@ func TestASealIsTriedAgain(t *testing.T) {
 		t.Fatal("a seal without a file succeeded")
 	}
 	p := problem(s, "seal_failed")
-	if p == nil || p.NotReady || p.Restart || !strings.Contains(p.Message, inTheWay) {
+	if p == nil || p.NotReady || p.Restart || !slices.ContainsFunc(inTheWay,
+		func(path string) bool { return strings.Contains(p.Message, path) }) {
 		t.Errorf("after a failed seal: %+v", p)
 	}
+	for _, path := range inTheWay {
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
 	put1(t, s, 2, 1, "x") // there is room in the heads
-	for end := time.Now().Add(time.Minute); problem(s, "seal_failed") != nil; {
+	for end := time.Now().Add(5 * time.Minute); problem(s, "seal_failed") != nil; {
 		if time.Now().After(end) {
-			t.Fatal("the seal was not tried again within a minute")
+			t.Fatal("the seal was not tried again within five minutes")
 		}
 		runtime.Gosched()
 	}

@@ -74,6 +74,7 @@ func TestWriterUnderFaults(t *testing.T) {
 // TestWriterOutlivesTheNode kills the node in the midst and starts it again on the same address.
 func TestWriterOutlivesTheNode(t *testing.T) {
 	f := newFake(t)
+	f.move()
 	w := f.dial().NewWriter(WriterOptions{BatchRecords: 10})
 	add(t, w, 0, 100)
 	f.stop()
@@ -131,14 +132,22 @@ func TestWriterIsBounded(t *testing.T) {
 	}
 	const pending = 10_000
 	w := f.dial().NewWriter(WriterOptions{BatchRecords: 10, PendingBytes: pending})
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
 	added := int64(0)
 	payload := make([]byte, 100)
 	rng := rand.NewChaCha8([32]byte{})
-	for ; ; added++ {
+	put := func(ctx context.Context) error {
 		_, _ = rng.Read(payload) // never fails
-		err := w.Add(ctx, record.Key{MID: added}, payload)
+		return w.Add(ctx, record.Key{MID: added}, payload)
+	}
+	for ; added < 50; added++ { // for which there is room
+		if err := put(soon(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	for ; ; added++ {
+		err := put(ctx)
 		if errors.Is(err, context.DeadlineExceeded) {
 			break
 		}
@@ -146,7 +155,7 @@ func TestWriterIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if most := int64(pending/100 + 20); added > most || added < 50 {
+	if most := int64(pending/100 + 20); added > most {
 		t.Errorf("%d records were taken without an answer, want at most %d", added, most)
 	}
 	close(answer)
@@ -202,14 +211,20 @@ func TestWriterStops(t *testing.T) {
 func TestWriterGivesUp(t *testing.T) {
 	f := newFake(t)
 	f.faults = func(int, *wire.Put) fault { return deaf }
-	w := f.dial().NewWriter(WriterOptions{RetryFor: 50 * time.Millisecond})
-	add(t, w, 0, 1)
-	var batch *BatchError
-	if err := w.Close(soon(t)); !errors.As(err, &batch) || batch.Seq != 1 {
-		t.Errorf("a node that never answers: %v", err)
-	}
-	if st := w.Stats(); st.Retries == 0 || st.Records != 0 {
-		t.Errorf("%+v", st)
+	for wait := 50 * time.Millisecond; ; wait *= 2 { // a slow machine needs as long for the first
+		w := f.dial().NewWriter(WriterOptions{RetryFor: wait})
+		add(t, w, 0, 1)
+		var batch *BatchError
+		if err := w.Close(soon(t)); !errors.As(err, &batch) || batch.Seq != 1 {
+			t.Errorf("a node that never answers: %v", err)
+		}
+		st := w.Stats()
+		if st.Records != 0 || st.Retries == 0 && wait > time.Minute {
+			t.Errorf("%+v", st)
+		}
+		if st.Retries > 0 || t.Failed() {
+			return
+		}
 	}
 }
 

@@ -89,7 +89,7 @@ func TestBenchShowsStall(t *testing.T) {
 		})
 		b, stderr := runBenchCommand(t.Context(), t, exitOK, append([]string{"write", "--addr",
 			addr, "--force", "--writers", "2", "--batch", "10", "--progress"}, args...)...)
-		line := regexp.MustCompile(`(?m)^    1 s .* requests .* records .* p50 .* lag `)
+		line := regexp.MustCompile(`(?m)^ +\d+ s .* requests .* records .* p50 .* lag `)
 		if b.Duration > 1.1 && !line.MatchString(stderr) {
 			t.Errorf("progress: %s", stderr)
 		}
@@ -98,13 +98,17 @@ func TestBenchShowsStall(t *testing.T) {
 		}
 		return b
 	}
-	paced := f("--records", "3000", "--rate", "2000")
-	if paced.P90 < 0.25 || paced.ServiceP90 > 0.25 || paced.MaxLag < 0.3 {
-		t.Errorf("with a rate: %+v", paced)
+	for try := range 10 {
+		paced, free := f("--records", "3000", "--rate", "2000"), f("--records", "3000")
+		if paced.P90 < 0.25 || paced.MaxLag < 0.3 {
+			t.Errorf("with a rate: %+v", paced)
+		}
+		if paced.ServiceP90 <= 0.25 && free.P90 <= 0.25 { // half of the stall
+			return
+		}
+		t.Logf("try %d, all may be slow: %+v, without a rate %+v", try, paced, free)
 	}
-	if free := f("--records", "3000"); free.P90 > 0.25 { // half of the stall
-		t.Errorf("without a rate: %+v", free)
-	}
+	t.Error("a stall shows where requests do not wait for each other")
 }
 
 // TestBenchRetries has a node refuse every third put, in two ways.
@@ -161,11 +165,11 @@ func TestBenchNodeGoes(t *testing.T) {
 	})
 	start := time.Now()
 	b, stderr := runBenchCommand(t.Context(), t, exitUnavailable, "write", "--addr", addr, "--rate",
-		"1000", "--for", "1h", "--give-up", "500ms")
+		"1000", "--for", "1h", "--give-up", "5s")
 	closing.Wait()
 	if b.Failed == 0 || b.ErrorKinds["connection-refused"] == 0 || b.Unsent == 0 ||
-		b.Records == 0 || time.Since(start) > 30*time.Second ||
-		!strings.Contains(stderr, "stopped: no request succeeded for 500ms; the last: ") {
+		b.Records == 0 || time.Since(start) > 5*time.Minute ||
+		!strings.Contains(stderr, "stopped: no request succeeded for 5s; the last: ") {
 		t.Errorf("%+v, %s", b, stderr)
 	}
 }

@@ -53,9 +53,9 @@ func TestStdinThatIsSilent(t *testing.T) {
 	f(exitInterrupted, "pentad: put: interrupted", "put")
 	f(exitInterrupted, "pentad: put: interrupted", "put", "--format", "csv")
 	f(exitInterrupted, "pentad: import csv: interrupted", rows...)
-	f(exitUnavailable, "read stdin: not done after --timeout 50ms", "put", "--timeout", "50ms")
-	f(exitUnavailable, "read stdin: not done after --timeout 50ms",
-		append(rows, "--timeout", "50ms")...)
+	const late = "read stdin: not done after --timeout 3s" // a slow machine comes as far in it
+	f(exitUnavailable, late, "put", "--timeout", "3s")
+	f(exitUnavailable, late, append(rows, "--timeout", "3s")...)
 }
 
 // TestPipeThatIsSilent ends commands that wait for someone to open a named pipe.

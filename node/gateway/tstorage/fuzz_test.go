@@ -139,7 +139,7 @@ func feed(t *testing.T, src []byte, opt Options) error {
 		return err
 	}
 	defer func() { _ = raw.Close() }()
-	_ = raw.SetDeadline(time.Now().Add(30 * time.Second))
+	_ = raw.SetDeadline(time.Now().Add(5 * time.Minute))
 	read := make(chan error, 1)
 	go func() {
 		_, err := io.Copy(io.Discard, raw)

@@ -93,7 +93,7 @@ func TestReaderThatStalls(t *testing.T) {
 	if _, err := db.Put(t.Context(), &b, store.WriterSeq{}); err != nil {
 		t.Fatal(err)
 	}
-	s := serve(t, Options{Database: db, Stall: 50 * time.Millisecond, Gets: 2})
+	s := serve(t, Options{Database: db, Stall: time.Second, Gets: 2})
 	stalled, c := ttDial(t, s), ttDial(t, s)
 	if _, err := stalled.Write(ttBox(1, ttMin(), ttMax())); err != nil {
 		t.Fatal(err)

@@ -26,7 +26,7 @@ func openNode(t testing.TB, opt node.Options) *node.Node {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 		defer cancel()
 		if err := n.Close(ctx); err != nil && !strings.Contains(err.Error(), "closing") {
 			t.Error(err)
