@@ -114,10 +114,10 @@ func TestReplicaWakesFeeds(t *testing.T) {
 
 // A retention of a replica takes steps when its log says so, whatever the replica's clock does.
 func TestReplicaSteps(t *testing.T) {
-	var clock atomic.Int64
-	clock.Store(10 * hour)
-	s := openTest(t, Options{Group: testGroup, retainEvery: time.Millisecond,
-		Now: clock.Load, monotonic: clock.Load})
+	var now atomic.Int64 // the merger looks at it, too
+	now.Store(10 * hour)
+	s := openTest(t, Options{Group: testGroup, retainEvery: time.Millisecond, Now: now.Load,
+		monotonic: now.Load})
 	set, err := AppendRetention(nil, Retention{MaxAcqAgeNs: hour})
 	if err != nil {
 		t.Fatal(err)
@@ -129,11 +129,10 @@ func TestReplicaSteps(t *testing.T) {
 			t.Errorf("%s: due %v", what, got)
 		}
 		if got {
-			now := clock.Load()
-			if out := apply(t, s, now, step); out[0].AcqNs < now {
+			if out := apply(t, s, now.Load(), step); out[0].AcqNs < now.Load() {
 				t.Errorf("the step is %+v", out[0])
 			}
-			if out := apply(t, s, now, step); out[0] != (Outcome{}) {
+			if out := apply(t, s, now.Load(), step); out[0] != (Outcome{}) {
 				t.Errorf("a step that is not due is %+v", out[0])
 			}
 		}
@@ -142,10 +141,10 @@ func TestReplicaSteps(t *testing.T) {
 		}
 	}
 	f("no policy", false, 0)
-	apply(t, s, clock.Load()-1, putOf(t, 1), set)
+	apply(t, s, now.Load()-1, putOf(t, 1), set)
 	f("set", true, 1)
 	f("a moment later", false, 1)
-	clock.Add(2 * hour)
+	now.Add(2 * hour)
 	f("two hours later", true, 0)
 	f("after the step", false, 0)
 }

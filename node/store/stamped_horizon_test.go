@@ -13,10 +13,12 @@ import (
 func TestPutStampedBesideHorizon(t *testing.T) {
 	var s *Store
 	var ask atomic.Bool
-	now, given := int64(1_000_000_000_000), int64(0)
+	const now = 1_000_000_000_000
+	var given atomic.Int64
 	s = openTest(t, Options{Now: func() int64 {
 		if ask.CompareAndSwap(true, false) { // the committer looks at the time
-			given, _ = s.clock.horizon()
+			horizon, _ := s.clock.horizon()
+			given.Store(horizon)
 		}
 		return now
 	}})
@@ -31,12 +33,12 @@ func TestPutStampedBesideHorizon(t *testing.T) {
 	}
 	ask.Store(true)
 	err := put(2000)
-	if given <= 2000 {
-		t.Fatalf("horizon %d; the test tests nothing", given)
+	if given.Load() <= 2000 {
+		t.Fatalf("horizon %d; the test tests nothing", given.Load())
 	}
 	var e *record.InvalidError
 	if !errors.As(err, &e) || e.Part != "acq" {
-		t.Errorf("acq 2000 was taken below the horizon %d: %v", given, err)
+		t.Errorf("acq 2000 was taken below the horizon %d: %v", given.Load(), err)
 	}
 }
 
