@@ -153,8 +153,8 @@ func build(t *testing.T, flags ...string) string {
 	return bin
 }
 
-// freeAddress returns one that nobody listens on now, with a port that connections do not get. It is
-// marked as freeaddr of the nodes' tests does, so that no other test gets it before it is used.
+// freeAddress returns one that is free, with a port that connections do not get. It is marked as
+// freeaddr of the nodes' tests does, so that no other test gets it before it is used.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	for {

@@ -220,19 +220,11 @@ func TestPlannerUntilStable(t *testing.T) {
 	if testing.Short() {
 		runs = 8
 	}
-	// missing is what never happened: runs go on until all of it did.
-	missing := func() (all []string) {
-		for _, what := range []string{"death", "removal", "transfer", "*cluster.AbortPlan",
-			"*cluster.FinishPlan"} {
-			if total[what] == 0 {
-				all = append(all, what)
-			}
-		}
-		return all
-	}
-	for run := 0; run < runs || len(missing()) > 0; run++ {
+	all := []string{"death", "removal", "transfer", "*cluster.AbortPlan", "*cluster.FinishPlan"}
+	never := func(what string) bool { return total[what] == 0 }
+	for run := 0; run < runs || slices.ContainsFunc(all, never); run++ {
 		if run == 1000 {
-			t.Fatalf("%q never happened: %v", missing(), total)
+			t.Fatalf("of %q some never happened: %v", all, total)
 		}
 		r := rand.New(rand.NewPCG(seed, uint64(run)))
 		s := newSim(t, r, 1<<r.IntN(6))
