@@ -159,7 +159,7 @@ func (sh shape) diff(rng *rand.Rand, m *model) *record.Diff {
 func testDiffModel(t *testing.T, sh shape, opt Options, steps int) {
 	rng := randomSource(t)
 	opt.Dir = t.TempDir()
-	opt.Now, opt.retainEvery = leapingClock(), time.Hour
+	opt.Now, opt.retainEvery, opt.PutWait = leapingClock(), time.Hour, 5*time.Minute
 	setDefault(&opt.parallelRows, fewParallel)
 	s, _, err := Open(t.Context(), opt)
 	if err != nil {

@@ -286,7 +286,7 @@ func (sh shape) query(rng *rand.Rand, m *model) *record.Query {
 func testModel(t *testing.T, sh shape, opt Options) {
 	rng := randomSource(t)
 	opt.Dir = t.TempDir()
-	opt.Now, opt.retainEvery = leapingClock(), time.Hour
+	opt.Now, opt.retainEvery, opt.PutWait = leapingClock(), time.Hour, 5*time.Minute
 	setDefault(&opt.parallelRows, fewParallel)
 	s, _, err := Open(t.Context(), opt)
 	if err != nil {

@@ -72,6 +72,7 @@ func openTest(t testing.TB, opt Options) *Store {
 	}
 	if _, test := t.(*testing.T); test {
 		setDefault(&opt.parallelRows, fewParallel)
+		setDefault(&opt.PutWait, 5*time.Minute) // a slow machine is no failure
 	}
 	s, _, err := Open(t.Context(), opt)
 	if err != nil {
