@@ -93,11 +93,11 @@ func (l *lonely) again(config cluster.Config) error {
 	return nil
 }
 
-// live is a random history.
+// live is a random history, in which some hundred records are put.
 func (l *lonely) live(steps int) {
 	l.Helper()
-	n := l.nodes[0]
-	for range steps {
+	n, put := l.nodes[0], 0
+	for step := 0; step < steps || put < 300; step++ {
 		var err error
 		mid := l.rng.Int64N(40) * 256
 		box := record.Box{record.MID: {{From: mid, To: mid + 1 + l.rng.Int64N(1000)}},
@@ -123,6 +123,7 @@ func (l *lonely) live(steps int) {
 			}
 			l.writer.Seq++
 			l.reply, err = n.Put(l.Context(), l.last, l.writer)
+			put += l.last.Len()
 		}
 		if err != nil {
 			l.Fatal(err)
