@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,9 +13,8 @@ import (
 // TestLastingWriter: a writer that lasts gets its answer after months, from the log and from
 // WRITERS, and only the answer to its newest batch; another is forgotten.
 func TestLastingWriter(t *testing.T) {
-	var clock atomic.Int64
-	clock.Store(int64(time.Hour))
-	opt := Options{Dir: t.TempDir(), Now: clock.Load}
+	now := int64(time.Hour)
+	opt := Options{Dir: t.TempDir(), Now: func() int64 { return now }}
 	s := openTest(t, opt)
 	lasting, other := [16]byte{'e', 'd', 'g', 'e', 1}, [16]byte{'e', 'd', 'g', 1}
 	put := func(id [16]byte, seq uint64) (PutResult, error) {
@@ -58,7 +56,7 @@ func TestLastingWriter(t *testing.T) {
 	if err := s.Settle(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s.writers.expire(clock.Load())
+	s.writers.expire(now)
 	again("after others were forgotten")
 	if res, err := put(other, 3); err != nil || res.Duplicate {
 		t.Fatalf("a writer that was silent for months is known: %+v, %v", res, err)
