@@ -28,6 +28,11 @@ type Options struct {
 	Wait   time.Duration // how long it waits at most
 }
 
+// standingPart is the part of the wait that is left to those who come when the queue has not been
+// empty for as long as the whole of it: more comes than is served, and to wait longer would only
+// make every answer late.
+const standingPart = 8
+
 // Places are what tenants take before they begin. All methods may be called from many goroutines.
 //
 // No tenant holds more than twice as many places as are left free, so that one that comes with
@@ -39,7 +44,8 @@ type Places struct {
 
 	mu       sync.Mutex // guards everything below, and the places' states
 	free     int
-	waiting  int // of Take
+	waiting  int       // of Take
+	standing time.Time // since when some wait
 	tenants  map[uint64]*tenant
 	paused   []*Place // since when each waits for its client: oldest first
 	drained  chan struct{}
@@ -59,9 +65,11 @@ type Place struct {
 	of      *Places
 	tenant  uint64
 	arrival uint64
-	patient bool          // it waits for as long as it must
-	granted chan struct{} // closed when it is held; nil unless it waits
-	hangUp  func()        // of one that is paused
+	patient bool // it waits for as long as it must
+	// patience is how long another waits.
+	patience time.Duration
+	granted  chan struct{} // closed when it is held; nil unless it waits
+	hangUp   func()        // of one that is paused
 }
 
 // New returns places of which none is held.
@@ -77,7 +85,7 @@ func (p *Places) Take(ctx context.Context, of uint64) (*Place, error) {
 	if err := p.join(place); err != nil || place.granted == nil {
 		return place, err
 	}
-	late := time.NewTimer(p.opt.Wait)
+	late := time.NewTimer(place.patience)
 	defer late.Stop()
 	return place, p.wait(ctx, place, late.C)
 }
@@ -124,9 +132,17 @@ func (p *Places) enqueue(t *tenant, place *Place) {
 	p.arrivals++
 	place.arrival, place.granted = p.arrivals, make(chan struct{})
 	t.queue = append(t.queue, place)
-	if !place.patient {
-		t.room++
-		p.waiting++
+	if place.patient {
+		return
+	}
+	t.room++
+	now := time.Now()
+	if p.waiting++; p.waiting == 1 {
+		p.standing = now
+	}
+	place.patience = p.opt.Wait
+	if now.Sub(p.standing) >= p.opt.Wait {
+		place.patience /= standingPart
 	}
 }
 

@@ -95,6 +95,40 @@ func TestWaitEnds(t *testing.T) {
 	})
 }
 
+// One that comes to a queue which has stood for as long as one waits there waits for a part of it;
+// when it has been empty, for the whole.
+func TestAStandingQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := New(Options{Places: 1, Queue: 100, Wait: time.Second})
+		place := take(t, p, 1)
+		late := func() (waited time.Duration) {
+			began := time.Now()
+			if _, err := p.Take(t.Context(), 2); !errors.Is(err, ErrLate) {
+				t.Errorf("no place is free: %v", err)
+			}
+			return time.Since(began)
+		}
+		var all sync.WaitGroup
+		for i := range 40 { // from number 10 on the queue has stood for a second
+			time.Sleep(100 * time.Millisecond)
+			all.Go(func() {
+				want := time.Second
+				if i >= 10 {
+					want /= standingPart
+				}
+				if waited := late(); waited != want {
+					t.Errorf("number %d waited %v, want %v", i, waited, want)
+				}
+			})
+		}
+		all.Wait()
+		if waited := late(); waited != time.Second {
+			t.Errorf("the queue was empty, and yet one waited for %v only", waited)
+		}
+		place.Give()
+	})
+}
+
 // A place that is paused is another's; when as many are paused as there are places, the one that
 // waits longest for its client is hung up on. Drain waits for those that are paused, too.
 func TestPause(t *testing.T) {
