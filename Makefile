@@ -10,7 +10,7 @@ BENCH       := cd bench && # a module of its own: what it compares with is not p
 
 .PHONY: help build demo test test-long race lint check bench bench-quick bench-spread bench-full bench-thesis \
 	bench-thesis-full bench-daily bench-underload bench-growth bench-resident bench-cold bench-bars \
-	bench-plugins bench-neighbours bench-overload bench-cluster bench-peers bench-micro bench-compare profile fuzz fuzz-long sim crash guests guests-verify guests-verify-c clean
+	bench-plugins bench-neighbours bench-overload bench-small bench-cluster bench-peers bench-micro bench-compare profile fuzz fuzz-long sim crash guests guests-verify guests-verify-c clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -128,6 +128,9 @@ bench-neighbours: build ## small questions of a tenant beside long ones of anoth
 
 bench-overload: build ## twice what a node can do, puts and questions, within 2 GiB
 	$(BENCH) $(GO) run . overload $(BENCH_FLAGS)
+
+bench-small: build ## 20 M records, questions and lies in a node of 512 MiB
+	$(BENCH) $(GO) run . small $(BENCH_FLAGS)
 
 bench-plugins: build ## plugins against the same loops in Go, and what hostile ones cost others
 	$(BENCH) $(GO) run . plugins $(BENCH_FLAGS)
