@@ -102,7 +102,8 @@ func lieOf(rng *rand.Rand) []byte {
 	case 4: // a head without an end
 		return append([]byte("GET /v1/records?cid="), random...)
 	case 5: // a module that is noise
-		return head(http.MethodPut, fmt.Sprintf("/v1/plugins/x%d", rng.IntN(50)), len(random), random)
+		name := fmt.Sprintf("/v1/plugins/x%d", rng.IntN(50))
+		return head(http.MethodPut, name, len(random), random)
 	}
 	// a chunk that is said to be long
 	return append(fmt.Appendf(nil, "POST /v1/put HTTP/1.1\r\nHost: x\r\nContent-Type: %s\r\n"+
