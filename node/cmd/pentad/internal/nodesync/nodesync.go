@@ -151,10 +151,12 @@ type copying struct {
 	began    time.Time
 }
 
-// slice is what was read of a slice of acq: its rows by acq.
+// slice is what was read of a slice of acq: its rows by acq, and the acq of the newest purge or step
+// of a retention that may hide others.
 type slice struct {
-	digest wire.Digest
-	rows   *record.Batch
+	digest   wire.Digest
+	rows     *record.Batch
+	purgedNs int64
 }
 
 // begin asks both nodes and finds out where to go on.
@@ -257,7 +259,8 @@ func (c *copying) readBetween(
 			continue
 		}
 		s := &slice{digest: d}
-		if s.rows, err = readRows(ctx, c.from, &c.opt.Box, d.FromNs, d.ToNs); err != nil {
+		s.rows, s.purgedNs, err = readRows(ctx, c.from, &c.opt.Box, d.FromNs, d.ToNs)
+		if err != nil {
 			return 0, fmt.Errorf("read the source: %w", err)
 		}
 		select {
@@ -269,10 +272,11 @@ func (c *copying) readBetween(
 	return from, nil
 }
 
-// readRows reads the rows of a box between two acqs, and orders them by acq.
+// readRows reads the rows of a box between two acqs, and orders them by acq. With them comes the acq
+// of the newest purge or step of a retention that may hide others.
 func readRows(
 	ctx context.Context, n Node, box *record.Box, fromNs, toNs int64,
-) (*record.Batch, error) {
+) (rows *record.Batch, purgedNs int64, err error) {
 	q := &record.Query{Box: *box, Verify: true}
 	q.Box[record.Acq] = record.RangeSet{{From: fromNs, To: toNs}}
 	all := &record.Batch{}
@@ -291,7 +295,7 @@ func readRows(
 		err = fmt.Errorf("it ends at acq %d, and said before that it has all below %d",
 			end.HorizonNs, toNs)
 	}
-	return byAcq(all), err
+	return byAcq(all), end.PurgedAcqNs, err
 }
 
 // byAcq returns the rows in the order of their acqs.

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"sort"
 	"time"
 
@@ -36,9 +37,12 @@ type Position struct {
 	ToNs   int64      `json:"to_acq_ns"` // acqs in between may or may not have been put as Seq
 	// Timeline of the source at ToNs; 0: it had none.
 	Timeline uint64 `json:"timeline,string,omitempty"`
-	// ThereNs is an acq of the target above which it gave none before it was asked last, and
-	// ThereTimeline its timeline there: a target that was put back from an older copy lacks what
-	// came after.
+	// LastNs is above the acqs of all that was put or done, and of what hid records of the source,
+	// and LastTimeline its timeline there: a source that has all below lacks nothing.
+	LastNs       int64  `json:"last_acq_ns,omitempty"`
+	LastTimeline uint64 `json:"last_timeline,string,omitempty"`
+	// ThereNs is above the acqs that the target gave to what is below FromNs, and ThereTimeline its
+	// timeline there: a target that was put back from an older copy lacks some of that.
 	ThereNs       int64  `json:"target_acq_ns,omitempty"`
 	ThereTimeline uint64 `json:"target_timeline,string,omitempty"`
 }
@@ -69,6 +73,7 @@ type restamping struct {
 	position *Position
 	save     func(p *Position) error
 	writer   [16]byte
+	there    record.Lineage // of the target, when it was asked last
 }
 
 // begin asks both nodes and looks whether the position is of them.
@@ -77,6 +82,7 @@ func (r *restamping) begin(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("ask the target: %w", err)
 	}
+	r.there = there.Lineage
 	if r.source, err = r.from.SyncState(ctx); err != nil {
 		return fmt.Errorf("ask the source: %w", err)
 	}
@@ -105,12 +111,27 @@ func (r *restamping) begin(ctx context.Context) error {
 	case !sameBox(&p.Box, &r.opt.Box):
 		return fmt.Errorf("%w: the last run had other selectors; take the same each time",
 			ErrNotACopy)
-	case r.lacks() != nil:
-		return fmt.Errorf("%w; what arrived stays, and a new file puts everything again", r.lacks())
-	case there.Lineage.Lacks(p.ThereTimeline, p.ThereNs) != nil:
-		return fmt.Errorf("%w: the target lacks what was put into it: %w; a new file puts "+
-			"everything again", ErrNotACopy, there.Lineage.Lacks(p.ThereTimeline, p.ThereNs))
-	case p.ToNs > r.source.HorizonNs:
+	}
+	return r.resume(there.HorizonNs)
+}
+
+// resume looks whether both nodes have what the position says.
+func (r *restamping) resume(thereNs int64) error {
+	p := r.position
+	if p.LastNs == 0 { // written by a version that did not know more
+		p.LastNs, p.LastTimeline = p.ToNs, p.Timeline
+	}
+	if err := r.goBack(); err != nil {
+		return fmt.Errorf("%w; put its newer directory back, or go on with a new file: what "+
+			"arrived stays, and everything is put again", err)
+	}
+	if err := r.thereLacks(); err != nil {
+		return err
+	}
+	if p.ThereTimeline != 0 && len(r.there) == record.MaxLineage { // which forgets the oldest
+		p.ThereNs, p.ThereTimeline = thereNs, r.there.At(thereNs)
+	}
+	if p.ToNs > r.source.HorizonNs {
 		return fmt.Errorf("%w: acq %d was reached, and the source ends at %d only: it has lost "+
 			"records, or its clock was set back", ErrNotACopy, p.ToNs, r.source.HorizonNs)
 	}
@@ -118,9 +139,35 @@ func (r *restamping) begin(ctx context.Context) error {
 	return r.checkEvents()
 }
 
-// lacks says why the source does not have what was put of it.
-func (r *restamping) lacks() error {
-	return lacks(&r.source, r.position.Timeline, r.position.ToNs)
+// goBack says why the source lacks what was put of it. If it has all that, and lacks only acqs that
+// nothing was put of, it goes back to where these begin.
+func (r *restamping) goBack() error {
+	p := r.position
+	err := lacks(&r.source, p.Timeline, p.ToNs)
+	if err == nil || p.FromNs < p.ToNs || p.LastTimeline == 0 ||
+		lacks(&r.source, p.LastTimeline, p.LastNs) != nil {
+		return err
+	}
+	at := min(p.LastNs, p.ToNs)
+	r.reach(at, at)
+	return nil
+}
+
+// passed notes that what was put or hidden has an acq.
+func (r *restamping) passed(acqNs int64) {
+	if p := r.position; p.LastNs <= acqNs {
+		p.LastNs, p.LastTimeline = acqNs+1, r.source.Lineage.At(acqNs+1)
+	}
+}
+
+// thereLacks says why the target does not have what was put into it.
+func (r *restamping) thereLacks() error {
+	lack := r.there.Lacks(r.position.ThereTimeline, r.position.ThereNs)
+	if lack == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: the target lacks what was put into it: %w; put its newer directory "+
+		"back, or go on with a new file: everything is put again", ErrNotACopy, lack)
 }
 
 // reach notes up to where the records were put, or may have been.
@@ -162,10 +209,11 @@ func (r *restamping) run(ctx context.Context) error {
 	p := r.position
 	r.report.FromNs, r.report.ToNs = p.FromNs, r.source.HorizonNs
 	if p.ToNs > p.FromNs {
-		rows, err := readRows(ctx, r.from, &r.opt.Box, p.FromNs, p.ToNs)
+		rows, purgedNs, err := readRows(ctx, r.from, &r.opt.Box, p.FromNs, p.ToNs)
 		if err != nil {
 			return fmt.Errorf("read the source: %w", err)
 		}
+		r.passed(purgedNs)
 		if err := r.send(ctx, rows); err != nil {
 			return err
 		}
@@ -176,16 +224,12 @@ func (r *restamping) run(ctx context.Context) error {
 		return err
 	}
 	r.reach(r.source.HorizonNs, r.source.HorizonNs)
-	there, err := r.target.SyncState(ctx)
-	if err != nil {
-		return fmt.Errorf("ask the target: %w", err)
-	}
-	p.ThereNs, p.ThereTimeline = there.HorizonNs, there.Lineage.At(there.HorizonNs)
 	return r.save(p)
 }
 
 // put puts a slice, in batches that end where an event has its place.
 func (r *restamping) put(ctx context.Context, s *slice) error {
+	r.passed(s.purgedNs)
 	for row := 0; row < s.rows.Len() || r.next(s.digest.ToNs) != nil; {
 		from, e := r.position.ToNs, r.next(s.digest.ToNs)
 		to, last := s.digest.ToNs, s.rows.Len()
@@ -233,19 +277,63 @@ func (r *restamping) next(untilNs int64) *wire.Hiding {
 	return nil
 }
 
-// send puts the rows of the position, and does the event in it.
+// maxRestarts is how often the target may be started again while one batch is put.
+const maxRestarts = 10
+
+// send puts the rows of the position, and does the event in it, until the target is the same
+// process before and afterwards. One that was started again may have been put back from an older
+// copy; it knows the batch by its sequence, or has lost it and takes it again.
 func (r *restamping) send(ctx context.Context, rows *record.Batch) error {
 	p := r.position
+	events := 0
+	for tries := 0; ; tries++ {
+		acqNs, done, err := r.sendOnce(ctx, rows)
+		if err != nil {
+			return err
+		}
+		events = done
+		same, err := r.look(ctx, acqNs)
+		if err != nil {
+			return err
+		}
+		if same {
+			break
+		}
+		if tries == maxRestarts {
+			return fmt.Errorf("the target was started again %d times while one batch was put; run "+
+				"this again when it stays up", tries+1)
+		}
+	}
+	if n := rows.Len(); n > 0 {
+		r.passed(rows.AcqNs[n-1])
+	}
+	p.FromNs = p.ToNs
+	r.report.Rows += uint64(rows.Len())
+	r.report.Events += events
+	r.report.Ranges++
+	if r.opt.Progress != nil {
+		r.opt.Progress(&r.report)
+	}
+	return r.slowDown(ctx)
+}
+
+// sendOnce is one try of send. It returns the greatest acq of the target that it was answered with,
+// 0 for none, and how many events were done.
+func (r *restamping) sendOnce(
+	ctx context.Context, rows *record.Batch,
+) (acqNs int64, events int, err error) {
+	p := r.position
 	if rows.Len() > 0 {
-		rows.AcqNs = nil
+		unstamped := *rows
+		unstamped.AcqNs = nil
 		err := retry(ctx, func() error {
-			_, err := r.target.Put(ctx, rows, r.writer, p.Seq)
+			reply, err := r.target.Put(ctx, &unstamped, r.writer, p.Seq)
+			acqNs = reply.LastAcqNs
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("put records from acq %d to %d: %w", p.FromNs, p.ToNs, err)
+			return 0, 0, fmt.Errorf("put records from acq %d to %d: %w", p.FromNs, p.ToNs, err)
 		}
-		r.report.Rows += uint64(rows.Len())
 	}
 	for i := range r.source.History.Hiding {
 		e := &r.source.History.Hiding[i]
@@ -260,17 +348,44 @@ func (r *restamping) send(ctx context.Context, rows *record.Batch) error {
 		if !some {
 			continue
 		}
-		if _, err := do(ctx, &box); err != nil {
-			return fmt.Errorf("erase or purge what was at acq %d: %w", e.AcqNs, err)
+		at, err := do(ctx, &box)
+		if err != nil {
+			return 0, 0, fmt.Errorf("erase or purge what was at acq %d: %w", e.AcqNs, err)
 		}
-		r.report.Events++
+		acqNs = max(acqNs, at)
+		r.passed(e.AcqNs)
+		events++
 	}
-	p.FromNs = p.ToNs
-	r.report.Ranges++
-	if r.opt.Progress != nil {
-		r.opt.Progress(&r.report)
+	return acqNs, events, nil
+}
+
+// look asks the target, notes up to where it must have all that was put, and reports whether it is
+// the process that was asked before. If so it has given the acq, or had it before, and has it yet.
+//
+// Errors: ErrNotACopy when it has lost what was put before.
+func (r *restamping) look(ctx context.Context, acqNs int64) (same bool, err error) {
+	var now wire.State
+	err = retry(ctx, func() (err error) {
+		now, err = r.target.SyncState(ctx)
+		return err
+	})
+	p := r.position
+	switch store := hex.EncodeToString(now.Store[:]); {
+	case err != nil:
+		return false, fmt.Errorf("ask the target: %w", err)
+	case store != p.Target:
+		return false, fmt.Errorf("%w: the target was store %s, and is store %s now; serve the "+
+			"former there again", ErrNotACopy, p.Target, store)
 	}
-	return r.slowDown(ctx)
+	same = now.Lineage.At(math.MaxInt64) == r.there.At(math.MaxInt64)
+	r.there = now.Lineage
+	if err := r.thereLacks(); err != nil {
+		return false, err
+	}
+	if same && acqNs > 0 {
+		p.ThereNs, p.ThereTimeline = acqNs+1, r.there.At(acqNs+1)
+	}
+	return same, nil
 }
 
 // within returns what an event concerns of what is copied, false for nothing: the target may hold

@@ -190,11 +190,11 @@ func (c *comparing) narrow(ctx context.Context, here, there *wire.Digest) error 
 
 // nameBetween reads a slice from both nodes and names the records that differ.
 func (c *comparing) nameBetween(ctx context.Context, fromNs, toNs int64) error {
-	here, err := readRows(ctx, c.from, &c.opt.Box, fromNs, toNs)
+	here, _, err := readRows(ctx, c.from, &c.opt.Box, fromNs, toNs)
 	if err != nil {
 		return fmt.Errorf("read the source: %w", err)
 	}
-	there, err := readRows(ctx, c.to, &c.opt.Box, fromNs, toNs)
+	there, _, err := readRows(ctx, c.to, &c.opt.Box, fromNs, toNs)
 	if err != nil {
 		return fmt.Errorf("read the copy: %w", err)
 	}
