@@ -41,9 +41,9 @@ With --restamp FILE the target need not be empty and stays a node of its own: it
 new acquisition times, in the same order, so that its latest view is that of the source, while views
 of the past are those of what arrived there. FILE keeps how far that came, and by it each record is
 put once, as long as no more than 7 days pass before an interrupted run goes on. A target that was
-put back from an older copy, and so lacks what a run put there, is refused. Erases and purges
-of the source are done there, too, and need --cid: tenants that only the source writes. Retentions
-are not copied.`
+put back from an older copy, and so lacks what a run put there, is refused, also when that run was
+interrupted; so is a source that lacks what was put. Erases and purges of the source are done there,
+too, and need --cid: tenants that only the source writes. Retentions are not copied.`
 
 func (a *app) syncCommand() *cobra.Command {
 	return group("sync", "Copy a node to another by ranges of acq, and compare the two",

@@ -11,6 +11,7 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/nodesync"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
 )
 
 // image copies the directory of a node that runs, as it is on the disk.
@@ -136,5 +137,32 @@ func TestRestampIntoAnotherHistory(t *testing.T) {
 	got, want := len(to.rows(&record.Query{})), len(kept)+len(from.rows(&record.Query{}))
 	if got != want {
 		t.Errorf("%d records, want %d", got, want)
+	}
+}
+
+// An exact copy that is put back to what it had after any range of a run goes on from there.
+func TestCopyKilledAtEachRange(t *testing.T) {
+	rng := seeded(t)
+	from, to := serve(t, store.Options{}), serve(t, store.Options{})
+	for range 4 {
+		from.fill(rng, 60)
+		box := &wire.Box{Box: record.Box{record.MID: {record.At(rng.Int64N(40))}}}
+		if _, err := from.Erase(t.Context(), box); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var images []string
+	_, err := nodesync.Copy(t.Context(), from, to, nodesync.Options{SliceRows: 70,
+		Progress: func(*nodesync.Report) { images = append(images, to.image()) }})
+	if err != nil || len(images) < 3 {
+		t.Fatalf("%d ranges, %v", len(images), err)
+	}
+	for i, image := range images {
+		to.putBack(image)
+		report, err := nodesync.Copy(t.Context(), from, to, nodesync.Options{})
+		if err != nil {
+			t.Fatalf("put back to range %d: %v", i, err)
+		}
+		sameViews(t, rng, from, to, report.ToNs)
 	}
 }

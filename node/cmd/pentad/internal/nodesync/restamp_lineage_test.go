@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -55,8 +56,8 @@ func isWhole(t *testing.T, what string, from, to *served) {
 	for _, view := range []record.View{record.ViewAll, record.ViewLatest} {
 		want, got := versionsOf(from, view), versionsOf(to, view)
 		if !maps.EqualFunc(want, got, slices.Equal) {
-			t.Fatalf("%s, view %v: %d readings, want %d\n%.300v\n%.300v", what, view, len(got),
-				len(want), got, want)
+			t.Fatalf("%s, view %v: %d readings, want %d\n%.300s\n%.300s", what, view, len(got),
+				len(want), fmt.Sprint(got), fmt.Sprint(want))
 		}
 	}
 }
