@@ -151,8 +151,8 @@ type copying struct {
 	began    time.Time
 }
 
-// slice is what was read of a slice of acq: its rows by acq, and the acq of the newest purge or step
-// of a retention that may hide others.
+// slice is what was read of a slice of acq: its rows by acq, and the newest purge, or step
+// of a retention, that meets the box.
 type slice struct {
 	digest   wire.Digest
 	rows     *record.Batch
@@ -272,8 +272,8 @@ func (c *copying) readBetween(
 	return from, nil
 }
 
-// readRows reads the rows of a box between two acqs, and orders them by acq. With them comes the acq
-// of the newest purge or step of a retention that may hide others.
+// readRows reads the rows of a box between two acqs, and orders them by acq. purgedNs is the acq of
+// the newest purge, or step of a retention, that meets the box: it may hide others.
 func readRows(
 	ctx context.Context, n Node, box *record.Box, fromNs, toNs int64,
 ) (rows *record.Batch, purgedNs int64, err error) {

@@ -100,7 +100,7 @@ func TestRestampKilledAtEachSave(t *testing.T) {
 	}
 	refused := 0
 	for i := range saved {
-		for j := max(0, i-2); j <= min(i+1, len(images)-1); j++ {
+		for j := max(0, i-1); j <= min(i+1, len(images)-1); j++ {
 			to.putBack(copyOf(t, images[j]))
 			before := to.rows(&record.Query{})
 			what := "position and target " + string(rune('A'+i)) + string(rune('A'+j))
