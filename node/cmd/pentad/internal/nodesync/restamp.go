@@ -285,14 +285,15 @@ const maxRestarts = 10
 // process before and afterwards. One that was started again may have been put back from an older
 // copy; it knows the batch by its sequence, or has lost it and takes it again.
 func (r *restamping) send(ctx context.Context, rows *record.Batch) error {
-	p := r.position
 	events := 0
 	for tries := 0; ; tries++ {
 		acqNs, done, err := r.sendOnce(ctx, rows)
 		if err != nil {
 			return err
 		}
-		events = done
+		if events = done; acqNs == 0 {
+			break // nothing was to be put
+		}
 		same, err := r.look(ctx, acqNs)
 		if err != nil {
 			return err
@@ -308,7 +309,7 @@ func (r *restamping) send(ctx context.Context, rows *record.Batch) error {
 	if n := rows.Len(); n > 0 {
 		r.passed(rows.AcqNs[n-1])
 	}
-	p.FromNs = p.ToNs
+	r.position.FromNs = r.position.ToNs
 	r.report.Rows += uint64(rows.Len())
 	r.report.Events += events
 	r.report.Ranges++
@@ -383,7 +384,7 @@ func (r *restamping) look(ctx context.Context, acqNs int64) (same bool, err erro
 	if err := r.thereLacks(); err != nil {
 		return false, err
 	}
-	if same && acqNs > 0 {
+	if same {
 		p.ThereNs, p.ThereTimeline = acqNs+1, r.there.At(acqNs+1)
 	}
 	return same, nil
