@@ -53,9 +53,9 @@ type Position struct {
 // not. Each range is put exactly once, by a sequence that save keeps before it is sent, as long as
 // the target remembers the writer.
 //
-// Errors: ErrNotACopy when the position is of another source or selectors, a node lacks what was put
-// of it or into it, or there is an erase or purge of acqs, or any without a box of tenants; those of
-// the nodes and of save.
+// Errors: ErrNotACopy when the position is of another source or selectors, a node lacks what was
+// put of it or into it, or there is an erase or purge of acqs, or any without a box of tenants;
+// those of the nodes and of save.
 func Restamp(
 	ctx context.Context, from Node, to Target, p *Position, save func(p *Position) error,
 	opt Options,
