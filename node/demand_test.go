@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/turns"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -34,7 +35,8 @@ func openIdleGroup(t *testing.T, number byte) *idleGroup {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &Node{readers: make(chan struct{}, 8), queries: (&Options{MaxQueries: 8}).newPlaces()}
+	n := &Node{readers: make(chan struct{}, 8), queries: (&Options{MaxQueries: 8}).newPlaces(),
+		turns: turns.New(2)}
 	g := &idleGroup{T: t, local: &local{Node: n, store: s, group: int(number) - 1}}
 	n.layout.Store(&layout{})
 	g.apply(store.AppendClose(nil))

@@ -33,7 +33,7 @@ func TestLogCutAnywhere(t *testing.T) {
 	sh := shape{cids: 2, mids: 300, moids: 2, caps: 100}
 	ends := []int{0} // rows after each batch
 	for range 30 {
-		b := sh.batch(rng, 1+rng.IntN(20), time.Now().UnixNano())
+		b := sh.batch(rng, 1+rng.IntN(4), time.Now().UnixNano())
 		mustPut(t, s, b, WriterSeq{})
 		ends = append(ends, ends[len(ends)-1]+b.Len())
 	}

@@ -308,6 +308,25 @@ func (s *simulation) newestView() (newest *cluster.View) {
 // settled reports whether every group has its copies, where nodes run.
 func (s *simulation) settled() bool { return s.missing() == "" }
 
+// planned says what the leader of the meta group sees and would do.
+func (s *simulation) planned() (text string) {
+	v := s.newestView()
+	for _, p := range s.running() {
+		m := p.member.Load()
+		text += fmt.Sprintf("; node %d may lead: %v, clock %+v, log: %v", p.node.place,
+			m.clock.MayLead(), m.clock.State(), m.run.Lack())
+		if st, err := m.run.Status(cluster.MetaGroup); err != nil || st.Leader != st.Replica {
+			continue
+		}
+		h := m.Health(v)
+		text += fmt.Sprintf("; node %d plans: health %+v, moves", p.node.place, h)
+		for _, move := range cluster.NextMoves(v, h, cluster.PlanOptions{}).Moves {
+			text += fmt.Sprintf(" %+v (led here for others: %v)", move, m.reached.held(move.Group))
+		}
+	}
+	return text
+}
+
 // missing says what is not as it should be, "" for nothing.
 func (s *simulation) missing() string {
 	running := s.running()

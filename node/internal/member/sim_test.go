@@ -301,7 +301,8 @@ func (s *simulation) heal() {
 		groups := s.answering()
 		return groups != nil && s.compare(groups)
 	}) && !s.isViolated() {
-		s.violated("%v after all faults ended, not all is well: %s", simSettling, s.missing())
+		s.violated("%v after all faults ended, not all is well: %s%s", simSettling, s.missing(),
+			s.planned())
 	}
 }
 
