@@ -132,7 +132,7 @@ func (s *Segment) parseDirectory(src []byte) error {
 	d := decoder{src: src}
 	version, rows, blocks, onTime := d.u32(), d.u32(), d.u32(), d.u32()
 	if d.short || version != directoryVersion {
-		return fmt.Errorf("version %d; this program reads version %d", version, directoryVersion)
+		return &VersionError{version, directoryVersion}
 	}
 	if blocks == 0 || blocks > maxBlocks || uint64(len(d.src)) != uint64(blocks)*blockBytes {
 		return fmt.Errorf("%d blocks in %d bytes", blocks, len(d.src))
@@ -181,7 +181,7 @@ func (s *Segment) parseDirectory(src []byte) error {
 func (s *Segment) parsePostings(src []byte) error {
 	d := decoder{src: src}
 	if version := d.u32(); d.short || version != postingsVersion {
-		return fmt.Errorf("version %d; this program reads version %d", version, postingsVersion)
+		return &VersionError{version, postingsVersion}
 	}
 	for dim := range s.postings {
 		if err := s.parseDimension(&d, &s.postings[dim], record.Dim(dim)); err != nil {

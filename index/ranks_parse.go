@@ -18,7 +18,7 @@ func parseRanks(src []byte, rows uint32) (rankTable, error) {
 		return t, fmt.Errorf("%d bytes are no table", len(src))
 	}
 	if v := binary.LittleEndian.Uint32(src); v != ranksVersion {
-		return t, fmt.Errorf("version %d; this program reads version %d", v, ranksVersion)
+		return t, &VersionError{v, ranksVersion}
 	}
 	if n := binary.LittleEndian.Uint32(src[4:]); n != rows || rows == 0 {
 		return t, fmt.Errorf("table of %d ranks, there are %d rows", n, rows)

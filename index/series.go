@@ -84,8 +84,7 @@ func ParseSeries(src []byte) (*SeriesTable, error) {
 		return nil, fmt.Errorf("parse series: %d bytes are no table", len(src))
 	}
 	if v := binary.LittleEndian.Uint32(src); v != seriesVersion {
-		return nil, fmt.Errorf("parse series: version %d; this program reads version %d", v,
-			seriesVersion)
+		return nil, fmt.Errorf("parse series: %w", &VersionError{v, seriesVersion})
 	}
 	count := uint64(binary.LittleEndian.Uint32(src[4:]))
 	groups := (count + groupSeries - 1) / groupSeries

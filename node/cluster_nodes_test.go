@@ -23,7 +23,7 @@ func (c *nodesTogether) gossipOnly() string {
 	if err != nil {
 		c.Fatal(err)
 	}
-	edge, err := config.Node(self, 1, 1)
+	edge, err := config.Node(self)
 	if err != nil {
 		c.Fatal(err)
 	}

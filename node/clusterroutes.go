@@ -30,6 +30,7 @@ func actParams(verb string) []string {
 		member.Remove:    {paramNode, paramDryRun},
 		member.Rebalance: {paramCopies, paramRate, paramDryRun},
 		member.Split:     {paramGroup, paramDryRun},
+		member.Raise:     {paramDryRun},
 	}[verb]
 }
 

@@ -40,14 +40,15 @@ func rooms() map[string][]string {
 		"wasmhost": {"sdk/record", "sdk/plugin", "github.com/tetratelabs/wazero",
 			"golang.org/x/sys"}, "plugins": {"sdk/plugin"},
 		// The node, from its store up.
-		"node/store": {"sdk/record", "index", "node/segment", "node/internal/lines",
-			"node/internal/clock", "node/internal/health", "node/internal/inplace",
-			"node/internal/kept", "node/internal/memory", "node/internal/slots",
-			"node/internal/turns", "golang.org/x/sys", "github.com/zeebo/xxh3"},
-		"node/internal/catalog": {"sdk/record", "sdk/plugin", "node/internal/health",
-			"node/internal/lines", "node/segment"},
-		"node/internal/cursors": {"node/internal/catalog", "node/internal/health",
-			"node/internal/lines", "node/segment"},
+		"node/store": {"sdk/record", "index", "node/segment", "node/internal/formats",
+			"node/internal/lines", "node/internal/clock", "node/internal/health",
+			"node/internal/inplace", "node/internal/kept", "node/internal/memory",
+			"node/internal/slots", "node/internal/turns", "golang.org/x/sys",
+			"github.com/zeebo/xxh3"},
+		"node/internal/catalog": {"sdk/record", "sdk/plugin", "node/internal/formats",
+			"node/internal/health", "node/internal/lines", "node/segment"},
+		"node/internal/cursors": {"node/internal/catalog", "node/internal/formats",
+			"node/internal/health", "node/internal/lines", "node/segment"},
 		"node/internal/calendar": {"sdk/record"},
 		"node/internal/clock":    {"node/internal/health", "golang.org/x/sys"},
 		"node/internal/selector": {"sdk/record", "node/internal/timeparse"},
@@ -64,9 +65,8 @@ func rooms() map[string][]string {
 		"node/cmd/pentad/internal/load": {"sdk/record", "github.com/HdrHistogram/hdrhistogram-go"},
 		// Measurements; what pentad is compared with has a folder each.
 		"bench":        {"bench", "sdk", "node", "plugins", "wasmhost", "github.com/spf13/cobra"},
-		"bench/figure": {}, "bench/journal": {},
+		"bench/figure": {}, "bench/journal": {}, "bench/process": {},
 		"bench/kernels":  {"sdk/plugin", "wasmhost", "github.com/tetratelabs/wazero"},
-		"bench/process":  {},
 		"bench/report":   {"gonum.org/v1/plot", "golang.org/x/image"},
 		"bench/system":   {"sdk/record"},
 		"bench/workload": {"bench/workload", "bench/system", "sdk/record"},
@@ -106,8 +106,8 @@ func leaves() map[string][]string {
 		"cluster-test/leaks":   {"go.uber.org/goleak"},
 		"node/internal/accept": {"node/internal/health"},
 		"node/internal/memory": {"golang.org/x/sys"}}
-	for _, name := range []string{"budget", "freeaddr", "health", "inplace", "kept", "places",
-		"sector", "timeparse"} {
+	for _, name := range []string{"budget", "formats", "freeaddr", "golden", "health", "inplace",
+		"kept", "places", "sector", "timeparse"} {
 		table["node/internal/"+name] = []string{}
 	}
 	return table

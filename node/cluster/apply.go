@@ -49,6 +49,9 @@ func (x *PutNode) apply(s *State) Result {
 	if old.ID != 0 {
 		n.State = old.State
 	}
+	if n.Incarnation == old.Incarnation {
+		n.Program = old.Program // which this command does not bring; another start may run another
+	}
 	switch {
 	case old.State == NodeRemoving && old != n:
 		return refused("node %v is being removed for good; start it with an empty directory, as "+
@@ -253,28 +256,5 @@ func (s *State) finish(p Plan, replicas []Replica) Result {
 	s.groups[p.Group] = g
 	delete(s.plans, p.ID)
 	delete(s.busy, p.Group)
-	return Result{Changed: true}
-}
-
-func (x *RaiseFeature) apply(s *State) Result {
-	if x.Level == s.feature {
-		return Result{}
-	}
-	if x.Level != s.feature+1 {
-		return refused("feature level %d: the cluster is at %d and goes one up at a time", x.Level,
-			s.feature)
-	}
-	var behind NodeID // the lowest, so that replicas say the same
-	for id, n := range s.nodes {
-		if n.State != NodeLeft && n.MaxFeature < x.Level && (behind == 0 || id < behind) {
-			behind = id
-		}
-	}
-	if behind != 0 {
-		return refused("feature level %d: node %v runs at most %d; update it first", x.Level,
-			behind, s.nodes[behind].MaxFeature)
-	}
-	s.epoch++
-	s.feature = x.Level
 	return Result{Changed: true}
 }

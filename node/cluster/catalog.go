@@ -322,6 +322,7 @@ func (m *Meta) Advance(s *State) bool {
 	if !m.state.At().Before(s.At()) {
 		return false
 	}
+	s.known = m.state.known
 	m.state = s
 	m.view.Store(s.View())
 	return true

@@ -25,6 +25,7 @@ const (
 	commandOnce         = 10
 	commandSplitGroup   = 11 // from feature level 2 on, as the next
 	commandEndSplit     = 12
+	commandSetProgram   = 13 // from feature level 9 on
 	// From 16 on: what people told the cluster.
 	commandChangeCatalog = 16
 	commandCommitCursor  = 17
@@ -49,6 +50,9 @@ func (e *UnknownCommandError) Error() string {
 		"%d; run the version of pentad that the other nodes run", e.Kind, e.Version,
 		lastCommand, commandVersion)
 }
+
+// Unwrap returns ErrOtherRules.
+func (*UnknownCommandError) Unwrap() error { return ErrOtherRules }
 
 // Create is the first command of a cluster: its first node holds every group alone.
 type Create struct {
@@ -133,6 +137,8 @@ func ofKind(kind uint8) Command {
 		return new(SplitGroup)
 	case commandEndSplit:
 		return new(EndSplit)
+	case commandSetProgram:
+		return new(SetProgram)
 	case commandChangeCatalog:
 		return new(ChangeCatalog)
 	case commandCommitCursor:

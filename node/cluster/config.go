@@ -28,6 +28,9 @@ type Config struct {
 	// FoundWait is how long the first node of a new cluster waits for signs of one that is there
 	// already; default 2.5 s, in which nodes that look for it have found it.
 	FoundWait time.Duration
+	// Features are the levels that the node runs; default: Released.
+	Features Features
+	Program  string // version of the program, which the other nodes are told
 	// TrustCopy says that the operator vouches for the directory: the other nodes are not asked
 	// whether it lacks something that this node promised.
 	TrustCopy bool
@@ -84,10 +87,20 @@ func (c Config) Complete() (Config, error) {
 	if c.Replicas == 0 {
 		c.Replicas = DefaultReplicas
 	}
+	if c.Features == (Features{}) {
+		c.Features = Released()
+	}
 	return c, c.check()
 }
 
 func (c Config) check() error {
+	if err := c.Features.check(); err != nil {
+		return err
+	}
+	if len(c.Program) > maxProgramBytes {
+		return fmt.Errorf("cluster: a version of %d bytes, at most %d are possible",
+			len(c.Program), maxProgramBytes)
+	}
 	if c.Groups < 0 || c.Groups > MaxGroups || c.Replicas < 0 || c.Replicas > MaxReplicas {
 		return fmt.Errorf("cluster: %d groups and %d replicas: at most %d and %d are possible",
 			c.Groups, c.Replicas, MaxGroups, MaxReplicas)
@@ -179,14 +192,15 @@ func seeds(addrs []string) ([]string, error) {
 	return out, nil
 }
 
-// Node returns what a completed configuration says of a node whose program runs feature levels.
-func (c Config) Node(self Self, minFeature, maxFeature uint32) (Node, error) {
+// Node returns what a completed configuration says of a node.
+func (c Config) Node(self Self) (Node, error) {
 	role, err := ParseRole(c.Role)
 	if err != nil {
 		return Node{}, err
 	}
 	n := Node{ID: self.ID, Incarnation: self.Incarnation, Role: role, State: NodeJoining,
-		Zone: c.Zone, MinFeature: minFeature, MaxFeature: maxFeature, Weight: uint32(c.Weight)}
+		Zone: c.Zone, MinFeature: c.Features.First, MaxFeature: c.Features.Last,
+		Weight: uint32(c.Weight)}
 	if role == RoleEdge && c.HTTPListen == "" {
 		return n, n.check()
 	}

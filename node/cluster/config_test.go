@@ -21,6 +21,7 @@ func TestConfigIsCompleted(t *testing.T) {
 	c.Join = []string{"db-1", "10.0.0.1:99", "::1", "[::1]:7"}
 	c.Bind, c.RaftBind, c.HTTPListen = "0.0.0.0:5152", ":5151", "[::]:5150"
 	c.Advertise, c.Zone, c.Role = "db-7.example", "eu/rack-3", "edge"
+	c.Features = Features{First: 1, Last: 2}
 	if c, err = c.Complete(); err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +29,7 @@ func TestConfigIsCompleted(t *testing.T) {
 	if !slices.Equal(c.Join, want) {
 		t.Errorf("joins %v, want %v", c.Join, want)
 	}
-	n, err := c.Node(Self{ID: 3, Incarnation: 4}, 1, 2)
+	n, err := c.Node(Self{ID: 3, Incarnation: 4})
 	if err != nil {
 		t.Fatal(err)
 	}

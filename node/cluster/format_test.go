@@ -34,6 +34,7 @@ func TestFormatExamples(t *testing.T) {
 		"CommitCursor": encoded(t, &CommitCursor{Cursor: cursors.Cursor{Name: "bills",
 			AcqNs: 300, CommittedNs: 1000}, Force: true}),
 		"DropCursor": encoded(t, &DropCursor{"bills"}),
+		"SetProgram": encoded(t, &SetProgram{Node: 7, Program: "v1.2"}),
 		"Once":       encoded(t, &Once{ID: 300, Command: &AbortPlan{7}}),
 		"Card":       card,
 		"State":      state,

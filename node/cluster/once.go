@@ -76,6 +76,10 @@ func (x *Once) apply(s *State) Result {
 	return r
 }
 
+func (s *State) wasDone(id uint64) bool {
+	return slices.ContainsFunc(s.done, func(d done) bool { return d.id == id })
+}
+
 // doneFields writes or reads what was sent once, the oldest first.
 func (s *State) doneFields(c *coder) {
 	list(c, &s.done, maxDone, func(d *done) {

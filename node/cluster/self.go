@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/internal/lines"
 )
 
@@ -75,7 +76,9 @@ func OpenSelf(dir string, random io.Reader) (Self, error) {
 		return s, fmt.Errorf("read who this node is: %w", err)
 	default:
 		origin := ""
-		if s, origin, err = parseSelf(text); err != nil {
+		if s, origin, err = parseSelf(text); formats.Is(err) {
+			return s, formats.In(name, err)
+		} else if err != nil {
 			return s, fmt.Errorf("%s: %w; if it cannot be restored, start with an empty "+
 				"directory, as a new node", name, err)
 		}
@@ -93,6 +96,7 @@ func CheckSelf(dir string) (size int64, err error) {
 	}
 	if err == nil {
 		_, _, err = parseSelf(text)
+		err = formats.In(filepath.Join(dir, selfName), err)
 	}
 	return int64(len(text)), err
 }
@@ -133,6 +137,9 @@ func parseSelf(text []byte) (s Self, origin string, err error) {
 	var line selfLine
 	if err := lines.Parse(text[:len(text)-1], &line); err != nil {
 		return s, "", err
+	}
+	if e := formats.Of("", "", uint64(line.Format), 2); e != nil && line.Format > 2 {
+		return s, "", e
 	}
 	if s.ID, err = ParseNodeID(line.ID); err != nil {
 		return s, "", err

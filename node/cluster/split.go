@@ -7,9 +7,6 @@ import (
 	"github.com/pentad-db/pentad/node/internal/slots"
 )
 
-// splitFeature is the feature level from which on groups can be split.
-const splitFeature = 2
-
 // SplitGroup parts the slots of a group: it keeps the lower half, and a new group with replicas on
 // the same nodes gets the other. It is refused when the group is not at the epoch any more.
 type SplitGroup struct {

@@ -48,6 +48,8 @@ type State struct {
 	catalogAt   uint64 // the version when the catalogue changed last
 	limits      Limits
 	done        []done // the newest commands that were sent once, oldest first
+	// known are the levels that the program runs, which are no part of the state.
+	known Features
 }
 
 // MetaGroup is the group that keeps the state. Those of data follow it.
@@ -56,11 +58,15 @@ const MetaGroup = 0
 // NewState returns the state before the first command.
 func NewState() *State {
 	return &State{nextReplica: 1, nodes: map[NodeID]Node{}, plans: map[PlanID]Plan{},
-		busy: map[uint32]PlanID{}, cursors: map[string]cursors.Cursor{}}
+		busy: map[uint32]PlanID{}, cursors: map[string]cursors.Cursor{},
+		known: Features{First: 1, Last: newestFeature}}
 }
 
 // Apply applies a command of the log. An error means that the log or this program is wrong, and
-// the node must stop; commands that are not allowed have it in their results.
+// the node must stop; commands that are not allowed have it in their results. After an error the
+// state is as it was.
+//
+// Errors: *LevelError for a level that is not run; *UnknownCommandError.
 func (s *State) Apply(command []byte) (Result, error) {
 	cmd, err := ParseCommand(command)
 	if err != nil {
@@ -69,22 +75,36 @@ func (s *State) Apply(command []byte) (Result, error) {
 	if _, first := cmd.(*Create); !first && s.cluster == (ID{}) {
 		return Result{Err: fmt.Errorf("%w: the cluster is not created yet", ErrRefused)}, nil
 	}
+	if level := s.raises(cmd); level > s.known.Last {
+		return Result{}, &LevelError{Cluster: s.cluster, What: "a command of the log", Level: level,
+			Known: s.known}
+	}
 	return cmd.apply(s), nil
 }
 
 const (
 	snapshotMagic = "PTDM"
-	// snapshotVersion 1: first; 2: groups have slots, written from splitFeature on.
-	snapshotVersion = 2
+	// snapshotVersion 1: first; 2: groups have slots, written from splitFeature on; 3: nodes have
+	// versions of the program, written from programFeature on. In all versions, also those to come,
+	// the state begins with the cluster, the replicas and the feature level.
+	snapshotVersion = 3
 )
+
+// versionAt returns the version of snapshots of a feature level.
+func versionAt(feature uint32) byte {
+	switch {
+	case feature < splitFeature:
+		return 1
+	case feature < programFeature:
+		return 2
+	}
+	return snapshotVersion
+}
 
 // AppendSnapshot appends the whole state: the same bytes for the same state.
 func (s *State) AppendSnapshot(dst []byte) []byte {
 	start := len(dst)
-	version := byte(1) // which nodes read that cannot split yet
-	if s.feature >= splitFeature {
-		version = snapshotVersion
-	}
+	version := versionAt(s.feature)
 	c := &coder{dst: append(append(dst, snapshotMagic...), version)}
 	s.fields(c, version)
 	sum := crc32.Checksum(c.dst[start:], castagnoli)
@@ -94,6 +114,8 @@ func (s *State) AppendSnapshot(dst []byte) []byte {
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // ParseState reads what AppendSnapshot wrote.
+//
+// Errors: *LevelError for a state of a level that this package does not know.
 func ParseState(src []byte) (*State, error) {
 	body := len(src) - 4
 	if body < len(snapshotMagic)+1 || string(src[:len(snapshotMagic)]) != snapshotMagic {
@@ -104,15 +126,21 @@ func ParseState(src []byte) (*State, error) {
 		return nil, fmt.Errorf("state of a cluster: %w: the checksum differs", errForm)
 	}
 	version := src[len(snapshotMagic)]
-	if version == 0 || version > snapshotVersion {
-		return nil, fmt.Errorf("state of a cluster: version %d, this program knows 1 to %d; run "+
-			"the version of pentad that wrote it", version, snapshotVersion)
-	}
 	s := NewState()
 	c := &coder{src: src[len(snapshotMagic)+1 : body], reading: true}
+	if version > snapshotVersion {
+		if s.front(c); c.err == nil {
+			return nil, &LevelError{Cluster: s.cluster, What: "the state of the cluster",
+				Level: s.feature, Known: s.known}
+		}
+	}
 	s.fields(c, version)
 	err := c.end()
-	if err == nil && (version == snapshotVersion) != (s.feature >= splitFeature) {
+	if err == nil && s.feature > newestFeature {
+		return nil, &LevelError{Cluster: s.cluster, What: "the state of the cluster",
+			Level: s.feature, Known: s.known}
+	}
+	if err == nil && version != versionAt(s.feature) {
 		err = fmt.Errorf("%w: version %d at feature level %d", errForm, version, s.feature)
 	}
 	if err == nil {
@@ -124,17 +152,25 @@ func ParseState(src []byte) (*State, error) {
 	return s, nil
 }
 
-// fields writes or reads the state; maps in the order of their keys.
-func (s *State) fields(c *coder, version byte) {
+// front writes or reads what all versions begin with.
+func (s *State) front(c *coder) {
 	c.id(&s.cluster)
 	number(c, &s.replicas)
 	number(c, &s.feature)
+}
+
+// fields writes or reads the state; maps in the order of their keys.
+func (s *State) fields(c *coder, version byte) {
+	s.front(c)
 	number(c, &s.epoch)
 	number(c, &s.nextReplica)
 	number(c, &s.version)
 	number(c, &s.catalogAt)
 	mapped(c, s.nodes, MaxNodes, cmp.Compare, func(id *NodeID, n *Node) {
 		n.fields(c)
+		if version > 2 {
+			c.text(&n.Program, maxProgramBytes)
+		}
 		*id = n.ID
 	})
 	list(c, &s.groups, MaxGroups+1, func(g *Group) {

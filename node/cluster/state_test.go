@@ -274,7 +274,9 @@ func randomCommand(r *rand.Rand, s *State) Command {
 
 func randomPlain(r *rand.Rand, s *State) Command {
 	id := NodeID(1 + r.IntN(8))
-	switch r.IntN(13) {
+	switch r.IntN(14) {
+	case 13:
+		return &SetProgram{Node: id, Program: fmt.Sprint("v", r.IntN(3))}
 	case 12:
 		g := r.IntN(len(s.groups)+1) + 1
 		if g < len(s.groups) && r.IntN(2) == 0 {
@@ -284,7 +286,7 @@ func randomPlain(r *rand.Rand, s *State) Command {
 	case 0, 1:
 		n := testNode(int(id), string(rune('a'+id%3)))
 		n.Incarnation, n.DiskPercent = uint64(1+r.IntN(3)), uint32(r.IntN(101))
-		n.MaxFeature = uint32(1 + r.IntN(4))
+		n.MaxFeature = min(uint32(1+r.IntN(4))+s.feature/2*2, newestFeature)
 		return &PutNode{n}
 	case 2, 3:
 		x := &SetNodeState{Node: id, State: NodeState(1 + r.IntN(4)), Fewer: r.IntN(2) == 0}
@@ -315,7 +317,7 @@ func randomPlain(r *rand.Rand, s *State) Command {
 		if r.IntN(2) == 0 {
 			return &SetLimits{Limits{Copies: uint32(r.IntN(4))}}
 		}
-		return &RaiseFeature{uint32(1 + r.IntN(4))}
+		return &RaiseFeature{min(s.feature+uint32(r.IntN(3)), newestFeature)}
 	default:
 		return randomTold(r, s)
 	}
@@ -345,8 +347,11 @@ func TestSameCommandsMakeTheSameState(t *testing.T) {
 			t.Fatalf("no command of kind %d changed anything: %v", missing(), changed)
 		}
 		a, b := NewState(), NewState()
-		must(t, a, testCreate(1<<r.IntN(4), 3))
-		must(t, b, testCreate(int(len(a.groups)-1), 3))
+		create := testCreate(1<<r.IntN(4), 3)
+		create.Feature = []uint32{1, programFeature - 1, programFeature}[r.IntN(3)]
+		create.First.MaxFeature = newestFeature
+		must(t, a, create)
+		must(t, b, create)
 		for range 400 {
 			if r.IntN(20) == 0 {
 				var err error

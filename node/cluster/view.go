@@ -127,6 +127,13 @@ func NewMeta(s *State) *Meta {
 	return m
 }
 
+// RunAs is State.RunAs, and holds for the states that replace this one.
+func (m *Meta) RunAs(f Features) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.state.RunAs(f)
+}
+
 // View returns the latest view. It costs one atomic load.
 func (m *Meta) View() *View { return m.view.Load() }
 
@@ -161,6 +168,7 @@ func (m *Meta) Restore(snapshot []byte) error {
 func (m *Meta) Replace(s *State) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	s.known = m.state.known
 	m.state = s
 	m.view.Store(s.View())
 }

@@ -20,6 +20,7 @@ const feature = 1
 // joinGossip lets the nodes of a cluster know of this edge, and finds them.
 func (e *Edge) joinGossip(config cluster.Config) error {
 	config.Role = cluster.RoleEdge.String()
+	config.Features = cluster.Features{First: feature, Last: feature}
 	if addr := e.Addr(); addr != nil {
 		config.HTTPListen = addr.String()
 	}
@@ -35,7 +36,7 @@ func (e *Edge) joinGossip(config cluster.Config) error {
 	if err != nil {
 		return err
 	}
-	n, err := config.Node(self, feature, feature)
+	n, err := config.Node(self)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/internal/health"
 	"github.com/pentad-db/pentad/node/internal/lines"
 	"github.com/pentad-db/pentad/node/segment"
@@ -133,6 +134,9 @@ func openOutbox(d disk, store, id string) (*outbox, error) {
 		return b, b.rewrite()
 	}
 	h, s, size, err := parseOutbox(text)
+	if formats.Is(err) {
+		return nil, formats.In(dirName+"/"+boxName, err)
+	}
 	if err == nil {
 		err = b.use(h, store)
 	}
@@ -176,10 +180,12 @@ func CheckOutbox(dir string) (damage *segment.CorruptError, size int64, err erro
 	if err != nil {
 		return nil, 0, err
 	}
-	if _, _, _, bad := parseOutbox(text); bad != nil {
+	if _, _, _, bad := parseOutbox(text); formats.Is(bad) {
+		err = formats.In(name, bad)
+	} else if bad != nil {
 		damage = &segment.CorruptError{File: name, Reason: bad.Error()}
 	}
-	return damage, int64(len(text)), nil
+	return damage, int64(len(text)), err
 }
 
 // parseOutbox reads the file: who it is of, its last state, nil without one, and how long it is
@@ -194,6 +200,9 @@ func parseOutbox(text []byte) (h head, s *state, size int64, err error) {
 			if err := lines.Parse(line, &h); err != nil || !whole {
 				return h, nil, 0, fmt.Errorf("line 1 is damaged: %w",
 					errors.Join(err, endless(whole)))
+			}
+			if e := formats.Of("", "", uint64(h.Format), boxFormat); e != nil {
+				return h, nil, 0, e
 			}
 			if h.Format != boxFormat {
 				return h, nil, 0, fmt.Errorf("format %d; this version reads format %d", h.Format,

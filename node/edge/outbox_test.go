@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/internal/lines"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
@@ -218,6 +220,35 @@ func TestPutBeforeTheEnd(t *testing.T) {
 	_, err := (*gate)(e).Put(t.Context(), batchOf(1), nil)
 	if !errors.Is(err, store.ErrClosed) {
 		t.Error(err)
+	}
+}
+
+// An outbox of another version is not damaged, and no advice takes it away.
+func TestOutboxOfAnotherVersion(t *testing.T) {
+	for _, version := range []int{boxFormat + 1, 255} {
+		dir := t.TempDir()
+		name := filepath.Join(dir, dirName, boxName)
+		text := lines.Append(nil, head{Format: version, Writer: "edge", Store: "s"})
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		damage, _, err := CheckOutbox(dir)
+		if !formats.Is(err) || damage != nil {
+			t.Errorf("version %d: %v, %v", version, damage, err)
+		}
+		d := &powerDisk{text: bytes.Clone(text)}
+		d.back(-1)
+		if _, err := openOutbox(d, "s", testID); !formats.Is(err) ||
+			strings.Contains(err.Error(), "without the file") || !bytes.Equal(d.text, text) {
+			t.Errorf("version %d is opened: %v", version, err)
+		}
+		text[len(text)-3] ^= 1
+		if _, _, _, err := parseOutbox(text); err == nil || formats.Is(err) {
+			t.Errorf("version %d, which rotted: %v", version, err)
+		}
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/pentad-db/pentad/node/internal/formats"
 )
 
 // CheckLog reads the shared log in a directory of which no node has it open, and changes nothing:
@@ -31,7 +33,10 @@ func CheckLog(
 		if err != nil {
 			return c.damage, c.torn, err
 		}
-		c.file(filepath.Join(dir, e.Name()), data, i == len(entries)-1)
+		path := filepath.Join(dir, e.Name())
+		if err := c.file(path, data, i == len(entries)-1); err != nil {
+			return c.damage, c.torn, err
+		}
 	}
 	return c.damage, c.torn, c.tailed(dir, read)
 }
@@ -46,6 +51,9 @@ func (c *logCheck) tailed(dir string, read func(bytes int64) error) error {
 		return err
 	}
 	t, reason := parseTail(text)
+	if e := otherTail(text); e != nil {
+		return formats.In(path, e)
+	}
 	if reason != "" {
 		c.damaged(path, 0, "%s", reason)
 	} else if name, reason := t.lacks(tail{uint32(c.number), c.last}, c.empty); reason != "" {
@@ -69,12 +77,13 @@ func (c *logCheck) damaged(path string, at uint64, format string, args ...any) {
 		Reason: fmt.Sprintf(format, args...)})
 }
 
-func (c *logCheck) file(path string, data []byte, newest bool) {
+// file returns the error of a file of another version; what is damaged is noted.
+func (c *logCheck) file(path string, data []byte, newest bool) error {
 	name := filepath.Base(path)
 	number, err := strconv.ParseUint(strings.TrimSuffix(name, journalSuffix), 10, 32)
 	if err != nil || journalName(uint32(number)) != name {
 		c.damaged(path, 0, "it is not a file of a log; move it away")
-		return
+		return nil
 	}
 	if c.number != 0 && number != c.number+1 {
 		c.damaged(path, 0, "the files between %d and %d are missing", c.number, number)
@@ -86,6 +95,9 @@ func (c *logCheck) file(path string, data []byte, newest bool) {
 	}
 	for at := uint64(0); at < uint64(len(data)); {
 		p := parsePlace(data, at)
+		if p.other != nil {
+			return formats.In(path, p.other)
+		}
 		next, found := p.next, p.whole
 		if !p.whole {
 			next, found = flushAfter(data, next, c.seq)
@@ -93,7 +105,7 @@ func (c *logCheck) file(path string, data []byte, newest bool) {
 		if !found && newest && p.torn {
 			c.torn = fmt.Sprintf("%s: torn at offset %d (%s): a write that was never "+
 				"acknowledged, which opening cuts off", path, at, p.reason)
-			return
+			return nil
 		}
 		if p.reason != "" {
 			c.damaged(path, at, "%s", p.reason)
@@ -104,8 +116,9 @@ func (c *logCheck) file(path string, data []byte, newest bool) {
 		if c.seq = 0; p.whole {
 			c.seq, c.last = p.head.seq, p.head.seq
 		} else if !found {
-			return
+			return nil
 		}
 		at = next
 	}
+	return nil
 }

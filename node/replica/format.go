@@ -109,6 +109,8 @@ type flush struct {
 	size   uint32 // of the frames
 	frames uint32
 	weak   uint32 // sectors after the first with at most one bit set
+	// version is of one whose checksum holds; the writer takes its own.
+	version uint32
 }
 
 // end returns the offset after the flush and its padding.
@@ -144,14 +146,19 @@ func parseFlush(src []byte, start uint64) (f flush, reason string, torn bool) {
 		return f, "the file ends inside the header of a flush", true
 	case binary.LittleEndian.Uint32(src) != flushMagic:
 		return f, "no flush starts here", false
+	case binary.LittleEndian.Uint32(src[4:]) == 1 &&
+		crc32.Checksum(src[:32], castagnoli) == binary.LittleEndian.Uint32(src[32:]):
+		// Version 1 had shorter headers. From 2 on, the first 40 bytes are those of the header in
+		// every version.
+		return flush{version: 1}, "the flush is of version 1", false
 	case crc32.Checksum(src[:36], castagnoli) != binary.LittleEndian.Uint32(src[36:]):
 		return f, "the checksum of a header differs", false
 	}
 	f = flush{seq: binary.LittleEndian.Uint64(src[8:]), start: binary.LittleEndian.Uint64(src[16:]),
 		size: binary.LittleEndian.Uint32(src[24:]), frames: binary.LittleEndian.Uint32(src[28:]),
 		weak: binary.LittleEndian.Uint32(src[32:])}
-	if v := binary.LittleEndian.Uint32(src[4:]); v != flushVersion || f.seq == 0 ||
-		f.start != start || f.size > maxFlushBytes {
+	f.version = binary.LittleEndian.Uint32(src[4:])
+	if f.version != flushVersion || f.seq == 0 || f.start != start || f.size > maxFlushBytes {
 		return f, "the flush is of another version or belongs to another place", false
 	}
 	return f, "", false

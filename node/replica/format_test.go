@@ -2,13 +2,18 @@ package replica
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
+	"errors"
+	"hash/crc32"
 	"os"
+	"path/filepath"
 	"reflect"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/pentad-db/pentad/node/internal/formats"
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
@@ -51,6 +56,49 @@ func TestFormatExample(t *testing.T) {
 	}
 	if p := parsePlace(want, 0); !p.whole {
 		t.Errorf("the example cannot be read: %s", p.reason)
+	}
+}
+
+// A log of another version is not damaged: no group loses its replica for it, and nothing is
+// written.
+func TestLogsOfOtherVersions(t *testing.T) {
+	newer := example(t, "flush")
+	binary.LittleEndian.PutUint32(newer[4:], 3)
+	binary.LittleEndian.PutUint32(newer[36:], crc32.Checksum(newer[:36], castagnoli))
+	older := make([]byte, 100) // a header had 36 bytes
+	copy(older, newer[:32])
+	binary.LittleEndian.PutUint32(older[4:], 1)
+	binary.LittleEndian.PutUint32(older[32:], crc32.Checksum(older[:32], castagnoli))
+	for version, data := range map[uint64][]byte{1: older, 3: newer} {
+		for _, right := range []bool{true, false} {
+			if !right {
+				data[9] ^= 1
+			}
+			dir := t.TempDir()
+			name := filepath.Join(dir, journalName(1))
+			if err := os.WriteFile(name, data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			damage, _, err := CheckLog(dir, func(int64) error { return nil })
+			if formats.Is(err) != right || (len(damage) > 0) == right {
+				t.Errorf("check of version %d, right %v: %v, %v", version, right, damage, err)
+			}
+			files, err := Directory(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l, _, err := openJournal(files, &journal{fileBytes: 2000, keepBytes: 1 << 40})
+			var other *formats.Error
+			if errors.As(err, &other) != right || right && other.Version != version {
+				t.Errorf("version %d, right %v: %v", version, right, err)
+			}
+			if err == nil {
+				err = l.close()
+			}
+			if now, _ := os.ReadFile(name); right && !bytes.Equal(now, data) {
+				t.Errorf("version %d was changed, %v", version, err)
+			}
+		}
 	}
 }
 

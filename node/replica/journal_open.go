@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/internal/sector"
 )
 
@@ -161,6 +162,9 @@ func (o *opener) flushes(data []byte) (end int64, err error) {
 	at := uint64(0)
 	for at < uint64(len(data)) {
 		p := parsePlace(data, at)
+		if p.other != nil {
+			return int64(at), formats.In(journalName(o.number), p.other)
+		}
 		next, found := p.next, p.whole
 		if !p.whole {
 			next, found = flushAfter(data, next, o.l.seq)
@@ -202,12 +206,14 @@ type place struct {
 	whole    bool   // and all frames
 	torn     bool   // a part of it never reached the disk
 	reason   string // why it is not whole; of one that is, what is wrong with its padding
+	other    *formats.Error
 	next     uint64 // where the next flush is, or where to look for one
 }
 
 func parsePlace(data []byte, at uint64) place {
 	p := place{next: at + sector.Size}
 	p.head, p.reason, p.torn = parseFlush(data[at:], at)
+	p.other = formats.Of("", "", uint64(p.head.version), flushVersion)
 	if p.readable = p.reason == ""; !p.readable {
 		return p
 	}

@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"os"
 
+	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/internal/sector"
 )
 
@@ -60,6 +61,15 @@ func parseTail(src []byte) (t tail, reason string) {
 	return tail{binary.LittleEndian.Uint32(src[8:]), binary.LittleEndian.Uint64(src[16:])}, ""
 }
 
+// otherTail returns the error of a TAIL of another version, whose checksum holds; else nil.
+func otherTail(src []byte) *formats.Error {
+	if len(src) != tailBytes || binary.LittleEndian.Uint32(src) != tailMagic ||
+		crc32.Checksum(src[:24], castagnoli) != binary.LittleEndian.Uint32(src[24:]) {
+		return nil
+	}
+	return formats.Of("", "", uint64(binary.LittleEndian.Uint16(src[4:])), tailVersion)
+}
+
 // lacks says in what a log that ends so falls short of the place, and in which file; "": in
 // nothing.
 func (t tail) lacks(end tail, empty bool) (file, reason string) {
@@ -93,6 +103,9 @@ func (o *opener) tailed() error {
 	}
 	if err != nil {
 		return fmt.Errorf("read log: %s: %w", tailName, err)
+	}
+	if e := otherTail(text); e != nil {
+		return formats.In(tailName, e)
 	}
 	t, reason := parseTail(text)
 	if reason != "" { // nothing is lost with it

@@ -11,7 +11,7 @@ import (
 // OpenDamaged opens a segment as OpenSealed does, but goes on after damage, which it returns. With
 // a damaged tail nobody knows what is where: the segment is nil then.
 //
-// Errors: of the file system, wrapped; damage is none.
+// Errors: of the file system, wrapped; *formats.Error; damage is none.
 func OpenDamaged(path string) (*Sealed, []*CorruptError, error) {
 	data, err := mapFile(path)
 	var damage *CorruptError
@@ -26,14 +26,14 @@ func OpenDamaged(path string) (*Sealed, []*CorruptError, error) {
 	var s *Sealed
 	var all []*CorruptError
 	err = mapped.Guard(func() error {
-		s, all = parseDamaged(path, data)
-		return nil
+		s, all, err = parseDamaged(path, data)
+		return err
 	})
 	if errors.As(err, &damage) {
-		s, all = nil, []*CorruptError{damage}
+		s, all, err = nil, []*CorruptError{damage}, nil
 	}
 	if s == nil {
-		return nil, all, mapped.Close()
+		return nil, all, errors.Join(err, mapped.Close())
 	}
 	return s, all, nil
 }

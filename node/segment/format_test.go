@@ -5,10 +5,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -134,15 +136,37 @@ func checkExampleSealed(t *testing.T, example []byte, in *SealedInput) {
 // Files of versions before the first release are refused, by name and version.
 func TestTooOldFile(t *testing.T) {
 	_, err := OpenSealed("testdata/v1-segment.seg", nil)
-	var damage *CorruptError
-	if !errors.As(err, &damage) || damage.File != "testdata/v1-segment.seg" ||
-		!strings.Contains(err.Error(), "version 1; this program reads version 2") {
+	ofVersion1(t, "testdata/v1-segment.seg", err)
+	_, damage, err := OpenDamaged("testdata/v1-segment.seg")
+	if ofVersion1(t, "testdata/v1-segment.seg", err); len(damage) > 0 {
+		t.Error(damage)
+	}
+	name := "testdata/v1-log/" + logName(1)
+	_, _, err = OpenLog("testdata/v1-log", LogOptions{}, replayed(new([]Entry)))
+	ofVersion1(t, name, err)
+	tail, _, err := ReadLogFile(name, -1, func(*LogFlush, *CorruptError) error { return nil })
+	if ofVersion1(t, name, err); tail != nil {
+		t.Error(tail)
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
 		t.Fatal(err)
 	}
-	_, _, err = OpenLog("testdata/v1-log", LogOptions{}, replayed(new([]Entry)))
-	if !errors.As(err, &damage) || damage.File != "testdata/v1-log/"+logName(1) ||
-		!strings.Contains(err.Error(), "version 1; this program reads version 2") {
-		t.Fatal(err)
+	for at := 4; at < 6; at++ { // a version that rots is damage
+		bent := slices.Clone(text)
+		bent[at] ^= 2
+		if _, bad := parseFlush(bent, 0); bad == nil || bad.other != nil {
+			t.Errorf("byte %d is bent: %+v", at, bad)
+		}
+	}
+}
+
+func ofVersion1(t *testing.T, file string, err error) {
+	t.Helper()
+	var other *formats.Error
+	if !errors.As(err, &other) || other.File != file || other.Version != 1 || other.Known != 2 ||
+		errors.As(err, new(*CorruptError)) {
+		t.Errorf("%s: %v", file, err)
 	}
 }
 

@@ -150,7 +150,7 @@ func TestSealedHostile(t *testing.T) {
 
 // readHostile reads whatever can be read and returns how many blocks could.
 func readHostile(t *testing.T, data []byte) (blocks int) {
-	damaged, _ := parseDamaged("1.seg", data)
+	damaged, _, _ := parseDamaged("1.seg", data)
 	if damaged != nil {
 		_ = checkAll(damaged)
 	}

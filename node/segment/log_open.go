@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/internal/sector"
 )
 
@@ -148,6 +149,9 @@ func (r *logReader) file(last bool) error {
 // mend decides what a flush is that cannot be read: a torn tail, which it cuts, or damage: what a
 // good flush behind it says was synced.
 func (r *logReader) mend(data []byte, at uint64, last bool, cause *flushError) error {
+	if err := cause.of(r.log.Path(r.number)); err != nil {
+		return err
+	}
 	if !last || !cause.torn || r.log.seq < r.log.opt.Durable {
 		return r.corrupt(int64(at), cause.reason)
 	}
@@ -173,6 +177,9 @@ func (r *logReader) flush(f *flush, at uint64) error {
 			return r.corrupt(int64(at), reason)
 		}
 		if err := r.replay(r.number, e); err != nil {
+			if formats.Is(err) {
+				return formats.In(r.log.Path(r.number), err)
+			}
 			return fmt.Errorf("replay %s: entry at offset %d: %w", r.log.Path(r.number), at, err)
 		}
 		r.report.Entries++
@@ -206,6 +213,15 @@ func (f *flush) unmask() []byte {
 type flushError struct {
 	reason string
 	torn   bool
+	other  *formats.Error // it is whole, and of another version; nil: it is not
+}
+
+// of returns the error of a flush of another version in a file; nil of damage.
+func (e *flushError) of(file string) error {
+	if e.other == nil {
+		return nil
+	}
+	return formats.In(file, e.other)
 }
 
 func parseFlush(data []byte, at uint64) (flush, *flushError) {
@@ -225,11 +241,16 @@ func parseFlush(data []byte, at uint64) (flush, *flushError) {
 	if binary.LittleEndian.Uint32(src) != flushMagic {
 		return damaged("no flush starts here")
 	}
-	if v := binary.LittleEndian.Uint16(src[4:]); v != flushVersion {
-		return damaged("flush of version %d; this program reads version %d", v, flushVersion)
+	if isVersion1(src) {
+		return flush{}, &flushError{reason: "flush of version 1",
+			other: formats.Of("", "", 1, flushVersion)}
 	}
 	if checksum(src[:44]) != binary.LittleEndian.Uint32(src[44:]) {
 		return damaged("the checksum of the header of a flush differs")
+	}
+	if v := binary.LittleEndian.Uint16(src[4:]); v != flushVersion {
+		return flush{}, &flushError{reason: fmt.Sprintf("flush of version %d; this program reads "+
+			"version %d", v, flushVersion), other: formats.Of("", "", uint64(v), flushVersion)}
 	}
 	if binary.LittleEndian.Uint64(src[16:]) != at {
 		return damaged("the flush belongs to another place")
@@ -257,6 +278,19 @@ func parseFlush(data []byte, at uint64) (flush, *flushError) {
 			f.bytes/sector.Size)
 	}
 	return damaged("the checksum of a flush differs, although all of its sectors were written")
+}
+
+// isVersion1 reports whether a whole flush of version 1 starts here, which had one checksum for a
+// header of 40 bytes and its frames. From version 2 on, the first 48 bytes are those of the header
+// and their checksum in every version.
+func isVersion1(src []byte) bool {
+	const header = 40
+	if binary.LittleEndian.Uint16(src[4:]) != 1 {
+		return false
+	}
+	size := binary.LittleEndian.Uint64(src[24:])
+	return size <= uint64(len(src)-header) && checksum2(src[:header-4], src[header:header+size]) ==
+		binary.LittleEndian.Uint32(src[header-4:])
 }
 
 func parseFrame(src []byte) (e Entry, rest []byte, reason string) {

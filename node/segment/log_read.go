@@ -27,7 +27,7 @@ type LogFlush struct {
 // it is damage, as is a tail that says so. Bytes from size on are not looked at: in a log in use
 // they may be half a flush; -1 means all.
 //
-// Errors: of the file system, wrapped; what visit returns ends the reading.
+// Errors: of the file system, wrapped; *formats.Error; what visit returns ends the reading.
 // Cost: the file in memory, as in opening a log.
 func ReadLogFile(
 	path string, size int64, visit func(f *LogFlush, damage *CorruptError) error,
@@ -48,6 +48,9 @@ func readLog(
 	at, last := uint64(0), uint64(0)
 	for at < uint64(len(data)) {
 		f, bad := parseFlush(data, at)
+		if bad != nil && bad.other != nil {
+			return nil, false, bad.of(path)
+		}
 		if bad != nil {
 			damage := &CorruptError{File: path, Offset: int64(at), Reason: bad.reason}
 			next, found := flushAfter(data, at, last)

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -187,6 +188,9 @@ func ParseRowsEntry(src []byte, h *RowsHeader, b *record.Batch) error {
 		return fmt.Errorf("rows entry of %d bytes ends inside its header", len(src))
 	}
 	if v := binary.LittleEndian.Uint32(src); v != rowsVersion {
+		if e := formats.Of("", "rows entry", uint64(v), rowsVersion); e != nil {
+			return e
+		}
 		return fmt.Errorf("rows entry of version %d; this program reads version %d", v, rowsVersion)
 	}
 	copy(h.Writer[:], src[8:])

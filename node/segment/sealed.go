@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/pentad-db/pentad/node/internal/formats"
 	"golang.org/x/sys/unix"
 )
 
@@ -34,7 +35,8 @@ type sectionPlace struct {
 // OpenSealed maps a segment and verifies everything but its blocks. A block is verified when it is
 // opened, unless clock says that this was done within [VerifyAfter]; with a nil clock each time.
 //
-// Errors: *CorruptError, naming file and offset; an error of the file system, wrapped.
+// Errors: *CorruptError, naming file and offset; *formats.Error; an error of the file system,
+// wrapped.
 func OpenSealed(path string, clock *Clock) (*Sealed, error) {
 	data, err := mapFile(path)
 	if err != nil {
@@ -81,7 +83,10 @@ func (s *Sealed) corrupt(offset uint64, format string, args ...any) *CorruptErro
 
 // parseSealed checks header, tail, section table, sections and padding. data has room for them.
 func parseSealed(path string, data []byte) (*Sealed, error) {
-	s, damage := parseDamaged(path, data)
+	s, damage, err := parseDamaged(path, data)
+	if err != nil {
+		return nil, err
+	}
 	if len(damage) > 0 {
 		return nil, damage[0]
 	}
@@ -90,15 +95,27 @@ func parseSealed(path string, data []byte) (*Sealed, error) {
 
 // parseDamaged does so and goes on after damage, as far as the tail still says what is where; s is
 // nil when it does not.
-func parseDamaged(path string, data []byte) (s *Sealed, damage []*CorruptError) {
+//
+// Errors: *formats.Error.
+func parseDamaged(path string, data []byte) (s *Sealed, damage []*CorruptError, err error) {
 	s = &Sealed{path: path, size: int64(len(data)), data: data}
-	table, sections, err := s.parseTail()
-	if err != nil {
-		return nil, []*CorruptError{err}
+	table, sections, bad := s.parseTail()
+	if bad != nil {
+		return nil, []*CorruptError{bad}, nil
+	}
+	at := len(data) - tailBytes + 40 // under the checksum that parseTail has verified
+	version := binary.LittleEndian.Uint32(data[at:])
+	if e := formats.Of(path, "", uint64(version), sealedVersion); e != nil {
+		return nil, nil, e
+	}
+	if version != sealedVersion {
+		bad = s.corrupt(uint64(at), "version %d; this program reads version %d", version,
+			sealedVersion)
+		return nil, []*CorruptError{bad}, nil
 	}
 	s.verified = make([]atomic.Uint32, s.blocks)
 	damage = s.parseSections(table, sections)
-	return s, append(damage, s.parseConstants()...)
+	return s, append(damage, s.parseConstants()...), nil
 }
 
 func (s *Sealed) parseTail() (table uint64, sections int, err *CorruptError) {
@@ -107,9 +124,6 @@ func (s *Sealed) parseTail() (table uint64, sections int, err *CorruptError) {
 	tail := data[at:]
 	if binary.LittleEndian.Uint64(tail[56:]) != sealedMagic {
 		return 0, 0, s.corrupt(at+56, "the file does not end like a segment: is it cut?")
-	}
-	if v := binary.LittleEndian.Uint32(tail[40:]); v != sealedVersion {
-		return 0, 0, s.corrupt(at+40, "version %d; this program reads version %d", v, sealedVersion)
 	}
 	count := uint64(binary.LittleEndian.Uint32(tail[12:]))
 	table = binary.LittleEndian.Uint64(tail[24:])

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/internal/lines"
 )
 
@@ -73,6 +74,9 @@ func parsePart(text []byte) (*BackupPart, error) {
 	p := &BackupPart{}
 	if err := lines.Parse(body, p); err != nil {
 		return nil, err
+	}
+	if e := formats.Of("", "", uint64(p.Format), partFormat); e != nil {
+		return nil, e
 	}
 	if p.Format != partFormat {
 		return nil, fmt.Errorf("format %d; this version reads format %d", p.Format, partFormat)
@@ -163,6 +167,9 @@ func readParts(dir string) ([]*BackupPart, error) {
 			return nil, fmt.Errorf("read part of backup: %w", err)
 		}
 		p, err := parsePart(text)
+		if formats.Is(err) {
+			return nil, formats.In(name, err)
+		}
 		if err != nil {
 			return nil, corrupt(name, 0, err.Error())
 		}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -97,7 +98,9 @@ func (l *logCheck) file(path string, size int64, newest bool) error {
 			return l.note(damage)
 		}
 		bytes += f.Bytes
-		l.flush(f)
+		if err := l.flush(f); err != nil {
+			return err
+		}
 		return l.ctx.Err()
 	})
 	switch {
@@ -117,17 +120,23 @@ func (l *logCheck) file(path string, size int64, newest bool) error {
 	return l.read(bytes)
 }
 
-func (l *logCheck) flush(f *segment.LogFlush) {
+// flush returns the error of an entry of another version; what is damaged is noted.
+func (l *logCheck) flush(f *segment.LogFlush) error {
 	l.report.Flushes++
 	if l.sequence != 0 && f.Sequence != l.sequence+1 {
 		l.damaged(l.path, f.Offset, "flush %d follows flush %d", f.Sequence, l.sequence)
 	}
 	l.sequence = f.Sequence
 	for i := range f.Entries {
-		if err := l.entry(&f.Entries[i]); err != nil {
+		err := l.entry(&f.Entries[i])
+		if formats.Is(err) {
+			return formats.In(l.path, err)
+		}
+		if err != nil {
 			l.damaged(l.path, f.Offset, "entry %d of the flush: %v", i, err)
 		}
 	}
+	return nil
 }
 
 func (l *logCheck) entry(e *segment.Entry) error {

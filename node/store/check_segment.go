@@ -7,6 +7,7 @@ import (
 	"math/bits"
 
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -52,7 +53,7 @@ func (c *checker) segment(path string, want *segmentMeta) (*checkedSegment, erro
 	defer func() { _ = file.Close() }() // only read
 	s := &segmentCheck{checker: c, path: path, file: file,
 		ranks: make([]uint64, (file.Rows()+63)/64)}
-	if err := file.Guard(func() error { s.parse(want); return nil }); err != nil {
+	if err := file.Guard(func() error { return s.parse(want) }); err != nil {
 		if err := c.note(err); err != nil {
 			return nil, err
 		}
@@ -76,7 +77,9 @@ func (s *segmentCheck) damagedIndex(format string, args ...any) {
 }
 
 // parse reads the sections that were not found damaged.
-func (s *segmentCheck) parse(want *segmentMeta) {
+//
+// Errors: *formats.Error.
+func (s *segmentCheck) parse(want *segmentMeta) error {
 	if text := s.file.Meta(); text != nil {
 		s.meta = &segmentMeta{}
 		if err := json.Unmarshal(text, s.meta); err != nil {
@@ -94,6 +97,9 @@ func (s *segmentCheck) parse(want *segmentMeta) {
 	if ranks := s.file.Section(sectionRanks); directory != nil && postings != nil && ranks != nil {
 		var err error
 		if s.idx, err = index.Parse(directory, postings, ranks); err != nil {
+			if err := badSection(s.path, "index sections", err); formats.Is(err) {
+				return err
+			}
 			s.damagedIndex("%v", err)
 		}
 	}
@@ -108,6 +114,7 @@ func (s *segmentCheck) parse(want *segmentMeta) {
 			s.damagedIndex("%v", err)
 		}
 	}
+	return nil
 }
 
 func (s *segmentCheck) blocks() error {

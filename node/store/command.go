@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -244,6 +245,9 @@ func (c *command) parse(src []byte) error {
 			c.err = badCommand("%d bytes follow", len(body))
 		}
 	}
+	if formats.Is(c.err) { // others may know it
+		return fmt.Errorf("%w: %w", ErrUnknownCommand, c.err)
+	}
 	return nil
 }
 
@@ -262,7 +266,9 @@ func (c *command) parsePut(body []byte) error {
 		c.rows = new(record.Batch)
 	}
 	var h segment.RowsHeader
-	if err := segment.ParseRowsEntry(body, &h, c.rows); err != nil {
+	if err := segment.ParseRowsEntry(body, &h, c.rows); formats.Is(err) {
+		return err
+	} else if err != nil {
 		return badCommand("%v", err)
 	}
 	if h.Stamped || h.FirstAcqNs != 0 || h.BatchFirstAcqNs != 0 || h.Parts != 1 ||

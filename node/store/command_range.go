@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -119,7 +120,9 @@ func (c *command) parseRangeRows(src []byte) (*record.Batch, error) {
 		c.rows = new(record.Batch)
 	}
 	var h segment.RowsHeader
-	if err := segment.ParseRowsEntry(src, &h, c.rows); err != nil {
+	if err := segment.ParseRowsEntry(src, &h, c.rows); formats.Is(err) {
+		return nil, err
+	} else if err != nil {
 		return nil, badCommand("%v", err)
 	}
 	n := c.rows.Len()

@@ -113,6 +113,28 @@ func TestCommandsAreChecked(t *testing.T) {
 	f("retention", got, err)
 }
 
+// A replica must not take a command for wrong that others may know: it would have other rows.
+func TestRowsOfAnotherVersionAreUnknown(t *testing.T) {
+	var b record.Batch
+	b.Append(record.Key{CID: 1, MID: 2, CapNs: 3}, []byte{4})
+	put, err := AppendPut(nil, &b, WriterSeq{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for version, unknown := range map[byte]bool{1: true, 2: false, 3: true, 255: true, 0: false} {
+		put[commandHeaderBytes] = version
+		c := new(command)
+		err := c.parse(put)
+		if errors.Is(err, ErrUnknownCommand) != unknown || version == 0 && c.err == nil {
+			t.Errorf("rows of version %d: %v, %v", version, err, c.err)
+		}
+		within := AppendWithin(nil, slots.Range{To: 5}, put)
+		if err := new(command).parse(within); errors.Is(err, ErrUnknownCommand) != unknown {
+			t.Errorf("rows of version %d within slots: %v", version, err)
+		}
+	}
+}
+
 // FuzzParseCommand reads any bytes: a command is encoded again as it was, or wrong, or unknown.
 func FuzzParseCommand(f *testing.F) {
 	put, _ := AppendPut(nil, batchOf(record.Key{MID: 1}, record.Key{MID: 2}), WriterSeq{Seq: 4})

@@ -183,7 +183,7 @@ func (d *dumper) rows(file *segment.Sealed) error {
 	idx, err := index.Parse(file.Section(sectionDirectory), file.Section(sectionPostings),
 		file.Section(sectionRanks))
 	if err != nil {
-		return &segment.CorruptError{File: file.Path(), Reason: "index sections", Err: err}
+		return badSection(file.Path(), "index sections", err)
 	}
 	seg := &segmentScan{sealedSegment: &sealedSegment{file: file, idx: idx}}
 	var batch record.Batch

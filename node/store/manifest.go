@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/internal/health"
 	"github.com/pentad-db/pentad/node/internal/lines"
 	"github.com/pentad-db/pentad/node/internal/slots"
@@ -208,6 +209,11 @@ func (m *manifest) replay(name string, data []byte) (edits, good int, err error)
 		if end < 0 {
 			break
 		}
+		if edits == 0 {
+			if err := otherFormat(name, data[:end]); err != nil {
+				return 0, 0, err
+			}
+		}
 		e, err := parseEdit(data[good : good+end])
 		if err != nil && lines.Torn(data, good) {
 			break
@@ -236,6 +242,20 @@ func (m *manifest) replay(name string, data []byte) (edits, good int, err error)
 		return 0, 0, corrupt(name, 0, "first line is missing")
 	}
 	return edits, good, nil
+}
+
+// otherFormat returns a *formats.Error for a first line that another version of the program wrote.
+func otherFormat(name string, line []byte) error {
+	var first struct {
+		Format uint64 `json:"format"`
+	}
+	if lines.Parse(line, &first) != nil {
+		return nil // it is damaged
+	}
+	if e := formats.Of(name, "", first.Format, formatVersion); e != nil {
+		return e
+	}
+	return nil
 }
 
 func (m *manifest) apply(e edit) error {

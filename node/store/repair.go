@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -37,7 +38,8 @@ type RepairReport struct {
 // With do false it only says what would be lost. The files are kept, in a directory beside the log.
 //
 // Errors: ErrLocked; ErrNoStore; *segment.CorruptError when it is not the log that is damaged;
-// those of the file system.
+// *formats.Error of a file of another version of the program, of which nothing is changed; those of
+// the file system.
 func RepairLog(ctx context.Context, dir string, do bool) (RepairReport, error) {
 	r := &repair{ctx: ctx, dir: dir}
 	if _, err := os.Stat(filepath.Join(dir, manifestFile)); errors.Is(err, os.ErrNotExist) {
@@ -147,7 +149,9 @@ func (r *repair) file(path string, newest bool) error {
 			r.lose(f)
 		case r.report.File == "":
 			r.sequence, size = f.Sequence, f.Offset+f.Bytes
-			r.keep(f)
+			if err := r.keep(f); err != nil {
+				return formats.In(path, err)
+			}
 		default:
 			r.lose(f)
 		}
@@ -169,7 +173,9 @@ func (r *repair) file(path string, newest bool) error {
 }
 
 // keep notes up to which acq the log is whole with a flush that stays.
-func (r *repair) keep(f *segment.LogFlush) {
+//
+// Errors: *formats.Error of rows of another version of the program.
+func (r *repair) keep(f *segment.LogFlush) error {
 	for i := range f.Entries {
 		e := &f.Entries[i]
 		var h segment.RowsHeader
@@ -178,10 +184,17 @@ func (r *repair) keep(f *segment.LogFlush) {
 			if ns, _, err := parseClockEntry(e.Data); err == nil {
 				r.heldNs = max(r.heldNs, ns)
 			}
-		case e.Kind == entryRows && segment.ParseRowsEntry(e.Data, &h, &r.batch) == nil:
-			r.heldNs = max(r.heldNs, givenUntil(&h, &r.batch))
+		case e.Kind == entryRows:
+			err := segment.ParseRowsEntry(e.Data, &h, &r.batch)
+			if formats.Is(err) {
+				return err
+			}
+			if err == nil {
+				r.heldNs = max(r.heldNs, givenUntil(&h, &r.batch))
+			}
 		}
 	}
+	return nil
 }
 
 // lose counts a flush that can be read and is set aside.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -263,7 +264,7 @@ func openSegment(
 		file.Section(sectionRanks))
 	if err != nil {
 		_ = file.Close()
-		return nil, &segment.CorruptError{File: path, Reason: "index sections", Err: err}
+		return nil, badSection(path, "index sections", err)
 	}
 	if err := meta.checkAcqs(idx); err != nil {
 		_ = file.Close()
@@ -275,10 +276,22 @@ func openSegment(
 	if src := file.Section(sectionSeries); src != nil {
 		if seg.series, err = index.ParseSeries(src); err != nil {
 			_ = file.Close()
-			return nil, &segment.CorruptError{File: path, Reason: "series table", Err: err}
+			return nil, badSection(path, "series table", err)
 		}
 	}
 	return seg, nil
+}
+
+// badSection returns the error of a section whose checksum holds and which cannot be read.
+func badSection(path, what string, err error) error {
+	var version *index.VersionError
+	if errors.As(err, &version) {
+		if e := formats.Of(path, what, uint64(version.Version),
+			uint64(version.Known)); e != nil {
+			return e
+		}
+	}
+	return &segment.CorruptError{File: path, Reason: what, Err: err}
 }
 
 // noteFile remembers which log file holds the newest entries of which shards. The committer

@@ -8,6 +8,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -112,6 +113,7 @@ func (c *Client) Close() error {
 func (c *Client) do(
 	ctx context.Context, method, path, contentType string, body []byte,
 ) (io.ReadCloser, error) {
+	var said error // by a node that is there, which knows better than a network when to ask again
 	for tried := 1; ; tried++ {
 		base, count, afterNs := c.nodes.now()
 		asks := c.asks
@@ -130,8 +132,12 @@ func (c *Client) do(
 		if other {
 			c.nodes.leave(base)
 		}
+		var remote *wire.Error
+		if errors.As(err, &remote) {
+			said = err
+		}
 		if !atOnce || tried >= count {
-			return nil, err
+			return nil, cmp.Or(said, err)
 		}
 	}
 }

@@ -20,6 +20,9 @@ type Cluster struct {
 	Copies      int             `json:"copies"`  // of copies that move, see ClusterProspect
 	BytesPerSec int64           `json:"bytes_per_sec"`
 
+	Feature  int `json:"feature"`  // level of the cluster
+	Raisable int `json:"raisable"` // to which it can be raised: all nodes run it
+
 	CopiesTarget int `json:"copies_target"` // that each group should have
 	CopiesFewest int `json:"copies_fewest"` // of the group that has the fewest
 	GroupsFewer  int `json:"groups_fewer"`  // groups that have fewer than they should
@@ -54,6 +57,7 @@ type ClusterNode struct {
 	Starts      uint64 `json:"starts"`
 	MinFeature  int    `json:"min_feature"` // levels of what its program can do
 	MaxFeature  int    `json:"max_feature"`
+	Program     string `json:"program"` // version that it runs; "" for not known
 	Weight      int    `json:"weight"`
 	DiskPercent int    `json:"disk_percent"`
 	Bytes       int64  `json:"bytes"` // of its replicas
@@ -115,6 +119,9 @@ type ClusterProspect struct {
 	Copies      int   `json:"copies"`        // that a node takes in at a time
 	BytesPerSec int64 `json:"bytes_per_sec"` // of copies that a node sends
 	Bytes       int64 `json:"bytes"`         // of the copies that are left to begin, about
+
+	Feature  int `json:"feature"`  // level of the cluster
+	Raisable int `json:"raisable"` // to which RaiseFeature would raise it
 }
 
 // Cluster returns what the node knows of its cluster; one that is in none answers that it is not
@@ -195,6 +202,13 @@ func (c *Client) SplitGroup(
 		values.Set("group", strconv.FormatUint(uint64(group), 10))
 	}
 	return c.act(ctx, "split", values)
+}
+
+// RaiseFeature raises the feature level of the cluster to the greatest that all nodes run. From
+// then on they use what the older version of the program did not know, and there is no way back. It
+// is refused while a node runs the older version only; without a level above, nothing is changed.
+func (c *Client) RaiseFeature(ctx context.Context, dryRun bool) (ClusterProspect, error) {
+	return c.act(ctx, "raise", ClusterAct{DryRun: dryRun}.values())
 }
 
 func (a ClusterAct) values() url.Values {

@@ -208,6 +208,33 @@ func TestQuestionsGoToTheNextNode(t *testing.T) {
 	}
 }
 
+// TestANodeThatAnswersKnowsMore: where one node is gone and another has no answer yet, the caller
+// is told to try again, whichever of them was asked last.
+func TestANodeThatAnswersKnowsMore(t *testing.T) {
+	for _, firstIsGone := range []bool{true, false} {
+		f, gone := newFake(t), newFake(t)
+		gone.stop()
+		f.server.Handler.(*http.ServeMux).HandleFunc("GET /v1/horizon",
+			func(w http.ResponseWriter, _ *http.Request) {
+				refuse(w, http.StatusServiceUnavailable, &wire.Error{Kind: wire.KindUnavailable})
+			})
+		addrs := []string{f.addr, gone.addr}
+		if firstIsGone {
+			slices.Reverse(addrs)
+		}
+		c, err := New(strings.Join(addrs, ","))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.Horizon(soon(t), nil)
+		var remote *wire.Error
+		if !errors.As(err, &remote) || remote.Kind != wire.KindUnavailable {
+			t.Errorf("the first is gone %v: %v", firstIsGone, err)
+		}
+		_ = c.Close()
+	}
+}
+
 // TestQuestionsWaitForPutsUnderWay: the node is left for another one by who asks, before it answers
 // who puts.
 func TestQuestionsWaitForPutsUnderWay(t *testing.T) {

@@ -38,11 +38,12 @@ func stoppedReplica(t *testing.T, module string) (dir, file string) {
 	sum := sha256.Sum256([]byte(module))
 	digest := hex.EncodeToString(sum[:])
 	meta := cluster.NewMeta(cluster.NewState())
+	levels := cluster.Released()
 	for _, c := range []cluster.Command{
-		&cluster.Create{Cluster: cluster.ID{1: 9}, Groups: 1, Replicas: 1, Feature: 1,
-			First: cluster.Node{ID: 7, Incarnation: 1, Role: cluster.RoleCore,
-				RaftAddr: "10.0.0.1:1", HTTPAddr: "10.0.0.1:2", MinFeature: 1, MaxFeature: 1,
-				Weight: 100}},
+		&cluster.Create{Cluster: cluster.ID{1: 9}, Groups: 1, Replicas: 1,
+			Feature: levels.First, First: cluster.Node{ID: 7, Incarnation: 1,
+				Role: cluster.RoleCore, RaftAddr: "10.0.0.1:1", HTTPAddr: "10.0.0.1:2",
+				MinFeature: levels.First, MaxFeature: levels.Last, Weight: 100}},
 		&cluster.ChangeCatalog{Module: []byte(module), Change: catalog.Change{
 			Push: &catalog.Push{Name: "mine", Version: catalog.Version{SHA256: digest,
 				Bytes: int64(len(module))}}}},

@@ -22,7 +22,7 @@ func (a *app) clusterCommand() *cobra.Command {
   pentad cluster status`, a.clusterInitCommand(), a.clusterStatusCommand(),
 		a.clusterNodesCommand(), a.clusterShardsCommand(), a.clusterJoinCommand(),
 		a.clusterDrainCommand(), a.clusterUndrainCommand(), a.clusterRemoveCommand(),
-		a.clusterRebalanceCommand(), a.clusterSplitCommand())
+		a.clusterRebalanceCommand(), a.clusterSplitCommand(), a.clusterRaiseCommand())
 }
 
 func (a *app) clusterInitCommand() *cobra.Command {
@@ -107,6 +107,11 @@ func (a *app) clusterStatus(
 	}
 	for _, text := range all.Blocked {
 		a.note("blocked: %s", text)
+	}
+	if all.Raisable > all.Feature {
+		a.note("all nodes run feature level %d, the cluster is at %d; raise it with pentad "+
+			"cluster raise, after which older versions of pentad cannot be run", all.Raisable,
+			all.Feature)
 	}
 	if all.GroupsFewer > 0 {
 		a.note("%d groups have fewer copies than %d; the least has %d", all.GroupsFewer,

@@ -18,7 +18,8 @@ func (a *app) clusterNodesCommand() *cobra.Command {
 		Short: "Show all that is known of the nodes of the cluster",
 		Long: `Show all that is known of the nodes of the cluster, those that have left included. State is what
 the cluster has decided: joining, up, draining, removing or left. Gossip and error are of the node
-that is asked: what it hears of the others, and why one did not answer it now.`,
+that is asked: what it hears of the others, and why one did not answer it now. Levels are the
+feature levels that the node's program runs.`,
 		Args:    noCommand,
 		Example: "  pentad cluster nodes\n  pentad cluster nodes -o json",
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -26,15 +27,18 @@ that is asked: what it hears of the others, and why one did not answer it now.`,
 				left("node"), left("state"), left("gossip"), left("role"), left("zone"),
 				left("http"), left("raft"), left("gossip_addr"), right("replicas"),
 				right("leads"), right("bytes"), right("weight"), right("starts"),
-				left("error")}, func(n client.ClusterNode) []output.Value {
-				return []output.Value{output.Text(n.ID), output.Text(n.State),
-					someText(n.Gossip), output.Text(n.Role), someText(n.Zone),
-					output.Text(n.HTTP), output.Text(n.Raft), someText(n.GossipAddr),
-					output.Int(n.Replicas), output.Int(n.Leads), output.Bytes(n.Bytes),
-					output.Int(n.Weight), output.Count(n.Starts), someText(n.Error)}
-			})
+				left("levels"), left("program"), left("error")}, nodeRow)
 		},
 	}
+}
+
+func nodeRow(n client.ClusterNode) []output.Value {
+	return []output.Value{output.Text(n.ID), output.Text(n.State), someText(n.Gossip),
+		output.Text(n.Role), someText(n.Zone), output.Text(n.HTTP), output.Text(n.Raft),
+		someText(n.GossipAddr), output.Int(n.Replicas), output.Int(n.Leads),
+		output.Bytes(n.Bytes), output.Int(n.Weight), output.Count(n.Starts),
+		output.Text(fmt.Sprintf("%d-%d", n.MinFeature, n.MaxFeature)), someText(n.Program),
+		someText(n.Error)}
 }
 
 func (a *app) clusterShardsCommand() *cobra.Command {

@@ -73,6 +73,7 @@ func (a *app) serveCommand() *cobra.Command {
 			if opt.Cluster, err = together.options(c); err != nil {
 				return err
 			}
+			opt.Cluster.Program = version()
 			if opt.MemoryBytes, err = a.memoryFlag(may); err != nil {
 				return err
 			}

@@ -19,6 +19,7 @@ import (
 	"github.com/pentad-db/pentad/node/edge"
 	"github.com/pentad-db/pentad/node/internal/catalog"
 	"github.com/pentad-db/pentad/node/internal/cursors"
+	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/replica"
 	"github.com/pentad-db/pentad/node/segment"
@@ -29,7 +30,9 @@ import (
 // nothing. Compiled modules in a cache are left out: they are made again.
 //
 // Errors: store.ErrLocked when a process has a store open, store.ErrNoStore when there is nothing
-// that a node writes, ctx.Err(), and those of the file system. Damage is in the report.
+// that a node writes, ctx.Err(), those of the file system, and *formats.Error or
+// cluster.ErrOtherRules of a file that another version of the program wrote. Damage is in the
+// report.
 func Directory(
 	ctx context.Context, dir string, opt store.CheckOptions,
 ) (store.CheckReport, error) {
@@ -224,7 +227,9 @@ func (a *audit) file(path string) (known bool, err error) {
 	case "NODE":
 		size, bad = cluster.CheckSelf(dir)
 	case "VIEW":
-		size, bad = member.CheckView(dir)
+		if size, bad = member.CheckView(dir); errors.Is(bad, cluster.ErrOtherRules) {
+			bad = fmt.Errorf("%s: %w", path, bad)
+		}
 	case "STATE":
 		return true, a.state(path)
 	default:
@@ -233,9 +238,10 @@ func (a *audit) file(path string) (known bool, err error) {
 		}
 		return false, nil
 	}
-	if pathError := new(os.PathError); errors.As(bad, &pathError) {
+	switch pathError := new(os.PathError); {
+	case errors.As(bad, &pathError), ofOtherVersion(bad):
 		return true, bad
-	} else if bad != nil {
+	case bad != nil:
 		a.damaged(path, 0, bad.Error())
 	}
 	if err == nil {
@@ -244,13 +250,21 @@ func (a *audit) file(path string) (known bool, err error) {
 	return true, err
 }
 
+// ofOtherVersion reports whether a file is whole, and another version of the program reads it.
+func ofOtherVersion(err error) bool {
+	return formats.Is(err) || errors.Is(err, cluster.ErrOtherRules)
+}
+
 // state reads the state of the cluster in a replica of the meta group, and looks for its modules.
 func (a *audit) state(path string) error {
 	dir := filepath.Dir(path)
 	modules, size, bad := member.CheckState(dir)
-	if pathError := new(os.PathError); errors.As(bad, &pathError) {
+	switch pathError := new(os.PathError); {
+	case errors.As(bad, &pathError):
 		return bad
-	} else if bad != nil {
+	case ofOtherVersion(bad):
+		return fmt.Errorf("%s: %w", path, bad)
+	case bad != nil:
 		a.damaged(path, 0, bad.Error())
 	}
 	for name := range modules {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/internal/health"
 	"github.com/pentad-db/pentad/node/internal/lines"
 	"github.com/pentad-db/pentad/node/segment"
@@ -74,6 +75,9 @@ func Open(dir string) (*File, error) {
 		return nil, fmt.Errorf("read catalogue: %w", err)
 	}
 	f, good, count, err := parse(data)
+	if formats.Is(err) {
+		return nil, formats.In(name, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -151,6 +155,9 @@ func (f *File) parseFirst(line []byte) error {
 		f.Damage = append(f.Damage, fmt.Sprintf("%s line 1: %v", Name, err))
 		f.Unlisted = true
 		return nil
+	}
+	if e := formats.Of("", "", uint64(head.Format), format); e != nil {
+		return e
 	}
 	if head.Format != format {
 		return fmt.Errorf("format %d; this version reads format %d", head.Format, format)
@@ -277,7 +284,9 @@ func Check(dir string, read func(bytes int64) error) (damage []*segment.CorruptE
 		err = nil
 	}
 	wanted := map[string]bool{}
-	if f, _, _, parsed := parse(data); parsed != nil && data != nil {
+	if f, _, _, parsed := parse(data); formats.Is(parsed) {
+		return nil, formats.In(filepath.Join(dir, Name), parsed)
+	} else if parsed != nil && data != nil {
 		bad(Name, parsed.Error())
 	} else if parsed == nil {
 		for _, d := range f.Damage {

@@ -17,6 +17,7 @@ import (
 	"sync"
 
 	"github.com/pentad-db/pentad/node/internal/catalog"
+	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/internal/health"
 	"github.com/pentad-db/pentad/node/internal/lines"
 	"github.com/pentad-db/pentad/node/segment"
@@ -101,7 +102,9 @@ func Open(dir string) (*File, error) {
 	}
 	f.Made = err != nil
 	if err == nil {
-		if err := f.parse(data); err != nil {
+		if err := f.parse(data); formats.Is(err) {
+			return nil, err
+		} else if err != nil {
 			return nil, fmt.Errorf("%s: %w", f.name, err)
 		}
 		if f.lines == 0 { // it is written whole under another name first
@@ -132,6 +135,8 @@ func (f *File) parse(data []byte) error {
 			var head first
 			if err := lines.Parse(text, &head); err != nil {
 				f.damage = append(f.damage, fmt.Sprintf("%s line 1: %v", Name, err))
+			} else if e := formats.Of(f.name, "", uint64(head.Format), format); e != nil {
+				return e
 			} else if head.Format != format {
 				return fmt.Errorf("format %d; this version reads format %d", head.Format, format)
 			}
@@ -402,7 +407,9 @@ func CheckFile(dir string) (damage []*segment.CorruptError, size int64, err erro
 		return nil, 0, err
 	}
 	f := &File{name: name, all: map[string]Cursor{}}
-	if err := f.parse(data); err != nil {
+	if err := f.parse(data); formats.Is(err) {
+		return nil, int64(len(data)), err
+	} else if err != nil {
 		f.damage = append(f.damage, err.Error())
 	}
 	if f.lines == 0 {

@@ -25,6 +25,7 @@ const (
 	Remove    = "remove"    // a node is lost for good: its copies are made anew now
 	Rebalance = "rebalance" // sets how fast copies move
 	Split     = "split"     // parts a group, or all of them, in two
+	Raise     = "raise"     // raises the feature level to the greatest that all nodes run
 )
 
 // Act is something that an operator wants.
@@ -53,6 +54,9 @@ type Prospect struct {
 	Copies      uint32 `json:"copies"`        // that a node takes in at a time
 	BytesPerSec int64  `json:"bytes_per_sec"` // of copies that a node sends
 	Bytes       int64  `json:"bytes"`         // of the copies that are left to make, about
+
+	Feature  uint32 `json:"feature"`  // level of the cluster
+	Raisable uint32 `json:"raisable"` // to which Raise would raise it
 }
 
 // Change of one group. Its parts are "" for none.
@@ -170,6 +174,7 @@ func (m *Member) actHere(ctx context.Context, a Act) (p Prospect, err error) {
 	p = prospect(after, cluster.NextMoves(after, health, cluster.PlanOptions{}), sizes(said))
 	p.Blocked = append(p.Blocked, noQuorum(after, said, p.Blocked)...)
 	p.Changed = changed
+	p.Feature, p.Raisable = after.Feature, after.Raisable()
 	if n, ok := after.Node(id); ok {
 		p.Node, p.State = id.String(), n.State.String()
 		p.Notes = notes(before, after, n)
@@ -193,7 +198,7 @@ func (m *Member) decide(
 			return nil, false, &wire.Error{Kind: wire.KindInvalid, Message: err.Error()}
 		}
 		id := a.ID
-		if a.Verb == Split { // each is of one epoch of its group, and so done once
+		if a.Verb == Split || a.Verb == Raise { // each does something once, whenever it comes
 			id = drawID()
 		}
 		var new bool
@@ -246,15 +251,34 @@ func (m *Member) command(
 func (m *Member) commands(
 	ctx context.Context, v *cluster.View, h cluster.Health, a Act,
 ) ([]cluster.Command, cluster.NodeID, error) {
-	if a.Verb == Split {
+	switch a.Verb {
+	case Split:
 		cmds, err := m.splits(ctx, v, a)
 		return cmds, 0, err
+	case Raise:
+		return raises(v), 0, nil
 	}
 	cmd, id, err := command(v, h, a)
 	if cmd == nil || err != nil {
 		return nil, id, err
 	}
 	return []cluster.Command{cmd}, id, nil
+}
+
+// raises returns the commands that raise the feature level to the greatest that all nodes run.
+// Where there is none above and some node runs one, the state refuses, and names a node that does
+// not.
+func raises(v *cluster.View) (cmds []cluster.Command) {
+	to := v.Raisable()
+	for _, n := range v.Nodes {
+		if to == v.Feature && n.State != cluster.NodeLeft && n.MaxFeature > to {
+			to++
+		}
+	}
+	for level := v.Feature + 1; level <= to; level++ {
+		cmds = append(cmds, &cluster.RaiseFeature{Level: level})
+	}
+	return cmds
 }
 
 // command returns what an act means; nil for nothing. The node is that which it is about, or 0.

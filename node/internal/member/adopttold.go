@@ -120,7 +120,7 @@ func (m *Member) adoptMeta(id uint64) error {
 func (m *Member) tellState(k *keeper, s *cluster.State, t *told) error {
 	all := []cluster.Command{&cluster.Create{Cluster: m.token.Cluster,
 		Groups: uint32(m.opt.Cluster.Groups), Replicas: uint32(m.opt.Cluster.Replicas),
-		Feature: firstFeature, First: m.node}}
+		Feature: m.features.First, First: m.node}}
 	for _, c := range t.catalog.Changes() {
 		change := &cluster.ChangeCatalog{Change: c}
 		if c.Push != nil {

@@ -163,7 +163,7 @@ func (m *Member) askStateAfter(
 	if err != nil || len(text) == 0 {
 		return nil, err
 	}
-	return cluster.ParseState(text)
+	return m.parseState(text)
 }
 
 // serveState answers askState.

@@ -104,12 +104,23 @@ func (m *Member) brokenReports() []leaderReport {
 func (m *Member) replaceable(group uint32, err error) bool {
 	wrong := errors.As(err, new(*segment.CorruptError)) || errors.Is(err, replica.ErrStopped) ||
 		errors.Is(err, errReplicaLost)
+	if ofOtherRules(err) { // a program that knows them reads it
+		return false
+	}
 	return wrong && (group != cluster.MetaGroup || len(m.View().Voters(group)) > 1)
+}
+
+// ofOtherRules reports whether what was read is known to another version of the program.
+func ofOtherRules(err error) bool {
+	return errors.Is(err, ErrOtherRules) || errors.Is(err, store.ErrUnknownCommand)
 }
 
 // advise says of the state of the cluster that is damaged, with no other replica to make one from,
 // what an operator can do: the groups of records are well.
 func (m *Member) advise(group uint32, err error) error {
+	if errors.Is(err, ErrOtherRules) {
+		return fmt.Errorf("open node of a cluster: group %d: %w", group, err)
+	}
 	if group != cluster.MetaGroup || !errors.As(err, new(*segment.CorruptError)) {
 		return err
 	}
@@ -121,12 +132,14 @@ func (m *Member) advise(group uint32, err error) error {
 // inspect looks for replicas that have stopped, and has them replaced. It returns the error of one
 // whose disk did not take what was applied, as when it was full: how far that has come is only
 // known once it is opened again, so the process must end and be started again, as for a log that
-// fails.
+// fails; and that of one whose log has what only another version of the program knows.
 func (m *Member) inspect() error {
 	for group := range m.run.Groups() {
 		st, err := m.run.Status(group)
 		switch {
 		case err != nil || st.Err == nil:
+		case ofOtherRules(st.Err):
+			return fmt.Errorf("group %d: %w: %w", group, ErrOtherRules, st.Err)
 		case errors.Is(st.Err, store.ErrFailed) || errors.Is(st.Err, syscall.ENOSPC):
 			return fmt.Errorf("group %d: %w", group, st.Err)
 		case errors.Is(st.Err, replica.ErrForked): // nothing says which history is right

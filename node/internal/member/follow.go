@@ -38,7 +38,7 @@ func (m *Member) follow() {
 			m.fetch()
 			v = m.View()
 		}
-		err := errors.Join(suits(v), m.come(v), m.removed(v), m.inspect())
+		err := errors.Join(v.Suits(m.features), m.come(v), m.removed(v), m.inspect())
 		if err != nil {
 			m.opt.Fail(err)
 			return
@@ -60,10 +60,8 @@ func (m *Member) follow() {
 			if at := m.newest().At(); kept.Before(at) && m.keepView() {
 				kept = at
 			}
-			if n, ok := v.Node(m.self.ID); (!ok || n != withState(m.node, n.State)) &&
-				time.Since(told) > fetchEvery {
+			if time.Since(told) > fetchEvery && m.introduce(v) {
 				told = time.Now()
-				m.introduce()
 			}
 			m.holdGroups(m.open, v)
 			m.finishAdoption()
@@ -88,18 +86,9 @@ var ErrRemoved = errors.New("this node has left the cluster for good, or was rem
 var ErrReplaced = errors.New("this node was started elsewhere from a copy of its directory; " +
 	"stop that one, or this one for good: only one of them can be the node")
 
-// ErrOtherRules means that the cluster works by rules of a feature level that this program has not.
-var ErrOtherRules = errors.New("run a version of pentad on it that has that level, as its other " +
-	"nodes do")
-
-// suits returns ErrOtherRules for a view of a cluster that this program cannot be a node of.
-func suits(v *cluster.View) error {
-	if v.Cluster == (cluster.ID{}) || firstFeature <= v.Feature && v.Feature <= lastFeature {
-		return nil
-	}
-	return fmt.Errorf("the cluster is at feature level %d, this program has %d to %d; %w",
-		v.Feature, firstFeature, lastFeature, ErrOtherRules)
-}
+// ErrOtherRules means that the cluster works by rules that this version of the program does not
+// know. Nothing is damaged.
+var ErrOtherRules = cluster.ErrOtherRules
 
 // removed returns ErrRemoved for a node that comes back, and ErrReplaced for one that was started
 // again elsewhere. One that has not been stopped since it left goes on to bring questions
@@ -116,22 +105,31 @@ func (m *Member) removed(v *cluster.View) error {
 	return nil
 }
 
-func withState(n cluster.Node, s cluster.NodeState) cluster.Node {
-	n.State = s
-	return n
-}
-
 // create writes the first command of a new cluster, once its first node leads the meta group.
 func (m *Member) create() {
 	if !m.opt.Cluster.Init || m.View().Cluster != (cluster.ID{}) {
 		return
 	}
 	m.propose(&cluster.Create{Cluster: m.token.Cluster, Groups: uint32(m.opt.Cluster.Groups),
-		Replicas: uint32(m.opt.Cluster.Replicas), Feature: firstFeature, First: m.node})
+		Replicas: uint32(m.opt.Cluster.Replicas), Feature: m.features.First, First: m.node})
 }
 
-// introduce asks to be let in, or says what is new about this node. Whoever has the token may.
-func (m *Member) introduce() { m.propose(&cluster.PutNode{Node: m.node}) }
+// introduce asks to be let in, or says what is new about this node, and reports whether it did. A
+// node may that has the token.
+func (m *Member) introduce(v *cluster.View) bool {
+	known, ok := v.Node(m.self.ID)
+	now := m.node
+	now.State, now.Program = known.State, known.Program
+	switch {
+	case !ok || known != now:
+		m.propose(&cluster.PutNode{Node: m.node})
+	case v.TellsProgram() && known.Program != m.opt.Cluster.Program:
+		m.propose(&cluster.SetProgram{Node: m.self.ID, Program: m.opt.Cluster.Program})
+	default:
+		return false
+	}
+	return true
+}
 
 // propose does something to the state that is decided anew if it fails: sent again, it could undo
 // what somebody did meanwhile.
@@ -170,6 +168,10 @@ func (m *Member) fetch() {
 		ctx, cancel := context.WithTimeout(m.open, askTimeout)
 		s, err := m.askState(ctx, addr)
 		cancel()
+		if m.otherRules(err) {
+			m.opt.Fail(err)
+			return
+		}
 		if err != nil {
 			continue
 		}
@@ -178,6 +180,13 @@ func (m *Member) fetch() {
 			return
 		}
 	}
+}
+
+// otherRules reports whether an error of another node's state says that this node cannot be one of
+// its cluster.
+func (m *Member) otherRules(err error) bool {
+	var level *cluster.LevelError
+	return errors.As(err, &level) && level.Cluster == m.token.Cluster
 }
 
 // others returns where to find other nodes.
@@ -212,18 +221,38 @@ func (m *Member) keepView() bool {
 	return true
 }
 
-// loadView reads what keepView wrote. Without it, the node has to hear from others.
-func (m *Member) loadView() {
+// loadView reads what keepView wrote. Without it, the node has to hear from others. A view that was
+// written by another feature level is an error: nothing else of the directory is touched then.
+func (m *Member) loadView() error {
 	text, err := os.ReadFile(m.path("cluster", viewName))
 	if errors.Is(err, os.ErrNotExist) {
-		return
+		return nil
 	}
+	var s *cluster.State
 	if err == nil {
-		err = m.meta.Restore(text)
+		s, err = m.parseState(text)
+	}
+	switch {
+	case errors.Is(err, ErrOtherRules):
+		return err
+	case err != nil:
+		m.opt.Log.Warn("the noted view cannot be read; others are asked", "err", err)
+	default:
+		m.meta.Replace(s)
+	}
+	return nil
+}
+
+// parseState reads a state, and refuses that of a feature level that this node does not run.
+func (m *Member) parseState(src []byte) (*cluster.State, error) {
+	s, err := cluster.ParseState(src)
+	if err == nil {
+		err = s.Suits(m.features)
 	}
 	if err != nil {
-		m.opt.Log.Warn("the noted view cannot be read; others are asked", "err", err)
+		return nil, err
 	}
+	return s, nil
 }
 
 // tell lets gossip say how new the view of this node is.

@@ -114,7 +114,7 @@ func (m *Member) startReplica(ctx context.Context, group uint32, id uint64) erro
 	var k *keeper
 	if group == cluster.MetaGroup {
 		var err error
-		if k, err = openKeeper(dir, func() {}); err != nil {
+		if k, err = openKeeper(dir, m.features, func() {}); err != nil {
 			return err
 		}
 		k.others = m.moduleOfOthers

@@ -177,26 +177,6 @@ func TestANodeOfAnEarlierTimeEnds(t *testing.T) {
 	f(2, cluster.NodeRemoving, ErrRemoved)
 }
 
-// A node whose program has not the rules of its cluster ends before it does anything.
-func TestANodeOfOtherRulesEnds(t *testing.T) {
-	for _, c := range []struct {
-		cluster cluster.ID
-		level   uint32
-		want    error
-	}{
-		{cluster.ID{}, 0, nil}, // it knows of none yet
-		{cluster.ID{1}, firstFeature, nil},
-		{cluster.ID{1}, lastFeature, nil},
-		{cluster.ID{1}, firstFeature - 1, ErrOtherRules},
-		{cluster.ID{1}, lastFeature + 1, ErrOtherRules},
-	} {
-		v := &cluster.View{Cluster: c.cluster, Feature: c.level}
-		if err := suits(v); !errors.Is(err, c.want) || err != nil && c.want == nil {
-			t.Errorf("level %d: %v", c.level, err)
-		}
-	}
-}
-
 // However many groups a node has, their heads take about what those of one store do.
 func TestHeadsOfGroups(t *testing.T) {
 	for _, c := range []struct {

@@ -30,21 +30,24 @@ const (
 
 // keeper is a replica of the meta group.
 type keeper struct {
-	dir     string
-	meta    *cluster.Meta
-	applied atomic.Uint64
-	durable atomic.Uint64
-	given   atomic.Int32 // snapshots that others may read
-	changed func()
-	others  fetchModule // nil when there are none
+	dir      string
+	meta     *cluster.Meta
+	features cluster.Features // that are run
+	applied  atomic.Uint64
+	durable  atomic.Uint64
+	given    atomic.Int32 // snapshots that others may read
+	changed  func()
+	others   fetchModule // nil when there are none
 
 	writing sync.Mutex // held while modules are written or removed
 }
 
 var _ replica.Machine = (*keeper)(nil)
 
-func openKeeper(dir string, changed func()) (*keeper, error) {
-	k := &keeper{dir: dir, meta: cluster.NewMeta(cluster.NewState()), changed: changed}
+func openKeeper(dir string, f cluster.Features, changed func()) (*keeper, error) {
+	k := &keeper{dir: dir, meta: cluster.NewMeta(cluster.NewState()), features: f,
+		changed: changed}
+	k.meta.RunAs(f)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -56,7 +59,9 @@ func openKeeper(dir string, changed func()) (*keeper, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the state of the cluster: %w", err)
 	}
-	if err := k.take(src); err != nil {
+	if err := k.take(src); errors.Is(err, ErrOtherRules) {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	} else if err != nil {
 		return nil, &segment.CorruptError{File: name, Reason: err.Error()}
 	}
 	k.durable.Store(k.applied.Load())
@@ -67,11 +72,19 @@ func (k *keeper) Close() error { return nil }
 
 // take makes what encode wrote the state.
 func (k *keeper) take(src []byte) error {
-	s, err := parseKept(src)
+	s, err := k.parse(src)
 	if err == nil {
 		k.replace(src, s)
 	}
 	return err
+}
+
+func (k *keeper) parse(src []byte) (*cluster.State, error) {
+	s, err := parseKept(src)
+	if err == nil {
+		err = s.Suits(k.features)
+	}
+	return s, err
 }
 
 func (k *keeper) replace(src []byte, s *cluster.State) {
@@ -145,7 +158,7 @@ func (k *keeper) Install(ctx context.Context, manifest []byte, fetch replica.Fet
 	if err = errors.Join(err, file.Close()); err != nil {
 		return err
 	}
-	s, err := parseKept(src)
+	s, err := k.parse(src)
 	if err != nil {
 		return fmt.Errorf("install the state of the cluster: %w", err)
 	}

@@ -28,7 +28,10 @@ func Kept(dir string) (*cluster.Meta, error) {
 		case filepath.Base(name) == stateName:
 			s, err = parseKept(src)
 		default:
-			s, err = cluster.ParseState(src)
+			s, err = releasedState(src)
+		}
+		if s != nil && err == nil {
+			err = s.Suits(cluster.Released())
 		}
 		switch {
 		case errors.Is(err, os.ErrNotExist):
@@ -49,6 +52,15 @@ func Kept(dir string) (*cluster.Meta, error) {
 	return nil, fmt.Errorf("state of the cluster in %s: %w", dir, os.ErrNotExist)
 }
 
+// releasedState reads a state of a feature level that this program runs.
+func releasedState(src []byte) (*cluster.State, error) {
+	s, err := cluster.ParseState(src)
+	if err == nil {
+		err = s.Suits(cluster.Released())
+	}
+	return s, err
+}
+
 // CheckState reads the state of the cluster in the directory of a replica of the meta group that
 // does not run, and returns the names of the modules that must be beside it, and how large it is.
 func CheckState(dir string) (modules map[string]bool, size int64, err error) {
@@ -57,6 +69,9 @@ func CheckState(dir string) (modules map[string]bool, size int64, err error) {
 		return nil, 0, err
 	}
 	s, err := parseKept(src)
+	if err == nil {
+		err = s.Suits(cluster.Released())
+	}
 	if err != nil {
 		return nil, int64(len(src)), err
 	}
@@ -71,7 +86,7 @@ func CheckState(dir string) (modules map[string]bool, size int64, err error) {
 func CheckView(dir string) (size int64, err error) {
 	src, err := os.ReadFile(filepath.Join(dir, viewName))
 	if err == nil {
-		_, err = cluster.ParseState(src)
+		_, err = releasedState(src)
 	}
 	return int64(len(src)), err
 }

@@ -34,17 +34,6 @@ import (
 	"github.com/pentad-db/pentad/node/store"
 )
 
-// Feature levels of what this program does in a cluster. 1: first; 2: groups can be split; 3: 256
-// devices share a slot, so that who runs less looks for records elsewhere; 4: payloads of commands
-// are packed as decimals; 5: commands for other nodes go over the connections of groups; 6: blocks
-// of segments have 8,192 rows; 7: stores of format 5, logs of version 2, nodes compare clocks and
-// prove what they promised; 8: stores of format 6. A new cluster begins at the least that this
-// program runs, so that nodes of older programs can join it that run it, too.
-const (
-	firstFeature = 8
-	lastFeature  = 8
-)
-
 // mostQuota bounds what waits for the disk and for machines.
 const mostQuota = 256 << 20
 
@@ -73,19 +62,22 @@ type Options struct {
 
 // Member is a node of a cluster.
 type Member struct {
-	opt    Options
-	token  cluster.Token
-	self   cluster.Self
-	node   cluster.Node
-	net    network
-	gossip atomic.Pointer[peers] // nil until replicas run
-	run    *shifted              // nil before there is one
-	clock  *clock.Clock
-	meta   *cluster.Meta // fetched of others, while no replica here is newer
-	http   *http.Client
-	key    string // by which nodes of the cluster know each other over HTTP
-	ready  atomic.Bool
-	known  bool // the cluster knows of this start; of follow alone
+	opt   Options
+	token cluster.Token
+	self  cluster.Self
+	node  cluster.Node
+	// features are the levels that it runs: it writes and says nothing that is above that of the
+	// cluster.
+	features cluster.Features
+	net      network
+	gossip   atomic.Pointer[peers] // nil until replicas run
+	run      *shifted              // nil before there is one
+	clock    *clock.Clock
+	meta     *cluster.Meta // fetched of others, while no replica here is newer
+	http     *http.Client
+	key      string // by which nodes of the cluster know each other over HTTP
+	ready    atomic.Bool
+	known    bool // the cluster knows of this start; of follow alone
 	// founded: it made its cluster since it was started; set before there are goroutines.
 	founded bool
 
@@ -147,6 +139,8 @@ func openIn(ctx context.Context, opt Options, over network) (_ *Member, err erro
 	if m.opt.Cluster, err = m.opt.Cluster.Complete(); err != nil {
 		return nil, err
 	}
+	m.features = m.opt.Cluster.Features
+	m.meta.RunAs(m.features)
 	if m.token, err = cluster.LoadToken(m.opt.Cluster.TokenFile); err != nil {
 		return nil, err
 	}
@@ -154,20 +148,19 @@ func openIn(ctx context.Context, opt Options, over network) (_ *Member, err erro
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make directory: %w", err)
 	}
+	if err := m.loadView(); err != nil { // before anything is written
+		return nil, fmt.Errorf("open node of a cluster: %w", err)
+	}
 	if m.self, err = cluster.OpenSelf(dir, rand.Reader); err != nil {
 		return nil, err
 	}
 	if err = m.readAdoption(); err != nil {
 		return nil, err
 	}
-	if m.node, err = m.opt.Cluster.Node(m.self, firstFeature, lastFeature); err != nil {
+	if m.node, err = m.opt.Cluster.Node(m.self); err != nil {
 		return nil, err
 	}
 	m.logCopy()
-	m.loadView()
-	if err := suits(m.View()); err != nil {
-		return nil, fmt.Errorf("open node of a cluster: %w", err)
-	}
 	if err := m.start(ctx, listener); err != nil {
 		return nil, errors.Join(err, m.Close(ctx))
 	}

@@ -15,10 +15,11 @@ import (
 
 func createCommand(t testing.TB) []byte {
 	t.Helper()
+	levels := cluster.Released()
 	command, err := cluster.AppendCommand(nil, &cluster.Create{Cluster: cluster.ID{1: 9}, Groups: 4,
-		Replicas: 3, Feature: 1, First: cluster.Node{ID: 7, Incarnation: 1,
+		Replicas: 3, Feature: levels.First, First: cluster.Node{ID: 7, Incarnation: 1,
 			Role: cluster.RoleCore, RaftAddr: "10.0.0.1:1", HTTPAddr: "10.0.0.1:2",
-			MinFeature: 1, MaxFeature: 1, Weight: 100}})
+			MinFeature: levels.First, MaxFeature: levels.Last, Weight: 100}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +28,7 @@ func createCommand(t testing.TB) []byte {
 
 func testKeeper(t testing.TB, dir string) *keeper {
 	t.Helper()
-	k, err := openKeeper(dir, func() {})
+	k, err := openKeeper(dir, cluster.Released(), func() {})
 	if err != nil {
 		t.Fatal(err)
 	}

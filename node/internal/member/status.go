@@ -16,6 +16,10 @@ type Status struct {
 	Nodes   []NodeStatus  `json:"nodes"`
 	Groups  []GroupStatus `json:"groups"`
 	Plans   int           `json:"plans"` // changes of groups that are under way
+	// Feature is the level of the cluster, Raisable that to which it can be raised: all nodes run
+	// it.
+	Feature  uint32 `json:"feature"`
+	Raisable uint32 `json:"raisable"`
 	Fullness
 }
 
@@ -116,7 +120,7 @@ func (m *Member) Status() Status { return m.status(m.View()) }
 func (m *Member) status(v *cluster.View) Status {
 	out := Status{Cluster: v.Cluster.String(), Epoch: v.Epoch, Node: m.self.ID.String(),
 		Nodes: []NodeStatus{}, Groups: []GroupStatus{}, Plans: len(v.Plans),
-		Fullness: m.fullness(v)}
+		Feature: v.Feature, Raisable: v.Raisable(), Fullness: m.fullness(v)}
 	seen := map[cluster.NodeID]string{m.self.ID: cluster.PeerAlive.String()}
 	for _, p := range m.gossip.Load().Peers() {
 		seen[p.Card.Node.ID] = p.State.String()

@@ -128,6 +128,7 @@ type NodeInfo struct {
 	Starts      uint64 `json:"starts"`
 	MinFeature  uint32 `json:"min_feature"`
 	MaxFeature  uint32 `json:"max_feature"`
+	Program     string `json:"program"` // version that it runs; "" for not known
 	Weight      uint32 `json:"weight"`
 	DiskPercent uint32 `json:"disk_percent"`
 	Bytes       int64  `json:"bytes"` // of its replicas
@@ -151,7 +152,8 @@ func (m *Member) Nodes(ctx context.Context) []NodeInfo {
 		}
 		x := NodeInfo{NodeStatus: st, Raft: n.RaftAddr, GossipAddr: gossip[n.ID],
 			Starts: cluster.StartCount(n.Incarnation), MinFeature: n.MinFeature,
-			MaxFeature: n.MaxFeature, Weight: n.Weight, DiskPercent: n.DiskPercent}
+			MaxFeature: n.MaxFeature, Program: n.Program, Weight: n.Weight,
+			DiskPercent: n.DiskPercent}
 		if err := said[n.ID].err; err != nil {
 			x.Error = err.Error()
 		}
