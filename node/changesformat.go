@@ -55,7 +55,7 @@ func (c *changesWriter) slice(w *bufio.Writer, s *store.Slice) error {
 		for to < s.Rows.Len() && s.Rows.AcqNs[to] < e.AcqNs {
 			to++
 		}
-		if err := c.write(w, &s.Rows, from, to); err != nil {
+		if err := c.write(w, &s.Rows, from, to, false); err != nil {
 			return err
 		}
 		from = to
@@ -68,15 +68,17 @@ func (c *changesWriter) slice(w *bufio.Writer, s *store.Slice) error {
 			return err
 		}
 	}
-	if err := c.write(w, &s.Rows, from, s.Rows.Len()); err != nil {
+	if err := c.write(w, &s.Rows, from, s.Rows.Len(), s.IsOpen()); err != nil {
 		return err
 	}
 	c.rows += uint64(s.Rows.Len())
 	return c.closed(w, s.ClosedNs)
 }
 
-// write writes the rows [from, to).
-func (c *changesWriter) write(w *bufio.Writer, b *record.Batch, from, to int) error {
+// write writes the rows [from, to); open says that others with the acq of the last one follow.
+func (c *changesWriter) write(
+	w *bufio.Writer, b *record.Batch, from, to int, open bool,
+) error {
 	if from == to {
 		return nil
 	}
@@ -88,8 +90,12 @@ func (c *changesWriter) write(w *bufio.Writer, b *record.Batch, from, to int) er
 		}
 		buf := frameBuffers.Get().(*[]byte)
 		defer frameBuffers.Put(buf)
+		appendFrame := wire.AppendRows
+		if open {
+			appendFrame = wire.AppendOpenRows
+		}
 		var err error
-		if *buf, err = wire.AppendRows((*buf)[:0], b); err == nil {
+		if *buf, err = appendFrame((*buf)[:0], b); err == nil {
 			_, err = w.Write(*buf)
 		}
 		if cap(*buf) > maxPooledBytes {
@@ -98,7 +104,11 @@ func (c *changesWriter) write(w *bufio.Writer, b *record.Batch, from, to int) er
 		return err
 	}
 	for i := from; i < to; i++ {
-		if err := c.line(w, "", closedBy(b, i), rowOf(b, i, c.payloads, c.keys)); err != nil {
+		closed := closedBy(b, i)
+		if open && i == to-1 {
+			closed = b.AcqNs[i]
+		}
+		if err := c.line(w, "", closed, rowOf(b, i, c.payloads, c.keys)); err != nil {
 			return err
 		}
 	}

@@ -43,6 +43,9 @@ func (e *PutError) Error() string {
 		count[rowStored], len(e.fates), count[rowNotStored], count[rowUnknown], e.Err)
 }
 
+// Writer returns under what the put may be sent again.
+func (e *PutError) Writer() store.WriterSeq { return e.writer }
+
 // Unwrap returns the cause.
 func (e *PutError) Unwrap() error { return e.Err }
 

@@ -199,7 +199,7 @@ func mergeChanges(
 		low := slices.MinFunc(all, func(x, y *ahead) int {
 			return cmp.Compare(x.closedNs, y.closedNs)
 		}).closedNs
-		err := handOn(all, low, func(s *store.Slice) error {
+		tell := func(s *store.Slice) error {
 			if s.Rows.Len() == 0 && len(s.Events) == 0 && time.Since(told) < quiet &&
 				!d.asks(toldNs, s.ClosedNs) {
 				return nil
@@ -210,7 +210,13 @@ func mergeChanges(
 				closedNs = s.ClosedNs
 			}
 			return err
-		})
+		}
+		err := handOn(all, low, tell)
+		for _, a := range all {
+			if err == nil {
+				err = a.handOnOpen(low, tell)
+			}
+		}
 		if err != nil {
 			return closedNs, err
 		}
@@ -279,6 +285,19 @@ func handOn(all []*ahead, below int64, emit func(*store.Slice) error) error {
 			return err
 		}
 	}
+}
+
+// handOnOpen hands on the rows that a source has of an acq of which it will have more, where they
+// are more than a slice holds: all below was handed on, and all of the acq stays open.
+func (a *ahead) handOnOpen(acq int64, emit func(*store.Slice) error) error {
+	if a.at == a.rows.Len() || a.rows.AcqNs[a.at] != acq || a.closedNs != acq {
+		return nil
+	}
+	var out store.Slice
+	out.ClosedNs = acq
+	out.Rows.AppendRows(&a.rows, a.at, a.rows.Len())
+	a.at = a.rows.Len()
+	return emit(&out)
 }
 
 // rowsOf returns how many rows a source has of an acq, which is the least that it has. Mostly there

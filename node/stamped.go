@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 
+	"github.com/pentad-db/pentad/node/internal/spill"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -63,6 +64,10 @@ func (n *Node) PutStamped(ctx context.Context, b *record.Batch) (floorNs int64, 
 	}
 	return n.store.PutStamped(ctx, b)
 }
+
+// ByAcq returns a sorter of records by acq, which keeps in temporary files what memory has no room
+// for. Close ends it.
+func (n *Node) ByAcq() *spill.Sorter { return n.spill.Sorter(compareAcq, 0) }
 
 // noStamps refuses what would break what a group has promised of its horizon.
 func noStamps(what string) error {

@@ -5,6 +5,6 @@ package node_test
 func gateways() map[string][]string {
 	return map[string][]string{
 		"node/gateway/tstorage": {"sdk/record", "sdk/wire", "node/store", "node/internal/accept",
-			"node/internal/budget", "node/internal/health"},
+			"node/internal/budget", "node/internal/health", "node/internal/spill"},
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -16,15 +18,11 @@ import (
 )
 
 const (
-	// maxShared and maxSharedBytes are how many rows have the same acq at most, and how large their
-	// payloads are together: readers of changes stand between two acqs, so they get all rows of one
-	// at once, in one frame.
-	maxShared      = 1 << 15
-	maxSharedBytes = record.MaxBatchBytes
-	// sharedAtOnce is for how many acqs payloads are added up in one scan.
-	sharedAtOnce = record.MaxRangesPerDim
 	// fewKnown rows are looked for one by one; for more, all is read that lies among them.
 	fewKnown = 64
+	// knownRun is how many rows whose keys are stored are compared at once, in the order of keys:
+	// what lies among a few neighbours is little.
+	knownRun = 256
 )
 
 // PutBelowResult is what became of the rows of a put below the horizon.
@@ -43,8 +41,8 @@ type PutBelowResult struct {
 // removed stays away. On return the batch is durable and visible, whole.
 //
 // Errors: as of Put; ErrIsCopy; ErrKnown; *record.InvalidError of part acq for times that lie above
-// the horizon, and for more than maxShared rows or maxSharedBytes with the same.
-// Cost: a few us a row, and that of finding the rows that have the same acqs.
+// the horizon.
+// Cost: a few us a row, and that of reading the keys of the rows that have the same acqs.
 func (s *Store) PutBelow(ctx context.Context, b *record.Batch) (res PutBelowResult, err error) {
 	if s.closed.Load() {
 		return res, ErrClosed
@@ -115,7 +113,7 @@ func (s *Store) unknownBelow(
 		}
 		rows = pick(rows, fresh)
 	}
-	return rows, s.checkShared(ctx, rows, there)
+	return rows, nil
 }
 
 func pick(rows *record.Batch, which []uint32) *record.Batch {
@@ -127,8 +125,8 @@ func pick(rows *record.Batch, which []uint32) *record.Batch {
 }
 
 func knownAs(k record.Key) error {
-	return fmt.Errorf("cid %d, mid %d, moid %d, cap %d, acq %d: %w", k.CID, k.MID, k.MOID, k.CapNs,
-		k.AcqNs, ErrKnown)
+	return fmt.Errorf("cid %d, mid %d, moid %d, cap %s, acq %s: %w", k.CID, k.MID, k.MOID,
+		record.FormatNs(k.CapNs), record.FormatNs(k.AcqNs), ErrKnown)
 }
 
 // checkBelow refuses an acq that is not below the horizon: it may yet be given to another row. A
@@ -142,10 +140,12 @@ func (s *Store) checkBelow(ctx context.Context, greatestNs int64) error {
 		return err
 	}
 	if horizon <= noPut {
-		return refusedAcq(-1, "the clock stands at %d, before 1970; set it", horizon)
+		return refusedAcq(-1, "the clock stands at %s, before 1970; set it",
+			record.FormatNs(horizon))
 	}
 	if greatestNs >= horizon {
-		return refusedAcq(-1, "%d lies in the future: the horizon is %d", greatestNs, horizon)
+		return refusedAcq(-1, "%s lies in the future: the horizon is %s",
+			record.FormatNs(greatestNs), record.FormatNs(horizon))
 	}
 	return nil
 }
@@ -169,53 +169,8 @@ func (s *Store) countAt(rows *record.Batch) (asideCounts, error) {
 	return there, nil
 }
 
-// checkShared refuses rows with which too many, or too large ones, would have the same acq. The
-// rows are in its order.
-func (s *Store) checkShared(ctx context.Context, rows *record.Batch, there asideCounts) error {
-	bytes, met := map[int64]int{}, record.RangeSet(nil)
-	for i, acq := range rows.AcqNs {
-		there[acq]++
-		bytes[acq] += len(rows.Payload(i))
-		if i > 0 && acq == rows.AcqNs[i-1] {
-			continue
-		}
-		if there[acq] > 1 {
-			met = append(met, record.At(acq))
-		}
-	}
-	var mu sync.Mutex
-	add := func(b *record.Batch) error {
-		mu.Lock()
-		defer mu.Unlock()
-		for i, acq := range b.AcqNs {
-			bytes[acq] += len(b.Payload(i))
-		}
-		return nil
-	}
-	for some := range slices.Chunk(met, sharedAtOnce) {
-		q := record.Query{Verify: true} // what is stored depends on it
-		q.Box[record.Acq] = some
-		if err := q.Normalize(); err != nil {
-			return err
-		}
-		_, err := s.scanInto(ctx, &q, s.newQuietScan, func(int) (Taker, error) {
-			return Taker{Rows: add, Parts: segment.AllParts}, nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-	for i, acq := range rows.AcqNs {
-		if there[acq] > maxShared || there[acq] > 1 && bytes[acq] > maxSharedBytes {
-			return refusedAcq(i, "%d records with %d payload bytes would have the acq %d, at most "+
-				"%d with %d may", there[acq], bytes[acq], acq, maxShared, maxSharedBytes)
-		}
-	}
-	return nil
-}
-
 // findKnown returns the numbers of the rows that are stored, with the same five parts and payload.
-// Only where a row has the same acq is anything read.
+// Only where a row has the same acq is anything read; payloads are where all of the key is there.
 //
 // Errors: ErrKnown where the payload is another.
 func (s *Store) findKnown(
@@ -228,11 +183,15 @@ func (s *Store) findKnown(
 		}
 	}
 	l := &knownLook{rows: rows, known: map[int]bool{}}
-	step := 1
 	if len(maybe) > fewKnown {
-		step = len(maybe)
+		l.keysOnly = true
+		if err := l.look(ctx, s, maybe); err != nil {
+			return nil, err
+		}
+		maybe = slices.AppendSeq(maybe[:0], maps.Keys(l.known))
+		l.keysOnly, l.known = false, map[int]bool{}
 	}
-	for some := range slices.Chunk(maybe, step) {
+	for some := range runsOfKeys(rows, maybe) {
 		if err := l.look(ctx, s, some); err != nil {
 			return nil, err
 		}
@@ -240,10 +199,34 @@ func (s *Store) findKnown(
 	return l.known, nil
 }
 
+// runsOfKeys returns the numbers of rows in the order of keys, some at a time: a few one by one,
+// others in runs of one tenant.
+func runsOfKeys(rows *record.Batch, which []int) iter.Seq[[]int] {
+	slices.SortFunc(which, func(a, b int) int { return rows.Key(a).Compare(rows.Key(b)) })
+	most := knownRun
+	if len(which) <= fewKnown {
+		most = 1
+	}
+	return func(yield func([]int) bool) {
+		for from := 0; from < len(which); {
+			to := from + 1
+			for to < len(which) && to-from < most &&
+				rows.CID[which[to]] == rows.CID[which[from]] {
+				to++
+			}
+			if !yield(which[from:to]) {
+				return
+			}
+			from = to
+		}
+	}
+}
+
 // knownLook looks for rows that are stored.
 type knownLook struct {
-	rows  *record.Batch
-	asked map[record.Key]int // the numbers of rows
+	rows     *record.Batch
+	asked    map[record.Key]int // the numbers of rows
+	keysOnly bool               // payloads are not compared
 
 	mu    sync.Mutex
 	known map[int]bool // guarded by mu
@@ -251,7 +234,7 @@ type knownLook struct {
 
 // look looks for some rows, given by their numbers.
 func (l *knownLook) look(ctx context.Context, s *Store, some []int) error {
-	q := record.Query{Verify: true}
+	q := record.Query{Verify: true, KeysOnly: l.keysOnly} // what is stored depends on it
 	l.asked = map[record.Key]int{}
 	for _, i := range some {
 		k := l.rows.Key(i)
@@ -280,7 +263,8 @@ func (l *knownLook) sink(b *record.Batch) error {
 		if !ok {
 			continue
 		}
-		if b.Tomb(i) != l.rows.Tomb(at) || !bytes.Equal(b.Payload(i), l.rows.Payload(at)) {
+		if !l.keysOnly && (b.Tomb(i) != l.rows.Tomb(at) ||
+			!bytes.Equal(b.Payload(i), l.rows.Payload(at))) {
 			return knownAs(k)
 		}
 		l.known[at] = true

@@ -15,7 +15,7 @@ var ErrMissing = errors.New("below the acqs that were given or promised, and not
 
 // CheckStamped returns the error with which PutStamped, or with below set PutBelow, would refuse a
 // batch, unless something else is put meanwhile. It stores nothing and leaves the horizon where it
-// is. All rows of a request with an acq that occurs in the batch must be in it.
+// is.
 //
 // Returns: without below, how many rows PutStamped would refuse although they are stored; they are
 // the first ones.
@@ -44,7 +44,8 @@ func (s *Store) CheckStamped(
 		return 0, err
 	}
 	if last, now := slices.Max(b.AcqNs), s.opt.Now(); last > now {
-		return 0, refusedAcq(-1, "%d lies in the future: it is %d", last, now)
+		return 0, refusedAcq(-1, "%s lies in the future: it is %s", record.FormatNs(last),
+			record.FormatNs(now))
 	}
 	if below {
 		_, err = s.unknownBelow(ctx, byAcq(b), &PutBelowResult{})
@@ -72,9 +73,9 @@ func (s *Store) checkOld(ctx context.Context, b *record.Batch) (known int, err e
 	}
 	for i := range known {
 		if k := old.Key(i); !found[i] {
-			return 0, fmt.Errorf("%w: %d of %d records below acq %d, as cid %d, mid %d, moid %d, "+
-				"cap %d, acq %d", ErrMissing, known-len(found), known, floor, k.CID, k.MID, k.MOID,
-				k.CapNs, k.AcqNs)
+			return 0, fmt.Errorf("%w: %d of %d records below acq %s, as cid %d, mid %d, moid %d, "+
+				"cap %s, acq %s", ErrMissing, known-len(found), known, record.FormatNs(floor),
+				k.CID, k.MID, k.MOID, record.FormatNs(k.CapNs), record.FormatNs(k.AcqNs))
 		}
 	}
 	return known, nil

@@ -133,24 +133,6 @@ func TestPutBelowRefuses(t *testing.T) {
 	if rows := scanRows(t, s, &record.Query{}); len(rows) != 2 {
 		t.Errorf("%d rows", len(rows))
 	}
-	many := &record.Batch{}
-	for i := range int64(maxShared) {
-		many.AppendStamped(record.Key{MID: i, AcqNs: 100}, nil)
-	}
-	if _, err := s.PutBelow(t.Context(), many); err != nil {
-		t.Fatal(err)
-	}
-	more := &record.Batch{}
-	more.AppendStamped(record.Key{MID: maxShared, AcqNs: 100}, nil)
-	_, err = s.PutBelow(t.Context(), more)
-	f("too many of one time", err, "acq")
-	if n, _, err := s.Count(t.Context(), &record.Query{}); err != nil || n != maxShared+2 {
-		t.Errorf("%d rows, %v", n, err)
-	}
-	rows, _ := readFeed(t, feedOf(t, s, record.Box{}, 0), maxShare)
-	if len(rows) != maxShared+2 {
-		t.Errorf("a feed of %d rows", len(rows))
-	}
 	c := openTest(t, Options{})
 	if _, err := c.PutRange(t.Context(), rangeOf("a", 0, 10, 3)); err != nil {
 		t.Fatal(err)

@@ -38,8 +38,10 @@ var ErrAhead = errors.New("the position lies above the horizon, so it is of anot
 // Slice is what happened in a box in a stretch of acq, in the order of acq. It is memory that one
 // Read hands to the next; what it holds is valid until then.
 type Slice struct {
-	FromNs   int64 // the slice begins here
-	ClosedNs int64 // and ends before here: nothing will be added below
+	FromNs int64 // the slice begins here
+	// ClosedNs is where it ends: nothing will be added below. It is FromNs where the rows of that
+	// acq are more than a slice holds: those that follow bring the others, in any order.
+	ClosedNs int64
 	Rows     record.Batch
 	Events   []Event // erases, purges and steps of retentions that meet the box
 
@@ -51,6 +53,12 @@ type Slice struct {
 	order []uint32
 }
 
+// IsOpen reports whether rows with the acq of the last one follow in the next slice.
+func (out *Slice) IsOpen() bool {
+	n := out.Rows.Len()
+	return n > 0 && out.Rows.AcqNs[n-1] >= out.ClosedNs
+}
+
 // Feed reads what came to a box in the order of acq, slice after slice, from any acq on to the
 // horizon, and then waits for more. It holds no rows: what it has not read yet it finds by acq, in
 // segments and heads, however late it comes. One goroutine may use it; Close ends it.
@@ -60,6 +68,7 @@ type Feed struct {
 	bounds   bounds
 	keysOnly bool
 	next     int64
+	inside   []record.Box  // where the rows with the acq next are that are not read yet; else empty
 	span     int           // rows of the store that the next slice passes over
 	woken    chan struct{} // holds one: something may have come to the box
 	awaited  int64         // the horizon that it is woken at, too; of the followers
@@ -91,7 +100,11 @@ func (f *Feed) NextNs() int64 { return f.next }
 
 // Rewind makes the next slice begin at an acq that the feed was at before: what came since is read
 // again.
-func (f *Feed) Rewind(toNs int64) { f.next = min(f.next, toNs) }
+func (f *Feed) Rewind(toNs int64) {
+	if toNs <= f.next {
+		f.next, f.inside = toNs, nil
+	}
+}
 
 // Await makes Wait return also when the horizon of a replica has passed an acq, once, which may be
 // now; of several acqs, the least. Any goroutine may call it.
@@ -133,13 +146,22 @@ func (f *Feed) Read(ctx context.Context, out *Slice) (more bool, err error) {
 	}
 	share := min(max(out.Share, 1), maxShare)
 	for {
+		if len(f.inside) > 0 {
+			return f.readInside(ctx, out, horizon, share)
+		}
 		began := time.Now()
 		end, passed, err := f.end(horizon)
 		if err != nil {
 			return false, err
 		}
 		out.reset(f.next, end)
-		err = f.gather(ctx, out, passed, share)
+		if passed > 0 {
+			err = f.gather(ctx, out, &f.box, share)
+		}
+		if errors.Is(err, errFull) && f.next+1 == end {
+			f.inside = []record.Box{f.box}
+			continue
+		}
 		if errors.Is(err, errFull) {
 			f.span = max(1, min(f.span, passed)/2)
 			continue
@@ -246,26 +268,22 @@ func (s *snapshot) appendBelow(
 	return parts
 }
 
-// gather reads the rows of the slice, in no order.
+// gather reads the rows of the slice in a box, in no order.
 //
-// Errors: errFull when they are more than a slice holds, and not of one acq.
-func (f *Feed) gather(ctx context.Context, out *Slice, passed, share int) error {
-	if passed == 0 {
-		return nil
-	}
-	q := record.Query{Box: f.box, KeysOnly: f.keysOnly, Verify: true} // readers keep copies
+// Errors: errFull when they are more than a slice holds, which then has some of them.
+func (f *Feed) gather(ctx context.Context, out *Slice, box *record.Box, share int) error {
+	q := record.Query{Box: *box, KeysOnly: f.keysOnly, Verify: true} // readers keep copies
 	q.Box[record.Acq] = record.RangeSet{{From: out.FromNs, To: out.ClosedNs}}
-	oneAcq := out.FromNs+1 == out.ClosedNs // no position lies between its rows
 	var mu sync.Mutex
 	take := func(b *record.Batch) error {
 		mu.Lock()
 		defer mu.Unlock()
 		rows, bytes := out.raw.Len(), len(out.raw.Data)
-		if rows > 0 && !oneAcq &&
+		out.raw.AppendRows(b, 0, b.Len())
+		if rows > 0 &&
 			(rows+b.Len() > sliceRows/share || bytes+len(b.Data) > sliceBytes/share) {
 			return errFull
 		}
-		out.raw.AppendRows(b, 0, b.Len())
 		return nil
 	}
 	_, err := f.store.Scan(ctx, &q, func(int) (Sink, error) { return take, nil })

@@ -49,7 +49,8 @@ func checkStamps(b *record.Batch) error {
 	}
 	for i, acq := range b.AcqNs {
 		if i > 0 && acq <= b.AcqNs[i-1] {
-			return refusedAcq(i, "%d does not lie above the %d before it", acq, b.AcqNs[i-1])
+			return refusedAcq(i, "%s does not lie above the %s before it", record.FormatNs(acq),
+				record.FormatNs(b.AcqNs[i-1]))
 		}
 	}
 	return nil
@@ -106,14 +107,15 @@ func (s *Store) commitStamped(
 	case s.clock.isCopy():
 		return floor, ErrIsCopy
 	case acqs[0] < floor:
-		return floor, refusedAcq(0, "%d lies below %d, which was given or promised already",
-			acqs[0], floor)
+		return floor, refusedAcq(0, "%s lies below %s, which was given or promised already",
+			record.FormatNs(acqs[0]), record.FormatNs(floor))
 	case acqs[len(acqs)-1] > now:
-		return floor, refusedAcq(len(acqs)-1, "%d lies in the future: it is %d",
-			acqs[len(acqs)-1], now)
+		return floor, refusedAcq(len(acqs)-1, "%s lies in the future: it is %s",
+			record.FormatNs(acqs[len(acqs)-1]), record.FormatNs(now))
 	}
 	if floor, ok := s.clock.claim(acqs[0], acqs[len(acqs)-1]+1); !ok { // a horizon was asked for
-		return floor, refusedAcq(0, "%d lies below %d, which was promised just now", acqs[0], floor)
+		return floor, refusedAcq(0, "%s lies below %s, which was promised just now",
+			record.FormatNs(acqs[0]), record.FormatNs(floor))
 	}
 	for i, shard := range shards {
 		data := entries[i].Data

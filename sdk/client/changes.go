@@ -42,8 +42,10 @@ type Change struct {
 
 // ChangeBatch is a step of a change feed of many records at once.
 type ChangeBatch struct {
-	Rows     *record.Batch // acq ascending, valid until the next batch; nil for none
-	Event    *wire.Change  // nil for none
+	Rows  *record.Batch // acq ascending, valid until the next batch; nil for none
+	Event *wire.Change  // nil for none
+	// ClosedNs is the acq to go on from. It is that of the rows where more of them have it than a
+	// batch holds: those that follow bring the others, and whoever goes on from there meets all.
 	ClosedNs int64
 }
 
@@ -76,15 +78,21 @@ func (b *ChangeBatch) each(yield func(Change, error) bool) bool {
 	var r record.Record
 	for i := range b.Rows.Len() {
 		r = b.Rows.Record(i)
-		closed := r.AcqNs + 1
-		if i+1 < b.Rows.Len() && b.Rows.AcqNs[i+1] == r.AcqNs {
-			closed = r.AcqNs // a restored one, or another group's, may share it
-		}
-		if !yield(Change{Record: &r, ClosedNs: closed}, nil) {
+		if !yield(Change{Record: &r, ClosedNs: b.ClosedBy(i)}, nil) {
 			return false
 		}
 	}
 	return true
+}
+
+// ClosedBy returns the acq to go on from after a row of the batch. One that follows may share its
+// acq: a restored one, or another group's.
+func (b *ChangeBatch) ClosedBy(row int) int64 {
+	acq := b.Rows.AcqNs[row]
+	if row+1 < b.Rows.Len() && b.Rows.AcqNs[row+1] == acq || b.ClosedNs == acq {
+		return acq
+	}
+	return acq + 1
 }
 
 // ChangeBatches is Changes by batches of up to 65,536 records.
@@ -227,11 +235,14 @@ func broken(err error) error {
 func (f *feed) frame(t wire.FrameType, payload []byte) error {
 	out := ChangeBatch{ClosedNs: f.fromNs}
 	switch t {
-	case wire.FrameRows:
+	case wire.FrameRows, wire.FrameOpenRows:
 		if err := wire.ParseRows(payload, &f.batch); err != nil {
 			return err
 		}
-		out.Rows, out.ClosedNs = &f.batch, f.batch.AcqNs[f.batch.Len()-1]+1
+		out.Rows, out.ClosedNs = &f.batch, f.batch.AcqNs[f.batch.Len()-1]
+		if t == wire.FrameRows {
+			out.ClosedNs++
+		}
 	case wire.FrameChange, wire.FrameSlotsChange:
 		parse := wire.ParseChange
 		if t == wire.FrameSlotsChange {

@@ -52,8 +52,9 @@ const (
 	FrameState       FrameType = 25
 	FrameStates      FrameType = 26
 	FrameSlotsChange FrameType = 27
+	FrameOpenRows    FrameType = 28
 
-	lastFrameType = FrameSlotsChange
+	lastFrameType = FrameOpenRows
 )
 
 // MaxFramePayload bounds the payload of any frame: the largest batch with its keys and some room.

@@ -283,7 +283,7 @@ func TestTables(t *testing.T) {
 		FrameDiff: "diff", FrameDifferences: "differences", FrameVersions: "versions",
 		FrameDigestQuery: "digest query", FrameDigests: "digests", FrameRange: "range",
 		FrameState: "state", FrameClosed: "closed", FrameChange: "change",
-		FrameSlotsChange: "slots change"}
+		FrameSlotsChange: "slots change", FrameOpenRows: "open rows"}
 	rows := tableOf(t, "| type | payload |")
 	for _, row := range rows {
 		number, err := strconv.Atoi(row[0])

@@ -85,7 +85,17 @@ func ParsePutReply(payload []byte, r *PutReply) error {
 
 // AppendRows appends a rows frame with a stamped batch.
 func AppendRows(dst []byte, b *record.Batch) ([]byte, error) {
-	dst, start := beginFrame(dst, FrameRows)
+	return appendRows(dst, FrameRows, b)
+}
+
+// AppendOpenRows appends a frame with rows of changes after which others follow that have the acq
+// of the last one. Its payload is that of a rows frame.
+func AppendOpenRows(dst []byte, b *record.Batch) ([]byte, error) {
+	return appendRows(dst, FrameOpenRows, b)
+}
+
+func appendRows(dst []byte, t FrameType, b *record.Batch) ([]byte, error) {
+	dst, start := beginFrame(dst, t)
 	dst, err := appendBatch(dst, b)
 	if err != nil {
 		return nil, err
@@ -93,7 +103,7 @@ func AppendRows(dst []byte, b *record.Batch) ([]byte, error) {
 	return endFrame(dst, start), nil
 }
 
-// ParseRows reads the payload of a rows frame into b, reusing its memory.
+// ParseRows reads the payload of a frame of rows, or of open rows, into b, reusing its memory.
 func ParseRows(payload []byte, b *record.Batch) error {
 	if err := parseBatch(payload, b, nil); err != nil {
 		return err

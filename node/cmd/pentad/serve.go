@@ -134,6 +134,7 @@ func (a *app) serve(
 		return err
 	}
 	a.limitHeap(&opt)
+	gateway.BufferBytes = memory.Total(opt.MemoryBytes).Part(tstorageParts, mostTStorage)
 	n, err := open(ctx, opt, at)
 	if err != nil {
 		return err

@@ -194,10 +194,7 @@ func (t *tailing) batch(b *client.ChangeBatch) (done bool, err error) {
 		if err := t.out.Row(t.row...); err != nil {
 			return true, err
 		}
-		t.closedNs = k.AcqNs + 1
-		if i+1 < b.Rows.Len() && b.Rows.AcqNs[i+1] == k.AcqNs {
-			t.closedNs = k.AcqNs // a restored one may share it
-		}
+		t.closedNs = b.ClosedBy(i)
 		if t.out.Rows() == t.limit {
 			return true, nil
 		}

@@ -12,6 +12,14 @@ import (
 	"github.com/pentad-db/pentad/node/gateway/tstorage"
 )
 
+const (
+	// tstorageParts is the part of the memory of the node that batches of TStorage clients have
+	// while they come in: an eighth of that is for the bodies of requests, of which each may lie in
+	// memory four times while it is stored, as a batch may.
+	tstorageParts = 32
+	mostTStorage  = 256 << 20
+)
+
 // tstorageFlags say how serve speaks with TStorage clients.
 type tstorageFlags struct {
 	listen    string

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -97,6 +98,35 @@ func TestGetOfAClusterFromTheAcqOfAPut(t *testing.T) {
 			t.Fatalf("get %d from acq %d: %v, acq %d, status %d, %v", i, most, got, acq, st, err)
 		}
 	}
+}
+
+// TestLongBatchOfACluster stores a batch in pieces through one node and reads it through another.
+// A PUTA is refused, whatever its size: groups stamp what they take.
+func TestLongBatchOfACluster(t *testing.T) {
+	t.Parallel()
+	gateways := openThree(t)
+	const buffer = 2 << 20
+	little := serve(t, Options{Database: gateways[0].opt.Database, BufferBytes: buffer,
+		PutA: PutAAny})
+	few, many := &long{cid: 1, records: 12, payload: 1 << 20}, &long{cid: 2, records: 40_000,
+		payload: 30}
+	c := ttDial(t, little)
+	for _, l := range []*long{few, many} {
+		l.send(t, c)
+		l.check(t, ttDial(t, little), 1)
+		l.check(t, ttDial(t, gateways[1]), 1)
+	}
+	if most := little.budget.Most(); most > 2*buffer {
+		t.Errorf("%d bytes of the budget were taken, and it has %d", most, buffer)
+	}
+	var all []ttRecord
+	for i := range int64(100) {
+		all = append(all, stampedAt(3, i, 55555, strings.Repeat("x", 30_000)))
+	}
+	if _, _, st, err := c.put(true, all...); err != nil || st != stNoPerm {
+		t.Errorf("PUTA: status %d, want %d, %v", st, stNoPerm, err)
+	}
+	many.check(t, c, 1)
 }
 
 // TestFollowersOfACluster follow what others put by the acqs of their GETs, and by GETACQ, through

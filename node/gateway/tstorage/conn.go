@@ -23,7 +23,7 @@ const (
 	writeBytes = 64 << 10
 	// maxSkipped is how much of a PUT is read on after an error, so that the client comes to
 	// reading the answer; one with more to say is hung up on.
-	maxSkipped = 1 << 30
+	maxSkipped = 4 << 30
 	// maxLinger is how much is read and dropped after the answer before a hang-up: bytes that
 	// nobody has read would make the system take the answer back.
 	maxLinger = 1 << 20
@@ -35,37 +35,15 @@ var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, readBy
 type conn struct {
 	server *Server
 	raw    net.Conn
+	tcp    net.Conn      // raw, or what it wraps in TLS
 	in     *bufio.Reader // nil between requests, unless a client runs ahead
 	head   [headerBytes + boxBytes]byte
 	wait   time.Duration // for the next bytes
 	until  time.Time     // when what is being read must have come whole; zero: any time
+	pace   pace
+	early  int // bytes of the next answer that went out already
 
 	idle bool // between requests; guarded by Server.mu
-}
-
-// Read implements io.Reader, with a deadline for each read.
-func (c *conn) Read(p []byte) (int, error) {
-	deadline := time.Now().Add(c.wait)
-	if !c.until.IsZero() && c.until.Before(deadline) {
-		deadline = c.until
-	}
-	err := c.raw.SetReadDeadline(deadline)
-	if err == nil && c.server.ending.Load() { // looked at last, as Close sets it first
-		err = c.raw.SetReadDeadline(soonest(deadline, time.Now().Add(endStall)))
-	}
-	if err != nil {
-		return 0, err
-	}
-	n, err := c.raw.Read(p)
-	c.server.counters.bytesIn.Add(int64(n))
-	return n, err
-}
-
-func soonest(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // Write implements io.Writer, with a deadline for each 64 KiB.
@@ -217,8 +195,7 @@ func (c *conn) fail(err error) error {
 	c.server.counters.errors.Add(1)
 	c.server.talk.log(c.server.log, slog.LevelWarn, "a TStorage request failed", "peer", c.peer(),
 		"status", int(st), "err", err)
-	_, err = c.Write(appendHeader(nil, int32(st), 0))
-	return err
+	return c.answer(appendHeader(nil, int32(st), 0))
 }
 
 // refuse answers with the status for an error after which nobody knows where the next request

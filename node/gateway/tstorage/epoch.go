@@ -1,7 +1,9 @@
 package tstorage
 
 import (
+	"fmt"
 	"math"
+	"time"
 
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -32,6 +34,13 @@ func fromUnix(ns int64) int64 {
 		return edge
 	}
 	return ns - epochNs
+}
+
+// formatTime writes a time of the protocol as errors and log lines have it, and as the client knows
+// it: years 1708 to 2293, for every int64.
+func formatTime(ns int64) string {
+	t := time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(ns))
+	return fmt.Sprintf("%s (%d ns since 2001)", t.Format("2006-01-02T15:04:05.000000000Z07:00"), ns)
 }
 
 // unixRanges maps [from, to) of the protocol, which must not be empty, to the ranges that hold the

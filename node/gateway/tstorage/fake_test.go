@@ -1,12 +1,15 @@
 package tstorage
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/spill"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -85,6 +88,13 @@ func (f *fake) CheckStamped(_ context.Context, b *record.Batch, _ bool) (int, er
 		return 0, kinded(wire.KindInvalid)
 	}
 	return 0, nil
+}
+
+// ByAcq implements Database.
+func (f *fake) ByAcq() *spill.Sorter {
+	return spill.New(os.TempDir(), 1<<30).Sorter(func(a, b record.Key) int { // needs no files
+		return cmp.Compare(a.AcqNs, b.AcqNs)
+	}, 0)
 }
 
 // PutStamped implements Database.

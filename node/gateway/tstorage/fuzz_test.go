@@ -9,14 +9,16 @@ import (
 	"math"
 	"net"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 )
 
-// storedBy reads what a client sent from the first byte on, and returns how many records each
-// batch holds that came whole in the PUTs before anything that is wrong. It knows the limits of
-// the gateway that is fuzzed and nothing else of it.
+// storedBy reads what a client sent from the first byte on, and returns how many records may be
+// stored together: each batch of at most so many bytes that came whole, and each record of a larger
+// one, in the PUTs before anything that is wrong. It knows the limits of the gateway that is fuzzed
+// and nothing else of it.
 func storedBy(src []byte, most int) (batches []int) {
 	i32 := func(at int) int { return int(int32(binary.LittleEndian.Uint32(src[at:]))) }
 	for len(src) >= 12 {
@@ -45,11 +47,15 @@ func storedBy(src []byte, most int) (batches []int) {
 				return batches
 			}
 			size := i32(4)
-			if len(src)-8 < size {
+			came := src[8:min(8+size, len(src))]
+			n, ok := recordsIn(came, cid)
+			if size > most && !refused && cid >= 0 {
+				batches = append(batches, slices.Repeat([]int{1}, n)...)
+			}
+			if len(came) < size {
 				return batches
 			}
-			n, ok := recordsIn(src[8:8+size], cid)
-			if refused = refused || !ok || cid < 0 || size > most; !refused && n > 0 {
+			if refused = refused || !ok || cid < 0; !refused && n > 0 && size <= most {
 				batches = append(batches, n)
 			}
 			src = src[8+size:]
@@ -58,15 +64,16 @@ func storedBy(src []byte, most int) (batches []int) {
 	return batches
 }
 
-// recordsIn counts the records of a batch that can be stored; false when it is wrong.
+// recordsIn counts the records of a batch that can be stored, up to one that is wrong; false when
+// there is one.
 func recordsIn(src []byte, cid int) (n int, ok bool) {
 	for len(src) > 0 {
 		if len(src) < 4 {
-			return 0, false
+			return n, false
 		}
 		size := binary.LittleEndian.Uint32(src)
 		if size < 20 || size > 20+32<<20 || int(size) > len(src)-4 {
-			return 0, false
+			return n, false
 		}
 		mid, cap := binary.LittleEndian.Uint64(src[4:]), binary.LittleEndian.Uint64(src[16:])
 		if cid != math.MaxInt32 && mid != math.MaxInt64 && cap != math.MaxInt64 &&
@@ -91,18 +98,23 @@ func FuzzStream(f *testing.F) {
 	f.Add(append(ttBox(1, ttMin(), ttMax()), ttBox(7, ttMin(), ttMax())...))
 	f.Add(append(append(two, ttBox(1, ttMin(), ttMax())...), two...))
 	f.Add(le32(le32(le64(le32(nil, 5), 0), 1), math.MaxInt32))
+	large := ttPut(false, slices.Repeat([]ttRecord{at(1, 1, strings.Repeat("x", 90))}, 5)...)
+	f.Add(append(large, two...))
+	f.Add(large[:400])
+	large[12+8+3*114+1] = 1 // the size of the fourth record
+	f.Add(append(large, two...))
 	f.Add(le32(le32(le32(le64(le32(nil, 5), 0), 1), 1<<20), 20+1<<20))
-	const most = 1 << 20
+	const most = 256
 	f.Fuzz(func(t *testing.T, src []byte) {
 		db := &fake{}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		if err := feed(t, src, Options{Database: db, BatchBytes: most}); err != nil {
+		if err := feed(t, src, Options{Database: db, WholeBytes: most}); err != nil {
 			t.Fatal(err)
 		}
 		runtime.ReadMemStats(&after)
 		for _, may := range []PutA{PutAAbove, PutAAny} {
-			with := Options{Database: &fake{acq: 1000}, BatchBytes: most, PutA: may}
+			with := Options{Database: &fake{acq: 1000}, WholeBytes: most, PutA: may}
 			if err := feed(t, src, with); err != nil {
 				t.Fatalf("with PUTA: %v", err)
 			}
@@ -120,7 +132,7 @@ func FuzzStream(f *testing.F) {
 			whole += n
 		}
 		if whole != stored {
-			t.Errorf("%d records are stored, which are not the first batches of %v", stored,
+			t.Errorf("%d records are stored, which are not the first of %v", stored,
 				storedBy(src, most))
 		}
 	})

@@ -8,28 +8,35 @@ import (
 )
 
 const (
-	// handOverRows and handOverBytes are when whole batches are stored while others come in: more
+	// pieceRows and pieceBytes are how much of a PUT is stored at once while more comes in: more
 	// than a native client's batch, as one sync serves them all.
-	handOverRows  = 1 << 14
-	handOverBytes = 4 << 20
-	// rowBytes is what a record takes beside its payload.
-	rowBytes = 32
+	pieceRows  = 1 << 14
+	pieceBytes = 4 << 20
+	// stampedBytes is the same of a PUTA, up to record.MaxBatchRecords: rows below the horizon are
+	// sorted into those of the newest puts, up to 64 MiB of them, so few large pieces cost less.
+	stampedBytes = 16 << 20
+	// rowBytes is what a record takes in addition to its payload, with the room that columns grow
+	// by, and stampedRowBytes what one of a PUTA does: it is sorted.
+	rowBytes        = 44
+	stampedRowBytes = 88
 	// firstRoom is what a request takes of the budget for its first records; it then takes as much
 	// again each time, up to maxRoom.
 	firstRoom = 16 << 10
 	maxRoom   = 1 << 20
 	// keepPiece is how many payload bytes a batch may have room for and still be kept for another.
-	keepPiece = 2 * handOverBytes
+	keepPiece = stampedBytes + stampedBytes/2
 )
 
 var batches = sync.Pool{New: func() any { return new(record.Batch) }}
 
 // gathered holds the batches of a request that are not stored yet: whole ones, and one that is
-// coming in.
+// coming in. A batch that is streamed is stored in pieces as it comes.
 type gathered struct {
 	server  *Server
 	store   *committer
-	stamped bool // records have acquisition times; all are gathered before any is stored
+	stamped bool // a PUTA: all is gathered before any is stored, unless it is streamed
+
+	streamed bool // the batch that is coming in; of a PUTA, all of it, once it is too large
 
 	// pieces are what is stored by one put each. A batch of a client lies in one of them unless
 	// it is larger than a put.
@@ -43,17 +50,26 @@ type gathered struct {
 }
 
 // begin prepares for a batch of a client with at most so many bytes, in which a record takes at
-// least recordBytes.
+// least recordBytes. The number is the client's word, which decides only if the batch is streamed.
 func (g *gathered) begin(bytes, recordBytes int) {
-	if g.rows > 0 && !g.stamped && (g.rows+bytes/recordBytes > record.MaxBatchRecords ||
+	if g.stamped {
+		return
+	}
+	g.streamed = bytes > g.server.opt.WholeBytes
+	if g.rows > 0 && (g.streamed || g.rows+bytes/recordBytes > record.MaxBatchRecords ||
 		g.bytes+bytes > record.MaxBatchBytes) {
 		g.handOverSome()
 	}
 }
 
-// add adds a record to the batch that is coming in.
+// add adds a record to the batch that is coming in, and has what a streamed one has brought so far
+// stored when it is enough.
 func (g *gathered) add(k record.Key, payload []byte) error {
-	if err := g.account(rowBytes + int64(len(payload))); err != nil {
+	size := int64(rowBytes + len(payload))
+	if g.stamped {
+		size += stampedRowBytes - rowBytes
+	}
+	if err := g.account(size); err != nil {
 		return err
 	}
 	var b *record.Batch
@@ -72,7 +88,20 @@ func (g *gathered) add(k record.Key, payload []byte) error {
 	}
 	g.rows++
 	g.bytes += len(payload)
+	if g.streamed && g.isPiece() {
+		g.handOverSome()
+		return g.store.failed()
+	}
 	return nil
+}
+
+// isPiece reports whether what is gathered is worth a put of its own.
+func (g *gathered) isPiece() bool {
+	rows, bytes := pieceRows, pieceBytes
+	if g.stamped {
+		rows, bytes = record.MaxBatchRecords, stampedBytes
+	}
+	return g.rows >= rows || g.bytes >= bytes || g.held >= int64(g.server.opt.WholeBytes)
 }
 
 // account takes n bytes of the budget, in steps.
@@ -82,8 +111,8 @@ func (g *gathered) account(n int64) error {
 		return nil
 	}
 	step := max(n-g.room, min(max(g.held, firstRoom), maxRoom))
-	if limit := int64(g.server.opt.BatchBytes); g.stamped && g.held+step > limit {
-		return refuse(statusNoMemory, "a PUTA of more than %d bytes; send less at once", limit)
+	if g.stamped && g.held+step > int64(g.server.opt.WholeBytes) {
+		g.streamed = true
 	}
 	if err := g.store.share.Take(g.server.running, step, g.server.opt.Wait); err != nil {
 		return err
@@ -92,6 +121,9 @@ func (g *gathered) account(n int64) error {
 	g.room += step - n
 	return nil
 }
+
+// free gives back what account took for memory that is free again, for what comes next.
+func (g *gathered) free(n int64) { g.room = min(g.room+n, g.held) }
 
 // whole says that the batch that was coming in is whole.
 func (g *gathered) whole() {
@@ -102,13 +134,14 @@ func (g *gathered) whole() {
 	if g.stamped {
 		return
 	}
+	g.streamed = false
 	g.store.share.Whole()
-	if g.rows >= handOverRows || g.bytes >= handOverBytes {
+	if g.isPiece() {
 		g.handOverSome()
 	}
 }
 
-// takeBack forgets what has come of the last batch.
+// takeBack forgets what has come of the last batch and was not stored yet.
 func (g *gathered) takeBack() {
 	for _, b := range g.pieces[g.wholePieces:] {
 		keep(b)
@@ -120,20 +153,22 @@ func (g *gathered) takeBack() {
 	g.store.share.Whole()
 }
 
-// handOverSome stores what is whole, on another goroutine, while more comes in.
+// handOverSome stores what was gathered, on another goroutine, while more comes in.
 func (g *gathered) handOverSome() {
+	g.store.share.Whole()
 	g.store.add(g.unit())
 }
 
 // handOver stores the rest, which is whole.
 func (g *gathered) handOver() {
+	g.store.share.Whole()
 	if g.held == 0 && len(g.pieces) == 0 {
 		return
 	}
 	g.store.addLast(g.unit())
 }
 
-// drop forgets everything.
+// drop forgets everything that is not stored yet.
 func (g *gathered) drop() {
 	g.store.share.Whole()
 	u := g.unit()
@@ -141,15 +176,16 @@ func (g *gathered) drop() {
 }
 
 func (g *gathered) unit() unit {
-	u := unit{pieces: g.pieces, held: g.held}
-	*g = gathered{server: g.server, store: g.store, stamped: g.stamped}
+	u := unit{pieces: g.pieces, held: g.held, streamed: g.streamed}
+	*g = gathered{server: g.server, store: g.store, stamped: g.stamped, streamed: g.streamed}
 	return u
 }
 
 // unit is what is stored, in order, and then given back to the budget.
 type unit struct {
-	pieces []*record.Batch
-	held   int64
+	pieces   []*record.Batch
+	held     int64
+	streamed bool // other units of the same batch, or PUTA, are before or behind it
 }
 
 func (u *unit) drop(s *budget.Share) {

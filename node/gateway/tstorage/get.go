@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"strconv"
 	"sync"
 	"time"
 
@@ -28,8 +29,12 @@ func (b *box) check(mayBeEmpty bool) error {
 	d, sign := b.least()
 	if sign < 0 || sign == 0 && !mayBeEmpty {
 		r := b.part(d)
-		return refuse(statusInvalid, "the least %s, %d, is not below the greatest, %d, which is "+
-			"left out", d, r.From, r.To)
+		from, to := strconv.FormatInt(r.From, 10), strconv.FormatInt(r.To, 10)
+		if d == record.Cap || d == record.Acq {
+			from, to = formatTime(r.From), formatTime(r.To)
+		}
+		return refuse(statusInvalid, "the least %s, %s, is not below the greatest, %s, which is "+
+			"left out", d, from, to)
 	}
 	return nil
 }
@@ -61,8 +66,8 @@ func (c *conn) boxAcq(b *box) (int64, error) {
 	horizon := fromUnix(ns)
 	// The horizon follows the clock but for the commits under way.
 	if now := max(horizon, fromUnix(time.Now().UnixNano())); b.min.AcqNs > now {
-		return 0, refuse(statusInvalid, "the least acq, %d, lies in the future: it is %d",
-			b.min.AcqNs, now)
+		return 0, refuse(statusInvalid, "the least acq, %s, lies in the future: it is %s",
+			formatTime(b.min.AcqNs), formatTime(now))
 	}
 	return min(b.max.AcqNs, horizon), nil
 }
@@ -102,8 +107,8 @@ func (c *conn) below(b *box, in *record.Box) (horizonNs int64, err error) {
 	}
 	horizon, now := fromUnix(horizonNs), fromUnix(time.Now().Add(clocksApart).UnixNano())
 	if b.min.AcqNs > max(horizon, now) {
-		return 0, refuse(statusInvalid, "the least acq, %d, lies above the horizon, %d",
-			b.min.AcqNs, horizon)
+		return 0, refuse(statusInvalid, "the least acq, %s, lies above the horizon, %s",
+			formatTime(b.min.AcqNs), formatTime(horizon))
 	}
 	need := horizon - 1
 	if b.min.AcqNs > horizon {

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"slices"
@@ -14,11 +15,12 @@ import (
 )
 
 const (
-	// batchTimeout bounds the time in which a batch comes: one that drips in holds memory.
+	// batchTimeout bounds the time in which a batch comes, or a piece of one that is streamed: one
+	// that drips in holds memory.
 	batchTimeout = 10 * time.Minute
 	// payloadStep is how much memory a large payload gets ahead of its bytes.
 	payloadStep = 1 << 20
-	// keepScratch is how much of the memory for large payloads one batch leaves to the next.
+	// keepScratch is how much of the memory for large payloads one record leaves to the next.
 	keepScratch = 1 << 20
 )
 
@@ -46,13 +48,14 @@ type broken struct{ error }
 func (c *conn) put(withAcq bool, size uint64) error {
 	s := c.server
 	p := &put{conn: c, in: c.reader(), withAcq: withAcq, keySize: putKeyBytes}
-	p.store = committer{server: s, share: s.budget.Share()}
+	p.store = committer{server: s, share: s.budget.Share(), peer: c.peer()}
 	p.gathered = gathered{store: &p.store, server: s, stamped: withAcq}
 	if !withAcq {
 		s.counters.puts.Add(1)
 	} else {
 		s.counters.putAs.Add(1)
 		p.keySize += acqBytes
+		p.store.restored = new(restored)
 		if s.opt.PutA == PutANone {
 			p.err = refuse(statusNoPerm, "PUTA is not allowed: it gives records an acquisition "+
 				"time; start the node with --tstorage-puta for the time of a copy")
@@ -61,40 +64,62 @@ func (c *conn) put(withAcq bool, size uint64) error {
 	if size != 0 {
 		return c.refuse(refuse(statusInvalid, "the size in the header of a PUT is 0, not %d", size))
 	}
-	err := p.batches()
+	err := p.read()
 	var lost broken
 	if errors.As(err, &lost) {
 		p.gathered.drop()
-		_ = p.store.finish() // there is nobody to tell
-		return c.lost("read a PUT", lost.error)
+		_ = p.store.finish(false) // its error cannot be answered
+		if errors.Is(lost.error, errSlow) {
+			return c.refuse(p.withStored(errSlow))
+		}
+		return c.lost("read a PUT", p.withStored(lost.error))
 	}
 	if err == nil {
 		err = p.err
 	}
-	least, most, stored := p.finish(err)
+	signs := c.beginSigns()
+	err = cmp.Or(p.finish(err), err)
+	signs.end()
 	p.logDropped()
-	if err = cmp.Or(stored, err); err != nil {
-		return p.end(err)
+	if err != nil {
+		return p.end(p.withStored(err))
 	}
 	answer := appendHeader(nil, int32(statusOK), 2*acqBytes)
-	answer = binary.LittleEndian.AppendUint64(answer, uint64(least))
-	answer = binary.LittleEndian.AppendUint64(answer, uint64(most))
-	_, err = c.Write(answer)
-	return err
+	answer = binary.LittleEndian.AppendUint64(answer, uint64(p.store.first))
+	answer = binary.LittleEndian.AppendUint64(answer, uint64(p.store.last))
+	return c.answer(answer)
+}
+
+// read reads the batches. Meanwhile what comes is acknowledged at once, and one that is slow is
+// given up where others wait for its memory.
+func (p *put) read() error {
+	p.conn.pace.begin()
+	defer p.conn.pace.end()
+	return p.batches()
 }
 
 // finish stores what is left of a PUT, or all of a PUTA unless that has failed.
-func (p *put) finish(failed error) (least, most int64, err error) {
+func (p *put) finish(failed error) error {
 	if p.withAcq && failed != nil {
 		p.gathered.drop()
-		return noAcq, noAcq, nil
+	} else {
+		p.gathered.handOver()
 	}
-	if p.withAcq {
-		return p.restore()
+	return p.store.finish(failed == nil)
+}
+
+// withStored adds to an error how much of the request is stored.
+func (p *put) withStored(err error) error {
+	switch n := p.store.stored; {
+	case n == 0:
+		return err
+	case p.withAcq:
+		return fmt.Errorf("%w; %d records of the PUTA are stored, and recognised when it is sent "+
+			"again", err, n)
+	default:
+		return fmt.Errorf("%w; the first %d records of the PUT are stored, and stored again as "+
+			"versions when it is sent again", err, n)
 	}
-	p.gathered.handOver()
-	err = p.store.finish()
-	return p.store.first, p.store.last, err
 }
 
 // end answers a PUT that failed. When it was not read to its end, the connection is closed.
@@ -164,15 +189,11 @@ func noEOF(err error) error {
 	return err
 }
 
-// batch reads a batch, which is gathered whole or not at all, and returns how much of it was left
-// unread.
+// batch reads a batch and returns how much of it was left unread. It is gathered whole or not at
+// all, unless it is too large for that.
 func (p *put) batch(cid int32, size int) (left int, err error) {
-	switch {
-	case cid < 0:
+	if cid < 0 {
 		return size, refuse(statusInvalid, "cid %d is negative; cids start at 0", cid)
-	case size > p.conn.server.opt.BatchBytes:
-		return size, refuse(statusNoMemory, "a batch of %d bytes, at most %d; let the client send "+
-			"smaller ones", size, p.conn.server.opt.BatchBytes)
 	}
 	if err := p.store.failed(); err != nil {
 		return size, err
@@ -185,9 +206,6 @@ func (p *put) batch(cid int32, size int) (left int, err error) {
 		return left, err
 	}
 	p.gathered.whole()
-	if cap(p.scratch) > keepScratch {
-		p.scratch = nil
-	}
 	return 0, nil
 }
 
@@ -272,16 +290,24 @@ func (p *put) longRecord(cid int32, left int) (int, error) {
 	if _, err := io.ReadFull(p.in, k[:p.keySize]); err != nil {
 		return 0, broken{noEOF(err)}
 	}
-	p.scratch = p.scratch[:0]
-	for rest := size - sizeBytes - p.keySize; rest > 0; {
-		at, n := len(p.scratch), min(rest, payloadStep)
-		p.scratch = slices.Grow(p.scratch, n)[:at+n]
-		if _, err := io.ReadFull(p.in, p.scratch[at:]); err != nil {
+	payload := size - sizeBytes - p.keySize
+	for read := 0; read < payload; {
+		n := min(payload-read, payloadStep)
+		if err := p.gathered.account(int64(n)); err != nil {
+			return sizeBytes + p.keySize + read, err
+		}
+		p.scratch = slices.Grow(p.scratch[:read], n)[:read+n]
+		if _, err := io.ReadFull(p.in, p.scratch[read:]); err != nil {
 			return 0, broken{noEOF(err)}
 		}
-		rest -= n
+		read += n
 	}
-	return size, p.add(cid, k[:p.keySize], p.scratch)
+	err = p.add(cid, k[:p.keySize], p.scratch[:payload])
+	if cap(p.scratch) > keepScratch {
+		p.scratch = nil
+	}
+	p.gathered.free(int64(payload))
+	return size, err
 }
 
 // add gathers a record, or drops one that cannot be stored.
@@ -303,7 +329,12 @@ func (p *put) add(cid int32, src, payload []byte) error {
 		return nil
 	}
 	k.CapNs, k.AcqNs = toUnix(k.CapNs), toUnix(k.AcqNs)
-	return p.gathered.add(record.Key(k), payload)
+	held := p.gathered.held
+	err := p.gathered.add(record.Key(k), payload)
+	if p.gathered.held < held { // a piece of the batch is on its way
+		p.conn.until = time.Now().Add(batchTimeout)
+	}
+	return err
 }
 
 // logDropped counts records that were dropped because a part holds its greatest value. Clients
@@ -318,5 +349,5 @@ func (p *put) logDropped() {
 	s.talk.log(s.log, slog.LevelWarn,
 		"dropped records of a TStorage client: a part holds its reserved maximum",
 		"peer", p.conn.peer(), "count", p.dropped, "cid", k.CID, "mid", k.MID, "moid", k.MOID,
-		"cap", k.CapNs)
+		"cap", formatTime(k.CapNs))
 }

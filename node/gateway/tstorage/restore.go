@@ -12,22 +12,27 @@ import (
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
-// restore stores the records of a PUTA, which bring their acquisition times. The database takes
-// them in the order of these, and clients send them by tenant, so a request is gathered whole. All
-// that can be wrong with it is looked for before the first record is stored.
-type restore struct {
-	server *Server
-	pieces []*record.Batch
-	order  []place // of records, by acq, each of which is there once
-	shared []place // of the others, when they may be stored
-	known  int     // of order, records from the start that are there already, as checked
-
-	batch record.Batch // on its way to the database
-
+// restored is what became of the records of a PUTA.
+type restored struct {
 	stored, duplicates, purged int64
 
 	below  int64 // of those stored, records below the horizon
 	sample record.Key
+}
+
+// restore stores records of a PUTA, which bring their acquisition times. The database takes them in
+// the order of these, and clients send them by tenant, so a request is gathered whole and all that
+// can be wrong with it is looked for before the first record is stored. One that is too large for
+// that is stored in units, each of which is looked at by itself.
+type restore struct {
+	*restored
+	server *Server
+	pieces []*record.Batch
+	order  []place // of records, by acq, of which no two are the same
+	shared []place // those with the acq of another one, when they may be stored
+	known  int     // of order, records from the start that are there already, as checked
+
+	batch record.Batch // on its way to the database
 }
 
 // place is where a record is.
@@ -37,110 +42,150 @@ type place struct {
 	row   int32
 }
 
-// restore stores what was gathered and returns the least and greatest acq of it.
-func (p *put) restore() (least, most int64, err error) {
-	r := restore{server: p.conn.server, pieces: p.gathered.pieces}
-	defer p.gathered.drop()
-	if err := r.sort(); err != nil {
-		return 0, 0, err
-	}
-	if len(r.order) == 0 {
-		return noAcq, noAcq, nil
-	}
-	least, most = r.order[0].acqNs, r.order[len(r.order)-1].acqNs
-	if r.server.opt.PutA == PutAAny {
-		err = r.storeAny()
+// restore stores a unit of a PUTA, or keeps it until all have come.
+func (m *committer) restore(u unit) {
+	var err error
+	if u.streamed && m.server.opt.PutA != PutAAny {
+		err = m.sortLater(u)
 	} else {
-		err = r.storeAbove()
+		err = m.restorePieces(u.pieces...)
 	}
-	r.server.counters.recordsIn.Add(r.stored)
-	r.server.counters.duplicates.Add(r.duplicates)
-	r.tell(p.conn.peer())
-	return fromUnix(least), fromUnix(most), err
+	if err != nil {
+		m.fault.Store(&err)
+	}
+}
+
+// restorePieces stores records that were gathered together.
+func (m *committer) restorePieces(pieces ...*record.Batch) error {
+	r := restore{restored: m.restored, server: m.server, pieces: pieces}
+	err := r.sort()
+	for _, some := range [][]place{r.order, r.shared} {
+		if n := len(some); n > 0 && err == nil {
+			m.meet(fromUnix(some[0].acqNs), fromUnix(some[n-1].acqNs))
+		}
+	}
+	switch {
+	case err != nil:
+		return err
+	case r.server.opt.PutA == PutAAny:
+		return r.storeAny()
+	default:
+		return r.storeAbove()
+	}
+}
+
+// checkAcq refuses an acq that the shift took around the end.
+func checkAcq(acqNs int64) error {
+	if acqNs <= spare {
+		return refuse(statusInvalid, "the acq %s lies in the future", formatTime(fromUnix(acqNs)))
+	}
+	return nil
 }
 
 func (r *restore) record(at place) record.Record { return r.pieces[at.piece].Record(int(at.row)) }
 
-// sort brings the records into the order of their acqs, leaves out those that the request has
-// twice, and refuses others with the same acq, which pentad gives once, unless those may be stored
-// below the horizon.
+// sort brings the records into the order of their acqs, leaves out those that are there twice, and
+// refuses others with the same acq, which pentad gives once, unless those may be stored below the
+// horizon.
 func (r *restore) sort() error {
+	var all []place
 	for i, b := range r.pieces {
 		for k, acq := range b.AcqNs {
-			r.order = append(r.order, place{acq, int32(i), int32(k)})
+			if err := checkAcq(acq); err != nil {
+				return err
+			}
+			all = append(all, place{acq, int32(i), int32(k)})
 		}
 	}
-	for _, at := range r.order {
-		if at.acqNs <= spare { // the shift took it around the end
-			return refuse(statusInvalid, "the acq %d lies in the future", fromUnix(at.acqNs))
+	slices.SortStableFunc(all, func(a, b place) int {
+		if a.acqNs != b.acqNs {
+			return cmp.Compare(a.acqNs, b.acqNs)
 		}
-	}
-	slices.SortStableFunc(r.order, func(a, b place) int { return cmp.Compare(a.acqNs, b.acqNs) })
-	kept := r.order[:0]
-	for _, at := range r.order {
+		return r.record(a).Key.Compare(r.record(b).Key)
+	})
+	kept := all[:0]
+	for _, at := range all {
 		if n := len(kept); n > 0 && kept[n-1].acqNs == at.acqNs {
-			if r.server.opt.PutA == PutAAny {
-				r.shared = append(r.shared, at)
+			same, err := r.sameRecord(r.record(kept[n-1]), r.record(at))
+			if err != nil {
+				return err
+			}
+			if same {
+				r.duplicates++
 				continue
 			}
-			a, b := r.record(kept[n-1]), r.record(at)
-			if a.Key != b.Key || !bytes.Equal(a.Payload, b.Payload) {
-				return refuse(statusInvalid, "two records have the acq %d, and each is given once",
-					fromUnix(at.acqNs))
-			}
-			r.duplicates++
-			continue
 		}
 		kept = append(kept, at)
 	}
-	r.order = kept
+	for i, at := range kept {
+		if r.server.opt.PutA == PutAAny && (i > 0 && kept[i-1].acqNs == at.acqNs ||
+			i+1 < len(kept) && kept[i+1].acqNs == at.acqNs) {
+			r.shared = append(r.shared, at)
+		} else {
+			r.order = append(r.order, at)
+		}
+	}
 	return nil
 }
 
-// storeAny stores records wherever their acqs lie. Requests follow each other, so that what was
+// sameRecord reports whether two records with the same acq are one, and refuses them where they
+// cannot both be stored.
+func (r *restore) sameRecord(a, b record.Record) (bool, error) {
+	switch same := a.Key == b.Key; {
+	case same && bytes.Equal(a.Payload, b.Payload):
+		return true, nil
+	case same:
+		return false, refuse(statusInvalid, "two payloads for cid %d, mid %d, moid %d, cap %s, "+
+			"acq %s", a.CID, a.MID, a.MOID, formatTime(fromUnix(a.CapNs)),
+			formatTime(fromUnix(a.AcqNs)))
+	case r.server.opt.PutA != PutAAny:
+		return false, refuse(statusInvalid, "two records have the acq %s, and each is given once; "+
+			"start the node with --tstorage-puta-below to store them",
+			formatTime(fromUnix(a.AcqNs)))
+	}
+	return false, nil
+}
+
+// storeAny stores records wherever their acqs lie. Units follow each other, so that what was
 // checked is still true when it is stored.
 func (r *restore) storeAny() error {
 	r.server.restoring.Lock()
 	defer r.server.restoring.Unlock()
-	if err := r.all(r.merged(), r.check, true); err != nil {
+	for _, some := range [][]place{r.order, r.shared} {
+		if err := r.all(some, r.check); err != nil {
+			return err
+		}
+	}
+	if err := r.all(r.order, r.put); err != nil {
 		return err
 	}
-	if err := r.all(r.order, r.put, false); err != nil {
-		return err
-	}
-	return r.all(r.shared, r.putBelow, false)
-}
-
-// merged returns the records of order and shared, by acq.
-func (r *restore) merged() []place {
-	all := slices.Concat(r.order, r.shared)
-	slices.SortStableFunc(all, func(a, b place) int { return cmp.Compare(a.acqNs, b.acqNs) })
-	return all
+	return r.all(r.shared, r.putBelow)
 }
 
 // storeAbove stores records above what the database has given or promised. Those below must be
 // there already, which is looked for first. When that bound has moved before anything is stored, as
 // after a question of another client, this begins again.
 func (r *restore) storeAbove() error {
+	before := r.stored
 	for {
 		r.known = 0
-		if err := r.all(r.order, r.check, true); err != nil {
+		if err := r.all(r.order, r.check); err != nil {
 			return err
 		}
 		rest := r.order[r.known:]
-		err := r.all(rest, r.put, false)
+		err := r.all(rest, r.put)
 		if err == nil {
 			r.duplicates += int64(r.known)
 		}
 		if !errors.Is(err, errFloor) {
 			return err
 		}
-		if r.stored > 0 {
+		if some := r.stored - before; some > 0 {
 			return refuse(statusInvalid, "%d records of a PUTA are stored, and %d are not: "+
 				"another client put or asked meanwhile, so their acqs were given or promised; "+
 				"send at most %d records at once, which are stored together, or start the node "+
 				"with --tstorage-puta-below and send it again: what is stored is recognised",
-				r.stored, int64(len(rest))-r.stored, record.MaxBatchRecords)
+				some, int64(len(rest))-some, record.MaxBatchRecords)
 		}
 	}
 }
@@ -165,34 +210,15 @@ func (r *restore) check() error {
 	return err
 }
 
-// all hands records over in batches, as many at once as a put takes. With together set, those of
-// one acq are in one batch; more than a batch takes are refused.
-func (r *restore) all(order []place, take func() error, together bool) error {
-	first := 0 // of the acq, in the batch
-	for i, at := range order {
-		if n := r.batch.Len(); n > 0 && at.acqNs != order[i-1].acqNs {
-			first = n
-		}
+// all hands records over in batches, as many at once as a put takes.
+func (r *restore) all(order []place, take func() error) error {
+	for _, at := range order {
 		one := r.record(at)
-		full := r.batch.Len() == record.MaxBatchRecords ||
-			len(r.batch.Data)+len(one.Payload) > record.MaxBatchBytes
-		switch {
-		case full && together && first == 0 && at.acqNs == order[i-1].acqNs:
-			return refuse(statusInvalid, "more than %d records, or %d payload bytes, have the "+
-				"acq %d", record.MaxBatchRecords, record.MaxBatchBytes, fromUnix(at.acqNs))
-		case full && together && at.acqNs == order[i-1].acqNs:
-			var rest record.Batch
-			rest.AppendRows(&r.batch, first, r.batch.Len())
-			r.batch.Truncate(first)
+		if r.batch.Len() == record.MaxBatchRecords ||
+			len(r.batch.Data)+len(one.Payload) > record.MaxBatchBytes {
 			if err := take(); err != nil {
 				return err
 			}
-			r.batch, first = rest, 0
-		case full:
-			if err := take(); err != nil {
-				return err
-			}
-			first = 0
 		}
 		r.batch.AppendStamped(one.Key, one.Payload)
 	}
@@ -270,9 +296,10 @@ func (r *restore) storeBelow() error {
 	return nil
 }
 
-// tell counts and logs what changed below the horizon, and what was left out.
-func (r *restore) tell(peer string) {
-	s := r.server
+// tell counts what was stored, and logs what changed below the horizon, and what was left out.
+func (r *restored) tell(s *Server, peer string) {
+	s.counters.recordsIn.Add(r.stored)
+	s.counters.duplicates.Add(r.duplicates)
 	s.counters.below.Add(r.below)
 	s.counters.purged.Add(r.purged)
 	if r.below+r.purged == 0 {
@@ -281,5 +308,5 @@ func (r *restore) tell(peer string) {
 	s.talk.log(s.log, slog.LevelWarn, "stored records of a TStorage client below the horizon: "+
 		"answers that were final may differ", "peer", peer, "count", r.below, "purged", r.purged,
 		"cid", r.sample.CID, "mid", r.sample.MID, "moid", r.sample.MOID,
-		"acq", fromUnix(r.sample.AcqNs))
+		"acq", record.FormatNs(r.sample.AcqNs))
 }

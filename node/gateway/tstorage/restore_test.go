@@ -69,7 +69,7 @@ func TestCopy(t *testing.T) {
 // TestPutARefuses what would change the past, or cannot be.
 func TestPutARefuses(t *testing.T) {
 	n := openNode(t, node.Options{})
-	s := serve(t, Options{Database: n, PutA: PutAAbove, BatchBytes: 100_000})
+	s := serve(t, Options{Database: n, PutA: PutAAbove, BufferBytes: 100_000})
 	c := ttDial(t, s)
 	stamped := func(acq int64, payload string) ttRecord {
 		r := at(1, 1, payload)
@@ -90,11 +90,10 @@ func TestPutARefuses(t *testing.T) {
 	f("the future", stInvalid, stamped(math.MaxInt64-1-epochNs, "a"))
 	f("beyond the end of the shift", stInvalid, stamped(math.MaxInt64-1, "a"))
 	f("two with one acq", stInvalid, stamped(800, "a"), stamped(800, "b"))
-	f("too much", stNoMemory, stamped(801, strings.Repeat("x", 40_000)),
-		stamped(802, strings.Repeat("x", 40_000)), stamped(803, strings.Repeat("x", 40_000)))
-	others := stamped(804, strings.Repeat("x", 60_000))
-	others.cid++
-	f("too much in two batches", stNoMemory, stamped(803, strings.Repeat("x", 60_000)), others)
+	f("two with one acq, among much", stInvalid, stamped(801, strings.Repeat("x", 40_000)),
+		stamped(802, strings.Repeat("x", 40_000)), stamped(802, strings.Repeat("x", 40_001)))
+	f("the future, behind much", stInvalid, stamped(803, strings.Repeat("x", 60_000)),
+		stamped(math.MaxInt64-1, "a"))
 	exactly(t, mustGet(t, c), []ttRecord{first})
 	f("below the horizon", stInvalid, stamped(900, "a"))
 	f("before all clocks", stInvalid, stamped(math.MinInt64, "a"))

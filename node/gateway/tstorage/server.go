@@ -21,6 +21,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/accept"
 	"github.com/pentad-db/pentad/node/internal/budget"
 	"github.com/pentad-db/pentad/node/internal/health"
+	"github.com/pentad-db/pentad/node/internal/spill"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -39,6 +40,8 @@ type Database interface {
 	PutStamped(ctx context.Context, b *record.Batch) (floorNs int64, err error)
 	// PutBelow stores a batch under the acquisition times that it brings, wherever they lie.
 	PutBelow(ctx context.Context, b *record.Batch) (store.PutBelowResult, error)
+	// ByAcq returns a sorter of records by acq, which keeps in files what memory has no room for.
+	ByAcq() *spill.Sorter
 	// QueryBelow hands the records of a query with an acq below belowNs, which was a horizon of its
 	// box, to emit, in batches that are valid during the call. It finds all of them.
 	QueryBelow(ctx context.Context, q *record.Query, belowNs int64,
@@ -52,9 +55,8 @@ type Database interface {
 
 const (
 	defaultConnections = 4096
-	// defaultBatchBytes is well above what clients send by default, all records of a tenant in one
-	// request, and still a size that a node has to spare.
-	defaultBatchBytes  = 256 << 20
+	// maxWholeBytes is what one put of a node takes.
+	maxWholeBytes      = record.MaxBatchBytes
 	defaultBufferBytes = 256 << 20
 	defaultIdle        = time.Hour
 	defaultStall       = time.Minute
@@ -78,8 +80,11 @@ type Options struct {
 	TLS      *tls.Config  // nil: plain TCP
 	PutA     PutA         // which acquisition times clients may bring
 
-	Connections int   // at the same time; more are hung up on; default 4096
-	BatchBytes  int   // of one batch of a client at most; default 256 MiB
+	Connections int // at the same time; more are hung up on; default 4096
+	// WholeBytes is how large a batch of a PUT, or a PUTA, may be to be stored whole or not at all:
+	// a larger one is stored in pieces as it comes. Default: a quarter of BufferBytes, at most
+	// 64 MiB.
+	WholeBytes  int
 	BufferBytes int64 // of all batches that are coming in; above it one at a time; 256 MiB
 
 	// Gets and Puts work in the database at the same time, others wait for a place. The default
@@ -101,8 +106,8 @@ func (o Options) withDefaults() (Options, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	setDefault(&o.Connections, accept.AtMost(defaultConnections))
-	setDefault(&o.BatchBytes, defaultBatchBytes)
 	setDefault(&o.BufferBytes, defaultBufferBytes)
+	setDefault(&o.WholeBytes, int(min(max(o.BufferBytes/4, 1), maxWholeBytes)))
 	setDefault(&o.Gets, 4*runtime.GOMAXPROCS(0))
 	setDefault(&o.Puts, 4*runtime.GOMAXPROCS(0))
 	setDefault(&o.Idle, defaultIdle)
@@ -121,7 +126,8 @@ func setDefault[T comparable](field *T, value T) {
 // Server is a gateway that listens. All methods may be called from many goroutines.
 //
 // Goroutines: one accepts, one serves each connection, and one more stores while a connection
-// brings more records than one put takes. Close ends and waits for them.
+// brings more records than one put takes. Close ends and waits for them. Timers write the first
+// bytes of answers that take long.
 type Server struct {
 	opt      Options
 	log      *slog.Logger
@@ -188,7 +194,7 @@ func (s *Server) accept() {
 
 // begin serves a connection on a goroutine of its own, or hangs up when there are too many.
 func (s *Server) begin(raw net.Conn) {
-	c := &conn{server: s, raw: raw}
+	c := &conn{server: s, raw: raw, tcp: raw}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closing || len(s.conns) >= s.opt.Connections {
@@ -289,14 +295,14 @@ const (
 	maxPause   = 500 * time.Millisecond
 )
 
-// patiently calls f again while the database says that it is overloaded, until Options.Wait is
-// over: the protocol's clients do not try again by themselves.
+// patiently calls f again while the database says that it is overloaded, or has stored a part of a
+// put and may store the rest soon, until Options.Wait is over: the protocol's clients do not try
+// again by themselves.
 func (s *Server) patiently(f func() error) error {
 	deadline := time.Now().Add(s.opt.Wait)
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		err := f()
-		if err == nil || s.opt.Database.Kind(err) != wire.KindOverloaded ||
-			time.Now().Add(pause).After(deadline) {
+		if err == nil || !s.mayPass(err) || time.Now().Add(pause).After(deadline) {
 			return err
 		}
 		select {
@@ -307,6 +313,13 @@ func (s *Server) patiently(f func() error) error {
 	}
 }
 
+// mayPass reports whether the same call may succeed soon, and stores nothing twice.
+func (s *Server) mayPass(err error) bool {
+	kind := s.opt.Database.Kind(err)
+	var begun resumable
+	return kind == wire.KindOverloaded || errors.As(err, &begun) && kind.Temporary()
+}
+
 // statusFor returns the status for an error of a request.
 func (s *Server) statusFor(err error) status {
 	var refused *refusal
@@ -315,7 +328,7 @@ func (s *Server) statusFor(err error) status {
 		return refused.status
 	case errors.Is(err, errBusy):
 		return statusRetry
-	case errors.Is(err, budget.ErrFull):
+	case errors.Is(err, budget.ErrFull), errors.Is(err, errSlow):
 		return statusNoMemory
 	case errors.Is(err, context.Canceled):
 		return statusInactive // the server's context: it is closing

@@ -6,6 +6,7 @@ package budget
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 )
@@ -16,15 +17,17 @@ var ErrFull = errors.New("other requests fill the memory for requests that are c
 // Budget is memory that requests share. Bytes are taken as they come, never on the word of a
 // length, so requests that each hold a part of the budget could wait for each other for ever.
 // Therefore one of them at a time, the elder, may go on beyond the budget; the next one only when
-// that is paid back. At most the budget and one request are held. All methods may be called from
-// many goroutines.
+// that is paid back. At most the budget and one request are held. What is given back goes to those
+// that wait, in the order in which they came, but for those for which it is too little. All methods
+// may be called from many goroutines.
 type Budget struct {
 	total int64
 
-	mu    sync.Mutex
-	held  int64         // guarded by mu
-	elder *Share        // guarded by mu
-	freed chan struct{} // closed and replaced when any of the above falls; guarded by mu
+	mu      sync.Mutex
+	held    int64     // guarded by mu
+	most    int64     // the greatest held so far; guarded by mu
+	elder   *Share    // guarded by mu
+	waiting []*waiter // guarded by mu
 }
 
 // Share is what one request holds of a budget.
@@ -33,8 +36,15 @@ type Share struct {
 	held   int64 // guarded by budget.mu
 }
 
+// waiter is a request that waits for bytes.
+type waiter struct {
+	share *Share
+	bytes int64
+	taken chan struct{} // closed, with mu held, when it has them
+}
+
 // New returns a budget of a number of bytes.
-func New(total int64) *Budget { return &Budget{total: total, freed: make(chan struct{})} }
+func New(total int64) *Budget { return &Budget{total: total} }
 
 // Used returns how many bytes are held.
 func (b *Budget) Used() int64 {
@@ -43,46 +53,84 @@ func (b *Budget) Used() int64 {
 	return b.held
 }
 
+// Most returns the greatest number of bytes that were held at a time.
+func (b *Budget) Most() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.most
+}
+
+// Contended reports whether a request waits for bytes: those that hold some are to make haste.
+func (b *Budget) Contended() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.waiting) > 0
+}
+
 // Share returns the share of a new request, which holds nothing.
 func (b *Budget) Share() *Share { return &Share{budget: b} }
 
-// try takes n bytes, or returns what is closed when it may be tried again.
-func (b *Budget) try(s *Share, n int64) <-chan struct{} {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+// try takes n bytes if they are free; it is called with mu held.
+func (b *Budget) try(s *Share, n int64) bool {
 	switch {
 	case b.held+n <= b.total, b.elder == s:
 	case b.elder == nil && b.held <= b.total:
 		b.elder = s
 	default:
-		return b.freed
+		return false
 	}
 	b.held += n
+	b.most = max(b.most, b.held)
 	s.held += n
-	return nil
+	return true
+}
+
+// serve gives what is free to those that wait; it is called with mu held.
+func (b *Budget) serve() {
+	b.waiting = slices.DeleteFunc(b.waiting, func(w *waiter) bool {
+		taken := b.try(w.share, w.bytes)
+		if taken {
+			close(w.taken)
+		}
+		return taken
+	})
 }
 
 // Take takes n bytes, and waits for them.
 //
 // Errors: ErrFull after wait; the cause of ctx.
 func (s *Share) Take(ctx context.Context, n int64, wait time.Duration) error {
-	freed := s.budget.try(s, n)
-	if freed == nil {
+	b := s.budget
+	b.mu.Lock()
+	if b.try(s, n) { // those that wait did not find room when something was last given back
+		b.mu.Unlock()
 		return nil
 	}
+	w := &waiter{share: s, bytes: n, taken: make(chan struct{})}
+	b.waiting = append(b.waiting, w)
+	b.mu.Unlock()
 	timeout := time.NewTimer(wait)
 	defer timeout.Stop()
-	for freed != nil {
-		select {
-		case <-freed:
-		case <-timeout.C:
-			return ErrFull
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-		freed = s.budget.try(s, n)
+	select {
+	case <-w.taken:
+		return nil
+	case <-timeout.C:
+		return b.leave(w, ErrFull)
+	case <-ctx.Done():
+		return b.leave(w, context.Cause(ctx))
 	}
-	return nil
+}
+
+// leave ends the wait of a request, unless it has been served meanwhile.
+func (b *Budget) leave(w *waiter, err error) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	at := slices.Index(b.waiting, w)
+	if at < 0 {
+		return nil
+	}
+	b.waiting = slices.Delete(b.waiting, at, at+1)
+	return err
 }
 
 // Give gives n bytes back.
@@ -92,7 +140,7 @@ func (s *Share) Give(n int64) {
 	defer b.mu.Unlock()
 	s.held -= n
 	b.held -= n
-	b.wake()
+	b.serve()
 }
 
 // Whole says that a request has come whole: it takes no more, and is no elder.
@@ -102,7 +150,7 @@ func (s *Share) Whole() {
 	defer b.mu.Unlock()
 	if b.elder == s {
 		b.elder = nil
-		b.wake()
+		b.serve()
 	}
 }
 
@@ -115,12 +163,6 @@ func (s *Share) End() {
 	if s.held > 0 {
 		b.held -= s.held
 		s.held = 0
-		b.wake()
+		b.serve()
 	}
-}
-
-// wake is called with mu held.
-func (b *Budget) wake() {
-	close(b.freed)
-	b.freed = make(chan struct{})
 }

@@ -228,6 +228,13 @@ func (r *restamping) run(ctx context.Context) error {
 	return r.save(p)
 }
 
+// tooManyOfOne is the error of records that one put does not take: positions lie between acqs.
+func tooManyOfOne(acqNs int64) error {
+	return fmt.Errorf("more than %d records, or %d payload bytes, share the acq %s: they cannot "+
+		"be given new ones together; export them and put them by themselves, and copy the others "+
+		"by selectors", record.MaxBatchRecords, record.MaxBatchBytes, record.FormatNs(acqNs))
+}
+
 // put puts a slice, in batches that end where an event has its place.
 func (r *restamping) put(ctx context.Context, s *slice) error {
 	r.passed(s.purgedNs)
@@ -244,7 +251,9 @@ func (r *restamping) put(ctx context.Context, s *slice) error {
 		case last > row+record.MaxBatchRecords:
 			last = row + record.MaxBatchRecords
 			for s.rows.AcqNs[last-1] == s.rows.AcqNs[last] { // of two groups of a cluster
-				last--
+				if last--; last == row {
+					return tooManyOfOne(s.rows.AcqNs[row])
+				}
 			}
 			to = s.rows.AcqNs[last]
 		case last == row:
@@ -252,6 +261,9 @@ func (r *restamping) put(ctx context.Context, s *slice) error {
 		}
 		batch := &record.Batch{}
 		batch.AppendRows(s.rows, row, last)
+		if len(batch.Data) > record.MaxBatchBytes {
+			return tooManyOfOne(s.rows.AcqNs[row])
+		}
 		r.position.Seq++
 		r.reach(from, to)
 		if err := r.save(r.position); err != nil {
