@@ -35,7 +35,10 @@ func (m *Member) follow() {
 		v := m.View()
 		if m.behind(v) || time.Since(fetched) > fetchEvery && !m.keeps() {
 			fetched = time.Now()
-			m.fetch()
+			if err := m.fetch(); err != nil {
+				m.opt.Fail(err)
+				return
+			}
 			v = m.View()
 		}
 		err := errors.Join(v.Suits(m.features), m.come(v), m.removed(v), m.inspect())
@@ -161,25 +164,26 @@ func (m *Member) behind(v *cluster.View) bool {
 	return false
 }
 
-// fetch gets the state from who keeps it, or else from whoever has a newer one.
-func (m *Member) fetch() {
+// fetch gets the state from a node that keeps it, or else from another one that has a newer one.
+// Its error is that of a state of this node's cluster that this node's program does not know.
+func (m *Member) fetch() error {
 	keepers := m.keepers()
 	for i, addr := range append(keepers, m.others()...) {
 		ctx, cancel := context.WithTimeout(m.open, askTimeout)
 		s, err := m.askState(ctx, addr)
 		cancel()
 		if m.otherRules(err) {
-			m.opt.Fail(err)
-			return
+			return err
 		}
 		if err != nil {
 			continue
 		}
 		m.take(s)
 		if (s != nil || i < len(keepers)) && !m.behind(m.View()) {
-			return
+			break
 		}
 	}
+	return nil
 }
 
 // otherRules reports whether an error of another node's state says that this node cannot be one of

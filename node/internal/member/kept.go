@@ -28,7 +28,7 @@ func Kept(dir string) (*cluster.Meta, error) {
 		case filepath.Base(name) == stateName:
 			s, err = parseKept(src)
 		default:
-			s, err = releasedState(src)
+			s, err = cluster.ParseState(src)
 		}
 		if s != nil && err == nil {
 			err = s.Suits(cluster.Released())
