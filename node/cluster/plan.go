@@ -40,10 +40,17 @@ type PlanOptions struct {
 	// Transfers is how many leaders move at a time for balance: 4, as each stops a group's writes
 	// for some milliseconds.
 	Transfers int
+	// Round is how often was planned before: a leadership that one node does not take is offered to
+	// the next one after some rounds.
+	Round uint64
 }
 
+// offerRounds is for how many rounds a leadership is offered to the same node.
+const offerRounds = 16
+
 func (o PlanOptions) orDefaults() PlanOptions {
-	return PlanOptions{Grace: cmp.Or(o.Grace, 10*time.Minute), Transfers: cmp.Or(o.Transfers, 4)}
+	return PlanOptions{Grace: cmp.Or(o.Grace, 10*time.Minute),
+		Transfers: cmp.Or(o.Transfers, 4), Round: o.Round}
 }
 
 // Move is one thing to do: a command for the meta group, or a group's leadership to hand over.
@@ -252,13 +259,18 @@ func (p *planner) handOver(group uint32, goes ReplicaID) bool {
 // whether there is one.
 func (p *planner) transfer(group uint32, why string) bool {
 	h := p.group(group)
+	var takers []NodeID
 	for _, r := range p.view.Voters(group) {
 		if r.Node != h.Leader && slices.Contains(h.Live, r.ID) && p.mayLead(r.Node) {
-			p.out.Moves = append(p.out.Moves, Move{Group: group, Transfer: r.Node, Why: why})
-			return true
+			takers = append(takers, r.Node)
 		}
 	}
-	return false
+	if len(takers) == 0 {
+		return false
+	}
+	to := takers[p.options.Round/offerRounds%uint64(len(takers))]
+	p.out.Moves = append(p.out.Moves, Move{Group: group, Transfer: to, Why: why})
+	return true
 }
 
 // mayLead reports whether a node takes the leadership of a group when it is offered.

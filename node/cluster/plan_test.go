@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 )
@@ -74,6 +75,25 @@ func TestWhenAGroupMaySwap(t *testing.T) {
 	f(0, false, "", 1)         // wait: it may come back
 	f(2, true, "SwapPlan ", 2) // also when it led: consensus has chosen another, or will
 	f(2, true, "", 2, 0)       // and has not, without a quorum
+}
+
+// A leadership that one voter does not take is offered to the other one after some rounds.
+func TestALeadershipIsOfferedToAll(t *testing.T) {
+	p := newPlanned(t)
+	p.start(2, true)
+	var offered []NodeID
+	for round := range uint64(3 * offerRounds) {
+		moves := NextMoves(p.state.View(), p.health(), PlanOptions{Round: round}).Moves
+		for _, m := range moves {
+			if m.Group == 1 && (len(offered) == 0 || offered[len(offered)-1] != m.Transfer) {
+				offered = append(offered, m.Transfer)
+			}
+		}
+	}
+	want := []NodeID{p.voters[0].Node, p.voters[1].Node, p.voters[0].Node}
+	if !slices.Equal(offered, want) {
+		t.Errorf("offered to %v, want %v", offered, want)
+	}
 }
 
 // A replica that its node does not trust gets a new one on the same node, where a quorum of others

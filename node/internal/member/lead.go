@@ -68,7 +68,7 @@ func (m *Member) reports() []leaderReport {
 func (m *Member) lead() {
 	tick := time.NewTicker(planEvery)
 	defer tick.Stop()
-	for {
+	for round := uint64(0); ; round++ {
 		select {
 		case <-tick.C:
 		case <-m.open.Done():
@@ -85,7 +85,8 @@ func (m *Member) lead() {
 		if v.Cluster == (cluster.ID{}) {
 			continue
 		}
-		for _, move := range cluster.NextMoves(v, m.Health(v), cluster.PlanOptions{}).Moves {
+		options := cluster.PlanOptions{Round: round}
+		for _, move := range cluster.NextMoves(v, m.Health(v), options).Moves {
 			m.act(v, move)
 		}
 	}
