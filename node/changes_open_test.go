@@ -35,7 +35,7 @@ func putMany(t *testing.T, n *Node, acqNs int64) (rows int) {
 }
 
 // TestChangesOfManyAtOneAcq: a client gets each record once; the position is that of the acq until
-// the last of it, and whoever breaks off there and goes on meets all of them.
+// the last of it, and a reader that breaks off there and goes on meets all of them.
 func TestChangesOfManyAtOneAcq(t *testing.T) {
 	n := openTest(t, Options{Listen: "127.0.0.1:0"})
 	const acq = 1000

@@ -45,7 +45,7 @@ type ChangeBatch struct {
 	Rows  *record.Batch // acq ascending, valid until the next batch; nil for none
 	Event *wire.Change  // nil for none
 	// ClosedNs is the acq to go on from. It is that of the rows where more of them have it than a
-	// batch holds: those that follow bring the others, and whoever goes on from there meets all.
+	// batch holds: those that follow bring the others, and a reader that goes on there meets all.
 	ClosedNs int64
 }
 

@@ -16,7 +16,7 @@ import (
 )
 
 // storedBy reads what a client sent from the first byte on, and returns how many records may be
-// stored together: each batch of at most so many bytes that came whole, and each record of a larger
+// stored together: each batch of at most that many bytes that came whole, each record of a larger
 // one, in the PUTs before anything that is wrong. It knows the limits of the gateway that is fuzzed
 // and nothing else of it.
 func storedBy(src []byte, most int) (batches []int) {
