@@ -65,6 +65,7 @@ type Soak struct {
 	sampler sampler
 	workers []*worker
 	stopped <-chan struct{} // closed when no new step is begun
+	working sync.WaitGroup  // of workers that do steps
 	telling sync.Mutex      // held while Options.Say is called
 	checked atomic.Int64    // answers that were compared
 	unsure  atomic.Int64    // counts that came too late to be compared
@@ -147,6 +148,7 @@ func (s *Soak) Run(ctx context.Context) (r Report, err error) {
 	defer stop()
 	s.stopped = stopped.Done()
 	var clients, samples sync.WaitGroup
+	s.working.Add(len(s.workers))
 	for i, w := range s.workers {
 		w.random = rand.New(rand.NewPCG(s.opt.Seed, uint64(i)))
 		clients.Go(func() {
@@ -187,6 +189,8 @@ func (s *Soak) await(ctx context.Context) {
 
 // work does steps with a client of its own.
 func (s *Soak) work(ctx context.Context, w *worker) (err error) {
+	done := sync.OnceFunc(s.working.Done)
+	defer done()
 	if w.db, err = client.Dial(ctx, s.opt.Addr); err != nil {
 		return err
 	}
@@ -204,6 +208,8 @@ func (s *Soak) work(ctx context.Context, w *worker) (err error) {
 			return refused
 		}
 	}
+	done()
+	s.working.Wait() // so that nothing is put any more
 	if end == nil || ctx.Err() != nil {
 		return ctx.Err()
 	}
