@@ -56,7 +56,8 @@ func TestLeft(t *testing.T) {
 func TestParseMetrics(t *testing.T) {
 	got, err := parseMetrics(strings.NewReader("# HELP a b\n# TYPE a gauge\na 1\n" +
 		"b{c=\"d e\"} 2\ngo_goroutines 1.5e+01\n"))
-	if want := map[string]float64{"a": 1, "go_goroutines": 15}; err != nil || !maps.Equal(got, want) {
+	want := map[string]float64{"a": 1, "go_goroutines": 15}
+	if err != nil || !maps.Equal(got, want) {
 		t.Errorf("%v, %v, want %v", got, err, want)
 	}
 	if _, err := parseMetrics(strings.NewReader("a b\n")); err == nil {

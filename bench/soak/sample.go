@@ -45,7 +45,7 @@ type Sample struct {
 func (s Sample) String() string {
 	const mib = 1 << 20
 	return fmt.Sprintf("%4.0f s: %.0f MiB own, heap %.0f, %.0f goroutines, %.0f descriptors, "+
-		"%.2f M rows, %.0f segments, %.1f B/row, index %.2f B/row, log %.0f MiB, all files %.0f MiB",
+		"%.2f M rows, %.0f segments, %.1f B/row, index %.2f B/row, log %.0f MiB, files %.0f MiB",
 		s.Seconds, s.AnonBytes/mib, s.HeapBytes/mib, s.Goroutines, s.Descriptors, s.Rows/1e6,
 		s.Segments, s.perRow(s.SegmentBytes), s.perRow(s.IndexBytes), s.LogBytes/mib,
 		s.DirBytes/mib)
