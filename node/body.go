@@ -24,7 +24,9 @@ const (
 	maxKeptBody = 1 << 20
 	// bodyTime is how long a request waits for memory at most.
 	bodyTime = 5 * time.Second
-	// mostBodies bounds the memory of requests that are coming in, or being stored.
+	// bodiesPart is the part of the node's memory for requests that come in or are stored, and
+	// mostBodies the most. What one gives back another has at once, while it is garbage still.
+	bodiesPart = 12
 	mostBodies = 512 << 20
 	// decodedCopies is about how often the payloads of a batch lie in memory while it is stored: as
 	// rows, in what is written to the log, in what that is compressed to, and as garbage of these.
@@ -32,7 +34,7 @@ const (
 )
 
 func newBodies(total memory.Total) *budget.Budget {
-	return budget.New(total.Part(8, mostBodies))
+	return budget.New(total.Part(bodiesPart, mostBodies))
 }
 
 var bodies = sync.Pool{New: func() any { return new([]byte) }}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/freeaddr"
-	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -410,6 +409,6 @@ func (c *nodesTogether) ends(opt Options) error {
 
 // ofOtherLevel reports whether an error says which levels there are, and what to do.
 func ofOtherLevel(err error) bool {
-	return errors.Is(err, member.ErrOtherRules) && strings.Contains(err.Error(),
+	return errors.Is(err, cluster.ErrOtherRules) && strings.Contains(err.Error(),
 		"was written by feature level 9, this program knows levels up to 8: start the version")
 }

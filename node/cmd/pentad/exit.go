@@ -10,9 +10,9 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/exchange"
 	"github.com/pentad-db/pentad/node/internal/formats"
-	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -67,7 +67,7 @@ func exitCode(ctx context.Context, err error) int {
 		return exitInterrupted
 	case errors.As(err, &remote):
 		return remoteCode(remote)
-	case errors.Is(err, member.ErrOtherRules), formats.Is(err):
+	case errors.Is(err, cluster.ErrOtherRules), formats.Is(err):
 		return exitForbidden
 	case errors.Is(err, segment.ErrNoSpace), errors.Is(err, syscall.ENOSPC):
 		return exitDisk

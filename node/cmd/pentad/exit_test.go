@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pentad-db/pentad/node/internal/member"
+	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -39,7 +39,7 @@ func TestExitCode(t *testing.T) {
 	f(&net.OpError{Op: "read", Err: errors.New("reset")}, exitUnavailable)
 	f(client.ErrAddress, exitUsage)
 	f(client.ErrNoEnd, exitUnavailable)
-	f(fmt.Errorf("open: %w", member.ErrOtherRules), exitForbidden)
+	f(fmt.Errorf("open: %w", cluster.ErrOtherRules), exitForbidden)
 	f(&net.OpError{Op: "listen", Err: errors.New("in use")}, exitFailed)
 	f(&segment.CorruptError{File: "1.seg"}, exitDamaged)
 	f(segment.ErrNoSpace, exitDisk)

@@ -19,7 +19,6 @@ import (
 	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/internal/freeaddr"
 	"github.com/pentad-db/pentad/node/internal/golden"
-	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/internal/sector"
 )
 
@@ -327,7 +326,7 @@ func (h *header) other(t *testing.T, version, now uint64) {
 	unchanged(t, before, allFiles(t, dir))
 	is := before[name]
 	err := h.start(t, dir)
-	if err == nil || !formats.Is(err) && !errors.Is(err, member.ErrOtherRules) {
+	if err == nil || !formats.Is(err) && !errors.Is(err, cluster.ErrOtherRules) {
 		t.Fatalf("it starts: %v", err)
 	}
 	h.says(t, "start", err.Error(), name, version, now)
@@ -349,7 +348,7 @@ func (h *header) rotten(t *testing.T, now uint64) {
 			continue
 		}
 		if err := h.start(t, dir); err == nil || formats.Is(err) ||
-			errors.Is(err, member.ErrOtherRules) {
+			errors.Is(err, cluster.ErrOtherRules) {
 			t.Errorf("start: %v", err)
 		}
 	}

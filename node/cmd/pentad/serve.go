@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pentad-db/pentad/node"
+	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/edge"
 	"github.com/pentad-db/pentad/node/internal/clock"
 	"github.com/pentad-db/pentad/node/internal/member"
@@ -118,7 +119,7 @@ func (a *app) serve(
 	opt.Logger = a.logger()
 	opt.Fail = func(err error) {
 		if errors.Is(err, member.ErrRemoved) || errors.Is(err, member.ErrReplaced) ||
-			errors.Is(err, member.ErrOtherRules) {
+			errors.Is(err, cluster.ErrOtherRules) {
 			opt.Logger.Error("the node ends", "err", err)
 			os.Exit(exitForbidden)
 		}

@@ -112,13 +112,13 @@ func (m *Member) replaceable(group uint32, err error) bool {
 
 // ofOtherRules reports whether what was read is known to another version of the program.
 func ofOtherRules(err error) bool {
-	return errors.Is(err, ErrOtherRules) || errors.Is(err, store.ErrUnknownCommand)
+	return errors.Is(err, cluster.ErrOtherRules) || errors.Is(err, store.ErrUnknownCommand)
 }
 
 // advise says of the state of the cluster that is damaged, with no other replica to make one from,
 // what an operator can do: the groups of records are well.
 func (m *Member) advise(group uint32, err error) error {
-	if errors.Is(err, ErrOtherRules) {
+	if errors.Is(err, cluster.ErrOtherRules) {
 		return fmt.Errorf("open node of a cluster: group %d: %w", group, err)
 	}
 	if group != cluster.MetaGroup || !errors.As(err, new(*segment.CorruptError)) {
@@ -139,7 +139,7 @@ func (m *Member) inspect() error {
 		switch {
 		case err != nil || st.Err == nil:
 		case ofOtherRules(st.Err):
-			return fmt.Errorf("group %d: %w: %w", group, ErrOtherRules, st.Err)
+			return fmt.Errorf("group %d: %w: %w", group, cluster.ErrOtherRules, st.Err)
 		case errors.Is(st.Err, store.ErrFailed) || errors.Is(st.Err, syscall.ENOSPC):
 			return fmt.Errorf("group %d: %w", group, st.Err)
 		case errors.Is(st.Err, replica.ErrForked): // nothing says which history is right

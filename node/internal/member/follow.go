@@ -89,10 +89,6 @@ var ErrRemoved = errors.New("this node has left the cluster for good, or was rem
 var ErrReplaced = errors.New("this node was started elsewhere from a copy of its directory; " +
 	"stop that one, or this one for good: only one of them can be the node")
 
-// ErrOtherRules means that the cluster works by rules that this version of the program does not
-// know. Nothing is damaged.
-var ErrOtherRules = cluster.ErrOtherRules
-
 // removed returns ErrRemoved for a node that comes back, and ErrReplaced for one that was started
 // again elsewhere. One that has not been stopped since it left goes on to bring questions
 // and puts to others.
@@ -237,7 +233,7 @@ func (m *Member) loadView() error {
 		s, err = m.parseState(text)
 	}
 	switch {
-	case errors.Is(err, ErrOtherRules):
+	case errors.Is(err, cluster.ErrOtherRules):
 		return err
 	case err != nil:
 		m.opt.Log.Warn("the noted view cannot be read; others are asked", "err", err)

@@ -59,7 +59,7 @@ func openKeeper(dir string, f cluster.Features, changed func()) (*keeper, error)
 	if err != nil {
 		return nil, fmt.Errorf("read the state of the cluster: %w", err)
 	}
-	if err := k.take(src); errors.Is(err, ErrOtherRules) {
+	if err := k.take(src); errors.Is(err, cluster.ErrOtherRules) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	} else if err != nil {
 		return nil, &segment.CorruptError{File: name, Reason: err.Error()}

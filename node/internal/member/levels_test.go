@@ -53,7 +53,7 @@ func TestANodeOfOtherRulesEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		err := m.loadView()
-		if errors.Is(err, ErrOtherRules) != (len(text) > 4) {
+		if errors.Is(err, cluster.ErrOtherRules) != (len(text) > 4) {
 			t.Errorf("a view of %d bytes: %v", len(text), err)
 		}
 	}
@@ -71,8 +71,9 @@ func TestANodeOfOtherRulesEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := openKeeper(dir, below, func() {})
-	if !errors.Is(err, ErrOtherRules) || errors.As(err, new(*segment.CorruptError)) ||
-		m.replaceable(cluster.MetaGroup, err) || !errors.Is(m.advise(0, err), ErrOtherRules) {
+	if !errors.Is(err, cluster.ErrOtherRules) || errors.As(err, new(*segment.CorruptError)) ||
+		m.replaceable(cluster.MetaGroup, err) ||
+		!errors.Is(m.advise(0, err), cluster.ErrOtherRules) {
 		t.Errorf("a state of a higher level: %v", err)
 	}
 	src[len(src)-1] ^= 1
@@ -104,7 +105,8 @@ func TestARaiseInTheLogStopsAnOlderProgram(t *testing.T) {
 		entries = append(entries, replica.Entry{Index: uint64(i) + 1, Data: data})
 	}
 	err := k.Apply(entries, make([]any, len(entries)))
-	if !errors.Is(err, ErrOtherRules) || k.Applied() != 1 || k.meta.View().Feature != below.Last {
+	if !errors.Is(err, cluster.ErrOtherRules) || k.Applied() != 1 ||
+		k.meta.View().Feature != below.Last {
 		t.Errorf("%v: applied %d, level %d", err, k.Applied(), k.meta.View().Feature)
 	}
 }
