@@ -61,7 +61,7 @@ func TestPagesShareFeeds(t *testing.T) {
 		end()
 	}
 
-	// A stream that ended leaves its place, as soon as the node notices: when it next writes.
+	// A stream that ended leaves its place, as soon as the node notices.
 	last()
 	tick, late := time.NewTicker(20*time.Millisecond), time.After(time.Minute)
 	defer tick.Stop()

@@ -3,6 +3,7 @@ package node
 import (
 	"bufio"
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"net"
@@ -264,7 +265,9 @@ func (s *server) feed(out *feedConn, r *changesRequest) {
 		gone = gone || err != nil
 		return err
 	}
-	running := withScope(s.running, r.asked)
+	running, cancel := context.WithCancel(withScope(s.running, r.asked))
+	defer cancel()
+	defer watchHangUp(out.conn, cancel)() // else only a write would tell, and beats are far apart
 	closed, err := s.node.changesWith(running, r.q, r.fromNs, r.follow, r.beat,
 		func(b *store.Slice) error {
 			return write(func(w *bufio.Writer) error { return r.out.slice(w, b) })

@@ -103,9 +103,12 @@ func (s *Soak) follow(t *tenant) begin {
 func (s *Soak) followByCursor(t *tenant) begin {
 	return func(w *worker) (step, end act) {
 		r := &reader{s: s, t: t}
-		name := fmt.Sprintf("soak-%d", t.cid)
+		name, lasts := fmt.Sprintf("soak-%d", t.cid), time.Second
+		if s.hurry() {
+			lasts /= 10
+		}
 		return func(ctx context.Context) error {
-				until := time.Now().Add(time.Duration(w.random.Int64N(int64(2 * time.Second))))
+				until := time.Now().Add(time.Duration(w.random.Int64N(int64(2 * lasts))))
 				if err := r.read(ctx, w.db, func() bool { return !time.Now().Before(until) }); err != nil {
 					return err
 				}
@@ -116,7 +119,7 @@ func (s *Soak) followByCursor(t *tenant) begin {
 				if err == nil && c.AcqNs != r.closedNs {
 					err = fmt.Errorf("cursor %s is at %d, want %d", name, c.AcqNs, r.closedNs)
 				}
-				wait(s.stopped, time.Duration(w.random.Int64N(int64(time.Second))))
+				wait(s.stopped, time.Duration(w.random.Int64N(int64(lasts))))
 				return err
 			}, func(ctx context.Context) error {
 				if err := r.rest(ctx, w.db); err != nil {

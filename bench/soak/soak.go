@@ -104,9 +104,8 @@ func New(opt Options) *Soak {
 
 // cast decides who works.
 func (s *Soak) cast() {
-	hurry := s.opt.For == 0 // only the steps count
 	add := func(name string, pause time.Duration, begin begin) {
-		if hurry {
+		if s.hurry() {
 			pause /= 10
 		}
 		s.workers = append(s.workers, &worker{name: name, pause: pause, begin: begin})
@@ -131,6 +130,9 @@ func (s *Soak) cast() {
 	add("erases and purges", 2*time.Second, s.erases)
 	add("housekeeping", time.Second, s.keep)
 }
+
+// hurry reports whether only the steps count.
+func (s *Soak) hurry() bool { return s.opt.For == 0 }
 
 // Run works until the time is over and every client has done its steps. An error is an answer that
 // is wrong, or a failure that is no refusal to come again later.
