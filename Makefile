@@ -132,6 +132,10 @@ bench-overload: build ## twice what a node can do, puts and questions, within 2 
 bench-small: build ## 20 M records, questions and lies in a node of 512 MiB
 	$(BENCH) $(GO) run . small $(BENCH_FLAGS)
 
+.PHONY: soak
+soak: build ## 30 minutes of all that a node does: answers are right, and what it takes levels off; FOR=30m SEED=
+	$(BENCH) $(GO) run . soak --for $(or $(FOR),30m) $(if $(SEED),--seed $(SEED)) $(BENCH_FLAGS)
+
 bench-plugins: build ## plugins against the same loops in Go, and what hostile ones cost others
 	$(BENCH) $(GO) run . plugins $(BENCH_FLAGS)
 
@@ -168,6 +172,7 @@ test-long: ## models and simulated clusters for hours, the race detector over pr
 	PENTAD_FROZEN_ROWS=1000000 $(GO) test -count 1 -timeout 60m -v -run Frozen ./node/store
 	PENTAD_POWER_FOR=20m $(GO) test -count 1 -timeout 60m -v -run 'PowerLoss|EveryOperationFails' ./node/store
 	PENTAD_COPY_FOR=20m $(GO) test -count 1 -timeout 40m -v -run CopyLong ./node/store
+	$(BENCH) PENTAD_SOAK_FOR=10m $(GO) test -count 1 -timeout 30m -v -run 'TestSoak$$' ./soak
 	PENTAD_GATEWAY_FOR=10m $(GO) test -count 1 -timeout 30m -v -run ModelLong ./node/gateway/tstorage
 	PENTAD_EDGE_RUNS=300 $(GO) test -count 1 -timeout 90m -v -run 'Model|DropOldest|Killed' ./node/edge
 	PENTAD_PLANTED=all $(GO) test -count 1 -timeout 60m -v -run TestSimulatedClusterFindsBugs ./node/internal/member
