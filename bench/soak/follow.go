@@ -109,7 +109,8 @@ func (s *Soak) followByCursor(t *tenant) begin {
 		}
 		return func(ctx context.Context) error {
 				until := time.Now().Add(time.Duration(w.random.Int64N(int64(2 * lasts))))
-				if err := r.read(ctx, w.db, func() bool { return !time.Now().Before(until) }); err != nil {
+				over := func() bool { return !time.Now().Before(until) }
+				if err := r.read(ctx, w.db, over); err != nil {
 					return err
 				}
 				if _, err := w.db.CommitCursor(ctx, name, r.closedNs, false); err != nil {

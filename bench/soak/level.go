@@ -16,7 +16,7 @@ const (
 	// barLevel is by how much the last third of a run may take more than the one before. The first
 	// is that in which the node fills up.
 	barLevel = 1.15
-	// leftGoroutines and leftDescriptors are how many more there may be at the end, when all clients
+	// leftGoroutines and leftDescriptors are how many more there may be at the end, when clients
 	// have left, than before they came: workers that started with the first requests, the log.
 	leftGoroutines  = 24
 	leftDescriptors = 24
