@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -19,11 +20,18 @@ type served struct {
 // serve starts a node, on a free port of loopback unless more says where, and returns when it
 // listens.
 func serve(ctx context.Context, program, dir string, more ...string) (*served, error) {
+	return serveLogging(ctx, os.Stderr, program, dir, more...)
+}
+
+// serveLogging is serve with what the node logs.
+func serveLogging(
+	ctx context.Context, log io.Writer, program, dir string, more ...string,
+) (*served, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	args := []string{"serve", "-q", "--dir", dir, "--listen", "127.0.0.1:0"}
 	cmd := exec.CommandContext(ctx, program, append(args, more...)...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.Stderr = os.Stderr
+	cmd.Stderr = log
 	s := &served{cmd: cmd, cancel: cancel}
 	stdout, err := cmd.StdoutPipe()
 	if err == nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -68,11 +69,12 @@ func (s *soaking) run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	fmt.Fprintf(s.out, "%s\nseed %d\n", machine(), s.opt.Seed)
-	n, err := serve(ctx, s.pentad, dir, "--memory", fmt.Sprint(s.memory))
+	var log nodeLog
+	n, err := serveLogging(ctx, &log, s.pentad, dir, "--memory", fmt.Sprint(s.memory))
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, n.stop()) }()
+	defer func() { err = errors.Join(err, n.stop(), log.failed()) }()
 	s.opt.Addr, s.opt.Pid, s.opt.Dir = n.addr, n.cmd.Process.Pid, dir
 	s.opt.Say = func(format string, args ...any) { fmt.Fprintf(s.out, format+"\n", args...) }
 	r, err := soak.New(s.opt).Run(ctx)
@@ -91,4 +93,34 @@ func (s *soaking) run(ctx context.Context) (err error) {
 	}
 	fmt.Fprintf(s.out, "\nload average %s; %s written\n", loadAverage(), path)
 	return errors.Join(figures.Save(path), r.Left())
+}
+
+// nodeLog hands on what a node logs and keeps the first error, such as a panic that it outlived.
+// After the node has ended it is used by one goroutine.
+type nodeLog struct {
+	line  []byte // that is not whole yet
+	first string
+}
+
+// Write implements io.Writer.
+func (l *nodeLog) Write(p []byte) (int, error) {
+	l.line = append(l.line, p...)
+	for {
+		line, rest, whole := bytes.Cut(l.line, []byte("\n"))
+		if !whole {
+			break
+		}
+		if l.first == "" && bytes.Contains(line, []byte(`"level":"ERROR"`)) {
+			l.first = string(line)
+		}
+		l.line = rest
+	}
+	return os.Stderr.Write(p)
+}
+
+func (l *nodeLog) failed() error {
+	if l.first == "" {
+		return nil
+	}
+	return fmt.Errorf("the node logged an error: %s", l.first)
 }

@@ -33,3 +33,22 @@ func TestSoakRefusesFlags(t *testing.T) {
 		}
 	}
 }
+
+func TestNodeLog(t *testing.T) {
+	f := func(want string, writes ...string) {
+		t.Helper()
+		var l nodeLog
+		for _, w := range writes {
+			if _, err := l.Write([]byte(w)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := l.failed(); (err == nil) != (want == "") ||
+			err != nil && !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%q: %v", writes, err)
+		}
+	}
+	f("", `{"level":"WARN"}`+"\n", "text\n")
+	f(`{"level":"ERROR","msg":"one"}`, "text\n", `{"level":"ERR`, `OR","msg":"one"}`+"\n",
+		`{"level":"ERROR","msg":"two"}`+"\n")
+}

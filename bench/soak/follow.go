@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/pentad-db/pentad/sdk/client"
@@ -49,11 +50,20 @@ func (r *reader) rest(ctx context.Context, db *client.Client) error {
 	want, lastNs := r.t.records, r.t.lastNs
 	r.t.mu.Unlock()
 	for r.closedNs <= lastNs {
-		err := r.read(ctx, db, func() bool { return r.closedNs > lastNs })
-		if later, refused := advice(err); later > 0 {
-			wait(ctx.Done(), later)
-		} else if refused != nil {
-			return refused
+		q := &record.Query{Box: boxOf(r.t.cid)}
+		for b, err := range db.PastChanges(ctx, q, r.closedNs) {
+			if later, refused := advice(err); later > 0 {
+				wait(ctx.Done(), later)
+				break
+			} else if refused != nil {
+				return refused
+			}
+			if err := r.take(b); err != nil {
+				return err
+			}
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
 	}
 	if r.latest >= r.s.opt.Age || r.t.cid == purgedTenant {
@@ -67,9 +77,8 @@ func (r *reader) rest(ctx context.Context, db *client.Client) error {
 	return nil
 }
 
-// read follows over one connection, or over others where that breaks, until it is enough or ctx
-// ends.
-func (r *reader) read(ctx context.Context, db *client.Client, enough func() bool) error {
+// read follows over one connection, or over others where that breaks, until ctx ends.
+func (r *reader) read(ctx context.Context, db *client.Client, each func()) error {
 	for b, err := range db.ChangeBatches(ctx, &record.Query{Box: boxOf(r.t.cid)}, r.closedNs) {
 		if err != nil {
 			return err
@@ -77,11 +86,28 @@ func (r *reader) read(ctx context.Context, db *client.Client, enough func() bool
 		if err := r.take(b); err != nil {
 			return err
 		}
-		if enough() {
-			return nil
-		}
+		each()
 	}
-	return ctx.Err()
+	return nil
+}
+
+// forAWhile returns a context that also ends after a time, and when no new step is begun.
+func (s *Soak) forAWhile(
+	ctx context.Context, lasts time.Duration,
+) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, lasts)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		select {
+		case <-s.stopped:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	return ctx, func() {
+		cancel()
+		wg.Wait()
+	}
 }
 
 // follow reads all that comes to a tenant, over one connection as long as it holds.
@@ -89,10 +115,9 @@ func (s *Soak) follow(t *tenant) begin {
 	return func(w *worker) (step, end act) {
 		r := &reader{s: s, t: t}
 		return func(ctx context.Context) error {
-				return r.read(ctx, w.db, func() bool {
-					w.steps.Add(1)
-					return s.stopping()
-				})
+				while, cancel := s.forAWhile(ctx, time.Hour)
+				defer cancel()
+				return r.read(while, w.db, func() { w.steps.Add(1) })
 			}, func(ctx context.Context) error {
 				return r.rest(ctx, w.db)
 			}
@@ -108,9 +133,9 @@ func (s *Soak) followByCursor(t *tenant) begin {
 			lasts /= 10
 		}
 		return func(ctx context.Context) error {
-				until := time.Now().Add(time.Duration(w.random.Int64N(int64(2 * lasts))))
-				over := func() bool { return !time.Now().Before(until) }
-				if err := r.read(ctx, w.db, over); err != nil {
+				while, cancel := s.forAWhile(ctx, time.Duration(w.random.Int64N(int64(2*lasts))))
+				defer cancel()
+				if err := r.read(while, w.db, func() {}); err != nil || r.closedNs == 0 {
 					return err
 				}
 				if _, err := w.db.CommitCursor(ctx, name, r.closedNs, false); err != nil {
@@ -126,7 +151,8 @@ func (s *Soak) followByCursor(t *tenant) begin {
 				if err := r.rest(ctx, w.db); err != nil {
 					return err
 				}
-				return w.db.RemoveCursor(ctx, name)
+				_, err := w.db.CommitCursor(ctx, name, r.closedNs, false)
+				return errors.Join(err, w.db.RemoveCursor(ctx, name))
 			}
 	}
 }

@@ -137,7 +137,7 @@ func (s *Soak) hurry() bool { return s.opt.For == 0 }
 // Run works until the time is over and every client has done its steps. An error is an answer that
 // is wrong, or a failure that is no refusal to come again later.
 func (s *Soak) Run(ctx context.Context) (r Report, err error) {
-	r.Seed = s.opt.Seed
+	r.Seed, r.Short = s.opt.Seed, s.hurry()
 	if err := s.prepare(ctx); err != nil {
 		return r, err
 	}
@@ -175,7 +175,7 @@ func (s *Soak) Run(ctx context.Context) (r Report, err error) {
 	if err := context.Cause(work); err != nil {
 		return r, err
 	}
-	r.After, err = s.settle(ctx, r.Before)
+	err = s.settle(ctx, &r)
 	return r, err
 }
 
@@ -271,12 +271,12 @@ func (s *Soak) watch(ctx context.Context, r *Report) error {
 }
 
 // settle waits until the node has noticed that its clients are gone.
-func (s *Soak) settle(ctx context.Context, before Sample) (after Sample, err error) {
-	for deadline := time.Now().Add(2 * time.Minute); ; wait(ctx.Done(), time.Second) {
-		after, err = s.sampler.take(ctx)
+func (s *Soak) settle(ctx context.Context, r *Report) (err error) {
+	for deadline := time.Now().Add(2 * time.Minute); ; wait(ctx.Done(), 100*time.Millisecond) {
+		r.After, err = s.sampler.take(ctx)
 		s.web.CloseIdleConnections()
-		if err != nil || left(before, after) == nil || time.Now().After(deadline) {
-			return after, err
+		if err != nil || r.Left() == nil || time.Now().After(deadline) {
+			return err
 		}
 	}
 }

@@ -316,6 +316,9 @@ func (t *Turns) leave(s *Stint) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	o := t.owners[s.q.owner]
+	if o == nil {
+		return // the turn was granted, and lost before this goroutine ran again
+	}
 	if at := slices.Index(o.queue, s); at >= 0 {
 		o.queue = slices.Delete(o.queue, at, at+1)
 		t.waiting.Add(-1)

@@ -258,3 +258,27 @@ func TestNoQuestion(t *testing.T) {
 	q.End()
 	checkIdle(t, p)
 }
+
+// TestAWaitEndsAfterItsTurnWasLost: the turn is granted, lost as its goroutine did not run, and the
+// owner forgotten, before the goroutine sees that its context has ended.
+func TestAWaitEndsAfterItsTurnWasLost(t *testing.T) {
+	p := New(2)
+	q := p.BeginLong(1)
+	s := q.Start()
+	s.granted = make(chan struct{})
+	p.mu.Lock()
+	o := p.give(&s, 0, time.Now())
+	o.queue = append(o.queue, &s)
+	p.waiting.Add(1)
+	p.grant(time.Now(), look)
+	if !s.holds {
+		t.Error("no turn was granted")
+	}
+	p.lose(&s)
+	p.forget()
+	p.mu.Unlock()
+	p.leave(&s)
+	s.Stop()
+	q.End()
+	checkIdle(t, p)
+}
