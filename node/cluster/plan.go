@@ -58,6 +58,7 @@ type Move struct {
 	Command  Command // nil: it is a transfer
 	Group    uint32  // of a transfer, or a plan
 	Transfer NodeID  // who should lead the group
+	Leader   NodeID  // who said that it leads the group, of a transfer
 	Why      string
 }
 
@@ -269,7 +270,7 @@ func (p *planner) transfer(group uint32, why string) bool {
 		return false
 	}
 	to := takers[p.options.Round/offerRounds%uint64(len(takers))]
-	p.out.Moves = append(p.out.Moves, Move{Group: group, Transfer: to, Why: why})
+	p.out.Moves = append(p.out.Moves, Move{Group: group, Transfer: to, Leader: h.Leader, Why: why})
 	return true
 }
 

@@ -85,6 +85,9 @@ func TestALeadershipIsOfferedToAll(t *testing.T) {
 	for round := range uint64(3 * offerRounds) {
 		moves := NextMoves(p.state.View(), p.health(), PlanOptions{Round: round}).Moves
 		for _, m := range moves {
+			if m.Group == 1 && m.Leader != p.voters[2].Node {
+				t.Fatalf("node %v is asked to hand over, node %v leads", m.Leader, p.voters[2].Node)
+			}
 			if m.Group == 1 && (len(offered) == 0 || offered[len(offered)-1] != m.Transfer) {
 				offered = append(offered, m.Transfer)
 			}

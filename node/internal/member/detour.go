@@ -228,7 +228,8 @@ func (m *Member) serveCommand(
 	return json.Marshal(a)
 }
 
-// serveTransfer lets another node lead a group, unless others reach this one alone.
+// serveTransfer lets another node lead a group that this one leads, unless others reach this one
+// alone.
 func (m *Member) serveTransfer(args func(string) string) ([]byte, error) {
 	group, err := strconv.ParseUint(args("group"), 10, 32)
 	to, err2 := strconv.ParseUint(args("to"), 10, 64)
@@ -238,6 +239,13 @@ func (m *Member) serveTransfer(args func(string) string) ([]byte, error) {
 	if args("mend") == "" && m.reached.held(uint32(group)) {
 		return nil, &wire.Error{Kind: wire.KindUnavailable, Message: fmt.Sprintf(
 			"group %d is led here since a node did not reach its last leader", group)}
+	}
+	st, err := m.run.Status(uint32(group))
+	if err == nil && st.Leader != st.Replica {
+		err = &replica.NotLeaderError{Group: uint32(group), Leader: st.Leader}
+	}
+	if err != nil {
+		return nil, said(err)
 	}
 	m.run.TransferLeader(uint32(group), to)
 	return []byte("{}"), nil

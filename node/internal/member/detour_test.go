@@ -76,3 +76,32 @@ func TestErrorsOfARelayCross(t *testing.T) {
 		t.Errorf("no answer: %v", got)
 	}
 }
+
+// followed is groups of which the replica here leads or follows another one.
+type followed struct {
+	groups
+	leader, handed uint64
+}
+
+func (f *followed) Status(uint32) (replica.Status, error) {
+	return replica.Status{Replica: 1, Leader: f.leader}, nil
+}
+
+func (f *followed) TransferLeader(_ uint32, to uint64) { f.handed = to }
+
+// TestOnlyALeaderHandsOver: who is asked by mistake says so, and whom it follows; else it would go unnoticed
+// that nothing is handed over.
+func TestOnlyALeaderHandsOver(t *testing.T) {
+	args := func(name string) string { return map[string]string{"group": "3", "to": "2"}[name] }
+	run := &followed{leader: 1}
+	m := &Member{run: &shifted{run}}
+	if _, err := m.serveTransfer(args); err != nil || run.handed != 2 {
+		t.Errorf("the leader hands over to %d: %v", run.handed, err)
+	}
+	run.leader, run.handed = 4, 0
+	var remote *wire.Error
+	if _, err := m.serveTransfer(args); !errors.As(err, &remote) || remote.Part != "4" ||
+		run.handed != 0 {
+		t.Errorf("a follower hands over to %d: %v", run.handed, err)
+	}
+}

@@ -105,13 +105,12 @@ func (m *Member) act(v *cluster.View, move cluster.Move) {
 		if r.Node != move.Transfer {
 			continue
 		}
-		leader := m.Leader(move.Group)
-		if leader == m.self.ID && m.reached.held(move.Group) {
+		if move.Leader == m.self.ID && m.reached.held(move.Group) {
 			continue // others do not reach its next leader
 		}
-		if leader == m.self.ID {
+		if move.Leader == m.self.ID {
 			m.run.TransferLeader(move.Group, replicaID(r))
-		} else if n, ok := m.locate(leader); ok {
+		} else if n, ok := m.locate(move.Leader); ok {
 			if err := m.askTransfer(ctx, n.HTTPAddr, move.Group, replicaID(r)); err != nil {
 				m.opt.Log.Warn("move a leadership", "group", move.Group, "err", err)
 			}
