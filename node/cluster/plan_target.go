@@ -239,7 +239,8 @@ func (p *planner) spreadLeaders() {
 				leads[h.Leader]--
 				left--
 				p.out.Moves = append(p.out.Moves, Move{Group: uint32(g), Transfer: r.Node,
-					Leader: h.Leader, Why: fmt.Sprintf("node %v leads more groups than its part", h.Leader)})
+					Leader: h.Leader,
+					Why:    fmt.Sprintf("node %v leads more groups than its part", h.Leader)})
 				break
 			}
 		}

@@ -89,8 +89,8 @@ func (f *followed) Status(uint32) (replica.Status, error) {
 
 func (f *followed) TransferLeader(_ uint32, to uint64) { f.handed = to }
 
-// TestOnlyALeaderHandsOver: who is asked by mistake says so, and whom it follows; else it would go unnoticed
-// that nothing is handed over.
+// TestOnlyALeaderHandsOver: a node that is asked by mistake says so, and whom it follows. Else it
+// would go unnoticed that nothing is handed over.
 func TestOnlyALeaderHandsOver(t *testing.T) {
 	args := func(name string) string { return map[string]string{"group": "3", "to": "2"}[name] }
 	run := &followed{leader: 1}
