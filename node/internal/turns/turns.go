@@ -53,7 +53,7 @@ type owner struct {
 	queue []*Stint
 }
 
-// New returns turns at so many processors.
+// New returns turns at a number of processors.
 func New(processors int) *Turns {
 	t := &Turns{all: max(1, processors), began: time.Now(), owners: map[uint64]*owner{}}
 	t.asked.Store(-int64(recent))
