@@ -28,15 +28,20 @@ func (s *spread) putEqual(rng *rand.Rand, rows int) (stored []string) {
 		stored = append(stored, fmt.Sprint(k))
 		s.last = max(s.last, k.AcqNs)
 	}
-	s.clock.Store(s.last + int64(time.Second))
-	for g := range parts {
-		if parts[g].Len() == 0 {
-			continue
-		}
-		if _, err := s.stores[g].PutStamped(s.Context(), &parts[g]); err != nil {
-			s.Fatal(err)
+	// Those who follow are promised horizons by the clock meanwhile, so it goes from acq to acq.
+	for acq := first; acq <= s.last; acq++ {
+		s.clock.Store(acq)
+		for g := range parts {
+			if i := int(acq - first); i < parts[g].Len() {
+				var b record.Batch
+				b.AppendPicked(&parts[g], []uint32{uint32(i)})
+				if _, err := s.stores[g].PutStamped(s.Context(), &b); err != nil {
+					s.Fatal(err)
+				}
+			}
 		}
 	}
+	s.clock.Store(s.last + int64(time.Second))
 	return stored
 }
 
