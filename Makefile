@@ -2,10 +2,17 @@
 
 GO          ?= go
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOTESTSUM   := gotest.tools/gotestsum@v1.13.0
 FUZZTIME    ?= 10s
 PACKAGES    := ./...
 # What takes longest begins first, so that no processor is idle while the last tests run.
 LONGEST     := ./node/store ./node
+# $(call tests,flags,packages) tests packages. With AGAIN=FILE up to three tests that fail are run
+# again, twice at most, and named in FILE: where many clusters share two processors a test may fail
+# by chance, which is to be seen and mended, but says nothing of the change that is tested.
+tests = $(if $(AGAIN),$(GO) run $(GOTESTSUM) --format standard-quiet --rerun-fails=2 \
+	--rerun-fails-max-failures=3 --rerun-fails-report=$(AGAIN).$@ --packages="$(2)" -- \
+	$(1),$(GO) test $(1) $(2))
 BENCH       := cd bench && # a module of its own: what it compares with is not pentad's
 
 .PHONY: help build demo test test-long race lint check bench bench-quick bench-spread bench-full bench-thesis \
@@ -32,9 +39,9 @@ test: ## every test; PENTAD_REQUIRE=all: fail for what this machine cannot test
 # vets all, so tests and race do not.
 .PHONY: test-here test-bench
 test-here:
-	$(GO) test -vet=off -p 3 -timeout 30m ./cluster-test $(LONGEST) $(PACKAGES)
+	$(call tests,-vet=off -p 3 -timeout 30m,./cluster-test $(LONGEST) $(PACKAGES))
 test-bench:
-	$(BENCH) $(GO) test -vet=off -p 1 -timeout 30m $(PACKAGES)
+	$(BENCH) $(call tests,-vet=off -p 1 -timeout 30m,$(PACKAGES))
 
 # A package without anything of sync in it or in its tests runs in one goroutine: the detector would
 # find nothing. The command line and cluster-test, whose processes it slows down, are in
@@ -61,7 +68,7 @@ ALONE := ^(TestBerlinLanesAddUp|TestWaterFold|TestRealDataThroughFiles|TestGoGue
 	TestSimulatedClusterFindsBugs)$$
 
 race: ## the short tests of all that is concurrent under the race detector
-	$(GO) test -vet=off -race -short -timeout 20m -skip '$(ALONE)' $$($(CONCURRENT))
+	$(call tests,-vet=off -race -short -timeout 20m -skip '$(ALONE)',$$($(CONCURRENT)))
 
 # What make race leaves out: the command line, and clusters whose nodes are processes. A race in a
 # process fails the test that has started it.

@@ -57,6 +57,10 @@ func toWire(err error) *wire.Error {
 		return refused
 	}
 	var guest *wasmhost.Error
+	if errors.As(err, &guest) && guest.Kind == wasmhost.Busy {
+		return &wire.Error{Kind: wire.KindOverloaded, Message: err.Error(),
+			RetryAfterMs: retryAfterMs}
+	}
 	if errors.As(err, &guest) {
 		return wire.NewFault(guestKind(guest.Kind), err.Error(), faultOf(guest))
 	}

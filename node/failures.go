@@ -74,7 +74,7 @@ func (f *failures) of(name string) []PluginFailure {
 // the node has for it.
 func (n *Node) failed(q *record.Query, err error) {
 	var guest *wasmhost.Error
-	if !errors.As(err, &guest) {
+	if !errors.As(err, &guest) || guest.Kind == wasmhost.Busy {
 		return
 	}
 	for _, call := range append(slices.Clip(q.Filters), q.Aggregate) {

@@ -34,8 +34,11 @@ import (
 )
 
 const (
-	mostResultBytes  = 1 << 30 // rows that ordered answers may hold in memory
-	mostHeadBytes    = 2 << 30 // rows of all stores that are not sealed
+	mostResultBytes = 1 << 30 // rows that ordered answers may hold in memory
+	mostHeadBytes   = 2 << 30 // rows of all stores that are not sealed
+	mostPluginBytes = 1 << 30 // memory of all instances of plugins
+	// What one module that Go has built may need: with less no question to it has an answer.
+	leastPluginBytes = 64 << 20
 	defaultMaxGroups = 1 << 20 // groups of one aggregate
 )
 
@@ -248,6 +251,10 @@ func (n *Node) findHidden(ctx context.Context) error {
 	return err
 }
 
+func pluginBytes(total memory.Total) int64 {
+	return max(leastPluginBytes, total.Part(4, mostPluginBytes))
+}
+
 func (n *Node) start(ctx context.Context) (err error) {
 	alone := n.opt.Cluster.TokenFile == ""
 	dir := filepath.Join(n.opt.Dir, "plugins")
@@ -255,7 +262,7 @@ func (n *Node) start(ctx context.Context) (err error) {
 		dir = filepath.Join(n.opt.Dir, "cluster", "plugins")
 	}
 	n.host, err = wasmhost.New(ctx, wasmhost.Options{CacheDir: filepath.Join(dir, "cache"),
-		GoProfile: true})
+		GoProfile: true, TotalBytes: pluginBytes(memory.Total(n.opt.MemoryBytes))})
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,8 @@ func (g *guest) blame(
 	ctx context.Context, err error, b *record.Batch, x *batch, rows func(*guest) rowCall,
 ) {
 	var e *Error
-	if !errors.As(err, &e) || e.Export != exportAdd && e.Export != exportFilter {
+	if !errors.As(err, &e) || e.Kind == Busy ||
+		e.Export != exportAdd && e.Export != exportFilter {
 		return
 	}
 	e.Rows, e.First, e.Last = x.to-x.from, b.Key(x.from), b.Key(x.to-1)

@@ -88,6 +88,10 @@ func (g *guest) checkZero(f *exportFunc, budget int64, args ...uint64) error {
 
 // fail counts a failure and returns its error.
 func (g *guest) fail(kind ErrorKind, export, reason string) *Error {
+	if g.lease.refused && (kind == Memory || kind == Trap) {
+		kind = Busy
+		reason += "; " + g.entry.host.budget.full()
+	}
 	if g.replays == nil {
 		g.entry.host.counter.failures[kind].Add(1)
 	}

@@ -26,11 +26,12 @@ const (
 	Status  ErrorKind = 5 // the guest returned a negative status
 	Output  ErrorKind = 6 // the guest returned a pointer, length or result that cannot be right
 	Limit   ErrorKind = 7 // the caller asks for more than the host or the module allows
+	Busy    ErrorKind = 8 // other instances have the memory that all have together: ask again
 )
 
 var errorKindNames = [...]string{
 	Refused: "refused", Trap: "trap", Fuel: "fuel", Memory: "memory",
-	Status: "status", Output: "output", Limit: "limit",
+	Status: "status", Output: "output", Limit: "limit", Busy: "busy",
 }
 
 // String returns the name of the kind, as used in metrics.

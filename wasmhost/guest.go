@@ -297,9 +297,8 @@ func (g *guest) alloc(size uint32) (uint32, error) {
 	switch {
 	case ptr == 0:
 		return 0, g.fail(Memory, exportAlloc, fmt.Sprintf("no memory for %s bytes; an instance "+
-			"has at most %d MiB, all together %d: where one group needs more, ask for smaller "+
-			"groups, as by group=mid, or for less time", grouped(uint64(size)),
-			g.entry.lim.memoryPages>>4, g.entry.host.budget.limit>>20))
+			"has at most %d MiB: where one group needs more, ask for smaller groups, as by "+
+			"group=mid, or for less time", grouped(uint64(size)), g.entry.lim.memoryPages>>4))
 	case ptr%64 != 0:
 		return 0, g.fail(Output, exportAlloc, fmt.Sprintf("returned %d, which is no multiple of 64",
 			ptr))

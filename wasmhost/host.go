@@ -36,7 +36,7 @@ type Options struct {
 	GoMemoryPages uint32
 	// TotalBytes bounds the memory of all instances together, so that many queries with many
 	// filters do not take what the store needs. Default 1 GiB: 64 instances at their limit, or
-	// thousands as they usually are. Spare instances, up to 64 MiB, are beside it.
+	// thousands as they usually are. Spare instances, up to a 16th of it, are beside it.
 	TotalBytes int64
 	// GoProfile accepts modules built by the Go compiler for wasip1. Default off: their budgets
 	// are 64 times as large, so that one call may take a second of processor time, in slices.

@@ -117,13 +117,13 @@ func TestTotalBytes(t *testing.T) {
 		open = append(open, a)
 	}
 	var e *Error
-	if _, err := lent.NewAggregate(t.Context(), nil); !errors.As(err, &e) || e.Kind != Memory {
+	if _, err := lent.NewAggregate(t.Context(), nil); !errors.As(err, &e) || e.Kind != Busy {
 		t.Errorf("a fourth page: %v", err)
 	}
 	const groups = 8192 // whose states do not fit into a page
 	// It is closed as it fails.
 	err := open[0].Add(t.Context(), values(1), []uint32{0}, groups)
-	if !errors.As(err, &e) || e.Kind != Memory || e.Export != exportAlloc {
+	if !errors.As(err, &e) || e.Kind != Busy || e.Export != exportAlloc {
 		t.Errorf("a fourth page: %v", err)
 	}
 	if err := open[1].Close(); err != nil {

@@ -67,8 +67,8 @@ func (e *entry) instantiate(ctx context.Context, held *hold) (g *guest, err erro
 
 // noMemory is the error of what has no room for an instance.
 func (e *entry) noMemory(cause any) *Error {
-	return e.fail(Memory, "", fmt.Sprintf("there is no memory for an instance, of the system or "+
-		"of the %d MiB that all have together; ask again: %v", e.host.budget.limit>>20, cause))
+	return e.fail(Busy, "", fmt.Sprintf("there is no memory for an instance: %v; or %s", cause,
+		e.host.budget.full()))
 }
 
 // use begins the use of an instance.
@@ -93,7 +93,7 @@ func (e *entry) obtain(ctx context.Context, by asker, held *hold) (*guest, error
 	if it, ok := e.host.spares.take(e, by.spares); ok {
 		if !it.lease.charge(it.image.size) {
 			it.end()
-			return nil, e.noMemory("other instances have it")
+			return nil, e.noMemory("others have it")
 		}
 		if it.door == nil {
 			it.makeDoor()

@@ -1,6 +1,7 @@
 package wasmhost
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -108,6 +109,12 @@ func (b *budget) take(bytes int64) bool {
 	}
 	b.used.Add(-bytes)
 	return false
+}
+
+// full says of an instance that was refused more why that was.
+func (b *budget) full() string {
+	return fmt.Sprintf("the %d MiB that all instances have together are in use; ask again",
+		b.limit>>20)
 }
 
 // lease is the memory of one instance. It is both the allocator that wazero asks and the memory

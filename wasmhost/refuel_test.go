@@ -128,7 +128,7 @@ func TestStopped(t *testing.T) {
 	if err := a.Add(ctx, values(1, 2), nil, 1); !errors.Is(err, context.Canceled) {
 		t.Errorf("ended with %v", err)
 	}
-	if s.slices != 1 || h.Stats().Failures != [8]uint64{} {
+	if s.slices != 1 || h.Stats().Failures != [9]uint64{} {
 		t.Errorf("%d slices, failures %v", s.slices, h.Stats().Failures)
 	}
 }

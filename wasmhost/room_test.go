@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/pentad-db/pentad/sdk/plugin"
@@ -139,5 +140,38 @@ func TestRoomFails(t *testing.T) {
 		if !errors.As(err, &e) || e.Kind != Memory || e.Export != exportAlloc {
 			t.Errorf("added to a guest without memory: %v", err)
 		}
+	}
+}
+
+// Whatever numbers of groups an aggregate comes to on its way to as many as it may have, its memory
+// suffices.
+func TestStatesGrowInAnySteps(t *testing.T) {
+	h := newTestHost(t, Options{})
+	m := mustLoad(t, h, good(nil))
+	defer m.Close()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := random(seed)
+	for range 30 {
+		a, err := m.NewAggregate(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var steps []int
+		a.Room(t.Context())
+		for groups := 1; err == nil; groups += rng.IntN(a.Capacity() - groups + 1) {
+			steps = append(steps, groups)
+			err = a.Add(t.Context(), values(1, 2), []uint32{0, uint32(groups - 1)}, groups)
+			if groups == a.Capacity() || len(steps) > 40 {
+				break
+			}
+		}
+		if err == nil {
+			err = a.Add(t.Context(), values(1), []uint32{0}, a.Capacity())
+		}
+		if err != nil {
+			t.Errorf("by way of %d groups: %v", steps, err)
+		}
+		_ = a.Close() // Add has told what went wrong
 	}
 }

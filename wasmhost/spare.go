@@ -13,7 +13,7 @@ import (
 
 const (
 	minSpares     = 4         // that a module and owner may have, and one for each slot
-	maxSpareBytes = 64 << 20  // of all, which is memory beside that of Options.TotalBytes
+	spareShare    = 16        // of Options.TotalBytes, beside which all have this part at most
 	maxImageBytes = 8 << 20   // of memory, which is compared at the end of a query; Go's has 3 MiB
 	spareBytes    = 256 << 10 // beside its memory; the runtime's part of a program built by Go
 	imagePage     = 4 << 10   // what is compared, and copied if it differs
@@ -152,8 +152,9 @@ func (s *spares) take(e *entry, owner uint64) (it spare, ok bool) {
 }
 
 // put keeps an instance, one of so many of its module and owner at most, and ends those for which
-// there is no room beside it.
+// there is no room beside it. This one stays.
 func (s *spares) put(it spare, most int) {
+	mostBytes := uint64(it.entry.host.budget.limit / spareShare)
 	s.mu.Lock()
 	s.list = append(s.list, it)
 	s.bytes += it.bytes()
@@ -167,7 +168,7 @@ func (s *spares) put(it spare, most int) {
 			}
 		}
 	}
-	for s.bytes > maxSpareBytes || len(s.list) > maxPooledRegions {
+	for len(s.list) > 1 && (s.bytes > mostBytes || len(s.list) > maxPooledRegions) {
 		ended = append(ended, s.list[0])
 		s.remove(0)
 	}

@@ -83,7 +83,7 @@ func TestSparesAndTotalBytes(t *testing.T) {
 	}
 	ctx := WithOwner(t.Context(), 1)
 	var e *Error
-	if _, err := m.NewAggregate(ctx, nil); !errors.As(err, &e) || e.Kind != Memory {
+	if _, err := m.NewAggregate(ctx, nil); !errors.As(err, &e) || e.Kind != Busy {
 		t.Errorf("beside what has all memory: %v", err)
 	}
 	for _, a := range open {

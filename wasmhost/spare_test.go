@@ -237,10 +237,11 @@ func TestSparesBelongToAnOwner(t *testing.T) {
 }
 
 // An owner keeps no more than minSpares instances of a module, and all together no more than
-// maxSpareBytes: those go that were not used for longest.
+// their share: those go that were not used for longest.
 func TestSparesAreBounded(t *testing.T) {
 	h := newTestHost(t, Options{GoProfile: true, MaxCalls: 2})
-	const eighth = maxSpareBytes/8 - spareBytes
+	mostBytes := uint64(h.budget.limit / spareShare)
+	eighth := uint32(mostBytes/8 - spareBytes)
 	m := mustLoad(t, h, asGo(func(a *asm) { a.memoryMin = eighth>>16 - 1 }))
 	large := mustLoad(t, h, asGo(func(a *asm) { a.memoryMin = maxImageBytes>>16 + 1 }))
 	defer m.Close()
@@ -274,7 +275,7 @@ func TestSparesAreBounded(t *testing.T) {
 		}
 	}
 	b := h.spares.bytes
-	if b > maxSpareBytes || b < maxSpareBytes*9/10 || count(0) != 0 || count(1) != minSpares {
+	if b > mostBytes || b < mostBytes*9/10 || count(0) != 0 || count(1) != minSpares {
 		t.Errorf("%d bytes, %d and %d instances of the first two", h.spares.bytes, count(0),
 			count(1))
 	}

@@ -16,6 +16,10 @@ const (
 	// what an instance has of memory, touched or not, is cleared for the next one.
 	firstStatesBytes = 4 << 10
 	statesGrowth     = 16
+	// A region of more than this part of the limit is as large as the limit: those before it, which
+	// the guest does not free, and itself then fit into the memory of an instance, whichever numbers
+	// of groups came.
+	lastStatesPart = 4
 )
 
 // states is the array of states in guest memory, one per group.
@@ -120,6 +124,9 @@ func (s *states) grow(ctx context.Context, g *guest, groups int) error {
 func (s *states) move(g *guest, groups int) error {
 	need := groups * s.size
 	want := max(need, firstStatesBytes, min(s.room*s.size*statesGrowth, s.limit))
+	if want > s.limit/lastStatesPart {
+		want = s.limit
+	}
 	region, err := g.alloc(uint32(want))
 	if err != nil {
 		return err

@@ -17,7 +17,7 @@ type Stats struct {
 	CallNs         uint64    // time that guests held slots, with the host's part
 	Records        uint64    // records handed to filters and aggregates
 	FuelUsed       uint64    // fuel used by all calls
-	Failures       [8]uint64 // failures of instances by ErrorKind
+	Failures       [9]uint64 // failures of instances by ErrorKind
 	MemoryBytes    int64     // address space of guest memories, pooled ones included
 }
 
@@ -26,7 +26,7 @@ type counters struct {
 	instancesReset, refused          atomic.Int64
 	compiles, cacheHits, compileNs   atomic.Int64
 	calls, callNs, records, fuelUsed atomic.Int64
-	failures                         [8]atomic.Int64
+	failures                         [9]atomic.Int64
 }
 
 // Stats returns the counters.

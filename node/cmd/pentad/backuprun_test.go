@@ -174,18 +174,33 @@ func TestBackupOfADamagedReplica(t *testing.T) {
 	})
 	defer db.Close()
 	putRows(t, db, 0, 5000)
-	var segments []string
-	eventually(t, "a segment is sealed", func() bool {
-		segments, _ = filepath.Glob(filepath.Join(dir, "groups", "1.*", "store", "*.seg"))
-		return len(segments) > 0
+	var to string
+	var bent os.FileInfo
+	// Another part of the node may find the damage first, or a merge put the file aside: then the
+	// backup has nothing to wait for.
+	eventually(t, "a backup is the first to find damage", func() bool {
+		segments, _ := filepath.Glob(filepath.Join(dir, "groups", "1.*", "store", "*.seg"))
+		if len(segments) == 0 {
+			return false
+		}
+		newest := segments[len(segments)-1]
+		is, err := os.Stat(newest)
+		if err != nil {
+			return false // a merge has removed it meanwhile
+		}
+		if bent == nil || !os.SameFile(is, bent) {
+			bent = is
+			bendFile(t, newest)
+		}
+		to = filepath.Join(t.TempDir(), "to")
+		_, stderr, code := runCommand(t, addr, "backup", "--to", to)
+		if code != 0 {
+			t.Fatalf("exit code %d: %s", code, stderr)
+		}
+		return strings.Contains(stderr, "until the cluster has made the replica again")
 	})
-	bendFile(t, segments[len(segments)-1])
-	to, again := filepath.Join(t.TempDir(), "to"), filepath.Join(t.TempDir(), "again")
-	_, stderr, code := runCommand(t, addr, "backup", "--to", to)
-	if code != 0 || !strings.Contains(stderr, "until the cluster has made the replica again") {
-		t.Fatalf("exit code %d: %s", code, stderr)
-	}
-	if _, stderr, code = runCommand(t, addr, "restore", "--from", filepath.Join(to, "group-1"),
+	again := filepath.Join(t.TempDir(), "again")
+	if _, stderr, code := runCommand(t, addr, "restore", "--from", filepath.Join(to, "group-1"),
 		"--dir", again); code != 0 {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
