@@ -16,9 +16,8 @@ const (
 	// what an instance has of memory, touched or not, is cleared for the next one.
 	firstStatesBytes = 4 << 10
 	statesGrowth     = 16
-	// A region of more than this part of the limit is as large as the limit: those before it, which
-	// the guest does not free, and itself then fit into the memory of an instance, whichever numbers
-	// of groups came.
+	// A region of more than this part of the limit is as large as the limit: with those before it,
+	// which the guest does not free, it then fits into an instance, whatever numbers of groups came.
 	lastStatesPart = 4
 )
 
