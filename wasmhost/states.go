@@ -17,7 +17,7 @@ const (
 	firstStatesBytes = 4 << 10
 	statesGrowth     = 16
 	// A region of more than this part of the limit is as large as the limit: with those before it,
-	// which the guest does not free, it then fits into an instance, whatever numbers of groups came.
+	// which guests do not free, it then fits into an instance, whatever numbers of groups came.
 	lastStatesPart = 4
 )
 
