@@ -1,25 +1,28 @@
 package node
 
 import (
+	"crypto/rand"
+	"errors"
 	"testing"
+	"time"
 
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/freeaddr"
 	"github.com/pentad-db/pentad/node/internal/member"
 )
 
-// gossipOnly lets an edge gossip with a cluster, and returns its id.
-func (c *nodesTogether) gossipOnly() string {
+// gossipOnly lets an edge gossip with a cluster and with other addresses, and returns its id.
+func (c *nodesTogether) gossipOnly(others ...string) string {
 	c.Helper()
 	config := c.options[0].Cluster
 	seed := config.Bind
 	config.Init, config.Groups, config.Role = false, 0, cluster.RoleEdge.String()
-	config.Bind, config.Join, config.Weight = freeaddr.New(c.T), []string{seed}, 100
+	config.Bind, config.Join, config.Weight = freeaddr.New(c.T), append(others, seed), 100
 	token, err := cluster.LoadToken(config.TokenFile)
 	if err != nil {
 		c.Fatal(err)
 	}
-	self, err := cluster.OpenSelf(c.TempDir(), bytesFrom(3))
+	self, err := cluster.OpenSelf(c.TempDir(), rand.Reader)
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -72,4 +75,42 @@ func TestANodeDoesNotAnswerForAnotherAtItsAddress(t *testing.T) {
 		return err == nil
 	})
 	c.until("the new one has its copies", func() bool { return c.settled(3) })
+}
+
+// A node that is to make a cluster, and hears of the one that is there only when it has begun, ends:
+// it neither makes a second one nor becomes a node of the first.
+func TestAFirstNodeThatHearsLate(t *testing.T) {
+	c := openTogether(t, 2, 1)
+	nodes := len(c.nodes[0].member.Load().View().Nodes)
+	for range 2 {
+		opt := c.options[1]
+		opt.Dir, opt.Listen = t.TempDir(), freeaddr.New(t)
+		opt.Cluster.Bind, opt.Cluster.RaftBind = freeaddr.New(t), freeaddr.New(t)
+		opt.Cluster.Init, opt.Cluster.FoundWait, opt.Cluster.Groups = true, 1, 1
+		opt.Cluster.Join = nil
+		failed := make(chan error, 1)
+		opt.Fail = func(err error) {
+			select {
+			case failed <- err:
+			default:
+			}
+		}
+		n, err := Open(t.Context(), opt)
+		if err == nil {
+			c.gossipOnly(opt.Cluster.Bind) // by which each hears of the other
+			select {
+			case err = <-failed:
+			case <-time.After(5 * time.Minute):
+			}
+			if e := n.Close(t.Context()); e != nil {
+				t.Error(e)
+			}
+		}
+		if !errors.Is(err, member.ErrSecondCluster) {
+			t.Errorf("a second first node ends with %v", err)
+		}
+	}
+	if now := c.nodes[0].member.Load().View().Nodes; len(now) != nodes {
+		t.Errorf("%d nodes are in the cluster, want %d", len(now), nodes)
+	}
 }

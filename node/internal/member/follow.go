@@ -31,6 +31,12 @@ func (m *Member) follow() {
 	var kept cluster.At
 	var limits cluster.Limits
 	for {
+		if m.makes() {
+			if err := m.first(); err != nil {
+				m.opt.Fail(err)
+				return
+			}
+		}
 		m.create()
 		v := m.View()
 		if m.behind(v) || time.Since(fetched) > fetchEvery && !m.keeps() {
@@ -106,7 +112,7 @@ func (m *Member) removed(v *cluster.View) error {
 
 // create writes the first command of a new cluster, once its first node leads the meta group.
 func (m *Member) create() {
-	if !m.opt.Cluster.Init || m.View().Cluster != (cluster.ID{}) {
+	if !m.makes() {
 		return
 	}
 	m.propose(&cluster.Create{Cluster: m.token.Cluster, Groups: uint32(m.opt.Cluster.Groups),

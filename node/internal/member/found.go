@@ -57,11 +57,8 @@ func (m *Member) alone(ctx context.Context) error {
 			return fmt.Errorf("make a cluster: node %v looks for another node at the address of "+
 				"this one: %w", node, ErrSecondCluster)
 		}
-		for _, p := range m.gossip.Load().Peers() {
-			if n := p.Card.Node; p.Card.Epoch > 0 && n.Role == cluster.RoleCore {
-				return fmt.Errorf("make a cluster: node %v at %s is in one: %w", n.ID, n.HTTPAddr,
-					ErrSecondCluster)
-			}
+		if err := m.first(); err != nil {
+			return err
 		}
 		select {
 		case <-look.C:
@@ -71,6 +68,22 @@ func (m *Member) alone(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// makes reports whether this node is to make a cluster and has not yet.
+func (m *Member) makes() bool {
+	return m.opt.Cluster.Init && m.View().Cluster == (cluster.ID{})
+}
+
+// first returns ErrSecondCluster when gossip knows a node that is in a cluster.
+func (m *Member) first() error {
+	for _, p := range m.gossip.Load().Peers() {
+		if n := p.Card.Node; p.Card.Epoch > 0 && n.Role == cluster.RoleCore {
+			return fmt.Errorf("make a cluster: node %v at %s is in one: %w", n.ID, n.HTTPAddr,
+				ErrSecondCluster)
+		}
+	}
+	return nil
 }
 
 // strange reports whether a state is one of another cluster with the same token: nodes are never
