@@ -39,9 +39,9 @@ test: ## every test; PENTAD_REQUIRE=all: fail for what this machine cannot test
 # vets all, so tests and race do not.
 .PHONY: test-here test-bench
 test-here:
-	$(call tests,-vet=off -p 3 -timeout 30m,./cluster-test $(LONGEST) $(PACKAGES))
+	$(call tests,-vet=off -p 3 -timeout 45m,./cluster-test $(LONGEST) $(PACKAGES))
 test-bench:
-	$(BENCH) $(call tests,-vet=off -p 1 -timeout 30m,$(PACKAGES))
+	$(BENCH) $(call tests,-vet=off -p 1 -timeout 45m,$(PACKAGES))
 
 # A package without anything of sync in it or in its tests runs in one goroutine: the detector would
 # find nothing. The command line and cluster-test, whose processes it slows down, are in
@@ -68,7 +68,7 @@ ALONE := ^(TestBerlinLanesAddUp|TestWaterFold|TestRealDataThroughFiles|TestGoGue
 	TestSimulatedClusterFindsBugs)$$
 
 race: ## the short tests of all that is concurrent under the race detector
-	$(call tests,-vet=off -race -short -timeout 20m -skip '$(ALONE)',$$($(CONCURRENT)))
+	$(call tests,-vet=off -race -short -timeout 45m -skip '$(ALONE)',$$($(CONCURRENT)))
 
 # What make race leaves out: the command line, and clusters whose nodes are processes. A race in a
 # process fails the test that has started it.
