@@ -77,8 +77,8 @@ func TestANodeDoesNotAnswerForAnotherAtItsAddress(t *testing.T) {
 	c.until("the new one has its copies", func() bool { return c.settled(3) })
 }
 
-// A node that is to make a cluster, and hears of the one that is there only when it has begun, ends:
-// it neither makes a second one nor becomes a node of the first.
+// A node that is to make a cluster, and hears of the one that is there when it has begun, ends: it
+// neither makes a second one nor becomes a node of the first.
 func TestAFirstNodeThatHearsLate(t *testing.T) {
 	c := openTogether(t, 2, 1)
 	nodes := len(c.nodes[0].member.Load().View().Nodes)

@@ -143,8 +143,8 @@ func (m *Member) keepers() (out []string) {
 
 // take makes a state that came from another node this node's own if it is newer; nil is none.
 func (m *Member) take(s *cluster.State) {
-	if s != nil && !m.makes() && s.View().Cluster == m.token.Cluster && m.newest().At().Before(s.At()) &&
-		!strange(m.View(), s.View()) {
+	if s != nil && !m.makes() && s.View().Cluster == m.token.Cluster &&
+		m.newest().At().Before(s.At()) && !strange(m.View(), s.View()) {
 		m.meta.Advance(s)
 	}
 }
