@@ -181,6 +181,7 @@ test-long: ## models and simulated clusters for hours, the race detector over pr
 	PENTAD_COPY_FOR=20m $(GO) test -count 1 -timeout 40m -v -run CopyLong ./node/store
 	$(BENCH) PENTAD_SOAK_FOR=10m $(GO) test -count 1 -timeout 30m -v -run 'TestSoak$$' ./soak
 	PENTAD_GATEWAY_FOR=10m $(GO) test -count 1 -timeout 30m -v -run ModelLong ./node/gateway/tstorage
+	PENTAD_UPGRADES=30 $(GO) test -count 1 -timeout 120m -v -run IsUpgraded ./cluster-test
 	PENTAD_EDGE_RUNS=300 $(GO) test -count 1 -timeout 90m -v -run 'Model|DropOldest|Killed' ./node/edge
 	PENTAD_PLANTED=all $(GO) test -count 1 -timeout 60m -v -run TestSimulatedClusterFindsBugs ./node/internal/member
 	$(MAKE) sim SEEDS=20000 CLUSTERS=2000

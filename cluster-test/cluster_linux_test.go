@@ -134,7 +134,8 @@ func (l *load) begin(t *testing.T, p plan) (finish func() []string) {
 		writing.Go(func() { l.roam(ctx, stop, i+1, random(uint64(i)+10)) })
 	}
 	for i := range int32(steadies) {
-		writing.Go(func() { l.steady(ctx, stop, roamers+i+1, int(i)%len(l.f.nodes)) })
+		one := l.f.client(int(i) % len(l.f.nodes))
+		writing.Go(func() { l.steady(ctx, stop, roamers+i+1, one) })
 	}
 	e := &erasures{}
 	writing.Go(func() { l.erase(ctx, stop, e, random(20)) })

@@ -14,21 +14,14 @@ import (
 )
 
 // newPlainFarm starts a cluster of processes on the loopback, with directories of this machine.
-func newPlainFarm(t *testing.T, nodes int) *farm {
+func newPlainFarm(t *testing.T, bin string, nodes int) *farm {
 	t.Helper()
-	f := &farm{T: t, root: t.TempDir(), bin: build(t), began: time.Now(), ask: newAsk()}
-	t.Cleanup(f.end)
-	f.token = filepath.Join(f.root, "token")
-	f.run(f.bin, "cluster", "init", f.token)
+	f := emptyFarm(t, bin)
 	for i := range nodes {
-		f.nodes = append(f.nodes, &machine{i: i, dir: filepath.Join(f.root, fmt.Sprint("node", i)),
-			host: "127.0.0.1", log: filepath.Join(f.root, fmt.Sprintf("node%d.log", i)),
-			http: freeAddress(t), raft: freeAddress(t), gossip: freeAddress(t)})
+		f.nodes = append(f.nodes, f.newMachine(i))
+		f.nodes[i].onLoopback(t)
 	}
-	for i := range f.nodes {
-		f.start(i)
-	}
-	f.until("each group has its replicas", f.settled)
+	f.startAll()
 	return f
 }
 
@@ -134,7 +127,7 @@ func (f *farm) copyDir(to, from string) {
 // live, its replicas are made again from theirs. A directory that was moved goes on as it is.
 func TestADirectoryThatIsPutBack(t *testing.T) {
 	t.Parallel() // it waits most of the time
-	f := newPlainFarm(t, 3)
+	f := newPlainFarm(t, build(t), 3)
 	defer func() {
 		if t.Failed() {
 			f.tell()
@@ -196,7 +189,7 @@ func TestADirectoryThatIsPutBack(t *testing.T) {
 // second cluster, neither while others answer nor when they come later.
 func TestAWipedFirstNode(t *testing.T) {
 	t.Parallel()
-	f := newPlainFarm(t, 3)
+	f := newPlainFarm(t, build(t), 3)
 	defer func() {
 		if t.Failed() {
 			f.tell()

@@ -49,6 +49,7 @@ type farm struct {
 // machine is a node with its disk and its place in the network.
 type machine struct {
 	i                  int
+	bin                string // program that it runs when it is started next
 	dir, log           string
 	clock              string // file that says by how much its clock is wrong
 	host               string
@@ -64,23 +65,9 @@ type machine struct {
 // own a node of this size would never write a segment.
 func newFarm(t *testing.T, nodes int) *farm {
 	t.Helper()
-	root, err := os.MkdirTemp("", "pentad-faults-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := &farm{T: t, root: root, bin: build(t, "-tags", "clocksteps"), began: time.Now(),
-		ask: newAsk()}
-	t.Cleanup(f.end)
-	f.token = filepath.Join(root, "token")
-	f.run(f.bin, "cluster", "init", f.token)
+	f := emptyFarm(t, build(t, "-tags", "clocksteps"))
 	for i := range nodes {
-		m := &machine{i: i, dir: filepath.Join(root, fmt.Sprint("node", i)), host: "127.0.0.1",
-			log:   filepath.Join(root, fmt.Sprintf("node%d.log", i)),
-			clock: filepath.Join(root, fmt.Sprintf("node%d.clock", i))}
-		if err := os.Mkdir(m.dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		f.nodes = append(f.nodes, m)
+		f.nodes = append(f.nodes, f.newMachine(i))
 	}
 	f.connect()
 	for _, m := range f.nodes {
@@ -88,11 +75,40 @@ func newFarm(t *testing.T, nodes int) *farm {
 			m.disk = newDisk(f, m)
 		}
 	}
+	f.startAll()
+	return f
+}
+
+func emptyFarm(t *testing.T, bin string) *farm {
+	t.Helper()
+	root, err := os.MkdirTemp("", "pentad-faults-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &farm{T: t, root: root, bin: bin, began: time.Now(), ask: newAsk(),
+		token: filepath.Join(root, "token")}
+	t.Cleanup(f.end)
+	f.run(f.bin, "cluster", "init", f.token)
+	return f
+}
+
+func (f *farm) newMachine(i int) *machine {
+	f.Helper()
+	m := &machine{i: i, bin: f.bin, dir: filepath.Join(f.root, fmt.Sprint("node", i)),
+		host: "127.0.0.1", log: filepath.Join(f.root, fmt.Sprintf("node%d.log", i)),
+		clock: filepath.Join(f.root, fmt.Sprintf("node%d.clock", i))}
+	if err := os.Mkdir(m.dir, 0o755); err != nil {
+		f.Fatal(err)
+	}
+	return m
+}
+
+func (f *farm) startAll() {
+	f.Helper()
 	for i := range f.nodes {
 		f.start(i)
 	}
 	f.until("each group has its replicas", f.settled)
-	return f
 }
 
 func newAsk() *http.Client {
@@ -109,8 +125,13 @@ func (f *farm) connect() {
 			m.http, m.raft, m.gossip = m.host+":5150", m.host+":5151", m.host+":5152"
 			continue
 		}
-		m.http, m.raft, m.gossip = freeAddress(f.T), freeAddress(f.T), freeAddress(f.T)
+		m.onLoopback(f.T)
 	}
+}
+
+func (m *machine) onLoopback(t *testing.T) {
+	t.Helper()
+	m.http, m.raft, m.gossip = freeAddress(t), freeAddress(t), freeAddress(t)
 }
 
 // can reports whether this machine has root and tools, and notes what is missing.
@@ -155,12 +176,16 @@ func (f *farm) note(format string, args ...any) {
 // start starts a node and does not wait for it.
 func (f *farm) start(i int) {
 	f.Helper()
-	m := f.nodes[i]
-	args := []string{f.bin, "serve", "--dir", m.dir, "--listen", m.http, "--raft-listen",
+	f.launch(f.nodes[i])
+}
+
+func (f *farm) launch(m *machine) {
+	f.Helper()
+	args := []string{m.bin, "serve", "--dir", m.dir, "--listen", m.http, "--raft-listen",
 		m.raft, "--gossip-listen", m.gossip, "--cluster-token", f.token, "--zone",
-		fmt.Sprint("z", i), "--insecure"}
+		fmt.Sprint("z", m.i), "--insecure"}
 	_, err := os.Stat(filepath.Join(m.dir, "cluster"))
-	first := err != nil && i == 0
+	first := err != nil && m.i == 0
 	if first {
 		args = append(args, "--cluster-init", "--groups", fmt.Sprint(groupsOfFarm))
 	}

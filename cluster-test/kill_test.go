@@ -140,7 +140,8 @@ func build(t *testing.T, flags ...string) string {
 	if raceDetector {
 		flags = append(flags, "-race")
 	}
-	bin := filepath.Join(builds(), strings.Join(append([]string{"pentad"}, flags...), ""))
+	name := strings.Join(append([]string{"pentad"}, flags...), "")
+	bin := filepath.Join(builds(), strings.ReplaceAll(name, "/", "_"))
 	if _, err := os.Stat(bin); err == nil {
 		return bin
 	}

@@ -26,6 +26,7 @@ type load struct {
 	f       *farm
 	history *history
 	heart   pulse
+	pause   time.Duration // of steady writers between two batches
 
 	errors atomic.Int64 // that clients saw and did not mend themselves; questions may fail
 	asked  atomic.Int64 // questions answered and checked
@@ -94,9 +95,8 @@ func (l *load) judge(what string, err error) {
 	l.finding("%s: %v", what, err)
 }
 
-// steady puts batches through one node with what every client has by default.
-func (l *load) steady(ctx, stop context.Context, writer int32, node int) {
-	c := l.f.client(node)
+// steady puts batches through a client with what every one has by default, and closes that.
+func (l *load) steady(ctx, stop context.Context, writer int32, c *client.Client) {
 	w := c.NewWriter(client.WriterOptions{BatchRecords: rowsOfBatch})
 	for seq := uint64(1); stop.Err() == nil && ctx.Err() == nil; seq++ {
 		l.history.sent(writer)
@@ -112,6 +112,9 @@ func (l *load) steady(ctx, stop context.Context, writer int32, node int) {
 			break
 		}
 		l.history.acked(writer, seq, wire.PutReply{})
+		if l.pause > 0 {
+			wait(stop, l.pause)
+		}
 	}
 	_ = w.Close(ctx) // what Flush did not say is in the history as unknown
 	_ = c.Close()

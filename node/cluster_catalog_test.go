@@ -36,6 +36,35 @@ func (c *nodesTogether) eventually(what string, do func() error) {
 	})
 }
 
+// refused does something again while that is only not possible now, and wants an error.
+func (c *nodesTogether) refused(kind wire.Kind, text string, do func() error) {
+	c.Helper()
+	var err error
+	c.until("an answer for good", func() bool {
+		err = do()
+		return err == nil || !toWire(err).Kind.Temporary()
+	})
+	if err != nil {
+		err = toWire(err)
+	}
+	isKind(c.T, err, kind, text)
+}
+
+// removed removes something until there is an answer. One that says that it is not there may come
+// after an answer that was lost.
+func (c *nodesTogether) removed(missing wire.Kind, remove func() error) {
+	c.Helper()
+	tries := 0
+	c.eventually("a removal", func() error {
+		tries++
+		err := remove()
+		if tries > 1 && toWireKind(err) == missing {
+			return nil
+		}
+		return err
+	})
+}
+
 func (c *nodesTogether) push(n *Node, name string, wasm []byte) (info PluginInfo) {
 	c.Helper()
 	c.eventually("a push", func() (err error) {
@@ -100,23 +129,31 @@ func TestPluginsOfACluster(t *testing.T) {
 	if counts == stats || c.size(last, "mine@"+one.SHA256[:9], 300) != counts {
 		t.Errorf("results of %d and %d bytes", counts, stats)
 	}
-	info, err := last.PromotePlugin("mine@" + one.SHA256)
-	if err != nil || !info.Current || info.Owner != "ann" || info.Versions != 2 {
-		t.Fatalf("%+v, %v", info, err)
+	var info PluginInfo
+	c.eventually("a version is current", func() (err error) {
+		info, err = last.PromotePlugin("mine@" + one.SHA256)
+		return err
+	})
+	if !info.Current || info.Owner != "ann" || info.Versions != 2 {
+		t.Fatalf("%+v", info)
 	}
 	if got := c.size(last, "mine", 300); got != counts { // who changes something knows it
 		t.Errorf("a result of %d bytes, want %d", got, counts)
 	}
-	_, err = b.RemovePlugin("mine@" + one.SHA256)
-	isKind(t, toWire(err), wire.KindInvalid, "is the current version")
-	if _, err := b.RemovePlugin("mine@" + two.SHA256); err != nil {
-		t.Fatal(err)
+	remove := func(n *Node, ref string) func() error {
+		return func() error {
+			_, err := n.RemovePlugin(ref)
+			return err
+		}
 	}
+	c.refused(wire.KindInvalid, "is the current version", remove(b, "mine@"+one.SHA256))
+	c.removed(wire.KindUnknownPlugin, remove(b, "mine@"+two.SHA256))
 	c.unknown(a, "mine@"+two.SHA256)
-	_, err = a.PushPlugin(t.Context(), PluginPush{Name: "count", Wasm: first})
-	isKind(t, err, wire.KindForbidden, "standard plugin")
-	_, err = a.RemovePlugin("nothing")
-	isKind(t, err, wire.KindUnknownPlugin, "nothing")
+	c.refused(wire.KindForbidden, "standard plugin", func() error {
+		_, err := a.PushPlugin(t.Context(), PluginPush{Name: "count", Wasm: first})
+		return err
+	})
+	c.refused(wire.KindUnknownPlugin, "nothing", remove(a, "nothing"))
 
 	c.theLargest(a, b)
 	c.quantities(a, b)
@@ -141,29 +178,26 @@ func (c *nodesTogether) theLargest(a, b *Node) {
 		}
 		return err
 	})
-	if _, err := b.RemovePlugin("large"); err != nil {
-		c.Error(err)
-	}
+	c.removed(wire.KindUnknownPlugin, func() error {
+		_, err := b.RemovePlugin("large")
+		return err
+	})
 }
 
 // quantities are the same on all nodes.
 func (c *nodesTogether) quantities(a, b *Node) {
 	c.Helper()
 	q := plugin.Quantity{MOID: 9, Name: "pressure", Type: plugin.F64}
-	if err := a.SetQuantity(q); err != nil {
-		c.Fatal(err)
-	}
+	set := func() error { return a.SetQuantity(q) }
+	forget := func() error { return b.ForgetQuantity(9) }
+	c.eventually("a declaration", set)
 	if all := a.Quantities(); len(all) != 1 || all[0].Name != q.Name {
 		c.Errorf("who declared it has %+v", all)
 	}
 	c.until("another node has a quantity", func() bool { return len(b.Quantities()) == 1 })
-	if err := b.ForgetQuantity(9); err != nil {
-		c.Fatal(err)
-	}
-	isKind(c.T, b.ForgetQuantity(9), wire.KindNotFound, "quantity 9")
-	if err := a.SetQuantity(q); err != nil {
-		c.Fatal(err)
-	}
+	c.removed(wire.KindNotFound, forget)
+	c.refused(wire.KindNotFound, "quantity 9", forget)
+	c.eventually("a declaration", set)
 }
 
 // aNodeThatWasDown gets what was pushed meanwhile, and keeps it over a restart.
@@ -209,19 +243,21 @@ func (c *nodesTogether) aFourthNode(counts int) {
 	if got := c.size(c.nodes[1], "fourth", 300); got != counts {
 		c.Errorf("a result of %d bytes, want %d", got, counts)
 	}
-	c.eventually("a removal", func() error {
+	c.removed(wire.KindUnknownPlugin, func() error {
 		_, err := n.RemovePlugin("fourth")
 		return err
 	})
 	c.unknown(c.nodes[1], "fourth")
 	c.cursorOf(n, "ours", 1)
-	if got, err := c.nodes[0].Cursor(c.Context(), "ours"); err != nil || got.AcqNs != 1 {
-		c.Errorf("%+v, %v", got, err)
-	}
+	c.eventually("a cursor", func() error {
+		got, err := c.nodes[0].Cursor(c.Context(), "ours")
+		if err == nil && got.AcqNs != 1 {
+			c.Errorf("%+v", got)
+		}
+		return err
+	})
 	dir := filepath.Join(c.TempDir(), "plugins")
-	if err := n.plugins.copyTo(c.Context(), dir); err != nil {
-		c.Fatal(err)
-	}
+	c.eventually("a copy", func() error { return n.plugins.copyTo(c.Context(), dir) })
 	alone, err := openRegistry(c.Context(), dir, n.host, n.lent, true, n.log)
 	if err != nil || len(alone.state.Plugins) != 2 || len(alone.damage()) > 0 {
 		c.Fatalf("a copy has %+v, %v", alone, err)
@@ -248,11 +284,14 @@ func TestCursorsOutliveTheirLeader(t *testing.T) {
 		return err == nil && horizon > 1000
 	})
 	c.cursorOf(c.nodes[1], "far", 700)
-	_, err := c.nodes[2].CommitCursor(t.Context(), "far", 699, false)
-	isKind(t, toWire(err), wire.KindInvalid, "only moves forward")
-	if _, err := c.nodes[2].CommitCursor(t.Context(), "far", 5, true); err != nil {
-		t.Fatal(err)
+	far := func(acqNs int64, back bool) func() error {
+		return func() error {
+			_, err := c.nodes[2].CommitCursor(t.Context(), "far", acqNs, back)
+			return err
+		}
 	}
+	c.refused(wire.KindInvalid, "only moves forward", far(699, false))
+	c.eventually("a cursor goes back", far(5, true))
 	leader := c.leaderOfState()
 	others := slices.Delete(slices.Clone(c.nodes), leader, leader+1)
 	const commits = 60
@@ -264,8 +303,7 @@ func TestCursorsOutliveTheirLeader(t *testing.T) {
 			for acq := int64(1); acq <= commits; acq++ {
 				c.cursorOf(n, name, acq)
 				got, err := n.Cursor(t.Context(), name)
-				if err != nil && toWireKind(err) != wire.KindUnavailable || err == nil &&
-					got.AcqNs != acq {
+				if err != nil && !toWire(err).Kind.Temporary() || err == nil && got.AcqNs != acq {
 					t.Errorf("%s is at %+v, %v after %d was committed", name, got, err, acq)
 				}
 				if acq == commits/3 {
@@ -287,10 +325,9 @@ func TestCursorsOutliveTheirLeader(t *testing.T) {
 			return err == nil && got.AcqNs == commits
 		})
 	}
-	if err := others[0].RemoveCursor(t.Context(), "far"); err != nil {
-		t.Error(err)
-	}
-	isKind(t, toWire(others[0].RemoveCursor(t.Context(), "far")), wire.KindNotFound, "far")
+	remove := func() error { return others[0].RemoveCursor(t.Context(), "far") }
+	c.removed(wire.KindNotFound, remove)
+	c.refused(wire.KindNotFound, "far", remove)
 	c.cursorsComeBack(leader, commits)
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -111,9 +112,13 @@ func TestAClusterSplitsUnderLoad(t *testing.T) {
 	defer stop()
 	l.goesOn()
 
-	p, err := dial(t, c.nodes[1]).SplitGroup(t.Context(), 0, true)
-	if err != nil || len(p.Running) != 1 || c.nodes[1].member.Load().View().DataGroups() != 1 {
-		t.Fatalf("dry run: %v, %+v", err, p)
+	var p client.ClusterProspect
+	c.eventually("a split would be possible", func() (err error) {
+		p, err = dial(t, c.nodes[1]).SplitGroup(t.Context(), 0, true)
+		return err
+	})
+	if len(p.Running) != 1 || c.nodes[1].member.Load().View().DataGroups() != 1 {
+		t.Fatalf("dry run: %+v", p)
 	}
 	c.split(c.nodes[1], 0, 2)
 	l.goesOn()
@@ -123,11 +128,11 @@ func TestAClusterSplitsUnderLoad(t *testing.T) {
 	c.until("all parts have begun", func() bool { return c.parted() && c.settled(3) })
 
 	box := record.Box{record.MID: {{From: 0, To: 100 * 256}}}
-	if _, err := c.nodes[0].Erase(t.Context(), record.Box{record.CID: {record.At(9)}}); err != nil {
-		t.Errorf("erase: %v", err)
-	}
-	if _, err := c.nodes[0].Erase(t.Context(), box); err != nil {
-		t.Errorf("erase: %v", err)
+	for _, b := range []record.Box{{record.CID: {record.At(9)}}, box} {
+		c.eventually("an erase", func() error {
+			_, err := c.nodes[0].Erase(t.Context(), b)
+			return err
+		})
 	}
 	close(l.stop)
 	l.wg.Wait()

@@ -24,15 +24,29 @@ const (
 	newestFeature = programFeature
 )
 
+// levels is set by the linker (-X) where a test of upgrades builds programs: "before" for one that
+// runs the level before the newest, "after" for one that runs both.
+var levels = ""
+
 // Features are the levels that a program runs. The zero value stands for Released.
 type Features struct{ First, Last uint32 }
 
 // Released returns the levels that this program runs: a level that is in development is none of
 // them, and only tests run it.
-func Released() Features { return Features{First: 8, Last: 8} }
+func Released() Features {
+	switch levels {
+	case "":
+		return Features{First: 8, Last: 8}
+	case "before":
+		return Features{First: newestFeature - 1, Last: newestFeature - 1}
+	case "after":
+		return InDevelopment()
+	}
+	panic("BUG: no levels are called " + levels)
+}
 
-// InDevelopment returns the levels that the program will run when the next one is released.
-func InDevelopment() Features { return Features{First: Released().Last, Last: newestFeature} }
+// InDevelopment returns the levels that the program will run when the newest one is released.
+func InDevelopment() Features { return Features{First: newestFeature - 1, Last: newestFeature} }
 
 // Has reports whether a level is among those that are run.
 func (f Features) Has(level uint32) bool { return f.First <= level && level <= f.Last }

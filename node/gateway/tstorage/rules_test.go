@@ -17,9 +17,12 @@ import (
 
 const (
 	stInvalid  = -2
+	stRetry    = -3
+	stTimeout  = -4
 	stNoMemory = -5
 	stNoPerm   = -7
 	stNoImpl   = -8
+	stInactive = -12
 )
 
 // at is a reading of device 1, quantity 1.
