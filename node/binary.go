@@ -5,7 +5,6 @@ import (
 	"context"
 	"sync"
 
-	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/valyala/fasthttp"
@@ -26,11 +25,7 @@ func (s *server) put(ctx *fasthttp.RequestCtx) {
 		}
 	}()
 	p.Needs = func(bytes uint64) error { return needs(ctx, bytes) }
-	if err := wire.ParsePut(ctx.PostBody(), &p); err != nil {
-		writeError(ctx, toWire(err))
-		return
-	}
-	res, err := s.node.Put(rc, p.Batch, store.WriterSeq{ID: p.Writer, Seq: p.Seq})
+	res, err := s.putFrame(rc, ctx, &p)
 	if err != nil {
 		writeError(ctx, toWire(err))
 		return

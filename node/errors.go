@@ -64,6 +64,10 @@ func toWire(err error) *wire.Error {
 	if errors.As(err, &guest) {
 		return wire.NewFault(guestKind(guest.Kind), err.Error(), faultOf(guest))
 	}
+	var gap *store.GapError
+	if errors.As(err, &gap) {
+		return wire.NewGap(err.Error(), gap.Newest)
+	}
 	out := &wire.Error{Kind: kindOf(err), Message: err.Error()}
 	if out.Kind.Temporary() {
 		out.RetryAfterMs = retryAfterMs
@@ -146,7 +150,7 @@ func status(k wire.Kind) int {
 		return 403
 	case wire.KindUnknownPlugin, wire.KindNotFound:
 		return 404
-	case wire.KindSequenceTooOld:
+	case wire.KindSequenceTooOld, wire.KindSequenceGap:
 		return 409
 	case wire.KindTooLarge:
 		return 413

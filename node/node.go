@@ -436,6 +436,14 @@ func take(places chan struct{}) error {
 func (n *Node) Put(
 	ctx context.Context, b *record.Batch, w store.WriterSeq,
 ) (store.PutResult, error) {
+	return n.put(ctx, b, w, n.store.Put)
+}
+
+// put stores a batch in groups of a cluster, or as own does.
+func (n *Node) put(
+	ctx context.Context, b *record.Batch, w store.WriterSeq,
+	own func(context.Context, *record.Batch, store.WriterSeq) (store.PutResult, error),
+) (store.PutResult, error) {
 	if n.closing.Load() {
 		return store.PutResult{}, errClosing
 	}
@@ -449,9 +457,9 @@ func (n *Node) Put(
 		return n.putGroups(ctx, m, b, w)
 	}
 	if o := n.opt.Outbox; o != nil {
-		return o.Put(ctx, b, func() (store.PutResult, error) { return n.store.Put(ctx, b, w) })
+		return o.Put(ctx, b, func() (store.PutResult, error) { return own(ctx, b, w) })
 	}
-	return n.store.Put(ctx, b, w)
+	return own(ctx, b, w)
 }
 
 // Horizon returns an acq below which nothing changes any more.

@@ -1,8 +1,12 @@
 package node
 
 import (
+	"cmp"
 	"context"
+	"encoding/hex"
+	"fmt"
 	"net/http"
+	"strconv"
 
 	"github.com/pentad-db/pentad/node/internal/health"
 	"github.com/pentad-db/pentad/node/store"
@@ -22,6 +26,31 @@ type Outbox interface {
 	Status() any
 	// Problems is what is wrong with the shipping.
 	Problems() []health.Problem
+}
+
+// PutAfter stores a batch that follows another one of an edge; see [store.Store.PutAfter]. Groups
+// of a cluster, of which each has its own batches of a writer, take it as they take any other.
+func (n *Node) PutAfter(
+	ctx context.Context, b *record.Batch, w store.WriterSeq, previous uint64,
+) (store.PutResult, error) {
+	return n.put(ctx, b, w,
+		func(
+			ctx context.Context, b *record.Batch, w store.WriterSeq,
+		) (store.PutResult, error) {
+			return n.store.PutAfter(ctx, b, w, previous)
+		})
+}
+
+// Follows reports whether a batch is the newest one of an edge; see [store.Store.Follows]. A
+// cluster loses none, and says yes.
+func (n *Node) Follows(writer [16]byte, previous uint64) error {
+	if n.closing.Load() {
+		return errClosing
+	}
+	if n.member.Load() != nil {
+		return nil
+	}
+	return n.store.Follows(writer, previous)
 }
 
 // PutOwn stores a batch past the outbox, for which it is.
@@ -60,4 +89,45 @@ func (s *server) routeEdge(ctx *fasthttp.RequestCtx, method, path string) bool {
 	}
 	writeJSON(ctx, s.node.opt.Outbox.Status())
 	return true
+}
+
+// putFrame puts the batch of a frame, or asks whether one of an edge follows.
+func (s *server) putFrame(
+	rc context.Context, ctx *fasthttp.RequestCtx, p *wire.Put,
+) (store.PutResult, error) {
+	args := ctx.QueryArgs()
+	asks := args.Has(wire.ParamWriter)
+	var err error
+	if asks {
+		err = cmp.Or(checkNoBody(ctx),
+			parseWriter(string(args.Peek(wire.ParamWriter)), &p.Writer))
+	} else {
+		err = wire.ParsePut(ctx.PostBody(), p)
+	}
+	if err != nil {
+		return store.PutResult{}, err
+	}
+	w, text := store.WriterSeq{ID: p.Writer, Seq: p.Seq}, string(args.Peek(wire.ParamPrevious))
+	if text == "" && !asks {
+		return s.node.Put(rc, p.Batch, w)
+	}
+	previous, err := strconv.ParseUint(text, 10, 64)
+	switch {
+	case err != nil, w.ID == [16]byte{}:
+		return store.PutResult{}, badParam(wire.ParamPrevious,
+			fmt.Errorf("%.40q is not the sequence of a batch of a writer", text))
+	case asks:
+		return store.PutResult{}, s.node.Follows(w.ID, previous)
+	}
+	return s.node.PutAfter(rc, p.Batch, w, previous)
+}
+
+// parseWriter reads the id of a writer.
+func parseWriter(text string, id *[16]byte) error {
+	raw, err := hex.DecodeString(text)
+	if err != nil || len(raw) != len(id) {
+		return badParam(wire.ParamWriter, fmt.Errorf("%.40q is not 32 hex digits", text))
+	}
+	copy(id[:], raw)
+	return nil
 }

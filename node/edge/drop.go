@@ -23,13 +23,13 @@ func (e *Edge) resume(ctx context.Context) error {
 	return e.count(ctx, e.box.now())
 }
 
-// count counts what waits at the start.
+// count counts what waits at the start, but for what is sent again.
 func (e *Edge) count(ctx context.Context, s state) error {
 	size := int64(0)
-	if s.Cut != nil {
+	if s.Cut != nil && !s.Cut.Again {
 		size = s.Cut.Bytes
 	}
-	closed, err := e.Changes(ctx, &record.Query{}, s.NextNs, false,
+	closed, err := e.Changes(ctx, &record.Query{}, max(s.NextNs, s.SentNs), false,
 		func(slice *store.Slice) error {
 			size += sizeOf(&slice.Rows)
 			return nil
@@ -103,7 +103,8 @@ func (e *Edge) makeRoom(ctx context.Context, size int64) error {
 
 // oldest returns the oldest records that may be dropped, of so many bytes beside gap records.
 func (e *Edge) oldest(ctx context.Context, target int64) (cut, error) {
-	next := e.box.now().NextNs
+	s := e.box.now()
+	next := max(s.NextNs, s.SentNs)
 	drop, lost := cut{FromNs: next, ToNs: next}, int64(0)
 	_, err := e.Changes(ctx, &record.Query{}, next, false, func(slice *store.Slice) error {
 		for i := range slice.Rows.Len() {
@@ -158,7 +159,12 @@ func (e *Edge) carryOut(ctx context.Context) error {
 		return fmt.Errorf("note what is dropped: %w", err)
 	}
 	err = e.box.change(false, func(s *state) error {
-		s.NextNs, s.Drop, s.Gaps, s.Hide = s.Drop.ToNs, nil, added, gone
+		if s.NextNs < s.SentNs { // what is sent again comes before
+			s.SentNs = s.Drop.ToNs
+		} else {
+			s.NextNs = s.Drop.ToNs
+		}
+		s.Drop, s.Gaps, s.Hide = nil, added, gone
 		s.Drops++
 		s.Dropped.add(int(lost.Records), lost.Bytes)
 		s.DropNs = time.Now().UnixNano()

@@ -5,8 +5,9 @@
 // The outbox is the node's own store: what has to be shipped is what it holds from an acq on, read
 // as a change feed. Beside it there is a small file, which says where the next batch begins and
 // ends before it is sent; so a batch that is sent again after a crash is the same one, and the core
-// knows it by writer and sequence. The package knows nothing of how a store keeps rows. Its main
-// type is [Edge].
+// knows it by writer and sequence. The sequence is where the batch ends, so a core that was put
+// back from an older copy says how much of this edge it has, and the rest is sent again. The
+// package knows nothing of how a store keeps rows. Its main type is [Edge].
 package edge
 
 import (
@@ -74,6 +75,7 @@ type Options struct {
 	Batch       int           // records to ship at once at most; 65,536
 
 	forgetStep time.Duration // tests do not wait for hours
+	askEvery   time.Duration // nor for minutes
 	disk       disk          // tests have one that fails
 }
 
@@ -97,6 +99,7 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.Retry, defaultRetry)
 	setDefault(&o.Batch, record.MaxBatchRecords)
 	setDefault(&o.forgetStep, max(o.Keep/4, 6*time.Hour))
+	setDefault(&o.askEvery, askEvery)
 	o.Batch = min(o.Batch, record.MaxBatchRecords)
 	if o.Quota < minQuota || o.Full > DropOldest || o.BytesPerSec < 0 || o.Batch < 1 ||
 		o.Retry < 0 {
@@ -131,10 +134,13 @@ type Edge struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
-	// moving is held while a batch is cut and while the oldest records are dropped, as both change
-	// where the next batch begins.
+	// moving is held while a batch is cut, while the oldest records are dropped or those that were
+	// shipped are removed, and while the edge goes back: all change where the next batch begins, or
+	// rely on it.
 	moving  sync.Mutex
 	refused atomic.Int64 // bytes of the batch that the quota refused last
+	lacked  atomic.Bool  // upstream had lost something since the start
+	asked   time.Time    // when upstream was asked or took something last; of the one that ships
 }
 
 // Open opens the data, begins to take records and to ship them.

@@ -25,6 +25,8 @@ func (e *Edge) forgetLoop(ctx context.Context) {
 // forget removes what upstream has, up to an acq, when that is a step away from what was removed
 // before: each removal is an event, of which a store has some thousands.
 func (e *Edge) forget(ctx context.Context, toNs int64) error {
+	e.moving.Lock() // else it might be found meanwhile that upstream has lost it
+	defer e.moving.Unlock()
 	s := e.box.now()
 	toNs = min(toNs, s.ackedNs())
 	q := record.Query{}
@@ -32,7 +34,8 @@ func (e *Edge) forget(ctx context.Context, toNs int64) error {
 	if toNs <= s.GoneNs || uint64(toNs)-uint64(s.GoneNs) < uint64(e.opt.forgetStep) {
 		return nil
 	}
-	if n, _, err := e.Count(ctx, &q); err != nil || n == 0 {
+	n, _, err := e.Count(ctx, &q)
+	if err != nil || n == 0 {
 		return err
 	}
 	if err := e.box.sync(); err != nil { // else what is removed might be looked for
@@ -41,8 +44,8 @@ func (e *Edge) forget(ctx context.Context, toNs int64) error {
 	if err := e.Forget(ctx, q.Box[record.Acq]); err != nil {
 		return err
 	}
-	return e.box.change(true, func(s *state) error {
-		s.GoneNs = toNs
+	return e.box.change(false, func(s *state) error {
+		s.GoneNs, s.Forgot = toNs, withStep(s.Forgot, step{ToNs: toNs, Records: int64(n)})
 		return nil
 	})
 }

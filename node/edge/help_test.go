@@ -11,6 +11,8 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -25,10 +27,12 @@ import (
 // core is a core node behind a link that a test cuts.
 type core struct {
 	*testing.T
-	node *node.Node
-	addr string // of the link
+	node *node.Node // the test's
+	dir  string     // of the node
+	addr string     // of the link
 
 	mu   sync.Mutex
+	at   string      // where the node is
 	do   func() what // what happens to the next put
 	puts int         // that reached the node
 }
@@ -44,21 +48,57 @@ const (
 
 func newCore(t *testing.T) *core {
 	t.Helper()
-	n, err := node.Open(t.Context(), node.Options{Dir: t.TempDir(), Listen: "127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &core{T: t, node: n, do: always(pass)}
+	c := &core{T: t, do: always(pass)}
+	c.start(t.TempDir())
 	server := httptest.NewServer(http.HandlerFunc(c.serve))
 	c.addr = server.URL
 	t.Cleanup(func() {
 		server.CloseClientConnections()
 		server.Close()
-		if err := n.Close(context.Background()); err != nil {
+		if err := c.node.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})
 	return c
+}
+
+// start starts a node on a directory.
+func (c *core) start(dir string) {
+	c.Helper()
+	n, err := node.Open(context.Background(), node.Options{Dir: dir, Listen: "127.0.0.1:0"})
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.node, c.dir, c.at = n, dir, n.Addr().String()
+}
+
+// image stops the node, copies its directory and starts it again.
+func (c *core) image() (dir string) {
+	c.Helper()
+	dir = filepath.Join(c.TempDir(), "image")
+	if err := c.node.Close(context.Background()); err != nil {
+		c.Fatal(err)
+	}
+	if err := os.CopyFS(dir, os.DirFS(c.dir)); err != nil {
+		c.Fatal(err)
+	}
+	c.start(c.dir)
+	return dir
+}
+
+// putBack stops the node and starts it on a copy of an image.
+func (c *core) putBack(image string) {
+	c.Helper()
+	dir := filepath.Join(c.TempDir(), "copy")
+	if err := os.CopyFS(dir, os.DirFS(image)); err != nil {
+		c.Fatal(err)
+	}
+	if err := c.node.Close(context.Background()); err != nil {
+		c.Fatal(err)
+	}
+	c.start(dir)
 }
 
 func always(w what) func() what { return func() what { return w } }
@@ -76,7 +116,7 @@ func (c *core) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c.mu.Lock()
-	do := c.do()
+	do, at := c.do(), c.at
 	c.mu.Unlock()
 	if do == cutOff {
 		panic(http.ErrAbortHandler)
@@ -87,7 +127,7 @@ func (c *core) serve(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write(wire.AppendError(nil, &wire.Error{Kind: wire.KindOverloaded}))
 		return
 	}
-	answer, err := http.Post("http://"+c.node.Addr().String()+r.URL.String(),
+	answer, err := http.Post("http://"+at+r.URL.String(),
 		r.Header.Get("Content-Type"), bytes.NewReader(body))
 	if err != nil {
 		panic(http.ErrAbortHandler)
@@ -306,6 +346,7 @@ func put(t *testing.T, e *Edge, b *record.Batch) {
 func idle(t *testing.T, e *Edge) {
 	t.Helper()
 	until(t, "all is shipped", func() bool {
-		return e.meter.waiting() == 0 && e.box.now().Cut == nil
+		s := e.box.now()
+		return e.meter.waiting() == 0 && s.Cut == nil && s.NextNs >= s.SentNs
 	})
 }

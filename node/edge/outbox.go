@@ -20,8 +20,8 @@ import (
 const (
 	// boxName is the file's in its directory.
 	boxName = "OUTBOX"
-	// boxFormat of the file. 1: first.
-	boxFormat = 1
+	// boxFormat of the file. 1: first. 2: a batch has the number of the acq where it ends.
+	boxFormat = 2
 	// rewriteBytes is how large the file gets before it is written anew: some thousand lines.
 	rewriteBytes = 1 << 20
 	maxBoxBytes  = 2 * rewriteBytes
@@ -34,13 +34,20 @@ type head struct {
 	Store  string `json:"store"`  // whose acqs the file speaks of
 }
 
-// cut is a batch that may have been sent: what the store holds from an acq to another.
+// cut is a batch that may have been sent: what the store holds from an acq to another. Its number,
+// by which upstream knows it, is where it ends.
 type cut struct {
 	FromNs  int64 `json:"from_ns"`
 	ToNs    int64 `json:"to_ns"`
 	Records int   `json:"records"`
 	Bytes   int64 `json:"bytes"`
+	// Again is of one that was sent before, to an upstream that has lost it: the quota does not
+	// count it.
+	Again bool `json:"again,omitempty"`
 }
+
+// number returns the number of the batch.
+func (c *cut) number() uint64 { return uint64(c.ToNs) }
 
 // span is a range of acq.
 type span struct {
@@ -61,8 +68,11 @@ func (t *tally) add(records int, size int64) {
 
 // state is each other line of the file, whole: the last one holds.
 type state struct {
-	Seq      uint64 `json:"seq"` // of the newest cut
-	Cut      *cut   `json:"cut,omitempty"`
+	Seq uint64 `json:"seq"` // number of the newest batch that upstream has; 0: of none
+	Cut *cut   `json:"cut,omitempty"`
+	// SentNs is where the last batch ends that was ever sent. What is below and from NextNs on is
+	// sent again.
+	SentNs   int64  `json:"sent_ns"`
 	NextNs   int64  `json:"next_ns"` // the next cut begins here
 	Drops    uint64 `json:"drops"`   // that are done
 	Drop     *cut   `json:"drop,omitempty"`
@@ -73,6 +83,9 @@ type state struct {
 	Dropped  tally  `json:"dropped"`
 	DropNs   int64  `json:"drop_ns,omitempty"` // when something was dropped last
 	Replayed int64  `json:"replayed"`          // batches that upstream had when they were sent
+	Forgot   []step `json:"forgot,omitempty"`  // the newest removals of what was shipped
+	Lacks    uint64 `json:"lacks,omitempty"`   // how often upstream had lost what it had taken
+	Lack     *lack  `json:"lack,omitempty"`    // the newest one
 }
 
 // ackedNs is below what has to be shipped yet.
@@ -88,6 +101,12 @@ func (s *state) check() error {
 		if c != nil && (c.FromNs >= c.ToNs || c.Records < 0 || c.Bytes < 0) {
 			return errors.New("a batch of it ends where it begins")
 		}
+	}
+	if s.Seq > math.MaxInt64 || s.Cut != nil && s.Cut.Records > 0 && s.Cut.ToNs <= 0 {
+		return errors.New("the number of a batch of it is not the end of one")
+	}
+	if len(s.Forgot) > maxSteps {
+		return fmt.Errorf("it has %d removals, %d at most", len(s.Forgot), maxSteps)
 	}
 	if s.Cut != nil && s.Cut.ToNs > s.NextNs || s.Drop != nil && s.Drop.FromNs < s.NextNs {
 		return errors.New("a batch of it does not lie where the next one begins")
@@ -124,7 +143,8 @@ func openOutbox(d disk, store, id string) (*outbox, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the outbox: %w", err)
 	}
-	b := &outbox{disk: d, state: state{NextNs: math.MinInt64, GoneNs: math.MinInt64}}
+	b := &outbox{disk: d, state: state{SentNs: math.MinInt64, NextNs: math.MinInt64,
+		GoneNs: math.MinInt64}}
 	if text == nil {
 		h := head{Format: boxFormat, Writer: id, Store: store}
 		b.head = lines.Append(nil, h)

@@ -225,7 +225,7 @@ func TestPutBeforeTheEnd(t *testing.T) {
 
 // An outbox of another version is not damaged, and no advice takes it away.
 func TestOutboxOfAnotherVersion(t *testing.T) {
-	for _, version := range []int{boxFormat + 1, 255} {
+	for _, version := range []int{boxFormat - 1, boxFormat + 1, 255} {
 		dir := t.TempDir()
 		name := filepath.Join(dir, dirName, boxName)
 		text := lines.Append(nil, head{Format: version, Writer: "edge", Store: "s"})
@@ -256,6 +256,10 @@ func FuzzParseOutbox(f *testing.F) {
 	text, _ := begun(f)
 	f.Add(text)
 	f.Add(text[:len(text)-5])
+	f.Add(lines.Append(bytes.Clone(text), state{Seq: 40, SentNs: 60, NextNs: 50,
+		Cut:    &cut{FromNs: 40, ToNs: 50, Records: 1, Bytes: 33, Again: true},
+		Forgot: []step{{ToNs: 10, Records: 3}, {ToNs: 20, Records: 4}}, Lacks: 2,
+		Lack: &lack{TimeNs: 99, FromNs: 5, ToNs: 60, Here: 9, Gone: 7, GoneNs: 20}}))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, text []byte) {
 		h, s, size, err := parseOutbox(text)

@@ -18,6 +18,15 @@ func (g *gate) Problems() []health.Problem {
 			NotReady: true, Restart: true, Advice: "nothing is shipped or taken; find out from " +
 				"the kernel's log what is wrong with the disk, then start the process again"})
 	}
+	if s := e.box.now(); s.Lack != nil && (s.NextNs < s.SentNs ||
+		s.Lack.Gone > 0 && e.lacked.Load()) {
+		addr, _ := e.up.pick()
+		all = append(all, health.Problem{Code: "upstream_lost", Subject: addr,
+			Message: s.Lack.String(), Advice: "find out why; if the newer directory of that " +
+				"node is there yet, put it back: the edge goes on from what it has. What is " +
+				"lost here, too, is in a backup or a copy of that node, if anywhere. Start the " +
+				"edge again to end this"})
+	}
 	s := e.Shipping()
 	if s.Error != "" {
 		all = append(all, health.Problem{Code: "shipping_failed", Subject: s.Upstream,

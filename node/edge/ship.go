@@ -21,7 +21,8 @@ const (
 )
 
 var (
-	// errMoved means that the next batch begins elsewhere, as the oldest records were dropped.
+	// errMoved means that the next batch begins elsewhere: the oldest records were dropped, or
+	// upstream has lost some.
 	errMoved = errors.New("the outbox has moved on")
 	errStop  = errors.New("enough was read")
 )
@@ -59,68 +60,82 @@ func (e *Edge) shipOn(ctx context.Context) error {
 			return err
 		}
 	}
-	_, err := e.Changes(ctx, &record.Query{}, e.box.now().NextNs, true,
-		func(slice *store.Slice) error { return e.shipSlice(ctx, slice) })
+	if err := e.ask(ctx); err != nil {
+		return err
+	}
+	s := e.box.now()
+	_, err := e.Changes(ctx, &record.Query{}, s.NextNs, true,
+		func(slice *store.Slice) error { return e.shipSlice(ctx, s.Drops, slice) })
 	return err
 }
 
-// shipSlice ships what lies in a slice, batch after batch.
-func (e *Edge) shipSlice(ctx context.Context, slice *store.Slice) error {
+// shipSlice ships what lies in a slice, batch after batch; drops is how many were done before it
+// was read.
+func (e *Edge) shipSlice(ctx context.Context, drops uint64, slice *store.Slice) error {
 	rows := &slice.Rows
-	for from, at := 0, slice.FromNs; from < rows.Len(); {
-		to := e.pace.end(rows, from)
-		end := slice.ClosedNs
+	for from := 0; from < rows.Len(); {
+		to, end := e.pace.end(rows, from), slice.ClosedNs
 		if to < rows.Len() {
 			end = rows.AcqNs[to-1] + 1
+		}
+		if s := e.box.now(); s.NextNs < s.SentNs && rows.AcqNs[to-1] >= s.SentNs {
+			for to > from && rows.AcqNs[to-1] >= s.SentNs {
+				to-- // what is sent again is in batches of its own
+			}
+			end = s.SentNs
 		}
 		var part record.Batch
 		part.AppendRows(rows, from, to)
 		part.AcqNs = nil
-		seq, c, err := e.begin(ctx, at, end, &part)
+		previous, c, err := e.begin(ctx, drops, end, &part)
 		if err != nil {
 			return err
 		}
-		if err := e.sendCut(ctx, seq, c, &part); err != nil {
+		if err := e.sendCut(ctx, previous, c, &part); err != nil {
 			return err
 		}
-		from, at = to, end
+		from = to
 	}
 	e.meter.rested(slice.ClosedNs)
-	return nil
+	if err := e.caughtUp(slice.ClosedNs); err != nil {
+		return err
+	}
+	return e.ask(ctx)
 }
 
-// begin notes a batch before it is sent.
+// begin notes a batch before it is sent, and returns the number of the one that it follows.
 func (e *Edge) begin(
-	ctx context.Context, fromNs, toNs int64, b *record.Batch,
-) (seq uint64, c *cut, err error) {
+	ctx context.Context, drops uint64, toNs int64, b *record.Batch,
+) (previous uint64, c *cut, err error) {
 	e.moving.Lock()
 	defer e.moving.Unlock()
 	if err := e.settle(ctx); err != nil { // the disk was full before
 		return 0, nil, err
 	}
 	err = e.box.change(false, func(s *state) error {
-		if fromNs < s.NextNs {
+		if s.Drops != drops {
 			return errMoved
 		}
-		c = &cut{FromNs: s.NextNs, ToNs: toNs, Records: b.Len(), Bytes: sizeOf(b)}
-		s.Seq++
-		s.Cut, s.NextNs, seq = c, toNs, s.Seq
+		c = &cut{FromNs: s.NextNs, ToNs: toNs, Records: b.Len(), Bytes: sizeOf(b),
+			Again: s.NextNs < s.SentNs}
+		s.Cut, s.NextNs, s.SentNs, previous = c, toNs, max(s.SentNs, toNs), s.Seq
 		return nil
 	})
-	return seq, c, err
+	return previous, c, err
 }
 
 // sendCut sends a batch until upstream has it.
-func (e *Edge) sendCut(ctx context.Context, seq uint64, c *cut, b *record.Batch) error {
+func (e *Edge) sendCut(ctx context.Context, previous uint64, c *cut, b *record.Batch) error {
 	if b.Len() != c.Records {
 		// It is sent all the same: if upstream has the batch, this one is stored nowhere.
 		e.up.note(fmt.Errorf("batch %d had %d records when it was cut, the store has %d of them",
-			seq, c.Records, b.Len()), e.log)
+			c.number(), c.Records, b.Len()), e.log)
 	}
-	replayed := int64(0)
+	replayed, newest := int64(0), previous
 	if b.Len() > 0 {
 		began := time.Now()
-		again, err := e.send(ctx, seq, c, b)
+		newest = c.number()
+		again, err := e.send(ctx, previous, c, b)
 		if err != nil {
 			return err
 		}
@@ -133,12 +148,12 @@ func (e *Edge) sendCut(ctx context.Context, seq uint64, c *cut, b *record.Batch)
 	}
 	// Not synced: what comes next says it, and to send the batch again does no harm.
 	err := e.box.change(true, func(s *state) error {
-		s.Cut = nil
+		s.Cut, s.Seq = nil, newest
 		s.Shipped.add(c.Records, c.Bytes)
 		s.Replayed += replayed
 		return nil
 	})
-	if err == nil {
+	if err == nil && !c.Again {
 		e.meter.release(c.Bytes)
 	}
 	return err

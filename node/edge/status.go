@@ -15,15 +15,22 @@ type Shipping struct {
 	Policy       string `json:"policy"`
 	AckedNs      int64  `json:"acked_ns"`      // when upstream took something last; 0: not yet
 	ClosedAcqNs  int64  `json:"closed_acq_ns"` // all below is shipped or dropped
-	Batch        uint64 `json:"batch"`         // number of the newest batch
+	Batch        uint64 `json:"batch"`         // number of the newest batch that upstream has
 	Shipped      int64  `json:"shipped_records"`
 	ShippedBytes int64  `json:"shipped_bytes"`
 	Replayed     int64  `json:"replayed_batches"` // upstream had them when they were sent
 	Dropped      int64  `json:"dropped_records"`
 	DroppedBytes int64  `json:"dropped_bytes"`
-	DroppedNs    int64  `json:"dropped_ns"` // when something was dropped last; 0: never
-	RetryNs      int64  `json:"retry_ns"`   // when upstream is tried again; 0: nothing failed
-	Error        string `json:"error"`      // since upstream took something last
+	DroppedNs    int64  `json:"dropped_ns"`      // when something was dropped last; 0: never
+	Losses       uint64 `json:"upstream_losses"` // how often upstream had lost what it had taken
+	LostNs       int64  `json:"lost_ns"`         // when that was noticed last; 0: never
+	LostFromNs   int64  `json:"lost_from_acq_ns"`
+	LostToNs     int64  `json:"lost_to_acq_ns"`
+	AgainRecords int64  `json:"again_records"` // that were here yet, and are sent again
+	GoneRecords  int64  `json:"gone_records"`  // that were removed here before, at most
+	GoneToNs     int64  `json:"gone_to_acq_ns"`
+	RetryNs      int64  `json:"retry_ns"` // when upstream is tried again; 0: nothing failed
+	Error        string `json:"error"`    // since upstream took something last
 }
 
 // Shipping returns how far the edge is.
@@ -37,6 +44,10 @@ func (e *Edge) Shipping() Shipping {
 		Quota: e.opt.Quota, Policy: e.opt.Full.String(), ClosedAcqNs: s.ackedNs(), Batch: s.Seq,
 		Shipped: s.Shipped.Records, ShippedBytes: s.Shipped.Bytes, Replayed: s.Replayed,
 		Dropped: s.Dropped.Records, DroppedBytes: s.Dropped.Bytes, DroppedNs: s.DropNs}
+	if l := s.Lack; l != nil {
+		out.Losses, out.LostNs, out.LostFromNs, out.LostToNs = s.Lacks, l.TimeNs, l.FromNs, l.ToNs
+		out.AgainRecords, out.GoneRecords, out.GoneToNs = l.Here, l.Gone, l.GoneNs
+	}
 	out.Upstream, _ = e.up.pick()
 	e.up.mu.Lock()
 	defer e.up.mu.Unlock()
@@ -79,6 +90,8 @@ func (e *Edge) figures() []node.Figure {
 			"they were sent.", Value: float64(s.Replayed), Total: true},
 		{Name: "edge_dropped_records_total", Help: "Records dropped before they were shipped.",
 			Value: float64(s.Dropped), Total: true},
+		{Name: "edge_upstream_losses_total", Help: "How often upstream had lost what it had taken.",
+			Value: float64(s.Losses), Total: true},
 		{Name: "edge_failing", Help: "1 while upstream takes nothing.", Value: failing},
 		{Name: "edge_acked_seconds", Help: "When upstream took something last, Unix time; 0: not " +
 			"since the start.", Value: float64(s.AckedNs) / 1e9},

@@ -131,9 +131,12 @@ func (u *upstream) close() error {
 	return errors.Join(errs...)
 }
 
-// send gives a batch to upstream, however long that takes, and reports whether it had it before.
+// send gives a batch that follows another one to upstream, however long that takes, and reports
+// whether it had it before.
+//
+// Errors: errMoved when upstream has less of this edge than it had taken, or more again.
 func (e *Edge) send(
-	ctx context.Context, seq uint64, c *cut, b *record.Batch,
+	ctx context.Context, previous uint64, c *cut, b *record.Batch,
 ) (again bool, err error) {
 	for wait := (backOff{most: e.opt.Retry}); ; {
 		addr, to := e.up.pick()
@@ -141,7 +144,7 @@ func (e *Edge) send(
 		err := errNobody
 		if to != nil {
 			once, cancel := context.WithTimeout(ctx, sendTimeout)
-			reply, err = to.Put(once, b, e.box.writer, seq)
+			reply, err = to.PutAfter(once, b, e.box.writer, c.number(), previous)
 			cancel()
 		}
 		if n := int(reply.Records); err == nil && n != b.Len() &&
@@ -150,6 +153,7 @@ func (e *Edge) send(
 		}
 		if err == nil {
 			e.up.acked()
+			e.asked = time.Now()
 			return reply.Duplicate, nil
 		}
 		if ctx.Err() != nil {
@@ -159,11 +163,15 @@ func (e *Edge) send(
 		least := time.Duration(0)
 		if errors.As(err, &remote) {
 			least = time.Duration(remote.RetryAfterMs) * time.Millisecond
-			if remote.Kind == wire.KindSequenceTooOld {
+			newest, gap := remote.Newest()
+			if gap && e.hasSent(newest) {
+				return false, e.goTo(ctx, addr, newest)
+			}
+			if gap || remote.Kind == wire.KindSequenceTooOld {
 				err = fmt.Errorf("%w (%w)", errCopied, err)
 			}
 		}
-		e.up.next(fmt.Errorf("%s: batch %d: %w", addr, seq, err), e.log)
+		e.up.next(fmt.Errorf("%s: batch %d: %w", addr, c.number(), err), e.log)
 		if err := wait.sleep(ctx, least, e.up); err != nil {
 			return false, err
 		}

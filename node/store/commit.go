@@ -39,12 +39,14 @@ func (a answer) result(duplicate bool) PutResult {
 // putRequest is one batch on its way; done is closed by the committer after answer or err is set.
 type putRequest struct {
 	writer WriterSeq
-	parts  []part
-	rows   int
-	bytes  int64
-	done   chan struct{}
-	answer answer
-	err    error
+	// previous is the newest sequence of the writer that the batch is to follow; nil: any.
+	previous *uint64
+	parts    []part
+	rows     int
+	bytes    int64
+	done     chan struct{}
+	answer   answer
+	err      error
 }
 
 // part is the rows of a batch that belong to one shard, in the order of the batch.
@@ -61,13 +63,46 @@ type part struct {
 // segment.ErrNoSpace until there is room again; a failed log (segment.ErrLogFailed) stays failed.
 // When ctx ends early the batch may or may not be stored: retry with the same sequence.
 func (s *Store) Put(ctx context.Context, b *record.Batch, w WriterSeq) (PutResult, error) {
+	return s.put(ctx, b, w, nil)
+}
+
+// PutAfter is Put of a batch that follows another one of its writer, or none for 0: unless that is
+// the newest one here, nothing is stored. A store that was put back from an older copy tells so how
+// much of the writer it has. One batch of a writer is put so at a time.
+//
+// Errors: *GapError; ErrOverloaded while another batch of the writer is under way.
+func (s *Store) PutAfter(
+	ctx context.Context, b *record.Batch, w WriterSeq, previous uint64,
+) (PutResult, error) {
+	return s.put(ctx, b, w, &previous)
+}
+
+// Follows returns nil when a batch with this sequence is the newest one of a writer, or 0 when the
+// store does not know the writer; it stores nothing.
+//
+// Errors: ErrReplicated; ErrClosed; *GapError.
+func (s *Store) Follows(writer [16]byte, previous uint64) error {
+	if err := s.own(); err != nil {
+		return err
+	}
+	if s.closed.Load() {
+		return ErrClosed
+	}
+	s.writers.mu.Lock()
+	defer s.writers.mu.Unlock()
+	return s.writers.follows(writer, previous)
+}
+
+func (s *Store) put(
+	ctx context.Context, b *record.Batch, w WriterSeq, previous *uint64,
+) (PutResult, error) {
 	if err := s.own(); err != nil {
 		return PutResult{}, err
 	}
 	if err := b.Validate(); err != nil {
 		return PutResult{}, err
 	}
-	r := &putRequest{writer: w, rows: b.Len(), done: make(chan struct{})}
+	r := &putRequest{writer: w, previous: previous, rows: b.Len(), done: make(chan struct{})}
 	r.bytes = int64(len(b.Data)) + int64(r.rows)*rowOverheadBytes
 	for w.ID != ([16]byte{}) {
 		known, other, err := s.writers.admit(r)

@@ -1,6 +1,9 @@
 package store
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // Errors that callers branch on.
 var (
@@ -45,3 +48,13 @@ var (
 	// ErrNoStore means that a directory holds no store.
 	ErrNoStore = errors.New("no store is here: there is no MANIFEST")
 )
+
+// GapError means that a put is to follow a batch of its writer that is not the newest one that the
+// store knows; nothing was stored. 0 is none: the store does not know the writer.
+type GapError struct{ Previous, Newest uint64 }
+
+// Error implements error.
+func (e *GapError) Error() string {
+	return fmt.Sprintf("nothing is stored: the batch is to follow sequence %d of its writer, and "+
+		"the newest one here is %d", e.Previous, e.Newest)
+}

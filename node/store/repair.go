@@ -251,9 +251,25 @@ func (r *repair) cut() error {
 			return err
 		}
 	}
+	if err := r.forgetWriters(); err != nil {
+		return err
+	}
 	// Events and segments that stay may be newer than what is lost.
 	r.manifest.beginTimeline(r.heldNs)
 	return r.manifest.append(edit{LogCut: &r.sequence, LogFrom: from})
+}
+
+// forgetWriters makes WRITERS know no batch that may be among what is lost: it is sent again.
+func (r *repair) forgetWriters() error {
+	t := newWriters()
+	err := t.load(r.dir)
+	if errors.As(err, new(*segment.CorruptError)) || err == nil && len(t.byID) == 0 {
+		return nil // damage of it is another matter
+	}
+	if err != nil {
+		return err
+	}
+	return replaceWriters(r.dir, t.encode(max(r.heldNs, r.manifest.clockNs)))
 }
 
 func cutFile(path string, size int64) error {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -41,6 +43,9 @@ type answer struct {
 	records uint32
 }
 
+// until returns the acq above those of its records.
+func (a answer) until() int64 { return a.first + int64(a.records) }
+
 type writer struct {
 	high    uint64
 	answers []answer // at most maxAnswers, in order of arrival
@@ -53,11 +58,14 @@ type writers struct {
 	byID     map[[16]byte]*writer
 	lasting  int // of byID
 	inflight map[WriterSeq]*putRequest
-	eldest   int64 // none was silent for longer than since this acq, as of the last sweep
+	// chained are the writers of which a batch is in flight that follows another one.
+	chained map[[16]byte]bool
+	eldest  int64 // none was silent for longer than since this acq, as of the last sweep
 }
 
 func newWriters() *writers {
-	return &writers{byID: map[[16]byte]*writer{}, inflight: map[WriterSeq]*putRequest{}}
+	return &writers{byID: map[[16]byte]*writer{}, inflight: map[WriterSeq]*putRequest{},
+		chained: map[[16]byte]bool{}}
 }
 
 // admit decides what a put with this sequence is: already answered (known), in flight (wait for
@@ -70,14 +78,52 @@ func (t *writers) admit(r *putRequest) (known *answer, other *putRequest, err er
 	}
 	w := t.byID[r.writer.ID]
 	if w != nil {
-		if known, err = w.find(r.writer); known != nil || err != nil {
-			return known, nil, err
+		known, err = w.find(r.writer)
+	}
+	if known == nil && r.previous != nil {
+		err = cmp.Or(t.follows(r.writer.ID, *r.previous), err)
+	}
+	if known != nil || err != nil {
+		return known, nil, err
+	}
+	if w == nil {
+		if err := t.room(r.writer.ID, len(t.inflight)); err != nil {
+			return nil, nil, err
 		}
-	} else if err := t.room(r.writer.ID, len(t.inflight)); err != nil {
-		return nil, nil, err
+	}
+	return nil, nil, t.fly(r)
+}
+
+// fly registers a request that is in flight from now on; mu is held.
+func (t *writers) fly(r *putRequest) error {
+	if r.previous != nil {
+		if t.chained[r.writer.ID] {
+			return fmt.Errorf("another batch of the writer is under way: %w", ErrOverloaded)
+		}
+		t.chained[r.writer.ID] = true
 	}
 	t.inflight[r.writer] = r
-	return nil, nil, nil
+	return nil
+}
+
+// land takes a request out of flight; mu is held.
+func (t *writers) land(id WriterSeq) {
+	if r := t.inflight[id]; r != nil && r.previous != nil {
+		delete(t.chained, id.ID)
+	}
+	delete(t.inflight, id)
+}
+
+// follows says why the newest batch of a writer is not the one with a sequence; mu is held.
+func (t *writers) follows(id [16]byte, previous uint64) error {
+	newest := uint64(0)
+	if w := t.byID[id]; w != nil {
+		newest = w.high
+	}
+	if newest != previous {
+		return &GapError{Previous: previous, Newest: newest}
+	}
+	return nil
 }
 
 // room says why the table has none for a new writer beside some more; mu is held.
@@ -99,14 +145,14 @@ func (t *writers) room(id [16]byte, more int) error {
 func (t *writers) abandon(id WriterSeq) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.inflight, id)
+	t.land(id)
 }
 
 // record stores an answer, from a commit or from the log.
 func (t *writers) record(id WriterSeq, a answer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.inflight, id)
+	t.land(id)
 	w := t.byID[id.ID]
 	if w == nil {
 		w = &writer{}
@@ -173,19 +219,27 @@ func replaceWriters(dir string, table []byte) error {
 	return replaceFile(filepath.Join(dir, writersFile), table)
 }
 
-// encode returns the file, with those answers whose records all have an acq below untilNs.
+// encode returns the file, with those answers whose records all have an acq below untilNs. Of a
+// lasting writer whose newest batch is not below, nothing is known of what is there.
 func (t *writers) encode(untilNs int64) []byte {
 	t.mu.Lock()
 	buf := binary.LittleEndian.AppendUint32(nil, writersMagic)
-	buf = binary.LittleEndian.AppendUint32(buf, uint32(len(t.byID)))
+	count, countAt := uint32(0), len(buf)
+	buf = binary.LittleEndian.AppendUint32(buf, 0)
 	for id, w := range t.byID {
+		if record.Lasting(id) && !slices.ContainsFunc(w.answers, func(a answer) bool {
+			return a.seq == w.high && a.until() <= untilNs
+		}) {
+			continue
+		}
+		count++
 		buf = append(buf, id[:]...)
 		buf = binary.LittleEndian.AppendUint64(buf, w.high)
 		buf = binary.LittleEndian.AppendUint64(buf, uint64(w.lastAcq))
 		at, n := len(buf), uint32(0)
 		buf = binary.LittleEndian.AppendUint32(buf, 0)
 		for _, a := range w.answers {
-			if a.first > untilNs-int64(a.records) {
+			if a.until() > untilNs {
 				continue
 			}
 			n++
@@ -196,6 +250,7 @@ func (t *writers) encode(untilNs int64) []byte {
 		binary.LittleEndian.PutUint32(buf[at:], n)
 	}
 	t.mu.Unlock()
+	binary.LittleEndian.PutUint32(buf[countAt:], count)
 	return binary.LittleEndian.AppendUint32(buf, crc32.Checksum(buf, castagnoli))
 }
 

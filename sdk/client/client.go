@@ -249,13 +249,13 @@ func (c *Client) Put(
 	if err != nil {
 		return wire.PutReply{}, err
 	}
-	return c.putBody(ctx, body)
+	return c.putBody(ctx, "/v1/put", body)
 }
 
-func (c *Client) putBody(ctx context.Context, body []byte) (wire.PutReply, error) {
+func (c *Client) putBody(ctx context.Context, path string, body []byte) (wire.PutReply, error) {
 	var reply wire.PutReply
 	base, _, _ := c.nodes.now()
-	answer, err := c.do(ctx, http.MethodPost, "/v1/put", wire.ContentType, body)
+	answer, err := c.do(ctx, http.MethodPost, path, wire.ContentType, body)
 	if err != nil {
 		return reply, err
 	}

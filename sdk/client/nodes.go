@@ -199,13 +199,13 @@ const (
 func (c *Client) putOnce(ctx context.Context, body []byte) (wire.PutReply, error) {
 	base, count, _ := c.nodes.now()
 	if count == 1 {
-		return c.putBody(ctx, body)
+		return c.putBody(ctx, "/v1/put", body)
 	}
 	carried := time.Duration(len(body)) * timePerByte
 	once, cancel := context.WithTimeout(ctx, silentPut+carried)
 	defer cancel()
 	defer c.probe(once, cancel, base, carried)()
-	reply, err := c.putBody(once, body)
+	reply, err := c.putBody(once, "/v1/put", body)
 	if once.Err() != nil && ctx.Err() == nil {
 		c.nodes.leave(base)
 	}

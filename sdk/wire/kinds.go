@@ -24,6 +24,7 @@ const (
 	KindSequenceTooOld     Kind = 15 // the answer to this sequence is no longer known
 	KindNotFound           Kind = 16 // no such route or thing
 	KindForbidden          Kind = 17 // not allowed
+	KindSequenceGap        Kind = 18 // the batch that a put is to follow is not the newest here
 )
 
 var kindNames = [...]string{
@@ -33,7 +34,7 @@ var kindNames = [...]string{
 	KindPluginFailed: "plugin-failed", KindPluginLimit: "plugin-limit", KindDamaged: "damaged",
 	KindOverloaded: "overloaded", KindUnavailable: "unavailable", KindTimeout: "timeout",
 	KindCanceled: "canceled", KindSequenceTooOld: "sequence-too-old", KindNotFound: "not-found",
-	KindForbidden: "forbidden",
+	KindForbidden: "forbidden", KindSequenceGap: "sequence-gap",
 }
 
 // String returns the name that the kind has in JSON and on the command line.

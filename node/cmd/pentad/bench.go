@@ -190,8 +190,8 @@ func judge(err error) load.Verdict {
 	case errors.As(err, &remote):
 		fatal := slices.Contains([]wire.Kind{wire.KindBadFrame, wire.KindUnsupportedVersion,
 			wire.KindInvalid, wire.KindTooLarge, wire.KindUnknownPlugin, wire.KindBadModule,
-			wire.KindDamaged, wire.KindSequenceTooOld, wire.KindNotFound, wire.KindForbidden},
-			remote.Kind)
+			wire.KindDamaged, wire.KindSequenceTooOld, wire.KindNotFound, wire.KindForbidden,
+			wire.KindSequenceGap}, remote.Kind)
 		return load.Verdict{Name: remote.Kind.String(), Fatal: fatal,
 			After: time.Duration(remote.RetryAfterMs) * time.Millisecond}
 	case errors.As(err, new(*record.InvalidError)):

@@ -27,7 +27,7 @@ func (a *app) edgeStatusCommand() *cobra.Command {
 		Use:   "status",
 		Short: "Show how far an edge node is with shipping",
 		Long: `Show how far an edge node is with shipping: what waits, what went and when, what was
-dropped, and what upstream said last when it takes nothing.`,
+dropped, what upstream had taken and lost, and what it said last when it takes nothing.`,
 		Args:    noCommand,
 		Example: "  pentad edge status --addr 127.0.0.1:5350",
 		RunE:    func(c *cobra.Command, _ []string) error { return a.edgeStatus(c.Context()) },
@@ -52,10 +52,12 @@ func (a *app) edgeStatus(ctx context.Context) error {
 	}
 	return a.one([]output.Column{left("upstream"), right("waiting_bytes"), right("quota_bytes"),
 		left("policy"), left("acked"), right("shipped_records"), right("dropped_records"),
-		left("dropped"), left("retry"), left("error"), left("edge")},
+		left("dropped"), left("upstream_lost"), right("again_records"), right("gone_records"),
+		left("retry"), left("error"), left("edge")},
 		output.Text(s.Upstream), output.Int(s.WaitingBytes), output.Int(s.Quota),
 		output.Text(s.Policy), moment(s.AckedNs), output.Int(s.Shipped), output.Int(s.Dropped),
-		moment(s.DroppedNs), moment(s.RetryNs), output.Text(s.Error), output.Text(s.Edge))
+		moment(s.DroppedNs), moment(s.LostNs), output.Int(s.AgainRecords),
+		output.Int(s.GoneRecords), moment(s.RetryNs), output.Text(s.Error), output.Text(s.Edge))
 }
 
 // edgeFlags are those of serve that make a node an edge node.

@@ -1,0 +1,131 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// TestPutAfter: a batch is stored behind the one that it names and no other, also after a start,
+// and a writer has one such batch under way.
+func TestPutAfter(t *testing.T) {
+	opt := Options{Dir: t.TempDir()}
+	s := openTest(t, opt)
+	id := [16]byte{'e', 'd', 'g', 'e', 1}
+	put := func(seq, previous uint64) (PutResult, error) {
+		b := &record.Batch{}
+		b.Append(record.Key{MID: int64(seq)}, []byte{byte(seq)})
+		return s.PutAfter(t.Context(), b, WriterSeq{ID: id, Seq: seq}, previous)
+	}
+	isGap := func(err error, newest uint64) {
+		t.Helper()
+		var gap *GapError
+		if !errors.As(err, &gap) || gap.Newest != newest {
+			t.Fatalf("%v; the newest is %d", err, newest)
+		}
+	}
+	_, err := put(10, 5)
+	isGap(err, 0)
+	isGap(s.Follows(id, 5), 0)
+	if err := s.Follows(id, 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, seq := range [][2]uint64{{10, 0}, {25, 10}, {30, 25}} {
+		if res, err := put(seq[0], seq[1]); err != nil || res.Duplicate {
+			t.Fatalf("batch %d: %+v, %v", seq[0], res, err)
+		}
+	}
+	for _, seq := range [][2]uint64{{25, 10}, {31, 25}, {31, 31}, {1, 0}} {
+		_, err = put(seq[0], seq[1])
+		isGap(err, 30)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openTest(t, opt)
+	if res, err := put(30, 25); err != nil || !res.Duplicate {
+		t.Fatalf("the newest again: %+v, %v", res, err)
+	}
+	isGap(s.Follows(id, 25), 30)
+	_, known, err := s.writers.admit(&putRequest{writer: WriterSeq{id, 40}, previous: new(uint64)})
+	if known != nil {
+		t.Fatal("it is under way")
+	}
+	isGap(err, 30)
+	at := uint64(30)
+	first := &putRequest{writer: WriterSeq{id, 40}, previous: &at}
+	if _, _, err := s.writers.admit(first); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := put(41, 30); !errors.Is(err, ErrOverloaded) {
+		t.Fatalf("a second one is under way: %v", err)
+	}
+	s.writers.abandon(first.writer)
+	if _, err := put(41, 30); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	b := &record.Batch{}
+	b.Append(record.Key{}, nil)
+	_, _ = s.PutAfter(ctx, b, WriterSeq{id, 50}, 41) // stored or not
+	if _, err := put(50, 41); err != nil {
+		t.Fatalf("after one that was given up: %v", err)
+	}
+}
+
+// TestWritersUntil: a table up to an acq has no lasting writer whose newest batch is not below, as
+// it would pass for one that lacks nothing.
+func TestWritersUntil(t *testing.T) {
+	table, again := newWriters(), newWriters()
+	lasting, other := [16]byte{'e', 'd', 'g', 'e', 1}, [16]byte{9}
+	for i := range uint64(3) {
+		a := answer{seq: i + 1, first: int64(100 * (i + 1)), records: 10}
+		table.record(WriterSeq{lasting, a.seq}, a)
+		table.record(WriterSeq{other, a.seq}, a)
+	}
+	for untilNs, want := range map[int64]bool{0: false, 250: false, 309: false, 310: true,
+		math.MaxInt64: true} {
+		var err error
+		if again.byID, err = parseWriters(table.encode(untilNs)); err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := again.byID[lasting]; ok != want || again.byID[other] == nil {
+			t.Errorf("up to %d: %v", untilNs, again.byID)
+		}
+	}
+}
+
+// TestRepairForgetsWriters: a repair that cut the log up to an acq leaves out of WRITERS the edges
+// whose newest batch may have been cut, and makes no such file.
+func TestRepairForgetsWriters(t *testing.T) {
+	dir := t.TempDir()
+	r := &repair{dir: dir, manifest: &manifest{clockNs: 150}, heldNs: 100}
+	if err := r.forgetWriters(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, writersFile)); !errors.Is(err, os.ErrNotExist) {
+		t.Fatalf("a file is made: %v", err)
+	}
+	table := newWriters()
+	for i := range byte(2) {
+		id := WriterSeq{[16]byte{'e', 'd', 'g', 'e', i}, 1}
+		table.record(id, answer{seq: 1, first: 149 + int64(i), records: 1})
+	}
+	if err := table.save(dir); err != nil {
+		t.Fatal(err)
+	}
+	again := newWriters()
+	if err := cmp.Or(r.forgetWriters(), again.load(dir)); err != nil {
+		t.Fatal(err)
+	}
+	if again.count() != 1 || again.byID[[16]byte{'e', 'd', 'g', 'e', 0}] == nil {
+		t.Errorf("%v are known", again.byID)
+	}
+}

@@ -1,0 +1,27 @@
+package wire
+
+import "strconv"
+
+// ParamPrevious is the parameter of a put in the URL that has the sequence of the newest batch of
+// its writer that the node must know, 0 for none.
+const ParamPrevious = "previous"
+
+// ParamWriter is the parameter of a put without a frame, which only asks: the writer, 32 hex
+// digits.
+const ParamWriter = "writer"
+
+// NewGap returns the error of a put that is to follow another batch of its writer than the newest
+// one that the node knows, which is 0 for a writer that it does not know.
+func NewGap(message string, newest uint64) *Error {
+	return &Error{Kind: KindSequenceGap, Message: message, Part: ParamPrevious,
+		Reason: strconv.FormatUint(newest, 10)}
+}
+
+// Newest returns the sequence of the newest batch of the writer that the node knows, 0 for none.
+func (e *Error) Newest() (seq uint64, ok bool) {
+	if e.Kind != KindSequenceGap || e.Part != ParamPrevious {
+		return 0, false
+	}
+	seq, err := strconv.ParseUint(e.Reason, 10, 64)
+	return seq, err == nil
+}
