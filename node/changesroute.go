@@ -159,10 +159,8 @@ func (s *server) parseChanges(ctx *fasthttp.RequestCtx) (r *changesRequest, err 
 	args := ctx.QueryArgs()
 	if string(ctx.Method()) == http.MethodPost {
 		r.out.form = changesFrames
-		if err = checkParams(args, followParams); err == nil {
-			err = wire.ParseQuery(ctx.PostBody(), r.q)
-		}
-	} else if r.q, err = s.parseBox(ctx, changesParams); err == nil {
+		err = wire.ParseQuery(ctx.PostBody(), r.q)
+	} else if r.q, err = s.parseBox(ctx); err == nil {
 		if r.out.payloads, err = parsePayloadType(ctx); err == nil {
 			r.out.form, err = parseChangesForm(ctx)
 		}

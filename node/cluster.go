@@ -325,13 +325,10 @@ func (n *Node) hideInGroups(
 	return acqNs, err
 }
 
-// routeCluster answers what nodes of a cluster ask each other.
-func (s *server) routeCluster(ctx *fasthttp.RequestCtx, method, path string) bool {
-	m := s.node.member.Load()
+// askMember answers what nodes of a cluster ask each other, and reports whether it was that.
+func (s *server) askMember(ctx *fasthttp.RequestCtx, method, path string) bool {
+	m := s.memberFor(ctx)
 	if m == nil {
-		return s.noCluster(ctx, path)
-	}
-	if s.routePeople(ctx, m, method, path) {
 		return true
 	}
 	rc, cancel := s.context()

@@ -3,9 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"strconv"
-	"strings"
 
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -22,23 +20,10 @@ const (
 	paramGroup  = "group"
 )
 
-// actParams are the acts, with what each takes.
-func actParams(verb string) []string {
-	return map[string][]string{
-		member.Drain:     {paramNode, paramDryRun, paramFewer},
-		member.Undrain:   {paramNode, paramDryRun},
-		member.Remove:    {paramNode, paramDryRun},
-		member.Rebalance: {paramCopies, paramRate, paramDryRun},
-		member.Split:     {paramGroup, paramDryRun},
-		member.Raise:     {paramDryRun},
-	}[verb]
-}
-
-// noCluster answers what is asked of a cluster where there is none, and reports whether it was
-// that.
-func (s *server) noCluster(ctx *fasthttp.RequestCtx, path string) bool {
-	if !strings.HasPrefix(path, "/v1/cluster") {
-		return false
+// memberFor returns the node's part in a cluster. Where there is none it answers with that.
+func (s *server) memberFor(ctx *fasthttp.RequestCtx) *member.Member {
+	if m := s.node.member.Load(); m != nil {
+		return m
 	}
 	err := &wire.Error{Kind: wire.KindNotFound, Message: "this node is in no cluster; it is in " +
 		"one when it is started with --cluster-token"}
@@ -46,62 +31,35 @@ func (s *server) noCluster(ctx *fasthttp.RequestCtx, path string) bool {
 		err = toWire(errNoView) // it is being opened
 	}
 	writeError(ctx, err)
-	return true
+	return nil
 }
 
-// routePeople answers what operators ask of a cluster, and reports whether it was that.
-func (s *server) routePeople(
-	ctx *fasthttp.RequestCtx, m *member.Member, method, path string,
-) bool {
-	what, ok := strings.CutPrefix(path, "/v1/cluster")
-	if !ok {
-		return false
-	}
-	looks := map[string]func(context.Context, *member.Member) any{
-		"": clusterStatus, "/nodes": clusterNodes, "/shards": clusterShards}
-	verb, below := strings.CutPrefix(what, "/")
-	if look := looks[what]; look != nil {
-		s.lookAt(ctx, m, method, path, look)
-		return true
-	}
-	params := actParams(verb)
-	switch {
-	case params == nil, !below:
-		return false
-	case method != http.MethodPost:
-		wrongMethod(ctx, path, http.MethodPost)
-		return true
+func (s *server) actOnCluster(ctx *fasthttp.RequestCtx, verb string) {
+	m := s.memberFor(ctx)
+	if m == nil {
+		return
 	}
 	rc, cancel := s.context()
 	defer cancel()
-	args := ctx.QueryArgs()
-	a, err := parseAct(verb, args)
-	if known := checkParams(args, params); known != nil {
-		err = known
-	}
+	a, err := parseAct(verb, ctx.QueryArgs())
 	var p member.Prospect
 	if err == nil {
 		p, err = m.Act(rc, a)
 	}
 	reply(ctx, p, err)
-	return true
 }
 
-func (s *server) lookAt(
-	ctx *fasthttp.RequestCtx, m *member.Member, method, path string,
-	look func(context.Context, *member.Member) any,
-) {
-	if method != http.MethodGet {
-		wrongMethod(ctx, path, "GET, HEAD")
-		return
-	}
-	if err := checkParams(ctx.QueryArgs(), nil); err != nil {
-		writeError(ctx, toWire(err))
+// clusterView is a picture of the cluster for operators.
+type clusterView func(context.Context, *member.Member) any
+
+func (s *server) showCluster(ctx *fasthttp.RequestCtx, show clusterView) {
+	m := s.memberFor(ctx)
+	if m == nil {
 		return
 	}
 	rc, cancel := s.context()
 	defer cancel()
-	writeJSON(ctx, look(rc, m))
+	writeJSON(ctx, show(rc, m))
 }
 
 func clusterStatus(ctx context.Context, m *member.Member) any { return m.Overview(ctx) }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -147,11 +146,7 @@ func newJSONCursor(c cursors.Cursor, horizonNs int64) jsonCursor {
 func (s *server) listCursors(ctx *fasthttp.RequestCtx) {
 	rc, cancel := s.context()
 	defer cancel()
-	err := checkParams(ctx.QueryArgs(), nil)
-	horizon := int64(0)
-	if err == nil {
-		horizon, err = s.node.Horizon(rc)
-	}
+	horizon, err := s.node.Horizon(rc)
 	var list []cursors.Cursor
 	if err == nil {
 		list, err = s.node.Cursors(rc)
@@ -163,31 +158,38 @@ func (s *server) listCursors(ctx *fasthttp.RequestCtx) {
 	reply(ctx, map[string]any{"cursors": all}, err)
 }
 
-// routeCursor serves one cursor.
-func (s *server) routeCursor(ctx *fasthttp.RequestCtx, method, name string) {
+func (s *server) getCursor(ctx *fasthttp.RequestCtx, name string) {
+	s.answerCursor(ctx, func(rc context.Context) (cursors.Cursor, error) {
+		return s.node.Cursor(rc, name)
+	})
+}
+
+func (s *server) putCursor(ctx *fasthttp.RequestCtx, name string) {
+	s.answerCursor(ctx, func(rc context.Context) (cursors.Cursor, error) {
+		return s.commitCursor(rc, ctx.QueryArgs(), name)
+	})
+}
+
+func (s *server) deleteCursor(ctx *fasthttp.RequestCtx, name string) {
+	rc, cancel := s.context()
+	defer cancel()
+	err := checkNoBody(ctx)
+	if err == nil {
+		err = s.node.RemoveCursor(rc, name)
+	}
+	reply(ctx, map[string]string{"removed": name}, err)
+}
+
+// answerCursor answers with the cursor that do returns, and how far it is behind.
+func (s *server) answerCursor(
+	ctx *fasthttp.RequestCtx, do func(rc context.Context) (cursors.Cursor, error),
+) {
 	rc, cancel := s.context()
 	defer cancel()
 	var c cursors.Cursor
-	var params []string
-	if method == http.MethodPut {
-		params = cursorParams
-	}
-	err := checkParams(ctx.QueryArgs(), params)
+	err := checkNoBody(ctx)
 	if err == nil {
-		err = checkNoBody(ctx)
-	}
-	switch {
-	case method != http.MethodGet && method != http.MethodPut && method != http.MethodDelete:
-		wrongMethod(ctx, "a cursor", "DELETE, GET, HEAD, PUT")
-		return
-	case err != nil:
-	case method == http.MethodDelete:
-		reply(ctx, map[string]string{"removed": name}, s.node.RemoveCursor(rc, name))
-		return
-	case method == http.MethodPut:
-		c, err = s.commitCursor(rc, ctx.QueryArgs(), name)
-	default:
-		c, err = s.node.Cursor(rc, name)
+		c, err = do(rc)
 	}
 	horizon := int64(0)
 	if err == nil {

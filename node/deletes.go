@@ -33,6 +33,10 @@ var (
 	holdParams   = []string{"action", "cid", "moid", "everything", "trust_clock"}
 )
 
+func (s *server) erase(ctx *fasthttp.RequestCtx) { s.hide(ctx, record.ViewLatest, s.node.Erase) }
+
+func (s *server) purge(ctx *fasthttp.RequestCtx) { s.hide(ctx, record.ViewAll, s.node.Purge) }
+
 // hide erases or purges what a box frame, or the parameters of a person, say.
 func (s *server) hide(
 	ctx *fasthttp.RequestCtx, view record.View,
@@ -85,7 +89,10 @@ func (s *server) parseHide(ctx *fasthttp.RequestCtx) (b wire.Box, dry bool, err 
 	if err := checkNoBody(ctx); err != nil {
 		return b, false, err
 	}
-	q, err := s.parseBox(ctx, hideParams)
+	if err := checkParams(ctx.QueryArgs(), hideParams); err != nil {
+		return b, false, err
+	}
+	q, err := s.parseBox(ctx)
 	if err != nil {
 		return b, false, err
 	}
@@ -223,17 +230,6 @@ func newJSONPolicy(p Policy) jsonPolicy {
 		MaxAcqAgeNs: p.MaxAcqAgeNs, DelayNs: p.DelayNs, Held: p.Held, Groups: p.Groups}
 }
 
-func (s *server) routeRetention(ctx *fasthttp.RequestCtx, method string) {
-	switch method {
-	case http.MethodGet:
-		s.retention(ctx)
-	case http.MethodPost:
-		s.holdRetention(ctx)
-	default:
-		s.setRetention(ctx, method == http.MethodDelete)
-	}
-}
-
 func (s *server) retention(ctx *fasthttp.RequestCtx) {
 	rc, cancel := s.scoped(ctx)
 	defer cancel()
@@ -253,8 +249,9 @@ func (s *server) retention(ctx *fasthttp.RequestCtx) {
 	writeJSON(ctx, map[string]any{"policies": out})
 }
 
-// setRetention sets a policy; with remove it takes it away.
-func (s *server) setRetention(ctx *fasthttp.RequestCtx, remove bool) {
+// setRetention sets a policy, or removes it.
+func (s *server) setRetention(ctx *fasthttp.RequestCtx) {
+	remove := ctx.IsDelete()
 	var r store.Retention
 	var dry bool
 	err := checkNoBody(ctx)
@@ -282,13 +279,6 @@ func (s *server) setRetention(ctx *fasthttp.RequestCtx, remove bool) {
 }
 
 func parsePolicy(args *fasthttp.Args, remove bool) (r store.Retention, err error) {
-	known := policyParams
-	if remove {
-		known = scopeParams
-	}
-	if err := checkParams(args, known); err != nil {
-		return r, err
-	}
 	if r.CID, err = parseID(args, record.CID); err != nil {
 		return r, err
 	}
@@ -337,9 +327,6 @@ func (s *server) holdRetention(ctx *fasthttp.RequestCtx) {
 }
 
 func parseHold(args *fasthttp.Args) (h store.Hold, trust bool, err error) {
-	if err := checkParams(args, holdParams); err != nil {
-		return h, false, err
-	}
 	text := string(args.Peek("action"))
 	h.Action = map[string]store.HoldAction{"hold": store.HoldSteps, "resume": store.HoldResume,
 		"undo": store.HoldUndo}[text]

@@ -102,27 +102,6 @@ var (
 		paramPartial, paramAfter, paramRead, paramWithin}
 )
 
-// routeVersions answers what is asked of versions and of past states.
-func (s *server) routeVersions(ctx *fasthttp.RequestCtx, route string) bool {
-	switch route {
-	case "GET /v1/latest":
-		s.getLatest(ctx)
-	case "GET /v1/asof":
-		s.getAsOf(ctx)
-	case "GET /v1/diff":
-		s.getDiff(ctx)
-	case "POST /v1/diff":
-		s.diffFrame(ctx)
-	case "GET /v1/versions":
-		s.getVersions(ctx)
-	case "POST /v1/versions":
-		s.versionsFrame(ctx)
-	default:
-		return false
-	}
-	return true
-}
-
 // diffFrame answers a diff frame with frames of differences. What goes wrong before the first has
 // an HTTP status of its own; later it is an error frame in place of the end frame.
 func (s *server) diffFrame(ctx *fasthttp.RequestCtx) {
@@ -230,7 +209,7 @@ func differenceOf(d *record.Differences, i int, kind payloadType) jsonDifference
 
 // getDiff answers with differences, as getRecords does with records.
 func (s *server) getDiff(ctx *fasthttp.RequestCtx) {
-	q, err := s.parseBox(ctx, diffParams)
+	q, err := s.parseBox(ctx)
 	ask := &record.Diff{}
 	if err == nil {
 		ask.Box = q.Box
@@ -294,7 +273,7 @@ type jsonVersion struct {
 
 // getVersions answers with every version of readings.
 func (s *server) getVersions(ctx *fasthttp.RequestCtx) {
-	q, err := s.parseBox(ctx, versionsParams)
+	q, err := s.parseBox(ctx)
 	var box wire.Box
 	if err == nil {
 		box.Box = q.Box
@@ -330,7 +309,7 @@ func (s *server) getVersions(ctx *fasthttp.RequestCtx) {
 
 // getLatest answers with the latest version of each reading.
 func (s *server) getLatest(ctx *fasthttp.RequestCtx) {
-	q, err := s.parseBox(ctx, latestParams)
+	q, err := s.parseBox(ctx)
 	if err == nil {
 		q.View = record.ViewLatest
 	}
@@ -339,7 +318,7 @@ func (s *server) getLatest(ctx *fasthttp.RequestCtx) {
 
 // getAsOf answers with what the latest version of each reading was at a moment.
 func (s *server) getAsOf(ctx *fasthttp.RequestCtx) {
-	q, err := s.parseBox(ctx, asOfParams)
+	q, err := s.parseBox(ctx)
 	if err == nil && !ctx.QueryArgs().Has("at") {
 		err = badParam("at", errors.New("is missing; name the moment, or ask /v1/latest"))
 	}

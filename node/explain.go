@@ -67,7 +67,7 @@ func ignoredBy(q *record.Query) []string {
 // explain takes the parameters of records, so that a question can be explained as it stands. How
 // records are written does not matter.
 func (s *server) explain(ctx *fasthttp.RequestCtx) {
-	q, err := s.parseBox(ctx, recordsParams)
+	q, err := s.parseBox(ctx)
 	if err == nil {
 		_, err = parsePayloadType(ctx)
 	}

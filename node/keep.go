@@ -83,10 +83,6 @@ type verifyEnd struct {
 // verify answers with lines: damage as it is found, progress every second, the end. It may run for
 // hours, so it is not bound by queryTimeout.
 func (s *server) verify(ctx *fasthttp.RequestCtx) {
-	if err := checkParams(ctx.QueryArgs(), verifyParams); err != nil {
-		writeError(ctx, toWire(err))
-		return
-	}
 	var opt store.CheckOptions
 	var err error
 	if text := string(ctx.QueryArgs().Peek("rate")); text != "" {
@@ -176,12 +172,7 @@ func (s *server) verifyTo(
 	return context.Cause(ctx)
 }
 
-// routeSnapshot serves one snapshot by its name.
-func (s *server) routeSnapshot(ctx *fasthttp.RequestCtx, method, name string) {
-	if method != "DELETE" {
-		wrongMethod(ctx, "a snapshot", "DELETE")
-		return
-	}
+func (s *server) deleteSnapshot(ctx *fasthttp.RequestCtx, name string) {
 	if err := s.node.RemoveSnapshot(name); err != nil {
 		writeError(ctx, toWire(err))
 		return
@@ -205,10 +196,6 @@ func newJSONSnapshot(info SnapshotInfo) jsonSnapshot {
 }
 
 func (s *server) createSnapshot(ctx *fasthttp.RequestCtx) {
-	if err := checkParams(ctx.QueryArgs(), snapshotParams); err != nil {
-		writeError(ctx, toWire(err))
-		return
-	}
 	rc, cancel := s.context()
 	defer cancel()
 	info, err := s.node.CreateSnapshot(rc, string(ctx.QueryArgs().Peek("name")))
@@ -220,10 +207,6 @@ func (s *server) createSnapshot(ctx *fasthttp.RequestCtx) {
 }
 
 func (s *server) listSnapshots(ctx *fasthttp.RequestCtx) {
-	if err := checkParams(ctx.QueryArgs(), nil); err != nil {
-		writeError(ctx, toWire(err))
-		return
-	}
 	all, err := s.node.Snapshots()
 	if err != nil {
 		writeError(ctx, toWire(err))

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
-	"net/http"
 	"strconv"
 
 	"github.com/pentad-db/pentad/node/internal/health"
@@ -78,17 +77,8 @@ func (n *Node) checkShips() error {
 		"puts, copies, erases, purges and retentions are for upstream; see sdk/docs/edge.md"}
 }
 
-// routeEdge answers what is asked of an edge node alone.
-func (s *server) routeEdge(ctx *fasthttp.RequestCtx, method, path string) bool {
-	if s.node.opt.Outbox == nil || path != "/v1/edge" {
-		return false
-	}
-	if method != http.MethodGet {
-		wrongMethod(ctx, path, "GET, HEAD")
-		return true
-	}
+func (s *server) edgeStatus(ctx *fasthttp.RequestCtx) {
 	writeJSON(ctx, s.node.opt.Outbox.Status())
-	return true
 }
 
 // putFrame puts the batch of a frame, or asks whether one of an edge follows.

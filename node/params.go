@@ -76,14 +76,10 @@ func parseFlag(args *fasthttp.Args, name string) (bool, error) {
 	return on, nil
 }
 
-// parseBox reads the parameters of a question, which are among known: a selector per dimension,
-// view or asof, last, order, limit, keys=1, and filter and filter_params as often as there are
-// filters.
-func (s *server) parseBox(ctx *fasthttp.RequestCtx, known []string) (*record.Query, error) {
+// parseBox reads the parameters of a question: a selector per dimension, view or asof, last, order,
+// limit, keys=1, and filter and filter_params as often as there are filters.
+func (s *server) parseBox(ctx *fasthttp.RequestCtx) (*record.Query, error) {
 	args := ctx.QueryArgs()
-	if err := checkParams(args, known); err != nil {
-		return nil, err
-	}
 	now := s.node.now()
 	if zone := string(args.Peek("tz")); zone != "" {
 		loc, err := calendar.Zone(zone)

@@ -92,7 +92,7 @@ func ndjson(ctx *fasthttp.RequestCtx) (bool, error) {
 // getRecords answers with records: as lines, the last of which is {"end": ...}, or as one document
 // {"records": [...], "end": ...}. What goes wrong on the way stands in the end.
 func (s *server) getRecords(ctx *fasthttp.RequestCtx) {
-	q, err := s.parseBox(ctx, recordsParams)
+	q, err := s.parseBox(ctx)
 	s.records(ctx, q, err)
 }
 
@@ -196,7 +196,7 @@ func (o *rowWriter) end(end jsonEnd) error {
 }
 
 func (s *server) count(ctx *fasthttp.RequestCtx) {
-	q, err := s.parseBox(ctx, countParams)
+	q, err := s.parseBox(ctx)
 	if err != nil {
 		writeError(ctx, toWire(err))
 		return
@@ -214,7 +214,7 @@ func (s *server) count(ctx *fasthttp.RequestCtx) {
 
 // runPlugin answers with the groups of an aggregate, each result by its fields.
 func (s *server) runPlugin(ctx *fasthttp.RequestCtx, name string) {
-	q, err := s.parseBox(ctx, runParams)
+	q, err := s.parseBox(ctx)
 	var v *pluginVersion
 	if err == nil {
 		v, err = s.node.plugins.useKind(s.running, name, plugin.KindAggregate)

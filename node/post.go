@@ -198,12 +198,8 @@ func withoutRow(err error) error {
 
 // postRecords stores what is right and lists what is not; with atomic=1 it stores all or nothing.
 func (s *server) postRecords(ctx *fasthttp.RequestCtx) {
-	var kind payloadType
 	var atomic bool
-	err := checkParams(ctx.QueryArgs(), postParams)
-	if err == nil {
-		kind, err = parsePayloadType(ctx)
-	}
+	kind, err := parsePayloadType(ctx)
 	if err == nil {
 		atomic, err = parseFlag(ctx.QueryArgs(), "atomic")
 	}

@@ -126,7 +126,7 @@ func FuzzBox(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		var ctx fasthttp.RequestCtx
 		ctx.QueryArgs().Parse(text)
-		q, err := s.parseBox(&ctx, runParams)
+		q, err := s.parseBox(&ctx)
 		if err != nil {
 			if err.Error() == "" {
 				t.Fatal("an error that says nothing")

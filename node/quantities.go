@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"strconv"
 
 	"github.com/pentad-db/pentad/node/internal/catalog"
@@ -52,21 +51,17 @@ func spansOf(set record.RangeSet) [][2]int64 {
 	return out
 }
 
-// routeQuantity serves the quantity of one moid.
-func (s *server) routeQuantity(ctx *fasthttp.RequestCtx, method, text string) {
-	if method != http.MethodPut && method != http.MethodDelete {
-		wrongMethod(ctx, "a quantity", "DELETE, PUT")
-		return
+// parseMOID reads the number of a quantity in a path.
+func parseMOID(text string) (int32, error) {
+	moid, err := strconv.ParseInt(text, 10, 32)
+	if err != nil {
+		return 0, badParam("moid", fmt.Errorf("%q is not a number of a quantity", clip(text)))
 	}
-	err := checkParams(ctx.QueryArgs(), nil)
-	moid, bad := strconv.ParseInt(text, 10, 32)
-	if err == nil && bad != nil {
-		err = badParam("moid", fmt.Errorf("%q is not a number of a quantity", clip(text)))
-	}
-	if err == nil && method == http.MethodDelete {
-		reply(ctx, map[string]int64{"removed": moid}, s.node.ForgetQuantity(int32(moid)))
-		return
-	}
+	return int32(moid), nil
+}
+
+func (s *server) putQuantity(ctx *fasthttp.RequestCtx, text string) {
+	moid, err := parseMOID(text)
 	var q plugin.Quantity
 	if err == nil {
 		d := json.NewDecoder(bytes.NewReader(ctx.PostBody()))
@@ -75,13 +70,20 @@ func (s *server) routeQuantity(ctx *fasthttp.RequestCtx, method, text string) {
 			err = badParam("body", fmt.Errorf("is no quantity in JSON: %w", bad))
 		}
 	}
-	if q.MOID = int32(moid); err == nil {
+	if q.MOID = moid; err == nil {
 		err = s.node.SetQuantity(q)
 	}
 	reply(ctx, q, err)
 }
 
+func (s *server) deleteQuantity(ctx *fasthttp.RequestCtx, text string) {
+	moid, err := parseMOID(text)
+	if err == nil {
+		err = s.node.ForgetQuantity(moid)
+	}
+	reply(ctx, map[string]int32{"removed": moid}, err)
+}
+
 func (s *server) listQuantities(ctx *fasthttp.RequestCtx) {
-	err := checkParams(ctx.QueryArgs(), nil)
-	reply(ctx, map[string]any{"quantities": s.node.Quantities()}, err)
+	writeJSON(ctx, map[string]any{"quantities": s.node.Quantities()})
 }

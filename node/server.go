@@ -50,12 +50,14 @@ type server struct {
 	conns   conns
 	feeds   feeds
 	bodies  *budget.Budget
+	routes  *router
 }
 
 func newServer(n *Node, l net.Listener, hosts hostNames) *server {
 	s := &server{node: n, hosts: hosts, conns: conns{open: map[net.Conn]func(){}},
 		feeds:  feeds{pages: map[string]int{}},
 		bodies: newBodies(memory.Total(n.opt.MemoryBytes))}
+	s.routes = newRouter(s.routeTable())
 	s.listener = accept.New(l, s.conns.spare)
 	s.running, s.cancel = context.WithCancel(context.Background())
 	s.http = &fasthttp.Server{
@@ -168,191 +170,19 @@ func (s *server) handle(ctx *fasthttp.RequestCtx) {
 	if s.refuseHost(ctx) || refuseDots(ctx) {
 		return
 	}
-	if fromPage(ctx) && changes(string(ctx.Method()), string(ctx.Path())) {
-		refusePage(ctx)
-		return
-	}
-	if err := s.checkScope(ctx.QueryArgs()); err != nil {
-		writeError(ctx, toWire(err))
-		return
-	}
 	s.route(ctx)
 }
 
-// route finds the handler of a request.
-func (s *server) route(ctx *fasthttp.RequestCtx) {
-	method, path := string(ctx.Method()), string(ctx.Path())
-	if method == http.MethodHead {
-		method = http.MethodGet // fasthttp leaves the body out
-	}
-	if coding := string(ctx.Request.Header.ContentEncoding()); coding != "" &&
-		coding != "identity" {
-		writeProblem(ctx, http.StatusUnsupportedMediaType, &wire.Error{Kind: wire.KindInvalid,
-			Part: "body", Message: fmt.Sprintf("Content-Encoding %q is not understood; send the "+
-				"body as it is", clip(coding))})
-		return
-	}
-	if s.routeCluster(ctx, method, path) || s.routeEdge(ctx, method, path) ||
-		s.routeOne(ctx, method, path) || s.routeHealth(ctx, method+" "+path) ||
-		s.routeVersions(ctx, method+" "+path) || s.routeSync(ctx, method+" "+path) {
-		return
-	}
-	switch method + " " + path {
-	case "POST /v1/put":
-		s.put(ctx)
-	case "POST /v1/query":
-		s.query(ctx)
-	case "GET /v1/records":
-		s.getRecords(ctx)
-	case "POST /v1/records":
-		s.postRecords(ctx)
-	case "GET /v1/count":
-		s.count(ctx)
-	case "POST /v1/count":
-		s.countFrame(ctx)
-	case "GET /v1/explain":
-		s.explain(ctx)
-	case "GET /v1/windows":
-		s.windows(ctx)
-	case "POST /v1/explain":
-		s.explainFrame(ctx)
-	case "POST /v1/erase":
-		s.hide(ctx, record.ViewLatest, s.node.Erase)
-	case "POST /v1/purge":
-		s.hide(ctx, record.ViewAll, s.node.Purge)
-	case "GET /v1/events":
-		s.events(ctx)
-	case "GET /v1/retention", "PUT /v1/retention", "DELETE /v1/retention", "POST /v1/retention":
-		s.routeRetention(ctx, method)
-	case "GET /v1/horizon":
-		s.horizon(ctx)
-	case "GET /v1/changes", "POST /v1/changes":
-		s.changes(ctx)
-	case "GET /v1/cursors":
-		s.listCursors(ctx)
-	case "GET /v1/plugins":
-		s.listPlugins(ctx)
-	case "POST /v1/plugins":
-		s.checkPlugin(ctx)
-	case "GET /v1/failures":
-		s.listFailures(ctx)
-	case "GET /v1/quantities":
-		s.listQuantities(ctx)
-	case "GET /v1/snapshots":
-		s.listSnapshots(ctx)
-	case "POST /v1/snapshots":
-		s.createSnapshot(ctx)
-	case "POST /v1/verify":
-		s.verify(ctx)
-	default:
-		noRoute(ctx, path)
-	}
+func (s *server) version(ctx *fasthttp.RequestCtx) {
+	writeJSON(ctx, map[string]string{"name": "pentad", "version": version()})
 }
 
-// routeOne answers what is asked of one thing by its name.
-func (s *server) routeOne(ctx *fasthttp.RequestCtx, method, path string) bool {
-	for prefix, handle := range map[string]func(*fasthttp.RequestCtx, string, string){
-		"/v1/plugins/": s.routePlugin, "/v1/quantities/": s.routeQuantity,
-		"/v1/snapshots/": s.routeSnapshot, "/v1/cursors/": s.routeCursor} {
-		if name, ok := strings.CutPrefix(path, prefix); ok {
-			handle(ctx, method, name)
-			return true
-		}
-	}
-	return false
-}
-
-// routeHealth answers what watches a node asks for.
-func (s *server) routeHealth(ctx *fasthttp.RequestCtx, route string) bool {
-	switch route {
-	case "GET /healthz":
-		s.alive(ctx)
-	case "GET /readyz":
-		s.ready(ctx)
-	case "GET /v1/health":
-		s.healthState(ctx)
-	case "GET /version":
-		writeJSON(ctx, map[string]string{"name": "pentad", "version": version()})
-	case "GET /metrics":
-		s.node.metrics.handler(s.node)(ctx)
-	default:
-		return false
-	}
-	return true
-}
-
-// routeSync answers what nodes, copies and comparisons of nodes ask for.
-func (s *server) routeSync(ctx *fasthttp.RequestCtx, route string) bool {
-	switch route {
-	case "POST /v1/states":
-		s.states(ctx)
-	case "GET /v1/digest":
-		s.digest(ctx)
-	case "POST /v1/digest":
-		s.digestFrame(ctx)
-	case "GET /v1/sync":
-		s.syncState(ctx)
-	case "POST /v1/sync":
-		s.putRange(ctx)
-	case "DELETE /v1/sync":
-		s.releaseCopy(ctx)
-	default:
-		return false
-	}
-	return true
-}
-
-// methods returns what a path that [server.route] knows takes, "" for another.
-func methods(path string) string {
-	switch path {
-	case "/v1/put", "/v1/query", "/v1/states", "/v1/verify", "/v1/erase", "/v1/purge":
-		return "POST"
-	case "/v1/retention":
-		return "DELETE, GET, HEAD, POST, PUT"
-	case "/v1/sync":
-		return "DELETE, GET, HEAD, POST"
-	case "/v1/records", "/v1/count", "/v1/explain", "/v1/snapshots", "/v1/plugins",
-		"/v1/changes", "/v1/diff", "/v1/versions", "/v1/digest":
-		return "GET, HEAD, POST"
-	case "/v1/latest", "/v1/asof":
-		return "GET, HEAD"
-	case "/v1/horizon", "/v1/failures", "/v1/quantities", "/v1/events", "/v1/cursors", "/v1/health",
-		"/healthz", "/readyz", "/version", "/metrics", "/v1/windows":
-		return "GET, HEAD"
-	}
-	return ""
-}
-
-func noRoute(ctx *fasthttp.RequestCtx, path string) {
-	if allowed := methods(path); allowed != "" {
-		wrongMethod(ctx, path, allowed)
-		return
-	}
-	writeError(ctx, &wire.Error{Kind: wire.KindNotFound, Message: fmt.Sprintf(
-		"no route %s %.100s; there are /v1/records, /v1/count, /v1/explain, /v1/plugins, "+
-			"/v1/latest, /v1/asof, /v1/diff, /v1/versions, /v1/windows, "+
-			"/v1/failures, /v1/quantities, "+
-			"/v1/horizon, /v1/changes, /v1/cursors, "+
-			"/v1/put, /v1/query, /v1/states, /v1/erase, /v1/purge, /v1/events, /v1/retention, "+
-			"/v1/snapshots, /v1/verify, /v1/digest, /v1/sync, /v1/health, /healthz, /readyz, "+
-			"/version and /metrics", ctx.Method(), path)})
-}
-
-// wrongMethod says which methods a path takes: as an answer to OPTIONS, else as an error.
-func wrongMethod(ctx *fasthttp.RequestCtx, path, allowed string) {
-	if ctx.IsOptions() {
-		ctx.SetStatusCode(http.StatusNoContent)
-	} else {
-		writeProblem(ctx, http.StatusMethodNotAllowed, &wire.Error{Kind: wire.KindNotFound,
-			Message: fmt.Sprintf("%.100s takes %s, not %.20s", path, allowed, ctx.Method())})
-	}
-	ctx.Response.Header.Set("Allow", allowed)
-}
+func (s *server) metrics(ctx *fasthttp.RequestCtx) { s.node.metrics.handler(s.node)(ctx) }
 
 func (s *server) horizon(ctx *fasthttp.RequestCtx) {
 	rc, cancel := s.scoped(ctx)
 	defer cancel()
-	q, err := s.parseBox(ctx, horizonParams)
+	q, err := s.parseBox(ctx)
 	h := int64(0)
 	if err == nil {
 		h, err = s.node.horizonOf(rc, &q.Box)

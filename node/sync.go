@@ -110,7 +110,7 @@ var digestParams = []string{"cid", "mid", "moid", "cap", "acq"}
 func (s *server) digest(ctx *fasthttp.RequestCtx) {
 	rc, cancel := s.scoped(ctx)
 	defer cancel()
-	q, err := s.parseBox(ctx, digestParams)
+	q, err := s.parseBox(ctx)
 	if err != nil {
 		writeError(ctx, toWire(err))
 		return
@@ -204,10 +204,7 @@ func (s *server) putRange(ctx *fasthttp.RequestCtx) {
 func (s *server) releaseCopy(ctx *fasthttp.RequestCtx) {
 	rc, cancel := s.context()
 	defer cancel()
-	err := checkParams(ctx.QueryArgs(), nil)
-	if err == nil {
-		err = checkNoBody(ctx)
-	}
+	err := checkNoBody(ctx)
 	if err == nil {
 		err = s.node.ReleaseCopy(rc)
 	}

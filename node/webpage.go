@@ -1,27 +1,9 @@
 package node
 
 import (
-	"net/http"
-	"strings"
-
 	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/valyala/fasthttp"
 )
-
-// changes reports whether a request may change something or keep the disk busy: all but those that
-// are known to ask.
-func changes(method, path string) bool {
-	switch method {
-	case http.MethodGet, http.MethodHead, http.MethodOptions:
-		return false
-	}
-	switch path {
-	case "/v1/query", "/v1/count", "/v1/explain", "/v1/changes", "/v1/diff", "/v1/versions",
-		"/v1/digest":
-		return false
-	}
-	return !strings.HasPrefix(path, "/v1/plugins/") || !strings.HasSuffix(path, "/run")
-}
 
 // fromPage reports whether a browser sent a request for a web page. It does so, without asking, to
 // any address that it can reach, loopback too, and says where the page is from.

@@ -42,7 +42,7 @@ func (s *server) windows(ctx *fasthttp.RequestCtx) {
 
 // parseWindows reads the question. The plugin, if there is one, is to be released by the caller.
 func (s *server) parseWindows(ctx *fasthttp.RequestCtx) (*pluginVersion, *record.Query, error) {
-	q, err := s.parseBox(ctx, windowsParams)
+	q, err := s.parseBox(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
