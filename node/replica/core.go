@@ -215,8 +215,8 @@ func (c *Core) Create(group uint32, replica uint64, voters []uint64, done func(e
 	old, live := g.id.replica, g.id.replica != 0 && !g.dropped
 	g.mu.Unlock()
 	if live || replica <= old || Node(replica) != c.opt.Node || group == 0 {
-		done(fmt.Errorf("create replica %x of %v: replica %x was here; ids must rise and "+
-			"name this node, and groups begin at 1", replica, called(group), old))
+		done(fmt.Errorf("create replica %x of %v after replica %x: %w", replica, called(group),
+			old, ErrWasHere))
 		return
 	}
 	id := identity{replica: replica, config: config{state: &pb.ConfState{Voters: voters}}}

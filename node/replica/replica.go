@@ -33,6 +33,9 @@ var (
 	ErrTooLarge     = errors.New("a command is too large for the log of a group")
 	ErrGroupUnknown = errors.New("the group does not run on this node")
 	ErrClosed       = errors.New("the replicas are closed")
+	// ErrWasHere: an id does not rise, or is that of another node.
+	ErrWasHere = errors.New("ids of the replicas of a group must rise and name this node, and " +
+		"groups begin at 1")
 	// ErrUnreachable: a node is not reached, and nothing was sent to it.
 	ErrUnreachable = errors.New("the node is not reached")
 	// ErrUnknown: leadership or patience ended while it was under way. It may have been, or may

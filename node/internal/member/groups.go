@@ -155,7 +155,7 @@ func (m *Member) holdGroups(ctx context.Context, v *cluster.View) {
 		}
 	}
 	m.forgetSeeds(v)
-	for group, id := range has {
+	for group, id := range m.run.Groups() { // without those that were replaced just now
 		number := cluster.ReplicaID(replica.Number(id))
 		if int(group) >= len(v.Groups) || number >= v.NextReplica || holds(v, group, number) {
 			continue // the view may be older than the replica
@@ -234,7 +234,11 @@ func (m *Member) hold(
 			return err
 		}
 	}
-	if err := m.run.Create(ctx, group, id, voters); err != nil {
+	err := m.run.Create(ctx, group, id, voters)
+	if errors.Is(err, replica.ErrWasHere) {
+		err = errors.Join(err, errReplicaLost) // only one with another id can take its place
+	}
+	if err != nil {
 		return err
 	}
 	return m.startReplica(ctx, group, id)

@@ -89,6 +89,39 @@ func TestAReplicaThatDidNotStartIsTriedAgain(t *testing.T) {
 	})
 }
 
+// A view may have a new replica in place of an old one that this node has not seen removed. The new
+// one stays; if it is gone all the same, the cluster is told to make another one.
+func TestAReplicaTakesThePlaceOfAnother(t *testing.T) {
+	m := openOne(t)
+	v := *m.View()
+	const group = 2
+	replicas := func(list ...cluster.Replica) *cluster.View {
+		out := v
+		out.NextReplica = v.NextReplica + 100
+		out.Groups = append(slices.Clone(v.Groups), cluster.Group{Replicas: list})
+		return &out
+	}
+	m.holdGroups(t.Context(), replicas(cluster.Replica{ID: firstReplica + group, Node: m.Self()}))
+	if m.run.Groups()[group] == 0 {
+		t.Fatal("there is no replica")
+	}
+	next := replicas(cluster.Replica{ID: v.NextReplica + 1, Node: m.Self(), Learner: true})
+	for range 2 {
+		m.holdGroups(t.Context(), next)
+		id := replicaID(next.Groups[group].Replicas[0])
+		if now := m.run.Groups()[group]; now != id || m.Stores()[group] == nil {
+			t.Fatalf("replica %x is here, want %x", now, id)
+		}
+	}
+	if err := m.drop(t.Context(), group, m.run.Groups()[group]); err != nil {
+		t.Fatal(err)
+	}
+	m.holdGroups(t.Context(), next)
+	if err := m.distrust(group); !errors.Is(err, errReplicaLost) {
+		t.Errorf("what is wrong with a replica that was removed: %v", err)
+	}
+}
+
 // A replica goes while somebody still reads from it: whoever follows the view does not wait for
 // that, and the files go when nobody does.
 func TestAReplicaThatIsReadGoes(t *testing.T) {
