@@ -17,7 +17,7 @@ BENCH       := cd bench && # a module of its own: what it compares with is not p
 
 .PHONY: help build demo test test-long race lint check bench bench-quick bench-spread bench-full bench-thesis \
 	bench-thesis-full bench-daily bench-underload bench-growth bench-resident bench-cold bench-bars \
-	bench-plugins bench-neighbours bench-overload bench-small bench-cluster bench-peers bench-micro bench-compare profile fuzz fuzz-long sim crash guests guests-verify guests-verify-c clean
+	bench-plugins bench-record bench-results bench-neighbours bench-overload bench-small bench-cluster bench-peers bench-micro bench-compare profile fuzz fuzz-long sim crash guests guests-verify guests-verify-c clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -123,6 +123,13 @@ bench-cold: ## the ten queries of stores just opened, with an empty page cache; 
 
 bench-feed: build ## change feeds: records a second, latency to a follower, memory of followers that wait
 	$(BENCH) $(GO) run . feed $(BENCH_FLAGS)
+
+bench-record: build ## run everything that bench/RESULTS.md shows, hours: ONLY=feed,cold, REAL=folder, AGAIN=1
+	$(BENCH) $(GO) run . record $(if $(ONLY),--only $(ONLY)) $(if $(REAL),--real $(abspath $(REAL))) \
+		$(if $(AGAIN),--again) $(BENCH_FLAGS)
+
+bench-results: ## write bench/RESULTS.md and the table of the README from bench/results
+	$(BENCH) $(GO) run . report results
 
 bench-bars: ## hold bench/out/run.json, which make bench leaves, against what is promised
 	$(BENCH) $(GO) run . bars $(BENCH_FLAGS)

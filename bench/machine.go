@@ -8,8 +8,13 @@ import (
 	"strings"
 )
 
-// machine is one line about where the figures were taken, with the load at the moment.
+// machine is one line about where and of what figures are taken, with the load at the moment.
 func machine() string {
+	return fmt.Sprintf("%s, commit %s, load %s", hardware(), commit(), loadAverage())
+}
+
+// hardware is the machine and the Go version.
+func hardware() string {
 	model := "unknown processor"
 	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
 		for line := range strings.Lines(string(text)) {
@@ -19,18 +24,24 @@ func machine() string {
 			}
 		}
 	}
-	return fmt.Sprintf("%s, %d cores, %.0f GiB, %s %s/%s, commit %s, load %s", model,
-		runtime.GOMAXPROCS(0), memoryGiB(), runtime.Version(), runtime.GOOS, runtime.GOARCH,
-		commit(), loadAverage())
+	return fmt.Sprintf("%s, %d cores, %.0f GiB, %s %s/%s", model, runtime.GOMAXPROCS(0),
+		memoryGiB(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// commit is what the working tree is at, and whether it has changed since.
+// commit is what the working tree is at, and whether anything but results has changed since.
 func commit() string {
-	text, err := exec.Command("git", "describe", "--always", "--dirty").Output()
+	text, err := exec.Command("git", "describe", "--always").Output()
 	if err != nil {
 		return "unknown"
 	}
-	return strings.TrimSpace(string(text))
+	name := strings.TrimSpace(string(text))
+	changed, err := exec.Command("git", "status", "--porcelain", "--untracked-files=no", "--",
+		":/", ":(top,exclude)bench/results/*.json", ":(top,exclude)bench/RESULTS.md",
+		":(top,exclude)README.md").Output()
+	if err != nil || len(changed) > 0 {
+		name += "-dirty"
+	}
+	return name
 }
 
 func memoryGiB() float64 {

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/pentad-db/pentad/bench/figure"
 	"github.com/pentad-db/pentad/bench/report"
+	"github.com/pentad-db/pentad/bench/results"
 )
 
 func main() {
@@ -38,7 +40,7 @@ func root(out io.Writer) *cobra.Command {
 		growthCommand(out), residentCommand(out), openedCommand(os.Stdin, out),
 		coldCommand(out), barsCommand(out), pluginsCommand(out), neighboursCommand(out),
 		overloadCommand(out), smallCommand(out), soakCommand(out),
-		feedCommand(out), clusterCommand(out))
+		feedCommand(out), clusterCommand(out), recordCommand(out))
 	return c
 }
 
@@ -92,25 +94,70 @@ func spreadCommand(out io.Writer) *cobra.Command {
 }
 
 func reportCommand(out io.Writer) *cobra.Command {
-	return &cobra.Command{
-		Use:   "report RESULT",
-		Short: "Write the page and the plots of a run again, and its table in Markdown",
-		Long: `Read NAME.result.json, which a run leaves, write NAME.html and the plots beside it, and print the
-headline table in Markdown.`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, files []string) error {
-			r, err := report.Load(files[0])
+	document, readme := "RESULTS.md", "../README.md"
+	c := &cobra.Command{
+		Use:   "report [RESULT | FOLDER]",
+		Short: "Write the page of a run again, or RESULTS.md from a folder of results",
+		Long: `Of a file NAME.result.json, which a run leaves, write NAME.html and the plots in its folder, and print
+its tables in Markdown. Of a folder of results, which "bench record" leaves, by default "results",
+write RESULTS.md and the table in the README.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			path := "results"
+			if len(args) > 0 {
+				path = args[0]
+			}
+			info, err := os.Stat(path)
 			if err != nil {
 				return err
 			}
-			base := strings.TrimSuffix(files[0], resultSuffix)
-			if err := r.SaveHTML(base + ".html"); err != nil {
-				return err
+			if info.IsDir() {
+				return writeResults(path, document, readme)
 			}
-			if _, err := r.SavePlots(base + ".plots"); err != nil {
-				return err
-			}
-			return r.Markdown(out)
+			return writePage(out, path)
 		},
 	}
+	c.Flags().StringVar(&document, "document", document, "file to write from a folder")
+	c.Flags().StringVar(&readme, "readme", readme, "file whose table is written from a folder")
+	return c
+}
+
+// writePage writes page, plots and tables of a run.
+func writePage(out io.Writer, path string) error {
+	r, err := report.Load(path)
+	if err != nil {
+		return err
+	}
+	base := strings.TrimSuffix(path, resultSuffix)
+	if err := r.SaveHTML(base + ".html"); err != nil {
+		return err
+	}
+	if _, err := r.SavePlots(base + ".plots"); err != nil {
+		return err
+	}
+	return r.Markdown(out)
+}
+
+// writeResults writes the document and the table of the README from a folder of results.
+func writeResults(folder, document, readme string) error {
+	var text bytes.Buffer
+	if err := results.Render(&text, results.List(), folder); err != nil {
+		return err
+	}
+	if err := os.WriteFile(document, text.Bytes(), 0o644); err != nil {
+		return err
+	}
+	run, err := report.Load(results.Measurement{Name: results.Headline}.Path(folder))
+	if err != nil {
+		return err
+	}
+	old, err := os.ReadFile(readme)
+	if err != nil {
+		return err
+	}
+	written, err := results.Readme(old, run)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(readme, written, 0o644)
 }

@@ -105,7 +105,8 @@ func (a *against) begin() error {
 		a.realDir); err != nil {
 		return err
 	}
-	a.result = report.Run{Machine: machine(), When: began, Command: a.command()}
+	a.result = report.Run{Machine: hardware(), Commit: commit(), Load: loadAverage(), When: began,
+		Command: a.command()}
 	if cgoMissing != "" {
 		a.say("left out: %s", cgoMissing)
 	}
@@ -113,7 +114,7 @@ func (a *against) begin() error {
 		a.say("going on with the run of %s", a.result.When.Format(time.DateTime))
 		return err
 	}
-	a.say("%s", a.result.Machine)
+	a.say("%s", machine())
 	return a.journal.Record("begin", a.result)
 }
 

@@ -18,7 +18,7 @@ type costPoint struct {
 
 // cost returns how times grow with the rows that come back: a small plot per peer, in which the
 // first system and the peer stand out from all others.
-func (s sheet) cost() []figure {
+func (s sheet) cost() []drawing {
 	if len(s.Systems) == 0 || len(s.Queries) == 0 {
 		return nil
 	}
@@ -27,10 +27,10 @@ func (s sheet) cost() []figure {
 		points[i] = s.costPoints(i)
 	}
 	panels, columns := s.costPanels()
-	f := figure{name: "cost", title: "What an answer costs, against its size", width: figureWidth,
+	f := drawing{name: "cost", title: "What an answer costs, against its size", width: figureWidth,
 		height: costTop + costHigh*float64((panels+columns-1)/columns) + 26}
 	f.draw = func(p *painter) { s.drawCost(p, f, points) }
-	return []figure{f}
+	return []drawing{f}
 }
 
 // costPanels returns how many panels there are, and how many beside one another.
@@ -55,7 +55,7 @@ func (s sheet) costPoints(system int) []costPoint {
 	return out
 }
 
-func (s sheet) drawCost(p *painter, f figure, points [][]costPoint) {
+func (s sheet) drawCost(p *painter, f drawing, points [][]costPoint) {
 	s.title(p, f.title, s.heading()+". Rows against median time, both logarithmic; the same axes "+
 		"in all panels. Each point is a query: filled where rows are handed over, hollow where "+
 		"they are counted. Lines lead from "+s.first()+" to the other; grey: all others.")

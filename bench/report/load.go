@@ -14,13 +14,13 @@ const (
 )
 
 // ingest returns how fast the systems took the load, grouped by what an acknowledgement is worth.
-func (s sheet) ingest() []figure {
+func (s sheet) ingest() []drawing {
 	groups, most := s.classes()
 	if most == 0 {
 		return nil
 	}
 	const top = 70.0
-	f := figure{name: "ingest", title: "Ingest, million records per second", width: figureWidth}
+	f := drawing{name: "ingest", title: "Ingest, million records per second", width: figureWidth}
 	f.height = top + 12
 	for _, systems := range groups {
 		f.height += 26 + float64(len(systems))*loadRow
@@ -45,7 +45,7 @@ func (s sheet) ingest() []figure {
 			y += 4
 		}
 	}
-	return []figure{f}
+	return []drawing{f}
 }
 
 // classes groups the systems by durability, synced first, the fastest first in each; most is the
@@ -123,7 +123,7 @@ func (s sheet) loadName(p *painter, i int, y, high float64) {
 }
 
 // weights returns what a record takes on disk.
-func (s sheet) weights() []figure {
+func (s sheet) weights() []drawing {
 	sizes := make([]float64, len(s.Systems))
 	most := 0.0
 	for i, x := range s.Systems {
@@ -133,7 +133,7 @@ func (s sheet) weights() []figure {
 		return nil
 	}
 	const top = 54.0
-	f := figure{name: "size", title: "Bytes on disk per record", width: figureWidth,
+	f := drawing{name: "size", title: "Bytes on disk per record", width: figureWidth,
 		height: top + weightRow*float64(len(s.Systems)) + 14}
 	f.draw = func(p *painter) {
 		s.title(p, f.title, s.heading()+". Indexes, copies and logs included. In brackets: how "+
@@ -155,5 +155,5 @@ func (s sheet) weights() []figure {
 			}
 		}
 	}
-	return []figure{f}
+	return []drawing{f}
 }

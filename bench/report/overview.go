@@ -29,7 +29,7 @@ type overviewLine struct {
 
 // overview returns the table that a reader sees first: how many times as long as the first system
 // each other takes, as colours.
-func (s sheet) overview() []figure {
+func (s sheet) overview() []drawing {
 	if len(s.Systems) == 0 {
 		return nil
 	}
@@ -38,7 +38,7 @@ func (s sheet) overview() []figure {
 	if len(rows) == 0 {
 		return nil
 	}
-	f := figure{name: "overview", title: "How many times as long as " + s.first(),
+	f := drawing{name: "overview", title: "How many times as long as " + s.first(),
 		width: figureWidth}
 	f.height = s.overviewTop() + float64(len(rows))*overviewRow + 8 + 14
 	if len(s.Systems) == 1 {
@@ -47,7 +47,7 @@ func (s sheet) overview() []figure {
 		f.height += 46
 	}
 	f.draw = func(p *painter) { s.drawOverview(p, f, rows, len(load)) }
-	return []figure{f}
+	return []drawing{f}
 }
 
 // overviewTop is where the rows begin: below the names of the systems, which rise.
@@ -140,7 +140,7 @@ func (q *Query) ratio(system int) Ratio {
 	return Ratio{}
 }
 
-func (s sheet) drawOverview(p *painter, f figure, rows []overviewLine, load int) {
+func (s sheet) drawOverview(p *painter, f drawing, rows []overviewLine, load int) {
 	text := s.heading() + "."
 	if len(s.Systems) > 1 {
 		text += " Of queries the median of the ratios of pairs of runs; the first column has " +

@@ -89,7 +89,7 @@ func (r *Run) view() view {
 }
 
 // inline draws figures as elements of the page; they escape what they write.
-func inline(figures []figure, fonts *font.Cache) []template.HTML {
+func inline(figures []drawing, fonts *font.Cache) []template.HTML {
 	var out []template.HTML
 	for _, f := range figures {
 		out = append(out, template.HTML(f.svg(fonts)))

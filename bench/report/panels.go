@@ -31,12 +31,12 @@ type panel struct {
 // panelFigures deals panels into figures that fit a page and draws each.
 func (s sheet) panelFigures(
 	name, title, about string, panels []panel, draw func(p *painter, x panel),
-) []figure {
+) []drawing {
 	n := (len(panels) + figurePanels - 1) / figurePanels
-	var out []figure
+	var out []drawing
 	for i := range n {
 		some := panels[i*figurePanels : min(len(panels), (i+1)*figurePanels)]
-		f := figure{name: name, title: title, width: figureWidth}
+		f := drawing{name: name, title: title, width: figureWidth}
 		if n > 1 {
 			f.name = fmt.Sprintf("%s-%d", name, i+1)
 			f.title = fmt.Sprintf("%s (%d of %d)", title, i+1, n)
@@ -130,7 +130,7 @@ func (s sheet) row(p *painter, x panel, place, system int) float64 {
 }
 
 // ratios returns a panel per query with a bar per system, which begins at the first system's time.
-func (s sheet) ratios() []figure {
+func (s sheet) ratios() []drawing {
 	if len(s.Systems) < 2 || len(s.Queries) == 0 {
 		return nil
 	}
@@ -207,7 +207,7 @@ func (s sheet) nothing(p *painter, x panel, t Time, y float64) {
 }
 
 // latencies returns a panel per query, and one of puts, with the spread of each system.
-func (s sheet) latencies() []figure {
+func (s sheet) latencies() []drawing {
 	panels := s.queryPanels()
 	puts := panel{name: "put", about: "of a batch"}
 	measured := false

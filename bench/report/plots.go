@@ -22,8 +22,8 @@ const (
 	dotsPerInch = 144
 )
 
-// figure is a plot that can be drawn on any canvas.
-type figure struct {
+// drawing is a plot that can be drawn on any canvas.
+type drawing struct {
 	name          string // of the file, without extension
 	title         string
 	width, height float64 // points
@@ -69,10 +69,10 @@ func (r *Run) SavePlots(dir string) ([]string, error) {
 }
 
 // load returns the plots of how the systems took the load.
-func (s sheet) load() []figure { return append(s.ingest(), s.weights()...) }
+func (s sheet) load() []drawing { return append(s.ingest(), s.weights()...) }
 
 // asked returns the plots of how they answered.
-func (s sheet) asked() []figure {
+func (s sheet) asked() []drawing {
 	return append(s.ratios(), append(s.latencies(), s.cost()...)...)
 }
 
@@ -87,7 +87,7 @@ func fileName(title string) string {
 	return strings.Join(words, "-")
 }
 
-func (f figure) png(fonts *font.Cache) []byte {
+func (f drawing) png(fonts *font.Cache) []byte {
 	c := vgimg.PngCanvas{Canvas: vgimg.NewWith(
 		vgimg.UseWH(vg.Length(f.width), vg.Length(f.height)), vgimg.UseDPI(dotsPerInch))}
 	f.draw(&painter{canvas: c, fonts: fonts, height: f.height})
@@ -102,7 +102,7 @@ func (f figure) png(fonts *font.Cache) []byte {
 //
 // The letters come from the reader's machine: Arial and Helvetica are as wide as the font that the
 // figure was laid out with, and every other font is made so by textLength.
-func (f figure) svg(fonts *font.Cache) string {
+func (f drawing) svg(fonts *font.Cache) string {
 	c := vgsvg.New(vg.Length(f.width), vg.Length(f.height))
 	p := &painter{canvas: c, fonts: fonts, height: f.height}
 	f.draw(p)

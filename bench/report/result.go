@@ -8,17 +8,24 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/pentad-db/pentad/bench/figure"
 )
 
 // Run is what one run measured.
 type Run struct {
-	Machine string        `json:"machine"`  // processor, cores, versions, load at the start
-	LoadEnd string        `json:"load_end"` // load average at the end
+	Machine string        `json:"machine"`          // processor, cores, versions
+	Commit  string        `json:"commit,omitempty"` // of what was measured
+	Load    string        `json:"load,omitempty"`   // load average at the start
+	LoadEnd string        `json:"load_end"`         // and at the end
 	When    time.Time     `json:"when"`
 	Took    time.Duration `json:"took_ns"`
 	Command string        `json:"command"`
+	Source  string        `json:"source,omitempty"` // of figures that no command wrote
 	Results []Result      `json:"results"`
+	Figures figure.List   `json:"figures,omitempty"` // of commands that compare no systems
 }
 
 // Result is a phase of a workload in several systems. The first system is the one that the others
@@ -110,6 +117,17 @@ func SummariseRatios(ratios []float64) Ratio {
 	sorted := slices.Sorted(slices.Values(ratios))
 	return Ratio{sorted[len(sorted)/2], sorted[0], sorted[len(sorted)-1]}
 }
+
+// label is the name, and the year of a version that is not the latest: its version ends with it.
+func (s *System) label() string {
+	if _, year, ok := strings.Cut(s.Version, versionYear); ok {
+		return s.Name + " (" + year + ")"
+	}
+	return s.Name
+}
+
+// versionYear is between a version and its year, where the system says that.
+const versionYear = ", of "
 
 // Title names the workload and phase.
 func (r *Result) Title() string {

@@ -17,7 +17,7 @@ func (r *Run) Save(path string) error {
 	return os.WriteFile(path, append(text, '\n'), 0o644)
 }
 
-// Load reads a run that was saved.
+// Load reads a run that was saved, or written by hand: it may lack times.
 func Load(path string) (*Run, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -27,7 +27,7 @@ func Load(path string) (*Run, error) {
 	if err := json.Unmarshal(text, r); err != nil {
 		return nil, fmt.Errorf("load run %s: %w", path, err)
 	}
-	return r, nil
+	return r.clean(), nil
 }
 
 // clean returns a copy that is safe to show: zero in place of what is not a number, which JSON

@@ -28,23 +28,31 @@ type grid struct {
 func (r *Result) grid(label func(q *Query) string) grid {
 	g := grid{head: []string{"", "rows"}}
 	ingest, size := []string{"ingest, M records/s", ""}, []string{"bytes/record", ""}
-	written := false
+	ready := []string{"until ready for queries", ""}
+	written, settled := false, 0.0
 	for _, s := range r.Systems {
-		g.head = append(g.head, s.Name)
+		g.head = append(g.head, s.label())
 		cell := number(s.Ingest)
 		if s.DurabilityClass == classWritten {
 			cell, written = cell+" *", true
 		}
-		ingest, size = append(ingest, cell), append(size, weight(s.BytesPerRecord))
+		ready, size = append(ready, number(s.Settled)), append(size, weight(s.BytesPerRecord))
+		ingest, settled = append(ingest, cell), settled+s.Settled
 	}
-	g.rows = [][]string{ingest, size}
+	g.rows = [][]string{ingest, ready, size}
+	if settled == 0 { // not known of any
+		g.rows = [][]string{ingest, size}
+	}
 	if written {
 		g.notes = append(g.notes, "* "+about(classWritten))
 	}
 	var reasons []string
 	for i := range r.Queries {
 		q := &r.Queries[i]
-		row := []string{label(q), count(q.Rows)}
+		row := []string{label(q), "-"}
+		if q.Rows > 0 {
+			row[1] = count(q.Rows)
+		}
 		for s, t := range q.Times {
 			cell := Duration(t.MedianUs)
 			switch {
@@ -56,6 +64,8 @@ func (r *Result) grid(label func(q *Query) string) grid {
 					reasons = append(reasons, reason)
 				}
 				cell = fmt.Sprintf("- [%d]", at+1)
+			case s > 0 && t.Ratio.Median > 0 && t.MedianUs == 0:
+				cell = Times(t.Ratio.Median)
 			case s > 0 && t.Ratio.Median > 0:
 				cell += " (" + Times(t.Ratio.Median) + ")"
 			}
@@ -84,7 +94,7 @@ func (r *Run) Table(w io.Writer) error {
 		g := x.grid(func(q *Query) string { return cut(q.Name+" "+q.About, labelColumns) })
 		g.text(&out)
 		for _, note := range g.notes {
-			fmt.Fprintln(&out, strings.Join(wrap(note, tableColumns), "\n    "))
+			fmt.Fprintln(&out, strings.Join(Wrap(note, tableColumns), "\n    "))
 		}
 	}
 	_, err := w.Write(out.Bytes())
@@ -147,65 +157,6 @@ func (g grid) blocks(widths []int) [][]int {
 	return out
 }
 
-// Markdown writes the same tables for a README.
-func (r *Run) Markdown(w io.Writer) error {
-	var out bytes.Buffer
-	fmt.Fprintf(&out, "%s, %s. Command:\n\n    %s\n", escape(r.Machine),
-		r.When.UTC().Format("2006-01-02"), strings.Join(strings.Fields(r.Command), " "))
-	out.WriteString("\nMedians; in brackets how many times as long as the first system, the " +
-		"median of the ratios of pairs.\n")
-	for _, x := range r.clean().Results {
-		fmt.Fprintf(&out, "\n**%s**\n\n", escape(x.heading()))
-		g := x.grid(func(q *Query) string {
-			if q.About == "" {
-				return q.Name
-			}
-			return q.Name + ": " + q.About
-		})
-		g.markdown(&out)
-	}
-	_, err := w.Write(out.Bytes())
-	return err
-}
-
-func (g grid) markdown(out *bytes.Buffer) {
-	line := func(cells []string) {
-		out.WriteString("|")
-		for _, cell := range cells {
-			out.WriteString(" " + cell)
-			if cell != "" {
-				out.WriteString(" ")
-			}
-			out.WriteString("|")
-		}
-		out.WriteString("\n")
-	}
-	escaped := func(cells []string) []string {
-		var out []string
-		for _, cell := range cells {
-			out = append(out, escape(cell))
-		}
-		return out
-	}
-	line(escaped(g.head))
-	out.WriteString("|---|" + strings.Repeat("---:|", len(g.head)-1) + "\n")
-	for _, row := range g.rows {
-		line(escaped(row))
-	}
-	for i, note := range g.notes {
-		if i == 0 {
-			out.WriteString("\n")
-		}
-		out.WriteString("- " + escape(note) + "\n")
-	}
-}
-
-// escape keeps Markdown from reading text as its own.
-func escape(text string) string {
-	return strings.NewReplacer("\n", " ", "\r", " ", `\`, `\\`, "|", `\|`, "<", "&lt;", "*", `\*`,
-		"_", `\_`, "`", "\\`", "[", `\[`, "]", `\]`).Replace(text)
-}
-
 // count writes a number of things with thousands apart.
 func count(n float64) string {
 	digits := strconv.FormatFloat(n, 'f', 0, 64)
@@ -248,8 +199,8 @@ func cut(text string, columns int) string {
 	return strings.TrimRight(string(runes[:columns-1]), " ,;:") + "…"
 }
 
-// wrap breaks text into lines of so many characters, between words.
-func wrap(text string, columns int) []string {
+// Wrap breaks text into lines of that many characters at most, between words.
+func Wrap(text string, columns int) []string {
 	var lines []string
 	line := ""
 	for word := range strings.FieldsSeq(text) {

@@ -19,7 +19,7 @@ func smallRun() *Run {
 		Results: []Result{
 			{Workload: "meters", Phase: "loaded", Records: 4_020_000, Series: 12,
 				Systems: []System{
-					{Name: "pentad", Ingest: 1.5, BytesPerRecord: 9.4,
+					{Name: "pentad", Ingest: 1.5, Settled: 1.1, BytesPerRecord: 9.4,
 						DurabilityClass: classSynced},
 					{Name: "b|c", Ingest: 0.034, BytesPerRecord: 523,
 						DurabilityClass: classWritten}},
@@ -38,11 +38,12 @@ func TestTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `meters, loaded: 4,020,000 records of 12 series
-                       rows  pentad           b|c
-ingest, M records/s            1.50       0.034 *
-bytes/record                    9.4           523
-Q1 a device              19    7 us  7 ms (1000x)
-Q2                   12,345    1 us         - [1]
+                           rows  pentad           b|c
+ingest, M records/s                1.50       0.034 *
+until ready for queries            1.10             -
+bytes/record                        9.4           523
+Q1 a device                  19    7 us  7 ms (1000x)
+Q2                       12,345    1 us         - [1]
 * acknowledged when the kernel has it: survives the end of the process, not a power failure
 [1] b|c: no <versions>
 left out: d: not here
@@ -81,17 +82,18 @@ func TestMarkdown(t *testing.T) {
 	if err := smallRun().Markdown(&out); err != nil {
 		t.Fatal(err)
 	}
-	want := `a machine\_1, 2026-11-21. Command:
+	want := "- command: `bench run`" + `
+- date: 2026-11-21, took 1m0s
+- machine: a machine\_1
 
-    bench run
-
-Medians; in brackets how many times as long as the first system, the median of the ratios of pairs.
-
+` + "Medians. In brackets, or alone where the time is unknown: how many times " +
+		"as long as the first\nsystem, the median over pairs of runs.\n" + `
 **meters, loaded: 4,020,000 records of 12 series**
 
 | | rows | pentad | b\|c |
 |---|---:|---:|---:|
 | ingest, M records/s | | 1.50 | 0.034 \* |
+| until ready for queries | | 1.10 | - |
 | bytes/record | | 9.4 | 523 |
 | Q1: a device | 19 | 7 us | 7 ms (1000x) |
 | Q2 | 12,345 | 1 us | - \[1\] |

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -100,8 +101,12 @@ func open(
 	return d, nil
 }
 
-// Version returns the version of the server.
-func (d *db) Version() string { return d.version }
+// Version returns the version of the server and its year, which the first number is since 2018:
+// Debian's is years old.
+func (d *db) Version() string {
+	year, _, _ := strings.Cut(d.version, ".")
+	return d.version + ", of 20" + year
+}
 
 func (d *db) Put(ctx context.Context, b *record.Batch) error {
 	d.block = appendBlock(d.block[:0], b, d.shape)

@@ -6,6 +6,7 @@
 package tsbs
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -42,7 +43,8 @@ func (c Config) end() int64 { return c.start() + int64(c.Ticks)*stepNs }
 
 // Workload returns the load and its queries.
 func (c Config) Workload() *workload.Workload {
-	return &workload.Workload{Name: "tsbs", PayloadBytes: system.NumberBytes,
+	return &workload.Workload{Name: fmt.Sprintf("tsbs, %d hosts", c.Hosts),
+		PayloadBytes: system.NumberBytes,
 		About: "TSBS-like devops: hosts with ten cpu metrics, a walk of whole percents, every " +
 			"10 s; a record is one metric; payload: float64",
 		Phases: []workload.Phase{{Stream: c.stream, Queries: c.queries}}}
