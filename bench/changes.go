@@ -42,6 +42,7 @@ type following struct {
 	rate      int
 	latency   time.Duration
 	idle      int
+	rest      time.Duration
 	filesOnly bool
 
 	work    string
@@ -67,6 +68,8 @@ its acknowledgement to its arrival. Last, let followers wait and see what the no
 	f.IntVar(&r.rate, "rate", 100_000, "records a second while latency is measured")
 	f.DurationVar(&r.latency, "latency", 20*time.Second, "how long it is measured")
 	f.IntVar(&r.idle, "idle", 1000, "followers that wait")
+	f.DurationVar(&r.rest, "rest", restFor,
+		"how long the node is left alone before they come: it then holds what it keeps ready")
 	f.StringVar(&r.pentad, "pentad", "../bin/pentad", "the program to start as a node")
 	f.BoolVar(&r.filesOnly, "files-only", false, filesOnlyAbout)
 	f.StringVar(&r.dir, "out", "out", "folder of feed.json, and of the data while it runs")
@@ -260,6 +263,9 @@ func (r *following) follow(ctx context.Context) error {
 // wait lets followers of a device each wait and sees what the node has grown by.
 func (r *following) wait(ctx context.Context) error {
 	return r.served(ctx, func(n *served, _ *client.Client) error {
+		if err := pause(ctx, r.rest); err != nil {
+			return err
+		}
 		before, err := process.Memory(n.cmd.Process.Pid)
 		if err != nil {
 			return err

@@ -7,7 +7,8 @@ import (
 
 func TestFeed(t *testing.T) {
 	out, figures := command(t, "feed", "--rows", "100000", "--recent", "30000", "--latency",
-		"300ms", "--idle", "20", "--rate", "20000", "--files-only", "--pentad", buildPentad(t))
+		"300ms", "--idle", "20", "--rest", "0s", "--rate", "20000", "--files-only", "--pentad",
+		buildPentad(t))
 	if !strings.Contains(out, "posix_fadvise") {
 		t.Errorf("nothing is said of the page cache:\n%s", out)
 	}

@@ -148,6 +148,9 @@ func (s *server) changes(ctx *fasthttp.RequestCtx) {
 	out := &feedConn{conn: ctx.Conn(), chunked: ctx.Request.Header.IsHTTP11()}
 	ctx.HijackSetNoResponse(true)
 	ctx.Hijack(func(net.Conn) {
+		if own, ok := out.conn.(*conn); ok {
+			own.keep() // a feed closes it
+		}
 		if !s.feeds.start(site, func() { s.feed(out, r) }) {
 			s.hangUp(out)
 		}

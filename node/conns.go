@@ -34,6 +34,7 @@ type conn struct {
 	net.Conn
 	spoken  atomic.Bool
 	waiting atomic.Int64 // ns on the clock when the read under way began; 0: none is
+	kept    atomic.Bool  // the next Close does nothing
 
 	// Used by the goroutine that answers alone.
 	body *body // of the request, until it is answered; nil for none
@@ -131,6 +132,18 @@ func (c *conn) sendFor(b []byte, most time.Duration) (int, error) {
 		err = c.Conn.SetWriteDeadline(c.until)
 	}
 	return n, err
+}
+
+// keep lets the connection outlive its next Close, by fasthttp, which has handed it over: of those
+// that fasthttp does not close it never uses the read buffer of 64 KiB again.
+func (c *conn) keep() { c.kept.Store(true) }
+
+// Close implements net.Conn.
+func (c *conn) Close() error {
+	if c.kept.Swap(false) {
+		return nil
+	}
+	return c.Conn.Close()
 }
 
 // endBody gives the memory of the request back.

@@ -75,7 +75,6 @@ func newServer(n *Node, l net.Listener, hosts hostNames) *server {
 		WriteTimeout:                 queryTimeout,
 		IdleTimeout:                  idleTimeout,
 		CloseOnShutdown:              true,
-		KeepHijackedConns:            true, // by feeds, which close them
 		NoDefaultServerHeader:        true,
 		NoDefaultDate:                true,
 		ErrorHandler:                 refuse,

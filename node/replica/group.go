@@ -55,6 +55,8 @@ type group struct {
 	leads       bool
 	ledTerm     uint64 // in which it was the leader when it last looked; 0 for none
 	applied     uint64
+	appliedTerm uint64   // of the last entry that was applied since the start; 0 for none
+	early       []func() // proposals that wait for the tenure
 	ticks       int
 	heardAt     int    // ticks when a leader was heard last
 	orphanOf    uint64 // the leader whose process had ended when it was looked for last
@@ -252,6 +254,7 @@ func (g *group) process(ticks int) {
 		if ticks > 0 {
 			g.sendReply()
 		}
+		g.settle()
 		return g.ready()
 	})
 	if err != nil {
@@ -259,6 +262,7 @@ func (g *group) process(ticks int) {
 		for _, f := range inbox[done:] { // they answer that it has stopped
 			f()
 		}
+		g.settle()
 	}
 	clear(inbox)
 	g.spare = inbox[:0]

@@ -34,6 +34,14 @@ func parseMark(src []byte) (m mark, rest []byte, ok bool) {
 // machine answered when that is applied here, or an error: ErrNotLeader, ErrOverloaded,
 // ErrGroupUnknown, ErrStopped or ErrClosed when it was not proposed, ErrUnknown when nobody knows.
 func (c *Core) Propose(group uint32, data [][]byte, done func(result any, err error)) {
+	c.ProposeIn(group, data, nil, done)
+}
+
+// ProposeIn is Propose of data that is stamped as it is appended, unless stamp is nil. It waits
+// until the leader has a tenure.
+func (c *Core) ProposeIn(
+	group uint32, data [][]byte, stamp Stamp, done func(result any, err error),
+) {
 	g, err := c.lookup(group)
 	bytes := 0
 	for _, piece := range data {
@@ -58,12 +66,21 @@ func (c *Core) Propose(group uint32, data [][]byte, done func(result any, err er
 		buf = append(buf, piece...)
 	}
 	c.pending.Add(size)
-	g.post(func() {
+	var enter func()
+	enter = func() {
+		if stamp != nil && g.unsettled() {
+			g.early = append(g.early, enter)
+			return
+		}
 		g.propose(m.number, size, done, func() error {
 			defer spare(buf) // the library makes a copy
+			if t, ok := g.tenure(); ok && stamp != nil {
+				stamp(t, buf[markBytes:])
+			}
 			return g.node.Propose(buf)
 		})
-	})
+	}
+	g.post(enter)
 }
 
 // full reports whether the disk of the log is.
@@ -202,6 +219,7 @@ type appliedEntries struct {
 	answers []answered
 	changes []*pb.Entry
 	last    uint64
+	term    uint64 // of the last
 	err     error
 }
 
@@ -250,7 +268,7 @@ func (g *group) run(entries []*pb.Entry) (out appliedEntries) {
 		} else {
 			m, entry.Data, _ = parseMark(e.GetData())
 		}
-		out.last = entry.Index
+		out.last, out.term = entry.Index, entry.Term
 		if entry.Index > have {
 			given, marks = append(given, entry), append(marks, m)
 		}
@@ -294,7 +312,7 @@ func (g *group) took(out appliedEntries) {
 	if g.err != nil {
 		return
 	}
-	g.applied = max(g.applied, out.last)
+	g.applied, g.appliedTerm = max(g.applied, out.last), max(g.appliedTerm, out.term)
 	for _, e := range out.changes {
 		for len(g.changes) > 0 && g.changes[0] <= e.GetIndex() {
 			g.changes = g.changes[1:]

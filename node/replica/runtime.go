@@ -237,7 +237,27 @@ func (r *Runtime) Drop(ctx context.Context, group uint32) error {
 // machine here answered to it. See Core.Propose for its errors; when ctx ends first it is
 // ErrUnknown.
 func (r *Runtime) Propose(ctx context.Context, group uint32, data ...[]byte) (any, error) {
-	return await(ctx, r, func(done func(any, error)) { r.core.Propose(group, data, done) })
+	return r.ProposeIn(ctx, group, nil, data...)
+}
+
+// ProposeIn is Propose of data that is stamped in the tenure of the leader. See Core.ProposeIn.
+func (r *Runtime) ProposeIn(
+	ctx context.Context, group uint32, stamp Stamp, data ...[]byte,
+) (any, error) {
+	return await(ctx, r, func(done func(any, error)) {
+		r.core.ProposeIn(group, data, stamp, done)
+	})
+}
+
+// Lead calls do for those of some groups that are led here, and returns after the last, or when ctx
+// ends before. See Core.Lead.
+func (r *Runtime) Lead(
+	ctx context.Context, groups []uint32, do func(group uint32, t Tenure),
+) error {
+	_, err := await(ctx, r, plain(func(done func(error)) {
+		r.core.Lead(groups, do, func() { done(nil) })
+	}))
+	return err
 }
 
 // ReadIndex returns when everything that was acknowledged before the call is applied here, on any

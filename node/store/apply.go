@@ -186,9 +186,9 @@ func (s *Store) applyRun(from []Command, run []command, out []Outcome) error {
 	}
 	s.noteFile(file, buf.entries)
 	s.insert(group)
-	s.clock.drive(at.NextNs)
+	s.clock.drive(at)
 	s.followers.committed(group)
-	s.followers.passed(at.NextNs)
+	s.followers.passed(s.clock.settled())
 	rows := 0
 	for _, r := range group {
 		rows += r.rows
@@ -338,8 +338,8 @@ func (s *Store) come(at position) {
 	s.applied = at
 	s.applyMu.Unlock()
 	s.noteDurable(at.Index)
-	s.clock.drive(at.NextNs)
-	s.followers.passed(at.NextNs)
+	s.clock.drive(at)
+	s.followers.passed(s.clock.settled())
 }
 
 // eventOf returns the edit of a command at an acq.

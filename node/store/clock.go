@@ -16,13 +16,21 @@ type acqClock struct {
 	now func() int64
 
 	mu       sync.Mutex
-	next     int64 // no acq below this will be given from now on
-	logged   int64 // the log proves that acqs below this were given or promised
-	opened   int64 // what was found on disk proves that they were below this
-	inflight int64 // first acq of the group being committed, 0 when there is none
-	finished bool  // the log says that the store was closed cleanly, at next
-	copied   bool  // the store is a copy: next is its horizon, and stands still between ranges
-	driven   bool  // the store is a replica: next is its horizon, and moves with its log only
+	next     int64  // no acq below this will be given from now on
+	logged   int64  // the log proves that acqs below this were given or promised
+	opened   int64  // what was found on disk proves that they were below this
+	inflight int64  // first acq of the group being committed, 0 when there is none
+	finished bool   // the log says that the store was closed cleanly, at next
+	copied   bool   // the store is a copy: next is its horizon, and stands still between ranges
+	driven   bool   // the store is a replica: next moves with its log only
+	index    uint64 // of the last command of the log of a replica that was applied
+	// promisedNs is what leaders of the group have promised of its horizon beside the log, and
+	// holds here; promise does once its command was applied. While the replica is a copy there is
+	// none, as its acqs are not those of the group; voidNs is its horizon from before.
+	promisedNs int64
+	promise    position
+	isVoid     bool
+	voidNs     int64
 }
 
 // reserve takes n consecutive acquisition times and returns the first. The horizon stays below it
@@ -87,7 +95,7 @@ func (c *acqClock) horizon() (h int64, stale bool) {
 		return min(c.inflight, limit), false // a group in flight proves nothing yet
 	}
 	if c.finished || c.copied || c.driven {
-		return c.next, false
+		return max(c.next, c.promisedNs), false
 	}
 	h = max(c.next, c.now())
 	if h > limit { // also when next is: a group was cancelled
@@ -105,7 +113,7 @@ func (c *acqClock) settled() int64 {
 	if c.inflight != 0 {
 		return min(c.inflight, c.next)
 	}
-	return c.next
+	return max(c.next, c.promisedNs)
 }
 
 // finish returns the floor that a clean close may log: a horizon asked for beside it stays there.
@@ -147,11 +155,53 @@ func (c *acqClock) endCopy(ns int64) {
 	c.copied, c.next = false, max(c.next, ns)
 }
 
-// drive makes the horizon stand at an acq, up to which the log of a replica was applied.
-func (c *acqClock) drive(ns int64) {
+// drive notes up to which command and acq the log of a replica was applied.
+func (c *acqClock) drive(at position) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.driven, c.next, c.logged = true, ns, ns
+	c.driven, c.next, c.logged, c.index = true, at.NextNs, at.NextNs, at.Index
+	if c.promise.NextNs > 0 && c.promise.Index <= c.index {
+		c.promisedNs, c.promise = max(c.promisedNs, c.promise.NextNs), position{}
+	}
+}
+
+// void lets no promise of a leader count any more, as the replica has become a copy.
+func (c *acqClock) void(horizonNs int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.isVoid, c.voidNs = true, horizonNs
+	c.promisedNs, c.promise = 0, position{}
+}
+
+// release lets promises count again.
+func (c *acqClock) release() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.isVoid, c.voidNs = false, 0
+}
+
+// vow takes the promise of a leader that every command after the one at an index gives acqs from ns
+// on, and reports whether that holds here already.
+func (c *acqClock) vow(index uint64, ns int64) (holds bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.isVoid || !c.driven:
+	case index <= c.index:
+		c.promisedNs = max(c.promisedNs, ns)
+		return true
+	case ns > c.promise.NextNs:
+		c.promise = position{Index: index, NextNs: ns}
+	}
+	return false
+}
+
+// given returns the acq below which the log of a replica gives none any more, whatever leaders
+// promise beside it, and gave none while it was no copy.
+func (c *acqClock) given() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return max(c.next, c.voidNs)
 }
 
 // isCopy reports whether the store is a copy.

@@ -220,7 +220,7 @@ func (s *Store) writeRange(r *Range, at position) error {
 	}
 	s.noteFile(file, buf.entries)
 	s.insert(group)
-	s.clock.drive(at.NextNs)
+	s.clock.drive(at)
 	s.followers.committed(group)
 	if len(r.Events)+len(r.Policies) > 0 {
 		s.followers.changed()
@@ -280,7 +280,8 @@ func (s *Store) becomeCopyInLog(r *Range, box boxMeta) error {
 	s.applyMu.Lock()
 	s.applied = at
 	s.applyMu.Unlock()
-	s.clock.drive(0)
+	s.clock.void(was.NextNs)
+	s.clock.drive(at)
 	return nil
 }
 
@@ -303,6 +304,7 @@ func (s *Store) applyRelease(from Command, out *Outcome) error {
 	if err != nil {
 		return s.failApply(err)
 	}
+	s.clock.release()
 	s.come(at)
 	out.AcqNs = at.NextNs - 1
 	return nil

@@ -333,7 +333,10 @@ func (s *Store) startClock(ctx context.Context, r *replay, fileNs int64) error {
 	if s.replicated {
 		s.applied = position{Index: r.applied, NextNs: floor}
 		s.durable.Store(r.applied) // opening has synced the log
-		s.clock.drive(floor)
+		if c := s.manifest.copied; c != nil {
+			s.clock.void(c.VoidNs)
+		}
+		s.clock.drive(s.applied)
 		return nil
 	}
 	if s.manifest.copied != nil {

@@ -89,6 +89,18 @@ func (s *Store) own() error {
 // wanted.
 func (s *Store) Applied() uint64 { return s.position().Index }
 
+// Promise lets the horizon be at an acq once the command at an index was applied: the leader of the
+// group vouches that each command after that one gives acqs from there on.
+func (s *Store) Promise(index uint64, horizonNs int64) {
+	if s.clock.vow(index, horizonNs) {
+		s.followers.passed(s.clock.settled())
+	}
+}
+
+// Given returns the horizon of a replica as its log alone has it. Of a copy it is at least the one
+// that the replica had before.
+func (s *Store) Given() int64 { return s.clock.given() }
+
 // Durable returns the index of a command through which the store survives a loss of power.
 func (s *Store) Durable() uint64 { return s.durable.Load() }
 

@@ -107,6 +107,14 @@ func AppendClock(dst []byte, clockNs int64) []byte {
 	return binary.LittleEndian.AppendUint64(dst, uint64(clockNs))
 }
 
+// Clock returns the clock reading with which a proposal begins.
+func Clock(proposal []byte) int64 { return int64(binary.LittleEndian.Uint64(proposal)) }
+
+// SetClock changes the clock reading with which a proposal begins.
+func SetClock(proposal []byte, clockNs int64) {
+	binary.LittleEndian.PutUint64(proposal, uint64(clockNs))
+}
+
 // parseEntry returns the command of an entry, aliasing it.
 //
 // Errors: ErrNoProposal.
@@ -163,6 +171,12 @@ func (m *Machine) apply(results []any) error {
 
 // Applied returns the index after which entries are wanted.
 func (m *Machine) Applied() uint64 { return own(m.store.Load(), m.store.Load().Applied()) }
+
+// Promise is [store.Store.Promise] for an index of the group's log.
+func (m *Machine) Promise(index uint64, horizonNs int64) {
+	s := m.store.Load()
+	s.Promise(index+s.IndexBase(), horizonNs)
+}
 
 // Durable returns the index through which the state survives a loss of power.
 func (m *Machine) Durable() uint64 { return own(m.store.Load(), m.store.Load().Durable()) }

@@ -15,12 +15,12 @@ import (
 
 // A feed over several groups hands on a record when the horizons of all have passed it, and those
 // of groups that nothing is written to move once a second. So who reads such a feed says which acq
-// the others must pass, and their leaders close them at once: by commands of their logs, as always,
-// so that the horizon holds for each later leader. While no feed waits nothing is sent.
+// the others must pass, and their leaders promise it at once, or close them by commands of their
+// logs where they cannot, see promise. While no feed waits nothing is sent.
 
 const (
-	// hurryPause is the least time from one round of closing to the next, and hurryCost what is
-	// added for each group that is closed: a command takes the three nodes together some 50 us of a
+	// hurryPause is the least time from one round to the next, and hurryCost what is added for each
+	// group that is closed by a command: one takes the three nodes together some 50 us of a
 	// processor, so that nodes spend a quarter of one each at most, and with 8 groups a twentieth.
 	hurryPause = 5 * time.Millisecond
 	hurryCost  = 200 * time.Microsecond
@@ -132,6 +132,8 @@ func (m *Member) hurry() {
 // hurryRound does what is wanted, and returns how many groups it has begun to close.
 func (m *Member) hurryRound() (closed int) {
 	away := map[cluster.NodeID]map[uint32]int64{}
+	here := map[uint32]hurried{}
+	now, ok := m.clock.Stamp()
 	for group, w := range m.hurries.take() {
 		if s := m.Store(group); s != nil {
 			if horizon, err := s.Horizon(m.open); err == nil && horizon > w.acqNs {
@@ -140,10 +142,11 @@ func (m *Member) hurryRound() (closed int) {
 		}
 		leader := m.Leader(group)
 		switch {
+		case leader == m.self.ID && (!ok || w.acqNs-now > int64(hurryAhead)):
+		case leader == m.self.ID && w.acqNs >= now:
+			m.hurries.add(group, w)
 		case leader == m.self.ID:
-			if m.closeAbove(group, w) {
-				closed++
-			}
+			here[group] = w
 		case w.here: // what another node told goes round in no circles
 			if away[leader] == nil {
 				away[leader] = map[uint32]int64{}
@@ -156,19 +159,18 @@ func (m *Member) hurryRound() (closed int) {
 			m.run.Tell(leader, note) // lost ones are made good by closeGroups
 		}
 	}
-	return closed
+	if len(here) == 0 {
+		return 0
+	}
+	rest := m.promise(here, now)
+	for _, group := range rest {
+		m.closeNow(group)
+	}
+	return len(rest)
 }
 
-// closeAbove begins to close a group that this node leads, once its clock is above an acq.
-func (m *Member) closeAbove(group uint32, w hurried) bool {
-	now, err := m.stamp(group)
-	switch {
-	case err != nil || w.acqNs-now > int64(hurryAhead):
-		return false
-	case w.acqNs >= now:
-		m.hurries.add(group, w)
-		return false
-	}
+// closeNow begins to close a group that this node leads, by a command.
+func (m *Member) closeNow(group uint32) {
 	m.hurries.begin(group)
 	m.wg.Go(func() {
 		defer m.hurries.end(group)
@@ -176,13 +178,13 @@ func (m *Member) closeAbove(group uint32, w hurried) bool {
 		defer cancel()
 		_, _ = m.Here(ctx, group, store.AppendClose(nil)) // closeGroups says the same
 	})
-	return true
 }
 
 const (
 	// What notes begin with; those of clocks begin with 1 and 2.
-	hurryKind = 3
-	passKind  = 4
+	hurryKind   = 3
+	passKind    = 4
+	promiseKind = 5
 
 	passBytes        = 24 // kind u8, zero 7 bytes, feed u64, acq i64
 	hurryHeaderBytes = 8  // kind u8, zero 7 bytes
@@ -247,6 +249,10 @@ func (m *Member) hearNote(node uint64, note []byte) (answer []byte) {
 		if m.opt.Passed != nil {
 			m.opt.Passed(feed, acq)
 		}
+		return nil
+	}
+	if promises, err := parsePromises(note); err == nil {
+		m.hearPromises(promises)
 		return nil
 	}
 	wanted, err := parseHurry(note)

@@ -85,6 +85,7 @@ type Member struct {
 	elections elections
 	reached   reach
 	hurries   hurries
+	tenures   tenures
 	adoption  *adoption // under way, nil else; of Open and then of follow
 
 	mu       sync.Mutex // guards what follows

@@ -29,7 +29,10 @@ type groups interface {
 	Start(group uint32, m replica.Machine) error
 	Drop(ctx context.Context, group uint32) error
 	Status(group uint32) (replica.Status, error)
-	Propose(ctx context.Context, group uint32, data ...[]byte) (any, error)
+	ProposeIn(
+		ctx context.Context, group uint32, stamp replica.Stamp, data ...[]byte,
+	) (any, error)
+	Lead(ctx context.Context, groups []uint32, do func(group uint32, t replica.Tenure)) error
 	ReadIndex(ctx context.Context, group uint32) (uint64, error)
 	Change(ctx context.Context, group uint32, change replica.Change) error
 	TransferLeader(group uint32, to uint64)

@@ -255,6 +255,7 @@ func (m *Member) Leader(group uint32) cluster.NodeID {
 // cannot read is refused: in the log it would stop every replica.
 func (m *Member) Here(ctx context.Context, group uint32, data []byte) (Answer, error) {
 	proposal := [][]byte{data}
+	var stamp replica.Stamp
 	if group == cluster.MetaGroup {
 		if _, err := cluster.ParseCommand(data); err != nil {
 			return Answer{}, &wire.Error{Kind: wire.KindInvalid, Part: "body", Message: err.Error()}
@@ -264,9 +265,14 @@ func (m *Member) Here(ctx context.Context, group uint32, data []byte) (Answer, e
 		if err != nil {
 			return Answer{}, err
 		}
+		of := m.machine(group)
+		if of == nil {
+			return Answer{}, fmt.Errorf("group %d: %w", group, replica.ErrGroupUnknown)
+		}
+		stamp = m.stampsOf(group, of)
 		proposal = [][]byte{machine.AppendClock(nil, now), data}
 	}
-	result, err := m.run.Propose(ctx, group, proposal...)
+	result, err := m.run.Propose(ctx, group, stamp, proposal...)
 	if err != nil {
 		return Answer{}, err
 	}

@@ -21,8 +21,20 @@ func (s shifted) Drop(ctx context.Context, group uint32) error { return s.run.Dr
 
 func (s shifted) Status(group uint32) (replica.Status, error) { return s.run.Status(group + 1) }
 
-func (s shifted) Propose(ctx context.Context, group uint32, data ...[]byte) (any, error) {
-	return s.run.Propose(ctx, group+1, data...)
+func (s shifted) Propose(
+	ctx context.Context, group uint32, stamp replica.Stamp, data ...[]byte,
+) (any, error) {
+	return s.run.ProposeIn(ctx, group+1, stamp, data...)
+}
+
+func (s shifted) Lead(
+	ctx context.Context, groups []uint32, do func(group uint32, t replica.Tenure),
+) error {
+	up := make([]uint32, len(groups))
+	for i, group := range groups {
+		up[i] = group + 1
+	}
+	return s.run.Lead(ctx, up, func(group uint32, t replica.Tenure) { do(group-1, t) })
 }
 
 func (s shifted) Ask(

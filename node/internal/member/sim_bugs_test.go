@@ -26,11 +26,12 @@ const (
 	bugHorizon    bug = "horizon of one replica, rows of another"
 	bugLeap       bug = "a clock that leaps is followed at once"
 	bugOldCopy    bug = "a directory that was put back is believed"
+	bugForget     bug = "a leader does not look at what leaders before it have promised"
 )
 
 func plantedBugs() []bug {
 	return []bug{bugNoSync, bugDurable, bugSkip, bugLocalClock, bugNoErase, bugLocalRead, bugTwice,
-		bugEarlyAck, bugHorizon, bugLeap, bugOldCopy}
+		bugEarlyAck, bugHorizon, bugLeap, bugOldCopy, bugForget}
 }
 
 // spoiled is the place of the node that planted bugs of one replica concern.

@@ -177,8 +177,23 @@ func (r *simGroups) Drop(ctx context.Context, group uint32) error {
 
 func (r *simGroups) Status(group uint32) (replica.Status, error) { return r.core.Status(group) }
 
-func (r *simGroups) Propose(ctx context.Context, group uint32, data ...[]byte) (any, error) {
-	return awaitSim(ctx, r, func(done func(any, error)) { r.core.Propose(group, data, done) })
+func (r *simGroups) ProposeIn(
+	ctx context.Context, group uint32, stamp replica.Stamp, data ...[]byte,
+) (any, error) {
+	if r.p.s.bug == bugForget {
+		stamp = nil
+	}
+	return awaitSim(ctx, r, func(done func(any, error)) {
+		r.core.ProposeIn(group, data, stamp, done)
+	})
+}
+
+func (r *simGroups) Lead(
+	ctx context.Context, groups []uint32, do func(group uint32, t replica.Tenure),
+) error {
+	return r.simply(ctx, func(done func(error)) {
+		r.core.Lead(groups, do, func() { done(nil) })
+	})
 }
 
 func (r *simGroups) ReadIndex(ctx context.Context, group uint32) (uint64, error) {

@@ -1,0 +1,189 @@
+package member
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/machine"
+	"github.com/pentad-db/pentad/node/replica"
+)
+
+// A leader lets horizons pass what feeds wait for without a command of the log: it promises that
+// every command after one that is applied gives acqs from some acq on. Each leader begins its
+// tenure further above what the log says than any leader before it may have promised, so a promise
+// holds whichever node leads next, whatever its clock says, and although no node has written it
+// down. A leader that was replaced and does not know it can promise no more either, as the log that
+// it has ends before the tenure of the next one.
+
+// promiseAhead is how far a promise may be above the horizon of the log. Groups that feeds wait for
+// are closed by their logs that often; and a new leader may have to begin that far ahead of its
+// clock, which has come there by itself where an election took longer.
+const promiseAhead = 300 * time.Millisecond
+
+// tenures are the least acqs that groups give which this node leads. Its zero value is ready.
+type tenures struct {
+	mu  sync.Mutex
+	all map[uint32]tenure // by group, guarded by mu
+}
+
+type tenure struct {
+	term    uint64
+	floorNs int64 // of the acqs of the term
+}
+
+// floor returns the least acq that a leader may give in a term.
+func (t *tenures) floor(group uint32, term uint64, of *machine.Machine) int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.all[group]
+	if now.term != term {
+		if t.all == nil {
+			t.all = map[uint32]tenure{}
+		}
+		now = tenure{term, of.Store().Given() + int64(promiseAhead)}
+		t.all[group] = now
+	}
+	return now.floorNs
+}
+
+// raise lets the leader of a group give no acqs below one in its present term.
+func (t *tenures) raise(group uint32, acqNs int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.all[group]
+	now.floorNs = max(now.floorNs, acqNs)
+	t.all[group] = now
+}
+
+// stampsOf returns what stamps the commands of a group as this node appends them.
+func (m *Member) stampsOf(group uint32, of *machine.Machine) replica.Stamp {
+	return func(t replica.Tenure, proposal []byte) {
+		machine.SetClock(proposal,
+			max(machine.Clock(proposal), m.tenures.floor(group, t.Term, of)))
+	}
+}
+
+// promised is what a leader promises of a group: commands after the one at an index give acqs from
+// one on.
+type promised struct {
+	index uint64
+	acqNs int64
+}
+
+// promise lets the horizons of groups that this node leads pass what is wanted of them, here and on
+// the other nodes that have them, and returns the groups for which it takes a command: those that
+// have something under way, or whose log was last closed too long ago.
+func (m *Member) promise(wanted map[uint32]hurried, nowNs int64) (rest []uint32) {
+	machines := map[uint32]*machine.Machine{}
+	for group := range wanted {
+		if of := m.machine(group); of != nil {
+			machines[group] = of
+		}
+	}
+	var mu sync.Mutex
+	made := map[uint32]promised{} // guarded by mu
+	ctx, cancel := context.WithTimeout(m.open, restEvery)
+	defer cancel()
+	_ = m.run.Lead(ctx, slices.Sorted(maps.Keys(machines)), func(group uint32, t replica.Tenure) {
+		of := machines[group]
+		acq := min(nowNs, of.Store().Given()+int64(promiseAhead))
+		_ = m.tenures.floor(group, t.Term, of)
+		if !t.Rests || acq <= wanted[group].acqNs {
+			return
+		}
+		m.tenures.raise(group, acq) // before anything is seen of it
+		mu.Lock()
+		defer mu.Unlock()
+		made[group] = promised{t.Applied, acq}
+	}) // without an answer, a command does it
+	mu.Lock()
+	defer mu.Unlock()
+	away := map[cluster.NodeID]map[uint32]promised{}
+	for group := range wanted {
+		p, ok := made[group]
+		if !ok {
+			rest = append(rest, group)
+			continue
+		}
+		machines[group].Promise(p.index, p.acqNs)
+		for _, node := range m.holders(group) {
+			if away[node] == nil {
+				away[node] = map[uint32]promised{}
+			}
+			away[node][group] = p
+		}
+	}
+	for node, groups := range away {
+		for _, note := range promiseNotes(groups) {
+			m.run.Tell(node, note) // lost ones are made good by closeGroups
+		}
+	}
+	return rest
+}
+
+// holders returns the other nodes that have a replica of a group.
+func (m *Member) holders(group uint32) (out []cluster.NodeID) {
+	st, _ := m.run.Status(group) // without one there are none
+	for _, x := range st.Members {
+		if x.Replica != st.Replica {
+			out = append(out, cluster.NodeID(replica.Node(x.Replica)))
+		}
+	}
+	return out
+}
+
+// hearPromises takes what leaders promise of the replicas here.
+func (m *Member) hearPromises(promises map[uint32]promised) {
+	for group, p := range promises {
+		if of := m.machine(group); of != nil {
+			of.Promise(p.index, p.acqNs)
+		}
+	}
+}
+
+const (
+	promiseHeaderBytes = 8  // kind u8, zero 7 bytes
+	promiseBytes       = 20 // group u32, index u64, acq i64
+	// mostPromised groups fit into a note of 1 KiB.
+	mostPromised = 50
+)
+
+var errNoPromise = errors.New("not a note of promises")
+
+// promiseNotes returns the notes that tell another node what is promised.
+func promiseNotes(promises map[uint32]promised) (notes [][]byte) {
+	for some := range slices.Chunk(slices.Sorted(maps.Keys(promises)), mostPromised) {
+		note := []byte{promiseKind, 0, 0, 0, 0, 0, 0, 0}
+		for _, group := range some {
+			note = binary.LittleEndian.AppendUint32(note, group)
+			note = binary.LittleEndian.AppendUint64(note, promises[group].index)
+			note = binary.LittleEndian.AppendUint64(note, uint64(promises[group].acqNs))
+		}
+		notes = append(notes, note)
+	}
+	return notes
+}
+
+// parsePromises parses one note.
+func parsePromises(src []byte) (promises map[uint32]promised, err error) {
+	if len(src) < promiseHeaderBytes || binary.LittleEndian.Uint64(src) != promiseKind ||
+		(len(src)-promiseHeaderBytes)%promiseBytes != 0 {
+		return nil, errNoPromise
+	}
+	promises = map[uint32]promised{}
+	for src = src[promiseHeaderBytes:]; len(src) > 0; src = src[promiseBytes:] {
+		group := binary.LittleEndian.Uint32(src)
+		if group == cluster.MetaGroup || group > cluster.MaxGroups {
+			return nil, errNoPromise
+		}
+		promises[group] = promised{index: binary.LittleEndian.Uint64(src[4:]),
+			acqNs: int64(binary.LittleEndian.Uint64(src[12:]))}
+	}
+	return promises, nil
+}

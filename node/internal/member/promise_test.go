@@ -1,0 +1,154 @@
+package member
+
+import (
+	"bytes"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// TestPromisesOutliveLeaders: what a leader has promised of a horizon, beyond what its log says,
+// holds when a node leads next whose clock is behind. A cluster that forgets promises is found out.
+func TestPromisesOutliveLeaders(t *testing.T) {
+	for _, planted := range []bug{"", bugForget} {
+		s := inSimulation(t, 3, planted, (*simulation).promiseAndGo)
+		switch {
+		case planted == "" && s.violation != "":
+			t.Error(s.violation)
+			s.tellLines(t)
+		case planted != "" && !strings.Contains(s.violation, "below the horizon"):
+			t.Errorf("where %s, what is found is %q", planted, s.violation)
+		}
+	}
+}
+
+func (s *simulation) promiseAndGo() {
+	const skew = 200 * time.Millisecond // each way; more is not a clock that leads
+	defer s.stop()
+	for _, n := range s.nodes {
+		n.start()
+	}
+	if !s.await(time.Minute, s.settled) {
+		s.violated("a new cluster is not whole: %s", s.missing())
+		return
+	}
+	command, err := store.AppendErase(nil, record.Box{record.CID: {record.At(1)}})
+	if err != nil {
+		s.violated("%v", err)
+		return
+	}
+	s.pass(restAfter + 2*time.Second)
+	for round := 0; round < 6 && !s.isViolated(); round++ {
+		leader := s.leaderOf(1)
+		if leader == nil {
+			s.pass(time.Second)
+			continue
+		}
+		for _, n := range s.nodes {
+			n.clock.Store(-int64(skew))
+		}
+		leader.node.clock.Store(int64(skew))
+		s.pass(2 * time.Second) // it closes its groups by that clock
+		m := leader.member.Load()
+		moved := s.horizonOf(1)
+		for range 4 {
+			m.CloseSoon(1, leader.node.now()-1)
+			s.pass(20 * time.Millisecond)
+		}
+		horizon := s.horizonOf(1)
+		if st := m.Store(1); horizon > moved && st != nil && horizon > st.Given() {
+			s.count("promised")
+		}
+		next := m.holders(1)[0]
+		for _, x := range m.View().Voters(1) {
+			if x.Node == next {
+				m.run.TransferLeader(1, replicaID(x))
+			}
+		}
+		if !s.await(10*time.Second, func() bool {
+			p := s.leaderOf(1)
+			return p != nil && p != leader
+		}) {
+			continue
+		}
+		answer, err := s.leaderOf(1).member.Load().Do(s.life, 1, command, true)
+		if err == nil && answer.AcqNs < horizon {
+			s.violated("round %d: acq %d below the horizon %d", round, answer.AcqNs, horizon)
+		}
+	}
+	if s.counts["promised"] == 0 {
+		s.violated("nothing was promised")
+	}
+}
+
+// leaderOf returns the process that leads a group, nil for none.
+func (s *simulation) leaderOf(group uint32) *simProcess {
+	for _, p := range s.running() {
+		st, err := p.member.Load().run.Status(group)
+		if err == nil && st.Leader != 0 && st.Leader == st.Replica {
+			return p
+		}
+	}
+	return nil
+}
+
+// horizonOf returns the greatest horizon of the replicas of a group.
+func (s *simulation) horizonOf(group uint32) (horizonNs int64) {
+	for _, p := range s.running() {
+		if st := p.member.Load().Store(group); st != nil {
+			if h, err := st.Horizon(s.life); err == nil {
+				horizonNs = max(horizonNs, h)
+			}
+		}
+	}
+	return horizonNs
+}
+
+func FuzzPromises(f *testing.F) {
+	f.Add(promiseNotes(map[uint32]promised{1: {5, 6}, 7: {1, -1}})[0])
+	f.Add([]byte{promiseKind, 0, 0, 0, 0, 0, 0, 0, 1})
+	f.Fuzz(func(t *testing.T, src []byte) {
+		promises, err := parsePromises(src)
+		if err != nil || len(src) > 1<<10 {
+			return
+		}
+		for group := range promises {
+			if group == cluster.MetaGroup || group > cluster.MaxGroups {
+				t.Errorf("group %d", group)
+			}
+		}
+		for _, note := range promiseNotes(promises) {
+			again, err := parsePromises(note)
+			if err != nil || !maps.Equal(again, promises) {
+				t.Errorf("%v is read as %v, %v", promises, again, err)
+			}
+			if len(src) == len(note) && len(promises) == 1 && !bytes.Equal(note, src) {
+				t.Errorf("%x is written as %x", src, note)
+			}
+		}
+	})
+}
+
+// TestPromisesOfManyGroups: no note is longer than one may be.
+func TestPromisesOfManyGroups(t *testing.T) {
+	all := map[uint32]promised{}
+	for group := range uint32(cluster.MaxGroups) {
+		all[group+1] = promised{uint64(group), int64(group)}
+	}
+	got := map[uint32]promised{}
+	for _, note := range promiseNotes(all) {
+		some, err := parsePromises(note)
+		if err != nil || len(note) > 1<<10 {
+			t.Fatalf("%d bytes, %v", len(note), err)
+		}
+		maps.Copy(got, some)
+	}
+	if !maps.Equal(got, all) {
+		t.Errorf("%d of %d groups", len(got), len(all))
+	}
+}
