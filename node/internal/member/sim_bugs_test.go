@@ -29,9 +29,11 @@ const (
 	bugForget     bug = "a leader does not look at what leaders before it have promised"
 )
 
+// plantedBugs are those that simulated clusters find: for bugForget a leader has to go within 300 ms
+// of a promise, which TestPromisesOutliveLeaders sees to.
 func plantedBugs() []bug {
 	return []bug{bugNoSync, bugDurable, bugSkip, bugLocalClock, bugNoErase, bugLocalRead, bugTwice,
-		bugEarlyAck, bugHorizon, bugLeap, bugOldCopy, bugForget}
+		bugEarlyAck, bugHorizon, bugLeap, bugOldCopy}
 }
 
 // spoiled is the place of the node that planted bugs of one replica concern.
