@@ -26,7 +26,7 @@ type Config struct {
 	Weight     int      // of this node's part of the data, beside that of others; default 100
 	HTTPListen string   // host:port of the node's HTTP, of which others are told
 	// FoundWait is how long the first node of a new cluster waits for signs of one that is there
-	// already; default 2.5 s, in which nodes that look for it have found it.
+	// already; default 6 s, in which nodes that look for it have found it.
 	FoundWait time.Duration
 	// Features are the levels that the node runs; default: Released.
 	Features Features

@@ -47,5 +47,6 @@ func (m *Member) fewerProblem() []health.Problem {
 	}
 	return []health.Problem{{Code: "few_copies", Message: fmt.Sprintf("%d of %d groups have fewer "+
 		"copies than %d, the least has %d", f.Fewer, len(v.Groups), f.Target, f.Fewest),
-		Advice: "start the nodes that are down, or join more: pentad cluster status names them"}}
+		Advice: "start the nodes that are down, or join more; remove one that has lost its " +
+			"directory: pentad cluster remove NODE. pentad cluster status names them"}}
 }

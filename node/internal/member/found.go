@@ -14,8 +14,8 @@ import (
 
 // foundWait is how long the first node of a new cluster waits for signs that the cluster is there
 // already: a node that lost its directory was started as the first again. Leaders look for such a
-// node at its address every 2 s.
-const foundWait = 2500 * time.Millisecond
+// node at its address every 2 s, and gossip asks seeds that do not answer every 5 s.
+const foundWait = 6 * time.Second
 
 // ErrSecondCluster means that a node makes a cluster whose token another one has.
 var ErrSecondCluster = errors.New("a cluster with this token is there already; if this node lost " +

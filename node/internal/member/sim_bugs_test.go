@@ -29,8 +29,8 @@ const (
 	bugForget     bug = "a leader does not look at what leaders before it have promised"
 )
 
-// plantedBugs are those that simulated clusters find: for bugForget a leader has to go within 300 ms
-// of a promise, which TestPromisesOutliveLeaders sees to.
+// plantedBugs are those that simulated clusters find. For bugForget a leader has to go within
+// 300 ms of a promise, which TestPromisesOutliveLeaders brings about.
 func plantedBugs() []bug {
 	return []bug{bugNoSync, bugDurable, bugSkip, bugLocalClock, bugNoErase, bugLocalRead, bugTwice,
 		bugEarlyAck, bugHorizon, bugLeap, bugOldCopy}
