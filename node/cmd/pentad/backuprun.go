@@ -15,6 +15,7 @@ import (
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/client"
+	"github.com/pentad-db/pentad/sdk/wire"
 )
 
 const (
@@ -46,7 +47,10 @@ func (r *backupRun) run(ctx context.Context, wait time.Duration) error {
 	err := r.once(ctx)
 	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	for err == nil && len(r.failed) > 0 && r.mended(waiting) {
+	// While a replica is replaced, a snapshot may find it closed.
+	var remote *wire.Error
+	for (err == nil || errors.As(err, &remote) && remote.Kind.Temporary()) &&
+		len(r.failed) > 0 && r.mended(waiting) {
 		err = r.once(ctx)
 	}
 	if ctx.Err() != nil {
