@@ -36,7 +36,6 @@ func (m *Member) found(ctx context.Context) error {
 	if err := m.alone(ctx); err != nil {
 		return err
 	}
-	m.founded = true
 	id := replica.NewID(uint64(m.self.ID), firstReplica)
 	if m.adoption != nil {
 		if err := m.adoptMeta(id); err != nil {
@@ -105,11 +104,20 @@ func lacks(v, of *cluster.View) bool {
 	return false
 }
 
-// meet looks for a peer of another cluster with the same token. A node ends that made its cluster
-// since it was started, or was told to make one and has the younger one: it was started as the
-// first again while the others were down. For the others it is a problem until then.
+// younger reports whether a state is likely to be the one that was made by mistake: it has fewer
+// nodes, or as many and fewer changes behind it.
+func younger(own, other *cluster.View) bool {
+	if a, b := len(own.Nodes), len(other.Nodes); a != b {
+		return a < b
+	}
+	return own.Epoch < other.Epoch
+}
+
+// meet looks for a peer of another cluster with the same token. A node that was told to make a
+// cluster and has the younger one ends: it was started as the first again while the others were
+// down. For the others it is a problem until then.
 func (m *Member) meet(v *cluster.View) error {
-	strangers := ""
+	var met *stranger
 	for _, p := range m.gossip.Load().Peers() {
 		n := p.Card.Node
 		if _, ok := v.Node(n.ID); ok || p.Card.Epoch == 0 || n.Role != cluster.RoleCore ||
@@ -122,26 +130,48 @@ func (m *Member) meet(v *cluster.View) error {
 		if err != nil || s == nil || !strange(v, s.View()) {
 			continue
 		}
-		if m.opt.Cluster.Init && (m.founded || v.Epoch <= s.View().Epoch) {
+		met = &stranger{node: n, nodes: len(s.View().Nodes), ownNodes: len(v.Nodes),
+			older: younger(v, s.View())}
+		if m.opt.Cluster.Init && met.older {
 			return fmt.Errorf("node %v at %s: %w", n.ID, n.HTTPAddr, ErrSecondCluster)
 		}
-		strangers = fmt.Sprintf("node %v at %s", n.ID, n.HTTPAddr)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.strangers = strangers
+	m.stranger = met
 	return nil
 }
 
-// strangerProblem names a node that makes another cluster with the token of this one.
+// stranger is a node of another cluster with the same token.
+type stranger struct {
+	node            cluster.Node
+	nodes, ownNodes int
+	older           bool // its cluster is likely to be the one with the data
+}
+
+// problem says which of two clusters is likely to be the mistake. It never advises to remove what a
+// node has: only a person can know which puts are wanted.
+func (s *stranger) problem() health.Problem {
+	p := health.Problem{Code: "second_cluster",
+		Message: fmt.Sprintf("node %v at %s is in another cluster with the token of this one, "+
+			"with %d nodes; the cluster of this node has %d", s.node.ID, s.node.HTTPAddr, s.nodes,
+			s.ownNodes),
+		Advice: "if that node lost its directory and was started with --cluster-init: stop it, " +
+			"move its directory aside, and start it with an empty one and --join; puts that it " +
+			"took are in the directory moved aside"}
+	if s.older {
+		p.Advice = "this node probably lost its directory and made a cluster of its own: stop " +
+			"it, move its directory aside, and start it with an empty one, --join and the " +
+			"gossip address of that node; puts that it took are in the directory moved aside"
+	}
+	return p
+}
+
 func (m *Member) strangerProblem() (all []health.Problem) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.strangers != "" {
-		all = append(all, health.Problem{Code: "second_cluster",
-			Message: m.strangers + " has made another cluster with the token of this one",
-			Advice: "stop it, and start it with an empty directory and --join instead of " +
-				"--cluster-init; puts that it took are in its directory alone"})
+	if m.stranger != nil {
+		all = append(all, m.stranger.problem())
 	}
 	return all
 }

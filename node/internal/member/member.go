@@ -78,8 +78,6 @@ type Member struct {
 	key      string // by which nodes of the cluster know each other over HTTP
 	ready    atomic.Bool
 	known    bool // the cluster knows of this start; of follow alone
-	// founded: it made its cluster since it was started; set before there are goroutines.
-	founded bool
 
 	listener  *accept.Listener // of connections of other nodes
 	elections elections
@@ -101,8 +99,7 @@ type Member struct {
 	silent   map[cluster.NodeID]time.Time // since when a node has not answered
 	seen     map[uint32]int64             // greatest acq that was acknowledged here, by group
 	card     uint64                       // epoch that gossip tells
-	// strangers is a node of another cluster with the same token; "": none.
-	strangers string
+	stranger *stranger                    // nil: none is known
 	// unproven are the groups whose replica here waits for confirmation, and since when.
 	unproven map[uint32]time.Time
 	// leaderlessSince is when a replica here was first seen without a leader.
