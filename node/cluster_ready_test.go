@@ -59,6 +59,24 @@ func TestAClusterSaysWhoIsReady(t *testing.T) {
 	c.sameReplicas()
 }
 
+// A node that was started while another one is down has never heard of that in gossip: it is ready
+// all the same, and says that groups have too few copies.
+func TestReadyNodeNamesFewCopies(t *testing.T) {
+	c := openTogether(t, 3, 4)
+	c.stop(2)
+	c.stop(1)
+	c.nodes[1] = openTest(t, c.options[1])
+	c.until("the node is ready, with few copies", func() bool {
+		status, text := readiness(t, c.nodes[1])
+		return status == 200 && strings.Contains(text, `"code":"few_copies"`)
+	})
+	c.nodes[2] = openTest(t, c.options[2])
+	c.until("all copies are there", func() bool {
+		status, text := readiness(t, c.nodes[1])
+		return status == 200 && !strings.Contains(text, "few_copies")
+	})
+}
+
 // figure returns what /metrics of a node says, -1 for nothing.
 func figure(t *testing.T, n *Node, name string) float64 {
 	t.Helper()

@@ -150,6 +150,8 @@ func status(k wire.Kind) int {
 		return 403
 	case wire.KindUnknownPlugin, wire.KindNotFound:
 		return 404
+	case wire.KindMethodNotAllowed:
+		return 405
 	case wire.KindSequenceTooOld, wire.KindSequenceGap:
 		return 409
 	case wire.KindTooLarge:

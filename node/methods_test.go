@@ -56,7 +56,10 @@ func TestMethods(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_ = resp.Body.Close()
+			body, err := io.ReadAll(resp.Body)
+			if _ = resp.Body.Close(); err != nil {
+				t.Fatal(err)
+			}
 			known := strings.Contains(allowed, method)
 			switch {
 			case path == "/" && resp.StatusCode == 404:
@@ -67,10 +70,31 @@ func TestMethods(t *testing.T) {
 				!known && resp.Header.Get("Allow") != allowed:
 				t.Errorf("%s %s: %s, allow %q", method, path, resp.Status,
 					resp.Header.Get("Allow"))
+			case method != "HEAD" && (resp.StatusCode == 405) !=
+				strings.Contains(string(body), `"code":"method-not-allowed"`):
+				t.Errorf("%s %s: %s, %.200s", method, path, resp.Status, body)
 			}
 		}
 	}
 	http.DefaultClient.CloseIdleConnections()
+}
+
+// TestNotOfThisNode asks a node for what edge nodes and nodes of a cluster have.
+func TestNotOfThisNode(t *testing.T) {
+	n := openTest(t, Options{})
+	for path, want := range map[string]string{
+		"/v1/edge": "this node is not an edge node", "/v1/cluster": "this node is in no cluster",
+		"/v1/cluster/nodes": "this node is in no cluster", "/v1/x": "no route GET /v1/x"} {
+		status, body := post(t, n, "GET", path, "", nil)
+		text := string(body)
+		if status != 404 || !strings.Contains(text, want) {
+			t.Errorf("%s: %d %s, want %q", path, status, text, want)
+		}
+		if path == "/v1/x" && (!strings.Contains(text, "/v1/records, ") ||
+			strings.Contains(text, "/v1/edge") || strings.Contains(text, "/v1/cluster")) {
+			t.Errorf("routes: %s", text)
+		}
+	}
 }
 
 // TestHeadKeepsTheConnection asks twice on one connection: an answer to HEAD has no body.

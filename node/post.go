@@ -7,12 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/strictjson"
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -63,13 +63,8 @@ const maxRejectedShown = 100
 // the declared type.
 func parseRecord(src []byte, kind payloadType, now time.Time) (out record.Record, err error) {
 	var r jsonRecord
-	d := json.NewDecoder(bytes.NewReader(src))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&r); err != nil {
+	if err := strictjson.Unmarshal(src, &r); err != nil {
 		return out, jsonError(err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return out, errors.New("text follows the record")
 	}
 	if string(r.Value) == "null" {
 		r.Value = nil

@@ -68,6 +68,8 @@ func TestParseRecord(t *testing.T) {
 		"cap: 4.5 is neither a time in quotes nor whole ns since 1970")
 	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":"Infinity"}`, payloadF64, "is not a number")
 	bad(`{"mid":2,"moid":3,"cap":4,"value":1}`, payloadF64, "cid, mid, moid and cap must be there")
+	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":1,"cap":5}`, payloadF64,
+		`the key "cap" is there twice`)
 	bad(`{`, payloadF64, "unexpected EOF")
 	bad(``, payloadF64, "EOF")
 }

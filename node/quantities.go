@@ -1,12 +1,11 @@
 package node
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"strconv"
 
 	"github.com/pentad-db/pentad/node/internal/catalog"
+	"github.com/pentad-db/pentad/node/internal/strictjson"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -64,9 +63,7 @@ func (s *server) putQuantity(ctx *fasthttp.RequestCtx, text string) {
 	moid, err := parseMOID(text)
 	var q plugin.Quantity
 	if err == nil {
-		d := json.NewDecoder(bytes.NewReader(ctx.PostBody()))
-		d.DisallowUnknownFields()
-		if bad := d.Decode(&q); bad != nil {
+		if bad := strictjson.Unmarshal(ctx.PostBody(), &q); bad != nil {
 			err = badParam("body", fmt.Errorf("is no quantity in JSON: %w", bad))
 		}
 	}

@@ -94,28 +94,39 @@ func (s *server) routeTable() []route {
 
 // healthRoutes lists what operators and their tools ask a node.
 func (s *server) healthRoutes() []route {
-	table := []route{
+	return []route{
 		{http.MethodGet, "/healthz", false, nil, plain(s.alive)},
 		{http.MethodGet, "/readyz", false, nil, plain(s.ready)},
 		{http.MethodGet, "/v1/health", false, nil, plain(s.healthState)},
 		{http.MethodGet, "/version", false, nil, plain(s.version)},
 		{http.MethodGet, "/metrics", false, nil, plain(s.metrics)},
+		{http.MethodGet, routeEdge, false, nil, plain(s.edgeStatus)},
 	}
-	if s.node.opt.Outbox != nil {
-		table = append(table, route{http.MethodGet, "/v1/edge", false, nil, plain(s.edgeStatus)})
-	}
-	return table
+}
+
+// Routes of some nodes only; others say what they are not.
+const (
+	routeEdge    = "/v1/edge"
+	routeCluster = "/v1/cluster"
+)
+
+// paths lists the paths of which this kind of node has something to say.
+func (s *server) paths() []string {
+	return slices.DeleteFunc(slices.Clone(s.routes.paths), func(path string) bool {
+		return path == routeEdge && s.node.opt.Outbox == nil ||
+			strings.HasPrefix(path, routeCluster) && s.node.opt.Cluster.TokenFile == ""
+	})
 }
 
 // clusterRoutes lists what operators ask of a cluster.
 func (s *server) clusterRoutes() []route {
 	const get, post = http.MethodGet, http.MethodPost
 	act := func(verb string, params ...string) route {
-		return route{post, "/v1/cluster/" + verb, true, append(params, paramDryRun),
+		return route{post, routeCluster + "/" + verb, true, append(params, paramDryRun),
 			func(ctx *fasthttp.RequestCtx, _ string) { s.actOnCluster(ctx, verb) }}
 	}
 	look := func(path string, show clusterView) route {
-		return route{get, "/v1/cluster" + path, false, none,
+		return route{get, routeCluster + path, false, none,
 			func(ctx *fasthttp.RequestCtx, _ string) { s.showCluster(ctx, show) }}
 	}
 	return []route{
@@ -199,11 +210,11 @@ func (s *server) route(ctx *fasthttp.RequestCtx) {
 		methods[at].handle(ctx, name)
 	case methods != nil:
 		wrongMethod(ctx, methods)
-	case strings.HasPrefix(path, "/v1/cluster") && s.askMember(ctx, method, path):
+	case strings.HasPrefix(path, routeCluster) && s.askMember(ctx, method, path):
 	default:
 		writeError(ctx, &wire.Error{Kind: wire.KindNotFound, Message: fmt.Sprintf(
 			"no route %s %.100s; there are %s", ctx.Method(), path,
-			strings.Join(s.routes.paths, ", "))})
+			strings.Join(s.paths(), ", "))})
 	}
 }
 
@@ -221,9 +232,8 @@ func wrongMethod(ctx *fasthttp.RequestCtx, methods []route) {
 	if ctx.IsOptions() {
 		ctx.SetStatusCode(http.StatusNoContent)
 	} else {
-		writeProblem(ctx, http.StatusMethodNotAllowed, &wire.Error{Kind: wire.KindNotFound,
-			Message: fmt.Sprintf("%s takes %s, not %.20s", methods[0].path, allowed,
-				ctx.Method())})
+		writeError(ctx, &wire.Error{Kind: wire.KindMethodNotAllowed, Message: fmt.Sprintf(
+			"%s takes %s, not %.20s", methods[0].path, allowed, ctx.Method())})
 	}
 	ctx.Response.Header.Set("Allow", allowed)
 }

@@ -73,7 +73,7 @@ func leaves() map[string][]string {
 		"node/internal/accept": {"node/internal/health"},
 		"node/internal/memory": {"golang.org/x/sys"}}
 	for _, name := range []string{"budget", "formats", "freeaddr", "golden", "health", "inplace",
-		"kept", "places", "sector", "timeparse"} {
+		"kept", "places", "sector", "strictjson", "timeparse"} {
 		table["node/internal/"+name] = []string{}
 	}
 	return table

@@ -490,5 +490,5 @@ func TestLostGroups(t *testing.T) {
 	f("no node can take its place", 3)
 	must(t, s.state, &PutNode{testNode(4, "d")})
 	must(t, s.state, &SetNodeState{Node: 4, State: NodeUp})
-	f("1 of its 3 voters answer, which is no quorum", 2, 3)
+	f("1 of its 3 voters answer its leader, which is no quorum", 2, 3)
 }

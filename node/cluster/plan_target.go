@@ -192,9 +192,11 @@ func (p *planner) waits(c *Change) string {
 	safe := p.safe(c.Group, c.Remove, count(c.Add != 0))
 	p.busy[c.Group] = !safe
 	switch {
+	case live == 0 && p.group(c.Group).Leader == 0: // as in an election: its voters may be well
+		return "no leader of the group answers"
 	case live*2 <= voters:
-		p.block("group %d: %d of its %d voters answer, which is no quorum; start the others again",
-			c.Group, live, voters)
+		p.block("group %d: %d of its %d voters answer its leader, which is no quorum; start the "+
+			"others again", c.Group, live, voters)
 		return "the group has no quorum"
 	case !safe:
 		return fmt.Sprintf("%d of its %d voters answer, too few to be sure of a quorum on the way",

@@ -230,3 +230,21 @@ func TestWhenAPlanMayStart(t *testing.T) {
 		p.silent[p.voters[1].Node] = time.Minute
 	})
 }
+
+// A group of which no leader is heard, as in an election, is not said to have no quorum.
+func TestAnElectionIsNotBlocked(t *testing.T) {
+	p := newPlanned(t)
+	must(t, p.state, &SetNodeState{Node: p.voters[0].Node, State: NodeDraining, Fewer: true})
+	h := p.health()
+	h.Groups[1] = GroupHealth{}
+	o := NextMoves(p.state.View(), h, PlanOptions{})
+	waits := ""
+	for _, c := range o.Changes {
+		if c.Group == 1 {
+			waits += c.Waits
+		}
+	}
+	if len(o.Blocked) > 0 || waits != "no leader of the group answers" {
+		t.Errorf("waits: %q, blocked: %q", waits, o.Blocked)
+	}
+}

@@ -144,6 +144,13 @@ func (c *core) serve(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(w, answer.Body)
 }
 
+// reached returns how many puts the node was given.
+func (c *core) reached() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.puts
+}
+
 // rowsOf returns all versions that a node holds, in the order of acq.
 func rowsOf(t *testing.T, n *node.Node) *record.Batch {
 	t.Helper()

@@ -67,9 +67,14 @@ func placeOf(newest uint64) int64 {
 	return int64(newest)
 }
 
-// lackOf returns what upstream has lost if its newest batch is this one, but for what is here yet.
-func (s *state) lackOf(newest uint64) *lack {
-	l := &lack{TimeNs: time.Now().UnixNano(), FromNs: placeOf(newest), ToNs: placeOf(s.Seq)}
+// lackOf returns what upstream has lost if its newest batch is this one, but for what is here yet:
+// all that was ever sent from there on. The batch that is under way counts if it may have been
+// taken: when its answer was not heard, or not noted before the edge was killed.
+func (s *state) lackOf(newest uint64, cutSent bool) *lack {
+	l := &lack{TimeNs: time.Now().UnixNano(), FromNs: placeOf(newest), ToNs: s.SentNs}
+	if s.Cut != nil && !s.Cut.Again && !cutSent {
+		l.ToNs = s.Cut.FromNs
+	}
 	for _, f := range s.Forgot {
 		if f.ToNs > l.FromNs {
 			l.Gone, l.GoneNs = l.Gone+f.Records, f.ToNs
@@ -103,7 +108,7 @@ func (e *Edge) goTo(ctx context.Context, addr string, newest uint64) error {
 	s := e.box.now()
 	var lost *lack
 	if newest < s.Seq {
-		lost = s.lackOf(newest)
+		lost = s.lackOf(newest, e.cutSent)
 		q := record.Query{}
 		q.Box[record.Acq] = record.RangeSet{{From: lost.FromNs, To: lost.ToNs}}
 		n, _, err := e.Count(ctx, &q)

@@ -56,6 +56,7 @@ func (e *Edge) shipOn(ctx context.Context) error {
 		if err := e.readCut(ctx, s.Cut, &rows); err != nil {
 			return err
 		}
+		e.cutSent = true
 		if err := e.sendCut(ctx, s.Seq, s.Cut, &rows); err != nil {
 			return err
 		}
@@ -91,6 +92,7 @@ func (e *Edge) shipSlice(ctx context.Context, drops uint64, slice *store.Slice) 
 		if err != nil {
 			return err
 		}
+		e.cutSent = false
 		if err := e.sendCut(ctx, previous, c, &part); err != nil {
 			return err
 		}

@@ -171,6 +171,7 @@ func (e *Edge) send(
 				err = fmt.Errorf("%w (%w)", errCopied, err)
 			}
 		}
+		e.cutSent = e.cutSent || to != nil
 		e.up.next(fmt.Errorf("%s: batch %d: %w", addr, c.number(), err), e.log)
 		if err := wait.sleep(ctx, least, e.up); err != nil {
 			return false, err

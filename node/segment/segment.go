@@ -20,17 +20,24 @@ var ErrLogFailed = errors.New("log failed")
 // CorruptError reports bytes that are not what was written, and where.
 type CorruptError struct {
 	File   string
-	Offset int64 // where the damaged unit starts, in bytes from the start of the file
+	Offset int64 // where the damaged unit starts, in bytes from the start of the file; WholeFile
 	Reason string
 	Err    error // cause, may be nil
 }
 
+// WholeFile is the offset of damage of which nothing says where in the file it is.
+const WholeFile = -1
+
 // Error implements error.
 func (e *CorruptError) Error() string {
-	if e.Err != nil {
-		return fmt.Sprintf("%s: damaged at offset %d: %s: %v", e.File, e.Offset, e.Reason, e.Err)
+	text := e.File + ": damaged"
+	if e.Offset != WholeFile {
+		text += fmt.Sprintf(" at offset %d", e.Offset)
 	}
-	return fmt.Sprintf("%s: damaged at offset %d: %s", e.File, e.Offset, e.Reason)
+	if text += ": " + e.Reason; e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
 }
 
 // Unwrap returns the cause.

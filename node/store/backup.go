@@ -31,10 +31,11 @@ type BackupOptions struct {
 // Backup writes the rows that came since the newest part in a directory, or all of them, into a
 // part of their own. Segments that hold no others are copied, the rest is written anew. The part
 // appears whole or not at all, and everything in it was read back and found right. Writes go on.
+// Before, the newest part is read and compared with its checksums, and all others with their sizes.
 //
 // Returns: the part; nil when no acq has passed since the last one.
-// Errors: ErrLocked when another backup writes there, ErrBackupGap, *segment.CorruptError for
-// damage of the store, ErrClosed, and those of the file system.
+// Errors: ErrLocked when another backup writes there, ErrBackupGap, ErrPartDamaged,
+// *segment.CorruptError for damage of the store, ErrClosed, and those of the file system.
 func (s *Store) Backup(ctx context.Context, to string, opt BackupOptions) (*BackupPart, error) {
 	s.scanning.RLock()
 	defer s.scanning.RUnlock()
@@ -76,6 +77,12 @@ type backup struct {
 func (b *backup) begin(ctx context.Context, to string) error {
 	s := b.store
 	parts, err := BackupParts(to)
+	if errors.As(err, new(*segment.CorruptError)) {
+		err = fmt.Errorf("%w: %w", ErrPartDamaged, err)
+	}
+	if err == nil {
+		err = verifyEarlier(newChecker(ctx, CheckOptions{}), parts)
+	}
 	if err != nil {
 		return err
 	}

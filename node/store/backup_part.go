@@ -15,6 +15,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/internal/lines"
+	"github.com/pentad-db/pentad/node/segment"
 )
 
 const (
@@ -171,10 +172,10 @@ func readParts(dir string) ([]*BackupPart, error) {
 			return nil, formats.In(name, err)
 		}
 		if err != nil {
-			return nil, corrupt(name, 0, err.Error())
+			return nil, corrupt(name, segment.WholeFile, err.Error())
 		}
 		if e.Name() != partName(p.UntilAcqNs) {
-			return nil, corrupt(name, 0, "it is the part "+partName(p.UntilAcqNs))
+			return nil, corrupt(name, segment.WholeFile, "it is the part "+partName(p.UntilAcqNs))
 		}
 		p.dir = filepath.Dir(name)
 		parts = append(parts, p)
@@ -227,20 +228,71 @@ func (p *BackupPart) timeline() uint64 { return p.State.Lineage.At(p.UntilAcqNs)
 // verify reads every file of a part and compares it with its checksum.
 func (p *BackupPart) verify(c *checker) error {
 	for _, f := range p.all() {
-		path := filepath.Join(p.dir, f.Name)
-		sum, size, err := checksumFile(path, c.read)
-		switch {
-		case errors.Is(err, os.ErrNotExist):
-			c.damaged(path, 0, "the file is missing; %s names it", partFile)
-		case err != nil:
+		sum, size, err := checksumFile(filepath.Join(p.dir, f.Name), c.read)
+		if err == nil && size == f.Bytes && sum != f.CRC32C {
+			c.damaged(filepath.Join(p.dir, f.Name), segment.WholeFile, "its checksum differs: its "+
+				"%d bytes have %08x, what was written has %08x", size, sum, f.CRC32C)
+		} else if err = p.checkSize(c, &f, size, err); err != nil {
 			return err
-		case size != f.Bytes:
-			c.damaged(path, 0, "it has %d bytes; %d were written", size, f.Bytes)
-		case sum != f.CRC32C:
-			c.damaged(path, 0, "its checksum differs")
 		}
 	}
 	return nil
+}
+
+// verifySizes looks whether every file of a part is there and as long as what was written.
+func (p *BackupPart) verifySizes(c *checker) error {
+	for _, f := range p.all() {
+		size := int64(0)
+		info, err := os.Stat(filepath.Join(p.dir, f.Name))
+		if err == nil {
+			size = info.Size()
+		}
+		if err := p.checkSize(c, &f, size, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkSize notes that a file is missing, or is not as long as what was written.
+func (p *BackupPart) checkSize(c *checker, f *backupFile, size int64, err error) error {
+	path := filepath.Join(p.dir, f.Name)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		c.damaged(path, segment.WholeFile, "the file is missing; %s names it", partFile)
+	case err != nil:
+		return err
+	case size != f.Bytes:
+		c.damaged(path, segment.WholeFile, "it has %d bytes; %d were written", size, f.Bytes)
+	}
+	return nil
+}
+
+// ErrPartDamaged means that a part of a backup, which another one is to continue, is damaged.
+var ErrPartDamaged = errors.New("what is in the backup already is damaged, and nothing was " +
+	"added; put a copy of that part back, or begin a new backup in an empty directory")
+
+// verifyEarlier checks the parts that a new one is to continue: that all their files are there and
+// as long as what was written, and the checksums of the newest one. So each part is read once more,
+// by the backup that comes after it; CheckBackup reads all.
+//
+// Cost: a look at the size of each file, and reading the newest part.
+// Errors: ErrPartDamaged with a *segment.CorruptError.
+func verifyEarlier(c *checker, parts []*BackupPart) error {
+	for i, p := range parts {
+		verify := p.verifySizes
+		if i == len(parts)-1 {
+			verify = p.verify
+		}
+		if err := verify(c); err != nil {
+			return err
+		}
+	}
+	if c.report.Damages == 0 {
+		return nil
+	}
+	d := c.report.Damage[0]
+	return fmt.Errorf("%w: %w", ErrPartDamaged, corrupt(d.File, d.Offset, d.Reason))
 }
 
 // copyBytes is how much of a file is read at once.

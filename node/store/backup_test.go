@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math"
@@ -402,6 +403,62 @@ func TestBackupRefusesDamage(t *testing.T) {
 	}
 	if parts, err := BackupParts(to); err != nil || len(parts) != 0 {
 		t.Errorf("%d parts, %v", len(parts), err)
+	}
+}
+
+// A damaged part is not continued: of the newest each changed byte is found, of older ones what is
+// missing or has another size. Restore names the file, and no offset, which it does not know.
+func TestBackupRefusesDamagedParts(t *testing.T) {
+	to, s, _ := backupOf(t)
+	parts, err := BackupParts(to)
+	if err != nil || len(parts) != 3 {
+		t.Fatal(len(parts), err)
+	}
+	mustPut(t, s, shape{cids: 2, mids: 30, moids: 2, caps: 200}.batch(randomSource(t), 300, 0),
+		WriterSeq{})
+	f := func(what string, part *BackupPart, want string, change func(text []byte) []byte) {
+		t.Helper()
+		path := filepath.Join(part.dir, part.Files[0].Name)
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bent := change(bytes.Clone(text)); bent == nil {
+			err = os.Remove(path)
+		} else {
+			err = os.WriteFile(path, bent, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, backup := s.Backup(t.Context(), to, BackupOptions{})
+		_, restore := Restore(t.Context(), to, filepath.Join(t.TempDir(), "x"), RestoreOptions{})
+		for _, err := range []error{backup, restore} {
+			var damage *segment.CorruptError
+			if !errors.As(err, &damage) || damage.File != path ||
+				!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "offset") {
+				t.Errorf("%s: %v, want %q of %s", what, err, want, path)
+			}
+		}
+		if !errors.Is(backup, ErrPartDamaged) {
+			t.Errorf("%s: %v", what, backup)
+		}
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cut := func(text []byte) []byte { return text[:len(text)-1] }
+	gone := func([]byte) []byte { return nil }
+	f("cut", parts[0], "bytes; ", cut)
+	f("gone", parts[1], "the file is missing", gone)
+	f("cut", parts[2], "bytes; ", cut)
+	f("gone", parts[2], "the file is missing", gone)
+	f("bent", parts[2], "its checksum differs", func(text []byte) []byte {
+		text[len(text)/2] ^= 1
+		return text
+	})
+	if part, err := s.Backup(t.Context(), to, BackupOptions{}); err != nil || part == nil {
+		t.Errorf("after it is whole again: %v, %v", part, err)
 	}
 }
 

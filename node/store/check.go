@@ -25,7 +25,7 @@ const maxWait = time.Second
 // Damage is one damaged place.
 type Damage struct {
 	File   string `json:"file"`
-	Offset int64  `json:"offset"`
+	Offset int64  `json:"offset"` // segment.WholeFile: not known
 	Reason string `json:"reason"`
 }
 
@@ -243,7 +243,8 @@ func (c *checker) segments(dir string, m *manifest) error {
 		}
 	}
 	for name := range live {
-		c.damaged(filepath.Join(dir, name), 0, "the file is missing; the manifest names it")
+		c.damaged(filepath.Join(dir, name), segment.WholeFile,
+			"the file is missing; the manifest names it")
 	}
 	if m != nil {
 		c.order(filepath.Join(dir, manifestFile), m, found)
@@ -285,7 +286,7 @@ func (c *checker) writers(dir string, m *manifest) error {
 	name := filepath.Join(dir, writersFile)
 	if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) {
 		if m != nil && m.clockNs != 0 {
-			c.damaged(name, 0, "the file is missing, but the log was released")
+			c.damaged(name, segment.WholeFile, "the file is missing, but the log was released")
 		}
 		return nil
 	}

@@ -51,7 +51,7 @@ func CheckBackup(ctx context.Context, from string, opt CheckOptions) (CheckRepor
 			gap = p.follows(parts[i-1])
 		}
 		if gap != nil {
-			c.damaged(filepath.Join(p.dir, partFile), 0, "%v", gap)
+			c.damaged(filepath.Join(p.dir, partFile), segment.WholeFile, "%v", gap)
 		}
 		if err == nil {
 			err = p.verify(c)

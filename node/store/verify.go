@@ -6,6 +6,8 @@ import (
 	"errors"
 	"os"
 	"slices"
+
+	"github.com/pentad-db/pentad/node/segment"
 )
 
 // Verify reads every sealed segment and all other files, and goes on after damage. Puts, queries,
@@ -75,7 +77,7 @@ func (s *Store) verifySegment(c *checker, meta segmentMeta) error {
 		return err
 	}
 	if slices.Contains(s.liveSegments(), meta) {
-		c.damaged(path, 0, "the file is missing; the manifest names it")
+		c.damaged(path, segment.WholeFile, "the file is missing; the manifest names it")
 	}
 	return nil // merged
 }

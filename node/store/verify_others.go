@@ -57,7 +57,7 @@ func (s *Store) verifyManifest(c *checker) error {
 	number := s.manifest.number
 	s.manifestMu.Unlock()
 	if errors.Is(err, os.ErrNotExist) {
-		c.damaged(name, 0, "the file is missing")
+		c.damaged(name, segment.WholeFile, "the file is missing")
 		return nil
 	}
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *Store) verifyWriters(c *checker) error {
 		return err
 	}
 	if s.manifest.clockNs != 0 {
-		c.damaged(name, 0, "the file is missing")
+		c.damaged(name, segment.WholeFile, "the file is missing")
 	}
 	return nil
 }
@@ -95,7 +95,7 @@ func (s *Store) verifyLog(c *checker) error {
 		}
 		err := l.file(s.log.Path(number), files[number], i == len(numbers)-1)
 		if errors.Is(err, os.ErrNotExist) && s.logHas(number) {
-			c.damaged(s.log.Path(number), 0, "the file is missing")
+			c.damaged(s.log.Path(number), segment.WholeFile, "the file is missing")
 		} else if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}

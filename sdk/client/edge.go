@@ -29,7 +29,7 @@ type Edge struct {
 	Error        string `json:"error"`           // since upstream took something last
 }
 
-// Edge returns how far an edge node is; another node says that there is no such route.
+// Edge returns how far an edge node is; another node says that it is not one.
 func (c *Client) Edge(ctx context.Context) (out Edge, err error) {
 	return out, c.getJSON(ctx, "/v1/edge", &out)
 }

@@ -60,7 +60,7 @@ func (c *Client) RemoveSnapshot(ctx context.Context, name string) error {
 // Damage is one damaged place in a file of the node.
 type Damage struct {
 	File   string `json:"file"`
-	Offset int64  `json:"offset"`
+	Offset int64  `json:"offset"` // -1: not known
 	Reason string `json:"reason"`
 }
 

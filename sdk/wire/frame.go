@@ -87,11 +87,19 @@ func endFrame(dst []byte, start int) []byte {
 	return dst
 }
 
+// notFrame is the error of bytes that do not begin as a frame.
+func notFrame(first byte) error {
+	what := "not the pentad protocol"
+	if first == '{' || first == '[' {
+		what = "this is JSON, and a binary frame is wanted"
+	}
+	return badFrame("frame starts with %#02x, not %#02x: %s", first, frameMagic, what)
+}
+
 func checkHeader(h []byte, maxPayload int) error {
 	switch {
 	case h[0] != frameMagic:
-		return badFrame("frame starts with %#02x, not %#02x: not the pentad protocol", h[0],
-			frameMagic)
+		return notFrame(h[0])
 	case h[1] != frameVersion:
 		return &Error{Kind: KindUnsupportedVersion,
 			Message: fmt.Sprintf("frame of version %d; this side speaks version %d", h[1],
@@ -113,6 +121,9 @@ func checkHeader(h []byte, maxPayload int) error {
 // Returns: the payload and what follows the frame, both aliasing src.
 // Errors: *Error of kind KindBadFrame, KindUnsupportedVersion or KindTooLarge.
 func ParseFrame(src []byte, maxPayload int) (t FrameType, payload, rest []byte, err error) {
+	if len(src) > 0 && src[0] != frameMagic {
+		return 0, nil, nil, notFrame(src[0])
+	}
 	if len(src) < frameHeaderBytes {
 		return 0, nil, nil, badFrame("%d bytes end inside a frame header", len(src))
 	}

@@ -25,6 +25,7 @@ const (
 	KindNotFound           Kind = 16 // no such route or thing
 	KindForbidden          Kind = 17 // not allowed
 	KindSequenceGap        Kind = 18 // the batch that a put is to follow is not the newest here
+	KindMethodNotAllowed   Kind = 19 // the path is there, and takes other methods
 )
 
 var kindNames = [...]string{
@@ -35,6 +36,7 @@ var kindNames = [...]string{
 	KindOverloaded: "overloaded", KindUnavailable: "unavailable", KindTimeout: "timeout",
 	KindCanceled: "canceled", KindSequenceTooOld: "sequence-too-old", KindNotFound: "not-found",
 	KindForbidden: "forbidden", KindSequenceGap: "sequence-gap",
+	KindMethodNotAllowed: "method-not-allowed",
 }
 
 // String returns the name that the kind has in JSON and on the command line.

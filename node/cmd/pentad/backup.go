@@ -28,7 +28,9 @@ func (a *app) backupCommand() *cobra.Command {
 		Long: `Write all records that came since the newest part in a directory into a part of their own;
 the first part holds everything. A part has its sealed segments, what is needed to answer retries of
 batches, the catalogue of plugins and quantities, modules that no earlier part has, the cursors, and
-a checksum of each file; it appears whole or not at all, and is read back first.
+a checksum of each file; it appears whole or not at all, and is read back first. Before, the newest
+part in DIR is read and compared with its checksums, and the files of older ones with their sizes;
+pentad restore --check-only reads them all.
 
 The node is asked for a snapshot, which is backed up from its directory and then removed, so the
 command must run on the node's machine; the node goes on meanwhile. --dir backs up a stopped node,
@@ -42,9 +44,9 @@ Of a node of a cluster each group that it has a replica of gets a directory grou
 backup by itself: it may be continued from any replica of the group, so run this on as many nodes as
 have all groups together, with copies of the same DIR. Plugins and cursors are kept with each.
 
-Damage is never backed up: exit code 7 names the file, no part of that store is written, and those
-before stay as they are. A node of a cluster gets a new replica in place of a damaged one; the
-command waits for that, as long as --wait says, and goes on with it.`,
+Damage is never backed up, and damaged parts are not continued: exit code 7 names the file, no part
+of that store is written, and those before stay as they are. A node of a cluster gets a new replica
+in place of a damaged one; the command waits for that, as long as --wait says, and goes on with it.`,
 		Args: noCommand,
 		Example: `  pentad backup --to ./backup
   pentad backup --to ./backup
@@ -158,10 +160,15 @@ func (a *app) backupDir(
 	err = a.backupOpen(ctx, to, opt, func() (*store.Store, store.Report, error) {
 		return store.OpenSnapshot(ctx, inside)
 	})
-	if errors.As(err, new(*segment.CorruptError)) {
+	if sourceDamaged(err) {
 		return adviseDamage(0, err, false)
 	}
 	return err
+}
+
+// sourceDamaged reports whether a store was not backed up because a file of it is damaged.
+func sourceDamaged(err error) bool {
+	return errors.As(err, new(*segment.CorruptError)) && !errors.Is(err, store.ErrPartDamaged)
 }
 
 // backupStopped backs up the replicas in the directory of a node of a cluster that does not run.
@@ -171,7 +178,7 @@ func (a *app) backupStopped(
 	var errs []error
 	for _, err := range unjoined(a.backupGroups(ctx, dir, to, groups, opt)) {
 		var of groupError
-		if errors.As(err, &of) && errors.As(err, new(*segment.CorruptError)) {
+		if errors.As(err, &of) && sourceDamaged(err) {
 			err = adviseDamage(of.group, of.error, false)
 		}
 		errs = append(errs, err)

@@ -122,7 +122,7 @@ func (r *backupRun) failure(
 	ctx context.Context, info client.SnapshotInfo, group uint64, err error,
 ) error {
 	var damage *segment.CorruptError
-	if !errors.As(err, &damage) {
+	if !errors.As(err, &damage) || errors.Is(err, store.ErrPartDamaged) {
 		return err
 	}
 	found := *damage

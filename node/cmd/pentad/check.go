@@ -13,6 +13,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/node/internal/audit"
+	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
 )
 
@@ -119,7 +120,11 @@ func (a *app) newDamageWriter() (*damageWriter, error) {
 func (w *damageWriter) row(d store.Damage) {
 	w.found++
 	if w.err == nil {
-		w.err = w.Row(output.Text(d.File), output.Int(d.Offset), output.Text(d.Reason))
+		at := output.Int(d.Offset)
+		if d.Offset == segment.WholeFile {
+			at = output.Null()
+		}
+		w.err = w.Row(output.Text(d.File), at, output.Text(d.Reason))
 	}
 }
 

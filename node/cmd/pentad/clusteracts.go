@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,6 +23,8 @@ const (
 	lookEvery = 500 * time.Millisecond
 	// silentFor is how long --wait bears a node that does not answer: an election and a restart.
 	silentFor = time.Minute
+	// noticeTimeout is how long --wait gives a node that has left to hear of that.
+	noticeTimeout = 10 * time.Second
 )
 
 // actFlags are those of commands that change something of a cluster.
@@ -226,7 +230,7 @@ func (a *app) waitMoved(ctx context.Context, db *client.Client, id, until string
 			text, state, done := moved(&all, id, until)
 			switch {
 			case done:
-				return nil
+				return a.noticed(ctx, &all, id, until)
 			case goes && state == "up":
 				return fmt.Errorf("node %s was taken back meanwhile", id)
 			}
@@ -242,6 +246,43 @@ func (a *app) waitMoved(ctx context.Context, db *client.Client, id, until string
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// noticed waits until a node that has left knows that itself, so that its /readyz says so: it hears
+// of it from others, within some seconds. One that is not reached from here is not waited for.
+func (a *app) noticed(ctx context.Context, all *client.Cluster, id, until string) error {
+	at := slices.IndexFunc(all.Nodes, func(n client.ClusterNode) bool { return n.ID == id })
+	if until != "left" || at < 0 {
+		return nil
+	}
+	asking, cancel := context.WithTimeout(ctx, noticeTimeout)
+	defer cancel()
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for isReady(asking, all.Nodes[at].HTTP) {
+		select {
+		case <-tick.C:
+		case <-asking.Done():
+			a.note("node %s has left, and its /readyz does not say so yet", id)
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// isReady reports whether the node at an address says that it is ready. A client would turn to
+// another node.
+func isReady(ctx context.Context, addr string) bool {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/readyz", nil)
+	if err != nil {
+		return false
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return false
+	}
+	_ = resp.Body.Close() // the status says it
+	return resp.StatusCode == http.StatusOK
 }
 
 // mayPass reports whether a node that answered so may do better some seconds later.

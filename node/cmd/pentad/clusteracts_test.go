@@ -1,8 +1,14 @@
 package main
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/pentad-db/pentad/node/internal/freeaddr"
 	"github.com/pentad-db/pentad/sdk/client"
 )
 
@@ -26,6 +32,37 @@ func TestWhenAMoveIsDone(t *testing.T) {
 	f(client.Cluster{Changes: 1}, "", "", false)
 	f(client.Cluster{Running: make([]client.ClusterChange, 1)}, "", "", false)
 	f(client.Cluster{Blocked: []string{"what is ahead is not known"}}, "", "", false)
+}
+
+// TestLeftNodeKnows: a drain that was waited for ends when the node that left says that it is not
+// ready.
+func TestLeftNodeKnows(t *testing.T) {
+	asked := 0
+	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked++; r.URL.Path != "/readyz" {
+			t.Errorf("%s is asked", r.URL.Path)
+		}
+		if asked > 3 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = w.Write([]byte(`{"status":"ready"}`))
+	}))
+	defer node.Close()
+	all := &client.Cluster{Nodes: []client.ClusterNode{{ID: "it", HTTP: strings.TrimPrefix(
+		node.URL, "http://")}, {ID: "gone", HTTP: freeaddr.New(t)}}}
+	a := &app{stderr: io.Discard, now: time.Now}
+	for _, id := range []string{"gone", "unknown", "it"} {
+		if err := a.noticed(t.Context(), all, id, "left"); err != nil {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+	if asked < 4 {
+		t.Errorf("it was asked %d times, and ready", asked)
+	}
+	if err := a.noticed(t.Context(), all, "it", "up"); err != nil || asked != 4 {
+		t.Errorf("after an undrain: %v, asked %d times", err, asked)
+	}
 }
 
 func TestRate(t *testing.T) {

@@ -41,10 +41,10 @@ func (f *hideFlags) query(a *app, view record.View) (*record.Query, error) {
 	return q, nil
 }
 
-func (f *hideFlags) add(c *cobra.Command) {
+func (f *hideFlags) add(c *cobra.Command, verb string) {
 	f.box.addSelectors(c)
 	c.Flags().BoolVar(&f.everything, "everything", false,
-		"all records are meant, when no selector is given")
+		verb+" all records of all tenants; wanted when no selector is given, else without effect")
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "only count the records")
 }
 
@@ -52,8 +52,8 @@ func (a *app) eraseCommand() *cobra.Command {
 	var f hideFlags
 	c := &cobra.Command{
 		Use:   "erase",
-		Short: "Hide the records in a box, as if they had never been put",
-		Long: `Hide the records in a box, as if they had never been put.
+		Short: "Hide the records in a box from the latest view",
+		Long: `Hide the records in a box from the latest view. Nothing is removed: purge does that.
 
 One event with an acquisition time of its own hides all records in the box that are there now from
 the latest view and from views of later moments. Older versions outside of the box come to light
@@ -67,7 +67,7 @@ moments before, show the records as before; to remove them use purge. What is pu
 			return a.hide(c.Context(), &f, record.ViewLatest, (*client.Client).Erase)
 		},
 	}
-	f.add(c)
+	f.add(c, "hide")
 	return c
 }
 
@@ -99,7 +99,7 @@ visible.`,
 			return err
 		},
 	}
-	f.add(c)
+	f.add(c, "remove")
 	c.Flags().BoolVar(&f.yes, "yes", false, "do it")
 	return c
 }

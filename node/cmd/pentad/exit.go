@@ -13,6 +13,7 @@ import (
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/exchange"
 	"github.com/pentad-db/pentad/node/internal/formats"
+	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -78,6 +79,20 @@ func exitCode(ctx context.Context, err error) int {
 		return exitUnavailable
 	}
 	return exitFailed
+}
+
+// ending returns what is logged of an error that ends a node, and its exit code. Where the node
+// must not be started again as it was, the error says how.
+func ending(err error) (message string, code int) {
+	const asBefore = "the node ends; do not start it again as before"
+	switch {
+	case errors.Is(err, member.ErrRemoved), errors.Is(err, member.ErrReplaced),
+		errors.Is(err, member.ErrSecondCluster), errors.Is(err, cluster.ErrOtherRules):
+		return asBefore, exitForbidden
+	case errors.Is(err, member.ErrClock):
+		return "the node ends; set the clock right, then start it again", exitClock
+	}
+	return "the node ends; start it again", exitDisk
 }
 
 func remoteCode(e *wire.Error) int {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -52,6 +53,20 @@ func TestExitCode(t *testing.T) {
 		wire.KindInvalid: exitFailed, wire.KindTooLarge: exitFailed,
 	} {
 		f(&wire.Error{Kind: kind}, want)
+	}
+}
+
+// TestEnding: what is logged agrees with what the error says to do.
+func TestEnding(t *testing.T) {
+	for err, want := range map[error]int{member.ErrRemoved: exitForbidden,
+		member.ErrReplaced: exitForbidden, member.ErrSecondCluster: exitForbidden,
+		cluster.ErrOtherRules: exitForbidden, member.ErrClock: exitClock,
+		errors.New("sync of the log"): exitDisk} {
+		message, code := ending(fmt.Errorf("node 7: %w", err))
+		again := strings.HasSuffix(message, "start it again")
+		if code != want || again == (want == exitForbidden) {
+			t.Errorf("%v: %q, exit code %d, want %d", err, message, code, want)
+		}
 	}
 }
 

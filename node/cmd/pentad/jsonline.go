@@ -1,14 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/node/internal/strictjson"
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -30,13 +29,8 @@ type jsonLine struct {
 
 // decodeLine reads one line of ndjson and its key. Members that it does not know are errors.
 func decodeLine(line []byte) (in jsonLine, key record.Key, err error) {
-	decoder := json.NewDecoder(bytes.NewReader(line))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&in); err != nil {
+	if err := strictjson.Unmarshal(line, &in); err != nil {
 		return in, key, fmt.Errorf("no record in JSON: %w", err)
-	}
-	if _, err := decoder.Token(); err != io.EOF {
-		return in, key, errors.New("text follows the record")
 	}
 	key, err = in.key()
 	return in, key, err

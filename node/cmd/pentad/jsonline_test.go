@@ -55,6 +55,7 @@ func TestParseLine(t *testing.T) {
 	bad(`{"cid":1,"mid":2,"moid":3,"cap_ns":9223372036854775807,"value":1}`, "cap")
 	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":1,"unit":"kWh"}`, "unit")
 	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":1} {}`, "text follows")
+	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":1,"Cap":4}`, `the key "Cap" is there twice`)
 	bad(`[]`, "no record in JSON")
 	bad(``, "no record in JSON")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"time"
 
@@ -64,9 +65,7 @@ func (a *app) rootCommand() *cobra.Command {
   pentad serve --dir ./data
   pentad put --cid 1 --mid 7 --moid 1 --value 21.5`,
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("%w; see --help", err)}
-	})
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.addr, "addr", orElse(a.getenv("PENTAD_ADDR"), defaultAddr),
 		"address of the node, or of several of a cluster (PENTAD_ADDR)")
@@ -124,6 +123,12 @@ func noCommand(c *cobra.Command, args []string) error {
 		return nil
 	}
 	hint := "see " + c.CommandPath() + " --help"
+	if !c.HasSubCommands() {
+		if _, _, err := net.SplitHostPort(args[0]); err == nil {
+			hint = "name the node with --addr " + args[0]
+		}
+		return usageError{fmt.Errorf("%q is left over: this takes flags only; %s", args[0], hint)}
+	}
 	if c.SuggestionsMinimumDistance <= 0 {
 		c.SuggestionsMinimumDistance = 2
 	}

@@ -14,10 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pentad-db/pentad/node"
-	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/edge"
 	"github.com/pentad-db/pentad/node/internal/clock"
-	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/internal/memory"
 	"github.com/pentad-db/pentad/node/store"
 )
@@ -118,17 +116,9 @@ func (a *app) serve(
 	}
 	opt.Logger = a.logger()
 	opt.Fail = func(err error) {
-		if errors.Is(err, member.ErrRemoved) || errors.Is(err, member.ErrReplaced) ||
-			errors.Is(err, cluster.ErrOtherRules) {
-			opt.Logger.Error("the node ends", "err", err)
-			os.Exit(exitForbidden)
-		}
-		if errors.Is(err, member.ErrClock) {
-			opt.Logger.Error("the node ends", "err", err)
-			os.Exit(exitClock)
-		}
-		opt.Logger.Error("the node ends; start it again", "err", err)
-		os.Exit(exitDisk)
+		message, code := ending(err)
+		opt.Logger.Error(message, "err", err)
+		os.Exit(code)
 	}
 	gateway, err := clients.options(opt)
 	if err != nil {

@@ -172,7 +172,7 @@ func (m *Member) actHere(ctx context.Context, a Act) (p Prospect, err error) {
 	}
 	said := m.survey(ctx, after)
 	p = prospect(after, cluster.NextMoves(after, health, cluster.PlanOptions{}), sizes(said))
-	p.Blocked = append(p.Blocked, noQuorum(after, said, p.Blocked)...)
+	p.Blocked = append(p.Blocked, noQuorum(after, &health, said, p.Blocked)...)
 	p.Changed = changed
 	p.Feature, p.Raisable = after.Feature, after.Raisable()
 	if n, ok := after.Node(id); ok {

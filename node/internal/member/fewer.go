@@ -2,6 +2,7 @@ package member
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/health"
@@ -14,10 +15,10 @@ type Fullness struct {
 	Fewer  int `json:"groups_fewer"`  // groups that have fewer than they should
 }
 
-// fullness counts the copies with a vote on nodes that gossip does not take for dead, without those
-// here that are not trusted. It asks no other node.
+// fullness counts the copies with a vote on nodes that gossip knows and does not take for dead,
+// without those here that are not trusted. It asks no other node.
 func (m *Member) fullness(v *cluster.View) Fullness {
-	dead := m.Unreached()
+	dead := absent(v, m.self.ID, m.gossip.Load().Peers())
 	out := Fullness{Target: v.Replicas}
 	for g := range v.Groups {
 		copies := 0
@@ -32,6 +33,21 @@ func (m *Member) fullness(v *cluster.View) Fullness {
 		}
 		if copies < out.Target {
 			out.Fewer++
+		}
+	}
+	return out
+}
+
+// absent returns the nodes of a view that gossip takes for dead, or does not know: nodes that were
+// down before this one was started. As long as none answers, gossip knows none of them yet.
+func absent(v *cluster.View, self cluster.NodeID, all []cluster.Peer) map[cluster.NodeID]bool {
+	out := unreached(all)
+	joined := slices.ContainsFunc(all, func(p cluster.Peer) bool {
+		return p.State == cluster.PeerAlive
+	})
+	for _, n := range v.Nodes {
+		if _, known := out[n.ID]; joined && !known && n.ID != self {
+			out[n.ID] = true
 		}
 	}
 	return out

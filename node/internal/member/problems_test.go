@@ -2,9 +2,12 @@ package member
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/replica"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -50,6 +53,58 @@ func TestANodeWithoutLeadersIsNotReady(t *testing.T) {
 	f(2*leaderlessAfter+1, 3, false)
 	leaders[2] = 8
 	f(2*leaderlessAfter+2, 2, true)
+}
+
+// A group with a leader has a quorum, also when its nodes did not answer in time; of one without,
+// those that did are counted.
+func TestNoQuorum(t *testing.T) {
+	v := &cluster.View{Groups: make([]cluster.Group, 3)}
+	for g := range v.Groups {
+		for id := range cluster.NodeID(3) {
+			v.Groups[g].Replicas = append(v.Groups[g].Replicas, cluster.Replica{
+				ID: cluster.ReplicaID(id + 1), Node: id + 1})
+		}
+	}
+	h := &cluster.Health{Groups: []cluster.GroupHealth{{Leader: 1}, {}, {}}}
+	late := surveyed{err: errors.New("late")}
+	said := map[cluster.NodeID]surveyed{1: {}, 2: late, 3: late}
+	got := noQuorum(v, h, said, []string{"group 2: its copy is lost"})
+	if len(got) != 1 || !strings.HasPrefix(got[0], "group 1: it has no leader, and 1 of its 3 ") {
+		t.Errorf("%q", got)
+	}
+	said[2] = surveyed{}
+	if got := noQuorum(v, h, said, nil); len(got) > 0 {
+		t.Errorf("two of three answer: %q", got)
+	}
+}
+
+// A node that gossip never heard of was down before this one was started: its copies do not count.
+// Before any node answers, nothing is known of others.
+func TestAbsent(t *testing.T) {
+	v := &cluster.View{}
+	for id := range cluster.NodeID(4) {
+		v.Nodes = append(v.Nodes, cluster.Node{ID: id + 1})
+	}
+	peer := func(id cluster.NodeID, state cluster.PeerState) cluster.Peer {
+		return cluster.Peer{State: state, Card: cluster.Card{Node: cluster.Node{ID: id}}}
+	}
+	f := func(want []cluster.NodeID, peers ...cluster.Peer) {
+		t.Helper()
+		var got []cluster.NodeID
+		for id, gone := range absent(v, 1, peers) {
+			if gone {
+				got = append(got, id)
+			}
+		}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("%v are absent, want %v", got, want)
+		}
+	}
+	f(nil)
+	f([]cluster.NodeID{2}, peer(2, cluster.PeerDead))
+	f([]cluster.NodeID{3, 4}, peer(2, cluster.PeerAlive))
+	f([]cluster.NodeID{3, 4}, peer(2, cluster.PeerAlive), peer(3, cluster.PeerDead))
+	f(nil, peer(2, cluster.PeerAlive), peer(3, cluster.PeerAlive), peer(4, cluster.PeerAlive))
 }
 
 // A node that has the address of another one, which lost its disk or moved, does nothing in its

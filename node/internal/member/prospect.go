@@ -71,11 +71,15 @@ func running(v *cluster.View, plan cluster.Plan, bytes int64) Change {
 	return x
 }
 
-// noQuorum names the groups of which too few nodes answer, but for those that are named already.
+// noQuorum names the groups that have no leader and of which too few nodes answer, but for those
+// that are named already. A group with a leader has a quorum, also if nodes did not answer in time.
 func noQuorum(
-	v *cluster.View, said map[cluster.NodeID]surveyed, named []string,
+	v *cluster.View, h *cluster.Health, said map[cluster.NodeID]surveyed, named []string,
 ) (out []string) {
 	for g := range v.Groups {
+		if g < len(h.Groups) && h.Groups[g].Leader != 0 {
+			continue
+		}
 		prefix := fmt.Sprintf("group %d: ", g)
 		voters := v.Voters(uint32(g))
 		var silent []string
@@ -88,8 +92,8 @@ func noQuorum(
 			return strings.HasPrefix(text, prefix)
 		})
 		if !known && 2*len(silent) >= len(voters) {
-			out = append(out, fmt.Sprintf("%s%d of its %d voters answer, which is no quorum; "+
-				"start again %s", prefix, len(voters)-len(silent), len(voters),
+			out = append(out, fmt.Sprintf("%sit has no leader, and %d of its %d voters answer, "+
+				"which is no quorum; start again %s", prefix, len(voters)-len(silent), len(voters),
 				strings.Join(silent, " and ")))
 		}
 	}

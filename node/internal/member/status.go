@@ -168,9 +168,12 @@ func (n *NodeStatus) addClock(self bool, id uint64, s *clock.State) {
 }
 
 // Unreached returns the nodes that did not answer gossip when they were asked last.
-func (m *Member) Unreached() map[cluster.NodeID]bool {
+func (m *Member) Unreached() map[cluster.NodeID]bool { return unreached(m.gossip.Load().Peers()) }
+
+// unreached says of each node that gossip knows whether it did not answer when it was asked last.
+func unreached(all []cluster.Peer) map[cluster.NodeID]bool {
 	out, starts := map[cluster.NodeID]bool{}, map[cluster.NodeID]uint64{}
-	for _, p := range m.gossip.Load().Peers() {
+	for _, p := range all {
 		n := p.Card.Node
 		if at, known := starts[n.ID]; !known || n.Incarnation > at {
 			starts[n.ID], out[n.ID] = n.Incarnation, p.State != cluster.PeerAlive

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"github.com/pentad-db/pentad/node/internal/strictjson"
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -241,6 +242,9 @@ func (r *ndjsonReader) takeAny(line []byte, b *record.Batch) error {
 	var l jsonLine
 	if err := json.Unmarshal(line, &l); err != nil {
 		return r.lines.damaged("no record in JSON: %v", err)
+	}
+	if err := strictjson.CheckKeys(line); err != nil {
+		return r.lines.damaged("%v", err)
 	}
 	if l.End != nil {
 		if r.ended = true; l.End.Records != r.records {
