@@ -57,7 +57,7 @@ func (n *Node) logClock() {
 }
 
 // collectTime publishes the clock and those who follow it.
-func (r rooms) collectTime(
+func (r collector) collectTime(
 	count, gauge func(name, help string, v float64), out chan<- prometheus.Metric,
 ) {
 	s := r.node.clock.State()
@@ -103,7 +103,7 @@ func number(is bool) float64 {
 }
 
 // aheadNs returns how far acqs of any store here are ahead of the clock.
-func (r rooms) aheadNs() int64 {
+func (r collector) aheadNs() int64 {
 	ahead := r.node.store.AheadNs()
 	if m := r.node.member.Load(); m != nil {
 		for _, s := range m.Stores() {

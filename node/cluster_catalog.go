@@ -12,8 +12,8 @@ import (
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
-// shared is what a registry asks of its cluster.
-type shared interface {
+// clusterCatalog is the catalog of the cluster, as the registry uses it.
+type clusterCatalog interface {
 	Tell(ctx context.Context, command cluster.Command) error
 	Refresh(ctx context.Context) error
 	Catalog() (catalog.State, uint64)
@@ -21,38 +21,39 @@ type shared interface {
 }
 
 const (
-	// lookEvery is how often one who waits for the horizon looks at it.
-	lookEvery = 50 * time.Millisecond
-	// retryEvery is how often it tries again to get modules that it could not get.
+	// pollEvery is how often a horizon that is waited for is polled.
+	pollEvery = 50 * time.Millisecond
+	// retryEvery is how often the download of modules is retried.
 	retryEvery = 5 * time.Second
-	// aheadFor is how long a commit of a cursor waits for the horizon of this node, when its reader
-	// may have read through another one.
-	aheadFor = 2 * time.Second
+	// horizonWait is how long a cursor commit waits for the horizon of this node, because its
+	// client may have read through another node.
+	horizonWait = 2 * time.Second
 )
 
-// tell has the cluster change its catalogue, and takes that.
-func (r *registry) tell(ctx context.Context, c *catalog.Change, wasm []byte) error {
-	err := r.shared.Tell(ctx, &cluster.ChangeCatalog{Change: *c, Module: wasm})
-	return errors.Join(err, r.take())
+// propose changes the catalog of the cluster, and applies the change.
+func (r *registry) propose(ctx context.Context, c *catalog.Change, wasm []byte) error {
+	err := r.cluster.Tell(ctx, &cluster.ChangeCatalog{Change: *c, Module: wasm})
+	return errors.Join(err, r.apply())
 }
 
-// refresh asks the cluster for what this node has not heard yet.
+// refresh reads the newest catalog of the cluster.
 func (r *registry) refresh(ctx context.Context) error {
-	if err := r.shared.Refresh(ctx); err != nil {
+	if err := r.cluster.Refresh(ctx); err != nil {
 		return err
 	}
-	return r.take()
+	return r.apply()
 }
 
-// take makes the catalogue that of the cluster, and drops the modules that this does not name.
-func (r *registry) take() error {
-	r.taking.Lock()
-	defer r.taking.Unlock()
-	next, version := r.shared.Catalog()
-	if version <= r.taken {
+// apply replaces the registry's catalog by that of the cluster, and drops modules that it does not
+// contain.
+func (r *registry) apply() error {
+	r.applying.Lock()
+	defer r.applying.Unlock()
+	next, version := r.cluster.Catalog()
+	if version <= r.applied {
 		return nil
 	}
-	r.taken = version
+	r.applied = version
 	r.mu.Lock()
 	old := r.state
 	r.state = next
@@ -68,16 +69,16 @@ func (r *registry) take() error {
 	return r.drop(gone)
 }
 
-// join begins with what the cluster was known to have, and removes files of anything else. Nobody
-// else has the registry yet.
-func (r *registry) join(of shared) error {
-	r.shared = of
-	return errors.Join(r.take(), r.sweep())
+// useCluster starts with the last known catalog of the cluster, and removes files of other modules.
+// It is called before the registry is shared.
+func (r *registry) useCluster(of clusterCatalog) error {
+	r.cluster = of
+	return errors.Join(r.apply(), r.sweep())
 }
 
-// gone is the outcome of a removal of what was there: whoever removed it meanwhile, perhaps an
-// earlier attempt, it is gone.
-func gone(err error) error {
+// removedBefore returns nil for the error of a removal that found nothing: an earlier attempt, or
+// another client, has removed it.
+func removedBefore(err error) error {
 	kind := wire.Kind(0)
 	if err != nil {
 		kind = toWire(err).Kind
@@ -88,40 +89,40 @@ func gone(err error) error {
 	return err
 }
 
-// forget takes back the quantity of a moid.
+// forget removes the quantity of a moid.
 func (r *registry) forget(ctx context.Context, moid int32) error {
 	change := &catalog.Change{Forget: &moid}
-	if r.shared == nil {
+	if r.cluster == nil {
 		return r.change(ctx, change, nil)
 	}
 	if err := r.refresh(ctx); err != nil {
 		return err
 	}
-	known := r.known()
+	known := r.clusterState()
 	if err := known.Check(change); err != nil {
 		return err
 	}
-	return gone(r.change(ctx, change, nil))
+	return removedBefore(r.change(ctx, change, nil))
 }
 
-// known returns the catalogue but for the standard plugins.
-func (r *registry) known() catalog.State {
+// clusterState returns the catalog without the standard plugins.
+func (r *registry) clusterState() catalog.State {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.state
 }
 
-// dropCursor forgets a cursor of the cluster.
+// dropCursor removes a cursor of the cluster.
 func dropCursor(ctx context.Context, m *member.Member, name string) error {
 	if _, err := m.Cursors(ctx, name); err != nil {
 		return err
 	}
-	return gone(m.Tell(ctx, &cluster.DropCursor{Name: name}))
+	return removedBefore(m.Tell(ctx, &cluster.DropCursor{Name: name}))
 }
 
-// fetch copies a module of the cluster.
+// fetch downloads a module from the cluster.
 func (r *registry) fetch(ctx context.Context, digest string) ([]byte, error) {
-	wasm, err := r.shared.Module(ctx, digest)
+	wasm, err := r.cluster.Module(ctx, digest)
 	if err == nil {
 		err = r.write(digest, wasm)
 	}
@@ -133,7 +134,7 @@ func (r *registry) fetch(ctx context.Context, digest string) ([]byte, error) {
 func (n *Node) prepare(ctx context.Context) error {
 	r := n.plugins
 	var errs []error
-	for name, p := range r.known().Plugins {
+	for name, p := range r.clusterState().Plugins {
 		for i, version := range p.Versions {
 			_, err := os.Stat(r.path(version.SHA256))
 			if err != nil {
@@ -161,7 +162,7 @@ func (n *Node) prepare(ctx context.Context) error {
 func (n *Node) followCatalog() {
 	var ready uint64
 	for {
-		err := n.plugins.take()
+		err := n.plugins.apply()
 		version := n.plugins.version()
 		if err == nil && version != ready {
 			if err = n.prepare(n.open); err == nil {
@@ -184,22 +185,22 @@ func (n *Node) followCatalog() {
 
 // stale reports whether the cluster has a newer catalogue than the one which was taken last.
 func (r *registry) stale() bool {
-	_, version := r.shared.Catalog()
+	_, version := r.cluster.Catalog()
 	return version > r.version()
 }
 
 // version is that of the catalogue which was taken last.
 func (r *registry) version() uint64 {
-	r.taking.Lock()
-	defer r.taking.Unlock()
-	return r.taken
+	r.applying.Lock()
+	defer r.applying.Unlock()
+	return r.applied
 }
 
 // horizonAfter waits a little until the horizon has passed an acq.
 func (n *Node) horizonAfter(ctx context.Context, acqNs int64) (horizon int64, err error) {
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
-	timeout := time.After(aheadFor)
+	timeout := time.After(horizonWait)
 	for {
 		if horizon, err = n.Horizon(ctx); err != nil || horizon >= acqNs {
 			return horizon, err

@@ -103,7 +103,7 @@ func (c *nodesTogether) addNode() *Node {
 	c.until("the new node knows the cluster", func() bool {
 		v := n.member.Load().View()
 		_, known := v.Node(n.member.Load().Self())
-		return known && len(n.layout.Load().groups) == v.DataGroups() && v.DataGroups() > 0
+		return known && len(n.routes.Load().groups) == v.DataGroups() && v.DataGroups() > 0
 	})
 	return n
 }
@@ -258,7 +258,7 @@ func (c *nodesTogether) aFourthNode(counts int) {
 	})
 	dir := filepath.Join(c.TempDir(), "plugins")
 	c.eventually("a copy", func() error { return n.plugins.copyTo(c.Context(), dir) })
-	alone, err := openRegistry(c.Context(), dir, n.host, n.lent, true, n.log)
+	alone, err := openRegistry(c.Context(), dir, n.host, n.adHocHost, true, n.log)
 	if err != nil || len(alone.state.Plugins) != 2 || len(alone.damage()) > 0 {
 		c.Fatalf("a copy has %+v, %v", alone, err)
 	}

@@ -28,7 +28,7 @@ type Policy struct {
 func numberOf(group int) int { return group + 1 }
 
 // events implements source.
-func (n *local) events(context.Context) ([]store.Event, error) {
+func (n *localSource) events(context.Context) ([]store.Event, error) {
 	all := n.store.EventsAhead()
 	for i := range all {
 		all[i].FromSlot, all[i].ToSlot = n.fromSlot, n.toSlot
@@ -37,10 +37,10 @@ func (n *local) events(context.Context) ([]store.Event, error) {
 }
 
 // events implements source.
-func (r *distant) events(ctx context.Context) (out []store.Event, err error) {
+func (r *remoteSource) events(ctx context.Context) (out []store.Event, err error) {
 	all, err := r.client().Events(ctx)
 	if err != nil {
-		return nil, r.failed(ctx, err)
+		return nil, r.wireError(ctx, err)
 	}
 	for i := range all {
 		e, err := eventOf(&all[i])
@@ -86,7 +86,7 @@ func eventOf(in *client.Event) (e store.Event, err error) {
 // Events lists erases, purges and steps of retentions, oldest first; see [store.Store.Events]. In a
 // cluster each group has its own of them, of its slots and with an acq of its own.
 func (n *Node) Events(ctx context.Context) ([]store.Event, error) {
-	if only := n.layout.Load().only; only != nil {
+	if only := n.routes.Load().single; only != nil {
 		return n.store.EventsAhead(), nil
 	}
 	a, err := ask(whole(ctx), n, askFacts, &record.Box{}, func(ctx context.Context, s source) (
@@ -106,7 +106,7 @@ func (n *Node) Events(ctx context.Context) ([]store.Event, error) {
 }
 
 // policies implements source.
-func (n *local) policies(context.Context) (out []Policy, err error) {
+func (n *localSource) policies(context.Context) (out []Policy, err error) {
 	for _, r := range n.store.Retention() {
 		out = append(out, Policy{r, []int{numberOf(n.group)}})
 	}
@@ -114,10 +114,10 @@ func (n *local) policies(context.Context) (out []Policy, err error) {
 }
 
 // policies implements source.
-func (r *distant) policies(ctx context.Context) (out []Policy, err error) {
+func (r *remoteSource) policies(ctx context.Context) (out []Policy, err error) {
 	all, err := r.client().Retention(ctx)
 	if err != nil {
-		return nil, r.failed(ctx, err)
+		return nil, r.wireError(ctx, err)
 	}
 	var asked []int
 	for _, g := range r.groups {
@@ -158,7 +158,7 @@ func (n *Node) Retention(ctx context.Context) ([]Policy, error) {
 }
 
 func groupsOf(s source) int {
-	if d, far := s.(*distant); far {
+	if d, far := s.(*remoteSource); far {
 		return len(d.groups)
 	}
 	return 1
@@ -273,7 +273,7 @@ func (n *Node) HoldRetention(ctx context.Context, h store.Hold, trustClock bool)
 // more may have gone the first time.
 func removedFrom(answer member.Answer, err error) error {
 	if answer.Again {
-		return gone(err)
+		return removedBefore(err)
 	}
 	return err
 }
@@ -283,7 +283,7 @@ func removedFrom(answer member.Answer, err error) error {
 func (n *Node) eachGroup(
 	ctx context.Context, m *member.Member, do func(v *cluster.View, group uint32) error,
 ) (errs []error, err error) {
-	err = n.untilSplit(ctx, m, func(v *cluster.View) error {
+	err = n.retrySplits(ctx, m, func(v *cluster.View) error {
 		errs = make([]error, v.DataGroups())
 		var wg sync.WaitGroup
 		for i := range errs {

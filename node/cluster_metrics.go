@@ -7,7 +7,7 @@ import (
 )
 
 // collectCluster publishes what an operator of a cluster is to be woken for, and what explains it.
-func (r rooms) collectCluster(
+func (r collector) collectCluster(
 	gauge func(name, help string, v float64), out chan<- prometheus.Metric,
 ) {
 	m := r.node.member.Load()

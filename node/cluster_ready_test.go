@@ -126,7 +126,7 @@ func TestAClusterHasMetrics(t *testing.T) {
 	c.until("each group is led once", func() bool { return led() == 5 })
 
 	n := c.nodes[0]
-	n.tally.last[new(store.Store)] = store.Counts{RowsPut: 7} // it will be missed
+	n.storeTotals.last[new(store.Store)] = store.Counts{RowsPut: 7} // it will be missed
 	for range 2 {
 		if got := n.StoreStats().RowsPut; got != 1007 {
 			t.Errorf("with a store that has gone, %d rows were put", got)

@@ -112,8 +112,9 @@ func (c *nodesTogether) settled(voters int) bool {
 				return false
 			}
 		}
-		l := n.layout.Load()
-		if len(l.groups) != v.DataGroups() || slices.ContainsFunc(l.groups, (*place).nobody) {
+		l := n.routes.Load()
+		if len(l.groups) != v.DataGroups() ||
+			slices.ContainsFunc(l.groups, (*groupRoute).unreachable) {
 			return false
 		}
 	}

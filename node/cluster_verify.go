@@ -27,15 +27,15 @@ const (
 func (n *Node) verifyGroups(
 	ctx context.Context, m *member.Member, opt store.CheckOptions,
 ) (store.CheckReport, error) {
-	v := &verifying{node: n, opt: opt, total: store.CheckReport{}}
+	v := &groupVerification{node: n, opt: opt, total: store.CheckReport{}}
 	stores := m.Stores()
 	for _, group := range slices.Sorted(maps.Keys(stores)) {
 		if err := v.files(ctx, group, stores[group]); err != nil {
 			return v.total, fmt.Errorf("group %d: %w", group, err)
 		}
 	}
-	for group, p := range n.layout.Load().groups {
-		if p.here == nil {
+	for group, p := range n.routes.Load().groups {
+		if p.local == nil {
 			continue
 		}
 		err := v.compare(ctx, numberOf(group), p)
@@ -55,18 +55,18 @@ func (n *Node) verifyGroups(
 	return v.total, nil
 }
 
-// verifying is one verification of the replicas of a node.
-type verifying struct {
+// groupVerification is one verification of the replicas of a node.
+type groupVerification struct {
 	node  *Node
 	opt   store.CheckOptions
 	total store.CheckReport // of what is done
 }
 
-func (v *verifying) note(format string, args ...any) {
+func (v *groupVerification) note(format string, args ...any) {
 	v.total.Notes = append(v.total.Notes, fmt.Sprintf(format, args...))
 }
 
-func (v *verifying) damaged(group int, d store.Damage) {
+func (v *groupVerification) damaged(group int, d store.Damage) {
 	d.Reason = fmt.Sprintf("group %d: %s", group, d.Reason)
 	v.total.Damages++
 	v.total.Damage = append(v.total.Damage, d)
@@ -76,7 +76,7 @@ func (v *verifying) damaged(group int, d store.Damage) {
 }
 
 // files reads the files of one replica.
-func (v *verifying) files(ctx context.Context, group uint32, s *store.Store) error {
+func (v *groupVerification) files(ctx context.Context, group uint32, s *store.Store) error {
 	opt := store.CheckOptions{BytesPerSec: v.opt.BytesPerSec}
 	if v.opt.Damage != nil {
 		opt.Damage = func(d store.Damage) {
@@ -119,14 +119,15 @@ func addReport(to, from *store.CheckReport) {
 
 // compare compares the replica of a group here with the others, by digests of what is closed on all
 // of them, and names those that differ from most.
-func (v *verifying) compare(ctx context.Context, group int, p *place) error {
-	until, err := p.here.store.Horizon(ctx)
+func (v *groupVerification) compare(ctx context.Context, group int, p *groupRoute) error {
+	until, err := p.local.store.Horizon(ctx)
 	if err != nil {
 		return err
 	}
-	left := place{here: p.here, others: slices.Clone(p.others), held: p.here.store.Slots()}
-	for from := int64(math.MinInt64); from < until && len(left.others) > 0; {
-		cuts, err := p.here.store.Cut(ctx, from, until, compareRows)
+	left := groupRoute{local: p.local, peers: slices.Clone(p.peers),
+		mustHold: p.local.store.Slots()}
+	for from := int64(math.MinInt64); from < until && len(left.peers) > 0; {
+		cuts, err := p.local.store.Cut(ctx, from, until, compareRows)
 		if err != nil {
 			return err
 		}
@@ -142,17 +143,17 @@ func (v *verifying) compare(ctx context.Context, group int, p *place) error {
 
 // compareBetween compares what replicas hold between two acqs. Once they differ, it says so and
 // alike is false; those that cannot be asked are noted, and left out from then on.
-func (v *verifying) compareBetween(
-	ctx context.Context, group int, p *place, from, to int64,
+func (v *groupVerification) compareBetween(
+	ctx context.Context, group int, p *groupRoute, from, to int64,
 ) (alike bool, err error) {
 	for range compareTries {
-		said := make([]digests, 1, len(p.others)+1)
-		said[0], err = p.here.digest(ctx, record.Box{}, []int64{from, to})
+		said := make([]digests, 1, len(p.peers)+1)
+		said[0], err = p.local.digest(ctx, record.Box{}, []int64{from, to})
 		if err != nil {
 			return false, err
 		}
-		p.others = slices.DeleteFunc(p.others, func(other *peer) bool {
-			ask := &distant{peer: other}
+		p.peers = slices.DeleteFunc(p.peers, func(other *peer) bool {
+			ask := &remoteSource{peer: other}
 			ask.add(group-1, p, to-1)
 			d, err := ask.digest(ctx, record.Box{}, []int64{from, to})
 			if err == nil {
@@ -165,7 +166,7 @@ func (v *verifying) compareBetween(
 		if ctx.Err() != nil {
 			return false, ctx.Err()
 		}
-		if p.here.store.Slots() != p.held {
+		if p.local.store.Slots() != p.mustHold {
 			v.note("group %d: it was split meanwhile; compare again", group)
 			return false, nil
 		}
@@ -180,7 +181,7 @@ func (v *verifying) compareBetween(
 }
 
 // judge names the replicas that differ from what most have; without a majority, all.
-func (v *verifying) judge(group int, p *place, said []digests) (alike bool) {
+func (v *groupVerification) judge(group int, p *groupRoute, said []digests) (alike bool) {
 	votes := map[store.Digest]int{}
 	for _, d := range said {
 		votes[d.slices[0]]++
@@ -194,7 +195,7 @@ func (v *verifying) judge(group int, p *place, said []digests) (alike bool) {
 		}
 		where := "here"
 		if i > 0 {
-			where = "on node " + p.others[i-1].name
+			where = "on node " + p.peers[i-1].name
 		}
 		one := d.slices[0]
 		v.damaged(group, store.Damage{File: "replica " + where, Reason: fmt.Sprintf(

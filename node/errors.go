@@ -5,10 +5,10 @@ import (
 	"errors"
 
 	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/admission"
 	"github.com/pentad-db/pentad/node/internal/budget"
 	"github.com/pentad-db/pentad/node/internal/catalog"
 	"github.com/pentad-db/pentad/node/internal/member"
-	"github.com/pentad-db/pentad/node/internal/places"
 	"github.com/pentad-db/pentad/node/internal/spill"
 	"github.com/pentad-db/pentad/node/replica"
 	"github.com/pentad-db/pentad/node/segment"
@@ -92,13 +92,13 @@ func kindOf(err error) wire.Kind {
 		errors.Is(err, spill.ErrNoRoom):
 		return wire.KindTooLarge
 	case errors.Is(err, store.ErrOverloaded), errors.Is(err, errTooBusy),
-		errors.Is(err, places.ErrFull), errors.Is(err, places.ErrLate),
+		errors.Is(err, admission.ErrFull), errors.Is(err, admission.ErrLate),
 		errors.Is(err, budget.ErrFull),
 		errors.Is(err, replica.ErrOverloaded),
 		errors.Is(err, store.ErrTooManyWriters):
 		return wire.KindOverloaded
 	case errors.Is(err, store.ErrClosed), errors.Is(err, errClosing),
-		errors.Is(err, places.ErrDrained),
+		errors.Is(err, admission.ErrDrained),
 		errors.Is(err, store.ErrFailed),
 		errors.Is(err, segment.ErrLogFailed), errors.Is(err, segment.ErrNoSpace),
 		errors.Is(err, catalog.ErrFailed), errors.Is(err, errNoView),

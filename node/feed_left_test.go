@@ -16,8 +16,8 @@ import (
 func TestGroupsThatLeaveANode(t *testing.T) {
 	s := openSpread(t, 1, 1)
 	s.fill(rand.New(rand.NewPCG(1, 8)), 1)
-	here := *s.near().layout.Load().groups[0].here
-	s.near().layout.Store(&layout{groups: []*place{{peer: &peer{name: "another"}}},
+	here := *s.near().routes.Load().groups[0].local
+	s.near().routes.Store(&routingTable{groups: []*groupRoute{{peer: &peer{name: "another"}}},
 		owners: evenParts(1)})
 	var wg sync.WaitGroup
 	for what, ask := range map[string]func() error{
@@ -34,7 +34,7 @@ func TestGroupsThatLeaveANode(t *testing.T) {
 		wg.Go(func() {
 			err := ask()
 			e := toWire(&SourceError{Source: "group", Err: err})
-			if e.Kind != wire.KindUnavailable || !away(err) {
+			if e.Kind != wire.KindUnavailable || !sourceUnavailable(err) {
 				t.Errorf("%s: %v", what, err)
 			}
 		})

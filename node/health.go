@@ -2,12 +2,10 @@ package node
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/valyala/fasthttp"
 
 	"github.com/pentad-db/pentad/node/internal/health"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -95,7 +93,7 @@ func (n *Node) problems() []health.Problem {
 	if n.cursors != nil {
 		all = append(all, n.cursors.Problems()...)
 	}
-	return append(all, n.figures.watched()...)
+	return append(all, n.publishers.problemsNow()...)
 }
 
 // unready returns the first of the problems for which the node should get no requests.
@@ -116,72 +114,8 @@ func problemText(p *health.Problem) string {
 	return fmt.Sprintf("%s, %s: %s; %s", p.Code, p.Subject, p.Message, p.Advice)
 }
 
-// ready answers /readyz: whether the node should get requests.
-func (s *server) ready(ctx *fasthttp.RequestCtx) {
-	said, err := s.readiness()
-	if err != nil {
-		writeError(ctx, toWire(err))
-		return
-	}
-	writeJSON(ctx, said)
-}
-
-func (s *server) readiness() (said map[string]any, err error) {
-	if s.node.closing.Load() {
-		return nil, errClosing
-	}
-	if err := s.node.serving(); err != nil {
-		return nil, err
-	}
-	problems := s.node.Problems()
-	if p := unready(problems); p != nil {
-		return nil, &wire.Error{Kind: wire.KindUnavailable, Message: problemText(p)}
-	}
-	said = map[string]any{"status": "ready", "problems": problems}
-	if m := s.node.member.Load(); m != nil {
-		rc, cancel := s.context()
-		defer cancel()
-		err := m.Ready(rc)
-		if err == nil {
-			err = s.node.placedHere(m)
-		}
-		if err != nil {
-			return nil, &wire.Error{Kind: wire.KindUnavailable, Message: err.Error()}
-		}
-		said["nodes"] = m.Addresses()
-	}
-	return said, nil
-}
-
-// alive answers /healthz: whether starting the process again would help.
-func (s *server) alive(ctx *fasthttp.RequestCtx) {
-	problems := s.node.Problems()
-	for i := range problems {
-		if problems[i].Restart {
-			writeError(ctx, &wire.Error{Kind: wire.KindUnavailable,
-				Message: problemText(&problems[i])})
-			return
-		}
-	}
-	status := "ok"
-	if len(problems) > 0 {
-		status = "problems"
-	}
-	writeJSON(ctx, map[string]any{"status": status, "problems": problems})
-}
-
-// healthState answers GET /v1/health: everything that is wrong, with status 200.
-func (s *server) healthState(ctx *fasthttp.RequestCtx) {
-	said := map[string]any{"ready": true, "problems": s.node.Problems()}
-	if _, err := s.readiness(); err != nil {
-		said["ready"], said["reason"] = false, toWire(err).Message
-	}
-	ctx.SetStatusCode(http.StatusOK)
-	writeJSON(ctx, said)
-}
-
 // collectHealth publishes the problems.
-func (r rooms) collectHealth(out chan<- prometheus.Metric) {
+func (r collector) collectHealth(out chan<- prometheus.Metric) {
 	desc := prometheus.NewDesc("pentad_problem", "1 for each problem that the node has now; "+
 		"GET /v1/health says what it is and what to do.", []string{"code", "subject"}, nil)
 	problems := r.node.health.List()
@@ -191,4 +125,14 @@ func (r rooms) collectHealth(out chan<- prometheus.Metric) {
 	for _, p := range problems {
 		out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, 1, p.Code, p.Subject)
 	}
+}
+
+// serving refuses where a node of a cluster has left it: whoever watches it should use another.
+func (n *Node) serving() error {
+	m := n.member.Load()
+	if m == nil || !m.HasLeft() {
+		return nil
+	}
+	return &wire.Error{Kind: wire.KindUnavailable, Message: "this node has left its cluster; use " +
+		"another one, and stop this"}
 }

@@ -39,7 +39,7 @@ func (m *metrics) request(status int, took time.Duration) {
 func (m *metrics) handler(n *Node) fasthttp.RequestHandler {
 	m.init()
 	r := prometheus.NewRegistry()
-	r.MustRegister(m.requests, collectors.NewGoCollector(), rooms{n},
+	r.MustRegister(m.requests, collectors.NewGoCollector(), collector{n},
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return fasthttpadaptor.NewFastHTTPHandler(promhttp.HandlerFor(r, promhttp.HandlerOpts{}))
 }
@@ -51,14 +51,14 @@ func boolean(b bool) float64 {
 	return 0
 }
 
-// rooms publishes the Stats of store and plugin host.
-type rooms struct{ node *Node }
+// collector publishes the Stats of store and plugin host.
+type collector struct{ node *Node }
 
 // Describe implements prometheus.Collector; without descriptions the collector is unchecked.
-func (rooms) Describe(chan<- *prometheus.Desc) {}
+func (collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
-func (r rooms) Collect(out chan<- prometheus.Metric) {
+func (r collector) Collect(out chan<- prometheus.Metric) {
 	count := func(name, help string, v float64) {
 		out <- prometheus.MustNewConstMetric(prometheus.NewDesc("pentad_"+name, help, nil, nil),
 			prometheus.CounterValue, v)
@@ -67,7 +67,7 @@ func (r rooms) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(prometheus.NewDesc("pentad_"+name, help, nil, nil),
 			prometheus.GaugeValue, v)
 	}
-	st := r.node.tally.sum(r.node.stores)
+	st := r.node.storeTotals.sum(r.node.stores)
 	count("store_rows_put_total", "Rows acknowledged.", float64(st.RowsPut))
 	count("store_commit_groups_total", "Synced flushes of the log.", float64(st.Groups))
 	count("store_sync_seconds_total", "Time spent writing and syncing the log.",
@@ -114,13 +114,13 @@ func (r rooms) Collect(out chan<- prometheus.Metric) {
 	r.collectPlugins(count, gauge, out)
 	r.node.collectStates(count, gauge)
 	r.node.hedges.collect(count)
-	r.node.figures.collect(out)
+	r.node.publishers.collect(out)
 	r.collectCluster(gauge, out)
 	r.collectHealth(out)
 }
 
 // collectRequests is the part of Collect about what waits and what is at work.
-func (r rooms) collectRequests(count, gauge func(name, help string, v float64)) {
+func (r collector) collectRequests(count, gauge func(name, help string, v float64)) {
 	places, asked := r.node.queries.Stats(), r.node.asked.Stats()
 	gauge("queries_running", "Questions at work.", float64(places.Held+asked.Held))
 	gauge("queries_waiting", "Questions that wait for a place.",
@@ -129,7 +129,7 @@ func (r rooms) collectRequests(count, gauge func(name, help string, v float64)) 
 		float64(places.Paused+asked.Paused))
 	count("queries_refused_total", "Questions refused as the queue was full, or nothing ended.",
 		float64(places.Refused+asked.Refused))
-	turns := r.node.turns.Stats()
+	turns := r.node.processors.Stats()
 	gauge("queries_long", "Questions that take turns at the processors: of more than 2 ms.",
 		float64(turns.Long))
 	gauge("queries_turns_waiting", "Goroutines of these that wait for their turn.",
@@ -146,10 +146,10 @@ func (r rooms) collectRequests(count, gauge func(name, help string, v float64)) 
 }
 
 // collectPlugins is the part of Collect about plugins and their host.
-func (r rooms) collectPlugins(
+func (r collector) collectPlugins(
 	count, gauge func(name, help string, v float64), out chan<- prometheus.Metric,
 ) {
-	h := sum(r.node.host.Stats(), r.node.lent.Stats())
+	h := sum(r.node.host.Stats(), r.node.adHocHost.Stats())
 	gauge("wasmhost_modules", "Modules loaded.", float64(h.Modules))
 	gauge("wasmhost_instances", "Instances alive.", float64(h.Instances))
 	count("wasmhost_instances_reset_total", "Queries' instances that had been used before.",

@@ -1,8 +1,14 @@
-// Package node is the server: it ties store and plugin host together, runs queries to their end,
-// and speaks the wire protocol and JSON over HTTP. A program may also embed it and call the same
-// methods without a network.
+// Package node is the server: it opens the store, the plugin host and the cluster member of a node,
+// runs queries over all sources of their rows, and serves the wire protocol and JSON over HTTP. A
+// program may also embed it and call the same methods without a network.
 //
-// It knows nothing of how rows are kept or guests are run. Its main type is [Node].
+// File names begin with the room: http_ has handlers and what guards them, query_ the execution of
+// a query on one store, route_ the sources of an answer and hedged calls, feed_ changes, put_
+// writes, plugin_ the registry of plugins, cluster_ what all groups of a cluster do together,
+// metrics_ what /metrics shows.
+//
+// It knows nothing of how rows are stored, groups agree or guests run. Its main type is [Node],
+// whose comment lists the goroutines.
 package node
 
 import (
@@ -19,15 +25,15 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/admission"
 	"github.com/pentad-db/pentad/node/internal/clock"
+	"github.com/pentad-db/pentad/node/internal/cpushare"
 	"github.com/pentad-db/pentad/node/internal/cursors"
 	"github.com/pentad-db/pentad/node/internal/health"
-	"github.com/pentad-db/pentad/node/internal/kept"
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/internal/memory"
-	"github.com/pentad-db/pentad/node/internal/places"
+	"github.com/pentad-db/pentad/node/internal/partials"
 	"github.com/pentad-db/pentad/node/internal/spill"
-	"github.com/pentad-db/pentad/node/internal/turns"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/wasmhost"
@@ -35,43 +41,43 @@ import (
 
 const (
 	mostResultBytes = 1 << 30 // rows that ordered answers may hold in memory
-	mostHeadBytes   = 2 << 30 // rows of all stores that are not sealed
+	mostHeadBytes   = 2 << 30 // heads of all stores
 	mostPluginBytes = 1 << 30 // memory of all instances of plugins
-	// What one module that Go has built may need: with less no question to it has an answer.
+	// What one module built by Go may need: with less, no query that uses it succeeds.
 	leastPluginBytes = 64 << 20
 	defaultMaxGroups = 1 << 20 // groups of one aggregate
 )
 
 // Options of a node. The zero value of each field but Dir works.
 type Options struct {
-	Dir      string        // directory of the data; made when missing
+	Dir      string        // data directory; created when missing
 	Listen   string        // address to serve on; empty: no network
-	Insecure bool          // allow addresses that others reach: there is no authentication
-	Hosts    []string      // names that clients may use besides addresses and localhost
-	Logger   *slog.Logger  // nil: quiet
+	Insecure bool          // allow addresses that other machines reach, without authentication
+	Hosts    []string      // host names that clients may use besides IP addresses and localhost
+	Logger   *slog.Logger  // nil: no logging
 	Store    store.Options // Dir is set from above
-	// MemoryBytes is what the node may have; default what control groups and the machine allow. It
-	// is where the defaults of other limits come from.
+	// MemoryBytes is the memory of the node, from which the defaults of other limits derive;
+	// default is the limit of the control group or the machine.
 	MemoryBytes int64
-	// ResultBytes is the memory of all ordered answers, what is beyond it goes to temporary files,
-	// and that of each answer of versions; an 8th, at most 1 GiB.
+	// ResultBytes is the memory of all ordered answers, which spill to temporary files beyond it,
+	// and of each answer of versions; default an 8th of MemoryBytes, at most 1 GiB.
 	ResultBytes int64
 	MaxGroups   int   // groups of one aggregate at most; default 2^20
-	MaxQueries  int   // queries at the same time; default 8 per processor
-	MaxWaiting  int   // queries that wait for others at most; default 16 * MaxQueries
-	MaxPuts     int   // puts at the same time; default 8 per processor, see putsInCluster
-	StateBytes  int64 // of states kept for plugins; a 16th, at most 64 MiB; below 0 none
-	// MaxClockOffset is how far the machine's clock may step, or be from those of the other nodes
-	// of a cluster, before it is no longer followed; default 500 ms.
+	MaxQueries  int   // concurrent queries; default 8 per processor
+	MaxWaiting  int   // queries that wait for a permit, at most; default 16 * MaxQueries
+	MaxPuts     int   // concurrent puts; default 8 per processor, see putsInCluster
+	StateBytes  int64 // partial-aggregate cache; default a 16th, at most 64 MiB; below 0: none
+	// MaxClockOffset is how far the machine's clock may step, or differ from those of the other
+	// nodes of a cluster, before the node stops following it; default 500 ms.
 	MaxClockOffset time.Duration
 
-	// Cluster makes the node one of a cluster: when it names a token file. Its HTTPListen is set
+	// Cluster makes the node a member of a cluster if it names a token file. Its HTTPListen is set
 	// from Listen.
 	Cluster cluster.Config
-	// Outbox makes the node an edge node, see package edge; nil: it ships nothing.
+	// Outbox makes the node an edge node, see package edge; nil: it is not one.
 	Outbox Outbox
-	// Fail is called when the process must end, because what its disk holds is not known any more
-	// or it serves no more; needed in a cluster.
+	// Fail is called when the process must end, because the state of its disk is unknown after a
+	// failed sync, or it cannot serve any more; required in a cluster.
 	Fail func(error)
 }
 
@@ -92,7 +98,7 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.StateBytes, total.Part(16, mostStateBytes))
 	setDefault(&o.MaxGroups, defaultMaxGroups)
 	setDefault(&o.MaxQueries, 8*runtime.GOMAXPROCS(0))
-	setDefault(&o.MaxWaiting, waitersPerPlace*o.MaxQueries)
+	setDefault(&o.MaxWaiting, waitersPerPermit*o.MaxQueries)
 	if o.Cluster.TokenFile != "" {
 		setDefault(&o.MaxPuts, putsInCluster*runtime.GOMAXPROCS(0))
 	}
@@ -110,68 +116,67 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
-// Node is an open node. All methods may be called from many goroutines.
-//
-// Goroutines: those of its store and plugin hosts, one that watches for problems, one that searches
-// for damage of what is at rest, and when there is an address one that serves, and one for each
-// reader of changes.
+// Node is an open node. All methods may be called from many goroutines. Goroutines: those of its
+// store and plugin hosts, one that watches for problems and one that scrubs modules; with an
+// address, one that serves, one for each connection and one for each feed; in a cluster those of
+// its member, one that follows the catalog and one that lets new replicas catch up.
 type Node struct {
-	opt      Options
-	log      *slog.Logger
-	store    *store.Store
-	clock    *clock.Clock // what time it is, for all of the node
-	layout   atomic.Pointer[layout]
-	member   atomic.Pointer[member.Member] // nil of a node that is in no cluster
-	placing  sync.Mutex                    // held while groups are placed
-	placed   atomic.Bool                   // see placedHere
-	unproved chan struct{}                 // has one when they were, for proveReplicas
-	// restocked has one when the catalogue of the cluster is newer, for followCatalog.
-	restocked chan struct{}
-	peers     map[cluster.NodeID]*peer // guarded by placing
-	host      *wasmhost.Host
-	lent      *wasmhost.Host // as registry.lent
-	drawn     drawn
-	plugins   *registry
-	cursors   *cursors.File // nil in a cluster
-	states    *kept.Cache   // nil: none
-	spill     *spill.Space
-	// heldGroups is how many groups a worker has in memory before it gives them to an overflow.
+	opt          Options
+	log          *slog.Logger
+	store        *store.Store
+	clock        *clock.Clock // the only time source of the node
+	routes       atomic.Pointer[routingTable]
+	member       atomic.Pointer[member.Member] // nil of a node that is in no cluster
+	routing      sync.Mutex                    // held while routes are updated
+	allRouted    atomic.Bool                   // see checkRouted
+	needsCatchUp chan struct{}                 // wakes catchUpReplicas
+	// restocked wakes followCatalog when the cluster has a newer catalog.
+	restocked  chan struct{}
+	peers      map[cluster.NodeID]*peer // guarded by routing
+	host       *wasmhost.Host
+	adHocHost  *wasmhost.Host // as registry.lent
+	writerPool writerPool
+	plugins    *registry
+	cursors    *cursors.File   // nil in a cluster
+	states     *partials.Cache // nil: none
+	spill      *spill.Space
+	// heldGroups is how many groups a worker has in memory before it spills them.
 	heldGroups int
 	hedges     hedging
-	merged     merged
+	merged     mergedFeeds
 	failures   failures
 	health     health.Board
-	healthMu   sync.Mutex // held while problems are gathered and logged
-	// clockFollowed counts the steps of the clock that were logged; guarded by healthMu.
+	healthMu   sync.Mutex // held while problems are collected and logged
+	// clockFollowed is the number of clock steps that were logged; guarded by healthMu.
 	clockFollowed int64
-	hidden        []health.Problem // data in the directory that is not served
+	hidden        []health.Problem // about data in the directory that is not served
 	server        *server
-	queries       *places.Places // one is taken while a question runs
-	asked         *places.Places // likewise, of questions of other nodes
-	readers       chan struct{}  // of changes, which take half of those places at most
-	turns         *turns.Turns   // of questions at the processors
-	// wideQueries counts queries of several tenants, which have no owner else.
+	queries       *admission.Controller // permits of queries
+	asked         *admission.Controller // permits of queries of other nodes
+	readers       chan struct{}         // of feeds, which use at most half of these permits
+	processors    *cpushare.Scheduler   // CPU time of queries
+	// wideQueries numbers queries over several tenants, each of which is an owner by itself.
 	wideQueries atomic.Uint64
 	puts        chan struct{}
-	slices      atomic.Int64 // of changes, being read or written
+	slices      atomic.Int64 // of feeds, in memory
 
-	open      context.Context // ends as the node begins to close
+	open      context.Context // ends when the node begins to close
 	close     context.CancelFunc
-	verifying chan struct{} // as queries; there is one place
-	snapshots sync.Mutex    // held while a snapshot is made or removed
+	verifying chan struct{} // one permit
+	snapshots sync.Mutex    // held while a snapshot is created or removed
 
-	closing atomic.Bool
-	wg      sync.WaitGroup
-	metrics metrics
-	tally   tally
-	figures figures
+	closing     atomic.Bool
+	wg          sync.WaitGroup
+	metrics     metrics
+	storeTotals storeTotals
+	publishers  publishers
 }
 
-// putsInCluster is how many puts a node of a cluster takes at the same time, per processor: most of
-// them wait, and those whose group has no leader shall not take the places of all others.
+// putsInCluster is how many puts per processor a node of a cluster runs at the same time: most of
+// them wait for other nodes, and those of a group without a leader must not block all others.
 const putsInCluster = 128
 
-// Open opens the data and, with an address, starts to serve it.
+// Open opens the data and, with an address, starts serving it.
 func Open(ctx context.Context, opt Options) (*Node, error) {
 	opt, err := opt.withDefaults()
 	if err != nil {
@@ -180,16 +185,16 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	if err := CheckListen(opt.Listen, opt.Insecure); err != nil {
 		return nil, err
 	}
-	n := &Node{opt: opt, log: opt.Logger, queries: opt.newPlaces(), asked: opt.newPlaces(),
-		readers: make(chan struct{}, max(1, opt.MaxQueries/2)),
-		turns:   turns.New(runtime.GOMAXPROCS(0)),
-		puts:    make(chan struct{}, opt.MaxPuts), verifying: make(chan struct{}, 1),
+	n := &Node{opt: opt, log: opt.Logger, queries: opt.newAdmission(), asked: opt.newAdmission(),
+		readers:    make(chan struct{}, max(1, opt.MaxQueries/2)),
+		processors: cpushare.New(runtime.GOMAXPROCS(0)),
+		puts:       make(chan struct{}, opt.MaxPuts), verifying: make(chan struct{}, 1),
 		hedges: hedging{silence: silence, goneAfter: goneAfter},
 		spill:  spill.New(filepath.Join(opt.Dir, "spill"), opt.ResultBytes),
 
 		heldGroups: heldGroups(&opt)}
 	if opt.StateBytes > 0 {
-		n.states = kept.New(opt.StateBytes)
+		n.states = partials.New(opt.StateBytes)
 	}
 	n.open, n.close = context.WithCancel(context.Background())
 	if err := os.MkdirAll(opt.Dir, 0o755); err != nil {
@@ -208,9 +213,9 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 			return nil, errors.Join(err, n.store.Close())
 		}
 	}
-	n.layout.Store(&layout{})
+	n.routes.Store(&routingTable{})
 	if opt.Cluster.TokenFile == "" {
-		n.layout.Store(oneStore(&local{Node: n, store: n.store}))
+		n.routes.Store(singleStoreTable(&localSource{Node: n, store: n.store}))
 	}
 	if err := n.findHidden(ctx); err != nil {
 		return nil, errors.Join(err, n.store.Close())
@@ -225,8 +230,8 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	return n, nil
 }
 
-// prepareDir refuses a directory whose data the node would not serve, and makes that of a
-// stand-alone node the beginning of a cluster where that was asked for.
+// prepareDir rejects a directory whose data the node would not serve, and converts that of a
+// stand-alone node into the first node of a cluster if the options say so.
 func (n *Node) prepareDir(ctx context.Context) error {
 	if n.opt.Cluster.TokenFile == "" {
 		return member.CheckAlone(n.opt.Dir, false)
@@ -235,8 +240,8 @@ func (n *Node) prepareDir(ctx context.Context) error {
 		Store: n.opt.Store, Log: n.log})
 }
 
-// findHidden notes records that the directory of a node of a cluster has as a stand-alone node,
-// which earlier versions left there unseen.
+// findHidden reports records of a stand-alone node in the directory of a cluster's node, where
+// earlier versions left them unnoticed.
 func (n *Node) findHidden(ctx context.Context) error {
 	if n.opt.Cluster.TokenFile == "" {
 		return nil
@@ -258,7 +263,7 @@ func pluginBytes(total memory.Total) int64 {
 func (n *Node) start(ctx context.Context) (err error) {
 	alone := n.opt.Cluster.TokenFile == ""
 	dir := filepath.Join(n.opt.Dir, "plugins")
-	if !alone { // what the node was told by itself stays apart
+	if !alone { // plugins of the stand-alone node stay where they are
 		dir = filepath.Join(n.opt.Dir, "cluster", "plugins")
 	}
 	n.host, err = wasmhost.New(ctx, wasmhost.Options{CacheDir: filepath.Join(dir, "cache"),
@@ -266,17 +271,17 @@ func (n *Node) start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	n.lent, err = wasmhost.New(ctx, wasmhost.Options{GoProfile: true, Beside: n.host})
+	n.adHocHost, err = wasmhost.New(ctx, wasmhost.Options{GoProfile: true, Beside: n.host})
 	if err != nil {
 		return err
 	}
-	holds := false // the files of the node were made before it could have data
+	holds := false // the store has data, so the files of the node must exist
 	if alone {
 		if holds, err = n.store.HoldsData(ctx); err != nil {
 			return err
 		}
 	}
-	n.plugins, err = openRegistry(ctx, dir, n.host, n.lent, alone, n.log)
+	n.plugins, err = openRegistry(ctx, dir, n.host, n.adHocHost, alone, n.log)
 	if err == nil && alone {
 		n.plugins.missed(holds, n.log)
 		err = n.openCursors(holds)
@@ -291,7 +296,7 @@ func (n *Node) start(ctx context.Context) (err error) {
 	if n.opt.Listen == "" {
 		return nil
 	}
-	hosts, err := newHostNames(n.opt.Hosts, n.opt.Listen)
+	hosts, err := newHostAllowList(n.opt.Hosts, n.opt.Listen)
 	if err != nil {
 		return err
 	}
@@ -309,7 +314,7 @@ func (n *Node) start(ctx context.Context) (err error) {
 	n.wg.Go(func() {
 		err := n.server.serve()
 		if err != nil && !n.closing.Load() && n.opt.Fail != nil {
-			n.opt.Fail(fmt.Errorf("serve: %w", err)) // it cannot be reached any more
+			n.opt.Fail(fmt.Errorf("serve: %w", err)) // nothing reaches it any more
 		} else if err != nil {
 			n.log.Error("serve", "err", err)
 		}
@@ -332,7 +337,7 @@ func (n *Node) reportOpen(r store.Report) {
 	n.log.Info("opened", "count", r.ReplayedRows)
 }
 
-// CheckListen refuses addresses that other machines reach, because there is no authentication.
+// CheckListen rejects addresses that other machines reach, because there is no authentication.
 func CheckListen(addr string, insecure bool) error {
 	if addr == "" || insecure {
 		return nil
@@ -348,7 +353,7 @@ func CheckListen(addr string, insecure bool) error {
 	return nil
 }
 
-// Addr returns the address that is served, nil without one.
+// Addr returns the address that the node serves, nil without one.
 func (n *Node) Addr() net.Addr {
 	if n.server == nil {
 		return nil
@@ -356,9 +361,9 @@ func (n *Node) Addr() net.Addr {
 	return n.server.listener.Addr()
 }
 
-// Close ends gracefully: the node says that it is not ready, takes no more requests, finishes
-// those under way until ctx ends, and closes its data. When a caller of one of its methods holds it
-// up longer than that, Close returns an error, and the data is closed when that one is done.
+// Close shuts down gracefully: the node reports that it is not ready, rejects new requests,
+// finishes those under way until ctx ends, and closes its data. If a method call is still under way
+// then, Close returns an error, and the data is closed when the call returns.
 func (n *Node) Close(ctx context.Context) error {
 	if n.closing.Swap(true) {
 		return errClosing
@@ -372,7 +377,7 @@ func (n *Node) Close(ctx context.Context) error {
 	closed := make(chan error, 1)
 	go func() { closed <- n.closeData(ctx) }()
 	late := make(chan struct{})
-	defer context.AfterFunc(ctx, func() { // what ctx has ended needs a moment
+	defer context.AfterFunc(ctx, func() { // what ctx canceled needs a moment
 		time.AfterFunc(closeGrace, func() { close(late) })
 	})()
 	select {
@@ -384,18 +389,18 @@ func (n *Node) Close(ctx context.Context) error {
 	}
 }
 
-// closeGrace is how long after the end of its context Close waits for what that has ended.
+// closeGrace is how long after the end of its context Close waits for requests that it canceled.
 const closeGrace = 5 * time.Second
 
-// closeData waits for what is under way and closes the data.
+// closeData waits for requests under way and closes the data.
 func (n *Node) closeData(ctx context.Context) error {
 	var errs []error
-	for _, p := range []*places.Places{n.queries, n.asked} {
+	for _, p := range []*admission.Controller{n.queries, n.asked} {
 		errs = append(errs, p.Drain(context.WithoutCancel(ctx)))
 	}
 	for _, places := range []chan struct{}{n.puts, n.verifying} {
 		for range cap(places) {
-			places <- struct{}{} // what is under way ends first; nothing new begins
+			places <- struct{}{} // wait for all that run; none begins after
 		}
 	}
 	if m := n.member.Load(); m != nil {
@@ -408,7 +413,7 @@ func (n *Node) closeData(ctx context.Context) error {
 	if n.cursors != nil {
 		errs = append(errs, n.cursors.Close())
 	}
-	for _, host := range []*wasmhost.Host{n.host, n.lent} {
+	for _, host := range []*wasmhost.Host{n.host, n.adHocHost} {
 		if host != nil {
 			errs = append(errs, host.Close(ctx))
 		}
@@ -422,8 +427,8 @@ var (
 	errTooLarge = errors.New("the answer does not fit into the memory for it; narrow the box")
 )
 
-// take takes a place among those that work at the same time.
-func take(places chan struct{}) error {
+// tryAcquire takes a place among those that work at the same time.
+func tryAcquire(places chan struct{}) error {
 	select {
 	case places <- struct{}{}:
 		return nil
@@ -447,12 +452,12 @@ func (n *Node) put(
 	if n.closing.Load() {
 		return store.PutResult{}, errClosing
 	}
-	if err := take(n.puts); err != nil {
+	if err := tryAcquire(n.puts); err != nil {
 		return store.PutResult{}, err
 	}
 	defer func() { <-n.puts }()
-	n.host.Work()
-	defer n.host.Rest()
+	n.host.BeginHostWork()
+	defer n.host.EndHostWork()
 	if m := n.member.Load(); m != nil {
 		return n.putGroups(ctx, m, b, w)
 	}
@@ -477,4 +482,4 @@ func (n *Node) Settle(ctx context.Context) error { return n.store.Settle(ctx) }
 func (n *Node) Rest(ctx context.Context) error { return n.store.Rest(ctx) }
 
 // StoreStats returns the figures of the store, with those of all replicas here.
-func (n *Node) StoreStats() store.Stats { return n.tally.sum(n.stores) }
+func (n *Node) StoreStats() store.Stats { return n.storeTotals.sum(n.stores) }

@@ -1,17 +1,12 @@
 package node
 
 import (
-	"cmp"
 	"context"
-	"encoding/hex"
-	"fmt"
-	"strconv"
 
 	"github.com/pentad-db/pentad/node/internal/health"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
-	"github.com/valyala/fasthttp"
 )
 
 // Outbox makes a node one that ships what it takes to others. Records come to it by puts alone,
@@ -75,54 +70,4 @@ func (n *Node) checkShips() error {
 	return &wire.Error{Kind: wire.KindForbidden, Message: "an edge node takes puts and " +
 		"tombstones, stamps them itself, and keeps what upstream does not have yet: stamped " +
 		"puts, copies, erases, purges and retentions are for upstream; see sdk/docs/edge.md"}
-}
-
-func (s *server) edgeStatus(ctx *fasthttp.RequestCtx) {
-	if s.node.opt.Outbox == nil {
-		writeError(ctx, &wire.Error{Kind: wire.KindNotFound, Message: "this node is not an edge " +
-			"node; it is one when it is started with --role edge"})
-		return
-	}
-	writeJSON(ctx, s.node.opt.Outbox.Status())
-}
-
-// putFrame puts the batch of a frame, or asks whether one of an edge follows.
-func (s *server) putFrame(
-	rc context.Context, ctx *fasthttp.RequestCtx, p *wire.Put,
-) (store.PutResult, error) {
-	args := ctx.QueryArgs()
-	asks := args.Has(wire.ParamWriter)
-	var err error
-	if asks {
-		err = cmp.Or(checkNoBody(ctx),
-			parseWriter(string(args.Peek(wire.ParamWriter)), &p.Writer))
-	} else {
-		err = wire.ParsePut(ctx.PostBody(), p)
-	}
-	if err != nil {
-		return store.PutResult{}, err
-	}
-	w, text := store.WriterSeq{ID: p.Writer, Seq: p.Seq}, string(args.Peek(wire.ParamPrevious))
-	if text == "" && !asks {
-		return s.node.Put(rc, p.Batch, w)
-	}
-	previous, err := strconv.ParseUint(text, 10, 64)
-	switch {
-	case err != nil, w.ID == [16]byte{}:
-		return store.PutResult{}, badParam(wire.ParamPrevious,
-			fmt.Errorf("%.40q is not the sequence of a batch of a writer", text))
-	case asks:
-		return store.PutResult{}, s.node.Follows(w.ID, previous)
-	}
-	return s.node.PutAfter(rc, p.Batch, w, previous)
-}
-
-// parseWriter reads the id of a writer.
-func parseWriter(text string, id *[16]byte) error {
-	raw, err := hex.DecodeString(text)
-	if err != nil || len(raw) != len(id) {
-		return badParam(wire.ParamWriter, fmt.Errorf("%.40q is not 32 hex digits", text))
-	}
-	copy(id[:], raw)
-	return nil
 }

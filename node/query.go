@@ -17,19 +17,19 @@ import (
 // errEnough ends a scan that has reached its limit.
 var errEnough = errors.New("limit reached")
 
-// Query runs a query for records to its end and hands them to emit in batches that are valid during
-// the call, one at a time. emit's error ends the query and is returned.
+// Query runs a query for records and passes them to emit, one batch at a time, each valid during
+// the call. An error of emit ends the query and is returned.
 func (n *Node) Query(
 	ctx context.Context, q *record.Query, emit func(b *record.Batch) error,
 ) (wire.End, error) {
-	return n.queryInto(ctx, &output{q: q, emit: emit})
+	return n.queryInto(ctx, &orderedOutput{q: q, emit: emit})
 }
 
-// queryFrames is Query for who sends the rows on, as frames, which are valid during the call.
+// queryFrames is Query with rows encoded as frames, which are valid during the call.
 func (n *Node) queryFrames(
 	ctx context.Context, q *record.Query, write func(frames []byte) error,
 ) (wire.End, error) {
-	return n.queryInto(ctx, &output{q: q, write: write,
+	return n.queryInto(ctx, &orderedOutput{q: q, write: write,
 		emit: func(b *record.Batch) error {
 			frames, err := rowFrames(b)
 			if err != nil {
@@ -40,7 +40,7 @@ func (n *Node) queryFrames(
 		}})
 }
 
-func (n *Node) queryInto(ctx context.Context, out *output) (wire.End, error) {
+func (n *Node) queryInto(ctx context.Context, out *orderedOutput) (wire.End, error) {
 	q := out.q
 	ctx, leave, err := n.begin(ctx, q)
 	if err != nil {
@@ -48,8 +48,8 @@ func (n *Node) queryInto(ctx context.Context, out *output) (wire.End, error) {
 	}
 	defer leave()
 	if len(q.Filters) == 0 {
-		n.host.Work()
-		defer n.host.Rest()
+		n.host.BeginHostWork()
+		defer n.host.EndHostWork()
 	} else {
 		var done func()
 		ctx, done = n.owned(ctx, q)
@@ -60,7 +60,7 @@ func (n *Node) queryInto(ctx context.Context, out *output) (wire.End, error) {
 	}
 	add := func(b *record.Batch) error { return out.add(ctx, b) }
 	var end wire.End
-	if only := n.layout.Load().only; only != nil {
+	if only := n.routes.Load().single; only != nil {
 		end, err = only.rows(ctx, q, add, out.sorter)
 	} else {
 		end, err = n.rowsOfAll(ctx, q, add, out.sorter)
@@ -76,7 +76,7 @@ func (n *Node) queryInto(ctx context.Context, out *output) (wire.End, error) {
 	return end, nil
 }
 
-// Count returns how many records a query finds, without limit and order.
+// Count returns the number of records that a query finds, without limit and order.
 func (n *Node) Count(ctx context.Context, q *record.Query) (uint64, wire.End, error) {
 	ctx, leave, err := n.begin(ctx, q)
 	if err != nil {
@@ -84,15 +84,15 @@ func (n *Node) Count(ctx context.Context, q *record.Query) (uint64, wire.End, er
 	}
 	defer leave()
 	if len(q.Filters) == 0 {
-		n.host.Work()
-		defer n.host.Rest()
+		n.host.BeginHostWork()
+		defer n.host.EndHostWork()
 	} else {
 		var done func()
 		ctx, done = n.owned(ctx, q)
 		defer done()
 	}
 	var end wire.End
-	if only := n.layout.Load().only; only != nil {
+	if only := n.routes.Load().single; only != nil {
 		end, err = only.count(ctx, q)
 	} else {
 		end, err = n.countOfAll(ctx, q)
@@ -104,7 +104,7 @@ func (n *Node) Count(ctx context.Context, q *record.Query) (uint64, wire.End, er
 	return end.Rows, end, nil
 }
 
-// begin takes a place among the queries, which leave gives back; it is nil with an error.
+// begin acquires a permit for a query, which leave releases; leave is nil with an error.
 func (n *Node) begin(
 	ctx context.Context, q *record.Query,
 ) (reached context.Context, leave func(), err error) {
@@ -115,15 +115,15 @@ func (n *Node) begin(
 	if err != nil {
 		return ctx, nil, err
 	}
-	if ctx, err = n.reach(ctx, q); err != nil {
+	if ctx, err = n.waitForAsOf(ctx, q); err != nil {
 		leave()
 		return ctx, nil, err
 	}
 	return ctx, leave, nil
 }
 
-// useFilters returns the modules of the filters of a query, in their order, and what is to be
-// released of them with an error, too.
+// useFilters begins uses of the modules of a query's filters, in their order. The result must be
+// released, also with an error.
 func (n *Node) useFilters(ctx context.Context, q *record.Query) ([]*pluginVersion, error) {
 	modules := make([]*pluginVersion, 0, len(q.Filters))
 	for i := range q.Filters {
@@ -148,9 +148,9 @@ func endOf(s store.ScanStats, rows uint64) wire.End {
 		PurgedAcqNs: s.PurgedAcqNs}
 }
 
-// owned says for whom plugins run, as slots for guest calls are shared fairly: for a tenant, all of
-// whose queries are one, or for a query of several tenants. Owner 0 is whoever loads modules.
-// done is called at the end, when no instance is left.
+// owned sets the owner of guest calls, among whom permits are shared fairly: the tenant, or the
+// query itself if it is over several tenants. Owner 0 is for loading modules. done is called at the
+// end, when no instance is left.
 func (n *Node) owned(
 	ctx context.Context, q *record.Query,
 ) (ownedCtx context.Context, done func()) {
@@ -162,7 +162,7 @@ func (n *Node) owned(
 		func() { n.host.Forget(owner) }
 }
 
-// tenantsKey is one for all queries of the same tenants, and none of one tenant.
+// tenantsKey is the same for all queries over the same set of tenants, and no tenant's.
 func tenantsKey(cids record.RangeSet) uint64 {
 	var b []byte
 	for _, r := range cids {
@@ -173,23 +173,23 @@ func tenantsKey(cids record.RangeSet) uint64 {
 	return 1<<63 | binary.LittleEndian.Uint64(sum[:])
 }
 
-// newSink makes the sink of a worker, and says how many of the first bytes of payloads it looks at,
+// newSink makes the sink of a worker, and returns how many bytes at the front of payloads it reads,
 // 0 for all.
 type newSink func(worker int) (sink store.Sink, front uint32, err error)
 
-// sinks is what a worker gives rows to: the sink that [newSink] makes, and where parts of blocks go
-// apart, nil if nowhere.
+// sinks are the consumers of a worker's rows: the sink that [newSink] makes, and the one of
+// fragments, nil for none.
 type sinks struct {
 	rows  store.Sink
 	front uint32
 	parts store.Apart
-	room  func(beside bool) []byte // where payloads may lie, nil for anywhere
+	room  func(beside bool) []byte // buffer for payloads in guest memory, nil for none
 	leave func()                   // see [store.Taker]
 }
 
-// scan runs the store's scan with the filters of the query before each sink, in their order. Sinks
-// look at those parts of rows only.
-func (n *local) scan(
+// scan runs the store's scan with the filters of the query, in their order, before each sink. Sinks
+// read only those parts of rows.
+func (n *localSource) scan(
 	ctx context.Context, q *record.Query, parts segment.Parts, newSink newSink,
 ) (store.ScanStats, error) {
 	return n.scanApart(ctx, q, parts, nil, func(worker int) (s sinks, err error) {
@@ -198,9 +198,9 @@ func (n *local) scan(
 	})
 }
 
-// scanApart is scan for who keeps states of parts of blocks.
-func (n *local) scanApart(
-	ctx context.Context, q *record.Query, parts segment.Parts, keep *keeping,
+// scanApart is scan for sinks of fragments.
+func (n *localSource) scanApart(
+	ctx context.Context, q *record.Query, parts segment.Parts, keep *partialCache,
 	newSinks func(worker int) (sinks, error),
 ) (store.ScanStats, error) {
 	modules, err := n.useFilters(ctx, q)
@@ -209,10 +209,10 @@ func (n *local) scanApart(
 		return store.ScanStats{}, err
 	}
 	if keep != nil {
-		keep.identify(q, modules)
+		keep.setKey(q, modules)
 	}
 	whole := *q
-	whole.KeysOnly = false // plugins may look at payloads; parts says who does
+	whole.KeysOnly = false // plugins may read payloads, see parts
 	read := parts
 	for _, m := range modules {
 		read |= m.parts
@@ -220,8 +220,8 @@ func (n *local) scanApart(
 	stats, err := n.scanChain(ctx, &whole, modules, parts, newSinks)
 	var guest *wasmhost.Error
 	if errors.As(err, &guest) && guest.Rows > 0 && read&segment.Keys != segment.Keys {
-		// The error names a record, whose key was not read: it may be of any other query. Nobody
-		// sees rows of the second scan.
+		// The error names a record whose key was not read. A second scan reads all keys, so that
+		// the error has it; its rows are discarded.
 		guest.Rows, guest.Exact, guest.First, guest.Last = 0, false, record.Key{}, record.Key{}
 		_, again := n.scanChain(ctx, &whole, modules, parts|segment.Keys, newSinks)
 		if errors.As(again, &guest) {
@@ -231,16 +231,16 @@ func (n *local) scanApart(
 	return stats, err
 }
 
-// scanChain scans with the filters in modules before sinks that look at those parts. What instances
-// say of their parameters is also asked where there is nothing to scan.
-func (n *local) scanChain(
+// scanChain scans with the filters in modules before sinks that read those parts. Instances are
+// started, and check their parameters, even if there is nothing to scan.
+func (n *localSource) scanChain(
 	ctx context.Context, q *record.Query, modules []*pluginVersion, parts segment.Parts,
 	newSinks func(worker int) (sinks, error),
 ) (store.ScanStats, error) {
 	var filters []*wasmhost.Filter
 	defer func() {
 		for _, f := range filters {
-			_ = f.Close() // its failures were returned by Keep
+			_ = f.Close() // Keep has returned its failures
 		}
 	}()
 	chain := func(worker int) (sinks, segment.Parts, error) {
@@ -248,14 +248,14 @@ func (n *local) scanChain(
 		if err != nil {
 			return sinks{}, 0, err
 		}
-		read := parts.Front(to.front) // what the next filter and all behind it look at
+		read := parts.Front(to.front) // what the next filter and all after it read
 		for i := len(modules) - 1; i >= 0; i-- {
 			f, err := modules[i].module.NewFilter(ctx, q.Filters[i].Params)
 			if err != nil {
 				return sinks{}, 0, err
 			}
 			filters = append(filters, f)
-			to.rows = filtered(ctx, f, read, to.rows)
+			to.rows = filterSink(ctx, f, read, to.rows)
 			read = read.Union(modules[i].parts.Front(f.Front()))
 		}
 		return to, read, nil
@@ -265,7 +265,7 @@ func (n *local) scanChain(
 		made = true
 		to, read, err := chain(worker)
 		out := store.Taker{Rows: to.rows, Parts: read, Apart: to.parts, Leave: to.leave}
-		// Elsewhere there would be payloads in it of rows that the aggregate is not to see.
+		// With filters it would contain payloads of rows that the aggregate must not see.
 		if len(modules) == 0 && q.View == record.ViewAll {
 			out.Room = to.room
 		}

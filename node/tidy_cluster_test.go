@@ -8,7 +8,7 @@ func clusterRooms() map[string][]string {
 		"node/internal/member": {"sdk/wire", "node/cluster", "node/replica", "node/segment",
 			"node/store", "node/internal/machine", "node/internal/catalog", "node/internal/cursors",
 			"node/internal/accept", "node/internal/clock", "node/internal/health",
-			"node/internal/inplace", "node/internal/lines", "node/internal/memory",
+			"node/internal/lostfile", "node/internal/lines", "node/internal/memory",
 			"node/internal/slots"},
 		"node/edge": {"sdk/record", "sdk/wire", "sdk/client", "node", "node/store",
 			"node/segment", "node/cluster", "node/internal/formats", "node/internal/health",

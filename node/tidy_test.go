@@ -42,8 +42,8 @@ func rooms() map[string][]string {
 		// The node, from its store up.
 		"node/store": {"sdk/record", "index", "node/segment", "node/internal/formats",
 			"node/internal/lines", "node/internal/clock", "node/internal/health",
-			"node/internal/inplace", "node/internal/kept", "node/internal/memory",
-			"node/internal/slots", "node/internal/turns", "golang.org/x/sys",
+			"node/internal/lostfile", "node/internal/partials", "node/internal/memory",
+			"node/internal/slots", "node/internal/cpushare", "golang.org/x/sys",
 			"github.com/zeebo/xxh3"},
 		"node/internal/catalog": {"sdk/record", "sdk/plugin", "node/internal/formats",
 			"node/internal/health", "node/internal/lines", "node/segment"},
@@ -72,8 +72,8 @@ func leaves() map[string][]string {
 		"cluster-test/leaks":   {"go.uber.org/goleak"},
 		"node/internal/accept": {"node/internal/health"},
 		"node/internal/memory": {"golang.org/x/sys"}}
-	for _, name := range []string{"budget", "formats", "freeaddr", "golden", "health", "inplace",
-		"kept", "places", "sector", "strictjson", "timeparse"} {
+	for _, name := range []string{"budget", "formats", "freeaddr", "golden", "health", "lostfile",
+		"partials", "admission", "sector", "strictjson", "timeparse"} {
 		table["node/internal/"+name] = []string{}
 	}
 	return table

@@ -201,11 +201,11 @@ func TestDeltaAgainstALoop(t *testing.T) {
 		if !bytes.Equal(statesOf(t, a), statesOf(t, other)) {
 			t.Fatalf("round %d: states differ in another order", round)
 		}
-		joins := []wasmhost.Neighbours(nil)
+		joins := []wasmhost.Predecessor(nil)
 		for i := 1; i < len(windows); i++ {
-			joins = append(joins, wasmhost.Neighbours{Group: uint32(i), Before: uint32(i - 1)})
+			joins = append(joins, wasmhost.Predecessor{Group: uint32(i), Before: uint32(i - 1)})
 		}
-		if err := a.Join(t.Context(), joins); err != nil {
+		if err := a.LinkPredecessors(t.Context(), joins); err != nil {
 			t.Fatal(err)
 		}
 		results, err := a.Finish(t.Context())
@@ -279,7 +279,8 @@ func TestDeltaRefuses(t *testing.T) {
 	if err := joined.Add(t.Context(), both, []uint32{0, 1}, 2); err != nil {
 		t.Fatal(err)
 	}
-	wantStatus(t, joined.Join(t.Context(), []wasmhost.Neighbours{{Group: 1, Before: 0}}), -100,
+	pairs := []wasmhost.Predecessor{{Group: 1, Before: 0}}
+	wantStatus(t, joined.LinkPredecessors(t.Context(), pairs), -100,
 		series)
 }
 

@@ -10,11 +10,11 @@ import (
 // Aggregate is one instance with its states, one per group. One goroutine at a time. After an
 // error of any method it is closed.
 type Aggregate struct {
-	guest   *guest
-	columns *columns
-	states  states
-	add     exportFunc
-	apart   apart
+	guest    *guest
+	columns  *columns
+	states   states
+	add      exportFunc
+	partials partialStates
 }
 
 // Front returns how many bytes the plugin reads at the front of payloads, 0 for all: Add need not
@@ -61,7 +61,7 @@ func (a *Aggregate) addAll(
 		}
 		x := a.columns.cut(b, row)
 		if err := a.addCut(b, &x, gid, groups, states); err != nil {
-			a.blame(ctx, err, b, &x)
+			a.findFailingRecord(ctx, err, b, &x)
 			return err
 		}
 		a.columns.adapt(a.guest, x.to-x.from)
@@ -100,7 +100,7 @@ func (a *Aggregate) Merge(ctx context.Context, states []byte, gid []uint32) erro
 	if err := a.guest.enter(ctx); err != nil {
 		return err
 	}
-	if a.states.grows {
+	if a.states.heap {
 		return a.guest.leave(a.states.load(ctx, a.guest, states, gid))
 	}
 	return a.guest.leave(a.states.merge(ctx, a.guest, states, gid))
@@ -124,8 +124,8 @@ func (a *Aggregate) Finish(ctx context.Context) ([][]byte, error) {
 // room for fewer, see Full.
 func (a *Aggregate) Capacity() int { return max(1, a.states.limit/a.states.size) }
 
-// Grows reports whether a state owns memory besides its bytes.
-func (a *Aggregate) Grows() bool { return a.states.grows }
+// HeapStates reports whether a state owns memory besides its bytes.
+func (a *Aggregate) HeapStates() bool { return a.states.heap }
 
 // MemoryBytes returns how much memory the instance has.
 func (a *Aggregate) MemoryBytes() int64 {
@@ -141,7 +141,7 @@ func (a *Aggregate) MostBytes() int64 { return int64(a.guest.entry.lim.memoryPag
 
 // Full reports whether states that grow have taken as much.
 func (a *Aggregate) Full() bool {
-	return a.states.grows && a.MemoryBytes() >= a.MostBytes()
+	return a.states.heap && a.MemoryBytes() >= a.MostBytes()
 }
 
 // Forget forgets all groups, so that the next ones begin with fresh states. It is for states that

@@ -31,24 +31,24 @@ const (
 // exportFunc is an export of an instance.
 type exportFunc struct {
 	name   string
-	number uint64 // at the door
+	number uint64 // at the trampoline
 	there  bool
 }
 
 func (g *guest) export(name string) exportFunc {
-	return exportFunc{name: name, number: doorNumber(name),
+	return exportFunc{name: name, number: exportNumber(name),
 		there: g.entry.has[name] || name == exportStart && g.entry.hasStart}
 }
 
 // call runs an export on a budget. The result is 0 for functions without one.
 func (g *guest) call(f *exportFunc, budget int64, args ...uint64) (uint64, error) {
-	g.args = [1 + doorArgs]uint64{f.number}
+	g.args = [1 + trampolineArgs]uint64{f.number}
 	copy(g.args[1:], args)
 	if g.wasi != nil && f.name != exportError { // which is asked about the call before it
 		g.wasi.makeRoom()
 	}
 	g.meter.begin(budget)
-	err := g.door.CallWithStack(g.ctx, g.args[:])
+	err := g.trampoline.CallWithStack(g.ctx, g.args[:])
 	g.used = uint64(budget - g.meter.left())
 	g.usage.note(f.name, g.used, uint64(budget))
 	g.done.calls++
@@ -121,7 +121,7 @@ func (g *guest) trapped(export string, err error) *Error {
 		e = g.fail(Trap, export, fmt.Sprintf("the program exited with code %d", exit.ExitCode()))
 	default:
 		reason := firstLine(err)
-		e = g.fail(Trap, export, reason+trapPlace(err, g.entry.door))
+		e = g.fail(Trap, export, reason+trapPlace(err, g.entry.trampoline))
 		if reason == "unreachable" && export != exportError {
 			e.Message = g.lastMessage()
 		}
@@ -192,14 +192,14 @@ func firstLine(err error) string {
 }
 
 // trapPlace names the guest functions on top of wazero's stack trace, the innermost first, up to
-// the door.
-func trapPlace(err error, door string) string {
+// the trampoline.
+func trapPlace(err error, trampoline string) string {
 	_, trace, _ := strings.Cut(err.Error(), "wasm stack trace:\n\t")
 	var names []string
 	for frame := range strings.SplitSeq(trace, "\n\t") {
 		name, _, ok := strings.Cut(frame, "(")
 		name = strings.TrimPrefix(name, ".")
-		if !ok || name == door || len(name) > maxNameBytes || len(names) == maxTrapFrames {
+		if !ok || name == trampoline || len(name) > maxNameBytes || len(names) == maxTrapFrames {
 			break
 		}
 		name = cleanText([]byte(name))

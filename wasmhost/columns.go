@@ -52,7 +52,7 @@ func newColumns(d *Descriptor) *columns {
 	}
 	perRow, least := int64(fuelPerRecord), int64(0)
 	if d.Flags&plugin.FlagGrows != 0 {
-		rows, perRow, least = min(rows, maxGrowingRows), fuelPerGrowth, leastGrowth
+		rows, perRow, least = min(rows, maxHeapStateRows), fuelPerGrowth, minHeapStateRows
 	}
 	// What a call takes depends on the calls before, also by what the module allocates once.
 	fixed := d.Flags&plugin.FlagDependsOnBatches != 0

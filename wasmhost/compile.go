@@ -16,22 +16,22 @@ import (
 // entry is one compiled module, shared by all Modules and instances with its digest. All fields
 // but refs and image are set before the entry is published.
 type entry struct {
-	host     *Host
-	digest   [32]byte
-	runtime  wazero.Runtime
-	pool     *memoryPool
-	code     wazero.CompiledModule
-	lim      limits
-	hasStart bool
-	door     string              // what stack traces call the door
-	has      map[string]bool     // functions exported
-	globals  []string            // exports of the module's own mutable globals
-	resets   bool                // an image has all that calls can change
-	most     uint64              // bytes of an instance's memory
-	image    weak.Pointer[image] // guarded by spares.mu; instances have it, used and spare ones
-	kinds    byte                // needFilter, needAggregate: what its exports allow
-	desc     Descriptor
-	refs     int // guarded by Host.mu: modules and instances; at 0 the code is released
+	host       *Host
+	digest     [32]byte
+	runtime    wazero.Runtime
+	pool       *memoryPool
+	code       wazero.CompiledModule
+	lim        limits
+	hasStart   bool
+	trampoline string              // what stack traces call the trampoline
+	has        map[string]bool     // functions exported
+	globals    []string            // exports of the module's own mutable globals
+	resets     bool                // an image has all that calls can change
+	most       uint64              // bytes of an instance's memory
+	image      weak.Pointer[image] // guarded by spares.mu; instances have it, used and spare ones
+	kinds      byte                // needFilter, needAggregate: what its exports allow
+	desc       Descriptor
+	refs       int // guarded by Host.mu: modules and instances; at 0 the code is released
 }
 
 // job is one request to the compile worker.
@@ -130,7 +130,7 @@ func (h *Host) release(e *entry) {
 	}
 	h.mu.Unlock()
 	if last {
-		h.spares.drop(func(s *spare) bool { return s.entry == e })
+		h.instances.drop(func(s *pooledInstance) bool { return s.entry == e })
 		// The machine code itself lives until the last instance is collected.
 		_ = e.code.Close(context.Background())
 	}
@@ -193,7 +193,7 @@ func (h *Host) build(ctx context.Context, digest [32]byte, wasm []byte) (e *entr
 	case err != nil:
 		return e, h.refuse(digest, err)
 	}
-	held, err := h.enter(ctx, askerOf(ctx).key)
+	held, err := h.enter(ctx, callerOf(ctx).owner)
 	if err != nil {
 		return e, err
 	}
@@ -247,7 +247,7 @@ func (h *Host) compile(ctx context.Context, e *entry, wasm []byte) error {
 		return err
 	}
 	out := m.instrument(functions, e.startFuel(), e.depthLimit())
-	e.hasStart, e.door = out.hasStart, out.door
+	e.hasStart, e.trampoline = out.hasStart, out.trampoline
 	e.resets, e.globals, e.most = out.resets, out.globals, out.most
 	e.code, err = h.compileCached(ctx, e.runtime, e.digest, out.wasm)
 	return err

@@ -35,7 +35,7 @@ type Descriptor struct {
 }
 
 // describe runs pentad_describe in an instance of its own and checks what it points to.
-func (e *entry) describe(ctx context.Context, held *hold) error {
+func (e *entry) describe(ctx context.Context, held *startPermit) error {
 	g, err := e.instantiate(ctx, held)
 	if err != nil {
 		return err

@@ -24,11 +24,11 @@ const (
 	exportError      = "pentad_error"
 	exportInitialize = "_initialize"
 
-	exportFuel   = "pentad_fuel"
-	exportDepth  = "pentad_depth"
-	exportStart  = "pentad_fuel_start"  // the start function, so that it runs on a budget
-	exportDoor   = "pentad_fuel_door"   // see appendDoor
-	exportGlobal = "pentad_fuel_global" // and a number
+	exportFuel       = "pentad_fuel"
+	exportDepth      = "pentad_depth"
+	exportStart      = "pentad_fuel_start"  // the start function, so that it runs on a budget
+	exportTrampoline = "pentad_fuel_door"   // see appendTrampoline
+	exportGlobal     = "pentad_fuel_global" // and a number
 )
 
 const (

@@ -47,7 +47,7 @@ func (f *Filter) keep(ctx context.Context, b *record.Batch, keep []uint64) error
 		x := f.columns.cut(b, row)
 		bitmap, err := f.keepCut(b, &x)
 		if err != nil {
-			f.blame(ctx, err, b, &x)
+			f.findFailingRecord(ctx, err, b, &x)
 			return err
 		}
 		orBits(keep, row, bitmap, x.to-x.from)

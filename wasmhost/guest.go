@@ -29,22 +29,22 @@ const (
 // between Host.enter and Host.leave.
 type guest struct {
 	*instance
-	entry   *entry
-	image   *image // what it becomes in the end, nil if it ends
-	spares  uint64 // whose it is then
-	scale   int64  // how many units of fuel count as one
-	room    int64  // how many of those budgets have for each
-	allocF  exportFunc
-	args    [1 + doorArgs]uint64
-	used    uint64   // fuel used by the last call
-	usage   Usage    // without its memory
-	params  []byte   // that pentad_init got
-	front   uint32   // bytes of payloads that it said are read, 0 for all
-	regions []region // that pentad_alloc returned, a handful
-	replays *guest   // whose call it repeats, in its slot; the failures are those of that one
-	closed  bool
-	broken  error // what it failed with in a call that nobody was told of
-	again   bool  // a call for which there is too little room is made again with more
+	entry     *entry
+	image     *image // what it becomes in the end, nil if it ends
+	poolOwner uint64 // whose it is then
+	scale     int64  // how many units of fuel count as one
+	room      int64  // how many of those budgets have for each
+	allocF    exportFunc
+	args      [1 + trampolineArgs]uint64
+	used      uint64   // fuel used by the last call
+	usage     Usage    // without its memory
+	params    []byte   // that pentad_init got
+	front     uint32   // bytes of payloads that it said are read, 0 for all
+	regions   []region // that pentad_alloc returned, a handful
+	replays   *guest   // whose call it repeats, in its permit; the failures are those of that one
+	closed    bool
+	broken    error // what it failed with in a call that nobody was told of
+	again     bool  // a call for which there is too little room is made again with more
 
 	// ctx is what calls get, and what ends none of them: fuel does that. The runtime looks for
 	// values in it at each call, and that of a query has many layers.
@@ -52,17 +52,17 @@ type guest struct {
 	// asked is that of the operation, looked at between slices of fuel.
 	asked context.Context
 
-	begins *hold // the slot that it is started in
-	slot   keptSlot
-	since  time.Time // when the operation began, or the slot was taken last, if it is timed
-	timed  bool      // the operation is
-	spent  uint64    // fuel in it
-	brief  bool      // the last operation was, going by its fuel
+	startPermit *startPermit // the permit that it is started in
+	permit      heldPermit
+	since       time.Time // when the operation began, or the permit was taken last, if it is timed
+	timed       bool      // the operation is
+	spent       uint64    // fuel in it
+	brief       bool      // the last operation was, going by its fuel
 	// untimed operations since the last one that was timed. They are taken to have been as long as
 	// the next one that is, if that is brief.
-	untimed int
-	away    bool // the slot was given to others and not taken again, as the context ended
-	done    done
+	untimed    int
+	permitLost bool // the permit was given to others and not taken again, as the context ended
+	done       done
 }
 
 // done is what an instance did that its host does not know of yet: what all instances count
@@ -73,7 +73,7 @@ type done struct {
 }
 
 const (
-	// briefFuel is up to what fuel an operation is not timed, if its slot was kept: it is shorter
+	// briefFuel is up to what fuel an operation is not timed, if its permit was kept: it is shorter
 	// than a turn even if it misses every cache.
 	briefFuel  = 20_000
 	maxUntimed = 7 // in a row
@@ -116,7 +116,7 @@ func (g *guest) drop() {
 		return
 	}
 	g.closed = true
-	g.entry.host.slots.letGo(&g.slot)
+	g.entry.host.permits.releaseHeld(&g.permit)
 	g.tell()
 	g.end()
 	g.entry.host.counter.instances.Add(-1)
@@ -126,8 +126,8 @@ func (g *guest) drop() {
 // close ends the use of an instance, for callers outside of enter and leave.
 func (g *guest) close() error {
 	h := g.entry.host
-	h.slots.life.RLock()
-	defer h.slots.life.RUnlock()
+	h.permits.life.RLock()
+	defer h.permits.life.RUnlock()
 	if !h.closed {
 		g.retire()
 	}
@@ -143,15 +143,15 @@ func (g *guest) enter(ctx context.Context) error {
 		return cmp.Or(g.broken, ErrClosed)
 	}
 	h := g.entry.host
-	kept, err := h.slots.enter(ctx, &g.slot)
+	kept, err := h.permits.enter(ctx, &g.permit)
 	if err != nil {
 		return err
 	}
 	if h.closed {
-		h.slots.drop(&g.slot, time.Now(), 0)
+		h.permits.releaseUsed(&g.permit, time.Now(), 0)
 		return ErrClosed
 	}
-	g.away, g.spent, g.asked = false, 0, ctx
+	g.permitLost, g.spent, g.asked = false, 0, ctx
 	if g.timed = !kept || !g.brief || g.untimed >= maxUntimed; g.timed {
 		g.since = time.Now()
 	}
@@ -160,42 +160,42 @@ func (g *guest) enter(ctx context.Context) error {
 
 // leave ends an operation; after a failed one the instance may be in any state and is dropped.
 func (g *guest) leave(err error) error {
-	slots := g.entry.host.slots
+	permits := g.entry.host.permits
 	if g.done.calls >= tellCalls {
 		g.tell()
 	}
 	g.brief = g.spent <= briefFuel*uint64(g.scale)
-	if err == nil && g.brief && !g.timed && !slots.wanted() {
+	if err == nil && g.brief && !g.timed && !permits.wanted() {
 		g.untimed++
-		slots.keep(&g.slot)
+		permits.hold(&g.permit)
 		return nil
 	}
 	if err != nil {
 		g.drop()
 	}
-	if g.away {
-		slots.life.RUnlock()
+	if g.permitLost {
+		permits.life.RUnlock()
 		return err
 	}
 	now := time.Now()
 	held, took := g.held(now)
 	if err != nil {
 		if e := (*Error)(nil); errors.As(err, &e) && e.Kind == Fuel {
-			slots.waste(g.slot.owner, held, now)
+			permits.penalize(g.permit.owner, held, now)
 		}
 	}
 	g.done.ns += took
 	if g.closed {
 		g.tell() // of this time; drop told of the calls
-		g.slot.had += took
-		slots.drop(&g.slot, now, held)
+		g.permit.unreported += took
+		permits.releaseUsed(&g.permit, now, held)
 		return err
 	}
-	slots.leave(&g.slot, held, took, now)
+	permits.leave(&g.permit, held, took, now)
 	return err
 }
 
-// held returns how long the operation that ends now held the slot, and with that how long it took
+// held returns how long the operation that ends now held the permit, and with that how long it took
 // together with those before it that were not timed. If it was not either, its fuel tells.
 func (g *guest) held(now time.Time) (held, took time.Duration) {
 	switch {
@@ -215,27 +215,27 @@ func (g *guest) held(now time.Time) (held, took time.Duration) {
 	return held, took
 }
 
-// pause looks, between two calls or slices of one, at the context and at who waits for the slot.
+// pause looks, between two calls or slices of one, at the context and at who waits for the permit.
 func (g *guest) pause(ctx context.Context) error {
 	if g.replays != nil {
 		return g.replays.pause(ctx)
 	}
-	slots := g.entry.host.slots
-	if g.begins != nil {
-		if err := g.begins.pause(ctx, g.entry.host); err != nil {
+	permits := g.entry.host.permits
+	if g.startPermit != nil {
+		if err := g.startPermit.pause(ctx, g.entry.host); err != nil {
 			return fmt.Errorf("plugin %q: %w", g.entry.desc.Name, err)
 		}
-	} else if slots.claimed() {
+	} else if permits.contended() {
 		now := time.Now()
 		if !g.timed {
 			g.since, g.timed = now, true
 		}
-		if held := now.Sub(g.since); held >= turn {
+		if held := now.Sub(g.since); held >= timeSlice {
 			g.done.ns += held
-			slots.give(g.slot.owner, held, now)
-			if err := slots.take(ctx, g.slot.owner, now); err != nil {
-				g.away = true
-				slots.lost(&g.slot)
+			permits.release(g.permit.owner, held, now)
+			if err := permits.acquire(ctx, g.permit.owner, now); err != nil {
+				g.permitLost = true
+				permits.discard(&g.permit)
 				return fmt.Errorf("plugin %q: %w", g.entry.desc.Name, err)
 			}
 			g.since = time.Now()

@@ -51,7 +51,7 @@ type Options struct {
 	// CompileTimeout bounds the wait for one module in [Host.Load]. Default 2 min: the worst
 	// modules that the limits let through take 2 s of a processor, those of Go 8 times as much.
 	CompileTimeout time.Duration
-	// Beside is a host whose slots for guest calls and whose memory this one uses, so that owners
+	// Beside is a host whose permits for guest calls and whose memory this one uses, so that owners
 	// share what the machine has and not what each host has by itself. MaxCalls and TotalBytes are
 	// then not used. Default none.
 	Beside *Host
@@ -93,24 +93,24 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
-// Host compiles modules and bounds the calls of their instances. It is safe for concurrent use.
+// Host compiles modules and limits the calls of their instances. It is safe for concurrent use.
 type Host struct {
-	opt      Options
-	plain    wazero.Runtime
-	golang   wazero.Runtime // with the wasi stubs; nil unless Options.GoProfile
-	cache    *codeCache
-	config   wazero.ModuleConfig // of all instances
-	pool     *memoryPool
-	hugePool *memoryPool // of programs built by Go
-	spares   spares
-	budget   *budget       // of the memories of instances
-	slots    *slots        // one per guest call that runs
-	jobs     chan *job     // to the compile worker
-	quit     chan struct{} // closed by Close, once
-	worker   sync.WaitGroup
-	counter  counters
+	opt       Options
+	plain     wazero.Runtime
+	golang    wazero.Runtime // with the wasi stubs; nil unless Options.GoProfile
+	cache     *codeCache
+	config    wazero.ModuleConfig // of all instances
+	pool      *memoryPool
+	hugePool  *memoryPool // of programs built by Go
+	instances instancePool
+	budget    *budget       // of the memories of instances
+	permits   *callPermits  // one per guest call that runs
+	jobs      chan *job     // to the compile worker
+	quit      chan struct{} // closed by Close, once
+	worker    sync.WaitGroup
+	counter   counters
 
-	closed bool // guarded by slots.life
+	closed bool // guarded by permits.life
 
 	mu      sync.Mutex
 	entries map[[32]byte]*entry // guarded by mu, as are the fields of entries and jobs
@@ -138,14 +138,14 @@ func New(ctx context.Context, opt Options) (*Host, error) {
 			WithRandSource(noRandomness{}),
 		pool:     newMemoryPool(false),
 		hugePool: newMemoryPool(true),
-		slots:    newSlots(opt.MaxCalls),
+		permits:  newCallPermits(opt.MaxCalls),
 		budget:   &budget{limit: opt.TotalBytes},
 		jobs:     make(chan *job),
 		quit:     make(chan struct{}),
 		entries:  map[[32]byte]*entry{},
 	}
 	if opt.Beside != nil {
-		h.slots, h.budget = opt.Beside.slots, opt.Beside.budget
+		h.permits, h.budget = opt.Beside.permits, opt.Beside.budget
 	}
 	h.plain = h.newRuntime(ctx, opt.MemoryPages)
 	if opt.GoProfile {
@@ -198,14 +198,14 @@ func (h *Host) Close(ctx context.Context) error {
 	h.mu.Unlock()
 	h.worker.Wait()
 
-	h.slots.keepNone()
-	h.slots.life.Lock()
-	defer h.slots.life.Unlock()
+	h.permits.holdNone()
+	h.permits.life.Lock()
+	defer h.permits.life.Unlock()
 	if h.closed {
 		return nil
 	}
 	h.closed = true
-	h.spares.drop(func(*spare) bool { return true })
+	h.instances.drop(func(*pooledInstance) bool { return true })
 	err := h.closeRuntimes(ctx)
 	h.pool.close()
 	h.hugePool.close()
@@ -216,12 +216,12 @@ func (h *Host) Close(ctx context.Context) error {
 }
 
 // Forget says that an owner has closed its filters and aggregates and will not come back, so that
-// the others have its part at once.
-func (h *Host) Forget(owner uint64) { h.slots.forget(owner) }
+// the others get its share at once.
+func (h *Host) Forget(owner uint64) { h.permits.forget(owner) }
 
-// Work begins something that needs processors but no guests. Until Rest ends it, and for a moment
-// after that, owners whose calls are slow leave it one of the slots.
-func (h *Host) Work() { h.slots.work() }
+// BeginHostWork begins work that needs processors but no guests. Until EndHostWork, and for a
+// moment after that, owners whose calls are slow leave one permit free.
+func (h *Host) BeginHostWork() { h.permits.beginHostWork() }
 
-// Rest ends what Work began.
-func (h *Host) Rest() { h.slots.rest() }
+// EndHostWork ends what BeginHostWork began.
+func (h *Host) EndHostWork() { h.permits.endHostWork() }

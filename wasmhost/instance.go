@@ -13,15 +13,15 @@ import (
 
 // instance is what the runtime makes of a module.
 type instance struct {
-	module  api.Module
-	memory  api.Memory
-	lease   *lease // of that memory
-	meter   meter
-	depth   api.MutableGlobal
-	globals []api.MutableGlobal // the module's own
-	door    api.Function
-	stack   *[]byte    // that the door runs on, nil where it is not known
-	wasi    *wasiState // nil in the plain profile
+	module     api.Module
+	memory     api.Memory
+	lease      *lease // of that memory
+	meter      meter
+	depth      api.MutableGlobal
+	globals    []api.MutableGlobal // the module's own
+	trampoline api.Function
+	stack      *[]byte    // that the trampoline runs on, nil where it is not known
+	wasi       *wasiState // nil in the plain profile
 }
 
 // noRandomness is what the runtime would hand to guests that could ask. Without it the runtime
@@ -30,9 +30,9 @@ type noRandomness struct{}
 
 func (noRandomness) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// instantiate returns a fresh instance in which nothing has run, for a caller that holds a slot, or
-// to repeat calls of another instance.
-func (e *entry) instantiate(ctx context.Context, held *hold) (g *guest, err error) {
+// instantiate returns a fresh instance in which nothing has run, for a caller that holds a permit,
+// or to repeat calls of another instance.
+func (e *entry) instantiate(ctx context.Context, held *startPermit) (g *guest, err error) {
 	l := &lease{pool: e.pool, budget: e.host.budget, limit: uint64(e.lim.memoryPages) << 16,
 		most: e.most}
 	defer func() {
@@ -49,7 +49,7 @@ func (e *entry) instantiate(ctx context.Context, held *hold) (g *guest, err erro
 		return nil, e.fail(Trap, "", "start an instance: "+firstLine(err))
 	}
 	i := &instance{module: module, memory: module.Memory(), lease: l}
-	i.makeDoor()
+	i.makeTrampoline()
 	global := func(name string) api.MutableGlobal {
 		return module.ExportedGlobal(name).(api.MutableGlobal)
 	}
@@ -72,9 +72,9 @@ func (e *entry) noMemory(cause any) *Error {
 }
 
 // use begins the use of an instance.
-func (e *entry) use(ctx context.Context, i *instance, held *hold) *guest {
+func (e *entry) use(ctx context.Context, i *instance, held *startPermit) *guest {
 	g := &guest{instance: i, entry: e, scale: 1, room: 1, ctx: context.Background(), asked: ctx,
-		begins: held}
+		startPermit: held}
 	i.meter.between = func() error { return g.pause(g.asked) }
 	g.allocF = g.export(exportAlloc)
 	if e.lim.goProfile {
@@ -89,14 +89,14 @@ func (e *entry) use(ctx context.Context, i *instance, held *hold) *guest {
 }
 
 // obtain returns an instance that has started: one that the owner had before, or a new one.
-func (e *entry) obtain(ctx context.Context, by asker, held *hold) (*guest, error) {
-	if it, ok := e.host.spares.take(e, by.spares); ok {
+func (e *entry) obtain(ctx context.Context, by caller, held *startPermit) (*guest, error) {
+	if it, ok := e.host.instances.take(e, by.poolOwner); ok {
 		if !it.lease.charge(it.image.size) {
 			it.end()
 			return nil, e.noMemory("others have it")
 		}
-		if it.door == nil {
-			it.makeDoor()
+		if it.trampoline == nil {
+			it.makeTrampoline()
 		}
 		e.host.counter.instancesReset.Add(1)
 		g := e.use(ctx, it.instance, held)
@@ -120,10 +120,10 @@ func (i *instance) end() {
 	_ = i.module.Close(context.Background()) // frees memory, reports exit codes only
 }
 
-// makeDoor makes the function that all calls go through, with a stack as small as can be.
-func (i *instance) makeDoor() {
-	i.door = i.module.ExportedFunction(exportDoor)
-	i.stack = stackOf(i.door)
+// makeTrampoline makes the function that all calls go through, with a stack as small as can be.
+func (i *instance) makeTrampoline() {
+	i.trampoline = i.module.ExportedFunction(exportTrampoline)
+	i.stack = stackOf(i.trampoline)
 }
 
 // stackOf returns where a function has its stack, nil if it has it elsewhere than it used to. The
@@ -141,4 +141,4 @@ func stackOf(f api.Function) *[]byte {
 }
 
 // stackGrew reports whether the stack is larger than a spare instance may keep, or may be.
-func (i *instance) stackGrew() bool { return i.stack == nil || cap(*i.stack) > maxSpareStack }
+func (i *instance) stackGrew() bool { return i.stack == nil || cap(*i.stack) > maxPooledStack }

@@ -9,7 +9,7 @@ import (
 //
 //	1: fuel at function entries and loop headers, depth on cycles, bulk priced by length
 //	2: memory.grow paid where it stands
-//	3: the door
+//	3: the trampoline
 //	4: mutable globals exported, segments of data joined
 //	5: several results of a call in the price of a frame
 //	6: refuel: who is out of fuel asks for more, loops from outside of themselves
@@ -17,13 +17,13 @@ const instrumenterVersion = 6
 
 // instrumentation is a rewritten module and what its host must know.
 type instrumentation struct {
-	wasm     []byte
-	hasStart bool     // the start function can be called through the door
-	door     string   // what stack traces call the door
-	counted  int      // functions with a depth counter
-	globals  []string // exports of the module's own globals
-	resets   bool     // memory and globals are all that calls can change
-	most     uint64   // bytes of memory, at most
+	wasm       []byte
+	hasStart   bool     // the start function can be called through the trampoline
+	trampoline string   // what stack traces call the trampoline
+	counted    int      // functions with a depth counter
+	globals    []string // exports of the module's own globals
+	resets     bool     // memory and globals are all that calls can change
+	most       uint64   // bytes of memory, at most
 }
 
 // instrument rewrites a module so that every call of it ends: an exported global of fuel is
@@ -49,10 +49,10 @@ func (m *parsed) instrument(functions []*function, fuel int64, depth int32) *ins
 	for _, f := range functions {
 		add(w.appendBody(scratch, f))
 	}
-	add(m.appendDoor(scratch))
+	add(m.appendTrampoline(scratch))
 	add(w.appendRefuel(scratch))
 	out := &instrumentation{hasStart: m.start >= 0, most: uint64(m.mostPages) << 16,
-		door: fmt.Sprintf("$%d", m.doorIndex())}
+		trampoline: fmt.Sprintf("$%d", m.trampolineIndex())}
 	for _, f := range functions {
 		if f.depth > 0 {
 			out.counted++
@@ -89,7 +89,7 @@ func (w *writer) assemble(code []byte, initialFuel int64, depth int32) []byte {
 		}
 	}
 	section(secType, grown(m.sections[secType], w.types+added, append(append(w.newTypes,
-		doorType()...), refuelType()...)))
+		trampolineType()...), refuelType()...)))
 	section(secImport, m.sections[secImport])
 	section(secFunction, grown(m.sections[secFunction], uint32(len(m.functions)+added),
 		appendU32(appendU32(nil, w.types), w.types+1)))
@@ -138,7 +138,7 @@ func (w *writer) addedExports() (count uint32, entries []byte) {
 	}
 	add(exportFuel, kindGlobal, w.fuel)
 	add(exportDepth, kindGlobal, w.depth)
-	add(exportDoor, kindFunc, w.m.doorIndex())
+	add(exportTrampoline, kindFunc, w.m.trampolineIndex())
 	for _, i := range w.m.variables {
 		add(globalExport(i), kindGlobal, i)
 	}
@@ -239,7 +239,7 @@ func (w *writer) appendCharge(dst []byte, price, t64 uint32) []byte {
 // appendSpend expects fuel and price on the stack.
 func (w *writer) appendSpend(dst []byte, t64 uint32) []byte {
 	dst = w.appendSubtract(dst, t64)
-	dst = appendU32(append(dst, opIf, typeEmpty, opCall), w.m.doorIndex()+1)
+	dst = appendU32(append(dst, opIf, typeEmpty, opCall), w.m.trampolineIndex()+1)
 	return append(dst, opEnd)
 }
 

@@ -100,8 +100,8 @@ func (m *Module) newGuest(ctx context.Context, params []byte, take func(*guest))
 		return err
 	}
 	defer e.host.release(e)
-	by := askerOf(ctx)
-	held, err := e.host.enter(ctx, by.key)
+	by := callerOf(ctx)
+	held, err := e.host.enter(ctx, by.owner)
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (m *Module) newGuest(ctx context.Context, params []byte, take func(*guest))
 		g.drop()
 		return err
 	}
-	g.slot.owner, g.spares, g.begins = by.key, by.spares, nil
+	g.permit.owner, g.poolOwner, g.startPermit = by.owner, by.poolOwner, nil
 	take(g)
 	return nil
 }

@@ -90,7 +90,7 @@ func TestTrapNamesFunctions(t *testing.T) {
 	f(map[uint32]string{14: "a\x00\x1b[31mb"}, "a\ufffd\ufffd[31mb, called by $13, $12, $11")
 }
 
-// The door, through which the host comes, is not among them.
+// The trampoline, through which the host comes, is not among them.
 func TestTrapDoesNotNameTheDoor(t *testing.T) {
 	h := newTestHost(t, Options{})
 	e := trapError(t, h, good(func(a *asm) { a.replace(exportAdd, "", ops(opUnreachable)) }))

@@ -69,7 +69,7 @@ func (i *instance) refuels() (bytes uint64, fuel bool) {
 	return uint64(i.memory.Size()), true
 }
 
-// added is how many functions and types the instrumenter adds: the door, and refuel.
+// added is how many functions and types the instrumenter adds: the trampoline, and refuel.
 const added = 2
 
 const (
@@ -106,7 +106,7 @@ func (w *writer) appendLoop(dst, loop []byte, price, t64 uint32) []byte {
 	dst = append(dst, loop...)
 	dst = appendU32(append(dst, opGlobalGet), w.fuel)
 	dst = append(dst, opI64Const, 0, opI64LtS, opIf, typeEmpty)
-	dst = appendU32(append(dst, opCall), w.m.doorIndex()+1)
+	dst = appendU32(append(dst, opCall), w.m.trampolineIndex()+1)
 	dst = appendU32(append(dst, opGlobalGet), w.fuel)
 	dst = append(appendSigned(append(dst, opI64Const), cost), opI64Add)
 	dst = append(appendU32(append(dst, opGlobalSet), w.fuel), opEnd)

@@ -133,20 +133,20 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// A call that has used up a turn lets others have the slot between two slices, also while an
+// A call that has used up a turn lets others have the permit between two slices, also while an
 // instance is made.
 func TestSlotBetweenSlices(t *testing.T) {
 	h, g := enteredGuest(t, t.Context())
-	had := false // guarded by the slot
+	had := false // guarded by the permit
 	otherWaits(t, h, g, false, func() { had = true })
 	s := watch(g, 0, nil)
-	g.allocF.number = doorNumber(exportMerge) // without any states: it walks all the memory
+	g.allocF.number = exportNumber(exportMerge) // without any states: it walks all the memory
 	_, err := g.call(&g.allocF, 3*sliceFuel, 0, 0, 1<<20)
 	if !had || s.slices == 0 {
-		t.Errorf("%v after %d slices, the other had the slot: %v", err, s.slices, had)
+		t.Errorf("%v after %d slices, the other had the permit: %v", err, s.slices, had)
 	}
-	if err := g.leave(err); err == nil || h.slots.free != 1 {
-		t.Errorf("%v, %d slots are free", err, h.slots.free)
+	if err := g.leave(err); err == nil || h.permits.free != 1 {
+		t.Errorf("%v, %d permits are free", err, h.permits.free)
 	}
 
 	held, err := h.enter(t.Context(), 7)
@@ -155,25 +155,25 @@ func TestSlotBetweenSlices(t *testing.T) {
 	}
 	had = false
 	otherWaits(t, h, &guest{}, false, func() { had = true })
-	held.since = held.since.Add(-turn)
+	held.since = held.since.Add(-timeSlice)
 	if err := held.pause(t.Context(), h); err != nil || !had {
-		t.Errorf("%v, the other had the slot: %v", err, had)
+		t.Errorf("%v, the other had the permit: %v", err, had)
 	}
 	// The other keeps it, and the query ends.
 	ctx, cancel := context.WithCancel(t.Context())
 	otherWaits(t, h, &guest{}, true, cancel)
-	held.since = held.since.Add(-turn)
+	held.since = held.since.Add(-timeSlice)
 	if err := held.pause(ctx, h); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	h.leave(held)
-	if h.slots.free != 0 {
-		t.Errorf("%d slots are free", h.slots.free)
+	if h.permits.free != 0 {
+		t.Errorf("%d permits are free", h.permits.free)
 	}
-	h.slots.give(1, 0, time.Now())
+	h.permits.release(1, 0, time.Now())
 }
 
-// A slow call leaves the last slot to what works without guests, also between two slices, and has
+// A slow call leaves the last permit to what works without guests, also between two slices, and has
 // it back when another one is free.
 func TestSlowCallLeavesTheLastSlot(t *testing.T) {
 	h := newTestHost(t, Options{MaxCalls: 2})
@@ -188,28 +188,28 @@ func TestSlowCallLeavesTheLastSlot(t *testing.T) {
 	if err := g.enter(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.slots.take(t.Context(), 1, time.Now()); err != nil {
+	if err := h.permits.acquire(t.Context(), 1, time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	h.Work()
-	defer h.Rest()
-	g.timed, g.since = true, time.Now().Add(-turn)
+	h.BeginHostWork()
+	defer h.EndHostWork()
+	g.timed, g.since = true, time.Now().Add(-timeSlice)
 	paused := make(chan error)
 	go func() { paused <- g.pause(t.Context()) }()
-	for h.slots.waiting.Load() == 0 {
+	for h.permits.waiting.Load() == 0 {
 		select {
 		case err := <-paused:
-			t.Fatalf("it kept the last slot, %v", err)
+			t.Fatalf("it kept the last permit, %v", err)
 		default:
 			runtime.Gosched()
 		}
 	}
-	h.slots.give(1, 0, time.Now())
+	h.permits.release(1, 0, time.Now())
 	if err := <-paused; err != nil {
 		t.Error(err)
 	}
-	if err := g.leave(nil); err != nil || h.slots.free != 2 {
-		t.Errorf("%v, %d slots are free", err, h.slots.free)
+	if err := g.leave(nil); err != nil || h.permits.free != 2 {
+		t.Errorf("%v, %d permits are free", err, h.permits.free)
 	}
 }
 

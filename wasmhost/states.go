@@ -24,7 +24,7 @@ const (
 // states is the array of states in guest memory, one per group.
 type states struct {
 	size   int  // of one state
-	grows  bool // a state owns more memory than its size, and moves only by save and load
+	heap   bool // a state owns more memory than its size, and moves only by save and load
 	groups int
 	limit  int // bytes of all states
 	region uint32
@@ -46,8 +46,8 @@ type states struct {
 func newStates(g *guest) states {
 	return states{
 		size: int(g.entry.desc.StateSize), limit: g.entry.host.opt.StateBytes,
-		grows: g.entry.desc.Flags&plugin.FlagGrows != 0,
-		init:  g.export(exportStateInit), mergeF: g.export(exportMerge),
+		heap: g.entry.desc.Flags&plugin.FlagGrows != 0,
+		init: g.export(exportStateInit), mergeF: g.export(exportMerge),
 		finishF: g.export(exportFinish), saveF: g.export(exportSave), loadF: g.export(exportLoad),
 	}
 }
@@ -70,7 +70,7 @@ func (s *states) view(g *guest, from, to int) ([]byte, error) {
 
 // copyOut returns all states in the form in which they move to other instances.
 func (s *states) copyOut(ctx context.Context, g *guest) ([]byte, error) {
-	if s.grows {
+	if s.heap {
 		return s.save(ctx, g)
 	}
 	all, err := s.view(g, 0, s.groups)
@@ -101,12 +101,12 @@ func (s *states) grow(ctx context.Context, g *guest, groups int) error {
 			return err
 		}
 		to := min(groups, from+s.perSlice())
-		if s.grows {
+		if s.heap {
 			to = min(to, from+maxNewStates)
 		}
 		n := to - from
 		budget := budgetFor(g, n*s.size)
-		if s.grows {
+		if s.heap {
 			budget += g.scaled(fuelPerNew * int64(n))
 		}
 		_, err := g.call(&s.init, budget, uint64(s.at(from)), uint64(n))

@@ -14,7 +14,7 @@ type Stats struct {
 	CacheHits      uint64    // of Compiles, those taken from the cache directory
 	CompileNs      uint64    // time spent checking, rewriting and compiling
 	Calls          uint64    // guest calls
-	CallNs         uint64    // time that guests held slots, with the host's part
+	CallNs         uint64    // time that guests held permits, with the host's part
 	Records        uint64    // records handed to filters and aggregates
 	FuelUsed       uint64    // fuel used by all calls
 	Failures       [9]uint64 // failures of instances by ErrorKind

@@ -35,7 +35,7 @@ func NewResident(ctx context.Context, k *Kernel, data []byte, metered bool) (*Re
 	wasm := Wasm(k.Name)
 	if metered {
 		var err error
-		if wasm, err = wasmhost.Metered(ctx, wasm); err != nil {
+		if wasm, err = wasmhost.Instrument(ctx, wasm); err != nil {
 			return nil, err
 		}
 	}

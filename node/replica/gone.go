@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/pentad-db/pentad/node/internal/inplace"
+	"github.com/pentad-db/pentad/node/internal/lostfile"
 )
 
 // finder is a Files that knows whether a file has its name still.
@@ -19,7 +19,7 @@ func (d directory) Lost(name string, f File, size int64) string {
 	if file, ok := f.(dataFile); ok {
 		open = file.File
 	}
-	return inplace.Lost(d.path(name), open, size)
+	return lostfile.Reason(d.path(name), open, size)
 }
 
 // Look makes the log fail, and calls Options.Fail, when a file of it was removed, replaced or cut

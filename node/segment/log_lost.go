@@ -6,7 +6,7 @@ import (
 	"os"
 	"slices"
 
-	"github.com/pentad-db/pentad/node/internal/inplace"
+	"github.com/pentad-db/pentad/node/internal/lostfile"
 )
 
 // Lost names the files of the log that are not where it wrote them, or all there, any more. What is
@@ -29,7 +29,7 @@ func (l *Log) Lost(newest bool) (lost []*CorruptError) {
 		if f, ok := now.(dataFile); ok && i == len(numbers)-1 {
 			open = f.File
 		}
-		if reason := inplace.Lost(l.Path(number), open, sizes[number]); reason != "" {
+		if reason := lostfile.Reason(l.Path(number), open, sizes[number]); reason != "" {
 			lost = append(lost, &CorruptError{File: l.Path(number), Reason: reason})
 		}
 	}

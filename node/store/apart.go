@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/pentad-db/pentad/index"
-	"github.com/pentad-db/pentad/node/internal/kept"
+	"github.com/pentad-db/pentad/node/internal/partials"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -20,7 +20,7 @@ const (
 // Part is what a scan finds in a sealed block. A part has the same rows in whatever question it
 // comes up.
 type Part struct {
-	kept.Part
+	partials.Fragment
 	Known bool // set by who is told of it: its rows are not needed
 }
 
@@ -29,7 +29,7 @@ type Part struct {
 type Apart interface {
 	// Wants is asked before blocks of a segment that has so many. Where it returns false, their
 	// rows come with all others.
-	Wants(seg *kept.Segment, blocks int) bool
+	Wants(seg *partials.Segment, blocks int) bool
 	// BeginLot says of which lot all is that comes until EndLot. Lots have the same rows, in the
 	// same batches, in whatever worker and in whatever order they are done; their numbers ascend,
 	// not one by one.
@@ -61,7 +61,7 @@ func (w *worker) planApart(t *task, candidates []index.Candidate) ([]index.Candi
 	for _, c := range candidates {
 		p, ok := w.partOf(t, c)
 		if ok {
-			a.parts = append(a.parts, Part{Part: p})
+			a.parts = append(a.parts, Part{Fragment: p})
 		}
 		a.of = append(a.of, ok)
 	}
@@ -90,7 +90,7 @@ func (w *worker) planApart(t *task, candidates []index.Candidate) ([]index.Candi
 
 // partOf returns what the box holds of a block, if it is a part: if no row of it is hidden, and the
 // box cuts it simply and leaves enough.
-func (w *worker) partOf(t *task, c index.Candidate) (p kept.Part, ok bool) {
+func (w *worker) partOf(t *task, c index.Candidate) (p partials.Fragment, ok bool) {
 	if c.Need&needHidden != 0 {
 		return p, false
 	}
@@ -110,7 +110,7 @@ func (w *worker) partOf(t *task, c index.Candidate) (p kept.Part, ok bool) {
 			set = t.segment.ranks
 		}
 		r, one := onlyIn(set, info.Min[d], info.Max[d])
-		if !one || cuts == kept.Cuts {
+		if !one || cuts == partials.Cuts {
 			return p, false
 		}
 		p.From[cuts], p.To[cuts] = r.From, r.To

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/pentad-db/pentad/node/internal/inplace"
+	"github.com/pentad-db/pentad/node/internal/lostfile"
 	"github.com/pentad-db/pentad/node/segment"
 )
 
@@ -104,7 +104,7 @@ func (s *Store) isLost() bool {
 
 func (s *Store) filesLost() (lost []*segment.CorruptError) {
 	missing := func(path string, open *os.File, size int64) {
-		if reason := inplace.Lost(path, open, size); reason != "" {
+		if reason := lostfile.Reason(path, open, size); reason != "" {
 			lost = append(lost, &segment.CorruptError{File: path, Reason: reason})
 		}
 	}
@@ -135,7 +135,7 @@ func (s *Store) filesLost() (lost []*segment.CorruptError) {
 
 // relock takes the directory again when its lock was removed, before another process does.
 func (s *Store) relock() error {
-	if inplace.Lost(filepath.Join(s.opt.Dir, lockFile), s.lock, 0) == "" {
+	if lostfile.Reason(filepath.Join(s.opt.Dir, lockFile), s.lock, 0) == "" {
 		return nil
 	}
 	f, err := lockDir(s.opt.Dir)

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/index"
-	"github.com/pentad-db/pentad/node/internal/kept"
+	"github.com/pentad-db/pentad/node/internal/partials"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -53,7 +53,7 @@ type takesParts struct {
 	parts int
 }
 
-func (p *takesParts) Wants(*kept.Segment, int) bool            { return p.rng.IntN(2) == 0 }
+func (p *takesParts) Wants(*partials.Segment, int) bool        { return p.rng.IntN(2) == 0 }
 func (p *takesParts) Plan(_ context.Context, all []Part) error { p.parts += len(all); return nil }
 func (p *takesParts) Begin() bool                              { p.open = true; return true }
 func (p *takesParts) End()                                     { p.open = false }
@@ -189,7 +189,7 @@ type takesLots struct {
 	now  []uint64
 }
 
-func (w *takesLots) Wants(*kept.Segment, int) bool      { return true }
+func (w *takesLots) Wants(*partials.Segment, int) bool  { return true }
 func (w *takesLots) Plan(context.Context, []Part) error { return nil }
 func (w *takesLots) Begin() bool                        { w.now = append(w.now, 1); return true }
 func (w *takesLots) End()                               { w.now = append(w.now, 2) }

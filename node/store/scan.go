@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/index"
-	"github.com/pentad-db/pentad/node/internal/turns"
+	"github.com/pentad-db/pentad/node/internal/cpushare"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -353,7 +353,7 @@ func (sc *scan) work(all []*worker, newTaker func(worker int) (Taker, error)) er
 	}
 	var next [1]atomic.Int64
 	var stopped atomic.Bool
-	all[0].stint = turns.Of(sc.ctx).Start()
+	all[0].stint = cpushare.Of(sc.ctx).Start()
 	defer all[0].stint.Stop()
 	if err := all[0].employ(newTaker, &stopped); err != nil {
 		return err
@@ -388,7 +388,7 @@ func (sc *scan) workTogether(
 	sc.store.together.Add(1)
 	defer sc.store.together.Add(-1)
 	errs := make([]error, len(all))
-	question := turns.Of(sc.ctx)
+	question := cpushare.Of(sc.ctx)
 	work := func(i int) {
 		w := all[i]
 		w.stint = question.Start()

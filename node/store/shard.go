@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/pentad-db/pentad/index"
-	"github.com/pentad-db/pentad/node/internal/kept"
+	"github.com/pentad-db/pentad/node/internal/partials"
 	"github.com/pentad-db/pentad/node/segment"
 )
 
@@ -71,7 +71,7 @@ type sealedSegment struct {
 	file   *segment.Sealed
 	idx    *index.Segment
 	series *index.SeriesTable // nil when the segment has none
-	kept   kept.Segment       // what sinks know of its blocks
+	kept   partials.Segment   // what sinks know of its blocks
 	// users are who opened it, until it is in a snapshot, and then snapshots and merges.
 	users atomic.Int64
 

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/pentad-db/pentad/index"
-	"github.com/pentad-db/pentad/node/internal/turns"
+	"github.com/pentad-db/pentad/node/internal/cpushare"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -21,15 +21,15 @@ type doing struct {
 	scan     *scan
 	number   int
 	to       Taker
-	reads    segment.Parts  // of rows
-	lent     lent           // to the batch
-	beside   bool           // other rows are gathered already, see scanApart
-	box      *record.Box    // of the piece that is being scanned
-	away     bool           // the last of devs is held elsewhere
-	searched bool           // devices can be searched for
-	block    *segment.Block // that is open
-	stint    turns.Stint    // of the question that is worked at, if it takes turns
-	steps    int            // blocks opened, see step
+	reads    segment.Parts   // of rows
+	lent     lent            // to the batch
+	beside   bool            // other rows are gathered already, see scanApart
+	box      *record.Box     // of the piece that is being scanned
+	away     bool            // the last of devs is held elsewhere
+	searched bool            // devices can be searched for
+	block    *segment.Block  // that is open
+	stint    cpushare.Worker // of the question that is worked at, if it takes turns
+	steps    int             // blocks opened, see step
 
 	rows, blocks, inside, examined, headRows, bytes, hidden, parts, known uint64
 
@@ -243,7 +243,7 @@ func (w *worker) step() error {
 	if w.steps++; w.steps%stepBlocks != 0 || w.scan == nil {
 		return nil
 	}
-	return w.stint.Pause(w.scan.ctx)
+	return w.stint.Yield(w.scan.ctx)
 }
 
 // flush hands the gathered rows to the sink.
@@ -258,7 +258,7 @@ func (w *worker) flush() error {
 	if w.lent.end(&w.batch) {
 		w.to.Room = nil // it is too small
 	}
-	return cmp.Or(err, w.stint.Pause(w.scan.ctx))
+	return cmp.Or(err, w.stint.Yield(w.scan.ctx))
 }
 
 // lent is memory of a taker in which the payloads of a batch are put together.

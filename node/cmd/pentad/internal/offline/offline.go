@@ -60,7 +60,7 @@ func (r *Runner) Close() {
 func (r *Runner) Aggregates() bool { return r.module.Describe().Kinds&plugin.KindAggregate != 0 }
 
 // MemoryPages returns how many pages of 64 KiB an instance may have.
-func (r *Runner) MemoryPages() uint32 { return r.module.Allowance().MemoryPages }
+func (r *Runner) MemoryPages() uint32 { return r.module.Limits().MemoryPages }
 
 // Outcome is what a plugin answered and used.
 type Outcome struct {
@@ -188,15 +188,15 @@ func (p *part) join(ctx context.Context) error {
 		return nil
 	}
 	order := slices.SortedFunc(slices.Values(p.keys), groupKey.compare)
-	var pairs []wasmhost.Neighbours
+	var pairs []wasmhost.Predecessor
 	for i := 1; i < len(order); i++ {
 		a, b := order[i-1], order[i]
 		if a.cap = b.cap; a == b {
-			pairs = append(pairs, wasmhost.Neighbours{Group: p.ids[order[i]],
+			pairs = append(pairs, wasmhost.Predecessor{Group: p.ids[order[i]],
 				Before: p.ids[order[i-1]]})
 		}
 	}
-	return p.guest.Join(ctx, pairs)
+	return p.guest.LinkPredecessors(ctx, pairs)
 }
 
 // finish returns the groups by key.

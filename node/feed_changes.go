@@ -1,0 +1,306 @@
+package node
+
+import (
+	"context"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+	"github.com/pentad-db/pentad/wasmhost"
+)
+
+// SinceNow as the start of changes means the horizon.
+const SinceNow = math.MaxInt64
+
+// heartbeat is how often a reader of changes is told how far it is when nothing comes.
+const heartbeat = 15 * time.Second
+
+// sharedSlices is how many slices may be read or written at once before they are made smaller, so
+// that a thousand readers who stall take a few hundred MiB and not some tens of GiB.
+const sharedSlices = 32
+
+var slicePool = sync.Pool{New: func() any { return new(store.Slice) }}
+
+// Changes hands emit what came to the box of q from an acq on, in the order of acq, slice after
+// slice up to the horizon; with follow it then goes on with what comes, and with an empty slice
+// where nothing does, until ctx or the node ends. Tombstones pass the filters of q; its view, order
+// and limit must be those of the zero query. What emit gets is valid during the call; meanwhile
+// nothing is held up but this reader, and whatever it misses it reads later.
+//
+// Returns: the acq to go on from, also with an error.
+func (n *Node) Changes(
+	ctx context.Context, q *record.Query, fromNs int64, follow bool,
+	emit func(*store.Slice) error,
+) (closedNs int64, err error) {
+	return n.changesWith(ctx, q, fromNs, follow, heartbeat, emit)
+}
+
+func (n *Node) changesWith(
+	ctx context.Context, q *record.Query, fromNs int64, follow bool, beat time.Duration,
+	emit func(*store.Slice) error,
+) (closedNs int64, err error) {
+	if err := checkChanges(q); err != nil {
+		return fromNs, err
+	}
+	ctx, done := n.owned(ctx, q)
+	defer done()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(n.open, cancel)()
+	if only := n.routes.Load().single; only != nil {
+		closedNs, err = only.changesEvery(ctx, q, fromNs, follow, beat, new(demand), emit)
+	} else {
+		closedNs, err = n.changesOfAll(ctx, q, fromNs, follow, beat, emit)
+	}
+	if err != nil && n.closing.Load() {
+		return closedNs, errClosing
+	}
+	return closedNs, err
+}
+
+// changesEvery is [Node.Changes] of one store, which tells how far it is with some beat, and at
+// once while others wait for that.
+func (n *localSource) changesEvery(
+	ctx context.Context, q *record.Query, fromNs int64, follow bool, beat time.Duration, d *demand,
+	emit func(*store.Slice) error,
+) (closedNs int64, err error) {
+	if fromNs == SinceNow {
+		if fromNs, err = n.store.Horizon(ctx); err != nil {
+			return fromNs, err
+		}
+	}
+	modules, err := n.useFilters(ctx, q)
+	defer n.releaseFilters(modules)
+	if err != nil {
+		return fromNs, err
+	}
+	feed, err := n.store.Feed(q.Box, q.KeysOnly && len(modules) == 0, fromNs)
+	if err != nil {
+		return fromNs, err
+	}
+	defer feed.Close()
+	d.begin(func(acqNs int64) {
+		feed.Await(acqNs)
+		n.closeSoon(acqNs)
+	})
+	var told time.Time
+	toldNs := fromNs
+	for {
+		more, err := n.nextSlice(ctx, q, modules, feed, func(slice *store.Slice, more bool) error {
+			if acq := d.wanted(); acq >= slice.ClosedNs {
+				feed.Await(acq)
+			}
+			if !more && follow && slice.Rows.Len() == 0 && len(slice.Events) == 0 &&
+				time.Since(told) < beat && !d.asks(toldNs, slice.ClosedNs) {
+				return nil
+			}
+			told, toldNs = time.Now(), slice.ClosedNs
+			return emit(slice)
+		})
+		if err != nil {
+			return feed.NextNs(), err
+		}
+		if more {
+			continue
+		}
+		if !follow {
+			return feed.NextNs(), nil
+		}
+		if err := feed.Wait(ctx, max(beat-time.Since(told), time.Millisecond)); err != nil {
+			return feed.NextNs(), err
+		}
+	}
+}
+
+// checkChanges refuses what a query may have and changes have not.
+func checkChanges(q *record.Query) error {
+	if err := q.Normalize(); err != nil {
+		return err
+	}
+	part := ""
+	switch {
+	case q.View != record.ViewAll:
+		part = "view"
+	case q.Order != record.OrderNone:
+		part = "order"
+	case q.Limit != 0:
+		part = "limit"
+	case q.Aggregate.Name != "":
+		part = "aggregate"
+	default:
+		return nil
+	}
+	return &record.InvalidError{Part: part, Reason: record.Inconsistent, Row: -1,
+		Detail: "changes have none: they are all versions in the order of acq; leave it out"}
+}
+
+// nextSlice reads a slice, filters it and hands it to emit. It holds a place among the queries only
+// while it reads, and memory only until emit returns.
+func (n *Node) nextSlice(
+	ctx context.Context, q *record.Query, modules []*pluginVersion, feed *store.Feed,
+	emit func(slice *store.Slice, more bool) error,
+) (more bool, err error) {
+	slice := slicePool.Get().(*store.Slice)
+	defer slicePool.Put(slice)
+	slice.Share = int(n.slices.Add(1) / sharedSlices)
+	defer n.slices.Add(-1)
+	from := feed.NextNs()
+	more, err = n.readSlice(ctx, q, modules, feed, slice)
+	if err == nil {
+		err = emit(slice, more)
+	}
+	if err != nil {
+		feed.Rewind(from)
+	}
+	return more, err
+}
+
+// readSlice reads a slice and filters it, in a place among the queries. Many readers are woken at
+// once and wait for one, where queries are refused: they take half of the places at most.
+func (n *Node) readSlice(
+	ctx context.Context, q *record.Query, modules []*pluginVersion, feed *store.Feed,
+	slice *store.Slice,
+) (more bool, err error) {
+	select {
+	case n.readers <- struct{}{}:
+		defer func() { <-n.readers }()
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+	place, err := n.admissionOf(ctx).AcquireUnbounded(ctx, askChanges)
+	if err != nil {
+		return false, err
+	}
+	defer place.Release()
+	turn := n.processors.BeginLong(askChanges)
+	defer turn.End()
+	stint := turn.Start()
+	defer stint.Stop()
+	if err := stint.Yield(ctx); err != nil {
+		return false, err
+	}
+	more, err = feed.Read(ctx, slice)
+	if err == nil && len(modules) > 0 && slice.Rows.Len() > 0 {
+		if err = n.filterSlice(ctx, q, modules, slice); err != nil {
+			n.failed(q, err)
+		}
+	}
+	return more, err
+}
+
+// filterSlice leaves of the rows of a slice the tombstones and what the filters keep.
+func (n *Node) filterSlice(
+	ctx context.Context, q *record.Query, modules []*pluginVersion, slice *store.Slice,
+) error {
+	rows := &slice.Rows
+	var stay, tombs []uint32
+	for i := range rows.Len() {
+		if rows.Tomb(i) {
+			tombs = append(tombs, uint32(i))
+		} else {
+			stay = append(stay, uint32(i))
+		}
+	}
+	for i, m := range modules {
+		f, err := m.module.NewFilter(ctx, q.Filters[i].Params)
+		if err != nil {
+			return err
+		}
+		stay, err = keepOf(ctx, f, rows, stay)
+		_ = f.Close() // its failures were returned by Keep
+		if err != nil {
+			return err
+		}
+	}
+	stay = append(stay, tombs...)
+	slices.Sort(stay)
+	var kept record.Batch
+	kept.AppendPicked(rows, stay)
+	if q.KeysOnly {
+		kept.Data, kept.Offsets, kept.Stride = nil, nil, 0
+	}
+	*rows = kept
+	return nil
+}
+
+// keepOf returns those of the picked rows that a filter keeps.
+func keepOf(
+	ctx context.Context, f *wasmhost.Filter, rows *record.Batch, picked []uint32,
+) ([]uint32, error) {
+	if len(picked) == 0 {
+		return nil, nil
+	}
+	var b record.Batch
+	b.AppendPicked(rows, picked)
+	keep := make([]uint64, (len(picked)+63)/64)
+	if err := f.Keep(ctx, &b, keep); err != nil {
+		return nil, err
+	}
+	kept := appendBits(nil, keep)
+	for k, i := range kept {
+		kept[k] = picked[i]
+	}
+	return kept, nil
+}
+
+// precheckChanges returns what changes would fail with before they begin, so that the answer has
+// the status of an error and not an error inside. Until done, which is never nil, modules that it
+// brought need not be compiled again.
+func (n *Node) precheckChanges(
+	ctx context.Context, q *record.Query, fromNs int64,
+) (done func(), err error) {
+	if n.closing.Load() {
+		return func() {}, errClosing
+	}
+	if err := checkChanges(q); err != nil {
+		return func() {}, err
+	}
+	modules, err := n.useFilters(ctx, q)
+	if err == nil {
+		err = n.checkStart(ctx, q, fromNs)
+	}
+	if err != nil {
+		n.releaseFilters(modules)
+		return func() {}, err
+	}
+	return func() { n.releaseFilters(modules) }, nil
+}
+
+// checkStart refuses to let changes of a box begin at an acq that they cannot begin at.
+func (n *Node) checkStart(ctx context.Context, q *record.Query, fromNs int64) error {
+	feed, err := n.store.Feed(q.Box, q.KeysOnly, 0)
+	if err != nil {
+		return err
+	}
+	feed.Close()
+	horizon, err := n.horizonOf(ctx, &q.Box)
+	if n.member.Load() != nil { // another node may have been further when it gave the position
+		horizon = max(horizon, n.now().Add(maxAhead).UnixNano())
+	}
+	switch {
+	case err != nil && n.closing.Load():
+		return errClosing // it ended what was under way
+	case err == nil && fromNs > horizon && fromNs != SinceNow:
+		return n.ahead(fromNs)
+	}
+	return err
+}
+
+// maxClockDifference is how far clocks of a cluster may be apart without readers of changes being
+// told that they are of another history.
+const maxClockDifference = time.Minute
+
+// ahead is the error of a position above the horizon. In a cluster another node may have given it,
+// whose replicas are further than those of this one.
+func (n *Node) ahead(fromNs int64) error {
+	if n.member.Load() == nil || fromNs > n.now().Add(maxClockDifference).UnixNano() {
+		return badParam("since", store.ErrAhead)
+	}
+	return &wire.Error{Kind: wire.KindUnavailable, RetryAfterMs: retryAfterMs,
+		Message: "the replicas of this node are not as far as the position; ask again, or " +
+			"another node"}
+}

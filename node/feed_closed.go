@@ -1,0 +1,52 @@
+package node
+
+import (
+	"context"
+
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+// HorizonPast returns an acq below which nothing changes any more in a box, nil for everything,
+// whatever acqs it names. It waits until that lies above afterNs, such as the acq of a put; 0 waits
+// for nothing.
+//
+// Errors: of the sources, and of ctx, as a group without a leader has no horizon that moves.
+func (n *Node) HorizonPast(
+	ctx context.Context, box *record.Box, afterNs int64,
+) (horizonNs int64, err error) {
+	var places record.Box
+	if box != nil {
+		places = *box
+		places[record.Acq] = nil
+	}
+	if only := n.routes.Load().single; only != nil {
+		if err := n.afterAcq(only, max(afterNs, 0)).wait(ctx); err != nil {
+			return 0, err
+		}
+		return only.store.Horizon(ctx)
+	}
+	return n.horizonOf(afterContext(ctx, afterNs), &places)
+}
+
+// QueryBelow is Query for the records with an acq below belowNs, which was a horizon of the box: it
+// finds all of them, as replicas whose horizon is lower are waited for.
+func (n *Node) QueryBelow(
+	ctx context.Context, q *record.Query, belowNs int64, emit func(b *record.Batch) error,
+) (wire.End, error) {
+	below := *q
+	below.Box[record.Acq] = nil
+	all := q.Box[record.Acq]
+	if len(all) == 0 {
+		all = record.RangeSet{{From: record.Acq.Min(), To: record.Acq.Max()}}
+	}
+	for _, r := range all {
+		if r.To = min(r.To, belowNs); r.From < r.To {
+			below.Box[record.Acq] = append(below.Box[record.Acq], r)
+		}
+	}
+	if len(below.Box[record.Acq]) == 0 {
+		return wire.End{Complete: true, HorizonNs: belowNs}, nil
+	}
+	return n.Query(afterContext(ctx, belowNs-1), &below, emit)
+}

@@ -1,0 +1,245 @@
+package node
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/cpushare"
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// idleGroup is a replica of a group of its own log, whose horizon moves when it is asked for,
+// after a moment, or when something is put.
+type idleGroup struct {
+	*testing.T
+	*localSource
+	asked atomic.Int32
+	mu    sync.Mutex // guards index
+	index uint64
+}
+
+func openIdleGroup(t *testing.T, number byte) *idleGroup {
+	t.Helper()
+	id := make([]byte, 16)
+	id[0] = number
+	s, _, err := store.Open(t.Context(), store.Options{Dir: t.TempDir(),
+		Group: hex.EncodeToString(id)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &Node{readers: make(chan struct{}, 8), queries: (&Options{MaxQueries: 8}).newAdmission(),
+		processors: cpushare.New(2)}
+	g := &idleGroup{T: t, localSource: &localSource{Node: n, store: s, group: int(number) - 1}}
+	n.routes.Store(&routingTable{})
+	g.apply(store.AppendClose(nil))
+	return g
+}
+
+func (g *idleGroup) apply(data []byte) (acqNs int64) {
+	g.Helper()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.index++
+	out, err := g.store.Apply(context.Background(),
+		[]store.Command{{Index: g.index, ClockNs: time.Now().UnixNano(), Data: data}})
+	if err != nil {
+		g.Fatal(err)
+	}
+	return out[0].Put.LastAcqNs
+}
+
+// changes implements source: what hastens the feed closes the group, as its leader would.
+func (g *idleGroup) changes(
+	ctx context.Context, q *record.Query, fromNs int64, follow bool, d *demand,
+	emit func(*store.Slice) error,
+) error {
+	inner := new(demand)
+	d.begin(func(acqNs int64) {
+		inner.pass(acqNs)
+		go func() {
+			time.Sleep(3 * time.Millisecond)
+			g.apply(store.AppendClose(nil))
+			g.asked.Add(1)
+		}()
+	})
+	return g.localSource.changes(ctx, q, fromNs, follow, inner, emit)
+}
+
+// openIdleGroups returns groups and what reads them from now on, until done.
+func openIdleGroups(t *testing.T, count int) (groups []*idleGroup, all []*feedBuffer, from int64) {
+	t.Helper()
+	from = time.Now().UnixNano()
+	for i := range count {
+		groups = append(groups, openIdleGroup(t, byte(i+1)))
+		all = append(all, newFeedBuffer(groups[i], from))
+	}
+	return groups, all, from
+}
+
+// mergeIdleGroups hands what comes to the groups to emit until done.
+func mergeIdleGroups(
+	t *testing.T, groups []*idleGroup, all []*feedBuffer, from int64, d *demand,
+	emit func(*store.Slice) error,
+) (done func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for _, a := range all {
+		wg.Go(func() { a.read(ctx, &record.Query{}, from, true, all) })
+	}
+	wg.Go(func() {
+		_, err := mergeChanges(ctx, all, from, time.Hour, d, emit)
+		if !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+	return func() {
+		cancel()
+		wg.Wait()
+		for _, g := range groups {
+			if err := g.store.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// TestAFeedDoesNotWaitForIdleGroups: a record comes as soon as those who lead the other groups can
+// close them: no beat passes, and nothing is asked of them while nothing comes.
+func TestAFeedDoesNotWaitForIdleGroups(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		groups, all, from := openIdleGroups(t, 3)
+		came := make(chan int64, 16)
+		done := mergeIdleGroups(t, groups, all, from, new(demand), func(s *store.Slice) error {
+			for _, acq := range s.Rows.AcqNs {
+				came <- acq
+			}
+			return nil
+		})
+		for round := range 10 {
+			time.Sleep(5 * sourceBeat)
+			var b record.Batch
+			b.Append(record.Key{CID: 1, MID: 1, MOID: 1, CapNs: int64(round)}, f64(1))
+			command, err := store.AppendPut(nil, &b, store.WriterSeq{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			acq := groups[round%3].apply(command)
+			select {
+			case got := <-came:
+				if got != acq {
+					t.Errorf("acq %d, want %d", got, acq)
+				}
+			case <-time.After(time.Minute):
+				t.Error("a record did not come within a minute")
+			}
+			if took := time.Since(began); took > sourceBeat/10 {
+				t.Errorf("round %d: a record took %v", round, took)
+			}
+		}
+		time.Sleep(10 * sourceBeat)
+		done()
+		for i, g := range groups {
+			if g.asked.Load() > 10 {
+				t.Errorf("group %d was closed %d times for 10 records", i+1, g.asked.Load())
+			}
+		}
+	})
+}
+
+// TestAMergedFeedComesFurtherWhenOthersWait: a feed that another node merges with its own lets its
+// groups pass an acq when it is told of it by its number, and says so at once.
+func TestAMergedFeedComesFurtherWhenOthersWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		groups, all, from := openIdleGroups(t, 2)
+		d, known := new(demand), new(mergedFeeds)
+		d.begin(func(acqNs int64) { advanceAll(all, acqNs) })
+		remove := known.add(7, d)
+		told := make(chan int64, 1000)
+		done := mergeIdleGroups(t, groups, all, from, d, func(s *store.Slice) error {
+			told <- s.ClosedNs
+			return nil
+		})
+		for range 10 {
+			time.Sleep(5 * sourceBeat)
+			for len(told) > 0 {
+				<-told
+			}
+			began := time.Now()
+			known.pass(7, began.UnixNano())
+			known.pass(8, began.UnixNano())
+			late := time.After(time.Minute)
+			for closed := int64(0); closed <= began.UnixNano() && time.Since(began) < time.Minute; {
+				select {
+				case closed = <-told:
+				case <-late:
+				}
+			}
+			if took := time.Since(began); took > sourceBeat/10 {
+				t.Errorf("it took %v", took)
+			}
+		}
+		remove()
+		asked := groups[0].asked.Load()
+		known.pass(7, time.Now().UnixNano())
+		time.Sleep(5 * sourceBeat)
+		done()
+		if groups[0].asked.Load() != asked {
+			t.Error("a feed that has ended is hastened")
+		}
+	})
+}
+
+// noted is what a node would tell another one.
+type noted struct {
+	feed  uint64
+	acqNs int64
+}
+
+type notes chan noted
+
+func (n notes) PassFeed(_ cluster.NodeID, feed uint64, acqNs int64) { n <- noted{feed, acqNs} }
+
+// TestAFeedIsKnownByItsNumber: the number that one node draws is that by which the other one knows
+// the feed, from its beginning to its end.
+func TestAFeedIsKnownByItsNumber(t *testing.T) {
+	s := openSpread(t, 2, 2)
+	p := s.near().routes.Load().groups[1]
+	said := make(notes, 8)
+	r := &remoteSource{peer: p.peer, budget: 1 << 20, hastener: said}
+	r.add(1, p, 0)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	begun, ended := make(chan struct{}, 1000), make(chan error, 1)
+	d := new(demand)
+	go func() {
+		ended <- r.changes(ctx, &record.Query{}, 0, true, d, func(*store.Slice) error {
+			poke(begun)
+			return nil
+		})
+	}()
+	<-begun
+	const acq = 1 << 62
+	d.pass(acq)
+	note := <-said
+	there := &s.nodes[1].merged
+	there.pass(note.feed, note.acqNs)
+	there.mu.Lock()
+	feed := there.feeds[note.feed]
+	there.mu.Unlock()
+	if feed == nil || feed.wanted() != acq {
+		t.Errorf("feed %d is %v", note.feed, feed)
+	}
+	cancel()
+	if err := <-ended; err == nil {
+		t.Error("a feed ended without an error")
+	}
+}

@@ -1,0 +1,139 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/pentad-db/pentad/node/internal/member"
+	"github.com/pentad-db/pentad/sdk/wire"
+	"github.com/valyala/fasthttp"
+)
+
+// Parameters of acts on a cluster.
+const (
+	paramNode   = "node"
+	paramDryRun = "dry_run"
+	paramFewer  = "fewer_copies"
+	paramCopies = "copies"
+	paramRate   = "bytes_per_sec"
+	paramGroup  = "group"
+)
+
+// memberFor returns the node's part in a cluster. Where there is none it answers with that.
+func (s *server) memberFor(ctx *fasthttp.RequestCtx) *member.Member {
+	if m := s.node.member.Load(); m != nil {
+		return m
+	}
+	err := &wire.Error{Kind: wire.KindNotFound, Message: "this node is in no cluster; it is in " +
+		"one when it is started with --cluster-token"}
+	if s.node.opt.Cluster.TokenFile != "" {
+		err = toWire(errNoView) // it is being opened
+	}
+	writeError(ctx, err)
+	return nil
+}
+
+func (s *server) actOnCluster(ctx *fasthttp.RequestCtx, verb string) {
+	m := s.memberFor(ctx)
+	if m == nil {
+		return
+	}
+	rc, cancel := s.context()
+	defer cancel()
+	a, err := parseAct(verb, ctx.QueryArgs())
+	var p member.Prospect
+	if err == nil {
+		p, err = m.Act(rc, a)
+	}
+	reply(ctx, p, err)
+}
+
+// clusterView is a picture of the cluster for operators.
+type clusterView func(context.Context, *member.Member) any
+
+func (s *server) showCluster(ctx *fasthttp.RequestCtx, show clusterView) {
+	m := s.memberFor(ctx)
+	if m == nil {
+		return
+	}
+	rc, cancel := s.context()
+	defer cancel()
+	writeJSON(ctx, show(rc, m))
+}
+
+func clusterStatus(ctx context.Context, m *member.Member) any { return m.Overview(ctx) }
+
+func clusterNodes(ctx context.Context, m *member.Member) any {
+	return map[string]any{"nodes": m.Nodes(ctx)}
+}
+
+func clusterShards(ctx context.Context, m *member.Member) any {
+	return map[string]any{"shards": m.Shards(ctx)}
+}
+
+// parseAct reads the parameters of an act.
+func parseAct(verb string, args *fasthttp.Args) (a member.Act, err error) {
+	a.Verb, a.Node = verb, string(args.Peek(paramNode))
+	for name, to := range map[string]*bool{paramDryRun: &a.DryRun, paramFewer: &a.FewerCopies} {
+		if *to, err = parseFlag(args, name); err != nil {
+			return a, err
+		}
+	}
+	if text := string(args.Peek(paramCopies)); text != "" {
+		n, err := strconv.ParseUint(text, 10, 32)
+		if err != nil {
+			return a, badParam(paramCopies, fmt.Errorf("%q is not a number", clip(text)))
+		}
+		copies := uint32(n)
+		a.Copies = &copies
+	}
+	if verb == member.Split {
+		if a.Group, err = parseSplitGroup(string(args.Peek(paramGroup))); err != nil {
+			return a, badParam(paramGroup, err)
+		}
+	}
+	if text := string(args.Peek(paramRate)); text != "" {
+		n, err := strconv.ParseUint(text, 10, 63)
+		if err != nil {
+			return a, badParam(paramRate, fmt.Errorf("%q is not a number of bytes", clip(text)))
+		}
+		a.BytesPerSec = &n
+	}
+	return a, nil
+}
+
+// parseSplitGroup reads which group is to be split; 0 is all of them.
+func parseSplitGroup(text string) (uint32, error) {
+	if text == "all" {
+		return 0, nil
+	}
+	n, err := strconv.ParseUint(text, 10, 32)
+	if err != nil || n == 0 {
+		return 0, fmt.Errorf("%q is neither the number of a group, from 1 on, nor all", clip(text))
+	}
+	return uint32(n), nil
+}
+
+// askMember answers what nodes of a cluster ask each other, and reports whether it was that.
+func (s *server) askMember(ctx *fasthttp.RequestCtx, method, path string) bool {
+	m := s.memberFor(ctx)
+	if m == nil {
+		return true
+	}
+	rc, cancel := s.context()
+	defer cancel()
+	answer, known, err := m.Serve(rc, method, path, string(ctx.Request.Header.Peek(
+		member.KeyHeader)), func(name string) string {
+		return string(ctx.QueryArgs().Peek(name))
+	}, ctx.PostBody())
+	switch {
+	case !known:
+		return false
+	case err != nil:
+		writeError(ctx, toWire(err))
+	default:
+		ctx.SetBody(answer)
+	}
+	return true
+}

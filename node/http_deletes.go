@@ -1,0 +1,375 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+
+	"github.com/pentad-db/pentad/node/internal/selector"
+	"github.com/pentad-db/pentad/node/internal/timeparse"
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+	"github.com/valyala/fasthttp"
+)
+
+var (
+	hideParams   = []string{"cid", "mid", "moid", "cap", "acq", "everything", "dry_run"}
+	policyParams = []string{"cid", "moid", "cap_age", "acq_age", "delay", "everything", "dry_run"}
+	scopeParams  = []string{"cid", "moid"}
+	holdParams   = []string{"action", "cid", "moid", "everything", "trust_clock"}
+)
+
+func (s *server) erase(ctx *fasthttp.RequestCtx) { s.hide(ctx, record.ViewLatest, s.node.Erase) }
+
+func (s *server) purge(ctx *fasthttp.RequestCtx) { s.hide(ctx, record.ViewAll, s.node.Purge) }
+
+// hide erases or purges what a box frame, or the parameters of a person, say.
+func (s *server) hide(
+	ctx *fasthttp.RequestCtx, view record.View,
+	do func(ctx context.Context, box record.Box) (int64, error),
+) {
+	rc, cancel := s.requestContext(ctx)
+	defer cancel()
+	var b wire.Box
+	var dry bool
+	var err error
+	if speaksFrames(ctx) {
+		if err = checkParams(ctx.QueryArgs(), peerParams); err == nil {
+			err = wire.ParseBox(ctx.PostBody(), &b)
+		}
+	} else {
+		b, dry, err = s.parseHide(ctx)
+	}
+	if err == nil && dry {
+		s.dryRun(rc, ctx, &record.Query{Box: b.Box, View: view})
+		return
+	}
+	var acq int64
+	if err == nil && s.node.closing.Load() {
+		err = errClosing
+	}
+	if err == nil {
+		acq, err = do(rc, b.Box)
+	}
+	switch {
+	case err != nil:
+		writeError(ctx, toWire(err))
+	case speaksFrames(ctx):
+		ctx.SetContentType(wire.ContentType)
+		ctx.SetBody(wire.AppendEvent(nil, &wire.Event{AcqNs: acq}))
+	default:
+		writeJSON(ctx, map[string]any{"acq_ns": acq, "acq": record.FormatNs(acq)})
+	}
+}
+
+// checkNoBody refuses a body where parameters alone say what to do: less of them means more.
+func checkNoBody(ctx *fasthttp.RequestCtx) error {
+	if len(ctx.PostBody()) == 0 {
+		return nil
+	}
+	return &wire.Error{Kind: wire.KindInvalid, Part: "body", Reason: string(record.OutOfRange),
+		Message: "body: there is one, and it would be left aside; give all parameters in the URL"}
+}
+
+func (s *server) parseHide(ctx *fasthttp.RequestCtx) (b wire.Box, dry bool, err error) {
+	if err := checkNoBody(ctx); err != nil {
+		return b, false, err
+	}
+	if err := checkParams(ctx.QueryArgs(), hideParams); err != nil {
+		return b, false, err
+	}
+	q, err := s.parseBox(ctx)
+	if err != nil {
+		return b, false, err
+	}
+	b.Box = q.Box
+	if b.Everything, err = parseFlag(ctx.QueryArgs(), "everything"); err != nil {
+		return b, false, err
+	}
+	if dry, err = parseFlag(ctx.QueryArgs(), "dry_run"); err != nil {
+		return b, false, err
+	}
+	err = b.Check()
+	var invalid *record.InvalidError
+	if errors.As(err, &invalid) && invalid.Part == "box" {
+		err = badParam("box", errors.New("no selector is given; everything=1 says that all "+
+			"records are meant"))
+	}
+	return b, dry, err
+}
+
+// dryRun says how many records would be hidden.
+func (s *server) dryRun(rc context.Context, ctx *fasthttp.RequestCtx, q *record.Query) {
+	count, _, err := s.node.Count(rc, q)
+	writeDryRun(ctx, count, err)
+}
+
+func writeDryRun(ctx *fasthttp.RequestCtx, records uint64, err error) {
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	writeJSON(ctx, map[string]any{"records": records, "dry_run": true})
+}
+
+type jsonEvent struct {
+	Kind    string            `json:"kind"`
+	Acq     string            `json:"acq"`
+	AcqNs   int64             `json:"acq_ns"`
+	Box     map[string]string `json:"box"`     // without the dimensions of which all is meant
+	Done    *bool             `json:"done"`    // of a purge
+	Removed *uint64           `json:"removed"` // of a purge
+
+	Slots []uint32 `json:"slots,omitempty"` // from and to; without, of all devices
+
+	Removal *jsonRemoval `json:"removal,omitempty"` // of a retention
+}
+
+// jsonRemoval says what becomes of the records that a retention hides. Times are null while it is
+// held.
+type jsonRemoval struct {
+	Records uint64  `json:"records"` // about
+	Bytes   uint64  `json:"bytes"`   // about
+	Next    *string `json:"next"`    // when the first of them may be removed
+	NextNs  int64   `json:"next_ns,omitempty"`
+	Done    *string `json:"done"` // when the bytes of all are gone, at the latest
+	DoneNs  int64   `json:"done_ns,omitempty"`
+}
+
+func newJSONRemoval(r *store.Removal) *jsonRemoval {
+	if r == nil {
+		return nil
+	}
+	text := func(ns int64) *string {
+		if ns == 0 {
+			return nil
+		}
+		s := record.FormatNs(ns)
+		return &s
+	}
+	return &jsonRemoval{Records: r.Rows, Bytes: r.Bytes, Next: text(r.NextNs), NextNs: r.NextNs,
+		Done: text(r.DoneNs), DoneNs: r.DoneNs}
+}
+
+// paramsOfPeers are the parameters of what people ask for without any, and others for groups.
+func paramsOfPeers(ctx *fasthttp.RequestCtx) []string {
+	switch args := ctx.QueryArgs(); {
+	case args.Has(paramGroups):
+		return peerParams
+	case args.Has(paramOfGroup):
+		return []string{paramOfGroup}
+	}
+	return nil
+}
+
+// boxOf is a box as selectors say it, without the dimensions of which all is meant.
+func boxOf(box *record.Box) map[string]string {
+	out := map[string]string{}
+	for d, set := range box {
+		if dim := record.Dim(d); len(set) > 0 {
+			out[dim.String()] = selector.Format(dim, set)
+		}
+	}
+	return out
+}
+
+func (s *server) events(ctx *fasthttp.RequestCtx) {
+	rc, cancel := s.requestContext(ctx)
+	defer cancel()
+	err := checkParams(ctx.QueryArgs(), paramsOfPeers(ctx))
+	var all []store.Event
+	if err == nil {
+		all, err = s.node.Events(rc)
+	}
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	out := []jsonEvent{}
+	for _, e := range all {
+		row := jsonEvent{Kind: e.Kind.String(), Acq: record.FormatNs(e.AcqNs), AcqNs: e.AcqNs,
+			Box: boxOf(&e.Box), Removal: newJSONRemoval(e.Removal)}
+		if e.Kind == store.EventPurge {
+			row.Done, row.Removed = &e.Done, &e.Removed
+		}
+		if e.ToSlot > 0 {
+			row.Slots = []uint32{e.FromSlot, e.ToSlot}
+		}
+		out = append(out, row)
+	}
+	writeJSON(ctx, map[string]any{"events": out})
+}
+
+// jsonPolicy is a policy as people read it. A part that is null stands for all.
+type jsonPolicy struct {
+	CID         *int32 `json:"cid"`
+	MOID        *int32 `json:"moid"`
+	MaxCapAgeNs int64  `json:"cap_age_ns,omitempty"`
+	MaxAcqAgeNs int64  `json:"acq_age_ns,omitempty"`
+	DelayNs     int64  `json:"delay_ns,omitempty"` // 0: the default
+	Held        bool   `json:"held,omitempty"`     // it takes no steps
+	Groups      []int  `json:"groups,omitempty"`   // of a cluster, where not all have it
+}
+
+func newJSONPolicy(p Policy) jsonPolicy {
+	return jsonPolicy{CID: p.CID, MOID: p.MOID, MaxCapAgeNs: p.MaxCapAgeNs,
+		MaxAcqAgeNs: p.MaxAcqAgeNs, DelayNs: p.DelayNs, Held: p.Held, Groups: p.Groups}
+}
+
+func (s *server) retention(ctx *fasthttp.RequestCtx) {
+	rc, cancel := s.requestContext(ctx)
+	defer cancel()
+	err := checkParams(ctx.QueryArgs(), paramsOfPeers(ctx))
+	var all []Policy
+	if err == nil {
+		all, err = s.node.Retention(rc)
+	}
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	out := []jsonPolicy{}
+	for _, p := range all {
+		out = append(out, newJSONPolicy(p))
+	}
+	writeJSON(ctx, map[string]any{"policies": out})
+}
+
+// setRetention sets a policy, or removes it.
+func (s *server) setRetention(ctx *fasthttp.RequestCtx) {
+	remove := ctx.IsDelete()
+	var r store.Retention
+	var dry bool
+	err := checkNoBody(ctx)
+	if err == nil {
+		r, err = parsePolicy(ctx.QueryArgs(), remove)
+	}
+	if err == nil {
+		dry, err = parseFlag(ctx.QueryArgs(), "dry_run")
+	}
+	rc, cancel := s.context()
+	defer cancel()
+	if err == nil && dry {
+		records, err := s.node.Expired(rc, r)
+		writeDryRun(ctx, records, err)
+		return
+	}
+	if err == nil {
+		err = s.node.SetRetention(rc, r)
+	}
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	writeJSON(ctx, newJSONPolicy(Policy{Retention: r}))
+}
+
+func parsePolicy(args *fasthttp.Args, remove bool) (r store.Retention, err error) {
+	if r.CID, err = parseID(args, record.CID); err != nil {
+		return r, err
+	}
+	if r.MOID, err = parseID(args, record.MOID); err != nil {
+		return r, err
+	}
+	if r.MaxCapAgeNs, err = parseAge(args, "cap_age"); err != nil {
+		return r, err
+	}
+	if r.MaxAcqAgeNs, err = parseAge(args, "acq_age"); err != nil {
+		return r, err
+	}
+	if r.DelayNs, err = parseAge(args, "delay"); err != nil {
+		return r, err
+	}
+	if !remove && r.MaxCapAgeNs == 0 && r.MaxAcqAgeNs == 0 {
+		return r, badParam("cap_age", fmt.Errorf("neither it nor acq_age is given; %s removes "+
+			"a policy", http.MethodDelete))
+	}
+	everything, err := parseFlag(args, "everything")
+	if err == nil && !remove && r.CID == nil && r.MOID == nil && !everything {
+		err = badParam("box", errors.New("neither cid nor moid is given; everything=1 says that "+
+			"all records are meant"))
+	}
+	return r, err
+}
+
+// holdRetention stops policies, lets them go on, or undoes their last steps.
+func (s *server) holdRetention(ctx *fasthttp.RequestCtx) {
+	err := checkNoBody(ctx)
+	var h store.Hold
+	var trust bool
+	if err == nil {
+		h, trust, err = parseHold(ctx.QueryArgs())
+	}
+	rc, cancel := s.context()
+	defer cancel()
+	if err == nil {
+		err = s.node.HoldRetention(rc, h, trust)
+	}
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	writeJSON(ctx, map[string]any{"action": string(ctx.QueryArgs().Peek("action"))})
+}
+
+func parseHold(args *fasthttp.Args) (h store.Hold, trust bool, err error) {
+	text := string(args.Peek("action"))
+	h.Action = map[string]store.HoldAction{"hold": store.HoldSteps, "resume": store.HoldResume,
+		"undo": store.HoldUndo}[text]
+	if h.Action == 0 {
+		return h, false, badParam("action", fmt.Errorf("%q is not hold, resume or undo",
+			clip(text)))
+	}
+	if h.CID, err = parseID(args, record.CID); err != nil {
+		return h, false, err
+	}
+	if h.MOID, err = parseID(args, record.MOID); err != nil {
+		return h, false, err
+	}
+	if h.All, err = parseFlag(args, "everything"); err != nil {
+		return h, false, err
+	}
+	if trust, err = parseFlag(args, "trust_clock"); err != nil {
+		return h, false, err
+	}
+	if h.All && (h.CID != nil || h.MOID != nil) {
+		err = badParam("everything", errors.New("every policy is meant, and one is named; leave "+
+			"cid and moid out"))
+	}
+	if trust && h.Action != store.HoldResume {
+		err = badParam("trust_clock", errors.New("only resume goes on from what the clock says"))
+	}
+	return h, trust, err
+}
+
+// parseID reads one tenant or quantity, nil for all.
+func parseID(args *fasthttp.Args, d record.Dim) (*int32, error) {
+	text := string(args.Peek(d.String()))
+	if text == "" {
+		return nil, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || n < d.Min() || n == math.MaxInt32 {
+		return nil, badParam(d.String(), fmt.Errorf("%q is not one number of %d to %d",
+			clip(text), d.Min(), d.Max()-1))
+	}
+	id := int32(n)
+	return &id, nil
+}
+
+func parseAge(args *fasthttp.Args, name string) (int64, error) {
+	text := string(args.Peek(name))
+	if text == "" {
+		return 0, nil
+	}
+	age, err := timeparse.Duration(text)
+	if err != nil || age <= 0 {
+		return 0, badParam(name, fmt.Errorf("%q is not a time span such as 24h or 90d",
+			clip(text)))
+	}
+	return int64(age), nil
+}

@@ -1,0 +1,265 @@
+package node
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/pentad-db/pentad/node/internal/timeparse"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+	"github.com/valyala/fasthttp"
+)
+
+// checkMoments is that of the node, before an answer begins.
+func (s *server) checkMoments(ctx *fasthttp.RequestCtx, ask *record.Diff) error {
+	rc, cancel := s.requestContext(ctx)
+	defer cancel()
+	return s.node.checkMoments(rc, ask)
+}
+
+// Of records of a view that the path names, and of what is told of versions. These are of the whole
+// history of readings, so they have no range of acq.
+var (
+	latestParams = []string{"cid", "mid", "moid", "cap", "acq", "last", "filter",
+		"filter_params", "unchecked", "order", "limit", "keys", "type", "format", paramPartial,
+		paramAfter, paramRead, paramWithin}
+	asOfParams = []string{"at", "cid", "mid", "moid", "cap", "acq", "last", "filter",
+		"filter_params", "unchecked", "order", "limit", "keys", "type", "format", paramPartial,
+		paramAfter, paramRead, paramWithin}
+	diffParams = []string{"cid", "mid", "moid", "cap", "from", "to", "limit", "type", "format",
+		paramPartial, paramAfter, paramRead, paramWithin}
+	versionsParams = []string{"cid", "mid", "moid", "cap", "everything", "type", "format",
+		paramPartial, paramAfter, paramRead, paramWithin}
+)
+
+// diffFrame answers a diff frame with frames of differences. What goes wrong before the first has
+// an HTTP status of its own; later it is an error frame in place of the end frame.
+func (s *server) diffFrame(ctx *fasthttp.RequestCtx) {
+	ask := new(record.Diff)
+	err := wire.ParseDiff(ctx.PostBody(), ask)
+	if err == nil {
+		err = s.checkMoments(ctx, ask)
+	}
+	var permit *queryPermit
+	if err == nil {
+		permit, err = s.admit(ctx, &record.Query{Box: ask.Box})
+	}
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	ctx.SetContentType(wire.ContentType)
+	s.streamIn(ctx, permit, func(rc context.Context, w *bufio.Writer) error {
+		var buf []byte
+		end, err := s.node.Diff(rc, ask, func(d *record.Differences) error {
+			var err error
+			if buf, err = wire.AppendDifferences(buf[:0], d); err != nil {
+				return err
+			}
+			_, err = w.Write(buf)
+			return err
+		})
+		buf = wire.AppendEnd(buf[:0], &end)
+		if err != nil {
+			buf = wire.AppendError(buf[:0], toWire(err))
+		}
+		_, err = w.Write(buf)
+		return err
+	})
+}
+
+// versionsFrame answers a box frame with frames of versions.
+func (s *server) versionsFrame(ctx *fasthttp.RequestCtx) {
+	rc, cancel := s.requestContext(ctx)
+	defer cancel()
+	var box wire.Box
+	err := wire.ParseBox(ctx.PostBody(), &box)
+	var all []record.Version
+	var end wire.End
+	if err == nil {
+		all, end, err = s.node.Versions(rc, &box.Box)
+	}
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	setStatus(ctx, &end)
+	ctx.SetContentType(wire.ContentType)
+	s.stream(ctx, func(_ context.Context, w *bufio.Writer) error {
+		var buf []byte
+		for len(all) > 0 {
+			n, err := framed(all), error(nil)
+			if buf, err = wire.AppendVersions(buf[:0], all[:n]); err != nil {
+				return err
+			}
+			if _, err := w.Write(buf); err != nil {
+				return err
+			}
+			all = all[n:]
+		}
+		_, err := w.Write(wire.AppendEnd(buf[:0], &end))
+		return err
+	})
+}
+
+// versionsPerFrame bounds a frame of versions, as do their bytes.
+const versionsPerFrame = 4096
+
+// framed returns how many versions go into a frame.
+func framed(all []record.Version) int {
+	bytes := 0
+	for i := range all {
+		bytes += len(all[i].Payload)
+		if i > 0 && bytes > record.MaxPayloadBytes || i == versionsPerFrame {
+			return i
+		}
+	}
+	return len(all)
+}
+
+// jsonDifference is a difference as people read it: the reading as it is now, and what it was.
+type jsonDifference struct {
+	Change string `json:"change"`
+	jsonRow
+	OldAcq     string  `json:"old_acq,omitempty"`
+	OldAcqNs   int64   `json:"old_acq_ns,omitempty"`
+	OldValue   any     `json:"old_value,omitempty"`
+	OldPayload *string `json:"old_payload,omitempty"`
+}
+
+func differenceOf(d *record.Differences, i int, kind payloadType) jsonDifference {
+	out := jsonDifference{Change: d.Kind.String(), jsonRow: rowOf(&d.New, i, kind, false)}
+	if d.Kind != record.DiffAdded {
+		old := rowOf(&d.Old, i, kind, false)
+		out.OldAcq, out.OldAcqNs = old.Acq, old.AcqNs
+		out.OldValue, out.OldPayload = old.Value, old.Payload
+	}
+	return out
+}
+
+// getDiff answers with differences, as getRecords does with records.
+func (s *server) getDiff(ctx *fasthttp.RequestCtx) {
+	q, err := s.parseBox(ctx)
+	ask := &record.Diff{}
+	if err == nil {
+		ask.Box = q.Box
+		ask.FromNs, ask.ToNs, err = parseMoments(ctx.QueryArgs(), s.node.now())
+	}
+	if err == nil {
+		err = ask.Normalize()
+	}
+	if err == nil {
+		err = s.checkMoments(ctx, ask)
+	}
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	s.streamRows(ctx, "differences", &record.Query{Box: ask.Box}, func(
+		rc context.Context, kind payloadType, out *jsonRowWriter,
+	) (wire.End, error) {
+		end, err := s.node.Diff(rc, ask, func(d *record.Differences) error {
+			for i := range d.Len() {
+				if err := out.row(differenceOf(d, i, kind)); err != nil {
+					return err
+				}
+				if q.Limit > 0 && uint64(out.rows) == q.Limit {
+					return errEnough
+				}
+			}
+			return nil
+		})
+		end.Rows = uint64(out.rows)
+		return end, err
+	})
+}
+
+// parseMoments reads the moments of a diff; the second is now when it is left out.
+func parseMoments(args *fasthttp.Args, now time.Time) (fromNs, toNs int64, err error) {
+	if !args.Has("from") {
+		return 0, 0, badParam("from", errors.New("is missing; name the moment from which on "+
+			"changes are asked for"))
+	}
+	toNs = record.Acq.Max()
+	for name, ns := range map[string]*int64{"from": &fromNs, "to": &toNs} {
+		if text := string(args.Peek(name)); text != "" && (name != "to" || text != "now") {
+			at, err := timeparse.Parse(text, now)
+			if err != nil {
+				return 0, 0, badParam(name, err)
+			}
+			*ns = at.FromNs
+		}
+	}
+	return fromNs, toNs, nil
+}
+
+// jsonVersion is a version as people read it.
+type jsonVersion struct {
+	jsonRow
+	Latest   bool   `json:"latest"`
+	Erased   string `json:"erased,omitempty"` // acq of the erase that hides it
+	ErasedNs int64  `json:"erased_ns,omitempty"`
+}
+
+// getVersions answers with every version of readings.
+func (s *server) getVersions(ctx *fasthttp.RequestCtx) {
+	q, err := s.parseBox(ctx)
+	var box wire.Box
+	if err == nil {
+		box.Box = q.Box
+		box.Everything, err = parseFlag(ctx.QueryArgs(), "everything")
+	}
+	var invalid *record.InvalidError
+	if err == nil {
+		if err = box.Check(); errors.As(err, &invalid) && invalid.Part == "box" {
+			err = badParam("box", errors.New("no selector is given; everything=1 says that all "+
+				"readings are meant"))
+		}
+	}
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	s.streamRows(ctx, "versions", &record.Query{Box: box.Box}, func(
+		rc context.Context, kind payloadType, out *jsonRowWriter,
+	) (wire.End, error) {
+		all, end, err := s.node.Versions(rc, &box.Box)
+		for i := 0; i < len(all) && err == nil; i++ {
+			v := &all[i]
+			row := jsonVersion{jsonRow: rowOfRecord(&v.Record, kind, false), Latest: v.Latest,
+				ErasedNs: v.HiddenAcqNs}
+			if v.HiddenAcqNs != 0 {
+				row.Erased = record.FormatNs(v.HiddenAcqNs)
+			}
+			err = out.row(row)
+		}
+		return end, err
+	})
+}
+
+// getLatest answers with the latest version of each reading.
+func (s *server) getLatest(ctx *fasthttp.RequestCtx) {
+	q, err := s.parseBox(ctx)
+	if err == nil {
+		q.View = record.ViewLatest
+	}
+	s.records(ctx, q, err)
+}
+
+// getAsOf answers with what the latest version of each reading was at a moment.
+func (s *server) getAsOf(ctx *fasthttp.RequestCtx) {
+	q, err := s.parseBox(ctx)
+	if err == nil && !ctx.QueryArgs().Has("at") {
+		err = badParam("at", errors.New("is missing; name the moment, or ask /v1/latest"))
+	}
+	if err == nil {
+		var at timeparse.Span
+		if at, err = timeparse.Parse(string(ctx.QueryArgs().Peek("at")), s.node.now()); err != nil {
+			err = badParam("at", err)
+		}
+		q.View, q.AsOfAcqNs = record.ViewAsOf, at.FromNs
+	}
+	s.records(ctx, q, err)
+}

@@ -1,0 +1,42 @@
+package node
+
+import (
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+	"github.com/valyala/fasthttp"
+)
+
+// explain takes the parameters of records, so that a question can be explained as it stands. How
+// records are written does not matter.
+func (s *server) explain(ctx *fasthttp.RequestCtx) {
+	q, err := s.parseBox(ctx)
+	if err == nil {
+		_, err = parsePayloadType(ctx)
+	}
+	if err == nil {
+		_, err = ndjson(ctx)
+	}
+	s.writeExplanation(ctx, q, err)
+}
+
+// explainFrame answers a query frame with the same document.
+func (s *server) explainFrame(ctx *fasthttp.RequestCtx) {
+	q := new(record.Query)
+	err := wire.ParseQuery(ctx.PostBody(), q)
+	s.writeExplanation(ctx, q, err)
+}
+
+// writeExplanation explains a query, unless reading it failed.
+func (s *server) writeExplanation(ctx *fasthttp.RequestCtx, q *record.Query, err error) {
+	var x Explanation
+	if err == nil {
+		rc, cancel := s.requestContext(ctx)
+		defer cancel()
+		x, err = s.node.Explain(rc, q)
+	}
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	writeJSON(ctx, x)
+}

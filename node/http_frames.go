@@ -1,0 +1,254 @@
+package node
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"sync"
+
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+	"github.com/valyala/fasthttp"
+)
+
+var batches = sync.Pool{New: func() any { return new(record.Batch) }}
+
+// maxPooledBytes keeps batches of large payloads out of the pool.
+const maxPooledBytes = 4 << 20
+
+func (s *server) put(ctx *fasthttp.RequestCtx) {
+	rc, cancel := s.context()
+	defer cancel()
+	p := wire.Put{Batch: batches.Get().(*record.Batch)}
+	defer func() {
+		if cap(p.Batch.Data) <= maxPooledBytes {
+			batches.Put(p.Batch)
+		}
+	}()
+	p.Needs = func(bytes uint64) error { return needs(ctx, bytes) }
+	res, err := s.putFrame(rc, ctx, &p)
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	ctx.SetContentType(wire.ContentType)
+	ctx.SetBody(wire.AppendPutReply(nil, &wire.PutReply{FirstAcqNs: res.FirstAcqNs,
+		LastAcqNs: res.LastAcqNs, Records: uint32(res.Records), Duplicate: res.Duplicate}))
+}
+
+// query streams the answer. An error before the first frame has an HTTP status; a later one is an
+// error frame in place of the end frame.
+func (s *server) query(ctx *fasthttp.RequestCtx) {
+	q := new(record.Query)
+	if err := wire.ParseQuery(ctx.PostBody(), q); err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	ctx.SetContentType(wire.ContentType)
+	if q.Aggregate.Name != "" {
+		s.aggregate(ctx, q)
+		return
+	}
+	permit, err := s.admit(ctx, q)
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	s.streamIn(ctx, permit, func(rc context.Context, w *bufio.Writer) error {
+		end, err := s.node.queryFrames(rc, q, func(frames []byte) error {
+			_, err := w.Write(frames)
+			return err
+		})
+		last := wire.AppendEnd(nil, &end)
+		if err != nil {
+			last = wire.AppendError(nil, toWire(err))
+		}
+		_, err = w.Write(last)
+		return err
+	})
+}
+
+// countFrame answers a query frame with an end frame, whose rows are the count.
+func (s *server) countFrame(ctx *fasthttp.RequestCtx) {
+	q := new(record.Query)
+	err := wire.ParseQuery(ctx.PostBody(), q)
+	if err == nil && q.Aggregate.Name != "" {
+		err = &wire.Error{Kind: wire.KindInvalid, Part: "aggregate",
+			Message: "a count has none; ask /v1/query for its groups"}
+	}
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	rc, cancel := s.requestContext(ctx)
+	defer cancel()
+	_, end, err := s.node.Count(rc, q)
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	setStatus(ctx, &end)
+	ctx.SetContentType(wire.ContentType)
+	ctx.SetBody(wire.AppendEnd(nil, &end))
+}
+
+// tail returns a copy of the rows of a batch from n on.
+func tail(b *record.Batch, n int) *record.Batch {
+	rest := &record.Batch{}
+	for i := n; i < b.Len(); i++ {
+		rest.AppendRow(b, i)
+	}
+	return rest
+}
+
+// groupsPerFrame bounds a groups frame.
+const groupsPerFrame = 4096
+
+// aggregate answers with groups. Groups that do not fit into memory are streamed, with errors as
+// frames in place of the end frame.
+func (s *server) aggregate(ctx *fasthttp.RequestCtx, q *record.Query) {
+	permit, err := s.admit(ctx, q)
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	streamed := false
+	defer func() {
+		if !streamed {
+			permit.done()
+		}
+	}()
+	rc, cancel := s.requestContext(ctx)
+	defer cancel()
+	found, err := s.node.findGroups(withPermit(rc, permit), q)
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	release := permit.release
+	permit.release = func() {
+		found.close()
+		release()
+	}
+	var body []byte
+	each := func(rc context.Context, full func() error) (wire.End, error) {
+		return found.each(rc, func(groups []wire.Group) error {
+			for len(groups) > 0 {
+				n := min(len(groups), groupsPerFrame)
+				body = wire.AppendGroups(body, groups[:n])
+				groups = groups[n:]
+				if err := full(); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if !found.over.used() {
+		end, _ := each(rc, func() error { return nil }) // cannot fail
+		setStatus(ctx, &end)
+		ctx.SetBody(wire.AppendEnd(body, &end))
+		return
+	}
+	streamed = true
+	setStatus(ctx, &found.end)
+	s.streamIn(ctx, permit, func(rc context.Context, w *bufio.Writer) error {
+		end, err := each(rc, func() error {
+			_, err := w.Write(body)
+			body = body[:0]
+			return err
+		})
+		last := wire.AppendEnd(nil, &end)
+		if err != nil {
+			last = wire.AppendError(nil, toWire(err))
+		}
+		_, err = w.Write(last)
+		return err
+	})
+}
+
+// states answers a query frame with frames of states. An error is a frame in place of the end
+// frame.
+func (s *server) states(ctx *fasthttp.RequestCtx) {
+	q := new(record.Query)
+	err := wire.ParseQuery(ctx.PostBody(), q)
+	if err == nil && q.Aggregate.Name == "" {
+		err = &wire.Error{Kind: wire.KindInvalid, Part: "aggregate",
+			Message: "there is none; states are those of its groups"}
+	}
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	ctx.SetContentType(wire.ContentType)
+	s.stream(ctx, func(rc context.Context, w *bufio.Writer) error {
+		var body []byte
+		var frame []wire.GroupState
+		size := 0
+		end, err := s.node.States(rc, q, func(one wire.GroupState) error {
+			if size += len(one.State); size > wire.MaxStatesBytes || len(frame) == groupsPerFrame {
+				body = wire.AppendStates(body[:0], frame)
+				frame, size = frame[:0], len(one.State)
+				if _, err := w.Write(body); err != nil {
+					return err
+				}
+			}
+			frame = append(frame, one)
+			return nil
+		})
+		if len(frame) > 0 && err == nil {
+			body = wire.AppendStates(body[:0], frame)
+		}
+		last := wire.AppendEnd(body, &end)
+		if err != nil {
+			last = wire.AppendError(nil, toWire(err))
+		}
+		_, err = w.Write(last)
+		return err
+	})
+}
+
+// putFrame stores the batch of a frame, or checks the sequence of an edge node's batch first.
+func (s *server) putFrame(
+	rc context.Context, ctx *fasthttp.RequestCtx, p *wire.Put,
+) (store.PutResult, error) {
+	args := ctx.QueryArgs()
+	asks := args.Has(wire.ParamWriter)
+	var err error
+	if asks {
+		err = cmp.Or(checkNoBody(ctx),
+			parseWriter(string(args.Peek(wire.ParamWriter)), &p.Writer))
+	} else {
+		err = wire.ParsePut(ctx.PostBody(), p)
+	}
+	if err != nil {
+		return store.PutResult{}, err
+	}
+	w, text := store.WriterSeq{ID: p.Writer, Seq: p.Seq}, string(args.Peek(wire.ParamPrevious))
+	if text == "" && !asks {
+		return s.node.Put(rc, p.Batch, w)
+	}
+	previous, err := strconv.ParseUint(text, 10, 64)
+	switch {
+	case err != nil, w.ID == [16]byte{}:
+		return store.PutResult{}, badParam(wire.ParamPrevious,
+			fmt.Errorf("%.40q is not the sequence of a batch of a writer", text))
+	case asks:
+		return store.PutResult{}, s.node.Follows(w.ID, previous)
+	}
+	return s.node.PutAfter(rc, p.Batch, w, previous)
+}
+
+// parseWriter parses the ID of a writer.
+func parseWriter(text string, id *[16]byte) error {
+	raw, err := hex.DecodeString(text)
+	if err != nil || len(raw) != len(id) {
+		return badParam(wire.ParamWriter, fmt.Errorf("%.40q is not 32 hex digits", text))
+	}
+	copy(id[:], raw)
+	return nil
+}

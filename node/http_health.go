@@ -1,0 +1,73 @@
+package node
+
+import (
+	"net/http"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+// ready answers /readyz: whether the node should get requests.
+func (s *server) ready(ctx *fasthttp.RequestCtx) {
+	said, err := s.readiness()
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	writeJSON(ctx, said)
+}
+
+func (s *server) readiness() (said map[string]any, err error) {
+	if s.node.closing.Load() {
+		return nil, errClosing
+	}
+	if err := s.node.serving(); err != nil {
+		return nil, err
+	}
+	problems := s.node.Problems()
+	if p := unready(problems); p != nil {
+		return nil, &wire.Error{Kind: wire.KindUnavailable, Message: problemText(p)}
+	}
+	said = map[string]any{"status": "ready", "problems": problems}
+	if m := s.node.member.Load(); m != nil {
+		rc, cancel := s.context()
+		defer cancel()
+		err := m.Ready(rc)
+		if err == nil {
+			err = s.node.checkRouted(m)
+		}
+		if err != nil {
+			return nil, &wire.Error{Kind: wire.KindUnavailable, Message: err.Error()}
+		}
+		said["nodes"] = m.Addresses()
+	}
+	return said, nil
+}
+
+// alive answers /healthz: whether starting the process again would help.
+func (s *server) alive(ctx *fasthttp.RequestCtx) {
+	problems := s.node.Problems()
+	for i := range problems {
+		if problems[i].Restart {
+			writeError(ctx, &wire.Error{Kind: wire.KindUnavailable,
+				Message: problemText(&problems[i])})
+			return
+		}
+	}
+	status := "ok"
+	if len(problems) > 0 {
+		status = "problems"
+	}
+	writeJSON(ctx, map[string]any{"status": status, "problems": problems})
+}
+
+// healthState answers GET /v1/health: everything that is wrong, with status 200.
+func (s *server) healthState(ctx *fasthttp.RequestCtx) {
+	said := map[string]any{"ready": true, "problems": s.node.Problems()}
+	if _, err := s.readiness(); err != nil {
+		said["ready"], said["reason"] = false, toWire(err).Message
+	}
+	ctx.SetStatusCode(http.StatusOK)
+	writeJSON(ctx, said)
+}

@@ -1,0 +1,159 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/pentad-db/pentad/node/internal/budget"
+	"github.com/pentad-db/pentad/node/internal/memory"
+	"github.com/pentad-db/pentad/sdk/wire"
+	"github.com/valyala/fasthttp"
+)
+
+const (
+	// smallBody is how much of a body fasthttp reads with the header; bodies up to this size take
+	// nothing from the budget.
+	smallBody = 8 << 10
+	// bodyStep is the least growth of a body's buffer, and maxKeptBody the largest buffer that is
+	// pooled.
+	bodyStep    = 64 << 10
+	maxKeptBody = 1 << 20
+	// bodyTime is how long a request waits for memory, at most.
+	bodyTime = 5 * time.Second
+	// Requests that arrive or are being stored have a bodiesPart-th of the node's memory, at most
+	// mostBodies. Released memory is available at once, although it is not collected yet.
+	bodiesPart = 12
+	mostBodies = 512 << 20
+	// decodedCopies is roughly the number of copies of the payloads of a batch while it is stored:
+	// as rows, as the log entry, as the compressed entry, and as garbage of these.
+	decodedCopies = 4
+)
+
+func newBodies(total memory.Total) *budget.Budget {
+	return budget.New(total.Part(bodiesPart, mostBodies))
+}
+
+var bodies = sync.Pool{New: func() any { return new([]byte) }}
+
+// body is the memory of a request, until its answer is written.
+type body struct {
+	server *server
+	share  *budget.Share
+	bytes  *[]byte // of bodies
+}
+
+// takeBody reads the body of a request. It takes memory from the budget as bytes arrive, never for
+// a length that the client only announces.
+func (s *server) takeBody(ctx *fasthttp.RequestCtx) error {
+	length := ctx.Request.Header.ContentLength() // below 0: chunked
+	if length > maxBodyBytes {
+		return bodyTooLong()
+	}
+	stream, own := ctx.RequestBodyStream(), connOf(ctx)
+	if stream == nil || own == nil || length >= 0 && length <= smallBody {
+		return nil
+	}
+	own.body = &body{server: s, share: s.bodies.Share(), bytes: bodies.Get().(*[]byte)}
+	err := own.body.read(stream, length)
+	own.body.share.Whole()
+	if err == nil {
+		ctx.Request.SetBodyRaw(*own.body.bytes)
+	}
+	return err
+}
+
+// read reads all of a body.
+func (b *body) read(stream io.Reader, length int) error {
+	in := (*b.bytes)[:0]
+	defer func() { *b.bytes = in }()
+	taken := smallBody
+	for {
+		if len(in) == taken && len(in) != length {
+			step := min(max(bodyStep, len(in)), maxBodyBytes+1-len(in))
+			if length > 0 {
+				step = min(step, length-len(in))
+			}
+			if step <= 0 {
+				return bodyTooLong()
+			}
+			if err := b.take(step); err != nil {
+				return err
+			}
+			taken += step
+		}
+		if cap(in) < taken {
+			in = append(make([]byte, 0, taken), in...)
+		}
+		n, err := stream.Read(in[len(in):taken])
+		in = in[:len(in)+n]
+		switch {
+		case len(in) > maxBodyBytes:
+			return bodyTooLong()
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// take takes memory from the budget, and waits up to bodyTime for it.
+func (b *body) take(bytes int) error {
+	return b.share.Take(b.server.running, int64(bytes), bodyTime)
+}
+
+// end returns the memory to the budget; b may be nil.
+func (b *body) end() {
+	if b == nil {
+		return
+	}
+	b.share.End()
+	if cap(*b.bytes) <= maxKeptBody {
+		bodies.Put(b.bytes)
+	}
+}
+
+// connOf returns the connection of a request, nil if it is not from the node's listener.
+func connOf(ctx *fasthttp.RequestCtx) *conn {
+	own, _ := ctx.Conn().(*conn)
+	return own
+}
+
+// needs takes memory for the decoded form of a request before it is decoded.
+func needs(ctx *fasthttp.RequestCtx, bytes uint64) error {
+	own := connOf(ctx)
+	if own == nil || own.body == nil || bytes <= smallBody {
+		return nil
+	}
+	err := own.body.take(int(bytes) * decodedCopies)
+	own.body.share.Whole()
+	return err
+}
+
+func bodyTooLong() error {
+	return &wire.Error{Kind: wire.KindTooLarge,
+		Message: fmt.Sprintf("request body over %d bytes", maxBodyBytes)}
+}
+
+// refuseBody answers a request whose body was not read completely, and closes the connection, on
+// which the rest of the body follows.
+func refuseBody(ctx *fasthttp.RequestCtx, err error) {
+	if errors.Is(err, budget.ErrFull) || errors.As(err, new(*wire.Error)) {
+		writeError(ctx, toWire(err))
+	} else {
+		rejectUnreadable(ctx, err)
+	}
+	ctx.SetConnectionClose()
+}
+
+// continued answers Expect: 100-continue.
+func continued(ctx *fasthttp.RequestCtx) (status int) {
+	if ctx.Request.Header.ContentLength() > maxBodyBytes {
+		return http.StatusRequestEntityTooLarge
+	}
+	return http.StatusContinue
+}

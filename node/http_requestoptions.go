@@ -1,0 +1,186 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pentad-db/pentad/node/internal/slots"
+	"github.com/pentad-db/pentad/sdk/wire"
+	"github.com/valyala/fasthttp"
+)
+
+// Parameters of request options.
+const (
+	paramPartial = "partial"
+	paramFresh   = "fresh"
+	paramGroups  = "groups"
+	paramOfGroup = "of_group"
+	paramWithin  = "within_ms"
+	paramAfter   = "after"
+	paramRead    = "read"
+)
+
+// peerParams are those that only other nodes send.
+var peerParams = []string{paramGroups, paramWithin, paramAfter}
+
+// parseRequestOptions parses the options of a request.
+func parseRequestOptions(args *fasthttp.Args) (s requestOptions, err error) {
+	switch text := string(args.Peek(paramPartial)); text {
+	case "":
+	case "allow":
+		s.partial = true
+	default:
+		return s, badParam(paramPartial, fmt.Errorf("%q is not allow; leave it out to get all or "+
+			"an error", clip(text)))
+	}
+	if s.noCache, err = parseFlag(args, paramFresh); err != nil {
+		return s, err
+	}
+	if text := string(args.Peek(paramGroups)); text != "" {
+		if s.groups, s.mustHold, err = parseAsked(text); err != nil {
+			return s, badParam(paramGroups, err)
+		}
+	}
+	if text := string(args.Peek(paramOfGroup)); text != "" {
+		number, err := strconv.ParseUint(text, 10, 16)
+		if err != nil || number == 0 || s.groups != nil {
+			return s, badParam(paramOfGroup, fmt.Errorf("%q is not the number of a group, of "+
+				"which the first is 1; or %s is there, too", clip(text), paramGroups))
+		}
+		s.onlyGroup = int(number)
+	}
+	if text := string(args.Peek(paramAfter)); text != "" {
+		if s.after, err = parseAcqs(text); err != nil || len(s.after) > 1 &&
+			len(s.after) != len(s.groups) {
+			return s, badParam(paramAfter, fmt.Errorf("%q is neither an acq in ns nor one for "+
+				"each of groups, joined by commas", clip(text)))
+		}
+	}
+	switch text := string(args.Peek(paramRead)); text {
+	case "":
+	case "linearizable":
+		s.linear = true
+	default:
+		return s, badParam(paramRead, fmt.Errorf("%q is not linearizable; leave it out to read "+
+			"what the nearest replicas have", clip(text)))
+	}
+	if text := string(args.Peek(paramWithin)); text != "" {
+		ms, err := strconv.ParseUint(text, 10, 31)
+		if err != nil || ms == 0 {
+			return s, badParam(paramWithin, fmt.Errorf("%q is not a time in ms", clip(text)))
+		}
+		s.within = time.Duration(ms) * time.Millisecond
+	}
+	return s, nil
+}
+
+// parseAsked parses ascending group indexes joined by commas, with the slots of groups that were
+// split: 3,7:0-512.
+func parseAsked(text string) (groups []int, held []slots.Range, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		number, span, split := strings.Cut(part, ":")
+		g, err := strconv.ParseUint(number, 10, 16)
+		var r slots.Range
+		if split && err == nil {
+			r, err = parseSlotRange(span)
+		}
+		if err != nil || len(groups) > 0 && int(g) <= groups[len(groups)-1] {
+			return nil, nil, fmt.Errorf("%q is not a list of ascending numbers joined by commas, "+
+				"each with :FROM-TO where it was split", clip(text))
+		}
+		groups, held = append(groups, int(g)), append(held, r)
+	}
+	return groups, held, nil
+}
+
+func parseSlotRange(text string) (slots.Range, error) {
+	first, end, _ := strings.Cut(text, "-")
+	from, err := strconv.ParseUint(first, 10, 32)
+	to, err2 := strconv.ParseUint(end, 10, 32)
+	if err = errors.Join(err, err2); err == nil && (from >= to || to > slots.Count) {
+		err = strconv.ErrRange
+	}
+	return slots.Range{From: uint32(from), To: uint32(to)}, err
+}
+
+// parseAcqs parses acqs in ns, joined by commas.
+func parseAcqs(text string) ([]int64, error) {
+	acqs := make([]int64, 0, strings.Count(text, ",")+1)
+	for part := range strings.SplitSeq(text, ",") {
+		ns, err := strconv.ParseInt(part, 10, 64)
+		if err != nil {
+			return nil, err
+		}
+		acqs = append(acqs, ns)
+	}
+	return acqs, nil
+}
+
+// checkOptions rejects options that cannot be parsed or name groups that are not here.
+func (s *server) checkOptions(args *fasthttp.Args) error {
+	asked, err := parseRequestOptions(args)
+	if err != nil {
+		return err
+	}
+	l := s.node.routes.Load()
+	if asked.onlyGroup > 0 {
+		if err := l.checkNeverSplit(asked.onlyGroup); err != nil {
+			return err
+		}
+	}
+	for _, g := range asked.groups {
+		if g >= len(l.groups) || l.groups[g].local == nil {
+			return notHere(g)
+		}
+	}
+	return nil
+}
+
+// requestContext is [server.context] for a query of many sources. In a cluster it ends when the
+// client disconnects, so that other nodes do not work in vain.
+func (s *server) requestContext(ctx *fasthttp.RequestCtx) (context.Context, context.CancelFunc) {
+	asked, _ := parseRequestOptions(ctx.QueryArgs()) // handle has checked it
+	return s.watchedContext(ctx.Conn(), asked)
+}
+
+// watchedContext is contextWith for the request of a connection.
+func (s *server) watchedContext(
+	conn net.Conn, asked requestOptions,
+) (context.Context, context.CancelFunc) {
+	rc, cancel := s.contextWith(asked)
+	if asked.groups == nil && s.node.routes.Load().single != nil {
+		return rc, cancel
+	}
+	stop := watchDisconnect(conn, cancel)
+	return rc, func() {
+		stop()
+		cancel()
+	}
+}
+
+// contextWith returns the context of a request with options.
+func (s *server) contextWith(asked requestOptions) (context.Context, context.CancelFunc) {
+	timeout := queryTimeout
+	if asked.within > 0 {
+		timeout = min(timeout, asked.within)
+	}
+	rc, cancel := context.WithTimeout(s.running, timeout)
+	if asked.groups != nil || asked.onlyGroup > 0 || asked.partial || asked.noCache ||
+		asked.after != nil || asked.linear {
+		rc = withOptions(rc, asked)
+	}
+	return rc, cancel
+}
+
+// setStatus sets the status of an answer that is known to be incomplete.
+func setStatus(ctx *fasthttp.RequestCtx, end *wire.End) {
+	if !end.Complete {
+		ctx.SetStatusCode(http.StatusPartialContent)
+	}
+}

@@ -1,0 +1,129 @@
+package node
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/valyala/fasthttp"
+)
+
+const (
+	// progressEvery is how often a verification says how far it is, so that no one takes it for
+	// dead.
+	progressEvery = time.Second
+	// lineTimeout is how long a client may take to read what is there.
+	lineTimeout = time.Minute
+)
+
+// verifyLine is a line of the answer: one of the three.
+type verifyLine struct {
+	Damage   *store.Damage      `json:"damage,omitempty"`
+	Progress *store.CheckReport `json:"progress,omitempty"`
+	End      *verifyEnd         `json:"end,omitempty"`
+}
+
+type verifyEnd struct {
+	store.CheckReport
+	Complete bool   `json:"complete"`
+	Error    string `json:"error,omitempty"`
+	Code     string `json:"code,omitempty"`
+}
+
+// verify answers with lines: damage as it is found, progress every second, the end. It may run for
+// hours, so it is not bound by queryTimeout.
+func (s *server) verify(ctx *fasthttp.RequestCtx) {
+	var opt store.CheckOptions
+	var err error
+	if text := string(ctx.QueryArgs().Peek("rate")); text != "" {
+		opt.BytesPerSec, err = strconv.ParseInt(text, 10, 64)
+		if err != nil || opt.BytesPerSec < 1 {
+			writeError(ctx, badParam("rate", fmt.Errorf("%q is no number of bytes per second",
+				clip(text))))
+			return
+		}
+	}
+	do, err := s.verification(string(ctx.QueryArgs().Peek("group")),
+		string(ctx.QueryArgs().Peek("segment")))
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	ctx.SetContentType("application/x-ndjson")
+	conn := ctx.Conn()
+	s.stream(ctx, func(_ context.Context, w *bufio.Writer) error {
+		return s.verifyTo(conn, w, opt, do)
+	})
+}
+
+// verification is what a request verifies.
+type verification = func(context.Context, store.CheckOptions) (store.CheckReport, error)
+
+// verification returns what verifies everything, or one segment of a group, which is 0 of a node
+// that is in no cluster.
+func (s *server) verification(group, segment string) (verification, error) {
+	if group == "" && segment == "" {
+		return s.node.Verify, nil
+	}
+	id, err := strconv.ParseUint(segment, 10, 64)
+	if err != nil {
+		return nil, badParam("segment", fmt.Errorf("%q is no number of a segment", clip(segment)))
+	}
+	number, err := strconv.ParseUint(cmp.Or(group, "0"), 10, 32)
+	if err != nil {
+		return nil, badParam("group", fmt.Errorf("%q is no number of a group", clip(group)))
+	}
+	return func(ctx context.Context, opt store.CheckOptions) (store.CheckReport, error) {
+		return s.node.VerifySegment(ctx, uint32(number), id, opt)
+	}, nil
+}
+
+func (s *server) verifyTo(
+	conn net.Conn, w *bufio.Writer, opt store.CheckOptions, do verification,
+) error {
+	ctx, cancel := context.WithCancelCause(s.running)
+	defer cancel(nil)
+	line := func(l verifyLine) {
+		text, err := json.Marshal(l)
+		if err == nil {
+			err = conn.SetWriteDeadline(time.Now().Add(lineTimeout))
+		}
+		if err == nil {
+			_, err = w.Write(append(text, '\n'))
+		}
+		if err == nil {
+			err = w.Flush()
+		}
+		if err != nil {
+			cancel(err) // nobody reads on
+		}
+	}
+	said := time.Now()
+	opt.Damage = func(d store.Damage) { line(verifyLine{Damage: &d}) }
+	opt.Progress = func(done *store.CheckReport) {
+		if time.Since(said) >= progressEvery {
+			said = time.Now()
+			few := *done
+			few.Damage, few.Notes = []store.Damage{}, []string{} // said before
+			line(verifyLine{Progress: &few})
+		}
+	}
+	report, err := do(ctx, opt)
+	report.Damage = []store.Damage{} // said before
+	if report.Notes == nil {
+		report.Notes = []string{}
+	}
+	end := verifyEnd{CheckReport: report, Complete: err == nil}
+	if err != nil {
+		e := toWire(err)
+		end.Error, end.Code = e.Message, e.Kind.String()
+	}
+	line(verifyLine{End: &end})
+	return context.Cause(ctx)
+}

@@ -1,0 +1,77 @@
+package node
+
+import (
+	"cmp"
+	"errors"
+	"time"
+
+	"github.com/pentad-db/pentad/node/internal/calendar"
+	"github.com/pentad-db/pentad/sdk/plugin"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+	"github.com/valyala/fasthttp"
+)
+
+var windowsParams = []string{"cid", "mid", "moid", "cap", "acq", "view", "asof", "last", "filter",
+	"filter_params", "unchecked", "every", "tz", "agg", "params", "group", "limit",
+	paramPartial, paramAfter, paramRead, paramWithin}
+
+// windows answers with an aggregate by windows of a calendar, of the latest versions unless another
+// view is asked for.
+func (s *server) windows(ctx *fasthttp.RequestCtx) {
+	v, q, err := s.parseWindows(ctx)
+	if v != nil {
+		defer s.node.plugins.release(v)
+	}
+	var cal *calendar.Calendar
+	if err == nil {
+		cal, err = calendarOf(q.GroupBy)
+	}
+	if err != nil {
+		writeError(ctx, toWire(err))
+		return
+	}
+	s.answerGroups(ctx, v, q, "windows", func(row map[string]any, g *wire.Group) {
+		from, to := cal.Window(g.CapNs)
+		delete(row, "cap")
+		delete(row, "cap_ns")
+		row["start"], row["start_ns"] = cal.Format(from), from
+		row["hours"] = calendar.Hours(from, to)
+	})
+}
+
+// parseWindows reads the question. The plugin, if there is one, is to be released by the caller.
+func (s *server) parseWindows(ctx *fasthttp.RequestCtx) (*pluginVersion, *record.Query, error) {
+	q, err := s.parseBox(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	args := ctx.QueryArgs()
+	if !args.Has("view") && q.View == record.ViewAll {
+		q.View = record.ViewLatest
+	}
+	if err := parseGroupParts(args, q); err != nil {
+		return nil, nil, err
+	}
+	every, name := string(args.Peek("every")), string(args.Peek("agg"))
+	if every == "" || name == "" {
+		return nil, nil, badParam(map[bool]string{true: "every", false: "agg"}[every == ""],
+			errors.New("is missing; ask for every=1d and agg=stats, and tz=Europe/Berlin"))
+	}
+	zone := cmp.Or(string(args.Peek("tz")), time.UTC.String())
+	if q.GroupBy.Window, err = calendar.ParseEvery(every, zone); err != nil {
+		if errors.As(err, new(*record.InvalidError)) {
+			return nil, nil, err
+		}
+		return nil, nil, badParam("every", err)
+	}
+	v, err := s.node.plugins.useKind(s.running, name, plugin.KindAggregate)
+	if err != nil {
+		return nil, nil, err
+	}
+	if v.linksPredecessors() && !args.Has("group") {
+		q.GroupBy = q.GroupBy.BySeries(&q.Box)
+	}
+	q.Aggregate, err = s.parseCall(args, v, &q.Box, "params", string(args.Peek("params")))
+	return v, q, err
+}

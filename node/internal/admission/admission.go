@@ -1,0 +1,332 @@
+// Package admission limits concurrent work and shares its permits fairly among tenants: a caller
+// gets a permit, waits for one in a short queue, or is rejected at once.
+//
+// It knows nothing of the work done under a permit, and starts no goroutines. Its main type is
+// [Controller].
+package admission
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Errors of Acquire. Both mean overload: the caller may retry later.
+var (
+	ErrFull = errors.New("too many requests at once: the queue is full")
+	ErrLate = errors.New("too many requests at once: none ended in time")
+)
+
+// ErrDrained means that the controller grants no more permits.
+var ErrDrained = errors.New("shutting down: no more requests are admitted")
+
+// Options of a Controller.
+type Options struct {
+	Permits  int           // granted at the same time
+	MaxQueue int           // waiters at most
+	MaxWait  time.Duration // of a waiter, at most
+}
+
+// congestedDivisor divides MaxWait for waiters that arrive when the queue has not been empty for
+// MaxWait: demand exceeds capacity then, and longer waits would only delay every answer.
+const congestedDivisor = 8
+
+// Controller grants permits. All methods may be called from many goroutines.
+//
+// A tenant holds at most twice as many permits as are free, so that a tenant with hundreds of
+// requests leaves a third to the tenants that follow, and these leave a third of that to the next.
+// The same rule applies to the queue. Among waiters, the tenant that holds the fewest permits is
+// served first, and its requests oldest first.
+type Controller struct {
+	opt Options
+
+	mu          sync.Mutex // guards everything below, and the state of permits
+	free        int
+	waiting     int       // in Acquire
+	queuedSince time.Time // when the queue was empty last
+	tenants     map[uint64]*tenant
+	paused      []*Permit // oldest first
+	drained     chan struct{}
+	arrivals    uint64
+	refused     uint64
+}
+
+// tenant holds permits or waits for them.
+type tenant struct {
+	held   int
+	queue  []*Permit
+	queued int // places of the queue that it occupies
+}
+
+// Permit is held from Acquire to Release.
+type Permit struct {
+	controller *Controller
+	tenant     uint64
+	arrival    uint64
+	unbounded  bool // waits without a limit
+	// maxWait is the limit of another.
+	maxWait time.Duration
+	granted chan struct{} // closed when it is granted; nil unless it waits
+	hangUp  func()        // set while paused
+}
+
+// New returns a controller with all permits free.
+func New(opt Options) *Controller {
+	return &Controller{opt: opt, free: opt.Permits, tenants: map[uint64]*tenant{}}
+}
+
+// Acquire returns a permit for a tenant, and waits for one if needed.
+//
+// Errors: ErrFull; ErrLate; ErrDrained; the cause of ctx.
+func (p *Controller) Acquire(ctx context.Context, of uint64) (*Permit, error) {
+	permit := &Permit{controller: p, tenant: of}
+	if err := p.join(permit); err != nil || permit.granted == nil {
+		return permit, err
+	}
+	late := time.NewTimer(permit.maxWait)
+	defer late.Stop()
+	return permit, p.wait(ctx, permit, late.C)
+}
+
+// AcquireUnbounded is Acquire without a limit on the wait; it occupies no place in the queue.
+//
+// Errors: the cause of ctx.
+func (p *Controller) AcquireUnbounded(ctx context.Context, of uint64) (*Permit, error) {
+	permit := &Permit{controller: p, tenant: of, unbounded: true}
+	if err := p.join(permit); err != nil || permit.granted == nil {
+		return permit, err
+	}
+	return permit, p.wait(ctx, permit, nil)
+}
+
+// join grants a permit or queues it.
+func (p *Controller) join(permit *Permit) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.drained != nil {
+		return ErrDrained
+	}
+	t := p.tenants[permit.tenant]
+	if t == nil {
+		t = &tenant{}
+		p.tenants[permit.tenant] = t
+	}
+	if len(t.queue) == 0 && p.mayAcquire(t) {
+		t.held++
+		p.free--
+		return nil
+	}
+	if room := p.opt.MaxQueue - p.waiting; !permit.unbounded && t.queued >= 2*room {
+		p.refused++
+		p.forget(permit.tenant)
+		return ErrFull
+	}
+	p.enqueue(t, permit)
+	return nil
+}
+
+// enqueue is called with mu held.
+func (p *Controller) enqueue(t *tenant, permit *Permit) {
+	p.arrivals++
+	permit.arrival, permit.granted = p.arrivals, make(chan struct{})
+	t.queue = append(t.queue, permit)
+	if permit.unbounded {
+		return
+	}
+	t.queued++
+	now := time.Now()
+	if p.waiting++; p.waiting == 1 {
+		p.queuedSince = now
+	}
+	permit.maxWait = p.opt.MaxWait
+	if now.Sub(p.queuedSince) >= p.opt.MaxWait {
+		permit.maxWait /= congestedDivisor
+	}
+}
+
+// mayAcquire reports whether a tenant may have one more permit. It is called with mu held.
+func (p *Controller) mayAcquire(t *tenant) bool { return p.free > 0 && t.held < 2*p.free }
+
+// forget removes a tenant that neither holds nor waits. It is called with mu held.
+func (p *Controller) forget(of uint64) {
+	if t := p.tenants[of]; t != nil && t.held == 0 && len(t.queue) == 0 {
+		delete(p.tenants, of)
+	}
+}
+
+// wait waits until a permit is granted.
+func (p *Controller) wait(ctx context.Context, permit *Permit, late <-chan time.Time) (err error) {
+	select {
+	case <-permit.granted:
+		return nil
+	case <-late:
+		err = ErrLate
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-permit.granted: // in the same moment
+		p.freeLocked(permit)
+	default:
+		t := p.tenants[permit.tenant]
+		t.queue = slices.DeleteFunc(t.queue, func(o *Permit) bool { return o == permit })
+		p.leaveQueue(t, permit)
+		p.forget(permit.tenant)
+		if errors.Is(err, ErrLate) {
+			p.refused++
+		}
+	}
+	return err
+}
+
+// leaveQueue frees the queue place of a permit that waits no longer. It is called with mu held.
+func (p *Controller) leaveQueue(t *tenant, permit *Permit) {
+	if !permit.unbounded {
+		t.queued--
+		p.waiting--
+	}
+}
+
+// Release returns a permit. It is called once for each.
+func (permit *Permit) Release() {
+	p := permit.controller
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if at := slices.Index(p.paused, permit); at >= 0 {
+		p.paused = slices.Delete(p.paused, at, at+1)
+		p.endDrain()
+		return
+	}
+	p.freeLocked(permit)
+}
+
+// freeLocked is called with mu held.
+func (p *Controller) freeLocked(permit *Permit) {
+	p.tenants[permit.tenant].held--
+	p.free++
+	p.grant()
+	p.forget(permit.tenant)
+	p.endDrain()
+}
+
+// grant grants free permits to waiters. It is called with mu held.
+func (p *Controller) grant() {
+	for p.free > 0 {
+		var next *tenant
+		for _, t := range p.tenants {
+			if len(t.queue) == 0 || !p.mayAcquire(t) {
+				continue
+			}
+			if next == nil || t.held < next.held ||
+				t.held == next.held && t.queue[0].arrival < next.queue[0].arrival {
+				next = t
+			}
+		}
+		if next == nil {
+			return
+		}
+		permit := next.queue[0]
+		next.queue = slices.Delete(next.queue, 0, 1)
+		p.leaveQueue(next, permit)
+		next.held++
+		p.free--
+		close(permit.granted)
+	}
+}
+
+// Pause lends a permit to others while its holder waits for a client that does not read. When more
+// are paused than there are permits, the one paused longest is hung up on.
+func (permit *Permit) Pause(hangUp func()) {
+	p := permit.controller
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	permit.hangUp = hangUp
+	p.paused = append(p.paused, permit)
+	if len(p.paused) > p.opt.Permits {
+		if oldest := p.paused[0]; oldest.hangUp != nil {
+			oldest.hangUp() // it ends, and gives its permit back
+			oldest.hangUp = nil
+		}
+	}
+	p.freeLocked(permit)
+}
+
+// Resume takes a paused permit back. It waits without a limit, ahead of other waiters of its
+// tenant. After an error it is still paused.
+//
+// Errors: the cause of ctx.
+func (permit *Permit) Resume(ctx context.Context) error {
+	p := permit.controller
+	p.mu.Lock()
+	t := p.tenants[permit.tenant]
+	if t == nil {
+		t = &tenant{}
+		p.tenants[permit.tenant] = t
+	}
+	permit.unbounded = true
+	p.enqueue(t, permit)
+	permit.arrival = 0 // it has waited before
+	copy(t.queue[1:], t.queue)
+	t.queue[0] = permit
+	p.grant()
+	p.mu.Unlock()
+	err := p.wait(ctx, permit, nil)
+	if err == nil {
+		p.mu.Lock()
+		p.paused = slices.DeleteFunc(p.paused, func(o *Permit) bool { return o == permit })
+		p.mu.Unlock()
+	}
+	return err
+}
+
+// Drain grants no more permits and waits until all are released.
+//
+// Errors: the cause of ctx.
+func (p *Controller) Drain(ctx context.Context) error {
+	p.mu.Lock()
+	if p.drained == nil {
+		p.drained = make(chan struct{})
+		p.endDrain()
+	}
+	p.mu.Unlock()
+	select {
+	case <-p.drained:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// endDrain is called with mu held.
+func (p *Controller) endDrain() {
+	if p.drained == nil || p.free < p.opt.Permits || len(p.paused) > 0 {
+		return
+	}
+	for _, t := range p.tenants {
+		if len(t.queue) > 0 {
+			return
+		}
+	}
+	select {
+	case <-p.drained:
+	default:
+		close(p.drained)
+	}
+}
+
+// Stats say how permits are used.
+type Stats struct {
+	Held, Waiting, Paused int
+	Refused               uint64 // ErrFull and ErrLate, since the start
+}
+
+// Stats returns the current figures.
+func (p *Controller) Stats() Stats {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return Stats{p.opt.Permits - p.free, p.waiting, len(p.paused), p.refused}
+}

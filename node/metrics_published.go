@@ -1,0 +1,63 @@
+package node
+
+import (
+	"sync"
+
+	"github.com/pentad-db/pentad/node/internal/health"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Figure is a number that /metrics shows.
+type Figure struct {
+	Name  string // without pentad_ before it
+	Help  string
+	Value float64
+	Total bool // it only grows
+}
+
+// publishers are published by those who serve the node beside it, and so are problems.
+type publishers struct {
+	mu       sync.Mutex
+	read     []func() []Figure         // guarded by mu
+	problems []func() []health.Problem // guarded by mu
+}
+
+// Publish adds figures to /metrics. Read is called whenever they are asked for.
+func (n *Node) Publish(read func() []Figure) {
+	n.publishers.mu.Lock()
+	defer n.publishers.mu.Unlock()
+	n.publishers.read = append(n.publishers.read, read)
+}
+
+// Watch adds problems to those of the node. Read is called every second and must not block.
+func (n *Node) Watch(read func() []health.Problem) {
+	n.publishers.mu.Lock()
+	defer n.publishers.mu.Unlock()
+	n.publishers.problems = append(n.publishers.problems, read)
+}
+
+// problemsNow returns the problems of those who serve the node beside it.
+func (f *publishers) problemsNow() (all []health.Problem) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, read := range f.problems {
+		all = append(all, read()...)
+	}
+	return all
+}
+
+func (f *publishers) collect(out chan<- prometheus.Metric) {
+	f.mu.Lock()
+	all := f.read
+	f.mu.Unlock()
+	for _, read := range all {
+		for _, one := range read() {
+			kind := prometheus.GaugeValue
+			if one.Total {
+				kind = prometheus.CounterValue
+			}
+			out <- prometheus.MustNewConstMetric(
+				prometheus.NewDesc("pentad_"+one.Name, one.Help, nil, nil), kind, one.Value)
+		}
+	}
+}

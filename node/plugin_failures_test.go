@@ -1,0 +1,230 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/plugin"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+	"github.com/pentad-db/pentad/wasmhost"
+)
+
+// putShort stores readings of which one is too short for the standard plugins.
+func putShort(t *testing.T, n *Node) record.Key {
+	t.Helper()
+	var b record.Batch
+	for i := range int64(3000) {
+		payload := f64(float64(i))
+		if i == 1234 {
+			payload = payload[:5]
+		}
+		b.Append(record.Key{CID: 1, MID: i, MOID: 2, CapNs: i * int64(time.Second)}, payload)
+	}
+	if _, err := dial(t, n).Put(t.Context(), &b, [16]byte{}, 0); err != nil {
+		t.Fatal(err)
+	}
+	return b.Key(1234)
+}
+
+// TestFaults has plugins fail at a record, over frames and over JSON, stored and lent: the error
+// says who failed where, and the node remembers it.
+func TestFaults(t *testing.T) {
+	n := openTest(t, Options{})
+	c := dial(t, n)
+	key := putShort(t, n)
+	mine := variant(t, "stats", "1")
+	info, err := c.PushPlugin(t.Context(), "mine", mine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(err error, name, export string) {
+		t.Helper()
+		var remote *wire.Error
+		if !errors.As(err, &remote) {
+			t.Fatalf("%v", err)
+		}
+		f, ok := remote.Fault()
+		if !ok || remote.Kind != wire.KindPluginFailed || f.Plugin != name || f.Export != export ||
+			f.What != "status" || f.Status != plugin.StatusPayload || f.FuelUsed == 0 ||
+			f.MemoryBytes < 65536 || f.Message == "" || !f.Exact || f.First == nil ||
+			f.First.MID != key.MID || f.First.CapNs != key.CapNs || f.Records == 0 {
+			t.Errorf("%s: %+v of %+v", name, f, remote)
+		}
+		if name == "mine" && f.SHA256 != info.SHA256 {
+			t.Errorf("digest %s", f.SHA256)
+		}
+		want := "mid 1234, moid 2, cap 1970-01-01T00:20:34.000000000Z"
+		if !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), `plugin "`+name+`"`) {
+			t.Errorf("%v lacks %q", err, want)
+		}
+	}
+	aggregate := func(call record.PluginCall) error {
+		_, _, err := c.Aggregate(t.Context(), &record.Query{Aggregate: call,
+			Box: record.Box{record.CID: {record.At(1)}}, GroupBy: record.GroupBy{MID: true}})
+		return err
+	}
+	check(aggregate(record.PluginCall{Name: "mine"}), "mine", "pentad_add")
+	check(aggregate(record.PluginCall{Name: "lent", Module: mine}), "lent", "pentad_add")
+	call, err := parseCallOf(t, n, "threshold", "value=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Scan(t.Context(), &record.Query{Filters: []record.PluginCall{call}},
+		func(*record.Batch) error { return nil })
+	check(err, "threshold", "pentad_filter")
+	_, _, err = c.Count(t.Context(), &record.Query{Filters: []record.PluginCall{call}})
+	check(err, "threshold", "pentad_filter")
+
+	all, err := c.PluginFailures(t.Context(), "")
+	if err != nil || len(all) != 4 || all[0].Plugin != "threshold" || all[2].Plugin != "lent" ||
+		all[3].Plugin != "mine" || all[3].TimeNs > all[0].TimeNs {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	if q := all[3].Query; q != "cid=1 aggregate=mine group=mid" ||
+		all[3].Fault.First.MID != key.MID || all[3].Code != "plugin-failed" ||
+		all[3].Fault.Message == "" {
+		t.Errorf("%+v", all[3])
+	}
+	of, err := c.PluginFailures(t.Context(), "lent")
+	if err != nil || len(of) != 1 {
+		t.Errorf("%+v, %v", of, err)
+	}
+
+	expectFault(t, n, info.SHA256)
+}
+
+// expectFault asks for people.
+func expectFault(t *testing.T, n *Node, digest string) {
+	t.Helper()
+	resp, err := http.Get("http://" + n.Addr().String() + "/v1/plugins/mine/run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer http.DefaultClient.CloseIdleConnections()
+	text, err := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	for _, want := range []string{`"fault":{"plugin":"mine","sha256":"` + digest,
+		`"export":"pentad_add"`, `"exact":true`, `"mid":1234`} {
+		if err != nil || resp.StatusCode != 422 || !strings.Contains(string(text), want) {
+			t.Errorf("%s %s, %v: want %s", resp.Status, text, err, want)
+		}
+	}
+}
+
+// TestLent runs a module that comes with the query: nothing of it stays, and it is refused as an
+// upload is.
+func TestLent(t *testing.T) {
+	n := openTest(t, Options{})
+	c := dial(t, n)
+	putShort(t, n)
+	wasm := variant(t, "count", "1")
+	call := record.PluginCall{Name: "stats", Module: wasm} // a standard one has the name, too
+	groups, _, err := c.Aggregate(t.Context(), &record.Query{Aggregate: call})
+	if err != nil || len(groups) != 1 || len(groups[0].Result) != 8 {
+		t.Fatalf("%+v, %v", groups, err)
+	}
+	_, err = c.Scan(t.Context(), &record.Query{Filters: []record.PluginCall{call}},
+		func(*record.Batch) error { return nil })
+	isKind(t, err, wire.KindInvalid, "no filter")
+	call.Module = []byte{}
+	_, _, err = c.Aggregate(t.Context(), &record.Query{Aggregate: call})
+	isKind(t, err, wire.KindBadModule, "not a WebAssembly module")
+
+	call.Module = append(wasm, make([]byte, maxAdHocBytes)...)
+	_, _, err = n.Aggregate(t.Context(), &record.Query{Aggregate: call})
+	if toWire(err).Kind != wire.KindOverloaded {
+		t.Errorf("more modules than there is room for: %v", err)
+	}
+
+	details, err := c.CheckPlugin(t.Context(), wasm)
+	if err != nil || details.Name != "count" || !details.Aggregate || details.Limits == nil ||
+		details.SHA256 != digestOf(wasm) || len(details.Doc) == 0 {
+		t.Errorf("%+v, %v", details, err)
+	}
+	_, err = c.CheckPlugin(t.Context(), []byte("text"))
+	isKind(t, err, wire.KindBadModule, "refused")
+	if n.adHocHost.Stats().Instances != 0 || !lentIdle(n) {
+		t.Errorf("%+v", n.adHocHost.Stats())
+	}
+	if entries, err := os.ReadDir(n.plugins.dir); err != nil || len(entries) != 2 {
+		t.Errorf("%v, %v: want the catalogue and the cache", entries, err)
+	}
+}
+
+func TestFailuresAreBounded(t *testing.T) {
+	var f failures
+	for i := range 100 {
+		f.add(PluginFailure{Plugin: "noisy", TimeNs: int64(i)})
+	}
+	f.add(PluginFailure{Plugin: "rare", TimeNs: 100})
+	noisy := f.of("noisy")
+	if len(noisy) != maxPluginFailures || noisy[0].TimeNs != 99 || len(f.of("rare")) != 1 {
+		t.Errorf("%d noisy ones, the newest of %d", len(noisy), noisy[0].TimeNs)
+	}
+	for i := range 2 * maxFailures {
+		f.add(PluginFailure{Plugin: fmt.Sprint(i)})
+	}
+	if all := f.of(""); len(all) != maxFailures || all[0].Plugin != fmt.Sprint(2*maxFailures-1) {
+		t.Errorf("%d, the newest %+v", len(all), all[0])
+	}
+}
+
+func TestQueryText(t *testing.T) {
+	f := func(want string, q record.Query) {
+		t.Helper()
+		if err := q.Normalize(); err != nil {
+			t.Fatal(err)
+		}
+		if got := queryText(&q); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	f("", record.Query{})
+	f("cid=0,3..5,7.. mid=..-1 view=latest last=2", record.Query{View: record.ViewLatest, Last: 2,
+		Box: record.Box{record.CID: {record.At(0), {From: 3, To: 5}, {From: 7, To: 1<<31 - 1}},
+			record.MID: {{From: record.MID.Min(), To: -1}}}})
+	f("cap=1970-01-01T00:00:01.000000000Z..1970-01-01T00:00:02.000000000Z "+
+		"asof=1970-01-01T00:00:03.000000000Z filter=f@01234567 "+
+		"filter_params_hex=0a aggregate=a group=cid,moid every=15m0s", record.Query{
+		Box:  record.Box{record.Cap: {{From: 1e9, To: 2e9}}},
+		View: record.ViewAsOf, AsOfAcqNs: 3e9, Aggregate: record.PluginCall{Name: "a"},
+		Filters: []record.PluginCall{{Name: "f@0123456789", Params: []byte{10}}},
+		GroupBy: record.GroupBy{CID: true, MOID: true, CapBucketNs: 900e9}})
+	var many record.RangeSet
+	for i := range int64(10) {
+		many = append(many, record.At(2*i))
+	}
+	f("moid=0,2,4,6,8,10,12,14,and 2 more", record.Query{Box: record.Box{record.MOID: many}})
+}
+
+// TestFaultWithoutKeys: a scan that did not read keys fails at a record, and when it is asked again
+// for the key it ends otherwise. What lies in the columns may be anybody's and is not told.
+func TestFaultWithoutKeys(t *testing.T) {
+	n := openTest(t, Options{})
+	putShort(t, n)
+	scans := 0
+	only := n.routes.Load().single
+	_, err := only.scan(t.Context(), &record.Query{}, 0, func(int) (store.Sink, uint32, error) {
+		if scans++; scans > 1 {
+			return nil, 0, errClosing
+		}
+		return func(b *record.Batch) error {
+			k := b.Key(0)
+			return &wasmhost.Error{Rows: b.Len(), First: k, Last: k, Exact: true}
+		}, 0, nil
+	})
+	var guest *wasmhost.Error
+	if !errors.As(err, &guest) || scans != 2 || guest.Rows != 0 || guest.Exact ||
+		guest.First != (record.Key{}) || guest.Last != (record.Key{}) {
+		t.Errorf("%+v after %d scans", err, scans)
+	}
+}

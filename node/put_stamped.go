@@ -1,0 +1,77 @@
+package node
+
+import (
+	"context"
+
+	"github.com/pentad-db/pentad/node/internal/spill"
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+// PutBelow stores a batch below the horizon; see [store.Store.PutBelow].
+func (n *Node) PutBelow(
+	ctx context.Context, b *record.Batch,
+) (res store.PutBelowResult, err error) {
+	if n.closing.Load() {
+		return res, errClosing
+	}
+	if err := tryAcquire(n.puts); err != nil {
+		return res, err
+	}
+	defer func() { <-n.puts }()
+	if n.member.Load() != nil {
+		return res, rejectStamped("below the horizon, which feeds at other " +
+			"nodes rely on")
+	}
+	if err := n.checkShips(); err != nil {
+		return res, err
+	}
+	return n.store.PutBelow(ctx, b)
+}
+
+// CheckStamped looks for what PutStamped or PutBelow would refuse; see [store.Store.CheckStamped].
+func (n *Node) CheckStamped(
+	ctx context.Context, b *record.Batch, below bool,
+) (known int, err error) {
+	if n.closing.Load() {
+		return 0, errClosing
+	}
+	if n.member.Load() != nil {
+		return 0, rejectStamped("under acqs that they bring")
+	}
+	if err := n.checkShips(); err != nil {
+		return 0, err
+	}
+	return n.store.CheckStamped(ctx, b, below)
+}
+
+// PutStamped stores a batch under the acquisition times that it brings; see
+// [store.Store.PutStamped].
+func (n *Node) PutStamped(ctx context.Context, b *record.Batch) (floorNs int64, err error) {
+	if n.closing.Load() {
+		return 0, errClosing
+	}
+	if err := tryAcquire(n.puts); err != nil {
+		return 0, err
+	}
+	defer func() { <-n.puts }()
+	if n.member.Load() != nil {
+		return 0, rejectStamped("under acqs that they bring: each group's horizon follows the " +
+			"clock, so what is older lies below it at once")
+	}
+	if err := n.checkShips(); err != nil {
+		return 0, err
+	}
+	return n.store.PutStamped(ctx, b)
+}
+
+// ByAcq returns a sorter of records by acq, which keeps in temporary files what memory has no room
+// for. Close ends it.
+func (n *Node) ByAcq() *spill.Sorter { return n.spill.Sorter(compareAcq, 0) }
+
+// rejectStamped refuses what would break what a group has promised of its horizon.
+func rejectStamped(what string) error {
+	return &wire.Error{Kind: wire.KindForbidden, Message: "a cluster takes no records " + what +
+		"; put them, so that they get new acqs, or make an empty cluster a copy by pentad sync"}
+}

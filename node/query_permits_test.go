@@ -1,0 +1,43 @@
+package node
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/pentad-db/pentad/node/internal/slots"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+// A group of which nobody can be asked is asked where it was before, if that is known; else it
+// keeps nobody from the records of the others.
+func TestAGroupThatNobodyHas(t *testing.T) {
+	s := openSpread(t, 2, 1)
+	s.fill(rand.New(rand.NewPCG(1, 8)), 1)
+	n := s.near()
+	old := n.routes.Load()
+	all, _, err := n.Count(t.Context(), &record.Query{})
+	if err != nil || all == 0 {
+		t.Fatalf("%d records, %v", all, err)
+	}
+	next := &routingTable{groups: []*groupRoute{old.groups[0], {}}, owners: old.owners}
+	next.keepRoutes(old)
+	n.routes.Store(next)
+	if got, _, err := n.Count(t.Context(), &record.Query{}); got != all || err != nil {
+		t.Errorf("where it was before: %d records, want %d, %v", got, all, err)
+	}
+	next = &routingTable{groups: []*groupRoute{old.groups[0], {}}, owners: old.owners}
+	next.keepRoutes(&routingTable{})
+	n.routes.Store(next)
+	if _, _, err := n.Count(t.Context(), &record.Query{}); n.Kind(err) != wire.KindUnavailable {
+		t.Errorf("all of both groups: %v", err)
+	}
+	mid := int64(0)
+	for slots.Part(slots.Of(1, mid), 2) != 0 {
+		mid += 1 << slots.BlockBits
+	}
+	one := record.Box{record.CID: {record.At(1)}, record.MID: {record.At(mid)}}
+	if _, _, err := n.Count(t.Context(), &record.Query{Box: one}); err != nil {
+		t.Errorf("a device of the other group: %v", err)
+	}
+}

@@ -1,0 +1,134 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+// SourceExplanation is the explanation of one source.
+type SourceExplanation struct {
+	Source string `json:"source"`
+	store.Explanation
+}
+
+// explain implements source.
+func (n *localSource) explain(ctx context.Context, q *record.Query) ([]SourceExplanation, error) {
+	x, err := n.explainRows(ctx, q)
+	return []SourceExplanation{{Source: n.String(), Explanation: x}}, err
+}
+
+// explain implements source. The other node answers with the JSON document of the same types.
+func (r *remoteSource) explain(ctx context.Context, q *record.Query) ([]SourceExplanation, error) {
+	x, err := r.client().Explain(ctx, q)
+	if err != nil {
+		return nil, r.wireError(ctx, err)
+	}
+	var out Explanation
+	text, err := json.Marshal(x)
+	if err == nil {
+		err = json.Unmarshal(text, &out)
+	}
+	for i := range out.Sources {
+		out.Sources[i].Source = "node " + r.peer.name + ": " + out.Sources[i].Source
+	}
+	if len(out.Sources) == 0 {
+		out.Sources = []SourceExplanation{{Source: "node " + r.peer.name,
+			Explanation: out.Explanation}}
+	}
+	return out.Sources, err
+}
+
+// explainAll adds the explanations of all sources. No source may be omitted, as the sums would be
+// wrong.
+func (n *Node) explainAll(ctx context.Context, q *record.Query) (Explanation, error) {
+	a, err := ask(whole(ctx), n, askPlan, &q.Box, func(ctx context.Context, s source) (
+		[]SourceExplanation, wire.End, error,
+	) {
+		x, err := s.explain(ctx, q)
+		return x, wire.End{}, err
+	})
+	if err != nil {
+		return Explanation{}, err
+	}
+	var out Explanation
+	out.Segments = []store.SegmentPlan{}
+	for _, some := range a.answers {
+		for _, x := range some {
+			if len(out.Sources) == 0 {
+				out.HorizonNs = x.HorizonNs
+			}
+			out.Sources = append(out.Sources, x)
+			out.add(&x.Explanation)
+		}
+	}
+	out.TookNs = a.end().TookNs
+	return out, nil
+}
+
+func (x *Explanation) add(o *store.Explanation) {
+	x.HorizonNs = min(x.HorizonNs, o.HorizonNs)
+	x.Shards += o.Shards
+	x.ShardsAsked += o.ShardsAsked
+	x.Heads += o.Heads
+	x.HeadRows += o.HeadRows
+	x.HeadFound += o.HeadFound
+	x.Blocks += o.Blocks
+	x.ByBounds += o.ByBounds
+	x.ByLists += o.ByLists
+	x.ByZones.Add(o.ByZones)
+	x.Candidates += o.Candidates
+	x.Inside += o.Inside
+	x.Opened += o.Opened
+	x.OpenedBytes += o.OpenedBytes
+	x.Examined += o.Examined
+	x.Found += o.Found
+	x.Hidden += o.Hidden
+	x.Parts += o.Parts
+	x.PartsKnown += o.PartsKnown
+	x.Workers += o.Workers
+	x.PlanNs += o.PlanNs
+}
+
+// whole returns a context that allows no partial answer.
+func whole(ctx context.Context) context.Context {
+	s := optionsOf(ctx)
+	if !s.partial {
+		return ctx
+	}
+	s.partial = false
+	return withOptions(ctx, s)
+}
+
+// horizon implements source.
+func (n *localSource) horizon(ctx context.Context, _ *record.Box) (int64, error) {
+	return n.store.Horizon(ctx)
+}
+
+// horizon implements source.
+func (r *remoteSource) horizon(ctx context.Context, box *record.Box) (int64, error) {
+	ns, err := r.client().Horizon(ctx, box)
+	return ns, r.wireError(ctx, err)
+}
+
+// horizonOf returns the horizon of a box: the least of its sources.
+func (n *Node) horizonOf(ctx context.Context, box *record.Box) (int64, error) {
+	return n.horizonOfSome(whole(ctx), box)
+}
+
+// horizonOfSome is horizonOf of the sources that answer, if the context allows partial answers.
+func (n *Node) horizonOfSome(ctx context.Context, box *record.Box) (int64, error) {
+	if only := n.routes.Load().single; only != nil {
+		return only.store.Horizon(ctx)
+	}
+	a, err := ask(ctx, n, askFacts, box, func(ctx context.Context, s source) (
+		none struct{}, end wire.End, err error,
+	) {
+		end.HorizonNs, err = s.horizon(ctx, box)
+		return none, end, err
+	})
+	return a.end().HorizonNs, err
+}

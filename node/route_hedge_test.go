@@ -1,0 +1,320 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pentad-db/pentad/sdk/client"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+// answersOf are answers of all kinds, as texts.
+func (s *spread) answersOf(n *Node) map[string]func(context.Context) (string, error) {
+	rows := func(q record.Query) func(ctx context.Context) (string, error) {
+		return func(ctx context.Context) (string, error) {
+			var all []string
+			asked := q
+			_, err := n.Query(ctx, &asked, func(b *record.Batch) error {
+				for i := range b.Len() {
+					all = append(all, fmt.Sprintf("%+v", b.Record(i)))
+				}
+				return nil
+			})
+			if q.Order == record.OrderNone {
+				slices.Sort(all)
+			}
+			return fmt.Sprint(len(all), all), err
+		}
+	}
+	return map[string]func(ctx context.Context) (string, error){
+		"rows":    rows(record.Query{}),
+		"ordered": rows(record.Query{Order: record.OrderAcq, Limit: 700}),
+		"count": func(ctx context.Context) (string, error) {
+			count, _, err := n.Count(ctx, &record.Query{})
+			return fmt.Sprint(count), err
+		},
+		"groups": func(ctx context.Context) (string, error) {
+			groups, _, err := n.Aggregate(ctx, &record.Query{
+				Aggregate: record.PluginCall{Name: "count"},
+				GroupBy:   record.GroupBy{CID: true, MOID: true}})
+			return fmt.Sprintf("%+v", groups), err
+		},
+		"diff": func(ctx context.Context) (string, error) {
+			found := 0
+			_, err := n.Diff(ctx, &record.Diff{ToNs: record.Acq.Max()},
+				func(d *record.Differences) error {
+					found += d.Len()
+					return nil
+				})
+			return fmt.Sprint(found), err
+		},
+		"versions": func(ctx context.Context) (string, error) {
+			all, _, err := n.Versions(ctx, &record.Box{})
+			return fmt.Sprint(len(all)), err
+		},
+		"horizon": func(ctx context.Context) (string, error) {
+			ns, err := n.Horizon(ctx)
+			return fmt.Sprint(ns), err
+		},
+		"explain": func(ctx context.Context) (string, error) {
+			x, err := n.Explain(ctx, &record.Query{})
+			return fmt.Sprint(x.Found), err
+		},
+		"digest": func(ctx context.Context) (string, error) {
+			d, purged, err := n.Digest(ctx, record.Box{}, []int64{1, s.last}, 0)
+			text, _ := json.Marshal(d)
+			return fmt.Sprint(string(text), purged), err
+		},
+	}
+}
+
+// TestSilentNodesAreNotWaitedFor: others that have its groups answer in its place, each with its
+// own of them, and it is told to end.
+func TestSilentNodesAreNotWaitedFor(t *testing.T) {
+	s := openSpread(t, 3, 3)
+	s.fill(rand.New(rand.NewPCG(1, 8)), 2)
+	was := s.near().routes.Load().groups
+	asked, gone := silent(s)
+	there := s.near().routes.Load().groups
+	for _, g := range []int{1, 2} {
+		there[g].peers = []*peer{there[g].peer, was[g].peer}
+	}
+	s.near().hedges.silence = 10 * time.Millisecond
+	want := s.answersOf(s.whole)
+	hedges := int64(0)
+	for what, ask := range s.answersOf(s.near()) {
+		got, err := ask(t.Context())
+		if w, _ := want[what](t.Context()); got != w || err != nil {
+			t.Errorf("%s: %.200s, want %.200s, %v", what, got, w, err)
+		}
+		<-asked
+		<-gone
+		hedges++
+	}
+	if h := &s.near().hedges; h.asked.Load() < hedges || h.won.Load() != h.asked.Load() {
+		t.Errorf("%d hedges asked, %d won, want %d", h.asked.Load(), h.won.Load(), hedges)
+	}
+	if p := there[1].peer; p.failedNs.Load() == 0 {
+		t.Error("who has lost all is asked again")
+	}
+}
+
+// TestSilentNodesBesideEachOther: the second that is asked may be silent, too.
+func TestSilentNodesBesideEachOther(t *testing.T) {
+	s := openSpread(t, 2, 2)
+	s.fill(rand.New(rand.NewPCG(1, 9)), 1)
+	good := s.near().routes.Load().groups[1].peer
+	silent(s)
+	one := s.near().routes.Load().groups[1].peer
+	silent(s)
+	there := s.near().routes.Load().groups[1]
+	there.peers = []*peer{there.peer, one, good}
+	s.near().hedges.silence = 5 * time.Millisecond
+	want := s.rowsOf(func(int) bool { return true })
+	if got, end, err := s.near().Count(t.Context(), &record.Query{}); got != want || err != nil ||
+		!end.Complete {
+		t.Errorf("%d, want %d, %+v, %v", got, want, end, err)
+	}
+}
+
+// script is what a node does with a question.
+type script struct {
+	pause  time.Duration
+	frames int    // of rows
+	then   string // end, half, die or hang
+}
+
+// scripted is a node that does what a script says, whose rows have its number as their quantity.
+func scripted(t *testing.T, number int32, now *atomic.Pointer[script]) *peer {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		do := now.Load()
+		select {
+		case <-time.After(do.pause):
+		case <-r.Context().Done():
+			return
+		}
+		w.Header().Set("Content-Type", wire.ContentType)
+		for i := range do.frames {
+			var b record.Batch
+			b.AppendStamped(record.Key{CID: 1, MID: int64(i), MOID: number, AcqNs: 5}, nil)
+			frame, err := wire.AppendRows(nil, &b)
+			if err != nil {
+				t.Error(err)
+			}
+			_, _ = w.Write(frame)
+			_ = http.NewResponseController(w).Flush()
+		}
+		switch do.then {
+		case "end":
+			_, _ = w.Write(wire.AppendEnd(nil, &wire.End{Complete: true, HorizonNs: 9,
+				Rows: uint64(do.frames)}))
+		case "half":
+			_, _ = w.Write(wire.AppendEnd(nil, &wire.End{HorizonNs: 9, Reason: "a disk",
+				Rows: uint64(do.frames)}))
+		case "die":
+			panic(http.ErrAbortHandler)
+		case "hang":
+			<-r.Context().Done()
+		}
+	}))
+	t.Cleanup(server.Close)
+	c, err := client.New(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return &peer{name: fmt.Sprint("script ", number), client: c}
+}
+
+// TestAnswersAreOfOneNode: whatever two nodes do with a question that both are asked, its answer is
+// that of one of them, whole, or an error.
+func TestAnswersAreOfOneNode(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 1))
+	s := openSpread(t, 2, 2)
+	n := s.near()
+	n.hedges.silence = time.Millisecond
+	var does [2]atomic.Pointer[script]
+	peers := []*peer{scripted(t, 0, &does[0]), scripted(t, 1, &does[1])}
+	n.routes.Store(&routingTable{groups: []*groupRoute{n.routes.Load().groups[0],
+		{peer: peers[0], peers: peers}}})
+	answered := [2]int{}
+	for i := 0; i < rounds(200) || answered[0] == 0 || answered[1] == 0; i++ {
+		if i == 10_000 {
+			t.Fatalf("%v questions were answered by the first and the second", answered)
+		}
+		var now [2]script
+		for k := range now {
+			now[k] = script{time.Duration(rng.IntN(3000)) * time.Microsecond, rng.IntN(4),
+				[]string{"end", "end", "half", "die", "hang"}[rng.IntN(5)]}
+			does[k].Store(&now[k])
+		}
+		q := &record.Query{Order: record.Order(rng.IntN(2))}
+		n.opt.ResultBytes = []int64{mostResultBytes, 1}[rng.IntN(2)]
+		streams := n.opt.ResultBytes == 1
+		if streams {
+			q.Order = record.OrderNone
+		}
+		sure := !streams && (now[0].then == "end" || now[1].then == "end")
+		wait := 10 * time.Millisecond
+		if sure {
+			wait = time.Minute
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), wait)
+		var rows [2]int
+		end, err := n.Query(ctx, q, func(b *record.Batch) error {
+			for k := range b.Len() {
+				rows[b.MOID[k]]++
+			}
+			return nil
+		})
+		cancel()
+		what := fmt.Sprintf("round %d: %+v, streams %v: %v rows, %+v, %v", i, now, streams, rows,
+			end, err)
+		if rows[0] > 0 && rows[1] > 0 || sure && err != nil {
+			t.Fatal(what)
+		}
+		for k := range rows {
+			whole := now[k].then == "end" && rows[k] == now[k].frames
+			if rows[k] > 0 && err == nil && !whole || err != nil && rows[k] > 0 && !streams {
+				t.Fatal(what)
+			}
+			if rows[k] > 0 && err == nil {
+				answered[k]++
+			}
+		}
+	}
+}
+
+// TestNodesThatAreGone: who is silent, to gossip as well, is given up, whoever else there is.
+func TestNodesThatAreGone(t *testing.T) {
+	s := openSpread(t, 2, 2)
+	n := s.near()
+	var does atomic.Pointer[script]
+	gone := scripted(t, 7, &does)
+	n.routes.Store(&routingTable{groups: []*groupRoute{n.routes.Load().groups[0],
+		{peer: gone, peers: []*peer{gone}}}})
+	n.hedges.silence, n.hedges.goneAfter = time.Millisecond, 10*time.Millisecond
+	n.opt.ResultBytes = 1
+	for _, frames := range []int{0, 2} { // of which the last are not held any more
+		does.Store(&script{frames: frames, then: "hang"})
+		gone.unreached.Store(frames == 0)
+		found := 0
+		_, err := n.Query(t.Context(), &record.Query{}, func(b *record.Batch) error {
+			if found += b.Len(); found == frames {
+				gone.unreached.Store(true)
+			}
+			return nil
+		})
+		if n.Kind(err) != wire.KindUnavailable || found != frames {
+			t.Errorf("%d rows, want %d, %v", found, frames, err)
+		}
+	}
+	if h := &n.hedges; h.asked.Load() != 0 {
+		t.Errorf("%d hedges, and nobody else to ask", h.asked.Load())
+	}
+}
+
+func TestHedgesAreFew(t *testing.T) {
+	var h hedging
+	given := 0
+	for range 2000 {
+		h.earn()
+		if h.take() {
+			given++
+		}
+	}
+	if given < 100 || given > 100+hedgeBurst {
+		t.Errorf("%d of 2000 questions may be asked of a second node", given)
+	}
+}
+
+// TestUsualTimes against a sorted list.
+func TestUsualTimes(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 1))
+	for range 200 {
+		var u latencyHistogram
+		var all []time.Duration
+		scale := math.Exp(rng.Float64() * 25)
+		for range 1 + rng.IntN(halveAt-1) {
+			took := time.Duration(scale * math.Exp(rng.NormFloat64()))
+			u.add(took)
+			all = append(all, took)
+		}
+		slices.Sort(all)
+		got, known := u.p95()
+		if known != (len(all) >= minSamples) {
+			t.Fatalf("known %v after %d", known, len(all))
+		}
+		want := min(max(all[len(all)-1-len(all)/20], 2), maxLatency)
+		if known && (got <= want || got > want+want/2+1) {
+			t.Fatalf("p95 of %d is %v, want %v", len(all), got, want)
+		}
+		for range 4 * halveAt { // later ones count more
+			u.add(time.Second)
+		}
+		if got, _ := u.p95(); got < time.Second || got > 1500*time.Millisecond {
+			t.Fatalf("then p95 is %v", got)
+		}
+	}
+	soon, late := (&hedging{silence: silence}).hedgeDelay(new(latencyHistogram))
+	if soon != firstHedgeDelay || late != silence {
+		t.Errorf("hedge delays of a node without samples: %v, %v", soon, late)
+	}
+}

@@ -1,0 +1,214 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/pentad-db/pentad/node/internal/member"
+	"github.com/pentad-db/pentad/node/internal/spill"
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+// source answers queries for some of the shard groups: a store of this node, or another node. A
+// series is stored in one source, so each source's versions and last readings are final. Filters
+// and aggregates run in the source; for order and limit see [source.rows].
+//
+// Errors that are the fault of a source are a [SourceError].
+type source interface {
+	// rows passes rows to add, from several goroutines; a batch is valid during the call. Rows are
+	// in no order; with an order and a limit they include the first ones. An answer that is
+	// complete and sorted may go to sorter instead, which is nil without an order.
+	rows(ctx context.Context, q *record.Query, add store.Sink, sorter *spill.Sorter) (wire.End,
+		error)
+	// count returns an end whose rows are the count.
+	count(ctx context.Context, q *record.Query) (wire.End, error)
+	// states returns the groups of an aggregate as saved states. If they do not fit into memory,
+	// all of them are in the overflow.
+	states(ctx context.Context, q *record.Query, module *pluginVersion, over *overflow) (
+		*savedGroups, wire.End, error)
+	diff(ctx context.Context, ask *record.Diff, emit func(d *record.Differences) error) (wire.End,
+		error)
+	versions(ctx context.Context, box *record.Box, room *answerRoom) ([]record.Version, wire.End,
+		error)
+	// changes emits slices up to the horizon. With follow it continues, and reports its horizon
+	// every sourceBeat, and earlier on demand.
+	changes(ctx context.Context, q *record.Query, fromNs int64, follow bool, d *demand,
+		emit func(*store.Slice) error) error
+	explain(ctx context.Context, q *record.Query) ([]SourceExplanation, error)
+	horizon(ctx context.Context, box *record.Box) (int64, error)
+	hide(ctx context.Context, box record.Box, purge bool) (acqNs int64, err error)
+	digest(ctx context.Context, box record.Box, cuts []int64) (digests, error)
+	events(ctx context.Context) ([]store.Event, error)
+	policies(ctx context.Context) ([]Policy, error)
+	// state returns the state of each group.
+	state(ctx context.Context) ([]store.State, error)
+	// cut divides a range of acq for each group, see [store.Store.Cut].
+	cut(ctx context.Context, fromNs, toNs int64, rows uint64) ([][]int64, error)
+}
+
+// SourceError is the failure of one of the sources of an answer.
+type SourceError struct {
+	Source string // a group of this node, or another node
+	Err    error
+}
+
+func (e *SourceError) Error() string { return e.Source + ": " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *SourceError) Unwrap() error { return e.Err }
+
+// sources returns the sources of a box: one for each group of this node, and one for each other
+// node with all groups that it is queried for.
+func (n *Node) sources(ctx context.Context, box *record.Box) ([]source, error) {
+	l := n.routes.Load()
+	if len(l.groups) == 0 {
+		return nil, errNoView
+	}
+	var wanted []bool // nil for all
+	asked := optionsOf(ctx)
+	if asked.groups == nil && asked.onlyGroup == 0 {
+		wanted = l.owners.Parts(box)
+	}
+	return n.sourcesOf(ctx, l, func(g int) bool {
+		return (wanted == nil || wanted[g]) &&
+			(asked.onlyGroup == 0 || asked.onlyGroup == numberOf(g))
+	})
+}
+
+// sourcesOf returns the sources of the groups that are wanted and, if the request names groups,
+// among these.
+func (n *Node) sourcesOf(
+	ctx context.Context, l *routingTable, wanted func(group int) bool,
+) (out []source, err error) {
+	asked := optionsOf(ctx)
+	remotes := map[*peer]*remoteSource{}
+	for g, p := range l.groups {
+		switch {
+		case !wanted(g), asked.groups != nil && !slices.Contains(asked.groups, g):
+		case p.local != nil && (asked.groups != nil || p.peer == nil || p.local.holds() == nil):
+			here := *p.local
+			here.delivery = new(delivery)
+			here.afterNs = max(asked.afterOf(g), n.seen(g, asked.groups))
+			here.linear = asked.linear
+			if asked.groups != nil {
+				here.mustHold = asked.heldOf(g)
+			}
+			out = append(out, &here)
+		case asked.groups != nil:
+			return nil, notHere(g)
+		case p.unreachable():
+			return nil, noRoute(g)
+		default:
+			r := remotes[p.peer]
+			if r == nil {
+				r = &remoteSource{peer: p.peer, budget: n.opt.ResultBytes, linear: asked.linear}
+				if m := n.member.Load(); m != nil {
+					r.hastener = m
+				}
+				remotes[p.peer] = r
+				out = append(out, r)
+			}
+			r.add(g, p, max(asked.afterOf(g), n.seen(g, nil)))
+		}
+	}
+	return out, nil
+}
+
+// notHere rejects a query of another node for a group that is not here: the other node must refresh
+// its routing table.
+func notHere(group int) error {
+	return &wire.Error{Kind: wire.KindNotFound, Part: "groups", Message: fmt.Sprintf(
+		"group %d is not on this node; refresh the routing table", numberOf(group))}
+}
+
+// noRoute is the error of a group that no known node answers for.
+func noRoute(group int) error {
+	return &wire.Error{Kind: wire.KindUnavailable, RetryAfterMs: retryAfterMs,
+		Message: fmt.Sprintf("no node is known that answers for group %d, whose replica may have "+
+			"stopped; pentad cluster shards says where it is", numberOf(group))}
+}
+
+// cutOff is the error of a group whose replica here has no leader: it does not receive what other
+// replicas acknowledge.
+func cutOff(group int) error {
+	return &wire.Error{Kind: wire.KindUnavailable, RetryAfterMs: retryAfterMs,
+		Message: fmt.Sprintf("group %d: %v", numberOf(group), member.ErrCutOff)}
+}
+
+// movedAway is the error of a group whose replica left this node during a query.
+func movedAway(group int) error {
+	return &wire.Error{Kind: wire.KindUnavailable, RetryAfterMs: retryAfterMs,
+		Message: fmt.Sprintf("group %d is not on this node any more, or its replica here has lost "+
+			"its leader", numberOf(group))}
+}
+
+// acqAhead is the error of a query that would wait for an acq far ahead of the clock, holding its
+// permit: the acq is of another cluster, or of a clock that was wrong.
+func acqAhead(group int, acqNs int64) error {
+	return &wire.Error{Kind: wire.KindUnavailable, Part: paramAfter, RetryAfterMs: retryAfterMs,
+		Message: fmt.Sprintf("group %d is not as far as acq %s, which lies ahead of the clock of "+
+			"this node; is it of this cluster?", numberOf(group), record.FormatNs(acqNs))}
+}
+
+// afterAcq returns a source that waits for an acq before it answers; l itself if afterNs is 0.
+func (n *Node) afterAcq(l *localSource, afterNs int64) *localSource {
+	if afterNs == 0 {
+		return l
+	}
+	later := *l
+	later.afterNs = afterNs
+	return &later
+}
+
+// seen returns the acq of the last put of a group through this node, which clients of this node
+// expect to read. It is 0 for queries of other nodes, which bring their own.
+func (n *Node) seen(group int, asked []int) int64 {
+	m := n.member.Load()
+	if m == nil || asked != nil {
+		return 0
+	}
+	return m.Seen(uint32(group) + 1)
+}
+
+// otherReplica returns the source of a replica on another node, for one here that is damaged; nil
+// if there is none, or if another node sent the query, which then chooses itself.
+func (n *Node) otherReplica(ctx context.Context, damaged *localSource) []source {
+	l, g := n.routes.Load(), damaged.group
+	if optionsOf(ctx).groups != nil || g >= len(l.groups) || len(l.groups[g].peers) == 0 {
+		return nil
+	}
+	p := l.groups[g]
+	r := &remoteSource{peer: p.peers[0], budget: n.opt.ResultBytes, linear: damaged.linear}
+	r.add(g, p, damaged.afterNs)
+	return []source{r}
+}
+
+// alternatives returns other sources for the groups of one that failed or is slow, with the same
+// guarantees; nil if there are none.
+func (n *Node) alternatives(failed *remoteSource) (out []*remoteSource) {
+	l := n.routes.Load()
+	tried := append(slices.Clone(failed.tried), failed.peer)
+	remotes := map[*peer]*remoteSource{}
+	for i, g := range failed.groups {
+		if g >= len(l.groups) || l.groups[g].slots != failed.slots[i] {
+			return nil
+		}
+		p := l.groups[g]
+		k := slices.IndexFunc(p.peers, func(o *peer) bool { return !slices.Contains(tried, o) })
+		if k < 0 {
+			return nil
+		}
+		r := remotes[p.peers[k]]
+		if r == nil {
+			r = &remoteSource{peer: p.peers[k], budget: failed.budget, linear: failed.linear,
+				tried: tried}
+			remotes[r.peer] = r
+			out = append(out, r)
+		}
+		r.add(g, p, failed.after[i])
+	}
+	return out
+}

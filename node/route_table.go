@@ -1,0 +1,79 @@
+package node
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/pentad-db/pentad/node/internal/slots"
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+// routingTable says which source answers for each shard group. It is immutable.
+type routingTable struct {
+	groups []*groupRoute // by index
+	owners *slots.Map    // slots of each group
+	single *localSource  // set if one store of this node has all data
+}
+
+// groupRoute says where a group is: in a store of this node, on other nodes, or both.
+type groupRoute struct {
+	slots slots.Range // that the group owns
+	// mustHold is slots if the group was ever split, else zero: its store records no range then.
+	mustHold  slots.Range
+	splitting bool // a split is under way, after which its slots may be in another group
+
+	local *localSource // nil without a replica here
+	peer  *peer        // preferred among peers
+	peers []*peer      // other nodes with a replica
+}
+
+// unreachable reports whether no node is known that answers for the group.
+func (p *groupRoute) unreachable() bool { return p.local == nil && p.peer == nil }
+
+// keepRoutes keeps the old routes of groups that are unreachable now.
+func (l *routingTable) keepRoutes(old *routingTable) {
+	for g, p := range l.groups {
+		if p.unreachable() && len(old.groups) == len(l.groups) {
+			l.groups[g] = old.groups[g]
+		}
+	}
+}
+
+// caughtUpOf returns the caughtUp flag of a store, which is new if the store was not routed to
+// before; see [localSource].
+func (l *routingTable) caughtUpOf(group int, s *store.Store) *atomic.Bool {
+	if group < len(l.groups) {
+		if here := l.groups[group].local; here != nil && here.store == s {
+			return here.caughtUp
+		}
+	}
+	return new(atomic.Bool)
+}
+
+// singleStoreTable is the table of a node that is in no cluster.
+func singleStoreTable(l *localSource) *routingTable {
+	all := slots.Range{To: slots.Count}
+	owners, _ := slots.NewMap([]slots.Range{all})
+	return &routingTable{groups: []*groupRoute{{slots: all, local: l}}, owners: owners, single: l}
+}
+
+// checkNeverSplit returns an error unless there is such a group and it was never split. A split
+// changes the slots of a group, which a mirror of the group would not notice.
+func (l *routingTable) checkNeverSplit(number int) error {
+	kind, why := wire.KindNotFound, "it is in no cluster"
+	switch {
+	case l.single != nil:
+	case len(l.groups) == 0:
+		return errNoView
+	case number > len(l.groups):
+		why = fmt.Sprintf("its cluster has groups 1 to %d", len(l.groups))
+	case l.groups[number-1].mustHold != slots.Range{} || l.groups[number-1].splitting:
+		kind, why = wire.KindInvalid, "it was split, or split off, so that nothing that has its "+
+			"number elsewhere has the same slots; give its records new acqs with --restamp"
+	default:
+		return nil
+	}
+	return &wire.Error{Kind: kind, Part: paramOfGroup,
+		Message: fmt.Sprintf("group %d of this node alone: %s", number, why)}
+}

@@ -1,0 +1,51 @@
+package node
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+// Verify reads everything that the node stores; see [store.Store.Verify]. In a cluster that is its
+// replicas, which are then compared with those of other nodes. It ends when the node is closed.
+func (n *Node) Verify(ctx context.Context, opt store.CheckOptions) (store.CheckReport, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(n.open, func() { cancel(errClosing) })()
+	if err := tryAcquire(n.verifying); err != nil {
+		return store.CheckReport{}, fmt.Errorf("verify: %w: one runs already", err)
+	}
+	defer func() { <-n.verifying }()
+	var report store.CheckReport
+	var err error
+	if m := n.member.Load(); m != nil {
+		report, err = n.verifyGroups(ctx, m, opt)
+	} else {
+		report, err = n.store.Verify(ctx, opt)
+	}
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return report, err
+}
+
+// VerifySegment is Verify of one segment of the replica of a group, 0 of a node that is in no
+// cluster: so who finds damage in a copy of it can let the node know.
+func (n *Node) VerifySegment(
+	ctx context.Context, group uint32, id uint64, opt store.CheckOptions,
+) (store.CheckReport, error) {
+	s := n.store
+	if m := n.member.Load(); m != nil || group != 0 {
+		s = nil
+		if m != nil {
+			s = m.Stores()[group]
+		}
+		if s == nil {
+			return store.CheckReport{}, &wire.Error{Kind: wire.KindNotFound,
+				Message: fmt.Sprintf("no replica of group %d is on this node", group)}
+		}
+	}
+	return s.VerifySegment(ctx, id, opt)
+}

@@ -1,0 +1,79 @@
+package wasmhost
+
+import (
+	"encoding/binary"
+	"errors"
+	"testing"
+
+	"github.com/pentad-db/pentad/sdk/plugin"
+)
+
+// joining makes of the good plugin one whose states take the sum of the one before them: the lower
+// half of it becomes the upper half of their count.
+func joining(change code) func(a *asm) {
+	return func(a *asm) {
+		a.data[descAt] = descriptor(func(field func(int, uint32)) {
+			field(32, plugin.FlagJoins)
+		})
+		a.funcs = append(a.funcs, asmFunc{export: exportJoin, params: i32 + i32, results: i32,
+			code: cat(store(4, get(0), cat(get(1), load(8))), change)})
+	}
+}
+
+// Join tells each state of its neighbour, in the order of the pairs.
+func TestJoin(t *testing.T) {
+	h := newTestHost(t, Options{})
+	m := mustLoad(t, h, good(joining(i32c(0))))
+	defer m.Close()
+	a, err := m.NewAggregate(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	if err := a.Add(t.Context(), values(10, 20, 30), []uint32{2, 0, 1}, 3); err != nil {
+		t.Fatal(err)
+	}
+	pairs := []Predecessor{{Group: 0, Before: 2}, {Group: 1, Before: 0}, {Group: 1, Before: 2}}
+	if err := a.LinkPredecessors(t.Context(), pairs); err != nil {
+		t.Fatal(err)
+	}
+	results, err := a.Finish(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for group, want := range []uint64{10<<32 | 1, 10<<32 | 1, 1} {
+		if got := binary.LittleEndian.Uint64(results[group]); got != want {
+			t.Errorf("group %d: count %#x, want %#x", group, got, want)
+		}
+	}
+}
+
+// A join that fails or does not end is an error of the plugin, after which its instance is gone.
+func TestJoinFails(t *testing.T) {
+	h := newTestHost(t, Options{})
+	f := func(kind ErrorKind, c code) {
+		t.Helper()
+		m := mustLoad(t, h, good(joining(c)))
+		defer m.Close()
+		a, err := m.NewAggregate(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Close()
+		if err := a.Add(t.Context(), values(1, 2), []uint32{0, 1}, 2); err != nil {
+			t.Fatal(err)
+		}
+		var e *Error
+		err = a.LinkPredecessors(t.Context(), []Predecessor{{Group: 1, Before: 0}})
+		if !errors.As(err, &e) || e.Kind != kind || e.Export != exportJoin {
+			t.Errorf("%v, want kind %v of %s", err, kind, exportJoin)
+		}
+		if _, err := a.Finish(t.Context()); err == nil {
+			t.Error("the instance is still there")
+		}
+	}
+	f(Status, i32c(-100))
+	f(Output, i32c(5))
+	f(Trap, ops(opUnreachable))
+	f(Fuel, cat(loop(i32c(1), brIf(0)), i32c(0)))
+}
