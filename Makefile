@@ -61,7 +61,7 @@ ALONE := ^(TestBerlinLanesAddUp|TestWaterFold|TestRealDataThroughFiles|TestGoGue
 	TestAClusterErasesPurgesAndLetsExpire|TestAClusterBecomesACopy|TestACopyAnswersAfterItsEnd|$\
 	TestPluginsOfACluster|TestActsOnACluster|TestAnEraseOfGroupsIsOfTheseAlone|$\
 	TestCopyManyKeys|TestCopyFewKeys|TestPutBelowMerges|TestLargePayloads|$\
-	TestSpecificationsAreTested|TestKeptStatesChangeNothing|TestGrowingAggregate|$\
+	TestSpecificationsAreTested|TestCachedStatesChangeNothing|TestHeapStatesAggregate|$\
 	TestQueriesAgainstASlice|TestAggregatesAgainstASlice|TestAClusterStoresAndAnswers|$\
 	TestAClusterSplitsWithoutANode|TestExplain|TestScanParts|TestScanAllocatesLittle|$\
 	TestKilledWhileSealing|TestPowerLoss|TestEveryOperationFails|$\

@@ -14,7 +14,7 @@ import (
 // aheadNs is how far acqs may be ahead of the clock without a word: stamps of large batches.
 const aheadNs = int64(10 * time.Second)
 
-// clockProblems returns what is wrong with the clock, and with acqs that one has left behind.
+// clockProblems returns the problems of the clock, and of acqs ahead of it.
 func (n *Node) clockProblems() []health.Problem {
 	all := n.clock.Problems()
 	if p, ok := aheadProblem("", n.store.AheadNs()); ok {
@@ -32,7 +32,7 @@ func (n *Node) clockProblems() []health.Problem {
 	return all
 }
 
-// aheadProblem is that of acqs which lie in the future.
+// aheadProblem returns the problem of acqs in the future.
 func aheadProblem(subject string, ns int64) (p health.Problem, ok bool) {
 	if ns <= aheadNs {
 		return p, false
@@ -56,27 +56,27 @@ func (n *Node) logClock() {
 	n.clockFollowed = s.Followed
 }
 
-// collectTime publishes the clock and those who follow it.
+// collectTime publishes the metrics of the clock and of horizons.
 func (r collector) collectTime(
 	count, gauge func(name, help string, v float64), out chan<- prometheus.Metric,
 ) {
 	s := r.node.clock.State()
-	gauge("store_acq_ahead_seconds", "How far acqs are ahead of the clock, as it was set back or "+
-		"was wrong before.", float64(r.aheadNs())/1e9)
-	gauge("clock_step_seconds", "How far the machine's clock is ahead of the time that acqs "+
-		"follow, below 0 behind it; 0: they follow it.", float64(s.StepNs)/1e9)
+	gauge("store_acq_ahead_seconds", "How far acqs are ahead of the clock, because it was set "+
+		"back or was wrong.", float64(r.aheadNs())/1e9)
+	gauge("clock_step_seconds", "How far the machine's clock is ahead of the time of new "+
+		"acqs, below 0: behind it; 0: acqs follow the clock.", float64(s.StepNs)/1e9)
 	count("clock_steps_total", "Steps of the machine's clock beyond --max-clock-offset.",
 		float64(s.Steps))
-	count("clock_steps_followed_total", "Of them, steps that were confirmed and are followed.",
+	count("clock_steps_followed_total", "Steps that were confirmed and are followed.",
 		float64(s.Followed))
-	gauge("clock_confirmed", "1: evidence besides the machine's clock says that it is right.",
+	gauge("clock_confirmed", "1: other evidence confirms the machine's clock.",
 		number(s.Confirmed))
-	gauge("clock_synchronized", "1: the kernel says that its clock follows a time server.",
+	gauge("clock_synchronized", "1: the kernel reports a synchronized clock.",
 		number(s.Synced))
-	gauge("clock_off", "1: the clock is not the time that a majority confirms; the node leads no "+
-		"groups.", number(s.Verdict == clock.Off || s.Verdict == clock.Odd))
-	gauge("clock_undecided", "1: clocks of nodes differ, and nothing says which one is right; "+
-		"writes are refused.", number(s.Verdict == clock.Undecided))
+	gauge("clock_off", "1: the clock differs from that of a majority; the node leads no groups.",
+		number(s.Verdict == clock.Off || s.Verdict == clock.Odd))
+	gauge("clock_undecided", "1: clocks of nodes differ without a majority; writes are rejected.",
+		number(s.Verdict == clock.Undecided))
 	label := []string{"node"}
 	offset := prometheus.NewDesc("pentad_clock_peer_offset_seconds", "How far the clock of "+
 		"another node is ahead of this one's.", label, nil)
@@ -90,7 +90,7 @@ func (r collector) collectTime(
 			float64(p.UncertaintyNs)/1e9, id)
 	}
 	if r.node.server != nil {
-		gauge("node_feeds", "Readers of changes that are connected.",
+		gauge("node_feeds", "Connected feeds.",
 			float64(r.node.server.feeds.count()))
 	}
 }

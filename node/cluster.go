@@ -14,7 +14,7 @@ import (
 
 var errNoView = errors.New("this node has not heard from its cluster yet; try again")
 
-// avoidFor is how long a node that did not answer is asked only when nobody else can be.
+// avoidFor is how long a node that failed is queried only if no other node can be.
 const avoidFor = 2 * time.Second
 
 // openMember takes the node's place in its cluster.
@@ -30,7 +30,7 @@ func (n *Node) openMember(ctx context.Context) error {
 		return err
 	}
 	err = n.plugins.useCluster(m)
-	n.member.Store(m) // from here on its groups are placed, see placeGroups
+	n.member.Store(m) // from here on updateRoutes uses it
 	if err != nil {
 		return err
 	}
@@ -39,14 +39,14 @@ func (n *Node) openMember(ctx context.Context) error {
 	return nil
 }
 
-// updateRoutes makes the layout that of the cluster: groups of which a replica is here are asked
-// here, others of a node that answers.
+// updateRoutes updates the routing table from the view of the cluster: groups with a replica here
+// are read here, others from a node that answers.
 func (n *Node) updateRoutes() {
 	m := n.member.Load()
 	if m == nil {
 		return
 	}
-	n.routing.Lock() // installs of snapshots come beside what follows the view
+	n.routing.Lock() // called by installs of snapshots and by changes of the view
 	defer n.routing.Unlock()
 	v := m.View()
 	unreached := m.Unreached()
@@ -95,7 +95,7 @@ func (n *Node) updateRoutes() {
 	}
 }
 
-// poke lets one who waits on a channel of one go on.
+// poke wakes the goroutine that receives from a channel with a buffer of one.
 func poke(waits chan struct{}) {
 	select {
 	case waits <- struct{}{}:
@@ -103,8 +103,8 @@ func poke(waits chan struct{}) {
 	}
 }
 
-// checkRouted returns nil once the layout has had all replicas that this node is to have: questions
-// find them there, which comes a moment after they run.
+// checkRouted returns nil once the routing table has had all replicas that this node shall have;
+// they are routed to a moment after they start.
 func (n *Node) checkRouted(m *member.Member) error {
 	if n.allRouted.Load() {
 		return nil
@@ -120,7 +120,7 @@ func (n *Node) checkRouted(m *member.Member) error {
 	return nil
 }
 
-// peerOf returns a node of a view, nil when it cannot be asked.
+// peerOf returns a node of a view, nil if it has no address.
 func (n *Node) peerOf(v *cluster.View, id cluster.NodeID) *peer {
 	at, ok := v.Node(id)
 	if !ok || at.HTTPAddr == "" {

@@ -334,7 +334,7 @@ func TestCursorsOutliveTheirLeader(t *testing.T) {
 // leaderOfState returns which node leads the group of the state.
 func (c *nodesTogether) leaderOfState() (leader int) {
 	c.Helper()
-	c.until("somebody leads", func() bool {
+	c.until("a leader", func() bool {
 		leader = slices.IndexFunc(c.nodes, func(n *Node) bool {
 			m := n.member.Load()
 			return m.Leader(cluster.MetaGroup) == m.Self()

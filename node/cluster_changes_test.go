@@ -37,7 +37,7 @@ type reader struct {
 	hops, failures int
 }
 
-// TestChangesOfACluster: whoever follows at changing nodes gets every acknowledged record once and
+// TestChangesOfACluster: a follower at changing nodes gets every acknowledged record once and
 // in the order of acq, while leaders change, stores seal and merge, and a node ends and comes back.
 func TestChangesOfACluster(t *testing.T) {
 	seed := rand.Uint64()

@@ -37,6 +37,6 @@ func TestRemovalsThatComeAgain(t *testing.T) {
 	}
 	again := member.Answer{Again: true}
 	if err := removedFrom(again, replica.ErrUnknown); !errors.Is(err, replica.ErrUnknown) {
-		t.Errorf("%v, and nobody knows", err)
+		t.Errorf("%v, without an outcome", err)
 	}
 }

@@ -24,7 +24,7 @@ type Policy struct {
 	Groups []int
 }
 
-// numberOf is what the cluster calls a group of slots: its meta group has number 0.
+// numberOf returns the group number of a group index: number 0 is the meta group.
 func numberOf(group int) int { return group + 1 }
 
 // events implements source.
@@ -151,7 +151,7 @@ func (n *Node) Retention(ctx context.Context) ([]Policy, error) {
 	}
 	var all []Policy
 	asked := 0
-	for _, from := range a.answers { // as others than were asked first may have answered
+	for _, from := range a.answers { // alternatives may have answered
 		all, asked = append(all, from.policies...), asked+from.groups
 	}
 	return joinPolicies(all, asked), nil
@@ -164,7 +164,7 @@ func groupsOf(s source) int {
 	return 1
 }
 
-// joinPolicies lists each policy once, with the groups that have it unless all of so many do.
+// joinPolicies lists each policy once, with the groups that have it unless all groups do.
 func joinPolicies(all []Policy, groups int) (out []Policy) {
 	part := func(a, b *int32) int {
 		switch {
@@ -269,8 +269,8 @@ func (n *Node) HoldRetention(ctx context.Context, h store.Hold, trustClock bool)
 	return ofGroups(errs)
 }
 
-// removedFrom is the outcome of a removal in a group: what is not there when the command came once
-// more may have gone the first time.
+// removedFrom returns the outcome of a removal in a group: a retry finds nothing if the first
+// attempt succeeded.
 func removedFrom(answer member.Answer, err error) error {
 	if answer.Again {
 		return removedBefore(err)

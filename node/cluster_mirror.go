@@ -52,7 +52,7 @@ func stateOf(in *wire.State) store.State {
 	return st
 }
 
-// State returns what a copy needs to know beside records; see [store.Store.State]. Of a cluster
+// State returns what a mirror needs besides records; see [store.Store.State]. Of a cluster
 // groups is how many give acqs on their own; else it is 0.
 func (n *Node) State(ctx context.Context) (st store.State, groups int, err error) {
 	if n.routes.Load().single != nil {
@@ -103,7 +103,7 @@ func joinStates(all []store.State) (store.State, error) {
 		case copies:
 			out.Of, out.Box = st.Of, st.Box
 		}
-		if st.Of != "" && st.HeldNs >= out.HeldNs { // what any of them has must be at the source
+		if st.Of != "" && st.HeldNs >= out.HeldNs { // the source must have what any group has
 			out.Held, out.HeldNs = st.Held, st.HeldNs
 		}
 		out.Empty = out.Empty && st.Empty
@@ -190,7 +190,7 @@ func (n *Node) putRangeInGroups(
 	return r.ToNs, err
 }
 
-// notOfGroup names a row that lies in another group than the one that it was to be put into.
+// notOfGroup returns the error of a row that belongs to another group than it was put to.
 func notOfGroup(group uint32, rows *record.Batch, v *cluster.View) error {
 	owners := v.Owners()
 	for i := range rows.Len() {
@@ -212,7 +212,7 @@ func cloneBox(box *record.Box) (out record.Box) {
 	return out
 }
 
-// ofGroups names the groups of errors; what is wrong with all alike is said once.
+// ofGroups adds group numbers to errors; an error that is the same in all groups is returned once.
 func ofGroups(errs []error) error {
 	var all []error
 	for i, err := range errs {
@@ -284,9 +284,9 @@ func (r *remoteSource) cut(
 	return out, nil
 }
 
-// cutAll divides the acqs of a range so that each slice has about so many rows at most, as
-// [store.Store.Cut]. Each group is cut finer: between two cuts of all lie so many of groups that
-// the whole has no more rows, also where a cut divides slices of the others.
+// cutAll divides the acqs of a range so that each slice has roughly that many rows at most, like
+// [store.Store.Cut]. Each group is cut finer, so that slices between common cuts have no more rows
+// although a cut divides slices of other groups.
 func (n *Node) cutAll(ctx context.Context, fromNs, toNs int64, rows uint64) ([]int64, error) {
 	asked := len(optionsOf(ctx).groups)
 	switch {
@@ -330,7 +330,7 @@ func joinCuts(all [][]int64) []int64 {
 		}
 	}
 	if len(out) > store.MaxSlices {
-		return out // the rest is left for who goes on from there
+		return out // a sync that resumes from there gets the rest
 	}
 	return append(out, end)
 }

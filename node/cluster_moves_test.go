@@ -203,7 +203,7 @@ func TestAClusterMovesUnderLoad(t *testing.T) {
 	l.end()
 }
 
-// removeAndReplace kills a node, has its copies made anew on another one, and lets it come back.
+// removeAndReplace kills a node, has its copies made again on another one, and lets it come back.
 func (c *nodesTogether) removeAndReplace(l *load, dead *Node, seed string) {
 	c.Helper()
 	by := dial(c.T, c.nodes[0])
@@ -225,7 +225,7 @@ func (c *nodesTogether) removeAndReplace(l *load, dead *Node, seed string) {
 	})
 	c.options[0].Cluster.Bind = seed
 	c.join("z4")
-	c.until("its copies are made anew", func() bool {
+	c.until("its copies are made again", func() bool {
 		state, held := decidedOf(c.nodes[0], act.Node)
 		return state == "left" && held == 0 && c.settled(3)
 	})

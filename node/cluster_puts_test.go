@@ -57,7 +57,7 @@ func TestPutsThatNameNoWriter(t *testing.T) {
 	})
 	least := stored.Load()
 	if got < least || got > least+slow.Load() {
-		t.Errorf("%d records, want %d, and %d of which nobody knows", got, least, slow.Load())
+		t.Errorf("%d records, want %d, and %d with unknown outcome", got, least, slow.Load())
 	}
 }
 

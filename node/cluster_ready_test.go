@@ -49,7 +49,7 @@ func TestAClusterSaysWhoIsReady(t *testing.T) {
 	lonely.Dir, lonely.Cluster.Join = t.TempDir(), []string{freeaddr.New(t)}
 	n := openTest(t, lonely)
 	if status, text := readiness(t, n); status != 503 || !strings.Contains(text, "has not heard") {
-		t.Errorf("a node that nobody let in answers %d: %s", status, text)
+		t.Errorf("a node that was not let in answers %d: %s", status, text)
 	}
 	if err := n.Close(t.Context()); err != nil {
 		t.Fatal(err)

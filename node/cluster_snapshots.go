@@ -14,7 +14,7 @@ import (
 	"github.com/pentad-db/pentad/node/store"
 )
 
-// GroupSnapshot is the snapshot of a replica, which lies in groups/GROUP/store.
+// GroupSnapshot is the snapshot of a replica, in groups/GROUP/store.
 type GroupSnapshot struct {
 	Group uint32 `json:"group"`
 	AcqNs int64  `json:"acq_ns"`

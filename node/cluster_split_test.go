@@ -49,7 +49,7 @@ func (c *nodesTogether) follow(n *Node) (f *follower, stop func()) {
 	}
 }
 
-// once waits until so many records came, and wants each once.
+// once waits until that many records came, and wants each once.
 func (f *follower) once(c *nodesTogether, want int) {
 	c.Helper()
 	c.until("a reader of changes has everything", func() bool {
@@ -69,7 +69,7 @@ func (f *follower) once(c *nodesTogether, want int) {
 	}
 }
 
-// split splits a group, or all of them, and waits until all know of so many.
+// split splits a group, or all of them, and waits until all nodes know that many groups.
 func (c *nodesTogether) split(n *Node, group uint32, groups int) {
 	c.Helper()
 	c.until("a split is decided", func() bool {
@@ -178,7 +178,7 @@ func TestAClusterSplitsWithoutANode(t *testing.T) {
 }
 
 // A question that is handing over rows while its group is split gets all of them, as it began with
-// all: nobody has to ask again.
+// all: no client has to retry.
 func TestAQuestionOutlivesASplit(t *testing.T) {
 	const rows = 20_000
 	c := openTogether(t, 3, 1)

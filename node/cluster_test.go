@@ -99,7 +99,7 @@ func (c *nodesTogether) until(what string, ok func() bool) {
 	}
 }
 
-// settled reports whether all nodes agree that each group has so many voters, and can reach all.
+// settled reports whether all nodes agree that each group has that many voters, and can reach all.
 func (c *nodesTogether) settled(voters int) bool {
 	for _, n := range c.nodes {
 		m := n.member.Load()

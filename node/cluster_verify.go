@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// compareRows is about how many rows replicas compare at once: so many are read well within the
-	// time that a question has.
+	// compareRows is roughly how many rows are compared at once: these are read well within the
+	// timeout of a query.
 	compareRows = 1 << 20
 	// compareTries is how often replicas are compared when a purge comes in between.
 	compareTries = 5
@@ -141,8 +141,8 @@ func (v *groupVerification) compare(ctx context.Context, group int, p *groupRout
 	return nil
 }
 
-// compareBetween compares what replicas hold between two acqs. Once they differ, it says so and
-// alike is false; those that cannot be asked are noted, and left out from then on.
+// compareBetween compares the rows of replicas between two acqs. alike is false if they differ.
+// Unavailable replicas are noted, and omitted from then on.
 func (v *groupVerification) compareBetween(
 	ctx context.Context, group int, p *groupRoute, from, to int64,
 ) (alike bool, err error) {
@@ -171,7 +171,7 @@ func (v *groupVerification) compareBetween(
 			return false, nil
 		}
 		if again := slices.ContainsFunc(said, func(d digests) bool {
-			return d.purgedAcqNs != said[0].purgedAcqNs // one has yet to do what others did
+			return d.purgedAcqNs != said[0].purgedAcqNs // one has yet to apply a purge
 		}); !again {
 			return v.judge(group, p, said), nil
 		}
@@ -180,7 +180,7 @@ func (v *groupVerification) compareBetween(
 	return false, nil
 }
 
-// judge names the replicas that differ from what most have; without a majority, all.
+// judge reports the replicas that differ from the majority; without a majority, all.
 func (v *groupVerification) judge(group int, p *groupRoute, said []digests) (alike bool) {
 	votes := map[store.Digest]int{}
 	for _, d := range said {

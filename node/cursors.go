@@ -14,7 +14,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
-// openCursors reads how far readers of changes are; holds says that the directory has data.
+// openCursors opens the cursors; holds says that the directory has data.
 func (n *Node) openCursors(holds bool) (err error) {
 	dir := filepath.Join(n.opt.Dir, "cursors")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -34,7 +34,7 @@ func (n *Node) openCursors(holds bool) (err error) {
 	return nil
 }
 
-// copyCursors makes a snapshot of the cursors; none of them lies above its acq.
+// copyCursors copies the cursors to a snapshot; none is above the acq of the snapshot.
 func (n *Node) copyCursors(dir string, acqNs int64) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -46,7 +46,7 @@ func (n *Node) copyCursors(dir string, acqNs int64) error {
 	return cursors.Copy(dir, all, acqNs)
 }
 
-// Cursors lists how far readers of changes said they are, by name.
+// Cursors lists cursors, by name.
 func (n *Node) Cursors(ctx context.Context) ([]cursors.Cursor, error) {
 	if m := n.member.Load(); m != nil {
 		return m.Cursors(ctx, "")
@@ -75,12 +75,12 @@ func checkCursorName(name string) error {
 	if cursors.ValidName(name) {
 		return nil
 	}
-	return badParam("name", fmt.Errorf("%q is no name for a cursor: 1 to 64 of letters, "+
-		"digits, and . _ - but not first", clip(name)))
+	return badParam("name", fmt.Errorf("%q is not a valid name for a cursor; use 1 to "+
+		"64 letters, digits, and . _ - but not first", clip(name)))
 }
 
-// CommitCursor notes for good that a reader has everything below an acq. It may say so again, but
-// goes back only by force, and never above the horizon.
+// CommitCursor moves a cursor durably to an acq: its client has everything below. Commits are
+// idempotent; a cursor goes back only with force, and never goes above the horizon.
 func (n *Node) CommitCursor(
 	ctx context.Context, name string, acqNs int64, force bool,
 ) (c cursors.Cursor, err error) {

@@ -18,13 +18,13 @@ import (
 	"github.com/pentad-db/pentad/wasmhost"
 )
 
-// retryAfterMs is the advice that goes with temporary errors.
+// retryAfterMs is the retry advice of temporary errors.
 const retryAfterMs = 200
 
-// Kind returns the kind under which an error of a method of the node crosses the network.
+// Kind returns the protocol's kind of an error of a method of Node.
 func (n *Node) Kind(err error) wire.Kind { return toWire(err).Kind }
 
-// toWire gives an error the kind under which it crosses the network.
+// toWire converts an error for the protocol.
 func toWire(err error) *wire.Error {
 	var at *SourceError
 	if errors.As(err, &at) {
@@ -141,7 +141,7 @@ func guestKind(k wasmhost.ErrorKind) wire.Kind {
 	}
 }
 
-// status is the HTTP status that goes with a kind.
+// status returns the HTTP status of a kind.
 func status(k wire.Kind) int {
 	switch k {
 	case wire.KindBadFrame, wire.KindUnsupportedVersion, wire.KindInvalid:

@@ -12,9 +12,9 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// TestChangesLeavePlaces: queries find places while many readers of changes are woken again and
+// TestFeedsLeavePermits: queries find places while many readers of changes are woken again and
 // again.
-func TestChangesLeavePlaces(t *testing.T) {
+func TestFeedsLeavePermits(t *testing.T) {
 	n := openTest(t, Options{MaxQueries: 4, MaxWaiting: -1})
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup

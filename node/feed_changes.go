@@ -13,25 +13,24 @@ import (
 	"github.com/pentad-db/pentad/wasmhost"
 )
 
-// SinceNow as the start of changes means the horizon.
+// SinceNow as the start of a feed means the horizon.
 const SinceNow = math.MaxInt64
 
-// heartbeat is how often a reader of changes is told how far it is when nothing comes.
+// heartbeat is how often a feed without changes reports its position.
 const heartbeat = 15 * time.Second
 
-// sharedSlices is how many slices may be read or written at once before they are made smaller, so
-// that a thousand readers who stall take a few hundred MiB and not some tens of GiB.
+// sharedSlices is the number of slices in memory above which they are made smaller, so that a
+// thousand stalled feeds take a few hundred MiB instead of tens of GiB.
 const sharedSlices = 32
 
 var slicePool = sync.Pool{New: func() any { return new(store.Slice) }}
 
-// Changes hands emit what came to the box of q from an acq on, in the order of acq, slice after
-// slice up to the horizon; with follow it then goes on with what comes, and with an empty slice
-// where nothing does, until ctx or the node ends. Tombstones pass the filters of q; its view, order
-// and limit must be those of the zero query. What emit gets is valid during the call; meanwhile
-// nothing is held up but this reader, and whatever it misses it reads later.
+// Changes passes to emit the records and events of q's box from an acq on, in the order of acq, in
+// slices up to the horizon. With follow it continues with new ones, and with an empty slice as a
+// heartbeat, until ctx or the node ends. Tombstones pass the filters of q; its view, order and
+// limit must be zero. A slice is valid during the call of emit, which delays only this feed.
 //
-// Returns: the acq to go on from, also with an error.
+// Returns: the acq to resume from, also with an error.
 func (n *Node) Changes(
 	ctx context.Context, q *record.Query, fromNs int64, follow bool,
 	emit func(*store.Slice) error,
@@ -62,8 +61,8 @@ func (n *Node) changesWith(
 	return closedNs, err
 }
 
-// changesEvery is [Node.Changes] of one store, which tells how far it is with some beat, and at
-// once while others wait for that.
+// changesEvery is [Node.Changes] of one store, with a heartbeat of beat, or at once while other
+// sources wait for this one.
 func (n *localSource) changesEvery(
 	ctx context.Context, q *record.Query, fromNs int64, follow bool, beat time.Duration, d *demand,
 	emit func(*store.Slice) error,
@@ -116,7 +115,7 @@ func (n *localSource) changesEvery(
 	}
 }
 
-// checkChanges refuses what a query may have and changes have not.
+// checkChanges rejects options of a query that a feed does not have.
 func checkChanges(q *record.Query) error {
 	if err := q.Normalize(); err != nil {
 		return err
@@ -138,8 +137,8 @@ func checkChanges(q *record.Query) error {
 		Detail: "changes have none: they are all versions in the order of acq; leave it out"}
 }
 
-// nextSlice reads a slice, filters it and hands it to emit. It holds a place among the queries only
-// while it reads, and memory only until emit returns.
+// nextSlice reads a slice, filters it and emits it. It holds a permit only while it reads, and
+// memory only until emit returns.
 func (n *Node) nextSlice(
 	ctx context.Context, q *record.Query, modules []*pluginVersion, feed *store.Feed,
 	emit func(slice *store.Slice, more bool) error,
@@ -159,8 +158,8 @@ func (n *Node) nextSlice(
 	return more, err
 }
 
-// readSlice reads a slice and filters it, in a place among the queries. Many readers are woken at
-// once and wait for one, where queries are refused: they take half of the places at most.
+// readSlice reads and filters a slice, under a permit of queries. Many feeds wake up at once and
+// wait for permits without a limit; they use at most half of them.
 func (n *Node) readSlice(
 	ctx context.Context, q *record.Query, modules []*pluginVersion, feed *store.Feed,
 	slice *store.Slice,
@@ -192,7 +191,7 @@ func (n *Node) readSlice(
 	return more, err
 }
 
-// filterSlice leaves of the rows of a slice the tombstones and what the filters keep.
+// filterSlice removes the rows of a slice that are neither tombstones nor kept by the filters.
 func (n *Node) filterSlice(
 	ctx context.Context, q *record.Query, modules []*pluginVersion, slice *store.Slice,
 ) error {
@@ -211,7 +210,7 @@ func (n *Node) filterSlice(
 			return err
 		}
 		stay, err = keepOf(ctx, f, rows, stay)
-		_ = f.Close() // its failures were returned by Keep
+		_ = f.Close() // Keep has returned its failures
 		if err != nil {
 			return err
 		}
@@ -247,9 +246,8 @@ func keepOf(
 	return kept, nil
 }
 
-// precheckChanges returns what changes would fail with before they begin, so that the answer has
-// the status of an error and not an error inside. Until done, which is never nil, modules that it
-// brought need not be compiled again.
+// precheckChanges returns errors that a feed would begin with, so that the answer can have an HTTP
+// status. Until done, which is never nil, modules that the request brought stay compiled.
 func (n *Node) precheckChanges(
 	ctx context.Context, q *record.Query, fromNs int64,
 ) (done func(), err error) {
@@ -270,7 +268,7 @@ func (n *Node) precheckChanges(
 	return func() { n.releaseFilters(modules) }, nil
 }
 
-// checkStart refuses to let changes of a box begin at an acq that they cannot begin at.
+// checkStart rejects an acq that a feed of a box cannot start from.
 func (n *Node) checkStart(ctx context.Context, q *record.Query, fromNs int64) error {
 	feed, err := n.store.Feed(q.Box, q.KeysOnly, 0)
 	if err != nil {
@@ -278,24 +276,24 @@ func (n *Node) checkStart(ctx context.Context, q *record.Query, fromNs int64) er
 	}
 	feed.Close()
 	horizon, err := n.horizonOf(ctx, &q.Box)
-	if n.member.Load() != nil { // another node may have been further when it gave the position
+	if n.member.Load() != nil { // the horizon of the node that reported the position may be ahead
 		horizon = max(horizon, n.now().Add(maxAhead).UnixNano())
 	}
 	switch {
 	case err != nil && n.closing.Load():
-		return errClosing // it ended what was under way
+		return errClosing // it has canceled requests
 	case err == nil && fromNs > horizon && fromNs != SinceNow:
 		return n.ahead(fromNs)
 	}
 	return err
 }
 
-// maxClockDifference is how far clocks of a cluster may be apart without readers of changes being
-// told that they are of another history.
+// maxClockDifference is the clock difference between nodes up to which a position ahead of the
+// horizon is not taken for one of another history.
 const maxClockDifference = time.Minute
 
-// ahead is the error of a position above the horizon. In a cluster another node may have given it,
-// whose replicas are further than those of this one.
+// ahead is the error of a position above the horizon. In a cluster, another node whose replicas are
+// ahead may have reported it.
 func (n *Node) ahead(fromNs int64) error {
 	if n.member.Load() == nil || fromNs > n.now().Add(maxClockDifference).UnixNano() {
 		return badParam("since", store.ErrAhead)

@@ -7,11 +7,11 @@ import (
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
-// HorizonPast returns an acq below which nothing changes any more in a box, nil for everything,
-// whatever acqs it names. It waits until that lies above afterNs, such as the acq of a put; 0 waits
-// for nothing.
+// HorizonPast returns the horizon of a box, nil for all records; the acqs of the box do not matter.
+// It waits until the horizon is above afterNs, e.g. the acq of a put; 0 does not wait.
 //
-// Errors: of the sources, and of ctx, as a group without a leader has no horizon that moves.
+// Errors: of the sources, and of ctx, because the horizon of a group without a leader does not
+// move.
 func (n *Node) HorizonPast(
 	ctx context.Context, box *record.Box, afterNs int64,
 ) (horizonNs int64, err error) {
@@ -29,8 +29,8 @@ func (n *Node) HorizonPast(
 	return n.horizonOf(afterContext(ctx, afterNs), &places)
 }
 
-// QueryBelow is Query for the records with an acq below belowNs, which was a horizon of the box: it
-// finds all of them, as replicas whose horizon is lower are waited for.
+// QueryBelow is Query for the records with an acq below belowNs, which was a horizon of the box. It
+// finds all of them, because it waits for replicas whose horizon is lower.
 func (n *Node) QueryBelow(
 	ctx context.Context, q *record.Query, belowNs int64, emit func(b *record.Batch) error,
 ) (wire.End, error) {

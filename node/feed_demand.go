@@ -7,15 +7,15 @@ import (
 	"github.com/pentad-db/pentad/node/cluster"
 )
 
-// demand is how far a feed of a source must come for those who merge it with others: what other
-// sources have said below that is held until then.
+// demand is the acq that a source of a feed must pass because rows of other sources are buffered
+// until then.
 type demand struct {
 	mu     sync.Mutex        // guards what follows
-	acqNs  int64             // the greatest acq that it must pass; 0 for none
-	hasten func(acqNs int64) // lets it pass an acq soon; nil before the feed begins
+	acqNs  int64             // greatest acq that it must pass; 0 for none
+	hasten func(acqNs int64) // makes it pass an acq soon; nil before the feed begins
 }
 
-// pass says that others wait until the feed has passed an acq.
+// pass is called when others wait until the feed has passed an acq.
 func (d *demand) pass(acqNs int64) {
 	d.mu.Lock()
 	d.acqNs = max(d.acqNs, acqNs)
@@ -26,7 +26,7 @@ func (d *demand) pass(acqNs int64) {
 	}
 }
 
-// begin sets what lets the feed pass an acq. Hasten must not block.
+// begin sets hasten, which must not block.
 func (d *demand) begin(hasten func(acqNs int64)) {
 	d.mu.Lock()
 	d.hasten = hasten
@@ -44,20 +44,21 @@ func (d *demand) wanted() int64 {
 	return d.acqNs
 }
 
-// asks reports whether others wait to hear that the feed has come from one acq to another.
+// asks reports whether others wait for the feed to report that it has moved from one acq to
+// another.
 func (d *demand) asks(fromNs, toNs int64) bool {
 	acq := d.wanted()
 	return acq > 0 && acq >= fromNs && toNs > fromNs
 }
 
-// mergedFeeds are the feeds of this node that others merge with their own, by the numbers that
-// those gave them. Its zero value is ready.
+// mergedFeeds are the feeds of this node that other nodes merge, by the numbers that those
+// assigned. The zero value is ready.
 type mergedFeeds struct {
 	mu    sync.Mutex
 	feeds map[uint64]*demand // guarded by mu
 }
 
-// add makes a feed known until it is removed.
+// add registers a feed until remove is called.
 func (m *mergedFeeds) add(number uint64, d *demand) (remove func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -74,7 +75,7 @@ func (m *mergedFeeds) add(number uint64, d *demand) (remove func()) {
 	}
 }
 
-// pass says that another node waits until a feed has passed an acq, if it is still there.
+// pass is called when another node waits until a feed has passed an acq; the feed may have ended.
 func (m *mergedFeeds) pass(number uint64, acqNs int64) {
 	m.mu.Lock()
 	d := m.feeds[number]
@@ -84,12 +85,12 @@ func (m *mergedFeeds) pass(number uint64, acqNs int64) {
 	}
 }
 
-// hastener tells another node of a feed of it that others wait for.
+// hastener tells another node that one of its feeds is waited for.
 type hastener interface {
 	PassFeed(node cluster.NodeID, feed uint64, acqNs int64)
 }
 
-// hastened draws the number of a feed of another node, and lets a demand hasten it.
+// hastened assigns a random number to a feed of another node, and lets a demand hasten it.
 func (r *remoteSource) hastened(d *demand) (number uint64) {
 	if r.hastener == nil {
 		return 0

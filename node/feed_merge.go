@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// sourceBeat is how often a source says how far it is: what comes to one is handed on when all
-	// have passed it. While others wait for it, see demand, it says so at once.
+	// sourceBeat is how often a source reports its position: rows are emitted when all sources have
+	// passed their acq. While others wait for it, see demand, it reports at once.
 	sourceBeat = 200 * time.Millisecond
-	// mergedBytes ends a merged slice where its acq ends, as a frame that is full of rows does.
+	// mergedBytes is the size from which a merged slice ends after an acq, like maximal rows.
 	mergedBytes = 16 << 20
 )
 
@@ -110,15 +110,15 @@ func (n *Node) changesOnce(
 	if number := optionsOf(ctx).feedID; number != 0 {
 		defer n.merged.add(number, d)()
 	}
-	quiet := beat - sourceBeat/2 // may pass without a word; sources do not say theirs to the ms
+	quiet := beat - sourceBeat/2 // heartbeats of sources are not exact to the ms
 	if !follow {
 		quiet = 0
 	}
 	return mergeChanges(ctx, all, fromNs, quiet, d, emit)
 }
 
-// read reads the changes of a source, one slice with rows or events ahead of who takes them. All
-// others must pass those before they are handed on.
+// read reads the changes of a source, one slice with rows or events ahead of the merge. Before they
+// are emitted, all others must pass them.
 func (a *feedBuffer) read(
 	ctx context.Context, q *record.Query, fromNs int64, follow bool, all []*feedBuffer,
 ) {
@@ -141,15 +141,15 @@ func (a *feedBuffer) read(
 	}
 }
 
-// offer lets who merges take a slice, which takes the place of an empty one: so a source that is
-// further than others is read on, what comes to it is seen, and they are asked to pass it.
+// offer offers a slice to the merge, in place of an empty one that was not received: so a source
+// that is ahead of others is read on, and these are asked to pass its new rows.
 func (a *feedBuffer) offer(ctx context.Context, s *store.Slice) error {
 	select {
 	case <-a.empty:
 	default:
 	}
 	if s.Rows.Len() == 0 && len(s.Events) == 0 {
-		a.empty <- s // there is room: nothing else sends
+		a.empty <- s // never blocks: this is the only sender
 		return nil
 	}
 	select {
@@ -160,7 +160,7 @@ func (a *feedBuffer) offer(ctx context.Context, s *store.Slice) error {
 	}
 }
 
-// lastOf returns the greatest acq of what is in a slice; 0 for nothing.
+// lastOf returns the greatest acq in a slice; 0 if it is empty.
 func lastOf(s *store.Slice) (acqNs int64) {
 	if n := s.Rows.Len(); n > 0 {
 		acqNs = s.Rows.AcqNs[n-1]
@@ -171,7 +171,7 @@ func lastOf(s *store.Slice) (acqNs int64) {
 	return acqNs
 }
 
-// advanceAll asks the sources that are behind an acq to pass it.
+// advanceAll makes the sources that are behind an acq pass it.
 func advanceAll(all []*feedBuffer, acqNs int64) {
 	for _, a := range all {
 		if a.readNs.Load() <= acqNs {
@@ -180,9 +180,9 @@ func advanceAll(all []*feedBuffer, acqNs int64) {
 	}
 }
 
-// mergeChanges hands on what all have passed, again and again, until one of those that are behind
-// ends. Without following, sources end at their horizons; what lies above the least waits for
-// whoever goes on from there.
+// mergeChanges emits what all sources have passed, repeatedly, until one of those that are behind
+// ends. Without follow, sources end at their horizons; a feed that resumes from the least of them
+// gets the rest.
 func mergeChanges(
 	ctx context.Context, all []*feedBuffer, fromNs int64, quiet time.Duration, d *demand,
 	emit func(*store.Slice) error,
@@ -321,7 +321,7 @@ func (a *feedBuffer) moveTo(acq int64, out *store.Slice) {
 	out.Rows.AppendRows(&a.rows, from, a.delivered)
 }
 
-// changeOf is an event as it crosses the network.
+// changeOf converts an event for the protocol.
 func changeOf(e *store.Event, closedNs int64) *wire.Change {
 	return &wire.Change{AcqNs: e.AcqNs, ClosedNs: closedNs, Kind: wire.ChangeKind(e.Kind),
 		Box: e.Box, FromSlot: e.FromSlot, ToSlot: e.ToSlot}

@@ -10,22 +10,23 @@ import (
 )
 
 const (
-	// maxAhead is how far above the clock of this node a position may lie that another node of the
-	// cluster gave: clocks differ, and what is further ahead is of another history.
+	// maxAhead is how far a position that another node of the cluster reported may be ahead of this
+	// node's clock: clocks differ, and a position further ahead is of another history.
 	maxAhead = 10 * time.Second
-	// staleAfter is how long the horizon of a replica may rest that lost its leader, before others
-	// are asked: an election is over sooner.
+	// staleAfter is how long the horizon of a replica without a leader may stand still before other
+	// replicas are read: an election takes less.
 	staleAfter = 3 * time.Second
-	// feedRetryFor is how long a feed of a cluster tries to go on before its reader hears of it.
+	// feedRetryFor is how long a feed of a cluster retries before its client gets an error.
 	feedRetryFor = 30 * time.Second
 	feedPause    = 100 * time.Millisecond
 )
 
-// changes implements source. An event is only of what the group holds: others have their own.
+// changes implements source. Events are bound to the slots of the group: other groups have their
+// own.
 //
-// A replica may be behind the one that the position is of, and waits until it is there; who asks
-// for what there is, also for what was put through this node. One that lost its leader says so, for
-// another one has what comes now.
+// A replica may be behind the one that the position is from, and waits until it has passed it;
+// without follow also until it has what was put through this node. A replica without a leader
+// fails, because another one has the new changes.
 func (n *localSource) changes(
 	ctx context.Context, q *record.Query, fromNs int64, follow bool, d *demand,
 	emit func(*store.Slice) error,
@@ -50,7 +51,7 @@ func (n *localSource) changes(
 			return movedAway(n.group)
 		}
 		if err := n.holds(); err != nil {
-			return err // what was split off has rows that are not in the slice
+			return err // the slice lacks rows of slots that were split off
 		}
 		for i := range s.Events {
 			s.Events[i].FromSlot, s.Events[i].ToSlot = n.fromSlot, n.toSlot
@@ -60,21 +61,21 @@ func (n *localSource) changes(
 	return err
 }
 
-// closeSoon lets the horizon of the group pass an acq soon, by the node that leads it.
+// closeSoon makes the leader let the horizon of the group pass an acq soon.
 func (n *localSource) closeSoon(acqNs int64) {
 	if m := n.member.Load(); m != nil {
 		m.CloseSoon(uint32(numberOf(n.group)), acqNs)
 	}
 }
 
-// left reports whether this node does not answer for the group any more, or from another store.
+// left reports whether the group has left this node, or has another store here.
 func (n *localSource) left() bool {
 	groups := n.routes.Load().groups
 	return n.group < len(groups) &&
 		(groups[n.group].local == nil || groups[n.group].local.store != n.store)
 }
 
-// changesOfAll is changesOnce, which in a cluster goes on with others when a source fails.
+// changesOfAll is changesOnce, which in a cluster continues with other sources when one fails.
 func (n *Node) changesOfAll(
 	ctx context.Context, q *record.Query, fromNs int64, follow bool, beat time.Duration,
 	emit func(*store.Slice) error,
@@ -90,17 +91,17 @@ func (n *Node) changesOfAll(
 		}
 		fromNs = closedNs
 		select {
-		case <-time.After(feedPause): // by then there may be other places
+		case <-time.After(feedPause): // by then routes may have changed
 		case <-ctx.Done():
 			return closedNs, ctx.Err()
 		}
 	}
 }
 
-// mayGoOn reports whether a feed that failed may find what it reads at another node.
+// mayGoOn reports whether a feed that failed may continue at another node.
 func (n *Node) mayGoOn(ctx context.Context, err error) bool {
 	if optionsOf(ctx).groups != nil && isSplit(err) {
-		return false // who asks has to look anew whom to ask
+		return false // the other node must refresh its routing table
 	}
 	return n.member.Load() != nil && ctx.Err() == nil && errors.As(err, new(*SourceError)) &&
 		sourceUnavailable(err)

@@ -11,19 +11,19 @@ import (
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
-// healthEvery is how often the rooms are asked for their problems.
+// healthEvery is how often problems are collected.
 const healthEvery = time.Second
 
-// lookTicks is how many of these times pass between two looks at the files.
+// lookTicks is the number of these ticks between two checks of files.
 const lookTicks = 3
 
-// Problems returns what is wrong with the node now, by code and subject.
+// Problems returns the current problems of the node, by code and subject.
 func (n *Node) Problems() []health.Problem {
 	n.updateHealth()
 	return n.health.List()
 }
 
-// updateHealth asks all rooms for their problems, and logs each that begins or ends.
+// updateHealth collects all problems, and logs each that begins or ends.
 func (n *Node) updateHealth() {
 	n.healthMu.Lock()
 	defer n.healthMu.Unlock()
@@ -39,8 +39,8 @@ func (n *Node) updateHealth() {
 	}
 }
 
-// watchHealth keeps the list of problems, their log lines and their metrics up to date, and looks
-// for files that have gone.
+// watchHealth keeps the list of problems, their log lines and metrics up to date, and checks for
+// lost files.
 func (n *Node) watchHealth() {
 	tick := time.NewTicker(healthEvery)
 	defer tick.Stop()
@@ -60,9 +60,9 @@ func (n *Node) watchHealth() {
 	}
 }
 
-// lookAtFiles finds files that were removed or replaced while the node runs, which no write and no
-// sync tells. The store of a node of a cluster holds nothing but the lock of the directory: without
-// it another process could run there, so the node must end.
+// lookAtFiles detects files that were removed or replaced while the node runs, which neither writes
+// nor syncs report. In a cluster, the node's own store is only the lock of the directory: without
+// it another process could use the directory, so the node must end.
 func (n *Node) lookAtFiles() (end error) {
 	err := n.store.Look(n.open)
 	m := n.member.Load()
@@ -73,7 +73,7 @@ func (n *Node) lookAtFiles() (end error) {
 	return err
 }
 
-// problems asks the rooms.
+// problems collects the problems of all parts of the node.
 func (n *Node) problems() []health.Problem {
 	all := n.store.Problems()
 	if m := n.member.Load(); m != nil {
@@ -96,7 +96,7 @@ func (n *Node) problems() []health.Problem {
 	return append(all, n.publishers.problemsNow()...)
 }
 
-// unready returns the first of the problems for which the node should get no requests.
+// unready returns the first problem with which the node should get no requests.
 func unready(all []health.Problem) *health.Problem {
 	for i := range all {
 		if all[i].NotReady {
@@ -106,7 +106,7 @@ func unready(all []health.Problem) *health.Problem {
 	return nil
 }
 
-// problemText is a problem in one line.
+// problemText formats a problem as one line.
 func problemText(p *health.Problem) string {
 	if p.Subject == "" {
 		return fmt.Sprintf("%s: %s; %s", p.Code, p.Message, p.Advice)
@@ -127,7 +127,7 @@ func (r collector) collectHealth(out chan<- prometheus.Metric) {
 	}
 }
 
-// serving refuses where a node of a cluster has left it: whoever watches it should use another.
+// serving returns an error if the node has left its cluster: load balancers should use another one.
 func (n *Node) serving() error {
 	m := n.member.Load()
 	if m == nil || !m.HasLeft() {

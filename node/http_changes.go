@@ -110,7 +110,7 @@ func (f *feeds) end() {
 	f.wg.Wait()
 }
 
-// changesRequest is what a request for changes asks for.
+// changesRequest is a parsed request for changes.
 type changesRequest struct {
 	q      *record.Query
 	fromNs int64
@@ -188,7 +188,7 @@ func (s *server) parseChanges(ctx *fasthttp.RequestCtx) (r *changesRequest, err 
 	return r, err
 }
 
-// parseBeat reads how often whoever merges feeds wants to hear how far this one is.
+// parseBeat parses the heartbeat interval that another node wants for a feed that it merges.
 func parseBeat(args *fasthttp.Args) (time.Duration, error) {
 	text := string(args.Peek("beat_ms"))
 	if text == "" {
@@ -203,14 +203,14 @@ func parseBeat(args *fasthttp.Args) (time.Duration, error) {
 	return beat, nil
 }
 
-// parseSince reads where changes begin. Last-Event-ID is what a browser sends that was cut off.
+// parseSince parses where changes begin. Browsers send Last-Event-ID when they reconnect.
 func parseSince(ctx *fasthttp.RequestCtx, now time.Time) (int64, error) {
 	part, text := "Last-Event-ID", string(ctx.Request.Header.Peek("Last-Event-ID"))
 	if text == "" {
 		part, text = "since", string(ctx.QueryArgs().Peek("since"))
 	}
 	if text == "" {
-		return math.MinInt64, nil // restored records may be of before 1970
+		return math.MinInt64, nil // restored records may have acqs before 1970
 	}
 	if text == "now" {
 		return SinceNow, nil
@@ -244,7 +244,7 @@ func parseChangesForm(ctx *fasthttp.RequestCtx) (changesForm, error) {
 	return changesLines, nil
 }
 
-// feed writes changes until they end, the reader goes away or the node closes.
+// feed writes changes until they end, the client disconnects or the node closes.
 func (s *server) feed(out *feedConn, r *changesRequest) {
 	defer s.hangUp(out)
 	defer func() {
@@ -254,7 +254,7 @@ func (s *server) feed(out *feedConn, r *changesRequest) {
 		}
 	}()
 	if out.begin(contentTypes[r.out.form]) != nil {
-		return // the reader is gone, which is no news
+		return // the client has disconnected
 	}
 	gone := false
 	write := func(produce func(w *bufio.Writer) error) error {
@@ -278,7 +278,7 @@ func (s *server) feed(out *feedConn, r *changesRequest) {
 		return
 	}
 	if write(func(w *bufio.Writer) error { return r.out.end(w, closed, err) }) == nil {
-		_ = out.end() // the reader is gone, which is no news
+		_ = out.end() // the client has disconnected
 	}
 }
 
@@ -294,7 +294,7 @@ type feedConn struct {
 	chunked bool // HTTP/1.1; before it an answer ends with its connection
 }
 
-// begin writes the header. Proxies are asked not to hold the answer back.
+// begin writes the header, which tells proxies not to buffer the answer.
 func (c *feedConn) begin(contentType string) error {
 	head := "HTTP/1.1 200 OK\r\nServer: pentad\r\nContent-Type: " + contentType +
 		"\r\nCache-Control: no-store\r\nX-Accel-Buffering: no\r\nConnection: close\r\n"
@@ -319,7 +319,7 @@ func (c *feedConn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// end says that the answer is whole.
+// end completes the answer.
 func (c *feedConn) end() error {
 	if !c.chunked {
 		return nil

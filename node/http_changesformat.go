@@ -149,7 +149,7 @@ func (c *changesWriter) closed(w *bufio.Writer, ns int64) error {
 	return c.line(w, "closed", ns, jsonClosed{record.FormatNs(ns), ns})
 }
 
-// end says how the answer ended: at the horizon, or with an error.
+// end writes how the answer ended: at the horizon, or with an error.
 func (c *changesWriter) end(w *bufio.Writer, closedNs int64, err error) error {
 	if c.form == changesFrames {
 		if err != nil {

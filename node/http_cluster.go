@@ -115,7 +115,7 @@ func parseSplitGroup(text string) (uint32, error) {
 	return uint32(n), nil
 }
 
-// askMember answers what nodes of a cluster ask each other, and reports whether it was that.
+// askMember serves the routes of nodes among each other, and reports whether it was one.
 func (s *server) askMember(ctx *fasthttp.RequestCtx, method, path string) bool {
 	m := s.memberFor(ctx)
 	if m == nil {

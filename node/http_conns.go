@@ -44,7 +44,7 @@ type conn struct {
 	// Set while an answer is produced under a permit: by the goroutine that answers, before and
 	// after others write.
 	permit *admission.Permit
-	asked  context.Context // of the question
+	asked  context.Context // of the query
 	until  time.Time       // write deadline of the whole answer
 }
 

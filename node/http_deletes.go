@@ -27,7 +27,7 @@ func (s *server) erase(ctx *fasthttp.RequestCtx) { s.hide(ctx, record.ViewLatest
 
 func (s *server) purge(ctx *fasthttp.RequestCtx) { s.hide(ctx, record.ViewAll, s.node.Purge) }
 
-// hide erases or purges what a box frame, or the parameters of a person, say.
+// hide erases or purges the box of a frame or of parameters.
 func (s *server) hide(
 	ctx *fasthttp.RequestCtx, view record.View,
 	do func(ctx context.Context, box record.Box) (int64, error),
@@ -66,7 +66,8 @@ func (s *server) hide(
 	}
 }
 
-// checkNoBody refuses a body where parameters alone say what to do: less of them means more.
+// checkNoBody rejects a body: fewer parameters mean more records, and a body may have been meant as
+// parameters.
 func checkNoBody(ctx *fasthttp.RequestCtx) error {
 	if len(ctx.PostBody()) == 0 {
 		return nil
@@ -102,7 +103,7 @@ func (s *server) parseHide(ctx *fasthttp.RequestCtx) (b wire.Box, dry bool, err 
 	return b, dry, err
 }
 
-// dryRun says how many records would be hidden.
+// dryRun answers with the number of records that would be hidden.
 func (s *server) dryRun(rc context.Context, ctx *fasthttp.RequestCtx, q *record.Query) {
 	count, _, err := s.node.Count(rc, q)
 	writeDryRun(ctx, count, err)
@@ -129,7 +130,7 @@ type jsonEvent struct {
 	Removal *jsonRemoval `json:"removal,omitempty"` // of a retention
 }
 
-// jsonRemoval says what becomes of the records that a retention hides. Times are null while it is
+// jsonRemoval is the state of the records that a retention hides. Times are null while it is
 // held.
 type jsonRemoval struct {
 	Records uint64  `json:"records"` // about
@@ -166,7 +167,7 @@ func paramsOfPeers(ctx *fasthttp.RequestCtx) []string {
 	return nil
 }
 
-// boxOf is a box as selectors say it, without the dimensions of which all is meant.
+// boxOf formats a box as selectors, without unconstrained dimensions.
 func boxOf(box *record.Box) map[string]string {
 	out := map[string]string{}
 	for d, set := range box {
@@ -204,7 +205,7 @@ func (s *server) events(ctx *fasthttp.RequestCtx) {
 	writeJSON(ctx, map[string]any{"events": out})
 }
 
-// jsonPolicy is a policy as people read it. A part that is null stands for all.
+// jsonPolicy is a policy in JSON. A null part means all.
 type jsonPolicy struct {
 	CID         *int32 `json:"cid"`
 	MOID        *int32 `json:"moid"`

@@ -126,7 +126,7 @@ func (r *remote) fill() {
 	}
 }
 
-// want wants so many records, and among them so many tombstones.
+// want wants that many records, with that many tombstones.
 func (r *remote) want(q *record.Query, count uint64, tombs int) wire.End {
 	r.Helper()
 	got, end, err := r.Count(r.Context(), q)

@@ -34,7 +34,7 @@ var (
 		paramPartial, paramAfter, paramRead, paramWithin}
 )
 
-// diffFrame answers a diff frame with frames of differences. What goes wrong before the first has
+// diffFrame answers a diff frame with frames of differences. An error before the first has
 // an HTTP status of its own; later it is an error frame in place of the end frame.
 func (s *server) diffFrame(ctx *fasthttp.RequestCtx) {
 	ask := new(record.Diff)
@@ -119,7 +119,7 @@ func framed(all []record.Version) int {
 	return len(all)
 }
 
-// jsonDifference is a difference as people read it: the reading as it is now, and what it was.
+// jsonDifference is a difference in JSON: the reading as it is now, and as it was.
 type jsonDifference struct {
 	Change string `json:"change"`
 	jsonRow
@@ -248,7 +248,7 @@ func (s *server) getLatest(ctx *fasthttp.RequestCtx) {
 	s.records(ctx, q, err)
 }
 
-// getAsOf answers with what the latest version of each reading was at a moment.
+// getAsOf answers with the latest version of each reading as of an acq.
 func (s *server) getAsOf(ctx *fasthttp.RequestCtx) {
 	q, err := s.parseBox(ctx)
 	if err == nil && !ctx.QueryArgs().Has("at") {

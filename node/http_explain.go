@@ -6,8 +6,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// explain takes the parameters of records, so that a question can be explained as it stands. How
-// records are written does not matter.
+// explain takes the parameters of records, so that a query can be explained unchanged. Those of the
+// output format are ignored.
 func (s *server) explain(ctx *fasthttp.RequestCtx) {
 	q, err := s.parseBox(ctx)
 	if err == nil {

@@ -24,8 +24,8 @@ func newHostAllowList(hosts []string, listen string) (hostAllowList, error) {
 	names := hostAllowList{}
 	for _, name := range hosts {
 		if bare, ok := bareHost(name); !ok || bare == "" || bare != plainHost(name) {
-			return nil, fmt.Errorf("host %q is no name of a machine; write it without scheme and "+
-				"port, as pentad.example.org", name)
+			return nil, fmt.Errorf("host %q is not a host name; omit scheme and port, "+
+				"e.g. pentad.example.org", name)
 		}
 		names[plainHost(name)] = true
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// forJSON turns what JSON cannot hold into text: some numbers, and moments.
+// forJSON converts values that JSON cannot represent to text: some numbers, and times.
 func forJSON(v any) any {
 	switch v := v.(type) {
 	case float64:
@@ -97,7 +97,7 @@ func parseRecord(src []byte, kind payloadType, now time.Time) (out record.Record
 	return out, err
 }
 
-// jsonError says what is wrong with a record in the words of JSON, not of Go.
+// jsonError rewrites an error of encoding/json in terms of JSON instead of Go.
 func jsonError(err error) error {
 	var wrong *json.UnmarshalTypeError
 	switch {
@@ -191,7 +191,7 @@ func withoutRow(err error) error {
 	return err
 }
 
-// postRecords stores what is right and lists what is not; with atomic=1 it stores all or nothing.
+// postRecords stores valid records and lists invalid ones; with atomic=1 it stores all or none.
 func (s *server) postRecords(ctx *fasthttp.RequestCtx) {
 	var atomic bool
 	kind, err := parsePayloadType(ctx)

@@ -53,11 +53,11 @@ func TestParametersAreNotLeftAside(t *testing.T) {
 	a.expect("GET", "/v1/records?keys=all", "", 400, `keys: \"all\" is not 1 or 0`)
 	a.expect("GET", "/v1/records?group=mid", "", 400, "group: is unknown; there are cid, mid")
 	a.expect("GET", "/v1/count?limit=5", "", 400, "limit: is unknown")
-	a.expect("GET", "/v1/count?filter_params=value=1", "", 400, "stands there without filter")
+	a.expect("GET", "/v1/count?filter_params=value=1", "", 400, "no filter precedes it")
 	a.expect("GET", "/v1/count?filter_params=value=1&filter=threshold", "", 400,
-		"stands there without filter")
+		"no filter precedes it")
 	a.expect("GET", "/v1/count?filter=threshold&filter_params=value=1&filter_params=op=le", "",
-		400, "stands there twice for filter")
+		400, "occurs twice for filter")
 	a.expect("GET", "/v1/count?"+strings.Repeat("filter=threshold&filter_params=value=1&", 9), "",
 		413, `"part":"filter"`, "9 filters, at most 8")
 	a.expect("GET", "/v1/plugins/stats/run?type=f64", "", 400, "type: is unknown")

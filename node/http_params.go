@@ -140,11 +140,10 @@ func (s *server) parseFilters(args *fasthttp.Args, q *record.Query) (
 			names, params = append(names, string(value)), append(params, "")
 		case "filter_params":
 			if len(names) == 0 {
-				return nil, badParam("filter_params", errors.New("stands there without filter "+
-					"before it"))
+				return nil, badParam("filter_params", errors.New("no filter precedes it"))
 			}
 			if params[len(names)-1] != "" {
-				return nil, badParam("filter_params", fmt.Errorf("stands there twice for filter "+
+				return nil, badParam("filter_params", fmt.Errorf("occurs twice for filter "+
 					"%q; join parameters by commas", clip(names[len(names)-1])))
 			}
 			params[len(names)-1] = string(value)
@@ -175,7 +174,7 @@ func parseView(args *fasthttp.Args, q *record.Query, now time.Time) error {
 	}
 	if text := string(args.Peek("asof")); text != "" {
 		if q.View != record.ViewAll {
-			return badParam("asof", errors.New("stands in place of view"))
+			return badParam("asof", errors.New("cannot be combined with view"))
 		}
 		at, err := timeparse.ParseIn(text, now)
 		if err != nil {

@@ -11,7 +11,7 @@ var (
 	failureParams = []string{"plugin"}
 )
 
-// reply writes what a call returned.
+// reply writes the result of a call.
 func reply(ctx *fasthttp.RequestCtx, v any, err error) {
 	if err != nil {
 		writeError(ctx, toWire(err))

@@ -30,7 +30,7 @@ func plain(handle func(ctx *fasthttp.RequestCtx)) func(*fasthttp.RequestCtx, str
 	return func(ctx *fasthttp.RequestCtx, _ string) { handle(ctx) }
 }
 
-// routeTable lists all that clients and operators ask for.
+// routeTable lists the routes of clients and operators.
 func (s *server) routeTable() []route {
 	const get, post, put, del = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete
 	table := []route{
@@ -92,7 +92,7 @@ func (s *server) routeTable() []route {
 	return slices.Concat(table, s.healthRoutes(), s.clusterRoutes())
 }
 
-// healthRoutes lists what operators and their tools ask a node.
+// healthRoutes lists the routes of monitoring.
 func (s *server) healthRoutes() []route {
 	return []route{
 		{http.MethodGet, "/healthz", false, nil, plain(s.alive)},
@@ -118,7 +118,7 @@ func (s *server) paths() []string {
 	})
 }
 
-// clusterRoutes lists what operators ask of a cluster.
+// clusterRoutes lists the routes of cluster operation.
 func (s *server) clusterRoutes() []route {
 	const get, post = http.MethodGet, http.MethodPost
 	act := func(verb string, params ...string) route {
@@ -178,7 +178,8 @@ func (t *router) find(path string) (methods []route, name string) {
 	return methods, name
 }
 
-// route finds the handler of a request. What it does not know, nodes of a cluster ask each other.
+// route calls the handler of a request. Paths that are not in the table are those of nodes of a
+// cluster among each other.
 func (s *server) route(ctx *fasthttp.RequestCtx) {
 	method, path := string(ctx.Method()), string(ctx.Path())
 	if method == http.MethodHead {
@@ -218,7 +219,7 @@ func (s *server) route(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// wrongMethod says which methods a path takes: as an answer to OPTIONS, else as an error.
+// wrongMethod answers with the methods of a path: OPTIONS with success, else with an error.
 func wrongMethod(ctx *fasthttp.RequestCtx, methods []route) {
 	var list []string
 	for _, r := range methods {

@@ -33,7 +33,7 @@ const (
 	maxConnections = 4096 // or what accept.AtMost leaves
 	// headerBytes bounds the headers and the query string.
 	headerBytes = 64 << 10
-	// writeBufferBytes is what a connection holds while it answers.
+	// writeBufferBytes is the write buffer of a connection.
 	writeBufferBytes = 64 << 10
 )
 
@@ -84,7 +84,7 @@ func newServer(n *Node, l net.Listener, hosts hostAllowList) *server {
 	return s
 }
 
-// discardLog drops what fasthttp would print: peers that vanish are no news.
+// discardLog discards what fasthttp would log, e.g. disconnects of clients.
 type discardLog struct{}
 
 func (discardLog) Printf(string, ...any) {}
@@ -92,7 +92,7 @@ func (discardLog) Printf(string, ...any) {}
 // rejectUnreadable answers requests that fasthttp could not read.
 func rejectUnreadable(ctx *fasthttp.RequestCtx, err error) {
 	var network net.Error
-	text, _, _ := strings.Cut(err.Error(), ": buffer size=") // what follows repeats the request
+	text, _, _ := strings.Cut(err.Error(), ": buffer size=") // the rest repeats the request
 	switch {
 	case errors.As(err, new(*fasthttp.ErrSmallBuffer)):
 		writeProblem(ctx, http.StatusRequestHeaderFieldsTooLarge, &wire.Error{
@@ -109,7 +109,7 @@ func rejectUnreadable(ctx *fasthttp.RequestCtx, err error) {
 	}
 }
 
-// problems returns what is wrong with the server and stays wrong.
+// problems returns the problems of the listener.
 func (s *server) problems() []health.Problem {
 	return s.listener.Problems("clients")
 }
@@ -137,7 +137,7 @@ func (s *server) shutdown(ctx context.Context) error {
 		err = errors.Join(err, e)
 	}
 	stop := context.AfterFunc(ctx, s.cancelRequests)
-	s.feeds.end() // the node has told them, and giveUp makes them
+	s.feeds.end() // they end when the node closes, or by cancelRequests
 	if !stop() {
 		err = cmp.Or(err, ctx.Err())
 	}

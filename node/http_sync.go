@@ -72,7 +72,7 @@ func (s *server) digest(ctx *fasthttp.RequestCtx) {
 	var all []store.Digest
 	var purged int64
 	if err == nil {
-		// A replica that is asked now may be behind those that said the horizon.
+		// A replica that is read now may be behind those that reported the horizon.
 		all, purged, err = s.node.Digest(afterContext(rc, min(cuts[1], until)-1), q.Box, cuts, 0)
 	}
 	if err != nil {
@@ -84,7 +84,7 @@ func (s *server) digest(ctx *fasthttp.RequestCtx) {
 		"sum": hex.EncodeToString(sum[:]), "until_acq_ns": cuts[1], "purged_acq_ns": purged})
 }
 
-// syncState says of what the node is a copy, if it is one, and up to where.
+// syncState answers with the source of a mirror, and the acq that it has reached.
 func (s *server) syncState(ctx *fasthttp.RequestCtx) {
 	rc, cancel := s.requestContext(ctx)
 	defer cancel()

@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// progressEvery is how often a verification says how far it is, so that no one takes it for
+	// progressEvery is how often a verification reports its progress, so that no one takes it for
 	// dead.
 	progressEvery = time.Second
-	// lineTimeout is how long a client may take to read what is there.
+	// lineTimeout is how long a client may take to read a line.
 	lineTimeout = time.Minute
 )
 
@@ -62,11 +62,11 @@ func (s *server) verify(ctx *fasthttp.RequestCtx) {
 	})
 }
 
-// verification is what a request verifies.
+// verification runs what a request verifies.
 type verification = func(context.Context, store.CheckOptions) (store.CheckReport, error)
 
-// verification returns what verifies everything, or one segment of a group, which is 0 of a node
-// that is in no cluster.
+// verification returns the verification of everything, or of one segment of a group, which is 0 of
+// a node that is in no cluster.
 func (s *server) verification(group, segment string) (verification, error) {
 	if group == "" && segment == "" {
 		return s.node.Verify, nil
@@ -101,7 +101,7 @@ func (s *server) verifyTo(
 			err = w.Flush()
 		}
 		if err != nil {
-			cancel(err) // nobody reads on
+			cancel(err) // the client is gone
 		}
 	}
 	said := time.Now()

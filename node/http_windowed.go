@@ -40,7 +40,7 @@ func (s *server) windows(ctx *fasthttp.RequestCtx) {
 	})
 }
 
-// parseWindows reads the question. The plugin, if there is one, is to be released by the caller.
+// parseWindows parses the query. The caller releases the plugin, if there is one.
 func (s *server) parseWindows(ctx *fasthttp.RequestCtx) (*pluginVersion, *record.Query, error) {
 	q, err := s.parseBox(ctx)
 	if err != nil {

@@ -72,31 +72,31 @@ func (r collector) Collect(out chan<- prometheus.Metric) {
 	count("store_commit_groups_total", "Synced flushes of the log.", float64(st.Groups))
 	count("store_sync_seconds_total", "Time spent writing and syncing the log.",
 		float64(st.SyncNs)/1e9)
-	count("store_puts_delayed_total", "Puts that waited for room in the heads.",
+	count("store_puts_delayed_total", "Puts that waited for memory of heads.",
 		float64(st.PutsDelayed))
 	count("store_seals_total", "Heads sealed.", float64(st.Seals))
 	count("store_sealed_rows_total", "Rows sealed.", float64(st.SealedRows))
 	count("store_seal_seconds_total", "Time spent sealing.", float64(st.SealNs)/1e9)
 	count("store_merges_total", "Merges of segments.", float64(st.Merges))
 	count("store_merged_rows_total", "Rows merged.", float64(st.MergedRows))
-	count("store_scrub_bytes_total", "Bytes of files read in search of damage.",
+	count("store_scrub_bytes_total", "Bytes read by the scrub.",
 		float64(st.ScrubBytes))
-	count("store_scrub_damages_total", "Damaged places found in this search, in each pass.",
+	count("store_scrub_damages_total", "Damage found by the scrub, in each pass.",
 		float64(st.ScrubDamages))
-	count("store_scrub_passes_total", "Passes of this search over all files of a store.",
+	count("store_scrub_passes_total", "Passes of the scrub over all files of a store.",
 		float64(st.ScrubPasses))
-	gauge("store_scrub_pass_bytes", "Bytes of segments read in the present pass.",
+	gauge("store_scrub_pass_bytes", "Bytes of segments read in the current pass.",
 		float64(st.ScrubPassBytes))
 	gauge("store_scrub_last_pass_seconds", "Unix time at which the last pass over all files "+
 		"ended, of several stores the oldest; 0: none has.", float64(st.ScrubLastNs)/1e9)
 	count("store_merge_seconds_total", "Time spent merging.", float64(st.MergeNs)/1e9)
 	count("store_purged_rows_total", "Rows removed because they were purged or had expired.",
 		float64(st.PurgedRows))
-	count("store_below_puts_total", "Puts that changed what lies below the horizon.",
+	count("store_below_puts_total", "Puts below the horizon.",
 		float64(st.BelowPuts))
 	count("store_below_rows_total", "Rows that were put below the horizon.",
 		float64(st.BelowRows))
-	count("store_paced_seconds_total", "Time by which commits were slowed down for merges.",
+	count("store_paced_seconds_total", "Time by which commits were throttled for merges.",
 		float64(st.PacedNs)/1e9)
 	count("store_scans_total", "Scans started.", float64(st.Scans))
 	count("store_blocks_scanned_total", "Blocks opened by scans.", float64(st.Blocks))
@@ -105,10 +105,10 @@ func (r collector) Collect(out chan<- prometheus.Metric) {
 	gauge("store_head_bytes", "Memory of heads.", float64(st.HeadBytes))
 	gauge("store_segments", "Sealed segments.", float64(st.Segments))
 	gauge("store_segment_bytes", "Bytes of sealed segments.", float64(st.SegmentBytes))
-	gauge("store_index_bytes", "Of these, bytes that are not blocks of rows.",
+	gauge("store_index_bytes", "Bytes of segments that are not blocks.",
 		float64(st.IndexBytes))
 	gauge("store_log_bytes", "Bytes of the log.", float64(st.LogBytes))
-	gauge("store_writers", "Writers whose answers are remembered.", float64(st.Writers))
+	gauge("store_writers", "Writers whose answers are stored.", float64(st.Writers))
 	r.collectRequests(count, gauge)
 	r.collectTime(count, gauge, out)
 	r.collectPlugins(count, gauge, out)
@@ -119,28 +119,28 @@ func (r collector) Collect(out chan<- prometheus.Metric) {
 	r.collectHealth(out)
 }
 
-// collectRequests is the part of Collect about what waits and what is at work.
+// collectRequests publishes running and waiting requests.
 func (r collector) collectRequests(count, gauge func(name, help string, v float64)) {
-	places, asked := r.node.queries.Stats(), r.node.asked.Stats()
-	gauge("queries_running", "Questions at work.", float64(places.Held+asked.Held))
-	gauge("queries_waiting", "Questions that wait for a place.",
-		float64(places.Waiting+asked.Waiting))
-	gauge("queries_paused", "Questions whose clients do not read.",
-		float64(places.Paused+asked.Paused))
-	count("queries_refused_total", "Questions refused as the queue was full, or nothing ended.",
-		float64(places.Refused+asked.Refused))
-	turns := r.node.processors.Stats()
-	gauge("queries_long", "Questions that take turns at the processors: of more than 2 ms.",
-		float64(turns.Long))
-	gauge("queries_turns_waiting", "Goroutines of these that wait for their turn.",
-		float64(turns.Waiting))
+	queries, asked := r.node.queries.Stats(), r.node.asked.Stats()
+	gauge("queries_running", "Queries under way.", float64(queries.Held+asked.Held))
+	gauge("queries_waiting", "Queries that wait for a permit.",
+		float64(queries.Waiting+asked.Waiting))
+	gauge("queries_paused", "Queries paused because their clients do not read.",
+		float64(queries.Paused+asked.Paused))
+	count("queries_refused_total", "Queries rejected by a full queue or after a wait.",
+		float64(queries.Refused+asked.Refused))
+	share := r.node.processors.Stats()
+	gauge("queries_long", "Queries of more than 2 ms, which run in time slices.",
+		float64(share.Long))
+	gauge("queries_turns_waiting", "Their goroutines that wait for a time slice.",
+		float64(share.Waiting))
 	sorts := r.node.spill.Stats()
-	gauge("sort_memory_bytes", "Memory of answers that are being ordered.",
+	gauge("sort_memory_bytes", "Memory of answers being sorted.",
 		float64(sorts.MemoryBytes))
-	gauge("sort_disk_bytes", "Temporary files of such answers.", float64(sorts.DiskBytes))
-	count("sort_spilled_bytes_total", "Bytes written to such files.", float64(sorts.SpilledBytes))
+	gauge("sort_disk_bytes", "Temporary files of answers being sorted.", float64(sorts.DiskBytes))
+	count("sort_spilled_bytes_total", "Bytes written to these files.", float64(sorts.SpilledBytes))
 	if s := r.node.server; s != nil {
-		gauge("request_bytes", "Memory of requests that come in or are stored.",
+		gauge("request_bytes", "Memory of requests that arrive or are being stored.",
 			float64(s.bodies.Used()))
 	}
 }
@@ -151,15 +151,15 @@ func (r collector) collectPlugins(
 ) {
 	h := sum(r.node.host.Stats(), r.node.adHocHost.Stats())
 	gauge("wasmhost_modules", "Modules loaded.", float64(h.Modules))
-	gauge("wasmhost_instances", "Instances alive.", float64(h.Instances))
-	count("wasmhost_instances_reset_total", "Queries' instances that had been used before.",
+	gauge("wasmhost_instances", "Instances in use.", float64(h.Instances))
+	count("wasmhost_instances_reset_total", "Instances reused from the pool.",
 		float64(h.InstancesReset))
 	count("wasmhost_calls_total", "Guest calls.", float64(h.Calls))
-	count("wasmhost_call_seconds_total", "Time that guests held slots for their calls.",
+	count("wasmhost_call_seconds_total", "Time that guests held permits for calls.",
 		float64(h.CallNs)/1e9)
-	count("wasmhost_records_total", "Records handed to guests.", float64(h.Records))
+	count("wasmhost_records_total", "Records passed to guests.", float64(h.Records))
 	count("wasmhost_fuel_total", "Fuel used by guests.", float64(h.FuelUsed))
-	count("wasmhost_refused_total", "Modules refused.", float64(h.Refused))
+	count("wasmhost_refused_total", "Modules rejected.", float64(h.Refused))
 	for kind, failures := range h.Failures {
 		if kind > 0 {
 			out <- prometheus.MustNewConstMetric(prometheus.NewDesc(
@@ -168,13 +168,13 @@ func (r collector) collectPlugins(
 		}
 	}
 	p := r.node.plugins.count()
-	gauge("node_plugins", "Plugins, those of the node included.", float64(p.names))
+	gauge("node_plugins", "Plugins, built-in ones included.", float64(p.names))
 	gauge("node_plugin_versions", "Versions of plugins that were uploaded.", float64(p.versions))
 	gauge("node_plugins_damaged", "Versions of plugins that could not be loaded, and lines of the "+
 		"catalogue that could not be read.", float64(p.damaged))
 }
 
-// sum adds up what is published of two plugin hosts.
+// sum adds the metrics of two plugin hosts.
 func sum(a, b wasmhost.Stats) wasmhost.Stats {
 	a.Modules += b.Modules
 	a.Instances += b.Instances

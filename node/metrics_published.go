@@ -15,14 +15,14 @@ type Figure struct {
 	Total bool // it only grows
 }
 
-// publishers are published by those who serve the node beside it, and so are problems.
+// publishers are the sources of metrics and problems of gateways and other embedders.
 type publishers struct {
 	mu       sync.Mutex
 	read     []func() []Figure         // guarded by mu
 	problems []func() []health.Problem // guarded by mu
 }
 
-// Publish adds figures to /metrics. Read is called whenever they are asked for.
+// Publish adds figures to /metrics. Read is called for each request of /metrics.
 func (n *Node) Publish(read func() []Figure) {
 	n.publishers.mu.Lock()
 	defer n.publishers.mu.Unlock()
@@ -36,7 +36,7 @@ func (n *Node) Watch(read func() []health.Problem) {
 	n.publishers.problems = append(n.publishers.problems, read)
 }
 
-// problemsNow returns the problems of those who serve the node beside it.
+// problemsNow returns the current problems of embedders.
 func (f *publishers) problemsNow() (all []health.Problem) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -6,9 +6,9 @@ import (
 	"github.com/pentad-db/pentad/node/store"
 )
 
-// storeTotals adds up the figures of all stores of a node. Of a store that has gone, as its replica
-// moved to another node or another state took its place, it keeps the counts that were seen last:
-// what counts must never go back, or who watches it takes it for a restart.
+// storeTotals sums the counters of all stores of a node. It keeps the last counters of stores that
+// were closed, because their replica moved away or was replaced: a counter that goes back looks
+// like a restart to monitoring.
 type storeTotals struct {
 	mu   sync.Mutex
 	last map[*store.Store]store.Counts // guarded by mu
@@ -18,7 +18,7 @@ type storeTotals struct {
 func (t *storeTotals) sum(list func() []*store.Store) (all store.Stats) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	stores := list() // under the lock: who asks at the same time would miss what came meanwhile
+	stores := list() // under the lock, as a concurrent call would miss a new store
 	now := make(map[*store.Store]store.Counts, len(stores))
 	for _, s := range stores {
 		stats := s.Stats()

@@ -8,8 +8,8 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// Digest returns digests of slices of a box; see [store.Store.Digest]. With rows the two cuts are
-// divided into slices of so many rows first, see [store.Store.Cut].
+// Digest returns digests of slices of a box; see [store.Store.Digest]. With rows, the range between
+// the two cuts is first divided into slices of that many rows, see [store.Store.Cut].
 func (n *Node) Digest(
 	ctx context.Context, box record.Box, cuts []int64, rows uint64,
 ) (slices []store.Digest, purgedAcqNs int64, err error) {
@@ -39,7 +39,7 @@ func (n *Node) Digest(
 	return n.store.Digest(ctx, box, cuts)
 }
 
-// PutRange adds a range of another node's records to a copy; see [store.Store.PutRange].
+// PutRange adds a range of another node's records to a mirror; see [store.Store.PutRange].
 func (n *Node) PutRange(ctx context.Context, r *store.Range) (horizonNs int64, err error) {
 	if n.closing.Load() {
 		return 0, errClosing
@@ -57,7 +57,7 @@ func (n *Node) PutRange(ctx context.Context, r *store.Range) (horizonNs int64, e
 	return n.store.PutRange(ctx, r)
 }
 
-// ReleaseCopy makes a copy a node of its own; see [store.Store.ReleaseCopy].
+// ReleaseCopy makes a mirror an independent node; see [store.Store.ReleaseCopy].
 func (n *Node) ReleaseCopy(ctx context.Context) error {
 	if m := n.member.Load(); m != nil {
 		return n.releaseGroups(ctx, m)

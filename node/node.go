@@ -271,7 +271,7 @@ func (n *Node) start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	n.adHocHost, err = wasmhost.New(ctx, wasmhost.Options{GoProfile: true, Beside: n.host})
+	n.adHocHost, err = wasmhost.New(ctx, wasmhost.Options{GoProfile: true, ShareWith: n.host})
 	if err != nil {
 		return err
 	}

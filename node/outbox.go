@@ -9,21 +9,21 @@ import (
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
-// Outbox makes a node one that ships what it takes to others. Records come to it by puts alone,
-// which give them acqs above all that were given, and go only when the outbox lets them.
+// Outbox makes a node an edge node, which ships its records to another node. Records come by puts
+// only, with ascending acqs, and are removed only by the outbox.
 type Outbox interface {
-	// Put calls store, which stores the batch, unless there is no room for it.
+	// Put calls store, which stores the batch, unless the outbox is full.
 	Put(
 		ctx context.Context, b *record.Batch, store func() (store.PutResult, error),
 	) (store.PutResult, error)
-	// Status is how far the shipping is, in a form that JSON has.
+	// Status returns the state of shipping, for JSON.
 	Status() any
-	// Problems is what is wrong with the shipping.
+	// Problems returns the problems of shipping.
 	Problems() []health.Problem
 }
 
-// PutAfter stores a batch that follows another one of an edge; see [store.Store.PutAfter]. Groups
-// of a cluster, of which each has its own batches of a writer, take it as they take any other.
+// PutAfter stores a batch that follows another one of an edge node; see [store.Store.PutAfter]. In
+// a cluster it is like any other put, because each group has its own batches of a writer.
 func (n *Node) PutAfter(
 	ctx context.Context, b *record.Batch, w store.WriterSeq, previous uint64,
 ) (store.PutResult, error) {
@@ -35,8 +35,8 @@ func (n *Node) PutAfter(
 		})
 }
 
-// Follows reports whether a batch is the newest one of an edge; see [store.Store.Follows]. A
-// cluster loses none, and says yes.
+// Follows reports whether a batch is the newest one of an edge node; see [store.Store.Follows]. In
+// a cluster it always is, as a cluster loses none.
 func (n *Node) Follows(writer [16]byte, previous uint64) error {
 	if n.closing.Load() {
 		return errClosing
@@ -47,14 +47,14 @@ func (n *Node) Follows(writer [16]byte, previous uint64) error {
 	return n.store.Follows(writer, previous)
 }
 
-// PutOwn stores a batch past the outbox, for which it is.
+// PutOwn stores a batch without asking the outbox, which calls it.
 func (n *Node) PutOwn(
 	ctx context.Context, b *record.Batch, w store.WriterSeq,
 ) (store.PutResult, error) {
 	return n.store.Put(ctx, b, w)
 }
 
-// Forget removes what came in ranges of acq, for the outbox.
+// Forget purges ranges of acq, for the outbox.
 func (n *Node) Forget(ctx context.Context, acqs record.RangeSet) error {
 	var box record.Box
 	box[record.Acq] = acqs
@@ -62,7 +62,7 @@ func (n *Node) Forget(ctx context.Context, acqs record.RangeSet) error {
 	return err
 }
 
-// checkShips refuses what would part the node from what it has shipped.
+// checkShips rejects operations on an edge node that would make it differ from what it has shipped.
 func (n *Node) checkShips() error {
 	if n.opt.Outbox == nil {
 		return nil

@@ -12,7 +12,7 @@ import (
 )
 
 // A module that queries bring is compiled once for all of them, and no query uses it in the end.
-func TestLentOnce(t *testing.T) {
+func TestAdHocOnce(t *testing.T) {
 	n := openTest(t, Options{})
 	c := dial(t, n)
 	rows := len(fill(t, c, rand.New(rand.NewPCG(1, 1)), 100))
@@ -50,7 +50,7 @@ func lentIdleLocked(n *Node) bool {
 
 // The modules that no query uses stay as long as there is room: the one that was used last stays
 // longest, and all go for one that needs the room.
-func TestLentKept(t *testing.T) {
+func TestAdHocCached(t *testing.T) {
 	n := openTest(t, Options{})
 	ask := func(tag string) {
 		t.Helper()
@@ -103,7 +103,7 @@ func TestLentKept(t *testing.T) {
 
 // As well before changes and for them; nothing is left when their connection ends, or of changes
 // that cannot begin.
-func TestLentOnceForChanges(t *testing.T) {
+func TestAdHocOnceForFeeds(t *testing.T) {
 	n := openTest(t, Options{})
 	c := dial(t, n)
 	rows := len(fill(t, c, rand.New(rand.NewPCG(1, 1)), 100))

@@ -28,20 +28,20 @@ type PluginInfo struct {
 	Versions    int             `json:"versions"` // of the name
 	Filter      bool            `json:"filter"`
 	Aggregate   bool            `json:"aggregate"`
-	Joins       bool            `json:"joins,omitempty"` // asks for what lies before each window
+	Joins       bool            `json:"joins,omitempty"` // needs the predecessor of each window
 	Standard    bool            `json:"standard"`
 	Damage      string          `json:"damage,omitempty"` // why it cannot be used
 	Doc         json.RawMessage `json:"doc,omitempty"`
 }
 
-// PluginDetails is all that a node can say of a version.
+// PluginDetails describes a version completely.
 type PluginDetails struct {
 	PluginInfo
 	Limits  *PluginLimits `json:"limits,omitempty"` // absent with damage
 	History []PluginInfo  `json:"history,omitempty"`
 }
 
-// PluginLimits is what an instance of a version may use, and what it says that it takes.
+// PluginLimits are the limits of an instance of a version, and the sizes it declares.
 type PluginLimits struct {
 	MemoryBytes     int64  `json:"memory_bytes"`
 	StateBytes      int    `json:"state_bytes"`  // of all groups of an instance
@@ -50,16 +50,16 @@ type PluginLimits struct {
 	GroupStateBytes uint32 `json:"group_state_bytes"` // of one group
 	MaxGroups       int    `json:"max_groups"`
 	FuelStart       int64  `json:"fuel_start"` // of each call that begins an instance
-	FuelCall        int64  `json:"fuel_call"`  // of any other, and beside it:
+	FuelCall        int64  `json:"fuel_call"`  // of any other, plus:
 	FuelRow         int64  `json:"fuel_row"`
 	FuelByte        int64  `json:"fuel_byte"`       // of payload
 	FuelStateByte   int64  `json:"fuel_state_byte"` // of states
 }
 
-// PluginPush is what is uploaded under a name.
+// PluginPush is an upload of a module under a name.
 type PluginPush struct {
 	Name        string
-	Owner       string // at most 64 bytes; empty: nobody
+	Owner       string // at most 64 bytes; may be empty
 	Description string // at most 1,024 bytes
 	Wasm        []byte
 }
@@ -124,7 +124,7 @@ func (r *registry) history(name string) []PluginInfo {
 	out := make([]PluginInfo, 0, len(p.Versions))
 	for i := range slices.Backward(p.Versions) {
 		one := r.info(&pluginVersion{name: name, Version: p.Versions[i], current: i == p.Current})
-		one.Doc = nil // that of the version that was asked for stands beside
+		one.Doc = nil // only the version that was requested has it
 		out = append(out, one)
 	}
 	return out
@@ -238,7 +238,7 @@ func (r *registry) push(ctx context.Context, p PluginPush) (*pluginVersion, erro
 		return nil, err
 	}
 	l, err := compile(ctx, r.host, p.Name, p.Wasm)
-	r.changing.Lock() // not while it compiles: others change what is there
+	r.changing.Lock() // not during the compilation, so that others can make changes
 	defer r.changing.Unlock()
 	if err != nil { // it may have got as far as to code
 		return nil, errors.Join(err, r.drop([]string{digestOf(p.Wasm)}))
@@ -246,7 +246,7 @@ func (r *registry) push(ctx context.Context, p PluginPush) (*pluginVersion, erro
 	v := &pluginVersion{name: p.Name, current: true, Version: catalog.Version{
 		SHA256: digestOf(p.Wasm), Bytes: int64(len(p.Wasm)), Owner: p.Owner,
 		Description: p.Description, UploadedNs: time.Now().UnixNano()}}
-	// The file is written even if it is there: its bytes may be what was damaged.
+	// The file is written even if it exists: it may be damaged.
 	if err = r.write(v.SHA256, p.Wasm); err == nil {
 		err = r.change(ctx, &catalog.Change{Push: &catalog.Push{Name: p.Name,
 			Version: v.Version}}, p.Wasm)
@@ -382,10 +382,10 @@ func (n *Node) Plugin(ctx context.Context, ref string) (PluginDetails, error) {
 	}
 	if err != nil {
 		known, unknown := n.plugins.find(ref)
-		if unknown != nil { // and nobody answers who may have heard of it
+		if unknown != nil { // and the cluster does not answer
 			return PluginDetails{}, err
 		}
-		v = known // what is damaged is described as such
+		v = known // a damaged version is described as such
 		return PluginDetails{PluginInfo: n.plugins.info(v), History: n.plugins.history(v.name)}, nil
 	}
 	defer n.plugins.release(v)

@@ -334,7 +334,7 @@ func expectDamage(t *testing.T, n *Node, modules map[string][]byte) {
 	}
 }
 
-// TestDoubtfulPush: when nobody knows whether the line of an upload is on disk, its module stays:
+// TestDoubtfulPush: when it is unknown whether the line of an upload is on disk, its module stays:
 // after a restart the line may say that it is the current one.
 func TestDoubtfulPush(t *testing.T) {
 	dir := t.TempDir()

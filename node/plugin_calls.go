@@ -38,7 +38,7 @@ func (r *registry) useCall(
 	return v, nil
 }
 
-// useKind is use for what must be a filter or an aggregate.
+// useKind is use for a module that must be a filter, or an aggregate.
 func (r *registry) useKind(ctx context.Context, ref string, kind uint32) (*pluginVersion, error) {
 	v, err := r.use(ctx, ref)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/pentad-db/pentad/wasmhost"
 )
 
-// What is remembered of failures: enough of each plugin to see what is wrong with it, and not all
+// Limits of recorded failures: enough of each plugin to see what is wrong with it, and not all
 // of a plugin that fails with every query.
 const (
 	maxFailures       = 1024
@@ -99,7 +99,7 @@ func (n *Node) failed(q *record.Query, err error) {
 // first. They are forgotten when the node ends.
 func (n *Node) PluginFailures(name string) []PluginFailure { return n.failures.of(name) }
 
-// faultOf is what a guest did wrong, as it crosses the network.
+// faultOf converts the error of a guest for the protocol.
 func faultOf(e *wasmhost.Error) wire.Fault {
 	f := wire.Fault{Plugin: e.Plugin, SHA256: hex.EncodeToString(e.Digest[:]), Export: e.Export,
 		What: e.Kind.String(), Status: e.Status, FuelUsed: e.FuelUsed, MemoryBytes: e.MemoryBytes,

@@ -120,9 +120,9 @@ func expectFault(t *testing.T, n *Node, digest string) {
 	}
 }
 
-// TestLent runs a module that comes with the query: nothing of it stays, and it is refused as an
+// TestAdHoc runs a module that comes with the query: nothing of it stays, and it is refused as an
 // upload is.
-func TestLent(t *testing.T) {
+func TestAdHoc(t *testing.T) {
 	n := openTest(t, Options{})
 	c := dial(t, n)
 	putShort(t, n)

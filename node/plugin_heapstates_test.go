@@ -11,9 +11,9 @@ import (
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
-// TestGrowingAggregate runs a plugin that collects payloads: what its workers collected, each in an
-// instance of its own, comes together group by group.
-func TestGrowingAggregate(t *testing.T) {
+// TestHeapStatesAggregate runs a plugin that collects payloads: what its workers collected, each in
+// an instance of its own, comes together group by group.
+func TestHeapStatesAggregate(t *testing.T) {
 	n := openTest(t, Options{Store: store.Options{Workers: 3, Shards: 4}})
 	for _, name := range []string{"growing", "save-too-long", "merge-spin"} {
 		push := PluginPush{Name: name, Wasm: hostile(t, name)}

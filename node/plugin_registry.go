@@ -25,17 +25,17 @@ import (
 	"github.com/pentad-db/pentad/wasmhost"
 )
 
-// standardOwner is the owner of what comes with the node, which nobody can remove.
+// standardOwner is the owner of built-in plugins, which cannot be removed.
 const standardOwner = "pentad"
 
-// loaded is a compiled module. It is closed when it is gone and nobody uses it.
+// loaded is a compiled module. It is closed when no name refers to it and it has no uses.
 type loaded struct {
 	module     *wasmhost.Module
 	doc        *plugin.Doc
 	parts      segment.Parts // that the module looks at
 	adHocBytes int           // bytes of one that came with a query, 0 of the node's
-	uses       int           // guarded by registry.mu, as is gone
-	gone       bool          // no name means it any more
+	uses       int           // guarded by registry.mu, like gone
+	gone       bool          // no name refers to it any more
 }
 
 // pluginVersion is a module under a name, which may be used until it is released.
@@ -70,12 +70,12 @@ type registry struct {
 	mu       sync.RWMutex // guards all below
 	state    catalog.State
 	standard catalog.State
-	modules  map[string]*loaded // by digest: those that were asked for
-	broken   map[string]error   // by digest: those that could not be loaded when last asked for
+	modules  map[string]*loaded // by digest: those that were used
+	broken   map[string]error   // by digest: errors of the last attempt to load
 	adHoc    adHocModules
 }
 
-// openRegistry loads the standard modules; load does the others. What is damaged does not keep the
+// openRegistry loads the built-in modules; load loads the others. Damage does not keep the
 // node from starting.
 func openRegistry(
 	ctx context.Context, dir string, host, lender *wasmhost.Host, alone bool, log *slog.Logger,
@@ -105,8 +105,8 @@ func openRegistry(
 	return r, nil
 }
 
-// load compiles the current versions, one after another: a question for one that is not compiled
-// yet waits for that one only. What is damaged is named in the log and when it is asked for.
+// load compiles the current versions, one after another; a query that uses one that is not compiled
+// yet waits only for that one. Damage is logged, and reported to queries that use the module.
 func (r *registry) load(ctx context.Context, log *slog.Logger) {
 	const every = 10 * time.Second
 	names := slices.Sorted(maps.Keys(r.clusterState().Plugins))
@@ -156,10 +156,11 @@ func digestOf(wasm []byte) string {
 	return hex.EncodeToString(digest[:])
 }
 
-// sweep removes what an interrupted upload or removal left behind. Nothing is compiled meanwhile.
+// sweep removes files that an interrupted upload or removal left behind. Nothing is compiled
+// concurrently.
 func (r *registry) sweep() error {
 	if r.file != nil && (r.file.Unlisted || len(r.file.Damage) > 0) {
-		return nil // the names of modules may be among what was lost
+		return nil // entries of modules may have been lost
 	}
 	entries, err := os.ReadDir(r.dir)
 	if err != nil {
@@ -345,8 +346,8 @@ func (r *registry) read(ctx context.Context, v *pluginVersion) (*loaded, error) 
 	return compile(ctx, r.host, v.name, wasm)
 }
 
-// drop forgets modules that no name means any more, and removes their files and what these compiled
-// to. Hold changing.
+// drop drops modules that no name refers to any more, and removes their files and what these
+// compiled to. Hold changing.
 func (r *registry) drop(digests []string) error {
 	var errs []error
 	for _, digest := range digests {
@@ -438,7 +439,7 @@ func (r *registry) missed(holds bool, log *slog.Logger) {
 	}
 }
 
-// damage is what could not be read of the catalogue.
+// damage returns what could not be read of the catalog.
 func (r *registry) damage() []string {
 	if r.file == nil {
 		return nil
@@ -446,7 +447,7 @@ func (r *registry) damage() []string {
 	return r.file.Damage
 }
 
-// problems are what is wrong with the modules for longer than a request.
+// problems returns the problems of modules.
 func (r *registry) problems() []health.Problem {
 	var all []health.Problem
 	if r.file != nil && r.file.Failure() != nil {
@@ -463,7 +464,7 @@ func (r *registry) problems() []health.Problem {
 	return all
 }
 
-// damaged says what is damaged, n things in all.
+// damaged describes n damaged modules.
 func (r *registry) damaged(n int) string {
 	text := fmt.Sprintf("%d modules or lines of the catalogue cannot be read", n)
 	if lines := r.damage(); len(lines) > 0 {

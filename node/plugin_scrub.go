@@ -19,9 +19,9 @@ const (
 	atRestLeast = 10 * time.Millisecond
 )
 
-// searchAtRest searches for damage of files that lie still and are not a store's: modules, and in a
-// cluster what of the log of its groups is not written to any more. A pass takes as long as one of
-// the stores, which search their own files. After a start it begins again: opening has read them.
+// searchAtRest scrubs files that are not of a store: modules, and in a cluster the log files of its
+// groups that are not written to any more. A pass takes as long as that of a store, which scrubs
+// its own files. After a start it begins at the first file; opening has verified all of them.
 func (n *Node) searchAtRest() {
 	scrub := n.opt.Store.Scrub
 	if scrub.Every() <= 0 {

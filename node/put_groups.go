@@ -12,8 +12,8 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// putGroups stores a batch in all groups that own devices of it, each part whole or not at all, and
-// returns when all have. A part that is sent again is stored once.
+// putGroups stores a batch in all groups that own devices of it, atomically in each group, and
+// returns when all are done. Rows that are sent to a group again are stored once.
 func (n *Node) putGroups(
 	ctx context.Context, m *member.Member, b *record.Batch, w store.WriterSeq,
 ) (out store.PutResult, err error) {
@@ -30,9 +30,9 @@ func (n *Node) putGroups(
 		return n.putParts(ctx, m, v, &left, &out)
 	})
 	switch {
-	case errors.Is(err, store.ErrOtherSlots): // for too long
+	case errors.Is(err, store.ErrOtherSlots): // after splitTimeout
 		err = left.fail(err)
-	case err == nil && own: // else the client may send it again
+	case err == nil && own: // else the client may retry with this writer
 		n.writerPool.give(w)
 	}
 	if err != nil {
@@ -41,16 +41,16 @@ func (n *Node) putGroups(
 	return out, nil
 }
 
-// putting is what is left of a put.
+// putting is the state of a put: the rows that are not stored yet.
 type putting struct {
-	rows   int // of all
+	rows   int // of the put
 	rest   *record.Batch
-	origin []uint32 // which rows of the put the rest is; nil for all
+	origin []uint32 // row of rest -> row of the put; nil if the same
 	writer store.WriterSeq
 	doubt  bool // a group may have stored some of the rest before it was split
 }
 
-// fail returns the error of a put whose rest is not stored.
+// fail returns the error of a put whose rest was not stored.
 func (p *putting) fail(err error) *PutError {
 	e := &PutError{fates: make([]fate, p.rows), writer: p.writer, Err: err}
 	f := rowNotStored
@@ -67,10 +67,10 @@ func (p *putting) fail(err error) *PutError {
 	return e
 }
 
-// putParts puts rows to the groups of a view, and adds to out what they answer. Where groups were
-// split since, left are the rows that they have not taken.
+// putParts puts rows to the groups of a view, and adds their answers to out. It leaves in left the
+// rows that groups rejected because they were split.
 //
-// Errors: store.ErrOtherSlots, to try again; *PutError.
+// Errors: store.ErrOtherSlots, to retry; *PutError.
 func (n *Node) putParts(
 	ctx context.Context, m *member.Member, v *cluster.View, left *putting, out *store.PutResult,
 ) (err error) {
@@ -80,7 +80,7 @@ func (n *Node) putParts(
 	all, parts := appendPuts((*memory)[:0], v, b, rows, w)
 	answers, errs := m.DoAll(ctx, parts, true)
 	rest, origin := new(record.Batch), []uint32{}
-	read := false // by somebody still
+	read := false // memory may still be read after an error
 	var failed error
 	for i := range parts {
 		of := rows[parts[i].Group-1]
@@ -101,7 +101,7 @@ func (n *Node) putParts(
 			out.FirstAcqNs = p.FirstAcqNs
 		}
 		out.LastAcqNs = max(out.LastAcqNs, p.LastAcqNs)
-		// Before a split it may have stored them with others.
+		// Before a split the group may have stored them with other rows.
 		out.Records += min(p.Records, len(of))
 		out.Duplicate = out.Duplicate && p.Duplicate
 	}
@@ -120,7 +120,7 @@ func (n *Node) putParts(
 	return err
 }
 
-// origins returns which rows of the put some of the rest are.
+// origins maps rows of the rest to rows of the put.
 func (p *putting) origins(rows []uint32) []uint32 {
 	if p.origin == nil {
 		return rows
@@ -132,13 +132,12 @@ func (p *putting) origins(rows []uint32) []uint32 {
 	return out
 }
 
-// maxCommandMemory is what of the commands of a batch is kept for those of the next one.
+// maxCommandMemory is the largest buffer for the commands of a batch that is pooled.
 const maxCommandMemory = 4 << 20
 
 var commandMemory = sync.Pool{New: func() any { return new([]byte) }}
 
-// appendPuts appends the commands that put the rows of each group, one after the other, and returns
-// them as parts, too.
+// appendPuts appends the put commands of all groups, and returns them by group, too.
 func appendPuts(
 	dst []byte, v *cluster.View, b *record.Batch, rows [][]uint32, w store.WriterSeq,
 ) ([]byte, []member.Part) {
@@ -151,7 +150,7 @@ func appendPuts(
 		}
 	}
 	from := 0
-	for i, to := range ends { // dst moved while it grew
+	for i, to := range ends { // not before: append may have moved dst
 		parts[i].Data, from = dst[from:to:to], to
 	}
 	return dst, parts

@@ -17,7 +17,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
-// fate is what is known of a row of a put that failed.
+// fate is the known outcome of a row of a failed put.
 type fate uint8
 
 const (
@@ -26,8 +26,8 @@ const (
 	rowUnknown
 )
 
-// PutError is a put of which some groups stored their rows and others did not, or may have. Sent
-// again under the same writer and sequence, each row is stored once.
+// PutError is the error of a put that some groups stored and others did not, or may not have. If it
+// is retried with the same writer and sequence, each row is stored once.
 type PutError struct {
 	fates  []fate // by row
 	writer store.WriterSeq
@@ -43,13 +43,14 @@ func (e *PutError) Error() string {
 		count[rowStored], len(e.fates), count[rowNotStored], count[rowUnknown], e.Err)
 }
 
-// Writer returns under what the put may be sent again.
+// Writer returns the writer and sequence to retry the put with.
 func (e *PutError) Writer() store.WriterSeq { return e.writer }
 
 // Unwrap returns the cause.
 func (e *PutError) Unwrap() error { return e.Err }
 
-// toWire gives the error the kind of its cause, and what is known of rows that have numbers.
+// toWire returns the error with the kind of its cause and the outcome of its rows; number returns
+// the number that the client knows a row by.
 func (e *PutError) toWire(number func(row int) int) *wire.Error {
 	var sets [3]record.RangeSet
 	for i, f := range e.fates {
@@ -67,8 +68,8 @@ func (e *PutError) toWire(number func(row int) int) *wire.Error {
 		Unknown:   wire.FormatRanges(sets[rowUnknown]), Key: keyOf(e.writer)})
 }
 
-// fateOf returns what an error says of rows that were to be stored whole or not at all; again says
-// that they were sent before, without an answer.
+// fateOf returns the fate of the rows of a group by its error; again says that they were sent
+// before without an answer.
 func fateOf(err error, again bool) fate {
 	switch {
 	case err == nil:
@@ -81,7 +82,7 @@ func fateOf(err error, again bool) fate {
 	return rowNotStored
 }
 
-// set notes what is known of some rows.
+// set sets the fate of some rows.
 func (e *PutError) set(rows []uint32, f fate) {
 	for _, i := range rows {
 		e.fates[i] = f
@@ -91,7 +92,7 @@ func (e *PutError) set(rows []uint32, f fate) {
 // maxKeyBytes bounds an Idempotency-Key.
 const maxKeyBytes = 256
 
-// keyOf is the reverse of parseKey for a writer that a node drew.
+// keyOf is the reverse of parseKey for a writer of the pool.
 func keyOf(w store.WriterSeq) string {
 	if w.ID == [16]byte{} {
 		return ""
@@ -99,8 +100,8 @@ func keyOf(w store.WriterSeq) string {
 	return fmt.Sprintf("%x/%d", w.ID, w.Seq)
 }
 
-// parseKey reads an Idempotency-Key: NAME/NUMBER is a writer and its sequence, where the name is
-// that of a writer or its 32 hex digits; without a number, each key is a writer with one put.
+// parseKey parses an Idempotency-Key: NAME/NUMBER is a writer, by name or as 32 hex digits, and a
+// sequence; without a number, each key is a writer with one put.
 func parseKey(key string) (w store.WriterSeq, err error) {
 	if len(key) > maxKeyBytes {
 		return w, &wire.Error{Kind: wire.KindInvalid, Part: "Idempotency-Key",
@@ -120,12 +121,12 @@ func parseKey(key string) (w store.WriterSeq, err error) {
 	sum := sha256.Sum256([]byte("Idempotency-Key " + name))
 	copy(w.ID[:], sum[:])
 	if record.Lasting(w.ID) {
-		w.ID[0] ^= 0xff // that is for edges
+		w.ID[0] ^= 0xff // reserved for edge nodes
 	}
 	return w, nil
 }
 
-// partOf returns the writer of a part of a body that takes several puts.
+// partOf returns the writer of one of the puts of a large body.
 func partOf(w store.WriterSeq, part int) store.WriterSeq {
 	if part == 0 {
 		return w

@@ -30,7 +30,8 @@ func (n *Node) PutBelow(
 	return n.store.PutBelow(ctx, b)
 }
 
-// CheckStamped looks for what PutStamped or PutBelow would refuse; see [store.Store.CheckStamped].
+// CheckStamped returns the error that PutStamped or PutBelow would return; see
+// [store.Store.CheckStamped].
 func (n *Node) CheckStamped(
 	ctx context.Context, b *record.Batch, below bool,
 ) (known int, err error) {
@@ -46,8 +47,7 @@ func (n *Node) CheckStamped(
 	return n.store.CheckStamped(ctx, b, below)
 }
 
-// PutStamped stores a batch under the acquisition times that it brings; see
-// [store.Store.PutStamped].
+// PutStamped stores a batch with the acqs that it contains; see [store.Store.PutStamped].
 func (n *Node) PutStamped(ctx context.Context, b *record.Batch) (floorNs int64, err error) {
 	if n.closing.Load() {
 		return 0, errClosing
@@ -66,11 +66,10 @@ func (n *Node) PutStamped(ctx context.Context, b *record.Batch) (floorNs int64, 
 	return n.store.PutStamped(ctx, b)
 }
 
-// ByAcq returns a sorter of records by acq, which keeps in temporary files what memory has no room
-// for. Close ends it.
+// ByAcq returns an external sorter of records by acq. The caller closes it.
 func (n *Node) ByAcq() *spill.Sorter { return n.spill.Sorter(compareAcq, 0) }
 
-// rejectStamped refuses what would break what a group has promised of its horizon.
+// rejectStamped rejects records that would violate the horizon of a group.
 func rejectStamped(what string) error {
 	return &wire.Error{Kind: wire.KindForbidden, Message: "a cluster takes no records " + what +
 		"; put them, so that they get new acqs, or make an empty cluster a copy by pentad sync"}

@@ -7,14 +7,14 @@ import (
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
-// Quantities returns what is declared of moids, by moid.
+// Quantities returns the declared quantities, by moid.
 func (n *Node) Quantities() []plugin.Quantity {
 	n.plugins.mu.RLock()
 	defer n.plugins.mu.RUnlock()
 	return n.plugins.state.Sorted()
 }
 
-// SetQuantity declares what the records of a moid measure, in place of what was declared before.
+// SetQuantity declares the quantity of a moid, in place of an earlier declaration.
 // Records stay as they are.
 func (n *Node) SetQuantity(q plugin.Quantity) error {
 	if err := q.Check(); err != nil {
@@ -25,7 +25,7 @@ func (n *Node) SetQuantity(q plugin.Quantity) error {
 	return n.plugins.change(n.open, &catalog.Change{Quantity: &q}, nil)
 }
 
-// ForgetQuantity takes back what was declared of a moid.
+// ForgetQuantity removes the declaration of a moid.
 func (n *Node) ForgetQuantity(moid int32) error {
 	n.plugins.changing.Lock()
 	defer n.plugins.changing.Unlock()

@@ -20,7 +20,7 @@ import (
 
 // Forty questions at once of one tenant all have an answer with eight places, and another tenant
 // has one before they are done.
-func TestQuestionsWaitForAPlace(t *testing.T) {
+func TestQueriesWaitForAPermit(t *testing.T) {
 	n := openTest(t, Options{MaxQueries: 8})
 	putMeters(t, n, rand.New(rand.NewPCG(1, 1)), 100)
 	of := func(cid int64) *record.Query {

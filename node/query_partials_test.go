@@ -231,9 +231,9 @@ func (h *meterHouse) ask(q *record.Query, after string) {
 	}
 }
 
-// TestKeptStatesChangeNothing asks the same questions again and again while data come, are
+// TestCachedStatesChangeNothing asks the same questions again and again while data come, are
 // corrected, deleted, erased and purged, sealed and merged.
-func TestKeptStatesChangeNothing(t *testing.T) {
+func TestCachedStatesChangeNothing(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rows, rounds := 100_000, 40
@@ -273,9 +273,9 @@ func TestKeptStatesChangeNothing(t *testing.T) {
 	}
 }
 
-// TestKeptStatesBesideChanges asks from several goroutines while segments are made, merged and
+// TestCachedStatesWhileDataChanges asks from several goroutines while segments are made, merged and
 // purged.
-func TestKeptStatesBesideChanges(t *testing.T) {
+func TestCachedStatesWhileDataChanges(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	h := &meterHouse{T: t, rng: rand.New(rand.NewPCG(seed, 6)), n: openTest(t, Options{
@@ -314,9 +314,9 @@ func TestKeptStatesBesideChanges(t *testing.T) {
 	}
 }
 
-// TestKeptStatesTellModulesApart: the same name with another module, and another filter before it,
+// TestCachedStatesOfModules: the same name with another module, and another filter before it,
 // is another question.
-func TestKeptStatesTellModulesApart(t *testing.T) {
+func TestCachedStatesOfModules(t *testing.T) {
 	h := &meterHouse{T: t, rng: rand.New(rand.NewPCG(1, 2)), n: openTest(t, Options{})}
 	h.send(50_000)
 	if err := h.n.Settle(t.Context()); err != nil {
@@ -360,7 +360,7 @@ func TestKeptStatesTellModulesApart(t *testing.T) {
 	}
 }
 
-// settled has so many rows of meters in sealed segments.
+// settled returns a node with that many rows of meters in sealed segments.
 func (h *meterHouse) settled(rows int) {
 	h.Helper()
 	h.send(rows)
@@ -390,8 +390,8 @@ func (h *meterHouse) answer(q *record.Query) []wire.Group {
 	return groups
 }
 
-// TestExplainKeptStates: an explanation says what is kept, and asks for none.
-func TestExplainKeptStates(t *testing.T) {
+// TestExplainCachedStates: an explanation says what is kept, and asks for none.
+func TestExplainCachedStates(t *testing.T) {
 	h := &meterHouse{T: t, rng: rand.New(rand.NewPCG(1, 2)), n: openTest(t, Options{})}
 	h.settled(50_000)
 	q := &record.Query{Aggregate: record.PluginCall{Name: "stats"},
@@ -428,8 +428,8 @@ func TestExplainKeptStates(t *testing.T) {
 	}
 }
 
-// TestKeptOfNothing: that filters leave nothing of a part is kept, too.
-func TestKeptOfNothing(t *testing.T) {
+// TestCachedOfNothing: that filters leave nothing of a part is kept, too.
+func TestCachedOfNothing(t *testing.T) {
 	h := &meterHouse{T: t, rng: rand.New(rand.NewPCG(1, 2)), n: openTest(t, Options{})}
 	h.settled(50_000)
 	q := &record.Query{Aggregate: record.PluginCall{Name: "count"},
@@ -444,9 +444,9 @@ func TestKeptOfNothing(t *testing.T) {
 	}
 }
 
-// TestKeptStatesOfTenants: what a module that is not the node's made for one who asks for several
+// TestCachedStatesOfTenants: what a module that is not the node's made for one who asks for several
 // tenants is not for one who asks for one of them, as it may know of the others.
-func TestKeptStatesOfTenants(t *testing.T) {
+func TestCachedStatesOfTenants(t *testing.T) {
 	h := &meterHouse{T: t, rng: rand.New(rand.NewPCG(1, 2)), n: openTest(t, Options{})}
 	for hour := int64(0); hour < 500; hour += 50 {
 		var b record.Batch

@@ -99,7 +99,7 @@ func (r *rotting) sum() (float64, error) {
 
 // What a plugin made of a block whose bits flipped after it was verified is not kept, not even
 // within the time in which the block may be answered.
-func TestStatesOfRotAreNotKept(t *testing.T) {
+func TestStatesOfDamageAreNotCached(t *testing.T) {
 	r := openRotting(t)
 	for range 5 {
 		at := r.flip(60, 5000)

@@ -301,7 +301,7 @@ func TestSourceThatSaysHalf(t *testing.T) {
 	f("count", int(count), end, err)
 }
 
-// TestSourceThatIsSlow: a deadline and an end reach whoever is asked.
+// TestSourceThatIsSlow: a deadline and an end reach the source.
 func TestSourceThatIsSlow(t *testing.T) {
 	s := openSpread(t, 2, 2)
 	asked, gone := make(chan string, 1), make(chan struct{})

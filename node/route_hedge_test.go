@@ -110,8 +110,8 @@ func TestSilentNodesAreNotWaitedFor(t *testing.T) {
 	}
 }
 
-// TestSilentNodesBesideEachOther: the second that is asked may be silent, too.
-func TestSilentNodesBesideEachOther(t *testing.T) {
+// TestSeveralSilentNodes: the second that is asked may be silent, too.
+func TestSeveralSilentNodes(t *testing.T) {
 	s := openSpread(t, 2, 2)
 	s.fill(rand.New(rand.NewPCG(1, 9)), 1)
 	good := s.near().routes.Load().groups[1].peer
@@ -240,7 +240,7 @@ func TestAnswersAreOfOneNode(t *testing.T) {
 	}
 }
 
-// TestNodesThatAreGone: who is silent, to gossip as well, is given up, whoever else there is.
+// TestNodesThatAreGone: a silent node that gossip does not reach is given up.
 func TestNodesThatAreGone(t *testing.T) {
 	s := openSpread(t, 2, 2)
 	n := s.near()
@@ -265,7 +265,7 @@ func TestNodesThatAreGone(t *testing.T) {
 		}
 	}
 	if h := &n.hedges; h.asked.Load() != 0 {
-		t.Errorf("%d hedges, and nobody else to ask", h.asked.Load())
+		t.Errorf("%d hedges without alternatives", h.asked.Load())
 	}
 }
 
@@ -283,8 +283,8 @@ func TestHedgesAreFew(t *testing.T) {
 	}
 }
 
-// TestUsualTimes against a sorted list.
-func TestUsualTimes(t *testing.T) {
+// TestLatencyHistogram against a sorted list.
+func TestLatencyHistogram(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 1))

@@ -73,9 +73,9 @@ func (h *hedging) take() bool {
 
 func (h *hedging) collect(count func(name, help string, v float64)) {
 	count("node_hedges_total",
-		"Questions that were asked of a second node, as the first was silent.",
+		"Calls hedged by a second node because the first was slow.",
 		float64(h.asked.Load()))
-	count("node_hedges_won_total", "Of these, those that the second answered first.",
+	count("node_hedges_won_total", "Hedged calls that the second node answered first.",
 		float64(h.won.Load()))
 }
 

@@ -122,11 +122,11 @@ func TestAnswersInPartOfSilentSources(t *testing.T) {
 	ctx, cancel = context.WithTimeout(AllowPartial(t.Context()), 100*time.Millisecond)
 	defer cancel()
 	if _, _, err = s.near().Count(ctx, &record.Query{}); err == nil {
-		t.Error("nobody answered, and there is an answer")
+		t.Error("an answer without any source")
 	}
 }
 
-// TestHangUpReachesOtherNodes: who asks goes away, and nobody works for it any more.
+// TestHangUpReachesOtherNodes: after a disconnect no node works for the query.
 func TestHangUpReachesOtherNodes(t *testing.T) {
 	s := openSpread(t, 2, 2)
 	asked, gone := silent(s)

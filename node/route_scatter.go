@@ -246,7 +246,7 @@ func (a *fanOut[T]) askOne(
 	return answer, end, err
 }
 
-// consumerError is an error of the consumer of an answer, which is no fault of a source.
+// consumerError is an error of the consumer of an answer, not the fault of a source.
 type consumerError struct{ err error }
 
 func (r *consumerError) Error() string { return r.err.Error() }

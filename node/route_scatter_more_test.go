@@ -146,7 +146,7 @@ func TestHorizonOfManySources(t *testing.T) {
 	if sources, err := s.near().sources(t.Context(), &box); err != nil || len(sources) != 1 {
 		t.Errorf("one device is asked of %v, %v", sources, err)
 	}
-	// One source that does not say its horizon: nobody knows what may still come there.
+	// One source that does not report its horizon: more may come there.
 	if err := s.nodes[1].Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}

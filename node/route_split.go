@@ -130,7 +130,7 @@ func appendGuarded(dst []byte, v *cluster.View, group uint32, command []byte) []
 }
 
 // retrySplits calls do with the current view, and again while groups reject it because they were
-// split, for splitPatience at most.
+// split, for splitTimeout at most.
 func (n *Node) retrySplits(
 	ctx context.Context, m *member.Member, do func(v *cluster.View) error,
 ) error {

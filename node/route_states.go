@@ -69,7 +69,7 @@ func (r *remoteSource) states(
 	if optionsOf(ctx).noCache {
 		c = c.Fresh()
 	}
-	giveAway := func() error {
+	spill := func() error {
 		err := over.add(ctx, 0, given, out, stateBytes(module))
 		given++
 		*out = savedGroups{keys: out.keys[:0], counts: out.counts[:0], states: out.states[:0]}
@@ -78,7 +78,7 @@ func (r *remoteSource) states(
 	end, err := c.States(ctx, q, func(states []wire.GroupState) error {
 		r.noteHeard()
 		if stopped = out.add(module, states); stopped == nil && out.bytes() > heldStateBytes {
-			stopped = giveAway()
+			stopped = spill()
 		}
 		return stopped
 	})
@@ -87,7 +87,7 @@ func (r *remoteSource) states(
 	}
 	end, err = r.complete(ctx, end, err)
 	if err == nil && given > 0 {
-		err = giveAway()
+		err = spill()
 	}
 	return out, end, err
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/pentad-db/pentad/node/store"
 )
 
-// snapshotName is what a snapshot may be called: a file name that needs no quotes.
+// snapshotName matches valid names of snapshots: file names that need no quotes.
 var snapshotName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$`)
 
 var errNoSnapshot = errors.New("there is no such snapshot; pentad snapshot ls lists them")
@@ -27,11 +27,11 @@ type SnapshotInfo struct {
 	Damage string          `json:"damage,omitempty"` // why nothing else is known of it
 }
 
-// snapshotDir returns where a snapshot lies.
+// snapshotDir returns the directory of a snapshot.
 func (n *Node) snapshotDir(name string) (string, error) {
 	if !snapshotName.MatchString(name) || strings.HasSuffix(name, ".tmp") {
-		return "", badParam("name", fmt.Errorf("%q is no name for a snapshot: 1 to 64 of letters, "+
-			"digits, and . _ - but not first; not ending in .tmp", clip(name)))
+		return "", badParam("name", fmt.Errorf("%q is not a valid name for a snapshot; use 1 to "+
+			"64 letters, digits, and . _ - but not first, not ending in .tmp", clip(name)))
 	}
 	return filepath.Abs(filepath.Join(n.opt.Dir, "snapshots", name))
 }
@@ -134,7 +134,7 @@ func (n *Node) RemoveSnapshot(name string) error {
 	return nil
 }
 
-// removeUnfinished removes what was left of snapshots whose making or removing was cut short.
+// removeUnfinished removes the remains of snapshots whose creation or removal was interrupted.
 func (n *Node) removeUnfinished() {
 	all, err := filepath.Glob(filepath.Join(n.opt.Dir, "snapshots", "*.tmp"))
 	if err != nil {

@@ -8,8 +8,9 @@ import (
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
-// Verify reads everything that the node stores; see [store.Store.Verify]. In a cluster that is its
-// replicas, which are then compared with those of other nodes. It ends when the node is closed.
+// Verify verifies everything that the node stores; see [store.Store.Verify]. In a cluster it
+// verifies the node's replicas, and compares them with those of other nodes. It ends when the node
+// is closed.
 func (n *Node) Verify(ctx context.Context, opt store.CheckOptions) (store.CheckReport, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -31,8 +32,8 @@ func (n *Node) Verify(ctx context.Context, opt store.CheckOptions) (store.CheckR
 	return report, err
 }
 
-// VerifySegment is Verify of one segment of the replica of a group, 0 of a node that is in no
-// cluster: so who finds damage in a copy of it can let the node know.
+// VerifySegment is Verify of one segment of a group's replica, group 0 for a node that is in no
+// cluster. A backup that finds damage in a copy of the segment makes the node notice it, too.
 func (n *Node) VerifySegment(
 	ctx context.Context, group uint32, id uint64, opt store.CheckOptions,
 ) (store.CheckReport, error) {

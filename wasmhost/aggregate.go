@@ -7,8 +7,8 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// Aggregate is one instance with its states, one per group. One goroutine at a time. After an
-// error of any method it is closed.
+// Aggregate is an instance with its states, one per group. It is used by one goroutine at a time.
+// After an error of any method it is closed.
 type Aggregate struct {
 	guest    *guest
 	columns  *columns
@@ -17,14 +17,13 @@ type Aggregate struct {
 	partials partialStates
 }
 
-// Front returns how many bytes the plugin reads at the front of payloads, 0 for all: Add need not
-// be given more of them.
+// Front returns how many bytes at the front of payloads the plugin reads, 0 for all: batches for
+// Add need no more.
 func (a *Aggregate) Front() uint32 { return a.guest.front }
 
-// Room returns memory of the guest, nil where there is none to spare. Payloads of a batch for Add
-// or AddApart that begin there are not copied. It must not be touched during any other call, nor
-// after Close or that of the host. What lies in it the guest can read. What goes wrong meanwhile is
-// the error of the next call.
+// Room returns memory of the guest, or nil. Payloads of a batch for Add or AddPartial that begin
+// there are not copied. It must not be used during any other call, nor after Close or that of the
+// host. The guest can read what is in it. The next call returns an error that occurs here.
 func (a *Aggregate) Room(ctx context.Context) []byte { return a.columns.lend(ctx, a.guest) }
 
 // Add folds row i of b into the state of group gid[i], each below groups. Groups may grow from
@@ -51,7 +50,7 @@ func (a *Aggregate) addRows(ctx context.Context, b *record.Batch, gid []uint32, 
 	return a.addAll(ctx, b, gid, a.states.groups, a.states.at(0))
 }
 
-// addAll calls the guest as often as it takes, with so many groups whose states lie there.
+// addAll calls the guest for all rows, in batches; states is the address of the states of groups.
 func (a *Aggregate) addAll(
 	ctx context.Context, b *record.Batch, gid []uint32, groups int, states uint32,
 ) error {
@@ -70,7 +69,7 @@ func (a *Aggregate) addAll(
 	return nil
 }
 
-// addCut is one of these calls.
+// addCut makes one of these calls.
 func (a *Aggregate) addCut(
 	b *record.Batch, x *batch, gid []uint32, groups int, states uint32,
 ) error {
@@ -85,7 +84,7 @@ func (a *Aggregate) addCut(
 }
 
 // States returns a copy of all states for Merge: as many as there are groups, each of
-// the size in the descriptor or, of states that grow, its size as u32 and what the plugin saved.
+// the size in the descriptor or, if states own heap memory, its size as u32 and the saved bytes.
 func (a *Aggregate) States(ctx context.Context) ([]byte, error) {
 	if err := a.guest.enter(ctx); err != nil {
 		return nil, err
@@ -120,14 +119,14 @@ func (a *Aggregate) Finish(ctx context.Context) ([][]byte, error) {
 	return results, nil
 }
 
-// Capacity returns how many groups an aggregate may have at most. Of states that grow there may be
-// room for fewer, see Full.
+// Capacity returns how many groups an aggregate may have at most; fewer if states own heap memory,
+// see Full.
 func (a *Aggregate) Capacity() int { return max(1, a.states.limit/a.states.size) }
 
-// HeapStates reports whether a state owns memory besides its bytes.
+// HeapStates reports whether states own heap memory of the guest besides their bytes.
 func (a *Aggregate) HeapStates() bool { return a.states.heap }
 
-// MemoryBytes returns how much memory the instance has.
+// MemoryBytes returns the memory of the instance.
 func (a *Aggregate) MemoryBytes() int64 {
 	if a.guest.closed {
 		return 0
@@ -135,17 +134,17 @@ func (a *Aggregate) MemoryBytes() int64 {
 	return int64(a.guest.memory.Size())
 }
 
-// MostBytes is half of the memory that the instance may have: states that grow and have taken no
-// more can be saved.
+// MostBytes is half of the memory limit of the instance: heap-owning states that use no more can be
+// saved.
 func (a *Aggregate) MostBytes() int64 { return int64(a.guest.entry.lim.memoryPages) << 16 / 2 }
 
-// Full reports whether states that grow have taken as much.
+// Full reports whether heap-owning states use more than MostBytes.
 func (a *Aggregate) Full() bool {
 	return a.states.heap && a.MemoryBytes() >= a.MostBytes()
 }
 
-// Forget forgets all groups, so that the next ones begin with fresh states. It is for states that
-// do not grow: nothing would free what these own.
+// Forget removes all groups; new ones begin with fresh states. It is for states without heap
+// memory, which nothing would free.
 func (a *Aggregate) Forget() { a.states.groups = 0 }
 
 // Close frees the instance. It may be called twice.

@@ -114,7 +114,7 @@ func TestBatchColumns(t *testing.T) {
 	s = addProbe(t, h, plugin.NeedCID|plugin.NeedGID, b, nil, 1)
 	if s.present != plugin.NeedCID|plugin.NeedGID || s.mid != nil || s.data != nil ||
 		s.stride != 0 {
-		t.Errorf("columns that nobody asked for: %+v", s)
+		t.Errorf("columns without a need: %+v", s)
 	}
 	equal("zero gid", s.gid, make([]byte, 400))
 }

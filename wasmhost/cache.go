@@ -22,7 +22,7 @@ import (
 // wazero names files by more than we know, so a line in owners/SHA256 says for each module which
 // file is its own: that is seen when it is written. Modules that are the same once rewritten share
 // one. The line is written after the file and removed before it; a crash between leaves a file that
-// nobody owns, and sweepFiles removes those.
+// no line owns, and sweepFiles removes those.
 type codeCache struct {
 	code wazero.CompilationCache
 	dir  string // empty without a directory
@@ -93,7 +93,7 @@ func (c *codeCache) ownerPath(digest [32]byte) string {
 	return filepath.Join(c.dir, ownersFolder, hex.EncodeToString(digest[:]))
 }
 
-// owners returns the lines by the digests of modules, in hex. What is no line is left out.
+// owners returns the lines by the digests of modules, in hex. Other files are skipped.
 func (c *codeCache) owners() (map[string]codeOwner, error) {
 	entries, err := os.ReadDir(filepath.Join(c.dir, ownersFolder))
 	if err != nil {
@@ -156,7 +156,7 @@ func (c *codeCache) own(digest [32]byte, rewritten []byte, before map[string]boo
 		}
 	}
 	if o.file == "" {
-		return nil // its line was lost, and it is removed with what nobody owns
+		return nil // its line was lost; it is removed with files without an owner
 	}
 	return os.WriteFile(c.ownerPath(digest), []byte(o.rewritten+" "+o.file+"\n"), 0o600)
 }
@@ -183,7 +183,7 @@ func (c *codeCache) discard(digest [32]byte) error {
 	return remove(filepath.Join(c.dir, filepath.Clean("/"+o.file)))
 }
 
-// sweepFiles removes the lines of modules that are not kept, and the files that nobody owns.
+// sweepFiles removes the lines of modules that are not kept, and the files that no line owns.
 // Nothing may be compiled meanwhile.
 func (c *codeCache) sweepFiles(keep func(digest string) bool) error {
 	if c.dir == "" {

@@ -110,5 +110,5 @@ func TestDiscardOthers(t *testing.T) {
 	if err := h.DiscardOthers(keep); err != nil {
 		t.Fatal(err)
 	}
-	wantCode(t, h, "compiled anew", 1, 1)
+	wantCode(t, h, "compiled again", 1, 1)
 }

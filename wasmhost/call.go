@@ -51,8 +51,8 @@ func (g *guest) call(f *exportFunc, budget int64, args ...uint64) (uint64, error
 	err := g.trampoline.CallWithStack(g.ctx, g.args[:])
 	g.used = uint64(budget - g.meter.left())
 	g.usage.note(f.name, g.used, uint64(budget))
-	g.done.calls++
-	g.done.fuel += int64(g.used)
+	g.unreported.calls++
+	g.unreported.fuel += int64(g.used)
 	g.spent += g.used
 	switch {
 	case err == nil:
@@ -143,7 +143,7 @@ func (g *guest) failedStatus(export string, status int32) *Error {
 		kind = Memory
 	}
 	fail := g.fail
-	if status == plugin.StatusCapacity && g.again {
+	if status == plugin.StatusCapacity && g.retries {
 		fail = g.failure
 	}
 	e := fail(kind, export, fmt.Sprintf("%s (status %d)", reason, status))

@@ -15,7 +15,7 @@ import (
 
 const (
 	maxBatchRows  = 4096      // above, calls get long and nothing faster
-	firstRows     = 1024      // of the first batch, before it is known how dear a row is
+	firstRows     = 1024      // of the first batch, before the cost of a row is known
 	minBatchRows  = 256       // below, the call itself begins to show
 	maxBatchBytes = 256 << 10 // of payload, unless one payload is larger
 	fixedBytes    = 32 << 10  // of payloads of one length: 4,096 words; as text 1.5 M of fuel
@@ -30,19 +30,19 @@ const (
 
 // columns writes batches into guest memory in the form of the ABI.
 type columns struct {
-	need    uint32
-	rows    int // of the next batch
-	maxRows int
-	fixed   bool  // the cut depends on the rows of a batch alone
-	perRow  int64 // fuel
-	least   int64 // rows that have the fuel of dear ones at least
-	seq     uint32
-	region  uint32 // guest address, 0 before the first batch
-	size    uint32 // of the region
-	room    uint32 // guest address of what is lent, 0 for none
-	offsets []uint32
-	runs    []uint32
-	zeros   []uint32
+	need      uint32
+	rows      int // of the next batch
+	maxRows   int
+	fixed     bool  // the cut depends only on the rows of a batch
+	perRow    int64 // fuel
+	minCostly int64 // rows that get the fuel of expensive ones, at least
+	seq       uint32
+	region    uint32 // guest address, 0 before the first batch
+	size      uint32 // of the region
+	room      uint32 // guest address of what is lent, 0 for none
+	offsets   []uint32
+	runs      []uint32
+	zeros     []uint32
 }
 
 func newColumns(d *Descriptor) *columns {
@@ -54,13 +54,13 @@ func newColumns(d *Descriptor) *columns {
 	if d.Flags&plugin.FlagGrows != 0 {
 		rows, perRow, least = min(rows, maxHeapStateRows), fuelPerGrowth, minHeapStateRows
 	}
-	// What a call takes depends on the calls before, also by what the module allocates once.
+	// The cost of a call depends on previous calls, e.g. by allocations that happen once.
 	fixed := d.Flags&plugin.FlagDependsOnBatches != 0
 	return &columns{need: d.Need, rows: min(rows, firstRows), maxRows: rows, fixed: fixed,
-		perRow: perRow, least: least}
+		perRow: perRow, minCostly: least}
 }
 
-// batch is one call's worth of rows: where its columns lie and what they cost.
+// batch is the rows of one call: the addresses of its columns and its cost.
 type batch struct {
 	from, to int
 	stride   int
@@ -101,8 +101,8 @@ func (c *columns) cut(b *record.Batch, row int) batch {
 	return x
 }
 
-// rowsOf returns how many rows the next batch is to have. Where the cut must depend on the rows
-// alone, there are more of them than at first where payloads are as short as numbers.
+// rowsOf returns the number of rows of the next batch. If the cut must depend on the rows only,
+// short payloads of one length, e.g. numbers, make larger batches.
 func (c *columns) rowsOf(b *record.Batch) int {
 	if c.fixed && b.Offsets == nil && b.Stride > 0 {
 		return min(c.maxRows, max(c.rows, fixedBytes/b.Stride))
@@ -196,7 +196,7 @@ func (c *columns) findRuns(gid []uint32, most int) (runs []uint32, greatest uint
 	return c.runs, max(greatest, last)
 }
 
-// layout hands out the places of columns one after another.
+// layout assigns offsets to columns, one after another.
 type layout struct {
 	size uint64
 }
@@ -207,7 +207,8 @@ func (l *layout) add(bytes int) uint32 {
 	return uint32(min(at, math.MaxUint32))
 }
 
-// bytesOf is a column as the guest reads it. Compiled code runs on little-endian machines only.
+// bytesOf returns a column as the guest reads it. Compiled code runs on little-endian machines
+// only.
 func bytesOf[T int32 | uint32 | int64](column []T) []byte {
 	if len(column) == 0 {
 		return nil
@@ -216,7 +217,7 @@ func bytesOf[T int32 | uint32 | int64](column []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(column))), size)
 }
 
-// placed is a column that the batch holds.
+// placed is a column of a batch with its offset.
 type placed struct {
 	bit   uint32
 	field int // offset of its pointer in the header
@@ -224,8 +225,8 @@ type placed struct {
 	bytes []byte
 }
 
-// place chooses the columns of a batch and their places.
-func (c *columns) place(b *record.Batch, x *batch, list []placed, l *layout) []placed {
+// assign selects the columns of a batch and assigns their offsets.
+func (c *columns) assign(b *record.Batch, x *batch, list []placed, l *layout) []placed {
 	add := func(bit uint32, wanted bool, field int, bytes []byte) {
 		if wanted {
 			list = append(list, placed{bit: bit, field: field, at: l.add(len(bytes)), bytes: bytes})
@@ -253,11 +254,11 @@ func (c *columns) write(
 	if c.need&plugin.NeedAcq != 0 && b.AcqNs == nil {
 		return 0, g.fail(Limit, "", "the plugin needs acquisition times, and the batch has none")
 	}
-	x.there = c.lies(g, x.data)
+	x.there = c.lentAt(g, x.data)
 	var l layout
 	var list [9]placed
 	l.add(plugin.BatchHeaderSize)
-	columns := c.place(b, x, list[:0], &l)
+	columns := c.assign(b, x, list[:0], &l)
 	bitmap := l.add(bitmapBytes)
 	if err := c.reserve(g, l.size); err != nil {
 		return 0, err
@@ -294,16 +295,17 @@ func (c *columns) write(
 	clear(dst[bitmap : bitmap+uint32(bitmapBytes)])
 	x.bitmap = c.region + bitmap
 	n := int64(x.to - x.from)
-	x.budget = g.scaled(fuelBase + c.perRow*n + fuelDearRow*min(max(n, c.least), dearRows) +
+	costly := min(max(n, c.minCostly), costlyRows)
+	x.budget = g.scaled(fuelBase + c.perRow*n + fuelCostlyRow*costly +
 		fuelPerByte*int64(len(x.data)))
-	g.done.records += n
+	g.unreported.records += n
 	return c.region, nil
 }
 
 // roomBytes is how much memory an instance lends: payloads of 8 bytes of four blocks.
 const roomBytes = 256 << 10
 
-// lend returns guest memory in which payloads may be put together, nil where none is to spare.
+// lend returns guest memory for payloads, nil if there is none.
 func (c *columns) lend(ctx context.Context, g *guest) []byte {
 	if c.need&plugin.NeedData == 0 || g.closed ||
 		uint64(g.entry.lim.memoryPages)<<16/16 < roomBytes {
@@ -311,7 +313,7 @@ func (c *columns) lend(ctx context.Context, g *guest) []byte {
 	}
 	if c.room == 0 {
 		if g.enter(ctx) != nil {
-			return nil // whoever adds rows is told the same
+			return nil // adding rows returns the same error
 		}
 		at, err := g.alloc(roomBytes)
 		if g.broken = g.leave(err); err != nil {
@@ -323,8 +325,8 @@ func (c *columns) lend(ctx context.Context, g *guest) []byte {
 	return room
 }
 
-// lies returns where bytes lie in what was lent, 0 when they do not, or not as columns do.
-func (c *columns) lies(g *guest, data []byte) uint32 {
+// lentAt returns the guest address of data in lent memory, 0 if it is elsewhere or not aligned.
+func (c *columns) lentAt(g *guest, data []byte) uint32 {
 	if c.room == 0 || len(data) == 0 {
 		return 0
 	}
@@ -359,8 +361,8 @@ func (c *columns) reserve(g *guest, size uint64) error {
 	return nil
 }
 
-// adapt chooses the rows of the next batch from the fuel of the last, which had some. A small one
-// says little of how dear a row is.
+// adapt chooses the size of the next batch from the fuel of the last one. A small batch says little
+// about the cost of a row.
 func (c *columns) adapt(g *guest, rows int) {
 	switch used := int64(g.used) / g.scale; {
 	case c.fixed:

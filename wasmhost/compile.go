@@ -28,7 +28,7 @@ type entry struct {
 	globals    []string            // exports of the module's own mutable globals
 	resets     bool                // an image has all that calls can change
 	most       uint64              // bytes of an instance's memory
-	image      weak.Pointer[image] // guarded by spares.mu; instances have it, used and spare ones
+	image      weak.Pointer[image] // guarded by instances.mu; used and pooled instances have it
 	kinds      byte                // needFilter, needAggregate: what its exports allow
 	desc       Descriptor
 	refs       int // guarded by Host.mu: modules and instances; at 0 the code is released
@@ -42,7 +42,7 @@ type job struct {
 
 	result    *entry // holds one reference; guarded by Host.mu
 	err       error  // set before done is closed
-	abandoned bool   // guarded by Host.mu: nobody waits any more
+	abandoned bool   // guarded by Host.mu: no caller waits any more
 }
 
 // Load checks, rewrites and compiles a module, or finds it already compiled, and asks it for its
@@ -109,7 +109,7 @@ func (h *Host) acquire(digest [32]byte) (*entry, error) {
 	return e, nil
 }
 
-// abandon gives up a job; whoever comes last, worker or waiter, releases its result.
+// abandon gives up a job; the last of worker and waiter releases its result.
 func (h *Host) abandon(j *job) {
 	h.mu.Lock()
 	j.abandoned = true

@@ -49,7 +49,7 @@ const (
 	needAggregate = 4
 	needMerge     = 8  // of an aggregate whose states are plain bytes
 	needGrowth    = 16 // of one whose states grow
-	needJoin      = 32 // of one whose states ask for what lies before them
+	needJoin      = 32 // aggregate that links predecessors
 )
 
 var signatures = [...]signature{

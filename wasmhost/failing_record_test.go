@@ -25,8 +25,8 @@ func shortAt(rows int, short ...int) *record.Batch {
 	return b
 }
 
-// TestBlame hands standard plugins records of which some are too short for them.
-func TestBlame(t *testing.T) {
+// TestFailingRecord hands standard plugins records of which some are too short for them.
+func TestFailingRecord(t *testing.T) {
 	h := newTestHost(t, Options{})
 	load := func(name string) *Module {
 		wasm, err := os.ReadFile("../plugins/" + name + "/" + name + ".wasm")
@@ -83,8 +83,8 @@ func TestBlame(t *testing.T) {
 	}
 }
 
-// TestNobodyToBlame has a plugin that fails at several records and not at one of them alone.
-func TestNobodyToBlame(t *testing.T) {
+// TestNoFailingRecord has a plugin that fails at several records and not at one of them alone.
+func TestNoFailingRecord(t *testing.T) {
 	h := newTestHost(t, Options{})
 	m := mustLoad(t, h, good(func(a *asm) {
 		// Traps when the batch has more than one row.

@@ -20,7 +20,7 @@ type Filter struct {
 func (f *Filter) Front() uint32 { return f.guest.front }
 
 // Keep sets bit i of keep for each row i of b that the plugin keeps and clears the others; keep
-// has at least (b.Len()+63)/64 words, of which it writes so many. After an error the filter is
+// has at least (b.Len()+63)/64 words, of which it writes that many. After an error the filter is
 // closed.
 //
 // Errors: *Error; the context's error, seen between calls of the guest; [ErrClosed].

@@ -9,88 +9,87 @@ import (
 	"time"
 )
 
-// Budgets of one guest call in fuel. A unit takes 0.2 to 0.4 ns in a loop that spins and up to
-// 11 ns in one that misses every cache.
+// Budgets of one guest call in fuel. A unit takes 0.2 to 0.4 ns in a tight loop and up to 11 ns in
+// one that misses every cache.
 const (
 	fuelBase      = 100_000   // any call
 	fuelPerRecord = 512       // add, filter: binary numbers use 9 to 76
-	fuelDearRow   = 6144      // add, filter: more for each of dearRows; joining bins uses 5,000
-	dearRows      = 256       // so that 1,024 rows have 2,146 units each: decimal text uses 1,100
-	fuelPerByte   = 32        // add, filter: of payload; decimal text in Rust uses 80 a character
-	fuelPerState  = 64        // state_init, merge, finish: per byte of state; HyperLogLog uses 22
+	fuelCostlyRow = 6144      // add, filter: more for each of costlyRows; joining bins uses 5,000
+	costlyRows    = 256       // so that 1,024 rows have 2,146 units each: decimal text uses 1,100
+	fuelPerByte   = 32        // add, filter: of payload; decimal text in Rust: 80 a character
+	fuelPerState  = 64        // state_init, merge, finish: per byte; HyperLogLog uses 22
 	fuelStart     = 4_000_000 // start function, _initialize, describe, alloc, init: once each
 	goFuelScale   = 16        // code of the Go compiler is one loop per function, overcharged
-	goFuelRoom    = 4         // and text takes it 37,000 units a row; any call may collect garbage
-	goStartScale  = 32        // and its runtime has to be set up
+	goFuelRoom    = 4         // text takes 37,000 units a row; any call may collect garbage
+	goStartScale  = 32        // and its runtime is initialized
 	wasiCallPrice = 1000      // a call of a host function, and one unit per 16 bytes
 )
 
-// guest is one instance and its use by a query. It is used by one goroutine at a time, and only
-// between Host.enter and Host.leave.
+// guest is an instance while a query uses it. It is used by one goroutine at a time, and only
+// between enter and leave.
 type guest struct {
 	*instance
 	entry     *entry
-	image     *image // what it becomes in the end, nil if it ends
-	poolOwner uint64 // whose it is then
-	scale     int64  // how many units of fuel count as one
-	room      int64  // how many of those budgets have for each
+	image     *image // that it is reset to at the end, nil if it is not pooled
+	poolOwner uint64 // owner in the pool
+	scale     int64  // units of fuel that count as one
+	room      int64  // factor of budgets
 	allocF    exportFunc
 	args      [1 + trampolineArgs]uint64
 	used      uint64   // fuel used by the last call
 	usage     Usage    // without its memory
-	params    []byte   // that pentad_init got
-	front     uint32   // bytes of payloads that it said are read, 0 for all
-	regions   []region // that pentad_alloc returned, a handful
-	replays   *guest   // whose call it repeats, in its permit; the failures are those of that one
+	params    []byte   // passed to pentad_init
+	front     uint32   // bytes at the front of payloads that it reads, 0 for all
+	regions   []region // that pentad_alloc returned; few
+	replays   *guest   // guest whose call it repeats, under that one's permit
 	closed    bool
-	broken    error // what it failed with in a call that nobody was told of
-	again     bool  // a call for which there is too little room is made again with more
+	broken    error // failure of a call that has returned none, for the next call
+	retries   bool  // a call that fails for lack of room is retried with more
 
-	// ctx is what calls get, and what ends none of them: fuel does that. The runtime looks for
-	// values in it at each call, and that of a query has many layers.
+	// ctx is passed to calls, and cancels none of them: fuel does that. The runtime looks up values
+	// in it at each call, and the context of a query has many layers.
 	ctx context.Context
-	// asked is that of the operation, looked at between slices of fuel.
-	asked context.Context
+	// operationCtx is the context of the operation, checked between slices of fuel.
+	operationCtx context.Context
 
-	startPermit *startPermit // the permit that it is started in
+	startPermit *startPermit // under which it is started
 	permit      heldPermit
-	since       time.Time // when the operation began, or the permit was taken last, if it is timed
-	timed       bool      // the operation is
-	spent       uint64    // fuel in it
-	brief       bool      // the last operation was, going by its fuel
-	// untimed operations since the last one that was timed. They are taken to have been as long as
-	// the next one that is, if that is brief.
+	since       time.Time // when the operation began, or acquired the permit last, if it is timed
+	timed       bool      // the operation is timed
+	spent       uint64    // fuel of the operation
+	wasBrief    bool      // the last operation used at most briefFuel
+	// untimed is the number of operations since the last timed one. Each is assumed to have taken
+	// as long as the next timed one, if that is brief.
 	untimed    int
-	permitLost bool // the permit was given to others and not taken again, as the context ended
-	done       done
+	permitLost bool // pause released the permit, and the context ended before it was acquired again
+	unreported unreported
 }
 
-// done is what an instance did that its host does not know of yet: what all instances count
-// together is told now and then.
-type done struct {
+// unreported has counters of an instance that are not added to those of the host yet.
+type unreported struct {
 	calls, fuel, records int64
 	ns                   time.Duration
 }
 
 const (
-	// briefFuel is up to what fuel an operation is not timed, if its permit was kept: it is shorter
-	// than a turn even if it misses every cache.
+	// briefFuel is the fuel up to which an operation is not timed if its permit was held: it takes
+	// less than a time slice even if it misses every cache.
 	briefFuel  = 20_000
 	maxUntimed = 7 // in a row
-	unitsPerNs = 3 // of fuel in a loop that spins, about
+	unitsPerNs = 3 // roughly, of fuel in a tight loop
 )
 
-// tellCalls is how many calls an instance makes before its host knows of them.
-const tellCalls = 64
+// reportEvery is the number of calls after which an instance reports its counters.
+const reportEvery = 64
 
-// tell tells the host what was done.
-func (g *guest) tell() {
-	c, d := &g.entry.host.counter, &g.done
+// report adds the counters of the instance to those of the host.
+func (g *guest) report() {
+	c, d := &g.entry.host.counter, &g.unreported
 	c.calls.Add(d.calls)
 	c.fuelUsed.Add(d.fuel)
 	c.records.Add(d.records)
 	c.callNs.Add(int64(d.ns))
-	*d = done{}
+	*d = unreported{}
 }
 
 func (e *entry) startFuel() int64 {
@@ -107,7 +106,7 @@ func (e *entry) depthLimit() int32 {
 	return maxDepth
 }
 
-// scaled is a budget in the units of the module's profile.
+// scaled returns a budget in the units of the module's profile.
 func (g *guest) scaled(units int64) int64 { return g.scale * g.room * units }
 
 // drop frees the instance. It may be called twice.
@@ -117,7 +116,7 @@ func (g *guest) drop() {
 	}
 	g.closed = true
 	g.entry.host.permits.releaseHeld(&g.permit)
-	g.tell()
+	g.report()
 	g.end()
 	g.entry.host.counter.instances.Add(-1)
 	g.entry.host.release(g.entry)
@@ -151,8 +150,8 @@ func (g *guest) enter(ctx context.Context) error {
 		h.permits.releaseUsed(&g.permit, time.Now(), 0)
 		return ErrClosed
 	}
-	g.permitLost, g.spent, g.asked = false, 0, ctx
-	if g.timed = !kept || !g.brief || g.untimed >= maxUntimed; g.timed {
+	g.permitLost, g.spent, g.operationCtx = false, 0, ctx
+	if g.timed = !kept || !g.wasBrief || g.untimed >= maxUntimed; g.timed {
 		g.since = time.Now()
 	}
 	return nil
@@ -161,11 +160,11 @@ func (g *guest) enter(ctx context.Context) error {
 // leave ends an operation; after a failed one the instance may be in any state and is dropped.
 func (g *guest) leave(err error) error {
 	permits := g.entry.host.permits
-	if g.done.calls >= tellCalls {
-		g.tell()
+	if g.unreported.calls >= reportEvery {
+		g.report()
 	}
-	g.brief = g.spent <= briefFuel*uint64(g.scale)
-	if err == nil && g.brief && !g.timed && !permits.wanted() {
+	g.wasBrief = g.spent <= briefFuel*uint64(g.scale)
+	if err == nil && g.wasBrief && !g.timed && !permits.wanted() {
 		g.untimed++
 		permits.hold(&g.permit)
 		return nil
@@ -184,9 +183,9 @@ func (g *guest) leave(err error) error {
 			permits.penalize(g.permit.owner, held, now)
 		}
 	}
-	g.done.ns += took
+	g.unreported.ns += took
 	if g.closed {
-		g.tell() // of this time; drop told of the calls
+		g.report() // the time; drop has reported the calls
 		g.permit.unreported += took
 		permits.releaseUsed(&g.permit, now, held)
 		return err
@@ -195,11 +194,11 @@ func (g *guest) leave(err error) error {
 	return err
 }
 
-// held returns how long the operation that ends now held the permit, and with that how long it took
-// together with those before it that were not timed. If it was not either, its fuel tells.
+// held returns how long the operation that ends now has used the permit, and how long it took
+// together with the untimed operations before it. If it was not timed, its fuel is the estimate.
 func (g *guest) held(now time.Time) (held, took time.Duration) {
 	switch {
-	case !g.timed && g.brief:
+	case !g.timed && g.wasBrief:
 		g.untimed++
 		return 0, 0
 	case !g.timed:
@@ -208,14 +207,15 @@ func (g *guest) held(now time.Time) (held, took time.Duration) {
 		held = now.Sub(g.since)
 	}
 	took = held
-	if g.brief {
+	if g.wasBrief {
 		took *= time.Duration(1 + g.untimed)
 	}
 	g.untimed = 0
 	return held, took
 }
 
-// pause looks, between two calls or slices of one, at the context and at who waits for the permit.
+// pause checks, between two calls or slices of one, the context, and releases the permit if others
+// wait for it.
 func (g *guest) pause(ctx context.Context) error {
 	if g.replays != nil {
 		return g.replays.pause(ctx)
@@ -231,7 +231,7 @@ func (g *guest) pause(ctx context.Context) error {
 			g.since, g.timed = now, true
 		}
 		if held := now.Sub(g.since); held >= timeSlice {
-			g.done.ns += held
+			g.unreported.ns += held
 			permits.release(g.permit.owner, held, now)
 			if err := permits.acquire(ctx, g.permit.owner, now); err != nil {
 				g.permitLost = true
@@ -248,7 +248,7 @@ func (g *guest) pause(ctx context.Context) error {
 	return nil
 }
 
-// start runs what has to run before any other export.
+// start runs the functions that must run before any other export.
 func (g *guest) start() error {
 	for _, name := range [...]string{exportStart, exportInitialize} {
 		f := g.export(name)
@@ -262,7 +262,7 @@ func (g *guest) start() error {
 	return nil
 }
 
-// initialise makes an instance that has started ready for batches.
+// initialise passes parameters to an instance that has started.
 func (g *guest) initialise(params []byte) error {
 	g.params = bytes.Clone(params)
 	ptr := uint32(0)
@@ -316,10 +316,10 @@ func (g *guest) alloc(size uint32) (uint32, error) {
 	return ptr, nil
 }
 
-// region is memory that the guest handed out. It ends within the memory, which is below 4 GiB.
+// region is memory that the guest allocated. It ends within the memory, which is below 4 GiB.
 type region struct{ at, size uint32 }
 
-// view returns guest memory; it is valid until the next call. The export is the one to blame.
+// view returns guest memory; it is valid until the next call. Errors name the export.
 func (g *guest) view(export string, ptr, size uint32) ([]byte, error) {
 	b, ok := g.memory.Read(ptr, size)
 	if !ok {

@@ -53,7 +53,7 @@ func growing(a *asm) {
 
 // Lists of three instances, merged in other orders of groups, are those that slices make. The
 // array of states moves while it grows.
-func TestGrowingStates(t *testing.T) {
+func TestHeapStates(t *testing.T) {
 	h := newTestHost(t, Options{})
 	m := mustLoad(t, h, good(growing))
 	defer m.Close()
@@ -107,7 +107,7 @@ func TestGrowingStates(t *testing.T) {
 	}
 }
 
-func TestGrowingLies(t *testing.T) {
+func TestHeapStatesLie(t *testing.T) {
 	h := newTestHost(t, Options{})
 	f := func(name string, kind ErrorKind, want, export string, c code) {
 		t.Helper()
@@ -146,7 +146,7 @@ func TestGrowingLies(t *testing.T) {
 	}
 }
 
-func TestGrowingDeclared(t *testing.T) {
+func TestHeapStatesDeclared(t *testing.T) {
 	h := newTestHost(t, Options{})
 	f := func(name, want string, change func(*asm)) {
 		t.Helper()

@@ -5,10 +5,9 @@
 // It knows nothing of queries, storage, networks or what plugins are called in a node. Its main
 // types are [Host], [Module], [Filter] and [Aggregate]. A host runs one goroutine, the compile
 // worker, which ends in [Host.Close]. wazero appears in no exported type.
-//
-// Caveats: compiled code cannot be interrupted and holds up the garbage collector while it runs. So
-// a call comes back to the host after each slice of its fuel, 30 µs of a loop that spins and 10 ms
-// of the slowest instructions, where others go on and the context is looked at.
+// Caveats: compiled code cannot be interrupted and delays the garbage collector while it runs. So a
+// call returns to the host after each slice of its fuel, 30 µs of a tight loop and 10 ms of the
+// slowest instructions; there other calls run and the context is checked.
 package wasmhost
 
 import (
@@ -36,7 +35,7 @@ type Options struct {
 	GoMemoryPages uint32
 	// TotalBytes bounds the memory of all instances together, so that many queries with many
 	// filters do not take what the store needs. Default 1 GiB: 64 instances at their limit, or
-	// thousands as they usually are. Spare instances, up to a 16th of it, are beside it.
+	// thousands of usual ones. Pooled instances may use a 16th of it in addition.
 	TotalBytes int64
 	// GoProfile accepts modules built by the Go compiler for wasip1. Default off: their budgets
 	// are 64 times as large, so that one call may take a second of processor time, in slices.
@@ -51,10 +50,10 @@ type Options struct {
 	// CompileTimeout bounds the wait for one module in [Host.Load]. Default 2 min: the worst
 	// modules that the limits let through take 2 s of a processor, those of Go 8 times as much.
 	CompileTimeout time.Duration
-	// Beside is a host whose permits for guest calls and whose memory this one uses, so that owners
-	// share what the machine has and not what each host has by itself. MaxCalls and TotalBytes are
-	// then not used. Default none.
-	Beside *Host
+	// ShareWith is a host whose permits for guest calls and whose memory this one uses, too: so
+	// owners share those of the machine, not of each host. MaxCalls and TotalBytes are then
+	// ignored. Default none.
+	ShareWith *Host
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -144,8 +143,8 @@ func New(ctx context.Context, opt Options) (*Host, error) {
 		quit:     make(chan struct{}),
 		entries:  map[[32]byte]*entry{},
 	}
-	if opt.Beside != nil {
-		h.permits, h.budget = opt.Beside.permits, opt.Beside.budget
+	if opt.ShareWith != nil {
+		h.permits, h.budget = opt.ShareWith.permits, opt.ShareWith.budget
 	}
 	h.plain = h.newRuntime(ctx, opt.MemoryPages)
 	if opt.GoProfile {

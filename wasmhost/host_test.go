@@ -103,7 +103,7 @@ func decodeSum(b []byte) [2]int64 {
 // had is there for others when it ends.
 func TestTotalBytes(t *testing.T) {
 	h := newTestHost(t, Options{TotalBytes: 3 << 16})
-	beside := newTestHost(t, Options{Beside: h})
+	beside := newTestHost(t, Options{ShareWith: h})
 	m, lent := mustLoad(t, h, good(nil)), mustLoad(t, beside, good(nil))
 	defer m.Close()
 	defer lent.Close()

@@ -197,7 +197,8 @@ func TestRefusedSizes(t *testing.T) {
 	f("data out of memory", "out of bounds", func(a *asm) { a.data[65530] = []byte("too far") })
 }
 
-// manyLocals is the good plugin with pentad_init, or so many functions more, of a body with locals.
+// manyLocals is the good plugin with pentad_init, or that many more functions, of a body with
+// locals.
 func manyLocals(locals, more int, body code) []byte {
 	return good(func(a *asm) {
 		last := len(a.funcs)

@@ -24,8 +24,8 @@ type instance struct {
 	wasi       *wasiState // nil in the plain profile
 }
 
-// noRandomness is what the runtime would hand to guests that could ask. Without it the runtime
-// seeds a generator of its own for each instance, which took a fifth of the time.
+// noRandomness is the random source for guests, which cannot request any. Without it the runtime
+// seeds a generator for each instance, which took a fifth of the time of a start.
 type noRandomness struct{}
 
 func (noRandomness) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
@@ -73,9 +73,10 @@ func (e *entry) noMemory(cause any) *Error {
 
 // use begins the use of an instance.
 func (e *entry) use(ctx context.Context, i *instance, held *startPermit) *guest {
-	g := &guest{instance: i, entry: e, scale: 1, room: 1, ctx: context.Background(), asked: ctx,
-		startPermit: held}
-	i.meter.between = func() error { return g.pause(g.asked) }
+	g := &guest{instance: i, entry: e, scale: 1, room: 1, ctx: context.Background(),
+		operationCtx: ctx,
+		startPermit:  held}
+	i.meter.between = func() error { return g.pause(g.operationCtx) }
 	g.allocF = g.export(exportAlloc)
 	if e.lim.goProfile {
 		g.scale, g.room = goFuelScale, goFuelRoom
@@ -126,8 +127,8 @@ func (i *instance) makeTrampoline() {
 	i.stack = stackOf(i.trampoline)
 }
 
-// stackOf returns where a function has its stack, nil if it has it elsewhere than it used to. The
-// runtime tells nobody, so it is looked up.
+// stackOf returns the stack of a function, nil if it is not where it is expected. wazero does not
+// export it, so it is read from an unexported field.
 func stackOf(f api.Function) *[]byte {
 	v := reflect.ValueOf(f)
 	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct {
@@ -140,5 +141,5 @@ func stackOf(f api.Function) *[]byte {
 	return (*[]byte)(unsafe.Pointer(s.UnsafeAddr()))
 }
 
-// stackGrew reports whether the stack is larger than a spare instance may keep, or may be.
+// stackGrew reports whether the stack is larger than a pooled instance may keep, or may be.
 func (i *instance) stackGrew() bool { return i.stack == nil || cap(*i.stack) > maxPooledStack }

@@ -112,7 +112,7 @@ func (g *guest) retire() {
 	}
 	g.closed = true
 	e.host.permits.releaseHeld(&g.permit)
-	g.tell()
+	g.report()
 	e.host.counter.instances.Add(-1)
 	e.host.instances.put(pooledInstance{e, g.poolOwner, m, g.instance},
 		max(minPooled, e.host.opt.MaxCalls))

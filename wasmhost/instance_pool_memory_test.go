@@ -7,7 +7,7 @@ import (
 )
 
 // A stack that has grown is left behind, however it grew, and another one stays.
-func TestSparesAndStacks(t *testing.T) {
+func TestPooledAndStacks(t *testing.T) {
 	// calls is a function of the plugin's own, which init calls.
 	calls := func(depth int32) func(*asm) {
 		return func(a *asm) {
@@ -54,7 +54,7 @@ func TestSparesAndStacks(t *testing.T) {
 }
 
 // An instance has pages of 2 MiB only if it is as large.
-func TestSparesAndMemory(t *testing.T) {
+func TestPooledAndMemory(t *testing.T) {
 	h := newTestHost(t, Options{GoProfile: true})
 	for pages, want := range map[uint32]int64{1: 1 << 16, 15: 15 << 16, 16: 2 << 20, 33: 4 << 20} {
 		a := newOf(t, h, asGo(func(a *asm) { a.memoryMin = pages }))
@@ -65,8 +65,8 @@ func TestSparesAndMemory(t *testing.T) {
 	}
 }
 
-// A spare instance has no part of what all have together until it is used again.
-func TestSparesAndTotalBytes(t *testing.T) {
+// A pooled instance has no part of what all have together until it is used again.
+func TestPooledAndTotalBytes(t *testing.T) {
 	h := newTestHost(t, Options{GoProfile: true, TotalBytes: 2 << 16})
 	m := mustLoad(t, h, asGo(nil))
 	plain := mustLoad(t, h, good(nil))
@@ -91,12 +91,12 @@ func TestSparesAndTotalBytes(t *testing.T) {
 	}
 	ask(t, h, m, 1)
 	if reset, _ := ask(t, h, m, 1); !reset {
-		t.Error("no spare instance")
+		t.Error("no pooled instance")
 	}
 }
 
-// A host may close while owners take and give back spare instances.
-func TestSparesAndClose(t *testing.T) {
+// A host may close while owners take and give back pooled instances.
+func TestPooledAndClose(t *testing.T) {
 	h, err := New(t.Context(), Options{GoProfile: true})
 	if err != nil {
 		t.Fatal(err)
@@ -127,7 +127,7 @@ func TestSparesAndClose(t *testing.T) {
 		}
 		a.Close()
 	}
-	newOf(t, h, asGo(nil)).Close() // so that there is a spare one when the host closes
+	newOf(t, h, asGo(nil)).Close() // so that there is pooled when the host closes
 	if err := h.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -141,7 +141,7 @@ func TestSparesAndClose(t *testing.T) {
 	}
 	if s := h.Stats(); s.MemoryBytes != 0 || len(h.instances.list) > 0 ||
 		h.budget.used.Load() != 0 {
-		t.Errorf("%d bytes mapped, %d spare instances, %d bytes used", s.MemoryBytes,
+		t.Errorf("%d bytes mapped, %d pooled instances, %d bytes used", s.MemoryBytes,
 			len(h.instances.list), h.budget.used.Load())
 	}
 }

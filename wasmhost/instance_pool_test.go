@@ -70,12 +70,12 @@ func buildGoStats(t testing.TB) []byte {
 	return wasm
 }
 
-// wantAsFresh compares a spare instance of an owner with one that has just started.
+// wantAsFresh compares a pooled instance of an owner with one that has just started.
 func wantAsFresh(t *testing.T, h *Host, m *Module, owner uint64) {
 	t.Helper()
 	i, ok := h.instances.take(m.entry, owner)
 	if !ok {
-		t.Fatal("there is no spare instance")
+		t.Fatal("there is no pooled instance")
 	}
 	defer i.end()
 	fresh, err := m.entry.instantiate(t.Context(), nil)
@@ -115,7 +115,7 @@ func wantAsFresh(t *testing.T, h *Host, m *Module, owner uint64) {
 }
 
 // Whatever an owner did with an instance, the next query finds it as if it had just started.
-func TestSparesAreAsFresh(t *testing.T) {
+func TestPooledAreAsFresh(t *testing.T) {
 	h := newTestHost(t, Options{GoProfile: true})
 	seed := uint64(20)
 	t.Logf("seed %d", seed)
@@ -192,7 +192,7 @@ func ask(t *testing.T, h *Host, m *Module, owner uint64) (reset bool, used Usage
 	return again == 1, used
 }
 
-func TestSparesBelongToAnOwner(t *testing.T) {
+func TestPooledBelongToAnOwner(t *testing.T) {
 	h := newTestHost(t, Options{GoProfile: true})
 	m := mustLoad(t, h, asGo(littering))
 	other := mustLoad(t, h, asGo(nil))
@@ -236,9 +236,9 @@ func TestSparesBelongToAnOwner(t *testing.T) {
 	}
 }
 
-// An owner keeps no more than minSpares instances of a module, and all together no more than
+// An owner keeps no more than minPooled instances of a module, and all together no more than
 // their share: those go that were not used for longest.
-func TestSparesAreBounded(t *testing.T) {
+func TestPooledAreBounded(t *testing.T) {
 	h := newTestHost(t, Options{GoProfile: true, MaxCalls: 2})
 	mostBytes := uint64(h.budget.limit / poolShare)
 	eighth := uint32(mostBytes/8 - pooledOverhead)
@@ -271,7 +271,7 @@ func TestSparesAreBounded(t *testing.T) {
 	for owner := range uint64(3) {
 		together(m, owner, minPooled+2)
 		if got := count(owner); got != minPooled {
-			t.Errorf("owner %d: %d spare instances", owner, got)
+			t.Errorf("owner %d: %d pooled instances", owner, got)
 		}
 	}
 	b := h.instances.bytes
@@ -284,8 +284,8 @@ func TestSparesAreBounded(t *testing.T) {
 	}
 }
 
-// wantSpares uses a plugin once and counts what is left of it.
-func wantSpares(t *testing.T, h *Host, name string, want int, change func(*asm)) {
+// wantPooled uses a plugin once and counts what is left of it.
+func wantPooled(t *testing.T, h *Host, name string, want int, change func(*asm)) {
 	t.Helper()
 	m := mustLoad(t, h, asGo(change))
 	defer m.Close()
@@ -296,16 +296,16 @@ func wantSpares(t *testing.T, h *Host, name string, want int, change func(*asm))
 	_ = a.Add(t.Context(), values(1), nil, 1) // some fail
 	a.Close()
 	if got := len(h.instances.list); got != want {
-		t.Errorf("%s: %d spare instances, want %d", name, got, want)
+		t.Errorf("%s: %d pooled instances, want %d", name, got, want)
 	}
 }
 
 // What no image describes is not used again.
-func TestSparesWithoutImage(t *testing.T) {
+func TestPooledWithoutImage(t *testing.T) {
 	h := newTestHost(t, Options{GoProfile: true})
 	f := func(name string, spares int, change func(*asm)) {
 		t.Helper()
-		wantSpares(t, h, name, spares, change)
+		wantPooled(t, h, name, spares, change)
 	}
 	withTable := func(c ...byte) func(*asm) {
 		return func(a *asm) {
@@ -356,13 +356,13 @@ func TestSparesWithoutImage(t *testing.T) {
 }
 
 // What fails is not used again, nor what is not as it should be.
-func TestSparesThatFail(t *testing.T) {
+func TestPooledThatFail(t *testing.T) {
 	h := newTestHost(t, Options{GoProfile: true})
-	wantSpares(t, h, "good", 1, nil)
+	wantPooled(t, h, "good", 1, nil)
 	for name, trap := range map[string]code{
 		"trap": ops(opUnreachable), "status": i32c(-1), "endless": spin,
 	} {
-		wantSpares(t, h, name, 0, func(a *asm) { a.replace(exportAdd, "", trap) })
+		wantPooled(t, h, name, 0, func(a *asm) { a.replace(exportAdd, "", trap) })
 	}
 	a := newOf(t, h, asGo(nil))
 	a.guest.depth.Set(a.guest.depth.Get() - 1)

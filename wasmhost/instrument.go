@@ -12,7 +12,7 @@ import (
 //	3: the trampoline
 //	4: mutable globals exported, segments of data joined
 //	5: several results of a call in the price of a frame
-//	6: refuel: who is out of fuel asks for more, loops from outside of themselves
+//	6: refuel: code that is out of fuel requests more, loops from outside of themselves
 const instrumenterVersion = 6
 
 // instrumentation is a rewritten module and what its host must know.

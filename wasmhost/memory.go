@@ -12,22 +12,22 @@ const (
 	// maxPooledRegions bounds the regions kept for the next instance: one per worker of a few
 	// queries. A pooled region takes at most pooledBytes of real memory.
 	maxPooledRegions = 64
-	// pooledBytes is where clearing memory stops being cheaper than giving it back to the system
-	// and taking page faults later: about 10 µs, which is what two of them take in some machines.
+	// pooledBytes is where clearing memory becomes more expensive than returning it to the system
+	// and taking page faults later: about 10 µs, the cost of two faults on some machines.
 	pooledBytes = 512 << 10
 
 	hugePage = 2 << 20
 )
 
-// memoryPool hands out the linear memories of instances. A region is reserved at its greatest
-// size, so that growing moves nothing and costs no memory until pages are touched.
+// memoryPool allocates the linear memories of instances. A region is reserved at its maximum size,
+// so that growing moves nothing and costs no memory until pages are touched.
 type memoryPool struct {
 	huge   bool // regions have pages of hugePage
 	mu     sync.Mutex
 	free   map[uint64][][]byte // guarded by mu, by size of the region
 	pooled int                 // guarded by mu
 	mapped int64               // guarded by mu: bytes of address space
-	closed bool                // guarded by mu: what comes back is unmapped
+	closed bool                // guarded by mu: returned regions are unmapped
 }
 
 func newMemoryPool(huge bool) *memoryPool {
@@ -40,7 +40,7 @@ func (p *memoryPool) mappedBytes() int64 {
 	return p.mapped
 }
 
-// take returns a zeroed region, nil when the system has no memory.
+// take returns a zeroed region, nil if the system has no memory.
 func (p *memoryPool) take(size uint64) []byte {
 	p.mu.Lock()
 	if list := p.free[size]; len(list) > 0 {
@@ -60,7 +60,7 @@ func (p *memoryPool) take(size uint64) []byte {
 	return region
 }
 
-// give takes a region back of which the first used bytes may not be zero.
+// give returns a region to the pool, whose first used bytes may not be zero.
 func (p *memoryPool) give(region []byte, used uint64) {
 	keep := true
 	if used <= pooledBytes {
@@ -96,13 +96,13 @@ func (p *memoryPool) close() {
 	p.free, p.pooled = nil, 0
 }
 
-// budget bounds what instances have together.
+// budget limits the memory of all instances.
 type budget struct {
 	limit int64
 	used  atomic.Int64
 }
 
-// take reports whether there was room for so many bytes more.
+// take takes bytes from the budget, and reports whether that was possible.
 func (b *budget) take(bytes int64) bool {
 	if b.used.Add(bytes) <= b.limit {
 		return true
@@ -111,26 +111,27 @@ func (b *budget) take(bytes int64) bool {
 	return false
 }
 
-// full says of an instance that was refused more why that was.
+// full explains why an instance was refused memory.
 func (b *budget) full() string {
 	return fmt.Sprintf("the %d MiB that all instances have together are in use; ask again",
 		b.limit>>20)
 }
 
-// lease is the memory of one instance. It is both the allocator that wazero asks and the memory
-// that it gets, because an instance has exactly one.
+// lease is the memory of one instance. It is both the allocator for wazero and the memory that this
+// returns, because an instance has exactly one.
 type lease struct {
 	pool   *memoryPool
 	budget *budget
 	limit  uint64 // size of the region
-	most   uint64 // what of it the memory may have
+	most   uint64 // limit of the memory within the region
 	region []byte
 	used   uint64 // up to here the region may not be zero
-	// charged is what of the budget it has, less than used while the instance is a spare one.
+	// charged is how much it has taken from the budget; less than used while the instance is
+	// pooled.
 	charged uint64
-	refused bool   // the budget had no room once
-	cutTo   uint64 // what the next Reallocate returns, 0 for what it is asked for
-	// refuels says that the memory is asked for fuel and not for a page, and how large it is.
+	refused bool   // the budget was exhausted once
+	cutTo   uint64 // size that the next Reallocate returns, 0 for the requested one
+	// refuels reports that a Reallocate requests fuel instead of a page, and returns the size.
 	refuels func() (uint64, bool)
 }
 
@@ -157,13 +158,14 @@ func (l *lease) Reallocate(size uint64) []byte {
 	return l.region[:size:size]
 }
 
-// charge takes from the budget what is missing for so many bytes, and reports whether it could.
+// charge takes from the budget what is missing for size bytes, and reports whether that was
+// possible.
 func (l *lease) charge(size uint64) bool {
 	if size > min(l.most, uint64(len(l.region))) {
 		return false
 	}
 	whole := size
-	if l.pool.huge { // in which the first byte touched takes a page
+	if l.pool.huge { // the first byte touched takes a huge page
 		whole = (size + hugePage - 1) &^ (hugePage - 1)
 	}
 	if whole > l.charged && !l.budget.take(int64(whole-l.charged)) {
@@ -174,7 +176,7 @@ func (l *lease) charge(size uint64) bool {
 	return true
 }
 
-// idle makes what lies behind so many bytes zero, and gives back all that it has of the budget.
+// idle zeroes the memory after size bytes, and returns everything to the budget.
 func (l *lease) idle(size uint64) {
 	const page = 64 << 10 // of the system too
 	near := min((size+page-1)&^(page-1), l.used)

@@ -91,7 +91,7 @@ func TestTrapNamesFunctions(t *testing.T) {
 }
 
 // The trampoline, through which the host comes, is not among them.
-func TestTrapDoesNotNameTheDoor(t *testing.T) {
+func TestTrapDoesNotNameTheTrampoline(t *testing.T) {
 	h := newTestHost(t, Options{})
 	e := trapError(t, h, good(func(a *asm) { a.replace(exportAdd, "", ops(opUnreachable)) }))
 	if want := "unreachable in $6"; e.Reason != want {

@@ -79,9 +79,9 @@ func (m *apartModel) round(places int) {
 	}
 }
 
-// TestApart adds rows to groups and apart in turn, and takes states that were apart before for some
-// of the places.
-func TestApart(t *testing.T) {
+// TestPartials adds rows to groups and apart in turn, and takes states that were apart before for
+// some of the places.
+func TestPartials(t *testing.T) {
 	h := newTestHost(t, Options{})
 	for _, flags := range []uint32{0, plugin.FlagMergeOrdered} {
 		m := mustLoad(t, h, good(func(a *asm) {
@@ -122,8 +122,8 @@ func TestApart(t *testing.T) {
 	}
 }
 
-// TestApartRowsFixed: where sums depend on how rows are cut, nothing that came before does.
-func TestApartRowsFixed(t *testing.T) {
+// TestPartialsRowsFixed: where sums depend on how rows are cut, nothing that came before does.
+func TestPartialsRowsFixed(t *testing.T) {
 	h := newTestHost(t, Options{})
 	m := mustLoad(t, h, good(func(a *asm) {
 		a.data[descAt] = descriptor(func(field func(int, uint32)) {
@@ -150,7 +150,7 @@ func TestApartRowsFixed(t *testing.T) {
 	}
 }
 
-func TestApartRefuses(t *testing.T) {
+func TestPartialsRejects(t *testing.T) {
 	h := newTestHost(t, Options{})
 	m := mustLoad(t, h, good(func(a *asm) {
 		a.data[descAt] = descriptor(func(field func(int, uint32)) {
@@ -197,9 +197,9 @@ func TestApartRefuses(t *testing.T) {
 	}
 }
 
-// TestApartHostile: whatever goes wrong with states apart is an error that names it, and the
+// TestPartialsHostile: whatever goes wrong with states apart is an error that names it, and the
 // instance is gone.
-func TestApartHostile(t *testing.T) {
+func TestPartialsHostile(t *testing.T) {
 	h := newTestHost(t, Options{})
 	f := func(kind ErrorKind, want string, change func(*asm)) {
 		t.Helper()

@@ -49,7 +49,7 @@ func TestRoom(t *testing.T) {
 		at := []int{0, 8, 64, 1000}[rng.IntN(4)]
 		b := values(list...)
 		lent := inRoom(b, room, at)
-		if aggregates[1].columns.lies(aggregates[1].guest, lent.Data) != 0 {
+		if aggregates[1].columns.lentAt(aggregates[1].guest, lent.Data) != 0 {
 			there++
 		}
 		for i, b := range []*record.Batch{b.Head(lent.Len()), lent} {
@@ -121,7 +121,7 @@ func TestNoRoom(t *testing.T) {
 	f(Options{MemoryPages: 31}, nil)
 }
 
-// A guest that has no room when it is asked for some fails, and whoever adds rows is told how.
+// A guest that has no room when it is asked for some fails, and adding rows returns its error.
 func TestRoomFails(t *testing.T) {
 	h := newTestHost(t, Options{})
 	m := mustLoad(t, h, good(func(a *asm) { a.replace(exportAlloc, "", i32c(0)) }))

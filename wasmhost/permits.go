@@ -19,7 +19,7 @@ const (
 	recent = 10 * time.Millisecond
 	// An owner whose call used up its budget gets no permit for penaltyFactor times as long as it
 	// had this one, and at most maxPenalty: an owner of endless loops gets a tenth of a processor.
-	// With a quarter, every second short question of others met one of these calls.
+	// With a quarter, every second short query of others was delayed by such a call.
 	penaltyFactor = 9
 	maxPenalty    = 20 * time.Millisecond
 )

@@ -28,8 +28,8 @@ func (q *queue) free() int {
 	return q.permits.free
 }
 
-// An owner who is alone keeps its permit, and whoever comes has it at once.
-func TestSlotIsKept(t *testing.T) {
+// An owner that is alone holds its permit, and another caller gets it at once.
+func TestPermitIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &queue{t, newCallPermits(1), make(chan uint64, 100)}
 		k := &heldPermit{owner: 7}
@@ -70,7 +70,7 @@ func TestSlotIsKept(t *testing.T) {
 
 // Who waits while a permit is used gets it when the use ends, and an instance that ends gives back
 // what it keeps.
-func TestKeptSlotIsGivenBack(t *testing.T) {
+func TestHeldPermitIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &queue{t, newCallPermits(1), make(chan uint64, 100)}
 		k := &heldPermit{owner: 7}
@@ -78,7 +78,7 @@ func TestKeptSlotIsGivenBack(t *testing.T) {
 		q.leave(k, 0)
 		q.enter(k)
 		q.wait(t.Context(), 7)
-		q.nobody()
+		q.noOwner()
 		q.leave(k, 0)
 		q.next(7)
 		q.give(7, 0)
@@ -95,7 +95,7 @@ func TestKeptSlotIsGivenBack(t *testing.T) {
 
 // However owners come and go, no more of them are in calls than there are permits, all get their
 // turn, and in the end all permits are free.
-func TestKeptSlotsAddUp(t *testing.T) {
+func TestHeldPermitsAddUp(t *testing.T) {
 	const all, owners, users, rounds = 3, 3, 8, 300
 	q := &queue{t, newCallPermits(all), nil}
 	var inCalls atomic.Int32
@@ -134,7 +134,7 @@ func TestKeptSlotsAddUp(t *testing.T) {
 }
 
 // A host that is closed does not wait for permits that are kept, and keeps none any more.
-func TestCloseTakesKeptSlots(t *testing.T) {
+func TestCloseReclaimsHeldPermits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newCallPermits(2)
 		q := &queue{t, s, nil}
@@ -144,11 +144,11 @@ func TestCloseTakesKeptSlots(t *testing.T) {
 		q.leave(kept, 0)
 		s.holdNone()
 		if n := kept.state.Load(); n != permitAbsent || s.life.TryLock() {
-			t.Fatalf("state %d, and nobody is in a call while somebody is", n)
+			t.Fatalf("state %d, but a guest is in a call", n)
 		}
 		q.leave(used, 0)
 		if n := used.state.Load(); n != permitAbsent || s.free != 2 || !s.life.TryLock() {
-			t.Fatalf("state %d, %d permits free, and somebody is in a call", n, s.free)
+			t.Fatalf("state %d, %d permits free, and a guest is in a call", n, s.free)
 		}
 	})
 }
@@ -164,7 +164,7 @@ func TestUntimedCallsCount(t *testing.T) {
 	}
 	untimed := 0
 	b := values(1, 2, 3)
-	for range 10 * tellCalls {
+	for range 10 * reportEvery {
 		if err := a.Add(t.Context(), b, nil, 1); err != nil {
 			t.Fatal(err)
 		}
@@ -174,8 +174,9 @@ func TestUntimedCallsCount(t *testing.T) {
 			t.Fatalf("%d are still to be counted", a.guest.untimed)
 		}
 	}
-	if want := 10 * tellCalls * maxUntimed / (maxUntimed + 1); untimed < want/2 || untimed > want {
-		t.Errorf("%d of %d calls were not timed, want up to %d", untimed, 10*tellCalls, want)
+	want := 10 * reportEvery * maxUntimed / (maxUntimed + 1)
+	if untimed < want/2 || untimed > want {
+		t.Errorf("%d of %d calls were not timed, want up to %d", untimed, 10*reportEvery, want)
 	}
 	if err := a.Close(); err != nil {
 		t.Fatal(err)
@@ -201,8 +202,8 @@ func TestHeldUntimed(t *testing.T) {
 		}
 	}
 	since := now.Add(-time.Microsecond)
-	f(&guest{scale: 1, brief: true, untimed: 2}, 0, 0, 3)
-	f(&guest{scale: 1, brief: true, timed: true, since: since, untimed: 7}, time.Microsecond,
+	f(&guest{scale: 1, wasBrief: true, untimed: 2}, 0, 0, 3)
+	f(&guest{scale: 1, wasBrief: true, timed: true, since: since, untimed: 7}, time.Microsecond,
 		8*time.Microsecond, 0)
 	f(&guest{scale: 1, timed: true, since: since, untimed: 7}, time.Microsecond,
 		time.Microsecond, 0)

@@ -36,7 +36,7 @@ func (q *queue) next(want uint64) {
 			q.t.Fatalf("owner %d has the permit, want %d", got, want)
 		}
 	default:
-		q.t.Fatalf("nobody has the permit, want %d", want)
+		q.t.Fatalf("no owner has the permit, want %d", want)
 	}
 }
 
@@ -44,7 +44,7 @@ func (q *queue) give(owner uint64, held time.Duration) {
 	q.permits.release(owner, held, time.Now())
 }
 
-func (q *queue) nobody() {
+func (q *queue) noOwner() {
 	q.t.Helper()
 	synctest.Wait()
 	select {
@@ -55,13 +55,13 @@ func (q *queue) nobody() {
 }
 
 // An owner with many waiters and long calls gets no more time than one that waits alone.
-func TestSlotsAreShared(t *testing.T) {
+func TestPermitsAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &queue{t, newCallPermits(1), make(chan uint64, 100)}
 		q.wait(t.Context(), 7)
 		q.next(7)
 		q.wait(t.Context(), 7, 7, 7, 7, 7, 7, 1)
-		q.nobody()
+		q.noOwner()
 		q.give(7, 5*time.Millisecond)
 		q.next(1) // who waits since last, and had nothing yet
 		for range 4 {
@@ -79,9 +79,9 @@ func TestSlotsAreShared(t *testing.T) {
 	})
 }
 
-// Leaving and coming back does not wipe out what an owner had, as long as others wait. Whoever is
-// new begins where the others are and not before.
-func TestSlotsRemember(t *testing.T) {
+// Leaving and coming back does not wipe out what an owner had, as long as others wait. An owner
+// that is new begins where the others are and not before.
+func TestPermitsRemember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &queue{t, newCallPermits(1), make(chan uint64, 100)}
 		q.wait(t.Context(), 7)
@@ -104,8 +104,8 @@ func TestSlotsRemember(t *testing.T) {
 	})
 }
 
-// Whoever stops waiting leaves no trace, also when the permit comes in the same moment.
-func TestSlotsGivenUp(t *testing.T) {
+// A waiter that stops leaves no trace, also when the permit comes in the same moment.
+func TestPermitsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &queue{t, newCallPermits(2), make(chan uint64, 100)}
 		q.wait(t.Context(), 1, 1)
@@ -115,7 +115,7 @@ func TestSlotsGivenUp(t *testing.T) {
 		q.wait(ctx, 2, 3)
 		q.wait(t.Context(), 4)
 		cancel(errors.New("gone"))
-		q.nobody()
+		q.noOwner()
 		q.give(1, 0)
 		q.next(4)
 		q.give(1, 0)
@@ -142,7 +142,7 @@ func TestSlotsGivenUp(t *testing.T) {
 	})
 }
 
-// empty wants no permit held and, once nobody is recent, nothing remembered.
+// empty wants no permit held and, once no owner is recent, nothing remembered.
 func (q *queue) empty() {
 	q.t.Helper()
 	time.Sleep(recent)
@@ -157,7 +157,7 @@ func (q *queue) empty() {
 
 // An owner with many waiters holds all permits as long as it is alone, and its part when there is
 // another, also while that one gathers its next batch.
-func TestSlotsHaveParts(t *testing.T) {
+func TestPermitsHaveShares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &queue{t, newCallPermits(4), make(chan uint64, 100)}
 		q.wait(t.Context(), 7, 7, 7, 7, 7, 7, 7, 7)
@@ -168,27 +168,27 @@ func TestSlotsHaveParts(t *testing.T) {
 		q.give(7, 0)
 		q.next(1)
 		q.give(7, 0) // two are its part
-		q.nobody()
+		q.noOwner()
 		q.give(1, 0)
-		q.nobody()
+		q.noOwner()
 		q.wait(t.Context(), 1, 1)
 		q.next(1)
 		q.next(1)
 		q.wait(t.Context(), 2) // one of three: two of four, rounded up
-		q.nobody()
+		q.noOwner()
 		q.give(7, time.Millisecond)
 		q.next(2)
 		q.give(2, 0)
 		q.give(1, 0)
 		q.give(1, 0)
 		q.next(7)
-		q.nobody()
+		q.noOwner()
 		time.Sleep(recent)
 		q.give(7, 0)
 		for range 3 {
 			q.next(7)
 		}
-		q.nobody()
+		q.noOwner()
 		for range 4 {
 			q.give(7, 0)
 		}
@@ -196,9 +196,9 @@ func TestSlotsHaveParts(t *testing.T) {
 	})
 }
 
-// Whoever is forgotten has no part any more, and whoever waits gets it at once. One who holds a
+// A forgotten owner has no share any more, and waiters get it at once. One that holds a
 // permit or waits for one is not forgotten.
-func TestSlotsForget(t *testing.T) {
+func TestPermitsForget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &queue{t, newCallPermits(2), make(chan uint64, 100)}
 		q.wait(t.Context(), 1)
@@ -207,7 +207,7 @@ func TestSlotsForget(t *testing.T) {
 		q.wait(t.Context(), 7, 7)
 		q.next(7)
 		q.give(1, 0)
-		q.nobody()
+		q.noOwner()
 		q.permits.forget(7)
 		q.permits.forget(1)
 		q.next(7)
@@ -220,7 +220,7 @@ func TestSlotsForget(t *testing.T) {
 
 // Beside work without guests, and shortly after it, owners with long calls leave one permit free,
 // which others may have. With nothing else to do, all permits are theirs, as is the only one.
-func TestSlotsAreKept(t *testing.T) {
+func TestPermitsAreHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &queue{t, newCallPermits(3), make(chan uint64, 100)}
 		slow := func(wait int) {
@@ -240,7 +240,7 @@ func TestSlotsAreKept(t *testing.T) {
 		q.permits.beginHostWork()
 		q.wait(t.Context(), 7)
 		q.give(7, timeSlice)
-		q.nobody()
+		q.noOwner()
 		q.permits.endHostWork()
 		q.wait(t.Context(), 1) // as usual
 		q.next(1)
@@ -249,7 +249,7 @@ func TestSlotsAreKept(t *testing.T) {
 		q.next(7)
 		q.permits.endHostWork() // and expected back
 		q.wait(t.Context(), 7)
-		q.nobody()
+		q.noOwner()
 		time.Sleep(recent)
 		q.give(7, timeSlice)
 		q.next(7)
@@ -283,14 +283,14 @@ func TestWasteRests(t *testing.T) {
 		q.wait(t.Context(), 7, 1)
 		q.next(1)
 		time.Sleep(penaltyFactor*time.Millisecond - 1)
-		q.nobody()
+		q.noOwner()
 		time.Sleep(time.Nanosecond)
 		q.next(7)
 
 		wasteFor(time.Hour)
 		q.wait(t.Context(), 7)
 		time.Sleep(maxPenalty - 1)
-		q.nobody()
+		q.noOwner()
 		time.Sleep(time.Nanosecond)
 		q.next(7)
 
@@ -299,7 +299,7 @@ func TestWasteRests(t *testing.T) {
 		q.wait(ctx, 7)
 		cancel()
 		time.Sleep(time.Hour)
-		q.nobody()
+		q.noOwner()
 		if q.give(1, 0); q.permits.free != 2 {
 			t.Errorf("%d permits are free", q.permits.free)
 		}
@@ -340,7 +340,7 @@ func otherWaits(t *testing.T, h *Host, g *guest, keep bool, then func()) {
 	g.since = g.since.Add(-timeSlice)
 }
 
-// A guest with much to do lets others in between its calls, and says when nobody is left to.
+// A guest with much to do lets others in between its calls, and reports when none is left.
 func TestPause(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	h, g := enteredGuest(t, ctx)
@@ -364,9 +364,9 @@ func TestPause(t *testing.T) {
 	h.permits.release(1, 0, time.Now())
 }
 
-// Whoever looks for the record that a guest failed at lets others in between its calls, too; the
+// The search for the record that a guest failed at lets others in between its calls, too; the
 // instance that repeats the call has the permit of the other.
-func TestBlamePauses(t *testing.T) {
+func TestFailingRecordPauses(t *testing.T) {
 	h, g := enteredGuest(t, t.Context())
 	had := 0 // guarded by the permit
 	other := func() { otherWaits(t, h, g, false, func() { had++ }) }
@@ -395,9 +395,9 @@ func TestBlamePauses(t *testing.T) {
 }
 
 // Hosts side by side have the permits of one.
-func TestBeside(t *testing.T) {
+func TestShareWith(t *testing.T) {
 	h := newTestHost(t, Options{MaxCalls: 1})
-	beside := newTestHost(t, Options{MaxCalls: 9, Beside: h})
+	beside := newTestHost(t, Options{MaxCalls: 9, ShareWith: h})
 	m, lent := mustLoad(t, h, good(nil)), mustLoad(t, beside, good(nil))
 	defer m.Close()
 	defer lent.Close()

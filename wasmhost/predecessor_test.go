@@ -21,7 +21,7 @@ func joining(change code) func(a *asm) {
 }
 
 // Join tells each state of its neighbour, in the order of the pairs.
-func TestJoin(t *testing.T) {
+func TestLinkPredecessors(t *testing.T) {
 	h := newTestHost(t, Options{})
 	m := mustLoad(t, h, good(joining(i32c(0))))
 	defer m.Close()
@@ -49,7 +49,7 @@ func TestJoin(t *testing.T) {
 }
 
 // A join that fails or does not end is an error of the plugin, after which its instance is gone.
-func TestJoinFails(t *testing.T) {
+func TestLinkPredecessorsFails(t *testing.T) {
 	h := newTestHost(t, Options{})
 	f := func(kind ErrorKind, c code) {
 		t.Helper()

@@ -15,17 +15,17 @@ import (
 // keeps in memory what it would have in registers. So a loop that is out of fuel is left, for one
 // around it that does nothing else, and is entered again with the same locals.
 
-// sliceFuel is what a call may use before it comes back to the host, but for one instruction on
-// much memory: 30 µs of a loop that spins. A chain of loads that each miss every cache takes 100 ns
-// a unit, and so 10 ms. To come back takes 0.2 µs.
+// sliceFuel is what a call may use before it returns to the host, except for one instruction on a
+// lot of memory: 30 µs of a tight loop. A chain of loads that each miss every cache takes 100 ns a
+// unit, and so 10 ms. A return takes 0.2 µs.
 const sliceFuel = 100_000
 
 // meter is the fuel of an instance.
 type meter struct {
 	fuel    api.MutableGlobal
-	reserve int64        // of the call, beside its slice
-	between func() error // what there is to do between slices
-	stopped error        // what ended the call there
+	reserve int64        // of the call, besides its slice
+	between func() error // called between slices
+	stopped error        // error of between, which ended the call
 }
 
 // begin gives a call its budget.

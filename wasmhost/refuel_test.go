@@ -135,7 +135,7 @@ func TestStopped(t *testing.T) {
 
 // A call that has used up a turn lets others have the permit between two slices, also while an
 // instance is made.
-func TestSlotBetweenSlices(t *testing.T) {
+func TestPermitBetweenSlices(t *testing.T) {
 	h, g := enteredGuest(t, t.Context())
 	had := false // guarded by the permit
 	otherWaits(t, h, g, false, func() { had = true })
@@ -175,7 +175,7 @@ func TestSlotBetweenSlices(t *testing.T) {
 
 // A slow call leaves the last permit to what works without guests, also between two slices, and has
 // it back when another one is free.
-func TestSlowCallLeavesTheLastSlot(t *testing.T) {
+func TestSlowCallLeavesTheLastPermit(t *testing.T) {
 	h := newTestHost(t, Options{MaxCalls: 2})
 	m := mustLoad(t, h, good(nil))
 	defer m.Close()

@@ -36,10 +36,10 @@ func (s *states) finish(ctx context.Context, g *guest) ([][]byte, error) {
 			return nil, err
 		}
 		n := min(perSlice, s.groups-from)
-		g.again = fixed == 0 && (n > 1 || room < largeOutBytes)
+		g.retries = fixed == 0 && (n > 1 || room < largeOutBytes)
 		written, err := s.finishSlice(g, from, n, room)
-		again := g.again && tooSmall(err)
-		g.again = false
+		again := g.retries && tooSmall(err)
+		g.retries = false
 		if again && n > 1 {
 			perSlice = max(1, n/8)
 			continue
@@ -74,7 +74,7 @@ func tooSmall(err error) bool {
 	return errors.As(err, &e) && e.Status == plugin.StatusCapacity
 }
 
-// finishSlice finishes n states with so many bytes of room and returns what was written, aliasing
+// finishSlice finishes n states with room bytes for results and returns what was written, aliasing
 // guest memory. When the room is too small the states are as before.
 func (s *states) finishSlice(g *guest, from, n int, room uint32) ([]byte,
 	error) {

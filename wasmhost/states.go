@@ -13,11 +13,11 @@ const (
 	sliceBytes = 32 << 10
 
 	// Of the first region; each next one is 16 times as large. Most aggregates have one group, and
-	// what an instance has of memory, touched or not, is cleared for the next one.
+	// all memory of an instance, touched or not, is cleared for the next use.
 	firstStatesBytes = 4 << 10
 	statesGrowth     = 16
-	// A region of more than this part of the limit is as large as the limit: with those before it,
-	// which guests do not free, it then fits into an instance, whatever numbers of groups came.
+	// A region larger than this part of the limit gets the size of the limit: so it always fits
+	// into an instance together with the previous ones, which guests do not free.
 	lastStatesPart = 4
 )
 
@@ -28,11 +28,11 @@ type states struct {
 	groups int
 	limit  int // bytes of all states
 	region uint32
-	room   int // groups that the region holds
+	room   int // capacity of the region in groups
 
 	init, mergeF, finishF, saveF, loadF exportFunc
 
-	// scratch of merge: room for so many gathered destinations, and for sources behind them.
+	// scratch of merge: room for gathered destinations, followed by sources.
 	scratch     uint32
 	scratchRoom int
 	stamps      []uint32 // per group, the number of the slice that last merged into it
@@ -55,7 +55,7 @@ func newStates(g *guest) states {
 // at returns the address of a state.
 func (s *states) at(group int) uint32 { return s.region + uint32(group*s.size) }
 
-// perSlice is how many states one call may get.
+// perSlice returns how many states one call may get.
 func (s *states) perSlice() int { return perSlice(s.size) }
 
 func perSlice(stateBytes int) int { return max(1, sliceBytes/stateBytes) }
@@ -68,7 +68,7 @@ func (s *states) view(g *guest, from, to int) ([]byte, error) {
 	return g.view(exportAlloc, s.at(from), uint32((to-from)*s.size))
 }
 
-// copyOut returns all states in the form in which they move to other instances.
+// copyOut returns all states in the form that other instances can merge.
 func (s *states) copyOut(ctx context.Context, g *guest) ([]byte, error) {
 	if s.heap {
 		return s.save(ctx, g)
@@ -81,7 +81,7 @@ func budgetFor(g *guest, stateBytes int) int64 {
 	return g.scaled(fuelBase + fuelPerState*int64(stateBytes))
 }
 
-// grow brings the number of groups to at least groups.
+// grow increases the number of groups to at least groups.
 func (s *states) grow(ctx context.Context, g *guest, groups int) error {
 	if groups <= s.groups {
 		return nil
@@ -118,7 +118,7 @@ func (s *states) grow(ctx context.Context, g *guest, groups int) error {
 	return nil
 }
 
-// move gets a larger region. Guests never free, so regions grow in few, large steps: untouched
+// move allocates a larger region. Guests never free, so regions grow in few, large steps: untouched
 // memory costs nothing.
 func (s *states) move(g *guest, groups int) error {
 	need := groups * s.size
@@ -183,7 +183,7 @@ func (s *states) merge(ctx context.Context, g *guest, src []byte, gid []uint32) 
 	return nil
 }
 
-// growTo brings the number of groups to what so many states for groups need.
+// growTo increases the number of groups to what n states for groups need.
 func (s *states) growTo(ctx context.Context, g *guest, count int, gid []uint32) error {
 	groups := uint32(0)
 	for _, group := range gid {
@@ -210,8 +210,8 @@ func (s *states) distinct(gid []uint32) int {
 	return min(len(gid), s.perSlice())
 }
 
-// mergeSlice merges states into distinct groups, in place when these lie side by side and
-// otherwise through copies.
+// mergeSlice merges states into distinct groups, in place if these are adjacent, else through
+// copies.
 func (s *states) mergeSlice(g *guest, src []byte, gid []uint32) error {
 	n := len(gid)
 	size := uint32(len(src))

@@ -8,14 +8,14 @@ type Stats struct {
 	Modules        int       // modules loaded now
 	Instances      int64     // instances alive now
 	InstancesTotal uint64    // instances made
-	InstancesReset uint64    // spare instances that a query got in place of a new one
+	InstancesReset uint64    // pooled instances that a query got in place of a new one
 	Refused        uint64    // modules refused
 	Compiles       uint64    // modules compiled or taken from the cache directory
 	CacheHits      uint64    // of Compiles, those taken from the cache directory
 	CompileNs      uint64    // time spent checking, rewriting and compiling
 	Calls          uint64    // guest calls
 	CallNs         uint64    // time that guests held permits, with the host's part
-	Records        uint64    // records handed to filters and aggregates
+	Records        uint64    // records passed to filters and aggregates
 	FuelUsed       uint64    // fuel used by all calls
 	Failures       [9]uint64 // failures of instances by ErrorKind
 	MemoryBytes    int64     // address space of guest memories, pooled ones included

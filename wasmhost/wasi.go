@@ -63,7 +63,7 @@ func (w *wasiState) makeRoom() {
 // message is what the program printed, above all during the last call.
 func (w *wasiState) message() string { return cleanText(w.log) }
 
-// charge pays for a call that handles so many bytes.
+// charge charges a call that handles that many bytes.
 func (w *wasiState) charge(bytes uint32) {
 	if !w.meter.spend(wasiCallPrice + int64(bytes>>bulkShift)) {
 		panic(errHostFuel) // wazero makes it the error of the guest call

@@ -192,7 +192,7 @@ func (u *unit) drop(s *budget.Share) {
 	for _, b := range u.pieces {
 		keep(b)
 	}
-	s.Give(u.held)
+	s.Release(u.held)
 }
 
 // keep keeps the memory of a batch for another.

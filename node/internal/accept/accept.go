@@ -1,8 +1,8 @@
-// Package accept takes connections for as long as a listener is open, also while the process has no
-// descriptors left for them.
+// Package accept accepts connections as long as a listener is open, also while the process has no
+// file descriptors left.
 //
-// Servers give up at the first error of a listener, or try again in a loop of their own; the ones
-// of a node share this one. It knows nothing of what is served, and starts no goroutines. Its main
+// Servers usually fail at the first error of a listener, or retry in a loop of their own; those of
+// a node share this one. It knows nothing of what is served, and starts no goroutines. Its main
 // type is [Listener].
 package accept
 
@@ -20,8 +20,8 @@ const (
 	// minPause and maxPause are how long accepting rests after an error, twice as long each time.
 	minPause = 5 * time.Millisecond
 	maxPause = 500 * time.Millisecond
-	// lately is how long after its last error a listener counts as failing: who looks once a second
-	// sees each.
+	// lately is how long after its last error a listener counts as failing, so that a check once a
+	// second sees every error.
 	lately = 5 * time.Second
 )
 

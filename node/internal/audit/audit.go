@@ -1,8 +1,7 @@
-// Package audit reads every file in the directory of a node that does not run, and names what is
-// damaged.
+// Package audit verifies every file in the directory of a stopped node, and reports damage.
 //
-// It knows which room reads which file, and nothing of what is in them; stores compare their own
-// files with one another. What no room knows is noted. It starts no goroutines.
+// It knows which package reads which file, and nothing of their contents; stores compare their own
+// files with each other. Files that no package knows are noted. It starts no goroutines.
 package audit
 
 import (
@@ -205,7 +204,7 @@ func (a *audit) one(path string) error {
 	return err
 }
 
-// file reads a file beside stores, modules and logs. Known says whether it is one.
+// file verifies a file other than stores, modules and logs; known reports whether it is one.
 func (a *audit) file(path string) (known bool, err error) {
 	dir := filepath.Dir(path)
 	var size int64

@@ -1,6 +1,6 @@
-// Package budget bounds the memory of what is coming in, by bytes.
+// Package budget limits the memory of requests while they arrive, in bytes.
 //
-// It knows nothing of what comes, and starts no goroutines. Its main type is [Budget].
+// It knows nothing of the requests, and starts no goroutines. Its main type is [Budget].
 package budget
 
 import (
@@ -11,15 +11,14 @@ import (
 	"time"
 )
 
-// ErrFull means that what else is coming in fills the memory for it.
+// ErrFull means that other requests use the whole budget.
 var ErrFull = errors.New("other requests fill the memory for requests that are coming in")
 
-// Budget is memory that requests share. Bytes are taken as they come, never on the word of a
-// length, so requests that each hold a part of the budget could wait for each other for ever.
-// Therefore one of them at a time, the elder, may go on beyond the budget; the next one only when
-// that is paid back. At most the budget and one request are held. What is given back goes to those
-// that wait, in the order in which they came, but for those for which it is too little. All methods
-// may be called from many goroutines.
+// Budget is memory that requests share. They take bytes as these arrive, never for an announced
+// length, so requests that each hold a part of the budget could wait for each other forever.
+// Therefore one of them at a time, the elder, may exceed the budget; the next one only when that is
+// released. So at most the budget and one request are held. Released bytes go to the waiting
+// requests in order, except those that need more. All methods may be called from many goroutines.
 type Budget struct {
 	total int64
 
@@ -30,7 +29,7 @@ type Budget struct {
 	waiting []*waiter // guarded by mu
 }
 
-// Share is what one request holds of a budget.
+// Share is the memory that one request holds.
 type Share struct {
 	budget *Budget
 	held   int64 // guarded by budget.mu
@@ -43,7 +42,7 @@ type waiter struct {
 	taken chan struct{} // closed, with mu held, when it has them
 }
 
-// New returns a budget of a number of bytes.
+// New returns a budget of that many bytes.
 func New(total int64) *Budget { return &Budget{total: total} }
 
 // Used returns how many bytes are held.
@@ -53,14 +52,14 @@ func (b *Budget) Used() int64 {
 	return b.held
 }
 
-// Most returns the greatest number of bytes that were held at a time.
+// Most returns the greatest number of bytes held so far.
 func (b *Budget) Most() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.most
 }
 
-// Contended reports whether a request waits for bytes: those that hold some are to make haste.
+// Contended reports whether a request waits for bytes: requests that hold some should hurry.
 func (b *Budget) Contended() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -85,7 +84,7 @@ func (b *Budget) try(s *Share, n int64) bool {
 	return true
 }
 
-// serve gives what is free to those that wait; it is called with mu held.
+// serve gives free bytes to waiting requests; it is called with mu held.
 func (b *Budget) serve() {
 	b.waiting = slices.DeleteFunc(b.waiting, func(w *waiter) bool {
 		taken := b.try(w.share, w.bytes)
@@ -102,7 +101,7 @@ func (b *Budget) serve() {
 func (s *Share) Take(ctx context.Context, n int64, wait time.Duration) error {
 	b := s.budget
 	b.mu.Lock()
-	if b.try(s, n) { // those that wait did not find room when something was last given back
+	if b.try(s, n) { // the waiting requests need more than is free
 		b.mu.Unlock()
 		return nil
 	}
@@ -121,7 +120,7 @@ func (s *Share) Take(ctx context.Context, n int64, wait time.Duration) error {
 	}
 }
 
-// leave ends the wait of a request, unless it has been served meanwhile.
+// leave ends the wait of a request, unless it was served concurrently.
 func (b *Budget) leave(w *waiter, err error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -133,8 +132,8 @@ func (b *Budget) leave(w *waiter, err error) error {
 	return err
 }
 
-// Give gives n bytes back.
-func (s *Share) Give(n int64) {
+// Release releases n bytes.
+func (s *Share) Release(n int64) {
 	b := s.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -143,7 +142,7 @@ func (s *Share) Give(n int64) {
 	b.serve()
 }
 
-// Whole says that a request has come whole: it takes no more, and is no elder.
+// Whole is called when a request has arrived completely: it takes no more, and is not the elder.
 func (s *Share) Whole() {
 	b := s.budget
 	b.mu.Lock()
@@ -154,7 +153,7 @@ func (s *Share) Whole() {
 	}
 }
 
-// End gives everything back that is held.
+// End releases all bytes of the share.
 func (s *Share) End() {
 	s.Whole()
 	b := s.budget

@@ -1,14 +1,14 @@
-// Package calendar cuts time into the windows of a calendar: days, weeks, months and years of a
-// time zone, and hours and minutes between its midnights.
+// Package calendar divides time into calendar windows: days, weeks, months and years of a time
+// zone, and hours and minutes within its days.
 //
-// Windows lie side by side and leave nothing out. A day begins at the first moment at which the
+// Windows are adjacent and cover all of time. A day begins at the first moment at which the local
 // clock shows its date or a later one. Within a day, windows of n minutes or hours begin when the
-// clock reaches a multiple of n since midnight, also when it is set to another time at that very
-// moment, and when a change of the clock leads from one multiple to another. So an hour that the
-// clock shows twice is two windows of an hour, and four windows of 6 hours make up every day.
+// clock reaches a multiple of n since midnight, also at a clock change, and when a clock change
+// skips from one multiple to another. So an hour that the clock shows twice is two windows of an
+// hour, and every day has four windows of 6 hours.
 //
-// It knows nothing of rows and groups. Its main types are [Calendar], which is the rule, and
-// [Table], which remembers what it found; it starts no goroutines.
+// It knows nothing of rows and groups, and starts no goroutines. Its main types are [Calendar], the
+// rule, and [Table], a cache of windows.
 package calendar
 
 import (

@@ -165,7 +165,7 @@ func show(c *Calendar, ns int64) string {
 // windowsTimeVariable says how long TestWindowsAgainstTheClock goes on; 10m in make test-long.
 const windowsTimeVariable = "PENTAD_WINDOWS_FOR"
 
-// Windows are what somebody sees who looks at the clock every minute, around clock changes and
+// Windows are what an observer of the clock sees every minute, around clock changes and
 // elsewhere.
 func TestWindowsAgainstTheClock(t *testing.T) {
 	r := seeded(t)

@@ -1,15 +1,15 @@
-// Package clock is the one place where a node learns what time it is.
+// Package clock is the only time source of a node.
 //
-// It owns a hybrid clock over two readings of the machine: the wall clock, which anybody can set,
+// It owns a hybrid clock over two readings of the machine: the wall clock, which anyone can set,
 // and the monotonic clock, which only counts. Their difference is the offset. While the offset
-// stays within a bound of the last one that was confirmed, the clock follows the wall clock. A
-// larger step is not followed until other evidence confirms it: the clocks of a majority of the
-// nodes of the cluster, the kernel's word that its clock is synchronised, or ten minutes at the
-// same place. Until then time goes on by the monotonic clock from where it was.
+// stays within a bound of the last confirmed one, the clock follows the wall clock. A larger step
+// is not followed until other evidence confirms it: the clocks of a majority of the nodes of the
+// cluster, the kernel's status that its clock is synchronized, or ten minutes without another step.
+// Until then the time advances by the monotonic clock.
 //
-// In a cluster a time that a majority has confirmed goes on for as long as the process, and to
-// others that are started. Where there is none and clocks differ, the clock gives no time to stamp
-// records with.
+// In a cluster, a time that a majority has confirmed stays confirmed while the process runs, and is
+// passed to nodes that start. If none is confirmed and clocks differ, the clock returns no time to
+// stamp records with.
 //
 // It knows nothing of stores, groups or networks: an owner hands in what a directory proves of the
 // past with [Clock.Begin], and carries the messages of [Clock.Ping] and [Clock.Hear]. Its main type
@@ -33,19 +33,19 @@ const (
 	// freshGap is the gap below which what a directory proves confirms the clock.
 	freshGap = time.Hour
 	// stayFor is how long a clock that stepped must stay there to be followed without other
-	// evidence: a time server that errs is corrected sooner.
+	// evidence: a wrong time server is corrected sooner.
 	stayFor = 10 * time.Minute
 	// syncFor is how long the kernel must say that its clock is synchronised after a step.
 	syncFor = 10 * time.Second
-	// lookEvery is how often the kernel is asked at most.
+	// lookEvery is how often the kernel's status is read, at most.
 	lookEvery = time.Second
 	// firstNs and lastNs are the ends of what a wall clock may say, in 1933 and 2200.
 	firstNs = -1 << 60
 	lastNs  = 7_258_118_400_000_000_000
 )
 
-// Reading is what the clock says, and whether evidence other than the wall clock says so, too.
-// What can not be undone, such as removing bytes, waits for a confirmed reading.
+// Reading is the time, and whether evidence other than the wall clock confirms it. What cannot be
+// undone, e.g. the removal of bytes, waits for a confirmed reading.
 type Reading struct {
 	NowNs     int64
 	Confirmed bool
@@ -166,9 +166,9 @@ func cut(ns int64) int64 { return max(firstNs, min(ns, lastNs)) }
 
 func (c *Clock) within(ns int64) bool { return -c.boundNs <= ns && ns <= c.boundNs }
 
-// Begin says what is known of the past when a directory is opened: the newest acq of its log, and
-// the newest time of its files; 0: nothing is known. What several stores of a node know is put
-// together. Nothing comes of it once the clock was confirmed by other evidence, or runs for long.
+// Begin sets what is known of the past when a directory is opened: the newest acq of its log, and
+// the newest time of its files; 0: unknown. The greatest of several stores counts. It has no effect
+// once other evidence has confirmed the clock, or the clock has run for long.
 func (c *Clock) Begin(acqNs, fileNs int64) {
 	if c.given != nil {
 		return
@@ -200,7 +200,7 @@ func (c *Clock) Begin(acqNs, fileNs int64) {
 // another one confirmed. The caller holds mu.
 func (c *Clock) behind(wall int64) bool { return c.acqNs > wall+2*c.boundNs }
 
-// startFrom lets time go on from a moment of the past, as the wall clock is too far from it.
+// startFrom makes time continue from a past time, because the wall clock is too far from it.
 func (c *Clock) startFrom(ns, wall, monotonic int64) {
 	c.confirmed = false
 	c.anchor.Store(ns - monotonic)

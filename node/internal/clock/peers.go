@@ -8,16 +8,17 @@ import (
 )
 
 const (
-	// keptSamples of one node are the last round trips, of which the quickest counts, as in the
-	// clock filter of NTP: its error is half of the time that it took, at most.
+	// keptSamples is the number of round trips with a node that are stored, of which the fastest
+	// counts, as in the clock filter of NTP: its error is at most half its duration.
 	keptSamples = 8
-	// driftPerSec is how far two monotonic clocks may part in a second, in ns: 200 ppm.
+	// driftPerSec is how far two monotonic clocks may diverge in a second, in ns: 200 ppm.
 	driftPerSec = 200_000
 	// heardFor is how long a node counts as heard after its last answer.
 	heardFor = 5 * time.Second
 	// agreeFor is how long a majority must agree with a clock that has stepped while it ran.
 	agreeFor = 5 * time.Second
-	// offFor is how long a verdict against a clock holds at least: leaders shall not go to and fro.
+	// offFor is how long a verdict against a clock holds at least, so that leadership does not
+	// flap.
 	offFor = 5 * time.Second
 	// maxPeers bounds the nodes that are remembered, forgetAfter for how long without a word.
 	maxPeers    = 256
@@ -111,7 +112,7 @@ func (p *peer) best(monotonic int64) sample {
 	})
 }
 
-// heard returns the clocks of the nodes that have answered lately.
+// heard returns the clocks of the nodes that have answered recently.
 func (p *peers) heard(monotonic int64) (out []opinion) {
 	for _, node := range slices.Sorted(maps.Keys(p.all)) { // the same judgement each time
 		one := p.all[node]
@@ -181,7 +182,8 @@ func (c *Clock) judge() Verdict {
 	return p.verdict
 }
 
-// adopt lets time go on from an offset, which the wall clock may be far from. The caller holds mu.
+// adopt makes time continue at an offset, which the wall clock may be far from. The caller holds
+// mu.
 func (c *Clock) adopt(offset int64, sure bool) {
 	c.anchor.Store(offset)
 	c.confirmed, c.settled = sure, true

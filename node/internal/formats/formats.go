@@ -1,7 +1,7 @@
-// Package formats names files that another version of the program wrote: nothing is wrong with
-// them, and no repair may touch them.
+// Package formats has the error of files that another version of the program wrote: they are not
+// damaged, and no repair may change them.
 //
-// It knows no format and reads no files; its main type is [Error].
+// It knows no format, reads no files and starts no goroutines. Its main type is [Error].
 package formats
 
 import (

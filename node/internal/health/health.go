@@ -1,8 +1,8 @@
-// Package health says what is wrong with a node for as long as it is wrong.
+// Package health has the problems of a node: states that last longer than a request.
 //
-// A [Problem] is a state and not an event: each room that can fail for longer than a request says
-// which problems it has now, and a [Board] finds out which of them are new and which are over. It
-// knows nothing of what the problems are, and neither logs nor serves. It has no goroutines.
+// A [Problem] is a state and not an event: each package that can fail for longer than a request
+// reports its current problems, and a [Board] determines which of them are new and which are over.
+// It knows nothing of what the problems are, neither logs nor serves, and starts no goroutines.
 package health
 
 import (

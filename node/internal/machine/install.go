@@ -13,17 +13,16 @@ import (
 	"github.com/pentad-db/pentad/node/store"
 )
 
-// ErrDamaged means that what came of a snapshot is not what its replica sent, or is of another
+// ErrDamaged means that a received snapshot is not what its replica sent, or is of another
 // group or entry.
 var ErrDamaged = errors.New("received snapshot is damaged; take another one")
 
-// Install replaces the state by a snapshot of another replica of the group. Everything is received,
-// synced and checked beside the store before that gives way; whatever fails until then changes
-// nothing, and a crash leaves the one or the other. What has come before fetch or ctx failed is not
-// fetched again for the same snapshot.
+// Install replaces the state by a snapshot of another replica of the group, atomically: everything
+// is received, synced and verified before the store is replaced. Files that were received before
+// fetch or ctx failed are not fetched again for the same snapshot.
 //
-// Errors: ErrDamaged; of fetch and ctx; of the file system. When the machine has no store after
-// one, every call says that it is closed: it is opened again.
+// Errors: ErrDamaged; those of fetch and ctx; of the file system. If the machine has no store after
+// an error, every call returns that it is closed, and it must be opened again.
 func (m *Machine) Install(ctx context.Context, description []byte, fetch replica.Fetch) error {
 	meta, err := parseManifest(description)
 	if err != nil {
@@ -34,24 +33,24 @@ func (m *Machine) Install(ctx context.Context, description []byte, fetch replica
 			m.Applied())
 	}
 	received := m.path(receivedDir)
-	if !bytes.Equal(m.coming, description) {
-		m.coming = nil
+	if !bytes.Equal(m.receiving, description) {
+		m.receiving = nil
 		if err := os.RemoveAll(received); err != nil {
 			return fmt.Errorf("install: %w", err)
 		}
 	}
-	m.coming = bytes.Clone(description)
+	m.receiving = bytes.Clone(description)
 	if err := receive(ctx, received, meta, fetch); err != nil {
 		return fmt.Errorf("install: %w", err)
 	}
-	m.coming = nil // what is opened changes, and what is damaged is fetched anew
+	m.receiving = nil // opened files change, and damaged ones are fetched again
 	if err := m.check(ctx, received, meta); err != nil {
 		return fmt.Errorf("install: %w", errors.Join(err, os.RemoveAll(received)))
 	}
 	if err := os.Rename(received, m.path(installedDir)); err != nil {
 		return fmt.Errorf("install: %w", err)
 	}
-	_ = m.store.Load().Close() // whatever is wrong with it, it goes
+	_ = m.store.Load().Close() // its errors do not matter: it is replaced
 	if err := swap(m.dir); err != nil {
 		return fmt.Errorf("install: %w", err)
 	}
@@ -63,9 +62,9 @@ func (m *Machine) Install(ctx context.Context, description []byte, fetch replica
 	return nil
 }
 
-// swap makes what was installed the store. It is done again after a crash.
+// swap replaces the store by the installed one. It is repeated after a crash.
 func swap(dir string) error {
-	if err := syncDir(dir); err != nil { // the name must last before the store goes
+	if err := syncDir(dir); err != nil { // the name must be durable before the store is removed
 		return err
 	}
 	if err := os.RemoveAll(filepath.Join(dir, storeDir)); err != nil {
@@ -78,7 +77,7 @@ func swap(dir string) error {
 	return syncDir(dir)
 }
 
-// receive writes what is missing of the files of a snapshot to a directory, and syncs them.
+// receive fetches the missing files of a snapshot into a directory, and syncs them.
 func receive(ctx context.Context, dir string, meta *manifest, fetch replica.Fetch) error {
 	if err := os.MkdirAll(filepath.Join(dir, "log"), 0o755); err != nil {
 		return err
@@ -107,7 +106,7 @@ func receiveFile(ctx context.Context, dir string, meta fileMeta, fetch replica.F
 	return errors.Join(err, f.Close())
 }
 
-// receiveRest appends to a file what is missing of it.
+// receiveRest fetches the missing rest of a file.
 func receiveRest(
 	ctx context.Context, f *os.File, has int64, meta fileMeta, fetch replica.Fetch,
 ) error {
@@ -122,7 +121,7 @@ func receiveRest(
 	return errors.Join(err, src.Close())
 }
 
-// check reads all that was received, and opens it as the replica that it is to be.
+// check verifies all received files, and opens them as the replica.
 func (m *Machine) check(ctx context.Context, dir string, meta *manifest) error {
 	report, err := store.Check(ctx, dir, store.CheckOptions{})
 	if err != nil {
@@ -132,7 +131,7 @@ func (m *Machine) check(ctx context.Context, dir string, meta *manifest) error {
 		return fmt.Errorf("%w: %s at offset %d: %s", ErrDamaged, report.Damage[0].File,
 			report.Damage[0].Offset, report.Damage[0].Reason)
 	}
-	if len(report.Notes) > 0 { // opening would mend it, which a snapshot has no need of
+	if len(report.Notes) > 0 { // opening would repair it, but a snapshot is never torn
 		return fmt.Errorf("%w: %s", ErrDamaged, report.Notes[0])
 	}
 	opt := m.opt

@@ -1,9 +1,8 @@
-// Package machine is what the log of a group drives: a replica of a store in its directory.
+// Package machine is the state machine of a shard group: a replica of a store in its directory.
 //
-// It owns where the replica's files lie, how proposals are encoded, and how the whole state of one
-// replica comes to another: as files by name, which take the place of those that are there at once
-// or not at all. It knows nothing of how a log is agreed on, nor of networks. Its main type is
-// [Machine]; it starts no goroutines.
+// It owns the layout of the replica's directory, the encoding of proposals, and the transfer of the
+// whole state of a replica: as files by name, which replace the existing ones atomically. It knows
+// nothing of consensus, nor of networks. Its main type is [Machine]; it starts no goroutines.
 package machine
 
 import (
@@ -23,21 +22,21 @@ import (
 // Names in the directory of a machine.
 const (
 	storeDir     = "store"
-	snapshotsDir = "snapshots" // of which peers are reading
-	receivedDir  = "received"  // a snapshot that is coming in, not yet whole
-	installedDir = "installed" // one that is whole, and takes the place of the store
-	splitDir     = "split"     // states of groups that were split off, until they are taken
-	newSuffix    = ".new"      // of one that is being made
+	snapshotsDir = "snapshots" // snapshots that peers read
+	receivedDir  = "received"  // a snapshot that is being received
+	installedDir = "installed" // a complete one, which replaces the store
+	splitDir     = "split"     // states of groups that were split off, until Take
+	newSuffix    = ".new"      // of one that is being written
 )
 
 // clockBytes is the clock reading i64 before the command in an entry.
 const clockBytes = 8
 
-// ErrNoProposal means that an entry holds no proposal. A replica that left it out might differ from
-// the others.
+// ErrNoProposal means that an entry has no valid proposal. A replica that skipped it might differ
+// from the others.
 var ErrNoProposal = errors.New("entry of the log is no proposal")
 
-// Machine drives a store as what a group of replicas has.
+// Machine implements replica.Machine.
 var _ replica.Machine = (*Machine)(nil)
 
 // Machine is a replica of a store.
@@ -46,14 +45,14 @@ type Machine struct {
 	opt   store.Options
 	store atomic.Pointer[store.Store]
 
-	commands []store.Command // memory that one Apply hands to the next
-	taken    atomic.Uint64   // snapshots, for names
-	coming   []byte          // describes the snapshot of which files are being received
+	commands  []store.Command // memory that Apply reuses
+	snapshots atomic.Uint64   // taken so far, for names
+	receiving []byte          // manifest of the snapshot that is being received
 }
 
-// Open opens or starts the replica in a directory. Options.Group is the identity of the group;
-// Options.Dir is the machine's to choose. An Install that a crash cut short is finished if all had
-// come, and forgotten otherwise.
+// Open opens or creates the replica in a directory. Options.Group is the identity of the group;
+// Options.Dir is ignored. An Install that a crash interrupted is completed if everything was
+// received, and discarded otherwise.
 func Open(ctx context.Context, dir string, opt store.Options) (*Machine, store.Report, error) {
 	if err := recoverDir(dir); err != nil {
 		return nil, store.Report{}, fmt.Errorf("open replica in %s: %w", dir, err)
@@ -70,7 +69,8 @@ func Open(ctx context.Context, dir string, opt store.Options) (*Machine, store.R
 
 func (m *Machine) path(name string) string { return filepath.Join(m.dir, name) }
 
-// recoverDir makes the directory one that holds nothing but a store, if anything.
+// recoverDir completes or discards what a crash interrupted, so that the directory has only a
+// store.
 func recoverDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -96,13 +96,13 @@ func recoverDir(dir string) error {
 	return swap(dir)
 }
 
-// Close ends whatever waits and closes the store.
+// Close cancels waiting calls and closes the store.
 func (m *Machine) Close() error { return m.store.Load().Close() }
 
-// Store returns the store, to be asked. One that Install has replaced answers that it is closed.
+// Store returns the store, for reads. A store that Install has replaced returns that it is closed.
 func (m *Machine) Store() *store.Store { return m.store.Load() }
 
-// AppendClock begins a proposal: a command is appended to it, such as by [store.AppendPut].
+// AppendClock begins a proposal, to which a command is appended, e.g. by [store.AppendPut].
 func AppendClock(dst []byte, clockNs int64) []byte {
 	return binary.LittleEndian.AppendUint64(dst, uint64(clockNs))
 }
@@ -131,10 +131,10 @@ func parseEntry(e *replica.Entry, base uint64) (store.Command, error) {
 	return c, nil
 }
 
-// Apply applies entries in their order; results[i] becomes the [store.Outcome] of entry i. One
-// goroutine at a time applies or installs.
+// Apply applies entries in order; results[i] becomes the [store.Outcome] of entry i. One goroutine
+// at a time applies or installs.
 //
-// Errors: as of [store.Store.Apply], and ErrNoProposal, after those entries that Applied tells.
+// Errors: those of [store.Store.Apply], and ErrNoProposal; entries up to Applied were applied.
 func (m *Machine) Apply(entries []replica.Entry, results []any) error {
 	m.commands = m.commands[:0]
 	base := m.store.Load().IndexBase()
@@ -149,7 +149,7 @@ func (m *Machine) Apply(entries []replica.Entry, results []any) error {
 				return err
 			}
 			results = results[done:]
-			if err := m.part(sp, c.Index); err != nil {
+			if err := m.prepareSplit(sp, c.Index); err != nil {
 				return err
 			}
 		}
@@ -158,7 +158,7 @@ func (m *Machine) Apply(entries []replica.Entry, results []any) error {
 	return m.apply(results)
 }
 
-// apply applies the commands that wait.
+// apply applies the commands gathered so far.
 func (m *Machine) apply(results []any) error {
 	outcomes, err := m.store.Load().Apply(context.Background(), m.commands) // Close ends its waits
 	for i, out := range outcomes {
@@ -169,7 +169,7 @@ func (m *Machine) apply(results []any) error {
 	return err
 }
 
-// Applied returns the index after which entries are wanted.
+// Applied returns the index of the last applied entry.
 func (m *Machine) Applied() uint64 { return own(m.store.Load(), m.store.Load().Applied()) }
 
 // Promise is [store.Store.Promise] for an index of the group's log.
@@ -178,10 +178,10 @@ func (m *Machine) Promise(index uint64, horizonNs int64) {
 	s.Promise(index+s.IndexBase(), horizonNs)
 }
 
-// Durable returns the index through which the state survives a loss of power.
+// Durable returns the index up to which the state survives a power loss.
 func (m *Machine) Durable() uint64 { return own(m.store.Load(), m.store.Load().Durable()) }
 
-// own is the index of the group's log for one of its store.
+// own converts an index of the store to one of the group's log.
 func own(s *store.Store, index uint64) uint64 { return index - min(index, s.IndexBase()) }
 
 // Sync makes Durable reach what was applied.

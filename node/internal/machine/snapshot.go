@@ -22,12 +22,12 @@ import (
 const manifestFormat = 1
 
 const (
-	// maxManifestBytes bounds the description of a snapshot: no store has more files than that.
+	// maxManifestBytes bounds the manifest of a snapshot: no store has that many files.
 	maxManifestBytes = 64 << 20
-	lockFile         = "LOCK" // of a process, and no part of a state
+	lockFile         = "LOCK" // of a process, not part of the state
 )
 
-// fileForm is what the files of a snapshot are called.
+// fileForm matches names of files of a snapshot.
 var fileForm = regexp.MustCompile(
 	`^(MANIFEST|WRITERS|SNAPSHOT|[0-9]{8,20}\.seg|log/[0-9]{10,20}\.log)$`)
 
@@ -51,13 +51,12 @@ type snapshot struct {
 }
 
 // Snapshot returns the state as of the last entry that was applied.
-//
-// Cost: links, whatever there is; writes wait meanwhile.
+// Cost: one hard link for each file; writes wait meanwhile.
 func (m *Machine) Snapshot() (replica.Snapshot, error) {
 	if err := os.MkdirAll(m.path(snapshotsDir), 0o755); err != nil {
 		return nil, fmt.Errorf("snapshot of replica: %w", err)
 	}
-	number := strconv.FormatUint(m.taken.Add(1), 10)
+	number := strconv.FormatUint(m.snapshots.Add(1), 10)
 	s := &snapshot{dir: filepath.Join(m.path(snapshotsDir), number)}
 	info, err := m.store.Load().Snapshot(context.Background(), s.dir) // Close ends its waits
 	if err != nil {
@@ -70,7 +69,7 @@ func (m *Machine) Snapshot() (replica.Snapshot, error) {
 	return s, nil
 }
 
-// list notes the files.
+// list lists the files.
 func (s *snapshot) list() error {
 	err := filepath.WalkDir(s.dir, func(name string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() || e.Name() == lockFile {
@@ -100,10 +99,10 @@ func (s *snapshot) Open(name string) (io.ReadCloser, error) {
 	return os.Open(filepath.Join(s.dir, filepath.FromSlash(name)))
 }
 
-// Release removes the links. What cannot be removed goes when the machine is opened again.
+// Release removes the links. Links that cannot be removed are removed at the next Open.
 func (s *snapshot) Release() { _ = os.RemoveAll(s.dir) }
 
-// parseManifest reads the description of a snapshot, which comes from a peer.
+// parseManifest parses the manifest of a snapshot, which comes from a peer.
 func parseManifest(text []byte) (*manifest, error) {
 	if len(text) > maxManifestBytes {
 		return nil, fmt.Errorf("description of %d bytes, at most %d", len(text), maxManifestBytes)

@@ -11,10 +11,10 @@ import (
 	"github.com/pentad-db/pentad/node/store"
 )
 
-// part makes the state of the group that a split at an index leaves slots to, from what there was
-// before it, and durable: once the split is applied, nobody else may know of it. It is there whole
-// or not at all, and made anew as long as the split is not applied.
-func (m *Machine) part(sp *store.Split, index uint64) error {
+// prepareSplit writes the initial state of the group that a split at an index creates, from the
+// state before it, and makes it durable: once the split is applied, no other replica may have it.
+// The write is atomic, and repeated as long as the split is not applied.
+func (m *Machine) prepareSplit(sp *store.Split, index uint64) error {
 	s := m.store.Load()
 	if s.Applied()+1 != index || !s.WillSplit(sp) {
 		return nil // it was applied before, or has no effect
@@ -39,7 +39,7 @@ func (m *Machine) part(sp *store.Split, index uint64) error {
 	return nil
 }
 
-// inherit makes a snapshot of this group's store that of the child.
+// inherit converts a snapshot of this group's store into that of the new group.
 func (m *Machine) inherit(dir string, sp *store.Split) error {
 	opt := m.opt
 	opt.Dir = dir
@@ -54,22 +54,22 @@ func (m *Machine) seed(child uint32) string {
 	return filepath.Join(m.path(splitDir), childName(child))
 }
 
-// SeedDir is where a directory keeps the state of a group that is to begin with it; Take looks
-// there in all directories beside it.
+// SeedDir returns where a replica's directory has the initial state of a new group; Take looks
+// there in the directories of all replicas.
 func SeedDir(dir string, child uint32) string {
 	return filepath.Join(dir, splitDir, childName(child))
 }
 
 func childName(child uint32) string { return strconv.FormatUint(uint64(child), 10) }
 
-// Left reports whether the state of a group that was split off this one waits to be taken.
+// Left reports whether the initial state of a group that was split off this one was not taken yet.
 func (m *Machine) Left(child uint32) bool {
 	_, err := os.Stat(m.seed(child))
 	return err == nil
 }
 
-// Take moves the state of a group that was split off one of the replicas in a directory into that
-// of its own replica, where [Open] finds it. Where there is none, nothing is done.
+// Take moves the initial state of a new group from the replica that it was split off to its own
+// replica's directory, where [Open] finds it. It does nothing if there is none.
 func Take(groups string, child uint32, dir string) error {
 	seed, err := findSeed(groups, child)
 	if seed == "" || err != nil {
@@ -88,7 +88,7 @@ func Take(groups string, child uint32, dir string) error {
 	return nil
 }
 
-// Forget removes what a split left for a group that nobody here takes, whole or not at all.
+// Forget removes, atomically, the initial state of a group that gets no replica here.
 func Forget(groups string, child uint32) error {
 	seed, err := findSeed(groups, child)
 	if seed == "" || err != nil {
@@ -104,7 +104,7 @@ func Forget(groups string, child uint32) error {
 	return err
 }
 
-// findSeed returns where the state lies that a split left for a group; "" for nowhere.
+// findSeed returns the directory of the initial state of a group, "" if there is none.
 func findSeed(groups string, child uint32) (string, error) {
 	replicas, err := os.ReadDir(groups)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {

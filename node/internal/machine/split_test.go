@@ -60,7 +60,7 @@ func TestSplitOutlivesCrashes(t *testing.T) {
 		"before the split, what it leaves made": func(groups string, m *Machine) *Machine {
 			apply(t, m, all[:60])
 			sp, _ := store.ParseSplit(all[60].Data[clockBytes:])
-			if err := m.part(sp, 61); err != nil || !m.Left(3) {
+			if err := m.prepareSplit(sp, 61); err != nil || !m.Left(3) {
 				t.Fatal(err)
 			}
 			_ = m.Close()

@@ -1,16 +1,16 @@
-// Package memory says how much memory the process may have, and which part of it is for what.
+// Package memory determines the memory limit of the process, and divides it.
 //
-// It knows nothing of what the memory holds, and starts no goroutines. Its main type is [Total].
+// It knows nothing of what the memory is used for, and starts no goroutines. Its main type is
+// [Total].
 package memory
 
-// Total is how many bytes of memory a node may have; 0: that is not known.
+// Total is the memory of a node in bytes; 0: unknown.
 //
-// Three eighths of it are for the heap of Go, a quarter for rows that are not sealed, which lie
-// outside of it, and the rest for plugins, for what the system keeps of files, and for what is not
-// counted.
+// Three eighths of it are for the Go heap, a quarter for heads, which are outside of it, and the
+// rest for plugins, the page cache, and what is not counted.
 type Total int64
 
-// Part returns a part of a total, but no more than most, and most of one that is not known.
+// Part returns one n-th of a total, at most most; it returns most if the total is unknown.
 func (t Total) Part(parts, most int64) int64 {
 	if t <= 0 {
 		return most

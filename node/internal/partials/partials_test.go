@@ -59,7 +59,7 @@ func TestPeek(t *testing.T) {
 	c, s := partials.New(1<<20), &partials.Segment{}
 	for range 3 {
 		if c.Peek(s, partials.Key{1}) != nil {
-			t.Fatal("a table that nobody asked for")
+			t.Fatal("a table before the first use")
 		}
 	}
 	c.Table(s, partials.Key{1}, 10, 8)

@@ -1,9 +1,9 @@
-// Package sector tells a torn write from a damaged one.
+// Package sector distinguishes torn writes from damaged ones.
 //
-// A disk writes whole sectors: after a loss of power each sector of an unfinished write is there or
-// is as it was before. In a file that only grows, that is zero. So a write none of whose sectors
-// can be zero is torn when one of them is, and damaged when it fails its checksum although all of
-// them are there. Mask makes zero sectors all but impossible; Weak counts those that remain.
+// A disk writes whole sectors: after a power loss, each sector of an unfinished write is either new
+// or as before, which is zero in a file that only grows. So a write whose sectors are never all
+// zero is torn if one of them is zero, and damaged if its checksum fails although none is. Mask
+// makes zero sectors nearly impossible; Weak counts those that remain.
 //
 // It opens no files, starts no goroutines and has no types.
 package sector

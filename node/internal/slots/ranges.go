@@ -10,16 +10,16 @@ import (
 // Range is the slots [From, To).
 type Range struct{ From, To uint32 }
 
-// Contains reports whether a slot lies in the range.
+// Contains reports whether the range contains a slot.
 func (r Range) Contains(slot uint32) bool { return r.From <= slot && slot < r.To }
 
-// Within reports whether a range lies in another.
+// Within reports whether the range is inside another.
 func (r Range) Within(o Range) bool { return o.From <= r.From && r.To <= o.To }
 
-// Has reports whether a device lies in the range.
+// Has reports whether the range contains the slot of a device.
 func (r Range) Has(cid int32, mid int64) bool { return r.Contains(Of(cid, mid)) }
 
-// Map says which part owns each slot, where parts have ranges of their own. It is immutable.
+// Map maps slots to parts by the range of each part. It is immutable.
 type Map struct {
 	firsts []uint32 // of the ranges, ascending
 	owners []int    // the part of each

@@ -1,5 +1,5 @@
-// Package slots says which hash slot a device belongs to, and which range of slots a shard of a
-// store or a group of a cluster owns.
+// Package slots maps devices to hash slots, and slots to their owners: shards of a store, or shard
+// groups of a cluster.
 //
 // It knows neither stores nor nodes, and starts no goroutines. Its main types are [Range] and
 // [Map].
@@ -13,17 +13,18 @@ import (
 )
 
 const (
-	// Count is the number of slots; fixed for ever.
+	// Count is the number of slots; it never changes.
 	Count = 1 << 14
-	// BlockBits: so many low bits of a device do not change its slot, so that neighbours, which are
-	// often asked for together, lie together: as many as a cell of a head holds.
+	// BlockBits is the number of low bits of a device that do not change its slot, so that adjacent
+	// devices, which are often queried together, are stored together: as many as in a cell of a
+	// head.
 	BlockBits = 8
-	// maxBlocks is how many (cid, 256 devices) pairs a box may name for its slots to be worked out;
-	// beyond that it meets most parts anyway.
+	// maxBlocks is the number of (cid, 256 devices) pairs of a box up to which its slots are
+	// computed; a larger box overlaps most parts anyway.
 	maxBlocks = 64
 )
 
-// Of returns the slot of a device: 256 neighbouring devices share one.
+// Of returns the slot of a device: 256 adjacent devices share one.
 func Of(cid int32, mid int64) uint32 {
 	var key [12]byte
 	binary.LittleEndian.PutUint32(key[:], uint32(cid))
@@ -31,16 +32,16 @@ func Of(cid int32, mid int64) uint32 {
 	return uint32(xxh3.Hash(key[:])) & (Count - 1)
 }
 
-// Part returns which of parts, all of which own neighbouring slots, owns a slot.
+// Part returns which of parts, which own adjacent ranges of slots, owns a slot.
 func Part(slot uint32, parts int) int { return int(slot) * parts / Count }
 
-// Span returns the slots [from, to) that a part owns.
+// Span returns the slots [from, to) of a part.
 func Span(part, parts int) (from, to uint32) {
 	first := func(part int) uint32 { return uint32((part*Count + parts - 1) / parts) }
 	return first(part), first(part + 1)
 }
 
-// Parts tells for each part whether it can hold devices of the box; nil when all can.
+// Parts returns for each part whether it can have devices of the box; nil if all can.
 func Parts(box *record.Box, parts int) []bool {
 	if parts == 1 {
 		return nil
@@ -56,7 +57,7 @@ func Parts(box *record.Box, parts int) []bool {
 	return wanted
 }
 
-// named returns the slots of the devices that a box names, when these are few.
+// named returns the slots of the devices that a box names, if these are few.
 func named(box *record.Box) (slots []uint32, ok bool) {
 	cids, ok := values(box[record.CID])
 	if !ok {
@@ -82,7 +83,7 @@ func named(box *record.Box) (slots []uint32, ok bool) {
 	return slots, true
 }
 
-// values lists the values of a set, when it is constrained to a few.
+// values lists the values of a set, if these are few.
 func values(set record.RangeSet) ([]int64, bool) {
 	var out []int64
 	for _, r := range set {
@@ -96,8 +97,8 @@ func values(set record.RangeSet) ([]int64, bool) {
 	return out, len(out) > 0
 }
 
-// Memo knows the slots of the devices that it was asked for last. Its zero value is ready; one
-// goroutine at a time may use it.
+// Memo caches the slots of recent devices. The zero value is ready; it is used by one goroutine at
+// a time.
 type Memo struct {
 	known [256]struct {
 		block int64
@@ -106,7 +107,7 @@ type Memo struct {
 	}
 }
 
-// Of is [Of], of a device among those of a batch: a fifth of its time for one of the same few.
+// Of is [Of], in a fifth of the time for a device in the cache.
 func (m *Memo) Of(cid int32, mid int64) uint32 {
 	block := mid >> BlockBits
 	k := &m.known[uint8(block)^uint8(uint32(cid)*59)]

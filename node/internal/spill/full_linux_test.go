@@ -47,7 +47,7 @@ func TestAFullDisk(t *testing.T) {
 	}
 	s.Close()
 	checkEmpty(t, space)
-	if err := space.room(1); err != nil {
+	if err := space.checkRoom(1); err != nil {
 		t.Errorf("when all is closed: %v", err)
 	}
 }

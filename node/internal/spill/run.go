@@ -15,20 +15,20 @@ import (
 )
 
 const (
-	// A block of a run has this many rows, or ends after the one that fills this many bytes of
-	// payloads. It is what a merge holds of each run: some 100 KiB with what it was read from.
+	// A block of a run has this many rows, or ends after the row that reaches this many bytes of
+	// payloads. A merge has one block of each run in memory: some 100 KiB with its buffer.
 	blockRows  = 512
 	blockBytes = 32 << 10
-	// apartBytes is the most that payloads of a block have that are read with its keys: those of a
-	// block with a larger payload are read one by one.
-	apartBytes = 2 * blockBytes
-	// stepBytes is how much is written before the room on the disk is looked at again.
+	// inlineBytes is the largest payload that is read together with the keys of its block: payloads
+	// of a block with a larger one are read one by one.
+	inlineBytes = 2 * blockBytes
+	// stepBytes is how much is written between two checks of free disk space.
 	stepBytes = 16 << 20
 
 	referenceBytes = 8
 
-	kindWhole = 0 // a frame of rows
-	kindApart = 1 // a frame of rows with references in place of payloads, and these behind it
+	kindInline     = 0 // a frame of rows
+	kindReferences = 1 // a frame with references in place of payloads, which follow it
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -41,19 +41,19 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 type file struct {
 	space *Space
 	*os.File
-	size int64
-	room int64 // up to this size there was room
-	runs int   // that are still needed
+	size     int64
+	reserved int64 // size up to which disk space was checked
+	runs     int   // in use
 }
 
-// run is a part of a file whose rows are in order.
+// run is a section of a file with sorted rows.
 type run struct {
 	*file
-	level    int // how often its rows were merged
+	level    int // number of merges of its rows
 	from, to int64
 }
 
-// runWriter writes a run behind what a file has.
+// runWriter appends a run to a file.
 type runWriter struct {
 	file  *file
 	from  int64
@@ -72,12 +72,12 @@ func newRunWriter(f *file) *runWriter {
 // Write writes to the file itself.
 func (w *runWriter) Write(b []byte) (int, error) {
 	f := w.file
-	if need := f.size + int64(len(b)); need > f.room {
+	if need := f.size + int64(len(b)); need > f.reserved {
 		step := max(stepBytes, int64(len(b)))
-		if err := f.space.room(step); err != nil {
+		if err := f.space.checkRoom(step); err != nil {
 			return 0, err
 		}
-		f.room = f.size + step
+		f.reserved = f.size + step
 	}
 	n, err := f.WriteAt(b, f.size)
 	f.size += int64(n)
@@ -113,13 +113,13 @@ func (w *runWriter) flush() (err error) {
 		return nil
 	}
 	defer func() {
-		if b.Reset(); cap(b.Data) > apartBytes {
+		if b.Reset(); cap(b.Data) > inlineBytes {
 			b.Data = nil
 		}
 	}()
-	kind, rows := byte(kindWhole), b
-	if len(b.Data) > apartBytes {
-		kind, rows = kindApart, &w.refs
+	kind, rows := byte(kindInline), b
+	if len(b.Data) > inlineBytes {
+		kind, rows = kindReferences, &w.refs
 		w.refs.Reset()
 		for i := range b.Len() {
 			p := b.Payload(i)
@@ -132,7 +132,7 @@ func (w *runWriter) flush() (err error) {
 		return fmt.Errorf("BUG: rows that came from a store do not fit a frame: %w", err)
 	}
 	_, err = w.out.Write(w.frame)
-	for i := 0; kind == kindApart && i < b.Len() && err == nil; i++ {
+	for i := 0; kind == kindReferences && i < b.Len() && err == nil; i++ {
 		_, err = w.out.Write(b.Payload(i))
 	}
 	return err
@@ -148,7 +148,7 @@ func (w *runWriter) end(level int) (run, error) {
 	return run{w.file, level, w.from, w.file.size}, err
 }
 
-// drop ends the use of a run, and of its file when it was the last one.
+// drop releases a run, and its file with the last run.
 func (r run) drop() {
 	if r.runs--; r.runs == 0 {
 		r.remove()
@@ -157,20 +157,20 @@ func (r run) drop() {
 
 // remove removes the file.
 func (f *file) remove() {
-	_ = f.Close() // what it held is of no use any more
+	_ = f.Close() // its data is not needed any more
 	f.space.disk.Add(-f.size)
 }
 
-// cursor is at a row of a run, in memory or in a file.
+// cursor is a position in a run, in memory or in a file.
 type cursor struct {
 	batch *record.Batch
 	at    int
 	key   record.Key      // of the row
 	next  []*record.Batch // of a run in memory
 
-	from   *blockReader // nil of a run in memory
-	apart  int64        // where in the file the payload of the row is; 0: in the batch
-	holder record.Batch
+	from      *blockReader // nil of a run in memory
+	payloadAt int64        // offset of the row's payload in the file; 0: in the batch
+	holder    record.Batch
 }
 
 // blockReader reads the blocks of a run.
@@ -178,13 +178,13 @@ type blockReader struct {
 	run
 	at     int64
 	frames *wire.Reader
-	// large holds a payload that was read apart; all runs that are merged have it in turn.
+	// large is the buffer of a payload that was read separately; the runs of a merge share it.
 	large *[]byte
 }
 
 func (r run) cursor(large *[]byte) *cursor {
 	c := &cursor{from: &blockReader{run: r, at: r.from, large: large}}
-	c.from.frames = wire.NewReader(c.from, 2*apartBytes)
+	c.from.frames = wire.NewReader(c.from, 2*inlineBytes)
 	c.batch = &c.holder
 	return c
 }
@@ -199,21 +199,21 @@ func (r *blockReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// payload returns the payload of the row, valid until that of another run is asked for.
+// payload returns the payload of the row, valid until payload is called for another run.
 func (c *cursor) payload() ([]byte, error) {
 	p := c.batch.Payload(c.at)
-	if c.apart == 0 || len(p) != referenceBytes {
+	if c.payloadAt == 0 || len(p) != referenceBytes {
 		return p, nil
 	}
 	bytes := binary.LittleEndian.Uint32(p)
-	if int64(bytes) > min(record.MaxPayloadBytes, c.from.to-c.apart) {
+	if int64(bytes) > min(record.MaxPayloadBytes, c.from.to-c.payloadAt) {
 		return nil, c.from.damaged(errors.New("a payload lies beyond its run"))
 	}
 	if uint32(cap(*c.from.large)) < bytes {
 		*c.from.large = make([]byte, bytes)
 	}
 	out := (*c.from.large)[:bytes]
-	if _, err := c.from.ReadAt(out, c.apart); err != nil {
+	if _, err := c.from.ReadAt(out, c.payloadAt); err != nil {
 		return nil, c.from.damaged(err)
 	}
 	if crc32.Checksum(out, castagnoli) != binary.LittleEndian.Uint32(p[4:]) {
@@ -222,26 +222,26 @@ func (c *cursor) payload() ([]byte, error) {
 	return out, nil
 }
 
-// forward goes to the next row, and reports whether there is one.
+// forward moves to the next row, and reports whether there is one.
 func (c *cursor) forward() (bool, error) {
-	if c.apart != 0 {
+	if c.payloadAt != 0 {
 		if p := c.batch.Payload(c.at); len(p) == referenceBytes {
-			c.apart += int64(binary.LittleEndian.Uint32(p))
+			c.payloadAt += int64(binary.LittleEndian.Uint32(p))
 		}
 	}
 	if c.at++; c.at < c.batch.Len() {
 		c.key = c.batch.Key(c.at)
 		return true, nil
 	}
-	if c.apart != 0 {
-		c.from.at = c.apart
+	if c.payloadAt != 0 {
+		c.from.at = c.payloadAt
 	}
 	return c.load()
 }
 
 // load goes to the first row of the next block.
 func (c *cursor) load() (bool, error) {
-	c.at, c.apart = 0, 0
+	c.at, c.payloadAt = 0, 0
 	if c.from == nil {
 		if len(c.next) == 0 {
 			return false, nil
@@ -263,12 +263,12 @@ func (c *cursor) load() (bool, error) {
 	}
 	switch {
 	case err != nil:
-	case kind[0] > kindApart:
+	case kind[0] > kindReferences:
 		err = fmt.Errorf("a block of kind %d", kind[0])
 	case c.batch.AcqNs == nil:
 		err = errors.New("rows have no acq")
-	case kind[0] == kindApart:
-		c.apart = c.from.at
+	case kind[0] == kindReferences:
+		c.payloadAt = c.from.at
 	}
 	if err != nil {
 		return false, c.from.damaged(err)

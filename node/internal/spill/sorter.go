@@ -11,22 +11,22 @@ import (
 const (
 	// mergeRuns is how many runs of files are merged at once; more are merged in several passes.
 	mergeRuns = 32
-	// pieceRows and pieceBytes are from how much on rows are sorted by themselves: fewer are
-	// gathered first.
-	pieceRows  = 1024
-	pieceBytes = 256 << 10
-	// Rows are handed out in batches of this many, or of this many bytes of payloads.
+	// chunkRows and chunkBytes are the size from which a batch is sorted by itself: smaller ones
+	// are gathered first.
+	chunkRows  = 1024
+	chunkBytes = 256 << 10
+	// Emitted batches have this many rows, or this many bytes of payloads.
 	outRows  = 4096
 	outBytes = 1 << 20
-	// rowBytes is what a row in memory takes besides its payload: its key, the place of its payload
-	// and its part of what is taken once for a batch.
+	// rowBytes is the memory of a row besides its payload: its key, the offset of its payload and a
+	// share of the overhead of its batch.
 	rowBytes = 40
-	// cutSlack keeps small limits from sorting after every batch.
+	// cutSlack avoids a merge after every batch with small limits.
 	cutSlack = 1 << 16
 )
 
-// Sorter sorts records. It holds as much memory as its space has for it; what does not fit goes to
-// temporary files as sorted runs. Add may be called from many goroutines.
+// Sorter sorts records. Beyond the memory that its space allows, it writes sorted runs to temporary
+// files. Add may be called from many goroutines.
 type Sorter struct {
 	space   *Space
 	compare func(a, b record.Key) int
@@ -37,13 +37,14 @@ type Sorter struct {
 	sorted  [][]*record.Batch // runs in memory
 	rows    uint64            // in sorted
 	held    int64             // bytes that sorted has of the space
-	bound   *record.Key       // with a limit: as many rows as it allows are not behind this one
+	bound   *record.Key       // with a limit: that many rows are not after this key
 	runs    []run
 	last    map[int]*file // by level: where the next run goes
 	closed  bool
 }
 
-// Sorter returns a sorter that keeps the first rows of an order, 0 for all. Close ends it.
+// Sorter returns a sorter that keeps the first limit rows of an order, 0 for all. The caller closes
+// it.
 func (s *Space) Sorter(compare func(a, b record.Key) int, limit uint64) *Sorter {
 	s.count(1)
 	return &Sorter{space: s, compare: compare, limit: limit, last: map[int]*file{}}
@@ -52,7 +53,7 @@ func (s *Space) Sorter(compare func(a, b record.Key) int, limit uint64) *Sorter 
 // Another returns a sorter of the same space, order and limit.
 func (s *Sorter) Another() *Sorter { return s.space.Sorter(s.compare, s.limit) }
 
-// Close gives everything back and removes the files. It may be called more than once.
+// Close releases memory and files. It may be called more than once.
 func (s *Sorter) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,27 +69,27 @@ func (s *Sorter) Close() {
 	s.held, s.runs, s.sorted = 0, nil, nil
 }
 
-// Add adds the rows of a batch, which have acqs. The batch stays the caller's.
+// Add adds a copy of the rows of a batch, which have acqs.
 //
 // Errors: ErrNoRoom; those of the file system; the cause of ctx.
 func (s *Sorter) Add(ctx context.Context, b *record.Batch) error {
-	if b.Len() >= pieceRows || len(b.Data) >= pieceBytes {
-		return s.addPiece(ctx, b)
+	if b.Len() >= chunkRows || len(b.Data) >= chunkBytes {
+		return s.addChunk(ctx, b)
 	}
 	s.mu.Lock()
 	s.pending.AppendRows(b, 0, b.Len())
-	if s.pending.Len() < pieceRows && len(s.pending.Data) < pieceBytes {
+	if s.pending.Len() < chunkRows && len(s.pending.Data) < chunkBytes {
 		s.mu.Unlock()
 		return nil
 	}
 	full := s.pending
 	s.pending = record.Batch{}
 	s.mu.Unlock()
-	return s.addPiece(ctx, &full)
+	return s.addChunk(ctx, &full)
 }
 
-// addPiece sorts a batch and keeps it as a run.
-func (s *Sorter) addPiece(ctx context.Context, b *record.Batch) error {
+// addChunk sorts a batch and adds it as a run.
+func (s *Sorter) addChunk(ctx context.Context, b *record.Batch) error {
 	s.mu.Lock()
 	bound := s.bound
 	s.mu.Unlock()
@@ -120,7 +121,7 @@ func (s *Sorter) addPiece(ctx context.Context, b *record.Batch) error {
 
 func bytesOf(b *record.Batch) int64 { return int64(b.Len())*rowBytes + int64(cap(b.Data)) }
 
-// keep keeps a sorted batch as a run.
+// keep adds a sorted batch as a run.
 func (s *Sorter) keep(ctx context.Context, b *record.Batch) error {
 	bytes := bytesOf(b)
 	if !s.space.take(s.held, bytes) {
@@ -149,7 +150,7 @@ func (s *Sorter) inMemory() []*cursor {
 	return all
 }
 
-// cut makes one run of those in memory, of as many rows as the limit allows.
+// cut merges the runs in memory into one, with as many rows as the limit allows.
 func (s *Sorter) cut(ctx context.Context) error {
 	var first []*record.Batch
 	var held int64
@@ -174,7 +175,7 @@ func (s *Sorter) cut(ctx context.Context) error {
 	return nil
 }
 
-// spill makes one run in a file of those in memory.
+// spill merges the runs in memory into one in a file.
 func (s *Sorter) spill(ctx context.Context) error {
 	if len(s.sorted) == 0 {
 		return nil
@@ -260,7 +261,7 @@ func cursorsOf(runs []run) ([]*cursor, error) {
 	return all, nil
 }
 
-// Take takes all rows of another sorter of the same space, order and limit, which has none then.
+// Take moves all rows of another sorter of the same space, order and limit to this one.
 //
 // Errors: those of Add.
 func (s *Sorter) Take(ctx context.Context, o *Sorter) error {
@@ -280,8 +281,8 @@ func (s *Sorter) Take(ctx context.Context, o *Sorter) error {
 	return s.Add(ctx, &pending)
 }
 
-// Each hands all rows to emit, in order, some at a time; a batch is valid during the call. It may
-// be called once, when all rows were added.
+// Each emits all rows in order, in batches that are valid during the call. It is called once, after
+// all rows were added.
 //
 // Errors: those of Add and emit.
 func (s *Sorter) Each(ctx context.Context, emit func(b *record.Batch) error) error {
@@ -290,7 +291,7 @@ func (s *Sorter) Each(ctx context.Context, emit func(b *record.Batch) error) err
 	s.pending = record.Batch{}
 	s.mu.Unlock()
 	if last.Len() > 0 {
-		if err := s.addPiece(ctx, &last); err != nil {
+		if err := s.addChunk(ctx, &last); err != nil {
 			return err
 		}
 	}

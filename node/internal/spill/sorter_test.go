@@ -56,7 +56,7 @@ func randomRecord(rng *rand.Rand, number, mostBytes int) record.Record {
 // batches cuts records into batches, as scans hand them out.
 func batches(rng *rand.Rand, all []record.Record) (out []*record.Batch) {
 	for len(all) > 0 {
-		n := min(len(all), 1+rng.IntN(2*pieceRows))
+		n := min(len(all), 1+rng.IntN(2*chunkRows))
 		if rng.IntN(2) == 0 {
 			n = min(n, 1+rng.IntN(20))
 		}
@@ -108,7 +108,7 @@ func TestSorterAgainstASlice(t *testing.T) {
 		rows := rng.IntN(30_000)
 		sorters := make([]*Sorter, 1+rng.IntN(3))
 		if round%4 == 0 { // enough pieces of any size that runs are merged into runs
-			rows, mostBytes, limit = 2*pieceRows*(mergeRuns+2), 16, 0
+			rows, mostBytes, limit = 2*chunkRows*(mergeRuns+2), 16, 0
 			sorters = sorters[:1]
 		}
 		for i := range rows {
@@ -202,7 +202,7 @@ func TestMemoryOfSorters(t *testing.T) {
 	const total = 4 << 20
 	space := New(t.TempDir(), total)
 	b := new(record.Batch)
-	for i := range 2 * pieceRows {
+	for i := range 2 * chunkRows {
 		b.AppendStamped(record.Key{MID: int64(i), AcqNs: 1}, make([]byte, 64))
 	}
 	var all []*Sorter
@@ -323,7 +323,7 @@ func FuzzRun(f *testing.F) {
 	space := New(f.TempDir(), 1)
 	s := space.Sorter(byKey, 0)
 	b := new(record.Batch)
-	b.AppendStamped(record.Key{CID: 1, AcqNs: 1}, make([]byte, apartBytes+1))
+	b.AppendStamped(record.Key{CID: 1, AcqNs: 1}, make([]byte, inlineBytes+1))
 	b.AppendStamped(record.Key{CID: 2, AcqNs: 1}, []byte("ab"))
 	b.AppendStampedTomb(record.Key{CID: 3, AcqNs: 1})
 	for range 2 {

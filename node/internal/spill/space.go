@@ -1,8 +1,8 @@
-// Package spill sorts more records than fit into memory: sorted runs of them go to temporary files
-// and are merged while they are read (an external merge sort).
+// Package spill is an external merge sort of records: sorted runs go to temporary files when they
+// exceed memory, and are merged while they are read.
 //
-// It knows nothing of questions and answers, and starts no goroutines. Its main types are [Space],
-// the memory and the directory that all sorters of a process share, and [Sorter].
+// It knows nothing of queries, and starts no goroutines. Its main types are [Space], the memory and
+// directory that all sorters of a process share, and [Sorter].
 package spill
 
 import (
@@ -18,21 +18,21 @@ import (
 )
 
 const (
-	// Each sorter may hold some memory whatever the others hold, so that none waits for another: a
-	// 16th of the total, at most so much. Merging takes about as much, see mergeRuns.
+	// Each sorter may always have some memory, so that none waits for another: a 16th of the total,
+	// at most this. A merge takes about as much, see mergeRuns.
 	floorShare = 16
 	mostFloor  = 4 << 20
-	// Of the disk, a 16th stays free for the data of the node, at most so much.
+	// A 16th of the disk stays free for the data of the node, at most this.
 	reserveShare = 16
 	mostReserve  = 1 << 30
 
 	filePattern = "sort-*"
 )
 
-// ErrNoRoom means that the disk has no room for what does not fit into memory.
+// ErrNoRoom means that the disk has no space for temporary files.
 var ErrNoRoom = errors.New("no room for a temporary file")
 
-// Space is memory and a directory that sorters share. All methods may be called from many
+// Space is the memory and the directory that sorters share. All methods may be called from many
 // goroutines.
 type Space struct {
 	dir   string
@@ -40,34 +40,34 @@ type Space struct {
 
 	mu      sync.Mutex
 	held    int64 // bytes of memory; guarded by mu
-	sorters int64 // that are open; guarded by mu
+	sorters int64 // open ones; guarded by mu
 
 	disk    atomic.Int64 // bytes of temporary files
-	spilled atomic.Int64 // bytes written to such files ever
+	spilled atomic.Int64 // bytes written to temporary files since the start
 }
 
-// New returns a space whose temporary files are in a directory, which is made when the first one
-// is needed, and whose sorters hold some bytes of memory together.
+// New returns a space with temporary files in a directory, which is created when needed, and that
+// many bytes of memory for all sorters.
 func New(dir string, memoryBytes int64) *Space {
 	return &Space{dir: dir, total: max(1, memoryBytes)}
 }
 
-// Stats says what a space holds.
+// Stats are the figures of a space.
 type Stats struct {
 	MemoryBytes  int64 // of records that are being sorted
 	DiskBytes    int64 // of temporary files
 	SpilledBytes int64 // written to temporary files since the start
 }
 
-// Stats returns the figures of now.
+// Stats returns the current figures.
 func (s *Space) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return Stats{MemoryBytes: s.held, DiskBytes: s.disk.Load(), SpilledBytes: s.spilled.Load()}
 }
 
-// Clean removes what a process left in the directory that was killed just as it made a file. No
-// sorter may be open.
+// Clean removes files that a process left in the directory when it was killed while creating one.
+// No sorter may be open.
 func (s *Space) Clean() (removed []string, err error) {
 	all, err := filepath.Glob(filepath.Join(s.dir, filePattern))
 	if err != nil {
@@ -83,8 +83,8 @@ func (s *Space) Clean() (removed []string, err error) {
 	return removed, err
 }
 
-// take gives a sorter that holds some bytes n more, and reports whether it could: a sorter holds at
-// most its even share of the total, or the floor.
+// take reserves n more bytes for a sorter that has held bytes, and reports whether it could: a
+// sorter may have its even share of the total, or the floor.
 func (s *Space) take(held, n int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,8 +109,8 @@ func (s *Space) count(sorters int64) {
 	s.sorters += sorters
 }
 
-// create makes a temporary file, which has no name any more: the system removes it when it is
-// closed, or the process ends in whatever way.
+// create creates a temporary file and unlinks it, so that the system removes it when it is closed
+// or the process ends.
 func (s *Space) create() (*os.File, error) {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, s.failed(err)
@@ -125,11 +125,11 @@ func (s *Space) create() (*os.File, error) {
 	return f, nil
 }
 
-// room refuses to write n bytes more where that would leave the disk less than its reserve.
-func (s *Space) room(n int64) error {
+// checkRoom returns an error if n more bytes would leave less than the reserve of the disk free.
+func (s *Space) checkRoom(n int64) error {
 	var st unix.Statfs_t
 	if unix.Statfs(s.dir, &st) != nil || st.Bsize <= 0 {
-		return nil // the write will tell
+		return nil // the write returns the error
 	}
 	block := uint64(st.Bsize)
 	free, reserve := st.Bavail*block, min(st.Blocks*block/reserveShare, mostReserve)
@@ -140,7 +140,7 @@ func (s *Space) room(n int64) error {
 		"data", size(n), size(int64(free)), size(int64(reserve))))
 }
 
-// failed gives errors of the file system their place.
+// failed adds the directory to errors of the file system.
 func (s *Space) failed(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) ||
 		errors.Is(err, syscall.EFBIG) {
@@ -155,7 +155,7 @@ func (s *Space) noRoom(why string) error {
 		size(s.disk.Load()), why)
 }
 
-// size writes a number of bytes for people.
+// size formats a number of bytes.
 func size(n int64) string {
 	switch {
 	case n >= 10<<30:

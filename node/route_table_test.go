@@ -9,9 +9,9 @@ import (
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
-// A group of which nobody can be asked is asked where it was before, if that is known; else it
-// keeps nobody from the records of the others.
-func TestAGroupThatNobodyHas(t *testing.T) {
+// A group without a known node keeps its old route, if there is one; else the other groups are
+// still read.
+func TestGroupWithoutNode(t *testing.T) {
 	s := openSpread(t, 2, 1)
 	s.fill(rand.New(rand.NewPCG(1, 8)), 1)
 	n := s.near()
