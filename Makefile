@@ -60,10 +60,10 @@ ALONE := ^(TestBerlinLanesAddUp|TestWaterFold|TestRealDataThroughFiles|TestGoGue
 	TestANodeDoesNotAnswerForAnotherAtItsAddress|TestAClusterIsVerifiedAndKept|$\
 	TestAClusterErasesPurgesAndLetsExpire|TestAClusterBecomesACopy|TestACopyAnswersAfterItsEnd|$\
 	TestPluginsOfACluster|TestActsOnACluster|TestAnEraseOfGroupsIsOfTheseAlone|$\
-	TestCopyManyKeys|TestCopyFewKeys|TestPutBelowMerges|TestLargePayloads|$\
+	TestCopyManyKeys|TestCopyFewKeys|TestPutBackdatedMerges|TestLargePayloads|$\
 	TestSpecificationsAreTested|TestCachedStatesChangeNothing|TestHeapStatesAggregate|$\
 	TestQueriesAgainstASlice|TestAggregatesAgainstASlice|TestAClusterStoresAndAnswers|$\
-	TestAClusterSplitsWithoutANode|TestExplain|TestScanParts|TestScanAllocatesLittle|$\
+	TestAClusterSplitsWithoutANode|TestExplain|TestScanColumns|TestScanAllocatesLittle|$\
 	TestKilledWhileSealing|TestPowerLoss|TestEveryOperationFails|$\
 	TestSimulatedClusterFindsBugs)$$
 

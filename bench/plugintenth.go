@@ -256,7 +256,7 @@ func sumInStore(ctx context.Context, s *store.Store, box record.Box) (float64, e
 	}
 	var mu sync.Mutex
 	var sums []*float64 // guarded by mu
-	_, err := s.ScanParts(ctx, &q, segment.Payloads, func(int) (store.Sink, error) {
+	_, err := s.ScanColumns(ctx, &q, segment.Payloads, func(int) (store.Sink, error) {
 		sum := new(float64)
 		mu.Lock()
 		sums = append(sums, sum)

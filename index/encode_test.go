@@ -55,23 +55,23 @@ func TestParseDamage(t *testing.T) {
 	whole := [3][]byte{d, p, r}
 	var plan Plan
 	for i, section := range whole {
-		bent := whole
+		corrupted := whole
 		for _, at := range damaged(t, section) {
-			bent[i] = section[:at]
-			if _, err := Parse(bent[0], bent[1], bent[2]); err == nil {
+			corrupted[i] = section[:at]
+			if _, err := Parse(corrupted[0], corrupted[1], corrupted[2]); err == nil {
 				t.Fatalf("section %d cut at %d is accepted", i, at)
 			}
 			for bit := range 8 {
-				bent[i] = bytes.Clone(section)
-				bent[i][at] ^= 1 << bit
-				if s, err := Parse(bent[0], bent[1], bent[2]); err == nil {
+				corrupted[i] = bytes.Clone(section)
+				corrupted[i][at] ^= 1 << bit
+				if s, err := Parse(corrupted[0], corrupted[1], corrupted[2]); err == nil {
 					s.Plan(&record.Box{record.MID: {{From: 4_000_000_100, To: 4_000_000_900}},
 						record.Acq: {{From: 0, To: record.Acq.Max()}}}, &plan)
 				}
 			}
 		}
-		bent[i] = append(bytes.Clone(section), 0)
-		if _, err := Parse(bent[0], bent[1], bent[2]); err == nil {
+		corrupted[i] = append(bytes.Clone(section), 0)
+		if _, err := Parse(corrupted[0], corrupted[1], corrupted[2]); err == nil {
 			t.Fatalf("section %d with a byte more is accepted", i)
 		}
 	}
@@ -91,10 +91,10 @@ func TestParseAllocatesWhatItReads(t *testing.T) {
 	d, p, r := sections(t, 1)
 	f := func(name, want string, bend func(d, p, r []byte)) {
 		t.Helper()
-		bent := [3][]byte{bytes.Clone(d), bytes.Clone(p), bytes.Clone(r)}
-		bend(bent[0], bent[1], bent[2])
+		corrupted := [3][]byte{bytes.Clone(d), bytes.Clone(p), bytes.Clone(r)}
+		bend(corrupted[0], corrupted[1], corrupted[2])
 		var err error
-		n := allocated(func() { _, err = Parse(bent[0], bent[1], bent[2]) })
+		n := allocated(func() { _, err = Parse(corrupted[0], corrupted[1], corrupted[2]) })
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want an error with %q", name, err, want)
 		}

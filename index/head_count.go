@@ -85,3 +85,12 @@ func (s *headScan) acqOf(r *entry) int64 {
 func (s *headScan) acqIn(acqNs int64) bool {
 	return acqNs < s.below && s.box[record.Acq].Contains(acqNs)
 }
+
+// CountBelow returns how many rows have an acq below a moment.
+//
+// Cost: two binary searches.
+func (h *Head) CountBelow(acqNs int64) int {
+	h.look()
+	defer h.mu.RUnlock()
+	return h.rows.below(acqNs)
+}

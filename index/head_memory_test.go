@@ -158,5 +158,5 @@ func TestHeadRelease(t *testing.T) {
 			t.Error("a head was looked at after its last use")
 		}
 	}()
-	first.Below(0)
+	first.CountBelow(0)
 }

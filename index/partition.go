@@ -348,7 +348,7 @@ func (p *Partitioner) leaf(items []item) {
 			ends[i] &^= 7 // filters take eight rows at once
 		}
 	}
-	divideAt(items, 0, ends[:subRuns-1])
+	multiSelect(items, 0, ends[:subRuns-1])
 	base := uint32(len(p.layout.Order))
 	var subs [subRuns]uint32
 	start := 0

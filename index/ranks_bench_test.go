@@ -75,7 +75,7 @@ func BenchmarkRanks(b *testing.B) {
 			b.Run("splice", func(b *testing.B) {
 				s := &Segment{ranks: table, rows: rows}
 				for b.Loop() {
-					sp, _ := NewSplice([]*Segment{s}, [][]uint64{nil})
+					sp, _ := ConcatRanks([]*Segment{s}, [][]uint64{nil})
 					sum += int64(sp.Rows())
 				}
 				perRow(b, rows)
@@ -87,7 +87,7 @@ func BenchmarkRanks(b *testing.B) {
 					dropped[i] = 0x5555_5555_5555_5555
 				}
 				for b.Loop() {
-					sp, _ := NewSplice([]*Segment{s}, [][]uint64{dropped})
+					sp, _ := ConcatRanks([]*Segment{s}, [][]uint64{dropped})
 					sum += int64(sp.Rows())
 				}
 				perRow(b, rows)

@@ -76,7 +76,7 @@ func (b *Builder) Add(l *Layout, flags []uint64) {
 // Finish makes the index of all parts, whose ranks are those of a splice.
 //
 // Cost: about 30 us a block.
-func (b *Builder) Finish(s *Splice, offsets []uint64, sizes []uint32) *Segment {
+func (b *Builder) Finish(s *RankMap, offsets []uint64, sizes []uint32) *Segment {
 	return b.finish(s.ranks, offsets, sizes)
 }
 

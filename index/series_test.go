@@ -158,9 +158,9 @@ func TestSeriesDamage(t *testing.T) {
 			t.Fatalf("cut at %d it is accepted", at)
 		}
 		for bit := range 8 {
-			bent := bytes.Clone(whole)
-			bent[at] ^= 1 << bit
-			if table, err := ParseSeries(bent); err == nil {
+			corrupted := bytes.Clone(whole)
+			corrupted[at] ^= 1 << bit
+			if table, err := ParseSeries(corrupted); err == nil {
 				readSeries(table)
 			}
 		}
@@ -175,9 +175,9 @@ func TestSeriesRefuses(t *testing.T) {
 	whole := seriesBytes(300)
 	f := func(at int, value uint32, want string) {
 		t.Helper()
-		bent := bytes.Clone(whole)
-		binary.LittleEndian.PutUint32(bent[at:], value)
-		table, err := ParseSeries(bent)
+		corrupted := bytes.Clone(whole)
+		binary.LittleEndian.PutUint32(corrupted[at:], value)
+		table, err := ParseSeries(corrupted)
 		if err == nil {
 			err = table.Check()
 		}

@@ -113,7 +113,7 @@ func (l *lonely) live(steps int) {
 				l.reading(&b)
 				b.AcqNs = append(b.AcqNs, 1e15+l.rng.Int64N(1e6)+i*1e6)
 			}
-			_, err = n.store.PutBelow(l.Context(), &b)
+			_, err = n.store.PutBackdated(l.Context(), &b)
 		case 3:
 			err = n.store.Seal(l.Context())
 		default:

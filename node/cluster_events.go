@@ -29,7 +29,7 @@ func numberOf(group int) int { return group + 1 }
 
 // events implements source.
 func (n *localSource) events(context.Context) ([]store.Event, error) {
-	all := n.store.EventsAhead()
+	all := n.store.EventsWithRemovals()
 	for i := range all {
 		all[i].FromSlot, all[i].ToSlot = n.fromSlot, n.toSlot
 	}
@@ -87,7 +87,7 @@ func eventOf(in *client.Event) (e store.Event, err error) {
 // cluster each group has its own of them, of its slots and with an acq of its own.
 func (n *Node) Events(ctx context.Context) ([]store.Event, error) {
 	if only := n.routes.Load().single; only != nil {
-		return n.store.EventsAhead(), nil
+		return n.store.EventsWithRemovals(), nil
 	}
 	a, err := ask(whole(ctx), n, askFacts, &record.Box{}, func(ctx context.Context, s source) (
 		[]store.Event, wire.End, error,

@@ -64,7 +64,7 @@ func (n *Node) watchHealth() {
 // nor syncs report. In a cluster, the node's own store is only the lock of the directory: without
 // it another process could use the directory, so the node must end.
 func (n *Node) lookAtFiles() (end error) {
-	err := n.store.Look(n.open)
+	err := n.store.FindLostFiles(n.open)
 	m := n.member.Load()
 	if m == nil {
 		return nil

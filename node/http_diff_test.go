@@ -247,7 +247,7 @@ func TestAsOfStays(t *testing.T) {
 				t.Fatal(err)
 			}
 		case 3:
-			if err := n.store.Settle(t.Context()); err != nil {
+			if err := n.store.WaitForMerges(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		case 5:

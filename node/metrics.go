@@ -93,11 +93,11 @@ func (r collector) Collect(out chan<- prometheus.Metric) {
 	count("store_purged_rows_total", "Rows removed because they were purged or had expired.",
 		float64(st.PurgedRows))
 	count("store_below_puts_total", "Puts below the horizon.",
-		float64(st.BelowPuts))
+		float64(st.BackdatedPuts))
 	count("store_below_rows_total", "Rows that were put below the horizon.",
-		float64(st.BelowRows))
+		float64(st.BackdatedRows))
 	count("store_paced_seconds_total", "Time by which commits were throttled for merges.",
-		float64(st.PacedNs)/1e9)
+		float64(st.ThrottledNs)/1e9)
 	count("store_scans_total", "Scans started.", float64(st.Scans))
 	count("store_blocks_scanned_total", "Blocks opened by scans.", float64(st.Blocks))
 	gauge("store_rows", "Rows stored, all versions.", float64(st.Rows))

@@ -476,10 +476,10 @@ func (n *Node) Horizon(ctx context.Context) (int64, error) {
 func (n *Node) Seal(ctx context.Context) error { return n.store.Seal(ctx) }
 
 // Settle is Seal, and waits until no merge is due.
-func (n *Node) Settle(ctx context.Context) error { return n.store.Settle(ctx) }
+func (n *Node) Settle(ctx context.Context) error { return n.store.WaitForMerges(ctx) }
 
-// Rest does what the store does when nothing came for a minute; see [store.Store.Rest].
-func (n *Node) Rest(ctx context.Context) error { return n.store.Rest(ctx) }
+// Rest does what the store does when nothing came for a minute; see [store.Store.MergeIdle].
+func (n *Node) Rest(ctx context.Context) error { return n.store.MergeIdle(ctx) }
 
 // StoreStats returns the figures of the store, with those of all replicas here.
 func (n *Node) StoreStats() store.Stats { return n.storeTotals.sum(n.stores) }

@@ -103,8 +103,8 @@ func measure(b *testing.B, name string, f func() error) {
 // same parts of rows.
 func BenchmarkPlugins(b *testing.B) {
 	n := benchNode(b)
-	scan := func(parts segment.Parts, sink store.Sink) error {
-		_, err := n.store.ScanParts(b.Context(), &record.Query{}, parts,
+	scan := func(parts segment.Columns, sink store.Sink) error {
+		_, err := n.store.ScanColumns(b.Context(), &record.Query{}, parts,
 			func(int) (store.Sink, error) { return sink, nil })
 		return err
 	}
@@ -142,6 +142,6 @@ func BenchmarkPlugins(b *testing.B) {
 		})
 	})
 	nothing := func(*record.Batch) error { return nil }
-	measure(b, "scan/all", func() error { return scan(segment.AllParts, nothing) })
+	measure(b, "scan/all", func() error { return scan(segment.AllColumns, nothing) })
 	measure(b, "scan/payloads", func() error { return scan(segment.Payloads, nothing) })
 }

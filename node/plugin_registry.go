@@ -32,10 +32,10 @@ const standardOwner = "pentad"
 type loaded struct {
 	module     *wasmhost.Module
 	doc        *plugin.Doc
-	parts      segment.Parts // that the module looks at
-	adHocBytes int           // bytes of one that came with a query, 0 of the node's
-	uses       int           // guarded by registry.mu, like gone
-	gone       bool          // no name refers to it any more
+	parts      segment.Columns // that the module looks at
+	adHocBytes int             // bytes of one that came with a query, 0 of the node's
+	uses       int             // guarded by registry.mu, like gone
+	gone       bool            // no name refers to it any more
 }
 
 // pluginVersion is a module under a name, which may be used until it is released.

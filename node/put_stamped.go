@@ -9,10 +9,10 @@ import (
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
-// PutBelow stores a batch below the horizon; see [store.Store.PutBelow].
+// PutBelow stores a batch below the horizon; see [store.Store.PutBackdated].
 func (n *Node) PutBelow(
 	ctx context.Context, b *record.Batch,
-) (res store.PutBelowResult, err error) {
+) (res store.PutBackdatedResult, err error) {
 	if n.closing.Load() {
 		return res, errClosing
 	}
@@ -27,7 +27,7 @@ func (n *Node) PutBelow(
 	if err := n.checkShips(); err != nil {
 		return res, err
 	}
-	return n.store.PutBelow(ctx, b)
+	return n.store.PutBackdated(ctx, b)
 }
 
 // CheckStamped returns the error that PutStamped or PutBelow would return; see

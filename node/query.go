@@ -182,15 +182,15 @@ type newSink func(worker int) (sink store.Sink, front uint32, err error)
 type sinks struct {
 	rows  store.Sink
 	front uint32
-	parts store.Apart
+	parts store.PartialSink
 	room  func(beside bool) []byte // buffer for payloads in guest memory, nil for none
-	leave func()                   // see [store.Taker]
+	leave func()                   // see [store.Consumer]
 }
 
 // scan runs the store's scan with the filters of the query, in their order, before each sink. Sinks
 // read only those parts of rows.
 func (n *localSource) scan(
-	ctx context.Context, q *record.Query, parts segment.Parts, newSink newSink,
+	ctx context.Context, q *record.Query, parts segment.Columns, newSink newSink,
 ) (store.ScanStats, error) {
 	return n.scanApart(ctx, q, parts, nil, func(worker int) (s sinks, err error) {
 		s.rows, s.front, err = newSink(worker)
@@ -200,7 +200,7 @@ func (n *localSource) scan(
 
 // scanApart is scan for sinks of fragments.
 func (n *localSource) scanApart(
-	ctx context.Context, q *record.Query, parts segment.Parts, keep *partialCache,
+	ctx context.Context, q *record.Query, parts segment.Columns, keep *partialCache,
 	newSinks func(worker int) (sinks, error),
 ) (store.ScanStats, error) {
 	modules, err := n.useFilters(ctx, q)
@@ -234,7 +234,7 @@ func (n *localSource) scanApart(
 // scanChain scans with the filters in modules before sinks that read those parts. Instances are
 // started, and check their parameters, even if there is nothing to scan.
 func (n *localSource) scanChain(
-	ctx context.Context, q *record.Query, modules []*pluginVersion, parts segment.Parts,
+	ctx context.Context, q *record.Query, modules []*pluginVersion, parts segment.Columns,
 	newSinks func(worker int) (sinks, error),
 ) (store.ScanStats, error) {
 	var filters []*wasmhost.Filter
@@ -243,7 +243,7 @@ func (n *localSource) scanChain(
 			_ = f.Close() // Keep has returned its failures
 		}
 	}()
-	chain := func(worker int) (sinks, segment.Parts, error) {
+	chain := func(worker int) (sinks, segment.Columns, error) {
 		to, err := newSinks(worker)
 		if err != nil {
 			return sinks{}, 0, err
@@ -261,13 +261,13 @@ func (n *localSource) scanChain(
 		return to, read, nil
 	}
 	made := false
-	stats, err := n.store.ScanInto(ctx, q, func(worker int) (store.Taker, error) {
+	stats, err := n.store.ScanInto(ctx, q, func(worker int) (store.Consumer, error) {
 		made = true
 		to, read, err := chain(worker)
-		out := store.Taker{Rows: to.rows, Parts: read, Apart: to.parts, Leave: to.leave}
+		out := store.Consumer{Rows: to.rows, Columns: read, Partials: to.parts, Done: to.leave}
 		// With filters it would contain payloads of rows that the aggregate must not see.
 		if len(modules) == 0 && q.View == record.ViewAll {
-			out.Room = to.room
+			out.PayloadBuffer = to.room
 		}
 		return out, err
 	})

@@ -43,7 +43,7 @@ func (n *localSource) explainRows(ctx context.Context, q *record.Query) (store.E
 	bare := *q
 	bare.Filters, bare.Aggregate, bare.Order, bare.Limit =
 		nil, record.PluginCall{}, record.OrderNone, 0
-	return n.store.ExplainApart(ctx, &bare, look)
+	return n.store.ExplainPartials(ctx, &bare, look)
 }
 
 func ignoredBy(q *record.Query) []string {

@@ -20,7 +20,7 @@ func TestExplain(t *testing.T) {
 	n := openTest(t, Options{Store: store.Options{Shards: 2}})
 	c := dial(t, n)
 	fill(t, c, rand.New(rand.NewPCG(seed, 6)), 5000)
-	if err := n.store.Settle(t.Context()); err != nil {
+	if err := n.store.WaitForMerges(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	few := &record.Query{Order: record.OrderKey, Limit: 5,
@@ -56,7 +56,7 @@ func asClient(x *Explanation) client.Explanation {
 		Segments: []client.SegmentPlan{}, Blocks: x.Blocks, ByBounds: x.ByBounds,
 		ByLists: x.ByLists, ByZones: client.DimCounts(x.ByZones), Candidates: x.Candidates,
 		Inside: x.Inside, Opened: x.Opened, OpenedBytes: x.OpenedBytes, Examined: x.Examined,
-		Found: x.Found, Parts: x.Parts, PartsKnown: x.PartsKnown, Hidden: x.Hidden,
+		Found: x.Found, Parts: x.Partials, PartsKnown: x.PartialsKnown, Hidden: x.Hidden,
 		Workers: x.Workers, PlanNs: x.PlanNs, TookNs: x.TookNs}
 	for _, s := range x.Segments {
 		out.Segments = append(out.Segments, client.SegmentPlan{Shard: s.Shard, ID: s.ID,

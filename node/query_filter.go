@@ -13,8 +13,8 @@ import (
 )
 
 // partsOf returns the parts of rows that a module with these needs reads.
-func partsOf(need uint32) (parts segment.Parts) {
-	for bit, part := range map[uint32]segment.Parts{
+func partsOf(need uint32) (parts segment.Columns) {
+	for bit, part := range map[uint32]segment.Columns{
 		plugin.NeedCID: 1 << record.CID, plugin.NeedMID: 1 << record.MID,
 		plugin.NeedMOID: 1 << record.MOID, plugin.NeedCap: 1 << record.Cap,
 		plugin.NeedAcq: 1 << record.Acq, plugin.NeedOffsets: segment.Payloads,
@@ -28,7 +28,7 @@ func partsOf(need uint32) (parts segment.Parts) {
 }
 
 // groupParts returns the parts of rows that grouping reads.
-func groupParts(by record.GroupBy) (parts segment.Parts) {
+func groupParts(by record.GroupBy) (parts segment.Columns) {
 	for d, wanted := range map[record.Dim]bool{record.CID: by.CID, record.MID: by.MID,
 		record.MOID: by.MOID, record.Cap: by.ByCap()} {
 		if wanted {
@@ -40,7 +40,7 @@ func groupParts(by record.GroupBy) (parts segment.Parts) {
 
 // filterSink passes the rows that a filter keeps to sink, which reads those parts of them.
 func filterSink(
-	ctx context.Context, f *wasmhost.Filter, parts segment.Parts, sink store.Sink,
+	ctx context.Context, f *wasmhost.Filter, parts segment.Columns, sink store.Sink,
 ) store.Sink {
 	var keep []uint64
 	var sel []uint32
@@ -75,7 +75,7 @@ func appendBits(dst []uint32, words []uint64) []uint32 {
 
 // selectRows copies the rows of sel to dst, with those parts; other columns only have the right
 // length. Plugins never see tombstones.
-func selectRows(dst, src *record.Batch, sel []uint32, parts segment.Parts) {
+func selectRows(dst, src *record.Batch, sel []uint32, parts segment.Columns) {
 	dst.Reset()
 	has := func(d record.Dim) bool { return parts>>d&1 != 0 }
 	dst.CID = selectColumn(dst.CID, src.CID, sel, has(record.CID))

@@ -144,11 +144,11 @@ type fragmentState struct {
 	table    *partials.Table // nil: the cache is not used
 }
 
-// BeginLot implements [store.Apart].
-func (p *partialSink) BeginLot(number int) { p.lot, p.rest = number, -1 }
+// BeginMorsel implements [store.PartialSink].
+func (p *partialSink) BeginMorsel(number int) { p.lot, p.rest = number, -1 }
 
-// EndLot implements [store.Apart].
-func (p *partialSink) EndLot() error { return p.gather() }
+// EndMorsel implements [store.PartialSink].
+func (p *partialSink) EndMorsel() error { return p.gather() }
 
 // newPartialSink returns nil for queries with groups, and for states that cannot be partial.
 func newPartialSink(ctx context.Context, k *partialCache, a *aggregator) *partialSink {
@@ -160,7 +160,7 @@ func newPartialSink(ctx context.Context, k *partialCache, a *aggregator) *partia
 	return p
 }
 
-// Wants implements [store.Apart]. Where states do not depend on the order of merging, a query that
+// Wants implements [store.PartialSink]. Where states do not depend on the order of merging, a query that
 // is the first of its kind has no cost for fragments.
 func (p *partialSink) Wants(segment *partials.Segment, blocks int) bool {
 	if segment != p.segment {
@@ -169,8 +169,8 @@ func (p *partialSink) Wants(segment *partials.Segment, blocks int) bool {
 	return p.table != nil || !p.aggregator.guest.OrderIndependent()
 }
 
-// Plan implements [store.Apart].
-func (p *partialSink) Plan(_ context.Context, list []store.Part) error {
+// Plan implements [store.PartialSink].
+func (p *partialSink) Plan(_ context.Context, list []store.BlockPartial) error {
 	if p.used+len(list) >= p.aggregator.guest.MaxPartials() {
 		if err := p.gather(); err != nil {
 			return err
@@ -195,7 +195,7 @@ func (p *partialSink) Plan(_ context.Context, list []store.Part) error {
 	return nil
 }
 
-// Begin implements [store.Apart].
+// Begin implements [store.PartialSink].
 func (p *partialSink) Begin() (rows bool) {
 	x := &p.plan[p.next]
 	if p.open = !x.known; p.open {
@@ -209,7 +209,7 @@ func (p *partialSink) Begin() (rows bool) {
 	return false
 }
 
-// End implements [store.Apart]. That filters left no row of a fragment is cached, too.
+// End implements [store.PartialSink]. That filters left no row of a fragment is cached, too.
 func (p *partialSink) End() {
 	x := &p.plan[p.next]
 	switch {
@@ -339,14 +339,14 @@ type partialLookup struct {
 	table *partials.Table
 }
 
-// Wants implements [store.Apart].
+// Wants implements [store.PartialSink].
 func (l *partialLookup) Wants(segment *partials.Segment, _ int) bool {
 	l.table = l.of.cache.Peek(segment, l.of.key)
 	return true
 }
 
-// Plan implements [store.Apart].
-func (l *partialLookup) Plan(_ context.Context, list []store.Part) error {
+// Plan implements [store.PartialSink].
+func (l *partialLookup) Plan(_ context.Context, list []store.BlockPartial) error {
 	if l.table == nil {
 		return nil
 	}
@@ -358,22 +358,22 @@ func (l *partialLookup) Plan(_ context.Context, list []store.Part) error {
 	return nil
 }
 
-// BeginLot implements [store.Apart].
-func (*partialLookup) BeginLot(int) {}
+// BeginMorsel implements [store.PartialSink].
+func (*partialLookup) BeginMorsel(int) {}
 
-// EndLot implements [store.Apart].
-func (*partialLookup) EndLot() error { return nil }
+// EndMorsel implements [store.PartialSink].
+func (*partialLookup) EndMorsel() error { return nil }
 
-// Begin implements [store.Apart].
+// Begin implements [store.PartialSink].
 func (*partialLookup) Begin() (rows bool) { return true }
 
-// End implements [store.Apart].
+// End implements [store.PartialSink].
 func (*partialLookup) End() {}
 
 // partialLookups returns what makes lookups for an aggregate, nil if its states are never cached.
 func (n *localSource) partialLookups(
 	ctx context.Context, q *record.Query,
-) (func() store.Apart, error) {
+) (func() store.PartialSink, error) {
 	if q.Aggregate.Name == "" {
 		return nil, nil
 	}
@@ -392,7 +392,7 @@ func (n *localSource) partialLookups(
 		return nil, nil
 	}
 	k.setKey(q, filters)
-	return func() store.Apart { return &partialLookup{of: k} }, nil
+	return func() store.PartialSink { return &partialLookup{of: k} }, nil
 }
 
 // collectStates publishes the metrics of the cache.

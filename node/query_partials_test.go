@@ -85,9 +85,9 @@ func (h *meterHouse) happen() string {
 			h.reading(&b, h.rng.Int64N(houseMeters), h.rng.Int64N(h.hour))
 			b.AcqNs = append(b.AcqNs, 1e15+h.rng.Int64N(1e15)+i)
 		}
-		_, err = h.n.store.PutBelow(h.Context(), &b)
+		_, err = h.n.store.PutBackdated(h.Context(), &b)
 	case "rest":
-		err = h.n.store.Rest(h.Context())
+		err = h.n.store.MergeIdle(h.Context())
 	case "expire":
 		moid := int32(h.rng.IntN(3))
 		err = h.n.SetRetention(h.Context(), store.Retention{MOID: &moid,
@@ -98,7 +98,7 @@ func (h *meterHouse) happen() string {
 		err = h.n.store.Seal(h.Context())
 	}
 	if err == nil && h.rng.IntN(2) == 0 {
-		err = h.n.store.Settle(h.Context())
+		err = h.n.store.WaitForMerges(h.Context())
 	}
 	if err != nil {
 		h.Fatalf("%s: %v", what, err)
@@ -377,7 +377,7 @@ func (h *meterHouse) known(q *record.Query) (parts, known uint64) {
 	if err != nil {
 		h.Fatal(err)
 	}
-	return x.Parts, x.PartsKnown
+	return x.Partials, x.PartialsKnown
 }
 
 func (h *meterHouse) answer(q *record.Query) []wire.Group {

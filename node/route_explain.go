@@ -87,8 +87,8 @@ func (x *Explanation) add(o *store.Explanation) {
 	x.Examined += o.Examined
 	x.Found += o.Found
 	x.Hidden += o.Hidden
-	x.Parts += o.Parts
-	x.PartsKnown += o.PartsKnown
+	x.Partials += o.Partials
+	x.PartialsKnown += o.PartialsKnown
 	x.Workers += o.Workers
 	x.PlanNs += o.PlanNs
 }

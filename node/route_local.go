@@ -155,7 +155,7 @@ func (n *localSource) String() string { return fmt.Sprintf("group %d of this nod
 func (n *localSource) rows(
 	ctx context.Context, q *record.Query, add store.Sink, _ *spill.Sorter,
 ) (wire.End, error) {
-	parts := segment.AllParts
+	parts := segment.AllColumns
 	if q.KeysOnly {
 		parts = segment.Keys
 	}

@@ -134,7 +134,7 @@ func shareProcessors(ctx context.Context, sources []source) context.Context {
 	if here < 2 {
 		return ctx
 	}
-	return store.Beside(ctx, here)
+	return store.WithConcurrentScans(ctx, here)
 }
 
 // maxReserve is how much time before its deadline a partial answer stops waiting for sources.

@@ -61,7 +61,7 @@ func BenchmarkEncode(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		w := &sealedWriter{file: nullFile{}}
-		if _, err := w.write(in.parts()); err != nil {
+		if _, err := w.write(in.runs()); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -76,7 +76,7 @@ func (nullFile) Close() error                           { return nil }
 
 func openSensors(b *testing.B) *Block {
 	s := mustSeal(b, sensors(2048))
-	s.clock = NewClock(time.Now)
+	s.clock = NewVerifyClock(time.Now)
 	return firstBlock(b, s)
 }
 

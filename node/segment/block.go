@@ -20,17 +20,17 @@ type Block struct {
 	kind   uint8
 	stride int // of payloads of one size
 
-	keys    [record.NumDims]column
-	flags   []byte
-	tombs   []byte
-	words   []column
-	sizes   column
-	chunks  []byte // chunk directory
-	data    []byte // what the chunks hold
-	matches []match
-	loads   *Loads // nil for none
-	span    [1]Span
-	sel     []uint32
+	keys          [record.NumDims]column
+	flags         []byte
+	tombs         []byte
+	words         []column
+	sizes         column
+	chunks        []byte // chunk directory
+	data          []byte // what the chunks hold
+	matches       []match
+	prefetchQueue *PrefetchQueue // nil for none
+	span          [1]Span
+	sel           []uint32
 
 	open chunk // the chunk in raw
 	raw  []byte
@@ -44,14 +44,6 @@ type Block struct {
 
 // maxKeptCopy bounds the memory that a Block keeps for copies.
 const maxKeptCopy = 1 << 20
-
-// verify compares the front of the open block with its checksum.
-func (b *Block) verify() error {
-	if at := b.front - 4; checksum(b.body[:at]) != binary.LittleEndian.Uint32(b.body[at:]) {
-		return b.sealed.corrupt(b.offset, "block: its checksum differs")
-	}
-	return nil
-}
 
 // Release lets go of the file, and of memory that only unusual payloads need; the block must be
 // opened again before its next use.
@@ -68,7 +60,7 @@ func (b *Block) Release() {
 // Forget is Release for a block that is opened anew before anything else is done with it: it does
 // not empty what would then lead nowhere.
 func (b *Block) Forget() {
-	b.sealed, b.rows, b.loads = nil, 0, nil
+	b.sealed, b.rows, b.prefetchQueue = nil, 0, nil
 	b.open = chunk{}
 	if cap(b.raw) > maxKeptChunk {
 		b.raw, b.lz = nil, nil

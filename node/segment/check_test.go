@@ -79,11 +79,11 @@ func TestCheckGoesOnAfterDamage(t *testing.T) {
 	}
 	f := func(want []int64, places ...uint64) {
 		t.Helper()
-		bent := append([]byte(nil), data...)
+		corrupted := append([]byte(nil), data...)
 		for _, place := range places {
-			bent[place] ^= 4
+			corrupted[place] ^= 4
 		}
-		write(bent)
+		write(corrupted)
 		for _, known := range []bool{true, false} {
 			o, z := offsets, sizes
 			if !known {
@@ -91,11 +91,11 @@ func TestCheckGoesOnAfterDamage(t *testing.T) {
 			}
 			got := damageOf(t, path, o, z)
 			if len(got) != len(want) {
-				t.Fatalf("bent at %d: damage at %v, want %v", places, got, want)
+				t.Fatalf("corrupted at %d: damage at %v, want %v", places, got, want)
 			}
 			for i := range want {
 				if got[i] != want[i] {
-					t.Errorf("bent at %d: damage at %v, want %v", places, got, want)
+					t.Errorf("corrupted at %d: damage at %v, want %v", places, got, want)
 				}
 			}
 		}
@@ -106,10 +106,10 @@ func TestCheckGoesOnAfterDamage(t *testing.T) {
 	f([]int64{int64(one), int64(two), 0, first}, one, two, 0, offsets[0]+40)
 	f([]int64{int64(s.end) + 3, second}, s.end+3, offsets[1]+30)
 	f([]int64{int64(len(data)) - 64}, uint64(len(data))-60) // the tail: nothing else is found
-	// Without the directory the size of a bent block leads nowhere.
-	bent := append([]byte(nil), data...)
-	bent[offsets[0]] ^= 4
-	write(bent)
+	// Without the directory the size of a corrupted block leads nowhere.
+	corrupted := append([]byte(nil), data...)
+	corrupted[offsets[0]] ^= 4
+	write(corrupted)
 	if at := damageOf(t, path, nil, nil); len(at) != 1 || at[0] != first {
 		t.Errorf("damage at %v", at)
 	}

@@ -15,7 +15,7 @@ import (
 func sealBytes(t testing.TB, in *SealedInput) []byte {
 	t.Helper()
 	d := newMemoryFolder()
-	if _, err := writeSealed(d, "1.seg", in.parts()); err != nil {
+	if _, err := writeSealed(d, "1.seg", in.runs()); err != nil {
 		t.Fatal(err)
 	}
 	return slices.Clone(d.names["1.seg"].data)
@@ -206,7 +206,7 @@ func TestSealedEveryOperationFails(t *testing.T) {
 		d := newMemoryFolder()
 		d.names["1.seg.tmp"] = &memoryFile{folder: d, data: []byte("of a crash")}
 		d.failAt = failAt
-		_, err := writeSealed(d, "1.seg", in.parts())
+		_, err := writeSealed(d, "1.seg", in.runs())
 		if err == nil {
 			if failAt < 6 {
 				t.Fatalf("only %d operations", failAt)
@@ -232,7 +232,7 @@ func TestSealedBadInput(t *testing.T) {
 		in := smallInputs(rng)["words"]
 		change(in)
 		d := newMemoryFolder()
-		if _, err := writeSealed(d, "1.seg", in.parts()); err == nil || len(d.names) > 0 {
+		if _, err := writeSealed(d, "1.seg", in.runs()); err == nil || len(d.names) > 0 {
 			t.Errorf("error %v, %d files", err, len(d.names))
 		}
 	}

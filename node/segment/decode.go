@@ -52,7 +52,7 @@ func (c *column) write(p *positions, w *wordWriter) {
 		c.writeRows(p.spans, w)
 	default:
 		v := c.vectors()
-		v.loads = p.loads
+		v.loads = p.prefetchQueue
 		for _, s := range p.spans {
 			c.writeRun(&v, int(s.Lo), int(s.Hi), w)
 		}

@@ -50,12 +50,12 @@ func decodeDense(body *byte, lo, n int, u *[8]denseUnpacking, d *decoding, out u
 // vectors is how a column is written eight rows at a time.
 type vectors struct {
 	decoding
-	tables *tables // nil when it is not
-	loads  *Loads  // nil for none
+	tables *tables        // nil when it is not
+	loads  *PrefetchQueue // nil for none
 }
 
-// loadsBeside reports whether memory is loaded while rows are decoded.
-func loadsBeside() bool {
+// interleavesPrefetch reports whether memory is loaded while rows are decoded.
+func interleavesPrefetch() bool {
 	t := filterTables()
 	return t != nil && t.sixteens
 }
@@ -116,8 +116,8 @@ func (c *column) writeDense(v *vectors, lo, n int, out unsafe.Pointer) {
 	u := &v.tables.dense[c.width]
 	for {
 		load, step, rows := c.byteAt(0), 0, n
-		if v.loads.left() {
-			load, step, rows = v.loads.take(n)
+		if v.loads.pending() {
+			load, step, rows = v.loads.next(n)
 		}
 		decodeDense(c.byteAt(0), lo, rows, u, &v.decoding, out, load, step)
 		if n -= rows; n == 0 {

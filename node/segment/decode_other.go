@@ -2,9 +2,9 @@
 
 package segment
 
-type vectors struct{ loads *Loads }
+type vectors struct{ loads *PrefetchQueue }
 
-func loadsBeside() bool { return false }
+func interleavesPrefetch() bool { return false }
 
 func (c *column) vectors() vectors { return vectors{} }
 

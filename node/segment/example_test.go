@@ -31,7 +31,7 @@ func exampleLog() [][]Entry {
 }
 
 var exampleHeader = RowsHeader{Writer: [16]byte{0xaa, 15: 0xbb}, Seq: 3, FirstAcqNs: 1000,
-	BatchFirstAcqNs: 990, BatchRecords: 14, Parts: 2}
+	BatchFirstAcqNs: 990, BatchRecords: 14, BatchEntries: 2}
 
 func exampleInput() *SealedInput {
 	return &SealedInput{Rows: exampleRows(), Order: []uint32{1, 3, 2, 0}, BlockEnds: []uint32{3, 4},

@@ -153,10 +153,10 @@ func TestTooOldFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for at := 4; at < 6; at++ { // a version that rots is damage
-		bent := slices.Clone(text)
-		bent[at] ^= 2
-		if _, bad := parseFlush(bent, 0); bad == nil || bad.other != nil {
-			t.Errorf("byte %d is bent: %+v", at, bad)
+		corrupted := slices.Clone(text)
+		corrupted[at] ^= 2
+		if _, bad := parseFlush(corrupted, 0); bad == nil || bad.other != nil {
+			t.Errorf("byte %d is corrupted: %+v", at, bad)
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 // Cost: about 2 ns a column and row, a fifth of it in runs that vectors decode; no allocation when
 // dst has room.
 func (b *Block) Gather(sel []uint32, keysOnly bool, dst *record.Batch) error {
-	return b.GatherParts(sel, nil, partsOf(keysOnly), dst)
+	return b.GatherColumns(sel, nil, columnsOf(keysOnly), dst)
 }
 
 // GatherSpan is Gather for the positions [lo, hi).
@@ -26,21 +26,21 @@ func (b *Block) GatherSpan(lo, hi int, keysOnly bool, dst *record.Batch) error {
 		return nil
 	}
 	b.span[0] = Span{uint32(lo), uint32(hi)}
-	return b.GatherParts(nil, b.span[:], partsOf(keysOnly), dst)
+	return b.GatherColumns(nil, b.span[:], columnsOf(keysOnly), dst)
 }
 
 // Span is the positions [Lo, Hi).
 type Span struct{ Lo, Hi uint32 }
 
-// Parts is a set of parts of rows: a bit 1<<d for each [record.Dim] d, and Payloads. The words of
-// payloads that are wanted are a number in the upper bits, 0 for all; see [Parts.Front].
-type Parts uint16
+// Columns is a set of parts of rows: a bit 1<<d for each [record.Dim] d, and Payloads. The words of
+// payloads that are wanted are a number in the upper bits, 0 for all; see [Columns.Front].
+type Columns uint16
 
-// Sets of parts.
+// Sets of columns.
 const (
-	Payloads Parts = 1 << record.NumDims
-	Keys     Parts = Payloads - 1
-	AllParts Parts = Keys | Payloads
+	Payloads   Columns = 1 << record.NumDims
+	Keys       Columns = Payloads - 1
+	AllColumns Columns = Keys | Payloads
 )
 
 const (
@@ -50,45 +50,47 @@ const (
 
 // Front returns p without what lies behind the first bytes of payloads. Where that takes no time,
 // there may be more of them. 0 bytes are all.
-func (p Parts) Front(bytes uint32) Parts {
-	p &= AllParts
+func (p Columns) Front(bytes uint32) Columns {
+	p &= AllColumns
 	if p&Payloads == 0 || bytes == 0 || bytes > maxPayloadWords*wordBytes {
 		return p
 	}
-	return p | Parts((bytes+wordBytes-1)/wordBytes)<<frontShift
+	return p | Columns((bytes+wordBytes-1)/wordBytes)<<frontShift
 }
 
 // Union returns what is in p or in q.
-func (p Parts) Union(q Parts) Parts {
-	both := (p | q) & AllParts
+func (p Columns) Union(q Columns) Columns {
+	both := (p | q) & AllColumns
 	switch {
 	case p&Payloads == 0:
-		return both | q&^AllParts
+		return both | q&^AllColumns
 	case q&Payloads == 0:
-		return both | p&^AllParts
+		return both | p&^AllColumns
 	case p>>frontShift == 0 || q>>frontShift == 0:
 		return both
 	}
 	return both | max(p>>frontShift, q>>frontShift)<<frontShift
 }
 
-func partsOf(keysOnly bool) Parts {
+func columnsOf(keysOnly bool) Columns {
 	if keysOnly {
 		return Keys
 	}
-	return AllParts
+	return AllColumns
 }
 
-// GatherParts is Gather, or with a nil sel the same for spans, none of them empty, that reads only
-// some parts: other columns get the right length and whatever values, and without acq the rows are
-// unstamped. All rows of a batch are gathered with the same parts.
-func (b *Block) GatherParts(sel []uint32, spans []Span, parts Parts, dst *record.Batch) error {
-	p := positions{sel: sel, spans: spans, n: len(sel), loads: b.loads}
+// GatherColumns is Gather, or with a nil sel the same for spans, none of them empty, that reads
+// only some columns: other columns get the right length and whatever values, and without acq the
+// rows are unstamped. All rows of a batch are gathered with the same columns.
+func (b *Block) GatherColumns(
+	sel []uint32, spans []Span, columns Columns, dst *record.Batch,
+) error {
+	p := positions{sel: sel, spans: spans, n: len(sel), prefetchQueue: b.prefetchQueue}
 	if sel == nil {
 		for _, s := range spans {
 			p.n += int(s.Hi - s.Lo)
 		}
-		if len(spans) > 1 && b.oneByOne(parts) {
+		if len(spans) > 1 && b.oneByOne(columns) {
 			b.sel = slices.Grow(b.sel[:0], p.n)
 			for _, s := range spans {
 				for i := s.Lo; i < s.Hi; i++ {
@@ -98,21 +100,21 @@ func (b *Block) GatherParts(sel []uint32, spans []Span, parts Parts, dst *record
 			p.sel = b.sel
 		}
 	}
-	return b.gather(p, parts, dst)
+	return b.gather(p, columns, dst)
 }
 
 // oneByOne reports whether something is gathered that asks for each position by its number.
-func (b *Block) oneByOne(parts Parts) bool {
+func (b *Block) oneByOne(columns Columns) bool {
 	return b.tombs != nil ||
-		parts&Payloads != 0 && (b.kind == payloadFixed || b.kind == payloadVaried)
+		columns&Payloads != 0 && (b.kind == payloadFixed || b.kind == payloadVaried)
 }
 
 // positions are the n of sel, or those of spans when sel is nil.
 type positions struct {
-	sel   []uint32
-	spans []Span
-	n     int
-	loads *Loads // nil for none
+	sel           []uint32
+	spans         []Span
+	n             int
+	prefetchQueue *PrefetchQueue // nil for none
 }
 
 // at returns position k where there is sel or one span.
@@ -123,7 +125,7 @@ func (p *positions) at(k int) int {
 	return int(p.sel[k])
 }
 
-func (b *Block) gather(p positions, parts Parts, dst *record.Batch) error {
+func (b *Block) gather(p positions, columns Columns, dst *record.Batch) error {
 	if p.n == 0 {
 		return nil
 	}
@@ -131,23 +133,23 @@ func (b *Block) gather(p positions, parts Parts, dst *record.Batch) error {
 	if start == 0 {
 		dst.Data, dst.Tombs = dst.Data[:0], dst.Tombs[:0]
 	}
-	if parts&Payloads == 0 || b.kind == payloadEmpty {
+	if columns&Payloads == 0 || b.kind == payloadEmpty {
 		growPayloads(dst, start, p.n, 0)
-	} else if err := b.gatherPayloads(&p, int(parts>>frontShift), dst, start); err != nil {
+	} else if err := b.gatherPayloads(&p, int(columns>>frontShift), dst, start); err != nil {
 		return err
 	}
 	if b.tombs != nil {
 		b.gatherTombs(&p, dst, start)
 	}
-	dst.CID = gatherNarrow(b, record.CID, parts, &p, dst.CID)
-	dst.MID = gatherWide(b, record.MID, parts, &p, dst.MID)
-	dst.MOID = gatherNarrow(b, record.MOID, parts, &p, dst.MOID)
-	dst.CapNs = gatherWide(b, record.Cap, parts, &p, dst.CapNs)
-	if parts>>record.Acq&1 == 0 {
+	dst.CID = gatherNarrow(b, record.CID, columns, &p, dst.CID)
+	dst.MID = gatherWide(b, record.MID, columns, &p, dst.MID)
+	dst.MOID = gatherNarrow(b, record.MOID, columns, &p, dst.MOID)
+	dst.CapNs = gatherWide(b, record.Cap, columns, &p, dst.CapNs)
+	if columns>>record.Acq&1 == 0 {
 		dst.AcqNs = nil
 		return nil
 	}
-	dst.AcqNs = gatherWide(b, record.Acq, parts, &p, dst.AcqNs)
+	dst.AcqNs = gatherWide(b, record.Acq, columns, &p, dst.AcqNs)
 	return nil
 }
 
@@ -160,10 +162,10 @@ func (b *Block) gatherTombs(p *positions, dst *record.Batch, start int) {
 }
 
 // gatherWide appends values of a key column of 64 bits, or only makes room for them.
-func gatherWide(b *Block, d record.Dim, parts Parts, p *positions, dst []int64) []int64 {
+func gatherWide(b *Block, d record.Dim, columns Columns, p *positions, dst []int64) []int64 {
 	at := len(dst)
 	dst = slices.Grow(dst, p.n)[:at+p.n]
-	if parts>>d&1 != 0 {
+	if columns>>d&1 != 0 {
 		w := wordWriter{out: unsafe.Pointer(&dst[at]), stride: 8}
 		b.keys[d].write(p, &w)
 	}
@@ -171,10 +173,10 @@ func gatherWide(b *Block, d record.Dim, parts Parts, p *positions, dst []int64) 
 }
 
 // gatherNarrow is gatherWide for a column of 32 bits.
-func gatherNarrow(b *Block, d record.Dim, parts Parts, p *positions, dst []int32) []int32 {
+func gatherNarrow(b *Block, d record.Dim, columns Columns, p *positions, dst []int32) []int32 {
 	c, at := &b.keys[d], len(dst)
 	dst = slices.Grow(dst, p.n)[:at+p.n]
-	if parts>>d&1 == 0 {
+	if columns>>d&1 == 0 {
 		return dst
 	}
 	out := dst[at:]

@@ -33,9 +33,9 @@ func TestFilterWidths(t *testing.T) {
 	}
 }
 
-// TestAheadFindsColumns: what is asked for ahead is the column, where a block opens it. Blocks that
-// number their devices are not looked into.
-func TestAheadFindsColumns(t *testing.T) {
+// TestPrefetchFindsColumns: what is asked for ahead is the column, where a block opens it. Blocks
+// that number their devices are not looked into.
+func TestPrefetchFindsColumns(t *testing.T) {
 	rng := randomSource(t)
 	for found := 0; found < 10; {
 		s := mustSeal(t, randomInput(rng, 500))

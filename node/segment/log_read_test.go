@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A log file is read as it stands: bent anywhere, cut anywhere, never changed; what is whole is
+// A log file is read as it stands: corrupted anywhere, cut anywhere, never changed; what is whole is
 // handed out.
 func TestReadLogFile(t *testing.T) {
 	rng := randomSource(t)
@@ -51,12 +51,12 @@ func TestReadLogFile(t *testing.T) {
 		for ends[hit] <= int64(at) {
 			hit++
 		}
-		bent := append([]byte(nil), whole...)
-		bent[at] ^= 1 << rng.IntN(8)
-		flushes, damaged, tail := read(bent)
+		corrupted := append([]byte(nil), whole...)
+		corrupted[at] ^= 1 << rng.IntN(8)
+		flushes, damaged, tail := read(corrupted)
 		if len(flushes) != len(all)-1 || (tail != nil) != (hit == len(all)-1) ||
 			(len(damaged) == 1) == (tail != nil) {
-			t.Fatalf("byte %d of flush %d bent: %d flushes, damage %v, tail %v", at, hit,
+			t.Fatalf("byte %d of flush %d corrupted: %d flushes, damage %v, tail %v", at, hit,
 				len(flushes), damaged, tail)
 		}
 		flushes, damaged, tail = read(whole[:at])

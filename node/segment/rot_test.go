@@ -38,15 +38,15 @@ func newRotting(t testing.TB, in *SealedInput) *rotting {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.clock, r.Sealed = NewClock(r.hand.now), s
+	s.clock, r.Sealed = NewVerifyClock(r.hand.now), s
 	if r.offsets, r.sizes, err = s.Locate(); err != nil {
 		t.Fatal(err)
 	}
 	for i := range r.offsets {
 		var b Block
 		text, err := r.read(i, &b)
-		if err != nil || !s.Recent(i) {
-			t.Fatalf("block %d: %v, recent: %v", i, err, s.Recent(i))
+		if err != nil || !s.RecentlyVerified(i) {
+			t.Fatalf("block %d: %v, recent: %v", i, err, s.RecentlyVerified(i))
 		}
 		r.rows = append(r.rows, text)
 	}
@@ -88,19 +88,19 @@ func (r *rotting) readAllWays(t *testing.T, rng *rand.Rand, b *Block) {
 			readBlock(t, b, new(record.Batch))
 			spans := []Span{{0, 1}, {uint32(b.Rows() / 2), uint32(b.Rows())}}
 			b.LikelyMIDs(0, b.Rows(), b.FindMIDs(1, rng.Int64(), 9), nil)
-			b.AheadMIDs(spans)
-			b.AheadRows(spans, AllParts)
+			b.PrefetchMIDs(spans)
+			b.PrefetchRows(spans, AllColumns)
 			b.FlaggedSpans(spans, nil)
-			var loads Loads
-			loads.Set(b, spans, AllParts)
-			loads.Beside(b)
-			if err = b.GatherParts(nil, spans, AllParts, new(record.Batch)); err == nil {
-				err = b.GatherParts([]uint32{0, uint32(b.Rows()) - 1}, nil, AllParts.Front(8),
+			var loads PrefetchQueue
+			loads.Set(b, spans, AllColumns)
+			loads.Attach(b)
+			if err = b.GatherColumns(nil, spans, AllColumns, new(record.Batch)); err == nil {
+				err = b.GatherColumns([]uint32{0, uint32(b.Rows()) - 1}, nil, AllColumns.Front(8),
 					new(record.Batch))
 			}
-			r.AheadFront(r.offsets[i])
+			r.PrefetchFront(r.offsets[i])
 			for d := range record.Dim(record.NumDims) {
-				r.AheadColumn(r.offsets[i], d, spans)
+				r.PrefetchColumn(r.offsets[i], d, spans)
 			}
 		}
 		if err != nil && !errors.As(err, new(*CorruptError)) {
@@ -120,7 +120,7 @@ func TestRot(t *testing.T) {
 		for range 150 {
 			copy(r.data, r.whole)
 			r.hand.at = r.hand.at.Add(VerifyAfter)
-			r.clock.Look()
+			r.clock.Refresh()
 			var b Block
 			for i := range r.offsets {
 				if text, err := r.read(i, &b); err != nil || text != r.rows[i] {
@@ -129,7 +129,7 @@ func TestRot(t *testing.T) {
 			}
 			r.flip(rng, 1+rng.IntN(3))
 			r.hand.at = r.hand.at.Add(VerifyAfter - time.Second)
-			r.clock.Look()
+			r.clock.Refresh()
 			r.readAllWays(t, rng, &b)
 			for i := range r.offsets {
 				if text, err := r.read(i, &b); err == nil && text != r.rows[i] {
@@ -138,11 +138,11 @@ func TestRot(t *testing.T) {
 				err := r.BlockCopy(i, r.offsets[i], r.sizes[i], &b)
 				found += r.rightOrDamaged(t, name, i, &b, err)
 			}
-			if !r.Recent(0) { // BlockCopy has verified it, unless it is damaged
+			if !r.RecentlyVerified(0) { // BlockCopy has verified it, unless it is damaged
 				continue
 			}
 			r.hand.at = r.hand.at.Add(VerifyAfter)
-			r.clock.Look()
+			r.clock.Refresh()
 			for i := range r.offsets {
 				err := r.Block(i, r.offsets[i], r.sizes[i], &b)
 				found += r.rightOrDamaged(t, name, i, &b, err)
@@ -201,7 +201,7 @@ func TestRotIsNotCopied(t *testing.T) {
 			t.Fatal(err)
 		}
 		clock := handClock{time.Unix(1e9, 0)}
-		s, err := OpenSealed(path, NewClock(clock.now))
+		s, err := OpenSealed(path, NewVerifyClock(clock.now))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -311,7 +311,7 @@ func BenchmarkVerifyBlock(b *testing.B) {
 		in.BlockEnds = append(in.BlockEnds, end)
 	}
 	s := mustSeal(b, in)
-	s.clock = NewClock(time.Now)
+	s.clock = NewVerifyClock(time.Now)
 	offsets, sizes, err := s.Locate()
 	if err != nil {
 		b.Fatal(err)

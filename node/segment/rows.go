@@ -32,7 +32,7 @@ type RowsHeader struct {
 	FirstAcqNs      int64
 	BatchFirstAcqNs int64  // first acq of the whole batch, for the answer to a retry
 	BatchRecords    uint32 // records of the whole batch
-	Parts           uint32 // entries that the batch was split into, all in one flush
+	BatchEntries    uint32 // entries that the batch was split into, all in one flush
 	Stamped         bool   // the rows bring ascending acquisition times; the first is FirstAcqNs
 	Shared          bool   // some of these may be equal
 	Packed          bool   // columns are packed, for an entry that is sent and stored several times
@@ -77,7 +77,7 @@ func AppendRowsEntry(dst []byte, h *RowsHeader, b *record.Batch, rows []uint32) 
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(h.FirstAcqNs))
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(h.BatchFirstAcqNs))
 	dst = binary.LittleEndian.AppendUint32(dst, h.BatchRecords)
-	dst = binary.LittleEndian.AppendUint32(dst, h.Parts)
+	dst = binary.LittleEndian.AppendUint32(dst, h.BatchEntries)
 	dst = binary.LittleEndian.AppendUint32(dst, stride)
 	dst = binary.LittleEndian.AppendUint32(dst, flags)
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(payloadBytes))
@@ -198,7 +198,7 @@ func ParseRowsEntry(src []byte, h *RowsHeader, b *record.Batch) error {
 	h.FirstAcqNs = int64(binary.LittleEndian.Uint64(src[32:]))
 	h.BatchFirstAcqNs = int64(binary.LittleEndian.Uint64(src[40:]))
 	h.BatchRecords = binary.LittleEndian.Uint32(src[48:])
-	h.Parts = binary.LittleEndian.Uint32(src[52:])
+	h.BatchEntries = binary.LittleEndian.Uint32(src[52:])
 	stride := binary.LittleEndian.Uint32(src[56:])
 	flags := binary.LittleEndian.Uint32(src[60:])
 	h.Stamped, h.Shared = flags&rowsHaveAcqs != 0, flags&rowsShareAcqs != 0

@@ -31,7 +31,7 @@ func TestRowsEntryModel(t *testing.T) {
 			}
 			want = rows
 		}
-		h := RowsHeader{Seq: rng.Uint64(), FirstAcqNs: rng.Int64(), Parts: rng.Uint32(),
+		h := RowsHeader{Seq: rng.Uint64(), FirstAcqNs: rng.Int64(), BatchEntries: rng.Uint32(),
 			BatchFirstAcqNs: rng.Int64(), BatchRecords: rng.Uint32(), Writer: [16]byte{1, 15: 9}}
 		if rows == nil && rng.IntN(2) == 0 {
 			h.Stamped, b.AcqNs = true, make([]int64, b.Len())

@@ -7,8 +7,9 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/pentad-db/pentad/node/internal/formats"
 	"golang.org/x/sys/unix"
+
+	"github.com/pentad-db/pentad/node/internal/formats"
 )
 
 // Sealed is an open sealed segment: a read-only mapping of its file. Blocks may be opened from
@@ -22,7 +23,7 @@ type Sealed struct {
 	end      uint64 // where the blocks end
 	sections []Section
 	places   []sectionPlace
-	clock    *Clock          // nil: blocks are verified whenever they are opened
+	clock    *VerifyClock    // nil: blocks are verified whenever they are opened
 	verified []atomic.Uint32 // by block: when it was found right, in seconds of clock; 0: never
 }
 
@@ -37,7 +38,7 @@ type sectionPlace struct {
 //
 // Errors: *CorruptError, naming file and offset; *formats.Error; an error of the file system,
 // wrapped.
-func OpenSealed(path string, clock *Clock) (*Sealed, error) {
+func OpenSealed(path string, clock *VerifyClock) (*Sealed, error) {
 	data, err := mapFile(path)
 	if err != nil {
 		return nil, err
@@ -256,20 +257,6 @@ func (s *Sealed) BlockCopy(i int, offset uint64, size uint32, b *Block) error {
 	}
 	b.private = true
 	return s.openBlock(i, offset, size, b, false, b.copied)
-}
-
-// VerifyBlock compares the front of a block with its checksum now.
-func (s *Sealed) VerifyBlock(i int, offset uint64, size uint32) error {
-	if err := s.checkPlace(i, offset, size); err != nil {
-		return err
-	}
-	front := uint64(binary.LittleEndian.Uint32(s.data[offset+4:]))
-	if front < blockHeaderBytes+4 || front > uint64(size) ||
-		checksum(s.data[offset:offset+front-4]) !=
-			binary.LittleEndian.Uint32(s.data[offset+front-4:]) {
-		return s.corrupt(offset, "block %d: its checksum differs", i)
-	}
-	return nil
 }
 
 // openBlock parses the block whose front src begins with, and verifies it unless it is known to be

@@ -280,7 +280,7 @@ func gatherSome(
 			ranks = append(ranks, order[lo:hi]...)
 			lo = hi + rng.IntN(9)
 		}
-		err = b.GatherParts(nil, spans, partsOf(keysOnly), dst)
+		err = b.GatherColumns(nil, spans, columnsOf(keysOnly), dst)
 	default:
 		var sel []uint32
 		for i := range order {

@@ -40,43 +40,43 @@ type Section struct {
 	Data []byte
 }
 
-// Part is some of the blocks of a sealed segment. It stays the caller's.
-type Part struct {
+// RowRun is the rows of consecutive blocks of a sealed segment. It stays the caller's.
+type RowRun struct {
 	Rows      *record.Batch // payloads and tombstones are taken of it
-	Order     []uint32      // position -> number of the row: a permutation of all rows of the part
+	Order     []uint32      // position -> number of the row: a permutation of all rows of the run
 	Keys      *record.Batch // keys of the rows by position, with ranks in AcqNs
 	BlockEnds []uint32      // position after the last row of each block; at most 8192 rows each
 	Flags     []uint64      // bitmap by row: it may supersede an older one; nil means none
 }
 
-// SealedInput is what a sealed segment of one part is made of. It stays the caller's.
+// SealedInput is the content of a sealed segment of one run. It stays the caller's.
 type SealedInput struct {
 	Rows      *record.Batch // in acq order: a row's rank is its number; AcqNs is not looked at
-	Order     []uint32      // as those of Part
+	Order     []uint32      // as those of RowRun
 	BlockEnds []uint32
 	Flags     []uint64
-	Meta      []byte // as those of PartsInput
+	Meta      []byte // as those of RunsInput
 	Sections  func(blockOffsets []uint64, blockSizes []uint32) ([]Section, error)
 }
 
-// PartsInput is what a sealed segment is made of that is too large to be in memory whole.
-type PartsInput struct {
-	// Parts hands over the parts, one after another. The ranks of all rows together are the
+// RunsInput is the content of a sealed segment that is too large to be in memory at once.
+type RunsInput struct {
+	// Runs passes the runs to add, one after another. The ranks of all rows together are the
 	// numbers from 0 on, each once.
-	Parts func(add func(*Part) error) error
-	Meta  []byte // the caller's description
+	Runs func(add func(*RowRun) error) error
+	Meta []byte // the caller's description
 	// Sections is called once all blocks are written and returns what else is kept; may be nil.
 	Sections func(blockOffsets []uint64, blockSizes []uint32) ([]Section, error)
 }
 
-func (in *SealedInput) parts() *PartsInput {
-	return &PartsInput{Meta: in.Meta, Sections: in.Sections,
-		Parts: func(add func(*Part) error) error {
+func (in *SealedInput) runs() *RunsInput {
+	return &RunsInput{Meta: in.Meta, Sections: in.Sections,
+		Runs: func(add func(*RowRun) error) error {
 			keys, err := in.keys()
 			if err != nil {
 				return err
 			}
-			return add(&Part{Rows: in.Rows, Order: in.Order, Keys: keys, BlockEnds: in.BlockEnds,
+			return add(&RowRun{Rows: in.Rows, Order: in.Order, Keys: keys, BlockEnds: in.BlockEnds,
 				Flags: in.Flags})
 		}}
 }
@@ -110,15 +110,15 @@ type SealedInfo struct {
 //
 // Cost: about 35 ns a row with payloads of 16 bytes on one core, and the disk.
 func WriteSealed(path string, in *SealedInput) (SealedInfo, error) {
-	return WriteParts(path, in.parts())
+	return WriteRuns(path, in.runs())
 }
 
-// WriteParts is WriteSealed for a segment in parts, of which it keeps none.
-func WriteParts(path string, in *PartsInput) (SealedInfo, error) {
+// WriteRuns is WriteSealed for a segment in runs. It keeps none of them.
+func WriteRuns(path string, in *RunsInput) (SealedInfo, error) {
 	return writeSealed(osFolder(filepath.Dir(path)), filepath.Base(path), in)
 }
 
-func writeSealed(dir folder, name string, in *PartsInput) (SealedInfo, error) {
+func writeSealed(dir folder, name string, in *RunsInput) (SealedInfo, error) {
 	info, err := writeAndRename(dir, name, func(w *sealedWriter) (SealedInfo, error) {
 		return w.write(in)
 	})
@@ -156,8 +156,8 @@ func writeAndRename(
 	return info, nil
 }
 
-// check refuses a part that would make a segment with rows lost or doubled.
-func (p *Part) check() error {
+// check refuses a run that would make a segment with lost or doubled rows.
+func (p *RowRun) check() error {
 	n := p.Rows.Len()
 	if err := p.Rows.CheckShape(); err != nil {
 		return err
@@ -192,8 +192,8 @@ type ranks struct {
 	rows uint64
 }
 
-// add notes the ranks of a part.
-func (r *ranks) add(p *Part) error {
+// add notes the ranks of a run.
+func (r *ranks) add(p *RowRun) error {
 	for k, i := range p.Order {
 		if int64(i) >= int64(p.Rows.Len()) {
 			return fmt.Errorf("the order names row %d of %d", i, p.Rows.Len())
@@ -299,9 +299,9 @@ func sealedHeader() []byte {
 		binary.LittleEndian.AppendUint64(nil, sealedMagic), sealedVersion)
 }
 
-func (w *sealedWriter) write(in *PartsInput) (SealedInfo, error) {
+func (w *sealedWriter) write(in *RunsInput) (SealedInfo, error) {
 	w.buf = append(w.buf, sealedHeader()...)
-	if err := in.Parts(w.writePart); err != nil {
+	if err := in.Runs(w.writePart); err != nil {
 		return SealedInfo{}, err
 	}
 	if err := w.ranks.check(); err != nil {
@@ -327,7 +327,7 @@ func (w *sealedWriter) write(in *PartsInput) (SealedInfo, error) {
 	}, w.flush()
 }
 
-func (w *sealedWriter) writePart(p *Part) error {
+func (w *sealedWriter) writePart(p *RowRun) error {
 	if err := p.check(); err != nil {
 		return err
 	}

@@ -9,7 +9,6 @@ package segment
 import (
 	"errors"
 	"fmt"
-	"hash/crc32"
 )
 
 // ErrLogFailed wraps every error of a log after a write or sync of it failed, but for a write that
@@ -42,15 +41,3 @@ func (e *CorruptError) Error() string {
 
 // Unwrap returns the cause.
 func (e *CorruptError) Unwrap() error { return e.Err }
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
-
-// update is the checksum of what sum is of, and b behind it.
-func update(sum uint32, b []byte) uint32 { return crc32.Update(sum, castagnoli, b) }
-
-// checksum2 is the checksum of a and b one after the other.
-func checksum2(a, b []byte) uint32 {
-	return crc32.Update(crc32.Checksum(a, castagnoli), castagnoli, b)
-}

@@ -187,15 +187,15 @@ func (s *Store) applyRun(from []Command, run []command, out []Outcome) error {
 	s.noteFile(file, buf.entries)
 	s.insert(group)
 	s.clock.drive(at)
-	s.followers.committed(group)
-	s.followers.passed(s.clock.settled())
+	s.feeds.committed(group)
+	s.feeds.passed(s.clock.published())
 	rows := 0
 	for _, r := range group {
 		rows += r.rows
 	}
 	s.counters.rows.Add(int64(rows))
 	s.sealFull()
-	s.pace(rows)
+	s.throttle(rows)
 	return nil
 }
 
@@ -323,7 +323,7 @@ func (s *Store) applyEvent(from Command, c *command, out *Outcome) error {
 		return s.failApply(err)
 	}
 	s.come(at)
-	s.followers.changed()
+	s.feeds.changed()
 	out.AcqNs = acq
 	if e.purges() {
 		_ = s.emptyLog() // it is tried again; if the log has failed, the next command says so
@@ -339,7 +339,7 @@ func (s *Store) come(at position) {
 	s.applyMu.Unlock()
 	s.noteDurable(at.Index)
 	s.clock.drive(at)
-	s.followers.passed(s.clock.settled())
+	s.feeds.passed(s.clock.published())
 }
 
 // eventOf returns the edit of a command at an acq.

@@ -21,15 +21,15 @@ import (
 type BackupOptions struct {
 	From       *int64 // first acq; nil: where the newest part ended, or everything
 	UntilAcqNs int64  // acq after the last, at most the horizon; 0: the horizon
-	// Beside is kept with the part. Files that are not there are left out.
-	Beside []BesideFile
+	// Extra is kept with the part. Files that are not there are left out.
+	Extra []ExtraFile
 	// Progress is called now and then with the rows written and those there are; may be nil. An
 	// error ends the backup.
 	Progress func(done, total int64) error
 }
 
 // Backup writes the rows that came since the newest part in a directory, or all of them, into a
-// part of their own. Segments that hold no others are copied, the rest is written anew. The part
+// part of their own. Segments that hold no others are copied, the rest is written again. The part
 // appears whole or not at all, and everything in it was read back and found right. Writes go on.
 // Before, the newest part is read and compared with its checksums, and all others with their sizes.
 //
@@ -68,7 +68,7 @@ type backup struct {
 	part        *BackupPart
 	dir         string   // where the part is written
 	earlier     []string // names of files beside stores in the parts before
-	sources     []*snapshot
+	sources     []*readState
 	known       []uint64 // as Aside of the newest part that has it
 	done, total int64
 }
@@ -101,7 +101,7 @@ func (b *backup) begin(ctx context.Context, to string) error {
 	if b.opt.UntilAcqNs != 0 {
 		until = b.opt.UntilAcqNs
 	}
-	if newest := newestAside(parts); newest != nil && newest.Store == id {
+	if newest := newestBackdated(parts); newest != nil && newest.Store == id {
 		b.known = newest.Aside // of another store, which was restored, log indexes are others
 	}
 	part := &BackupPart{Format: partFormat, Store: id, Shards: len(s.shards),
@@ -194,7 +194,7 @@ func (b *backup) files() error {
 		for _, seg := range now.sealed {
 			b.total += int64(seg.meta.Rows)
 		}
-		for _, f := range now.frozen {
+		for _, f := range now.immutable {
 			b.total += int64(f.head.Rows())
 		}
 		b.total += int64(now.head.Rows())
@@ -204,7 +204,7 @@ func (b *backup) files() error {
 			return err
 		}
 	}
-	if err := b.aside(); err != nil {
+	if err := b.backupBackdated(); err != nil {
 		return err
 	}
 	writers := b.store.writers.encode(b.part.UntilAcqNs)
@@ -214,10 +214,10 @@ func (b *backup) files() error {
 	if err := b.describe(&b.part.Writers, writersFile); err != nil {
 		return err
 	}
-	return b.besides()
+	return b.copyExtra()
 }
 
-func (b *backup) shard(shard uint32, now *snapshot) error {
+func (b *backup) shard(shard uint32, now *readState) error {
 	for _, seg := range now.sealed {
 		if err := b.segment(seg); err != nil {
 			return err
@@ -227,7 +227,7 @@ func (b *backup) shard(shard uint32, now *snapshot) error {
 			return err
 		}
 	}
-	for _, f := range now.frozen {
+	for _, f := range now.immutable {
 		if err := b.head(shard, f.head); err != nil {
 			return err
 		}
@@ -307,7 +307,7 @@ func extract(
 		acq: record.Range{From: fromNs, To: untilNs}}
 	m.worker.copies = true
 	var err error
-	m.splice, err = index.NewSplice([]*index.Segment{seg.idx}, [][]uint64{dropped})
+	m.ranks, err = index.ConcatRanks([]*index.Segment{seg.idx}, [][]uint64{dropped})
 	if err != nil {
 		return segmentMeta{}, err
 	}
@@ -322,7 +322,7 @@ func (b *backup) head(shard uint32, head *index.Head) error {
 	if head.Rows() == 0 {
 		return nil
 	}
-	work := sealings.Get().(*sealing)
+	work := sealMemories.Get().(*sealMemory)
 	defer work.giveBack()
 	all := &work.rows
 	rows, flags := cutRows(all, head.Freeze(all), b.part.FromAcqNs, b.part.UntilAcqNs)

@@ -105,12 +105,12 @@ func (p *BackupPart) check() error {
 		}
 	}
 	for _, f := range p.Beside {
-		if !besideName(f.Name) {
+		if !isExtraName(f.Name) {
 			return fmt.Errorf("file %s is kept beside the store", f.Name)
 		}
 	}
 	for _, f := range p.Files {
-		aside := p.isAside(&f)
+		aside := p.isBackdated(&f)
 		if int64(f.Shard) >= 2*int64(p.Shards) || f.Rows == 0 || f.LastAcqNs < f.FirstAcqNs ||
 			aside && p.Aside == nil ||
 			!aside && (f.FirstAcqNs < p.FromAcqNs || f.LastAcqNs >= p.UntilAcqNs) {

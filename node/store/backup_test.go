@@ -60,7 +60,7 @@ func (r *backupRun) put(s *Store, m *model) {
 	m.add(b, splitByShard(b, 2), mustPut(r.t, s, b, WriterSeq{[16]byte{1}, r.seq}))
 }
 
-// part writes, seals or merges something and backs it up while more is written.
+// shardRows writes, seals or merges something and backs it up while more is written.
 func (r *backupRun) part() {
 	r.t.Helper()
 	for range 1 + r.rng.IntN(8) {
@@ -73,7 +73,7 @@ func (r *backupRun) part() {
 	var err error
 	switch r.rng.IntN(4) {
 	case 0:
-		err = r.store.Settle(r.t.Context())
+		err = r.store.WaitForMerges(r.t.Context())
 	case 1:
 		err = r.store.Seal(r.t.Context())
 	case 2:
@@ -106,7 +106,7 @@ func (r *backupRun) part() {
 
 // A backup is continued again and again while rows are written, sealed and merged. Restored up to
 // the end of any part, or to any moment, it is what the store was then; restored stores go on.
-func TestBackupBesideWrites(t *testing.T) {
+func TestBackupDuringWrites(t *testing.T) {
 	r := &backupRun{t: t, rng: randomSource(t), model: &model{},
 		to: filepath.Join(t.TempDir(), "backups", "node"),
 		opt: Options{Dir: t.TempDir(), Shards: 2, SealRows: 400, Now: leapingClock(),
@@ -134,7 +134,7 @@ func TestBackupBesideWrites(t *testing.T) {
 	for range 10 {
 		r.put(restored, known)
 	}
-	if err := restored.Settle(t.Context()); err != nil {
+	if err := restored.WaitForMerges(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	compare(t, "restored and written to", scanRows(t, restored, &record.Query{}), known.rows)
@@ -223,7 +223,7 @@ func backupOf(t *testing.T) (to string, s *Store, m *model) {
 	return to, s, m
 }
 
-// Missing parts, missing files and every bent one are refused before anything is written.
+// Missing parts, missing files and every corrupted one are refused before anything is written.
 func TestRestoreRefuses(t *testing.T) {
 	whole, _, _ := backupOf(t)
 	rng := randomSource(t)
@@ -260,7 +260,7 @@ func TestRestoreRefuses(t *testing.T) {
 		return os.Rename(parts[1], parts[1]+"1")
 	})
 	for range 40 {
-		f("bent", nil, func(_, files []string) error {
+		f("corrupted", nil, func(_, files []string) error {
 			name := files[rng.IntN(len(files))]
 			text, err := os.ReadFile(name)
 			if err != nil {

@@ -156,7 +156,7 @@ func BenchmarkLast(b *testing.B) {
 			}
 		}
 	}
-	if err := s.Settle(b.Context()); err != nil {
+	if err := s.WaitForMerges(b.Context()); err != nil {
 		b.Fatal(err)
 	}
 	ask := func(name string, last uint32) {

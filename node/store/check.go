@@ -253,7 +253,7 @@ func (c *checker) segments(dir string, m *manifest) error {
 }
 
 // order checks that the segments of each shard cover log indexes one after another, and acqs, but
-// for the shards aside.
+// for the backdated shards.
 func (c *checker) order(name string, m *manifest, found map[uint64]*checkedSegment) {
 	byShard := map[uint32][]segmentMeta{}
 	for _, meta := range m.live {
@@ -273,7 +273,7 @@ func (c *checker) order(name string, m *manifest, found map[uint64]*checkedSegme
 			}
 			next = max(next, meta.LastIndex+1)
 			seg := found[meta.ID]
-			if seg != nil && seg.firstAcqNs <= before && !meta.isAside() {
+			if seg != nil && seg.firstAcqNs <= before && !meta.isBackdated() {
 				c.damaged(name, 0, "segment %d of shard %d starts at acq %d; the one before ends "+
 					"at %d", meta.ID, id, seg.firstAcqNs, before)
 			}
@@ -304,7 +304,7 @@ func (c *checker) writersFile(name string) error {
 	return c.read(int64(len(buf)))
 }
 
-// snapshot reads what makes a directory a snapshot, if it is one.
+// readState reads what makes a directory a snapshot, if it is one.
 func (c *checker) snapshot(dir string) error {
 	info, err := os.Stat(filepath.Join(dir, snapshotFile))
 	if errors.Is(err, os.ErrNotExist) {

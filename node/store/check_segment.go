@@ -187,7 +187,7 @@ func (s *segmentCheck) owner() error {
 	}
 	for i := range s.batch.Len() {
 		sh := shardOf(s.batch.CID[i], s.batch.MID[i], s.shards)
-		if s.meta.isAside() {
+		if s.meta.isBackdated() {
 			sh += s.shards
 		}
 		if sh != int(s.meta.Shard) {

@@ -96,9 +96,9 @@ func TestCheckFindsEveryBit(t *testing.T) {
 		}
 		for range fewer(60) {
 			at := rng.IntN(len(whole))
-			bent := append([]byte(nil), whole...)
-			bent[at] ^= 1 << rng.IntN(8)
-			if err := os.WriteFile(path, bent, 0o644); err != nil {
+			corrupted := append([]byte(nil), whole...)
+			corrupted[at] ^= 1 << rng.IntN(8)
+			if err := os.WriteFile(path, corrupted, 0o644); err != nil {
 				t.Fatal(err)
 			}
 			report := mustCheck(t, dir)
@@ -107,12 +107,12 @@ func TestCheckFindsEveryBit(t *testing.T) {
 				named = named || d.File == path && d.Offset <= int64(len(whole))
 			}
 			if !named {
-				t.Fatalf("%s: byte %d is bent: %+v", path, at, report)
+				t.Fatalf("%s: byte %d is corrupted: %+v", path, at, report)
 			}
 			err := DumpFile(path, DumpOptions{Blocks: true, Rows: rng.IntN(2) == 0},
 				func(any) error { return nil })
 			if err == nil {
-				t.Fatalf("%s: byte %d is bent, and the dump is whole", path, at)
+				t.Fatalf("%s: byte %d is corrupted, and the dump is whole", path, at)
 			}
 		}
 		if err := os.WriteFile(path, whole, 0o644); err != nil {

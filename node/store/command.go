@@ -80,7 +80,7 @@ func AppendPutRows(dst []byte, b *record.Batch, rows []uint32, w WriterSeq) []by
 
 func appendPut(dst []byte, b *record.Batch, rows []uint32, count int, w WriterSeq) []byte {
 	return segment.AppendRowsEntry(appendCommand(dst, commandPut), &segment.RowsHeader{
-		Writer: w.ID, Seq: w.Seq, BatchRecords: uint32(count), Parts: 1,
+		Writer: w.ID, Seq: w.Seq, BatchRecords: uint32(count), BatchEntries: 1,
 		Packed: true}, b, rows)
 }
 
@@ -253,8 +253,8 @@ func (c *command) parse(src []byte) error {
 
 // forget empties c but for its memory.
 func (c *command) forget() {
-	clear(c.put.parts)
-	*c = command{rows: c.rows, put: putRequest{parts: c.put.parts[:0]}}
+	clear(c.put.byShard)
+	*c = command{rows: c.rows, put: putRequest{byShard: c.put.byShard[:0]}}
 }
 
 func badCommand(format string, args ...any) error {
@@ -271,7 +271,7 @@ func (c *command) parsePut(body []byte) error {
 	} else if err != nil {
 		return badCommand("%v", err)
 	}
-	if h.Stamped || h.FirstAcqNs != 0 || h.BatchFirstAcqNs != 0 || h.Parts != 1 ||
+	if h.Stamped || h.FirstAcqNs != 0 || h.BatchFirstAcqNs != 0 || h.BatchEntries != 1 ||
 		uint64(h.BatchRecords) != uint64(c.rows.Len()) {
 		return badCommand("the rows are stamped already, or not a whole batch")
 	}
@@ -280,7 +280,7 @@ func (c *command) parsePut(body []byte) error {
 	}
 	c.data = body
 	c.put.writer, c.put.rows = WriterSeq{h.Writer, h.Seq}, c.rows.Len()
-	c.put.parts = append(c.put.parts, part{rows: *c.rows})
+	c.put.byShard = append(c.put.byShard, shardRows{rows: *c.rows})
 	return nil
 }
 

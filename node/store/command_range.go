@@ -72,7 +72,7 @@ func checkIdentity(of string) error {
 func appendRangeRows(dst []byte, rows *record.Batch) []byte {
 	return segment.AppendRowsEntry(dst, &segment.RowsHeader{FirstAcqNs: rows.AcqNs[0],
 		Stamped: true, BatchFirstAcqNs: rows.AcqNs[0], BatchRecords: uint32(rows.Len()),
-		Parts: 1}, rows, nil)
+		BatchEntries: 1}, rows, nil)
 }
 
 func (c *command) parseRange(body []byte) error {
@@ -127,7 +127,7 @@ func (c *command) parseRangeRows(src []byte) (*record.Batch, error) {
 	}
 	n := c.rows.Len()
 	if n == 0 || !h.Stamped || h.Shared || h.Writer != ([16]byte{}) || h.Seq != 0 ||
-		h.Parts != 1 || uint64(h.BatchRecords) != uint64(n) ||
+		h.BatchEntries != 1 || uint64(h.BatchRecords) != uint64(n) ||
 		h.FirstAcqNs != c.rows.AcqNs[0] || h.BatchFirstAcqNs != h.FirstAcqNs {
 		return nil, badCommand("the rows of the range are not those of a whole stamped batch")
 	}
@@ -211,7 +211,7 @@ func (s *Store) writeRange(r *Range, at position) error {
 		buf.data = appendRangeRows(buf.data, r.Rows)
 		buf.entries = append(buf.entries, s.shards[0].nextEntry())
 		group = append(group, &putRequest{rows: r.rows(), bytes: int64(len(buf.data)),
-			parts: []part{{rows: *r.Rows}}})
+			byShard: []shardRows{{rows: *r.Rows}}})
 	}
 	file, err := s.writeApplied(buf, at, group)
 	s.applyMu.Unlock()
@@ -221,13 +221,13 @@ func (s *Store) writeRange(r *Range, at position) error {
 	s.noteFile(file, buf.entries)
 	s.insert(group)
 	s.clock.drive(at)
-	s.followers.committed(group)
+	s.feeds.committed(group)
 	if len(r.Events)+len(r.Policies) > 0 {
-		s.followers.changed()
+		s.feeds.changed()
 	}
 	s.counters.rows.Add(int64(r.rows()))
 	s.sealFull()
-	s.pace(r.rows())
+	s.throttle(r.rows())
 	return nil
 }
 
@@ -280,7 +280,7 @@ func (s *Store) becomeCopyInLog(r *Range, box boxMeta) error {
 	s.applyMu.Lock()
 	s.applied = at
 	s.applyMu.Unlock()
-	s.clock.void(was.NextNs)
+	s.clock.revokeLeases(was.NextNs)
 	s.clock.drive(at)
 	return nil
 }
@@ -304,7 +304,7 @@ func (s *Store) applyRelease(from Command, out *Outcome) error {
 	if err != nil {
 		return s.failApply(err)
 	}
-	s.clock.release()
+	s.clock.acceptLeases()
 	s.come(at)
 	out.AcqNs = at.NextNs - 1
 	return nil

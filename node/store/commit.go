@@ -41,7 +41,7 @@ type putRequest struct {
 	writer WriterSeq
 	// previous is the newest sequence of the writer that the batch is to follow; nil: any.
 	previous *uint64
-	parts    []part
+	byShard  []shardRows
 	rows     int
 	bytes    int64
 	done     chan struct{}
@@ -49,8 +49,8 @@ type putRequest struct {
 	err      error
 }
 
-// part is the rows of a batch that belong to one shard, in the order of the batch.
-type part struct {
+// shardRows is the rows of a batch that belong to one shard, in the order of the batch.
+type shardRows struct {
 	shard int
 	rows  record.Batch
 }
@@ -158,7 +158,7 @@ func (s *Store) enqueue(ctx context.Context, b *record.Batch, r *putRequest) err
 	if err := s.waitForRoom(ctx); err != nil {
 		return err
 	}
-	r.parts = splitByShard(b, len(s.shards))
+	r.byShard = splitByShard(b, len(s.shards))
 	select {
 	case s.puts <- r:
 		return nil
@@ -169,52 +169,12 @@ func (s *Store) enqueue(ctx context.Context, b *record.Batch, r *putRequest) err
 	}
 }
 
-// waitForRoom delays a put while the heads are over their budget.
-func (s *Store) waitForRoom(ctx context.Context) error {
-	var timeout <-chan time.Time
-	for {
-		s.roomMu.Lock()
-		full, room, failed := s.headBytes >= s.opt.HeadMax, s.room, s.sealErr
-		s.roomMu.Unlock()
-		if !full {
-			return nil
-		}
-		if failed != nil {
-			return fmt.Errorf("%w: %w", ErrOverloaded, failed)
-		}
-		if timeout == nil {
-			s.counters.putsDelayed.Add(1)
-			timeout = time.After(s.opt.PutWait)
-		}
-		select {
-		case <-room:
-		case <-timeout:
-			return ErrOverloaded
-		case <-s.stop:
-			return ErrClosed
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// addHeadBytes accounts for rows that entered (n > 0) or left (n < 0) the heads.
-func (s *Store) addHeadBytes(n int64) {
-	s.roomMu.Lock()
-	defer s.roomMu.Unlock()
-	s.headBytes += n
-	if n < 0 {
-		close(s.room)
-		s.room = make(chan struct{})
-	}
-}
-
 func shardOf(cid int32, mid int64, shards int) int {
 	return slots.Part(slots.Of(cid, mid), shards)
 }
 
 // splitByShard copies the rows of a batch into one part per shard that has any.
-func splitByShard(b *record.Batch, shards int) []part {
+func splitByShard(b *record.Batch, shards int) []shardRows {
 	n := b.Len()
 	owner := make([]uint16, n)
 	counts := make([]int, shards)
@@ -227,14 +187,14 @@ func splitByShard(b *record.Batch, shards int) []part {
 		owner[i] = uint16(shard)
 		counts[shard]++
 	}
-	parts := make([]part, 0, shards)
+	parts := make([]shardRows, 0, shards)
 	at := make([]int, shards) // shard -> its part
 	for sh, count := range counts {
 		if count == 0 {
 			continue
 		}
 		at[sh] = len(parts)
-		parts = append(parts, part{shard: sh, rows: record.Batch{
+		parts = append(parts, shardRows{shard: sh, rows: record.Batch{
 			CID: make([]int32, 0, count), MID: make([]int64, 0, count),
 			MOID: make([]int32, 0, count), CapNs: make([]int64, 0, count),
 			AcqNs: make([]int64, count), Data: make([]byte, 0, len(b.Data)*count/n),
@@ -255,16 +215,16 @@ func (s *Store) commitLoop() {
 	defer close(s.drained)
 	s.sealReplayed()
 	s.resumePurges()
-	<-s.turn
+	<-s.committing
 	var buf commitBuffers
 	for {
 		select {
 		case r := <-s.puts:
-			s.turn <- struct{}{}
+			s.committing <- struct{}{}
 			s.commit(&buf, s.gather(r))
-			<-s.turn
+			<-s.committing
 		case <-s.stop:
-			s.turn <- struct{}{}
+			s.committing <- struct{}{}
 			s.drain(&buf)
 			return
 		}
@@ -317,10 +277,10 @@ func (s *Store) commit(buf *commitBuffers, group []*putRequest) {
 	ends := []int{}
 	for _, r := range group {
 		s.stamp(r)
-		for i := range r.parts {
-			buf.data = r.appendEntry(buf.data, &r.parts[i])
+		for i := range r.byShard {
+			buf.data = r.appendEntry(buf.data, &r.byShard[i])
 			ends = append(ends, len(buf.data))
-			buf.entries = append(buf.entries, s.shards[r.parts[i].shard].nextEntry())
+			buf.entries = append(buf.entries, s.shards[r.byShard[i].shard].nextEntry())
 		}
 	}
 	start := 0
@@ -338,8 +298,8 @@ func (s *Store) commit(buf *commitBuffers, group []*putRequest) {
 	}
 	s.noteFile(file, buf.entries)
 	s.insert(group)
-	s.clock.settle()
-	s.followers.committed(group)
+	s.clock.publish()
+	s.feeds.committed(group)
 	rows := 0
 	for _, r := range group {
 		rows += r.rows
@@ -353,7 +313,7 @@ func (s *Store) commit(buf *commitBuffers, group []*putRequest) {
 		buf.data = nil
 	}
 	s.sealFull()
-	s.pace(rows)
+	s.throttle(rows)
 }
 
 // refuse answers a group that the log did not take. Unless there was only no room for it, whether
@@ -382,8 +342,8 @@ func (r *putRequest) fail(err error) {
 func (s *Store) stamp(r *putRequest) {
 	r.answer = answer{seq: r.writer.Seq, first: s.clock.reserve(r.rows), records: uint32(r.rows)}
 	acq := r.answer.first
-	for i := range r.parts {
-		stamps := r.parts[i].rows.AcqNs
+	for i := range r.byShard {
+		stamps := r.byShard[i].rows.AcqNs
 		for k := range stamps {
 			stamps[k] = acq
 			acq++
@@ -391,12 +351,12 @@ func (s *Store) stamp(r *putRequest) {
 	}
 }
 
-func (r *putRequest) appendEntry(dst []byte, p *part) []byte {
+func (r *putRequest) appendEntry(dst []byte, p *shardRows) []byte {
 	return segment.AppendRowsEntry(dst, &segment.RowsHeader{
 		Writer: r.writer.ID, Seq: r.writer.Seq,
 		FirstAcqNs:      p.rows.AcqNs[0],
 		BatchFirstAcqNs: r.answer.first, BatchRecords: r.answer.records,
-		Parts: uint32(len(r.parts)),
+		BatchEntries: uint32(len(r.byShard)),
 	}, &p.rows, nil)
 }
 
@@ -404,9 +364,9 @@ func (r *putRequest) appendEntry(dst []byte, p *part) []byte {
 func (s *Store) insert(group []*putRequest) {
 	var grown int64
 	for _, r := range group {
-		for i := range r.parts {
-			head := s.shards[r.parts[i].shard].snapshot.Load().head
-			head.Insert(&r.parts[i].rows)
+		for i := range r.byShard {
+			head := s.shards[r.byShard[i].shard].state.Load().head
+			head.Insert(&r.byShard[i].rows)
 			grown += head.Grown()
 		}
 	}
@@ -427,16 +387,4 @@ func parseClockEntry(data []byte) (ns int64, clean bool, err error) {
 		return 0, false, errors.New("clock entry is not 8 bytes and a flag")
 	}
 	return int64(binary.LittleEndian.Uint64(data)), data[8] == 1, nil
-}
-
-// logPromise makes the log hold that no acq below the present is given any more.
-func (s *Store) logPromise() error {
-	ns := s.clock.present()
-	file, err := s.appendLog(s.marks(ns, false))
-	if err != nil {
-		return fmt.Errorf("log promise: %w", err)
-	}
-	s.noteFile(file, nil)
-	s.clock.promised(ns)
-	return nil
 }

@@ -77,7 +77,7 @@ func TestBentFilesNeverLie(t *testing.T) {
 			dir := t.TempDir()
 			copyDir(t, s.opt.Dir, dir)
 			flipBit(t, filepath.Join(dir, name), rng.Int())
-			bent, report, err := Open(t.Context(),
+			corrupted, report, err := Open(t.Context(),
 				Options{Dir: dir, Now: leapingClock(), Workers: 1})
 			var damage *segment.CorruptError
 			if err != nil {
@@ -92,11 +92,11 @@ func TestBentFilesNeverLie(t *testing.T) {
 				t.Fatalf("%s: %+v", name, report.Log)
 			}
 			for range 5 {
-				if askBent(t, bent, sh.query(rng, m), m) {
+				if askBent(t, corrupted, sh.query(rng, m), m) {
 					answers++
 				}
 			}
-			_ = bent.Close()
+			_ = corrupted.Close()
 		}
 	}
 	if opened == 0 || answers == 0 || refused == 0 {
@@ -121,7 +121,7 @@ func flipBit(t *testing.T, path string, at int) {
 func TestUnreadablePagesAreConfined(t *testing.T) {
 	for _, workers := range []int{1, 4} {
 		s, m := confinedStore(t, Options{Workers: workers})
-		lost := s.shards[1].snapshot.Load().sealed[0]
+		lost := s.shards[1].state.Load().sealed[0]
 		if err := os.Truncate(lost.file.Path(), 0); err != nil {
 			t.Fatal(err)
 		}

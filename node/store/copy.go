@@ -142,11 +142,11 @@ func (s *Store) PutRange(ctx context.Context, r *Range) (horizonNs int64, err er
 	}
 	put := &putRequest{done: make(chan struct{})}
 	if r.rows() > 0 {
-		put.rows, put.parts = r.rows(), splitByShard(r.Rows, len(s.shards))
-		stampParts(put.parts, r.Rows, len(s.shards))
+		put.rows, put.byShard = r.rows(), splitByShard(r.Rows, len(s.shards))
+		stampParts(put.byShard, r.Rows, len(s.shards))
 	}
-	entries := make([]segment.Entry, 0, len(put.parts)+1)
-	for i := range put.parts {
+	entries := make([]segment.Entry, 0, len(put.byShard)+1)
+	for i := range put.byShard {
 		entries = append(entries, segment.Entry{Data: appendStamped(nil, put, i)})
 	}
 	var failed error
@@ -158,7 +158,7 @@ func (s *Store) PutRange(ctx context.Context, r *Range) (horizonNs int64, err er
 }
 
 // stampParts gives the parts that a batch was split into the acqs of its rows.
-func stampParts(parts []part, b *record.Batch, shards int) {
+func stampParts(parts []shardRows, b *record.Batch, shards int) {
 	ready := make([][]int64, shards)
 	for i := range parts {
 		ready[parts[i].shard] = parts[i].rows.AcqNs
@@ -171,11 +171,11 @@ func stampParts(parts []part, b *record.Batch, shards int) {
 }
 
 func appendStamped(dst []byte, put *putRequest, i int) []byte {
-	rows := &put.parts[i].rows
+	rows := &put.byShard[i].rows
 	return segment.AppendRowsEntry(dst, &segment.RowsHeader{
 		FirstAcqNs: rows.AcqNs[0], Stamped: true,
 		BatchFirstAcqNs: rows.AcqNs[0], BatchRecords: uint32(rows.Len()),
-		Parts: uint32(len(put.parts)),
+		BatchEntries: uint32(len(put.byShard)),
 	}, rows, nil)
 }
 
@@ -202,7 +202,7 @@ func (s *Store) commitRange(r *Range, put *putRequest, entries []segment.Entry) 
 	}
 	for i := range entries {
 		data := entries[i].Data
-		entries[i] = s.shards[put.parts[i].shard].nextEntry()
+		entries[i] = s.shards[put.byShard[i].shard].nextEntry()
 		entries[i].Data = data
 	}
 	began := time.Now()
@@ -216,16 +216,16 @@ func (s *Store) commitRange(r *Range, put *putRequest, entries []segment.Entry) 
 	s.noteFile(file, entries)
 	s.insert([]*putRequest{put})
 	s.clock.startCopy(r.ToNs)
-	s.followers.committed([]*putRequest{put})
+	s.feeds.committed([]*putRequest{put})
 	if len(r.Events)+len(r.Policies) > 0 {
-		s.followers.changed()
+		s.feeds.changed()
 	}
 	s.counters.rows.Add(int64(put.rows))
 	if purges {
 		_ = s.emptyLog() // it is tried again; if the log has failed, ranges say so
 	}
 	s.sealFull()
-	s.pace(put.rows)
+	s.throttle(put.rows)
 	return nil
 }
 
@@ -330,7 +330,7 @@ func (s *Store) copyEvents(r *Range) (purges bool, err error) {
 	if err := s.manifest.append(e); err != nil {
 		return false, s.failEvent(err)
 	}
-	s.publishHistory()
+	s.publishTombstones()
 	return e.purges(), nil
 }
 

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestBackupBesideCopy: a part of a backup is of the store that was empty, or of the copy that it
+// TestBackupDuringCopy: a part of a backup is of the store that was empty, or of the copy that it
 // became, also when both happen at once. The race detector looks at it, too.
-func TestBackupBesideCopy(t *testing.T) {
+func TestBackupDuringCopy(t *testing.T) {
 	for range 20 {
 		s, dir := openTest(t, Options{}), t.TempDir()
 		before := s.identity()

@@ -145,7 +145,7 @@ func bentAnswer(t *testing.T, dir string, q *record.Query, want []modelRow) bool
 		}
 		if err == nil {
 			sortRows(rows)
-			compare(t, "bent segment", rows, want)
+			compare(t, "corrupted segment", rows, want)
 			return true
 		}
 	}

@@ -33,10 +33,10 @@ type diff struct {
 	reader worker // opens blocks beside the finder
 	sink   DiffSink
 
-	before []*hider // hide rows at the first moment
-	erases []*hider // between the moments, oldest first
+	before []*rangeTombstone // hide rows at the first moment
+	erases []*rangeTombstone // between the moments, oldest first
 	// Trees of what hides rows at the first moment, at the second, and of the erases between.
-	atFrom, atTo, between *eventTree
+	atFrom, atTo, between *tombstoneTree
 
 	table diffTable
 	out   [record.DiffDeleted + 1]record.Differences
@@ -66,8 +66,8 @@ func (s *Store) Diff(ctx context.Context, ask *record.Diff, sink DiffSink) (Scan
 	}
 	defer sc.giveBack()
 	d := &diff{scan: sc, fromNs: checked.FromNs, sink: sink}
-	d.reader.scan, d.reader.to.Rows, d.seenOnce = sc, d.takeNew, true
-	d.reader.reads = segment.AllParts
+	d.reader.scan, d.reader.consumer.Rows, d.seenOnce = sc, d.takeNew, true
+	d.reader.columns = segment.AllColumns
 	for kind := range d.out {
 		d.out[kind].Kind = record.DiffKind(kind)
 	}
@@ -105,32 +105,32 @@ func (d *diff) run() error {
 // begin sorts the events, whose choice looked at all rows below the second moment, and narrows the
 // box to the rows from the first moment on.
 func (d *diff) begin() {
-	for _, h := range d.hidden {
+	for _, h := range d.tombstones {
 		if h.kind == EventErase && h.acqNs >= d.fromNs {
 			d.erases = append(d.erases, h)
 		} else {
 			d.before = append(d.before, h)
 		}
 	}
-	d.atFrom, d.atTo = plantTree(d.before), plantTree(d.hidden)
-	d.between = plantTree(d.erases)
+	d.atFrom, d.atTo = newTombstoneTree(d.before), newTombstoneTree(d.tombstones)
+	d.between = newTombstoneTree(d.erases)
 	d.acq[0].From = d.fromNs // of the box
-	for _, now := range d.snapshots {
-		p := newPiece(now)
+	for _, now := range d.states {
+		p := newPartition(now)
 		p.box = d.box
 		d.waiting = append(d.waiting, p)
 	}
 }
 
-// piece compares the readings of a piece, or cuts it.
-func (d *diff) piece(p *piece) error {
+// partition compares the readings of a partition, or cuts it.
+func (d *diff) piece(p *partition) error {
 	if err := d.ctx.Err(); err != nil {
 		p.release()
 		return err
 	}
 	room := d.store.opt.versionRoom
 	if !p.planned {
-		d.planPiece(p)
+		d.planPartition(p)
 		d.stats.Segments += len(p.segments)
 	}
 	if p.flagged > room && d.cutByZones(p) {
@@ -160,9 +160,9 @@ func (d *diff) piece(p *piece) error {
 
 // findErased adds to the table the readings of which an erase between the moments hides a row that
 // was to be seen at the first.
-func (d *diff) findErased(p *piece, room int) error {
+func (d *diff) findErased(p *partition, room int) error {
 	if p.newest == nil {
-		p.newest = newNewest(room)
+		p.newest = newNewestTable(room)
 	}
 	for _, h := range d.erases {
 		box, ok := intersection(&p.box, &h.box)
@@ -178,16 +178,16 @@ func (d *diff) findErased(p *piece, room int) error {
 
 // findOlderBelow adds to the table the readings with rows from before the first moment that came
 // below the horizon: of those a row without a flag need not be the first.
-func (d *diff) findOlderBelow(p *piece) error {
-	if p.now.below == nil {
+func (d *diff) findOlderBelow(p *partition) error {
+	if p.state.backdated == nil {
 		return nil
 	}
 	box := p.box
 	box[record.Acq] = below(d.fromNs)
-	return d.eachErased(&piece{now: p.now.below, newest: p.newest}, &box)
+	return d.eachErased(&partition{state: p.state.backdated, newest: p.newest}, &box)
 }
 
-// intersection returns what of a piece's devices, quantities and caps an event concerns.
+// intersection returns what of a partition's devices, quantities and caps an event concerns.
 func intersection(piece, event *record.Box) (box record.Box, ok bool) {
 	for d := range record.NumDims {
 		set := piece[d]
@@ -221,7 +221,7 @@ func common(a, b record.RangeSet) (set record.RangeSet, ok bool) {
 }
 
 // eachErased adds the readings of the rows in a box that were to be seen at the first moment.
-func (d *diff) eachErased(p *piece, box *record.Box) error {
+func (d *diff) eachErased(p *partition, box *record.Box) error {
 	var err error
 	if box[record.Acq] = clipSet(box[record.Acq], d.fromNs); len(box[record.Acq]) == 0 {
 		return nil
@@ -237,14 +237,14 @@ func (d *diff) eachErased(p *piece, box *record.Box) error {
 	seg := segmentScans.Get().(*segmentScan)
 	defer segmentScans.Put(seg)
 	w := &d.finder
-	for _, sealed := range slices.Backward(p.now.sealed) {
+	for _, sealed := range slices.Backward(p.state.sealed) {
 		if _, ok := missed(sealed, box); ok || err != nil {
 			continue
 		}
 		seg.begin(sealed, box, d.before)
 		for i, c := range seg.plan.Candidates {
 			if i%chunkBlocks == 0 {
-				d.store.fetch(sealed, seg.plan.Candidates[i:min(i+chunkBlocks,
+				d.store.readAhead(sealed, seg.plan.Candidates[i:min(i+chunkBlocks,
 					len(seg.plan.Candidates))])
 			}
 			if err = d.eachErasedOf(p, seg, c, box); err != nil {
@@ -258,7 +258,7 @@ func (d *diff) eachErased(p *piece, box *record.Box) error {
 
 // eachErasedOf is eachErased for one block.
 func (d *diff) eachErasedOf(
-	p *piece, seg *segmentScan, c index.Candidate, box *record.Box,
+	p *partition, seg *segmentScan, c index.Candidate, box *record.Box,
 ) error {
 	w := &d.finder
 	w.box = box
@@ -277,7 +277,7 @@ func (d *diff) eachErasedOf(
 	return d.addErased(p, &w.batch)
 }
 
-func (d *diff) addErased(p *piece, b *record.Batch) error {
+func (d *diff) addErased(p *partition, b *record.Batch) error {
 	for i := range b.Len() {
 		if d.atFrom.oldest(b.Key(i)) != nil {
 			continue
@@ -331,7 +331,7 @@ func (d *diff) compare() error {
 
 // giveNew hands out the rows that came between the moments and are the first of their readings,
 // except those in the table.
-func (d *diff) giveNew(p *piece) error {
+func (d *diff) giveNew(p *partition) error {
 	var err error
 	p.eachHead(func(h *index.Head) {
 		if err != nil || h.Rows() == 0 {
@@ -346,7 +346,7 @@ func (d *diff) giveNew(p *piece) error {
 	for _, seg := range p.segments {
 		for i, c := range seg.plan.Candidates {
 			if i%chunkBlocks == 0 {
-				d.store.fetch(seg.sealedSegment, seg.plan.Candidates[i:min(i+chunkBlocks,
+				d.store.readAhead(seg.sealedSegment, seg.plan.Candidates[i:min(i+chunkBlocks,
 					len(seg.plan.Candidates))])
 			}
 			info := seg.idx.Block(c.Block)
@@ -419,7 +419,7 @@ func (d *diff) flush() error {
 }
 
 // oldest returns the oldest event of the tree that hides a row, nil for none.
-func (t *eventTree) oldest(k record.Key) *hider {
+func (t *tombstoneTree) oldest(k record.Key) *rangeTombstone {
 	if t == nil {
 		return nil
 	}
@@ -428,13 +428,13 @@ func (t *eventTree) oldest(k record.Key) *hider {
 			return nil
 		}
 	}
-	var found *hider
+	var found *rangeTombstone
 	for _, child := range t.children {
 		if h := child.oldest(k); h != nil && (found == nil || h.acqNs < found.acqNs) {
 			found = h
 		}
 	}
-	for _, h := range t.events {
+	for _, h := range t.tombstones {
 		if h.contains(k) && (found == nil || h.acqNs < found.acqNs) {
 			found = h
 		}

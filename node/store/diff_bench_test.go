@@ -94,7 +94,7 @@ func diffFill(b *testing.B, s *Store) (rows int, hundredth int64) {
 		benchFill(&batch, i)
 		mustPut(b, s, &batch, WriterSeq{})
 	}
-	if err := s.Settle(b.Context()); err != nil {
+	if err := s.WaitForMerges(b.Context()); err != nil {
 		b.Fatal(err)
 	}
 	return rows, hundredth

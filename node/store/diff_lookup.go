@@ -42,7 +42,7 @@ func (l *lookup) pointAt(r *reading) {
 // findVersions looks up the versions of all readings in the table.
 //
 // Errors: errFull when their payloads take more room than there is.
-func (d *diff) findVersions(p *piece) error {
+func (d *diff) findVersions(p *partition) error {
 	if len(d.table.pairs) == 0 {
 		return nil
 	}
@@ -52,7 +52,7 @@ func (d *diff) findVersions(p *piece) error {
 			err = d.lookInHead(h, p)
 		}
 	})
-	for _, sealed := range slices.Backward(p.now.sealed) {
+	for _, sealed := range slices.Backward(p.state.sealed) {
 		if err == nil {
 			err = d.lookInSegment(sealed)
 		}
@@ -60,7 +60,7 @@ func (d *diff) findVersions(p *piece) error {
 	return err
 }
 
-func (d *diff) lookInHead(h *index.Head, p *piece) error {
+func (d *diff) lookInHead(h *index.Head, p *partition) error {
 	take := func(b *record.Batch, _ []uint64) error {
 		for i := range b.Len() {
 			if pair := d.table.find(b, i); pair != nil && b.AcqNs[i] < d.end {
@@ -97,7 +97,7 @@ func (d *diff) offer(p *pair, b *record.Batch, i int) {
 }
 
 // improves reports whether a row is newer than what is known of a moment, and not hidden there.
-func (d *diff) improves(v *pairState, k record.Key, hiding *eventTree) bool {
+func (d *diff) improves(v *pairState, k record.Key, hiding *tombstoneTree) bool {
 	return (!v.known || k.AcqNs > v.acqNs) && hiding.oldest(k) == nil
 }
 
@@ -126,7 +126,7 @@ func (d *diff) lookInSegment(sealed *sealedSegment) error {
 			if err := d.ctx.Err(); err != nil {
 				return err
 			}
-			d.store.fetch(sealed, l.candidates[i:min(i+chunkBlocks, len(l.candidates))])
+			d.store.readAhead(sealed, l.candidates[i:min(i+chunkBlocks, len(l.candidates))])
 		}
 		if err := d.lookInBlock(seg, c); err != nil {
 			return err
@@ -226,7 +226,7 @@ func (d *diff) lookInBlock(seg *segmentScan, c index.Candidate) error {
 	for rest := l.sel; len(rest) > 0; {
 		n := w.block.Fit(rest, sinkBytes)
 		l.rows.Reset()
-		if err := gather(seg, w, rest[:n], segment.AllParts, &l.rows); err != nil {
+		if err := gather(seg, w, rest[:n], segment.AllColumns, &l.rows); err != nil {
 			return err
 		}
 		for i := range l.rows.Len() {
@@ -262,9 +262,9 @@ func (d *diff) leaveBetter(seg *segmentScan) error {
 
 // gather appends stamped rows of the open block to a batch that is empty.
 func gather(
-	seg *segmentScan, w *worker, sel []uint32, parts segment.Parts, to *record.Batch,
+	seg *segmentScan, w *worker, sel []uint32, parts segment.Columns, to *record.Batch,
 ) error {
-	if err := w.block.GatherParts(sel, nil, parts, to); err != nil {
+	if err := w.block.GatherColumns(sel, nil, parts, to); err != nil {
 		return err
 	}
 	return seg.stampRows(to.AcqNs)

@@ -205,7 +205,7 @@ func testDiffModel(t *testing.T, sh shape, opt Options, steps int) {
 			})
 		}
 	}
-	if err := s.Settle(t.Context()); err != nil {
+	if err := s.WaitForMerges(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for range 20 {

@@ -23,17 +23,17 @@ type pair struct {
 	old, new pairState
 }
 
-// diffTable holds the readings of a piece that may differ, with a payload for each moment.
+// diffTable holds the readings of a partition that may differ, with a payload for each moment.
 type diffTable struct {
-	newest *newest // whose versions have places in pairs in place of an acq
-	pairs  []pair  // by tenant, quantity, device, cap, as blocks are sorted
+	newest *newestTable // whose versions have places in pairs in place of an acq
+	pairs  []pair       // by tenant, quantity, device, cap, as blocks are sorted
 	data   []byte
 	live   int // bytes of data that pairs name
 	room   int // for live, unless there is one reading only
 }
 
 // fill makes a pair of each reading that was gathered.
-func (t *diffTable) fill(n *newest, room int) {
+func (t *diffTable) fill(n *newestTable, room int) {
 	t.newest, t.pairs, t.data = n, t.pairs[:0], t.data[:0]
 	t.live, t.room = 0, room
 	for i, tag := range n.tags {

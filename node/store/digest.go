@@ -168,13 +168,13 @@ func (s *Store) Cut(ctx context.Context, fromNs, toNs int64, rows uint64) ([]int
 	for _, sh := range s.shards {
 		now := sh.acquire()
 		defer now.release()
-		if !sh.aside.snapshot.Load().isEmpty() {
+		if !sh.backdated.state.Load().isEmpty() {
 			return nil, ErrBelow
 		}
 		for _, seg := range now.sealed {
 			all.segments = append(all.segments, seg.idx)
 		}
-		for _, f := range now.frozen {
+		for _, f := range now.immutable {
 			all.heads = append(all.heads, f.head)
 		}
 		all.heads = append(all.heads, now.head)
@@ -216,7 +216,7 @@ func (s *stored) below(acqNs int64) (rows uint64) {
 		rows += uint64(hi)
 	}
 	for _, h := range s.heads {
-		rows += uint64(h.Below(acqNs))
+		rows += uint64(h.CountBelow(acqNs))
 	}
 	return rows
 }

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,7 +53,7 @@ type Event struct {
 	Done    bool   // of a purge: no file holds such a row any more
 	Removed uint64 // of a purge: rows that were removed from segments and heads
 
-	// Removal is of a retention, when [Store.EventsAhead] was asked.
+	// Removal is of a retention, when [Store.EventsWithRemovals] was asked.
 	Removal *Removal
 
 	// FromSlot and ToSlot are set by who merges stores of a cluster: the event is only of devices
@@ -62,106 +61,6 @@ type Event struct {
 	FromSlot, ToSlot uint32
 
 	kept slots.Range // of eventSplit: the devices that it does not concern
-}
-
-// hider is what hides rows: an event, with a box whose acq ends at that of the event.
-type hider struct {
-	box    record.Box
-	bounds bounds // of box
-	acqNs  int64
-	kind   EventKind
-	kept   slots.Range // with To > 0: devices in it are not concerned
-
-	// hides only: its rows are not to be removed yet, so that no segment is free of them.
-	hides   bool
-	release release // of a retention: what let go of its rows
-}
-
-// contains reports whether the event hides a row.
-func (h *hider) contains(k record.Key) bool {
-	return h.box.Contains(k) && (h.kept.To == 0 || !h.kept.Has(k.CID, k.MID))
-}
-
-// history is an immutable list of what hides rows, oldest first.
-type history struct {
-	hiders   []*hider // those that rows which are still there may need
-	removing []*hider // of these, whose rows may be removed; what held policies released is not
-
-	ages []ageRule // the shortest windows first
-
-	// newestPurge is the acq of the newest purge or split, and newestGone that of the newest of
-	// these and of removing, 0 for none.
-	newestPurge, newestGone int64
-
-	// hiding is of hiders, away of purges and what retentions hide, and told of these and what they
-	// have hidden and show again: those that scans tell of.
-	hiding, away, told *eventTree
-
-	all []Event // erases, purges and the present steps of retentions
-}
-
-// hiderOf returns what an event hides; ok is false when its box lies above its acq.
-func hiderOf(e *Event) (h *hider, ok bool) {
-	h = &hider{box: e.Box, acqNs: e.AcqNs, kind: e.Kind, kept: e.kept}
-	if e.Kind == eventSplit {
-		h.kind = EventPurge
-	}
-	below := record.RangeSet{{From: math.MinInt64, To: e.AcqNs}}
-	if set := e.Box[record.Acq]; len(set) > 0 {
-		below = clipSet(set, e.AcqNs)
-	}
-	h.box[record.Acq] = below
-	h.bounds = boundsOf(&h.box)
-	return h, len(below) > 0
-}
-
-// publishHistory makes what the manifest says of events visible to scans. The caller holds
-// manifestMu.
-func (s *Store) publishHistory() {
-	next := &history{ages: s.manifest.ages()}
-	var away, told []*hider
-	for _, e := range s.everyEvent() {
-		if e.Kind != eventSplit {
-			next.all = append(next.all, e)
-		}
-		h, ok := hiderOf(&e)
-		if !ok {
-			continue
-		}
-		h.hides = e.Kind == EventRetention
-		if !e.Done {
-			next.hiders = append(next.hiders, h)
-			if e.Kind.purges() {
-				next.removing = append(next.removing, h)
-			}
-		}
-		if e.Kind.purges() {
-			next.newestPurge = max(next.newestPurge, e.AcqNs)
-		}
-		if e.Kind == EventPurge || e.Kind == EventRetention {
-			away = append(away, h)
-		}
-	}
-	told, next.newestGone = slices.Clone(away), next.newestPurge
-	for i := range s.manifest.policies {
-		p := &s.manifest.policies[i]
-		told = append(told, p.shown()...)
-		if !p.Held && !s.manifest.steps.Held {
-			next.removing = append(next.removing, p.gone()...)
-		}
-	}
-	slices.SortStableFunc(next.removing, func(a, b *hider) int {
-		return cmp.Compare(a.acqNs, b.acqNs)
-	})
-	for _, h := range next.removing {
-		next.newestGone = max(next.newestGone, h.acqNs)
-	}
-	next.hiding, next.away = plantTree(next.hiders), plantTree(away)
-	if next.told = next.away; len(told) > len(away) {
-		next.told = plantTree(told)
-	}
-	s.history.Store(next)
-	s.noteReleases()
 }
 
 // allEvents lists erases, purges and the steps of retentions, oldest first. The caller holds
@@ -229,7 +128,7 @@ func (s *Store) addEvent(ctx context.Context, kind EventKind, box record.Box) (i
 		return 0, err
 	}
 	acq := int64(0)
-	err := s.changeHistory(ctx, 1, func(acqNs int64) (edit, error) {
+	err := s.changeEvents(ctx, 1, func(acqNs int64) (edit, error) {
 		acq = acqNs
 		return s.manifest.eventEdit(&Event{AcqNs: acqNs, Kind: kind, Box: box})
 	})
@@ -244,9 +143,9 @@ func (m *manifest) eventEdit(e *Event) (edit, error) {
 	return edit{Events: []eventMeta{metaOf(e)}}, nil
 }
 
-// changeHistory appends an edit with events to the manifest and makes it visible, on the committer.
+// changeEvents appends an edit with events to the manifest and makes it visible, on the committer.
 // The edit gets the first of count acqs of its own; an edit of nothing is not written.
-func (s *Store) changeHistory(
+func (s *Store) changeEvents(
 	ctx context.Context, count int, build func(acqNs int64) (edit, error),
 ) error {
 	var failed error
@@ -257,7 +156,7 @@ func (s *Store) changeHistory(
 	return failed
 }
 
-// logEdit is the part of changeHistory on the committer. The horizon stays below the acqs until the
+// logEdit is the part of changeEvents on the committer. The horizon stays below the acqs until the
 // edit is durable and visible. The log is made to prove that they were given, because after a crash
 // it alone decides which acqs come next.
 func (s *Store) logEdit(count int, build func(acqNs int64) (edit, error)) error {
@@ -278,8 +177,8 @@ func (s *Store) logEdit(count int, build func(acqNs int64) (edit, error)) error 
 	s.noteFile(file, nil)
 	e, err := s.appendEvents(acq, build)
 	if s.failed.Err() == nil {
-		s.clock.settle()
-		s.followers.changed()
+		s.clock.publish()
+		s.feeds.changed()
 	}
 	if err == nil && e.purges() {
 		_ = s.emptyLog() // it is tried again; if the log has failed, puts say so
@@ -312,16 +211,16 @@ func (s *Store) appendEvents(acq int64, build func(acqNs int64) (edit, error)) (
 // changed makes an edit of events visible. The caller holds manifestMu.
 func (s *Store) changed(e *edit) {
 	if e.Time != nil {
-		s.evidence.stepped(*e.Time)
+		s.retentionClock.stepped(*e.Time)
 	}
-	s.publishHistory()
+	s.publishTombstones()
 }
 
 // emptyLog sees to it that the rows of purges leave the log: everything is sealed without them, and
 // a new file is begun. The caller is the committer.
 func (s *Store) emptyLog() error {
 	for _, sh := range s.all {
-		s.freeze(sh)
+		s.rotate(sh)
 	}
 	s.log.Roll()
 	file, err := s.appendLog(s.marks(s.clock.floor(), false))
@@ -385,14 +284,14 @@ func (s *Store) finishPurges() error {
 	for _, acq := range e.Done {
 		delete(s.cleanLog, acq)
 	}
-	s.publishHistory()
+	s.publishTombstones()
 	return nil
 }
 
 // isClean reports whether no segment can hold rows that a purge concerns.
 func (s *Store) isClean(acqNs int64) bool {
 	for _, sh := range s.all {
-		for _, seg := range sh.snapshot.Load().sealed {
+		for _, seg := range sh.state.Load().sealed {
 			if seg.purgedTo.Load() < acqNs {
 				return false
 			}

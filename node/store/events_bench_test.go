@@ -55,7 +55,7 @@ func setEvents(s *Store, count int, box func(i int) record.Box) {
 		s.manifest.events = append(s.manifest.events, Event{AcqNs: acq - int64(count-i),
 			Kind: EventErase, Box: box(i)})
 	}
-	s.publishHistory()
+	s.publishTombstones()
 }
 
 // BenchmarkPublishEvents is what an event costs beside its lines on disk, when there are as many as
@@ -67,7 +67,7 @@ func BenchmarkPublishEvents(b *testing.B) {
 	})
 	for b.Loop() {
 		s.manifestMu.Lock()
-		s.publishHistory()
+		s.publishTombstones()
 		s.manifestMu.Unlock()
 	}
 }

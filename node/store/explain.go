@@ -32,10 +32,10 @@ type Explanation struct {
 	Examined    uint64    `json:"rows_examined"` // rows of the opened blocks
 	Found       uint64    `json:"rows_found"`
 
-	// Parts are what a sink would get of blocks apart, and of these those that it knows: their
-	// blocks would not be opened. See [Apart].
-	Parts      uint64 `json:"parts,omitempty"`
-	PartsKnown uint64 `json:"parts_known,omitempty"`
+	// Partials are what a sink would get of blocks apart, and of these those that it knows: their
+	// blocks would not be opened. See [PartialSink].
+	Partials      uint64 `json:"parts,omitempty"`
+	PartialsKnown uint64 `json:"parts_known,omitempty"`
 	// Hidden are the versions that were met and left out for a newer one. With last n most are
 	// not met.
 	Hidden  uint64 `json:"versions_hidden"`
@@ -52,7 +52,7 @@ type SegmentPlan struct {
 	Shard uint32 `json:"shard"`
 	ID    uint64 `json:"segment"`
 	Rows  int    `json:"rows"`
-	Below bool   `json:"below_horizon,omitempty"` // its rows were put below the horizon
+	Below bool   `json:"below_horizon,omitempty"` // its rows were backdated put
 	// Blocks are dropped all together if SkippedBy names a dimension; what follows is 0 then.
 	Blocks     int       `json:"blocks"`
 	Bytes      int64     `json:"bytes"` // of the file
@@ -91,13 +91,13 @@ func (c *DimCounts) Add(o DimCounts) {
 //
 // Cost: that of the scan, and of planning it once more, which TookNs leaves out.
 func (s *Store) Explain(ctx context.Context, q *record.Query) (Explanation, error) {
-	return s.ExplainApart(ctx, q, nil)
+	return s.ExplainPartials(ctx, q, nil)
 }
 
-// ExplainApart is Explain for a sink that takes parts of blocks apart, if newApart is not nil. It
-// is asked which it knows, and opens all.
-func (s *Store) ExplainApart(
-	ctx context.Context, q *record.Query, newApart func() Apart,
+// ExplainPartials is Explain for a sink that takes parts of blocks apart, if newApart is not nil.
+// It is asked which it knows, and opens all.
+func (s *Store) ExplainPartials(
+	ctx context.Context, q *record.Query, newApart func() PartialSink,
 ) (Explanation, error) {
 	s.scanning.RLock()
 	defer s.scanning.RUnlock()
@@ -111,11 +111,11 @@ func (s *Store) ExplainApart(
 	if !sc.empty {
 		sc.explain = &x
 		x.running = time.Now()
-		err = sc.run(func(worker int) (Taker, error) {
-			to, err := nobody(worker)
-			to.Parts = segment.AllParts
+		err = sc.run(func(worker int) (Consumer, error) {
+			to, err := discard(worker)
+			to.Columns = segment.AllColumns
 			if newApart != nil {
-				to.Apart = newApart()
+				to.Partials = newApart()
 			}
 			return to, err
 		})
@@ -125,7 +125,7 @@ func (s *Store) ExplainApart(
 	out, st := &x.out, &sc.stats
 	out.HeadFound, out.Found, out.Examined = st.HeadRows, st.Rows, st.RowsExamined
 	out.Opened, out.OpenedBytes, out.Hidden = st.BlocksScanned, st.BytesRead, st.VersionsHidden
-	out.Parts, out.PartsKnown = st.Parts, st.PartsKnown
+	out.Partials, out.PartialsKnown = st.Partials, st.PartialsKnown
 	out.Workers, out.TookNs = st.Workers, int64(time.Since(x.began)-x.describing)
 	return *out, err
 }
@@ -137,7 +137,7 @@ type explaining struct {
 	describing     time.Duration // not the query's
 }
 
-// describe tells of the pieces of a scan that was planned and not cut yet.
+// describe tells of the partitions of a scan that was planned and not cut yet.
 func (x *explaining) describe(sc *scan) {
 	planned := time.Now()
 	x.out.PlanNs = int64(planned.Sub(x.running))
@@ -149,7 +149,7 @@ func (x *explaining) describe(sc *scan) {
 				x.out.HeadRows += int64(rows)
 			}
 		})
-		for _, sealed := range slices.Backward(p.now.sealed) {
+		for _, sealed := range slices.Backward(p.state.sealed) {
 			x.add(explainSegment(sealed, &p.box))
 		}
 	}
@@ -171,7 +171,7 @@ func (x *explaining) add(seg SegmentPlan) {
 
 func explainSegment(sealed *sealedSegment, box *record.Box) SegmentPlan {
 	out := SegmentPlan{Shard: sealed.meta.Shard, ID: sealed.meta.ID, Rows: sealed.idx.Rows(),
-		Below: sealed.meta.isAside(), Blocks: sealed.idx.Blocks(), Bytes: sealed.file.Size()}
+		Below: sealed.meta.isBackdated(), Blocks: sealed.idx.Blocks(), Bytes: sealed.file.Size()}
 	if d, ok := missed(sealed, box); ok {
 		out.SkippedBy = d.String()
 		return out

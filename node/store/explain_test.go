@@ -75,7 +75,7 @@ func checkExplained(
 	box := widened(q, x.HorizonNs)
 	sum, at := 0, 0
 	for _, sh := range s.shards {
-		now := sh.snapshot.Load()
+		now := sh.state.Load()
 		for i := len(now.sealed) - 1; i >= 0 && at < len(x.Segments); i-- {
 			seg := &x.Segments[at]
 			if seg.ID != now.sealed[i].meta.ID {
@@ -149,7 +149,7 @@ func skippedBy(seg *sealedSegment, box *record.Box) string {
 	return ""
 }
 
-// TestExplainHidden: every version is found or hidden, also when a scan is cut into pieces.
+// TestExplainHidden: every version is found or hidden, also when a scan is cut into partitions.
 func TestExplainHidden(t *testing.T) {
 	s := correctedStore(t, Options{Shards: 2, Index: index.Options{BlockRows: 128}})
 	for _, room := range []int{7, 1 << 18} {

@@ -48,7 +48,8 @@ func leaveFlush(t *testing.T, dir string, b *record.Batch, w WriterSeq, index ui
 	}
 	acq := later()
 	data := segment.AppendRowsEntry(nil, &segment.RowsHeader{Writer: w.ID, Seq: w.Seq,
-		FirstAcqNs: acq, BatchFirstAcqNs: acq, BatchRecords: uint32(b.Len()), Parts: 1}, b, nil)
+		FirstAcqNs: acq, BatchFirstAcqNs: acq, BatchRecords: uint32(b.Len()), BatchEntries: 1},
+		b, nil)
 	_, err = log.Append([]segment.Entry{{Term: 1, Index: index, Kind: entryRows, Data: data}})
 	if err != nil {
 		t.Fatal(err)

@@ -25,7 +25,7 @@ func TestHorizonOfALostGroupHolds(t *testing.T) {
 		s.clock.reserve(1) // a group is stamped and not logged yet
 		h, _ = s.clock.horizon()
 		copyDir(t, opt.Dir, dir)
-		s.clock.settle()
+		s.clock.publish()
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +68,7 @@ func TestEmptyCountHasHorizon(t *testing.T) {
 }
 
 // A horizon that is asked for beside Close does not pass what the log says of the end.
-func TestHorizonBesideClose(t *testing.T) {
+func TestHorizonDuringClose(t *testing.T) {
 	s, _, err := Open(t.Context(), Options{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
@@ -84,8 +84,8 @@ func TestHorizonBesideClose(t *testing.T) {
 	}
 }
 
-// TestHorizonsShareAPromise: those who ask at the same time do not each wait for a sync of theirs.
-func TestHorizonsShareAPromise(t *testing.T) {
+// TestHorizonsShareALease: those who ask at the same time do not each wait for a sync of theirs.
+func TestHorizonsShareALease(t *testing.T) {
 	var wall, asked atomic.Int64
 	wall.Store(time.Now().UnixNano())
 	s := openTest(t, Options{Now: func() int64 { asked.Add(1); return wall.Load() }})
@@ -108,7 +108,7 @@ func TestHorizonsShareAPromise(t *testing.T) {
 			}
 		})
 	}
-	for asked.Load() < before+2*readers { // each has found that a promise is due
+	for asked.Load() < before+2*readers { // each has found that a lease is due
 		runtime.Gosched()
 	}
 	close(free)

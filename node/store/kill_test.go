@@ -20,7 +20,7 @@ const (
 	victimRows   = 60
 	victimWindow = 8 // batches that a writer has in flight
 	victimPurged = 2 // the tenant, beside those of the two writers, that is purged all the time
-	victimBelow  = 3 // the tenant whose rows are put below the horizon
+	victimBelow  = 3 // the tenant whose rows are backdated put
 )
 
 func victimOptions(dir string) Options {
@@ -44,12 +44,12 @@ func putBelowAgain(s *Store, began int64, number int64) error {
 		b.AppendStamped(record.Key{CID: victimBelow, MID: i << 8, CapNs: began + number,
 			AcqNs: began - int64(time.Hour) + number%9 + i%5}, fmt.Append(nil, number, i))
 	}
-	_, err := s.PutBelow(context.Background(), b)
+	_, err := s.PutBackdated(context.Background(), b)
 	return err
 }
 
 // victim puts batches from the given sequences on, by two writers with many in flight each, seals
-// without end, and says what was acknowledged.
+// subtract end, and says what was acknowledged.
 func victim(call string) error {
 	var next [2]uint64
 	var dir string
@@ -253,7 +253,7 @@ func TestKilledWhileSealing(t *testing.T) {
 	}
 }
 
-// checkBelow wants the batches that were put below the horizon to be there, and none in parts.
+// checkBackdated wants the batches that were put below the horizon to be there, and none in parts.
 func checkBelow(t *testing.T, s *Store, caps []int64) {
 	t.Helper()
 	found := map[int64]int{}

@@ -19,13 +19,13 @@ import (
 // before.
 type lastScan struct {
 	*worker
-	now      *snapshot
+	now      *readState
 	box      record.Box
 	state    lastState
-	hider    *newest // with lost series: every version that hides another
+	newer    *newestTable // with lost series: every version that hides another
 	segments []*lastSegment
 	spare    []*lastSegment // memory of those of before
-	heads    []*index.Head  // newest first
+	heads    []*index.Head  // newestTable first
 	cell     index.HeadCell
 	chunks   []index.HeadChunk // of the cell
 	inHead   []index.HeadRow
@@ -40,7 +40,7 @@ type lastScan struct {
 var lastScans = sync.Pool{New: func() any { return new(lastScan) }}
 
 // last gives the newest readings of the series in a box of one shard to the sink.
-func (w *worker) last(now *snapshot, box record.Box) error {
+func (w *worker) last(now *readState, box record.Box) error {
 	l := lastScans.Get().(*lastScan)
 	l.worker, l.now, l.box = w, now, box
 	l.state.reset(int(w.scan.lastN), w.scan.store.opt.versionRoom)
@@ -57,7 +57,7 @@ func (w *worker) last(now *snapshot, box record.Box) error {
 	if halve {
 		at, d = l.state.middle()
 	} else {
-		w.hidden += l.state.overtaken
+		w.superseded += l.state.overtaken
 	}
 	l.release()
 	if !halve {
@@ -74,7 +74,7 @@ func (w *worker) last(now *snapshot, box record.Box) error {
 func (l *lastScan) release() {
 	l.forgetSegments()
 	clear(l.heads)
-	l.worker, l.now, l.hider, l.box = nil, nil, nil, record.Box{}
+	l.worker, l.now, l.newer, l.box = nil, nil, nil, record.Box{}
 	lastScans.Put(l)
 }
 
@@ -84,22 +84,22 @@ func (l *lastScan) findLost() error {
 	lost[record.MID] = l.state.forgetLost()
 	sc := new(scan)
 	sc.ctx, sc.store, sc.box, sc.winners = l.scan.ctx, l.scan.store, lost, l.scan.winners
-	sc.view, sc.horizon, sc.hidden = l.scan.view, l.scan.horizon, l.scan.hidden
+	sc.view, sc.horizon, sc.tombstones = l.scan.view, l.scan.horizon, l.scan.tombstones
 	sc.finder.scan, sc.seenOnce = sc, true
-	sc.waiting = append(sc.waiting, &piece{now: l.now, box: lost})
+	sc.waiting = append(sc.waiting, &partition{state: l.now, box: lost})
 	defer sc.release()
 	whole := l.box
 	for {
-		more, err := sc.nextRound()
+		more, err := sc.nextPass()
 		if err != nil || !more {
-			l.box, l.hider = whole, nil
+			l.box, l.newer = whole, nil
 			l.blocks += sc.finder.blocks
 			l.bytes += sc.finder.bytes
 			l.examined += sc.finder.examined
 			return err
 		}
-		for _, p := range sc.round {
-			l.box, l.hider = p.box, p.newest
+		for _, p := range sc.pass {
+			l.box, l.newer = p.box, p.newest
 			if err := l.find(); err != nil {
 				l.box = whole
 				return err
@@ -112,8 +112,8 @@ func (l *lastScan) find() error {
 	l.forgetSegments()
 	l.heads, l.arena = l.heads[:0], l.arena[:0]
 	l.heads = append(l.heads, l.now.head)
-	for i := len(l.now.frozen) - 1; i >= 0; i-- {
-		l.heads = append(l.heads, l.now.frozen[i].head)
+	for i := len(l.now.immutable) - 1; i >= 0; i-- {
+		l.heads = append(l.heads, l.now.immutable[i].head)
 	}
 	for i, h := range l.heads {
 		if err := l.head(uint32(i), h); err != nil {
@@ -200,15 +200,15 @@ func (l *lastScan) takeHead(source uint32) error {
 
 // take takes in a row of a series.
 func (l *lastScan) take(number uint32, k record.Key, at rowAt, flagged, tomb bool) error {
-	if l.scan.hiderOf(k) != nil {
+	if l.scan.coveredBy(k) != nil {
 		return nil
 	}
-	if l.hider.hides(k) {
+	if l.newer.supersedes(k) {
 		l.state.overtaken++
 		return nil
 	}
-	row := lastRow{capNs: k.CapNs, acqNs: k.AcqNs, at: at, hidden: tomb || !l.scan.shows(k)}
-	return l.state.add(number, row, flagged || l.now.below != nil)
+	row := lastRow{capNs: k.CapNs, acqNs: k.AcqNs, at: at, notShown: tomb || !l.scan.shows(k)}
+	return l.state.add(number, row, flagged || l.now.backdated != nil)
 }
 
 // lastNeed is a series that may have rows in a source, and the greatest cap that it can have there.

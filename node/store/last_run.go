@@ -12,8 +12,8 @@ const fewNeeds = 12
 
 // The parts of rows that tell their series, and those that tell one row of a series from another.
 const (
-	partsOfSeries = segment.Parts(1<<record.CID | 1<<record.MOID | 1<<record.MID)
-	partsOfTimes  = segment.Parts(1<<record.Cap | 1<<record.Acq)
+	partsOfSeries = segment.Columns(1<<record.CID | 1<<record.MOID | 1<<record.MID)
+	partsOfTimes  = segment.Columns(1<<record.Cap | 1<<record.Acq)
 )
 
 // lastSpan is the rows [from, to) of the open block: what is not read yet of one series, ascending
@@ -61,7 +61,7 @@ func (l *lastScan) findSpans(info *index.BlockInfo, needs []lastNeed, lo, hi int
 	}
 	l.named.Reset()
 	l.span[0] = segment.Span{Lo: uint32(lo), Hi: uint32(hi)}
-	if err := l.block.GatherParts(nil, l.span[:], partsOfSeries, &l.named); err != nil {
+	if err := l.block.GatherColumns(nil, l.span[:], partsOfSeries, &l.named); err != nil {
 		return err
 	}
 	for from := 0; from < l.named.Len() && len(needs) > 0; {
@@ -90,7 +90,7 @@ func (l *lastScan) readTails(s *lastSegment, block uint32) error {
 				segment.Span{Lo: uint32(max(sp.from, sp.to-most)), Hi: uint32(sp.to)})
 		}
 		l.found.Reset()
-		if err := l.block.GatherParts(nil, l.tails, partsOfTimes, &l.found); err != nil {
+		if err := l.block.GatherColumns(nil, l.tails, partsOfTimes, &l.found); err != nil {
 			return err
 		}
 		if err := s.stampRows(l.found.AcqNs); err != nil {

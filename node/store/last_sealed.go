@@ -269,7 +269,7 @@ func (l *lastScan) nextRun(s *lastSegment) error {
 	r := s.runs[last]
 	s.runs = s.runs[:last]
 	info := s.idx.Block(r.block)
-	if info.Flagged == 0 && l.now.below == nil &&
+	if info.Flagged == 0 && l.now.backdated == nil &&
 		!s.shown.Meets(info.Min[record.Acq], info.Max[record.Acq]) {
 		l.nextWindow(s)
 		return nil // its rows are not asked for, and hide none

@@ -38,7 +38,7 @@ type lastSeries struct {
 type lastRow struct {
 	capNs, acqNs int64
 	at           rowAt
-	hidden       bool // not shown, but it hides its older versions
+	notShown     bool // not shown, but it hides its older versions
 }
 
 // rowAt is a place in a source: a head, with cell and row, or a segment, with block and position.
@@ -112,7 +112,7 @@ func (l *lastState) add(number uint32, r lastRow, flagged bool) error {
 			l.overtaken++
 		}
 		if s.newest[i].acqNs < r.acqNs {
-			if r.hidden && !s.newest[i].hidden && s.shown == l.n {
+			if r.notShown && !s.newest[i].notShown && s.shown == l.n {
 				l.lost = append(l.lost, number)
 			}
 			s.shown += shownBy(&r) - shownBy(&s.newest[i])
@@ -121,7 +121,7 @@ func (l *lastState) add(number uint32, r lastRow, flagged bool) error {
 		}
 		return nil
 	}
-	if r.hidden && !flagged {
+	if r.notShown && !flagged {
 		return nil
 	}
 	if s.newest == nil {
@@ -165,7 +165,7 @@ func (l *lastState) forgetLost() record.RangeSet {
 }
 
 func shownBy(r *lastRow) int {
-	if r.hidden {
+	if r.notShown {
 		return 0
 	}
 	return 1
@@ -188,7 +188,7 @@ func (l *lastState) few() []lastRow {
 // trim drops what lies behind the n newest readings that are shown.
 func (l *lastState) trim(s *lastSeries) {
 	last := len(s.newest) - 1
-	for s.shown > l.n || s.shown == l.n && s.newest[last].hidden {
+	for s.shown > l.n || s.shown == l.n && s.newest[last].notShown {
 		s.shown -= shownBy(&s.newest[last])
 		last--
 	}
@@ -236,7 +236,7 @@ func (l *lastState) shownRows(sources int) [][]uint64 {
 	}
 	for i := range l.series {
 		for k := range l.series[i].newest {
-			if r := &l.series[i].newest[k]; !r.hidden {
+			if r := &l.series[i].newest[k]; !r.notShown {
 				l.places[r.at.source] = append(l.places[r.at.source], r.at.place())
 			}
 		}

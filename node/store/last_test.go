@@ -29,7 +29,7 @@ func TestLastReadsLittle(t *testing.T) {
 		}
 	}
 	blocks := 0
-	for _, seg := range s.shards[0].snapshot.Load().sealed {
+	for _, seg := range s.shards[0].state.Load().sealed {
 		if seg.series == nil {
 			t.Fatal("a segment has no series table")
 		}

@@ -33,7 +33,7 @@ func (m *manifest) applyLineage(e *edit) error {
 }
 
 // beginTimeline makes the next edit of the manifest say that acqs from fromNs on are given by this
-// process. fromNs is what the directory itself proves to hold: a promise beyond it may be of what
+// process. fromNs is what the directory itself proves to hold: a lease beyond it may be of what
 // the directory lost. Replicas have no timelines: other replicas notice what one of them lost.
 func (m *manifest) beginTimeline(fromNs int64) {
 	if !m.replicated {
@@ -94,7 +94,7 @@ func (s *Store) ProvenHorizon(ctx context.Context) (int64, error) {
 // The caller is the committer.
 func (s *Store) proveHorizon(h int64) int64 {
 	if s.clock.proven() < h {
-		_ = s.logPromise() // puts say what is wrong with the log
+		_ = s.logLease() // puts say what is wrong with the log
 	}
 	return min(h, s.clock.proven())
 }

@@ -473,7 +473,7 @@ func (h *branch) putBelow(rows int) {
 		h.mid++
 		b.AppendStamped(record.Key{MID: h.mid, AcqNs: horizon - int64(1+i%2)}, nil)
 	}
-	if _, err := h.s.PutBelow(h.t.Context(), b); err != nil {
+	if _, err := h.s.PutBackdated(h.t.Context(), b); err != nil {
 		h.t.Fatal(err)
 	}
 }

@@ -34,7 +34,7 @@ func TestNothingIsWrittenForAFailedManifest(t *testing.T) {
 	}
 	mustSettle(t, s) // the merger rests: there are too few
 	sh := s.shards[0]
-	run := sh.snapshot.Load().sealed
+	run := sh.state.Load().sealed
 	merged, e, err := s.writeMerged(sh, run)
 	if err != nil {
 		t.Fatal(err)
@@ -58,9 +58,9 @@ func TestNothingIsWrittenForAFailedManifest(t *testing.T) {
 	next := s.nextID.Load()
 	check("a merge", s.merge(sh, run))
 	put := batchOf(record.Key{MID: 9})
-	sh.snapshot.Load().head.Insert(put)
+	sh.state.Load().head.Insert(put)
 	sh.lastIndex++
-	if !sh.freeze() {
+	if !sh.rotate() {
 		t.Fatal("nothing to seal")
 	}
 	check("a seal", s.sealOldest(sh))
@@ -87,7 +87,7 @@ func TestUnreadableNewSegmentGoes(t *testing.T) {
 
 // Who waits is answered after a look at what is due that began later: segments which appear while
 // the merger ends its last look are merged first.
-func TestSettleWaitsForALaterLook(t *testing.T) {
+func TestWaitForMergesWaitsForALaterLook(t *testing.T) {
 	s := openTest(t, Options{Shards: 1, Now: leapingClock()})
 	sh := s.shards[0]
 	for mid := range int64(mergeFanIn - 1) {
@@ -101,17 +101,17 @@ func TestSettleWaitsForALaterLook(t *testing.T) {
 	for !isRunning("finishPurges") {
 		runtime.Gosched()
 	}
-	frozen := freezeTest(t, sh)
-	seg, e, err := s.writeSegment(sh, frozen)
+	immutable := freezeTest(t, sh)
+	seg, e, err := s.writeSegment(sh, immutable)
 	if err == nil {
 		err = s.manifest.append(e)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	sh.replace(frozen, seg)
+	sh.replace(immutable, seg)
 	settled := make(chan error, 1)
-	s.keepSettling(settlers{{done: settled}})
+	s.addWaiters(mergeWaiters{{done: settled}})
 	s.wakeMerger()
 	s.manifestMu.Unlock()
 	if err := <-settled; err != nil {
@@ -122,12 +122,12 @@ func TestSettleWaitsForALaterLook(t *testing.T) {
 	}
 }
 
-func freezeTest(t *testing.T, sh *shard) *frozenHead {
+func freezeTest(t *testing.T, sh *shard) *immutableHead {
 	t.Helper()
-	if !sh.freeze() {
+	if !sh.rotate() {
 		t.Fatal("nothing to seal")
 	}
-	return sh.snapshot.Load().frozen[0]
+	return sh.state.Load().immutable[0]
 }
 
 // isRunning reports whether a goroutine is in a method of the store.
@@ -138,7 +138,7 @@ func isRunning(method string) bool {
 }
 
 // A merge that went well does not make the one forgotten that failed before it.
-func TestSettleKeepsAnEarlierFailure(t *testing.T) {
+func TestWaitForMergesKeepsAnEarlierFailure(t *testing.T) {
 	s := openTest(t, Options{Shards: 2, Now: leapingClock()})
 	put := func(shard, rows int) {
 		t.Helper()
@@ -155,20 +155,20 @@ func TestSettleKeepsAnEarlierFailure(t *testing.T) {
 		put(0, 1000) // the smaller run is merged first
 		put(1, 4000)
 	}
-	path := s.shards[0].snapshot.Load().sealed[1].file.Path()
+	path := s.shards[0].state.Load().sealed[1].file.Path()
 	flipByte(t, path, 300)
 	put(1, 4000)
 	mustSettle(t, s)
 	put(0, 1000)
 	var damage *segment.CorruptError
-	if err := s.Settle(t.Context()); !errors.As(err, &damage) || damage.File != path {
+	if err := s.WaitForMerges(t.Context()); !errors.As(err, &damage) || damage.File != path {
 		t.Fatalf("merged over damage in %s: %v", path, err)
 	}
 	before := s.Stats().Merges
 	for range mergeFanIn {
 		put(1, 4000)
 	}
-	if err := s.Settle(t.Context()); !errors.As(err, &damage) || damage.File != path {
+	if err := s.WaitForMerges(t.Context()); !errors.As(err, &damage) || damage.File != path {
 		t.Errorf("the damage in %s is forgotten: %v", path, err)
 	}
 	if st := s.Stats(); st.Merges <= before || st.MergeErr == nil {

@@ -35,7 +35,7 @@ func TestMerge(t *testing.T) {
 				}
 				checkQueries(t, rng, s, sh, m, fmt.Sprintf("step %d", step), 3)
 			}
-			if err := s.Settle(t.Context()); err != nil {
+			if err := s.WaitForMerges(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if s.Stats().Merges == 0 {
@@ -83,11 +83,11 @@ func TestMergeOfDamage(t *testing.T) {
 		mustPut(t, s, sh.batch(rng, 1000, 0), WriterSeq{})
 		mustSeal(t, s)
 	}
-	path := s.shards[0].snapshot.Load().sealed[1].file.Path()
+	path := s.shards[0].state.Load().sealed[1].file.Path()
 	flipByte(t, path, 300)
 	mustPut(t, s, sh.batch(rng, 1000, 0), WriterSeq{})
 	var damage *segment.CorruptError
-	if err := s.Settle(t.Context()); !errors.As(err, &damage) || damage.File != path {
+	if err := s.WaitForMerges(t.Context()); !errors.As(err, &damage) || damage.File != path {
 		t.Fatalf("merged over damage in %s: %v", path, err)
 	}
 	if st := s.Stats(); st.Segments != mergeFanIn || st.Merges != 0 || st.MergeErr == nil {
@@ -95,14 +95,14 @@ func TestMergeOfDamage(t *testing.T) {
 	}
 }
 
-// TestPace: commits take longer when segments have piled up, and are counted.
-func TestPace(t *testing.T) {
+// TestWriteThrottle: commits take longer when segments have piled up, and are counted.
+func TestWriteThrottle(t *testing.T) {
 	s := openTest(t, Options{Shards: 1})
-	if err := s.Settle(t.Context()); err != nil {
+	if err := s.WaitForMerges(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	// The merger, which was woken, may note once more that there is no backlog.
-	for try := 0; try < 100 && s.Stats().PacedNs == 0; try++ {
+	for try := 0; try < 100 && s.Stats().ThrottledNs == 0; try++ {
 		s.backlog.Store(5)
 		mustPut(t, s, shape{cids: 1, mids: 5, moids: 1, caps: 100}.batch(randomSource(t), 1000, 0),
 			WriterSeq{})
@@ -110,7 +110,7 @@ func TestPace(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := s.Stats().PacedNs; got != 5*paceNsPerRow*1000 {
+	if got := s.Stats().ThrottledNs; got != 5*throttleNsPerRow*1000 {
 		t.Fatalf("paced by %d ns", got)
 	}
 }
@@ -132,9 +132,9 @@ func flipByte(t *testing.T, path string, at int64) {
 	}
 }
 
-// TestMergeBesideScans holds scans open over merges: a segment that is gone from the directory is
+// TestMergeDuringScans holds scans open over merges: a segment that is gone from the directory is
 // still read by those who began before.
-func TestMergeBesideScans(t *testing.T) {
+func TestMergeDuringScans(t *testing.T) {
 	s := openTest(t, Options{Dir: t.TempDir(), Shards: 1, Workers: 1})
 	sh := shape{cids: 1, mids: 50, moids: 1, caps: 1000}
 	rng := randomSource(t)
@@ -153,7 +153,7 @@ func TestMergeBesideScans(t *testing.T) {
 				if seen == 0 {
 					wg.Go(func() {
 						mustPut(t, s, sh.batch(rand.New(rand.NewPCG(1, 1)), 1000, 0), WriterSeq{})
-						if err := s.Settle(t.Context()); err != nil {
+						if err := s.WaitForMerges(t.Context()); err != nil {
 							t.Error(err)
 						}
 						merged <- struct{}{}

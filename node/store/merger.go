@@ -23,30 +23,30 @@ const (
 
 // merger feeds the rows of a run of segments, region by region, to a segment writer.
 type merger struct {
-	store   *Store
-	run     []*sealedSegment
-	acq     record.Range // of the rows that the splice keeps; zero: all
-	hidden  []*hider     // whose rows the splice leaves out
-	splice  *index.Splice
-	builder index.Builder
-	series  index.SeriesSet
-	worker  worker
-	plan    index.Plan
+	store      *Store
+	run        []*sealedSegment
+	acq        record.Range      // of the rows that the splice keeps; zero: all
+	tombstones []*rangeTombstone // whose rows the splice leaves out
+	ranks      *index.RankMap
+	builder    index.Builder
+	series     index.SeriesSet
+	worker     worker
+	plan       index.Plan
 
-	memory *merging
-	mergedPart
+	memory *mergeMemory
+	clusteredRegion
 }
 
-// merging is the memory of a merge, which the next one of any store takes, see [sealing].
-type merging struct {
+// mergeMemory is the memory of a merge, which the next one of any store takes, see [sealing].
+type mergeMemory struct {
 	partitioner index.Partitioner
-	parts       [2]mergedPart // one is clustered while the other is written
+	regions     [2]clusteredRegion // one is clustered while the other is written
 }
 
-var mergings = sync.Pool{New: func() any { return new(merging) }}
+var mergeMemories = sync.Pool{New: func() any { return new(mergeMemory) }}
 
-// mergedPart is the rows of a region, clustered.
-type mergedPart struct {
+// clusteredRegion is the rows of a region, clustered.
+type clusteredRegion struct {
 	rows   record.Batch
 	flags  []uint64
 	layout index.Layout
@@ -54,14 +54,14 @@ type mergedPart struct {
 
 // parts hands over the rows that are on time, then the late ones. One region is clustered while
 // the one before is encoded and written.
-func (m *merger) parts(add func(*segment.Part) error) error {
-	full, empty := make(chan mergedPart), make(chan mergedPart, 2)
+func (m *merger) parts(add func(*segment.RowRun) error) error {
+	full, empty := make(chan clusteredRegion), make(chan clusteredRegion, 2)
 	stop := make(chan struct{})
-	m.memory = mergings.Get().(*merging)
-	defer mergings.Put(m.memory)
+	m.memory = mergeMemories.Get().(*mergeMemory)
+	defer mergeMemories.Put(m.memory)
 	m.memory.partitioner.With(m.store.opt.Index)
-	m.mergedPart = m.memory.parts[0]
-	empty <- m.memory.parts[1]
+	m.clusteredRegion = m.memory.regions[0]
+	empty <- m.memory.regions[1]
 	var wg sync.WaitGroup
 	var failed error
 	wg.Go(func() {
@@ -78,21 +78,21 @@ func (m *merger) parts(add func(*segment.Part) error) error {
 		empty <- p
 	}
 	wg.Wait()
-	m.memory.parts = [2]mergedPart{m.mergedPart, <-empty}
+	m.memory.regions = [2]clusteredRegion{m.clusteredRegion, <-empty}
 	return cmp.Or(err, failed)
 }
 
 // add describes a part and hands it over.
-func (m *merger) add(p *mergedPart, add func(*segment.Part) error) error {
+func (m *merger) add(p *clusteredRegion, add func(*segment.RowRun) error) error {
 	m.builder.Add(&p.layout, p.flags)
 	m.series.AddRows(&p.layout.Keys)
-	return add(&segment.Part{Rows: &p.rows, Order: p.layout.Order, Keys: &p.layout.Keys,
+	return add(&segment.RowRun{Rows: &p.rows, Order: p.layout.Order, Keys: &p.layout.Keys,
 		BlockEnds: p.layout.BlockEnds, Flags: p.flags})
 }
 
 // cluster gives the parts to full, in memory that it takes from empty.
 func (m *merger) cluster(
-	full chan<- mergedPart, empty <-chan mergedPart, stop <-chan struct{},
+	full chan<- clusteredRegion, empty <-chan clusteredRegion, stop <-chan struct{},
 ) error {
 	for _, late := range []bool{false, true} {
 		regions, err := m.regions(late)
@@ -107,8 +107,8 @@ func (m *merger) cluster(
 				continue
 			}
 			select {
-			case full <- m.mergedPart:
-				m.mergedPart = <-empty
+			case full <- m.clusteredRegion:
+				m.clusteredRegion = <-empty
 			case <-stop:
 				return nil
 			}
@@ -164,9 +164,9 @@ func (m *merger) regions(late bool) ([]index.Region, error) {
 		}
 		keep := start
 		for k := start; k < sample.Len(); k++ {
-			if spliced, ok := m.splice.Rank(i, uint32(sample.AcqNs[k])); ok {
+			if spliced, ok := m.ranks.Rank(i, uint32(sample.AcqNs[k])); ok {
 				sample.Move(keep, k)
-				sample.AcqNs[keep] = int64(m.splice.First(spliced))
+				sample.AcqNs[keep] = int64(m.ranks.First(spliced))
 				keep++
 			}
 		}
@@ -180,7 +180,7 @@ func (m *merger) regions(late bool) ([]index.Region, error) {
 	if sample.Len() <= atMost+atMost/2 {
 		atMost = max(1, sample.Len()) // two halves would be worse than one
 	}
-	return index.Divide(&sample, atMost, float64(rows)/float64(max(1, sample.Len())), late,
+	return index.MergeRegions(&sample, atMost, float64(rows)/float64(max(1, sample.Len())), late,
 		m.store.opt.Index), nil
 }
 
@@ -262,10 +262,10 @@ func (m *merger) acqOf(rank int64) int64 {
 	switch {
 	case rank <= 0:
 		return math.MinInt64
-	case rank >= int64(m.splice.Rows()):
+	case rank >= int64(m.ranks.Rows()):
 		return record.Acq.Max()
 	default:
-		return m.splice.AcqOf(uint32(rank))
+		return m.ranks.AcqOf(uint32(rank))
 	}
 }
 
@@ -273,9 +273,9 @@ func (m *merger) acqOf(rank int64) int64 {
 func (m *merger) gather(i int, seg *sealedSegment, late bool) error {
 	w := &m.worker
 	part := segmentScan{plan: &m.plan}
-	part.begin(seg, w.box, m.hidden)
+	part.begin(seg, w.box, m.tombstones)
 	from, to := blocks(seg.idx, late)
-	m.store.fetch(seg, m.plan.Candidates)
+	m.store.readAhead(seg, m.plan.Candidates)
 	for _, c := range m.plan.Candidates {
 		if int(c.Block) < from || int(c.Block) >= to {
 			continue
@@ -291,7 +291,7 @@ func (m *merger) gather(i int, seg *sealedSegment, late bool) error {
 			return err
 		}
 		for k, rank := range m.rows.AcqNs[start:] {
-			spliced, _ := m.splice.Rank(i, uint32(rank))
+			spliced, _ := m.ranks.Rank(i, uint32(rank))
 			m.rows.AcqNs[start+k] = int64(spliced)
 		}
 		if info.Flagged > 0 {

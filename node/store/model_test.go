@@ -30,7 +30,7 @@ func modelRowOf(b *record.Batch, i int) modelRow {
 	return modelRow{b.Key(i), string(b.Payload(i)), b.Tomb(i)}
 }
 
-func (m *model) add(b *record.Batch, parts []part, res PutResult) {
+func (m *model) add(b *record.Batch, parts []shardRows, res PutResult) {
 	acq := res.FirstAcqNs
 	for _, p := range parts {
 		for i := range p.rows.Len() {
@@ -339,7 +339,7 @@ func testModel(t *testing.T, sh shape, opt Options) {
 		}
 	}
 	compare(t, "everything", scanRows(t, s, &record.Query{}), m.query(&record.Query{}))
-	if err := s.Settle(t.Context()); err != nil {
+	if err := s.WaitForMerges(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	compare(t, "settled", scanRows(t, s, &record.Query{}), m.query(&record.Query{}))

@@ -113,7 +113,7 @@ func (p *powerPlan) putBelow() {
 	p.next++
 	number := p.next
 	p.add("put", number, func(w *powerWork) error {
-		_, err := w.store.PutBelow(context.Background(), stampedPowerBatch(number))
+		_, err := w.store.PutBackdated(context.Background(), stampedPowerBatch(number))
 		return err
 	})
 }
@@ -157,18 +157,18 @@ func powerSteps() []powerStep {
 	p.simple("seal", (*Store).Seal)
 	p.puts(3)
 	p.hide("erase", 2, (*Store).Erase)
-	p.simple("settle", (*Store).Settle)
+	p.simple("settle", (*Store).WaitForMerges)
 	p.backup()
 	p.puts(4)
 	p.hide("purge", 3, (*Store).Purge)
-	p.simple("settle", (*Store).Settle)
+	p.simple("settle", (*Store).WaitForMerges)
 	p.commits(1)
 	p.close()
 	p.open()
 	p.commits(2)
 	p.puts(3)
 	p.putBelow()
-	p.simple("settle", (*Store).Settle)
+	p.simple("settle", (*Store).WaitForMerges)
 	p.simple("retention", func(s *Store, ctx context.Context) error {
 		return s.SetRetention(ctx, Retention{MaxAcqAgeNs: int64(1 << 60)})
 	})
@@ -177,7 +177,7 @@ func powerSteps() []powerStep {
 		return err
 	})
 	p.puts(2)
-	p.simple("rest", (*Store).Rest)
+	p.simple("rest", (*Store).MergeIdle)
 	p.backup()
 	p.add("restore", 0, func(w *powerWork) error {
 		_, err := Restore(context.Background(), w.path("backup"), w.path("restored"),

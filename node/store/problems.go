@@ -30,9 +30,9 @@ func (s *Store) Problems() []health.Problem {
 				NotReady: notReady, Restart: restart})
 		}
 	}
-	s.roomMu.Lock()
+	s.budgetMu.Lock()
 	sealErr, releaseErr, full := s.sealErr, s.releaseErr, s.headBytes >= s.opt.HeadMax
-	s.roomMu.Unlock()
+	s.budgetMu.Unlock()
 	s.mergeMu.Lock()
 	mergeErr := s.mergeErr
 	s.mergeMu.Unlock()
@@ -98,7 +98,7 @@ func (s *Store) spaceLoop() {
 		wait = min(2*wait, spaceRetryLast)
 		again = time.After(wait)
 		if hasRoom(s.opt.Dir, bytes) {
-			_ = s.onCommitter(ctx, func() { _ = s.logPromise() }) // the log notes how it went
+			_ = s.onCommitter(ctx, func() { _ = s.logLease() }) // the log notes how it went
 		}
 	}
 }

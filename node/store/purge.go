@@ -9,10 +9,10 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// concerned returns what may be removed and may concern rows of the segment.
-func (seg *sealedSegment) concerned(h *history) []*hider {
-	var all []*hider
-	for _, p := range h.removing {
+// tombstonesOver returns what may be removed and may concern rows of the segment.
+func (seg *sealedSegment) tombstonesOver(h *tombstoneSet) []*rangeTombstone {
+	var all []*rangeTombstone
+	for _, p := range h.removable {
 		if _, ok := seg.ranked(&p.box); ok && !seg.isClean(p) {
 			all = append(all, p)
 		}
@@ -20,9 +20,8 @@ func (seg *sealedSegment) concerned(h *history) []*hider {
 	return all
 }
 
-// isClean reports whether it is known that no row of the segment is concerned by what may be
-// removed.
-func (seg *sealedSegment) isClean(h *hider) bool {
+// isClean reports whether the segment is known to hold no row that a tombstone covers.
+func (seg *sealedSegment) isClean(h *rangeTombstone) bool {
 	return h.acqNs <= seg.meta.PurgedAcqNs ||
 		h.kind == EventPurge && h.acqNs <= seg.purgedTo.Load()
 }
@@ -38,8 +37,8 @@ func (seg *sealedSegment) liesIn(box *record.Box) bool {
 	return true
 }
 
-// gone is which rows of a segment are to be left out.
-type gone struct {
+// purgedRows says which rows of a segment a merge leaves out.
+type purgedRows struct {
 	ranks  []uint64 // bitmap by rank; nil for none
 	rows   int
 	counts []removal // rows for each purge; those that several concern are the oldest one's
@@ -48,27 +47,27 @@ type gone struct {
 	restedNs int64
 }
 
-// goneFrom finds the rows of a segment that purges concern.
-func (s *Store) goneFrom(seg *sealedSegment, by []*hider) (g gone, err error) {
+// purgedFrom finds the rows of a segment that some tombstones cover.
+func (s *Store) purgedFrom(seg *sealedSegment, by []*rangeTombstone) (g purgedRows, err error) {
 	if len(by) == 0 {
 		return g, nil
 	}
 	m := merger{run: []*sealedSegment{seg}}
 	err = segment.Guard(func() error {
-		g, err = s.lookForGone(seg, by)
+		g, err = s.findPurged(seg, by)
 		return err
 	}, m.mappings)
 	return g, s.noteDamage(err)
 }
 
-func (s *Store) lookForGone(seg *sealedSegment, by []*hider) (gone, error) {
-	var g gone
+func (s *Store) findPurged(seg *sealedSegment, by []*rangeTombstone) (purgedRows, error) {
+	var g purgedRows
 	w := &worker{workerMemory: workerMemory{copies: true}} // its ranks decide what goes
 	var keys record.Batch
 	part := &segmentScan{plan: new(index.Plan)}
 	for _, h := range by {
-		if h.kept.To == 0 && seg.liesIn(&h.box) {
-			return seg.allGone(h, g), nil
+		if h.exceptSlots.To == 0 && seg.liesIn(&h.box) {
+			return seg.allPurged(h, g), nil
 		}
 		before := g.rows
 		if g.ranks == nil {
@@ -76,7 +75,7 @@ func (s *Store) lookForGone(seg *sealedSegment, by []*hider) (gone, error) {
 		}
 		w.box = &h.box
 		part.begin(seg, w.box, nil)
-		s.fetch(seg, part.plan.Candidates)
+		s.readAhead(seg, part.plan.Candidates)
 		for _, c := range part.plan.Candidates {
 			if s.closed.Load() {
 				return g, ErrClosed
@@ -86,8 +85,8 @@ func (s *Store) lookForGone(seg *sealedSegment, by []*hider) (gone, error) {
 				return g, err
 			}
 			w.sel = w.choose(part, info, c.Need)
-			if h.kept.To > 0 {
-				w.sel = w.elsewhere(h.kept, w.sel)
+			if h.exceptSlots.To > 0 {
+				w.sel = w.outsideSlots(h.exceptSlots, w.sel)
 			}
 			keys.Reset()
 			if err := w.block.Gather(w.sel, true, &keys); err != nil {
@@ -111,7 +110,7 @@ func (s *Store) lookForGone(seg *sealedSegment, by []*hider) (gone, error) {
 	return g, nil
 }
 
-func (g *gone) add(rank uint64) {
+func (g *purgedRows) add(rank uint64) {
 	word, bit := &g.ranks[rank>>6], uint64(1)<<(rank&63)
 	if *word&bit == 0 {
 		*word |= bit
@@ -119,8 +118,8 @@ func (g *gone) add(rank uint64) {
 	}
 }
 
-// allGone adds the rows that g does not have yet.
-func (seg *sealedSegment) allGone(h *hider, g gone) gone {
+// allPurged adds the rows that g does not have yet.
+func (seg *sealedSegment) allPurged(h *rangeTombstone, g purgedRows) purgedRows {
 	rows := seg.idx.Rows()
 	if h.kind == EventPurge && g.rows < rows {
 		g.counts = append(g.counts, removal{h.acqNs, uint64(rows - g.rows)})
@@ -134,16 +133,16 @@ func (seg *sealedSegment) allGone(h *hider, g gone) gone {
 
 // nextPurged returns a segment that holds rows of a purge, or nil.
 func (s *Store) nextPurged(failed failedRuns) (*shard, []*sealedSegment, error) {
-	h := s.history.Load()
+	h := s.tombstones.Load()
 	newest := h.newestPurge
 	return s.firstDue(failed, func(seg *sealedSegment) (bool, error) {
 		if seg.purgedTo.Load() >= newest {
 			return false, nil
 		}
-		by := slices.DeleteFunc(seg.concerned(h), func(h *hider) bool {
+		by := slices.DeleteFunc(seg.tombstonesOver(h), func(h *rangeTombstone) bool {
 			return h.kind != EventPurge
 		})
-		g, err := s.goneFrom(seg, by)
+		g, err := s.purgedFrom(seg, by)
 		if err == nil && g.rows == 0 {
 			seg.purgedTo.Store(newest)
 		}
@@ -156,7 +155,7 @@ func (s *Store) firstDue(
 	failed failedRuns, isDue func(seg *sealedSegment) (bool, error),
 ) (*shard, []*sealedSegment, error) {
 	for _, sh := range s.all {
-		for _, seg := range sh.snapshot.Load().sealed {
+		for _, seg := range sh.state.Load().sealed {
 			if !failed.may(seg) {
 				continue
 			}
@@ -169,17 +168,19 @@ func (s *Store) firstDue(
 	return nil, nil, nil
 }
 
-// dropPurged removes the rows of a head that purges concern, and their flags.
-func (s *Store) dropPurged(rows *record.Batch, flags []uint64, h *history) (removed []removal) {
+// dropPurged removes the rows of a head that removable tombstones cover, and their flags.
+func (s *Store) dropPurged(
+	rows *record.Batch, flags []uint64, h *tombstoneSet,
+) (removed []removal) {
 	sc := new(scan)
-	sc.hidden = h.removing
-	if len(sc.hidden) == 0 || rows.Len() == 0 {
+	sc.tombstones = h.removable
+	if len(sc.tombstones) == 0 || rows.Len() == 0 {
 		return nil
 	}
 	counts := map[int64]uint64{}
 	keep := 0
 	for i := range rows.Len() {
-		if by := sc.hiderOf(rows.Key(i)); by != nil {
+		if by := sc.coveredBy(rows.Key(i)); by != nil {
 			if by.kind == EventPurge {
 				counts[by.acqNs]++
 			}

@@ -42,7 +42,7 @@ func mustPurge(t *testing.T, s *Store, box record.Box) int64 {
 
 func mustSettle(t *testing.T, s *Store) {
 	t.Helper()
-	if err := s.Settle(t.Context()); err != nil {
+	if err := s.WaitForMerges(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -457,7 +457,7 @@ func TestPurgeOfTheNewestRows(t *testing.T) {
 	if _, err := s.Purge(t.Context(), record.Box{record.MID: {{From: 90, To: 100}}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Settle(t.Context()); err != nil {
+	if err := s.WaitForMerges(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	report, err := s.Verify(t.Context(), CheckOptions{})

@@ -13,7 +13,7 @@ import (
 )
 
 // A put that queues its batch after the committer has gone is told so.
-func TestPutBesideCloseReturns(t *testing.T) {
+func TestPutDuringCloseReturns(t *testing.T) {
 	s, _, err := Open(t.Context(), Options{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ func rankBytes(t *testing.T, s *Store, wantRows int) (bytes int) {
 	t.Helper()
 	rows := 0
 	for _, sh := range s.all {
-		for _, seg := range sh.snapshot.Load().sealed {
+		for _, seg := range sh.state.Load().sealed {
 			bytes += len(seg.file.Section(sectionRanks))
 			rows += seg.idx.Rows()
 		}

@@ -14,10 +14,9 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
-	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// maxClockWait is how long Open waits for the wall clock to pass the last promise. A clock that
+// maxClockWait is how long Open waits for the wall clock to pass the last lease. A clock that
 // is further behind was set back: acq then goes on from the promise.
 const maxClockWait = 2 * time.Second
 
@@ -48,7 +47,7 @@ func (s *Store) recover(ctx context.Context, report *Report, fileNs int64) error
 	for _, g := range s.manifest.gone {
 		s.all[g.Shard].skipTo(g.LastIndex)
 	}
-	s.publishHistory()
+	s.publishTombstones()
 	if err := s.checkComplete(); err != nil {
 		return err
 	}
@@ -61,7 +60,7 @@ func (s *Store) recover(ctx context.Context, report *Report, fileNs int64) error
 		// The log says so, too, unless its end was lost.
 		r.clockNs = max(r.clockNs, s.manifest.lastEvent()+1)
 	}
-	s.evidence.stepped(s.manifest.steps)
+	s.retentionClock.stepped(s.manifest.steps)
 	s.log, report.Log, err = segment.OpenLog(filepath.Join(s.opt.Dir, logDir),
 		segment.LogOptions{Durable: s.manifest.flush, Oldest: s.manifest.logFrom}, r.entry)
 	if err != nil {
@@ -83,7 +82,7 @@ func (s *Store) recover(ctx context.Context, report *Report, fileNs int64) error
 	}
 	if floor := s.clock.floor(); floor > 0 && s.manifest.steps.TimeNs == 0 {
 		// What the clock reads now may be years less than that, and steps would go on from there.
-		s.evidence.anchor(max(1, floor-2*promiseNs))
+		s.retentionClock.anchor(max(1, floor-2*leaseNs))
 	}
 	s.noteReleases()
 	return nil
@@ -187,9 +186,9 @@ func (s *Store) openSegments() error {
 
 // addRecovered puts a segment behind those that are there.
 func (sh *shard) addRecovered(seg *sealedSegment, marks *index.Watermarks) {
-	sh.change(func(old *snapshot) *snapshot {
-		next := old.with(append(slices.Clip(old.sealed), seg), old.frozen)
-		if next.first = max(old.first, seg.meta.LastIndex+1); !sh.isAside() {
+	sh.change(func(old *readState) *readState {
+		next := old.with(append(slices.Clip(old.sealed), seg), old.immutable)
+		if next.first = max(old.first, seg.meta.LastIndex+1); !sh.isBackdated() {
 			marks.Raise(old.head.Watermarks())
 			next.head = index.NewHead(marks)
 		}
@@ -201,126 +200,15 @@ func (sh *shard) addRecovered(seg *sealedSegment, marks *index.Watermarks) {
 
 // skipTo makes the shard go on after a log index that no segment and no head holds: all was purged.
 func (sh *shard) skipTo(last uint64) {
-	sh.change(func(old *snapshot) *snapshot {
+	sh.change(func(old *readState) *readState {
 		if old.first > last {
 			return nil
 		}
-		next := old.with(old.sealed, old.frozen)
+		next := old.with(old.sealed, old.immutable)
 		next.first = last + 1
 		sh.lastIndex = last
 		return next
 	})
-}
-
-// replay feeds log entries into the heads.
-type replay struct {
-	store   *Store
-	report  *Report
-	batch   record.Batch
-	clockNs int64 // no acq below this may be given
-	clean   bool  // the last entry was that of a clean close
-	applied uint64
-	lines   uint64 // that the manifest had when the log was written
-	aside   map[*shard]*replayAside
-}
-
-// reach notes how far the log of a replica was applied.
-func (r *replay) reach(at position) {
-	r.applied, r.clockNs = max(r.applied, at.Index), max(r.clockNs, at.NextNs)
-}
-
-func (r *replay) entry(file uint64, e segment.Entry) error {
-	s := r.store
-	r.report.ReplayedEntries++
-	switch e.Kind {
-	case entryClock:
-		ns, clean, err := parseClockEntry(e.Data)
-		if err != nil {
-			return err
-		}
-		if m := s.manifest.copied; m == nil || file >= m.FirstLog {
-			r.clockNs = max(r.clockNs, ns)
-		}
-		r.clean = clean
-		if s.files[file] == nil {
-			s.noteEntries(file, nil)
-		}
-		return nil
-	case entryRows:
-		r.clean = false
-		return r.rows(file, e)
-	case entryApplied:
-		at, err := parseAppliedEntry(e.Data)
-		if m := s.manifest.copied; m != nil && file < m.FirstLog {
-			at.NextNs = 0
-		}
-		r.reach(at)
-		s.noteEntries(file, nil)
-		return err
-	case entryLines:
-		n, err := parseLinesEntry(e.Data)
-		r.lines = max(r.lines, n)
-		s.noteEntries(file, nil)
-		return err
-	default:
-		return fmt.Errorf("log entry of kind %d; this version knows 1 to 4", e.Kind)
-	}
-}
-
-func (r *replay) rows(file uint64, e segment.Entry) error {
-	s := r.store
-	var h segment.RowsHeader
-	if err := segment.ParseRowsEntry(e.Data, &h, &r.batch); err != nil {
-		return err
-	}
-	if err := checkEntryShard(&e, &h, len(s.shards)); err != nil {
-		return err
-	}
-	s.noteEntries(file, []segment.Entry{e})
-	n := int64(r.batch.Len())
-	r.clockNs = max(r.clockNs, givenUntil(&h, &r.batch))
-	if h.Writer != ([16]byte{}) {
-		id, a := WriterSeq{h.Writer, h.Seq},
-			answer{seq: h.Seq, first: h.BatchFirstAcqNs, records: h.BatchRecords}
-		if s.replicated {
-			s.writers.recordInOrder(id, a)
-		} else {
-			s.writers.record(id, a)
-		}
-	}
-	sh := s.all[e.Shard]
-	if e.Index <= sh.sealedUpTo() {
-		return nil // a sealed segment holds it
-	}
-	if e.Index != sh.lastIndex+1 {
-		return fmt.Errorf("shard %d: log entry %d follows entry %d", e.Shard, e.Index, sh.lastIndex)
-	}
-	sh.lastIndex = e.Index
-	r.report.ReplayedRows += int(n)
-	if sh.isAside() {
-		r.below(sh, &h)
-		return nil
-	}
-	head := sh.snapshot.Load().head
-	head.Insert(&r.batch)
-	s.headBytes += head.Grown()
-	if s.isFull(head) { // many frozen heads may have been lost at once
-		sh.freeze()
-	}
-	return nil
-}
-
-// givenUntil returns the acq below which those that an entry of rows took are. It is never above
-// what the clock gave: a copy that ends with the entry lacks what was given from there on.
-func givenUntil(h *segment.RowsHeader, rows *record.Batch) int64 {
-	if h.Shared { // below the horizon: the put took one, whose rows have lower ones
-		return h.BatchFirstAcqNs + 1
-	}
-	until := max(h.BatchFirstAcqNs+int64(h.BatchRecords), h.FirstAcqNs+int64(rows.Len()))
-	if n := rows.Len(); h.Stamped && n > 0 {
-		until = max(until, rows.AcqNs[n-1]+1)
-	}
-	return until
 }
 
 // startClock makes the clock start above everything that was given or promised before.
@@ -334,7 +222,7 @@ func (s *Store) startClock(ctx context.Context, r *replay, fileNs int64) error {
 		s.applied = position{Index: r.applied, NextNs: floor}
 		s.durable.Store(r.applied) // opening has synced the log
 		if c := s.manifest.copied; c != nil {
-			s.clock.void(c.VoidNs)
+			s.clock.revokeLeases(c.VoidNs)
 		}
 		s.clock.drive(s.applied)
 		return nil
@@ -344,7 +232,7 @@ func (s *Store) startClock(ctx context.Context, r *replay, fileNs int64) error {
 		return nil
 	}
 	if !r.clean && floor > 0 {
-		floor += promiseNs
+		floor += leaseNs
 	}
 	if wait := time.Duration(floor - s.opt.Now()); wait > 0 && wait < maxClockWait {
 		r.report.WaitedNs = int64(wait)
@@ -354,7 +242,7 @@ func (s *Store) startClock(ctx context.Context, r *replay, fileNs int64) error {
 			return ctx.Err()
 		}
 	}
-	// The log implies one promise beyond what it proves, and that one is used up by floor.
-	s.clock.next, s.clock.logged = floor, floor-promiseNs
+	// The log implies one lease beyond what it proves, and that one is used up by floor.
+	s.clock.next, s.clock.logged = floor, floor-leaseNs
 	return nil
 }

@@ -27,7 +27,7 @@ func damagesOf(t *testing.T, src string) map[string]func(t *testing.T, dir strin
 	for _, name := range names {
 		base := filepath.Base(name)
 		for at := 100; at < 512*3; at += 512 {
-			damages[filepath.Join(base, "bent")+string(rune('0'+at/512))] = func(
+			damages[filepath.Join(base, "corrupted")+string(rune('0'+at/512))] = func(
 				t *testing.T, dir string,
 			) {
 				flipBit(t, filepath.Join(dir, logDir, base), 8*at)

@@ -89,17 +89,17 @@ func (s *Store) own() error {
 // wanted.
 func (s *Store) Applied() uint64 { return s.position().Index }
 
-// Promise lets the horizon be at an acq once the command at an index was applied: the leader of the
-// group vouches that each command after that one gives acqs from there on.
-func (s *Store) Promise(index uint64, horizonNs int64) {
-	if s.clock.vow(index, horizonNs) {
-		s.followers.passed(s.clock.settled())
+// LeaseHorizon lets the horizon advance to an acq once the command at an index is applied. It is a
+// promise of the group's leader: each command after that one assigns acqs from there on.
+func (s *Store) LeaseHorizon(index uint64, horizonNs int64) {
+	if s.clock.grantLease(index, horizonNs) {
+		s.feeds.passed(s.clock.published())
 	}
 }
 
-// Given returns the horizon of a replica as its log alone has it. Of a copy it is at least the one
-// that the replica had before.
-func (s *Store) Given() int64 { return s.clock.given() }
+// LogHorizon returns the horizon of a replica by its log alone, without leases. For a copy it is at
+// least the horizon that the replica had before.
+func (s *Store) LogHorizon() int64 { return s.clock.logHorizon() }
 
 // Durable returns the index of a command through which the store survives a loss of power.
 func (s *Store) Durable() uint64 { return s.durable.Load() }
@@ -206,7 +206,7 @@ func (s *Store) noteQuietLog(before logEnd) (logEnd, error) {
 // ahead of what is left of the log after a loss of power. The caller holds manifestMu.
 func (s *Store) saveAnswers() (edit, error) {
 	if !s.replicated {
-		now := s.clock.settled() // of a group under way nothing may be on disk yet
+		now := s.clock.published() // of a group under way nothing may be on disk yet
 		s.writers.expire(now)
 		return edit{ClockNs: now}, s.writers.save(s.opt.Dir)
 	}

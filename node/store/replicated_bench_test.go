@@ -13,9 +13,9 @@ const (
 	applyBatches = 1000
 )
 
-// BenchmarkApplyBesidePut stores a million rows in batches of 1,000, in turn by puts and as
+// BenchmarkApplyDuringPut stores a million rows in batches of 1,000, in turn by puts and as
 // commands, 16 to a call. With TMPDIR on a file system in memory the puts' syncs cost nothing.
-func BenchmarkApplyBesidePut(b *testing.B) {
+func BenchmarkApplyDuringPut(b *testing.B) {
 	var batches []record.Batch
 	var commands []Command
 	for i := range applyBatches {

@@ -229,7 +229,7 @@ func TestReplicasAreAlike(t *testing.T) {
 			if i > 0 && r.digest() != all[0].digest() {
 				t.Fatal("digests differ")
 			}
-			if err := r.Settle(t.Context()); err != nil {
+			if err := r.WaitForMerges(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			r.check("settled")
@@ -291,7 +291,7 @@ func TestReplicaIsDriven(t *testing.T) {
 	f("put with acqs", err)
 	stamped := &record.Batch{}
 	stamped.AppendStamped(record.Key{MID: 1, AcqNs: -1}, nil)
-	_, err = r.PutBelow(ctx, stamped)
+	_, err = r.PutBackdated(ctx, stamped)
 	f("put below the horizon", err)
 	_, err = r.PutRange(ctx, &Range{})
 	f("put of a range", err)

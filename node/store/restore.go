@@ -17,9 +17,9 @@ import (
 type RestoreOptions struct {
 	UntilAcqNs int64 // only rows with a smaller acq; 0: all that the backup has
 	CheckOnly  bool  // read all parts and write nothing
-	// Beside gets the files that parts keep beside the store, each as the newest part that is
+	// Extra gets the files that parts keep beside the store, each as the newest part that is
 	// restored has it, after all was checked and before dir appears; may be nil.
-	Beside func(files []BesideFile, untilAcqNs int64) error
+	Extra func(files []ExtraFile, untilAcqNs int64) error
 	// Progress is called now and then with the bytes checked and written; may be nil.
 	Progress func(checked, written int64)
 }
@@ -111,18 +111,18 @@ func Restore(
 // restore is one run.
 type restore struct {
 	*checker
-	opt      RestoreOptions
-	report   RestoreReport
-	parts    []*BackupPart // those that hold rows to be restored
-	aside    *BackupPart   // that holds those which were put below the horizon, nil for none
-	until    int64
-	events   []eventMeta
-	dir      string // where the store is written
-	live     []segmentMeta
-	verified []*BackupPart // parts, and aside
-	next     []uint64      // per shard the log index of its next segment
-	written  int64
-	source   *Store // of nothing but options, for extracting rows
+	opt       RestoreOptions
+	report    RestoreReport
+	parts     []*BackupPart // those that hold rows to be restored
+	backdated *BackupPart   // that holds those which were backdated put, nil for none
+	until     int64
+	events    []eventMeta
+	dir       string // where the store is written
+	live      []segmentMeta
+	verified  []*BackupPart // parts, and aside
+	next      []uint64      // per shard the log index of its next segment
+	written   int64
+	source    *Store // of nothing but options, for extracting rows
 }
 
 // choose takes the parts from the first row on.
@@ -150,8 +150,9 @@ func (r *restore) choose(from string) error {
 			r.parts = append(r.parts, p)
 		}
 	}
-	if r.aside = newestAside(parts); r.aside != nil && !slices.Contains(r.parts, r.aside) {
-		r.verified = []*BackupPart{r.aside}
+	r.backdated = newestBackdated(parts)
+	if r.backdated != nil && !slices.Contains(r.parts, r.backdated) {
+		r.verified = []*BackupPart{r.backdated}
 	}
 	r.verified = append(r.verified, r.parts...)
 	r.report.Parts, r.report.UntilAcqNs = len(r.parts), r.until
@@ -197,8 +198,8 @@ func (r *restore) restore(dir string) error {
 	if err == nil {
 		err = r.prove()
 	}
-	if err == nil && r.opt.Beside != nil {
-		err = r.opt.Beside(besidesOf(r.parts), r.until)
+	if err == nil && r.opt.Extra != nil {
+		err = r.opt.Extra(besidesOf(r.parts), r.until)
 	}
 	if err == nil {
 		err = os.Rename(r.dir, dir)

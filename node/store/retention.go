@@ -116,7 +116,7 @@ func (s *Store) SetRetention(ctx context.Context, r Retention) error {
 		return err
 	}
 	timeNs := s.provenTime()
-	return s.changeHistory(ctx, 1, func(acqNs int64) (edit, error) {
+	return s.changeEvents(ctx, 1, func(acqNs int64) (edit, error) {
 		return s.manifest.retentionEdit(&r, moment{acqNs: acqNs, timeNs: timeNs})
 	})
 }
@@ -210,7 +210,7 @@ func (r *Retention) validate() error {
 }
 
 // provenTime is what the time provably is by the store's own clock, 0 when that is in doubt.
-func (s *Store) provenTime() int64 { return s.evidence.proven(s.time.Read()) }
+func (s *Store) provenTime() int64 { return s.retentionClock.proven(s.time.Read()) }
 
 // advanceRetention makes the policies take a step when one is due. Those of a replica take theirs
 // when its log says so.
@@ -223,7 +223,7 @@ func (s *Store) advanceRetention(ctx context.Context) error {
 	if !due {
 		return nil
 	}
-	return s.changeHistory(ctx, 1, func(acqNs int64) (edit, error) {
+	return s.changeEvents(ctx, 1, func(acqNs int64) (edit, error) {
 		return s.manifest.stepEdit(moment{acqNs, timeNs, ranNs}), nil
 	})
 }
@@ -232,7 +232,7 @@ func (s *Store) advanceRetention(ctx context.Context) error {
 // now by a clock; ok is false when none is. The node that leads the group calls it
 // every few seconds.
 func (s *Store) RetentionStep(now clock.Reading) (command []byte, ok bool) {
-	timeNs := s.evidence.proven(now)
+	timeNs := s.retentionClock.proven(now)
 	ranNs, due := s.stepDue(timeNs)
 	if !due {
 		return nil, false
@@ -245,7 +245,7 @@ func (s *Store) stepDue(timeNs int64) (ranNs int64, due bool) {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
 	m := s.manifest
-	ranNs = m.steps.RanNs + s.evidence.ran()
+	ranNs = m.steps.RanNs + s.retentionClock.ran()
 	return ranNs, m.copied == nil && m.stepEdit(moment{1, timeNs, ranNs}).Time != nil
 }
 

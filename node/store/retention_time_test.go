@@ -30,7 +30,7 @@ func newAging(t *testing.T, opt Options) *aging {
 	a := &aging{T: t, opt: opt, ages: map[int32]Retention{},
 		caps: map[int32][]int64{}}
 	a.trueNs.Store(20_000 * day)
-	a.opt.Dir, a.opt.retainEvery, a.opt.restAfter = t.TempDir(), time.Hour, time.Hour
+	a.opt.Dir, a.opt.retainEvery, a.opt.idleAfter = t.TempDir(), time.Hour, time.Hour
 	a.opt.Now = func() int64 { return a.trueNs.Load() + a.offNs.Load() }
 	a.opt.monotonic = func() int64 { return a.trueNs.Load() - 19_000*day }
 	a.s = openTest(t, a.opt)
@@ -72,11 +72,11 @@ func (a *aging) turn() {
 // calm waits until everything is sealed that is to be, and no merge is due.
 func (a *aging) calm() {
 	a.Helper()
-	for a.s.sealing() {
+	for a.s.hasImmutable() {
 		runtime.Gosched()
 	}
 	done := make(chan error, 1)
-	a.s.keepSettling(settlers{{done, false}})
+	a.s.addWaiters(mergeWaiters{{done, false}})
 	a.s.wakeMerger()
 	if err := <-done; err != nil {
 		a.Fatal(err)
@@ -100,7 +100,7 @@ func (a *aging) stored() (rows map[int32]int, oldest map[int32]int64) {
 	a.Helper()
 	rows, oldest = map[int32]int{}, map[int32]int64{}
 	for _, sh := range a.s.all {
-		now := sh.snapshot.Load()
+		now := sh.state.Load()
 		m := &merger{store: a.s, run: now.sealed}
 		for _, late := range []bool{false, true} {
 			err := m.eachBlock(late, func(int) error {
@@ -151,7 +151,7 @@ func TestSmallTenantsBytesGo(t *testing.T) {
 		a.trueNs.Add(hour)
 		a.turn()
 		rows, _ := a.stored()
-		events := a.s.EventsAhead()
+		events := a.s.EventsWithRemovals()
 		if doneNs == math.MaxInt64/2 && a.visible(1) == 0 && len(events) == 1 {
 			doneNs = events[0].Removal.DoneNs
 		}
@@ -328,9 +328,9 @@ func minDelayOf(r Retention) int64 {
 // inHeads counts the rows of a tenant that heads show.
 func (a *aging) inHeads(cid int32) (n int) {
 	for _, sh := range a.s.all {
-		now := sh.snapshot.Load()
+		now := sh.state.Load()
 		heads := []*index.Head{now.head}
-		for _, f := range now.frozen {
+		for _, f := range now.immutable {
 			heads = append(heads, f.head)
 		}
 		box := boxOf(record.CID, int64(cid), int64(cid)+1)

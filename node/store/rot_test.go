@@ -109,7 +109,7 @@ func (r *rotRun) apply(data []byte) Outcome {
 // rot flips a bit in blocks of one of the segments, or anywhere in its file, and returns its name.
 func (r *rotRun) rot() string {
 	r.Helper()
-	sealed := r.s.all[0].snapshot.Load().sealed
+	sealed := r.s.all[0].state.Load().sealed
 	seg := sealed[r.rng.IntN(len(sealed))]
 	first, size := int64(0), seg.file.Size()
 	switch {
@@ -297,7 +297,7 @@ func feedRange(r *rotRun, to *Store, until int64) {
 // settled waits for merges, which fail or are right; one that fails leaves its inputs.
 func (r *rotRun) settled() (rows, want []modelRow, err error) {
 	r.Helper()
-	if err := r.s.Settle(r.Context()); err != nil {
+	if err := r.s.WaitForMerges(r.Context()); err != nil {
 		if r.s.Stats().MergeErr == nil {
 			r.Fatalf("a merge failed with %v, and it is no problem", err)
 		}
@@ -409,7 +409,7 @@ func (r *rotRun) confined(file string) {
 		r.Fatalf("%s is not among the problems", file)
 	}
 	r.pass(segment.VerifyAfter)
-	for _, seg := range r.s.all[0].snapshot.Load().sealed {
+	for _, seg := range r.s.all[0].state.Load().sealed {
 		if seg.file.Path() == file {
 			continue
 		}
@@ -436,14 +436,14 @@ func TestMergesAroundDamage(t *testing.T) {
 		r.put()
 		mustSeal(t, r.s)
 	}
-	if err := r.s.Settle(t.Context()); err != nil {
+	if err := r.s.WaitForMerges(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if st := r.s.Stats(); st.Merges == 0 || st.Segments > mergeFanIn || st.MergeErr != nil {
 		t.Fatalf("%d merges, %d segments, %v", st.Merges, st.Segments, st.MergeErr)
 	}
 	r.confined(file)
-	if err := r.s.Rest(t.Context()); err != nil {
+	if err := r.s.MergeIdle(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	r.confined(file)

@@ -246,7 +246,7 @@ func (b *scrubber) read(bytes int64) {
 func (b *scrubber) rest(bytes int64) {
 	all := int64(0)
 	for _, sh := range b.s.all {
-		for _, seg := range sh.snapshot.Load().sealed {
+		for _, seg := range sh.state.Load().sealed {
 			all += seg.file.Size()
 		}
 	}

@@ -39,7 +39,7 @@ func TestScrub(t *testing.T) {
 		t.Fatal(r.s.Damage())
 	}
 	for range 30 {
-		segments := r.s.all[0].snapshot.Load().sealed
+		segments := r.s.all[0].state.Load().sealed
 		paths := []string{segments[0].file.Path(), segments[2].file.Path()}
 		var whole [][]byte
 		for _, path := range paths {
@@ -179,7 +179,7 @@ func TestScrubRuns(t *testing.T) {
 			t.Fatal("nothing was read")
 		}
 	}
-	path := s.all[0].snapshot.Load().sealed[0].file.Path()
+	path := s.all[0].state.Load().sealed[0].file.Path()
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

@@ -32,7 +32,7 @@ const (
 	sectionSeries    = 5 // series and their greatest caps, where rows are enough to pay for it
 )
 
-// sealRequest asks the sealer to seal the oldest frozen head of the shard, or, with done set, to
+// sealRequest asks the sealer to seal the oldest immutable head of the shard, or, with done set, to
 // report that everything asked for before is sealed.
 type sealRequest struct {
 	shard *shard
@@ -51,10 +51,10 @@ func (s *Store) Seal(ctx context.Context) error {
 	var rollErr error
 	err := s.onCommitter(ctx, func() {
 		for _, sh := range s.all {
-			s.freeze(sh)
+			s.rotate(sh)
 		}
 		s.log.Roll() // once all is sealed, no file of the log is needed but an empty one
-		if rollErr = s.logPromise(); rollErr != nil {
+		if rollErr = s.logLease(); rollErr != nil {
 			return
 		}
 		select {
@@ -109,11 +109,11 @@ func (s *Store) sealOldest(sh *shard) error {
 	if err := s.syncReplica(); err != nil {
 		return fmt.Errorf("seal shard %d: %w", sh.id, err)
 	}
-	frozen := sh.snapshot.Load().frozen[0]
+	immutable := sh.state.Load().immutable[0]
 	var seg *sealedSegment
 	var e edit
-	err := s.inTurn(s.opt.Turns.seals, func() (err error) {
-		seg, e, err = s.writeSegment(sh, frozen)
+	err := s.underLimit(s.opt.Background.seals, func() (err error) {
+		seg, e, err = s.writeSegment(sh, immutable)
 		return err
 	})
 	if err != nil {
@@ -124,9 +124,9 @@ func (s *Store) sealOldest(sh *shard) error {
 	if err := s.manifest.append(e); err != nil {
 		return fmt.Errorf("seal shard %d: %w", sh.id, s.discard(seg, err))
 	}
-	sh.replace(frozen, seg)
+	sh.replace(immutable, seg)
 	s.setBacklog()
-	s.addHeadBytes(frozen.head.Grown() - frozen.head.Bytes())
+	s.addHeadBytes(immutable.head.Grown() - immutable.head.Bytes())
 	s.counters.seals.Add(1)
 	if seg != nil {
 		s.counters.sealedRows.Add(int64(seg.meta.Rows))
@@ -137,34 +137,34 @@ func (s *Store) sealOldest(sh *shard) error {
 	return nil
 }
 
-// writeSegment clusters the rows of a frozen head into a new segment file and opens it, without
+// writeSegment clusters the rows of an immutable head into a new segment file and opens it, without
 // those that were purged; there is no segment when none is left. The edit is to make it live.
-func (s *Store) writeSegment(sh *shard, frozen *frozenHead) (*sealedSegment, edit, error) {
-	work := sealings.Get().(*sealing)
+func (s *Store) writeSegment(sh *shard, immutable *immutableHead) (*sealedSegment, edit, error) {
+	work := sealMemories.Get().(*sealMemory)
 	defer work.giveBack()
 	rows := &work.rows
-	flags := frozen.head.Freeze(rows)
+	flags := immutable.head.Freeze(rows)
 	if uint64(rows.Len()) > math.MaxUint32 {
 		return nil, edit{}, fmt.Errorf("%d rows in one head", rows.Len())
 	}
-	if err := clearDoubtful(sh, frozen, rows, flags); err != nil {
+	if err := clearDoubtful(sh, immutable, rows, flags); err != nil {
 		return nil, edit{}, err
 	}
-	h := s.history.Load()
+	h := s.tombstones.Load()
 	e := edit{Removed: s.dropPurged(rows, flags, h)}
 	if rows.Len() == 0 {
-		e.Gone = []goneRange{{sh.id, frozen.first, frozen.last}}
+		e.Gone = []goneRange{{sh.id, immutable.first, immutable.last}}
 		return nil, e, nil
 	}
 	meta := segmentMeta{
 		ID: s.nextID.Add(1) - 1, Shard: sh.id, Rows: uint32(rows.Len()),
-		FirstIndex: frozen.first, LastIndex: frozen.last,
-		LastAcqNs: rows.AcqNs[rows.Len()-1], PurgedAcqNs: h.newestGone,
-		PutAcqNs: frozen.aside.putNs,
+		FirstIndex: immutable.first, LastIndex: immutable.last,
+		LastAcqNs: rows.AcqNs[rows.Len()-1], PurgedAcqNs: h.newestRemovable,
+		PutAcqNs: immutable.info.putNs,
 	}
 	e.Add = []segmentMeta{meta}
 	path := s.segmentPath(meta.ID)
-	marks := index.AppendWatermarks(nil, frozen.head.Watermarks())
+	marks := index.AppendWatermarks(nil, immutable.head.Watermarks())
 	if err := work.write(path, meta, rows, flags, marks, s.opt.Index); err != nil {
 		return nil, e, err
 	}
@@ -182,28 +182,28 @@ func (s *Store) openNew(path string, meta segmentMeta) (*sealedSegment, error) {
 	return seg, nil
 }
 
-// sealing is the memory of a seal, several times that of the rows. The next one of any store takes
-// it: memory that nobody has touched yet costs more than what is done in it.
-type sealing struct {
+// sealMemory is the memory of a seal, several times that of the rows. The next one of any store
+// takes it: memory that nobody has touched yet costs more than what is done in it.
+type sealMemory struct {
 	rows        record.Batch
 	layout      index.Layout
 	partitioner index.Partitioner
 }
 
-var sealings = sync.Pool{New: func() any { return new(sealing) }}
+var sealMemories = sync.Pool{New: func() any { return new(sealMemory) }}
 
 // keptPayloads is how many bytes of payloads a seal may leave room for to the next one.
 const keptPayloads = 64 << 20
 
-func (w *sealing) giveBack() {
+func (w *sealMemory) giveBack() {
 	if cap(w.rows.Data) > keptPayloads {
 		w.rows.Data = nil
 	}
-	sealings.Put(w)
+	sealMemories.Put(w)
 }
 
 // write writes a segment of rows that are in acq order.
-func (w *sealing) write(
+func (w *sealMemory) write(
 	path string, meta segmentMeta, rows *record.Batch, flags []uint64, marks []byte,
 	opt index.Options,
 ) error {
@@ -213,10 +213,10 @@ func (w *sealing) write(
 	}
 	layout := &w.layout
 	w.partitioner.With(opt).All(rows, layout)
-	_, err = segment.WriteParts(path, &segment.PartsInput{
+	_, err = segment.WriteRuns(path, &segment.RunsInput{
 		Meta: text,
-		Parts: func(add func(*segment.Part) error) error {
-			return add(&segment.Part{Rows: rows, Order: layout.Order, Keys: &layout.Keys,
+		Runs: func(add func(*segment.RowRun) error) error {
+			return add(&segment.RowRun{Rows: rows, Order: layout.Order, Keys: &layout.Keys,
 				BlockEnds: layout.BlockEnds, Flags: flags})
 		},
 		Sections: func(offsets []uint64, sizes []uint32) ([]segment.Section, error) {
@@ -249,7 +249,7 @@ func segmentName(id uint64) string { return fmt.Sprintf("%08d%s", id, segmentSuf
 
 // openSegment maps a segment file and loads its index, checking that it is the one meant.
 func openSegment(
-	path string, want segmentMeta, clock *segment.Clock,
+	path string, want segmentMeta, clock *segment.VerifyClock,
 ) (*sealedSegment, error) {
 	file, err := segment.OpenSealed(path, clock)
 	if err != nil {
@@ -341,7 +341,7 @@ func (s *Store) pinning() *shard {
 		return nil
 	}
 	_, sh := s.oldestNeeded()
-	if sh == nil || len(sh.snapshot.Load().frozen) > 0 {
+	if sh == nil || len(sh.state.Load().immutable) > 0 {
 		return nil
 	}
 	return sh
@@ -361,8 +361,8 @@ func (s *Store) setReleaseError(err error) {
 	if err != nil {
 		err = fmt.Errorf("release log: %w", err)
 	}
-	s.roomMu.Lock()
-	defer s.roomMu.Unlock()
+	s.budgetMu.Lock()
+	defer s.budgetMu.Unlock()
 	s.releaseErr = err
 }
 

@@ -43,7 +43,7 @@ func BenchmarkShapes(b *testing.B) {
 				clock.Store(batch.CapNs[benchBatch-1] + int64(time.Second))
 				mustPut(b, s, &batch, WriterSeq{})
 			}
-			if err := s.Settle(b.Context()); err != nil {
+			if err := s.WaitForMerges(b.Context()); err != nil {
 				b.Fatal(err)
 			}
 			cid, mid := shape.device(4321)

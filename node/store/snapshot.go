@@ -73,7 +73,7 @@ func (s *Store) snapshotTo(ctx context.Context, tmp string, info *SnapshotInfo) 
 	var manifest, writers []byte
 	err := s.onCommitter(ctx, func() {
 		if !s.replicated && s.clock.proven() < s.clock.floor() {
-			if failed = s.logPromise(); failed != nil { // the store must not know less than this
+			if failed = s.logLease(); failed != nil { // the store must not know less than this
 				return
 			}
 		}

@@ -30,7 +30,7 @@ func (m *model) below(acqNs int64) []modelRow {
 // Snapshots are taken while rows are written, sealed and merged: each holds exactly the rows below
 // its acq, among them all that were acknowledged before; it opens where it lies and as a copy, may
 // be written to, and its store never notices.
-func TestSnapshotsBesideWrites(t *testing.T) {
+func TestSnapshotsDuringWrites(t *testing.T) {
 	rng := randomSource(t)
 	dir := t.TempDir()
 	opt := Options{Dir: filepath.Join(dir, "store"), Shards: 2, SealRows: 600, LogFiles: 1,
@@ -179,9 +179,9 @@ func TestSnapshotFileIsBent(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range whole {
-		bent := bytes.Clone(whole)
-		bent[i] ^= 1
-		if err := os.WriteFile(name, bent, 0o644); err != nil {
+		corrupted := bytes.Clone(whole)
+		corrupted[i] ^= 1
+		if err := os.WriteFile(name, corrupted, 0o644); err != nil {
 			t.Fatal(err)
 		}
 		_, err := ReadSnapshot(dir)

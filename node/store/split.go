@@ -91,7 +91,7 @@ func ParseSplit(data []byte) (sp *Split, ok bool) {
 // AppendWithin appends a command for a group that holds these slots and no others: one that was
 // split since, or is still to be, answers ErrOtherSlots. Zero is of a group that was never split. A
 // put that were taken before a split, with the rows of one part alone, would be known to the other
-// part, too, which has its own rows of that sequence still to come.
+// shardRows, too, which has its own rows of that sequence still to come.
 func AppendWithin(dst []byte, r slots.Range, command []byte) []byte {
 	if r.To == 0 {
 		return append(dst, command...)
@@ -227,13 +227,13 @@ func (s *Store) confine(to slots.Range, acq int64, at position, e edit) error {
 	err := s.manifest.append(e)
 	if err == nil {
 		s.noteSlots()
-		s.publishHistory()
+		s.publishTombstones()
 	}
 	s.manifestMu.Unlock()
 	if err != nil {
 		return s.failApply(err)
 	}
 	s.come(at)
-	s.followers.changed()
+	s.feeds.changed()
 	return nil
 }

@@ -212,7 +212,7 @@ func (g *splitGroup) change(rng *rand.Rand, sh *shape, clock int64) {
 	case op < 16:
 		g.apply(clock, AppendClose(nil))
 	case op < 17:
-		if err := g.store.Settle(g.Context()); err != nil {
+		if err := g.store.WaitForMerges(g.Context()); err != nil {
 			g.Fatal(err)
 		}
 	case op < 18: // as a killed process leaves it, also in the midst of removing rows
@@ -257,12 +257,12 @@ func TestSplitsAgainstSlices(t *testing.T) {
 		g.change(rng, sh, clock)
 	}
 	for _, g := range groups {
-		if err := g.store.Settle(t.Context()); err != nil {
+		if err := g.store.WaitForMerges(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		g.check(rng, sh)
 		rows := 0
-		for _, seg := range g.store.all[0].snapshot.Load().sealed {
+		for _, seg := range g.store.all[0].state.Load().sealed {
 			rows += seg.idx.Rows()
 		}
 		if rows > len(g.rows) { // erased ones are still there

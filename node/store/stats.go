@@ -6,8 +6,8 @@ type counters struct {
 	rows, groups, syncNs, putsDelayed atomic.Int64
 	seals, sealedRows, sealNs         atomic.Int64
 	merges, mergedRows, mergeNs       atomic.Int64
-	pacedNs, purgedRows               atomic.Int64
-	belowRows, belowPuts              atomic.Int64
+	throttledNs, purgedRows           atomic.Int64
+	backdatedRows, backdatedPuts      atomic.Int64
 	scans, blocksScanned              atomic.Int64
 	scrubBytes, scrubDamages          atomic.Int64
 	scrubPasses                       atomic.Int64
@@ -15,22 +15,22 @@ type counters struct {
 
 // Counts are of a store since Open.
 type Counts struct {
-	RowsPut     int64 // rows acknowledged
-	Groups      int64 // commit groups: synced flushes that held rows
-	SyncNs      int64 // time spent writing and syncing the log
-	PutsDelayed int64 // puts that waited for room in the heads
-	Seals       int64 // heads sealed
-	SealedRows  int64 // rows sealed
-	SealNs      int64 // time spent sealing
-	Merges      int64 // merges of segments
-	MergedRows  int64 // rows merged
-	MergeNs     int64 // time spent merging
-	PurgedRows  int64 // rows that were removed because they were purged or had expired
-	BelowPuts   int64 // puts of rows with acqs below the horizon
-	BelowRows   int64 // rows that they stored
-	PacedNs     int64 // time by which commits were slowed down because merges were behind
-	Scans       int64 // scans started
-	Blocks      int64 // blocks opened by scans
+	RowsPut       int64 // rows acknowledged
+	Groups        int64 // commit groups: synced flushes that held rows
+	SyncNs        int64 // time spent writing and syncing the log
+	PutsDelayed   int64 // puts that waited for room in the heads
+	Seals         int64 // heads sealed
+	SealedRows    int64 // rows sealed
+	SealNs        int64 // time spent sealing
+	Merges        int64 // merges of segments
+	MergedRows    int64 // rows merged
+	MergeNs       int64 // time spent merging
+	PurgedRows    int64 // rows that were removed because they were purged or had expired
+	BackdatedPuts int64 // puts of rows with acqs below the horizon
+	BackdatedRows int64 // rows that they stored
+	ThrottledNs   int64 // time by which commits were slowed down because merges were behind
+	Scans         int64 // scans started
+	Blocks        int64 // blocks opened by scans
 
 	ScrubBytes   int64 // bytes of files read in search of damage
 	ScrubDamages int64 // damaged places that this found, each in every pass
@@ -71,9 +71,9 @@ func (c *Counts) Add(o *Counts) {
 	c.MergedRows += o.MergedRows
 	c.MergeNs += o.MergeNs
 	c.PurgedRows += o.PurgedRows
-	c.BelowPuts += o.BelowPuts
-	c.BelowRows += o.BelowRows
-	c.PacedNs += o.PacedNs
+	c.BackdatedPuts += o.BackdatedPuts
+	c.BackdatedRows += o.BackdatedRows
+	c.ThrottledNs += o.ThrottledNs
 	c.Scans += o.Scans
 	c.Blocks += o.Blocks
 	c.ScrubBytes += o.ScrubBytes
@@ -112,10 +112,11 @@ func (s *Store) Stats() Stats {
 		Seals: s.counters.seals.Load(), SealedRows: s.counters.sealedRows.Load(),
 		SealNs: s.counters.sealNs.Load(), Merges: s.counters.merges.Load(),
 		MergedRows: s.counters.mergedRows.Load(), MergeNs: s.counters.mergeNs.Load(),
-		PacedNs: s.counters.pacedNs.Load(), PurgedRows: s.counters.purgedRows.Load(),
-		BelowPuts: s.counters.belowPuts.Load(), BelowRows: s.counters.belowRows.Load(),
-		Scans:  s.counters.scans.Load(),
-		Blocks: s.counters.blocksScanned.Load(), ScrubBytes: s.counters.scrubBytes.Load(),
+		ThrottledNs: s.counters.throttledNs.Load(), PurgedRows: s.counters.purgedRows.Load(),
+		BackdatedPuts: s.counters.backdatedPuts.Load(),
+		BackdatedRows: s.counters.backdatedRows.Load(),
+		Scans:         s.counters.scans.Load(),
+		Blocks:        s.counters.blocksScanned.Load(), ScrubBytes: s.counters.scrubBytes.Load(),
 		ScrubDamages: s.counters.scrubDamages.Load(), ScrubPasses: s.counters.scrubPasses.Load(),
 	}, Shards: len(s.shards), Writers: s.writers.count(),
 		ScrubPassBytes: s.scrubPassBytes.Load(), ScrubLastNs: s.scrubLastNs.Load()}
@@ -123,14 +124,14 @@ func (s *Store) Stats() Stats {
 	st.MergeErr = s.mergeErr
 	s.mergeMu.Unlock()
 	for _, sh := range s.all {
-		now := sh.snapshot.Load()
+		now := sh.state.Load()
 		for _, seg := range now.sealed {
 			st.Rows += int64(seg.meta.Rows)
 			st.SegmentBytes += seg.file.Size()
 			st.IndexBytes += seg.file.IndexBytes()
 		}
 		st.Segments += len(now.sealed)
-		for _, f := range now.frozen {
+		for _, f := range now.immutable {
 			st.HeadRows += int64(f.head.Rows())
 			st.HeadBytes += f.head.Bytes()
 		}

@@ -298,7 +298,7 @@ func TestOpenRefusesAndMends(t *testing.T) {
 }
 
 // Stats may be asked for while the store closes, for the race detector to watch.
-func TestStatsBesideClose(t *testing.T) {
+func TestStatsDuringClose(t *testing.T) {
 	s := openTest(t, Options{})
 	mustPut(t, s, batchOf(record.Key{MID: 1}), WriterSeq{})
 	if err := s.Seal(t.Context()); err != nil {
@@ -321,8 +321,8 @@ func TestStatsBesideClose(t *testing.T) {
 	wg.Wait()
 }
 
-// The manifest is cut at every byte and bent at every bit: what complete lines say, or an error
-// that names the file.
+// The manifest is cut at every byte and corrupted at every bit: what complete lines say, or an
+// error that names the file.
 func TestManifestDamage(t *testing.T) {
 	dir := t.TempDir()
 	m, _, err := openManifest(dir, 4, "")
@@ -366,9 +366,9 @@ func TestManifestDamage(t *testing.T) {
 		}
 	}
 	for bit := range 8 * len(whole) {
-		bent := bytes.Clone(whole)
-		bent[bit/8] ^= 1 << (bit % 8)
-		if m := readManifest(t, bent); m != nil {
+		corrupted := bytes.Clone(whole)
+		corrupted[bit/8] ^= 1 << (bit % 8)
+		if m := readManifest(t, corrupted); m != nil {
 			t.Fatalf("bit %d flipped: the manifest opens with %d live segments", bit, len(m.live))
 		}
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // A store is verified while it is written, sealed and merged: nothing is found, and nothing waits.
-func TestVerifyBesideEverything(t *testing.T) {
+func TestVerifyDuringEverything(t *testing.T) {
 	rng := randomSource(t)
 	s := openTest(t, Options{Shards: 2, SealRows: 300, LogFiles: 1, Now: leapingClock(),
 		Index: index.Options{BlockRows: 64}})
@@ -45,7 +45,7 @@ func TestVerifyBesideEverything(t *testing.T) {
 	}
 	close(stop)
 	wg.Wait()
-	if err := s.Settle(t.Context()); err != nil {
+	if err := s.WaitForMerges(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	progress := 0
@@ -58,7 +58,7 @@ func TestVerifyBesideEverything(t *testing.T) {
 	}
 }
 
-// Files of a running store are bent: each place is named, and the rest is read.
+// Files of a running store are corrupted: each place is named, and the rest is read.
 func TestVerifyFindsDamage(t *testing.T) {
 	s := openTest(t, Options{Dir: filledDir(t), Now: leapingClock()})
 	files := filesOf(t, s.opt.Dir)

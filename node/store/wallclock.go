@@ -12,7 +12,7 @@ const lastClockNs = 7_258_118_400_000_000_000
 
 // clamped returns a clock that ends in 2200.
 func clamped(now func() int64) func() int64 {
-	return func() int64 { return max(math.MinInt64+2*promiseNs, min(now(), lastClockNs)) }
+	return func() int64 { return max(math.MinInt64+2*leaseNs, min(now(), lastClockNs)) }
 }
 
 // newestFile returns the time of the newest file of a directory, which is evidence for the clock
@@ -34,8 +34,8 @@ func newestFile(dir string) (ns int64) {
 // before: they go on one by one from where they were until it has passed them. 0: they follow it.
 func (s *Store) AheadNs() int64 {
 	ahead := s.clock.floor() - s.time.NowNs()
-	if ahead < 2*promiseNs {
-		return 0 // stamps of one flush, or a promise
+	if ahead < 2*leaseNs {
+		return 0 // stamps of one flush, or a lease
 	}
 	return ahead
 }

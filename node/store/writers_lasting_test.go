@@ -53,7 +53,7 @@ func TestLastingWriter(t *testing.T) {
 	now += 90 * int64(24*time.Hour) // while nothing looks at it
 	s = openTest(t, opt)
 	again("from the log, after months")
-	if err := s.Settle(t.Context()); err != nil {
+	if err := s.WaitForMerges(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	s.writers.expire(now)

@@ -124,7 +124,7 @@ func (a *app) backupSnapshot(
 		return err
 	}
 	opt.UntilAcqNs = info.AcqNs
-	if opt.Beside, err = a.besideStore(info.Dir); err != nil {
+	if opt.Extra, err = a.besideStore(info.Dir); err != nil {
 		return err
 	}
 	return a.backupOpen(ctx, to, opt, func() (*store.Store, store.Report, error) {
@@ -153,7 +153,7 @@ func (a *app) backupDir(
 		return err
 	}
 	if inside != dir {
-		if opt.Beside, err = a.besideStore(dir); err != nil {
+		if opt.Extra, err = a.besideStore(dir); err != nil {
 			return err
 		}
 	}

@@ -61,7 +61,7 @@ func (a *app) backupGroups(
 		return err
 	}
 	defer done()
-	opt.Beside = beside
+	opt.Extra = beside
 	w, err := a.writer(false, append([]output.Column{right("group")}, partColumns()...)...)
 	if err != nil {
 		return err

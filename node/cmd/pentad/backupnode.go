@@ -26,8 +26,8 @@ const (
 
 // besideStore lists what a backup keeps of a node beside its store: the catalogue, the modules that
 // are what their names say, and the cursors. Damage of others must not keep records from a backup.
-func (a *app) besideStore(dir string) ([]store.BesideFile, error) {
-	files := []store.BesideFile{
+func (a *app) besideStore(dir string) ([]store.ExtraFile, error) {
+	files := []store.ExtraFile{
 		{Name: catalog.Name, Path: filepath.Join(dir, pluginsDir, catalog.Name)},
 		{Name: cursors.Name, Path: filepath.Join(dir, cursorsDir, cursors.Name)}}
 	entries, err := os.ReadDir(filepath.Join(dir, pluginsDir))
@@ -47,14 +47,14 @@ func (a *app) besideStore(dir string) ([]store.BesideFile, error) {
 			a.note("left out %s, which is damaged: its content is another than its name says", path)
 			continue
 		}
-		files = append(files, store.BesideFile{Name: e.Name(), Path: path, Once: true})
+		files = append(files, store.ExtraFile{Name: e.Name(), Path: path, Once: true})
 	}
 	return files, nil
 }
 
 // besideReplicas is besideStore of a node of a cluster. One that does not run has the catalogue and
 // the cursors in its state of the cluster; they are written to files, which done removes.
-func (a *app) besideReplicas(dir string) (files []store.BesideFile, done func(), err error) {
+func (a *app) besideReplicas(dir string) (files []store.ExtraFile, done func(), err error) {
 	meta, err := member.Kept(dir)
 	if errors.Is(err, os.ErrNotExist) { // a snapshot has them as a node by itself
 		files, err = a.besideStore(dir)
@@ -88,7 +88,7 @@ func (a *app) besideReplicas(dir string) (files []store.BesideFile, done func(),
 }
 
 // keptModules lists the modules of a catalogue that a node of a cluster has whole.
-func (a *app) keptModules(dir string, s catalog.State) (files []store.BesideFile) {
+func (a *app) keptModules(dir string, s catalog.State) (files []store.ExtraFile) {
 	met := map[string]bool{}
 	for _, p := range s.Plugins {
 		for _, v := range p.Versions {
@@ -107,10 +107,10 @@ func (a *app) keptModules(dir string, s catalog.State) (files []store.BesideFile
 					"running node, or back up another one", name)
 				continue
 			}
-			files = append(files, store.BesideFile{Name: name, Path: places[i], Once: true})
+			files = append(files, store.ExtraFile{Name: name, Path: places[i], Once: true})
 		}
 	}
-	slices.SortFunc(files, func(x, y store.BesideFile) int {
+	slices.SortFunc(files, func(x, y store.ExtraFile) int {
 		return strings.Compare(x.Name, y.Name)
 	})
 	return files
@@ -127,7 +127,7 @@ func isModule(name string) bool {
 }
 
 // restoreBeside gives a new node what besideStore listed. No cursor lies above the last acq.
-func restoreBeside(dir string, files []store.BesideFile, untilNs int64) error {
+func restoreBeside(dir string, files []store.ExtraFile, untilNs int64) error {
 	hasCursors := false
 	for _, f := range files {
 		to := filepath.Join(dir, pluginsDir)

@@ -149,7 +149,7 @@ func settle(ts *testscript.TestScript, _ bool, args []string) {
 	s, _, err := store.Open(context.Background(),
 		store.Options{Dir: filepath.Join(ts.MkAbs(args[0]), "store")})
 	ts.Check(err)
-	ts.Check(s.Settle(context.Background()))
+	ts.Check(s.WaitForMerges(context.Background()))
 	ts.Check(s.Close())
 }
 

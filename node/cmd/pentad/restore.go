@@ -94,7 +94,7 @@ func (a *app) restoreDir(
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return report, err
 		}
-		opt.Beside = func(files []store.BesideFile, untilNs int64) error {
+		opt.Extra = func(files []store.ExtraFile, untilNs int64) error {
 			return restoreBeside(dir, files, untilNs)
 		}
 	}

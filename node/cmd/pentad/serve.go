@@ -138,7 +138,7 @@ func (a *app) serve(
 	fmt.Fprintf(a.stdout, "listening on http://%s\n", n.Addr())
 	var ahead sync.WaitGroup
 	if at == nil { // edges are small
-		ahead.Go(func() { store.KeepMemoryReady(ctx, memory.Total(opt.MemoryBytes)) })
+		ahead.Go(func() { store.KeepMemoryPrefaulted(ctx, memory.Total(opt.MemoryBytes)) })
 	}
 	<-ctx.Done()
 	a.note("stopping")

@@ -114,7 +114,9 @@ func (f *fake) PutStamped(_ context.Context, b *record.Batch) (int64, error) {
 }
 
 // PutBelow implements Database.
-func (f *fake) PutBelow(_ context.Context, b *record.Batch) (res store.PutBelowResult, err error) {
+func (f *fake) PutBelow(
+	_ context.Context, b *record.Batch,
+) (res store.PutBackdatedResult, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if b.Validate() != nil || slices.Max(b.AcqNs) > f.acq {
@@ -125,7 +127,7 @@ func (f *fake) PutBelow(_ context.Context, b *record.Batch) (res store.PutBelowR
 		r.Payload = append([]byte(nil), r.Payload...)
 		f.records = append(f.records, r)
 	}
-	return store.PutBelowResult{Stored: b.Len()}, nil
+	return store.PutBackdatedResult{Stored: b.Len()}, nil
 }
 
 // QueryBelow implements Database.

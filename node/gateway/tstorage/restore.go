@@ -280,7 +280,7 @@ func (r *restore) putBelow() error {
 
 // storeBelow is putBelow for who has a place among the puts.
 func (r *restore) storeBelow() error {
-	var res store.PutBelowResult
+	var res store.PutBackdatedResult
 	err := r.server.patiently(func() (err error) {
 		res, err = r.server.opt.Database.PutBelow(r.server.running, &r.batch)
 		return err

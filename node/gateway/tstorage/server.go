@@ -39,7 +39,7 @@ type Database interface {
 	// above all that were given or promised; it returns the least that it would have taken.
 	PutStamped(ctx context.Context, b *record.Batch) (floorNs int64, err error)
 	// PutBelow stores a batch under the acquisition times that it brings, wherever they lie.
-	PutBelow(ctx context.Context, b *record.Batch) (store.PutBelowResult, error)
+	PutBelow(ctx context.Context, b *record.Batch) (store.PutBackdatedResult, error)
 	// ByAcq returns a sorter of records by acq, which keeps in files what memory has no room for.
 	ByAcq() *spill.Sorter
 	// QueryBelow hands the records of a query with an acq below belowNs, which was a horizon of its

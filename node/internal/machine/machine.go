@@ -172,10 +172,10 @@ func (m *Machine) apply(results []any) error {
 // Applied returns the index of the last applied entry.
 func (m *Machine) Applied() uint64 { return own(m.store.Load(), m.store.Load().Applied()) }
 
-// Promise is [store.Store.Promise] for an index of the group's log.
+// Promise is [store.Store.LeaseHorizon] for an index of the group's log.
 func (m *Machine) Promise(index uint64, horizonNs int64) {
 	s := m.store.Load()
-	s.Promise(index+s.IndexBase(), horizonNs)
+	s.LeaseHorizon(index+s.IndexBase(), horizonNs)
 }
 
 // Durable returns the index up to which the state survives a power loss.

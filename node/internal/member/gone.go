@@ -14,11 +14,11 @@ import (
 // open. Without the log of the groups the node ends, as for a disk that fails; a replica whose
 // files are lost is damaged, and replaced by a new one where the group has others.
 //
-// Cost: that of [store.Store.Look] for each replica, and some calls of the system.
+// Cost: that of [store.Store.FindLostFiles] for each replica, and some calls of the system.
 func (m *Member) Look(ctx context.Context) {
 	m.run.Look()
 	for _, s := range m.Stores() {
-		_ = s.Look(ctx) // replicas have damage
+		_ = s.FindLostFiles(ctx) // replicas have damage
 	}
 	if k := m.kept(); k != nil && len(m.View().Voters(cluster.MetaGroup)) > 1 {
 		if lost := k.lost(); lost != nil {

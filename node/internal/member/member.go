@@ -123,7 +123,7 @@ func openIn(ctx context.Context, opt Options, over network) (_ *Member, err erro
 		seen: map[uint32]int64{}, tried: map[uint32]time.Time{},
 		distrusted: map[uint32]distrusted{}, hurries: newHurries()}
 	m.setClock()
-	m.opt.Store.Turns = store.NewTurns(max(1, runtime.GOMAXPROCS(0)/2))
+	m.opt.Store.Background = store.NewBackgroundLimit(max(1, runtime.GOMAXPROCS(0)/2))
 	m.open, m.close = context.WithCancel(context.Background())
 	listener, err := m.listen()
 	if err != nil {

@@ -46,7 +46,7 @@ func (t *tenures) floor(group uint32, term uint64, of *machine.Machine) int64 {
 		if t.all == nil {
 			t.all = map[uint32]tenure{}
 		}
-		now = tenure{term, of.Store().Given() + int64(promiseAhead)}
+		now = tenure{term, of.Store().LogHorizon() + int64(promiseAhead)}
 		t.all[group] = now
 	}
 	return now.floorNs
@@ -92,7 +92,7 @@ func (m *Member) promise(wanted map[uint32]hurried, nowNs int64) (rest []uint32)
 	defer cancel()
 	_ = m.run.Lead(ctx, slices.Sorted(maps.Keys(machines)), func(group uint32, t replica.Tenure) {
 		of := machines[group]
-		acq := min(nowNs, of.Store().Given()+int64(promiseAhead))
+		acq := min(nowNs, of.Store().LogHorizon()+int64(promiseAhead))
 		_ = m.tenures.floor(group, t.Term, of)
 		if !t.Rests || acq <= wanted[group].acqNs {
 			return

@@ -61,7 +61,7 @@ func (s *simulation) promiseAndGo() {
 			s.pass(20 * time.Millisecond)
 		}
 		horizon := s.horizonOf(1)
-		if st := m.Store(1); horizon > moved && st != nil && horizon > st.Given() {
+		if st := m.Store(1); horizon > moved && st != nil && horizon > st.LogHorizon() {
 			s.count("promised")
 		}
 		next := m.holders(1)[0]

@@ -1,0 +1,51 @@
+package segment
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// VerifyAfter is for how long a block that was verified is read without being verified again. Its
+// bytes are in a mapping: the system may drop them from memory, read them again from a disk that
+// returns others, and says neither. So what rot can do to an answer ends after this time. 10 s: a
+// question that is repeated within it pays nothing, and memory that is read again and again is
+// verified at most every 10 s, which takes 1 to 2 % of a processor per GiB.
+const VerifyAfter = 10 * time.Second
+
+const verifySeconds = uint32(VerifyAfter / time.Second)
+
+// VerifyClock tells segments how long ago a block was verified. It is read only by [Clock.Refresh],
+// since a block is opened in the time that reading it takes. A nil Clock has blocks verified each
+// time.
+type VerifyClock struct {
+	now    func() time.Time
+	start  time.Time
+	second atomic.Uint32 // since start, from 1 on
+}
+
+// NewVerifyClock returns a clock that now, which is [time.Now] but in tests, drives.
+func NewVerifyClock(now func() time.Time) *VerifyClock {
+	c := &VerifyClock{now: now, start: now()}
+	c.Refresh()
+	return c
+}
+
+// Refresh reads the time. Readers call it when they begin, and before each lot of blocks.
+func (c *VerifyClock) Refresh() {
+	if c != nil {
+		c.second.Store(1 + uint32(c.now().Sub(c.start)/time.Second))
+	}
+}
+
+// stamp returns what to note for a block that is verified now; never 0.
+func (c *VerifyClock) stamp() uint32 {
+	if c == nil {
+		return 1
+	}
+	return c.second.Load()
+}
+
+// fresh reports whether a block that was verified at a stamp need not be verified now.
+func (c *VerifyClock) fresh(stamp uint32) bool {
+	return c != nil && stamp != 0 && c.second.Load()-stamp < verifySeconds
+}

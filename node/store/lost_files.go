@@ -1,0 +1,149 @@
+package store
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pentad-db/pentad/node/internal/lostfile"
+	"github.com/pentad-db/pentad/node/segment"
+)
+
+const adviceGone = "what they held is in the memory of this process alone: copy it with pentad " +
+	"export or pentad sync before the process ends, then start it with an empty directory or a " +
+	"backup"
+
+// settledFor is how long ago a directory must have changed for its time to tell that it has not
+// changed since: file systems count in steps of up to 2 s.
+const settledFor = 3 * time.Second
+
+// lookedAt is what the directories of a store looked like when all their files were there.
+type lookedAt struct{ store, log unix.Stat_t }
+
+// sameAs reports whether nothing was added, removed or renamed between two looks.
+func (l *lookedAt) sameAs(o *lookedAt) bool {
+	same := func(a, b *unix.Stat_t) bool {
+		return a.Dev == b.Dev && a.Ino == b.Ino && a.Mtim == b.Mtim && a.Ctim == b.Ctim
+	}
+	return same(&l.store, &o.store) && same(&l.log, &o.log)
+}
+
+func (l *lookedAt) settled(now time.Time) bool {
+	newest := max(l.store.Ctim.Nano(), l.log.Ctim.Nano())
+	return now.UnixNano()-newest > settledFor.Nanoseconds()
+}
+
+// FindLostFiles finds files of the store that were removed, replaced or cut while it is open: it
+// would go on to write to a log that has no name. What is not in a segment is written again from
+// memory, and where that fails the log fails: no put is acknowledged any more. A segment is
+// damaged, and so is every file of a replica, which is replaced as a whole. The lock is taken
+// again.
+//
+// Errors: segment.ErrLogFailed, once files of a store that is no replica are lost.
+// Cost: four calls of the system; when directories have changed, one for each file. To write what
+// is lost again takes as long as a seal of everything.
+func (s *Store) FindLostFiles(ctx context.Context) error {
+	if s.closed.Load() || !s.findingLost.TryLock() {
+		return nil
+	}
+	defer s.findingLost.Unlock()
+	lost := slices.DeleteFunc(s.findLost(), isSegment)
+	if s.replicated || len(lost) == 0 || ctx.Err() != nil {
+		return nil
+	}
+	if s.log.Failure() == nil {
+		if lost = s.writeLost(ctx, lost); len(lost) == 0 || ctx.Err() != nil || s.closed.Load() {
+			return nil
+		}
+	}
+	return s.log.FailLost(lost[0])
+}
+
+// writeLost writes what is not in a segment again, and returns what is lost still.
+func (s *Store) writeLost(
+	ctx context.Context, lost []*segment.CorruptError,
+) (left []*segment.CorruptError) {
+	s.forgetOther()
+	for _, d := range lost {
+		s.noteOther(Damage{File: d.File, Reason: d.Reason})
+	}
+	err := s.writeOthers(ctx)
+	left = slices.DeleteFunc(s.findLost(), isSegment)
+	if len(left) == 0 && err == nil {
+		s.noteMended()
+		return nil
+	}
+	if len(left) == 0 {
+		return lost // they have their names, and not all that was in them
+	}
+	return left
+}
+
+func isSegment(d *segment.CorruptError) bool { return strings.HasSuffix(d.File, segmentSuffix) }
+
+// findLost returns what of the files is lost, and remembers it.
+func (s *Store) findLost() []*segment.CorruptError {
+	s.manifestMu.Lock() // what is live, and the files of the log, stay the same meanwhile
+	lost := s.filesLost()
+	s.manifestMu.Unlock()
+	s.damaged.mu.Lock()
+	defer s.damaged.mu.Unlock()
+	s.damaged.lost = slices.Clone(lost)
+	return lost
+}
+
+func (s *Store) isLost() bool {
+	s.damaged.mu.Lock()
+	defer s.damaged.mu.Unlock()
+	return len(s.damaged.lost) > 0
+}
+
+func (s *Store) filesLost() (lost []*segment.CorruptError) {
+	missing := func(path string, open *os.File, size int64) {
+		if reason := lostfile.Reason(path, open, size); reason != "" {
+			lost = append(lost, &segment.CorruptError{File: path, Reason: reason})
+		}
+	}
+	var at lookedAt
+	_ = unix.Stat(s.opt.Dir, &at.store) // one that is not there differs
+	_ = unix.Stat(filepath.Join(s.opt.Dir, logDir), &at.log)
+	same := at.sameAs(&s.lookedAt)
+	missing(filepath.Join(s.opt.Dir, manifestFile), s.manifest.file, s.manifest.size)
+	lost = append(lost, s.log.Lost(same)...)
+	if same {
+		return lost
+	}
+	if err := s.relock(); err != nil {
+		lost = append(lost, &segment.CorruptError{File: filepath.Join(s.opt.Dir, lockFile),
+			Reason: "it was removed while the node ran, and cannot be taken again: " + err.Error()})
+	}
+	if s.manifest.clockNs != 0 {
+		missing(filepath.Join(s.opt.Dir, writersFile), nil, 0)
+	}
+	for _, meta := range s.manifest.live {
+		missing(s.segmentPath(meta.ID), nil, 0)
+	}
+	if len(lost) == 0 && at.settled(time.Now()) {
+		s.lookedAt = at
+	}
+	return lost
+}
+
+// relock takes the directory again when its lock was removed, before another process does.
+func (s *Store) relock() error {
+	if lostfile.Reason(filepath.Join(s.opt.Dir, lockFile), s.lock, 0) == "" {
+		return nil
+	}
+	f, err := lockDir(s.opt.Dir)
+	if err != nil {
+		return err
+	}
+	_ = s.lock.Close() // it has no name
+	s.lock = f
+	return nil
+}

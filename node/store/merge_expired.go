@@ -1,0 +1,188 @@
+package store
+
+import (
+	"math"
+
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// What retentions have released leaves the files by itself when they are merged. A segment that
+// is in a release whole is deleted unread. In others the released rows rest until the first has
+// done so for long enough, and then all that were released meanwhile leave at once.
+
+// release is what a retention let go of, and by when segments are to be free of it.
+type release struct {
+	released
+	key    releaseKey
+	restNs int64 // how long its rows may rest
+}
+
+// releaseKey tells the releases of a policy and dimension from others. Of several only the newest
+// one will be replaced by another one, which has its key.
+type releaseKey struct {
+	scopeKey
+	dim   record.Dim
+	fixed released // zero for the newest
+}
+
+// maxLooked bounds what is known of a segment: beyond, all is looked up again.
+const maxLooked = 256
+
+// expiring is what the merger knows of a segment and of policies.
+type expiring struct {
+	windowOf *tombstoneSet // sealedSegment.window is by this
+	holds    map[scopeKey]bool
+	looks    map[releaseKey]look
+	// Between looks at the same history nothing is due before nextNs.
+	looked *tombstoneSet
+	nextNs int64
+}
+
+// look is what was found in a segment.
+type look struct {
+	freeOf  int64 // no row is concerned by the release with this acq
+	floorNs int64 // no row has rested for long enough before the floor is here
+}
+
+// nextExpired returns a segment that is to be rewritten because of what was released, or nil.
+func (s *Store) nextExpired(failed failedRuns) (*shard, []*sealedSegment, error) {
+	h, now := s.tombstones.Load(), s.opt.Now()
+	return s.firstDue(failed, func(seg *sealedSegment) (bool, error) {
+		for _, p := range seg.expired(h, now) {
+			if seg.liesIn(&p.box) {
+				return true, nil // it is deleted unread
+			}
+			g, err := s.purgedFrom(seg, []*rangeTombstone{p})
+			if err != nil {
+				return false, err
+			}
+			if g.rows > 0 && (g.restedNs >= p.release.restNs || p.release.endNs() <= now) {
+				return true, nil
+			}
+			seg.noteLook(p, &g)
+		}
+		return false, nil
+	})
+}
+
+// expired returns the releases for which the segment may have to be rewritten now.
+func (seg *sealedSegment) expired(h *tombstoneSet, nowNs int64) (by []*rangeTombstone) {
+	x := &seg.expiring
+	if x.looked == h && nowNs < x.nextNs {
+		return nil
+	}
+	x.looked, x.nextNs = h, math.MaxInt64
+	for _, p := range h.removable {
+		if p.kind != EventRetention || seg.isClean(p) {
+			continue
+		}
+		if _, ok := seg.ranked(&p.box); !ok {
+			continue
+		}
+		if due := seg.dueNs(p); due <= nowNs || seg.liesIn(&p.box) {
+			by = append(by, p)
+		} else {
+			x.nextNs = min(x.nextNs, due)
+		}
+	}
+	if len(by) > 0 {
+		x.looked = nil // until it is known what becomes of them
+	}
+	return by
+}
+
+// dueNs returns when the segment may have to be rewritten for a release.
+func (seg *sealedSegment) dueNs(p *rangeTombstone) int64 {
+	known, looked := seg.expiring.looks[p.release.key]
+	switch {
+	case !looked || p.release.FloorNs >= known.floorNs:
+		return p.release.TimeNs
+	case p.release.AcqNs == known.freeOf:
+		return math.MaxInt64
+	}
+	return p.release.endNs()
+}
+
+// noteLook notes that no row of a release has rested for long enough.
+func (seg *sealedSegment) noteLook(p *rangeTombstone, g *purgedRows) {
+	x, r := &seg.expiring, &p.release
+	if x.looks == nil || len(x.looks) > maxLooked {
+		x.looks = map[releaseKey]look{}
+	}
+	found := look{floorNs: r.FloorNs + max(1, r.restNs-g.restedNs)}
+	if g.rows == 0 {
+		found.freeOf = r.AcqNs
+	}
+	x.looks[r.key] = found
+}
+
+// endNs returns when all that a release concerns is to be gone, if no later one has come.
+func (r *release) endNs() int64 { return r.TimeNs + r.restNs }
+
+// rested returns for how long a row that the release concerns has been released, as its floor has
+// moved since.
+func (r *release) rested(capNs, acqNs int64) int64 {
+	valueNs := capNs
+	if r.key.dim == record.Acq {
+		valueNs = acqNs
+	}
+	return int64(min(absDiff(r.FloorNs, valueNs), math.MaxInt64))
+}
+
+// releases are those whose rows are to leave the log, which holds those of quiet heads for as long
+// as nothing comes. manifestMu guards them.
+type releases struct {
+	known int64 // acq of the newest one that was noted
+	// cleanAt is, on the monotonic clock, when the files of the log up to file are to go; 0: never.
+	cleanAt int64
+	file    uint64
+}
+
+// noteReleases notes releases that the log may hold rows of. The caller holds manifestMu, or opens
+// the store.
+func (s *Store) noteReleases() {
+	r := &s.releases
+	for _, h := range s.tombstones.Load().removable {
+		if h.kind != EventRetention || h.acqNs <= r.known {
+			continue
+		}
+		at := s.retentionClock.monotonic() + h.release.restNs
+		if r.cleanAt == 0 || at < r.cleanAt {
+			r.cleanAt = max(1, at)
+		}
+	}
+	r.known = max(r.known, s.tombstones.Load().newestRemovable)
+	for file := range s.files {
+		if r.cleanAt != 0 {
+			r.file = max(r.file, file)
+		}
+	}
+}
+
+// emptyReleased makes what was released leave the log, and the heads, in which it would stay while
+// little comes. The committer calls it.
+func (s *Store) emptyReleased() {
+	if s.opt.keepSnapshot {
+		return
+	}
+	s.manifestMu.Lock()
+	r := &s.releases
+	due := r.cleanAt != 0 && s.retentionClock.monotonic() >= r.cleanAt
+	held := false // a file of then has rows
+	for file, last := range s.files {
+		for _, index := range last {
+			held = held || file <= r.file && index > 0
+		}
+	}
+	if due {
+		r.cleanAt = 0
+	}
+	s.manifestMu.Unlock()
+	if due && held {
+		if err := s.emptyLog(); err != nil {
+			s.manifestMu.Lock()
+			r.cleanAt = s.retentionClock.monotonic() // it is tried again
+			s.manifestMu.Unlock()
+		}
+	}
+}

@@ -1,0 +1,154 @@
+package store
+
+import (
+	"errors"
+	"math/bits"
+	"slices"
+	"sync"
+
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// reading is what versions of one reading share.
+type reading struct {
+	cid, moid int32
+	mid, cap  int64
+}
+
+// version is a reading and the greatest acq known of it.
+type version struct {
+	reading
+	acqNs int64
+}
+
+// newestTable maps readings to the acq of their newest version. It holds the readings of a box that
+// have a flagged row: one that may supersede an older version. A row is the newest version of its
+// reading unless the table has a greater acq: every row that supersedes another is flagged when it
+// enters a head, or looked for because the other one is backdated.
+//
+// It is a hash table with open addressing. Most lookups miss, which a byte of the hash decides: 0 in
+// tags is a free place.
+type newestTable struct {
+	tags     []uint8 // a power of two; at most half of them are taken
+	versions []version
+	count    int
+	limit    int       // readings that it is to have at most
+	spare    []version // while the table grows
+}
+
+// errFull says that a table holds more readings than its limit.
+var errFull = errors.New("table of versions is full")
+
+var newestTables = sync.Pool{New: func() any { return new(newestTable) }}
+
+// firstPlaces is how small the table of a scan starts.
+const firstPlaces = 256
+
+func newNewestTable(limit int) *newestTable {
+	n := newestTables.Get().(*newestTable)
+	n.count, n.limit = 0, limit
+	n.resize(firstPlaces)
+	return n
+}
+
+// resize makes the table empty, with so many places.
+func (n *newestTable) resize(places int) {
+	n.tags = slices.Grow(n.tags[:0], places)[:places]
+	clear(n.tags)
+	n.versions = slices.Grow(n.versions[:0], places)[:places]
+}
+
+func hashOf(cid, moid int32, mid, capNs int64) uint64 {
+	pair := uint64(uint32(cid))<<32 | uint64(uint32(moid))
+	h := (uint64(mid) ^ bits.RotateLeft64(pair*0xc2b2ae3d27d4eb4f, 31)) * 0x9e3779b97f4a7c15
+	h = (h ^ h>>32 ^ uint64(capNs)) * 0xff51afd7ed558ccd
+	return h ^ h>>32
+}
+
+func tagOf(hash uint64) uint8 { return uint8(hash>>56) | 1 }
+
+// place returns where a reading is or would be, and its tag.
+func (n *newestTable) place(r *reading) (at int, tag uint8) {
+	h, mask := hashOf(r.cid, r.moid, r.mid, r.cap), len(n.tags)-1
+	tag = tagOf(h)
+	for at = int(h) & mask; ; at = (at + 1) & mask {
+		if t := n.tags[at]; t == 0 || t == tag && n.versions[at].reading == *r {
+			return at, tag
+		}
+	}
+}
+
+// add notes row i.
+func (n *newestTable) add(b *record.Batch, i int) error {
+	r := reading{b.CID[i], b.MOID[i], b.MID[i], b.CapNs[i]}
+	at, tag := n.place(&r)
+	if n.tags[at] != 0 {
+		n.versions[at].acqNs = max(n.versions[at].acqNs, b.AcqNs[i])
+		return nil
+	}
+	n.tags[at], n.versions[at] = tag, version{r, b.AcqNs[i]}
+	if n.count++; 2*n.count > len(n.tags) {
+		n.grow()
+	}
+	if n.count > n.limit {
+		return errFull
+	}
+	return nil
+}
+
+func (n *newestTable) grow() {
+	n.spare = n.spare[:0]
+	for i, tag := range n.tags {
+		if tag != 0 {
+			n.spare = append(n.spare, n.versions[i])
+		}
+	}
+	n.resize(2 * len(n.tags))
+	for i := range n.spare {
+		at, tag := n.place(&n.spare[i].reading)
+		n.tags[at], n.versions[at] = tag, n.spare[i]
+	}
+}
+
+// suspect returns the first row of a batch, from a row number on, whose tag is in the table, so that
+// supersedes must be asked; the number of rows if there is none.
+func (n *newestTable) suspect(b *record.Batch, from int) int {
+	rows := b.Len()
+	if n == nil || n.count == 0 {
+		return rows
+	}
+	cids, moids, mids, caps := b.CID[:rows], b.MOID[:rows], b.MID[:rows], b.CapNs[:rows]
+	tags, mask := n.tags, uint64(len(n.tags)-1)
+	for i := from; i < rows; i++ {
+		h := hashOf(cids[i], moids[i], mids[i], caps[i])
+		for at := h & mask; tags[at] != 0; at = (at + 1) & mask {
+			if tags[at] == tagOf(h) {
+				return i
+			}
+		}
+	}
+	return rows
+}
+
+// supersedes reports whether the table has a newer version of a row.
+func (n *newestTable) supersedes(k record.Key) bool {
+	if n == nil || n.count == 0 {
+		return false
+	}
+	at, _ := n.place(&reading{k.CID, k.MOID, k.MID, k.CapNs})
+	return n.tags[at] != 0 && n.versions[at].acqNs > k.AcqNs
+}
+
+// middle returns a value of a dimension that has some of the readings below it and others not, if
+// they differ in it.
+func (n *newestTable) middle(d record.Dim) (int64, bool) {
+	values := make([]int64, 0, n.count)
+	for i, tag := range n.tags {
+		if tag != 0 {
+			r := &n.versions[i].reading
+			key := record.Key{CID: r.cid, MID: r.mid, MOID: r.moid, CapNs: r.cap}
+			values = append(values, key.Part(d))
+		}
+	}
+	return middleOf(values)
+}

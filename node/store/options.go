@@ -1,0 +1,110 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/internal/clock"
+)
+
+const (
+	// maxShards bounds the shards of one directory: more leave sealed segments too small.
+	maxShards = 1024
+
+	defaultShards   = 1       // a node that starts alone
+	defaultSealRows = 1 << 21 // below this, blocks per segment are too few to prune well
+	// defaultHeadBytes bounds all heads together: 8 shards of 1M rows of 100 bytes, twice.
+	defaultHeadBytes = 1 << 31
+	// maxHeadBytes is how large one head gets before it is sealed: with a flush of the log more
+	// its payloads still have 32-bit offsets.
+	maxHeadBytes = 1 << 30
+	// defaultLogFiles bounds the unsealed log (64 MiB files), and with it the time to open.
+	defaultLogFiles = 16
+	// defaultVersionRoom bounds what a scan keeps to resolve versions to some 20 MiB.
+	defaultVersionRoom = 1 << 18
+)
+
+// Options of a store. The zero value of each field but Dir works.
+type Options struct {
+	Dir      string        // the directory; made when missing
+	Shards   int           // shards of a new directory, a power of two; default 1
+	SealRows int           // rows after which a head is sealed; default 2^21
+	HeadMax  int64         // bytes of all heads after which puts wait, seals from half on; 2 GiB
+	LogFiles int           // log files after which the shard that pins the oldest is sealed; 16
+	Workers  int           // goroutines of one scan at most; default GOMAXPROCS
+	PutWait  time.Duration // how long a put waits for room in the heads; default 10 s
+	Index    index.Options // how rows are partitioned into blocks
+
+	// Clock is what rows are stamped by; stores of one node share one. Nil: a clock of its own.
+	Clock *clock.Clock
+	// Now takes the place of Clock in a program that replays or simulates: ns since 1970, always
+	// believed. Stamps rise also when it does not.
+	Now func() int64
+
+	// Group makes the store a replica: it takes commands of the log of a group, see [Store.Apply],
+	// and nothing else. 32 hex digits, the identity of the group, which is that of the store on all
+	// replicas; empty: a store of its own. A replica has one shard.
+	Group string
+
+	// Scrub is how fast the files are read in search of damage; stores of one process share one.
+	// Nil: its own, everything once a week and 16 MiB/s at most.
+	Scrub *Scrub
+
+	// Background bound what stores that share them do at once in the background; nil: its own, for
+	// one seal and one merge.
+	Background *BackgroundLimit
+
+	keepSnapshot bool // a snapshot stays one: it is not made a store of its own, nor merged
+
+	blockNow func() time.Time // drives Store.blockClock; time.Now
+
+	regionBytes uint64 // what a merge has in memory at once; tests make it small
+	versionRoom int    // readings that a scan keeps at once to resolve versions; 2^18
+
+	parallelRows int // rows read that make a second worker pay; tests are small
+
+	retainEvery  time.Duration // how often retentions may take a step; tests do it themselves
+	monotonic    func() int64  // ns of a clock that is never set; tests have their own
+	mergeRetry   time.Duration // how long a merge that failed is left alone; tests are impatient
+	idleAfter    time.Duration // how long nothing must have come until what is left is merged
+	idleSealRows int           // of heads that are sealed then
+}
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Dir == "" {
+		return o, errors.New("store: Options.Dir is empty; name a directory")
+	}
+	setDefault(&o.Shards, defaultShards)
+	setDefault(&o.SealRows, defaultSealRows)
+	setDefault(&o.HeadMax, defaultHeadBytes)
+	setDefault(&o.LogFiles, defaultLogFiles)
+	setDefault(&o.Workers, runtime.GOMAXPROCS(0))
+	setDefault(&o.regionBytes, defaultRegionBytes)
+	setDefault(&o.retainEvery, minStep)
+	setDefault(&o.mergeRetry, mergeRetry)
+	setDefault(&o.idleAfter, idleAfter)
+	setDefault(&o.idleSealRows, max(1, o.SealRows/idleSealShare))
+	setDefault(&o.Background, NewBackgroundLimit(1))
+	setDefault(&o.Scrub, NewScrub(DefaultScrubEvery, DefaultScrubRate))
+	setDefault(&o.PutWait, 10*time.Second)
+	if o.blockNow == nil {
+		o.blockNow = time.Now
+	}
+	setDefault(&o.versionRoom, defaultVersionRoom)
+	setDefault(&o.parallelRows, parallelRows)
+	if o.Shards < 1 || o.Shards > maxShards || o.Shards&(o.Shards-1) != 0 {
+		return o, fmt.Errorf("store: Options.Shards is %d; take a power of two up to %d",
+			o.Shards, maxShards)
+	}
+	return o, o.checkGroup()
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}

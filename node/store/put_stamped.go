@@ -1,0 +1,168 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// PutStamped stores a batch under the acquisition times that it brings: for the copy of another
+// system's records, in the order in which that one took them. The times must rise from record to
+// record, lie above all that the store has given, promised or been brought, and not in the future.
+// So the horizon keeps its lease; it follows the clock as soon as somebody asks for it, and older
+// times are refused from then on. On return the batch is durable and visible.
+//
+// Returns: the least time that it would have taken, which the next batch may begin with.
+// Errors: as of Put; for times that it cannot take a *record.InvalidError of part acq.
+func (s *Store) PutStamped(ctx context.Context, b *record.Batch) (floorNs int64, err error) {
+	if s.closed.Load() {
+		return 0, ErrClosed
+	}
+	if err := cmp.Or(s.own(), checkStamps(b)); err != nil {
+		return 0, err
+	}
+	if err := s.waitForRoom(ctx); err != nil {
+		return 0, err
+	}
+	put := &putRequest{rows: b.Len(), done: make(chan struct{}),
+		byShard: splitByShard(b, len(s.shards))}
+	layStamps(put.byShard, b, len(s.shards))
+	entries, shards := stampedEntries(put.byShard)
+	var failed error
+	err = s.onCommitter(ctx, func() {
+		floorNs, failed = s.commitStamped(put, b.AcqNs, entries, shards)
+	})
+	return floorNs, errors.Join(err, failed)
+}
+
+func checkStamps(b *record.Batch) error {
+	if err := b.Validate(); err != nil {
+		return err
+	}
+	if b.AcqNs == nil {
+		return refusedAcq(0, "the batch brings none")
+	}
+	for i, acq := range b.AcqNs {
+		if i > 0 && acq <= b.AcqNs[i-1] {
+			return refusedAcq(i, "%s does not lie above the %s before it", record.FormatNs(acq),
+				record.FormatNs(b.AcqNs[i-1]))
+		}
+	}
+	return nil
+}
+
+func refusedAcq(row int, format string, args ...any) error {
+	return &record.InvalidError{Part: "acq", Reason: record.OutOfRange, Row: row,
+		Detail: fmt.Sprintf(format, args...)}
+}
+
+// layStamps gives the parts that a batch was split into the acqs of its rows.
+func layStamps(parts []shardRows, b *record.Batch, shards int) {
+	next := make([][]int64, shards)
+	for i := range parts {
+		next[parts[i].shard] = parts[i].rows.AcqNs
+	}
+	for i, acq := range b.AcqNs {
+		shard := shardOf(b.CID[i], b.MID[i], shards)
+		next[shard][0] = acq
+		next[shard] = next[shard][1:]
+	}
+}
+
+// stampedEntries makes a log entry of each run of consecutive acqs, and says of which shard it is.
+func stampedEntries(parts []shardRows) (entries []segment.Entry, shards []int) {
+	for i := range parts {
+		acqs := parts[i].rows.AcqNs
+		var rows []uint32
+		for k, acq := range acqs {
+			rows = append(rows, uint32(k))
+			if k+1 < len(acqs) && acqs[k+1] == acq+1 {
+				continue
+			}
+			first := acqs[rows[0]]
+			data := segment.AppendRowsEntry(nil, &segment.RowsHeader{FirstAcqNs: first,
+				BatchFirstAcqNs: first, BatchRecords: uint32(len(rows)), BatchEntries: 1},
+				&parts[i].rows, rows)
+			entries = append(entries, segment.Entry{Data: data})
+			shards = append(shards, parts[i].shard)
+			rows = rows[:0]
+		}
+	}
+	return entries, shards
+}
+
+// commitStamped is the part of PutStamped on the committer.
+func (s *Store) commitStamped(
+	put *putRequest, acqs []int64, entries []segment.Entry, shards []int,
+) (floorNs int64, err error) {
+	floor := max(s.clock.floor(), 1) // acq 0 and below are before any clock
+	switch now := s.opt.Now(); {
+	case s.failed.Err() != nil:
+		return floor, s.failed.Err()
+	case s.clock.isCopy():
+		return floor, ErrIsCopy
+	case acqs[0] < floor:
+		return floor, refusedAcq(0, "%s lies below %s, which was given or promised already",
+			record.FormatNs(acqs[0]), record.FormatNs(floor))
+	case acqs[len(acqs)-1] > now:
+		return floor, refusedAcq(len(acqs)-1, "%s lies in the future: it is %s",
+			record.FormatNs(acqs[len(acqs)-1]), record.FormatNs(now))
+	}
+	if floor, ok := s.clock.claim(acqs[0], acqs[len(acqs)-1]+1); !ok { // a horizon was asked for
+		return floor, refusedAcq(0, "%s lies below %s, which was promised just now",
+			record.FormatNs(acqs[0]), record.FormatNs(floor))
+	}
+	for i, shard := range shards {
+		data := entries[i].Data
+		entries[i] = s.shards[shard].nextEntry()
+		entries[i].Data = data
+	}
+	began := time.Now()
+	file, err := s.appendLog(entries)
+	s.counters.syncNs.Add(int64(time.Since(began)))
+	s.counters.groups.Add(1)
+	if err != nil {
+		if errors.Is(err, segment.ErrNoSpace) {
+			s.clock.unclaim(acqs[0]) // nothing of it is on disk: it may come again
+		}
+		s.refuse([]*putRequest{put}, entries, fmt.Errorf("commit: %w", err))
+		return s.clock.floor(), put.err
+	}
+	s.noteFile(file, entries)
+	s.insert([]*putRequest{put})
+	s.clock.publish()
+	s.feeds.committed([]*putRequest{put})
+	s.counters.rows.Add(int64(put.rows))
+	s.sealFull()
+	s.throttle(put.rows)
+	return s.clock.floor(), nil
+}
+
+// claim takes the acquisition times from first up to end, unless first lies below the floor, which
+// it returns. The horizon stays below them until settle, and below a group that failed for good.
+func (c *acqClock) claim(first, end int64) (floor int64, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if first < c.next {
+		return c.next, false
+	}
+	if c.inflight == 0 {
+		c.inflight = first
+	}
+	c.next = end
+	return end, true
+}
+
+// unclaim gives back what claim took from first on, under one lock: without the group in flight, a
+// horizon that is asked for beside it would rise above. What lies below first is not given back,
+// because a horizon may have been given there meanwhile.
+func (c *acqClock) unclaim(first int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.inflight, c.next = 0, first
+}

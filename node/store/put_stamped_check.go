@@ -1,0 +1,82 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// ErrMissing means that a record lies below the acqs that were given or promised, and is not
+// stored already.
+var ErrMissing = errors.New("below the acqs that were given or promised, and not stored already")
+
+// CheckStamped returns the error with which PutStamped, or with below set PutBackdated, would
+// refuse a batch, unless something else is put meanwhile. It stores nothing and leaves the horizon
+// where it is.
+//
+// Returns: without below, how many rows PutStamped would refuse although they are stored; they are
+// the first ones.
+// Errors: those of PutStamped or PutBackdated; ErrMissing.
+// Cost: that of finding the rows that have the same acqs.
+func (s *Store) CheckStamped(
+	ctx context.Context, b *record.Batch, below bool,
+) (known int, err error) {
+	if s.closed.Load() {
+		return 0, ErrClosed
+	}
+	if err := s.own(); err != nil {
+		return 0, err
+	}
+	if s.clock.isCopy() {
+		return 0, ErrIsCopy
+	}
+	if below {
+		if err = b.Validate(); err == nil && b.AcqNs == nil {
+			err = refusedAcq(0, "the batch brings none")
+		}
+	} else {
+		err = checkStamps(b)
+	}
+	if err != nil {
+		return 0, err
+	}
+	if last, now := slices.Max(b.AcqNs), s.opt.Now(); last > now {
+		return 0, refusedAcq(-1, "%s lies in the future: it is %s", record.FormatNs(last),
+			record.FormatNs(now))
+	}
+	if below {
+		_, err = s.unknownBackdated(ctx, byAcq(b), &PutBackdatedResult{})
+		return 0, err
+	}
+	return s.checkOld(ctx, b)
+}
+
+// checkOld wants those rows of a batch stored that PutStamped would refuse, and counts them.
+func (s *Store) checkOld(ctx context.Context, b *record.Batch) (known int, err error) {
+	floor := max(s.clock.floor(), 1)
+	known, _ = slices.BinarySearch(b.AcqNs, floor)
+	if known == 0 {
+		return 0, nil
+	}
+	old := &record.Batch{}
+	old.AppendRows(b, 0, known)
+	there, err := s.countAt(old)
+	if err != nil {
+		return 0, err
+	}
+	found, err := s.findKnown(ctx, old, there)
+	if err != nil {
+		return 0, err
+	}
+	for i := range known {
+		if k := old.Key(i); !found[i] {
+			return 0, fmt.Errorf("%w: %d of %d records below acq %s, as cid %d, mid %d, moid %d, "+
+				"cap %s, acq %s", ErrMissing, known-len(found), known, record.FormatNs(floor),
+				k.CID, k.MID, k.MOID, record.FormatNs(k.CapNs), record.FormatNs(k.AcqNs))
+		}
+	}
+	return known, nil
+}

@@ -1,0 +1,107 @@
+package store
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// randomBox is a box of which some parts are all, some one value and some a few ranges.
+func randomBox(t *testing.T, rng *rand.Rand) record.Box {
+	t.Helper()
+	q := record.Query{}
+	for d := range record.NumDims {
+		for range rng.IntN(3) {
+			from := rng.Int64N(1000)
+			to := from + 1 + rng.Int64N(1+from/3)
+			q.Box[d] = append(q.Box[d], record.Range{From: from, To: to})
+		}
+	}
+	if err := q.Normalize(); err != nil {
+		t.Fatal(err)
+	}
+	return q.Box
+}
+
+// A tree finds the events that a look at each of them finds.
+func TestEventTree(t *testing.T) {
+	rng := randomSource(t)
+	found, missed := 0, 0
+	for _, count := range []int{0, 1, treeFan, treeFan + 1, 40, treeFan * treeFan, 1000} {
+		var all []*rangeTombstone
+		for len(all) < count {
+			e := Event{AcqNs: 1 + rng.Int64N(2000), Kind: EventErase, Box: randomBox(t, rng)}
+			if h, ok := tombstoneOf(&e); ok {
+				all = append(all, h)
+			}
+		}
+		before := slices.Clone(all)
+		tree := newTombstoneTree(all)
+		if !slices.Equal(all, before) {
+			t.Fatal("the list was sorted")
+		}
+		for range 200 {
+			box := randomBox(t, rng)
+			b := boundsOf(&box)
+			want, newest := map[*rangeTombstone]bool{}, int64(0)
+			for _, h := range all {
+				if h.box.Overlaps(&box) {
+					want[h], newest = true, max(newest, h.acqNs)
+				}
+			}
+			found, missed = found+len(want), missed+count-len(want)
+			if got := tree.newestOf(&box, &b, 0); got != newest {
+				t.Fatalf("%d events: newest of %v is %d, want %d", count, box, got, newest)
+			}
+			tree.each(&box, &b, func(h *rangeTombstone) {
+				if !want[h] {
+					t.Fatalf("%d events: %v for %v, twice or wrongly", count, h.box, box)
+				}
+				delete(want, h)
+			})
+			if len(want) > 0 {
+				t.Fatalf("%d events: %d that meet %v are not found", count, len(want), box)
+			}
+		}
+	}
+	if found == 0 || missed == 0 {
+		t.Fatalf("%d found, %d missed", found, missed)
+	}
+}
+
+// Of many events a tree looks at few for a box of one device, of one tenant or of one moment,
+// whichever of these the events differ in.
+func TestEventTreeLooksAtFew(t *testing.T) {
+	const count = 10_000
+	for _, d := range []record.Dim{record.CID, record.MID, record.Cap, record.Acq} {
+		var all []*rangeTombstone
+		for i := range int64(count) {
+			e := Event{AcqNs: 1e9 + i, Kind: EventErase, Box: boxOf(d, i*100, i*100+50)}
+			h, ok := tombstoneOf(&e)
+			if !ok {
+				t.Fatal(e)
+			}
+			all = append(all, h)
+		}
+		tree := newTombstoneTree(all)
+		box := boxOf(d, 500_000, 500_001)
+		b := boundsOf(&box)
+		if n := tree.looks(&b); n > 10*treeFan {
+			t.Errorf("%v: %d looks for one event", d, n)
+		}
+	}
+}
+
+// looks counts the nodes and events whose bounds are held against those of a box.
+func (t *tombstoneTree) looks(b *bounds) int {
+	if !t.bounds.meets(b) {
+		return 1
+	}
+	n := 1 + len(t.tombstones)
+	for _, child := range t.children {
+		n += child.looks(b)
+	}
+	return n
+}

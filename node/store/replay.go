@@ -1,0 +1,119 @@
+package store
+
+import (
+	"fmt"
+
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// replay feeds log entries into the heads.
+type replay struct {
+	store     *Store
+	report    *Report
+	batch     record.Batch
+	clockNs   int64 // no acq below this may be given
+	clean     bool  // the last entry was that of a clean close
+	applied   uint64
+	lines     uint64 // that the manifest had when the log was written
+	backdated map[*shard]*replayedBackdated
+}
+
+// reach notes how far the log of a replica was applied.
+func (r *replay) reach(at position) {
+	r.applied, r.clockNs = max(r.applied, at.Index), max(r.clockNs, at.NextNs)
+}
+
+func (r *replay) entry(file uint64, e segment.Entry) error {
+	s := r.store
+	r.report.ReplayedEntries++
+	switch e.Kind {
+	case entryClock:
+		ns, clean, err := parseClockEntry(e.Data)
+		if err != nil {
+			return err
+		}
+		if m := s.manifest.copied; m == nil || file >= m.FirstLog {
+			r.clockNs = max(r.clockNs, ns)
+		}
+		r.clean = clean
+		if s.files[file] == nil {
+			s.noteEntries(file, nil)
+		}
+		return nil
+	case entryRows:
+		r.clean = false
+		return r.rows(file, e)
+	case entryApplied:
+		at, err := parseAppliedEntry(e.Data)
+		if m := s.manifest.copied; m != nil && file < m.FirstLog {
+			at.NextNs = 0
+		}
+		r.reach(at)
+		s.noteEntries(file, nil)
+		return err
+	case entryLines:
+		n, err := parseLinesEntry(e.Data)
+		r.lines = max(r.lines, n)
+		s.noteEntries(file, nil)
+		return err
+	default:
+		return fmt.Errorf("log entry of kind %d; this version knows 1 to 4", e.Kind)
+	}
+}
+
+func (r *replay) rows(file uint64, e segment.Entry) error {
+	s := r.store
+	var h segment.RowsHeader
+	if err := segment.ParseRowsEntry(e.Data, &h, &r.batch); err != nil {
+		return err
+	}
+	if err := checkEntryShard(&e, &h, len(s.shards)); err != nil {
+		return err
+	}
+	s.noteEntries(file, []segment.Entry{e})
+	n := int64(r.batch.Len())
+	r.clockNs = max(r.clockNs, givenUntil(&h, &r.batch))
+	if h.Writer != ([16]byte{}) {
+		id, a := WriterSeq{h.Writer, h.Seq},
+			answer{seq: h.Seq, first: h.BatchFirstAcqNs, records: h.BatchRecords}
+		if s.replicated {
+			s.writers.recordInOrder(id, a)
+		} else {
+			s.writers.record(id, a)
+		}
+	}
+	sh := s.all[e.Shard]
+	if e.Index <= sh.sealedUpTo() {
+		return nil // a sealed segment holds it
+	}
+	if e.Index != sh.lastIndex+1 {
+		return fmt.Errorf("shard %d: log entry %d follows entry %d", e.Shard, e.Index, sh.lastIndex)
+	}
+	sh.lastIndex = e.Index
+	r.report.ReplayedRows += int(n)
+	if sh.isBackdated() {
+		r.addBackdated(sh, &h)
+		return nil
+	}
+	head := sh.state.Load().head
+	head.Insert(&r.batch)
+	s.headBytes += head.Grown()
+	if s.isFull(head) { // many immutable heads may have been lost at once
+		sh.rotate()
+	}
+	return nil
+}
+
+// givenUntil returns the acq below which those that an entry of rows took are. It is never above
+// what the clock gave: a copy that ends with the entry lacks what was given from there on.
+func givenUntil(h *segment.RowsHeader, rows *record.Batch) int64 {
+	if h.Shared { // below the horizon: the put took one, whose rows have lower ones
+		return h.BatchFirstAcqNs + 1
+	}
+	until := max(h.BatchFirstAcqNs+int64(h.BatchRecords), h.FirstAcqNs+int64(rows.Len()))
+	if n := rows.Len(); h.Stamped && n > 0 {
+		until = max(until, rows.AcqNs[n-1]+1)
+	}
+	return until
+}

@@ -1,0 +1,160 @@
+package store
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/internal/health"
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// Removal says what becomes of the rows that a retention hides.
+type Removal struct {
+	Rows, Bytes uint64 // about how many are stored, and what they take in the files
+	// NextNs is when the first of them may be removed, about: until then an undo shows them again.
+	// It is in the past when that has come, and moves on while nodes do not run. 0: the policy is
+	// prefetchedBlock.
+	NextNs int64
+	// DoneNs is when the bytes of all are gone from the files of this store, at the latest;
+	// snapshots and backups keep theirs. 0: the policy is held.
+	DoneNs int64
+}
+
+// EventsWithRemovals is Events, and sets Removal of retentions.
+//
+// Cost: a look at the directory of each segment that holds such rows.
+func (s *Store) EventsWithRemovals() []Event {
+	now, ran := s.opt.Now(), s.retentionClock.ran()
+	s.manifestMu.Lock()
+	m := s.manifest
+	all := slices.DeleteFunc(slices.Clone(m.events), func(e Event) bool {
+		return e.Kind == eventSplit
+	})
+	for i := range m.policies {
+		p := &m.policies[i]
+		removals := p.removals(now, m.steps.RanNs+ran)
+		for i, e := range p.events() {
+			if e.Removal = removals[i]; p.Held || m.steps.Held {
+				e.Removal = &Removal{}
+			}
+			all = append(all, e)
+		}
+	}
+	s.manifestMu.Unlock()
+	slices.SortStableFunc(all, func(a, b Event) int { return cmp.Compare(a.AcqNs, b.AcqNs) })
+	for i := range all {
+		if h, ok := tombstoneOf(&all[i]); ok && all[i].Removal != nil {
+			all[i].Removal.Rows, all[i].Removal.Bytes = s.about(&h.box)
+		}
+	}
+	return all
+}
+
+// removals says when the rows of each of the policy's events go.
+func (p *policyMeta) removals(nowNs, ranNs int64) (all []*Removal) {
+	for _, d := range p.dimensions() {
+		for _, g := range d.Gone {
+			if !d.Hidden.covers(g.bound) {
+				all = append(all, &Removal{NextNs: g.TimeNs, DoneNs: g.TimeNs + d.restOf(g)})
+			}
+		}
+		if d.Hidden.none() {
+			continue
+		}
+		delay := p.delay(d.ageNs)
+		period := periodOf(d.ageNs, delay)
+		left := func(m mark) int64 { return max(0, m.RanNs+delay-ranNs) }
+		first, last := delay, period+delay
+		if n := len(d.Marks); n > 0 {
+			first = left(d.Marks[0])
+			if d.Marks[n-1].covers(d.Hidden) {
+				last = left(d.Marks[n-1])
+			}
+		}
+		last += delay/ticksPerDelay + int64(minStep)
+		all = append(all, &Removal{NextNs: nowNs + first,
+			DoneNs: nowNs + last + removalDelay(d.ageNs) + period})
+	}
+	return all
+}
+
+// about returns how many rows of a box are stored, about, and what they take.
+func (s *Store) about(box *record.Box) (rows, bytes uint64) {
+	s.scanning.RLock() // no segment is unmapped meanwhile
+	defer s.scanning.RUnlock()
+	if s.closed.Load() {
+		return 0, 0
+	}
+	for _, sh := range s.all {
+		now := sh.acquire()
+		for _, seg := range now.sealed {
+			if n := seg.about(box); n > 0 {
+				rows += n
+				bytes += uint64(float64(seg.file.Size()) * float64(n) / float64(seg.meta.Rows))
+			}
+		}
+		count := func(h *index.Head) {
+			n := uint64(h.Count(box, math.MaxInt64))
+			rows += n
+			bytes += n * uint64(h.Bytes()) / uint64(max(1, h.Rows()))
+		}
+		count(now.head)
+		for _, f := range now.immutable {
+			count(f.head)
+		}
+		now.release()
+	}
+	return rows, bytes
+}
+
+// about counts the rows of blocks that lie in a box, and half of those that may.
+func (seg *sealedSegment) about(box *record.Box) (rows uint64) {
+	ranked, ok := seg.ranked(box)
+	if !ok {
+		return 0
+	}
+	part := &segmentScan{plan: new(index.Plan)}
+	err := segment.Guard(func() error {
+		part.begin(seg, box, nil)
+		return nil
+	}, (&merger{run: []*sealedSegment{seg}}).mappings)
+	if err != nil {
+		return 0
+	}
+	for _, c := range part.plan.Candidates {
+		info := seg.idx.Block(c.Block)
+		switch all, some := covers(&ranked, info); {
+		case all:
+			rows += uint64(info.Rows)
+		case some:
+			rows += uint64(info.Rows+1) / 2
+		}
+	}
+	return rows
+}
+
+// retentionProblems are of retentions that wait for a clock.
+func (s *Store) retentionProblems() []health.Problem {
+	text, left := s.retentionClock.doubt()
+	if text == "" {
+		return nil
+	}
+	s.manifestMu.Lock()
+	some := slices.ContainsFunc(s.manifest.policies, func(p policyMeta) bool {
+		return !p.removed() && !p.Held
+	})
+	held := s.manifest.steps.Held
+	s.manifestMu.Unlock()
+	if !some || held {
+		return nil
+	}
+	return []health.Problem{{Code: "retention_waits", Message: text + ", so retentions hide and " +
+		"remove no more than that proves; it is followed when it has stayed there for " +
+		left.Round(time.Minute).String() + " more",
+		Advice: "if the clock is wrong, put it right; if it is right, and the node was down, " +
+			"`pentad retention resume --everything --trust-clock` lets retentions go on at once"}}
+}

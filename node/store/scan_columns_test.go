@@ -1,0 +1,110 @@
+package store
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// TestScanColumns: the parts that are asked for are those of a scan of everything, row by row, in
+// blocks inside of the box and at its edges, in heads, beside tombstones and erased rows and in all
+// views.
+func TestScanColumns(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 8))
+	s := openTest(t, Options{Workers: 1})
+	put := func(rows, sizes, more int) {
+		var b record.Batch
+		for range rows {
+			k := record.Key{CID: rng.Int32N(3), MID: rng.Int64N(300), MOID: rng.Int32N(2),
+				CapNs: rng.Int64N(1000)}
+			if rng.IntN(20) == 0 {
+				b.AppendTomb(k)
+				continue
+			}
+			b.Append(k, bytes.Repeat([]byte{byte(rng.IntN(9))}, sizes+rng.IntN(more)))
+		}
+		mustPut(t, s, &b, WriterSeq{})
+	}
+	put(30_000, 24, 1)
+	put(5_000, 8, 9)
+	if err := s.Seal(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	put(3_000, 24, 3)
+	if _, err := s.Erase(t.Context(), record.Box{record.MID: {{From: 40, To: 45}}}); err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		q := &record.Query{View: record.View(rng.IntN(2)),
+			Aggregate: record.PluginCall{Name: "in-turn"}}
+		for _, d := range []record.Dim{record.MID, record.Cap} {
+			if rng.IntN(2) == 0 {
+				from := rng.Int64N(300)
+				q.Box[d] = record.RangeSet{{From: from, To: from + 1 + rng.Int64N(500)}}
+			}
+		}
+		var want []modelRow // in the order of the scan, which is always the same
+		_, err := s.Scan(t.Context(), q, func(int) (Sink, error) {
+			return func(b *record.Batch) error {
+				for i := range b.Len() {
+					want = append(want, modelRowOf(b, i))
+				}
+				return nil
+			}, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, front := 0, rng.IntN(30)
+		parts := segment.Columns(rng.IntN(int(segment.AllColumns) + 1)).Front(uint32(front))
+		_, err = s.ScanColumns(t.Context(), q, parts, func(int) (Sink, error) {
+			return func(b *record.Batch) error {
+				if err := b.CheckShape(); err != nil {
+					return err
+				}
+				for i := range b.Len() {
+					if at == len(want) {
+						t.Fatalf("%+v, parts %b: more than %d rows", q.Box, parts, at)
+					}
+					samePart(t, parts, front, want[at], b, i)
+					at++
+				}
+				return nil
+			}, nil
+		})
+		if err != nil || at != len(want) {
+			t.Fatalf("%+v, parts %b: %d rows, %v; want %d", q.Box, parts, at, err, len(want))
+		}
+	}
+}
+
+func samePart(
+	t *testing.T, parts segment.Columns, front int, want modelRow, b *record.Batch, i int,
+) {
+	t.Helper()
+	k := b.Key(i)
+	for d := range record.Dim(record.NumDims) {
+		if parts>>d&1 != 0 && k.Part(d) != want.key.Part(d) {
+			t.Fatalf("parts %b: %v of row %d is %d, want %d", parts, d, i, k.Part(d),
+				want.key.Part(d))
+		}
+	}
+	if parts&segment.Payloads == 0 {
+		return
+	}
+	if front == 0 {
+		front = len(want.payload)
+	}
+	got := string(b.Payload(i))
+	if len(got) < min(front, len(want.payload)) || !strings.HasPrefix(want.payload, got) {
+		t.Fatalf("parts %b: payload %d is %x, want %d bytes of %x", parts, i, got, front,
+			want.payload)
+	}
+}

@@ -1,0 +1,208 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/internal/cpushare"
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// A second worker has to be woken, which takes as long as a processor that is awake needs for a
+// hundred blocks. So it must be worth it, counted in rows that are read.
+const (
+	// parallelRows is how many rows make a second worker pay.
+	parallelRows = 12_000
+	// blockRows is how many rows cost as much as opening a block and searching it.
+	blockRows = 32
+	// parallelHeadRows is how many rows of heads make one pay, most of which are not looked at.
+	parallelHeadRows = 1 << 16
+	// fewRanges of a dimension are looked at to tell how many rows of a block are read.
+	fewRanges = 4
+)
+
+type concurrentScansKey struct{}
+
+// WithConcurrentScans declares that this number of scans of the process serve one query at the same
+// time. Each then uses its share of the processors instead of all.
+func WithConcurrentScans(ctx context.Context, scans int) context.Context {
+	return context.WithValue(ctx, concurrentScansKey{}, scans)
+}
+
+// mostWorkers returns how many workers the scan may have.
+func (sc *scan) mostWorkers() int {
+	if beside, ok := sc.ctx.Value(concurrentScansKey{}).(int); ok {
+		return max(1, sc.store.opt.Workers/beside)
+	}
+	return sc.store.opt.Workers
+}
+
+// workers returns how many workers are worth it for the tasks.
+func (sc *scan) workers() int {
+	most := max(1, min(sc.mostWorkers(), len(sc.tasks)))
+	if sc.lastN > 0 {
+		return most
+	}
+	blocks, headRows := 0, 0
+	for i := range sc.tasks {
+		if t := &sc.tasks[i]; t.head != nil {
+			headRows += t.head.Rows()
+		} else {
+			blocks += t.to - t.from
+		}
+	}
+	switch {
+	case len(sc.waiting) > 0:
+		return sc.mostWorkers()
+	case headRows >= parallelHeadRows || sc.isMuch(blocks*blockRows):
+		return most
+	}
+	return 1
+}
+
+// isMuch reports whether the tasks read enough rows beside what opening their blocks costs.
+func (sc *scan) isMuch(rows int) bool {
+	enough := sc.store.opt.parallelRows
+	for i := 0; i < len(sc.tasks) && rows < enough; i++ {
+		t := &sc.tasks[i]
+		if t.segment == nil {
+			continue
+		}
+		for _, c := range t.segment.plan.Candidates[t.from:t.to] {
+			rows += t.segment.rowsIn(&t.partition.box, c)
+		}
+	}
+	return rows >= enough
+}
+
+// rowsIn estimates how many rows of a block lie in a box, as if they were spread evenly.
+func (seg *segmentScan) rowsIn(box *record.Box, c index.Candidate) int {
+	info := seg.idx.Block(c.Block)
+	rows := float64(info.Rows)
+	for d := range record.NumDims {
+		set := box[d]
+		if record.Dim(d) == record.Acq {
+			set = seg.ranks
+		}
+		if c.Need>>d&1 == 0 || len(set) > fewRanges {
+			continue
+		}
+		least, end, in := float64(info.Min[d]), float64(info.Max[d])+1, 0.0
+		for _, r := range set {
+			in += max(0, min(float64(r.To), end)-max(float64(r.From), least))
+		}
+		rows *= in / (end - least)
+	}
+	return int(rows)
+}
+
+// work works the tasks of a pass off.
+func (sc *scan) work(all []*worker, newConsumer func(worker int) (Consumer, error)) error {
+	if len(all) > 1 {
+		return sc.workTogether(all, newConsumer)
+	}
+	var next [1]atomic.Int64
+	var stopped atomic.Bool
+	all[0].stint = cpushare.Of(sc.ctx).Start()
+	defer all[0].stint.Stop()
+	if err := all[0].attach(newConsumer, &stopped); err != nil {
+		return err
+	}
+	return all[0].work(next[:], &stopped)
+}
+
+// workTogether is work of several workers, of which the caller is the first.
+func (sc *scan) workTogether(
+	all []*worker, newConsumer func(worker int) (Consumer, error),
+) error {
+	var wg sync.WaitGroup
+	next := make([]atomic.Int64, len(all))
+	last := len(sc.waiting) == 0 // of the passes
+	var stopped, allTaken atomic.Bool
+	if err := all[0].attach(newConsumer, &stopped); err != nil {
+		return err
+	}
+	var asleep, busy atomic.Int32 // of the others
+	asleep.Store(int32(len(all) - 1))
+	sc.store.parallelScans.Add(1)
+	defer sc.store.parallelScans.Add(-1)
+	errs := make([]error, len(all))
+	question := cpushare.Of(sc.ctx)
+	work := func(i int) {
+		w := all[i]
+		w.stint = question.Start()
+		defer w.stint.Stop()
+		errs[i] = segment.Guard(func() error {
+			if allTaken.Load() { // as it woke late
+				return nil
+			}
+			if err := w.attach(newConsumer, &stopped); err != nil || w.consumer.Rows == nil {
+				return err
+			}
+			if sc.ordered && w.consumer.Partials == nil {
+				return w.workOrdered(len(all), &stopped)
+			}
+			defer allTaken.Store(true)
+			return w.work(next, &stopped)
+		}, sc.mappings)
+		if errs[i] != nil {
+			stopped.Store(true)
+		}
+	}
+	help := func(i int) (leave func()) {
+		defer wg.Done() // also when a sink ends its goroutine
+		busy.Add(1)
+		defer busy.Add(-1)
+		asleep.Add(-1)
+		work(i)
+		return all[i].consumer.Done
+	}
+	done := false
+	defer func() { // also when the caller panics: the others use what is given back then
+		if !done {
+			stopped.Store(true)
+			wg.Wait()
+		}
+	}()
+	for i := range len(all) - 1 {
+		wg.Add(1)
+		sc.store.workers.run(func() {
+			if leave := help(i + 1); last && leave != nil {
+				leave()
+			}
+		})
+	}
+	// Of the goroutines that wait to run, another processor takes the one that was made last only
+	// after a pause.
+	go func() {}()
+	work(0)
+	sc.spin(&asleep, &busy)
+	wg.Wait()
+	done = true
+	return cmp.Or(errs...)
+}
+
+// spin waits for the other workers for up to spinTime without parking, because a wake-up mostly
+// takes longer than they need to finish. It parks at once if a worker has not begun, or another
+// scan runs: they may need this processor.
+func (sc *scan) spin(asleep, busy *atomic.Int32) {
+	for began := time.Now(); asleep.Load() == 0 && busy.Load() > 0 &&
+		sc.store.parallelScans.Load() == 1 && time.Since(began) < spinTime; {
+	}
+}
+
+// mappings yields the files that the scan reads, also those that a merge has replaced meanwhile.
+func (sc *scan) mappings(yield func(*segment.Sealed) bool) {
+	for _, now := range sc.states {
+		for file := range now.mappings {
+			if !yield(file) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,231 @@
+package store
+
+import (
+	"context"
+
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/internal/partials"
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+const (
+	// minPartialRows is the least estimate of rows that makes a block a partial: with fewer,
+	// finding and merging a state costs as much as reading the rows.
+	minPartialRows = 512
+	// maxZoneTests is the most superseded readings that are compared with the zones of each block.
+	maxZoneTests = 64
+)
+
+// BlockPartial is the rows that a box selects of one sealed block. An equal one has the same rows
+// in every query.
+type BlockPartial struct {
+	partials.Fragment
+	Known bool // set by the sink in Plan: it has a state and needs no rows
+}
+
+// PartialSink is the half of a consumer that aggregates sealed blocks one by one, so that the state
+// of each can be cached. Which partials a scan has depends only on what is stored and on the query.
+type PartialSink interface {
+	// Wants is called before blocks of a segment with this number of blocks. If it returns false,
+	// their rows come with all others.
+	Wants(seg *partials.Segment, blocks int) bool
+	// BeginMorsel says of which morsel all is that comes until EndMorsel. Morsels have the same
+	// rows, in the same batches, in whatever worker and in whatever order they are done; their
+	// numbers ascend, not one by one.
+	BeginMorsel(number int)
+	EndMorsel() error
+	// Plan announces the next partials of the segment, and sets Known. They are valid until the
+	// next Plan.
+	Plan(ctx context.Context, parts []BlockPartial) error
+	// Begin is called for each partial in turn. If it returns true, the consumer gets its rows, and
+	// then End is called.
+	Begin() (rows bool)
+	End()
+}
+
+// partialMemory is what a worker needs to hand over partials.
+type partialMemory struct {
+	parts     []BlockPartial
+	isPartial []bool                // by candidate, whether it is a part
+	open      []index.Candidate     // that are likely to be opened
+	batch     record.Batch          // of rows of a part
+	lent      lentBuffer            // to it
+	ring      [3]prefetchedBlock    // blocks that are opened and searched ahead
+	prefetch  segment.PrefetchQueue // of the next of these
+}
+
+// planPartials announces the partials among candidates, and returns the candidates that are opened.
+func (w *worker) planPartials(t *task, candidates []index.Candidate) ([]index.Candidate, error) {
+	a := &w.partials
+	a.parts, a.isPartial, a.open = a.parts[:0], a.isPartial[:0], a.open[:0]
+	for _, c := range candidates {
+		p, ok := w.partialOf(t, c)
+		if ok {
+			a.parts = append(a.parts, BlockPartial{Fragment: p})
+		}
+		a.isPartial = append(a.isPartial, ok)
+	}
+	if len(a.parts) == 0 {
+		return candidates, nil
+	}
+	w.partialCount += uint64(len(a.parts))
+	if err := w.consumer.Partials.Plan(w.scan.ctx, a.parts); err != nil {
+		return nil, err
+	}
+	next := 0
+	for i, c := range candidates {
+		known := false
+		if a.isPartial[i] {
+			if known = a.parts[next].Known; known {
+				w.partialsKnown++
+			}
+			next++
+		}
+		if !known {
+			a.open = append(a.open, c)
+		}
+	}
+	return a.open, nil
+}
+
+// partialOf returns what the box holds of a block, if it is a part: if no row of it is hidden, and
+// the box cuts it simply and leaves enough.
+func (w *worker) partialOf(t *task, c index.Candidate) (p partials.Fragment, ok bool) {
+	if c.Need&needTombstones != 0 {
+		return p, false
+	}
+	info := t.segment.idx.Block(c.Block)
+	if w.scan.view != record.ViewAll &&
+		(len(w.scan.winners) > 0 || !t.partition.newest.misses(info)) {
+		return p, false
+	}
+	p.Block, p.Need = c.Block, uint32(c.Need)
+	rows, cuts := float64(info.Rows), 0
+	for d := range record.NumDims {
+		if c.Need>>d&1 == 0 {
+			continue
+		}
+		set := w.box[d]
+		if record.Dim(d) == record.Acq {
+			set = t.segment.ranks
+		}
+		r, one := onlyIn(set, info.Min[d], info.Max[d])
+		if !one || cuts == partials.Cuts {
+			return p, false
+		}
+		p.From[cuts], p.To[cuts] = r.From, r.To
+		cuts++
+		width := float64(info.Max[d]) - float64(info.Min[d]) + 1
+		rows *= (float64(r.To) - float64(r.From)) / width
+	}
+	return p, rows >= minPartialRows
+}
+
+// onlyIn returns what of a set lies between the least and the greatest value, if it is one range.
+func onlyIn(set record.RangeSet, least, greatest int64) (in record.Range, one bool) {
+	for _, r := range set {
+		if r.To <= least || r.From > greatest {
+			continue
+		}
+		if one {
+			return in, false
+		}
+		// Greatest is below the end of its dimension, so one more is no overflow.
+		in, one = record.Range{From: max(r.From, least), To: min(r.To, greatest+1)}, true
+	}
+	return in, one
+}
+
+// misses reports whether none of the readings can have a version in a block.
+func (n *newestTable) misses(info *index.BlockInfo) bool {
+	if n == nil || n.count == 0 {
+		return true
+	}
+	if n.count > maxZoneTests {
+		return false
+	}
+	for i, tag := range n.tags {
+		if tag != 0 && n.versions[i].within(info) {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *reading) within(info *index.BlockInfo) bool {
+	in := func(d record.Dim, v int64) bool { return info.Min[d] <= v && v <= info.Max[d] }
+	return in(record.CID, int64(r.cid)) && in(record.MOID, int64(r.moid)) &&
+		in(record.MID, r.mid) && in(record.Cap, r.cap)
+}
+
+// scanWithPartials scans the blocks of a task some of which are partials.
+func (w *worker) scanWithPartials(t *task, candidates []index.Candidate) error {
+	open, err := w.planPartials(t, candidates)
+	if err != nil {
+		return err
+	}
+	w.scan.store.readAhead(t.segment.sealedSegment, open)
+	defer func() {
+		for i := range w.partials.ring {
+			w.partials.ring[i].close()
+		}
+	}()
+	next := 0
+	for i, c := range candidates {
+		var h *prefetchedBlock
+		if next < len(open) && open[next] == c {
+			if h, err = w.nextPrefetched(t.segment, open, next); err != nil {
+				return err
+			}
+			next++
+		}
+		if w.partials.isPartial[i] {
+			err = w.scanPartial(t, c, h)
+		} else {
+			err = w.scanOrTake(t, c, h)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scanOrTake is scanBlock for a block that may be held.
+func (w *worker) scanOrTake(t *task, c index.Candidate, h *prefetchedBlock) error {
+	if h == nil {
+		return w.scanBlock(t, c)
+	}
+	defer h.close()
+	defer w.partials.prefetch.Finish()
+	return w.takePrefetched(t, h)
+}
+
+// scanPartial hands over the rows of a part, if they are needed. Rows that were gathered before
+// stay where they are, so that they come in the same batches whether the part is known or not.
+func (w *worker) scanPartial(t *task, c index.Candidate, h *prefetchedBlock) error {
+	a := &w.partials
+	if !w.consumer.Partials.Begin() {
+		return nil
+	}
+	w.nested = w.batch.Len() > 0
+	if w.nested {
+		w.batch, a.batch, w.lent, a.lent = a.batch, w.batch, a.lent, w.lent
+	}
+	err := w.scanOrTake(t, c, h)
+	if err == nil {
+		err = w.flush()
+	}
+	if w.nested {
+		w.batch, a.batch, w.lent, a.lent = a.batch, w.batch, a.lent, w.lent
+		w.nested = false
+	}
+	if err == nil {
+		err = t.segment.verifyBlock(c.Block) // what came of its rows is kept, and not read again
+	}
+	if err == nil {
+		w.consumer.Partials.End()
+	}
+	return err
+}

@@ -1,0 +1,75 @@
+package store
+
+import (
+	"errors"
+	"os"
+	"time"
+
+	"github.com/pentad-db/pentad/node/segment"
+)
+
+const (
+	// sealRetryFirst and sealRetryLast bound how long the sealer waits after an error before it
+	// tries again, twice as long each time: what it tries costs a core for seconds.
+	sealRetryFirst = time.Second
+	sealRetryLast  = time.Minute
+)
+
+// sealQueue is the sealer's work: a shard stands in it once for each immutable head that is to be
+// sealed, oldest first.
+type sealQueue struct {
+	shards []*shard
+	wait   time.Duration
+	retry  <-chan time.Time // nil while sealing works
+}
+
+// sealQueued seals what is queued, until it fails.
+func (s *Store) sealQueued(q *sealQueue) error {
+	for len(q.shards) > 0 {
+		err := s.sealOldest(q.shards[0])
+		if errors.Is(err, ErrClosed) {
+			return err
+		}
+		s.setSealError(err)
+		if err != nil {
+			q.wait = min(max(2*q.wait, sealRetryFirst), sealRetryLast)
+			q.retry = time.After(q.wait)
+			return err
+		}
+		q.shards = q.shards[1:]
+	}
+	q.wait, q.retry = 0, nil
+	return nil
+}
+
+// discard takes back a segment that the manifest does not name: for lack of room, or because it
+// had failed before. After another error it may name it.
+func (s *Store) discard(seg *sealedSegment, cause error) error {
+	if seg == nil {
+		return cause
+	}
+	path := seg.file.Path()
+	seg.release()
+	if segment.IsNoSpace(cause) || errors.Is(cause, errUnwritten) {
+		return errors.Join(cause, os.Remove(path))
+	}
+	return cause
+}
+
+func (s *Store) sealError() error {
+	s.budgetMu.Lock()
+	defer s.budgetMu.Unlock()
+	return s.sealErr
+}
+
+// setSealError notes why sealing does not go on, or that it does, and tells puts that wait for it.
+func (s *Store) setSealError(err error) {
+	s.budgetMu.Lock()
+	defer s.budgetMu.Unlock()
+	if err == nil && s.sealErr == nil {
+		return
+	}
+	s.sealErr = err
+	close(s.headsShrunk)
+	s.headsShrunk = make(chan struct{})
+}

@@ -1,0 +1,140 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/pentad-db/pentad/node/internal/slots"
+	"github.com/pentad-db/pentad/node/segment"
+)
+
+// ErrShards means that a store has several shards, which a replica cannot.
+var ErrShards = errors.New("the store has several shards, and a replica has one")
+
+// Seed makes dir the state of a new replica that begins with what this store has of some slots:
+// records with their acqs, events, retentions, and the answers given to writers. The replica has
+// applied entry 1 of its group's log, which stands for all of that, and gives no acq below those
+// that this store gave or promised. Segments are hard links, from which rows of other slots are
+// removed in the background once the replica is open; so dir must be on the same file system. dir
+// appears whole or not at all, and the store stays as it is, but for rows that are sealed.
+//
+// Returns: the least acq that the replica gives.
+// Errors: ErrIsCopy, ErrReplicated, ErrShards, ErrClosed; those of Seal and of the file system.
+func (s *Store) Seed(
+	ctx context.Context, dir, group string, keep slots.Range,
+) (nextNs int64, err error) {
+	if err := s.seedable(); err != nil {
+		return 0, fmt.Errorf("seed of a group: %w", err)
+	}
+	if err := s.Seal(ctx); err != nil { // logs of a store and of a replica differ
+		return 0, err
+	}
+	tmp := dir + ".tmp"
+	err = errors.Join(os.RemoveAll(dir), os.RemoveAll(tmp))
+	if err == nil {
+		err = makeDir(filepath.Join(tmp, logDir))
+	}
+	if err == nil {
+		nextNs, err = s.seedTo(ctx, tmp, group, keep)
+	}
+	if err == nil {
+		err = os.Rename(tmp, dir)
+	}
+	if err == nil {
+		err = syncDir(filepath.Dir(dir))
+	}
+	if err != nil {
+		return 0, fmt.Errorf("seed of a group: %w", errors.Join(err, os.RemoveAll(tmp)))
+	}
+	return nextNs, nil
+}
+
+func (s *Store) seedable() error {
+	switch {
+	case s.closed.Load():
+		return ErrClosed
+	case s.replicated:
+		return ErrReplicated
+	case len(s.shards) > 1:
+		return fmt.Errorf("%w: %d of them", ErrShards, len(s.shards))
+	case s.IsCopy():
+		return ErrIsCopy
+	}
+	return nil
+}
+
+// seedTo writes the files of a seed.
+func (s *Store) seedTo(
+	ctx context.Context, tmp, group string, keep slots.Range,
+) (nextNs int64, err error) {
+	var failed error
+	var manifest, writers []byte
+	at := position{Index: 1}
+	err = s.onCommitter(ctx, func() {
+		acq := s.clock.floor()
+		at.NextNs = acq + 1
+		writers = s.writers.encode(acq)
+		manifest, failed = s.linkSeed(tmp, group, keep, acq, at)
+	})
+	if err = errors.Join(err, failed); err != nil {
+		return 0, err
+	}
+	log, _, err := segment.OpenLog(filepath.Join(tmp, logDir), segment.LogOptions{},
+		func(uint64, segment.Entry) error { return nil })
+	if err != nil {
+		return 0, err
+	}
+	_, err = log.Append([]segment.Entry{appliedEntry(at)})
+	if err = errors.Join(err, log.Close()); err != nil {
+		return 0, err
+	}
+	if err := replaceFile(filepath.Join(tmp, writersFile), writers); err != nil {
+		return 0, err
+	}
+	if err := syncDir(filepath.Join(tmp, logDir)); err != nil {
+		return 0, err
+	}
+	return at.NextNs, replaceFile(filepath.Join(tmp, manifestFile), manifest)
+}
+
+// linkSeed links the segments that are live now, and returns the manifest of a replica that has
+// them. The caller is the committer.
+func (s *Store) linkSeed(
+	tmp, group string, keep slots.Range, acqNs int64, at position,
+) ([]byte, error) {
+	for _, sh := range s.all {
+		if now := sh.state.Load(); len(now.immutable) > 0 || now.head.Rows() > 0 {
+			return nil, errors.New("rows were put after the store was sealed")
+		}
+	}
+	s.manifestMu.Lock()
+	defer s.manifestMu.Unlock()
+	for _, meta := range s.manifest.live {
+		path := s.segmentPath(meta.ID)
+		if err := os.Link(path, filepath.Join(tmp, segmentName(meta.ID))); err != nil {
+			return nil, fmt.Errorf("link segment: %w", err)
+		}
+	}
+	m := *s.manifest
+	m.store, m.replicated, m.applied, m.clockNs = group, true, at, at.NextNs
+	m.flush, m.logFrom, m.logEnd = 0, 0, nil // of a log that the seed does not have
+	m.lineage = nil                          // replicas have none
+	if keep != (slots.Range{To: slots.Count}) {
+		m.events = append(m.events[:len(m.events):len(m.events)],
+			Event{AcqNs: acqNs, Kind: eventSplit, kept: keep})
+	}
+	return m.snapshot(), nil
+}
+
+// HoldsData reports whether anything was ever stored, or told, that a new store does not have.
+func (s *Store) HoldsData(ctx context.Context) (holds bool, err error) {
+	err = s.onCommitter(ctx, func() {
+		s.manifestMu.Lock()
+		defer s.manifestMu.Unlock()
+		holds = !s.isEmpty() || s.writers.count() > 0
+	})
+	return holds, err
+}
