@@ -35,7 +35,7 @@ func TestDoubledKeys(t *testing.T) {
 	a := &asker{t, openTest(t, Options{})}
 	const one = `{"cid":1,"mid":1,"moid":1,"cap":1,"value":5}`
 	a.expect("POST", "/v1/records?type=f64", one+"\n"+strings.Replace(one, "}", `,"cap":2}`, 1),
-		200, `"written":1,`, `{"line":2,"message":"the key \"cap\" is there twice`)
+		200, `"written":1`, `{"line":2,"message":"the key \"cap\" is there twice`)
 	a.expect("POST", "/v1/records?type=f64&atomic=1", "["+one+","+strings.Replace(one, "}",
 		`,"Value":2}`, 1)+"]", 400, `on line 2: the key \"Value\" is there twice`)
 	a.expect("PUT", "/v1/quantities/1", `{"name":"a","type":"f64","name":"b"}`, 400,
