@@ -6,10 +6,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"math"
 	"sort"
 
+	"github.com/pentad-db/pentad/sdk/crc32c"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -72,8 +72,6 @@ type SeriesTable struct {
 // ErrSeriesDamaged means that a group of a series table is not what was parsed.
 var ErrSeriesDamaged = errors.New("series table was damaged since the segment was opened")
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // ParseSeries opens what AppendSeries wrote, whose checksum the caller has just verified. src must
 // stay as long as the table is used. What a group says of its series is bounded but not looked at;
 // [SeriesTable.Check] does that.
@@ -100,7 +98,7 @@ func ParseSeries(src []byte) (*SeriesTable, error) {
 		if err != nil {
 			return nil, fmt.Errorf("parse series: group %d of %d: %w", g, t.groups, err)
 		}
-		t.sums[g] = crc32.Checksum(src[at:end], castagnoli)
+		t.sums[g] = crc32c.Sum(src[at:end])
 		at = end
 	}
 	for _, b := range src[len(src)-seriesPadding:] {
@@ -205,7 +203,7 @@ func (t *SeriesTable) end(g int) uint32 {
 func (t *SeriesTable) open(g int, to *seriesGroup) error {
 	from, end := t.offset(g), t.end(g)
 	to.copied = append(append(to.copied[:0], t.src[from:end]...), make([]byte, seriesPadding)...)
-	if crc32.Checksum(to.copied[:end-from], castagnoli) != t.sums[g] {
+	if crc32c.Sum(to.copied[:end-from]) != t.sums[g] {
 		return ErrSeriesDamaged
 	}
 	to.n = t.groupLen(g)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/pentad-db/pentad/node/cluster"
@@ -229,12 +228,9 @@ func ofGroups(errs []error) error {
 // releaseGroups makes a cluster that is a copy one of its own.
 func (n *Node) releaseGroups(ctx context.Context, m *member.Member) error {
 	command := store.AppendRelease(nil)
-	noCopy := func(err error) bool {
-		return err != nil && strings.Contains(err.Error(), store.ErrNoCopy.Error())
-	}
 	errs, err := n.eachGroup(ctx, m, func(v *cluster.View, group uint32) error {
 		answer, err := m.Do(ctx, group, guarded(v, group, command), true)
-		if answer.Again && noCopy(err) {
+		if answer.Again && errors.Is(err, store.ErrNoCopy) {
 			return nil // it was released the first time
 		}
 		return err
@@ -244,7 +240,7 @@ func (n *Node) releaseGroups(ctx context.Context, m *member.Member) error {
 	}
 	none := 0
 	for i, err := range errs {
-		if noCopy(err) {
+		if errors.Is(err, store.ErrNoCopy) {
 			errs[i] = nil // of a release that was cut short, or came twice
 			if none++; none == len(errs) {
 				return store.ErrNoCopy

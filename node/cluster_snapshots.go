@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/store"
 )
@@ -37,7 +38,7 @@ func (n *Node) snapshotReplicas(ctx context.Context, m *member.Member, dir strin
 			return fmt.Errorf("group %d: %w", group, err)
 		}
 	}
-	return errors.Join(syncDir(filepath.Join(dir, "groups")), syncDir(dir))
+	return errors.Join(durable.SyncDir(filepath.Join(dir, "groups")), durable.SyncDir(dir))
 }
 
 // readSnapshot describes the snapshot of a node, or of the replicas of one: then the acq is that

@@ -8,6 +8,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/admission"
 	"github.com/pentad-db/pentad/node/internal/budget"
 	"github.com/pentad-db/pentad/node/internal/catalog"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/internal/spill"
 	"github.com/pentad-db/pentad/node/replica"
@@ -100,7 +101,7 @@ func kindOf(err error) wire.Kind {
 	case errors.Is(err, store.ErrClosed), errors.Is(err, errClosing),
 		errors.Is(err, admission.ErrDrained),
 		errors.Is(err, store.ErrFailed),
-		errors.Is(err, segment.ErrLogFailed), errors.Is(err, segment.ErrNoSpace),
+		errors.Is(err, segment.ErrLogFailed), errors.Is(err, durable.ErrNoSpace),
 		errors.Is(err, catalog.ErrFailed), errors.Is(err, errNoView),
 		errors.Is(err, member.ErrUnavailable), errors.Is(err, member.ErrCutOff),
 		errors.Is(err, member.ErrUndecided),

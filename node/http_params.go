@@ -16,6 +16,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/calendar"
 	"github.com/pentad-db/pentad/node/internal/selector"
 	"github.com/pentad-db/pentad/node/internal/timeparse"
+	"github.com/pentad-db/pentad/sdk/excerpt"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -276,10 +277,7 @@ func parseGroups(ctx *fasthttp.RequestCtx, q *record.Query) error {
 	return nil
 }
 
-func clip(s string) string {
-	const maxShown = 80
-	return strings.ToValidUTF8(s[:min(len(s), maxShown)], "?")
-}
+func clip(s string) string { return strings.ToValidUTF8(excerpt.Of(s, 80), "?") }
 
 // payloadType is how JSON shows payloads.
 type payloadType uint8

@@ -12,6 +12,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -91,29 +92,22 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Cluster.TokenFile != "" && (o.Listen == "" || o.Fail == nil) {
 		return o, errors.New("node: Options.Listen and Options.Fail are needed in a cluster")
 	}
-	setDefault(&o.MemoryBytes, int64(memory.Limit()))
+	o.MemoryBytes = cmp.Or(o.MemoryBytes, int64(memory.Limit()))
 	total := memory.Total(o.MemoryBytes)
-	setDefault(&o.Store.HeadMax, total.Part(4, mostHeadBytes))
-	setDefault(&o.ResultBytes, total.Part(8, mostResultBytes))
-	setDefault(&o.StateBytes, total.Part(16, mostStateBytes))
-	setDefault(&o.MaxGroups, defaultMaxGroups)
-	setDefault(&o.MaxQueries, 8*runtime.GOMAXPROCS(0))
-	setDefault(&o.MaxWaiting, waitersPerPermit*o.MaxQueries)
+	o.Store.HeadMax = cmp.Or(o.Store.HeadMax, total.Part(4, mostHeadBytes))
+	o.ResultBytes = cmp.Or(o.ResultBytes, total.Part(8, mostResultBytes))
+	o.StateBytes = cmp.Or(o.StateBytes, total.Part(16, mostStateBytes))
+	o.MaxGroups = cmp.Or(o.MaxGroups, defaultMaxGroups)
+	o.MaxQueries = cmp.Or(o.MaxQueries, 8*runtime.GOMAXPROCS(0))
+	o.MaxWaiting = cmp.Or(o.MaxWaiting, waitersPerPermit*o.MaxQueries)
 	if o.Cluster.TokenFile != "" {
-		setDefault(&o.MaxPuts, putsInCluster*runtime.GOMAXPROCS(0))
+		o.MaxPuts = cmp.Or(o.MaxPuts, putsInCluster*runtime.GOMAXPROCS(0))
 	}
-	setDefault(&o.MaxPuts, 8*runtime.GOMAXPROCS(0))
+	o.MaxPuts = cmp.Or(o.MaxPuts, 8*runtime.GOMAXPROCS(0))
 	o.Store.Dir = filepath.Join(o.Dir, "store")
-	setDefault(&o.Store.Scrub, // of all its stores
+	o.Store.Scrub = cmp.Or(o.Store.Scrub, // of all its stores
 		store.NewScrub(store.DefaultScrubEvery, store.DefaultScrubRate))
 	return o, nil
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // Node is an open node. All methods may be called from many goroutines. Goroutines: those of its

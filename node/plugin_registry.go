@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/catalog"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/health"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/plugins"
@@ -187,7 +188,7 @@ func (r *registry) path(digest string) string {
 func (r *registry) write(digest string, wasm []byte) error {
 	r.writing.Lock()
 	defer r.writing.Unlock()
-	return catalog.Replace(r.path(digest), wasm)
+	return durable.ReplaceFile(r.path(digest), wasm)
 }
 
 // compile makes a module ready to be used under a name.
@@ -397,7 +398,7 @@ func (r *registry) copyTo(ctx context.Context, dir string) error {
 			}
 			name := filepath.Base(r.path(p.Versions[i].SHA256))
 			if err == nil {
-				err = catalog.Replace(filepath.Join(dir, name), wasm)
+				err = durable.ReplaceFile(filepath.Join(dir, name), wasm)
 			}
 			if err != nil {
 				return fmt.Errorf("copy plugins: %w", err)
@@ -411,7 +412,7 @@ func (r *registry) copyTo(ctx context.Context, dir string) error {
 	if err := of.CopyTo(dir); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(dir))
+	return durable.SyncDir(filepath.Dir(dir))
 }
 
 func (r *registry) close() error {

@@ -160,8 +160,8 @@ func newPartialSink(ctx context.Context, k *partialCache, a *aggregator) *partia
 	return p
 }
 
-// Wants implements [store.PartialSink]. Where states do not depend on the order of merging, a query that
-// is the first of its kind has no cost for fragments.
+// Wants implements [store.PartialSink]. Where states do not depend on the order of merging, a query
+// that is the first of its kind has no cost for fragments.
 func (p *partialSink) Wants(segment *partials.Segment, blocks int) bool {
 	if segment != p.segment {
 		p.segment, p.table = segment, p.cache.table(segment, blocks, p.aggregator.guest.StateSize())

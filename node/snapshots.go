@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/store"
 )
 
@@ -70,7 +71,7 @@ func (n *Node) CreateSnapshot(ctx context.Context, name string) (SnapshotInfo, e
 		err = os.Rename(tmp, dir)
 	}
 	if err == nil {
-		err = syncDir(filepath.Dir(dir))
+		err = durable.SyncDir(filepath.Dir(dir))
 	}
 	if err != nil {
 		return SnapshotInfo{}, errors.Join(err, os.RemoveAll(tmp))
@@ -147,12 +148,4 @@ func (n *Node) removeUnfinished() {
 		}
 		n.log.Warn("removed what was left of an interrupted snapshot", "dir", dir)
 	}
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

@@ -12,13 +12,15 @@ import (
 // is not its business, so it knows no rooms but those that know of files in general.
 func replicaRooms() map[string][]string {
 	return map[string][]string{
-		"node/replica": {"node/internal/accept", "node/internal/formats", "node/internal/lostfile",
+		"node/replica": {"node/internal/accept", "node/internal/durable", "node/internal/formats",
 			"node/internal/sector", "go.etcd.io/raft/v3", "google.golang.org/protobuf",
 			"golang.org/x/sys"},
-		"node/segment": {"sdk/record", "node/internal/formats", "node/internal/lostfile",
+		"node/segment": {"sdk/record", "node/internal/durable", "node/internal/formats",
 			"node/internal/sector",
 			"github.com/pierrec/lz4/v4", "golang.org/x/sys"},
-		"node/internal/lines": {"node/internal/sector"},
+		"node/internal/journal": {"node/internal/durable",
+			"node/internal/formats", "node/internal/health", "node/internal/sector"},
+		"node/internal/durable/memdir": {"node/internal/durable", "node/internal/sector"},
 	}
 }
 

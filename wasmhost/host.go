@@ -11,6 +11,7 @@
 package wasmhost
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,13 +58,13 @@ type Options struct {
 }
 
 func (o Options) withDefaults() (Options, error) {
-	setDefault(&o.MemoryPages, 256)
-	setDefault(&o.GoMemoryPages, 1024)
-	setDefault(&o.TotalBytes, 1<<30)
-	setDefault(&o.StateBytes, 8<<20)
-	setDefault(&o.ResultBytes, 64<<20)
-	setDefault(&o.MaxCalls, runtime.GOMAXPROCS(0))
-	setDefault(&o.CompileTimeout, 2*time.Minute)
+	o.MemoryPages = cmp.Or(o.MemoryPages, 256)
+	o.GoMemoryPages = cmp.Or(o.GoMemoryPages, 1024)
+	o.TotalBytes = cmp.Or(o.TotalBytes, 1<<30)
+	o.StateBytes = cmp.Or(o.StateBytes, 8<<20)
+	o.ResultBytes = cmp.Or(o.ResultBytes, 64<<20)
+	o.MaxCalls = cmp.Or(o.MaxCalls, runtime.GOMAXPROCS(0))
+	o.CompileTimeout = cmp.Or(o.CompileTimeout, 2*time.Minute)
 	switch {
 	case o.MemoryPages > maxMemoryPagesEver:
 		return o, fmt.Errorf("option MemoryPages: %d, at most %d", o.MemoryPages,
@@ -83,13 +84,6 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("option CompileTimeout: %v is negative", o.CompileTimeout)
 	}
 	return o, nil
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // Host compiles modules and limits the calls of their instances. It is safe for concurrent use.

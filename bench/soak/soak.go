@@ -7,6 +7,7 @@
 package soak
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,21 +39,14 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	setDefault(&o.Age, max(o.For/8, 20*time.Second))
-	setDefault(&o.Delay, o.Age/4)
-	setDefault(&o.Rate, 6000)
-	setDefault(&o.Every, 5*time.Second)
+	o.Age = cmp.Or(o.Age, max(o.For/8, 20*time.Second))
+	o.Delay = cmp.Or(o.Delay, o.Age/4)
+	o.Rate = cmp.Or(o.Rate, 6000)
+	o.Every = cmp.Or(o.Every, 5*time.Second)
 	if o.Say == nil {
 		o.Say = func(string, ...any) {}
 	}
 	return o
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // Soak is one run.

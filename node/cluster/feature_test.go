@@ -3,9 +3,10 @@ package cluster
 import (
 	"bytes"
 	"errors"
-	"hash/crc32"
 	"strings"
 	"testing"
+
+	"github.com/pentad-db/pentad/sdk/crc32c"
 )
 
 // atProgramFeature returns a cluster of two nodes at the level that is in development.
@@ -115,7 +116,7 @@ func TestAStateOfANewerProgram(t *testing.T) {
 	src := s.AppendSnapshot(nil)
 	src[len(snapshotMagic)] = snapshotVersion + 1
 	src = append(src[:len(src)-4], "what a newer version writes"...)
-	sum := crc32.Checksum(src, castagnoli)
+	sum := crc32c.Sum(src)
 	src = append(src, byte(sum), byte(sum>>8), byte(sum>>16), byte(sum>>24))
 	_, err := ParseState(src)
 	isLevel(t, err, 77)

@@ -3,9 +3,10 @@ package cluster
 import (
 	"bytes"
 	"errors"
-	"hash/crc32"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/pentad-db/pentad/sdk/crc32c"
 )
 
 // FuzzCommand wants one form for each command, and a state that outlives all of them.
@@ -67,7 +68,7 @@ func FuzzState(f *testing.F) {
 		f.Add(body(s))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		sum := crc32.Checksum(body, castagnoli)
+		sum := crc32c.Sum(body)
 		src := append(bytes.Clone(body), byte(sum), byte(sum>>8), byte(sum>>16), byte(sum>>24))
 		s, err := ParseState(src)
 		if err != nil {

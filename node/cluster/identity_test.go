@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pentad-db/pentad/node/internal/lines"
+	"github.com/pentad-db/pentad/node/internal/journal"
 
 	"github.com/hashicorp/memberlist"
 )
@@ -114,7 +114,7 @@ func TestSelfOfACopy(t *testing.T) {
 // NODE of a program that counted starts and drew nothing.
 func TestSelfOfFormat1(t *testing.T) {
 	dir := t.TempDir()
-	text := lines.Append(nil, selfLine{Format: 1, ID: NodeID(7).String(), Incarnation: 12})
+	text := journal.AppendLine(nil, selfLine{Format: 1, ID: NodeID(7).String(), Incarnation: 12})
 	if err := os.WriteFile(filepath.Join(dir, selfName), text, 0o644); err != nil {
 		t.Fatal(err)
 	}

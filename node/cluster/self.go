@@ -9,8 +9,9 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/formats"
-	"github.com/pentad-db/pentad/node/internal/lines"
+	"github.com/pentad-db/pentad/node/internal/journal"
 )
 
 // Self is who a node is: an id for ever, and the starts of its process, by which others tell the
@@ -135,7 +136,7 @@ func parseSelf(text []byte) (s Self, origin string, err error) {
 		return s, "", errors.New("the line does not end")
 	}
 	var line selfLine
-	if err := lines.Parse(text[:len(text)-1], &line); err != nil {
+	if err := journal.ParseLine(text[:len(text)-1], &line); err != nil {
 		return s, "", err
 	}
 	if e := formats.Of("", "", uint64(line.Format), 2); e != nil && line.Format > 2 {
@@ -173,35 +174,18 @@ func (s *Self) write(dir string) error {
 		if line.Origin = originCopy; !s.Copied {
 			line.Origin = originOf(name)
 		}
-		return lines.Append(nil, line)
+		return journal.AppendLine(nil, line)
 	})
 }
 
 // writeSelf replaces the file whole or not at all. What is in it depends on the file that it is.
-func writeSelf(dir string, text func(name string) []byte) (err error) {
-	name := filepath.Join(dir, selfName)
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("note the start of this node: %w", err)
-		}
-	}()
-	if err := os.Remove(name + ".new"); err != nil && !errors.Is(err, os.ErrNotExist) {
+func writeSelf(dir string, text func(name string) []byte) error {
+	err := durable.ReplaceBy(durable.Dir(dir), selfName, func(f durable.File) error {
+		_, err := f.WriteAt(text(filepath.Join(dir, selfName+durable.TempSuffix)), 0)
 		return err
-	}
-	f, err := os.Create(name + ".new")
+	})
 	if err != nil {
-		return err
+		return fmt.Errorf("note the start of this node: %w", err)
 	}
-	_, err = f.Write(text(f.Name()))
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), name); err != nil {
-		return err
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return nil
 }

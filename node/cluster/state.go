@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"maps"
 	"slices"
 
 	"github.com/pentad-db/pentad/node/internal/catalog"
 	"github.com/pentad-db/pentad/node/internal/cursors"
+	"github.com/pentad-db/pentad/sdk/crc32c"
 )
 
 // Errors in results that callers branch on. Each is of the command alone: the state is as it was.
@@ -107,11 +107,9 @@ func (s *State) AppendSnapshot(dst []byte) []byte {
 	version := versionAt(s.feature)
 	c := &coder{dst: append(append(dst, snapshotMagic...), version)}
 	s.fields(c, version)
-	sum := crc32.Checksum(c.dst[start:], castagnoli)
+	sum := crc32c.Sum(c.dst[start:])
 	return append(c.dst, byte(sum), byte(sum>>8), byte(sum>>16), byte(sum>>24))
 }
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // ParseState reads what AppendSnapshot wrote.
 //
@@ -121,7 +119,7 @@ func ParseState(src []byte) (*State, error) {
 	if body < len(snapshotMagic)+1 || string(src[:len(snapshotMagic)]) != snapshotMagic {
 		return nil, fmt.Errorf("state of a cluster: %w: no %s in front", errForm, snapshotMagic)
 	}
-	sum := crc32.Checksum(src[:body], castagnoli)
+	sum := crc32c.Sum(src[:body])
 	if t := src[body:]; sum != uint32(t[0])|uint32(t[1])<<8|uint32(t[2])<<16|uint32(t[3])<<24 {
 		return nil, fmt.Errorf("state of a cluster: %w: the checksum differs", errForm)
 	}

@@ -19,10 +19,9 @@ func TestDropOldest(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	c, from := newCore(t), newSource(rng)
-	d := &powerDisk{rng: rand.New(rand.NewPCG(rng.Uint64(), 2))}
-	d.back(-1)
+	d := newPowerDisk(rand.New(rand.NewPCG(rng.Uint64(), 2)))
 	opt := Options{Node: node.Options{Dir: t.TempDir()}, Upstream: []string{c.addr},
-		Quota: minQuota, Full: DropOldest, Retry: time.Millisecond, Batch: 200, disk: d}
+		Quota: minQuota, Full: DropOldest, Retry: time.Millisecond, Batch: 200, folder: d}
 	e := openEdge(t, opt)
 	put(t, e, from.batch(400))
 	idle(t, e)
@@ -34,7 +33,7 @@ func TestDropOldest(t *testing.T) {
 	for i := range 40 {
 		b := from.batch(400)
 		if i%5 == 4 {
-			d.back(rng.IntN(5))
+			d.back(rng.IntN(10))
 		}
 		if _, err := e.Put(t.Context(), b, store.WriterSeq{}); err != nil {
 			if !errors.Is(err, errDark) {

@@ -11,6 +11,7 @@
 package edge
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -25,6 +26,7 @@ import (
 
 	"github.com/pentad-db/pentad/node"
 	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -74,9 +76,9 @@ type Options struct {
 	Retry       time.Duration // the longest pause before another try; 30 s
 	Batch       int           // records to ship at once at most; 65,536
 
-	forgetStep time.Duration // tests do not wait for hours
-	askEvery   time.Duration // nor for minutes
-	disk       disk          // tests have one that fails
+	forgetStep time.Duration  // tests do not wait for hours
+	askEvery   time.Duration  // nor for minutes
+	folder     durable.Folder // of the outbox; tests have one that loses power
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -94,12 +96,12 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Node.Logger == nil {
 		o.Node.Logger = slog.New(slog.DiscardHandler)
 	}
-	setDefault(&o.Quota, defaultQuota)
-	setDefault(&o.Keep, defaultKeep)
-	setDefault(&o.Retry, defaultRetry)
-	setDefault(&o.Batch, record.MaxBatchRecords)
-	setDefault(&o.forgetStep, max(o.Keep/4, 6*time.Hour))
-	setDefault(&o.askEvery, askEvery)
+	o.Quota = cmp.Or(o.Quota, defaultQuota)
+	o.Keep = cmp.Or(o.Keep, defaultKeep)
+	o.Retry = cmp.Or(o.Retry, defaultRetry)
+	o.Batch = cmp.Or(o.Batch, record.MaxBatchRecords)
+	o.forgetStep = cmp.Or(o.forgetStep, max(o.Keep/4, 6*time.Hour))
+	o.askEvery = cmp.Or(o.askEvery, askEvery)
 	o.Batch = min(o.Batch, record.MaxBatchRecords)
 	if o.Quota < minQuota || o.Full > DropOldest || o.BytesPerSec < 0 || o.Batch < 1 ||
 		o.Retry < 0 {
@@ -108,13 +110,6 @@ func (o Options) withDefaults() (Options, error) {
 			o.Retry, minQuota)
 	}
 	return o, nil
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // Edge is an open edge node: a [node.Node] whose puts are shipped.
@@ -155,12 +150,12 @@ func Open(ctx context.Context, opt Options) (*Edge, error) {
 		return nil, err
 	}
 	e.pace = pace{most: opt.Batch, rate: opt.BytesPerSec}
-	if opt.disk == nil {
+	if opt.folder == nil {
 		dir := filepath.Join(opt.Node.Dir, dirName)
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return nil, fmt.Errorf("make directory: %w", err)
 		}
-		opt.disk = osDisk(filepath.Join(dir, boxName))
+		opt.folder = durable.Dir(dir)
 	}
 	opt.Node.Outbox = (*gate)(e)
 	e.run, e.cancel = context.WithCancel(context.Background())
@@ -168,13 +163,13 @@ func Open(ctx context.Context, opt Options) (*Edge, error) {
 		e.cancel()
 		return nil, err
 	}
-	if err := e.start(ctx, opt.disk); err != nil {
+	if err := e.start(ctx, opt.folder); err != nil {
 		return nil, errors.Join(err, e.Close(ctx))
 	}
 	return e, nil
 }
 
-func (e *Edge) start(ctx context.Context, d disk) error {
+func (e *Edge) start(ctx context.Context, dir durable.Folder) error {
 	own, _, err := e.State(ctx)
 	if err != nil {
 		return err
@@ -188,11 +183,11 @@ func (e *Edge) start(ctx context.Context, d disk) error {
 	if _, err := rand.Read(id[len(record.LastingMark):]); err != nil {
 		return fmt.Errorf("draw an id: %w", err)
 	}
-	if e.box, err = openOutbox(d, own.Store, hex.EncodeToString(id[:])); err != nil {
+	if e.box, err = openOutbox(dir, own.Store, hex.EncodeToString(id[:])); err != nil {
 		return err
 	}
-	if e.box.cut > 0 {
-		e.log.Warn("cut a torn end of the outbox: it was never relied on", "count", e.box.cut)
+	if n := e.box.journal.Torn(); n > 0 {
+		e.log.Warn("cut a torn end of the outbox: it was never relied on", "count", n)
 	}
 	if err := e.resume(ctx); err != nil {
 		return err

@@ -44,10 +44,9 @@ func TestModel(t *testing.T) {
 
 func model(t *testing.T, rng *rand.Rand) {
 	c, from := newCore(t), newSource(rng)
-	d := &powerDisk{rng: rand.New(rand.NewPCG(rng.Uint64(), 2))}
-	d.back(-1)
+	d := newPowerDisk(rand.New(rand.NewPCG(rng.Uint64(), 2)))
 	opt := Options{Node: node.Options{Dir: t.TempDir()}, Upstream: []string{c.addr},
-		Retry: 2 * time.Millisecond, Batch: 1 + rng.IntN(300), disk: d}
+		Retry: 2 * time.Millisecond, Batch: 1 + rng.IntN(300), folder: d}
 	faults := rand.New(rand.NewPCG(rng.Uint64(), 1))
 	e := openEdge(t, opt)
 	for range 60 {
@@ -59,7 +58,7 @@ func model(t *testing.T, rng *rand.Rand) {
 		case 3:
 			c.set(always(pass))
 		case 4, 5: // the power goes now or in the midst of one of the next batches
-			d.back(rng.IntN(4))
+			d.back(rng.IntN(8))
 			put(t, e, from.batch(500))
 			_ = e.Close(t.Context()) // the outbox may be dark
 			d.back(-1)
@@ -186,18 +185,17 @@ func TestRefused(t *testing.T) {
 // one stops and says so.
 func TestCopiedDirectory(t *testing.T) {
 	c := newCore(t)
-	d := &powerDisk{rng: rand.New(rand.NewPCG(2, 2))}
-	d.back(-1)
+	d := newPowerDisk(rand.New(rand.NewPCG(2, 2)))
 	dir := t.TempDir()
 	opt := Options{Node: node.Options{Dir: dir}, Upstream: []string{c.addr},
-		Retry: time.Millisecond, disk: d}
+		Retry: time.Millisecond, folder: d}
 	e := openEdge(t, opt)
 	put(t, e, batchOf(10))
 	idle(t, e)
 	if err := e.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	old := bytes.Clone(d.text)
+	old := d.Content(boxName)
 	e = openEdge(t, opt)
 	for i := range 2 {
 		put(t, e, batchOf(20+i))
@@ -206,7 +204,7 @@ func TestCopiedDirectory(t *testing.T) {
 	if err := e.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	d.text = old
+	d.Put(boxName, old)
 	e = openEdge(t, opt)
 	until(t, "it says that it is a copy", func() bool {
 		return strings.Contains(e.Shipping().Error, "is a copy")

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node"
+	"github.com/pentad-db/pentad/node/internal/durable/memdir"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -242,77 +243,42 @@ func firstOdd(got, want []uint64) string {
 	return "one ends early"
 }
 
-// powerDisk is an outbox on a disk that loses power: what was being written is there in part.
+// powerDisk is the directory of an outbox on a disk that loses power: what was being written is
+// there in part.
 type powerDisk struct {
+	memdir.Dir
+	mu   sync.Mutex // guards all below
 	rng  *rand.Rand
-	mu   sync.Mutex
-	text []byte
-	left int // writes until the power goes; below 0: it stays
+	left int // operations until the power goes
 	dark bool
 }
 
 var errDark = errors.New("the power is gone")
 
-func (d *powerDisk) Read() ([]byte, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return bytes.Clone(d.text), nil
+func newPowerDisk(rng *rand.Rand) *powerDisk {
+	d := &powerDisk{rng: rng, left: math.MaxInt}
+	d.Fail = d.burn
+	return d
 }
 
-// burn reports whether this write is the one during which the power goes.
-func (d *powerDisk) burn() bool {
+// burn reports whether the power is gone, or goes with this operation.
+func (d *powerDisk) burn(string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.left--
-	d.dark = d.dark || d.left == -1
-	return d.dark
-}
-
-func (d *powerDisk) Append(text []byte) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	before := d.dark
-	if !d.burn() {
-		d.text = append(d.text, text...)
-		return nil
-	}
-	if !before {
-		part := bytes.Clone(text[:d.rng.IntN(len(text)+1)])
-		if len(part) > 0 && d.rng.IntN(3) == 0 {
-			clear(part[d.rng.IntN(len(part)):])
-		}
-		d.text = append(d.text, part...)
-	}
-	return errDark
-}
-
-func (d *powerDisk) Replace(text []byte) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	before := d.dark
-	if !d.burn() || !before && d.rng.IntN(2) == 0 {
-		d.text = bytes.Clone(text)
-	}
-	if d.dark {
+	if d.dark = d.dark || d.left == -1; d.dark {
 		return errDark
 	}
 	return nil
 }
 
-func (d *powerDisk) Truncate(size int64) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.burn() {
-		return errDark
-	}
-	d.text = d.text[:size]
-	return nil
-}
-
-func (d *powerDisk) Close() error { return nil }
-
-// back turns the power on, until so many writes from now; below 0: for good.
+// back turns the power on, until so many operations from now; below 0: for good.
 func (d *powerDisk) back(left int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.dark {
+		d.LosePower(d.rng)
+	}
 	d.dark, d.left = false, left
 	if left < 0 {
 		d.left = math.MaxInt

@@ -125,10 +125,9 @@ func TestPutBack(t *testing.T) {
 func TestPutBackModel(t *testing.T) {
 	rng := seeded(t)
 	c, from := newCore(t), newSource(rng)
-	d := &powerDisk{rng: rand.New(rand.NewPCG(rng.Uint64(), 2))}
-	d.back(-1)
+	d := newPowerDisk(rand.New(rand.NewPCG(rng.Uint64(), 2)))
 	opt := Options{Node: node.Options{Dir: t.TempDir()}, Upstream: []string{c.addr},
-		Retry: 2 * time.Millisecond, Batch: 1 + rng.IntN(100), disk: d,
+		Retry: 2 * time.Millisecond, Batch: 1 + rng.IntN(100), folder: d,
 		askEvery: time.Millisecond}
 	faults := rand.New(rand.NewPCG(rng.Uint64(), 1))
 	e := openEdge(t, opt)
@@ -143,7 +142,7 @@ func TestPutBackModel(t *testing.T) {
 		case 3:
 			c.set(always(pass))
 		case 4, 5:
-			d.back(rng.IntN(4))
+			d.back(rng.IntN(8))
 			put(t, e, from.batch(300))
 			_ = e.Close(t.Context()) // the outbox may be dark
 			d.back(-1)
@@ -192,7 +191,7 @@ func (f *filling) fill(batches int) {
 	for i := range batches {
 		b := f.from.batch(400)
 		if i%5 == 4 {
-			f.disk.back(f.rng.IntN(5))
+			f.disk.back(f.rng.IntN(10))
 		}
 		if _, err := f.Put(f.Context(), b, store.WriterSeq{}); err != nil {
 			if !errors.Is(err, errDark) {
@@ -220,10 +219,9 @@ func (f *filling) again() {
 func TestPutBackWhileFull(t *testing.T) {
 	rng := seeded(t)
 	c, from := newCore(t), newSource(rng)
-	d := &powerDisk{rng: rand.New(rand.NewPCG(rng.Uint64(), 2))}
-	d.back(-1)
+	d := newPowerDisk(rand.New(rand.NewPCG(rng.Uint64(), 2)))
 	opt := Options{Node: node.Options{Dir: t.TempDir()}, Upstream: []string{c.addr},
-		Quota: minQuota, Full: DropOldest, Retry: time.Millisecond, Batch: 50, disk: d}
+		Quota: minQuota, Full: DropOldest, Retry: time.Millisecond, Batch: 50, folder: d}
 	f := &filling{t, openEdge(t, opt), opt, d, rng, from}
 	image := c.image()
 	for range 6 {

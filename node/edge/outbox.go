@@ -1,7 +1,6 @@
 package edge
 
 import (
-	"bytes"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -10,9 +9,9 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/formats"
-	"github.com/pentad-db/pentad/node/internal/health"
-	"github.com/pentad-db/pentad/node/internal/lines"
+	"github.com/pentad-db/pentad/node/internal/journal"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -22,7 +21,7 @@ const (
 	boxName = "OUTBOX"
 	// boxFormat of the file. 1: first. 2: a batch has the number of the acq where it ends.
 	boxFormat = 2
-	// rewriteBytes is how large the file gets before it is written anew: some thousand lines.
+	// rewriteBytes is how large the file gets before it is written again: some thousand lines.
 	rewriteBytes = 1 << 20
 	maxBoxBytes  = 2 * rewriteBytes
 )
@@ -114,69 +113,69 @@ func (s *state) check() error {
 	return nil
 }
 
-// disk is what is done to the file; the tests have one that loses power.
-type disk interface {
-	Read() ([]byte, error)           // nil when there is none
-	Append(text []byte) error        // durable on return
-	Replace(text []byte) error       // durable on return; for lack of room nothing has changed
-	Truncate(size int64) (err error) // durable on return, with what comes before
-	Close() error
-}
+// errBoxFailed is what every change fails with after one of which it is not known whether it is on
+// disk.
+var errBoxFailed = errors.New("what the disk holds is not known; start the node again")
 
-// outbox is the file. It may be used by many goroutines.
+// outbox is the file: a journal of states. It may be used by many goroutines.
 type outbox struct {
-	disk   disk
 	writer [16]byte
-	head   []byte
-	cut    int // bytes of a torn end
 
-	mu     sync.Mutex // guards all below
-	state  state
-	size   int64
-	dirty  bool // the state is newer than the file
-	failed health.Latch
+	mu        sync.Mutex // guards all below
+	journal   *journal.File
+	head      head
+	state     state
+	dirty     bool  // the state is newer than the file
+	mostBytes int64 // of the file, before it is written again
 }
 
 // openOutbox reads the file, or makes one for a store with an id that was drawn.
-func openOutbox(d disk, store, id string) (*outbox, error) {
-	text, err := d.Read()
-	if err != nil {
-		return nil, fmt.Errorf("read the outbox: %w", err)
-	}
-	b := &outbox{disk: d, state: state{SentNs: math.MinInt64, NextNs: math.MinInt64,
-		GoneNs: math.MinInt64}}
-	if text == nil {
-		h := head{Format: boxFormat, Writer: id, Store: store}
-		b.head = lines.Append(nil, h)
-		if err := b.use(h, store); err != nil {
-			return nil, err
-		}
-		return b, b.rewrite()
-	}
-	h, s, size, err := parseOutbox(text)
-	if formats.Is(err) {
-		return nil, formats.In(dirName+"/"+boxName, err)
+func openOutbox(dir durable.Folder, store, id string) (*outbox, error) {
+	b := &outbox{mostBytes: rewriteBytes, state: state{SentNs: math.MinInt64,
+		NextNs: math.MinInt64, GoneNs: math.MinInt64}}
+	opt := journal.Options{Folder: dir, Dir: dirName, Name: boxName, What: "outbox",
+		Format: boxFormat, Apply: b.apply, MaxBytes: maxBoxBytes, Failed: errBoxFailed}
+	var err error
+	b.journal, err = journal.Open(opt)
+	if errors.Is(err, os.ErrNotExist) {
+		b.head = head{Format: boxFormat, Writer: id, Store: store}
+		b.journal, err = journal.Create(opt, b.text())
 	}
 	if err == nil {
-		err = b.use(h, store)
+		if err = b.use(store); err == nil {
+			return b, nil
+		}
+		err = errors.Join(fmt.Errorf("%s/%s: %w", dirName, boxName, err), b.journal.Close())
+	} else if !errors.As(err, new(*journal.Damage)) {
+		return nil, err
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%s/%s: %w; without the file the edge is a new one, which ships "+
-			"all that its store holds", dirName, boxName, err)
-	}
-	if s != nil {
-		b.state = *s
-	}
-	b.head, b.size, b.cut = lines.Append(nil, h), size, len(text)-int(size)
-	// Whole or not: a process that was killed may have written the last line and not synced it, and
-	// what it says is sent from now on.
-	if err := d.Truncate(size); err != nil {
-		return nil, fmt.Errorf("make the end of the outbox durable: %w", err)
-	}
-	return b, nil
+	return nil, fmt.Errorf("%w; without the file the edge is a new one, which ships all that its "+
+		"store holds", err)
 }
 
-func (b *outbox) use(h head, store string) error {
+// apply takes a line of the file.
+func (b *outbox) apply(number int, line []byte) error {
+	if number == 1 {
+		return journal.ParseLine(line, &b.head)
+	}
+	var next state
+	if err := journal.ParseLine(line, &next); err != nil {
+		return err
+	}
+	if err := next.check(); err != nil {
+		return err
+	}
+	b.state = next
+	return nil
+}
+
+// text returns the file that holds the state.
+func (b *outbox) text() []byte {
+	return journal.AppendLine(journal.AppendLine(nil, b.head), b.state)
+}
+
+func (b *outbox) use(store string) error {
+	h := &b.head
 	id, err := hex.DecodeString(h.Writer)
 	if err != nil || len(id) != len(b.writer) || !record.Lasting([16]byte(id)) {
 		return fmt.Errorf("%.80q is no id of an edge", h.Writer)
@@ -200,59 +199,24 @@ func CheckOutbox(dir string) (damage *segment.CorruptError, size int64, err erro
 	if err != nil {
 		return nil, 0, err
 	}
-	if _, _, _, bad := parseOutbox(text); formats.Is(bad) {
+	_, bad := parseOutbox(text)
+	var d *journal.Damage
+	if formats.Is(bad) {
 		err = formats.In(name, bad)
-	} else if bad != nil {
-		damage = &segment.CorruptError{File: name, Reason: bad.Error()}
+	} else if errors.As(bad, &d) {
+		damage = &segment.CorruptError{File: name, Offset: d.Offset, Reason: d.Error()}
 	}
 	return damage, int64(len(text)), err
 }
 
-// parseOutbox reads the file: who it is of, its last state, nil without one, and how long it is
-// without a torn end. A line that is bent is damage.
-func parseOutbox(text []byte) (h head, s *state, size int64, err error) {
-	if len(text) > maxBoxBytes {
-		return h, nil, 0, fmt.Errorf("it has %d bytes, %d at most", len(text), maxBoxBytes)
+// parseOutbox reads the file.
+func parseOutbox(text []byte) (*outbox, error) {
+	b := new(outbox)
+	content, err := journal.Read(text, boxFormat, b.apply)
+	if err == nil && len(content.Damage) > 0 {
+		err = content.Damage[0]
 	}
-	for number, rest := 1, text; len(rest) > 0; number++ {
-		line, after, whole := bytes.Cut(rest, []byte("\n"))
-		if number == 1 {
-			if err := lines.Parse(line, &h); err != nil || !whole {
-				return h, nil, 0, fmt.Errorf("line 1 is damaged: %w",
-					errors.Join(err, endless(whole)))
-			}
-			if e := formats.Of("", "", uint64(h.Format), boxFormat); e != nil {
-				return h, nil, 0, e
-			}
-			if h.Format != boxFormat {
-				return h, nil, 0, fmt.Errorf("format %d; this version reads format %d", h.Format,
-					boxFormat)
-			}
-		} else {
-			next := new(state)
-			err := lines.Parse(line, next)
-			if err == nil {
-				err = errors.Join(next.check(), endless(whole))
-			}
-			if err != nil && !lines.Torn(text, int(size)) {
-				return h, nil, 0, fmt.Errorf("line %d is damaged: %w", number, err)
-			}
-			if err != nil {
-				return h, s, size, nil
-			}
-			s = next
-		}
-		size += int64(len(line)) + 1
-		rest = after
-	}
-	return h, s, size, nil
-}
-
-func endless(whole bool) error {
-	if whole {
-		return nil
-	}
-	return errors.New("the line does not end")
+	return b, err
 }
 
 // now returns the state.
@@ -264,12 +228,12 @@ func (b *outbox) now() state {
 
 // change makes a change of the state, durably unless it may wait for the next one.
 //
-// Errors: those of change, and segment.ErrNoSpace, after which nothing has changed; of the disk,
-// after which nobody knows what it holds, and every call fails.
+// Errors: those of change, and durable.ErrNoSpace, after which nothing has changed; errBoxFailed,
+// after which every call fails.
 func (b *outbox) change(lazy bool, change func(*state) error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err := b.failed.Err(); err != nil {
+	if err := b.journal.Failure(); err != nil {
 		return err
 	}
 	next := b.state
@@ -300,39 +264,24 @@ func (b *outbox) sync() error {
 
 // write makes the state durable; mu is held.
 func (b *outbox) write() error {
-	if err := b.failed.Err(); err != nil || !b.dirty {
+	if err := b.journal.Failure(); err != nil || !b.dirty {
 		return err
 	}
-	if b.size > rewriteBytes {
-		return b.rewrite()
+	var err error
+	if b.journal.Size() > b.mostBytes {
+		err = b.journal.Rewrite(b.text())
+	} else {
+		err = b.journal.Append(b.state)
 	}
-	text := lines.Append(nil, b.state)
-	if err := b.disk.Append(text); err != nil {
-		if segment.IsNoSpace(err) && b.disk.Truncate(b.size) == nil {
-			return fmt.Errorf("write the outbox: %w: %w", segment.ErrNoSpace, err)
-		}
-		return b.failed.Set(fmt.Errorf("what the disk holds of the outbox is not known; start "+
-			"the node again: %w", err))
-	}
-	b.size, b.dirty = b.size+int64(len(text)), false
-	return nil
+	b.dirty = err != nil
+	return err
 }
 
-func (b *outbox) rewrite() error {
-	text := lines.Append(bytes.Clone(b.head), b.state)
-	if err := b.disk.Replace(text); err != nil {
-		if segment.IsNoSpace(err) {
-			return fmt.Errorf("write the outbox: %w: %w", segment.ErrNoSpace, err)
-		}
-		return b.failed.Set(fmt.Errorf("write the outbox: %w", err))
-	}
-	b.size, b.dirty = int64(len(text)), false
-	return nil
-}
+// failure returns the error that every change returns; nil for none.
+func (b *outbox) failure() error { return b.journal.Failure() }
 
 func (b *outbox) close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	err := b.write()
-	return errors.Join(err, b.disk.Close())
+	return errors.Join(b.write(), b.journal.Close())
 }

@@ -9,13 +9,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/durable"
+	"github.com/pentad-db/pentad/node/internal/durable/memdir"
 	"github.com/pentad-db/pentad/node/internal/formats"
-	"github.com/pentad-db/pentad/node/internal/lines"
-	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/internal/journal"
 	"github.com/pentad-db/pentad/node/store"
 )
 
@@ -24,8 +24,7 @@ const testID = "65646765000102030405060708090a0b"
 // begun is a file of some changes, and the states that it went through.
 func begun(t testing.TB) (text []byte, states []state) {
 	t.Helper()
-	d := &powerDisk{}
-	d.back(-1)
+	d := new(memdir.Dir)
 	b, err := openOutbox(d, "s", testID)
 	if err != nil {
 		t.Fatal(err)
@@ -41,11 +40,11 @@ func begun(t testing.TB) (text []byte, states []state) {
 			t.Fatal(err)
 		}
 	}
-	return d.text, append(states, b.now())
+	return d.Content(boxName), append(states, b.now())
 }
 
 func sameState(a, b state) bool {
-	return bytes.Equal(lines.Append(nil, a), lines.Append(nil, b))
+	return bytes.Equal(journal.AppendLine(nil, a), journal.AppendLine(nil, b))
 }
 
 // TestOutboxTorn cuts the file at each of its bytes: the last whole line holds, and what follows is
@@ -54,8 +53,7 @@ func TestOutboxTorn(t *testing.T) {
 	text, states := begun(t)
 	headEnd := bytes.IndexByte(text, '\n') + 1
 	for end := headEnd; end <= len(text); end++ {
-		d := &powerDisk{text: bytes.Clone(text[:end])}
-		d.back(-1)
+		d := dirOf(text[:end])
 		b, err := openOutbox(d, "s", testID)
 		if err != nil {
 			t.Fatalf("cut at %d: %v", end, err)
@@ -75,15 +73,11 @@ func TestOutboxTorn(t *testing.T) {
 	}
 }
 
-// cachedDisk knows how much of its file outlives a loss of power.
-type cachedDisk struct {
-	powerDisk
-	synced int
-}
-
-func (d *cachedDisk) Truncate(size int64) error {
-	d.synced = int(size)
-	return d.powerDisk.Truncate(size)
+// dirOf is a directory with an outbox.
+func dirOf(text []byte) *memdir.Dir {
+	d := new(memdir.Dir)
+	d.Put(boxName, text)
+	return d
 }
 
 // TestOutboxKilled: a line that a process had written when it was killed, and not synced, is
@@ -91,14 +85,22 @@ func (d *cachedDisk) Truncate(size int64) error {
 // under the same number.
 func TestOutboxKilled(t *testing.T) {
 	text, states := begun(t)
-	d := &cachedDisk{powerDisk: powerDisk{text: bytes.Clone(text)}, synced: len(text) - 40}
-	d.back(-1)
-	b, err := openOutbox(d, "s", testID)
-	if err != nil || !sameState(b.now(), states[len(states)-1]) || b.cut != 0 {
-		t.Fatalf("%+v, %v", b, err)
-	}
-	if d.synced != len(text) {
-		t.Errorf("%d of %d bytes outlive a loss of power", d.synced, len(text))
+	for range 20 {
+		d := dirOf(text[:len(text)-40])
+		f, err := d.Open(boxName)
+		if err == nil {
+			_, err = f.WriteAt(text[len(text)-40:], int64(len(text)-40))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := openOutbox(d, "s", testID)
+		if err != nil || !sameState(b.now(), states[len(states)-1]) || b.journal.Torn() != 0 {
+			t.Fatalf("%+v, %v", b, err)
+		}
+		if d.LosePower(rand.New(rand.NewPCG(1, 1))); !bytes.Equal(d.Content(boxName), text) {
+			t.Fatalf("%d of %d bytes outlive a loss of power", len(d.Content(boxName)), len(text))
+		}
 	}
 }
 
@@ -108,9 +110,7 @@ func TestOutboxDamage(t *testing.T) {
 	for i := range text {
 		bent := bytes.Clone(text)
 		bent[i] ^= 1
-		d := &powerDisk{text: bent}
-		d.back(-1)
-		b, err := openOutbox(d, "s", testID)
+		b, err := openOutbox(dirOf(bent), "s", testID)
 		switch {
 		case err == nil:
 			t.Fatalf("byte %d is bent, and %+v is read", i, b.now())
@@ -118,8 +118,7 @@ func TestOutboxDamage(t *testing.T) {
 			t.Fatalf("byte %d: %v does not name the file", i, err)
 		}
 	}
-	d := &powerDisk{text: text}
-	if _, err := openOutbox(d, "other", testID); err == nil ||
+	if _, err := openOutbox(dirOf(text), "other", testID); err == nil ||
 		!strings.Contains(err.Error(), "other") {
 		t.Errorf("of another store: %v", err)
 	}
@@ -127,8 +126,8 @@ func TestOutboxDamage(t *testing.T) {
 
 // TestOutboxFile: the file is short again after many changes, and what failed says so for good.
 func TestOutboxFile(t *testing.T) {
-	name := filepath.Join(t.TempDir(), boxName)
-	b, err := openOutbox(osDisk(name), "s", testID)
+	dir := durable.Dir(t.TempDir())
+	b, err := openOutbox(dir, "s", testID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,13 +140,13 @@ func TestOutboxFile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sizes = append(sizes, b.size)
+		sizes = append(sizes, b.journal.Size())
 	}
 	if err := b.close(); err != nil {
 		t.Fatal(err)
 	}
-	b, err = openOutbox(osDisk(name), "s", "65646765ffffffffffffffffffffffff")
-	if err != nil || b.now().Seq != 8999 || b.writer[4] != 0 || b.cut != 0 {
+	b, err = openOutbox(dir, "s", "65646765ffffffffffffffffffffffff")
+	if err != nil || b.now().Seq != 8999 || b.writer[4] != 0 || b.journal.Torn() != 0 {
 		t.Errorf("%+v, %v", b.now(), err)
 	}
 	if most := slices.Max(sizes); most > rewriteBytes+1000 {
@@ -156,11 +155,11 @@ func TestOutboxFile(t *testing.T) {
 	if err := b.close(); err != nil {
 		t.Fatal(err)
 	}
-	d := &powerDisk{rng: rand.New(rand.NewPCG(1, 1))}
-	d.back(1)
+	d := newPowerDisk(rand.New(rand.NewPCG(1, 1)))
 	if b, err = openOutbox(d, "s", testID); err != nil {
 		t.Fatal(err)
 	}
+	d.back(0)
 	if err := b.change(false, func(s *state) error { s.Seq = 5; return nil }); err == nil {
 		t.Fatal("no error in the dark")
 	}
@@ -173,40 +172,28 @@ func TestOutboxFile(t *testing.T) {
 	}
 }
 
-// fullDisk has no room for a new file.
-type fullDisk struct {
-	powerDisk
-	full bool
-}
-
-func (d *fullDisk) Replace(text []byte) error {
-	if d.full {
-		return syscall.ENOSPC
-	}
-	return d.powerDisk.Replace(text)
-}
-
 // TestOutboxWithoutRoom: for lack of room nothing changes, and later it goes on; an empty file is
 // not taken for none, as all would be shipped again.
 func TestOutboxWithoutRoom(t *testing.T) {
-	d := &fullDisk{}
-	d.back(-1)
+	d := new(memdir.Dir)
 	b, err := openOutbox(d, "s", testID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.size = rewriteBytes + 1
+	b.mostBytes = 0
 	for _, full := range []bool{true, true, false} {
-		d.full = full
+		if d.SetRoom(-1); full {
+			d.SetRoom(10)
+		}
 		err := b.change(false, func(s *state) error { s.Seq++; return nil })
-		if full != errors.Is(err, segment.ErrNoSpace) || !full && err != nil {
+		if full != errors.Is(err, durable.ErrNoSpace) || !full && err != nil {
 			t.Fatalf("full %v: %v", full, err)
 		}
 	}
 	if b, err = openOutbox(d, "s", testID); err != nil || b.now().Seq != 1 {
 		t.Fatalf("%+v, %v", b.now(), err)
 	}
-	d.text = []byte{}
+	d.Put(boxName, nil)
 	if _, err := openOutbox(d, "s", testID); err == nil {
 		t.Error("an empty file is taken")
 	}
@@ -228,7 +215,7 @@ func TestOutboxOfAnotherVersion(t *testing.T) {
 	for _, version := range []int{boxFormat - 1, boxFormat + 1, 255} {
 		dir := t.TempDir()
 		name := filepath.Join(dir, dirName, boxName)
-		text := lines.Append(nil, head{Format: version, Writer: "edge", Store: "s"})
+		text := journal.AppendLine(nil, head{Format: version, Writer: "edge", Store: "s"})
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -239,14 +226,14 @@ func TestOutboxOfAnotherVersion(t *testing.T) {
 		if !formats.Is(err) || damage != nil {
 			t.Errorf("version %d: %v, %v", version, damage, err)
 		}
-		d := &powerDisk{text: bytes.Clone(text)}
-		d.back(-1)
+		d := dirOf(text)
 		if _, err := openOutbox(d, "s", testID); !formats.Is(err) ||
-			strings.Contains(err.Error(), "without the file") || !bytes.Equal(d.text, text) {
+			strings.Contains(err.Error(), "without the file") ||
+			!bytes.Equal(d.Content(boxName), text) {
 			t.Errorf("version %d is opened: %v", version, err)
 		}
 		text[len(text)-3] ^= 1
-		if _, _, _, err := parseOutbox(text); err == nil || formats.Is(err) {
+		if _, err := parseOutbox(text); err == nil || formats.Is(err) {
 			t.Errorf("version %d, which rotted: %v", version, err)
 		}
 	}
@@ -256,29 +243,22 @@ func FuzzParseOutbox(f *testing.F) {
 	text, _ := begun(f)
 	f.Add(text)
 	f.Add(text[:len(text)-5])
-	f.Add(lines.Append(bytes.Clone(text), state{Seq: 40, SentNs: 60, NextNs: 50,
+	f.Add(journal.AppendLine(bytes.Clone(text), state{Seq: 40, SentNs: 60, NextNs: 50,
 		Cut:    &cut{FromNs: 40, ToNs: 50, Records: 1, Bytes: 33, Again: true},
 		Forgot: []step{{ToNs: 10, Records: 3}, {ToNs: 20, Records: 4}}, Lacks: 2,
 		Lack: &lack{TimeNs: 99, FromNs: 5, ToNs: 60, Here: 9, Gone: 7, GoneNs: 20}}))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, text []byte) {
-		h, s, size, err := parseOutbox(text)
+		b, err := parseOutbox(text)
 		if err != nil {
 			return
 		}
-		if size > int64(len(text)) {
-			t.Fatalf("%d of %d bytes are whole", size, len(text))
-		}
-		if s == nil {
-			return
-		}
-		if err := s.check(); err != nil {
+		if err := b.state.check(); err != nil {
 			t.Fatal(err)
 		}
-		again := lines.Append(lines.Append(nil, h), s)
-		_, back, _, err := parseOutbox(again)
-		if err != nil || back == nil || !sameState(*back, *s) {
-			t.Fatalf("%s is read as %+v, %v", again, back, err)
+		back, err := parseOutbox(b.text())
+		if err != nil || !sameState(back.state, b.state) {
+			t.Fatalf("%s is read as %+v, %v", b.text(), back, err)
 		}
 	})
 }

@@ -13,7 +13,7 @@ func (g *gate) Problems() []health.Problem {
 		return nil // it is starting
 	}
 	var all []health.Problem
-	if err := e.box.failed.Err(); err != nil {
+	if err := e.box.failure(); err != nil {
 		all = append(all, health.Problem{Code: "outbox_failed", Message: err.Error(),
 			NotReady: true, Restart: true, Advice: "nothing is shipped or taken; find out from " +
 				"the kernel's log what is wrong with the disk, then start the process again"})

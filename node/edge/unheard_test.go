@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -11,11 +12,11 @@ import (
 // the edge was killed before the answer was noted on its disk, or did not hear it. The batch counts
 // among those that are sent again.
 func TestPutBackUnheard(t *testing.T) {
-	c, from := newCore(t), newSource(seeded(t))
-	d := &powerDisk{}
-	d.back(-1)
+	rng := seeded(t)
+	c, from := newCore(t), newSource(rng)
+	d := newPowerDisk(rng)
 	opt := Options{Node: node.Options{Dir: t.TempDir()}, Upstream: []string{c.addr},
-		Retry: time.Millisecond, disk: d}
+		Retry: time.Millisecond, folder: d}
 	e := openEdge(t, opt)
 	more := func() {
 		for range 3 {
@@ -26,14 +27,11 @@ func TestPutBackUnheard(t *testing.T) {
 	more()
 	image, before := c.image(), from.total
 	more()
-	killed, err := d.Read()
-	if err != nil {
-		t.Fatal(err)
-	}
+	killed := slices.Clone(d.Content(boxName))
 	if err := e.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	d.text = killed // no more than this was written when it was killed
+	d.Put(boxName, killed) // no more than this was written when it was killed
 	c.putBack(image)
 	e = openEdge(t, opt)
 	idle(t, e)

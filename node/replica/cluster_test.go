@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/accept"
+	"github.com/pentad-db/pentad/node/internal/durable"
 )
 
 // cluster is some nodes in this process, over loopback.
@@ -28,9 +29,9 @@ type cluster struct {
 	t      testing.TB
 	dir    string
 	groups int
-	retain int64                         // bytes of log for each group; 0 for the default
-	tls    func(node uint64) *tls.Config // nil for plain TCP
-	files  func(node uint64) Files       // nil for directories
+	retain int64                            // bytes of log for each group; 0 for the default
+	tls    func(node uint64) *tls.Config    // nil for plain TCP
+	files  func(node uint64) durable.Folder // nil for directories
 	answer func(node uint64, question []byte) []byte
 	heard  func(node, from uint64, note []byte) []byte
 	nodes  map[uint64]*clusterNode
@@ -80,7 +81,7 @@ func (c *cluster) open(id uint64) *clusterNode {
 	c.mu.Lock()
 	c.addrs[id] = listener.Addr().String()
 	c.mu.Unlock()
-	var files Files
+	var files durable.Folder
 	if c.files != nil {
 		files = c.files(id)
 	} else if files, err = Directory(filepath.Join(c.dir, fmt.Sprint(id))); err != nil {
@@ -391,18 +392,18 @@ func TestMembers(t *testing.T) {
 
 // slowDisk is a directory whose syncs wait when told to.
 type slowDisk struct {
-	Files
+	durable.Folder
 	mu   sync.Mutex
 	hold chan struct{}
 }
 
-func (d *slowDisk) Create(name string) (File, error) {
-	f, err := d.Files.Create(name)
+func (d *slowDisk) Create(name string) (durable.File, error) {
+	f, err := d.Folder.Create(name)
 	return slowFile{f, d}, err
 }
 
 type slowFile struct {
-	File
+	durable.File
 	d *slowDisk
 }
 
@@ -420,12 +421,12 @@ func (f slowFile) Sync() error {
 func TestStalledDisk(t *testing.T) {
 	c := newCluster(t, 4)
 	disks := map[uint64]*slowDisk{}
-	c.files = func(node uint64) Files {
+	c.files = func(node uint64) durable.Folder {
 		files, err := Directory(filepath.Join(c.dir, fmt.Sprint(node)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		disks[node] = &slowDisk{Files: files}
+		disks[node] = &slowDisk{Folder: files}
 		return disks[node]
 	}
 	c.boot(3)

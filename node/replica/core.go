@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/durable"
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
@@ -44,7 +45,7 @@ type Network interface {
 // CoreOptions of a core. Node, Files and Network are needed.
 type CoreOptions struct {
 	Node    uint64
-	Files   Files
+	Files   durable.Folder
 	Network Network
 	// Now is a clock that never goes back; default is the time since the core was made.
 	Now func() time.Duration

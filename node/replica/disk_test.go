@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/sector"
 )
 
@@ -40,7 +41,7 @@ func (d *disk) check(operation string) error {
 	return d.fail(operation)
 }
 
-func (d *disk) Create(name string) (File, error) {
+func (d *disk) Create(name string) (durable.File, error) {
 	if err := d.check("create"); err != nil {
 		return nil, err
 	}
@@ -52,7 +53,7 @@ func (d *disk) Create(name string) (File, error) {
 	return f, nil
 }
 
-func (d *disk) Open(name string) (File, error) {
+func (d *disk) Open(name string) (durable.File, error) {
 	if d.names[name] == nil {
 		return nil, os.ErrNotExist
 	}
@@ -68,6 +69,15 @@ func (d *disk) Truncate(name string, size int64) error {
 	f := d.names[name]
 	f.data = f.data[:size:size]
 	f.synced = len(f.data)
+	return nil
+}
+
+func (d *disk) Rename(from, to string) error {
+	if err := d.check("rename"); err != nil {
+		return err
+	}
+	d.names[to] = d.names[from]
+	delete(d.names, from)
 	return nil
 }
 

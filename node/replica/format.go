@@ -2,10 +2,10 @@ package replica
 
 import (
 	"encoding/binary"
-	"hash/crc32"
 	"slices"
 
 	"github.com/pentad-db/pentad/node/internal/sector"
+	"github.com/pentad-db/pentad/sdk/crc32c"
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
@@ -38,8 +38,6 @@ const (
 	kindFenced      = 12 // it knows less than it promised: why; an empty text takes it back
 	lastKind        = kindFenced
 )
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // frame is one record of the shared log; payload aliases what it was parsed from.
 type frame struct {
@@ -75,8 +73,8 @@ func appendFrame(dst []byte, f *frame, first byte, hasFirst bool) []byte {
 
 // frameSum covers everything of a frame but the sum itself.
 func frameSum(src []byte) uint32 {
-	sum := crc32.Update(0, castagnoli, src[:4])
-	return crc32.Update(sum, castagnoli, src[8:])
+	sum := crc32c.Update(0, src[:4])
+	return crc32c.Update(sum, src[8:])
 }
 
 // parseFrame parses the frame that src begins with; reason says why there is none.
@@ -132,7 +130,7 @@ func sealFlush(buf []byte, f flush) []byte {
 	binary.LittleEndian.PutUint32(buf[24:], f.size)
 	binary.LittleEndian.PutUint32(buf[28:], f.frames)
 	binary.LittleEndian.PutUint32(buf[32:], f.weak)
-	binary.LittleEndian.PutUint32(buf[36:], crc32.Checksum(buf[:36], castagnoli))
+	binary.LittleEndian.PutUint32(buf[36:], crc32c.Sum(buf[:36]))
 	return buf
 }
 
@@ -147,11 +145,11 @@ func parseFlush(src []byte, start uint64) (f flush, reason string, torn bool) {
 	case binary.LittleEndian.Uint32(src) != flushMagic:
 		return f, "no flush starts here", false
 	case binary.LittleEndian.Uint32(src[4:]) == 1 &&
-		crc32.Checksum(src[:32], castagnoli) == binary.LittleEndian.Uint32(src[32:]):
+		crc32c.Sum(src[:32]) == binary.LittleEndian.Uint32(src[32:]):
 		// Version 1 had shorter headers. From 2 on, the first 40 bytes are those of the header in
 		// every version.
 		return flush{version: 1}, "the flush is of version 1", false
-	case crc32.Checksum(src[:36], castagnoli) != binary.LittleEndian.Uint32(src[36:]):
+	case crc32c.Sum(src[:36]) != binary.LittleEndian.Uint32(src[36:]):
 		return f, "the checksum of a header differs", false
 	}
 	f = flush{seq: binary.LittleEndian.Uint64(src[8:]), start: binary.LittleEndian.Uint64(src[16:]),

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
-	"hash/crc32"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -14,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/pentad-db/pentad/node/internal/formats"
+	"github.com/pentad-db/pentad/sdk/crc32c"
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
@@ -64,11 +64,11 @@ func TestFormatExample(t *testing.T) {
 func TestLogsOfOtherVersions(t *testing.T) {
 	newer := example(t, "flush")
 	binary.LittleEndian.PutUint32(newer[4:], 3)
-	binary.LittleEndian.PutUint32(newer[36:], crc32.Checksum(newer[:36], castagnoli))
+	binary.LittleEndian.PutUint32(newer[36:], crc32c.Sum(newer[:36]))
 	older := make([]byte, 100) // a header had 36 bytes
 	copy(older, newer[:32])
 	binary.LittleEndian.PutUint32(older[4:], 1)
-	binary.LittleEndian.PutUint32(older[32:], crc32.Checksum(older[:32], castagnoli))
+	binary.LittleEndian.PutUint32(older[32:], crc32c.Sum(older[:32]))
 	for version, data := range map[uint64][]byte{1: older, 3: newer} {
 		for _, right := range []bool{true, false} {
 			if !right {

@@ -2,25 +2,10 @@ package replica
 
 import (
 	"fmt"
-	"os"
+	"path/filepath"
 
-	"github.com/pentad-db/pentad/node/internal/lostfile"
+	"github.com/pentad-db/pentad/node/internal/durable"
 )
-
-// finder is a Files that knows whether a file has its name still.
-type finder interface {
-	// Lost says how what a name stands for differs from a file that is open and was written with
-	// size bytes; "": it does not.
-	Lost(name string, f File, size int64) (reason string)
-}
-
-func (d directory) Lost(name string, f File, size int64) string {
-	var open *os.File
-	if file, ok := f.(dataFile); ok {
-		open = file.File
-	}
-	return lostfile.Reason(d.path(name), open, size)
-}
 
 // Look makes the log fail, and calls Options.Fail, when a file of it was removed, replaced or cut
 // while it is open: what is written to it would be lost with the process.
@@ -33,7 +18,7 @@ func (c *Core) Look() {
 }
 
 func (l *journal) look() error {
-	dir, ok := l.dir.(finder)
+	dir, ok := l.dir.(durable.Dir)
 	if !ok {
 		return nil
 	}
@@ -44,7 +29,8 @@ func (l *journal) look() error {
 	}
 	l.mu.Unlock()
 	for number, f := range files {
-		reason := dir.Lost(journalName(number), f.file, f.size)
+		open, _ := f.file.(durable.Opened)
+		reason := durable.Lost(filepath.Join(string(dir), journalName(number)), open, f.size)
 		if reason == "" || !l.has(number) {
 			continue
 		}

@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/sector"
 	pb "go.etcd.io/raft/v3/raftpb"
 )
@@ -41,13 +42,13 @@ type record struct {
 // journal is the shared log: one sequence of flushes for all groups. One goroutine writes; what
 // groups have in it is read by theirs.
 type journal struct {
-	dir        Files
-	newest     File
-	tail       File   // nil before it is opened or made
-	number     uint32 // of the newest file; changed under mu, as extent reads it
-	size       int64  // of the newest file
-	seq        uint64 // of the last flush
-	failed     error  // once set, returned for ever: what a failed sync left on disk is unknown
+	dir        durable.Folder
+	newest     durable.File
+	tail       durable.File // nil before it is opened or made
+	number     uint32       // of the newest file; changed under mu, as extent reads it
+	size       int64        // of the newest file
+	seq        uint64       // of the last flush
+	failed     error        // once set, returned for ever: what a failed sync left is unknown
 	buf        []byte
 	fileBytes  int64
 	cacheBytes int   // of one group
@@ -62,7 +63,7 @@ type journal struct {
 }
 
 type journalFile struct {
-	file  File
+	file  durable.File
 	size  int64
 	going bool // it is being removed
 }

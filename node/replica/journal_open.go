@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/internal/sector"
 )
@@ -44,7 +45,7 @@ type opener struct {
 
 // openJournal reads the log and starts a new file in it, so that no file is ever written on that
 // was there before.
-func openJournal(dir Files, l *journal) (*journal, Report, error) {
+func openJournal(dir durable.Folder, l *journal) (*journal, Report, error) {
 	l.dir, l.groups, l.files = dir, map[uint32]*groupLog{}, map[uint32]*journalFile{}
 	o := opener{l: l, suspect: map[*groupLog]error{},
 		report: Report{Quarantined: map[uint32]error{}}}

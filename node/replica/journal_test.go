@@ -10,11 +10,12 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/sector"
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-func testJournal(t testing.TB, d Files) (*journal, Report) {
+func testJournal(t testing.TB, d durable.Folder) (*journal, Report) {
 	t.Helper()
 	l, report, err := openJournal(d, &journal{fileBytes: 2000, keepBytes: 1 << 40, cacheBytes: 100})
 	if err != nil {

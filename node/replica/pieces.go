@@ -3,9 +3,9 @@ package replica
 import (
 	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 	"io"
 
+	"github.com/pentad-db/pentad/sdk/crc32c"
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
@@ -72,7 +72,7 @@ func writePieces(w io.Writer, m *outMessage, between func() error) error {
 }
 
 func writePiece(w io.Writer, a, b []byte) error {
-	sum := crc32.Update(crc32.Checksum(a, castagnoli), castagnoli, b)
+	sum := crc32c.Update(crc32c.Sum(a), b)
 	head := binary.LittleEndian.AppendUint32(nil, uint32(len(a)+len(b))|pieceFlag)
 	for _, part := range [][]byte{binary.LittleEndian.AppendUint32(head, sum), a, b} {
 		if _, err := w.Write(part); err != nil {

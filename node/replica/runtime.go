@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/accept"
+	"github.com/pentad-db/pentad/node/internal/durable"
 )
 
 // Options of a runtime. Node, Files, Listener, Resolve and either TLS or PlainTCP are needed.
@@ -19,8 +20,8 @@ type Options struct {
 	Node uint64
 	// Cluster is a number that all nodes of a cluster share; others are hung up on.
 	Cluster uint64
-	// Files is the directory of the shared log, which nobody else uses; see Directory.
-	Files Files
+	// Files is the directory of the shared log, which has no other user; see Directory.
+	Files durable.Folder
 	// Listener takes the connections of other nodes; Close closes it. It is tried again after
 	// errors, see package accept.
 	Listener net.Listener

@@ -4,11 +4,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"os"
 
 	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/internal/sector"
+	"github.com/pentad-db/pentad/sdk/crc32c"
 )
 
 // The files of the log vouch for each other, but for the newest: without it, or without its end,
@@ -37,7 +37,7 @@ func appendTail(dst []byte, t tail) []byte {
 	dst = binary.LittleEndian.AppendUint32(dst, t.file)
 	dst = append(dst, 0, 0, 0, 0)
 	dst = binary.LittleEndian.AppendUint64(dst, t.seq)
-	dst = binary.LittleEndian.AppendUint32(dst, crc32.Checksum(dst[at:], castagnoli))
+	dst = binary.LittleEndian.AppendUint32(dst, crc32c.Sum(dst[at:]))
 	return append(dst, make([]byte, tailBytes-(len(dst)-at))...)
 }
 
@@ -51,7 +51,7 @@ func parseTail(src []byte) (t tail, reason string) {
 		return t, fmt.Sprintf("it is longer than %d bytes", tailBytes)
 	case binary.LittleEndian.Uint32(src) != tailMagic:
 		return t, "it does not begin as this file does"
-	case crc32.Checksum(src[:24], castagnoli) != binary.LittleEndian.Uint32(src[24:]):
+	case crc32c.Sum(src[:24]) != binary.LittleEndian.Uint32(src[24:]):
 		return t, "the checksum differs"
 	case binary.LittleEndian.Uint16(src[4:]) != tailVersion:
 		return t, fmt.Sprintf("version %d is not known", binary.LittleEndian.Uint16(src[4:]))
@@ -64,7 +64,7 @@ func parseTail(src []byte) (t tail, reason string) {
 // otherTail returns the error of a TAIL of another version, whose checksum holds; else nil.
 func otherTail(src []byte) *formats.Error {
 	if len(src) != tailBytes || binary.LittleEndian.Uint32(src) != tailMagic ||
-		crc32.Checksum(src[:24], castagnoli) != binary.LittleEndian.Uint32(src[24:]) {
+		crc32c.Sum(src[:24]) != binary.LittleEndian.Uint32(src[24:]) {
 		return nil
 	}
 	return formats.Of("", "", uint64(binary.LittleEndian.Uint16(src[4:])), tailVersion)

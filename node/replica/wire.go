@@ -5,8 +5,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
+
+	"github.com/pentad-db/pentad/sdk/crc32c"
 )
 
 // Layout of what goes between nodes, FORMAT.md section 3.
@@ -95,8 +96,8 @@ func writeBatch(w io.Writer, messages []outMessage) error {
 	for i := range messages {
 		m := &messages[i]
 		size += m.size()
-		sum = crc32.Update(sum, castagnoli, m.head[:])
-		sum = crc32.Update(sum, castagnoli, m.message)
+		sum = crc32c.Update(sum, m.head[:])
+		sum = crc32c.Update(sum, m.message)
 	}
 	head := binary.LittleEndian.AppendUint32(make([]byte, 0, batchHeaderBytes), uint32(size))
 	if _, err := w.Write(binary.LittleEndian.AppendUint32(head, sum)); err != nil {
@@ -164,7 +165,7 @@ func (in *inbox) read(each func(group uint32, message []byte)) error {
 		if err != nil {
 			return err
 		}
-		got = crc32.Update(crc32.Update(got, castagnoli, in.head[:]), castagnoli, message)
+		got = crc32c.Update(crc32c.Update(got, in.head[:]), message)
 		in.came = append(in.came, inMessage{binary.LittleEndian.Uint32(in.head[:]), message})
 		size -= n
 	}
@@ -181,7 +182,7 @@ func (in *inbox) readPiece(size, sum uint32, each func(group uint32, message []b
 	if err := readSized(in.r, &in.piece, int64(size)); err != nil {
 		return err
 	}
-	if crc32.Checksum(in.piece.Bytes(), castagnoli) != sum {
+	if crc32c.Sum(in.piece.Bytes()) != sum {
 		return errBatchSum
 	}
 	return in.join(in.piece.Bytes(), each)
@@ -255,7 +256,7 @@ func readRequest(r io.Reader) (f SnapshotFile, err error) {
 func appendChunk(dst []byte, kind uint8, data []byte) []byte {
 	dst = append(dst, kind, 0, 0, 0)
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(data)))
-	dst = binary.LittleEndian.AppendUint32(dst, crc32.Checksum(data, castagnoli))
+	dst = binary.LittleEndian.AppendUint32(dst, crc32c.Sum(data))
 	return append(dst, data...)
 }
 
@@ -272,7 +273,7 @@ func readChunk(r io.Reader, buf *bytes.Buffer) (kind uint8, err error) {
 	if err := readSized(r, buf, int64(size)); err != nil {
 		return 0, err
 	}
-	if crc32.Checksum(buf.Bytes(), castagnoli) != binary.LittleEndian.Uint32(head[8:]) {
+	if crc32c.Sum(buf.Bytes()) != binary.LittleEndian.Uint32(head[8:]) {
 		return 0, fmt.Errorf("%w: the checksum of a chunk differs", errHostile)
 	}
 	return head[0], nil

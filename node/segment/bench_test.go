@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -68,7 +69,7 @@ func BenchmarkEncode(b *testing.B) {
 	perRow(b, 1<<16)
 }
 
-type nullFile struct{}
+type nullFile struct{ durable.File }
 
 func (nullFile) WriteAt(p []byte, _ int64) (int, error) { return len(p), nil }
 func (nullFile) Sync() error                            { return nil }

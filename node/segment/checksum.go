@@ -1,15 +1,11 @@
 package segment
 
-import "hash/crc32"
+import "github.com/pentad-db/pentad/sdk/crc32c"
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+func checksum(b []byte) uint32 { return crc32c.Sum(b) }
 
-func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
+// update returns the checksum of what sum is of, followed by b.
+func update(sum uint32, b []byte) uint32 { return crc32c.Update(sum, b) }
 
-// update is the checksum of what sum is of, and b behind it.
-func update(sum uint32, b []byte) uint32 { return crc32.Update(sum, castagnoli, b) }
-
-// checksum2 is the checksum of a and b one after the other.
-func checksum2(a, b []byte) uint32 {
-	return crc32.Update(crc32.Checksum(a, castagnoli), castagnoli, b)
-}
+// checksum2 returns the checksum of a followed by b.
+func checksum2(a, b []byte) uint32 { return crc32c.Update(crc32c.Sum(a), b) }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/sector"
 )
 
@@ -85,7 +86,7 @@ type LogStats struct {
 // append, write or roll, one at a time may remove; these, Sync and Stats may run beside one
 // another.
 type Log struct {
-	dir    folder
+	dir    durable.Folder
 	path   string // of dir, for errors
 	opt    LogOptions
 	number uint64 // of the newest file
@@ -94,7 +95,7 @@ type Log struct {
 
 	// syncing is held while the newest file is synced or gives way to the next, and before mu.
 	syncing sync.Mutex
-	newest  file // changed under syncing and mu
+	newest  durable.File // changed under syncing and mu
 
 	mu     sync.Mutex // guards what follows
 	sizes  map[uint64]int64
@@ -131,7 +132,7 @@ func OpenLog(
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, LogReport{}, fmt.Errorf("open log: %w", err)
 	}
-	return openLog(osFolder(dir), dir, opt, replay)
+	return openLog(durable.Dir(dir), dir, opt, replay)
 }
 
 // Append writes the entries as one flush and syncs it: after a return without error they are all
@@ -271,7 +272,7 @@ func (l *Log) fail(err error) error {
 func (l *Log) NoteLack(err error, size int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if IsNoSpace(err) && l.failed == nil {
+	if durable.IsNoSpace(err) && l.failed == nil {
 		l.lack, l.lacked = err, size
 		select {
 		case l.lacks <- struct{}{}:
@@ -306,13 +307,13 @@ func (l *Log) Roll() { l.full = l.full || l.size > 0 }
 // log then ends with its last flush and may go on. After any other error, or when the cut fails,
 // it may not.
 func (l *Log) undo(cause error) error {
-	if !IsNoSpace(cause) {
+	if !durable.IsNoSpace(cause) {
 		return l.fail(cause)
 	}
 	if err := l.dir.Truncate(logName(l.number), l.size); err != nil {
 		return l.fail(errors.Join(cause, err))
 	}
-	return fmt.Errorf("%w: write %s: %w", ErrNoSpace, l.Path(l.number), cause)
+	return fmt.Errorf("%w: write %s: %w", durable.ErrNoSpace, l.Path(l.number), cause)
 }
 
 // roll starts the next file, once the old one is synced.
@@ -323,8 +324,8 @@ func (l *Log) roll() error {
 		return err
 	}
 	f, err := l.dir.Create(logName(l.number + 1))
-	if IsNoSpace(err) {
-		return fmt.Errorf("%w: make %s: %w", ErrNoSpace, l.Path(l.number+1), err)
+	if durable.IsNoSpace(err) {
+		return fmt.Errorf("%w: make %s: %w", durable.ErrNoSpace, l.Path(l.number+1), err)
 	}
 	if err != nil {
 		return l.fail(err)

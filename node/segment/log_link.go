@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/pentad-db/pentad/node/internal/durable"
 )
 
 // LinkTo makes the empty directory dir a log of its own that holds every flush so far, and then
@@ -30,7 +32,7 @@ func (l *Log) LinkTo(dir string, entries []Entry) error {
 			return fmt.Errorf("link log file: %w", err)
 		}
 	}
-	f, err := osFolder(dir).Create(logName(next))
+	f, err := durable.Dir(dir).Create(logName(next))
 	if err != nil {
 		return fmt.Errorf("start log: %w", err)
 	}

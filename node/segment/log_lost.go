@@ -3,10 +3,9 @@ package segment
 import (
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 
-	"github.com/pentad-db/pentad/node/internal/lostfile"
+	"github.com/pentad-db/pentad/node/internal/durable"
 )
 
 // Lost names the files of the log that are not where it wrote them, or all there, any more. What is
@@ -25,11 +24,11 @@ func (l *Log) Lost(newest bool) (lost []*CorruptError) {
 		numbers = numbers[len(numbers)-1:]
 	}
 	for i, number := range numbers {
-		var open *os.File
-		if f, ok := now.(dataFile); ok && i == len(numbers)-1 {
-			open = f.File
+		var open durable.Opened
+		if i == len(numbers)-1 {
+			open, _ = now.(durable.Opened)
 		}
-		if reason := lostfile.Reason(l.Path(number), open, sizes[number]); reason != "" {
+		if reason := durable.Lost(l.Path(number), open, sizes[number]); reason != "" {
 			lost = append(lost, &CorruptError{File: l.Path(number), Reason: reason})
 		}
 	}

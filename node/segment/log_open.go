@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/internal/sector"
 )
 
 func openLog(
-	dir folder, path string, opt LogOptions, replay func(uint64, Entry) error,
+	dir durable.Folder, path string, opt LogOptions, replay func(uint64, Entry) error,
 ) (*Log, LogReport, error) {
 	if opt.FileBytes <= 0 {
 		opt.FileBytes = defaultLogFileBytes
@@ -113,7 +114,7 @@ func (r *logReader) files() error {
 
 // file replays one file and mends its end.
 func (r *logReader) file(last bool) error {
-	data, err := r.log.dir.Read(logName(r.number), r.buf)
+	data, err := durable.Read(r.log.dir, logName(r.number), r.buf)
 	if err != nil {
 		return fmt.Errorf("read log: %w", err)
 	}

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A log file is read as it stands: corrupted anywhere, cut anywhere, never changed; what is whole is
-// handed out.
+// A log file is read as it stands: corrupted anywhere, cut anywhere, never changed; what is whole
+// is handed out.
 func TestReadLogFile(t *testing.T) {
 	rng := randomSource(t)
 	d := newMemoryFolder()

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/sector"
 )
 
@@ -54,7 +55,7 @@ func replayed(entries *[]Entry) func(uint64, Entry) error {
 func sameEntries(a, b []Entry) bool { return len(a) == 0 && len(b) == 0 || reflect.DeepEqual(a, b) }
 
 // writeLog appends flushes and returns them; ends are the offsets after each in its file.
-func writeLog(t testing.TB, d folder, rng *rand.Rand, flushes int, fileBytes int64) (
+func writeLog(t testing.TB, d durable.Folder, rng *rand.Rand, flushes int, fileBytes int64) (
 	all [][]Entry, files []uint64, ends []int64,
 ) {
 	t.Helper()
@@ -154,7 +155,7 @@ func TestLogOlderFileCut(t *testing.T) {
 	wantCorrupt(t, d, "file 2 missing")
 }
 
-func wantCorrupt(t *testing.T, d folder, what string) {
+func wantCorrupt(t *testing.T, d durable.Folder, what string) {
 	t.Helper()
 	_, _, err := openLog(d, "log", LogOptions{}, replayed(new([]Entry)))
 	var damage *CorruptError

@@ -89,8 +89,9 @@ func writeSome(
 }
 
 // Every bit is flipped of a file whose last three flushes were not synced when the last one was
-// written, and each sector of it is left out. All that was written whole and is corrupted is damage. A
-// flush that lacks a sector is damage when a later one says that it was synced, else a torn tail.
+// written, and each sector of it is left out. All that was written whole and is corrupted is
+// damage. A flush that lacks a sector is damage when a later one says that it was synced, else a
+// torn tail.
 func TestLogWrittenBent(t *testing.T) {
 	rng := randomSource(t)
 	d := newMemoryFolder()

@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"maps"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"syscall"
 
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/sector"
 )
 
@@ -42,7 +44,7 @@ func (d *memoryFolder) step() error {
 	return nil
 }
 
-func (d *memoryFolder) Create(name string) (file, error) {
+func (d *memoryFolder) Create(name string) (durable.File, error) {
 	if err := d.step(); err != nil {
 		return nil, err
 	}
@@ -56,7 +58,7 @@ func (d *memoryFolder) Create(name string) (file, error) {
 	return d.names[name], nil
 }
 
-func (d *memoryFolder) Open(name string) (file, error) {
+func (d *memoryFolder) Open(name string) (durable.File, error) {
 	if err := d.step(); err != nil {
 		return nil, err
 	}
@@ -64,16 +66,6 @@ func (d *memoryFolder) Open(name string) (file, error) {
 		return nil, fs.ErrNotExist
 	}
 	return d.names[name], nil
-}
-
-func (d *memoryFolder) Read(name string, _ []byte) ([]byte, error) {
-	if err := d.step(); err != nil {
-		return nil, err
-	}
-	if d.names[name] == nil {
-		return nil, fs.ErrNotExist
-	}
-	return slices.Clone(d.names[name].data), nil
 }
 
 func (d *memoryFolder) Names() ([]string, error) {
@@ -116,6 +108,12 @@ func (d *memoryFolder) Sync() error {
 	}
 	d.durable = maps.Clone(d.names)
 	return nil
+}
+
+func (f *memoryFile) Size() (int64, error) { return int64(len(f.data)), nil }
+
+func (f *memoryFile) ReadAt(p []byte, offset int64) (int, error) {
+	return bytes.NewReader(f.data).ReadAt(p, offset)
 }
 
 func (f *memoryFile) WriteAt(p []byte, offset int64) (int, error) {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"syscall"
 	"testing"
+
+	"github.com/pentad-db/pentad/node/internal/durable"
 )
 
 // The disk fills up and gets room again, at random, power is lost now and then, and sometimes the
@@ -29,7 +31,7 @@ func TestLogOnAFullDisk(t *testing.T) {
 		switch {
 		case err == nil:
 			all = append(all, entries)
-		case errors.Is(err, ErrNoSpace):
+		case errors.Is(err, durable.ErrNoSpace):
 			refused++
 			if !d.full || errors.Is(err, ErrLogFailed) {
 				t.Fatalf("flush %d: full %v: %v", i, d.full, err)
@@ -46,7 +48,7 @@ func TestLogOnAFullDisk(t *testing.T) {
 		if lost {
 			d = d.crash(rng)
 		}
-		if !lost && err == nil || errors.Is(err, ErrNoSpace) && !lost {
+		if !lost && err == nil || errors.Is(err, durable.ErrNoSpace) && !lost {
 			continue
 		}
 		var got []Entry
@@ -72,7 +74,7 @@ func TestSyncWithoutRoomFailsTheLog(t *testing.T) {
 		sizes: map[uint64]int64{}}
 	for range 2 {
 		_, err := l.Append(nil)
-		if !errors.Is(err, ErrLogFailed) || errors.Is(err, ErrNoSpace) {
+		if !errors.Is(err, ErrLogFailed) || errors.Is(err, durable.ErrNoSpace) {
 			t.Fatal(err)
 		}
 		f.err = nil
@@ -83,6 +85,7 @@ func TestSyncWithoutRoomFailsTheLog(t *testing.T) {
 }
 
 type failingSync struct {
+	durable.File
 	syncs int
 	err   error
 }
@@ -110,7 +113,7 @@ func TestLacks(t *testing.T) {
 	for range 2 {
 		d.full, d.room = true, 0
 		for range 3 {
-			if _, err := l.Append(nil); !errors.Is(err, ErrNoSpace) || told() != 1 {
+			if _, err := l.Append(nil); !errors.Is(err, durable.ErrNoSpace) || told() != 1 {
 				t.Fatalf("without room: %v, told %d", err, told())
 			}
 		}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+
+	"github.com/pentad-db/pentad/node/internal/durable"
 )
 
 // CopySealed writes a segment that holds what src holds, but for the caller's description, and
@@ -42,7 +44,7 @@ func CopySealed(path string, src *Sealed, meta []byte) error {
 		}
 		return SealedInfo{}, err
 	}
-	_, err := writeAndRename(osFolder(filepath.Dir(path)), filepath.Base(path), write)
+	_, err := writeAndRename(durable.Dir(filepath.Dir(path)), filepath.Base(path), write)
 	if err != nil {
 		return fmt.Errorf("copy segment to %s: %w", path, err)
 	}

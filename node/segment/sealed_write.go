@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -115,10 +116,10 @@ func WriteSealed(path string, in *SealedInput) (SealedInfo, error) {
 
 // WriteRuns is WriteSealed for a segment in runs. It keeps none of them.
 func WriteRuns(path string, in *RunsInput) (SealedInfo, error) {
-	return writeSealed(osFolder(filepath.Dir(path)), filepath.Base(path), in)
+	return writeSealed(durable.Dir(filepath.Dir(path)), filepath.Base(path), in)
 }
 
-func writeSealed(dir folder, name string, in *RunsInput) (SealedInfo, error) {
+func writeSealed(dir durable.Folder, name string, in *RunsInput) (SealedInfo, error) {
 	info, err := writeAndRename(dir, name, func(w *sealedWriter) (SealedInfo, error) {
 		return w.write(in)
 	})
@@ -129,9 +130,9 @@ func writeSealed(dir folder, name string, in *RunsInput) (SealedInfo, error) {
 }
 
 func writeAndRename(
-	dir folder, name string, write func(*sealedWriter) (SealedInfo, error),
+	dir durable.Folder, name string, write func(*sealedWriter) (SealedInfo, error),
 ) (SealedInfo, error) {
-	tmp := name + ".tmp"
+	tmp := name + durable.TempSuffix
 	if err := dir.Remove(tmp); err != nil && !os.IsNotExist(err) { // of a crash
 		return SealedInfo{}, err
 	}
@@ -225,7 +226,7 @@ func (r *ranks) check() error {
 
 // sealedWriter gathers what is written to a segment in pieces of writeBytes.
 type sealedWriter struct {
-	file    file
+	file    durable.File
 	buf     []byte
 	written int64 // bytes of the file before buf, a multiple of writeBytes
 	encoder encoder

@@ -33,12 +33,12 @@ type PutBackdatedResult struct {
 	PutNs  int64 // acq of the put, from which on answers may differ; 0: nothing was stored
 }
 
-// PutBackdated stores a batch with the acqs that it contains, wherever they are: in any order, equal
-// ones, and far below the horizon, whose guarantee it breaks. It is for restoring, and for copies of
-// other systems. Every view shows the rows by their acqs, also as-of views from before the put;
-// ScanStats.PurgedAcqNs reports puts that met the box of a scan. Rows that are stored already are
-// left out, and so are those that a purge or retention covers. On return the whole batch is durable
-// and visible.
+// PutBackdated stores a batch with the acqs that it contains, wherever they are: in any order,
+// equal ones, and far below the horizon, whose guarantee it breaks. It is for restoring, and for
+// copies of other systems. Every view shows the rows by their acqs, also as-of views from before
+// the put; ScanStats.PurgedAcqNs reports puts that met the box of a scan. Rows that are stored
+// already are left out, and so are those that a purge or retention covers. On return the whole
+// batch is durable and visible.
 //
 // Errors: as of Put; ErrIsCopy; ErrKnown; *record.InvalidError of part acq for times that lie above
 // the horizon.

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -42,7 +43,7 @@ func (s *Store) Backup(ctx context.Context, to string, opt BackupOptions) (*Back
 	if s.closed.Load() {
 		return nil, ErrClosed
 	}
-	if err := makeDir(to); err != nil {
+	if err := durable.MakeDir(to); err != nil {
 		return nil, fmt.Errorf("backup to %s: %w", to, err)
 	}
 	lock, err := lockDir(to)
@@ -157,7 +158,7 @@ func (b *backup) write(to string) error {
 	}
 	err := b.files()
 	if err == nil {
-		err = replaceFile(filepath.Join(b.dir, partFile), appendPart(nil, b.part))
+		err = durable.ReplaceFile(filepath.Join(b.dir, partFile), appendPart(nil, b.part))
 	}
 	if err == nil {
 		err = os.Rename(b.dir, b.part.dir)
@@ -165,7 +166,7 @@ func (b *backup) write(to string) error {
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(b.dir))
 	}
-	return syncDir(to)
+	return durable.SyncDir(to)
 }
 
 // removeTemporary removes what interrupted runs left.
@@ -208,7 +209,7 @@ func (b *backup) files() error {
 		return err
 	}
 	writers := b.store.writers.encode(b.part.UntilAcqNs)
-	if err := replaceFile(filepath.Join(b.dir, writersFile), writers); err != nil {
+	if err := durable.ReplaceFile(filepath.Join(b.dir, writersFile), writers); err != nil {
 		return err
 	}
 	if err := b.describe(&b.part.Writers, writersFile); err != nil {

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/pentad-db/pentad/node/internal/durable"
 )
 
 // ExtraFile is a file that a part of a backup contains in addition to those of the store.
@@ -30,7 +32,7 @@ func (b *backup) copyExtra() error {
 			continue // a node that never had any
 		}
 		if err == nil {
-			err = replaceFile(filepath.Join(b.dir, f.Name), content)
+			err = durable.ReplaceFile(filepath.Join(b.dir, f.Name), content)
 		}
 		var kept backupFile
 		if err == nil {

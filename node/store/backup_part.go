@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"math"
 	"os"
@@ -14,8 +13,9 @@ import (
 	"strings"
 
 	"github.com/pentad-db/pentad/node/internal/formats"
-	"github.com/pentad-db/pentad/node/internal/lines"
+	"github.com/pentad-db/pentad/node/internal/journal"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/crc32c"
 )
 
 const (
@@ -64,7 +64,7 @@ type BackupPart struct {
 func partName(untilNs int64) string { return fmt.Sprintf("%s%020d", partPrefix, untilNs) }
 
 // appendPart appends the line of a part.
-func appendPart(dst []byte, p *BackupPart) []byte { return lines.Append(dst, p) }
+func appendPart(dst []byte, p *BackupPart) []byte { return journal.AppendLine(dst, p) }
 
 // parsePart reads what appendPart wrote.
 func parsePart(text []byte) (*BackupPart, error) {
@@ -73,7 +73,7 @@ func parsePart(text []byte) (*BackupPart, error) {
 		return nil, errors.New("the line does not end")
 	}
 	p := &BackupPart{}
-	if err := lines.Parse(body, p); err != nil {
+	if err := journal.ParseLine(body, p); err != nil {
 		return nil, err
 	}
 	if e := formats.Of("", "", uint64(p.Format), partFormat); e != nil {
@@ -307,7 +307,7 @@ func checksumFile(path string, read func(int64) error) (sum uint32, size int64, 
 	buf := make([]byte, copyBytes)
 	for {
 		n, err := f.Read(buf)
-		sum = crc32.Update(sum, castagnoli, buf[:n])
+		sum = crc32c.Update(sum, buf[:n])
 		size += int64(n)
 		if err := read(int64(n)); err != nil {
 			return 0, 0, err

@@ -194,14 +194,14 @@ func (c *checker) manifestFile(name string) (*manifest, error) {
 
 func (c *checker) manifestText(name string, data []byte) (*manifest, error) {
 	m := newManifest()
-	_, good, err := m.replay(name, data)
+	content, err := m.replay(name, data)
 	if err != nil {
 		return nil, c.note(err)
 	}
-	if good < len(data) {
+	if content.Torn > 0 {
 		c.report.Notes = append(c.report.Notes, fmt.Sprintf(
 			"%s: a torn last line of %d bytes at offset %d, which opening cuts off", name,
-			len(data)-good, good))
+			content.Torn, content.Size))
 	}
 	c.shards = m.shards
 	return m, c.read(int64(len(data)))

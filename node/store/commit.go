@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -60,7 +61,7 @@ type shardRows struct {
 // being stored, gets the first answer and stores nothing.
 //
 // Errors: ErrReplicated; *record.InvalidError; ErrClosed; ErrOverloaded; ErrSequenceTooOld;
-// segment.ErrNoSpace until there is room again; a failed log (segment.ErrLogFailed) stays failed.
+// durable.ErrNoSpace until there is room again; a failed log (segment.ErrLogFailed) stays failed.
 // When ctx ends early the batch may or may not be stored: retry with the same sequence.
 func (s *Store) Put(ctx context.Context, b *record.Batch, w WriterSeq) (PutResult, error) {
 	return s.put(ctx, b, w, nil)
@@ -324,7 +325,7 @@ func (s *Store) refuse(group []*putRequest, entries []segment.Entry, err error) 
 	for i := range entries {
 		s.all[entries[i].Shard].lastIndex--
 	}
-	if errors.Is(err, segment.ErrNoSpace) {
+	if errors.Is(err, durable.ErrNoSpace) {
 		s.clock.cancel()
 	}
 	for _, r := range group {

@@ -233,7 +233,7 @@ func (s *Store) commitRange(r *Range, put *putRequest, entries []segment.Entry) 
 func (s *Store) follow(r *Range) error {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
-	if failed := s.manifest.failed.Err(); failed != nil {
+	if failed := s.manifest.failed(); failed != nil {
 		return fmt.Errorf("%w: %w", ErrFailed, failed)
 	}
 	box := metaOfBox(&r.Box)
@@ -282,7 +282,7 @@ func (s *Store) becomeCopy(r *Range, box boxMeta) error {
 // failEvent is what a manifest that failed means: whether the edit is on disk is unknown, and
 // nothing may be put after it. The caller is the committer and holds manifestMu.
 func (s *Store) failEvent(err error) error {
-	if s.manifest.failed.Err() == nil {
+	if s.manifest.failed() == nil {
 		return err
 	}
 	return s.failed.Set(fmt.Errorf("%w: %w", ErrFailed, err))

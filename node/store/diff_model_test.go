@@ -160,7 +160,7 @@ func testDiffModel(t *testing.T, sh shape, opt Options, steps int) {
 	rng := randomSource(t)
 	opt.Dir = t.TempDir()
 	opt.Now, opt.retainEvery, opt.PutWait = leapingClock(), time.Hour, 5*time.Minute
-	setDefault(&opt.parallelRows, fewParallel)
+	opt.parallelRows = cmp.Or(opt.parallelRows, fewParallel)
 	s, _, err := Open(t.Context(), opt)
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -75,7 +75,7 @@ func TestEventsOnAFullDisk(t *testing.T) {
 	}
 	refused := func(what string, err error) {
 		t.Helper()
-		if !errors.Is(err, segment.ErrNoSpace) {
+		if !errors.Is(err, durable.ErrNoSpace) {
 			t.Errorf("%s on a full disk: %v", what, err)
 		}
 	}

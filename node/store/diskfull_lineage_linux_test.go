@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/health"
-	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -22,7 +22,7 @@ func TestFullDiskTakesNoTimeline(t *testing.T) {
 	h.mustBackup()
 	old := h.image()
 	h.s.manifestMu.Lock()
-	for h.s.manifest.size < 20<<10 {
+	for h.s.manifest.file.Size() < 20<<10 {
 		if err := h.s.manifest.append(edit{}); err != nil {
 			t.Fatal(err)
 		}
@@ -35,7 +35,7 @@ func TestFullDiskTakesNoTimeline(t *testing.T) {
 	full := slices.ContainsFunc(h.s.Problems(), func(p health.Problem) bool {
 		return p.Code == "disk_full"
 	})
-	if !errors.Is(err, segment.ErrNoSpace) || !full {
+	if !errors.Is(err, durable.ErrNoSpace) || !full {
 		t.Errorf("put into a full disk: %v, problems %+v", err, h.s.Problems())
 	}
 	if rows := scanRows(t, h.s, &record.Query{}); len(rows) != 1 {

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/index"
-	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/sdk/record"
 	"golang.org/x/sys/unix"
 )
@@ -125,13 +125,13 @@ func testDiskFull(t *testing.T, d fullDisk) {
 				seq++
 				continue
 			}
-			if !errors.Is(err, segment.ErrNoSpace) {
+			if !errors.Is(err, durable.ErrNoSpace) {
 				t.Fatalf("a put on a full disk: %v", err)
 			}
 			refused++
 			compare(t, "on a full disk", scanRows(t, s, &record.Query{}), m.rows)
 		}
-		if err := s.Seal(t.Context()); !segment.IsNoSpace(err) {
+		if err := s.Seal(t.Context()); !durable.IsNoSpace(err) {
 			t.Fatalf("a seal on a full disk: %v", err)
 		}
 		compare(t, "after a failed seal", scanRows(t, s, &record.Query{}), m.rows)
@@ -176,7 +176,7 @@ func TestSealsGoOnWithRoom(t *testing.T) {
 	d.fill()
 	for s.sealError() == nil {
 		_, err := s.Put(t.Context(), sh.batch(rng, 50, 0), WriterSeq{})
-		if err != nil && !errors.Is(err, segment.ErrNoSpace) {
+		if err != nil && !errors.Is(err, durable.ErrNoSpace) {
 			t.Fatal(err)
 		}
 		runtime.Gosched()
@@ -210,7 +210,7 @@ func TestManifestOnAFullDisk(t *testing.T) {
 		err = add()
 	}
 	for range 3 {
-		if err = add(); !errors.Is(err, segment.ErrNoSpace) {
+		if err = add(); !errors.Is(err, durable.ErrNoSpace) {
 			t.Fatal(err)
 		}
 	}

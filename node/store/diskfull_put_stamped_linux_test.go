@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -22,7 +22,7 @@ func TestPutStampedOnAFullDisk(t *testing.T) {
 	d.fill()
 	for range 2 {
 		floor, err := s.PutStamped(t.Context(), b)
-		if !errors.Is(err, segment.ErrNoSpace) || floor > 1000 {
+		if !errors.Is(err, durable.ErrNoSpace) || floor > 1000 {
 			t.Fatalf("floor %d, %v", floor, err)
 		}
 		if s.Stats().Rows != 0 {
@@ -56,7 +56,7 @@ func TestPutBackdatedOnAFullDisk(t *testing.T) {
 	d.fill()
 	for range 2 {
 		res, err := s.PutBackdated(t.Context(), b)
-		if !errors.Is(err, segment.ErrNoSpace) || res != (PutBackdatedResult{}) {
+		if !errors.Is(err, durable.ErrNoSpace) || res != (PutBackdatedResult{}) {
 			t.Fatalf("%+v, %v", res, err)
 		}
 		if s.Stats().Rows != 0 {

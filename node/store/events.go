@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -168,7 +169,7 @@ func (s *Store) logEdit(count int, build func(acqNs int64) (edit, error)) error 
 	}
 	acq := s.clock.reserve(count)
 	file, err := s.appendLog([]segment.Entry{clockEntry(acq+int64(count), false)})
-	if errors.Is(err, segment.ErrNoSpace) {
+	if errors.Is(err, durable.ErrNoSpace) {
 		s.clock.cancel()
 	}
 	if err != nil {
@@ -190,7 +191,7 @@ func (s *Store) logEdit(count int, build func(acqNs int64) (edit, error)) error 
 func (s *Store) appendEvents(acq int64, build func(acqNs int64) (edit, error)) (edit, error) {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
-	if failed := s.manifest.failed.Err(); failed != nil {
+	if failed := s.manifest.failed(); failed != nil {
 		return edit{}, fmt.Errorf("%w: %w", ErrFailed, failed)
 	}
 	e, err := build(acq)
@@ -198,7 +199,7 @@ func (s *Store) appendEvents(acq int64, build func(acqNs int64) (edit, error)) (
 		return edit{}, err
 	}
 	err = s.manifest.append(e)
-	if s.manifest.failed.Err() != nil {
+	if s.manifest.failed() != nil {
 		// Whether the event is on disk is unknown. Nothing may be put after it, lest it be hidden.
 		return edit{}, s.failed.Set(fmt.Errorf("%w: %w", ErrFailed, err))
 	}

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -10,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/pentad-db/pentad/node/internal/lostfile"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/segment"
 )
 
@@ -104,8 +103,8 @@ func (s *Store) isLost() bool {
 }
 
 func (s *Store) filesLost() (lost []*segment.CorruptError) {
-	missing := func(path string, open *os.File, size int64) {
-		if reason := lostfile.Reason(path, open, size); reason != "" {
+	missing := func(path string, open durable.Opened, size int64) {
+		if reason := durable.Lost(path, open, size); reason != "" {
 			lost = append(lost, &segment.CorruptError{File: path, Reason: reason})
 		}
 	}
@@ -113,7 +112,10 @@ func (s *Store) filesLost() (lost []*segment.CorruptError) {
 	_ = unix.Stat(s.opt.Dir, &at.store) // one that is not there differs
 	_ = unix.Stat(filepath.Join(s.opt.Dir, logDir), &at.log)
 	same := at.sameAs(&s.lookedAt)
-	missing(filepath.Join(s.opt.Dir, manifestFile), s.manifest.file, s.manifest.size)
+	if reason := s.manifest.file.Lost(); reason != "" {
+		lost = append(lost, &segment.CorruptError{File: filepath.Join(s.opt.Dir, manifestFile),
+			Reason: reason})
+	}
 	lost = append(lost, s.log.Lost(same)...)
 	if same {
 		return lost
@@ -136,7 +138,7 @@ func (s *Store) filesLost() (lost []*segment.CorruptError) {
 
 // relock takes the directory again when its lock was removed, before another process does.
 func (s *Store) relock() error {
-	if lostfile.Reason(filepath.Join(s.opt.Dir, lockFile), s.lock, 0) == "" {
+	if durable.Lost(filepath.Join(s.opt.Dir, lockFile), s.lock, 0) == "" {
 		return nil
 	}
 	f, err := lockDir(s.opt.Dir)

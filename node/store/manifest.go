@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/rand"
 	"encoding/hex"
@@ -11,11 +10,10 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/formats"
-	"github.com/pentad-db/pentad/node/internal/health"
-	"github.com/pentad-db/pentad/node/internal/lines"
+	"github.com/pentad-db/pentad/node/internal/journal"
 	"github.com/pentad-db/pentad/node/internal/slots"
-	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -25,12 +23,16 @@ const (
 	// 256 devices share a slot; 4: blocks of 8,192 rows in eight sub-runs; 5: numbered lines, which
 	// name a flush of the log, and flushes of whole sectors; 6: packed rank tables.
 	formatVersion = 6
-	// rewriteEdits is how many edits are read before the manifest is written anew at open.
+	// rewriteEdits is how many edits are read before the manifest is written again at open.
 	rewriteEdits = 1000
 )
 
-// errUnwritten means that no byte of an edit was written.
-var errUnwritten = errors.New("the manifest takes no more")
+var (
+	// errUnwritten means that no byte of an edit was written.
+	errUnwritten = errors.New("the manifest takes no more")
+	// errManifestFailed is that of an edit of which it is not known whether it was written.
+	errManifestFailed = errors.New("open the store again")
+)
 
 // segmentMeta describes one sealed segment in the manifest.
 type segmentMeta struct {
@@ -93,11 +95,9 @@ type edit struct {
 	Lineage record.Lineage `json:"lineage,omitempty"`
 }
 
-// manifest is the list of live segments: a text file of lines "crc32c json", appended and synced.
+// manifest is the list of live segments: a journal of edits.
 type manifest struct {
-	file    *os.File
-	size    int64 // of the file
-	failed  *health.Latch
+	file    *journal.File
 	number  uint64        // of the last line
 	flush   uint64        // of the log, which is durable: the greatest that a line names
 	logFrom uint64        // number of the first file of the log that is needed; 0: not known
@@ -130,16 +130,19 @@ func newStoreID() string {
 	return hex.EncodeToString(id[:])
 }
 
-func appendEdit(dst []byte, e edit) []byte { return lines.Append(dst, e) }
+func appendEdit(dst []byte, e edit) []byte { return journal.AppendLine(dst, e) }
 
-func parseEdit(line []byte) (e edit, err error) { return e, lines.Parse(line, &e) }
+func parseEdit(line []byte) (e edit, err error) { return e, journal.ParseLine(line, &e) }
 
 // openManifest reads the manifest of dir, creating it with the given number of shards, and as a
 // replica when there is a group, in an empty directory, never beside data. A torn last line is cut
 // off: the edit in it was never acknowledged. It returns how many bytes were cut.
 func openManifest(dir string, shards int, group string) (m *manifest, cut int, err error) {
+	m = newManifest()
+	opt := journal.Options{Folder: durable.Dir(dir), Dir: dir, Name: manifestFile,
+		What: "manifest", Format: formatVersion, Apply: m.applyLine, Failed: errManifestFailed}
 	name := filepath.Join(dir, manifestFile)
-	data, err := os.ReadFile(name)
+	m.file, err = journal.Open(opt)
 	if errors.Is(err, os.ErrNotExist) {
 		if err := checkEmpty(dir, name); err != nil {
 			return nil, 0, err
@@ -148,41 +151,18 @@ func openManifest(dir string, shards int, group string) (m *manifest, cut int, e
 		if group != "" {
 			first.Store, first.Replicated = group, true
 		}
-		data = appendEdit(nil, first)
-		if err := replaceFile(name, data); err != nil {
-			return nil, 0, err
-		}
-	} else if err != nil {
-		return nil, 0, fmt.Errorf("read manifest: %w", err)
-	} else if err := syncDir(dir); err != nil { // who made it may have been killed before
-		return nil, 0, fmt.Errorf("read manifest: %w", err)
+		m.file, err = journal.Create(opt, appendEdit(nil, first))
 	}
-	m = newManifest()
-	edits, good, err := m.replay(name, data)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, manifestDamage(name, err)
 	}
-	if edits > rewriteEdits {
-		short := m.snapshot()
-		if err = replaceFile(name, short); err == nil {
-			data, good = short, len(short)
-		} else if !segment.IsNoSpace(err) { // else the long one serves
-			return nil, 0, err
+	cut = m.file.Torn()
+	if m.file.Lines() > rewriteEdits {
+		err = m.rewrite()
+		if err != nil && !durable.IsNoSpace(err) { // else the long one serves
+			return nil, 0, errors.Join(err, m.close())
 		}
 	}
-	if m.file, err = os.OpenFile(name, os.O_RDWR|os.O_APPEND, 0o644); err != nil {
-		return nil, 0, fmt.Errorf("open manifest: %w", err)
-	}
-	if cut = len(data) - good; cut > 0 {
-		if err = m.file.Truncate(int64(good)); err == nil {
-			err = m.file.Sync()
-		}
-		if err != nil {
-			_ = m.file.Close()
-			return nil, 0, fmt.Errorf("cut torn tail of manifest: %w", err)
-		}
-	}
-	m.size = int64(good)
 	return m, cut, nil
 }
 
@@ -203,59 +183,41 @@ func checkEmpty(dir, name string) error {
 	return nil
 }
 
-func (m *manifest) replay(name string, data []byte) (edits, good int, err error) {
-	for good < len(data) {
-		end := bytes.IndexByte(data[good:], '\n')
-		if end < 0 {
-			break
-		}
-		if edits == 0 {
-			if err := otherFormat(name, data[:end]); err != nil {
-				return 0, 0, err
-			}
-		}
-		e, err := parseEdit(data[good : good+end])
-		if err != nil && lines.Torn(data, good) {
-			break
-		}
-		if err == nil && edits > 0 && e.Number != m.number+1 {
-			err = fmt.Errorf("line %d follows line %d", e.Number, m.number)
-		}
-		if err != nil {
-			return 0, 0, corrupt(name, int64(good), err.Error())
-		}
-		if edits == 0 && (e.Format != formatVersion || e.Shards < 1 || e.Shards > maxShards) {
-			return 0, 0, corrupt(name, 0, fmt.Sprintf(
-				"format %d with %d shards; this version reads format %d", e.Format, e.Shards,
-				formatVersion))
-		}
-		if err := m.apply(e); err != nil {
-			return 0, 0, corrupt(name, int64(good), err.Error())
-		}
-		edits++
-		good += end + 1
+// replay applies the lines of a manifest.
+//
+// Errors: *formats.Error; a *segment.CorruptError for damage.
+func (m *manifest) replay(name string, data []byte) (*journal.Content, error) {
+	content, err := journal.Read(data, formatVersion, m.applyLine)
+	if err == nil && len(content.Damage) > 0 {
+		err = content.Damage[0]
 	}
-	if good < len(data) && !lines.Torn(data, good) {
-		return 0, 0, corrupt(name, int64(len(data)-1), "the last line does not end")
+	if err != nil {
+		return nil, manifestDamage(name, formats.In(name, err))
 	}
-	if edits == 0 {
-		return 0, 0, corrupt(name, 0, "first line is missing")
-	}
-	return edits, good, nil
+	return content, nil
 }
 
-// otherFormat returns a *formats.Error for a first line that another version of the program wrote.
-func otherFormat(name string, line []byte) error {
-	var first struct {
-		Format uint64 `json:"format"`
+// manifestDamage makes of the damage of a journal that of a file of a store; other errors are
+// returned as they are.
+func manifestDamage(name string, err error) error {
+	var d *journal.Damage
+	if !errors.As(err, &d) {
+		return err
 	}
-	if lines.Parse(line, &first) != nil {
-		return nil // it is damaged
+	return corrupt(name, d.Offset, d.Err.Error())
+}
+
+func (m *manifest) applyLine(number int, line []byte) error {
+	e, err := parseEdit(line)
+	switch {
+	case err != nil:
+		return err
+	case number == 1 && (e.Shards < 1 || e.Shards > maxShards):
+		return fmt.Errorf("a store of %d shards", e.Shards)
+	case number > 1 && e.Number != m.number+1:
+		return fmt.Errorf("line %d follows line %d", e.Number, m.number)
 	}
-	if e := formats.Of(name, "", first.Format, formatVersion); e != nil {
-		return e
-	}
-	return nil
+	return m.apply(e)
 }
 
 func (m *manifest) apply(e edit) error {
@@ -337,7 +299,7 @@ func (m *manifest) snapshot() []byte {
 	return appendEdit(nil, e)
 }
 
-func newManifest() *manifest { return &manifest{nextID: 1, failed: new(health.Latch)} }
+func newManifest() *manifest { return &manifest{nextID: 1} }
 
 // append makes an edit durable and then applies it. For lack of room it may be tried again. After
 // any other failed write or sync the manifest stays failed, because what the disk holds is no
@@ -353,14 +315,9 @@ func (m *manifest) append(e edit) error {
 	if m.logEnd != nil {
 		e.LogFlush = m.logEnd()
 	}
-	line := appendEdit(nil, e)
-	if _, err := m.file.Write(line); err != nil {
-		return m.undo(err)
+	if err := m.file.Append(e); err != nil {
+		return err
 	}
-	if err := m.file.Sync(); err != nil {
-		return m.fail(err)
-	}
-	m.size += int64(len(line))
 	if err := m.apply(e); err != nil {
 		panic("BUG: manifest refuses its own edit: " + err.Error())
 	}
@@ -368,31 +325,19 @@ func (m *manifest) append(e edit) error {
 	return nil
 }
 
-// undo cuts off what was written of an edit that the disk has no room for.
-func (m *manifest) undo(cause error) error {
-	if !segment.IsNoSpace(cause) {
-		return m.fail(cause)
-	}
-	err := m.file.Truncate(m.size)
-	if err == nil {
-		err = m.file.Sync()
-	}
-	if err != nil {
-		return m.fail(errors.Join(cause, err))
-	}
-	return fmt.Errorf("append to manifest: %w: %w", segment.ErrNoSpace, cause)
-}
+// failed returns the error after which no edit is taken any more, nil for none. It may be called at
+// any time.
+func (m *manifest) failed() error { return m.file.Failure() }
 
-// failure returns the error that refuses every edit after one that failed, nil for none.
+// failure is failed, of an edit of which nothing was written.
 func (m *manifest) failure() error {
-	if err := m.failed.Err(); err != nil {
+	if err := m.failed(); err != nil {
 		return fmt.Errorf("%w: %w", errUnwritten, err)
 	}
 	return nil
 }
 
-func (m *manifest) fail(err error) error {
-	return m.failed.Set(fmt.Errorf("append to manifest: %v; open the store again", err))
-}
+// rewrite replaces the file by one line that stands for all.
+func (m *manifest) rewrite() error { return m.file.Rewrite(m.snapshot()) }
 
 func (m *manifest) close() error { return m.file.Close() }

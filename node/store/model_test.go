@@ -287,7 +287,7 @@ func testModel(t *testing.T, sh shape, opt Options) {
 	rng := randomSource(t)
 	opt.Dir = t.TempDir()
 	opt.Now, opt.retainEvery, opt.PutWait = leapingClock(), time.Hour, 5*time.Minute
-	setDefault(&opt.parallelRows, fewParallel)
+	opt.parallelRows = cmp.Or(opt.parallelRows, fewParallel)
 	s, _, err := Open(t.Context(), opt)
 	if err != nil {
 		t.Fatal(err)

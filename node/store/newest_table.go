@@ -26,8 +26,8 @@ type version struct {
 // reading unless the table has a greater acq: every row that supersedes another is flagged when it
 // enters a head, or looked for because the other one is backdated.
 //
-// It is a hash table with open addressing. Most lookups miss, which a byte of the hash decides: 0 in
-// tags is a free place.
+// It is a hash table with open addressing. Most lookups miss, which a byte of the hash decides: 0
+// in tags is a free place.
 type newestTable struct {
 	tags     []uint8 // a power of two; at most half of them are taken
 	versions []version
@@ -110,8 +110,8 @@ func (n *newestTable) grow() {
 	}
 }
 
-// suspect returns the first row of a batch, from a row number on, whose tag is in the table, so that
-// supersedes must be asked; the number of rows if there is none.
+// suspect returns the first row of a batch, from a row number on, whose tag is in the table, so
+// that supersedes must be asked; the number of rows if there is none.
 func (n *newestTable) suspect(b *record.Batch, from int) int {
 	rows := b.Len()
 	if n == nil || n.count == 0 {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
@@ -77,34 +78,27 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Dir == "" {
 		return o, errors.New("store: Options.Dir is empty; name a directory")
 	}
-	setDefault(&o.Shards, defaultShards)
-	setDefault(&o.SealRows, defaultSealRows)
-	setDefault(&o.HeadMax, defaultHeadBytes)
-	setDefault(&o.LogFiles, defaultLogFiles)
-	setDefault(&o.Workers, runtime.GOMAXPROCS(0))
-	setDefault(&o.regionBytes, defaultRegionBytes)
-	setDefault(&o.retainEvery, minStep)
-	setDefault(&o.mergeRetry, mergeRetry)
-	setDefault(&o.idleAfter, idleAfter)
-	setDefault(&o.idleSealRows, max(1, o.SealRows/idleSealShare))
-	setDefault(&o.Background, NewBackgroundLimit(1))
-	setDefault(&o.Scrub, NewScrub(DefaultScrubEvery, DefaultScrubRate))
-	setDefault(&o.PutWait, 10*time.Second)
+	o.Shards = cmp.Or(o.Shards, defaultShards)
+	o.SealRows = cmp.Or(o.SealRows, defaultSealRows)
+	o.HeadMax = cmp.Or(o.HeadMax, defaultHeadBytes)
+	o.LogFiles = cmp.Or(o.LogFiles, defaultLogFiles)
+	o.Workers = cmp.Or(o.Workers, runtime.GOMAXPROCS(0))
+	o.regionBytes = cmp.Or(o.regionBytes, defaultRegionBytes)
+	o.retainEvery = cmp.Or(o.retainEvery, minStep)
+	o.mergeRetry = cmp.Or(o.mergeRetry, mergeRetry)
+	o.idleAfter = cmp.Or(o.idleAfter, idleAfter)
+	o.idleSealRows = cmp.Or(o.idleSealRows, max(1, o.SealRows/idleSealShare))
+	o.Background = cmp.Or(o.Background, NewBackgroundLimit(1))
+	o.Scrub = cmp.Or(o.Scrub, NewScrub(DefaultScrubEvery, DefaultScrubRate))
+	o.PutWait = cmp.Or(o.PutWait, 10*time.Second)
 	if o.blockNow == nil {
 		o.blockNow = time.Now
 	}
-	setDefault(&o.versionRoom, defaultVersionRoom)
-	setDefault(&o.parallelRows, parallelRows)
+	o.versionRoom = cmp.Or(o.versionRoom, defaultVersionRoom)
+	o.parallelRows = cmp.Or(o.parallelRows, parallelRows)
 	if o.Shards < 1 || o.Shards > maxShards || o.Shards&(o.Shards-1) != 0 {
 		return o, fmt.Errorf("store: Options.Shards is %d; take a power of two up to %d",
 			o.Shards, maxShards)
 	}
 	return o, o.checkGroup()
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }

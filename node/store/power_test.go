@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/cursors"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -41,7 +42,7 @@ func (w *powerWork) open() (err error) {
 	if w.store, _, err = Open(context.Background(), powerOptions(w.path("store"))); err != nil {
 		return err
 	}
-	if err = makeDir(w.path("cursors")); err == nil && w.cursors == nil {
+	if err = durable.MakeDir(w.path("cursors")); err == nil && w.cursors == nil {
 		w.cursors, err = cursors.Open(w.path("cursors"))
 	}
 	return err

@@ -6,8 +6,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/health"
-	"github.com/pentad-db/pentad/node/segment"
 )
 
 const (
@@ -42,10 +42,10 @@ func (s *Store) Problems() []health.Problem {
 		add("log_failed", adviceRestart, s.log.Failure(), true, true)
 	}
 	add("store_failed", adviceRestart, s.failed.Err(), true, true)
-	add("manifest_failed", adviceRestart, s.manifest.failed.Err(), true, true)
+	add("manifest_failed", adviceRestart, s.manifest.failed(), true, true)
 	_, lack := s.log.Lack()
 	add("disk_full", adviceSpace, lack, true, false)
-	if s.manifest.failed.Err() != nil || s.log.Failure() != nil {
+	if s.manifest.failed() != nil || s.log.Failure() != nil {
 		return all // what follows from that would only hide it
 	}
 	add("seal_failed", retryAdvice(sealErr), sealErr, full, false)
@@ -56,7 +56,7 @@ func (s *Store) Problems() []health.Problem {
 }
 
 func retryAdvice(err error) string {
-	if segment.IsNoSpace(err) {
+	if durable.IsNoSpace(err) {
 		return adviceSpace
 	}
 	return adviceRetry

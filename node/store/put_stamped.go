@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -127,7 +128,7 @@ func (s *Store) commitStamped(
 	s.counters.syncNs.Add(int64(time.Since(began)))
 	s.counters.groups.Add(1)
 	if err != nil {
-		if errors.Is(err, segment.ErrNoSpace) {
+		if errors.Is(err, durable.ErrNoSpace) {
 			s.clock.unclaim(acqs[0]) // nothing of it is on disk: it may come again
 		}
 		s.refuse([]*putRequest{put}, entries, fmt.Errorf("commit: %w", err))

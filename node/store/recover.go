@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/segment"
 )
 
@@ -68,7 +69,7 @@ func (s *Store) recover(ctx context.Context, report *Report, fileNs int64) error
 	}
 	s.manifest.logEnd = s.log.LastSynced
 	if r.lines > s.manifest.number {
-		return corrupt(filepath.Join(s.opt.Dir, manifestFile), s.manifest.size, fmt.Sprintf(
+		return corrupt(filepath.Join(s.opt.Dir, manifestFile), s.manifest.file.Size(), fmt.Sprintf(
 			"it ends with line %d, and had %d lines when the log was written: its end is missing",
 			s.manifest.number, r.lines))
 	}
@@ -96,7 +97,7 @@ func (s *Store) noteLogFrom() error {
 	}
 	first := slices.Min(slices.Collect(maps.Keys(s.log.Files())))
 	err := s.manifest.append(edit{LogFrom: first})
-	if segment.IsNoSpace(err) {
+	if durable.IsNoSpace(err) {
 		return nil // the next start tries again
 	}
 	return err

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -220,7 +221,7 @@ func (r *repair) lose(f *segment.LogFlush) {
 // where the log ends now.
 func (r *repair) cut() error {
 	aside := filepath.Join(r.dir, lostDir)
-	if err := makeDir(aside); err != nil {
+	if err := durable.MakeDir(aside); err != nil {
 		return err
 	}
 	for _, path := range r.files {
@@ -235,7 +236,7 @@ func (r *repair) cut() error {
 		if path == r.report.File && (r.report.Offset > 0 || path == r.oldest) {
 			err = cutFile(path, r.report.Offset) // a log is never without a file
 		} else if err = os.Remove(path); err == nil {
-			err = syncDir(filepath.Dir(path))
+			err = durable.SyncDir(filepath.Dir(path))
 		}
 		if err != nil {
 			return err
@@ -244,10 +245,10 @@ func (r *repair) cut() error {
 	from, ok := segment.ParseLogName(r.oldest)
 	if !ok {
 		from = 1
-		if err := makeDir(filepath.Join(r.dir, logDir)); err != nil {
+		if err := durable.MakeDir(filepath.Join(r.dir, logDir)); err != nil {
 			return err
 		}
-		if err := replaceFile(filepath.Join(r.dir, logDir, firstLog), nil); err != nil {
+		if err := durable.ReplaceFile(filepath.Join(r.dir, logDir, firstLog), nil); err != nil {
 			return err
 		}
 	}
@@ -302,5 +303,5 @@ func copyAside(from, to string) error {
 	if err = errors.Join(err, dst.Sync(), dst.Close()); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(to))
+	return durable.SyncDir(filepath.Dir(to))
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/segment"
 )
 
@@ -178,7 +179,7 @@ func (s *Store) noteLogEnd() error {
 	if s.opt.keepSnapshot || s.manifest.flush >= s.log.LastSynced() || s.manifest.failure() != nil {
 		return nil
 	}
-	if err := s.manifest.append(edit{}); err != nil && !segment.IsNoSpace(err) {
+	if err := s.manifest.append(edit{}); err != nil && !durable.IsNoSpace(err) {
 		return fmt.Errorf("note the end of the log: %w", err)
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/segment"
 )
 
@@ -190,7 +191,7 @@ func (r *restore) restore(dir string) error {
 	r.source, r.next = &Store{opt: opt}, make([]uint64, 2*r.parts[0].Shards)
 	err = os.RemoveAll(r.dir) // of an interrupted run
 	if err == nil {
-		err = makeDir(filepath.Join(r.dir, logDir))
+		err = durable.MakeDir(filepath.Join(r.dir, logDir))
 	}
 	if err == nil {
 		err = r.write()
@@ -207,7 +208,7 @@ func (r *restore) restore(dir string) error {
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(r.dir))
 	}
-	return syncDir(filepath.Dir(dir))
+	return durable.SyncDir(filepath.Dir(dir))
 }
 
 // write writes segments, writers, an empty log and, last, the manifest.
@@ -220,7 +221,8 @@ func (r *restore) write() error {
 	if err := w.load(last.dir); err != nil {
 		return err
 	}
-	if err := replaceFile(filepath.Join(r.dir, writersFile), w.encode(r.until)); err != nil {
+	table := w.encode(r.until)
+	if err := durable.ReplaceFile(filepath.Join(r.dir, writersFile), table); err != nil {
 		return err
 	}
 	log, _, err := segment.OpenLog(filepath.Join(r.dir, logDir), segment.LogOptions{},
@@ -242,7 +244,7 @@ func (r *restore) write() error {
 	// Its events may be newer than its rows, which no copy may have.
 	first.Copy = nil
 	first.Events = r.events
-	return replaceFile(filepath.Join(r.dir, manifestFile), appendEdit(nil, first))
+	return durable.ReplaceFile(filepath.Join(r.dir, manifestFile), appendEdit(nil, first))
 }
 
 // eventsUntil returns the events of a store as it was at an acq, and all its purges: what these

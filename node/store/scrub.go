@@ -12,7 +12,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pentad-db/pentad/node/internal/lines"
+	"github.com/pentad-db/pentad/node/internal/durable"
+	"github.com/pentad-db/pentad/node/internal/journal"
 	"github.com/pentad-db/pentad/node/segment"
 )
 
@@ -297,7 +298,7 @@ func (b *scrubber) save() {
 	b.saved, b.changed = time.Now(), false
 	b.pass.Damaged = b.s.damagedSegments()
 	// Without it the pass begins again after the next start.
-	_ = replaceFile(filepath.Join(b.s.opt.Dir, scrubFile), lines.Append(nil, &b.pass))
+	_ = durable.ReplaceFile(filepath.Join(b.s.opt.Dir, scrubFile), journal.AppendLine(nil, &b.pass))
 }
 
 // loadScrub returns the position that was saved, the beginning when there is none that can be read.
@@ -318,7 +319,7 @@ func parseScrub(text []byte) (p scrubPass, err error) {
 	if !whole {
 		return p, errors.New("the line does not end")
 	}
-	if err := lines.Parse(line, &p); err != nil {
+	if err := journal.ParseLine(line, &p); err != nil {
 		return p, err
 	}
 	if p.Block < 0 || p.Bytes < 0 || p.Segment == math.MaxUint64 {

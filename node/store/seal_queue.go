@@ -5,7 +5,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/internal/durable"
 )
 
 const (
@@ -50,7 +50,7 @@ func (s *Store) discard(seg *sealedSegment, cause error) error {
 	}
 	path := seg.file.Path()
 	seg.release()
-	if segment.IsNoSpace(cause) || errors.Is(cause, errUnwritten) {
+	if durable.IsNoSpace(cause) || errors.Is(cause, errUnwritten) {
 		return errors.Join(cause, os.Remove(path))
 	}
 	return cause

@@ -10,7 +10,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/pentad-db/pentad/node/internal/lines"
+	"github.com/pentad-db/pentad/node/internal/durable"
+	"github.com/pentad-db/pentad/node/internal/journal"
 	"github.com/pentad-db/pentad/node/segment"
 )
 
@@ -50,7 +51,7 @@ func (s *Store) Snapshot(ctx context.Context, dir string) (SnapshotInfo, error) 
 	tmp := dir + ".tmp"
 	err := os.RemoveAll(tmp) // of a crash
 	if err == nil {
-		err = makeDir(filepath.Join(tmp, logDir))
+		err = durable.MakeDir(filepath.Join(tmp, logDir))
 	}
 	if err == nil {
 		err = s.snapshotTo(ctx, tmp, &info)
@@ -84,10 +85,10 @@ func (s *Store) snapshotTo(ctx context.Context, tmp string, info *SnapshotInfo) 
 	if err = errors.Join(err, failed); err != nil {
 		return err
 	}
-	if err := replaceFile(filepath.Join(tmp, writersFile), writers); err != nil {
+	if err := durable.ReplaceFile(filepath.Join(tmp, writersFile), writers); err != nil {
 		return err
 	}
-	return replaceFile(filepath.Join(tmp, manifestFile), manifest)
+	return durable.ReplaceFile(filepath.Join(tmp, manifestFile), manifest)
 }
 
 // linkFiles links what is live now and returns the manifest of the links. No log file and no
@@ -114,16 +115,17 @@ func finishSnapshot(tmp, dir string, info *SnapshotInfo) error {
 	if info.Bytes, err = bytesIn(tmp); err != nil {
 		return err
 	}
-	if err := syncDir(filepath.Join(tmp, logDir)); err != nil {
+	if err := durable.SyncDir(filepath.Join(tmp, logDir)); err != nil {
 		return err
 	}
-	if err := replaceFile(filepath.Join(tmp, snapshotFile), lines.Append(nil, info)); err != nil {
+	name := filepath.Join(tmp, snapshotFile)
+	if err := durable.ReplaceFile(name, journal.AppendLine(nil, info)); err != nil {
 		return err // which syncs tmp
 	}
 	if err := os.Rename(tmp, dir); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(dir))
+	return durable.SyncDir(filepath.Dir(dir))
 }
 
 // bytesIn adds up the sizes of the files in a directory and below.
@@ -162,7 +164,7 @@ func parseSnapshot(text []byte) (info SnapshotInfo, err error) {
 	if !ended {
 		return info, errors.New("the line does not end")
 	}
-	return info, lines.Parse(line, &info)
+	return info, journal.ParseLine(line, &info)
 }
 
 // OpenSnapshot opens a snapshot to be read and backed up. It stays a snapshot of its store, where

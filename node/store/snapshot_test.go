@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/index"
-	"github.com/pentad-db/pentad/node/internal/lines"
+	"github.com/pentad-db/pentad/node/internal/journal"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -196,10 +196,11 @@ func TestSnapshotFileIsBent(t *testing.T) {
 }
 
 func FuzzParseSnapshot(f *testing.F) {
-	f.Add(lines.Append(nil, SnapshotInfo{AcqNs: 5, Segments: 1}))
+	f.Add(journal.AppendLine(nil, SnapshotInfo{AcqNs: 5, Segments: 1}))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if info, err := parseSnapshot(text); err == nil {
-			if again, err := parseSnapshot(lines.Append(nil, info)); err != nil || again != info {
+			again, err := parseSnapshot(journal.AppendLine(nil, info))
+			if err != nil || again != info {
 				t.Errorf("%+v, %v, want %+v", again, err, info)
 			}
 		}

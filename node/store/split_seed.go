@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/segment"
 )
@@ -35,7 +36,7 @@ func (s *Store) Seed(
 	tmp := dir + ".tmp"
 	err = errors.Join(os.RemoveAll(dir), os.RemoveAll(tmp))
 	if err == nil {
-		err = makeDir(filepath.Join(tmp, logDir))
+		err = durable.MakeDir(filepath.Join(tmp, logDir))
 	}
 	if err == nil {
 		nextNs, err = s.seedTo(ctx, tmp, group, keep)
@@ -44,7 +45,7 @@ func (s *Store) Seed(
 		err = os.Rename(tmp, dir)
 	}
 	if err == nil {
-		err = syncDir(filepath.Dir(dir))
+		err = durable.SyncDir(filepath.Dir(dir))
 	}
 	if err != nil {
 		return 0, fmt.Errorf("seed of a group: %w", errors.Join(err, os.RemoveAll(tmp)))
@@ -91,13 +92,13 @@ func (s *Store) seedTo(
 	if err = errors.Join(err, log.Close()); err != nil {
 		return 0, err
 	}
-	if err := replaceFile(filepath.Join(tmp, writersFile), writers); err != nil {
+	if err := durable.ReplaceFile(filepath.Join(tmp, writersFile), writers); err != nil {
 		return 0, err
 	}
-	if err := syncDir(filepath.Join(tmp, logDir)); err != nil {
+	if err := durable.SyncDir(filepath.Join(tmp, logDir)); err != nil {
 		return 0, err
 	}
-	return at.NextNs, replaceFile(filepath.Join(tmp, manifestFile), manifest)
+	return at.NextNs, durable.ReplaceFile(filepath.Join(tmp, manifestFile), manifest)
 }
 
 // linkSeed links the segments that are live now, and returns the manifest of a replica that has

@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 
 	"github.com/pentad-db/pentad/node/internal/clock"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/health"
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/segment"
@@ -126,7 +127,7 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 	if err != nil {
 		return nil, report, err
 	}
-	if err := makeDir(filepath.Join(opt.Dir, logDir)); err != nil {
+	if err := durable.MakeDir(filepath.Join(opt.Dir, logDir)); err != nil {
 		return nil, report, fmt.Errorf("make directory: %w", err)
 	}
 	s := &Store{
@@ -187,7 +188,7 @@ func (s *Store) Close() error {
 	if err == nil {
 		_, err = s.appendLog(s.marks(s.clock.finish(), true))
 	}
-	if errors.Is(err, segment.ErrNoSpace) {
+	if errors.Is(err, durable.ErrNoSpace) {
 		err = nil // the next Open waits a second for the clock, as after a crash
 	}
 	return errors.Join(err, s.release())

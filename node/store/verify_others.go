@@ -123,7 +123,7 @@ func (s *Store) writeOthers(ctx context.Context) error {
 func (s *Store) rewriteManifest() error {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
-	if err := s.manifest.rewrite(filepath.Join(s.opt.Dir, manifestFile)); err != nil {
+	if err := errors.Join(s.manifest.failure(), s.manifest.rewrite()); err != nil {
 		return err
 	}
 	e, err := s.saveAnswers()
@@ -131,24 +131,6 @@ func (s *Store) rewriteManifest() error {
 		return err
 	}
 	return s.manifest.append(e)
-}
-
-// rewrite replaces the file of the manifest by one line that stands for all.
-func (m *manifest) rewrite(name string) error {
-	if err := m.failure(); err != nil {
-		return err
-	}
-	text := m.snapshot()
-	if err := replaceFile(name, text); err != nil {
-		return err
-	}
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_APPEND, 0o644)
-	if err != nil {
-		return m.fail(err)
-	}
-	_ = m.file.Close() // what was written to it is in the new one
-	m.file, m.size = f, int64(len(text))
-	return nil
 }
 
 // noteFound remembers damage that reading a file has found.

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"math"
 	"os"
 	"path/filepath"
@@ -13,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/durable"
+	"github.com/pentad-db/pentad/sdk/crc32c"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -216,7 +217,7 @@ func (t *writers) save(dir string) error {
 }
 
 func replaceWriters(dir string, table []byte) error {
-	return replaceFile(filepath.Join(dir, writersFile), table)
+	return durable.ReplaceFile(filepath.Join(dir, writersFile), table)
 }
 
 // encode returns the file, with those answers whose records all have an acq below untilNs. Of a
@@ -251,10 +252,8 @@ func (t *writers) encode(untilNs int64) []byte {
 	}
 	t.mu.Unlock()
 	binary.LittleEndian.PutUint32(buf[countAt:], count)
-	return binary.LittleEndian.AppendUint32(buf, crc32.Checksum(buf, castagnoli))
+	return binary.LittleEndian.AppendUint32(buf, crc32c.Sum(buf))
 }
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // load reads what save wrote; a missing file is an empty table.
 func (t *writers) load(dir string) error {
@@ -289,7 +288,7 @@ func parseWriters(buf []byte) (map[[16]byte]*writer, error) {
 		return nil, errors.New("not a writers table")
 	}
 	body, sum := buf[:len(buf)-4], binary.LittleEndian.Uint32(buf[len(buf)-4:])
-	if crc32.Checksum(body, castagnoli) != sum {
+	if crc32c.Sum(body) != sum {
 		return nil, errors.New("checksum differs")
 	}
 	count, rest := binary.LittleEndian.Uint32(body[4:]), body[8:]

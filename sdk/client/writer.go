@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -25,20 +26,13 @@ type WriterOptions struct {
 }
 
 func (o WriterOptions) withDefaults() WriterOptions {
-	setDefault(&o.BatchRecords, 10_000)
-	setDefault(&o.BatchBytes, 8<<20)
-	setDefault(&o.PendingBytes, 64<<20)
-	setDefault(&o.RetryFor, defaultRetryFor)
+	o.BatchRecords = cmp.Or(o.BatchRecords, 10_000)
+	o.BatchBytes = cmp.Or(o.BatchBytes, 8<<20)
+	o.PendingBytes = cmp.Or(o.PendingBytes, 64<<20)
+	o.RetryFor = cmp.Or(o.RetryFor, defaultRetryFor)
 	o.BatchRecords = min(o.BatchRecords, record.MaxBatchRecords)
 	o.BatchBytes = min(o.BatchBytes, record.MaxBatchBytes-record.MaxPayloadBytes)
 	return o
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // BatchError says which batch could not be stored. It and everything after it is not stored by

@@ -3,7 +3,8 @@ package record
 import (
 	"slices"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/pentad-db/pentad/sdk/excerpt"
 )
 
 // Range is a half-open interval [From, To) of one dimension. To equal to the dimension's
@@ -273,17 +274,7 @@ func validPluginRef(ref string) bool {
 	return ok
 }
 
-func clip(s string) string {
-	const maxShown = 80
-	if len(s) <= maxShown {
-		return s
-	}
-	s = s[:maxShown]
-	for !utf8.ValidString(s) && len(s) > 0 {
-		s = s[:len(s)-1]
-	}
-	return s + "..."
-}
+func clip(s string) string { return excerpt.Of(s, 80) }
 
 func normalizeSet(d Dim, set RangeSet) (RangeSet, error) {
 	if len(set) == 0 {

@@ -10,9 +10,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"slices"
+
+	"github.com/pentad-db/pentad/sdk/crc32c"
 )
 
 // ContentType is the media type of bodies that are made of frames.
@@ -60,11 +61,9 @@ const (
 // MaxFramePayload bounds the payload of any frame: the largest batch with its keys and some room.
 const MaxFramePayload = 72 << 20
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // frameChecksum covers the first 8 bytes of the header and the payload.
 func frameChecksum(header, payload []byte) uint32 {
-	return crc32.Update(crc32.Checksum(header[:8], castagnoli), castagnoli, payload)
+	return crc32c.Update(crc32c.Sum(header[:8]), payload)
 }
 
 // AppendFrame appends a frame that holds payload.

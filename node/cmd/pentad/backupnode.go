@@ -11,9 +11,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pentad-db/pentad/node/cmd/pentad/internal/wholefile"
 	"github.com/pentad-db/pentad/node/internal/catalog"
 	"github.com/pentad-db/pentad/node/internal/cursors"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/store"
 )
@@ -143,7 +143,7 @@ func restoreBeside(dir string, files []store.ExtraFile, untilNs int64) error {
 			err = os.MkdirAll(to, 0o755)
 		}
 		if err == nil {
-			err = wholefile.Replace(filepath.Join(to, f.Name), content)
+			err = durable.ReplaceShared(filepath.Join(to, f.Name), durable.Content(content))
 		}
 		if err != nil {
 			return fmt.Errorf("restore %s: %w", f.Name, err)

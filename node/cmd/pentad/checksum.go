@@ -14,7 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/pentad-db/pentad/node/cmd/pentad/internal/wholefile"
+	"github.com/pentad-db/pentad/node/internal/durable"
 )
 
 const (
@@ -41,8 +41,8 @@ func removeSum(name string) error {
 
 // writeSum writes the checksum of a file beside it.
 func writeSum(name string, sum []byte) error {
-	return wholefile.Replace(name+sumSuffix,
-		fmt.Appendf(nil, "%x  %s\n", sum, filepath.Base(name)))
+	text := fmt.Appendf(nil, "%x  %s\n", sum, filepath.Base(name))
+	return durable.ReplaceShared(name+sumSuffix, durable.Content(text))
 }
 
 // checkSum compares a file with the checksum beside it, if there is one.

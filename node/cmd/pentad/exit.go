@@ -12,6 +12,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/exchange"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/segment"
@@ -70,7 +71,7 @@ func exitCode(ctx context.Context, err error) int {
 		return remoteCode(remote)
 	case errors.Is(err, cluster.ErrOtherRules), formats.Is(err):
 		return exitForbidden
-	case errors.Is(err, segment.ErrNoSpace), errors.Is(err, syscall.ENOSPC):
+	case errors.Is(err, durable.ErrNoSpace), errors.Is(err, syscall.ENOSPC):
 		return exitDisk
 	case errors.As(err, new(*segment.CorruptError)), errors.As(err, new(*exchange.DamageError)):
 		return exitDamaged

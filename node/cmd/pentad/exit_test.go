@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/client"
@@ -43,7 +44,7 @@ func TestExitCode(t *testing.T) {
 	f(fmt.Errorf("open: %w", cluster.ErrOtherRules), exitForbidden)
 	f(&net.OpError{Op: "listen", Err: errors.New("in use")}, exitFailed)
 	f(&segment.CorruptError{File: "1.seg"}, exitDamaged)
-	f(segment.ErrNoSpace, exitDisk)
+	f(durable.ErrNoSpace, exitDisk)
 	f(&os.PathError{Op: "write", Path: "1.log", Err: syscall.ENOSPC}, exitDisk)
 	for kind, want := range map[wire.Kind]int{
 		wire.KindForbidden: exitForbidden, wire.KindDamaged: exitDamaged,

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/exchange"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/parquetfile"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/selector"
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/sdk/client"
@@ -284,36 +284,26 @@ func (a *app) toFile(
 		err := write(out)
 		return counted.n, errors.Join(err, out.Flush())
 	}
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".part-*")
-	if err != nil {
-		return 0, err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	counted.out = f
 	digest := sha256.New()
-	if sum {
-		counted.out = io.MultiWriter(f, digest)
-	}
-	out := bufio.NewWriterSize(counted, 1<<18)
-	err = write(out)
-	if err == nil {
-		err = out.Flush()
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if err == nil {
-		err = f.Chmod(0o644)
-	}
-	if err = firstError(err, f.Close()); err == nil && sum {
-		err = removeSum(name) // a crash must not leave one of another file
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), name)
+	var failed error
+	err = durable.ReplaceShared(name, func(f durable.File) error {
+		counted.out = io.NewOffsetWriter(f, 0)
+		if sum {
+			counted.out = io.MultiWriter(counted.out, digest)
+		}
+		out := bufio.NewWriterSize(counted, 1<<18)
+		if failed = write(out); failed == nil {
+			failed = out.Flush()
+		}
+		if failed == nil && sum {
+			if failed = f.Sync(); failed == nil {
+				failed = removeSum(name) // a crash must not leave one of another file
+			}
+		}
+		return failed
+	})
+	if failed != nil {
+		return counted.n, failed // which is of what is exported, not of the file
 	}
 	if err == nil && sum {
 		err = writeSum(name, digest.Sum(nil))

@@ -10,7 +10,7 @@ import (
 	"os"
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/nodesync"
-	"github.com/pentad-db/pentad/node/cmd/pentad/internal/wholefile"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/sdk/client"
 )
 
@@ -49,7 +49,7 @@ func (f *positionFile) save(p *nodesync.Position) error {
 	text, err := json.Marshal(p)
 	if err == nil {
 		text = append(text, '\n')
-		err = wholefile.Replace(f.path, text)
+		err = durable.ReplaceShared(f.path, durable.Content(text))
 	}
 	if err != nil {
 		return fmt.Errorf("write position: %w", err)

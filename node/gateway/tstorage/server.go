@@ -7,6 +7,7 @@
 package tstorage
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -105,22 +106,15 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	setDefault(&o.Connections, accept.AtMost(defaultConnections))
-	setDefault(&o.BufferBytes, defaultBufferBytes)
-	setDefault(&o.WholeBytes, int(min(max(o.BufferBytes/4, 1), maxWholeBytes)))
-	setDefault(&o.Gets, 4*runtime.GOMAXPROCS(0))
-	setDefault(&o.Puts, 4*runtime.GOMAXPROCS(0))
-	setDefault(&o.Idle, defaultIdle)
-	setDefault(&o.Stall, defaultStall)
-	setDefault(&o.Wait, defaultWait)
+	o.Connections = cmp.Or(o.Connections, accept.AtMost(defaultConnections))
+	o.BufferBytes = cmp.Or(o.BufferBytes, defaultBufferBytes)
+	o.WholeBytes = cmp.Or(o.WholeBytes, int(min(max(o.BufferBytes/4, 1), maxWholeBytes)))
+	o.Gets = cmp.Or(o.Gets, 4*runtime.GOMAXPROCS(0))
+	o.Puts = cmp.Or(o.Puts, 4*runtime.GOMAXPROCS(0))
+	o.Idle = cmp.Or(o.Idle, defaultIdle)
+	o.Stall = cmp.Or(o.Stall, defaultStall)
+	o.Wait = cmp.Or(o.Wait, defaultWait)
 	return o, nil
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // Server is a gateway that listens. All methods may be called from many goroutines.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pentad-db/pentad/node/internal/lines"
+	"github.com/pentad-db/pentad/node/internal/journal"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/plugin"
 )
@@ -223,13 +223,13 @@ func TestCrash(t *testing.T) {
 			whole++
 		}
 		// As it was while the next line was being written: the first one counts those before.
-		data := append(lines.Append(nil, first{Format: format, Lines: lines.CountOf(whole + 1)}),
-			data[ends[0]:]...)
-		parsed, good, _, err := parse(data[:cut])
+		head := first{Format: format, Lines: journal.CountOf(whole + 1)}
+		data := append(journal.AppendLine(nil, head), data[ends[0]:]...)
+		parsed, content, err := parse(data[:cut])
 		if err != nil || len(parsed.Damage) > 0 || tell(&parsed.State) != want[whole] ||
-			good != ends[whole] {
-			t.Fatalf("cut at %d: %s, %d good bytes, damage %q, %v", cut, tell(&parsed.State), good,
-				parsed.Damage, err)
+			content.Size != int64(ends[whole]) {
+			t.Fatalf("cut at %d: %s, %d good bytes, damage %q, %v", cut, tell(&parsed.State),
+				content.Size, parsed.Damage, err)
 		}
 		if cut%101 != 0 && cut != ends[whole] {
 			continue // a disk takes long to sync
@@ -288,7 +288,7 @@ func TestDamage(t *testing.T) {
 	for at := range data {
 		bent := bytes.Clone(data)
 		bent[at] ^= 1
-		parsed, _, _, err := parse(bent)
+		parsed, _, err := parse(bent)
 		if err != nil || len(parsed.Damage) == 0 {
 			t.Fatalf("byte %d bent: damage %q, %v", at, parsed.Damage, err)
 		}
@@ -326,7 +326,7 @@ func TestLost(t *testing.T) {
 		}
 	}
 	other := t.TempDir()
-	newer := lines.Append(nil, first{Format: format + 1})
+	newer := journal.AppendLine(nil, first{Format: format + 1})
 	if err := os.WriteFile(filepath.Join(other, Name), newer, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -339,11 +339,11 @@ func TestLost(t *testing.T) {
 func TestShortened(t *testing.T) {
 	dir := t.TempDir()
 	var long []byte
-	long = lines.Append(long, first{Format: format})
+	long = journal.AppendLine(long, first{Format: format})
 	for range rewriteLines / 2 {
-		long = lines.Append(lines.Append(long, push("a", "1")), removeAll("a"))
+		long = journal.AppendLine(journal.AppendLine(long, push("a", "1")), removeAll("a"))
 	}
-	long = lines.Append(long, push("a", "2"))
+	long = journal.AppendLine(long, push("a", "2"))
 	name := filepath.Join(dir, Name)
 	if err := os.WriteFile(name, long, 0o600); err != nil {
 		t.Fatal(err)
@@ -369,7 +369,7 @@ func TestShortened(t *testing.T) {
 
 func TestFailedStaysFailed(t *testing.T) {
 	f := openTest(t, t.TempDir())
-	if err := f.file.Close(); err != nil {
+	if err := f.journal.Close(); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -385,23 +385,24 @@ func TestFailedStaysFailed(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	seed := lines.Append(nil, first{Format: format}) // short, as a fuzzer shortens it first
+	seed := journal.AppendLine(nil, first{Format: format}) // short, as a fuzzer shortens it first
 	for _, c := range []Change{push("a", "1"), promote("a", "1"), quantity(7, "q")} {
-		seed = lines.Append(seed, c)
+		seed = journal.AppendLine(seed, c)
 	}
 	f.Add(seed)
 	f.Add(seed[:len(seed)-1])
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		file, good, _, err := parse(data)
+		file, content, err := parse(data)
 		if err != nil {
 			return
 		}
-		if good > len(data) {
-			t.Fatalf("%d good bytes of %d", good, len(data))
+		if int(content.Size)+content.Torn != len(data) {
+			t.Fatalf("%+v of %d bytes", content, len(data))
 		}
-		again, end, _, err := parse(file.bytes())
-		if err != nil || end != len(file.bytes()) || tell(&again.State) != tell(&file.State) {
+		again, end, err := parse(file.bytes())
+		if err != nil || int(end.Size) != len(file.bytes()) ||
+			tell(&again.State) != tell(&file.State) {
 			t.Fatalf("%s became %s, %v", tell(&file.State), tell(&again.State), err)
 		}
 	})

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pentad-db/pentad/node/internal/lines"
+	"github.com/pentad-db/pentad/node/internal/journal"
 )
 
 func open(t *testing.T, dir string) *File {
@@ -32,8 +32,8 @@ func TestModel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	dir := t.TempDir()
 	f := open(t, dir)
-	const ahead = rewriteLines - 300 // so many lines fewer are enough for it to be written anew
-	f.lines += ahead
+	const most = 300 // so that it is written again in time
+	f.mostLines = most
 	model := map[string]Cursor{}
 	for step := range 900 {
 		name := fmt.Sprintf("reader-%d", rng.IntN(8))
@@ -60,7 +60,7 @@ func TestModel(t *testing.T) {
 				t.Fatal(err)
 			}
 			f = open(t, dir)
-			f.lines += ahead
+			f.mostLines = most
 		}
 		if got, err := f.Get(name); err == nil && got != model[name] {
 			t.Fatalf("step %d: %+v, want %+v", step, got, model[name])
@@ -73,8 +73,8 @@ func TestModel(t *testing.T) {
 	if got := f.List(); !slices.Equal(got, want) || len(f.damage) > 0 {
 		t.Fatalf("%+v, want %+v, damage %v", got, want, f.damage)
 	}
-	if f.lines > 300+len(model) {
-		t.Errorf("%d lines were never written anew", f.lines)
+	if n := f.journal.Lines(); n > most+len(model) {
+		t.Errorf("%d lines were never written again", n)
 	}
 }
 
@@ -118,7 +118,7 @@ func TestDamage(t *testing.T) {
 	bent := slices.Clone(whole)
 	bent[last+12] ^= 1
 	// As it was while the last line was being written.
-	whole = append(lines.Append(nil, first{format, lines.CountOf(3)}), whole[starts[1]:]...)
+	whole = append(journal.AppendLine(nil, head(journal.CountOf(3))), whole[starts[1]:]...)
 	for cut := last; cut < len(whole); cut++ {
 		if err := os.WriteFile(name, whole[:cut], 0o600); err != nil {
 			t.Fatal(err)
@@ -217,16 +217,21 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Add(data)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		one, again := &File{all: map[string]Cursor{}}, &File{all: map[string]Cursor{}}
-		if one.parse(data) != nil {
+		read := func(data []byte) (*File, *journal.Content, error) {
+			f := &File{all: map[string]Cursor{}}
+			content, err := journal.Read(data, format, f.apply)
+			return f, content, err
+		}
+		one, content, err := read(data)
+		if err != nil {
 			return
 		}
-		if one.size > int64(len(data)) || len(one.all) > Max {
-			t.Fatalf("%d bytes of %d, %d cursors", one.size, len(data), len(one.all))
+		if int(content.Size)+content.Torn != len(data) || len(one.all) > Max {
+			t.Fatalf("%+v of %d bytes, %d cursors", content, len(data), len(one.all))
 		}
-		err := again.parse(encode(Sorted(one.all), 1<<63-1))
-		if err != nil || len(again.damage) > 0 || !maps.Equal(one.all, again.all) {
-			t.Fatalf("%+v written and read is %+v, %v %v", one.all, again.all, err, again.damage)
+		again, content, err := read(encode(Sorted(one.all), 1<<63-1))
+		if err != nil || len(content.Damage) > 0 || !maps.Equal(one.all, again.all) {
+			t.Fatalf("%+v written and read is %+v, %v %v", one.all, again.all, err, content.Damage)
 		}
 	})
 }

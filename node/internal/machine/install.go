@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/replica"
 	"github.com/pentad-db/pentad/node/store"
 )
@@ -64,7 +65,7 @@ func (m *Machine) Install(ctx context.Context, description []byte, fetch replica
 
 // swap replaces the store by the installed one. It is repeated after a crash.
 func swap(dir string) error {
-	if err := syncDir(dir); err != nil { // the name must be durable before the store is removed
+	if err := durable.SyncDir(dir); err != nil { // the name must last before the store goes
 		return err
 	}
 	if err := os.RemoveAll(filepath.Join(dir, storeDir)); err != nil {
@@ -74,7 +75,7 @@ func swap(dir string) error {
 	if err != nil {
 		return err
 	}
-	return syncDir(dir)
+	return durable.SyncDir(dir)
 }
 
 // receive fetches the missing files of a snapshot into a directory, and syncs them.
@@ -87,7 +88,7 @@ func receive(ctx context.Context, dir string, meta *manifest, fetch replica.Fetc
 			return fmt.Errorf("receive %s: %w", f.Name, err)
 		}
 	}
-	return errors.Join(syncDir(filepath.Join(dir, "log")), syncDir(dir))
+	return errors.Join(durable.SyncDir(filepath.Join(dir, "log")), durable.SyncDir(dir))
 }
 
 func receiveFile(ctx context.Context, dir string, meta fileMeta, fetch replica.Fetch) error {
@@ -148,12 +149,4 @@ func (m *Machine) check(ctx context.Context, dir string, meta *manifest) error {
 		return fmt.Errorf("%w: it is of entry %d and says %d", ErrDamaged, at, meta.Index)
 	}
 	return nil
-}
-
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/store"
 )
 
@@ -31,7 +32,7 @@ func (m *Machine) prepareSplit(sp *store.Split, index uint64) error {
 		err = os.Rename(next, dir)
 	}
 	if err == nil {
-		err = errors.Join(syncDir(m.path(splitDir)), syncDir(m.dir))
+		err = errors.Join(durable.SyncDir(m.path(splitDir)), durable.SyncDir(m.dir))
 	}
 	if err != nil {
 		return fmt.Errorf("split off group %d: %w", sp.Child, err)
@@ -80,7 +81,8 @@ func Take(groups string, child uint32, dir string) error {
 		err = os.Rename(seed, filepath.Join(dir, storeDir))
 	}
 	if err == nil {
-		err = errors.Join(syncDir(dir), syncDir(groups), syncDir(filepath.Dir(seed)))
+		err = errors.Join(durable.SyncDir(dir), durable.SyncDir(groups),
+			durable.SyncDir(filepath.Dir(seed)))
 	}
 	if err != nil {
 		return fmt.Errorf("take the state of group %d, which was split off: %w", child, err)
@@ -99,7 +101,7 @@ func Forget(groups string, child uint32) error {
 		err = os.Rename(seed, gone)
 	}
 	if err == nil {
-		err = errors.Join(syncDir(filepath.Dir(seed)), os.RemoveAll(gone))
+		err = errors.Join(durable.SyncDir(filepath.Dir(seed)), os.RemoveAll(gone))
 	}
 	return err
 }

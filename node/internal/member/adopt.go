@@ -13,7 +13,8 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/cluster"
-	"github.com/pentad-db/pentad/node/internal/lines"
+	"github.com/pentad-db/pentad/node/internal/durable"
+	"github.com/pentad-db/pentad/node/internal/journal"
 	"github.com/pentad-db/pentad/node/internal/machine"
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/store"
@@ -182,7 +183,8 @@ func adopt(ctx context.Context, opt *AdoptOptions) error {
 		filepath.Join(opt.Dir, adoptDir, aloneStore))
 	if err == nil {
 		moved = true
-		err = errors.Join(syncDir(opt.Dir), syncDir(filepath.Join(opt.Dir, adoptDir)))
+		err = errors.Join(durable.SyncDir(opt.Dir),
+			durable.SyncDir(filepath.Join(opt.Dir, adoptDir)))
 	}
 	return err
 }
@@ -226,7 +228,9 @@ func seedGroups(ctx context.Context, opt *AdoptOptions, s *store.Store, told *to
 		}
 		plan.NextAcqNs = max(plan.NextAcqNs, next)
 	}
-	return errors.Join(replaceFile(dir, adoptionName, lines.Append(nil, plan)), syncDir(opt.Dir))
+	text := journal.AppendLine(nil, plan)
+	return errors.Join(durable.ReplaceFile(filepath.Join(dir, adoptionName), text),
+		durable.SyncDir(opt.Dir))
 }
 
 // readAdoption finds an adoption that is to be finished.
@@ -239,7 +243,7 @@ func (m *Member) readAdoption() error {
 	a := new(adoption)
 	if err == nil {
 		line, ended := bytes.CutSuffix(text, []byte("\n"))
-		if err = lines.Parse(line, a); err == nil && !ended {
+		if err = journal.ParseLine(line, a); err == nil && !ended {
 			err = errors.New("the line does not end")
 		}
 	}
@@ -312,17 +316,10 @@ func cleanUp(dir string) error {
 	if found, err := exists(done); !found || err != nil {
 		return err
 	}
-	if err := syncDir(dir); err != nil { // the new name must last before anything is removed
+	// The new name must last before anything is removed.
+	if err := durable.SyncDir(dir); err != nil {
 		return err
 	}
 	return errors.Join(os.RemoveAll(filepath.Join(dir, alonePlugins)),
 		os.RemoveAll(filepath.Join(dir, aloneCursors)), os.RemoveAll(done))
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

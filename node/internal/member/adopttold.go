@@ -11,6 +11,7 @@ import (
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/catalog"
 	"github.com/pentad-db/pentad/node/internal/cursors"
+	"github.com/pentad-db/pentad/node/internal/durable"
 )
 
 // told is what a stand-alone node keeps in addition to records: plugins, quantities and cursors.
@@ -101,19 +102,19 @@ func (m *Member) adoptMeta(id uint64) error {
 		return err
 	}
 	s := cluster.NewState()
-	k := &keeper{dir: next, changed: func() {}}
+	k := &keeper{dir: next, files: durable.Dir(next), changed: func() {}}
 	if err := m.tellState(k, s, t); err != nil {
 		return fmt.Errorf("state of the new cluster: %w", err)
 	}
 	k.meta = cluster.NewMeta(s)
 	k.applied.Store(1)
-	if err := replaceFile(next, stateName, k.encode()); err != nil {
+	if err := durable.ReplaceFile(filepath.Join(next, stateName), k.encode()); err != nil {
 		return err
 	}
 	if err := os.Rename(next, dir); err != nil {
 		return err
 	}
-	return errors.Join(syncDir(m.path("groups")), syncDir(m.path(adoptDir)))
+	return errors.Join(durable.SyncDir(m.path("groups")), durable.SyncDir(m.path(adoptDir)))
 }
 
 // tellState applies the commands that make the cluster, with the modules that they bring.

@@ -40,6 +40,7 @@ const (
 	reasonOverloaded = "overloaded"
 	reasonUnknown    = "unknown_outcome"
 	reasonSplit      = "split"      // the group does not hold the slots
+	reasonNoCopy     = "no_copy"    // the group is no copy of another store
 	reasonClock      = "clock"      // clocks differ, and nothing says which one is right
 	reasonOtherNode  = "other_node" // the node that is asked for is not at this address
 )
@@ -119,6 +120,8 @@ func said(err error) error {
 		e.Reason = reasonOverloaded
 	case errors.Is(err, store.ErrOtherSlots):
 		e.Reason = reasonSplit
+	case errors.Is(err, store.ErrNoCopy):
+		e.Kind, e.Reason, e.RetryAfterMs = wire.KindInvalid, reasonNoCopy, 0
 	default:
 		return err
 	}
@@ -142,6 +145,8 @@ func heard(group uint32, e *wire.Error) error {
 		return replica.ErrUnknown
 	case reasonSplit:
 		return store.ErrOtherSlots
+	case reasonNoCopy:
+		return store.ErrNoCopy
 	case reasonClock:
 		return ErrUndecided
 	case reasonOtherNode: // which did nothing; the address of the right one is not known yet

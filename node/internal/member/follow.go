@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/durable"
 )
 
 const (
@@ -220,7 +221,7 @@ func (m *Member) state() []byte {
 
 // keepView notes the state for the next start. It is before replicas are made by it.
 func (m *Member) keepView() bool {
-	if err := replaceFile(m.path("cluster"), viewName, m.state()); err != nil {
+	if err := durable.ReplaceFile(m.path("cluster", viewName), m.state()); err != nil {
 		m.opt.Log.Error("note the view", "err", err)
 		return false
 	}

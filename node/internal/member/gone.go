@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/pentad-db/pentad/node/cluster"
-	"github.com/pentad-db/pentad/node/internal/lostfile"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/segment"
 )
 
@@ -57,7 +57,7 @@ func (k *keeper) lost() error {
 		return nil
 	}
 	name := filepath.Join(k.dir, stateName)
-	if reason := lostfile.Reason(name, nil, 0); reason != "" {
+	if reason := durable.Lost(name, nil, 0); reason != "" {
 		return &segment.CorruptError{File: name, Reason: reason}
 	}
 	return nil

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"os"
 	"path/filepath"
@@ -16,8 +15,10 @@ import (
 
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/catalog"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/replica"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/crc32c"
 )
 
 // stateName is the file of a replica of the meta group: the index u64 of the last command in it,
@@ -31,6 +32,7 @@ const (
 // keeper is a replica of the meta group.
 type keeper struct {
 	dir      string
+	files    durable.Folder // the same
 	meta     *cluster.Meta
 	features cluster.Features // that are run
 	applied  atomic.Uint64
@@ -45,8 +47,8 @@ type keeper struct {
 var _ replica.Machine = (*keeper)(nil)
 
 func openKeeper(dir string, f cluster.Features, changed func()) (*keeper, error) {
-	k := &keeper{dir: dir, meta: cluster.NewMeta(cluster.NewState()), features: f,
-		changed: changed}
+	k := &keeper{dir: dir, files: durable.Dir(dir), features: f,
+		meta: cluster.NewMeta(cluster.NewState()), changed: changed}
 	k.meta.RunAs(f)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -103,8 +105,7 @@ func parseKept(src []byte) (*cluster.State, error) {
 }
 
 func checksum(src []byte) uint32 {
-	table := crc32.MakeTable(crc32.Castagnoli)
-	return crc32.Update(crc32.Checksum(src[:8], table), table, src[stateHeader:])
+	return crc32c.Update(crc32c.Sum(src[:8]), src[stateHeader:])
 }
 
 func (k *keeper) encode() []byte {
@@ -137,7 +138,7 @@ func (k *keeper) Sync() error {
 	if at == k.durable.Load() {
 		return nil
 	}
-	if err := replaceFile(k.dir, stateName, k.encode()); err != nil {
+	if err := durable.Replace(k.files, stateName, k.encode()); err != nil {
 		return err
 	}
 	k.durable.Store(at)
@@ -165,7 +166,7 @@ func (k *keeper) Install(ctx context.Context, manifest []byte, fetch replica.Fet
 	if err := k.fetchModules(ctx, s.Catalog(), fetch); err != nil {
 		return fmt.Errorf("install the modules of the cluster: %w", err)
 	}
-	if err := replaceFile(k.dir, stateName, src); err != nil {
+	if err := durable.Replace(k.files, stateName, src); err != nil {
 		return err // the old state stays, here and on disk
 	}
 	k.replace(src, s)
@@ -197,29 +198,4 @@ func (i *image) Open(name string) (io.ReadCloser, error) {
 		return nil, fmt.Errorf("%q: %w", name, os.ErrNotExist)
 	}
 	return io.NopCloser(bytes.NewReader(text)), nil
-}
-
-// newSuffix of a file that is to replace another.
-const newSuffix = ".new"
-
-// replaceFile replaces a file whole or not at all.
-func replaceFile(dir, name string, text []byte) error {
-	f, err := os.Create(filepath.Join(dir, name+newSuffix))
-	if err != nil {
-		return err
-	}
-	if _, err = f.Write(text); err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return errors.Join(err, os.Remove(f.Name())) // it would take room
-	}
-	if err := os.Rename(f.Name(), filepath.Join(dir, name)); err != nil {
-		return err
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/catalog"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/replica"
 )
 
@@ -43,7 +44,7 @@ func (k *keeper) apply(command []byte) (cluster.Result, error) {
 func (k *keeper) keep(digest string, module []byte) error {
 	k.writing.Lock()
 	defer k.writing.Unlock()
-	if err := replaceFile(k.dir, digest+catalog.ModuleSuffix, module); err != nil {
+	if err := durable.Replace(k.files, digest+catalog.ModuleSuffix, module); err != nil {
 		return fmt.Errorf("keep a module: %w", err)
 	}
 	return nil
@@ -107,7 +108,7 @@ func (k *keeper) sweep() error {
 	var errs []error
 	for _, e := range entries {
 		digest, isModule := strings.CutSuffix(e.Name(), catalog.ModuleSuffix)
-		torn := strings.HasSuffix(e.Name(), catalog.ModuleSuffix+newSuffix) // by a crash
+		torn := strings.HasSuffix(e.Name(), catalog.ModuleSuffix+durable.TempSuffix) // by a crash
 		if torn || isModule && !keep[digest] {
 			errs = append(errs, os.Remove(filepath.Join(k.dir, e.Name())))
 		}

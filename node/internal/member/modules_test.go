@@ -11,6 +11,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/catalog"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/replica"
 )
 
@@ -169,7 +170,8 @@ func TestAnInstallThatFailsLeavesTheOldState(t *testing.T) {
 	}
 	defer s.Release()
 	other := testKeeper(t, t.TempDir())
-	if err := os.Mkdir(filepath.Join(other.dir, stateName+".new"), 0o755); err != nil {
+	full := filepath.Join(other.dir, stateName+durable.TempSuffix, "file")
+	if err := os.MkdirAll(full, 0o755); err != nil {
 		t.Fatal(err) // no state can be written
 	}
 	err = other.Install(t.Context(), s.Manifest(), func(_ context.Context, name string,

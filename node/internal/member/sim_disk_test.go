@@ -11,8 +11,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/sector"
-	"github.com/pentad-db/pentad/node/replica"
 )
 
 // simDisk is the directory of the log of a node's groups, in memory. It knows which of its bytes
@@ -71,7 +71,7 @@ func (d *simDisk) sync() error {
 	return nil
 }
 
-func (d *simDisk) Create(name string) (replica.File, error) {
+func (d *simDisk) Create(name string) (durable.File, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.names[name] != nil {
@@ -82,7 +82,7 @@ func (d *simDisk) Create(name string) (replica.File, error) {
 	return f, d.hasSpace()
 }
 
-func (d *simDisk) Open(name string) (replica.File, error) {
+func (d *simDisk) Open(name string) (durable.File, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.names[name] == nil {
@@ -106,6 +106,14 @@ func (d *simDisk) Truncate(name string, size int64) error {
 	}
 	f.data = slices.Clip(f.data[:size])
 	f.synced = len(f.data)
+	return nil
+}
+
+func (d *simDisk) Rename(from, to string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.names[to] = d.names[from]
+	delete(d.names, from)
 	return nil
 }
 

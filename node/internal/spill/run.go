@@ -6,10 +6,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"os"
 
+	"github.com/pentad-db/pentad/sdk/crc32c"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -30,8 +30,6 @@ const (
 	kindInline     = 0 // a frame of rows
 	kindReferences = 1 // a frame with references in place of payloads, which follow it
 )
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // file is a temporary file of a sorter.
 //
@@ -124,7 +122,7 @@ func (w *runWriter) flush() (err error) {
 		for i := range b.Len() {
 			p := b.Payload(i)
 			ref := binary.LittleEndian.AppendUint32(nil, uint32(len(p)))
-			ref = binary.LittleEndian.AppendUint32(ref, crc32.Checksum(p, castagnoli))
+			ref = binary.LittleEndian.AppendUint32(ref, crc32c.Sum(p))
 			appendRow(rows, b.Key(i), ref, b.Tomb(i))
 		}
 	}
@@ -216,7 +214,7 @@ func (c *cursor) payload() ([]byte, error) {
 	if _, err := c.from.ReadAt(out, c.payloadAt); err != nil {
 		return nil, c.from.damaged(err)
 	}
-	if crc32.Checksum(out, castagnoli) != binary.LittleEndian.Uint32(p[4:]) {
+	if crc32c.Sum(out) != binary.LittleEndian.Uint32(p[4:]) {
 		return nil, c.from.damaged(errors.New("the checksum of a payload differs"))
 	}
 	return out, nil

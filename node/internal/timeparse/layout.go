@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/pentad-db/pentad/sdk/excerpt"
 )
 
 // Years whose every moment, shifted by any offset from UTC, fits into int64 nanoseconds.
@@ -188,9 +190,4 @@ func (l *Layout) mismatch(text []byte) error {
 	return fmt.Errorf("time %q is not of the form %q", clip(text), l.source)
 }
 
-func clip(text []byte) string {
-	if len(text) > maxTextBytes {
-		return string(text[:maxTextBytes]) + "..."
-	}
-	return string(text)
-}
+func clip(text []byte) string { return excerpt.Of(text, maxTextBytes) }

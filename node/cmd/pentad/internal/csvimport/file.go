@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/pentad-db/pentad/sdk/excerpt"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -162,13 +163,7 @@ func (h *header) name(index int) string {
 	return ""
 }
 
-func clip(text []byte) string {
-	const maxShown = 60
-	if len(text) > maxShown {
-		return string(text[:maxShown]) + "..."
-	}
-	return string(text)
-}
+func clip(text []byte) string { return excerpt.Of(text, 60) }
 
 func dimLimit(d record.Dim, n int64) error {
 	if n < d.Min() || n >= d.Max() {

@@ -9,7 +9,7 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/pentad-db/pentad/node/cmd/pentad/internal/wholefile"
+	"github.com/pentad-db/pentad/node/internal/durable"
 )
 
 // lookupFormat heads a lookup file, so that another JSON file is not taken for one.
@@ -120,7 +120,7 @@ func (l *Lookups) Save() error {
 		return fmt.Errorf("lookup file %s: %w", l.path, err)
 	}
 	document = append(document, '\n')
-	if err := wholefile.Replace(l.path, document); err != nil {
+	if err := durable.ReplaceShared(l.path, durable.Content(document)); err != nil {
 		return fmt.Errorf("write lookup file: %w", err)
 	}
 	l.saved, l.dirty = document, false

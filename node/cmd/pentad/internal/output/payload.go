@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/pentad-db/pentad/sdk/excerpt"
 )
 
 // PayloadType says how the bytes of a payload are written and read.
@@ -127,10 +129,4 @@ func parseWhole(text string) (int64, error) {
 	return int64(f), nil
 }
 
-func clip(text string) string {
-	const maxShown = 40
-	if len(text) > maxShown {
-		return text[:maxShown] + "..."
-	}
-	return text
-}
+func clip(text string) string { return excerpt.Of(text, 40) }

@@ -1,4 +1,4 @@
-package lines
+package journal
 
 import (
 	"bytes"
@@ -11,38 +11,38 @@ import (
 )
 
 // The last line of a file is cut, or lacks sectors: that is torn. One bit of it flips, or a line
-// before it is bent: that is damage.
+// before it is changed: that is damage.
 func TestTorn(t *testing.T) {
 	var data []byte
 	for len(data) < 3*sector.Size-9 {
-		data = Append(data, "a line before")
+		data = AppendLine(data, "a line before")
 	}
 	at := len(data)
-	data = Append(data, map[string]string{"@": strings.Repeat(" @ ", 300)})
+	data = AppendLine(data, map[string]string{"@": strings.Repeat(" @ ", 300)})
 	for cut := at + 1; cut < len(data); cut++ {
-		if !Torn(data[:cut], at) {
+		if !torn(data[:cut], at) {
 			t.Fatalf("a line that is cut at %d of %d bytes is not torn", cut-at, len(data)-at)
 		}
 	}
 	for bit := 8 * at; bit < 8*len(data); bit++ {
 		bent := bytes.Clone(data)
 		bent[bit/8] ^= 1 << (bit % 8)
-		if Torn(bent, at) {
+		if torn(bent, at) {
 			t.Fatalf("a line of which bit %d is flipped is torn", bit-8*at)
 		}
 	}
 	for range 100 {
-		torn := bytes.Clone(data)
-		for from := at; from < len(torn); from = (from/sector.Size + 1) * sector.Size {
+		left := bytes.Clone(data)
+		for from := at; from < len(left); from = (from/sector.Size + 1) * sector.Size {
 			if rand.IntN(3) == 0 {
-				clear(torn[from:min(len(torn), (from/sector.Size+1)*sector.Size)])
+				clear(left[from:min(len(left), (from/sector.Size+1)*sector.Size)])
 			}
 		}
-		if !slices.Equal(torn, data) && !Torn(torn, at) {
+		if !slices.Equal(left, data) && !torn(left, at) {
 			t.Fatal("a line that lacks sectors is not torn")
 		}
 	}
-	if Torn(data, len(data)) || Torn(data, 3) {
+	if torn(data, len(data)) || torn(data, 3) {
 		t.Error("the end of a file, or what is before other lines, is torn")
 	}
 }

@@ -1,38 +1,32 @@
-// Package lines writes and reads lines "crc32c json", of which text files that must survive crashes
-// are made: the manifest of a store, the catalogue of a node.
-//
-// It opens no files and starts no goroutines; it has no types of its own.
-package lines
+package journal
 
 import (
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"strconv"
 
 	"github.com/pentad-db/pentad/node/internal/sector"
+	"github.com/pentad-db/pentad/sdk/crc32c"
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// Append appends v as a line.
-func Append(dst []byte, v any) []byte {
+// AppendLine appends v as a line "crc32c json".
+func AppendLine(dst []byte, v any) []byte {
 	body, err := json.Marshal(v)
 	if err != nil {
 		panic("BUG: a line does not marshal: " + err.Error())
 	}
-	dst = fmt.Appendf(dst, "%08x ", crc32.Checksum(body, castagnoli))
+	dst = fmt.Appendf(dst, "%08x ", crc32c.Sum(body))
 	return append(append(dst, body...), '\n')
 }
 
-// Parse reads into v what Append wrote, without the end of the line.
-func Parse(line []byte, v any) error {
+// ParseLine reads into v what AppendLine wrote, without the end of the line.
+func ParseLine(line []byte, v any) error {
 	if len(line) < 10 || line[8] != ' ' {
 		return errors.New("line is not \"checksum json\"")
 	}
-	if fmt.Sprintf("%08x", crc32.Checksum(line[9:], castagnoli)) != string(line[:8]) {
+	if fmt.Sprintf("%08x", crc32c.Sum(line[9:])) != string(line[:8]) {
 		return errors.New("checksum differs")
 	}
 	return json.Unmarshal(line[9:], v)
@@ -45,8 +39,8 @@ type Count string
 // CountOf returns the count of n lines.
 func CountOf(n int) Count { return Count(fmt.Sprintf("%012d", n)) }
 
-// Lost says what is wrong with a file that has fewer lines than its first line counts, if anything.
-func (c Count) Lost(have int) error {
+// lost says what is wrong with a file that has fewer lines than its first line counts, if anything.
+func (c Count) lost(have int) error {
 	n, err := strconv.Atoi(string(c))
 	switch {
 	case c == "" || err == nil && have >= n:
@@ -57,11 +51,11 @@ func (c Count) Lost(have int) error {
 	return fmt.Errorf("it ends with line %d and had %d lines: its end is missing", have, n)
 }
 
-// Torn reports whether a file that holds no line at an offset, where there must be one, ends there
+// torn reports whether a file that holds no line at an offset, where there must be one, ends there
 // with what a loss of power leaves of a line that was being appended: the line has no end, or a
 // sector of it is zero, which was never written. Anything else was written whole and is damaged: no
 // single flipped bit makes a line torn.
-func Torn(data []byte, at int) bool {
+func torn(data []byte, at int) bool {
 	rest := data[at:]
 	end := bytes.IndexByte(rest, '\n')
 	if end >= 0 && end != len(rest)-1 || len(rest) == 0 {
@@ -74,6 +68,6 @@ func Torn(data []byte, at int) bool {
 		}
 		from = to
 	}
-	var line json.RawMessage // all of a line but its end, which is bent
-	return end < 0 && Parse(rest[:len(rest)-1], &line) != nil
+	var line json.RawMessage // all of a line but its end, of which a bit is flipped
+	return end < 0 && ParseLine(rest[:len(rest)-1], &line) != nil
 }

@@ -1,4 +1,4 @@
-package lostfile
+package durable
 
 import (
 	"os"
@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestReason(t *testing.T) {
+func TestLost(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	write := func(name, text string) {
 		t.Helper()
@@ -21,9 +21,9 @@ func TestReason(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = open.Close() }()
-	f := func(file *os.File, size int64, want string) {
+	f := func(file Opened, size int64, want string) {
 		t.Helper()
-		got := Reason(path, file, size)
+		got := Lost(path, file, size)
 		if (got == "") != (want == "") || !strings.Contains(got, want) {
 			t.Errorf("%q, want %q", got, want)
 		}
@@ -31,8 +31,8 @@ func TestReason(t *testing.T) {
 	f(open, 4, "")
 	f(nil, 4, "")
 	f(open, 5, "has 4 bytes, and 5 were written")
-	write(path+".new", "other")
-	if err := os.Rename(path+".new", path); err != nil {
+	write(path+".other", "other")
+	if err := os.Rename(path+".other", path); err != nil {
 		t.Fatal(err)
 	}
 	f(open, 4, "replaced")

@@ -9,8 +9,21 @@ import (
 	"testing"
 
 	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/replica"
 )
+
+// fullDir is a directory on a disk without room.
+type fullDir struct{ durable.Dir }
+
+type fullFile struct{ durable.File }
+
+func (d fullDir) Create(name string) (durable.File, error) {
+	f, err := d.Dir.Create(name)
+	return fullFile{f}, err
+}
+
+func (f fullFile) WriteAt([]byte, int64) (int, error) { return 0, syscall.ENOSPC }
 
 // A disk that is full when a module comes stops the replica, as it must not go on without; nothing
 // takes room that is of no use, and what comes again after a start is taken.
@@ -19,10 +32,8 @@ func TestAModuleMeetsAFullDisk(t *testing.T) {
 	if err := k.Sync(); err != nil {
 		t.Fatal(err)
 	}
-	name := filepath.Join(k.dir, abcFile+newSuffix)
-	if err := os.Symlink("/dev/full", name); err != nil {
-		t.Fatal(err)
-	}
+	name := filepath.Join(k.dir, abcFile+durable.TempSuffix)
+	k.files = fullDir{durable.Dir(k.dir)}
 	before := k.encode()
 	push, err := cluster.AppendCommand(nil, &cluster.Once{ID: 3, Command: pushABC("one")})
 	if err != nil {

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package replica
+package durable
 
 import "os"
 

@@ -1,7 +1,0 @@
-//go:build !linux
-
-package segment
-
-import "os"
-
-type dataFile struct{ *os.File }
