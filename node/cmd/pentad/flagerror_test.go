@@ -40,7 +40,7 @@ func TestFlagErrors(t *testing.T) {
 		for _, sub := range c.Commands() {
 			walk(sub)
 		}
-		err := c.FlagErrorFunc()(c, c.ParseFlags([]string{"--help=abc"}))
+		err := c.FlagErrorFunc()(c, c.ParseFlags([]string{"--quiet=abc"}))
 		if !strings.Contains(err.Error(), "true or false is wanted") {
 			t.Errorf("%s: %v", c.CommandPath(), err)
 		}
