@@ -160,11 +160,11 @@ func (h *Head) enterWaiting() {
 	h.waiting.Store(0) // last: who sees it waits for nobody
 }
 
-// Freeze puts all rows in acq order in place of those of a batch, and returns their flags as a
-// bitmap by rank. Nothing may be inserted afterwards; scans go on.
+// ReadAll replaces the rows of a batch by all rows of the head in acq order, and returns their
+// flags as a bitmap by rank. Nothing may be inserted afterwards; scans go on.
 //
 // Cost: a copy, about 10 ns a row, and several times that where the batch has no memory yet.
-func (h *Head) Freeze(to *record.Batch) []uint64 {
+func (h *Head) ReadAll(to *record.Batch) []uint64 {
 	h.settle()
 	h.look()
 	defer h.mu.RUnlock()

@@ -24,7 +24,7 @@ func TestFlagsExactly(t *testing.T) {
 			from = to
 			h := NewHead(before)
 			insert(rng, h, piece)
-			flags := h.Freeze(new(record.Batch))
+			flags := h.ReadAll(new(record.Batch))
 			doubtful := h.Doubtful()
 			newest, after := map[Series]int64{}, *before
 			rowsOf := map[record.Key]int{}
@@ -77,7 +77,7 @@ func TestScanVersions(t *testing.T) {
 		}
 		h := NewHead(before)
 		insert(rng, h, piece)
-		flags := h.Freeze(new(record.Batch))
+		flags := h.ReadAll(new(record.Batch))
 		for range 30 {
 			x, below := box(t, rng, piece), record.Acq.Max()
 			if rng.IntN(2) == 0 {
@@ -279,7 +279,7 @@ func TestScanFlags(t *testing.T) {
 	eachShape(t, small(), func(t *testing.T, rng *rand.Rand, rows *record.Batch) {
 		h := NewHead(NewWatermarks())
 		insert(rng, h, rows)
-		flags := h.Freeze(new(record.Batch))
+		flags := h.ReadAll(new(record.Batch))
 		for range 30 {
 			x := box(t, rng, rows)
 			err := h.Scan(x, record.Acq.Max(), true, func(b *record.Batch, got []uint64) error {

@@ -136,7 +136,7 @@ func TestHeadRelease(t *testing.T) {
 	first.Release()
 	frozen := func(h *Head) *record.Batch {
 		b := new(record.Batch)
-		h.Freeze(b)
+		h.ReadAll(b)
 		return b
 	}
 	if got := frozen(first); !slices.Equal(got.MID, rows.MID) {

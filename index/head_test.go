@@ -100,7 +100,7 @@ func TestFlags(t *testing.T) {
 		for _, piece := range []*record.Batch{part(rows, 0, half), part(rows, half, rows.Len())} {
 			h := NewHead(older)
 			insert(rng, h, piece)
-			flags := h.Freeze(frozen)
+			flags := h.ReadAll(frozen)
 			for i := range frozen.Len() {
 				if frozen.Key(i) != piece.Key(i) ||
 					!slices.Equal(frozen.Payload(i), piece.Payload(i)) {

@@ -61,7 +61,7 @@ func (h *Head) ScanVersions(
 	return s.flush()
 }
 
-// Doubtful returns the ranks, in no order, of the rows of a frozen head that are flagged and
+// Doubtful returns the ranks, in no order, of the rows of an immutable head that are flagged and
 // supersede none of its rows. Others may be superseded: their buckets' watermarks, which other
 // series share, are not below their caps, or later caps of their devices came before.
 //

@@ -29,7 +29,7 @@ func TestWaiting(t *testing.T) {
 		"arrival": func(h *Head) any { return scanned(t, h, &record.Box{}) },
 		"count":   func(h *Head) any { return h.Count(box, record.Acq.Max()) },
 		"flagged": func(h *Head) any { return h.Flagged() },
-		"freeze":  func(h *Head) any { return h.Freeze(new(record.Batch)) },
+		"readAll": func(h *Head) any { return h.ReadAll(new(record.Batch)) },
 		"doubt":   func(h *Head) any { return h.Doubtful() },
 		"marks":   func(h *Head) any { return *h.Watermarks() },
 		"zones": func(h *Head) any {

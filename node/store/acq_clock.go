@@ -167,7 +167,7 @@ func (c *acqClock) drive(at position) {
 	}
 }
 
-// revokeLeases lets no lease of a leader count any more, as the replica has become a copy.
+// revokeLeases ends the leases of leaders: the replica has become a copy, whose acqs are others.
 func (c *acqClock) revokeLeases(horizonNs int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -175,7 +175,7 @@ func (c *acqClock) revokeLeases(horizonNs int64) {
 	c.leasedNs, c.pendingLease = 0, position{}
 }
 
-// acceptLeases lets leases count again.
+// acceptLeases accepts leases again.
 func (c *acqClock) acceptLeases() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

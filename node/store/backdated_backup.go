@@ -9,7 +9,7 @@ import (
 	"github.com/pentad-db/pentad/node/segment"
 )
 
-// newestBackdated returns the newest part that has rows which were backdated put, nil when
+// newestBackdated returns the newest part that has backdated rows, nil when
 // none has. It has all of them up to then: such rows have no place among acqs that were backed up.
 func newestBackdated(parts []*BackupPart) *BackupPart {
 	for _, p := range slices.Backward(parts) {
@@ -107,7 +107,7 @@ func (b *backup) backupBackdatedHead(shard uint32, head *index.Head, putNs int64
 	work := sealMemories.Get().(*sealMemory)
 	defer work.giveBack()
 	rows := &work.rows
-	flags := head.Freeze(rows)
+	flags := head.ReadAll(rows)
 	meta := b.next(segmentMeta{Shard: shard, Rows: uint32(rows.Len()), PutAcqNs: putNs,
 		LastAcqNs: rows.AcqNs[rows.Len()-1]})
 	marks := index.AppendWatermarks(nil, head.Watermarks())

@@ -106,7 +106,7 @@ func byAcq(rows *record.Batch) *record.Batch {
 // withRows returns a head of the rows of one and of others.
 func withRows(old *index.Head, more *record.Batch) *index.Head {
 	rows := new(record.Batch)
-	old.Freeze(rows)
+	old.ReadAll(rows)
 	rows.AppendRows(more, 0, more.Len())
 	h := index.NewHead(index.TopWatermarks())
 	h.Insert(byAcq(rows))

@@ -326,7 +326,7 @@ func (b *backup) head(shard uint32, head *index.Head) error {
 	work := sealMemories.Get().(*sealMemory)
 	defer work.giveBack()
 	all := &work.rows
-	rows, flags := cutRows(all, head.Freeze(all), b.part.FromAcqNs, b.part.UntilAcqNs)
+	rows, flags := cutRows(all, head.ReadAll(all), b.part.FromAcqNs, b.part.UntilAcqNs)
 	b.done += int64(all.Len())
 	if rows.Len() == 0 {
 		return b.progress()

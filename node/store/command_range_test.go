@@ -104,7 +104,7 @@ func TestReplicasCopyAlike(t *testing.T) {
 		log = append(log, Command{Index: uint64(len(log)) + 1, ClockNs: clockNs, Data: data})
 	}
 	late := time.Now().Add(time.Hour).UnixNano()
-	add(late, AppendClose(nil), nil) // a lease that the copy makes void
+	add(late, AppendClose(nil), nil) // a lease that the copy revokes
 	end := int64(0)
 	for range 40 {
 		switch op := rng.IntN(10); {

@@ -133,7 +133,7 @@ func testCopy(t *testing.T, sh shape, source, target Options, box record.Box) {
 	from, to := openTest(t, source), openTest(t, target)
 	defer func() { _, _ = from.Close(), to.Close() }()
 	c := &copier{rng: rng, box: box}
-	if _, err := to.Horizon(t.Context()); err != nil { // a lease that the copy makes void
+	if _, err := to.Horizon(t.Context()); err != nil { // a lease that the copy revokes
 		t.Fatal(err)
 	}
 	m := &model{}

@@ -52,7 +52,7 @@ type SegmentPlan struct {
 	Shard uint32 `json:"shard"`
 	ID    uint64 `json:"segment"`
 	Rows  int    `json:"rows"`
-	Below bool   `json:"below_horizon,omitempty"` // its rows were backdated put
+	Below bool   `json:"below_horizon,omitempty"` // its rows are backdated
 	// Blocks are dropped all together if SkippedBy names a dimension; what follows is 0 then.
 	Blocks     int       `json:"blocks"`
 	Bytes      int64     `json:"bytes"` // of the file

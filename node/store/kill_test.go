@@ -20,7 +20,7 @@ const (
 	victimRows   = 60
 	victimWindow = 8 // batches that a writer has in flight
 	victimPurged = 2 // the tenant, beside those of the two writers, that is purged all the time
-	victimBelow  = 3 // the tenant whose rows are backdated put
+	victimBelow  = 3 // the tenant whose rows are backdated
 )
 
 func victimOptions(dir string) Options {

@@ -101,7 +101,7 @@ func TestWaitForMergesWaitsForALaterLook(t *testing.T) {
 	for !isRunning("finishPurges") {
 		runtime.Gosched()
 	}
-	immutable := freezeTest(t, sh)
+	immutable := rotateTest(t, sh)
 	seg, e, err := s.writeSegment(sh, immutable)
 	if err == nil {
 		err = s.manifest.append(e)
@@ -122,7 +122,7 @@ func TestWaitForMergesWaitsForALaterLook(t *testing.T) {
 	}
 }
 
-func freezeTest(t *testing.T, sh *shard) *immutableHead {
+func rotateTest(t *testing.T, sh *shard) *immutableHead {
 	t.Helper()
 	if !sh.rotate() {
 		t.Fatal("nothing to seal")

@@ -115,7 +115,7 @@ type restore struct {
 	opt       RestoreOptions
 	report    RestoreReport
 	parts     []*BackupPart // those that hold rows to be restored
-	backdated *BackupPart   // that holds those which were backdated put, nil for none
+	backdated *BackupPart   // that holds the backdated rows, nil for none
 	until     int64
 	events    []eventMeta
 	dir       string // where the store is written

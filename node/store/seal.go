@@ -143,7 +143,7 @@ func (s *Store) writeSegment(sh *shard, immutable *immutableHead) (*sealedSegmen
 	work := sealMemories.Get().(*sealMemory)
 	defer work.giveBack()
 	rows := &work.rows
-	flags := immutable.head.Freeze(rows)
+	flags := immutable.head.ReadAll(rows)
 	if uint64(rows.Len()) > math.MaxUint32 {
 		return nil, edit{}, fmt.Errorf("%d rows in one head", rows.Len())
 	}

@@ -119,7 +119,7 @@ func checkFlags(
 	t.Helper()
 	sh := s.shards[0]
 	rows := new(record.Batch)
-	flags := sh.state.Load().head.Freeze(rows)
+	flags := sh.state.Load().head.ReadAll(rows)
 	doubtful := sh.state.Load().head.Doubtful()
 	older := sh.acquire()
 	defer older.release()
