@@ -14,6 +14,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/cursors"
 	"github.com/pentad-db/pentad/node/internal/freeaddr"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -65,7 +66,7 @@ func (c *nodesTogether) removed(missing wire.Kind, remove func() error) {
 	})
 }
 
-func (c *nodesTogether) push(n *Node, name string, wasm []byte) (info PluginInfo) {
+func (c *nodesTogether) push(n *Node, name string, wasm []byte) (info api.PluginInfo) {
 	c.Helper()
 	c.eventually("a push", func() (err error) {
 		info, err = n.PushPlugin(c.Context(), PluginPush{Name: name, Owner: "ann", Wasm: wasm})
@@ -129,7 +130,7 @@ func TestPluginsOfACluster(t *testing.T) {
 	if counts == stats || c.size(last, "mine@"+one.SHA256[:9], 300) != counts {
 		t.Errorf("results of %d and %d bytes", counts, stats)
 	}
-	var info PluginInfo
+	var info api.PluginInfo
 	c.eventually("a version is current", func() (err error) {
 		info, err = last.PromotePlugin("mine@" + one.SHA256)
 		return err

@@ -13,7 +13,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/internal/selector"
 	"github.com/pentad-db/pentad/node/store"
-	"github.com/pentad-db/pentad/sdk/client"
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -53,10 +53,13 @@ func (r *remoteSource) events(ctx context.Context) (out []store.Event, err error
 }
 
 // eventOf is the reverse of newJSONEvent.
-func eventOf(in *client.Event) (e store.Event, err error) {
-	e = store.Event{AcqNs: in.AcqNs, Done: in.Done, Removed: in.Removed}
+func eventOf(in *api.Event) (e store.Event, err error) {
+	e = store.Event{AcqNs: in.AcqNs}
+	if in.Done != nil && in.Removed != nil {
+		e.Done, e.Removed = *in.Done, *in.Removed
+	}
 	if r := in.Removal; r != nil {
-		e.Removal = &store.Removal{Rows: r.Rows, Bytes: r.Bytes, NextNs: r.NextNs,
+		e.Removal = &store.Removal{Rows: r.Records, Bytes: r.Bytes, NextNs: r.NextNs,
 			DoneNs: r.DoneNs}
 	}
 	for _, kind := range []store.EventKind{store.EventErase, store.EventPurge,

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -231,8 +232,8 @@ func TestEventsCrossTheNetwork(t *testing.T) {
 		{AcqNs: 5, Kind: store.EventErase, Box: box},
 		{AcqNs: 6, Kind: store.EventPurge, Done: true, Removed: 9, FromSlot: 4, ToSlot: 8},
 	} {
-		in := client.Event{AcqNs: e.AcqNs, Kind: e.Kind.String(), Done: e.Done,
-			Removed: e.Removed, Box: boxOf(&e.Box)}
+		in := api.Event{AcqNs: e.AcqNs, Kind: e.Kind.String(), Done: &e.Done,
+			Removed: &e.Removed, Box: boxOf(&e.Box)}
 		if e.ToSlot > 0 {
 			in.Slots = []uint32{e.FromSlot, e.ToSlot}
 		}
@@ -241,7 +242,7 @@ func TestEventsCrossTheNetwork(t *testing.T) {
 			t.Errorf("%+v, %v; want %+v", got, err, e)
 		}
 	}
-	if _, err := eventOf(&client.Event{Kind: "other"}); err == nil {
+	if _, err := eventOf(&api.Event{Kind: "other"}); err == nil {
 		t.Error("an event of no kind was taken")
 	}
 }

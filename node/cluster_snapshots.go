@@ -13,14 +13,9 @@ import (
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/api"
+	"github.com/pentad-db/pentad/sdk/record"
 )
-
-// GroupSnapshot is the snapshot of a replica, in groups/GROUP/store.
-type GroupSnapshot struct {
-	Group uint32 `json:"group"`
-	AcqNs int64  `json:"acq_ns"`
-	Index uint64 `json:"index"` // of the last command of the group's log in it
-}
 
 // snapshotReplicas makes a snapshot of each replica that this node has, one after the other.
 func (n *Node) snapshotReplicas(ctx context.Context, m *member.Member, dir string) error {
@@ -45,12 +40,17 @@ func (n *Node) snapshotReplicas(ctx context.Context, m *member.Member, dir strin
 // below which all groups are in it.
 //
 // Errors: os.ErrNotExist when there is none; *segment.CorruptError.
-func readSnapshot(dir string) (out SnapshotInfo, err error) {
-	out = SnapshotInfo{Name: filepath.Base(dir), Dir: dir}
+func readSnapshot(dir string) (out api.Snapshot, err error) {
+	out = api.Snapshot{Name: filepath.Base(dir), Dir: dir}
 	entries, err := os.ReadDir(filepath.Join(dir, "groups"))
 	if errors.Is(err, os.ErrNotExist) {
-		out.SnapshotInfo, err = store.ReadSnapshot(filepath.Join(dir, "store"))
-		return out, err
+		one, err := store.ReadSnapshot(filepath.Join(dir, "store"))
+		if err != nil {
+			return out, err
+		}
+		out.AcqNs, out.CreatedNs, out.Index = one.AcqNs, one.CreatedNs, one.Index
+		out.Segments, out.Bytes, out.TookNs = one.Segments, one.Bytes, one.TookNs
+		return withTexts(out), nil
 	}
 	if err != nil {
 		return out, err
@@ -62,7 +62,7 @@ func readSnapshot(dir string) (out SnapshotInfo, err error) {
 		}
 		one, err := store.ReadSnapshot(filepath.Join(dir, "groups", e.Name(), "store"))
 		if err != nil {
-			return SnapshotInfo{Name: out.Name, Dir: dir}, err
+			return api.Snapshot{Name: out.Name, Dir: dir}, err
 		}
 		if len(out.Groups) == 0 {
 			out.AcqNs, out.CreatedNs = one.AcqNs, one.CreatedNs
@@ -71,11 +71,20 @@ func readSnapshot(dir string) (out SnapshotInfo, err error) {
 		out.Segments += one.Segments
 		out.Bytes += one.Bytes
 		out.TookNs += one.TookNs
-		out.Groups = append(out.Groups, GroupSnapshot{uint32(group), one.AcqNs, one.Index})
+		out.Groups = append(out.Groups, api.GroupSnapshot{Group: uint32(group), AcqNs: one.AcqNs,
+			Index: one.Index})
 	}
-	slices.SortFunc(out.Groups, func(a, b GroupSnapshot) int { return int(a.Group) - int(b.Group) })
+	slices.SortFunc(out.Groups, func(a, b api.GroupSnapshot) int {
+		return int(a.Group) - int(b.Group)
+	})
 	if len(out.Groups) == 0 {
 		return out, fmt.Errorf("snapshot %s: %w", dir, os.ErrNotExist)
 	}
-	return out, nil
+	return withTexts(out), nil
+}
+
+// withTexts adds the times of a snapshot as texts.
+func withTexts(s api.Snapshot) api.Snapshot {
+	s.Acq, s.Created = record.FormatNs(s.AcqNs), record.FormatNs(s.CreatedNs)
+	return s
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -26,8 +27,8 @@ const (
 // compares each with the other replicas of its group.
 func (n *Node) verifyGroups(
 	ctx context.Context, m *member.Member, opt store.CheckOptions,
-) (store.CheckReport, error) {
-	v := &groupVerification{node: n, opt: opt, total: store.CheckReport{}}
+) (api.CheckReport, error) {
+	v := &groupVerification{node: n, opt: opt, total: api.CheckReport{}}
 	stores := m.Stores()
 	for _, group := range slices.Sorted(maps.Keys(stores)) {
 		if err := v.files(ctx, group, stores[group]); err != nil {
@@ -59,14 +60,14 @@ func (n *Node) verifyGroups(
 type groupVerification struct {
 	node  *Node
 	opt   store.CheckOptions
-	total store.CheckReport // of what is done
+	total api.CheckReport // of what is done
 }
 
 func (v *groupVerification) note(format string, args ...any) {
 	v.total.Notes = append(v.total.Notes, fmt.Sprintf(format, args...))
 }
 
-func (v *groupVerification) damaged(group int, d store.Damage) {
+func (v *groupVerification) damaged(group int, d api.Damage) {
 	d.Reason = fmt.Sprintf("group %d: %s", group, d.Reason)
 	v.total.Damages++
 	v.total.Damage = append(v.total.Damage, d)
@@ -79,13 +80,13 @@ func (v *groupVerification) damaged(group int, d store.Damage) {
 func (v *groupVerification) files(ctx context.Context, group uint32, s *store.Store) error {
 	opt := store.CheckOptions{BytesPerSec: v.opt.BytesPerSec}
 	if v.opt.Damage != nil {
-		opt.Damage = func(d store.Damage) {
+		opt.Damage = func(d api.Damage) {
 			d.Reason = fmt.Sprintf("group %d: %s", group, d.Reason)
 			v.opt.Damage(d)
 		}
 	}
 	if v.opt.Progress != nil {
-		opt.Progress = func(done *store.CheckReport) {
+		opt.Progress = func(done *api.CheckReport) {
 			so := v.total
 			addReport(&so, done)
 			v.opt.Progress(&so)
@@ -103,7 +104,7 @@ func (v *groupVerification) files(ctx context.Context, group uint32, s *store.St
 	return err
 }
 
-func addReport(to, from *store.CheckReport) {
+func addReport(to, from *api.CheckReport) {
 	to.Segments += from.Segments
 	to.Blocks += from.Blocks
 	to.Rows += from.Rows
@@ -198,7 +199,7 @@ func (v *groupVerification) judge(group int, p *groupRoute, said []digests) (ali
 			where = "on node " + p.peers[i-1].name
 		}
 		one := d.slices[0]
-		v.damaged(group, store.Damage{File: "replica " + where, Reason: fmt.Sprintf(
+		v.damaged(group, api.Damage{File: "replica " + where, Reason: fmt.Sprintf(
 			"it differs from the other replicas: %d records with acqs from %d to %d", one.Rows,
 			one.FromNs, one.ToNs)})
 	}

@@ -8,11 +8,12 @@ import (
 	"testing"
 
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
 // keptGroups backs up each replica of a snapshot into a directory of its group.
-func keptGroups(t *testing.T, info SnapshotInfo, to string) {
+func keptGroups(t *testing.T, info api.Snapshot, to string) {
 	t.Helper()
 	for _, g := range info.Groups {
 		dir := filepath.Join(info.Dir, "groups", fmt.Sprint(g.Group), "store")

@@ -87,9 +87,12 @@ func (n *Node) changesOnce(
 		}
 		fromNs = now
 	}
-	if q, err = n.pinned(ctx, q); err != nil {
+	filters, err := n.useFilters(ctx, q)
+	n.releaseFilters(filters)
+	if err != nil {
 		return fromNs, err
 	}
+	q = (&prepared{q, filters}).pinned(nil).Query
 	sources, err := n.sources(ctx, &q.Box)
 	if err != nil {
 		return fromNs, err

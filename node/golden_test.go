@@ -16,6 +16,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/freeaddr"
 	"github.com/pentad-db/pentad/node/internal/golden"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -259,6 +260,8 @@ func fillGolden(c *nodesTogether, n *Node, together bool) {
 	})
 	c.push(n, "mine", standardModule(c.T, "count"))
 	c.until("the plugin is there", func() bool {
-		return slices.ContainsFunc(n.Plugins(), func(p PluginInfo) bool { return p.Name == "mine" })
+		return slices.ContainsFunc(n.Plugins(), func(p api.PluginInfo) bool {
+			return p.Name == "mine"
+		})
 	})
 }

@@ -6,24 +6,15 @@ import (
 	"strconv"
 
 	"github.com/pentad-db/pentad/node/internal/cursors"
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/valyala/fasthttp"
 )
 
 var cursorParams = []string{"acq", "force"}
 
-// jsonCursor is a cursor as people read it.
-type jsonCursor struct {
-	Name        string `json:"name"`
-	Acq         string `json:"acq"`
-	AcqNs       int64  `json:"acq_ns"`
-	Committed   string `json:"committed"`
-	CommittedNs int64  `json:"committed_ns"`
-	BehindNs    int64  `json:"behind_ns"` // the horizon
-}
-
-func newJSONCursor(c cursors.Cursor, horizonNs int64) jsonCursor {
-	return jsonCursor{Name: c.Name, Acq: record.FormatNs(c.AcqNs), AcqNs: c.AcqNs,
+func newJSONCursor(c cursors.Cursor, horizonNs int64) api.Cursor {
+	return api.Cursor{Name: c.Name, Acq: record.FormatNs(c.AcqNs), AcqNs: c.AcqNs,
 		Committed: record.FormatNs(c.CommittedNs), CommittedNs: c.CommittedNs,
 		BehindNs: max(0, horizonNs-c.AcqNs)}
 }
@@ -36,11 +27,11 @@ func (s *server) listCursors(ctx *fasthttp.RequestCtx) {
 	if err == nil {
 		list, err = s.node.Cursors(rc)
 	}
-	all := []jsonCursor{}
+	all := []api.Cursor{}
 	for _, c := range list {
 		all = append(all, newJSONCursor(c, horizon))
 	}
-	reply(ctx, map[string]any{"cursors": all}, err)
+	reply(ctx, api.Cursors{Cursors: all}, err)
 }
 
 func (s *server) getCursor(ctx *fasthttp.RequestCtx, name string) {

@@ -11,6 +11,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/selector"
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/valyala/fasthttp"
@@ -114,34 +115,10 @@ func writeDryRun(ctx *fasthttp.RequestCtx, records uint64, err error) {
 		writeError(ctx, toWire(err))
 		return
 	}
-	writeJSON(ctx, map[string]any{"records": records, "dry_run": true})
+	writeJSON(ctx, api.DryRun{Records: records, DryRun: true})
 }
 
-type jsonEvent struct {
-	Kind    string            `json:"kind"`
-	Acq     string            `json:"acq"`
-	AcqNs   int64             `json:"acq_ns"`
-	Box     map[string]string `json:"box"`     // without the dimensions of which all is meant
-	Done    *bool             `json:"done"`    // of a purge
-	Removed *uint64           `json:"removed"` // of a purge
-
-	Slots []uint32 `json:"slots,omitempty"` // from and to; without, of all devices
-
-	Removal *jsonRemoval `json:"removal,omitempty"` // of a retention
-}
-
-// jsonRemoval is the state of the records that a retention hides. Times are null while it is
-// held.
-type jsonRemoval struct {
-	Records uint64  `json:"records"` // about
-	Bytes   uint64  `json:"bytes"`   // about
-	Next    *string `json:"next"`    // when the first of them may be removed
-	NextNs  int64   `json:"next_ns,omitempty"`
-	Done    *string `json:"done"` // when the bytes of all are gone, at the latest
-	DoneNs  int64   `json:"done_ns,omitempty"`
-}
-
-func newJSONRemoval(r *store.Removal) *jsonRemoval {
+func newJSONRemoval(r *store.Removal) *api.Removal {
 	if r == nil {
 		return nil
 	}
@@ -152,7 +129,7 @@ func newJSONRemoval(r *store.Removal) *jsonRemoval {
 		s := record.FormatNs(ns)
 		return &s
 	}
-	return &jsonRemoval{Records: r.Rows, Bytes: r.Bytes, Next: text(r.NextNs), NextNs: r.NextNs,
+	return &api.Removal{Records: r.Rows, Bytes: r.Bytes, Next: text(r.NextNs), NextNs: r.NextNs,
 		Done: text(r.DoneNs), DoneNs: r.DoneNs}
 }
 
@@ -190,9 +167,9 @@ func (s *server) events(ctx *fasthttp.RequestCtx) {
 		writeError(ctx, toWire(err))
 		return
 	}
-	out := []jsonEvent{}
+	out := []api.Event{}
 	for _, e := range all {
-		row := jsonEvent{Kind: e.Kind.String(), Acq: record.FormatNs(e.AcqNs), AcqNs: e.AcqNs,
+		row := api.Event{Kind: e.Kind.String(), Acq: record.FormatNs(e.AcqNs), AcqNs: e.AcqNs,
 			Box: boxOf(&e.Box), Removal: newJSONRemoval(e.Removal)}
 		if e.Kind == store.EventPurge {
 			row.Done, row.Removed = &e.Done, &e.Removed
@@ -202,22 +179,11 @@ func (s *server) events(ctx *fasthttp.RequestCtx) {
 		}
 		out = append(out, row)
 	}
-	writeJSON(ctx, map[string]any{"events": out})
+	writeJSON(ctx, api.Events{Events: out})
 }
 
-// jsonPolicy is a policy in JSON. A null part means all.
-type jsonPolicy struct {
-	CID         *int32 `json:"cid"`
-	MOID        *int32 `json:"moid"`
-	MaxCapAgeNs int64  `json:"cap_age_ns,omitempty"`
-	MaxAcqAgeNs int64  `json:"acq_age_ns,omitempty"`
-	DelayNs     int64  `json:"delay_ns,omitempty"` // 0: the default
-	Held        bool   `json:"held,omitempty"`     // it takes no steps
-	Groups      []int  `json:"groups,omitempty"`   // of a cluster, where not all have it
-}
-
-func newJSONPolicy(p Policy) jsonPolicy {
-	return jsonPolicy{CID: p.CID, MOID: p.MOID, MaxCapAgeNs: p.MaxCapAgeNs,
+func newJSONPolicy(p Policy) api.Retention {
+	return api.Retention{CID: p.CID, MOID: p.MOID, MaxCapAgeNs: p.MaxCapAgeNs,
 		MaxAcqAgeNs: p.MaxAcqAgeNs, DelayNs: p.DelayNs, Held: p.Held, Groups: p.Groups}
 }
 
@@ -233,11 +199,11 @@ func (s *server) retention(ctx *fasthttp.RequestCtx) {
 		writeError(ctx, toWire(err))
 		return
 	}
-	out := []jsonPolicy{}
+	out := []api.Retention{}
 	for _, p := range all {
 		out = append(out, newJSONPolicy(p))
 	}
-	writeJSON(ctx, map[string]any{"policies": out})
+	writeJSON(ctx, api.Policies{Policies: out})
 }
 
 // setRetention sets a policy, or removes it.

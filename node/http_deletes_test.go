@@ -214,7 +214,7 @@ func (r *remote) holds(policy client.Retention) {
 	r.want(&record.Query{}, 0, 0)
 	events, err := r.Events(r.Context())
 	if err != nil || len(events) != 1 || events[0].Removal == nil ||
-		events[0].Removal.Rows != all || events[0].Removal.Bytes == 0 ||
+		events[0].Removal.Records != all || events[0].Removal.Bytes == 0 ||
 		events[0].Removal.DoneNs <= events[0].Removal.NextNs ||
 		events[0].Removal.NextNs < events[0].AcqNs+int64(59*time.Minute) {
 		r.Fatalf("%+v, %v", events, err)

@@ -44,7 +44,7 @@ func (s *server) diffFrame(ctx *fasthttp.RequestCtx) {
 	}
 	var permit *queryPermit
 	if err == nil {
-		permit, err = s.admit(ctx, &record.Query{Box: ask.Box})
+		permit, err = s.prepare(ctx, &record.Query{Box: ask.Box})
 	}
 	if err != nil {
 		writeError(ctx, toWire(err))
@@ -53,7 +53,7 @@ func (s *server) diffFrame(ctx *fasthttp.RequestCtx) {
 	ctx.SetContentType(wire.ContentType)
 	s.streamIn(ctx, permit, func(rc context.Context, w *bufio.Writer) error {
 		var buf []byte
-		end, err := s.node.Diff(rc, ask, func(d *record.Differences) error {
+		end, err := s.node.diff(rc, ask, func(d *record.Differences) error {
 			var err error
 			if buf, err = wire.AppendDifferences(buf[:0], d); err != nil {
 				return err
@@ -158,9 +158,9 @@ func (s *server) getDiff(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	s.streamRows(ctx, "differences", &record.Query{Box: ask.Box}, func(
-		rc context.Context, kind payloadType, out *jsonRowWriter,
+		rc context.Context, _ *prepared, kind payloadType, out *jsonRowWriter,
 	) (wire.End, error) {
-		end, err := s.node.Diff(rc, ask, func(d *record.Differences) error {
+		end, err := s.node.diff(rc, ask, func(d *record.Differences) error {
 			for i := range d.Len() {
 				if err := out.row(differenceOf(d, i, kind)); err != nil {
 					return err
@@ -223,9 +223,9 @@ func (s *server) getVersions(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	s.streamRows(ctx, "versions", &record.Query{Box: box.Box}, func(
-		rc context.Context, kind payloadType, out *jsonRowWriter,
+		rc context.Context, _ *prepared, kind payloadType, out *jsonRowWriter,
 	) (wire.End, error) {
-		all, end, err := s.node.Versions(rc, &box.Box)
+		all, end, err := s.node.versions(rc, &box.Box)
 		for i := 0; i < len(all) && err == nil; i++ {
 			v := &all[i]
 			row := jsonVersion{jsonRow: rowOfRecord(&v.Record, kind, false), Latest: v.Latest,
@@ -244,6 +244,7 @@ func (s *server) getLatest(ctx *fasthttp.RequestCtx) {
 	q, err := s.parseBox(ctx)
 	if err == nil {
 		q.View = record.ViewLatest
+		err = q.Normalize()
 	}
 	s.records(ctx, q, err)
 }
@@ -260,6 +261,9 @@ func (s *server) getAsOf(ctx *fasthttp.RequestCtx) {
 			err = badParam("at", err)
 		}
 		q.View, q.AsOfAcqNs = record.ViewAsOf, at.FromNs
+	}
+	if err == nil {
+		err = q.Normalize()
 	}
 	s.records(ctx, q, err)
 }

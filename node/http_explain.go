@@ -1,6 +1,7 @@
 package node
 
 import (
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/valyala/fasthttp"
@@ -28,7 +29,7 @@ func (s *server) explainFrame(ctx *fasthttp.RequestCtx) {
 
 // writeExplanation explains a query, unless reading it failed.
 func (s *server) writeExplanation(ctx *fasthttp.RequestCtx, q *record.Query, err error) {
-	var x Explanation
+	var x api.Explanation
 	if err == nil {
 		rc, cancel := s.requestContext(ctx)
 		defer cancel()

@@ -53,13 +53,13 @@ func (s *server) query(ctx *fasthttp.RequestCtx) {
 		s.aggregate(ctx, q)
 		return
 	}
-	permit, err := s.admit(ctx, q)
+	permit, err := s.prepare(ctx, q)
 	if err != nil {
 		writeError(ctx, toWire(err))
 		return
 	}
 	s.streamIn(ctx, permit, func(rc context.Context, w *bufio.Writer) error {
-		end, err := s.node.queryFrames(rc, q, func(frames []byte) error {
+		end, err := s.node.queryFrames(rc, &permit.prepared, func(frames []byte) error {
 			_, err := w.Write(frames)
 			return err
 		})
@@ -111,7 +111,7 @@ const groupsPerFrame = 4096
 // aggregate answers with groups. Groups that do not fit into memory are streamed, with errors as
 // frames in place of the end frame.
 func (s *server) aggregate(ctx *fasthttp.RequestCtx, q *record.Query) {
-	permit, err := s.admit(ctx, q)
+	permit, err := s.prepare(ctx, q)
 	if err != nil {
 		writeError(ctx, toWire(err))
 		return
@@ -122,18 +122,14 @@ func (s *server) aggregate(ctx *fasthttp.RequestCtx, q *record.Query) {
 			permit.done()
 		}
 	}()
-	rc, cancel := s.requestContext(ctx)
+	rc, cancel := s.watchedContext(ctx.Conn(), permit.asked)
 	defer cancel()
-	found, err := s.node.findGroups(withPermit(rc, permit), q)
+	found, err := s.node.findGroups(rc, &permit.prepared)
 	if err != nil {
 		writeError(ctx, toWire(err))
 		return
 	}
-	release := permit.release
-	permit.release = func() {
-		found.close()
-		release()
-	}
+	permit.release = found.close
 	var body []byte
 	each := func(rc context.Context, full func() error) (wire.End, error) {
 		return found.each(rc, func(groups []wire.Group) error {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
@@ -18,18 +19,18 @@ func (s *server) ready(ctx *fasthttp.RequestCtx) {
 	writeJSON(ctx, said)
 }
 
-func (s *server) readiness() (said map[string]any, err error) {
+func (s *server) readiness() (said api.Readiness, err error) {
 	if s.node.closing.Load() {
-		return nil, errClosing
+		return said, errClosing
 	}
 	if err := s.node.serving(); err != nil {
-		return nil, err
+		return said, err
 	}
 	problems := s.node.Problems()
 	if p := unready(problems); p != nil {
-		return nil, &wire.Error{Kind: wire.KindUnavailable, Message: problemText(p)}
+		return said, &wire.Error{Kind: wire.KindUnavailable, Message: problemText(p)}
 	}
-	said = map[string]any{"status": "ready", "problems": problems}
+	said = api.Readiness{Status: "ready", Problems: problems}
 	if m := s.node.member.Load(); m != nil {
 		rc, cancel := s.context()
 		defer cancel()
@@ -38,9 +39,9 @@ func (s *server) readiness() (said map[string]any, err error) {
 			err = s.node.checkRouted(m)
 		}
 		if err != nil {
-			return nil, &wire.Error{Kind: wire.KindUnavailable, Message: err.Error()}
+			return said, &wire.Error{Kind: wire.KindUnavailable, Message: err.Error()}
 		}
-		said["nodes"] = m.Addresses()
+		said.Nodes = m.Addresses()
 	}
 	return said, nil
 }
@@ -59,14 +60,14 @@ func (s *server) alive(ctx *fasthttp.RequestCtx) {
 	if len(problems) > 0 {
 		status = "problems"
 	}
-	writeJSON(ctx, map[string]any{"status": status, "problems": problems})
+	writeJSON(ctx, api.Readiness{Status: status, Problems: problems})
 }
 
 // healthState answers GET /v1/health: everything that is wrong, with status 200.
 func (s *server) healthState(ctx *fasthttp.RequestCtx) {
-	said := map[string]any{"ready": true, "problems": s.node.Problems()}
+	said := api.Health{Ready: true, Problems: s.node.Problems()}
 	if _, err := s.readiness(); err != nil {
-		said["ready"], said["reason"] = false, toWire(err).Message
+		said.Ready, said.Reason = false, toWire(err).Message
 	}
 	ctx.SetStatusCode(http.StatusOK)
 	writeJSON(ctx, said)

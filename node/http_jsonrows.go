@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -34,7 +35,7 @@ type jsonEnd struct {
 	Error    string `json:"error,omitempty"`
 	Code     string `json:"code,omitempty"`
 
-	Fault *wire.Fault `json:"fault,omitempty"` // of a plugin
+	Fault *api.Fault `json:"fault,omitempty"` // of a plugin
 
 	Rows      uint64 `json:"rows"`
 	HorizonNs int64  `json:"horizon_ns"`
@@ -96,32 +97,30 @@ func (s *server) getRecords(ctx *fasthttp.RequestCtx) {
 	s.records(ctx, q, err)
 }
 
-// records answers a query for records; err is that of parsing it.
+// records answers a normalized query for records; err is that of parsing it.
 func (s *server) records(ctx *fasthttp.RequestCtx, q *record.Query, err error) {
-	if err == nil {
-		err = q.Normalize()
-	}
 	if err != nil {
 		writeError(ctx, toWire(err))
 		return
 	}
-	s.streamRows(ctx, "records", q, func(rc context.Context, kind payloadType, out *jsonRowWriter) (
-		wire.End, error,
-	) {
-		return s.node.Query(rc, q, func(b *record.Batch) error {
+	s.streamRows(ctx, "records", q, func(
+		rc context.Context, p *prepared, kind payloadType, out *jsonRowWriter,
+	) (wire.End, error) {
+		emit := func(b *record.Batch) error {
 			for i := range b.Len() {
 				if err := out.row(rowOf(b, i, kind, q.KeysOnly)); err != nil {
 					return err
 				}
 			}
 			return nil
-		})
+		}
+		return s.node.queryInto(rc, p, &orderedOutput{q: q, emit: emit})
 	})
 }
 
 // streamRows answers a query with rows that give writes; name is their member in a document.
 func (s *server) streamRows(ctx *fasthttp.RequestCtx, of string, q *record.Query, give func(
-	rc context.Context, kind payloadType, out *jsonRowWriter) (wire.End, error),
+	rc context.Context, p *prepared, kind payloadType, out *jsonRowWriter) (wire.End, error),
 ) {
 	kind, err := parsePayloadType(ctx)
 	var lines bool
@@ -130,7 +129,7 @@ func (s *server) streamRows(ctx *fasthttp.RequestCtx, of string, q *record.Query
 	}
 	var permit *queryPermit
 	if err == nil {
-		permit, err = s.admit(ctx, q)
+		permit, err = s.prepare(ctx, q)
 	}
 	if err != nil {
 		writeError(ctx, toWire(err))
@@ -146,7 +145,7 @@ func (s *server) streamRows(ctx *fasthttp.RequestCtx, of string, q *record.Query
 	}
 	s.streamIn(ctx, permit, func(rc context.Context, w *bufio.Writer) error {
 		out := jsonRowWriter{w: w, lines: lines, name: of}
-		end, err := give(rc, kind, &out)
+		end, err := give(rc, &permit.prepared, kind, &out)
 		return out.end(newJSONEnd(end, err))
 	})
 }

@@ -3,6 +3,7 @@ package node
 import (
 	"bytes"
 
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/valyala/fasthttp"
 )
 
@@ -25,7 +26,7 @@ func (s *server) listPlugins(ctx *fasthttp.RequestCtx) {
 	if damage == nil {
 		damage = []string{}
 	}
-	writeJSON(ctx, map[string]any{"plugins": s.node.Plugins(), "damage": damage})
+	writeJSON(ctx, api.Plugins{Plugins: s.node.Plugins(), Damage: damage})
 }
 
 // checkPlugin describes a module that is not kept.
@@ -38,7 +39,7 @@ func (s *server) checkPlugin(ctx *fasthttp.RequestCtx) {
 
 func (s *server) listFailures(ctx *fasthttp.RequestCtx) {
 	all := s.node.PluginFailures(string(ctx.QueryArgs().Peek("plugin")))
-	writeJSON(ctx, map[string]any{"failures": all})
+	writeJSON(ctx, api.PluginFailures{Failures: all})
 }
 
 func (s *server) showPlugin(ctx *fasthttp.RequestCtx, ref string) {
@@ -64,5 +65,5 @@ func (s *server) promotePlugin(ctx *fasthttp.RequestCtx, ref string) {
 
 func (s *server) removePlugin(ctx *fasthttp.RequestCtx, ref string) {
 	removed, err := s.node.RemovePlugin(ref)
-	reply(ctx, map[string]int{"removed": removed}, err)
+	reply(ctx, api.Removed{Removed: removed}, err)
 }

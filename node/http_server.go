@@ -18,6 +18,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/budget"
 	"github.com/pentad-db/pentad/node/internal/health"
 	"github.com/pentad-db/pentad/node/internal/memory"
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/valyala/fasthttp"
@@ -191,7 +192,7 @@ func (s *server) horizon(ctx *fasthttp.RequestCtx) {
 		writeError(ctx, toWire(err))
 		return
 	}
-	writeJSON(ctx, map[string]any{"horizon_ns": h, "horizon": record.FormatNs(h)})
+	writeJSON(ctx, api.Horizon{HorizonNs: h, Horizon: record.FormatNs(h)})
 }
 
 // speaksFrames reports whether a request speaks frames.
@@ -223,22 +224,8 @@ func writeProblem(ctx *fasthttp.RequestCtx, code int, e *wire.Error) {
 	ctx.SetBody(append(body, '\n'))
 }
 
-// problem is an error for people, RFC 9457.
-type problem struct {
-	Type   string `json:"type"`
-	Title  string `json:"title"`
-	Status int    `json:"status"`
-	Detail string `json:"detail"`
-	Code   string `json:"code"`
-	Part   string `json:"part,omitempty"`
-	Reason string `json:"reason,omitempty"`
-
-	Fault *wire.Fault   `json:"fault,omitempty"` // in place of part and reason
-	Put   *wire.Outcome `json:"put,omitempty"`   // likewise
-}
-
-func problemOf(code int, e *wire.Error) problem {
-	p := problem{Type: "about:blank", Title: http.StatusText(code), Status: code,
+func problemOf(code int, e *wire.Error) api.Error {
+	p := api.Error{Type: "about:blank", Title: http.StatusText(code), Status: code,
 		Detail: e.Message, Code: e.Kind.String(), Part: e.Part, Reason: e.Reason}
 	if put, ok := e.Outcome(); ok {
 		p.Part, p.Reason, p.Put = "", "", &put

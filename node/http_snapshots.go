@@ -1,7 +1,7 @@
 package node
 
 import (
-	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/valyala/fasthttp"
 )
 
@@ -13,21 +13,6 @@ func (s *server) deleteSnapshot(ctx *fasthttp.RequestCtx, name string) {
 	writeJSON(ctx, map[string]string{"removed": name})
 }
 
-// jsonSnapshot is a snapshot as people read it.
-type jsonSnapshot struct {
-	SnapshotInfo
-	Acq     string `json:"acq,omitempty"`
-	Created string `json:"created,omitempty"`
-}
-
-func newJSONSnapshot(info SnapshotInfo) jsonSnapshot {
-	out := jsonSnapshot{SnapshotInfo: info}
-	if info.Damage == "" {
-		out.Acq, out.Created = record.FormatNs(info.AcqNs), record.FormatNs(info.CreatedNs)
-	}
-	return out
-}
-
 func (s *server) createSnapshot(ctx *fasthttp.RequestCtx) {
 	rc, cancel := s.context()
 	defer cancel()
@@ -36,7 +21,7 @@ func (s *server) createSnapshot(ctx *fasthttp.RequestCtx) {
 		writeError(ctx, toWire(err))
 		return
 	}
-	writeJSON(ctx, newJSONSnapshot(info))
+	writeJSON(ctx, info)
 }
 
 func (s *server) listSnapshots(ctx *fasthttp.RequestCtx) {
@@ -45,9 +30,5 @@ func (s *server) listSnapshots(ctx *fasthttp.RequestCtx) {
 		writeError(ctx, toWire(err))
 		return
 	}
-	out := make([]jsonSnapshot, 0, len(all))
-	for _, info := range all {
-		out = append(out, newJSONSnapshot(info))
-	}
-	writeJSON(ctx, map[string]any{"snapshots": out})
+	writeJSON(ctx, api.Snapshots{Snapshots: all})
 }

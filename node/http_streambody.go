@@ -47,7 +47,12 @@ func (s *server) streamIn(
 	ctx *fasthttp.RequestCtx, permit *queryPermit,
 	produce func(rc context.Context, w *bufio.Writer) error,
 ) {
-	asked, _ := parseRequestOptions(ctx.QueryArgs()) // handle has checked it
+	var asked requestOptions
+	if permit != nil {
+		asked = permit.asked
+	} else {
+		asked, _ = parseRequestOptions(ctx.QueryArgs()) // handle has checked it
+	}
 	ctx.SetBodyStream(&streamBody{s, ctx.Conn(), asked, produce, permit}, -1)
 }
 
@@ -83,7 +88,6 @@ func (b *streamBody) WriteTo(w io.Writer) (n int64, err error) {
 	}()
 	own, _ := b.conn.(*conn)
 	if b.permit != nil {
-		rc = withPermit(rc, b.permit)
 		if own != nil {
 			own.lend(rc, b.permit.permit)
 			defer own.keepPermit()
@@ -101,9 +105,14 @@ func (b *streamBody) WriteTo(w io.Writer) (n int64, err error) {
 	return 0, buf.Flush()
 }
 
-// admit is [Node.admit] for a request.
-func (s *server) admit(ctx *fasthttp.RequestCtx, q *record.Query) (*queryPermit, error) {
-	rc, cancel := s.requestContext(ctx)
+// prepare is prepareQuery for a request.
+func (s *server) prepare(ctx *fasthttp.RequestCtx, q *record.Query) (*queryPermit, error) {
+	asked, _ := parseRequestOptions(ctx.QueryArgs()) // handle has checked it
+	rc, cancel := s.watchedContext(ctx.Conn(), asked)
 	defer cancel()
-	return s.node.admit(rc, q)
+	permit, err := s.node.prepareQuery(rc, q)
+	if err == nil {
+		permit.asked = asked
+	}
+	return permit, err
 }

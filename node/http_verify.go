@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/valyala/fasthttp"
 )
 
@@ -21,20 +22,6 @@ const (
 	// lineTimeout is how long a client may take to read a line.
 	lineTimeout = time.Minute
 )
-
-// verifyLine is a line of the answer: one of the three.
-type verifyLine struct {
-	Damage   *store.Damage      `json:"damage,omitempty"`
-	Progress *store.CheckReport `json:"progress,omitempty"`
-	End      *verifyEnd         `json:"end,omitempty"`
-}
-
-type verifyEnd struct {
-	store.CheckReport
-	Complete bool   `json:"complete"`
-	Error    string `json:"error,omitempty"`
-	Code     string `json:"code,omitempty"`
-}
 
 // verify answers with lines: damage as it is found, progress every second, the end. It may run for
 // hours, so it is not bound by queryTimeout.
@@ -63,7 +50,7 @@ func (s *server) verify(ctx *fasthttp.RequestCtx) {
 }
 
 // verification runs what a request verifies.
-type verification = func(context.Context, store.CheckOptions) (store.CheckReport, error)
+type verification = func(context.Context, store.CheckOptions) (api.CheckReport, error)
 
 // verification returns the verification of everything, or of one segment of a group, which is 0 of
 // a node that is in no cluster.
@@ -79,7 +66,7 @@ func (s *server) verification(group, segment string) (verification, error) {
 	if err != nil {
 		return nil, badParam("group", fmt.Errorf("%q is no number of a group", clip(group)))
 	}
-	return func(ctx context.Context, opt store.CheckOptions) (store.CheckReport, error) {
+	return func(ctx context.Context, opt store.CheckOptions) (api.CheckReport, error) {
 		return s.node.VerifySegment(ctx, uint32(number), id, opt)
 	}, nil
 }
@@ -89,7 +76,7 @@ func (s *server) verifyTo(
 ) error {
 	ctx, cancel := context.WithCancelCause(s.running)
 	defer cancel(nil)
-	line := func(l verifyLine) {
+	line := func(l api.VerifyLine) {
 		text, err := json.Marshal(l)
 		if err == nil {
 			err = conn.SetWriteDeadline(time.Now().Add(lineTimeout))
@@ -105,25 +92,25 @@ func (s *server) verifyTo(
 		}
 	}
 	said := time.Now()
-	opt.Damage = func(d store.Damage) { line(verifyLine{Damage: &d}) }
-	opt.Progress = func(done *store.CheckReport) {
+	opt.Damage = func(d api.Damage) { line(api.VerifyLine{Damage: &d}) }
+	opt.Progress = func(done *api.CheckReport) {
 		if time.Since(said) >= progressEvery {
 			said = time.Now()
 			few := *done
-			few.Damage, few.Notes = []store.Damage{}, []string{} // said before
-			line(verifyLine{Progress: &few})
+			few.Damage, few.Notes = []api.Damage{}, []string{} // said before
+			line(api.VerifyLine{Progress: &few})
 		}
 	}
 	report, err := do(ctx, opt)
-	report.Damage = []store.Damage{} // said before
+	report.Damage = []api.Damage{} // said before
 	if report.Notes == nil {
 		report.Notes = []string{}
 	}
-	end := verifyEnd{CheckReport: report, Complete: err == nil}
+	end := api.VerifyEnd{CheckReport: report, Complete: err == nil}
 	if err != nil {
 		e := toWire(err)
 		end.Error, end.Code = e.Message, e.Kind.String()
 	}
-	line(verifyLine{End: &end})
+	line(api.VerifyLine{End: &end})
 	return context.Cause(ctx)
 }

@@ -128,7 +128,8 @@ type Node struct {
 	restocked  chan struct{}
 	peers      map[cluster.NodeID]*peer // guarded by routing
 	host       *wasmhost.Host
-	adHocHost  *wasmhost.Host // as registry.lent
+	hostWork   *wasmhost.HostWork // puts, and queries without plugins
+	adHocHost  *wasmhost.Host     // as registry.lent
 	writerPool writerPool
 	plugins    *registry
 	cursors    *cursors.File   // nil in a cluster
@@ -260,8 +261,10 @@ func (n *Node) start(ctx context.Context) (err error) {
 	if !alone { // plugins of the stand-alone node stay where they are
 		dir = filepath.Join(n.opt.Dir, "cluster", "plugins")
 	}
+	n.hostWork = wasmhost.NewHostWork()
 	n.host, err = wasmhost.New(ctx, wasmhost.Options{CacheDir: filepath.Join(dir, "cache"),
-		GoProfile: true, TotalBytes: pluginBytes(memory.Total(n.opt.MemoryBytes))})
+		GoProfile: true, TotalBytes: pluginBytes(memory.Total(n.opt.MemoryBytes)),
+		HostWork: n.hostWork})
 	if err != nil {
 		return err
 	}
@@ -450,8 +453,8 @@ func (n *Node) put(
 		return store.PutResult{}, err
 	}
 	defer func() { <-n.puts }()
-	n.host.BeginHostWork()
-	defer n.host.EndHostWork()
+	n.hostWork.Begin()
+	defer n.hostWork.End()
 	if m := n.member.Load(); m != nil {
 		return n.putGroups(ctx, m, b, w)
 	}

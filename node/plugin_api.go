@@ -2,59 +2,18 @@ package node
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/catalog"
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/pentad-db/pentad/wasmhost"
 )
-
-// PluginInfo describes a version of a plugin.
-type PluginInfo struct {
-	Name        string          `json:"name"`
-	SHA256      string          `json:"sha256"`
-	Bytes       int64           `json:"bytes"`
-	Owner       string          `json:"owner,omitempty"`
-	Description string          `json:"description,omitempty"`
-	Uploaded    string          `json:"uploaded,omitempty"` // absent for those of the node
-	UploadedNs  int64           `json:"uploaded_ns,omitempty"`
-	Current     bool            `json:"current"`
-	Versions    int             `json:"versions"` // of the name
-	Filter      bool            `json:"filter"`
-	Aggregate   bool            `json:"aggregate"`
-	Joins       bool            `json:"joins,omitempty"` // needs the predecessor of each window
-	Standard    bool            `json:"standard"`
-	Damage      string          `json:"damage,omitempty"` // why it cannot be used
-	Doc         json.RawMessage `json:"doc,omitempty"`
-}
-
-// PluginDetails describes a version completely.
-type PluginDetails struct {
-	PluginInfo
-	Limits  *PluginLimits `json:"limits,omitempty"` // absent with damage
-	History []PluginInfo  `json:"history,omitempty"`
-}
-
-// PluginLimits are the limits of an instance of a version, and the sizes it declares.
-type PluginLimits struct {
-	MemoryBytes     int64  `json:"memory_bytes"`
-	StateBytes      int    `json:"state_bytes"`  // of all groups of an instance
-	ResultBytes     int    `json:"result_bytes"` // of all groups
-	ParamsBytes     uint32 `json:"params_bytes"`
-	GroupStateBytes uint32 `json:"group_state_bytes"` // of one group
-	MaxGroups       int    `json:"max_groups"`
-	FuelStart       int64  `json:"fuel_start"` // of each call that begins an instance
-	FuelCall        int64  `json:"fuel_call"`  // of any other, plus:
-	FuelRow         int64  `json:"fuel_row"`
-	FuelByte        int64  `json:"fuel_byte"`       // of payload
-	FuelStateByte   int64  `json:"fuel_state_byte"` // of states
-}
 
 // PluginPush is an upload of a module under a name.
 type PluginPush struct {
@@ -65,12 +24,12 @@ type PluginPush struct {
 }
 
 // info describes a version. With v.loaded nil it is not loaded.
-func (r *registry) info(v *pluginVersion) PluginInfo {
+func (r *registry) info(v *pluginVersion) api.PluginInfo {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	p, _ := r.plugin(v.name)
 	_, standard := r.standard.Plugins[v.name]
-	out := PluginInfo{Name: v.name, SHA256: v.SHA256, Bytes: v.Bytes, Owner: v.Owner,
+	out := api.PluginInfo{Name: v.name, SHA256: v.SHA256, Bytes: v.Bytes, Owner: v.Owner,
 		Description: v.Description, Current: v.current, Versions: len(p.Versions),
 		Standard: standard}
 	if v.UploadedNs != 0 {
@@ -89,7 +48,7 @@ func (r *registry) info(v *pluginVersion) PluginInfo {
 	return out
 }
 
-func describe(out *PluginInfo, d wasmhost.Descriptor) {
+func describe(out *api.PluginInfo, d wasmhost.Descriptor) {
 	out.Joins = d.Flags&plugin.FlagJoins != 0
 	out.Filter, out.Aggregate = d.Kinds&plugin.KindFilter != 0, d.Kinds&plugin.KindAggregate != 0
 	if len(d.Doc) > 0 {
@@ -98,7 +57,7 @@ func describe(out *PluginInfo, d wasmhost.Descriptor) {
 }
 
 // list describes the current versions by name.
-func (r *registry) list() []PluginInfo {
+func (r *registry) list() []api.PluginInfo {
 	r.mu.RLock()
 	var all []*pluginVersion
 	for _, name := range r.names() {
@@ -109,7 +68,7 @@ func (r *registry) list() []PluginInfo {
 		all = append(all, v)
 	}
 	r.mu.RUnlock()
-	out := make([]PluginInfo, len(all))
+	out := make([]api.PluginInfo, len(all))
 	for i, v := range all {
 		out[i] = r.info(v)
 	}
@@ -117,11 +76,11 @@ func (r *registry) list() []PluginInfo {
 }
 
 // history describes all versions of a name, the newest first.
-func (r *registry) history(name string) []PluginInfo {
+func (r *registry) history(name string) []api.PluginInfo {
 	r.mu.RLock()
 	p, _ := r.plugin(name)
 	r.mu.RUnlock()
-	out := make([]PluginInfo, 0, len(p.Versions))
+	out := make([]api.PluginInfo, 0, len(p.Versions))
 	for i := range slices.Backward(p.Versions) {
 		one := r.info(&pluginVersion{name: name, Version: p.Versions[i], current: i == p.Current})
 		one.Doc = nil // only the version that was requested has it
@@ -334,33 +293,33 @@ func (r *registry) remove(ctx context.Context, ref string) (removed int, err err
 }
 
 // PushPlugin stores a module as the current version of a name.
-func (n *Node) PushPlugin(ctx context.Context, p PluginPush) (PluginInfo, error) {
+func (n *Node) PushPlugin(ctx context.Context, p PluginPush) (api.PluginInfo, error) {
 	v, err := n.plugins.push(ctx, p)
 	if err != nil {
-		return PluginInfo{}, err
+		return api.PluginInfo{}, err
 	}
 	return n.plugins.info(v), nil
 }
 
 // CheckPlugin checks and describes a module without keeping it.
-func (n *Node) CheckPlugin(ctx context.Context, wasm []byte) (PluginDetails, error) {
+func (n *Node) CheckPlugin(ctx context.Context, wasm []byte) (api.PluginDetails, error) {
 	v, err := n.plugins.useAdHoc(ctx, "", wasm)
 	if err != nil {
-		return PluginDetails{}, err
+		return api.PluginDetails{}, err
 	}
 	defer n.plugins.release(v)
 	v.name = v.module.Name()
-	out := PluginDetails{Limits: n.limits(v.module), PluginInfo: PluginInfo{Name: v.name,
+	out := api.PluginDetails{Limits: n.limits(v.module), PluginInfo: api.PluginInfo{Name: v.name,
 		SHA256: v.SHA256, Bytes: v.Bytes}}
 	describe(&out.PluginInfo, v.module.Describe())
 	return out, nil
 }
 
 // PromotePlugin makes a version, name@digest, the one that the name alone means.
-func (n *Node) PromotePlugin(ref string) (PluginInfo, error) {
+func (n *Node) PromotePlugin(ref string) (api.PluginInfo, error) {
 	v, err := n.plugins.promote(n.open, ref)
 	if err != nil {
-		return PluginInfo{}, err
+		return api.PluginInfo{}, err
 	}
 	return n.plugins.info(v), nil
 }
@@ -371,31 +330,32 @@ func (n *Node) RemovePlugin(ref string) (int, error) {
 }
 
 // Plugins lists the current versions by name.
-func (n *Node) Plugins() []PluginInfo { return n.plugins.list() }
+func (n *Node) Plugins() []api.PluginInfo { return n.plugins.list() }
 
 // Plugin describes a version, name@digest, or the current one of a name.
-func (n *Node) Plugin(ctx context.Context, ref string) (PluginDetails, error) {
+func (n *Node) Plugin(ctx context.Context, ref string) (api.PluginDetails, error) {
 	v, err := n.plugins.use(ctx, ref)
 	var remote *wire.Error
 	if errors.As(err, &remote) && remote.Kind == wire.KindUnknownPlugin {
-		return PluginDetails{}, err
+		return api.PluginDetails{}, err
 	}
 	if err != nil {
 		known, unknown := n.plugins.find(ref)
 		if unknown != nil { // and the cluster does not answer
-			return PluginDetails{}, err
+			return api.PluginDetails{}, err
 		}
 		v = known // a damaged version is described as such
-		return PluginDetails{PluginInfo: n.plugins.info(v), History: n.plugins.history(v.name)}, nil
+		return api.PluginDetails{PluginInfo: n.plugins.info(v),
+			History: n.plugins.history(v.name)}, nil
 	}
 	defer n.plugins.release(v)
-	return PluginDetails{PluginInfo: n.plugins.info(v), Limits: n.limits(v.module),
+	return api.PluginDetails{PluginInfo: n.plugins.info(v), Limits: n.limits(v.module),
 		History: n.plugins.history(v.name)}, nil
 }
 
-func (n *Node) limits(m *wasmhost.Module) *PluginLimits {
+func (n *Node) limits(m *wasmhost.Module) *api.PluginLimits {
 	a, d := m.Limits(), m.Describe()
-	return &PluginLimits{MemoryBytes: int64(a.MemoryPages) << 16, StateBytes: a.StateBytes,
+	return &api.PluginLimits{MemoryBytes: int64(a.MemoryPages) << 16, StateBytes: a.StateBytes,
 		ResultBytes: a.ResultBytes, ParamsBytes: d.ParamsMax, GroupStateBytes: d.StateSize,
 		MaxGroups: n.opt.MaxGroups, FuelStart: a.FuelStart, FuelCall: a.FuelCall,
 		FuelRow: a.FuelRow, FuelByte: a.FuelByte, FuelStateByte: a.FuelStateByte}

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
-	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/pentad-db/pentad/wasmhost"
 )
 
@@ -20,24 +20,13 @@ const (
 	maxPluginFailures = 32
 )
 
-// PluginFailure is a query that ended because of a plugin.
-type PluginFailure struct {
-	TimeNs  int64  `json:"time_ns"`
-	Plugin  string `json:"plugin"`
-	Code    string `json:"code"`
-	Message string `json:"message"`
-	Query   string `json:"query"`
-
-	Fault wire.Fault `json:"fault"`
-}
-
 // failures remembers the last ones, the oldest first.
 type failures struct {
 	mu   sync.Mutex // guards list
-	list []PluginFailure
+	list []api.PluginFailure
 }
 
-func (f *failures) add(one PluginFailure) {
+func (f *failures) add(one api.PluginFailure) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	count, oldest := 0, -1
@@ -58,10 +47,10 @@ func (f *failures) add(one PluginFailure) {
 }
 
 // of returns the failures of a plugin, or of all, the newest first.
-func (f *failures) of(name string) []PluginFailure {
+func (f *failures) of(name string) []api.PluginFailure {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	out := []PluginFailure{}
+	out := []api.PluginFailure{}
 	for i := range slices.Backward(f.list) {
 		if name == "" || f.list[i].Plugin == name {
 			out = append(out, f.list[i])
@@ -91,21 +80,21 @@ func (n *Node) failed(q *record.Query, err error) {
 	}
 	e := toWire(err)
 	fault, _ := e.Fault()
-	n.failures.add(PluginFailure{TimeNs: time.Now().UnixNano(), Plugin: guest.Plugin,
+	n.failures.add(api.PluginFailure{TimeNs: time.Now().UnixNano(), Plugin: guest.Plugin,
 		Code: e.Kind.String(), Message: e.Message, Query: queryText(q), Fault: fault})
 }
 
 // PluginFailures returns the last failures of a plugin, or with an empty name of all, the newest
 // first. They are forgotten when the node ends.
-func (n *Node) PluginFailures(name string) []PluginFailure { return n.failures.of(name) }
+func (n *Node) PluginFailures(name string) []api.PluginFailure { return n.failures.of(name) }
 
 // faultOf converts the error of a guest for the protocol.
-func faultOf(e *wasmhost.Error) wire.Fault {
-	f := wire.Fault{Plugin: e.Plugin, SHA256: hex.EncodeToString(e.Digest[:]), Export: e.Export,
+func faultOf(e *wasmhost.Error) api.Fault {
+	f := api.Fault{Plugin: e.Plugin, SHA256: hex.EncodeToString(e.Digest[:]), Export: e.Export,
 		What: e.Kind.String(), Status: e.Status, FuelUsed: e.FuelUsed, MemoryBytes: e.MemoryBytes,
 		Message: e.Message, Records: e.Rows, Exact: e.Exact}
 	if e.Rows > 0 {
-		f.First, f.Last = wire.KeyOfFault(e.First), wire.KeyOfFault(e.Last)
+		f.First, f.Last = api.KeyOfFault(e.First), api.KeyOfFault(e.Last)
 	}
 	return f
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -163,15 +164,15 @@ func TestAdHoc(t *testing.T) {
 func TestFailuresAreBounded(t *testing.T) {
 	var f failures
 	for i := range 100 {
-		f.add(PluginFailure{Plugin: "noisy", TimeNs: int64(i)})
+		f.add(api.PluginFailure{Plugin: "noisy", TimeNs: int64(i)})
 	}
-	f.add(PluginFailure{Plugin: "rare", TimeNs: 100})
+	f.add(api.PluginFailure{Plugin: "rare", TimeNs: 100})
 	noisy := f.of("noisy")
 	if len(noisy) != maxPluginFailures || noisy[0].TimeNs != 99 || len(f.of("rare")) != 1 {
 		t.Errorf("%d noisy ones, the newest of %d", len(noisy), noisy[0].TimeNs)
 	}
 	for i := range 2 * maxFailures {
-		f.add(PluginFailure{Plugin: fmt.Sprint(i)})
+		f.add(api.PluginFailure{Plugin: fmt.Sprint(i)})
 	}
 	if all := f.of(""); len(all) != maxFailures || all[0].Plugin != fmt.Sprint(2*maxFailures-1) {
 		t.Errorf("%d, the newest %+v", len(all), all[0])
@@ -213,7 +214,8 @@ func TestFaultWithoutKeys(t *testing.T) {
 	putShort(t, n)
 	scans := 0
 	only := n.routes.Load().single
-	_, err := only.scan(t.Context(), &record.Query{}, 0, func(int) (store.Sink, uint32, error) {
+	q := &prepared{Query: &record.Query{}}
+	_, err := only.scan(t.Context(), q, 0, func(int) (store.Sink, uint32, error) {
 		if scans++; scans > 1 {
 			return nil, 0, errClosing
 		}

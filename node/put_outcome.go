@@ -13,6 +13,7 @@ import (
 	"github.com/pentad-db/pentad/node/replica"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -63,7 +64,7 @@ func (e *PutError) toWire(number func(row int) int) *wire.Error {
 	}
 	out := *toWire(e.Err)
 	out.Message = e.Error()
-	return wire.NewOutcome(&out, wire.Outcome{Stored: wire.FormatRanges(sets[rowStored]),
+	return wire.NewOutcome(&out, api.Outcome{Stored: wire.FormatRanges(sets[rowStored]),
 		NotStored: wire.FormatRanges(sets[rowNotStored]),
 		Unknown:   wire.FormatRanges(sets[rowUnknown]), Key: keyOf(e.writer)})
 }

@@ -12,16 +12,16 @@ import (
 
 	"github.com/pentad-db/pentad/node/replica"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
-	"github.com/pentad-db/pentad/sdk/wire"
 )
 
 // putAnswer is what the JSON route says of a put.
 type putAnswer struct {
-	Written   int          `json:"written"`
-	Duplicate bool         `json:"duplicate"`
-	Detail    string       `json:"detail"`
-	Put       wire.Outcome `json:"put"`
+	Written   int         `json:"written"`
+	Duplicate bool        `json:"duplicate"`
+	Detail    string      `json:"detail"`
+	Put       api.Outcome `json:"put"`
 }
 
 // postLines posts a body of JSON lines, with an Idempotency-Key unless that is empty.
@@ -115,7 +115,7 @@ func TestWhatIsKnownOfAPut(t *testing.T) {
 	e.set([]uint32{1, 2, 5}, fateOf(e.Err, false))
 	e.set([]uint32{4}, fateOf(store.ErrOverloaded, false))
 	got, ok := toWire(&SourceError{Source: "here", Err: e}).Outcome()
-	want := wire.Outcome{Stored: "1,4", NotStored: "5", Unknown: "2-3,6", Key: keyOf(w)}
+	want := api.Outcome{Stored: "1,4", NotStored: "5", Unknown: "2-3,6", Key: keyOf(w)}
 	if !ok || got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
-	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/pentad-db/pentad/wasmhost"
@@ -22,14 +21,19 @@ var errEnough = errors.New("limit reached")
 func (n *Node) Query(
 	ctx context.Context, q *record.Query, emit func(b *record.Batch) error,
 ) (wire.End, error) {
-	return n.queryInto(ctx, &orderedOutput{q: q, emit: emit})
+	p, err := n.prepareCall(ctx, q)
+	if err != nil {
+		return wire.End{}, err
+	}
+	defer p.done()
+	return n.queryInto(ctx, &p.prepared, &orderedOutput{q: q, emit: emit})
 }
 
 // queryFrames is Query with rows encoded as frames, which are valid during the call.
 func (n *Node) queryFrames(
-	ctx context.Context, q *record.Query, write func(frames []byte) error,
+	ctx context.Context, p *prepared, write func(frames []byte) error,
 ) (wire.End, error) {
-	return n.queryInto(ctx, &orderedOutput{q: q, write: write,
+	return n.queryInto(ctx, p, &orderedOutput{q: p.Query, write: write,
 		emit: func(b *record.Batch) error {
 			frames, err := rowFrames(b)
 			if err != nil {
@@ -40,22 +44,23 @@ func (n *Node) queryFrames(
 		}})
 }
 
-func (n *Node) queryInto(ctx context.Context, out *orderedOutput) (wire.End, error) {
-	q := out.q
-	ctx, leave, err := n.begin(ctx, q)
+func (n *Node) queryInto(
+	ctx context.Context, q *prepared, out *orderedOutput,
+) (wire.End, error) {
+	ctx, leave, err := n.begin(ctx, q.Query)
 	if err != nil {
 		return wire.End{}, err
 	}
 	defer leave()
 	if len(q.Filters) == 0 {
-		n.host.BeginHostWork()
-		defer n.host.EndHostWork()
+		n.hostWork.Begin()
+		defer n.hostWork.End()
 	} else {
 		var done func()
-		ctx, done = n.owned(ctx, q)
+		ctx, done = n.owned(ctx, q.Query)
 		defer done()
 	}
-	if out.sorter = n.sorterOf(q); out.sorter != nil {
+	if out.sorter = n.sorterOf(q.Query); out.sorter != nil {
 		defer out.sorter.Close()
 	}
 	add := func(b *record.Batch) error { return out.add(ctx, b) }
@@ -66,7 +71,7 @@ func (n *Node) queryInto(ctx context.Context, out *orderedOutput) (wire.End, err
 		end, err = n.rowsOfAll(ctx, q, add, out.sorter)
 	}
 	if err != nil && !errors.Is(err, errEnough) {
-		n.failed(q, err)
+		n.failed(q.Query, err)
 		return wire.End{}, err
 	}
 	if err := out.finish(ctx); err != nil {
@@ -78,17 +83,26 @@ func (n *Node) queryInto(ctx context.Context, out *orderedOutput) (wire.End, err
 
 // Count returns the number of records that a query finds, without limit and order.
 func (n *Node) Count(ctx context.Context, q *record.Query) (uint64, wire.End, error) {
-	ctx, leave, err := n.begin(ctx, q)
+	p, err := n.prepareCall(ctx, q)
+	if err != nil {
+		return 0, wire.End{}, err
+	}
+	defer p.done()
+	return n.count(ctx, &p.prepared)
+}
+
+func (n *Node) count(ctx context.Context, q *prepared) (uint64, wire.End, error) {
+	ctx, leave, err := n.begin(ctx, q.Query)
 	if err != nil {
 		return 0, wire.End{}, err
 	}
 	defer leave()
 	if len(q.Filters) == 0 {
-		n.host.BeginHostWork()
-		defer n.host.EndHostWork()
+		n.hostWork.Begin()
+		defer n.hostWork.End()
 	} else {
 		var done func()
-		ctx, done = n.owned(ctx, q)
+		ctx, done = n.owned(ctx, q.Query)
 		defer done()
 	}
 	var end wire.End
@@ -98,48 +112,10 @@ func (n *Node) Count(ctx context.Context, q *record.Query) (uint64, wire.End, er
 		end, err = n.countOfAll(ctx, q)
 	}
 	if err != nil {
-		n.failed(q, err)
+		n.failed(q.Query, err)
 		return 0, wire.End{}, err
 	}
 	return end.Rows, end, nil
-}
-
-// begin acquires a permit for a query, which leave releases; leave is nil with an error.
-func (n *Node) begin(
-	ctx context.Context, q *record.Query,
-) (reached context.Context, leave func(), err error) {
-	if err := q.Normalize(); err != nil {
-		return ctx, nil, err
-	}
-	ctx, leave, err = n.enter(ctx, q.Box[record.CID])
-	if err != nil {
-		return ctx, nil, err
-	}
-	if ctx, err = n.waitForAsOf(ctx, q); err != nil {
-		leave()
-		return ctx, nil, err
-	}
-	return ctx, leave, nil
-}
-
-// useFilters begins uses of the modules of a query's filters, in their order. The result must be
-// released, also with an error.
-func (n *Node) useFilters(ctx context.Context, q *record.Query) ([]*pluginVersion, error) {
-	modules := make([]*pluginVersion, 0, len(q.Filters))
-	for i := range q.Filters {
-		v, err := n.plugins.useCall(ctx, &q.Filters[i], plugin.KindFilter)
-		if err != nil {
-			return modules, err
-		}
-		modules = append(modules, v)
-	}
-	return modules, nil
-}
-
-func (n *Node) releaseFilters(modules []*pluginVersion) {
-	for _, v := range modules {
-		n.plugins.release(v)
-	}
 }
 
 func endOf(s store.ScanStats, rows uint64) wire.End {
@@ -190,7 +166,7 @@ type sinks struct {
 // scan runs the store's scan with the filters of the query, in their order, before each sink. Sinks
 // read only those parts of rows.
 func (n *localSource) scan(
-	ctx context.Context, q *record.Query, parts segment.Columns, newSink newSink,
+	ctx context.Context, q *prepared, parts segment.Columns, newSink newSink,
 ) (store.ScanStats, error) {
 	return n.scanApart(ctx, q, parts, nil, func(worker int) (s sinks, err error) {
 		s.rows, s.front, err = newSink(worker)
@@ -200,18 +176,14 @@ func (n *localSource) scan(
 
 // scanApart is scan for sinks of fragments.
 func (n *localSource) scanApart(
-	ctx context.Context, q *record.Query, parts segment.Columns, keep *partialCache,
+	ctx context.Context, q *prepared, parts segment.Columns, keep *partialCache,
 	newSinks func(worker int) (sinks, error),
 ) (store.ScanStats, error) {
-	modules, err := n.useFilters(ctx, q)
-	defer n.releaseFilters(modules)
-	if err != nil {
-		return store.ScanStats{}, err
-	}
+	modules := q.filters
 	if keep != nil {
-		keep.setKey(q, modules)
+		keep.setKey(q.Query, modules)
 	}
-	whole := *q
+	whole := *q.Query
 	whole.KeysOnly = false // plugins may read payloads, see parts
 	read := parts
 	for _, m := range modules {

@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/admission"
@@ -31,57 +30,40 @@ func (o *Options) newAdmission() *admission.Controller {
 		MaxWait: queueTime})
 }
 
-// queryPermit is the permit of a query and the modules that it brought, until done.
-type queryPermit struct {
-	permit  *admission.Permit
-	release func()
-	over    atomic.Bool
-}
-
-// done may be called more than once, and of nil.
-func (a *queryPermit) done() {
-	if a == nil || a.over.Swap(true) {
-		return
-	}
-	a.release()
-	a.permit.Release()
-}
-
-type permitKey struct{}
-
-// withPermit returns a context that carries the permit of a query.
-func withPermit(ctx context.Context, a *queryPermit) context.Context {
-	return context.WithValue(ctx, permitKey{}, a)
-}
-
-// enter acquires a permit for a query unless its context carries one, and begins its CPU time;
-// leave ends both. It may wait some seconds.
+// enter acquires a permit for what is not a query, and begins its CPU time; leave ends both. It may
+// wait some seconds.
 //
-// Errors: errClosing; admission.ErrFull; admission.ErrLate; the cause of ctx.
+// Errors: those of acquire.
 func (n *Node) enter(
 	ctx context.Context, cids record.RangeSet,
 ) (inTurn context.Context, leave func(), err error) {
+	permit, err := n.acquire(ctx, cids)
+	if err != nil {
+		return nil, nil, err
+	}
+	q := n.processors.Begin(askerOf(cids))
+	return cpushare.With(ctx, q), func() {
+		q.End()
+		permit.Release()
+	}, nil
+}
+
+// acquire acquires a permit.
+//
+// Errors: errClosing; admission.ErrFull; admission.ErrLate; the cause of ctx.
+func (n *Node) acquire(ctx context.Context, cids record.RangeSet) (*admission.Permit, error) {
 	if n.closing.Load() {
-		return nil, nil, errClosing
+		return nil, errClosing
 	}
-	asker := askerOf(cids)
-	if ctx.Value(permitKey{}) != nil {
-		q := n.processors.Begin(asker)
-		return cpushare.With(ctx, q), q.End, nil
-	}
-	permit, err := n.admissionOf(ctx).Acquire(ctx, asker)
+	permit, err := n.admissionOf(ctx).Acquire(ctx, askerOf(cids))
 	if err == nil && n.closing.Load() {
 		permit.Release()
 		err = errClosing
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	q := n.processors.Begin(asker)
-	return cpushare.With(ctx, q), func() {
-		q.End()
-		permit.Release()
-	}, nil
+	return permit, nil
 }
 
 // admissionOf returns the controller that a query gets its permit from.
@@ -98,30 +80,4 @@ func askerOf(cids record.RangeSet) uint64 {
 		return 1 + uint64(uint32(cids[0].From))
 	}
 	return askWide
-}
-
-// admit acquires a permit for a query before its answer begins, so that a streamed answer can fail
-// with an HTTP status instead of an error frame. Until done, the modules that the query brought
-// stay compiled.
-//
-// Errors: those of enter; those that the query would fail with before it begins.
-func (n *Node) admit(ctx context.Context, q *record.Query) (*queryPermit, error) {
-	if n.closing.Load() {
-		return nil, errClosing
-	}
-	permit, err := n.admissionOf(ctx).Acquire(ctx, askerOf(q.Box[record.CID]))
-	if err != nil {
-		return nil, err
-	}
-	a := &queryPermit{permit: permit, release: func() {}}
-	if err = n.checkAsOf(ctx, q); err == nil {
-		var modules []*pluginVersion
-		modules, err = n.useFilters(ctx, q)
-		a.release = func() { n.releaseFilters(modules) }
-	}
-	if err != nil {
-		a.done()
-		return nil, err
-	}
-	return a, nil
 }

@@ -132,6 +132,15 @@ func (a *aggregator) stateBytes() int {
 // Aggregate runs an aggregate and returns its groups in the order of keys, up to the limit. A query
 // that finds nothing has no groups.
 func (n *Node) Aggregate(ctx context.Context, q *record.Query) ([]wire.Group, wire.End, error) {
+	p, err := n.prepareCall(ctx, q)
+	if err != nil {
+		return nil, wire.End{}, err
+	}
+	defer p.done()
+	return n.aggregate(ctx, &p.prepared)
+}
+
+func (n *Node) aggregate(ctx context.Context, q *prepared) ([]wire.Group, wire.End, error) {
 	found, err := n.findGroups(ctx, q)
 	if err != nil {
 		return nil, wire.End{}, err
@@ -155,7 +164,7 @@ func (n *Node) Aggregate(ctx context.Context, q *record.Query) ([]wire.Group, wi
 // foundGroups are the groups of an aggregate: finished, or in an overflow if they exceed memory.
 type foundGroups struct {
 	node   *Node
-	q      *record.Query
+	q      *prepared
 	module *pluginVersion
 	over   *overflow
 	groups []wire.Group
@@ -164,8 +173,8 @@ type foundGroups struct {
 }
 
 // findGroups runs an aggregate until its groups are complete. They must be closed.
-func (n *Node) findGroups(ctx context.Context, q *record.Query) (*foundGroups, error) {
-	ctx, leave, err := n.begin(ctx, q)
+func (n *Node) findGroups(ctx context.Context, q *prepared) (*foundGroups, error) {
+	ctx, leave, err := n.begin(ctx, q.Query)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +184,7 @@ func (n *Node) findGroups(ctx context.Context, q *record.Query) (*foundGroups, e
 		err = f.find(ctx)
 	}
 	if err != nil {
-		n.failed(q, err)
+		n.failed(q.Query, err)
 		f.close()
 		return nil, err
 	}
@@ -195,12 +204,12 @@ func (f *foundGroups) find(ctx context.Context) error {
 	n, q, joins := f.node, f.q, f.module.linksPredecessors()
 	cal, err := calendarOf(q.GroupBy)
 	if err == nil && joins {
-		err = checkPredecessors(q)
+		err = checkPredecessors(q.Query)
 	}
 	if err != nil {
 		return err
 	}
-	ctx, done := n.owned(ctx, q)
+	ctx, done := n.owned(ctx, q.Query)
 	defer done()
 	var workers []*aggregator
 	if only := n.routes.Load().single; only != nil {
@@ -242,9 +251,9 @@ func (f *foundGroups) each(
 	}
 	if f.over.used() {
 		var done func()
-		ctx, done = f.node.owned(ctx, f.q)
+		ctx, done = f.node.owned(ctx, f.q.Query)
 		defer done()
-		m := f.node.mergingOf(f.q, f.module)
+		m := f.node.mergingOf(f.q.Query, f.module)
 		m.done = func(ctx context.Context, a *aggregator) error {
 			some, err := a.finish(ctx, 0, m.linksPredecessors)
 			if err != nil {
@@ -253,7 +262,7 @@ func (f *foundGroups) each(
 			return hand(some)
 		}
 		if err = f.over.each(ctx, m); err != nil && !errors.Is(err, errEnough) {
-			f.node.failed(f.q, err)
+			f.node.failed(f.q.Query, err)
 		}
 	} else if len(f.groups) > 0 {
 		err = hand(f.groups)
@@ -282,13 +291,14 @@ func (n *Node) mergingOf(q *record.Query, module *pluginVersion) *merging {
 // caller closes them, also after an error. With several sources predecessors are always read, as
 // another source may find rows.
 func (n *localSource) fold(
-	ctx context.Context, q *record.Query, module *pluginVersion, cal *calendar.Calendar,
+	ctx context.Context, q *prepared, module *pluginVersion, cal *calendar.Calendar,
 	over *overflow, always bool,
 ) (workers []*aggregator, stats store.ScanStats, err error) {
 	parts := module.parts | groupParts(q.GroupBy)
 	keep := n.partialCacheOf(ctx, module)
 	stats, err = n.scanApart(ctx, q, parts, keep, func(worker int) (sinks, error) {
-		a, err := n.newAggregator(ctx, q, module, newGroups(q.GroupBy, cal, n.heldGroups), over)
+		groups := newGroups(q.GroupBy, cal, n.heldGroups)
+		a, err := n.newAggregator(ctx, q.Query, module, groups, over)
 		if err != nil {
 			return sinks{}, err
 		}

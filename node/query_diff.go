@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/cpushare"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -15,14 +16,25 @@ import (
 func (n *Node) Diff(
 	ctx context.Context, ask *record.Diff, emit func(d *record.Differences) error,
 ) (wire.End, error) {
-	ctx, leave, err := n.enter(ctx, ask.Box[record.CID])
+	p, err := n.admit(ctx, &record.Query{Box: ask.Box})
 	if err != nil {
 		return wire.End{}, err
 	}
-	defer leave()
+	defer p.done()
 	if err := n.checkMoments(ctx, ask); err != nil {
 		return wire.End{}, err
 	}
+	return n.diff(ctx, ask, emit)
+}
+
+// diff is Diff for a request that was admitted and checked.
+func (n *Node) diff(
+	ctx context.Context, ask *record.Diff, emit func(d *record.Differences) error,
+) (wire.End, error) {
+	share := n.processors.Begin(askerOf(ask.Box[record.CID]))
+	defer share.End()
+	ctx = cpushare.With(ctx, share)
+	var err error
 	var end wire.End
 	if only := n.routes.Load().single; only != nil {
 		end, err = only.diff(ctx, ask, emit)
@@ -62,11 +74,19 @@ func (n *Node) checkMoments(ctx context.Context, ask *record.Diff) error {
 
 // Versions returns every version of the readings in a box; see [store.Store.Versions].
 func (n *Node) Versions(ctx context.Context, box *record.Box) ([]record.Version, wire.End, error) {
-	ctx, leave, err := n.enter(ctx, box[record.CID])
+	p, err := n.admit(ctx, &record.Query{Box: *box})
 	if err != nil {
 		return nil, wire.End{}, err
 	}
-	defer leave()
+	defer p.done()
+	return n.versions(ctx, box)
+}
+
+// versions is Versions for a request that was admitted.
+func (n *Node) versions(ctx context.Context, box *record.Box) ([]record.Version, wire.End, error) {
+	share := n.processors.Begin(askerOf(box[record.CID]))
+	defer share.End()
+	ctx = cpushare.With(ctx, share)
 	if n.routes.Load().single == nil {
 		return n.versionsOfAll(ctx, box)
 	}

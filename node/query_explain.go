@@ -3,25 +3,24 @@ package node
 import (
 	"context"
 
-	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// Explanation is a [store.Explanation] of a query, without the steps after the scan.
-type Explanation struct {
-	store.Explanation
-	Ignored []string `json:"ignored"` // parts of the query that were left aside
-
-	// Sources are the explanations of several sources, which alone contain segments.
-	Sources []SourceExplanation `json:"sources,omitempty"`
-}
-
 // Explain runs a query without its plugins, order and limit, and returns how its rows were found
 // and at what cost; for an aggregate also, how many partial states are cached.
-func (n *Node) Explain(ctx context.Context, q *record.Query) (Explanation, error) {
+func (n *Node) Explain(ctx context.Context, q *record.Query) (api.Explanation, error) {
+	if err := q.Normalize(); err != nil {
+		return api.Explanation{}, err
+	}
+	permit, err := n.admit(ctx, q)
+	if err != nil {
+		return api.Explanation{}, err
+	}
+	defer permit.done()
 	ctx, leave, err := n.begin(ctx, q)
 	if err != nil {
-		return Explanation{}, err
+		return api.Explanation{}, err
 	}
 	defer leave()
 	only := n.routes.Load().single
@@ -31,14 +30,15 @@ func (n *Node) Explain(ctx context.Context, q *record.Query) (Explanation, error
 		return x, err
 	}
 	x, err := only.explainRows(ctx, q)
-	return Explanation{Explanation: x, Ignored: ignoredBy(q)}, err
+	x.Ignored = ignoredBy(q)
+	return x, err
 }
 
 // explainRows explains the scan of one store.
-func (n *localSource) explainRows(ctx context.Context, q *record.Query) (store.Explanation, error) {
+func (n *localSource) explainRows(ctx context.Context, q *record.Query) (api.Explanation, error) {
 	look, err := n.partialLookups(ctx, q)
 	if err != nil {
-		return store.Explanation{}, err
+		return api.Explanation{}, err
 	}
 	bare := *q
 	bare.Filters, bare.Aggregate, bare.Order, bare.Limit =

@@ -50,18 +50,19 @@ func predecessorQuery(q *record.Query, horizonNs int64) (*record.Query, bool) {
 // readPredecessors adds the last readings before the box to additional workers, in groups marked as
 // predecessors, and returns all workers. Unless always is set, it does so only if the box has rows.
 func (n *localSource) readPredecessors(
-	ctx context.Context, q *record.Query, module *pluginVersion, horizonNs int64,
+	ctx context.Context, q *prepared, module *pluginVersion, horizonNs int64,
 	workers []*aggregator, over *overflow, always bool,
 ) ([]*aggregator, error) {
-	back, ok := predecessorQuery(q, horizonNs)
+	back, ok := predecessorQuery(q.Query, horizonNs)
 	found := func(a *aggregator) bool { return len(a.groups.keys) > 0 }
 	if !ok || !always && !over.used() && !slices.ContainsFunc(workers, found) {
 		return workers, nil
 	}
 	by := record.GroupBy{CID: q.GroupBy.CID, MID: q.GroupBy.MID, MOID: q.GroupBy.MOID}
 	parts, inside := module.parts|groupParts(by), len(workers)
-	_, err := n.scan(ctx, back, parts, func(worker int) (store.Sink, uint32, error) {
-		a, err := n.newAggregator(ctx, q, module, newGroups(by, nil, n.heldGroups), over)
+	before := &prepared{back, q.filters}
+	_, err := n.scan(ctx, before, parts, func(worker int) (store.Sink, uint32, error) {
+		a, err := n.newAggregator(ctx, q.Query, module, newGroups(by, nil, n.heldGroups), over)
 		if err != nil {
 			return nil, 0, err
 		}

@@ -2,74 +2,67 @@ package node
 
 import (
 	"context"
-	"encoding/json"
 
-	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
-// SourceExplanation is the explanation of one source.
-type SourceExplanation struct {
-	Source string `json:"source"`
-	store.Explanation
+// explain implements source.
+func (n *localSource) explain(
+	ctx context.Context, q *record.Query,
+) ([]api.SourceExplanation, error) {
+	x, err := n.explainRows(ctx, q)
+	return []api.SourceExplanation{{Source: n.String(), Explanation: x}}, err
 }
 
 // explain implements source.
-func (n *localSource) explain(ctx context.Context, q *record.Query) ([]SourceExplanation, error) {
-	x, err := n.explainRows(ctx, q)
-	return []SourceExplanation{{Source: n.String(), Explanation: x}}, err
-}
-
-// explain implements source. The other node answers with the JSON document of the same types.
-func (r *remoteSource) explain(ctx context.Context, q *record.Query) ([]SourceExplanation, error) {
+func (r *remoteSource) explain(
+	ctx context.Context, q *record.Query,
+) ([]api.SourceExplanation, error) {
 	x, err := r.client().Explain(ctx, q)
 	if err != nil {
 		return nil, r.wireError(ctx, err)
 	}
-	var out Explanation
-	text, err := json.Marshal(x)
-	if err == nil {
-		err = json.Unmarshal(text, &out)
+	for i := range x.Sources {
+		x.Sources[i].Source = "node " + r.peer.name + ": " + x.Sources[i].Source
 	}
-	for i := range out.Sources {
-		out.Sources[i].Source = "node " + r.peer.name + ": " + out.Sources[i].Source
+	if len(x.Sources) == 0 {
+		x.Ignored = nil
+		x.Sources = []api.SourceExplanation{{Source: "node " + r.peer.name, Explanation: x}}
 	}
-	if len(out.Sources) == 0 {
-		out.Sources = []SourceExplanation{{Source: "node " + r.peer.name,
-			Explanation: out.Explanation}}
-	}
-	return out.Sources, err
+	return x.Sources, nil
 }
 
 // explainAll adds the explanations of all sources. No source may be omitted, as the sums would be
 // wrong.
-func (n *Node) explainAll(ctx context.Context, q *record.Query) (Explanation, error) {
+func (n *Node) explainAll(ctx context.Context, q *record.Query) (api.Explanation, error) {
 	a, err := ask(whole(ctx), n, askPlan, &q.Box, func(ctx context.Context, s source) (
-		[]SourceExplanation, wire.End, error,
+		[]api.SourceExplanation, wire.End, error,
 	) {
 		x, err := s.explain(ctx, q)
 		return x, wire.End{}, err
 	})
 	if err != nil {
-		return Explanation{}, err
+		return api.Explanation{}, err
 	}
-	var out Explanation
-	out.Segments = []store.SegmentPlan{}
+	var out api.Explanation
+	out.Segments = []api.SegmentPlan{}
 	for _, some := range a.answers {
 		for _, x := range some {
 			if len(out.Sources) == 0 {
 				out.HorizonNs = x.HorizonNs
 			}
 			out.Sources = append(out.Sources, x)
-			out.add(&x.Explanation)
+			addExplanation(&out, &x.Explanation)
 		}
 	}
 	out.TookNs = a.end().TookNs
 	return out, nil
 }
 
-func (x *Explanation) add(o *store.Explanation) {
+// addExplanation adds the numbers of a source.
+func addExplanation(x, o *api.Explanation) {
 	x.HorizonNs = min(x.HorizonNs, o.HorizonNs)
 	x.Shards += o.Shards
 	x.ShardsAsked += o.ShardsAsked

@@ -153,7 +153,7 @@ func (n *localSource) String() string { return fmt.Sprintf("group %d of this nod
 
 // rows implements source. Where there is only one, what add returns ends the scan.
 func (n *localSource) rows(
-	ctx context.Context, q *record.Query, add store.Sink, _ *spill.Sorter,
+	ctx context.Context, q *prepared, add store.Sink, _ *spill.Sorter,
 ) (wire.End, error) {
 	parts := segment.AllColumns
 	if q.KeysOnly {
@@ -166,9 +166,9 @@ func (n *localSource) rows(
 }
 
 // count implements source.
-func (n *localSource) count(ctx context.Context, q *record.Query) (wire.End, error) {
+func (n *localSource) count(ctx context.Context, q *prepared) (wire.End, error) {
 	if len(q.Filters) == 0 {
-		count, stats, err := n.store.Count(ctx, q)
+		count, stats, err := n.store.Count(ctx, q.Query)
 		return endOf(stats, count), err
 	}
 	var count atomic.Uint64

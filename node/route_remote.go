@@ -128,10 +128,10 @@ const (
 // bufferedBytes. When the limit of the query is reached earlier, the answer is still read to its
 // end, which contains the horizon, and is near, as the request has the same limit.
 func (r *remoteSource) rows(
-	ctx context.Context, q *record.Query, add store.Sink, sorter *spill.Sorter,
+	ctx context.Context, q *prepared, add store.Sink, sorter *spill.Sorter,
 ) (wire.End, error) {
 	if sorter != nil {
-		return r.sortedRows(ctx, q, sorter)
+		return r.sortedRows(ctx, q.Query, sorter)
 	}
 	hold, room := true, r.budget
 	if q.Limit == 0 || q.Limit > bufferedRows {
@@ -140,7 +140,7 @@ func (r *remoteSource) rows(
 	var held []*record.Batch
 	var bytes int64
 	var stopped error
-	end, err := r.client().Scan(ctx, q, func(b *record.Batch) error {
+	end, err := r.client().Scan(ctx, q.Query, func(b *record.Batch) error {
 		r.noteHeard()
 		switch {
 		case errors.Is(stopped, errEnough):
@@ -223,7 +223,7 @@ func (r *remoteSource) deliver(do func() error) error {
 }
 
 // count implements source.
-func (r *remoteSource) count(ctx context.Context, q *record.Query) (wire.End, error) {
-	_, end, err := r.client().Count(ctx, q)
+func (r *remoteSource) count(ctx context.Context, q *prepared) (wire.End, error) {
+	_, end, err := r.client().Count(ctx, q.Query)
 	return r.complete(ctx, end, err)
 }

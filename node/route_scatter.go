@@ -12,7 +12,6 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/spill"
 	"github.com/pentad-db/pentad/node/store"
-	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -316,12 +315,9 @@ func (a *fanOut[T]) end() wire.End {
 
 // rowsOfAll is [source.rows] of all sources. Sources that fail may have delivered rows before.
 func (n *Node) rowsOfAll(
-	ctx context.Context, q *record.Query, add store.Sink, sorter *spill.Sorter,
+	ctx context.Context, q *prepared, add store.Sink, sorter *spill.Sorter,
 ) (wire.End, error) {
-	q, err := n.pinned(ctx, q)
-	if err != nil {
-		return wire.End{}, err
-	}
+	q = q.pinned(nil)
 	a, err := ask(ctx, n, askRows, &q.Box, func(ctx context.Context, s source) (
 		none struct{}, end wire.End, err error,
 	) {
@@ -336,11 +332,8 @@ func (n *Node) rowsOfAll(
 	return a.end(), err
 }
 
-func (n *Node) countOfAll(ctx context.Context, q *record.Query) (wire.End, error) {
-	q, err := n.pinned(ctx, q)
-	if err != nil {
-		return wire.End{}, err
-	}
+func (n *Node) countOfAll(ctx context.Context, q *prepared) (wire.End, error) {
+	q = q.pinned(nil)
 	a, err := ask(ctx, n, askCount, &q.Box, func(ctx context.Context, s source) (
 		rows uint64, end wire.End, err error,
 	) {
@@ -353,28 +346,4 @@ func (n *Node) countOfAll(ctx context.Context, q *record.Query) (wire.End, error
 		end.Rows += rows
 	}
 	return end, err
-}
-
-// pinned resolves the plugin names of a query to versions, so that all sources run the same ones.
-func (n *Node) pinned(ctx context.Context, q *record.Query) (*record.Query, error) {
-	out := *q
-	out.Filters = append([]record.PluginCall(nil), q.Filters...)
-	pin := func(call *record.PluginCall, kind uint32) error {
-		if call.Name == "" || call.Module != nil {
-			return nil
-		}
-		v, err := n.plugins.useCall(ctx, call, kind)
-		if err != nil {
-			return err
-		}
-		call.Name = v.ref()
-		n.plugins.release(v)
-		return nil
-	}
-	for i := range out.Filters {
-		if err := pin(&out.Filters[i], plugin.KindFilter); err != nil {
-			return nil, err
-		}
-	}
-	return &out, pin(&out.Aggregate, plugin.KindAggregate)
 }

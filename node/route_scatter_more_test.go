@@ -114,14 +114,14 @@ func TestExplanationOfManySources(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err = dial(t, s.near()).Explain(t.Context(), count)
-		if err != nil || got.Parts < 5 || got.Found != want.Found {
-			t.Fatalf("%d parts, %+v, %v", got.Parts, got, err)
+		if err != nil || got.Partials < 5 || got.Found != want.Found {
+			t.Fatalf("%d parts, %+v, %v", got.Partials, got, err)
 		}
-		if got.PartsKnown == got.Parts {
+		if got.PartialsKnown == got.Partials {
 			return
 		}
 		if try == 20 {
-			t.Fatalf("%d of %d parts are known, %+v", got.PartsKnown, got.Parts, got)
+			t.Fatalf("%d of %d partials are known, %+v", got.PartialsKnown, got.Partials, got)
 		}
 	}
 }

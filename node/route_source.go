@@ -8,6 +8,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/internal/spill"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -21,13 +22,13 @@ type source interface {
 	// rows passes rows to add, from several goroutines; a batch is valid during the call. Rows are
 	// in no order; with an order and a limit they include the first ones. An answer that is
 	// complete and sorted may go to sorter instead, which is nil without an order.
-	rows(ctx context.Context, q *record.Query, add store.Sink, sorter *spill.Sorter) (wire.End,
+	rows(ctx context.Context, q *prepared, add store.Sink, sorter *spill.Sorter) (wire.End,
 		error)
 	// count returns an end whose rows are the count.
-	count(ctx context.Context, q *record.Query) (wire.End, error)
+	count(ctx context.Context, q *prepared) (wire.End, error)
 	// states returns the groups of an aggregate as saved states. If they do not fit into memory,
 	// all of them are in the overflow.
-	states(ctx context.Context, q *record.Query, module *pluginVersion, over *overflow) (
+	states(ctx context.Context, q *prepared, module *pluginVersion, over *overflow) (
 		*savedGroups, wire.End, error)
 	diff(ctx context.Context, ask *record.Diff, emit func(d *record.Differences) error) (wire.End,
 		error)
@@ -37,7 +38,7 @@ type source interface {
 	// every sourceBeat, and earlier on demand.
 	changes(ctx context.Context, q *record.Query, fromNs int64, follow bool, d *demand,
 		emit func(*store.Slice) error) error
-	explain(ctx context.Context, q *record.Query) ([]SourceExplanation, error)
+	explain(ctx context.Context, q *record.Query) ([]api.SourceExplanation, error)
 	horizon(ctx context.Context, box *record.Box) (int64, error)
 	hide(ctx context.Context, box record.Box, purge bool) (acqNs int64, err error)
 	digest(ctx context.Context, box record.Box, cuts []int64) (digests, error)

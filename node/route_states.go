@@ -41,7 +41,7 @@ func (a *aggregator) merge(ctx context.Context, from *savedGroups) error {
 
 // states implements source.
 func (n *localSource) states(
-	ctx context.Context, q *record.Query, module *pluginVersion, over *overflow,
+	ctx context.Context, q *prepared, module *pluginVersion, over *overflow,
 ) (*savedGroups, wire.End, error) {
 	cal, err := calendarOf(q.GroupBy)
 	if err != nil {
@@ -61,7 +61,7 @@ func (n *localSource) states(
 
 // states implements source.
 func (r *remoteSource) states(
-	ctx context.Context, q *record.Query, module *pluginVersion, over *overflow,
+	ctx context.Context, q *prepared, module *pluginVersion, over *overflow,
 ) (*savedGroups, wire.End, error) {
 	out, given := &savedGroups{}, 0
 	var stopped error
@@ -75,7 +75,7 @@ func (r *remoteSource) states(
 		*out = savedGroups{keys: out.keys[:0], counts: out.counts[:0], states: out.states[:0]}
 		return fromConsumer(err)
 	}
-	end, err := c.States(ctx, q, func(states []wire.GroupState) error {
+	end, err := c.States(ctx, q.Query, func(states []wire.GroupState) error {
 		r.noteHeard()
 		if stopped = out.add(module, states); stopped == nil && out.bytes() > heldStateBytes {
 			stopped = spill()
@@ -157,12 +157,9 @@ func (s *savedGroups) each(module *pluginVersion, emit func(wire.GroupState) err
 // the same data has the same answer. If they exceed memory, all of them are in the overflow. The
 // caller closes the aggregator, which may be nil, also with an error.
 func (n *Node) statesOfAll(
-	ctx context.Context, q *record.Query, module *pluginVersion, over *overflow,
+	ctx context.Context, q *prepared, module *pluginVersion, over *overflow,
 ) (*aggregator, wire.End, error) {
-	pinned, err := n.pinned(ctx, q)
-	if err != nil {
-		return nil, wire.End{}, err
-	}
+	pinned := q.pinned(module)
 	var mu sync.Mutex
 	var parts []*overflow // of all sources, also of failed ones
 	defer func() {
@@ -184,7 +181,7 @@ func (n *Node) statesOfAll(
 		return nil, wire.End{}, err
 	}
 	end := a.end()
-	into, err := n.mergingOf(q, module).make(ctx)
+	into, err := n.mergingOf(q.Query, module).make(ctx)
 	if err != nil {
 		return nil, end, err
 	}
@@ -252,12 +249,17 @@ func overflowAll(ctx context.Context, said []statesPart, over *overflow, size in
 func (n *Node) States(
 	ctx context.Context, q *record.Query, emit func(wire.GroupState) error,
 ) (wire.End, error) {
+	p, err := n.prepareCall(ctx, q)
+	if err != nil {
+		return wire.End{}, err
+	}
+	defer p.done()
 	ctx, leave, err := n.begin(ctx, q)
 	if err != nil {
 		return wire.End{}, err
 	}
 	defer leave()
-	end, err := n.emitStates(ctx, q, emit)
+	end, err := n.emitStates(ctx, &p.prepared, emit)
 	if err != nil {
 		n.failed(q, err)
 	}
@@ -265,7 +267,7 @@ func (n *Node) States(
 }
 
 func (n *Node) emitStates(
-	ctx context.Context, q *record.Query, emit func(wire.GroupState) error,
+	ctx context.Context, q *prepared, emit func(wire.GroupState) error,
 ) (end wire.End, err error) {
 	module, err := n.plugins.useCall(ctx, &q.Aggregate, plugin.KindAggregate)
 	if err != nil {
@@ -273,11 +275,11 @@ func (n *Node) emitStates(
 	}
 	defer n.plugins.release(module)
 	if module.linksPredecessors() {
-		if err := checkPredecessors(q); err != nil {
+		if err := checkPredecessors(q.Query); err != nil {
 			return wire.End{}, err
 		}
 	}
-	ctx, done := n.owned(ctx, q)
+	ctx, done := n.owned(ctx, q.Query)
 	defer done()
 	over := n.newOverflow(0)
 	defer over.close()
@@ -300,7 +302,7 @@ func (n *Node) emitStates(
 		end.Rows = uint64(len(all.keys))
 		return end, all.each(module, emit)
 	}
-	m := n.mergingOf(q, module)
+	m := n.mergingOf(q.Query, module)
 	m.linksPredecessors = false // the merging node does that
 	m.done = func(ctx context.Context, a *aggregator) error {
 		some, err := a.save(ctx)

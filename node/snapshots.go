@@ -11,22 +11,13 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/api"
 )
 
 // snapshotName matches valid names of snapshots: file names that need no quotes.
 var snapshotName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$`)
 
 var errNoSnapshot = errors.New("there is no such snapshot; pentad snapshot ls lists them")
-
-// SnapshotInfo describes a snapshot of a node: a directory that a node can be started on.
-type SnapshotInfo struct {
-	Name string `json:"name"`
-	Dir  string `json:"dir"`
-	store.SnapshotInfo
-	// Groups are the replicas of a node of a cluster, of which it is.
-	Groups []GroupSnapshot `json:"groups,omitempty"`
-	Damage string          `json:"damage,omitempty"` // why nothing else is known of it
-}
 
 // snapshotDir returns the directory of a snapshot.
 func (n *Node) snapshotDir(name string) (string, error) {
@@ -39,17 +30,17 @@ func (n *Node) snapshotDir(name string) (string, error) {
 
 // CreateSnapshot makes a snapshot of everything that the node stores, plugins with it; see
 // [store.Store.Snapshot]. In a cluster that is its replicas.
-func (n *Node) CreateSnapshot(ctx context.Context, name string) (SnapshotInfo, error) {
+func (n *Node) CreateSnapshot(ctx context.Context, name string) (api.Snapshot, error) {
 	dir, err := n.snapshotDir(name)
 	if err != nil {
-		return SnapshotInfo{}, err
+		return api.Snapshot{}, err
 	}
 	n.snapshots.Lock()
 	defer n.snapshots.Unlock()
 	if _, err := os.Lstat(dir); err == nil {
-		return SnapshotInfo{}, fmt.Errorf("snapshot %s: %w", name, store.ErrExists)
+		return api.Snapshot{}, fmt.Errorf("snapshot %s: %w", name, store.ErrExists)
 	}
-	var out SnapshotInfo
+	var out api.Snapshot
 	tmp := dir + ".tmp"
 	err = os.RemoveAll(tmp) // of a crash
 	if m := n.member.Load(); err == nil && m != nil {
@@ -74,25 +65,25 @@ func (n *Node) CreateSnapshot(ctx context.Context, name string) (SnapshotInfo, e
 		err = durable.SyncDir(filepath.Dir(dir))
 	}
 	if err != nil {
-		return SnapshotInfo{}, errors.Join(err, os.RemoveAll(tmp))
+		return api.Snapshot{}, errors.Join(err, os.RemoveAll(tmp))
 	}
 	return out, nil
 }
 
 // Snapshots lists the snapshots by name.
-func (n *Node) Snapshots() ([]SnapshotInfo, error) {
+func (n *Node) Snapshots() ([]api.Snapshot, error) {
 	dir, err := filepath.Abs(filepath.Join(n.opt.Dir, "snapshots"))
 	if err != nil {
 		return nil, err
 	}
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {
-		return []SnapshotInfo{}, nil
+		return []api.Snapshot{}, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list snapshots: %w", err)
 	}
-	out := []SnapshotInfo{}
+	out := []api.Snapshot{}
 	for _, e := range entries {
 		if strings.HasSuffix(e.Name(), ".tmp") || !e.IsDir() {
 			continue

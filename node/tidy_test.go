@@ -34,15 +34,16 @@ func rooms() map[string][]string {
 		// The vocabulary.
 		"sdk/crc32c":  {}, // these two may be imported by every room
 		"sdk/excerpt": {},
-		"sdk/record":  {}, "sdk/wire": {"sdk/record", "github.com/pierrec/lz4/v4"},
+		"sdk/record":  {}, "sdk/api": {"sdk/record"},
+		"sdk/wire":   {"sdk/record", "sdk/api", "github.com/pierrec/lz4/v4"},
 		"sdk/plugin": {}, "sdk/plugin/template": {"sdk/plugin"},
 		// What knows nothing of the node.
-		"sdk/client": {"sdk/record", "sdk/wire"},
+		"sdk/client": {"sdk/record", "sdk/wire", "sdk/api", "sdk/plugin"},
 		"index":      {"sdk/record", "github.com/RoaringBitmap/roaring/v2", "golang.org/x/sys"},
 		"wasmhost": {"sdk/record", "sdk/plugin", "github.com/tetratelabs/wazero",
 			"golang.org/x/sys"}, "plugins": {"sdk/plugin"},
 		// The node, from its store up.
-		"node/store": {"sdk/record", "index", "node/segment", "node/internal/formats",
+		"node/store": {"sdk/record", "sdk/api", "index", "node/segment", "node/internal/formats",
 			"node/internal/journal", "node/internal/clock", "node/internal/health",
 			"node/internal/durable", "node/internal/partials", "node/internal/memory",
 			"node/internal/slots", "node/internal/cpushare", "golang.org/x/sys",
@@ -55,9 +56,9 @@ func rooms() map[string][]string {
 		"node/internal/clock":    {"node/internal/health", "golang.org/x/sys"},
 		"node/internal/selector": {"sdk/record", "node/internal/timeparse"},
 		"node/internal/spill":    {"sdk/record", "sdk/wire", "golang.org/x/sys"},
-		"node": {"sdk/record", "sdk/wire", "sdk/plugin", "sdk/client", "plugins", "wasmhost",
-			"node/store", "node/segment", "node/internal", "node/cluster", "node/replica",
-			"github.com/valyala/fasthttp", "github.com/prometheus/client_golang"},
+		"node": {"sdk/record", "sdk/api", "sdk/wire", "sdk/plugin", "sdk/client", "plugins",
+			"wasmhost", "node/store", "node/segment", "node/internal", "node/cluster",
+			"node/replica", "github.com/valyala/fasthttp", "github.com/prometheus/client_golang"},
 		// Programs, and tests that start processes.
 		"cluster-test": {"sdk", "golang.org/x/sys", "github.com/anishathalye/porcupine"},
 		"node/cmd/pentad": {"sdk", "node", "wasmhost", "node/segment", "node/internal",
@@ -74,8 +75,9 @@ func leaves() map[string][]string {
 		"cluster-test/leaks":    {"go.uber.org/goleak"},
 		"node/internal/accept":  {"node/internal/health"},
 		"node/internal/durable": {"golang.org/x/sys"},
+		"node/internal/health":  {"sdk/api"},
 		"node/internal/memory":  {"golang.org/x/sys"}}
-	for _, name := range []string{"budget", "formats", "freeaddr", "golden", "health",
+	for _, name := range []string{"budget", "formats", "freeaddr", "golden",
 		"partials", "admission", "sector", "strictjson", "timeparse"} {
 		table["node/internal/"+name] = []string{}
 	}

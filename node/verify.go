@@ -5,21 +5,22 @@ import (
 	"fmt"
 
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
 // Verify verifies everything that the node stores; see [store.Store.Verify]. In a cluster it
 // verifies the node's replicas, and compares them with those of other nodes. It ends when the node
 // is closed.
-func (n *Node) Verify(ctx context.Context, opt store.CheckOptions) (store.CheckReport, error) {
+func (n *Node) Verify(ctx context.Context, opt store.CheckOptions) (api.CheckReport, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(n.open, func() { cancel(errClosing) })()
 	if err := tryAcquire(n.verifying); err != nil {
-		return store.CheckReport{}, fmt.Errorf("verify: %w: one runs already", err)
+		return api.CheckReport{}, fmt.Errorf("verify: %w: one runs already", err)
 	}
 	defer func() { <-n.verifying }()
-	var report store.CheckReport
+	var report api.CheckReport
 	var err error
 	if m := n.member.Load(); m != nil {
 		report, err = n.verifyGroups(ctx, m, opt)
@@ -36,7 +37,7 @@ func (n *Node) Verify(ctx context.Context, opt store.CheckOptions) (store.CheckR
 // cluster. A backup that finds damage in a copy of the segment makes the node notice it, too.
 func (n *Node) VerifySegment(
 	ctx context.Context, group uint32, id uint64, opt store.CheckOptions,
-) (store.CheckReport, error) {
+) (api.CheckReport, error) {
 	s := n.store
 	if m := n.member.Load(); m != nil || group != 0 {
 		s = nil
@@ -44,7 +45,7 @@ func (n *Node) VerifySegment(
 			s = m.Stores()[group]
 		}
 		if s == nil {
-			return store.CheckReport{}, &wire.Error{Kind: wire.KindNotFound,
+			return api.CheckReport{}, &wire.Error{Kind: wire.KindNotFound,
 				Message: fmt.Sprintf("no replica of group %d is on this node", group)}
 		}
 	}

@@ -51,9 +51,12 @@ type Options struct {
 	// CompileTimeout bounds the wait for one module in [Host.Load]. Default 2 min: the worst
 	// modules that the limits let through take 2 s of a processor, those of Go 8 times as much.
 	CompileTimeout time.Duration
+	// HostWork is the work of the process without guests, for which slow owners leave one permit
+	// free. Default none.
+	HostWork *HostWork
 	// ShareWith is a host whose permits for guest calls and whose memory this one uses, too: so
-	// owners share those of the machine, not of each host. MaxCalls and TotalBytes are then
-	// ignored. Default none.
+	// owners share those of the machine, not of each host. MaxCalls, TotalBytes and HostWork are
+	// then ignored. Default none.
 	ShareWith *Host
 }
 
@@ -65,6 +68,9 @@ func (o Options) withDefaults() (Options, error) {
 	o.ResultBytes = cmp.Or(o.ResultBytes, 64<<20)
 	o.MaxCalls = cmp.Or(o.MaxCalls, runtime.GOMAXPROCS(0))
 	o.CompileTimeout = cmp.Or(o.CompileTimeout, 2*time.Minute)
+	if o.HostWork == nil {
+		o.HostWork = NewHostWork()
+	}
 	switch {
 	case o.MemoryPages > maxMemoryPagesEver:
 		return o, fmt.Errorf("option MemoryPages: %d, at most %d", o.MemoryPages,
@@ -131,7 +137,7 @@ func New(ctx context.Context, opt Options) (*Host, error) {
 			WithRandSource(noRandomness{}),
 		pool:     newMemoryPool(false),
 		hugePool: newMemoryPool(true),
-		permits:  newCallPermits(opt.MaxCalls),
+		permits:  newCallPermits(opt.MaxCalls, opt.HostWork),
 		budget:   &budget{limit: opt.TotalBytes},
 		jobs:     make(chan *job),
 		quit:     make(chan struct{}),
@@ -211,10 +217,3 @@ func (h *Host) Close(ctx context.Context) error {
 // Forget says that an owner has closed its filters and aggregates and will not come back, so that
 // the others get its share at once.
 func (h *Host) Forget(owner uint64) { h.permits.forget(owner) }
-
-// BeginHostWork begins work that needs processors but no guests. Until EndHostWork, and for a
-// moment after that, owners whose calls are slow leave one permit free.
-func (h *Host) BeginHostWork() { h.permits.beginHostWork() }
-
-// EndHostWork ends what BeginHostWork began.
-func (h *Host) EndHostWork() { h.permits.endHostWork() }

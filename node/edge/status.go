@@ -4,43 +4,17 @@ import (
 	"encoding/hex"
 
 	"github.com/pentad-db/pentad/node"
+	"github.com/pentad-db/pentad/sdk/api"
 )
 
-// Shipping is how far an edge is.
-type Shipping struct {
-	Edge         string `json:"edge"`          // its id, by which upstream knows it
-	Upstream     string `json:"upstream"`      // the node that is shipped to now
-	WaitingBytes int64  `json:"waiting_bytes"` // of records that upstream does not have
-	Quota        int64  `json:"quota_bytes"`
-	Policy       string `json:"policy"`
-	AckedNs      int64  `json:"acked_ns"`      // when upstream took something last; 0: not yet
-	ClosedAcqNs  int64  `json:"closed_acq_ns"` // all below is shipped or dropped
-	Batch        uint64 `json:"batch"`         // number of the newest batch that upstream has
-	Shipped      int64  `json:"shipped_records"`
-	ShippedBytes int64  `json:"shipped_bytes"`
-	Replayed     int64  `json:"replayed_batches"` // upstream had them when they were sent
-	Dropped      int64  `json:"dropped_records"`
-	DroppedBytes int64  `json:"dropped_bytes"`
-	DroppedNs    int64  `json:"dropped_ns"`      // when something was dropped last; 0: never
-	Losses       uint64 `json:"upstream_losses"` // how often upstream had lost what it had taken
-	LostNs       int64  `json:"lost_ns"`         // when that was noticed last; 0: never
-	LostFromNs   int64  `json:"lost_from_acq_ns"`
-	LostToNs     int64  `json:"lost_to_acq_ns"`
-	AgainRecords int64  `json:"again_records"` // that were here yet, and are sent again
-	GoneRecords  int64  `json:"gone_records"`  // that were removed here before, at most
-	GoneToNs     int64  `json:"gone_to_acq_ns"`
-	RetryNs      int64  `json:"retry_ns"` // when upstream is tried again; 0: nothing failed
-	Error        string `json:"error"`    // since upstream took something last
-}
-
 // Shipping returns how far the edge is.
-func (e *Edge) Shipping() Shipping {
+func (e *Edge) Shipping() api.Shipping {
 	if !e.meter.isCounted() {
-		return Shipping{Quota: e.opt.Quota, Policy: e.opt.Full.String(),
+		return api.Shipping{Quota: e.opt.Quota, Policy: e.opt.Full.String(),
 			Error: "what waits to be shipped is being counted"}
 	}
 	s := e.box.now()
-	out := Shipping{Edge: hex.EncodeToString(e.box.writer[:]), WaitingBytes: e.meter.waiting(),
+	out := api.Shipping{Edge: hex.EncodeToString(e.box.writer[:]), WaitingBytes: e.meter.waiting(),
 		Quota: e.opt.Quota, Policy: e.opt.Full.String(), ClosedAcqNs: s.ackedNs(), Batch: s.Seq,
 		Shipped: s.Shipped.Records, ShippedBytes: s.Shipped.Bytes, Replayed: s.Replayed,
 		Dropped: s.Dropped.Records, DroppedBytes: s.Dropped.Bytes, DroppedNs: s.DropNs}

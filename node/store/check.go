@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/api"
 	"golang.org/x/sys/unix"
 )
 
@@ -22,40 +23,18 @@ const maxDamages = 1000
 // meanwhile, too.
 const maxWait = time.Second
 
-// Damage is one damaged place.
-type Damage struct {
-	File   string `json:"file"`
-	Offset int64  `json:"offset"` // segment.WholeFile: not known
-	Reason string `json:"reason"`
-}
-
-// CheckReport says what a check read and found.
-type CheckReport struct {
-	Segments int      `json:"segments"`
-	Blocks   int64    `json:"blocks"`
-	Rows     int64    `json:"rows"` // in sealed segments
-	LogFiles int      `json:"log_files"`
-	Flushes  int64    `json:"flushes"`
-	LogRows  int64    `json:"log_rows"`
-	Bytes    int64    `json:"bytes"`
-	Damages  int      `json:"damages"`
-	Damage   []Damage `json:"damage"` // the first of them
-	Notes    []string `json:"notes"`  // what opening the store will mend
-	TookNs   int64    `json:"took_ns"`
-}
-
 // CheckOptions of a check. The zero value works.
 type CheckOptions struct {
-	BytesPerSec int64                   // how fast files are read at most; 0: as fast as they come
-	Damage      func(Damage)            // called for each damaged place as it is found; may be nil
-	Progress    func(done *CheckReport) // called now and then, between pieces of work; may be nil
+	BytesPerSec int64                       // how fast files are read; 0: without limit
+	Damage      func(api.Damage)            // called for each damaged place when found; may be nil
+	Progress    func(done *api.CheckReport) // called now and then, between steps; may be nil
 }
 
 // checker reads files and gathers what is wrong with them.
 type checker struct {
 	ctx    context.Context
 	opt    CheckOptions
-	report CheckReport
+	report api.CheckReport
 	began  time.Time
 	shards int // of the store; 0: not known
 }
@@ -64,13 +43,13 @@ func newChecker(ctx context.Context, opt CheckOptions) *checker {
 	return &checker{ctx: ctx, opt: opt, began: time.Now()}
 }
 
-func (c *checker) end() CheckReport {
+func (c *checker) end() api.CheckReport {
 	c.report.TookNs = int64(time.Since(c.began))
 	return c.report
 }
 
 func (c *checker) damaged(file string, offset int64, format string, args ...any) {
-	d := Damage{File: file, Offset: offset, Reason: fmt.Sprintf(format, args...)}
+	d := api.Damage{File: file, Offset: offset, Reason: fmt.Sprintf(format, args...)}
 	c.report.Damages++
 	if len(c.report.Damage) < maxDamages {
 		c.report.Damage = append(c.report.Damage, d)
@@ -128,7 +107,7 @@ func (c *checker) early() time.Duration {
 //
 // Errors: ErrLocked when a process has it open, ErrNoStore, ctx.Err(), and those of the file
 // system. Damage is no error but in the report.
-func Check(ctx context.Context, dir string, opt CheckOptions) (CheckReport, error) {
+func Check(ctx context.Context, dir string, opt CheckOptions) (api.CheckReport, error) {
 	c := newChecker(ctx, opt)
 	lock, err := lockToRead(dir)
 	if err != nil {

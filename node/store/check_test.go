@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -34,7 +35,7 @@ func filledDir(t *testing.T) string {
 	return dir
 }
 
-func mustCheck(t *testing.T, dir string) CheckReport {
+func mustCheck(t *testing.T, dir string) api.CheckReport {
 	t.Helper()
 	report, err := Check(t.Context(), dir, CheckOptions{})
 	if err != nil {

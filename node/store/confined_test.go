@@ -10,6 +10,7 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -143,7 +144,7 @@ func TestUnreadablePagesAreConfined(t *testing.T) {
 		if err != nil || report.Damages == 0 || report.Segments < 4 {
 			t.Fatalf("%+v, %v", report, err)
 		}
-		if !slices.ContainsFunc(report.Damage, func(d Damage) bool {
+		if !slices.ContainsFunc(report.Damage, func(d api.Damage) bool {
 			return d.File == lost.file.Path()
 		}) {
 			t.Errorf("%+v", report)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -26,7 +27,7 @@ type DumpFileLine struct {
 	Rows    int             `json:"rows,omitempty"`
 	Blocks  int             `json:"blocks,omitempty"`
 	Meta    json.RawMessage `json:"meta,omitempty"` // of a segment: what it says of itself
-	Damages []Damage        `json:"damages,omitempty"`
+	Damages []api.Damage    `json:"damages,omitempty"`
 }
 
 // DumpSection is a section of a segment.
@@ -144,7 +145,8 @@ func (d *dumper) segment(path string, first DumpFileLine) error {
 	}
 	for _, one := range damage {
 		d.damaged(one)
-		first.Damages = append(first.Damages, Damage{path, one.Offset, one.Reason})
+		first.Damages = append(first.Damages,
+			api.Damage{File: path, Offset: one.Offset, Reason: one.Reason})
 	}
 	if file == nil {
 		return d.line(first)
@@ -352,7 +354,7 @@ func (d *dumper) writers(path string, first DumpFileLine) error {
 	table, err := parseWriters(buf)
 	if err != nil {
 		d.damaged(corrupt(path, 0, err.Error()))
-		first.Damages = []Damage{{path, 0, err.Error()}}
+		first.Damages = []api.Damage{{File: path, Reason: err.Error()}}
 	}
 	if err := d.line(first); err != nil {
 		return err

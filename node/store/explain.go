@@ -7,90 +7,20 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// Explanation says how a query was planned and what it then cost. Of the blocks of all segments,
-// each is dropped once, by bounds, lists or zones, or it is a candidate.
-type Explanation struct {
-	HorizonNs   int64         `json:"horizon_ns"` // rows with acq below this were seen
-	Shards      int           `json:"shards"`
-	ShardsAsked int           `json:"shards_asked"`
-	Heads       int           `json:"heads"`           // of the shards asked, those that hold rows
-	HeadRows    int64         `json:"head_rows"`       // in them
-	HeadFound   uint64        `json:"head_rows_found"` // of the rows found
-	Segments    []SegmentPlan `json:"segments"`        // by shard, the newest first
-
-	Blocks      int       `json:"blocks"` // of all these segments
-	ByBounds    int       `json:"blocks_dropped_by_bounds"`
-	ByLists     int       `json:"blocks_dropped_by_lists"`
-	ByZones     DimCounts `json:"blocks_dropped_by_zones"`
-	Candidates  int       `json:"candidates"`
-	Inside      int       `json:"candidates_inside"`
-	Opened      uint64    `json:"blocks_opened"` // more than once where versions are looked for
-	OpenedBytes uint64    `json:"bytes_opened"`
-	Examined    uint64    `json:"rows_examined"` // rows of the opened blocks
-	Found       uint64    `json:"rows_found"`
-
-	// Partials are what a sink would get of blocks apart, and of these those that it knows: their
-	// blocks would not be opened. See [PartialSink].
-	Partials      uint64 `json:"parts,omitempty"`
-	PartialsKnown uint64 `json:"parts_known,omitempty"`
-	// Hidden are the versions that were met and left out for a newer one. With last n most are
-	// not met.
-	Hidden  uint64 `json:"versions_hidden"`
-	Workers int    `json:"workers"`
-	// PlanNs is a part of TookNs. With last n, segments are planned as they are read, and that
-	// time is not in it.
-	PlanNs int64 `json:"plan_ns"`
-	TookNs int64 `json:"took_ns"`
-}
-
-// SegmentPlan is what a plan made of one sealed segment. With last n the candidates are those of
-// the box; few of them are opened.
-type SegmentPlan struct {
-	Shard uint32 `json:"shard"`
-	ID    uint64 `json:"segment"`
-	Rows  int    `json:"rows"`
-	Below bool   `json:"below_horizon,omitempty"` // its rows are backdated
-	// Blocks are dropped all together if SkippedBy names a dimension; what follows is 0 then.
-	Blocks     int       `json:"blocks"`
-	Bytes      int64     `json:"bytes"` // of the file
-	SkippedBy  string    `json:"skipped_by,omitempty"`
-	Lists      int       `json:"lists"` // posting lists, and unions of them, that were looked at
-	Listed     int       `json:"blocks_left_by_lists"`
-	ByZones    DimCounts `json:"blocks_dropped_by_zones"`
-	Candidates int       `json:"candidates"`
-	Inside     int       `json:"candidates_inside"` // of these, blocks wholly inside the box
-}
-
-// DimCounts is a count for each dimension.
-type DimCounts struct {
-	CID  int `json:"cid"`
-	MID  int `json:"mid"`
-	MOID int `json:"moid"`
-	Cap  int `json:"cap"`
-	Acq  int `json:"acq"`
-}
-
-func dimCounts(n [record.NumDims]int) DimCounts {
-	return DimCounts{n[record.CID], n[record.MID], n[record.MOID], n[record.Cap], n[record.Acq]}
-}
-
-// Add adds other counts.
-func (c *DimCounts) Add(o DimCounts) {
-	c.CID += o.CID
-	c.MID += o.MID
-	c.MOID += o.MOID
-	c.Cap += o.Cap
-	c.Acq += o.Acq
+func dimCounts(n [record.NumDims]int) api.DimCounts {
+	return api.DimCounts{CID: n[record.CID], MID: n[record.MID], MOID: n[record.MOID],
+		Cap: n[record.Cap], Acq: n[record.Acq]}
 }
 
 // Explain runs a query as Scan does, counts the rows and says how they were found. Order, limit
 // and plugins of q are the caller's, as with Scan.
 //
 // Cost: that of the scan, and of planning it once more, which TookNs leaves out.
-func (s *Store) Explain(ctx context.Context, q *record.Query) (Explanation, error) {
+func (s *Store) Explain(ctx context.Context, q *record.Query) (api.Explanation, error) {
 	return s.ExplainPartials(ctx, q, nil)
 }
 
@@ -98,16 +28,17 @@ func (s *Store) Explain(ctx context.Context, q *record.Query) (Explanation, erro
 // It is asked which it knows, and opens all.
 func (s *Store) ExplainPartials(
 	ctx context.Context, q *record.Query, newApart func() PartialSink,
-) (Explanation, error) {
+) (api.Explanation, error) {
 	s.scanning.RLock()
 	defer s.scanning.RUnlock()
 	x := explaining{began: time.Now()}
 	sc, err := s.newScan(ctx, q)
 	if err != nil {
-		return Explanation{}, err
+		return api.Explanation{}, err
 	}
 	defer sc.giveBack()
-	x.out = Explanation{HorizonNs: sc.horizon, Shards: len(s.shards), Segments: []SegmentPlan{}}
+	x.out = api.Explanation{HorizonNs: sc.horizon, Shards: len(s.shards),
+		Segments: []api.SegmentPlan{}}
 	if !sc.empty {
 		sc.explain = &x
 		x.running = time.Now()
@@ -132,7 +63,7 @@ func (s *Store) ExplainPartials(
 
 // explaining is an explanation in the making.
 type explaining struct {
-	out            Explanation
+	out            api.Explanation
 	began, running time.Time
 	describing     time.Duration // not the query's
 }
@@ -156,7 +87,7 @@ func (x *explaining) describe(sc *scan) {
 	x.describing = time.Since(planned)
 }
 
-func (x *explaining) add(seg SegmentPlan) {
+func (x *explaining) add(seg api.SegmentPlan) {
 	x.out.Segments = append(x.out.Segments, seg)
 	x.out.Blocks += seg.Blocks
 	if seg.SkippedBy != "" {
@@ -169,8 +100,8 @@ func (x *explaining) add(seg SegmentPlan) {
 	x.out.Inside += seg.Inside
 }
 
-func explainSegment(sealed *sealedSegment, box *record.Box) SegmentPlan {
-	out := SegmentPlan{Shard: sealed.meta.Shard, ID: sealed.meta.ID, Rows: sealed.idx.Rows(),
+func explainSegment(sealed *sealedSegment, box *record.Box) api.SegmentPlan {
+	out := api.SegmentPlan{Shard: sealed.meta.Shard, ID: sealed.meta.ID, Rows: sealed.idx.Rows(),
 		Below: sealed.meta.isBackdated(), Blocks: sealed.idx.Blocks(), Bytes: sealed.file.Size()}
 	if d, ok := missed(sealed, box); ok {
 		out.SkippedBy = d.String()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -57,7 +58,7 @@ func TestExplain(t *testing.T) {
 
 // checkExplained adds up what an explanation says, and counts what dropped blocks.
 func checkExplained(
-	t *testing.T, s *Store, q *record.Query, x *Explanation, dropped map[string]int,
+	t *testing.T, s *Store, q *record.Query, x *api.Explanation, dropped map[string]int,
 ) {
 	t.Helper()
 	zones := x.ByZones.CID + x.ByZones.MID + x.ByZones.MOID + x.ByZones.Cap + x.ByZones.Acq

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/api"
 )
 
 // fileKind is what a file of a store is.
@@ -67,7 +68,7 @@ func kindOf(path string) (fileKind, error) {
 // say of it is not compared: that is Check.
 //
 // Errors: ErrUnknownFile, ctx.Err(), and those of the file system. Damage is in the report.
-func CheckFile(ctx context.Context, path string, opt CheckOptions) (CheckReport, error) {
+func CheckFile(ctx context.Context, path string, opt CheckOptions) (api.CheckReport, error) {
 	c := newChecker(ctx, opt)
 	kind, err := kindOf(path)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/health"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/api"
 )
 
 const adviceMended = "nothing is lost; find out from the kernel's log whether the disk is " +
@@ -87,7 +88,7 @@ func (s *Store) markDamaged(path string, damaged bool) {
 }
 
 // noteOther remembers damage of another file than a segment.
-func (s *Store) noteOther(d Damage) {
+func (s *Store) noteOther(d api.Damage) {
 	s.damaged.mu.Lock()
 	defer s.damaged.mu.Unlock()
 	if len(s.damaged.other) < maxDamageProblems {

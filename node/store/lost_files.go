@@ -11,6 +11,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/api"
 )
 
 const adviceGone = "what they held is in the memory of this process alone: copy it with pentad " +
@@ -69,7 +70,7 @@ func (s *Store) writeLost(
 ) (left []*segment.CorruptError) {
 	s.forgetOther()
 	for _, d := range lost {
-		s.noteOther(Damage{File: d.File, Reason: d.Reason})
+		s.noteOther(api.Damage{File: d.File, Reason: d.Reason})
 	}
 	err := s.writeOthers(ctx)
 	left = slices.DeleteFunc(s.findLost(), isSegment)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/pentad-db/pentad/cluster-test/required"
 	"github.com/pentad-db/pentad/node/internal/cursors"
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -238,7 +239,7 @@ func checkCursor(dir string, at int) error {
 	return err
 }
 
-func noDamage(r CheckReport, err error) error {
+func noDamage(r api.CheckReport, err error) error {
 	if err == nil && r.Damages > 0 {
 		err = fmt.Errorf("%+v", r.Damage)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/sector"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -372,7 +373,7 @@ func TestReplicaFilesAreRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := func(what string, report CheckReport, err error) {
+	f := func(what string, report api.CheckReport, err error) {
 		t.Helper()
 		if err != nil || report.Damages > 0 || len(report.Notes) > 0 {
 			t.Errorf("%s: %+v, %v", what, report, err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/api"
 )
 
 // RestoreOptions of a restore. The zero value restores everything.
@@ -30,7 +31,7 @@ type RestoreReport struct {
 	Parts      int
 	Rows       int64 // RowsUnknown when CheckOnly is given and UntilAcqNs divides a part
 	UntilAcqNs int64
-	Check      CheckReport // of the files of the backup
+	Check      api.CheckReport // of the files of the backup
 }
 
 // RowsUnknown stands for a number of rows that only a restore tells.
@@ -38,7 +39,7 @@ const RowsUnknown = -1
 
 // CheckBackup reads every file of the parts of a backup, and checks that they hold all rows from
 // the first one on. Damage, and what is missing, is in the report.
-func CheckBackup(ctx context.Context, from string, opt CheckOptions) (CheckReport, error) {
+func CheckBackup(ctx context.Context, from string, opt CheckOptions) (api.CheckReport, error) {
 	c := newChecker(ctx, opt)
 	parts, err := readParts(from)
 	if err != nil {
@@ -86,7 +87,7 @@ func Restore(
 	ctx context.Context, from, dir string, opt RestoreOptions,
 ) (RestoreReport, error) {
 	r := &restore{opt: opt}
-	r.checker = newChecker(ctx, CheckOptions{Progress: func(done *CheckReport) {
+	r.checker = newChecker(ctx, CheckOptions{Progress: func(done *api.CheckReport) {
 		if opt.Progress != nil {
 			opt.Progress(done.Bytes, r.written)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/journal"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/api"
 )
 
 const (
@@ -274,7 +275,7 @@ func (b *scrubber) wait(d time.Duration) {
 func (b *scrubber) finish() {
 	b.rest(b.owed)
 	b.owed = 0
-	c := newChecker(b.ctx, CheckOptions{BytesPerSec: b.limit.rate, Damage: func(d Damage) {
+	c := newChecker(b.ctx, CheckOptions{BytesPerSec: b.limit.rate, Damage: func(d api.Damage) {
 		b.s.counters.scrubDamages.Add(1)
 		b.s.noteOther(d)
 	}})

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/api"
 )
 
 // Verify reads every sealed segment and all other files, and goes on after damage. Puts, queries,
@@ -15,7 +16,7 @@ import (
 // looked at. Files other than segments are written again from memory where they are damaged.
 //
 // Errors: ErrClosed, ctx.Err(), and those of the file system. Damage is in the report.
-func (s *Store) Verify(ctx context.Context, opt CheckOptions) (CheckReport, error) {
+func (s *Store) Verify(ctx context.Context, opt CheckOptions) (api.CheckReport, error) {
 	s.tellDamage(&opt)
 	c := newChecker(ctx, opt)
 	c.shards = len(s.shards)
@@ -32,7 +33,7 @@ func (s *Store) Verify(ctx context.Context, opt CheckOptions) (CheckReport, erro
 // well.
 func (s *Store) VerifySegment(
 	ctx context.Context, id uint64, opt CheckOptions,
-) (CheckReport, error) {
+) (api.CheckReport, error) {
 	s.tellDamage(&opt)
 	c := newChecker(ctx, opt)
 	c.shards = len(s.shards)
@@ -48,7 +49,7 @@ func (s *Store) VerifySegment(
 // tellDamage lets the store remember the damage that a verification finds.
 func (s *Store) tellDamage(opt *CheckOptions) {
 	tell := opt.Damage
-	opt.Damage = func(d Damage) {
+	opt.Damage = func(d api.Damage) {
 		s.noteFound(d)
 		if tell != nil {
 			tell(d)

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/api"
 )
 
 // verifyOthers reads the files that are no segments: MANIFEST, WRITERS and the log. All that they
@@ -134,7 +135,7 @@ func (s *Store) rewriteManifest() error {
 }
 
 // noteFound remembers damage that reading a file has found.
-func (s *Store) noteFound(d Damage) {
+func (s *Store) noteFound(d api.Damage) {
 	if filepath.Ext(d.File) == segmentSuffix {
 		_ = s.noteDamage(corrupt(d.File, d.Offset, d.Reason))
 		return

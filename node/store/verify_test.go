@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/sdk/api"
 )
 
 // A store is verified while it is written, sealed and merged: nothing is found, and nothing waits.
@@ -50,7 +51,7 @@ func TestVerifyDuringEverything(t *testing.T) {
 	}
 	progress := 0
 	report, err := s.Verify(t.Context(), CheckOptions{BytesPerSec: 1 << 40,
-		Progress: func(*CheckReport) { progress++ }})
+		Progress: func(*api.CheckReport) { progress++ }})
 	st := s.Stats()
 	if err != nil || report.Rows != st.Rows || report.Segments != st.Segments || progress == 0 ||
 		report.Bytes < st.SegmentBytes {
@@ -78,7 +79,9 @@ func TestVerifyFindsDamage(t *testing.T) {
 		}
 	}
 	found := map[string]int{}
-	report, err := s.Verify(t.Context(), CheckOptions{Damage: func(d Damage) { found[d.File]++ }})
+	report, err := s.Verify(t.Context(), CheckOptions{Damage: func(d api.Damage) {
+		found[d.File]++
+	}})
 	if err != nil || report.Damages != len(files) || report.LogFiles != 1 {
 		t.Errorf("%+v, %v", report, err)
 	}
@@ -107,7 +110,7 @@ func TestVerifyEnds(t *testing.T) {
 	s := openTest(t, Options{Dir: filledDir(t), Now: leapingClock()})
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err := s.Verify(ctx, CheckOptions{BytesPerSec: 10,
-		Progress: func(*CheckReport) { cancel() }})
+		Progress: func(*api.CheckReport) { cancel() }})
 	if !errors.Is(err, ctx.Err()) || err == nil {
 		t.Error(err)
 	}
@@ -121,7 +124,7 @@ func TestCheckKeepsItsRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		said, read, most := began, int64(0), int64(0)
-		opt := CheckOptions{BytesPerSec: rate, Progress: func(done *CheckReport) {
+		opt := CheckOptions{BytesPerSec: rate, Progress: func(done *api.CheckReport) {
 			if time.Since(said) > time.Second {
 				t.Errorf("silent for %v", time.Since(said))
 			}

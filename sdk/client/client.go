@@ -20,6 +20,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -171,17 +172,6 @@ func (c *Client) doAt(
 	return nil, readError(resp)
 }
 
-// problem is the body of an error for people, RFC 9457.
-type problem struct {
-	Detail string `json:"detail"`
-	Code   string `json:"code"`
-	Part   string `json:"part"`
-	Reason string `json:"reason"`
-
-	Fault *wire.Fault   `json:"fault"`
-	Put   *wire.Outcome `json:"put"`
-}
-
 func readError(resp *http.Response) error {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBytes))
 	if err != nil {
@@ -198,7 +188,7 @@ func readError(resp *http.Response) error {
 		}
 		return remote
 	}
-	var p problem
+	var p api.Error
 	if json.Unmarshal(body, &p) == nil && p.Code != "" {
 		if p.Fault != nil {
 			return wire.NewFault(wire.ParseKind(p.Code), p.Detail, *p.Fault)

@@ -5,21 +5,13 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-)
 
-// Cursor is how far a reader of changes is, as a node keeps it under a name.
-type Cursor struct {
-	Name        string `json:"name"`
-	AcqNs       int64  `json:"acq_ns"`       // the reader has everything below, and goes on here
-	CommittedNs int64  `json:"committed_ns"` // when it said so
-	BehindNs    int64  `json:"behind_ns"`    // the horizon
-}
+	"github.com/pentad-db/pentad/sdk/api"
+)
 
 // Cursors lists the cursors by name.
 func (c *Client) Cursors(ctx context.Context) ([]Cursor, error) {
-	var out struct {
-		Cursors []Cursor `json:"cursors"`
-	}
+	var out api.Cursors
 	err := c.getJSON(ctx, "/v1/cursors", &out)
 	return out.Cursors, err
 }

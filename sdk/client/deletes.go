@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -64,57 +65,16 @@ func (c *Client) hide(ctx context.Context, path string, box *wire.Box) (int64, e
 	return event.AcqNs, nil
 }
 
-// Event is an erase, a purge, or the present step of a retention. It concerns the records in its
-// box with an acq below its own.
-type Event struct {
-	AcqNs   int64             `json:"acq_ns"`
-	Kind    string            `json:"kind"`    // "erase", "purge" or "retention"
-	Box     map[string]string `json:"box"`     // selectors by the name of the dimension
-	Done    bool              `json:"done"`    // of a purge: no file holds such a record any more
-	Removed uint64            `json:"removed"` // of a purge: records that are gone so far
-	// Slots are those of a group of a cluster, from and to, whose event it is; nil: of all devices.
-	Slots []uint32 `json:"slots"`
-	// Removal is of a retention.
-	Removal *Removal `json:"removal"`
-}
-
-// Removal says what becomes of the records that a retention hides.
-type Removal struct {
-	Rows   uint64 `json:"records"` // about how many are stored
-	Bytes  uint64 `json:"bytes"`   // about what they take in files
-	NextNs int64  `json:"next_ns"` // when the first of them may be removed; 0: it is held
-	DoneNs int64  `json:"done_ns"` // when the bytes of all are gone, at the latest; 0: it is held
-}
-
 // Events lists erases, purges and the present steps of retentions, oldest first.
 func (c *Client) Events(ctx context.Context) ([]Event, error) {
-	var out struct {
-		Events []Event `json:"events"`
-	}
+	var out api.Events
 	err := c.getJSON(ctx, "/v1/events", &out)
 	return out.Events, err
 }
 
-// Retention says how old the records of a tenant and quantity get.
-type Retention struct {
-	CID         *int32 `json:"cid"`        // nil: all tenants
-	MOID        *int32 `json:"moid"`       // nil: all quantities
-	MaxCapAgeNs int64  `json:"cap_age_ns"` // since capture; 0: any
-	MaxAcqAgeNs int64  `json:"acq_age_ns"` // since acquisition; 0: any
-	// DelayNs is how long records that have expired are hidden before their bytes may be removed;
-	// 0: a tenth of the age, between an hour and three days. Until then a longer age, the removal
-	// of the policy, or an undo, shows them again.
-	DelayNs int64 `json:"delay_ns"`
-	Held    bool  `json:"held"` // it takes no steps, see HoldRetention; not set by SetRetention
-	// Groups of a cluster that have it, where not all do: setting it was cut short. Set it again.
-	Groups []int `json:"groups"`
-}
-
 // Retention lists the policies by tenant and quantity.
 func (c *Client) Retention(ctx context.Context) ([]Retention, error) {
-	var out struct {
-		Policies []Retention `json:"policies"`
-	}
+	var out api.Policies
 	err := c.getJSON(ctx, "/v1/retention", &out)
 	return out.Policies, err
 }
@@ -124,9 +84,10 @@ func (c *Client) Retention(ctx context.Context) ([]Retention, error) {
 func (c *Client) SetRetention(ctx context.Context, r Retention) error {
 	var out struct{}
 	if r.MaxCapAgeNs == 0 && r.MaxAcqAgeNs == 0 {
-		return c.doJSON(ctx, http.MethodDelete, "/v1/retention?"+r.values().Encode(), "", nil, &out)
+		return c.doJSON(ctx, http.MethodDelete, "/v1/retention?"+policyValues(&r).Encode(), "",
+			nil, &out)
 	}
-	return c.doJSON(ctx, http.MethodPut, "/v1/retention?"+r.values().Encode(), "", nil, &out)
+	return c.doJSON(ctx, http.MethodPut, "/v1/retention?"+policyValues(&r).Encode(), "", nil, &out)
 }
 
 // Hold stops retentions, lets them go on, or undoes their last steps.
@@ -141,7 +102,7 @@ type Hold struct {
 // again what they have hidden and not released.
 func (c *Client) HoldRetention(ctx context.Context, h Hold) error {
 	r := Retention{CID: h.CID, MOID: h.MOID}
-	v := r.values()
+	v := policyValues(&r)
 	v.Set("action", h.Action)
 	if h.Everything {
 		v.Set("everything", "1")
@@ -155,17 +116,15 @@ func (c *Client) HoldRetention(ctx context.Context, h Hold) error {
 
 // CountExpired returns how many records a policy would hide if it were set now, and sets nothing.
 func (c *Client) CountExpired(ctx context.Context, r Retention) (records uint64, err error) {
-	v := r.values()
+	v := policyValues(&r)
 	v.Set("dry_run", "1")
-	var out struct {
-		Records uint64 `json:"records"`
-	}
+	var out api.DryRun
 	err = c.doJSON(ctx, http.MethodPut, "/v1/retention?"+v.Encode(), "", nil, &out)
 	return out.Records, err
 }
 
 // values are the parameters that say the policy.
-func (r *Retention) values() url.Values {
+func policyValues(r *Retention) url.Values {
 	v := url.Values{}
 	for name, id := range map[string]*int32{"cid": r.CID, "moid": r.MOID} {
 		if id != nil {

@@ -10,25 +10,6 @@ import (
 	"time"
 )
 
-// Problem is something that is wrong with a node until it is mended; sdk/docs/health.md lists the
-// codes.
-type Problem struct {
-	Code     string `json:"code"`    // stable, for alerts: disk_full
-	Subject  string `json:"subject"` // what has it: "group 3"; empty: the node
-	Message  string `json:"message"` // what failed, and why
-	Advice   string `json:"advice"`  // what to do
-	NotReady bool   `json:"not_ready"`
-	Restart  bool   `json:"restart"` // it lasts until the process is started again
-	SinceNs  int64  `json:"since_ns"`
-}
-
-// NodeHealth is how a node is.
-type NodeHealth struct {
-	Ready    bool      `json:"ready"`
-	Reason   string    `json:"reason"` // why it is not ready
-	Problems []Problem `json:"problems"`
-}
-
 // impaired reports whether the node that answers has a problem that keeps it from being ready.
 func (c *Client) impaired(ctx context.Context, within time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, within)

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -22,9 +23,7 @@ func (c *Client) Horizon(ctx context.Context, box *record.Box) (int64, error) {
 			path += "?" + v.Encode()
 		}
 	}
-	var out struct {
-		HorizonNs int64 `json:"horizon_ns"`
-	}
+	var out api.Horizon
 	err := c.getJSON(ctx, path, &out)
 	return out.HorizonNs, err
 }

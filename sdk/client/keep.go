@@ -9,30 +9,9 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
-
-// SnapshotInfo describes a snapshot: a directory on the node's machine that a node can be started
-// on, with every record whose acq is below AcqNs.
-type SnapshotInfo struct {
-	Name      string `json:"name"`
-	Dir       string `json:"dir"`
-	AcqNs     int64  `json:"acq_ns"`
-	CreatedNs int64  `json:"created_ns"`
-	Segments  int    `json:"segments"`
-	Bytes     int64  `json:"bytes"` // most of them shared with the node
-	TookNs    int64  `json:"took_ns"`
-	Damage    string `json:"damage"` // why nothing else is known of it, "" when it is well
-	// Groups are the replicas of which the snapshot of a node of a cluster is, in groups/GROUP.
-	Groups []GroupSnapshot `json:"groups"`
-}
-
-// GroupSnapshot is the snapshot of a replica.
-type GroupSnapshot struct {
-	Group uint32 `json:"group"`
-	AcqNs int64  `json:"acq_ns"` // it has every record of the group below
-	Index uint64 `json:"index"`  // of the last command of the group's log in it
-}
 
 // CreateSnapshot makes a snapshot of the node. It takes no longer for more data.
 func (c *Client) CreateSnapshot(ctx context.Context, name string) (SnapshotInfo, error) {
@@ -44,9 +23,7 @@ func (c *Client) CreateSnapshot(ctx context.Context, name string) (SnapshotInfo,
 
 // Snapshots lists the snapshots of the node by name.
 func (c *Client) Snapshots(ctx context.Context) ([]SnapshotInfo, error) {
-	var out struct {
-		Snapshots []SnapshotInfo `json:"snapshots"`
-	}
+	var out api.Snapshots
 	err := c.getJSON(ctx, "/v1/snapshots", &out)
 	return out.Snapshots, err
 }
@@ -55,28 +32,6 @@ func (c *Client) Snapshots(ctx context.Context) ([]SnapshotInfo, error) {
 func (c *Client) RemoveSnapshot(ctx context.Context, name string) error {
 	var out struct{}
 	return c.doJSON(ctx, http.MethodDelete, "/v1/snapshots/"+url.PathEscape(name), "", nil, &out)
-}
-
-// Damage is one damaged place in a file of the node.
-type Damage struct {
-	File   string `json:"file"`
-	Offset int64  `json:"offset"` // -1: not known
-	Reason string `json:"reason"`
-}
-
-// VerifyReport says what a verification read and found so far.
-type VerifyReport struct {
-	Segments int   `json:"segments"`
-	Blocks   int64 `json:"blocks"`
-	Rows     int64 `json:"rows"` // in sealed segments
-	LogFiles int   `json:"log_files"`
-	Flushes  int64 `json:"flushes"`
-	LogRows  int64 `json:"log_rows"`
-	Bytes    int64 `json:"bytes"`
-	Damages  int   `json:"damages"`
-	TookNs   int64 `json:"took_ns"`
-	// Notes say what could not be looked at, such as replicas of nodes that did not answer.
-	Notes []string `json:"notes"`
 }
 
 // VerifyOptions of a verification. The zero value works.
@@ -112,23 +67,15 @@ func (c *Client) Verify(ctx context.Context, opt VerifyOptions) (VerifyReport, e
 	lines := bufio.NewScanner(body)
 	lines.Buffer(nil, maxErrorBytes)
 	for lines.Scan() {
-		var line struct {
-			Damage   *Damage
-			Progress *VerifyReport
-			End      *struct {
-				VerifyReport
-				Complete    bool
-				Error, Code string
-			}
-		}
+		var line api.VerifyLine
 		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
 			return VerifyReport{}, fmt.Errorf("POST /v1/verify: %w", err)
 		}
 		switch {
 		case line.End != nil && line.End.Complete:
-			return line.End.VerifyReport, nil
+			return line.End.CheckReport, nil
 		case line.End != nil:
-			return line.End.VerifyReport, &wire.Error{Kind: wire.ParseKind(line.End.Code),
+			return line.End.CheckReport, &wire.Error{Kind: wire.ParseKind(line.End.Code),
 				Message: line.End.Error}
 		case line.Damage != nil && opt.Damage != nil:
 			opt.Damage(*line.Damage)

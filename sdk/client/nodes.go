@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -147,11 +148,6 @@ func waits(path string) bool {
 	return path == "/v1/horizon" || path != "/v1/changes" && onlyAsks(http.MethodPost, path)
 }
 
-// readyNodes is how a node of a cluster says that it is well.
-type readyNodes struct {
-	Nodes []string `json:"nodes"` // where clients find the nodes of the cluster
-}
-
 // Health returns nil when the node takes requests. One of a cluster says where others are, which
 // the client asks when this one fails.
 func (c *Client) Health(ctx context.Context) error {
@@ -160,7 +156,7 @@ func (c *Client) Health(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = body.Close() }()
-	var said readyNodes
+	var said api.Readiness
 	text, err := io.ReadAll(io.LimitReader(body, maxErrorBytes))
 	if err == nil && json.Unmarshal(text, &said) == nil {
 		c.nodes.learn(said.Nodes)

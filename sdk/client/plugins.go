@@ -2,57 +2,13 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
 
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
-	"github.com/pentad-db/pentad/sdk/wire"
 )
-
-// PluginInfo describes a version of a plugin.
-type PluginInfo struct {
-	Name        string          `json:"name"`
-	SHA256      string          `json:"sha256"`
-	Bytes       int64           `json:"bytes"`
-	Owner       string          `json:"owner,omitempty"`
-	Description string          `json:"description,omitempty"`
-	UploadedNs  int64           `json:"uploaded_ns,omitempty"` // 0 for those of the node
-	Current     bool            `json:"current"`               // the one that the name alone means
-	Versions    int             `json:"versions"`              // of the name
-	Filter      bool            `json:"filter"`
-	Aggregate   bool            `json:"aggregate"`
-	Joins       bool            `json:"joins,omitempty"`  // asks for what lies before each window
-	Standard    bool            `json:"standard"`         // part of the node
-	Damage      string          `json:"damage,omitempty"` // why the node cannot use it
-	Doc         json.RawMessage `json:"doc,omitempty"`
-}
-
-// Ref names exactly this version, as name@digest.
-func (p *PluginInfo) Ref() string { return p.Name + "@" + p.SHA256 }
-
-// PluginLimits is what an instance of a plugin may use. Sizes are in bytes.
-type PluginLimits struct {
-	MemoryBytes     int64  `json:"memory_bytes"`
-	StateBytes      int    `json:"state_bytes"`  // of all groups of an instance
-	ResultBytes     int    `json:"result_bytes"` // of all groups
-	ParamsBytes     uint32 `json:"params_bytes"`
-	GroupStateBytes uint32 `json:"group_state_bytes"` // what one group takes
-	MaxGroups       int    `json:"max_groups"`
-	FuelStart       int64  `json:"fuel_start"` // of each call that begins an instance
-	FuelCall        int64  `json:"fuel_call"`  // of any other, and beside it:
-	FuelRow         int64  `json:"fuel_row"`
-	FuelByte        int64  `json:"fuel_byte"`       // of payload
-	FuelStateByte   int64  `json:"fuel_state_byte"` // of states
-}
-
-// PluginDetails is all that a node can say of a version.
-type PluginDetails struct {
-	PluginInfo
-	Limits  *PluginLimits `json:"limits,omitempty"` // nil with damage
-	History []PluginInfo  `json:"history,omitempty"`
-}
 
 // PluginPush is what is uploaded under a name.
 type PluginPush struct {
@@ -91,9 +47,7 @@ func pluginPath(ref string) string { return "/v1/plugins/" + url.PathEscape(ref)
 
 // Plugins lists the current versions of the node's plugins by name.
 func (c *Client) Plugins(ctx context.Context) ([]PluginInfo, error) {
-	var out struct {
-		Plugins []PluginInfo `json:"plugins"`
-	}
+	var out api.Plugins
 	err := c.getJSON(ctx, "/v1/plugins", &out)
 	return out.Plugins, err
 }
@@ -115,9 +69,7 @@ func (c *Client) PromotePlugin(ctx context.Context, ref string) (PluginInfo, err
 // RemovePlugin removes a version, name@digest, or all versions of a name, and returns how many.
 // Queries that run in them go on.
 func (c *Client) RemovePlugin(ctx context.Context, ref string) (int, error) {
-	var out struct {
-		Removed int `json:"removed"`
-	}
+	var out api.Removed
 	err := c.doJSON(ctx, http.MethodDelete, pluginPath(ref), "", nil, &out)
 	return out.Removed, err
 }
@@ -130,22 +82,10 @@ func (c *Client) CheckPlugin(ctx context.Context, wasm []byte) (PluginDetails, e
 	return out, err
 }
 
-// PluginFailure is a query that ended because of a plugin.
-type PluginFailure struct {
-	TimeNs  int64      `json:"time_ns"`
-	Plugin  string     `json:"plugin"`
-	Code    string     `json:"code"` // name of the [wire.Kind]
-	Message string     `json:"message"`
-	Query   string     `json:"query"` // for people
-	Fault   wire.Fault `json:"fault"`
-}
-
 // PluginFailures returns the last failures of a plugin, or with an empty name of all, the newest
 // first. A node forgets them when it ends.
 func (c *Client) PluginFailures(ctx context.Context, name string) ([]PluginFailure, error) {
-	var out struct {
-		Failures []PluginFailure `json:"failures"`
-	}
+	var out api.PluginFailures
 	path := "/v1/failures"
 	if name != "" {
 		path += "?plugin=" + url.QueryEscape(name)

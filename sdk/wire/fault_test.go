@@ -4,14 +4,15 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
 func TestFault(t *testing.T) {
 	key := record.Key{CID: 1, MID: 2, MOID: 3, CapNs: 1 << 60, AcqNs: 5}
-	want := Fault{Plugin: "mine", SHA256: "00", Export: "pentad_add", What: "status", Status: -2,
-		FuelUsed: 1 << 60, MemoryBytes: 65536, Message: "too short: \"x\"\n", Records: 1,
-		First: KeyOfFault(key), Last: KeyOfFault(key), Exact: true}
+	want := api.Fault{Plugin: "mine", SHA256: "00", Export: "pentad_add", What: "status",
+		Status: -2, FuelUsed: 1 << 60, MemoryBytes: 65536, Message: "too short: \"x\"\n",
+		Records: 1, First: api.KeyOfFault(key), Last: api.KeyOfFault(key), Exact: true}
 	frame := AppendError(nil, NewFault(KindPluginFailed, "people read this", want))
 	var e Error
 	if err := ParseError(frame[frameHeaderBytes:], &e); err != nil {
@@ -25,14 +26,14 @@ func TestFault(t *testing.T) {
 	for _, e := range []Error{{Kind: KindPluginFailed}, {Kind: KindInvalid, Part: "plugin"},
 		{Kind: KindPluginLimit, Part: "plugin", Reason: "{"}, {Kind: KindInternal, Part: "plugin",
 			Reason: "{}"}} {
-		if f, ok := e.Fault(); ok || f != (Fault{}) {
+		if f, ok := e.Fault(); ok || f != (api.Fault{}) {
 			t.Errorf("%+v has a fault: %+v", e, f)
 		}
 	}
 }
 
 func FuzzFault(f *testing.F) {
-	f.Add(NewFault(KindBadModule, "", Fault{SHA256: "00", What: "refused"}).Reason)
+	f.Add(NewFault(KindBadModule, "", api.Fault{SHA256: "00", What: "refused"}).Reason)
 	f.Add(`{"first":{"cid":1}}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		e := Error{Kind: KindBadModule, Part: faultPart, Reason: text}

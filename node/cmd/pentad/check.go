@@ -15,6 +15,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/audit"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/api"
 )
 
 func (a *app) checkCommand() *cobra.Command {
@@ -42,7 +43,7 @@ func (a *app) check(ctx context.Context, paths []string) error {
 	}
 	for _, path := range paths {
 		opt := store.CheckOptions{Damage: show.row}
-		var report store.CheckReport
+		var report api.CheckReport
 		info, failed := os.Stat(path)
 		switch {
 		case failed == nil && info.IsDir() && isBackup(path):
@@ -82,7 +83,7 @@ func isBackup(dir string) bool {
 }
 
 // noteChecked says on stderr what was read.
-func (a *app) noteChecked(path string, r *store.CheckReport) {
+func (a *app) noteChecked(path string, r *api.CheckReport) {
 	for _, note := range r.Notes {
 		a.note("%s", note)
 	}
@@ -117,7 +118,7 @@ func (a *app) newDamageWriter() (*damageWriter, error) {
 	return &damageWriter{Writer: w}, err
 }
 
-func (w *damageWriter) row(d store.Damage) {
+func (w *damageWriter) row(d api.Damage) {
 	w.found++
 	if w.err == nil {
 		at := output.Int(d.Offset)

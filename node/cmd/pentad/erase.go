@@ -166,8 +166,8 @@ func hidingRow(e client.Event) []output.Value {
 		row = append(row, part)
 	}
 	done, removed := output.Null(), output.Null()
-	if e.Kind == "purge" {
-		done, removed = output.Bool(e.Done), output.Count(e.Removed)
+	if e.Done != nil && e.Removed != nil {
+		done, removed = output.Bool(*e.Done), output.Count(*e.Removed)
 	}
 	row = append(row, done, removed)
 	r := e.Removal
@@ -180,5 +180,5 @@ func hidingRow(e client.Event) []output.Value {
 		}
 		return output.Time(ns)
 	}
-	return append(row, output.Count(r.Rows), output.Bytes(r.Bytes), at(r.NextNs), at(r.DoneNs))
+	return append(row, output.Count(r.Records), output.Bytes(r.Bytes), at(r.NextNs), at(r.DoneNs))
 }

@@ -119,9 +119,10 @@ func explainTree(x *client.Explanation) string {
 	count := output.Thousands[uint64]
 	opened := branch{text: fmt.Sprintf("blocks opened: %s, %s; rows looked at: %s",
 		count(x.Opened), output.Size(x.OpenedBytes), count(x.Examined))}
-	if x.Parts > 0 {
+	if x.Partials > 0 {
 		opened.subs = []branch{{text: fmt.Sprintf("the plugin takes of %s blocks its part by "+
-			"itself; of %s what it made of that is kept", count(x.Parts), count(x.PartsKnown))}}
+			"itself; of %s what it made of that is kept", count(x.Partials),
+			count(x.PartialsKnown))}}
 	}
 	root := branch{subs: []branch{
 		{text: fmt.Sprintf("shards: %s; asked: %s", n(x.Shards), n(x.ShardsAsked))},

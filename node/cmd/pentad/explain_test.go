@@ -41,7 +41,7 @@ func TestExplainParts(t *testing.T) {
 	if text := explainTree(&x); strings.Contains(text, "plugin") {
 		t.Errorf("without a plugin:\n%s", text)
 	}
-	x.Parts, x.PartsKnown = 1126, 1008
+	x.Partials, x.PartialsKnown = 1126, 1008
 	if text := explainTree(&x); !strings.Contains(text, kept) {
 		t.Errorf("\n%s\nwant %s", text, kept)
 	}

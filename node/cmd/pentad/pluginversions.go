@@ -9,9 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
-	"github.com/pentad-db/pentad/sdk/wire"
 )
 
 func (a *app) pluginListCommand() *cobra.Command {
@@ -267,7 +267,7 @@ func (a *app) pluginLogs(ctx context.Context, name string) error {
 }
 
 // faultRecord names the record that a plugin failed at, where that is known.
-func faultRecord(f *wire.Fault) string {
+func faultRecord(f *api.Fault) string {
 	if !f.Exact || f.First == nil {
 		return ""
 	}

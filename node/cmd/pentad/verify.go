@@ -78,7 +78,7 @@ func (a *app) verifyNode(ctx context.Context, rate int64) error {
 	said := a.now()
 	report, err := db.Verify(ctx, client.VerifyOptions{
 		BytesPerSec: rate,
-		Damage:      func(d client.Damage) { show.row(store.Damage(d)) },
+		Damage:      show.row,
 		Progress: func(r *client.VerifyReport) {
 			if a.now().Sub(said) >= logEvery {
 				said = a.now()
@@ -94,7 +94,7 @@ func (a *app) verifyNode(ctx context.Context, rate int64) error {
 		return errors.Join(err, show.Close())
 	}
 	a.notePurges(events)
-	a.noteChecked(a.addr, checkReport(&report))
+	a.noteChecked(a.addr, &report)
 	return show.end()
 }
 
@@ -105,17 +105,14 @@ func (a *app) notePurges(events []client.Event) {
 		if e.Kind != "purge" {
 			continue
 		}
-		state := "is under way"
-		if e.Done {
+		state, removed := "is under way", uint64(0)
+		if e.Removed != nil {
+			removed = *e.Removed
+		}
+		if e.Done != nil && *e.Done {
 			state = "is done"
 		}
 		a.note("purge at acq %d %s: %s rows removed", e.AcqNs, state,
-			output.Thousands(int64(e.Removed)))
+			output.Thousands(int64(removed)))
 	}
-}
-
-func checkReport(r *client.VerifyReport) *store.CheckReport {
-	return &store.CheckReport{Segments: r.Segments, Blocks: r.Blocks, Rows: r.Rows,
-		LogFiles: r.LogFiles, Flushes: r.Flushes, LogRows: r.LogRows, Bytes: r.Bytes,
-		Damages: r.Damages, TookNs: r.TookNs, Notes: r.Notes}
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/pentad-db/pentad/node/replica"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/api"
 )
 
 // Directory reads all files in the directory of a node, or of a store, and below it, and changes
@@ -34,7 +35,7 @@ import (
 // report.
 func Directory(
 	ctx context.Context, dir string, opt store.CheckOptions,
-) (store.CheckReport, error) {
+) (api.CheckReport, error) {
 	a := &audit{ctx: ctx, opt: opt}
 	began := time.Now()
 	err := a.directory(dir)
@@ -50,7 +51,7 @@ func Directory(
 // Errors: as of [store.CheckFile].
 func File(
 	ctx context.Context, path string, opt store.CheckOptions,
-) (store.CheckReport, error) {
+) (api.CheckReport, error) {
 	a := &audit{ctx: ctx, opt: opt}
 	known, err := a.file(path)
 	if err == nil && !known {
@@ -63,12 +64,12 @@ func File(
 type audit struct {
 	ctx    context.Context
 	opt    store.CheckOptions
-	report store.CheckReport
+	report api.CheckReport
 	found  bool // something that a node writes
 }
 
 func (a *audit) damaged(file string, offset int64, reason string) {
-	d := store.Damage{File: file, Offset: offset, Reason: reason}
+	d := api.Damage{File: file, Offset: offset, Reason: reason}
 	a.report.Damages++
 	a.report.Damage = append(a.report.Damage, d)
 	if a.opt.Damage != nil {

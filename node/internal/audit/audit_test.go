@@ -18,6 +18,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/freeaddr"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/plugins"
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -144,7 +145,7 @@ func copied(t *testing.T, dir string) (to string, files []string) {
 	return to, files
 }
 
-func mustAudit(t *testing.T, dir string) store.CheckReport {
+func mustAudit(t *testing.T, dir string) api.CheckReport {
 	t.Helper()
 	report, err := Directory(t.Context(), dir, store.CheckOptions{})
 	if err != nil {
@@ -208,8 +209,8 @@ func write(t *testing.T, path string, data []byte) {
 	}
 }
 
-func named(r store.CheckReport, path string) bool {
-	return slices.ContainsFunc(r.Damage, func(d store.Damage) bool { return d.File == path })
+func named(r api.CheckReport, path string) bool {
+	return slices.ContainsFunc(r.Damage, func(d api.Damage) bool { return d.File == path })
 }
 
 // A file of each kind that is not of a store or a log is checked by itself, too; one that no node

@@ -10,21 +10,12 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/pentad-db/pentad/sdk/api"
 )
 
-// Problem is something that is wrong and stays wrong until it is mended, by an operator or by the
-// node itself.
-type Problem struct {
-	Code    string `json:"code"`              // stable, for alerts: disk_full
-	Subject string `json:"subject,omitempty"` // what has it: "group 3"; empty: the node
-	Message string `json:"message"`           // what failed, and why
-	Advice  string `json:"advice"`            // what an operator can do
-	// NotReady: the node should get no requests while it lasts.
-	NotReady bool `json:"not_ready"`
-	// Restart: it lasts until the process is started again.
-	Restart bool  `json:"restart"`
-	SinceNs int64 `json:"since_ns"` // set by [Board.Update]
-}
+// Problem is a problem as the node reports it; [Board.Update] sets since when it lasts.
+type Problem = api.Problem
 
 // lingers is how long a problem is still listed after it was reported last, so that one that comes
 // and goes is logged once.

@@ -1,0 +1,85 @@
+package api
+
+// Explanation is how a query was planned and what it then cost. Each block of all segments is
+// either dropped, by bounds, lists or zones, or a candidate.
+type Explanation struct {
+	HorizonNs   int64         `json:"horizon_ns"` // rows with an acq below were seen
+	Shards      int           `json:"shards"`
+	ShardsAsked int           `json:"shards_asked"`
+	Heads       int           `json:"heads"`           // that have rows, of the shards asked
+	HeadRows    int64         `json:"head_rows"`       // in these heads
+	HeadFound   uint64        `json:"head_rows_found"` // of the rows found
+	Segments    []SegmentPlan `json:"segments"`        // by shard, newest first
+
+	Blocks      int       `json:"blocks"` // of all these segments
+	ByBounds    int       `json:"blocks_dropped_by_bounds"`
+	ByLists     int       `json:"blocks_dropped_by_lists"`
+	ByZones     DimCounts `json:"blocks_dropped_by_zones"`
+	Candidates  int       `json:"candidates"`
+	Inside      int       `json:"candidates_inside"`
+	Opened      uint64    `json:"blocks_opened"` // more than once where versions are looked up
+	OpenedBytes uint64    `json:"bytes_opened"`
+	Examined    uint64    `json:"rows_examined"` // rows of the opened blocks
+	Found       uint64    `json:"rows_found"`
+
+	// Partials are the block partials that the aggregate uses, and PartialsKnown those of them in
+	// the partial cache: an aggregate does not open their blocks.
+	Partials      uint64 `json:"partials,omitempty"`
+	PartialsKnown uint64 `json:"partials_known,omitempty"`
+	// Hidden are the versions that were read and dropped because of a newer one. With last n most
+	// are not read.
+	Hidden  uint64 `json:"versions_hidden"`
+	Workers int    `json:"workers"`
+	// PlanNs is a part of TookNs. With last n, segments are planned as they are read, and PlanNs
+	// does not include that.
+	PlanNs int64 `json:"plan_ns"`
+	TookNs int64 `json:"took_ns"` // on the node
+
+	// Ignored is nil in a SourceExplanation.
+	Ignored []string `json:"ignored,omitzero"` // parts of the query that did not run
+	// Sources are the sources of a cluster, if there are several. The numbers above are their sums,
+	// and the segments are listed here.
+	Sources []SourceExplanation `json:"sources,omitempty"`
+}
+
+// SourceExplanation is the explanation of one source.
+type SourceExplanation struct {
+	Source string `json:"source"`
+	Explanation
+}
+
+// SegmentPlan is the plan of one segment. With last n the candidates are those of the box; few of
+// them are opened.
+type SegmentPlan struct {
+	Shard uint32 `json:"shard"`
+	ID    uint64 `json:"segment"`
+	Rows  int    `json:"rows"`
+	Below bool   `json:"below_horizon,omitempty"` // its rows were put below the horizon
+	// All blocks are dropped if SkippedBy names a dimension; the fields below Bytes are 0 then.
+	Blocks     int       `json:"blocks"`
+	Bytes      int64     `json:"bytes"` // of the file
+	SkippedBy  string    `json:"skipped_by,omitempty"`
+	Lists      int       `json:"lists"` // posting lists, and unions of them, that were read
+	Listed     int       `json:"blocks_left_by_lists"`
+	ByZones    DimCounts `json:"blocks_dropped_by_zones"`
+	Candidates int       `json:"candidates"`
+	Inside     int       `json:"candidates_inside"` // candidates that are completely inside the box
+}
+
+// DimCounts is a count for each dimension.
+type DimCounts struct {
+	CID  int `json:"cid"`
+	MID  int `json:"mid"`
+	MOID int `json:"moid"`
+	Cap  int `json:"cap"`
+	Acq  int `json:"acq"`
+}
+
+// Add adds other counts.
+func (c *DimCounts) Add(o DimCounts) {
+	c.CID += o.CID
+	c.MID += o.MID
+	c.MOID += o.MOID
+	c.Cap += o.Cap
+	c.Acq += o.Acq
+}
