@@ -391,7 +391,8 @@ func TestAClusterOfProcessesIsUpgraded(t *testing.T) {
 	finish := u.begin()
 	u.goesOn()
 	level, next := u.older.levels.Last, u.newer.levels.Last
-	none := fmt.Sprintf("the cluster is at feature level %d, and its nodes run none above", level)
+	none := fmt.Sprintf("the cluster is at feature level %d, the highest that all nodes support",
+		level)
 	u.raise(0, none)
 
 	u.become(0, u.newer)
@@ -410,10 +411,10 @@ func TestAClusterOfProcessesIsUpgraded(t *testing.T) {
 	u.become(2, u.newer)
 
 	raised := fmt.Sprintf("the cluster is at feature level %d", next)
-	u.raise(0, fmt.Sprintf("nothing was done; the cluster would be at feature level %d", next),
+	u.raise(0, fmt.Sprintf("nothing changed; the cluster would be at feature level %d", next),
 		"--dry-run")
 	if said, _ := u.pentad(u.newer, "cluster", "status"); !strings.Contains(said, fmt.Sprintf(
-		"all nodes run feature level %d, the cluster is at %d; raise it with pentad cluster raise",
+		"all nodes support feature level %d, the cluster is at %d; pentad cluster raise raises it",
 		next, level)) {
 		t.Errorf("pentad cluster status: %s", said)
 	}

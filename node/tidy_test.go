@@ -63,7 +63,7 @@ func rooms() map[string][]string {
 		"cluster-test": {"sdk", "golang.org/x/sys", "github.com/anishathalye/porcupine"},
 		"node/cmd/pentad": {"sdk", "node", "wasmhost", "node/segment", "node/internal",
 			"node/cmd/pentad", "github.com/spf13/cobra", "github.com/goccy/go-yaml",
-			"github.com/jedib0t/go-pretty/v6", "github.com/schollz/progressbar/v3",
+			"github.com/jedib0t/go-pretty/v6",
 			"golang.org/x/term", "golang.org/x/sys"},
 		"node/cmd/pentad/internal/load": {"sdk/record", "github.com/HdrHistogram/hdrhistogram-go"},
 	}
@@ -154,6 +154,7 @@ func TestImports(t *testing.T) {
 	maps.Copy(table, gateways())
 	maps.Copy(table, measurements())
 	maps.Copy(table, fileRooms())
+	maps.Copy(table, commandRooms())
 	maps.Copy(table, clusterRooms())
 	maps.Copy(table, replicaRooms())
 	met := map[string]bool{}

@@ -14,7 +14,7 @@ import (
 
 // exports are files that pentad export wrote: 100 readings 0, 0.25, 0.5 ... of 5 devices, a second
 // version of 1000, a tombstone, and two payloads that are no number.
-const exports = "../../../node/cmd/pentad/testdata/exports"
+const exports = "../../../node/cmd/pentad/internal/command/transfer/testdata/exports"
 
 // DuckDB reads what pentad export wrote: columns, types, nulls and every number.
 func TestReadsExports(t *testing.T) {

@@ -3,6 +3,7 @@ package main
 import (
 	"testing"
 
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/queryflags"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -16,7 +17,7 @@ type groupSum struct {
 // aggregate has the node run the stats plugin.
 func aggregate(t *testing.T, db *client.Client, q *record.Query) []groupSum {
 	t.Helper()
-	groups, doc, err := askGroups(t.Context(), db, q, "stats", "type=f64")
+	groups, doc, err := queryflags.AskGroups(t.Context(), db, q, "stats", "type=f64")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 )
 
 // A backup whose request for a snapshot gets no answer removes the snapshot that the node may have
@@ -47,8 +49,8 @@ func TestBackupRemovesAnUnansweredSnapshot(t *testing.T) {
 			}))
 		defer server.Close()
 		var stdout, stderr bytes.Buffer
-		a := &app{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, now: time.Now,
-			getenv: func(string) string { return "" }}
+		a := &app{&cli.App{Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr,
+			Now: time.Now, Getenv: func(string) string { return "" }}}
 		code := a.run(t.Context(), []string{"backup", "--to", t.TempDir(),
 			"--addr", strings.TrimPrefix(server.URL, "http://")})
 		mu.Lock()
@@ -62,13 +64,15 @@ func TestBackupRemovesAnUnansweredSnapshot(t *testing.T) {
 				removes++
 			}
 		}
-		said := strings.Contains(stderr.String(), "may be left; pentad snapshot rm backup-")
+		said := strings.Contains(stderr.String(),
+			"may remain; remove it with pentad snapshot rm backup-")
 		if removes != wantRemoves || code != wantCode || said != wantSaid {
 			t.Errorf("%s: exit code %d, requests %q: %s", name, code, asked, &stderr)
 		}
 	}
-	f("no answer", hangUp, removed, 1, exitUnavailable, false)
-	f("no answer, and none was made", hangUp, answer(404, "not-found"), 1, exitUnavailable, false)
-	f("no answer, and it stays", hangUp, answer(500, "internal"), 1, exitUnavailable, true)
-	f("refused", answer(500, "internal"), removed, 0, exitFailed, false)
+	f("no answer", hangUp, removed, 1, cli.ExitUnavailable, false)
+	f("no answer, and none was made", hangUp, answer(404, "not-found"), 1, cli.ExitUnavailable,
+		false)
+	f("no answer, and it stays", hangUp, answer(500, "internal"), 1, cli.ExitUnavailable, true)
+	f("refused", answer(500, "internal"), removed, 0, cli.ExitFailed, false)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/internal/catalog"
 	"github.com/pentad-db/pentad/node/internal/cursors"
 	"github.com/pentad-db/pentad/node/store"
@@ -78,8 +79,8 @@ func TestBackupOfAStoppedReplica(t *testing.T) {
 	run := func(args ...string) string {
 		t.Helper()
 		var stdout, stderr bytes.Buffer
-		a := &app{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, now: time.Now,
-			getenv: func(string) string { return "" }}
+		a := &app{&cli.App{Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr,
+			Now: time.Now, Getenv: func(string) string { return "" }}}
 		if code := a.run(t.Context(), args); code != 0 {
 			t.Fatalf("%v: exit code %d: %s", args, code, &stderr)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pentad-db/pentad/node"
 	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/internal/freeaddr"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/client"
@@ -82,7 +83,7 @@ func TestBackupOfADamagedNode(t *testing.T) {
 	}
 	bendFile(t, files[0])
 	_, stderr, code := runCommand(t, addr, "backup", "--to", to)
-	if code != exitDamaged || !strings.Contains(stderr, files[0]) ||
+	if code != cli.ExitDamaged || !strings.Contains(stderr, files[0]) ||
 		!strings.Contains(stderr, "pentad restore") || strings.Contains(stderr, "snapshots") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
@@ -101,7 +102,7 @@ func TestBackupOfADamagedNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, stderr, code = runCommand(t, addr, "backup", "--to", to, "--dir", dir)
-	if code != exitDamaged || !strings.Contains(stderr, files[0]) ||
+	if code != cli.ExitDamaged || !strings.Contains(stderr, files[0]) ||
 		!strings.Contains(stderr, "pentad restore") {
 		t.Errorf("of a stopped node: exit code %d: %s", code, stderr)
 	}
@@ -197,7 +198,7 @@ func TestBackupOfADamagedReplica(t *testing.T) {
 		if code != 0 {
 			t.Fatalf("exit code %d: %s", code, stderr)
 		}
-		return strings.Contains(stderr, "until the cluster has made the replica again")
+		return strings.Contains(stderr, "until the cluster has replaced the replica")
 	})
 	again := filepath.Join(t.TempDir(), "again")
 	if _, stderr, code := runCommand(t, addr, "restore", "--from", filepath.Join(to, "group-1"),

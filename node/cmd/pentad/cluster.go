@@ -11,12 +11,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/sdk/client"
 )
 
 func (a *app) clusterCommand() *cobra.Command {
-	return group("cluster", "Make a cluster, look at it, and let nodes come and go",
+	return cli.Group("cluster", "Manage a cluster",
 		`  pentad cluster init token
   pentad serve --dir a --cluster-token token --cluster-init
   pentad cluster status`, a.clusterInitCommand(), a.clusterStatusCommand(),
@@ -28,10 +29,10 @@ func (a *app) clusterCommand() *cobra.Command {
 func (a *app) clusterInitCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "init FILE",
-		Short: "Write the token of a new cluster",
-		Long: `Write the token of a new cluster to a file, which must not be there. Each node of the
-cluster needs a copy; whoever has it can join and read everything.`,
-		Args:    arguments(1, 1, "a file"),
+		Short: "Create the token file of a new cluster",
+		Long: `Create the token file of a new cluster; the file must not exist. Each node of the cluster needs a
+copy. A client with the token can join and read everything.`,
+		Args:    cli.Arguments(1, 1, "a file"),
 		Example: "  pentad cluster init token",
 		RunE:    func(_ *cobra.Command, args []string) error { return a.clusterInit(args[0]) },
 	}
@@ -44,13 +45,13 @@ func (a *app) clusterInit(name string) error {
 	}
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
-		return fmt.Errorf("write the token: %w", err)
+		return fmt.Errorf("write token: %w", err)
 	}
 	_, err = fmt.Fprintln(f, token.Text())
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	a.note("the first node, with the data that --dir has: pentad serve --dir DIR --cluster-token " +
+	a.Note("the first node, with the data that --dir has: pentad serve --dir DIR --cluster-token " +
 		name + " --cluster-init")
 	return nil
 }
@@ -59,20 +60,21 @@ func (a *app) clusterStatusCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
 		Short: "Show the nodes of the cluster",
-		Long: `Show the nodes of the cluster as one of them knows them: what the cluster has decided
-about each (state), whether the node that is asked hears of it (gossip), and how many groups it
-holds and leads. Clock_ahead is how far the node's clock is ahead of that of the node that is asked,
-empty when it was not heard of lately; clock_off says that others contradict it. Scrub_percent is
-how far the node's search for damage is in its present pass, and scrubbed when all its replicas
-had last been read whole; they are empty when nothing is searched. On stderr it says what moves, and
-what is in the way: pentad cluster shards shows that for each group.`,
-		Args:    noCommand,
+		Long: `Show the nodes of the cluster as seen by the node at --addr: the decision of the cluster (state),
+what gossip reports (gossip), and how many groups each node holds and leads. Clock_ahead is how far
+the clock of the node is ahead of the clock of the node at --addr, empty if there was no recent
+report; clock_off means that other nodes contradict it. Scrub_percent is the progress of the current
+scrub, and scrubbed is when all replicas had last been read completely; both are empty if scrubbing
+is off. Pending moves and blockers are reported on stderr; pentad cluster shards shows them for each
+group.`,
+		Args:    cli.NoCommand,
 		Example: "  pentad cluster status\n  pentad cluster status -o json",
 		RunE: func(c *cobra.Command, _ []string) error {
-			return listFrom(c.Context(), a, a.clusterStatus, []output.Column{left("node"),
-				left("state"), left("gossip"), left("zone"), left("http"), right("replicas"),
-				right("leads"), right("clock_ahead"), left("clock_off"),
-				right("scrub_percent"), left("scrubbed")}, statusRow)
+			return cli.ListFrom(c.Context(), a.App, a.clusterStatus,
+				[]output.Column{cli.Left("node"), cli.Left("state"), cli.Left("gossip"),
+					cli.Left("zone"), cli.Left("http"), cli.Right("replicas"), cli.Right("leads"),
+					cli.Right("clock_ahead"), cli.Left("clock_off"), cli.Right("scrub_percent"),
+					cli.Left("scrubbed")}, statusRow)
 		},
 	}
 }
@@ -102,19 +104,18 @@ func (a *app) clusterStatus(
 ) ([]client.ClusterNode, error) {
 	all, err := db.Cluster(ctx)
 	if all.Changes+len(all.Running) > 0 {
-		a.note("%d changes of groups are under way, %d are left to begin", len(all.Running),
+		a.Note("%d moves are running, %d are pending", len(all.Running),
 			all.Changes)
 	}
 	for _, text := range all.Blocked {
-		a.note("blocked: %s", text)
+		a.Note("blocked: %s", text)
 	}
 	if all.Raisable > all.Feature {
-		a.note("all nodes run feature level %d, the cluster is at %d; raise it with pentad "+
-			"cluster raise, after which older versions of pentad cannot be run", all.Raisable,
-			all.Feature)
+		a.Note("all nodes support feature level %d, the cluster is at %d; pentad cluster raise "+
+			"raises it, after which older versions of pentad cannot run", all.Raisable, all.Feature)
 	}
 	if all.GroupsFewer > 0 {
-		a.note("%d groups have fewer copies than %d; the least has %d", all.GroupsFewer,
+		a.Note("%d groups have fewer than %d copies; the lowest number is %d", all.GroupsFewer,
 			all.CopiesTarget, all.CopiesFewest)
 	}
 	return all.Nodes, err
@@ -126,22 +127,25 @@ type clusterFlags struct{ cluster.Config }
 func (f *clusterFlags) add(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&f.TokenFile, "cluster-token", "",
-		"file with the token of a cluster, see pentad cluster init;\nmakes the node one of it")
-	flags.BoolVar(&f.Init, "cluster-init", false, "this is the first node, which makes the "+
-		"cluster; the data of\na stand-alone node in --dir become those of the cluster")
+		"file with the token of the cluster to join or start; see pentad cluster init")
+	flags.BoolVar(&f.Init, "cluster-init", false,
+		"start a new cluster with this node;\nit takes over the data of a stand-alone node in "+
+			"--dir")
 	flags.BoolVar(&f.TrustCopy, "cluster-trust-copy", false,
-		"use a copied or restored directory without the word of the other nodes")
+		"start from a copied or restored directory without asking other nodes")
 	flags.StringArrayVar(&f.Join, "join", nil,
-		"host[:port] of the gossip of a node of the cluster; may be repeated")
-	flags.StringVar(&f.Bind, "gossip-listen", "", "address of gossip (default 127.0.0.1:5152)")
+		"gossip address of a node of the cluster, HOST[:PORT]; may be repeated")
+	flags.StringVar(&f.Bind, "gossip-listen", "", "address for gossip (default 127.0.0.1:5152)")
 	flags.StringVar(&f.RaftBind, "raft-listen", "",
-		"address at which groups talk to each other (default 127.0.0.1:5151)")
+		"address for replication between nodes (default 127.0.0.1:5151)")
 	flags.StringVar(&f.Advertise, "advertise", "",
-		"host that other nodes reach this one at (default that of the addresses)")
-	flags.StringVar(&f.Zone, "zone", "", "name that nodes share which may fail together")
+		"host that other nodes use for this one (default: host of each address)")
+	flags.StringVar(&f.Zone, "zone", "",
+		"failure zone of this node, e.g. rack-1; copies are spread over zones")
 	flags.IntVar(&f.Groups, "groups", 0,
-		"groups of a new cluster, a power of two; with --cluster-init (default 8)")
-	flags.IntVar(&f.Weight, "weight", 0, "part of the data beside other nodes (default 100)")
+		"number of shard groups of a new cluster, a power of two;\nonly with --cluster-init "+
+			"(default 8)")
+	flags.IntVar(&f.Weight, "weight", 0, "share of the data relative to other nodes (default 100)")
 }
 
 // options checks the flags; without a token there must be none.
@@ -152,7 +156,8 @@ func (f *clusterFlags) options(c *cobra.Command) (cluster.Config, error) {
 	for _, name := range []string{"cluster-init", "cluster-trust-copy", "join", "gossip-listen",
 		"raft-listen", "advertise", "zone", "groups", "weight"} {
 		if c.Flags().Changed(name) {
-			return f.Config, usagef("--%s is of a cluster; add --cluster-token FILE", name)
+			return f.Config,
+				cli.Usagef("--%s: only for a node of a cluster; add --cluster-token FILE", name)
 		}
 	}
 	return f.Config, nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -34,33 +35,33 @@ type actFlags struct {
 }
 
 func (f *actFlags) add(c *cobra.Command) {
-	c.Flags().BoolVar(&f.act.DryRun, "dry-run", false, "only show what would happen")
-	c.Flags().BoolVar(&f.wait, "wait", false, "return when it is done, and say how far it is "+
-		"meanwhile;\nwhat was begun goes on when this is interrupted")
+	c.Flags().BoolVar(&f.act.DryRun, "dry-run", false, "show what would happen and change nothing")
+	c.Flags().BoolVar(&f.wait, "wait", false,
+		"wait until it is done and report progress;\nan interrupt ends the wait, not the change")
 }
 
 const nodeHelp = `
 
-NODE is an id, its first digits, or an address of the node, see pentad cluster nodes. The answer
-is what is left to do; pentad cluster shards shows how far it is.`
+NODE is an id, its first digits, or an address of the node; see pentad cluster nodes. The output is
+the remaining work; pentad cluster shards shows its progress.`
 
 func (a *app) clusterDrainCommand() *cobra.Command {
 	var f actFlags
 	c := &cobra.Command{
 		Use:   "drain NODE",
-		Short: "Move everything off a node, so that it can be stopped for good",
-		Long: `Move everything off a node, so that it can be stopped for good. It leads nothing any more, its
-copies are made on other nodes and then go, and when it holds none it has left: its directory is of
-no use then. Until it has left, pentad cluster undrain takes it back. A node that is only stopped
-for some minutes need not be drained.` + nodeHelp,
-		Args: arguments(1, 1, "the node"),
+		Short: "Move all data off a node",
+		Long: `Move all data off a node, so that it can be stopped permanently. The node gives up leadership, other
+nodes receive its copies, and when it holds none it has left the cluster and its directory is not
+needed any more. Until then pentad cluster undrain cancels the drain. A node that stops for only a
+few minutes need not be drained.` + nodeHelp,
+		Args: cli.Arguments(1, 1, "the node"),
 		Example: `  pentad cluster drain 10.0.0.7:5150 --dry-run
   pentad cluster drain 3f9a --wait`,
 		RunE: a.runAct(&f, (*client.Client).DrainNode, "left"),
 	}
 	f.add(c)
 	c.Flags().BoolVar(&f.act.FewerCopies, "fewer-copies", false,
-		"also if too few nodes are left for all copies")
+		"proceed if too few nodes remain for all copies")
 	return c
 }
 
@@ -68,9 +69,9 @@ func (a *app) clusterUndrainCommand() *cobra.Command {
 	var f actFlags
 	c := &cobra.Command{
 		Use:     "undrain NODE",
-		Short:   "Take back a node that is drained, as long as it has not left",
-		Long:    `Take back a node that is drained, as long as it has not left.` + nodeHelp,
-		Args:    arguments(1, 1, "the node"),
+		Short:   "Cancel the drain of a node",
+		Long:    `Cancel the drain of a node that has not left the cluster yet.` + nodeHelp,
+		Args:    cli.Arguments(1, 1, "the node"),
 		Example: "  pentad cluster undrain 3f9a",
 		RunE:    a.runAct(&f, (*client.Client).UndrainNode, ""),
 	}
@@ -82,14 +83,14 @@ func (a *app) clusterRemoveCommand() *cobra.Command {
 	var f actFlags
 	c := &cobra.Command{
 		Use:   "remove NODE",
-		Short: "Give up a node that is lost for good, and make its copies anew now",
-		Long: `Give up a node that is lost for good, and make its copies anew now: without this, that begins
-when it has been dead for ten minutes. It is refused while the node answers, and in the seconds
-until gossip has given it up. The node is not taken back: started again it ends with an error, and
-can join with an empty directory, as a new node. Where no node can take its copies, there are
-fewer.` +
+		Short: "Remove a lost node and replace its copies",
+		Long: `Remove a node that is permanently lost, and replace its copies now. Without this, replacement starts
+when the node has been dead for ten minutes. The command is refused while the node answers, and for
+the seconds until gossip declares it dead. The node cannot return: if started, it stops with an
+error; with an empty directory it can join as a new node. If no node can take its copies, groups
+have fewer.` +
 			nodeHelp,
-		Args: arguments(1, 1, "the node"),
+		Args: cli.Arguments(1, 1, "the node"),
 		Example: `  pentad cluster remove 10.0.0.7:5150 --dry-run
   pentad cluster remove 3f9a --wait`,
 		RunE: a.runAct(&f, (*client.Client).RemoveNode, "left"),
@@ -104,11 +105,10 @@ func (a *app) clusterRebalanceCommand() *cobra.Command {
 	var rate rateFlag
 	c := &cobra.Command{
 		Use:   "rebalance",
-		Short: "Show which copies are left to move, and set how fast they do",
-		Long: `Show what is left until copies are where they should be, and set how fast they move. They do
-so by themselves: nothing has to be started. The limits hold for the whole cluster until they are
-set anew; 0 makes one what it was at first: 2 copies, and 64MiB.`,
-		Args: noCommand,
+		Short: "Show pending moves and set their limits",
+		Long: `Show pending moves of copies and set their limits. Moves start by themselves. The limits apply to
+the whole cluster until they are set again; 0 restores a default: 2 copies, and 64MiB.`,
+		Args: cli.NoCommand,
 		Example: `  pentad cluster rebalance --dry-run
   pentad cluster rebalance --copies 4 --rate 200MB --wait`,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -126,8 +126,11 @@ set anew; 0 makes one what it was at first: 2 copies, and 64MiB.`,
 		},
 	}
 	f.add(c)
-	c.Flags().Uint32Var(&copies, "copies", 0, "copies that a node takes in at a time, up to 64")
-	c.Flags().Var(&rate, "rate", "bytes of copies that a node sends in a second, as 64MiB or 50MB")
+	c.Flags().Uint32Var(&copies, "copies", 0,
+		"copies that a node receives at a time, 1 to 64, e.g. 4 (0: the default, 2)")
+	c.Flags().Var(&rate, "rate",
+		"limit of copy traffic that a node sends per second, e.g. 64MiB or 50MB\n(0: the "+
+			"default, 64MiB)")
 	return c
 }
 
@@ -145,9 +148,10 @@ func (a *app) runAct(f *actFlags, do act, until string) func(*cobra.Command, []s
 // clusterAct acts, and waits if it shall: until the node is in a state, or nothing is left to move.
 func (a *app) clusterAct(ctx context.Context, f *actFlags, do act, until string) error {
 	if f.act.DryRun && f.wait {
-		return usagef("--dry-run does nothing that --wait could wait for; leave out one")
+		return cli.Usagef("--dry-run and --wait: mutually exclusive, a dry run changes nothing; " +
+			"use one")
 	}
-	db, err := client.New(a.addr) // a node that has left is not ready, and can be asked
+	db, err := client.New(a.Addr) // a node that has left is not ready, and can be asked
 	if err != nil {
 		return err
 	}
@@ -172,26 +176,26 @@ func (a *app) clusterAct(ctx context.Context, f *actFlags, do act, until string)
 func (a *app) noteProspect(p *client.ClusterProspect, dry bool) {
 	switch {
 	case dry && p.Node != "":
-		a.note("nothing was done; node %s would be %s", p.Node, p.State)
+		a.Note("nothing changed; node %s would be %s", p.Node, p.State)
 	case p.Node != "":
-		a.note("node %s is %s", p.Node, p.State)
+		a.Note("node %s is %s", p.Node, p.State)
 	}
-	a.note("%d changes are left to begin, of about %s; %d are under way", len(p.Changes),
+	a.Note("%d moves are pending, about %s; %d are running", len(p.Changes),
 		output.Size(p.Bytes), len(p.Running))
-	a.note("a node takes in %d copies at a time, and sends %s of them a second", p.Copies,
+	a.Note("limits per node: %d copies received at a time, %s sent per second", p.Copies,
 		output.Size(p.BytesPerSec))
 	for _, note := range p.Notes {
-		a.note("note: %s", note)
+		a.Note("note: %s", note)
 	}
 	for _, text := range p.Blocked {
-		a.note("blocked: %s", text)
+		a.Note("blocked: %s", text)
 	}
 }
 
 // writeChanges writes a row for each change, those that run first.
 func (a *app) writeChanges(p *client.ClusterProspect) error {
-	w, err := a.writer(false, left("group"), left("stage"), left("from"), left("to"),
-		right("bytes"), left("why"), left("waits"))
+	w, err := a.Writer(false, cli.Left("group"), cli.Left("stage"), cli.Left("from"),
+		cli.Left("to"), cli.Right("bytes"), cli.Left("why"), cli.Left("waits"))
 	if err != nil {
 		return err
 	}
@@ -216,28 +220,28 @@ func someText(text string) output.Value {
 func (a *app) waitMoved(ctx context.Context, db *client.Client, id, until string) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	heard, told, last := a.now(), time.Time{}, ""
+	heard, told, last := a.Now(), time.Time{}, ""
 	goes := false // the node was seen to go: the one that is asked may hear of that late
 	for {
 		all, err := db.Cluster(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case err != nil && (!mayPass(err) || a.now().Sub(heard) > silentFor):
+		case err != nil && (!mayPass(err) || a.Now().Sub(heard) > silentFor):
 			return err
 		case err == nil:
-			heard = a.now()
+			heard = a.Now()
 			text, state, done := moved(&all, id, until)
 			switch {
 			case done:
 				return a.noticed(ctx, &all, id, until)
 			case goes && state == "up":
-				return fmt.Errorf("node %s was taken back meanwhile", id)
+				return fmt.Errorf("node %s: the drain was cancelled while waiting", id)
 			}
 			goes = state != "up"
-			if text != last && a.now().Sub(told) >= logEvery/5 {
-				told, last = a.now(), text
-				a.note("%s", text)
+			if text != last && a.Now().Sub(told) >= cli.LogEvery/5 {
+				told, last = a.Now(), text
+				a.Note("%s", text)
 			}
 		}
 		select {
@@ -263,7 +267,7 @@ func (a *app) noticed(ctx context.Context, all *client.Cluster, id, until string
 		select {
 		case <-tick.C:
 		case <-asking.Done():
-			a.note("node %s has left, and its /readyz does not say so yet", id)
+			a.Note("node %s has left, and its /readyz does not say so yet", id)
 			return context.Cause(ctx)
 		}
 	}
@@ -288,7 +292,7 @@ func isReady(ctx context.Context, addr string) bool {
 // mayPass reports whether a node that answered so may do better some seconds later.
 func mayPass(err error) bool {
 	var remote *wire.Error
-	return errors.As(err, &remote) && remote.Kind.Temporary() || isTransport(err)
+	return errors.As(err, &remote) && remote.Kind.Temporary() || cli.IsTransport(err)
 }
 
 // moved says how far it is, the state of the node, and whether it is done.
@@ -327,7 +331,7 @@ func (r *rateFlag) Set(text string) error {
 	}
 	n, err := strconv.ParseUint(strings.TrimSpace(text), 10, 63)
 	if err != nil || n > math.MaxInt64/factor {
-		return errors.New("bytes are wanted, as 64MiB, 50MB or 1000000")
+		return errors.New("not a number of bytes; use e.g. 64MiB, 50MB or 1000000")
 	}
 	*r = rateFlag(n * factor)
 	return nil

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/internal/freeaddr"
 	"github.com/pentad-db/pentad/sdk/client"
 )
@@ -51,7 +52,7 @@ func TestLeftNodeKnows(t *testing.T) {
 	defer node.Close()
 	all := &client.Cluster{Nodes: []client.ClusterNode{{ID: "it", HTTP: strings.TrimPrefix(
 		node.URL, "http://")}, {ID: "gone", HTTP: freeaddr.New(t)}}}
-	a := &app{stderr: io.Discard, now: time.Now}
+	a := &app{&cli.App{Stderr: io.Discard, Now: time.Now}}
 	for _, id := range []string{"gone", "unknown", "it"} {
 		if err := a.noticed(t.Context(), all, id, "left"); err != nil {
 			t.Errorf("%s: %v", id, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/sdk/client"
@@ -23,13 +24,13 @@ func (a *app) clusterJoinCommand() *cobra.Command {
 	var token string
 	c := &cobra.Command{
 		Use:   "join --cluster-token FILE",
-		Short: "Check that a node can join from here, and say how",
-		Long: `Check that a node can join from here, and say how. A node joins when it is started with the
-token of the cluster and the address of any node; this asks the node at --addr whether the token is
-right, tries the addresses of all nodes from this machine, which they may log as a stranger's, and
-prints the command that starts one. It changes nothing. A new node gets its share of the copies by
-itself: see pentad cluster shards.`,
-		Args:    noCommand,
+		Short: "Check whether a node can join from this host",
+		Long: `Check whether a node can join the cluster from this host, and print the command that starts one. A
+node joins when it is started with the token of the cluster and the address of any node. This
+command asks the node at --addr whether the token is right and connects to all nodes from this
+host, which they may log as unknown connections. It changes nothing. A new node gets its share of
+the copies by itself; see pentad cluster shards.`,
+		Args:    cli.NoCommand,
 		Example: "  pentad cluster join --cluster-token token --addr 10.0.0.1:5150",
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.clusterJoin(c.Context(), token)
@@ -41,13 +42,14 @@ itself: see pentad cluster shards.`,
 
 func (a *app) clusterJoin(ctx context.Context, file string) error {
 	if file == "" {
-		return usagef("missing --cluster-token: a copy of the file that the other nodes have")
+		return cli.Usagef("--cluster-token: missing; give a copy of the token file of the other " +
+			"nodes")
 	}
 	token, err := cluster.LoadToken(file)
 	if err != nil {
 		return err
 	}
-	db, err := client.New(a.addr)
+	db, err := client.New(a.Addr)
 	if err != nil {
 		return err
 	}
@@ -57,10 +59,10 @@ func (a *app) clusterJoin(ctx context.Context, file string) error {
 		return err
 	}
 	if all.Cluster != token.Cluster.String() {
-		return fmt.Errorf("%s is of cluster %s, the node is of %s; copy the file of one of its "+
-			"nodes", file, token.Cluster, all.Cluster)
+		return fmt.Errorf("token %s: belongs to cluster %s, but the node is in %s; copy the "+
+			"token file of one of its nodes", file, token.Cluster, all.Cluster)
 	}
-	for _, addr := range strings.Split(a.addr, ",") { // as a client takes them
+	for _, addr := range strings.Split(a.Addr, ",") { // as a client takes them
 		if err = member.CheckToken(ctx, strings.TrimSpace(addr), token); err == nil {
 			break
 		}
@@ -77,11 +79,12 @@ func (a *app) clusterJoin(ctx context.Context, file string) error {
 		return err
 	}
 	if len(seeds) == 0 {
-		return codeError{exitUnavailable, errors.New("no node can be reached from here at the " +
-			"addresses of its gossip and its groups; see --advertise of pentad serve")}
+		return cli.Coded(cli.ExitUnavailable,
+			errors.New("reach nodes: no gossip and Raft addresses are reachable from this host; "+
+				"check --advertise of pentad serve"))
 	}
-	a.note("to join: pentad serve --dir DIR --cluster-token %s --join %s\nadd --advertise HOST, "+
-		"--zone NAME and addresses to listen on as the others have them", file,
+	a.Note("to join: pentad serve --dir DIR --cluster-token %s --join %s\nadd --advertise HOST, "+
+		"--zone NAME and listen addresses as on the other nodes", file,
 		strings.Join(seeds[:min(len(seeds), 3)], " --join "))
 	return nil
 }
@@ -90,8 +93,8 @@ func (a *app) clusterJoin(ctx context.Context, file string) error {
 func (a *app) tryNodes(
 	ctx context.Context, nodes []client.ClusterNode,
 ) (seeds []string, err error) {
-	w, err := a.writer(false, left("node"), left("state"), left("zone"), left("gossip"),
-		left("raft"), left("http"))
+	w, err := a.Writer(false, cli.Left("node"), cli.Left("state"), cli.Left("zone"),
+		cli.Left("gossip"), cli.Left("raft"), cli.Left("http"))
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +115,7 @@ func (a *app) tryNodes(
 	return seeds, w.Close()
 }
 
-// reach returns nil when somebody listens at an address.
+// reach returns nil if an address accepts connections.
 func reach(ctx context.Context, addr string) error {
 	if addr == "" {
 		return errors.New("not known")

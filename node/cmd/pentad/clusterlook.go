@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/sdk/client"
 )
@@ -15,19 +16,20 @@ import (
 func (a *app) clusterNodesCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "nodes",
-		Short: "Show all that is known of the nodes of the cluster",
-		Long: `Show all that is known of the nodes of the cluster, those that have left included. State is what
-the cluster has decided: joining, up, draining, removing or left. Gossip and error are of the node
-that is asked: what it hears of the others, and why one did not answer it now. Levels are the
-feature levels that the node's program runs.`,
-		Args:    noCommand,
+		Short: "List the nodes of the cluster in detail",
+		Long: `List the nodes of the cluster in detail, including those that have left. State is the decision of
+the cluster: joining, up, draining, removing or left. Gossip and error are seen by the node at
+--addr: what gossip reports, and why a node did not answer. Levels are the feature levels that the
+program of the node supports.`,
+		Args:    cli.NoCommand,
 		Example: "  pentad cluster nodes\n  pentad cluster nodes -o json",
 		RunE: func(c *cobra.Command, _ []string) error {
-			return listFrom(c.Context(), a, (*client.Client).ClusterNodes, []output.Column{
-				left("node"), left("state"), left("gossip"), left("role"), left("zone"),
-				left("http"), left("raft"), left("gossip_addr"), right("replicas"),
-				right("leads"), right("bytes"), right("weight"), right("starts"),
-				left("levels"), left("program"), left("error")}, nodeRow)
+			return cli.ListFrom(c.Context(), a.App, (*client.Client).ClusterNodes, []output.Column{
+				cli.Left("node"), cli.Left("state"), cli.Left("gossip"), cli.Left("role"),
+				cli.Left("zone"), cli.Left("http"), cli.Left("raft"), cli.Left("gossip_addr"),
+				cli.Right("replicas"),
+				cli.Right("leads"), cli.Right("bytes"), cli.Right("weight"), cli.Right("starts"),
+				cli.Left("levels"), cli.Left("program"), cli.Left("error")}, nodeRow)
 		},
 	}
 }
@@ -45,28 +47,29 @@ func (a *app) clusterShardsCommand() *cobra.Command {
 	var copies bool
 	c := &cobra.Command{
 		Use:   "shards",
-		Short: "Show where records are: groups of slots, their copies, and what moves",
-		Long: `Show where records are. Each group owns slots of the 16,384 and has copies on several nodes; group
-0 has none, it keeps the state of the cluster. In the list of copies * marks who leads, + one that
-still catches up and has no vote, and ! one that does not answer. Epoch is that of the cluster when
-the copies last changed; the group is complete up to closed, which is lag behind the clock. Moves is
-the change of the group that runs or comes next, why it is made, and what it waits for.
+		Short: "List shard groups, their copies and moves",
+		Long: `List shard groups. Each group owns some of the 16,384 slots and has copies on several nodes; group 0
+owns none, it holds the state of the cluster. In the list of copies * marks the leader, + a copy
+that is catching up and has no vote, and ! one that does not answer. Epoch is the cluster epoch in
+which the copies last changed. The group is complete up to closed, which is lag behind the clock.
+Moves is the running or next change of the group, why is its reason, and waits is what blocks it.
 
-With --copies there is a row for each copy: the entries of the group's log that it has (last) and
-shows (applied), and how far its horizon is behind that of the furthest copy.`,
-		Args:    noCommand,
+--copies shows a row for each copy: the last entry of its log (last), the last entry it applied
+(applied), and how far its horizon is behind that of the most advanced copy.`,
+		Args:    cli.NoCommand,
 		Example: "  pentad cluster shards\n  pentad cluster shards --copies -o csv",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if copies {
 				return a.clusterCopies(c.Context())
 			}
-			return listFrom(c.Context(), a, (*client.Client).ClusterShards, []output.Column{
-				right("group"), left("slots"), left("leader"), left("copies"), right("epoch"),
-				left("closed"), right("lag"), right("bytes"), left("moves"), left("why"),
-				left("waits")}, shardRow)
+			return cli.ListFrom(c.Context(), a.App, (*client.Client).ClusterShards, []output.Column{
+				cli.Right("group"), cli.Left("slots"), cli.Left("leader"), cli.Left("copies"),
+				cli.Right("epoch"), cli.Left("closed"), cli.Right("lag"), cli.Right("bytes"),
+				cli.Left("moves"), cli.Left("why"),
+				cli.Left("waits")}, shardRow)
 		},
 	}
-	c.Flags().BoolVar(&copies, "copies", false, "a row for each copy")
+	c.Flags().BoolVar(&copies, "copies", false, "show a row for each copy")
 	return c
 }
 
@@ -103,7 +106,8 @@ type shardCopy struct {
 }
 
 func (a *app) clusterCopies(ctx context.Context) error {
-	return listFrom(ctx, a, func(db *client.Client, ctx context.Context) ([]shardCopy, error) {
+	return cli.ListFrom(ctx, a.App, func(db *client.Client, ctx context.Context) ([]shardCopy,
+		error) {
 		shards, err := db.ClusterShards(ctx)
 		var out []shardCopy
 		for _, s := range shards {
@@ -112,9 +116,9 @@ func (a *app) clusterCopies(ctx context.Context) error {
 			}
 		}
 		return out, err
-	}, []output.Column{right("group"), left("node"), right("replica"), left("role"),
-		right("applied"), right("last"), left("closed"), right("behind"), right("bytes"),
-		left("error")}, func(c shardCopy) []output.Value {
+	}, []output.Column{cli.Right("group"), cli.Left("node"), cli.Right("replica"), cli.Left("role"),
+		cli.Right("applied"), cli.Right("last"), cli.Left("closed"), cli.Right("behind"),
+		cli.Right("bytes"), cli.Left("error")}, func(c shardCopy) []output.Value {
 		role, closed, behind := "voter", output.Null(), output.Null()
 		switch {
 		case c.Learner:
@@ -129,18 +133,4 @@ func (a *app) clusterCopies(ctx context.Context) error {
 			output.Text(role), output.Count(c.Applied), output.Count(c.Last), closed, behind,
 			output.Bytes(c.Bytes), someText(c.Error)}
 	})
-}
-
-// listFrom is list of a node whether it takes requests of others or not: one that has left its
-// cluster does not, and is asked about it all the same.
-func listFrom[T any](
-	ctx context.Context, a *app, ask func(*client.Client, context.Context) ([]T, error),
-	columns []output.Column, row func(T) []output.Value,
-) error {
-	db, err := client.New(a.addr)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	return write(ctx, a, db, ask, columns, row)
 }

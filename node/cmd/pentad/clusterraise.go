@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/sdk/client"
 )
 
@@ -13,24 +14,23 @@ func (a *app) clusterRaiseCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "raise",
 		Short: "Raise the feature level after an upgrade",
-		Long: `Raise the feature level of the cluster to the greatest that all its nodes run. This ends an
-upgrade: from then on the nodes use what the older version of pentad does not know, so nodes that
-run that version can neither come back nor join. Until then each node may go back to it. It is
-refused while a node runs the older version only, also one that is down: upgrade or remove it.
-pentad cluster status says when there is a level to raise to, pentad cluster nodes which levels each
-node runs.`,
-		Args:    noCommand,
+		Long: `Raise the feature level of the cluster to the highest that all of its nodes support. This completes
+an upgrade: nodes then use features that the older version of pentad lacks, so nodes of that version
+can neither return nor join. Until then each node can be downgraded. The command is refused while a
+node, even one that is down, supports only the older level: upgrade or remove it. pentad cluster
+status reports an available level, pentad cluster nodes the levels of each node.`,
+		Args:    cli.NoCommand,
 		Example: "  pentad cluster raise --dry-run\n  pentad cluster raise",
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.clusterRaise(c.Context(), dry)
 		},
 	}
-	c.Flags().BoolVar(&dry, "dry-run", false, "only show what would happen")
+	c.Flags().BoolVar(&dry, "dry-run", false, "show what would happen and change nothing")
 	return c
 }
 
 func (a *app) clusterRaise(ctx context.Context, dry bool) error {
-	db, err := client.New(a.addr)
+	db, err := client.New(a.Addr)
 	if err != nil {
 		return err
 	}
@@ -40,11 +40,11 @@ func (a *app) clusterRaise(ctx context.Context, dry bool) error {
 	case err != nil:
 		return err
 	case !p.Changed:
-		a.note("the cluster is at feature level %d, and its nodes run none above", p.Feature)
+		a.Note("the cluster is at feature level %d, the highest that all nodes support", p.Feature)
 	case dry:
-		a.note("nothing was done; the cluster would be at feature level %d", p.Feature)
+		a.Note("nothing changed; the cluster would be at feature level %d", p.Feature)
 	default:
-		a.note("the cluster is at feature level %d", p.Feature)
+		a.Note("the cluster is at feature level %d", p.Feature)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/sdk/client"
 )
 
@@ -14,17 +15,16 @@ func (a *app) clusterSplitCommand() *cobra.Command {
 	var all bool
 	c := &cobra.Command{
 		Use:   "split GROUP|--all",
-		Short: "Part a group of slots in two, or each of them",
-		Long: `Part a group of slots in two, or with --all each of them: it keeps the lower half of its slots,
-and a new group gets the other. Both are on the nodes on which the group was, by hard links, and may
-move from there as any group does; what each holds of the other's devices is removed when its files
-are merged next. Puts and questions go on meanwhile, and wait for about a second. There is no way
-back. A group has one log, so more of them let more be put at a time; each costs some memory and
-processor time on its nodes, so that 8 to 64 on a node are enough.
+		Short: "Split one shard group, or all, in two",
+		Long: `Split one shard group, or with --all every group, in two. The group keeps the lower half of its
+slots, and a new group gets the other half. Both start on the same nodes, by hard links, and may
+move later; each drops the devices of the other when its files are next merged. Reads and writes
+continue and wait for about a second. A split cannot be undone. A group has one log, so more groups
+allow more concurrent writes; each costs memory and processor time, and 8 to 64 per node are enough.
 
-Splits need feature level 2 of the cluster, which is set with the first one: from then on all nodes
-have to run a program that knows of them. pentad cluster shards shows the groups.`,
-		Args:    arguments(0, 1, "the number of the group"),
+Splits need feature level 2 of the cluster, which the first split sets: from then on all nodes must
+run a version that supports it. pentad cluster shards lists the groups.`,
+		Args:    cli.Arguments(0, 1, "the number of the group"),
 		Example: "  pentad cluster split 3 --dry-run\n  pentad cluster split --all --wait",
 		RunE: func(c *cobra.Command, args []string) error {
 			group, err := splitGroup(args, all)
@@ -38,22 +38,23 @@ have to run a program that knows of them. pentad cluster shards shows the groups
 		},
 	}
 	f.add(c)
-	c.Flags().BoolVar(&all, "all", false, "each group; there are twice as many then")
+	c.Flags().BoolVar(&all, "all", false, "split every group, which doubles their number")
 	return c
 }
 
 // splitGroup returns the group that is meant, 0 for all.
 func splitGroup(args []string, all bool) (uint32, error) {
 	if all == (len(args) > 0) {
-		return 0, usagef("name either one group or --all")
+		return 0, cli.Usagef("group or --all: give exactly one of them")
 	}
 	if all {
 		return 0, nil
 	}
 	n, err := strconv.ParseUint(args[0], 10, 32)
 	if err != nil || n == 0 {
-		return 0, usagef("group %q: a number from 1 on is wanted; pentad cluster shards lists them",
-			args[0])
+		return 0,
+			cli.Usagef("group %q: not a group number; pentad cluster shards lists them",
+				args[0])
 	}
 	return uint32(n), nil
 }

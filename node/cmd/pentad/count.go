@@ -6,55 +6,46 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
-	"github.com/pentad-db/pentad/sdk/client"
-	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/queryflags"
 )
 
 func (a *app) countCommand() *cobra.Command {
-	var q queryFlags
+	var q queryflags.Flags
 	c := &cobra.Command{
 		Use:   "count",
-		Short: "Count records in a box of the five axes",
-		Args:  noCommand,
+		Short: "Count records",
+		Args:  cli.NoCommand,
 		Example: `  pentad count
   pentad count --cid 1 --cap 2026-11 --view latest
   pentad count --mid 7 --acq now-1h.. --fail-empty -q`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.count(c.Context(), &q) },
 	}
-	q.addBox(c)
-	q.addFilter(c)
+	q.AddBox(c)
+	q.AddFilter(c)
 	return c
 }
 
-func (a *app) count(ctx context.Context, q *queryFlags) error {
-	query, err := q.query(a)
+func (a *app) count(ctx context.Context, q *queryflags.Flags) error {
+	query, err := q.Query(a.App)
 	if err != nil {
 		return err
 	}
-	db, err := a.connectFor(ctx, q, query)
+	db, err := queryflags.Connect(ctx, a.App, q, query)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	start := a.now()
-	records, err := countRecords(ctx, db, query)
+	start := a.Now()
+	records, err := queryflags.Count(ctx, db, query)
 	if err != nil {
 		return err
 	}
-	err = a.one([]output.Column{right("records"), right("took")}, output.Count(records),
-		output.Span(a.now().Sub(start).Round(time.Microsecond)))
-	if err == nil && records == 0 && q.failEmpty {
-		return errEmpty
+	err = a.One([]output.Column{cli.Right("records"), cli.Right("took")}, output.Count(records),
+		output.Span(a.Now().Sub(start).Round(time.Microsecond)))
+	if err == nil && records == 0 && q.FailEmpty {
+		return cli.ErrEmpty
 	}
 	return err
-}
-
-// countRecords counts on the node what a query without limit finds.
-func countRecords(ctx context.Context, db *client.Client, q *record.Query) (uint64, error) {
-	n, end, err := db.Count(ctx, q)
-	if err != nil {
-		return 0, err
-	}
-	return n, checkEnd(end)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"testing"
 
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/queryflags"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -23,7 +24,7 @@ func TestCount(t *testing.T) {
 		if err := q.Normalize(); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := countRecords(t.Context(), db, q); err != nil || got != want {
+		if got, err := queryflags.Count(t.Context(), db, q); err != nil || got != want {
 			t.Errorf("%.100v: %d, %v, want %d", q.Box, got, err, want)
 		}
 	}

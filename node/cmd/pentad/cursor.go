@@ -7,24 +7,26 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/sdk/client"
 )
 
 func (a *app) cursorCommand() *cobra.Command {
-	c := group("cursor", "Keep in the node how far readers of changes are",
+	c := cli.Group("cursor", "Manage positions of change readers",
 		"  pentad cursor commit billing now-1h\n  pentad tail --cursor billing --once\n"+
 			"  pentad cursor ls", a.cursorListCommand(), a.cursorShowCommand(),
 		a.cursorCommitCommand(), a.cursorRemoveCommand())
-	c.Long = `Keep in the node, under names, how far readers of changes are: a reader has everything below the acq
-of its cursor, and goes on from there, for as long as it likes. pentad tail --cursor commits what it
-has written, so what it was killed at comes again: each record at least once.`
+	c.Long = `Manage positions of change readers, which the node stores by name. A reader has read everything
+below the acq of its cursor and continues from there. pentad tail --cursor commits what it has
+written; after a crash some records come again: delivery is at least once.`
 	return c
 }
 
 func cursorColumns() []output.Column {
-	return []output.Column{left("name"), left("acq"), right("behind"), left("committed")}
+	return []output.Column{cli.Left("name"), cli.Left("acq"), cli.Right("behind"),
+		cli.Left("committed")}
 }
 
 func cursorRow(c client.Cursor) []output.Value {
@@ -35,8 +37,8 @@ func cursorRow(c client.Cursor) []output.Value {
 func (a *app) cursorListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "ls",
-		Short: "List cursors, and how far they are behind the horizon",
-		Args:  noCommand,
+		Short: "List cursors and their lag",
+		Args:  cli.NoCommand,
 		Example: `  pentad cursor ls
   pentad cursor ls -o json`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.cursorList(c.Context()) },
@@ -44,14 +46,14 @@ func (a *app) cursorListCommand() *cobra.Command {
 }
 
 func (a *app) cursorList(ctx context.Context) error {
-	return list(ctx, a, (*client.Client).Cursors, cursorColumns(), cursorRow)
+	return cli.List(ctx, a.App, (*client.Client).Cursors, cursorColumns(), cursorRow)
 }
 
 // withCursor connects, does something with one cursor, and shows it.
 func (a *app) withCursor(
 	ctx context.Context, do func(db *client.Client) (client.Cursor, error),
 ) error {
-	db, err := a.connect(ctx)
+	db, err := a.Connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -60,14 +62,14 @@ func (a *app) withCursor(
 	if err != nil {
 		return err
 	}
-	return a.one(cursorColumns(), cursorRow(c)...)
+	return a.One(cursorColumns(), cursorRow(c)...)
 }
 
 func (a *app) cursorShowCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show NAME",
 		Short: "Show a cursor",
-		Args:  arguments(1, 1, "the name"),
+		Args:  cli.Arguments(1, 1, "the name"),
 		Example: `  pentad cursor show billing
   pentad cursor show billing -o json`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -82,11 +84,11 @@ func (a *app) cursorCommitCommand() *cobra.Command {
 	force := false
 	c := &cobra.Command{
 		Use:   "commit NAME ACQ",
-		Short: "Make a cursor, or move it forward",
-		Long: `Make a cursor, or move it forward: its reader has everything below ACQ, which is ns since 1970 as
-changes say it, a time, or now for the horizon. With --force it also moves back, and the reader gets
-again what came since.`,
-		Args: arguments(2, 2, "the name and the acq"),
+		Short: "Create a cursor, or move it forward",
+		Long: `Create a cursor, or move it forward: its reader has read everything below ACQ, which is ns since
+1970, a time, or now for the horizon. --force also moves it back, so that the reader gets again what
+came since.`,
+		Args: cli.Arguments(2, 2, "the name and the acq"),
 		Example: `  pentad cursor commit mirror now
   pentad cursor commit mirror 1790000000000000000 --force
   pentad cursor commit nightly now-1d`,
@@ -96,7 +98,7 @@ again what came since.`,
 			})
 		},
 	}
-	c.Flags().BoolVar(&force, "force", false, "move it back, too")
+	c.Flags().BoolVar(&force, "force", false, "allow moving the cursor back")
 	return c
 }
 
@@ -121,9 +123,9 @@ func (a *app) parseSince(text string) (int64, error) {
 	if ns, err := strconv.ParseInt(text, 10, 64); err == nil && ns != client.FromNow {
 		return ns, nil
 	}
-	span, err := timeparse.Parse(text, a.now())
+	span, err := timeparse.Parse(text, a.Now())
 	if err != nil {
-		return 0, usagef("%q: write ns, a time or now: %w", text, err)
+		return 0, cli.Usagef("%q: not an acq; use ns, a time or now: %w", text, err)
 	}
 	return span.FromNs, nil
 }
@@ -131,12 +133,12 @@ func (a *app) parseSince(text string) (int64, error) {
 func (a *app) cursorRemoveCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "rm NAME",
-		Short: "Forget a cursor",
-		Args:  arguments(1, 1, "the name"),
+		Short: "Remove a cursor",
+		Args:  cli.Arguments(1, 1, "the name"),
 		Example: `  pentad cursor rm mirror
   pentad cursor rm nightly -o json`,
 		RunE: func(c *cobra.Command, args []string) error {
-			db, err := a.connect(c.Context())
+			db, err := a.Connect(c.Context())
 			if err != nil {
 				return err
 			}
@@ -144,7 +146,7 @@ func (a *app) cursorRemoveCommand() *cobra.Command {
 			if err := db.RemoveCursor(c.Context(), args[0]); err != nil {
 				return err
 			}
-			return a.one([]output.Column{left("removed")}, output.Text(args[0]))
+			return a.One([]output.Column{cli.Left("removed")}, output.Text(args[0]))
 		},
 	}
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -12,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/input"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -21,14 +21,14 @@ func (a *app) deleteCommand() *cobra.Command {
 	var p putFlags
 	c := &cobra.Command{
 		Use:   "delete",
-		Short: "Delete the reading of a key given by flags, or those of many keys from stdin",
+		Short: "Delete one reading, or many from stdin",
 		Long: `Delete the reading of a key given by flags, or those of many keys from stdin.
 
-A deleted reading gets a new version, a tombstone: the latest view and views of later moments do
-not show the reading any more, the view of all versions shows what it was and when it was deleted,
-and a later put brings it back. Lines of ndjson and CSV are those that get writes; only cid, mid,
-moid and cap are read. To hide everything in a box at once use erase, to remove it purge.`,
-		Args: noCommand,
+A deleted reading gets a new version, a tombstone. The latest view and later as-of views no longer
+show the reading; the view of all versions shows its earlier versions and the tombstone; a later put
+brings it back. Lines of NDJSON and CSV are those that get writes; only cid, mid, moid and cap are
+read. Use erase to hide many readings at once, and purge to remove them.`,
+		Args: cli.NoCommand,
 		Example: `  pentad delete --cid 1 --mid 7 --moid 1 --cap 2026-11-21T09:45:00Z
   pentad get --cid 1 --mid 7 --cap 2026-11-21 --view latest -o ndjson | pentad delete`,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -41,24 +41,24 @@ moid and cap are read. To hide everything in a box at once use erase, to remove 
 		},
 	}
 	flags := c.Flags()
-	flags.StringVar(&p.cid, "cid", "", "tenant")
-	flags.StringVar(&p.mid, "mid", "", "device")
-	flags.StringVar(&p.moid, "moid", "", "quantity")
-	flags.StringVar(&p.cap, "cap", "", "capture time")
-	flags.StringVar(&p.format, "format", "ndjson", "form of stdin: ndjson or csv")
-	complete(c, "format", "ndjson", "csv")
+	flags.StringVar(&p.cid, "cid", "", "tenant, an integer")
+	flags.StringVar(&p.mid, "mid", "", "device, an integer")
+	flags.StringVar(&p.moid, "moid", "", "quantity, an integer")
+	flags.StringVar(&p.cap, "cap", "", "capture time, e.g. 2026-11-21T09:45:00Z")
+	flags.StringVar(&p.format, "format", "ndjson", "format of stdin: ndjson or csv")
+	cli.Complete(c, "format", "ndjson", "csv")
 	return c
 }
 
 func (a *app) deleteOne(ctx context.Context, p *putFlags) error {
 	if p.cap == "" {
-		return usagef("--cap is missing")
+		return cli.Usagef("--cap: missing")
 	}
 	key, err := p.key(a)
 	if err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
-	db, err := a.connect(ctx)
+	db, err := a.Connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -67,27 +67,28 @@ func (a *app) deleteOne(ctx context.Context, p *putFlags) error {
 	if err != nil {
 		return err
 	}
-	return a.one([]output.Column{right("deleted"), right("rejected"), left("acq")},
+	return a.One([]output.Column{cli.Right("deleted"), cli.Right("rejected"), cli.Left("acq")},
 		output.Count(reply.Records), output.Count(0), output.Time(reply.FirstAcqNs))
 }
 
 // deleteMany deletes the readings whose keys stdin holds.
 func (a *app) deleteMany(ctx context.Context, format string) error {
 	if format != "ndjson" && format != "csv" {
-		return usagef("--format %q is unknown; write ndjson or csv", format)
+		return cli.Usagef("--format %q is unknown; use ndjson or csv", format)
 	}
-	if a.stdinTerminal {
-		return usagef("nothing to delete: give --cid --mid --moid --cap, or pipe keys in")
+	if a.StdinTerminal {
+		return cli.Usagef("nothing to delete: no key given; use --cid --mid --moid --cap, or " +
+			"pipe keys to stdin")
 	}
-	db, err := a.connect(ctx)
+	db, err := a.Connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	in := a.stdinUntil(ctx)
+	in := a.StdinUntil(ctx)
 	defer in.Close()
 	w := db.NewWriter(client.WriterOptions{})
-	var rejects rejected
+	var rejects input.Rejected
 	read := keysFromLines
 	if format == "csv" {
 		read = keysFromCSV
@@ -97,27 +98,27 @@ func (a *app) deleteMany(ctx context.Context, format string) error {
 		err = closeErr
 	}
 	if err != nil {
-		a.note("deleted at least %s readings before the end",
+		a.Note("deleted at least %s readings before the error",
 			output.Thousands(w.Stats().Records))
 		return err
 	}
-	if err := a.one([]output.Column{right("deleted"), right("rejected")}, output.Count(deleted),
-		output.Count(rejects.count)); err != nil {
+	if err := a.One([]output.Column{cli.Right("deleted"), cli.Right("rejected")},
+		output.Count(deleted), output.Count(rejects.Count)); err != nil {
 		return err
 	}
-	return rejects.err(lines)
+	return rejects.Err(lines)
 }
 
 func keysFromLines(
-	in io.Reader, rejects *rejected, take func(record.Key) error,
+	in io.Reader, rejects *input.Rejected, take func(record.Key) error,
 ) (taken, lines int64, err error) {
-	return eachLine("stdin", in, rejects, func(line []byte) error {
-		key, err := parseKeyLine(line)
+	return input.EachLine("stdin", in, rejects, func(line []byte) error {
+		key, err := input.ParseKeyLine(line)
 		if err != nil {
 			return err
 		}
 		if err := take(key); err != nil {
-			return sendError{err}
+			return input.Sending(err)
 		}
 		return nil
 	})
@@ -135,16 +136,16 @@ func findKeyColumns(header []string) (c keyColumns, err error) {
 			}
 		}
 		if c[d] < 0 {
-			return c, fmt.Errorf("the header has no column %s", record.Dim(d))
+			return c, fmt.Errorf("header: column %s is missing", record.Dim(d))
 		}
 	}
 	return c, nil
 }
 
 func keysFromCSV(
-	in io.Reader, rejects *rejected, take func(record.Key) error,
+	in io.Reader, rejects *input.Rejected, take func(record.Key) error,
 ) (taken, lines int64, err error) {
-	file := csv.NewReader(skipByteOrderMark(in))
+	file := csv.NewReader(input.SkipByteOrderMark(in))
 	file.ReuseRecord = true
 	header, err := file.Read()
 	if errors.Is(err, io.EOF) {
@@ -165,7 +166,7 @@ func keysFromCSV(
 		lines++
 		var malformed *csv.ParseError
 		if errors.As(err, &malformed) {
-			rejects.add(fmt.Sprintf("line %d: %v", malformed.Line, malformed.Err))
+			rejects.Add(fmt.Sprintf("line %d: %v", malformed.Line, malformed.Err))
 			continue
 		}
 		if err != nil {
@@ -174,7 +175,7 @@ func keysFromCSV(
 		key, err := columns.key(row)
 		if err != nil {
 			number, _ := file.FieldPos(0)
-			rejects.add(fmt.Sprintf("line %d: %v", number, err))
+			rejects.Add(fmt.Sprintf("line %d: %v", number, err))
 			continue
 		}
 		if err := take(key); err != nil {
@@ -184,29 +185,18 @@ func keysFromCSV(
 	}
 }
 
-// skipByteOrderMark leaves out the mark that some programs start a file with.
-func skipByteOrderMark(in io.Reader) io.Reader {
-	const mark = "\xef\xbb\xbf"
-	buffered := bufio.NewReader(in)
-	// An error comes again with the next read.
-	if start, _ := buffered.Peek(len(mark)); bytes.Equal(start, []byte(mark)) {
-		_, _ = buffered.Discard(len(mark)) // which are buffered
-	}
-	return buffered
-}
-
 // key reads the key of a row by the rules of a line of ndjson.
 func (c keyColumns) key(row []string) (record.Key, error) {
-	var in jsonLine
+	var in input.Line
 	for d, to := range []**int64{&in.CID, &in.MID, &in.MOID} {
 		n, err := strconv.ParseInt(row[c[d]], 10, 64)
 		if err != nil {
-			return record.Key{}, fmt.Errorf("%s: %q is no whole number", record.Dim(d), row[c[d]])
+			return record.Key{}, fmt.Errorf("%s: %q is not an integer", record.Dim(d), row[c[d]])
 		}
 		*to = &n
 	}
 	in.Cap = []byte(row[c[record.Cap]])
-	key, err := in.key()
+	key, err := in.Key()
 	if err != nil {
 		return key, err
 	}

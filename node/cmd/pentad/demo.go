@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pentad-db/pentad/node"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/demodata"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/sdk/client"
@@ -37,13 +38,13 @@ func (a *app) demoCommand() *cobra.Command {
 	var f demoFlags
 	c := &cobra.Command{
 		Use:   "demo",
-		Short: "Make a month of meter readings, and show what can be asked",
-		Long: `Make a month of readings of 500 meters, 3 quantities each, every 15 minutes: 2 % come late and
-1 % are corrected. Load them over the network into a node in this process, and show one question
-on each of the five axes, a corrected reading, and plugins that run where the data are.
+		Short: "Load sample meter readings and query them",
+		Long: `Generate a month of readings of 500 meters, 3 quantities each, every 15 minutes: 2 % arrive late and
+1 % are corrected. Load them over the network into a node in this process, then query each of the
+five axes, a corrected reading, and plugins.
 
-On a terminal the node then serves until Ctrl-C. The data stay; --reset makes them anew.`,
-		Args: noCommand,
+On a terminal the node then serves until Ctrl-C. The data are kept; --reset replaces them.`,
+		Args: cli.NoCommand,
 		Example: `  pentad demo
   pentad demo --meters 50 --days 7 --dir ./demo
   pentad demo --reset`,
@@ -53,13 +54,13 @@ On a terminal the node then serves until Ctrl-C. The data stay; --reset makes th
 		},
 	}
 	listen := "127.0.0.1:0"
-	if a.stdoutTerminal {
-		listen = defaultAddr
+	if a.StdoutTerminal {
+		listen = cli.DefaultAddr
 	}
 	flags := c.Flags()
-	flags.StringVar(&f.dir, "dir", a.dataDir("demo"), "directory of the data")
+	flags.StringVar(&f.dir, "dir", a.dataDir("demo"), "data directory")
 	flags.StringVar(&f.listen, "listen", listen, "address of the node")
-	flags.BoolVar(&f.reset, "reset", false, "remove the data of an earlier demo and start over")
+	flags.BoolVar(&f.reset, "reset", false, "remove the data of an earlier demo and start again")
 	flags.IntVar(&f.meters, "meters", 500, "number of meters")
 	flags.IntVar(&f.days, "days", 30, "number of days")
 	return c
@@ -67,25 +68,26 @@ On a terminal the node then serves until Ctrl-C. The data stay; --reset makes th
 
 func (a *app) demo(ctx context.Context, f *demoFlags) (err error) {
 	if f.meters < 1 || f.meters > maxDemoMeters || f.days < 2 || f.days > maxDemoDays {
-		return usagef("--meters is 1 to %d and --days 2 to %d", maxDemoMeters, maxDemoDays)
+		return cli.Usagef("--meters or --days: out of range; use 1 to %d meters and 2 to %d days",
+			maxDemoMeters, maxDemoDays)
 	}
-	marker, err := openDemo(f, a.now())
+	marker, err := openDemo(f, a.Now())
 	if err != nil {
 		return err
 	}
 	n, err := node.Open(ctx, node.Options{Dir: filepath.Join(f.dir, "node"), Listen: f.listen,
-		Logger: a.loggerAt(slog.LevelWarn)})
+		Logger: a.LoggerAt(slog.LevelWarn)})
 	if err != nil {
 		return err
 	}
-	defer func() { err = firstError(err, a.closeNode(n)) }()
-	a.addr = n.Addr().String()
-	db, err := a.connect(ctx)
+	defer func() { err = cli.FirstError(err, a.CloseNode(n)) }()
+	a.Addr = n.Addr().String()
+	db, err := a.Connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	fmt.Fprintf(a.stdout, "pentad %s   data %s   (pentad demo --reset to start over)\n", version(),
+	fmt.Fprintf(a.Stdout, "pentad %s   data %s   (pentad demo --reset to start over)\n", version(),
 		f.dir)
 	if err := a.demoData(ctx, n, db, f.dir, marker); err != nil {
 		return err
@@ -95,11 +97,11 @@ func (a *app) demo(ctx context.Context, f *demoFlags) (err error) {
 	if err := s.run(ctx); err != nil {
 		return err
 	}
-	if !a.stdoutTerminal {
+	if !a.StdoutTerminal {
 		return nil
 	}
-	fmt.Fprintf(a.stdout, "\n  ask    pentad get --cid 1 --moid 1 --cap now-24h.. --type f64\n"+
-		"  stop   Ctrl-C\n\nlistening on http://%s\n", a.addr)
+	fmt.Fprintf(a.Stdout, "\n  ask    pentad get --cid 1 --moid 1 --cap now-24h.. --type f64\n"+
+		"  stop   Ctrl-C\n\nlistening on http://%s\n", a.Addr)
 	<-ctx.Done()
 	return nil
 }
@@ -135,22 +137,26 @@ func openDemo(f *demoFlags, now time.Time) (*demoMarker, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if entries, _ := os.ReadDir(f.dir); len(entries) > 0 {
-			return nil, usagef("%s holds something else; choose an empty --dir", f.dir)
+			return nil, cli.Usagef("--dir %s: not the directory of a demo; use an empty directory",
+				f.dir)
 		}
 	case err != nil:
 		return nil, err
 	case json.Unmarshal(text, m) != nil:
-		return nil, fmt.Errorf("%s is damaged; remove %s yourself",
+		return nil, fmt.Errorf("%s: damaged; remove the directory %s",
 			filepath.Join(f.dir, demoMarkerName), f.dir)
 	case f.reset:
 		if err := os.RemoveAll(filepath.Join(f.dir, "node")); err != nil {
 			return nil, err
 		}
 	case !m.Whole:
-		return nil, fmt.Errorf("the demo in %s was interrupted; start over with --reset", f.dir)
+		return nil,
+			fmt.Errorf("demo in %s: an earlier run was interrupted; use --reset to start again",
+				f.dir)
 	case f.sized && (m.Meters != f.meters || m.Days != f.days):
-		return nil, usagef("%s holds a demo of %s meters and %d days; --reset makes it anew", f.dir,
-			output.Thousands(m.Meters), m.Days)
+		return nil,
+			cli.Usagef("--dir %s: holds a demo of %s meters and %d days; use --reset to replace it",
+				f.dir, output.Thousands(m.Meters), m.Days)
 	default:
 		return m, nil
 	}
@@ -168,12 +174,12 @@ func (a *app) demoData(ctx context.Context, n *node.Node, db *client.Client, dir
 	what := fmt.Sprintf("%s meters, %d quantities, %d days", output.Thousands(p.Meters),
 		demodata.NumQuantities, p.Days)
 	if m.Whole {
-		fmt.Fprintf(a.stdout, "found %s: %s records\n", what, output.Thousands(m.Records))
+		fmt.Fprintf(a.Stdout, "found %s: %s records\n", what, output.Thousands(m.Records))
 		return nil
 	}
-	start := a.now()
+	start := a.Now()
 	w := db.NewWriter(client.WriterOptions{})
-	bar := a.newProgress("load", int64(p.About()), true)
+	bar := a.NewProgress("load", int64(p.About()), true)
 	var counts [3]int64
 	var payload []byte
 	pending := int64(0)
@@ -185,16 +191,16 @@ func (a *app) demoData(ctx context.Context, n *node.Node, db *client.Client, dir
 		}
 		counts[r.Kind]++
 		if pending++; pending == demoTell {
-			bar.add(pending, counts[0]+counts[1]+counts[2])
+			bar.Add(pending, counts[0]+counts[1]+counts[2])
 			pending = 0
 		}
 	}
-	err = firstError(err, w.Close(ctx))
-	bar.close()
+	err = cli.FirstError(err, w.Close(ctx))
+	bar.Close()
 	if err != nil {
 		return err
 	}
-	loaded := a.now()
+	loaded := a.Now()
 	took := loaded.Sub(start)
 	// The log keeps what is new; sealed segments are what a node answers from in the long run.
 	if err := n.Seal(ctx); err != nil {
@@ -204,12 +210,12 @@ func (a *app) demoData(ctx context.Context, n *node.Node, db *client.Client, dir
 	if err := m.save(dir); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stdout, "stored %s: %s records (%s late, %s corrections)\n"+
+	fmt.Fprintf(a.Stdout, "stored %s: %s records (%s late, %s corrections)\n"+
 		"over the network in %s, %s records/s, each batch synced; sealed in %s\n",
 		what, output.Thousands(m.Records), output.Thousands(counts[demodata.Late]),
 		output.Thousands(counts[demodata.Correction]), output.Duration(took),
 		output.Thousands(int64(float64(m.Records)/max(took.Seconds(), 1e-3))),
-		output.Duration(a.now().Sub(loaded)))
+		output.Duration(a.Now().Sub(loaded)))
 	return nil
 }
 

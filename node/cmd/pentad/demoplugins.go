@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/demodata"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/queryflags"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -18,30 +20,30 @@ func powerBox() *record.Query {
 
 // filter has the node keep the readings above some thresholds.
 func (s *demoShow) filter(ctx context.Context) error {
-	in, err := countRecords(ctx, s.db, powerBox())
+	in, err := queryflags.Count(ctx, s.db, powerBox())
 	if err != nil {
 		return err
 	}
 	s.title("A filter plugin, run on the node over %s readings of power:\n"+
 		"pentad count --moid %d --view latest --filter threshold --filter-params value=KW",
 		output.Thousands(in), demodata.PowerKW)
-	w := s.table(left("above"), right("records"), right("share"), right("time"))
+	w := s.table(cli.Left("above"), cli.Right("records"), cli.Right("share"), cli.Right("time"))
 	for _, above := range []string{"1", "2", "3"} {
 		q := powerBox()
-		var flags queryFlags
-		flags.filters = filterFlags{{name: "threshold", params: "value=" + above}}
+		var flags queryflags.Flags
+		flags.Filters = queryflags.Filters{{Name: "threshold", Params: "value=" + above}}
 		var err error
-		if q.Filters, err = flags.calls(ctx, s.db, &q.Box); err != nil {
+		if q.Filters, err = flags.Calls(ctx, s.db, &q.Box); err != nil {
 			return err
 		}
-		start := s.app.now()
-		kept, err := countRecords(ctx, s.db, q)
+		start := s.app.Now()
+		kept, err := queryflags.Count(ctx, s.db, q)
 		if err != nil {
 			return err
 		}
 		share := fmt.Sprintf("%.2f %%", 100*float64(kept)/float64(max(in, 1)))
 		if err := w.Row(output.Text(above+" kW"), output.Count(kept), output.Text(share),
-			output.Span(s.app.now().Sub(start))); err != nil {
+			output.Span(s.app.Now().Sub(start))); err != nil {
 			return err
 		}
 	}
@@ -55,16 +57,16 @@ const maxShownTowns = 10
 func (s *demoShow) stats(ctx context.Context) error {
 	q := powerBox()
 	q.GroupBy.CID = true
-	start := s.app.now()
-	groups, doc, err := askGroups(ctx, s.db, q, "stats", "")
+	start := s.app.Now()
+	groups, doc, err := queryflags.AskGroups(ctx, s.db, q, "stats", "")
 	if err != nil {
 		return err
 	}
-	took := s.app.now().Sub(start)
+	took := s.app.Now().Sub(start)
 	s.title("An aggregate plugin, run on the node: %s readings, %d results, %s\n"+
 		"pentad plugin run stats --moid %d --view latest --group cid",
-		output.Thousands(sumRecords(groups)), len(groups), output.Duration(took),
+		output.Thousands(queryflags.SumRecords(groups)), len(groups), output.Duration(took),
 		demodata.PowerKW)
-	w := s.table(groupColumns(q.GroupBy, doc)...)
-	return writeGroups(w, q.GroupBy, doc, groups[:min(len(groups), maxShownTowns)])
+	w := s.table(queryflags.GroupColumns(q.GroupBy, doc)...)
+	return queryflags.WriteGroups(w, q.GroupBy, doc, groups[:min(len(groups), maxShownTowns)])
 }

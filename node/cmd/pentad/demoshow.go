@@ -8,8 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/demodata"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/queryflags"
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -35,37 +37,37 @@ func (s *demoShow) run(ctx context.Context) error {
 }
 
 func (s *demoShow) title(format string, args ...any) {
-	fmt.Fprintf(s.app.stdout, "\n"+format+"\n", args...)
+	fmt.Fprintf(s.app.Stdout, "\n"+format+"\n", args...)
 }
 
 // table writes an answer for people, whatever -o says: the demo is read, not parsed.
 func (s *demoShow) table(columns ...output.Column) *output.Writer {
-	return output.NewWriter(s.app.stdout, output.Options{Format: output.Table,
-		Color: s.app.stdoutTerminal && !s.app.noColor}, columns...)
+	return output.NewWriter(s.app.Stdout, output.Options{Format: output.Table,
+		Color: s.app.StdoutTerminal && !s.app.NoColor}, columns...)
 }
 
 // ask reads a question as the command line would, and counts.
 func (s *demoShow) ask(flags string) (*record.Query, error) {
-	q := queryFlags{view: "all"}
+	q := queryflags.Flags{View: "all"}
 	for d := range record.NumDims {
-		q.parts[d] = "*"
+		q.Parts[d] = "*"
 	}
 	words := strings.Fields(flags)
 	for i := 0; i+1 < len(words); i += 2 {
 		switch name := strings.TrimPrefix(words[i], "--"); name {
 		case "view":
-			q.view = words[i+1]
+			q.View = words[i+1]
 		case "asof":
-			q.asOf = words[i+1]
+			q.AsOf = words[i+1]
 		default:
 			for d := range record.NumDims {
 				if record.Dim(d).String() == name {
-					q.parts[d] = words[i+1]
+					q.Parts[d] = words[i+1]
 				}
 			}
 		}
 	}
-	return q.query(s.app)
+	return q.Query(s.app.App)
 }
 
 // axes counts one box on each axis, and one on all of them.
@@ -79,7 +81,7 @@ func (s *demoShow) axes(ctx context.Context) error {
 		evening.Add(time.Hour).Format("2006-01-02T15:04Z")
 	meter := s.plan.Meters/2 + 1
 	s.title("One box on each of the five axes, out of %s records", output.Thousands(s.records))
-	w := s.table(left("question"), right("records"), right("time"))
+	w := s.table(cli.Left("question"), cli.Right("records"), cli.Right("time"))
 	for _, flags := range []string{
 		fmt.Sprintf("--cid %d", demodata.CID(meter)),
 		fmt.Sprintf("--mid %d", meter),
@@ -92,13 +94,13 @@ func (s *demoShow) axes(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		start := s.app.now()
-		n, err := countRecords(ctx, s.db, q)
+		start := s.app.Now()
+		n, err := queryflags.Count(ctx, s.db, q)
 		if err != nil {
 			return err
 		}
 		if err := w.Row(output.Text(flags), output.Count(n),
-			output.Span(s.app.now().Sub(start))); err != nil {
+			output.Span(s.app.Now().Sub(start))); err != nil {
 			return err
 		}
 	}
@@ -138,7 +140,7 @@ func (s *demoShow) correction(ctx context.Context) error {
 	box := fmt.Sprintf("--cid %d --mid %d --moid %d --cap %s", key.CID, key.MID, key.MOID,
 		timeparse.Format(key.CapNs))
 	s.title("A reading that was corrected: %s --type f64", box)
-	w := s.table(left("view"), left("acq"), right("value"))
+	w := s.table(cli.Left("view"), cli.Left("acq"), cli.Right("value"))
 	last := int64(0)
 	add := func(name, flags string) error {
 		q, err := s.ask(box + flags)
@@ -193,7 +195,7 @@ func (s *demoShow) sizes(context.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.app.stdout, "\nOn disk: segments %s, %.1f bytes per record (key 32, value 8); "+
+	fmt.Fprintf(s.app.Stdout, "\nOn disk: segments %s, %.1f bytes per record (key 32, value 8); "+
 		"log %s\n", output.Size(segments), float64(segments)/float64(max(s.records, 1)),
 		output.Size(rest))
 	return nil

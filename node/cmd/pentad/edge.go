@@ -2,40 +2,37 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pentad-db/pentad/node"
 	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/node/edge"
 )
 
 func (a *app) edgeCommand() *cobra.Command {
-	return group("edge", "Look at a node that ships what it takes", `  pentad edge status`,
+	return cli.Group("edge", "Manage edge nodes", `  pentad edge status`,
 		a.edgeStatusCommand())
 }
 
 func (a *app) edgeStatusCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
-		Short: "Show how far an edge node is with shipping",
-		Long: `Show how far an edge node is with shipping: what waits, what went and when, what was
-dropped, what upstream had taken and lost, and what it said last when it takes nothing.`,
-		Args:    noCommand,
+		Short: "Show the shipping state of an edge node",
+		Long: `Show the shipping state of an edge node: waiting and shipped records, the last acknowledgement,
+dropped records, records that upstream lost, and the last error of upstream.`,
+		Args:    cli.NoCommand,
 		Example: "  pentad edge status --addr 127.0.0.1:5350",
 		RunE:    func(c *cobra.Command, _ []string) error { return a.edgeStatus(c.Context()) },
 	}
 }
 
 func (a *app) edgeStatus(ctx context.Context) error {
-	db, err := a.connect(ctx)
+	db, err := a.Connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -50,37 +47,41 @@ func (a *app) edgeStatus(ctx context.Context) error {
 		}
 		return output.Time(ns)
 	}
-	return a.one([]output.Column{left("upstream"), right("waiting_bytes"), right("quota_bytes"),
-		left("policy"), left("acked"), right("shipped_records"), right("dropped_records"),
-		left("dropped"), left("upstream_lost"), right("again_records"), right("gone_records"),
-		left("retry"), left("error"), left("edge")},
-		output.Text(s.Upstream), output.Int(s.WaitingBytes), output.Int(s.Quota),
-		output.Text(s.Policy), moment(s.AckedNs), output.Int(s.Shipped), output.Int(s.Dropped),
-		moment(s.DroppedNs), moment(s.LostNs), output.Int(s.AgainRecords),
-		output.Int(s.GoneRecords), moment(s.RetryNs), output.Text(s.Error), output.Text(s.Edge))
+	return a.One([]output.Column{cli.Left("upstream"), cli.Right("waiting_bytes"),
+		cli.Right("quota_bytes"), cli.Left("policy"), cli.Left("acked"),
+		cli.Right("shipped_records"), cli.Right("dropped_records"), cli.Left("dropped"),
+		cli.Left("upstream_lost"), cli.Right("again_records"), cli.Right("gone_records"),
+		cli.Left("retry"), cli.Left("error"), cli.Left("edge")}, output.Text(s.Upstream),
+		output.Int(s.WaitingBytes), output.Int(s.Quota), output.Text(s.Policy), moment(s.AckedNs),
+		output.Int(s.Shipped), output.Int(s.Dropped), moment(s.DroppedNs), moment(s.LostNs),
+		output.Int(s.AgainRecords), output.Int(s.GoneRecords), moment(s.RetryNs),
+		output.Text(s.Error), output.Text(s.Edge))
 }
 
 // edgeFlags are those of serve that make a node an edge node.
 type edgeFlags struct {
 	role, full string
 	upstream   []string
-	keep       durationFlag
-	quota      sizeFlag
-	rate       sizeFlag
+	keep       cli.DurationFlag
+	quota      cli.SizeFlag
+	rate       cli.SizeFlag
 }
 
 func (f *edgeFlags) add(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&f.role, "role", "core",
-		"core, or edge: what the node takes is shipped to --upstream")
+		"role of the node: core, or edge, which ships records to --upstream")
 	flags.StringSliceVar(&f.upstream, "upstream", nil,
-		"host:port of the core node, or of nodes of one cluster, with commas between")
-	flags.Var(&f.quota, "edge-quota", "how much may wait to be shipped, as 500MiB (default 1GiB)")
+		"core nodes that receive the records, HOST:PORT[,HOST:PORT...]")
+	flags.Var(&f.quota, "edge-quota",
+		"limit of records that wait to be shipped, e.g. 500MiB (default 1GiB)")
 	flags.StringVar(&f.full, "edge-full", "block",
-		"what then: block refuses puts, drop-oldest leaves gap records")
+		"action at --edge-quota: block refuses puts, drop-oldest drops\nthe oldest records and "+
+			"stores gap records")
 	flags.Var(&f.keep, "edge-keep",
-		"how long records stay here after they were shipped, as 30d (default 7d)")
-	flags.Var(&f.rate, "edge-rate", "bytes to ship per second at most, as 64KiB (default: all)")
+		"time that shipped records stay on this node, e.g. 30d (default 7d)")
+	flags.Var(&f.rate, "edge-rate",
+		"limit of shipped bytes per second, e.g. 64KiB (default: no limit)")
 }
 
 // options checks the flags, of which a core node has none.
@@ -90,21 +91,22 @@ func (f *edgeFlags) options(c *cobra.Command, opt node.Options) (*edge.Options, 
 		for _, name := range []string{"upstream", "edge-quota", "edge-full", "edge-keep",
 			"edge-rate"} {
 			if c.Flags().Changed(name) {
-				return nil, usagef("--%s is of an edge node; add --role edge", name)
+				return nil, cli.Usagef("--%s: only for an edge node; add --role edge", name)
 			}
 		}
 		return nil, nil
 	case "edge":
 	default:
-		return nil, usagef("--role %.80q: core or edge is wanted", f.role)
+		return nil, cli.Usagef("--role %.80q: unknown; use core or edge", f.role)
 	}
 	policy, err := edge.ParsePolicy(f.full)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("--edge-full: %w", err)}
+		return nil, cli.Usage(fmt.Errorf("--edge-full: %w", err))
 	}
 	if len(f.upstream) == 0 && opt.Cluster.TokenFile == "" {
-		return nil, usagef("--role edge needs --upstream, the node to ship to, or " +
-			"--cluster-token and --join, to find it by gossip")
+		return nil,
+			cli.Usagef("--role edge: upstream unknown; give --upstream, or --cluster-token and " +
+				"--join to find it by gossip")
 	}
 	return &edge.Options{Upstream: f.upstream, Cluster: opt.Cluster, Quota: int64(f.quota),
 		Full: policy, Keep: time.Duration(f.keep), BytesPerSec: int64(f.rate)}, nil
@@ -136,32 +138,3 @@ func open(ctx context.Context, opt node.Options, at *edge.Options) (running, err
 	}
 	return running{e.Node, e.Close}, nil
 }
-
-// sizeFlag reads numbers of bytes, as 64KiB.
-type sizeFlag int64
-
-func (s *sizeFlag) Set(text string) error {
-	factor := int64(1)
-	number := text
-	for unit, by := range map[string]int64{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30,
-		"TiB": 1 << 40} {
-		if rest, ok := strings.CutSuffix(text, unit); ok {
-			number, factor = rest, by
-		}
-	}
-	n, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || n < 1 || n > math.MaxInt64/factor {
-		return errors.New("a number of bytes above 0 is wanted, such as 65536, 64KiB or 20GiB")
-	}
-	*s = sizeFlag(n * factor)
-	return nil
-}
-
-func (s *sizeFlag) String() string {
-	if *s == 0 {
-		return ""
-	}
-	return strconv.FormatInt(int64(*s), 10)
-}
-
-func (s *sizeFlag) Type() string { return "bytes" }

@@ -5,7 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/queryflags"
 	"github.com/pentad-db/pentad/node/internal/selector"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -14,7 +16,7 @@ import (
 
 // hideFlags are the flags of erase and purge.
 type hideFlags struct {
-	box        queryFlags
+	box        queryflags.Flags
 	everything bool
 	dryRun     bool
 	yes        bool
@@ -25,41 +27,41 @@ func (f *hideFlags) query(a *app, view record.View) (*record.Query, error) {
 	q := &record.Query{View: view}
 	constrained := false
 	for d := range record.NumDims {
-		set, err := selector.Parse(record.Dim(d), f.box.parts[d], a.now())
+		set, err := selector.Parse(record.Dim(d), f.box.Parts[d], a.Now())
 		if err != nil {
-			return nil, usagef("--%s: %w", record.Dim(d), err)
+			return nil, cli.Usagef("--%s: %w", record.Dim(d), err)
 		}
 		q.Box[d] = set
 		constrained = constrained || len(set) > 0
 	}
 	if !constrained && !f.everything {
-		return nil, usagef("no selector is given; --everything says that all records are meant")
+		return nil, cli.Usagef("no selector given; use --everything to select all records")
 	}
 	if err := q.Normalize(); err != nil {
-		return nil, usageError{err}
+		return nil, cli.Usage(err)
 	}
 	return q, nil
 }
 
-func (f *hideFlags) add(c *cobra.Command, verb string) {
-	f.box.addSelectors(c)
+func (f *hideFlags) add(c *cobra.Command) {
+	f.box.AddSelectors(c)
 	c.Flags().BoolVar(&f.everything, "everything", false,
-		verb+" all records of all tenants; wanted when no selector is given, else without effect")
-	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "only count the records")
+		"select all records; needed if no selector is given")
+	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "count the records and change nothing")
 }
 
 func (a *app) eraseCommand() *cobra.Command {
 	var f hideFlags
 	c := &cobra.Command{
 		Use:   "erase",
-		Short: "Hide the records in a box from the latest view",
-		Long: `Hide the records in a box from the latest view. Nothing is removed: purge does that.
+		Short: "Hide records from current and later views",
+		Long: `Hide matching records from current and later views.
 
-One event with an acquisition time of its own hides all records in the box that are there now from
-the latest view and from views of later moments. Older versions outside of the box come to light
-again: erasing by --acq takes back what arrived in a time. The view of all versions, and views of
-moments before, show the records as before; to remove them use purge. What is put later is visible.`,
-		Args: noCommand,
+One event with its own acquisition time hides all matching records stored so far from the latest
+view and from later as-of views. Older versions outside the selection become visible again: erasing
+by --acq reverts what arrived in a time span. The view of all versions and earlier as-of views still
+show the records; use purge to remove them. Records stored later are visible.`,
+		Args: cli.NoCommand,
 		Example: `  pentad erase --cid 1 --mid 7 --dry-run
   pentad erase --cid 1 --mid 7
   pentad erase --cid 1 --acq 2026-11-21T09:00:00Z..2026-11-21T09:30:00Z`,
@@ -67,7 +69,7 @@ moments before, show the records as before; to remove them use purge. What is pu
 			return a.hide(c.Context(), &f, record.ViewLatest, (*client.Client).Erase)
 		},
 	}
-	f.add(c, "hide")
+	f.add(c)
 	return c
 }
 
@@ -75,32 +77,31 @@ func (a *app) purgeCommand() *cobra.Command {
 	var f hideFlags
 	c := &cobra.Command{
 		Use:   "purge",
-		Short: "Remove the records in a box for ever",
-		Long: `Remove the records in a box for ever.
+		Short: "Remove records permanently",
+		Long: `Remove matching records permanently.
 
-All records in the box that are there now vanish from every view at once, also from those of the
-past, and the nodes begin at once to remove their bytes from their files, before any other merge.
-How long that takes depends on how large the segments with such records are, as each is rewritten;
-pentad events says when it is done. Snapshots and backups that were made before keep what they hold,
-but a store that is restored from a backup with a newer part purges it again. What is put later is
-visible.`,
-		Args: noCommand,
+All matching records stored so far disappear from every view at once, including views of the past,
+and the nodes start to remove their bytes from their files, before any other merge. Every segment
+with such records is rewritten, so the time depends on their sizes; pentad events reports when it is
+done. Snapshots and backups made before keep the records, but a store that is restored from a backup
+with a newer part purges them again. Records stored later are visible.`,
+		Args: cli.NoCommand,
 		Example: `  pentad purge --cid 1 --mid 7 --dry-run
   pentad purge --cid 1 --mid 7 --yes`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if !f.yes && !f.dryRun {
-				return usagef("what is purged never comes back: count it with --dry-run, and " +
-					"then say --yes")
+				return cli.Usagef("a purge cannot be undone; check it with --dry-run, then " +
+					"confirm with --yes")
 			}
 			err := a.hide(c.Context(), &f, record.ViewAll, (*client.Client).Purge)
 			if err == nil && !f.dryRun {
-				a.note("the bytes are being removed; pentad events says when that is done")
+				a.Note("bytes are being removed; pentad events reports the progress")
 			}
 			return err
 		},
 	}
-	f.add(c, "remove")
-	c.Flags().BoolVar(&f.yes, "yes", false, "do it")
+	f.add(c)
+	c.Flags().BoolVar(&f.yes, "yes", false, "confirm the removal")
 	return c
 }
 
@@ -110,36 +111,36 @@ func (a *app) hide(ctx context.Context, f *hideFlags, view record.View,
 	if err != nil {
 		return err
 	}
-	db, err := a.connect(ctx)
+	db, err := a.Connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
 	if f.dryRun {
-		records, err := countRecords(ctx, db, q)
+		records, err := queryflags.Count(ctx, db, q)
 		if err != nil {
 			return err
 		}
-		return a.one([]output.Column{right("records")}, output.Count(records))
+		return a.One([]output.Column{cli.Right("records")}, output.Count(records))
 	}
 	acq, err := do(db, ctx, &wire.Box{Box: q.Box, Everything: f.everything})
 	if err != nil {
 		return err
 	}
-	return a.one([]output.Column{left("acq")}, output.Time(acq))
+	return a.One([]output.Column{cli.Left("acq")}, output.Time(acq))
 }
 
 func (a *app) eventsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "events",
-		Short: "List erases, purges and the present steps of retentions",
-		Long: `List erases, purges and the present steps of retentions, oldest first, each with the box that
-it concerns as selectors say it. Of a purge there is whether all its records are removed from the
-files, and how many are so far. Of a retention there is about how many records it hides that are
-still stored, and their bytes; when the first of them may be removed (next), until when
-"retention undo" shows them again; and when the bytes of all are gone at the latest (gone_by). Both
-are empty while it is held. The times move on while nodes do not run.`,
-		Args: noCommand,
+		Short: "List erases, purges and retention steps",
+		Long: `List erases, purges and current retention steps, oldest first, with the selectors of each. For a
+purge, done shows whether its records are gone from the files, and removed how many are. For a
+retention step, records and bytes are the approximate amount of hidden data that is still stored;
+next is when the first of it may be removed, until when "retention undo" shows it again; gone_by is
+when all of it is gone at the latest. Both are empty while the policy is held. Times are postponed
+while nodes are down.`,
+		Args: cli.NoCommand,
 		Example: `  pentad events
   pentad events -o json`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.events(c.Context()) },
@@ -147,13 +148,13 @@ are empty while it is held. The times move on while nodes do not run.`,
 }
 
 func (a *app) events(ctx context.Context) error {
-	columns := []output.Column{left("kind"), left("acq")}
+	columns := []output.Column{cli.Left("kind"), cli.Left("acq")}
 	for d := range record.NumDims {
-		columns = append(columns, left("in_"+record.Dim(d).String()))
+		columns = append(columns, cli.Left("in_"+record.Dim(d).String()))
 	}
-	columns = append(columns, left("done"), right("removed"), right("records"), right("bytes"),
-		left("next"), left("gone_by"))
-	return list(ctx, a, (*client.Client).Events, columns, hidingRow)
+	columns = append(columns, cli.Left("done"), cli.Right("removed"), cli.Right("records"),
+		cli.Right("bytes"), cli.Left("next"), cli.Left("gone_by"))
+	return cli.List(ctx, a.App, (*client.Client).Events, columns, hidingRow)
 }
 
 func hidingRow(e client.Event) []output.Value {

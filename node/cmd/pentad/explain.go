@@ -9,26 +9,28 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/queryflags"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
 func (a *app) explainCommand() *cobra.Command {
-	var q queryFlags
+	var q queryflags.Flags
 	var name, params string
 	c := &cobra.Command{
 		Use:   "explain",
-		Short: "Say how records in a box are found, and what that costs",
-		Long: `Run a query on the node and say how its records are found instead of showing them: which
-shards are asked and which sealed segments are skipped by their bounds; how many blocks posting
-lists leave and the zones of each dimension drop; then what was opened, looked at and found.
+		Short: "Explain how a query finds its records",
+		Long: `Run a query on the node and report how its records were found: the shards, the sealed segments
+skipped by their bounds, the blocks left by posting lists and dropped by the zones of each
+dimension, then the blocks opened, and the rows examined and found.
 
-Plugins, order and limit work on what is found and are left aside. With --plugin it also says of how
-many blocks the node has kept what that plugin made of them, with the same parameters and filters:
-their records are not read again. A table is a tree here, of at most 40 segments that were not
-skipped; json and ndjson have them all.`,
-		Args: noCommand,
+Filters, order and limit apply to what is found and are ignored. --plugin also reports for how many
+blocks the node has cached partial results of that plugin with the same parameters and filters;
+their records are not read again. A table shows a tree with at most 40 segments that were not
+skipped; json and ndjson show all.`,
+		Args: cli.NoCommand,
 		Example: `  pentad explain --cid 1 --mid 7 --cap now-24h..
   pentad explain --moid 1 --view latest -o table
   pentad explain --cid 1 --last 1 -o json
@@ -37,38 +39,38 @@ skipped; json and ndjson have them all.`,
 			return a.explainQuery(c.Context(), name, params, &q)
 		},
 	}
-	q.addBox(c)
-	q.addFilter(c)
-	c.Flags().StringVar(&name, "plugin", "", "an aggregate that is to run, NAME, NAME@DIGEST or "+
-		"FILE.wasm")
-	c.Flags().StringVar(&params, "params", "", "its parameters: name=value,...")
+	q.AddBox(c)
+	q.AddFilter(c)
+	c.Flags().StringVar(&name, "plugin", "",
+		"aggregate plugin to explain: NAME, NAME@DIGEST or FILE.wasm")
+	c.Flags().StringVar(&params, "params", "", "parameters of the plugin: NAME=VALUE,...")
 	return c
 }
 
-func (a *app) explainQuery(ctx context.Context, name, params string, q *queryFlags) error {
-	format, err := a.format()
+func (a *app) explainQuery(ctx context.Context, name, params string, q *queryflags.Flags) error {
+	format, err := a.Format()
 	if err != nil {
 		return err
 	}
 	if format == output.CSV {
-		return usagef("an explanation is no list, so it has no csv; write -o table or json")
+		return cli.Usagef("-o csv: not supported, an explanation is not a list; use table or json")
 	}
 	if name == "" && params != "" {
-		return usagef("--params are those of a plugin; name it with --plugin")
+		return cli.Usagef("--params: no plugin given; add --plugin")
 	}
-	query, err := q.query(a)
+	query, err := q.Query(a.App)
 	if err != nil {
 		return err
 	}
-	db, err := a.connect(ctx)
+	db, err := a.Connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
 	if name != "" {
-		_, err = q.addAggregate(ctx, db, name, params, query)
+		_, err = q.AddAggregate(ctx, db, name, params, query)
 	} else {
-		query.Filters, err = q.calls(ctx, db, &query.Box)
+		query.Filters, err = q.Calls(ctx, db, &query.Box)
 	}
 	if err != nil {
 		return err
@@ -78,12 +80,12 @@ func (a *app) explainQuery(ctx context.Context, name, params string, q *queryFla
 		return err
 	}
 	if format == output.Table {
-		_, err = a.stdout.Write([]byte(explainTree(&x)))
+		_, err = a.Stdout.Write([]byte(explainTree(&x)))
 	} else {
-		err = json.NewEncoder(a.stdout).Encode(x)
+		err = json.NewEncoder(a.Stdout).Encode(x)
 	}
-	if err == nil && x.Found == 0 && q.failEmpty {
-		return errEmpty
+	if err == nil && x.Found == 0 && q.FailEmpty {
+		return cli.ErrEmpty
 	}
 	return err
 }
@@ -120,9 +122,8 @@ func explainTree(x *client.Explanation) string {
 	opened := branch{text: fmt.Sprintf("blocks opened: %s, %s; rows looked at: %s",
 		count(x.Opened), output.Size(x.OpenedBytes), count(x.Examined))}
 	if x.Partials > 0 {
-		opened.subs = []branch{{text: fmt.Sprintf("the plugin takes of %s blocks its part by "+
-			"itself; of %s what it made of that is kept", count(x.Partials),
-			count(x.PartialsKnown))}}
+		opened.subs = []branch{{text: fmt.Sprintf("partial aggregates: %s blocks; cached: %s",
+			count(x.Partials), count(x.PartialsKnown))}}
 	}
 	root := branch{subs: []branch{
 		{text: fmt.Sprintf("shards: %s; asked: %s", n(x.Shards), n(x.ShardsAsked))},
@@ -153,7 +154,7 @@ func segmentsBranch(segments []client.SegmentPlan) branch {
 		switch s := &segments[i]; {
 		case s.SkippedBy != "":
 			skipped[s.SkippedBy]++
-		case len(shown) == tableRows:
+		case len(shown) == cli.TableRows:
 			rest++
 		default:
 			shown = append(shown, segmentBranch(s))

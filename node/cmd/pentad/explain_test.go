@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/sdk/client"
 )
 
@@ -27,18 +28,18 @@ func TestExplainTree(t *testing.T) {
 	if got := tree.lines(); got != want {
 		t.Errorf("\n%s\nwant\n%s", got, want)
 	}
-	many := segmentsBranch(make([]client.SegmentPlan, tableRows+1))
-	if n := len(many.subs); n != tableRows+1 || many.subs[n-1].text != "1 more; -o json has all" {
+	many := segmentsBranch(make([]client.SegmentPlan, cli.TableRows+1))
+	if n := len(many.subs); n != cli.TableRows+1 ||
+		many.subs[n-1].text != "1 more; -o json has all" {
 		t.Errorf("%d lines, the last is %q", n, many.subs[n-1].text)
 	}
 }
 
-// TestExplainParts: what is kept of a plugin is said where there is something of that kind.
+// TestExplainParts: cached partial aggregates are shown if the plugin has any.
 func TestExplainParts(t *testing.T) {
 	x := client.Explanation{Opened: 1200}
-	const kept = "└─ the plugin takes of 1,126 blocks its part by itself; " +
-		"of 1,008 what it made of that is kept\n"
-	if text := explainTree(&x); strings.Contains(text, "plugin") {
+	const kept = "└─ partial aggregates: 1,126 blocks; cached: 1,008\n"
+	if text := explainTree(&x); strings.Contains(text, "partial") {
 		t.Errorf("without a plugin:\n%s", text)
 	}
 	x.Partials, x.PartialsKnown = 1126, 1008

@@ -16,6 +16,7 @@ import (
 
 	"github.com/pentad-db/pentad/node"
 	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/internal/freeaddr"
 	"github.com/pentad-db/pentad/node/internal/golden"
@@ -204,7 +205,8 @@ func TestBackupsOfOtherVersions(t *testing.T) {
 			{"restore", "--from", backup, "--dir", filepath.Join(t.TempDir(), "new")},
 			{"backup", "--dir", dir, "--to", backup}} {
 			_, text, code := runCommand(t, "", args...)
-			if h.says(t, strings.Join(args, " "), text, name, version, 3); code != exitForbidden {
+			if h.says(t, strings.Join(args, " "), text, name, version,
+				3); code != cli.ExitForbidden {
 				t.Errorf("%s ends with %d", strings.Join(args, " "), code)
 			}
 		}
@@ -215,7 +217,7 @@ func TestBackupsOfOtherVersions(t *testing.T) {
 		t.Fatal(text)
 	}
 	h.write(t, backup, 2, false)
-	if _, text, code := runCommand(t, "", "check", backup); code != exitDamaged {
+	if _, text, code := runCommand(t, "", "check", backup); code != cli.ExitDamaged {
 		t.Errorf("a rotten version: %s, %d", text, code)
 	}
 }
@@ -304,19 +306,19 @@ func (h *header) other(t *testing.T, version, now uint64) {
 	name := h.write(t, dir, version, true)
 	before := allFiles(t, dir)
 	_, text, code := runCommand(t, "", "check", dir)
-	if h.says(t, "check", text, name, version, now); code != exitForbidden {
+	if h.says(t, "check", text, name, version, now); code != cli.ExitForbidden {
 		t.Errorf("check ends with %d", code)
 	}
 	if !strings.HasPrefix(h.file, "raft/") { // its files are read together
 		_, text, code = runCommand(t, "", "check", name)
-		if h.says(t, "check of the file", text, name, version, now); code != exitForbidden {
+		if h.says(t, "check of the file", text, name, version, now); code != cli.ExitForbidden {
 			t.Errorf("check of the file ends with %d", code)
 		}
 	}
 	if h.dir == "alone" {
 		_, text, code := runCommand(t, "", "repair", dir, "--cut-log")
 		if strings.Contains(h.file, "log") || strings.Contains(h.file, "MANIFEST") {
-			if h.says(t, "repair", text, name, version, now); code != exitForbidden {
+			if h.says(t, "repair", text, name, version, now); code != cli.ExitForbidden {
 				t.Errorf("repair ends with %d", code)
 			}
 		} else if code != 0 || !strings.Contains(text, "the log is not damaged") {
@@ -341,7 +343,7 @@ func (h *header) rotten(t *testing.T, now uint64) {
 		dir := h.open(t)
 		h.write(t, dir, version, false)
 		stdout, text, code := runCommand(t, "", "check", dir)
-		if code != exitDamaged || strings.Contains(text+stdout, "written by") {
+		if code != cli.ExitDamaged || strings.Contains(text+stdout, "written by") {
 			t.Errorf("check of version %d ends with %d: %s%s", version, code, stdout, text)
 		}
 		if h.mild {

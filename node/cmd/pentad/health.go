@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -18,15 +19,15 @@ import (
 const waitStep = 100 * time.Millisecond
 
 func (a *app) healthCommand() *cobra.Command {
-	var wait durationFlag
+	var wait cli.DurationFlag
 	c := &cobra.Command{
 		Use:   "health",
-		Short: "Show whether the node is ready, and its problems",
-		Long: `Show whether the node is ready for requests, and every problem that it has: a full disk, a log that
-failed, a group without a leader. Exit code 0: it is ready; 5: it cannot be reached or is not ready.
-Problems that leave it ready are shown and do not change the exit code. --wait tries again until the
-node is ready, for scripts that have just started it. sdk/docs/health.md lists the problems.`,
-		Args: noCommand,
+		Short: "Show readiness and problems of a node",
+		Long: `Show whether the node is ready for requests, and all of its problems: e.g. a full disk, a failed
+log, a group without a leader. Exit code 0: ready; 5: unreachable or not ready. Problems of a ready
+node do not change the exit code. --wait retries until the node is ready, for scripts that have just
+started it. sdk/docs/health.md lists the problems.`,
+		Args: cli.NoCommand,
 		Example: `  pentad health
   pentad health -o json
   pentad health --wait 20s --addr 127.0.0.1:5151`,
@@ -34,7 +35,7 @@ node is ready, for scripts that have just started it. sdk/docs/health.md lists t
 			return a.health(c.Context(), time.Duration(wait))
 		},
 	}
-	c.Flags().Var(&wait, "wait", "try again for this long")
+	c.Flags().Var(&wait, "wait", "keep trying for this long until the node is ready, e.g. 20s")
 	return c
 }
 
@@ -43,7 +44,7 @@ func (a *app) health(ctx context.Context, wait time.Duration) error {
 	if wait > 0 {
 		var cancel context.CancelFunc
 		waiting, cancel = context.WithTimeoutCause(ctx, wait, fmt.Errorf(
-			"%s does not answer within --wait %s: %w", a.addr, wait, context.DeadlineExceeded))
+			"%s: no answer within --wait %s: %w", a.Addr, wait, context.DeadlineExceeded))
 		defer cancel()
 	}
 	took, err := a.askHealth(waiting)
@@ -63,20 +64,20 @@ func (a *app) health(ctx context.Context, wait time.Duration) error {
 		return context.Cause(ctx)
 	case err != nil:
 		a.noteProblems(ctx)
-		return codeError{exitUnavailable, err}
+		return cli.Coded(cli.ExitUnavailable, err)
 	}
 	status := "ok"
 	if a.noteProblems(ctx) > 0 {
 		status = "problems"
 	}
-	return a.one([]output.Column{left("status"), left("addr"), right("took")}, output.Text(status),
-		output.Text(a.addr), output.Span(took.Round(time.Microsecond)))
+	return a.One([]output.Column{cli.Left("status"), cli.Left("addr"), cli.Right("took")},
+		output.Text(status), output.Text(a.Addr), output.Span(took.Round(time.Microsecond)))
 }
 
 // noteProblems writes the problems of the node to stderr, and returns how many there are. A node
 // that does not answer has none that are known.
 func (a *app) noteProblems(ctx context.Context) int {
-	db, err := a.connect(ctx)
+	db, err := a.Connect(ctx)
 	if err != nil {
 		return 0
 	}
@@ -90,28 +91,28 @@ func (a *app) noteProblems(ctx context.Context) int {
 		if p.Subject != "" {
 			subject = ", " + p.Subject
 		}
-		a.note("%s%s, since %s: %s; %s", p.Code, subject, record.FormatNs(p.SinceNs), p.Message,
+		a.Note("%s%s, since %s: %s; %s", p.Code, subject, record.FormatNs(p.SinceNs), p.Message,
 			p.Advice)
 	}
 	return len(h.Problems)
 }
 
 func (a *app) askHealth(ctx context.Context) (time.Duration, error) {
-	start := a.now()
-	db, err := a.connect(ctx)
+	start := a.Now()
+	db, err := a.Connect(ctx)
 	if err != nil {
 		return 0, err
 	}
 	defer db.Close()
 	err = db.Health(ctx)
-	return a.now().Sub(start), err
+	return a.Now().Sub(start), err
 }
 
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Show the version",
-		Args:  noCommand,
+		Short: "Show the version of this program",
+		Args:  cli.NoCommand,
 		Example: `  pentad version
   pentad version -o json`,
 		RunE: func(*cobra.Command, []string) error {
@@ -125,7 +126,7 @@ func (a *app) versionCommand() *cobra.Command {
 					}
 				}
 			}
-			return a.one([]output.Column{left("version"), left("commit"), left("go")},
+			return a.One([]output.Column{cli.Left("version"), cli.Left("commit"), cli.Left("go")},
 				output.Text(version()), output.Text(commit), output.Text(goVersion))
 		},
 	}

@@ -5,32 +5,34 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/queryflags"
 )
 
 func (a *app) horizonCommand() *cobra.Command {
-	var q queryFlags
+	var q queryflags.Flags
 	c := &cobra.Command{
 		Use:   "horizon",
-		Short: "Show the acq below which nothing changes any more",
-		Long: `Show the acq below which nothing changes any more, but for purges: what a question of acq
-below it finds today, it finds for ever, and whoever has read everything below goes on from there.
-It follows the clock when nothing is written.`,
-		Args: noCommand,
+		Short: "Show the acq below which nothing changes",
+		Long: `Show the horizon: the acq below which only purges change answers. A query of acq below it always
+finds the same records, so a reader that has read everything below it can continue from there. The
+horizon follows the clock when nothing is written.`,
+		Args: cli.NoCommand,
 		Example: `  pentad horizon
   pentad horizon --cid 1 -o json`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.horizon(c.Context(), &q) },
 	}
-	q.addPlaces(c)
+	q.AddPlaces(c)
 	return c
 }
 
-func (a *app) horizon(ctx context.Context, q *queryFlags) error {
-	query, err := q.query(a)
+func (a *app) horizon(ctx context.Context, q *queryflags.Flags) error {
+	query, err := q.Query(a.App)
 	if err != nil {
 		return err
 	}
-	db, err := a.connect(ctx)
+	db, err := a.Connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -39,5 +41,5 @@ func (a *app) horizon(ctx context.Context, q *queryFlags) error {
 	if err != nil {
 		return err
 	}
-	return a.one([]output.Column{left("horizon")}, output.Time(ns))
+	return a.One([]output.Column{cli.Left("horizon")}, output.Time(ns))
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pentad-db/pentad/cluster-test/required"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/command/plugins"
 	"github.com/pentad-db/pentad/node/internal/freeaddr"
 	"github.com/pentad-db/pentad/node/store"
 )
@@ -41,7 +43,8 @@ func TestScripts(t *testing.T) {
 			"install clang-19 lld-19")
 	}
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata",
+		Dir:             "testdata",
+		ContinueOnError: true, // all lines that differ at once
 		Setup: func(env *testscript.Env) error {
 			for _, name := range []string{"PENTAD_ADDR", "COPY_ADDR", "GOSSIP_ADDR"} {
 				env.Setenv(name, freeaddr.New(t))
@@ -103,7 +106,7 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 // runExamples runs every line of every help page, a trailing backslash continuing a line. What
 // needs a terminal or runs until it is stopped is not run but its flags are read.
 func runExamples(ts *testscript.TestScript, _ bool, _ []string) {
-	a := &app{getenv: ts.Getenv}
+	a := &app{&cli.App{Getenv: ts.Getenv}}
 	version := func(name string) string {
 		return fmt.Sprintf("%s@%x", name, sha256.Sum256([]byte(ts.ReadFile(name+".wasm"))))
 	}
@@ -117,8 +120,9 @@ func runExamples(ts *testscript.TestScript, _ bool, _ []string) {
 		for _, line := range lines {
 			line = strings.NewReplacer("127.0.0.1:5151", ts.Getenv("PENTAD_ADDR"),
 				"127.0.0.1:5252", ts.Getenv("COPY_ADDR"),
-				"/var/lib/pentad", ts.MkAbs("stopped"), "peaks@"+exampleDigest, version("peaks"),
-				"old@"+exampleDigest, version("old")).Replace(strings.TrimSpace(line))
+				"/var/lib/pentad", ts.MkAbs("stopped"), "peaks@"+plugins.ExampleDigest,
+				version("peaks"), "old@"+plugins.ExampleDigest,
+				version("old")).Replace(strings.TrimSpace(line))
 			switch {
 			case line == "":
 				continue

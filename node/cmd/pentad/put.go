@@ -1,17 +1,14 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
-	"github.com/pentad-db/pentad/node/cmd/pentad/internal/csvimport"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/input"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/sdk/client"
@@ -28,16 +25,16 @@ func (a *app) putCommand() *cobra.Command {
 	var p putFlags
 	c := &cobra.Command{
 		Use:   "put",
-		Short: "Store one record given by flags, or many from stdin",
+		Short: "Store one record, or many from stdin",
 		Long: `Store one record given by flags, or many from stdin.
 
-A line of ndjson is {"cid":1,"mid":7,"moid":1,"cap":"2026-11-21T09:45:00Z","value":21.5}; cap may
-be whole ns, and "payload" (base64) may stand for "value". CSV has a header with cid, mid, moid,
-cap and value (payload with --type base64, payload_hex with --type hex). What get writes, put
-reads: acq is left aside, because pentad gives a new one, and "deleted":true deletes, as true in a
-column deleted does. Each run stores all of its input; pentad import, of a file, goes on where a run
-before it was interrupted.`,
-		Args: noCommand,
+A line of NDJSON is {"cid":1,"mid":7,"moid":1,"cap":"2026-11-21T09:45:00Z","value":21.5}; cap may
+be an integer in ns, and "payload" (base64) may replace "value". CSV has a header with cid, mid,
+moid, cap and value (payload with --type base64, payload_hex with --type hex). put reads the output
+of get: acq is ignored, because pentad assigns a new one, and "deleted":true, or true in a column
+deleted, deletes the reading. Each run stores all of its input; pentad import resumes an interrupted
+import of a file.`,
+		Args: cli.NoCommand,
 		Example: `  pentad put --cid 1 --mid 7 --moid 1 --value 21.5
   pentad get --cid 1 --type f64 -o ndjson | pentad put --addr 127.0.0.1:5151
   pentad put --format csv --type i64 < readings.csv`,
@@ -51,15 +48,15 @@ before it was interrupted.`,
 		},
 	}
 	flags := c.Flags()
-	flags.StringVar(&p.cid, "cid", "", "tenant")
-	flags.StringVar(&p.mid, "mid", "", "device")
-	flags.StringVar(&p.moid, "moid", "", "quantity")
-	flags.StringVar(&p.cap, "cap", "now", "capture time")
-	flags.StringVar(&p.value, "value", "", "the payload, of --type")
-	flags.StringVar(&p.kind, "type", "f64", "values are "+output.PayloadTypes)
-	flags.StringVar(&p.format, "format", "ndjson", "form of stdin: ndjson or csv")
-	complete(c, "type", "f64", "i64", "text", "hex", "base64")
-	complete(c, "format", "ndjson", "csv")
+	flags.StringVar(&p.cid, "cid", "", "tenant, an integer")
+	flags.StringVar(&p.mid, "mid", "", "device, an integer")
+	flags.StringVar(&p.moid, "moid", "", "quantity, an integer")
+	flags.StringVar(&p.cap, "cap", "now", "capture time, e.g. 2026-11-21T09:45:00Z")
+	flags.StringVar(&p.value, "value", "", "payload, read as --type")
+	flags.StringVar(&p.kind, "type", "f64", "type of values: "+output.PayloadTypes)
+	flags.StringVar(&p.format, "format", "ndjson", "format of stdin: ndjson or csv")
+	cli.Complete(c, "type", "f64", "i64", "text", "hex", "base64")
+	cli.Complete(c, "format", "ndjson", "csv")
 	return c
 }
 
@@ -67,14 +64,14 @@ before it was interrupted.`,
 func (a *app) putOne(ctx context.Context, p *putFlags) error {
 	key, payload, err := p.record(a)
 	if err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
 	var b record.Batch
 	b.Append(key, payload)
 	if err := b.Validate(); err != nil {
 		return err
 	}
-	db, err := a.connect(ctx)
+	db, err := a.Connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -83,7 +80,7 @@ func (a *app) putOne(ctx context.Context, p *putFlags) error {
 	if err != nil {
 		return err
 	}
-	return a.one([]output.Column{right("written"), right("rejected"), left("acq")},
+	return a.One([]output.Column{cli.Right("written"), cli.Right("rejected"), cli.Left("acq")},
 		output.Count(reply.Records), output.Count(0), output.Time(reply.FirstAcqNs))
 }
 
@@ -111,11 +108,11 @@ func (p *putFlags) key(a *app) (key record.Key, err error) {
 		n, parseErr := strconv.ParseInt(text, 10, 64)
 		switch {
 		case text == "":
-			err = fmt.Errorf("--%s is missing", d)
+			err = fmt.Errorf("--%s: missing", d)
 		case parseErr != nil:
-			err = fmt.Errorf("--%s %q is no whole number", d, text)
+			err = fmt.Errorf("--%s %q is not an integer", d, text)
 		case n < d.Min() || n >= d.Max():
-			err = fmt.Errorf("--%s %d lies outside %d to %d", d, n, d.Min(), d.Max()-1)
+			err = fmt.Errorf("--%s %d is outside %d to %d", d, n, d.Min(), d.Max()-1)
 		}
 		return n
 	}
@@ -133,9 +130,9 @@ func (p *putFlags) key(a *app) (key record.Key, err error) {
 
 // moment reads a time that must be one moment: a date would be a guess of midnight.
 func moment(a *app, text string) (int64, error) {
-	span, err := timeparse.Parse(text, a.now())
+	span, err := timeparse.Parse(text, a.Now())
 	if err == nil && span.ToNs != span.FromNs+1 {
-		err = fmt.Errorf("%q is more than a moment; add the time of day", text)
+		err = fmt.Errorf("%q is a time span; add the time of day", text)
 	}
 	return span.FromNs, err
 }
@@ -144,160 +141,40 @@ func moment(a *app, text string) (int64, error) {
 func (a *app) putMany(ctx context.Context, p *putFlags) error {
 	kind, err := output.ParsePayloadType(p.kind)
 	if err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
 	if p.format != "ndjson" && p.format != "csv" {
-		return usagef("--format %q is unknown; write ndjson or csv", p.format)
+		return cli.Usagef("--format %q is unknown; use ndjson or csv", p.format)
 	}
-	if a.stdinTerminal {
-		return usagef("nothing to store: give --cid --mid --moid --value, or pipe records in")
+	if a.StdinTerminal {
+		return cli.Usagef("nothing to store: no record given; use --cid --mid --moid --value, " +
+			"or pipe records to stdin")
 	}
-	db, err := a.connect(ctx)
+	db, err := a.Connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	in := a.stdinUntil(ctx)
+	in := a.StdinUntil(ctx)
 	defer in.Close()
 	w := db.NewWriter(client.WriterOptions{})
 	var written, lines int64
-	var rejects rejected
+	var rejects input.Rejected
 	if p.format == "csv" {
-		written, lines, err = recordsFromCSV(ctx, "stdin", in, w.AddRecord, kind, &rejects)
+		written, lines, err = input.FromCSV(ctx, "stdin", in, w.AddRecord, kind, &rejects)
 	} else {
-		written, lines, err = recordsFromLines(ctx, "stdin", in, w.AddRecord, kind, &rejects)
+		written, lines, err = input.FromLines(ctx, "stdin", in, w.AddRecord, kind, &rejects)
 	}
 	if closeErr := w.Close(ctx); err == nil {
 		err = closeErr
 	}
 	if err != nil {
-		a.note("stored at least %s records before the end", output.Thousands(w.Stats().Records))
+		a.Note("stored at least %s records before the error", output.Thousands(w.Stats().Records))
 		return err
 	}
-	if err := a.one([]output.Column{right("written"), right("rejected")}, output.Count(written),
-		output.Count(rejects.count)); err != nil {
+	if err := a.One([]output.Column{cli.Right("written"), cli.Right("rejected")},
+		output.Count(written), output.Count(rejects.Count)); err != nil {
 		return err
 	}
-	return rejects.err(lines)
-}
-
-// rejected counts lines that were not stored, and keeps the first.
-type rejected struct {
-	count int64
-	first string
-}
-
-func (r *rejected) add(first string) {
-	if r.count++; r.first == "" {
-		r.first = first
-	}
-}
-
-func (r *rejected) err(lines int64) error {
-	if r.count == 0 {
-		return nil
-	}
-	return codeError{exitPartial, fmt.Errorf("%s of %s lines rejected (first: %s)",
-		output.Thousands(r.count), output.Thousands(lines), r.first)}
-}
-
-// addRecord takes one record; the payload is reused after it returns.
-type addRecord func(ctx context.Context, r record.Record) error
-
-// recordsFromCSV reads the columns of what get writes, by the rules of an import.
-func recordsFromCSV(ctx context.Context, name string, in io.Reader, add addRecord,
-	kind output.PayloadType, rejects *rejected) (written, lines int64, err error) {
-	m := &csvimport.Mapping{
-		CID: &csvimport.Part{Column: "cid"}, MID: &csvimport.Part{Column: "mid"},
-		MOID:   &csvimport.Part{Column: "moid"},
-		Cap:    &csvimport.Cap{Columns: []string{"cap"}},
-		Values: []csvimport.Value{{Column: kind.Column().Name}}, // what get writes for the type
-		Type:   kind.String(), Skip: []string{}, Deleted: "deleted", Own: true,
-	}
-	return recordsFromMapping(ctx, name, in, add, m, csvimport.Options{}, rejects)
-}
-
-// recordsFromMapping reads a CSV file as a mapping says.
-func recordsFromMapping(ctx context.Context, name string, in io.Reader, add addRecord,
-	m *csvimport.Mapping, opt csvimport.Options, rejects *rejected) (written, lines int64,
-	err error) {
-	opt.Send = sendTo(add)
-	im, err := csvimport.New(m, opt)
-	if err != nil {
-		return 0, 0, usageError{err}
-	}
-	err = im.File(ctx, name, in)
-	s := im.Summary()
-	if rejects.count = s.Rejected; s.First != nil {
-		rejects.first = s.First.Error()
-	}
-	return s.Records, s.Lines, err
-}
-
-// sendTo hands the records of an import on.
-func sendTo(add addRecord) func(context.Context, *record.Batch) error {
-	return func(ctx context.Context, b *record.Batch) error {
-		for i := range b.Len() {
-			if err := add(ctx, b.Record(i)); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-}
-
-// maxJSONLineBytes bounds a line: the largest payload in base64, and its key.
-const maxJSONLineBytes = record.MaxPayloadBytes/3*4 + 4096
-
-// recordsFromLines reads ndjson.
-func recordsFromLines(ctx context.Context, name string, source io.Reader, add addRecord,
-	kind output.PayloadType, rejects *rejected) (written, lines int64, err error) {
-	return eachLine(name, source, rejects, func(line []byte) error {
-		r, err := parseLine(line, kind)
-		if err != nil {
-			return err
-		}
-		if err := add(ctx, r); err != nil {
-			return sendError{err}
-		}
-		return nil
-	})
-}
-
-// sendError is an error that is not of the line, and ends the reading.
-type sendError struct{ error }
-
-// eachLine hands the lines that are not empty to take; an error of take rejects the line.
-func eachLine(name string, source io.Reader, rejects *rejected,
-	take func(line []byte) error) (written, lines int64, err error) {
-	in := bufio.NewScanner(source)
-	in.Buffer(make([]byte, 1<<16), maxJSONLineBytes)
-	number := 1
-	for ; in.Scan(); number++ {
-		line := bytes.TrimSpace(in.Bytes())
-		if number == 1 {
-			line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf")) // a byte order mark
-		}
-		if len(line) == 0 {
-			continue
-		}
-		lines++
-		err := take(line)
-		if sending := (sendError{}); errors.As(err, &sending) {
-			return written, lines, sending.error
-		}
-		if err != nil {
-			rejects.add(fmt.Sprintf("line %d: %v", number, err))
-			continue
-		}
-		written++
-	}
-	if errors.Is(in.Err(), bufio.ErrTooLong) {
-		return written, lines, fmt.Errorf("line %d is longer than %d bytes; it and the "+
-			"lines after it are not read", number, maxJSONLineBytes)
-	}
-	if err := in.Err(); err != nil && !errors.Is(err, io.EOF) {
-		return written, lines, fmt.Errorf("read %s: %w", name, err)
-	}
-	return written, lines, nil
+	return rejects.Err(lines)
 }

@@ -8,17 +8,19 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/sdk/client"
 )
 
 func (a *app) quantityCommand() *cobra.Command {
-	c := group("quantity", "Say what moids measure",
+	c := cli.Group("quantity", "Manage declarations of quantities",
 		"  pentad quantity set 7 --name energy --unit kWh --type f64\n  pentad quantity ls\n"+
 			"  pentad plugin run stats --moid 7",
 		a.quantitySetCommand(), a.quantityListCommand(), a.quantityRemoveCommand())
-	c.Long = `Say what moids measure: a name, a unit, and what payloads are. Records stay as they are. Plugins
-that read a number read it as declared, and are refused where they cannot: --unchecked runs them.`
+	c.Long = `Manage declarations of quantities: name, unit and payload type of a moid. Records do not change.
+Plugins that read numbers decode payloads as declared, and are refused if they cannot; --unchecked
+runs them anyway.`
 	return c
 }
 
@@ -27,8 +29,8 @@ func (a *app) quantitySetCommand() *cobra.Command {
 	var fields []string
 	c := &cobra.Command{
 		Use:   "set MOID",
-		Short: "Say what a moid measures",
-		Args:  arguments(1, 1, "the moid"),
+		Short: "Declare a quantity",
+		Args:  cli.Arguments(1, 1, "the moid"),
 		Example: `  pentad quantity set 1 --name energy --unit kWh --type f64
   pentad quantity set 8 --name "phase 1" --fields power:f32:0,voltage:f32:4
   pentad quantity set 9 --name remark --type bytes -o json`,
@@ -37,20 +39,20 @@ func (a *app) quantitySetCommand() *cobra.Command {
 		},
 	}
 	flags := c.Flags()
-	flags.Var((*filledFlag)(&q.Name), "name", "what is measured")
-	flags.StringVar(&q.Unit, "unit", "", "unit of the numbers")
+	flags.Var((*cli.FilledFlag)(&q.Name), "name", "name of the quantity, e.g. energy")
+	flags.StringVar(&q.Unit, "unit", "", "unit of the numbers, e.g. kWh")
 	flags.StringVar(&q.Type, "type", "",
-		"what payloads are: f64, f32, i64, i32, u32, text (a decimal number) or bytes")
+		"type of payloads: f64, f32, i64, i32, u32, text (a decimal number) or bytes")
 	flags.StringSliceVar(&fields, "fields", nil,
-		"of payloads with several numbers: name:type:offset,...")
-	complete(c, "type", "f64", "f32", "i64", "i32", "u32", "text", "bytes")
+		"fields of payloads with several numbers: NAME:TYPE:OFFSET,...")
+	cli.Complete(c, "type", "f64", "f32", "i64", "i32", "u32", "text", "bytes")
 	return c
 }
 
 func parseMOID(text string) (int32, error) {
 	moid, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || moid < 0 {
-		return 0, usagef("%q is no moid: a number from 0 on", text)
+		return 0, cli.Usagef("moid %q: not an integer from 0", text)
 	}
 	return int32(moid), nil
 }
@@ -62,7 +64,7 @@ func (a *app) quantitySet(
 		return err
 	}
 	if (q.Type == "") == (len(fields) == 0) {
-		return usagef("give either --type or --fields")
+		return cli.Usagef("--type or --fields: give exactly one of them")
 	}
 	if len(fields) > 0 {
 		q.Type = "struct"
@@ -70,16 +72,16 @@ func (a *app) quantitySet(
 	for _, text := range fields {
 		parts := strings.Split(text, ":")
 		if len(parts) != 3 {
-			return usagef("--fields %q: write name:type:offset", text)
+			return cli.Usagef("--fields %q: malformed; use NAME:TYPE:OFFSET", text)
 		}
 		offset, err := strconv.ParseUint(parts[2], 10, 32)
 		if err != nil {
-			return usagef("--fields %q: %q is no offset in bytes", text, parts[2])
+			return cli.Usagef("--fields %q: %q is not an offset in bytes", text, parts[2])
 		}
 		q.Fields = append(q.Fields, client.QuantityField{Name: parts[0], Type: parts[1],
 			Offset: uint32(offset)})
 	}
-	db, err := a.connect(ctx)
+	db, err := a.Connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -87,11 +89,12 @@ func (a *app) quantitySet(
 	if err := db.SetQuantity(ctx, q); err != nil {
 		return err
 	}
-	return a.one(quantityColumns(), quantityRow(q)...)
+	return a.One(quantityColumns(), quantityRow(q)...)
 }
 
 func quantityColumns() []output.Column {
-	return []output.Column{right("moid"), left("name"), left("unit"), left("type"), left("fields")}
+	return []output.Column{cli.Right("moid"), cli.Left("name"), cli.Left("unit"), cli.Left("type"),
+		cli.Left("fields")}
 }
 
 func quantityRow(q client.Quantity) []output.Value {
@@ -106,8 +109,8 @@ func quantityRow(q client.Quantity) []output.Value {
 func (a *app) quantityListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "ls",
-		Short: "List what is said of moids",
-		Args:  noCommand,
+		Short: "List declared quantities",
+		Args:  cli.NoCommand,
 		Example: `  pentad quantity ls
   pentad quantity ls -o csv
   pentad quantity ls -o json`,
@@ -116,14 +119,14 @@ func (a *app) quantityListCommand() *cobra.Command {
 }
 
 func (a *app) quantityList(ctx context.Context) error {
-	return list(ctx, a, (*client.Client).Quantities, quantityColumns(), quantityRow)
+	return cli.List(ctx, a.App, (*client.Client).Quantities, quantityColumns(), quantityRow)
 }
 
 func (a *app) quantityRemoveCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "rm MOID",
-		Short: "Take back what is said of a moid",
-		Args:  arguments(1, 1, "the moid"),
+		Short: "Remove the declaration of a quantity",
+		Args:  cli.Arguments(1, 1, "the moid"),
 		Example: `  pentad quantity rm 31
   pentad quantity rm 32 -o json
   pentad quantity rm 33 -q`,
@@ -132,7 +135,7 @@ func (a *app) quantityRemoveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			db, err := a.connect(c.Context())
+			db, err := a.Connect(c.Context())
 			if err != nil {
 				return err
 			}
@@ -140,7 +143,7 @@ func (a *app) quantityRemoveCommand() *cobra.Command {
 			if err := db.ForgetQuantity(c.Context(), moid); err != nil {
 				return err
 			}
-			return a.one([]output.Column{right("removed")}, output.Int(moid))
+			return a.One([]output.Column{cli.Right("removed")}, output.Int(moid))
 		},
 	}
 }

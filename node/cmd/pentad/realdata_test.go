@@ -22,6 +22,7 @@ import (
 
 	"github.com/pentad-db/pentad/cluster-test/required"
 	"github.com/pentad-db/pentad/node"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -73,8 +74,8 @@ type imported struct {
 func runImport(t *testing.T, addr string, wantCode int, args ...string) imported {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	a := &app{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, now: time.Now,
-		getenv: func(string) string { return "" }}
+	a := &app{&cli.App{Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr,
+		Now: time.Now, Getenv: func(string) string { return "" }}}
 	args = append([]string{"import", "csv", "--addr", addr, "-o", "json"}, args...)
 	if code := a.run(t.Context(), args); code != wantCode {
 		t.Fatalf("exit code %d, want %d: %s", code, wantCode, &stderr)
@@ -353,7 +354,7 @@ func TestMuensterRaggedRows(t *testing.T) {
 	rejects := filepath.Join(dir, "rejects.csv")
 	args := append([]string{"--mapping", "examples/muenster-traffic.yaml", "--lookup-file",
 		filepath.Join(dir, "ids.json"), "--rejects", rejects}, files...)
-	got := runImport(t, addr, exitPartial, args...)
+	got := runImport(t, addr, cli.ExitPartial, args...)
 	if want := (imported{int64(len(files)), want.lines, want.values, want.blanks,
 		int64(len(want.rejects))}); got != want {
 		t.Errorf("%+v, want %+v", got, want)

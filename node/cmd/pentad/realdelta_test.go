@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/queryflags"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -141,7 +142,7 @@ func askLitres(t *testing.T, db *client.Client, caps record.RangeSet, q record.Q
 	q.Box[record.Cap] = caps
 	q.GroupBy = record.GroupBy{MID: true,
 		Window: record.Window{Unit: record.WindowMonth, N: 1, Zone: "Europe/Madrid"}}
-	groups, _, err := askGroups(t.Context(), db, &q, "delta", "type=i64,max_step="+
+	groups, _, err := queryflags.AskGroups(t.Context(), db, &q, "delta", "type=i64,max_step="+
 		strconv.Itoa(waterMaxStep))
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/pentad-db/pentad/node"
 	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/internal/freeaddr"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -157,8 +158,8 @@ func TestRestoreCluster(t *testing.T) {
 	run := func(want int, args ...string) string {
 		t.Helper()
 		var stdout, stderr bytes.Buffer
-		a := &app{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, now: time.Now,
-			getenv: func(string) string { return "" }}
+		a := &app{&cli.App{Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr,
+			Now: time.Now, Getenv: func(string) string { return "" }}}
 		if code := a.run(t.Context(), args); code != want {
 			t.Fatalf("%v: exit code %d: %s", args, code, &stderr)
 		}
@@ -171,7 +172,7 @@ func TestRestoreCluster(t *testing.T) {
 	if err := os.Rename(last, last+".away"); err != nil {
 		t.Fatal(err)
 	}
-	if said := run(1, restore...); !strings.Contains(said, "has no group-4") {
+	if said := run(1, restore...); !strings.Contains(said, "group-4 is missing") {
 		t.Errorf("without a group: %s", said)
 	}
 	if err := os.Rename(last+".away", last); err != nil {
@@ -179,7 +180,7 @@ func TestRestoreCluster(t *testing.T) {
 	}
 	small := clusterOf(t, groups/2)
 	said := run(1, "restore", "--from", backup, "--dir", work, "--into", small.addr)
-	if !strings.Contains(said, "has 2 groups, the backup 4") {
+	if !strings.Contains(said, "has 2 groups, the backup has 4") {
 		t.Errorf("into a cluster of fewer groups: %s", said)
 	}
 

@@ -9,53 +9,52 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
 const retentionHelp = `
-A policy applies to a tenant, to a quantity, to both together, or with neither to all records. A
-record expires when any policy that applies to it says so. It goes in three phases:
+A policy applies to a tenant, to a quantity, to both together, or to all records. A record expires
+when any policy that applies to it says so. Expiry has three phases:
 
-  hidden    It vanishes from every view within a fiftieth of the age, at most 6 days. A longer age,
-            "retention rm" and "retention undo" show it again.
+  hidden    The record disappears from every view within 2 % of the age, at most 6 days. A longer
+            age, "retention rm" and "retention undo" show it again.
   released  When nodes have run for --delay since it was hidden, its bytes may be removed. From then
             on it never comes back.
-  removed   Its bytes are gone from the files of each node at the latest a tenth of the age, at
-            most 30 days, and one and a half times the delay after it expired. Snapshots and backups
-            keep what they hold.
+  removed   Its bytes are gone from the files of each node. This takes at most 10 % of the age, at
+            most 30 days, plus 1.5 times the delay after expiry. Snapshots and backups keep them.
 
-"pentad events" shows what is hidden, about how many records and bytes that are, when the first of
+"pentad events" shows the hidden records, their approximate number and bytes, when the first of
 them may be removed, and when all are. "retention hold" stops all three phases.
 
 A policy does not follow a clock that jumps ahead: it waits until the clocks of other nodes confirm
-the time, or else until the clock has stayed there for a tenth of the jump, at least ten minutes
-and at most 60 days.
-"pentad health" says so; "retention resume --trust-clock" lets it go on at once.`
+the time, or until the clock has been there for 10 % of the jump, 10 minutes to 60 days.
+"pentad health" reports this; "retention resume --trust-clock" continues at once.`
 
 func (a *app) retentionCommand() *cobra.Command {
-	return group("retention", "Set how long records are kept",
+	return cli.Group("retention", "Manage how long records are kept",
 		"  pentad retention set --cid 1 --cap-age 90d --yes\n  pentad retention list",
 		a.retentionListCommand(), a.retentionSetCommand(), a.retentionRemoveCommand(),
-		a.holdCommand("hold", "Stop a policy and the removal of what has expired", `
-The policy hides no more records, and nothing is removed of what it has hidden, until
-"retention resume". Records that it has hidden stay hidden; "retention undo" shows them.`),
-		a.holdCommand("resume", "Let a policy go on that was held", `
-The delay of what is hidden begins again. With --trust-clock the clock of the node is right, also if
-it jumped: the policy goes on from what it reads, and waits for no further evidence.`),
-		a.holdCommand("undo", "Show again what a policy has hidden, and hold it", `
-Records that are hidden and not released for removal are to be seen again, in all views. The policy
-is held, or it would hide them with its next step: set the age or the clock right, then resume. A
-copy that was made while they were hidden does not have them: pentad verify tells.`))
+		a.holdCommand("hold", "Stop a policy and its removals", `
+The policy hides no more records, and none of its hidden records are removed, until
+"retention resume". Hidden records stay hidden; "retention undo" shows them.`),
+		a.holdCommand("resume", "Resume a held policy", `
+The delay of hidden records starts again. --trust-clock declares the clock of the node correct, even
+if it jumped: the policy continues from its reading without waiting for further evidence.`),
+		a.holdCommand("undo", "Undo what a policy has hidden, and hold it", `
+Hidden records that are not yet released for removal are shown again in all views. The policy is
+held, or its next step would hide them again: correct the age or the clock, then resume. A copy made
+while they were hidden lacks them; pentad sync verify reports that.`))
 }
 
 func (a *app) retentionListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
-		Short:   "List the policies",
-		Args:    noCommand,
+		Short:   "List retention policies",
+		Args:    cli.NoCommand,
 		Example: `  pentad retention list
   pentad retention list -o json`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.retentionList(c.Context()) },
@@ -63,12 +62,12 @@ func (a *app) retentionListCommand() *cobra.Command {
 }
 
 func (a *app) retentionList(ctx context.Context) error {
-	return list(ctx, a, (*client.Client).Retention, retentionColumns(), retentionRow)
+	return cli.List(ctx, a.App, (*client.Client).Retention, retentionColumns(), retentionRow)
 }
 
 func retentionColumns() []output.Column {
-	return []output.Column{right("cid"), right("moid"), right("cap_age"), right("acq_age"),
-		right("delay"), right("gone_after"), left("held")}
+	return []output.Column{cli.Right("cid"), cli.Right("moid"), cli.Right("cap_age"),
+		cli.Right("acq_age"), cli.Right("delay"), cli.Right("gone_after"), cli.Left("held")}
 }
 
 func retentionRow(r client.Retention) []output.Value {
@@ -113,8 +112,8 @@ type policyFlags struct {
 }
 
 func (f *policyFlags) addScope(c *cobra.Command) {
-	c.Flags().StringVar(&f.cid, "cid", "*", "tenant")
-	c.Flags().StringVar(&f.moid, "moid", "*", "quantity")
+	c.Flags().StringVar(&f.cid, "cid", "*", "tenant, e.g. 1 (*: any)")
+	c.Flags().StringVar(&f.moid, "moid", "*", "quantity, e.g. 7 (*: any)")
 }
 
 func (f *policyFlags) policy() (r client.Retention, err error) {
@@ -132,7 +131,7 @@ func policyPart(d record.Dim, text string) (*int32, error) {
 	}
 	n, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || n < d.Min() || n == math.MaxInt32 {
-		return nil, usagef("--%s %q: write one number, or * for all", d, text)
+		return nil, cli.Usagef("--%s %q: not an id; use an integer, or * for all", d, text)
 	}
 	id := int32(n)
 	return &id, nil
@@ -142,9 +141,9 @@ func (a *app) retentionSetCommand() *cobra.Command {
 	var f policyFlags
 	c := &cobra.Command{
 		Use:   "set",
-		Short: "Set how long records of a tenant and quantity are kept",
+		Short: "Set a retention policy",
 		Long:  "Set how long records of a tenant and quantity are kept.\n" + retentionHelp,
-		Args:  noCommand,
+		Args:  cli.NoCommand,
 		Example: `  pentad retention set --cid 1 --moid 3 --cap-age 90d --dry-run
   pentad retention set --cid 1 --moid 3 --cap-age 90d --yes
   pentad retention set --cid 2 --acq-age 24h --yes
@@ -155,33 +154,36 @@ func (a *app) retentionSetCommand() *cobra.Command {
 			case err != nil:
 				return err
 			case f.capAge == 0 && f.acqAge == 0:
-				return usagef("no age: give --cap-age, --acq-age or both; rm removes a policy")
+				return cli.Usagef("no age given; use --cap-age, --acq-age or both, or rm to " +
+					"remove a policy")
 			case policy.CID == nil && policy.MOID == nil && !f.everything:
-				return usagef("neither --cid nor --moid is given; --everything says that all " +
-					"records are meant")
+				return cli.Usagef("neither --cid nor --moid given; use --everything for all " +
+					"records")
 			case f.dryRun:
 				return a.countExpired(c.Context(), policy)
 			case !f.yes:
-				return usagef("what expires is removed: count what does so now with --dry-run, " +
-					"and then say --yes")
+				return cli.Usagef("expired records are removed; check with --dry-run what " +
+					"expires now, then confirm with --yes")
 			}
 			return a.setRetention(c.Context(), policy)
 		},
 	}
 	f.addScope(c)
-	c.Flags().Var((*durationFlag)(&f.capAge), "cap-age", "age since capture, as 90d")
-	c.Flags().Var((*durationFlag)(&f.acqAge), "acq-age", "age since acquisition, as 24h")
-	c.Flags().Var((*durationFlag)(&f.delay), "delay", "time between hiding and removal, e.g. 6h; "+
-		"default a tenth of the age, 1h to 3d")
+	c.Flags().Var((*cli.DurationFlag)(&f.capAge), "cap-age", "maximum age since capture, e.g. 90d")
+	c.Flags().Var((*cli.DurationFlag)(&f.acqAge), "acq-age",
+		"maximum age since acquisition, e.g. 24h")
+	c.Flags().Var((*cli.DurationFlag)(&f.delay), "delay",
+		"time between hiding and removal, e.g. 6h (default: a tenth of the age, 1h to 3d)")
 	c.Flags().BoolVar(&f.everything, "everything", false,
-		"all records are meant, when neither tenant nor quantity is given")
-	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "only count the records that would expire now")
-	c.Flags().BoolVar(&f.yes, "yes", false, "do it")
+		"apply to all records; needed if neither tenant nor quantity is given")
+	c.Flags().BoolVar(&f.dryRun, "dry-run", false,
+		"count the records that would expire now and change nothing")
+	c.Flags().BoolVar(&f.yes, "yes", false, "confirm the removal")
 	return c
 }
 
 func (a *app) countExpired(ctx context.Context, policy client.Retention) error {
-	db, err := a.connect(ctx)
+	db, err := a.Connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -190,19 +192,18 @@ func (a *app) countExpired(ctx context.Context, policy client.Retention) error {
 	if err != nil {
 		return err
 	}
-	return a.one([]output.Column{right("records")}, output.Count(records))
+	return a.One([]output.Column{cli.Right("records")}, output.Count(records))
 }
 
 func (a *app) retentionRemoveCommand() *cobra.Command {
 	var f policyFlags
 	c := &cobra.Command{
 		Use:   "rm",
-		Short: "Remove the policy of a tenant and quantity",
+		Short: "Remove a retention policy",
 		Long: `Remove the policy of a tenant and quantity.
 
-Records that it has hidden are to be seen again, unless their delay is over: what was released for
-removal stays away.`,
-		Args:    noCommand,
+Records that it has hidden are shown again, unless they were released for removal.`,
+		Args:    cli.NoCommand,
 		Example: `  pentad retention rm --cid 1`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			policy, err := f.policy()
@@ -217,7 +218,7 @@ removal stays away.`,
 }
 
 func (a *app) setRetention(ctx context.Context, policy client.Retention) error {
-	db, err := a.connect(ctx)
+	db, err := a.Connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -225,7 +226,7 @@ func (a *app) setRetention(ctx context.Context, policy client.Retention) error {
 	if err := db.SetRetention(ctx, policy); err != nil {
 		return err
 	}
-	return a.one(retentionColumns(), retentionRow(policy)...)
+	return a.One(retentionColumns(), retentionRow(policy)...)
 }
 
 // holdCommand holds, resumes or undoes policies.
@@ -236,13 +237,14 @@ func (a *app) holdCommand(action, short, help string) *cobra.Command {
 		Use:   action,
 		Short: short,
 		Long:  short + ".\n" + help,
-		Args:  noCommand,
+		Args:  cli.NoCommand,
 		Example: "  pentad retention " + action + " --cid 1 --moid 3\n" +
 			"  pentad retention " + action + " --everything",
 		RunE: func(c *cobra.Command, _ []string) error {
 			policy, err := f.policy()
 			if err == nil && f.everything && (policy.CID != nil || policy.MOID != nil) {
-				err = usagef("--everything means every policy: leave --cid and --moid out")
+				err = cli.Usagef("--everything: applies to every policy; leave out --cid and " +
+					"--moid")
 			}
 			if err != nil {
 				return err
@@ -253,15 +255,15 @@ func (a *app) holdCommand(action, short, help string) *cobra.Command {
 	}
 	f.addScope(c)
 	c.Flags().BoolVar(&f.everything, "everything", false,
-		"every policy, also those that are set later")
+		"apply to every policy, including later ones")
 	if action == "resume" {
-		c.Flags().BoolVar(&trust, "trust-clock", false, "the clock of the node is right")
+		c.Flags().BoolVar(&trust, "trust-clock", false, "trust the clock of the node")
 	}
 	return c
 }
 
 func (a *app) holdRetention(ctx context.Context, h client.Hold) error {
-	db, err := a.connect(ctx)
+	db, err := a.Connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -269,5 +271,5 @@ func (a *app) holdRetention(ctx context.Context, h client.Hold) error {
 	if err := db.HoldRetention(ctx, h); err != nil {
 		return err
 	}
-	return list(ctx, a, (*client.Client).Retention, retentionColumns(), retentionRow)
+	return cli.List(ctx, a.App, (*client.Client).Retention, retentionColumns(), retentionRow)
 }

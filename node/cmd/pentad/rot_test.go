@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/pentad-db/pentad/node"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -57,12 +58,12 @@ func TestRotIsNotCopied(t *testing.T) {
 		}
 		file := filepath.Join(t.TempDir(), "all.ndjson")
 		_, stderr, code := runCommand(t, addr, "export", "-f", file)
-		if _, err := os.Stat(file); code != exitDamaged || !errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Stat(file); code != cli.ExitDamaged || !errors.Is(err, os.ErrNotExist) {
 			t.Fatalf("byte %d: exit code %d, file %v: %s", at, code, err, stderr)
 		}
 		to, copied := testNode(t)
 		_, stderr, code = runCommand(t, addr, "sync", "push", to)
-		if got := len(storedRecords(t, copied)); code != exitDamaged || got > 0 {
+		if got := len(storedRecords(t, copied)); code != cli.ExitDamaged || got > 0 {
 			t.Fatalf("byte %d: exit code %d, %d records: %s", at, code, got, stderr)
 		}
 		if _, err := segment.WriteAt(b[:], at); err != nil {

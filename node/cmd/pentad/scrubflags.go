@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/node/store"
 )
@@ -18,8 +19,9 @@ const scrubOff = "off"
 
 func (s *scrubFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&s.every, "scrub-every", "7d",
-		"read all files in search of damage once in this time; off: never")
-	c.Flags().Float64Var(&s.megabytes, "scrub-rate", 16, "limit of that reading in MB/s")
+		"period in which every file is read and checked, e.g. 24h (off: never)")
+	c.Flags().Float64Var(&s.megabytes, "scrub-rate", 16,
+		"limit of reading for --scrub-every, in MB/s")
 }
 
 func (s *scrubFlags) scrub() (*store.Scrub, error) {
@@ -28,10 +30,12 @@ func (s *scrubFlags) scrub() (*store.Scrub, error) {
 	}
 	every, err := timeparse.Duration(s.every)
 	if err != nil || every <= 0 {
-		return nil, usagef("--scrub-every %q is no length of time; write 7d, 24h or off", s.every)
+		return nil, cli.Usagef("--scrub-every %q: not a duration; use e.g. 7d, 24h or off",
+			s.every)
 	}
 	if !(s.megabytes > 0 && s.megabytes < 1e9) {
-		return nil, usagef("--scrub-rate %g is no number of megabytes per second", s.megabytes)
+		return nil, cli.Usagef("--scrub-rate %g: not a number of MB per second above 0",
+			s.megabytes)
 	}
 	return store.NewScrub(every, max(1, int64(s.megabytes*1e6))), nil
 }

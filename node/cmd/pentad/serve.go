@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -14,38 +13,36 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pentad-db/pentad/node"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/edge"
 	"github.com/pentad-db/pentad/node/internal/clock"
 	"github.com/pentad-db/pentad/node/internal/memory"
 	"github.com/pentad-db/pentad/node/store"
 )
 
-// closeTimeout bounds the graceful end: a seal of the largest head takes seconds, not minutes.
-const closeTimeout = time.Minute
-
 // minClockOffset is what --max-clock-offset must be at least: below it, readings of clocks that
 // agree differ.
 const minClockOffset = 10 * time.Millisecond
 
-const serveHelp = `Run a node until SIGINT or SIGTERM, and end gracefully: what was acknowledged is on disk.
+const serveHelp = `Run a node until SIGINT or SIGTERM, then shut down gracefully. Acknowledged records are on disk.
 
-A node takes no more memory than --memory says, or else than its control group, as that of a
-container, or the machine allows: three eighths of it for requests and answers, a quarter, at most
-2 GiB, for records that are not yet in segment files; the rest is for plugins and the system. It
-keeps memory ready for the records of a burst: a 64th, at most 128 MiB. An edge does not.
+Memory: the node uses at most --memory, by default the limit of its control group (e.g. of a
+container) or of the machine. Three eighths of it are for requests and answers; the flags
+--head-memory, --result-memory and --partial-memory set the largest shares. Memory for bursts is
+pre-faulted: 1/64 of the limit, at most 128 MiB, except on an edge node.
 
-On Linux its timers may be late by 1 ms (timer slack): it wakes less often, which saves up to a
-sixth of what a node of a cluster costs on a virtual machine. For that it starts its own program
-anew, in the same process, unless it has been given that slack, as by TimerSlackNSec=1ms of systemd.
+Timers: on Linux the process sets a timer slack of 1 ms and executes itself once, because a node
+then wakes up less often: on a virtual machine this saves up to a sixth of the processor time of a
+cluster node. It does not if the slack is set already, e.g. by TimerSlackNSec=1ms of systemd.
 
-With --cluster-init the directory of a stand-alone node becomes that of the first node of a cluster,
-with all its records, plugins and cursors; others then --join.
+Clusters: with --cluster-init the directory of a stand-alone node becomes that of the first node of
+a cluster, with all records, plugins and cursors. Other nodes then --join.
 
-The last line on stdout is the address. Logs go to stderr: text on a terminal, else JSON.
+Output: the last line on stdout is the address. Logs go to stderr: text on a terminal, else JSON.
 
-Requests must name the node by an IP address, as localhost, by the name in --listen or by one of
---host: else a web page could reach it through a name of its own that it has lead here. A proxy that
-passes the names of its clients on needs these as --host, too.`
+Host names: requests must name the node by an IP address, localhost, the name in --listen or one of
+--host. This protects against DNS rebinding by web pages. Behind a proxy that preserves the Host
+header, give its names as --host, too.`
 
 func (a *app) serveCommand() *cobra.Command {
 	var opt node.Options
@@ -53,12 +50,13 @@ func (a *app) serveCommand() *cobra.Command {
 	var together clusterFlags
 	var outer edgeFlags
 	var search scrubFlags
-	var may sizeFlag
+	var limits limitFlags
+	var may cli.SizeFlag
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a node",
 		Long:  serveHelp,
-		Args:  noCommand,
+		Args:  cli.NoCommand,
 		Example: `  pentad serve
   pentad serve --dir /var/lib/pentad --listen 127.0.0.1:5150
   pentad serve --listen :5150 --insecure --host meters.example.org
@@ -66,14 +64,17 @@ func (a *app) serveCommand() *cobra.Command {
   pentad serve --cluster-token token --cluster-init
   pentad serve --role edge --upstream core-1:5150,core-2:5150 --edge-quota 20GiB`,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
-			if a.relaxTimers != nil {
-				a.relaxTimers() // before a token is read from a pipe
+			if a.RelaxTimers != nil {
+				a.RelaxTimers() // before a token is read from a pipe
 			}
 			if opt.Cluster, err = together.options(c); err != nil {
 				return err
 			}
 			opt.Cluster.Program = version()
 			if opt.MemoryBytes, err = a.memoryFlag(may); err != nil {
+				return err
+			}
+			if err = limits.set(c, &opt); err != nil {
 				return err
 			}
 			if opt.Store.Scrub, err = search.scrub(); err != nil {
@@ -87,19 +88,21 @@ func (a *app) serveCommand() *cobra.Command {
 		},
 	}
 	flags := c.Flags()
-	flags.StringVar(&opt.Dir, "dir", orElse(a.getenv("PENTAD_DIR"), a.dataDir("node")),
-		"directory of the data (PENTAD_DIR)")
-	flags.StringVar(&opt.Listen, "listen", orElse(a.getenv("PENTAD_LISTEN"), defaultAddr),
-		"address to listen on (PENTAD_LISTEN)")
+	flags.StringVar(&opt.Dir, "dir", cli.OrElse(a.Getenv("PENTAD_DIR"), a.dataDir("node")),
+		"data directory (PENTAD_DIR)")
+	flags.StringVar(&opt.Listen, "listen", cli.OrElse(a.Getenv("PENTAD_LISTEN"), cli.DefaultAddr),
+		"address for clients (PENTAD_LISTEN)")
 	flags.BoolVar(&opt.Insecure, "insecure", false,
-		"allow addresses that other machines reach: there are no tokens and no TLS")
-	flags.StringArrayVar(&opt.Hosts, "host", nil, "a name that clients use for this node, as "+
-		"pentad.example.org;\nmay be repeated (addresses and localhost are known)")
+		"allow addresses that other machines reach; there is no authentication and no TLS")
+	flags.StringArrayVar(&opt.Hosts, "host", nil,
+		"name that clients use for this node, e.g. pentad.example.org;\nmay be repeated (IP "+
+			"addresses and localhost are always allowed)")
 	flags.DurationVar(&opt.MaxClockOffset, "max-clock-offset", clock.DefaultMaxOffset,
-		"how far the machine's clock may step, or be from those of\nother nodes, and still be "+
-			"followed, e.g. 250ms")
-	flags.Var(&may, "memory", "how much memory the node may have, as 2GiB (PENTAD_MEMORY;\n"+
-		"default: what its control group or the machine allows)")
+		"maximum clock step, and maximum offset from other nodes, e.g. 250ms")
+	flags.Var(&may, "memory",
+		"memory limit of the node, e.g. 2GiB (PENTAD_MEMORY;\ndefault: limit of the control "+
+			"group or of the machine)")
+	limits.add(c)
 	clients.add(c)
 	together.add(c)
 	outer.add(c)
@@ -111,12 +114,12 @@ func (a *app) serve(
 	ctx context.Context, opt node.Options, at *edge.Options, clients tstorageFlags,
 ) error {
 	if opt.MaxClockOffset < minClockOffset {
-		return usagef("--max-clock-offset %v: less than %v; NTP keeps clocks within some "+
+		return cli.Usagef("--max-clock-offset %v: less than %v; NTP keeps clocks within "+
 			"milliseconds", opt.MaxClockOffset, minClockOffset)
 	}
-	opt.Logger = a.logger()
+	opt.Logger = a.Logger()
 	opt.Fail = func(err error) {
-		message, code := ending(err)
+		message, code := cli.Ending(err)
 		opt.Logger.Error(message, "err", err)
 		os.Exit(code)
 	}
@@ -130,27 +133,27 @@ func (a *app) serve(
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stdout, "pentad %s   data %s\n", version(), opt.Dir)
+	fmt.Fprintf(a.Stdout, "pentad %s   data %s\n", version(), opt.Dir)
 	end, err := a.serveTStorage(n.Node, clients.listen, gateway)
 	if err != nil {
-		return errors.Join(err, a.closeNode(n))
+		return errors.Join(err, a.CloseNode(n))
 	}
-	fmt.Fprintf(a.stdout, "listening on http://%s\n", n.Addr())
+	fmt.Fprintf(a.Stdout, "listening on http://%s\n", n.Addr())
 	var ahead sync.WaitGroup
 	if at == nil { // edges are small
 		ahead.Go(func() { store.KeepMemoryPrefaulted(ctx, memory.Total(opt.MemoryBytes)) })
 	}
 	<-ctx.Done()
-	a.note("stopping")
+	a.Note("stopping")
 	ahead.Wait()
-	return errors.Join(end(), a.closeNode(n))
+	return errors.Join(end(), a.CloseNode(n))
 }
 
 // memoryFlag returns what --memory, or else the environment, says; 0: neither does.
-func (a *app) memoryFlag(may sizeFlag) (int64, error) {
-	if text := a.getenv("PENTAD_MEMORY"); text != "" && may == 0 {
+func (a *app) memoryFlag(may cli.SizeFlag) (int64, error) {
+	if text := a.Getenv("PENTAD_MEMORY"); text != "" && may == 0 {
 		if err := may.Set(text); err != nil {
-			return 0, usagef("PENTAD_MEMORY=%s: %v", text, err)
+			return 0, cli.Usagef("PENTAD_MEMORY=%s: %v", text, err)
 		}
 	}
 	return int64(may), nil
@@ -162,39 +165,15 @@ func (a *app) limitHeap(opt *node.Options) {
 	if opt.MemoryBytes == 0 {
 		opt.MemoryBytes = int64(memory.Limit())
 	}
-	if opt.MemoryBytes > 0 && a.getenv("GOMEMLIMIT") == "" {
+	if opt.MemoryBytes > 0 && a.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(opt.MemoryBytes / 8 * 3)
 	}
 }
 
-// closeNode ends a node although the command's context has ended before it.
-func (a *app) closeNode(n interface{ Close(context.Context) error }) error {
-	ctx, cancel := context.WithTimeoutCause(context.Background(), closeTimeout,
-		fmt.Errorf("the node did not stop within %s", closeTimeout))
-	defer cancel()
-	return n.Close(ctx)
-}
-
-func (a *app) logger() *slog.Logger {
-	level := slog.LevelInfo
-	if a.quiet {
-		level = slog.LevelWarn
-	}
-	return a.loggerAt(level)
-}
-
-func (a *app) loggerAt(level slog.Level) *slog.Logger {
-	opt := &slog.HandlerOptions{Level: level}
-	if a.stderrTerminal {
-		return slog.New(slog.NewTextHandler(a.stderr, opt))
-	}
-	return slog.New(slog.NewJSONHandler(a.stderr, opt))
-}
-
 // dataDir is where a node of this user keeps its data, after the XDG base directories.
 func (a *app) dataDir(name string) string {
-	base := a.getenv("XDG_DATA_HOME")
-	if home := a.getenv("HOME"); base == "" && home != "" {
+	base := a.Getenv("XDG_DATA_HOME")
+	if home := a.Getenv("HOME"); base == "" && home != "" {
 		base = filepath.Join(home, ".local", "share")
 	}
 	if base == "" {

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 )
 
 // silence is a stdin on which nothing comes: a read tells that it waits, and waits.
@@ -35,27 +37,27 @@ func TestStdinThatIsSilent(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		stdin := &silence{func() {}, make(chan struct{})}
-		if code == exitInterrupted {
+		if code == cli.ExitInterrupted {
 			stdin.waits = cancel
 		}
 		var stdout, stderr bytes.Buffer
-		a := &app{stdin: stdin, stdout: &stdout, stderr: &stderr, now: time.Now,
-			getenv: func(string) string { return "" }}
+		a := &app{&cli.App{Stdin: stdin, Stdout: &stdout, Stderr: &stderr, Now: time.Now,
+			Getenv: func(string) string { return "" }}}
 		got := a.run(ctx, append(args, "--addr", ready.URL))
 		if got != code || !strings.Contains(stderr.String(), message) || stdout.Len() > 0 {
 			t.Errorf("%s: exit code %d, %s%s", args, got, &stdout, &stderr)
 		}
 		close(stdin.ended)
-		a.reads.Wait()
+		a.Reads.Wait()
 	}
 	rows := []string{"import", "csv", "--cid", "1", "--mid", "column=1", "--moid", "1", "--cap",
 		"column=2", "--value", "column=3", "-"}
-	f(exitInterrupted, "pentad: put: interrupted", "put")
-	f(exitInterrupted, "pentad: put: interrupted", "put", "--format", "csv")
-	f(exitInterrupted, "pentad: import csv: interrupted", rows...)
+	f(cli.ExitInterrupted, "pentad: put: interrupted", "put")
+	f(cli.ExitInterrupted, "pentad: put: interrupted", "put", "--format", "csv")
+	f(cli.ExitInterrupted, "pentad: import csv: interrupted", rows...)
 	const late = "read stdin: not done after --timeout 3s" // a slow machine comes as far in it
-	f(exitUnavailable, late, "put", "--timeout", "3s")
-	f(exitUnavailable, late, append(rows, "--timeout", "3s")...)
+	f(cli.ExitUnavailable, late, "put", "--timeout", "3s")
+	f(cli.ExitUnavailable, late, append(rows, "--timeout", "3s")...)
 }
 
 // TestPipeThatIsSilent ends commands that wait for someone to open a named pipe.
@@ -69,10 +71,10 @@ func TestPipeThatIsSilent(t *testing.T) {
 	f := func(args ...string) {
 		t.Helper()
 		var stdout, stderr bytes.Buffer
-		a := &app{stdout: &stdout, stderr: &stderr, now: time.Now,
-			getenv: func(string) string { return "" }}
+		a := &app{&cli.App{Stdout: &stdout, Stderr: &stderr, Now: time.Now,
+			Getenv: func(string) string { return "" }}}
 		got := a.run(t.Context(), append(args, path, "--timeout", "50ms", "--addr", ready.URL))
-		if want := "not done after --timeout 50ms"; got != exitUnavailable ||
+		if want := "not done after --timeout 50ms"; got != cli.ExitUnavailable ||
 			!strings.Contains(stderr.String(), want) {
 			t.Errorf("%s: exit code %d, %s%s", args, got, &stdout, &stderr)
 		}
@@ -84,7 +86,7 @@ func TestPipeThatIsSilent(t *testing.T) {
 		if _, err := pipe.WriteString("\n"); err != nil { // lets the reader find out
 			t.Fatal(err)
 		}
-		a.reads.Wait()
+		a.Reads.Wait()
 	}
 	f("bench", "replay")
 	f("bench", "replay", "--in-order")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/nodesync"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/node/internal/selector"
@@ -17,39 +18,37 @@ import (
 
 const syncHelp = `
 
-The copy is exact: records keep their acquisition times, and erases, purges and steps of retentions
-are copied in their place, so that both nodes answer every question about a moment before its
-horizon alike, diffs and views of the past too. It ends at the source's horizon and stays there
-until the next run, which goes on where it ended, also after an interruption at any place. Each
-range is compared by digest after it was copied. A source whose directory was put back from an older
-copy, and lacks what was copied of it, is refused: make a new copy of it. sync verify names the
-records that differ.
+The copy is exact: records keep their acquisition times, and erases, purges and retention steps are
+copied in order, so that both nodes give the same answer to every query about a time before the
+horizon of the copy, including diffs and past views. The copy ends at the horizon of the source; the
+next run continues from there, also after an interruption. Each range is compared by digest after it
+was copied. A source whose directory was reset to an older copy, and lacks copied records, is
+refused: make a new copy. sync verify names records that differ.
 
-Only an empty node becomes a copy. From then on it takes nothing else, until pentad sync release
-makes it a node of its own. With selectors it is a copy of that part, the same one each time. A
-source with records that were put below its horizon refuses: the copy would miss those that come
-later.
+Only an empty node can become a copy. It then accepts no other records until pentad sync release
+makes it independent. With selectors it is a copy of that part; give the same selectors each time. A
+source with records stored below its horizon is refused: the copy would miss later ones.
 
-An empty cluster becomes a copy of a node, and a node that of such a cluster. A cluster that took
-records itself has no exact copy in a node, as its groups give acqs on their own. It has one in an
-empty cluster whose groups have the same slots, a group at a time: --from-group N --into-group N for
-each, and in the end one pentad sync release. What was restored of the backup of a group comes back
-with --into-group. Or take --restamp, which copies a cluster as long as the selectors meet no erase
-or purge of it.
+An empty cluster can become a copy of a node, and a node a copy of such a cluster. A cluster that
+accepted records itself cannot be copied exactly to a node, because its groups assign acqs
+independently. It can be copied to an empty cluster whose groups have the same slots, one group at a
+time: --from-group N --into-group N for each, and finally one pentad sync release. A restored backup
+of a group is copied back with --into-group. Or use --restamp, which copies a cluster if no erase or
+purge matches the selectors.
 
-With --restamp FILE the target need not be empty and stays a node of its own: it gives the records
-new acquisition times, in the same order, so that its latest view is that of the source, while views
-of the past are those of what arrived there. FILE keeps how far that came, and by it each record is
-put once, as long as no more than 7 days pass before an interrupted run goes on. A target that was
-put back from an older copy, and so lacks what a run put there, is refused, also when that run was
-interrupted; so is a source that lacks what was put. Erases and purges of the source are done there,
-too, and need --cid: tenants that only the source writes. Retentions are not copied.`
+With --restamp FILE the target need not be empty and stays independent: it assigns new acquisition
+times, in the same order, so its latest view is that of the source, and its past views show when
+records arrived there. FILE stores the position, by which each record is stored once if an
+interrupted run is resumed within 7 days. A target that was reset to an older copy, and lacks what a
+run stored there, is refused, also after an interrupted run; so is a source that lacks what was
+stored. Erases and purges of the source are repeated on the target, and need --cid: tenants that
+only the source writes. Retention policies are not copied.`
 
 func (a *app) syncCommand() *cobra.Command {
-	return group("sync", "Copy a node to another by ranges of acq, and compare the two",
+	return cli.Group("sync", "Copy a node to another and verify the copy",
 		`  pentad sync push 127.0.0.1:5252
   pentad sync verify 127.0.0.1:5252`,
-		a.syncPullCommand(), a.syncPushCommand(), a.syncVerifyCommand(), a.syncStatusCommand(),
+		a.syncPushCommand(), a.syncPullCommand(), a.syncVerifyCommand(), a.syncStatusCommand(),
 		a.syncReleaseCommand())
 }
 
@@ -65,8 +64,10 @@ type syncFlags struct {
 type syncGroups struct{ from, into int }
 
 func (g *syncGroups) add(c *cobra.Command) {
-	c.Flags().IntVar(&g.from, "from-group", 0, "take this group of the source, a cluster, alone")
-	c.Flags().IntVar(&g.into, "into-group", 0, "the copy is this group of a cluster alone")
+	c.Flags().IntVar(&g.from, "from-group", 0,
+		"copy only this group of the source cluster, e.g. 3 (default: all)")
+	c.Flags().IntVar(&g.into, "into-group", 0,
+		"group of the target cluster that becomes the copy, e.g. 3")
 }
 
 // dial connects to the source and the copy.
@@ -74,7 +75,9 @@ func (g *syncGroups) dial(
 	ctx context.Context, from, to string,
 ) (*client.Client, *client.Client, error) {
 	if g.from < 0 || g.into < 0 {
-		return nil, nil, usagef("groups are numbered from 1 on; see pentad cluster shards")
+		return nil, nil,
+			cli.Usagef("--from-group or --into-group: groups start at 1; pentad cluster shards " +
+				"lists them")
 	}
 	source, target, err := dialBoth(ctx, from, to)
 	if err != nil {
@@ -84,29 +87,31 @@ func (g *syncGroups) dial(
 }
 
 func (f *syncFlags) add(c *cobra.Command) {
-	for d, what := range []string{"tenants", "devices", "quantities", "capture times"} {
+	for d, what := range []string{"tenants, e.g. 1 or 1..=3", "devices, e.g. 7 or 40..50",
+		"quantities, e.g. 1 or 1,2", "capture times, e.g. 2026-11"} {
 		c.Flags().StringVar(&f.parts[d], record.Dim(d).String(), "*", what)
 	}
-	c.Flags().Float64Var(&f.rate, "rate", 0, "copy at most so many records a second (default: "+
-		"no limit)")
-	c.Flags().Var((*filledFlag)(&f.restamp), "restamp", "give the records new acquisition times, "+
-		"and keep in this file how far that came")
+	c.Flags().Float64Var(&f.rate, "rate", 0,
+		"limit of copied records per second, e.g. 10000 (default: no limit)")
+	c.Flags().Var((*cli.FilledFlag)(&f.restamp), "restamp",
+		"assign new acquisition times and keep the position in this file")
 	f.groups.add(c)
 }
 
 func (f *syncFlags) options(a *app) (opt nodesync.Options, err error) {
 	for d, text := range f.parts {
-		if opt.Box[d], err = selector.Parse(record.Dim(d), text, a.now()); err != nil {
-			return opt, usagef("--%s: %w", record.Dim(d), err)
+		if opt.Box[d], err = selector.Parse(record.Dim(d), text, a.Now()); err != nil {
+			return opt, cli.Usagef("--%s: %w", record.Dim(d), err)
 		}
 	}
 	if !(f.rate >= 0 && f.rate < 1e12) {
-		return opt, usagef("--rate %g is no number of records a second", f.rate)
+		return opt, cli.Usagef("--rate %g: not a number of records per second", f.rate)
 	}
 	opt.RowsPerSec = f.rate
 	if f.restamp != "" && f.groups.into != 0 {
-		return opt, usagef("--into-group is for exact copies: with --restamp records go where " +
-			"their devices belong")
+		return opt,
+			cli.Usagef("--into-group: only for exact copies; with --restamp the target places " +
+				"records by device")
 	}
 	return opt, nil
 }
@@ -115,15 +120,15 @@ func (a *app) syncPullCommand() *cobra.Command {
 	var f syncFlags
 	c := &cobra.Command{
 		Use:   "pull SOURCE",
-		Short: "Make the node a copy of another, or bring it up to date",
-		Long: `Make the node at --addr a copy of the one at SOURCE, or bring it up to date.` +
+		Short: "Make this node a copy of another, or update it",
+		Long: `Make the node at --addr a copy of the node at SOURCE, or update it.` +
 			syncHelp,
-		Args: arguments(1, 1, "the address of the node to copy"),
+		Args: cli.Arguments(1, 1, "the address of the node to copy"),
 		Example: `  pentad sync pull 127.0.0.1:5151 --addr 127.0.0.1:5252
   pentad sync pull 127.0.0.1:5151 --addr 127.0.0.1:5252 --rate 200000
   pentad sync pull 127.0.0.1:5252 --restamp sent.json --cid 2`,
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.copyNode(c.Context(), &f, args[0], a.addr)
+			return a.copyNode(c.Context(), &f, args[0], a.Addr)
 		},
 	}
 	f.add(c)
@@ -134,13 +139,13 @@ func (a *app) syncPushCommand() *cobra.Command {
 	var f syncFlags
 	c := &cobra.Command{
 		Use:   "push COPY",
-		Short: "Make another node a copy of this one, or bring it up to date",
-		Long: `Make the node at COPY a copy of the one at --addr, or bring it up to date.` +
+		Short: "Make another node a copy of this one, or update it",
+		Long: `Make the node at COPY a copy of the node at --addr, or update it.` +
 			syncHelp,
-		Args:    arguments(1, 1, "the address of the node that is to be the copy"),
+		Args:    cli.Arguments(1, 1, "the address of the node that is to be the copy"),
 		Example: `  pentad sync push 127.0.0.1:5252`,
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.copyNode(c.Context(), &f, a.addr, args[0])
+			return a.copyNode(c.Context(), &f, a.Addr, args[0])
 		},
 	}
 	f.add(c)
@@ -170,11 +175,11 @@ func (a *app) copyNode(ctx context.Context, f *syncFlags, from, to string) error
 		return err
 	}
 	defer func() { _, _ = source.Close(), target.Close() }()
-	began := a.now()
-	shown := a.newProgress("sync", -1, true)
+	began := a.Now()
+	shown := a.NewProgress("sync", -1, true)
 	before := uint64(0)
 	opt.Progress = func(r *nodesync.Report) {
-		shown.add(int64(r.Rows-before), int64(r.Rows))
+		shown.Add(int64(r.Rows-before), int64(r.Rows))
 		before = r.Rows
 	}
 	var report nodesync.Report
@@ -183,53 +188,45 @@ func (a *app) copyNode(ctx context.Context, f *syncFlags, from, to string) error
 	} else {
 		report, err = nodesync.Copy(ctx, source, target, opt)
 	}
-	shown.close()
+	shown.Close()
 	if err != nil {
 		if report.Ranges > 0 {
-			a.note("%s records were copied; the next run goes on from there",
+			a.Note("%s records were copied; the next run continues from there",
 				output.Thousands(report.Rows))
 		}
-		return copyError(err)
+		return cli.CopyError(err)
 	}
 	if report.Unproved > 0 {
-		a.note("the source purged, or let expire, some of what was copied meanwhile: the next " +
-			"run does the same to the copy")
+		a.Note("the source purged or expired some records while they were copied; the next run " +
+			"removes them from the copy")
 	}
 	fromAcq := output.Null()
 	if report.FromNs > 0 {
 		fromAcq = output.Time(report.FromNs)
 	}
-	return a.one([]output.Column{right("records"), right("bytes"), right("events"),
-		right("ranges"), left("from_acq"), left("until_acq"), right("took")},
+	return a.One([]output.Column{cli.Right("records"), cli.Right("bytes"), cli.Right("events"),
+		cli.Right("ranges"), cli.Left("from_acq"), cli.Left("until_acq"), cli.Right("took")},
 		output.Count(report.Rows), output.Bytes(report.Bytes), output.Count(report.Events),
 		output.Count(report.Ranges), fromAcq, output.Time(report.ToNs),
-		output.Span(a.now().Sub(began)))
-}
-
-// copyError gives a copy that differs the exit code of damage.
-func copyError(err error) error {
-	if errors.Is(err, nodesync.ErrDiffers) {
-		return codeError{exitDamaged, err}
-	}
-	return err
+		output.Span(a.Now().Sub(began)))
 }
 
 func (a *app) syncVerifyCommand() *cobra.Command {
 	var groups syncGroups
 	c := &cobra.Command{
 		Use:   "verify COPY",
-		Short: "Compare a copy with this node, and name the records that differ",
-		Long: `Compare the node at COPY with the one at --addr that it is a copy of, up to where the copy ends.
+		Short: "Compare a copy with this node",
+		Long: `Compare a copy at COPY with its source at --addr, up to the horizon of the copy.
 
-Digests of ranges are compared, and where they differ those of ever smaller ones, so that few
-records are moved. Each record that differs is a line on stdout: missing from the copy, extra
-there, or changed; event is an erase or purge that only one of them has. At most 100 are named.
-Exit code 7 says that there is any. Records that this node purged, or let expire, after the moment
-at which the copy ends are only counted: the next push removes them there.`,
-		Args:    arguments(1, 1, "the address of the copy"),
+Digests of ranges are compared, and where they differ, digests of smaller ranges, so that few
+records are transferred. Each record that differs is a line on stdout: missing from the copy, extra,
+or changed; event is an erase or purge that only one of them has. At most 100 are listed; the exit
+code is then 7. Records that the source purged or let expire after the horizon of the copy are only
+counted: the next push removes them from the copy.`,
+		Args:    cli.Arguments(1, 1, "the address of the copy"),
 		Example: `  pentad sync verify 127.0.0.1:5252`,
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.compareNodes(c.Context(), &groups, a.addr, args[0])
+			return a.compareNodes(c.Context(), &groups, a.Addr, args[0])
 		},
 	}
 	groups.add(c)
@@ -242,12 +239,12 @@ func (a *app) compareNodes(ctx context.Context, groups *syncGroups, from, to str
 		return err
 	}
 	defer func() { _, _ = source.Close(), target.Close() }()
-	w, err := a.writer(false, left("what"), right("cid"), right("mid"), right("moid"),
-		left("cap"), left("acq"))
+	w, err := a.Writer(false, cli.Left("what"), cli.Right("cid"), cli.Right("mid"),
+		cli.Right("moid"), cli.Left("cap"), cli.Left("acq"))
 	if err != nil {
 		return err
 	}
-	began := a.now()
+	began := a.Now()
 	report, err := nodesync.Verify(ctx, source, target, nodesync.Options{})
 	for _, d := range report.Named {
 		row := []output.Value{output.Text(string(d.What)), output.Int(d.Key.CID),
@@ -263,15 +260,14 @@ func (a *app) compareNodes(ctx context.Context, groups *syncGroups, from, to str
 		}
 	}
 	if report.Purged > 0 {
-		a.note("%s records of the copy are none of the source any more, which purged them or let "+
-			"them expire since; pentad sync push does the same there",
-			output.Thousands(report.Purged))
+		a.Note("%s records of the copy were purged or expired in the source; pentad sync push "+
+			"removes them from the copy", output.Thousands(report.Purged))
 	}
 	if err := errors.Join(err, w.Close()); err != nil {
-		return copyError(err)
+		return cli.CopyError(err)
 	}
-	a.note("%s records before acq %d are the same, took %s", output.Thousands(report.Rows),
-		report.ToNs, output.Duration(a.now().Sub(began).Round(time.Millisecond)))
+	a.Note("%s records before acq %d are the same, took %s", output.Thousands(report.Rows),
+		report.ToNs, output.Duration(a.Now().Sub(began).Round(time.Millisecond)))
 	return nil
 }
 
@@ -279,12 +275,12 @@ func (a *app) syncStatusCommand() *cobra.Command {
 	ofGroup := 0
 	c := &cobra.Command{
 		Use:   "status",
-		Short: "Show of which node this is a copy, and up to where",
-		Args:  noCommand,
+		Short: "Show the source of a copy and its horizon",
+		Args:  cli.NoCommand,
 		Example: `  pentad sync status
   pentad sync status --addr 127.0.0.1:5252 -o json`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			db, err := a.connect(c.Context())
+			db, err := a.Connect(c.Context())
 			if err != nil {
 				return err
 			}
@@ -297,20 +293,21 @@ func (a *app) syncStatusCommand() *cobra.Command {
 			if st.Of != [16]byte{} {
 				of = output.Text(fmt.Sprintf("%x", st.Of))
 			}
-			columns := []output.Column{left("store"), left("copy_of")}
+			columns := []output.Column{cli.Left("store"), cli.Left("copy_of")}
 			row := []output.Value{output.Text(fmt.Sprintf("%x", st.Store)), of}
 			for d := range record.Acq {
 				part := output.All()
 				if set := st.Box[d]; len(set) > 0 {
 					part = output.Text(selector.Format(d, set))
 				}
-				columns, row = append(columns, left("in_"+d.String())), append(row, part)
+				columns, row = append(columns, cli.Left("in_"+d.String())), append(row, part)
 			}
-			return a.one(append(columns, left("horizon")),
+			return a.One(append(columns, cli.Left("horizon")),
 				append(row, output.Time(st.HorizonNs))...)
 		},
 	}
-	c.Flags().IntVar(&ofGroup, "group", 0, "of this group of a cluster (default: of all)")
+	c.Flags().IntVar(&ofGroup, "group", 0,
+		"show only this group of a cluster, e.g. 3 (default: all)")
 	return c
 }
 
@@ -318,27 +315,27 @@ func (a *app) syncReleaseCommand() *cobra.Command {
 	yes := false
 	c := &cobra.Command{
 		Use:   "release",
-		Short: "Make a copy a node of its own, which takes records",
-		Long: `Make a copy a node of its own: it takes records from now on, and nothing more of the node that
-it was a copy of. Writers whose batches that node answered are not known here: a batch that they
-repeat is stored again.`,
-		Args:    noCommand,
+		Short: "Turn a copy into an independent node",
+		Long: `Turn a copy into an independent node: it accepts records from now on, and no longer those of its
+source. Batches that the source acknowledged are not known here: a writer that retries one stores it
+again.`,
+		Args:    cli.NoCommand,
 		Example: `  pentad sync release --addr 127.0.0.1:5252 --yes`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if !yes {
-				return usagef("a released copy is never brought up to date again: look at pentad " +
-					"sync status, and then say --yes")
+				return cli.Usagef("a released copy cannot be updated any more; check pentad " +
+					"sync status, then confirm with --yes")
 			}
 			return a.release(c.Context())
 		},
 	}
-	c.Flags().BoolVar(&yes, "yes", false, "do it")
+	c.Flags().BoolVar(&yes, "yes", false, "confirm the release")
 	return c
 }
 
 // release makes a copy a node of its own, and shows of which node it was one and up to where.
 func (a *app) release(ctx context.Context) error {
-	db, err := a.connect(ctx)
+	db, err := a.Connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -355,6 +352,6 @@ func (a *app) release(ctx context.Context) error {
 	if was.Of != [16]byte{} {
 		of, until = output.Text(fmt.Sprintf("%x", was.Of)), output.Time(was.HorizonNs)
 	}
-	return a.one([]output.Column{left("store"), left("was_copy_of"), left("until_acq")},
+	return a.One([]output.Column{cli.Left("store"), cli.Left("was_copy_of"), cli.Left("until_acq")},
 		output.Text(fmt.Sprintf("%x", now.Store)), of, until)
 }

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/nodesync"
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/sdk/client"
@@ -31,8 +32,8 @@ func (f *positionFile) read() (p *nodesync.Position, err error) {
 		return nil, fmt.Errorf("read position: %w", err)
 	}
 	if err := json.Unmarshal(f.saved, p); err != nil || p.Source == "" {
-		return nil, usagef("--restamp %s: it was not written by pentad sync: %w", f.path,
-			errors.Join(err, errors.New("name the file of the last run, or one to be made")))
+		return nil, cli.Usagef("--restamp %s: not a position of pentad sync: %w", f.path,
+			errors.Join(err, errors.New("use the file of the last run, or a new one")))
 	}
 	return p, nil
 }
@@ -44,7 +45,7 @@ func (f *positionFile) save(p *nodesync.Position) error {
 		return fmt.Errorf("read position: %w", err)
 	}
 	if !bytes.Equal(now, f.saved) {
-		return fmt.Errorf("%s was changed by another run; let one at a time use it", f.path)
+		return fmt.Errorf("%s: changed by another run; run one at a time", f.path)
 	}
 	text, err := json.Marshal(p)
 	if err == nil {

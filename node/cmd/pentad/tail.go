@@ -10,7 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/queryflags"
 	"github.com/pentad-db/pentad/node/internal/selector"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -27,9 +29,9 @@ const (
 	commitWithin = 30 * time.Second
 )
 
-// tailFlags are the flags of tail beside those of a question.
+// tailFlags are the flags of tail.
 type tailFlags struct {
-	queryFlags
+	queryflags.Flags
 
 	since, cursor, payload string
 	once                   bool
@@ -39,34 +41,35 @@ func (a *app) tailCommand() *cobra.Command {
 	var f tailFlags
 	c := &cobra.Command{
 		Use:   "tail",
-		Short: "Follow what comes to a box, in the order of acq",
-		Long: `Follow what comes to a box, in the order of acq, from any moment on, until interrupted or, with
---once, up to the present. The column event says what a row is: put, delete (a tombstone), or erase,
-purge and retention, whose box stands in the other columns. Nothing is left out and nothing comes
-twice, also when the connection breaks: it is made again, and goes on where it was.
+		Short: "Follow changes in the order of acq",
+		Long: `Follow changes in the order of acq from any point in time, until interrupted or, with --once, up to
+the horizon. The column event says what a row is: put, delete (a tombstone), or erase, purge and
+retention, whose selectors are in the other columns. Each change comes exactly once, even if the
+connection breaks: tail reconnects and continues.
 
-With --cursor the node keeps under this name how far the output got, and the next run goes on there:
-each record at least once. --since is where a cursor begins that is not there yet.
+--cursor makes the node store the position under this name, and the next run continues there, at
+least once for each record. --since is the start of a cursor that does not exist yet.
 
-Output is ndjson unless -o says csv; a table or one JSON document needs an end, as with --once.`,
-		Args: noCommand,
+The output is ndjson unless -o says otherwise; a table or one JSON document needs --once or --limit.`,
+		Args: cli.NoCommand,
 		Example: `  pentad tail --cid 1 --type f64
   pentad tail --once --since now-1h --cid 1 --type f64
   pentad tail --once --cursor billing --since 2026-01-01 --moid 1 -o csv
   pentad tail --once --since now-1h --filter threshold --filter-params value=3 -o table`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.tail(c.Context(), &f) },
 	}
-	f.addPlaces(c)
-	f.addFilter(c)
+	f.AddPlaces(c)
+	f.AddFilter(c)
 	flags := c.Flags()
-	flags.Var((*filledFlag)(&f.since), "since", "begin here: an acq in ns, a time, or now "+
-		"(default: now, or with --once the first record)")
-	flags.Var((*filledFlag)(&f.cursor), "cursor", "go on where this cursor is, and move it")
-	flags.BoolVar(&f.once, "once", false, "end at the present instead of waiting for more")
-	flags.Uint64Var(&f.limit, "limit", 0, "end after this many rows (0: never)")
-	flags.StringVar(&f.payload, "type", orElse(a.getenv("PENTAD_TYPE"), "base64"),
-		"show payloads as "+output.PayloadTypes+" (PENTAD_TYPE)")
-	complete(c, "type", "f64", "i64", "text", "hex", "base64")
+	flags.Var((*cli.FilledFlag)(&f.since), "since",
+		"start: an acq in ns, a time, or now (default: now; with --once the first record)")
+	flags.Var((*cli.FilledFlag)(&f.cursor), "cursor",
+		"name of the cursor to continue from and to move")
+	flags.BoolVar(&f.once, "once", false, "end at the horizon instead of waiting for more")
+	flags.Uint64Var(&f.Limit, "limit", 0, "maximum number of rows, e.g. 100 (0: no limit)")
+	flags.StringVar(&f.payload, "type", cli.OrElse(a.Getenv("PENTAD_TYPE"), "base64"),
+		"type of payloads: "+output.PayloadTypes+" (PENTAD_TYPE)")
+	cli.Complete(c, "type", "f64", "i64", "text", "hex", "base64")
 	return c
 }
 
@@ -88,35 +91,35 @@ type tailing struct {
 func (a *app) tail(ctx context.Context, f *tailFlags) error {
 	kind, err := output.ParsePayloadType(f.payload)
 	if err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
-	if a.outputName == "" {
-		a.outputName = "ndjson"
+	if a.OutputName == "" {
+		a.OutputName = "ndjson"
 	}
-	format, err := a.format()
+	format, err := a.Format()
 	if err != nil {
 		return err
 	}
-	if !f.once && f.limit == 0 && (format == output.Table || format == output.JSON) {
-		return usagef("a table or one JSON document needs an end: add --once, or take -o ndjson")
+	if !f.once && f.Limit == 0 && (format == output.Table || format == output.JSON) {
+		return cli.Usagef("-o table or json: the output has no end; add --once, or use -o ndjson")
 	}
-	limit := f.limit
-	f.limit = 0
-	q, err := f.query(a)
+	limit := f.Limit
+	f.Limit = 0
+	q, err := f.Query(a.App)
 	if err != nil {
 		return err
 	}
 	t := tailing{kind: kind, limit: limit, cursor: f.cursor, committed: -1}
-	t.out, err = a.writer(false, right("cid"), right("mid"), right("moid"), left("cap"),
-		left("acq"), kind.Column(), left("event"))
+	t.out, err = a.Writer(false, cli.Right("cid"), cli.Right("mid"), cli.Right("moid"),
+		cli.Left("cap"), cli.Left("acq"), kind.Column(), cli.Left("event"))
 	if err != nil {
 		return err
 	}
-	if t.db, err = a.connect(ctx); err != nil {
+	if t.db, err = a.Connect(ctx); err != nil {
 		return err
 	}
 	defer t.db.Close()
-	if q.Filters, err = f.calls(ctx, t.db, &q.Box); err != nil {
+	if q.Filters, err = f.Calls(ctx, t.db, &q.Box); err != nil {
 		return err
 	}
 	if t.closedNs, err = a.tailFrom(ctx, &t, f); err != nil {
@@ -143,7 +146,7 @@ func (a *app) tailFrom(ctx context.Context, t *tailing, f *tailFlags) (int64, er
 	case f.since != "":
 		return a.parseSince(f.since)
 	case f.once:
-		return math.MinInt64, nil // restored records may be of before 1970
+		return math.MinInt64, nil // restored records may be older than 1970
 	}
 	return client.FromNow, nil
 }
@@ -189,7 +192,7 @@ func (t *tailing) batch(b *client.ChangeBatch) (done bool, err error) {
 			event = "delete"
 		}
 		t.row = append(t.row[:0], output.Int(k.CID), output.Int(k.MID), output.Int(k.MOID),
-			output.Time(k.CapNs), output.Time(k.AcqNs), valueOf(b.Rows, i, t.kind),
+			output.Time(k.CapNs), output.Time(k.AcqNs), queryflags.ValueOf(b.Rows, i, t.kind),
 			output.Text(event))
 		if err := t.out.Row(t.row...); err != nil {
 			return true, err
@@ -246,7 +249,7 @@ func (t *tailing) commit(ctx context.Context) error {
 	}
 	_, err := t.db.CommitCursor(ctx, t.cursor, t.closedNs, false)
 	if err != nil {
-		return fmt.Errorf("commit the cursor %s: %w", t.cursor, err)
+		return fmt.Errorf("commit cursor %s: %w", t.cursor, err)
 	}
 	t.committed = t.closedNs
 	return nil

@@ -15,7 +15,7 @@ const timerSlack = time.Millisecond
 // relaxTimers gives all threads of this process timerSlack. Each has that of the thread it came
 // from, and the runtime has started one before main, which wakes every 70 µs while anything is
 // done: on a virtual machine with three nodes that is a tenth of what ingest costs. So the program
-// is started anew in this process, unless it has the slack. Where the system does not allow that,
+// is executed again in this process, unless it has the slack. Where the system does not allow that,
 // or the thread is a real-time one, nothing happens.
 func relaxTimers() {
 	runtime.LockOSThread()

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pentad-db/pentad/node"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/gateway/tstorage"
 )
 
@@ -31,14 +32,14 @@ type tstorageFlags struct {
 func (f *tstorageFlags) add(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&f.listen, "listen-tstorage", "",
-		"address for TStorage clients, as 127.0.0.1:2025 (default: none)")
+		"address for TStorage clients, e.g. 127.0.0.1:2025 (default: none)")
 	flags.StringVar(&f.cert, "tstorage-cert", "",
-		"certificate, PEM, with which TStorage clients are spoken to over TLS")
-	flags.StringVar(&f.key, "tstorage-key", "", "key of --tstorage-cert, PEM")
+		"PEM file with the TLS certificate for TStorage clients")
+	flags.StringVar(&f.key, "tstorage-key", "", "PEM file with the key of --tstorage-cert")
 	flags.BoolVar(&f.putA, "tstorage-puta", false,
-		"let TStorage clients store records that bring their acquisition time")
+		"allow PUTA: TStorage clients set acquisition times above the horizon")
 	flags.BoolVar(&f.putBelow, "tstorage-puta-below", false,
-		"let them bring any, also below the horizon, whose promise that breaks; for restoring")
+		"allow PUTA below the horizon, for restoring; past answers may change")
 }
 
 // options checks the flags, before the node opens its data.
@@ -51,11 +52,11 @@ func (f *tstorageFlags) options(opt node.Options) (tstorage.Options, error) {
 		out.PutA = tstorage.PutAAbove
 	}
 	if f.listen == "" && (f.cert != "" || f.key != "" || f.putA || f.putBelow) {
-		return out, usageError{errors.New("--tstorage-cert, --tstorage-key, --tstorage-puta and " +
-			"--tstorage-puta-below need --listen-tstorage")}
+		return out, cli.Usage(errors.New("--tstorage-cert, --tstorage-key, --tstorage-puta and " +
+			"--tstorage-puta-below need --listen-tstorage"))
 	}
 	if (f.cert == "") != (f.key == "") {
-		return out, usageError{errors.New("--tstorage-cert and --tstorage-key go together")}
+		return out, cli.Usage(errors.New("--tstorage-cert and --tstorage-key go together"))
 	}
 	if err := node.CheckListen(f.listen, opt.Insecure); err != nil {
 		return out, err
@@ -85,11 +86,12 @@ func (a *app) serveTStorage(
 	}
 	n.Watch(s.Problems)
 	n.Publish(func() []node.Figure { return tstorageFigures(s.Stats()) })
-	fmt.Fprintf(a.stdout, "listening on %s for TStorage clients\n", s.Addr())
+	fmt.Fprintf(a.Stdout, "listening on %s for TStorage clients\n", s.Addr())
 	return func() error {
 		// Half of the time, so that the node has the other to end its own requests.
-		ctx, cancel := context.WithTimeoutCause(context.Background(), closeTimeout/2,
-			fmt.Errorf("clients did not end their requests within %s", closeTimeout/2))
+		ctx, cancel := context.WithTimeoutCause(context.Background(), cli.CloseTimeout/2,
+			fmt.Errorf("TStorage clients did not finish their requests within %s",
+				cli.CloseTimeout/2))
 		defer cancel()
 		return s.Close(ctx)
 	}, nil

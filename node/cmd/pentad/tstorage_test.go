@@ -11,14 +11,16 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 )
 
 // TestServeTStorage runs a node that TStorage clients reach, stores an empty PUT, finds it among
 // the metrics, and stops the node.
 func TestServeTStorage(t *testing.T) {
 	out, stdout := io.Pipe()
-	a := &app{stdout: stdout, stderr: io.Discard, stdin: strings.NewReader(""), now: time.Now,
-		getenv: func(string) string { return "" }}
+	a := &app{&cli.App{Stdout: stdout, Stderr: io.Discard, Stdin: strings.NewReader(""),
+		Now: time.Now, Getenv: func(string) string { return "" }}}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan int, 1)
 	go func() {
@@ -64,7 +66,7 @@ func TestServeTStorage(t *testing.T) {
 		}
 	}
 	stop()
-	if code := <-done; code != exitOK {
+	if code := <-done; code != cli.ExitOK {
 		t.Errorf("exit code %d", code)
 	}
 }
@@ -74,18 +76,18 @@ func TestTStorageFlags(t *testing.T) {
 	f := func(code int, want string, args ...string) {
 		t.Helper()
 		var text strings.Builder
-		a := &app{stdout: io.Discard, stderr: &text, stdin: strings.NewReader(""), now: time.Now,
-			getenv: func(string) string { return "" }}
+		a := &app{&cli.App{Stdout: io.Discard, Stderr: &text, Stdin: strings.NewReader(""),
+			Now: time.Now, Getenv: func(string) string { return "" }}}
 		args = append([]string{"serve", "--dir", t.TempDir()}, args...)
 		if got := a.run(t.Context(), args); got != code || !strings.Contains(text.String(), want) {
 			t.Errorf("%v: exit code %d: %s", args[3:], got, text.String())
 		}
 	}
-	f(exitUsage, "need --listen-tstorage", "--tstorage-puta")
-	f(exitUsage, "need --listen-tstorage", "--tstorage-puta-below")
-	f(exitUsage, "need --listen-tstorage", "--tstorage-cert", "a", "--tstorage-key", "b")
-	f(exitUsage, "go together", "--listen-tstorage", "127.0.0.1:0", "--tstorage-cert", "a")
-	f(exitFailed, "say --insecure", "--listen-tstorage", ":2025")
-	f(exitFailed, "read --tstorage-cert", "--listen-tstorage", "127.0.0.1:0", "--tstorage-cert",
+	f(cli.ExitUsage, "need --listen-tstorage", "--tstorage-puta")
+	f(cli.ExitUsage, "need --listen-tstorage", "--tstorage-puta-below")
+	f(cli.ExitUsage, "need --listen-tstorage", "--tstorage-cert", "a", "--tstorage-key", "b")
+	f(cli.ExitUsage, "go together", "--listen-tstorage", "127.0.0.1:0", "--tstorage-cert", "a")
+	f(cli.ExitFailed, "say --insecure", "--listen-tstorage", ":2025")
+	f(cli.ExitFailed, "read --tstorage-cert", "--listen-tstorage", "127.0.0.1:0", "--tstorage-cert",
 		"none.pem", "--tstorage-key", "none.pem")
 }

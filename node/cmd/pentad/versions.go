@@ -7,72 +7,74 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/queryflags"
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
 func (a *app) latestCommand() *cobra.Command {
-	q := queryFlags{view: "latest"}
+	q := queryflags.Flags{View: "latest"}
 	var form recordForm
 	c := &cobra.Command{
 		Use:   "latest",
 		Short: "Show the latest version of each reading",
-		Args:  noCommand,
+		Args:  cli.NoCommand,
 		Example: `  pentad latest --cid 1 --last 1 --type f64
   pentad latest --mid 7,9 --cap 2026-11 -o csv
   pentad latest --acq now-1d.. --order key`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.get(c.Context(), &q, form) },
 	}
-	q.addSelectors(c)
-	q.addLast(c)
-	q.addFilter(c)
+	q.AddSelectors(c)
+	q.AddLast(c)
+	q.AddFilter(c)
 	a.addRecordFlags(c, &q, &form)
 	return c
 }
 
 func (a *app) asOfCommand() *cobra.Command {
-	var q queryFlags
+	var q queryflags.Flags
 	var form recordForm
 	c := &cobra.Command{
 		Use:   "asof TIME",
-		Short: "Show readings as they were known at a moment",
-		Long: `Show readings as they were known at a moment: of each the latest version acquired before TIME.
+		Short: "Show readings as known at a point in time",
+		Long: `Show readings as known at a point in time: the latest version of each that was acquired before TIME.
 
-What is acquired, corrected, deleted or erased later does not change the answer; only a purge does.`,
-		Args: arguments(1, 1, "the moment, as 2026-03-03T09:45:00Z or now-1d"),
+Later records, corrections, deletes and erases do not change the answer; only a purge does.`,
+		Args: cli.Arguments(1, 1, "the time, e.g. 2026-03-03T09:45:00Z or now-1d"),
 		Example: `  pentad asof now-1d --cid 1 --type f64
   pentad asof 2026-11-20 --mid 7 --last 1
   pentad asof 2026-11-20T09:45:00Z --mid 7,9 --cap 2026-11 -o csv`,
 		RunE: func(c *cobra.Command, args []string) error {
-			if _, err := timeparse.Parse(args[0], a.now()); err != nil {
-				return usagef("TIME: %w", err)
+			if _, err := timeparse.Parse(args[0], a.Now()); err != nil {
+				return cli.Usagef("TIME: %w", err)
 			}
-			q.asOf = args[0]
+			q.AsOf = args[0]
 			return a.get(c.Context(), &q, form)
 		},
 	}
-	q.addSelectors(c)
-	q.addLast(c)
-	q.addFilter(c)
+	q.AddSelectors(c)
+	q.AddLast(c)
+	q.AddFilter(c)
 	a.addRecordFlags(c, &q, &form)
 	return c
 }
 
 func (a *app) diffCommand() *cobra.Command {
-	var q queryFlags
+	var q queryflags.Flags
 	var form recordForm
 	c := &cobra.Command{
 		Use:   "diff FROM [TO]",
-		Short: "Show what became of readings between two moments",
-		Long: `Show what became of readings between two moments of acquisition: which were added, which have
-another payload than before, and which were deleted or erased, each with its old and its new
-version. TO is now when it is left out; neither may lie in the future.
+		Short: "Show what changed between two points in time",
+		Long: `Show what changed between two acquisition times: readings that were added, got another payload, or
+were deleted or erased, with their old and new versions. TO defaults to now; neither may be in the
+future.
 
-A reading that was put again with the payload that it had is not shown. It costs what was acquired
-or erased between the moments, however much there is.`,
-		Args: arguments(1, 2, "the moment from which on changes are asked for"),
+A reading that was stored again with the same payload is not shown. The cost depends on the number
+of records acquired or erased in between.`,
+		Args: cli.Arguments(1, 2, "the start time, e.g. now-1d"),
 		Example: `  pentad diff now-1d --cid 1 --type f64
   pentad diff 2026-01-01 2026-02-01 --cap 2025-12 -o csv
   pentad diff 2026-01-20T09:45:00Z now --mid 7..9 --moid 1`,
@@ -80,35 +82,36 @@ or erased between the moments, however much there is.`,
 			return a.diff(c.Context(), &q, args, form.payload)
 		},
 	}
-	q.addReadings(c)
+	q.AddReadings(c)
 	a.addType(c, &form)
-	c.Flags().BoolVar(&q.failEmpty, "fail-empty", false, "exit with 3 when nothing differs")
+	c.Flags().BoolVar(&q.FailEmpty, "fail-empty", false, "exit with code 3 if nothing differs")
 	return c
 }
 
 func (a *app) versionsCommand() *cobra.Command {
-	var q queryFlags
+	var q queryflags.Flags
 	var form recordForm
 	everything := false
 	c := &cobra.Command{
 		Use:   "versions",
-		Short: "Show every version of readings, and what became of each",
-		Long: `Show every version of the readings in a box, in the order in which they were acquired: which is
-the latest, which are tombstones, and which an erase hides and since when.
+		Short: "Show every version of readings",
+		Long: `Show every version of readings in order of acquisition: which is the latest, which are tombstones,
+and which an erase hides and since when.
 
---acq is no part of it: which version is the latest is known from all.`,
-		Args: noCommand,
+--acq is not supported: all versions are needed to tell which is the latest.`,
+		Args: cli.NoCommand,
 		Example: `  pentad versions --cid 1 --mid 7 --moid 1 --cap 2026-11-21T09:45:00Z --type f64
   pentad versions --mid 7 --cap 2026-11 -o csv`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.versions(c.Context(), &q, form.payload, everything)
 		},
 	}
-	q.addReadings(c)
+	q.AddReadings(c)
 	a.addType(c, &form)
 	flags := c.Flags()
-	flags.BoolVar(&everything, "everything", false, "no selector is needed: of all readings")
-	flags.BoolVar(&q.failEmpty, "fail-empty", false, "exit with 3 when nothing matches")
+	flags.BoolVar(&everything, "everything", false,
+		"select all readings; needed if no selector is given")
+	flags.BoolVar(&q.FailEmpty, "fail-empty", false, "exit with code 3 if nothing matches")
 	return c
 }
 
@@ -119,21 +122,21 @@ func (a *app) moments(args []string) (fromNs, toNs int64, err error) {
 		if i == 1 && text == "now" {
 			continue // of the node's clock, as when it is left out
 		}
-		at, err := timeparse.Parse(text, a.now())
+		at, err := timeparse.Parse(text, a.Now())
 		if err != nil {
-			return 0, 0, usagef("%s: %w", [...]string{"FROM", "TO"}[i], err)
+			return 0, 0, cli.Usagef("%s: %w", [...]string{"FROM", "TO"}[i], err)
 		}
 		out[i] = at.FromNs
 	}
 	return out[0], out[1], nil
 }
 
-func (a *app) diff(ctx context.Context, q *queryFlags, args []string, payload string) error {
+func (a *app) diff(ctx context.Context, q *queryflags.Flags, args []string, payload string) error {
 	kind, err := output.ParsePayloadType(payload)
 	if err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
-	query, err := q.query(a)
+	query, err := q.Query(a.App)
 	if err != nil {
 		return err
 	}
@@ -142,17 +145,17 @@ func (a *app) diff(ctx context.Context, q *queryFlags, args []string, payload st
 		return err
 	}
 	if err := ask.Normalize(); err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
 	value := kind.Column()
 	old := value
 	old.Name = "old_" + old.Name
-	s, err := a.shower(left("change"), right("cid"), right("mid"), right("moid"), left("cap"),
-		left("old_acq"), old, left("acq"), value)
+	s, err := a.shower(cli.Left("change"), cli.Right("cid"), cli.Right("mid"), cli.Right("moid"),
+		cli.Left("cap"), cli.Left("old_acq"), old, cli.Left("acq"), value)
 	if err != nil {
 		return err
 	}
-	db, err := a.connect(ctx)
+	db, err := a.Connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -165,18 +168,18 @@ func (a *app) diff(ctx context.Context, q *queryFlags, args []string, payload st
 			oldAcq, oldValue := output.Null(), output.Null()
 			if d.Kind != record.DiffAdded {
 				oldAcq = output.Time(d.Old.AcqNs[i])
-				oldValue = valueOf(&d.Old, i, kind)
+				oldValue = queryflags.ValueOf(&d.Old, i, kind)
 			}
 			if err := s.row(output.Text(d.Kind.String()), output.Int(k.CID), output.Int(k.MID),
 				output.Int(k.MOID), output.Time(k.CapNs), oldAcq, oldValue, output.Time(k.AcqNs),
-				valueOf(&d.New, i, kind)); err != nil {
+				queryflags.ValueOf(&d.New, i, kind)); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	if err = s.end(end, err, q.failEmpty, "nothing differs"); err == nil && s.table && s.rows > 0 {
-		a.note("added %s, changed %s, deleted %s", output.Thousands(counts[record.DiffAdded]),
+	if err = s.end(end, err, q.FailEmpty, "nothing differs"); err == nil && s.table && s.rows > 0 {
+		a.Note("added %s, changed %s, deleted %s", output.Thousands(counts[record.DiffAdded]),
 			output.Thousands(counts[record.DiffChanged]),
 			output.Thousands(counts[record.DiffDeleted]))
 	}
@@ -184,38 +187,38 @@ func (a *app) diff(ctx context.Context, q *queryFlags, args []string, payload st
 }
 
 func (a *app) versions(
-	ctx context.Context, q *queryFlags, payload string, everything bool,
+	ctx context.Context, q *queryflags.Flags, payload string, everything bool,
 ) error {
 	kind, err := output.ParsePayloadType(payload)
 	if err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
-	query, err := q.query(a)
+	query, err := q.Query(a.App)
 	if err != nil {
 		return err
 	}
 	if len(query.Box[record.Acq]) > 0 {
-		return usagef("--acq is no part of this question: which version is the latest is known " +
-			"from all")
+		return cli.Usagef("--acq: not supported here; all versions are needed to tell which is " +
+			"the latest")
 	}
 	box := &wire.Box{Box: query.Box, Everything: everything}
 	if err := box.Check(); err != nil {
-		return usagef("name readings by --cid, --mid, --moid or --cap, or say --everything")
+		return cli.Usagef("no selector given; use --cid, --mid, --moid or --cap, or --everything")
 	}
-	columns := []output.Column{right("cid"), right("mid"), right("moid"), left("cap"),
-		left("acq"), kind.Column(), left("latest"), left("erased")}
-	format, err := a.format()
+	columns := []output.Column{cli.Right("cid"), cli.Right("mid"), cli.Right("moid"),
+		cli.Left("cap"), cli.Left("acq"), kind.Column(), cli.Left("latest"), cli.Left("erased")}
+	format, err := a.Format()
 	if err != nil {
 		return err
 	}
 	if format == output.CSV {
-		columns = append(columns, left("deleted"))
+		columns = append(columns, cli.Left("deleted"))
 	}
 	s, err := a.shower(columns...)
 	if err != nil {
 		return err
 	}
-	db, err := a.connect(ctx)
+	db, err := a.Connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -240,7 +243,7 @@ func (a *app) versions(
 			break
 		}
 	}
-	return s.end(wire.End{Complete: true}, err, q.failEmpty, "no versions match")
+	return s.end(wire.End{Complete: true}, err, q.FailEmpty, "no versions match")
 }
 
 // shower writes rows, of a table the first that fit a screen, and counts all.
@@ -252,16 +255,16 @@ type shower struct {
 }
 
 func (a *app) shower(columns ...output.Column) (*shower, error) {
-	format, err := a.format()
+	format, err := a.Format()
 	if err != nil {
 		return nil, err
 	}
-	w, err := a.writer(false, columns...)
+	w, err := a.Writer(false, columns...)
 	return &shower{app: a, w: w, table: format == output.Table}, err
 }
 
 func (s *shower) row(values ...output.Value) error {
-	if s.rows++; s.table && s.rows > tableRows {
+	if s.rows++; s.table && s.rows > cli.TableRows {
 		return nil
 	}
 	return s.w.Row(values...)
@@ -277,11 +280,12 @@ func (s *shower) end(end wire.End, err error, failEmpty bool, nothing string) er
 	}
 	switch {
 	case s.rows == 0 && failEmpty:
-		return errEmpty
+		return cli.ErrEmpty
 	case s.rows == 0 && s.table:
-		s.app.note("%s", nothing)
-	case s.table && s.rows > tableRows:
-		s.app.note("shown %d of %s; -o ndjson for all", tableRows, output.Thousands(s.rows))
+		s.app.Note("%s", nothing)
+	case s.table && s.rows > cli.TableRows:
+		s.app.Note("showing %d of %s; use -o ndjson for all", cli.TableRows,
+			output.Thousands(s.rows))
 	}
-	return checkEnd(end)
+	return queryflags.CheckEnd(end)
 }

@@ -63,13 +63,7 @@ type line struct {
 	Removed bool `json:"removed,omitempty"`
 }
 
-type first struct {
-	Format int `json:"format"`
-	// Lines were durable, this one included, when it was written over the last time.
-	Lines journal.Count `json:"lines,omitempty"`
-}
-
-func head(n journal.Count) any { return first{format, n} }
+func head(n journal.Count) any { return journal.Header{Format: format, Lines: n} }
 
 // File is the cursors of a node on disk: a journal of commits. It may be used by many goroutines.
 type File struct {
@@ -114,7 +108,7 @@ func Open(dir string) (*File, error) {
 // apply takes a line of the file.
 func (f *File) apply(number int, text []byte) error {
 	if number == 1 {
-		return journal.ParseLine(text, new(first))
+		return journal.ParseLine(text, new(journal.Header))
 	}
 	var l line
 	if err := journal.ParseLine(text, &l); err != nil {

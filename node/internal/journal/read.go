@@ -101,13 +101,17 @@ func Read(
 	return c, nil
 }
 
+// Header is what the first line of each journal has; journals may add members.
+type Header struct {
+	Format uint64 `json:"format"`
+	// Lines were durable, this one included, when the journal was rewritten.
+	Lines Count `json:"lines,omitempty"`
+}
+
 // readFirst reads of the first line what each journal has in it. One that is damaged tells nothing,
 // and apply says so.
 func (c *Content) readFirst(line []byte, format int) error {
-	var first struct {
-		Format uint64 `json:"format"`
-		Lines  Count  `json:"lines"`
-	}
+	var first Header
 	c.first = int64(len(line)) + 1
 	if ParseLine(line, &first) != nil {
 		return nil

@@ -173,7 +173,7 @@ func (m *messages) size() (uint32, error) {
 	return size, nil
 }
 
-// take reads so many bytes. Memory grows with what comes, and not by what a length says.
+// take reads size bytes. Memory grows with what comes, and not by what a length says.
 func (m *messages) take(size int64) ([]byte, error) {
 	var buf bytes.Buffer
 	buf.Grow(int(min(size, 1<<20)))

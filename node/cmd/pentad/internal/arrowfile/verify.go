@@ -46,7 +46,7 @@ type verifier struct {
 	count, copied int // fields and bytes of texts met so far
 }
 
-// need panics unless so many bytes lie at a position.
+// need panics unless there are size bytes at a position.
 func (v *verifier) need(at, size int) {
 	if at < 0 || size < 0 || at > len(v.b)-size {
 		panic("its metadata lead outside of themselves")

@@ -89,8 +89,9 @@ func New(m *Mapping, opt Options) (*Importer, error) {
 	im.summary.Reasons = map[string]int64{}
 	if m.usesLookups() {
 		if opt.LookupPath == "" {
-			return nil, errors.New("the mapping gives ids to names; name the file that keeps " +
-				"them: --lookup-file ids.json")
+			return nil,
+				errors.New("the mapping maps names to ids; give the file that stores them, e.g. " +
+					"--lookup-file ids.json")
 		}
 		lookups, err := OpenLookups(opt.LookupPath)
 		if err != nil {

@@ -136,12 +136,12 @@ func TestRejects(t *testing.T) {
 		"1,2024-01-01T00:00:00Z,\"1\n")
 	r.want(t, []string{"7/1/1 2024-01-01T00:00:00Z = 1"}, []string{
 		"2: 2 fields, expected 3",
-		`3: mid: "x" is no whole number; a lookup gives ids to names`,
+		`3: mid: "x" is not an integer; use a lookup to map names to ids`,
 		`4: time "2024-01-01T00:00:00" is neither RFC 3339 with an offset nor whole ns; ` +
 			"declare its format and zone",
-		`5: column 3: "abc" is no f64`,
-		`6: column 3: "NaN" is no measured value; skip it with skip: [NaN]`,
-		"7: mid: 9223372036854775807 lies outside -9223372036854775808 to 9223372036854775806",
+		`5: column 3: "abc" is not an f64`,
+		`6: column 3: "NaN" is not a value; skip it with skip: [NaN]`,
+		"7: mid: 9223372036854775807 is outside -9223372036854775808 to 9223372036854775806",
 		"8: quotes: text follows a closing quote",
 		"10: quotes: a quoted field is not closed",
 	})
@@ -171,7 +171,7 @@ func TestStrict(t *testing.T) {
 	if !errors.As(r.err, &reject) || reject.Line != 3 || len(r.records) != 1 {
 		t.Errorf("%v, %d records", r.err, len(r.records))
 	}
-	if r.err.Error() != `a.csv line 3: column 3: "x" is no f64` {
+	if r.err.Error() != `a.csv line 3: column 3: "x" is not an f64` {
 		t.Error(r.err)
 	}
 }
@@ -198,7 +198,7 @@ values:
 		"1/5/9 2023-12-31T23:00:00Z = 109",
 		"1/5/2 2023-12-31T23:00:00Z = 7.5",
 		"1/5/2 2024-07-01T00:00:00Z = 3",
-	}, []string{`3: column 5: "x" is no f64`})
+	}, []string{`3: column 5: "x" is not an f64`})
 }
 
 // TestWide reads days with 24 values in a line, whose date stands in the header line only.
@@ -365,10 +365,10 @@ func TestMappingRefuses(t *testing.T) {
 	f(change("cid: {constant: 7}", ""), "cid: missing")
 	f(change("{constant: 7}", "{}"), "cid: give either a constant or a column")
 	f(change("{constant: 7}", "{constant: 7, lookup: a}"), "neither join nor lookup")
-	f(change("{constant: 7}", "{constant: -7}"), "cid: -7 lies outside")
+	f(change("{constant: 7}", "{constant: -7}"), "cid: -7 is outside")
 	f(change("columns: [time]", "columns: []"), "cap: missing")
-	f(change("columns: [time]", `columns: [time], format: "%Y-%m-%d"`), "declare the zone")
-	f(change("columns: [time]", `columns: [time], zone: UTC`), "leave the zone out")
+	f(change("columns: [time]", `columns: [time], format: "%Y-%m-%d"`), "set the zone")
+	f(change("columns: [time]", `columns: [time], zone: UTC`), "leave out the zone")
 	f(change("columns: [time]", `columns: [time], format: "%d", zone: UTC`), "needs a year")
 	f(change("columns: [time]", `columns: [time], format: "%F", zone: Mars`), `"Mars" is unknown`)
 	f(change("columns: [time]", `columns: [time], fold: third`), `fold "third" is unknown`)
@@ -378,11 +378,11 @@ func TestMappingRefuses(t *testing.T) {
 	f(change("column: kwh", "column: kwh2"), "occurs twice")
 	f(change("column: kwh", "column: 6"), "column 6: lines have 5")
 	f(change("column: kwh", "columns: 2..=9"), "columns 2..=9: lines have 5")
-	f(change("column: kwh", "columns: 4..2"), "write 2..=25")
-	f(change(", moid: 1", ""), "give it a moid")
+	f(change("column: kwh", "columns: 4..2"), "use e.g. 2..=25")
+	f(change(", moid: 1", ""), "moid: missing; set it")
 	f(change("moid: 1", "moid: 1, type: f32"), `type "f32" is unknown`)
 	f(change("moid: 1", "moid: 1, type: hex"), "cells are f64, i64 or text")
-	f(change("moid: 1", "moid: 9999999999"), "moid: 9999999999 lies outside")
+	f(change("moid: 1", "moid: 9999999999"), "moid: 9999999999 is outside")
 	f(simple+"separator: ab\n", "is not one ASCII character")
 	f(simple+"decimal: x\n", `decimal "x"`)
 	f(simple+"no_header: true\n", "there is no header line")

@@ -167,7 +167,7 @@ func clip(text []byte) string { return excerpt.Of(text, 60) }
 
 func dimLimit(d record.Dim, n int64) error {
 	if n < d.Min() || n >= d.Max() {
-		return fmt.Errorf("%s: %d lies outside %d to %d", d, n, d.Min(), d.Max()-1)
+		return fmt.Errorf("%s: %d is outside %d to %d", d, n, d.Min(), d.Max()-1)
 	}
 	return nil
 }

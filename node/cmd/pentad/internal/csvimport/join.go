@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 )
 
-// Join replaces a text by what stands beside it in another file: key and value are columns of
+// Join replaces a text by text of the same row of another file: key and value are columns of
 // that file, by name or by number from 1.
 type Join struct {
 	File       string `yaml:"file"`
@@ -51,7 +51,8 @@ func (j *Join) read(r io.Reader) (map[string]string, error) {
 		return nil, err
 	}
 	if j.Duplicates != "" && j.Duplicates != "first" && j.Duplicates != "last" {
-		return nil, fmt.Errorf("duplicates %q: write first or last, or leave it out", j.Duplicates)
+		return nil, fmt.Errorf("duplicates %q: unknown; use first or last, or leave it out",
+			j.Duplicates)
 	}
 	rows := csv.NewReader(plain)
 	rows.Comma = rune(form.Separator[0])
@@ -88,8 +89,9 @@ func (j *Join) fill(rows *csv.Reader, key, value int) (map[string]string, error)
 			continue
 		case seen && j.Duplicates == "" && old != row[value]:
 			line, _ := rows.FieldPos(key)
-			return nil, fmt.Errorf("line %d: key %q is %q here and %q before; write duplicates: "+
-				"first or last", line, clip([]byte(row[key])), row[value], old)
+			return nil,
+				fmt.Errorf("line %d: key %q is %q here and %q before; use duplicates: first or "+
+					"last", line, clip([]byte(row[key])), row[value], old)
 		case len(table) == maxJoinRows:
 			return nil, fmt.Errorf("more than %d keys", maxJoinRows)
 		}

@@ -191,11 +191,11 @@ func (m *Mapping) checkCap() error {
 	}
 	switch {
 	case !layout.Absolute() && m.Cap.Zone == "":
-		return fmt.Errorf("cap: times like %q do not say their offset from UTC; declare the zone "+
-			"(Europe/Berlin, +08:00, UTC)", m.Cap.Format)
+		return fmt.Errorf("cap: times like %q have no UTC offset; set the zone, e.g. "+
+			"Europe/Berlin, +08:00 or UTC", m.Cap.Format)
 	case layout.Absolute() && m.Cap.Zone != "":
-		return errors.New("cap: the format says which moment a time is, so leave the zone out; " +
-			"or give a format without an offset")
+		return errors.New("cap: the format has a UTC offset; leave out the zone, or use a " +
+			"format without an offset")
 	}
 	if _, err := timeparse.LoadZone(m.Cap.Zone); err != nil {
 		return fmt.Errorf("cap: %w", err)
@@ -205,7 +205,7 @@ func (m *Mapping) checkCap() error {
 		m.Cap.Fold = FoldFirst
 	case FoldFirst, FoldSecond, FoldBoth:
 	default:
-		return fmt.Errorf("cap: fold %q is unknown; write first, second or both-as-versions",
+		return fmt.Errorf("cap: fold %q is unknown; use first, second or both-as-versions",
 			m.Cap.Fold)
 	}
 	return nil
@@ -228,7 +228,7 @@ func (m *Mapping) checkValue(v *Value) error {
 	case (v.Column == "") == (v.Columns == ""):
 		return errors.New("give either column or columns")
 	case v.MOID == nil && m.MOID == nil:
-		return errors.New("give it a moid, or the mapping one for all")
+		return errors.New("moid: missing; set it for the value or for the mapping")
 	}
 	if v.Type == "" {
 		v.Type = m.Type
@@ -256,7 +256,7 @@ func parseColumns(text string) (from, to int, err error) {
 		to++
 	}
 	if !ok || errFrom != nil || errTo != nil || from < 1 || to <= from || to > maxLineBytes {
-		return 0, 0, fmt.Errorf("columns %q: write 2..=25 (25 included) or 2..26", text)
+		return 0, 0, fmt.Errorf("columns %q: malformed; use e.g. 2..=25 (with 25) or 2..26", text)
 	}
 	return from, to, nil
 }

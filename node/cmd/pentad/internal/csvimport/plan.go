@@ -260,8 +260,8 @@ func (p *plan) value(cell []byte, v *valuePlan) *problem {
 		f := math.Float64frombits(binary.LittleEndian.Uint64(payloads[from:]))
 		if math.IsNaN(f) || math.IsInf(f, 0) {
 			return &problem{"value",
-				fmt.Sprintf("column %d: %q is no measured value; skip it with "+
-					"skip: [%s]", v.column+1, clip(cell), text)}
+				fmt.Sprintf("column %d: %q is not a value; skip it with skip: [%s]", v.column+1,
+					clip(cell), text)}
 		}
 	}
 	p.payloads = payloads
@@ -335,8 +335,9 @@ func (pp *partPlan) value(fields [][]byte, label string) (int64, *problem) {
 	}
 	n, err := strconv.ParseInt(string(text), 10, 64)
 	if err != nil {
-		return 0, &problem{"key", fmt.Sprintf("%s: %q is no whole number; a lookup gives ids to "+
-			"names", pp.dim, clip(text))}
+		return 0, &problem{"key",
+			fmt.Sprintf("%s: %q is not an integer; use a lookup to map names to ids", pp.dim,
+				clip(text))}
 	}
 	return pp.checked(n)
 }

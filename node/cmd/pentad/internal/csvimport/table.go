@@ -25,8 +25,8 @@ const WallClock = "2006-01-02T15:04:05.999999999"
 func (im *Importer) Table(ctx context.Context, name string, rows Rows) error {
 	m := im.mapping
 	if m.NoHeader || m.SkipLines > 0 || m.ExpectFields > 0 {
-		return errors.New("no_header, skip_lines and expect_fields are of text files; leave them " +
-			"out where columns have names")
+		return errors.New("no_header, skip_lines and expect_fields: only for text files; leave " +
+			"them out for files with named columns")
 	}
 	im.summary.Files++
 	columns := rows.Columns()

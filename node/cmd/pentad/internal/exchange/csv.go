@@ -178,7 +178,7 @@ func (r *csvReader) whole(line []byte) ([]byte, error) {
 	}
 }
 
-var errFields = errors.New("it has not as many fields as line 1")
+var errFields = errors.New("its number of fields differs from line 1")
 
 func (r *csvReader) take(line []byte, b *record.Batch) error {
 	r.row = row{}

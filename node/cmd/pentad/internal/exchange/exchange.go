@@ -54,7 +54,7 @@ func ParseHeader(text []byte) (*Header, error) {
 		return nil, damaged("header", "it is not the header of an export: %v", err)
 	}
 	if h.Version < 1 || h.Version > Version {
-		return nil, damaged("header", "the form is version %d, and this pentad reads up to %d",
+		return nil, damaged("header", "format version %d is newer than version %d of this program",
 			h.Version, Version)
 	}
 	return h, nil
@@ -125,7 +125,7 @@ func ParseForm(name string) (Form, error) {
 	case NDJSON, CSV, Arrow, Parquet:
 		return f, nil
 	}
-	return "", fmt.Errorf("form %q is unknown; write %s", name, Forms)
+	return "", fmt.Errorf("form %q is unknown; use %s", name, Forms)
 }
 
 // Recognise returns the form of what in holds by its first bytes, without taking them.

@@ -151,14 +151,15 @@ func NewNDJSONReader(in *bufio.Reader) (Reader, *Header, error) {
 	}
 	line, err := r.lines.next()
 	if errors.Is(err, io.EOF) {
-		return nil, nil, damaged("line 1", "the file is empty, and an export has a header")
+		return nil, nil, damaged("line 1", "the file is empty; an export has a header")
 	}
 	if err != nil {
 		return nil, nil, err
 	}
 	if !bytes.Contains(line, []byte(`"pentad_export"`)) {
-		return nil, nil, &FormError{"line 1 is not the header of an export; what pentad get -o " +
-			"ndjson wrote is read by pentad put"}
+		return nil, nil,
+			&FormError{"line 1 is not the header of an export; use pentad put for the output of " +
+				"pentad get -o ndjson"}
 	}
 	h, err := ParseHeader(line)
 	return r, h, err
@@ -175,8 +176,8 @@ func (r *ndjsonReader) Next(b *record.Batch) error {
 		case err == nil:
 			return r.take(line, b)
 		case errors.Is(err, io.EOF) && !r.ended:
-			return r.lines.damaged("the file stops without its end line, after %d records: it "+
-				"was cut", r.records)
+			return r.lines.damaged("the file has no end line after %d records: it was truncated",
+				r.records)
 		}
 		return err
 	})
@@ -241,14 +242,14 @@ func (r *ndjsonReader) own(line []byte, one *row) bool {
 func (r *ndjsonReader) takeAny(line []byte, b *record.Batch) error {
 	var l jsonLine
 	if err := json.Unmarshal(line, &l); err != nil {
-		return r.lines.damaged("no record in JSON: %v", err)
+		return r.lines.damaged("not a record in JSON: %v", err)
 	}
 	if err := strictjson.CheckKeys(line); err != nil {
 		return r.lines.damaged("%v", err)
 	}
 	if l.End != nil {
 		if r.ended = true; l.End.Records != r.records {
-			return r.lines.damaged("the end line says %d records, and %d were read",
+			return r.lines.damaged("the end line says %d records, but %d were read",
 				l.End.Records, r.records)
 		}
 		return nil

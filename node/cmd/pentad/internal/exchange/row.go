@@ -37,14 +37,14 @@ func (r *row) appendTo(b *record.Batch) error {
 		case !r.has[i]:
 			return fmt.Errorf("%s is missing", d)
 		case n < d.Min() || n >= d.Max():
-			return fmt.Errorf("%s: %d lies outside %d to %d", d, n, d.Min(), d.Max()-1)
+			return fmt.Errorf("%s: %d is outside %d to %d", d, n, d.Min(), d.Max()-1)
 		}
 	}
 	k := record.Key{CID: int32(r.parts[0]), MID: r.parts[1], MOID: int32(r.parts[2]),
 		CapNs: r.parts[3]}
 	switch {
 	case r.deleted && len(r.payload) > 0:
-		return errors.New("what is deleted has no payload")
+		return errors.New("a deleted record must not have a payload")
 	case r.deleted:
 		b.AppendTomb(k)
 	case !r.hasPayload:

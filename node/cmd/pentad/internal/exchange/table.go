@@ -20,7 +20,7 @@ type Column struct {
 
 // Cells are the cells of a column in some rows; which slices are there depends on the kind.
 type Cells struct {
-	Skip   bool           // set by who asks: nobody will look at this column
+	Skip   bool           // set by the caller: the column is not needed
 	Nulls  []bool         // nil: none is null
 	Ints   []int64        // Int, Time, and Bool as 0 and 1
 	Floats []float64      // Float
@@ -31,7 +31,7 @@ type Cells struct {
 // Scaled is a time in ns, or why there is none.
 func Scaled(n, unitNs int64) (ns int64, fault string) {
 	if n > math.MaxInt64/unitNs || n < math.MinInt64/unitNs {
-		return 0, fmt.Sprintf("%d times %d ns lies outside the years that int64 ns can hold", n,
+		return 0, fmt.Sprintf("%d times %d ns is outside the years that int64 ns can represent", n,
 			unitNs)
 	}
 	return n * unitNs, ""
@@ -79,8 +79,9 @@ func NewTableReader(t Table) (Reader, error) {
 					return i, nil
 				}
 			}
-			return 0, &FormError{fmt.Sprintf("column %s is of type %s, which it is not in an "+
-				"export; files of other systems need a mapping", name, c.Type)}
+			return 0,
+				&FormError{fmt.Sprintf("column %s is of type %s, unlike in an export; files of "+
+					"other systems need a mapping", name, c.Type)}
 		}
 		return -1, nil
 	}

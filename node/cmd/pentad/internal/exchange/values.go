@@ -49,8 +49,9 @@ func NewField(name, kind string, offset int) (Value, error) {
 	v := Value{Name: name, Kind: Int, kind: kind, size: size, offset: offset}
 	switch {
 	case !ok || offset < 0:
-		return v, fmt.Errorf("type %q at offset %d is none that is decoded; write f64, f32, i64, "+
-			"i32, u32 or text", kind, offset)
+		return v,
+			fmt.Errorf("type %q at offset %d is not decoded; use f64, f32, i64, i32, u32 or text",
+				kind, offset)
 	case kind[0] == 'f':
 		v.Kind = Float
 	case kind == "text":

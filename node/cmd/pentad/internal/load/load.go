@@ -21,7 +21,7 @@ type Task struct {
 	Timed bool          // DueAt says when; else as soon as a worker is free
 	DueAt time.Duration // since the start of the run
 	Early bool          // a worker was ready for it before it was due
-	Batch *record.Batch // of a replay, owned by whoever takes the task; else nil
+	Batch *record.Batch // of a replay, owned by the worker of the task; else nil
 }
 
 // Source hands out requests to many workers.

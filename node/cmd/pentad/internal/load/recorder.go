@@ -50,7 +50,7 @@ func (h *histogram) reset() {
 	h.sum, h.longest = 0, 0
 }
 
-// at returns a percentile: the least value that so many percent of all do not exceed. Of 60 values
+// at returns a percentile: the least value that this share of all do not exceed. Of 60 values
 // 59 are not yet 99 %, so that the 99th percentile is the greatest.
 func (h *histogram) at(percent float64) time.Duration {
 	n := float64(h.counts.TotalCount())
@@ -205,7 +205,7 @@ func (r *recorder) lost(kind int) {
 	r.inFlight--
 }
 
-// left forgets a request that whoever ended the run did not wait for.
+// left forgets a request that was not finished when the run ended.
 func (r *recorder) left() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -219,7 +219,7 @@ func (r *recorder) quiet(now time.Duration) (time.Duration, error) {
 	switch {
 	case r.inFlight == 0 && !r.failing:
 		return 0, nil
-	case r.inFlight == 0: // nobody has asked since
+	case r.inFlight == 0: // no request has been sent since
 		return r.failedAt - r.quietSince, r.lastErr
 	}
 	// A request that has just begun, long after one that failed, is not late for that.

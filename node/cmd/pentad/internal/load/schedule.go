@@ -28,8 +28,8 @@ func (s Schedule) DueAt(i int64) time.Duration {
 	return time.Duration(ns)
 }
 
-// Due returns how many requests DueAt puts before a time: exactly so many, for what it counts and
-// nobody sends is called unsent.
+// Due returns how many requests DueAt puts before a time, exactly: those
+// that were not sent are called unsent.
 func (s Schedule) Due(elapsed time.Duration) int64 {
 	if elapsed <= 0 || s.PerSecond == 0 {
 		return 0

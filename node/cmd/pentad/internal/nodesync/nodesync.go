@@ -176,16 +176,16 @@ func (c *copying) begin(ctx context.Context) error {
 		return fmt.Errorf("%w: both are the same node", ErrNotACopy)
 	case c.source.Groups > 0:
 		return fmt.Errorf("%w: the source is a cluster of %d groups, whose records may share acqs "+
-			"and whose erases have one in each group; copy each of its groups into one of another "+
-			"cluster, or give records new ones with --restamp", ErrNotACopy, c.source.Groups)
+			"and whose erases have one in each group; copy each of its groups into a group of "+
+			"another cluster, or use --restamp", ErrNotACopy, c.source.Groups)
 	case target.Of == [16]byte{} && !target.Empty:
-		return fmt.Errorf("%w: it holds records or events of its own; copy into a new node",
+		return fmt.Errorf("%w: it holds other records or events; copy into a new node",
 			ErrNotACopy)
 	case target.Of != [16]byte{} && target.Of != c.source.Store:
 		return fmt.Errorf("%w: it is a copy of store %x, and the source is store %x; copy into a "+
 			"new node", ErrNotACopy, target.Of, c.source.Store)
 	case target.Of != [16]byte{} && !sameBox(&target.Box, &c.opt.Box):
-		return fmt.Errorf("%w: it is a copy of other selectors; take the same each time, or copy "+
+		return fmt.Errorf("%w: it is a copy with other selectors; use the same ones, or copy "+
 			"into a new node", ErrNotACopy)
 	case target.Of != [16]byte{}:
 		c.report.FromNs = target.HorizonNs
@@ -196,7 +196,7 @@ func (c *copying) begin(ctx context.Context) error {
 	}
 	c.report.ToNs = c.source.HorizonNs
 	if c.report.FromNs > c.report.ToNs {
-		return fmt.Errorf("%w: it ends at acq %d, and the source at %d only: the source has lost "+
+		return fmt.Errorf("%w: it ends at acq %d, but the source at %d: the source lost "+
 			"records, or its clock was set back", ErrNotACopy, c.report.FromNs, c.report.ToNs)
 	}
 	return nil
@@ -205,7 +205,8 @@ func (c *copying) begin(ctx context.Context) error {
 // lacks says why a source does not have what was copied of it, up to an acq of a timeline.
 func lacks(source *wire.State, timeline uint64, untilNs int64) error {
 	if lack := source.Lineage.Lacks(timeline, untilNs); lack != nil {
-		return fmt.Errorf("%w: the source lacks what was copied of it: %w", ErrNotACopy, lack)
+		return fmt.Errorf("%w: the source lacks records that were copied from it: %w", ErrNotACopy,
+			lack)
 	}
 	return nil
 }
@@ -232,8 +233,8 @@ func (c *copying) read(ctx context.Context, loaded chan<- *slice) error {
 	return nil
 }
 
-// readBetween reads slices of so many rows, and divides those with too many bytes. It returns where
-// they end.
+// readBetween reads slices of a number of rows, and divides those with too many bytes. It returns
+// where they end.
 func (c *copying) readBetween(
 	ctx context.Context, from, to int64, rows uint64, loaded chan<- *slice,
 ) (int64, error) {

@@ -262,7 +262,7 @@ func TestCopyRefuses(t *testing.T) {
 		}
 	}
 	refuse(from, from, nodesync.Options{}, "the same node")
-	refuse(from, other, nodesync.Options{}, "records or events of its own")
+	refuse(from, other, nodesync.Options{}, "holds other records or events")
 	opt := nodesync.Options{Box: record.Box{record.CID: {record.At(1)}}}
 	if _, err := nodesync.Copy(t.Context(), from, to, opt); err != nil {
 		t.Fatal(err)
@@ -282,7 +282,7 @@ func TestCopyRefuses(t *testing.T) {
 	if err := to.ReleaseCopy(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	refuse(from, to, opt, "of its own")
+	refuse(from, to, opt, "holds other records")
 }
 
 // BenchmarkCopy copies a million rows with payloads of 16 bytes from one node to another, both in

@@ -48,7 +48,7 @@ type Position struct {
 }
 
 // Restamp puts what a source has below its horizon into a target that gives it acqs of its own, in
-// the same order, beside what it holds: versions hide each other as they do at the source.
+// the same order, in addition to what it holds: versions hide each other as they do at the source.
 // Erases and purges are done at the target in their place, in the box that is copied; policies are
 // not. Each range is put exactly once, by a sequence that save keeps before it is sent, as long as
 // the target remembers the writer.
@@ -102,15 +102,15 @@ func (r *restamping) begin(ctx context.Context) error {
 	}
 	if raw, err := hex.DecodeString(p.Writer); err != nil || copy(r.writer[:], raw) != 16 ||
 		p.Format != positionFormat || p.FromNs < 0 || p.ToNs < p.FromNs {
-		return fmt.Errorf("%w: what is kept of the last run makes no sense: %+v", ErrNotACopy, *p)
+		return fmt.Errorf("%w: the position of the last run is invalid: %+v", ErrNotACopy, *p)
 	}
 	switch {
 	case p.Source != source || p.Target != target:
-		return fmt.Errorf("%w: what is kept of the last run is of store %s into store %s, and "+
-			"this is store %s into store %s; each pair needs a file of its own", ErrNotACopy,
-			p.Source, p.Target, source, target)
+		return fmt.Errorf("%w: the position is of store %s into store %s, but this run is of "+
+			"store %s into store %s; use one file per pair", ErrNotACopy, p.Source, p.Target,
+			source, target)
 	case !sameBox(&p.Box, &r.opt.Box):
-		return fmt.Errorf("%w: the last run had other selectors; take the same each time",
+		return fmt.Errorf("%w: the last run had other selectors; use the same ones",
 			ErrNotACopy)
 	}
 	return r.resume(there.HorizonNs)
@@ -123,8 +123,8 @@ func (r *restamping) resume(thereNs int64) error {
 		p.LastNs, p.LastTimeline = p.ToNs, p.Timeline
 	}
 	if err := r.goBack(); err != nil {
-		return fmt.Errorf("%w; put its newer directory back, or go on with a new file: what "+
-			"arrived stays, and everything is put again", err)
+		return fmt.Errorf("%w; restore its newer directory, or continue with a new file, which "+
+			"stores everything again", err)
 	}
 	if err := r.thereLacks(); err != nil {
 		return err
@@ -133,8 +133,8 @@ func (r *restamping) resume(thereNs int64) error {
 		p.ThereNs, p.ThereTimeline = thereNs, r.there.At(thereNs)
 	}
 	if p.ToNs > r.source.HorizonNs {
-		return fmt.Errorf("%w: acq %d was reached, and the source ends at %d only: it has lost "+
-			"records, or its clock was set back", ErrNotACopy, p.ToNs, r.source.HorizonNs)
+		return fmt.Errorf("%w: acq %d was reached, but the source ends at %d: it lost records, "+
+			"or its clock was set back", ErrNotACopy, p.ToNs, r.source.HorizonNs)
 	}
 	r.from = past(r.from, r.source.HorizonNs)
 	return r.checkEvents()
@@ -167,8 +167,9 @@ func (r *restamping) thereLacks() error {
 	if lack == nil {
 		return nil
 	}
-	return fmt.Errorf("%w: the target lacks what was put into it: %w; put its newer directory "+
-		"back, or go on with a new file: everything is put again", ErrNotACopy, lack)
+	return fmt.Errorf("%w: the target lacks records that were stored there: %w; restore its "+
+		"newer directory, or continue with a new file, which stores everything again", ErrNotACopy,
+		lack)
 }
 
 // reach notes up to where the records were put, or may have been.
@@ -190,17 +191,17 @@ func (r *restamping) checkEvents() error {
 		}
 		if r.source.Groups > 0 {
 			return fmt.Errorf("%w: the source is a cluster of %d groups, each of which has the "+
-				"erase or purge with acq %d at another place or not at all; take a box that it "+
-				"does not meet, or pentad export", ErrNotACopy, r.source.Groups, e.AcqNs)
+				"erase or purge with acq %d at another position or not at all; use selectors "+
+				"that it does not match, or pentad export", ErrNotACopy, r.source.Groups, e.AcqNs)
 		}
 		if len(e.Box[record.Acq]) > 0 {
-			return fmt.Errorf("%w: the erase or purge with acq %d names acqs, which are others "+
-				"there; make an exact copy", ErrNotACopy, e.AcqNs)
+			return fmt.Errorf("%w: the erase or purge with acq %d selects acqs, which differ in "+
+				"the target; make an exact copy", ErrNotACopy, e.AcqNs)
 		}
 		if len(r.opt.Box[record.CID]) == 0 {
-			return fmt.Errorf("%w: the source has an erase or purge, with acq %d, that would "+
-				"concern what others wrote there; name the tenants that only the source writes",
-				ErrNotACopy, e.AcqNs)
+			return fmt.Errorf("%w: the erase or purge with acq %d of the source would affect "+
+				"records of other writers in the target; select tenants that only the source "+
+				"writes", ErrNotACopy, e.AcqNs)
 		}
 	}
 	return nil
@@ -230,9 +231,9 @@ func (r *restamping) run(ctx context.Context) error {
 
 // tooManyOfOne is the error of records that one put does not take: positions lie between acqs.
 func tooManyOfOne(acqNs int64) error {
-	return fmt.Errorf("more than %d records, or %d payload bytes, share the acq %s: they cannot "+
-		"be given new ones together; export them and put them by themselves, and copy the others "+
-		"by selectors", record.MaxBatchRecords, record.MaxBatchBytes, record.FormatNs(acqNs))
+	return fmt.Errorf("more than %d records, or %d payload bytes, share the acq %s and cannot "+
+		"be restamped in one batch; export and store them separately, and copy the others by "+
+		"selectors", record.MaxBatchRecords, record.MaxBatchBytes, record.FormatNs(acqNs))
 }
 
 // put puts a slice, in batches that end where an event has its place.
@@ -314,8 +315,8 @@ func (r *restamping) send(ctx context.Context, rows *record.Batch) error {
 			break
 		}
 		if tries == maxRestarts {
-			return fmt.Errorf("the target was started again %d times while one batch was put; run "+
-				"this again when it stays up", tries+1)
+			return fmt.Errorf("the target restarted %d times during one batch; retry when it is "+
+				"stable", tries+1)
 		}
 	}
 	if n := rows.Len(); n > 0 {
@@ -388,8 +389,9 @@ func (r *restamping) look(ctx context.Context, acqNs int64) (same bool, err erro
 	case err != nil:
 		return false, fmt.Errorf("ask the target: %w", err)
 	case store != p.Target:
-		return false, fmt.Errorf("%w: the target was store %s, and is store %s now; serve the "+
-			"former there again", ErrNotACopy, p.Target, store)
+		return false,
+			fmt.Errorf("%w: the target was store %s and is now store %s; serve the former one "+
+				"again", ErrNotACopy, p.Target, store)
 	}
 	same = now.Lineage.At(math.MaxInt64) == r.there.At(math.MaxInt64)
 	r.there = now.Lineage

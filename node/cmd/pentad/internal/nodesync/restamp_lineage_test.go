@@ -67,7 +67,8 @@ func isRefused(t *testing.T, what string, err error) {
 	t.Helper()
 	var lack *record.LackError
 	if !errors.Is(err, nodesync.ErrNotACopy) || !errors.As(err, &lack) ||
-		lack.FromNs >= lack.UntilNs || !strings.Contains(err.Error(), "newer directory back") {
+		lack.FromNs >= lack.UntilNs || !strings.Contains(err.Error(),
+		"restore its newer directory") {
 		t.Fatalf("%s: %v", what, err)
 	}
 }

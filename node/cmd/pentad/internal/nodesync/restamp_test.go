@@ -152,20 +152,20 @@ func TestRestampRefuses(t *testing.T) {
 	refuse(other, box, "is of store 00 into")
 	other = *p
 	other.Target = "00"
-	refuse(other, box, "into store 00, and")
+	refuse(other, box, "into store 00, but")
 	other = *p
 	other.Writer = "00"
-	refuse(other, box, "makes no sense")
+	refuse(other, box, "is invalid")
 	other = *p
 	other.ToNs = 1 << 62
-	refuse(other, box, "has lost records")
+	refuse(other, box, "it lost records")
 	if _, err := from.Erase(t.Context(), &wire.Box{Everything: true}); err != nil {
 		t.Fatal(err)
 	}
-	refuse(nodesync.Position{}, record.Box{}, "name the tenants")
+	refuse(nodesync.Position{}, record.Box{}, "select tenants")
 	_, err = from.Erase(t.Context(), &wire.Box{Box: record.Box{record.Acq: {{From: 0, To: 9}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	refuse(*p, box, "names acqs")
+	refuse(*p, box, "selects acqs")
 }

@@ -92,7 +92,7 @@ func (c *comparing) begin(ctx context.Context) error {
 		return fmt.Errorf("ask the source: %w", err)
 	}
 	if target.Of != source.Store {
-		return fmt.Errorf("%w: it is no copy of store %x; pentad sync status shows of which it is",
+		return fmt.Errorf("%w: it is not a copy of store %x; pentad sync status shows its source",
 			ErrNotACopy, source.Store)
 	}
 	c.opt.Box, c.report.ToNs = target.Box, min(target.HorizonNs, source.HorizonNs)

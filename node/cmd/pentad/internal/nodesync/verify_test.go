@@ -22,8 +22,8 @@ type differing struct {
 	purged   uint64 // rows that only the copy has any more
 }
 
-// newDiffering makes a copy of everything, but for a row that is left out, one that nobody had, one
-// that is changed, and an erase of its own.
+// newDiffering makes a copy of everything, but for a row that is left out, one that was in neither,
+// one that is changed, and an erase of its own.
 func newDiffering(t *testing.T, rng *rand.Rand) *differing {
 	d := &differing{t: t, from: serve(t, store.Options{}), to: serve(t, store.Options{}),
 		rows: &record.Batch{}, want: map[nodesync.Difference]bool{}}

@@ -368,7 +368,7 @@ func (r *Runner) measure(
 		err = use.call(ctx, &full)
 		best = min(best, time.Since(start))
 	}
-	if err != nil { // it may not like so many records, which are the same again and again
+	if err != nil { // it may refuse many equal records
 		return math.NaN(), math.NaN()
 	}
 	rows := float64(full.Len())
@@ -383,7 +383,7 @@ type instance struct {
 	close func() error
 }
 
-// user makes an instance that gets so many rows, which are of one group, again and again.
+// user makes an instance that gets the same rows of one group repeatedly.
 func (r *Runner) user(ctx context.Context, params []byte, rows int) (instance, error) {
 	none := instance{usage: func() wasmhost.Usage { return wasmhost.Usage{} }}
 	if r.Aggregates() {

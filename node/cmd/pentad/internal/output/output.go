@@ -33,7 +33,7 @@ const Formats = "table, json, ndjson or csv"
 func ParseFormat(name string) (Format, error) {
 	f, ok := map[string]Format{"table": Table, "json": JSON, "ndjson": NDJSON, "csv": CSV}[name]
 	if !ok {
-		return 0, fmt.Errorf("output %q is unknown; write %s", name, Formats)
+		return 0, fmt.Errorf("output %q is unknown; use %s", name, Formats)
 	}
 	return f, nil
 }

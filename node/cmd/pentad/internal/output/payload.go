@@ -35,7 +35,7 @@ var payloadTypes = [...]string{Base64: "base64", Hex: "hex", UTF8: "text", F64: 
 func ParsePayloadType(name string) (PayloadType, error) {
 	t := slices.Index(payloadTypes[:], name)
 	if t < 0 {
-		return 0, fmt.Errorf("type %q is unknown; write %s", name, PayloadTypes)
+		return 0, fmt.Errorf("type %q is unknown; use %s", name, PayloadTypes)
 	}
 	return PayloadType(t), nil
 }
@@ -77,7 +77,7 @@ func (t PayloadType) Value(payload []byte) Value {
 // maxExactFloat is 2^53: beyond it not every whole number is a float64.
 const maxExactFloat = 1 << 53
 
-var errNotWhole = errors.New("is not a whole number within ±2^53")
+var errNotWhole = errors.New("is not an integer within ±2^53")
 
 // AppendPayload appends the payload that a text stands for. An i64 may be written as a float
 // when it is whole (4e+05).
@@ -86,7 +86,7 @@ func (t PayloadType) AppendPayload(dst []byte, text string) ([]byte, error) {
 	case F64:
 		f, err := strconv.ParseFloat(text, 64)
 		if err != nil {
-			return dst, fmt.Errorf("%q is no f64", clip(text))
+			return dst, fmt.Errorf("%q is not an f64", clip(text))
 		}
 		return binary.LittleEndian.AppendUint64(dst, math.Float64bits(f)), nil
 	case I64:
@@ -103,13 +103,13 @@ func (t PayloadType) AppendPayload(dst []byte, text string) ([]byte, error) {
 	case Hex:
 		b, err := hex.DecodeString(text)
 		if err != nil {
-			return dst, fmt.Errorf("%q is no hex", clip(text))
+			return dst, fmt.Errorf("%q is not hex", clip(text))
 		}
 		return append(dst, b...), nil
 	}
 	b, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
-		return dst, fmt.Errorf("%q is no base64", clip(text))
+		return dst, fmt.Errorf("%q is not base64", clip(text))
 	}
 	return append(dst, b...), nil
 }
@@ -122,7 +122,7 @@ func parseWhole(text string) (int64, error) {
 	f, floatErr := strconv.ParseFloat(text, 64)
 	switch {
 	case floatErr != nil:
-		return 0, fmt.Errorf("%q is no i64", clip(text))
+		return 0, fmt.Errorf("%q is not an i64", clip(text))
 	case f != math.Trunc(f) || math.Abs(f) > maxExactFloat:
 		return 0, fmt.Errorf("%q %w", clip(text), errNotWhole)
 	}

@@ -231,7 +231,7 @@ func (l *leaf) fill(c *exchange.Cells, kind exchange.Kind, rows int) error {
 	return nil
 }
 
-// append adds one value, which is that of a row among so many.
+// append adds the value of one of a number of rows.
 func (l *leaf) append(c *exchange.Cells, kind exchange.Kind, v parquet.Value, row, rows int) {
 	null := v.IsNull() || v.DefinitionLevel() < l.level
 	if null {
@@ -289,7 +289,7 @@ func (l *leaf) whole(v parquet.Value) (n int64, fault string) {
 		n, fault = exchange.Scaled(int64(i[2])-epochDay, int64(24*time.Hour))
 		day := int64(uint64(i[1])<<32 | uint64(i[0]))
 		if fault == "" && (day < 0 || n > math.MaxInt64-day) {
-			fault = "it lies outside the years that int64 ns can hold"
+			fault = "it is outside the years that int64 ns can represent"
 		}
 		return n + day, fault
 	default:

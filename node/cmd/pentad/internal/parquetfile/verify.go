@@ -49,7 +49,7 @@ func (w *walker) varint() int64 {
 	return int64(n>>1) ^ -int64(n&1)
 }
 
-// skip passes over so many bytes.
+// skip passes over n bytes.
 func (w *walker) skip(n uint64) {
 	if n > uint64(len(w.b)-w.at) {
 		panic("its metadata hold a length that no bytes follow")
@@ -210,7 +210,7 @@ func verifyPages(in io.ReaderAt, c *format.ColumnMetaData, rows int64) error {
 	return nil
 }
 
-// verifyPage looks at the header at an offset, of which so many bytes are read first, and returns
+// verifyPage checks the header at an offset, of which window bytes are read first, and returns
 // the length of the page with it.
 func verifyPage(pages io.ReaderAt, at, window, rows int64) (length int64, err error) {
 	head := make([]byte, window)
@@ -251,4 +251,4 @@ func (w *walker) stops(walk func()) (stopped bool) {
 }
 
 // errCut is a file without the end of one.
-var errCut = errors.New("it does not end as a Parquet file does: it was cut")
+var errCut = errors.New("it does not end like a Parquet file: it was truncated")

@@ -1,0 +1,70 @@
+package files
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/node/store"
+)
+
+// RepairCommand returns pentad repair.
+func RepairCommand(shared *cli.App) *cobra.Command {
+	a := &app{shared}
+	var cut bool
+	c := &cobra.Command{
+		Use:   "repair DIR",
+		Short: "Cut the damaged end of a log",
+		Long: `Cut the damaged end of a log. A node refuses to start with a damaged log, because the log holds
+acknowledged records. Restore a backup or let a replica replace the directory if there is one;
+otherwise this command moves the log aside from the damage on and keeps everything before it.
+
+Without --cut-log nothing changes, and the command reports what would be lost. With it the files are
+first copied to DIR/store/lost, where pentad dump reads what is intact, to be stored again.`,
+		Args: cli.Arguments(1, 1, "the directory of a node or of a store"),
+		Example: `  pentad repair /var/lib/pentad
+  pentad repair /var/lib/pentad --cut-log`,
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.repair(c.Context(), args[0], cut)
+		},
+	}
+	c.Flags().BoolVar(&cut, "cut-log", false, "cut the log (default: only show what would be lost)")
+	return c
+}
+
+func (a *app) repair(ctx context.Context, path string, cut bool) error {
+	dir := StoreDir(path)
+	if dir == "" {
+		dir = path
+	}
+	r, err := store.RepairLog(ctx, dir, cut)
+	if err != nil {
+		return err
+	}
+	if r.File == "" {
+		a.Note("%s: the log is not damaged; pentad check reads all other files", path)
+		return nil
+	}
+	a.Note("%s: damaged at offset %d: %s", r.File, r.Offset, r.Reason)
+	a.Note("after it: %s with %s flushes and %s readable rows that are not in a segment%s; "+
+		"unreadable rows cannot be counted", output.Size(r.Bytes), output.Thousands(r.Flushes),
+		output.Thousands(r.Rows), acqsOf(&r))
+	if !cut {
+		a.Note("nothing changed; use --cut-log to cut the log")
+		return nil
+	}
+	a.Note("moved to %s", strings.Join(r.Aside, ", "))
+	return nil
+}
+
+// acqsOf says which acqs rows have that are set aside.
+func acqsOf(r *store.RepairReport) string {
+	if r.Rows == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (acq %d to %d)", r.FirstAcqNs, r.LastAcqNs)
+}

@@ -1,0 +1,242 @@
+// Package transfer holds pentad export and pentad import: records to files and back.
+//
+// It owns the identity of a file, by which an interrupted import resumes, and the order of an
+// export. Packages exchange, arrowfile, parquetfile and csvimport own the forms of files.
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/csvimport"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/exchange"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/input"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+)
+
+// app is the command line, with the methods of this package.
+type app struct{ *cli.App }
+
+const importHelp = `Import CSV files, plain or .gz; - is stdin.
+
+A mapping defines the columns of the key and the cells with values, in a YAML file (--mapping) or by
+flags, which override the file:
+
+  separator: ";"              # "," by default; "tab"
+  no_header: false            # true: columns have numbers only, from 1
+  skip_lines: 0               # lines before the header
+  expect_fields: 10           # default: as many as in the first line
+  skip: ["-1", ""]            # cells without a value (default: empty cells)
+  type: f64                   # f64, i64 (8 bytes, little-endian) or text
+  decimal: "."                # "," reads 1,5
+  cid:                        # cid, mid, moid: a constant or a column
+    column: detector
+    join: {file: detectors.csv, key: det_id, value: site}   # replaced by text of another file
+    lookup: site              # names get ids, stored in --lookup-file
+  mid: {column: detector}
+  cap:
+    columns: [date, hour]     # joined by a space
+    format: "%d.%m.%Y %H"     # or a Go layout, unix, unix_ms; default RFC 3339 or ns
+    zone: Europe/Berlin
+    fold: first               # or second, both-as-versions
+  values:                     # several values of a line are several quantities
+    - {column: count, moid: 1, type: i64}
+    - {columns: 2..=25, moid: 3}        # wide rows: one value per column
+  deleted: gone               # a column of true and false: true deletes the reading
+  # Columns may also be "@label" (the header of the value's column), "@header 1" (a cell of the
+  # header line) and "@file" (the file's name).
+
+When clocks are set back, an hour occurs twice. first and second take the earlier or the later of
+the two moments of each local time, and reject a second line with the same key. both-as-versions
+takes the earlier moment and stores lines with the same key as versions of it, in file order. A
+local time that does not exist because clocks were set forward is always rejected.
+
+A line is stored completely or rejected with its number and a reason (--rejects FILE keeps them);
+the exit code is then 6. --strict stops at the first rejected line: all files are read once before
+anything is stored, so nothing is stored if a line is rejected. A lookup file assigns the same ids
+to the same names permanently: keep it with the data, and use one for all imports into a node.
+
+To resume an interrupted import, run it again within seven days with the same files, mapping and
+lookup file: it stores only what is missing, and "known" counts the records that were stored
+already. A file is recognized by its content, so a changed file is stored completely; --again stores
+everything again. Input from stdin and pipes cannot be recognized: each run stores all of it, and
+--strict stores the records before the rejected line.`
+
+const againHelp = "store everything again, including what an earlier import stored"
+
+// importFlags change or replace what a mapping file says.
+type importFlags struct {
+	mapping, lookupFile, rejects string
+	strict                       bool
+
+	separator, kind, decimal, timeFormat, zone, fold string
+	noHeader                                         bool
+	skipLines, expectFields                          int
+	skip, values                                     []string
+	cid, mid, moid, cap, deleted                     string
+}
+
+// ImportCommand returns pentad import.
+func ImportCommand(shared *cli.App) *cobra.Command {
+	a := &app{shared}
+	var f importFlags
+	var again bool
+	c := &cobra.Command{
+		Use:   "csv FILE...",
+		Short: "Import CSV files",
+		Long:  importHelp,
+		Args:  cli.Arguments(1, 1<<20, "the file to import, or - for stdin"),
+		Example: `  pentad import csv --mapping lanes.yaml --lookup-file ids.json det_2024_01.csv.gz
+  pentad import csv --cid 1 --mid column=1,lookup=meter --cap column=2 --value column=3,moid=1 \
+      --separator ';' --time-format '%d/%m/%Y %H:%M:%S' --zone Europe/Madrid \
+      --fold both-as-versions --lookup-file ids.json water.csv.gz
+  zcat rows.csv.gz | pentad import csv --mapping rows.yaml --rejects bad.csv -`,
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.importMapped(c.Context(), c, &f, exchange.CSV, again, args)
+		},
+	}
+	f.add(c)
+	c.Flags().BoolVar(&again, "again", false, againHelp)
+	return a.importFileCommand(c)
+}
+
+func (f *importFlags) add(c *cobra.Command) {
+	flags := c.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&f.mapping, "mapping", "", "YAML file that maps rows to records")
+	flags.StringVar(&f.lookupFile, "lookup-file", "",
+		"JSON file with the ids of names; created if missing")
+	flags.StringVar(&f.rejects, "rejects", "",
+		"file that receives rejected lines: file, line, reason, text")
+	flags.BoolVar(&f.strict, "strict", false, "stop at the first rejected line")
+	flags.StringVar(&f.cid, "cid", "", "tenant: N, or column=NAME[,lookup=TABLE]")
+	flags.StringVar(&f.mid, "mid", "", "device: N, or column=NAME[,lookup=TABLE]")
+	flags.StringVar(&f.moid, "moid", "",
+		"quantity of values without one: N, or column=NAME[,lookup=TABLE]")
+	flags.StringVar(&f.cap, "cap", "", "capture time: column=NAME; several columns are joined by +")
+	flags.StringArrayVar(&f.values, "value", nil,
+		"values: column=NAME or columns=A..=B [,moid=N][,type=T]; may be repeated")
+	flags.StringVar(&f.deleted, "deleted", "", "column of true and false; true deletes the reading")
+	flags.StringVar(&f.timeFormat, "time-format", "", "format of times, e.g. '%d.%m.%Y %H:%M'")
+	flags.StringVar(&f.zone, "zone", "", "time zone of times, e.g. Europe/Berlin or +08:00")
+	flags.StringVar(&f.fold, "fold", "",
+		"rule for hours that occur twice: first, second or both-as-versions")
+	flags.StringVar(&f.separator, "separator", "",
+		"separator of fields: one character, or tab (default: ,)")
+	flags.StringVar(&f.decimal, "decimal", "", "decimal separator: . or , (default: .)")
+	flags.StringVar(&f.kind, "type", "", "type of values: f64, i64 or text (default: f64)")
+	flags.StringArrayVar(&f.skip, "skip", nil,
+		"cell without a value, e.g. -1; may be repeated (default: empty cells)")
+	flags.BoolVar(&f.noHeader, "no-header", false, "read the first line as data")
+	flags.IntVar(&f.skipLines, "skip-lines", 0, "number of lines before the header")
+	flags.IntVar(&f.expectFields, "expect-fields", 0,
+		"number of fields of every line (default: as many as in the first)")
+	cli.Complete(c, "fold", csvimport.FoldFirst+"\tthe earlier moment",
+		csvimport.FoldSecond+"\tthe later moment",
+		csvimport.FoldBoth+"\tthe earlier moment; a repeated key is a new version")
+}
+
+// importMapped imports files by a mapping. Their form is "" when their first bytes say it.
+func (a *app) importMapped(
+	ctx context.Context, c *cobra.Command, f *importFlags, form exchange.Form, again bool,
+	files []string,
+) (err error) {
+	m, err := f.build(c, form != exchange.CSV)
+	if err != nil {
+		return cli.Usage(err)
+	}
+	if err := input.Check(files); err != nil {
+		return err
+	}
+	opt := csvimport.Options{LookupPath: f.lookupFile, Strict: f.strict}
+	if f.mapping != "" {
+		opt.Dir = filepath.Dir(f.mapping)
+	}
+	if err := f.checkRejects(files); err != nil {
+		return err
+	}
+	db, err := a.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if f.rejects != "" { // not before: the file of an earlier import may still be needed
+		rejects, createErr := os.Create(f.rejects)
+		if createErr != nil {
+			return fmt.Errorf("create the rejects file: %w", createErr)
+		}
+		defer func() { err = cli.FirstError(err, rejects.Close()) }()
+		opt.Rejects = rejects
+	}
+	run := &mappedImport{app: a, db: db, mapping: m, opt: opt, form: form, again: again}
+	start := a.Now()
+	if err = run.files(ctx, files); err != nil && !isReject(err) {
+		if run.stored.records > 0 {
+			a.Note("stored at least %s records before the error; the same command resumes from "+
+				"there, unless it reads stdin or has --again", output.Thousands(run.stored.records))
+		}
+		return err
+	}
+	return a.importSummary(run.summary, &run.stored, a.Now().Sub(start), err)
+}
+
+// checkRejects keeps the rejects file from replacing a file that the import reads.
+func (f *importFlags) checkRejects(files []string) error {
+	if f.rejects == "" {
+		return nil
+	}
+	info, err := os.Stat(f.rejects)
+	for _, name := range append([]string{f.mapping, f.lookupFile}, files...) {
+		other, otherErr := os.Stat(name)
+		same := err == nil && otherErr == nil && os.SameFile(info, other)
+		if same || filepath.Clean(name) == filepath.Clean(f.rejects) && name != "" {
+			return cli.Usagef("--rejects %s: would overwrite a file that this import reads; use "+
+				"another name", f.rejects)
+		}
+	}
+	return nil
+}
+
+// importSummary writes the counts to stdout and, for people, the reasons to stderr.
+func (a *app) importSummary(
+	s csvimport.Summary, done *stored, took time.Duration, strict error,
+) error {
+	columns := []output.Column{cli.Right("files"), cli.Right("lines"), cli.Right("records"),
+		cli.Right("known"), cli.Right("skipped"), cli.Right("rejected"), cli.Right("new_ids"),
+		cli.Right("took")}
+	err := a.One(columns, output.Count(s.Files), output.Count(s.Lines), output.Count(s.Records),
+		output.Count(done.known), output.Count(s.Skipped), output.Count(s.Rejected),
+		output.Count(s.NewIDs), output.Span(took.Round(time.Millisecond)))
+	if err != nil {
+		return err
+	}
+	fresh := done.records - done.known
+	if seconds := took.Seconds(); seconds > 0 && fresh > 0 {
+		a.Note("stored %s records from %s lines in %s (%s records/s)", output.Thousands(fresh),
+			output.Thousands(s.Lines), output.Duration(took),
+			output.Thousands(int64(float64(fresh)/seconds)))
+	}
+	a.noteKnown(done, "these files")
+	switch {
+	case strict != nil && done.records == 0:
+		return cli.Coded(cli.ExitPartial, fmt.Errorf("%w (--strict; nothing is stored)", strict))
+	case strict != nil:
+		return cli.Coded(cli.ExitPartial,
+			fmt.Errorf("%w (--strict; the %s records before it are stored)",
+				strict, output.Thousands(done.records)))
+	case s.Rejected > 0:
+		return cli.Coded(cli.ExitPartial, fmt.Errorf("%s of %s lines rejected (%s; first: %w)",
+			output.Thousands(s.Rejected), output.Thousands(s.Lines), cli.Reasons(s.Reasons),
+			s.First))
+	}
+	return nil
+}
+
+func isReject(err error) bool { return errors.As(err, new(*csvimport.RejectError)) }

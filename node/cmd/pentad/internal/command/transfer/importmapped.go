@@ -1,0 +1,156 @@
+package transfer
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/csvimport"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/exchange"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/input"
+	"github.com/pentad-db/pentad/sdk/client"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// mappedImport is one import by a mapping. Each file has a writer, whose identity is the digest of
+// all that its records come from, so that a run which follows an interrupted one stores only what
+// is missing.
+type mappedImport struct {
+	app     *app
+	db      *client.Client
+	mapping *csvimport.Mapping
+	opt     csvimport.Options
+	form    exchange.Form
+	again   bool
+
+	writer  *client.Writer // of the file
+	before  hash.Hash      // of the files before, where rejects of one depend on them
+	summary csvimport.Summary
+	stored  stored
+}
+
+// files imports all of them. With strict set, they are read once before anything is stored.
+func (r *mappedImport) files(ctx context.Context, files []string) error {
+	if r.opt.Strict && allRegular(files) {
+		check := r.opt
+		check.Dry = true
+		check.Send = func(context.Context, *record.Batch) error { return nil }
+		im, err := csvimport.New(r.mapping, check)
+		if err != nil {
+			return cli.Usage(err)
+		}
+		if err := r.each(ctx, im, "check", files, r.read); err != nil {
+			r.summary.Records, r.summary.NewIDs = 0, 0
+			return err
+		}
+		r.opt.Rejects = nil // it has its header, and there are none
+	}
+	r.opt.Send = func(ctx context.Context, b *record.Batch) error {
+		return input.SendTo(r.writer.AddRecord)(ctx, b)
+	}
+	im, err := csvimport.New(r.mapping, r.opt)
+	if err != nil {
+		return cli.Usage(err)
+	}
+	r.before = sha256.New()
+	return r.each(ctx, im, "import", files, r.store)
+}
+
+// allRegular reports whether files can be read twice.
+func allRegular(files []string) bool {
+	for _, name := range files {
+		info, err := os.Stat(name)
+		if name == "-" || err != nil || !info.Mode().IsRegular() {
+			return false
+		}
+	}
+	return true
+}
+
+// takeFile reads a file with an importer; shown is its name in errors.
+type takeFile func(
+	ctx context.Context, im *csvimport.Importer, name, shown string, in io.Reader,
+) error
+
+// each hands the files to take, one after the other.
+func (r *mappedImport) each(
+	ctx context.Context, im *csvimport.Importer, what string, files []string, take takeFile,
+) error {
+	p := r.app.NewProgress(what, input.Size(files), false)
+	defer p.Close()
+	defer func() { r.summary = im.Summary() }()
+	for _, name := range files {
+		in, shown, err := input.Open(ctx, r.app.App, name)
+		if err != nil {
+			return err
+		}
+		counted := countedInput(in, p, func() int64 { return im.Summary().Records })
+		err = take(ctx, im, name, shown, counted)
+		if err = cli.FirstError(err, in.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read only reads a file.
+func (r *mappedImport) read(
+	ctx context.Context, im *csvimport.Importer, _, shown string, in io.Reader,
+) error {
+	return importMappedFile(ctx, im, r.mapping, r.form, shown, in)
+}
+
+// store stores the records of a file.
+func (r *mappedImport) store(
+	ctx context.Context, im *csvimport.Importer, name, shown string, in io.Reader,
+) error {
+	id, err := r.identity(ctx, im, name)
+	if err != nil {
+		return err
+	}
+	r.writer = r.db.NewWriter(client.WriterOptions{BatchRecords: importBatchRecords,
+		BatchBytes: importBatchBytes, ID: id})
+	err = importMappedFile(ctx, im, r.mapping, r.form, shown, in)
+	whole := err == nil || isReject(err) || errors.As(err, new(*exchange.DamageError))
+	if whole { // each run comes to the same end
+		err = cli.FirstError(r.writer.Close(ctx), err)
+	} else {
+		// A batch that is shorter than the same one of the next run must not be remembered.
+		r.writer.Abort()
+	}
+	stats := r.writer.Stats()
+	r.stored.records += stats.Records
+	r.stored.known += stats.Known
+	return err
+}
+
+// identity is that of the writer of a file: the same for a second run over the same content by the
+// same mapping and tables, and another one else. Zero is none: what the file has is stored.
+func (r *mappedImport) identity(
+	ctx context.Context, im *csvimport.Importer, name string,
+) (id [16]byte, err error) {
+	if r.again || !allRegular([]string{name}) {
+		return id, nil
+	}
+	sum := sha256.New()
+	fmt.Fprintf(sum, "pentad import by a mapping %d %d %t\n", importBatchRecords,
+		importBatchBytes, r.opt.Strict)
+	if err := im.Identify(sum, name); err != nil {
+		return id, err
+	}
+	if im.FilesDepend() { // a line is rejected for what a file before it had
+		sum.Write(r.before.Sum(nil))
+	}
+	if err := hashFile(ctx, sum, name); err != nil {
+		return id, err
+	}
+	all := sum.Sum(nil)
+	r.before.Write(all)
+	copy(id[:], all)
+	return id, nil
+}

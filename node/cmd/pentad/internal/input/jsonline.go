@@ -1,0 +1,137 @@
+package input
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/node/internal/strictjson"
+	"github.com/pentad-db/pentad/node/internal/timeparse"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// Line is one record as get writes it. Acq is read and left aside.
+type Line struct {
+	CID        *int64          `json:"cid"`
+	MID        *int64          `json:"mid"`
+	MOID       *int64          `json:"moid"`
+	Cap        json.RawMessage `json:"cap"`
+	CapNs      *int64          `json:"cap_ns"`
+	Acq        json.RawMessage `json:"acq"`
+	AcqNs      json.RawMessage `json:"acq_ns"`
+	Value      json.RawMessage `json:"value"`
+	Payload    *string         `json:"payload"`
+	PayloadHex *string         `json:"payload_hex"`
+	Deleted    bool            `json:"deleted"`
+}
+
+// DecodeLine reads one line of ndjson and its key. Members that it does not know are errors.
+func DecodeLine(line []byte) (in Line, key record.Key, err error) {
+	if err := strictjson.Unmarshal(line, &in); err != nil {
+		return in, key, fmt.Errorf("not a record in JSON: %w", err)
+	}
+	key, err = in.Key()
+	return in, key, err
+}
+
+// ParseLine reads one line of ndjson.
+func ParseLine(line []byte, kind output.PayloadType) (record.Record, error) {
+	in, key, err := DecodeLine(line)
+	r := record.Record{Key: key, Tomb: in.Deleted}
+	if err != nil {
+		return r, err
+	}
+	var b record.Batch
+	if r.Tomb {
+		if in.hasValue() || in.Payload != nil || in.PayloadHex != nil {
+			return r, errors.New("a deleted record must not have a value or payload")
+		}
+		b.AppendTomb(key)
+		return r, b.Validate()
+	}
+	if r.Payload, err = in.payload(kind); err != nil {
+		return r, err
+	}
+	b.Append(key, r.Payload)
+	return r, b.Validate()
+}
+
+// ParseKeyLine reads the key of a line, and leaves the value aside.
+func ParseKeyLine(line []byte) (record.Key, error) {
+	_, key, err := DecodeLine(line)
+	if err != nil {
+		return key, err
+	}
+	var b record.Batch
+	b.AppendTomb(key)
+	return key, b.Validate()
+}
+
+func (in *Line) hasValue() bool { return len(in.Value) > 0 && string(in.Value) != "null" }
+
+// Key returns the key of the record.
+func (in *Line) Key() (key record.Key, err error) {
+	for d, n := range []*int64{in.CID, in.MID, in.MOID} {
+		d := record.Dim(d)
+		switch {
+		case n == nil:
+			return key, fmt.Errorf("%s is missing", d)
+		case *n < d.Min() || *n >= d.Max():
+			return key, fmt.Errorf("%s: %d is outside %d to %d", d, *n, d.Min(), d.Max()-1)
+		}
+	}
+	key = record.Key{CID: int32(*in.CID), MID: *in.MID, MOID: int32(*in.MOID)}
+	if in.CapNs != nil {
+		key.CapNs = *in.CapNs
+		return key, nil
+	}
+	if len(in.Cap) == 0 {
+		return key, errors.New("cap is missing")
+	}
+	text := string(in.Cap)
+	if text[0] == '"' {
+		if err := json.Unmarshal(in.Cap, &text); err != nil {
+			return key, fmt.Errorf("cap: %w", err)
+		}
+	}
+	layout, err := timeparse.Compile("rfc3339")
+	if err != nil {
+		return key, err
+	}
+	key.CapNs, err = layout.Parse([]byte(text))
+	if err != nil {
+		return key, fmt.Errorf("cap: %w", err)
+	}
+	return key, nil
+}
+
+func (in *Line) payload(kind output.PayloadType) ([]byte, error) {
+	hasValue := in.hasValue()
+	switch {
+	case hasValue && (in.Payload != nil || in.PayloadHex != nil):
+		return nil, errors.New("value and payload are both given")
+	case in.Payload != nil:
+		payload, err := base64.StdEncoding.DecodeString(*in.Payload)
+		if err != nil {
+			return nil, errors.New("payload is not base64")
+		}
+		return payload, nil
+	case in.PayloadHex != nil:
+		return output.Hex.AppendPayload(nil, *in.PayloadHex)
+	case !hasValue:
+		return nil, errors.New("value or payload is missing")
+	}
+	text := string(in.Value)
+	if text[0] == '"' {
+		if err := json.Unmarshal(in.Value, &text); err != nil {
+			return nil, fmt.Errorf("value: %w", err)
+		}
+	}
+	payload, err := kind.AppendPayload(nil, text)
+	if err != nil {
+		return nil, fmt.Errorf("value: %w", err)
+	}
+	return payload, nil
+}

@@ -1,0 +1,211 @@
+// Package queryflags holds the flags that select records, filters and aggregates, and shows
+// results.
+//
+// It knows no command. Its main type is Flags; it starts no goroutine.
+package queryflags
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/node/internal/selector"
+	"github.com/pentad-db/pentad/node/internal/timeparse"
+	"github.com/pentad-db/pentad/sdk/client"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+const selectorHelp = `
+Selectors (--cid --mid --moid --cap --acq, default: everything)
+  v   a,b,c   a..b (without b)   a..=b (with b)   a..   ..b   *
+Times
+  2026-11-21T09:45:00Z   2026-11-21 (the day)   2026-11 (the month)   now-24h   ns since 1970`
+
+// Flags are the flags of every command that asks for records.
+type Flags struct {
+	Parts      [record.NumDims]string
+	View, AsOf string
+	last       uint32
+	Order      string
+	Limit      uint64
+	Filters    Filters
+	Unchecked  bool
+	FailEmpty  bool
+
+	Loc *time.Location // of times without an offset; nil: UTC
+}
+
+// AddSelectors adds a selector for each axis.
+func (q *Flags) AddSelectors(c *cobra.Command) {
+	long := cli.OrElse(c.Long, c.Short+".")
+	q.AddPlaces(c)
+	c.Long = strings.TrimSpace(long) + "\n" + selectorHelp
+	c.Flags().StringVar(&q.Parts[record.Acq], "acq", "*",
+		"acquisition times, e.g. 2026-11-21 or now-1h..")
+}
+
+// AddPlaces adds a selector for each axis but acq, along which changes are read.
+func (q *Flags) AddPlaces(c *cobra.Command) {
+	c.Long = strings.TrimSpace(cli.OrElse(c.Long, c.Short+".")) + "\n" +
+		strings.ReplaceAll(selectorHelp, " --acq", "")
+	q.Parts[record.Acq] = "*"
+	for d, what := range []string{"tenants, e.g. 1 or 1..=3", "devices, e.g. 7 or 40..50",
+		"quantities, e.g. 1 or 1,2", "capture times, e.g. 2026-11 or now-24h.."} {
+		c.Flags().StringVar(&q.Parts[d], record.Dim(d).String(), "*", what)
+	}
+}
+
+// AddReadings adds the selectors of questions about the whole history of readings, which refuse a
+// range of acq and say why.
+func (q *Flags) AddReadings(c *cobra.Command) {
+	q.AddPlaces(c)
+	c.Flags().StringVar(&q.Parts[record.Acq], "acq", "*",
+		"not supported: the query needs the whole history")
+	_ = c.Flags().MarkHidden("acq") // it is there
+}
+
+// AddBox adds the selectors and the view.
+func (q *Flags) AddBox(c *cobra.Command) {
+	q.AddSelectors(c)
+	flags := c.Flags()
+	flags.Var((*cli.FilledFlag)(&q.View), "view", "versions to show: all or latest (default all)")
+	flags.Var((*cli.FilledFlag)(&q.AsOf), "asof",
+		"show the latest versions known before this time, e.g. now-1h")
+	q.AddLast(c)
+	cli.Complete(c, "view", "all\tevery version", "latest\tthe newest version of each reading")
+}
+
+// AddLast adds how many readings of each series are wanted, and what if there are none.
+func (q *Flags) AddLast(c *cobra.Command) {
+	flags := c.Flags()
+	flags.Uint32Var(&q.last, "last", 0,
+		"maximum number of readings per series, newest first, latest versions (0: no limit)")
+	flags.BoolVar(&q.FailEmpty, "fail-empty", false, "exit with code 3 if nothing matches")
+}
+
+// AddFilter adds the plugins that keep or drop records.
+func (q *Flags) AddFilter(c *cobra.Command) {
+	c.Flags().Var(&q.Filters, "filter",
+		"filter plugin: NAME, NAME@DIGEST or FILE.wasm; may be repeated,\na record must pass "+
+			"all of them, at most "+strconv.Itoa(record.MaxFilters))
+	c.Flags().Var((*filterParamsFlag)(&q.Filters), "filter-params",
+		"parameters of the preceding --filter: NAME=VALUE,...")
+	c.Flags().BoolVar(&q.Unchecked, "unchecked", false,
+		"run plugins on payloads that are declared as another type")
+}
+
+// Query puts the flags together and checks them.
+func (q *Flags) Query(a *cli.App) (*record.Query, error) {
+	now := a.Now().UTC()
+	if q.Loc != nil {
+		now = now.In(q.Loc)
+	}
+	query := &record.Query{Limit: q.Limit}
+	for d := range record.NumDims {
+		set, err := selector.ParseIn(record.Dim(d), q.Parts[d], now)
+		if err != nil {
+			return nil, cli.Usagef("--%s: %w", record.Dim(d), err)
+		}
+		query.Box[d] = set
+	}
+	switch q.View {
+	case "", "all":
+	case "latest":
+		query.View = record.ViewLatest
+	default:
+		return nil, cli.Usagef("--view %q is unknown; use all or latest", q.View)
+	}
+	if q.AsOf != "" {
+		if query.View != record.ViewAll {
+			return nil, cli.Usagef("--asof and --view latest: mutually exclusive; use one")
+		}
+		span, err := timeparse.ParseIn(q.AsOf, now)
+		if err != nil {
+			return nil, cli.Usagef("--asof: %w", err)
+		}
+		query.View, query.AsOfAcqNs = record.ViewAsOf, span.FromNs
+	}
+	if query.Last = q.last; q.last > 0 && q.View == "" && query.View == record.ViewAll {
+		query.View = record.ViewLatest // versions are no readings
+	}
+	switch q.Order {
+	case "", "none":
+	case "acq":
+		query.Order = record.OrderAcq
+	case "key":
+		query.Order = record.OrderKey
+	default:
+		return nil, cli.Usagef("--order %q is unknown; use key, acq or none", q.Order)
+	}
+	if err := query.Normalize(); err != nil {
+		return nil, cli.Usage(err)
+	}
+	return query, nil
+}
+
+// ParseGroup reads --group: parts of the key, and cap=LENGTH for buckets of capture time.
+func ParseGroup(text string) (record.GroupBy, error) {
+	var g record.GroupBy
+	if text == "" {
+		return g, nil
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		name, length, hasLength := strings.Cut(strings.TrimSpace(part), "=")
+		switch {
+		case name == "cid" && !hasLength:
+			g.CID = true
+		case name == "mid" && !hasLength:
+			g.MID = true
+		case name == "moid" && !hasLength:
+			g.MOID = true
+		case name == "cap" && hasLength:
+			if ns, err := strconv.ParseInt(length, 10, 64); err == nil && ns > 0 {
+				g.CapBucketNs = ns
+				continue
+			}
+			bucket, err := timeparse.Duration(length)
+			if err != nil || bucket <= 0 {
+				return g, cli.Usagef("--group cap=%s: not a duration; use e.g. 15m, 1h or 1d",
+					length)
+			}
+			g.CapBucketNs = int64(bucket)
+		default:
+			return g,
+				cli.Usagef("--group %q: unknown group; use cid, mid, moid and cap=LENGTH, "+
+					"separated by commas", part)
+		}
+	}
+	return g, nil
+}
+
+// ValueOf is the payload of a record, or that it is a tombstone.
+func ValueOf(b *record.Batch, i int, kind output.PayloadType) output.Value {
+	if b.Tomb(i) {
+		return output.Deleted()
+	}
+	return kind.Value(b.Payload(i))
+}
+
+// CheckEnd turns an incomplete answer into an error.
+func CheckEnd(end wire.End) error {
+	if end.Complete {
+		return nil
+	}
+	return cli.Coded(cli.ExitPartial, errors.New("the answer is incomplete: "+end.Reason))
+}
+
+// Count counts on the node what a query without limit finds.
+func Count(ctx context.Context, db *client.Client, q *record.Query) (uint64, error) {
+	n, end, err := db.Count(ctx, q)
+	if err != nil {
+		return 0, err
+	}
+	return n, CheckEnd(end)
+}

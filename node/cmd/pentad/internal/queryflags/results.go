@@ -1,0 +1,194 @@
+package queryflags
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math"
+
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/sdk/client"
+	"github.com/pentad-db/pentad/sdk/plugin"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+// AddAggregate puts an aggregate, by its name or in a file, and the filters before it into a query.
+func (q *Flags) AddAggregate(
+	ctx context.Context, db *client.Client, name, params string, query *record.Query,
+) (*plugin.Doc, error) {
+	info, doc, call, err := FindPlugin(ctx, db, name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Aggregate {
+		return nil, cli.Usagef("plugin %s: a filter, not an aggregate; use pentad get --filter",
+			name)
+	}
+	call.Params, err = EncodeParams(ctx, db, doc, params, &query.Box, q.Unchecked)
+	if err != nil {
+		return nil, err
+	}
+	query.Aggregate = call
+	query.Filters, err = q.Calls(ctx, db, &query.Box)
+	return doc, err
+}
+
+// ShownGroups returns how many groups are written: a table is cut unless a limit is given.
+func ShownGroups(a *cli.App, q *Flags, groups []wire.Group) (int, error) {
+	format, err := a.Format()
+	if format == output.Table && q.Limit == 0 {
+		return min(len(groups), cli.TableRows), err
+	}
+	return len(groups), err
+}
+
+// SumRecords returns the number of records in all groups.
+func SumRecords(groups []wire.Group) (records uint64) {
+	for i := range groups {
+		records += groups[i].Records
+	}
+	return records
+}
+
+// AskGroups runs an aggregate plugin by name, as pluginRun does.
+func AskGroups(ctx context.Context, db *client.Client, q *record.Query, name, params string) (
+	[]wire.Group, *plugin.Doc, error) {
+	_, doc, call, err := FindPlugin(ctx, db, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if call.Params, err = EncodeParams(ctx, db, doc, params, &q.Box, false); err != nil {
+		return nil, nil, err
+	}
+	q.Aggregate = call
+	groups, end, err := db.Aggregate(ctx, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	return groups, doc, CheckEnd(end)
+}
+
+// GroupColumns returns the columns of an aggregate: the key of the groups, then the result.
+func GroupColumns(g record.GroupBy, doc *plugin.Doc) []output.Column {
+	var columns []output.Column
+	for _, c := range []struct {
+		grouped bool
+		column  output.Column
+	}{{g.CID, cli.Right("cid")}, {g.MID, cli.Right("mid")}, {g.MOID, cli.Right("moid")},
+		{g.ByCap(), cli.Left("cap")}} {
+		if c.grouped {
+			columns = append(columns, c.column)
+		}
+	}
+	columns = append(columns, cli.Right("records"))
+	rows := doc.Repeats() > 1
+	for _, f := range doc.Result {
+		number := f.Type == plugin.F64 || f.Type == plugin.I64 || f.Type == plugin.U64
+		columns = append(columns, output.Column{Name: f.Name, Unit: f.Unit,
+			Right: number && (rows || !f.Repeat)})
+	}
+	if len(doc.Result) == 0 {
+		columns = append(columns, cli.Left("result_hex"))
+	}
+	return columns
+}
+
+// WriteGroups writes a row for each group, and closes the writer.
+func WriteGroups(w *output.Writer, g record.GroupBy, doc *plugin.Doc, groups []wire.Group) error {
+	for i := range groups {
+		group := &groups[i]
+		row := append(KeyValues(g, group), output.Count(group.Records))
+		fields, err := doc.Render(group.Result)
+		if err != nil {
+			return err
+		}
+		if err := WriteResult(w, row, fields, doc.Repeats()); err != nil {
+			return err
+		}
+	}
+	return w.Close()
+}
+
+// KeyValues are the parts of the key that are grouped by.
+func KeyValues(g record.GroupBy, group *wire.Group) (row []output.Value) {
+	if g.CID {
+		row = append(row, output.Int(group.CID))
+	}
+	if g.MID {
+		row = append(row, output.Int(group.MID))
+	}
+	if g.MOID {
+		row = append(row, output.Int(group.MOID))
+	}
+	if g.ByCap() {
+		row = append(row, output.Time(group.CapNs))
+	}
+	return row
+}
+
+// WriteResult writes a result behind the key of its group. Several fields that repeat together make
+// a row for each time, and one without them where there is none.
+func WriteResult(w *output.Writer, row []output.Value, fields []plugin.Value, repeats int) error {
+	once := len(fields)
+	if repeats > 1 {
+		once -= repeats
+	}
+	for _, f := range fields[:once] {
+		row = append(row, resultValue(f.Value))
+	}
+	times := 1
+	if repeats > 1 {
+		times = max(1, len(fields[once].Value.([]any)))
+	}
+	for i := range times {
+		whole := row
+		for _, f := range fields[once:] {
+			cell := output.Null()
+			if list := f.Value.([]any); i < len(list) {
+				cell = resultValue(list[i])
+			}
+			whole = append(whole, cell)
+		}
+		if err := w.Row(whole...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// resultValue is one field of a result as a cell.
+func resultValue(v any) output.Value {
+	switch v := v.(type) {
+	case float64:
+		return output.Computed(v)
+	case int64:
+		return output.Count(v)
+	case uint64:
+		if v > math.MaxInt64 {
+			return output.Text(fmt.Sprint(v))
+		}
+		return output.Count(v)
+	case []byte:
+		return output.Text(hex.EncodeToString(v))
+	case plugin.Moment:
+		return output.Time(int64(v))
+	case bool:
+		return output.Bool(v)
+	case string:
+		return output.Text(v)
+	case []any:
+		for i := range v {
+			if ns, ok := v[i].(plugin.Moment); ok {
+				v[i] = record.FormatNs(int64(ns))
+			}
+		}
+	}
+	list, err := json.Marshal(v)
+	if err != nil {
+		return output.Text(fmt.Sprint(v)) // a NaN among the numbers
+	}
+	return output.Raw(list)
+}
