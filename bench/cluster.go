@@ -42,15 +42,16 @@ func clusterCommand(out io.Writer) *cobra.Command {
 	r := clusterRun{out: out}
 	c := &cobra.Command{
 		Use:   "cluster",
-		Short: "Measure three replicas on one machine, and a cluster beside a single node",
-		Long: `Measure replicas by themselves, three nodes in this process: records committed through their log,
-how long a group takes no writes when the disk of its leader stands still, how long a node that was
-away takes to catch up, and to start with all of that in its log. Then start nodes as processes of
-their own. Measure what a node and clusters of three take while nothing is asked of them, and how
-long after its acknowledgement a batch comes to a follower of a cluster's feed, while most of its
-groups are idle. Put the same batches into a node, a cluster of one and a cluster of three in turn,
-ask the first and the last the ten queries in turn, and kill -9 nodes of the cluster while others
-are written to. And run the simulator.
+		Short: "Measure clusters of processes on one machine, in turn with a single node",
+		Long: `Measure how many records the replicas' log alone commits, in this process. Then start nodes as
+processes of their own, with stores, gossip and TLS. Measure what a node and clusters of three take
+while nothing is asked of them, and how long after its acknowledgement a batch comes to a follower
+of a cluster's feed, while most of its groups are idle; how long groups take no writes when the disk
+of their leader stands still (as root); how long a node that was away takes to catch up, and to
+start with all of that. Put the same batches into a node, a cluster of one and a cluster of three in
+turn, ask the first and the last the ten queries in turn, and kill -9 nodes of the cluster while
+others are written to. Ask a node that holds no copies the ten queries, in turn with nodes that hold
+all. And run the simulator.
 
 All nodes share one machine, so absolute figures depend on what else it does. A bar that does not
 hold is printed, and the exit code is 0: machines differ.`,
@@ -62,12 +63,12 @@ hold is printed, and the exit code is 0: machines differ.`,
 		strings.Join(r.names(), ", "))
 	f.IntVar(&r.commitRecords, "commit-records", 20_000_000,
 		"how many to commit through replicas")
-	f.IntVar(&r.mb, "mb", 1024, "MB that a node is behind, and has in its log")
+	f.IntVar(&r.mb, "mb", 1024, "MB that others store while a node is away")
 	f.IntVar(&r.seeds, "seeds", 300, "runs of the simulator")
 	f.IntVar(&r.rows, "rows", 2_000_000, "about how many records to put and ask")
 	f.IntVar(&r.rounds, "rounds", 10, "how often to kill a node")
 	f.IntVar(&r.groups, "groups", cluster.DefaultGroups,
-		"groups of the cluster, a power of two")
+		"groups of the cluster, a power of two from 4 on")
 	f.DurationVar(&r.idleFor, "idle", time.Minute, "how long to watch nodes that are idle")
 	f.IntVar(&r.rate, "rate", 100_000, "records a second while a feed is followed")
 	f.DurationVar(&r.feedFor, "feed", 20*time.Second, "how long a feed is followed")
@@ -86,7 +87,8 @@ type part struct {
 
 func (c *clusterRun) parts() []part {
 	return []part{{"commit", c.commit}, {"idle", c.idle}, {"feed", c.feed},
-		{"freeze", c.freeze}, {"behind", c.behind}, {"nodes", c.nodes}, {"simulate", c.simulate}}
+		{"freeze", c.freeze}, {"behind", c.behind}, {"nodes", c.nodes}, {"distant", c.distant},
+		{"simulate", c.simulate}}
 }
 
 func (c *clusterRun) names() (out []string) {
@@ -105,6 +107,9 @@ func (c *clusterRun) run(ctx context.Context) (err error) {
 		if !slices.Contains(c.names(), name) {
 			return fmt.Errorf("--only %q: there are %s", name, strings.Join(c.names(), ", "))
 		}
+	}
+	if c.groups < 4 {
+		return fmt.Errorf("--groups %d: take 4 at least, so that each node leads some", c.groups)
 	}
 	c.say("%s", machine())
 	c.work = filepath.Join(c.dir, "work-cluster")

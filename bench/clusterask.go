@@ -26,16 +26,22 @@ const askedOfNode = 40
 func (c *clusterRun) ask(ctx context.Context, one, three *side, stamps []int64) error {
 	slower := 0
 	for _, s := range []*side{one, three} {
-		slices.Sort(s.acqs)
+		s.sortAcqs()
 	}
 	if err := quiet(ctx, one, three); err != nil {
 		return err
 	}
-	for _, query := range meters.Sized(c.rows).Queries(stamps) {
+	queries := meters.Sized(c.rows).Queries(stamps)
+	want, err := workload.Answers(meters.Sized(c.rows).Workload().Phases, queries)
+	if err != nil {
+		return err
+	}
+	for k, query := range queries {
 		q, err := pairOf(ctx, &query, one, three, stamps)
 		if err != nil {
 			return fmt.Errorf("%s: %w", query.Name, err)
 		}
+		q.want = want[k]
 		var nearby, around [2][]float64
 		for i := range askedOfNode * len(three.clients) {
 			if i%askedOfNode == 0 {
@@ -71,6 +77,7 @@ type pair struct {
 	name  string
 	one   *client.Client
 	boxes [2][]system.Query // one for one
+	want  []workload.Answer // of the oracle
 }
 
 // pairOf gives the windows of acq of a query, which begin and end with batches, the acqs of either
@@ -110,6 +117,8 @@ func only(box record.Box, part record.Dim) bool {
 	}
 	return true
 }
+
+func (s *side) sortAcqs() { slices.Sort(s.acqs) }
 
 // acquired gives ranges of the workload's stamps the acqs of as many batches of this side.
 func (s *side) acquired(ranges record.RangeSet, stamps []int64) (out record.RangeSet) {
@@ -185,8 +194,11 @@ func (q *pair) ask(
 		rows[k] = n
 		times[k] = append(times[k], us(time.Since(began)))
 	}
-	if rows[0] != rows[1] && len(q.boxes[0][i%len(q.boxes[0])].Box[record.Acq]) == 0 {
-		return fmt.Errorf("a node has %d rows, a cluster %d", rows[0], rows[1])
+	i %= len(q.boxes[0])
+	if want := q.want[i].Rows; (rows[0] != want || rows[1] != want) &&
+		len(q.boxes[0][i].Box[record.Acq]) == 0 {
+		return fmt.Errorf("WRONG ANSWER: a node has %d rows, a cluster %d, the oracle %d", rows[0],
+			rows[1], want)
 	}
 	return nil
 }

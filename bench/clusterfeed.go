@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"os"
 )
 
 const (
@@ -16,12 +15,7 @@ const (
 // for what the nodes take.
 func (c *clusterRun) feed(ctx context.Context) (err error) {
 	s, err := c.startSide(ctx, 3, true, c.groups)
-	defer func() {
-		err = errors.Join(err, s.stop())
-		for i := range s.args { // others of as many nodes may come
-			err = errors.Join(err, os.RemoveAll(c.nodeDir(s, i)))
-		}
-	}()
+	defer func() { err = errors.Join(err, c.remove(s)) }()
 	if err == nil {
 		err = pause(ctx, restFor)
 	}

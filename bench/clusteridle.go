@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -39,11 +38,13 @@ func (c *clusterRun) idle(ctx context.Context) error {
 		for _, n := range cores {
 			mean += n / float64(len(cores))
 		}
-		c.figures.AtMost(one.name+", each", mean, "cores", one.bar)
 		if len(cores) > 1 {
-			c.figures.Add(one.name+", the busiest", slices.Max(cores), "cores")
+			c.figures.Add(one.name+", a node on the average", mean, "cores")
+			c.figures.AtMost(one.name+", the busiest node", slices.Max(cores), "cores", one.bar)
+		} else {
+			c.figures.AtMost(one.name, mean, "cores", one.bar)
 		}
-		c.figures.Add(one.name+", switches of threads", switches, "1/s")
+		c.figures.Add(one.name+", switches of threads of a node", switches, "1/s")
 	}
 	return nil
 }
@@ -54,12 +55,7 @@ func (c *clusterRun) atRest(
 	ctx context.Context, nodes, groups int,
 ) (cores []float64, switches float64, err error) {
 	s, err := c.startSide(ctx, nodes, nodes > 1, groups)
-	defer func() {
-		err = errors.Join(err, s.stop())
-		for i := range s.args { // others of as many nodes come
-			err = errors.Join(err, os.RemoveAll(c.nodeDir(s, i)))
-		}
-	}()
+	defer func() { err = errors.Join(err, c.remove(s)) }()
 	if err == nil {
 		err = pause(ctx, restFor)
 	}

@@ -17,7 +17,6 @@ import (
 
 	"github.com/pentad-db/pentad/bench/figure"
 	"github.com/pentad-db/pentad/bench/process"
-	"github.com/pentad-db/pentad/bench/system"
 	"github.com/pentad-db/pentad/bench/workload"
 	"github.com/pentad-db/pentad/bench/workload/meters"
 	"github.com/pentad-db/pentad/node/cluster"
@@ -29,20 +28,20 @@ import (
 const (
 	barClusterIngest = 0.5 // of a single node's
 	barClusterQuery  = 1.5 // times a single node's latency
-	barOutage        = 0.8 // s, median
-	barLongestOutage = 1.5 // s
 
 	putters    = 8 // batches under way
 	turns      = 6 // of each, in which the load is put
 	quietFor   = 200 * time.Millisecond
 	quietCores = 0.1 // what all nodes may use together while one side is measured
-	probed     = 64  // devices that are written to while nodes are killed
 )
 
 // side is a node by itself, or a cluster, as clients see it.
 type side struct {
-	joined  bool // nodes of a cluster
-	groups  int  // of it
+	name    string // of its folders
+	token   string // file of a cluster's token; "" for a node by itself
+	gossip  string // of its first node
+	groups  int    // of it
+	empty   int    // nodes that hold no copies; the last ones
 	nodes   []*served
 	args    [][]string // of nodes of a cluster
 	clients []*client.Client
@@ -61,69 +60,103 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// startSide starts so many nodes, which are joined to a cluster, or one that is by itself.
+// startSide starts nodes, which are joined to a cluster, or one that is by itself.
 func (c *clusterRun) startSide(
 	ctx context.Context, count int, joined bool, groups int,
 ) (s *side, err error) {
-	s = &side{joined: joined, groups: groups, args: make([][]string, count)}
-	token, err := cluster.NewToken(rand.Reader)
-	if err != nil {
-		return s, err
-	}
-	file := filepath.Join(c.work, fmt.Sprint("token-of-", count))
-	if err := os.WriteFile(file, []byte(token.Text()), 0o600); err != nil {
-		return s, err
-	}
-	first := ""
-	for i := range count {
-		if s.joined {
-			gossip, err := freeAddress()
-			raft, err2 := freeAddress()
-			if err := errors.Join(err, err2); err != nil {
-				return s, err
-			}
-			s.args[i] = []string{"--cluster-token", file, "--gossip-listen", gossip,
-				"--raft-listen", raft, "--zone", fmt.Sprint("z", i)}
-			if i == 0 {
-				first = gossip
-				s.args[i] = append(s.args[i], "--cluster-init", "--groups", strconv.Itoa(groups))
-			} else {
-				s.args[i] = append(s.args[i], "--join", first)
-			}
+	s = &side{groups: groups, name: fmt.Sprintf("nodes-%d", count)}
+	if joined {
+		s.name = clusterName(count)
+		s.token = filepath.Join(c.work, s.name+".token")
+		token, err := cluster.NewToken(rand.Reader)
+		if err == nil {
+			err = os.WriteFile(s.token, []byte(token.Text()), 0o600)
 		}
-		n, err := serve(ctx, c.pentad, c.nodeDir(s, i), s.args[i]...)
 		if err != nil {
 			return s, err
 		}
-		s.nodes = append(s.nodes, n)
-		db, err := client.New(n.addr)
-		if err != nil {
+	}
+	for range count {
+		if err := c.startNode(ctx, s, usualWeight); err != nil {
 			return s, err
 		}
-		s.clients = append(s.clients, db)
 	}
 	return s, s.ready(ctx)
 }
 
-func (c *clusterRun) nodeDir(s *side, i int) string {
-	kind := "node"
-	if s.joined {
-		kind = "replica"
+// clusterName is the folder of a cluster.
+func clusterName(count int) string { return fmt.Sprintf("cluster-%d", count) }
+
+const (
+	// usualWeight is so large that a node of weight 1 has no part in the copies.
+	usualWeight = 1_000_000
+	emptyWeight = 1
+)
+
+// startEmpty adds a node to a cluster that holds no copies: all that it is asked, others know.
+func (c *clusterRun) startEmpty(ctx context.Context, s *side) error {
+	s.empty++
+	if err := c.startNode(ctx, s, emptyWeight); err != nil {
+		return err
 	}
-	return filepath.Join(c.work, fmt.Sprintf("%s-%d-of-%d", kind, i+1, len(s.args)))
+	return s.ready(ctx)
 }
 
-// ready waits until every node of a cluster knows of all, each leads some groups, and no change is
-// under way.
+// startNode starts one more node of a side.
+func (c *clusterRun) startNode(ctx context.Context, s *side, weight int) error {
+	i := len(s.args)
+	var args []string
+	if s.token != "" {
+		gossip, err := freeAddress()
+		raft, err2 := freeAddress()
+		if err := errors.Join(err, err2); err != nil {
+			return err
+		}
+		args = []string{"--cluster-token", s.token, "--gossip-listen", gossip, "--raft-listen",
+			raft, "--zone", fmt.Sprint("z", i), "--weight", strconv.Itoa(weight)}
+		if i == 0 {
+			s.gossip = gossip
+			args = append(args, "--cluster-init", "--groups", strconv.Itoa(s.groups))
+		} else {
+			args = append(args, "--join", s.gossip)
+		}
+	}
+	s.args = append(s.args, args)
+	n, err := serve(ctx, c.pentad, c.nodeDir(s, i), args...)
+	if err != nil {
+		return err
+	}
+	s.nodes = append(s.nodes, n)
+	db, err := client.New(n.addr)
+	if err == nil {
+		s.clients = append(s.clients, db)
+	}
+	return err
+}
+
+// restart starts a node again that has ended, with its directory and at its address.
+func (c *clusterRun) restart(ctx context.Context, s *side, i int, address string) (err error) {
+	s.nodes[i], err = serve(ctx, c.pentad, c.nodeDir(s, i),
+		append(slices.Clone(s.args[i]), "--listen", strings.TrimPrefix(address, "http://"))...)
+	return err
+}
+
+func (c *clusterRun) nodeDir(s *side, i int) string {
+	return filepath.Join(c.work, s.name, fmt.Sprint(i+1))
+}
+
+// remove stops all nodes and removes their files, so that others of as many nodes can come.
+func (c *clusterRun) remove(s *side) error {
+	return errors.Join(s.stop(), os.RemoveAll(filepath.Join(c.work, s.name)))
+}
+
+// ready waits until every node of a cluster knows of all, each leads some groups and holds all, but
+// for those that hold none, and no change is under way or due.
 func (s *side) ready(ctx context.Context) error {
 	for _, db := range s.clients {
-		for s.joined {
+		for s.token != "" {
 			st, err := db.Cluster(ctx)
-			waiting := func(n client.ClusterNode) bool {
-				return n.Leads == 0 || n.Replicas < s.groups
-			}
-			if err == nil && len(st.Nodes) == len(s.nodes) && st.Plans == 0 &&
-				!slices.ContainsFunc(st.Nodes, waiting) {
+			if err == nil && st.Plans == 0 && st.Changes == 0 && s.placed(st.Nodes) {
 				break
 			}
 			if err := pause(ctx, 100*time.Millisecond); err != nil {
@@ -132,6 +165,20 @@ func (s *side) ready(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// placed reports whether copies and leaders are where they are to be.
+func (s *side) placed(nodes []client.ClusterNode) bool {
+	full, empty := 0, 0
+	for _, n := range nodes {
+		switch {
+		case n.Leads > 0 && n.Replicas >= s.groups:
+			full++
+		case n.Replicas == 0 && n.State == "up":
+			empty++
+		}
+	}
+	return len(nodes) == len(s.nodes) && empty == s.empty && full == len(nodes)-empty
 }
 
 func (s *side) stop() (err error) {
@@ -155,8 +202,10 @@ func (s *side) processor() (sum time.Duration, err error) {
 	return sum, err
 }
 
-// put puts batches through all nodes in turn, some at a time.
-func (s *side) put(ctx context.Context, batches []*record.Batch) error {
+// put puts batches through nodes in turn, some at a time.
+func (s *side) put(
+	ctx context.Context, through []*client.Client, batches []*record.Batch,
+) error {
 	var next, stored atomic.Int64
 	var wg sync.WaitGroup
 	errs := make([]error, putters)
@@ -171,7 +220,7 @@ func (s *side) put(ctx context.Context, batches []*record.Batch) error {
 				if at >= len(batches) {
 					return
 				}
-				ack, err := s.clients[at%len(s.clients)].Put(ctx, batches[at], id, seq)
+				ack, err := through[at%len(through)].Put(ctx, batches[at], id, seq)
 				errs[i], acqs[at] = err, ack.FirstAcqNs
 				stored.Add(int64(batches[at].Len()))
 			}
@@ -188,12 +237,12 @@ func (s *side) put(ctx context.Context, batches []*record.Batch) error {
 // of one as well, which does what a replica does, but for what goes over the network.
 func (c *clusterRun) nodes(ctx context.Context) (err error) {
 	one, err := c.startSide(ctx, 1, false, c.groups)
-	defer func() { err = errors.Join(err, one.stop()) }()
+	defer func() { err = errors.Join(err, c.remove(one)) }()
 	if err != nil {
 		return err
 	}
 	three, err := c.startSide(ctx, 3, true, c.groups)
-	defer func() { err = errors.Join(err, three.stop()) }()
+	defer func() { err = errors.Join(err, c.remove(three)) }()
 	if err != nil {
 		return err
 	}
@@ -210,7 +259,7 @@ func (c *clusterRun) nodes(ctx context.Context) (err error) {
 // ingest puts the same batches into all, in turns, and returns the stamps of the workload.
 func (c *clusterRun) ingest(ctx context.Context, one, three *side) (stamps []int64, err error) {
 	lone, err := c.startSide(ctx, 1, true, c.groups)
-	defer func() { err = errors.Join(err, lone.stop()) }()
+	defer func() { err = errors.Join(err, c.remove(lone)) }()
 	if err != nil {
 		return nil, err
 	}
@@ -219,16 +268,10 @@ func (c *clusterRun) ingest(ctx context.Context, one, three *side) (stamps []int
 	stream := config.NewStream()
 	perTurn := config.Devices * config.Slots / workload.BatchRows / turns
 	used := make([]time.Duration, len(sides))
-	for more := true; more; {
-		var batches []*record.Batch
-		for len(batches) < max(perTurn, 1) {
-			var b record.Batch
-			if more = stream.Next(&b); !more {
-				break
-			}
-			stamps = append(stamps, b.AcqNs[0])
-			b.AcqNs = nil
-			batches = append(batches, &b)
+	for {
+		batches := take(stream, max(perTurn, 1), &stamps)
+		if len(batches) == 0 {
+			break
 		}
 		for i, s := range sides {
 			took, err := s.putAlone(ctx, batches, sides)
@@ -242,6 +285,21 @@ func (c *clusterRun) ingest(ctx context.Context, one, three *side) (stamps []int
 	return stamps, stream.Err()
 }
 
+// take makes the next batches and adds their stamps, which the nodes give themselves; none at the
+// end.
+func take(stream workload.Stream, count int, stamps *[]int64) (batches []*record.Batch) {
+	for len(batches) < count {
+		var b record.Batch
+		if !stream.Next(&b) {
+			break
+		}
+		*stamps = append(*stamps, b.AcqNs[0])
+		b.AcqNs = nil
+		batches = append(batches, &b)
+	}
+	return batches
+}
+
 // putAlone puts batches while all sides do nothing else, and returns the processor time that the
 // nodes of this side took.
 func (s *side) putAlone(
@@ -252,7 +310,7 @@ func (s *side) putAlone(
 	}
 	before, err := s.processor()
 	if err == nil {
-		err = s.put(ctx, batches)
+		err = s.put(ctx, s.clients, batches)
 	}
 	if err != nil {
 		return 0, err
@@ -304,70 +362,5 @@ func quiet(ctx context.Context, all ...*side) error {
 		if (after - before).Seconds() <= quietCores*quietFor.Seconds() {
 			return nil
 		}
-	}
-}
-
-// kill kills nodes of a cluster, one after the other, while devices of all groups are written to
-// through the others.
-func (c *clusterRun) kill(ctx context.Context, s *side) error {
-	var outages []time.Duration
-	for round := range c.rounds {
-		victim := 1 + round%(len(s.nodes)-1)
-		through := []*client.Client{s.clients[0], s.clients[len(s.nodes)-victim]}
-		var p probes
-		all := make([]int, probed)
-		for i := range all {
-			all[i] = i
-			p.start(ctx, prober(through[i%2], i))
-		}
-		addr := strings.TrimPrefix(s.nodes[victim].addr, "http://")
-		err := pause(ctx, 3*time.Second)
-		if err == nil {
-			p.reset()
-			err = s.nodes[victim].kill()
-			s.nodes[victim] = nil
-		}
-		if err == nil {
-			err = pause(ctx, 6*time.Second)
-		}
-		for _, gap := range p.longest(all) {
-			if gap > noOutage {
-				outages = append(outages, gap)
-			}
-		}
-		if err := errors.Join(err, p.stop()); err != nil {
-			return err
-		}
-		n, err := serve(ctx, c.pentad, c.nodeDir(s, victim),
-			append(slices.Clone(s.args[victim]), "--listen", addr)...)
-		if err != nil {
-			return err
-		}
-		s.nodes[victim] = n
-		if err := s.ready(ctx); err != nil {
-			return err
-		}
-	}
-	slices.Sort(outages)
-	c.say("%d kills, %d of %d devices had an outage", c.rounds, len(outages), c.rounds*probed)
-	if len(outages) > 0 {
-		c.figures.AtMost("outage after kill -9 of a leader, median",
-			outages[len(outages)/2].Seconds(), "s", barOutage)
-		c.figures.AtMost("outage after kill -9 of a leader, longest",
-			outages[len(outages)-1].Seconds(), "s", barLongestOutage)
-	}
-	return nil
-}
-
-// noOutage is what a put may take while nothing is wrong: shorter than any election.
-const noOutage = 300 * time.Millisecond
-
-// prober puts readings of one device, as a writer with its default retries does.
-func prober(db *client.Client, device int) func(context.Context) error {
-	return func(ctx context.Context) error {
-		w := db.NewWriter(client.WriterOptions{})
-		err := w.Add(ctx, record.Key{CID: 1, MID: int64(device) << 8, MOID: 1,
-			CapNs: time.Now().UnixNano()}, make([]byte, system.NumberBytes))
-		return errors.Join(err, w.Close(ctx))
 	}
 }

@@ -53,10 +53,11 @@ func coldCommand(out io.Writer) *cobra.Command {
 		Use:   "cold",
 		Short: "Measure queries of stores that were just opened, with an empty page cache",
 		Long: `Load the standard workload, ask its ten queries as in "bench run", which warms and checks. Then for
-each box: close the store, take its files out of the page cache, open it, and ask once. Beside the
-time of that one run stand the bytes that the process had read from the disk meanwhile, and the
-blocks that were opened. As root the page cache of the whole machine is dropped. Only systems that
-run in this process can be asked; others keep caches of their own.`,
+each box: close the store, take its files out of the page cache, open it, and ask once; then all of
+that again, to compare the answer with the oracle's. Beside the time of the first run stand the
+bytes that the process had read from the disk meanwhile, and the blocks that were opened. As root
+the page cache of the whole machine is dropped. Only systems that run in this process can be asked;
+others keep caches of their own.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return r.run(c.Context()) },
 	}
@@ -147,7 +148,7 @@ func (r *cold) system(
 		}
 		var runs []firstRun
 		for b, box := range q.Boxes[:min(r.boxes, len(q.Boxes))] {
-			run, err := r.first(ctx, k, dir, survey, box, want[i][b])
+			run, err := r.checked(ctx, k, dir, survey, box, want[i][b])
 			if err != nil {
 				return fmt.Errorf("%s: %w", q, err)
 			}
@@ -159,18 +160,44 @@ func (r *cold) system(
 	return t.write(r.out)
 }
 
-// first opens a store whose files are not in memory, asks once, and checks the answer by asking
-// again.
-func (r *cold) first(
+// checked asks a box twice, each time of a store that was just opened: the first run is timed, and
+// its rows are counted; the answer of the second is compared in full.
+func (r *cold) checked(
 	ctx context.Context, k system.Kind, dir string, survey *workload.Survey, q system.Query,
 	want workload.Answer,
-) (run firstRun, err error) {
+) (firstRun, error) {
 	if err := q.Normalize(); err != nil {
-		return run, err
+		return firstRun{}, err
 	}
-	how, err := dropCache(dir, r.filesOnly)
+	var got [2]workload.Answer
+	run, rows, err := r.first(ctx, k, dir, survey, q, func(b *record.Batch) {
+		got[0].Rows += uint64(b.Len())
+	})
 	if err != nil {
 		return run, err
+	}
+	_, again, err := r.first(ctx, k, dir, survey, q, func(b *record.Batch) {
+		got[1].Add(b, q.Want, survey.Stamps)
+	})
+	if q.Want == system.WantCount {
+		got[0].Rows, got[1].Rows = rows, again
+	}
+	if err == nil && (rows != want.Rows || again != want.Rows || got[0].Rows != want.Rows ||
+		got[1] != want) {
+		err = fmt.Errorf("WRONG ANSWER to %v: %d rows, then %d, the oracle says %d (sums %x, %x)",
+			q.Box, rows, again, want.Rows, got[1].Sum, want.Sum)
+	}
+	return run, err
+}
+
+// first opens a store whose files are not in memory, and asks once.
+func (r *cold) first(
+	ctx context.Context, k system.Kind, dir string, survey *workload.Survey, q system.Query,
+	take func(b *record.Batch),
+) (run firstRun, rows uint64, err error) {
+	how, err := dropCache(dir, r.filesOnly)
+	if err != nil {
+		return run, 0, err
 	}
 	if r.said != how {
 		r.said = how
@@ -181,31 +208,17 @@ func (r *cold) first(
 		db, err = k.Open(ctx, dir, survey.Shape)
 		return err
 	}); err != nil {
-		return run, err
+		return run, 0, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	var rows uint64
-	asked := q
 	run.us, run.readBytes, err = spent(func() (err error) {
-		rows, err = db.Ask(ctx, &asked, func(*record.Batch) {})
+		rows, err = db.Ask(ctx, &q, take)
 		return err
 	})
-	if err != nil {
-		return run, err
-	}
-	if x, ok := db.(system.Explained); ok {
+	if x, ok := db.(system.Explained); ok && err == nil {
 		run.blocks = float64(x.Cost().Blocks)
 	}
-	var got workload.Answer
-	again, err := db.Ask(ctx, &q, func(b *record.Batch) { got.Add(b, q.Want, survey.Stamps) })
-	if q.Want == system.WantCount {
-		got.Rows = again
-	}
-	if err == nil && (rows != want.Rows || again != want.Rows || got != want) {
-		err = fmt.Errorf("WRONG ANSWER to %v: %d rows, then %d, the oracle says %d (sums %x, %x)",
-			q.Box, rows, again, want.Rows, got.Sum, want.Sum)
-	}
-	return run, err
+	return run, rows, err
 }
 
 // spent returns how long f takes, in microseconds, and how many bytes are read from the disk

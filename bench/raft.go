@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -15,13 +14,11 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/replica"
+	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// sink is a machine that counts. One that keeps nothing leaves its whole log in place.
-type sink struct {
-	applied atomic.Uint64
-	keeps   bool
-}
+// sink is a machine that counts.
+type sink struct{ applied atomic.Uint64 }
 
 func (s *sink) Apply(entries []replica.Entry, _ []any) error {
 	s.applied.Store(entries[len(entries)-1].Index)
@@ -30,12 +27,7 @@ func (s *sink) Apply(entries []replica.Entry, _ []any) error {
 
 func (s *sink) Applied() uint64 { return s.applied.Load() }
 
-func (s *sink) Durable() uint64 {
-	if s.keeps {
-		return s.applied.Load()
-	}
-	return 0
-}
+func (s *sink) Durable() uint64 { return s.applied.Load() }
 
 func (s *sink) Sync() error { return nil }
 
@@ -60,64 +52,18 @@ func (s *sinkSnapshot) Open(name string) (io.ReadCloser, error) {
 
 func (s *sinkSnapshot) Release() {}
 
-// freezer is a directory whose syncs wait while it is frozen.
-type freezer struct {
-	replica.Files
-	thaw atomic.Pointer[chan struct{}] // closed at the end of a freeze
-}
-
-type freezerFile struct {
-	replica.File
-	dir *freezer
-}
-
-// freeze lets syncs wait until the function that it returns is called.
-func (f *freezer) freeze() (thaw func()) {
-	until := make(chan struct{})
-	f.thaw.Store(&until)
-	return func() { close(until) }
-}
-
-func (f *freezer) wait() {
-	if until := f.thaw.Load(); until != nil {
-		<-*until
-	}
-}
-
-func (f *freezer) Create(name string) (replica.File, error) {
-	file, err := f.Files.Create(name)
-	return freezerFile{file, f}, err
-}
-
-func (f *freezer) Open(name string) (replica.File, error) {
-	file, err := f.Files.Open(name)
-	return freezerFile{file, f}, err
-}
-
-func (f *freezer) Sync() error {
-	f.wait()
-	return f.Files.Sync()
-}
-
-func (f freezerFile) Sync() error {
-	f.dir.wait()
-	return f.File.Sync()
-}
-
 // trio is three nodes in this process that have nothing but replicas.
 type trio struct {
 	dir    string
 	groups uint32
-	keeps  bool
 	nodes  [3]*replica.Runtime
-	disks  [3]*freezer
 
 	mu    sync.Mutex // guards addrs
 	addrs [3]string
 }
 
-func openTrio(ctx context.Context, dir string, groups uint32, keeps bool) (*trio, error) {
-	t := &trio{dir: dir, groups: groups, keeps: keeps}
+func openTrio(ctx context.Context, dir string, groups uint32) (*trio, error) {
+	t := &trio{dir: dir, groups: groups}
 	voters := []uint64{replica.NewID(1, 1), replica.NewID(2, 1), replica.NewID(3, 1)}
 	for i := range t.nodes {
 		if err := t.open(i); err != nil {
@@ -126,7 +72,7 @@ func openTrio(ctx context.Context, dir string, groups uint32, keeps bool) (*trio
 		for g := uint32(1); g <= groups; g++ {
 			err := t.nodes[i].Create(ctx, g, voters[i], voters)
 			if err == nil {
-				err = t.nodes[i].Start(g, &sink{keeps: keeps})
+				err = t.nodes[i].Start(g, new(sink))
 			}
 			if err != nil {
 				return t, err
@@ -141,7 +87,7 @@ func openTrio(ctx context.Context, dir string, groups uint32, keeps bool) (*trio
 	return t, nil
 }
 
-// open opens a node and starts the replicas that its log has.
+// open opens a node that has no replicas yet.
 func (t *trio) open(i int) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -154,9 +100,8 @@ func (t *trio) open(i int) error {
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	t.disks[i] = &freezer{Files: files}
 	t.nodes[i], _, err = replica.Open(replica.Options{Node: uint64(i) + 1, Cluster: 1,
-		Files: t.disks[i], Listener: listener, PlainTCP: true, Groups: int(t.groups),
+		Files: files, Listener: listener, PlainTCP: true, Groups: int(t.groups),
 		Resolve: func(node uint64) (string, bool) {
 			t.mu.Lock()
 			defer t.mu.Unlock()
@@ -164,11 +109,6 @@ func (t *trio) open(i int) error {
 		}, Fail: func(err error) { panic(err) }})
 	if err != nil {
 		return errors.Join(err, listener.Close())
-	}
-	for g := range t.nodes[i].Groups() {
-		if err := t.nodes[i].Start(g, &sink{keeps: t.keeps}); err != nil {
-			return err
-		}
 	}
 	return nil
 }
@@ -257,15 +197,33 @@ func (t *trio) close() (err error) {
 }
 
 // randomBatch is a thousand records of 60 bytes that nothing makes smaller.
-func randomBatch() []byte {
-	rng := rand.New(rand.NewPCG(1, 1))
-	var out bytes.Buffer
-	for out.Len() < batchRecords*recordBytes {
-		_ = binary.Write(&out, binary.LittleEndian, rng.Uint64()) // to memory
-	}
-	return out.Bytes()[:batchRecords*recordBytes]
-}
+func randomBatch() []byte { return randomBytes(batchRecords * recordBytes) }
 
 const batchRecords, recordBytes = 1000, 60
+
+func randomBytes(n int) []byte {
+	rng := rand.New(rand.NewPCG(1, 1))
+	var out []byte
+	for len(out) < n {
+		out = binary.LittleEndian.AppendUint64(out, rng.Uint64())
+	}
+	return out[:n]
+}
+
+// randomRecords returns batches of a thousand large records, mb MB in all, for devices of all
+// groups.
+func randomRecords(mb int) (out []*record.Batch) {
+	const payloadBytes = 1 << 10
+	payloads := randomBytes(batchRecords * payloadBytes)
+	for range max(1, mb<<20/len(payloads)) {
+		b := &record.Batch{}
+		for i := range batchRecords {
+			b.Append(record.Key{CID: 1, MID: int64(i) << 8, MOID: 1, CapNs: int64(len(out))}, nil)
+		}
+		b.Data, b.Stride = payloads, payloadBytes // one for all batches
+		out = append(out, b)
+	}
+	return out
+}
 
 func pause(ctx context.Context, d time.Duration) error { return until(ctx, time.Now().Add(d)) }

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -20,29 +19,25 @@ import (
 // What is promised of replicas.
 const (
 	barCommit   = 1.5 // M records/s
-	barFreeze   = 0.8 // s
-	barCaughtUp = 20  // s
-	barRestart  = 3   // s
 	barSimulate = 500 // times real time
-
-	frozenFor = 8 * time.Second
 )
 
 // withTrio opens three nodes, does something with them and removes them.
 func (c *clusterRun) withTrio(
-	ctx context.Context, groups uint32, keeps bool, do func(*trio) error,
+	ctx context.Context, groups uint32, do func(*trio) error,
 ) error {
 	dir := filepath.Join(c.work, "trio")
-	t, err := openTrio(ctx, dir, groups, keeps)
+	t, err := openTrio(ctx, dir, groups)
 	if err == nil {
 		err = do(t)
 	}
 	return errors.Join(err, t.close(), os.RemoveAll(dir))
 }
 
-// commit measures what goes through the log of replicas alone.
+// commit measures what goes through the log of replicas alone: three nodes in this process, without
+// stores, gossip and TLS. What clusters of processes take is measured by nodes.
 func (c *clusterRun) commit(ctx context.Context) error {
-	return c.withTrio(ctx, 16, true, func(t *trio) error {
+	return c.withTrio(ctx, 16, func(t *trio) error {
 		batch := randomBatch()
 		if _, err := t.load(ctx, batch, 500); err != nil { // to warm up
 			return err
@@ -62,108 +57,13 @@ func (c *clusterRun) commit(ctx context.Context) error {
 			return err
 		}
 		records := batches * batchRecords
-		c.figures.AtLeast("committed through three replicas", rate(records, took), "M records/s",
+		c.figures.AtLeast("committed by three replicas in one process, without stores",
+			rate(records, took), "M records/s",
 			barCommit)
 		c.figures.Add("processor time of that, of all three", (after-before).Seconds()/
 			float64(records)*1e6, "s/M records")
 		return nil
 	})
-}
-
-// freeze measures how long groups take no writes whose leader's disk stands still.
-func (c *clusterRun) freeze(ctx context.Context) error {
-	return c.withTrio(ctx, 16, true, func(t *trio) error {
-		var p probes
-		for g := uint32(1); g <= t.groups; g++ {
-			p.start(ctx, func(ctx context.Context) error {
-				return t.propose(ctx, g, []byte("probe"))
-			})
-		}
-		var outages []time.Duration
-		for i := range t.nodes {
-			if err := pause(ctx, 2*time.Second); err != nil {
-				return errors.Join(err, p.stop())
-			}
-			var led []int
-			for g := uint32(1); g <= t.groups; g++ {
-				if t.leader(g) == i {
-					led = append(led, int(g)-1)
-				}
-			}
-			p.reset()
-			thaw := t.disks[i].freeze()
-			err := pause(ctx, frozenFor)
-			thaw()
-			if err != nil {
-				return errors.Join(err, p.stop())
-			}
-			outages = append(outages, p.longest(led)...)
-		}
-		slices.Sort(outages)
-		c.say("a disk that stands still for %v: %d groups, outages %v", frozenFor, len(outages),
-			outages)
-		if len(outages) > 0 {
-			c.figures.Add("outage when a leader's disk freezes, median",
-				outages[len(outages)/2].Seconds(), "s")
-			c.figures.AtMost("outage when a leader's disk freezes, longest",
-				outages[len(outages)-1].Seconds(), "s", barFreeze)
-		}
-		return p.stop()
-	})
-}
-
-// behind measures how long a node takes to catch up, and then to start with all of that in its log.
-func (c *clusterRun) behind(ctx context.Context) error {
-	return c.withTrio(ctx, 16, false, func(t *trio) error {
-		const late = 2
-		old := t.nodes[late]
-		t.nodes[late] = nil
-		if err := old.Close(); err != nil {
-			return err
-		}
-		batch := randomBatch()
-		if _, err := t.load(ctx, batch, int64(c.mb)<<20/int64(len(batch))); err != nil {
-			return err
-		}
-		size := fmt.Sprintf("%d MB", c.mb)
-		took, err := t.reopen(ctx, late)
-		if err != nil {
-			return err
-		}
-		c.figures.AtMost(size+" behind, caught up", took.Seconds(), "s", barCaughtUp)
-		old = t.nodes[late]
-		if err := old.Close(); err != nil {
-			return err
-		}
-		if took, err = t.reopen(ctx, late); err != nil {
-			return err
-		}
-		c.figures.AtMost("restart with "+size+" of log, to serving", took.Seconds(), "s",
-			barRestart)
-		return nil
-	})
-}
-
-// reopen opens a node and returns how long it takes until it has applied all that others have.
-func (t *trio) reopen(ctx context.Context, i int) (time.Duration, error) {
-	began := time.Now()
-	if err := t.open(i); err != nil {
-		return 0, err
-	}
-	for g := uint32(1); g <= t.groups; g++ {
-		for {
-			short, cancel := context.WithTimeout(ctx, time.Second)
-			_, err := t.nodes[i].ReadIndex(short, g)
-			cancel()
-			if err == nil {
-				break
-			}
-			if err := pause(ctx, 5*time.Millisecond); err != nil {
-				return 0, err
-			}
-		}
-	}
-	return time.Since(began), nil
 }
 
 var simulatedTime = regexp.MustCompile(`([0-9]+) simulated s`)

@@ -214,8 +214,10 @@ func (u *underload) loaded(ctx context.Context, f *feed, before state) ([]report
 		"%d merges; %s; making them took %.0f %% of a core", float64(more.records)/1e6,
 		took.Seconds(), 100*kept, report.Duration(us(more.behind)), after.Seals-had.Seals,
 		after.Merges-had.Merges, more, 100*more.made.Seconds()/took.Seconds())
-	u.figures.Add("share of the pace that was kept", kept, "")
-	u.figures.Add("merges under load", float64(after.Merges-had.Merges), "")
+	u.figures.Add("records put under load, as planned: half the top acknowledged rate", pace/1e6,
+		"M records/s")
+	u.figures.Add("records put under load / planned", kept, figure.Ratio)
+	u.figures.Add("merges under load", float64(after.Merges-had.Merges), "merges")
 	return asked, nil
 }
 
@@ -242,8 +244,8 @@ func (u *underload) report(idle, loaded, again []report.Query) error {
 		u.figures.AtMost(q.Name+" under load / idle", ratio, figure.Ratio, barSlower)
 		u.figures.Add(q.Name+" idle again / idle", after.MedianUs/was.MedianUs, figure.Ratio)
 	}
-	u.figures.Add("ingest", u.speed.acked, "M records/s")
-	u.figures.Add("ingest until all is sealed and merged", u.speed.settled, "M records/s")
+	u.figures.Add("top ingest, acknowledged", u.speed.acked, "M records/s")
+	u.figures.Add("top ingest, until all is sealed and merged", u.speed.settled, "M records/s")
 	u.say("")
 	if err := t.write(u.out); err != nil {
 		return err

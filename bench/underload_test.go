@@ -46,6 +46,11 @@ func TestUnderload(t *testing.T) {
 			t.Errorf("query %d: %+v", i+1, ratio)
 		}
 	}
+	top, pace := figures["top ingest, acknowledged"],
+		figures["records put under load, as planned: half the top acknowledged rate"]
+	if top.Value <= 0 || pace.Value != top.Value/2 {
+		t.Errorf("records are put at %v, the top is %v", pace.Value, top.Value)
+	}
 	if !strings.Contains(out, "of 10 medians more than triple under load") {
 		t.Errorf("said:\n%s", out)
 	}

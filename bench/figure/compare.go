@@ -28,16 +28,18 @@ func Load(path string) (List, error) {
 // Compare writes the figures of both lists with the ratio new to old, and those that only one has.
 // It returns how many are worse by more than the tolerance: 0.25 is 25 %. Figures of which neither
 // a bar nor the unit says which way is worse are not counted. Runs on different machines, or at
-// another load, do not compare.
+// another load, do not compare; lists without a figure in common are an error.
 func Compare(w io.Writer, before, after List, tolerance float64) (worse int, err error) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "FIGURE\tOLD\tNEW\tNEW / OLD\tUNIT\t")
+	common := 0
 	for _, f := range after {
 		i := slices.IndexFunc(before, func(b Figure) bool { return b.Name == f.Name })
 		if i < 0 {
 			fmt.Fprintf(t, "%s\t-\t%s\t-\t%s\t\n", f.Name, short(f.Value), f.Unit)
 			continue
 		}
+		common++
 		ratio, mark := "-", ""
 		if before[i].Value != 0 {
 			ratio = fmt.Sprintf("%.2f", f.Value/before[i].Value)
@@ -54,15 +56,22 @@ func Compare(w io.Writer, before, after List, tolerance float64) (worse int, err
 			fmt.Fprintf(t, "%s\t%s\t-\t-\t%s\t\n", f.Name, short(f.Value), f.Unit)
 		}
 	}
-	return worse, t.Flush()
+	if err := t.Flush(); err != nil {
+		return worse, err
+	}
+	if common == 0 {
+		err = errors.New("the runs have no figure in common")
+	}
+	return worse, err
 }
 
 // costs are the units of which less is better.
-var costs = []string{"ns", "us", "ms", "s", "B", "KiB", "MiB", "GiB"}
+var costs = []string{"ns", "us", "ms", "s", "B", "KiB", "MiB", "GiB", "cores"}
 
 // worse returns by which share a figure is worse than an earlier value: 0.25 is 25 %, 0 not worse.
+// What was nothing before has no share.
 func (f Figure) worse(before float64) float64 {
-	if before <= 0 || f.Value <= 0 {
+	if before <= 0 || f.Value < 0 {
 		return 0
 	}
 	unit, per, _ := strings.Cut(f.Unit, "/")

@@ -81,6 +81,14 @@ func TestCompare(t *testing.T) {
 	if out.String() != want {
 		t.Errorf("compared:\n%s\nwant:\n%s", &out, want)
 	}
+	var none List
+	none.Add("ingest", 0, "M records/s")
+	if worse, err := Compare(&out, loaded, none, 0.25); err != nil || worse != 1 {
+		t.Errorf("a rate that fell to 0: %d are worse, %v", worse, err)
+	}
+	if _, err := Compare(&out, loaded, after[5:], 0.25); err == nil {
+		t.Error("runs without a figure in common are compared")
+	}
 	if err := os.WriteFile(path, []byte("{}"), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -79,7 +79,7 @@ func alone() []Measurement {
 			Args: args("growth")},
 		{Name: "underload", Title: "Queries during ingest",
 			About: "The ten queries of 20 million records while records arrive at half the top " +
-				"speed, compared with an idle store.",
+				"acknowledged rate, compared with an idle store.",
 			Args: args("underload")},
 		{Name: "neighbours", Title: "Several tenants",
 			About: "Small queries of one tenant over HTTP while eight clients of another tenant " +
@@ -95,8 +95,9 @@ func alone() []Measurement {
 				"restart and 10,000 malformed requests, with a hard limit of 512 MiB.",
 			Args: args("small")},
 		{Name: "cluster", Title: "Clusters",
-			About: "Three replicas on one machine, compared with a stand-alone node. All nodes " +
-				"share its processors, so only ratios carry over to other machines.",
+			About: "Clusters of processes on one machine: compared with a stand-alone node, and " +
+				"asked through a node that holds no copies. All nodes share the processors of " +
+				"the machine, so only ratios carry over to other machines.",
 			Args: args("cluster")},
 		{Name: "plugins", Title: "Plugins",
 			About: "WebAssembly plugins, metered, compared with the same loops in Go; and what " +
