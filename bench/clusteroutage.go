@@ -187,7 +187,7 @@ func (c *clusterRun) behind(ctx context.Context) (err error) {
 func (c *clusterRun) catchUp(
 	ctx context.Context, s *side, late int, address string,
 ) (time.Duration, error) {
-	had, err := s.clients[0].ClusterShards(ctx)
+	had, err := s.clients[0].ClusterGroups(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -204,9 +204,9 @@ func (c *clusterRun) catchUp(
 	for {
 		took := time.Since(began)
 		st, err := s.clients[late].Cluster(ctx)
-		var groups []client.ClusterShard
+		var groups []client.ClusterGroup
 		if err == nil {
-			groups, err = s.clients[late].ClusterShards(ctx)
+			groups, err = s.clients[late].ClusterGroups(ctx)
 		}
 		if err == nil && applied(groups, st.Node, wanted) {
 			return took, nil
@@ -218,7 +218,7 @@ func (c *clusterRun) catchUp(
 }
 
 // applied reports whether the copies of a node have applied so much.
-func applied(groups []client.ClusterShard, node string, wanted map[int]uint64) bool {
+func applied(groups []client.ClusterGroup, node string, wanted map[int]uint64) bool {
 	done := 0
 	for _, group := range groups {
 		for _, copied := range group.Copies {

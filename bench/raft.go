@@ -55,21 +55,21 @@ func (s *sinkSnapshot) Release() {}
 // trio is three nodes in this process that have nothing but replicas.
 type trio struct {
 	dir    string
-	groups uint32
+	groups replica.GroupID
 	nodes  [3]*replica.Runtime
 
 	mu    sync.Mutex // guards addrs
 	addrs [3]string
 }
 
-func openTrio(ctx context.Context, dir string, groups uint32) (*trio, error) {
+func openTrio(ctx context.Context, dir string, groups replica.GroupID) (*trio, error) {
 	t := &trio{dir: dir, groups: groups}
 	voters := []uint64{replica.NewID(1, 1), replica.NewID(2, 1), replica.NewID(3, 1)}
 	for i := range t.nodes {
 		if err := t.open(i); err != nil {
 			return t, err
 		}
-		for g := uint32(1); g <= groups; g++ {
+		for g := replica.GroupID(1); g <= groups; g++ {
 			err := t.nodes[i].Create(ctx, g, voters[i], voters)
 			if err == nil {
 				err = t.nodes[i].Start(g, new(sink))
@@ -79,7 +79,7 @@ func openTrio(ctx context.Context, dir string, groups uint32) (*trio, error) {
 			}
 		}
 	}
-	for g := uint32(1); g <= groups; g++ {
+	for g := replica.GroupID(1); g <= groups; g++ {
 		if err := t.spread(ctx, g); err != nil {
 			return t, err
 		}
@@ -114,7 +114,7 @@ func (t *trio) open(i int) error {
 }
 
 // spread lets the node lead a group whose turn it is, and writes to it.
-func (t *trio) spread(ctx context.Context, group uint32) error {
+func (t *trio) spread(ctx context.Context, group replica.GroupID) error {
 	to := int(group) % len(t.nodes)
 	for {
 		if err := t.propose(ctx, group, []byte("begin")); err != nil {
@@ -134,7 +134,7 @@ func (t *trio) spread(ctx context.Context, group uint32) error {
 }
 
 // leader returns who leads a group as far as the first open node knows, -1 for nobody.
-func (t *trio) leader(group uint32) int {
+func (t *trio) leader(group replica.GroupID) int {
 	for _, n := range t.nodes {
 		if n == nil {
 			continue
@@ -147,7 +147,7 @@ func (t *trio) leader(group uint32) int {
 }
 
 // propose asks all nodes in turn, the leader first, until one has done it.
-func (t *trio) propose(ctx context.Context, group uint32, data []byte) error {
+func (t *trio) propose(ctx context.Context, group replica.GroupID, data []byte) error {
 	at := max(t.leader(group), 0)
 	for try := 0; ; try++ {
 		if n := t.nodes[(at+try)%len(t.nodes)]; n != nil {
@@ -175,7 +175,7 @@ func (t *trio) load(ctx context.Context, batch []byte, batches int64) (int64, er
 	errs := make([]error, 4*t.groups)
 	for i := range errs {
 		wg.Go(func() {
-			group := uint32(i)%t.groups + 1
+			group := replica.GroupID(i)%t.groups + 1
 			for errs[i] == nil && left.Add(-1) >= 0 {
 				if errs[i] = t.propose(ctx, group, batch); errs[i] == nil {
 					done.Add(1)

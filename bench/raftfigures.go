@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/bench/process"
+	"github.com/pentad-db/pentad/node/replica"
 )
 
 // What is promised of replicas.
@@ -24,7 +25,7 @@ const (
 
 // withTrio opens three nodes, does something with them and removes them.
 func (c *clusterRun) withTrio(
-	ctx context.Context, groups uint32, do func(*trio) error,
+	ctx context.Context, groups replica.GroupID, do func(*trio) error,
 ) error {
 	dir := filepath.Join(c.work, "trio")
 	t, err := openTrio(ctx, dir, groups)

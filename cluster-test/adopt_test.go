@@ -238,12 +238,12 @@ func (g *growing) told() {
 
 // copies returns the least number of voters that a group has, 0 when one has no leader.
 func copies(ctx context.Context, c *client.Client) int {
-	shards, err := c.ClusterShards(ctx)
-	if err != nil || len(shards) == 0 {
+	groups, err := c.ClusterGroups(ctx)
+	if err != nil || len(groups) == 0 {
 		return 0
 	}
 	least := 3
-	for _, s := range shards {
+	for _, s := range groups {
 		voters, leads := 0, 0
 		for _, x := range s.Copies {
 			if !x.Learner {

@@ -386,9 +386,9 @@ func (f *farm) parts() (out []string) {
 		defer cancel()
 		c := f.client(0)
 		defer func() { _ = c.Close() }()
-		all, err := c.ClusterShards(ctx)
+		all, err := c.ClusterGroups(ctx)
 		for _, s := range all[min(1, len(all)):] {
-			part, first := strconv.Itoa(s.Group-1), (s.Group-1)*slotsOfGroup
+			part, first := strconv.Itoa(s.Group), (s.Group-1)*slotsOfGroup
 			if s.FromSlot != first || s.ToSlot != first+slotsOfGroup {
 				part += fmt.Sprintf(":%d-%d", s.FromSlot, s.ToSlot)
 			}
@@ -423,7 +423,7 @@ func (f *farm) tell() {
 	f.Logf("directories and logs are kept in %s; what was done:\n%s", f.root,
 		strings.Join(f.schedule, "\n"))
 	for i, m := range f.nodes {
-		resp, err := f.ask.Get("http://" + m.http + "/v1/cluster/shards")
+		resp, err := f.ask.Get("http://" + m.http + "/v1/cluster/groups")
 		if err != nil {
 			f.Logf("node %d: %v", i, err)
 			continue

@@ -293,7 +293,7 @@ func (f *farm) devicesOfGroups(ctx context.Context) []int64 {
 	})
 	out := make([]int64, groupsOfFarm)
 	for g, nodes := range f.replicas() {
-		of := f.client(nodes[0]).OfGroups([]int{g})
+		of := f.client(nodes[0]).OfGroups([]int{g + 1})
 		f.until("a group tells a device of its", func() bool {
 			for r, err := range of.Query(ctx, &record.Query{}) {
 				if err != nil {

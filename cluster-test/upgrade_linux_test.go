@@ -366,7 +366,7 @@ func (u *upgrade) copies() (all []string) {
 	u.until("a node tells which replicas there are", func() bool {
 		ctx, cancel := short(u.Context())
 		defer cancel()
-		groups, err := c.ClusterShards(ctx)
+		groups, err := c.ClusterGroups(ctx)
 		all = nil
 		for _, g := range groups {
 			for _, x := range g.Copies {

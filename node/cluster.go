@@ -53,14 +53,13 @@ func (n *Node) updateRoutes() {
 	old := n.routes.Load()
 	next := &routingTable{groups: make([]*groupRoute, 0, v.DataGroups()), owners: v.Owners()}
 	unproved := false
-	for g := range v.DataGroups() {
-		group := uint32(g) + 1
+	for group := range v.Data() {
 		from, to := v.Span(group)
 		p := &groupRoute{slots: slots.Range{From: from, To: to}, mustHold: v.Groups[group].Slots,
 			splitting: v.Splitting(group)}
 		if s := m.Store(group); s != nil {
-			p.local = &localSource{Node: n, store: s, group: g, fromSlot: from, toSlot: to,
-				mustHold: p.mustHold, caughtUp: old.caughtUpOf(g, s)}
+			p.local = &localSource{Node: n, store: s, group: group, fromSlot: from, toSlot: to,
+				mustHold: p.mustHold, caughtUp: old.caughtUpOf(group, s)}
 			unproved = unproved || !p.local.caughtUp.Load()
 		}
 		leader := m.Leader(group)
@@ -110,10 +109,10 @@ func (n *Node) checkRouted(m *member.Member) error {
 		return nil
 	}
 	v, l := m.View(), n.routes.Load()
-	for g := range v.DataGroups() {
-		r, mine := v.ReplicaOn(uint32(g)+1, m.Self())
-		if mine && !r.Learner && (g >= len(l.groups) || l.groups[g].local == nil) {
-			return fmt.Errorf("group %d: its replica here is just starting", g+1)
+	for group := range v.Data() {
+		r, mine := v.ReplicaOn(group, m.Self())
+		if p := l.route(group); mine && !r.Learner && (p == nil || p.local == nil) {
+			return fmt.Errorf("group %d: its replica here is just starting", group)
 		}
 	}
 	n.allRouted.Store(true)

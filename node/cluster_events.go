@@ -21,11 +21,8 @@ import (
 // Policy is a retention and the groups of a cluster that have it, by their numbers; nil: all.
 type Policy struct {
 	store.Retention
-	Groups []int
+	Groups []cluster.GroupID
 }
-
-// numberOf returns the group number of a group index: number 0 is the meta group.
-func numberOf(group int) int { return group + 1 }
 
 // events implements source.
 func (n *localSource) events(context.Context) ([]store.Event, error) {
@@ -111,7 +108,7 @@ func (n *Node) Events(ctx context.Context) ([]store.Event, error) {
 // policies implements source.
 func (n *localSource) policies(context.Context) (out []Policy, err error) {
 	for _, r := range n.store.Retention() {
-		out = append(out, Policy{r, []int{numberOf(n.group)}})
+		out = append(out, Policy{r, []cluster.GroupID{n.group}})
 	}
 	return out, nil
 }
@@ -122,15 +119,14 @@ func (r *remoteSource) policies(ctx context.Context) (out []Policy, err error) {
 	if err != nil {
 		return nil, r.wireError(ctx, err)
 	}
-	var asked []int
-	for _, g := range r.groups {
-		asked = append(asked, numberOf(g))
-	}
 	for _, p := range all {
 		one := Policy{store.Retention{CID: p.CID, MOID: p.MOID, MaxCapAgeNs: p.MaxCapAgeNs,
-			MaxAcqAgeNs: p.MaxAcqAgeNs, DelayNs: p.DelayNs, Held: p.Held}, p.Groups}
+			MaxAcqAgeNs: p.MaxAcqAgeNs, DelayNs: p.DelayNs, Held: p.Held}, nil}
+		for _, g := range p.Groups {
+			one.Groups = append(one.Groups, cluster.GroupID(g))
+		}
 		if len(one.Groups) == 0 {
-			one.Groups = asked
+			one.Groups = r.groups
 		}
 		out = append(out, one)
 	}
@@ -228,7 +224,7 @@ func (n *Node) SetRetention(ctx context.Context, r store.Retention) error {
 	if err != nil {
 		return err
 	}
-	errs, err := n.eachGroup(ctx, m, func(v *cluster.View, group uint32) error {
+	errs, err := n.eachGroup(ctx, m, func(v *cluster.View, group cluster.GroupID) error {
 		answer, err := m.Do(ctx, group, guarded(v, group, command), true)
 		return removedFrom(answer, err)
 	})
@@ -239,7 +235,7 @@ func (n *Node) SetRetention(ctx context.Context, r store.Retention) error {
 	for i, err := range errs {
 		if err != nil && toWire(err).Kind == wire.KindNotFound {
 			errs[i] = nil // of a removal that was cut short, or came twice
-			if missing++; missing == len(errs) {
+			if missing++; missing == len(errs)-1 {
 				return err
 			}
 		}
@@ -262,7 +258,7 @@ func (n *Node) HoldRetention(ctx context.Context, h store.Hold, trustClock bool)
 	if err != nil {
 		return err
 	}
-	errs, err := n.eachGroup(ctx, m, func(v *cluster.View, group uint32) error {
+	errs, err := n.eachGroup(ctx, m, func(v *cluster.View, group cluster.GroupID) error {
 		_, err := m.Do(ctx, group, guarded(v, group, command), true)
 		return err
 	})
@@ -282,15 +278,15 @@ func removedFrom(answer member.Answer, err error) error {
 }
 
 // eachGroup does something with each group of data at the same time, and once more with all when
-// one was split meanwhile.
+// one was split meanwhile. Its errors are by group; that of the meta group is nil.
 func (n *Node) eachGroup(
-	ctx context.Context, m *member.Member, do func(v *cluster.View, group uint32) error,
+	ctx context.Context, m *member.Member, do func(v *cluster.View, group cluster.GroupID) error,
 ) (errs []error, err error) {
 	err = n.retrySplits(ctx, m, func(v *cluster.View) error {
-		errs = make([]error, v.DataGroups())
+		errs = make([]error, v.DataGroups()+1)
 		var wg sync.WaitGroup
-		for i := range errs {
-			wg.Go(func() { errs[i] = do(v, uint32(numberOf(i))) })
+		for group := range v.Data() {
+			wg.Go(func() { errs[group] = do(v, group) })
 		}
 		wg.Wait()
 		for _, err := range errs {

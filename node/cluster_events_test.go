@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/client"
@@ -207,7 +208,7 @@ func plainPolicies(all []Policy) (out []string) {
 
 func TestPoliciesOfGroups(t *testing.T) {
 	one, hour, day := int32(1), int64(time.Hour), int64(24*time.Hour)
-	has := func(r store.Retention, groups ...int) Policy { return Policy{r, groups} }
+	has := func(r store.Retention, groups ...cluster.GroupID) Policy { return Policy{r, groups} }
 	got := joinPolicies([]Policy{
 		has(store.Retention{CID: &one, MaxCapAgeNs: hour}, 3, 4),
 		has(store.Retention{CID: &one, MaxCapAgeNs: day}, 1),
@@ -251,10 +252,10 @@ func TestEventsCrossTheNetwork(t *testing.T) {
 func TestAnEraseOfGroupsIsOfTheseAlone(t *testing.T) {
 	c := openTogether(t, 1, 2)
 	c.put(c.nodes[0], readings(0, 400), store.WriterSeq{})
-	one, other := dial(t, c.nodes[0]).OfGroups([]int{0}), dial(t, c.nodes[0]).OfGroups([]int{1})
+	one, other := dial(t, c.nodes[0]).OfGroups([]int{1}), dial(t, c.nodes[0]).OfGroups([]int{2})
 	before, _, err := other.Count(t.Context(), &record.Query{View: record.ViewLatest})
 	if err != nil || before == 0 || before == 400 {
-		t.Fatalf("group 1 has %d records, %v", before, err)
+		t.Fatalf("group 2 has %d records, %v", before, err)
 	}
 	if _, err := one.Erase(t.Context(), &wire.Box{Everything: true}); err != nil {
 		t.Fatal(err)

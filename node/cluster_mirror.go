@@ -136,9 +136,9 @@ func (n *Node) putRangeInGroups(
 		return 0, errNoView
 	}
 	if r.FromNs == 0 { // no group may become a copy where others cannot
-		for g := range m.View().Groups {
-			if m.View().Splitting(uint32(g)) {
-				return 0, fmt.Errorf("group %d: %w", g, store.ErrOtherSlots)
+		for group := range m.View().Data() {
+			if m.View().Splitting(group) {
+				return 0, fmt.Errorf("group %d: %w", group, store.ErrOtherSlots)
 			}
 		}
 		st, _, err := n.State(ctx)
@@ -161,8 +161,8 @@ func (n *Node) putRangeInGroups(
 	var of *cluster.View // that of parts
 	var parts []*record.Batch
 	only := optionsOf(ctx).onlyGroup
-	errs, err := n.eachGroup(ctx, m, func(v *cluster.View, group uint32) error {
-		if only > 0 && group != uint32(only) {
+	errs, err := n.eachGroup(ctx, m, func(v *cluster.View, group cluster.GroupID) error {
+		if only > 0 && group != only {
 			return nil
 		}
 		own := *r
@@ -170,7 +170,7 @@ func (n *Node) putRangeInGroups(
 		if of != v {
 			of, parts = v, splitByGroup(rows, v.Owners())
 		}
-		own.Rows = parts[group-1]
+		own.Rows = parts[group]
 		split.Unlock()
 		if only > 0 && (own.Rows == nil && rows.Len() > 0 || own.Rows != nil &&
 			own.Rows.Len() < rows.Len()) {
@@ -190,14 +190,14 @@ func (n *Node) putRangeInGroups(
 }
 
 // notOfGroup returns the error of a row that belongs to another group than it was put to.
-func notOfGroup(group uint32, rows *record.Batch, v *cluster.View) error {
+func notOfGroup(group cluster.GroupID, rows *record.Batch, v *cluster.View) error {
 	owners := v.Owners()
 	for i := range rows.Len() {
-		if g := owners.Part(slots.Of(rows.CID[i], rows.MID[i])); g != int(group)-1 {
+		if g := owners.Group(slots.Of(rows.CID[i], rows.MID[i])); g != group {
 			return &wire.Error{Kind: wire.KindInvalid, Part: paramOfGroup,
 				Message: fmt.Sprintf("device %d of tenant %d is of group %d here, not of %d: the "+
 					"groups of both clusters must have the same slots, as when both were made "+
-					"with as many and none was split", rows.MID[i], rows.CID[i], g+1, group)}
+					"with as many and none was split", rows.MID[i], rows.CID[i], g, group)}
 		}
 	}
 	return nil
@@ -211,16 +211,17 @@ func cloneBox(box *record.Box) (out record.Box) {
 	return out
 }
 
-// ofGroups adds group numbers to errors; an error that is the same in all groups is returned once.
+// ofGroups adds group numbers to the errors of eachGroup; an error that is the same in all groups
+// is returned once.
 func ofGroups(errs []error) error {
 	var all []error
-	for i, err := range errs {
+	for group, err := range errs {
 		if err != nil {
-			all = append(all, &SourceError{Source: fmt.Sprintf("group %d", i+1), Err: err})
+			all = append(all, &SourceError{Source: fmt.Sprintf("group %d", group), Err: err})
 		}
 	}
-	if len(all) == len(errs) {
-		return errs[0]
+	if len(all) == len(errs)-1 {
+		return errs[1]
 	}
 	return errors.Join(all...)
 }
@@ -228,7 +229,7 @@ func ofGroups(errs []error) error {
 // releaseGroups makes a cluster that is a copy one of its own.
 func (n *Node) releaseGroups(ctx context.Context, m *member.Member) error {
 	command := store.AppendRelease(nil)
-	errs, err := n.eachGroup(ctx, m, func(v *cluster.View, group uint32) error {
+	errs, err := n.eachGroup(ctx, m, func(v *cluster.View, group cluster.GroupID) error {
 		answer, err := m.Do(ctx, group, guarded(v, group, command), true)
 		if answer.Again && errors.Is(err, store.ErrNoCopy) {
 			return nil // it was released the first time
@@ -242,7 +243,7 @@ func (n *Node) releaseGroups(ctx context.Context, m *member.Member) error {
 	for i, err := range errs {
 		if errors.Is(err, store.ErrNoCopy) {
 			errs[i] = nil // of a release that was cut short, or came twice
-			if none++; none == len(errs) {
+			if none++; none == len(errs)-1 {
 				return store.ErrNoCopy
 			}
 		}

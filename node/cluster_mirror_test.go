@@ -68,7 +68,7 @@ func TestAClusterBecomesACopy(t *testing.T) {
 	m := c.nodes[1].member.Load()
 	data, err := store.AppendRange(nil, &store.Range{Of: st.Store, FromNs: third, ToNs: half,
 		Events: eventsBetween(st.Events, third, half),
-		Rows:   splitByGroup(between(rows, third, half), evenParts(4))[2]})
+		Rows:   splitByGroup(between(rows, third, half), evenParts(4))[3]})
 	if err == nil {
 		_, err = m.Do(t.Context(), 3, data, true)
 	}

@@ -324,20 +324,20 @@ func (c *nodesTogether) twoOperators(db []*client.Client, second client.ClusterA
 func (c *nodesTogether) looks(db *client.Client) {
 	c.Helper()
 	ctx := c.Context()
-	var shards []client.ClusterShard
+	var groups []client.ClusterGroup
 	c.until("nothing moves", func() bool {
 		all, err := db.Cluster(ctx)
 		return err == nil && all.Changes+len(all.Running)+len(all.Blocked)+all.Plans == 0
 	})
 	c.until("all groups are closed", func() bool {
 		var err error
-		shards, err = db.ClusterShards(ctx)
-		return err == nil && !slices.ContainsFunc(shards, func(s client.ClusterShard) bool {
+		groups, err = db.ClusterGroups(ctx)
+		return err == nil && !slices.ContainsFunc(groups, func(s client.ClusterGroup) bool {
 			return s.Group > 0 && s.ClosedNs == 0
 		})
 	})
 	slot := 0
-	for _, s := range shards {
+	for _, s := range groups {
 		leads := 0
 		for _, x := range s.Copies {
 			if x.Error != "" || x.Learner || x.Applied == 0 {

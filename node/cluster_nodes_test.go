@@ -68,7 +68,7 @@ func TestANodeDoesNotAnswerForAnotherAtItsAddress(t *testing.T) {
 	c.nodes, c.options = append(c.nodes, openTest(t, opt)), append(c.options, opt)
 	m := c.nodes[0].member.Load()
 	c.until("the node that lost its disk is given up", func() bool {
-		_, err := m.Act(t.Context(), member.Act{Verb: member.Remove, Node: id})
+		_, err := m.Admin(t.Context(), member.AdminCommand{Verb: member.Remove, Node: id})
 		if err != nil {
 			t.Log(err)
 		}

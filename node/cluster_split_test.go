@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -70,13 +71,13 @@ func (f *follower) once(c *nodesTogether, want int) {
 }
 
 // split splits a group, or all of them, and waits until all nodes know that many groups.
-func (c *nodesTogether) split(n *Node, group uint32, groups int) {
+func (c *nodesTogether) split(n *Node, group cluster.GroupID, groups int) {
 	c.Helper()
 	c.until("a split is decided", func() bool {
 		if n.member.Load().View().DataGroups() >= groups {
 			return true
 		}
-		p, err := dial(c.T, n).SplitGroup(c.Context(), group, false)
+		p, err := dial(c.T, n).SplitGroup(c.Context(), uint32(group), false)
 		if err != nil {
 			c.Log(err)
 		}
@@ -97,7 +98,7 @@ func (c *nodesTogether) parted() bool {
 	for _, n := range c.nodes {
 		v := n.member.Load().View()
 		for g := range v.Groups {
-			if v.Splitting(uint32(g)) {
+			if v.Splitting(cluster.GroupID(g)) {
 				return false
 			}
 		}
@@ -112,7 +113,7 @@ func TestAClusterSplitsUnderLoad(t *testing.T) {
 	defer stop()
 	l.goesOn()
 
-	var p client.ClusterProspect
+	var p client.ClusterPreview
 	c.eventually("a split would be possible", func() (err error) {
 		p, err = dial(t, c.nodes[1]).SplitGroup(t.Context(), 0, true)
 		return err

@@ -73,7 +73,7 @@ func TestALostLogFileIsNoticed(t *testing.T) {
 func (c *nodesTogether) replicasOn(i int) (ids []cluster.ReplicaID) {
 	m := c.nodes[i].member.Load()
 	for group := range m.View().Groups {
-		r, _ := m.View().ReplicaOn(uint32(group), m.Self())
+		r, _ := m.View().ReplicaOn(cluster.GroupID(group), m.Self())
 		ids = append(ids, r.ID)
 	}
 	return ids

@@ -108,7 +108,7 @@ func (c *nodesTogether) settled(voters int) bool {
 			return false
 		}
 		for g := range v.Groups {
-			if len(v.Voters(uint32(g))) != voters || m.Leader(uint32(g)) == 0 {
+			if len(v.Voters(cluster.GroupID(g))) != voters || m.Leader(cluster.GroupID(g)) == 0 {
 				return false
 			}
 		}
@@ -313,7 +313,7 @@ func (c *nodesTogether) sameReplicas() {
 		for i, n := range c.nodes {
 			var got []store.Digest
 			c.until("a replica has all", func() bool {
-				s := n.member.Load().Store(uint32(g))
+				s := n.member.Load().Store(cluster.GroupID(g))
 				if s == nil {
 					return false
 				}

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
@@ -35,22 +36,22 @@ func (n *Node) verifyGroups(
 			return v.total, fmt.Errorf("group %d: %w", group, err)
 		}
 	}
-	for group, p := range n.routes.Load().groups {
+	for group, p := range n.routes.Load().all() {
 		if p.local == nil {
 			continue
 		}
-		err := v.compare(ctx, numberOf(group), p)
+		err := v.compare(ctx, group, p)
 		if errors.Is(err, store.ErrClosed) && !n.closing.Load() {
-			v.note("group %d: its replica moved, or was replaced, meanwhile", numberOf(group))
+			v.note("group %d: its replica moved, or was replaced, meanwhile", group)
 			continue
 		}
 		var damage *segment.CorruptError
 		if errors.As(err, &damage) { // which is known of the files
-			v.note("group %d: the replica here cannot be compared: %v", numberOf(group), err)
+			v.note("group %d: the replica here cannot be compared: %v", group, err)
 			continue
 		}
 		if err != nil {
-			return v.total, fmt.Errorf("group %d: %w", numberOf(group), err)
+			return v.total, fmt.Errorf("group %d: %w", group, err)
 		}
 	}
 	return v.total, nil
@@ -67,7 +68,7 @@ func (v *groupVerification) note(format string, args ...any) {
 	v.total.Notes = append(v.total.Notes, fmt.Sprintf(format, args...))
 }
 
-func (v *groupVerification) damaged(group int, d api.Damage) {
+func (v *groupVerification) damaged(group cluster.GroupID, d api.Damage) {
 	d.Reason = fmt.Sprintf("group %d: %s", group, d.Reason)
 	v.total.Damages++
 	v.total.Damage = append(v.total.Damage, d)
@@ -77,7 +78,9 @@ func (v *groupVerification) damaged(group int, d api.Damage) {
 }
 
 // files reads the files of one replica.
-func (v *groupVerification) files(ctx context.Context, group uint32, s *store.Store) error {
+func (v *groupVerification) files(
+	ctx context.Context, group cluster.GroupID, s *store.Store,
+) error {
 	opt := store.CheckOptions{BytesPerSec: v.opt.BytesPerSec}
 	if v.opt.Damage != nil {
 		opt.Damage = func(d api.Damage) {
@@ -120,7 +123,9 @@ func addReport(to, from *api.CheckReport) {
 
 // compare compares the replica of a group here with the others, by digests of what is closed on all
 // of them, and names those that differ from most.
-func (v *groupVerification) compare(ctx context.Context, group int, p *groupRoute) error {
+func (v *groupVerification) compare(
+	ctx context.Context, group cluster.GroupID, p *groupRoute,
+) error {
 	until, err := p.local.store.Horizon(ctx)
 	if err != nil {
 		return err
@@ -145,7 +150,7 @@ func (v *groupVerification) compare(ctx context.Context, group int, p *groupRout
 // compareBetween compares the rows of replicas between two acqs. alike is false if they differ.
 // Unavailable replicas are noted, and omitted from then on.
 func (v *groupVerification) compareBetween(
-	ctx context.Context, group int, p *groupRoute, from, to int64,
+	ctx context.Context, group cluster.GroupID, p *groupRoute, from, to int64,
 ) (alike bool, err error) {
 	for range compareTries {
 		said := make([]digests, 1, len(p.peers)+1)
@@ -155,7 +160,7 @@ func (v *groupVerification) compareBetween(
 		}
 		p.peers = slices.DeleteFunc(p.peers, func(other *peer) bool {
 			ask := &remoteSource{peer: other}
-			ask.add(group-1, p, to-1)
+			ask.add(group, p, to-1)
 			d, err := ask.digest(ctx, record.Box{}, []int64{from, to})
 			if err == nil {
 				said = append(said, d)
@@ -182,7 +187,9 @@ func (v *groupVerification) compareBetween(
 }
 
 // judge reports the replicas that differ from the majority; without a majority, all.
-func (v *groupVerification) judge(group int, p *groupRoute, said []digests) (alike bool) {
+func (v *groupVerification) judge(
+	group cluster.GroupID, p *groupRoute, said []digests,
+) (alike bool) {
 	votes := map[store.Digest]int{}
 	for _, d := range said {
 		votes[d.slices[0]]++

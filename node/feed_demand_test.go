@@ -37,7 +37,8 @@ func openIdleGroup(t *testing.T, number byte) *idleGroup {
 	}
 	n := &Node{readers: make(chan struct{}, 8), queries: (&Options{MaxQueries: 8}).newAdmission(),
 		processors: cpushare.New(2)}
-	g := &idleGroup{T: t, localSource: &localSource{Node: n, store: s, group: int(number) - 1}}
+	g := &idleGroup{T: t,
+		localSource: &localSource{Node: n, store: s, group: cluster.GroupID(number)}}
 	n.routes.Store(&routingTable{})
 	g.apply(store.AppendClose(nil))
 	return g

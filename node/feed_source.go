@@ -64,15 +64,14 @@ func (n *localSource) changes(
 // closeSoon makes the leader let the horizon of the group pass an acq soon.
 func (n *localSource) closeSoon(acqNs int64) {
 	if m := n.member.Load(); m != nil {
-		m.CloseSoon(uint32(numberOf(n.group)), acqNs)
+		m.CloseSoon(n.group, acqNs)
 	}
 }
 
 // left reports whether the group has left this node, or has another store here.
 func (n *localSource) left() bool {
-	groups := n.routes.Load().groups
-	return n.group < len(groups) &&
-		(groups[n.group].local == nil || groups[n.group].local.store != n.store)
+	p := n.routes.Load().route(n.group)
+	return p != nil && (p.local == nil || p.local.store != n.store)
 }
 
 // changesOfAll is changesOnce, which in a cluster continues with other sources when one fails.

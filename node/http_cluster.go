@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/valyala/fasthttp"
@@ -42,9 +43,9 @@ func (s *server) actOnCluster(ctx *fasthttp.RequestCtx, verb string) {
 	rc, cancel := s.context()
 	defer cancel()
 	a, err := parseAct(verb, ctx.QueryArgs())
-	var p member.Prospect
+	var p member.Preview
 	if err == nil {
-		p, err = m.Act(rc, a)
+		p, err = m.Admin(rc, a)
 	}
 	reply(ctx, p, err)
 }
@@ -68,12 +69,12 @@ func clusterNodes(ctx context.Context, m *member.Member) any {
 	return map[string]any{"nodes": m.Nodes(ctx)}
 }
 
-func clusterShards(ctx context.Context, m *member.Member) any {
-	return map[string]any{"shards": m.Shards(ctx)}
+func clusterGroups(ctx context.Context, m *member.Member) any {
+	return map[string]any{"groups": m.Groups(ctx)}
 }
 
 // parseAct reads the parameters of an act.
-func parseAct(verb string, args *fasthttp.Args) (a member.Act, err error) {
+func parseAct(verb string, args *fasthttp.Args) (a member.AdminCommand, err error) {
 	a.Verb, a.Node = verb, string(args.Peek(paramNode))
 	for name, to := range map[string]*bool{paramDryRun: &a.DryRun, paramFewer: &a.FewerCopies} {
 		if *to, err = parseFlag(args, name); err != nil {
@@ -104,7 +105,7 @@ func parseAct(verb string, args *fasthttp.Args) (a member.Act, err error) {
 }
 
 // parseSplitGroup reads which group is to be split; 0 is all of them.
-func parseSplitGroup(text string) (uint32, error) {
+func parseSplitGroup(text string) (cluster.GroupID, error) {
 	if text == "all" {
 		return 0, nil
 	}
@@ -112,7 +113,7 @@ func parseSplitGroup(text string) (uint32, error) {
 	if err != nil || n == 0 {
 		return 0, fmt.Errorf("%q is neither the number of a group, from 1 on, nor all", clip(text))
 	}
-	return uint32(n), nil
+	return cluster.GroupID(n), nil
 }
 
 // askMember serves the routes of nodes among each other, and reports whether it was one.

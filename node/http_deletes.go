@@ -183,8 +183,12 @@ func (s *server) events(ctx *fasthttp.RequestCtx) {
 }
 
 func newJSONPolicy(p Policy) api.Retention {
-	return api.Retention{CID: p.CID, MOID: p.MOID, MaxCapAgeNs: p.MaxCapAgeNs,
-		MaxAcqAgeNs: p.MaxAcqAgeNs, DelayNs: p.DelayNs, Held: p.Held, Groups: p.Groups}
+	out := api.Retention{CID: p.CID, MOID: p.MOID, MaxCapAgeNs: p.MaxCapAgeNs,
+		MaxAcqAgeNs: p.MaxAcqAgeNs, DelayNs: p.DelayNs, Held: p.Held}
+	for _, group := range p.Groups {
+		out.Groups = append(out.Groups, int(group))
+	}
+	return out
 }
 
 func (s *server) retention(ctx *fasthttp.RequestCtx) {

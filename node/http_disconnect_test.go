@@ -9,6 +9,8 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"github.com/pentad-db/pentad/node/cluster"
 )
 
 // connected returns the two ends of a connection.
@@ -66,7 +68,7 @@ func TestHangUpOnAnswer(t *testing.T) {
 	conn, peer := connected(t)
 	begun, ended := make(chan struct{}), make(chan error, 1)
 	a := &streamBody{server: n.server, conn: conn,
-		asked: requestOptions{groups: []int{0}, within: 5 * time.Minute},
+		asked: requestOptions{groups: []cluster.GroupID{1}, within: 5 * time.Minute},
 		produce: func(rc context.Context, _ *bufio.Writer) error {
 			close(begun)
 			<-rc.Done()

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/valyala/fasthttp"
@@ -53,7 +54,7 @@ func parseRequestOptions(args *fasthttp.Args) (s requestOptions, err error) {
 			return s, badParam(paramOfGroup, fmt.Errorf("%q is not the number of a group, of "+
 				"which the first is 1; or %s is there, too", clip(text), paramGroups))
 		}
-		s.onlyGroup = int(number)
+		s.onlyGroup = cluster.GroupID(number)
 	}
 	if text := string(args.Peek(paramAfter)); text != "" {
 		if s.after, err = parseAcqs(text); err != nil || len(s.after) > 1 &&
@@ -80,9 +81,9 @@ func parseRequestOptions(args *fasthttp.Args) (s requestOptions, err error) {
 	return s, nil
 }
 
-// parseAsked parses ascending group indexes joined by commas, with the slots of groups that were
-// split: 3,7:0-512.
-func parseAsked(text string) (groups []int, held []slots.Range, err error) {
+// parseAsked parses ascending numbers of groups, from 1 on, joined by commas, with the slots of
+// groups that were split: 3,7:0-512.
+func parseAsked(text string) (groups []cluster.GroupID, held []slots.Range, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		number, span, split := strings.Cut(part, ":")
 		g, err := strconv.ParseUint(number, 10, 16)
@@ -90,11 +91,15 @@ func parseAsked(text string) (groups []int, held []slots.Range, err error) {
 		if split && err == nil {
 			r, err = parseSlotRange(span)
 		}
-		if err != nil || len(groups) > 0 && int(g) <= groups[len(groups)-1] {
-			return nil, nil, fmt.Errorf("%q is not a list of ascending numbers joined by commas, "+
-				"each with :FROM-TO where it was split", clip(text))
+		group, last := cluster.GroupID(g), cluster.GroupID(0)
+		if len(groups) > 0 {
+			last = groups[len(groups)-1]
 		}
-		groups, held = append(groups, int(g)), append(held, r)
+		if err != nil || group <= last {
+			return nil, nil, fmt.Errorf("%q is not a list of ascending numbers from 1 on, joined "+
+				"by commas, each with :FROM-TO where it was split", clip(text))
+		}
+		groups, held = append(groups, group), append(held, r)
 	}
 	return groups, held, nil
 }
@@ -135,7 +140,7 @@ func (s *server) checkOptions(args *fasthttp.Args) error {
 		}
 	}
 	for _, g := range asked.groups {
-		if g >= len(l.groups) || l.groups[g].local == nil {
+		if p := l.route(g); p == nil || p.local == nil {
 			return notHere(g)
 		}
 	}

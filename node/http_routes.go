@@ -130,7 +130,7 @@ func (s *server) clusterRoutes() []route {
 			func(ctx *fasthttp.RequestCtx, _ string) { s.showCluster(ctx, show) }}
 	}
 	return []route{
-		look("", clusterStatus), look("/nodes", clusterNodes), look("/shards", clusterShards),
+		look("", clusterStatus), look("/nodes", clusterNodes), look("/groups", clusterGroups),
 		act(member.Drain, paramNode, paramFewer), act(member.Undrain, paramNode),
 		act(member.Remove, paramNode), act(member.Rebalance, paramCopies, paramRate),
 		act(member.Split, paramGroup), act(member.Raise),

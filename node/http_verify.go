@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/valyala/fasthttp"
@@ -67,7 +68,7 @@ func (s *server) verification(group, segment string) (verification, error) {
 		return nil, badParam("group", fmt.Errorf("%q is no number of a group", clip(group)))
 	}
 	return func(ctx context.Context, opt store.CheckOptions) (api.CheckReport, error) {
-		return s.node.VerifySegment(ctx, uint32(number), id, opt)
+		return s.node.VerifySegment(ctx, cluster.GroupID(number), id, opt)
 	}, nil
 }
 

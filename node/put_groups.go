@@ -83,7 +83,7 @@ func (n *Node) putParts(
 	read := false // memory may still be read after an error
 	var failed error
 	for i := range parts {
-		of := rows[parts[i].Group-1]
+		of := rows[parts[i].Group]
 		read = read || errs[i] != nil || answers[i].Again
 		switch {
 		case errors.Is(errs[i], store.ErrOtherSlots):
@@ -112,7 +112,7 @@ func (n *Node) putParts(
 	if failed != nil {
 		e := left.fail(failed)
 		for i := range parts {
-			e.set(left.origins(rows[parts[i].Group-1]), fateOf(errs[i], answers[i].Again))
+			e.set(left.origins(rows[parts[i].Group]), fateOf(errs[i], answers[i].Again))
 		}
 		return e
 	}
@@ -143,8 +143,7 @@ func appendPuts(
 ) ([]byte, []member.Part) {
 	parts, ends := make([]member.Part, 0, len(rows)), make([]int, 0, len(rows))
 	for g, of := range rows {
-		if len(of) > 0 {
-			group := uint32(g) + 1
+		if group := cluster.GroupID(g); len(of) > 0 {
 			dst = store.AppendPutRows(appendGuarded(dst, v, group, nil), b, of, w)
 			parts, ends = append(parts, member.Part{Group: group}), append(ends, len(dst))
 		}

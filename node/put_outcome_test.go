@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/replica"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/api"
@@ -200,7 +201,7 @@ func (c *nodesTogether) mostTogether() (first, second int) {
 			together := 0
 			for g := 1; g <= v.DataGroups(); g++ {
 				have := 0
-				for _, r := range v.Voters(uint32(g)) {
+				for _, r := range v.Voters(cluster.GroupID(g)) {
 					if r.Node == c.nodes[i].member.Load().Self() ||
 						r.Node == c.nodes[k].member.Load().Self() {
 						have++

@@ -9,15 +9,15 @@ import (
 )
 
 // rowsByGroup returns for each shard group the rows of a batch that it owns, in their order, so
-// that versions of a reading keep theirs.
+// that versions of a reading keep theirs. It is indexed by the number of the group.
 func rowsByGroup(b *record.Batch, owners *slots.Map) [][]uint32 {
-	n, groups := b.Len(), owners.Len()
+	n, groups := b.Len(), owners.Len()+1
 	owner, counts := make([]uint32, n), make([]int, groups)
-	group := 0
+	group := slots.GroupID(0)
 	for i := range n {
 		if i == 0 || b.CID[i] != b.CID[i-1] ||
 			b.MID[i]>>slots.BlockBits != b.MID[i-1]>>slots.BlockBits {
-			group = owners.Part(slots.Of(b.CID[i], b.MID[i]))
+			group = owners.Group(slots.Of(b.CID[i], b.MID[i]))
 		}
 		owner[i] = uint32(group)
 		counts[group]++
@@ -80,11 +80,11 @@ func rowsBySlot(b *record.Batch, owners *slots.Map) [][]uint32 {
 		all[*at] = i
 		*at++
 	}
-	out := make([][]uint32, owners.Len())
+	out := make([][]uint32, owners.Len()+1)
 	for from, to := 0, 0; from < n; from = to {
-		group := owners.Part(of[all[from]])
+		group := owners.Group(of[all[from]])
 		for to = from + 1; to < n && (of[all[to]] == of[all[to-1]] ||
-			owners.Part(of[all[to]]) == group); to++ {
+			owners.Group(of[all[to]]) == group); to++ {
 		}
 		out[group] = all[from:to:to]
 	}
@@ -92,11 +92,11 @@ func rowsBySlot(b *record.Batch, owners *slots.Map) [][]uint32 {
 }
 
 // splitByGroup copies the rows of a batch to one batch for each shard group; groups without rows
-// have nil.
+// have nil. It is indexed by the number of the group.
 //
 // Groups acknowledge separately: a batch is atomic only within a group.
 func splitByGroup(b *record.Batch, owners *slots.Map) []*record.Batch {
-	parts := make([]*record.Batch, owners.Len())
+	parts := make([]*record.Batch, owners.Len()+1)
 	for g, rows := range rowsByGroup(b, owners) {
 		if len(rows) > 0 {
 			parts[g] = new(record.Batch)

@@ -15,8 +15,8 @@ import (
 // evenParts are as many groups as a cluster may begin with.
 func evenParts(groups int) *slots.Map {
 	ranges := make([]slots.Range, groups)
-	for g := range ranges {
-		ranges[g].From, ranges[g].To = slots.Span(g, groups)
+	for i := range ranges {
+		ranges[i] = slots.GroupSpan(slots.GroupID(i+1), groups)
 	}
 	m, _ := slots.NewMap(ranges)
 	return m
@@ -52,9 +52,10 @@ func TestSplitByGroup(t *testing.T) {
 					"its part; %v", groups, g, err)
 			}
 		}
-		at := make([]int, groups) // of each part
+		owners := evenParts(groups)
+		at := make([]int, groups+1) // of each part
 		for i := range b.Len() {
-			g := slots.Part(slots.Of(b.CID[i], b.MID[i]), groups)
+			g := owners.Group(slots.Of(b.CID[i], b.MID[i]))
 			if parts[g] == nil || at[g] == parts[g].Len() {
 				t.Fatalf("of %d groups: row %d is not in part %d", groups, i, g)
 			}

@@ -86,8 +86,8 @@ func (n *Node) hideInGroups(
 	err = n.retrySplits(ctx, m, func(v *cluster.View) error {
 		groups := v.GroupsOf(&box)
 		if asked := optionsOf(ctx).groups; asked != nil {
-			groups = slices.DeleteFunc(groups, func(group uint32) bool {
-				return !slices.Contains(asked, int(group)-1)
+			groups = slices.DeleteFunc(groups, func(group cluster.GroupID) bool {
+				return !slices.Contains(asked, group)
 			})
 		}
 		answers := make([]member.Answer, len(groups))

@@ -102,7 +102,7 @@ func TestStoppedSources(t *testing.T) {
 	status, body := post(t, s.near(), "GET", "/v1/count?partial=allow", "", nil)
 	if status != http.StatusPartialContent || !strings.Contains(string(body), `"complete":false`) ||
 		!strings.Contains(string(body), "node n1, groups [2 5]: ") ||
-		!strings.Contains(string(body), "group 3 of this node: ") {
+		!strings.Contains(string(body), "group 4 of this node: ") {
 		t.Errorf("%d %s", status, body)
 	}
 	left := s.rowsOf(func(g int) bool { return g%3 != 1 && g != 3 })
@@ -171,7 +171,7 @@ func (s *spread) differs(near *client.Client) {
 		}
 	}
 	f("a diff in part", near.AllowPartial(), false)
-	f("a diff of a group", near.OfGroups([]int{0}), true)
+	f("a diff of a group", near.OfGroups([]int{1}), true)
 	status, body := post(s.T, s.near(), "GET", "/v1/diff?from=0&partial=allow", "", nil)
 	if status != http.StatusOK || !strings.Contains(string(body), `"complete":false`) {
 		s.Errorf("%d %s", status, body)
@@ -181,17 +181,17 @@ func (s *spread) differs(near *client.Client) {
 func TestGroupsThatAreElsewhere(t *testing.T) {
 	s := openSpread(t, 4, 2)
 	c := dial(t, s.near())
-	for _, groups := range [][]int{{1}, {0, 1}, {4}, {0, 65535}} {
+	for _, groups := range [][]int{{2}, {1, 2}, {5}, {1, 65535}} {
 		var e *wire.Error
 		_, _, err := c.OfGroups(groups).Count(t.Context(), &record.Query{})
 		if !errors.As(err, &e) || e.Kind != wire.KindNotFound || e.Part != "groups" {
 			t.Errorf("groups %v: %v", groups, err)
 		}
 	}
-	if _, _, err := c.OfGroups([]int{0, 2}).Count(t.Context(), &record.Query{}); err != nil {
+	if _, _, err := c.OfGroups([]int{1, 3}).Count(t.Context(), &record.Query{}); err != nil {
 		t.Error(err)
 	}
-	for _, text := range []string{"x", "1,0", "0,0", "-1", "0,", "65536", "1:",
+	for _, text := range []string{"x", "2,1", "1,1", "-1", "0", "0,1", "1,", "65536", "1:",
 		"1:5-5", "1:0-16385", "1:5"} {
 		if groups, _, err := parseAsked(text); err == nil {
 			t.Errorf("%q is %v", text, groups)

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/internal/spill"
 	"github.com/pentad-db/pentad/node/replica"
@@ -20,7 +21,7 @@ import (
 type localSource struct {
 	*Node
 	store *store.Store // of the group; hides that of Node
-	group int
+	group cluster.GroupID
 
 	fromSlot, toSlot uint32      // of the group; both 0 for all
 	mustHold         slots.Range // that its store must hold; zero if the group was never split
@@ -69,7 +70,7 @@ func (n *Node) catchUpAll() bool {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(n.open, catchUpTimeout)
-		err := n.member.Load().ReadIndex(ctx, uint32(numberOf(p.local.group)))
+		err := n.member.Load().ReadIndex(ctx, p.local.group)
 		cancel()
 		if err == nil {
 			p.local.caughtUp.Store(true)
@@ -95,7 +96,7 @@ func (n *localSource) ready(ctx context.Context) bool {
 func (n *localSource) wait(ctx context.Context) error {
 	prove := n.caughtUp != nil && !n.caughtUp.Load()
 	if m := n.member.Load(); (n.linear || prove) && m != nil {
-		err := m.ReadIndex(ctx, uint32(n.group)+1)
+		err := m.ReadIndex(ctx, n.group)
 		if errors.Is(err, replica.ErrGroupUnknown) {
 			err = movedAway(n.group)
 		}
@@ -138,14 +139,14 @@ func (n *localSource) wait(ctx context.Context) error {
 // unled reports whether the group of the replica has no leader.
 func (n *localSource) unled() bool {
 	m := n.member.Load()
-	return m != nil && m.Unled(uint32(numberOf(n.group)))
+	return m != nil && m.Unled(n.group)
 }
 
 // noteRead records up to where a client has read, so that another replica that is read later is not
 // behind that.
 func (n *localSource) noteRead(belowNs int64) {
 	if m := n.member.Load(); m != nil && belowNs > 0 {
-		m.Shown(uint32(numberOf(n.group)), belowNs-1)
+		m.Shown(n.group, belowNs-1)
 	}
 }
 

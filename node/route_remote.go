@@ -35,10 +35,10 @@ type peer struct {
 // other node merges their answers.
 type remoteSource struct {
 	peer     *peer
-	groups   []int         // ascending
-	slots    []slots.Range // that each group owns
-	mustHold []slots.Range // that each store must hold; zero for groups that were never split
-	budget   int64         // bytes of memory that an answer may take
+	groups   []cluster.GroupID // ascending
+	slots    []slots.Range     // that each group owns
+	mustHold []slots.Range     // that each store must hold; zero for groups that were never split
+	budget   int64             // bytes of memory that an answer may take
 
 	linear   bool     // linearizable reads
 	after    []int64  // by group: acqs that its horizon must pass before a read
@@ -55,15 +55,11 @@ type remoteSource struct {
 func (r *remoteSource) noteHeard() { r.heard.Store(int64(time.Since(r.began))) }
 
 func (r *remoteSource) String() string {
-	numbers := make([]int, len(r.groups))
-	for i, g := range r.groups {
-		numbers[i] = numberOf(g)
-	}
-	return fmt.Sprintf("node %s, groups %v", r.peer.name, numbers)
+	return fmt.Sprintf("node %s, groups %v", r.peer.name, r.groups)
 }
 
 // add adds a group to the request.
-func (r *remoteSource) add(group int, p *groupRoute, afterNs int64) {
+func (r *remoteSource) add(group cluster.GroupID, p *groupRoute, afterNs int64) {
 	r.groups, r.after = append(r.groups, group), append(r.after, afterNs)
 	r.slots, r.mustHold = append(r.slots, p.slots), append(r.mustHold, p.mustHold)
 }
@@ -71,7 +67,7 @@ func (r *remoteSource) add(group int, p *groupRoute, afterNs int64) {
 func (r *remoteSource) client() *client.Client {
 	names := make([]string, len(r.groups))
 	for i, g := range r.groups {
-		if names[i] = strconv.Itoa(g); r.mustHold[i].To > 0 {
+		if names[i] = strconv.Itoa(int(g)); r.mustHold[i].To > 0 {
 			names[i] += fmt.Sprintf(":%d-%d", r.mustHold[i].From, r.mustHold[i].To)
 		}
 	}

@@ -102,8 +102,8 @@ func TestExplanationOfManySources(t *testing.T) {
 	}
 	slices.Sort(names)
 	if segments == 0 || found != want.Found || !slices.Equal(names, []string{
-		"group 0 of this node", "group 3 of this node", "node n1: group 1 of this node",
-		"node n1: group 4 of this node", "node n2: group 2 of this node"}) {
+		"group 1 of this node", "group 4 of this node", "node n1: group 2 of this node",
+		"node n1: group 5 of this node", "node n2: group 3 of this node"}) {
 		t.Errorf("%q, %d segments, %d rows", names, segments, found)
 	}
 	count := &record.Query{Aggregate: record.PluginCall{Name: "count"}}

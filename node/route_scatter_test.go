@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -57,7 +58,7 @@ func openSpread(t *testing.T, groups, nodes int) *spread {
 			if i == at {
 				from, to := slots.Span(g, groups)
 				places[i] = append(places[i], &groupRoute{local: &localSource{Node: n, store: st,
-					group: g, fromSlot: from, toSlot: to}})
+					group: cluster.GroupID(g + 1), fromSlot: from, toSlot: to}})
 			} else {
 				places[i] = append(places[i], &groupRoute{peer: peers[at]})
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/internal/spill"
 	"github.com/pentad-db/pentad/node/store"
@@ -68,25 +69,25 @@ func (n *Node) sources(ctx context.Context, box *record.Box) ([]source, error) {
 	if len(l.groups) == 0 {
 		return nil, errNoView
 	}
-	var wanted []bool // nil for all
+	var wanted []cluster.GroupID // nil for all
 	asked := optionsOf(ctx)
 	if asked.groups == nil && asked.onlyGroup == 0 {
-		wanted = l.owners.Parts(box)
+		wanted = l.owners.Groups(box)
 	}
-	return n.sourcesOf(ctx, l, func(g int) bool {
-		return (wanted == nil || wanted[g]) &&
-			(asked.onlyGroup == 0 || asked.onlyGroup == numberOf(g))
+	return n.sourcesOf(ctx, l, func(g cluster.GroupID) bool {
+		return (wanted == nil || slices.Contains(wanted, g)) &&
+			(asked.onlyGroup == 0 || asked.onlyGroup == g)
 	})
 }
 
 // sourcesOf returns the sources of the groups that are wanted and, if the request names groups,
 // among these.
 func (n *Node) sourcesOf(
-	ctx context.Context, l *routingTable, wanted func(group int) bool,
+	ctx context.Context, l *routingTable, wanted func(group cluster.GroupID) bool,
 ) (out []source, err error) {
 	asked := optionsOf(ctx)
 	remotes := map[*peer]*remoteSource{}
-	for g, p := range l.groups {
+	for g, p := range l.all() {
 		switch {
 		case !wanted(g), asked.groups != nil && !slices.Contains(asked.groups, g):
 		case p.local != nil && (asked.groups != nil || p.peer == nil || p.local.holds() == nil):
@@ -120,38 +121,38 @@ func (n *Node) sourcesOf(
 
 // notHere rejects a query of another node for a group that is not here: the other node must refresh
 // its routing table.
-func notHere(group int) error {
+func notHere(group cluster.GroupID) error {
 	return &wire.Error{Kind: wire.KindNotFound, Part: "groups", Message: fmt.Sprintf(
-		"group %d is not on this node; refresh the routing table", numberOf(group))}
+		"group %d is not on this node; refresh the routing table", group)}
 }
 
 // noRoute is the error of a group that no known node answers for.
-func noRoute(group int) error {
+func noRoute(group cluster.GroupID) error {
 	return &wire.Error{Kind: wire.KindUnavailable, RetryAfterMs: retryAfterMs,
 		Message: fmt.Sprintf("no node is known that answers for group %d, whose replica may have "+
-			"stopped; pentad cluster shards says where it is", numberOf(group))}
+			"stopped; pentad cluster groups says where it is", group)}
 }
 
 // cutOff is the error of a group whose replica here has no leader: it does not receive what other
 // replicas acknowledge.
-func cutOff(group int) error {
+func cutOff(group cluster.GroupID) error {
 	return &wire.Error{Kind: wire.KindUnavailable, RetryAfterMs: retryAfterMs,
-		Message: fmt.Sprintf("group %d: %v", numberOf(group), member.ErrCutOff)}
+		Message: fmt.Sprintf("group %d: %v", group, member.ErrCutOff)}
 }
 
 // movedAway is the error of a group whose replica left this node during a query.
-func movedAway(group int) error {
+func movedAway(group cluster.GroupID) error {
 	return &wire.Error{Kind: wire.KindUnavailable, RetryAfterMs: retryAfterMs,
 		Message: fmt.Sprintf("group %d is not on this node any more, or its replica here has lost "+
-			"its leader", numberOf(group))}
+			"its leader", group)}
 }
 
 // acqAhead is the error of a query that would wait for an acq far ahead of the clock, holding its
 // permit: the acq is of another cluster, or of a clock that was wrong.
-func acqAhead(group int, acqNs int64) error {
+func acqAhead(group cluster.GroupID, acqNs int64) error {
 	return &wire.Error{Kind: wire.KindUnavailable, Part: paramAfter, RetryAfterMs: retryAfterMs,
 		Message: fmt.Sprintf("group %d is not as far as acq %s, which lies ahead of the clock of "+
-			"this node; is it of this cluster?", numberOf(group), record.FormatNs(acqNs))}
+			"this node; is it of this cluster?", group, record.FormatNs(acqNs))}
 }
 
 // afterAcq returns a source that waits for an acq before it answers; l itself if afterNs is 0.
@@ -166,24 +167,23 @@ func (n *Node) afterAcq(l *localSource, afterNs int64) *localSource {
 
 // seen returns the acq of the last put of a group through this node, which clients of this node
 // expect to read. It is 0 for queries of other nodes, which bring their own.
-func (n *Node) seen(group int, asked []int) int64 {
+func (n *Node) seen(group cluster.GroupID, asked []cluster.GroupID) int64 {
 	m := n.member.Load()
 	if m == nil || asked != nil {
 		return 0
 	}
-	return m.Seen(uint32(group) + 1)
+	return m.Seen(group)
 }
 
 // otherReplica returns the source of a replica on another node, for one here that is damaged; nil
 // if there is none, or if another node sent the query, which then chooses itself.
 func (n *Node) otherReplica(ctx context.Context, damaged *localSource) []source {
-	l, g := n.routes.Load(), damaged.group
-	if optionsOf(ctx).groups != nil || g >= len(l.groups) || len(l.groups[g].peers) == 0 {
+	p := n.routes.Load().route(damaged.group)
+	if optionsOf(ctx).groups != nil || p == nil || len(p.peers) == 0 {
 		return nil
 	}
-	p := l.groups[g]
 	r := &remoteSource{peer: p.peers[0], budget: n.opt.ResultBytes, linear: damaged.linear}
-	r.add(g, p, damaged.afterNs)
+	r.add(damaged.group, p, damaged.afterNs)
 	return []source{r}
 }
 
@@ -194,10 +194,10 @@ func (n *Node) alternatives(failed *remoteSource) (out []*remoteSource) {
 	tried := append(slices.Clone(failed.tried), failed.peer)
 	remotes := map[*peer]*remoteSource{}
 	for i, g := range failed.groups {
-		if g >= len(l.groups) || l.groups[g].slots != failed.slots[i] {
+		p := l.route(g)
+		if p == nil || p.slots != failed.slots[i] {
 			return nil
 		}
-		p := l.groups[g]
 		k := slices.IndexFunc(p.peers, func(o *peer) bool { return !slices.Contains(tried, o) })
 		if k < 0 {
 			return nil

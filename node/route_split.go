@@ -31,7 +31,7 @@ func (n *localSource) holds() error {
 	}
 	return &wire.Error{Kind: wire.KindUnavailable, Part: partSlots, RetryAfterMs: retryAfterMs,
 		Message: fmt.Sprintf("group %d was split and holds slots %d to %d by now; ask again for "+
-			"what it holds", numberOf(n.group), now.From, now.To)}
+			"what it holds", n.group, now.From, now.To)}
 }
 
 // isSplit reports whether an error says that a group was split and holds other slots.
@@ -85,7 +85,9 @@ func (n *Node) afterSplit(
 		return nil
 	}
 	l := n.routes.Load()
-	out, err := n.sourcesOf(ctx, l, func(g int) bool { return within(l.groups[g].slots, spans) })
+	out, err := n.sourcesOf(ctx, l, func(g cluster.GroupID) bool {
+		return within(l.route(g).slots, spans)
+	})
 	if err != nil {
 		return nil
 	}
@@ -121,11 +123,11 @@ func (n *Node) splitting(spans []slots.Range) bool {
 }
 
 // guarded returns a command that a group rejects if it was split since the view.
-func guarded(v *cluster.View, group uint32, command []byte) []byte {
+func guarded(v *cluster.View, group cluster.GroupID, command []byte) []byte {
 	return appendGuarded(nil, v, group, command)
 }
 
-func appendGuarded(dst []byte, v *cluster.View, group uint32, command []byte) []byte {
+func appendGuarded(dst []byte, v *cluster.View, group cluster.GroupID, command []byte) []byte {
 	return store.AppendWithin(dst, v.Groups[group].Slots, command)
 }
 

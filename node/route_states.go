@@ -210,9 +210,9 @@ type statesPart struct {
 func numberOfSource(s source) int {
 	switch s := s.(type) {
 	case *localSource:
-		return s.group
+		return int(s.group)
 	case *remoteSource:
-		return s.groups[0]
+		return int(s.groups[0])
 	}
 	return 0
 }

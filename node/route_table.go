@@ -2,8 +2,10 @@ package node
 
 import (
 	"fmt"
+	"iter"
 	"sync/atomic"
 
+	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -11,7 +13,7 @@ import (
 
 // routingTable says which source answers for each shard group. It is immutable.
 type routingTable struct {
-	groups []*groupRoute // by index
+	groups []*groupRoute // in the order of their numbers, which begin at 1: see route and all
 	owners *slots.Map    // slots of each group
 	single *localSource  // set if one store of this node has all data
 }
@@ -31,6 +33,25 @@ type groupRoute struct {
 // unreachable reports whether no node is known that answers for the group.
 func (p *groupRoute) unreachable() bool { return p.local == nil && p.peer == nil }
 
+// route returns the route of a group; nil if there is no such group.
+func (l *routingTable) route(group cluster.GroupID) *groupRoute {
+	if group == cluster.MetaGroup || int(group) > len(l.groups) {
+		return nil
+	}
+	return l.groups[group-1]
+}
+
+// all returns all groups and their routes, in the order of their numbers.
+func (l *routingTable) all() iter.Seq2[cluster.GroupID, *groupRoute] {
+	return func(yield func(cluster.GroupID, *groupRoute) bool) {
+		for i, p := range l.groups {
+			if !yield(cluster.GroupID(i+1), p) {
+				return
+			}
+		}
+	}
+}
+
 // keepRoutes keeps the old routes of groups that are unreachable now.
 func (l *routingTable) keepRoutes(old *routingTable) {
 	for g, p := range l.groups {
@@ -42,17 +63,16 @@ func (l *routingTable) keepRoutes(old *routingTable) {
 
 // caughtUpOf returns the caughtUp flag of a store, which is new if the store was not routed to
 // before; see [localSource].
-func (l *routingTable) caughtUpOf(group int, s *store.Store) *atomic.Bool {
-	if group < len(l.groups) {
-		if here := l.groups[group].local; here != nil && here.store == s {
-			return here.caughtUp
-		}
+func (l *routingTable) caughtUpOf(group cluster.GroupID, s *store.Store) *atomic.Bool {
+	if p := l.route(group); p != nil && p.local != nil && p.local.store == s {
+		return p.local.caughtUp
 	}
 	return new(atomic.Bool)
 }
 
-// singleStoreTable is the table of a node that is in no cluster.
+// singleStoreTable is the table of a node that is in no cluster, whose store is group 1.
 func singleStoreTable(l *localSource) *routingTable {
+	l.group = 1
 	all := slots.Range{To: slots.Count}
 	owners, _ := slots.NewMap([]slots.Range{all})
 	return &routingTable{groups: []*groupRoute{{slots: all, local: l}}, owners: owners, single: l}
@@ -60,20 +80,20 @@ func singleStoreTable(l *localSource) *routingTable {
 
 // checkNeverSplit returns an error unless there is such a group and it was never split. A split
 // changes the slots of a group, which a mirror of the group would not notice.
-func (l *routingTable) checkNeverSplit(number int) error {
+func (l *routingTable) checkNeverSplit(group cluster.GroupID) error {
 	kind, why := wire.KindNotFound, "it is in no cluster"
 	switch {
 	case l.single != nil:
 	case len(l.groups) == 0:
 		return errNoView
-	case number > len(l.groups):
+	case l.route(group) == nil:
 		why = fmt.Sprintf("its cluster has groups 1 to %d", len(l.groups))
-	case l.groups[number-1].mustHold != slots.Range{} || l.groups[number-1].splitting:
+	case l.route(group).mustHold != slots.Range{} || l.route(group).splitting:
 		kind, why = wire.KindInvalid, "it was split, or split off, so that nothing that has its "+
 			"number elsewhere has the same slots; give its records new acqs with --restamp"
 	default:
 		return nil
 	}
 	return &wire.Error{Kind: kind, Part: paramOfGroup,
-		Message: fmt.Sprintf("group %d of this node alone: %s", number, why)}
+		Message: fmt.Sprintf("group %d of this node alone: %s", group, why)}
 }

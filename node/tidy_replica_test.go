@@ -13,8 +13,8 @@ import (
 func replicaRooms() map[string][]string {
 	return map[string][]string{
 		"node/replica": {"node/internal/accept", "node/internal/durable", "node/internal/formats",
-			"node/internal/sector", "go.etcd.io/raft/v3", "google.golang.org/protobuf",
-			"golang.org/x/sys"},
+			"node/internal/sector", "node/internal/slots", "go.etcd.io/raft/v3",
+			"google.golang.org/protobuf", "golang.org/x/sys"},
 		"node/segment": {"sdk/record", "node/internal/durable", "node/internal/formats",
 			"node/internal/sector",
 			"github.com/pierrec/lz4/v4", "golang.org/x/sys"},

@@ -294,7 +294,7 @@ func TestAClusterIsUpgradedUnderLoad(t *testing.T) {
 // notYet wants a cluster in which some node does not run the next level to say so.
 func (c *nodesTogether) notYet(db *client.Client, some bool) {
 	c.Helper()
-	var p client.ClusterProspect
+	var p client.ClusterPreview
 	var err error
 	c.until("who leads answers", func() bool {
 		var remote *wire.Error

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -36,7 +37,7 @@ func (n *Node) Verify(ctx context.Context, opt store.CheckOptions) (api.CheckRep
 // VerifySegment is Verify of one segment of a group's replica, group 0 for a node that is in no
 // cluster. A backup that finds damage in a copy of the segment makes the node notice it, too.
 func (n *Node) VerifySegment(
-	ctx context.Context, group uint32, id uint64, opt store.CheckOptions,
+	ctx context.Context, group cluster.GroupID, id uint64, opt store.CheckOptions,
 ) (api.CheckReport, error) {
 	s := n.store
 	if m := n.member.Load(); m != nil || group != 0 {

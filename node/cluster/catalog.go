@@ -20,8 +20,8 @@ const (
 	maxFields      = 256 // of a quantity
 )
 
-// ChangeCatalog is a change of the catalogue. A push brings its module along, so that whoever has
-// the state has every module that it names.
+// ChangeCatalog is a change of the catalogue. A push brings its module along, so that a node that
+// has the state has every module that it names.
 type ChangeCatalog struct {
 	catalog.Change
 	Module []byte // of a push

@@ -11,7 +11,7 @@ import (
 // commandVersion of the form of commands. 1: first.
 const commandVersion = 1
 
-// kindOf commands: append only, never give a number anew.
+// kindOf commands: append only, never give a number again.
 const (
 	commandCreate       = 1
 	commandPutNode      = 2
@@ -22,7 +22,7 @@ const (
 	commandAbortPlan    = 7
 	commandRaiseFeature = 8
 	commandSetLimits    = 9
-	commandOnce         = 10
+	commandIdempotent   = 10
 	commandSplitGroup   = 11 // from feature level 2 on, as the next
 	commandEndSplit     = 12
 	commandSetProgram   = 13 // from feature level 9 on
@@ -79,7 +79,7 @@ type SetNodeState struct {
 // more, or has a plan under way. The same plan again changes nothing.
 type StartPlan struct {
 	ID     PlanID
-	Group  uint32
+	Group  GroupID
 	Epoch  uint64 // of the group
 	Add    NodeID
 	Remove ReplicaID
@@ -131,8 +131,8 @@ func ofKind(kind uint8) Command {
 		return new(RaiseFeature)
 	case commandSetLimits:
 		return new(SetLimits)
-	case commandOnce:
-		return new(Once)
+	case commandIdempotent:
+		return new(Idempotent)
 	case commandSplitGroup:
 		return new(SplitGroup)
 	case commandEndSplit:
@@ -293,7 +293,7 @@ func (n *Node) check() error {
 	}
 	for _, addr := range []string{n.RaftAddr, n.HTTPAddr} {
 		if n.Role == RoleEdge && addr == "" {
-			continue // nobody needs to reach it
+			continue // no node needs to reach it
 		}
 		if err := checkAddr(addr); err != nil {
 			return fmt.Errorf("node %v: %w", n.ID, err)

@@ -216,6 +216,6 @@ func (c Config) Node(self Self) (Node, error) {
 // Gossip returns the options of gossip for a node.
 func (c Config) Gossip(token Token, node Node) (GossipOptions, error) {
 	told, err := c.told(c.Bind)
-	return GossipOptions{Token: token, Card: Card{Node: node}, Bind: c.Bind, Advertise: told,
+	return GossipOptions{Token: token, Meta: GossipMeta{Node: node}, Bind: c.Bind, Advertise: told,
 		Seeds: c.Join}, err
 }

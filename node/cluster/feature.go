@@ -116,7 +116,7 @@ func (s *State) raises(cmd Command) uint32 {
 		if x.Level != s.feature && s.refusesRaise(x) == nil {
 			return x.Level
 		}
-	case *Once:
+	case *Idempotent:
 		if !s.wasDone(x.ID) {
 			return s.raises(x.Command)
 		}

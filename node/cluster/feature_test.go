@@ -87,7 +87,7 @@ func TestAHigherLevelIsRefusedWhole(t *testing.T) {
 	s.RunAs(Features{First: 1, Last: programFeature - 1}) // as an older program
 	before := s.AppendSnapshot(nil)
 	for _, cmd := range []Command{&RaiseFeature{programFeature},
-		&Once{ID: 7, Command: &RaiseFeature{programFeature}}} {
+		&Idempotent{ID: 7, Command: &RaiseFeature{programFeature}}} {
 		_, err := s.Apply(encoded(t, cmd))
 		isLevel(t, err, programFeature)
 		if !bytes.Equal(before, s.AppendSnapshot(nil)) {

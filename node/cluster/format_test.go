@@ -17,7 +17,7 @@ func TestFormatExamples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	card, err := AppendCard(nil, Card{Node: testNode(7, "a"), Epoch: 300})
+	metadata, err := AppendGossipMeta(nil, GossipMeta{Node: testNode(7, "a"), Epoch: 300})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,8 +35,8 @@ func TestFormatExamples(t *testing.T) {
 			AcqNs: 300, CommittedNs: 1000}, Force: true}),
 		"DropCursor": encoded(t, &DropCursor{"bills"}),
 		"SetProgram": encoded(t, &SetProgram{Node: 7, Program: "v1.2"}),
-		"Once":       encoded(t, &Once{ID: 300, Command: &AbortPlan{7}}),
-		"Card":       card,
+		"Idempotent": encoded(t, &Idempotent{ID: 300, Command: &AbortPlan{7}}),
+		"GossipMeta": metadata,
 		"State":      state,
 	}
 	blocks := regexp.MustCompile("(?s)```hex (\\w+)\n(.*?)```").FindAllSubmatch(doc, -1)

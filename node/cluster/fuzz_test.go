@@ -87,21 +87,22 @@ func FuzzState(f *testing.F) {
 	})
 }
 
-// FuzzCard wants one form for each card, and none that gossip cannot carry.
-func FuzzCard(f *testing.F) {
+// FuzzGossipMeta wants one form for all gossip metadata, and none that gossip cannot carry.
+func FuzzGossipMeta(f *testing.F) {
 	for n := 1; n < 4; n++ {
-		src, err := AppendCard(nil, Card{Node: testNode(n, "zone"), Epoch: uint64(n) << 20})
+		src, err := AppendGossipMeta(nil,
+			GossipMeta{Node: testNode(n, "zone"), Epoch: uint64(n) << 20})
 		if err != nil {
 			f.Fatal(err)
 		}
 		f.Add(src)
 	}
 	f.Fuzz(func(t *testing.T, src []byte) {
-		card, err := ParseCard(src)
+		metadata, err := ParseGossipMeta(src)
 		if err != nil {
 			return
 		}
-		if again, err := AppendCard(nil, card); err != nil || !bytes.Equal(again, src) {
+		if again, err := AppendGossipMeta(nil, metadata); err != nil || !bytes.Equal(again, src) {
 			t.Fatalf("%x became %x, %v", src, again, err)
 		}
 	})

@@ -18,7 +18,7 @@ import (
 // GossipOptions say who a node is and where it finds others. Those without a default are needed.
 type GossipOptions struct {
 	Token     Token
-	Card      Card          // what the node says of itself at first
+	Meta      GossipMeta    // what the node says of itself at first
 	Bind      string        // host:port to listen on, TCP and UDP; port 0: one that is free
 	Advertise string        // host:port that others reach it at; default: found out from Bind
 	Seeds     []string      // host:port of nodes that are likely to be there
@@ -34,7 +34,7 @@ type PeerState uint8
 const (
 	PeerAlive   PeerState = 1
 	PeerSuspect PeerState = 2 // did not answer this node's last direct question
-	PeerDead    PeerState = 3 // nobody reaches it, or it has left
+	PeerDead    PeerState = 3 // no node reaches it, or it has left
 )
 
 func (s PeerState) String() string {
@@ -44,7 +44,7 @@ func (s PeerState) String() string {
 
 // Peer is what gossip knows of another node.
 type Peer struct {
-	Card     Card
+	Meta     GossipMeta
 	Addr     string // of its gossip
 	State    PeerState
 	Since    time.Time // by this node's clock
@@ -69,24 +69,24 @@ type Gossip struct {
 	updating sync.Mutex // one Update at a time; taken before mu
 	closed   bool       // guarded by updating: memberlist panics when it is used then
 
-	mu      sync.Mutex // guards all below; memberlist calls with its own locks held
-	card    []byte
-	peers   map[NodeID]Peer
-	changes uint64
-	changed chan struct{} // closed when changes grows
-	joined  error         // of the last time that seeds were asked
+	mu       sync.Mutex // guards all below; memberlist calls with its own locks held
+	metadata []byte
+	peers    map[NodeID]Peer
+	changes  uint64
+	changed  chan struct{} // closed when changes grows
+	joined   error         // of the last time that seeds were asked
 }
 
 // StartGossip listens, and begins to look for peers.
 func StartGossip(o GossipOptions) (*Gossip, error) {
-	card, err := AppendCard(nil, o.Card)
+	metadata, err := AppendGossipMeta(nil, o.Meta)
 	if err != nil {
 		return nil, err
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	g := &Gossip{self: o.Card.Node.ID, log: o.Log, card: card, peers: map[NodeID]Peer{},
+	g := &Gossip{self: o.Meta.Node.ID, log: o.Log, metadata: metadata, peers: map[NodeID]Peer{},
 		changed: make(chan struct{})}
 	config, err := g.config(o)
 	if err != nil {
@@ -128,7 +128,7 @@ func (g *Gossip) config(o GossipOptions) (*memberlist.Config, error) {
 	c.Logger = gossipLogger(o.Log)
 	hooks := (*hooks)(g)
 	c.Delegate, c.Events, c.Alive, c.Conflict, c.Ping = hooks, hooks, hooks, hooks, hooks
-	// memberlist tells nobody whom it suspects, but it asks this when a question by UDP was not
+	// memberlist does not tell whom it suspects, but it asks this when a question by UDP was not
 	// answered in time.
 	c.DisableTcpPingsForNode = func(name string) bool {
 		g.note(name, PeerAlive, PeerSuspect)
@@ -221,17 +221,18 @@ func (g *Gossip) since(after uint64) ([]Peer, uint64) {
 			out = append(out, p)
 		}
 	}
-	slices.SortFunc(out, func(a, b Peer) int { return cmp.Compare(a.Card.Node.ID, b.Card.Node.ID) })
+	slices.SortFunc(out, func(a, b Peer) int { return cmp.Compare(a.Meta.Node.ID, b.Meta.Node.ID) })
 	return out, g.changes
 }
 
-// Update tells others a new card, and returns when the first was told, or the deadline of ctx is
-// there. All nodes hear of each update, so it is not for what changes every second.
-func (g *Gossip) Update(ctx context.Context, card Card) error {
-	if card.Node.ID != g.self {
-		return fmt.Errorf("BUG: node %v updates the card of node %v", g.self, card.Node.ID)
+// Update tells others new gossip metadata, and returns when the first was told, or at the deadline
+// of ctx. All nodes hear of each update, so it is not for what changes every second.
+func (g *Gossip) Update(ctx context.Context, metadata GossipMeta) error {
+	if metadata.Node.ID != g.self {
+		return fmt.Errorf("BUG: node %v updates the gossip metadata of node %v", g.self,
+			metadata.Node.ID)
 	}
-	text, err := AppendCard(nil, card)
+	text, err := AppendGossipMeta(nil, metadata)
 	if err != nil {
 		return err
 	}
@@ -241,7 +242,7 @@ func (g *Gossip) Update(ctx context.Context, card Card) error {
 		return errors.New("gossip is closed")
 	}
 	g.mu.Lock()
-	g.card = text
+	g.metadata = text
 	g.mu.Unlock()
 	timeout := 10 * time.Second
 	if deadline, ok := ctx.Deadline(); ok {

@@ -35,7 +35,7 @@ func testToken() Token { return Token{Cluster: ID{1: 9}, Secret: [32]byte{3: 7}}
 // testGossip starts node n on a port that is free.
 func testGossip(t *testing.T, n int, change func(o *GossipOptions), seeds ...string) *Gossip {
 	t.Helper()
-	o := GossipOptions{Token: testToken(), Card: Card{Node: testNode(n, "a")},
+	o := GossipOptions{Token: testToken(), Meta: GossipMeta{Node: testNode(n, "a")},
 		Bind: "127.0.0.1:0", Seeds: seeds, Rejoin: 200 * time.Millisecond,
 		Probe: 200 * time.Millisecond}
 	if change != nil {
@@ -66,7 +66,7 @@ func until(t *testing.T, g *Gossip, what string, f func(peers map[NodeID]Peer) b
 				g.Joined())
 		}
 		for _, p := range peers {
-			known[p.Card.Node.ID] = p
+			known[p.Meta.Node.ID] = p
 		}
 		if after = next; f(known) {
 			return
@@ -101,19 +101,19 @@ func TestGossipFindsAndForgets(t *testing.T) {
 		until(t, g, "all others", func(peers map[NodeID]Peer) bool { return len(peers) == 4 })
 	}
 	for _, p := range first.Peers() {
-		if want := testNode(int(p.Card.Node.ID), "a"); p.Card.Node != want {
-			t.Errorf("node %v says %+v, want %+v", p.Card.Node.ID, p.Card.Node, want)
+		if want := testNode(int(p.Meta.Node.ID), "a"); p.Meta.Node != want {
+			t.Errorf("node %v says %+v, want %+v", p.Meta.Node.ID, p.Meta.Node, want)
 		}
 	}
 
-	card := Card{Node: testNode(3, "moved"), Epoch: 77}
+	metadata := GossipMeta{Node: testNode(3, "moved"), Epoch: 77}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	if err := others[1].Update(ctx, card); err != nil {
+	if err := others[1].Update(ctx, metadata); err != nil {
 		t.Fatal(err)
 	}
-	until(t, first, "the new card of node 3", func(peers map[NodeID]Peer) bool {
-		return peers[3].Card == card
+	until(t, first, "the new gossip metadata of node 3", func(peers map[NodeID]Peer) bool {
+		return peers[3].Meta == metadata
 	})
 
 	killed := others[3]
@@ -121,11 +121,11 @@ func TestGossipFindsAndForgets(t *testing.T) {
 	until(t, first, "the death of node 5", func(peers map[NodeID]Peer) bool {
 		return peers[5].State == PeerDead
 	})
-	again := func(o *GossipOptions) { o.Card.Node.Incarnation = 2 }
+	again := func(o *GossipOptions) { o.Meta.Node.Incarnation = 2 }
 	back := testGossip(t, 5, again, first.Addr()) // at another port
 	until(t, first, "node 5 again", func(peers map[NodeID]Peer) bool {
 		p := peers[5]
-		return p.State == PeerAlive && p.Card.Node.Incarnation == 2 && p.Addr == back.Addr()
+		return p.State == PeerAlive && p.Meta.Node.Incarnation == 2 && p.Addr == back.Addr()
 	})
 
 	if err := others[0].Close(ctx); err != nil {
@@ -196,7 +196,7 @@ func TestNewsThatMakesNoSense(t *testing.T) {
 		t.Fatalf("%v", g.peers)
 	}
 	if err := h.NotifyAlive(newsOf(t, 9, Node{})); err == nil {
-		t.Error("news without a card was believed")
+		t.Error("news without gossip metadata was believed")
 	}
 
 	for i := 3; len(g.peers) < maxPeers; i++ {

@@ -84,7 +84,7 @@ const (
 	NodeUp       NodeState = 2
 	NodeDraining NodeState = 3 // its replicas move away
 	NodeLeft     NodeState = 4 // for good; its id is not taken back
-	// NodeRemoving: somebody has said that it is lost for good, so its replicas are made anew.
+	// NodeRemoving: an operator has said that it is lost for good, so its replicas are made again.
 	NodeRemoving NodeState = 5
 )
 
@@ -118,7 +118,7 @@ type Group struct {
 	// it owns its part of what the cluster began with.
 	Slots slots.Range
 	// Parent is the group that it was split off; 0 for none.
-	Parent uint32
+	Parent GroupID
 	// Born is above the ids of the replicas with which it was split off.
 	Born ReplicaID
 	// Splitting: it is not known yet whether its replicas have begun.
@@ -161,7 +161,7 @@ func stages() map[Stage]string {
 // Plan is one change of a group's replicas that is under way. A group has one at most.
 type Plan struct {
 	ID     PlanID
-	Group  uint32
+	Group  GroupID
 	Add    NodeID    // gets a replica; 0: none is added
 	Learn  ReplicaID // the replica that it gets
 	Remove ReplicaID // goes; 0: none does

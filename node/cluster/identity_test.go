@@ -21,7 +21,7 @@ func newsOf(t *testing.T, name NodeID, n Node) *memberlist.Node {
 	news := &memberlist.Node{Name: name.String(), Addr: []byte{127, 0, 0, 1}, Port: 1}
 	if n.ID != 0 {
 		var err error
-		if news.Meta, err = AppendCard(nil, Card{Node: n}); err != nil {
+		if news.Meta, err = AppendGossipMeta(nil, GossipMeta{Node: n}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -164,14 +164,14 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-func TestLongCards(t *testing.T) {
+func TestLongGossipMetadata(t *testing.T) {
 	n := testNode(1, strings.Repeat("z", maxZoneBytes))
 	n.RaftAddr = strings.Repeat("h", 250) + ":5151"
-	if _, err := AppendCard(nil, Card{Node: n}); err != nil {
+	if _, err := AppendGossipMeta(nil, GossipMeta{Node: n}); err != nil {
 		t.Error(err)
 	}
 	n.HTTPAddr = n.RaftAddr
-	if _, err := AppendCard(nil, Card{Node: n}); err == nil ||
+	if _, err := AppendGossipMeta(nil, GossipMeta{Node: n}); err == nil ||
 		!strings.Contains(err.Error(), "shorten") {
 		t.Errorf("%v", err)
 	}

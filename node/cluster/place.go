@@ -18,7 +18,7 @@ type Candidate struct {
 
 // Wanted is how many copies a group should have, and who holds some now.
 type Wanted struct {
-	Group    uint32
+	Group    GroupID
 	Replicas int
 	Now      []NodeID
 }
@@ -33,7 +33,7 @@ const (
 
 // Place proposes the nodes of each group, the preferred leader first. It keeps who holds a copy now
 // as far as it can, takes others by weighted rendezvous, at most one in a zone while zones suffice,
-// and leaves nobody with more than loadBound of its share by weight unless zones leave no choice.
+// and leaves no node with more than loadBound of its share by weight unless zones leave no choice.
 // The same question has the same answer on machines of one kind; nothing else may rely on it.
 func Place(nodes []Candidate, groups []Wanted) [][]NodeID {
 	p := newPlacer(nodes, groups)
@@ -125,7 +125,7 @@ func (p *placer) shares(zones int) []float64 {
 	return share
 }
 
-// spread divides total by weights, giving nobody more than most.
+// spread divides total by weights, giving none more than most.
 func spread(total float64, weights []float64, most float64) []float64 {
 	out := make([]float64, len(weights))
 	open := make([]int, len(weights))
@@ -153,7 +153,7 @@ func spread(total float64, weights []float64, most float64) []float64 {
 // weight says, and a node that comes or goes changes nothing among the others.
 func (p *placer) score(group, node int) float64 {
 	var key [12]byte
-	binary.LittleEndian.PutUint32(key[:], p.groups[group].Group)
+	binary.LittleEndian.PutUint32(key[:], uint32(p.groups[group].Group))
 	binary.LittleEndian.PutUint64(key[4:], uint64(p.nodes[node].ID))
 	h := (float64(xxh3.Hash(key[:])>>11) + 0.5) / (1 << 53) // in (0, 1)
 	return -float64(p.nodes[node].Weight) / math.Log(h)

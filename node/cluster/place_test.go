@@ -21,7 +21,7 @@ func core(r *rand.Rand, n, zones int) []Candidate {
 func wanted(groups, replicas int, now [][]NodeID) []Wanted {
 	out := make([]Wanted, groups)
 	for g := range out {
-		out[g] = Wanted{Group: uint32(g), Replicas: replicas}
+		out[g] = Wanted{Group: GroupID(g), Replicas: replicas}
 		if now != nil {
 			out[g].Now = now[g]
 		}

@@ -34,7 +34,7 @@ type Health struct {
 
 // PlanOptions bound how much moves at a time. The zero value works.
 type PlanOptions struct {
-	// Grace is how long a node must be dead and unreachable before its replicas are made anew
+	// Grace is how long a node must be dead and unreachable before its replicas are made again
 	// elsewhere: 10 minutes, as most machines are back by then.
 	Grace time.Duration
 	// Transfers is how many leaders move at a time for balance: 4, as each stops a group's writes
@@ -56,7 +56,7 @@ func (o PlanOptions) orDefaults() PlanOptions {
 // Move is one thing to do: a command for the meta group, or a group's leadership to hand over.
 type Move struct {
 	Command  Command // nil: it is a transfer
-	Group    uint32  // of a transfer, or a plan
+	Group    GroupID // of a transfer, or a plan
 	Transfer NodeID  // who should lead the group
 	Leader   NodeID  // who said that it leads the group, of a transfer
 	Why      string
@@ -64,7 +64,7 @@ type Move struct {
 
 // Change is a difference between where a group is and where it should be.
 type Change struct {
-	Group  uint32
+	Group  GroupID
 	Add    NodeID    // 0: none
 	Remove ReplicaID // 0: none
 	From   NodeID    // holds Remove
@@ -81,10 +81,10 @@ type Outlook struct {
 	Blocked []string // what cannot go on by itself, and what to do about it
 }
 
-// NextMoves says what to do next. Whoever leads the meta group asks now and then, does it, and asks
+// NextMoves says what to do next. The leader of the meta group asks now and then, does it, and asks
 // again with a new view: no move relies on the one before it.
 func NextMoves(v *View, h Health, o PlanOptions) Outlook {
-	p := &planner{view: v, health: h, options: o.orDefaults(), busy: map[uint32]bool{},
+	p := &planner{view: v, health: h, options: o.orDefaults(), busy: map[GroupID]bool{},
 		incoming: map[NodeID]int{}}
 	p.out.Running = v.Plans
 	for _, plan := range v.Plans {
@@ -108,18 +108,18 @@ type planner struct {
 	view     *View
 	health   Health
 	options  PlanOptions
-	busy     map[uint32]bool
+	busy     map[GroupID]bool
 	incoming map[NodeID]int
 	place    [][]NodeID // where groups should be
 	out      Outlook
 }
 
-func (p *planner) do(cmd Command, group uint32, why string) {
+func (p *planner) do(cmd Command, group GroupID, why string) {
 	p.out.Moves = append(p.out.Moves, Move{Command: cmd, Group: group, Why: why})
 }
 
-// gone reports whether a node's replicas are to be made anew: all three who could know say so, or
-// somebody has.
+// gone reports whether a node's replicas are to be made again: all three who could know say so, or
+// an operator has.
 func (p *planner) gone(id NodeID) bool {
 	h := p.health.Nodes[id]
 	return h.GossipDead && h.Unreachable >= p.options.Grace || p.node(id).State == NodeRemoving
@@ -142,7 +142,7 @@ func (p *planner) node(id NodeID) Node {
 	return n
 }
 
-func (p *planner) group(g uint32) GroupHealth {
+func (p *planner) group(g GroupID) GroupHealth {
 	if int(g) < len(p.health.Groups) {
 		return p.health.Groups[g]
 	}
@@ -181,7 +181,7 @@ func (p *planner) goOn(plan Plan) {
 		}
 		if lost := p.lostBeside(plan.Group, plan.Remove); lost != 0 {
 			p.do(&AbortPlan{plan.ID}, plan.Group, fmt.Sprintf("the copy on node %v was lost "+
-				"meanwhile, and is made anew first", lost))
+				"meanwhile, and is made again first", lost))
 			return
 		}
 		if !slices.Contains(h.CaughtUp, plan.Learn) || !p.safe(plan.Group, plan.Remove, 1) {
@@ -202,7 +202,7 @@ func (p *planner) goOn(plan Plan) {
 // lostBeside returns the node of a copy that is lost, or that its node does not trust, while
 // another one, which answers, is to be replaced: the lost one comes first, as without it the group
 // cannot bear that the other one goes. 0: there is none.
-func (p *planner) lostBeside(group uint32, replaced ReplicaID) NodeID {
+func (p *planner) lostBeside(group GroupID, replaced ReplicaID) NodeID {
 	h := p.group(group)
 	if !slices.Contains(h.Live, replaced) {
 		return 0
@@ -225,7 +225,7 @@ func (p *planner) endSplits() {
 		if !group.Splitting {
 			continue
 		}
-		child, h := uint32(g), p.group(uint32(g))
+		child, h := GroupID(g), p.group(GroupID(g))
 		p.busy[child], p.busy[group.Parent] = true, true
 		begun := h.Leader != 0
 		for _, r := range group.Replicas {
@@ -239,14 +239,14 @@ func (p *planner) endSplits() {
 }
 
 // isBroken reports whether a node does not trust its replica of a group.
-func (p *planner) isBroken(group uint32, node NodeID) bool {
+func (p *planner) isBroken(group GroupID, node NodeID) bool {
 	r, ok := p.view.ReplicaOn(group, node)
 	return ok && slices.Contains(p.group(group).Broken, r.ID)
 }
 
 // handOver moves the leadership away from a replica that is to go, and reports whether it was there
-// and somebody can take it. A last voter keeps it until consensus takes it away.
-func (p *planner) handOver(group uint32, goes ReplicaID) bool {
+// and another voter can take it. A last voter keeps it until consensus takes it away.
+func (p *planner) handOver(group GroupID, goes ReplicaID) bool {
 	h := p.group(group)
 	for _, r := range p.view.Groups[group].Replicas {
 		if r.ID == goes && r.Node == h.Leader && slices.Contains(h.Live, goes) {
@@ -258,7 +258,7 @@ func (p *planner) handOver(group uint32, goes ReplicaID) bool {
 
 // transfer hands the leadership of a group to another live voter whose node is up, and reports
 // whether there is one.
-func (p *planner) transfer(group uint32, why string) bool {
+func (p *planner) transfer(group GroupID, why string) bool {
 	h := p.group(group)
 	var takers []NodeID
 	for _, r := range p.view.Voters(group) {
@@ -283,7 +283,7 @@ func (p *planner) mayLead(id NodeID) bool {
 // voters and without one that is removed. Who gives up a live voter must be able to lose the new
 // one on the way, as a change that has begun needs a quorum of the voters to come; groups of two
 // cannot.
-func (p *planner) safe(group uint32, remove ReplicaID, added int) bool {
+func (p *planner) safe(group GroupID, remove ReplicaID, added int) bool {
 	voters := p.view.Voters(group)
 	live := p.live(group)
 	if live*2 <= len(voters) {
@@ -304,7 +304,7 @@ func (p *planner) safe(group uint32, remove ReplicaID, added int) bool {
 }
 
 // live counts the voters that answer.
-func (p *planner) live(group uint32) int {
+func (p *planner) live(group GroupID) int {
 	n := 0
 	for _, r := range p.view.Voters(group) {
 		n += count(slices.Contains(p.group(group).Live, r.ID))
@@ -325,11 +325,11 @@ func (p *planner) why(id NodeID) string {
 	return "fuller than others"
 }
 
-// planID names a plan by what it does to which state of a group, so that whoever plans it again
-// means the same one.
+// planID names a plan by what it does to which state of a group, so that a leader that plans it
+// again means the same one.
 func planID(c Change, epoch uint64) PlanID {
 	var key [28]byte
-	binary.LittleEndian.PutUint32(key[:], c.Group)
+	binary.LittleEndian.PutUint32(key[:], uint32(c.Group))
 	binary.LittleEndian.PutUint64(key[4:], epoch)
 	binary.LittleEndian.PutUint64(key[12:], uint64(c.Add))
 	binary.LittleEndian.PutUint64(key[20:], uint64(c.Remove))

@@ -99,7 +99,7 @@ func (s *sim) work() {
 		if s.r.IntN(3) == 0 {
 			continue
 		}
-		plan := s.state.plans[s.state.busy[uint32(i)]]
+		plan := s.state.plans[s.state.busy[GroupID(i)]]
 		for id := range g.learners {
 			g.caughtUp[id] = g.caughtUp[id] || !s.down(g.learners[id]) && s.r.IntN(2) == 0
 			if id != plan.Learn { // given up
@@ -192,7 +192,7 @@ func (s *sim) happen() {
 	case 3:
 		safe := len(up) > 4
 		for i, g := range s.groups {
-			plan := s.state.plans[s.state.busy[uint32(i)]]
+			plan := s.state.plans[s.state.busy[GroupID(i)]]
 			safe = safe && s.quorum(g.voters, pick) &&
 				(plan.Stage != StageSwap || s.quorum(g.after(plan), pick))
 		}
@@ -391,7 +391,7 @@ func TestDryRun(t *testing.T) {
 	}
 }
 
-// TestRemovedNow has a node whose copies are made anew at once, because somebody says that it is
+// TestRemovedNow has a node whose copies are made again at once, because somebody says that it is
 // lost; with no node to take them, there are fewer.
 func TestRemovedNow(t *testing.T) {
 	f := func(nodes int, back bool, want int) {
@@ -421,7 +421,7 @@ func TestRemovedNow(t *testing.T) {
 			t.Errorf("of %d nodes the removed one is %v", nodes, n.State)
 		}
 		for g := range v.Groups {
-			if n := len(v.Voters(uint32(g))); n != want {
+			if n := len(v.Voters(GroupID(g))); n != want {
 				t.Errorf("of %d nodes group %d has %d copies, want %d", nodes, g, n, want)
 			}
 		}

@@ -35,12 +35,12 @@ func (p *planner) target() {
 	}
 	groups := make([]Wanted, len(p.view.Groups))
 	for g, group := range p.view.Groups {
-		groups[g] = Wanted{Group: uint32(g), Replicas: p.view.Replicas}
+		groups[g] = Wanted{Group: GroupID(g), Replicas: p.view.Replicas}
 		if g == MetaGroup && len(nodes) > manyNodes && p.view.Replicas > 1 {
 			groups[g].Replicas = max(metaReplicas, p.view.Replicas)
 		}
 		for _, r := range group.Replicas {
-			if p.planned(uint32(g)).Remove != r.ID { // as if what runs were done
+			if p.planned(GroupID(g)).Remove != r.ID { // as if what runs were done
 				groups[g].Now = append(groups[g].Now, r.Node)
 			}
 		}
@@ -51,7 +51,7 @@ func (p *planner) target() {
 	}
 	p.place = Place(nodes, groups)
 	for g := range groups {
-		p.differ(uint32(g), groups[g].Replicas, len(nodes))
+		p.differ(GroupID(g), groups[g].Replicas, len(nodes))
 	}
 	slices.SortStableFunc(p.out.Changes, func(a, b Change) int {
 		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(p.live(a.Group), p.live(b.Group)))
@@ -62,8 +62,8 @@ func (p *planner) block(format string, args ...any) {
 	p.out.Blocked = append(p.out.Blocked, fmt.Sprintf(format, args...))
 }
 
-func (p *planner) planned(g uint32) Plan {
-	i, ok := slices.BinarySearchFunc(p.view.Plans, g, func(plan Plan, g uint32) int {
+func (p *planner) planned(g GroupID) Plan {
+	i, ok := slices.BinarySearchFunc(p.view.Plans, g, func(plan Plan, g GroupID) int {
 		return cmp.Compare(plan.Group, g)
 	})
 	if !ok {
@@ -74,7 +74,7 @@ func (p *planner) planned(g uint32) Plan {
 
 // differ notes what is between where a group is, or will be when its plan is done, and where it
 // should be: who comes is paired with who goes.
-func (p *planner) differ(g uint32, wanted, nodes int) {
+func (p *planner) differ(g GroupID, wanted, nodes int) {
 	plan := p.planned(g)
 	var goes, stays []Replica
 	for _, r := range p.view.Groups[g].Replicas {
@@ -127,7 +127,7 @@ func (p *planner) differ(g uint32, wanted, nodes int) {
 
 // replaceBroken notes the replicas that their own nodes do not trust any more: each gets a new one
 // on the same node, as nothing but the replica is wrong.
-func (p *planner) replaceBroken(g uint32, stays []Replica) {
+func (p *planner) replaceBroken(g GroupID, stays []Replica) {
 	if p.planned(g).ID != 0 {
 		return
 	}
@@ -186,7 +186,7 @@ func (p *planner) waits(c *Change) string {
 		return fmt.Sprintf("node %v takes in %d copies at a time", c.Add, p.view.Limits.copies())
 	}
 	if lost := p.lostBeside(c.Group, c.Remove); c.Add != 0 && lost != 0 {
-		return fmt.Sprintf("the copy on node %v is lost, and made anew first", lost)
+		return fmt.Sprintf("the copy on node %v is lost, and made again first", lost)
 	}
 	voters, live := len(p.view.Voters(c.Group)), p.live(c.Group)
 	safe := p.safe(c.Group, c.Remove, count(c.Add != 0))
@@ -210,8 +210,8 @@ func (p *planner) waits(c *Change) string {
 func (p *planner) spreadLeaders() {
 	leads, holds, total := map[NodeID]int{}, map[NodeID]int{}, 0
 	for g := range p.view.Groups {
-		leads[p.group(uint32(g)).Leader]++
-		for _, r := range p.view.Voters(uint32(g)) {
+		leads[p.group(GroupID(g)).Leader]++
+		for _, r := range p.view.Voters(GroupID(g)) {
 			holds[r.Node]++
 			total++
 		}
@@ -221,26 +221,26 @@ func (p *planner) spreadLeaders() {
 	}
 	left := p.options.Transfers
 	for g := range p.view.Groups {
-		h := p.group(uint32(g))
-		if h.Leader == 0 || left == 0 || p.busy[uint32(g)] {
+		h := p.group(GroupID(g))
+		if h.Leader == 0 || left == 0 || p.busy[GroupID(g)] {
 			continue
 		}
 		if p.leaves(h.Leader) {
-			left -= count(p.transfer(uint32(g), fmt.Sprintf("node %v is %s", h.Leader,
+			left -= count(p.transfer(GroupID(g), fmt.Sprintf("node %v is %s", h.Leader,
 				p.why(h.Leader))))
 			continue
 		}
 		if leads[h.Leader] <= int(math.Ceil(share(h.Leader)*loadBound)) {
 			continue
 		}
-		for _, r := range p.preferred(uint32(g)) {
+		for _, r := range p.preferred(GroupID(g)) {
 			fuller := float64(leads[r.Node]+1)*share(h.Leader) <
 				float64(leads[h.Leader])*share(r.Node)
 			if fuller && slices.Contains(h.Live, r.ID) && p.mayLead(r.Node) {
 				leads[r.Node]++
 				leads[h.Leader]--
 				left--
-				p.out.Moves = append(p.out.Moves, Move{Group: uint32(g), Transfer: r.Node,
+				p.out.Moves = append(p.out.Moves, Move{Group: GroupID(g), Transfer: r.Node,
 					Leader: h.Leader,
 					Why:    fmt.Sprintf("node %v leads more groups than its part", h.Leader)})
 				break
@@ -250,7 +250,7 @@ func (p *planner) spreadLeaders() {
 }
 
 // preferred lists the voters of a group in the order in which they should lead.
-func (p *planner) preferred(g uint32) []Replica {
+func (p *planner) preferred(g GroupID) []Replica {
 	voters := p.view.Voters(g)
 	if p.place == nil {
 		return voters

@@ -10,12 +10,12 @@ import (
 // SplitGroup parts the slots of a group: it keeps the lower half, and a new group with replicas on
 // the same nodes gets the other. It is refused when the group is not at the epoch any more.
 type SplitGroup struct {
-	Group uint32
+	Group GroupID
 	Epoch uint64 // of the group
 }
 
 // EndSplit says that a group which was split off has begun: it and its parent may move.
-type EndSplit struct{ Group uint32 }
+type EndSplit struct{ Group GroupID }
 
 func (*SplitGroup) kind() uint8 { return commandSplitGroup }
 func (*EndSplit) kind() uint8   { return commandEndSplit }
@@ -30,7 +30,7 @@ func (x *EndSplit) fields(c *coder) { number(c, &x.Group) }
 func (x *SplitGroup) check() error { return checkSplitOf(x.Group) }
 func (x *EndSplit) check() error   { return checkSplitOf(x.Group) }
 
-func checkSplitOf(group uint32) error {
+func checkSplitOf(group GroupID) error {
 	if group == MetaGroup {
 		return fmt.Errorf("group %d keeps the state of the cluster and has no slots to split",
 			group)
@@ -91,16 +91,16 @@ func (x *EndSplit) apply(s *State) Result {
 }
 
 // splitting reports whether a group is parting from another one.
-func (s *State) splitting(group uint32) bool { return splitting(s.groups, group) }
+func (s *State) splitting(group GroupID) bool { return splitting(s.groups, group) }
 
-func splitting(groups []Group, group uint32) bool {
+func splitting(groups []Group, group GroupID) bool {
 	return groups[group].Splitting || slices.ContainsFunc(groups, func(g Group) bool {
 		return g.Splitting && g.Parent == group
 	})
 }
 
 // Splitting reports whether a group is parting from another one.
-func (v *View) Splitting(group uint32) bool { return splitting(v.Groups, group) }
+func (v *View) Splitting(group GroupID) bool { return splitting(v.Groups, group) }
 
 // even is the number of groups that the cluster began with.
 func (s *State) even() uint32 { return evenOf(s.groups) }
@@ -113,25 +113,23 @@ func evenOf(groups []Group) (n uint32) {
 }
 
 // spanOf returns the slots of a data group.
-func spanOf(groups []Group, group uint32) slots.Range {
+func spanOf(groups []Group, group GroupID) slots.Range {
 	if r := groups[group].Slots; r.To > 0 {
 		return r
 	}
-	from, to := slots.Span(int(group)-1, int(evenOf(groups)))
-	return slots.Range{From: from, To: to}
+	return slots.GroupSpan(group, int(evenOf(groups)))
 }
 
-// owners maps slots to parts; nil where there are no groups yet.
+// owners maps slots to groups; nil where there are no groups yet.
 func (s *State) owners() *slots.Map {
 	if len(s.groups) == 0 {
 		return nil
 	}
 	even := int(s.even())
 	ranges := make([]slots.Range, len(s.groups)-1)
-	for part, g := range s.groups[1:] {
-		if ranges[part] = g.Slots; g.Slots.To == 0 {
-			from, to := slots.Span(part, even)
-			ranges[part] = slots.Range{From: from, To: to}
+	for i, g := range s.groups[1:] {
+		if ranges[i] = g.Slots; g.Slots.To == 0 {
+			ranges[i] = slots.GroupSpan(GroupID(i+1), even)
 		}
 	}
 	m, _ := slots.NewMap(ranges)

@@ -30,18 +30,18 @@ func TestSplitGroup(t *testing.T) {
 	must(t, s, first)
 	refuses(first, ErrStale)
 	refuses(&SplitGroup{Group: 5, Epoch: s.groups[5].Epoch}, ErrStale)
-	for _, group := range []uint32{2, 5} {
+	for _, group := range []GroupID{2, 5} {
 		refuses(&StartPlan{ID: 7, Group: group, Epoch: s.groups[group].Epoch, Add: 2}, ErrStale)
 	}
-	f := func(group, from, to uint32) {
+	f := func(group GroupID, from, to uint32) {
 		t.Helper()
 		v := s.View()
 		if a, b := v.Span(group); a != from || b != to {
 			t.Errorf("group %d owns [%d, %d), want [%d, %d)", group, a, b, from, to)
 		}
 		for slot := from; slot < to; slot++ {
-			if part := v.Owners().Part(slot); part != int(group)-1 {
-				t.Fatalf("slot %d is of part %d, want group %d", slot, part, group)
+			if g := v.Owners().Group(slot); g != group {
+				t.Fatalf("slot %d is of group %d, want group %d", slot, g, group)
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/catalog"
 	"github.com/pentad-db/pentad/node/internal/cursors"
+	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/sdk/crc32c"
 )
 
@@ -41,7 +42,7 @@ type State struct {
 	nodes       map[NodeID]Node
 	groups      []Group // 0 is the group of this state; group g > 0 owns part g-1 of the slots
 	plans       map[PlanID]Plan
-	busy        map[uint32]PlanID // groups with a plan
+	busy        map[GroupID]PlanID // groups with a plan
 	catalog     catalog.State
 	cursors     map[string]cursors.Cursor
 	version     uint64 // counts changes of the catalogue and of cursors
@@ -52,13 +53,16 @@ type State struct {
 	known Features
 }
 
-// MetaGroup is the group that keeps the state. Those of data follow it.
+// GroupID is the number of a group: MetaGroup, or that of a group of data, from 1 on.
+type GroupID = slots.GroupID
+
+// MetaGroup is the group that keeps the state.
 const MetaGroup = 0
 
 // NewState returns the state before the first command.
 func NewState() *State {
 	return &State{nextReplica: 1, nodes: map[NodeID]Node{}, plans: map[PlanID]Plan{},
-		busy: map[uint32]PlanID{}, cursors: map[string]cursors.Cursor{},
+		busy: map[GroupID]PlanID{}, cursors: map[string]cursors.Cursor{},
 		known: Features{First: 1, Last: newestFeature}}
 }
 
@@ -256,7 +260,7 @@ func (s *State) check() error {
 		s.busy[p.Group] = id
 	}
 	for g, group := range s.groups {
-		if err := s.checkGroup(uint32(g), group); err != nil {
+		if err := s.checkGroup(GroupID(g), group); err != nil {
 			return err
 		}
 	}
@@ -266,7 +270,7 @@ func (s *State) check() error {
 	return s.checkTold()
 }
 
-func (s *State) checkGroup(g uint32, group Group) error {
+func (s *State) checkGroup(g GroupID, group Group) error {
 	plan := s.plans[s.busy[g]]
 	found, voters := 0, 0
 	var last ReplicaID

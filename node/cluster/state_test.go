@@ -249,7 +249,7 @@ func TestUnknownCommandsStopTheNode(t *testing.T) {
 	s := NewState()
 	must(t, s, testCreate(1, 1))
 	for _, src := range [][]byte{{1, 15}, {1, lastCommand + 1}, {1, 0}, {2, 1}, {2, 200, 3},
-		{1, commandOnce, 7, 15}} {
+		{1, commandIdempotent, 7, 15}} {
 		var unknown *UnknownCommandError
 		if _, err := s.Apply(src); !errors.As(err, &unknown) {
 			t.Errorf("%x: %v", src, err)
@@ -267,7 +267,7 @@ func TestUnknownCommandsStopTheNode(t *testing.T) {
 func randomCommand(r *rand.Rand, s *State) Command {
 	cmd := randomPlain(r, s)
 	if r.IntN(4) == 0 {
-		return &Once{ID: 1 + r.Uint64N(40), Command: cmd}
+		return &Idempotent{ID: 1 + r.Uint64N(40), Command: cmd}
 	}
 	return cmd
 }
@@ -280,9 +280,9 @@ func randomPlain(r *rand.Rand, s *State) Command {
 	case 12:
 		g := r.IntN(len(s.groups)+1) + 1
 		if g < len(s.groups) && r.IntN(2) == 0 {
-			return &SplitGroup{Group: uint32(g), Epoch: s.groups[g].Epoch}
+			return &SplitGroup{Group: GroupID(g), Epoch: s.groups[g].Epoch}
 		}
-		return &EndSplit{Group: uint32(g)}
+		return &EndSplit{Group: GroupID(g)}
 	case 0, 1:
 		n := testNode(int(id), string(rune('a'+id%3)))
 		n.Incarnation, n.DiskPercent = uint64(1+r.IntN(3)), uint32(r.IntN(101))
@@ -296,7 +296,7 @@ func randomPlain(r *rand.Rand, s *State) Command {
 		return x
 	case 4, 5:
 		g := r.IntN(len(s.groups) + 1)
-		x := &StartPlan{ID: PlanID(1 + r.IntN(1000)), Group: uint32(g), Add: NodeID(r.IntN(9))}
+		x := &StartPlan{ID: PlanID(1 + r.IntN(1000)), Group: GroupID(g), Add: NodeID(r.IntN(9))}
 		if g < len(s.groups) {
 			replicas := s.groups[g].Replicas
 			x.Epoch = s.groups[g].Epoch

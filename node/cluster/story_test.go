@@ -170,7 +170,7 @@ func (o *told) show(*story.Step) string {
 // obey has all groups do what their plans say.
 func (o *told) obey() {
 	for i, g := range o.groups {
-		plan := o.state.plans[o.state.busy[uint32(i)]]
+		plan := o.state.plans[o.state.busy[GroupID(i)]]
 		if !o.quorum(g.voters, 0) {
 			continue
 		}

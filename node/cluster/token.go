@@ -32,7 +32,7 @@ func NewToken(random io.Reader) (Token, error) {
 	return t, nil
 }
 
-// Text returns the token as it stands in a file. Whoever has it can join.
+// Text returns the token as it stands in a file. Each node that has it can join.
 func (t Token) Text() string {
 	return tokenPrefix + t.Cluster.String() + "-" + hex.EncodeToString(t.Secret[:])
 }

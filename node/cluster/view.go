@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"iter"
 	"maps"
 	"slices"
 	"sync"
@@ -24,7 +25,7 @@ type View struct {
 	NextReplica ReplicaID
 	Limits      Limits
 	nodes       map[NodeID]int
-	owners      *slots.Map // of parts, which are groups less 1; nil before there are some
+	owners      *slots.Map // nil before there are groups of data
 }
 
 // View returns a picture of the state.
@@ -54,36 +55,40 @@ func (v *View) Node(id NodeID) (Node, bool) {
 // DataGroups is the number of groups that own slots; they are numbered from 1.
 func (v *View) DataGroups() int { return max(len(v.Groups)-1, 0) }
 
-// GroupOf returns the group that owns a device. The cluster must have been created.
-func (v *View) GroupOf(cid int32, mid int64) uint32 {
-	return 1 + uint32(v.owners.Part(slots.Of(cid, mid)))
+// Data returns the groups that own slots, in order.
+func (v *View) Data() iter.Seq[GroupID] {
+	return func(yield func(GroupID) bool) {
+		for g := GroupID(1); int(g) < len(v.Groups) && yield(g); g++ {
+		}
+	}
 }
 
-// Owners says which part owns each slot: group g is part g-1. It is nil before there are groups.
+// GroupOf returns the group that owns a device. The cluster must have been created.
+func (v *View) GroupOf(cid int32, mid int64) GroupID {
+	return v.owners.Group(slots.Of(cid, mid))
+}
+
+// Owners says which group owns each slot. It is nil before there are groups.
 func (v *View) Owners() *slots.Map { return v.owners }
 
 // Span returns the slots [from, to) of a data group.
-func (v *View) Span(group uint32) (from, to uint32) {
+func (v *View) Span(group GroupID) (from, to uint32) {
 	r := spanOf(v.Groups, group)
 	return r.From, r.To
 }
 
 // GroupsOf returns the data groups that can hold devices of a normalised box: all, when it names
 // none or many.
-func (v *View) GroupsOf(box *record.Box) []uint32 {
-	wanted := v.owners.Parts(box)
-	var out []uint32
-	for part := range v.DataGroups() {
-		if wanted == nil || wanted[part] {
-			out = append(out, uint32(part)+1)
-		}
+func (v *View) GroupsOf(box *record.Box) []GroupID {
+	if wanted := v.owners.Groups(box); wanted != nil {
+		return wanted
 	}
-	return out
+	return slices.Collect(v.Data())
 }
 
 // Voters returns the replicas of a group that have votes, and all rows; learners may lack some. A
 // node that joins has a view without groups at first: none have voters.
-func (v *View) Voters(group uint32) []Replica {
+func (v *View) Voters(group GroupID) []Replica {
 	var out []Replica
 	if int(group) >= len(v.Groups) {
 		return out
@@ -98,7 +103,7 @@ func (v *View) Voters(group uint32) []Replica {
 
 // ReplicaOn returns the newest replica of a group that a node has. There are two while a node
 // replaces a replica that it does not trust.
-func (v *View) ReplicaOn(group uint32, node NodeID) (out Replica, ok bool) {
+func (v *View) ReplicaOn(group GroupID, node NodeID) (out Replica, ok bool) {
 	if int(group) >= len(v.Groups) {
 		return out, false
 	}
@@ -174,11 +179,11 @@ func (m *Meta) Replace(s *State) {
 }
 
 // SetLeader notes who was last seen to lead a group. It may be wrong by the time it is read.
-func (m *Meta) SetLeader(group uint32, id NodeID) { m.leaders[group].Store(uint64(id)) }
+func (m *Meta) SetLeader(group GroupID, id NodeID) { m.leaders[group].Store(uint64(id)) }
 
 // Leader returns whom to ask first for a group: who led it when last seen, if it still holds a
 // replica, else who holds the first.
-func (m *Meta) Leader(group uint32) NodeID {
+func (m *Meta) Leader(group GroupID) NodeID {
 	id := NodeID(m.leaders[group].Load())
 	voters := m.View().Voters(group)
 	for _, r := range voters {

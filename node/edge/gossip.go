@@ -62,7 +62,7 @@ func (e *Edge) watch(ctx context.Context) {
 		after = now
 		var addrs []string
 		for _, p := range e.gossip.Peers() {
-			n := p.Card.Node
+			n := p.Meta.Node
 			if n.Role == cluster.RoleCore && p.State != cluster.PeerDead && n.HTTPAddr != "" {
 				addrs = append(addrs, n.HTTPAddr)
 			}

@@ -31,7 +31,7 @@ func benchCluster(b *testing.B, groups int) *cluster {
 	c := newCluster(b, groups)
 	for id := uint64(1); id <= 3; id++ {
 		n := c.open(id)
-		for g := range uint32(groups) {
+		for g := range GroupID(groups) {
 			err := n.Create(b.Context(), g+1, NewID(id, 1), c.voters(3))
 			if err == nil {
 				err = n.Start(g+1, &sink{})
@@ -41,11 +41,11 @@ func benchCluster(b *testing.B, groups int) *cluster {
 			}
 		}
 	}
-	for g := range uint32(groups) {
+	for g := range GroupID(groups) {
 		leader := c.leader(g+1, 1, 2, 3)
 		c.nodes[leader].TransferLeader(g+1, NewID(uint64(g%3)+1, 1))
 	}
-	for g := range uint32(groups) {
+	for g := range GroupID(groups) {
 		c.propose(g+1, "begin", 1, 2, 3)
 	}
 	return c
@@ -73,7 +73,7 @@ func BenchmarkCommit(b *testing.B) {
 			var wg sync.WaitGroup
 			for i := range 4 * groups {
 				wg.Go(func() {
-					group := uint32(i%groups) + 1
+					group := GroupID(i%groups) + 1
 					for left.Add(-1) >= 0 {
 						c.propose(group, string(batch), 1, 2, 3)
 					}
@@ -112,13 +112,13 @@ func BenchmarkOutage(b *testing.B) {
 	c.boot(3)
 	var outages []time.Duration
 	for b.Loop() {
-		for g := range uint32(groups) {
+		for g := range GroupID(groups) {
 			c.propose(g+1, "before", 1, 2, 3)
 		}
 		victim := c.leader(1, 1, 2, 3)
 		rest := slices.DeleteFunc([]uint64{1, 2, 3}, func(id uint64) bool { return id == victim })
-		var led []uint32
-		for g := range uint32(groups) {
+		var led []GroupID
+		for g := range GroupID(groups) {
 			if c.leader(g+1, 1, 2, 3) == victim {
 				led = append(led, g+1)
 			}
@@ -147,7 +147,7 @@ func BenchmarkOutage(b *testing.B) {
 		}
 		wg.Wait()
 		c.open(victim)
-		for g := range uint32(groups) {
+		for g := range GroupID(groups) {
 			c.caughtUp(g+1, victim, c.leader(g+1, rest...))
 		}
 	}

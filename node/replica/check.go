@@ -73,7 +73,7 @@ type logCheck struct {
 }
 
 func (c *logCheck) damaged(path string, at uint64, format string, args ...any) {
-	c.damage = append(c.damage, DamageError{File: path, Offset: int64(at),
+	c.damage = append(c.damage, DamageError{Group: NoGroup, File: path, Offset: int64(at),
 		Reason: fmt.Sprintf(format, args...)})
 }
 

@@ -42,7 +42,7 @@ type cluster struct {
 
 type clusterNode struct {
 	*Runtime
-	machines map[uint32]*list
+	machines map[GroupID]*list
 	failed   chan error
 }
 
@@ -87,7 +87,7 @@ func (c *cluster) open(id uint64) *clusterNode {
 	} else if files, err = Directory(filepath.Join(c.dir, fmt.Sprint(id))); err != nil {
 		c.t.Fatal(err)
 	}
-	n := &clusterNode{machines: map[uint32]*list{}, failed: make(chan error, 1)}
+	n := &clusterNode{machines: map[GroupID]*list{}, failed: make(chan error, 1)}
 	if old := c.nodes[id]; old != nil {
 		n.machines = old.machines
 	}
@@ -128,7 +128,7 @@ func (c *cluster) stop(id uint64) {
 }
 
 // create makes and starts a replica.
-func (c *cluster) create(id uint64, group uint32, replica uint64, voters []uint64) {
+func (c *cluster) create(id uint64, group GroupID, replica uint64, voters []uint64) {
 	c.t.Helper()
 	n := c.nodes[id]
 	if err := n.Create(c.t.Context(), group, replica, voters); err != nil {
@@ -145,7 +145,7 @@ func (c *cluster) boot(nodes int) {
 	for id := range uint64(nodes) {
 		c.open(id + 1)
 		for g := range c.groups {
-			c.create(id+1, uint32(g+1), NewID(id+1, 1), c.voters(nodes))
+			c.create(id+1, GroupID(g+1), NewID(id+1, 1), c.voters(nodes))
 		}
 	}
 }
@@ -166,7 +166,7 @@ func eventually(t testing.TB, what string, ok func() bool) {
 }
 
 // leader waits for the leader of a group among some nodes.
-func (c *cluster) leader(group uint32, among ...uint64) (leader uint64) {
+func (c *cluster) leader(group GroupID, among ...uint64) (leader uint64) {
 	c.t.Helper()
 	eventually(c.t, fmt.Sprintf("a leader of group %d", group), func() bool {
 		for _, id := range among {
@@ -182,7 +182,7 @@ func (c *cluster) leader(group uint32, among ...uint64) (leader uint64) {
 }
 
 // propose proposes until it is applied, wherever the leader is; a command may be applied twice.
-func (c *cluster) propose(group uint32, data string, among ...uint64) any {
+func (c *cluster) propose(group GroupID, data string, among ...uint64) any {
 	c.t.Helper()
 	for {
 		id := c.leader(group, among...)
@@ -198,7 +198,7 @@ func (c *cluster) propose(group uint32, data string, among ...uint64) any {
 }
 
 // caughtUp waits until a node has applied what the leader has.
-func (c *cluster) caughtUp(group uint32, id, leader uint64) {
+func (c *cluster) caughtUp(group GroupID, id, leader uint64) {
 	c.t.Helper()
 	eventually(c.t, fmt.Sprintf("group %d on node %d", group, id), func() bool {
 		want, err := c.nodes[leader].Status(group)
@@ -211,7 +211,7 @@ func TestThreeNodes(t *testing.T) {
 	c := newCluster(t, 2)
 	c.boot(3)
 	for i := range 20 {
-		c.propose(uint32(1+i%2), fmt.Sprint("a", i), 1, 2, 3)
+		c.propose(GroupID(1+i%2), fmt.Sprint("a", i), 1, 2, 3)
 	}
 	leader := c.leader(1, 1, 2, 3)
 	follower := leader%3 + 1
@@ -242,10 +242,10 @@ func TestThreeNodes(t *testing.T) {
 	c.stop(leader)
 	rest := slices.DeleteFunc([]uint64{1, 2, 3}, func(id uint64) bool { return id == leader })
 	for i := range 20 {
-		c.propose(uint32(1+i%2), fmt.Sprint("b", i), rest...)
+		c.propose(GroupID(1+i%2), fmt.Sprint("b", i), rest...)
 	}
 	c.open(leader)
-	for g := uint32(1); g <= 2; g++ {
+	for g := GroupID(1); g <= 2; g++ {
 		c.propose(g, "last", 1, 2, 3)
 		for id := uint64(1); id <= 3; id++ {
 			c.caughtUp(g, id, c.leader(g, 1, 2, 3))
@@ -258,7 +258,7 @@ func TestThreeNodes(t *testing.T) {
 	if _, err := c.nodes[1].Propose(t.Context(), 1, []byte("x")); !errors.Is(err, ErrClosed) {
 		t.Errorf("a closed runtime answers %v", err)
 	}
-	for g := uint32(1); g <= 2; g++ {
+	for g := GroupID(1); g <= 2; g++ {
 		for id := uint64(2); id <= 3; id++ {
 			if a, b := c.nodes[1].machines[g], c.nodes[id].machines[g]; a.String() != b.String() {
 				t.Errorf("group %d: node 1 has %s, node %d %s", g, a, id, b)
@@ -444,7 +444,7 @@ func TestStalledDisk(t *testing.T) {
 		_, err := c.nodes[leader].Propose(ctx, 1, []byte("b")) // makes it write
 		answer <- err
 	}()
-	for g := uint32(1); g <= 4; g++ {
+	for g := GroupID(1); g <= 4; g++ {
 		c.propose(g, "c", rest...)
 		eventually(t, "the end of its leadership", func() bool {
 			st, _ := c.nodes[leader].Status(g)
@@ -459,7 +459,7 @@ func TestStalledDisk(t *testing.T) {
 	d.hold = nil
 	d.mu.Unlock()
 	close(hold)
-	for g := uint32(1); g <= 4; g++ {
+	for g := GroupID(1); g <= 4; g++ {
 		c.propose(g, "d", 1, 2, 3)
 		c.caughtUp(g, leader, c.leader(g, 1, 2, 3))
 	}

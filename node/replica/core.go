@@ -37,7 +37,7 @@ const (
 // Network is how a core reaches other nodes.
 type Network interface {
 	// Send takes over the message or returns false, and never waits. What it takes may get lost.
-	Send(node uint64, group uint32, message []byte) bool
+	Send(node uint64, group GroupID, message []byte) bool
 	// Open reads a file of a snapshot that another node holds.
 	Open(ctx context.Context, node uint64, file SnapshotFile) (io.ReadCloser, error)
 }
@@ -81,7 +81,7 @@ type CoreOptions struct {
 	TrustTicks int
 	// Elected is told when the replica of a group here hears of a leader that it did not follow
 	// before, itself included; default nothing. It must not block or call back.
-	Elected func(group uint32)
+	Elected func(group GroupID)
 	// MayLead reports whether replicas here may lead; default is yes. While it says no, those that
 	// lead let others do it, and none campaigns before its group has had no leader for 3 s. It must
 	// not block.
@@ -119,8 +119,8 @@ type Core struct {
 	failing sync.Once
 
 	mu     sync.RWMutex // guards groups, those of workers, fresh and closed
-	groups map[uint32]*group
-	fresh  map[uint32]uint64 // replicas that were created by this process, by their groups
+	groups map[GroupID]*group
+	fresh  map[GroupID]uint64 // replicas that were created by this process, by their groups
 	closed bool
 }
 
@@ -163,7 +163,7 @@ func OpenCore(opt CoreOptions) (*Core, Report, error) {
 		opt.Wake = func(Part) {}
 	}
 	if opt.Elected == nil {
-		opt.Elected = func(uint32) {}
+		opt.Elected = func(GroupID) {}
 	}
 	if opt.Fail == nil {
 		opt.Fail = func(error) {}
@@ -175,7 +175,7 @@ func OpenCore(opt CoreOptions) (*Core, Report, error) {
 	if _, err := rand.Read(drawn[:]); err != nil {
 		return nil, Report{}, fmt.Errorf("open replicas: %w", err)
 	}
-	c := &Core{opt: opt, groups: map[uint32]*group{}, fresh: map[uint32]uint64{},
+	c := &Core{opt: opt, groups: map[GroupID]*group{}, fresh: map[GroupID]uint64{},
 		nonce:  binary.LittleEndian.Uint64(drawn[:]),
 		retain: opt.RetainBytes}
 	j := &journal{fileBytes: opt.FileBytes, keepBytes: 2 * allRetained,
@@ -186,7 +186,7 @@ func OpenCore(opt CoreOptions) (*Core, Report, error) {
 	}
 	c.journal, c.boot = j, j.seq
 	c.flusher.core, c.applier.core = c, c
-	c.snaps.live = map[uint32]*handle{}
+	c.snaps.live = map[GroupID]*handle{}
 	for i := range opt.Workers {
 		c.workers = append(c.workers, &worker{core: c, part: Part(i)})
 	}
@@ -194,8 +194,8 @@ func OpenCore(opt CoreOptions) (*Core, Report, error) {
 }
 
 // Groups returns the replicas that the log has on this node, by their groups.
-func (c *Core) Groups() map[uint32]uint64 {
-	out := map[uint32]uint64{}
+func (c *Core) Groups() map[GroupID]uint64 {
+	out := map[GroupID]uint64{}
 	for _, g := range c.journal.all() {
 		g.mu.Lock()
 		if !g.dropped && g.id.replica != 0 {
@@ -208,14 +208,14 @@ func (c *Core) Groups() map[uint32]uint64 {
 
 // Create notes a replica of a group in the log; done is called when that is durable. The first
 // replicas of a group are created with the same voters, every later one with none: it gets its
-// state from the leader. A replica that somebody believes to be here and that Groups does not
+// state from the leader. A replica that the owner believes to be here and that Groups does not
 // name was lost, and must not be created again: give the node a new id.
-func (c *Core) Create(group uint32, replica uint64, voters []uint64, done func(error)) {
+func (c *Core) Create(group GroupID, replica uint64, voters []uint64, done func(error)) {
 	g := c.journal.add(group)
 	g.mu.Lock()
 	old, live := g.id.replica, g.id.replica != 0 && !g.dropped
 	g.mu.Unlock()
-	if live || replica <= old || Node(replica) != c.opt.Node || group == 0 {
+	if live || replica <= old || Node(replica) != c.opt.Node || group == NoGroup {
 		done(fmt.Errorf("create replica %x of %v after replica %x: %w", replica, called(group),
 			old, ErrWasHere))
 		return
@@ -236,7 +236,7 @@ func (c *Core) Create(group uint32, replica uint64, voters []uint64, done func(e
 
 // Start lets a replica take part. The machine is used until the core is closed or the group
 // dropped.
-func (c *Core) Start(group uint32, m Machine) error {
+func (c *Core) Start(group GroupID, m Machine) error {
 	log := c.journal.lookup(group)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -262,7 +262,7 @@ func (c *Core) Start(group uint32, m Machine) error {
 
 // Drop stops a replica for ever and frees its part of the log; done is called when that is
 // durable. Its machine's state is the owner's to remove, afterwards.
-func (c *Core) Drop(group uint32, done func(error)) {
+func (c *Core) Drop(group GroupID, done func(error)) {
 	log := c.journal.lookup(group)
 	c.mu.Lock()
 	g := c.groups[group]
@@ -297,7 +297,7 @@ func (c *Core) Drop(group uint32, done func(error)) {
 	})
 }
 
-func (c *Core) lookup(group uint32) (*group, error) {
+func (c *Core) lookup(group GroupID) (*group, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	g := c.groups[group]
@@ -343,7 +343,7 @@ func (c *Core) Rests() bool {
 }
 
 // Gone says that the process of another node has ended: groups that it led need not wait until they
-// miss it. Nothing comes of a mistake, as who still hears the leader elects nobody.
+// miss it. Nothing comes of a mistake, as replicas that still hear the leader do not elect another.
 func (c *Core) Gone(node uint64) {
 	for _, w := range c.workers {
 		for _, g := range c.groupsOf(w) {
@@ -355,7 +355,7 @@ func (c *Core) Gone(node uint64) {
 // Deliver hands in a message that another node sent for a group, and takes it over: its entries are
 // kept where they lie. It may be anything: what no peer of ours would send is dropped, and a group
 // that it would break stops.
-func (c *Core) Deliver(from uint64, group uint32, message []byte) {
+func (c *Core) Deliver(from uint64, group GroupID, message []byte) {
 	g, err := c.lookup(group)
 	if err != nil || c.pending.Load() > c.opt.QuotaBytes && len(message) > 1024 {
 		return
@@ -415,7 +415,7 @@ func (c *Core) groupsOf(w *worker) []*group {
 	return w.groups
 }
 
-func byNumber(g *group, number uint32) int { return cmp.Compare(g.id, number) }
+func byNumber(g *group, number GroupID) int { return cmp.Compare(g.id, number) }
 
 // Close stops all groups. Everything under way is answered. Nothing may be stepped during it or
 // after it.
@@ -423,7 +423,7 @@ func (c *Core) Close() error {
 	c.mu.Lock()
 	c.closed = true
 	groups := c.groups
-	c.groups = map[uint32]*group{}
+	c.groups = map[GroupID]*group{}
 	for _, w := range c.workers {
 		w.groups = nil
 	}

@@ -124,7 +124,7 @@ type overheard struct {
 	sent *[]*pb.Message
 }
 
-func (o overheard) Send(_ uint64, _ uint32, message []byte) bool {
+func (o overheard) Send(_ uint64, _ GroupID, message []byte) bool {
 	if m, ok := parseMessage(message); ok {
 		*o.sent = append(*o.sent, m)
 	}

@@ -41,7 +41,7 @@ const (
 
 // frame is one record of the shared log; payload aliases what it was parsed from.
 type frame struct {
-	group       uint32
+	group       GroupID
 	kind        uint8
 	number      uint64 // 1 for the first frame of a group, then one more each
 	term, index uint64
@@ -58,7 +58,7 @@ func appendFrame(dst []byte, f *frame, first byte, hasFirst bool) []byte {
 	dst = slices.Grow(dst, frameHeaderBytes+size)
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(size))
 	dst = append(dst, 0, 0, 0, 0)
-	dst = binary.LittleEndian.AppendUint32(dst, f.group)
+	dst = binary.LittleEndian.AppendUint32(dst, stored(f.group))
 	dst = append(dst, f.kind, 0, 0, 0)
 	dst = binary.LittleEndian.AppendUint64(dst, f.number)
 	dst = binary.LittleEndian.AppendUint64(dst, f.term)
@@ -90,7 +90,7 @@ func parseFrame(src []byte) (f frame, rest []byte, reason string) {
 	if frameSum(whole) != binary.LittleEndian.Uint32(src[4:]) {
 		return f, nil, "the checksum of a frame differs"
 	}
-	f = frame{group: binary.LittleEndian.Uint32(src[8:]), kind: src[12],
+	f = frame{group: groupAt(src[8:]), kind: src[12],
 		number: binary.LittleEndian.Uint64(src[16:]), term: binary.LittleEndian.Uint64(src[24:]),
 		index:   binary.LittleEndian.Uint64(src[32:]),
 		payload: whole[frameHeaderBytes:len(whole):len(whole)]}

@@ -48,7 +48,7 @@ func example(t *testing.T, name string) []byte {
 
 func TestFormatExample(t *testing.T) {
 	want := example(t, "flush")
-	f := frame{group: 9, kind: kindEntry, number: 4, term: 2, index: 7, payload: []byte("hi")}
+	f := frame{group: 8, kind: kindEntry, number: 4, term: 2, index: 7, payload: []byte("hi")}
 	got := appendFrame(make([]byte, flushHeaderBytes), &f, byte(pb.EntryNormal), true)
 	got = sealFlush(got, flush{seq: 5, frames: 1})
 	if !bytes.Equal(got, want) {

@@ -80,7 +80,7 @@ func FuzzReadBatch(f *testing.F) {
 		var messages []outMessage
 		var buf, pieces bytes.Buffer
 		in := inbox{r: bytes.NewReader(data)}
-		err := in.read(func(group uint32, message []byte) {
+		err := in.read(func(group GroupID, message []byte) {
 			messages = append(messages, newOutMessage(group, message))
 		})
 		switch {
@@ -96,7 +96,7 @@ func FuzzReadBatch(f *testing.F) {
 			}
 		}
 		for err == nil {
-			err = in.read(func(uint32, []byte) {})
+			err = in.read(func(GroupID, []byte) {})
 		}
 		if kind, err := readChunk(bytes.NewReader(data), &buf); err == nil {
 			if got := appendChunk(nil, kind, buf.Bytes()); !bytes.Equal(got, data[:len(got)]) {
@@ -117,7 +117,7 @@ func FuzzReadBatch(f *testing.F) {
 // nowhere is a network that has no other nodes.
 type nowhere struct{}
 
-func (nowhere) Send(uint64, uint32, []byte) bool { return false }
+func (nowhere) Send(uint64, GroupID, []byte) bool { return false }
 
 func (nowhere) Open(context.Context, uint64, SnapshotFile) (io.ReadCloser, error) {
 	return nil, errors.New("there is nobody")

@@ -25,12 +25,12 @@ const (
 )
 
 // group is one replica. Its worker alone touches the library's node and all fields but those
-// named; whoever else wants something posts it.
+// named; others post what they want.
 type group struct {
 	core    *Core
 	worker  *worker
 	log     *groupLog
-	id      uint32
+	id      GroupID
 	replica uint64
 	machine Machine // used by tasks
 	status  atomic.Pointer[Status]
@@ -47,7 +47,7 @@ type group struct {
 	failed error // of the machine, which takes no more entries then; the tasks' own
 
 	node        *raft.RawNode
-	epoch       int   // one more each time the node is made anew; answers to an older one are void
+	epoch       int   // one more each time the node is made again; answers to an older one are void
 	err         error // why it has stopped
 	config      config
 	term, vote  uint64 // that were given to the log
@@ -473,7 +473,7 @@ func (g *group) leadershipChanged() bool {
 }
 
 func (g *group) notLeader() error {
-	return &NotLeaderError{Group: g.id - 1, Leader: g.node.BasicStatus().Lead}
+	return &NotLeaderError{Group: g.id, Leader: g.node.BasicStatus().Lead}
 }
 
 func u64(v uint64) []byte { return binary.LittleEndian.AppendUint64(nil, v) }

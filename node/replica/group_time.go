@@ -20,7 +20,7 @@ type read struct {
 
 // ReadIndex calls done when everything that was acknowledged before the call is applied here, on
 // any replica of the group, with an index that contains it.
-func (c *Core) ReadIndex(group uint32, done func(index uint64, err error)) {
+func (c *Core) ReadIndex(group GroupID, done func(index uint64, err error)) {
 	g, err := c.lookup(group)
 	if err != nil {
 		done(0, fmt.Errorf("read index: %w", err))
@@ -65,7 +65,7 @@ func (g *group) readsApplied() {
 }
 
 // TransferLeader asks the leader, if it is here, to let another voter lead.
-func (c *Core) TransferLeader(group uint32, to uint64) {
+func (c *Core) TransferLeader(group GroupID, to uint64) {
 	if g, err := c.lookup(group); err == nil {
 		g.post(func() {
 			if g.err == nil {
@@ -76,7 +76,7 @@ func (c *Core) TransferLeader(group uint32, to uint64) {
 }
 
 // Status returns what is known of the replica of a group here.
-func (c *Core) Status(group uint32) (Status, error) {
+func (c *Core) Status(group GroupID) (Status, error) {
 	g, err := c.lookup(group)
 	if err != nil {
 		return Status{}, fmt.Errorf("status: %w", err)
@@ -84,7 +84,7 @@ func (c *Core) Status(group uint32) (Status, error) {
 	return *g.status.Load(), nil
 }
 
-// publish makes the status what it is now. Nobody changes one that is published.
+// publish makes the status what it is now. One that is published is not changed.
 func (g *group) publish() {
 	st := g.node.BasicStatus()
 	last, _ := g.log.LastIndex()

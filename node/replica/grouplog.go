@@ -23,7 +23,7 @@ type position struct {
 // the same ones when they are written and when they are read at open.
 type groupLog struct {
 	journal *journal
-	group   uint32
+	group   GroupID
 	number  uint64 // of the group's last frame; the flusher's
 
 	mu         sync.Mutex // guards everything below

@@ -52,13 +52,13 @@ type journal struct {
 	buf        []byte
 	fileBytes  int64
 	cacheBytes int   // of one group
-	keepBytes  int64 // above it, groups that pin the oldest file are written anew
+	keepBytes  int64 // above it, groups that pin the oldest file are written again
 	loosened   bool  // a file may be needed no more
 	// lost is why the log must fail: a file of it has lost its name.
 	lost atomic.Pointer[error]
 
 	mu     sync.Mutex // guards groups and files
-	groups map[uint32]*groupLog
+	groups map[GroupID]*groupLog
 	files  map[uint32]*journalFile
 }
 
@@ -68,14 +68,14 @@ type journalFile struct {
 	going bool // it is being removed
 }
 
-func (l *journal) lookup(group uint32) *groupLog {
+func (l *journal) lookup(group GroupID) *groupLog {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.groups[group]
 }
 
 // add makes room for a group that has no frame yet.
-func (l *journal) add(group uint32) *groupLog {
+func (l *journal) add(group GroupID) *groupLog {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	g := l.groups[group]
@@ -354,7 +354,7 @@ func (l *journal) release() error {
 }
 
 // read returns an entry from its file, checked.
-func (l *journal) read(group uint32, index uint64, at position) (*pb.Entry, error) {
+func (l *journal) read(group GroupID, index uint64, at position) (*pb.Entry, error) {
 	l.mu.Lock()
 	f := l.files[at.file]
 	l.mu.Unlock()

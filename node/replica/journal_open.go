@@ -26,7 +26,7 @@ type Report struct {
 	Damage []DamageError
 	// Quarantined are the groups that may have lost something there. Their replicas must not take
 	// part again: drop them, and let the group replace them by replicas with new ids.
-	Quarantined map[uint32]error
+	Quarantined map[GroupID]error
 }
 
 // opener reads the files of a log.
@@ -37,7 +37,7 @@ type opener struct {
 	newest  bool
 	jump    bool                // damage explains why the next flush does not follow the last
 	lossy   bool                // frames may have been lost
-	suspect map[*groupLog]error // groups of which nobody knows yet whether they lost something
+	suspect map[*groupLog]error // groups that may have lost something
 	data    []byte              // a file, in the memory of the one before
 	last    []byte              // the last flush of the file, aliasing data
 	lastAt  int64
@@ -46,9 +46,9 @@ type opener struct {
 // openJournal reads the log and starts a new file in it, so that no file is ever written on that
 // was there before.
 func openJournal(dir durable.Folder, l *journal) (*journal, Report, error) {
-	l.dir, l.groups, l.files = dir, map[uint32]*groupLog{}, map[uint32]*journalFile{}
+	l.dir, l.groups, l.files = dir, map[GroupID]*groupLog{}, map[uint32]*journalFile{}
 	o := opener{l: l, suspect: map[*groupLog]error{},
-		report: Report{Quarantined: map[uint32]error{}}}
+		report: Report{Quarantined: map[GroupID]error{}}}
 	names, err := dir.Names()
 	if err != nil {
 		return nil, o.report, fmt.Errorf("list log: %w", err)
@@ -89,7 +89,7 @@ func (o *opener) damaged(at int64, reason string) {
 }
 
 func (o *opener) damagedIn(file string, at int64, reason string) {
-	d := DamageError{File: file, Offset: at, Reason: reason}
+	d := DamageError{Group: NoGroup, File: file, Offset: at, Reason: reason}
 	o.report.Damage, o.lossy = append(o.report.Damage, d), true
 	for _, g := range o.l.all() {
 		if g.damage == nil && !g.dropped {
@@ -140,8 +140,8 @@ func (o *opener) file(name string) error {
 	if !o.newest {
 		return nil
 	}
-	// A process that was killed may have left the last flush to the kernel alone, and one whose
-	// sync failed to nobody: it is written once more, for what was read must last. So must the
+	// A process that was killed may have left the last flush in the memory of the kernel, and one
+	// whose sync failed lost it: it is written once more, for what was read must last. So must the
 	// names of files, also of an empty one: the next would come behind a gap.
 	if o.last != nil {
 		sector.Mask(o.last[flushHeaderBytes:])
@@ -184,8 +184,8 @@ func (o *opener) flushes(data []byte) (end int64, err error) {
 		if !p.whole {
 			o.damaged(int64(at), p.reason)
 		} else if p.reason != "" { // nothing is lost with it
-			o.report.Damage = append(o.report.Damage, DamageError{File: journalName(o.number),
-				Offset: int64(at), Reason: p.reason})
+			o.report.Damage = append(o.report.Damage, DamageError{Group: NoGroup,
+				File: journalName(o.number), Offset: int64(at), Reason: p.reason})
 		}
 		o.jump = !p.whole
 		if p.whole {

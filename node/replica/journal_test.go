@@ -24,22 +24,22 @@ func testJournal(t testing.TB, d durable.Folder) (*journal, Report) {
 	return l, report
 }
 
-func createRecord(l *journal, group uint32) record {
+func createRecord(l *journal, group GroupID) record {
 	id := identity{replica: NewID(1, 1), term: 1, commit: 1,
 		config: config{index: 1, state: &pb.ConfState{Voters: []uint64{NewID(1, 1)}}}}
 	return record{group: l.add(group), frame: frame{kind: kindCreated, index: 1, term: 1,
 		payload: appendIdentity(nil, &id)}}
 }
 
-func entryRecord(l *journal, group uint32, term, index uint64, data string) record {
+func entryRecord(l *journal, group GroupID, term, index uint64, data string) record {
 	return record{group: l.lookup(group), entry: &pb.Entry{Term: new(term), Index: new(index),
 		Type: pb.EntryNormal.Enum(), Data: []byte(data)}}
 }
 
 // contents returns the entries of each group that is not damaged.
-func contents(t testing.TB, l *journal) map[uint32][]string {
+func contents(t testing.TB, l *journal) map[GroupID][]string {
 	t.Helper()
-	out := map[uint32][]string{}
+	out := map[GroupID][]string{}
 	for _, g := range l.all() {
 		if g.damage != nil {
 			continue
@@ -61,21 +61,21 @@ func contents(t testing.TB, l *journal) map[uint32][]string {
 	return out
 }
 
-func sameContents(a, b map[uint32][]string) bool {
+func sameContents(a, b map[GroupID][]string) bool {
 	return maps.EqualFunc(a, b, func(x, y []string) bool { return slices.Equal(x, y) })
 }
 
 // fill writes flushes of random records for three groups and returns the contents after each,
 // with the files and sizes as they were.
-func fill(t testing.TB, l *journal, rng *rand.Rand, flushes int) (after []map[uint32][]string) {
+func fill(t testing.TB, l *journal, rng *rand.Rand, flushes int) (after []map[GroupID][]string) {
 	t.Helper()
 	var records []record
-	for group := uint32(1); group <= 3; group++ {
+	for group := GroupID(1); group <= 3; group++ {
 		records = append(records, createRecord(l, group))
 	}
 	for i := range flushes {
 		for range rng.IntN(4) {
-			g := l.groups[1+rng.Uint32N(3)]
+			g := l.groups[1+GroupID(rng.Uint32N(3))]
 			if i == 0 {
 				break
 			}
@@ -123,7 +123,7 @@ func TestJournalCutAtEveryByte(t *testing.T) {
 			t.Fatalf("cut at %d: %+v", size, report)
 		}
 		got := contents(t, again)
-		known := slices.ContainsFunc(after, func(m map[uint32][]string) bool {
+		known := slices.ContainsFunc(after, func(m map[GroupID][]string) bool {
 			return sameContents(m, got)
 		})
 		if !known {
@@ -202,7 +202,7 @@ func TestJournalLastFlush(t *testing.T) {
 	if len(whole)-start < 5*sector.Size {
 		t.Fatalf("a last flush of %d bytes", len(whole)-start)
 	}
-	open := func(data []byte) (map[uint32][]string, Report) {
+	open := func(data []byte) (map[GroupID][]string, Report) {
 		bad := copyDisk(d)
 		bad.names[name].data = data
 		again, report := testJournal(t, bad)
@@ -256,7 +256,7 @@ func TestJournalFailures(t *testing.T) {
 				}
 				return nil
 			}
-			acked := map[uint32][]string{}
+			acked := map[GroupID][]string{}
 			failed := false
 			var err error
 			records := []record{createRecord(l, 1)}

@@ -29,7 +29,7 @@ type mailbox struct {
 	node uint64
 }
 
-func (m mailbox) Send(to uint64, _ uint32, message []byte) bool {
+func (m mailbox) Send(to uint64, _ GroupID, message []byte) bool {
 	m.of.mail = append(m.of.mail, letter{m.node, to, message})
 	return true
 }

@@ -25,7 +25,7 @@ func appendMessage(m *pb.Message) []byte {
 }
 
 // parseMessage parses what a peer sent, which it may alias. Messages that are only for the inside
-// of a node, and proposals, which nobody forwards, are none.
+// of a node, and proposals, which are not forwarded, are none.
 func parseMessage(src []byte) (*pb.Message, bool) {
 	m := parseSimple(src)
 	if m == nil {
@@ -49,7 +49,8 @@ func unmarshalChange(e *pb.Entry, cc *pb.ConfChangeV2) error {
 
 const (
 	// Messages of these sizes, in bits, are written into memory of ones that have been sent: a
-	// replica that takes records sends each of them twice, and what nobody has touched yet is dear.
+	// replica that takes records sends each of them twice, and memory that was not touched yet is
+	// expensive.
 	leastSpareBits = 10
 	mostSpareBits  = 20
 )
@@ -78,7 +79,7 @@ func messageRoom(size int) []byte {
 	return make([]byte, 0, 1<<class)
 }
 
-// spare lets another message have the memory of one that nobody needs any more.
+// spare lets another message have the memory of one that is not needed any more.
 func spare(message []byte) {
 	class := bits.TrailingZeros(uint(cap(message)))
 	if class < leastSpareBits || class > mostSpareBits || cap(message) != 1<<class {

@@ -32,15 +32,16 @@ func parseMark(src []byte) (m mark, rest []byte, ok bool) {
 
 // Propose asks the group to apply data, pieces that are joined and copied. Done gets what the
 // machine answered when that is applied here, or an error: ErrNotLeader, ErrOverloaded,
-// ErrGroupUnknown, ErrStopped or ErrClosed when it was not proposed, ErrUnknown when nobody knows.
-func (c *Core) Propose(group uint32, data [][]byte, done func(result any, err error)) {
+// ErrGroupUnknown, ErrStopped or ErrClosed when it was not proposed, ErrUnknown when that is not
+// known.
+func (c *Core) Propose(group GroupID, data [][]byte, done func(result any, err error)) {
 	c.ProposeIn(group, data, nil, done)
 }
 
 // ProposeIn is Propose of data that is stamped as it is appended, unless stamp is nil. It waits
 // until the leader has a tenure.
 func (c *Core) ProposeIn(
-	group uint32, data [][]byte, stamp Stamp, done func(result any, err error),
+	group GroupID, data [][]byte, stamp Stamp, done func(result any, err error),
 ) {
 	g, err := c.lookup(group)
 	bytes := 0
@@ -115,7 +116,7 @@ func (g *group) propose(
 
 // Change asks the leader to change who belongs to the group; done is called when the change is
 // applied here. Members may stay in its first phase a little longer; Status says so.
-func (c *Core) Change(group uint32, change Change, done func(error)) {
+func (c *Core) Change(group GroupID, change Change, done func(error)) {
 	g, err := c.lookup(group)
 	if err != nil {
 		done(fmt.Errorf("change members: %w", err))
@@ -318,7 +319,7 @@ func (g *group) took(out appliedEntries) {
 			g.changes = g.changes[1:]
 		}
 		// The library has the members of a snapshot as soon as it comes. If the install fails, it
-		// starts anew from those that the log has, and these changes come once more.
+		// starts again from those that the log has, and these changes come once more.
 		if e.GetIndex() > g.config.index && !g.installing {
 			g.configure(e)
 		}

@@ -9,8 +9,8 @@
 // its node with Create, and starts it with a [Machine]. [Open] returns a Runtime, which has the
 // goroutines and the network; a [Core] is the same in steps that a simulator calls one by one.
 //
-// What Propose returned a result for is on the disks of a majority and applied here. Of ErrUnknown
-// nobody can say whether it will be applied: commands must bear to be sent twice.
+// What Propose returned a result for is on the disks of a majority and applied here. After
+// ErrUnknown it may be applied or not: commands must be safe to send twice.
 //
 // Caveats: after an error of the log the process must end, see Options.Fail. A group whose log
 // lost something is quarantined and never comes back under its id. The jitter of elections is the
@@ -33,9 +33,8 @@ var (
 	ErrTooLarge     = errors.New("a command is too large for the log of a group")
 	ErrGroupUnknown = errors.New("the group does not run on this node")
 	ErrClosed       = errors.New("the replicas are closed")
-	// ErrWasHere: an id does not rise, or is that of another node.
-	ErrWasHere = errors.New("ids of the replicas of a group must rise and name this node, and " +
-		"groups begin at 1")
+	// ErrWasHere: an id does not rise, or is that of another node, or there is no such group.
+	ErrWasHere = errors.New("ids of the replicas of a group must rise and name this node")
 	// ErrUnreachable: a node is not reached, and nothing was sent to it.
 	ErrUnreachable = errors.New("the node is not reached")
 	// ErrUnknown: leadership or patience ended while it was under way. It may have been, or may
@@ -61,20 +60,9 @@ var (
 	ErrStopped = errors.New("the group has stopped")
 )
 
-// called is a group as errors name it: as its cluster does, whose first group is 0. The log counts
-// from 1, so that 0 is none.
-type called uint32
-
-func (c called) String() string {
-	if c == 0 {
-		return "an unknown group"
-	}
-	return fmt.Sprintf("group %d", uint32(c)-1)
-}
-
 // DamageError says where the log holds something else than what was written.
 type DamageError struct {
-	Group  uint32 // 0 when that is not known
+	Group  GroupID // NoGroup when that is not known
 	File   string
 	Offset int64
 	Reason string
@@ -87,7 +75,7 @@ func (e *DamageError) Error() string {
 
 // NotLeaderError is an ErrNotLeader with a hint.
 type NotLeaderError struct {
-	Group  uint32 // as its cluster calls it, see called
+	Group  GroupID
 	Leader uint64 // the replica that leads, as far as this one knows; 0 for none
 }
 
@@ -108,7 +96,7 @@ const numberBits = 24
 
 // NewID returns the id of a replica: of a node, and a number that rises with each replica of the
 // group that the node gets. Node is at least 1 and below 2^40, number at least 1 and at most
-// MaxNumber. Whoever gives out ids must never give the same twice, also when a node lost its disk.
+// MaxNumber. An owner must never give the same id twice, also when a node lost its disk.
 func NewID(node uint64, number uint32) uint64 { return node<<numberBits | uint64(number) }
 
 // Number returns the number of a replica.

@@ -48,7 +48,7 @@ type Options struct {
 	Fail func(error)
 	// Elected is told when the replica of a group here hears of a leader that it did not follow
 	// before, itself included. It must not block.
-	Elected func(group uint32)
+	Elected func(group GroupID)
 	// MayLead reports whether replicas here may lead; default is yes. See CoreOptions.
 	MayLead func() bool
 	// Heard takes a note of another node, see Tell, on the goroutine that hears the node, and
@@ -175,7 +175,7 @@ func (r *Runtime) tick() {
 	}
 }
 
-// Close stops everything, answers whoever waits, and closes listener and log. Machines are not
+// Close stops everything, answers all that wait, and closes listener and log. Machines are not
 // used any more when it returns; to close them is the owner's.
 func (r *Runtime) Close() error {
 	err := ErrClosed
@@ -214,10 +214,12 @@ func plain(start func(done func(error))) func(done func(struct{}, error)) {
 }
 
 // Groups returns the replicas that the log has on this node, by their groups.
-func (r *Runtime) Groups() map[uint32]uint64 { return r.core.Groups() }
+func (r *Runtime) Groups() map[GroupID]uint64 { return r.core.Groups() }
 
 // Create notes a replica of a group in the log; it returns when that is durable. See Core.Create.
-func (r *Runtime) Create(ctx context.Context, group uint32, replica uint64, voters []uint64) error {
+func (r *Runtime) Create(
+	ctx context.Context, group GroupID, replica uint64, voters []uint64,
+) error {
 	_, err := await(ctx, r, plain(func(done func(error)) {
 		r.core.Create(group, replica, voters, done)
 	}))
@@ -226,10 +228,10 @@ func (r *Runtime) Create(ctx context.Context, group uint32, replica uint64, vote
 
 // Start lets a replica that was created take part. The machine is the runtime's until Close or
 // Drop returns.
-func (r *Runtime) Start(group uint32, m Machine) error { return r.core.Start(group, m) }
+func (r *Runtime) Start(group GroupID, m Machine) error { return r.core.Start(group, m) }
 
 // Drop ends a replica for ever. See Core.Drop.
-func (r *Runtime) Drop(ctx context.Context, group uint32) error {
+func (r *Runtime) Drop(ctx context.Context, group GroupID) error {
 	_, err := await(ctx, r, plain(func(done func(error)) { r.core.Drop(group, done) }))
 	return err
 }
@@ -237,13 +239,13 @@ func (r *Runtime) Drop(ctx context.Context, group uint32) error {
 // Propose asks the group to apply data, pieces that are joined and copied, and returns what the
 // machine here answered to it. See Core.Propose for its errors; when ctx ends first it is
 // ErrUnknown.
-func (r *Runtime) Propose(ctx context.Context, group uint32, data ...[]byte) (any, error) {
+func (r *Runtime) Propose(ctx context.Context, group GroupID, data ...[]byte) (any, error) {
 	return r.ProposeIn(ctx, group, nil, data...)
 }
 
 // ProposeIn is Propose of data that is stamped in the tenure of the leader. See Core.ProposeIn.
 func (r *Runtime) ProposeIn(
-	ctx context.Context, group uint32, stamp Stamp, data ...[]byte,
+	ctx context.Context, group GroupID, stamp Stamp, data ...[]byte,
 ) (any, error) {
 	return await(ctx, r, func(done func(any, error)) {
 		r.core.ProposeIn(group, data, stamp, done)
@@ -253,7 +255,7 @@ func (r *Runtime) ProposeIn(
 // Lead calls do for those of some groups that are led here, and returns after the last, or when ctx
 // ends before. See Core.Lead.
 func (r *Runtime) Lead(
-	ctx context.Context, groups []uint32, do func(group uint32, t Tenure),
+	ctx context.Context, groups []GroupID, do func(group GroupID, t Tenure),
 ) error {
 	_, err := await(ctx, r, plain(func(done func(error)) {
 		r.core.Lead(groups, do, func() { done(nil) })
@@ -263,18 +265,18 @@ func (r *Runtime) Lead(
 
 // ReadIndex returns when everything that was acknowledged before the call is applied here, on any
 // replica of the group, with an index that contains it.
-func (r *Runtime) ReadIndex(ctx context.Context, group uint32) (uint64, error) {
+func (r *Runtime) ReadIndex(ctx context.Context, group GroupID) (uint64, error) {
 	return await(ctx, r, func(done func(uint64, error)) { r.core.ReadIndex(group, done) })
 }
 
 // Change asks the leader to change who belongs to the group. See Core.Change.
-func (r *Runtime) Change(ctx context.Context, group uint32, change Change) error {
+func (r *Runtime) Change(ctx context.Context, group GroupID, change Change) error {
 	_, err := await(ctx, r, plain(func(done func(error)) { r.core.Change(group, change, done) }))
 	return err
 }
 
 // TransferLeader asks the leader, if it is here, to let another voter lead.
-func (r *Runtime) TransferLeader(group uint32, to uint64) { r.core.TransferLeader(group, to) }
+func (r *Runtime) TransferLeader(group GroupID, to uint64) { r.core.TransferLeader(group, to) }
 
 // SetSnapshotRate changes what Options.SnapshotBytesPerSec says, which is more than 0.
 func (r *Runtime) SetSnapshotRate(bytesPerSec int64) { r.transport.pace.set(bytesPerSec) }
@@ -291,7 +293,7 @@ func (r *Runtime) Mistaken() uint64 { return r.transport.mistaken.Load() }
 
 // Verify reads what the log has at rest. See Core.Verify.
 func (r *Runtime) Verify(ctx context.Context, pace func(ctx context.Context, n, all int64) error,
-	damaged func(group uint32, err error)) error {
+	damaged func(group GroupID, err error)) error {
 	return r.core.Verify(ctx, pace, damaged)
 }
 
@@ -302,4 +304,4 @@ func (r *Runtime) LogBytes() int64 {
 }
 
 // Status returns what is known of the replica of a group here.
-func (r *Runtime) Status(group uint32) (Status, error) { return r.core.Status(group) }
+func (r *Runtime) Status(group GroupID) (Status, error) { return r.core.Status(group) }

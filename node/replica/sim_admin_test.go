@@ -10,7 +10,7 @@ import (
 // where members are to be, replaces those that were lost, and drops those that were removed.
 type simAdmin struct {
 	s       *simulation
-	group   uint32
+	group   GroupID
 	busy    time.Duration         // a change is under way until then, unless it answers before
 	given   map[uint64]uint32     // incarnations of each node
 	created map[uint64]simCreated // replicas, by the process that made them

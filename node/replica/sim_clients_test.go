@@ -17,7 +17,7 @@ type history struct {
 // simWriter writes one after the other, each again and again until it is acknowledged.
 type simWriter struct {
 	s        *simulation
-	group    uint32
+	group    GroupID
 	id       uint32
 	sequence uint32
 	acked    uint32 // the newest sequence that was
@@ -27,7 +27,7 @@ type simWriter struct {
 }
 
 // guess returns a node that may lead.
-func (s *simulation) guess(group uint32) *simNode {
+func (s *simulation) guess(group GroupID) *simNode {
 	n := s.pick()
 	if st := n.status(group); st != nil && st.Leader != 0 {
 		return s.nodes[Node(st.Leader)-1]
@@ -84,7 +84,7 @@ func (w *simWriter) send() {
 	s.after(time.Duration(300+s.rng.IntN(1500))*time.Millisecond, again)
 }
 
-func leads(n *simNode, group uint32) bool {
+func leads(n *simNode, group GroupID) bool {
 	st := n.status(group)
 	return st != nil && st.Leader == st.Replica
 }
@@ -107,7 +107,7 @@ func (w *simWriter) acknowledged(sequence uint32, row simRow) {
 // simReader follows what is written, from whichever replica it meets.
 type simReader struct {
 	s     *simulation
-	group uint32
+	group GroupID
 	at    int64
 	rows  []simRow
 }
@@ -138,7 +138,7 @@ func (r *simReader) step() {
 }
 
 // readLatest asks some replica for all that was acknowledged before.
-func (s *simulation) readLatest(group uint32) {
+func (s *simulation) readLatest(group GroupID) {
 	n := s.pick()
 	m := n.machine(group)
 	if m == nil {
@@ -166,7 +166,7 @@ func (s *simulation) readLatest(group uint32) {
 }
 
 // moveHorizon lets whoever believes to lead close what its clock has passed.
-func (s *simulation) moveHorizon(group uint32) {
+func (s *simulation) moveHorizon(group GroupID) {
 	for _, n := range s.nodes {
 		if now, ok := n.time.Stamp(); ok && leads(n, group) {
 			n.core.Propose(group, [][]byte{simCommand{simClose, 0, 0, now}.append(0)},
@@ -176,7 +176,7 @@ func (s *simulation) moveHorizon(group uint32) {
 }
 
 // checkWhole holds what writers and readers know against what all replicas have in the end.
-func (h *history) checkWhole(s *simulation, group uint32) {
+func (h *history) checkWhole(s *simulation, group GroupID) {
 	var m *simMachine
 	for _, n := range s.nodes {
 		if one := n.machine(group); one != nil {

@@ -106,7 +106,7 @@ func (n *simNode) stamp() (ns int64, ok bool) {
 }
 
 // checkAcq checks an acq that was given.
-func (s *simulation) checkAcq(group uint32, acq int64) {
+func (s *simulation) checkAcq(group GroupID, acq int64) {
 	if ahead := time.Duration(acq - s.truth()); ahead > simSlack {
 		s.violated("group %d: an acq is %v ahead of the time", group, ahead)
 	}

@@ -80,13 +80,13 @@ func (s *simulation) fault() {
 
 // simVote is what a replica may do once in a term.
 type simVote struct {
-	group       uint32
+	group       GroupID
 	term, voter uint64
 	asks        bool // for votes, in one run of its node; else it votes, for one candidate
 }
 
 // noteVote looks whether who votes, or asks for votes, remembers what it did.
-func (n *simNode) noteVote(group uint32, message []byte) {
+func (n *simNode) noteVote(group GroupID, message []byte) {
 	const kind = 1 << 3 // of the first field, which comes first; to parse all is dear
 	if len(message) < 2 || len(message) > 100 || message[0] != kind ||
 		message[1] != byte(pb.MsgVote) && message[1] != byte(pb.MsgVoteResp) {
@@ -111,7 +111,7 @@ func (n *simNode) noteVote(group uint32, message []byte) {
 
 // mayLose reports whether every group can bear that one of its replicas never comes back.
 func (s *simulation) mayLose() bool {
-	for g := uint32(1); g <= s.config.groups; g++ {
+	for g := GroupID(1); g <= s.config.groups; g++ {
 		if !s.admins[g].steady() {
 			return false
 		}
@@ -144,7 +144,7 @@ func (s *simulation) isolate(n *simNode) {
 
 // transfer asks the leader of a group to let a member lead.
 func (s *simulation) transfer() {
-	group := 1 + s.rng.Uint32N(s.config.groups)
+	group := 1 + GroupID(s.rng.Uint32N(uint32(s.config.groups)))
 	for _, n := range s.nodes {
 		if st := n.status(group); st != nil && st.Leader == st.Replica {
 			s.counts["transfers"]++

@@ -74,13 +74,13 @@ func (s *simState) between(from, to int64) []simRow {
 type simMachine struct {
 	simState
 	node    *simNode
-	group   uint32
+	group   GroupID
 	replica uint64
 	lasting simState // what a loss of power leaves
 	durable atomic.Uint64
 }
 
-func newSimMachine(n *simNode, group uint32, replica uint64) *simMachine {
+func newSimMachine(n *simNode, group GroupID, replica uint64) *simMachine {
 	return &simMachine{node: n, group: group, replica: replica,
 		simState: simState{writers: map[uint32]simRow{}}}
 }

@@ -24,7 +24,7 @@ type simNode struct {
 	core     *Core // nil while it is down
 	run      int   // one more for each process; what an earlier one waits for never comes
 	disk     *disk
-	machines map[uint32]*simMachine
+	machines map[GroupID]*simMachine
 	offset   time.Duration // of its wall clock
 	synced   bool          // the kernel says that it is right
 	began    time.Duration // its monotonic clock, likewise
@@ -50,7 +50,7 @@ type simNode struct {
 }
 
 func newSimNode(s *simulation, id uint64) *simNode {
-	n := &simNode{s: s, id: id, disk: newDisk(), machines: map[uint32]*simMachine{}}
+	n := &simNode{s: s, id: id, disk: newDisk(), machines: map[GroupID]*simMachine{}}
 	n.ticks = n.tick
 	for i := range n.steps {
 		n.steps[i] = func() { n.step(Part(i - 2)) }
@@ -342,12 +342,12 @@ func (n *simNode) wipe() {
 			n.s.admins[g].died(m.replica)
 		}
 	}
-	n.disk, n.machines, n.scarred = newDisk(), map[uint32]*simMachine{}, false
+	n.disk, n.machines, n.scarred = newDisk(), map[GroupID]*simMachine{}, false
 	n.copied = false
 	n.startSoon()
 }
 
-func (n *simNode) drop(group uint32) {
+func (n *simNode) drop(group GroupID) {
 	n.core.Drop(group, func(err error) {
 		if err == nil {
 			delete(n.machines, group)
@@ -358,7 +358,7 @@ func (n *simNode) drop(group uint32) {
 }
 
 // status returns what a replica says, nil for none that runs.
-func (n *simNode) status(group uint32) *Status {
+func (n *simNode) status(group GroupID) *Status {
 	if !n.up() {
 		return nil
 	}
@@ -376,7 +376,7 @@ func (n *simNode) status(group uint32) *Status {
 }
 
 // machine returns that of a replica that runs.
-func (n *simNode) machine(group uint32) *simMachine {
+func (n *simNode) machine(group GroupID) *simMachine {
 	if n.status(group) == nil {
 		return nil
 	}
@@ -384,7 +384,7 @@ func (n *simNode) machine(group uint32) *simMachine {
 }
 
 // Send is part of Network.
-func (n *simNode) Send(to uint64, group uint32, message []byte) bool {
+func (n *simNode) Send(to uint64, group GroupID, message []byte) bool {
 	s := n.s
 	n.noteVote(group, message)
 	if s.rng.Float64() < s.config.refuse {

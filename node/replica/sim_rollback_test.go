@@ -11,13 +11,13 @@ import (
 // process it knows.
 type simImage struct {
 	disk     *disk
-	machines map[uint32]*simMachine
+	machines map[GroupID]*simMachine
 	starts   []uint64
 }
 
 // image copies what a loss of power would leave now.
 func (n *simNode) image() *simImage {
-	out := &simImage{disk: n.disk.crash(n.s.rng), machines: map[uint32]*simMachine{},
+	out := &simImage{disk: n.disk.crash(n.s.rng), machines: map[GroupID]*simMachine{},
 		starts: slices.Clone(n.starts)}
 	for g, m := range n.machines {
 		out.machines[g] = m.reopened(true)
@@ -35,7 +35,7 @@ func (s *simulation) takeImages() {
 // putBack replaces the directory of a node that is down by the copy. Its files are new ones, which
 // the node notices.
 func (n *simNode) putBack() {
-	n.disk, n.machines, n.starts = n.kept.disk.clone(), map[uint32]*simMachine{}, n.kept.starts
+	n.disk, n.machines, n.starts = n.kept.disk.clone(), map[GroupID]*simMachine{}, n.kept.starts
 	for g, m := range n.kept.machines {
 		n.machines[g] = m.reopened(true)
 	}
@@ -106,7 +106,7 @@ func (n *simNode) settle() {
 }
 
 // fenced notes a replica that knows less than it promised, which only one that was rolled back may.
-func (n *simNode) fenced(group uint32, replica uint64, err error) {
+func (n *simNode) fenced(group GroupID, replica uint64, err error) {
 	if !n.rolledBack {
 		n.s.violated("node %d: group %d: %v", n.id, group, err)
 	}

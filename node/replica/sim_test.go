@@ -26,8 +26,8 @@ type simulation struct {
 	order     uint64
 	nodes     []*simNode
 	cut       map[[2]uint64]bool // from, to
-	admins    map[uint32]*simAdmin
-	histories map[uint32]*history
+	admins    map[GroupID]*simAdmin
+	histories map[GroupID]*history
 	votes     map[simVote]uint64
 	writers   []*simWriter
 	readers   []*simReader
@@ -39,7 +39,7 @@ type simulation struct {
 
 type simConfig struct {
 	voters, nodes, workers, writers int
-	groups                          uint32
+	groups                          GroupID
 	loss, double, late, refuse      float64
 	latency                         int // us
 	think, restart                  int // ms
@@ -49,12 +49,12 @@ type simConfig struct {
 
 func drawConfig(rng *rand.Rand) simConfig {
 	c := simConfig{voters: 3 + 2*rng.IntN(2), workers: 1 + rng.IntN(2), writers: 1 + rng.IntN(3),
-		groups: 1 + rng.Uint32N(2), latency: 500 + rng.IntN(20000), think: 50 + rng.IntN(400),
-		restart: 50 + rng.IntN(2000), faults: 200 + rng.IntN(1800),
+		groups: GroupID(1 + rng.Uint32N(2)), latency: 500 + rng.IntN(20000),
+		think: 50 + rng.IntN(400), restart: 50 + rng.IntN(2000), faults: 200 + rng.IntN(1800),
 		retain: 500 + rng.Int64N(4000), fileBytes: 4<<10 + rng.Int64N(12<<10),
 		keepBytes: 30<<10 + rng.Int64N(60<<10)}
 	if c.voters == 3 {
-		c.groups += rng.Uint32N(2)
+		c.groups += GroupID(rng.Uint32N(2))
 	}
 	c.nodes = c.voters + rng.IntN(2)
 	if rng.IntN(2) == 0 {
@@ -162,15 +162,15 @@ func never() bool { return false }
 
 func newSimulation(seed uint64, planted bug) *simulation {
 	s := &simulation{rng: rand.New(rand.NewPCG(seed, 7)), bug: planted, healing: true,
-		cut: map[[2]uint64]bool{}, admins: map[uint32]*simAdmin{},
-		histories: map[uint32]*history{}, votes: map[simVote]uint64{}, counts: map[string]int{}}
+		cut: map[[2]uint64]bool{}, admins: map[GroupID]*simAdmin{},
+		histories: map[GroupID]*history{}, votes: map[simVote]uint64{}, counts: map[string]int{}}
 	s.config = drawConfig(s.rng)
 	for id := range s.config.nodes {
 		n := newSimNode(s, uint64(id+1))
 		s.nodes = append(s.nodes, n)
 		n.start()
 	}
-	for g := uint32(1); g <= s.config.groups; g++ {
+	for g := GroupID(1); g <= s.config.groups; g++ {
 		s.found(g)
 	}
 	s.healing = false
@@ -178,7 +178,7 @@ func newSimulation(seed uint64, planted bug) *simulation {
 }
 
 // found makes a group, its clients, and who sees to its members.
-func (s *simulation) found(group uint32) {
+func (s *simulation) found(group GroupID) {
 	a := &simAdmin{s: s, group: group, given: map[uint64]uint32{}, dead: map[uint64]bool{},
 		created: map[uint64]simCreated{}, seen: map[uint64]uint64{}}
 	s.admins[group] = a
@@ -240,7 +240,7 @@ func (s *simulation) heal() {
 	}
 	s.ending = true
 	settled := func() bool {
-		for g := uint32(1); g <= s.config.groups; g++ {
+		for g := GroupID(1); g <= s.config.groups; g++ {
 			if !s.admins[g].settled() {
 				return false
 			}
@@ -251,7 +251,7 @@ func (s *simulation) heal() {
 	if !settled() {
 		s.violated("%v after the last write, replicas are missing or behind", simSettling)
 	}
-	for g := uint32(1); g <= s.config.groups && s.violation == ""; g++ {
+	for g := GroupID(1); g <= s.config.groups && s.violation == ""; g++ {
 		s.histories[g].checkWhole(s, g)
 	}
 }
@@ -275,7 +275,7 @@ func simulate(t *testing.T, seed uint64, planted bug) (*simulation, uint64) {
 	s.stop()
 	h := fnv.New64a()
 	fmt.Fprint(h, s.now, s.order, s.violation, s.counts)
-	for g := uint32(1); g <= s.config.groups; g++ {
+	for g := GroupID(1); g <= s.config.groups; g++ {
 		fmt.Fprint(h, s.histories[g].sums, s.histories[g].acked)
 	}
 	return s, h.Sum64()

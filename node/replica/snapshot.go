@@ -20,8 +20,8 @@ const (
 	// maxTransfers bounds the snapshots that a node gives, and those that it takes, at a time:
 	// when a node comes back, all of its groups may need one.
 	maxTransfers = 2
-	// A snapshot goes when nobody has read of it for snapshotIdle, or after snapshotAge. A follower
-	// of which nothing was heard for snapshotStuck is offered one anew, and of a new one it is
+	// A snapshot is removed when it was not read for snapshotIdle, or after snapshotAge. A follower
+	// of which nothing was heard for snapshotStuck is offered one again, and of a new one it is
 	// heard within snapshotTaken.
 	snapshotTaken = 2 * time.Second
 	snapshotStuck = 15 * time.Second
@@ -38,7 +38,7 @@ var ErrSnapshotGone = errors.New("the snapshot is not there any more")
 
 // SnapshotFile names a part of a file of a snapshot that a node holds.
 type SnapshotFile struct {
-	Group  uint32
+	Group  GroupID
 	Index  uint64
 	Name   string
 	Offset int64
@@ -57,7 +57,7 @@ type handle struct {
 // outgoing are the snapshots that a node holds, and how many it takes.
 type outgoing struct {
 	mu     sync.Mutex // guards everything below
-	live   map[uint32]*handle
+	live   map[GroupID]*handle
 	making int
 	taking int
 }
@@ -90,7 +90,7 @@ func (o *outgoing) reserve() bool {
 	return true
 }
 
-func (o *outgoing) made(group uint32, h *handle) {
+func (o *outgoing) made(group GroupID, h *handle) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.making--
@@ -99,7 +99,7 @@ func (o *outgoing) made(group uint32, h *handle) {
 	}
 }
 
-func (o *outgoing) get(group uint32) *handle {
+func (o *outgoing) get(group GroupID) *handle {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.live[group]
@@ -125,7 +125,7 @@ func (o *outgoing) expire(c *Core) {
 func (o *outgoing) close() {
 	o.mu.Lock()
 	live := o.live
-	o.live = map[uint32]*handle{}
+	o.live = map[GroupID]*handle{}
 	o.mu.Unlock()
 	for _, h := range live {
 		h.snapshot.Release()
@@ -170,7 +170,7 @@ func (g *group) snapshot() (*pb.Snapshot, error) {
 }
 
 // discard releases a snapshot, unless it is being read.
-func (o *outgoing) discard(group uint32, h *handle) bool {
+func (o *outgoing) discard(group GroupID, h *handle) bool {
 	o.mu.Lock()
 	free := h.readers == 0 && o.live[group] == h
 	if free {
@@ -213,8 +213,8 @@ func (g *group) made(s Snapshot, err error) {
 				ConfState: g.config.state, Index: new(s.Index()), Term: new(term)}}})
 }
 
-// unstick offers a snapshot anew to followers that have not fetched of one for long, and lets go
-// of one that nobody waits for, because others wait for its place.
+// unstick offers a snapshot again to followers that have not fetched of one for long, and lets go
+// of one that no follower waits for, because others wait for its place.
 func (g *group) unstick() {
 	h, now := g.core.snaps.get(g.id), g.core.opt.Now()
 	if !g.leads {
@@ -318,7 +318,7 @@ func parseOffer(src []byte) (o offer, ok bool) {
 }
 
 // install replaces the machine's state. What the library gives to the log meanwhile waits. When
-// it fails the library's node is made anew from the log, as if the process had been killed.
+// it fails the library's node is made again from the log, as if the process had been killed.
 func (g *group) install(m *pb.Message) {
 	meta := m.GetSnapshot().GetMetadata()
 	o, ok := parseOffer(m.GetSnapshot().GetData())

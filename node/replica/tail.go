@@ -109,7 +109,8 @@ func (o *opener) tailed() error {
 	}
 	t, reason := parseTail(text)
 	if reason != "" { // nothing is lost with it
-		o.report.Damage = append(o.report.Damage, DamageError{File: tailName, Reason: reason})
+		o.report.Damage = append(o.report.Damage, DamageError{Group: NoGroup,
+			File: tailName, Reason: reason})
 		if size > tailBytes {
 			return o.l.dir.Truncate(tailName, tailBytes)
 		}

@@ -110,7 +110,7 @@ func TestJournalLosesItsEnd(t *testing.T) {
 }
 
 // openLoses opens a log twice; the second time it is one that says itself what it has lost.
-func openLoses(t *testing.T, files durable.Folder, newest, says string, want map[uint32][]string) {
+func openLoses(t *testing.T, files durable.Folder, newest, says string, want map[GroupID][]string) {
 	t.Helper()
 	quarantined := 0
 	for i := range 2 {

@@ -51,7 +51,7 @@ func (g *group) settle() {
 
 // Lead calls do for those of some groups that the replica here leads, each on its worker, so that
 // nothing is proposed meanwhile: do must not block or call back. Done is called after the last.
-func (c *Core) Lead(groups []uint32, do func(group uint32, t Tenure), done func()) {
+func (c *Core) Lead(groups []GroupID, do func(group GroupID, t Tenure), done func()) {
 	var left atomic.Int64
 	left.Store(int64(len(groups)) + 1)
 	end := func() {

@@ -13,7 +13,7 @@ func TestTenure(t *testing.T) {
 	lead := func() (out []Tenure) {
 		t.Helper()
 		ended := false
-		a.Lead([]uint32{1, 2}, func(group uint32, x Tenure) {
+		a.Lead([]GroupID{1, 2}, func(group GroupID, x Tenure) {
 			if group != 1 {
 				t.Errorf("group %d leads", group)
 			}
@@ -68,7 +68,7 @@ func TestProposalsWaitForTheTenure(t *testing.T) {
 		var failed error
 		a.ProposeIn(1, [][]byte{[]byte("x")}, func(Tenure, []byte) { stamped++ },
 			func(_ any, err error) { answered, failed = answered+1, err })
-		a.Lead([]uint32{1}, func(uint32, Tenure) { t.Error("it has a tenure") }, func() {})
+		a.Lead([]GroupID{1}, func(GroupID, Tenure) { t.Error("it has a tenure") }, func() {})
 		for a.StepWorker(0) || a.StepFlusher() {
 		}
 		if answered+stamped > 0 {

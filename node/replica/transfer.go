@@ -24,7 +24,7 @@ func (p *pace) set(bytesPerSec int64) {
 	p.bytesPerSec = bytesPerSec
 }
 
-// take returns how long to wait before so many bytes may go.
+// take returns how long to wait before bytes may be sent.
 func (p *pace) take(bytes int, now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -82,7 +82,7 @@ func newTransport(opt Options) *transport {
 }
 
 // Send is part of Network.
-func (t *transport) Send(node uint64, group uint32, message []byte) bool {
+func (t *transport) Send(node uint64, group GroupID, message []byte) bool {
 	t.mu.Lock()
 	p := t.peers[node]
 	if p == nil && !t.closed {
@@ -94,14 +94,14 @@ func (t *transport) Send(node uint64, group uint32, message []byte) bool {
 	return p != nil && p.add(group, message)
 }
 
-func (p *peer) add(group uint32, message []byte) bool {
+func (p *peer) add(group GroupID, message []byte) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	most := maxQueueBytes
 	switch {
 	case len(message) <= maxPulseBytes:
 		most = 2 * maxQueueBytes // it may go before what is large
-	case group == askGroup && message[0] == askQuestion:
+	case group == NoGroup && message[0] == askQuestion:
 		most = maxAskQueueBytes
 	}
 	if p.down || p.bytes > 0 && p.bytes+len(message) > most {
@@ -137,7 +137,7 @@ func (p *peer) run() {
 		case <-p.t.closing:
 			return
 		}
-		// Whoever sends next shall wait for the attempt, not fail for the last one.
+		// The next sender shall wait for the attempt, not fail for the last one.
 		p.setDown(false)
 		select {
 		case <-p.wake:
@@ -364,12 +364,12 @@ func (t *transport) serve(conn net.Conn) {
 		}
 	}
 	if old != nil {
-		_ = old.Close() // the peer has begun anew
+		_ = old.Close() // the peer has begun again
 	}
 	in := inbox{r: bufio.NewReaderSize(conn, inboxBytes)}
 	for {
-		err := in.read(func(group uint32, message []byte) {
-			if group == askGroup {
+		err := in.read(func(group GroupID, message []byte) {
+			if group == NoGroup {
 				t.hear(h.from, message)
 				return
 			}
@@ -394,8 +394,8 @@ func (t *transport) serve(conn net.Conn) {
 	}
 }
 
-// probe finds out whether the process of a node has ended, after its connection did: then nobody
-// listens where it did, which the system there says at once. A machine that is gone, too, says
+// probe finds out whether the process of a node has ended, after its connection did: then nothing
+// listens at its address, which the system there says at once. A machine that is gone, too, says
 // nothing, and what its nodes led waits until it is missed.
 func (t *transport) probe(node uint64) {
 	for d := firstProbe; d <= lastProbe && t.wait(d) && !t.hears(node); d *= 2 {

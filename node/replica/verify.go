@@ -13,7 +13,7 @@ type forgetter interface{ Forget() }
 //
 // Errors: ErrClosed; those of pace. Damage goes to the callback.
 func (c *Core) Verify(ctx context.Context, pace func(ctx context.Context, n, all int64) error,
-	damaged func(group uint32, err error)) error {
+	damaged func(group GroupID, err error)) error {
 	closed := c.journal.forget()
 	_, all := c.journal.extent()
 	for _, g := range c.journal.all() {

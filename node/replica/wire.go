@@ -24,7 +24,7 @@ const (
 	messageHeaderBytes = 8 // group u32, size u32
 	chunkHeaderBytes   = 12
 
-	// maxBatchBytes bounds what is read as one. Whoever sends ends a batch that has
+	// maxBatchBytes bounds what is read as one. The sender ends a batch that has
 	// fullBatchBytes, and sends a message that has more by itself, in pieces.
 	maxBatchBytes  = 4 << 20
 	fullBatchBytes = 1 << 20
@@ -81,9 +81,9 @@ type outMessage struct {
 	message []byte
 }
 
-func newOutMessage(group uint32, message []byte) outMessage {
+func newOutMessage(group GroupID, message []byte) outMessage {
 	m := outMessage{message: message}
-	binary.LittleEndian.PutUint32(m.head[:], group)
+	binary.LittleEndian.PutUint32(m.head[:], stored(group))
 	binary.LittleEndian.PutUint32(m.head[4:], uint32(len(message)))
 	return m
 }
@@ -124,13 +124,13 @@ type inbox struct {
 }
 
 type inMessage struct {
-	group   uint32
+	group   GroupID
 	message []byte
 }
 
 // read reads one batch and hands out its messages, which are the receiver's: an entry is kept where
 // it came to lie, and is not copied.
-func (in *inbox) read(each func(group uint32, message []byte)) error {
+func (in *inbox) read(each func(group GroupID, message []byte)) error {
 	if _, err := io.ReadFull(in.r, in.head[:]); err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func (in *inbox) read(each func(group uint32, message []byte)) error {
 			return err
 		}
 		got = crc32c.Update(crc32c.Update(got, in.head[:]), message)
-		in.came = append(in.came, inMessage{binary.LittleEndian.Uint32(in.head[:]), message})
+		in.came = append(in.came, inMessage{groupAt(in.head[:]), message})
 		size -= n
 	}
 	if got != sum {
@@ -178,7 +178,7 @@ func (in *inbox) read(each func(group uint32, message []byte)) error {
 	return nil
 }
 
-func (in *inbox) readPiece(size, sum uint32, each func(group uint32, message []byte)) error {
+func (in *inbox) readPiece(size, sum uint32, each func(group GroupID, message []byte)) error {
 	if err := readSized(in.r, &in.piece, int64(size)); err != nil {
 		return err
 	}
@@ -227,7 +227,7 @@ func readSized(r io.Reader, buf *bytes.Buffer, size int64) error {
 // appendRequest appends what asks for a file: group u32, name size u32, index u64, offset u64,
 // name.
 func appendRequest(dst []byte, f SnapshotFile) []byte {
-	dst = binary.LittleEndian.AppendUint32(dst, f.Group)
+	dst = binary.LittleEndian.AppendUint32(dst, stored(f.Group))
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(f.Name)))
 	dst = binary.LittleEndian.AppendUint64(dst, f.Index)
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(f.Offset))
@@ -240,7 +240,7 @@ func readRequest(r io.Reader) (f SnapshotFile, err error) {
 		return f, err
 	}
 	size := binary.LittleEndian.Uint32(head[4:])
-	f = SnapshotFile{Group: binary.LittleEndian.Uint32(head[:]),
+	f = SnapshotFile{Group: groupAt(head[:]),
 		Index:  binary.LittleEndian.Uint64(head[8:]),
 		Offset: int64(binary.LittleEndian.Uint64(head[16:]))}
 	if size > maxNameBytes || f.Offset < 0 {

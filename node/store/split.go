@@ -19,8 +19,8 @@ var ErrOtherSlots = errors.New("the group was split, and holds other slots than 
 // which begins with the state that the group has then.
 type Split struct {
 	Keep, Leave slots.Range
-	Child       uint32 // its number
-	Group       string // its identity
+	Child       slots.GroupID // its number
+	Group       string        // its identity
 }
 
 // splitBytes is keep and leave, u32 from and u32 to each, the number u32 and the identity.
@@ -36,7 +36,7 @@ func AppendSplit(dst []byte, sp *Split) ([]byte, error) {
 		return dst, fmt.Errorf("split of a group into %q: %w", sp.Group, err)
 	}
 	dst = appendSlots(appendSlots(appendCommand(dst, commandSplit), sp.Keep), sp.Leave)
-	return append(binary.LittleEndian.AppendUint32(dst, sp.Child), id...), nil
+	return append(binary.LittleEndian.AppendUint32(dst, uint32(sp.Child)), id...), nil
 }
 
 func appendSlots(dst []byte, r slots.Range) []byte {
@@ -72,7 +72,8 @@ func (c *command) parseSplit(body []byte) error {
 		return badCommand("%d bytes are no split", len(body))
 	}
 	c.split = &Split{Keep: parseSlots(body), Leave: parseSlots(body[8:]),
-		Child: binary.LittleEndian.Uint32(body[16:]), Group: hex.EncodeToString(body[20:])}
+		Child: slots.GroupID(binary.LittleEndian.Uint32(body[16:])),
+		Group: hex.EncodeToString(body[20:])}
 	return c.split.check()
 }
 

@@ -3,6 +3,9 @@ package api
 // Explanation is how a query was planned and what it then cost. Each block of all segments is
 // either dropped, by bounds, lists or zones, or a candidate.
 type Explanation struct {
+	// Ignored are the parts of the query that did not run; nil in a SourceExplanation.
+	Ignored []string `json:"ignored,omitzero"`
+
 	HorizonNs   int64         `json:"horizon_ns"` // rows with an acq below were seen
 	Shards      int           `json:"shards"`
 	ShardsAsked int           `json:"shards_asked"`
@@ -34,9 +37,6 @@ type Explanation struct {
 	// does not include that.
 	PlanNs int64 `json:"plan_ns"`
 	TookNs int64 `json:"took_ns"` // on the node
-
-	// Ignored is nil in a SourceExplanation.
-	Ignored []string `json:"ignored,omitzero"` // parts of the query that did not run
 	// Sources are the sources of a cluster, if there are several. The numbers above are their sums,
 	// and the segments are listed here.
 	Sources []SourceExplanation `json:"sources,omitempty"`

@@ -18,8 +18,8 @@ type asks struct {
 	feed    uint64 // the number of a feed; 0: none
 }
 
-// OfGroups returns a client that asks the node for some of its groups of slots only, as nodes ask
-// each other. It shares the connections of c.
+// OfGroups returns a client that asks the node for some of its groups only, by their numbers from 1
+// on, as nodes ask each other. It shares the connections of c.
 func (c *Client) OfGroups(groups []int) *Client {
 	out := *c
 	numbers := make([]string, len(groups))
@@ -31,7 +31,7 @@ func (c *Client) OfGroups(groups []int) *Client {
 }
 
 // OfGroup returns a client that asks a cluster for one of its groups only, by the number that
-// [Client.ClusterShards] shows, wherever its replicas are, and that copies into this one. Puts go
+// [Client.ClusterGroups] shows, wherever its replicas are, and that copies into this one. Puts go
 // where their devices belong. It shares the connections of c.
 func (c *Client) OfGroup(number int) *Client {
 	out := *c

@@ -17,7 +17,7 @@ type Cluster struct {
 	Changes     int             `json:"changes"` // that are left to begin
 	Running     []ClusterChange `json:"running"`
 	Blocked     []string        `json:"blocked"` // what does not go on by itself, and what to do
-	Copies      int             `json:"copies"`  // of copies that move, see ClusterProspect
+	Copies      int             `json:"copies"`  // of copies that move, see ClusterPreview
 	BytesPerSec int64           `json:"bytes_per_sec"`
 
 	Feature  int `json:"feature"`  // level of the cluster
@@ -64,9 +64,9 @@ type ClusterNode struct {
 	Error       string `json:"error"` // why it does not answer
 }
 
-// ClusterShard is a group of slots and its copies. Group 0 has no slots: it keeps the state of the
+// ClusterGroup is a group of slots and its copies. Group 0 has no slots: it keeps the state of the
 // cluster.
-type ClusterShard struct {
+type ClusterGroup struct {
 	Group    int           `json:"group"`
 	FromSlot int           `json:"from_slot"` // it owns slots [from, to)
 	ToSlot   int           `json:"to_slot"`
@@ -106,8 +106,8 @@ type ClusterChange struct {
 	Bytes int64  `json:"bytes"` // to copy, about
 }
 
-// ClusterProspect is what is ahead after an act, or would be after one that was not done.
-type ClusterProspect struct {
+// ClusterPreview is what is ahead after an act, or would be after one that was not done.
+type ClusterPreview struct {
 	Changed bool            `json:"changed"` // it was not so before
 	Node    string          `json:"node"`    // that it was about
 	State   string          `json:"state"`   // of that node
@@ -139,13 +139,13 @@ func (c *Client) ClusterNodes(ctx context.Context) ([]ClusterNode, error) {
 	return out.Nodes, err
 }
 
-// ClusterShards returns how the groups and their copies are.
-func (c *Client) ClusterShards(ctx context.Context) ([]ClusterShard, error) {
+// ClusterGroups returns how the groups and their copies are.
+func (c *Client) ClusterGroups(ctx context.Context) ([]ClusterGroup, error) {
 	var out struct {
-		Shards []ClusterShard `json:"shards"`
+		Groups []ClusterGroup `json:"groups"`
 	}
-	err := c.getJSON(ctx, "/v1/cluster/shards", &out)
-	return out.Shards, err
+	err := c.getJSON(ctx, "/v1/cluster/groups", &out)
+	return out.Groups, err
 }
 
 // ClusterAct is what DrainNode, UndrainNode and RemoveNode take. Node is an id, the beginning of
@@ -157,17 +157,17 @@ type ClusterAct struct {
 }
 
 // DrainNode lets the copies of a node move away; when it holds none it has left for good.
-func (c *Client) DrainNode(ctx context.Context, a ClusterAct) (ClusterProspect, error) {
+func (c *Client) DrainNode(ctx context.Context, a ClusterAct) (ClusterPreview, error) {
 	return c.act(ctx, "drain", a.values())
 }
 
 // UndrainNode takes back that a node is drained, as long as it has not left.
-func (c *Client) UndrainNode(ctx context.Context, a ClusterAct) (ClusterProspect, error) {
+func (c *Client) UndrainNode(ctx context.Context, a ClusterAct) (ClusterPreview, error) {
 	return c.act(ctx, "undrain", a.values())
 }
 
 // RemoveNode says that a node which does not answer is lost for good: its copies are made anew now.
-func (c *Client) RemoveNode(ctx context.Context, a ClusterAct) (ClusterProspect, error) {
+func (c *Client) RemoveNode(ctx context.Context, a ClusterAct) (ClusterPreview, error) {
 	return c.act(ctx, "remove", a.values())
 }
 
@@ -181,7 +181,7 @@ type ClusterLimits struct {
 // by themselves.
 func (c *Client) Rebalance(
 	ctx context.Context, l ClusterLimits, dryRun bool,
-) (ClusterProspect, error) {
+) (ClusterPreview, error) {
 	values := ClusterAct{DryRun: dryRun}.values()
 	if l.Copies != nil {
 		values.Set("copies", strconv.FormatUint(uint64(*l.Copies), 10))
@@ -196,7 +196,7 @@ func (c *Client) Rebalance(
 // for all groups.
 func (c *Client) SplitGroup(
 	ctx context.Context, group uint32, dryRun bool,
-) (ClusterProspect, error) {
+) (ClusterPreview, error) {
 	values := ClusterAct{DryRun: dryRun}.values()
 	if values.Set("group", "all"); group != 0 {
 		values.Set("group", strconv.FormatUint(uint64(group), 10))
@@ -207,7 +207,7 @@ func (c *Client) SplitGroup(
 // RaiseFeature raises the feature level of the cluster to the greatest that all nodes run. From
 // then on they use what the older version of the program did not know, and there is no way back. It
 // is refused while a node runs the older version only; without a level above, nothing is changed.
-func (c *Client) RaiseFeature(ctx context.Context, dryRun bool) (ClusterProspect, error) {
+func (c *Client) RaiseFeature(ctx context.Context, dryRun bool) (ClusterPreview, error) {
 	return c.act(ctx, "raise", ClusterAct{DryRun: dryRun}.values())
 }
 
@@ -226,7 +226,7 @@ func (a ClusterAct) values() url.Values {
 
 func (c *Client) act(
 	ctx context.Context, verb string, values url.Values,
-) (out ClusterProspect, err error) {
+) (out ClusterPreview, err error) {
 	path := "/v1/cluster/" + verb
 	if len(values) > 0 {
 		path += "?" + values.Encode()

@@ -21,7 +21,7 @@ func (a *app) clusterCommand() *cobra.Command {
 		`  pentad cluster init token
   pentad serve --dir a --cluster-token token --cluster-init
   pentad cluster status`, a.clusterInitCommand(), a.clusterStatusCommand(),
-		a.clusterNodesCommand(), a.clusterShardsCommand(), a.clusterJoinCommand(),
+		a.clusterNodesCommand(), a.clusterGroupsCommand(), a.clusterJoinCommand(),
 		a.clusterDrainCommand(), a.clusterUndrainCommand(), a.clusterRemoveCommand(),
 		a.clusterRebalanceCommand(), a.clusterSplitCommand(), a.clusterRaiseCommand())
 }
@@ -65,7 +65,7 @@ what gossip reports (gossip), and how many groups each node holds and leads. Clo
 the clock of the node is ahead of the clock of the node at --addr, empty if there was no recent
 report; clock_off means that other nodes contradict it. Scrub_percent is the progress of the current
 scrub, and scrubbed is when all replicas had last been read completely; both are empty if scrubbing
-is off. Pending moves and blockers are reported on stderr; pentad cluster shards shows them for each
+is off. Pending moves and blockers are reported on stderr; pentad cluster groups shows them for each
 group.`,
 		Args:    cli.NoCommand,
 		Example: "  pentad cluster status\n  pentad cluster status -o json",

@@ -43,7 +43,7 @@ func (f *actFlags) add(c *cobra.Command) {
 const nodeHelp = `
 
 NODE is an id, its first digits, or an address of the node; see pentad cluster nodes. The output is
-the remaining work; pentad cluster shards shows its progress.`
+the remaining work; pentad cluster groups shows its progress.`
 
 func (a *app) clusterDrainCommand() *cobra.Command {
 	var f actFlags
@@ -120,7 +120,7 @@ the whole cluster until they are set again; 0 restores a default: 2 copies, and 
 				limits.BytesPerSec = (*uint64)(&rate)
 			}
 			return a.clusterAct(c.Context(), &f, func(db *client.Client, ctx context.Context,
-				act client.ClusterAct) (client.ClusterProspect, error) {
+				act client.ClusterAct) (client.ClusterPreview, error) {
 				return db.Rebalance(ctx, limits, act.DryRun)
 			}, "")
 		},
@@ -135,7 +135,7 @@ the whole cluster until they are set again; 0 restores a default: 2 copies, and 
 }
 
 // act is one of the acts of a client.
-type act func(*client.Client, context.Context, client.ClusterAct) (client.ClusterProspect, error)
+type act func(*client.Client, context.Context, client.ClusterAct) (client.ClusterPreview, error)
 
 // runAct does what a command of one node says; see clusterAct.
 func (a *app) runAct(f *actFlags, do act, until string) func(*cobra.Command, []string) error {
@@ -160,7 +160,7 @@ func (a *app) clusterAct(ctx context.Context, f *actFlags, do act, until string)
 	if err != nil {
 		return err
 	}
-	a.noteProspect(&p, f.act.DryRun)
+	a.notePreview(&p, f.act.DryRun)
 	if f.wait {
 		if err := a.waitMoved(ctx, db, p.Node, until); err != nil {
 			return err
@@ -172,8 +172,8 @@ func (a *app) clusterAct(ctx context.Context, f *actFlags, do act, until string)
 	return a.writeChanges(&p)
 }
 
-// noteProspect says in words what came of an act.
-func (a *app) noteProspect(p *client.ClusterProspect, dry bool) {
+// notePreview says in words what came of an act.
+func (a *app) notePreview(p *client.ClusterPreview, dry bool) {
 	switch {
 	case dry && p.Node != "":
 		a.Note("nothing changed; node %s would be %s", p.Node, p.State)
@@ -193,7 +193,7 @@ func (a *app) noteProspect(p *client.ClusterProspect, dry bool) {
 }
 
 // writeChanges writes a row for each change, those that run first.
-func (a *app) writeChanges(p *client.ClusterProspect) error {
+func (a *app) writeChanges(p *client.ClusterPreview) error {
 	w, err := a.Writer(false, cli.Left("group"), cli.Left("stage"), cli.Left("from"),
 		cli.Left("to"), cli.Right("bytes"), cli.Left("why"), cli.Left("waits"))
 	if err != nil {

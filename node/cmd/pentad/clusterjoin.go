@@ -29,7 +29,7 @@ func (a *app) clusterJoinCommand() *cobra.Command {
 node joins when it is started with the token of the cluster and the address of any node. This
 command asks the node at --addr whether the token is right and connects to all nodes from this
 host, which they may log as unknown connections. It changes nothing. A new node gets its share of
-the copies by itself; see pentad cluster shards.`,
+the copies by itself; see pentad cluster groups.`,
 		Args:    cli.NoCommand,
 		Example: "  pentad cluster join --cluster-token token --addr 10.0.0.1:5150",
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -43,10 +43,10 @@ func nodeRow(n client.ClusterNode) []output.Value {
 		someText(n.Error)}
 }
 
-func (a *app) clusterShardsCommand() *cobra.Command {
+func (a *app) clusterGroupsCommand() *cobra.Command {
 	var copies bool
 	c := &cobra.Command{
-		Use:   "shards",
+		Use:   "groups",
 		Short: "List shard groups, their copies and moves",
 		Long: `List shard groups. Each group owns some of the 16,384 slots and has copies on several nodes; group 0
 owns none, it holds the state of the cluster. In the list of copies * marks the leader, + a copy
@@ -57,23 +57,23 @@ Moves is the running or next change of the group, why is its reason, and waits i
 --copies shows a row for each copy: the last entry of its log (last), the last entry it applied
 (applied), and how far its horizon is behind that of the most advanced copy.`,
 		Args:    cli.NoCommand,
-		Example: "  pentad cluster shards\n  pentad cluster shards --copies -o csv",
+		Example: "  pentad cluster groups\n  pentad cluster groups --copies -o csv",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if copies {
 				return a.clusterCopies(c.Context())
 			}
-			return cli.ListFrom(c.Context(), a.App, (*client.Client).ClusterShards, []output.Column{
+			return cli.ListFrom(c.Context(), a.App, (*client.Client).ClusterGroups, []output.Column{
 				cli.Right("group"), cli.Left("slots"), cli.Left("leader"), cli.Left("copies"),
 				cli.Right("epoch"), cli.Left("closed"), cli.Right("lag"), cli.Right("bytes"),
 				cli.Left("moves"), cli.Left("why"),
-				cli.Left("waits")}, shardRow)
+				cli.Left("waits")}, groupRow)
 		},
 	}
 	c.Flags().BoolVar(&copies, "copies", false, "show a row for each copy")
 	return c
 }
 
-func shardRow(s client.ClusterShard) []output.Value {
+func groupRow(s client.ClusterGroup) []output.Value {
 	slots, closed, lag := output.Null(), output.Null(), output.Null()
 	if s.Group > 0 {
 		slots = output.Text(fmt.Sprintf("%d-%d", s.FromSlot, s.ToSlot-1))
@@ -99,26 +99,26 @@ func shardRow(s client.ClusterShard) []output.Value {
 		output.Bytes(s.Bytes), someText(s.Moves), someText(s.Why), someText(s.Waits)}
 }
 
-// shardCopy is a copy with its group.
-type shardCopy struct {
+// groupCopy is a copy with its group.
+type groupCopy struct {
 	group int
 	client.ClusterCopy
 }
 
 func (a *app) clusterCopies(ctx context.Context) error {
-	return cli.ListFrom(ctx, a.App, func(db *client.Client, ctx context.Context) ([]shardCopy,
+	return cli.ListFrom(ctx, a.App, func(db *client.Client, ctx context.Context) ([]groupCopy,
 		error) {
-		shards, err := db.ClusterShards(ctx)
-		var out []shardCopy
-		for _, s := range shards {
+		groups, err := db.ClusterGroups(ctx)
+		var out []groupCopy
+		for _, s := range groups {
 			for _, c := range s.Copies {
-				out = append(out, shardCopy{s.Group, c})
+				out = append(out, groupCopy{s.Group, c})
 			}
 		}
 		return out, err
 	}, []output.Column{cli.Right("group"), cli.Left("node"), cli.Right("replica"), cli.Left("role"),
 		cli.Right("applied"), cli.Right("last"), cli.Left("closed"), cli.Right("behind"),
-		cli.Right("bytes"), cli.Left("error")}, func(c shardCopy) []output.Value {
+		cli.Right("bytes"), cli.Left("error")}, func(c groupCopy) []output.Value {
 		role, closed, behind := "voter", output.Null(), output.Null()
 		switch {
 		case c.Learner:

@@ -23,7 +23,7 @@ continue and wait for about a second. A split cannot be undone. A group has one 
 allow more concurrent writes; each costs memory and processor time, and 8 to 64 per node are enough.
 
 Splits need feature level 2 of the cluster, which the first split sets: from then on all nodes must
-run a version that supports it. pentad cluster shards lists the groups.`,
+run a version that supports it. pentad cluster groups lists the groups.`,
 		Args:    cli.Arguments(0, 1, "the number of the group"),
 		Example: "  pentad cluster split 3 --dry-run\n  pentad cluster split --all --wait",
 		RunE: func(c *cobra.Command, args []string) error {
@@ -32,7 +32,7 @@ run a version that supports it. pentad cluster shards lists the groups.`,
 				return err
 			}
 			return a.clusterAct(c.Context(), &f, func(db *client.Client, ctx context.Context,
-				act client.ClusterAct) (client.ClusterProspect, error) {
+				act client.ClusterAct) (client.ClusterPreview, error) {
 				return db.SplitGroup(ctx, group, act.DryRun)
 			}, "")
 		},
@@ -53,7 +53,7 @@ func splitGroup(args []string, all bool) (uint32, error) {
 	n, err := strconv.ParseUint(args[0], 10, 32)
 	if err != nil || n == 0 {
 		return 0,
-			cli.Usagef("group %q: not a group number; pentad cluster shards lists them",
+			cli.Usagef("group %q: not a group number; pentad cluster groups lists them",
 				args[0])
 	}
 	return uint32(n), nil

@@ -76,7 +76,7 @@ func (g *syncGroups) dial(
 ) (*client.Client, *client.Client, error) {
 	if g.from < 0 || g.into < 0 {
 		return nil, nil,
-			cli.Usagef("--from-group or --into-group: groups start at 1; pentad cluster shards " +
+			cli.Usagef("--from-group or --into-group: groups start at 1; pentad cluster groups " +
 				"lists them")
 	}
 	source, target, err := dialBoth(ctx, from, to)

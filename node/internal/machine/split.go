@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/pentad-db/pentad/node/internal/durable"
+	"github.com/pentad-db/pentad/node/replica"
 	"github.com/pentad-db/pentad/node/store"
 )
 
@@ -51,27 +52,27 @@ func (m *Machine) inherit(dir string, sp *store.Split) error {
 	return errors.Join(s.Inherit(context.Background(), sp), s.Close())
 }
 
-func (m *Machine) seed(child uint32) string {
+func (m *Machine) seed(child replica.GroupID) string {
 	return filepath.Join(m.path(splitDir), childName(child))
 }
 
 // SeedDir returns where a replica's directory has the initial state of a new group; Take looks
 // there in the directories of all replicas.
-func SeedDir(dir string, child uint32) string {
+func SeedDir(dir string, child replica.GroupID) string {
 	return filepath.Join(dir, splitDir, childName(child))
 }
 
-func childName(child uint32) string { return strconv.FormatUint(uint64(child), 10) }
+func childName(child replica.GroupID) string { return strconv.FormatUint(uint64(child), 10) }
 
 // Left reports whether the initial state of a group that was split off this one was not taken yet.
-func (m *Machine) Left(child uint32) bool {
+func (m *Machine) Left(child replica.GroupID) bool {
 	_, err := os.Stat(m.seed(child))
 	return err == nil
 }
 
 // Take moves the initial state of a new group from the replica that it was split off to its own
 // replica's directory, where [Open] finds it. It does nothing if there is none.
-func Take(groups string, child uint32, dir string) error {
+func Take(groups string, child replica.GroupID, dir string) error {
 	seed, err := findSeed(groups, child)
 	if seed == "" || err != nil {
 		return err
@@ -91,7 +92,7 @@ func Take(groups string, child uint32, dir string) error {
 }
 
 // Forget removes, atomically, the initial state of a group that gets no replica here.
-func Forget(groups string, child uint32) error {
+func Forget(groups string, child replica.GroupID) error {
 	seed, err := findSeed(groups, child)
 	if seed == "" || err != nil {
 		return err
@@ -107,7 +108,7 @@ func Forget(groups string, child uint32) error {
 }
 
 // findSeed returns the directory of the initial state of a group, "" if there is none.
-func findSeed(groups string, child uint32) (string, error) {
+func findSeed(groups string, child replica.GroupID) (string, error) {
 	replicas, err := os.ReadDir(groups)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return "", err

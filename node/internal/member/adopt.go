@@ -215,14 +215,13 @@ func seedGroups(ctx context.Context, opt *AdoptOptions, s *store.Store, told *to
 		"store", st.Store, "groups", plan.Groups, "count", s.Stats().Rows,
 		"plugins", len(told.catalog.Plugins), "cursors", len(told.cursors))
 	dir := filepath.Join(opt.Dir, adoptDir)
-	for g := range plan.Groups {
-		group := uint32(g) + 1
+	for group := cluster.GroupID(1); int(group) <= plan.Groups; group++ {
 		seed := machine.SeedDir(dir, group)
 		if err := os.MkdirAll(filepath.Dir(seed), 0o755); err != nil {
 			return err
 		}
-		from, to := slots.Span(g, plan.Groups)
-		next, err := s.Seed(ctx, seed, identityOf(token, group), slots.Range{From: from, To: to})
+		span := slots.GroupSpan(group, plan.Groups)
+		next, err := s.Seed(ctx, seed, identityOf(token, group), span)
 		if err != nil {
 			return fmt.Errorf("group %d: %w", group, err)
 		}
@@ -267,7 +266,7 @@ func (m *Member) readAdoption() error {
 
 // takeSeed gives a replica the state that a split or an adoption has left for it. Where an adoption
 // is under way, a group without it would begin empty.
-func (m *Member) takeSeed(group uint32, dir string) error {
+func (m *Member) takeSeed(group cluster.GroupID, dir string) error {
 	if m.adoption == nil || int(group) > m.adoption.Groups {
 		return machine.Take(m.path("groups"), group, dir)
 	}
@@ -292,8 +291,8 @@ func (m *Member) finishAdoption() {
 	if m.adoption == nil {
 		return
 	}
-	for g := range m.adoption.Groups {
-		if m.machine(uint32(g)+1) == nil {
+	for group := cluster.GroupID(1); int(group) <= m.adoption.Groups; group++ {
+		if m.machine(group) == nil {
 			return
 		}
 	}

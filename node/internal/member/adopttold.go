@@ -102,7 +102,7 @@ func (m *Member) adoptMeta(id uint64) error {
 		return err
 	}
 	s := cluster.NewState()
-	k := &keeper{dir: next, files: durable.Dir(next), changed: func() {}}
+	k := &metaReplica{dir: next, files: durable.Dir(next), changed: func() {}}
 	if err := m.tellState(k, s, t); err != nil {
 		return fmt.Errorf("state of the new cluster: %w", err)
 	}
@@ -118,7 +118,7 @@ func (m *Member) adoptMeta(id uint64) error {
 }
 
 // tellState applies the commands that make the cluster, with the modules that they bring.
-func (m *Member) tellState(k *keeper, s *cluster.State, t *told) error {
+func (m *Member) tellState(k *metaReplica, s *cluster.State, t *told) error {
 	all := []cluster.Command{&cluster.Create{Cluster: m.token.Cluster,
 		Groups: uint32(m.opt.Cluster.Groups), Replicas: uint32(m.opt.Cluster.Replicas),
 		Feature: m.features.First, First: m.node}}

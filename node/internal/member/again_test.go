@@ -46,9 +46,9 @@ func underLeader(t *testing.T, leader http.HandlerFunc) *Member {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &Member{self: cluster.Self{ID: 8}, run: &shifted{run}, http: newHTTP(),
+	m := &Member{self: cluster.Self{ID: 8}, run: run, http: newHTTP(),
 		meta:  cluster.NewMeta(cluster.NewState()),
-		hints: map[uint32]cluster.NodeID{}, seen: map[uint32]int64{}}
+		hints: map[cluster.GroupID]cluster.NodeID{}, seen: map[cluster.GroupID]int64{}}
 	if _, err := m.meta.Apply(command); err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestCommandsAreKnownWhenTheyComeAgain(t *testing.T) {
 		t.Fatalf("%x", first)
 	}
 	cmd, err := cluster.ParseCommand(first[0])
-	once, ok := cmd.(*cluster.Once)
+	once, ok := cmd.(*cluster.Idempotent)
 	if err != nil || !ok || *once.Command.(*cluster.SetNodeState) != *drain {
 		t.Errorf("%+v, %v", cmd, err)
 	}
@@ -103,7 +103,7 @@ func TestCommandsAreKnownWhenTheyComeAgain(t *testing.T) {
 	}
 }
 
-// An operator's act is the same one whoever leads when it comes again.
+// An admin command is the same one whoever leads when it comes again.
 func TestActsAreKnownWhenTheyComeAgain(t *testing.T) {
 	var mu sync.Mutex
 	var came [][]byte
@@ -119,7 +119,7 @@ func TestActsAreKnownWhenTheyComeAgain(t *testing.T) {
 		}
 		_, _ = w.Write([]byte("{}"))
 	})
-	if _, err := m.Act(t.Context(), Act{Verb: Drain, Node: "7"}); err != nil {
+	if _, err := m.Admin(t.Context(), AdminCommand{Verb: Drain, Node: "7"}); err != nil {
 		t.Fatal(err)
 	}
 	mu.Lock()

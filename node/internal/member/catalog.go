@@ -37,18 +37,18 @@ var ErrNoModule = errors.New("no node that can be reached has this module")
 
 // newest returns the newest state that this node has.
 func (m *Member) newest() *cluster.Meta {
-	k := m.kept()
+	k := m.ownMeta()
 	if k == nil || k.meta.At().Before(m.meta.At()) {
 		return m.meta
 	}
 	return k.meta
 }
 
-// kept returns this node's replica of the meta group, nil without one.
-func (m *Member) kept() *keeper {
+// ownMeta returns this node's replica of the meta group, nil without one.
+func (m *Member) ownMeta() *metaReplica {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.keeper
+	return m.metaReplica
 }
 
 // Catalog returns the newest catalogue that this node has, and its version, which rises.
@@ -81,7 +81,7 @@ func (m *Member) reach(ctx context.Context, version uint64) error {
 	tick := time.NewTicker(reachEvery)
 	defer tick.Stop()
 	for m.newest().Version() < version {
-		if m.kept() == nil || time.Since(began) > reachAfter {
+		if m.ownMeta() == nil || time.Since(began) > reachAfter {
 			if err := m.Refresh(ctx); err != nil && ctx.Err() == nil &&
 				!errors.Is(err, ErrUnavailable) {
 				return err
@@ -100,12 +100,12 @@ func (m *Member) reach(ctx context.Context, version uint64) error {
 
 // Refresh asks who leads the meta group, or else others who keep its state, for a newer one.
 //
-// Errors: ErrUnavailable when nobody answers; of ctx.
+// Errors: ErrUnavailable when no node answers; of ctx.
 func (m *Member) Refresh(ctx context.Context) error {
 	if m.Leader(cluster.MetaGroup) == m.self.ID {
 		return nil
 	}
-	for _, addr := range m.keepers() {
+	for _, addr := range m.metaNodes() {
 		ctx, cancel := context.WithTimeout(ctx, askTimeout)
 		s, err := m.askState(ctx, addr)
 		cancel()
@@ -120,9 +120,9 @@ func (m *Member) Refresh(ctx context.Context) error {
 	return fmt.Errorf("what the cluster was told: %w", ErrUnavailable)
 }
 
-// keepers returns where the nodes are that keep the state, its leader first; none before anything
-// is known.
-func (m *Member) keepers() (out []string) {
+// metaNodes returns the addresses of the nodes that have a meta replica, the leader's first; none
+// before anything is known.
+func (m *Member) metaNodes() (out []string) {
 	v := m.View()
 	leader := m.Leader(cluster.MetaGroup)
 	if len(v.Groups) == 0 {
@@ -184,7 +184,7 @@ func (m *Member) serveState(args func(string) string) ([]byte, error) {
 //
 // Errors: ErrNoModule; of ctx.
 func (m *Member) Module(ctx context.Context, digest string) ([]byte, error) {
-	if k := m.kept(); k != nil {
+	if k := m.ownMeta(); k != nil {
 		text, err := k.mended(ctx, digest)
 		if err == nil || named(k.meta.Catalog())[digest] {
 			return text, err
@@ -199,7 +199,7 @@ func (m *Member) moduleOfOthers(ctx context.Context, digest string) ([]byte, err
 	defer cancel()
 	defer context.AfterFunc(m.open, cancel)()
 	var errs []error
-	for _, addr := range m.keepers() {
+	for _, addr := range m.metaNodes() {
 		text, err := m.askFor(ctx, moduleTimeout, addr, RouteModule+"?sha256="+
 			url.QueryEscape(digest))
 		if err == nil && !isModule(digest, text) {
@@ -227,7 +227,7 @@ func (m *Member) askFor(
 }
 
 func (m *Member) serveModule(digest string) ([]byte, error) {
-	k := m.kept()
+	k := m.ownMeta()
 	if k == nil || !named(k.meta.Catalog())[digest] {
 		return nil, said(replica.ErrGroupUnknown)
 	}
@@ -240,8 +240,8 @@ func (m *Member) serveModule(digest string) ([]byte, error) {
 //
 // Errors: cursors.ErrUnknown, ErrUnavailable; of ctx.
 func (m *Member) Cursors(ctx context.Context, name string) ([]cursors.Cursor, error) {
-	addrs := m.keepers()
-	if m.kept() != nil {
+	addrs := m.metaNodes()
+	if m.ownMeta() != nil {
 		if m.current(ctx) == nil {
 			return m.cursorsHere(name)
 		}
@@ -263,7 +263,7 @@ func (m *Member) Cursors(ctx context.Context, name string) ([]cursors.Cursor, er
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
-	case m.kept() != nil:
+	case m.ownMeta() != nil:
 		out, here := m.cursorsHere(name)
 		if !errors.Is(here, replica.ErrGroupUnknown) {
 			return out, here
@@ -292,7 +292,7 @@ func (m *Member) serveCursors(ctx context.Context, name string) ([]byte, error) 
 }
 
 func (m *Member) cursorsHere(name string) ([]cursors.Cursor, error) {
-	k := m.kept()
+	k := m.ownMeta()
 	if k == nil || k.meta.View().Cluster == (cluster.ID{}) { // or it has nothing yet
 		return nil, replica.ErrGroupUnknown
 	}

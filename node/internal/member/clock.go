@@ -88,7 +88,7 @@ func oddError(odd time.Duration) error {
 func (m *Member) compareClocks() clock.Verdict {
 	for _, id := range m.countNodes(m.View()) {
 		if ping := m.clock.Ping(); ping != nil {
-			m.run.Tell(id, ping)
+			m.run.Tell(uint64(id), ping)
 		}
 	}
 	return m.clock.Judge()
@@ -139,7 +139,7 @@ func (m *Member) mayNotLead() map[cluster.NodeID]bool {
 //
 // Errors: ErrUndecided; a *replica.NotLeaderError without a leader, while no other node was heard
 // of those whose votes the group needs: then another node is about to lead.
-func (m *Member) stamp(group uint32) (nowNs int64, err error) {
+func (m *Member) stamp(group cluster.GroupID) (nowNs int64, err error) {
 	now, ok := m.clock.Stamp()
 	switch {
 	case ok:
@@ -153,7 +153,7 @@ func (m *Member) stamp(group uint32) (nowNs int64, err error) {
 }
 
 // onlyVoter reports whether the replica of a group here decides alone.
-func (m *Member) onlyVoter(group uint32) bool {
+func (m *Member) onlyVoter(group cluster.GroupID) bool {
 	st, err := m.run.Status(group)
 	voters := 0
 	for _, x := range st.Members {

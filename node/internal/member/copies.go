@@ -80,8 +80,8 @@ func (m *Member) come(v *cluster.View) error {
 // awaited notes since when replicas wait for confirmation, and has those made again that the others
 // do without.
 func (m *Member) awaited() {
-	waits := map[uint32]time.Time{}
-	var made []uint32
+	waits := map[cluster.GroupID]time.Time{}
+	var made []cluster.GroupID
 	m.mu.Lock()
 	for group := range m.run.Groups() {
 		st, err := m.run.Status(group)
@@ -126,7 +126,7 @@ func (m *Member) copyProblems() (all []health.Problem) {
 	return all
 }
 
-func forkProblem(group uint32, err error) health.Problem {
+func forkProblem(group cluster.GroupID, err error) health.Problem {
 	return health.Problem{Code: "forked", Subject: fmt.Sprintf("group %d", group), NotReady: true,
 		Message: err.Error(),
 		Advice: "replicas of the group that had lost acknowledged records formed a majority, and " +
@@ -135,7 +135,7 @@ func forkProblem(group uint32, err error) health.Problem {
 			"again with an empty directory"}
 }
 
-func unconfirmedProblem(group uint32, st *replica.Status, copied bool) health.Problem {
+func unconfirmedProblem(group cluster.GroupID, st *replica.Status, copied bool) health.Problem {
 	var nodes []string
 	for _, id := range st.Unconfirmed {
 		nodes = append(nodes, cluster.NodeID(replica.Node(id)).String())

@@ -50,7 +50,7 @@ const (
 type reach struct {
 	mu     sync.Mutex                   // guards everything below
 	failed map[cluster.NodeID]time.Time // when a node last did not answer a command
-	holds  map[uint32]hold              // groups that this node leads for the sake of others
+	holds  map[cluster.GroupID]hold     // groups that this node leads for the sake of others
 }
 
 // hold keeps the leadership of a group here.
@@ -82,11 +82,11 @@ func (r *reach) doubtful(id cluster.NodeID) bool {
 }
 
 // hold keeps the leadership of a group here, from now on.
-func (r *reach) hold(group uint32) {
+func (r *reach) hold(group cluster.GroupID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.holds == nil {
-		r.holds = map[uint32]hold{}
+		r.holds = map[cluster.GroupID]hold{}
 	}
 	h, again := r.holds[group]
 	switch over := time.Since(h.until); {
@@ -100,7 +100,7 @@ func (r *reach) hold(group uint32) {
 }
 
 // held reports whether the leadership of a group must stay here.
-func (r *reach) held(group uint32) bool {
+func (r *reach) held(group cluster.GroupID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return time.Now().Before(r.holds[group].until)
@@ -108,7 +108,7 @@ func (r *reach) held(group uint32) bool {
 
 // leaderHere returns whom the replica of a group here follows: 0 for none; known is false where no
 // replica is here.
-func (m *Member) leaderHere(group uint32) (leader uint64, known bool) {
+func (m *Member) leaderHere(group cluster.GroupID) (leader uint64, known bool) {
 	st, err := m.run.Status(group)
 	return st.Leader, err == nil && st.Err == nil
 }
@@ -117,10 +117,10 @@ func (m *Member) leaderHere(group uint32) (leader uint64, known bool) {
 // when a replica here loses the leader that it followed, or hears of another one: then no answer
 // may come, and another node can be asked.
 func (m *Member) patience(
-	ctx context.Context, groups []uint32, bytes int,
+	ctx context.Context, groups []cluster.GroupID, bytes int,
 ) (context.Context, context.CancelFunc) {
 	limit := askTimeout
-	was := make(map[uint32]uint64, len(groups))
+	was := make(map[cluster.GroupID]uint64, len(groups))
 	for _, group := range groups {
 		leader, known := m.leaderHere(group)
 		if !known {
@@ -150,7 +150,7 @@ func (m *Member) patience(
 
 // detour returns a node over which a command comes to the leader of a group that did not answer
 // this node; 0 when it is better asked itself.
-func (m *Member) detour(group uint32, leader cluster.NodeID) cluster.NodeID {
+func (m *Member) detour(group cluster.GroupID, leader cluster.NodeID) cluster.NodeID {
 	if !m.reached.doubtful(leader) {
 		return 0
 	}
@@ -182,16 +182,17 @@ func (m *Member) detour(group uint32, leader cluster.NodeID) cluster.NodeID {
 
 // there brings a command to a node, which leads the group or, with relay, knows who does.
 func (m *Member) there(
-	ctx context.Context, id cluster.NodeID, addr string, group uint32, data []byte, relay bool,
+	ctx context.Context, id cluster.NodeID, addr string, group cluster.GroupID, data []byte,
+	relay bool,
 ) (Answer, error) {
 	patience := m.patience
 	if relay { // which may have to wait for an election
-		patience = func(ctx context.Context, _ []uint32, bytes int) (context.Context,
+		patience = func(ctx context.Context, _ []cluster.GroupID, bytes int) (context.Context,
 			context.CancelFunc) {
 			return context.WithTimeout(ctx, askTimeout+time.Duration(bytes)*timePerByte)
 		}
 	}
-	limited, stop := patience(ctx, []uint32{group}, len(data))
+	limited, stop := patience(ctx, []cluster.GroupID{group}, len(data))
 	defer stop()
 	answer, err := m.askCommand(limited, id, addr, group, data, relay)
 	switch late := limited.Err(); {
@@ -215,12 +216,12 @@ func (m *Member) serveCommand(
 	}
 	var a Answer
 	if args("relay") == "" {
-		a, err = m.Here(ctx, uint32(group), body)
+		a, err = m.Here(ctx, cluster.GroupID(group), body)
 	} else {
 		ctx, cancel := context.WithTimeout(ctx,
 			relayTimeout+time.Duration(len(body))*timePerByte/2)
 		defer cancel()
-		a, err = m.do(ctx, uint32(group), body, bringing{again: true, relayed: true})
+		a, err = m.do(ctx, cluster.GroupID(group), body, bringing{again: true, relayed: true})
 	}
 	if err != nil {
 		return nil, said(err)
@@ -236,18 +237,18 @@ func (m *Member) serveTransfer(args func(string) string) ([]byte, error) {
 	if err := errors.Join(err, err2); err != nil {
 		return nil, &wire.Error{Kind: wire.KindInvalid, Part: "group", Message: err.Error()}
 	}
-	if args("mend") == "" && m.reached.held(uint32(group)) {
+	if args("mend") == "" && m.reached.held(cluster.GroupID(group)) {
 		return nil, &wire.Error{Kind: wire.KindUnavailable, Message: fmt.Sprintf(
 			"group %d is led here since a node did not reach its last leader", group)}
 	}
-	st, err := m.run.Status(uint32(group))
+	st, err := m.run.Status(cluster.GroupID(group))
 	if err == nil && st.Leader != st.Replica {
-		err = &replica.NotLeaderError{Group: uint32(group), Leader: st.Leader}
+		err = &replica.NotLeaderError{Group: cluster.GroupID(group), Leader: st.Leader}
 	}
 	if err != nil {
 		return nil, said(err)
 	}
-	m.run.TransferLeader(uint32(group), to)
+	m.run.TransferLeader(cluster.GroupID(group), to)
 	return []byte("{}"), nil
 }
 
@@ -255,7 +256,7 @@ func (m *Member) serveTransfer(args func(string) string) ([]byte, error) {
 // reaches this one and not the leader.
 func (m *Member) serveLead(ctx context.Context, args func(string) string) ([]byte, error) {
 	number, err := strconv.ParseUint(args("group"), 10, 32)
-	group := uint32(number)
+	group := cluster.GroupID(number)
 	st, err2 := m.run.Status(group)
 	if err := errors.Join(err, err2, st.Err); err != nil {
 		return nil, said(err)
@@ -285,7 +286,7 @@ func (m *Member) serveLead(ctx context.Context, args func(string) string) ([]byt
 func (m *Member) mend() {
 	tick := time.NewTicker(mendEvery)
 	defer tick.Stop()
-	began, since := time.Now(), map[uint32]time.Time{}
+	began, since := time.Now(), map[cluster.GroupID]time.Time{}
 	for {
 		select {
 		case <-tick.C:
@@ -311,7 +312,7 @@ func (m *Member) mend() {
 }
 
 // askToLead asks the other voters of a group to lead it, one after the other until one does.
-func (m *Member) askToLead(group uint32) {
+func (m *Member) askToLead(group cluster.GroupID) {
 	v := m.View()
 	if int(group) >= len(v.Groups) {
 		return

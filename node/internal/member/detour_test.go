@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/replica"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -83,18 +84,18 @@ type followed struct {
 	leader, handed uint64
 }
 
-func (f *followed) Status(uint32) (replica.Status, error) {
+func (f *followed) Status(cluster.GroupID) (replica.Status, error) {
 	return replica.Status{Replica: 1, Leader: f.leader}, nil
 }
 
-func (f *followed) TransferLeader(_ uint32, to uint64) { f.handed = to }
+func (f *followed) TransferLeader(_ cluster.GroupID, to uint64) { f.handed = to }
 
 // TestOnlyALeaderHandsOver: a node that is asked by mistake says so, and whom it follows. Else it
 // would go unnoticed that nothing is handed over.
 func TestOnlyALeaderHandsOver(t *testing.T) {
 	args := func(name string) string { return map[string]string{"group": "3", "to": "2"}[name] }
 	run := &followed{leader: 1}
-	m := &Member{run: &shifted{run}}
+	m := &Member{run: run}
 	if _, err := m.serveTransfer(args); err != nil || run.handed != 2 {
 		t.Errorf("the leader hands over to %d: %v", run.handed, err)
 	}

@@ -37,9 +37,9 @@ var errReplicaLost = errors.New("the replica has a vote and is not in this node'
 // its segments are damaged, and reads them first, and its other files are read whole when it is
 // opened; and a machine that stopped is opened from what is on disk, and applies again what it
 // could not.
-func (m *Member) Distrust(group uint32, err error) { m.distrustAs(group, err, false) }
+func (m *Member) Distrust(group cluster.GroupID, err error) { m.distrustAs(group, err, false) }
 
-func (m *Member) distrustAs(group uint32, err error, readable bool) {
+func (m *Member) distrustAs(group cluster.GroupID, err error, readable bool) {
 	id := m.run.Groups()[group]
 	if id == 0 {
 		r, _ := m.View().ReplicaOn(group, m.self.ID)
@@ -72,7 +72,7 @@ func (m *Member) distrustProblems() []health.Problem {
 			Subject: fmt.Sprintf("group %d", group),
 			Message: consequence + m.distrusted[group].err.Error(),
 			Advice: "the cluster replaces it by a new one as soon as a majority of the group's " +
-				"other replicas answers: start nodes that are down; pentad cluster shards shows " +
+				"other replicas answers: start nodes that are down; pentad cluster groups shows " +
 				"how far it is; a group without such a majority must be restored from a backup"})
 	}
 	return all
@@ -80,7 +80,7 @@ func (m *Member) distrustProblems() []health.Problem {
 
 // distrust returns why the replica of a group here is not to be trusted; nil: nothing is known
 // against it.
-func (m *Member) distrust(group uint32) error {
+func (m *Member) distrust(group cluster.GroupID) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.distrusted[group].err
@@ -101,7 +101,7 @@ func (m *Member) brokenReports() []leaderReport {
 // replaceable reports whether a replica that did not start can be replaced by a new one, so that
 // the others of this node go on: it is damaged or lost, while the disk and the program are well.
 // In a cluster of one node, the meta group has no other replica to be made from.
-func (m *Member) replaceable(group uint32, err error) bool {
+func (m *Member) replaceable(group cluster.GroupID, err error) bool {
 	wrong := errors.As(err, new(*segment.CorruptError)) || errors.Is(err, replica.ErrStopped) ||
 		errors.Is(err, errReplicaLost)
 	if ofOtherRules(err) { // a program that knows them reads it
@@ -117,7 +117,7 @@ func ofOtherRules(err error) bool {
 
 // advise says of the state of the cluster that is damaged, with no other replica to make one from,
 // what an operator can do: the groups of records are well.
-func (m *Member) advise(group uint32, err error) error {
+func (m *Member) advise(group cluster.GroupID, err error) error {
 	if errors.Is(err, cluster.ErrOtherRules) {
 		return fmt.Errorf("open node of a cluster: group %d: %w", group, err)
 	}

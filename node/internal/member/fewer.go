@@ -22,8 +22,8 @@ func (m *Member) fullness(v *cluster.View) Fullness {
 	out := Fullness{Target: v.Replicas}
 	for g := range v.Groups {
 		copies := 0
-		for _, r := range v.Voters(uint32(g)) {
-			wrong := r.Node == m.self.ID && m.distrust(uint32(g)) != nil
+		for _, r := range v.Voters(cluster.GroupID(g)) {
+			wrong := r.Node == m.self.ID && m.distrust(cluster.GroupID(g)) != nil
 			if !dead[r.Node] && !wrong {
 				copies++
 			}

@@ -77,7 +77,7 @@ func (m *Member) makes() bool {
 // first returns ErrSecondCluster when gossip knows a node that is in a cluster.
 func (m *Member) first() error {
 	for _, p := range m.gossip.Load().Peers() {
-		if n := p.Card.Node; p.Card.Epoch > 0 && n.Role == cluster.RoleCore {
+		if n := p.Meta.Node; p.Meta.Epoch > 0 && n.Role == cluster.RoleCore {
 			return fmt.Errorf("make a cluster: node %v at %s is in one: %w", n.ID, n.HTTPAddr,
 				ErrSecondCluster)
 		}
@@ -119,8 +119,8 @@ func younger(own, other *cluster.View) bool {
 func (m *Member) meet(v *cluster.View) error {
 	var met *stranger
 	for _, p := range m.gossip.Load().Peers() {
-		n := p.Card.Node
-		if _, ok := v.Node(n.ID); ok || p.Card.Epoch == 0 || n.Role != cluster.RoleCore ||
+		n := p.Meta.Node
+		if _, ok := v.Node(n.ID); ok || p.Meta.Epoch == 0 || n.Role != cluster.RoleCore ||
 			p.State != cluster.PeerAlive || v.Cluster == (cluster.ID{}) {
 			continue
 		}

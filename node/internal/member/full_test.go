@@ -35,7 +35,7 @@ func TestAModuleMeetsAFullDisk(t *testing.T) {
 	name := filepath.Join(k.dir, abcFile+durable.TempSuffix)
 	k.files = fullDir{durable.Dir(k.dir)}
 	before := k.encode()
-	push, err := cluster.AppendCommand(nil, &cluster.Once{ID: 3, Command: pushABC("one")})
+	push, err := cluster.AppendCommand(nil, &cluster.Idempotent{ID: 3, Command: pushABC("one")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestAModuleMeetsAFullDisk(t *testing.T) {
 		!bytes.Equal(before, k.encode()) {
 		t.Errorf("%v, at %d", err, k.Applied())
 	}
-	again := testKeeper(t, k.dir)
+	again := testMetaReplica(t, k.dir)
 	if err := os.WriteFile(name, []byte("ab"), 0o600); err != nil {
 		t.Fatal(err) // of a process that was killed
 	}

@@ -20,7 +20,7 @@ func (m *Member) Look(ctx context.Context) {
 	for _, s := range m.Stores() {
 		_ = s.FindLostFiles(ctx) // replicas have damage
 	}
-	if k := m.kept(); k != nil && len(m.View().Voters(cluster.MetaGroup)) > 1 {
+	if k := m.ownMeta(); k != nil && len(m.View().Voters(cluster.MetaGroup)) > 1 {
 		if lost := k.lost(); lost != nil {
 			m.distrustAs(cluster.MetaGroup, lost, true)
 		}
@@ -29,13 +29,13 @@ func (m *Member) Look(ctx context.Context) {
 
 // lostLog refuses to start without the log of the groups where a replica in the directory is the
 // only one of its group: to the log it is a leftover, which a start removes.
-func (m *Member) lostLog(has map[uint32]uint64) error {
+func (m *Member) lostLog(has map[cluster.GroupID]uint64) error {
 	if len(has) > 0 {
 		return nil
 	}
 	v := m.View()
 	for g := range v.Groups {
-		group := uint32(g)
+		group := cluster.GroupID(g)
 		r, mine := v.ReplicaOn(group, m.self.ID)
 		if !mine || len(v.Voters(group)) > 1 {
 			continue
@@ -52,7 +52,7 @@ func (m *Member) lostLog(has map[uint32]uint64) error {
 }
 
 // lost says that the file of the state is missing.
-func (k *keeper) lost() error {
+func (k *metaReplica) lost() error {
 	if k.durable.Load() == 0 {
 		return nil
 	}

@@ -32,7 +32,7 @@ type held struct {
 // watched is a machine that says when another store took the place of its own.
 type watched struct {
 	replica.Machine
-	group   uint32
+	group   cluster.GroupID
 	log     *slog.Logger
 	changed func()
 }
@@ -53,15 +53,15 @@ func (w watched) Install(ctx context.Context, manifest []byte, fetch replica.Fet
 func replicaID(r cluster.Replica) uint64 { return replica.NewID(uint64(r.Node), uint32(r.ID)) }
 
 // dirOf is where a replica keeps its state: never that of another replica of the group.
-func dirOf(group uint32, id uint64) string {
+func dirOf(group cluster.GroupID, id uint64) string {
 	return fmt.Sprintf("%d.%d", group, replica.Number(id))
 }
 
 // identity is what the store of a group is called on all nodes.
-func (m *Member) identity(group uint32) string { return identityOf(m.token, group) }
+func (m *Member) identity(group cluster.GroupID) string { return identityOf(m.token, group) }
 
-func identityOf(token cluster.Token, group uint32) string {
-	sum := sha256.Sum256(binary.LittleEndian.AppendUint32(token.Cluster[:], group))
+func identityOf(token cluster.Token, group cluster.GroupID) string {
+	sum := sha256.Sum256(binary.LittleEndian.AppendUint32(token.Cluster[:], uint32(group)))
 	return hex.EncodeToString(sum[:16])
 }
 
@@ -107,14 +107,14 @@ func headsOf(all int64, groups int) int64 {
 }
 
 // startReplica opens the state of a replica that the log has, and lets it take part.
-func (m *Member) startReplica(ctx context.Context, group uint32, id uint64) error {
+func (m *Member) startReplica(ctx context.Context, group cluster.GroupID, id uint64) error {
 	dir := m.path("groups", dirOf(group, id))
 	h := &held{id: id}
 	var of replica.Machine
-	var k *keeper
+	var k *metaReplica
 	if group == cluster.MetaGroup {
 		var err error
-		if k, err = openKeeper(dir, m.features, func() {}); err != nil {
+		if k, err = openMetaReplica(dir, m.features, func() {}); err != nil {
 			return err
 		}
 		k.others = m.moduleOfOthers
@@ -140,7 +140,7 @@ func (m *Member) startReplica(ctx context.Context, group uint32, id uint64) erro
 	m.replicas[group] = h
 	delete(m.distrusted, group)
 	if k != nil {
-		m.keeper = k
+		m.metaReplica = k
 	}
 	return nil
 }
@@ -149,7 +149,7 @@ func (m *Member) startReplica(ctx context.Context, group uint32, id uint64) erro
 func (m *Member) holdGroups(ctx context.Context, v *cluster.View) {
 	has := m.run.Groups()
 	for g := range v.Groups {
-		group := uint32(g)
+		group := cluster.GroupID(g)
 		if r, ok := v.ReplicaOn(group, m.self.ID); ok {
 			m.bringUp(ctx, v, group, has[group], r)
 		}
@@ -169,7 +169,7 @@ func (m *Member) holdGroups(ctx context.Context, v *cluster.View) {
 // bringUp makes and starts a replica that the view gives to this node, if that is to be done. What
 // did not work may do so later, as when a disk was full.
 func (m *Member) bringUp(
-	ctx context.Context, v *cluster.View, group uint32, has uint64, r cluster.Replica,
+	ctx context.Context, v *cluster.View, group cluster.GroupID, has uint64, r cluster.Replica,
 ) {
 	m.mu.Lock()
 	id, d := replicaID(r), m.distrusted[group]
@@ -203,7 +203,7 @@ func (m *Member) bringUp(
 	}
 }
 
-func holds(v *cluster.View, group uint32, number cluster.ReplicaID) bool {
+func holds(v *cluster.View, group cluster.GroupID, number cluster.ReplicaID) bool {
 	for _, r := range v.Groups[group].Replicas {
 		if r.ID == number {
 			return true
@@ -216,7 +216,7 @@ func holds(v *cluster.View, group uint32, number cluster.ReplicaID) bool {
 // one that was split off are together; later ones begin as learners, when the first is there. A
 // voter that is not there was lost, and must not be made again.
 func (m *Member) hold(
-	ctx context.Context, v *cluster.View, group uint32, r cluster.Replica,
+	ctx context.Context, v *cluster.View, group cluster.GroupID, r cluster.Replica,
 ) error {
 	id := replicaID(r)
 	var voters []uint64
@@ -245,11 +245,11 @@ func (m *Member) hold(
 }
 
 // drop removes a replica that the view does not have any more.
-func (m *Member) drop(ctx context.Context, group uint32, id uint64) error {
+func (m *Member) drop(ctx context.Context, group cluster.GroupID, id uint64) error {
 	if err := m.run.Drop(ctx, group); err != nil {
 		return err
 	}
-	if k := m.kept(); group == cluster.MetaGroup && k != nil {
+	if k := m.ownMeta(); group == cluster.MetaGroup && k != nil {
 		if s, err := cluster.ParseState(k.meta.AppendSnapshot(nil)); err == nil {
 			m.meta.Advance(s) // what was heard of others may be older
 		}
@@ -260,11 +260,11 @@ func (m *Member) drop(ctx context.Context, group uint32, id uint64) error {
 	delete(m.distrusted, group)
 	delete(m.tried, group)
 	if group == cluster.MetaGroup {
-		m.keeper = nil
+		m.metaReplica = nil
 	}
 	m.mu.Unlock()
 	m.opt.Changed()
-	m.wg.Go(func() { // somebody may still read from it, and slowly
+	m.wg.Go(func() { // a scan may still read from it, slowly
 		var err error
 		if h != nil {
 			err = h.Close()
@@ -279,12 +279,12 @@ func (m *Member) drop(ctx context.Context, group uint32, id uint64) error {
 
 // changeMembers does, for the groups that this node leads, what the plans of the view say.
 func (m *Member) changeMembers(v *cluster.View) {
-	plans := map[uint32]cluster.Plan{}
+	plans := map[cluster.GroupID]cluster.Plan{}
 	for _, p := range v.Plans {
 		plans[p.Group] = p
 	}
 	for g := range v.Groups {
-		group := uint32(g)
+		group := cluster.GroupID(g)
 		st, err := m.run.Status(group)
 		if err != nil || st.Leader == 0 || st.Leader != st.Replica || st.Joint {
 			continue
@@ -322,7 +322,7 @@ func (m *Member) changeMembers(v *cluster.View) {
 
 // wanted is the next change of a group on its way to what the view says.
 func wanted(
-	v *cluster.View, plan cluster.Plan, group uint32, st replica.Status,
+	v *cluster.View, plan cluster.Plan, group cluster.GroupID, st replica.Status,
 ) (out replica.Change) {
 	there := map[uint64]bool{}
 	for _, x := range st.Members {
@@ -356,7 +356,7 @@ func wanted(
 
 // Store returns the store of a group if this node can answer from it: it has a vote, and follows
 // a leader.
-func (m *Member) Store(group uint32) *store.Store {
+func (m *Member) Store(group cluster.GroupID) *store.Store {
 	m.mu.Lock()
 	h, d := m.replicas[group], m.distrusted[group]
 	m.mu.Unlock()

@@ -34,9 +34,9 @@ type hurries struct {
 	wake chan struct{} // holds one: there are some
 
 	mu      sync.Mutex // guards what follows
-	wanted  map[uint32]hurried
-	closing map[uint32]bool   // those of which a command is under way
-	closes  map[uint32]uint64 // how many commands there were
+	wanted  map[cluster.GroupID]hurried
+	closing map[cluster.GroupID]bool   // those of which a command is under way
+	closes  map[cluster.GroupID]uint64 // how many commands there were
 }
 
 // hurried is what is wanted of a group.
@@ -46,17 +46,17 @@ type hurried struct {
 }
 
 func newHurries() hurries {
-	return hurries{wake: make(chan struct{}, 1), wanted: map[uint32]hurried{},
-		closing: map[uint32]bool{}, closes: map[uint32]uint64{}}
+	return hurries{wake: make(chan struct{}, 1), wanted: map[cluster.GroupID]hurried{},
+		closing: map[cluster.GroupID]bool{}, closes: map[cluster.GroupID]uint64{}}
 }
 
 // CloseSoon lets the horizon of a group pass an acq as soon as its leader can: closeGroups would
 // take up to a second. It does not wait, and what it asks for may be lost.
-func (m *Member) CloseSoon(group uint32, acqNs int64) {
+func (m *Member) CloseSoon(group cluster.GroupID, acqNs int64) {
 	m.hurries.add(group, hurried{acqNs, true})
 }
 
-func (h *hurries) add(group uint32, w hurried) {
+func (h *hurries) add(group cluster.GroupID, w hurried) {
 	h.mu.Lock()
 	old := h.wanted[group]
 	h.wanted[group] = hurried{max(old.acqNs, w.acqNs), old.here || w.here}
@@ -72,10 +72,10 @@ func (h *hurries) call() {
 }
 
 // take returns what is wanted of groups of which no command is under way.
-func (h *hurries) take() map[uint32]hurried {
+func (h *hurries) take() map[cluster.GroupID]hurried {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	out := map[uint32]hurried{}
+	out := map[cluster.GroupID]hurried{}
 	for group, w := range h.wanted {
 		if !h.closing[group] {
 			out[group] = w
@@ -86,14 +86,14 @@ func (h *hurries) take() map[uint32]hurried {
 }
 
 // begin notes that a command is under way.
-func (h *hurries) begin(group uint32) {
+func (h *hurries) begin(group cluster.GroupID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.closing[group] = true
 	h.closes[group]++
 }
 
-func (h *hurries) end(group uint32) {
+func (h *hurries) end(group cluster.GroupID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.closing, group)
@@ -103,7 +103,7 @@ func (h *hurries) end(group uint32) {
 }
 
 // count returns how often a group was closed here.
-func (h *hurries) count(group uint32) uint64 {
+func (h *hurries) count(group cluster.GroupID) uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.closes[group]
@@ -131,8 +131,8 @@ func (m *Member) hurry() {
 
 // hurryRound does what is wanted, and returns how many groups it has begun to close.
 func (m *Member) hurryRound() (closed int) {
-	away := map[cluster.NodeID]map[uint32]int64{}
-	here := map[uint32]hurried{}
+	away := map[cluster.NodeID]map[cluster.GroupID]int64{}
+	here := map[cluster.GroupID]hurried{}
 	now, ok := m.clock.Stamp()
 	for group, w := range m.hurries.take() {
 		if s := m.Store(group); s != nil {
@@ -149,14 +149,14 @@ func (m *Member) hurryRound() (closed int) {
 			here[group] = w
 		case w.here: // what another node told goes round in no circles
 			if away[leader] == nil {
-				away[leader] = map[uint32]int64{}
+				away[leader] = map[cluster.GroupID]int64{}
 			}
 			away[leader][group] = w.acqNs
 		}
 	}
 	for leader, groups := range away {
 		for _, note := range hurryNotes(groups) {
-			m.run.Tell(leader, note) // lost ones are made good by closeGroups
+			m.run.Tell(uint64(leader), note) // lost ones are made good by closeGroups
 		}
 	}
 	if len(here) == 0 {
@@ -170,7 +170,7 @@ func (m *Member) hurryRound() (closed int) {
 }
 
 // closeNow begins to close a group that this node leads, by a command.
-func (m *Member) closeNow(group uint32) {
+func (m *Member) closeNow(group cluster.GroupID) {
 	m.hurries.begin(group)
 	m.wg.Go(func() {
 		defer m.hurries.end(group)
@@ -196,11 +196,11 @@ const (
 var errNoHurry = errors.New("not a note of groups to close")
 
 // hurryNotes returns the notes that tell a leader what is wanted of its groups.
-func hurryNotes(wanted map[uint32]int64) (notes [][]byte) {
+func hurryNotes(wanted map[cluster.GroupID]int64) (notes [][]byte) {
 	for some := range slices.Chunk(slices.Sorted(maps.Keys(wanted)), mostHurried) {
 		note := []byte{hurryKind, 0, 0, 0, 0, 0, 0, 0}
 		for _, group := range some {
-			note = binary.LittleEndian.AppendUint32(note, group)
+			note = binary.LittleEndian.AppendUint32(note, uint32(group))
 			note = binary.LittleEndian.AppendUint64(note, uint64(wanted[group]))
 		}
 		notes = append(notes, note)
@@ -209,14 +209,14 @@ func hurryNotes(wanted map[uint32]int64) (notes [][]byte) {
 }
 
 // parseHurry parses one note.
-func parseHurry(src []byte) (wanted map[uint32]int64, err error) {
+func parseHurry(src []byte) (wanted map[cluster.GroupID]int64, err error) {
 	if len(src) < hurryHeaderBytes || binary.LittleEndian.Uint64(src) != hurryKind ||
 		(len(src)-hurryHeaderBytes)%hurryGroupBytes != 0 {
 		return nil, errNoHurry
 	}
-	wanted = map[uint32]int64{}
+	wanted = map[cluster.GroupID]int64{}
 	for src = src[hurryHeaderBytes:]; len(src) > 0; src = src[hurryGroupBytes:] {
-		group := binary.LittleEndian.Uint32(src)
+		group := cluster.GroupID(binary.LittleEndian.Uint32(src))
 		if group == cluster.MetaGroup || group > cluster.MaxGroups {
 			return nil, errNoHurry
 		}
@@ -228,7 +228,7 @@ func parseHurry(src []byte) (wanted map[uint32]int64, err error) {
 // PassFeed tells another node that this one waits until a feed of it has passed an acq. It does not
 // wait, and the note may be lost.
 func (m *Member) PassFeed(node cluster.NodeID, feed uint64, acqNs int64) {
-	m.run.Tell(node, passNote(feed, acqNs))
+	m.run.Tell(uint64(node), passNote(feed, acqNs))
 }
 
 func passNote(feed uint64, acqNs int64) []byte {

@@ -85,7 +85,7 @@ func FuzzPass(f *testing.F) {
 }
 
 func FuzzHurry(f *testing.F) {
-	f.Add(hurryNotes(map[uint32]int64{1: 5, 7: -1})[0])
+	f.Add(hurryNotes(map[cluster.GroupID]int64{1: 5, 7: -1})[0])
 	f.Add([]byte{hurryKind, 0, 0, 0, 0, 0, 0, 0, 1})
 	f.Fuzz(func(t *testing.T, src []byte) {
 		wanted, err := parseHurry(src)
@@ -108,11 +108,11 @@ func FuzzHurry(f *testing.F) {
 
 // TestNotesOfManyGroups: no note is longer than one may be.
 func TestNotesOfManyGroups(t *testing.T) {
-	wanted := map[uint32]int64{}
-	for group := range uint32(cluster.MaxGroups) {
+	wanted := map[cluster.GroupID]int64{}
+	for group := range cluster.GroupID(cluster.MaxGroups) {
 		wanted[group+1] = int64(group)
 	}
-	got := map[uint32]int64{}
+	got := map[cluster.GroupID]int64{}
 	for _, note := range hurryNotes(wanted) {
 		some, err := parseHurry(note)
 		if err != nil || len(note) > 1<<10 {

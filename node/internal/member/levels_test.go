@@ -59,7 +59,7 @@ func TestANodeOfOtherRulesEnds(t *testing.T) {
 	}
 
 	dir := t.TempDir()
-	k := testKeeper(t, dir)
+	k := testMetaReplica(t, dir)
 	k.features = cluster.InDevelopment()
 	k.replace(make([]byte, stateHeader), s)
 	src := k.encode()
@@ -67,10 +67,10 @@ func TestANodeOfOtherRulesEnds(t *testing.T) {
 	if err := os.WriteFile(name, src, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openKeeper(dir, cluster.InDevelopment(), func() {}); err != nil {
+	if _, err := openMetaReplica(dir, cluster.InDevelopment(), func() {}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := openKeeper(dir, below, func() {})
+	_, err := openMetaReplica(dir, below, func() {})
 	if !errors.Is(err, cluster.ErrOtherRules) || errors.As(err, new(*segment.CorruptError)) ||
 		m.replaceable(cluster.MetaGroup, err) ||
 		!errors.Is(m.advise(0, err), cluster.ErrOtherRules) {
@@ -80,8 +80,9 @@ func TestANodeOfOtherRulesEnds(t *testing.T) {
 	if err := os.WriteFile(name, src, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openKeeper(dir, below, func() {}); !errors.As(err, new(*segment.CorruptError)) {
-		t.Errorf("a bent state: %v", err)
+	_, err = openMetaReplica(dir, below, func() {})
+	if !errors.As(err, new(*segment.CorruptError)) {
+		t.Errorf("a corrupt state: %v", err)
 	}
 	if m.replaceable(1, errors.Join(replica.ErrStopped, store.ErrUnknownCommand)) {
 		t.Error("a replica with a command of a newer program is to be replaced")
@@ -90,7 +91,7 @@ func TestANodeOfOtherRulesEnds(t *testing.T) {
 
 // The log of a node that was stopped before the cluster was raised may hold the raise.
 func TestARaiseInTheLogStopsAnOlderProgram(t *testing.T) {
-	k := testKeeper(t, t.TempDir())
+	k := testMetaReplica(t, t.TempDir())
 	k.meta.RunAs(below)
 	s := raised(t)
 	var entries []replica.Entry

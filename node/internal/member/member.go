@@ -71,7 +71,7 @@ type Member struct {
 	features cluster.Features
 	net      network
 	gossip   atomic.Pointer[peers] // nil until replicas run
-	run      *shifted              // nil before there is one
+	run      groups                // nil before there is one
 	clock    *clock.Clock
 	meta     *cluster.Meta // fetched of others, while no replica here is newer
 	http     *http.Client
@@ -86,24 +86,24 @@ type Member struct {
 	tenures   tenures
 	adoption  *adoption // under way, nil else; of Open and then of follow
 
-	mu       sync.Mutex // guards what follows
-	keeper   *keeper    // the replica of the meta group, nil without one
-	replicas map[uint32]*held
+	mu          sync.Mutex   // guards what follows
+	metaReplica *metaReplica // the replica of the meta group, nil without one
+	replicas    map[cluster.GroupID]*held
 	// distrusted are the groups whose replica here is not what it should be, and why.
-	distrusted map[uint32]distrusted
+	distrusted map[cluster.GroupID]distrusted
 	// rotten is what Verify found last and nothing could be done about.
-	rotten   rotten
-	tried    map[uint32]time.Time         // when a replica did not start
-	changing map[uint32]bool              // groups whose members are being changed
-	hints    map[uint32]cluster.NodeID    // who was last seen to lead
-	silent   map[cluster.NodeID]time.Time // since when a node has not answered
-	seen     map[uint32]int64             // greatest acq that was acknowledged here, by group
-	card     uint64                       // epoch that gossip tells
-	stranger *stranger                    // nil: none is known
+	rotten    rotten
+	tried     map[cluster.GroupID]time.Time      // when a replica did not start
+	changing  map[cluster.GroupID]bool           // groups whose members are being changed
+	hints     map[cluster.GroupID]cluster.NodeID // who was last seen to lead
+	silent    map[cluster.NodeID]time.Time       // since when a node has not answered
+	seen      map[cluster.GroupID]int64          // greatest acq acknowledged here, by group
+	toldEpoch uint64                             // epoch that gossip tells
+	stranger  *stranger                          // nil: none is known
 	// unproven are the groups whose replica here waits for confirmation, and since when.
-	unproven map[uint32]time.Time
+	unproven map[cluster.GroupID]time.Time
 	// leaderlessSince is when a replica here was first seen without a leader.
-	leaderlessSince map[uint32]time.Time
+	leaderlessSince map[cluster.GroupID]time.Time
 
 	open  context.Context // ends as the member begins to close
 	close context.CancelFunc
@@ -118,10 +118,11 @@ func Open(ctx context.Context, opt Options) (*Member, error) {
 
 func openIn(ctx context.Context, opt Options, over network) (_ *Member, err error) {
 	m := &Member{opt: opt, net: over, meta: cluster.NewMeta(cluster.NewState()),
-		http: over.client(), replicas: map[uint32]*held{}, changing: map[uint32]bool{},
-		hints: map[uint32]cluster.NodeID{}, silent: map[cluster.NodeID]time.Time{},
-		seen: map[uint32]int64{}, tried: map[uint32]time.Time{},
-		distrusted: map[uint32]distrusted{}, hurries: newHurries()}
+		http: over.client(), replicas: map[cluster.GroupID]*held{},
+		changing: map[cluster.GroupID]bool{},
+		hints:    map[cluster.GroupID]cluster.NodeID{}, silent: map[cluster.NodeID]time.Time{},
+		seen: map[cluster.GroupID]int64{}, tried: map[cluster.GroupID]time.Time{},
+		distrusted: map[cluster.GroupID]distrusted{}, hurries: newHurries()}
 	m.setClock()
 	m.opt.Store.Background = store.NewBackgroundLimit(max(1, runtime.GOMAXPROCS(0)/2))
 	m.open, m.close = context.WithCancel(context.Background())
@@ -205,7 +206,7 @@ func (m *Member) start(ctx context.Context, listener *accept.Listener) error {
 		Resolve: m.resolve, TLS: secure, Fail: m.opt.Fail, Starts: m.self.Starts,
 		Copied: m.self.Copied, Trust: m.opt.Cluster.TrustCopy,
 		QuotaBytes: memory.Total(m.opt.MemoryBytes).Part(8, mostQuota),
-		Elected:    func(group uint32) { m.elections.held(group - 1) }, // as shifted counts
+		Elected:    func(group cluster.GroupID) { m.elections.held(group) },
 		MayLead:    m.clock.MayLead, Heard: m.hearNote,
 		Answer: func(question []byte) []byte {
 			<-opened
@@ -214,11 +215,11 @@ func (m *Member) start(ctx context.Context, listener *accept.Listener) error {
 	if err != nil {
 		return err
 	}
-	m.run = &shifted{run}
+	m.run = run
 	m.wg.Go(m.watchClock) // no replica leads before that has heard another node
 	close(opened)
 	m.logReport(&report)
-	for group, err := range down(report.Quarantined) {
+	for group, err := range report.Quarantined {
 		m.Distrust(group, err)
 	}
 	if err := m.gossipWith(); err != nil {
@@ -242,9 +243,9 @@ func (m *Member) start(ctx context.Context, listener *accept.Listener) error {
 
 // gossipWith lets this node find others, and them it.
 func (m *Member) gossipWith() error {
-	card := m.node
-	card.State = cluster.NodeJoining
-	o, err := m.opt.Cluster.Gossip(m.token, card)
+	metadata := m.node
+	metadata.State = cluster.NodeJoining
+	o, err := m.opt.Cluster.Gossip(m.token, metadata)
 	if err != nil {
 		return err
 	}
@@ -301,7 +302,7 @@ func (m *Member) end(ctx context.Context) error {
 // View returns the newest view that this node has.
 func (m *Member) View() *cluster.View {
 	m.mu.Lock()
-	k := m.keeper
+	k := m.metaReplica
 	m.mu.Unlock()
 	v := m.meta.View()
 	if k != nil {
@@ -328,8 +329,8 @@ func (m *Member) locate(id cluster.NodeID) (cluster.Node, bool) {
 		return n, ok
 	}
 	for _, p := range gossip.Peers() {
-		if p.Card.Node.ID == id && (!ok || p.Card.Node.Incarnation > n.Incarnation) {
-			return p.Card.Node, true
+		if p.Meta.Node.ID == id && (!ok || p.Meta.Node.Incarnation > n.Incarnation) {
+			return p.Meta.Node, true
 		}
 	}
 	return n, ok

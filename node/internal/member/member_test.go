@@ -26,18 +26,18 @@ func createCommand(t testing.TB) []byte {
 	return command
 }
 
-func testKeeper(t testing.TB, dir string) *keeper {
+func testMetaReplica(t testing.TB, dir string) *metaReplica {
 	t.Helper()
-	k, err := openKeeper(dir, cluster.Released(), func() {})
+	k, err := openMetaReplica(dir, cluster.Released(), func() {})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return k
 }
 
-func TestKeeperIsSyncedAndInstalled(t *testing.T) {
+func TestMetaReplicaIsSyncedAndInstalled(t *testing.T) {
 	dir := t.TempDir()
-	k := testKeeper(t, dir)
+	k := testMetaReplica(t, dir)
 	results := make([]any, 2)
 	if err := k.Apply([]replica.Entry{{Index: 1}, {Index: 2, Data: createCommand(t)}},
 		results); err != nil {
@@ -46,13 +46,13 @@ func TestKeeperIsSyncedAndInstalled(t *testing.T) {
 	if r, ok := results[1].(cluster.Result); !ok || r.Err != nil || !r.Changed {
 		t.Fatalf("%+v", results[1])
 	}
-	if k.Applied() != 2 || k.Durable() != 0 || testKeeper(t, dir).Applied() != 0 {
+	if k.Applied() != 2 || k.Durable() != 0 || testMetaReplica(t, dir).Applied() != 0 {
 		t.Fatal("something is durable before it was synced")
 	}
 	if err := k.Sync(); err != nil {
 		t.Fatal(err)
 	}
-	again := testKeeper(t, dir)
+	again := testMetaReplica(t, dir)
 	if again.Durable() != 2 || again.meta.View().DataGroups() != 4 {
 		t.Fatalf("opened at %d with %+v", again.Durable(), again.meta.View())
 	}
@@ -60,7 +60,7 @@ func TestKeeperIsSyncedAndInstalled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := testKeeper(t, t.TempDir())
+	other := testMetaReplica(t, t.TempDir())
 	err = other.Install(t.Context(), s.Manifest(), func(_ context.Context, name string,
 		_ int64) (io.ReadCloser, error) {
 		return s.Open(name)
@@ -70,8 +70,8 @@ func TestKeeperIsSyncedAndInstalled(t *testing.T) {
 	}
 }
 
-func FuzzKeeper(f *testing.F) {
-	k := testKeeper(f, f.TempDir())
+func FuzzMetaReplica(f *testing.F) {
+	k := testMetaReplica(f, f.TempDir())
 	f.Add(k.encode())
 	entries := []replica.Entry{{Index: 2, Data: createCommand(f)}}
 	if err := k.Apply(entries, make([]any, 1)); err != nil {
@@ -79,7 +79,7 @@ func FuzzKeeper(f *testing.F) {
 	}
 	f.Add(k.encode())
 	f.Fuzz(func(t *testing.T, src []byte) {
-		k := testKeeper(t, t.TempDir())
+		k := testMetaReplica(t, t.TempDir())
 		if k.take(src) == nil && !bytes.Equal(k.encode(), src) {
 			t.Error("what was taken is encoded otherwise")
 		}

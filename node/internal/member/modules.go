@@ -21,16 +21,16 @@ import (
 // maxModule bounds what is read of a file that should be a module.
 const maxModule = 64 << 20
 
-// A keeper has the module of each version that its state names in a file beside it.
+// A meta replica has the module of each version that its state names in a file beside it.
 
 // apply lets the state take in a command. A module that it brings is on disk before the state names
 // it; if the state refuses it, sweep finds it.
-func (k *keeper) apply(command []byte) (cluster.Result, error) {
+func (k *metaReplica) apply(command []byte) (cluster.Result, error) {
 	cmd, err := cluster.ParseCommand(command)
 	if err != nil {
 		return cluster.Result{}, err
 	}
-	if once, ok := cmd.(*cluster.Once); ok {
+	if once, ok := cmd.(*cluster.Idempotent); ok {
 		cmd = once.Command
 	}
 	if c, ok := cmd.(*cluster.ChangeCatalog); ok && c.Push != nil {
@@ -41,7 +41,7 @@ func (k *keeper) apply(command []byte) (cluster.Result, error) {
 	return k.meta.Apply(command)
 }
 
-func (k *keeper) keep(digest string, module []byte) error {
+func (k *metaReplica) keep(digest string, module []byte) error {
 	k.writing.Lock()
 	defer k.writing.Unlock()
 	if err := durable.Replace(k.files, digest+catalog.ModuleSuffix, module); err != nil {
@@ -51,7 +51,7 @@ func (k *keeper) keep(digest string, module []byte) error {
 }
 
 // module returns a module that is whole.
-func (k *keeper) module(digest string) ([]byte, error) {
+func (k *metaReplica) module(digest string) ([]byte, error) {
 	text, err := os.ReadFile(filepath.Join(k.dir, digest+catalog.ModuleSuffix))
 	if err == nil && !isModule(digest, text) {
 		err = fmt.Errorf("module %.12s in %s has another digest", digest, k.dir)
@@ -63,7 +63,7 @@ func (k *keeper) module(digest string) ([]byte, error) {
 type fetchModule func(ctx context.Context, digest string) ([]byte, error)
 
 // mended is module, and takes one that is damaged or gone from another node.
-func (k *keeper) mended(ctx context.Context, digest string) ([]byte, error) {
+func (k *metaReplica) mended(ctx context.Context, digest string) ([]byte, error) {
 	text, err := k.module(digest)
 	if err == nil || k.others == nil || !named(k.meta.Catalog())[digest] {
 		return text, err
@@ -94,7 +94,7 @@ func named(s catalog.State) map[string]bool {
 
 // sweep removes the modules that the state does not name any more, and halves of some, unless a
 // snapshot may have to give them to others.
-func (k *keeper) sweep() error {
+func (k *metaReplica) sweep() error {
 	if k.given.Load() > 0 {
 		return nil
 	}
@@ -117,7 +117,7 @@ func (k *keeper) sweep() error {
 }
 
 // fetchModules gets the modules of a catalogue that are not here.
-func (k *keeper) fetchModules(
+func (k *metaReplica) fetchModules(
 	ctx context.Context, s catalog.State, fetch replica.Fetch,
 ) error {
 	for digest := range maps.Keys(named(s)) {

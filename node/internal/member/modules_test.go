@@ -21,8 +21,8 @@ const (
 	metaIndex = 2 // of the command that makes the cluster
 )
 
-// applied lets a keeper take in commands behind what it has.
-func applied(t *testing.T, k *keeper, commands ...cluster.Command) {
+// applied lets a meta replica take in commands behind what it has.
+func applied(t *testing.T, k *metaReplica, commands ...cluster.Command) {
 	t.Helper()
 	for _, c := range commands {
 		data, err := cluster.AppendCommand(nil, c)
@@ -62,10 +62,10 @@ func modulesOf(t *testing.T, dir string) (out []string) {
 	return out
 }
 
-// created is a keeper of a cluster.
-func created(t *testing.T) *keeper {
+// created is a meta replica of a cluster.
+func created(t *testing.T) *metaReplica {
 	t.Helper()
-	k := testKeeper(t, t.TempDir())
+	k := testMetaReplica(t, t.TempDir())
 	entries := []replica.Entry{{Index: 1}, {Index: metaIndex, Data: createCommand(t)}}
 	if err := k.Apply(entries, make([]any, 2)); err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func TestModulesComeWithSnapshots(t *testing.T) {
 		asked = append(asked, name)
 		return s.Open(name)
 	}
-	other := testKeeper(t, t.TempDir())
+	other := testMetaReplica(t, t.TempDir())
 	for range 2 { // what is there is not fetched again
 		if err := other.Install(t.Context(), s.Manifest(), fetch); err != nil {
 			t.Fatal(err)
@@ -133,7 +133,7 @@ func TestModulesComeWithSnapshots(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(k.dir, abcFile), []byte("abd"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	third := testKeeper(t, t.TempDir())
+	third := testMetaReplica(t, t.TempDir())
 	if err := third.Install(t.Context(), s.Manifest(), fetch); err == nil || third.Applied() != 0 {
 		t.Errorf("%v, at %d", err, third.Applied())
 	}
@@ -169,7 +169,7 @@ func TestAnInstallThatFailsLeavesTheOldState(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Release()
-	other := testKeeper(t, t.TempDir())
+	other := testMetaReplica(t, t.TempDir())
 	full := filepath.Join(other.dir, stateName+durable.TempSuffix, "file")
 	if err := os.MkdirAll(full, 0o755); err != nil {
 		t.Fatal(err) // no state can be written

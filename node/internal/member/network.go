@@ -24,18 +24,21 @@ type network interface {
 
 // groups is the replicas of this node: a [replica.Runtime], or what a simulator steps.
 type groups interface {
-	Groups() map[uint32]uint64
-	Create(ctx context.Context, group uint32, replica uint64, voters []uint64) error
-	Start(group uint32, m replica.Machine) error
-	Drop(ctx context.Context, group uint32) error
-	Status(group uint32) (replica.Status, error)
+	Groups() map[cluster.GroupID]uint64
+	Create(ctx context.Context, group cluster.GroupID, replica uint64, voters []uint64) error
+	Start(group cluster.GroupID, m replica.Machine) error
+	Drop(ctx context.Context, group cluster.GroupID) error
+	Status(group cluster.GroupID) (replica.Status, error)
 	ProposeIn(
-		ctx context.Context, group uint32, stamp replica.Stamp, data ...[]byte,
+		ctx context.Context, group cluster.GroupID, stamp replica.Stamp, data ...[]byte,
 	) (any, error)
-	Lead(ctx context.Context, groups []uint32, do func(group uint32, t replica.Tenure)) error
-	ReadIndex(ctx context.Context, group uint32) (uint64, error)
-	Change(ctx context.Context, group uint32, change replica.Change) error
-	TransferLeader(group uint32, to uint64)
+	Lead(
+		ctx context.Context, groups []cluster.GroupID,
+		do func(group cluster.GroupID, t replica.Tenure),
+	) error
+	ReadIndex(ctx context.Context, group cluster.GroupID) (uint64, error)
+	Change(ctx context.Context, group cluster.GroupID, change replica.Change) error
+	TransferLeader(group cluster.GroupID, to uint64)
 	Ask(ctx context.Context, node uint64, question ...[]byte) ([]byte, error)
 	Tell(node uint64, note []byte) bool
 	SetSnapshotRate(bytesPerSec int64)
@@ -44,14 +47,14 @@ type groups interface {
 	Mistaken() uint64
 	LogBytes() int64
 	Verify(ctx context.Context, pace func(ctx context.Context, n, all int64) error,
-		damaged func(group uint32, err error)) error
+		damaged func(group cluster.GroupID, err error)) error
 	Close() error
 }
 
 // gossip is what a member needs of [cluster.Gossip].
 type gossip interface {
 	Peers() []cluster.Peer
-	Update(ctx context.Context, card cluster.Card) error
+	Update(ctx context.Context, metadata cluster.GossipMeta) error
 	Addr() string
 	Close(ctx context.Context) error
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/health"
 )
 
@@ -43,10 +44,10 @@ func (m *Member) leaderProblems(now time.Time) []health.Problem {
 
 // leaderless returns the groups of replicas here that have been without a leader for long, and how
 // many others run.
-func (m *Member) leaderless(now time.Time) (all []uint32, led int) {
+func (m *Member) leaderless(now time.Time) (all []cluster.GroupID, led int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	lost := map[uint32]time.Time{}
+	lost := map[cluster.GroupID]time.Time{}
 	for group := range m.run.Groups() {
 		st, err := m.run.Status(group)
 		if err != nil || st.Err != nil {

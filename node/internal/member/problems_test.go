@@ -15,20 +15,20 @@ import (
 // ledGroups are groups of which only leaders are known.
 type ledGroups struct {
 	groups
-	leaders map[uint32]uint64 // by the log's number of the group
+	leaders map[cluster.GroupID]uint64
 }
 
-func (l ledGroups) Groups() map[uint32]uint64 { return l.leaders }
+func (l ledGroups) Groups() map[cluster.GroupID]uint64 { return l.leaders }
 
-func (l ledGroups) Status(group uint32) (replica.Status, error) {
+func (l ledGroups) Status(group cluster.GroupID) (replica.Status, error) {
 	return replica.Status{Leader: l.leaders[group]}, nil
 }
 
 // A group without a leader is a problem after a while; a node of which all groups are so takes no
 // writes and is not ready, until one has a leader again.
 func TestANodeWithoutLeadersIsNotReady(t *testing.T) {
-	leaders, start := map[uint32]uint64{1: 7, 2: 7, 3: 0}, time.Unix(1000, 0)
-	m := &Member{run: &shifted{ledGroups{leaders: leaders}}}
+	leaders, start := map[cluster.GroupID]uint64{0: 7, 1: 7, 2: 0}, time.Unix(1000, 0)
+	m := &Member{run: ledGroups{leaders: leaders}}
 	f := func(after time.Duration, problems int, ready bool) {
 		t.Helper()
 		all := m.leaderProblems(start.Add(after))
@@ -47,11 +47,11 @@ func TestANodeWithoutLeadersIsNotReady(t *testing.T) {
 	}
 	f(0, 0, true)
 	f(leaderlessAfter, 1, true)
-	leaders[1], leaders[2] = 0, 0
+	leaders[0], leaders[1] = 0, 0
 	f(leaderlessAfter+1, 1, true) // an election
 	f(2*leaderlessAfter, 1, true)
 	f(2*leaderlessAfter+1, 3, false)
-	leaders[2] = 8
+	leaders[1] = 8
 	f(2*leaderlessAfter+2, 2, true)
 }
 
@@ -66,13 +66,13 @@ func TestNoQuorum(t *testing.T) {
 		}
 	}
 	h := &cluster.Health{Groups: []cluster.GroupHealth{{Leader: 1}, {}, {}}}
-	late := surveyed{err: errors.New("late")}
-	said := map[cluster.NodeID]surveyed{1: {}, 2: late, 3: late}
+	late := nodeReports{err: errors.New("late")}
+	said := map[cluster.NodeID]nodeReports{1: {}, 2: late, 3: late}
 	got := noQuorum(v, h, said, []string{"group 2: its copy is lost"})
 	if len(got) != 1 || !strings.HasPrefix(got[0], "group 1: it has no leader, and 1 of its 3 ") {
 		t.Errorf("%q", got)
 	}
-	said[2] = surveyed{}
+	said[2] = nodeReports{}
 	if got := noQuorum(v, h, said, nil); len(got) > 0 {
 		t.Errorf("two of three answer: %q", got)
 	}
@@ -86,7 +86,7 @@ func TestAbsent(t *testing.T) {
 		v.Nodes = append(v.Nodes, cluster.Node{ID: id + 1})
 	}
 	peer := func(id cluster.NodeID, state cluster.PeerState) cluster.Peer {
-		return cluster.Peer{State: state, Card: cluster.Card{Node: cluster.Node{ID: id}}}
+		return cluster.Peer{State: state, Meta: cluster.GossipMeta{Node: cluster.Node{ID: id}}}
 	}
 	f := func(want []cluster.NodeID, peers ...cluster.Peer) {
 		t.Helper()

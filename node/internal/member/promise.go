@@ -29,7 +29,7 @@ const promiseAhead = 300 * time.Millisecond
 // tenures are the least acqs that groups give which this node leads. Its zero value is ready.
 type tenures struct {
 	mu  sync.Mutex
-	all map[uint32]tenure // by group, guarded by mu
+	all map[cluster.GroupID]tenure // by group, guarded by mu
 }
 
 type tenure struct {
@@ -38,13 +38,13 @@ type tenure struct {
 }
 
 // floor returns the least acq that a leader may give in a term.
-func (t *tenures) floor(group uint32, term uint64, of *machine.Machine) int64 {
+func (t *tenures) floor(group cluster.GroupID, term uint64, of *machine.Machine) int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.all[group]
 	if now.term != term {
 		if t.all == nil {
-			t.all = map[uint32]tenure{}
+			t.all = map[cluster.GroupID]tenure{}
 		}
 		now = tenure{term, of.Store().LogHorizon() + int64(promiseAhead)}
 		t.all[group] = now
@@ -53,7 +53,7 @@ func (t *tenures) floor(group uint32, term uint64, of *machine.Machine) int64 {
 }
 
 // raise lets the leader of a group give no acqs below one in its present term.
-func (t *tenures) raise(group uint32, acqNs int64) {
+func (t *tenures) raise(group cluster.GroupID, acqNs int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.all[group]
@@ -62,7 +62,7 @@ func (t *tenures) raise(group uint32, acqNs int64) {
 }
 
 // stampsOf returns what stamps the commands of a group as this node appends them.
-func (m *Member) stampsOf(group uint32, of *machine.Machine) replica.Stamp {
+func (m *Member) stampsOf(group cluster.GroupID, of *machine.Machine) replica.Stamp {
 	return func(t replica.Tenure, proposal []byte) {
 		machine.SetClock(proposal,
 			max(machine.Clock(proposal), m.tenures.floor(group, t.Term, of)))
@@ -79,18 +79,19 @@ type promised struct {
 // promise lets the horizons of groups that this node leads pass what is wanted of them, here and on
 // the other nodes that have them, and returns the groups for which it takes a command: those that
 // have something under way, or whose log was last closed too long ago.
-func (m *Member) promise(wanted map[uint32]hurried, nowNs int64) (rest []uint32) {
-	machines := map[uint32]*machine.Machine{}
+func (m *Member) promise(wanted map[cluster.GroupID]hurried, nowNs int64) (rest []cluster.GroupID) {
+	machines := map[cluster.GroupID]*machine.Machine{}
 	for group := range wanted {
 		if of := m.machine(group); of != nil {
 			machines[group] = of
 		}
 	}
 	var mu sync.Mutex
-	made := map[uint32]promised{} // guarded by mu
+	made := map[cluster.GroupID]promised{} // guarded by mu
 	ctx, cancel := context.WithTimeout(m.open, restEvery)
 	defer cancel()
-	_ = m.run.Lead(ctx, slices.Sorted(maps.Keys(machines)), func(group uint32, t replica.Tenure) {
+	groups := slices.Sorted(maps.Keys(machines))
+	_ = m.run.Lead(ctx, groups, func(group cluster.GroupID, t replica.Tenure) {
 		of := machines[group]
 		acq := min(nowNs, of.Store().LogHorizon()+int64(promiseAhead))
 		_ = m.tenures.floor(group, t.Term, of)
@@ -104,7 +105,7 @@ func (m *Member) promise(wanted map[uint32]hurried, nowNs int64) (rest []uint32)
 	}) // without an answer, a command does it
 	mu.Lock()
 	defer mu.Unlock()
-	away := map[cluster.NodeID]map[uint32]promised{}
+	away := map[cluster.NodeID]map[cluster.GroupID]promised{}
 	for group := range wanted {
 		p, ok := made[group]
 		if !ok {
@@ -114,21 +115,21 @@ func (m *Member) promise(wanted map[uint32]hurried, nowNs int64) (rest []uint32)
 		machines[group].Promise(p.index, p.acqNs)
 		for _, node := range m.holders(group) {
 			if away[node] == nil {
-				away[node] = map[uint32]promised{}
+				away[node] = map[cluster.GroupID]promised{}
 			}
 			away[node][group] = p
 		}
 	}
 	for node, groups := range away {
 		for _, note := range promiseNotes(groups) {
-			m.run.Tell(node, note) // lost ones are made good by closeGroups
+			m.run.Tell(uint64(node), note) // lost ones are made good by closeGroups
 		}
 	}
 	return rest
 }
 
 // holders returns the other nodes that have a replica of a group.
-func (m *Member) holders(group uint32) (out []cluster.NodeID) {
+func (m *Member) holders(group cluster.GroupID) (out []cluster.NodeID) {
 	st, _ := m.run.Status(group) // without one there are none
 	for _, x := range st.Members {
 		if x.Replica != st.Replica {
@@ -139,7 +140,7 @@ func (m *Member) holders(group uint32) (out []cluster.NodeID) {
 }
 
 // hearPromises takes what leaders promise of the replicas here.
-func (m *Member) hearPromises(promises map[uint32]promised) {
+func (m *Member) hearPromises(promises map[cluster.GroupID]promised) {
 	for group, p := range promises {
 		if of := m.machine(group); of != nil {
 			of.Promise(p.index, p.acqNs)
@@ -157,11 +158,11 @@ const (
 var errNoPromise = errors.New("not a note of promises")
 
 // promiseNotes returns the notes that tell another node what is promised.
-func promiseNotes(promises map[uint32]promised) (notes [][]byte) {
+func promiseNotes(promises map[cluster.GroupID]promised) (notes [][]byte) {
 	for some := range slices.Chunk(slices.Sorted(maps.Keys(promises)), mostPromised) {
 		note := []byte{promiseKind, 0, 0, 0, 0, 0, 0, 0}
 		for _, group := range some {
-			note = binary.LittleEndian.AppendUint32(note, group)
+			note = binary.LittleEndian.AppendUint32(note, uint32(group))
 			note = binary.LittleEndian.AppendUint64(note, promises[group].index)
 			note = binary.LittleEndian.AppendUint64(note, uint64(promises[group].acqNs))
 		}
@@ -171,14 +172,14 @@ func promiseNotes(promises map[uint32]promised) (notes [][]byte) {
 }
 
 // parsePromises parses one note.
-func parsePromises(src []byte) (promises map[uint32]promised, err error) {
+func parsePromises(src []byte) (promises map[cluster.GroupID]promised, err error) {
 	if len(src) < promiseHeaderBytes || binary.LittleEndian.Uint64(src) != promiseKind ||
 		(len(src)-promiseHeaderBytes)%promiseBytes != 0 {
 		return nil, errNoPromise
 	}
-	promises = map[uint32]promised{}
+	promises = map[cluster.GroupID]promised{}
 	for src = src[promiseHeaderBytes:]; len(src) > 0; src = src[promiseBytes:] {
-		group := binary.LittleEndian.Uint32(src)
+		group := cluster.GroupID(binary.LittleEndian.Uint32(src))
 		if group == cluster.MetaGroup || group > cluster.MaxGroups {
 			return nil, errNoPromise
 		}

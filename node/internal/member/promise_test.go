@@ -87,7 +87,7 @@ func (s *simulation) promiseAndGo() {
 }
 
 // leaderOf returns the process that leads a group, nil for none.
-func (s *simulation) leaderOf(group uint32) *simProcess {
+func (s *simulation) leaderOf(group cluster.GroupID) *simProcess {
 	for _, p := range s.running() {
 		st, err := p.member.Load().run.Status(group)
 		if err == nil && st.Leader != 0 && st.Leader == st.Replica {
@@ -98,7 +98,7 @@ func (s *simulation) leaderOf(group uint32) *simProcess {
 }
 
 // horizonOf returns the greatest horizon of the replicas of a group.
-func (s *simulation) horizonOf(group uint32) (horizonNs int64) {
+func (s *simulation) horizonOf(group cluster.GroupID) (horizonNs int64) {
 	for _, p := range s.running() {
 		if st := p.member.Load().Store(group); st != nil {
 			if h, err := st.Horizon(s.life); err == nil {
@@ -110,7 +110,7 @@ func (s *simulation) horizonOf(group uint32) (horizonNs int64) {
 }
 
 func FuzzPromises(f *testing.F) {
-	f.Add(promiseNotes(map[uint32]promised{1: {5, 6}, 7: {1, -1}})[0])
+	f.Add(promiseNotes(map[cluster.GroupID]promised{1: {5, 6}, 7: {1, -1}})[0])
 	f.Add([]byte{promiseKind, 0, 0, 0, 0, 0, 0, 0, 1})
 	f.Fuzz(func(t *testing.T, src []byte) {
 		promises, err := parsePromises(src)
@@ -136,11 +136,11 @@ func FuzzPromises(f *testing.F) {
 
 // TestPromisesOfManyGroups: no note is longer than one may be.
 func TestPromisesOfManyGroups(t *testing.T) {
-	all := map[uint32]promised{}
-	for group := range uint32(cluster.MaxGroups) {
+	all := map[cluster.GroupID]promised{}
+	for group := range cluster.GroupID(cluster.MaxGroups) {
 		all[group+1] = promised{uint64(group), int64(group)}
 	}
-	got := map[uint32]promised{}
+	got := map[cluster.GroupID]promised{}
 	for _, note := range promiseNotes(all) {
 		some, err := parsePromises(note)
 		if err != nil || len(note) > 1<<10 {

@@ -16,7 +16,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
-// ErrUnavailable means that a group did not answer in time: it has no leader, or nobody who knows
+// ErrUnavailable means that a group did not answer in time: it has no leader, or no node that knows
 // one is reached.
 var ErrUnavailable = errors.New("the group has no leader that can be reached; try again")
 
@@ -35,18 +35,18 @@ const (
 // elections lets those know who wait for a leader of a group. Its zero value is ready.
 type elections struct {
 	mu   sync.Mutex
-	next map[uint32]chan struct{} // by group, guarded by mu; closed when there is a leader
+	next map[cluster.GroupID]chan struct{} // by group, guarded by mu; closed when there is a leader
 }
 
 // wait returns what is closed when the replica of a group here hears of the next leader.
-func (e *elections) wait(group uint32) <-chan struct{} {
+func (e *elections) wait(group cluster.GroupID) <-chan struct{} {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	c := e.next[group]
 	if c == nil {
 		c = make(chan struct{})
 		if e.next == nil {
-			e.next = map[uint32]chan struct{}{}
+			e.next = map[cluster.GroupID]chan struct{}{}
 		}
 		e.next[group] = c
 	}
@@ -54,7 +54,7 @@ func (e *elections) wait(group uint32) <-chan struct{} {
 }
 
 // held wakes those who wait for a leader of a group.
-func (e *elections) held(group uint32) {
+func (e *elections) held(group cluster.GroupID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if c := e.next[group]; c != nil {
@@ -72,26 +72,26 @@ type Answer struct {
 	Replica cluster.ReplicaID `json:"replica"`
 	Version uint64            `json:"version"`
 
-	// Again: the command was sent before and nobody knows what came of that; an error may be that
+	// Again: the command was sent before and its outcome is unknown; an error may be that
 	// it was done.
 	Again bool `json:"-"`
 }
 
 // Command asks the meta group to change the state of the cluster, which it does once.
 func (m *Member) Command(ctx context.Context, cmd cluster.Command) (Answer, error) {
-	return m.commandOnce(ctx, cmd, drawID())
+	return m.commandIdempotent(ctx, cmd, drawID())
 }
 
 // drawID draws what a command is known by when it is sent again.
 func drawID() uint64 { return 1 + rand.Uint64N(math.MaxUint64) }
 
-// commandOnce is Command under an id. A cursor that moves forward needs none, as it comes to the
-// same place whatever comes between; and many do every second, which a state could not know.
-func (m *Member) commandOnce(
+// commandIdempotent is Command under an id. A cursor that moves forward needs none, as it comes to
+// the same place whatever comes between; and many do every second, which a state could not know.
+func (m *Member) commandIdempotent(
 	ctx context.Context, cmd cluster.Command, id uint64,
 ) (Answer, error) {
 	if c, is := cmd.(*cluster.CommitCursor); !is || c.Force {
-		cmd = &cluster.Once{ID: id, Command: cmd}
+		cmd = &cluster.Idempotent{ID: id, Command: cmd}
 	}
 	data, err := cluster.AppendCommand(nil, cmd)
 	if err != nil {
@@ -113,13 +113,13 @@ type bringing struct {
 // Errors: those of commands that are wrong; ErrUnavailable; ErrUndecided; replica.ErrUnknown, when
 // it must not be sent twice; replica.ErrOverloaded; of ctx.
 func (m *Member) Do(
-	ctx context.Context, group uint32, data []byte, again bool,
+	ctx context.Context, group cluster.GroupID, data []byte, again bool,
 ) (answer Answer, err error) {
 	return m.do(ctx, group, data, bringing{again: again})
 }
 
 func (m *Member) do(
-	ctx context.Context, group uint32, data []byte, c bringing,
+	ctx context.Context, group cluster.GroupID, data []byte, c bringing,
 ) (answer Answer, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx,
 		commandTimeout+time.Duration(len(data))*timePerByte, ErrUnavailable)
@@ -151,8 +151,8 @@ func (m *Member) do(
 	}
 }
 
-// sendAgain reports whether a command that failed so is to be sent once more. Of one that may have
-// been decided nobody knows it, also where the error says why, such as a leader that was lost.
+// sendAgain reports whether a command that failed with an error is to be sent once more. With
+// ErrUnknown it may have been decided, whatever the cause, such as a leader that was lost.
 func sendAgain(err error, twice bool) bool {
 	if errors.Is(err, replica.ErrUnknown) {
 		return twice
@@ -163,26 +163,26 @@ func sendAgain(err error, twice bool) bool {
 }
 
 // note keeps the greatest acq that this node has acknowledged for a group.
-func (m *Member) note(group uint32, acqNs int64) {
+func (m *Member) note(group cluster.GroupID, acqNs int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.seen[group] = max(m.seen[group], acqNs)
 }
 
-// Seen returns the greatest acq that this node has acknowledged or shown for a group: whoever wrote
-// or read through it may expect to read that.
-func (m *Member) Seen(group uint32) int64 {
+// Seen returns the greatest acq that this node has acknowledged or shown for a group: a client that
+// wrote or read through it may expect to read that.
+func (m *Member) Seen(group cluster.GroupID) int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.seen[group]
 }
 
 // Shown notes an acq of a group up to which an answer of this node has shown everything.
-func (m *Member) Shown(group uint32, acqNs int64) { m.note(group, acqNs) }
+func (m *Member) Shown(group cluster.GroupID, acqNs int64) { m.note(group, acqNs) }
 
 // once asks one node.
 func (m *Member) once(
-	ctx context.Context, group uint32, data []byte, c bringing, try int,
+	ctx context.Context, group cluster.GroupID, data []byte, c bringing, try int,
 ) (Answer, error) {
 	id := m.Leader(group)
 	if id == m.self.ID {
@@ -208,8 +208,8 @@ func (m *Member) once(
 	return answer, err
 }
 
-// hint remembers whom somebody named as the leader, or that nobody is known.
-func (m *Member) hint(group uint32, err error) {
+// hint remembers the node that was named as the leader, or that none is known.
+func (m *Member) hint(group cluster.GroupID, err error) {
 	if err == nil {
 		return
 	}
@@ -223,9 +223,9 @@ func (m *Member) hint(group uint32, err error) {
 	}
 }
 
-// Leader returns who probably leads a group: whom the replica here follows, whom somebody named,
-// or any voter in the view; 0 when nobody is known.
-func (m *Member) Leader(group uint32) cluster.NodeID {
+// Leader returns the node that probably leads a group: the one that the replica here follows, that
+// another node named, or any voter in the view; 0 when none is known.
+func (m *Member) Leader(group cluster.GroupID) cluster.NodeID {
 	if st, err := m.run.Status(group); err == nil && st.Leader != 0 {
 		return cluster.NodeID(replica.Node(st.Leader))
 	}
@@ -253,7 +253,7 @@ func (m *Member) Leader(group uint32) cluster.NodeID {
 
 // Here has a group decide on a command if this node leads it. One for the state that this program
 // cannot read is refused: in the log it would stop every replica.
-func (m *Member) Here(ctx context.Context, group uint32, data []byte) (Answer, error) {
+func (m *Member) Here(ctx context.Context, group cluster.GroupID, data []byte) (Answer, error) {
 	proposal := [][]byte{data}
 	var stamp replica.Stamp
 	if group == cluster.MetaGroup {
@@ -272,7 +272,7 @@ func (m *Member) Here(ctx context.Context, group uint32, data []byte) (Answer, e
 		stamp = m.stampsOf(group, of)
 		proposal = [][]byte{machine.AppendClock(nil, now), data}
 	}
-	result, err := m.run.Propose(ctx, group, stamp, proposal...)
+	result, err := m.run.ProposeIn(ctx, group, stamp, proposal...)
 	if err != nil {
 		return Answer{}, err
 	}

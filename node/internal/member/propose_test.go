@@ -1,10 +1,13 @@
 package member
 
-import "testing"
+import (
+	"github.com/pentad-db/pentad/node/cluster"
+	"testing"
+)
 
 // Who waits for a leader of a group is woken once, by an election of that group.
 func TestElectionsWake(t *testing.T) {
-	e := elections{next: map[uint32]chan struct{}{}}
+	e := elections{next: map[cluster.GroupID]chan struct{}{}}
 	woken := func(c <-chan struct{}) bool {
 		select {
 		case <-c:

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/health"
 )
 
@@ -16,7 +17,7 @@ type Pace = func(ctx context.Context, n, all int64) error
 // digests, and of the log that the groups share by groups.
 type rotten struct {
 	modules map[string]error
-	log     map[uint32]error
+	log     map[cluster.GroupID]error
 }
 
 // Verify reads what this node has of the cluster at rest, stores aside: modules, and the files of
@@ -26,8 +27,8 @@ type rotten struct {
 //
 // Errors: those of pace.
 func (m *Member) Verify(ctx context.Context, pace Pace) (mended []string, err error) {
-	found := rotten{modules: map[string]error{}, log: map[uint32]error{}}
-	if k := m.kept(); k != nil {
+	found := rotten{modules: map[string]error{}, log: map[cluster.GroupID]error{}}
+	if k := m.ownMeta(); k != nil {
 		for _, digest := range slices.Sorted(maps.Keys(named(k.meta.Catalog()))) {
 			_, before := k.module(digest)
 			if before == nil {
@@ -43,7 +44,7 @@ func (m *Member) Verify(ctx context.Context, pace Pace) (mended []string, err er
 	m.mu.Lock()
 	m.rotten.modules = found.modules
 	m.mu.Unlock()
-	err = m.run.Verify(ctx, pace, func(group uint32, err error) {
+	err = m.run.Verify(ctx, pace, func(group cluster.GroupID, err error) {
 		if len(m.View().Voters(group)) > 1 {
 			m.distrustAs(group, err, true)
 		} else {

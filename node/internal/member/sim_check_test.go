@@ -55,16 +55,15 @@ func (s *simulation) agree(m *simMachine, e replica.Entry, result any) {
 }
 
 // spanOf returns the slots of a store: until it is split it does not say.
-func (s *simulation) spanOf(group uint32, held slots.Range) slots.Range {
+func (s *simulation) spanOf(group cluster.GroupID, held slots.Range) slots.Range {
 	if held.To > 0 {
 		return held
 	}
-	from, to := slots.Span(int(group)-1, s.config.groups)
-	return slots.Range{From: from, To: to}
+	return slots.GroupSpan(group, s.config.groups)
 }
 
 // holds reports whether a store that says so holds a device.
-func (s *simulation) holds(held slots.Range, group uint32, cid int32, mid int64) bool {
+func (s *simulation) holds(held slots.Range, group cluster.GroupID, cid int32, mid int64) bool {
 	span, slot := s.spanOf(group, held), slots.Of(cid, mid)
 	return span.From <= slot && slot < span.To
 }
@@ -72,7 +71,7 @@ func (s *simulation) holds(held slots.Range, group uint32, cid int32, mid int64)
 // simSource is a replica that a question is asked of, with the slots that it answers for.
 type simSource struct {
 	p     *simProcess
-	group uint32
+	group cluster.GroupID
 	store *store.Store
 	held  slots.Range
 }
@@ -88,8 +87,8 @@ func (s *simulation) sources(rng *rand.Rand) (out []simSource) {
 	for g := 1; g <= v.DataGroups(); g++ {
 		var here []simSource
 		for _, q := range s.running() {
-			if st := q.member.Load().Store(uint32(g)); st != nil {
-				here = append(here, simSource{q, uint32(g), st, st.Slots()})
+			if st := q.member.Load().Store(cluster.GroupID(g)); st != nil {
+				here = append(here, simSource{q, cluster.GroupID(g), st, st.Slots()})
 			}
 		}
 		if len(here) == 0 {
@@ -264,8 +263,8 @@ func (s *simulation) answering() (out [][]simSource) {
 	for g := 1; g <= s.newestView().DataGroups(); g++ {
 		var all []simSource
 		for _, p := range s.running() {
-			if st := p.member.Load().Store(uint32(g)); st != nil {
-				all = append(all, simSource{p, uint32(g), st, st.Slots()})
+			if st := p.member.Load().Store(cluster.GroupID(g)); st != nil {
+				all = append(all, simSource{p, cluster.GroupID(g), st, st.Slots()})
 			}
 		}
 		if len(all) != s.config.replicas {
@@ -343,7 +342,7 @@ func (s *simulation) holdAll(groups [][]simSource) bool {
 }
 
 // wrong notes the error of a store, and reports whether it is one that counts.
-func (s *simulation) wrong(group uint32, err error) bool {
+func (s *simulation) wrong(group cluster.GroupID, err error) bool {
 	if errors.Is(err, store.ErrClosed) {
 		return false
 	}

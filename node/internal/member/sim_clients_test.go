@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -210,7 +211,7 @@ func (w *simWriter) parts(
 	acked map[simName]simAck,
 ) (rest *record.Batch, err error) {
 	v := p.member.Load().View()
-	rows := map[uint32][]uint32{}
+	rows := map[cluster.GroupID][]uint32{}
 	for i := range b.Len() {
 		g := v.GroupOf(b.CID[i], b.MID[i])
 		rows[g] = append(rows[g], uint32(i))

@@ -157,13 +157,13 @@ func (s *simulation) lie(n *simNode, until time.Time) {
 }
 
 // operate has an operator do something, until it is done or refused.
-func (s *simulation) operate(what string, a Act) {
+func (s *simulation) operate(what string, a AdminCommand) {
 	s.operators.Go(func() {
 		for try := 0; s.life.Err() == nil; try++ {
 			running := s.running()
 			if len(running) > 0 {
 				ctx, cancel := s.patience()
-				_, err := running[try%len(running)].member.Load().Act(ctx, a)
+				_, err := running[try%len(running)].member.Load().Admin(ctx, a)
 				cancel()
 				s.log.Info("OPERATOR", "what", what, "node", a.Node, "err", fmt.Sprint(err))
 				if err == nil {
@@ -192,7 +192,7 @@ func (s *simulation) replace(n *simNode) {
 	s.count("new disks")
 	n.wipe()
 	n.wakeAt = time.Now().Add(upTo(s.dice, s.config.restart))
-	s.operate("removals", Act{Verb: Remove, Node: old.String()})
+	s.operate("removals", AdminCommand{Verb: Remove, Node: old.String()})
 }
 
 // drain lets a node leave, if enough others are there. It comes back with an empty disk when it
@@ -202,7 +202,7 @@ func (s *simulation) drain(n *simNode) {
 		return
 	}
 	id := n.proc.id()
-	s.operate("drains", Act{Verb: Drain, Node: id.String()})
+	s.operate("drains", AdminCommand{Verb: Drain, Node: id.String()})
 }
 
 // endFailed ends a process that asked for it, and does what its error says.
@@ -212,7 +212,7 @@ func (s *simulation) endFailed(n *simNode, err error) {
 	case errors.Is(err, ErrReplaced):
 		s.count("copies refused")
 		n.wipe()
-		s.operate("removals", Act{Verb: Remove, Node: old.String()})
+		s.operate("removals", AdminCommand{Verb: Remove, Node: old.String()})
 	case errors.Is(err, ErrClock):
 		s.count("wrong clocks found")
 		n.clock.Store(0) // as its error asks for
@@ -269,12 +269,13 @@ func (s *simulation) split() {
 	if v == nil || v.DataGroups() == 0 || v.DataGroups() >= maxSimGroups {
 		return
 	}
-	s.operate("splits", Act{Verb: Split, Group: 1 + s.dice.Uint32N(uint32(v.DataGroups()))})
+	s.operate("splits", AdminCommand{Verb: Split, Group: 1 +
+		cluster.GroupID(s.dice.Uint32N(uint32(v.DataGroups())))})
 }
 
 func (s *simulation) rebalance() {
 	copies := 1 + s.dice.Uint32N(3)
-	s.operate("rebalances", Act{Verb: Rebalance, Copies: &copies})
+	s.operate("rebalances", AdminCommand{Verb: Rebalance, Copies: &copies})
 }
 
 // isWhole reports whether, as far as a view says, every group has all its voters and no other
@@ -286,7 +287,7 @@ func (s *simulation) isWhole() bool {
 		return false
 	}
 	for g := range v.Groups {
-		voters := v.Voters(uint32(g))
+		voters := v.Voters(cluster.GroupID(g))
 		if len(voters) != s.config.replicas || v.Groups[g].Splitting ||
 			slices.ContainsFunc(voters, func(r cluster.Replica) bool { return s.wiped[r.Node] }) {
 			return false
@@ -356,7 +357,7 @@ func (s *simulation) missing() string {
 		}
 	}
 	for g := range v.Groups {
-		if why := s.missingOf(v, uint32(g)); why != "" {
+		if why := s.missingOf(v, cluster.GroupID(g)); why != "" {
 			return fmt.Sprintf("group %d: %s", g, why)
 		}
 	}
@@ -364,7 +365,7 @@ func (s *simulation) missing() string {
 }
 
 // missingOf says what is not as it should be with a group.
-func (s *simulation) missingOf(v *cluster.View, group uint32) string {
+func (s *simulation) missingOf(v *cluster.View, group cluster.GroupID) string {
 	replicas := v.Groups[group].Replicas
 	if len(replicas) != s.config.replicas || v.Groups[group].Splitting {
 		return fmt.Sprintf("%d replicas, splitting %v", len(replicas), v.Groups[group].Splitting)

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/machine"
 	"github.com/pentad-db/pentad/node/replica"
 	"github.com/pentad-db/pentad/node/store"
@@ -143,16 +144,16 @@ func (r *simGroups) simply(ctx context.Context, start func(done func(error))) er
 	return err
 }
 
-func (r *simGroups) Groups() map[uint32]uint64 { return r.core.Groups() }
+func (r *simGroups) Groups() map[cluster.GroupID]uint64 { return r.core.Groups() }
 
 func (r *simGroups) Create(
-	ctx context.Context, group uint32, id uint64, voters []uint64,
+	ctx context.Context, group cluster.GroupID, id uint64, voters []uint64,
 ) error {
 	return r.simply(ctx, func(done func(error)) { r.core.Create(group, id, voters, done) })
 }
 
-func (r *simGroups) Start(group uint32, m replica.Machine) error {
-	wrapped := &simMachine{Machine: m, p: r.p, group: group - 1}
+func (r *simGroups) Start(group cluster.GroupID, m replica.Machine) error {
+	wrapped := &simMachine{Machine: m, p: r.p, group: group}
 	if w, ok := m.(watched); ok {
 		wrapped.data, _ = w.Machine.(*machine.Machine)
 	}
@@ -160,25 +161,27 @@ func (r *simGroups) Start(group uint32, m replica.Machine) error {
 		return err
 	}
 	r.p.mu.Lock()
-	r.p.machines[group-1] = wrapped
+	r.p.machines[group] = wrapped
 	r.p.mu.Unlock()
 	return r.core.Start(group, wrapped)
 }
 
-func (r *simGroups) Drop(ctx context.Context, group uint32) error {
+func (r *simGroups) Drop(ctx context.Context, group cluster.GroupID) error {
 	err := r.simply(ctx, func(done func(error)) { r.core.Drop(group, done) })
 	if err == nil {
 		r.p.mu.Lock()
-		delete(r.p.machines, group-1)
+		delete(r.p.machines, group)
 		r.p.mu.Unlock()
 	}
 	return err
 }
 
-func (r *simGroups) Status(group uint32) (replica.Status, error) { return r.core.Status(group) }
+func (r *simGroups) Status(group cluster.GroupID) (replica.Status, error) {
+	return r.core.Status(group)
+}
 
 func (r *simGroups) ProposeIn(
-	ctx context.Context, group uint32, stamp replica.Stamp, data ...[]byte,
+	ctx context.Context, group cluster.GroupID, stamp replica.Stamp, data ...[]byte,
 ) (any, error) {
 	if r.p.s.bug == bugForget {
 		stamp = nil
@@ -189,14 +192,14 @@ func (r *simGroups) ProposeIn(
 }
 
 func (r *simGroups) Lead(
-	ctx context.Context, groups []uint32, do func(group uint32, t replica.Tenure),
+	ctx context.Context, groups []cluster.GroupID, do func(group cluster.GroupID, t replica.Tenure),
 ) error {
 	return r.simply(ctx, func(done func(error)) {
 		r.core.Lead(groups, do, func() { done(nil) })
 	})
 }
 
-func (r *simGroups) ReadIndex(ctx context.Context, group uint32) (uint64, error) {
+func (r *simGroups) ReadIndex(ctx context.Context, group cluster.GroupID) (uint64, error) {
 	if r.p.s.bug == bugLocalRead {
 		st, err := r.core.Status(group)
 		return st.Applied, err
@@ -204,11 +207,13 @@ func (r *simGroups) ReadIndex(ctx context.Context, group uint32) (uint64, error)
 	return awaitSim(ctx, r, func(done func(uint64, error)) { r.core.ReadIndex(group, done) })
 }
 
-func (r *simGroups) Change(ctx context.Context, group uint32, c replica.Change) error {
+func (r *simGroups) Change(ctx context.Context, group cluster.GroupID, c replica.Change) error {
 	return r.simply(ctx, func(done func(error)) { r.core.Change(group, c, done) })
 }
 
-func (r *simGroups) TransferLeader(group uint32, to uint64) { r.core.TransferLeader(group, to) }
+func (r *simGroups) TransferLeader(group cluster.GroupID, to uint64) {
+	r.core.TransferLeader(group, to)
+}
 
 // Tell brings a note to another node, and one that answers it back.
 func (r *simGroups) Tell(node uint64, note []byte) bool {
@@ -237,7 +242,9 @@ func (r *simGroups) Look() {}
 func (r *simGroups) Mistaken() uint64 { return 0 }
 
 func (r *simGroups) LogBytes() int64 { return 0 }
-func (r *simGroups) Verify(ctx context.Context, pace Pace, damaged func(uint32, error)) error {
+func (r *simGroups) Verify(
+	ctx context.Context, pace Pace, damaged func(cluster.GroupID, error),
+) error {
 	return r.core.Verify(ctx, pace, damaged)
 }
 
@@ -279,7 +286,7 @@ func (r *simGroups) Ask(ctx context.Context, node uint64, pieces ...[]byte) ([]b
 type simMachine struct {
 	replica.Machine
 	p     *simProcess
-	group uint32
+	group cluster.GroupID
 	data  *machine.Machine // nil of the meta group
 
 	durable atomic.Uint64

@@ -89,7 +89,7 @@ func (p *simProcess) send(q *simProcess, lossy bool, do func()) {
 }
 
 // Send is part of replica.Network.
-func (p *simProcess) Send(node uint64, group uint32, message []byte) bool {
+func (p *simProcess) Send(node uint64, group cluster.GroupID, message []byte) bool {
 	q := p.s.process(node)
 	if q == nil || p.ended() {
 		return false
@@ -243,8 +243,8 @@ func (p *simProcess) replicas(o replica.Options) (groups, replica.Report, error)
 func (p *simProcess) gossip(o cluster.GossipOptions) (gossip, error) {
 	g := &simGossip{p: p, seeds: o.Seeds, stop: make(chan struct{}),
 		heard: map[cluster.NodeID]simRumour{}, lies: map[cluster.NodeID]simLie{}}
-	g.heard[o.Card.Node.ID] = simRumour{card: o.Card, beat: uint64(time.Now().UnixNano())}
-	g.self = o.Card.Node.ID
+	g.heard[o.Meta.Node.ID] = simRumour{metadata: o.Meta, beat: uint64(time.Now().UnixNano())}
+	g.self = o.Meta.Node.ID
 	p.rumours.Store(g)
 	g.wg.Go(g.run)
 	return g, nil
@@ -258,9 +258,9 @@ const (
 
 // simRumour is what was heard last of a node.
 type simRumour struct {
-	card cluster.Card
-	beat uint64 // rises with each round and each process of the node
-	seen time.Time
+	metadata cluster.GossipMeta
+	beat     uint64 // rises with each round and each process of the node
+	seen     time.Time
 }
 
 // simLie is a wrong state that a node believes of another for a while.
@@ -314,7 +314,7 @@ func (g *simGossip) someone(round int) string {
 	defer g.mu.Unlock()
 	var hosts []string
 	for id, r := range g.heard {
-		if host, _, err := net.SplitHostPort(r.card.Node.RaftAddr); err == nil && id != g.self {
+		if host, _, err := net.SplitHostPort(r.metadata.Node.RaftAddr); err == nil && id != g.self {
 			hosts = append(hosts, host)
 		}
 	}
@@ -373,20 +373,20 @@ func (g *simGossip) Peers() (out []cluster.Peer) {
 		case silent > simSuspect:
 			state = cluster.PeerSuspect
 		}
-		out = append(out, cluster.Peer{Card: r.card, State: state, Since: r.seen,
-			Addr: r.card.Node.RaftAddr})
+		out = append(out, cluster.Peer{Meta: r.metadata, State: state, Since: r.seen,
+			Addr: r.metadata.Node.RaftAddr})
 	}
 	slices.SortFunc(out, func(a, b cluster.Peer) int {
-		return cmp.Compare(a.Card.Node.ID, b.Card.Node.ID)
+		return cmp.Compare(a.Meta.Node.ID, b.Meta.Node.ID)
 	})
 	return out
 }
 
-func (g *simGossip) Update(_ context.Context, card cluster.Card) error {
+func (g *simGossip) Update(_ context.Context, metadata cluster.GossipMeta) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	own := g.heard[g.self]
-	own.card = card
+	own.metadata = metadata
 	own.beat++
 	g.heard[g.self] = own
 	return nil

@@ -48,7 +48,7 @@ type simProcess struct {
 
 	mu       sync.Mutex // guards what follows
 	paused   chan struct{}
-	machines map[uint32]*simMachine
+	machines map[cluster.GroupID]*simMachine
 }
 
 func (p *simProcess) id() cluster.NodeID { return cluster.NodeID(p.self.Load()) }
@@ -129,7 +129,7 @@ func (n *simNode) start() {
 	}
 	s := n.s
 	p := &simProcess{s: s, node: n, dir: n.dir, disk: n.disk, gone: make(chan struct{}),
-		machines: map[uint32]*simMachine{}}
+		machines: map[cluster.GroupID]*simMachine{}}
 	config := cluster.Config{TokenFile: s.token, Bind: n.host + ":5152",
 		RaftBind: n.host + ":5151", HTTPListen: n.host + ":5150"}
 	if n.place == 0 && s.first {
@@ -196,7 +196,7 @@ func (n *simNode) end(power bool) {
 	p.mu.Lock()
 	for group, m := range p.machines {
 		if m.data != nil && m.kept != "" && power {
-			id := p.groups.Load().Groups()[group+1]
+			id := p.groups.Load().Groups()[group]
 			kept[filepath.Join(p.dir, "groups", dirOf(group, id), "store")] = m.kept
 		}
 	}

@@ -59,7 +59,7 @@ type simulation struct {
 	places    map[string]*simProcess
 	violation string // the first
 	counts    map[string]int
-	outcomes  map[uint32]map[uint64]string // of entries, as the first replica had them
+	outcomes  map[cluster.GroupID]map[uint64]string // of entries, as the first replica had them
 	history   *simHistory
 	writers   []*simWriter
 	feeds     []*simFeed
@@ -184,7 +184,7 @@ func newSimulation(t *testing.T, seed uint64, planted bug, root string) *simulat
 		halt:  make(chan struct{}),
 		procs: map[uint64]*simProcess{}, places: map[string]*simProcess{},
 		wiped:  map[cluster.NodeID]bool{},
-		counts: map[string]int{}, outcomes: map[uint32]map[uint64]string{},
+		counts: map[string]int{}, outcomes: map[cluster.GroupID]map[uint64]string{},
 		history: newSimHistory()}
 	s.log = s.lines.logger()
 	s.life, s.die = context.WithCancel(context.Background())
@@ -429,7 +429,7 @@ func TestSimulationComparesAroundSplits(t *testing.T) {
 		s.clients.Wait()
 		var before [][]simSource
 		s.await(time.Minute, func() bool { before = s.answering(); return before != nil })
-		s.operate("splits", Act{Verb: Split, Group: 1})
+		s.operate("splits", AdminCommand{Verb: Split, Group: 1})
 		for end := time.Now().Add(time.Minute); unchanged(before[0]) && time.Now().Before(end); {
 			time.Sleep(time.Millisecond)
 		}

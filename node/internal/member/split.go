@@ -13,9 +13,9 @@ import (
 )
 
 // splits returns the commands that split a group, or all of them, but for those that were since it
-// was asked for: the act may come again.
+// was asked for: the command may come again.
 func (m *Member) splits(
-	ctx context.Context, v *cluster.View, a Act,
+	ctx context.Context, v *cluster.View, a AdminCommand,
 ) (cmds []cluster.Command, err error) {
 	for _, s := range m.Stores() {
 		if st, err := s.State(ctx); err == nil && st.Of != "" {
@@ -30,20 +30,20 @@ func (m *Member) splits(
 		return nil, &wire.Error{Kind: wire.KindNotFound, Part: "group", Message: fmt.Sprintf(
 			"group %d: the cluster has groups 1 to %d", a.Group, v.DataGroups())}
 	}
-	since := map[uint32]bool{}
+	since := map[cluster.GroupID]bool{}
 	for _, g := range v.Groups[a.Groups+1:] {
 		since[g.Parent] = true
 	}
-	for g := range uint32(a.Groups) {
-		if n := g + 1; !since[n] && (a.Group == 0 || n == a.Group) {
-			cmds = append(cmds, &cluster.SplitGroup{Group: n, Epoch: v.Groups[n].Epoch})
+	for g := cluster.GroupID(1); int(g) <= a.Groups; g++ {
+		if !since[g] && (a.Group == 0 || g == a.Group) {
+			cmds = append(cmds, &cluster.SplitGroup{Group: g, Epoch: v.Groups[g].Epoch})
 		}
 	}
 	return cmds, nil
 }
 
 // machine returns the replica of a group of data here, nil for none.
-func (m *Member) machine(group uint32) *machine.Machine {
+func (m *Member) machine(group cluster.GroupID) *machine.Machine {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if h := m.replicas[group]; h != nil {
@@ -66,7 +66,7 @@ func (m *Member) splitGroups(v *cluster.View) {
 			continue
 		}
 		command, err := store.AppendSplit(nil, &store.Split{Keep: v.Groups[parent].Slots,
-			Leave: group.Slots, Child: uint32(g), Group: m.identity(uint32(g))})
+			Leave: group.Slots, Child: cluster.GroupID(g), Group: m.identity(cluster.GroupID(g))})
 		m.mu.Lock()
 		busy := m.changing[parent]
 		m.changing[parent] = true
@@ -91,7 +91,7 @@ func (m *Member) splitGroups(v *cluster.View) {
 }
 
 // leaves reports whether a replica of the parent here has parted from a group that was split off.
-func leaves(of *machine.Machine, v *cluster.View, group uint32) bool {
+func leaves(of *machine.Machine, v *cluster.View, group cluster.GroupID) bool {
 	from, to := v.Span(group)
 	held := of.Store().Slots()
 	return held.To > 0 && !slots.Range{From: from, To: to}.Within(held)
@@ -99,7 +99,7 @@ func leaves(of *machine.Machine, v *cluster.View, group uint32) bool {
 
 // parentFirst reports whether a replica that was split off has to wait for the one of its parent
 // here, which has not come to the split and leaves it its state.
-func (m *Member) parentFirst(v *cluster.View, group uint32, r cluster.Replica) bool {
+func (m *Member) parentFirst(v *cluster.View, group cluster.GroupID, r cluster.Replica) bool {
 	parent := v.Groups[group].Parent
 	if parent == 0 || r.ID >= v.Groups[group].Born {
 		return false
@@ -118,7 +118,7 @@ func (m *Member) parentFirst(v *cluster.View, group uint32, r cluster.Replica) b
 // passed the split with a snapshot of another node has no state to begin with: it knows of no
 // voters, so that it cannot make itself heard, and is sent the state of the others. So is one that
 // comes when they have begun, as the group may have changed its members since.
-func (m *Member) bornWith(v *cluster.View, group uint32) (voters []uint64) {
+func (m *Member) bornWith(v *cluster.View, group cluster.GroupID) (voters []uint64) {
 	g := v.Groups[group]
 	of := m.machine(g.Parent)
 	if of == nil || !leaves(of, v, group) || !of.Left(group) || !g.Splitting {
@@ -134,17 +134,17 @@ func (m *Member) bornWith(v *cluster.View, group uint32) (voters []uint64) {
 func (m *Member) forgetSeeds(v *cluster.View) {
 	for g, group := range v.Groups {
 		of := m.machine(group.Parent)
-		if of == nil || group.Parent == 0 || !of.Left(uint32(g)) {
+		if of == nil || group.Parent == 0 || !of.Left(cluster.GroupID(g)) {
 			continue
 		}
 		wanted := false
 		for _, r := range group.Replicas {
 			wanted = wanted || r.Node == m.self.ID && r.ID < group.Born
 		}
-		if wanted && m.machine(uint32(g)) == nil {
+		if wanted && m.machine(cluster.GroupID(g)) == nil {
 			continue // it is to be taken
 		}
-		if err := machine.Forget(m.path("groups"), uint32(g)); err != nil {
+		if err := machine.Forget(m.path("groups"), cluster.GroupID(g)); err != nil {
 			m.opt.Log.Warn("remove what a split has left", "group", g, "err", err)
 		}
 	}

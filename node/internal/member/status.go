@@ -29,15 +29,15 @@ type Overview struct {
 	Changes     int      `json:"changes"` // that are left to begin
 	Running     []Change `json:"running"`
 	Blocked     []string `json:"blocked"`
-	Copies      uint32   `json:"copies"` // of Prospect
+	Copies      uint32   `json:"copies"` // of Preview
 	BytesPerSec int64    `json:"bytes_per_sec"`
 }
 
 // Overview returns what this node knows of its cluster, and what who leads it sees ahead.
 func (m *Member) Overview(ctx context.Context) Overview {
-	var said map[cluster.NodeID]surveyed
+	var said map[cluster.NodeID]nodeReports
 	var asking sync.WaitGroup
-	asking.Go(func() { said = m.survey(ctx, m.View()) })
+	asking.Go(func() { said = m.collectReports(ctx, m.View()) })
 	p, err := m.look(ctx)
 	asking.Wait()
 	out := Overview{Status: m.Status(), Changes: len(p.Changes), Running: p.Running,
@@ -103,7 +103,7 @@ func scrubOf(replicas []replicaReport) *ScrubStatus {
 
 // GroupStatus is of one group.
 type GroupStatus struct {
-	Group    uint32          `json:"group"`
+	Group    cluster.GroupID `json:"group"`
 	Leader   string          `json:"leader"`
 	Replicas []ReplicaStatus `json:"replicas"`
 }
@@ -123,13 +123,14 @@ func (m *Member) status(v *cluster.View) Status {
 		Feature: v.Feature, Raisable: v.Raisable(), Fullness: m.fullness(v)}
 	seen := map[cluster.NodeID]string{m.self.ID: cluster.PeerAlive.String()}
 	for _, p := range m.gossip.Load().Peers() {
-		seen[p.Card.Node.ID] = p.State.String()
+		seen[p.Meta.Node.ID] = p.State.String()
 	}
 	held, leads := map[cluster.NodeID]int{}, map[cluster.NodeID]int{}
 	for g := range v.Groups {
-		leader := m.Leader(uint32(g))
+		group := cluster.GroupID(g)
+		leader := m.Leader(group)
 		leads[leader]++
-		one := GroupStatus{Group: uint32(g), Leader: leader.String(), Replicas: []ReplicaStatus{}}
+		one := GroupStatus{Group: group, Leader: leader.String(), Replicas: []ReplicaStatus{}}
 		for _, r := range v.Groups[g].Replicas {
 			held[r.Node]++
 			one.Replicas = append(one.Replicas, ReplicaStatus{r.Node.String(), r.Learner})
@@ -145,7 +146,7 @@ func (m *Member) status(v *cluster.View) Status {
 	}
 	for _, p := range m.gossip.Load().Peers() {
 		// An edge is not in the state: it counts for nothing, and is seen while it is near.
-		if n := p.Card.Node; n.Role == cluster.RoleEdge {
+		if n := p.Meta.Node; n.Role == cluster.RoleEdge {
 			out.Nodes = append(out.Nodes, NodeStatus{ID: n.ID.String(), State: n.Role.String(),
 				Gossip: p.State.String(), Role: n.Role.String(), Zone: n.Zone, HTTP: n.HTTPAddr})
 		}
@@ -174,7 +175,7 @@ func (m *Member) Unreached() map[cluster.NodeID]bool { return unreached(m.gossip
 func unreached(all []cluster.Peer) map[cluster.NodeID]bool {
 	out, starts := map[cluster.NodeID]bool{}, map[cluster.NodeID]uint64{}
 	for _, p := range all {
-		n := p.Card.Node
+		n := p.Meta.Node
 		if at, known := starts[n.ID]; !known || n.Incarnation > at {
 			starts[n.ID], out[n.ID] = n.Incarnation, p.State != cluster.PeerAlive
 		}

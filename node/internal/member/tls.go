@@ -16,7 +16,7 @@ import (
 	"github.com/pentad-db/pentad/node/replica"
 )
 
-// derive returns 32 bytes that whoever has the token knows, and nobody else.
+// derive returns 32 bytes that only holders of the token know.
 func derive(token cluster.Token, use string) ([]byte, error) {
 	return hkdf.Key(sha256.New, token.Secret[:], token.Cluster[:], use, 32)
 }
@@ -28,7 +28,7 @@ func httpKey(token cluster.Token) (string, error) {
 }
 
 // certificate returns what a node shows to others and how it knows them: everyone who has the token
-// can be the authority, so there is nothing to hand out, and each start makes a certificate anew.
+// can be the authority, so there is nothing to hand out, and each start makes a new certificate.
 func certificate(token cluster.Token, node cluster.NodeID) (*tls.Config, error) {
 	seed, err := derive(token, "pentad raft authority")
 	if err != nil {

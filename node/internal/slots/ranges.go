@@ -19,13 +19,14 @@ func (r Range) Within(o Range) bool { return o.From <= r.From && r.To <= o.To }
 // Has reports whether the range contains the slot of a device.
 func (r Range) Has(cid int32, mid int64) bool { return r.Contains(Of(cid, mid)) }
 
-// Map maps slots to parts by the range of each part. It is immutable.
+// Map maps slots to groups by the range of each group. It is immutable.
 type Map struct {
-	firsts []uint32 // of the ranges, ascending
-	owners []int    // the part of each
+	firsts []uint32  // of the ranges, ascending
+	owners []GroupID // the group of each
 }
 
-// NewMap returns the map of parts by their ranges; ok is false unless each slot has one owner.
+// NewMap returns the map of groups by their ranges, of which the first is that of group 1; ok is
+// false unless each slot has one owner.
 func NewMap(ranges []Range) (m *Map, ok bool) {
 	m = &Map{}
 	order := make([]int, len(ranges))
@@ -36,22 +37,22 @@ func NewMap(ranges []Range) (m *Map, ok bool) {
 		return cmp.Compare(ranges[a].From, ranges[b].From)
 	})
 	next := uint32(0)
-	for _, part := range order {
-		r := ranges[part]
+	for _, i := range order {
+		r := ranges[i]
 		if r.From != next || r.To <= r.From {
 			return nil, false
 		}
-		m.firsts, m.owners = append(m.firsts, r.From), append(m.owners, part)
+		m.firsts, m.owners = append(m.firsts, r.From), append(m.owners, GroupID(i+1))
 		next = r.To
 	}
 	return m, next == Count
 }
 
-// Len returns the number of parts.
+// Len returns the number of groups.
 func (m *Map) Len() int { return len(m.owners) }
 
-// Part returns the part that owns a slot.
-func (m *Map) Part(slot uint32) int {
+// Group returns the group that owns a slot.
+func (m *Map) Group(slot uint32) GroupID {
 	i, found := slices.BinarySearch(m.firsts, slot)
 	if !found {
 		i--
@@ -59,15 +60,16 @@ func (m *Map) Part(slot uint32) int {
 	return m.owners[i]
 }
 
-// Parts is [Parts] of such parts.
-func (m *Map) Parts(box *record.Box) []bool {
+// Groups returns the groups that can hold devices of the box, ascending; nil when all can.
+func (m *Map) Groups(box *record.Box) []GroupID {
 	slots, ok := named(box)
 	if !ok {
 		return nil
 	}
-	wanted := make([]bool, m.Len())
-	for _, slot := range slots {
-		wanted[m.Part(slot)] = true
+	wanted := make([]GroupID, len(slots))
+	for i, slot := range slots {
+		wanted[i] = m.Group(slot)
 	}
-	return wanted
+	slices.Sort(wanted)
+	return slices.Compact(wanted)
 }

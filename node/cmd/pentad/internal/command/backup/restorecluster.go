@@ -111,13 +111,13 @@ func groupsOfBackup(dir string) (groups []int, err error) {
 
 // checkGroups compares the groups of the backup and of the cluster before anything is copied.
 func (r *clusterRestore) checkGroups(ctx context.Context, into string) error {
-	shards, err := r.target.ClusterShards(ctx)
+	groups, err := r.target.ClusterGroups(ctx)
 	if err != nil {
 		return err
 	}
 	var own []int
-	for i := range shards {
-		if g := shards[i].Group; g != 0 { // which is the cluster's own
+	for i := range groups {
+		if g := groups[i].Group; g != 0 { // which is the cluster's own
 			own = append(own, g)
 		}
 	}

@@ -29,7 +29,7 @@ func TestPulsesGoBetweenPieces(t *testing.T) {
 		t.Fatal("a large message is not taken")
 	}
 	for batches := 1; len(got) < 4; batches++ {
-		err := in.read(func(group uint32, sent []byte) {
+		err := in.read(func(group GroupID, sent []byte) {
 			m, ok := parseMessage(sent)
 			if !ok || group != 1 || m.GetType() == pb.MsgApp && !bytes.Equal(sent, large) {
 				t.Errorf("group %d: %d bytes, %v", group, len(sent), ok)
@@ -80,7 +80,7 @@ func TestPiecesOfNoMessage(t *testing.T) {
 		in := inbox{r: &sent}
 		var err error
 		for err == nil {
-			err = in.read(func(uint32, []byte) { t.Errorf("%s: a message", what) })
+			err = in.read(func(GroupID, []byte) { t.Errorf("%s: a message", what) })
 		}
 		if !errors.Is(err, errHostile) {
 			t.Errorf("%s: %v", what, err)
@@ -94,7 +94,7 @@ func TestPiecesOfNoMessage(t *testing.T) {
 	f("more than it says", []byte{1, 0, 0, 0, 2, 0, 0, 0}, []byte("abc"))
 	f("a piece that is too large", make([]byte, pieceBytes+messageHeaderBytes+1))
 	in := inbox{r: bytes.NewReader([]byte{0, 0, 0, 255, 0, 0, 0, 0})}
-	if err := in.read(func(uint32, []byte) {}); !errors.Is(err, errHostile) {
+	if err := in.read(func(GroupID, []byte) {}); !errors.Is(err, errHostile) {
 		t.Error(err)
 	}
 }

@@ -12,8 +12,6 @@ import (
 // the same connections, together with whatever goes there anyway.
 
 const (
-	// askGroup is in the place of a group, whose numbers begin at 1.
-	askGroup       = 0
 	askHeaderBytes = 9 // kind u8, number u64
 
 	askQuestion = 1
@@ -90,7 +88,7 @@ func (q *questions) lose(node uint64) {
 // most 1 MiB.
 //
 // Errors: ErrUnreachable when it was not sent, as it is too large or too much waits for the node;
-// ErrOverloaded when it was not done; ErrUnknown when nobody knows.
+// ErrOverloaded when it was not done; ErrUnknown when that is unknown.
 func (r *Runtime) Ask(ctx context.Context, node uint64, question ...[]byte) ([]byte, error) {
 	t, bytes := r.transport, 0
 	for _, piece := range question {
@@ -101,7 +99,7 @@ func (r *Runtime) Ask(ctx context.Context, node uint64, question ...[]byte) ([]b
 			bytes, maxQuestionBytes)
 	}
 	number, answer := t.questions.add(node)
-	if !t.Send(node, askGroup, askMessage(askQuestion, number, question...)) {
+	if !t.Send(node, NoGroup, askMessage(askQuestion, number, question...)) {
 		t.questions.end(node, number, asOutcome{})
 		return nil, fmt.Errorf("ask node %016x: %w", node, ErrUnreachable)
 	}
@@ -128,7 +126,7 @@ func (r *Runtime) Tell(node uint64, note []byte) bool {
 }
 
 func (t *transport) tell(node uint64, note []byte) bool {
-	return t.Send(node, askGroup, askMessage(askNote, 0, note))
+	return t.Send(node, NoGroup, askMessage(askNote, 0, note))
 }
 
 func askMessage(kind uint8, number uint64, body ...[]byte) []byte {
@@ -163,12 +161,12 @@ func (t *transport) hear(node uint64, message []byte) {
 		}
 	case askQuestion:
 		if t.opt.Answer == nil || !t.begin(node) {
-			t.Send(node, askGroup, askMessage(askRefusal, number))
+			t.Send(node, NoGroup, askMessage(askRefusal, number))
 			return
 		}
 		t.wg.Go(func() {
 			defer t.answered(node)
-			t.Send(node, askGroup, askMessage(askAnswer, number, t.opt.Answer(body)))
+			t.Send(node, NoGroup, askMessage(askAnswer, number, t.opt.Answer(body)))
 		})
 	}
 }

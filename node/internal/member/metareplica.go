@@ -29,8 +29,8 @@ const (
 	maxState    = 256 << 20
 )
 
-// keeper is a replica of the meta group.
-type keeper struct {
+// metaReplica is a replica of the meta group.
+type metaReplica struct {
 	dir      string
 	files    durable.Folder // the same
 	meta     *cluster.Meta
@@ -44,10 +44,10 @@ type keeper struct {
 	writing sync.Mutex // held while modules are written or removed
 }
 
-var _ replica.Machine = (*keeper)(nil)
+var _ replica.Machine = (*metaReplica)(nil)
 
-func openKeeper(dir string, f cluster.Features, changed func()) (*keeper, error) {
-	k := &keeper{dir: dir, files: durable.Dir(dir), features: f,
+func openMetaReplica(dir string, f cluster.Features, changed func()) (*metaReplica, error) {
+	k := &metaReplica{dir: dir, files: durable.Dir(dir), features: f,
 		meta: cluster.NewMeta(cluster.NewState()), changed: changed}
 	k.meta.RunAs(f)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -70,10 +70,10 @@ func openKeeper(dir string, f cluster.Features, changed func()) (*keeper, error)
 	return k, nil
 }
 
-func (k *keeper) Close() error { return nil }
+func (k *metaReplica) Close() error { return nil }
 
 // take makes what encode wrote the state.
-func (k *keeper) take(src []byte) error {
+func (k *metaReplica) take(src []byte) error {
 	s, err := k.parse(src)
 	if err == nil {
 		k.replace(src, s)
@@ -81,7 +81,7 @@ func (k *keeper) take(src []byte) error {
 	return err
 }
 
-func (k *keeper) parse(src []byte) (*cluster.State, error) {
+func (k *metaReplica) parse(src []byte) (*cluster.State, error) {
 	s, err := parseKept(src)
 	if err == nil {
 		err = s.Suits(k.features)
@@ -89,7 +89,7 @@ func (k *keeper) parse(src []byte) (*cluster.State, error) {
 	return s, err
 }
 
-func (k *keeper) replace(src []byte, s *cluster.State) {
+func (k *metaReplica) replace(src []byte, s *cluster.State) {
 	k.meta.Replace(s)
 	k.applied.Store(binary.LittleEndian.Uint64(src))
 }
@@ -108,14 +108,14 @@ func checksum(src []byte) uint32 {
 	return crc32c.Update(crc32c.Sum(src[:8]), src[stateHeader:])
 }
 
-func (k *keeper) encode() []byte {
+func (k *metaReplica) encode() []byte {
 	out := binary.LittleEndian.AppendUint64(nil, k.applied.Load())
 	out = k.meta.AppendSnapshot(append(out, 0, 0, 0, 0))
 	binary.LittleEndian.PutUint32(out[8:], checksum(out))
 	return out
 }
 
-func (k *keeper) Apply(entries []replica.Entry, results []any) error {
+func (k *metaReplica) Apply(entries []replica.Entry, results []any) error {
 	for i, e := range entries {
 		if len(e.Data) > 0 {
 			result, err := k.apply(e.Data)
@@ -130,10 +130,10 @@ func (k *keeper) Apply(entries []replica.Entry, results []any) error {
 	return nil
 }
 
-func (k *keeper) Applied() uint64 { return k.applied.Load() }
-func (k *keeper) Durable() uint64 { return k.durable.Load() }
+func (k *metaReplica) Applied() uint64 { return k.applied.Load() }
+func (k *metaReplica) Durable() uint64 { return k.durable.Load() }
 
-func (k *keeper) Sync() error {
+func (k *metaReplica) Sync() error {
 	at := k.applied.Load()
 	if at == k.durable.Load() {
 		return nil
@@ -145,12 +145,12 @@ func (k *keeper) Sync() error {
 	return k.sweep()
 }
 
-func (k *keeper) Snapshot() (replica.Snapshot, error) {
+func (k *metaReplica) Snapshot() (replica.Snapshot, error) {
 	k.given.Add(1)
-	return &image{index: k.applied.Load(), state: k.encode(), keeper: k}, nil
+	return &metaSnapshot{index: k.applied.Load(), state: k.encode(), of: k}, nil
 }
 
-func (k *keeper) Install(ctx context.Context, manifest []byte, fetch replica.Fetch) error {
+func (k *metaReplica) Install(ctx context.Context, manifest []byte, fetch replica.Fetch) error {
 	file, err := fetch(ctx, stateName, 0)
 	if err != nil {
 		return err
@@ -175,23 +175,23 @@ func (k *keeper) Install(ctx context.Context, manifest []byte, fetch replica.Fet
 	return k.sweep()
 }
 
-// image is the state at one index.
-type image struct {
-	index  uint64
-	state  []byte
-	keeper *keeper // has the modules
+// metaSnapshot is the state at one index.
+type metaSnapshot struct {
+	index uint64
+	state []byte
+	of    *metaReplica // has the modules
 }
 
-func (i *image) Index() uint64    { return i.index }
-func (i *image) Manifest() []byte { return []byte(stateName) }
-func (i *image) Release()         { i.keeper.given.Add(-1) }
-func (i *image) Open(name string) (io.ReadCloser, error) {
+func (i *metaSnapshot) Index() uint64    { return i.index }
+func (i *metaSnapshot) Manifest() []byte { return []byte(stateName) }
+func (i *metaSnapshot) Release()         { i.of.given.Add(-1) }
+func (i *metaSnapshot) Open(name string) (io.ReadCloser, error) {
 	text := i.state
 	if digest, isModule := strings.CutSuffix(name, catalog.ModuleSuffix); isModule {
 		ctx, cancel := context.WithTimeout(context.Background(), moduleTimeout)
 		defer cancel()
 		var err error
-		if text, err = i.keeper.mended(ctx, filepath.Base(digest)); err != nil {
+		if text, err = i.of.mended(ctx, filepath.Base(digest)); err != nil {
 			return nil, err
 		}
 	} else if name != stateName {

@@ -9,9 +9,9 @@ import (
 	"github.com/pentad-db/pentad/node/cluster"
 )
 
-// prospect puts what the planner sees into words; bytes are those of groups.
-func prospect(v *cluster.View, o cluster.Outlook, bytes map[uint32]int64) Prospect {
-	p := Prospect{Changes: []Change{}, Running: []Change{}, Notes: []string{}, Blocked: o.Blocked,
+// preview puts what the planner sees into words; bytes are those of groups.
+func preview(v *cluster.View, o cluster.Outlook, bytes map[cluster.GroupID]int64) Preview {
+	p := Preview{Changes: []Change{}, Running: []Change{}, Notes: []string{}, Blocked: o.Blocked,
 		Copies:      cmp.Or(v.Limits.Copies, cluster.DefaultCopies),
 		BytesPerSec: v.Limits.Rate()}
 	if p.Blocked == nil {
@@ -31,7 +31,7 @@ func prospect(v *cluster.View, o cluster.Outlook, bytes map[uint32]int64) Prospe
 	}
 	for g, group := range v.Groups {
 		if group.Splitting {
-			p.Running = append(p.Running, Change{Group: uint32(g), Stage: stageSplit,
+			p.Running = append(p.Running, Change{Group: cluster.GroupID(g), Stage: stageSplit,
 				Why:   fmt.Sprintf("it is split off group %d", group.Parent),
 				Waits: "its copies begin"})
 		}
@@ -74,14 +74,14 @@ func running(v *cluster.View, plan cluster.Plan, bytes int64) Change {
 // noQuorum names the groups that have no leader and of which too few nodes answer, but for those
 // that are named already. A group with a leader has a quorum, also if nodes did not answer in time.
 func noQuorum(
-	v *cluster.View, h *cluster.Health, said map[cluster.NodeID]surveyed, named []string,
+	v *cluster.View, h *cluster.Health, said map[cluster.NodeID]nodeReports, named []string,
 ) (out []string) {
 	for g := range v.Groups {
 		if g < len(h.Groups) && h.Groups[g].Leader != 0 {
 			continue
 		}
 		prefix := fmt.Sprintf("group %d: ", g)
-		voters := v.Voters(uint32(g))
+		voters := v.Voters(cluster.GroupID(g))
 		var silent []string
 		for _, r := range voters {
 			if x, asked := said[r.Node]; !asked || x.err != nil {

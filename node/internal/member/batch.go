@@ -16,7 +16,7 @@ import (
 
 // Part is a command for one group.
 type Part struct {
-	Group uint32
+	Group cluster.GroupID
 	Data  []byte
 }
 
@@ -28,7 +28,7 @@ func piecesOf(parts []Part) [][]byte {
 	heads := make([]byte, 0, len(parts)*partHeaderBytes)
 	pieces := make([][]byte, 0, 2*len(parts))
 	for _, p := range parts {
-		heads = binary.LittleEndian.AppendUint32(heads, p.Group)
+		heads = binary.LittleEndian.AppendUint32(heads, uint32(p.Group))
 		heads = binary.LittleEndian.AppendUint32(heads, uint32(len(p.Data)))
 		pieces = append(pieces, heads[len(heads)-partHeaderBytes:], p.Data)
 	}
@@ -46,7 +46,8 @@ func parseParts(src []byte) (parts []Part, ok bool) {
 			return nil, false
 		}
 		end := partHeaderBytes + int(size)
-		parts = append(parts, Part{binary.LittleEndian.Uint32(src), src[partHeaderBytes:end:end]})
+		group := cluster.GroupID(binary.LittleEndian.Uint32(src))
+		parts = append(parts, Part{group, src[partHeaderBytes:end:end]})
 		src = src[end:]
 	}
 	return parts, true
@@ -60,8 +61,8 @@ type partAnswer struct {
 }
 
 // DoAll does what Do does with several commands, and asks each node once for all that it leads. Of
-// each command there is an answer or an error. When none is an error or Again, nobody reads what
-// lies in parts any more.
+// each command there is an answer or an error. When none is an error or Again, what lies in
+// parts is not read any more.
 func (m *Member) DoAll(ctx context.Context, parts []Part, again bool) ([]Answer, []error) {
 	answers, errs := make([]Answer, len(parts)), make([]error, len(parts))
 	byNode := map[cluster.NodeID][]int{}
@@ -98,7 +99,7 @@ func (m *Member) doThere(
 	errs []error,
 ) (rest []int) {
 	some := make([]Part, 0, len(which))
-	groups := make([]uint32, 0, len(which))
+	groups := make([]cluster.GroupID, 0, len(which))
 	bytes := 0
 	for _, i := range which {
 		some, groups = append(some, parts[i]), append(groups, parts[i].Group)
@@ -106,7 +107,7 @@ func (m *Member) doThere(
 	}
 	short, cancel := m.patience(ctx, groups, bytes)
 	defer cancel()
-	text, err := m.run.Ask(short, id, piecesOf(some)...)
+	text, err := m.run.Ask(short, uint64(id), piecesOf(some)...)
 	if err != nil && ctx.Err() == nil && errors.Is(short.Err(), context.DeadlineExceeded) {
 		m.reached.note(id, false)
 	}
@@ -140,7 +141,7 @@ func (m *Member) doHere(question []byte) []byte {
 		return nil
 	}
 	out := make([]partAnswer, len(parts))
-	// Shorter than whoever asks waits: one group that hangs must not cost the answers of others.
+	// Shorter than the asking node waits: one group that hangs must not cost the answers of others.
 	ctx, cancel := context.WithTimeout(m.open,
 		askTimeout*3/4+time.Duration(len(question))*timePerByte)
 	defer cancel()

@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// Once is a command that its sender may send again, under the same id, when no answer came: a state
-// that was changed by it answers as before and does nothing. Without, it could undo what somebody
-// else did meanwhile.
-type Once struct {
-	ID      uint64 // drawn by who sends it, not 0
+// Idempotent is a command that its sender may send again, under the same id, when no answer came: a
+// state that was changed by it answers as before and does nothing. Otherwise it could undo what
+// other clients did meanwhile.
+type Idempotent struct {
+	ID      uint64 // drawn by the sender, not 0
 	Command Command
 }
 
@@ -24,9 +24,9 @@ type done struct {
 	version uint64 // of its result
 }
 
-func (*Once) kind() uint8 { return commandOnce }
+func (*Idempotent) kind() uint8 { return commandIdempotent }
 
-func (x *Once) fields(c *coder) {
+func (x *Idempotent) fields(c *coder) {
 	number(c, &x.ID)
 	var kind uint8
 	if !c.reading {
@@ -40,27 +40,27 @@ func (x *Once) fields(c *coder) {
 			}
 			return
 		}
-		if kind == commandOnce {
-			c.fail("a command in one that is in another")
+		if kind == commandIdempotent {
+			c.fail("an idempotent command inside another")
 			return
 		}
 	}
 	x.Command.fields(c)
 }
 
-func (x *Once) check() error {
+func (x *Idempotent) check() error {
 	switch x.Command.(type) {
-	case nil, *Once, *Create:
-		return fmt.Errorf("%T cannot be sent once", x.Command)
+	case nil, *Idempotent, *Create:
+		return fmt.Errorf("%T cannot be sent as an idempotent command", x.Command)
 	}
 	if x.ID == 0 {
-		return errors.New("a command that is sent once needs an id")
+		return errors.New("an idempotent command needs an id")
 	}
 	return x.Command.check()
 }
 
 // apply notes only what has changed something: what did not may be decided when it comes again.
-func (x *Once) apply(s *State) Result {
+func (x *Idempotent) apply(s *State) Result {
 	for _, d := range s.done {
 		if d.id == x.ID {
 			return Result{Changed: true, Version: d.version}

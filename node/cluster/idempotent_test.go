@@ -14,11 +14,11 @@ func TestCommandsAreDoneOnce(t *testing.T) {
 		must(t, s, &PutNode{testNode(i, "b")})
 		must(t, s, &SetNodeState{Node: NodeID(i), State: NodeUp})
 	}
-	drain := &Once{ID: 5, Command: &SetNodeState{Node: 2, State: NodeDraining}}
+	drain := &Idempotent{ID: 5, Command: &SetNodeState{Node: 2, State: NodeDraining}}
 	must(t, s, drain)
-	push := &Once{ID: 6, Command: pushCommand("mine", "one")}
+	push := &Idempotent{ID: 6, Command: pushCommand("mine", "one")}
 	version := must(t, s, push).Version
-	must(t, s, &Once{ID: 7, Command: &SetNodeState{Node: 2, State: NodeUp}})
+	must(t, s, &Idempotent{ID: 7, Command: &SetNodeState{Node: 2, State: NodeUp}})
 	must(t, s, &ChangeCatalog{Change: removal("mine")})
 	installed, err := ParseState(s.AppendSnapshot(nil))
 	if err != nil {
@@ -39,13 +39,13 @@ func TestFewCommandsAreKnown(t *testing.T) {
 	s := NewState()
 	must(t, s, testCreate(1, 1))
 	must(t, s, &PutNode{testNode(2, "b")})
-	early := &Once{ID: 9, Command: &SetNodeState{Node: 2, State: NodeDraining}}
+	early := &Idempotent{ID: 9, Command: &SetNodeState{Node: 2, State: NodeDraining}}
 	fails(t, s, early, ErrRefused)
 	must(t, s, &SetNodeState{Node: 2, State: NodeUp})
 	must(t, s, early)
 	for i := range uint64(maxDone) {
 		set := &SetLimits{Limits{Copies: uint32(1 + i%2)}}
-		must(t, s, &Once{ID: 100 + i, Command: set})
+		must(t, s, &Idempotent{ID: 100 + i, Command: set})
 	}
 	if len(s.done) != maxDone || s.done[0].id != 100 {
 		t.Errorf("%d are known, the oldest is %d", len(s.done), s.done[0].id)
@@ -57,8 +57,8 @@ func TestFewCommandsAreKnown(t *testing.T) {
 
 func TestWhatCannotBeSentOnce(t *testing.T) {
 	drain := &SetNodeState{Node: 2, State: NodeDraining}
-	for _, x := range []*Once{{ID: 1}, {Command: drain}, {ID: 1, Command: testCreate(1, 1)},
-		{ID: 1, Command: &Once{ID: 2, Command: drain}},
+	for _, x := range []*Idempotent{{ID: 1}, {Command: drain}, {ID: 1, Command: testCreate(1, 1)},
+		{ID: 1, Command: &Idempotent{ID: 2, Command: drain}},
 		{ID: 1, Command: &SetNodeState{Node: 2}}} {
 		if b, err := AppendCommand(nil, x); err == nil {
 			t.Errorf("%+v was encoded as %x", x, b)

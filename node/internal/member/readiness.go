@@ -40,7 +40,7 @@ func (m *Member) follows(ctx context.Context) error {
 	defer cancel()
 	asked := map[cluster.NodeID][]leaderReport{}
 	for g := range v.Groups {
-		group := uint32(g)
+		group := cluster.GroupID(g)
 		i := slices.IndexFunc(v.Voters(group), func(r cluster.Replica) bool {
 			return r.Node == m.self.ID
 		})
@@ -82,7 +82,7 @@ func (m *Member) follows(ctx context.Context) error {
 
 // lags reports whether a leader says that a voter does not follow. A group that is not named is
 // about to change its leader or its members: nothing is known against the voter.
-func lags(reports []leaderReport, group uint32, id cluster.ReplicaID) bool {
+func lags(reports []leaderReport, group cluster.GroupID, id cluster.ReplicaID) bool {
 	for _, r := range reports {
 		if r.Group == group && len(r.Broken) == 0 {
 			return slices.Contains(r.Voters, id) && !slices.Contains(r.Live, id)

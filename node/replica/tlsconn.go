@@ -55,7 +55,7 @@ func (d *dialed) flush() error {
 	return d.under.out.Flush()
 }
 
-// Close does not say so to the other side, as TLS does: somebody else may be writing.
+// Close does not say so to the other side, as TLS does: another goroutine may be writing.
 func (d *dialed) Close() error {
 	if d.under == nil {
 		return d.Conn.Close()

@@ -17,7 +17,7 @@ const RouteReplicas = "/v1/cluster/replicas"
 
 // replicaReport is what a node says of a replica that it holds.
 type replicaReport struct {
-	Group    uint32            `json:"group"`
+	Group    cluster.GroupID   `json:"group"`
 	Replica  cluster.ReplicaID `json:"replica"`
 	Leads    bool              `json:"leads"`
 	Applied  uint64            `json:"applied"`   // entries of the log
@@ -29,8 +29,8 @@ type replicaReport struct {
 	Scrub *ScrubStatus `json:"scrub,omitempty"`
 }
 
-// surveyed is what a node said, or why it said nothing.
-type surveyed struct {
+// nodeReports is what a node said, or why it said nothing.
+type nodeReports struct {
 	replicas []replicaReport
 	err      error
 }
@@ -68,11 +68,13 @@ func (m *Member) replicaReports(ctx context.Context) []replicaReport {
 	return out
 }
 
-// survey asks all nodes that have not left how their replicas are.
-func (m *Member) survey(ctx context.Context, v *cluster.View) map[cluster.NodeID]surveyed {
+// collectReports asks all nodes that have not left how their replicas are.
+func (m *Member) collectReports(
+	ctx context.Context, v *cluster.View,
+) map[cluster.NodeID]nodeReports {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	out := map[cluster.NodeID]surveyed{}
+	out := map[cluster.NodeID]nodeReports{}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for _, n := range v.Nodes {
@@ -80,7 +82,7 @@ func (m *Member) survey(ctx context.Context, v *cluster.View) map[cluster.NodeID
 			continue
 		}
 		wg.Go(func() {
-			said := surveyed{}
+			said := nodeReports{}
 			if n.ID == m.self.ID {
 				said.replicas = m.replicaReports(ctx)
 			} else {
@@ -110,8 +112,8 @@ func (m *Member) askReplicas(
 }
 
 // sizes returns how large the groups are: as their largest copies.
-func sizes(all map[cluster.NodeID]surveyed) map[uint32]int64 {
-	out := map[uint32]int64{}
+func sizes(all map[cluster.NodeID]nodeReports) map[cluster.GroupID]int64 {
+	out := map[cluster.GroupID]int64{}
 	for _, said := range all {
 		for _, r := range said.replicas {
 			out[r.Group] = max(out[r.Group], r.Bytes)
@@ -138,10 +140,10 @@ type NodeInfo struct {
 // Nodes says how all nodes are, those that have left included.
 func (m *Member) Nodes(ctx context.Context) []NodeInfo {
 	v := m.View()
-	said := m.survey(ctx, v)
+	said := m.collectReports(ctx, v)
 	gossip := map[cluster.NodeID]string{m.self.ID: m.gossip.Load().Addr()}
 	for _, p := range m.gossip.Load().Peers() {
-		gossip[p.Card.Node.ID] = p.Addr
+		gossip[p.Meta.Node.ID] = p.Addr
 	}
 	out := []NodeInfo{}
 	for _, st := range m.status(v).Nodes {
@@ -166,20 +168,20 @@ func (m *Member) Nodes(ctx context.Context) []NodeInfo {
 	return out
 }
 
-// Shard is a group and its copies.
-type Shard struct {
-	Group    uint32 `json:"group"`     // 0 is that which keeps the state of the cluster
-	FromSlot uint32 `json:"from_slot"` // owns slots [from, to)
-	ToSlot   uint32 `json:"to_slot"`
-	Epoch    uint64 `json:"epoch"` // of the cluster when its copies last changed
-	Leader   string `json:"leader"`
-	ClosedNs int64  `json:"closed_ns"` // the greatest horizon of its copies; 0: unknown
-	LagNs    int64  `json:"lag_ns"`    // of that behind the clock
-	Bytes    int64  `json:"bytes"`     // of its largest copy
-	Copies   []Copy `json:"copies"`
-	Moves    string `json:"moves"` // what runs or is due; "" for nothing
-	Why      string `json:"why"`
-	Waits    string `json:"waits"` // what the move waits for
+// GroupInfo is all that is known of a group and its copies.
+type GroupInfo struct {
+	Group    cluster.GroupID `json:"group"`     // 0 is that which keeps the state of the cluster
+	FromSlot uint32          `json:"from_slot"` // owns slots [from, to)
+	ToSlot   uint32          `json:"to_slot"`
+	Epoch    uint64          `json:"epoch"` // of the cluster when its copies last changed
+	Leader   string          `json:"leader"`
+	ClosedNs int64           `json:"closed_ns"` // the greatest horizon of its copies; 0: unknown
+	LagNs    int64           `json:"lag_ns"`    // of that behind the clock
+	Bytes    int64           `json:"bytes"`     // of its largest copy
+	Copies   []Copy          `json:"copies"`
+	Moves    string          `json:"moves"` // what runs or is due; "" for nothing
+	Why      string          `json:"why"`
+	Waits    string          `json:"waits"` // what the move waits for
 }
 
 // Copy is one replica of a group.
@@ -196,20 +198,20 @@ type Copy struct {
 	Error    string `json:"error"`
 }
 
-// Shards says how all groups are, and what is ahead of them as far as that is known.
-func (m *Member) Shards(ctx context.Context) []Shard {
+// Groups says how all groups are, and what is ahead of them as far as that is known.
+func (m *Member) Groups(ctx context.Context) []GroupInfo {
 	v := m.View()
-	said := m.survey(ctx, v)
+	said := m.collectReports(ctx, v)
 	p, err := m.look(ctx)
-	out := make([]Shard, len(v.Groups))
-	for g, group := range v.Groups {
-		s := &out[g]
-		*s = Shard{Group: uint32(g), Epoch: group.Epoch, Leader: text(m.Leader(uint32(g)))}
-		if g != cluster.MetaGroup {
-			s.FromSlot, s.ToSlot = v.Span(uint32(g))
+	out := make([]GroupInfo, len(v.Groups))
+	for i, group := range v.Groups {
+		s, id := &out[i], cluster.GroupID(i)
+		*s = GroupInfo{Group: id, Epoch: group.Epoch, Leader: text(m.Leader(id))}
+		if id != cluster.MetaGroup {
+			s.FromSlot, s.ToSlot = v.Span(id)
 		}
 		for _, r := range group.Replicas {
-			s.Copies = append(s.Copies, copyOf(uint32(g), r, said[r.Node]))
+			s.Copies = append(s.Copies, copyOf(id, r, said[r.Node]))
 		}
 		s.sum(m.clock.NowNs())
 		if err != nil {
@@ -238,7 +240,7 @@ func (c Change) String() string {
 }
 
 // copyOf finds a replica in what its node says.
-func copyOf(group uint32, r cluster.Replica, said surveyed) Copy {
+func copyOf(group cluster.GroupID, r cluster.Replica, said nodeReports) Copy {
 	c := Copy{Node: r.Node.String(), Replica: uint64(r.ID), Learner: r.Learner,
 		Error: "its node does not have it"}
 	if said.err != nil {
@@ -254,7 +256,7 @@ func copyOf(group uint32, r cluster.Replica, said surveyed) Copy {
 }
 
 // sum works out what follows from the copies.
-func (s *Shard) sum(nowNs int64) {
+func (s *GroupInfo) sum(nowNs int64) {
 	for _, c := range s.Copies {
 		s.ClosedNs, s.Bytes = max(s.ClosedNs, c.ClosedNs), max(s.Bytes, c.Bytes)
 		if c.Leads {

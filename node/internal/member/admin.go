@@ -14,22 +14,22 @@ import (
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
-// RouteAct is what a node asks who leads the meta group: POST, an Act as JSON.
-const RouteAct = "/v1/cluster/act"
+// RouteAdmin sends an AdminCommand as JSON to the leader of the meta group: POST.
+const RouteAdmin = "/v1/cluster/act"
 
-// Verbs of an Act.
+// Verbs of an AdminCommand.
 const (
 	Look      = ""          // changes nothing
 	Drain     = "drain"     // the copies of a node move away, and then it has left
 	Undrain   = "undrain"   // takes that back, as long as it has not left
-	Remove    = "remove"    // a node is lost for good: its copies are made anew now
+	Remove    = "remove"    // a node is lost for good: its copies are made again now
 	Rebalance = "rebalance" // sets how fast copies move
 	Split     = "split"     // parts a group, or all of them, in two
 	Raise     = "raise"     // raises the feature level to the greatest that all nodes run
 )
 
-// Act is something that an operator wants.
-type Act struct {
+// AdminCommand is what an operator asks of a cluster.
+type AdminCommand struct {
 	ID          uint64  `json:"id"` // by which it is known when it comes again; drawn when 0
 	Verb        string  `json:"verb"`
 	Node        string  `json:"node"` // an id, the beginning of one, or an address; of some verbs
@@ -37,13 +37,14 @@ type Act struct {
 	FewerCopies bool    `json:"fewer_copies"`  // Drain also if too few nodes are left
 	Copies      *uint32 `json:"copies"`        // Rebalance: of cluster.Limits, nil as it is
 	BytesPerSec *uint64 `json:"bytes_per_sec"` // likewise
-	Group       uint32  `json:"group"`         // Split: which; 0 for all
-	Groups      int     `json:"groups"`        // Split: so many there were when it was asked for
+
+	Group  cluster.GroupID `json:"group"`  // Split: which; 0 for all
+	Groups int             `json:"groups"` // Split: how many there were when it was asked for
 }
 
-// Prospect is what is ahead: after an act, or as it would be.
-type Prospect struct {
-	Changed bool     `json:"changed"`         // the act was not done before
+// Preview is what is ahead: after an admin command, or as it would be.
+type Preview struct {
+	Changed bool     `json:"changed"`         // the command was not done before
 	Node    string   `json:"node,omitempty"`  // that it was about
 	State   string   `json:"state,omitempty"` // of that node
 	Changes []Change `json:"changes"`         // that are left to begin, the most urgent first
@@ -61,13 +62,13 @@ type Prospect struct {
 
 // Change of one group. Its parts are "" for none.
 type Change struct {
-	Group uint32 `json:"group"`
-	Add   string `json:"add"`   // node that gets a copy
-	From  string `json:"from"`  // node whose copy goes
-	Stage string `json:"stage"` // of one that runs
-	Why   string `json:"why"`
-	Waits string `json:"waits"` // what it waits for
-	Bytes int64  `json:"bytes"` // to copy, about
+	Group cluster.GroupID `json:"group"`
+	Add   string          `json:"add"`   // node that gets a copy
+	From  string          `json:"from"`  // node whose copy goes
+	Stage string          `json:"stage"` // of one that runs
+	Why   string          `json:"why"`
+	Waits string          `json:"waits"` // what it waits for
+	Bytes int64           `json:"bytes"` // to copy, about
 }
 
 // lookTimeout is how long those who look at the cluster wait for who leads it, who waits for nodes
@@ -75,23 +76,23 @@ type Change struct {
 const lookTimeout = 2*askTimeout + time.Second
 
 // look returns what is ahead, and what is in the way of knowing it.
-func (m *Member) look(ctx context.Context) (Prospect, error) {
+func (m *Member) look(ctx context.Context) (Preview, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, lookTimeout, ErrUnavailable)
 	defer cancel()
-	return m.Act(ctx, Act{})
+	return m.Admin(ctx, AdminCommand{})
 }
 
-// Act has who leads the meta group do something, or say what would happen.
+// Admin lets the leader of the meta group do something, or say what would happen.
 //
 // Errors: *wire.Error; ErrUnavailable; of ctx.
-func (m *Member) Act(ctx context.Context, a Act) (Prospect, error) {
+func (m *Member) Admin(ctx context.Context, a AdminCommand) (Preview, error) {
 	if a.ID == 0 {
 		a.ID, a.Groups = drawID(), m.View().DataGroups()
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, commandTimeout, ErrUnavailable)
 	defer cancel()
 	for {
-		p, err := m.actOnce(ctx, a)
+		p, err := m.adminOnce(ctx, a)
 		switch {
 		case errors.Is(err, replica.ErrNotLeader), errors.Is(err, replica.ErrGroupUnknown),
 			errors.Is(err, ErrUnavailable), errors.Is(err, replica.ErrUnknown):
@@ -109,10 +110,10 @@ func (m *Member) Act(ctx context.Context, a Act) (Prospect, error) {
 	}
 }
 
-func (m *Member) actOnce(ctx context.Context, a Act) (p Prospect, err error) {
+func (m *Member) adminOnce(ctx context.Context, a AdminCommand) (p Preview, err error) {
 	id := m.Leader(cluster.MetaGroup)
 	if id == m.self.ID {
-		return m.actHere(ctx, a)
+		return m.adminHere(ctx, a)
 	}
 	n, ok := m.locate(id)
 	if !ok {
@@ -124,7 +125,7 @@ func (m *Member) actOnce(ctx context.Context, a Act) (p Prospect, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout) // it may be frozen, and another lead soon
 	defer cancel()
-	text, err := m.ask(ctx, http.MethodPost, n.HTTPAddr, RouteAct+forNode(n.ID), body)
+	text, err := m.ask(ctx, http.MethodPost, n.HTTPAddr, RouteAdmin+forNode(n.ID), body)
 	var remote *wire.Error
 	switch {
 	case err == nil:
@@ -135,21 +136,21 @@ func (m *Member) actOnce(ctx context.Context, a Act) (p Prospect, err error) {
 	return p, fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
-// serveAct answers RouteAct.
-func (m *Member) serveAct(ctx context.Context, body []byte) ([]byte, error) {
-	var a Act
+// serveAdmin answers RouteAdmin.
+func (m *Member) serveAdmin(ctx context.Context, body []byte) ([]byte, error) {
+	var a AdminCommand
 	if err := json.Unmarshal(body, &a); err != nil {
 		return nil, &wire.Error{Kind: wire.KindInvalid, Part: "body", Message: err.Error()}
 	}
-	p, err := m.actHere(ctx, a)
+	p, err := m.adminHere(ctx, a)
 	if err != nil {
 		return nil, said(err)
 	}
 	return json.Marshal(p)
 }
 
-// actHere acts as who leads the meta group.
-func (m *Member) actHere(ctx context.Context, a Act) (p Prospect, err error) {
+// adminHere does a command as the leader of the meta group.
+func (m *Member) adminHere(ctx context.Context, a AdminCommand) (p Preview, err error) {
 	st, err := m.run.Status(cluster.MetaGroup)
 	if err != nil {
 		return p, err
@@ -170,8 +171,8 @@ func (m *Member) actHere(ctx context.Context, a Act) (p Prospect, err error) {
 	if err != nil {
 		return p, err
 	}
-	said := m.survey(ctx, after)
-	p = prospect(after, cluster.NextMoves(after, health, cluster.PlanOptions{}), sizes(said))
+	said := m.collectReports(ctx, after)
+	p = preview(after, cluster.NextMoves(after, health, cluster.PlanOptions{}), sizes(said))
 	p.Blocked = append(p.Blocked, noQuorum(after, &health, said, p.Blocked)...)
 	p.Changed = changed
 	p.Feature, p.Raisable = after.Feature, after.Raisable()
@@ -185,7 +186,7 @@ func (m *Member) actHere(ctx context.Context, a Act) (p Prospect, err error) {
 // decide does commands one after the other, or asks a copy of the state what they would do. Several
 // are done if all of them would be.
 func (m *Member) decide(
-	ctx context.Context, before *cluster.View, cmds []cluster.Command, a Act,
+	ctx context.Context, before *cluster.View, cmds []cluster.Command, a AdminCommand,
 ) (after *cluster.View, changed bool, err error) {
 	after = before
 	if a.DryRun || len(cmds) > 1 {
@@ -239,7 +240,7 @@ func (m *Member) wouldDo(
 func (m *Member) command(
 	ctx context.Context, cmd cluster.Command, id uint64,
 ) (after *cluster.View, changed bool, err error) {
-	answer, err := m.commandOnce(ctx, cmd, id)
+	answer, err := m.commandIdempotent(ctx, cmd, id)
 	st, _ := m.run.Status(cluster.MetaGroup) // a replica that is gone leads nothing
 	if err == nil && (st.Leader == 0 || st.Leader != st.Replica) {
 		err = &replica.NotLeaderError{Leader: st.Leader} // its view may be the old one
@@ -247,9 +248,10 @@ func (m *Member) command(
 	return m.View(), answer.Changed, err
 }
 
-// commands returns what an act means; none for nothing. The node is that which it is about, or 0.
+// commands returns the changes of the state that an admin command asks for; none for nothing. The
+// node is that which it is about, or 0.
 func (m *Member) commands(
-	ctx context.Context, v *cluster.View, h cluster.Health, a Act,
+	ctx context.Context, v *cluster.View, h cluster.Health, a AdminCommand,
 ) ([]cluster.Command, cluster.NodeID, error) {
 	switch a.Verb {
 	case Split:
@@ -281,9 +283,10 @@ func raises(v *cluster.View) (cmds []cluster.Command) {
 	return cmds
 }
 
-// command returns what an act means; nil for nothing. The node is that which it is about, or 0.
+// command returns the change of the state that an admin command asks for; nil for nothing. The
+// node is that which it is about, or 0.
 func command(
-	v *cluster.View, h cluster.Health, a Act,
+	v *cluster.View, h cluster.Health, a AdminCommand,
 ) (cmd cluster.Command, id cluster.NodeID, err error) {
 	switch a.Verb {
 	case Look:
@@ -358,7 +361,7 @@ func refusal(err error) error {
 	return err
 }
 
-// find returns the node that somebody means by an id, by the first digits of its id that are not 0,
+// find returns the node that is meant by an id, by the first digits of its id that are not 0,
 // or by an address.
 func find(v *cluster.View, name string) (found cluster.Node, err error) {
 	bad := func(kind wire.Kind, text string) error {

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// The state that a keeper wrote is read and named with its modules; bent anywhere, it is not read.
+// The state that a meta replica wrote is read and named with its modules; corrupt anywhere, it is
+// not read.
 func TestStateIsChecked(t *testing.T) {
 	k := created(t)
 	applied(t, k, pushABC("one"))

@@ -15,11 +15,11 @@ import (
 // hooks is what memberlist calls, mostly with its lock held: they take Gossip.mu and call nothing.
 type hooks Gossip
 
-// NodeMeta is the card that goes with news of this node.
+// NodeMeta is the gossip metadata that is sent with news of this node.
 func (h *hooks) NodeMeta(int) []byte {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.card
+	return h.metadata
 }
 
 // What follows would carry messages of ours; there are none, as they starve where there are many
@@ -33,11 +33,11 @@ func (*hooks) AckPayload() []byte              { return nil }
 
 // NotifyAlive refuses news of nodes that make no sense.
 func (h *hooks) NotifyAlive(n *memberlist.Node) error {
-	card, err := ParseCard(n.Meta)
+	metadata, err := ParseGossipMeta(n.Meta)
 	if err != nil {
 		return err
 	}
-	id := card.Node.ID
+	id := metadata.Node.ID
 	if id.String() != n.Name {
 		return fmt.Errorf("it says that it is node %v", id)
 	}
@@ -47,9 +47,9 @@ func (h *hooks) NotifyAlive(n *memberlist.Node) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	old, known := h.peers[id]
-	if known && card.Node.Incarnation < old.Card.Node.Incarnation {
+	if known && metadata.Node.Incarnation < old.Meta.Node.Incarnation {
 		return fmt.Errorf("it is of start %d of node %v, which has been started %d times",
-			card.Node.Incarnation, id, old.Card.Node.Incarnation)
+			metadata.Node.Incarnation, id, old.Meta.Node.Incarnation)
 	}
 	if !known && len(h.peers) >= maxPeers && !h.forgetDead() {
 		return fmt.Errorf("there are %d peers, which is the most", maxPeers)
@@ -74,13 +74,13 @@ func (h *hooks) NotifyJoin(n *memberlist.Node)   { h.alive(n) }
 func (h *hooks) NotifyUpdate(n *memberlist.Node) { h.alive(n) }
 
 func (h *hooks) alive(n *memberlist.Node) {
-	card, err := ParseCard(n.Meta)
-	if err != nil || card.Node.ID == h.self {
+	metadata, err := ParseGossipMeta(n.Meta)
+	if err != nil || metadata.Node.ID == h.self {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.set(Peer{Card: card, Addr: n.Address(), State: PeerAlive})
+	h.set(Peer{Meta: metadata, Addr: n.Address(), State: PeerAlive})
 }
 
 // NotifyLeave comes when a node has left or died; memberlist does not say which.
@@ -127,7 +127,7 @@ func (g *Gossip) note(name string, from, to PeerState) {
 
 // set notes a peer, and when it came to its state; mu is held.
 func (h *hooks) set(p Peer) {
-	id := p.Card.Node.ID
+	id := p.Meta.Node.ID
 	if old, ok := h.peers[id]; !ok || old.State != p.State {
 		p.Since = time.Now()
 	} else {

@@ -27,7 +27,7 @@ const (
 // leaderReport is what a leader says of its group, or what a node says of a replica that it does
 // not trust: then Broken alone is set.
 type leaderReport struct {
-	Group    uint32              `json:"group"`
+	Group    cluster.GroupID     `json:"group"`
 	Voters   []cluster.ReplicaID `json:"voters"`
 	Live     []cluster.ReplicaID `json:"live"`
 	CaughtUp []cluster.ReplicaID `json:"caught_up"`
@@ -92,7 +92,7 @@ func (m *Member) lead() {
 	}
 }
 
-// act does one move. What fails is planned anew.
+// act does one move. What fails is planned again.
 func (m *Member) act(v *cluster.View, move cluster.Move) {
 	ctx, cancel := context.WithTimeout(m.open, askTimeout)
 	defer cancel()
@@ -160,7 +160,7 @@ func (m *Member) Health(v *cluster.View) cluster.Health {
 	}
 	heard := map[cluster.NodeID]bool{m.self.ID: true}
 	for _, p := range m.gossip.Load().Peers() {
-		heard[p.Card.Node.ID] = p.State != cluster.PeerDead
+		heard[p.Meta.Node.ID] = p.State != cluster.PeerDead
 	}
 	for _, n := range v.Nodes { // gossip knows nothing of who died before this node was started
 		if !heard[n.ID] {
@@ -221,7 +221,7 @@ func (m *Member) closeGroups() {
 		busyAt time.Time
 		shutAt time.Time
 	}
-	all := map[uint32]*last{}
+	all := map[cluster.GroupID]*last{}
 	command := store.AppendClose(nil)
 	for {
 		select {
@@ -265,7 +265,7 @@ func (m *Member) closeGroups() {
 }
 
 // retain lets the retentions of a group take the steps that are due.
-func (m *Member) retain(ctx context.Context, group uint32) {
+func (m *Member) retain(ctx context.Context, group cluster.GroupID) {
 	s := m.Store(group)
 	if s == nil {
 		return

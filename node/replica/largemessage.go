@@ -29,7 +29,7 @@ const (
 func (m *outMessage) isLarge() bool { return len(m.message) > fullBatchBytes }
 
 func (m *outMessage) isPulse() bool {
-	if len(m.message) > maxPulseBytes || binary.LittleEndian.Uint32(m.head[:]) == askGroup {
+	if len(m.message) > maxPulseBytes || groupAt(m.head[:]) == NoGroup {
 		return false
 	}
 	of, ok := parseMessage(m.message)
@@ -83,7 +83,7 @@ func writePiece(w io.Writer, a, b []byte) error {
 }
 
 // join takes a piece, and hands out the message when it is whole.
-func (in *inbox) join(piece []byte, each func(group uint32, message []byte)) error {
+func (in *inbox) join(piece []byte, each func(group GroupID, message []byte)) error {
 	have := len(in.large)
 	if have == 0 && len(piece) < messageHeaderBytes || len(piece) > messageHeaderBytes+pieceBytes {
 		return fmt.Errorf("%w: a piece of %d bytes", errHostile, len(piece))
@@ -109,6 +109,6 @@ func (in *inbox) join(piece []byte, each func(group uint32, message []byte)) err
 	}
 	message := in.large
 	in.large = nil
-	each(binary.LittleEndian.Uint32(message), message[messageHeaderBytes:])
+	each(groupAt(message), message[messageHeaderBytes:])
 	return nil
 }

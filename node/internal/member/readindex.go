@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/replica"
 )
 
@@ -18,7 +19,7 @@ var ErrCutOff = errors.New("the replica here has no leader: this node may be cut
 	"others, or most of the group's nodes are down; ask another node")
 
 // Unled reports whether the replica of a group here follows no leader.
-func (m *Member) Unled(group uint32) bool {
+func (m *Member) Unled(group cluster.GroupID) bool {
 	leader, known := m.leaderHere(group)
 	return known && leader == 0
 }
@@ -28,12 +29,12 @@ func (m *Member) Unled(group uint32) bool {
 // outlived, as long as there is time; a replica that has no leader for longer may be cut off.
 //
 // Errors: ErrUnavailable, ErrCutOff; replica.ErrGroupUnknown; of ctx.
-func (m *Member) ReadIndex(ctx context.Context, group uint32) error {
+func (m *Member) ReadIndex(ctx context.Context, group cluster.GroupID) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, commandTimeout, ErrUnavailable)
 	defer cancel()
 	led := time.Now()
 	for pause := leastPause; ; pause = min(2*pause, mostPause) {
-		err := m.run.ReadIndex(ctx, group)
+		_, err := m.run.ReadIndex(ctx, group)
 		if err == nil || ctx.Err() == nil && !errors.Is(err, replica.ErrNotLeader) {
 			return err
 		}

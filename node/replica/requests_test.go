@@ -295,7 +295,7 @@ func TestQuestionsMakeRoom(t *testing.T) {
 
 // An answer that looks like a pulse keeps its place behind what came before it.
 func TestAnswersAreNoPulses(t *testing.T) {
-	m := newOutMessage(askGroup, []byte{1 << 3, 8}) // a heartbeat, in a group
+	m := newOutMessage(NoGroup, []byte{1 << 3, 8}) // a heartbeat, in a group
 	if other := newOutMessage(1, m.message); m.isPulse() || !other.isPulse() {
 		t.Errorf("%v, %v", m.isPulse(), other.isPulse())
 	}
@@ -331,7 +331,7 @@ func TestMessagesThatDoNotCome(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	in := inbox{r: bytes.NewReader(sent.Bytes()[:came])}
-	err := in.read(func(uint32, []byte) { t.Error("a message") })
+	err := in.read(func(GroupID, []byte) { t.Error("a message") })
 	runtime.ReadMemStats(&after)
 	if bytes := after.TotalAlloc - before.TotalAlloc; err == nil || bytes > 5*came {
 		t.Errorf("%d bytes for %d, %v", bytes, came, err)
@@ -348,7 +348,7 @@ func TestPiecesTakeWhatTheyHave(t *testing.T) {
 	in := inbox{r: &sent}
 	var got []byte
 	for got == nil {
-		if err := in.read(func(_ uint32, message []byte) { got = message }); err != nil {
+		if err := in.read(func(_ GroupID, message []byte) { got = message }); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -16,7 +16,7 @@ const (
 	beat = 100 * time.Millisecond
 	// askTimeout bounds a question of another node.
 	askTimeout = 2 * time.Second
-	// fetchEvery is how often a view is fetched anew without a hint that there is a newer one.
+	// fetchEvery is how often a view is fetched again without a hint that there is a newer one.
 	fetchEvery    = time.Second
 	changeTimeout = 10 * time.Second
 	// retryEvery is how often it is tried again to start a replica that did not.
@@ -137,8 +137,8 @@ func (m *Member) introduce(v *cluster.View) bool {
 	return true
 }
 
-// propose does something to the state that is decided anew if it fails: sent again, it could undo
-// what somebody did meanwhile.
+// propose does something to the state that is decided again if it fails: sent again, it could undo
+// what another client did meanwhile.
 func (m *Member) propose(cmd cluster.Command) {
 	ctx, cancel := context.WithTimeout(m.open, askTimeout)
 	defer cancel()
@@ -157,10 +157,10 @@ func (m *Member) keeps() bool {
 	return err == nil && st.Leader != 0
 }
 
-// behind reports whether somebody has a newer view.
+// behind reports whether another node has a newer view.
 func (m *Member) behind(v *cluster.View) bool {
 	for _, p := range m.gossip.Load().Peers() {
-		if p.Card.Epoch > v.Epoch && p.State == cluster.PeerAlive {
+		if p.Meta.Epoch > v.Epoch && p.State == cluster.PeerAlive {
 			return true
 		}
 	}
@@ -170,8 +170,8 @@ func (m *Member) behind(v *cluster.View) bool {
 // fetch gets the state from a node that keeps it, or else from another one that has a newer one.
 // Its error is that of a state of this node's cluster that this node's program does not know.
 func (m *Member) fetch() error {
-	keepers := m.keepers()
-	for i, addr := range append(keepers, m.others()...) {
+	metaNodes := m.metaNodes()
+	for i, addr := range append(metaNodes, m.others()...) {
 		ctx, cancel := context.WithTimeout(m.open, askTimeout)
 		s, err := m.askState(ctx, addr)
 		cancel()
@@ -182,7 +182,7 @@ func (m *Member) fetch() error {
 			continue
 		}
 		m.take(s)
-		if (s != nil || i < len(keepers)) && !m.behind(m.View()) {
+		if (s != nil || i < len(metaNodes)) && !m.behind(m.View()) {
 			break
 		}
 	}
@@ -200,7 +200,7 @@ func (m *Member) otherRules(err error) bool {
 func (m *Member) others() (out []string) {
 	seen := map[cluster.NodeID]bool{m.self.ID: true}
 	for _, p := range m.gossip.Load().Peers() {
-		n := p.Card.Node
+		n := p.Meta.Node
 		if p.State == cluster.PeerAlive && n.Role == cluster.RoleCore && !seen[n.ID] {
 			seen[n.ID] = true
 			out = append(out, n.HTTPAddr)
@@ -265,19 +265,19 @@ func (m *Member) parseState(src []byte) (*cluster.State, error) {
 // tell lets gossip say how new the view of this node is.
 func (m *Member) tell(v *cluster.View) {
 	m.mu.Lock()
-	old := m.card
-	m.card = v.Epoch
+	old := m.toldEpoch
+	m.toldEpoch = v.Epoch
 	m.mu.Unlock()
 	if old == v.Epoch {
 		return
 	}
-	card := cluster.Card{Node: m.node, Epoch: v.Epoch}
+	metadata := cluster.GossipMeta{Node: m.node, Epoch: v.Epoch}
 	if n, ok := v.Node(m.self.ID); ok {
-		card.Node.State = n.State
+		metadata.Node.State = n.State
 	}
 	ctx, cancel := context.WithTimeout(m.open, askTimeout)
 	defer cancel()
-	if err := m.gossip.Load().Update(ctx, card); err != nil && m.open.Err() == nil {
+	if err := m.gossip.Load().Update(ctx, metadata); err != nil && m.open.Err() == nil {
 		m.opt.Log.Warn("tell others of a newer view", "err", err)
 	}
 }

@@ -69,12 +69,12 @@ func (m *Member) Serve(
 		"GET " + RouteReplicas: func() ([]byte, error) {
 			return json.Marshal(m.replicaReports(ctx))
 		},
-		"POST " + RouteAct: func() ([]byte, error) { return m.serveAct(ctx, body) },
+		"POST " + RouteAdmin: func() ([]byte, error) { return m.serveAdmin(ctx, body) },
 		"GET " + RouteReady: func() ([]byte, error) {
 			group, err := strconv.ParseUint(args("group"), 10, 32)
 			id, err2 := strconv.ParseUint(args("replica"), 10, 64)
-			if st, err3 := m.run.Status(uint32(group)); errors.Join(err, err2, err3) != nil ||
-				st.Replica != id {
+			st, err3 := m.run.Status(cluster.GroupID(group))
+			if errors.Join(err, err2, err3) != nil || st.Replica != id {
 				return nil, &wire.Error{Kind: wire.KindNotFound, Message: "no such replica"}
 			}
 			return []byte("{}"), nil
@@ -129,7 +129,7 @@ func said(err error) error {
 }
 
 // heard is the reverse of said.
-func heard(group uint32, e *wire.Error) error {
+func heard(group cluster.GroupID, e *wire.Error) error {
 	switch e.Reason {
 	case reasonNotLeader:
 		leader, err := strconv.ParseUint(e.Part, 10, 64)
@@ -155,9 +155,10 @@ func heard(group uint32, e *wire.Error) error {
 	return e
 }
 
-// askCommand brings a command to a node. Of one that did not answer nobody knows what it did.
+// askCommand brings a command to a node. What a node did that does not answer is unknown.
 func (m *Member) askCommand(
-	ctx context.Context, id cluster.NodeID, addr string, group uint32, data []byte, relay bool,
+	ctx context.Context, id cluster.NodeID, addr string, group cluster.GroupID, data []byte,
+	relay bool,
 ) (answer Answer, err error) {
 	path := fmt.Sprintf("%s?group=%d", RouteCommand, group)
 	if id != 0 {
@@ -190,7 +191,7 @@ func unanswered(err error) error {
 }
 
 // askReady returns nil when a replica runs, so that what is sent to it gets there.
-func (m *Member) askReady(ctx context.Context, group uint32, id uint64) error {
+func (m *Member) askReady(ctx context.Context, group cluster.GroupID, id uint64) error {
 	n, ok := m.locate(cluster.NodeID(replica.Node(id)))
 	if !ok {
 		return ErrUnavailable
@@ -201,7 +202,7 @@ func (m *Member) askReady(ctx context.Context, group uint32, id uint64) error {
 }
 
 func (m *Member) askTransfer(
-	ctx context.Context, addr string, group uint32, to uint64,
+	ctx context.Context, addr string, group cluster.GroupID, to uint64,
 ) error {
 	_, err := m.ask(ctx, http.MethodPost, addr, fmt.Sprintf("%s?group=%d&to=%d", RouteTransfer,
 		group, to), nil)

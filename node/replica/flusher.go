@@ -13,7 +13,7 @@ const (
 	// stallAfter is six ticks, and well before followers lose patience: a disk that takes longer
 	// for one flush is not one to lead groups from.
 	stallAfter = 300 * time.Millisecond
-	// failAfter is when nobody should wait for the disk any more.
+	// failAfter is when waiting for the disk ends.
 	failAfter = 10 * time.Second
 	// flushPerByte is what both give a flush for its size: a slow disk writes 20 MB a second.
 	flushPerByte = 50 * time.Nanosecond
@@ -150,7 +150,7 @@ func (c *Core) Lack() error {
 		(c.opt.Now() - time.Duration(since-1)).Round(time.Second))
 }
 
-// watch looks whether the disk answers, and has room. It is not to blame for time in which nobody
+// watch looks whether the disk answers, and has room. It is not to blame for time in which nothing
 // looked: then the whole process stood still, or its machine.
 func (c *Core) watch() {
 	now := c.opt.Now()
