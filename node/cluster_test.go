@@ -206,7 +206,7 @@ func (c *nodesTogether) refusesWhatOnlyOneCan() {
 	c.Helper()
 	n, b := c.nodes[0], readings(0, 1)
 	b.AcqNs = []int64{1}
-	_, below := n.PutBelow(c.Context(), b)
+	_, below := n.PutBackdated(c.Context(), b)
 	_, stamped := n.PutStamped(c.Context(), b)
 	for what, err := range map[string]error{"below": below, "stamped": stamped} {
 		if n.Kind(err) != wire.KindForbidden {

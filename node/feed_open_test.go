@@ -26,7 +26,7 @@ func putMany(t *testing.T, n *Node, acqNs int64) (rows int) {
 		for i := range count {
 			b.AppendStamped(record.Key{CID: 1, MID: int64(rows + i), AcqNs: acq}, nil)
 		}
-		if _, err := n.PutBelow(t.Context(), b); err != nil {
+		if _, err := n.PutBackdated(t.Context(), b); err != nil {
 			t.Fatal(err)
 		}
 		rows += count

@@ -235,7 +235,7 @@ func fillGolden(c *nodesTogether, n *Node, together bool) {
 		for i := range int64(5) {
 			late.AcqNs = append(late.AcqNs, 1e15+i)
 		}
-		if _, err := n.PutBelow(c.Context(), late); err != nil {
+		if _, err := n.PutBackdated(c.Context(), late); err != nil {
 			c.Fatal(err)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
-// PutBelow stores a batch below the horizon; see [store.Store.PutBackdated].
-func (n *Node) PutBelow(
+// PutBackdated stores a batch below the horizon; see [store.Store.PutBackdated].
+func (n *Node) PutBackdated(
 	ctx context.Context, b *record.Batch,
 ) (res store.PutBackdatedResult, err error) {
 	if n.closing.Load() {
@@ -30,7 +30,7 @@ func (n *Node) PutBelow(
 	return n.store.PutBackdated(ctx, b)
 }
 
-// CheckStamped returns the error that PutStamped or PutBelow would return; see
+// CheckStamped returns the error that PutStamped or PutBackdated would return; see
 // [store.Store.CheckStamped].
 func (n *Node) CheckStamped(
 	ctx context.Context, b *record.Batch, below bool,

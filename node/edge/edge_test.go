@@ -161,7 +161,7 @@ func TestRefused(t *testing.T) {
 			return e.SetRetention(t.Context(), store.Retention{MaxCapAgeNs: day})
 		},
 		"stamped": func() error { _, err := e.PutStamped(t.Context(), stamped); return err },
-		"below":   func() error { _, err := e.PutBelow(t.Context(), stamped); return err },
+		"below":   func() error { _, err := e.PutBackdated(t.Context(), stamped); return err },
 		"copy":    func() error { _, err := e.PutRange(t.Context(), &store.Range{}); return err },
 	} {
 		if err := do(); e.Kind(err) != wire.KindForbidden {

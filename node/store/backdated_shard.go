@@ -69,7 +69,7 @@ type backdatedInfo struct {
 }
 
 // newestPut returns the acq of the newest put to a backdated shard of which rows may lie in a box,
-// or cachedBlock when that is newer.
+// or found when that is newer.
 func (s *readState) newestPut(box *record.Box, found int64) int64 {
 	b := boundsOf(box)
 	for _, seg := range s.sealed {

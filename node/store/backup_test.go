@@ -60,7 +60,7 @@ func (r *backupRun) put(s *Store, m *model) {
 	m.add(b, splitByShard(b, 2), mustPut(r.t, s, b, WriterSeq{[16]byte{1}, r.seq}))
 }
 
-// shardRows writes, seals or merges something and backs it up while more is written.
+// part writes, seals or merges something and backs it up while more is written.
 func (r *backupRun) part() {
 	r.t.Helper()
 	for range 1 + r.rng.IntN(8) {

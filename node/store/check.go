@@ -283,7 +283,7 @@ func (c *checker) writersFile(name string) error {
 	return c.read(int64(len(buf)))
 }
 
-// readState reads what makes a directory a snapshot, if it is one.
+// snapshot reads what makes a directory a snapshot, if it is one.
 func (c *checker) snapshot(dir string) error {
 	info, err := os.Stat(filepath.Join(dir, snapshotFile))
 	if errors.Is(err, os.ErrNotExist) {

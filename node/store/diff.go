@@ -122,7 +122,7 @@ func (d *diff) begin() {
 	}
 }
 
-// partition compares the readings of a partition, or cuts it.
+// piece compares the readings of a partition, or cuts it.
 func (d *diff) piece(p *partition) error {
 	if err := d.ctx.Err(); err != nil {
 		p.release()

@@ -24,7 +24,7 @@ type world struct {
 	opt   Options
 	ahead atomic.Int64 // of the wall clock
 
-	mu    sync.RWMutex // prefetchedBlock for writing while the store is exchanged
+	mu    sync.RWMutex // held for writing while the store is exchanged
 	store *Store
 	lives atomic.Int64 // raised as the store is killed, before anything is lost
 

@@ -253,7 +253,7 @@ func TestKilledWhileSealing(t *testing.T) {
 	}
 }
 
-// checkBackdated wants the batches that were put below the horizon to be there, and none in parts.
+// checkBelow wants the batches that were put below the horizon to be there, and none in parts.
 func checkBelow(t *testing.T, s *Store, caps []int64) {
 	t.Helper()
 	found := map[int64]int{}

@@ -25,7 +25,7 @@ type lastScan struct {
 	newer    *newestTable // with lost series: every version that hides another
 	segments []*lastSegment
 	spare    []*lastSegment // memory of those of before
-	heads    []*index.Head  // newestTable first
+	heads    []*index.Head  // newest first
 	cell     index.HeadCell
 	chunks   []index.HeadChunk // of the cell
 	inHead   []index.HeadRow

@@ -57,7 +57,7 @@ func (m *manifest) ages() (all []ageRule) {
 // are in one of which it must be with those of the segments that it is merged with.
 type ageWindow struct{ widthNs, newestNs int64 }
 
-// newestTable returns when the newest row was captured, or acquired. A capture in the future is not
+// newest returns when the newest row was captured, or acquired. A capture in the future is not
 // taken for more than its acquisition.
 func (seg *sealedSegment) newest(d record.Dim) int64 {
 	if d == record.Cap {

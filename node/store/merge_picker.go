@@ -133,7 +133,7 @@ func (f failedRuns) forget(began time.Time) {
 	})
 }
 
-// newestTable returns the error of the run that failed last, nil for none.
+// newest returns the error of the run that failed last, nil for none.
 func (f failedRuns) newest() error {
 	var last failedRun
 	for _, run := range f.runs {

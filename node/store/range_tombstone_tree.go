@@ -113,7 +113,7 @@ func (t *tombstoneTree) each(box *record.Box, b *bounds, visit func(*rangeTombst
 }
 
 // newestOf returns the acq of the newest tombstone whose box meets a box with these bounds, or
-// cachedBlock if that is newer.
+// found if that is newer.
 func (t *tombstoneTree) newestOf(box *record.Box, b *bounds, found int64) int64 {
 	if t == nil || t.newest <= found || !t.bounds.meets(b) {
 		return found

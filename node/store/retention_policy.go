@@ -164,7 +164,7 @@ func (p *policyMeta) events() (all []Event) {
 	return all
 }
 
-// purgedRows returns what the policy has released, each with the acq of its release.
+// gone returns what the policy has released, each with the acq of its release.
 func (p *policyMeta) gone() (all []*rangeTombstone) {
 	for _, d := range p.dimensions() {
 		for i, g := range d.Gone {
@@ -373,7 +373,7 @@ func periodOf(ageNs, delayNs int64) int64 { return max(stepOf(ageNs), delayNs/ma
 // removalDelay is for how long rows that were released may rest in a segment.
 func removalDelay(ageNs int64) int64 { return min(ageNs/100*restPercent, int64(maxRemovalDelay)) }
 
-// removalDelay is for how long the rows of a release may rest: by the age then, if it was made
+// restOf is for how long the rows of a release may rest: by the age then, if it was made
 // longer.
 func (d *dimension) restOf(g released) int64 {
 	return min(removalDelay(d.ageNs), removalDelay(g.TimeNs-g.FloorNs))

@@ -17,7 +17,7 @@ type Removal struct {
 	Rows, Bytes uint64 // about how many are stored, and what they take in the files
 	// NextNs is when the first of them may be removed, about: until then an undo shows them again.
 	// It is in the past when that has come, and moves on while nodes do not run. 0: the policy is
-	// prefetchedBlock.
+	// held.
 	NextNs int64
 	// DoneNs is when the bytes of all are gone from the files of this store, at the latest;
 	// snapshots and backups keep theirs. 0: the policy is held.

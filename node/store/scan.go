@@ -186,7 +186,7 @@ type scanMemory struct {
 	pool       []*worker
 	finder     worker // opens blocks to find newer versions
 	blockCache []*cachedBlock
-	attaching  sync.Mutex // prefetchedBlock while one of the workers gets its consumer
+	attaching  sync.Mutex // held while one of the workers gets its consumer
 }
 
 // segmentScan is one sealed segment's part of a scan.

@@ -76,7 +76,7 @@ func (w *worker) openBatch(t *task, candidates []index.Candidate, all []*prefetc
 }
 
 // nextPrefetched returns block i of those that are opened one after another, nil if it is not one
-// to be prefetchedBlock. The next one is searched meanwhile, and the one after that opened.
+// to be prefetched. The next one is searched meanwhile, and the one after that opened.
 func (w *worker) nextPrefetched(
 	seg *segmentScan, open []index.Candidate, i int,
 ) (*prefetchedBlock, error) {

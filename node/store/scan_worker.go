@@ -41,7 +41,7 @@ type workerMemory struct {
 	batch      record.Batch
 	own        segment.Block
 	prefetched []*prefetchedBlock
-	single     [1]index.Candidate // prefetchedBlock by itself
+	single     [1]index.Candidate // held by itself
 	sel        []uint32
 	span       [1]segment.Span
 	tested     []segment.Span // rows that are looked at first of the block that is loaded ahead

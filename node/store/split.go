@@ -91,8 +91,8 @@ func ParseSplit(data []byte) (sp *Split, ok bool) {
 
 // AppendWithin appends a command for a group that holds these slots and no others: one that was
 // split since, or is still to be, answers ErrOtherSlots. Zero is of a group that was never split. A
-// put that were taken before a split, with the rows of one part alone, would be known to the other
-// shardRows, too, which has its own rows of that sequence still to come.
+// put that was taken before a split, with the rows of one part alone, would be known to the other
+// part, too, which has its own rows of that sequence still to come.
 func AppendWithin(dst []byte, r slots.Range, command []byte) []byte {
 	if r.To == 0 {
 		return append(dst, command...)

@@ -51,7 +51,7 @@ type Store struct {
 
 	// What follows is of a replica.
 	replicated bool
-	applying   sync.Mutex   // prefetchedBlock by Apply; guards apply
+	applying   sync.Mutex   // held by Apply; guards apply
 	apply      *applyMemory // while it is held
 
 	durable atomic.Uint64 // index of a command through which all is synced
@@ -83,7 +83,7 @@ type Store struct {
 
 	damaged damages
 
-	findingLost sync.Mutex // prefetchedBlock while Look runs, and for ever by Close
+	findingLost sync.Mutex // held while Look runs, and for ever by Close
 	lookedAt    lookedAt   // guarded by looking
 
 	scrubLastNs, scrubPassBytes atomic.Int64 // see Stats

@@ -113,8 +113,8 @@ func (f *fake) PutStamped(_ context.Context, b *record.Batch) (int64, error) {
 	return f.acq + 1, nil
 }
 
-// PutBelow implements Database.
-func (f *fake) PutBelow(
+// PutBackdated implements Database.
+func (f *fake) PutBackdated(
 	_ context.Context, b *record.Batch,
 ) (res store.PutBackdatedResult, err error) {
 	f.mu.Lock()

@@ -282,7 +282,7 @@ func (r *restore) putBelow() error {
 func (r *restore) storeBelow() error {
 	var res store.PutBackdatedResult
 	err := r.server.patiently(func() (err error) {
-		res, err = r.server.opt.Database.PutBelow(r.server.running, &r.batch)
+		res, err = r.server.opt.Database.PutBackdated(r.server.running, &r.batch)
 		return err
 	})
 	if err != nil {

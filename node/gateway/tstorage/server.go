@@ -32,15 +32,15 @@ import (
 type Database interface {
 	// Put stores a batch, all of it or nothing.
 	Put(ctx context.Context, b *record.Batch, w store.WriterSeq) (store.PutResult, error)
-	// CheckStamped returns the error with which PutStamped, or PutBelow when below is set, would
-	// refuse a batch whatever else happens, and how many rows are there already of those that
+	// CheckStamped returns the error with which PutStamped, or PutBackdated when below is set,
+	// would refuse a batch whatever else happens, and how many rows are there already of those that
 	// PutStamped would refuse for their acqs. It stores nothing and moves no horizon.
 	CheckStamped(ctx context.Context, b *record.Batch, below bool) (known int, err error)
 	// PutStamped stores a batch under the acquisition times that it brings, which rise and lie
 	// above all that were given or promised; it returns the least that it would have taken.
 	PutStamped(ctx context.Context, b *record.Batch) (floorNs int64, err error)
-	// PutBelow stores a batch under the acquisition times that it brings, wherever they lie.
-	PutBelow(ctx context.Context, b *record.Batch) (store.PutBackdatedResult, error)
+	// PutBackdated stores a batch under the acquisition times that it brings, wherever they lie.
+	PutBackdated(ctx context.Context, b *record.Batch) (store.PutBackdatedResult, error)
 	// ByAcq returns a sorter of records by acq, which keeps in files what memory has no room for.
 	ByAcq() *spill.Sorter
 	// QueryBelow hands the records of a query with an acq below belowNs, which was a horizon of its
