@@ -216,7 +216,7 @@ func TestAFeedIsKnownByItsNumber(t *testing.T) {
 	p := s.near().routes.Load().groups[1]
 	said := make(notes, 8)
 	r := &remoteSource{peer: p.peer, budget: 1 << 20, hastener: said}
-	r.add(1, p, 0)
+	r.add(2, p, 0)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	begun, ended := make(chan struct{}, 1000), make(chan error, 1)

@@ -50,7 +50,7 @@ func TestHostNames(t *testing.T) {
 func TestHostsOfOptions(t *testing.T) {
 	for _, name := range []string{"", "a:5150", "http://a", "a/b", "[::1]", "a b"} {
 		_, err := newHostAllowList([]string{name}, "127.0.0.1:0")
-		if err == nil || !strings.Contains(err.Error(), "without scheme and port") {
+		if err == nil || !strings.Contains(err.Error(), "omit scheme and port") {
 			t.Errorf("%q: %v", name, err)
 		}
 	}

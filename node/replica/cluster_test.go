@@ -222,12 +222,12 @@ func TestThreeNodes(t *testing.T) {
 		_, err = c.nodes[follower].Propose(t.Context(), 1, []byte("x"))
 	}
 	var hint *NotLeaderError
-	if !errors.As(err, &hint) || hint.Group != 0 || !errors.Is(err, ErrNotLeader) ||
+	if !errors.As(err, &hint) || hint.Group != 1 || !errors.Is(err, ErrNotLeader) ||
 		hint.Leader != 0 && Node(hint.Leader) == follower {
 		t.Errorf("a follower answers %v", err)
 	}
 	_, err = c.nodes[1].Propose(t.Context(), 9, []byte("x"))
-	if !errors.Is(err, ErrGroupUnknown) || !strings.Contains(err.Error(), "group 8") {
+	if !errors.Is(err, ErrGroupUnknown) || !strings.Contains(err.Error(), "group 9") {
 		t.Errorf("an unknown group answers %v", err)
 	}
 	eventually(t, "a read index", func() bool {
