@@ -63,7 +63,7 @@ type slabPool struct {
 	mu      sync.Mutex
 	partly  []*slab // some units of them are taken, and others are not
 	ready   []*slab // nothing of them is taken, and all of it was touched
-	resting int     // how many are to be ready while nobody needs any, see KeepPrefaulted
+	resting int     // how many are to be ready while none is needed, see KeepPrefaulted
 	begun   uint    // counts slabs of which something was taken
 }
 

@@ -13,8 +13,8 @@ const (
 	pageBytes = 4 << 10
 )
 
-// KeepPrefaulted keeps so many bytes of memory ready for the heads of this process, until the
-// context ends: it touches as much at once, and again when nobody has needed any for five to ten
+// KeepPrefaulted keeps a number of bytes of memory ready for the heads of this process, until the
+// context ends: it touches as much at once, and again when none was needed for five to ten
 // seconds, and what heads give back is kept up to that size. Records come in bursts, and on virtual
 // machines whose host hands memory out late the first touch costs as much as all else that is done
 // for a row.

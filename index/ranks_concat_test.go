@@ -8,7 +8,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// TestConcatRanks numbers the rows of several segments anew, some dropped, and compares with a
+// TestConcatRanks renumbers the rows of several segments, some dropped, and compares with a
 // list.
 func TestConcatRanks(t *testing.T) {
 	eachShape(t, small(), func(t *testing.T, rng *rand.Rand, rows *record.Batch) {

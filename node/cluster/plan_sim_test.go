@@ -391,8 +391,8 @@ func TestDryRun(t *testing.T) {
 	}
 }
 
-// TestRemovedNow has a node whose copies are made again at once, because somebody says that it is
-// lost; with no node to take them, there are fewer.
+// TestRemovedNow has a node whose copies are made again at once, because the cluster is told that
+// it is lost; with no node to take them, there are fewer.
 func TestRemovedNow(t *testing.T) {
 	f := func(nodes int, back bool, want int) {
 		t.Helper()

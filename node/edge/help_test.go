@@ -272,7 +272,7 @@ func (d *powerDisk) burn(string) error {
 	return nil
 }
 
-// back turns the power on, until so many operations from now; below 0: for good.
+// back turns the power on, for a number of operations; below 0: for good.
 func (d *powerDisk) back(left int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

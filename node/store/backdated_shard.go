@@ -135,7 +135,7 @@ func backdatedFull(h *index.Head) bool {
 }
 
 // replayedBackdated is what the log says of a backdated shard and no head holds yet: each entry by
-// itself would have the head made anew.
+// itself would have the head made again.
 type replayedBackdated struct {
 	rows  record.Batch
 	putNs int64

@@ -87,7 +87,7 @@ func TestIdleMergeOfBackdated(t *testing.T) {
 	checkQueries(t, rng, s, sh, m, "at rest", 20)
 }
 
-// TestIdleMergeByItself: nobody has to ask.
+// TestIdleMergeByItself: an idle merge needs no request.
 func TestIdleMergeByItself(t *testing.T) {
 	s := openTest(t, Options{Dir: t.TempDir(), Shards: 1, idleAfter: time.Millisecond})
 	rng := randomSource(t)

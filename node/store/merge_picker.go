@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// nextRun returns the segments that are to be written anew next: those with purged rows first,
-// because somebody waits for these to be gone. An error is of looking into the run.
+// nextRun returns the segments that are to be rewritten next: those with purged rows first,
+// because callers wait for these to be gone. An error is of looking into the run.
 func (s *Store) nextRun(failed failedRuns) (*shard, []*sealedSegment, error) {
 	if sh, run, err := s.nextPurged(failed); run != nil {
 		return sh, run, err
@@ -44,7 +44,7 @@ func (s *Store) nextMerge(failed failedRuns) (*shard, []*sealedSegment) {
 }
 
 // dueRun returns mergeFanIn or more neighbours of which none is much larger than the others, and
-// whose first one may be tried; the smallest ones first. Rows are then written anew a logarithmic
+// whose first one may be tried; the smallest ones first. Rows are then rewritten a logarithmic
 // number of times.
 func dueRun(sealed []*sealedSegment, may func(first *sealedSegment) bool) []*sealedSegment {
 	for level := range 16 {

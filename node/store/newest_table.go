@@ -51,7 +51,7 @@ func newNewestTable(limit int) *newestTable {
 	return n
 }
 
-// resize makes the table empty, with so many places.
+// resize makes the table empty, with a number of places.
 func (n *newestTable) resize(places int) {
 	n.tags = slices.Grow(n.tags[:0], places)[:places]
 	clear(n.tags)

@@ -26,7 +26,7 @@ type readState struct {
 	users atomic.Int64 // the shard, while this is its present state, and scans
 }
 
-// with returns a copy that nobody uses yet.
+// with returns a copy that is not used yet.
 func (s *readState) with(sealed []*sealedSegment, immutable []*immutableHead) *readState {
 	return &readState{sealed: sealed, immutable: immutable, head: s.head, first: s.first,
 		info: s.info}

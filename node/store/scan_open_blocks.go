@@ -151,7 +151,7 @@ func (w *worker) takeCached(t *task, f *cachedBlock) (err error) {
 	return err
 }
 
-// truncateCache ends the use of the blocks that were found after so many.
+// truncateCache ends the use of the blocks that were found after a number of them.
 func (sc *scan) truncateCache(after int) {
 	for i := after; i < min(sc.cachedBlocks, len(sc.blockCache)); i++ {
 		sc.blockCache[i].close()

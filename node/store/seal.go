@@ -183,7 +183,7 @@ func (s *Store) openNew(path string, meta segmentMeta) (*sealedSegment, error) {
 }
 
 // sealMemory is the memory of a seal, several times that of the rows. The next one of any store
-// takes it: memory that nobody has touched yet costs more than what is done in it.
+// takes it: memory that was never touched costs more than what is done in it.
 type sealMemory struct {
 	rows        record.Batch
 	layout      index.Layout

@@ -39,7 +39,7 @@ type Store struct {
 	all            []*shard // shards, and the backdated shard of each
 
 	puts       chan *putRequest // bounded; the committer is the only reader
-	committing chan struct{}    // full while somebody is the committer
+	committing chan struct{}    // full while a goroutine is the committer
 	seals      chan sealRequest // the sealer is the only reader
 	stop       chan struct{}    // closed by Close, once
 	drained    chan struct{}    // closed by the committer when it ends: no queued put is read

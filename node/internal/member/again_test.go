@@ -103,7 +103,7 @@ func TestCommandsAreKnownWhenTheyComeAgain(t *testing.T) {
 	}
 }
 
-// An admin command is the same one whoever leads when it comes again.
+// A repeated admin command is the same one under any leader.
 func TestActsAreKnownWhenTheyComeAgain(t *testing.T) {
 	var mu sync.Mutex
 	var came [][]byte
