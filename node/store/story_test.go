@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,7 +22,8 @@ var update = flag.Bool("update", false, "write what the stories in testdata come
 // times as those of one day, and an acq n nanoseconds after a second as TIME+n.
 func TestStories(t *testing.T) {
 	story.Run(t, "testdata", *update, func(t *testing.T) func(*story.Step) string {
-		told := &told{t: t, now: moment("09:00:00"), dir: t.TempDir()}
+		told := &told{t: t, dir: t.TempDir()}
+		told.now.Store(moment("09:00:00"))
 		told.open()
 		t.Cleanup(func() {
 			if err := told.store.Close(); err != nil {
@@ -36,14 +38,14 @@ func TestStories(t *testing.T) {
 type told struct {
 	t     *testing.T
 	dir   string
-	now   int64
+	now   atomic.Int64
 	store *store.Store
 }
 
 func (o *told) open() (report store.Report) {
 	var err error
 	o.store, report, err = store.Open(o.t.Context(), store.Options{Dir: o.dir,
-		Now: func() int64 { return o.now }})
+		Now: o.now.Load})
 	if err != nil {
 		o.t.Fatal(err)
 	}
@@ -143,7 +145,7 @@ func boxText(box *record.Box) (out string) {
 }
 
 func (o *told) clock(s *story.Step) (string, error) {
-	o.now = moment(s.Args[0])
+	o.now.Store(moment(s.Args[0]))
 	return "", nil
 }
 
