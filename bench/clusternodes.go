@@ -20,6 +20,7 @@ import (
 	"github.com/pentad-db/pentad/bench/workload"
 	"github.com/pentad-db/pentad/bench/workload/meters"
 	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -168,7 +169,7 @@ func (s *side) ready(ctx context.Context) error {
 }
 
 // placed reports whether copies and leaders are where they are to be.
-func (s *side) placed(nodes []client.ClusterNode) bool {
+func (s *side) placed(nodes []api.NodeStatus) bool {
 	full, empty := 0, 0
 	for _, n := range nodes {
 		switch {

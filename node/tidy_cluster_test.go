@@ -5,9 +5,9 @@ func clusterRooms() map[string][]string {
 	return map[string][]string{
 		"node/internal/slots":   {"sdk/record", "github.com/zeebo/xxh3"},
 		"node/internal/machine": {"node/replica", "node/store", "node/internal/durable"},
-		"node/internal/member": {"sdk/wire", "node/cluster", "node/replica", "node/segment",
-			"node/store", "node/internal/machine", "node/internal/catalog", "node/internal/cursors",
-			"node/internal/accept", "node/internal/clock", "node/internal/health",
+		"node/internal/member": {"sdk/api", "sdk/wire", "node/cluster", "node/replica",
+			"node/segment", "node/store", "node/internal/machine", "node/internal/catalog",
+			"node/internal/cursors", "node/internal/accept", "node/internal/clock", "node/internal/health",
 			"node/internal/durable", "node/internal/journal", "node/internal/memory",
 			"node/internal/slots"},
 		"node/edge": {"sdk/record", "sdk/api", "sdk/wire", "sdk/client", "node", "node/store",
