@@ -167,11 +167,11 @@ func (r collector) collectPlugins(
 				prometheus.CounterValue, float64(failures), wasmhost.ErrorKind(kind).String())
 		}
 	}
-	p := r.node.plugins.count()
-	gauge("node_plugins", "Plugins, built-in ones included.", float64(p.names))
-	gauge("node_plugin_versions", "Versions of plugins that were uploaded.", float64(p.versions))
+	p := r.node.plugins.Count()
+	gauge("node_plugins", "Plugins, built-in ones included.", float64(p.Names))
+	gauge("node_plugin_versions", "Versions of plugins that were uploaded.", float64(p.Versions))
 	gauge("node_plugins_damaged", "Versions of plugins that could not be loaded, and lines of the "+
-		"catalogue that could not be read.", float64(p.damaged))
+		"catalogue that could not be read.", float64(p.Damaged))
 }
 
 // sum adds the metrics of two plugin hosts.
