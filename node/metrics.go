@@ -113,7 +113,10 @@ func (r collector) Collect(out chan<- prometheus.Metric) {
 	r.collectTime(count, gauge, out)
 	r.collectPlugins(count, gauge, out)
 	r.node.collectStates(count, gauge)
-	r.node.hedges.collect(count)
+	count("node_hedges_total", "Calls hedged by a second node because the first was slow.",
+		float64(r.node.hedges.Asked.Load()))
+	count("node_hedges_won_total", "Hedged calls that the second node answered first.",
+		float64(r.node.hedges.Won.Load()))
 	r.node.publishers.collect(out)
 	r.collectCluster(gauge, out)
 	r.collectHealth(out)

@@ -30,6 +30,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/cpushare"
 	"github.com/pentad-db/pentad/node/internal/cursors"
 	"github.com/pentad-db/pentad/node/internal/health"
+	"github.com/pentad-db/pentad/node/internal/hedge"
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/internal/memory"
 	"github.com/pentad-db/pentad/node/internal/partials"
@@ -137,7 +138,7 @@ type Node struct {
 	spill      *spill.Space
 	// heldGroups is how many groups a worker has in memory before it spills them.
 	heldGroups int
-	hedges     hedging
+	hedges     *hedge.Limiter
 	merged     mergedFeeds
 	failures   registry.Failures
 	health     health.Board
@@ -184,7 +185,7 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 		readers:    make(chan struct{}, max(1, opt.MaxQueries/2)),
 		processors: cpushare.New(runtime.GOMAXPROCS(0)),
 		puts:       make(chan struct{}, opt.MaxPuts), verifying: make(chan struct{}, 1),
-		hedges: hedging{silence: silence, goneAfter: goneAfter},
+		hedges: hedge.NewLimiter(),
 		spill:  spill.New(filepath.Join(opt.Dir, "spill"), opt.ResultBytes),
 
 		heldGroups: heldGroups(&opt)}

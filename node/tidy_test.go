@@ -81,7 +81,7 @@ func leaves() map[string][]string {
 		"node/internal/health":  {"sdk/api"},
 		"node/internal/memory":  {"golang.org/x/sys"}}
 	for _, name := range []string{"budget", "formats", "freeaddr", "golden",
-		"partials", "admission", "sector", "strictjson", "timeparse"} {
+		"partials", "admission", "hedge", "sector", "strictjson", "timeparse"} {
 		table["node/internal/"+name] = []string{}
 	}
 	return table
