@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -214,12 +215,12 @@ func (s *server) count(ctx *fasthttp.RequestCtx) {
 // runPlugin answers with the groups of an aggregate, each result as its fields.
 func (s *server) runPlugin(ctx *fasthttp.RequestCtx, name string) {
 	q, err := s.parseBox(ctx)
-	var v *pluginVersion
+	var v *registry.Version
 	if err == nil {
-		v, err = s.node.plugins.useKind(s.running, name, plugin.KindAggregate)
+		v, err = s.node.plugins.UseKind(s.running, name, plugin.KindAggregate)
 	}
 	if err == nil {
-		defer s.node.plugins.release(v)
+		defer s.node.plugins.Release(v)
 		q.Aggregate, err = s.parseCall(ctx.QueryArgs(), v, &q.Box, "params",
 			string(ctx.QueryArgs().Peek("params")))
 	}
@@ -235,7 +236,7 @@ func (s *server) runPlugin(ctx *fasthttp.RequestCtx, name string) {
 
 // answerGroups answers with the groups of an aggregate, each shaped by finish.
 func (s *server) answerGroups(
-	ctx *fasthttp.RequestCtx, v *pluginVersion, q *record.Query, list string,
+	ctx *fasthttp.RequestCtx, v *registry.Version, q *record.Query, list string,
 	finish func(row map[string]any, g *wire.Group),
 ) {
 	rc, cancel := s.requestContext(ctx)
@@ -259,7 +260,7 @@ func (s *server) answerGroups(
 	writeJSON(ctx, map[string]any{list: out, "end": newJSONEnd(end, nil)})
 }
 
-func renderGroup(v *pluginVersion, g *wire.Group, by record.GroupBy) (map[string]any, error) {
+func renderGroup(v *registry.Version, g *wire.Group, by record.GroupBy) (map[string]any, error) {
 	row := map[string]any{"records": g.Records}
 	if by.CID {
 		row["cid"] = g.CID
@@ -273,7 +274,7 @@ func renderGroup(v *pluginVersion, g *wire.Group, by record.GroupBy) (map[string
 	if by.ByCap() {
 		row["cap"], row["cap_ns"] = record.FormatNs(g.CapNs), g.CapNs
 	}
-	values, err := v.doc.Render(g.Result)
+	values, err := v.Doc.Render(g.Result)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/pentad-db/pentad/node/internal/calendar"
+	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/node/internal/selector"
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/sdk/excerpt"
@@ -151,12 +152,12 @@ func (s *server) parseFilters(args *fasthttp.Args, q *record.Query) (
 		}
 	}
 	for i, name := range names[:min(len(names), record.MaxFilters+1)] {
-		v, err := s.node.plugins.useKind(s.running, name, plugin.KindFilter)
+		v, err := s.node.plugins.UseKind(s.running, name, plugin.KindFilter)
 		if err != nil {
 			return nil, err
 		}
 		call, err := s.parseCall(args, v, &q.Box, "filter_params", params[i])
-		s.node.plugins.release(v)
+		s.node.plugins.Release(v)
 		if err != nil {
 			return nil, err
 		}
@@ -212,13 +213,13 @@ func parseView(args *fasthttp.Args, q *record.Query, now time.Time) error {
 // The call names the exact version, so that an upload cannot replace the module that the parameters
 // were encoded for.
 func (s *server) parseCall(
-	args *fasthttp.Args, v *pluginVersion, box *record.Box, part, params string,
+	args *fasthttp.Args, v *registry.Version, box *record.Box, part, params string,
 ) (call record.PluginCall, err error) {
 	unchecked, err := parseFlag(args, "unchecked")
 	if err != nil {
 		return call, err
 	}
-	call.Name = v.ref()
+	call.Name = v.Ref()
 	values := map[string]string{}
 	for pair := range strings.SplitSeq(params, ",") {
 		if pair == "" {
@@ -231,9 +232,9 @@ func (s *server) parseCall(
 		}
 		values[key] = value
 	}
-	err = v.doc.Fit(values, s.node.Quantities(), spansOf(box[record.MOID]), unchecked)
+	err = v.Doc.Fit(values, s.node.Quantities(), spansOf(box[record.MOID]), unchecked)
 	if err == nil {
-		call.Params, err = v.doc.EncodeParams(values)
+		call.Params, err = v.Doc.EncodeParams(values)
 	}
 	if err != nil {
 		return call, badParam(part, err)

@@ -113,7 +113,10 @@ func (r collector) Collect(out chan<- prometheus.Metric) {
 	r.collectTime(count, gauge, out)
 	r.collectPlugins(count, gauge, out)
 	r.node.collectStates(count, gauge)
-	r.node.hedges.collect(count)
+	count("node_hedges_total", "Calls hedged by a second node because the first was slow.",
+		float64(r.node.hedges.Asked.Load()))
+	count("node_hedges_won_total", "Hedged calls that the second node answered first.",
+		float64(r.node.hedges.Won.Load()))
 	r.node.publishers.collect(out)
 	r.collectCluster(gauge, out)
 	r.collectHealth(out)
@@ -167,11 +170,11 @@ func (r collector) collectPlugins(
 				prometheus.CounterValue, float64(failures), wasmhost.ErrorKind(kind).String())
 		}
 	}
-	p := r.node.plugins.count()
-	gauge("node_plugins", "Plugins, built-in ones included.", float64(p.names))
-	gauge("node_plugin_versions", "Versions of plugins that were uploaded.", float64(p.versions))
+	p := r.node.plugins.Count()
+	gauge("node_plugins", "Plugins, built-in ones included.", float64(p.Names))
+	gauge("node_plugin_versions", "Versions of plugins that were uploaded.", float64(p.Versions))
 	gauge("node_plugins_damaged", "Versions of plugins that could not be loaded, and lines of the "+
-		"catalogue that could not be read.", float64(p.damaged))
+		"catalogue that could not be read.", float64(p.Damaged))
 }
 
 // sum adds the metrics of two plugin hosts.

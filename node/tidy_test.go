@@ -50,6 +50,9 @@ func rooms() map[string][]string {
 			"github.com/zeebo/xxh3"},
 		"node/internal/catalog": {"sdk/record", "sdk/plugin", "node/internal/formats",
 			"node/internal/journal", "node/internal/durable", "node/segment"},
+		"node/internal/registry": {"sdk/record", "sdk/api", "sdk/wire", "sdk/plugin", "plugins",
+			"wasmhost", "node/internal/catalog", "node/internal/durable", "node/internal/health",
+			"node/segment"},
 		"node/internal/cursors": {"node/internal/durable", "node/internal/formats",
 			"node/internal/health", "node/internal/journal", "node/segment"},
 		"node/internal/calendar": {"sdk/record"},
@@ -78,7 +81,7 @@ func leaves() map[string][]string {
 		"node/internal/health":  {"sdk/api"},
 		"node/internal/memory":  {"golang.org/x/sys"}}
 	for _, name := range []string{"budget", "formats", "freeaddr", "golden",
-		"partials", "admission", "sector", "strictjson", "timeparse"} {
+		"partials", "admission", "hedge", "sector", "strictjson", "timeparse"} {
 		table["node/internal/"+name] = []string{}
 	}
 	return table
