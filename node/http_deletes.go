@@ -11,6 +11,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/selector"
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -118,7 +119,7 @@ func writeDryRun(ctx *fasthttp.RequestCtx, records uint64, err error) {
 	writeJSON(ctx, api.DryRun{Records: records, DryRun: true})
 }
 
-func newJSONRemoval(r *store.Removal) *api.Removal {
+func newJSONRemoval(r *event.Removal) *api.Removal {
 	if r == nil {
 		return nil
 	}
@@ -159,7 +160,7 @@ func (s *server) events(ctx *fasthttp.RequestCtx) {
 	rc, cancel := s.requestContext(ctx)
 	defer cancel()
 	err := checkParams(ctx.QueryArgs(), paramsOfPeers(ctx))
-	var all []store.Event
+	var all []event.Event
 	if err == nil {
 		all, err = s.node.Events(rc)
 	}
@@ -171,7 +172,7 @@ func (s *server) events(ctx *fasthttp.RequestCtx) {
 	for _, e := range all {
 		row := api.Event{Kind: e.Kind.String(), Acq: record.FormatNs(e.AcqNs), AcqNs: e.AcqNs,
 			Box: boxOf(&e.Box), Removal: newJSONRemoval(e.Removal)}
-		if e.Kind == store.EventPurge {
+		if e.Kind == event.Purge {
 			row.Done, row.Removed = &e.Done, &e.Removed
 		}
 		if e.ToSlot > 0 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/selector"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/valyala/fasthttp"
@@ -177,7 +178,7 @@ func copyStateOf(st *store.State) (*wire.State, error) {
 	}
 	for _, e := range st.Events {
 		out.History.Hiding = append(out.History.Hiding, wire.Hiding{AcqNs: e.AcqNs,
-			Purge: e.Kind == store.EventPurge, Box: e.Box})
+			Purge: e.Kind == event.Purge, Box: e.Box})
 	}
 	for _, p := range st.Policies {
 		out.History.Policies = append(out.History.Policies, wire.Policy{CID: p.CID, MOID: p.MOID,
@@ -194,11 +195,11 @@ func rangeOf(in *wire.Range) *store.Range {
 		r.Of = hex.EncodeToString(in.Of[:])
 	}
 	for _, e := range in.History.Hiding {
-		kind := store.EventErase
+		kind := event.Erase
 		if e.Purge {
-			kind = store.EventPurge
+			kind = event.Purge
 		}
-		r.Events = append(r.Events, store.Event{AcqNs: e.AcqNs, Kind: kind, Box: e.Box})
+		r.Events = append(r.Events, event.Event{AcqNs: e.AcqNs, Kind: kind, Box: e.Box})
 	}
 	for _, p := range in.History.Policies {
 		r.Policies = append(r.Policies, store.Policy{Retention: store.Retention{CID: p.CID,

@@ -10,6 +10,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/node/internal/spill"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -44,7 +45,7 @@ type source interface {
 	horizon(ctx context.Context, box *record.Box) (int64, error)
 	hide(ctx context.Context, box record.Box, purge bool) (acqNs int64, err error)
 	digest(ctx context.Context, box record.Box, cuts []int64) (digests, error)
-	events(ctx context.Context) ([]store.Event, error)
+	events(ctx context.Context) ([]event.Event, error)
 	policies(ctx context.Context) ([]Policy, error)
 	// state returns the state of each group.
 	state(ctx context.Context) ([]store.State, error)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/api"
 )
 
@@ -118,7 +119,7 @@ type restore struct {
 	parts     []*BackupPart // those that hold rows to be restored
 	backdated *BackupPart   // that holds the backdated rows, nil for none
 	until     int64
-	events    []eventMeta
+	events    []event.Meta
 	dir       string // where the store is written
 	live      []segmentMeta
 	verified  []*BackupPart // parts, and aside
@@ -250,10 +251,10 @@ func (r *restore) write() error {
 
 // eventsUntil returns the events of a store as it was at an acq, and all its purges: what these
 // removed is in older parts, and is purged once more.
-func eventsUntil(events []eventMeta, untilNs int64) []eventMeta {
-	var kept []eventMeta
+func eventsUntil(events []event.Meta, untilNs int64) []event.Meta {
+	var kept []event.Meta
 	for _, e := range events {
-		if e.Kind.purges() || e.AcqNs < untilNs {
+		if e.Kind.Purges() || e.AcqNs < untilNs {
 			e.Done, e.Removed = false, 0
 			kept = append(kept, e)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/event"
 )
 
 // ErrShards means that a store has several shards, which a replica cannot.
@@ -125,7 +126,7 @@ func (s *Store) linkSeed(
 	m.lineage = nil                          // replicas have none
 	if keep != (slots.Range{To: slots.Count}) {
 		m.events = append(m.events[:len(m.events):len(m.events)],
-			Event{AcqNs: acqNs, Kind: eventSplit, kept: keep})
+			event.Event{AcqNs: acqNs, Kind: event.Split, Kept: keep})
 	}
 	return m.snapshot(), nil
 }
