@@ -208,7 +208,7 @@ func TestAnswerIsNotHeldBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	in := bufio.NewReader(client)
-	for line := ""; line != lastChunk; {
+	for line := ""; line != "0\r\n"; {
 		var err error
 		if line, err = in.ReadString('\n'); err != nil {
 			t.Fatalf("%v behind %q", err, line)
