@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/catalog"
+	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -131,7 +132,7 @@ func (p *PluginPush) check() error {
 	}
 	if !record.ValidPluginName(p.Name) {
 		return invalid("plugin", fmt.Sprintf("%q is not a name: 1 to %d of a-z, 0-9, - and _",
-			clip(p.Name), record.MaxPluginNameBytes))
+			params.Clip(p.Name), record.MaxPluginNameBytes))
 	}
 	if p.Owner == standardOwner {
 		return invalid("owner", "pentad owns the standard plugins; take another")

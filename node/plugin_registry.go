@@ -18,6 +18,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/catalog"
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/health"
+	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/plugins"
 	"github.com/pentad-db/pentad/sdk/plugin"
@@ -218,7 +219,8 @@ func (r *registry) resolve(ref string) (*pluginVersion, error) {
 	p, known := r.plugin(name)
 	if !ok || !known {
 		return nil, &wire.Error{Kind: wire.KindUnknownPlugin, Message: fmt.Sprintf(
-			"no plugin is named %q; there are: %s", clip(ref), strings.Join(r.names(), ", "))}
+			"no plugin is named %q; there are: %s", params.Clip(ref), strings.Join(r.names(),
+				", "))}
 	}
 	at := p.Current
 	if digest != "" {

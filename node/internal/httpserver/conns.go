@@ -1,4 +1,4 @@
-package node
+package httpserver
 
 import (
 	"context"
@@ -40,7 +40,7 @@ type conn struct {
 
 	// pending has what is written but not sent yet, nil while writes are sent at once. Only the
 	// goroutine that answers writes; whichever takes the buffer out sends it.
-	pending atomic.Pointer[[]byte] // of frameBuffers
+	pending atomic.Pointer[[]byte] // of pendingBuffers
 
 	// Set while an answer is produced under a permit: by the goroutine that answers, before and
 	// after others write.
@@ -48,6 +48,8 @@ type conn struct {
 	asked  context.Context // of the query
 	until  time.Time       // write deadline of the whole answer
 }
+
+var pendingBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // maxPending is larger than the last rows of an answer with their framing.
 const maxPending = 64 << 10
@@ -57,7 +59,7 @@ const maxPending = 64 << 10
 // system calls, each of which wakes the client. If the client has sent another request already,
 // fasthttp sends that line with the next answer; all else is sent before.
 func (c *conn) holdEnd() {
-	pending := frameBuffers.Get().(*[]byte)
+	pending := pendingBuffers.Get().(*[]byte)
 	*pending = (*pending)[:0]
 	c.pending.Store(pending)
 }
@@ -148,7 +150,7 @@ func (c *conn) flushPending() error {
 		return nil
 	}
 	_, err := c.Conn.Write(*pending)
-	frameBuffers.Put(pending)
+	pendingBuffers.Put(pending)
 	return err
 }
 
