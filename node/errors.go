@@ -143,31 +143,3 @@ func guestKind(k wasmhost.ErrorKind) wire.Kind {
 		return wire.KindPluginFailed
 	}
 }
-
-// status returns the HTTP status of a kind.
-func status(k wire.Kind) int {
-	switch k {
-	case wire.KindBadFrame, wire.KindUnsupportedVersion, wire.KindInvalid:
-		return 400
-	case wire.KindForbidden:
-		return 403
-	case wire.KindUnknownPlugin, wire.KindNotFound:
-		return 404
-	case wire.KindMethodNotAllowed:
-		return 405
-	case wire.KindSequenceTooOld, wire.KindSequenceGap:
-		return 409
-	case wire.KindTooLarge:
-		return 413
-	case wire.KindBadModule, wire.KindPluginFailed, wire.KindPluginLimit:
-		return 422
-	case wire.KindOverloaded:
-		return 429
-	case wire.KindUnavailable:
-		return 503
-	case wire.KindTimeout:
-		return 504
-	default:
-		return 500
-	}
-}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -297,7 +298,7 @@ const maxClockDifference = time.Minute
 // ahead may have reported it.
 func (n *Node) ahead(fromNs int64) error {
 	if n.member.Load() == nil || fromNs > n.now().Add(maxClockDifference).UnixNano() {
-		return badParam("since", store.ErrAhead)
+		return params.Bad("since", store.ErrAhead)
 	}
 	return &wire.Error{Kind: wire.KindUnavailable, RetryAfterMs: retryAfterMs,
 		Message: "the replicas of this node are not as far as the position; ask again, or " +
