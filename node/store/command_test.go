@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/slots"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -76,7 +77,7 @@ func TestFormatExamples(t *testing.T) {
 	f("split", got, err)
 	f("within", AppendWithin(nil, split.Keep, AppendRelease(nil)), nil)
 	f("applied", appliedEntry(position{42, 1001}).Data, nil)
-	f("lines", linesEntry(5).Data, nil)
+	f("lines", layout.LinesEntry(5).Data, nil)
 	if len(found) != 0 {
 		t.Errorf("examples that nobody reads: %v", found)
 	}
