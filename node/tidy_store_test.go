@@ -8,7 +8,9 @@ func storeRooms() map[string][]string {
 			"node/internal/journal", "node/internal/clock", "node/internal/health",
 			"node/internal/durable", "node/internal/partials", "node/internal/memory",
 			"node/internal/slots", "node/internal/cpushare", "node/store/event",
-			"golang.org/x/sys", "github.com/zeebo/xxh3"},
+			"node/store/layout", "golang.org/x/sys", "github.com/zeebo/xxh3"},
+		"node/store/layout": {"sdk/record", "node/segment", "node/internal/slots",
+			"golang.org/x/sys"},
 		"node/store/event": {"sdk/record", "node/internal/slots"},
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -77,7 +78,7 @@ func TestFormatExamples(t *testing.T) {
 	f("split", got, err)
 	f("within", AppendWithin(nil, split.Keep, AppendRelease(nil)), nil)
 	f("applied", appliedEntry(position{42, 1001}).Data, nil)
-	f("lines", linesEntry(5).Data, nil)
+	f("lines", layout.LinesEntry(5).Data, nil)
 	if len(found) != 0 {
 		t.Errorf("examples that nobody reads: %v", found)
 	}
