@@ -402,11 +402,11 @@ func (n *Node) collectStates(count, gauge func(name, help string, v float64)) {
 		return
 	}
 	k := n.states.Stats()
-	count("node_states_found_total", "Fragments of blocks whose state was cached.", float64(k.Hits))
-	count("node_states_missed_total", "Fragments of blocks that were not cached.",
+	count("partial_cache_hits_total", "Fragments of blocks whose state was cached.", float64(k.Hits))
+	count("partial_cache_misses_total", "Fragments of blocks that were not cached.",
 		float64(k.Misses))
-	count("node_states_kept_total", "States stored in the cache.", float64(k.Stored))
-	count("node_states_evicted_total", "States evicted from the cache.", float64(k.Evicted))
-	gauge("node_states", "States in the cache.", float64(k.States))
-	gauge("node_states_bytes", "Memory of the cache.", float64(k.Bytes))
+	count("partial_cache_stored_total", "States stored in the cache.", float64(k.Stored))
+	count("partial_cache_evicted_total", "States evicted from the cache.", float64(k.Evicted))
+	gauge("partial_cache_entries", "States in the cache.", float64(k.States))
+	gauge("partial_cache_bytes", "Memory of the cache.", float64(k.Bytes))
 }
