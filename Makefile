@@ -15,6 +15,9 @@ tests = $(if $(AGAIN),$(GO) run $(GOTESTSUM) --format standard-quiet --rerun-fai
 	$(1),$(GO) test $(1) $(2))
 BENCH       := cd bench && # a module of its own: what it compares with is not pentad's
 
+# Runs a command with the files of tests in memory, where there is room.
+IN_MEMORY   := cluster-test/in-memory.sh
+
 .PHONY: help build demo test test-long race lint check bench bench-quick bench-spread bench-full bench-thesis \
 	bench-thesis-full bench-daily bench-underload bench-growth bench-resident bench-cold bench-bars \
 	bench-plugins bench-record bench-results bench-neighbours bench-overload bench-small bench-cluster bench-peers bench-micro bench-compare profile fuzz fuzz-long sim crash guests guests-verify guests-verify-c clean
@@ -32,7 +35,7 @@ demo: build ## build, start a node, load a month of 500 meters, query it, run pl
 # or =all makes it an error.
 test: ## every test; PENTAD_REQUIRE=all: fail for what this machine cannot test
 	@notes=$$(mktemp); export PENTAD_NOT_TESTED=$$notes; \
-	$(MAKE) -j 2 test-here test-bench; code=$$?; \
+	$(IN_MEMORY) $(MAKE) -j 2 test-here test-bench; code=$$?; \
 	sort -u $$notes; rm -f $$notes; exit $$code
 
 # Nodes of clusters wait most of the time, so more packages than processors are tested at once. lint
@@ -69,6 +72,9 @@ ALONE := ^(TestBerlinLanesAddUp|TestWaterFold|TestRealDataThroughFiles|TestGoGue
 	TestSimulatedClusterFindsBugs)$$
 
 race: ## the short tests of all that is concurrent under the race detector
+	@$(IN_MEMORY) $(MAKE) race-here
+.PHONY: race-here
+race-here:
 	$(call tests,-vet=off -race -short -timeout 45m -skip '$(ALONE)',$$($(CONCURRENT)))
 
 # What make race leaves out: the command line, and clusters whose nodes are processes. A race in a

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pentad-db/pentad/cluster-test/required"
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/internal/cursors"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -311,7 +312,7 @@ func TestEveryOperationFails(t *testing.T) {
 	ops := failAt(t, rng, 0, 0)
 	long := powerTime(t)
 	deadline := time.Now().Add(long)
-	for round := 0; round < fewer(15) || time.Now().Before(deadline) && round < ops; round++ {
+	for round := 0; round < rounds.Of(15, 8, 3) || time.Now().Before(deadline) && round < ops; round++ {
 		at := round + 1
 		if long == 0 {
 			at = 1 + rng.IntN(ops)
