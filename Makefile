@@ -53,7 +53,8 @@ CONCURRENT = $(GO) list -f '{{.ImportPath}} {{.Imports}} {{.TestImports}} {{.XTe
 	$(LONGEST) $(PACKAGES) | awk '/[[ ]sync(\/atomic)?[] ]/ && !/\/cluster-test |\/cmd\/pentad / { print $$1 }'
 
 # What loads real files, bends each byte of a file or builds a guest takes long, and starts no
-# goroutine that others do not; nor do models of copies, queries and kept states, explanations,
+# goroutine that others do not; nor do models of copies, queries and kept states, those of a store
+# beside TestModelLong and TestDiffModelLong, frozen moments, what retentions cost, explanations,
 # planted bugs of the simulator, and stores that are killed, nor these clusters beside
 # TestAClusterMovesUnderLoad and TestAClusterSplitsUnderLoad. Under the detector a sync.Pool forgets
 # at random, so what counts allocations may count one more.
@@ -68,7 +69,9 @@ ALONE := ^(TestBerlinLanesAddUp|TestWaterFold|TestRealDataThroughFiles|TestGoGue
 	TestQueriesAgainstASlice|TestAggregatesAgainstASlice|TestAClusterStoresAndAnswers|$\
 	TestAClusterSplitsWithoutANode|TestExplain|TestScanColumns|TestScanAllocatesLittle|$\
 	TestCheckKeysAllocatesNothing|$\
-	TestKilledWhileSealing|TestPowerLoss|TestEveryOperationFails|$\
+	TestKilledWhileSealing|TestPowerLoss|TestEveryOperationFails|TestFeedInsideAnAcq|$\
+	TestModelLittleRoom|TestModelWildKeys|TestModelVariedPayloads|TestDiffModel|$\
+	TestDiffModelLittleRoom|TestFrozen|TestRetentionWriteCost|$\
 	TestSimulatedClusterFindsBugs)$$
 
 race: ## the short tests of all that is concurrent under the race detector
