@@ -402,7 +402,8 @@ func (n *Node) collectStates(count, gauge func(name, help string, v float64)) {
 		return
 	}
 	k := n.states.Stats()
-	count("partial_cache_hits_total", "Fragments of blocks whose state was cached.", float64(k.Hits))
+	count("partial_cache_hits_total", "Fragments of blocks whose state was cached.",
+		float64(k.Hits))
 	count("partial_cache_misses_total", "Fragments of blocks that were not cached.",
 		float64(k.Misses))
 	count("partial_cache_stored_total", "States stored in the cache.", float64(k.Stored))

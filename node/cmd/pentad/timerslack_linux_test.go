@@ -49,7 +49,8 @@ func TestRelaxTimers(t *testing.T) {
 	}
 }
 
-// TestServeRelaxesTimers: a node executes itself before it has read anything: a token may come from a pipe.
+// TestServeRelaxesTimers: a node executes itself before it has read anything, as a token may come
+// from a pipe.
 func TestServeRelaxesTimers(t *testing.T) {
 	var stderr strings.Builder
 	token := filepath.Join(t.TempDir(), "token")
