@@ -26,14 +26,14 @@ func TestQuick(t *testing.T) {
 	pentad := buildPentad(t)
 	interrupted := root(new(bytes.Buffer))
 	interrupted.SetArgs([]string{"quick", "--rows", "150000", "--beside-rows", "60000",
-		"--budget", "200ms", "--out", dir, "--pentad", "nowhere/pentad"})
+		"--budget", "20ms", "--out", dir, "--pentad", "nowhere/pentad"})
 	if err := interrupted.ExecuteContext(t.Context()); err == nil {
 		t.Fatal("a node that is not there was measured")
 	}
 	var out bytes.Buffer
 	c := root(&out)
 	c.SetArgs([]string{"quick", "--rows", "150000", "--beside-rows", "60000",
-		"--budget", "200ms", "--out", dir, "--pentad", pentad})
+		"--budget", "20ms", "--out", dir, "--pentad", pentad})
 	if err := c.ExecuteContext(t.Context()); err != nil {
 		t.Fatalf("%v\n%s", err, &out)
 	}
