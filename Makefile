@@ -38,11 +38,11 @@ test: ## every test; PENTAD_REQUIRE=all: fail for what this machine cannot test
 	$(IN_MEMORY) $(MAKE) -j 2 test-here test-bench; code=$$?; \
 	sort -u $$notes; rm -f $$notes; exit $$code
 
-# Nodes of clusters wait most of the time, so more packages than processors are tested at once. lint
-# vets all, so tests and race do not.
+# Nodes of clusters wait most of the time, so more packages than processors are tested at once, and
+# more tests of a package. lint vets all, so tests and race do not.
 .PHONY: test-here test-bench
 test-here:
-	$(call tests,-vet=off -p 3 -timeout 45m,./cluster-test $(LONGEST) $(PACKAGES))
+	$(call tests,-vet=off -p 3 -parallel 4 -timeout 45m,./cluster-test $(LONGEST) $(PACKAGES))
 test-bench:
 	$(BENCH) $(call tests,-vet=off -p 1 -timeout 45m,$(PACKAGES))
 
@@ -189,7 +189,12 @@ fuzz: ## every fuzz target for FUZZTIME (10s)
 fuzz-long: ## every fuzz target for 10 minutes
 	$(MAKE) fuzz FUZZTIME=10m
 
+# PENTAD_LONG: what make test samples, at every place and as often as it pays.
 test-long: ## models and simulated clusters for hours, the race detector over processes, kill -9 fifty times, fuzzing for 10 minutes a target
+	PENTAD_LONG=1 $(GO) test -count 1 -timeout 60m -v -run \
+		'LogCutAnywhere|EveryOperationFails|RetentionWriteCost|OutliveWrongClocks|CachedStatesChange' \
+		./node/store ./node
+	$(BENCH) PENTAD_LONG=1 $(GO) test -count 1 -timeout 60m -v -run 'TestGrowth$$' .
 	PENTAD_WINDOWS_FOR=10m $(GO) test -count 1 -timeout 20m -v -run AgainstTheClock ./node/internal/calendar
 	PENTAD_MODEL_FOR=1h $(GO) test -count 1 -timeout 150m -v -run ModelLong ./node/store
 	PENTAD_FEED_FOR=1h $(GO) test -count 1 -timeout 90m -v -run FeedLosesNothing ./node/store
