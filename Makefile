@@ -56,8 +56,9 @@ CONCURRENT = $(GO) list -f '{{.ImportPath}} {{.Imports}} {{.TestImports}} {{.XTe
 # goroutine that others do not; nor do models of copies, queries and kept states, those of a store
 # beside TestModelLong and TestDiffModelLong, frozen moments, what retentions cost, explanations,
 # planted bugs of the simulator, and stores that are killed, nor these clusters beside
-# TestAClusterMovesUnderLoad and TestAClusterSplitsUnderLoad. Under the detector a sync.Pool forgets
-# at random, so what counts allocations may count one more.
+# TestAClusterMovesUnderLoad, TestAClusterSplitsUnderLoad, TestARottenReplicaIsReplaced and
+# TestAClusterIsUpgradedUnderLoad: most say what is wrong, or start again with what a crash left.
+# Under the detector a sync.Pool forgets at random, so what counts allocations may count one more.
 ALONE := ^(TestBerlinLanesAddUp|TestWaterFold|TestRealDataThroughFiles|TestGoGuest|$\
 	TestLogCutAnywhere|TestBentFilesNeverLie|TestCheckFindsEveryBit|TestSealedSegmentBent|$\
 	TestSeriesDamage|TestParseDamage|TestAClusterSaysWhoIsReady|TestLargePuts|$\
@@ -70,6 +71,11 @@ ALONE := ^(TestBerlinLanesAddUp|TestWaterFold|TestRealDataThroughFiles|TestGoGue
 	TestAClusterSplitsWithoutANode|TestExplain|TestScanColumns|TestScanAllocatesLittle|$\
 	TestCheckKeysAllocatesNothing|$\
 	TestKilledWhileSealing|TestPowerLoss|TestEveryOperationFails|TestFeedInsideAnAcq|$\
+	TestReadyNodeNamesFewCopies|TestAClusterHasMetrics|TestStatusShowsClocksAndSearches|$\
+	TestALostLogFileIsNoticed|TestARottenLogIsReplaced|TestADamagedStateIsReplaced|$\
+	TestADamagedReplicaIsRememberedOverARestart|TestNodesOfTheLevelBefore|$\
+	TestAFirstNodeThatHearsLate|TestRottenModulesAreFetchedAgain|TestAdoptAfterCrashes|$\
+	TestPluginsAgainstLoops|$\
 	TestModelLittleRoom|TestModelWildKeys|TestModelVariedPayloads|TestDiffModel|$\
 	TestDiffModelLittleRoom|TestFrozen|TestRetentionWriteCost|$\
 	TestSimulatedClusterFindsBugs)$$
