@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -195,7 +196,7 @@ func TestADamagedReplicaIsRememberedOverARestart(t *testing.T) {
 	c.stop(0)
 	c.stop(1)
 	flipBits(t, files[0])
-	report, err := s.Verify(t.Context(), store.CheckOptions{})
+	report, err := s.Verify(t.Context(), check.Options{})
 	if err != nil || report.Damages == 0 {
 		t.Fatalf("%+v, %v", report, err)
 	}
