@@ -11,8 +11,10 @@ import (
 
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/member"
+	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/internal/selector"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -25,7 +27,7 @@ type Policy struct {
 }
 
 // events implements source.
-func (n *localSource) events(context.Context) ([]store.Event, error) {
+func (n *localSource) events(context.Context) ([]event.Event, error) {
 	all := n.store.EventsWithRemovals()
 	for i := range all {
 		all[i].FromSlot, all[i].ToSlot = n.fromSlot, n.toSlot
@@ -34,7 +36,7 @@ func (n *localSource) events(context.Context) ([]store.Event, error) {
 }
 
 // events implements source.
-func (r *remoteSource) events(ctx context.Context) (out []store.Event, err error) {
+func (r *remoteSource) events(ctx context.Context) (out []event.Event, err error) {
 	all, err := r.client().Events(ctx)
 	if err != nil {
 		return nil, r.wireError(ctx, err)
@@ -50,23 +52,23 @@ func (r *remoteSource) events(ctx context.Context) (out []store.Event, err error
 }
 
 // eventOf is the reverse of newJSONEvent.
-func eventOf(in *api.Event) (e store.Event, err error) {
-	e = store.Event{AcqNs: in.AcqNs}
+func eventOf(in *api.Event) (e event.Event, err error) {
+	e = event.Event{AcqNs: in.AcqNs}
 	if in.Done != nil && in.Removed != nil {
 		e.Done, e.Removed = *in.Done, *in.Removed
 	}
 	if r := in.Removal; r != nil {
-		e.Removal = &store.Removal{Rows: r.Records, Bytes: r.Bytes, NextNs: r.NextNs,
+		e.Removal = &event.Removal{Rows: r.Records, Bytes: r.Bytes, NextNs: r.NextNs,
 			DoneNs: r.DoneNs}
 	}
-	for _, kind := range []store.EventKind{store.EventErase, store.EventPurge,
-		store.EventRetention} {
+	for _, kind := range []event.Kind{event.Erase, event.Purge,
+		event.Retention} {
 		if kind.String() == in.Kind {
 			e.Kind = kind
 		}
 	}
 	if e.Kind == 0 {
-		return e, fmt.Errorf("its kind is %q", clip(in.Kind))
+		return e, fmt.Errorf("its kind is %q", params.Clip(in.Kind))
 	}
 	if len(in.Slots) == 2 {
 		e.FromSlot, e.ToSlot = in.Slots[0], in.Slots[1]
@@ -85,12 +87,12 @@ func eventOf(in *api.Event) (e store.Event, err error) {
 
 // Events lists erases, purges and steps of retentions, oldest first; see [store.Store.Events]. In a
 // cluster each group has its own of them, of its slots and with an acq of its own.
-func (n *Node) Events(ctx context.Context) ([]store.Event, error) {
+func (n *Node) Events(ctx context.Context) ([]event.Event, error) {
 	if only := n.routes.Load().single; only != nil {
 		return n.store.EventsWithRemovals(), nil
 	}
 	a, err := ask(whole(ctx), n, askFacts, &record.Box{}, func(ctx context.Context, s source) (
-		[]store.Event, wire.End, error,
+		[]event.Event, wire.End, error,
 	) {
 		all, err := s.events(ctx)
 		return all, wire.End{}, err
@@ -99,7 +101,7 @@ func (n *Node) Events(ctx context.Context) ([]store.Event, error) {
 		return nil, err
 	}
 	all := slices.Concat(a.answers...)
-	slices.SortStableFunc(all, func(x, y store.Event) int {
+	slices.SortStableFunc(all, func(x, y event.Event) int {
 		return cmp.Or(cmp.Compare(x.AcqNs, y.AcqNs), cmp.Compare(x.FromSlot, y.FromSlot))
 	})
 	return all, nil

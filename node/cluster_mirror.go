@@ -12,8 +12,10 @@ import (
 
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/member"
+	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -70,7 +72,7 @@ func (n *Node) State(ctx context.Context) (st store.State, groups int, err error
 	all := slices.Concat(a.answers...)
 	if asked := optionsOf(ctx); len(asked.groups) > 0 || asked.onlyGroup > 0 {
 		if len(all) != 1 {
-			return st, 0, badParam(paramGroups, errors.New("a state is of one group"))
+			return st, 0, params.Bad(paramGroups, errors.New("a state is of one group"))
 		}
 		return all[0], 0, nil
 	}
@@ -112,14 +114,14 @@ func joinStates(all []store.State) (store.State, error) {
 		}
 		out.HorizonNs = min(out.HorizonNs, st.HorizonNs)
 	}
-	out.Events = slices.DeleteFunc(out.Events, func(e store.Event) bool {
+	out.Events = slices.DeleteFunc(out.Events, func(e event.Event) bool {
 		return e.AcqNs >= out.HorizonNs
 	})
-	slices.SortStableFunc(out.Events, func(x, y store.Event) int {
+	slices.SortStableFunc(out.Events, func(x, y event.Event) int {
 		return cmp.Compare(x.AcqNs, y.AcqNs)
 	})
 	if copies { // which have the same events in all groups
-		out.Events = slices.CompactFunc(out.Events, func(x, y store.Event) bool {
+		out.Events = slices.CompactFunc(out.Events, func(x, y event.Event) bool {
 			return x.AcqNs == y.AcqNs
 		})
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/selector"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -123,7 +124,7 @@ func closedBy(b *record.Batch, i int) int64 {
 	return b.AcqNs[i] + 1
 }
 
-func (c *changesWriter) event(w *bufio.Writer, e *store.Event, closedNs int64) error {
+func (c *changesWriter) event(w *bufio.Writer, e *event.Event, closedNs int64) error {
 	if c.form == changesFrames {
 		_, err := w.Write(wire.AppendChange(nil, changeOf(e, closedNs)))
 		return err

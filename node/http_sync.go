@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/pentad-db/pentad/node/internal/httpserver"
+	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/internal/selector"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/valyala/fasthttp"
@@ -26,7 +29,7 @@ func (s *server) digestFrame(ctx *fasthttp.RequestCtx) {
 		all, answer.PurgedAcqNs, err = s.node.Digest(rc, q.Box, q.Cuts, q.Rows)
 	}
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
 	for i := range all {
@@ -54,7 +57,7 @@ func (s *server) digest(ctx *fasthttp.RequestCtx) {
 	defer cancel()
 	q, err := s.parseBox(ctx)
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
 	until, err := s.node.HorizonPast(rc, &q.Box, 0)
@@ -65,7 +68,7 @@ func (s *server) digest(ctx *fasthttp.RequestCtx) {
 			cuts[1] = until
 		}
 		if len(set) > 1 {
-			err = badParam("acq", errors.New("a digest is of one range"))
+			err = params.Bad("acq", errors.New("a digest is of one range"))
 		}
 		q.Box[record.Acq] = nil
 	}
@@ -76,11 +79,11 @@ func (s *server) digest(ctx *fasthttp.RequestCtx) {
 		all, purged, err = s.node.Digest(afterContext(rc, min(cuts[1], until)-1), q.Box, cuts, 0)
 	}
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
 	sum := sumOf(&all[0])
-	writeJSON(ctx, map[string]any{"rows": all[0].Rows, "bytes": all[0].Bytes,
+	httpserver.WriteJSON(ctx, map[string]any{"rows": all[0].Rows, "bytes": all[0].Bytes,
 		"sum": hex.EncodeToString(sum[:]), "until_acq_ns": cuts[1], "purged_acq_ns": purged})
 }
 
@@ -88,7 +91,7 @@ func (s *server) digest(ctx *fasthttp.RequestCtx) {
 func (s *server) syncState(ctx *fasthttp.RequestCtx) {
 	rc, cancel := s.requestContext(ctx)
 	defer cancel()
-	err := checkParams(ctx.QueryArgs(), append([]string{paramAfter}, paramsOfPeers(ctx)...))
+	err := params.Check(ctx.QueryArgs(), append([]string{paramAfter}, paramsOfPeers(ctx)...))
 	var st store.State
 	groups := 0
 	if err == nil {
@@ -103,8 +106,8 @@ func (s *server) syncState(ctx *fasthttp.RequestCtx) {
 	}
 	switch {
 	case err != nil:
-		writeError(ctx, toWire(err))
-	case speaksFrames(ctx):
+		httpserver.WriteError(ctx, toWire(err))
+	case httpserver.SpeaksFrames(ctx):
 		ctx.SetContentType(wire.ContentType)
 		ctx.SetBody(wire.AppendState(nil, out))
 	default:
@@ -114,7 +117,7 @@ func (s *server) syncState(ctx *fasthttp.RequestCtx) {
 				box[dim.String()] = selector.Format(dim, set)
 			}
 		}
-		writeJSON(ctx, map[string]any{"store": st.Store, "copy_of": st.Of, "box": box,
+		httpserver.WriteJSON(ctx, map[string]any{"store": st.Store, "copy_of": st.Of, "box": box,
 			"empty": st.Empty, "horizon_ns": st.HorizonNs,
 			"horizon": record.FormatNs(st.HorizonNs), "events": len(st.Events),
 			"policies": len(st.Policies), "groups": groups})
@@ -136,7 +139,7 @@ func (s *server) putRange(ctx *fasthttp.RequestCtx) {
 		horizon, err = s.node.PutRange(rc, rangeOf(&in))
 	}
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
 	ctx.SetContentType(wire.ContentType)
@@ -152,7 +155,7 @@ func (s *server) releaseCopy(ctx *fasthttp.RequestCtx) {
 		err = s.node.ReleaseCopy(rc)
 	}
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
 	s.syncState(ctx)
@@ -177,7 +180,7 @@ func copyStateOf(st *store.State) (*wire.State, error) {
 	}
 	for _, e := range st.Events {
 		out.History.Hiding = append(out.History.Hiding, wire.Hiding{AcqNs: e.AcqNs,
-			Purge: e.Kind == store.EventPurge, Box: e.Box})
+			Purge: e.Kind == event.Purge, Box: e.Box})
 	}
 	for _, p := range st.Policies {
 		out.History.Policies = append(out.History.Policies, wire.Policy{CID: p.CID, MOID: p.MOID,
@@ -194,11 +197,11 @@ func rangeOf(in *wire.Range) *store.Range {
 		r.Of = hex.EncodeToString(in.Of[:])
 	}
 	for _, e := range in.History.Hiding {
-		kind := store.EventErase
+		kind := event.Erase
 		if e.Purge {
-			kind = store.EventPurge
+			kind = event.Purge
 		}
-		r.Events = append(r.Events, store.Event{AcqNs: e.AcqNs, Kind: kind, Box: e.Box})
+		r.Events = append(r.Events, event.Event{AcqNs: e.AcqNs, Kind: kind, Box: e.Box})
 	}
 	for _, p := range in.History.Policies {
 		r.Policies = append(r.Policies, store.Policy{Retention: store.Retention{CID: p.CID,

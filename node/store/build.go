@@ -10,6 +10,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/node/store/layout"
 )
 
@@ -140,10 +141,10 @@ func (b *Builder) Finish(ctx context.Context, state Edit, writersDir string) err
 
 // eventsUntil returns the events of a store as it was at an acq, and all its purges: what these
 // removed is in older parts, and is purged once more.
-func eventsUntil(events []eventMeta, untilNs int64) []eventMeta {
-	var kept []eventMeta
+func eventsUntil(events []event.Meta, untilNs int64) []event.Meta {
+	var kept []event.Meta
 	for _, e := range events {
-		if e.Kind.purges() || e.AcqNs < untilNs {
+		if e.Kind.Purges() || e.AcqNs < untilNs {
 			e.Done, e.Removed = false, 0
 			kept = append(kept, e)
 		}

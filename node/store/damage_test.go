@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/layout"
@@ -25,8 +26,8 @@ func fewer(rounds int) int {
 	return rounds
 }
 
-// The log is cut at every byte of its last 4 KiB, with -short at some: the store opens with whole
-// batches, a prefix of what was put, and takes new rows.
+// The log is cut at some bytes of its last 4 KiB, in make test-long at every one: the store opens
+// with whole batches, a prefix of what was put, and takes new rows.
 func TestLogCutAnywhere(t *testing.T) {
 	src := t.TempDir()
 	s := openTest(t, Options{Dir: src, Shards: 4})
@@ -50,7 +51,7 @@ func TestLogCutAnywhere(t *testing.T) {
 	}
 	seen := map[int]bool{}
 	for cut := max(0, len(whole)-4096); cut <= len(whole); cut++ {
-		if testing.Short() && rng.IntN(20) > 0 {
+		if rng.IntN(rounds.Of(1, 10, 20)) > 0 {
 			continue
 		}
 		if err := os.WriteFile(logs[0], whole[:cut], 0o644); err != nil {
@@ -111,7 +112,7 @@ func TestSealedSegmentBent(t *testing.T) {
 	q := &record.Query{View: record.ViewLatest}
 	want := m.query(q)
 	damaged := 0
-	for range fewer(600) {
+	for range rounds.Of(600, 200, 120) {
 		bit := rng.IntN(8 * len(whole))
 		whole[bit/8] ^= 1 << (bit % 8)
 		if err := os.WriteFile(name, whole, 0o644); err != nil {

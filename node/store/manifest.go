@@ -14,6 +14,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/internal/journal"
 	"github.com/pentad-db/pentad/node/internal/slots"
+	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -71,10 +72,10 @@ type edit struct {
 	Remove     []uint64      `json:"remove,omitempty"`
 	ClockNs    int64         `json:"clock_ns,omitempty"` // no acq below this is given any more
 
-	Gone    []goneRange `json:"gone,omitempty"`
-	Events  []eventMeta `json:"events,omitempty"`
-	Removed []removal   `json:"removed,omitempty"` // rows of purges that left with this edit
-	Done    []int64     `json:"done,omitempty"`    // purges, by acq, whose last row is gone
+	Gone    []goneRange  `json:"gone,omitempty"`
+	Events  []event.Meta `json:"events,omitempty"`
+	Removed []removal    `json:"removed,omitempty"` // rows of purges that left with this edit
+	Done    []int64      `json:"done,omitempty"`    // purges, by acq, whose last row is gone
 
 	Policies     []policyMeta `json:"policies,omitempty"` // in place of those of the same scope
 	DropPolicies []scope      `json:"drop_policies,omitempty"`
@@ -88,8 +89,8 @@ type edit struct {
 
 	// Slots that a replica holds, once it was split or split off, and the entry of the log before
 	// that of its group: see [Store.IndexBase].
-	Slots     *slotsMeta `json:"slots,omitempty"`
-	IndexBase uint64     `json:"index_base,omitempty"`
+	Slots     *event.Slots `json:"slots,omitempty"`
+	IndexBase uint64       `json:"index_base,omitempty"`
 
 	// Lineage has timelines that begin, each of which ends those from its first acq on.
 	Lineage record.Lineage `json:"lineage,omitempty"`
@@ -108,11 +109,11 @@ type manifest struct {
 	live    []segmentMeta // in the order in which they were added
 	nextID  uint64
 
-	gone     []goneRange  // by shard and index
-	events   []Event      // by acq
-	policies []policyMeta // by scope
-	steps    timeMeta     // of theirs
-	copied   *copyMeta    // nil when the store is no copy
+	gone     []goneRange   // by shard and index
+	events   []event.Event // by acq
+	policies []policyMeta  // by scope
+	steps    timeMeta      // of theirs
+	copied   *copyMeta     // nil when the store is no copy
 
 	replicated bool // store is the identity of a group
 	applied    position
@@ -238,7 +239,7 @@ func (m *manifest) apply(e edit) error {
 	}
 	if e.Slots != nil {
 		var ok bool
-		if m.slots, ok = e.Slots.slots(); !ok {
+		if m.slots, ok = e.Slots.Range(); !ok {
 			return fmt.Errorf("it holds slots %d to %d", e.Slots[0], e.Slots[1])
 		}
 	}
@@ -291,10 +292,10 @@ func (m *manifest) snapshot() []byte {
 		e.Time = &m.steps
 	}
 	if e.IndexBase = m.indexBase; m.slots.To > 0 {
-		e.Slots = slotsOf(m.slots)
+		e.Slots = event.SlotsOf(m.slots)
 	}
 	for i := range m.events {
-		e.Events = append(e.Events, metaOf(&m.events[i]))
+		e.Events = append(e.Events, event.MetaOf(&m.events[i]))
 	}
 	return appendEdit(nil, e)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/node/store/layout"
 )
 
@@ -126,7 +127,7 @@ func (s *Store) linkSeed(
 	m.lineage = nil                          // replicas have none
 	if keep != (slots.Range{To: slots.Count}) {
 		m.events = append(m.events[:len(m.events):len(m.events)],
-			Event{AcqNs: acqNs, Kind: eventSplit, kept: keep})
+			event.Event{AcqNs: acqNs, Kind: event.Split, Kept: keep})
 	}
 	return m.snapshot(), nil
 }
