@@ -29,7 +29,7 @@ func (n *Node) openMember(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = n.plugins.useCluster(m)
+	err = n.plugins.UseCluster(memberCatalog{m})
 	n.member.Store(m) // from here on updateRoutes uses it
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func (n *Node) updateRoutes() {
 	if unproved {
 		poke(n.needsCatchUp)
 	}
-	if n.plugins.stale() {
+	if n.plugins.Stale() {
 		poke(n.restocked)
 	}
 }

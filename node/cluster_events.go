@@ -14,6 +14,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/internal/selector"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -26,7 +27,7 @@ type Policy struct {
 }
 
 // events implements source.
-func (n *localSource) events(context.Context) ([]store.Event, error) {
+func (n *localSource) events(context.Context) ([]event.Event, error) {
 	all := n.store.EventsWithRemovals()
 	for i := range all {
 		all[i].FromSlot, all[i].ToSlot = n.fromSlot, n.toSlot
@@ -35,7 +36,7 @@ func (n *localSource) events(context.Context) ([]store.Event, error) {
 }
 
 // events implements source.
-func (r *remoteSource) events(ctx context.Context) (out []store.Event, err error) {
+func (r *remoteSource) events(ctx context.Context) (out []event.Event, err error) {
 	all, err := r.client().Events(ctx)
 	if err != nil {
 		return nil, r.wireError(ctx, err)
@@ -51,17 +52,17 @@ func (r *remoteSource) events(ctx context.Context) (out []store.Event, err error
 }
 
 // eventOf is the reverse of newJSONEvent.
-func eventOf(in *api.Event) (e store.Event, err error) {
-	e = store.Event{AcqNs: in.AcqNs}
+func eventOf(in *api.Event) (e event.Event, err error) {
+	e = event.Event{AcqNs: in.AcqNs}
 	if in.Done != nil && in.Removed != nil {
 		e.Done, e.Removed = *in.Done, *in.Removed
 	}
 	if r := in.Removal; r != nil {
-		e.Removal = &store.Removal{Rows: r.Records, Bytes: r.Bytes, NextNs: r.NextNs,
+		e.Removal = &event.Removal{Rows: r.Records, Bytes: r.Bytes, NextNs: r.NextNs,
 			DoneNs: r.DoneNs}
 	}
-	for _, kind := range []store.EventKind{store.EventErase, store.EventPurge,
-		store.EventRetention} {
+	for _, kind := range []event.Kind{event.Erase, event.Purge,
+		event.Retention} {
 		if kind.String() == in.Kind {
 			e.Kind = kind
 		}
@@ -86,12 +87,12 @@ func eventOf(in *api.Event) (e store.Event, err error) {
 
 // Events lists erases, purges and steps of retentions, oldest first; see [store.Store.Events]. In a
 // cluster each group has its own of them, of its slots and with an acq of its own.
-func (n *Node) Events(ctx context.Context) ([]store.Event, error) {
+func (n *Node) Events(ctx context.Context) ([]event.Event, error) {
 	if only := n.routes.Load().single; only != nil {
 		return n.store.EventsWithRemovals(), nil
 	}
 	a, err := ask(whole(ctx), n, askFacts, &record.Box{}, func(ctx context.Context, s source) (
-		[]store.Event, wire.End, error,
+		[]event.Event, wire.End, error,
 	) {
 		all, err := s.events(ctx)
 		return all, wire.End{}, err
@@ -100,7 +101,7 @@ func (n *Node) Events(ctx context.Context) ([]store.Event, error) {
 		return nil, err
 	}
 	all := slices.Concat(a.answers...)
-	slices.SortStableFunc(all, func(x, y store.Event) int {
+	slices.SortStableFunc(all, func(x, y event.Event) int {
 		return cmp.Or(cmp.Compare(x.AcqNs, y.AcqNs), cmp.Compare(x.FromSlot, y.FromSlot))
 	})
 	return all, nil

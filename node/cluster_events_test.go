@@ -11,6 +11,7 @@ import (
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/selector"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -61,7 +62,7 @@ func (b *besideOne) same(what string) {
 }
 
 // plainHiding is an event without its acq and the group that it is of, sorted and each once.
-func plainHiding(all []store.Event) (out []string) {
+func plainHiding(all []event.Event) (out []string) {
 	for _, e := range all {
 		out = append(out, fmt.Sprint(e.Kind, e.Box))
 	}
@@ -164,9 +165,9 @@ func (b *besideOne) listsAlike() {
 	if err != nil || len(policies) == 0 {
 		b.Fatalf("%d policies, %v", len(policies), err)
 	}
-	floorless := func(all []store.Event) []store.Event { // floors are of the moment
-		return slices.DeleteFunc(slices.Clone(all), func(e store.Event) bool {
-			return e.Kind == store.EventRetention || len(e.Box[record.Cap]) > 0 &&
+	floorless := func(all []event.Event) []event.Event { // floors are of the moment
+		return slices.DeleteFunc(slices.Clone(all), func(e event.Event) bool {
+			return e.Kind == event.Retention || len(e.Box[record.Cap]) > 0 &&
 				e.Box[record.Cap][0].From == record.Cap.Min()
 		})
 	}
@@ -179,7 +180,7 @@ func (b *besideOne) listsAlike() {
 			return err == nil &&
 				fmt.Sprint(plainPolicies(again)) == fmt.Sprint(plainPolicies(policies))
 		})
-		var got []store.Event
+		var got []event.Event
 		b.until("events are listed", func() bool {
 			got, err = n.Events(b.Context())
 			return err == nil
@@ -187,9 +188,9 @@ func (b *besideOne) listsAlike() {
 		if !slices.Equal(plainHiding(floorless(got)), plainHiding(floorless(want))) {
 			b.Errorf("node %d lists %v, want %v", i, got, want)
 		}
-		if !slices.IsSortedFunc(got, func(x, y store.Event) int {
+		if !slices.IsSortedFunc(got, func(x, y event.Event) int {
 			return cmp.Compare(x.AcqNs, y.AcqNs)
-		}) || !slices.ContainsFunc(got, func(e store.Event) bool { return e.ToSlot > 0 }) {
+		}) || !slices.ContainsFunc(got, func(e event.Event) bool { return e.ToSlot > 0 }) {
 			b.Errorf("node %d lists without order or place: %v", i, got)
 		}
 		people, err := dial(b.T, n).Events(b.Context())
@@ -230,9 +231,9 @@ func TestEventsCrossTheNetwork(t *testing.T) {
 	box := record.Box{record.CID: {record.At(7)}, record.MOID: {{From: -5, To: 9}},
 		record.Cap: {{From: 1700000000123456789, To: record.Cap.Max()}},
 		record.Acq: {{From: record.Acq.Min(), To: 5}}}
-	for _, e := range []store.Event{
-		{AcqNs: 5, Kind: store.EventErase, Box: box},
-		{AcqNs: 6, Kind: store.EventPurge, Done: true, Removed: 9, FromSlot: 4, ToSlot: 8},
+	for _, e := range []event.Event{
+		{AcqNs: 5, Kind: event.Erase, Box: box},
+		{AcqNs: 6, Kind: event.Purge, Done: true, Removed: 9, FromSlot: 4, ToSlot: 8},
 	} {
 		in := api.Event{AcqNs: e.AcqNs, Kind: e.Kind.String(), Done: &e.Done,
 			Removed: &e.Removed, Box: selector.FormatBox(&e.Box)}

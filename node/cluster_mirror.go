@@ -16,6 +16,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/internal/storewire"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -114,14 +115,14 @@ func joinStates(all []store.State) (store.State, error) {
 		}
 		out.HorizonNs = min(out.HorizonNs, st.HorizonNs)
 	}
-	out.Events = slices.DeleteFunc(out.Events, func(e store.Event) bool {
+	out.Events = slices.DeleteFunc(out.Events, func(e event.Event) bool {
 		return e.AcqNs >= out.HorizonNs
 	})
-	slices.SortStableFunc(out.Events, func(x, y store.Event) int {
+	slices.SortStableFunc(out.Events, func(x, y event.Event) int {
 		return cmp.Compare(x.AcqNs, y.AcqNs)
 	})
 	if copies { // which have the same events in all groups
-		out.Events = slices.CompactFunc(out.Events, func(x, y store.Event) bool {
+		out.Events = slices.CompactFunc(out.Events, func(x, y event.Event) bool {
 			return x.AcqNs == y.AcqNs
 		})
 	}

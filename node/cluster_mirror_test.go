@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -92,7 +93,7 @@ func between(rows *record.Batch, fromNs, toNs int64) *record.Batch {
 	return &out
 }
 
-func eventsBetween(all []store.Event, fromNs, toNs int64) (out []store.Event) {
+func eventsBetween(all []event.Event, fromNs, toNs int64) (out []event.Event) {
 	for _, e := range all {
 		if e.AcqNs >= fromNs && e.AcqNs < toNs {
 			out = append(out, e)

@@ -10,6 +10,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/catalog"
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/member"
+	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/node/internal/spill"
 	"github.com/pentad-db/pentad/node/replica"
 	"github.com/pentad-db/pentad/node/segment"
@@ -93,6 +94,7 @@ func kindOf(err error) wire.Kind {
 		errors.Is(err, spill.ErrNoRoom):
 		return wire.KindTooLarge
 	case errors.Is(err, store.ErrOverloaded), errors.Is(err, errTooBusy),
+		errors.Is(err, registry.ErrBusy),
 		errors.Is(err, admission.ErrFull), errors.Is(err, admission.ErrLate),
 		errors.Is(err, budget.ErrFull),
 		errors.Is(err, replica.ErrOverloaded),

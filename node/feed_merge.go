@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -38,8 +39,8 @@ func (r *remoteSource) changes(
 				slice.Rows = *b.Rows
 			}
 			if e := b.Event; e != nil {
-				slice.Events = append(slice.Events, store.Event{AcqNs: e.AcqNs, Box: e.Box,
-					Kind: store.EventKind(e.Kind), FromSlot: e.FromSlot, ToSlot: e.ToSlot})
+				slice.Events = append(slice.Events, event.Event{AcqNs: e.AcqNs, Box: e.Box,
+					Kind: event.Kind(e.Kind), FromSlot: e.FromSlot, ToSlot: e.ToSlot})
 			}
 			stopped = emit(&slice)
 			return stopped
@@ -61,7 +62,7 @@ type feedBuffer struct {
 
 	rows      record.Batch // from here on used by the merging goroutine only
 	delivered int          // rows before it were emitted
-	events    []store.Event
+	events    []event.Event
 	closedNs  int64
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -132,13 +133,13 @@ func TestChangesAreThoseOfOneStore(t *testing.T) {
 				len(want))
 		}
 		for _, e := range events {
-			if e.Kind != store.EventErase || e.ToSlot == 0 {
+			if e.Kind != event.Erase || e.ToSlot == 0 {
 				t.Errorf("event %+v", e)
 			}
 		}
 	}
 	_, events := s.changes(s.near(), &record.Query{}, 0)
-	slices.SortFunc(events, func(a, b store.Event) int { return int(a.FromSlot) - int(b.FromSlot) })
+	slices.SortFunc(events, func(a, b event.Event) int { return int(a.FromSlot) - int(b.FromSlot) })
 	next := uint32(0)
 	for _, e := range events { // the erase, once for each group
 		if e.FromSlot != next {
@@ -151,7 +152,7 @@ func TestChangesAreThoseOfOneStore(t *testing.T) {
 	}
 }
 
-func (s *spread) changes(n *Node, q *record.Query, from int64) (rows []string, all []store.Event) {
+func (s *spread) changes(n *Node, q *record.Query, from int64) (rows []string, all []event.Event) {
 	s.Helper()
 	asked := *q
 	closed, err := n.Changes(s.Context(), &asked, from, false, func(b *store.Slice) error {

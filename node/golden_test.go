@@ -16,6 +16,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/freeaddr"
 	"github.com/pentad-db/pentad/node/internal/golden"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -140,7 +141,7 @@ func goldenAnswers(t *testing.T, n *Node) string {
 	fmt.Fprintf(&out, "quantities %+v\n", n.Quantities())
 	events, err := n.Events(t.Context())
 	for _, e := range events {
-		if e.Kind == store.EventErase || e.Kind == store.EventPurge { // others go on with the clock
+		if e.Kind == event.Erase || e.Kind == event.Purge { // others go on with the clock
 			fmt.Fprintf(&out, "event %v at %d of %v, %v\n", e.Kind, e.AcqNs, e.Box, err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/httpserver"
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/internal/params"
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/valyala/fasthttp"
 )
@@ -45,7 +46,7 @@ func (s *server) actOnCluster(ctx *fasthttp.RequestCtx, verb string) {
 	rc, cancel := s.context()
 	defer cancel()
 	a, err := parseAct(verb, ctx.QueryArgs())
-	var p member.Preview
+	var p api.ClusterPreview
 	if err == nil {
 		p, err = m.Admin(rc, a)
 	}
@@ -68,11 +69,11 @@ func (s *server) showCluster(ctx *fasthttp.RequestCtx, show clusterView) {
 func clusterStatus(ctx context.Context, m *member.Member) any { return m.Overview(ctx) }
 
 func clusterNodes(ctx context.Context, m *member.Member) any {
-	return map[string]any{"nodes": m.Nodes(ctx)}
+	return api.ClusterNodes{Nodes: m.Nodes(ctx)}
 }
 
 func clusterGroups(ctx context.Context, m *member.Member) any {
-	return map[string]any{"groups": m.Groups(ctx)}
+	return api.ClusterGroups{Groups: m.Groups(ctx)}
 }
 
 // parseAct reads the parameters of an act.

@@ -11,6 +11,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/selector"
 	"github.com/pentad-db/pentad/node/internal/storewire"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -133,7 +134,7 @@ func (s *server) events(ctx *fasthttp.RequestCtx) {
 	rc, cancel := s.requestContext(ctx)
 	defer cancel()
 	err := params.Check(ctx.QueryArgs(), paramsOfPeers(ctx))
-	var all []store.Event
+	var all []event.Event
 	if err == nil {
 		all, err = s.node.Events(rc)
 	}
@@ -145,7 +146,7 @@ func (s *server) events(ctx *fasthttp.RequestCtx) {
 	for _, e := range all {
 		row := api.Event{Kind: e.Kind.String(), Acq: record.FormatNs(e.AcqNs), AcqNs: e.AcqNs,
 			Box: selector.FormatBox(&e.Box), Removal: storewire.Removal(e.Removal)}
-		if e.Kind == store.EventPurge {
+		if e.Kind == event.Purge {
 			row.Done, row.Removed = &e.Done, &e.Removed
 		}
 		if e.ToSlot > 0 {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/httpserver"
 	"github.com/pentad-db/pentad/node/internal/params"
+	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/node/internal/rowjson"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -108,12 +109,12 @@ func (s *server) count(ctx *fasthttp.RequestCtx) {
 // runPlugin answers with the groups of an aggregate, each result as its fields.
 func (s *server) runPlugin(ctx *fasthttp.RequestCtx, name string) {
 	q, err := s.parseBox(ctx)
-	var v *pluginVersion
+	var v *registry.Version
 	if err == nil {
-		v, err = s.node.plugins.useKind(s.http.Running(), name, plugin.KindAggregate)
+		v, err = s.node.plugins.UseKind(s.http.Running(), name, plugin.KindAggregate)
 	}
 	if err == nil {
-		defer s.node.plugins.release(v)
+		defer s.node.plugins.Release(v)
 		q.Aggregate, err = s.parseCall(ctx.QueryArgs(), v, &q.Box, "params",
 			string(ctx.QueryArgs().Peek("params")))
 	}
@@ -129,7 +130,7 @@ func (s *server) runPlugin(ctx *fasthttp.RequestCtx, name string) {
 
 // answerGroups answers with the groups of an aggregate, each shaped by finish.
 func (s *server) answerGroups(
-	ctx *fasthttp.RequestCtx, v *pluginVersion, q *record.Query, list string,
+	ctx *fasthttp.RequestCtx, v *registry.Version, q *record.Query, list string,
 	finish func(row map[string]any, g *wire.Group),
 ) {
 	rc, cancel := s.requestContext(ctx)
@@ -141,7 +142,7 @@ func (s *server) answerGroups(
 	}
 	out := make([]map[string]any, 0, len(groups))
 	for i := range groups {
-		row, err := rowjson.Group(v.doc, &groups[i], q.GroupBy)
+		row, err := rowjson.Group(v.Doc, &groups[i], q.GroupBy)
 		if err != nil {
 			httpserver.WriteError(ctx, &wire.Error{Kind: wire.KindPluginFailed,
 				Message: err.Error()})

@@ -2,6 +2,7 @@ package node
 
 import (
 	"github.com/pentad-db/pentad/node/internal/params"
+	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/valyala/fasthttp"
@@ -46,12 +47,12 @@ func (s *server) parseFilters(args *fasthttp.Args, q *record.Query) (
 		return nil, err
 	}
 	for _, filter := range chain[:min(len(chain), record.MaxFilters+1)] {
-		v, err := s.node.plugins.useKind(s.http.Running(), filter.Name, plugin.KindFilter)
+		v, err := s.node.plugins.UseKind(s.http.Running(), filter.Name, plugin.KindFilter)
 		if err != nil {
 			return nil, err
 		}
 		call, err := s.parseCall(args, v, &q.Box, "filter_params", filter.Text)
-		s.node.plugins.release(v)
+		s.node.plugins.Release(v)
 		if err != nil {
 			return nil, err
 		}
@@ -66,20 +67,20 @@ func (s *server) parseFilters(args *fasthttp.Args, q *record.Query) (
 // The call names the exact version, so that an upload cannot replace the module that the parameters
 // were encoded for.
 func (s *server) parseCall(
-	args *fasthttp.Args, v *pluginVersion, box *record.Box, part, text string,
+	args *fasthttp.Args, v *registry.Version, box *record.Box, part, text string,
 ) (call record.PluginCall, err error) {
 	unchecked, err := params.Flag(args, "unchecked")
 	if err != nil {
 		return call, err
 	}
-	call.Name = v.ref()
+	call.Name = v.Ref()
 	values, err := params.Values(part, text)
 	if err != nil {
 		return call, err
 	}
-	err = v.doc.Fit(values, s.node.Quantities(), spansOf(box[record.MOID]), unchecked)
+	err = v.Doc.Fit(values, s.node.Quantities(), spansOf(box[record.MOID]), unchecked)
 	if err == nil {
-		call.Params, err = v.doc.EncodeParams(values)
+		call.Params, err = v.Doc.EncodeParams(values)
 	}
 	if err != nil {
 		return call, params.Bad(part, err)

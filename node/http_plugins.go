@@ -23,7 +23,7 @@ func reply(ctx *fasthttp.RequestCtx, v any, err error) {
 }
 
 func (s *server) listPlugins(ctx *fasthttp.RequestCtx) {
-	damage := s.node.plugins.damage()
+	damage := s.node.plugins.Damage()
 	if damage == nil {
 		damage = []string{}
 	}

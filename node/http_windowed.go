@@ -8,6 +8,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/calendar"
 	"github.com/pentad-db/pentad/node/internal/httpserver"
 	"github.com/pentad-db/pentad/node/internal/params"
+	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -23,7 +24,7 @@ var windowsParams = []string{"cid", "mid", "moid", "cap", "acq", "view", "asof",
 func (s *server) windows(ctx *fasthttp.RequestCtx) {
 	v, q, err := s.parseWindows(ctx)
 	if v != nil {
-		defer s.node.plugins.release(v)
+		defer s.node.plugins.Release(v)
 	}
 	var cal *calendar.Calendar
 	if err == nil {
@@ -43,7 +44,7 @@ func (s *server) windows(ctx *fasthttp.RequestCtx) {
 }
 
 // parseWindows parses the query. The caller releases the plugin, if there is one.
-func (s *server) parseWindows(ctx *fasthttp.RequestCtx) (*pluginVersion, *record.Query, error) {
+func (s *server) parseWindows(ctx *fasthttp.RequestCtx) (*registry.Version, *record.Query, error) {
 	q, err := s.parseBox(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -67,11 +68,11 @@ func (s *server) parseWindows(ctx *fasthttp.RequestCtx) (*pluginVersion, *record
 		}
 		return nil, nil, params.Bad("every", err)
 	}
-	v, err := s.node.plugins.useKind(s.http.Running(), name, plugin.KindAggregate)
+	v, err := s.node.plugins.UseKind(s.http.Running(), name, plugin.KindAggregate)
 	if err != nil {
 		return nil, nil, err
 	}
-	if v.linksPredecessors() && !args.Has("group") {
+	if v.LinksPredecessors() && !args.Has("group") {
 		q.GroupBy = q.GroupBy.BySeries(&q.Box)
 	}
 	q.Aggregate, err = s.parseCall(args, v, &q.Box, "params", string(args.Peek("params")))

@@ -7,8 +7,10 @@ import (
 
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/member"
+	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/node/internal/spill"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -29,7 +31,7 @@ type source interface {
 	count(ctx context.Context, q *prepared) (wire.End, error)
 	// states returns the groups of an aggregate as saved states. If they do not fit into memory,
 	// all of them are in the overflow.
-	states(ctx context.Context, q *prepared, module *pluginVersion, over *overflow) (
+	states(ctx context.Context, q *prepared, module *registry.Version, over *overflow) (
 		*savedGroups, wire.End, error)
 	diff(ctx context.Context, ask *record.Diff, emit func(d *record.Differences) error) (wire.End,
 		error)
@@ -43,7 +45,7 @@ type source interface {
 	horizon(ctx context.Context, box *record.Box) (int64, error)
 	hide(ctx context.Context, box record.Box, purge bool) (acqNs int64, err error)
 	digest(ctx context.Context, box record.Box, cuts []int64) (digests, error)
-	events(ctx context.Context) ([]store.Event, error)
+	events(ctx context.Context) ([]event.Event, error)
 	policies(ctx context.Context) ([]Policy, error)
 	// state returns the state of each group.
 	state(ctx context.Context) ([]store.State, error)

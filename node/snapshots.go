@@ -54,7 +54,7 @@ func (n *Node) CreateSnapshot(ctx context.Context, name string) (api.Snapshot, e
 		out.Name, out.Dir = name, dir
 	}
 	if err == nil {
-		err = n.plugins.copyTo(ctx, filepath.Join(tmp, "plugins"))
+		err = n.plugins.CopyTo(ctx, filepath.Join(tmp, "plugins"))
 	}
 	if err == nil {
 		err = n.copyCursors(filepath.Join(tmp, "cursors"), out.AcqNs)

@@ -11,7 +11,8 @@ func httpRooms() map[string][]string {
 		"node/internal/rowjson": {"sdk/record", "sdk/api", "sdk/wire", "sdk/plugin",
 			"node/internal/params", "node/internal/strictjson", "node/internal/timeparse"},
 		"node/internal/changestream": {"sdk/record", "sdk/wire", "node/internal/rowjson",
-			"node/internal/selector", "node/store"},
-		"node/internal/storewire": {"sdk/record", "sdk/api", "sdk/wire", "node/store"},
+			"node/internal/selector", "node/store", "node/store/event"},
+		"node/internal/storewire": {"sdk/record", "sdk/api", "sdk/wire", "node/store",
+			"node/store/event"},
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/event"
 )
 
 // maxApplyBytes is how many bytes of commands one flush takes, if it is not one command: beyond, a
@@ -346,9 +347,9 @@ func (s *Store) come(at position) {
 func (m *manifest) eventOf(c *command, acqNs int64) (e edit, err error) {
 	switch c.kind {
 	case commandErase:
-		e, err = m.eventEdit(&Event{AcqNs: acqNs, Kind: EventErase, Box: c.box})
+		e, err = m.eventEdit(&event.Event{AcqNs: acqNs, Kind: event.Erase, Box: c.box})
 	case commandPurge:
-		e, err = m.eventEdit(&Event{AcqNs: acqNs, Kind: EventPurge, Box: c.box})
+		e, err = m.eventEdit(&event.Event{AcqNs: acqNs, Kind: event.Purge, Box: c.box})
 	case commandRetention:
 		e, err = m.retentionEdit(&c.retention, moment{acqNs: acqNs, timeNs: m.steps.TimeNs})
 	case commandStep:

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -18,10 +19,10 @@ import (
 type rangeHead struct {
 	Of       string       `json:"of"`
 	Timeline uint64       `json:"timeline,string,omitempty"`
-	Box      boxMeta      `json:"box"`
+	Box      event.Box    `json:"box"`
 	FromNs   int64        `json:"from_acq_ns"`
 	ToNs     int64        `json:"to_acq_ns"`
-	Events   []eventMeta  `json:"events,omitempty"`
+	Events   []event.Meta `json:"events,omitempty"`
 	Policies []policyMeta `json:"policies,omitempty"`
 	Whole    bool         `json:"whole,omitempty"`
 }
@@ -37,11 +38,11 @@ func AppendRange(dst []byte, r *Range) ([]byte, error) {
 	if err := r.validate(); err != nil {
 		return dst, err
 	}
-	head := rangeHead{Of: r.Of, Timeline: r.Timeline, Box: metaOfBox(&r.Box), FromNs: r.FromNs,
+	head := rangeHead{Of: r.Of, Timeline: r.Timeline, Box: event.BoxOf(&r.Box), FromNs: r.FromNs,
 		ToNs: r.ToNs, Whole: r.Whole}
 	for i := range r.Events {
-		e := Event{AcqNs: r.Events[i].AcqNs, Kind: r.Events[i].Kind, Box: r.Events[i].Box}
-		head.Events = append(head.Events, metaOf(&e))
+		e := event.Event{AcqNs: r.Events[i].AcqNs, Kind: r.Events[i].Kind, Box: r.Events[i].Box}
+		head.Events = append(head.Events, event.MetaOf(&e))
 	}
 	for i := range r.Policies {
 		head.Policies = append(head.Policies, r.Policies[i].meta())
@@ -93,11 +94,11 @@ func (c *command) parseRange(body []byte) error {
 	r := &Range{Of: head.Of, Timeline: head.Timeline, FromNs: head.FromNs, ToNs: head.ToNs,
 		Whole: head.Whole}
 	var err error
-	if r.Box, err = parseBoxMeta(&head.Box); err != nil {
+	if r.Box, err = event.ParseBox(&head.Box); err != nil {
 		return err
 	}
 	for i := range head.Events {
-		e, err := head.Events[i].event()
+		e, err := head.Events[i].Event()
 		if err != nil {
 			return badCommand("%v", err)
 		}
@@ -234,14 +235,14 @@ func (s *Store) writeRange(r *Range, at position) error {
 // followInLog is [Store.follow] of a replica.
 func (s *Store) followInLog(r *Range) (refused, err error) {
 	s.manifestMu.Lock()
-	box := metaOfBox(&r.Box)
+	box := event.BoxOf(&r.Box)
 	m, empty := s.manifest.copied, s.isEmpty()
 	s.manifestMu.Unlock()
 	switch {
 	case m != nil && m.Store != r.Of:
 		return fmt.Errorf("%w: it is of store %s, and this is a copy of store %s; copy "+
 			"into a new cluster", ErrNotCopied, r.Of, m.Store), nil
-	case m != nil && !sameBox(&m.Box, &box):
+	case m != nil && !event.SameBox(&m.Box, &box):
 		return fmt.Errorf("%w: this is a copy of another box; take the same selectors each "+
 			"time, or copy into a new cluster", ErrNotCopied), nil
 	case m != nil:
@@ -257,7 +258,7 @@ func (s *Store) followInLog(r *Range) (refused, err error) {
 
 // becomeCopyInLog is [Store.becomeCopy] of a replica, which stays that of its group. What its log
 // says of the horizon so far is void, as long as it is a copy.
-func (s *Store) becomeCopyInLog(r *Range, box boxMeta) error {
+func (s *Store) becomeCopyInLog(r *Range, box event.Box) error {
 	if err := s.syncApplied(); err != nil {
 		return err
 	}

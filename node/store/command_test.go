@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/slots"
+	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -76,7 +78,7 @@ func TestFormatExamples(t *testing.T) {
 	f("split", got, err)
 	f("within", AppendWithin(nil, split.Keep, AppendRelease(nil)), nil)
 	f("applied", appliedEntry(position{42, 1001}).Data, nil)
-	f("lines", linesEntry(5).Data, nil)
+	f("lines", layout.LinesEntry(5).Data, nil)
 	if len(found) != 0 {
 		t.Errorf("examples that nobody reads: %v", found)
 	}
@@ -85,7 +87,7 @@ func TestFormatExamples(t *testing.T) {
 // exampleRange is that of FORMAT.md.
 func exampleRange() *Range {
 	r := &Range{Of: testGroup, ToNs: 10, Rows: &record.Batch{},
-		Events: []Event{{AcqNs: 7, Kind: EventErase}}}
+		Events: []event.Event{{AcqNs: 7, Kind: event.Erase}}}
 	r.Box[record.CID] = record.RangeSet{record.At(7)}
 	r.Rows.AppendStamped(record.Key{CID: 7, MID: 1000, MOID: 3, CapNs: int64(time.Second),
 		AcqNs: 5}, []byte{0, 0, 0, 0, 0, 0x80, 0x35, 0x40})

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -20,7 +22,7 @@ type Range struct {
 	Box          record.Box // what the copy is of: the same for each range, without acq
 	FromNs, ToNs int64
 	Rows         *record.Batch // stamped, by ascending acq; nil: none
-	Events       []Event       // erases and purges, by ascending acq
+	Events       []event.Event // erases and purges, by ascending acq
 	// Policies are all that the store has at ToNs, when it has them or, with Whole unset, some
 	// that took steps. Steps from ToNs on are left for the next range.
 	Policies []Policy
@@ -62,7 +64,7 @@ type State struct {
 	// Held is of a copy: the timeline, of the store that it is of, at HeldNs, where it ends.
 	Held     uint64
 	HeldNs   int64
-	Events   []Event // erases and purges
+	Events   []event.Event // erases and purges
 	Policies []Policy
 }
 
@@ -85,10 +87,10 @@ func (s *Store) State(ctx context.Context) (st State, err error) {
 		st.Store, st.Empty, st.Lineage = m.store, s.isEmpty(), m.timelines()
 		if m.copied != nil {
 			st.Of, st.Held, st.HeldNs = m.copied.Store, m.copied.Timeline, st.HorizonNs
-			st.Box, _ = parseBoxMeta(&m.copied.Box) // checked when it came
+			st.Box, _ = event.ParseBox(&m.copied.Box) // checked when it came
 		}
 		for _, e := range m.events {
-			if e.AcqNs < st.HorizonNs && e.Kind != eventSplit { // which is no copy's business
+			if e.AcqNs < st.HorizonNs && e.Kind != event.Split { // which is no copy's business
 				st.Events = append(st.Events, e)
 			}
 		}
@@ -115,7 +117,9 @@ func (s *Store) isEmpty() bool {
 			return false
 		}
 	}
-	hides := slices.ContainsFunc(m.events, func(e Event) bool { return e.Kind != eventSplit })
+	hides := slices.ContainsFunc(m.events, func(e event.Event) bool {
+		return e.Kind != event.Split
+	})
 	return m.copied == nil && !hides && len(m.live)+len(m.gone)+len(m.policies) == 0
 }
 
@@ -164,7 +168,7 @@ func stampParts(parts []shardRows, b *record.Batch, shards int) {
 		ready[parts[i].shard] = parts[i].rows.AcqNs
 	}
 	for i, acq := range b.AcqNs {
-		sh := shardOf(b.CID[i], b.MID[i], shards)
+		sh := layout.ShardOf(b.CID[i], b.MID[i], shards)
 		ready[sh][0] = acq
 		ready[sh] = ready[sh][1:]
 	}
@@ -206,7 +210,7 @@ func (s *Store) commitRange(r *Range, put *putRequest, entries []segment.Entry) 
 		entries[i].Data = data
 	}
 	began := time.Now()
-	file, err := s.appendLog(append(entries, clockEntry(r.ToNs, false)))
+	file, err := s.appendLog(append(entries, layout.ClockEntry(r.ToNs, false)))
 	s.counters.syncNs.Add(int64(time.Since(began)))
 	s.counters.groups.Add(1)
 	if err != nil {
@@ -236,13 +240,13 @@ func (s *Store) follow(r *Range) error {
 	if failed := s.manifest.failed(); failed != nil {
 		return fmt.Errorf("%w: %w", ErrFailed, failed)
 	}
-	box := metaOfBox(&r.Box)
+	box := event.BoxOf(&r.Box)
 	if m := s.manifest.copied; m != nil {
 		switch {
 		case m.Store != r.Of:
 			return fmt.Errorf("%w: it is of store %s, and this is a copy of store %s; copy "+
 				"into a new store", ErrNotCopied, r.Of, m.Store)
-		case !sameBox(&m.Box, &box):
+		case !event.SameBox(&m.Box, &box):
 			return fmt.Errorf("%w: this is a copy of another box; take the same selectors each "+
 				"time, or copy into a new store", ErrNotCopied)
 		}
@@ -260,12 +264,12 @@ func (s *Store) follow(r *Range) error {
 
 // becomeCopy makes an empty store a copy. What its log has promised so far is void: a log file is
 // begun for what counts. The caller holds manifestMu.
-func (s *Store) becomeCopy(r *Range, box boxMeta) error {
+func (s *Store) becomeCopy(r *Range, box event.Box) error {
 	if err := s.beginLogging(); err != nil {
 		return err
 	}
 	s.log.Roll()
-	file, err := s.log.Append([]segment.Entry{clockEntry(0, false)})
+	file, err := s.log.Append([]segment.Entry{layout.ClockEntry(0, false)})
 	if err != nil {
 		return fmt.Errorf("begin copy: %w", err)
 	}
@@ -298,8 +302,8 @@ func (s *Store) copyEvents(r *Range) (purges bool, err error) {
 		newest = s.manifest.events[n-1].AcqNs
 	}
 	for i := range r.Events {
-		event := Event{AcqNs: r.Events[i].AcqNs, Kind: r.Events[i].Kind, Box: r.Events[i].Box}
-		acq := event.AcqNs
+		next := event.Event{AcqNs: r.Events[i].AcqNs, Kind: r.Events[i].Kind, Box: r.Events[i].Box}
+		acq := next.AcqNs
 		if s.manifest.findEvent(acq) >= 0 {
 			continue
 		}
@@ -307,7 +311,8 @@ func (s *Store) copyEvents(r *Range) (purges bool, err error) {
 			return false, fmt.Errorf("%w: it brings an event with acq %d, but the one with acq "+
 				"%d is here already; copy into a new store", ErrNotCopied, acq, newest)
 		}
-		e.Events = append(e.Events, metaOf(&event)) // a purge is done here when it is done here
+		// a purge is done here when it is done here
+		e.Events = append(e.Events, event.MetaOf(&next))
 	}
 	if len(s.manifest.events)+len(e.Events) > maxEvents {
 		return false, ErrTooManyEvents
@@ -422,7 +427,7 @@ func (r *Range) validate() error {
 	before := r.FromNs - 1
 	for i := range r.Events {
 		e := &r.Events[i]
-		if e.Kind != EventErase && e.Kind != EventPurge {
+		if e.Kind != event.Erase && e.Kind != event.Purge {
 			return bad("event", "its kind is %d", e.Kind)
 		}
 		if e.AcqNs <= before || e.AcqNs >= r.ToNs {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -34,7 +35,8 @@ func TestCopyWakesFeeds(t *testing.T) {
 	if rows, _ := awaited(rangeOf("a", 10, 20, 13)); rows != 1 {
 		t.Errorf("%d rows", rows)
 	}
-	erase := &Range{Of: "a", FromNs: 20, ToNs: 30, Events: []Event{{AcqNs: 25, Kind: EventErase}}}
+	erase := &Range{Of: "a", FromNs: 20, ToNs: 30,
+		Events: []event.Event{{AcqNs: 25, Kind: event.Erase}}}
 	if _, events := awaited(erase); events != 1 {
 		t.Errorf("%d events", events)
 	}

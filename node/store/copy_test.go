@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -230,12 +231,12 @@ func TestCopyRefuses(t *testing.T) {
 	other.Box = boxOf(record.CID, 1, 2)
 	refuse(ErrNotCopied, other)
 	late := rangeOf("a", 10, 20, 13)
-	late.Events = []Event{{AcqNs: 12, Kind: EventErase}}
+	late.Events = []event.Event{{AcqNs: 12, Kind: event.Erase}}
 	if err := s.onCommitter(t.Context(), func() { _, _ = s.copyEvents(late) }); err != nil {
 		t.Fatal(err)
 	}
 	early := rangeOf("a", 10, 20, 13)
-	early.Events = []Event{{AcqNs: 11, Kind: EventErase}}
+	early.Events = []event.Event{{AcqNs: 11, Kind: event.Erase}}
 	refuse(ErrNotCopied, early)
 	_, err := s.Put(t.Context(), batchOf(record.Key{}), WriterSeq{})
 	if !errors.Is(err, ErrIsCopy) {
@@ -281,13 +282,13 @@ func TestCopyRefusesRanges(t *testing.T) {
 	f(func(r *Range) { r.Box = boxOf(record.CID, 2, 3) })
 	f(func(r *Range) { r.Box = boxOf(record.Acq, 0, 9) })
 	f(func(r *Range) { r.Box = boxOf(record.MID, 3, 3) })
-	f(func(r *Range) { r.Events = []Event{{AcqNs: 10, Kind: EventErase}} })
-	f(func(r *Range) { r.Events = []Event{{AcqNs: 4, Kind: EventRetention}} })
+	f(func(r *Range) { r.Events = []event.Event{{AcqNs: 10, Kind: event.Erase}} })
+	f(func(r *Range) { r.Events = []event.Event{{AcqNs: 4, Kind: event.Retention}} })
 	f(func(r *Range) {
-		r.Events = []Event{{AcqNs: 4, Kind: EventErase}, {AcqNs: 4, Kind: EventPurge}}
+		r.Events = []event.Event{{AcqNs: 4, Kind: event.Erase}, {AcqNs: 4, Kind: event.Purge}}
 	})
 	f(func(r *Range) {
-		r.Events = []Event{{AcqNs: 4, Kind: EventErase, Box: boxOf(record.MID, 3, 3)}}
+		r.Events = []event.Event{{AcqNs: 4, Kind: event.Erase, Box: boxOf(record.MID, 3, 3)}}
 	})
 	f(func(r *Range) { r.Policies = []Policy{{Retention: Retention{MaxCapAgeNs: -1}}} })
 	f(func(r *Range) { r.Policies = make([]Policy, maxPolicies+1) })

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -106,7 +107,7 @@ func (d *diff) run() error {
 // box to the rows from the first moment on.
 func (d *diff) begin() {
 	for _, h := range d.tombstones {
-		if h.kind == EventErase && h.acqNs >= d.fromNs {
+		if h.kind == event.Erase && h.acqNs >= d.fromNs {
 			d.erases = append(d.erases, h)
 		} else {
 			d.before = append(d.before, h)

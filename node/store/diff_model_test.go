@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -74,7 +75,7 @@ func (m *model) goneAt(was modelRow, ask *record.Diff) int64 {
 		return newest
 	}
 	for _, e := range m.events {
-		if e.Kind == EventErase && e.AcqNs >= ask.FromNs && was.key.AcqNs < e.AcqNs &&
+		if e.Kind == event.Erase && e.AcqNs >= ask.FromNs && was.key.AcqNs < e.AcqNs &&
 			e.Box.Contains(was.key) {
 			return e.AcqNs
 		}
@@ -192,15 +193,17 @@ func testDiffModel(t *testing.T, sh shape, opt Options, steps int) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			m.events = append(m.events, Event{AcqNs: acq, Kind: EventErase, Box: box})
+			m.events = append(m.events, event.Event{AcqNs: acq, Kind: event.Erase, Box: box})
 		case op < 29:
 			sh.purge(t, rng, s, m)
 		case op < 32:
 			sh.putBelow(t, rng, s, m)
 		default:
 			sh.retain(t, rng, s, m)
-			slices.SortFunc(m.events, func(a, b Event) int { return cmp.Compare(a.AcqNs, b.AcqNs) })
-			m.events = slices.CompactFunc(m.events, func(a, b Event) bool {
+			slices.SortFunc(m.events, func(a, b event.Event) int {
+				return cmp.Compare(a.AcqNs, b.AcqNs)
+			})
+			m.events = slices.CompactFunc(m.events, func(a, b event.Event) bool {
 				return a.AcqNs == b.AcqNs && reflect.DeepEqual(a.Box, b.Box)
 			})
 		}

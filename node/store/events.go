@@ -8,8 +8,9 @@ import (
 	"slices"
 
 	"github.com/pentad-db/pentad/node/internal/durable"
-	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -17,66 +18,21 @@ import (
 // in some milliseconds, and a scan of everything looks at all of their boxes.
 const maxEvents = 1 << 14
 
-// EventKind says what an event does to the rows that it concerns. Numbers are for ever.
-type EventKind uint8
-
-// Kinds of events.
-const (
-	EventErase     EventKind = 1 // hides them from the views that resolve versions
-	EventPurge     EventKind = 2 // hides them from every view and removes them from disk
-	EventRetention EventKind = 3 // as a purge, by a policy; its place is taken by the next step
-	// eventSplit is as a purge of the devices that a replica does not hold after a split. Nobody is
-	// told of it: they are in another group.
-	eventSplit EventKind = 4
-)
-
-// purges reports whether its rows are to leave the disk until it is done.
-func (k EventKind) purges() bool { return k == EventPurge || k == eventSplit }
-
-// String returns the name that the kind has in JSON and on the command line.
-func (k EventKind) String() string {
-	switch k {
-	case EventErase:
-		return "erase"
-	case EventPurge:
-		return "purge"
-	case EventRetention:
-		return "retention"
-	}
-	return fmt.Sprintf("event-%d", uint8(k))
-}
-
-// Event concerns the rows of a box with an acq below its own.
-type Event struct {
-	AcqNs   int64
-	Kind    EventKind
-	Box     record.Box
-	Done    bool   // of a purge: no file holds such a row any more
-	Removed uint64 // of a purge: rows that were removed from segments and heads
-
-	// Removal is of a retention, when [Store.EventsWithRemovals] was asked.
-	Removal *Removal
-
-	// FromSlot and ToSlot are set by who merges stores of a cluster: the event is only of devices
-	// with these slots. Both 0: of all.
-	FromSlot, ToSlot uint32
-
-	kept slots.Range // of eventSplit: the devices that it does not concern
-}
-
 // allEvents lists erases, purges and the steps of retentions, oldest first. The caller holds
 // manifestMu.
-func (s *Store) allEvents() []Event {
-	return slices.DeleteFunc(s.everyEvent(), func(e Event) bool { return e.Kind == eventSplit })
+func (s *Store) allEvents() []event.Event {
+	return slices.DeleteFunc(s.everyEvent(), func(e event.Event) bool {
+		return e.Kind == event.Split
+	})
 }
 
 // everyEvent is allEvents with splits.
-func (s *Store) everyEvent() []Event {
+func (s *Store) everyEvent() []event.Event {
 	all := slices.Clone(s.manifest.events)
 	for i := range s.manifest.policies {
 		all = append(all, s.manifest.policies[i].events()...)
 	}
-	slices.SortStableFunc(all, func(a, b Event) int {
+	slices.SortStableFunc(all, func(a, b event.Event) int {
 		switch {
 		case a.AcqNs < b.AcqNs:
 			return -1
@@ -89,15 +45,15 @@ func (s *Store) everyEvent() []Event {
 }
 
 // Events lists erases, purges and the present steps of retentions, oldest first.
-func (s *Store) Events() []Event {
+func (s *Store) Events() []event.Event {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
 	return s.allEvents()
 }
 
 // Purges lists the purges, oldest first.
-func (s *Store) Purges() []Event {
-	return slices.DeleteFunc(s.Events(), func(e Event) bool { return e.Kind != EventPurge })
+func (s *Store) Purges() []event.Event {
+	return slices.DeleteFunc(s.Events(), func(e event.Event) bool { return e.Kind != event.Purge })
 }
 
 // Erase hides the rows of a box that are there now, in the latest view and in views of moments
@@ -109,16 +65,16 @@ func (s *Store) Purges() []Event {
 // ends early:
 // the event may have taken effect or not.
 func (s *Store) Erase(ctx context.Context, box record.Box) (acqNs int64, err error) {
-	return s.addEvent(ctx, EventErase, box)
+	return s.addEvent(ctx, event.Erase, box)
 }
 
 // Purge hides the rows of a box that are there now from every view, and makes the merger remove
 // them from disk; see [Store.Purges]. Everything else is as with [Store.Erase].
 func (s *Store) Purge(ctx context.Context, box record.Box) (acqNs int64, err error) {
-	return s.addEvent(ctx, EventPurge, box)
+	return s.addEvent(ctx, event.Purge, box)
 }
 
-func (s *Store) addEvent(ctx context.Context, kind EventKind, box record.Box) (int64, error) {
+func (s *Store) addEvent(ctx context.Context, kind event.Kind, box record.Box) (int64, error) {
 	if s.closed.Load() {
 		return 0, ErrClosed
 	}
@@ -131,17 +87,17 @@ func (s *Store) addEvent(ctx context.Context, kind EventKind, box record.Box) (i
 	acq := int64(0)
 	err := s.changeEvents(ctx, 1, func(acqNs int64) (edit, error) {
 		acq = acqNs
-		return s.manifest.eventEdit(&Event{AcqNs: acqNs, Kind: kind, Box: box})
+		return s.manifest.eventEdit(&event.Event{AcqNs: acqNs, Kind: kind, Box: box})
 	})
 	return acq, err
 }
 
 // eventEdit is the edit of an erase or purge.
-func (m *manifest) eventEdit(e *Event) (edit, error) {
+func (m *manifest) eventEdit(e *event.Event) (edit, error) {
 	if len(m.events) >= maxEvents {
 		return edit{}, ErrTooManyEvents
 	}
-	return edit{Events: []eventMeta{metaOf(e)}}, nil
+	return edit{Events: []event.Meta{event.MetaOf(e)}}, nil
 }
 
 // changeEvents appends an edit with events to the manifest and makes it visible, on the committer.
@@ -168,7 +124,7 @@ func (s *Store) logEdit(count int, build func(acqNs int64) (edit, error)) error 
 		return ErrIsCopy
 	}
 	acq := s.clock.reserve(count)
-	file, err := s.appendLog([]segment.Entry{clockEntry(acq+int64(count), false)})
+	file, err := s.appendLog([]segment.Entry{layout.ClockEntry(acq+int64(count), false)})
 	if errors.Is(err, durable.ErrNoSpace) {
 		s.clock.cancel()
 	}
@@ -231,7 +187,7 @@ func (s *Store) emptyLog() error {
 	s.manifestMu.Lock()
 	s.noteEntries(file, nil)
 	for _, e := range s.manifest.events {
-		if _, known := s.cleanLog[e.AcqNs]; !known && e.Kind.purges() && !e.Done {
+		if _, known := s.cleanLog[e.AcqNs]; !known && e.Kind.Purges() && !e.Done {
 			s.cleanLog[e.AcqNs] = file
 		}
 	}
@@ -250,9 +206,9 @@ func (s *Store) resumePurges() {
 		return
 	}
 	s.manifestMu.Lock()
-	due := slices.ContainsFunc(s.manifest.events, func(e Event) bool {
+	due := slices.ContainsFunc(s.manifest.events, func(e event.Event) bool {
 		_, known := s.cleanLog[e.AcqNs]
-		return e.Kind.purges() && !e.Done && !known
+		return e.Kind.Purges() && !e.Done && !known
 	})
 	s.manifestMu.Unlock()
 	if due {
@@ -272,7 +228,7 @@ func (s *Store) finishPurges() error {
 	e := edit{}
 	for _, p := range s.manifest.events {
 		clean, known := s.cleanLog[p.AcqNs]
-		if p.Kind.purges() && !p.Done && known && oldest >= clean && s.isClean(p.AcqNs) {
+		if p.Kind.Purges() && !p.Done && known && oldest >= clean && s.isClean(p.AcqNs) {
 			e.Done = append(e.Done, p.AcqNs)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -52,8 +53,8 @@ func setEvents(s *Store, count int, box func(i int) record.Box) {
 	s.manifest.events = nil
 	acq := s.clock.floor()
 	for i := range count {
-		s.manifest.events = append(s.manifest.events, Event{AcqNs: acq - int64(count-i),
-			Kind: EventErase, Box: box(i)})
+		s.manifest.events = append(s.manifest.events, event.Event{AcqNs: acq - int64(count-i),
+			Kind: event.Erase, Box: box(i)})
 	}
 	s.publishTombstones()
 }

@@ -6,32 +6,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/pentad-db/pentad/node/internal/slots"
-	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/node/store/event"
 )
-
-// eventMeta is an event as the manifest has it.
-type eventMeta struct {
-	AcqNs   int64                       `json:"acq_ns"`
-	Kind    EventKind                   `json:"kind"`
-	Box     [record.NumDims][]rangeMeta `json:"box"` // cid, mid, moid, cap, acq; null: all
-	Done    bool                        `json:"done,omitempty"`
-	Removed uint64                      `json:"removed,omitempty"`
-	Kept    *slotsMeta                  `json:"kept_slots,omitempty"` // of a split
-}
-
-// slotsMeta is slots [from, to).
-type slotsMeta [2]uint32
-
-func slotsOf(r slots.Range) *slotsMeta { return &slotsMeta{r.From, r.To} }
-
-// slots returns the range; ok is false where there can be none such.
-func (m *slotsMeta) slots() (r slots.Range, ok bool) {
-	r = slots.Range{From: m[0], To: m[1]}
-	return r, r.From < r.To && r.To <= slots.Count
-}
-
-type rangeMeta [2]int64
 
 // removal says how many of the rows of a purge are gone.
 type removal struct {
@@ -39,50 +15,17 @@ type removal struct {
 	Rows  uint64 `json:"rows"`
 }
 
-func metaOf(e *Event) eventMeta {
-	m := eventMeta{AcqNs: e.AcqNs, Kind: e.Kind, Done: e.Done, Removed: e.Removed}
-	for d, set := range e.Box {
-		for _, r := range set {
-			m.Box[d] = append(m.Box[d], rangeMeta{r.From, r.To})
-		}
-	}
-	if e.Kind == eventSplit {
-		m.Kept = slotsOf(e.kept)
-	}
-	return m
-}
-
-func (m *eventMeta) event() (Event, error) {
-	e := Event{AcqNs: m.AcqNs, Kind: m.Kind, Done: m.Done, Removed: m.Removed}
-	ok := true
-	switch {
-	case e.Kind == eventSplit && m.Kept != nil:
-		e.kept, ok = m.Kept.slots()
-	case e.Kind != EventErase && e.Kind != EventPurge || m.Kept != nil:
-		return e, fmt.Errorf("event of kind %d; this version knows 1, 2 and 4", e.Kind)
-	}
-	if !ok {
-		return e, fmt.Errorf("a split keeps slots %d to %d", m.Kept[0], m.Kept[1])
-	}
-	for d, set := range m.Box {
-		for _, r := range set {
-			e.Box[d] = append(e.Box[d], record.Range{From: r[0], To: r[1]})
-		}
-	}
-	return e, e.Box.Normalize()
-}
-
 // applyEvents changes events as an edit says.
 func (m *manifest) applyEvents(e *edit) error {
 	for i := range e.Events {
-		event, err := e.Events[i].event()
+		next, err := e.Events[i].Event()
 		if err != nil {
 			return err
 		}
-		if n := len(m.events); n > 0 && m.events[n-1].AcqNs >= event.AcqNs {
+		if n := len(m.events); n > 0 && m.events[n-1].AcqNs >= next.AcqNs {
 			return errors.New("events are out of order")
 		}
-		m.events = append(m.events, event)
+		m.events = append(m.events, next)
 	}
 	for _, r := range e.Removed {
 		i := m.findEvent(r.AcqNs)
@@ -176,18 +119,18 @@ func (e *edit) addRemoved(more []removal) {
 
 // purges reports whether rows are to leave the log after an edit.
 func (e *edit) purges() bool {
-	return slices.ContainsFunc(e.Events, func(m eventMeta) bool { return m.Kind.purges() })
+	return slices.ContainsFunc(e.Events, func(m event.Meta) bool { return m.Kind.Purges() })
 }
 
 func (m *manifest) findEvent(acqNs int64) int {
-	return slices.IndexFunc(m.events, func(e Event) bool { return e.AcqNs == acqNs })
+	return slices.IndexFunc(m.events, func(e event.Event) bool { return e.AcqNs == acqNs })
 }
 
 // lastEvent returns the greatest acq of an event, or of what a step of a retention left; -1: none.
 func (m *manifest) lastEvent() int64 {
 	last := int64(-1)
 	for i := range m.events {
-		if m.events[i].Kind != eventSplit {
+		if m.events[i].Kind != event.Split {
 			last = max(last, m.events[i].AcqNs)
 		}
 	}

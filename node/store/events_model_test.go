@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -31,7 +32,7 @@ func (sh shape) erase(t *testing.T, rng *rand.Rand, s *Store, m *model) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.events = append(m.events, Event{AcqNs: acq, Kind: EventErase, Box: box})
+	m.events = append(m.events, event.Event{AcqNs: acq, Kind: event.Erase, Box: box})
 }
 
 func (sh shape) purge(t *testing.T, rng *rand.Rand, s *Store, m *model) {
@@ -41,7 +42,7 @@ func (sh shape) purge(t *testing.T, rng *rand.Rand, s *Store, m *model) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.events = append(m.events, Event{AcqNs: acq, Kind: EventPurge, Box: box})
+	m.events = append(m.events, event.Event{AcqNs: acq, Kind: event.Purge, Box: box})
 }
 
 // retain sets, removes, holds or advances a policy. The model takes over what the store says of its
@@ -77,9 +78,11 @@ func (sh shape) retain(t *testing.T, rng *rand.Rand, s *Store, m *model) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.events = slices.DeleteFunc(m.events, func(e Event) bool { return e.Kind == EventRetention })
+	m.events = slices.DeleteFunc(m.events, func(e event.Event) bool {
+		return e.Kind == event.Retention
+	})
 	for _, e := range s.Events() {
-		if e.Kind == EventRetention {
+		if e.Kind == event.Retention {
 			m.events = append(m.events, e)
 		}
 	}
@@ -98,7 +101,7 @@ func checkPurged(t *testing.T, s *Store, m *model) {
 	}
 	stored := s.Stats().Rows
 	for _, e := range s.Events() {
-		if e.Kind == EventRetention {
+		if e.Kind == event.Retention {
 			return // some of what has expired may be left
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -43,7 +44,7 @@ type Slice struct {
 	// acq are more than a slice holds: those that follow bring the others, in any order.
 	ClosedNs int64
 	Rows     record.Batch
-	Events   []Event // erases, purges and steps of retentions that meet the box
+	Events   []event.Event // erases, purges and steps of retentions that meet the box
 
 	// Share makes slices smaller, the so manieth part of 65,536 rows and 16 MiB: for those who hold
 	// many at once. 0 is 1.
@@ -310,7 +311,7 @@ func (out *Slice) sort() {
 }
 
 // events appends the events of the slice.
-func (f *Feed) events(dst []Event, endNs int64) []Event {
+func (f *Feed) events(dst []event.Event, endNs int64) []event.Event {
 	all := f.store.tombstones.Load().events
 	from := sort.Search(len(all), func(i int) bool { return all[i].AcqNs >= f.next })
 	for _, e := range all[from:] {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -25,7 +26,7 @@ func feedOf(t testing.TB, s *Store, box record.Box, fromNs int64) *Feed {
 }
 
 // readFeed reads up to the horizon and checks that slices join and are in order.
-func readFeed(t testing.TB, f *Feed, share int) (rows []modelRow, events []Event) {
+func readFeed(t testing.TB, f *Feed, share int) (rows []modelRow, events []event.Event) {
 	t.Helper()
 	slice := Slice{Share: share}
 	for more := true; more; {
@@ -61,7 +62,7 @@ func readFeed(t testing.TB, f *Feed, share int) (rows []modelRow, events []Event
 }
 
 // changes is what a feed gives, done stupidly.
-func (m *model) changes(box *record.Box, fromNs int64) (rows []modelRow, events []Event) {
+func (m *model) changes(box *record.Box, fromNs int64) (rows []modelRow, events []event.Event) {
 	for _, r := range m.query(&record.Query{Box: *box}) {
 		if r.key.AcqNs >= fromNs {
 			rows = append(rows, r)
@@ -142,7 +143,7 @@ func checkFeed(
 	if !slices.Equal(rows, wantRows) {
 		t.Fatalf("%s: %d rows, want %d", what, len(rows), len(wantRows))
 	}
-	same := slices.EqualFunc(events, wantEvents, func(a, b Event) bool {
+	same := slices.EqualFunc(events, wantEvents, func(a, b event.Event) bool {
 		return a.AcqNs == b.AcqNs && a.Kind == b.Kind
 	})
 	if !same {
@@ -235,7 +236,7 @@ func TestFeedWakes(t *testing.T) {
 	if err := f.Wait(t.Context(), time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	if _, events := readFeed(t, f, 0); len(events) != 1 || events[0].Kind != EventErase {
+	if _, events := readFeed(t, f, 0); len(events) != 1 || events[0].Kind != event.Erase {
 		t.Fatalf("events %+v", events)
 	}
 }
@@ -284,7 +285,7 @@ func TestFeedOfRetentions(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, events := readFeed(t, f, 0)
-		if len(events) != 1 || events[0].Kind != EventRetention || events[0].AcqNs <= last {
+		if len(events) != 1 || events[0].Kind != event.Retention || events[0].AcqNs <= last {
 			t.Fatalf("step %d: %+v", step, events)
 		}
 		last = events[0].AcqNs

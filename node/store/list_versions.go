@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -58,7 +59,7 @@ func (s *Store) judge(all []record.Version, box *record.Box, horizonNs int64) {
 	var erases []*rangeTombstone
 	b := boundsOf(box)
 	s.tombstones.Load().tree.each(box, &b, func(h *rangeTombstone) {
-		if h.kind == EventErase && h.acqNs < horizonNs {
+		if h.kind == event.Erase && h.acqNs < horizonNs {
 			erases = append(erases, h)
 		}
 	})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -81,7 +82,7 @@ func (m *model) versions(box *record.Box) []record.Version {
 		acqNs, ok := current[reading]
 		v.Latest = ok && acqNs == r.key.AcqNs
 		for _, e := range m.events {
-			if e.Kind == EventErase && r.key.AcqNs < e.AcqNs && e.Box.Contains(r.key) {
+			if e.Kind == event.Erase && r.key.AcqNs < e.AcqNs && e.Box.Contains(r.key) {
 				v.HiddenAcqNs = e.AcqNs
 				break
 			}

@@ -14,11 +14,12 @@ import (
 	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/internal/journal"
 	"github.com/pentad-db/pentad/node/internal/slots"
+	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
 const (
-	manifestFile = "MANIFEST"
 	// formatVersion of the directory. 1: first; 2: tombstones, erases, purges and retentions; 3:
 	// 256 devices share a slot; 4: blocks of 8,192 rows in eight sub-runs; 5: numbered lines, which
 	// name a flush of the log, and flushes of whole sectors; 6: packed rank tables.
@@ -71,10 +72,10 @@ type edit struct {
 	Remove     []uint64      `json:"remove,omitempty"`
 	ClockNs    int64         `json:"clock_ns,omitempty"` // no acq below this is given any more
 
-	Gone    []goneRange `json:"gone,omitempty"`
-	Events  []eventMeta `json:"events,omitempty"`
-	Removed []removal   `json:"removed,omitempty"` // rows of purges that left with this edit
-	Done    []int64     `json:"done,omitempty"`    // purges, by acq, whose last row is gone
+	Gone    []goneRange  `json:"gone,omitempty"`
+	Events  []event.Meta `json:"events,omitempty"`
+	Removed []removal    `json:"removed,omitempty"` // rows of purges that left with this edit
+	Done    []int64      `json:"done,omitempty"`    // purges, by acq, whose last row is gone
 
 	Policies     []policyMeta `json:"policies,omitempty"` // in place of those of the same scope
 	DropPolicies []scope      `json:"drop_policies,omitempty"`
@@ -88,8 +89,8 @@ type edit struct {
 
 	// Slots that a replica holds, once it was split or split off, and the entry of the log before
 	// that of its group: see [Store.IndexBase].
-	Slots     *slotsMeta `json:"slots,omitempty"`
-	IndexBase uint64     `json:"index_base,omitempty"`
+	Slots     *event.Slots `json:"slots,omitempty"`
+	IndexBase uint64       `json:"index_base,omitempty"`
 
 	// Lineage has timelines that begin, each of which ends those from its first acq on.
 	Lineage record.Lineage `json:"lineage,omitempty"`
@@ -108,11 +109,11 @@ type manifest struct {
 	live    []segmentMeta // in the order in which they were added
 	nextID  uint64
 
-	gone     []goneRange  // by shard and index
-	events   []Event      // by acq
-	policies []policyMeta // by scope
-	steps    timeMeta     // of theirs
-	copied   *copyMeta    // nil when the store is no copy
+	gone     []goneRange   // by shard and index
+	events   []event.Event // by acq
+	policies []policyMeta  // by scope
+	steps    timeMeta      // of theirs
+	copied   *copyMeta     // nil when the store is no copy
 
 	replicated bool // store is the identity of a group
 	applied    position
@@ -139,9 +140,9 @@ func parseEdit(line []byte) (e edit, err error) { return e, journal.ParseLine(li
 // off: the edit in it was never acknowledged. It returns how many bytes were cut.
 func openManifest(dir string, shards int, group string) (m *manifest, cut int, err error) {
 	m = newManifest()
-	opt := journal.Options{Folder: durable.Dir(dir), Dir: dir, Name: manifestFile,
+	opt := journal.Options{Folder: durable.Dir(dir), Dir: dir, Name: layout.ManifestFile,
 		What: "manifest", Format: formatVersion, Apply: m.applyLine, Failed: errManifestFailed}
-	name := filepath.Join(dir, manifestFile)
+	name := filepath.Join(dir, layout.ManifestFile)
 	m.file, err = journal.Open(opt)
 	if errors.Is(err, os.ErrNotExist) {
 		if err := checkEmpty(dir, name); err != nil {
@@ -169,13 +170,13 @@ func openManifest(dir string, shards int, group string) (m *manifest, cut int, e
 // checkEmpty refuses a directory with segments or log files: the manifest is durable before the
 // first of them is written, so it was lost, and all of them would be taken for leftovers.
 func checkEmpty(dir, name string) error {
-	for _, d := range []string{dir, filepath.Join(dir, logDir)} {
+	for _, d := range []string{dir, filepath.Join(dir, layout.LogDir)} {
 		entries, err := os.ReadDir(d)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("list directory: %w", err)
 		}
 		for _, e := range entries {
-			if d != dir || strings.HasSuffix(e.Name(), segmentSuffix) {
+			if d != dir || strings.HasSuffix(e.Name(), layout.SegmentSuffix) {
 				return corrupt(name, 0, "the file is missing, but there is "+e.Name())
 			}
 		}
@@ -212,7 +213,7 @@ func (m *manifest) applyLine(number int, line []byte) error {
 	switch {
 	case err != nil:
 		return err
-	case number == 1 && (e.Shards < 1 || e.Shards > maxShards):
+	case number == 1 && (e.Shards < 1 || e.Shards > layout.MaxShards):
 		return fmt.Errorf("a store of %d shards", e.Shards)
 	case number > 1 && e.Number != m.number+1:
 		return fmt.Errorf("line %d follows line %d", e.Number, m.number)
@@ -238,7 +239,7 @@ func (m *manifest) apply(e edit) error {
 	}
 	if e.Slots != nil {
 		var ok bool
-		if m.slots, ok = e.Slots.slots(); !ok {
+		if m.slots, ok = e.Slots.Range(); !ok {
 			return fmt.Errorf("it holds slots %d to %d", e.Slots[0], e.Slots[1])
 		}
 	}
@@ -291,10 +292,10 @@ func (m *manifest) snapshot() []byte {
 		e.Time = &m.steps
 	}
 	if e.IndexBase = m.indexBase; m.slots.To > 0 {
-		e.Slots = slotsOf(m.slots)
+		e.Slots = event.SlotsOf(m.slots)
 	}
 	for i := range m.events {
-		e.Events = append(e.Events, metaOf(&m.events[i]))
+		e.Events = append(e.Events, event.MetaOf(&m.events[i]))
 	}
 	return appendEdit(nil, e)
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"math"
 
+	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -73,7 +74,7 @@ func (seg *sealedSegment) expired(h *tombstoneSet, nowNs int64) (by []*rangeTomb
 	}
 	x.looked, x.nextNs = h, math.MaxInt64
 	for _, p := range h.removable {
-		if p.kind != EventRetention || seg.isClean(p) {
+		if p.kind != event.Retention || seg.isClean(p) {
 			continue
 		}
 		if _, ok := seg.ranked(&p.box); !ok {
@@ -143,7 +144,7 @@ type releases struct {
 func (s *Store) noteReleases() {
 	r := &s.releases
 	for _, h := range s.tombstones.Load().removable {
-		if h.kind != EventRetention || h.acqNs <= r.known {
+		if h.kind != event.Retention || h.acqNs <= r.known {
 			continue
 		}
 		at := s.retentionClock.monotonic() + h.release.restNs

@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
 // model is the store done stupidly: a slice of everything that was acknowledged.
 type model struct {
 	rows   []modelRow
-	events []Event
+	events []event.Event
 }
 
 type modelRow struct {
@@ -94,8 +95,8 @@ func lastOf(rows []modelRow, n int) []modelRow {
 // seen returns the rows that no event hides from a view of the moment until.
 func (m *model) seen(view record.View, until int64) []modelRow {
 	return slices.DeleteFunc(slices.Clone(m.rows), func(r modelRow) bool {
-		return slices.ContainsFunc(m.events, func(e Event) bool {
-			applies := e.Kind != EventErase || view != record.ViewAll && e.AcqNs < until
+		return slices.ContainsFunc(m.events, func(e event.Event) bool {
+			applies := e.Kind != event.Erase || view != record.ViewAll && e.AcqNs < until
 			return applies && r.key.AcqNs < e.AcqNs && e.Box.Contains(r.key)
 		})
 	})

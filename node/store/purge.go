@@ -6,6 +6,7 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -23,7 +24,7 @@ func (seg *sealedSegment) tombstonesOver(h *tombstoneSet) []*rangeTombstone {
 // isClean reports whether the segment is known to hold no row that a tombstone covers.
 func (seg *sealedSegment) isClean(h *rangeTombstone) bool {
 	return h.acqNs <= seg.meta.PurgedAcqNs ||
-		h.kind == EventPurge && h.acqNs <= seg.purgedTo.Load()
+		h.kind == event.Purge && h.acqNs <= seg.purgedTo.Load()
 }
 
 // liesIn reports whether a box holds every row.
@@ -94,13 +95,13 @@ func (s *Store) findPurged(seg *sealedSegment, by []*rangeTombstone) (purgedRows
 			}
 			for i, rank := range keys.AcqNs {
 				g.add(uint64(rank))
-				if h.kind == EventRetention {
+				if h.kind == event.Retention {
 					acqNs := seg.idx.AcqOf(uint32(rank))
 					g.restedNs = max(g.restedNs, h.release.rested(keys.CapNs[i], acqNs))
 				}
 			}
 		}
-		if h.kind == EventPurge && g.rows > before {
+		if h.kind == event.Purge && g.rows > before {
 			g.counts = append(g.counts, removal{h.acqNs, uint64(g.rows - before)})
 		}
 	}
@@ -121,7 +122,7 @@ func (g *purgedRows) add(rank uint64) {
 // allPurged adds the rows that g does not have yet.
 func (seg *sealedSegment) allPurged(h *rangeTombstone, g purgedRows) purgedRows {
 	rows := seg.idx.Rows()
-	if h.kind == EventPurge && g.rows < rows {
+	if h.kind == event.Purge && g.rows < rows {
 		g.counts = append(g.counts, removal{h.acqNs, uint64(rows - g.rows)})
 	}
 	g.rows, g.ranks = rows, make([]uint64, (rows+63)/64)
@@ -140,7 +141,7 @@ func (s *Store) nextPurged(failed failedRuns) (*shard, []*sealedSegment, error) 
 			return false, nil
 		}
 		by := slices.DeleteFunc(seg.tombstonesOver(h), func(h *rangeTombstone) bool {
-			return h.kind != EventPurge
+			return h.kind != event.Purge
 		})
 		g, err := s.purgedFrom(seg, by)
 		if err == nil && g.rows == 0 {
@@ -181,7 +182,7 @@ func (s *Store) dropPurged(
 	keep := 0
 	for i := range rows.Len() {
 		if by := sc.coveredBy(rows.Key(i)); by != nil {
-			if by.kind == EventPurge {
+			if by.kind == event.Purge {
 				counts[by.acqNs]++
 			}
 			continue

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -267,7 +268,7 @@ func TestPurgeRemovesBytes(t *testing.T) {
 
 // waitPurged waits until every purge is done.
 func waitPurged(s *Store) {
-	for slices.ContainsFunc(s.Purges(), func(e Event) bool { return !e.Done }) {
+	for slices.ContainsFunc(s.Purges(), func(e event.Event) bool { return !e.Done }) {
 		runtime.Gosched()
 	}
 }
@@ -385,7 +386,7 @@ func TestRefusedEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.manifestMu.Lock()
-	s.manifest.events = make([]Event, maxEvents)
+	s.manifest.events = make([]event.Event, maxEvents)
 	s.manifestMu.Unlock()
 	if _, err := s.Erase(t.Context(), record.Box{}); !errors.Is(err, ErrTooManyEvents) {
 		t.Fatal(err)

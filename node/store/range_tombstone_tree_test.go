@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -32,7 +33,7 @@ func TestEventTree(t *testing.T) {
 	for _, count := range []int{0, 1, treeFan, treeFan + 1, 40, treeFan * treeFan, 1000} {
 		var all []*rangeTombstone
 		for len(all) < count {
-			e := Event{AcqNs: 1 + rng.Int64N(2000), Kind: EventErase, Box: randomBox(t, rng)}
+			e := event.Event{AcqNs: 1 + rng.Int64N(2000), Kind: event.Erase, Box: randomBox(t, rng)}
 			if h, ok := tombstoneOf(&e); ok {
 				all = append(all, h)
 			}
@@ -78,7 +79,7 @@ func TestEventTreeLooksAtFew(t *testing.T) {
 	for _, d := range []record.Dim{record.CID, record.MID, record.Cap, record.Acq} {
 		var all []*rangeTombstone
 		for i := range int64(count) {
-			e := Event{AcqNs: 1e9 + i, Kind: EventErase, Box: boxOf(d, i*100, i*100+50)}
+			e := event.Event{AcqNs: 1e9 + i, Kind: event.Erase, Box: boxOf(d, i*100, i*100+50)}
 			h, ok := tombstoneOf(&e)
 			if !ok {
 				t.Fatal(e)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/internal/slots"
+	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -20,7 +21,7 @@ type rangeTombstone struct {
 	box         record.Box
 	bounds      bounds // of box
 	acqNs       int64
-	kind        EventKind
+	kind        event.Kind
 	exceptSlots slots.Range // with To > 0: devices in these slots are not covered
 
 	// hideOnly: the rows are hidden and must not be removed yet.
@@ -34,10 +35,10 @@ func (h *rangeTombstone) contains(k record.Key) bool {
 }
 
 // tombstoneOf returns the tombstone of an event; ok is false if the box lies above the event's acq.
-func tombstoneOf(e *Event) (h *rangeTombstone, ok bool) {
-	h = &rangeTombstone{box: e.Box, acqNs: e.AcqNs, kind: e.Kind, exceptSlots: e.kept}
-	if e.Kind == eventSplit {
-		h.kind = EventPurge
+func tombstoneOf(e *event.Event) (h *rangeTombstone, ok bool) {
+	h = &rangeTombstone{box: e.Box, acqNs: e.AcqNs, kind: e.Kind, exceptSlots: e.Kept}
+	if e.Kind == event.Split {
+		h.kind = event.Purge
 	}
 	below := record.RangeSet{{From: math.MinInt64, To: e.AcqNs}}
 	if set := e.Box[record.Acq]; len(set) > 0 {
@@ -66,7 +67,7 @@ type tombstoneSet struct {
 	// those after it.
 	tree, purged, reported *tombstoneTree
 
-	events []Event // erases, purges and the present steps of retentions
+	events []event.Event // erases, purges and the present steps of retentions
 }
 
 // publishTombstones makes what the manifest says of events visible to scans. The caller holds
@@ -75,24 +76,24 @@ func (s *Store) publishTombstones() {
 	next := &tombstoneSet{ages: s.manifest.ages()}
 	var purged, reported []*rangeTombstone
 	for _, e := range s.everyEvent() {
-		if e.Kind != eventSplit {
+		if e.Kind != event.Split {
 			next.events = append(next.events, e)
 		}
 		h, ok := tombstoneOf(&e)
 		if !ok {
 			continue
 		}
-		h.hideOnly = e.Kind == EventRetention
+		h.hideOnly = e.Kind == event.Retention
 		if !e.Done {
 			next.tombstones = append(next.tombstones, h)
-			if e.Kind.purges() {
+			if e.Kind.Purges() {
 				next.removable = append(next.removable, h)
 			}
 		}
-		if e.Kind.purges() {
+		if e.Kind.Purges() {
 			next.newestPurge = max(next.newestPurge, e.AcqNs)
 		}
-		if e.Kind == EventPurge || e.Kind == EventRetention {
+		if e.Kind == event.Purge || e.Kind == event.Retention {
 			purged = append(purged, h)
 		}
 	}
@@ -126,7 +127,7 @@ func (sc *scan) pickTombstones(from *tombstoneSet) {
 	}
 	b := boundsOf(&sc.box)
 	from.tree.each(&sc.box, &b, func(h *rangeTombstone) {
-		if h.kind != EventErase || sc.view != record.ViewAll && h.acqNs < sc.end {
+		if h.kind != event.Erase || sc.view != record.ViewAll && h.acqNs < sc.end {
 			sc.tombstones = append(sc.tombstones, h)
 		}
 	})
@@ -157,7 +158,7 @@ func (sc *scan) dropCovered(b *record.Batch) {
 // one covers whole, and marks those that some may cover in part.
 func (seg *segmentScan) applyTombstones(by []*rangeTombstone) {
 	for _, h := range by {
-		if h.kind != EventErase && !h.hideOnly && seg.isClean(h) {
+		if h.kind != event.Erase && !h.hideOnly && seg.isClean(h) {
 			continue
 		}
 		if box, ok := seg.ranked(&h.box); ok {

@@ -8,13 +8,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
 // groupModel is a replica done stupidly: what the log did, command by command.
 type groupModel struct {
 	rows     []modelRow
-	events   []Event // erases and purges
+	events   []event.Event // erases and purges
 	policies map[string]*modelPolicy
 	time     int64 // of the last step
 	ran      int64
@@ -110,9 +111,9 @@ func (w *modelWriter) forgot(seq uint64) bool {
 	return greater >= maxAnswers
 }
 
-func (m *groupModel) event(c Command, kind EventKind, box record.Box) {
+func (m *groupModel) event(c Command, kind event.Kind, box record.Box) {
 	acq := max(c.ClockNs, m.next)
-	m.events = append(m.events, Event{AcqNs: acq, Kind: kind, Box: box})
+	m.events = append(m.events, event.Event{AcqNs: acq, Kind: kind, Box: box})
 	m.next = acq + 1
 	m.end(c, Outcome{AcqNs: acq})
 }
@@ -164,11 +165,11 @@ func (l *groupLog) more(rng *rand.Rand) {
 	case op < 31:
 		box := l.eventBox(rng, &model{rows: m.rows})
 		c.Data, err = AppendErase(nil, box)
-		m.event(c, EventErase, box)
+		m.event(c, event.Erase, box)
 	case op < 32:
 		box := l.eventBox(rng, &model{rows: m.rows})
 		c.Data, err = AppendPurge(nil, box)
-		m.event(c, EventPurge, box)
+		m.event(c, event.Purge, box)
 	case op < 34:
 		r := l.policy(rng)
 		c.Data, err = AppendRetention(nil, r)
@@ -235,7 +236,7 @@ func sameOutcome(got, want Outcome) bool {
 }
 
 // plainEvents are events without what is local to a replica: whether and how they were carried out.
-func plainEvents(all []Event) map[string]int {
+func plainEvents(all []event.Event) map[string]int {
 	found := map[string]int{}
 	for _, e := range all {
 		found[fmt.Sprint(e.AcqNs, e.Kind, e.Box)]++

@@ -166,17 +166,3 @@ func TestReplicaIsRestored(t *testing.T) {
 		t.Errorf("%d rows", got)
 	}
 }
-
-// An applied entry that is cut or longer is none.
-func FuzzParseAppliedEntry(f *testing.F) {
-	f.Add(appliedEntry(position{1, 2}).Data)
-	f.Fuzz(func(t *testing.T, data []byte) {
-		at, err := parseAppliedEntry(data)
-		if (err == nil) != (len(data) == 16) {
-			t.Fatalf("%d bytes: %v", len(data), err)
-		}
-		if err == nil && string(appliedEntry(at).Data) != string(data) {
-			t.Fatalf("%x is %+v", data, at)
-		}
-	})
-}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/api"
 )
 
@@ -118,7 +120,7 @@ type restore struct {
 	parts     []*BackupPart // those that hold rows to be restored
 	backdated *BackupPart   // that holds the backdated rows, nil for none
 	until     int64
-	events    []eventMeta
+	events    []event.Meta
 	dir       string // where the store is written
 	live      []segmentMeta
 	verified  []*BackupPart // parts, and aside
@@ -192,7 +194,7 @@ func (r *restore) restore(dir string) error {
 	r.source, r.next = &Store{opt: opt}, make([]uint64, 2*r.parts[0].Shards)
 	err = os.RemoveAll(r.dir) // of an interrupted run
 	if err == nil {
-		err = durable.MakeDir(filepath.Join(r.dir, logDir))
+		err = durable.MakeDir(filepath.Join(r.dir, layout.LogDir))
 	}
 	if err == nil {
 		err = r.write()
@@ -223,15 +225,15 @@ func (r *restore) write() error {
 		return err
 	}
 	table := w.encode(r.until)
-	if err := durable.ReplaceFile(filepath.Join(r.dir, writersFile), table); err != nil {
+	if err := durable.ReplaceFile(filepath.Join(r.dir, layout.WritersFile), table); err != nil {
 		return err
 	}
-	log, _, err := segment.OpenLog(filepath.Join(r.dir, logDir), segment.LogOptions{},
+	log, _, err := segment.OpenLog(filepath.Join(r.dir, layout.LogDir), segment.LogOptions{},
 		func(uint64, segment.Entry) error { return nil })
 	if err != nil {
 		return err
 	}
-	_, err = log.Append([]segment.Entry{clockEntry(r.until, true)})
+	_, err = log.Append([]segment.Entry{layout.ClockEntry(r.until, true)})
 	if err = errors.Join(err, log.Close()); err != nil {
 		return err
 	}
@@ -245,15 +247,15 @@ func (r *restore) write() error {
 	// Its events may be newer than its rows, which no copy may have.
 	first.Copy = nil
 	first.Events = r.events
-	return durable.ReplaceFile(filepath.Join(r.dir, manifestFile), appendEdit(nil, first))
+	return durable.ReplaceFile(filepath.Join(r.dir, layout.ManifestFile), appendEdit(nil, first))
 }
 
 // eventsUntil returns the events of a store as it was at an acq, and all its purges: what these
 // removed is in older parts, and is purged once more.
-func eventsUntil(events []eventMeta, untilNs int64) []eventMeta {
-	var kept []eventMeta
+func eventsUntil(events []event.Meta, untilNs int64) []event.Meta {
+	var kept []event.Meta
 	for _, e := range events {
-		if e.Kind.purges() || e.AcqNs < untilNs {
+		if e.Kind.Purges() || e.AcqNs < untilNs {
 			e.Done, e.Removed = false, 0
 			kept = append(kept, e)
 		}

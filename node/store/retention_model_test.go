@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -48,10 +49,10 @@ func (f *modelFloors) hides() (all []released) {
 	})
 }
 
-func (p *modelPolicy) events() (all []Event) {
+func (p *modelPolicy) events() (all []event.Event) {
 	for i, d := range []record.Dim{record.Cap, record.Acq} {
 		for _, h := range p.dims[i].hides() {
-			e := Event{AcqNs: h.AcqNs, Kind: EventRetention}
+			e := event.Event{AcqNs: h.AcqNs, Kind: event.Retention}
 			e.Box[record.CID] = record.RangeSet{record.At(int64(*p.r.CID))}
 			to := h.FloorNs
 			if d == record.Acq {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -150,7 +151,7 @@ func (p *policyMeta) lastAcq() (acqNs int64) {
 }
 
 // events returns what the policy hides as events: mostly one for each floor, its last step.
-func (p *policyMeta) events() (all []Event) {
+func (p *policyMeta) events() (all []event.Event) {
 	for _, d := range p.dimensions() {
 		for _, g := range d.Gone {
 			if !d.Hidden.covers(g.bound) {
@@ -199,8 +200,8 @@ func (p *policyMeta) shown() (all []*rangeTombstone) {
 }
 
 // event returns the event at an acq that concerns the rows of a bound.
-func (p *policyMeta) event(dim record.Dim, b bound, acqNs int64) Event {
-	e := Event{AcqNs: acqNs, Kind: EventRetention}
+func (p *policyMeta) event(dim record.Dim, b bound, acqNs int64) event.Event {
+	e := event.Event{AcqNs: acqNs, Kind: event.Retention}
 	if p.CID != nil {
 		e.Box[record.CID] = record.RangeSet{record.At(int64(*p.CID))}
 	}

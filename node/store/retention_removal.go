@@ -9,43 +9,32 @@ import (
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/internal/health"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/record"
 )
-
-// Removal says what becomes of the rows that a retention hides.
-type Removal struct {
-	Rows, Bytes uint64 // about how many are stored, and what they take in the files
-	// NextNs is when the first of them may be removed, about: until then an undo shows them again.
-	// It is in the past when that has come, and moves on while nodes do not run. 0: the policy is
-	// held.
-	NextNs int64
-	// DoneNs is when the bytes of all are gone from the files of this store, at the latest;
-	// snapshots and backups keep theirs. 0: the policy is held.
-	DoneNs int64
-}
 
 // EventsWithRemovals is Events, and sets Removal of retentions.
 //
 // Cost: a look at the directory of each segment that holds such rows.
-func (s *Store) EventsWithRemovals() []Event {
+func (s *Store) EventsWithRemovals() []event.Event {
 	now, ran := s.opt.Now(), s.retentionClock.ran()
 	s.manifestMu.Lock()
 	m := s.manifest
-	all := slices.DeleteFunc(slices.Clone(m.events), func(e Event) bool {
-		return e.Kind == eventSplit
+	all := slices.DeleteFunc(slices.Clone(m.events), func(e event.Event) bool {
+		return e.Kind == event.Split
 	})
 	for i := range m.policies {
 		p := &m.policies[i]
 		removals := p.removals(now, m.steps.RanNs+ran)
 		for i, e := range p.events() {
 			if e.Removal = removals[i]; p.Held || m.steps.Held {
-				e.Removal = &Removal{}
+				e.Removal = &event.Removal{}
 			}
 			all = append(all, e)
 		}
 	}
 	s.manifestMu.Unlock()
-	slices.SortStableFunc(all, func(a, b Event) int { return cmp.Compare(a.AcqNs, b.AcqNs) })
+	slices.SortStableFunc(all, func(a, b event.Event) int { return cmp.Compare(a.AcqNs, b.AcqNs) })
 	for i := range all {
 		if h, ok := tombstoneOf(&all[i]); ok && all[i].Removal != nil {
 			all[i].Removal.Rows, all[i].Removal.Bytes = s.about(&h.box)
@@ -55,11 +44,11 @@ func (s *Store) EventsWithRemovals() []Event {
 }
 
 // removals says when the rows of each of the policy's events go.
-func (p *policyMeta) removals(nowNs, ranNs int64) (all []*Removal) {
+func (p *policyMeta) removals(nowNs, ranNs int64) (all []*event.Removal) {
 	for _, d := range p.dimensions() {
 		for _, g := range d.Gone {
 			if !d.Hidden.covers(g.bound) {
-				all = append(all, &Removal{NextNs: g.TimeNs, DoneNs: g.TimeNs + d.restOf(g)})
+				all = append(all, &event.Removal{NextNs: g.TimeNs, DoneNs: g.TimeNs + d.restOf(g)})
 			}
 		}
 		if d.Hidden.none() {
@@ -76,7 +65,7 @@ func (p *policyMeta) removals(nowNs, ranNs int64) (all []*Removal) {
 			}
 		}
 		last += delay/ticksPerDelay + int64(minStep)
-		all = append(all, &Removal{NextNs: nowNs + first,
+		all = append(all, &event.Removal{NextNs: nowNs + first,
 			DoneNs: nowNs + last + removalDelay(d.ageNs) + period})
 	}
 	return all

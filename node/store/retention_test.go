@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -84,7 +85,7 @@ func TestRetentionSteps(t *testing.T) {
 	a.advance()
 	a.want(1, 10)
 	events := a.s.Events()
-	if len(events) != 1 || events[0].AcqNs <= first || events[0].Kind != EventRetention {
+	if len(events) != 1 || events[0].AcqNs <= first || events[0].Kind != event.Retention {
 		t.Fatalf("%+v", events)
 	}
 	_, stats, err := a.s.Count(t.Context(), &record.Query{Box: boxOf(record.CID, 1, 2)})

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/pentad-db/pentad/node/internal/slots"
+	"github.com/pentad-db/pentad/node/store/event"
 )
 
 // ErrOtherSlots means that a group does not hold what a command is about, or not that alone: it was
@@ -222,8 +223,8 @@ func (s *Store) confine(to slots.Range, acq int64, at position, e edit) error {
 	if err := s.syncApplied(); err != nil {
 		return s.failApply(err)
 	}
-	e.Applied, e.Slots = &at, slotsOf(to)
-	e.Events = []eventMeta{metaOf(&Event{AcqNs: acq, Kind: eventSplit, kept: to})}
+	e.Applied, e.Slots = &at, event.SlotsOf(to)
+	e.Events = []event.Meta{event.MetaOf(&event.Event{AcqNs: acq, Kind: event.Split, Kept: to})}
 	s.manifestMu.Lock()
 	err := s.manifest.append(e)
 	if err == nil {

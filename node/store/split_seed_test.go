@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/pentad-db/pentad/node/internal/slots"
+	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -100,7 +101,7 @@ func TestSeed(t *testing.T) {
 			known.first != reply.FirstAcqNs {
 			t.Errorf("horizon %d, want %d; the writer is known by %+v, %v", h, next, known, err)
 		}
-		if events := r.Events(); len(events) != 1 || events[0].Kind != EventErase {
+		if events := r.Events(); len(events) != 1 || events[0].Kind != event.Erase {
 			t.Errorf("events %+v", events)
 		}
 		rows := rowsIn(t, r)

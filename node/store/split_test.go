@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/slots"
+	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -22,7 +23,7 @@ type splitGroup struct {
 	store  *Store
 	held   slots.Range
 	rows   []modelRow
-	events []Event
+	events []event.Event
 	index  uint64
 	floor  int64 // greatest horizon that was seen
 }
@@ -101,9 +102,9 @@ func (g *splitGroup) put(rng *rand.Rand, sh *shape, clock int64) {
 func (g *splitGroup) hide(rng *rand.Rand, sh *shape, clock int64) {
 	g.Helper()
 	box := sh.eventBox(rng, &model{rows: g.rows})
-	kind, encode := EventErase, AppendErase
+	kind, encode := event.Erase, AppendErase
 	if rng.IntN(3) == 0 {
-		kind, encode = EventPurge, AppendPurge
+		kind, encode = event.Purge, AppendPurge
 	}
 	data, err := encode(nil, box)
 	if err != nil {
@@ -123,7 +124,7 @@ func (g *splitGroup) hide(rng *rand.Rand, sh *shape, clock int64) {
 	if out.Err != nil {
 		g.Fatal(out.Err)
 	}
-	g.events = append(g.events, Event{AcqNs: out.AcqNs, Kind: kind, Box: box})
+	g.events = append(g.events, event.Event{AcqNs: out.AcqNs, Kind: kind, Box: box})
 }
 
 // split leaves half of the slots to a child, which it returns.

@@ -14,6 +14,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/rowjson"
 	"github.com/pentad-db/pentad/node/internal/selector"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -134,7 +135,7 @@ func closedBy(b *record.Batch, i int) int64 {
 	return b.AcqNs[i] + 1
 }
 
-func (c *Writer) event(w *bufio.Writer, e *store.Event, closedNs int64) error {
+func (c *Writer) event(w *bufio.Writer, e *event.Event, closedNs int64) error {
 	if c.Form == Frames {
 		_, err := w.Write(wire.AppendChange(nil, changeOf(e, closedNs)))
 		return err
@@ -186,7 +187,7 @@ func (c *Writer) line(w *bufio.Writer, name string, closedNs int64, v any) error
 }
 
 // changeOf converts an event for the protocol.
-func changeOf(e *store.Event, closedNs int64) *wire.Change {
+func changeOf(e *event.Event, closedNs int64) *wire.Change {
 	return &wire.Change{AcqNs: e.AcqNs, ClosedNs: closedNs, Kind: wire.ChangeKind(e.Kind),
 		Box: e.Box, FromSlot: e.FromSlot, ToSlot: e.ToSlot}
 }

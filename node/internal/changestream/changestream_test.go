@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -13,7 +14,7 @@ import (
 // event of that acq, goes on before all of them.
 func TestChangesOfSharedAcqs(t *testing.T) {
 	s := &store.Slice{FromNs: 0, ClosedNs: 9,
-		Events: []store.Event{{AcqNs: 6, Kind: store.EventErase}}}
+		Events: []event.Event{{AcqNs: 6, Kind: event.Erase}}}
 	for mid, acq := range []int64{4, 5, 5, 6, 8} {
 		s.Rows.AppendStamped(record.Key{MID: int64(mid), AcqNs: acq}, nil)
 	}

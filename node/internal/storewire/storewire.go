@@ -10,6 +10,7 @@ import (
 	"fmt"
 
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -44,7 +45,7 @@ func State(st *store.State) (*wire.State, error) {
 	}
 	for _, e := range st.Events {
 		out.History.Hiding = append(out.History.Hiding, wire.Hiding{AcqNs: e.AcqNs,
-			Purge: e.Kind == store.EventPurge, Box: e.Box})
+			Purge: e.Kind == event.Purge, Box: e.Box})
 	}
 	for _, p := range st.Policies {
 		out.History.Policies = append(out.History.Policies, wire.Policy{CID: p.CID, MOID: p.MOID,
@@ -62,11 +63,11 @@ func Range(in *wire.Range) *store.Range {
 		r.Of = hex.EncodeToString(in.Of[:])
 	}
 	for _, e := range in.History.Hiding {
-		kind := store.EventErase
+		kind := event.Erase
 		if e.Purge {
-			kind = store.EventPurge
+			kind = event.Purge
 		}
-		r.Events = append(r.Events, store.Event{AcqNs: e.AcqNs, Kind: kind, Box: e.Box})
+		r.Events = append(r.Events, event.Event{AcqNs: e.AcqNs, Kind: kind, Box: e.Box})
 	}
 	for _, p := range in.History.Policies {
 		r.Policies = append(r.Policies, store.Policy{Retention: store.Retention{CID: p.CID,
@@ -98,7 +99,7 @@ func floorsOfWire(f *wire.Floors) store.Floors {
 }
 
 // Removal returns the progress of a removal as JSON shows it; nil for nil.
-func Removal(r *store.Removal) *api.Removal {
+func Removal(r *event.Removal) *api.Removal {
 	if r == nil {
 		return nil
 	}

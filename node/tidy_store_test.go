@@ -1,0 +1,16 @@
+package node_test
+
+// storeRooms are the store and what it is made of: a room of its own knows no other part of the
+// store than it names.
+func storeRooms() map[string][]string {
+	return map[string][]string{
+		"node/store": {"sdk/record", "sdk/api", "index", "node/segment", "node/internal/formats",
+			"node/internal/journal", "node/internal/clock", "node/internal/health",
+			"node/internal/durable", "node/internal/partials", "node/internal/memory",
+			"node/internal/slots", "node/internal/cpushare", "node/store/event",
+			"node/store/layout", "golang.org/x/sys", "github.com/zeebo/xxh3"},
+		"node/store/layout": {"sdk/record", "node/segment", "node/internal/slots",
+			"golang.org/x/sys"},
+		"node/store/event": {"sdk/record", "node/internal/slots"},
+	}
+}
