@@ -26,7 +26,7 @@ func (s *server) windows(ctx *fasthttp.RequestCtx) {
 	}
 	var cal *calendar.Calendar
 	if err == nil {
-		cal, err = calendarOf(q.GroupBy)
+		cal, err = calendar.ForWindow(q.GroupBy.Window)
 	}
 	if err != nil {
 		writeError(ctx, toWire(err))

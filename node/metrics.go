@@ -192,3 +192,18 @@ func sum(a, b wasmhost.Stats) wasmhost.Stats {
 	}
 	return a
 }
+
+// collectStates publishes the metrics of the cache.
+func (n *Node) collectStates(count, gauge func(name, help string, v float64)) {
+	if n.states == nil {
+		return
+	}
+	k := n.states.Stats()
+	count("node_states_found_total", "Fragments of blocks whose state was cached.", float64(k.Hits))
+	count("node_states_missed_total", "Fragments of blocks that were not cached.",
+		float64(k.Misses))
+	count("node_states_kept_total", "States stored in the cache.", float64(k.Stored))
+	count("node_states_evicted_total", "States evicted from the cache.", float64(k.Evicted))
+	gauge("node_states", "States in the cache.", float64(k.States))
+	gauge("node_states_bytes", "Memory of the cache.", float64(k.Bytes))
+}
