@@ -8,7 +8,11 @@ func storeRooms() map[string][]string {
 			"node/internal/journal", "node/internal/clock", "node/internal/health",
 			"node/internal/durable", "node/internal/partials", "node/internal/memory",
 			"node/internal/slots", "node/internal/cpushare", "node/store/event",
+			"node/store/acqtime", "node/store/retention",
 			"golang.org/x/sys", "github.com/zeebo/xxh3"},
+		"node/store/acqtime": {},
+		"node/store/retention": {"sdk/record", "node/internal/clock", "node/store/acqtime",
+			"node/store/event"},
 		"node/store/event": {"sdk/record", "node/internal/slots"},
 	}
 }

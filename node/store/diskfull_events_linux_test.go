@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/durable"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -87,7 +88,7 @@ func TestEventsOnAFullDisk(t *testing.T) {
 		refused("an erase", err)
 		_, err = s.Purge(t.Context(), record.Box{})
 		refused("a purge", err)
-		refused("a retention", s.SetRetention(t.Context(), Retention{MaxAcqAgeNs: 1}))
+		refused("a retention", s.SetRetention(t.Context(), retention.Rule{MaxAcqAgeNs: 1}))
 		put1(t, s, int64(1+len(want)), clock(), "b")
 		want = append(want, "b")
 		wantPayloads(t, s, latest(), want...)
@@ -114,7 +115,7 @@ func TestEventsOnAFullDisk(t *testing.T) {
 	mustPurge(t, s, record.Box{})
 	waitPurged(s)
 	wantPayloads(t, s, inBox(record.Box{}))
-	if err := s.SetRetention(t.Context(), Retention{MaxAcqAgeNs: 1}); err != nil {
+	if err := s.SetRetention(t.Context(), retention.Rule{MaxAcqAgeNs: 1}); err != nil {
 		t.Error(err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/acqtime"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -306,7 +307,7 @@ func (d *dumper) entry(e *segment.Entry, batch *record.Batch) DumpEntry {
 		out.FirstNs, _, err = parseClockEntry(e.Data)
 	case entryApplied:
 		out.Kind = "applied"
-		var at position
+		var at acqtime.Position
 		at, err = parseAppliedEntry(e.Data)
 		out.Index, out.FirstNs = at.Index, at.NextNs
 	case entryLines:

@@ -29,7 +29,7 @@ func (s *Store) allEvents() []event.Event {
 func (s *Store) everyEvent() []event.Event {
 	all := slices.Clone(s.manifest.events)
 	for i := range s.manifest.policies {
-		all = append(all, s.manifest.policies[i].events()...)
+		all = append(all, s.manifest.policies[i].Events()...)
 	}
 	slices.SortStableFunc(all, func(a, b event.Event) int {
 		switch {
@@ -119,13 +119,13 @@ func (s *Store) logEdit(count int, build func(acqNs int64) (edit, error)) error 
 	if s.failed.Err() != nil {
 		return s.failed.Err()
 	}
-	if s.clock.isCopy() {
+	if s.clock.IsCopy() {
 		return ErrIsCopy
 	}
-	acq := s.clock.reserve(count)
+	acq := s.clock.Reserve(count)
 	file, err := s.appendLog([]segment.Entry{clockEntry(acq+int64(count), false)})
 	if errors.Is(err, durable.ErrNoSpace) {
-		s.clock.cancel()
+		s.clock.Cancel()
 	}
 	if err != nil {
 		return fmt.Errorf("log event: %w", err) // as with a put, the horizon stays below for good
@@ -133,7 +133,7 @@ func (s *Store) logEdit(count int, build func(acqNs int64) (edit, error)) error 
 	s.noteFile(file, nil)
 	e, err := s.appendEvents(acq, build)
 	if s.failed.Err() == nil {
-		s.clock.publish()
+		s.clock.Publish()
 		s.feeds.changed()
 	}
 	if err == nil && e.purges() {
@@ -167,7 +167,7 @@ func (s *Store) appendEvents(acq int64, build func(acqNs int64) (edit, error)) (
 // changed makes an edit of events visible. The caller holds manifestMu.
 func (s *Store) changed(e *edit) {
 	if e.Time != nil {
-		s.retentionClock.stepped(*e.Time)
+		s.retentionClock.Stepped(*e.Time)
 	}
 	s.publishTombstones()
 }
@@ -179,7 +179,7 @@ func (s *Store) emptyLog() error {
 		s.rotate(sh)
 	}
 	s.log.Roll()
-	file, err := s.appendLog(s.marks(s.clock.floor(), false))
+	file, err := s.appendLog(s.marks(s.clock.Floor(), false))
 	if err != nil {
 		return fmt.Errorf("begin a log file: %w", err)
 	}

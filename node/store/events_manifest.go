@@ -135,7 +135,7 @@ func (m *manifest) lastEvent() int64 {
 		}
 	}
 	for i := range m.policies {
-		last = max(last, m.policies[i].lastAcq())
+		last = max(last, m.policies[i].LastAcq())
 	}
 	return last
 }

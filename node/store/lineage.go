@@ -93,8 +93,8 @@ func (s *Store) ProvenHorizon(ctx context.Context) (int64, error) {
 // proveHorizon makes the log prove a horizon, and returns it, or a lower one when it takes no more.
 // The caller is the committer.
 func (s *Store) proveHorizon(h int64) int64 {
-	if s.clock.proven() < h {
+	if s.clock.Proven() < h {
 		_ = s.logLease() // puts say what is wrong with the log
 	}
-	return min(h, s.clock.proven())
+	return min(h, s.clock.Proven())
 }

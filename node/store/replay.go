@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/acqtime"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -20,7 +21,7 @@ type replay struct {
 }
 
 // reach notes how far the log of a replica was applied.
-func (r *replay) reach(at position) {
+func (r *replay) reach(at acqtime.Position) {
 	r.applied, r.clockNs = max(r.applied, at.Index), max(r.clockNs, at.NextNs)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/acqtime"
 )
 
 // entryApplied is the kind of log entry with which each flush of a replicated store ends: u64 index
@@ -27,20 +28,13 @@ var (
 	ErrNotReplicated = errors.New("this store is no replica of the group")
 )
 
-// position is how far a replicated store has come. It is the whole of what it needs to know of its
-// log: the same commands from there on give the same state.
-type position struct {
-	Index  uint64 `json:"index"`       // of the last command that was applied
-	NextNs int64  `json:"next_acq_ns"` // the horizon: no command after it gives a smaller acq
-}
-
-func appliedEntry(at position) segment.Entry {
+func appliedEntry(at acqtime.Position) segment.Entry {
 	data := binary.LittleEndian.AppendUint64(nil, at.Index)
 	return segment.Entry{Kind: entryApplied,
 		Data: binary.LittleEndian.AppendUint64(data, uint64(at.NextNs))}
 }
 
-func parseAppliedEntry(data []byte) (at position, err error) {
+func parseAppliedEntry(data []byte) (at acqtime.Position, err error) {
 	if len(data) != 16 {
 		return at, fmt.Errorf("applied entry of %d bytes; it has 16", len(data))
 	}
@@ -93,14 +87,14 @@ func (s *Store) Applied() uint64 { return s.position().Index }
 // LeaseHorizon lets the horizon advance to an acq once the command at an index is applied. It is a
 // promise of the group's leader: each command after that one assigns acqs from there on.
 func (s *Store) LeaseHorizon(index uint64, horizonNs int64) {
-	if s.clock.grantLease(index, horizonNs) {
-		s.feeds.passed(s.clock.published())
+	if s.clock.GrantLease(index, horizonNs) {
+		s.feeds.passed(s.clock.Published())
 	}
 }
 
 // LogHorizon returns the horizon of a replica by its log alone, without leases. For a copy it is at
 // least the horizon that the replica had before.
-func (s *Store) LogHorizon() int64 { return s.clock.logHorizon() }
+func (s *Store) LogHorizon() int64 { return s.clock.LogHorizon() }
 
 // Durable returns the index of a command through which the store survives a loss of power.
 func (s *Store) Durable() uint64 { return s.durable.Load() }
@@ -133,7 +127,7 @@ func (s *Store) noteDurable(index uint64) {
 	}
 }
 
-func (s *Store) position() position {
+func (s *Store) position() acqtime.Position {
 	s.applyMu.Lock()
 	defer s.applyMu.Unlock()
 	return s.applied
@@ -207,7 +201,7 @@ func (s *Store) noteQuietLog(before logEnd) (logEnd, error) {
 // ahead of what is left of the log after a loss of power. The caller holds manifestMu.
 func (s *Store) saveAnswers() (edit, error) {
 	if !s.replicated {
-		now := s.clock.published() // of a group under way nothing may be on disk yet
+		now := s.clock.Published() // of a group under way nothing may be on disk yet
 		s.writers.expire(now)
 		return edit{ClockNs: now}, s.writers.save(s.opt.Dir)
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/store/acqtime"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -106,7 +108,7 @@ func TestReplicaWakesFeeds(t *testing.T) {
 			t.Error("the command woke nobody")
 		}
 		rows, events := readFeed(t, f, 0)
-		if len(rows) != c.rows || len(events) != c.events || f.NextNs() != s.clock.floor() {
+		if len(rows) != c.rows || len(events) != c.events || f.NextNs() != s.clock.Floor() {
 			t.Errorf("%d rows and %d events up to %d", len(rows), len(events), f.NextNs())
 		}
 	}
@@ -118,7 +120,7 @@ func TestReplicaSteps(t *testing.T) {
 	now.Store(10 * hour)
 	s := openTest(t, Options{Group: testGroup, retainEvery: time.Millisecond, Now: now.Load,
 		monotonic: now.Load})
-	set, err := AppendRetention(nil, Retention{MaxAcqAgeNs: hour})
+	set, err := AppendRetention(nil, retention.Rule{MaxAcqAgeNs: hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +171,7 @@ func TestReplicaIsRestored(t *testing.T) {
 
 // An applied entry that is cut or longer is none.
 func FuzzParseAppliedEntry(f *testing.F) {
-	f.Add(appliedEntry(position{1, 2}).Data)
+	f.Add(appliedEntry(acqtime.Position{Index: 1, NextNs: 2}).Data)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		at, err := parseAppliedEntry(data)
 		if (err == nil) != (len(data) == 16) {
