@@ -20,6 +20,7 @@ import (
 	"github.com/pentad-db/pentad/bench/workload"
 	"github.com/pentad-db/pentad/bench/workload/meters"
 	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -106,14 +107,17 @@ func (c *clusterRun) startEmpty(ctx context.Context, s *side) error {
 func (c *clusterRun) startNode(ctx context.Context, s *side, weight int) error {
 	i := len(s.args)
 	var args []string
+	if c.slack > 0 {
+		args = append(args, "--timer-slack", c.slack.String())
+	}
 	if s.token != "" {
 		gossip, err := freeAddress()
 		raft, err2 := freeAddress()
 		if err := errors.Join(err, err2); err != nil {
 			return err
 		}
-		args = []string{"--cluster-token", s.token, "--gossip-listen", gossip, "--raft-listen",
-			raft, "--zone", fmt.Sprint("z", i), "--weight", strconv.Itoa(weight)}
+		args = append(args, "--cluster-token", s.token, "--gossip-listen", gossip,
+			"--raft-listen", raft, "--zone", fmt.Sprint("z", i), "--weight", strconv.Itoa(weight))
 		if i == 0 {
 			s.gossip = gossip
 			args = append(args, "--cluster-init", "--groups", strconv.Itoa(s.groups))
@@ -168,7 +172,7 @@ func (s *side) ready(ctx context.Context) error {
 }
 
 // placed reports whether copies and leaders are where they are to be.
-func (s *side) placed(nodes []client.ClusterNode) bool {
+func (s *side) placed(nodes []api.NodeStatus) bool {
 	full, empty := 0, 0
 	for _, n := range nodes {
 		switch {

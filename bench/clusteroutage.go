@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/bench/system"
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -194,7 +195,7 @@ func (c *clusterRun) catchUp(
 	wanted := map[int]uint64{}
 	for _, group := range had {
 		for _, copied := range group.Copies {
-			wanted[group.Group] = max(wanted[group.Group], copied.Applied)
+			wanted[int(group.Group)] = max(wanted[int(group.Group)], copied.Applied)
 		}
 	}
 	began := time.Now()
@@ -204,7 +205,7 @@ func (c *clusterRun) catchUp(
 	for {
 		took := time.Since(began)
 		st, err := s.clients[late].Cluster(ctx)
-		var groups []client.ClusterGroup
+		var groups []api.ClusterGroup
 		if err == nil {
 			groups, err = s.clients[late].ClusterGroups(ctx)
 		}
@@ -218,11 +219,12 @@ func (c *clusterRun) catchUp(
 }
 
 // applied reports whether the copies of a node have applied so much.
-func applied(groups []client.ClusterGroup, node string, wanted map[int]uint64) bool {
+func applied(groups []api.ClusterGroup, node string, wanted map[int]uint64) bool {
 	done := 0
 	for _, group := range groups {
 		for _, copied := range group.Copies {
-			if copied.Node == node && copied.Error == "" && copied.Applied >= wanted[group.Group] {
+			if copied.Node == node && copied.Error == "" &&
+				copied.Applied >= wanted[int(group.Group)] {
 				done++
 			}
 		}

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/client"
 )
 
@@ -295,7 +296,7 @@ type groupView struct {
 
 // clusterView is what a node says of the cluster.
 type clusterView struct {
-	client.Cluster
+	api.Cluster
 	Groups []groupView `json:"groups"`
 }
 
@@ -388,7 +389,7 @@ func (f *farm) parts() (out []string) {
 		defer func() { _ = c.Close() }()
 		all, err := c.ClusterGroups(ctx)
 		for _, s := range all[min(1, len(all)):] {
-			part, first := strconv.Itoa(s.Group), (s.Group-1)*slotsOfGroup
+			part, first := strconv.Itoa(int(s.Group)), (s.Group-1)*slotsOfGroup
 			if s.FromSlot != first || s.ToSlot != first+slotsOfGroup {
 				part += fmt.Sprintf(":%d-%d", s.FromSlot, s.ToSlot)
 			}

@@ -258,7 +258,7 @@ func (u *upgrade) runs(i int, r release) {
 		}
 		for _, n := range all {
 			if n.HTTP == u.nodes[i].http {
-				return n.MinFeature == int(r.levels.First) && n.MaxFeature == int(r.levels.Last)
+				return n.MinFeature == r.levels.First && n.MaxFeature == r.levels.Last
 			}
 		}
 		return false

@@ -22,14 +22,14 @@ func (n *Node) openMember(ctx context.Context) error {
 	n.peers, n.needsCatchUp = map[cluster.NodeID]*peer{}, make(chan struct{}, 1)
 	n.restocked = make(chan struct{}, 1)
 	config := n.opt.Cluster
-	config.HTTPListen = n.server.listener.Addr().String()
+	config.HTTPListen = n.server.http.Addr().String()
 	m, err := member.Open(ctx, member.Options{Dir: n.opt.Dir, Cluster: config, Store: n.opt.Store,
 		Log: n.log, Fail: n.opt.Fail, MemoryBytes: n.opt.MemoryBytes, Changed: n.updateRoutes,
 		Passed: n.merged.pass})
 	if err != nil {
 		return err
 	}
-	err = n.plugins.useCluster(m)
+	err = n.plugins.UseCluster(memberCatalog{m})
 	n.member.Store(m) // from here on updateRoutes uses it
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func (n *Node) updateRoutes() {
 	if unproved {
 		poke(n.needsCatchUp)
 	}
-	if n.plugins.stale() {
+	if n.plugins.Stale() {
 		poke(n.restocked)
 	}
 }

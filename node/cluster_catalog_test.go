@@ -13,6 +13,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/catalog"
 	"github.com/pentad-db/pentad/node/internal/cursors"
 	"github.com/pentad-db/pentad/node/internal/freeaddr"
+	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/plugin"
@@ -166,7 +167,7 @@ func TestPluginsOfACluster(t *testing.T) {
 func (c *nodesTogether) theLargest(a, b *Node) {
 	c.Helper()
 	module := make([]byte, 4<<20)
-	digest := digestOf(module)
+	digest := registry.Digest(module)
 	c.eventually("a push", func() error {
 		return a.member.Load().Tell(c.Context(), &cluster.ChangeCatalog{Module: module,
 			Change: catalog.Change{Push: &catalog.Push{Name: "large", Version: catalog.Version{
@@ -212,11 +213,12 @@ func (c *nodesTogether) aNodeThatWasDown(counts int) {
 	if got := c.size(n, "later", 300); got != counts {
 		c.Errorf("a result of %d bytes, want %d", got, counts)
 	}
+	path := filepath.Join(n.opt.Dir, "cluster", "plugins", registry.Digest(third)+".wasm")
 	c.until("its modules are here", func() bool {
-		_, err := os.Stat(n.plugins.path(digestOf(third)))
+		_, err := os.Stat(path)
 		return err == nil
 	})
-	if err := os.WriteFile(n.plugins.path(digestOf(third)), []byte("damage"), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte("damage"), 0o600); err != nil {
 		c.Fatal(err)
 	}
 	c.stop(2)
@@ -258,12 +260,12 @@ func (c *nodesTogether) aFourthNode(counts int) {
 		return err
 	})
 	dir := filepath.Join(c.TempDir(), "plugins")
-	c.eventually("a copy", func() error { return n.plugins.copyTo(c.Context(), dir) })
-	alone, err := openRegistry(c.Context(), dir, n.host, n.adHocHost, true, n.log)
-	if err != nil || len(alone.state.Plugins) != 2 || len(alone.damage()) > 0 {
+	c.eventually("a copy", func() error { return n.plugins.CopyTo(c.Context(), dir) })
+	alone, err := catalog.Open(dir)
+	if err != nil || len(alone.State.Plugins) != 2 || len(alone.Damage) > 0 {
 		c.Fatalf("a copy has %+v, %v", alone, err)
 	}
-	if err := alone.close(); err != nil {
+	if err := alone.Close(); err != nil {
 		c.Error(err)
 	}
 }

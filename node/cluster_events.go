@@ -11,6 +11,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/member"
+	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/internal/selector"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/event"
@@ -68,7 +69,7 @@ func eventOf(in *api.Event) (e event.Event, err error) {
 		}
 	}
 	if e.Kind == 0 {
-		return e, fmt.Errorf("its kind is %q", clip(in.Kind))
+		return e, fmt.Errorf("its kind is %q", params.Clip(in.Kind))
 	}
 	if len(in.Slots) == 2 {
 		e.FromSlot, e.ToSlot = in.Slots[0], in.Slots[1]

@@ -26,11 +26,11 @@ func (r collector) collectCluster(
 	gauge("cluster_horizon_lag_seconds", "How far the oldest horizon of the replicas here "+
 		"is behind the clock.", float64(f.HorizonLagNs)/1e9)
 	gauge("cluster_changes", "Changes of groups under way.", float64(f.Changes))
-	gauge("cluster_copies_target", "Copies that each group should have.", float64(f.Target))
+	gauge("cluster_copies_target", "Copies that each group should have.", float64(f.CopiesTarget))
 	gauge("cluster_copies_fewest", "Voting copies on reachable nodes, of the group that has the "+
-		"fewest.", float64(f.Fewest))
+		"fewest.", float64(f.CopiesFewest))
 	gauge("cluster_groups_with_fewer_copies", "Groups that have fewer copies than they should.",
-		float64(f.Fewer))
+		float64(f.GroupsFewer))
 	gauge("cluster_epoch", "Number of changes of the cluster's state.", float64(f.Epoch))
 	gauge("cluster_log_bytes", "Bytes of the log that all replicas here share.",
 		float64(f.LogBytes))

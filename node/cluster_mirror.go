@@ -12,6 +12,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/member"
+	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/event"
@@ -71,7 +72,7 @@ func (n *Node) State(ctx context.Context) (st store.State, groups int, err error
 	all := slices.Concat(a.answers...)
 	if asked := optionsOf(ctx); len(asked.groups) > 0 || asked.onlyGroup > 0 {
 		if len(all) != 1 {
-			return st, 0, badParam(paramGroups, errors.New("a state is of one group"))
+			return st, 0, params.Bad(paramGroups, errors.New("a state is of one group"))
 		}
 		return all[0], 0, nil
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/freeaddr"
 	"github.com/pentad-db/pentad/node/internal/member"
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -324,7 +325,7 @@ func (c *nodesTogether) twoOperators(db []*client.Client, second client.ClusterA
 func (c *nodesTogether) looks(db *client.Client) {
 	c.Helper()
 	ctx := c.Context()
-	var groups []client.ClusterGroup
+	var groups []api.ClusterGroup
 	c.until("nothing moves", func() bool {
 		all, err := db.Cluster(ctx)
 		return err == nil && all.Changes+len(all.Running)+len(all.Blocked)+all.Plans == 0
@@ -332,11 +333,11 @@ func (c *nodesTogether) looks(db *client.Client) {
 	c.until("all groups are closed", func() bool {
 		var err error
 		groups, err = db.ClusterGroups(ctx)
-		return err == nil && !slices.ContainsFunc(groups, func(s client.ClusterGroup) bool {
+		return err == nil && !slices.ContainsFunc(groups, func(s api.ClusterGroup) bool {
 			return s.Group > 0 && s.ClosedNs == 0
 		})
 	})
-	slot := 0
+	slot := uint32(0)
 	for _, s := range groups {
 		leads := 0
 		for _, x := range s.Copies {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/store"
-	"github.com/pentad-db/pentad/sdk/client"
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -113,7 +113,7 @@ func TestAClusterSplitsUnderLoad(t *testing.T) {
 	defer stop()
 	l.goesOn()
 
-	var p client.ClusterPreview
+	var p api.ClusterPreview
 	c.eventually("a split would be possible", func() (err error) {
 		p, err = dial(t, c.nodes[1]).SplitGroup(t.Context(), 0, true)
 		return err

@@ -10,6 +10,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/catalog"
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/member"
+	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/node/internal/spill"
 	"github.com/pentad-db/pentad/node/replica"
 	"github.com/pentad-db/pentad/node/segment"
@@ -94,6 +95,7 @@ func kindOf(err error) wire.Kind {
 		errors.Is(err, spill.ErrNoRoom):
 		return wire.KindTooLarge
 	case errors.Is(err, store.ErrOverloaded), errors.Is(err, errTooBusy),
+		errors.Is(err, registry.ErrBusy),
 		errors.Is(err, admission.ErrFull), errors.Is(err, admission.ErrLate),
 		errors.Is(err, budget.ErrFull),
 		errors.Is(err, replica.ErrOverloaded),
@@ -140,33 +142,5 @@ func guestKind(k wasmhost.ErrorKind) wire.Kind {
 		return wire.KindPluginLimit
 	default:
 		return wire.KindPluginFailed
-	}
-}
-
-// status returns the HTTP status of a kind.
-func status(k wire.Kind) int {
-	switch k {
-	case wire.KindBadFrame, wire.KindUnsupportedVersion, wire.KindInvalid:
-		return 400
-	case wire.KindForbidden:
-		return 403
-	case wire.KindUnknownPlugin, wire.KindNotFound:
-		return 404
-	case wire.KindMethodNotAllowed:
-		return 405
-	case wire.KindSequenceTooOld, wire.KindSequenceGap:
-		return 409
-	case wire.KindTooLarge:
-		return 413
-	case wire.KindBadModule, wire.KindPluginFailed, wire.KindPluginLimit:
-		return 422
-	case wire.KindOverloaded:
-		return 429
-	case wire.KindUnavailable:
-		return 503
-	case wire.KindTimeout:
-		return 504
-	default:
-		return 500
 	}
 }

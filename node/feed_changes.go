@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/params"
+	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -140,7 +142,7 @@ func checkChanges(q *record.Query) error {
 // nextSlice reads a slice, filters it and emits it. It holds a permit only while it reads, and
 // memory only until emit returns.
 func (n *Node) nextSlice(
-	ctx context.Context, q *record.Query, modules []*pluginVersion, feed *store.Feed,
+	ctx context.Context, q *record.Query, modules []*registry.Version, feed *store.Feed,
 	emit func(slice *store.Slice, more bool) error,
 ) (more bool, err error) {
 	slice := slicePool.Get().(*store.Slice)
@@ -161,7 +163,7 @@ func (n *Node) nextSlice(
 // readSlice reads and filters a slice, under a permit of queries. Many feeds wake up at once and
 // wait for permits without a limit; they use at most half of them.
 func (n *Node) readSlice(
-	ctx context.Context, q *record.Query, modules []*pluginVersion, feed *store.Feed,
+	ctx context.Context, q *record.Query, modules []*registry.Version, feed *store.Feed,
 	slice *store.Slice,
 ) (more bool, err error) {
 	select {
@@ -193,7 +195,7 @@ func (n *Node) readSlice(
 
 // filterSlice removes the rows of a slice that are neither tombstones nor kept by the filters.
 func (n *Node) filterSlice(
-	ctx context.Context, q *record.Query, modules []*pluginVersion, slice *store.Slice,
+	ctx context.Context, q *record.Query, modules []*registry.Version, slice *store.Slice,
 ) error {
 	rows := &slice.Rows
 	var stay, tombs []uint32
@@ -205,7 +207,7 @@ func (n *Node) filterSlice(
 		}
 	}
 	for i, m := range modules {
-		f, err := m.module.NewFilter(ctx, q.Filters[i].Params)
+		f, err := m.Module.NewFilter(ctx, q.Filters[i].Params)
 		if err != nil {
 			return err
 		}
@@ -296,7 +298,7 @@ const maxClockDifference = time.Minute
 // ahead may have reported it.
 func (n *Node) ahead(fromNs int64) error {
 	if n.member.Load() == nil || fromNs > n.now().Add(maxClockDifference).UnixNano() {
-		return badParam("since", store.ErrAhead)
+		return params.Bad("since", store.ErrAhead)
 	}
 	return &wire.Error{Kind: wire.KindUnavailable, RetryAfterMs: retryAfterMs,
 		Message: "the replicas of this node are not as far as the position; ask again, or " +

@@ -89,7 +89,7 @@ func (n *Node) problems() []health.Problem {
 	if n.opt.Outbox != nil {
 		all = append(all, n.opt.Outbox.Problems()...)
 	}
-	all = append(all, n.plugins.problems()...)
+	all = append(all, n.plugins.Problems()...)
 	if n.cursors != nil {
 		all = append(all, n.cursors.Problems()...)
 	}

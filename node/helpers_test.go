@@ -1,9 +1,11 @@
 package node
 
 import (
+	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/plugins"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/valyala/fasthttp"
@@ -11,11 +13,11 @@ import (
 
 func parseCallOf(t *testing.T, n *Node, name, params string) (record.PluginCall, error) {
 	t.Helper()
-	v, err := n.plugins.use(t.Context(), name)
+	v, err := n.plugins.Use(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer n.plugins.release(v)
+	defer n.plugins.Release(v)
 	var args fasthttp.Args
 	return (&server{node: n}).parseCall(&args, v, &record.Box{}, "params", params)
 }
@@ -42,6 +44,11 @@ func standardModule(t *testing.T, name string) []byte {
 	}
 	t.Fatalf("no standard plugin %s", name)
 	return nil
+}
+
+// modulePath is the file of a module of a stand-alone node.
+func modulePath(n *Node, wasm []byte) string {
+	return filepath.Join(n.opt.Dir, "plugins", registry.Digest(wasm)+".wasm")
 }
 
 // eventually waits for something that is true within some seconds on a machine that is not slow.

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/pentad-db/pentad/node/internal/httpserver"
+	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/internal/selector"
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/node/store/event"
@@ -39,8 +41,8 @@ func (s *server) hide(
 	var b wire.Box
 	var dry bool
 	var err error
-	if speaksFrames(ctx) {
-		if err = checkParams(ctx.QueryArgs(), peerParams); err == nil {
+	if httpserver.SpeaksFrames(ctx) {
+		if err = params.Check(ctx.QueryArgs(), peerParams); err == nil {
 			err = wire.ParseBox(ctx.PostBody(), &b)
 		}
 	} else {
@@ -59,12 +61,12 @@ func (s *server) hide(
 	}
 	switch {
 	case err != nil:
-		writeError(ctx, toWire(err))
-	case speaksFrames(ctx):
+		httpserver.WriteError(ctx, toWire(err))
+	case httpserver.SpeaksFrames(ctx):
 		ctx.SetContentType(wire.ContentType)
 		ctx.SetBody(wire.AppendEvent(nil, &wire.Event{AcqNs: acq}))
 	default:
-		writeJSON(ctx, map[string]any{"acq_ns": acq, "acq": record.FormatNs(acq)})
+		httpserver.WriteJSON(ctx, map[string]any{"acq_ns": acq, "acq": record.FormatNs(acq)})
 	}
 }
 
@@ -82,7 +84,7 @@ func (s *server) parseHide(ctx *fasthttp.RequestCtx) (b wire.Box, dry bool, err 
 	if err := checkNoBody(ctx); err != nil {
 		return b, false, err
 	}
-	if err := checkParams(ctx.QueryArgs(), hideParams); err != nil {
+	if err := params.Check(ctx.QueryArgs(), hideParams); err != nil {
 		return b, false, err
 	}
 	q, err := s.parseBox(ctx)
@@ -90,16 +92,16 @@ func (s *server) parseHide(ctx *fasthttp.RequestCtx) (b wire.Box, dry bool, err 
 		return b, false, err
 	}
 	b.Box = q.Box
-	if b.Everything, err = parseFlag(ctx.QueryArgs(), "everything"); err != nil {
+	if b.Everything, err = params.Flag(ctx.QueryArgs(), "everything"); err != nil {
 		return b, false, err
 	}
-	if dry, err = parseFlag(ctx.QueryArgs(), "dry_run"); err != nil {
+	if dry, err = params.Flag(ctx.QueryArgs(), "dry_run"); err != nil {
 		return b, false, err
 	}
 	err = b.Check()
 	var invalid *record.InvalidError
 	if errors.As(err, &invalid) && invalid.Part == "box" {
-		err = badParam("box", errors.New("no selector is given; everything=1 says that all "+
+		err = params.Bad("box", errors.New("no selector is given; everything=1 says that all "+
 			"records are meant"))
 	}
 	return b, dry, err
@@ -113,10 +115,10 @@ func (s *server) dryRun(rc context.Context, ctx *fasthttp.RequestCtx, q *record.
 
 func writeDryRun(ctx *fasthttp.RequestCtx, records uint64, err error) {
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
-	writeJSON(ctx, api.DryRun{Records: records, DryRun: true})
+	httpserver.WriteJSON(ctx, api.DryRun{Records: records, DryRun: true})
 }
 
 func newJSONRemoval(r *event.Removal) *api.Removal {
@@ -159,13 +161,13 @@ func boxOf(box *record.Box) map[string]string {
 func (s *server) events(ctx *fasthttp.RequestCtx) {
 	rc, cancel := s.requestContext(ctx)
 	defer cancel()
-	err := checkParams(ctx.QueryArgs(), paramsOfPeers(ctx))
+	err := params.Check(ctx.QueryArgs(), paramsOfPeers(ctx))
 	var all []event.Event
 	if err == nil {
 		all, err = s.node.Events(rc)
 	}
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
 	out := []api.Event{}
@@ -180,7 +182,7 @@ func (s *server) events(ctx *fasthttp.RequestCtx) {
 		}
 		out = append(out, row)
 	}
-	writeJSON(ctx, api.Events{Events: out})
+	httpserver.WriteJSON(ctx, api.Events{Events: out})
 }
 
 func newJSONPolicy(p Policy) api.Retention {
@@ -195,20 +197,20 @@ func newJSONPolicy(p Policy) api.Retention {
 func (s *server) retention(ctx *fasthttp.RequestCtx) {
 	rc, cancel := s.requestContext(ctx)
 	defer cancel()
-	err := checkParams(ctx.QueryArgs(), paramsOfPeers(ctx))
+	err := params.Check(ctx.QueryArgs(), paramsOfPeers(ctx))
 	var all []Policy
 	if err == nil {
 		all, err = s.node.Retention(rc)
 	}
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
 	out := []api.Retention{}
 	for _, p := range all {
 		out = append(out, newJSONPolicy(p))
 	}
-	writeJSON(ctx, api.Policies{Policies: out})
+	httpserver.WriteJSON(ctx, api.Policies{Policies: out})
 }
 
 // setRetention sets a policy, or removes it.
@@ -221,7 +223,7 @@ func (s *server) setRetention(ctx *fasthttp.RequestCtx) {
 		r, err = parsePolicy(ctx.QueryArgs(), remove)
 	}
 	if err == nil {
-		dry, err = parseFlag(ctx.QueryArgs(), "dry_run")
+		dry, err = params.Flag(ctx.QueryArgs(), "dry_run")
 	}
 	rc, cancel := s.context()
 	defer cancel()
@@ -234,10 +236,10 @@ func (s *server) setRetention(ctx *fasthttp.RequestCtx) {
 		err = s.node.SetRetention(rc, r)
 	}
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
-	writeJSON(ctx, newJSONPolicy(Policy{Rule: r}))
+	httpserver.WriteJSON(ctx, newJSONPolicy(Policy{Rule: r}))
 }
 
 func parsePolicy(args *fasthttp.Args, remove bool) (r retention.Rule, err error) {
@@ -257,12 +259,12 @@ func parsePolicy(args *fasthttp.Args, remove bool) (r retention.Rule, err error)
 		return r, err
 	}
 	if !remove && r.MaxCapAgeNs == 0 && r.MaxAcqAgeNs == 0 {
-		return r, badParam("cap_age", fmt.Errorf("neither it nor acq_age is given; %s removes "+
+		return r, params.Bad("cap_age", fmt.Errorf("neither it nor acq_age is given; %s removes "+
 			"a policy", http.MethodDelete))
 	}
-	everything, err := parseFlag(args, "everything")
+	everything, err := params.Flag(args, "everything")
 	if err == nil && !remove && r.CID == nil && r.MOID == nil && !everything {
-		err = badParam("box", errors.New("neither cid nor moid is given; everything=1 says that "+
+		err = params.Bad("box", errors.New("neither cid nor moid is given; everything=1 says that "+
 			"all records are meant"))
 	}
 	return r, err
@@ -282,10 +284,10 @@ func (s *server) holdRetention(ctx *fasthttp.RequestCtx) {
 		err = s.node.HoldRetention(rc, h, trust)
 	}
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
-	writeJSON(ctx, map[string]any{"action": string(ctx.QueryArgs().Peek("action"))})
+	httpserver.WriteJSON(ctx, map[string]any{"action": string(ctx.QueryArgs().Peek("action"))})
 }
 
 func parseHold(args *fasthttp.Args) (h retention.Hold, trust bool, err error) {
@@ -294,8 +296,8 @@ func parseHold(args *fasthttp.Args) (h retention.Hold, trust bool, err error) {
 		"resume": retention.HoldResume,
 		"undo":   retention.HoldUndo}[text]
 	if h.Action == 0 {
-		return h, false, badParam("action", fmt.Errorf("%q is not hold, resume or undo",
-			clip(text)))
+		return h, false, params.Bad("action", fmt.Errorf("%q is not hold, resume or undo",
+			params.Clip(text)))
 	}
 	if h.CID, err = parseID(args, record.CID); err != nil {
 		return h, false, err
@@ -303,18 +305,18 @@ func parseHold(args *fasthttp.Args) (h retention.Hold, trust bool, err error) {
 	if h.MOID, err = parseID(args, record.MOID); err != nil {
 		return h, false, err
 	}
-	if h.All, err = parseFlag(args, "everything"); err != nil {
+	if h.All, err = params.Flag(args, "everything"); err != nil {
 		return h, false, err
 	}
-	if trust, err = parseFlag(args, "trust_clock"); err != nil {
+	if trust, err = params.Flag(args, "trust_clock"); err != nil {
 		return h, false, err
 	}
 	if h.All && (h.CID != nil || h.MOID != nil) {
-		err = badParam("everything", errors.New("every policy is meant, and one is named; leave "+
+		err = params.Bad("everything", errors.New("every policy is meant, and one is named; leave "+
 			"cid and moid out"))
 	}
 	if trust && h.Action != retention.HoldResume {
-		err = badParam("trust_clock", errors.New("only resume goes on from what the clock says"))
+		err = params.Bad("trust_clock", errors.New("only resume goes on from what the clock says"))
 	}
 	return h, trust, err
 }
@@ -327,8 +329,8 @@ func parseID(args *fasthttp.Args, d record.Dim) (*int32, error) {
 	}
 	n, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || n < d.Min() || n == math.MaxInt32 {
-		return nil, badParam(d.String(), fmt.Errorf("%q is not one number of %d to %d",
-			clip(text), d.Min(), d.Max()-1))
+		return nil, params.Bad(d.String(), fmt.Errorf("%q is not one number of %d to %d",
+			params.Clip(text), d.Min(), d.Max()-1))
 	}
 	id := int32(n)
 	return &id, nil
@@ -341,8 +343,8 @@ func parseAge(args *fasthttp.Args, name string) (int64, error) {
 	}
 	age, err := timeparse.Duration(text)
 	if err != nil || age <= 0 {
-		return 0, badParam(name, fmt.Errorf("%q is not a time span such as 24h or 90d",
-			clip(text)))
+		return 0, params.Bad(name, fmt.Errorf("%q is not a time span such as 24h or 90d",
+			params.Clip(text)))
 	}
 	return int64(age), nil
 }

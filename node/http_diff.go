@@ -6,6 +6,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/httpserver"
+	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -47,7 +49,7 @@ func (s *server) diffFrame(ctx *fasthttp.RequestCtx) {
 		permit, err = s.prepare(ctx, &record.Query{Box: ask.Box})
 	}
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
 	ctx.SetContentType(wire.ContentType)
@@ -82,7 +84,7 @@ func (s *server) versionsFrame(ctx *fasthttp.RequestCtx) {
 		all, end, err = s.node.Versions(rc, &box.Box)
 	}
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
 	setStatus(ctx, &end)
@@ -154,7 +156,7 @@ func (s *server) getDiff(ctx *fasthttp.RequestCtx) {
 		err = s.checkMoments(ctx, ask)
 	}
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
 	s.streamRows(ctx, "differences", &record.Query{Box: ask.Box}, func(
@@ -179,7 +181,7 @@ func (s *server) getDiff(ctx *fasthttp.RequestCtx) {
 // parseMoments reads the moments of a diff; the second is now when it is left out.
 func parseMoments(args *fasthttp.Args, now time.Time) (fromNs, toNs int64, err error) {
 	if !args.Has("from") {
-		return 0, 0, badParam("from", errors.New("is missing; name the moment from which on "+
+		return 0, 0, params.Bad("from", errors.New("is missing; name the moment from which on "+
 			"changes are asked for"))
 	}
 	toNs = record.Acq.Max()
@@ -187,7 +189,7 @@ func parseMoments(args *fasthttp.Args, now time.Time) (fromNs, toNs int64, err e
 		if text := string(args.Peek(name)); text != "" && (name != "to" || text != "now") {
 			at, err := timeparse.Parse(text, now)
 			if err != nil {
-				return 0, 0, badParam(name, err)
+				return 0, 0, params.Bad(name, err)
 			}
 			*ns = at.FromNs
 		}
@@ -209,17 +211,17 @@ func (s *server) getVersions(ctx *fasthttp.RequestCtx) {
 	var box wire.Box
 	if err == nil {
 		box.Box = q.Box
-		box.Everything, err = parseFlag(ctx.QueryArgs(), "everything")
+		box.Everything, err = params.Flag(ctx.QueryArgs(), "everything")
 	}
 	var invalid *record.InvalidError
 	if err == nil {
 		if err = box.Check(); errors.As(err, &invalid) && invalid.Part == "box" {
-			err = badParam("box", errors.New("no selector is given; everything=1 says that all "+
+			err = params.Bad("box", errors.New("no selector is given; everything=1 says that all "+
 				"readings are meant"))
 		}
 	}
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
 	s.streamRows(ctx, "versions", &record.Query{Box: box.Box}, func(
@@ -253,12 +255,12 @@ func (s *server) getLatest(ctx *fasthttp.RequestCtx) {
 func (s *server) getAsOf(ctx *fasthttp.RequestCtx) {
 	q, err := s.parseBox(ctx)
 	if err == nil && !ctx.QueryArgs().Has("at") {
-		err = badParam("at", errors.New("is missing; name the moment, or ask /v1/latest"))
+		err = params.Bad("at", errors.New("is missing; name the moment, or ask /v1/latest"))
 	}
 	if err == nil {
 		var at timeparse.Span
 		if at, err = timeparse.Parse(string(ctx.QueryArgs().Peek("at")), s.node.now()); err != nil {
-			err = badParam("at", err)
+			err = params.Bad("at", err)
 		}
 		q.View, q.AsOfAcqNs = record.ViewAsOf, at.FromNs
 	}

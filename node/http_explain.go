@@ -1,6 +1,7 @@
 package node
 
 import (
+	"github.com/pentad-db/pentad/node/internal/httpserver"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -36,8 +37,8 @@ func (s *server) writeExplanation(ctx *fasthttp.RequestCtx, q *record.Query, err
 		x, err = s.node.Explain(rc, q)
 	}
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
-	writeJSON(ctx, x)
+	httpserver.WriteJSON(ctx, x)
 }

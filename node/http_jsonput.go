@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/httpserver"
+	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/internal/strictjson"
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/sdk/plugin"
@@ -196,14 +198,14 @@ func (s *server) postRecords(ctx *fasthttp.RequestCtx) {
 	var atomic bool
 	kind, err := parsePayloadType(ctx)
 	if err == nil {
-		atomic, err = parseFlag(ctx.QueryArgs(), "atomic")
+		atomic, err = params.Flag(ctx.QueryArgs(), "atomic")
 	}
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
-	if err := needs(ctx, uint64(len(ctx.PostBody()))); err != nil {
-		writeError(ctx, toWire(err))
+	if err := httpserver.Needs(ctx, uint64(len(ctx.PostBody()))); err != nil {
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
 	records, lines, err := splitRecords(ctx.PostBody())
@@ -211,8 +213,9 @@ func (s *server) postRecords(ctx *fasthttp.RequestCtx) {
 		err = errors.New("it holds none")
 	}
 	if err != nil {
-		writeError(ctx, &wire.Error{Kind: wire.KindInvalid, Part: "body", Message: fmt.Sprintf(
-			"body is not a JSON record, an array of them or one a line: %v", err)})
+		httpserver.WriteError(ctx, &wire.Error{Kind: wire.KindInvalid, Part: "body",
+			Message: fmt.Sprintf(
+				"body is not a JSON record, an array of them or one a line: %v", err)})
 		return
 	}
 	var b record.Batch
@@ -234,9 +237,10 @@ func (s *server) postRecords(ctx *fasthttp.RequestCtx) {
 		good = append(good, lines[i])
 	}
 	if len(bad) > 0 && (atomic || b.Len() == 0) {
-		writeError(ctx, &wire.Error{Kind: wire.KindInvalid, Part: "body", Message: fmt.Sprintf(
-			"nothing is stored: %d of %d records are wrong, first on line %d: %s",
-			len(bad), len(records), bad[0].Line, bad[0].Message)})
+		httpserver.WriteError(ctx, &wire.Error{Kind: wire.KindInvalid, Part: "body",
+			Message: fmt.Sprintf(
+				"nothing is stored: %d of %d records are wrong, first on line %d: %s",
+				len(bad), len(records), bad[0].Line, bad[0].Message)})
 		return
 	}
 	s.store(ctx, &b, good, bad, atomic)
@@ -247,7 +251,7 @@ func (s *server) store(
 	ctx *fasthttp.RequestCtx, b *record.Batch, lines []int, bad []rejected, atomic bool,
 ) {
 	if atomic && b.Len() > record.MaxBatchRecords {
-		writeError(ctx, &wire.Error{Kind: wire.KindTooLarge, Message: fmt.Sprintf(
+		httpserver.WriteError(ctx, &wire.Error{Kind: wire.KindTooLarge, Message: fmt.Sprintf(
 			"%d records at once, at most %d with atomic=1", b.Len(), record.MaxBatchRecords)})
 		return
 	}
@@ -258,7 +262,7 @@ func (s *server) store(
 		s.node.writerPool.give(w)
 		var err error
 		if w, err = parseKey(string(key)); err != nil {
-			writeError(ctx, toWire(err))
+			httpserver.WriteError(ctx, toWire(err))
 			return
 		}
 		keyed = true
@@ -272,11 +276,11 @@ func (s *server) store(
 		if err != nil {
 			e := restOf(err, written, some.Len(), b.Len(), keyed)
 			e.writer = w
-			writeError(ctx, e.toWire(func(row int) int { return lines[row] }))
+			httpserver.WriteError(ctx, e.toWire(func(row int) int { return lines[row] }))
 			return
 		}
 		if res.Records != some.Len() {
-			writeError(ctx, otherBody(res.Records, some.Len()))
+			httpserver.WriteError(ctx, otherBody(res.Records, some.Len()))
 			return
 		}
 		written, last, duplicate = written+some.Len(), res.LastAcqNs, duplicate && res.Duplicate
@@ -285,7 +289,7 @@ func (s *server) store(
 	if !keyed {
 		s.node.writerPool.give(w)
 	}
-	writeJSON(ctx, map[string]any{"written": written, "rejected": len(bad),
+	httpserver.WriteJSON(ctx, map[string]any{"written": written, "rejected": len(bad),
 		"rejects": bad[:min(len(bad), maxRejectedShown)], "duplicate": duplicate,
 		"acq_ns": last, "acq": record.FormatNs(last)})
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/clock"
+	"github.com/pentad-db/pentad/node/internal/httpserver"
+	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/valyala/fasthttp"
 )
@@ -124,7 +126,8 @@ func FuzzParseRecord(f *testing.F) {
 func FuzzBox(f *testing.F) {
 	f.Add("cid=1,3..5&mid=100..&moid=*&cap=2024-01..2024-02&acq=now-1h..&view=latest&limit=5")
 	f.Add("asof=2024-01-01T00:00:00Z&order=key&type=f64&group=cid,mid&every=15m")
-	s := &server{node: &Node{plugins: &registry{}, clock: clock.New(clock.Options{})}}
+	s := &server{http: &httpserver.Server{}, node: &Node{plugins: &registry.Registry{},
+		clock: clock.New(clock.Options{})}}
 	f.Fuzz(func(t *testing.T, text string) {
 		var ctx fasthttp.RequestCtx
 		ctx.QueryArgs().Parse(text)

@@ -8,6 +8,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/pentad-db/pentad/node/internal/httpserver"
+	"github.com/pentad-db/pentad/node/internal/params"
+	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -86,7 +89,8 @@ func ndjson(ctx *fasthttp.RequestCtx) (bool, error) {
 	case "json", "ndjson":
 		return format == "ndjson", nil
 	default:
-		return false, badParam("format", fmt.Errorf("%q is not json or ndjson", clip(format)))
+		return false, params.Bad("format", fmt.Errorf("%q is not json or ndjson",
+			params.Clip(format)))
 	}
 }
 
@@ -100,7 +104,7 @@ func (s *server) getRecords(ctx *fasthttp.RequestCtx) {
 // records answers a normalized query for records; err is that of parsing it.
 func (s *server) records(ctx *fasthttp.RequestCtx, q *record.Query, err error) {
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
 	s.streamRows(ctx, "records", q, func(
@@ -132,7 +136,7 @@ func (s *server) streamRows(ctx *fasthttp.RequestCtx, of string, q *record.Query
 		permit, err = s.prepare(ctx, q)
 	}
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
 	ctx.SetContentType("application/json")
@@ -197,29 +201,29 @@ func (o *jsonRowWriter) end(end jsonEnd) error {
 func (s *server) count(ctx *fasthttp.RequestCtx) {
 	q, err := s.parseBox(ctx)
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
 	rc, cancel := s.requestContext(ctx)
 	defer cancel()
 	records, end, err := s.node.Count(rc, q)
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
 	setStatus(ctx, &end)
-	writeJSON(ctx, map[string]any{"records": records, "end": newJSONEnd(end, nil)})
+	httpserver.WriteJSON(ctx, map[string]any{"records": records, "end": newJSONEnd(end, nil)})
 }
 
 // runPlugin answers with the groups of an aggregate, each result as its fields.
 func (s *server) runPlugin(ctx *fasthttp.RequestCtx, name string) {
 	q, err := s.parseBox(ctx)
-	var v *pluginVersion
+	var v *registry.Version
 	if err == nil {
-		v, err = s.node.plugins.useKind(s.running, name, plugin.KindAggregate)
+		v, err = s.node.plugins.UseKind(s.http.Running(), name, plugin.KindAggregate)
 	}
 	if err == nil {
-		defer s.node.plugins.release(v)
+		defer s.node.plugins.Release(v)
 		q.Aggregate, err = s.parseCall(ctx.QueryArgs(), v, &q.Box, "params",
 			string(ctx.QueryArgs().Peek("params")))
 	}
@@ -227,7 +231,7 @@ func (s *server) runPlugin(ctx *fasthttp.RequestCtx, name string) {
 		err = parseGroups(ctx, q)
 	}
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
 	s.answerGroups(ctx, v, q, "groups", func(map[string]any, *wire.Group) {})
@@ -235,31 +239,32 @@ func (s *server) runPlugin(ctx *fasthttp.RequestCtx, name string) {
 
 // answerGroups answers with the groups of an aggregate, each shaped by finish.
 func (s *server) answerGroups(
-	ctx *fasthttp.RequestCtx, v *pluginVersion, q *record.Query, list string,
+	ctx *fasthttp.RequestCtx, v *registry.Version, q *record.Query, list string,
 	finish func(row map[string]any, g *wire.Group),
 ) {
 	rc, cancel := s.requestContext(ctx)
 	defer cancel()
 	groups, end, err := s.node.Aggregate(rc, q)
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
 	out := make([]map[string]any, 0, len(groups))
 	for i := range groups {
 		row, err := renderGroup(v, &groups[i], q.GroupBy)
 		if err != nil {
-			writeError(ctx, &wire.Error{Kind: wire.KindPluginFailed, Message: err.Error()})
+			httpserver.WriteError(ctx, &wire.Error{Kind: wire.KindPluginFailed,
+				Message: err.Error()})
 			return
 		}
 		finish(row, &groups[i])
 		out = append(out, row)
 	}
 	setStatus(ctx, &end)
-	writeJSON(ctx, map[string]any{list: out, "end": newJSONEnd(end, nil)})
+	httpserver.WriteJSON(ctx, map[string]any{list: out, "end": newJSONEnd(end, nil)})
 }
 
-func renderGroup(v *pluginVersion, g *wire.Group, by record.GroupBy) (map[string]any, error) {
+func renderGroup(v *registry.Version, g *wire.Group, by record.GroupBy) (map[string]any, error) {
 	row := map[string]any{"records": g.Records}
 	if by.CID {
 		row["cid"] = g.CID
@@ -273,7 +278,7 @@ func renderGroup(v *pluginVersion, g *wire.Group, by record.GroupBy) (map[string
 	if by.ByCap() {
 		row["cap"], row["cap_ns"] = record.FormatNs(g.CapNs), g.CapNs
 	}
-	values, err := v.doc.Render(g.Result)
+	values, err := v.Doc.Render(g.Result)
 	if err != nil {
 		return nil, err
 	}

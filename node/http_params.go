@@ -1,32 +1,25 @@
 package node
 
 import (
-	"cmp"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/pentad-db/pentad/node/internal/calendar"
+	"github.com/pentad-db/pentad/node/internal/params"
+	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/node/internal/selector"
 	"github.com/pentad-db/pentad/node/internal/timeparse"
-	"github.com/pentad-db/pentad/sdk/excerpt"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
-	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/valyala/fasthttp"
 )
-
-func badParam(name string, err error) *wire.Error {
-	return &wire.Error{Kind: wire.KindInvalid, Part: name, Reason: string(record.OutOfRange),
-		Message: fmt.Sprintf("parameter %s: %v", name, err)}
-}
 
 // The parameters of each route. Unknown parameters are rejected: an answer to another query than
 // the client meant is worse than none.
@@ -44,39 +37,6 @@ var (
 	snapshotParams = []string{"name"}
 )
 
-// checkParams rejects parameters that the route does not have, that are empty, e.g. by an unset
-// variable of a script, or that occur twice.
-func checkParams(args *fasthttp.Args, known []string) error {
-	seen := map[string]bool{}
-	for key, value := range args.All() {
-		name := string(key)
-		switch {
-		case !slices.Contains(known, name):
-			return badParam(clip(name), fmt.Errorf("is unknown; there are %s",
-				cmp.Or(strings.Join(known, ", "), "none")))
-		case len(value) == 0:
-			return badParam(name, errors.New("is empty; give it a value or leave it out"))
-		case seen[name] && name != "filter" && name != "filter_params":
-			return badParam(name, errors.New("is given twice; a list is joined by commas"))
-		}
-		seen[name] = true
-	}
-	return nil
-}
-
-// parseFlag parses a parameter that is 1 or 0.
-func parseFlag(args *fasthttp.Args, name string) (bool, error) {
-	text := string(args.Peek(name))
-	if text == "" {
-		return false, nil
-	}
-	on, err := strconv.ParseBool(text)
-	if err != nil {
-		return false, badParam(name, fmt.Errorf("%q is not 1 or 0", clip(text)))
-	}
-	return on, nil
-}
-
 // parseBox parses the parameters of a query: a selector per dimension, view or asof, last, order,
 // limit, keys=1, and a filter and filter_params for each filter.
 func (s *server) parseBox(ctx *fasthttp.RequestCtx) (*record.Query, error) {
@@ -87,10 +47,10 @@ func (s *server) parseBox(ctx *fasthttp.RequestCtx) (*record.Query, error) {
 		var unknown *record.InvalidError
 		switch {
 		case errors.As(err, &unknown) && zone[0] == ' ':
-			return nil, badParam("tz", fmt.Errorf("%s; a + is written %%2B in a URL",
+			return nil, params.Bad("tz", fmt.Errorf("%s; a + is written %%2B in a URL",
 				unknown.Detail))
 		case errors.As(err, &unknown):
-			return nil, badParam("tz", errors.New(unknown.Detail))
+			return nil, params.Bad("tz", errors.New(unknown.Detail))
 		case err != nil:
 			return nil, err
 		}
@@ -102,7 +62,7 @@ func (s *server) parseBox(ctx *fasthttp.RequestCtx) (*record.Query, error) {
 		if text := string(args.Peek(dim.String())); text != "" {
 			set, err := selector.ParseIn(dim, text, now)
 			if err != nil {
-				return nil, badParam(dim.String(), err)
+				return nil, params.Bad(dim.String(), err)
 			}
 			q.Box[d] = set
 		}
@@ -113,12 +73,12 @@ func (s *server) parseBox(ctx *fasthttp.RequestCtx) (*record.Query, error) {
 	if text := string(args.Peek("limit")); text != "" {
 		limit, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
-			return nil, badParam("limit", fmt.Errorf("%q is not a count", clip(text)))
+			return nil, params.Bad("limit", fmt.Errorf("%q is not a count", params.Clip(text)))
 		}
 		q.Limit = limit
 	}
 	var err error
-	if q.KeysOnly, err = parseFlag(args, "keys"); err != nil {
+	if q.KeysOnly, err = params.Flag(args, "keys"); err != nil {
 		return nil, err
 	}
 	if err := q.Box.Normalize(); err != nil {
@@ -134,29 +94,29 @@ func (s *server) parseBox(ctx *fasthttp.RequestCtx) (*record.Query, error) {
 func (s *server) parseFilters(args *fasthttp.Args, q *record.Query) (
 	calls []record.PluginCall, err error,
 ) {
-	var names, params []string
+	var names, texts []string
 	for key, value := range args.All() {
 		switch string(key) {
 		case "filter":
-			names, params = append(names, string(value)), append(params, "")
+			names, texts = append(names, string(value)), append(texts, "")
 		case "filter_params":
 			if len(names) == 0 {
-				return nil, badParam("filter_params", errors.New("no filter precedes it"))
+				return nil, params.Bad("filter_params", errors.New("no filter precedes it"))
 			}
-			if params[len(names)-1] != "" {
-				return nil, badParam("filter_params", fmt.Errorf("occurs twice for filter "+
-					"%q; join parameters by commas", clip(names[len(names)-1])))
+			if texts[len(names)-1] != "" {
+				return nil, params.Bad("filter_params", fmt.Errorf("occurs twice for filter "+
+					"%q; join parameters by commas", params.Clip(names[len(names)-1])))
 			}
-			params[len(names)-1] = string(value)
+			texts[len(names)-1] = string(value)
 		}
 	}
 	for i, name := range names[:min(len(names), record.MaxFilters+1)] {
-		v, err := s.node.plugins.useKind(s.running, name, plugin.KindFilter)
+		v, err := s.node.plugins.UseKind(s.http.Running(), name, plugin.KindFilter)
 		if err != nil {
 			return nil, err
 		}
-		call, err := s.parseCall(args, v, &q.Box, "filter_params", params[i])
-		s.node.plugins.release(v)
+		call, err := s.parseCall(args, v, &q.Box, "filter_params", texts[i])
+		s.node.plugins.Release(v)
 		if err != nil {
 			return nil, err
 		}
@@ -171,23 +131,23 @@ func parseView(args *fasthttp.Args, q *record.Query, now time.Time) error {
 	case "latest":
 		q.View = record.ViewLatest
 	default:
-		return badParam("view", fmt.Errorf("%q is not all or latest", clip(view)))
+		return params.Bad("view", fmt.Errorf("%q is not all or latest", params.Clip(view)))
 	}
 	if text := string(args.Peek("asof")); text != "" {
 		if q.View != record.ViewAll {
-			return badParam("asof", errors.New("cannot be combined with view"))
+			return params.Bad("asof", errors.New("cannot be combined with view"))
 		}
 		at, err := timeparse.ParseIn(text, now)
 		if err != nil {
-			return badParam("asof", err)
+			return params.Bad("asof", err)
 		}
 		q.View, q.AsOfAcqNs = record.ViewAsOf, at.FromNs
 	}
 	if text := string(args.Peek("last")); text != "" {
 		last, err := strconv.ParseUint(text, 10, 32)
 		if err != nil || last == 0 {
-			return badParam("last", fmt.Errorf("%q is not a count of readings from 1 on",
-				clip(text)))
+			return params.Bad("last", fmt.Errorf("%q is not a count of readings from 1 on",
+				params.Clip(text)))
 		}
 		q.Last = uint32(last)
 		if !args.Has("view") && q.View == record.ViewAll {
@@ -201,7 +161,7 @@ func parseView(args *fasthttp.Args, q *record.Query, now time.Time) error {
 	case "key":
 		q.Order = record.OrderKey
 	default:
-		return badParam("order", fmt.Errorf("%q is not none, acq or key", clip(order)))
+		return params.Bad("order", fmt.Errorf("%q is not none, acq or key", params.Clip(order)))
 	}
 	return nil
 }
@@ -212,31 +172,32 @@ func parseView(args *fasthttp.Args, q *record.Query, now time.Time) error {
 // The call names the exact version, so that an upload cannot replace the module that the parameters
 // were encoded for.
 func (s *server) parseCall(
-	args *fasthttp.Args, v *pluginVersion, box *record.Box, part, params string,
+	args *fasthttp.Args, v *registry.Version, box *record.Box, part, text string,
 ) (call record.PluginCall, err error) {
-	unchecked, err := parseFlag(args, "unchecked")
+	unchecked, err := params.Flag(args, "unchecked")
 	if err != nil {
 		return call, err
 	}
-	call.Name = v.ref()
+	call.Name = v.Ref()
 	values := map[string]string{}
-	for pair := range strings.SplitSeq(params, ",") {
+	for pair := range strings.SplitSeq(text, ",") {
 		if pair == "" {
 			continue
 		}
 		key, value, ok := strings.Cut(pair, "=")
 		if _, twice := values[key]; !ok || twice {
-			return call, badParam(part, fmt.Errorf("%q: write name=value, joined by commas, each "+
-				"once", clip(params)))
+			return call, params.Bad(part,
+				fmt.Errorf("%q: write name=value, joined by commas, each "+
+					"once", params.Clip(text)))
 		}
 		values[key] = value
 	}
-	err = v.doc.Fit(values, s.node.Quantities(), spansOf(box[record.MOID]), unchecked)
+	err = v.Doc.Fit(values, s.node.Quantities(), spansOf(box[record.MOID]), unchecked)
 	if err == nil {
-		call.Params, err = v.doc.EncodeParams(values)
+		call.Params, err = v.Doc.EncodeParams(values)
 	}
 	if err != nil {
-		return call, badParam(part, err)
+		return call, params.Bad(part, err)
 	}
 	return call, nil
 }
@@ -253,8 +214,9 @@ func parseGroupParts(args *fasthttp.Args, q *record.Query) error {
 		case "moid":
 			q.GroupBy.MOID = true
 		default:
-			return badParam("group", fmt.Errorf("%q is not cid, mid or moid; for cap say every=1h",
-				clip(part)))
+			return params.Bad("group",
+				fmt.Errorf("%q is not cid, mid or moid; for cap say every=1h",
+					params.Clip(part)))
 		}
 	}
 	return nil
@@ -271,13 +233,12 @@ func parseGroups(ctx *fasthttp.RequestCtx, q *record.Query) error {
 	}
 	width, err := timeparse.Duration(text)
 	if err != nil || width <= 0 {
-		return badParam("every", fmt.Errorf("%q is not a time span such as 15m or 1d", clip(text)))
+		return params.Bad("every", fmt.Errorf("%q is not a time span such as 15m or 1d",
+			params.Clip(text)))
 	}
 	q.GroupBy.CapBucketNs = int64(width)
 	return nil
 }
-
-func clip(s string) string { return strings.ToValidUTF8(excerpt.Of(s, 80), "?") }
 
 // payloadType is how JSON shows payloads.
 type payloadType uint8
@@ -300,7 +261,8 @@ func parsePayloadType(ctx *fasthttp.RequestCtx) (payloadType, error) {
 	case "text":
 		return payloadText, nil
 	default:
-		return 0, badParam("type", fmt.Errorf("%q is not f64, i64, text or base64", clip(name)))
+		return 0, params.Bad("type", fmt.Errorf("%q is not f64, i64, text or base64",
+			params.Clip(name)))
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/pentad-db/pentad/node/internal/httpserver"
+	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/internal/selector"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/event"
@@ -28,7 +30,7 @@ func (s *server) digestFrame(ctx *fasthttp.RequestCtx) {
 		all, answer.PurgedAcqNs, err = s.node.Digest(rc, q.Box, q.Cuts, q.Rows)
 	}
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
 	for i := range all {
@@ -56,7 +58,7 @@ func (s *server) digest(ctx *fasthttp.RequestCtx) {
 	defer cancel()
 	q, err := s.parseBox(ctx)
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
 	until, err := s.node.HorizonPast(rc, &q.Box, 0)
@@ -67,7 +69,7 @@ func (s *server) digest(ctx *fasthttp.RequestCtx) {
 			cuts[1] = until
 		}
 		if len(set) > 1 {
-			err = badParam("acq", errors.New("a digest is of one range"))
+			err = params.Bad("acq", errors.New("a digest is of one range"))
 		}
 		q.Box[record.Acq] = nil
 	}
@@ -78,11 +80,11 @@ func (s *server) digest(ctx *fasthttp.RequestCtx) {
 		all, purged, err = s.node.Digest(afterContext(rc, min(cuts[1], until)-1), q.Box, cuts, 0)
 	}
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
 	sum := sumOf(&all[0])
-	writeJSON(ctx, map[string]any{"rows": all[0].Rows, "bytes": all[0].Bytes,
+	httpserver.WriteJSON(ctx, map[string]any{"rows": all[0].Rows, "bytes": all[0].Bytes,
 		"sum": hex.EncodeToString(sum[:]), "until_acq_ns": cuts[1], "purged_acq_ns": purged})
 }
 
@@ -90,7 +92,7 @@ func (s *server) digest(ctx *fasthttp.RequestCtx) {
 func (s *server) syncState(ctx *fasthttp.RequestCtx) {
 	rc, cancel := s.requestContext(ctx)
 	defer cancel()
-	err := checkParams(ctx.QueryArgs(), append([]string{paramAfter}, paramsOfPeers(ctx)...))
+	err := params.Check(ctx.QueryArgs(), append([]string{paramAfter}, paramsOfPeers(ctx)...))
 	var st store.State
 	groups := 0
 	if err == nil {
@@ -105,8 +107,8 @@ func (s *server) syncState(ctx *fasthttp.RequestCtx) {
 	}
 	switch {
 	case err != nil:
-		writeError(ctx, toWire(err))
-	case speaksFrames(ctx):
+		httpserver.WriteError(ctx, toWire(err))
+	case httpserver.SpeaksFrames(ctx):
 		ctx.SetContentType(wire.ContentType)
 		ctx.SetBody(wire.AppendState(nil, out))
 	default:
@@ -116,7 +118,7 @@ func (s *server) syncState(ctx *fasthttp.RequestCtx) {
 				box[dim.String()] = selector.Format(dim, set)
 			}
 		}
-		writeJSON(ctx, map[string]any{"store": st.Store, "copy_of": st.Of, "box": box,
+		httpserver.WriteJSON(ctx, map[string]any{"store": st.Store, "copy_of": st.Of, "box": box,
 			"empty": st.Empty, "horizon_ns": st.HorizonNs,
 			"horizon": record.FormatNs(st.HorizonNs), "events": len(st.Events),
 			"policies": len(st.Policies), "groups": groups})
@@ -138,7 +140,7 @@ func (s *server) putRange(ctx *fasthttp.RequestCtx) {
 		horizon, err = s.node.PutRange(rc, rangeOf(&in))
 	}
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
 	ctx.SetContentType(wire.ContentType)
@@ -154,7 +156,7 @@ func (s *server) releaseCopy(ctx *fasthttp.RequestCtx) {
 		err = s.node.ReleaseCopy(rc)
 	}
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
 	s.syncState(ctx)

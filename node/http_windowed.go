@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/calendar"
+	"github.com/pentad-db/pentad/node/internal/httpserver"
+	"github.com/pentad-db/pentad/node/internal/params"
+	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -21,14 +24,14 @@ var windowsParams = []string{"cid", "mid", "moid", "cap", "acq", "view", "asof",
 func (s *server) windows(ctx *fasthttp.RequestCtx) {
 	v, q, err := s.parseWindows(ctx)
 	if v != nil {
-		defer s.node.plugins.release(v)
+		defer s.node.plugins.Release(v)
 	}
 	var cal *calendar.Calendar
 	if err == nil {
 		cal, err = calendarOf(q.GroupBy)
 	}
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
 	s.answerGroups(ctx, v, q, "windows", func(row map[string]any, g *wire.Group) {
@@ -41,7 +44,7 @@ func (s *server) windows(ctx *fasthttp.RequestCtx) {
 }
 
 // parseWindows parses the query. The caller releases the plugin, if there is one.
-func (s *server) parseWindows(ctx *fasthttp.RequestCtx) (*pluginVersion, *record.Query, error) {
+func (s *server) parseWindows(ctx *fasthttp.RequestCtx) (*registry.Version, *record.Query, error) {
 	q, err := s.parseBox(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -55,7 +58,7 @@ func (s *server) parseWindows(ctx *fasthttp.RequestCtx) (*pluginVersion, *record
 	}
 	every, name := string(args.Peek("every")), string(args.Peek("agg"))
 	if every == "" || name == "" {
-		return nil, nil, badParam(map[bool]string{true: "every", false: "agg"}[every == ""],
+		return nil, nil, params.Bad(map[bool]string{true: "every", false: "agg"}[every == ""],
 			errors.New("is missing; ask for every=1d and agg=stats, and tz=Europe/Berlin"))
 	}
 	zone := cmp.Or(string(args.Peek("tz")), time.UTC.String())
@@ -63,13 +66,13 @@ func (s *server) parseWindows(ctx *fasthttp.RequestCtx) (*pluginVersion, *record
 		if errors.As(err, new(*record.InvalidError)) {
 			return nil, nil, err
 		}
-		return nil, nil, badParam("every", err)
+		return nil, nil, params.Bad("every", err)
 	}
-	v, err := s.node.plugins.useKind(s.running, name, plugin.KindAggregate)
+	v, err := s.node.plugins.UseKind(s.http.Running(), name, plugin.KindAggregate)
 	if err != nil {
 		return nil, nil, err
 	}
-	if v.linksPredecessors() && !args.Has("group") {
+	if v.LinksPredecessors() && !args.Has("group") {
 		q.GroupBy = q.GroupBy.BySeries(&q.Box)
 	}
 	q.Aggregate, err = s.parseCall(args, v, &q.Box, "params", string(args.Peek("params")))

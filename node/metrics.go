@@ -92,11 +92,11 @@ func (r collector) Collect(out chan<- prometheus.Metric) {
 	count("store_merge_seconds_total", "Time spent merging.", float64(st.MergeNs)/1e9)
 	count("store_purged_rows_total", "Rows removed because they were purged or had expired.",
 		float64(st.PurgedRows))
-	count("store_below_puts_total", "Puts below the horizon.",
+	count("store_backdated_puts_total", "Puts below the horizon.",
 		float64(st.BackdatedPuts))
-	count("store_below_rows_total", "Rows that were put below the horizon.",
+	count("store_backdated_rows_total", "Rows that were put below the horizon.",
 		float64(st.BackdatedRows))
-	count("store_paced_seconds_total", "Time by which commits were throttled for merges.",
+	count("store_throttled_seconds_total", "Time by which commits were throttled for merges.",
 		float64(st.ThrottledNs)/1e9)
 	count("store_scans_total", "Scans started.", float64(st.Scans))
 	count("store_blocks_scanned_total", "Blocks opened by scans.", float64(st.Blocks))
@@ -113,7 +113,10 @@ func (r collector) Collect(out chan<- prometheus.Metric) {
 	r.collectTime(count, gauge, out)
 	r.collectPlugins(count, gauge, out)
 	r.node.collectStates(count, gauge)
-	r.node.hedges.collect(count)
+	count("node_hedges_total", "Calls hedged by a second node because the first was slow.",
+		float64(r.node.hedges.Asked.Load()))
+	count("node_hedges_won_total", "Hedged calls that the second node answered first.",
+		float64(r.node.hedges.Won.Load()))
 	r.node.publishers.collect(out)
 	r.collectCluster(gauge, out)
 	r.collectHealth(out)
@@ -132,7 +135,7 @@ func (r collector) collectRequests(count, gauge func(name, help string, v float6
 	share := r.node.processors.Stats()
 	gauge("queries_long", "Queries of more than 2 ms, which run in time slices.",
 		float64(share.Long))
-	gauge("queries_turns_waiting", "Their goroutines that wait for a time slice.",
+	gauge("queries_goroutines_waiting", "Their goroutines that wait for a time slice.",
 		float64(share.Waiting))
 	sorts := r.node.spill.Stats()
 	gauge("sort_memory_bytes", "Memory of answers being sorted.",
@@ -167,11 +170,11 @@ func (r collector) collectPlugins(
 				prometheus.CounterValue, float64(failures), wasmhost.ErrorKind(kind).String())
 		}
 	}
-	p := r.node.plugins.count()
-	gauge("node_plugins", "Plugins, built-in ones included.", float64(p.names))
-	gauge("node_plugin_versions", "Versions of plugins that were uploaded.", float64(p.versions))
+	p := r.node.plugins.Count()
+	gauge("node_plugins", "Plugins, built-in ones included.", float64(p.Names))
+	gauge("node_plugin_versions", "Versions of plugins that were uploaded.", float64(p.Versions))
 	gauge("node_plugins_damaged", "Versions of plugins that could not be loaded, and lines of the "+
-		"catalogue that could not be read.", float64(p.damaged))
+		"catalogue that could not be read.", float64(p.Damaged))
 }
 
 // sum adds the metrics of two plugin hosts.

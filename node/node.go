@@ -4,8 +4,7 @@
 //
 // File names begin with the room: http_ has handlers and what guards them, query_ the execution of
 // a query on one store, route_ the sources of an answer and hedged calls, feed_ changes, put_
-// writes, plugin_ the registry of plugins, cluster_ what all groups of a cluster do together,
-// metrics_ what /metrics shows.
+// writes, cluster_ what all groups of a cluster do together, metrics_ what /metrics shows.
 //
 // It knows nothing of how rows are stored, groups agree or guests run. Its main type is [Node],
 // whose comment lists the goroutines.
@@ -31,9 +30,12 @@ import (
 	"github.com/pentad-db/pentad/node/internal/cpushare"
 	"github.com/pentad-db/pentad/node/internal/cursors"
 	"github.com/pentad-db/pentad/node/internal/health"
+	"github.com/pentad-db/pentad/node/internal/hedge"
+	"github.com/pentad-db/pentad/node/internal/httpserver"
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/internal/memory"
 	"github.com/pentad-db/pentad/node/internal/partials"
+	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/node/internal/spill"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -129,17 +131,17 @@ type Node struct {
 	peers      map[cluster.NodeID]*peer // guarded by routing
 	host       *wasmhost.Host
 	hostWork   *wasmhost.HostWork // puts, and queries without plugins
-	adHocHost  *wasmhost.Host     // as registry.lent
+	adHocHost  *wasmhost.Host     // of modules that come with queries
 	writerPool writerPool
-	plugins    *registry
+	plugins    *registry.Registry
 	cursors    *cursors.File   // nil in a cluster
 	states     *partials.Cache // nil: none
 	spill      *spill.Space
 	// heldGroups is how many groups a worker has in memory before it spills them.
 	heldGroups int
-	hedges     hedging
+	hedges     *hedge.Limiter
 	merged     mergedFeeds
-	failures   failures
+	failures   registry.Failures
 	health     health.Board
 	healthMu   sync.Mutex // held while problems are collected and logged
 	// clockFollowed is the number of clock steps that were logged; guarded by healthMu.
@@ -184,7 +186,7 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 		readers:    make(chan struct{}, max(1, opt.MaxQueries/2)),
 		processors: cpushare.New(runtime.GOMAXPROCS(0)),
 		puts:       make(chan struct{}, opt.MaxPuts), verifying: make(chan struct{}, 1),
-		hedges: hedging{silence: silence, goneAfter: goneAfter},
+		hedges: hedge.NewLimiter(),
 		spill:  spill.New(filepath.Join(opt.Dir, "spill"), opt.ResultBytes),
 
 		heldGroups: heldGroups(&opt)}
@@ -278,22 +280,23 @@ func (n *Node) start(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	n.plugins, err = openRegistry(ctx, dir, n.host, n.adHocHost, alone, n.log)
+	n.plugins, err = registry.Open(ctx, registry.Options{Dir: dir, Host: n.host,
+		AdHocHost: n.adHocHost, InCluster: !alone, Log: n.log})
 	if err == nil && alone {
-		n.plugins.missed(holds, n.log)
+		n.plugins.Missed(holds)
 		err = n.openCursors(holds)
 	}
 	if err != nil {
 		return err
 	}
 	if alone {
-		n.wg.Go(func() { n.plugins.load(n.open, n.log) })
+		n.wg.Go(func() { n.plugins.Load(n.open) })
 	}
 	n.wg.Go(n.watchHealth)
 	if n.opt.Listen == "" {
 		return nil
 	}
-	hosts, err := newHostAllowList(n.opt.Hosts, n.opt.Listen)
+	hosts, err := httpserver.NewHosts(n.opt.Hosts, n.opt.Listen)
 	if err != nil {
 		return err
 	}
@@ -302,14 +305,14 @@ func (n *Node) start(ctx context.Context) (err error) {
 		return fmt.Errorf("listen on %s: %w", n.opt.Listen, err)
 	}
 	n.server = newServer(n, listener, hosts)
-	n.Watch(n.server.problems)
+	n.Watch(n.server.http.Problems)
 	if !alone {
 		if err := n.openMember(ctx); err != nil {
 			return errors.Join(err, listener.Close())
 		}
 	}
 	n.wg.Go(func() {
-		err := n.server.serve()
+		err := n.server.http.Serve()
 		if err != nil && !n.closing.Load() && n.opt.Fail != nil {
 			n.opt.Fail(fmt.Errorf("serve: %w", err)) // nothing reaches it any more
 		} else if err != nil {
@@ -355,7 +358,7 @@ func (n *Node) Addr() net.Addr {
 	if n.server == nil {
 		return nil
 	}
-	return n.server.listener.Addr()
+	return n.server.http.Addr()
 }
 
 // Close shuts down gracefully: the node reports that it is not ready, rejects new requests,
@@ -368,7 +371,7 @@ func (n *Node) Close(ctx context.Context) error {
 	n.close()
 	var errs []error
 	if n.server != nil {
-		errs = append(errs, n.server.shutdown(ctx))
+		errs = append(errs, n.server.http.Shutdown(ctx))
 	}
 	n.wg.Wait()
 	closed := make(chan error, 1)
@@ -405,7 +408,7 @@ func (n *Node) closeData(ctx context.Context) error {
 	}
 	errs = append(errs, n.store.Close())
 	if n.plugins != nil {
-		errs = append(errs, n.plugins.close())
+		errs = append(errs, n.plugins.Close())
 	}
 	if n.cursors != nil {
 		errs = append(errs, n.cursors.Close())

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/warmcode"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -30,6 +31,7 @@ func openTest(t *testing.T, opt Options) *Node {
 	if opt.Listen == "" {
 		opt.Listen = "127.0.0.1:0"
 	}
+	warmcode.Fill(t, opt.Dir, opt.Cluster.TokenFile != "")
 	n, err := Open(t.Context(), opt)
 	if err != nil {
 		t.Fatal(err)

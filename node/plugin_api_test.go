@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -13,10 +12,10 @@ import (
 	"testing"
 
 	"github.com/pentad-db/pentad/node/internal/catalog"
+	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
-	"github.com/pentad-db/pentad/wasmhost"
 )
 
 // variant is a standard module with a digest of its own: a section that nothing reads is added.
@@ -44,7 +43,8 @@ func TestPluginVersions(t *testing.T) {
 	one, err := c.PushVersion(t.Context(), client.PluginPush{Name: "mine", Owner: "ann",
 		Description: "counts & more", Wasm: first})
 	if err != nil || !one.Current || one.Owner != "ann" || one.Description != "counts & more" ||
-		one.Bytes != int64(len(first)) || one.SHA256 != digestOf(first) || one.UploadedNs == 0 {
+		one.Bytes != int64(len(first)) || one.SHA256 != registry.Digest(first) ||
+		one.UploadedNs == 0 {
 		t.Fatalf("%+v, %v", one, err)
 	}
 	two, err := c.PushPlugin(t.Context(), "mine", second)
@@ -131,7 +131,8 @@ func TestPluginRefusals(t *testing.T) {
 	isKind(t, err, wire.KindUnknownPlugin, "nobody")
 	_, err = c.PushPlugin(t.Context(), "a", []byte("text"))
 	isKind(t, err, wire.KindBadModule, "refused")
-	if entries, err := os.ReadDir(n.plugins.dir); err != nil || len(entries) != 2 {
+	entries, err := os.ReadDir(filepath.Join(n.opt.Dir, "plugins"))
+	if err != nil || len(entries) != 2 {
 		t.Errorf("%v, %v: want the catalogue and the cache", entries, err)
 	}
 }
@@ -182,67 +183,24 @@ func TestPluginLeftovers(t *testing.T) {
 		t.Fatal(err)
 	}
 	stray := variant(t, "count", "2")
-	for name, data := range map[string][]byte{digestOf(stray) + ".wasm": stray,
-		digestOf(stray) + ".wasm.tmp": stray[:10], "CATALOG.tmp": nil} {
+	for name, data := range map[string][]byte{registry.Digest(stray) + ".wasm": stray,
+		registry.Digest(stray) + ".wasm.tmp": stray[:10], "CATALOG.tmp": nil} {
 		if err := os.WriteFile(filepath.Join(dir, "plugins", name), data, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	n = openTest(t, Options{Dir: dir})
 	var names []string
-	entries, err := os.ReadDir(n.plugins.dir)
+	entries, err := os.ReadDir(filepath.Join(n.opt.Dir, "plugins"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	if want := []string{"CATALOG", "cache", digestOf(wasm) + ".wasm"}; len(names) != 3 ||
+	if want := []string{"CATALOG", "cache", registry.Digest(wasm) + ".wasm"}; len(names) != 3 ||
 		!slices.Contains(names, want[2]) {
 		t.Errorf("%q, want %q", names, want)
-	}
-}
-
-// A start compiles the standard plugins only; the others follow, or come when they are asked for.
-func TestPluginsAreLoadedAfterTheStart(t *testing.T) {
-	n := openTest(t, Options{})
-	for i := range 5 {
-		_, err := n.PushPlugin(t.Context(), PluginPush{Name: fmt.Sprint("mine", i),
-			Wasm: variant(t, "count", fmt.Sprint(i))})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	dir := filepath.Join(t.TempDir(), "plugins")
-	if err := n.plugins.copyTo(t.Context(), dir); err != nil {
-		t.Fatal(err)
-	}
-	host, err := wasmhost.New(t.Context(), wasmhost.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer host.Close(t.Context())
-	r, err := openRegistry(t.Context(), dir, host, n.adHocHost, true, n.log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.close()
-	standard := len(r.standard.Plugins)
-	if m := host.Stats().Modules; m != standard || len(r.list()) != standard+5 {
-		t.Errorf("%d modules after the start, %d of %d plugins", m, len(r.list()), standard+5)
-	}
-	v, err := r.use(t.Context(), "mine3")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.release(v)
-	if m := host.Stats().Modules; m != standard+1 {
-		t.Errorf("%d modules after one was asked for", m)
-	}
-	var told bytes.Buffer
-	r.load(t.Context(), slog.New(slog.NewTextHandler(&told, nil)))
-	if m := host.Stats().Modules; m != standard+5 || !strings.Contains(told.String(), "count=5") {
-		t.Errorf("%d modules in the end, and the log has %q", m, told.String())
 	}
 }
 
@@ -259,7 +217,7 @@ func TestDamagedPlugins(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	path := func(name string) string { return n.plugins.path(digestOf(modules[name])) }
+	path := func(name string) string { return modulePath(n, modules[name]) }
 	if err := n.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -283,7 +241,7 @@ func expectDamage(t *testing.T, n *Node, modules map[string][]byte) {
 	t.Helper()
 	c := dial(t, n)
 	(&nodesTogether{T: t}).until("the modules were looked at", func() bool {
-		return n.plugins.count().damaged == 3 // with the line of the catalogue
+		return n.plugins.Count().Damaged == 3 // with the line of the catalogue
 	})
 	damage := map[string]string{}
 	all, err := c.Plugins(t.Context())
@@ -296,14 +254,15 @@ func expectDamage(t *testing.T, n *Node, modules map[string][]byte) {
 		}
 	}
 	if _, ok := damage["lost"]; ok || len(damage) != 3 || damage["well"] != "" ||
-		!strings.Contains(damage["bent"], digestOf(modules["bent"])+".wasm has another digest") ||
-		!strings.Contains(damage["gone"], digestOf(modules["gone"])+".wasm is missing") {
+		!strings.Contains(damage["bent"],
+			registry.Digest(modules["bent"])+".wasm has another digest") ||
+		!strings.Contains(damage["gone"], registry.Digest(modules["gone"])+".wasm is missing") {
 		t.Errorf("%q", damage)
 	}
-	if d := n.plugins.file.Damage; len(d) != 1 || d[0] != "CATALOG line 4: checksum differs" {
+	if d := n.plugins.Damage(); len(d) != 1 || d[0] != "CATALOG line 4: checksum differs" {
 		t.Errorf("%q", d)
 	}
-	if _, err := os.Stat(n.plugins.path(digestOf(modules["lost"]))); err != nil {
+	if _, err := os.Stat(modulePath(n, modules["lost"])); err != nil {
 		t.Errorf("a module whose name was lost: %v", err)
 	}
 	run := func(name string) error {
@@ -329,66 +288,8 @@ func expectDamage(t *testing.T, n *Node, modules map[string][]byte) {
 	if err := run("bent"); err != nil {
 		t.Error(err)
 	}
-	if counts := n.plugins.count(); counts.damaged != 1 || counts.versions != 2 {
+	if counts := n.plugins.Count(); counts.Damaged != 1 || counts.Versions != 2 {
 		t.Errorf("%+v", counts)
-	}
-}
-
-// TestDoubtfulPush: when it is unknown whether the line of an upload is on disk, its module stays:
-// after a restart the line may say that it is the current one.
-func TestDoubtfulPush(t *testing.T) {
-	dir := t.TempDir()
-	n := openTest(t, Options{Dir: dir})
-	if err := n.plugins.file.Close(); err != nil { // writing fails, and not for lack of room
-		t.Fatal(err)
-	}
-	wasm := variant(t, "count", "1")
-	_, err := n.PushPlugin(t.Context(), PluginPush{Name: "mine", Wasm: wasm})
-	if toWire(err).Kind != wire.KindUnavailable {
-		t.Errorf("%v", err)
-	}
-	if kept, err := os.ReadFile(n.plugins.path(digestOf(wasm))); !bytes.Equal(kept, wasm) {
-		t.Errorf("%d bytes of %d are left, %v", len(kept), len(wasm), err)
-	}
-	_ = n.Close(t.Context()) // the catalogue is closed already
-	n = openTest(t, Options{Dir: dir})
-	if _, err := n.Plugin(t.Context(), "mine"); toWire(err).Kind != wire.KindUnknownPlugin {
-		t.Errorf("%v", err)
-	}
-}
-
-// One name and one owner have a bounded part of all versions. One that is there may be pushed
-// again.
-func TestPluginVersionsBounded(t *testing.T) {
-	n := openTest(t, Options{})
-	wasm := variant(t, "count", "1")
-	fillUp := func(owner string, versions int, name func(i int) string) {
-		t.Helper()
-		for i := range versions {
-			err := n.plugins.change(t.Context(), &catalog.Change{Push: &catalog.Push{
-				Name: name(i), Version: catalog.Version{Owner: owner, Bytes: 1,
-					SHA256: digestOf(fmt.Appendf(nil, "%s %d", owner, i))}}}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	push := func(name, owner string, wasm []byte) error {
-		_, err := n.PushPlugin(t.Context(), PluginPush{Name: name, Owner: owner, Wasm: wasm})
-		return err
-	}
-	if err := push("full", "", wasm); err != nil {
-		t.Fatal(err)
-	}
-	fillUp("", maxVersionsOfName-1, func(int) string { return "full" })
-	isKind(t, toWire(push("full", "ann", variant(t, "count", "2"))), wire.KindTooLarge,
-		`plugin "full" has 256 versions`)
-	fillUp("bob", maxVersionsOfOwner, func(i int) string { return fmt.Sprint("bobs", i%16) })
-	isKind(t, toWire(push("new", "bob", wasm)), wire.KindTooLarge, `owner "bob" has 1024 versions`)
-	for _, again := range []error{push("full", "", wasm), push("new", "ann", wasm)} {
-		if again != nil {
-			t.Error(again)
-		}
 	}
 }
 
@@ -430,7 +331,7 @@ func TestCodeGoes(t *testing.T) {
 	if err := n.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"CATALOG", digestOf(wasm) + ".wasm"} {
+	for _, name := range []string{"CATALOG", registry.Digest(wasm) + ".wasm"} {
 		if err := os.Remove(filepath.Join(dir, "plugins", name)); err != nil {
 			t.Fatal(err)
 		}

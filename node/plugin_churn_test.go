@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/pentad-db/pentad/wasmhost"
@@ -21,7 +22,7 @@ func TestPluginsChangeUnderQueries(t *testing.T) {
 	count := binary.LittleEndian.AppendUint64(nil, rows)
 	first, second := variant(t, "count", "1"), variant(t, "count", "2")
 	keep := thresholds(t, n, "op=ge,value=-1")
-	calls := []record.PluginCall{{Name: "mine"}, {Name: "mine@" + digestOf(first)},
+	calls := []record.PluginCall{{Name: "mine"}, {Name: "mine@" + registry.Digest(first)},
 		{Name: "mine", Module: first}, {Name: "other"}}
 	ask := func(i int) error {
 		q := &record.Query{Aggregate: calls[i%len(calls)]}
@@ -66,7 +67,7 @@ func TestPluginsChangeUnderQueries(t *testing.T) {
 				}
 			}
 			_, err := n.PromotePlugin(calls[1].Name)
-			_, gone := n.RemovePlugin("mine@" + digestOf(second))
+			_, gone := n.RemovePlugin("mine@" + registry.Digest(second))
 			_, all := n.RemovePlugin("mine")
 			if err := errors.Join(err, gone, all); err != nil {
 				t.Error(err)

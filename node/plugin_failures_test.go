@@ -2,16 +2,16 @@ package node
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/node/store"
-	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -140,7 +140,7 @@ func TestAdHoc(t *testing.T) {
 	_, _, err = c.Aggregate(t.Context(), &record.Query{Aggregate: call})
 	isKind(t, err, wire.KindBadModule, "not a WebAssembly module")
 
-	call.Module = append(wasm, make([]byte, maxAdHocBytes)...)
+	call.Module = append(wasm, make([]byte, 64<<20)...) // the most of all
 	_, _, err = n.Aggregate(t.Context(), &record.Query{Aggregate: call})
 	if toWire(err).Kind != wire.KindOverloaded {
 		t.Errorf("more modules than there is room for: %v", err)
@@ -148,7 +148,7 @@ func TestAdHoc(t *testing.T) {
 
 	details, err := c.CheckPlugin(t.Context(), wasm)
 	if err != nil || details.Name != "count" || !details.Aggregate || details.Limits == nil ||
-		details.SHA256 != digestOf(wasm) || len(details.Doc) == 0 {
+		details.SHA256 != registry.Digest(wasm) || len(details.Doc) == 0 {
 		t.Errorf("%+v, %v", details, err)
 	}
 	_, err = c.CheckPlugin(t.Context(), []byte("text"))
@@ -156,26 +156,9 @@ func TestAdHoc(t *testing.T) {
 	if n.adHocHost.Stats().Instances != 0 || !lentIdle(n) {
 		t.Errorf("%+v", n.adHocHost.Stats())
 	}
-	if entries, err := os.ReadDir(n.plugins.dir); err != nil || len(entries) != 2 {
+	entries, err := os.ReadDir(filepath.Join(n.opt.Dir, "plugins"))
+	if err != nil || len(entries) != 2 {
 		t.Errorf("%v, %v: want the catalogue and the cache", entries, err)
-	}
-}
-
-func TestFailuresAreBounded(t *testing.T) {
-	var f failures
-	for i := range 100 {
-		f.add(api.PluginFailure{Plugin: "noisy", TimeNs: int64(i)})
-	}
-	f.add(api.PluginFailure{Plugin: "rare", TimeNs: 100})
-	noisy := f.of("noisy")
-	if len(noisy) != maxPluginFailures || noisy[0].TimeNs != 99 || len(f.of("rare")) != 1 {
-		t.Errorf("%d noisy ones, the newest of %d", len(noisy), noisy[0].TimeNs)
-	}
-	for i := range 2 * maxFailures {
-		f.add(api.PluginFailure{Plugin: fmt.Sprint(i)})
-	}
-	if all := f.of(""); len(all) != maxFailures || all[0].Plugin != fmt.Sprint(2*maxFailures-1) {
-		t.Errorf("%d, the newest %+v", len(all), all[0])
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -35,7 +36,7 @@ func (s *served) well(after string) {
 	own, adHoc := s.node.host.Stats(), s.node.adHocHost.Stats()
 	if own.Instances+adHoc.Instances > 0 || !lentIdle(s.node) {
 		s.Fatalf("after %s: %d and %d instances are left, ad hoc %+v", after,
-			own.Instances, adHoc.Instances, s.node.plugins.adHoc)
+			own.Instances, adHoc.Instances, s.node.plugins.Count())
 	}
 	count := 0
 	for _, err := range s.db.Query(s.Context(), &record.Query{}) {
@@ -72,7 +73,8 @@ func expectHostileFault(t *testing.T, name string, e *wire.Error) {
 		if !ok || len(f.SHA256) != 64 {
 			t.Errorf("%s: %+v of %+v", name, f, e)
 		}
-	case !ok || f.What != what || f.Plugin != name || f.SHA256 != digestOf(hostile(t, name)) ||
+	case !ok || f.What != what || f.Plugin != name ||
+		f.SHA256 != registry.Digest(hostile(t, name)) ||
 		!strings.HasPrefix(f.Export, "pentad_") || f.FuelUsed == 0 || f.MemoryBytes < 65536:
 		t.Errorf("%s: %+v of %+v", name, f, e)
 	case f.Export == "pentad_add" && (f.First == nil || f.Last == nil || f.Records == 0),

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -38,7 +39,7 @@ func TestARottenModuleIsAProblem(t *testing.T) {
 	if _, err := c.PushPlugin(t.Context(), "mine", wasm); err != nil {
 		t.Fatal(err)
 	}
-	flipFile(t, n.plugins.path(digestOf(wasm)))
+	flipFile(t, modulePath(n, wasm))
 	damaged := hasProblem(n, "plugins_damaged", "")
 	waits := &nodesTogether{T: t}
 	waits.until("the damage is a problem", damaged)
@@ -62,7 +63,7 @@ func TestRottenModulesAreFetchedAgain(t *testing.T) {
 	c := openTogetherWith(t, 3, 1, searching)
 	wasm := variant(t, "count", "1")
 	c.push(c.nodes[0], "mine", wasm)
-	name := digestOf(wasm) + ".wasm"
+	name := registry.Digest(wasm) + ".wasm"
 	var files []string
 	c.until("a node has both copies", func() bool {
 		dir := c.options[2].Dir

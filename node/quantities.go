@@ -1,7 +1,6 @@
 package node
 
 import (
-	"github.com/pentad-db/pentad/node/internal/catalog"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -9,9 +8,7 @@ import (
 
 // Quantities returns the declared quantities, by moid.
 func (n *Node) Quantities() []plugin.Quantity {
-	n.plugins.mu.RLock()
-	defer n.plugins.mu.RUnlock()
-	return n.plugins.state.Sorted()
+	return n.plugins.Quantities()
 }
 
 // SetQuantity declares the quantity of a moid, in place of an earlier declaration.
@@ -20,16 +17,12 @@ func (n *Node) SetQuantity(q plugin.Quantity) error {
 	if err := q.Check(); err != nil {
 		return &wire.Error{Kind: wire.KindInvalid, Part: "quantity", Message: err.Error()}
 	}
-	n.plugins.changing.Lock()
-	defer n.plugins.changing.Unlock()
-	return n.plugins.change(n.open, &catalog.Change{Quantity: &q}, nil)
+	return n.plugins.SetQuantity(n.open, q)
 }
 
 // ForgetQuantity removes the declaration of a moid.
 func (n *Node) ForgetQuantity(moid int32) error {
-	n.plugins.changing.Lock()
-	defer n.plugins.changing.Unlock()
-	err := n.plugins.forget(n.open, moid)
+	err := n.plugins.ForgetQuantity(n.open, moid)
 	if err != nil && n.Kind(err) == wire.KindUnknownPlugin {
 		return &wire.Error{Kind: wire.KindNotFound, Message: toWire(err).Message}
 	}

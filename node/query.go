@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 
+	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -187,7 +188,7 @@ func (n *localSource) scanApart(
 	whole.KeysOnly = false // plugins may read payloads, see parts
 	read := parts
 	for _, m := range modules {
-		read |= m.parts
+		read |= m.Parts
 	}
 	stats, err := n.scanChain(ctx, &whole, modules, parts, newSinks)
 	var guest *wasmhost.Error
@@ -206,7 +207,7 @@ func (n *localSource) scanApart(
 // scanChain scans with the filters in modules before sinks that read those parts. Instances are
 // started, and check their parameters, even if there is nothing to scan.
 func (n *localSource) scanChain(
-	ctx context.Context, q *record.Query, modules []*pluginVersion, parts segment.Columns,
+	ctx context.Context, q *record.Query, modules []*registry.Version, parts segment.Columns,
 	newSinks func(worker int) (sinks, error),
 ) (store.ScanStats, error) {
 	var filters []*wasmhost.Filter
@@ -222,13 +223,13 @@ func (n *localSource) scanChain(
 		}
 		read := parts.Front(to.front) // what the next filter and all after it read
 		for i := len(modules) - 1; i >= 0; i-- {
-			f, err := modules[i].module.NewFilter(ctx, q.Filters[i].Params)
+			f, err := modules[i].Module.NewFilter(ctx, q.Filters[i].Params)
 			if err != nil {
 				return sinks{}, 0, err
 			}
 			filters = append(filters, f)
 			to.rows = filterSink(ctx, f, read, to.rows)
-			read = read.Union(modules[i].parts.Front(f.Front()))
+			read = read.Union(modules[i].Parts.Front(f.Front()))
 		}
 		return to, read, nil
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/pentad-db/pentad/node/internal/calendar"
+	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -165,7 +166,7 @@ func (n *Node) aggregate(ctx context.Context, q *prepared) ([]wire.Group, wire.E
 type foundGroups struct {
 	node   *Node
 	q      *prepared
-	module *pluginVersion
+	module *registry.Version
 	over   *overflow
 	groups []wire.Group
 	end    wire.End
@@ -179,7 +180,7 @@ func (n *Node) findGroups(ctx context.Context, q *prepared) (*foundGroups, error
 		return nil, err
 	}
 	f := &foundGroups{node: n, q: q, leave: leave, over: n.newOverflow(0)}
-	f.module, err = n.plugins.useCall(ctx, &q.Aggregate, plugin.KindAggregate)
+	f.module, err = n.plugins.UseCall(ctx, &q.Aggregate, plugin.KindAggregate)
 	if err == nil {
 		err = f.find(ctx)
 	}
@@ -195,13 +196,13 @@ func (n *Node) findGroups(ctx context.Context, q *prepared) (*foundGroups, error
 func (f *foundGroups) close() {
 	f.over.close()
 	if f.module != nil {
-		f.node.plugins.release(f.module)
+		f.node.plugins.Release(f.module)
 	}
 	f.leave()
 }
 
 func (f *foundGroups) find(ctx context.Context) error {
-	n, q, joins := f.node, f.q, f.module.linksPredecessors()
+	n, q, joins := f.node, f.q, f.module.LinksPredecessors()
 	cal, err := calendarOf(q.GroupBy)
 	if err == nil && joins {
 		err = checkPredecessors(q.Query)
@@ -274,11 +275,11 @@ func (f *foundGroups) each(
 }
 
 // mergingOf returns what merges the groups of a query; the caller sets done.
-func (n *Node) mergingOf(q *record.Query, module *pluginVersion) *merging {
-	return &merging{linksPredecessors: module.linksPredecessors(), maxGroups: n.opt.MaxGroups,
+func (n *Node) mergingOf(q *record.Query, module *registry.Version) *merging {
+	return &merging{linksPredecessors: module.LinksPredecessors(), maxGroups: n.opt.MaxGroups,
 		maxOfInstance: min(chunkGroups, n.heldGroups),
 		make: func(ctx context.Context) (*aggregator, error) {
-			guest, err := module.module.NewAggregate(ctx, q.Aggregate.Params)
+			guest, err := module.Module.NewAggregate(ctx, q.Aggregate.Params)
 			if err != nil {
 				return nil, err
 			}
@@ -291,10 +292,10 @@ func (n *Node) mergingOf(q *record.Query, module *pluginVersion) *merging {
 // caller closes them, also after an error. With several sources predecessors are always read, as
 // another source may find rows.
 func (n *localSource) fold(
-	ctx context.Context, q *prepared, module *pluginVersion, cal *calendar.Calendar,
+	ctx context.Context, q *prepared, module *registry.Version, cal *calendar.Calendar,
 	over *overflow, always bool,
 ) (workers []*aggregator, stats store.ScanStats, err error) {
-	parts := module.parts | groupParts(q.GroupBy)
+	parts := module.Parts | groupParts(q.GroupBy)
 	keep := n.partialCacheOf(ctx, module)
 	stats, err = n.scanApart(ctx, q, parts, keep, func(worker int) (sinks, error) {
 		groups := newGroups(q.GroupBy, cal, n.heldGroups)
@@ -318,7 +319,7 @@ func (n *localSource) fold(
 	if err == nil {
 		err = mergeLots(ctx, workers)
 	}
-	if err == nil && module.linksPredecessors() {
+	if err == nil && module.LinksPredecessors() {
 		workers, err = n.readPredecessors(ctx, q, module, stats.HorizonNs, workers, over, always)
 	}
 	return workers, stats, err
@@ -326,10 +327,10 @@ func (n *localSource) fold(
 
 // newAggregator returns an aggregator that spills groups to the overflow when they exceed memory.
 func (n *localSource) newAggregator(
-	ctx context.Context, q *record.Query, module *pluginVersion, g *groups, over *overflow,
+	ctx context.Context, q *record.Query, module *registry.Version, g *groups, over *overflow,
 ) (*aggregator, error) {
 	again := func(ctx context.Context) (*wasmhost.Aggregate, error) {
-		return module.module.NewAggregate(ctx, q.Aggregate.Params)
+		return module.Module.NewAggregate(ctx, q.Aggregate.Params)
 	}
 	guest, err := again(ctx)
 	if err != nil {

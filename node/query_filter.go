@@ -7,25 +7,9 @@ import (
 
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
-	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/wasmhost"
 )
-
-// partsOf returns the parts of rows that a module with these needs reads.
-func partsOf(need uint32) (parts segment.Columns) {
-	for bit, part := range map[uint32]segment.Columns{
-		plugin.NeedCID: 1 << record.CID, plugin.NeedMID: 1 << record.MID,
-		plugin.NeedMOID: 1 << record.MOID, plugin.NeedCap: 1 << record.Cap,
-		plugin.NeedAcq: 1 << record.Acq, plugin.NeedOffsets: segment.Payloads,
-		plugin.NeedData: segment.Payloads,
-	} {
-		if need&bit != 0 {
-			parts |= part
-		}
-	}
-	return parts
-}
 
 // groupParts returns the parts of rows that grouping reads.
 func groupParts(by record.GroupBy) (parts segment.Columns) {

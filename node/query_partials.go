@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/pentad-db/pentad/node/internal/partials"
+	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -22,14 +23,14 @@ const mostStateBytes = 64 << 20
 // share it.
 type partialCache struct {
 	cache  *partials.Cache // nil: the cache is not used
-	module *pluginVersion
+	module *registry.Version
 	key    partials.Key
 
 	mu     sync.Mutex
 	tables map[*partials.Segment]*partials.Table // guarded by mu; nil where there is none
 }
 
-func (n *Node) partialCacheOf(ctx context.Context, module *pluginVersion) *partialCache {
+func (n *Node) partialCacheOf(ctx context.Context, module *registry.Version) *partialCache {
 	k := &partialCache{cache: n.states, module: module,
 		tables: map[*partials.Segment]*partials.Table{}}
 	if optionsOf(ctx).noCache {
@@ -41,16 +42,16 @@ func (n *Node) partialCacheOf(ctx context.Context, module *pluginVersion) *parti
 // setKey sets the key: the filters and the aggregate of a query. A module that is not built in may
 // leak rows of one fragment into the state of another, so its states are only shared among queries
 // over the same tenants.
-func (k *partialCache) setKey(q *record.Query, filters []*pluginVersion) {
+func (k *partialCache) setKey(q *record.Query, filters []*registry.Version) {
 	var text []byte
 	number := func(n int64) { text = binary.LittleEndian.AppendUint64(text, uint64(n)) }
 	own := true
-	add := func(v *pluginVersion, params []byte) {
-		digest := v.module.Digest()
+	add := func(v *registry.Version, params []byte) {
+		digest := v.Module.Digest()
 		text = append(text, digest[:]...)
 		number(int64(len(params)))
 		text = append(text, params...)
-		own = own && v.Owner == standardOwner
+		own = own && v.Owner == registry.StandardOwner
 	}
 	for i, v := range filters {
 		add(v, q.Filters[i].Params)
@@ -377,17 +378,17 @@ func (n *localSource) partialLookups(
 	if q.Aggregate.Name == "" {
 		return nil, nil
 	}
-	module, err := n.plugins.useCall(ctx, &q.Aggregate, plugin.KindAggregate)
+	module, err := n.plugins.UseCall(ctx, &q.Aggregate, plugin.KindAggregate)
 	if err != nil {
 		return nil, err
 	}
-	defer n.plugins.release(module)
+	defer n.plugins.Release(module)
 	filters, err := n.useFilters(ctx, q)
 	defer n.releaseFilters(filters)
 	if err != nil {
 		return nil, err
 	}
-	k, d := n.partialCacheOf(ctx, module), module.module.Describe()
+	k, d := n.partialCacheOf(ctx, module), module.Module.Describe()
 	if k.cache == nil || d.MaxPartials() == 0 || q.GroupBy != (record.GroupBy{}) {
 		return nil, nil
 	}
@@ -401,11 +402,12 @@ func (n *Node) collectStates(count, gauge func(name, help string, v float64)) {
 		return
 	}
 	k := n.states.Stats()
-	count("node_states_found_total", "Fragments of blocks whose state was cached.", float64(k.Hits))
-	count("node_states_missed_total", "Fragments of blocks that were not cached.",
+	count("partial_cache_hits_total", "Fragments of blocks whose state was cached.",
+		float64(k.Hits))
+	count("partial_cache_misses_total", "Fragments of blocks that were not cached.",
 		float64(k.Misses))
-	count("node_states_kept_total", "States stored in the cache.", float64(k.Stored))
-	count("node_states_evicted_total", "States evicted from the cache.", float64(k.Evicted))
-	gauge("node_states", "States in the cache.", float64(k.States))
-	gauge("node_states_bytes", "Memory of the cache.", float64(k.Bytes))
+	count("partial_cache_stored_total", "States stored in the cache.", float64(k.Stored))
+	count("partial_cache_evicted_total", "States evicted from the cache.", float64(k.Evicted))
+	gauge("partial_cache_entries", "States in the cache.", float64(k.States))
+	gauge("partial_cache_bytes", "Memory of the cache.", float64(k.Bytes))
 }

@@ -4,16 +4,11 @@ import (
 	"context"
 	"slices"
 
+	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/node/store"
-	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/wasmhost"
 )
-
-// linksPredecessors reports whether the module needs the states of predecessors, plugin.FlagJoins.
-func (v *pluginVersion) linksPredecessors() bool {
-	return v.module.Describe().Flags&plugin.FlagJoins != 0
-}
 
 // checkPredecessors rejects queries without unique predecessors: of versions, and of several ranges
 // of time.
@@ -50,7 +45,7 @@ func predecessorQuery(q *record.Query, horizonNs int64) (*record.Query, bool) {
 // readPredecessors adds the last readings before the box to additional workers, in groups marked as
 // predecessors, and returns all workers. Unless always is set, it does so only if the box has rows.
 func (n *localSource) readPredecessors(
-	ctx context.Context, q *prepared, module *pluginVersion, horizonNs int64,
+	ctx context.Context, q *prepared, module *registry.Version, horizonNs int64,
 	workers []*aggregator, over *overflow, always bool,
 ) ([]*aggregator, error) {
 	back, ok := predecessorQuery(q.Query, horizonNs)
@@ -59,7 +54,7 @@ func (n *localSource) readPredecessors(
 		return workers, nil
 	}
 	by := record.GroupBy{CID: q.GroupBy.CID, MID: q.GroupBy.MID, MOID: q.GroupBy.MOID}
-	parts, inside := module.parts|groupParts(by), len(workers)
+	parts, inside := module.Parts|groupParts(by), len(workers)
 	before := &prepared{back, q.filters}
 	_, err := n.scan(ctx, before, parts, func(worker int) (store.Sink, uint32, error) {
 		a, err := n.newAggregator(ctx, q.Query, module, newGroups(by, nil, n.heldGroups), over)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/admission"
 	"github.com/pentad-db/pentad/node/internal/cpushare"
+	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -14,7 +15,7 @@ import (
 // modules of its filters are resolved. The modules belong to its permit.
 type prepared struct {
 	*record.Query
-	filters []*pluginVersion // by Query.Filters
+	filters []*registry.Version // by Query.Filters
 }
 
 // queryPermit is a query that was admitted: its permit and what it uses, until done.
@@ -99,10 +100,10 @@ func (n *Node) begin(
 
 // useFilters returns the modules of the filters of a query, in their order. With an error it
 // returns those that are to be released.
-func (n *Node) useFilters(ctx context.Context, q *record.Query) ([]*pluginVersion, error) {
-	modules := make([]*pluginVersion, 0, len(q.Filters))
+func (n *Node) useFilters(ctx context.Context, q *record.Query) ([]*registry.Version, error) {
+	modules := make([]*registry.Version, 0, len(q.Filters))
 	for i := range q.Filters {
-		v, err := n.plugins.useCall(ctx, &q.Filters[i], plugin.KindFilter)
+		v, err := n.plugins.UseCall(ctx, &q.Filters[i], plugin.KindFilter)
 		if err != nil {
 			return modules, err
 		}
@@ -111,20 +112,20 @@ func (n *Node) useFilters(ctx context.Context, q *record.Query) ([]*pluginVersio
 	return modules, nil
 }
 
-func (n *Node) releaseFilters(modules []*pluginVersion) {
+func (n *Node) releaseFilters(modules []*registry.Version) {
 	for _, v := range modules {
-		n.plugins.release(v)
+		n.plugins.Release(v)
 	}
 }
 
 // pinned returns the query with the names of its plugins resolved to versions, so that all sources
 // run the same ones. The aggregate is nil where there is none.
-func (p *prepared) pinned(aggregate *pluginVersion) *prepared {
+func (p *prepared) pinned(aggregate *registry.Version) *prepared {
 	q := *p.Query
 	q.Filters = append([]record.PluginCall(nil), p.Filters...)
-	pin := func(call *record.PluginCall, v *pluginVersion) {
+	pin := func(call *record.PluginCall, v *registry.Version) {
 		if call.Module == nil {
-			call.Name = v.ref()
+			call.Name = v.Ref()
 		}
 	}
 	for i, v := range p.filters {

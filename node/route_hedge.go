@@ -9,112 +9,52 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/hedge"
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
-var (
-	// errOvertaken cancels an attempt after another one has won.
-	errOvertaken = errors.New("another node has answered before")
-	// errPeerDown cancels an attempt at a node that neither queries nor gossip reach.
-	errPeerDown = fmt.Errorf("neither queries nor gossip get an answer from it: it is down, or "+
-		"this node is cut off; ask another node: %w", member.ErrUnavailable)
+// errPeerDown cancels an attempt at a node that neither queries nor gossip reach.
+var errPeerDown = fmt.Errorf("neither queries nor gossip get an answer from it: it is down, or "+
+	"this node is cut off; ask another node: %w", member.ErrUnavailable)
+
+// maxHedgesLost is how many hedges in a row a node loses before it counts as unavailable for a
+// while.
+const maxHedgesLost = 3
+
+// callKind is a kind of call to another node; latency is recorded for each.
+type callKind int
+
+const (
+	askRows callKind = iota
+	askCount
+	askStates
+	askDiff
+	askVersions
+	askDigest
+	askPlan
+	askFacts  // answered without reading records: horizons, events
+	askChange // a write, which is never hedged
+	callKinds
 )
-
-// hedgedCall is a set of attempts to get the same answer from different nodes. The attempt that has
-// the whole answer first, or that first delivers rows of it, wins; the others are canceled.
-type hedgedCall struct {
-	began time.Time
-
-	mu       sync.Mutex
-	attempts []*attempt // guarded by mu
-	winner   *attempt   // guarded by mu
-}
-
-// attempt is one attempt of a hedged call: at one node, or at several that together hold the same
-// groups.
-type attempt struct {
-	call   *hedgedCall
-	outer  *attempt // of the hedged call that this one is nested in; nil without one
-	cancel context.CancelCauseFunc
-	took   time.Duration // until it won; guarded by the call's mu
-}
-
-// start adds an attempt. Its context ends when another one wins.
-func (r *hedgedCall) start(ctx context.Context, outer *attempt) (context.Context, *attempt) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	x := &attempt{call: r, outer: outer, cancel: cancel}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.attempts = append(r.attempts, x)
-	if r.winner != nil {
-		cancel(errOvertaken)
-	}
-	return ctx, x
-}
-
-// cancelAll cancels all attempts.
-func (r *hedgedCall) cancelAll() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, x := range r.attempts {
-		x.cancel(nil)
-	}
-}
-
-// decided reports whether an attempt has won.
-func (r *hedgedCall) decided() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.winner != nil
-}
-
-// win makes x the winner if there is none yet, and reports whether it is.
-func (x *attempt) win() bool {
-	r := x.call
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.winner == nil {
-		r.winner, x.took = x, time.Since(r.began)
-		for _, other := range r.attempts {
-			if other != x {
-				other.cancel(errOvertaken)
-			}
-		}
-	}
-	return r.winner == x
-}
-
-// claim reports whether the attempt may deliver rows: it wins this call and those around it, so
-// that no other attempt can.
-func (x *attempt) claim() bool {
-	return x == nil || x.outer.claim() && x.win()
-}
-
-// won reports whether x is the winner.
-func (x *attempt) won() bool {
-	x.call.mu.Lock()
-	defer x.call.mu.Unlock()
-	return x.call.winner == x
-}
 
 // hedgedRequest queries another node, and nodes that hold the same groups when it fails or is slow.
 type hedgedRequest[T any] struct {
 	*fanOut[T]
 	node *Node
 	ask  func(ctx context.Context, s source) (T, wire.End, error)
-	call hedgedCall
+	call hedge.Call
 	wg   sync.WaitGroup
 
 	first        *remoteSource
-	attempt      *attempt // of the first
-	hedgeAttempt *attempt // at other nodes; nil before it begins
-	hedged       bool     // other nodes are queried because the first is slow
+	attempt      *hedge.Attempt // of the first
+	hedgeAttempt *hedge.Attempt // at other nodes; nil before it begins
+	hedged       bool           // other nodes are queried because the first is slow
 	outcomes     chan attemptOutcome[T]
 }
 
 type attemptOutcome[T any] struct {
-	of      *attempt
+	of      *hedge.Attempt
 	answers []sourceAnswer[T]
 	err     error // the first of answers
 }
@@ -128,13 +68,13 @@ func (a *fanOut[T]) askRemote(
 	each func(ctx context.Context, s source) (T, wire.End, error),
 ) (out []sourceAnswer[T], delivered bool) {
 	c := hedgedRequest[T]{fanOut: a, node: n, ask: each, first: d,
-		call: hedgedCall{began: time.Now()}, outcomes: make(chan attemptOutcome[T], 2)}
+		call: hedge.Call{Began: time.Now()}, outcomes: make(chan attemptOutcome[T], 2)}
 	defer c.wg.Wait()
-	defer c.call.cancelAll()
-	n.hedges.earn()
-	soon, late := n.hedges.hedgeDelay(&d.peer.latency[a.kind])
-	one, first := c.call.start(ctx, d.attempt)
-	c.attempt, d.attempt, d.began = first, first, c.call.began
+	defer c.call.CancelAll()
+	n.hedges.Earn()
+	soon, late := n.hedges.Delay(&d.peer.latency[a.kind])
+	one, first := c.call.Start(ctx, d.attempt)
+	c.attempt, d.attempt, d.began = first, first, c.call.Began
 	c.run(first, func() []sourceAnswer[T] {
 		x := sourceAnswer[T]{of: d}
 		x.answer, x.end, x.err = c.askOne(one, d, each)
@@ -149,7 +89,7 @@ func (a *fanOut[T]) askRemote(
 	for {
 		select {
 		case o := <-c.outcomes:
-			if c.record(ctx, o); o.of.won() {
+			if c.record(ctx, o); o.of.Won() {
 				return o.answers, o.err != nil
 			}
 			if o.of == first {
@@ -161,20 +101,20 @@ func (a *fanOut[T]) askRemote(
 			timer.Reset(c.checkSilence(ctx, late))
 		}
 		if out, over := c.failed(firstFailed, hedgeFailed); over {
-			return out, c.call.decided()
+			return out, c.call.Decided()
 		}
 	}
 }
 
 // run runs one attempt.
-func (c *hedgedRequest[T]) run(x *attempt, ask func() []sourceAnswer[T]) {
+func (c *hedgedRequest[T]) run(x *hedge.Attempt, ask func() []sourceAnswer[T]) {
 	c.wg.Go(func() {
 		o := attemptOutcome[T]{of: x, answers: ask()}
 		for _, s := range o.answers {
 			o.err = cmp.Or(o.err, s.err)
 		}
 		if o.err == nil {
-			x.win()
+			x.Win()
 		}
 		c.outcomes <- o
 	})
@@ -186,7 +126,7 @@ func (c *hedgedRequest[T]) failed(
 	first, second attemptOutcome[T],
 ) (out []sourceAnswer[T], over bool) {
 	switch {
-	case c.call.decided():
+	case c.call.Decided():
 		return nil, false // the outcome of the winner follows
 	case second.err != nil && !isSourceFault(second.err):
 		return second.answers, true
@@ -202,7 +142,7 @@ func (c *hedgedRequest[T]) failed(
 
 // hedge queries other nodes that hold the same groups.
 func (c *hedgedRequest[T]) hedge(ctx context.Context, sources []*remoteSource) {
-	ctx, c.hedgeAttempt = c.call.start(ctx, c.attempt.outer)
+	ctx, c.hedgeAttempt = c.call.Start(ctx, c.attempt.Outer)
 	for _, d := range sources {
 		d.attempt = c.hedgeAttempt
 	}
@@ -228,28 +168,28 @@ func (a *fanOut[T]) askRemotes(
 // checkSilence is called when the first node should have answered something by now, and returns
 // when to call it again. It begins the hedge when that is due.
 func (c *hedgedRequest[T]) checkSilence(ctx context.Context, late time.Duration) time.Duration {
-	h, peer := &c.node.hedges, c.first.peer
+	h, peer := c.node.hedges, c.first.peer
 	heard := time.Duration(c.first.heard.Load())
 	quiet := time.Since(c.first.began) - heard
-	again := max(h.silence/2, time.Millisecond)
+	again := max(h.Silence/2, time.Millisecond)
 	if c.first.delivering.Load() {
 		return again
 	}
-	if peer.unreached.Load() && quiet >= h.goneAfter {
-		c.attempt.cancel(errPeerDown)
+	if peer.unreached.Load() && quiet >= h.GoneAfter {
+		c.attempt.Cancel(errPeerDown)
 		return again
 	}
-	if c.hedgeAttempt != nil || c.kind == askChange || c.call.decided() {
+	if c.hedgeAttempt != nil || c.kind == askChange || c.call.Decided() {
 		return again
 	}
 	sources := c.node.alternatives(c.first)
 	switch {
 	case sources == nil:
-	case quiet < late && (heard > 0 || !h.take()):
+	case quiet < late && (heard > 0 || !h.Take()):
 		return late - quiet
 	default:
 		c.hedged = true
-		h.asked.Add(1)
+		h.Asked.Add(1)
 		c.hedge(ctx, sources)
 	}
 	return again
@@ -261,22 +201,22 @@ func (c *hedgedRequest[T]) checkSilence(ctx context.Context, late time.Duration)
 func (c *hedgedRequest[T]) record(ctx context.Context, o attemptOutcome[T]) {
 	p := c.first.peer
 	switch {
-	case o.of == c.attempt && o.err == nil && o.of.won():
-		p.latency[c.kind].add(o.of.took)
+	case o.of == c.attempt && o.err == nil && o.of.Won():
+		p.latency[c.kind].Add(o.of.Took())
 		p.hedgesLost.Store(0)
 	case o.of == c.attempt && o.err != nil && ctx.Err() == nil &&
 		(sourceUnavailable(o.err) || isDamage(o.err)):
 		if !isSplit(o.err) && !isDamage(o.err) { // of one replica of many
 			p.failedNs.Store(time.Now().UnixNano())
 		}
-		if c.hedgeAttempt == nil && !c.call.decided() {
+		if c.hedgeAttempt == nil && !c.call.Decided() {
 			if sources := c.node.alternatives(c.first); sources != nil {
 				c.hedge(ctx, sources)
 			}
 		}
-	case o.of == c.hedgeAttempt && o.err == nil && c.hedged && o.of.won():
-		c.node.hedges.won.Add(1)
-		p.latency[c.kind].add(time.Since(c.call.began))
+	case o.of == c.hedgeAttempt && o.err == nil && c.hedged && o.of.Won():
+		c.node.hedges.Won.Add(1)
+		p.latency[c.kind].Add(time.Since(c.call.Began))
 		if p.hedgesLost.Add(1) >= maxHedgesLost {
 			p.failedNs.Store(time.Now().UnixNano())
 		}

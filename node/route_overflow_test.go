@@ -185,19 +185,19 @@ func TestMergedSlicesFitAFrame(t *testing.T) {
 // TestStatesTakeMemory of their keys, too.
 func TestStatesTakeMemory(t *testing.T) {
 	s := openSpread(t, 1, 1)
-	v, err := s.near().plugins.useKind(t.Context(), "count", 2)
+	v, err := s.near().plugins.UseKind(t.Context(), "count", 2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.near().plugins.release(v)
-	one := []wire.GroupState{{State: make([]byte, stateBytes(v))}}
+	defer s.near().plugins.Release(v)
+	one := []wire.GroupState{{State: make([]byte, v.StateBytes())}}
 	into := &savedGroups{}
 	for range 30 {
 		if err := into.add(v, one); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if least := 30 * (keyBytes + stateBytes(v)); into.bytes() < least {
+	if least := 30 * (keyBytes + v.StateBytes()); into.bytes() < least {
 		t.Errorf("30 groups take %d bytes, at least %d are", into.bytes(), least)
 	}
 }

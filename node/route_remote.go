@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/hedge"
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/internal/spill"
 	"github.com/pentad-db/pentad/node/store"
@@ -28,7 +29,7 @@ type peer struct {
 	unreached  atomic.Bool  // gossip does not reach it either
 	hedgesLost atomic.Int32 // in a row
 
-	latency [callKinds]latencyHistogram
+	latency [callKinds]hedge.Latency
 }
 
 // remoteSource is a source that queries another node for some of its groups, with one request; the
@@ -45,10 +46,10 @@ type remoteSource struct {
 	tried    []*peer  // that failed or were slow
 	hastener hastener // nil for none
 
-	attempt    *attempt     // that must win before rows are delivered; nil: no hedged call
-	began      time.Time    // of the request
-	heard      atomic.Int64 // time from began to the last byte, in ns; 0: none yet
-	delivering atomic.Bool  // rows are being delivered to the consumer
+	attempt    *hedge.Attempt // that must win before rows are delivered; nil: no hedged call
+	began      time.Time      // of the request
+	heard      atomic.Int64   // time from began to the last byte, in ns; 0: none yet
+	delivering atomic.Bool    // rows are being delivered to the consumer
 }
 
 // noteHeard records that the other node has sent something.
@@ -207,8 +208,8 @@ func (r *remoteSource) deliverAll(held []*record.Batch, add store.Sink) error {
 
 // deliver calls do, which delivers rows, unless another attempt has won.
 func (r *remoteSource) deliver(do func() error) error {
-	if !r.attempt.claim() {
-		return errOvertaken
+	if !r.attempt.Claim() {
+		return hedge.ErrOvertaken
 	}
 	r.delivering.Store(true)
 	defer func() {

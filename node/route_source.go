@@ -7,6 +7,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/member"
+	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/node/internal/spill"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/event"
@@ -30,7 +31,7 @@ type source interface {
 	count(ctx context.Context, q *prepared) (wire.End, error)
 	// states returns the groups of an aggregate as saved states. If they do not fit into memory,
 	// all of them are in the overflow.
-	states(ctx context.Context, q *prepared, module *pluginVersion, over *overflow) (
+	states(ctx context.Context, q *prepared, module *registry.Version, over *overflow) (
 		*savedGroups, wire.End, error)
 	diff(ctx context.Context, ask *record.Diff, emit func(d *record.Differences) error) (wire.End,
 		error)

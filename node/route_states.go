@@ -7,6 +7,7 @@ import (
 	"sync"
 	"unsafe"
 
+	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -41,7 +42,7 @@ func (a *aggregator) merge(ctx context.Context, from *savedGroups) error {
 
 // states implements source.
 func (n *localSource) states(
-	ctx context.Context, q *prepared, module *pluginVersion, over *overflow,
+	ctx context.Context, q *prepared, module *registry.Version, over *overflow,
 ) (*savedGroups, wire.End, error) {
 	cal, err := calendarOf(q.GroupBy)
 	if err != nil {
@@ -61,7 +62,7 @@ func (n *localSource) states(
 
 // states implements source.
 func (r *remoteSource) states(
-	ctx context.Context, q *prepared, module *pluginVersion, over *overflow,
+	ctx context.Context, q *prepared, module *registry.Version, over *overflow,
 ) (*savedGroups, wire.End, error) {
 	out, given := &savedGroups{}, 0
 	var stopped error
@@ -70,7 +71,7 @@ func (r *remoteSource) states(
 		c = c.Fresh()
 	}
 	spill := func() error {
-		err := over.add(ctx, 0, given, out, stateBytes(module))
+		err := over.add(ctx, 0, given, out, module.StateBytes())
 		given++
 		*out = savedGroups{keys: out.keys[:0], counts: out.counts[:0], states: out.states[:0]}
 		return fromConsumer(err)
@@ -98,24 +99,15 @@ const heldStateBytes = 8 << 20
 // keyBytes is the size of a group without its state: its key and its count.
 const keyBytes = int(unsafe.Sizeof(groupKey{})) + 8
 
-// stateBytes returns the size of a plugin's states, 0 if sizes vary.
-func stateBytes(module *pluginVersion) int {
-	d := module.module.Describe()
-	if d.Flags&plugin.FlagGrows != 0 {
-		return 0
-	}
-	return int(d.StateSize)
-}
-
 // add appends states of another node.
-func (s *savedGroups) add(module *pluginVersion, states []wire.GroupState) error {
-	size := stateBytes(module)
+func (s *savedGroups) add(module *registry.Version, states []wire.GroupState) error {
+	size := module.StateBytes()
 	for i := range states {
 		from := &states[i]
 		if size > 0 && len(from.State) != size {
 			return &wire.Error{Kind: wire.KindPluginFailed, Message: fmt.Sprintf(
 				"a state of %s has %d bytes, not %d: the nodes do not run the same module",
-				module.name, len(from.State), size)}
+				module.Name, len(from.State), size)}
 		}
 		s.append(size, groupKey{cid: from.CID, mid: from.MID, moid: from.MOID, cap: from.CapNs,
 			predecessor: from.Before}, from.Records, from.State)
@@ -136,8 +128,8 @@ func (s *savedGroups) append(size int, k groupKey, count uint64, state []byte) {
 }
 
 // each emits the states one by one; they alias those of s.
-func (s *savedGroups) each(module *pluginVersion, emit func(wire.GroupState) error) error {
-	size, rest := stateBytes(module), s.states
+func (s *savedGroups) each(module *registry.Version, emit func(wire.GroupState) error) error {
+	size, rest := module.StateBytes(), s.states
 	for i, k := range s.keys {
 		n := size
 		if size == 0 {
@@ -157,7 +149,7 @@ func (s *savedGroups) each(module *pluginVersion, emit func(wire.GroupState) err
 // the same data has the same answer. If they exceed memory, all of them are in the overflow. The
 // caller closes the aggregator, which may be nil, also with an error.
 func (n *Node) statesOfAll(
-	ctx context.Context, q *prepared, module *pluginVersion, over *overflow,
+	ctx context.Context, q *prepared, module *registry.Version, over *overflow,
 ) (*aggregator, wire.End, error) {
 	pinned := q.pinned(module)
 	var mu sync.Mutex
@@ -187,7 +179,7 @@ func (n *Node) statesOfAll(
 	}
 	said := a.complete()
 	if !into.holds(said, n.heldGroups) {
-		return into, end, overflowAll(ctx, said, over, stateBytes(module))
+		return into, end, overflowAll(ctx, said, over, module.StateBytes())
 	}
 	for _, from := range said {
 		if len(from.keys) == 0 {
@@ -269,12 +261,12 @@ func (n *Node) States(
 func (n *Node) emitStates(
 	ctx context.Context, q *prepared, emit func(wire.GroupState) error,
 ) (end wire.End, err error) {
-	module, err := n.plugins.useCall(ctx, &q.Aggregate, plugin.KindAggregate)
+	module, err := n.plugins.UseCall(ctx, &q.Aggregate, plugin.KindAggregate)
 	if err != nil {
 		return wire.End{}, err
 	}
-	defer n.plugins.release(module)
-	if module.linksPredecessors() {
+	defer n.plugins.Release(module)
+	if module.LinksPredecessors() {
 		if err := checkPredecessors(q.Query); err != nil {
 			return wire.End{}, err
 		}

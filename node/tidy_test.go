@@ -45,10 +45,17 @@ func rooms() map[string][]string {
 		// The node, from its store up.
 		"node/internal/catalog": {"sdk/record", "sdk/plugin", "node/internal/formats",
 			"node/internal/journal", "node/internal/durable", "node/segment"},
+		"node/internal/registry": {"sdk/record", "sdk/api", "sdk/wire", "sdk/plugin", "plugins",
+			"wasmhost", "node/internal/catalog", "node/internal/durable", "node/internal/health",
+			"node/segment"},
 		"node/internal/cursors": {"node/internal/durable", "node/internal/formats",
 			"node/internal/health", "node/internal/journal", "node/segment"},
 		"node/internal/calendar": {"sdk/record"},
 		"node/internal/clock":    {"node/internal/health", "golang.org/x/sys"},
+		"node/internal/params":   {"sdk/record", "sdk/wire", "github.com/valyala/fasthttp"},
+		"node/internal/httpserver": {"sdk/api", "sdk/wire", "node/internal/accept",
+			"node/internal/admission", "node/internal/budget", "node/internal/health",
+			"node/internal/params", "github.com/valyala/fasthttp"},
 		"node/internal/selector": {"sdk/record", "node/internal/timeparse"},
 		"node/internal/spill":    {"sdk/record", "sdk/wire", "golang.org/x/sys"},
 		"node": {"sdk/record", "sdk/api", "sdk/wire", "sdk/plugin", "sdk/client", "plugins",
@@ -67,13 +74,15 @@ func rooms() map[string][]string {
 // leaves are rooms of the node that import no other, or next to none.
 func leaves() map[string][]string {
 	table := map[string][]string{"cluster-test/required": {}, "cluster-test/story": {},
+		"cluster-test/rounds":   {},
+		"cluster-test/warmcode": {"plugins", "wasmhost"},
 		"cluster-test/leaks":    {"go.uber.org/goleak"},
 		"node/internal/accept":  {"node/internal/health"},
 		"node/internal/durable": {"golang.org/x/sys"},
 		"node/internal/health":  {"sdk/api"},
 		"node/internal/memory":  {"golang.org/x/sys"}}
 	for _, name := range []string{"budget", "formats", "freeaddr", "golden",
-		"partials", "admission", "sector", "strictjson", "timeparse"} {
+		"partials", "admission", "hedge", "sector", "strictjson", "timeparse"} {
 		table["node/internal/"+name] = []string{}
 	}
 	return table

@@ -15,6 +15,7 @@ import (
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/freeaddr"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -268,7 +269,7 @@ func TestAClusterIsUpgradedUnderLoad(t *testing.T) {
 	is := func(feature uint32) (known bool) {
 		c.until("the cluster says what it can be raised to", func() bool {
 			all, err := db.Cluster(t.Context())
-			known = all.Feature == int(feature) && all.Raisable == int(level.Last)
+			known = all.Feature == feature && all.Raisable == level.Last
 			return err == nil
 		})
 		return known
@@ -280,7 +281,7 @@ func TestAClusterIsUpgradedUnderLoad(t *testing.T) {
 		t.Errorf("below its level, nodes tell %q", got)
 	}
 	p, err := db.RaiseFeature(t.Context(), true)
-	if err != nil || !p.Changed || p.Feature != int(level.Last) || !is(level.Last-1) {
+	if err != nil || !p.Changed || p.Feature != level.Last || !is(level.Last-1) {
 		t.Errorf("dry: %+v, %v", p, err)
 	}
 	c.raise(db)
@@ -294,7 +295,7 @@ func TestAClusterIsUpgradedUnderLoad(t *testing.T) {
 // notYet wants a cluster in which some node does not run the next level to say so.
 func (c *nodesTogether) notYet(db *client.Client, some bool) {
 	c.Helper()
-	var p client.ClusterPreview
+	var p api.ClusterPreview
 	var err error
 	c.until("who leads answers", func() bool {
 		var remote *wire.Error
@@ -318,7 +319,7 @@ func (c *nodesTogether) raise(db *client.Client) {
 		if err != nil {
 			c.Log(err)
 		}
-		return err == nil && p.Feature == int(last)
+		return err == nil && p.Feature == last
 	})
 	c.until("all nodes know", func() bool {
 		for _, n := range c.nodes {
@@ -410,5 +411,5 @@ func (c *nodesTogether) ends(opt Options) error {
 // ofOtherLevel reports whether an error says which levels there are, and what to do.
 func ofOtherLevel(err error) bool {
 	return errors.Is(err, cluster.ErrOtherRules) && strings.Contains(err.Error(),
-		"was written by feature level 9, this program knows levels up to 8: start the version")
+		"was written by feature level 10, this program knows levels up to 9: start the version")
 }

@@ -224,15 +224,3 @@ func (c acqCounts) count(now *readState) {
 		}
 	}
 }
-
-// checkEntryShard checks that rows of the log name a shard, and a backdated one if they must.
-func checkEntryShard(e *segment.Entry, h *segment.RowsHeader, shards int) error {
-	if int64(e.Shard) >= 2*int64(shards) {
-		return fmt.Errorf("log entry of shard %d of %d", e.Shard, shards)
-	}
-	if backdated := int64(e.Shard) >= int64(shards); backdated != h.Shared {
-		return fmt.Errorf("log entry of shard %d of %d, rows that may share acqs: %v", e.Shard,
-			shards, h.Shared)
-	}
-	return nil
-}

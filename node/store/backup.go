@@ -14,6 +14,7 @@ import (
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -35,7 +36,7 @@ type BackupOptions struct {
 // Before, the newest part is read and compared with its checksums, and all others with their sizes.
 //
 // Returns: the part; nil when no acq has passed since the last one.
-// Errors: ErrLocked when another backup writes there, ErrBackupGap, ErrPartDamaged,
+// Errors: layout.ErrLocked when another backup writes there, ErrBackupGap, ErrPartDamaged,
 // *segment.CorruptError for damage of the store, ErrClosed, and those of the file system.
 func (s *Store) Backup(ctx context.Context, to string, opt BackupOptions) (*BackupPart, error) {
 	s.scanning.RLock()
@@ -46,7 +47,7 @@ func (s *Store) Backup(ctx context.Context, to string, opt BackupOptions) (*Back
 	if err := durable.MakeDir(to); err != nil {
 		return nil, fmt.Errorf("backup to %s: %w", to, err)
 	}
-	lock, err := lockDir(to)
+	lock, err := layout.Lock(to)
 	if err != nil {
 		return nil, fmt.Errorf("backup: %w", err)
 	}
@@ -209,10 +210,10 @@ func (b *backup) files() error {
 		return err
 	}
 	writers := b.store.writers.encode(b.part.UntilAcqNs)
-	if err := durable.ReplaceFile(filepath.Join(b.dir, writersFile), writers); err != nil {
+	if err := durable.ReplaceFile(filepath.Join(b.dir, layout.WritersFile), writers); err != nil {
 		return err
 	}
-	if err := b.describe(&b.part.Writers, writersFile); err != nil {
+	if err := b.describe(&b.part.Writers, layout.WritersFile); err != nil {
 		return err
 	}
 	return b.copyExtra()
@@ -285,7 +286,7 @@ func (b *backup) next(meta segmentMeta) segmentMeta {
 }
 
 func (b *backup) path(meta segmentMeta) string {
-	return filepath.Join(b.dir, segmentName(meta.ID))
+	return filepath.Join(b.dir, layout.SegmentName(meta.ID))
 }
 
 // extract writes the rows of a segment whose acq lies in a range into a segment of their own, for
@@ -371,7 +372,7 @@ func cutRows(
 // add reads back what was written and lists it in the part. source is named when it is damaged:
 // what is copied keeps its damage.
 func (b *backup) add(meta segmentMeta, firstAcqNs int64, source string) error {
-	name := segmentName(meta.ID)
+	name := layout.SegmentName(meta.ID)
 	before := b.report.Damages
 	if _, err := b.checker.segment(filepath.Join(b.dir, name), &meta); err != nil {
 		return err

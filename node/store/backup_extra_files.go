@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/pentad-db/pentad/node/internal/durable"
+	"github.com/pentad-db/pentad/node/store/layout"
 )
 
 // ExtraFile is a file that a part of a backup contains in addition to those of the store.
@@ -48,8 +49,8 @@ func (b *backup) copyExtra() error {
 
 // isExtraName refuses the names of files that a part has of its own.
 func isExtraName(name string) bool {
-	return name == filepath.Base(name) && name != partFile && name != writersFile &&
-		!strings.HasSuffix(name, segmentSuffix)
+	return name == filepath.Base(name) && name != partFile && name != layout.WritersFile &&
+		!strings.HasSuffix(name, layout.SegmentSuffix)
 }
 
 // besidesOf returns the newest file of each name in parts, the oldest of which comes first.

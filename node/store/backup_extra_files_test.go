@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/layout"
 )
 
 // TestBackupExtraFiles keeps files of others in three parts: one that changes, one that is kept
@@ -105,9 +106,10 @@ func besideIsProved(t *testing.T, to, corrupted string) {
 
 // A part that names a file of its own beside the store is none.
 func TestPartInsideItself(t *testing.T) {
-	for _, name := range []string{"a/b", "../a", partFile, writersFile, segmentName(1)} {
+	for _, name := range []string{"a/b", "../a", partFile, layout.WritersFile,
+		layout.SegmentName(1)} {
 		p := &BackupPart{Format: partFormat, Shards: 1, UntilAcqNs: 1,
-			Writers: backupFile{Name: writersFile}, Beside: []backupFile{{Name: name}}}
+			Writers: backupFile{Name: layout.WritersFile}, Beside: []backupFile{{Name: name}}}
 		if _, err := parsePart(appendPart(nil, p)); err == nil {
 			t.Errorf("%s is accepted", name)
 		}

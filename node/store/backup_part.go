@@ -15,6 +15,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/internal/journal"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/crc32c"
 )
 
@@ -91,7 +92,7 @@ func (p *BackupPart) all() []backupFile {
 }
 
 func (p *BackupPart) check() error {
-	if p.Shards < 1 || p.Shards > maxShards || p.FromAcqNs >= p.UntilAcqNs {
+	if p.Shards < 1 || p.Shards > layout.MaxShards || p.FromAcqNs >= p.UntilAcqNs {
 		return fmt.Errorf("%d shards, acqs from %d to %d", p.Shards, p.FromAcqNs, p.UntilAcqNs)
 	}
 	last := make([]int64, p.Shards)

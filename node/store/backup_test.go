@@ -15,6 +15,7 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -464,7 +465,7 @@ func TestBackupRefusesDamagedParts(t *testing.T) {
 
 func FuzzParsePart(f *testing.F) {
 	p := &BackupPart{Format: partFormat, Store: "a", Shards: 1, UntilAcqNs: 9, Rows: 2,
-		Writers: backupFile{Name: writersFile}, Files: []backupFile{{Name: "1.seg", Bytes: 1,
+		Writers: backupFile{Name: layout.WritersFile}, Files: []backupFile{{Name: "1.seg", Bytes: 1,
 			Rows: 2, FirstAcqNs: 3, LastAcqNs: 4}}}
 	f.Add(appendPart(nil, p))
 	f.Add([]byte("00000000 {}\n"))

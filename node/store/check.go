@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/api"
-	"golang.org/x/sys/unix"
 )
 
 // maxDamages bounds the list of a report; beyond, damage is only counted.
@@ -105,33 +105,17 @@ func (c *checker) early() time.Duration {
 // Check reads everything in the directory of a store that nobody has open, compares files with
 // one another, and changes nothing.
 //
-// Errors: ErrLocked when a process has it open, ErrNoStore, ctx.Err(), and those of the file
-// system. Damage is no error but in the report.
+// Errors: layout.ErrLocked when a process has it open, layout.ErrNoStore, ctx.Err(), and those of
+// the file system. Damage is no error but in the report.
 func Check(ctx context.Context, dir string, opt CheckOptions) (api.CheckReport, error) {
 	c := newChecker(ctx, opt)
-	lock, err := lockToRead(dir)
+	lock, err := layout.LockToRead(dir)
 	if err != nil {
 		return c.end(), err
 	}
 	defer func() { _ = lock.Close() }() // nil or only read
 	err = c.directory(dir)
 	return c.end(), err
-}
-
-// lockToRead keeps others from opening the store, when it ever was opened.
-func lockToRead(dir string) (*os.File, error) {
-	f, err := os.Open(filepath.Join(dir, lockFile))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("lock %s: %w", dir, err)
-	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != nil {
-		_ = f.Close()
-		return nil, fmt.Errorf("lock %s: %w", dir, ErrLocked)
-	}
-	return f, nil
 }
 
 func (c *checker) directory(dir string) error {
@@ -153,12 +137,12 @@ func (c *checker) directory(dir string) error {
 
 // manifest reads the manifest; it is nil when it is damaged.
 func (c *checker) manifest(dir string) (*manifest, error) {
-	name := filepath.Join(dir, manifestFile)
+	name := filepath.Join(dir, layout.ManifestFile)
 	if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) {
 		if err := checkEmpty(dir, name); err != nil {
 			return nil, c.note(err)
 		}
-		return nil, fmt.Errorf("%s: %w", dir, ErrNoStore)
+		return nil, fmt.Errorf("%s: %w", dir, layout.ErrNoStore)
 	}
 	return c.manifestFile(name)
 }
@@ -191,7 +175,7 @@ func (c *checker) segments(dir string, m *manifest) error {
 	live := map[string]segmentMeta{}
 	if m != nil {
 		for _, meta := range m.live {
-			live[segmentName(meta.ID)] = meta
+			live[layout.SegmentName(meta.ID)] = meta
 		}
 	}
 	entries, err := os.ReadDir(dir)
@@ -204,18 +188,18 @@ func (c *checker) segments(dir string, m *manifest) error {
 		meta, isLive := live[e.Name()]
 		switch {
 		case strings.HasSuffix(e.Name(), ".tmp"), m != nil && !isLive &&
-			strings.HasSuffix(e.Name(), segmentSuffix):
+			strings.HasSuffix(e.Name(), layout.SegmentSuffix):
 			c.report.Notes = append(c.report.Notes, path+": a leftover, which opening removes")
 		case isLive:
 			delete(live, e.Name())
 			if found[meta.ID], err = c.segment(path, &meta); err != nil {
 				return err
 			}
-		case strings.HasSuffix(e.Name(), segmentSuffix):
+		case strings.HasSuffix(e.Name(), layout.SegmentSuffix):
 			if _, err = c.segment(path, nil); err != nil {
 				return err
 			}
-		case e.Name() == scrubFile:
+		case e.Name() == layout.ScrubFile:
 			if err = c.scrubFile(path); err != nil {
 				return err
 			}
@@ -226,7 +210,7 @@ func (c *checker) segments(dir string, m *manifest) error {
 			"the file is missing; the manifest names it")
 	}
 	if m != nil {
-		c.order(filepath.Join(dir, manifestFile), m, found)
+		c.order(filepath.Join(dir, layout.ManifestFile), m, found)
 	}
 	return nil
 }
@@ -262,7 +246,7 @@ func (c *checker) order(name string, m *manifest, found map[uint64]*checkedSegme
 }
 
 func (c *checker) writers(dir string, m *manifest) error {
-	name := filepath.Join(dir, writersFile)
+	name := filepath.Join(dir, layout.WritersFile)
 	if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) {
 		if m != nil && m.clockNs != 0 {
 			c.damaged(name, segment.WholeFile, "the file is missing, but the log was released")
@@ -285,7 +269,7 @@ func (c *checker) writersFile(name string) error {
 
 // snapshot reads what makes a directory a snapshot, if it is one.
 func (c *checker) snapshot(dir string) error {
-	info, err := os.Stat(filepath.Join(dir, snapshotFile))
+	info, err := os.Stat(filepath.Join(dir, layout.SnapshotFile))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -35,19 +36,19 @@ func (c *checker) log(dir string, m *manifest) error {
 			l.sealed[g.Shard] = max(l.sealed[g.Shard], g.LastIndex)
 		}
 	}
-	entries, err := os.ReadDir(filepath.Join(dir, logDir))
+	entries, err := os.ReadDir(filepath.Join(dir, layout.LogDir))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("list log: %w", err)
 	}
 	if len(entries) == 0 && m != nil && (len(m.live) > 0 || m.flush > 0 || m.logFrom > 0) {
-		c.damaged(filepath.Join(dir, logDir), 0, "all log files are missing")
+		c.damaged(filepath.Join(dir, layout.LogDir), 0, "all log files are missing")
 	}
 	before := uint64(0)
 	if m != nil {
 		l.durable = m.flush
 	}
 	for i, e := range entries {
-		path := filepath.Join(dir, logDir, e.Name())
+		path := filepath.Join(dir, layout.LogDir, e.Name())
 		number, ok := segment.ParseLogName(path)
 		if !ok {
 			c.damaged(path, 0, "it is no log file; move it away")
@@ -68,18 +69,18 @@ func (c *checker) log(dir string, m *manifest) error {
 	}
 	none := l.report.Flushes == 0 // else a sequence of 0 is one that is not known
 	if (l.sequence != 0 || none) && l.sequence < l.durable && len(entries) > 0 {
-		newest := filepath.Join(dir, logDir, entries[len(entries)-1].Name())
+		newest := filepath.Join(dir, layout.LogDir, entries[len(entries)-1].Name())
 		c.damaged(newest, 0, "the log ends at flush %d, and flush %d was durable: its newest "+
 			"files or the end of this one are missing", l.sequence, l.durable)
 	}
 	if m != nil && l.lines > m.number {
-		c.damaged(filepath.Join(dir, manifestFile), 0, "it ends with line %d, and had %d lines "+
-			"when the log was written: its end is missing", m.number, l.lines)
+		c.damaged(filepath.Join(dir, layout.ManifestFile), 0, "it ends with line %d, and had %d "+
+			"lines when the log was written: its end is missing", m.number, l.lines)
 	}
 	for shard, next := range l.next {
 		if next != 0 && next <= l.sealed[shard] {
-			c.damaged(filepath.Join(dir, logDir), 0, "the log of shard %d ends at entry %d; "+
-				"segments hold up to entry %d", shard, next-1, l.sealed[shard])
+			c.damaged(filepath.Join(dir, layout.LogDir), 0, "the log of shard %d ends at entry "+
+				"%d; segments hold up to entry %d", shard, next-1, l.sealed[shard])
 		}
 	}
 	return nil
@@ -141,17 +142,17 @@ func (l *logCheck) flush(f *segment.LogFlush) error {
 
 func (l *logCheck) entry(e *segment.Entry) error {
 	switch e.Kind {
-	case entryClock:
-		_, _, err := parseClockEntry(e.Data)
+	case layout.EntryClock:
+		_, _, err := layout.ParseClockEntry(e.Data)
 		return err
-	case entryApplied:
-		_, err := parseAppliedEntry(e.Data)
+	case layout.EntryApplied:
+		_, _, err := layout.ParseAppliedEntry(e.Data)
 		return err
-	case entryLines:
-		n, err := parseLinesEntry(e.Data)
+	case layout.EntryLines:
+		n, err := layout.ParseLinesEntry(e.Data)
 		l.lines = max(l.lines, n)
 		return err
-	case entryRows:
+	case layout.EntryRows:
 		var h segment.RowsHeader
 		if err := segment.ParseRowsEntry(e.Data, &h, &l.batch); err != nil {
 			return err
@@ -168,7 +169,7 @@ func (l *logCheck) place(e *segment.Entry, h *segment.RowsHeader) error {
 	if l.next == nil {
 		return nil
 	}
-	if err := checkEntryShard(e, h, len(l.next)/2); err != nil {
+	if err := layout.CheckRowsEntry(e, h, len(l.next)/2); err != nil {
 		return err
 	}
 	next, sealed := l.next[e.Shard], l.sealed[e.Shard]

@@ -9,6 +9,7 @@ import (
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -93,8 +94,9 @@ func (s *segmentCheck) parse(want *segmentMeta) error {
 	if s.meta != nil && int64(s.meta.Rows) != int64(s.file.Rows()) {
 		s.damaged(s.path, 0, "it has %d rows and describes %d", s.file.Rows(), s.meta.Rows)
 	}
-	directory, postings := s.file.Section(sectionDirectory), s.file.Section(sectionPostings)
-	if ranks := s.file.Section(sectionRanks); directory != nil && postings != nil && ranks != nil {
+	directory := s.file.Section(layout.SectionDirectory)
+	postings, ranks := s.file.Section(layout.SectionPostings), s.file.Section(layout.SectionRanks)
+	if directory != nil && postings != nil && ranks != nil {
 		var err error
 		if s.idx, err = index.Parse(directory, postings, ranks); err != nil {
 			if err := badSection(s.path, "index sections", err); formats.Is(err) {
@@ -108,7 +110,7 @@ func (s *segmentCheck) parse(want *segmentMeta) error {
 			s.file.Rows(), s.file.Blocks())
 		s.idx = nil
 	}
-	if text := s.file.Section(sectionMarks); text != nil {
+	if text := s.file.Section(layout.SectionMarks); text != nil {
 		var err error
 		if s.marks, err = index.ParseWatermarks(text); err != nil {
 			s.damagedIndex("%v", err)
@@ -186,7 +188,7 @@ func (s *segmentCheck) owner() error {
 		return nil
 	}
 	for i := range s.batch.Len() {
-		sh := shardOf(s.batch.CID[i], s.batch.MID[i], s.shards)
+		sh := layout.ShardOf(s.batch.CID[i], s.batch.MID[i], s.shards)
 		if s.meta.isBackdated() {
 			sh += s.shards
 		}
@@ -210,7 +212,7 @@ func (s *segmentCheck) compare() {
 	if s.idx == nil {
 		return
 	}
-	table := s.file.Section(sectionSeries)
+	table := s.file.Section(layout.SectionSeries)
 	if table != nil && !s.unknown && !bytes.Equal(table, s.series.Table(s.file.Rows())) {
 		s.damagedIndex("the series table is not that of the rows")
 	}

@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -48,7 +50,8 @@ func mustCheck(t *testing.T, dir string) api.CheckReport {
 func filesOf(t *testing.T, dir string) []string {
 	t.Helper()
 	var files []string
-	for _, pattern := range []string{"*.seg", "log/*.log", manifestFile, writersFile} {
+	for _, pattern := range []string{"*.seg", "log/*.log", layout.ManifestFile,
+		layout.WritersFile} {
 		some, err := filepath.Glob(filepath.Join(dir, pattern))
 		if err != nil {
 			t.Fatal(err)
@@ -74,13 +77,14 @@ func TestCheckFindsNothingInAWholeStore(t *testing.T) {
 		}
 	}
 	s := openTest(t, Options{Dir: dir})
-	if _, err := Check(t.Context(), dir, CheckOptions{}); !errors.Is(err, ErrLocked) {
+	if _, err := Check(t.Context(), dir, CheckOptions{}); !errors.Is(err, layout.ErrLocked) {
 		t.Errorf("a store in use: %v", err)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Check(t.Context(), t.TempDir(), CheckOptions{}); !errors.Is(err, ErrNoStore) {
+	_, err := Check(t.Context(), t.TempDir(), CheckOptions{})
+	if !errors.Is(err, layout.ErrNoStore) {
 		t.Errorf("an empty directory: %v", err)
 	}
 }
@@ -95,7 +99,7 @@ func TestCheckFindsEveryBit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range fewer(60) {
+		for range rounds.Of(60, 15, 12) {
 			at := rng.IntN(len(whole))
 			corrupted := append([]byte(nil), whole...)
 			corrupted[at] ^= 1 << rng.IntN(8)
@@ -164,13 +168,13 @@ func TestCheckComparesFiles(t *testing.T) {
 		return os.Rename(files[0], files[1])
 	})
 	f("the log is gone", func(dir string, _ []string) error {
-		return os.RemoveAll(filepath.Join(dir, logDir))
+		return os.RemoveAll(filepath.Join(dir, layout.LogDir))
 	})
 	f("the writers are gone", func(dir string, _ []string) error {
-		return os.Remove(filepath.Join(dir, writersFile))
+		return os.Remove(filepath.Join(dir, layout.WritersFile))
 	})
 	f("the log lacks its beginning", func(dir string, _ []string) error {
-		m, err := os.ReadFile(filepath.Join(dir, manifestFile))
+		m, err := os.ReadFile(filepath.Join(dir, layout.ManifestFile))
 		if err != nil {
 			return err
 		}
@@ -178,7 +182,7 @@ func TestCheckComparesFiles(t *testing.T) {
 		line := appendEdit(nil, edit{Number: one.number + 1,
 			Remove: []uint64{one.live[len(one.live)-1].ID}})
 		_ = one.close()
-		return os.WriteFile(filepath.Join(dir, manifestFile), append(m, line...), 0o644)
+		return os.WriteFile(filepath.Join(dir, layout.ManifestFile), append(m, line...), 0o644)
 	})
 }
 

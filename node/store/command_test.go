@@ -14,6 +14,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/store/acqtime"
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -79,7 +80,7 @@ func TestFormatExamples(t *testing.T) {
 	f("split", got, err)
 	f("within", AppendWithin(nil, split.Keep, AppendRelease(nil)), nil)
 	f("applied", appliedEntry(acqtime.Position{Index: 42, NextNs: 1001}).Data, nil)
-	f("lines", linesEntry(5).Data, nil)
+	f("lines", layout.LinesEntry(5).Data, nil)
 	if len(found) != 0 {
 		t.Errorf("examples that nobody reads: %v", found)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -144,7 +145,7 @@ func stampParts(parts []shardRows, b *record.Batch, shards int) {
 		ready[parts[i].shard] = parts[i].rows.AcqNs
 	}
 	for i, acq := range b.AcqNs {
-		sh := shardOf(b.CID[i], b.MID[i], shards)
+		sh := layout.ShardOf(b.CID[i], b.MID[i], shards)
 		ready[sh][0] = acq
 		ready[sh] = ready[sh][1:]
 	}
@@ -186,7 +187,7 @@ func (s *Store) commitRange(r *Range, put *putRequest, entries []segment.Entry) 
 		entries[i].Data = data
 	}
 	began := time.Now()
-	file, err := s.appendLog(append(entries, clockEntry(r.ToNs, false)))
+	file, err := s.appendLog(append(entries, layout.ClockEntry(r.ToNs, false)))
 	s.counters.syncNs.Add(int64(time.Since(began)))
 	s.counters.groups.Add(1)
 	if err != nil {
@@ -245,7 +246,7 @@ func (s *Store) becomeCopy(r *Range, box event.Box) error {
 		return err
 	}
 	s.log.Roll()
-	file, err := s.log.Append([]segment.Entry{clockEntry(0, false)})
+	file, err := s.log.Append([]segment.Entry{layout.ClockEntry(0, false)})
 	if err != nil {
 		return fmt.Errorf("begin copy: %w", err)
 	}

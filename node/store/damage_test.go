@@ -8,8 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -24,8 +26,8 @@ func fewer(rounds int) int {
 	return rounds
 }
 
-// The log is cut at every byte of its last 4 KiB, with -short at some: the store opens with whole
-// batches, a prefix of what was put, and takes new rows.
+// The log is cut at some bytes of its last 4 KiB, in make test-long at every one: the store opens
+// with whole batches, a prefix of what was put, and takes new rows.
 func TestLogCutAnywhere(t *testing.T) {
 	src := t.TempDir()
 	s := openTest(t, Options{Dir: src, Shards: 4})
@@ -39,7 +41,7 @@ func TestLogCutAnywhere(t *testing.T) {
 	}
 	crashed := t.TempDir()
 	copyDir(t, src, crashed)
-	logs, err := filepath.Glob(filepath.Join(crashed, logDir, "*"))
+	logs, err := filepath.Glob(filepath.Join(crashed, layout.LogDir, "*"))
 	if err != nil || len(logs) != 1 {
 		t.Fatalf("log files %v, %v", logs, err)
 	}
@@ -49,7 +51,7 @@ func TestLogCutAnywhere(t *testing.T) {
 	}
 	seen := map[int]bool{}
 	for cut := max(0, len(whole)-4096); cut <= len(whole); cut++ {
-		if testing.Short() && rng.IntN(20) > 0 {
+		if rng.IntN(rounds.Of(1, 10, 20)) > 0 {
 			continue
 		}
 		if err := os.WriteFile(logs[0], whole[:cut], 0o644); err != nil {
@@ -110,7 +112,7 @@ func TestSealedSegmentBent(t *testing.T) {
 	q := &record.Query{View: record.ViewLatest}
 	want := m.query(q)
 	damaged := 0
-	for range fewer(600) {
+	for range rounds.Of(600, 200, 120) {
 		bit := rng.IntN(8 * len(whole))
 		whole[bit/8] ^= 1 << (bit % 8)
 		if err := os.WriteFile(name, whole, 0o644); err != nil {
@@ -169,12 +171,12 @@ func TestMissingFilesAreDamage(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	logs, err := filepath.Glob(filepath.Join(opt.Dir, logDir, "*"))
+	logs, err := filepath.Glob(filepath.Join(opt.Dir, layout.LogDir, "*"))
 	if err != nil || len(logs) != 1 {
 		t.Fatalf("log files %v, %v", logs, err)
 	}
-	log := filepath.Join(logDir, filepath.Base(logs[0]))
-	for _, name := range []string{manifestFile, writersFile, sealed, log} {
+	log := filepath.Join(layout.LogDir, filepath.Base(logs[0]))
+	for _, name := range []string{layout.ManifestFile, layout.WritersFile, sealed, log} {
 		dir := t.TempDir()
 		copyDir(t, opt.Dir, dir)
 		if err := os.Remove(filepath.Join(dir, name)); err != nil {
@@ -206,7 +208,7 @@ func TestDirectoryOfAnotherSegment(t *testing.T) {
 			few.AppendStamped(record.Key{MID: i, AcqNs: i + 1}, nil)
 		}
 	}
-	layout, wrong := index.Partition(many, index.Options{}), index.Partition(few, index.Options{})
+	whole, wrong := index.Partition(many, index.Options{}), index.Partition(few, index.Options{})
 	meta := segmentMeta{ID: 1, Rows: 100}
 	text, err := json.Marshal(meta)
 	if err != nil {
@@ -214,14 +216,14 @@ func TestDirectoryOfAnotherSegment(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "00000001.seg")
 	_, err = segment.WriteSealed(path, &segment.SealedInput{
-		Rows: many, Order: layout.Order, BlockEnds: layout.BlockEnds, Flags: make([]uint64, 2),
+		Rows: many, Order: whole.Order, BlockEnds: whole.BlockEnds, Flags: make([]uint64, 2),
 		Meta: text,
 		Sections: func(offsets []uint64, sizes []uint32) ([]segment.Section, error) {
 			idx := index.Build(few, wrong, make([]uint64, 2), offsets, sizes)
 			return []segment.Section{
-				{ID: sectionDirectory, Data: idx.AppendDirectory(nil)},
-				{ID: sectionPostings, Data: idx.AppendPostings(nil)},
-				{ID: sectionRanks, Data: idx.AppendRanks(nil)},
+				{ID: layout.SectionDirectory, Data: idx.AppendDirectory(nil)},
+				{ID: layout.SectionPostings, Data: idx.AppendPostings(nil)},
+				{ID: layout.SectionRanks, Data: idx.AppendRanks(nil)},
 			}, nil
 		},
 	})

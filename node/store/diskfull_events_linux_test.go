@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/durable"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -64,7 +65,7 @@ func TestEventsOnAFullDisk(t *testing.T) {
 	opt := Options{Dir: d.dir, Shards: 1, Now: clock, retainEvery: time.Hour}
 	s := openTest(t, opt)
 	put1(t, s, 1, clock(), "a")
-	manifest := filepath.Join(d.dir, manifestFile)
+	manifest := filepath.Join(d.dir, layout.ManifestFile)
 	elsewhere := boxOf(record.CID, 7, 8) // a long line
 	for mid := range int64(200) {
 		elsewhere[record.MID] = append(elsewhere[record.MID], record.At(2*mid))

@@ -43,10 +43,6 @@ var (
 	// ErrNoCopy means that there is nothing to release.
 	ErrNoCopy = errors.New("this is no copy of another store but one of its own; there is " +
 		"nothing to release")
-	// ErrLocked means that another process has the directory open.
-	ErrLocked = errors.New("directory is in use by another process")
-	// ErrNoStore means that a directory holds no store.
-	ErrNoStore = errors.New("no store is here: there is no MANIFEST")
 )
 
 // GapError means that a put is to follow a batch of its writer that is not the newest one that the

@@ -10,6 +10,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -123,7 +124,7 @@ func (s *Store) logEdit(count int, build func(acqNs int64) (edit, error)) error 
 		return ErrIsCopy
 	}
 	acq := s.clock.Reserve(count)
-	file, err := s.appendLog([]segment.Entry{clockEntry(acq+int64(count), false)})
+	file, err := s.appendLog([]segment.Entry{layout.ClockEntry(acq+int64(count), false)})
 	if errors.Is(err, durable.ErrNoSpace) {
 		s.clock.Cancel()
 	}

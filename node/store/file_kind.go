@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/api"
 )
 
@@ -32,11 +33,11 @@ var ErrUnknownFile = errors.New("it is no file of a store: those are sealed segm
 func kindOf(path string) (fileKind, error) {
 	name := filepath.Base(path)
 	switch {
-	case name == manifestFile:
+	case name == layout.ManifestFile:
 		return kindManifest, nil
-	case name == writersFile:
+	case name == layout.WritersFile:
 		return kindWriters, nil
-	case strings.HasSuffix(name, segmentSuffix):
+	case strings.HasSuffix(name, layout.SegmentSuffix):
 		return kindSegment, nil
 	}
 	if _, ok := segment.ParseLogName(path); ok {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -372,7 +373,7 @@ func (h *branch) refused() {
 func TestBackupAfterRepair(t *testing.T) {
 	h := newBranch(t, leapingClock())
 	h.mustBackup()
-	logs := filepath.Join(h.opt.Dir, logDir, firstLog)
+	logs := filepath.Join(h.opt.Dir, layout.LogDir, firstLog)
 	whole, err := os.Stat(logs)
 	if err != nil {
 		t.Fatal(err)

@@ -16,12 +16,12 @@ import (
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/store/acqtime"
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
 const (
-	manifestFile = "MANIFEST"
 	// formatVersion of the directory. 1: first; 2: tombstones, erases, purges and retentions; 3:
 	// 256 devices share a slot; 4: blocks of 8,192 rows in eight sub-runs; 5: numbered lines, which
 	// name a flush of the log, and flushes of whole sectors; 6: packed rank tables.
@@ -142,9 +142,9 @@ func parseEdit(line []byte) (e edit, err error) { return e, journal.ParseLine(li
 // off: the edit in it was never acknowledged. It returns how many bytes were cut.
 func openManifest(dir string, shards int, group string) (m *manifest, cut int, err error) {
 	m = newManifest()
-	opt := journal.Options{Folder: durable.Dir(dir), Dir: dir, Name: manifestFile,
+	opt := journal.Options{Folder: durable.Dir(dir), Dir: dir, Name: layout.ManifestFile,
 		What: "manifest", Format: formatVersion, Apply: m.applyLine, Failed: errManifestFailed}
-	name := filepath.Join(dir, manifestFile)
+	name := filepath.Join(dir, layout.ManifestFile)
 	m.file, err = journal.Open(opt)
 	if errors.Is(err, os.ErrNotExist) {
 		if err := checkEmpty(dir, name); err != nil {
@@ -172,13 +172,13 @@ func openManifest(dir string, shards int, group string) (m *manifest, cut int, e
 // checkEmpty refuses a directory with segments or log files: the manifest is durable before the
 // first of them is written, so it was lost, and all of them would be taken for leftovers.
 func checkEmpty(dir, name string) error {
-	for _, d := range []string{dir, filepath.Join(dir, logDir)} {
+	for _, d := range []string{dir, filepath.Join(dir, layout.LogDir)} {
 		entries, err := os.ReadDir(d)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("list directory: %w", err)
 		}
 		for _, e := range entries {
-			if d != dir || strings.HasSuffix(e.Name(), segmentSuffix) {
+			if d != dir || strings.HasSuffix(e.Name(), layout.SegmentSuffix) {
 				return corrupt(name, 0, "the file is missing, but there is "+e.Name())
 			}
 		}
@@ -215,7 +215,7 @@ func (m *manifest) applyLine(number int, line []byte) error {
 	switch {
 	case err != nil:
 		return err
-	case number == 1 && (e.Shards < 1 || e.Shards > maxShards):
+	case number == 1 && (e.Shards < 1 || e.Shards > layout.MaxShards):
 		return fmt.Errorf("a store of %d shards", e.Shards)
 	case number > 1 && e.Number != m.number+1:
 		return fmt.Errorf("line %d follows line %d", e.Number, m.number)

@@ -15,12 +15,12 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/pentad-db/pentad/cluster-test/required"
 	"github.com/pentad-db/pentad/node/internal/cursors"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
+	"golang.org/x/sys/unix"
 )
 
 // memoryDir is a directory that is in memory where there is such a thing: stores are opened there
@@ -186,7 +186,8 @@ func checkLeft(ctx context.Context, dir string, steps []powerStep, out []outcome
 		return -1
 	}
 	storeDir := filepath.Join(dir, "store")
-	if _, err := os.Stat(filepath.Join(storeDir, manifestFile)); err == nil || last("open") >= 0 {
+	_, err := os.Stat(filepath.Join(storeDir, layout.ManifestFile))
+	if err == nil || last("open") >= 0 {
 		if err := noDamage(Check(ctx, storeDir, CheckOptions{})); err != nil {
 			return fmt.Errorf("check: %w", err)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -69,7 +70,7 @@ func layStamps(parts []shardRows, b *record.Batch, shards int) {
 		next[parts[i].shard] = parts[i].rows.AcqNs
 	}
 	for i, acq := range b.AcqNs {
-		shard := shardOf(b.CID[i], b.MID[i], shards)
+		shard := layout.ShardOf(b.CID[i], b.MID[i], shards)
 		next[shard][0] = acq
 		next[shard] = next[shard][1:]
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/acqtime"
+	"github.com/pentad-db/pentad/node/store/layout"
 )
 
 // maxClockWait is how long Open waits for the wall clock to pass the last lease. A clock that
@@ -63,16 +64,16 @@ func (s *Store) recover(ctx context.Context, report *Report, fileNs int64) error
 		r.clockNs = max(r.clockNs, s.manifest.lastEvent()+1)
 	}
 	s.retentionClock.Stepped(s.manifest.steps)
-	s.log, report.Log, err = segment.OpenLog(filepath.Join(s.opt.Dir, logDir),
+	s.log, report.Log, err = segment.OpenLog(filepath.Join(s.opt.Dir, layout.LogDir),
 		segment.LogOptions{Durable: s.manifest.flush, Oldest: s.manifest.logFrom}, r.entry)
 	if err != nil {
 		return repairable(err)
 	}
 	s.manifest.logEnd = s.log.LastSynced
 	if r.lines > s.manifest.number {
-		return corrupt(filepath.Join(s.opt.Dir, manifestFile), s.manifest.file.Size(), fmt.Sprintf(
-			"it ends with line %d, and had %d lines when the log was written: its end is missing",
-			s.manifest.number, r.lines))
+		name := filepath.Join(s.opt.Dir, layout.ManifestFile)
+		return corrupt(name, s.manifest.file.Size(), fmt.Sprintf("it ends with line %d, and had "+
+			"%d lines when the log was written: its end is missing", s.manifest.number, r.lines))
 	}
 	if err := s.noteLogFrom(); err != nil {
 		return err
@@ -118,17 +119,17 @@ func repairable(err error) error {
 // saved before the log is released.
 func (s *Store) checkComplete() error {
 	if len(s.manifest.live) > 0 || s.manifest.logFrom != 0 {
-		logs, err := os.ReadDir(filepath.Join(s.opt.Dir, logDir))
+		logs, err := os.ReadDir(filepath.Join(s.opt.Dir, layout.LogDir))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("list log: %w", err)
 		}
 		if len(logs) == 0 {
-			return repairable(corrupt(filepath.Join(s.opt.Dir, logDir), 0,
+			return repairable(corrupt(filepath.Join(s.opt.Dir, layout.LogDir), 0,
 				"all log files are missing"))
 		}
 	}
 	if s.manifest.clockNs != 0 {
-		name := filepath.Join(s.opt.Dir, writersFile)
+		name := filepath.Join(s.opt.Dir, layout.WritersFile)
 		if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) {
 			return corrupt(name, 0, "the file is missing, but the log was released")
 		}
@@ -150,7 +151,7 @@ func (s *Store) removeLeftovers() ([]string, error) {
 	for _, e := range entries {
 		name := e.Name()
 		leftover := strings.HasSuffix(name, ".tmp") ||
-			strings.HasSuffix(name, segmentSuffix) && !live[name]
+			strings.HasSuffix(name, layout.SegmentSuffix) && !live[name]
 		if !leftover {
 			continue
 		}
@@ -176,7 +177,7 @@ func (s *Store) openSegments() error {
 		if err != nil {
 			return err
 		}
-		marks, err := index.ParseWatermarks(seg.file.Section(sectionMarks))
+		marks, err := index.ParseWatermarks(seg.file.Section(layout.SectionMarks))
 		if err != nil {
 			seg.release()
 			return &segment.CorruptError{File: path, Reason: "watermarks", Err: err}

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -10,11 +9,8 @@ import (
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/acqtime"
+	"github.com/pentad-db/pentad/node/store/layout"
 )
-
-// entryApplied is the kind of log entry with which each flush of a replicated store ends: u64 index
-// of the last command that was applied, i64 ns the least acq that the next one may give.
-const entryApplied = 3
 
 // groupBytes is the length of the identity of a group.
 const groupBytes = 16
@@ -29,18 +25,7 @@ var (
 )
 
 func appliedEntry(at acqtime.Position) segment.Entry {
-	data := binary.LittleEndian.AppendUint64(nil, at.Index)
-	return segment.Entry{Kind: entryApplied,
-		Data: binary.LittleEndian.AppendUint64(data, uint64(at.NextNs))}
-}
-
-func parseAppliedEntry(data []byte) (at acqtime.Position, err error) {
-	if len(data) != 16 {
-		return at, fmt.Errorf("applied entry of %d bytes; it has 16", len(data))
-	}
-	at.Index = binary.LittleEndian.Uint64(data)
-	at.NextNs = int64(binary.LittleEndian.Uint64(data[8:]))
-	return at, nil
+	return layout.AppliedEntry(at.Index, at.NextNs)
 }
 
 // checkGroup refuses options that no replica can have.
@@ -138,22 +123,7 @@ func (s *Store) mark(ns int64, clean bool) segment.Entry {
 	if s.replicated {
 		return appliedEntry(s.position())
 	}
-	return clockEntry(ns, clean)
-}
-
-// entryLines is the kind of log entry that says how many lines the manifest had when the flush was
-// written, u64: a manifest with fewer has lost its end.
-const entryLines = 4
-
-func linesEntry(n uint64) segment.Entry {
-	return segment.Entry{Kind: entryLines, Data: binary.LittleEndian.AppendUint64(nil, n)}
-}
-
-func parseLinesEntry(data []byte) (uint64, error) {
-	if len(data) != 8 {
-		return 0, errors.New("entry of the lines of the manifest is not 8 bytes")
-	}
-	return binary.LittleEndian.Uint64(data), nil
+	return layout.ClockEntry(ns, clean)
 }
 
 // marks are the log entries of a flush without rows: how many lines the manifest has, and how far
@@ -162,7 +132,7 @@ func (s *Store) marks(ns int64, clean bool) []segment.Entry {
 	s.manifestMu.Lock()
 	n := s.manifest.number
 	s.manifestMu.Unlock()
-	return []segment.Entry{linesEntry(n), s.mark(ns, clean)}
+	return []segment.Entry{layout.LinesEntry(n), s.mark(ns, clean)}
 }
 
 // noteLogEnd makes the manifest name the last flush of the log that is durable, so that a log which

@@ -15,6 +15,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/sector"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -132,7 +133,7 @@ func (r *replica) crash(power bool) {
 	}
 	r.opt.Dir = dir
 	if power {
-		r.tear(filepath.Join(dir, logDir), unsynced)
+		r.tear(filepath.Join(dir, layout.LogDir), unsynced)
 	}
 	r.open()
 	if now := r.Applied(); now < durable || now > applied || !power && now != applied ||

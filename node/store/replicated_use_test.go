@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pentad-db/pentad/node/store/acqtime"
 	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -167,18 +166,4 @@ func TestReplicaIsRestored(t *testing.T) {
 	if got := len(scanRows(t, own, &record.Query{})); got != 6 {
 		t.Errorf("%d rows", got)
 	}
-}
-
-// An applied entry that is cut or longer is none.
-func FuzzParseAppliedEntry(f *testing.F) {
-	f.Add(appliedEntry(acqtime.Position{Index: 1, NextNs: 2}).Data)
-	f.Fuzz(func(t *testing.T, data []byte) {
-		at, err := parseAppliedEntry(data)
-		if (err == nil) != (len(data) == 16) {
-			t.Fatalf("%d bytes: %v", len(data), err)
-		}
-		if err == nil && string(appliedEntry(at).Data) != string(data) {
-			t.Fatalf("%x is %+v", data, at)
-		}
-	})
 }

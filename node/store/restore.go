@@ -13,6 +13,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/api"
 )
 
@@ -193,7 +194,7 @@ func (r *restore) restore(dir string) error {
 	r.source, r.next = &Store{opt: opt}, make([]uint64, 2*r.parts[0].Shards)
 	err = os.RemoveAll(r.dir) // of an interrupted run
 	if err == nil {
-		err = durable.MakeDir(filepath.Join(r.dir, logDir))
+		err = durable.MakeDir(filepath.Join(r.dir, layout.LogDir))
 	}
 	if err == nil {
 		err = r.write()
@@ -224,15 +225,15 @@ func (r *restore) write() error {
 		return err
 	}
 	table := w.encode(r.until)
-	if err := durable.ReplaceFile(filepath.Join(r.dir, writersFile), table); err != nil {
+	if err := durable.ReplaceFile(filepath.Join(r.dir, layout.WritersFile), table); err != nil {
 		return err
 	}
-	log, _, err := segment.OpenLog(filepath.Join(r.dir, logDir), segment.LogOptions{},
+	log, _, err := segment.OpenLog(filepath.Join(r.dir, layout.LogDir), segment.LogOptions{},
 		func(uint64, segment.Entry) error { return nil })
 	if err != nil {
 		return err
 	}
-	_, err = log.Append([]segment.Entry{clockEntry(r.until, true)})
+	_, err = log.Append([]segment.Entry{layout.ClockEntry(r.until, true)})
 	if err = errors.Join(err, log.Close()); err != nil {
 		return err
 	}
@@ -246,7 +247,7 @@ func (r *restore) write() error {
 	// Its events may be newer than its rows, which no copy may have.
 	first.Copy = nil
 	first.Events = r.events
-	return durable.ReplaceFile(filepath.Join(r.dir, manifestFile), appendEdit(nil, first))
+	return durable.ReplaceFile(filepath.Join(r.dir, layout.ManifestFile), appendEdit(nil, first))
 }
 
 // eventsUntil returns the events of a store as it was at an acq, and all its purges: what these

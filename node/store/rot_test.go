@@ -18,6 +18,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/health"
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -315,15 +316,15 @@ func (r *rotRun) leftovers() {
 	r.Helper()
 	live := map[string]bool{}
 	for _, meta := range r.s.liveSegments() {
-		live[segmentName(meta.ID)] = true
+		live[layout.SegmentName(meta.ID)] = true
 	}
 	entries, err := os.ReadDir(r.s.opt.Dir)
 	if err != nil {
 		r.Fatal(err)
 	}
 	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), segmentSuffix) && !live[e.Name()] ||
-			strings.HasSuffix(e.Name(), ".tmp") && e.Name() != scrubFile+".tmp" {
+		if strings.HasSuffix(e.Name(), layout.SegmentSuffix) && !live[e.Name()] ||
+			strings.HasSuffix(e.Name(), ".tmp") && e.Name() != layout.ScrubFile+".tmp" {
 			r.Fatalf("%s is left", e.Name())
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/journal"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/api"
 )
 
@@ -30,9 +31,6 @@ const (
 	// scrubLeast is the least pause between two passes, scrubBegin the longest before the first.
 	scrubLeast = 10 * time.Millisecond
 	scrubBegin = time.Minute
-
-	// scrubFile says how far the pass is, in a line "crc32c json".
-	scrubFile = "SCRUB"
 )
 
 // Scrub is how fast the stores of a process read their files in search of damage. Stores that share
@@ -299,12 +297,13 @@ func (b *scrubber) save() {
 	b.saved, b.changed = time.Now(), false
 	b.pass.Damaged = b.s.damagedSegments()
 	// Without it the pass begins again after the next start.
-	_ = durable.ReplaceFile(filepath.Join(b.s.opt.Dir, scrubFile), journal.AppendLine(nil, &b.pass))
+	name := filepath.Join(b.s.opt.Dir, layout.ScrubFile)
+	_ = durable.ReplaceFile(name, journal.AppendLine(nil, &b.pass))
 }
 
 // loadScrub returns the position that was saved, the beginning when there is none that can be read.
 func (s *Store) loadScrub() scrubPass {
-	text, err := os.ReadFile(filepath.Join(s.opt.Dir, scrubFile))
+	text, err := os.ReadFile(filepath.Join(s.opt.Dir, layout.ScrubFile))
 	if err != nil {
 		return scrubPass{}
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/acqtime"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/retention"
 )
 
@@ -121,7 +122,7 @@ type Report struct {
 
 // Open opens or creates a store and brings it to the state after the last acknowledged put.
 //
-// Errors: ErrLocked when another process has it; *segment.CorruptError for damage.
+// Errors: layout.ErrLocked when another process has it; *segment.CorruptError for damage.
 // Cost: maps every sealed segment and replays the unsealed log.
 func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 	var report Report
@@ -129,7 +130,7 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 	if err != nil {
 		return nil, report, err
 	}
-	if err := durable.MakeDir(filepath.Join(opt.Dir, logDir)); err != nil {
+	if err := durable.MakeDir(filepath.Join(opt.Dir, layout.LogDir)); err != nil {
 		return nil, report, fmt.Errorf("make directory: %w", err)
 	}
 	s := &Store{
@@ -152,7 +153,7 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 	s.opt.Now = acqtime.Clamped(s.time.NowNs)
 	s.clock = acqtime.New(s.opt.Now)
 	fileNs := newestFile(opt.Dir)
-	if s.lock, err = lockDir(opt.Dir); err != nil {
+	if s.lock, err = layout.Lock(opt.Dir); err != nil {
 		return nil, report, err
 	}
 	if err := s.recover(ctx, &report, fileNs); err != nil {

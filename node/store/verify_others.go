@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/api"
 )
 
@@ -52,7 +53,7 @@ func (s *Store) readOthers(c *checker) error {
 }
 
 func (s *Store) verifyManifest(c *checker) error {
-	name := filepath.Join(s.opt.Dir, manifestFile)
+	name := filepath.Join(s.opt.Dir, layout.ManifestFile)
 	s.manifestMu.Lock() // half a line is no damage
 	data, err := os.ReadFile(name)
 	number := s.manifest.number
@@ -75,7 +76,7 @@ func (s *Store) verifyManifest(c *checker) error {
 func (s *Store) verifyWriters(c *checker) error {
 	s.manifestMu.Lock() // it is replaced under it
 	defer s.manifestMu.Unlock()
-	name := filepath.Join(s.opt.Dir, writersFile)
+	name := filepath.Join(s.opt.Dir, layout.WritersFile)
 	err := c.writersFile(name)
 	if !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -136,7 +137,7 @@ func (s *Store) rewriteManifest() error {
 
 // noteFound remembers damage that reading a file has found.
 func (s *Store) noteFound(d api.Damage) {
-	if filepath.Ext(d.File) == segmentSuffix {
+	if filepath.Ext(d.File) == layout.SegmentSuffix {
 		_ = s.noteDamage(corrupt(d.File, d.Offset, d.Reason))
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -26,8 +27,8 @@ func spoilers(t *testing.T, s *Store) map[string]func() {
 		data[len(data)/2] ^= 4
 		writeOver(t, name, data)
 	}
-	manifest := filepath.Join(s.opt.Dir, manifestFile)
-	writers := filepath.Join(s.opt.Dir, writersFile)
+	manifest := filepath.Join(s.opt.Dir, layout.ManifestFile)
+	writers := filepath.Join(s.opt.Dir, layout.WritersFile)
 	newest := func() string {
 		return s.log.Path(slices.Max(slices.Collect(maps.Keys(s.log.Files()))))
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/api"
 )
 
@@ -95,7 +96,7 @@ func TestVerifyFindsDamage(t *testing.T) {
 	}
 	segments := 0 // the others were written again
 	for _, path := range files {
-		if filepath.Ext(path) == segmentSuffix {
+		if filepath.Ext(path) == layout.SegmentSuffix {
 			segments++
 		}
 	}

@@ -5,16 +5,17 @@ import (
 	"path/filepath"
 
 	"github.com/pentad-db/pentad/node/store/acqtime"
+	"github.com/pentad-db/pentad/node/store/layout"
 )
 
 // newestFile returns the time of the newest file of a directory, which is evidence for the clock
 // when that is opened; 0 for an empty one.
 func newestFile(dir string) (ns int64) {
-	for _, dir := range []string{dir, filepath.Join(dir, logDir)} {
+	for _, dir := range []string{dir, filepath.Join(dir, layout.LogDir)} {
 		entries, _ := os.ReadDir(dir) // whether it can be opened shows later
 		for _, e := range entries {
 			info, err := e.Info()
-			if err == nil && info.Mode().IsRegular() && e.Name() != lockFile {
+			if err == nil && info.Mode().IsRegular() && e.Name() != layout.LockFile {
 				ns = max(ns, info.ModTime().UnixNano())
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/client"
 )
 
@@ -79,7 +80,7 @@ group.`,
 	}
 }
 
-func statusRow(n client.ClusterNode) []output.Value {
+func statusRow(n api.NodeStatus) []output.Value {
 	ahead, off, percent, scrubbed := output.Null(), output.Null(), output.Null(), output.Null()
 	if n.ClockAheadNs != nil {
 		ahead = output.Span(time.Duration(*n.ClockAheadNs))
@@ -101,7 +102,7 @@ func statusRow(n client.ClusterNode) []output.Value {
 // clusterStatus returns the nodes, and notes what moves.
 func (a *app) clusterStatus(
 	db *client.Client, ctx context.Context,
-) ([]client.ClusterNode, error) {
+) ([]api.NodeStatus, error) {
 	all, err := db.Cluster(ctx)
 	if all.Changes+len(all.Running) > 0 {
 		a.Note("%d moves are running, %d are pending", len(all.Running),

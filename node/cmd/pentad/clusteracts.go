@@ -15,6 +15,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -120,7 +121,7 @@ the whole cluster until they are set again; 0 restores a default: 2 copies, and 
 				limits.BytesPerSec = (*uint64)(&rate)
 			}
 			return a.clusterAct(c.Context(), &f, func(db *client.Client, ctx context.Context,
-				act client.ClusterAct) (client.ClusterPreview, error) {
+				act client.ClusterAct) (api.ClusterPreview, error) {
 				return db.Rebalance(ctx, limits, act.DryRun)
 			}, "")
 		},
@@ -135,7 +136,7 @@ the whole cluster until they are set again; 0 restores a default: 2 copies, and 
 }
 
 // act is one of the acts of a client.
-type act func(*client.Client, context.Context, client.ClusterAct) (client.ClusterPreview, error)
+type act func(*client.Client, context.Context, client.ClusterAct) (api.ClusterPreview, error)
 
 // runAct does what a command of one node says; see clusterAct.
 func (a *app) runAct(f *actFlags, do act, until string) func(*cobra.Command, []string) error {
@@ -173,7 +174,7 @@ func (a *app) clusterAct(ctx context.Context, f *actFlags, do act, until string)
 }
 
 // notePreview says in words what came of an act.
-func (a *app) notePreview(p *client.ClusterPreview, dry bool) {
+func (a *app) notePreview(p *api.ClusterPreview, dry bool) {
 	switch {
 	case dry && p.Node != "":
 		a.Note("nothing changed; node %s would be %s", p.Node, p.State)
@@ -193,7 +194,7 @@ func (a *app) notePreview(p *client.ClusterPreview, dry bool) {
 }
 
 // writeChanges writes a row for each change, those that run first.
-func (a *app) writeChanges(p *client.ClusterPreview) error {
+func (a *app) writeChanges(p *api.ClusterPreview) error {
 	w, err := a.Writer(false, cli.Left("group"), cli.Left("stage"), cli.Left("from"),
 		cli.Left("to"), cli.Right("bytes"), cli.Left("why"), cli.Left("waits"))
 	if err != nil {
@@ -254,8 +255,8 @@ func (a *app) waitMoved(ctx context.Context, db *client.Client, id, until string
 
 // noticed waits until a node that has left knows that itself, so that its /readyz says so: it hears
 // of it from others, within some seconds. One that is not reached from here is not waited for.
-func (a *app) noticed(ctx context.Context, all *client.Cluster, id, until string) error {
-	at := slices.IndexFunc(all.Nodes, func(n client.ClusterNode) bool { return n.ID == id })
+func (a *app) noticed(ctx context.Context, all *api.Cluster, id, until string) error {
+	at := slices.IndexFunc(all.Nodes, func(n api.NodeStatus) bool { return n.ID == id })
 	if until != "left" || at < 0 {
 		return nil
 	}
@@ -296,7 +297,7 @@ func mayPass(err error) bool {
 }
 
 // moved says how far it is, the state of the node, and whether it is done.
-func moved(all *client.Cluster, id, until string) (text, state string, done bool) {
+func moved(all *api.Cluster, id, until string) (text, state string, done bool) {
 	text = fmt.Sprintf("%d changes are left to begin, %d are under way", all.Changes,
 		len(all.Running))
 	if len(all.Blocked) > 0 {

@@ -10,29 +10,30 @@ import (
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/internal/freeaddr"
-	"github.com/pentad-db/pentad/sdk/client"
+	"github.com/pentad-db/pentad/sdk/api"
 )
 
 func TestWhenAMoveIsDone(t *testing.T) {
-	f := func(all client.Cluster, until, wantState string, want bool) {
+	f := func(all api.Cluster, until, wantState string, want bool) {
 		t.Helper()
-		all.Nodes = append(all.Nodes, client.ClusterNode{ID: "other", State: "left"})
+		all.Nodes = append(all.Nodes, api.NodeStatus{ID: "other", State: "left"})
 		text, state, done := moved(&all, "it", until)
 		if state != wantState || done != want {
 			t.Errorf("%q: state %q, done %v", text, state, done)
 		}
 	}
-	node := func(state string) client.Cluster {
-		return client.Cluster{Nodes: []client.ClusterNode{{ID: "it", State: state}}}
+	node := func(state string) (all api.Cluster) {
+		all.Nodes = []api.NodeStatus{{ID: "it", State: state}}
+		return all
 	}
 	f(node("draining"), "left", "draining", false)
 	f(node("left"), "left", "left", true)
 	f(node("up"), "left", "up", false)
-	f(client.Cluster{}, "left", "", false) // who is asked does not know it yet
-	f(client.Cluster{}, "", "", true)
-	f(client.Cluster{Changes: 1}, "", "", false)
-	f(client.Cluster{Running: make([]client.ClusterChange, 1)}, "", "", false)
-	f(client.Cluster{Blocked: []string{"what is ahead is not known"}}, "", "", false)
+	f(api.Cluster{}, "left", "", false) // who is asked does not know it yet
+	f(api.Cluster{}, "", "", true)
+	f(api.Cluster{Changes: 1}, "", "", false)
+	f(api.Cluster{Running: make([]api.ClusterChange, 1)}, "", "", false)
+	f(api.Cluster{Blocked: []string{"what is ahead is not known"}}, "", "", false)
 }
 
 // TestLeftNodeKnows: a drain that was waited for ends when the node that left says that it is not
@@ -50,8 +51,9 @@ func TestLeftNodeKnows(t *testing.T) {
 		_, _ = w.Write([]byte(`{"status":"ready"}`))
 	}))
 	defer node.Close()
-	all := &client.Cluster{Nodes: []client.ClusterNode{{ID: "it", HTTP: strings.TrimPrefix(
-		node.URL, "http://")}, {ID: "gone", HTTP: freeaddr.New(t)}}}
+	all := &api.Cluster{}
+	all.Nodes = []api.NodeStatus{{ID: "it", HTTP: strings.TrimPrefix(node.URL, "http://")},
+		{ID: "gone", HTTP: freeaddr.New(t)}}
 	a := &app{&cli.App{Stderr: io.Discard, Now: time.Now}}
 	for _, id := range []string{"gone", "unknown", "it"} {
 		if err := a.noticed(t.Context(), all, id, "left"); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/node/internal/member"
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/client"
 )
 
@@ -91,7 +92,7 @@ func (a *app) clusterJoin(ctx context.Context, file string) error {
 
 // tryNodes writes which nodes can be reached, and returns where their gossip is.
 func (a *app) tryNodes(
-	ctx context.Context, nodes []client.ClusterNode,
+	ctx context.Context, nodes []api.ClusterNode,
 ) (seeds []string, err error) {
 	w, err := a.Writer(false, cli.Left("node"), cli.Left("state"), cli.Left("zone"),
 		cli.Left("gossip"), cli.Left("raft"), cli.Left("http"))

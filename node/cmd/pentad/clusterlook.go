@@ -10,6 +10,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/client"
 )
 
@@ -34,7 +35,7 @@ program of the node supports.`,
 	}
 }
 
-func nodeRow(n client.ClusterNode) []output.Value {
+func nodeRow(n api.ClusterNode) []output.Value {
 	return []output.Value{output.Text(n.ID), output.Text(n.State), someText(n.Gossip),
 		output.Text(n.Role), someText(n.Zone), output.Text(n.HTTP), output.Text(n.Raft),
 		someText(n.GossipAddr), output.Int(n.Replicas), output.Int(n.Leads),
@@ -73,7 +74,7 @@ Moves is the running or next change of the group, why is its reason, and waits i
 	return c
 }
 
-func groupRow(s client.ClusterGroup) []output.Value {
+func groupRow(s api.ClusterGroup) []output.Value {
 	slots, closed, lag := output.Null(), output.Null(), output.Null()
 	if s.Group > 0 {
 		slots = output.Text(fmt.Sprintf("%d-%d", s.FromSlot, s.ToSlot-1))
@@ -101,8 +102,8 @@ func groupRow(s client.ClusterGroup) []output.Value {
 
 // groupCopy is a copy with its group.
 type groupCopy struct {
-	group int
-	client.ClusterCopy
+	group uint32
+	api.ClusterCopy
 }
 
 func (a *app) clusterCopies(ctx context.Context) error {

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/client"
 )
 
@@ -32,7 +33,7 @@ run a version that supports it. pentad cluster groups lists the groups.`,
 				return err
 			}
 			return a.clusterAct(c.Context(), &f, func(db *client.Client, ctx context.Context,
-				act client.ClusterAct) (client.ClusterPreview, error) {
+				act client.ClusterAct) (api.ClusterPreview, error) {
 				return db.SplitGroup(ctx, group, act.DryRun)
 			}, "")
 		},

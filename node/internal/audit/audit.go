@@ -23,13 +23,14 @@ import (
 	"github.com/pentad-db/pentad/node/replica"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/api"
 )
 
 // Directory reads all files in the directory of a node, or of a store, and below it, and changes
 // nothing. Compiled modules in a cache are left out: they are made again.
 //
-// Errors: store.ErrLocked when a process has a store open, store.ErrNoStore when there is nothing
+// Errors: layout.ErrLocked when a process has a store open, layout.ErrNoStore when there is nothing
 // that a node writes, ctx.Err(), those of the file system, and *formats.Error or
 // cluster.ErrOtherRules of a file that another version of the program wrote. Damage is in the
 // report.
@@ -40,7 +41,7 @@ func Directory(
 	began := time.Now()
 	err := a.directory(dir)
 	if err == nil && !a.found {
-		err = fmt.Errorf("%s: %w", dir, store.ErrNoStore)
+		err = fmt.Errorf("%s: %w", dir, layout.ErrNoStore)
 	}
 	a.report.TookNs = int64(time.Since(began))
 	return a.report, err

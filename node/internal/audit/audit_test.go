@@ -17,6 +17,7 @@ import (
 	"github.com/pentad-db/pentad/node/edge"
 	"github.com/pentad-db/pentad/node/internal/freeaddr"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/plugins"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/client"
@@ -246,7 +247,7 @@ func TestFilesByThemselves(t *testing.T) {
 		t.Errorf("%+v", r.Notes)
 	}
 	if _, err := Directory(t.Context(), t.TempDir(), store.CheckOptions{}); !errors.Is(err,
-		store.ErrNoStore) {
+		layout.ErrNoStore) {
 		t.Errorf("an empty directory: %v", err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/replica"
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
@@ -42,41 +43,12 @@ type AdminCommand struct {
 	Groups int             `json:"groups"` // Split: how many there were when it was asked for
 }
 
-// Preview is what is ahead: after an admin command, or as it would be.
-type Preview struct {
-	Changed bool     `json:"changed"`         // the command was not done before
-	Node    string   `json:"node,omitempty"`  // that it was about
-	State   string   `json:"state,omitempty"` // of that node
-	Changes []Change `json:"changes"`         // that are left to begin, the most urgent first
-	Running []Change `json:"running"`
-	Blocked []string `json:"blocked"` // what does not go on by itself, and what to do
-	Notes   []string `json:"notes"`   // what an operator should know before
-
-	Copies      uint32 `json:"copies"`        // that a node takes in at a time
-	BytesPerSec int64  `json:"bytes_per_sec"` // of copies that a node sends
-	Bytes       int64  `json:"bytes"`         // of the copies that are left to make, about
-
-	Feature  uint32 `json:"feature"`  // level of the cluster
-	Raisable uint32 `json:"raisable"` // to which Raise would raise it
-}
-
-// Change of one group. Its parts are "" for none.
-type Change struct {
-	Group cluster.GroupID `json:"group"`
-	Add   string          `json:"add"`   // node that gets a copy
-	From  string          `json:"from"`  // node whose copy goes
-	Stage string          `json:"stage"` // of one that runs
-	Why   string          `json:"why"`
-	Waits string          `json:"waits"` // what it waits for
-	Bytes int64           `json:"bytes"` // to copy, about
-}
-
 // lookTimeout is how long those who look at the cluster wait for who leads it, who waits for nodes
 // that are silent: askTimeout/2 for their health, then askTimeout for their replicas.
 const lookTimeout = 2*askTimeout + time.Second
 
 // look returns what is ahead, and what is in the way of knowing it.
-func (m *Member) look(ctx context.Context) (Preview, error) {
+func (m *Member) look(ctx context.Context) (api.ClusterPreview, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, lookTimeout, ErrUnavailable)
 	defer cancel()
 	return m.Admin(ctx, AdminCommand{})
@@ -85,7 +57,7 @@ func (m *Member) look(ctx context.Context) (Preview, error) {
 // Admin lets the leader of the meta group do something, or say what would happen.
 //
 // Errors: *wire.Error; ErrUnavailable; of ctx.
-func (m *Member) Admin(ctx context.Context, a AdminCommand) (Preview, error) {
+func (m *Member) Admin(ctx context.Context, a AdminCommand) (api.ClusterPreview, error) {
 	if a.ID == 0 {
 		a.ID, a.Groups = drawID(), m.View().DataGroups()
 	}
@@ -110,7 +82,7 @@ func (m *Member) Admin(ctx context.Context, a AdminCommand) (Preview, error) {
 	}
 }
 
-func (m *Member) adminOnce(ctx context.Context, a AdminCommand) (p Preview, err error) {
+func (m *Member) adminOnce(ctx context.Context, a AdminCommand) (p api.ClusterPreview, err error) {
 	id := m.Leader(cluster.MetaGroup)
 	if id == m.self.ID {
 		return m.adminHere(ctx, a)
@@ -150,7 +122,7 @@ func (m *Member) serveAdmin(ctx context.Context, body []byte) ([]byte, error) {
 }
 
 // adminHere does a command as the leader of the meta group.
-func (m *Member) adminHere(ctx context.Context, a AdminCommand) (p Preview, err error) {
+func (m *Member) adminHere(ctx context.Context, a AdminCommand) (p api.ClusterPreview, err error) {
 	st, err := m.run.Status(cluster.MetaGroup)
 	if err != nil {
 		return p, err

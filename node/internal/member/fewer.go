@@ -6,20 +6,14 @@ import (
 
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/health"
+	"github.com/pentad-db/pentad/sdk/api"
 )
-
-// Fullness says how many copies the groups have, and how many they should have.
-type Fullness struct {
-	Target int `json:"copies_target"` // of each group
-	Fewest int `json:"copies_fewest"` // of the group that has the fewest
-	Fewer  int `json:"groups_fewer"`  // groups that have fewer than they should
-}
 
 // fullness counts the copies with a vote on nodes that gossip knows and does not take for dead,
 // without those here that are not trusted. It asks no other node.
-func (m *Member) fullness(v *cluster.View) Fullness {
+func (m *Member) fullness(v *cluster.View) api.CopyCounts {
 	dead := absent(v, m.self.ID, m.gossip.Load().Peers())
-	out := Fullness{Target: v.Replicas}
+	out := api.CopyCounts{CopiesTarget: v.Replicas}
 	for g := range v.Groups {
 		copies := 0
 		for _, r := range v.Voters(cluster.GroupID(g)) {
@@ -28,11 +22,11 @@ func (m *Member) fullness(v *cluster.View) Fullness {
 				copies++
 			}
 		}
-		if g == 0 || copies < out.Fewest {
-			out.Fewest = copies
+		if g == 0 || copies < out.CopiesFewest {
+			out.CopiesFewest = copies
 		}
-		if copies < out.Target {
-			out.Fewer++
+		if copies < out.CopiesTarget {
+			out.GroupsFewer++
 		}
 	}
 	return out
@@ -58,11 +52,12 @@ func absent(v *cluster.View, self cluster.NodeID, all []cluster.Peer) map[cluste
 func (m *Member) fewerProblem() []health.Problem {
 	v := m.View()
 	f := m.fullness(v)
-	if f.Fewer == 0 {
+	if f.GroupsFewer == 0 {
 		return nil
 	}
 	return []health.Problem{{Code: "few_copies", Message: fmt.Sprintf("%d of %d groups have fewer "+
-		"copies than %d, the least has %d", f.Fewer, len(v.Groups), f.Target, f.Fewest),
+		"copies than %d, the least has %d", f.GroupsFewer, len(v.Groups), f.CopiesTarget,
+		f.CopiesFewest),
 		Advice: "start the nodes that are down, or join more; remove one that has lost its " +
 			"directory: pentad cluster remove NODE. pentad cluster status names them"}}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/sdk/api"
 )
 
 // Figures is what a node knows of itself and of its cluster, in numbers.
@@ -16,7 +17,7 @@ type Figures struct {
 	HorizonLagNs  int64 // of the replica here that is furthest behind; 0 where there is none
 	Changes       int   // of groups, under way
 	Epoch         uint64
-	Fullness
+	api.CopyCounts
 	LogBytes int64 // of the log that the replicas share
 	Nodes    map[NodeKind]int
 }
@@ -28,7 +29,7 @@ type NodeKind struct{ State, Gossip string }
 func (m *Member) Figures(ctx context.Context, nowNs int64) Figures {
 	v := m.View()
 	st := m.status(v)
-	f := Figures{Changes: st.Plans, Epoch: st.Epoch, Fullness: st.Fullness,
+	f := Figures{Changes: st.Plans, Epoch: st.Epoch, CopyCounts: st.CopyCounts,
 		LogBytes: m.run.LogBytes(),
 		Nodes:    map[NodeKind]int{}}
 	for _, n := range st.Nodes {

@@ -7,19 +7,23 @@ import (
 	"strings"
 
 	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/sdk/api"
 )
 
 // preview puts what the planner sees into words; bytes are those of groups.
-func preview(v *cluster.View, o cluster.Outlook, bytes map[cluster.GroupID]int64) Preview {
-	p := Preview{Changes: []Change{}, Running: []Change{}, Notes: []string{}, Blocked: o.Blocked,
+func preview(
+	v *cluster.View, o cluster.Outlook, bytes map[cluster.GroupID]int64,
+) api.ClusterPreview {
+	p := api.ClusterPreview{Changes: []api.ClusterChange{}, Running: []api.ClusterChange{},
+		Notes: []string{}, Blocked: o.Blocked,
 		Copies:      cmp.Or(v.Limits.Copies, cluster.DefaultCopies),
 		BytesPerSec: v.Limits.Rate()}
 	if p.Blocked == nil {
 		p.Blocked = []string{}
 	}
 	for _, c := range o.Changes {
-		x := Change{Group: c.Group, Add: text(c.Add), From: text(c.From), Why: c.Why,
-			Waits: c.Waits}
+		x := api.ClusterChange{Group: uint32(c.Group), Add: text(c.Add), From: text(c.From),
+			Why: c.Why, Waits: c.Waits}
 		if c.Add != 0 {
 			x.Bytes = bytes[c.Group]
 		}
@@ -31,16 +35,13 @@ func preview(v *cluster.View, o cluster.Outlook, bytes map[cluster.GroupID]int64
 	}
 	for g, group := range v.Groups {
 		if group.Splitting {
-			p.Running = append(p.Running, Change{Group: cluster.GroupID(g), Stage: stageSplit,
+			p.Running = append(p.Running, api.ClusterChange{Group: uint32(g), Stage: api.StageSplit,
 				Why:   fmt.Sprintf("it is split off group %d", group.Parent),
 				Waits: "its copies begin"})
 		}
 	}
 	return p
 }
-
-// stageSplit is the stage of a group that is split off another one.
-const stageSplit = "split"
 
 func text(id cluster.NodeID) string {
 	if id == 0 {
@@ -50,8 +51,9 @@ func text(id cluster.NodeID) string {
 }
 
 // running says what a plan does.
-func running(v *cluster.View, plan cluster.Plan, bytes int64) Change {
-	x := Change{Group: plan.Group, Add: text(plan.Add), Stage: plan.Stage.String()}
+func running(v *cluster.View, plan cluster.Plan, bytes int64) api.ClusterChange {
+	x := api.ClusterChange{Group: uint32(plan.Group), Add: text(plan.Add),
+		Stage: plan.Stage.String()}
 	for _, r := range v.Groups[plan.Group].Replicas {
 		if r.ID == plan.Remove {
 			x.From = text(r.Node)

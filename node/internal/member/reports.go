@@ -9,6 +9,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/replica"
+	"github.com/pentad-db/pentad/sdk/api"
 )
 
 // RouteReplicas is what nodes ask each other for those who look at the cluster: GET, how the
@@ -26,7 +27,7 @@ type replicaReport struct {
 	Bytes    int64             `json:"bytes"`     // of its files
 	Error    string            `json:"error"`
 	// Scrub is how far the search for damage is in its segments; nil where there is none.
-	Scrub *ScrubStatus `json:"scrub,omitempty"`
+	Scrub *api.ScrubProgress `json:"scrub,omitempty"`
 }
 
 // nodeReports is what a node said, or why it said nothing.
@@ -59,7 +60,7 @@ func (m *Member) replicaReports(ctx context.Context) []replicaReport {
 			// A store that is closed under the hands is on its way out.
 			r.ClosedNs, _ = s.Horizon(ctx)
 			if m.opt.Store.Scrub != nil && m.opt.Store.Scrub.Every() > 0 {
-				r.Scrub = &ScrubStatus{Read: min(stats.ScrubPassBytes, stats.SegmentBytes),
+				r.Scrub = &api.ScrubProgress{Read: min(stats.ScrubPassBytes, stats.SegmentBytes),
 					Bytes: stats.SegmentBytes, LastNs: stats.ScrubLastNs}
 			}
 		}
@@ -122,37 +123,22 @@ func sizes(all map[cluster.NodeID]nodeReports) map[cluster.GroupID]int64 {
 	return out
 }
 
-// NodeInfo is all that is known of a node.
-type NodeInfo struct {
-	NodeStatus
-	Raft        string `json:"raft"`
-	GossipAddr  string `json:"gossip_addr"`
-	Starts      uint64 `json:"starts"`
-	MinFeature  uint32 `json:"min_feature"`
-	MaxFeature  uint32 `json:"max_feature"`
-	Program     string `json:"program"` // version that it runs; "" for not known
-	Weight      uint32 `json:"weight"`
-	DiskPercent uint32 `json:"disk_percent"`
-	Bytes       int64  `json:"bytes"` // of its replicas
-	Error       string `json:"error"` // why it does not answer
-}
-
 // Nodes says how all nodes are, those that have left included.
-func (m *Member) Nodes(ctx context.Context) []NodeInfo {
+func (m *Member) Nodes(ctx context.Context) []api.ClusterNode {
 	v := m.View()
 	said := m.collectReports(ctx, v)
 	gossip := map[cluster.NodeID]string{m.self.ID: m.gossip.Load().Addr()}
 	for _, p := range m.gossip.Load().Peers() {
 		gossip[p.Meta.Node.ID] = p.Addr
 	}
-	out := []NodeInfo{}
+	out := []api.ClusterNode{}
 	for _, st := range m.status(v).Nodes {
 		id, _ := cluster.ParseNodeID(st.ID) // status wrote it
 		n, _ := v.Node(id)
 		if n.ID == 0 { // an edge, which is in no view
 			n, _ = m.locate(id)
 		}
-		x := NodeInfo{NodeStatus: st, Raft: n.RaftAddr, GossipAddr: gossip[n.ID],
+		x := api.ClusterNode{NodeStatus: st, Raft: n.RaftAddr, GossipAddr: gossip[n.ID],
 			Starts: cluster.StartCount(n.Incarnation), MinFeature: n.MinFeature,
 			MaxFeature: n.MaxFeature, Program: n.Program, Weight: n.Weight,
 			DiskPercent: n.DiskPercent}
@@ -168,52 +154,22 @@ func (m *Member) Nodes(ctx context.Context) []NodeInfo {
 	return out
 }
 
-// GroupInfo is all that is known of a group and its copies.
-type GroupInfo struct {
-	Group    cluster.GroupID `json:"group"`     // 0 is that which keeps the state of the cluster
-	FromSlot uint32          `json:"from_slot"` // owns slots [from, to)
-	ToSlot   uint32          `json:"to_slot"`
-	Epoch    uint64          `json:"epoch"` // of the cluster when its copies last changed
-	Leader   string          `json:"leader"`
-	ClosedNs int64           `json:"closed_ns"` // the greatest horizon of its copies; 0: unknown
-	LagNs    int64           `json:"lag_ns"`    // of that behind the clock
-	Bytes    int64           `json:"bytes"`     // of its largest copy
-	Copies   []Copy          `json:"copies"`
-	Moves    string          `json:"moves"` // what runs or is due; "" for nothing
-	Why      string          `json:"why"`
-	Waits    string          `json:"waits"` // what the move waits for
-}
-
-// Copy is one replica of a group.
-type Copy struct {
-	Node     string `json:"node"`
-	Replica  uint64 `json:"replica"`
-	Learner  bool   `json:"learner"` // it has no vote yet
-	Leads    bool   `json:"leads"`
-	Applied  uint64 `json:"applied"`
-	Last     uint64 `json:"last"`
-	ClosedNs int64  `json:"closed_ns"`
-	BehindNs int64  `json:"behind_ns"` // its horizon, behind that of the furthest copy
-	Bytes    int64  `json:"bytes"`
-	Error    string `json:"error"`
-}
-
 // Groups says how all groups are, and what is ahead of them as far as that is known.
-func (m *Member) Groups(ctx context.Context) []GroupInfo {
+func (m *Member) Groups(ctx context.Context) []api.ClusterGroup {
 	v := m.View()
 	said := m.collectReports(ctx, v)
 	p, err := m.look(ctx)
-	out := make([]GroupInfo, len(v.Groups))
+	out := make([]api.ClusterGroup, len(v.Groups))
 	for i, group := range v.Groups {
 		s, id := &out[i], cluster.GroupID(i)
-		*s = GroupInfo{Group: id, Epoch: group.Epoch, Leader: text(m.Leader(id))}
+		*s = api.ClusterGroup{Group: uint32(id), Epoch: group.Epoch, Leader: text(m.Leader(id))}
 		if id != cluster.MetaGroup {
 			s.FromSlot, s.ToSlot = v.Span(id)
 		}
 		for _, r := range group.Replicas {
 			s.Copies = append(s.Copies, copyOf(id, r, said[r.Node]))
 		}
-		s.sum(m.clock.NowNs())
+		sumCopies(s, m.clock.NowNs())
 		if err != nil {
 			s.Waits = "what is ahead is not known: " + err.Error()
 		}
@@ -226,22 +182,9 @@ func (m *Member) Groups(ctx context.Context) []GroupInfo {
 	return out
 }
 
-// String says where the copies of a group go.
-func (c Change) String() string {
-	switch {
-	case c.Stage == stageSplit:
-		return c.Stage
-	case c.Add == "":
-		return "drop " + c.From
-	case c.From == "":
-		return "add " + c.Add
-	}
-	return c.From + " to " + c.Add
-}
-
 // copyOf finds a replica in what its node says.
-func copyOf(group cluster.GroupID, r cluster.Replica, said nodeReports) Copy {
-	c := Copy{Node: r.Node.String(), Replica: uint64(r.ID), Learner: r.Learner,
+func copyOf(group cluster.GroupID, r cluster.Replica, said nodeReports) api.ClusterCopy {
+	c := api.ClusterCopy{Node: r.Node.String(), Replica: uint64(r.ID), Learner: r.Learner,
 		Error: "its node does not have it"}
 	if said.err != nil {
 		c.Error = said.err.Error()
@@ -255,8 +198,8 @@ func copyOf(group cluster.GroupID, r cluster.Replica, said nodeReports) Copy {
 	return c
 }
 
-// sum works out what follows from the copies.
-func (s *GroupInfo) sum(nowNs int64) {
+// sumCopies works out what of a group follows from its copies.
+func sumCopies(s *api.ClusterGroup, nowNs int64) {
 	for _, c := range s.Copies {
 		s.ClosedNs, s.Bytes = max(s.ClosedNs, c.ClosedNs), max(s.Bytes, c.Bytes)
 		if c.Leads {

@@ -6,48 +6,24 @@ import (
 
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/clock"
+	"github.com/pentad-db/pentad/sdk/api"
 )
 
-// Status is what a node knows of its cluster, for people.
-type Status struct {
-	Cluster string        `json:"cluster"`
-	Epoch   uint64        `json:"epoch"`
-	Node    string        `json:"node"` // who says this
-	Nodes   []NodeStatus  `json:"nodes"`
-	Groups  []GroupStatus `json:"groups"`
-	Plans   int           `json:"plans"` // changes of groups that are under way
-	// Feature is the level of the cluster, Raisable that to which it can be raised: all nodes run
-	// it.
-	Feature  uint32 `json:"feature"`
-	Raisable uint32 `json:"raisable"`
-	Fullness
-}
-
-// Overview is a Status with what is ahead.
-type Overview struct {
-	Status
-	Changes     int      `json:"changes"` // that are left to begin
-	Running     []Change `json:"running"`
-	Blocked     []string `json:"blocked"`
-	Copies      uint32   `json:"copies"` // of Preview
-	BytesPerSec int64    `json:"bytes_per_sec"`
-}
-
 // Overview returns what this node knows of its cluster, and what who leads it sees ahead.
-func (m *Member) Overview(ctx context.Context) Overview {
+func (m *Member) Overview(ctx context.Context) api.Cluster {
 	var said map[cluster.NodeID]nodeReports
 	var asking sync.WaitGroup
 	asking.Go(func() { said = m.collectReports(ctx, m.View()) })
 	p, err := m.look(ctx)
 	asking.Wait()
-	out := Overview{Status: m.Status(), Changes: len(p.Changes), Running: p.Running,
+	out := api.Cluster{ClusterStatus: m.Status(), Changes: len(p.Changes), Running: p.Running,
 		Blocked: p.Blocked, Copies: p.Copies, BytesPerSec: p.BytesPerSec}
 	for i := range out.Nodes {
 		id, _ := cluster.ParseNodeID(out.Nodes[i].ID) // status wrote it
 		out.Nodes[i].Scrub = scrubOf(said[id].replicas)
 	}
 	if err != nil {
-		out.Running = []Change{}
+		out.Running = []api.ClusterChange{}
 		out.Blocked = []string{"what is ahead is not known: " + err.Error()}
 	}
 	return out
@@ -59,35 +35,9 @@ func (m *Member) HasLeft() bool {
 	return n.State == cluster.NodeLeft
 }
 
-// NodeStatus is of one node.
-type NodeStatus struct {
-	ID       string `json:"id"`
-	State    string `json:"state"`
-	Gossip   string `json:"gossip"` // what this node thinks of it
-	Role     string `json:"role"`
-	Zone     string `json:"zone"`
-	HTTP     string `json:"http"`
-	Replicas int    `json:"replicas"`
-	Leads    int    `json:"leads"` // groups, as far as is known here
-	// ClockAheadNs is how far its machine's clock is ahead of that of the node that says this; nil:
-	// it was not heard of lately. ClockOff: it says that other nodes contradict its clock.
-	ClockAheadNs *int64 `json:"clock_ahead_ns,omitempty"`
-	ClockOff     bool   `json:"clock_off,omitempty"`
-	// Scrub is how far the node's search for damage is; nil: there is none, or the node was not
-	// asked or did not say. Status does not fill it in.
-	Scrub *ScrubStatus `json:"scrub,omitempty"`
-}
-
-// ScrubStatus is how far the search for damage is in the segments of some replicas.
-type ScrubStatus struct {
-	Read   int64 `json:"read_bytes"` // in the present pass
-	Bytes  int64 `json:"bytes"`      // that there are
-	LastNs int64 `json:"last_ns"`    // when the last pass ended, of all the oldest; 0: some never
-}
-
 // scrubOf adds up what a node says of its replicas; nil when none says anything.
-func scrubOf(replicas []replicaReport) *ScrubStatus {
-	var all *ScrubStatus
+func scrubOf(replicas []replicaReport) *api.ScrubProgress {
+	var all *api.ScrubProgress
 	for i := range replicas {
 		switch one := replicas[i].Scrub; {
 		case one == nil:
@@ -101,26 +51,13 @@ func scrubOf(replicas []replicaReport) *ScrubStatus {
 	return all
 }
 
-// GroupStatus is of one group.
-type GroupStatus struct {
-	Group    cluster.GroupID `json:"group"`
-	Leader   string          `json:"leader"`
-	Replicas []ReplicaStatus `json:"replicas"`
-}
-
-// ReplicaStatus is of one replica.
-type ReplicaStatus struct {
-	Node    string `json:"node"`
-	Learner bool   `json:"learner"`
-}
-
 // Status returns what this node knows of its cluster.
-func (m *Member) Status() Status { return m.status(m.View()) }
+func (m *Member) Status() api.ClusterStatus { return m.status(m.View()) }
 
-func (m *Member) status(v *cluster.View) Status {
-	out := Status{Cluster: v.Cluster.String(), Epoch: v.Epoch, Node: m.self.ID.String(),
-		Nodes: []NodeStatus{}, Groups: []GroupStatus{}, Plans: len(v.Plans),
-		Feature: v.Feature, Raisable: v.Raisable(), Fullness: m.fullness(v)}
+func (m *Member) status(v *cluster.View) api.ClusterStatus {
+	out := api.ClusterStatus{Cluster: v.Cluster.String(), Epoch: v.Epoch, Node: m.self.ID.String(),
+		Nodes: []api.NodeStatus{}, Groups: []api.GroupReplicas{}, Plans: len(v.Plans),
+		Feature: v.Feature, Raisable: v.Raisable(), CopyCounts: m.fullness(v)}
 	seen := map[cluster.NodeID]string{m.self.ID: cluster.PeerAlive.String()}
 	for _, p := range m.gossip.Load().Peers() {
 		seen[p.Meta.Node.ID] = p.State.String()
@@ -130,24 +67,26 @@ func (m *Member) status(v *cluster.View) Status {
 		group := cluster.GroupID(g)
 		leader := m.Leader(group)
 		leads[leader]++
-		one := GroupStatus{Group: group, Leader: leader.String(), Replicas: []ReplicaStatus{}}
+		one := api.GroupReplicas{Group: uint32(group), Leader: leader.String(),
+			Replicas: []api.ReplicaStatus{}}
 		for _, r := range v.Groups[g].Replicas {
 			held[r.Node]++
-			one.Replicas = append(one.Replicas, ReplicaStatus{r.Node.String(), r.Learner})
+			one.Replicas = append(one.Replicas, api.ReplicaStatus{Node: r.Node.String(),
+				Learner: r.Learner})
 		}
 		out.Groups = append(out.Groups, one)
 	}
 	clocks := m.clock.State()
 	for _, n := range v.Nodes {
-		out.Nodes = append(out.Nodes, NodeStatus{ID: n.ID.String(), State: n.State.String(),
+		out.Nodes = append(out.Nodes, api.NodeStatus{ID: n.ID.String(), State: n.State.String(),
 			Gossip: seen[n.ID], Role: n.Role.String(), Zone: n.Zone, HTTP: n.HTTPAddr,
 			Replicas: held[n.ID], Leads: leads[n.ID]})
-		out.Nodes[len(out.Nodes)-1].addClock(n.ID == m.self.ID, uint64(n.ID), &clocks)
+		addClock(&out.Nodes[len(out.Nodes)-1], n.ID == m.self.ID, uint64(n.ID), &clocks)
 	}
 	for _, p := range m.gossip.Load().Peers() {
 		// An edge is not in the state: it counts for nothing, and is seen while it is near.
 		if n := p.Meta.Node; n.Role == cluster.RoleEdge {
-			out.Nodes = append(out.Nodes, NodeStatus{ID: n.ID.String(), State: n.Role.String(),
+			out.Nodes = append(out.Nodes, api.NodeStatus{ID: n.ID.String(), State: n.Role.String(),
 				Gossip: p.State.String(), Role: n.Role.String(), Zone: n.Zone, HTTP: n.HTTPAddr})
 		}
 	}
@@ -155,7 +94,7 @@ func (m *Member) status(v *cluster.View) Status {
 }
 
 // addClock adds what is known of the clock of a node.
-func (n *NodeStatus) addClock(self bool, id uint64, s *clock.State) {
+func addClock(n *api.NodeStatus, self bool, id uint64, s *clock.State) {
 	if self {
 		n.ClockOff = s.Verdict == clock.Off || s.Verdict == clock.Odd ||
 			s.Verdict == clock.Undecided

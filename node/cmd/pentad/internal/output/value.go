@@ -44,7 +44,9 @@ type Value struct {
 func Null() Value { return Value{} }
 
 // Int is a number that names something, as a cid does: never grouped in thousands.
-func Int[N ~int | ~int32 | ~int64](n N) Value { return Value{kind: kindInt, number: int64(n)} }
+func Int[N ~int | ~int32 | ~int64 | ~uint32](n N) Value {
+	return Value{kind: kindInt, number: int64(n)}
+}
 
 // Count is a number of things: grouped in thousands in a table.
 func Count[N ~int | ~int64 | ~uint64 | ~uint32](n N) Value {

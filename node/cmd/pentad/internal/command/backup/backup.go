@@ -22,6 +22,7 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -158,7 +159,7 @@ func (a *app) backupDir(
 		return a.backupStopped(ctx, dir, to, groups, opt)
 	}
 	if _, err := os.Stat(filepath.Join(inside, "MANIFEST")); err != nil { // Open would make one
-		return fmt.Errorf("%s: %w", dir, store.ErrNoStore)
+		return fmt.Errorf("%s: %w", dir, layout.ErrNoStore)
 	}
 	info, err := store.ReadSnapshot(inside)
 	if err == nil {

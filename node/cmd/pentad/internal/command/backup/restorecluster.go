@@ -118,7 +118,7 @@ func (r *clusterRestore) checkGroups(ctx context.Context, into string) error {
 	var own []int
 	for i := range groups {
 		if g := groups[i].Group; g != 0 { // which is the cluster's own
-			own = append(own, g)
+			own = append(own, int(g))
 		}
 	}
 	slices.Sort(own)

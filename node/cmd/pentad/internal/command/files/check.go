@@ -19,6 +19,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/audit"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/api"
 )
 
@@ -62,7 +63,7 @@ func (a *app) check(ctx context.Context, paths []string) error {
 		default:
 			report, err = audit.File(ctx, path, opt)
 		}
-		if errors.Is(err, store.ErrLocked) {
+		if errors.Is(err, layout.ErrLocked) {
 			err = fmt.Errorf("%w; stop the node, or use pentad verify files", err)
 		}
 		if err != nil {

@@ -1,9 +1,10 @@
-package node
+package httpserver
 
 import (
 	"fmt"
 	"strings"
 
+	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/valyala/fasthttp"
 )
@@ -32,7 +33,7 @@ func rejectDotSegments(ctx *fasthttp.RequestCtx) bool {
 	if !hasDotSegments(path) {
 		return false
 	}
-	writeError(ctx, &wire.Error{Kind: wire.KindNotFound, Message: fmt.Sprintf(
-		"path %q has a part . or .., which no path and no name here has", clip(path))})
+	WriteError(ctx, &wire.Error{Kind: wire.KindNotFound, Message: fmt.Sprintf(
+		"path %q has a part . or .., which no path and no name here has", params.Clip(path))})
 	return true
 }

@@ -1,8 +1,8 @@
-package node
+package registry
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"slices"
 
 	"github.com/pentad-db/pentad/node/internal/catalog"
@@ -17,6 +17,9 @@ const (
 	maxIdleBytes = 16 << 20
 	maxIdle      = 256
 )
+
+// ErrBusy is returned for a module for which there is no room beside those in use.
+var ErrBusy = errors.New("modules that come with queries: too many requests at once")
 
 // adHocModules are modules that queries bring. Each is compiled once for all queries that bring it,
 // and is never written to disk. Unused ones stay compiled within a limit, least recently used first
@@ -57,7 +60,7 @@ func (t *adHocModules) reserve(bytes int) bool {
 func (t *adHocModules) release(digest string, l *loaded) {
 	if t.modules[digest] != l { // another query compiled it at the same time
 		t.bytes -= l.adHocBytes
-		_ = l.module.Close() // frees memory only
+		_ = l.Module.Close() // frees memory only
 		return
 	}
 	t.idle = append(t.idle, digest)
@@ -74,15 +77,15 @@ func (t *adHocModules) dropIdle() {
 	t.idle = t.idle[1:]
 	t.idleBytes -= l.adHocBytes
 	t.bytes -= l.adHocBytes
-	_ = l.module.Close() // frees memory only
+	_ = l.Module.Close() // frees memory only
 }
 
 // useAdHoc begins a use of a module that a query brings, and compiles it if needed.
-func (r *registry) useAdHoc(
+func (r *Registry) useAdHoc(
 	ctx context.Context, name string, wasm []byte,
-) (*pluginVersion, error) {
-	v := &pluginVersion{name: name,
-		Version: catalog.Version{SHA256: digestOf(wasm), Bytes: int64(len(wasm))}}
+) (*Version, error) {
+	v := &Version{Name: name,
+		Version: catalog.Version{SHA256: Digest(wasm), Bytes: int64(len(wasm))}}
 	r.mu.Lock()
 	if v.loaded = r.adHoc.acquire(v.SHA256); v.loaded != nil {
 		r.mu.Unlock()
@@ -91,7 +94,7 @@ func (r *registry) useAdHoc(
 	room := r.adHoc.reserve(len(wasm))
 	r.mu.Unlock()
 	if !room {
-		return nil, fmt.Errorf("modules that come with queries: %w", errTooBusy)
+		return nil, ErrBusy
 	}
 	l, err := compile(ctx, r.adHocHost, name, wasm)
 	r.mu.Lock()

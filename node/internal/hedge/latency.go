@@ -1,4 +1,4 @@
-package node
+package hedge
 
 import (
 	"math/bits"
@@ -17,9 +17,9 @@ const (
 	halveAt = 512
 )
 
-// latencyHistogram is the recent latency of one node for one kind of call, in logarithmic buckets;
+// Latency is the recent latency of one node for one kind of call, in logarithmic buckets;
 // older samples weigh less.
-type latencyHistogram struct {
+type Latency struct {
 	mu     sync.Mutex
 	counts [latencyBuckets]uint16 // guarded by mu
 	sum    int                    // guarded by mu: of counts
@@ -37,8 +37,8 @@ func bucketEnd(bucket int) time.Duration {
 	return time.Duration(3+bucket%2) << (bucket / 2) >> 1
 }
 
-// add adds a sample: the latency of an answer, or how long was waited for it in vain.
-func (u *latencyHistogram) add(took time.Duration) {
+// Add adds a sample: the latency of an answer, or how long was waited for it in vain.
+func (u *Latency) Add(took time.Duration) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.counts[latencyBucket(took)]++
@@ -53,7 +53,7 @@ func (u *latencyHistogram) add(took time.Duration) {
 }
 
 // p95 returns the 95th percentile, if there are enough samples.
-func (u *latencyHistogram) p95() (took time.Duration, known bool) {
+func (u *Latency) p95() (took time.Duration, known bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.sum < minSamples {

@@ -1,11 +1,10 @@
-package node
+package httpserver
 
 import (
 	"bufio"
 	"context"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"strings"
@@ -15,8 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/pentad-db/pentad/sdk/record"
-	"github.com/pentad-db/pentad/sdk/wire"
+	"github.com/pentad-db/pentad/node/internal/budget"
 	"github.com/valyala/fasthttp"
 )
 
@@ -85,13 +83,13 @@ func TestSweepSparesProgress(t *testing.T) {
 	})
 }
 
-// TestCloseWithHalfARequest closes a node to which clients have sent parts of requests.
+// TestCloseWithHalfARequest closes a server to which clients have sent parts of requests.
 func TestCloseWithHalfARequest(t *testing.T) {
-	n := openTest(t, Options{})
-	const whole = "GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+	s := serve(t, budget.New(1<<30))
+	const whole = "GET /ready HTTP/1.1\r\nHost: localhost\r\n\r\n"
 	for _, half := range []string{"GET /rea", whole + "GET /rea",
-		"POST /v1/put HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nhalf"} {
-		c, err := net.Dial("tcp", n.Addr().String())
+		"POST /take HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nhalf"} {
+		c, err := net.Dial("tcp", s.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,10 +104,16 @@ func TestCloseWithHalfARequest(t *testing.T) {
 			}
 		}
 	}
-	dial(t, n) // asks something: the connections before it have been accepted
-	ctx, cancel := context.WithTimeout(t.Context(), readTimeout-10*time.Second)
+	// The connections before this one have been accepted.
+	if resp, err := http.Get("http://" + s.Addr().String() + "/ready"); err != nil {
+		t.Fatal(err)
+	} else if err := resp.Body.Close(); err != nil {
+		t.Fatal(err)
+	}
+	http.DefaultClient.CloseIdleConnections()
+	ctx, cancel := context.WithTimeout(t.Context(), ReadTimeout-10*time.Second)
 	defer cancel()
-	if err := n.Close(ctx); err != nil {
+	if err := s.Shutdown(ctx); err != nil {
 		t.Errorf("close: %v", err)
 	}
 }
@@ -126,13 +130,13 @@ func (c *writeCount) Write(b []byte) (int, error) {
 }
 
 // askRaw sends requests, as they are, over a connection of their own, which ends with the test.
-func askRaw(t *testing.T, n *Node, requests string) (server *writeCount, client net.Conn) {
+func askRaw(t *testing.T, s *Server, requests string) (server *writeCount, client net.Conn) {
 	t.Helper()
 	client, inner := net.Pipe()
 	server = &writeCount{Conn: inner}
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		_ = n.server.http.ServeConn(&conn{Conn: server}) // ends with the connection
+		_ = s.http.ServeConn(&conn{Conn: server}) // ends with the connection
 		_ = server.Close()
 	})
 	wg.Go(func() {
@@ -150,15 +154,11 @@ func askRaw(t *testing.T, n *Node, requests string) (server *writeCount, client 
 // TestSmallAnswerIsOneWrite: an answer in chunks goes out as one with its end, whatever becomes of
 // the connection.
 func TestSmallAnswerIsOneWrite(t *testing.T) {
-	n := openTest(t, Options{})
-	putMeters(t, n, rand.New(rand.NewPCG(1, 1)), 100)
-	question := wire.AppendQuery(nil, &record.Query{})
+	s := serve(t, budget.New(1<<30))
 	ask := func(version, headers string) string {
-		return fmt.Sprintf("POST /v1/query HTTP/%s\r\nHost: localhost\r\nContent-Type: %s\r\n"+
-			"Content-Length: %d\r\n%s\r\n%s", version, wire.ContentType, len(question), headers,
-			question)
+		return fmt.Sprintf("GET /rows HTTP/%s\r\nHost: localhost\r\n%s\r\n", version, headers)
 	}
-	const health = "GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+	const health = "GET /ready HTTP/1.1\r\nHost: localhost\r\n\r\n"
 	for name, test := range map[string]struct {
 		requests string
 		answers  int
@@ -171,7 +171,7 @@ func TestSmallAnswerIsOneWrite(t *testing.T) {
 		"a short behind": {ask("1.1", "") + health, 2, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			out, client := askRaw(t, n, test.requests)
+			out, client := askRaw(t, s, test.requests)
 			in := bufio.NewReader(client)
 			for i := range test.answers {
 				answer, err := http.ReadResponse(in, nil)
@@ -193,22 +193,21 @@ func TestSmallAnswerIsOneWrite(t *testing.T) {
 // TestAnswerIsNotHeldBack: who asks twice at once has the first answer, but for the empty line
 // behind it, while the second question is worked on.
 func TestAnswerIsNotHeldBack(t *testing.T) {
-	n := openTest(t, Options{})
-	putMeters(t, n, rand.New(rand.NewPCG(1, 1)), 100)
-	first, working := make(chan struct{}), n.server.http.Handler
-	n.server.http.Handler = func(ctx *fasthttp.RequestCtx) {
-		if string(ctx.Path()) == "/readyz" {
+	s := serve(t, budget.New(1<<30))
+	first, working := make(chan struct{}), s.http.Handler
+	s.http.Handler = func(ctx *fasthttp.RequestCtx) {
+		if string(ctx.Path()) == "/ready" {
 			<-first
 		}
 		working(ctx)
 	}
 	const behind = " HTTP/1.1\r\nHost: localhost\r\n\r\n"
-	_, client := askRaw(t, n, "GET /v1/records?format=ndjson"+behind+"GET /readyz"+behind)
+	_, client := askRaw(t, s, "GET /rows"+behind+"GET /ready"+behind)
 	if err := client.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	in := bufio.NewReader(client)
-	for line := ""; line != lastChunk; {
+	for line := ""; line != "0\r\n"; {
 		var err error
 		if line, err = in.ReadString('\n'); err != nil {
 			t.Fatalf("%v behind %q", err, line)

@@ -1,4 +1,4 @@
-package node
+package httpserver
 
 import (
 	"net"
@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// watchDisconnect calls hungUp when the client disconnects while its request is processed and
+// WatchDisconnect calls hungUp when the client disconnects while its request is processed and
 // nothing else reads from the connection. Bytes that arrive stay unread, and end the watch.
 //
 // Returns: a function that ends the watch, and resets the read deadline of the connection.
-func watchDisconnect(c net.Conn, hungUp func()) (stop func()) {
+func WatchDisconnect(c net.Conn, hungUp func()) (stop func()) {
 	if own, ok := c.(*conn); ok {
 		c = own.Conn
 	}

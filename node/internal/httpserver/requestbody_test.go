@@ -1,10 +1,12 @@
-package node
+package httpserver
 
 import (
 	"bufio"
 	"bytes"
 	"fmt"
+	"hash/crc32"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"runtime"
@@ -13,36 +15,37 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/budget"
-	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
-
-const oneRecord = `{"cid":1,"mid":2,"moid":3,"cap":4,"payload":"AA=="}`
 
 // A length costs nothing: many clients that announce the largest body and send a little of it take
 // next to no memory, and others are served meanwhile.
 func TestAnnouncedBodiesTakeNoMemory(t *testing.T) {
-	n := openTest(t, Options{})
+	bodies := budget.New(1 << 30)
+	s := serve(t, bodies)
 	before := heapBytes()
 	for range 100 {
-		c, err := net.Dial("tcp", n.Addr().String())
+		c, err := net.Dial("tcp", s.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer func() { _ = c.Close() }()
-		_, err = fmt.Fprintf(c, "POST /v1/put HTTP/1.1\r\nHost: localhost\r\n"+
+		_, err = fmt.Fprintf(c, "POST /take HTTP/1.1\r\nHost: localhost\r\n"+
 			"Content-Length: %d\r\n\r\n%s", maxBodyBytes, strings.Repeat("x", smallBody+1))
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	eventually(t, "all have begun", func() bool {
-		return n.server.bodies.Used() == 100*bodyStep
+		return bodies.Used() == 100*bodyStep
 	})
 	if grown := heapBytes() - before; grown > 64<<20 {
 		t.Errorf("%d bytes of memory for 100 announced bodies", grown)
 	}
-	(&asker{t, n}).expect("POST", "/v1/records", oneRecord, 200, `"written":1`)
+	status, said := post(t, s, "/take", []byte("x"))
+	if status != http.StatusOK {
+		t.Errorf("another one: %d %s", status, said)
+	}
 }
 
 func heapBytes() int64 {
@@ -59,12 +62,11 @@ type bodyClient struct {
 	in   *bufio.Reader
 }
 
-// post sends a record with blanks behind it, and returns the answer.
-func (c *bodyClient) post(length int, chunked bool) (status int, closes bool, said string) {
+// post sends a body, and returns the answer.
+func (c *bodyClient) post(body []byte, chunked bool) (status int, closes bool, said string) {
 	c.Helper()
-	body := oneRecord + strings.Repeat(" ", max(0, length-len(oneRecord)))
-	r, err := http.NewRequest("POST", "http://localhost/v1/records",
-		io.MultiReader(strings.NewReader(body)))
+	r, err := http.NewRequest("POST", "http://localhost/take",
+		io.MultiReader(bytes.NewReader(body)))
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -74,7 +76,7 @@ func (c *bodyClient) post(length int, chunked bool) (status int, closes bool, sa
 	go func() { _ = r.Write(c.conn) }() // what was refused is not read
 	answer, err := http.ReadResponse(c.in, nil)
 	if err != nil {
-		c.Fatalf("%d bytes, chunked %t: %v", length, chunked, err)
+		c.Fatalf("%d bytes, chunked %t: %v", len(body), chunked, err)
 	}
 	all, err := io.ReadAll(answer.Body)
 	if err != nil {
@@ -86,23 +88,29 @@ func (c *bodyClient) post(length int, chunked bool) (status int, closes bool, sa
 // Bodies of all lengths come as they were sent, whole or in chunks, one behind the other on one
 // connection, and one that is too long is refused.
 func TestBodies(t *testing.T) {
-	n := openTest(t, Options{})
-	conn, err := net.Dial("tcp", n.Addr().String())
+	bodies := budget.New(1 << 30)
+	s := serve(t, bodies)
+	conn, err := net.Dial("tcp", s.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
 	c := &bodyClient{t, conn, bufio.NewReader(conn)}
+	noise := rand.NewChaCha8([32]byte{1})
 	for _, length := range []int{0, smallBody - 1, smallBody, smallBody + 1, bodyStep,
 		smallBody + bodyStep, smallBody + bodyStep + 1, 1_000_000, maxKeptBody + 1, 5_000_000} {
 		for _, chunked := range []bool{false, true} {
-			if status, _, said := c.post(length, chunked); status != 200 {
+			body := make([]byte, length)
+			_, _ = noise.Read(body) // never fails
+			status, _, said := c.post(body, chunked)
+			if status != 200 || said != fmt.Sprintln(crc32.ChecksumIEEE(body)) {
 				t.Errorf("%d bytes, chunked %t: %d %s", length, chunked, status, said)
 			}
 		}
 	}
-	eventually(t, "all memory is given back", func() bool { return n.server.bodies.Used() == 0 })
-	if status, closes, said := c.post(maxBodyBytes+1, true); status != 413 || !closes {
+	eventually(t, "all memory is given back", func() bool { return bodies.Used() == 0 })
+	if status, closes, said := c.post(make([]byte, maxBodyBytes+1), true); status != 413 ||
+		!closes {
 		t.Errorf("too long: %d %s, connection is closed: %t", status, said, closes)
 	}
 }
@@ -110,40 +118,34 @@ func TestBodies(t *testing.T) {
 // Small frames that become large wait for memory, and are refused when none comes: they are not
 // all decompressed at once.
 func TestFramesThatGrow(t *testing.T) {
-	n := openTest(t, Options{})
-	n.server.bodies = budget.New(1 << 20)
-	b := &record.Batch{}
-	for i := range int64(30) {
-		b.Append(record.Key{CID: 1, MID: i}, bytes.Repeat([]byte{byte(i)}, 1<<20))
-	}
-	frame, err := wire.AppendPut(nil, &wire.Put{Batch: b})
-	if err != nil || len(frame) < smallBody || len(frame) > 1<<20 {
-		t.Fatalf("%d bytes, %v", len(frame), err)
-	}
-	holder := n.server.bodies.Share()
+	bodies := budget.New(1 << 20)
+	s := serve(t, bodies)
+	frame := make([]byte, smallBody+1)
+	holder := bodies.Share()
 	if err := holder.Take(t.Context(), 1<<21, time.Second); err != nil { // it is the elder
 		t.Fatal(err)
 	}
-	status, answer := post(t, n, "POST", "/v1/put", wire.ContentType, frame)
-	if status != 429 || kindOfAnswer(t, answer) != wire.KindOverloaded {
+	status, answer := post(t, s, "/grow", frame)
+	if status != 429 || !strings.Contains(answer, wire.KindOverloaded.String()) {
 		t.Errorf("without memory: %d %q", status, answer)
 	}
 	holder.End()
-	if status, answer = post(t, n, "POST", "/v1/put", wire.ContentType, frame); status != 200 {
+	if status, answer = post(t, s, "/grow", frame); status != 200 {
 		t.Errorf("with memory: %d %q", status, answer)
 	}
-	eventually(t, "all memory is given back", func() bool { return n.server.bodies.Used() == 0 })
+	eventually(t, "all memory is given back", func() bool { return bodies.Used() == 0 })
 }
 
 func TestBodyOverTheLimit(t *testing.T) {
-	n := openTest(t, Options{})
+	bodies := budget.New(1 << 30)
+	s := serve(t, bodies)
 	// Only the beginning is sent: the node answers before it reads a body of this size.
-	conn, err := net.Dial("tcp", n.Addr().String())
+	conn, err := net.Dial("tcp", s.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	if _, err := fmt.Fprintf(conn, "POST /v1/put HTTP/1.1\r\nHost: localhost\r\n"+
+	if _, err := fmt.Fprintf(conn, "POST /take HTTP/1.1\r\nHost: localhost\r\n"+
 		"Content-Type: %s\r\n"+
 		"Content-Length: %d\r\n\r\n%s", wire.ContentType, maxBodyBytes+1,
 		strings.Repeat("x", smallBody)); err != nil {
@@ -152,5 +154,36 @@ func TestBodyOverTheLimit(t *testing.T) {
 	refusal, err := io.ReadAll(conn)
 	if err != nil || !strings.HasPrefix(string(refusal), "HTTP/1.1 413 ") {
 		t.Errorf("body over the limit: %q, %v", refusal, err)
+	}
+}
+
+// post sends a body over a connection of its own.
+func post(t *testing.T, s *Server, path string, body []byte) (status int, said string) {
+	t.Helper()
+	resp, err := http.Post("http://"+s.Addr().String()+path, "text/plain",
+		bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	http.DefaultClient.CloseIdleConnections()
+	return resp.StatusCode, string(all)
+}
+
+// eventually waits for something that is true soon on a machine that is not slow.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	end, tick := time.After(5*time.Minute), time.NewTicker(20*time.Millisecond)
+	defer tick.Stop()
+	for !is() {
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatalf("after five minutes: not %s", what)
+		}
 	}
 }

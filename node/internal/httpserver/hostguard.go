@@ -1,4 +1,4 @@
-package node
+package httpserver
 
 import (
 	"fmt"
@@ -7,21 +7,22 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/valyala/fasthttp"
 )
 
-// hostAllowList are the host names, in lower case, that requests may have besides IP addresses and
+// Hosts are the host names, in lower case, that requests may have besides IP addresses and
 // localhost.
 //
 // It guards against DNS rebinding: a web page can make the name of its own server resolve to this
 // machine after it was loaded, and then has the same origin as the node: the browser sends no
 // Origin and shows the page the answers. The Host header still has the page's name.
-type hostAllowList map[string]bool
+type Hosts map[string]bool
 
-// newHostAllowList returns the names of [Options.Hosts] and of the address to listen on.
-func newHostAllowList(hosts []string, listen string) (hostAllowList, error) {
-	names := hostAllowList{}
+// NewHosts returns names, without scheme and port, and that of the address to listen on.
+func NewHosts(hosts []string, listen string) (Hosts, error) {
+	names := Hosts{}
 	for _, name := range hosts {
 		if bare, ok := bareHost(name); !ok || bare == "" || bare != plainHost(name) {
 			return nil, fmt.Errorf("host %q is not a host name; omit scheme and port, "+
@@ -51,7 +52,7 @@ func bareHost(host string) (bare string, ok bool) {
 
 // allow reports whether a request may have this host. It is empty with HTTP/1.0, which no browser
 // uses.
-func (n hostAllowList) allow(host string) bool {
+func (n Hosts) allow(host string) bool {
 	if host == "" {
 		return true
 	}
@@ -66,15 +67,15 @@ func (n hostAllowList) allow(host string) bool {
 }
 
 // rejectHost rejects requests for a host name that is not on the list.
-func (s *server) rejectHost(ctx *fasthttp.RequestCtx) bool {
+func (s *Server) rejectHost(ctx *fasthttp.RequestCtx) bool {
 	host := string(ctx.Request.Header.Host())
-	if s.hosts.allow(host) {
+	if s.opt.Hosts.allow(host) {
 		return false
 	}
 	bare, _ := bareHost(host)
 	writeProblem(ctx, http.StatusMisdirectedRequest, &wire.Error{Kind: wire.KindForbidden,
 		Message: fmt.Sprintf("this node is not known as %q, which a web page may have made lead "+
-			"here; address it by IP or as localhost, or start it with --host %s", clip(host),
-			clip(bare))})
+			"here; address it by IP or as localhost, or start it with --host %s", params.Clip(host),
+			params.Clip(bare))})
 	return true
 }

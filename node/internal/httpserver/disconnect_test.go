@@ -1,16 +1,15 @@
-package node
+package httpserver
 
 import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"testing"
 	"time"
 
-	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/budget"
 )
 
 // connected returns the two ends of a connection.
@@ -35,7 +34,7 @@ func connected(t *testing.T) (server, peer net.Conn) {
 func TestHangUp(t *testing.T) {
 	server, peer := connected(t)
 	gone := make(chan struct{})
-	stop := watchDisconnect(server, func() { close(gone) })
+	stop := WatchDisconnect(server, func() { close(gone) })
 	if err := peer.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -47,9 +46,9 @@ func TestHangUp(t *testing.T) {
 func TestNoHangUp(t *testing.T) {
 	server, peer := connected(t)
 	for range 3 {
-		stop := watchDisconnect(server, func() { t.Error("hung up") })
+		stop := WatchDisconnect(server, func() { t.Error("hung up") })
 		stop()
-		stop = watchDisconnect(server, func() { t.Error("hung up") })
+		stop = WatchDisconnect(server, func() { t.Error("hung up") })
 		if _, err := peer.Write([]byte("next")); err != nil {
 			t.Fatal(err)
 		}
@@ -64,16 +63,23 @@ func TestNoHangUp(t *testing.T) {
 // TestHangUpOnAnswer: a stream in which nothing is written ends, too, when the node that asked for
 // it hangs up.
 func TestHangUpOnAnswer(t *testing.T) {
-	n := openTest(t, Options{})
+	s := serve(t, budget.New(1<<30))
 	conn, peer := connected(t)
 	begun, ended := make(chan struct{}), make(chan error, 1)
-	a := &streamBody{server: n.server, conn: conn,
-		asked: requestOptions{groups: []cluster.GroupID{1}, within: 5 * time.Minute},
-		produce: func(rc context.Context, _ *bufio.Writer) error {
+	a := &streamBody{server: s, conn: conn, answer: Stream{
+		Begin: func() (context.Context, context.CancelFunc) {
+			rc, cancel := s.Context(5 * time.Minute)
+			stop := WatchDisconnect(conn, cancel)
+			return rc, func() {
+				stop()
+				cancel()
+			}
+		},
+		Produce: func(rc context.Context, _ *bufio.Writer) error {
 			close(begun)
 			<-rc.Done()
 			return rc.Err()
-		}}
+		}}}
 	go func() {
 		_, err := a.WriteTo(io.Discard)
 		ended <- err
@@ -85,39 +91,4 @@ func TestHangUpOnAnswer(t *testing.T) {
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-}
-
-// TestAReaderOfChangesHangsUp: its place is free at once, and not when beats meet no reader. Of
-// some that leave one must be noticed before the first beat: a machine may be slow.
-func TestAReaderOfChangesHangsUp(t *testing.T) {
-	n := openTest(t, Options{})
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for range 3 {
-		c, err := net.Dial("tcp", n.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		began := time.Now()
-		if _, err := fmt.Fprintf(c, "GET /v1/changes?follow=1&since=now HTTP/1.1\r\n"+
-			"Host: %s\r\n\r\n", n.Addr()); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.Read(make([]byte, 1)); err != nil {
-			t.Fatal(err)
-		}
-		if feeds := n.server.feeds.count(); feeds != 1 {
-			t.Fatalf("%d readers, want 1", feeds)
-		}
-		if err := c.Close(); err != nil {
-			t.Fatal(err)
-		}
-		for n.server.feeds.count() > 0 && time.Since(began) < 4*heartbeat {
-			<-tick.C
-		}
-		if time.Since(began) < heartbeat/2 {
-			return
-		}
-	}
-	t.Errorf("readers that left were not noticed within %v", heartbeat/2)
 }

@@ -1,7 +1,6 @@
-package node
+package httpserver
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -37,9 +36,11 @@ type conn struct {
 	detached atomic.Bool  // the next Close does nothing
 
 	// Used only by the goroutine that answers.
-	body    *body // of the request, until it is answered; nil for none
-	end     answerEnd
-	pending *[]byte // of frameBuffers: written but not sent yet
+	body *body // of the request, until it is answered; nil for none
+
+	// pending has what is written but not sent yet, nil while writes are sent at once. Only the
+	// goroutine that answers writes; whichever takes the buffer out sends it.
+	pending atomic.Pointer[[]byte] // of pendingBuffers
 
 	// Set while an answer is produced under a permit: by the goroutine that answers, before and
 	// after others write.
@@ -48,40 +49,28 @@ type conn struct {
 	until  time.Time       // write deadline of the whole answer
 }
 
-// answerEnd is how much of the end of a chunked answer was written.
-type answerEnd int
+var pendingBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
-const (
-	endNone    answerEnd = iota
-	endNear              // the last rows and the end follow
-	endWritten           // except the empty line after the last chunk
-)
+// maxPending is larger than the last rows of an answer with their framing.
+const maxPending = 64 << 10
 
-const (
-	lastChunk = "0\r\n"
-	// maxPending is larger than the last rows of an answer with their framing.
-	maxPending = 64 << 10
-)
-
-// holdEnd makes the rest of a chunked answer go out in one write. fasthttp writes the last chunk
-// and the empty line after it separately: three system calls, each of which wakes the client. If
-// the client has sent another request already, fasthttp sends that line with the next answer; all
-// else is sent before.
+// holdEnd makes the rest of an answer go out in one write, when fasthttp reports the connection as
+// idle or closes it. fasthttp writes the last chunk and the empty line after it separately: three
+// system calls, each of which wakes the client. If the client has sent another request already,
+// fasthttp sends that line with the next answer; all else is sent before.
 func (c *conn) holdEnd() {
-	c.end, c.pending = endNear, frameBuffers.Get().(*[]byte)
-	*c.pending = (*c.pending)[:0]
+	pending := pendingBuffers.Get().(*[]byte)
+	*pending = (*pending)[:0]
+	c.pending.Store(pending)
 }
 
 // Write implements net.Conn.
 func (c *conn) Write(b []byte) (int, error) {
-	if c.end == endNone {
+	pending := c.pending.Load()
+	if pending == nil {
 		return c.send(b)
 	}
-	*c.pending = append(*c.pending, b...)
-	switch {
-	case c.end == endNear && bytes.HasSuffix(b, []byte(lastChunk)): // rows may end like that, too
-		c.end = endWritten
-	case c.end == endWritten, len(*c.pending) > maxPending:
+	if *pending = append(*pending, b...); len(*pending) > maxPending {
 		return len(b), c.flushPending()
 	}
 	return len(b), nil
@@ -140,12 +129,12 @@ func (c *conn) sendFor(b []byte, most time.Duration) (int, error) {
 // buffer of 64 KiB only for connections that it closes.
 func (c *conn) detach() { c.detached.Store(true) }
 
-// Close implements net.Conn.
+// Close implements net.Conn. It sends what is pending: an answer may end with its connection.
 func (c *conn) Close() error {
 	if c.detached.Swap(false) {
 		return nil
 	}
-	return c.Conn.Close()
+	return errors.Join(c.flushPending(), c.Conn.Close())
 }
 
 // endBody releases the memory of the request body.
@@ -156,12 +145,12 @@ func (c *conn) endBody() {
 
 // flushPending sends what is pending.
 func (c *conn) flushPending() error {
-	if c.pending == nil {
+	pending := c.pending.Swap(nil)
+	if pending == nil {
 		return nil
 	}
-	_, err := c.Conn.Write(*c.pending)
-	frameBuffers.Put(c.pending)
-	c.end, c.pending = endNone, nil
+	_, err := c.Conn.Write(*pending)
+	pendingBuffers.Put(pending)
 	return err
 }
 
@@ -264,8 +253,12 @@ func (s *conns) closeIf(which func(*conn) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.open {
-		if own, _ := c.(*conn); which(own) {
-			_ = c.Close() // closed twice at worst
+		switch own, _ := c.(*conn); {
+		case !which(own):
+		case own != nil:
+			_ = own.Conn.Close() // closed twice at worst
+		default:
+			_ = c.Close()
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package node
+package registry
 
 import (
 	"context"
@@ -9,14 +9,15 @@ import (
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
-// useCall is use for a call, which may bring its module along: see lent.
-func (r *registry) useCall(
+// UseCall is Use for a call, which may bring its module along. The module must be of a kind, and
+// take the parameters of the call.
+func (r *Registry) UseCall(
 	ctx context.Context, call *record.PluginCall, kind uint32,
-) (*pluginVersion, error) {
-	var v *pluginVersion
+) (*Version, error) {
+	var v *Version
 	var err error
 	if call.Module == nil {
-		v, err = r.use(ctx, call.Name)
+		v, err = r.Use(ctx, call.Name)
 	} else {
 		v, err = r.useAdHoc(ctx, call.Name, call.Module)
 	}
@@ -26,8 +27,8 @@ func (r *registry) useCall(
 	if err != nil {
 		return nil, err
 	}
-	if err := v.doc.CheckParams(call.Params); err != nil {
-		r.release(v)
+	if err := v.Doc.CheckParams(call.Params); err != nil {
+		r.Release(v)
 		part := "filter"
 		if kind == plugin.KindAggregate {
 			part = "aggregate"
@@ -38,20 +39,20 @@ func (r *registry) useCall(
 	return v, nil
 }
 
-// useKind is use for a module that must be a filter, or an aggregate.
-func (r *registry) useKind(ctx context.Context, ref string, kind uint32) (*pluginVersion, error) {
-	v, err := r.use(ctx, ref)
+// UseKind is Use for a module that must be a filter, or an aggregate.
+func (r *Registry) UseKind(ctx context.Context, ref string, kind uint32) (*Version, error) {
+	v, err := r.Use(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
 	return r.checkKind(v, ref, kind)
 }
 
-func (r *registry) checkKind(v *pluginVersion, ref string, kind uint32) (*pluginVersion, error) {
+func (r *Registry) checkKind(v *Version, ref string, kind uint32) (*Version, error) {
 	if v.is(kind) {
 		return v, nil
 	}
-	r.release(v)
+	r.Release(v)
 	if kind == plugin.KindFilter {
 		return nil, &wire.Error{Kind: wire.KindInvalid, Part: "filter",
 			Reason: string(record.OutOfRange), Message: fmt.Sprintf(

@@ -1,4 +1,9 @@
-package node
+// Package registry keeps the plugins of a node: modules in files, compiled when they are used,
+// under the names of a catalog; and for a while those that queries bring along. It knows nothing
+// of queries, rows or how a cluster agrees: a [Catalog] is given to it.
+//
+// Its main type is [Registry], which many goroutines may use; it starts none.
+package registry
 
 import (
 	"context"
@@ -13,55 +18,70 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/pentad-db/pentad/node/internal/catalog"
 	"github.com/pentad-db/pentad/node/internal/durable"
-	"github.com/pentad-db/pentad/node/internal/health"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/plugins"
+	"github.com/pentad-db/pentad/sdk/excerpt"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/pentad-db/pentad/wasmhost"
 )
 
-// standardOwner is the owner of built-in plugins, which cannot be removed.
-const standardOwner = "pentad"
+// StandardOwner is the owner of built-in plugins, which cannot be removed.
+const StandardOwner = "pentad"
 
 // loaded is a compiled module. It is closed when no name refers to it and it has no uses.
 type loaded struct {
-	module     *wasmhost.Module
-	doc        *plugin.Doc
-	parts      segment.Columns // that the module looks at
+	Module     *wasmhost.Module
+	Doc        *plugin.Doc
+	Parts      segment.Columns // that the module looks at
 	adHocBytes int             // bytes of one that came with a query, 0 of the node's
-	uses       int             // guarded by registry.mu, like gone
+	uses       int             // guarded by Registry.mu, like gone
 	gone       bool            // no name refers to it any more
 }
 
-// pluginVersion is a module under a name, which may be used until it is released.
-type pluginVersion struct {
+// Version is a module under a name, which may be used until it is released. What [Registry.Use]
+// returns has a Module, its Doc, and the Parts of rows that the module reads.
+type Version struct {
 	*loaded
 	catalog.Version
-	name    string
+	Name    string
 	current bool
 }
 
-// ref names exactly this version.
-func (v *pluginVersion) ref() string { return v.name + "@" + v.SHA256 }
+// Ref names exactly this version.
+func (v *Version) Ref() string { return v.Name + "@" + v.SHA256 }
 
-func (v *pluginVersion) is(kind uint32) bool { return v.module.Describe().Kinds&kind != 0 }
+// LinksPredecessors reports whether the module needs the states of predecessors, plugin.FlagLinksPredecessors.
+func (v *Version) LinksPredecessors() bool {
+	return v.Module.Describe().Flags&plugin.FlagLinksPredecessors != 0
+}
 
-// registry keeps modules: which there are in a catalogue, each in a file DIR/SHA256.wasm. In a
+// StateBytes returns the size of its states, 0 if sizes vary.
+func (v *Version) StateBytes() int {
+	d := v.Module.Describe()
+	if d.Flags&plugin.FlagGrows != 0 {
+		return 0
+	}
+	return int(d.StateSize)
+}
+
+func (v *Version) is(kind uint32) bool { return v.Module.Describe().Kinds&kind != 0 }
+
+// Registry keeps modules: which there are in a catalogue, each in a file DIR/SHA256.wasm. In a
 // cluster the catalogue is that of the cluster, and the files are copies.
-type registry struct {
+type Registry struct {
 	dir       string
 	host      *wasmhost.Host
-	adHocHost *wasmhost.Host // for modules that come with a query; it writes no code to disk
+	adHocHost *wasmhost.Host // see Options
+	log       *slog.Logger
 
-	changing sync.Mutex     // one change at a time; taken before mu
-	file     *catalog.File  // nil in a cluster
-	cluster  clusterCatalog // nil else; set before anybody else has the registry
+	changing sync.Mutex    // one change at a time; taken before mu
+	file     *catalog.File // nil in a cluster
+	cluster  Catalog       // nil else; set before anybody else has the registry
 
 	applying sync.Mutex // as changing, of catalogues that come from the cluster; taken after it
 	applied  uint64     // version of the last one
@@ -76,75 +96,55 @@ type registry struct {
 	adHoc    adHocModules
 }
 
-// openRegistry loads the built-in modules; load loads the others. Damage does not keep the
-// node from starting.
-func openRegistry(
-	ctx context.Context, dir string, host, lender *wasmhost.Host, alone bool, log *slog.Logger,
-) (*registry, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+// Options of a registry; all are required.
+type Options struct {
+	Dir       string         // of the catalog and the modules; created when missing
+	Host      *wasmhost.Host // of modules that are kept
+	AdHocHost *wasmhost.Host // of modules that come with a query; it writes no code to disk
+	InCluster bool           // the catalog is that of a cluster, see UseCluster
+	Log       *slog.Logger
+}
+
+// Open loads the built-in modules; [Registry.Load] loads the others. Damage is logged, and does not
+// keep the node from starting. The registry must be closed.
+func Open(ctx context.Context, opt Options) (*Registry, error) {
+	if err := os.MkdirAll(opt.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make directory: %w", err)
 	}
-	r := &registry{dir: dir, host: host, adHocHost: lender, modules: map[string]*loaded{},
-		broken: map[string]error{}, adHoc: adHocModules{modules: map[string]*loaded{}}}
+	r := &Registry{dir: opt.Dir, host: opt.Host, adHocHost: opt.AdHocHost, log: opt.Log,
+		modules: map[string]*loaded{}, broken: map[string]error{},
+		adHoc: adHocModules{modules: map[string]*loaded{}}}
 	if err := r.openStandard(ctx); err != nil {
 		return nil, err
 	}
-	if !alone {
+	if opt.InCluster {
 		return r, nil
 	}
 	var err error
-	if r.file, err = catalog.Open(dir); err != nil {
-		return nil, errors.Join(err, r.close())
+	if r.file, err = catalog.Open(opt.Dir); err != nil {
+		return nil, errors.Join(err, r.Close())
 	}
 	r.state = r.file.State
 	for _, damage := range r.file.Damage {
-		log.Error("damage in the catalogue of plugins", "err", damage)
+		r.log.Error("damage in the catalogue of plugins", "err", damage)
 	}
 	if err := r.sweep(); err != nil {
-		return nil, errors.Join(err, r.close())
+		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
 }
 
-// load compiles the current versions, one after another; a query that uses one that is not compiled
-// yet waits only for that one. Damage is logged, and reported to queries that use the module.
-func (r *registry) load(ctx context.Context, log *slog.Logger) {
-	const every = 10 * time.Second
-	names := slices.Sorted(maps.Keys(r.clusterState().Plugins))
-	began := time.Now()
-	told := began
-	for i, name := range names {
-		v, err := r.use(ctx, name)
-		var remote *wire.Error
-		switch {
-		case err == nil:
-			r.release(v)
-		case ctx.Err() != nil:
-			return
-		case !errors.As(err, &remote) || remote.Kind != wire.KindUnknownPlugin: // not removed
-			log.Error("a plugin cannot be used", "plugin", name, "err", err)
-		}
-		if time.Since(told) >= every {
-			told = time.Now()
-			log.Info("loading plugins", "count", i+1, "of", len(names))
-		}
-	}
-	if len(names) > 0 {
-		log.Info("plugins loaded", "count", len(names), "took", time.Since(began))
-	}
-}
-
-func (r *registry) openStandard(ctx context.Context) error {
+func (r *Registry) openStandard(ctx context.Context) error {
 	for _, s := range plugins.Standard() {
 		l, err := compile(ctx, r.host, s.Name, s.Wasm)
 		if err != nil {
-			return errors.Join(err, r.close())
+			return errors.Join(err, r.Close())
 		}
-		digest := digestOf(s.Wasm)
+		digest := Digest(s.Wasm)
 		r.modules[digest] = l
 		err = r.standard.Apply(&catalog.Change{Push: &catalog.Push{Name: s.Name,
 			Version: catalog.Version{SHA256: digest, Bytes: int64(len(s.Wasm)),
-				Owner: standardOwner, Description: l.doc.About}}})
+				Owner: StandardOwner, Description: l.Doc.About}}})
 		if err != nil {
 			return fmt.Errorf("standard plugin %s: %w", s.Name, err)
 		}
@@ -152,14 +152,15 @@ func (r *registry) openStandard(ctx context.Context) error {
 	return nil
 }
 
-func digestOf(wasm []byte) string {
+// Digest returns the SHA-256 of a module in hex, by which it is known.
+func Digest(wasm []byte) string {
 	digest := sha256.Sum256(wasm)
 	return hex.EncodeToString(digest[:])
 }
 
 // sweep removes files that an interrupted upload or removal left behind. Nothing is compiled
 // concurrently.
-func (r *registry) sweep() error {
+func (r *Registry) sweep() error {
 	if r.file != nil && (r.file.Unlisted || len(r.file.Damage) > 0) {
 		return nil // entries of modules may have been lost
 	}
@@ -181,11 +182,14 @@ func (r *registry) sweep() error {
 	})
 }
 
-func (r *registry) path(digest string) string {
+// clipped is a text of a client in a message.
+func clipped(s string) string { return strings.ToValidUTF8(excerpt.Of(s, 80), "?") }
+
+func (r *Registry) path(digest string) string {
 	return filepath.Join(r.dir, digest+catalog.ModuleSuffix)
 }
 
-func (r *registry) write(digest string, wasm []byte) error {
+func (r *Registry) write(digest string, wasm []byte) error {
 	r.writing.Lock()
 	defer r.writing.Unlock()
 	return durable.ReplaceFile(r.path(digest), wasm)
@@ -200,10 +204,10 @@ func compile(
 		return nil, err
 	}
 	desc := module.Describe()
-	l := &loaded{module: module, parts: partsOf(desc.Need),
-		doc: &plugin.Doc{Name: module.Name()}}
+	l := &loaded{Module: module, Parts: partsOf(desc.Need),
+		Doc: &plugin.Doc{Name: module.Name()}}
 	if len(desc.Doc) > 0 {
-		if l.doc, err = plugin.ParseDoc(desc.Doc); err != nil {
+		if l.Doc, err = plugin.ParseDoc(desc.Doc); err != nil {
 			_ = module.Close() // nothing runs in it yet
 			return nil, &wire.Error{Kind: wire.KindBadModule,
 				Message: fmt.Sprintf("plugin %s: %v", name, err)}
@@ -212,13 +216,28 @@ func compile(
 	return l, nil
 }
 
+// partsOf returns the parts of rows that a module with these needs reads.
+func partsOf(need uint32) (parts segment.Columns) {
+	for bit, part := range map[uint32]segment.Columns{
+		plugin.NeedCID: 1 << record.CID, plugin.NeedMID: 1 << record.MID,
+		plugin.NeedMOID: 1 << record.MOID, plugin.NeedCap: 1 << record.Cap,
+		plugin.NeedAcq: 1 << record.Acq, plugin.NeedOffsets: segment.Payloads,
+		plugin.NeedData: segment.Payloads,
+	} {
+		if need&bit != 0 {
+			parts |= part
+		}
+	}
+	return parts
+}
+
 // resolve finds a version by its name, or name@digest. Hold mu.
-func (r *registry) resolve(ref string) (*pluginVersion, error) {
+func (r *Registry) resolve(ref string) (*Version, error) {
 	name, digest, ok := record.SplitPluginRef(ref)
 	p, known := r.plugin(name)
 	if !ok || !known {
 		return nil, &wire.Error{Kind: wire.KindUnknownPlugin, Message: fmt.Sprintf(
-			"no plugin is named %q; there are: %s", clip(ref), strings.Join(r.names(), ", "))}
+			"no plugin is named %q; there are: %s", clipped(ref), strings.Join(r.names(), ", "))}
 	}
 	at := p.Current
 	if digest != "" {
@@ -235,11 +254,11 @@ func (r *registry) resolve(ref string) (*pluginVersion, error) {
 					"them", found, len(p.Versions), name, digest, name)}
 		}
 	}
-	return &pluginVersion{name: name, Version: p.Versions[at], current: at == p.Current}, nil
+	return &Version{Name: name, Version: p.Versions[at], current: at == p.Current}, nil
 }
 
 // plugin returns a plugin by its name. Hold mu.
-func (r *registry) plugin(name string) (catalog.Plugin, bool) {
+func (r *Registry) plugin(name string) (catalog.Plugin, bool) {
 	p, ok := r.standard.Plugins[name]
 	if !ok {
 		p, ok = r.state.Plugins[name]
@@ -248,7 +267,7 @@ func (r *registry) plugin(name string) (catalog.Plugin, bool) {
 }
 
 // names returns all names in order. Hold mu.
-func (r *registry) names() []string {
+func (r *Registry) names() []string {
 	return slices.Sorted(func(yield func(string) bool) {
 		for _, s := range []catalog.State{r.standard, r.state} {
 			for name := range maps.Keys(s.Plugins) {
@@ -260,9 +279,9 @@ func (r *registry) names() []string {
 	})
 }
 
-// use returns a version by its name, or name@digest, to be used until release. The first use after
+// Use returns a version by its name, or name@digest, to be used until Release. The first use after
 // a start reads the module of a version that is not current.
-func (r *registry) use(ctx context.Context, ref string) (*pluginVersion, error) {
+func (r *Registry) Use(ctx context.Context, ref string) (*Version, error) {
 	v, err := r.lookUp(ref)
 	if err != nil && r.cluster != nil { // another node may have heard of it
 		if err := r.refresh(ctx); err != nil {
@@ -276,9 +295,9 @@ func (r *registry) use(ctx context.Context, ref string) (*pluginVersion, error) 
 	l, err := r.read(ctx, v)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, e := r.resolve(v.ref()); e != nil { // it was removed meanwhile
+	if _, e := r.resolve(v.Ref()); e != nil { // it was removed meanwhile
 		if err == nil {
-			err = l.module.Close()
+			err = l.Module.Close()
 		}
 		return nil, errors.Join(e, err)
 	}
@@ -294,7 +313,7 @@ func (r *registry) use(ctx context.Context, ref string) (*pluginVersion, error) 
 }
 
 // lookUp resolves a version, and begins a use of its module if that is loaded.
-func (r *registry) lookUp(ref string) (*pluginVersion, error) {
+func (r *Registry) lookUp(ref string) (*Version, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	v, err := r.resolve(ref)
@@ -307,18 +326,18 @@ func (r *registry) lookUp(ref string) (*pluginVersion, error) {
 }
 
 // adopt takes a module in, unless it is there already, and returns the one that is. Hold mu.
-func (r *registry) adopt(digest string, l *loaded) *loaded {
+func (r *Registry) adopt(digest string, l *loaded) *loaded {
 	delete(r.broken, digest)
 	if known := r.modules[digest]; known != nil {
-		_ = l.module.Close() // another reference to the same code
+		_ = l.Module.Close() // another reference to the same code
 		return known
 	}
 	r.modules[digest] = l
 	return l
 }
 
-// release ends a use.
-func (r *registry) release(v *pluginVersion) {
+// Release ends a use.
+func (r *Registry) Release(v *Version) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch v.uses--; {
@@ -326,12 +345,12 @@ func (r *registry) release(v *pluginVersion) {
 	case v.adHocBytes > 0:
 		r.adHoc.release(v.SHA256, v.loaded)
 	case v.gone:
-		_ = v.module.Close() // frees memory only
+		_ = v.Module.Close() // frees memory only
 	}
 }
 
 // read loads the module of a version from its file.
-func (r *registry) read(ctx context.Context, v *pluginVersion) (*loaded, error) {
+func (r *Registry) read(ctx context.Context, v *Version) (*loaded, error) {
 	wasm, err := r.readModule(v.SHA256)
 	if r.cluster != nil && err != nil {
 		if wasm, err = r.fetch(ctx, v.SHA256); wasm != nil {
@@ -339,17 +358,17 @@ func (r *registry) read(ctx context.Context, v *pluginVersion) (*loaded, error) 
 		}
 	}
 	if errors.Is(err, errModule) {
-		return nil, damagedModule(v.name, v.SHA256, err.Error())
+		return nil, damagedModule(v.Name, v.SHA256, err.Error())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read plugin: %w", err)
 	}
-	return compile(ctx, r.host, v.name, wasm)
+	return compile(ctx, r.host, v.Name, wasm)
 }
 
 // drop drops modules that no name refers to any more, and removes their files and what these
 // compiled to. Hold changing.
-func (r *registry) drop(digests []string) error {
+func (r *Registry) drop(digests []string) error {
 	var errs []error
 	for _, digest := range digests {
 		r.mu.Lock()
@@ -358,7 +377,7 @@ func (r *registry) drop(digests []string) error {
 		if l != nil && !named && !r.standard.Refers(digest) {
 			delete(r.modules, digest)
 			if l.gone = true; l.uses == 0 {
-				errs = append(errs, l.module.Close())
+				errs = append(errs, l.Module.Close())
 			}
 		}
 		if !named {
@@ -378,9 +397,9 @@ func (r *registry) drop(digests []string) error {
 	return errors.Join(errs...)
 }
 
-// copyTo copies the catalogue and its modules into a new directory; what they compile to is made
+// CopyTo copies the catalogue and its modules into a new directory; what they compile to is made
 // again.
-func (r *registry) copyTo(ctx context.Context, dir string) error {
+func (r *Registry) CopyTo(ctx context.Context, dir string) error {
 	r.changing.Lock()
 	defer r.changing.Unlock()
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -390,7 +409,7 @@ func (r *registry) copyTo(ctx context.Context, dir string) error {
 	for _, p := range state.Plugins {
 		for i := range p.Versions {
 			wasm, err := os.ReadFile(r.path(p.Versions[i].SHA256))
-			if r.cluster != nil && (err != nil || digestOf(wasm) != p.Versions[i].SHA256) {
+			if r.cluster != nil && (err != nil || Digest(wasm) != p.Versions[i].SHA256) {
 				wasm, err = r.fetch(ctx, p.Versions[i].SHA256) // a copy is as good as it can be
 			}
 			if errors.Is(err, os.ErrNotExist) {
@@ -415,7 +434,8 @@ func (r *registry) copyTo(ctx context.Context, dir string) error {
 	return durable.SyncDir(filepath.Dir(dir))
 }
 
-func (r *registry) close() error {
+// Close closes the catalog and all modules; no version is in use any more.
+func (r *Registry) Close() error {
 	r.changing.Lock()
 	defer r.changing.Unlock()
 	var errs []error
@@ -425,65 +445,7 @@ func (r *registry) close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, l := range r.modules {
-		errs = append(errs, l.module.Close())
+		errs = append(errs, l.Module.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// missed notes that the catalogue was not there, in a directory that holds data.
-func (r *registry) missed(holds bool, log *slog.Logger) {
-	if r.file.Made && holds && len(r.file.Damage) == 0 {
-		text := catalog.Name + " is missing, in a directory with records: if there were plugins " +
-			"or quantities, they are lost"
-		r.file.Damage = append(r.file.Damage, text)
-		log.Error("damage in the catalogue of plugins", "err", text)
-	}
-}
-
-// damage returns what could not be read of the catalog.
-func (r *registry) damage() []string {
-	if r.file == nil {
-		return nil
-	}
-	return r.file.Damage
-}
-
-// problems returns the problems of modules.
-func (r *registry) problems() []health.Problem {
-	var all []health.Problem
-	if r.file != nil && r.file.Failure() != nil {
-		all = append(all, health.Problem{Code: "catalogue_failed", Restart: true,
-			Message: r.file.Failure().Error(),
-			Advice: "no plugin or quantity can be changed; find out from the kernel's log what " +
-				"is wrong with the disk, then start the process again"})
-	}
-	if n := r.count().damaged; n > 0 {
-		all = append(all, health.Problem{Code: "plugins_damaged", Message: r.damaged(n),
-			Advice: "pentad plugin ls names modules; push these again, and declare lost " +
-				"quantities again: pentad quantity set"})
-	}
-	return all
-}
-
-// damaged describes n damaged modules.
-func (r *registry) damaged(n int) string {
-	text := fmt.Sprintf("%d modules or lines of the catalogue cannot be read", n)
-	if lines := r.damage(); len(lines) > 0 {
-		text += ": " + lines[0]
-	}
-	return text
-}
-
-// pluginCounts are figures for metrics.
-type pluginCounts struct{ names, versions, damaged int }
-
-func (r *registry) count() pluginCounts {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	c := pluginCounts{names: len(r.standard.Plugins) + len(r.state.Plugins),
-		damaged: len(r.broken) + len(r.damage())}
-	for _, p := range r.state.Plugins {
-		c.versions += len(p.Versions)
-	}
-	return c
 }

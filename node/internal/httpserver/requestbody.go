@@ -1,4 +1,4 @@
-package node
+package httpserver
 
 import (
 	"errors"
@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/budget"
-	"github.com/pentad-db/pentad/node/internal/memory"
 	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/valyala/fasthttp"
 )
@@ -24,31 +23,23 @@ const (
 	maxKeptBody = 1 << 20
 	// bodyTime is how long a request waits for memory, at most.
 	bodyTime = 5 * time.Second
-	// Requests that arrive or are being stored have a bodiesPart-th of the node's memory, at most
-	// mostBodies. Released memory is available at once, although it is not collected yet.
-	bodiesPart = 12
-	mostBodies = 512 << 20
 	// decodedCopies is roughly the number of copies of the payloads of a batch while it is stored:
 	// as rows, as the log entry, as the compressed entry, and as garbage of these.
 	decodedCopies = 4
 )
 
-func newBodies(total memory.Total) *budget.Budget {
-	return budget.New(total.Part(bodiesPart, mostBodies))
-}
-
 var bodies = sync.Pool{New: func() any { return new([]byte) }}
 
 // body is the memory of a request, until its answer is written.
 type body struct {
-	server *server
+	server *Server
 	share  *budget.Share
 	bytes  *[]byte // of bodies
 }
 
 // takeBody reads the body of a request. It takes memory from the budget as bytes arrive, never for
 // a length that the client only announces.
-func (s *server) takeBody(ctx *fasthttp.RequestCtx) error {
+func (s *Server) takeBody(ctx *fasthttp.RequestCtx) error {
 	length := ctx.Request.Header.ContentLength() // below 0: chunked
 	if length > maxBodyBytes {
 		return bodyTooLong()
@@ -57,7 +48,7 @@ func (s *server) takeBody(ctx *fasthttp.RequestCtx) error {
 	if stream == nil || own == nil || length >= 0 && length <= smallBody {
 		return nil
 	}
-	own.body = &body{server: s, share: s.bodies.Share(), bytes: bodies.Get().(*[]byte)}
+	own.body = &body{server: s, share: s.opt.Bodies.Share(), bytes: bodies.Get().(*[]byte)}
 	err := own.body.read(stream, length)
 	own.body.share.Whole()
 	if err == nil {
@@ -123,8 +114,11 @@ func connOf(ctx *fasthttp.RequestCtx) *conn {
 	return own
 }
 
-// needs takes memory for the decoded form of a request before it is decoded.
-func needs(ctx *fasthttp.RequestCtx, bytes uint64) error {
+// Needs takes memory for the decoded form of a request before it is decoded; bytes are those of
+// its payloads.
+//
+// Errors: budget.ErrFull; that the server gives requests up.
+func Needs(ctx *fasthttp.RequestCtx, bytes uint64) error {
 	own := connOf(ctx)
 	if own == nil || own.body == nil || bytes <= smallBody {
 		return nil
@@ -134,7 +128,7 @@ func needs(ctx *fasthttp.RequestCtx, bytes uint64) error {
 	return err
 }
 
-func bodyTooLong() error {
+func bodyTooLong() *wire.Error {
 	return &wire.Error{Kind: wire.KindTooLarge,
 		Message: fmt.Sprintf("request body over %d bytes", maxBodyBytes)}
 }
@@ -142,9 +136,14 @@ func bodyTooLong() error {
 // refuseBody answers a request whose body was not read completely, and closes the connection, on
 // which the rest of the body follows.
 func refuseBody(ctx *fasthttp.RequestCtx, err error) {
-	if errors.Is(err, budget.ErrFull) || errors.As(err, new(*wire.Error)) {
-		writeError(ctx, toWire(err))
-	} else {
+	var known *wire.Error
+	switch {
+	case errors.Is(err, budget.ErrFull):
+		WriteError(ctx, &wire.Error{Kind: wire.KindOverloaded, Message: err.Error(),
+			RetryAfterMs: retryAfterMs})
+	case errors.As(err, &known):
+		WriteError(ctx, known)
+	default:
 		rejectUnreadable(ctx, err)
 	}
 	ctx.SetConnectionClose()

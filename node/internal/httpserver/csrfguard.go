@@ -1,6 +1,7 @@
-package node
+package httpserver
 
 import (
+	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/valyala/fasthttp"
 )
@@ -15,12 +16,12 @@ func isFromWebPage(ctx *fasthttp.RequestCtx) bool {
 // siteOf returns the site of the web page that a request is for, "" if a program sent it.
 func siteOf(ctx *fasthttp.RequestCtx) string {
 	if origin := ctx.Request.Header.Peek("Origin"); len(origin) > 0 {
-		return clip(string(origin))
+		return params.Clip(string(origin))
 	}
-	return clip(string(ctx.Request.Header.Peek("Sec-Fetch-Site")))
+	return params.Clip(string(ctx.Request.Header.Peek("Sec-Fetch-Site")))
 }
 
 func rejectWebPage(ctx *fasthttp.RequestCtx) {
-	writeError(ctx, &wire.Error{Kind: wire.KindForbidden, Message: "a web page sent this (header " +
+	WriteError(ctx, &wire.Error{Kind: wire.KindForbidden, Message: "a web page sent this (header " +
 		"Origin or Sec-Fetch-Site); changes are taken from programs only, without these headers"})
 }

@@ -1,69 +1,18 @@
-package node
+package registry
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"math/rand/v2"
 	"os"
-	"time"
 
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
-const (
-	// atRestFirst is the longest wait before the first search, so that nodes that are started
-	// together do not read together, and atRestLeast the shortest between two.
-	atRestFirst = time.Minute
-	atRestLeast = 10 * time.Millisecond
-)
-
-// searchAtRest scrubs files that are not of a store: modules, and in a cluster the log files of its
-// groups that are not written to any more. A pass takes as long as that of a store, which scrubs
-// its own files. After a start it begins at the first file; opening has verified all of them.
-func (n *Node) searchAtRest() {
-	scrub := n.opt.Store.Scrub
-	if scrub.Every() <= 0 {
-		return
-	}
-	next := rand.N(min(scrub.Every()/100, atRestFirst) + 1)
-	for {
-		timer := time.NewTimer(next)
-		select {
-		case <-timer.C:
-		case <-n.open.Done():
-			timer.Stop()
-			return
-		}
-		began := time.Now()
-		n.verifyAtRest()
-		next = max(scrub.Every()-time.Since(began), atRestLeast)
-	}
-}
-
-func (n *Node) verifyAtRest() {
-	pace := n.opt.Store.Scrub.Wait
-	mended, err := n.plugins.verify(n.open, func(bytes int64) error {
-		return pace(n.open, bytes, math.MaxInt64)
-	})
-	if m := n.member.Load(); m != nil && err == nil {
-		var more []string
-		more, err = m.Verify(n.open, pace)
-		mended = append(mended, more...)
-	}
-	for _, text := range mended {
-		n.log.Warn("a damaged module was fetched again from another node", "err", text)
-	}
-	if err != nil && n.open.Err() == nil {
-		n.log.Warn("search for damage", "err", err)
-	}
-}
-
-// verify reads the modules from the disk. One that is damaged is fetched again from the cluster, of
+// Verify reads the modules from the disk. One that is damaged is fetched again from the cluster, of
 // which it returns what was wrong; where there is none, it is noted as damaged until it is pushed
 // again. What is loaded stays in use meanwhile.
-func (r *registry) verify(
+func (r *Registry) Verify(
 	ctx context.Context, read func(bytes int64) error,
 ) (mended []string, err error) {
 	for name, p := range r.clusterState().Plugins {
@@ -93,14 +42,14 @@ var errModule = errors.New("not what was uploaded")
 // readModule reads the file of a module.
 //
 // Errors: errModule; of the file system.
-func (r *registry) readModule(digest string) ([]byte, error) {
+func (r *Registry) readModule(digest string) ([]byte, error) {
 	wasm, err := os.ReadFile(r.path(digest))
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return nil, fmt.Errorf("%s is missing: %w", r.path(digest), errModule)
 	case err != nil:
 		return nil, err
-	case digestOf(wasm) != digest:
+	case Digest(wasm) != digest:
 		return nil, fmt.Errorf("%s has another digest: %w", r.path(digest), errModule)
 	}
 	return wasm, nil
@@ -108,7 +57,7 @@ func (r *registry) readModule(digest string) ([]byte, error) {
 
 // noteModule notes what is wrong with a module, nil for nothing: then what was said of its file is
 // over.
-func (r *registry) noteModule(digest string, damage error) {
+func (r *Registry) noteModule(digest string, damage error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var known *wire.Error

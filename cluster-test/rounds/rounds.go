@@ -1,0 +1,26 @@
+// Package rounds is how a test asks how often it repeats what it tries.
+//
+// It owns the one question whether tests run for long: make test-long sets PENTAD_LONG, and what
+// make test samples is then tried as often as it pays, or at every place there is. It knows nothing
+// of what is tested, nor of the clock: how long a model goes on is said by a variable of its own.
+// Only tests import it; it has no types and starts no goroutines.
+package rounds
+
+import (
+	"os"
+	"testing"
+)
+
+// Long reports whether tests run for as long as they pay.
+func Long() bool { return os.Getenv("PENTAD_LONG") != "" && !testing.Short() }
+
+// Of returns how often to repeat something: in make test-long, in make test, and with -short.
+func Of(long, usual, short int) int {
+	switch {
+	case testing.Short():
+		return short
+	case Long():
+		return long
+	}
+	return usual
+}
