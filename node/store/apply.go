@@ -308,7 +308,7 @@ func (s *Store) applyEvent(from Command, c *command, out *Outcome) error {
 	}
 	acq := max(acqtime.Clamp(from.ClockNs), at.NextNs)
 	s.manifestMu.Lock()
-	e, err := s.manifest.eventOf(c, acq)
+	e, err := eventOf(s.manifest, c, acq)
 	s.manifestMu.Unlock()
 	if err != nil || !e.changesHistory() {
 		out.Err = err
@@ -348,7 +348,7 @@ func (s *Store) come(at acqtime.Position) {
 }
 
 // eventOf returns the edit of a command at an acq.
-func (m *manifest) eventOf(c *command, acqNs int64) (e edit, err error) {
+func eventOf(m *manifest, c *command, acqNs int64) (e edit, err error) {
 	switch c.kind {
 	case commandErase:
 		e, err = m.eventEdit(&event.Event{AcqNs: acqNs, Kind: event.Erase, Box: c.box})

@@ -14,10 +14,6 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// maxEvents bounds the erases and purges of a store: each new one has the tree of all planted anew,
-// in some milliseconds, and a scan of everything looks at all of their boxes.
-const maxEvents = 1 << 14
-
 // allEvents lists erases, purges and the steps of retentions, oldest first. The caller holds
 // manifestMu.
 func (s *Store) allEvents() []event.Event {
@@ -90,14 +86,6 @@ func (s *Store) addEvent(ctx context.Context, kind event.Kind, box record.Box) (
 		return s.manifest.eventEdit(&event.Event{AcqNs: acqNs, Kind: kind, Box: box})
 	})
 	return acq, err
-}
-
-// eventEdit is the edit of an erase or purge.
-func (m *manifest) eventEdit(e *event.Event) (edit, error) {
-	if len(m.events) >= maxEvents {
-		return edit{}, ErrTooManyEvents
-	}
-	return edit{Events: []event.Meta{event.MetaOf(e)}}, nil
 }
 
 // changeEvents appends an edit with events to the manifest and makes it visible, on the committer.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/internal/journal"
@@ -344,3 +345,29 @@ func (m *manifest) failure() error {
 func (m *manifest) rewrite() error { return m.file.Rewrite(m.snapshot()) }
 
 func (m *manifest) close() error { return m.file.Close() }
+
+// isBackdated reports whether the segment holds backdated rows.
+func (m *segmentMeta) isBackdated() bool { return m.PutAcqNs != noPut }
+
+// noPut is the acq of a put of backdated rows where there is none.
+const noPut = 0
+
+// checkPlace checks that a segment names a shard of the store, and a backdated one if it must.
+func (m *segmentMeta) checkPlace(shards int) error {
+	if int64(m.Shard) >= 2*int64(shards) {
+		return fmt.Errorf("segment %d is of shard %d of %d", m.ID, m.Shard, shards)
+	}
+	if m.isBackdated() != (int64(m.Shard) >= int64(shards)) {
+		return fmt.Errorf("segment %d of shard %d of %d was put at acq %d", m.ID, m.Shard, shards,
+			m.PutAcqNs)
+	}
+	return nil
+}
+
+// checkAcqs refuses a segment of rows that share acqs, unless it is backdated.
+func (m *segmentMeta) checkAcqs(idx *index.Segment) error {
+	if idx.SharesAcqs() && !m.isBackdated() {
+		return fmt.Errorf("rows of shard %d share acqs", m.Shard)
+	}
+	return nil
+}

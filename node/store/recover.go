@@ -31,7 +31,7 @@ func (s *Store) recover(ctx context.Context, report *Report, fileNs int64) error
 		s.opt.Group); err != nil {
 		return err
 	}
-	if err := s.manifest.checkRole(&s.opt); err != nil {
+	if err := checkRole(s.manifest, &s.opt); err != nil {
 		return err
 	}
 	s.replicated = s.manifest.replicated

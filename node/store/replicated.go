@@ -44,7 +44,7 @@ func (o *Options) checkGroup() error {
 
 // checkRole refuses to open a replica as a store of its own, and the reverse: changes that the
 // other replicas do not get would part it from them for good.
-func (m *manifest) checkRole(opt *Options) error {
+func checkRole(m *manifest, opt *Options) error {
 	switch {
 	case opt.keepSnapshot || m.replicated == (opt.Group != "") &&
 		(opt.Group == "" || opt.Group == m.store):

@@ -3,8 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"slices"
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/clock"
@@ -46,33 +44,6 @@ func (s *Store) SetRetention(ctx context.Context, r retention.Rule) error {
 	return s.changeEvents(ctx, 1, func(acqNs int64) (edit, error) {
 		return s.manifest.retentionEdit(&r, retention.Moment{AcqNs: acqNs, TimeNs: timeNs})
 	})
-}
-
-// retentionEdit is the edit that sets a policy, or removes it.
-func (m *manifest) retentionEdit(r *retention.Rule, at retention.Moment) (edit, error) {
-	sc := retention.Scope{CID: r.CID, MOID: r.MOID}
-	i, known := m.findPolicy(sc)
-	p := retention.NewPolicy(r)
-	if known {
-		p = m.policies[i]
-	}
-	switch {
-	case r.Drops() && (!known || p.Removed()):
-		return edit{}, fmt.Errorf("%w for %v", retention.ErrNoPolicy, sc)
-	case !known && len(m.policies) >= retention.MaxPolicies:
-		return edit{}, ErrTooManyEvents
-	}
-	p.MaxCapAgeNs, p.MaxAcqAgeNs, p.DelayNs = r.MaxCapAgeNs, r.MaxAcqAgeNs, r.DelayNs
-	if r.Drops() {
-		p.Held = false
-	}
-	if !m.steps.Held || r.Drops() {
-		p.Hide(at, true)
-	}
-	if p.IsEmpty() {
-		return edit{DropPolicies: []retention.Scope{sc}}, nil
-	}
-	return edit{Policies: []retention.Policy{p}}, nil
 }
 
 // provenTime is what the time provably is by the store's own clock, 0 when that is in doubt.
@@ -117,13 +88,6 @@ func (s *Store) stepDue(timeNs int64) (ranNs int64, due bool) {
 		m.stepEdit(retention.Moment{AcqNs: 1, TimeNs: timeNs, RanNs: ranNs}).Time != nil
 }
 
-// stepEdit is the edit of a step: of the policies whose floors are far enough from where they
-// belong, or only of how late it is; empty when nothing is due.
-func (m *manifest) stepEdit(at retention.Moment) (e edit) {
-	e.Policies, e.Time = retention.Step(m.policies, m.steps, at)
-	return e
-}
-
 // retainLoop lets the policies take their steps, purges go on that had no room, and what was
 // released leave the log.
 func (s *Store) retainLoop() {
@@ -142,29 +106,6 @@ func (s *Store) retainLoop() {
 			s.wakeMerger()
 		case <-s.stop:
 			return
-		}
-	}
-}
-
-func (m *manifest) findPolicy(sc retention.Scope) (at int, known bool) {
-	return slices.BinarySearchFunc(m.policies, sc,
-		func(p retention.Policy, sc retention.Scope) int {
-			return p.Scope.Compare(sc)
-		})
-}
-
-// applyPolicies changes policies as an edit says.
-func (m *manifest) applyPolicies(e *edit) {
-	for _, p := range e.Policies {
-		if at, known := m.findPolicy(p.Scope); known {
-			m.policies[at] = p
-		} else {
-			m.policies = slices.Insert(m.policies, at, p)
-		}
-	}
-	for _, sc := range e.DropPolicies {
-		if at, known := m.findPolicy(sc); known {
-			m.policies = slices.Delete(m.policies, at, at+1)
 		}
 	}
 }

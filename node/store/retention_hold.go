@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
-	"fmt"
 
 	"github.com/pentad-db/pentad/node/store/acqtime"
 	"github.com/pentad-db/pentad/node/store/retention"
@@ -41,37 +40,6 @@ func (s *Store) HoldRetention(ctx context.Context, h retention.Hold) error {
 	return s.changeEvents(ctx, 1, func(acqNs int64) (edit, error) {
 		return s.manifest.holdEdit(&h, acqNs)
 	})
-}
-
-// holdEdit is the edit of a hold. One that changes nothing is empty.
-func (m *manifest) holdEdit(h *retention.Hold, acqNs int64) (e edit, err error) {
-	now := m.steps
-	if h.TimeNs != 0 {
-		now.TimeNs = h.TimeNs
-	}
-	if h.All {
-		now.Held = h.Action != retention.HoldResume
-	}
-	if now != m.steps {
-		e.Time = &now
-	}
-	if !h.All {
-		at, known := m.findPolicy(retention.Scope{CID: h.CID, MOID: h.MOID})
-		if !known || m.policies[at].Removed() {
-			return edit{}, fmt.Errorf("%w for %v", retention.ErrNoPolicy,
-				retention.Scope{CID: h.CID, MOID: h.MOID})
-		}
-		if p := m.policies[at]; p.Hold(h, acqNs) {
-			e.Policies = append(e.Policies, p)
-		}
-		return e, nil
-	}
-	for _, p := range m.policies {
-		if p.Hold(h, acqNs) {
-			e.Policies = append(e.Policies, p)
-		}
-	}
-	return e, nil
 }
 
 // AppendHold appends the command that does what [Store.HoldRetention] does.
