@@ -320,10 +320,10 @@ func TestCopyIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	backup, restored := t.TempDir(), t.TempDir()+"/restored"
-	if _, err := s.Backup(t.Context(), backup, BackupOptions{}); err != nil {
+	if _, err := archive.Backup(t.Context(), s, backup, 0); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Restore(t.Context(), backup, restored, RestoreOptions{}); err != nil {
+	if _, err := archive.Restore(t.Context(), backup, restored, 0); err != nil {
 		t.Fatal(err)
 	}
 	copied := openTest(t, Options{Dir: snapshot})

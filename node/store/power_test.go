@@ -141,7 +141,7 @@ func (p *powerPlan) simple(what string, do func(s *Store, ctx context.Context) e
 
 func (p *powerPlan) backup() {
 	p.add("backup", 0, func(w *powerWork) error {
-		_, err := w.store.Backup(context.Background(), w.path("backup"), BackupOptions{})
+		_, err := archive.Backup(context.Background(), w.store, w.path("backup"), 0)
 		return err
 	})
 }
@@ -181,8 +181,7 @@ func powerSteps() []powerStep {
 	p.simple("rest", (*Store).MergeIdle)
 	p.backup()
 	p.add("restore", 0, func(w *powerWork) error {
-		_, err := Restore(context.Background(), w.path("backup"), w.path("restored"),
-			RestoreOptions{})
+		_, err := archive.Restore(context.Background(), w.path("backup"), w.path("restored"), 0)
 		return err
 	})
 	p.puts(1)

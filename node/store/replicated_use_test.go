@@ -154,10 +154,10 @@ func TestReplicaIsRestored(t *testing.T) {
 	s := openTest(t, Options{Group: testGroup, SealRows: 2})
 	apply(t, s, 100, putOf(t, 1, 2), putOf(t, 3, 4), putOf(t, 5))
 	backup, dir := t.TempDir(), filepath.Join(t.TempDir(), "restored")
-	if _, err := s.Backup(t.Context(), backup, BackupOptions{}); err != nil {
+	if _, err := archive.Backup(t.Context(), s, backup, 0); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Restore(t.Context(), backup, dir, RestoreOptions{}); err != nil {
+	if _, err := archive.Restore(t.Context(), backup, dir, 0); err != nil {
 		t.Fatal(err)
 	}
 	own := openTest(t, Options{Dir: dir})
