@@ -12,6 +12,7 @@ import (
 
 	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -91,7 +92,7 @@ func (h *meterHouse) happen() string {
 		err = h.n.store.MergeIdle(h.Context())
 	case "expire":
 		moid := int32(h.rng.IntN(3))
-		err = h.n.SetRetention(h.Context(), store.Retention{MOID: &moid,
+		err = h.n.SetRetention(h.Context(), retention.Rule{MOID: &moid,
 			MaxCapAgeNs: time.Now().UnixNano() - h.rng.Int64N(h.hour/4)*1e9})
 	}
 	h.note()

@@ -13,6 +13,6 @@ func httpRooms() map[string][]string {
 		"node/internal/changestream": {"sdk/record", "sdk/wire", "node/internal/rowjson",
 			"node/internal/selector", "node/store", "node/store/event"},
 		"node/internal/storewire": {"sdk/record", "sdk/api", "sdk/wire", "node/store",
-			"node/store/event"},
+			"node/store/event", "node/store/retention"},
 	}
 }

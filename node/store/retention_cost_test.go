@@ -6,6 +6,7 @@ import (
 
 	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -66,7 +67,7 @@ func (c *costShape) written(t *testing.T, policies bool) float64 {
 	a := newAging(t, Options{SealRows: c.sealRows, Index: index.Options{BlockRows: 64}})
 	for cid, tenant := range c.tenants {
 		if cid := int32(cid); policies && tenant.ageNs > 0 {
-			a.set(Retention{CID: &cid, MaxCapAgeNs: tenant.ageNs})
+			a.set(retention.Rule{CID: &cid, MaxCapAgeNs: tenant.ageNs})
 		}
 	}
 	segments, put := 0, 0
