@@ -140,7 +140,7 @@ func (r *remoteSource) policies(ctx context.Context) (out []Policy, err error) {
 func (n *Node) Retention(ctx context.Context) ([]Policy, error) {
 	type some struct {
 		policies []Policy
-		groups   int
+		Groups   int
 	}
 	a, err := ask(whole(ctx), n, askFacts, &record.Box{}, func(ctx context.Context, s source) (
 		some, wire.End, error,
@@ -154,7 +154,7 @@ func (n *Node) Retention(ctx context.Context) ([]Policy, error) {
 	var all []Policy
 	asked := 0
 	for _, from := range a.answers { // alternatives may have answered
-		all, asked = append(all, from.policies...), asked+from.groups
+		all, asked = append(all, from.policies...), asked+from.Groups
 	}
 	return joinPolicies(all, asked), nil
 }

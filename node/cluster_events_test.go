@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/selector"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/node/store/retention"
@@ -236,7 +237,7 @@ func TestEventsCrossTheNetwork(t *testing.T) {
 		{AcqNs: 6, Kind: event.Purge, Done: true, Removed: 9, FromSlot: 4, ToSlot: 8},
 	} {
 		in := api.Event{AcqNs: e.AcqNs, Kind: e.Kind.String(), Done: &e.Done,
-			Removed: &e.Removed, Box: boxOf(&e.Box)}
+			Removed: &e.Removed, Box: selector.FormatBox(&e.Box)}
 		if e.ToSlot > 0 {
 			in.Slots = []uint32{e.FromSlot, e.ToSlot}
 		}

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/archive"
 )
 

@@ -1,10 +1,10 @@
 package store
 
 import (
-	"os"
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -19,7 +19,7 @@ type costTenant struct {
 // costShape is a store into which tenants put steadily.
 type costShape struct {
 	name     string
-	long     bool // it runs with the long models
+	long     bool // only make test-long takes the time
 	turnNs   int64
 	turns    int
 	sealRows int
@@ -48,7 +48,7 @@ func TestRetentionWriteCost(t *testing.T) {
 		{"ten years", true, 10 * day, 800, 40, 30 * day, []costTenant{{1, 3650 * day}, {9, 0}}},
 		{"ten years, all", true, 10 * day, 800, 40, 30 * day, []costTenant{{10, 3650 * day}}},
 	} {
-		if shape.long && (testing.Short() || os.Getenv(modelTimeVariable) == "") {
+		if shape.long && !rounds.Long() {
 			continue
 		}
 		t.Run(shape.name, func(t *testing.T) {

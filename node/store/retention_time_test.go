@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -224,7 +224,7 @@ func TestExpiredRowsLeaveTheLog(t *testing.T) {
 func TestRetentionsOutliveWrongClocks(t *testing.T) {
 	rng := randomSource(t)
 	days, most := int64(15), 5*day
-	if os.Getenv(modelTimeVariable) != "" && !testing.Short() {
+	if rounds.Long() {
 		days, most = 200, 30*day
 	}
 	for round := range 2 {
