@@ -12,6 +12,7 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/store/check"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -252,7 +253,7 @@ func TestPutBackdatedPurged(t *testing.T) {
 	}
 	below1(t, s, 2, 1, 10, "c")
 	cid := int32(0)
-	err := s.SetRetention(t.Context(), Retention{CID: &cid, MaxAcqAgeNs: int64(time.Hour)})
+	err := s.SetRetention(t.Context(), retention.Rule{CID: &cid, MaxAcqAgeNs: int64(time.Hour)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/node/store/layout"
@@ -100,7 +99,7 @@ func TestCheckFindsEveryBit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range rounds.Of(60, 15, 12) {
+		for range fewer(60) {
 			at := rng.IntN(len(whole))
 			corrupted := append([]byte(nil), whole...)
 			corrupted[at] ^= 1 << rng.IntN(8)

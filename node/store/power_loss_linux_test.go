@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/cluster-test/required"
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/internal/cursors"
 	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/node/store/layout"
@@ -313,7 +314,8 @@ func TestEveryOperationFails(t *testing.T) {
 	ops := failAt(t, rng, 0, 0)
 	long := powerTime(t)
 	deadline := time.Now().Add(long)
-	for round := 0; round < fewer(15) || time.Now().Before(deadline) && round < ops; round++ {
+	least := rounds.Of(15, 8, 3)
+	for round := 0; round < least || time.Now().Before(deadline) && round < ops; round++ {
 		at := round + 1
 		if long == 0 {
 			at = 1 + rng.IntN(ops)

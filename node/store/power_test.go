@@ -12,6 +12,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/cursors"
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -171,7 +172,7 @@ func powerSteps() []powerStep {
 	p.putBelow()
 	p.simple("settle", (*Store).WaitForMerges)
 	p.simple("retention", func(s *Store, ctx context.Context) error {
-		return s.SetRetention(ctx, Retention{MaxAcqAgeNs: int64(1 << 60)})
+		return s.SetRetention(ctx, retention.Rule{MaxAcqAgeNs: int64(1 << 60)})
 	})
 	p.add("snapshot", 0, func(w *powerWork) error {
 		_, err := w.store.Snapshot(context.Background(), w.path("snapshot"))

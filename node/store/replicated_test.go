@@ -17,6 +17,7 @@ import (
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -302,7 +303,7 @@ func TestReplicaIsDriven(t *testing.T) {
 	f("erase", err)
 	_, err = r.Purge(ctx, record.Box{})
 	f("purge", err)
-	f("retention", r.SetRetention(ctx, Retention{MaxCapAgeNs: 1}))
+	f("retention", r.SetRetention(ctx, retention.Rule{MaxCapAgeNs: 1}))
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -106,7 +107,7 @@ func TestReplicaWakesFeeds(t *testing.T) {
 			t.Error("the command woke nobody")
 		}
 		rows, events := readFeed(t, f, 0)
-		if len(rows) != c.rows || len(events) != c.events || f.NextNs() != s.clock.floor() {
+		if len(rows) != c.rows || len(events) != c.events || f.NextNs() != s.clock.Floor() {
 			t.Errorf("%d rows and %d events up to %d", len(rows), len(events), f.NextNs())
 		}
 	}
@@ -118,7 +119,7 @@ func TestReplicaSteps(t *testing.T) {
 	now.Store(10 * hour)
 	s := openTest(t, Options{Group: testGroup, retainEvery: time.Millisecond, Now: now.Load,
 		monotonic: now.Load})
-	set, err := AppendRetention(nil, Retention{MaxAcqAgeNs: hour})
+	set, err := AppendRetention(nil, retention.Rule{MaxAcqAgeNs: hour})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package node
+package changestream
 
 import (
 	"bufio"
@@ -20,8 +20,8 @@ func TestChangesOfSharedAcqs(t *testing.T) {
 	}
 	var text strings.Builder
 	w := bufio.NewWriter(&text)
-	c := &changesWriter{form: changesEvents}
-	if err := c.slice(w, s); err != nil {
+	c := &Writer{Form: Events}
+	if err := c.Slice(w, s); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Flush(); err != nil {

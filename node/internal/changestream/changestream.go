@@ -1,11 +1,17 @@
-package node
+// Package changestream writes changes for one reader: as lines of JSON, as server-sent events or as
+// frames.
+//
+// It knows nothing of where changes come from. Its main type is [Writer]; it starts no goroutines.
+package changestream
 
 import (
 	"bufio"
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"sync"
 
+	"github.com/pentad-db/pentad/node/internal/rowjson"
 	"github.com/pentad-db/pentad/node/internal/selector"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/event"
@@ -13,23 +19,28 @@ import (
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
-// changesForm is how changes are written.
-type changesForm uint8
+var frameBuffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// maxPooledBytes keeps frames of large payloads out of the pool.
+const maxPooledBytes = 4 << 20
+
+// Form is how changes are written.
+type Form uint8
 
 const (
-	changesLines  changesForm = 0 // NDJSON
-	changesEvents changesForm = 1 // server-sent events, each with the acq to go on from as its id
-	changesFrames changesForm = 2
+	Lines  Form = 0 // NDJSON
+	Events Form = 1 // server-sent events, each with the acq to go on from as its id
+	Frames Form = 2
 )
 
-// contentTypes by form.
-var contentTypes = [...]string{"application/x-ndjson", "text/event-stream", wire.ContentType}
+// ContentTypes by form.
+var ContentTypes = [...]string{"application/x-ndjson", "text/event-stream", wire.ContentType}
 
-// changesWriter writes slices for one reader.
-type changesWriter struct {
-	form     changesForm
-	payloads payloadType
-	keys     bool
+// Writer writes slices for one reader.
+type Writer struct {
+	Form     Form
+	Payloads rowjson.PayloadType
+	Keys     bool // payloads are left out
 	rows     uint64
 }
 
@@ -47,8 +58,8 @@ type jsonClosed struct {
 	ClosedNs int64  `json:"closed_ns"`
 }
 
-// slice writes rows and events in the order of acq, and then how far the reader is.
-func (c *changesWriter) slice(w *bufio.Writer, s *store.Slice) error {
+// Slice writes rows and events in the order of acq, and then how far the reader is.
+func (c *Writer) Slice(w *bufio.Writer, s *store.Slice) error {
 	from := 0
 	for i := range s.Events {
 		e := &s.Events[i]
@@ -77,13 +88,13 @@ func (c *changesWriter) slice(w *bufio.Writer, s *store.Slice) error {
 }
 
 // write writes the rows [from, to); open says that others with the acq of the last one follow.
-func (c *changesWriter) write(
+func (c *Writer) write(
 	w *bufio.Writer, b *record.Batch, from, to int, open bool,
 ) error {
 	if from == to {
 		return nil
 	}
-	if c.form == changesFrames {
+	if c.Form == Frames {
 		if to-from < b.Len() {
 			part := new(record.Batch)
 			part.AppendRows(b, from, to)
@@ -109,7 +120,7 @@ func (c *changesWriter) write(
 		if open && i == to-1 {
 			closed = b.AcqNs[i]
 		}
-		if err := c.line(w, "", closed, rowOf(b, i, c.payloads, c.keys)); err != nil {
+		if err := c.line(w, "", closed, rowjson.RowOf(b, i, c.Payloads, c.Keys)); err != nil {
 			return err
 		}
 	}
@@ -124,51 +135,47 @@ func closedBy(b *record.Batch, i int) int64 {
 	return b.AcqNs[i] + 1
 }
 
-func (c *changesWriter) event(w *bufio.Writer, e *event.Event, closedNs int64) error {
-	if c.form == changesFrames {
+func (c *Writer) event(w *bufio.Writer, e *event.Event, closedNs int64) error {
+	if c.Form == Frames {
 		_, err := w.Write(wire.AppendChange(nil, changeOf(e, closedNs)))
 		return err
 	}
 	out := jsonChange{Event: e.Kind.String(), Acq: record.FormatNs(e.AcqNs), AcqNs: e.AcqNs,
-		Box: map[string]string{}}
+		Box: selector.FormatBox(&e.Box)}
 	if e.ToSlot > 0 {
 		out.Slots = []uint32{e.FromSlot, e.ToSlot}
-	}
-	for d, set := range e.Box {
-		if dim := record.Dim(d); len(set) > 0 {
-			out.Box[dim.String()] = selector.Format(dim, set)
-		}
 	}
 	return c.line(w, out.Event, closedNs, out)
 }
 
-func (c *changesWriter) closed(w *bufio.Writer, ns int64) error {
-	if c.form == changesFrames {
+func (c *Writer) closed(w *bufio.Writer, ns int64) error {
+	if c.Form == Frames {
 		_, err := w.Write(wire.AppendClosed(nil, ns))
 		return err
 	}
 	return c.line(w, "closed", ns, jsonClosed{record.FormatNs(ns), ns})
 }
 
-// end writes how the answer ended: at the horizon, or with an error.
-func (c *changesWriter) end(w *bufio.Writer, closedNs int64, err error) error {
-	if c.form == changesFrames {
-		if err != nil {
-			_, err = w.Write(wire.AppendError(nil, toWire(err)))
+// End writes how the answer ended: at the horizon, or with an error.
+func (c *Writer) End(w *bufio.Writer, closedNs int64, failure *wire.Error) error {
+	if c.Form == Frames {
+		if failure == nil {
+			return nil
 		}
+		_, err := w.Write(wire.AppendError(nil, failure))
 		return err
 	}
-	end := newJSONEnd(wire.End{Complete: true, Rows: c.rows, HorizonNs: closedNs}, err)
+	end := rowjson.NewEnd(wire.End{Complete: true, Rows: c.rows, HorizonNs: closedNs}, failure)
 	return c.line(w, "end", closedNs, map[string]any{"end": end})
 }
 
 // line writes one line, or one server-sent event; without a name it is a message.
-func (c *changesWriter) line(w *bufio.Writer, name string, closedNs int64, v any) error {
+func (c *Writer) line(w *bufio.Writer, name string, closedNs int64, v any) error {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	if c.form == changesLines {
+	if c.Form == Lines {
 		_, err = w.Write(append(text, '\n'))
 		return err
 	}
@@ -177,4 +184,10 @@ func (c *changesWriter) line(w *bufio.Writer, name string, closedNs int64, v any
 	}
 	_, err = fmt.Fprintf(w, "%sid: %s\ndata: %s\n\n", name, strconv.FormatInt(closedNs, 10), text)
 	return err
+}
+
+// changeOf converts an event for the protocol.
+func changeOf(e *event.Event, closedNs int64) *wire.Change {
+	return &wire.Change{AcqNs: e.AcqNs, ClosedNs: closedNs, Kind: wire.ChangeKind(e.Kind),
+		Box: e.Box, FromSlot: e.FromSlot, ToSlot: e.ToSlot}
 }
