@@ -15,6 +15,7 @@ import (
 	"github.com/pentad-db/pentad/node/replica"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -90,7 +91,7 @@ func kindOf(err error) wire.Kind {
 		return wire.KindForbidden
 	case errors.Is(err, cluster.ErrUnknown):
 		return wire.KindNotFound
-	case errors.Is(err, errTooLarge), errors.Is(err, store.ErrTooManyEvents),
+	case errors.Is(err, errTooLarge), errors.Is(err, manifest.ErrTooManyEvents),
 		errors.Is(err, store.ErrTooManyVersions), errors.Is(err, replica.ErrTooLarge),
 		errors.Is(err, spill.ErrNoRoom):
 		return wire.KindTooLarge

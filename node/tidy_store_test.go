@@ -9,7 +9,7 @@ func storeRooms() map[string][]string {
 			"node/internal/durable", "node/internal/partials", "node/internal/memory",
 			"node/internal/slots", "node/internal/cpushare", "node/store/event",
 			"node/store/acqtime", "node/store/retention", "node/store/layout",
-			"node/store/check",
+			"node/store/check", "node/store/manifest",
 			"golang.org/x/sys", "github.com/zeebo/xxh3"},
 		"node/store/archive": {"sdk/record", "sdk/api", "node/segment", "node/store",
 			"node/store/event", "node/internal/durable", "node/internal/formats",
@@ -20,6 +20,10 @@ func storeRooms() map[string][]string {
 			"node/internal/formats", "node/internal/journal", "golang.org/x/sys"},
 		"node/store/retention": {"sdk/record", "node/internal/clock", "node/store/acqtime",
 			"node/store/event"},
+		"node/store/manifest": {"sdk/record", "index", "node/segment", "node/internal/durable",
+			"node/internal/formats", "node/internal/journal", "node/internal/slots",
+			"node/store/acqtime", "node/store/event", "node/store/layout",
+			"node/store/retention"},
 		"node/store/event": {"sdk/record", "node/internal/slots"},
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -161,7 +162,7 @@ func (r *replay) insertAll() {
 
 // limitOf returns how many rows a merge may make of segments like this one.
 func limitOf(seg *sealedSegment) int64 {
-	if seg.meta.isBackdated() {
+	if seg.meta.IsBackdated() {
 		return maxBackdatedMergeRows
 	}
 	return maxMergedRows
@@ -171,7 +172,7 @@ func limitOf(seg *sealedSegment) int64 {
 func rankMapOf(
 	run []*sealedSegment, indexes []*index.Segment, dropped [][]uint64,
 ) (*index.RankMap, error) {
-	if run[0].meta.isBackdated() && len(run) > 1 {
+	if run[0].meta.IsBackdated() && len(run) > 1 {
 		return index.MergeRanks(indexes, dropped)
 	}
 	return index.ConcatRanks(indexes, dropped)
@@ -179,7 +180,7 @@ func rankMapOf(
 
 // newestPutOf returns the acq of the newest put of a run of backdated segments.
 func newestPutOf(run []*sealedSegment) int64 {
-	newest := int64(noPut)
+	newest := int64(manifest.NoPut)
 	for _, seg := range run {
 		newest = max(newest, seg.meta.PutAcqNs)
 	}

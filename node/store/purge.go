@@ -7,6 +7,7 @@ import (
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -40,9 +41,10 @@ func (seg *sealedSegment) liesIn(box *record.Box) bool {
 
 // purgedRows says which rows of a segment a merge leaves out.
 type purgedRows struct {
-	ranks  []uint64 // bitmap by rank; nil for none
-	rows   int
-	counts []removal // rows for each purge; those that several concern are the oldest one's
+	ranks []uint64 // bitmap by rank; nil for none
+	rows  int
+	// counts are the rows for each purge; those that several concern are the oldest one's.
+	counts []manifest.Removal
 	// restedNs is for how long the first of the rows that retentions concern has been released, as
 	// their floors have moved since.
 	restedNs int64
@@ -102,7 +104,8 @@ func (s *Store) findPurged(seg *sealedSegment, by []*rangeTombstone) (purgedRows
 			}
 		}
 		if h.kind == event.Purge && g.rows > before {
-			g.counts = append(g.counts, removal{h.acqNs, uint64(g.rows - before)})
+			g.counts = append(g.counts,
+				manifest.Removal{AcqNs: h.acqNs, Rows: uint64(g.rows - before)})
 		}
 	}
 	if g.rows == 0 {
@@ -123,7 +126,7 @@ func (g *purgedRows) add(rank uint64) {
 func (seg *sealedSegment) allPurged(h *rangeTombstone, g purgedRows) purgedRows {
 	rows := seg.idx.Rows()
 	if h.kind == event.Purge && g.rows < rows {
-		g.counts = append(g.counts, removal{h.acqNs, uint64(rows - g.rows)})
+		g.counts = append(g.counts, manifest.Removal{AcqNs: h.acqNs, Rows: uint64(rows - g.rows)})
 	}
 	g.rows, g.ranks = rows, make([]uint64, (rows+63)/64)
 	for i := range g.ranks {
@@ -172,7 +175,7 @@ func (s *Store) firstDue(
 // dropPurged removes the rows of a head that removable tombstones cover, and their flags.
 func (s *Store) dropPurged(
 	rows *record.Batch, flags []uint64, h *tombstoneSet,
-) (removed []removal) {
+) (removed []manifest.Removal) {
 	sc := new(scan)
 	sc.tombstones = h.removable
 	if len(sc.tombstones) == 0 || rows.Len() == 0 {
@@ -197,7 +200,7 @@ func (s *Store) dropPurged(
 	s.counters.purgedRows.Add(int64(rows.Len() - keep))
 	rows.Truncate(keep)
 	for acq, n := range counts {
-		removed = append(removed, removal{acq, n})
+		removed = append(removed, manifest.Removal{AcqNs: acq, Rows: n})
 	}
 	return removed
 }

@@ -74,7 +74,7 @@ type tombstoneSet struct {
 // publishTombstones makes what the manifest says of events visible to scans. The caller holds
 // manifestMu.
 func (s *Store) publishTombstones() {
-	next := &tombstoneSet{ages: retention.Ages(s.manifest.policies)}
+	next := &tombstoneSet{ages: retention.Ages(s.manifest.Policies)}
 	var purged, reported []*rangeTombstone
 	for _, e := range s.everyEvent() {
 		if e.Kind != event.Split {
@@ -99,14 +99,14 @@ func (s *Store) publishTombstones() {
 		}
 	}
 	reported, next.newestRemovable = slices.Clone(purged), next.newestPurge
-	for i := range s.manifest.policies {
-		p := &s.manifest.policies[i]
+	for i := range s.manifest.Policies {
+		p := &s.manifest.Policies[i]
 		for _, e := range p.Shown() {
 			if h, ok := tombstoneOf(&e); ok {
 				reported = append(reported, h)
 			}
 		}
-		if p.Held || s.manifest.steps.Held {
+		if p.Held || s.manifest.Steps.Held {
 			continue
 		}
 		p.EachGone(func(e event.Event, r retention.Release) {

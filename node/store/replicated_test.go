@@ -195,8 +195,8 @@ func (r *replica) install(from *replica) {
 	}
 	r.opt.Dir = dir
 	r.open()
-	if r.Applied() != info.Index || r.manifest.store != testGroup {
-		r.t.Fatalf("installed at %d as %s, want %d", r.Applied(), r.manifest.store, info.Index)
+	if r.Applied() != info.Index || r.manifest.Store != testGroup {
+		r.t.Fatalf("installed at %d as %s, want %d", r.Applied(), r.manifest.Store, info.Index)
 	}
 	r.check("installed")
 }

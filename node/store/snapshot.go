@@ -13,6 +13,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/journal"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/manifest"
 )
 
 // ErrExists means that a directory that was to be made is there.
@@ -81,17 +82,17 @@ func (s *Store) snapshotTo(ctx context.Context, tmp string, info *layout.Snapsho
 func (s *Store) linkFiles(tmp string, info *layout.Snapshot) ([]byte, error) {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
-	for _, meta := range s.manifest.live {
+	for _, meta := range s.manifest.Live {
 		path := s.segmentPath(meta.ID)
 		if err := os.Link(path, filepath.Join(tmp, layout.SegmentName(meta.ID))); err != nil {
 			return nil, fmt.Errorf("link segment: %w", err)
 		}
 	}
-	info.Segments = len(s.manifest.live)
+	info.Segments = len(s.manifest.Live)
 	m := *s.manifest
-	m.clockNs, m.applied = info.AcqNs, s.position()
+	m.ClockNs, m.Applied = info.AcqNs, s.position()
 	end := s.mark(info.AcqNs, true)
-	return m.snapshot(), s.log.LinkTo(filepath.Join(tmp, layout.LogDir), []segment.Entry{end})
+	return m.Snapshot(), s.log.LinkTo(filepath.Join(tmp, layout.LogDir), []segment.Entry{end})
 }
 
 // finishSnapshot makes a snapshot durable and gives it its name.
@@ -144,7 +145,7 @@ func (s *Store) adopt() error {
 		return nil
 	}
 	if !s.replicated {
-		if err := s.manifest.append(edit{Store: newStoreID()}); err != nil {
+		if err := s.manifest.Append(manifest.Edit{Store: manifest.NewStoreID()}); err != nil {
 			return err
 		}
 	}

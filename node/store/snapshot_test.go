@@ -141,7 +141,7 @@ func TestSnapshotKnowsWriters(t *testing.T) {
 	if got := mustPut(t, again, b, w); got != res {
 		t.Errorf("%+v, want %+v", got, res)
 	}
-	if again.manifest.store == s.manifest.store {
+	if again.manifest.Store == s.manifest.Store {
 		t.Error("a snapshot that was opened takes itself for its store")
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/acqtime"
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/node/store/retention"
 )
 
@@ -77,7 +78,7 @@ type Store struct {
 
 	// manifestMu guards manifest, files and cleanLog.
 	manifestMu sync.Mutex
-	manifest   *manifest
+	manifest   *manifest.Manifest
 	files      map[uint64][]uint64 // log file -> per shard the last index in it
 	cleanLog   map[int64]uint64    // purge under way -> first log file without its rows
 	releases   releases            // of retentions, that are to leave the log
@@ -209,7 +210,7 @@ func (s *Store) release() error {
 		now.releaseHeads()
 	}
 	if s.manifest != nil {
-		errs = append(errs, s.manifest.close())
+		errs = append(errs, s.manifest.Close())
 	}
 	if s.log != nil {
 		errs = append(errs, s.log.Close())
