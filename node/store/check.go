@@ -196,10 +196,22 @@ func (c *checker) snapshot(dir string) error {
 		return nil
 	}
 	if err == nil {
-		_, err = ReadSnapshot(dir)
+		_, err = layout.ReadSnapshot(dir)
 	}
 	if err = c.Note(err); err != nil {
 		return err
 	}
 	return c.Read(info.Size())
+}
+
+// scrubFile reads the position of the search for damage.
+func (c *checker) scrubFile(name string) error {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return fmt.Errorf("read position of the scrub: %w", err)
+	}
+	if _, err := check.ParsePosition(text); err != nil {
+		c.Damaged(name, 0, "%v; nothing is lost: remove it, and the search begins again", err)
+	}
+	return c.Read(int64(len(text)))
 }

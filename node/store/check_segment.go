@@ -100,7 +100,7 @@ func (s *segmentCheck) parse(want *manifest.Segment) error {
 	if directory != nil && postings != nil && ranks != nil {
 		var err error
 		if s.idx, err = index.Parse(directory, postings, ranks); err != nil {
-			if err := badSection(s.path, "index sections", err); formats.Is(err) {
+			if err := layout.BadSection(s.path, "index sections", err); formats.Is(err) {
 				return err
 			}
 			s.damagedIndex("%v", err)

@@ -187,7 +187,7 @@ func (d *dumper) rows(file *segment.Sealed) error {
 	idx, err := index.Parse(file.Section(layout.SectionDirectory),
 		file.Section(layout.SectionPostings), file.Section(layout.SectionRanks))
 	if err != nil {
-		return badSection(file.Path(), "index sections", err)
+		return layout.BadSection(file.Path(), "index sections", err)
 	}
 	seg := &segmentScan{sealedSegment: &sealedSegment{file: file, idx: idx}}
 	var batch record.Batch

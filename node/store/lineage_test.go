@@ -114,7 +114,7 @@ func (h *branch) backup() error {
 		return err
 	}
 	dir := h.snapshot()
-	info, err := ReadSnapshot(dir)
+	info, err := layout.ReadSnapshot(dir)
 	if err != nil {
 		h.t.Fatal(err)
 	}

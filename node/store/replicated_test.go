@@ -403,7 +403,7 @@ func TestReplicaFilesAreRead(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if again, err := ReadSnapshot(dir); err != nil || again.Index != info.Index {
+	if again, err := layout.ReadSnapshot(dir); err != nil || again.Index != info.Index {
 		t.Errorf("the snapshot is %+v, %v", again, err)
 	}
 	r.open()

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/index"
-	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
@@ -253,7 +252,7 @@ func openSegment(
 		file.Section(layout.SectionPostings), file.Section(layout.SectionRanks))
 	if err != nil {
 		_ = file.Close()
-		return nil, badSection(path, "index sections", err)
+		return nil, layout.BadSection(path, "index sections", err)
 	}
 	if err := meta.CheckAcqs(idx); err != nil {
 		_ = file.Close()
@@ -265,22 +264,10 @@ func openSegment(
 	if src := file.Section(layout.SectionSeries); src != nil {
 		if seg.series, err = index.ParseSeries(src); err != nil {
 			_ = file.Close()
-			return nil, badSection(path, "series table", err)
+			return nil, layout.BadSection(path, "series table", err)
 		}
 	}
 	return seg, nil
-}
-
-// badSection returns the error of a section whose checksum holds and which cannot be read.
-func badSection(path, what string, err error) error {
-	var version *index.VersionError
-	if errors.As(err, &version) {
-		if e := formats.Of(path, what, uint64(version.Version),
-			uint64(version.Known)); e != nil {
-			return e
-		}
-	}
-	return &segment.CorruptError{File: path, Reason: what, Err: err}
 }
 
 // noteFile remembers which log file holds the newest entries of which shards. The committer
