@@ -14,6 +14,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/internal/slots"
+	"github.com/pentad-db/pentad/node/internal/storewire"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -44,11 +45,11 @@ func (r *remoteSource) ofGroup(i int) *remoteSource {
 		slots: r.slots[i : i+1], mustHold: r.mustHold[i : i+1]}
 }
 
-// stateOf is the reverse of copyStateOf.
+// stateOf is the reverse of storewire.State.
 func stateOf(in *wire.State) store.State {
 	st := store.State{Store: hex.EncodeToString(in.Store[:]), Box: in.Box, Empty: in.Empty,
 		HorizonNs: in.HorizonNs, Lineage: in.Lineage, Held: in.Held, HeldNs: in.HeldNs}
-	of := rangeOf(&wire.Range{Of: in.Of, History: in.History})
+	of := storewire.Range(&wire.Range{Of: in.Of, History: in.History})
 	st.Of, st.Events, st.Policies = of.Of, of.Events, of.Policies
 	return st
 }

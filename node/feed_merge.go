@@ -324,9 +324,3 @@ func (a *feedBuffer) moveTo(acq int64, out *store.Slice) {
 	}
 	out.Rows.AppendRows(&a.rows, from, a.delivered)
 }
-
-// changeOf converts an event for the protocol.
-func changeOf(e *event.Event, closedNs int64) *wire.Change {
-	return &wire.Change{AcqNs: e.AcqNs, ClosedNs: closedNs, Kind: wire.ChangeKind(e.Kind),
-		Box: e.Box, FromSlot: e.FromSlot, ToSlot: e.ToSlot}
-}

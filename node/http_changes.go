@@ -10,8 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/changestream"
 	"github.com/pentad-db/pentad/node/internal/httpserver"
 	"github.com/pentad-db/pentad/node/internal/params"
+	"github.com/pentad-db/pentad/node/internal/rowjson"
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -40,7 +42,7 @@ type changesRequest struct {
 	follow bool
 	beat   time.Duration // how often it is told how far it is; 0 for the usual
 	asked  requestOptions
-	out    changesWriter
+	out    changestream.Writer
 }
 
 // changes answers with what came to a box in the order of acq. The answer is written on a goroutine
@@ -61,7 +63,7 @@ func (s *server) changes(ctx *fasthttp.RequestCtx) {
 		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
-	ctx.SetContentType(contentTypes[r.out.form])
+	ctx.SetContentType(changestream.ContentTypes[r.out.Form])
 	if string(ctx.Method()) == http.MethodHead {
 		done()
 		return
@@ -73,11 +75,12 @@ func (s *server) parseChanges(ctx *fasthttp.RequestCtx) (r *changesRequest, err 
 	r = &changesRequest{q: new(record.Query)}
 	args := ctx.QueryArgs()
 	if string(ctx.Method()) == http.MethodPost {
-		r.out.form = changesFrames
+		r.out.Form = changestream.Frames
 		err = wire.ParseQuery(ctx.PostBody(), r.q)
 	} else if r.q, err = s.parseBox(ctx); err == nil {
-		if r.out.payloads, err = parsePayloadType(ctx); err == nil {
-			r.out.form, err = parseChangesForm(ctx)
+		if r.out.Payloads,
+			err = rowjson.ParsePayloadType(string(ctx.QueryArgs().Peek("type"))); err == nil {
+			r.out.Form, err = parseChangesForm(ctx)
 		}
 	}
 	if err == nil {
@@ -96,7 +99,7 @@ func (s *server) parseChanges(ctx *fasthttp.RequestCtx) (r *changesRequest, err 
 	if r.beat, err = parseBeat(args); err != nil {
 		return r, err
 	}
-	r.out.keys = r.q.KeysOnly
+	r.out.Keys = r.q.KeysOnly
 	r.fromNs, err = parseSince(ctx, s.node.now())
 	return r, err
 }
@@ -139,28 +142,28 @@ func parseSince(ctx *fasthttp.RequestCtx, now time.Time) (int64, error) {
 	return at.FromNs, nil
 }
 
-func parseChangesForm(ctx *fasthttp.RequestCtx) (changesForm, error) {
+func parseChangesForm(ctx *fasthttp.RequestCtx) (changestream.Form, error) {
 	switch format := string(ctx.QueryArgs().Peek("format")); format {
 	case "ndjson":
-		return changesLines, nil
+		return changestream.Lines, nil
 	case "sse":
-		return changesEvents, nil
+		return changestream.Events, nil
 	case "":
 	default:
 		return 0, params.Bad("format", fmt.Errorf("%q is not ndjson or sse", params.Clip(format)))
 	}
 	accept := string(ctx.Request.Header.Peek("Accept"))
-	for form, contentType := range contentTypes {
+	for form, contentType := range changestream.ContentTypes {
 		if form > 0 && strings.Contains(accept, contentType) {
-			return changesForm(form), nil
+			return changestream.Form(form), nil
 		}
 	}
-	return changesLines, nil
+	return changestream.Lines, nil
 }
 
 // feed writes changes until they end, the client disconnects or the node closes.
 func (s *server) feed(out *httpserver.Feed, r *changesRequest) {
-	if out.Begin(contentTypes[r.out.form]) != nil {
+	if out.Begin(changestream.ContentTypes[r.out.Form]) != nil {
 		return // the client has disconnected
 	}
 	gone := false
@@ -174,12 +177,16 @@ func (s *server) feed(out *httpserver.Feed, r *changesRequest) {
 	defer out.Watch(cancel)()
 	closed, err := s.node.changesWith(running, r.q, r.fromNs, r.follow, r.beat,
 		func(b *store.Slice) error {
-			return write(func(w *bufio.Writer) error { return r.out.slice(w, b) })
+			return write(func(w *bufio.Writer) error { return r.out.Slice(w, b) })
 		})
 	if gone {
 		return
 	}
-	if write(func(w *bufio.Writer) error { return r.out.end(w, closed, err) }) == nil {
+	var failure *wire.Error
+	if err != nil {
+		failure = toWire(err)
+	}
+	if write(func(w *bufio.Writer) error { return r.out.End(w, closed, failure) }) == nil {
 		_ = out.End() // the client has disconnected
 	}
 }

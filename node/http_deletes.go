@@ -4,16 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
-	"strconv"
 
 	"github.com/pentad-db/pentad/node/internal/httpserver"
 	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/internal/selector"
-	"github.com/pentad-db/pentad/node/internal/timeparse"
-	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/internal/storewire"
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -121,21 +119,6 @@ func writeDryRun(ctx *fasthttp.RequestCtx, records uint64, err error) {
 	httpserver.WriteJSON(ctx, api.DryRun{Records: records, DryRun: true})
 }
 
-func newJSONRemoval(r *event.Removal) *api.Removal {
-	if r == nil {
-		return nil
-	}
-	text := func(ns int64) *string {
-		if ns == 0 {
-			return nil
-		}
-		s := record.FormatNs(ns)
-		return &s
-	}
-	return &api.Removal{Records: r.Rows, Bytes: r.Bytes, Next: text(r.NextNs), NextNs: r.NextNs,
-		Done: text(r.DoneNs), DoneNs: r.DoneNs}
-}
-
 // paramsOfPeers are the parameters of what people ask for without any, and others for groups.
 func paramsOfPeers(ctx *fasthttp.RequestCtx) []string {
 	switch args := ctx.QueryArgs(); {
@@ -145,17 +128,6 @@ func paramsOfPeers(ctx *fasthttp.RequestCtx) []string {
 		return []string{paramOfGroup}
 	}
 	return nil
-}
-
-// boxOf formats a box as selectors, without unconstrained dimensions.
-func boxOf(box *record.Box) map[string]string {
-	out := map[string]string{}
-	for d, set := range box {
-		if dim := record.Dim(d); len(set) > 0 {
-			out[dim.String()] = selector.Format(dim, set)
-		}
-	}
-	return out
 }
 
 func (s *server) events(ctx *fasthttp.RequestCtx) {
@@ -173,7 +145,7 @@ func (s *server) events(ctx *fasthttp.RequestCtx) {
 	out := []api.Event{}
 	for _, e := range all {
 		row := api.Event{Kind: e.Kind.String(), Acq: record.FormatNs(e.AcqNs), AcqNs: e.AcqNs,
-			Box: boxOf(&e.Box), Removal: newJSONRemoval(e.Removal)}
+			Box: selector.FormatBox(&e.Box), Removal: storewire.Removal(e.Removal)}
 		if e.Kind == event.Purge {
 			row.Done, row.Removed = &e.Done, &e.Removed
 		}
@@ -216,7 +188,7 @@ func (s *server) retention(ctx *fasthttp.RequestCtx) {
 // setRetention sets a policy, or removes it.
 func (s *server) setRetention(ctx *fasthttp.RequestCtx) {
 	remove := ctx.IsDelete()
-	var r store.Retention
+	var r retention.Rule
 	var dry bool
 	err := checkNoBody(ctx)
 	if err == nil {
@@ -239,23 +211,23 @@ func (s *server) setRetention(ctx *fasthttp.RequestCtx) {
 		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
-	httpserver.WriteJSON(ctx, newJSONPolicy(Policy{Retention: r}))
+	httpserver.WriteJSON(ctx, newJSONPolicy(Policy{Rule: r}))
 }
 
-func parsePolicy(args *fasthttp.Args, remove bool) (r store.Retention, err error) {
-	if r.CID, err = parseID(args, record.CID); err != nil {
+func parsePolicy(args *fasthttp.Args, remove bool) (r retention.Rule, err error) {
+	if r.CID, err = params.ID(args, record.CID); err != nil {
 		return r, err
 	}
-	if r.MOID, err = parseID(args, record.MOID); err != nil {
+	if r.MOID, err = params.ID(args, record.MOID); err != nil {
 		return r, err
 	}
-	if r.MaxCapAgeNs, err = parseAge(args, "cap_age"); err != nil {
+	if r.MaxCapAgeNs, err = params.Age(args, "cap_age"); err != nil {
 		return r, err
 	}
-	if r.MaxAcqAgeNs, err = parseAge(args, "acq_age"); err != nil {
+	if r.MaxAcqAgeNs, err = params.Age(args, "acq_age"); err != nil {
 		return r, err
 	}
-	if r.DelayNs, err = parseAge(args, "delay"); err != nil {
+	if r.DelayNs, err = params.Age(args, "delay"); err != nil {
 		return r, err
 	}
 	if !remove && r.MaxCapAgeNs == 0 && r.MaxAcqAgeNs == 0 {
@@ -273,7 +245,7 @@ func parsePolicy(args *fasthttp.Args, remove bool) (r store.Retention, err error
 // holdRetention stops policies, lets them go on, or undoes their last steps.
 func (s *server) holdRetention(ctx *fasthttp.RequestCtx) {
 	err := checkNoBody(ctx)
-	var h store.Hold
+	var h retention.Hold
 	var trust bool
 	if err == nil {
 		h, trust, err = parseHold(ctx.QueryArgs())
@@ -290,18 +262,19 @@ func (s *server) holdRetention(ctx *fasthttp.RequestCtx) {
 	httpserver.WriteJSON(ctx, map[string]any{"action": string(ctx.QueryArgs().Peek("action"))})
 }
 
-func parseHold(args *fasthttp.Args) (h store.Hold, trust bool, err error) {
+func parseHold(args *fasthttp.Args) (h retention.Hold, trust bool, err error) {
 	text := string(args.Peek("action"))
-	h.Action = map[string]store.HoldAction{"hold": store.HoldSteps, "resume": store.HoldResume,
-		"undo": store.HoldUndo}[text]
+	h.Action = map[string]retention.Action{"hold": retention.HoldSteps,
+		"resume": retention.HoldResume,
+		"undo":   retention.HoldUndo}[text]
 	if h.Action == 0 {
 		return h, false, params.Bad("action", fmt.Errorf("%q is not hold, resume or undo",
 			params.Clip(text)))
 	}
-	if h.CID, err = parseID(args, record.CID); err != nil {
+	if h.CID, err = params.ID(args, record.CID); err != nil {
 		return h, false, err
 	}
-	if h.MOID, err = parseID(args, record.MOID); err != nil {
+	if h.MOID, err = params.ID(args, record.MOID); err != nil {
 		return h, false, err
 	}
 	if h.All, err = params.Flag(args, "everything"); err != nil {
@@ -314,36 +287,8 @@ func parseHold(args *fasthttp.Args) (h store.Hold, trust bool, err error) {
 		err = params.Bad("everything", errors.New("every policy is meant, and one is named; leave "+
 			"cid and moid out"))
 	}
-	if trust && h.Action != store.HoldResume {
+	if trust && h.Action != retention.HoldResume {
 		err = params.Bad("trust_clock", errors.New("only resume goes on from what the clock says"))
 	}
 	return h, trust, err
-}
-
-// parseID reads one tenant or quantity, nil for all.
-func parseID(args *fasthttp.Args, d record.Dim) (*int32, error) {
-	text := string(args.Peek(d.String()))
-	if text == "" {
-		return nil, nil
-	}
-	n, err := strconv.ParseInt(text, 10, 32)
-	if err != nil || n < d.Min() || n == math.MaxInt32 {
-		return nil, params.Bad(d.String(), fmt.Errorf("%q is not one number of %d to %d",
-			params.Clip(text), d.Min(), d.Max()-1))
-	}
-	id := int32(n)
-	return &id, nil
-}
-
-func parseAge(args *fasthttp.Args, name string) (int64, error) {
-	text := string(args.Peek(name))
-	if text == "" {
-		return 0, nil
-	}
-	age, err := timeparse.Duration(text)
-	if err != nil || age <= 0 {
-		return 0, params.Bad(name, fmt.Errorf("%q is not a time span such as 24h or 90d",
-			params.Clip(text)))
-	}
-	return int64(age), nil
 }

@@ -2,6 +2,7 @@ package node
 
 import (
 	"github.com/pentad-db/pentad/node/internal/httpserver"
+	"github.com/pentad-db/pentad/node/internal/rowjson"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -13,10 +14,10 @@ import (
 func (s *server) explain(ctx *fasthttp.RequestCtx) {
 	q, err := s.parseBox(ctx)
 	if err == nil {
-		_, err = parsePayloadType(ctx)
+		_, err = rowjson.ParsePayloadType(string(ctx.QueryArgs().Peek("type")))
 	}
 	if err == nil {
-		_, err = ndjson(ctx)
+		_, err = parseLines(ctx)
 	}
 	s.writeExplanation(ctx, q, err)
 }

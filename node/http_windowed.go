@@ -28,7 +28,7 @@ func (s *server) windows(ctx *fasthttp.RequestCtx) {
 	}
 	var cal *calendar.Calendar
 	if err == nil {
-		cal, err = calendarOf(q.GroupBy)
+		cal, err = calendar.ForWindow(q.GroupBy.Window)
 	}
 	if err != nil {
 		httpserver.WriteError(ctx, toWire(err))
@@ -53,7 +53,7 @@ func (s *server) parseWindows(ctx *fasthttp.RequestCtx) (*registry.Version, *rec
 	if !args.Has("view") && q.View == record.ViewAll {
 		q.View = record.ViewLatest
 	}
-	if err := parseGroupParts(args, q); err != nil {
+	if err := params.GroupParts(args, q); err != nil {
 		return nil, nil, err
 	}
 	every, name := string(args.Peek("every")), string(args.Peek("agg"))

@@ -51,6 +51,10 @@ const (
 	defaultMaxGroups = 1 << 20 // groups of one aggregate
 )
 
+// mostStateBytes is enough for a hundred dashboards over a billion records, with a state of 48
+// bytes for each block.
+const mostStateBytes = 64 << 20
+
 // Options of a node. The zero value of each field but Dir works.
 type Options struct {
 	Dir      string        // data directory; created when missing

@@ -45,6 +45,9 @@ func rooms() map[string][]string {
 		// The node, from its store up.
 		"node/internal/catalog": {"sdk/record", "sdk/plugin", "node/internal/formats",
 			"node/internal/journal", "node/internal/durable", "node/segment"},
+		"node/internal/aggregate": {"sdk/record", "sdk/wire", "wasmhost", "node/store",
+			"node/internal/calendar", "node/internal/partials", "node/internal/registry",
+			"node/internal/spill"},
 		"node/internal/registry": {"sdk/record", "sdk/api", "sdk/wire", "sdk/plugin", "plugins",
 			"wasmhost", "node/internal/catalog", "node/internal/durable", "node/internal/health",
 			"node/segment"},
@@ -52,10 +55,6 @@ func rooms() map[string][]string {
 			"node/internal/health", "node/internal/journal", "node/segment"},
 		"node/internal/calendar": {"sdk/record"},
 		"node/internal/clock":    {"node/internal/health", "golang.org/x/sys"},
-		"node/internal/params":   {"sdk/record", "sdk/wire", "github.com/valyala/fasthttp"},
-		"node/internal/httpserver": {"sdk/api", "sdk/wire", "node/internal/accept",
-			"node/internal/admission", "node/internal/budget", "node/internal/health",
-			"node/internal/params", "github.com/valyala/fasthttp"},
 		"node/internal/selector": {"sdk/record", "node/internal/timeparse"},
 		"node/internal/spill":    {"sdk/record", "sdk/wire", "golang.org/x/sys"},
 		"node": {"sdk/record", "sdk/api", "sdk/wire", "sdk/plugin", "sdk/client", "plugins",
@@ -161,6 +160,7 @@ func TestImports(t *testing.T) {
 	maps.Copy(table, commandRooms())
 	maps.Copy(table, clusterRooms())
 	maps.Copy(table, replicaRooms())
+	maps.Copy(table, httpRooms())
 	maps.Copy(table, storeRooms())
 	met := map[string]bool{}
 	for _, s := range sources(t) {
