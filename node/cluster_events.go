@@ -15,6 +15,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/selector"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -22,7 +23,7 @@ import (
 
 // Policy is a retention and the groups of a cluster that have it, by their numbers; nil: all.
 type Policy struct {
-	store.Retention
+	retention.Rule
 	Groups []cluster.GroupID
 }
 
@@ -122,7 +123,7 @@ func (r *remoteSource) policies(ctx context.Context) (out []Policy, err error) {
 		return nil, r.wireError(ctx, err)
 	}
 	for _, p := range all {
-		one := Policy{store.Retention{CID: p.CID, MOID: p.MOID, MaxCapAgeNs: p.MaxCapAgeNs,
+		one := Policy{retention.Rule{CID: p.CID, MOID: p.MOID, MaxCapAgeNs: p.MaxCapAgeNs,
 			MaxAcqAgeNs: p.MaxAcqAgeNs, DelayNs: p.DelayNs, Held: p.Held}, nil}
 		for _, g := range p.Groups {
 			one.Groups = append(one.Groups, cluster.GroupID(g))
@@ -139,7 +140,7 @@ func (r *remoteSource) policies(ctx context.Context) (out []Policy, err error) {
 func (n *Node) Retention(ctx context.Context) ([]Policy, error) {
 	type some struct {
 		policies []Policy
-		groups   int
+		Groups   int
 	}
 	a, err := ask(whole(ctx), n, askFacts, &record.Box{}, func(ctx context.Context, s source) (
 		some, wire.End, error,
@@ -153,7 +154,7 @@ func (n *Node) Retention(ctx context.Context) ([]Policy, error) {
 	var all []Policy
 	asked := 0
 	for _, from := range a.answers { // alternatives may have answered
-		all, asked = append(all, from.policies...), asked+from.groups
+		all, asked = append(all, from.policies...), asked+from.Groups
 	}
 	return joinPolicies(all, asked), nil
 }
@@ -204,7 +205,7 @@ func boolOf(b bool) int {
 }
 
 // Expired counts the records that a policy would hide now; see [store.Store.Expired].
-func (n *Node) Expired(ctx context.Context, r store.Retention) (uint64, error) {
+func (n *Node) Expired(ctx context.Context, r retention.Rule) (uint64, error) {
 	return r.Expired(n.clock.NowNs(), func(q *record.Query) (uint64, error) {
 		count, _, err := n.Count(whole(ctx), q)
 		return count, err
@@ -214,7 +215,7 @@ func (n *Node) Expired(ctx context.Context, r store.Retention) (uint64, error) {
 // SetRetention sets or removes a policy; see [store.Store.SetRetention]. In a cluster it is in
 // force in every group on return; after an error, which names the groups where it may not be, it is
 // to be set again.
-func (n *Node) SetRetention(ctx context.Context, r store.Retention) error {
+func (n *Node) SetRetention(ctx context.Context, r retention.Rule) error {
 	m := n.member.Load()
 	if m == nil {
 		if err := n.checkShips(); err != nil {
@@ -248,7 +249,7 @@ func (n *Node) SetRetention(ctx context.Context, r store.Retention) error {
 // HoldRetention stops policies, lets them go on, or undoes what they have hidden and not released;
 // see [store.Store.HoldRetention]. In a cluster it is in force in every group on return. With
 // trustClock retentions go on from what the clock of this node reads.
-func (n *Node) HoldRetention(ctx context.Context, h store.Hold, trustClock bool) error {
+func (n *Node) HoldRetention(ctx context.Context, h retention.Hold, trustClock bool) error {
 	if trustClock {
 		h.TimeNs = n.clock.State().WallNs
 	}

@@ -117,7 +117,7 @@ func TestChangesAreThoseOfOneStore(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	s := openSpread(t, 4, 3)
 	s.fill(rng, 6)
-	for range rounds(15) {
+	for range fewer(15) {
 		q := &record.Query{KeysOnly: rng.IntN(3) == 0}
 		if from := rng.Int64N(3000); rng.IntN(2) == 0 {
 			q.Box[record.MID] = record.RangeSet{{From: from, To: from + 1 + rng.Int64N(300)}}

@@ -10,8 +10,8 @@ import (
 	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/internal/selector"
 	"github.com/pentad-db/pentad/node/internal/storewire"
-	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -188,7 +188,7 @@ func (s *server) retention(ctx *fasthttp.RequestCtx) {
 // setRetention sets a policy, or removes it.
 func (s *server) setRetention(ctx *fasthttp.RequestCtx) {
 	remove := ctx.IsDelete()
-	var r store.Retention
+	var r retention.Rule
 	var dry bool
 	err := checkNoBody(ctx)
 	if err == nil {
@@ -211,10 +211,10 @@ func (s *server) setRetention(ctx *fasthttp.RequestCtx) {
 		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
-	httpserver.WriteJSON(ctx, newJSONPolicy(Policy{Retention: r}))
+	httpserver.WriteJSON(ctx, newJSONPolicy(Policy{Rule: r}))
 }
 
-func parsePolicy(args *fasthttp.Args, remove bool) (r store.Retention, err error) {
+func parsePolicy(args *fasthttp.Args, remove bool) (r retention.Rule, err error) {
 	if r.CID, err = params.ID(args, record.CID); err != nil {
 		return r, err
 	}
@@ -245,7 +245,7 @@ func parsePolicy(args *fasthttp.Args, remove bool) (r store.Retention, err error
 // holdRetention stops policies, lets them go on, or undoes their last steps.
 func (s *server) holdRetention(ctx *fasthttp.RequestCtx) {
 	err := checkNoBody(ctx)
-	var h store.Hold
+	var h retention.Hold
 	var trust bool
 	if err == nil {
 		h, trust, err = parseHold(ctx.QueryArgs())
@@ -262,10 +262,11 @@ func (s *server) holdRetention(ctx *fasthttp.RequestCtx) {
 	httpserver.WriteJSON(ctx, map[string]any{"action": string(ctx.QueryArgs().Peek("action"))})
 }
 
-func parseHold(args *fasthttp.Args) (h store.Hold, trust bool, err error) {
+func parseHold(args *fasthttp.Args) (h retention.Hold, trust bool, err error) {
 	text := string(args.Peek("action"))
-	h.Action = map[string]store.HoldAction{"hold": store.HoldSteps, "resume": store.HoldResume,
-		"undo": store.HoldUndo}[text]
+	h.Action = map[string]retention.Action{"hold": retention.HoldSteps,
+		"resume": retention.HoldResume,
+		"undo":   retention.HoldUndo}[text]
 	if h.Action == 0 {
 		return h, false, params.Bad("action", fmt.Errorf("%q is not hold, resume or undo",
 			params.Clip(text)))
@@ -286,7 +287,7 @@ func parseHold(args *fasthttp.Args) (h store.Hold, trust bool, err error) {
 		err = params.Bad("everything", errors.New("every policy is meant, and one is named; leave "+
 			"cid and moid out"))
 	}
-	if trust && h.Action != store.HoldResume {
+	if trust && h.Action != retention.HoldResume {
 		err = params.Bad("trust_clock", errors.New("only resume goes on from what the clock says"))
 	}
 	return h, trust, err

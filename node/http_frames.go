@@ -148,7 +148,7 @@ func (s *server) aggregate(ctx *fasthttp.RequestCtx, q *record.Query) {
 			return nil
 		})
 	}
-	if !found.over.used() {
+	if !found.over.Used() {
 		end, _ := each(rc, func() error { return nil }) // cannot fail
 		setStatus(ctx, &end)
 		ctx.SetBody(wire.AppendEnd(body, &end))

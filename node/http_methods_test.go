@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/plugin"
 )
 
@@ -17,7 +17,7 @@ import (
 func TestMethods(t *testing.T) {
 	n := openTest(t, Options{})
 	// One that DELETE finds.
-	if err := n.SetRetention(t.Context(), store.Retention{MaxAcqAgeNs: 1 << 60}); err != nil {
+	if err := n.SetRetention(t.Context(), retention.Rule{MaxAcqAgeNs: 1 << 60}); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.SetQuantity(plugin.Quantity{MOID: 9, Name: "x", Type: plugin.F64}); err != nil {

@@ -28,7 +28,7 @@ func (s *server) windows(ctx *fasthttp.RequestCtx) {
 	}
 	var cal *calendar.Calendar
 	if err == nil {
-		cal, err = calendarOf(q.GroupBy)
+		cal, err = calendar.ForWindow(q.GroupBy.Window)
 	}
 	if err != nil {
 		httpserver.WriteError(ctx, toWire(err))

@@ -192,3 +192,19 @@ func sum(a, b wasmhost.Stats) wasmhost.Stats {
 	}
 	return a
 }
+
+// collectStates publishes the metrics of the cache.
+func (n *Node) collectStates(count, gauge func(name, help string, v float64)) {
+	if n.states == nil {
+		return
+	}
+	k := n.states.Stats()
+	count("partial_cache_hits_total", "Fragments of blocks whose state was cached.",
+		float64(k.Hits))
+	count("partial_cache_misses_total", "Fragments of blocks that were not cached.",
+		float64(k.Misses))
+	count("partial_cache_stored_total", "States stored in the cache.", float64(k.Stored))
+	count("partial_cache_evicted_total", "States evicted from the cache.", float64(k.Evicted))
+	gauge("partial_cache_entries", "States in the cache.", float64(k.States))
+	gauge("partial_cache_bytes", "Memory of the cache.", float64(k.Bytes))
+}

@@ -2,9 +2,9 @@
 // runs queries over all sources of their rows, and serves the wire protocol and JSON over HTTP. A
 // program may also embed it and call the same methods without a network.
 //
-// File names begin with the room: http_ has handlers, query_ the execution of a
-// query on one store, route_ the sources of an answer and hedged calls, feed_ changes, put_
-// writes, cluster_ what all groups of a cluster do together, metrics_ what /metrics shows.
+// File names begin with the room: http_ has handlers, query_ the execution of a query on one store,
+// route_ the sources of an answer and hedged calls, feed_ changes, put_ writes, cluster_ what all
+// groups of a cluster do together, metrics_ what /metrics shows.
 //
 // It knows nothing of how rows are stored, groups agree or guests run. Its main type is [Node],
 // whose comment lists the goroutines.
@@ -50,6 +50,10 @@ const (
 	leastPluginBytes = 64 << 20
 	defaultMaxGroups = 1 << 20 // groups of one aggregate
 )
+
+// mostStateBytes is enough for a hundred dashboards over a billion records, with a state of 48
+// bytes for each block.
+const mostStateBytes = 64 << 20
 
 // Options of a node. The zero value of each field but Dir works.
 type Options struct {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/aggregate"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -62,13 +63,13 @@ func (s *nativeStats) add(x float64) {
 
 // nativeSink is an aggregate that is part of the node: the same groups, and a loop in Go.
 func nativeSink(by record.GroupBy) store.Sink {
-	g, states := newGroups(by, nil, 1<<20), []nativeStats(nil)
+	g, states := aggregate.NewGroups(by, nil, 1<<20), []nativeStats(nil)
 	var gid []uint32
 	return func(b *record.Batch) (err error) {
-		if gid, err = g.number(b, gid[:0]); err != nil {
+		if gid, err = g.Number(b, gid[:0]); err != nil {
 			return err
 		}
-		for len(states) < len(g.keys) {
+		for len(states) < g.Len() {
 			states = append(states, nativeStats{})
 		}
 		for i, id := range gid {

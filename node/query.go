@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 
+	"github.com/pentad-db/pentad/node/internal/aggregate"
 	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
@@ -177,12 +178,12 @@ func (n *localSource) scan(
 
 // scanApart is scan for sinks of fragments.
 func (n *localSource) scanApart(
-	ctx context.Context, q *prepared, parts segment.Columns, keep *partialCache,
+	ctx context.Context, q *prepared, parts segment.Columns, keep *aggregate.PartialCache,
 	newSinks func(worker int) (sinks, error),
 ) (store.ScanStats, error) {
 	modules := q.filters
 	if keep != nil {
-		keep.setKey(q.Query, modules)
+		keep.SetKey(q.Query, modules)
 	}
 	whole := *q.Query
 	whole.KeysOnly = false // plugins may read payloads, see parts

@@ -3,7 +3,9 @@ package node
 import (
 	"context"
 
+	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/api"
+	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -60,4 +62,24 @@ func ignoredBy(q *record.Query) []string {
 		}
 	}
 	return ignored
+}
+
+// partialLookups returns what makes lookups for an aggregate, nil if its states are never cached.
+func (n *localSource) partialLookups(
+	ctx context.Context, q *record.Query,
+) (func() store.PartialSink, error) {
+	if q.Aggregate.Name == "" {
+		return nil, nil
+	}
+	module, err := n.plugins.UseCall(ctx, &q.Aggregate, plugin.KindAggregate)
+	if err != nil {
+		return nil, err
+	}
+	defer n.plugins.Release(module)
+	filters, err := n.useFilters(ctx, q)
+	defer n.releaseFilters(filters)
+	if err != nil {
+		return nil, err
+	}
+	return n.partialCacheOf(ctx, module).Lookups(q, filters), nil
 }

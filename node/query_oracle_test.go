@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/calendar"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -146,11 +147,11 @@ type totals struct {
 func compareAnswers(t *testing.T, n *Node, q *record.Query, rows []record.Record,
 	limits []limit, number int) {
 	t.Helper()
-	cal, err := calendarOf(q.GroupBy)
+	cal, err := calendar.ForWindow(q.GroupBy.Window)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, kept := map[groupKey]totals{}, uint64(0)
+	want, kept := map[groupOf]totals{}, uint64(0)
 next:
 	for _, r := range rows {
 		value := func(i int) float64 {
@@ -163,7 +164,7 @@ next:
 		}
 		v := value(number)
 		kept++
-		var k groupKey
+		var k groupOf
 		if q.GroupBy.CID {
 			k.cid = r.CID
 		}
@@ -199,7 +200,7 @@ next:
 		field := func(i int) uint64 { return binary.LittleEndian.Uint64(g.Result[8*i:]) }
 		number := func(i int) float64 { return math.Float64frombits(field(i)) }
 		got := totals{field(0), number(1), number(2), number(3)}
-		w := want[groupKey{g.CID, g.MOID, g.MID, g.CapNs, false}]
+		w := want[groupOf{g.CID, g.MOID, g.MID, g.CapNs}]
 		if got != w || g.Records != w.count {
 			t.Fatalf("%s: %+v is %+v, want %+v", queryText(q), g, got, w)
 		}

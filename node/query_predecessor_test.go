@@ -97,7 +97,7 @@ func checkDelta(t *testing.T, n *Node, q *record.Query) {
 		t.Fatalf("%s: %d groups, want %d", queryText(&ask), len(groups), len(want))
 	}
 	for _, g := range groups {
-		w := want[groupKey{cid: g.CID, mid: g.MID, moid: g.MOID, cap: g.CapNs}]
+		w := want[groupOf{cid: g.CID, mid: g.MID, moid: g.MOID, cap: g.CapNs}]
 		sum := math.Float64frombits(binary.LittleEndian.Uint64(g.Result))
 		from := int64(binary.LittleEndian.Uint64(g.Result[16:]))
 		if g.Records != w.records || sum != w.sum || from != w.fromNs {
@@ -114,7 +114,7 @@ type counted struct {
 
 // deltaLoop goes through the readings of each series from the first of all, and adds the rises to
 // the windows that are asked for.
-func deltaLoop(t *testing.T, n *Node, q *record.Query) map[groupKey]counted {
+func deltaLoop(t *testing.T, n *Node, q *record.Query) map[groupOf]counted {
 	t.Helper()
 	rows := *q
 	rows.GroupBy = record.GroupBy{}
@@ -136,14 +136,14 @@ func deltaLoop(t *testing.T, n *Node, q *record.Query) map[groupKey]counted {
 		t.Fatal(err)
 	}
 	slices.SortFunc(all, func(a, b record.Record) int { return a.Key.Compare(b.Key) })
-	cal, err := calendarOf(q.GroupBy)
+	cal, err := calendar.ForWindow(q.GroupBy.Window)
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := map[groupKey]counted{}
+	out := map[groupOf]counted{}
 	var last record.Record
 	for _, r := range all {
-		key, within := deltaKey(r.Key, q.GroupBy, cal), inside.Contains(r.CapNs)
+		key, within := keyOfGroup(r.Key, q.GroupBy, cal), inside.Contains(r.CapNs)
 		w := out[key]
 		w.records++
 		x := math.Float64frombits(binary.LittleEndian.Uint64(r.Payload))
@@ -168,7 +168,13 @@ func deltaLoop(t *testing.T, n *Node, q *record.Query) map[groupKey]counted {
 	return out
 }
 
-func deltaKey(k record.Key, by record.GroupBy, cal *calendar.Calendar) (key groupKey) {
+// groupOf is the key of a group.
+type groupOf struct {
+	cid, moid int32
+	mid, cap  int64
+}
+
+func keyOfGroup(k record.Key, by record.GroupBy, cal *calendar.Calendar) (key groupOf) {
 	if by.CID {
 		key.cid = k.CID
 	}
@@ -180,6 +186,8 @@ func deltaKey(k record.Key, by record.GroupBy, cal *calendar.Calendar) (key grou
 	}
 	if cal != nil {
 		key.cap, _ = cal.Window(k.CapNs)
+	} else if width := by.CapBucketNs; width > 0 {
+		key.cap = k.CapNs - (k.CapNs%width+width)%width
 	}
 	return key
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/aggregate"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -191,14 +192,14 @@ func TestStatesTakeMemory(t *testing.T) {
 	}
 	defer s.near().plugins.Release(v)
 	one := []wire.GroupState{{State: make([]byte, v.StateBytes())}}
-	into := &savedGroups{}
+	into := &aggregate.States{}
 	for range 30 {
-		if err := into.add(v, one); err != nil {
+		if err := into.Add(v, one); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if least := 30 * (keyBytes + v.StateBytes()); into.bytes() < least {
-		t.Errorf("30 groups take %d bytes, at least %d are", into.bytes(), least)
+	if least := 30 * (aggregate.KeyBytes + v.StateBytes()); into.Bytes() < least {
+		t.Errorf("30 groups take %d bytes, at least %d are", into.Bytes(), least)
 	}
 }
 

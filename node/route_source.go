@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/aggregate"
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/node/internal/spill"
@@ -31,8 +32,8 @@ type source interface {
 	count(ctx context.Context, q *prepared) (wire.End, error)
 	// states returns the groups of an aggregate as saved states. If they do not fit into memory,
 	// all of them are in the overflow.
-	states(ctx context.Context, q *prepared, module *registry.Version, over *overflow) (
-		*savedGroups, wire.End, error)
+	states(ctx context.Context, q *prepared, module *registry.Version, over *aggregate.Overflow) (
+		*aggregate.States, wire.End, error)
 	diff(ctx context.Context, ask *record.Diff, emit func(d *record.Differences) error) (wire.End,
 		error)
 	versions(ctx context.Context, box *record.Box, room *answerRoom) ([]record.Version, wire.End,

@@ -45,6 +45,9 @@ func rooms() map[string][]string {
 		// The node, from its store up.
 		"node/internal/catalog": {"sdk/record", "sdk/plugin", "node/internal/formats",
 			"node/internal/journal", "node/internal/durable", "node/segment"},
+		"node/internal/aggregate": {"sdk/record", "sdk/wire", "wasmhost", "node/store",
+			"node/internal/calendar", "node/internal/partials", "node/internal/registry",
+			"node/internal/spill"},
 		"node/internal/registry": {"sdk/record", "sdk/api", "sdk/wire", "sdk/plugin", "plugins",
 			"wasmhost", "node/internal/catalog", "node/internal/durable", "node/internal/health",
 			"node/segment"},

@@ -261,7 +261,7 @@ func (s *Store) commit(buf *commitBuffers, group []*putRequest) {
 		s.refuse(group, nil, s.failed.Err())
 		return
 	}
-	if s.clock.isCopy() {
+	if s.clock.IsCopy() {
 		s.refuse(group, nil, ErrIsCopy)
 		return
 	}
@@ -289,7 +289,7 @@ func (s *Store) commit(buf *commitBuffers, group []*putRequest) {
 	}
 	s.noteFile(file, buf.entries)
 	s.insert(group)
-	s.clock.publish()
+	s.clock.Publish()
 	s.feeds.committed(group)
 	rows := 0
 	for _, r := range group {
@@ -316,7 +316,7 @@ func (s *Store) refuse(group []*putRequest, entries []segment.Entry, err error) 
 		s.all[entries[i].Shard].lastIndex--
 	}
 	if errors.Is(err, durable.ErrNoSpace) {
-		s.clock.cancel()
+		s.clock.Cancel()
 	}
 	for _, r := range group {
 		s.writers.abandon(r.writer)
@@ -331,7 +331,7 @@ func (r *putRequest) fail(err error) {
 
 // stamp gives the rows of a batch consecutive acquisition times, part by part.
 func (s *Store) stamp(r *putRequest) {
-	r.answer = answer{seq: r.writer.Seq, first: s.clock.reserve(r.rows), records: uint32(r.rows)}
+	r.answer = answer{seq: r.writer.Seq, first: s.clock.Reserve(r.rows), records: uint32(r.rows)}
 	acq := r.answer.first
 	for i := range r.byShard {
 		stamps := r.byShard[i].rows.AcqNs

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -88,7 +89,7 @@ func TestEventsOnAFullDisk(t *testing.T) {
 		refused("an erase", err)
 		_, err = s.Purge(t.Context(), record.Box{})
 		refused("a purge", err)
-		refused("a retention", s.SetRetention(t.Context(), Retention{MaxAcqAgeNs: 1}))
+		refused("a retention", s.SetRetention(t.Context(), retention.Rule{MaxAcqAgeNs: 1}))
 		put1(t, s, int64(1+len(want)), clock(), "b")
 		want = append(want, "b")
 		wantPayloads(t, s, latest(), want...)
@@ -115,7 +116,7 @@ func TestEventsOnAFullDisk(t *testing.T) {
 	mustPurge(t, s, record.Box{})
 	waitPurged(s)
 	wantPayloads(t, s, inBox(record.Box{}))
-	if err := s.SetRetention(t.Context(), Retention{MaxAcqAgeNs: 1}); err != nil {
+	if err := s.SetRetention(t.Context(), retention.Rule{MaxAcqAgeNs: 1}); err != nil {
 		t.Error(err)
 	}
 }

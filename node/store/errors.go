@@ -17,10 +17,6 @@ var (
 	ErrSequenceTooOld = errors.New("sequence is too old: its first answer is no longer known")
 	// ErrTooManyWriters means that the table of writers is full.
 	ErrTooManyWriters = errors.New("too many writers at once")
-	// ErrTooManyEvents means that there are as many erases and purges, or policies, as a store
-	// takes.
-	ErrTooManyEvents = errors.New("too many erases and purges or retention policies; one with " +
-		"a larger box does the work of many")
 	// ErrTooManyVersions means that the versions of the readings in a box take more memory than
 	// one answer may.
 	ErrTooManyVersions = errors.New("too many versions for one answer; name fewer readings")

@@ -10,6 +10,7 @@ import (
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/internal/clock"
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/retention"
 )
 
 const (
@@ -82,7 +83,7 @@ func (o Options) withDefaults() (Options, error) {
 	o.LogFiles = cmp.Or(o.LogFiles, defaultLogFiles)
 	o.Workers = cmp.Or(o.Workers, runtime.GOMAXPROCS(0))
 	o.regionBytes = cmp.Or(o.regionBytes, defaultRegionBytes)
-	o.retainEvery = cmp.Or(o.retainEvery, minStep)
+	o.retainEvery = cmp.Or(o.retainEvery, retention.MinStep)
 	o.mergeRetry = cmp.Or(o.mergeRetry, mergeRetry)
 	o.idleAfter = cmp.Or(o.idleAfter, idleAfter)
 	o.idleSealRows = cmp.Or(o.idleSealRows, max(1, o.SealRows/idleSealShare))

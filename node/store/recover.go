@@ -15,6 +15,7 @@ import (
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/acqtime"
 	"github.com/pentad-db/pentad/node/store/layout"
 )
 
@@ -30,7 +31,7 @@ func (s *Store) recover(ctx context.Context, report *Report, fileNs int64) error
 		s.opt.Group); err != nil {
 		return err
 	}
-	if err := s.manifest.checkRole(&s.opt); err != nil {
+	if err := checkRole(s.manifest, &s.opt); err != nil {
 		return err
 	}
 	s.replicated = s.manifest.replicated
@@ -62,7 +63,7 @@ func (s *Store) recover(ctx context.Context, report *Report, fileNs int64) error
 		// The log says so, too, unless its end was lost.
 		r.clockNs = max(r.clockNs, s.manifest.lastEvent()+1)
 	}
-	s.retentionClock.stepped(s.manifest.steps)
+	s.retentionClock.Stepped(s.manifest.steps)
 	s.log, report.Log, err = segment.OpenLog(filepath.Join(s.opt.Dir, layout.LogDir),
 		segment.LogOptions{Durable: s.manifest.flush, Oldest: s.manifest.logFrom}, r.entry)
 	if err != nil {
@@ -82,9 +83,9 @@ func (s *Store) recover(ctx context.Context, report *Report, fileNs int64) error
 	if err := s.startClock(ctx, &r, fileNs); err != nil {
 		return err
 	}
-	if floor := s.clock.floor(); floor > 0 && s.manifest.steps.TimeNs == 0 {
+	if floor := s.clock.Floor(); floor > 0 && s.manifest.steps.TimeNs == 0 {
 		// What the clock reads now may be years less than that, and steps would go on from there.
-		s.retentionClock.anchor(max(1, floor-2*leaseNs))
+		s.retentionClock.Anchor(max(1, floor-2*acqtime.LeaseNs))
 	}
 	s.noteReleases()
 	return nil
@@ -216,25 +217,25 @@ func (sh *shard) skipTo(last uint64) {
 // startClock makes the clock start above everything that was given or promised before.
 func (s *Store) startClock(ctx context.Context, r *replay, fileNs int64) error {
 	floor := r.clockNs
-	s.clock.opened = floor
+	s.clock.Open(floor)
 	if s.manifest.copied == nil { // else its acqs are those of another node's clock
 		s.time.Begin(floor, fileNs)
 	}
 	if s.replicated {
-		s.applied = position{Index: r.applied, NextNs: floor}
+		s.applied = acqtime.Position{Index: r.applied, NextNs: floor}
 		s.durable.Store(r.applied) // opening has synced the log
 		if c := s.manifest.copied; c != nil {
-			s.clock.revokeLeases(c.VoidNs)
+			s.clock.RevokeLeases(c.VoidNs)
 		}
-		s.clock.drive(s.applied)
+		s.clock.Drive(s.applied)
 		return nil
 	}
 	if s.manifest.copied != nil {
-		s.clock.startCopy(floor)
+		s.clock.StartCopy(floor)
 		return nil
 	}
 	if !r.clean && floor > 0 {
-		floor += leaseNs
+		floor += acqtime.LeaseNs
 	}
 	if wait := time.Duration(floor - s.opt.Now()); wait > 0 && wait < maxClockWait {
 		r.report.WaitedNs = int64(wait)
@@ -244,7 +245,6 @@ func (s *Store) startClock(ctx context.Context, r *replay, fileNs int64) error {
 			return ctx.Err()
 		}
 	}
-	// The log implies one lease beyond what it proves, and that one is used up by floor.
-	s.clock.next, s.clock.logged = floor, floor-leaseNs
+	s.clock.Begin(floor)
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/acqtime"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -21,7 +22,7 @@ type replay struct {
 }
 
 // reach notes how far the log of a replica was applied.
-func (r *replay) reach(at position) {
+func (r *replay) reach(at acqtime.Position) {
 	r.applied, r.clockNs = max(r.applied, at.Index), max(r.clockNs, at.NextNs)
 }
 
@@ -46,7 +47,7 @@ func (r *replay) entry(file uint64, e segment.Entry) error {
 		r.clean = false
 		return r.rows(file, e)
 	case layout.EntryApplied:
-		var at position
+		var at acqtime.Position
 		var err error
 		at.Index, at.NextNs, err = layout.ParseAppliedEntry(e.Data)
 		if m := s.manifest.copied; m != nil && file < m.FirstLog {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/acqtime"
 	"github.com/pentad-db/pentad/node/store/layout"
 )
 
@@ -23,14 +24,9 @@ var (
 	ErrNotReplicated = errors.New("this store is no replica of the group")
 )
 
-// position is how far a replicated store has come. It is the whole of what it needs to know of its
-// log: the same commands from there on give the same state.
-type position struct {
-	Index  uint64 `json:"index"`       // of the last command that was applied
-	NextNs int64  `json:"next_acq_ns"` // the horizon: no command after it gives a smaller acq
+func appliedEntry(at acqtime.Position) segment.Entry {
+	return layout.AppliedEntry(at.Index, at.NextNs)
 }
-
-func appliedEntry(at position) segment.Entry { return layout.AppliedEntry(at.Index, at.NextNs) }
 
 // checkGroup refuses options that no replica can have.
 func (o *Options) checkGroup() error {
@@ -48,7 +44,7 @@ func (o *Options) checkGroup() error {
 
 // checkRole refuses to open a replica as a store of its own, and the reverse: changes that the
 // other replicas do not get would part it from them for good.
-func (m *manifest) checkRole(opt *Options) error {
+func checkRole(m *manifest, opt *Options) error {
 	switch {
 	case opt.keepSnapshot || m.replicated == (opt.Group != "") &&
 		(opt.Group == "" || opt.Group == m.store):
@@ -76,14 +72,14 @@ func (s *Store) Applied() uint64 { return s.position().Index }
 // LeaseHorizon lets the horizon advance to an acq once the command at an index is applied. It is a
 // promise of the group's leader: each command after that one assigns acqs from there on.
 func (s *Store) LeaseHorizon(index uint64, horizonNs int64) {
-	if s.clock.grantLease(index, horizonNs) {
-		s.feeds.passed(s.clock.published())
+	if s.clock.GrantLease(index, horizonNs) {
+		s.feeds.passed(s.clock.Published())
 	}
 }
 
 // LogHorizon returns the horizon of a replica by its log alone, without leases. For a copy it is at
 // least the horizon that the replica had before.
-func (s *Store) LogHorizon() int64 { return s.clock.logHorizon() }
+func (s *Store) LogHorizon() int64 { return s.clock.LogHorizon() }
 
 // Durable returns the index of a command through which the store survives a loss of power.
 func (s *Store) Durable() uint64 { return s.durable.Load() }
@@ -116,7 +112,7 @@ func (s *Store) noteDurable(index uint64) {
 	}
 }
 
-func (s *Store) position() position {
+func (s *Store) position() acqtime.Position {
 	s.applyMu.Lock()
 	defer s.applyMu.Unlock()
 	return s.applied
@@ -175,7 +171,7 @@ func (s *Store) noteQuietLog(before logEnd) (logEnd, error) {
 // ahead of what is left of the log after a loss of power. The caller holds manifestMu.
 func (s *Store) saveAnswers() (edit, error) {
 	if !s.replicated {
-		now := s.clock.published() // of a group under way nothing may be on disk yet
+		now := s.clock.Published() // of a group under way nothing may be on disk yet
 		s.writers.expire(now)
 		return edit{ClockNs: now}, s.writers.save(s.opt.Dir)
 	}

@@ -222,7 +222,7 @@ var rotPaths = map[string]func(r *rotRun) (rows, want []modelRow, err error){
 	},
 	"backup": func(r *rotRun) (rows, want []modelRow, err error) {
 		dir := filepath.Join(r.TempDir(), "backup")
-		if _, err := r.s.Backup(r.Context(), dir, BackupOptions{}); err != nil {
+		if _, err := archive.Backup(r.Context(), r.s, dir, 0); err != nil {
 			return nil, nil, err
 		}
 		return r.restored(dir, 0)
@@ -231,8 +231,7 @@ var rotPaths = map[string]func(r *rotRun) (rows, want []modelRow, err error){
 		dir := filepath.Join(r.TempDir(), "backup")
 		n := len(r.m.rows)
 		until := r.m.rows[n/3+r.rng.IntN(n/3)].key.AcqNs
-		opt := BackupOptions{UntilAcqNs: until}
-		if _, err := r.s.Backup(r.Context(), dir, opt); err != nil {
+		if _, err := archive.Backup(r.Context(), r.s, dir, until); err != nil {
 			return nil, nil, err
 		}
 		return r.restored(dir, until)
@@ -333,7 +332,7 @@ func (r *rotRun) leftovers() {
 func (r *rotRun) restored(from string, until int64) (rows, want []modelRow, err error) {
 	r.Helper()
 	dir := filepath.Join(r.TempDir(), "restored")
-	if _, err := Restore(r.Context(), from, dir, RestoreOptions{}); err != nil {
+	if _, err := archive.Restore(r.Context(), from, dir, 0); err != nil {
 		r.Fatal(err) // what was backed up is right
 	}
 	s := openTest(r.T, Options{Dir: dir, Now: leapingClock()})

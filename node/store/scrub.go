@@ -15,6 +15,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/journal"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/api"
 )
@@ -273,12 +274,12 @@ func (b *scrubber) wait(d time.Duration) {
 func (b *scrubber) finish() {
 	b.rest(b.owed)
 	b.owed = 0
-	c := newChecker(b.ctx, CheckOptions{BytesPerSec: b.limit.rate, Damage: func(d api.Damage) {
+	c := newChecker(b.ctx, check.Options{BytesPerSec: b.limit.rate, Damage: func(d api.Damage) {
 		b.s.counters.scrubDamages.Add(1)
 		b.s.noteOther(d)
 	}})
-	c.shards = len(b.s.shards)
-	err := b.s.verifyOthers(c)
+	c.Shards = len(b.s.shards)
+	err := b.s.verifyOthers(b.ctx, c)
 	if b.ctx.Err() != nil || errors.Is(err, ErrClosed) {
 		return
 	}
@@ -335,7 +336,7 @@ func (c *checker) scrubFile(name string) error {
 		return fmt.Errorf("read position of the scrub: %w", err)
 	}
 	if _, err := parseScrub(text); err != nil {
-		c.damaged(name, 0, "%v; nothing is lost: remove it, and the search begins again", err)
+		c.Damaged(name, 0, "%v; nothing is lost: remove it, and the search begins again", err)
 	}
-	return c.read(int64(len(text)))
+	return c.Read(int64(len(text)))
 }

@@ -70,12 +70,12 @@ func (s *Store) snapshotTo(ctx context.Context, tmp string, info *SnapshotInfo) 
 	var failed error
 	var manifest, writers []byte
 	err := s.onCommitter(ctx, func() {
-		if !s.replicated && s.clock.proven() < s.clock.floor() {
+		if !s.replicated && s.clock.Proven() < s.clock.Floor() {
 			if failed = s.logLease(); failed != nil { // the store must not know less than this
 				return
 			}
 		}
-		info.AcqNs, info.Index = s.clock.floor(), s.Applied()
+		info.AcqNs, info.Index = s.clock.Floor(), s.Applied()
 		writers = s.writers.encode(info.AcqNs)
 		manifest, failed = s.linkFiles(tmp, info)
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/acqtime"
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/node/store/layout"
 )
@@ -75,9 +76,9 @@ func (s *Store) seedTo(
 ) (nextNs int64, err error) {
 	var failed error
 	var manifest, writers []byte
-	at := position{Index: 1}
+	at := acqtime.Position{Index: 1}
 	err = s.onCommitter(ctx, func() {
-		acq := s.clock.floor()
+		acq := s.clock.Floor()
 		at.NextNs = acq + 1
 		writers = s.writers.encode(acq)
 		manifest, failed = s.linkSeed(tmp, group, keep, acq, at)
@@ -106,7 +107,7 @@ func (s *Store) seedTo(
 // linkSeed links the segments that are live now, and returns the manifest of a replica that has
 // them. The caller is the committer.
 func (s *Store) linkSeed(
-	tmp, group string, keep slots.Range, acqNs int64, at position,
+	tmp, group string, keep slots.Range, acqNs int64, at acqtime.Position,
 ) ([]byte, error) {
 	for _, sh := range s.all {
 		if now := sh.state.Load(); len(now.immutable) > 0 || now.head.Rows() > 0 {

@@ -51,6 +51,14 @@ func New(w record.Window) (*Calendar, error) {
 	return &Calendar{unit: w.Unit, n: int64(w.N), loc: loc}, nil
 }
 
+// ForWindow returns the calendar of a window that is valid, nil for the zero value.
+func ForWindow(w record.Window) (*Calendar, error) {
+	if w == (record.Window{}) {
+		return nil, nil
+	}
+	return New(w)
+}
+
 // Zone returns a zone by its IANA name, by UTC or by a fixed offset. The error is a
 // [*record.InvalidError].
 func Zone(name string) (*time.Location, error) {

@@ -22,6 +22,7 @@ import (
 	"github.com/pentad-db/pentad/node/replica"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -129,7 +130,7 @@ func kindOf(err error) wire.Kind {
 		errors.Is(err, replica.ErrStopped),
 		errors.Is(err, replica.ErrNotLeader), errors.Is(err, replica.ErrGroupUnknown):
 		return wire.KindUnavailable
-	case errors.Is(err, store.ErrNoRetention):
+	case errors.Is(err, retention.ErrNoPolicy):
 		return wire.KindNotFound
 	case errors.Is(err, store.ErrExists), errors.Is(err, store.ErrAhead),
 		errors.Is(err, cluster.ErrStale),

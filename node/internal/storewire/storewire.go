@@ -11,6 +11,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -70,15 +71,15 @@ func Range(in *wire.Range) *store.Range {
 		r.Events = append(r.Events, event.Event{AcqNs: e.AcqNs, Kind: kind, Box: e.Box})
 	}
 	for _, p := range in.History.Policies {
-		r.Policies = append(r.Policies, store.Policy{Retention: store.Retention{CID: p.CID,
-			MOID: p.MOID, MaxCapAgeNs: p.MaxCapAgeNs, MaxAcqAgeNs: p.MaxAcqAgeNs,
-			DelayNs: p.DelayNs, Held: p.Held},
-			Cap: floorsOfWire(&p.Cap), Acq: floorsOfWire(&p.Acq)})
+		r.Policies = append(r.Policies, retention.Policy{
+			Scope:       retention.Scope{CID: p.CID, MOID: p.MOID},
+			MaxCapAgeNs: p.MaxCapAgeNs, MaxAcqAgeNs: p.MaxAcqAgeNs, DelayNs: p.DelayNs,
+			Held: p.Held, Cap: floorsOfWire(&p.Cap), Acq: floorsOfWire(&p.Acq)})
 	}
 	return r
 }
 
-func floorsToWire(f *store.Floors) wire.Floors {
+func floorsToWire(f *retention.Floors) wire.Floors {
 	out := wire.Floors{Hidden: wire.Bound(f.Hidden), StepAcqNs: f.StepAcqNs,
 		Shown: wire.Bound(f.Shown)}
 	for _, g := range f.Gone {
@@ -88,12 +89,12 @@ func floorsToWire(f *store.Floors) wire.Floors {
 	return out
 }
 
-func floorsOfWire(f *wire.Floors) store.Floors {
-	out := store.Floors{Hidden: store.Bound(f.Hidden), StepAcqNs: f.StepAcqNs,
-		Shown: store.Bound(f.Shown)}
+func floorsOfWire(f *wire.Floors) retention.Floors {
+	out := retention.Floors{Hidden: retention.Bound(f.Hidden), StepAcqNs: f.StepAcqNs,
+		Shown: retention.Bound(f.Shown)}
 	for _, g := range f.Gone {
-		out.Gone = append(out.Gone, store.Released{Bound: store.Bound(g.Bound), AcqNs: g.AcqNs,
-			TimeNs: g.TimeNs})
+		out.Gone = append(out.Gone, retention.Released{Bound: retention.Bound(g.Bound),
+			AcqNs: g.AcqNs, TimeNs: g.TimeNs})
 	}
 	return out
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -16,10 +17,10 @@ func TestHistory(t *testing.T) {
 	st := &store.State{Store: "0102030405060708090a0b0c0d0e0f10", HorizonNs: 100,
 		Events: []event.Event{{AcqNs: 50, Kind: event.Purge,
 			Box: record.Box{record.MID: {record.At(3)}}}, {AcqNs: 60, Kind: event.Erase}},
-		Policies: []store.Policy{{Retention: store.Retention{CID: &cid, MaxCapAgeNs: 5,
-			DelayNs: 3}, Cap: store.Floors{Hidden: store.Bound{FloorNs: -9, BelowNs: 70},
-			StepAcqNs: 70, Gone: []store.Released{{Bound: store.Bound{FloorNs: -10,
-				BelowNs: 60}, AcqNs: 70}}}}}}
+		Policies: []retention.Policy{{Scope: retention.Scope{CID: &cid}, MaxCapAgeNs: 5,
+			DelayNs: 3, Cap: retention.Floors{Hidden: retention.Bound{FloorNs: -9, BelowNs: 70},
+				StepAcqNs: 70, Gone: []retention.Released{{Bound: retention.Bound{FloorNs: -10,
+					BelowNs: 60}, AcqNs: 70}}}}}}
 	out, err := State(st)
 	if err != nil || out.Store[0] != 1 || out.Of != [16]byte{} || out.HorizonNs != 100 {
 		t.Fatalf("%+v, %v", out, err)

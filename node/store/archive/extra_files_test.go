@@ -1,4 +1,4 @@
-package store
+package archive
 
 import (
 	"errors"
@@ -8,13 +8,15 @@ import (
 	"testing"
 
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/node/store/layout"
 )
 
 // TestBackupExtraFiles keeps files of others in three parts: one that changes, one that is kept
 // once, and one that is not always there.
 func TestBackupExtraFiles(t *testing.T) {
-	s := openTest(t, Options{Now: leapingClock()})
+	s := openTest(t, store.Options{})
 	dir, to := t.TempDir(), filepath.Join(t.TempDir(), "backup")
 	write := func(name, content string) {
 		t.Helper()
@@ -34,7 +36,7 @@ func TestBackupExtraFiles(t *testing.T) {
 		} else {
 			_ = os.Remove(filepath.Join(dir, "MARK")) // it is not there at first
 		}
-		part, err := s.Backup(t.Context(), to, opt)
+		part, err := Backup(t.Context(), s, to, opt)
 		if err != nil || len(part.Beside) != []int{2, 2, 1}[i] {
 			t.Fatalf("%+v, %v", part, err)
 		}
@@ -98,7 +100,7 @@ func besideIsProved(t *testing.T, to, corrupted string) {
 		&damage) || damage.File != corrupted {
 		t.Errorf("%v", err)
 	}
-	report, err := CheckBackup(t.Context(), to, CheckOptions{})
+	report, err := Check(t.Context(), to, check.Options{})
 	if err != nil || report.Damages != 1 || report.Damage[0].File != corrupted {
 		t.Errorf("%+v, %v", report, err)
 	}
@@ -108,8 +110,8 @@ func besideIsProved(t *testing.T, to, corrupted string) {
 func TestPartInsideItself(t *testing.T) {
 	for _, name := range []string{"a/b", "../a", partFile, layout.WritersFile,
 		layout.SegmentName(1)} {
-		p := &BackupPart{Format: partFormat, Shards: 1, UntilAcqNs: 1,
-			Writers: backupFile{Name: layout.WritersFile}, Beside: []backupFile{{Name: name}}}
+		p := &Part{Format: partFormat, Shards: 1, UntilAcqNs: 1,
+			Writers: file{Name: layout.WritersFile}, Beside: []file{{Name: name}}}
 		if _, err := parsePart(appendPart(nil, p)); err == nil {
 			t.Errorf("%s is accepted", name)
 		}

@@ -1,4 +1,4 @@
-package node
+package aggregate
 
 import (
 	"context"
@@ -10,18 +10,13 @@ import (
 	"github.com/pentad-db/pentad/node/internal/partials"
 	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/node/store"
-	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/wasmhost"
 )
 
-// mostStateBytes is enough for a hundred dashboards over a billion records, with a state of 48
-// bytes for each block.
-const mostStateBytes = 64 << 20
-
-// partialCache is the use that one aggregate makes of the partial-aggregate cache; its workers
+// PartialCache is the use that one aggregate makes of the partial-aggregate cache; its workers
 // share it.
-type partialCache struct {
+type PartialCache struct {
 	cache  *partials.Cache // nil: the cache is not used
 	module *registry.Version
 	key    partials.Key
@@ -30,19 +25,16 @@ type partialCache struct {
 	tables map[*partials.Segment]*partials.Table // guarded by mu; nil where there is none
 }
 
-func (n *Node) partialCacheOf(ctx context.Context, module *registry.Version) *partialCache {
-	k := &partialCache{cache: n.states, module: module,
+// NewPartialCache returns the use that an aggregate makes of a cache, nil to use none.
+func NewPartialCache(cache *partials.Cache, module *registry.Version) *PartialCache {
+	return &PartialCache{cache: cache, module: module,
 		tables: map[*partials.Segment]*partials.Table{}}
-	if optionsOf(ctx).noCache {
-		k.cache = nil
-	}
-	return k
 }
 
-// setKey sets the key: the filters and the aggregate of a query. A module that is not built in may
+// SetKey sets the key: the filters and the aggregate of a query. A module that is not built in may
 // leak rows of one fragment into the state of another, so its states are only shared among queries
 // over the same tenants.
-func (k *partialCache) setKey(q *record.Query, filters []*registry.Version) {
+func (k *PartialCache) SetKey(q *record.Query, filters []*registry.Version) {
 	var text []byte
 	number := func(n int64) { text = binary.LittleEndian.AppendUint64(text, uint64(n)) }
 	own := true
@@ -68,7 +60,7 @@ func (k *partialCache) setKey(q *record.Query, filters []*registry.Version) {
 }
 
 // table returns the table of a segment, which all workers share, or nil.
-func (k *partialCache) table(s *partials.Segment, blocks, stateBytes int) *partials.Table {
+func (k *PartialCache) table(s *partials.Segment, blocks, stateBytes int) *partials.Table {
 	if k.cache == nil {
 		return nil
 	}
@@ -89,8 +81,8 @@ func (k *partialCache) table(s *partials.Segment, blocks, stateBytes int) *parti
 // which worker does a lot and on which states were cached.
 type partialSink struct {
 	ctx        context.Context
-	cache      *partialCache
-	aggregator *aggregator
+	cache      *PartialCache
+	aggregator *Worker
 
 	segment *partials.Segment // of table
 	table   *partials.Table
@@ -152,7 +144,7 @@ func (p *partialSink) BeginMorsel(number int) { p.lot, p.rest = number, -1 }
 func (p *partialSink) EndMorsel() error { return p.gather() }
 
 // newPartialSink returns nil for queries with groups, and for states that cannot be partial.
-func newPartialSink(ctx context.Context, k *partialCache, a *aggregator) *partialSink {
+func newPartialSink(ctx context.Context, k *PartialCache, a *Worker) *partialSink {
 	if !a.groups.all() || a.guest.MaxPartials() == 0 {
 		return nil
 	}
@@ -275,8 +267,8 @@ func (p *partialSink) gather() error {
 	return nil
 }
 
-// mergeLots merges the results of all lots into the one group of the first worker.
-func mergeLots(ctx context.Context, workers []*aggregator) error {
+// MergeLots merges the results of all lots into the one group of the first worker.
+func MergeLots(ctx context.Context, workers []*Worker) error {
 	type place struct{ worker, at int }
 	lots := 0
 	for _, a := range workers {
@@ -336,7 +328,7 @@ func (p *partialSink) keep() {
 
 // partialLookup counts fragments whose states are cached, without storing any, for explain.
 type partialLookup struct {
-	of    *partialCache
+	of    *PartialCache
 	table *partials.Table
 }
 
@@ -371,43 +363,14 @@ func (*partialLookup) Begin() (rows bool) { return true }
 // End implements [store.PartialSink].
 func (*partialLookup) End() {}
 
-// partialLookups returns what makes lookups for an aggregate, nil if its states are never cached.
-func (n *localSource) partialLookups(
-	ctx context.Context, q *record.Query,
-) (func() store.PartialSink, error) {
-	if q.Aggregate.Name == "" {
-		return nil, nil
-	}
-	module, err := n.plugins.UseCall(ctx, &q.Aggregate, plugin.KindAggregate)
-	if err != nil {
-		return nil, err
-	}
-	defer n.plugins.Release(module)
-	filters, err := n.useFilters(ctx, q)
-	defer n.releaseFilters(filters)
-	if err != nil {
-		return nil, err
-	}
-	k, d := n.partialCacheOf(ctx, module), module.Module.Describe()
+// Lookups returns what makes lookups for a query, nil if its states are never cached.
+func (k *PartialCache) Lookups(
+	q *record.Query, filters []*registry.Version,
+) func() store.PartialSink {
+	d := k.module.Module.Describe()
 	if k.cache == nil || d.MaxPartials() == 0 || q.GroupBy != (record.GroupBy{}) {
-		return nil, nil
+		return nil
 	}
-	k.setKey(q, filters)
-	return func() store.PartialSink { return &partialLookup{of: k} }, nil
-}
-
-// collectStates publishes the metrics of the cache.
-func (n *Node) collectStates(count, gauge func(name, help string, v float64)) {
-	if n.states == nil {
-		return
-	}
-	k := n.states.Stats()
-	count("partial_cache_hits_total", "Fragments of blocks whose state was cached.",
-		float64(k.Hits))
-	count("partial_cache_misses_total", "Fragments of blocks that were not cached.",
-		float64(k.Misses))
-	count("partial_cache_stored_total", "States stored in the cache.", float64(k.Stored))
-	count("partial_cache_evicted_total", "States evicted from the cache.", float64(k.Evicted))
-	gauge("partial_cache_entries", "States in the cache.", float64(k.States))
-	gauge("partial_cache_bytes", "Memory of the cache.", float64(k.Bytes))
+	k.SetKey(q, filters)
+	return func() store.PartialSink { return &partialLookup{of: k} }
 }

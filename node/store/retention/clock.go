@@ -1,4 +1,4 @@
-package store
+package retention
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/clock"
+	"github.com/pentad-db/pentad/node/store/acqtime"
 )
 
 const (
@@ -25,18 +26,18 @@ const (
 	loudGap = time.Hour
 )
 
-// retentionClock decides what the time provably is, for retentions, which would remove what is not
+// Clock decides what the time provably is, for retentions, which would remove what is not
 // old on the word of a wrong clock. From the last step on, which is in the manifest and the same on
 // all replicas, time goes on by the monotonic clock; a clock that reads less is believed, and one
 // that reads more, as after a node was down, only when it has stayed there for a while.
-type retentionClock struct {
+type Clock struct {
 	monotonic func() int64
 
 	mu sync.Mutex
 	// It was anchorNs when the monotonic clock read anchorAt; anchorNs 0: nothing is known.
 	anchorNs, anchorAt int64
-	last               timeMeta // the last step
-	ranAt              int64    // the monotonic clock then
+	last               Steps // the last step
+	ranAt              int64 // the monotonic clock then
 
 	// Since windowAt the clock has been ahead of the monotonic one by least to most; windowAt -1:
 	// there is nothing to wait for.
@@ -46,23 +47,26 @@ type retentionClock struct {
 	waitNs      int64 // how long it must stay there
 }
 
-func newRetentionClock(monotonic func() int64) *retentionClock {
+func NewClock(monotonic func() int64) *Clock {
 	if monotonic == nil {
 		began := time.Now()
 		monotonic = func() int64 { return int64(time.Since(began)) }
 	}
-	return &retentionClock{monotonic: monotonic, windowAt: -1, ranAt: monotonic()}
+	return &Clock{monotonic: monotonic, windowAt: -1, ranAt: monotonic()}
 }
 
-// anchor says what the time is; 0: nothing is known of it.
-func (e *retentionClock) anchor(timeNs int64) {
+// MonotonicNs returns what the monotonic clock reads.
+func (e *Clock) MonotonicNs() int64 { return e.monotonic() }
+
+// Anchor says what the time is; 0: nothing is known of it.
+func (e *Clock) Anchor(timeNs int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.anchorNs, e.anchorAt = timeNs, e.monotonic()
 }
 
-// stepped notes that a step was taken.
-func (e *retentionClock) stepped(m timeMeta) {
+// Stepped notes that a step was taken.
+func (e *Clock) Stepped(m Steps) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if m.Held = false; m == e.last { // nothing but a hold
@@ -73,19 +77,19 @@ func (e *retentionClock) stepped(m timeMeta) {
 	e.ranAt = e.anchorAt
 }
 
-// ran returns how long the node has run since the last step.
-func (e *retentionClock) ran() int64 {
+// Ran returns how long the node has run since the last step.
+func (e *Clock) Ran() int64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return max(0, e.monotonic()-e.ranAt)
 }
 
-// proven returns what the time provably is when a clock has this reading, 0 when no step may be
+// Proven returns what the time provably is when a clock has this reading, 0 when no step may be
 // taken now.
-func (e *retentionClock) proven(r clock.Reading) int64 {
+func (e *Clock) Proven(r clock.Reading) int64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	now, wallNs := e.monotonic(), logTime(r.NowNs)
+	now, wallNs := e.monotonic(), acqtime.Clamp(r.NowNs)
 	if r.Others && !r.Confirmed { // a leader whose clock other nodes contradict
 		e.settle()
 		return 0
@@ -117,10 +121,10 @@ func (e *retentionClock) proven(r clock.Reading) int64 {
 }
 
 // settle ends the wait for a clock that jumped.
-func (e *retentionClock) settle() { e.windowAt, e.gapNs = -1, 0 }
+func (e *Clock) settle() { e.windowAt, e.gapNs = -1, 0 }
 
 // watch begins to wait, or begins again when the clock has moved since.
-func (e *retentionClock) watch(offset, now int64) {
+func (e *Clock) watch(offset, now int64) {
 	least, most := min(e.least, offset), max(e.most, offset)
 	if e.windowAt < 0 || absDiff(most, least) > uint64(trustSpread+(now-e.windowAt)/trustDrift) {
 		e.windowAt, least, most = now, offset, offset
@@ -128,9 +132,9 @@ func (e *retentionClock) watch(offset, now int64) {
 	e.least, e.most = least, most
 }
 
-// doubt describes a clock that is far from what is proven, empty for none, and says for how long it
+// Doubt describes a clock that is far from what is proven, empty for none, and says for how long it
 // must go on like that to be followed.
-func (e *retentionClock) doubt() (text string, left time.Duration) {
+func (e *Clock) Doubt() (text string, left time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.windowAt < 0 || absDiff(e.gapNs, 0) < uint64(loudGap) {

@@ -1,4 +1,4 @@
-package store
+package archive
 
 import (
 	"bytes"
@@ -15,6 +15,8 @@ import (
 	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/internal/journal"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/crc32c"
 )
@@ -28,8 +30,8 @@ const (
 	partFormat = 3
 )
 
-// backupFile is a file of a part.
-type backupFile struct {
+// file is one of a part.
+type file struct {
 	Name       string `json:"name"`
 	Bytes      int64  `json:"bytes"`
 	CRC32C     uint32 `json:"crc32c"`
@@ -39,8 +41,14 @@ type backupFile struct {
 	LastAcqNs  int64  `json:"last_acq_ns,omitempty"`
 }
 
-// BackupPart is what one run of a backup wrote: the rows with FromAcqNs <= acq < UntilAcqNs.
-type BackupPart struct {
+// exported is the segment that the file is.
+func (f *file) exported() store.Exported {
+	return store.Exported{Name: f.Name, Shard: f.Shard, Rows: f.Rows, FirstAcqNs: f.FirstAcqNs,
+		LastAcqNs: f.LastAcqNs}
+}
+
+// Part is what one run of a backup wrote: the rows with FromAcqNs <= acq < UntilAcqNs.
+type Part struct {
 	Format     int    `json:"format"`
 	Store      string `json:"store"` // of which it is
 	Shards     int    `json:"shards"`
@@ -50,13 +58,13 @@ type BackupPart struct {
 	Bytes      int64  `json:"bytes"`
 	CreatedNs  int64  `json:"created_ns"`
 
-	Files   []backupFile `json:"files"` // of each shard in acq order
-	Writers backupFile   `json:"writers"`
-	State   edit         `json:"state"` // what the manifest said besides segments
+	Files   []file     `json:"files"` // of each shard in acq order
+	Writers file       `json:"writers"`
+	State   store.Edit `json:"state"` // what the manifest said besides segments
 	// Aside says, by shard, up to which log index the part has all rows that were put below the
 	// horizon, wherever their acqs lie. Without, none were since the part before that has it.
-	Aside  []uint64     `json:"aside,omitempty"`
-	Beside []backupFile `json:"beside,omitempty"`
+	Aside  []uint64 `json:"aside,omitempty"`
+	Beside []file   `json:"beside,omitempty"`
 
 	dir string
 }
@@ -65,15 +73,15 @@ type BackupPart struct {
 func partName(untilNs int64) string { return fmt.Sprintf("%s%020d", partPrefix, untilNs) }
 
 // appendPart appends the line of a part.
-func appendPart(dst []byte, p *BackupPart) []byte { return journal.AppendLine(dst, p) }
+func appendPart(dst []byte, p *Part) []byte { return journal.AppendLine(dst, p) }
 
 // parsePart reads what appendPart wrote.
-func parsePart(text []byte) (*BackupPart, error) {
+func parsePart(text []byte) (*Part, error) {
 	body, ended := bytes.CutSuffix(text, []byte("\n"))
 	if !ended {
 		return nil, errors.New("the line does not end")
 	}
-	p := &BackupPart{}
+	p := &Part{}
 	if err := journal.ParseLine(body, p); err != nil {
 		return nil, err
 	}
@@ -87,11 +95,11 @@ func parsePart(text []byte) (*BackupPart, error) {
 }
 
 // all lists the files of a part but the one that describes it.
-func (p *BackupPart) all() []backupFile {
-	return slices.Concat(p.Files, []backupFile{p.Writers}, p.Beside)
+func (p *Part) all() []file {
+	return slices.Concat(p.Files, []file{p.Writers}, p.Beside)
 }
 
-func (p *BackupPart) check() error {
+func (p *Part) check() error {
 	if p.Shards < 1 || p.Shards > layout.MaxShards || p.FromAcqNs >= p.UntilAcqNs {
 		return fmt.Errorf("%d shards, acqs from %d to %d", p.Shards, p.FromAcqNs, p.UntilAcqNs)
 	}
@@ -134,12 +142,12 @@ func (p *BackupPart) check() error {
 	return nil
 }
 
-// BackupParts lists the parts of a backup, oldest first, and checks that each continues the one
+// Parts lists the parts of a backup, oldest first, and checks that each continues the one
 // before.
 //
 // Errors: *segment.CorruptError for a part that cannot be read; gaps, overlaps and parts of
 // different stores.
-func BackupParts(dir string) ([]*BackupPart, error) {
+func Parts(dir string) ([]*Part, error) {
 	parts, err := readParts(dir)
 	if err != nil {
 		return nil, err
@@ -153,12 +161,12 @@ func BackupParts(dir string) ([]*BackupPart, error) {
 }
 
 // readParts lists the parts of a backup, oldest first, whether they fit together or not.
-func readParts(dir string) ([]*BackupPart, error) {
+func readParts(dir string) ([]*Part, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("list backup: %w", err)
 	}
-	var parts []*BackupPart
+	var parts []*Part
 	for _, e := range entries {
 		if !strings.HasPrefix(e.Name(), partPrefix) || strings.HasSuffix(e.Name(), ".tmp") {
 			continue
@@ -173,43 +181,45 @@ func readParts(dir string) ([]*BackupPart, error) {
 			return nil, formats.In(name, err)
 		}
 		if err != nil {
-			return nil, corrupt(name, segment.WholeFile, err.Error())
+			return nil, &segment.CorruptError{File: name, Offset: segment.WholeFile,
+				Reason: err.Error()}
 		}
 		if e.Name() != partName(p.UntilAcqNs) {
-			return nil, corrupt(name, segment.WholeFile, "it is the part "+partName(p.UntilAcqNs))
+			return nil, &segment.CorruptError{File: name, Offset: segment.WholeFile,
+				Reason: "it is the part " + partName(p.UntilAcqNs)}
 		}
 		p.dir = filepath.Dir(name)
 		parts = append(parts, p)
 	}
-	slices.SortFunc(parts, func(a, b *BackupPart) int {
+	slices.SortFunc(parts, func(a, b *Part) int {
 		return cmp.Compare(a.UntilAcqNs, b.UntilAcqNs)
 	})
 	return parts, nil
 }
 
-// ErrBackupGap means that parts of a backup do not fit together.
-var ErrBackupGap = errors.New("the parts of the backup do not fit together")
+// ErrGap means that parts of a backup do not fit together.
+var ErrGap = errors.New("the parts of the backup do not fit together")
 
 // starts says when a part that is the first is not the beginning of a backup.
-func (p *BackupPart) starts() error {
+func (p *Part) starts() error {
 	if p.FromAcqNs == math.MinInt64 {
 		return nil
 	}
 	return fmt.Errorf("%w: the first part, %s, starts at acq %d; the parts before are missing",
-		ErrBackupGap, filepath.Base(p.dir), p.FromAcqNs)
+		ErrGap, filepath.Base(p.dir), p.FromAcqNs)
 }
 
 // follows says when a part does not continue the one before.
-func (p *BackupPart) follows(before *BackupPart) error {
+func (p *Part) follows(before *Part) error {
 	a, b := filepath.Base(before.dir), filepath.Base(p.dir)
 	switch {
 	case p.Shards != before.Shards || before.timeline() == 0 && p.Store != before.Store:
-		return fmt.Errorf("%w: %s and %s are of different stores", ErrBackupGap, a, b)
+		return fmt.Errorf("%w: %s and %s are of different stores", ErrGap, a, b)
 	case p.FromAcqNs > before.UntilAcqNs:
 		return fmt.Errorf("%w: a part between %s and %s is missing: acqs from %d to %d",
-			ErrBackupGap, a, b, before.UntilAcqNs, p.FromAcqNs)
+			ErrGap, a, b, before.UntilAcqNs, p.FromAcqNs)
 	case p.FromAcqNs < before.UntilAcqNs:
-		return fmt.Errorf("%w: %s and %s overlap: acqs from %d to %d are in both", ErrBackupGap, a,
+		return fmt.Errorf("%w: %s and %s overlap: acqs from %d to %d are in both", ErrGap, a,
 			b, p.FromAcqNs, before.UntilAcqNs)
 	}
 	lack := p.State.Lineage.Lacks(before.timeline(), before.UntilAcqNs)
@@ -218,20 +228,20 @@ func (p *BackupPart) follows(before *BackupPart) error {
 	}
 	lack.FromNs, lack.Known = p.State.Lineage.Fork(before.State.Lineage)
 	if !lack.Known && p.Store != before.Store {
-		return fmt.Errorf("%w: %s and %s are of different stores", ErrBackupGap, a, b)
+		return fmt.Errorf("%w: %s and %s are of different stores", ErrGap, a, b)
 	}
-	return fmt.Errorf("%w: %s does not continue %s: %w", ErrBackupGap, b, a, lack)
+	return fmt.Errorf("%w: %s does not continue %s: %w", ErrGap, b, a, lack)
 }
 
 // timeline returns the one that the newest acqs of a part are of, 0 of a store without.
-func (p *BackupPart) timeline() uint64 { return p.State.Lineage.At(p.UntilAcqNs) }
+func (p *Part) timeline() uint64 { return p.State.Lineage.At(p.UntilAcqNs) }
 
 // verify reads every file of a part and compares it with its checksum.
-func (p *BackupPart) verify(c *checker) error {
+func (p *Part) verify(c *check.Checker) error {
 	for _, f := range p.all() {
-		sum, size, err := checksumFile(filepath.Join(p.dir, f.Name), c.read)
+		sum, size, err := checksumFile(filepath.Join(p.dir, f.Name), c.Read)
 		if err == nil && size == f.Bytes && sum != f.CRC32C {
-			c.damaged(filepath.Join(p.dir, f.Name), segment.WholeFile, "its checksum differs: its "+
+			c.Damaged(filepath.Join(p.dir, f.Name), segment.WholeFile, "its checksum differs: its "+
 				"%d bytes have %08x, what was written has %08x", size, sum, f.CRC32C)
 		} else if err = p.checkSize(c, &f, size, err); err != nil {
 			return err
@@ -241,7 +251,7 @@ func (p *BackupPart) verify(c *checker) error {
 }
 
 // verifySizes looks whether every file of a part is there and as long as what was written.
-func (p *BackupPart) verifySizes(c *checker) error {
+func (p *Part) verifySizes(c *check.Checker) error {
 	for _, f := range p.all() {
 		size := int64(0)
 		info, err := os.Stat(filepath.Join(p.dir, f.Name))
@@ -256,15 +266,15 @@ func (p *BackupPart) verifySizes(c *checker) error {
 }
 
 // checkSize notes that a file is missing, or is not as long as what was written.
-func (p *BackupPart) checkSize(c *checker, f *backupFile, size int64, err error) error {
+func (p *Part) checkSize(c *check.Checker, f *file, size int64, err error) error {
 	path := filepath.Join(p.dir, f.Name)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		c.damaged(path, segment.WholeFile, "the file is missing; %s names it", partFile)
+		c.Damaged(path, segment.WholeFile, "the file is missing; %s names it", partFile)
 	case err != nil:
 		return err
 	case size != f.Bytes:
-		c.damaged(path, segment.WholeFile, "it has %d bytes; %d were written", size, f.Bytes)
+		c.Damaged(path, segment.WholeFile, "it has %d bytes; %d were written", size, f.Bytes)
 	}
 	return nil
 }
@@ -275,11 +285,11 @@ var ErrPartDamaged = errors.New("what is in the backup already is damaged, and n
 
 // verifyEarlier checks the parts that a new one is to continue: that all their files are there and
 // as long as what was written, and the checksums of the newest one. So each part is read once more,
-// by the backup that comes after it; CheckBackup reads all.
+// by the backup that comes after it; Check reads all.
 //
 // Cost: a look at the size of each file, and reading the newest part.
 // Errors: ErrPartDamaged with a *segment.CorruptError.
-func verifyEarlier(c *checker, parts []*BackupPart) error {
+func verifyEarlier(c *check.Checker, parts []*Part) error {
 	for i, p := range parts {
 		verify := p.verifySizes
 		if i == len(parts)-1 {
@@ -289,11 +299,16 @@ func verifyEarlier(c *checker, parts []*BackupPart) error {
 			return err
 		}
 	}
-	if c.report.Damages == 0 {
+	if c.Report.Damages == 0 {
 		return nil
 	}
-	d := c.report.Damage[0]
-	return fmt.Errorf("%w: %w", ErrPartDamaged, corrupt(d.File, d.Offset, d.Reason))
+	return fmt.Errorf("%w: %w", ErrPartDamaged, firstDamage(c))
+}
+
+// firstDamage returns what a check that found some found first.
+func firstDamage(c *check.Checker) error {
+	d := c.Report.Damage[0]
+	return &segment.CorruptError{File: d.File, Offset: d.Offset, Reason: d.Reason}
 }
 
 // copyBytes is how much of a file is read at once.
@@ -321,3 +336,17 @@ func checksumFile(path string, read func(int64) error) (sum uint32, size int64, 
 		}
 	}
 }
+
+// newestBackdated returns the newest part that has backdated rows, nil when none has. It has all of
+// them up to then: such rows have no place among acqs that were backed up.
+func newestBackdated(parts []*Part) *Part {
+	for _, p := range slices.Backward(parts) {
+		if p.Aside != nil {
+			return p
+		}
+	}
+	return nil
+}
+
+// isBackdated reports whether a file of the part holds backdated rows.
+func (p *Part) isBackdated(f *file) bool { return int64(f.Shard) >= int64(p.Shards) }

@@ -1,4 +1,4 @@
-package store
+package archive
 
 import (
 	"errors"
@@ -35,7 +35,7 @@ func (b *backup) copyExtra() error {
 		if err == nil {
 			err = durable.ReplaceFile(filepath.Join(b.dir, f.Name), content)
 		}
-		var kept backupFile
+		var kept file
 		if err == nil {
 			err = b.describe(&kept, f.Name)
 		}
@@ -54,7 +54,7 @@ func isExtraName(name string) bool {
 }
 
 // besidesOf returns the newest file of each name in parts, the oldest of which comes first.
-func besidesOf(parts []*BackupPart) (files []ExtraFile) {
+func besidesOf(parts []*Part) (files []ExtraFile) {
 	for _, p := range slices.Backward(parts) {
 		for _, f := range p.Beside {
 			if !slices.ContainsFunc(files, func(o ExtraFile) bool { return o.Name == f.Name }) {

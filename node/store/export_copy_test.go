@@ -11,11 +11,11 @@ func TestBackupDuringCopy(t *testing.T) {
 	for range 20 {
 		s, dir := openTest(t, Options{}), t.TempDir()
 		before := s.identity()
-		var part *BackupPart
+		var part *Archived
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			var err error
-			if part, err = s.Backup(t.Context(), dir, BackupOptions{}); err != nil {
+			if part, err = archive.Backup(t.Context(), s, dir, 0); err != nil {
 				t.Error(err)
 			}
 		})

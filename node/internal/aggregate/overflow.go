@@ -1,43 +1,34 @@
-package node
+package aggregate
 
 import (
 	"cmp"
 	"context"
 	"encoding/binary"
-	"fmt"
 	"math"
 	"sync"
 
-	"github.com/pentad-db/pentad/node/internal/memory"
+	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/node/internal/spill"
 	"github.com/pentad-db/pentad/sdk/record"
-	"github.com/pentad-db/pentad/sdk/wire"
 )
 
 const (
-	// maxGroupsInMemory is how many groups a worker has in memory at most: keys and their table
-	// take some 64 bytes each.
-	maxGroupsInMemory = 1 << 20
-	heldGroupShare    = 1 << 13 // of the memory of the node, in bytes
-
 	// States of overflows are merged this many groups at a time, and come in steps of this size.
 	chunkGroups = 1 << 14
 	chunkBytes  = 256 << 10
+
+	// spillRows is how many groups are given to the external sort at once.
+	spillRows = 4096
 
 	// States of one group are merged in the order of sources, then of workers, then of spills.
 	sourceShift = 44
 	workerShift = 32
 )
 
-func heldGroups(opt *Options) int {
-	held := memory.Total(opt.MemoryBytes).Part(heldGroupShare, maxGroupsInMemory)
-	return min(opt.MaxGroups, int(held))
-}
-
-// overflow has groups of one aggregate that exceed the memory of its plugin, as records: the key is
+// Overflow has groups of one aggregate that exceed the memory of its plugin, as records: the key is
 // that of the group with the order of merging in place of acq, the payload a count u64 and a state.
 // An external sort brings the states of a group together, and groups into the order of the answer.
-type overflow struct {
+type Overflow struct {
 	space  *spill.Space
 	source int64 // number of the source
 
@@ -45,12 +36,13 @@ type overflow struct {
 	sorter *spill.Sorter // nil until groups are spilled; guarded by mu
 }
 
-func (n *Node) newOverflow(source int) *overflow {
-	return &overflow{space: n.spill, source: int64(source)}
+// NewOverflow returns an empty overflow for a source of states, by its number.
+func NewOverflow(space *spill.Space, source int) *Overflow {
+	return &Overflow{space: space, source: int64(source)}
 }
 
-// close releases its memory and files; o may be nil.
-func (o *overflow) close() {
+// Close releases its memory and files; o may be nil.
+func (o *Overflow) Close() {
 	if o == nil {
 		return
 	}
@@ -62,8 +54,8 @@ func (o *overflow) close() {
 	}
 }
 
-// used reports whether groups were spilled.
-func (o *overflow) used() bool {
+// Used reports whether groups were spilled.
+func (o *Overflow) Used() bool {
 	if o == nil {
 		return false
 	}
@@ -72,7 +64,7 @@ func (o *overflow) used() bool {
 	return o.sorter != nil
 }
 
-func (o *overflow) sorted() *spill.Sorter {
+func (o *Overflow) sorted() *spill.Sorter {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.sorter == nil {
@@ -93,10 +85,10 @@ func compareGroups(a, b record.Key) int {
 		cmp.Compare(a.AcqNs, b.AcqNs))
 }
 
-// add adds groups of a worker that has spilled that often before; size is that of a state, 0 if
+// Add adds groups of a worker that has spilled that often before; size is that of a state, 0 if
 // sizes vary.
-func (o *overflow) add(
-	ctx context.Context, worker, before int, some *savedGroups, size int,
+func (o *Overflow) Add(
+	ctx context.Context, worker, before int, some *States, size int,
 ) error {
 	order := o.source<<sourceShift | int64(worker)<<workerShift | int64(before)
 	to := o.sorted()
@@ -115,7 +107,7 @@ func (o *overflow) add(
 		payload = binary.LittleEndian.AppendUint64(payload[:0], some.counts[i])
 		b.AppendStamped(key, append(payload, rest[:n]...))
 		rest = rest[n:]
-		if i == len(some.keys)-1 || b.Len() == groupsPerFrame || len(b.Data) >= chunkBytes {
+		if i == len(some.keys)-1 || b.Len() == spillRows || len(b.Data) >= chunkBytes {
 			if err := to.Add(ctx, &b); err != nil {
 				return err
 			}
@@ -126,30 +118,50 @@ func (o *overflow) add(
 }
 
 // take moves all groups of another overflow of the same aggregate to this one.
-func (o *overflow) take(ctx context.Context, other *overflow) error {
+func (o *Overflow) take(ctx context.Context, other *Overflow) error {
 	return o.sorted().Take(ctx, other.sorted())
 }
 
-// merging merges the states of an overflow, in one instance of the plugin after another.
-type merging struct {
-	make              func(ctx context.Context) (*aggregator, error)
-	linksPredecessors bool
+// Merging merges the states of an overflow, in one instance of the plugin after another.
+type Merging struct {
+	make              func(ctx context.Context) (*Worker, error) // returns an instance
+	LinksPredecessors bool
 	maxGroups         int // of groups
 	maxOfInstance     int // of groups; the groups of one series may exceed it
-	// done is called with the groups of an instance, in the order of keys; the instance is closed
+	// Done is called with the groups of an instance, in the order of keys; the instance is closed
 	// afterwards.
-	done func(ctx context.Context, a *aggregator) error
+	Done func(ctx context.Context, a *Worker) error
 
-	aggregator *aggregator // nil between instances
-	groups     int         // in all instances
-	ofInstance int         // in this one
-	last       groupKey    // of the previous state
-	pending    savedGroups // states that were not merged yet
+	aggregator *Worker  // nil between instances
+	Groups     int      // in all instances
+	ofInstance int      // in this one
+	last       groupKey // of the previous state
+	pending    States   // states that were not merged yet
 }
 
-// each passes all groups to done, several at a time; those of a series together if they link
+// NewMerging returns what merges the groups of a query, with at most so many in all and in one
+// instance; the caller sets Done.
+func NewMerging(
+	q *record.Query, module *registry.Version, maxGroups, maxOfInstance int,
+) *Merging {
+	return &Merging{LinksPredecessors: module.LinksPredecessors(), maxGroups: maxGroups,
+		maxOfInstance: min(chunkGroups, maxOfInstance),
+		make: func(ctx context.Context) (*Worker, error) {
+			guest, err := module.Module.NewAggregate(ctx, q.Aggregate.Params)
+			if err != nil {
+				return nil, err
+			}
+			return &Worker{guest: guest,
+				groups: NewGroups(q.GroupBy, nil, guest.Capacity())}, nil
+		}}
+}
+
+// NewInstance returns an instance that states can be merged into. The caller closes it.
+func (m *Merging) NewInstance(ctx context.Context) (*Worker, error) { return m.make(ctx) }
+
+// Each passes all groups to Done, several at a time; those of a series together if they link
 // predecessors.
-func (o *overflow) each(ctx context.Context, m *merging) error {
+func (o *Overflow) Each(ctx context.Context, m *Merging) error {
 	defer func() {
 		if m.aggregator != nil {
 			m.aggregator.close()
@@ -170,7 +182,7 @@ func (o *overflow) each(ctx context.Context, m *merging) error {
 }
 
 // add adds the next state.
-func (m *merging) add(ctx context.Context, key record.Key, payload []byte) (err error) {
+func (m *Merging) add(ctx context.Context, key record.Key, payload []byte) (err error) {
 	k := groupKey{cid: key.CID, mid: key.MID, moid: key.MOID, cap: key.CapNs,
 		predecessor: key.AcqNs < 0}
 	if m.aggregator != nil && k != m.last && m.enough(k) {
@@ -186,7 +198,7 @@ func (m *merging) add(ctx context.Context, key record.Key, payload []byte) (err 
 	}
 	if m.ofInstance == 0 || k != m.last {
 		m.ofInstance++
-		if m.groups++; m.groups > m.maxGroups {
+		if m.Groups++; m.Groups > m.maxGroups {
 			return tooManyGroups(m.maxGroups)
 		}
 	}
@@ -199,9 +211,9 @@ func (m *merging) add(ctx context.Context, key record.Key, payload []byte) (err 
 }
 
 // enough reports whether the instance has enough groups before the next one.
-func (m *merging) enough(next groupKey) bool {
+func (m *Merging) enough(next groupKey) bool {
 	most := min(m.maxOfInstance, m.aggregator.groups.max)
-	if m.linksPredecessors {
+	if m.LinksPredecessors {
 		if next.cid == m.last.cid && next.mid == m.last.mid && next.moid == m.last.moid {
 			return false
 		}
@@ -210,26 +222,21 @@ func (m *merging) enough(next groupKey) bool {
 	return m.ofInstance >= most || m.aggregator.guest.Full()
 }
 
-func (m *merging) flush(ctx context.Context) error {
+func (m *Merging) flush(ctx context.Context) error {
 	if len(m.pending.keys) == 0 {
 		return nil
 	}
 	err := m.aggregator.merge(ctx, &m.pending)
-	m.pending = savedGroups{m.pending.keys[:0], m.pending.counts[:0], m.pending.states[:0]}
+	m.pending = States{m.pending.keys[:0], m.pending.counts[:0], m.pending.states[:0]}
 	return err
 }
 
-func (m *merging) end(ctx context.Context) error {
+func (m *Merging) end(ctx context.Context) error {
 	err := m.flush(ctx)
 	if err == nil {
-		err = m.done(ctx, m.aggregator)
+		err = m.Done(ctx, m.aggregator)
 	}
 	m.aggregator.close()
 	m.aggregator = nil
 	return err
-}
-
-func tooManyGroups(most int) error {
-	return &wire.Error{Kind: wire.KindPluginLimit, Message: fmt.Sprintf(
-		"more than %d groups; group by less or narrow the box", most)}
 }

@@ -1,4 +1,4 @@
-package store
+package retention
 
 import (
 	"testing"
@@ -9,20 +9,21 @@ import (
 
 const (
 	minute = int64(time.Minute)
+	hour   = 60 * minute
 	day    = 24 * hour
 )
 
 // watched is evidence with clocks of its own.
 type watched struct {
 	*testing.T
-	*retentionClock
+	*Clock
 	trueNs, offNs int64 // what the time is, and how far the clock is from it
 	others, deny  bool
 }
 
 func newWatched(t *testing.T) *watched {
 	w := &watched{T: t, trueNs: 20_000 * day}
-	w.retentionClock = newRetentionClock(func() int64 { return w.trueNs - 19_000*day })
+	w.Clock = NewClock(func() int64 { return w.trueNs - 19_000*day })
 	return w
 }
 
@@ -37,7 +38,7 @@ func (w *watched) run(spanNs, least, most int64) {
 
 func (w *watched) look(least, most int64) {
 	w.Helper()
-	got := w.proven(clock.Reading{NowNs: w.trueNs + w.offNs, Confirmed: !w.deny,
+	got := w.Proven(clock.Reading{NowNs: w.trueNs + w.offNs, Confirmed: !w.deny,
 		Others: w.others})
 	if off := got - w.trueNs; off < least || off > most {
 		w.Fatalf("proven is %v from the time, want %v to %v; the clock is off by %v",
@@ -96,7 +97,7 @@ func TestEvidenceOfClocksThatGoBack(t *testing.T) {
 	w.trueNs += day
 	w.offNs = -hour
 	w.run(hour, -hour, -hour)
-	w.stepped(timeMeta{TimeNs: w.trueNs})
+	w.Stepped(Steps{TimeNs: w.trueNs})
 	w.trueNs += minute
 	w.nothing()
 	for range 8 {
@@ -135,8 +136,8 @@ func TestEvidenceOfOthers(t *testing.T) {
 	}
 	w.offNs, w.deny = 0, false
 	w.look(0, 0)
-	w.stepped(timeMeta{TimeNs: w.trueNs})
-	w.anchor(w.trueNs - 30*day) // the node was down
+	w.Stepped(Steps{TimeNs: w.trueNs})
+	w.Anchor(w.trueNs - 30*day) // the node was down
 	w.run(9*minute, -30*day, -30*day)
 	w.trueNs += 2 * minute
 	w.look(0, 0)
@@ -146,37 +147,19 @@ func TestEvidenceOfOthers(t *testing.T) {
 func TestEvidenceIsReported(t *testing.T) {
 	w := newWatched(t)
 	w.look(0, 0)
-	if text, _ := w.doubt(); text != "" {
+	if text, _ := w.Doubt(); text != "" {
 		t.Fatal(text)
 	}
 	w.offNs = 400 * day
 	w.run(hour, 0, 0)
-	text, left := w.doubt()
+	text, left := w.Doubt()
 	if text != "the clock is 9600h0m0s ahead of what the last step and the time since prove" ||
 		left < 39*24*time.Hour || left > 40*24*time.Hour {
 		t.Fatal(text, left)
 	}
 	w.offNs = 0
 	w.look(0, 0)
-	if text, _ := w.doubt(); text != "" {
+	if text, _ := w.Doubt(); text != "" {
 		t.Fatal(text)
-	}
-}
-
-// A store that took no step yet is opened with a clock without a battery: steps do not go on from
-// what that reads.
-func TestEvidenceOfAFirstStep(t *testing.T) {
-	a := newAging(t, Options{})
-	a.set(Retention{CID: tenant(1), MaxCapAgeNs: 10 * day})
-	a.put(1)
-	a.offNs.Store(-30 * 365 * day)
-	a.s = reopen(t, a.s, a.opt)
-	a.pass(hour)
-	a.offNs.Store(0)
-	for end := a.trueNs.Load() + latestAge(a.ages[1]); a.trueNs.Load() < end; {
-		a.pass(hour)
-	}
-	if rows, _ := a.stored(); rows[1]+a.inHeads(1) != 0 {
-		t.Fatalf("%d rows are stored", rows[1]+a.inHeads(1))
 	}
 }

@@ -1,4 +1,4 @@
-package node
+package aggregate
 
 import (
 	"math"
@@ -37,9 +37,9 @@ func TestGroupsAgainstAMap(t *testing.T) {
 			}
 			b.Append(k, nil)
 		}
-		g, want := newGroups(by, cal, 1<<20), map[groupKey]uint32{}
+		g, want := NewGroups(by, cal, 1<<20), map[groupKey]uint32{}
 		var counts []uint64
-		gid, err := g.number(&b, nil)
+		gid, err := g.Number(&b, nil)
 		if err != nil || len(gid) != b.Len() {
 			t.Fatalf("%d numbers for %d rows, %v", len(gid), b.Len(), err)
 		}
@@ -108,7 +108,7 @@ func floorOf(ns, width int64) int64 {
 }
 
 func TestGroupsHaveALimit(t *testing.T) {
-	g := newGroups(record.GroupBy{MID: true}, nil, 1000)
+	g := NewGroups(record.GroupBy{MID: true}, nil, 1000)
 	for i := range int64(1000) {
 		if _, err := g.id(groupKey{mid: i << 32}); err != nil {
 			t.Fatal(err)
@@ -144,7 +144,7 @@ func BenchmarkGroupByDay(b *testing.B) {
 	for i, order := range []string{"sorted", "shuffled"} {
 		for _, by := range []record.GroupBy{{MID: true, CapBucketNs: 86400e9},
 			{MID: true, Window: berlin}} {
-			cal, err := calendarOf(by)
+			cal, err := calendar.ForWindow(by.Window)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -156,9 +156,9 @@ func BenchmarkGroupByDay(b *testing.B) {
 				var gid []uint32
 				rows := 0
 				for b.Loop() {
-					g := newGroups(by, cal, 1<<20)
+					g := NewGroups(by, cal, 1<<20)
 					for k := range batches[i] {
-						if gid, err = g.number(&batches[i][k], gid[:0]); err != nil {
+						if gid, err = g.Number(&batches[i][k], gid[:0]); err != nil {
 							b.Fatal(err)
 						}
 						rows += len(gid)
