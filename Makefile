@@ -15,6 +15,9 @@ tests = $(if $(AGAIN),$(GO) run $(GOTESTSUM) --format standard-quiet --rerun-fai
 	$(1),$(GO) test $(1) $(2))
 BENCH       := cd bench && # a module of its own: what it compares with is not pentad's
 
+# Runs a command with the files of tests in memory, where there is room.
+IN_MEMORY   := cluster-test/in-memory.sh
+
 .PHONY: help build demo test test-long race lint check bench bench-quick bench-spread bench-full bench-thesis \
 	bench-thesis-full bench-daily bench-underload bench-growth bench-resident bench-cold bench-bars \
 	bench-plugins bench-record bench-results bench-neighbours bench-overload bench-small bench-cluster bench-peers bench-micro bench-compare profile fuzz fuzz-long sim crash guests guests-verify guests-verify-c clean
@@ -32,14 +35,14 @@ demo: build ## build, start a node, load a month of 500 meters, query it, run pl
 # or =all makes it an error.
 test: ## every test; PENTAD_REQUIRE=all: fail for what this machine cannot test
 	@notes=$$(mktemp); export PENTAD_NOT_TESTED=$$notes; \
-	$(MAKE) -j 2 test-here test-bench; code=$$?; \
+	$(IN_MEMORY) $(MAKE) -j 2 test-here test-bench; code=$$?; \
 	sort -u $$notes; rm -f $$notes; exit $$code
 
-# Nodes of clusters wait most of the time, so more packages than processors are tested at once. lint
-# vets all, so tests and race do not.
+# Nodes of clusters wait most of the time, so more packages than processors are tested at once, and
+# more tests of a package. lint vets all, so tests and race do not.
 .PHONY: test-here test-bench
 test-here:
-	$(call tests,-vet=off -p 3 -timeout 45m,./cluster-test $(LONGEST) $(PACKAGES))
+	$(call tests,-vet=off -p 3 -parallel 4 -timeout 45m,./cluster-test $(LONGEST) $(PACKAGES))
 test-bench:
 	$(BENCH) $(call tests,-vet=off -p 1 -timeout 45m,$(PACKAGES))
 
@@ -50,10 +53,12 @@ CONCURRENT = $(GO) list -f '{{.ImportPath}} {{.Imports}} {{.TestImports}} {{.XTe
 	$(LONGEST) $(PACKAGES) | awk '/[[ ]sync(\/atomic)?[] ]/ && !/\/cluster-test |\/cmd\/pentad / { print $$1 }'
 
 # What loads real files, bends each byte of a file or builds a guest takes long, and starts no
-# goroutine that others do not; nor do models of copies, queries and kept states, explanations,
+# goroutine that others do not; nor do models of copies, queries and kept states, those of a store
+# beside TestModelLong and TestDiffModelLong, frozen moments, what retentions cost, explanations,
 # planted bugs of the simulator, and stores that are killed, nor these clusters beside
-# TestAClusterMovesUnderLoad and TestAClusterSplitsUnderLoad. Under the detector a sync.Pool forgets
-# at random, so what counts allocations may count one more.
+# TestAClusterMovesUnderLoad, TestAClusterSplitsUnderLoad, TestARottenReplicaIsReplaced and
+# TestAClusterIsUpgradedUnderLoad: most say what is wrong, or start again with what a crash left.
+# Under the detector a sync.Pool forgets at random, so what counts allocations may count one more.
 ALONE := ^(TestBerlinLanesAddUp|TestWaterFold|TestRealDataThroughFiles|TestGoGuest|$\
 	TestLogCutAnywhere|TestBentFilesNeverLie|TestCheckFindsEveryBit|TestSealedSegmentBent|$\
 	TestSeriesDamage|TestParseDamage|TestAClusterSaysWhoIsReady|TestLargePuts|$\
@@ -65,10 +70,20 @@ ALONE := ^(TestBerlinLanesAddUp|TestWaterFold|TestRealDataThroughFiles|TestGoGue
 	TestQueriesAgainstASlice|TestAggregatesAgainstASlice|TestAClusterStoresAndAnswers|$\
 	TestAClusterSplitsWithoutANode|TestExplain|TestScanColumns|TestScanAllocatesLittle|$\
 	TestCheckKeysAllocatesNothing|$\
-	TestKilledWhileSealing|TestPowerLoss|TestEveryOperationFails|$\
+	TestKilledWhileSealing|TestPowerLoss|TestEveryOperationFails|TestFeedInsideAnAcq|$\
+	TestReadyNodeNamesFewCopies|TestAClusterHasMetrics|TestStatusShowsClocksAndSearches|$\
+	TestALostLogFileIsNoticed|TestARottenLogIsReplaced|TestADamagedStateIsReplaced|$\
+	TestADamagedReplicaIsRememberedOverARestart|TestNodesOfTheLevelBefore|$\
+	TestAFirstNodeThatHearsLate|TestRottenModulesAreFetchedAgain|TestAdoptAfterCrashes|$\
+	TestPluginsAgainstLoops|$\
+	TestModelLittleRoom|TestModelWildKeys|TestModelVariedPayloads|TestDiffModel|$\
+	TestDiffModelLittleRoom|TestFrozen|TestRetentionWriteCost|$\
 	TestSimulatedClusterFindsBugs)$$
 
 race: ## the short tests of all that is concurrent under the race detector
+	@$(IN_MEMORY) $(MAKE) race-here
+.PHONY: race-here
+race-here:
 	$(call tests,-vet=off -race -short -timeout 45m -skip '$(ALONE)',$$($(CONCURRENT)))
 
 # What make race leaves out: the command line, and clusters whose nodes are processes. A race in a
@@ -180,7 +195,12 @@ fuzz: ## every fuzz target for FUZZTIME (10s)
 fuzz-long: ## every fuzz target for 10 minutes
 	$(MAKE) fuzz FUZZTIME=10m
 
+# PENTAD_LONG: what make test samples, at every place and as often as it pays.
 test-long: ## models and simulated clusters for hours, the race detector over processes, kill -9 fifty times, fuzzing for 10 minutes a target
+	PENTAD_LONG=1 $(GO) test -count 1 -timeout 60m -v -run \
+		'LogCutAnywhere|EveryOperationFails|RetentionWriteCost|OutliveWrongClocks|CachedStatesChange' \
+		./node/store ./node
+	$(BENCH) PENTAD_LONG=1 $(GO) test -count 1 -timeout 60m -v -run 'TestGrowth$$' .
 	PENTAD_WINDOWS_FOR=10m $(GO) test -count 1 -timeout 20m -v -run AgainstTheClock ./node/internal/calendar
 	PENTAD_MODEL_FOR=1h $(GO) test -count 1 -timeout 150m -v -run ModelLong ./node/store
 	PENTAD_FEED_FOR=1h $(GO) test -count 1 -timeout 90m -v -run FeedLosesNothing ./node/store

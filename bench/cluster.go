@@ -33,6 +33,7 @@ type clusterRun struct {
 	idleFor       time.Duration
 	rate          int
 	feedFor       time.Duration
+	slack         time.Duration
 
 	work    string
 	figures figure.List
@@ -72,6 +73,7 @@ hold is printed, and the exit code is 0: machines differ.`,
 	f.DurationVar(&r.idleFor, "idle", time.Minute, "how long to watch nodes that are idle")
 	f.IntVar(&r.rate, "rate", 100_000, "records a second while a feed is followed")
 	f.DurationVar(&r.feedFor, "feed", 20*time.Second, "how long a feed is followed")
+	f.DurationVar(&r.slack, "timer-slack", time.Millisecond, "of all nodes, see pentad serve")
 	f.StringVar(&r.pentad, "pentad", "../bin/pentad", "the program to start as a node")
 	f.StringVar(&r.dir, "out", "out", "folder of cluster.json, and of the data while it runs")
 	return c

@@ -107,14 +107,17 @@ func (c *clusterRun) startEmpty(ctx context.Context, s *side) error {
 func (c *clusterRun) startNode(ctx context.Context, s *side, weight int) error {
 	i := len(s.args)
 	var args []string
+	if c.slack > 0 {
+		args = append(args, "--timer-slack", c.slack.String())
+	}
 	if s.token != "" {
 		gossip, err := freeAddress()
 		raft, err2 := freeAddress()
 		if err := errors.Join(err, err2); err != nil {
 			return err
 		}
-		args = []string{"--cluster-token", s.token, "--gossip-listen", gossip, "--raft-listen",
-			raft, "--zone", fmt.Sprint("z", i), "--weight", strconv.Itoa(weight)}
+		args = append(args, "--cluster-token", s.token, "--gossip-listen", gossip,
+			"--raft-listen", raft, "--zone", fmt.Sprint("z", i), "--weight", strconv.Itoa(weight))
 		if i == 0 {
 			s.gossip = gossip
 			args = append(args, "--cluster-init", "--groups", strconv.Itoa(s.groups))

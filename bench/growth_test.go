@@ -6,13 +6,18 @@ import (
 	"testing"
 
 	"github.com/pentad-db/pentad/bench/figure"
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 )
 
+// TestGrowth grows by days, and in make test-long by devices, too.
 func TestGrowth(t *testing.T) {
 	for by, fixed := range map[string][]string{
 		byDays:    {"Q1", "Q3", "Q4", "Q5", "Q6", "Q8"},
 		byDevices: {"Q1", "Q2", "Q3", "Q6", "Q8"},
 	} {
+		if by == byDevices && !rounds.Long() {
+			continue
+		}
 		out, figures := command(t, "growth", "--sizes", "1e5,2e5,3e5", "--by", by, "--budget",
 			"5ms", "--systems", "pentad,pebble")
 		for _, name := range fixed {

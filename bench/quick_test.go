@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/pentad-db/pentad/bench/figure"
@@ -24,14 +26,14 @@ func TestQuick(t *testing.T) {
 	pentad := buildPentad(t)
 	interrupted := root(new(bytes.Buffer))
 	interrupted.SetArgs([]string{"quick", "--rows", "150000", "--beside-rows", "60000",
-		"--budget", "200ms", "--out", dir, "--pentad", "nowhere/pentad"})
+		"--budget", "20ms", "--out", dir, "--pentad", "nowhere/pentad"})
 	if err := interrupted.ExecuteContext(t.Context()); err == nil {
 		t.Fatal("a node that is not there was measured")
 	}
 	var out bytes.Buffer
 	c := root(&out)
 	c.SetArgs([]string{"quick", "--rows", "150000", "--beside-rows", "60000",
-		"--budget", "200ms", "--out", dir, "--pentad", pentad})
+		"--budget", "20ms", "--out", dir, "--pentad", pentad})
 	if err := c.ExecuteContext(t.Context()); err != nil {
 		t.Fatalf("%v\n%s", err, &out)
 	}
@@ -64,14 +66,26 @@ func TestQuick(t *testing.T) {
 	}
 }
 
-// buildPentad builds the program.
-func buildPentad(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "pentad")
+// built is the program, which is built once; the go command leaves it alone while it is up to date.
+var built = sync.OnceValues(func() (string, error) {
+	path, err := filepath.Abs(filepath.Join("out", "test-pentad"))
+	if err != nil {
+		return "", err
+	}
 	build := exec.Command("go", "build", "-o", path, "./node/cmd/pentad")
 	build.Dir = ".."
 	if text, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, text)
+		return "", fmt.Errorf("build: %w\n%s", err, text)
+	}
+	return path, nil
+})
+
+// buildPentad returns the path of the program.
+func buildPentad(t *testing.T) string {
+	t.Helper()
+	path, err := built()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return path
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // killsOfLeaders are enough for a median.
-const killsOfLeaders = 10
+const killsOfLeaders, fewKills = 10, 4 // of long runs, and of make test
 
 // TestWriteOutageAfterKill kills nodes that lead groups, and prints how long it took until a put
 // into each of these groups, by a client with default retries of a node that lives, was answered.
@@ -39,6 +39,8 @@ func TestWriteOutageAfterKill(t *testing.T) {
 	enough := killsOfLeaders
 	if testing.Short() {
 		enough = 2
+	} else if p.faults <= 8 {
+		enough = fewKills
 	}
 	for kill := 0; kills < enough && kill < 3*enough; kill++ {
 		f.until("the cluster is well", f.settled)

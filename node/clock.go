@@ -4,11 +4,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/clock"
 	"github.com/pentad-db/pentad/node/internal/health"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // aheadNs is how far acqs may be ahead of the clock without a word: stamps of large batches.
@@ -91,7 +90,7 @@ func (r collector) collectTime(
 	}
 	if r.node.server != nil {
 		gauge("node_feeds", "Connected feeds.",
-			float64(r.node.server.feeds.count()))
+			float64(r.node.server.http.Feeds()))
 	}
 }
 

@@ -22,7 +22,7 @@ func (n *Node) openMember(ctx context.Context) error {
 	n.peers, n.needsCatchUp = map[cluster.NodeID]*peer{}, make(chan struct{}, 1)
 	n.restocked = make(chan struct{}, 1)
 	config := n.opt.Cluster
-	config.HTTPListen = n.server.listener.Addr().String()
+	config.HTTPListen = n.server.http.Addr().String()
 	m, err := member.Open(ctx, member.Options{Dir: n.opt.Dir, Cluster: config, Store: n.opt.Store,
 		Log: n.log, Fail: n.opt.Fail, MemoryBytes: n.opt.MemoryBytes, Changed: n.updateRoutes,
 		Passed: n.merged.Pass})

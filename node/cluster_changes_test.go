@@ -44,7 +44,7 @@ func TestChangesOfACluster(t *testing.T) {
 	t.Logf("seed %d", seed)
 	f := &feedTest{nodesTogether: openTogether(t, 3, 4), acked: map[record.Key]int64{}}
 	f.live = append(f.live, f.nodes...)
-	batches := rounds(500)
+	batches := fewer(500)
 	var writers, readers sync.WaitGroup
 	for w := range feedWriters {
 		writers.Go(func() { f.write(w, batches) })

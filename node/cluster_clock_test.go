@@ -7,6 +7,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/clock"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -76,7 +77,7 @@ func (c *nodesTogether) rightNow(what string, acqNs int64) {
 func TestClocksStepInACluster(t *testing.T) {
 	machines := clockworks{{}, {}, {}}
 	c := openTogetherWith(t, 3, 4, machines.inTurn())
-	if err := c.nodes[0].SetRetention(t.Context(), store.Retention{
+	if err := c.nodes[0].SetRetention(t.Context(), retention.Rule{
 		MaxCapAgeNs: int64(60 * day)}); err != nil {
 		t.Fatal(err)
 	}

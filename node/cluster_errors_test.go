@@ -10,7 +10,7 @@ import (
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/replica"
-	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
@@ -53,7 +53,7 @@ func TestPutsThatANodeGivesUp(t *testing.T) {
 // was lost: that is no error, as it is for one that came once.
 func TestRemovalsThatComeAgain(t *testing.T) {
 	far := &wire.Error{Kind: wire.KindNotFound, Message: "there is no policy"}
-	for _, missing := range []error{store.ErrNoRetention, far} {
+	for _, missing := range []error{retention.ErrNoPolicy, far} {
 		if err := removedFrom(member.Answer{Again: true}, missing); err != nil {
 			t.Errorf("%v, and it may have been done", err)
 		}

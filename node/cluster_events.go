@@ -11,9 +11,11 @@ import (
 
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/member"
+	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/internal/selector"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -21,7 +23,7 @@ import (
 
 // Policy is a retention and the groups of a cluster that have it, by their numbers; nil: all.
 type Policy struct {
-	store.Retention
+	retention.Rule
 	Groups []cluster.GroupID
 }
 
@@ -67,7 +69,7 @@ func eventOf(in *api.Event) (e event.Event, err error) {
 		}
 	}
 	if e.Kind == 0 {
-		return e, fmt.Errorf("its kind is %q", clip(in.Kind))
+		return e, fmt.Errorf("its kind is %q", params.Clip(in.Kind))
 	}
 	if len(in.Slots) == 2 {
 		e.FromSlot, e.ToSlot = in.Slots[0], in.Slots[1]
@@ -121,7 +123,7 @@ func (r *remoteSource) policies(ctx context.Context) (out []Policy, err error) {
 		return nil, r.wireError(ctx, err)
 	}
 	for _, p := range all {
-		one := Policy{store.Retention{CID: p.CID, MOID: p.MOID, MaxCapAgeNs: p.MaxCapAgeNs,
+		one := Policy{retention.Rule{CID: p.CID, MOID: p.MOID, MaxCapAgeNs: p.MaxCapAgeNs,
 			MaxAcqAgeNs: p.MaxAcqAgeNs, DelayNs: p.DelayNs, Held: p.Held}, nil}
 		for _, g := range p.Groups {
 			one.Groups = append(one.Groups, cluster.GroupID(g))
@@ -203,7 +205,7 @@ func boolOf(b bool) int {
 }
 
 // Expired counts the records that a policy would hide now; see [store.Store.Expired].
-func (n *Node) Expired(ctx context.Context, r store.Retention) (uint64, error) {
+func (n *Node) Expired(ctx context.Context, r retention.Rule) (uint64, error) {
 	return r.Expired(n.clock.NowNs(), func(q *record.Query) (uint64, error) {
 		count, _, err := n.Count(whole(ctx), q)
 		return count, err
@@ -213,7 +215,7 @@ func (n *Node) Expired(ctx context.Context, r store.Retention) (uint64, error) {
 // SetRetention sets or removes a policy; see [store.Store.SetRetention]. In a cluster it is in
 // force in every group on return; after an error, which names the groups where it may not be, it is
 // to be set again.
-func (n *Node) SetRetention(ctx context.Context, r store.Retention) error {
+func (n *Node) SetRetention(ctx context.Context, r retention.Rule) error {
 	m := n.member.Load()
 	if m == nil {
 		if err := n.checkShips(); err != nil {
@@ -247,7 +249,7 @@ func (n *Node) SetRetention(ctx context.Context, r store.Retention) error {
 // HoldRetention stops policies, lets them go on, or undoes what they have hidden and not released;
 // see [store.Store.HoldRetention]. In a cluster it is in force in every group on return. With
 // trustClock retentions go on from what the clock of this node reads.
-func (n *Node) HoldRetention(ctx context.Context, h store.Hold, trustClock bool) error {
+func (n *Node) HoldRetention(ctx context.Context, h retention.Hold, trustClock bool) error {
 	if trustClock {
 		h.TimeNs = n.clock.State().WallNs
 	}

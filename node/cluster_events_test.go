@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/selector"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -112,7 +114,7 @@ func TestAClusterErasesPurgesAndLetsExpire(t *testing.T) {
 	b.same("erased and purged")
 
 	moid := int32(1)
-	hour := store.Retention{MOID: &moid, MaxCapAgeNs: int64(time.Hour)}
+	hour := retention.Rule{MOID: &moid, MaxCapAgeNs: int64(time.Hour)}
 	for _, n := range []*Node{b.nodes[2], b.one} {
 		if rows, err := n.Expired(t.Context(), hour); err != nil || rows != 200 {
 			t.Errorf("%d records would expire, %v; want 200", rows, err)
@@ -134,7 +136,7 @@ func TestAClusterErasesPurgesAndLetsExpire(t *testing.T) {
 	b.through = 2
 	b.same("without a node")
 	b.listsAlike()
-	all := store.Retention{MaxAcqAgeNs: int64(24 * time.Hour)}
+	all := retention.Rule{MaxAcqAgeNs: int64(24 * time.Hour)}
 	b.both("another", func(ctx context.Context, n *Node) error { return n.SetRetention(ctx, all) })
 	hour.MaxCapAgeNs = 0
 	b.both("removal", func(ctx context.Context, n *Node) error {
@@ -209,17 +211,17 @@ func plainPolicies(all []Policy) (out []string) {
 
 func TestPoliciesOfGroups(t *testing.T) {
 	one, hour, day := int32(1), int64(time.Hour), int64(24*time.Hour)
-	has := func(r store.Retention, groups ...cluster.GroupID) Policy { return Policy{r, groups} }
+	has := func(r retention.Rule, groups ...cluster.GroupID) Policy { return Policy{r, groups} }
 	got := joinPolicies([]Policy{
-		has(store.Retention{CID: &one, MaxCapAgeNs: hour}, 3, 4),
-		has(store.Retention{CID: &one, MaxCapAgeNs: day}, 1),
-		has(store.Retention{CID: &one, MaxCapAgeNs: hour}, 2),
-		has(store.Retention{MaxAcqAgeNs: day}, 3, 4),
-		has(store.Retention{MaxAcqAgeNs: day}, 1, 2),
+		has(retention.Rule{CID: &one, MaxCapAgeNs: hour}, 3, 4),
+		has(retention.Rule{CID: &one, MaxCapAgeNs: day}, 1),
+		has(retention.Rule{CID: &one, MaxCapAgeNs: hour}, 2),
+		has(retention.Rule{MaxAcqAgeNs: day}, 3, 4),
+		has(retention.Rule{MaxAcqAgeNs: day}, 1, 2),
 	}, 4)
-	want := []Policy{has(store.Retention{MaxAcqAgeNs: day}),
-		has(store.Retention{CID: &one, MaxCapAgeNs: hour}, 2, 3, 4),
-		has(store.Retention{CID: &one, MaxCapAgeNs: day}, 1)}
+	want := []Policy{has(retention.Rule{MaxAcqAgeNs: day}),
+		has(retention.Rule{CID: &one, MaxCapAgeNs: hour}, 2, 3, 4),
+		has(retention.Rule{CID: &one, MaxCapAgeNs: day}, 1)}
 	if fmt.Sprint(plainPolicies(got)) != fmt.Sprint(plainPolicies(want)) {
 		t.Errorf("%v, want %v", got, want)
 	}
@@ -235,7 +237,7 @@ func TestEventsCrossTheNetwork(t *testing.T) {
 		{AcqNs: 6, Kind: event.Purge, Done: true, Removed: 9, FromSlot: 4, ToSlot: 8},
 	} {
 		in := api.Event{AcqNs: e.AcqNs, Kind: e.Kind.String(), Done: &e.Done,
-			Removed: &e.Removed, Box: boxOf(&e.Box)}
+			Removed: &e.Removed, Box: selector.FormatBox(&e.Box)}
 		if e.ToSlot > 0 {
 			in.Slots = []uint32{e.FromSlot, e.ToSlot}
 		}

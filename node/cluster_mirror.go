@@ -12,7 +12,9 @@ import (
 
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/member"
+	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/internal/slots"
+	"github.com/pentad-db/pentad/node/internal/storewire"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -43,11 +45,11 @@ func (r *remoteSource) ofGroup(i int) *remoteSource {
 		slots: r.slots[i : i+1], mustHold: r.mustHold[i : i+1]}
 }
 
-// stateOf is the reverse of copyStateOf.
+// stateOf is the reverse of storewire.State.
 func stateOf(in *wire.State) store.State {
 	st := store.State{Store: hex.EncodeToString(in.Store[:]), Box: in.Box, Empty: in.Empty,
 		HorizonNs: in.HorizonNs, Lineage: in.Lineage, Held: in.Held, HeldNs: in.HeldNs}
-	of := rangeOf(&wire.Range{Of: in.Of, History: in.History})
+	of := storewire.Range(&wire.Range{Of: in.Of, History: in.History})
 	st.Of, st.Events, st.Policies = of.Of, of.Events, of.Policies
 	return st
 }
@@ -71,7 +73,7 @@ func (n *Node) State(ctx context.Context) (st store.State, groups int, err error
 	all := slices.Concat(a.answers...)
 	if asked := optionsOf(ctx); len(asked.groups) > 0 || asked.onlyGroup > 0 {
 		if len(all) != 1 {
-			return st, 0, badParam(paramGroups, errors.New("a state is of one group"))
+			return st, 0, params.Bad(paramGroups, errors.New("a state is of one group"))
 		}
 		return all[0], 0, nil
 	}

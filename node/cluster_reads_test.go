@@ -36,7 +36,7 @@ func TestReadsAfterWrites(t *testing.T) {
 		}
 	}
 	rows := uint64(0)
-	for i := range rounds(60) {
+	for i := range fewer(60) {
 		res := c.put(live[rand.IntN(len(live))], readings(int64(i)*50, 50), store.WriterSeq{})
 		rows += 50
 		at := dial(t, live[rand.IntN(len(live))])
@@ -44,7 +44,7 @@ func TestReadsAfterWrites(t *testing.T) {
 		if i%10 == 0 {
 			c.asksAll(dial(t, live[i/10%len(live)]).After(res.LastAcqNs), rows)
 		}
-		if i == rounds(60)/2 {
+		if i == fewer(60)/2 {
 			c.stop(0)
 			live = live[1:]
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -27,7 +28,7 @@ const (
 // verifyGroups reads everything that the replicas of this node store, group after group, and then
 // compares each with the other replicas of its group.
 func (n *Node) verifyGroups(
-	ctx context.Context, m *member.Member, opt store.CheckOptions,
+	ctx context.Context, m *member.Member, opt check.Options,
 ) (api.CheckReport, error) {
 	v := &groupVerification{node: n, opt: opt, total: api.CheckReport{}}
 	stores := m.Stores()
@@ -60,7 +61,7 @@ func (n *Node) verifyGroups(
 // groupVerification is one verification of the replicas of a node.
 type groupVerification struct {
 	node  *Node
-	opt   store.CheckOptions
+	opt   check.Options
 	total api.CheckReport // of what is done
 }
 
@@ -81,7 +82,7 @@ func (v *groupVerification) damaged(group cluster.GroupID, d api.Damage) {
 func (v *groupVerification) files(
 	ctx context.Context, group cluster.GroupID, s *store.Store,
 ) error {
-	opt := store.CheckOptions{BytesPerSec: v.opt.BytesPerSec}
+	opt := check.Options{BytesPerSec: v.opt.BytesPerSec}
 	if v.opt.Damage != nil {
 		opt.Damage = func(d api.Damage) {
 			d.Reason = fmt.Sprintf("group %d: %s", group, d.Reason)

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/archive"
+	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -21,8 +23,8 @@ func keptGroups(t *testing.T, info api.Snapshot, to string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		part, err := s.Backup(t.Context(), filepath.Join(to, fmt.Sprint(g.Group)),
-			store.BackupOptions{UntilAcqNs: g.AcqNs})
+		part, err := archive.Backup(t.Context(), s, filepath.Join(to, fmt.Sprint(g.Group)),
+			archive.BackupOptions{UntilAcqNs: g.AcqNs})
 		if err != nil || part == nil {
 			t.Fatalf("group %d: %+v, %v", g.Group, part, err)
 		}
@@ -63,7 +65,7 @@ func TestAClusterIsVerifiedAndKept(t *testing.T) {
 	for group := 1; group <= 2; group++ {
 		dir := filepath.Join(t.TempDir(), "restored")
 		from := filepath.Join(to, fmt.Sprint(group))
-		report, err := store.Restore(t.Context(), from, dir, store.RestoreOptions{})
+		report, err := archive.Restore(t.Context(), from, dir, archive.RestoreOptions{})
 		if err != nil || report.Parts != 2 {
 			t.Fatalf("%+v, %v", report, err)
 		}
@@ -89,7 +91,7 @@ func TestAClusterIsVerifiedAndKept(t *testing.T) {
 // findsDamage verifies a node whose replicas are well, and then one of which a file is not.
 func (c *nodesTogether) findsDamage() {
 	c.Helper()
-	report, err := c.nodes[0].Verify(c.Context(), store.CheckOptions{})
+	report, err := c.nodes[0].Verify(c.Context(), check.Options{})
 	if err != nil || report.Damages != 0 || report.Rows+report.LogRows < 6000 ||
 		len(report.Notes) != 0 {
 		c.Fatalf("%+v, %v", report, err)
@@ -112,7 +114,7 @@ func (c *nodesTogether) findsDamage() {
 	if err != nil || f.Close() != nil {
 		c.Fatal(err)
 	}
-	report, err = c.nodes[1].Verify(c.Context(), store.CheckOptions{})
+	report, err = c.nodes[1].Verify(c.Context(), check.Options{})
 	if err != nil || report.Damages == 0 || report.Damage[0].File != files[0] ||
 		!strings.HasPrefix(report.Damage[0].Reason, "group 2: ") {
 		c.Errorf("%+v, %v", report, err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/cursors"
+	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -75,8 +76,8 @@ func checkCursorName(name string) error {
 	if cursors.ValidName(name) {
 		return nil
 	}
-	return badParam("name", fmt.Errorf("%q is not a valid name for a cursor; use 1 to "+
-		"64 letters, digits, and . _ - but not first", clip(name)))
+	return params.Bad("name", fmt.Errorf("%q is not a valid name for a cursor; use 1 to "+
+		"64 letters, digits, and . _ - but not first", params.Clip(name)))
 }
 
 // CommitCursor moves a cursor durably to an acq: its client has everything below. Commits are
@@ -99,7 +100,7 @@ func (n *Node) CommitCursor(
 		return c, err
 	}
 	if acqNs > horizon {
-		return c, badParam("acq", fmt.Errorf("%d: %w", acqNs, store.ErrAhead))
+		return c, params.Bad("acq", fmt.Errorf("%d: %w", acqNs, store.ErrAhead))
 	}
 	c = cursors.Cursor{Name: name, AcqNs: acqNs, CommittedNs: time.Now().UnixNano()}
 	if m != nil {

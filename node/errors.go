@@ -15,6 +15,7 @@ import (
 	"github.com/pentad-db/pentad/node/replica"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/pentad-db/pentad/wasmhost"
@@ -113,7 +114,7 @@ func kindOf(err error) wire.Kind {
 		errors.Is(err, replica.ErrStopped),
 		errors.Is(err, replica.ErrNotLeader), errors.Is(err, replica.ErrGroupUnknown):
 		return wire.KindUnavailable
-	case errors.Is(err, errNoSnapshot), errors.Is(err, store.ErrNoRetention):
+	case errors.Is(err, errNoSnapshot), errors.Is(err, retention.ErrNoPolicy):
 		return wire.KindNotFound
 	case errors.Is(err, store.ErrExists), errors.Is(err, store.ErrAhead),
 		errors.Is(err, cluster.ErrStale),
@@ -141,33 +142,5 @@ func guestKind(k wasmhost.ErrorKind) wire.Kind {
 		return wire.KindPluginLimit
 	default:
 		return wire.KindPluginFailed
-	}
-}
-
-// status returns the HTTP status of a kind.
-func status(k wire.Kind) int {
-	switch k {
-	case wire.KindBadFrame, wire.KindUnsupportedVersion, wire.KindInvalid:
-		return 400
-	case wire.KindForbidden:
-		return 403
-	case wire.KindUnknownPlugin, wire.KindNotFound:
-		return 404
-	case wire.KindMethodNotAllowed:
-		return 405
-	case wire.KindSequenceTooOld, wire.KindSequenceGap:
-		return 409
-	case wire.KindTooLarge:
-		return 413
-	case wire.KindBadModule, wire.KindPluginFailed, wire.KindPluginLimit:
-		return 422
-	case wire.KindOverloaded:
-		return 429
-	case wire.KindUnavailable:
-		return 503
-	case wire.KindTimeout:
-		return 504
-	default:
-		return 500
 	}
 }

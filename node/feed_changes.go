@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/feed"
+	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/node/store"
-	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/pentad-db/pentad/wasmhost"
@@ -300,7 +300,7 @@ const maxClockDifference = time.Minute
 // ahead may have reported it.
 func (n *Node) ahead(fromNs int64) error {
 	if n.member.Load() == nil || fromNs > n.now().Add(maxClockDifference).UnixNano() {
-		return badParam("since", store.ErrAhead)
+		return params.Bad("since", store.ErrAhead)
 	}
 	return &wire.Error{Kind: wire.KindUnavailable, RetryAfterMs: retryAfterMs,
 		Message: "the replicas of this node are not as far as the position; ask again, or " +
@@ -354,10 +354,4 @@ func changesOf(s source, q *record.Query, fromNs int64, follow bool) feed.Source
 		}
 		return &SourceError{Source: fmt.Sprint(s), Err: err}
 	}
-}
-
-// changeOf converts an event for the protocol.
-func changeOf(e *event.Event, closedNs int64) *wire.Change {
-	return &wire.Change{AcqNs: e.AcqNs, ClosedNs: closedNs, Kind: wire.ChangeKind(e.Kind),
-		Box: e.Box, FromSlot: e.FromSlot, ToSlot: e.ToSlot}
 }

@@ -82,7 +82,9 @@ func TestChangesOfManySources(t *testing.T) {
 					equal++
 				}
 				last, open = k.AcqNs, append(open, fmt.Sprint(k))
-				at = closedBy(b.Rows, i)
+				if at = k.AcqNs + 1; i+1 < b.Rows.Len() && b.Rows.AcqNs[i+1] == k.AcqNs {
+					at = k.AcqNs // two groups have rows of one acq
+				}
 				if left--; at > k.AcqNs { // all of this acq is there: it may be kept
 					got, open = append(got, open...), nil
 				}
@@ -115,7 +117,7 @@ func TestChangesAreThoseOfOneStore(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	s := openSpread(t, 4, 3)
 	s.fill(rng, 6)
-	for range rounds(15) {
+	for range fewer(15) {
 		q := &record.Query{KeysOnly: rng.IntN(3) == 0}
 		if from := rng.Int64N(3000); rng.IntN(2) == 0 {
 			q.Box[record.MID] = record.RangeSet{{From: from, To: from + 1 + rng.Int64N(300)}}

@@ -17,6 +17,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/golden"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -246,7 +247,7 @@ func fillGolden(c *nodesTogether, n *Node, together bool) {
 	must("a purge", func() error { _, err := n.Purge(c.Context(), box); return err })
 	moid := int32(goldenMoid)
 	must("a policy", func() error {
-		return n.SetRetention(c.Context(), store.Retention{MOID: &moid,
+		return n.SetRetention(c.Context(), retention.Rule{MOID: &moid,
 			MaxCapAgeNs: int64(100 * 365 * 24 * time.Hour)})
 	})
 	old := &record.Query{}

@@ -6,7 +6,9 @@ import (
 	"strconv"
 
 	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/httpserver"
 	"github.com/pentad-db/pentad/node/internal/member"
+	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/valyala/fasthttp"
@@ -32,7 +34,7 @@ func (s *server) memberFor(ctx *fasthttp.RequestCtx) *member.Member {
 	if s.node.opt.Cluster.TokenFile != "" {
 		err = toWire(errNoView) // it is being opened
 	}
-	writeError(ctx, err)
+	httpserver.WriteError(ctx, err)
 	return nil
 }
 
@@ -61,7 +63,7 @@ func (s *server) showCluster(ctx *fasthttp.RequestCtx, show clusterView) {
 	}
 	rc, cancel := s.context()
 	defer cancel()
-	writeJSON(ctx, show(rc, m))
+	httpserver.WriteJSON(ctx, show(rc, m))
 }
 
 func clusterStatus(ctx context.Context, m *member.Member) any { return m.Overview(ctx) }
@@ -78,27 +80,28 @@ func clusterGroups(ctx context.Context, m *member.Member) any {
 func parseAct(verb string, args *fasthttp.Args) (a member.AdminCommand, err error) {
 	a.Verb, a.Node = verb, string(args.Peek(paramNode))
 	for name, to := range map[string]*bool{paramDryRun: &a.DryRun, paramFewer: &a.FewerCopies} {
-		if *to, err = parseFlag(args, name); err != nil {
+		if *to, err = params.Flag(args, name); err != nil {
 			return a, err
 		}
 	}
 	if text := string(args.Peek(paramCopies)); text != "" {
 		n, err := strconv.ParseUint(text, 10, 32)
 		if err != nil {
-			return a, badParam(paramCopies, fmt.Errorf("%q is not a number", clip(text)))
+			return a, params.Bad(paramCopies, fmt.Errorf("%q is not a number", params.Clip(text)))
 		}
 		copies := uint32(n)
 		a.Copies = &copies
 	}
 	if verb == member.Split {
 		if a.Group, err = parseSplitGroup(string(args.Peek(paramGroup))); err != nil {
-			return a, badParam(paramGroup, err)
+			return a, params.Bad(paramGroup, err)
 		}
 	}
 	if text := string(args.Peek(paramRate)); text != "" {
 		n, err := strconv.ParseUint(text, 10, 63)
 		if err != nil {
-			return a, badParam(paramRate, fmt.Errorf("%q is not a number of bytes", clip(text)))
+			return a, params.Bad(paramRate, fmt.Errorf("%q is not a number of bytes",
+				params.Clip(text)))
 		}
 		a.BytesPerSec = &n
 	}
@@ -112,7 +115,8 @@ func parseSplitGroup(text string) (cluster.GroupID, error) {
 	}
 	n, err := strconv.ParseUint(text, 10, 32)
 	if err != nil || n == 0 {
-		return 0, fmt.Errorf("%q is neither the number of a group, from 1 on, nor all", clip(text))
+		return 0, fmt.Errorf("%q is neither the number of a group, from 1 on, nor all",
+			params.Clip(text))
 	}
 	return cluster.GroupID(n), nil
 }
@@ -133,7 +137,7 @@ func (s *server) askMember(ctx *fasthttp.RequestCtx, method, path string) bool {
 	case !known:
 		return false
 	case err != nil:
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 	default:
 		ctx.SetBody(answer)
 	}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/pentad-db/pentad/node/internal/cursors"
+	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/valyala/fasthttp"
@@ -80,10 +81,10 @@ func (s *server) commitCursor(
 	text := string(args.Peek("acq"))
 	acqNs, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return c, badParam("acq", fmt.Errorf("%q is not a number of ns, as changes say in "+
-			"closed_ns", clip(text)))
+		return c, params.Bad("acq", fmt.Errorf("%q is not a number of ns, as changes say in "+
+			"closed_ns", params.Clip(text)))
 	}
-	force, err := parseFlag(args, "force")
+	force, err := params.Flag(args, "force")
 	if err != nil {
 		return c, err
 	}

@@ -4,14 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
-	"strconv"
 
+	"github.com/pentad-db/pentad/node/internal/httpserver"
+	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/internal/selector"
-	"github.com/pentad-db/pentad/node/internal/timeparse"
-	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/internal/storewire"
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -39,8 +39,8 @@ func (s *server) hide(
 	var b wire.Box
 	var dry bool
 	var err error
-	if speaksFrames(ctx) {
-		if err = checkParams(ctx.QueryArgs(), peerParams); err == nil {
+	if httpserver.SpeaksFrames(ctx) {
+		if err = params.Check(ctx.QueryArgs(), peerParams); err == nil {
 			err = wire.ParseBox(ctx.PostBody(), &b)
 		}
 	} else {
@@ -59,12 +59,12 @@ func (s *server) hide(
 	}
 	switch {
 	case err != nil:
-		writeError(ctx, toWire(err))
-	case speaksFrames(ctx):
+		httpserver.WriteError(ctx, toWire(err))
+	case httpserver.SpeaksFrames(ctx):
 		ctx.SetContentType(wire.ContentType)
 		ctx.SetBody(wire.AppendEvent(nil, &wire.Event{AcqNs: acq}))
 	default:
-		writeJSON(ctx, map[string]any{"acq_ns": acq, "acq": record.FormatNs(acq)})
+		httpserver.WriteJSON(ctx, map[string]any{"acq_ns": acq, "acq": record.FormatNs(acq)})
 	}
 }
 
@@ -82,7 +82,7 @@ func (s *server) parseHide(ctx *fasthttp.RequestCtx) (b wire.Box, dry bool, err 
 	if err := checkNoBody(ctx); err != nil {
 		return b, false, err
 	}
-	if err := checkParams(ctx.QueryArgs(), hideParams); err != nil {
+	if err := params.Check(ctx.QueryArgs(), hideParams); err != nil {
 		return b, false, err
 	}
 	q, err := s.parseBox(ctx)
@@ -90,16 +90,16 @@ func (s *server) parseHide(ctx *fasthttp.RequestCtx) (b wire.Box, dry bool, err 
 		return b, false, err
 	}
 	b.Box = q.Box
-	if b.Everything, err = parseFlag(ctx.QueryArgs(), "everything"); err != nil {
+	if b.Everything, err = params.Flag(ctx.QueryArgs(), "everything"); err != nil {
 		return b, false, err
 	}
-	if dry, err = parseFlag(ctx.QueryArgs(), "dry_run"); err != nil {
+	if dry, err = params.Flag(ctx.QueryArgs(), "dry_run"); err != nil {
 		return b, false, err
 	}
 	err = b.Check()
 	var invalid *record.InvalidError
 	if errors.As(err, &invalid) && invalid.Part == "box" {
-		err = badParam("box", errors.New("no selector is given; everything=1 says that all "+
+		err = params.Bad("box", errors.New("no selector is given; everything=1 says that all "+
 			"records are meant"))
 	}
 	return b, dry, err
@@ -113,25 +113,10 @@ func (s *server) dryRun(rc context.Context, ctx *fasthttp.RequestCtx, q *record.
 
 func writeDryRun(ctx *fasthttp.RequestCtx, records uint64, err error) {
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
-	writeJSON(ctx, api.DryRun{Records: records, DryRun: true})
-}
-
-func newJSONRemoval(r *event.Removal) *api.Removal {
-	if r == nil {
-		return nil
-	}
-	text := func(ns int64) *string {
-		if ns == 0 {
-			return nil
-		}
-		s := record.FormatNs(ns)
-		return &s
-	}
-	return &api.Removal{Records: r.Rows, Bytes: r.Bytes, Next: text(r.NextNs), NextNs: r.NextNs,
-		Done: text(r.DoneNs), DoneNs: r.DoneNs}
+	httpserver.WriteJSON(ctx, api.DryRun{Records: records, DryRun: true})
 }
 
 // paramsOfPeers are the parameters of what people ask for without any, and others for groups.
@@ -145,33 +130,22 @@ func paramsOfPeers(ctx *fasthttp.RequestCtx) []string {
 	return nil
 }
 
-// boxOf formats a box as selectors, without unconstrained dimensions.
-func boxOf(box *record.Box) map[string]string {
-	out := map[string]string{}
-	for d, set := range box {
-		if dim := record.Dim(d); len(set) > 0 {
-			out[dim.String()] = selector.Format(dim, set)
-		}
-	}
-	return out
-}
-
 func (s *server) events(ctx *fasthttp.RequestCtx) {
 	rc, cancel := s.requestContext(ctx)
 	defer cancel()
-	err := checkParams(ctx.QueryArgs(), paramsOfPeers(ctx))
+	err := params.Check(ctx.QueryArgs(), paramsOfPeers(ctx))
 	var all []event.Event
 	if err == nil {
 		all, err = s.node.Events(rc)
 	}
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
 	out := []api.Event{}
 	for _, e := range all {
 		row := api.Event{Kind: e.Kind.String(), Acq: record.FormatNs(e.AcqNs), AcqNs: e.AcqNs,
-			Box: boxOf(&e.Box), Removal: newJSONRemoval(e.Removal)}
+			Box: selector.FormatBox(&e.Box), Removal: storewire.Removal(e.Removal)}
 		if e.Kind == event.Purge {
 			row.Done, row.Removed = &e.Done, &e.Removed
 		}
@@ -180,7 +154,7 @@ func (s *server) events(ctx *fasthttp.RequestCtx) {
 		}
 		out = append(out, row)
 	}
-	writeJSON(ctx, api.Events{Events: out})
+	httpserver.WriteJSON(ctx, api.Events{Events: out})
 }
 
 func newJSONPolicy(p Policy) api.Retention {
@@ -195,33 +169,33 @@ func newJSONPolicy(p Policy) api.Retention {
 func (s *server) retention(ctx *fasthttp.RequestCtx) {
 	rc, cancel := s.requestContext(ctx)
 	defer cancel()
-	err := checkParams(ctx.QueryArgs(), paramsOfPeers(ctx))
+	err := params.Check(ctx.QueryArgs(), paramsOfPeers(ctx))
 	var all []Policy
 	if err == nil {
 		all, err = s.node.Retention(rc)
 	}
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
 	out := []api.Retention{}
 	for _, p := range all {
 		out = append(out, newJSONPolicy(p))
 	}
-	writeJSON(ctx, api.Policies{Policies: out})
+	httpserver.WriteJSON(ctx, api.Policies{Policies: out})
 }
 
 // setRetention sets a policy, or removes it.
 func (s *server) setRetention(ctx *fasthttp.RequestCtx) {
 	remove := ctx.IsDelete()
-	var r store.Retention
+	var r retention.Rule
 	var dry bool
 	err := checkNoBody(ctx)
 	if err == nil {
 		r, err = parsePolicy(ctx.QueryArgs(), remove)
 	}
 	if err == nil {
-		dry, err = parseFlag(ctx.QueryArgs(), "dry_run")
+		dry, err = params.Flag(ctx.QueryArgs(), "dry_run")
 	}
 	rc, cancel := s.context()
 	defer cancel()
@@ -234,35 +208,35 @@ func (s *server) setRetention(ctx *fasthttp.RequestCtx) {
 		err = s.node.SetRetention(rc, r)
 	}
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
-	writeJSON(ctx, newJSONPolicy(Policy{Retention: r}))
+	httpserver.WriteJSON(ctx, newJSONPolicy(Policy{Rule: r}))
 }
 
-func parsePolicy(args *fasthttp.Args, remove bool) (r store.Retention, err error) {
-	if r.CID, err = parseID(args, record.CID); err != nil {
+func parsePolicy(args *fasthttp.Args, remove bool) (r retention.Rule, err error) {
+	if r.CID, err = params.ID(args, record.CID); err != nil {
 		return r, err
 	}
-	if r.MOID, err = parseID(args, record.MOID); err != nil {
+	if r.MOID, err = params.ID(args, record.MOID); err != nil {
 		return r, err
 	}
-	if r.MaxCapAgeNs, err = parseAge(args, "cap_age"); err != nil {
+	if r.MaxCapAgeNs, err = params.Age(args, "cap_age"); err != nil {
 		return r, err
 	}
-	if r.MaxAcqAgeNs, err = parseAge(args, "acq_age"); err != nil {
+	if r.MaxAcqAgeNs, err = params.Age(args, "acq_age"); err != nil {
 		return r, err
 	}
-	if r.DelayNs, err = parseAge(args, "delay"); err != nil {
+	if r.DelayNs, err = params.Age(args, "delay"); err != nil {
 		return r, err
 	}
 	if !remove && r.MaxCapAgeNs == 0 && r.MaxAcqAgeNs == 0 {
-		return r, badParam("cap_age", fmt.Errorf("neither it nor acq_age is given; %s removes "+
+		return r, params.Bad("cap_age", fmt.Errorf("neither it nor acq_age is given; %s removes "+
 			"a policy", http.MethodDelete))
 	}
-	everything, err := parseFlag(args, "everything")
+	everything, err := params.Flag(args, "everything")
 	if err == nil && !remove && r.CID == nil && r.MOID == nil && !everything {
-		err = badParam("box", errors.New("neither cid nor moid is given; everything=1 says that "+
+		err = params.Bad("box", errors.New("neither cid nor moid is given; everything=1 says that "+
 			"all records are meant"))
 	}
 	return r, err
@@ -271,7 +245,7 @@ func parsePolicy(args *fasthttp.Args, remove bool) (r store.Retention, err error
 // holdRetention stops policies, lets them go on, or undoes their last steps.
 func (s *server) holdRetention(ctx *fasthttp.RequestCtx) {
 	err := checkNoBody(ctx)
-	var h store.Hold
+	var h retention.Hold
 	var trust bool
 	if err == nil {
 		h, trust, err = parseHold(ctx.QueryArgs())
@@ -282,66 +256,39 @@ func (s *server) holdRetention(ctx *fasthttp.RequestCtx) {
 		err = s.node.HoldRetention(rc, h, trust)
 	}
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
-	writeJSON(ctx, map[string]any{"action": string(ctx.QueryArgs().Peek("action"))})
+	httpserver.WriteJSON(ctx, map[string]any{"action": string(ctx.QueryArgs().Peek("action"))})
 }
 
-func parseHold(args *fasthttp.Args) (h store.Hold, trust bool, err error) {
+func parseHold(args *fasthttp.Args) (h retention.Hold, trust bool, err error) {
 	text := string(args.Peek("action"))
-	h.Action = map[string]store.HoldAction{"hold": store.HoldSteps, "resume": store.HoldResume,
-		"undo": store.HoldUndo}[text]
+	h.Action = map[string]retention.Action{"hold": retention.HoldSteps,
+		"resume": retention.HoldResume,
+		"undo":   retention.HoldUndo}[text]
 	if h.Action == 0 {
-		return h, false, badParam("action", fmt.Errorf("%q is not hold, resume or undo",
-			clip(text)))
+		return h, false, params.Bad("action", fmt.Errorf("%q is not hold, resume or undo",
+			params.Clip(text)))
 	}
-	if h.CID, err = parseID(args, record.CID); err != nil {
+	if h.CID, err = params.ID(args, record.CID); err != nil {
 		return h, false, err
 	}
-	if h.MOID, err = parseID(args, record.MOID); err != nil {
+	if h.MOID, err = params.ID(args, record.MOID); err != nil {
 		return h, false, err
 	}
-	if h.All, err = parseFlag(args, "everything"); err != nil {
+	if h.All, err = params.Flag(args, "everything"); err != nil {
 		return h, false, err
 	}
-	if trust, err = parseFlag(args, "trust_clock"); err != nil {
+	if trust, err = params.Flag(args, "trust_clock"); err != nil {
 		return h, false, err
 	}
 	if h.All && (h.CID != nil || h.MOID != nil) {
-		err = badParam("everything", errors.New("every policy is meant, and one is named; leave "+
+		err = params.Bad("everything", errors.New("every policy is meant, and one is named; leave "+
 			"cid and moid out"))
 	}
-	if trust && h.Action != store.HoldResume {
-		err = badParam("trust_clock", errors.New("only resume goes on from what the clock says"))
+	if trust && h.Action != retention.HoldResume {
+		err = params.Bad("trust_clock", errors.New("only resume goes on from what the clock says"))
 	}
 	return h, trust, err
-}
-
-// parseID reads one tenant or quantity, nil for all.
-func parseID(args *fasthttp.Args, d record.Dim) (*int32, error) {
-	text := string(args.Peek(d.String()))
-	if text == "" {
-		return nil, nil
-	}
-	n, err := strconv.ParseInt(text, 10, 32)
-	if err != nil || n < d.Min() || n == math.MaxInt32 {
-		return nil, badParam(d.String(), fmt.Errorf("%q is not one number of %d to %d",
-			clip(text), d.Min(), d.Max()-1))
-	}
-	id := int32(n)
-	return &id, nil
-}
-
-func parseAge(args *fasthttp.Args, name string) (int64, error) {
-	text := string(args.Peek(name))
-	if text == "" {
-		return 0, nil
-	}
-	age, err := timeparse.Duration(text)
-	if err != nil || age <= 0 {
-		return 0, badParam(name, fmt.Errorf("%q is not a time span such as 24h or 90d",
-			clip(text)))
-	}
-	return int64(age), nil
 }

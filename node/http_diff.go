@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"time"
 
+	"github.com/pentad-db/pentad/node/internal/httpserver"
+	"github.com/pentad-db/pentad/node/internal/params"
+	"github.com/pentad-db/pentad/node/internal/rowjson"
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -47,7 +49,7 @@ func (s *server) diffFrame(ctx *fasthttp.RequestCtx) {
 		permit, err = s.prepare(ctx, &record.Query{Box: ask.Box})
 	}
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
 	ctx.SetContentType(wire.ContentType)
@@ -82,7 +84,7 @@ func (s *server) versionsFrame(ctx *fasthttp.RequestCtx) {
 		all, end, err = s.node.Versions(rc, &box.Box)
 	}
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
 	setStatus(ctx, &end)
@@ -119,33 +121,13 @@ func framed(all []record.Version) int {
 	return len(all)
 }
 
-// jsonDifference is a difference in JSON: the reading as it is now, and as it was.
-type jsonDifference struct {
-	Change string `json:"change"`
-	jsonRow
-	OldAcq     string  `json:"old_acq,omitempty"`
-	OldAcqNs   int64   `json:"old_acq_ns,omitempty"`
-	OldValue   any     `json:"old_value,omitempty"`
-	OldPayload *string `json:"old_payload,omitempty"`
-}
-
-func differenceOf(d *record.Differences, i int, kind payloadType) jsonDifference {
-	out := jsonDifference{Change: d.Kind.String(), jsonRow: rowOf(&d.New, i, kind, false)}
-	if d.Kind != record.DiffAdded {
-		old := rowOf(&d.Old, i, kind, false)
-		out.OldAcq, out.OldAcqNs = old.Acq, old.AcqNs
-		out.OldValue, out.OldPayload = old.Value, old.Payload
-	}
-	return out
-}
-
 // getDiff answers with differences, as getRecords does with records.
 func (s *server) getDiff(ctx *fasthttp.RequestCtx) {
 	q, err := s.parseBox(ctx)
 	ask := &record.Diff{}
 	if err == nil {
 		ask.Box = q.Box
-		ask.FromNs, ask.ToNs, err = parseMoments(ctx.QueryArgs(), s.node.now())
+		ask.FromNs, ask.ToNs, err = params.Moments(ctx.QueryArgs(), s.node.now())
 	}
 	if err == nil {
 		err = ask.Normalize()
@@ -154,53 +136,26 @@ func (s *server) getDiff(ctx *fasthttp.RequestCtx) {
 		err = s.checkMoments(ctx, ask)
 	}
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
 	s.streamRows(ctx, "differences", &record.Query{Box: ask.Box}, func(
-		rc context.Context, _ *prepared, kind payloadType, out *jsonRowWriter,
+		rc context.Context, _ *prepared, kind rowjson.PayloadType, out *rowjson.Writer,
 	) (wire.End, error) {
 		end, err := s.node.diff(rc, ask, func(d *record.Differences) error {
 			for i := range d.Len() {
-				if err := out.row(differenceOf(d, i, kind)); err != nil {
+				if err := out.Row(rowjson.DifferenceOf(d, i, kind)); err != nil {
 					return err
 				}
-				if q.Limit > 0 && uint64(out.rows) == q.Limit {
+				if q.Limit > 0 && uint64(out.Rows) == q.Limit {
 					return errEnough
 				}
 			}
 			return nil
 		})
-		end.Rows = uint64(out.rows)
+		end.Rows = uint64(out.Rows)
 		return end, err
 	})
-}
-
-// parseMoments reads the moments of a diff; the second is now when it is left out.
-func parseMoments(args *fasthttp.Args, now time.Time) (fromNs, toNs int64, err error) {
-	if !args.Has("from") {
-		return 0, 0, badParam("from", errors.New("is missing; name the moment from which on "+
-			"changes are asked for"))
-	}
-	toNs = record.Acq.Max()
-	for name, ns := range map[string]*int64{"from": &fromNs, "to": &toNs} {
-		if text := string(args.Peek(name)); text != "" && (name != "to" || text != "now") {
-			at, err := timeparse.Parse(text, now)
-			if err != nil {
-				return 0, 0, badParam(name, err)
-			}
-			*ns = at.FromNs
-		}
-	}
-	return fromNs, toNs, nil
-}
-
-// jsonVersion is a version as people read it.
-type jsonVersion struct {
-	jsonRow
-	Latest   bool   `json:"latest"`
-	Erased   string `json:"erased,omitempty"` // acq of the erase that hides it
-	ErasedNs int64  `json:"erased_ns,omitempty"`
 }
 
 // getVersions answers with every version of readings.
@@ -209,31 +164,25 @@ func (s *server) getVersions(ctx *fasthttp.RequestCtx) {
 	var box wire.Box
 	if err == nil {
 		box.Box = q.Box
-		box.Everything, err = parseFlag(ctx.QueryArgs(), "everything")
+		box.Everything, err = params.Flag(ctx.QueryArgs(), "everything")
 	}
 	var invalid *record.InvalidError
 	if err == nil {
 		if err = box.Check(); errors.As(err, &invalid) && invalid.Part == "box" {
-			err = badParam("box", errors.New("no selector is given; everything=1 says that all "+
+			err = params.Bad("box", errors.New("no selector is given; everything=1 says that all "+
 				"readings are meant"))
 		}
 	}
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
 	s.streamRows(ctx, "versions", &record.Query{Box: box.Box}, func(
-		rc context.Context, _ *prepared, kind payloadType, out *jsonRowWriter,
+		rc context.Context, _ *prepared, kind rowjson.PayloadType, out *rowjson.Writer,
 	) (wire.End, error) {
 		all, end, err := s.node.versions(rc, &box.Box)
 		for i := 0; i < len(all) && err == nil; i++ {
-			v := &all[i]
-			row := jsonVersion{jsonRow: rowOfRecord(&v.Record, kind, false), Latest: v.Latest,
-				ErasedNs: v.HiddenAcqNs}
-			if v.HiddenAcqNs != 0 {
-				row.Erased = record.FormatNs(v.HiddenAcqNs)
-			}
-			err = out.row(row)
+			err = out.Row(rowjson.VersionOf(&all[i], kind))
 		}
 		return end, err
 	})
@@ -253,12 +202,12 @@ func (s *server) getLatest(ctx *fasthttp.RequestCtx) {
 func (s *server) getAsOf(ctx *fasthttp.RequestCtx) {
 	q, err := s.parseBox(ctx)
 	if err == nil && !ctx.QueryArgs().Has("at") {
-		err = badParam("at", errors.New("is missing; name the moment, or ask /v1/latest"))
+		err = params.Bad("at", errors.New("is missing; name the moment, or ask /v1/latest"))
 	}
 	if err == nil {
 		var at timeparse.Span
 		if at, err = timeparse.Parse(string(ctx.QueryArgs().Peek("at")), s.node.now()); err != nil {
-			err = badParam("at", err)
+			err = params.Bad("at", err)
 		}
 		q.View, q.AsOfAcqNs = record.ViewAsOf, at.FromNs
 	}

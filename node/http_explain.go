@@ -1,6 +1,8 @@
 package node
 
 import (
+	"github.com/pentad-db/pentad/node/internal/httpserver"
+	"github.com/pentad-db/pentad/node/internal/rowjson"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -12,10 +14,10 @@ import (
 func (s *server) explain(ctx *fasthttp.RequestCtx) {
 	q, err := s.parseBox(ctx)
 	if err == nil {
-		_, err = parsePayloadType(ctx)
+		_, err = rowjson.ParsePayloadType(string(ctx.QueryArgs().Peek("type")))
 	}
 	if err == nil {
-		_, err = ndjson(ctx)
+		_, err = parseLines(ctx)
 	}
 	s.writeExplanation(ctx, q, err)
 }
@@ -36,8 +38,8 @@ func (s *server) writeExplanation(ctx *fasthttp.RequestCtx, q *record.Query, err
 		x, err = s.node.Explain(rc, q)
 	}
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
-	writeJSON(ctx, x)
+	httpserver.WriteJSON(ctx, x)
 }

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/pentad-db/pentad/node/internal/httpserver"
+	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -16,6 +18,8 @@ import (
 )
 
 var batches = sync.Pool{New: func() any { return new(record.Batch) }}
+
+var frameBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // maxPooledBytes keeps batches of large payloads out of the pool.
 const maxPooledBytes = 4 << 20
@@ -29,10 +33,10 @@ func (s *server) put(ctx *fasthttp.RequestCtx) {
 			batches.Put(p.Batch)
 		}
 	}()
-	p.Needs = func(bytes uint64) error { return needs(ctx, bytes) }
+	p.Needs = func(bytes uint64) error { return httpserver.Needs(ctx, bytes) }
 	res, err := s.putFrame(rc, ctx, &p)
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
 	ctx.SetContentType(wire.ContentType)
@@ -45,7 +49,7 @@ func (s *server) put(ctx *fasthttp.RequestCtx) {
 func (s *server) query(ctx *fasthttp.RequestCtx) {
 	q := new(record.Query)
 	if err := wire.ParseQuery(ctx.PostBody(), q); err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
 	ctx.SetContentType(wire.ContentType)
@@ -55,7 +59,7 @@ func (s *server) query(ctx *fasthttp.RequestCtx) {
 	}
 	permit, err := s.prepare(ctx, q)
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
 	s.streamIn(ctx, permit, func(rc context.Context, w *bufio.Writer) error {
@@ -81,14 +85,14 @@ func (s *server) countFrame(ctx *fasthttp.RequestCtx) {
 			Message: "a count has none; ask /v1/query for its groups"}
 	}
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
 	rc, cancel := s.requestContext(ctx)
 	defer cancel()
 	_, end, err := s.node.Count(rc, q)
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
 	setStatus(ctx, &end)
@@ -113,7 +117,7 @@ const groupsPerFrame = 4096
 func (s *server) aggregate(ctx *fasthttp.RequestCtx, q *record.Query) {
 	permit, err := s.prepare(ctx, q)
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
 	streamed := false
@@ -126,7 +130,7 @@ func (s *server) aggregate(ctx *fasthttp.RequestCtx, q *record.Query) {
 	defer cancel()
 	found, err := s.node.findGroups(rc, &permit.prepared)
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
 	permit.release = found.close
@@ -177,7 +181,7 @@ func (s *server) states(ctx *fasthttp.RequestCtx) {
 			Message: "there is none; states are those of its groups"}
 	}
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
 	ctx.SetContentType(wire.ContentType)
@@ -231,7 +235,7 @@ func (s *server) putFrame(
 	previous, err := strconv.ParseUint(text, 10, 64)
 	switch {
 	case err != nil, w.ID == [16]byte{}:
-		return store.PutResult{}, badParam(wire.ParamPrevious,
+		return store.PutResult{}, params.Bad(wire.ParamPrevious,
 			fmt.Errorf("%.40q is not the sequence of a batch of a writer", text))
 	case asks:
 		return store.PutResult{}, s.node.Follows(w.ID, previous)
@@ -243,7 +247,7 @@ func (s *server) putFrame(
 func parseWriter(text string, id *[16]byte) error {
 	raw, err := hex.DecodeString(text)
 	if err != nil || len(raw) != len(id) {
-		return badParam(wire.ParamWriter, fmt.Errorf("%.40q is not 32 hex digits", text))
+		return params.Bad(wire.ParamWriter, fmt.Errorf("%.40q is not 32 hex digits", text))
 	}
 	copy(id[:], raw)
 	return nil

@@ -3,20 +3,20 @@ package node
 import (
 	"net/http"
 
-	"github.com/valyala/fasthttp"
-
+	"github.com/pentad-db/pentad/node/internal/httpserver"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/wire"
+	"github.com/valyala/fasthttp"
 )
 
 // ready answers /readyz: whether the node should get requests.
 func (s *server) ready(ctx *fasthttp.RequestCtx) {
 	said, err := s.readiness()
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
-	writeJSON(ctx, said)
+	httpserver.WriteJSON(ctx, said)
 }
 
 func (s *server) readiness() (said api.Readiness, err error) {
@@ -51,7 +51,7 @@ func (s *server) alive(ctx *fasthttp.RequestCtx) {
 	problems := s.node.Problems()
 	for i := range problems {
 		if problems[i].Restart {
-			writeError(ctx, &wire.Error{Kind: wire.KindUnavailable,
+			httpserver.WriteError(ctx, &wire.Error{Kind: wire.KindUnavailable,
 				Message: problemText(&problems[i])})
 			return
 		}
@@ -60,7 +60,7 @@ func (s *server) alive(ctx *fasthttp.RequestCtx) {
 	if len(problems) > 0 {
 		status = "problems"
 	}
-	writeJSON(ctx, api.Readiness{Status: status, Problems: problems})
+	httpserver.WriteJSON(ctx, api.Readiness{Status: status, Problems: problems})
 }
 
 // healthState answers GET /v1/health: everything that is wrong, with status 200.
@@ -70,5 +70,5 @@ func (s *server) healthState(ctx *fasthttp.RequestCtx) {
 		said.Ready, said.Reason = false, toWire(err).Message
 	}
 	ctx.SetStatusCode(http.StatusOK)
-	writeJSON(ctx, said)
+	httpserver.WriteJSON(ctx, said)
 }

@@ -2,25 +2,22 @@ package node
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 
-	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/plugin"
-	"github.com/valyala/fasthttp"
 )
 
 // TestMethods asks every route with every method.
 func TestMethods(t *testing.T) {
 	n := openTest(t, Options{})
 	// One that DELETE finds.
-	if err := n.SetRetention(t.Context(), store.Retention{MaxAcqAgeNs: 1 << 60}); err != nil {
+	if err := n.SetRetention(t.Context(), retention.Rule{MaxAcqAgeNs: 1 << 60}); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.SetQuantity(plugin.Quantity{MOID: 9, Name: "x", Type: plugin.F64}); err != nil {
@@ -124,24 +121,8 @@ func TestHeadKeepsTheConnection(t *testing.T) {
 	}
 }
 
-// TestRefusals are requests that cannot be read: each says what and how much.
-func TestRefusals(t *testing.T) {
-	f := func(err error, status int, want string) {
-		t.Helper()
-		var ctx fasthttp.RequestCtx
-		rejectUnreadable(&ctx, err)
-		body := string(ctx.Response.Body())
-		if ctx.Response.StatusCode() != status || !strings.Contains(body, want) ||
-			!strings.Contains(body, fmt.Sprintf(`"status":%d`, status)) ||
-			strings.Contains(body, "secret") {
-			t.Errorf("%v: %d %s", err, ctx.Response.StatusCode(), body)
-		}
-	}
-	f(fmt.Errorf("read: %w", &fasthttp.ErrSmallBuffer{}), 431, "URL and headers over 65536 bytes")
-	f(os.ErrDeadlineExceeded, 408, "did not come whole within 1m0s")
-	f(fmt.Errorf("read: %w", fasthttp.ErrBodyTooLarge), 413, "request body over")
-	f(errors.New(`cannot parse: buffer size=9, contents: "secret"`), 400, "read request: cannot p")
-
+// TestPackedBody: a body that is compressed is refused.
+func TestPackedBody(t *testing.T) {
 	n := openTest(t, Options{})
 	req, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+n.Addr().String()+
 		"/v1/records", strings.NewReader("\x1f\x8b"))

@@ -1,33 +1,12 @@
 package node
 
 import (
-	"cmp"
-	"encoding/base64"
-	"encoding/binary"
-	"errors"
-	"fmt"
-	"math"
-	"slices"
-	"strconv"
-	"strings"
-	"time"
-	"unicode/utf8"
-
-	"github.com/pentad-db/pentad/node/internal/calendar"
+	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/internal/registry"
-	"github.com/pentad-db/pentad/node/internal/selector"
-	"github.com/pentad-db/pentad/node/internal/timeparse"
-	"github.com/pentad-db/pentad/sdk/excerpt"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
-	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/valyala/fasthttp"
 )
-
-func badParam(name string, err error) *wire.Error {
-	return &wire.Error{Kind: wire.KindInvalid, Part: name, Reason: string(record.OutOfRange),
-		Message: fmt.Sprintf("parameter %s: %v", name, err)}
-}
 
 // The parameters of each route. Unknown parameters are rejected: an answer to another query than
 // the client meant is worse than none.
@@ -45,84 +24,12 @@ var (
 	snapshotParams = []string{"name"}
 )
 
-// checkParams rejects parameters that the route does not have, that are empty, e.g. by an unset
-// variable of a script, or that occur twice.
-func checkParams(args *fasthttp.Args, known []string) error {
-	seen := map[string]bool{}
-	for key, value := range args.All() {
-		name := string(key)
-		switch {
-		case !slices.Contains(known, name):
-			return badParam(clip(name), fmt.Errorf("is unknown; there are %s",
-				cmp.Or(strings.Join(known, ", "), "none")))
-		case len(value) == 0:
-			return badParam(name, errors.New("is empty; give it a value or leave it out"))
-		case seen[name] && name != "filter" && name != "filter_params":
-			return badParam(name, errors.New("is given twice; a list is joined by commas"))
-		}
-		seen[name] = true
-	}
-	return nil
-}
-
-// parseFlag parses a parameter that is 1 or 0.
-func parseFlag(args *fasthttp.Args, name string) (bool, error) {
-	text := string(args.Peek(name))
-	if text == "" {
-		return false, nil
-	}
-	on, err := strconv.ParseBool(text)
-	if err != nil {
-		return false, badParam(name, fmt.Errorf("%q is not 1 or 0", clip(text)))
-	}
-	return on, nil
-}
-
-// parseBox parses the parameters of a query: a selector per dimension, view or asof, last, order,
-// limit, keys=1, and a filter and filter_params for each filter.
+// parseBox parses the parameters of a query: those of [params.Query], and a filter and
+// filter_params for each filter.
 func (s *server) parseBox(ctx *fasthttp.RequestCtx) (*record.Query, error) {
 	args := ctx.QueryArgs()
-	now := s.node.now()
-	if zone := string(args.Peek("tz")); zone != "" {
-		loc, err := calendar.Zone(zone)
-		var unknown *record.InvalidError
-		switch {
-		case errors.As(err, &unknown) && zone[0] == ' ':
-			return nil, badParam("tz", fmt.Errorf("%s; a + is written %%2B in a URL",
-				unknown.Detail))
-		case errors.As(err, &unknown):
-			return nil, badParam("tz", errors.New(unknown.Detail))
-		case err != nil:
-			return nil, err
-		}
-		now = now.In(loc)
-	}
-	q := &record.Query{}
-	for d := range record.NumDims {
-		dim := record.Dim(d)
-		if text := string(args.Peek(dim.String())); text != "" {
-			set, err := selector.ParseIn(dim, text, now)
-			if err != nil {
-				return nil, badParam(dim.String(), err)
-			}
-			q.Box[d] = set
-		}
-	}
-	if err := parseView(args, q, now); err != nil {
-		return nil, err
-	}
-	if text := string(args.Peek("limit")); text != "" {
-		limit, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			return nil, badParam("limit", fmt.Errorf("%q is not a count", clip(text)))
-		}
-		q.Limit = limit
-	}
-	var err error
-	if q.KeysOnly, err = parseFlag(args, "keys"); err != nil {
-		return nil, err
-	}
-	if err := q.Box.Normalize(); err != nil {
+	q, err := params.Query(args, s.node.now())
+	if err != nil {
 		return nil, err
 	}
 	if q.Filters, err = s.parseFilters(args, q); err != nil {
@@ -131,32 +38,20 @@ func (s *server) parseBox(ctx *fasthttp.RequestCtx) (*record.Query, error) {
 	return q, q.Normalize()
 }
 
-// parseFilters parses the chain of filters. Each filter_params belongs to the filter before it.
+// parseFilters parses the chain of filters.
 func (s *server) parseFilters(args *fasthttp.Args, q *record.Query) (
 	calls []record.PluginCall, err error,
 ) {
-	var names, params []string
-	for key, value := range args.All() {
-		switch string(key) {
-		case "filter":
-			names, params = append(names, string(value)), append(params, "")
-		case "filter_params":
-			if len(names) == 0 {
-				return nil, badParam("filter_params", errors.New("no filter precedes it"))
-			}
-			if params[len(names)-1] != "" {
-				return nil, badParam("filter_params", fmt.Errorf("occurs twice for filter "+
-					"%q; join parameters by commas", clip(names[len(names)-1])))
-			}
-			params[len(names)-1] = string(value)
-		}
+	chain, err := params.Filters(args)
+	if err != nil {
+		return nil, err
 	}
-	for i, name := range names[:min(len(names), record.MaxFilters+1)] {
-		v, err := s.node.plugins.UseKind(s.running, name, plugin.KindFilter)
+	for _, filter := range chain[:min(len(chain), record.MaxFilters+1)] {
+		v, err := s.node.plugins.UseKind(s.http.Running(), filter.Name, plugin.KindFilter)
 		if err != nil {
 			return nil, err
 		}
-		call, err := s.parseCall(args, v, &q.Box, "filter_params", params[i])
+		call, err := s.parseCall(args, v, &q.Box, "filter_params", filter.Text)
 		s.node.plugins.Release(v)
 		if err != nil {
 			return nil, err
@@ -166,161 +61,29 @@ func (s *server) parseFilters(args *fasthttp.Args, q *record.Query) (
 	return calls, nil
 }
 
-func parseView(args *fasthttp.Args, q *record.Query, now time.Time) error {
-	switch view := string(args.Peek("view")); view {
-	case "", "all":
-	case "latest":
-		q.View = record.ViewLatest
-	default:
-		return badParam("view", fmt.Errorf("%q is not all or latest", clip(view)))
-	}
-	if text := string(args.Peek("asof")); text != "" {
-		if q.View != record.ViewAll {
-			return badParam("asof", errors.New("cannot be combined with view"))
-		}
-		at, err := timeparse.ParseIn(text, now)
-		if err != nil {
-			return badParam("asof", err)
-		}
-		q.View, q.AsOfAcqNs = record.ViewAsOf, at.FromNs
-	}
-	if text := string(args.Peek("last")); text != "" {
-		last, err := strconv.ParseUint(text, 10, 32)
-		if err != nil || last == 0 {
-			return badParam("last", fmt.Errorf("%q is not a count of readings from 1 on",
-				clip(text)))
-		}
-		q.Last = uint32(last)
-		if !args.Has("view") && q.View == record.ViewAll {
-			q.View = record.ViewLatest // versions are not readings
-		}
-	}
-	switch order := string(args.Peek("order")); order {
-	case "", "none":
-	case "acq":
-		q.Order = record.OrderAcq
-	case "key":
-		q.Order = record.OrderKey
-	default:
-		return badParam("order", fmt.Errorf("%q is not none, acq or key", clip(order)))
-	}
-	return nil
-}
-
 // parseCall encodes "name=value,name=value", the value of the parameter part, as the plugin's
 // document says.
 //
 // The call names the exact version, so that an upload cannot replace the module that the parameters
 // were encoded for.
 func (s *server) parseCall(
-	args *fasthttp.Args, v *registry.Version, box *record.Box, part, params string,
+	args *fasthttp.Args, v *registry.Version, box *record.Box, part, text string,
 ) (call record.PluginCall, err error) {
-	unchecked, err := parseFlag(args, "unchecked")
+	unchecked, err := params.Flag(args, "unchecked")
 	if err != nil {
 		return call, err
 	}
 	call.Name = v.Ref()
-	values := map[string]string{}
-	for pair := range strings.SplitSeq(params, ",") {
-		if pair == "" {
-			continue
-		}
-		key, value, ok := strings.Cut(pair, "=")
-		if _, twice := values[key]; !ok || twice {
-			return call, badParam(part, fmt.Errorf("%q: write name=value, joined by commas, each "+
-				"once", clip(params)))
-		}
-		values[key] = value
+	values, err := params.Values(part, text)
+	if err != nil {
+		return call, err
 	}
 	err = v.Doc.Fit(values, s.node.Quantities(), spansOf(box[record.MOID]), unchecked)
 	if err == nil {
 		call.Params, err = v.Doc.EncodeParams(values)
 	}
 	if err != nil {
-		return call, badParam(part, err)
+		return call, params.Bad(part, err)
 	}
 	return call, nil
-}
-
-// parseGroupParts parses group=cid,mid,moid.
-func parseGroupParts(args *fasthttp.Args, q *record.Query) error {
-	for part := range strings.SplitSeq(string(args.Peek("group")), ",") {
-		switch part {
-		case "":
-		case "cid":
-			q.GroupBy.CID = true
-		case "mid":
-			q.GroupBy.MID = true
-		case "moid":
-			q.GroupBy.MOID = true
-		default:
-			return badParam("group", fmt.Errorf("%q is not cid, mid or moid; for cap say every=1h",
-				clip(part)))
-		}
-	}
-	return nil
-}
-
-// parseGroups parses group=cid,mid,moid and every=15m.
-func parseGroups(ctx *fasthttp.RequestCtx, q *record.Query) error {
-	if err := parseGroupParts(ctx.QueryArgs(), q); err != nil {
-		return err
-	}
-	text := string(ctx.QueryArgs().Peek("every"))
-	if text == "" {
-		return nil
-	}
-	width, err := timeparse.Duration(text)
-	if err != nil || width <= 0 {
-		return badParam("every", fmt.Errorf("%q is not a time span such as 15m or 1d", clip(text)))
-	}
-	q.GroupBy.CapBucketNs = int64(width)
-	return nil
-}
-
-func clip(s string) string { return strings.ToValidUTF8(excerpt.Of(s, 80), "?") }
-
-// payloadType is how JSON shows payloads.
-type payloadType uint8
-
-const (
-	payloadBase64 payloadType = 0
-	payloadF64    payloadType = 1
-	payloadI64    payloadType = 2
-	payloadText   payloadType = 3
-)
-
-func parsePayloadType(ctx *fasthttp.RequestCtx) (payloadType, error) {
-	switch name := string(ctx.QueryArgs().Peek("type")); name {
-	case "", "base64":
-		return payloadBase64, nil
-	case "f64":
-		return payloadF64, nil
-	case "i64":
-		return payloadI64, nil
-	case "text":
-		return payloadText, nil
-	default:
-		return 0, badParam("type", fmt.Errorf("%q is not f64, i64, text or base64", clip(name)))
-	}
-}
-
-// value decodes a payload by its type, or returns nil if it does not have that form.
-func (t payloadType) value(payload []byte) any {
-	switch {
-	case t == payloadText && utf8.Valid(payload):
-		return string(payload)
-	case t == payloadF64 && len(payload) == 8:
-		f := math.Float64frombits(binary.LittleEndian.Uint64(payload))
-		if math.IsNaN(f) || math.IsInf(f, 0) {
-			return strconv.FormatFloat(f, 'g', -1, 64)
-		}
-		return f
-	case t == payloadI64 && len(payload) == 8:
-		return int64(binary.LittleEndian.Uint64(payload))
-	case t == payloadBase64:
-		return base64.StdEncoding.EncodeToString(payload)
-	default:
-		return nil
-	}
 }

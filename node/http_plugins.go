@@ -3,6 +3,7 @@ package node
 import (
 	"bytes"
 
+	"github.com/pentad-db/pentad/node/internal/httpserver"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/valyala/fasthttp"
 )
@@ -15,10 +16,10 @@ var (
 // reply writes the result of a call.
 func reply(ctx *fasthttp.RequestCtx, v any, err error) {
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
-	writeJSON(ctx, v)
+	httpserver.WriteJSON(ctx, v)
 }
 
 func (s *server) listPlugins(ctx *fasthttp.RequestCtx) {
@@ -26,7 +27,7 @@ func (s *server) listPlugins(ctx *fasthttp.RequestCtx) {
 	if damage == nil {
 		damage = []string{}
 	}
-	writeJSON(ctx, api.Plugins{Plugins: s.node.Plugins(), Damage: damage})
+	httpserver.WriteJSON(ctx, api.Plugins{Plugins: s.node.Plugins(), Damage: damage})
 }
 
 // checkPlugin describes a module that is not kept.
@@ -39,7 +40,7 @@ func (s *server) checkPlugin(ctx *fasthttp.RequestCtx) {
 
 func (s *server) listFailures(ctx *fasthttp.RequestCtx) {
 	all := s.node.PluginFailures(string(ctx.QueryArgs().Peek("plugin")))
-	writeJSON(ctx, api.PluginFailures{Failures: all})
+	httpserver.WriteJSON(ctx, api.PluginFailures{Failures: all})
 }
 
 func (s *server) showPlugin(ctx *fasthttp.RequestCtx, ref string) {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/pentad-db/pentad/node/internal/httpserver"
+	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/internal/strictjson"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/valyala/fasthttp"
@@ -13,7 +15,8 @@ import (
 func parseMOID(text string) (int32, error) {
 	moid, err := strconv.ParseInt(text, 10, 32)
 	if err != nil {
-		return 0, badParam("moid", fmt.Errorf("%q is not a number of a quantity", clip(text)))
+		return 0, params.Bad("moid", fmt.Errorf("%q is not a number of a quantity",
+			params.Clip(text)))
 	}
 	return int32(moid), nil
 }
@@ -23,7 +26,7 @@ func (s *server) putQuantity(ctx *fasthttp.RequestCtx, text string) {
 	var q plugin.Quantity
 	if err == nil {
 		if bad := strictjson.Unmarshal(ctx.PostBody(), &q); bad != nil {
-			err = badParam("body", fmt.Errorf("is no quantity in JSON: %w", bad))
+			err = params.Bad("body", fmt.Errorf("is no quantity in JSON: %w", bad))
 		}
 	}
 	if q.MOID = moid; err == nil {
@@ -41,5 +44,5 @@ func (s *server) deleteQuantity(ctx *fasthttp.RequestCtx, text string) {
 }
 
 func (s *server) listQuantities(ctx *fasthttp.RequestCtx) {
-	writeJSON(ctx, map[string]any{"quantities": s.node.Quantities()})
+	httpserver.WriteJSON(ctx, map[string]any{"quantities": s.node.Quantities()})
 }

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +12,10 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/httpserver"
+	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/internal/slots"
+	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/valyala/fasthttp"
 )
@@ -37,30 +41,31 @@ func parseRequestOptions(args *fasthttp.Args) (s requestOptions, err error) {
 	case "allow":
 		s.partial = true
 	default:
-		return s, badParam(paramPartial, fmt.Errorf("%q is not allow; leave it out to get all or "+
-			"an error", clip(text)))
+		return s, params.Bad(paramPartial,
+			fmt.Errorf("%q is not allow; leave it out to get all or "+
+				"an error", params.Clip(text)))
 	}
-	if s.noCache, err = parseFlag(args, paramFresh); err != nil {
+	if s.noCache, err = params.Flag(args, paramFresh); err != nil {
 		return s, err
 	}
 	if text := string(args.Peek(paramGroups)); text != "" {
 		if s.groups, s.mustHold, err = parseAsked(text); err != nil {
-			return s, badParam(paramGroups, err)
+			return s, params.Bad(paramGroups, err)
 		}
 	}
 	if text := string(args.Peek(paramOfGroup)); text != "" {
 		number, err := strconv.ParseUint(text, 10, 16)
 		if err != nil || number == 0 || s.groups != nil {
-			return s, badParam(paramOfGroup, fmt.Errorf("%q is not the number of a group, of "+
-				"which the first is 1; or %s is there, too", clip(text), paramGroups))
+			return s, params.Bad(paramOfGroup, fmt.Errorf("%q is not the number of a group, of "+
+				"which the first is 1; or %s is there, too", params.Clip(text), paramGroups))
 		}
 		s.onlyGroup = cluster.GroupID(number)
 	}
 	if text := string(args.Peek(paramAfter)); text != "" {
 		if s.after, err = parseAcqs(text); err != nil || len(s.after) > 1 &&
 			len(s.after) != len(s.groups) {
-			return s, badParam(paramAfter, fmt.Errorf("%q is neither an acq in ns nor one for "+
-				"each of groups, joined by commas", clip(text)))
+			return s, params.Bad(paramAfter, fmt.Errorf("%q is neither an acq in ns nor one for "+
+				"each of groups, joined by commas", params.Clip(text)))
 		}
 	}
 	switch text := string(args.Peek(paramRead)); text {
@@ -68,13 +73,14 @@ func parseRequestOptions(args *fasthttp.Args) (s requestOptions, err error) {
 	case "linearizable":
 		s.linear = true
 	default:
-		return s, badParam(paramRead, fmt.Errorf("%q is not linearizable; leave it out to read "+
-			"what the nearest replicas have", clip(text)))
+		return s, params.Bad(paramRead, fmt.Errorf("%q is not linearizable; leave it out to read "+
+			"what the nearest replicas have", params.Clip(text)))
 	}
 	if text := string(args.Peek(paramWithin)); text != "" {
 		ms, err := strconv.ParseUint(text, 10, 31)
 		if err != nil || ms == 0 {
-			return s, badParam(paramWithin, fmt.Errorf("%q is not a time in ms", clip(text)))
+			return s, params.Bad(paramWithin, fmt.Errorf("%q is not a time in ms",
+				params.Clip(text)))
 		}
 		s.within = time.Duration(ms) * time.Millisecond
 	}
@@ -97,7 +103,7 @@ func parseAsked(text string) (groups []cluster.GroupID, held []slots.Range, err 
 		}
 		if err != nil || group <= last {
 			return nil, nil, fmt.Errorf("%q is not a list of ascending numbers from 1 on, joined "+
-				"by commas, each with :FROM-TO where it was split", clip(text))
+				"by commas, each with :FROM-TO where it was split", params.Clip(text))
 		}
 		groups, held = append(groups, group), append(held, r)
 	}
@@ -162,25 +168,64 @@ func (s *server) watchedContext(
 	if asked.groups == nil && s.node.routes.Load().single != nil {
 		return rc, cancel
 	}
-	stop := watchDisconnect(conn, cancel)
+	stop := httpserver.WatchDisconnect(conn, cancel)
 	return rc, func() {
 		stop()
 		cancel()
 	}
 }
 
+// context returns the context of a request, which ends with the server or after a timeout.
+func (s *server) context() (context.Context, context.CancelFunc) {
+	return s.contextWith(requestOptions{})
+}
+
 // contextWith returns the context of a request with options.
 func (s *server) contextWith(asked requestOptions) (context.Context, context.CancelFunc) {
-	timeout := queryTimeout
-	if asked.within > 0 {
-		timeout = min(timeout, asked.within)
-	}
-	rc, cancel := context.WithTimeout(s.running, timeout)
+	rc, cancel := s.http.Context(asked.within)
 	if asked.groups != nil || asked.onlyGroup > 0 || asked.partial || asked.noCache ||
 		asked.after != nil || asked.linear {
 		rc = withOptions(rc, asked)
 	}
 	return rc, cancel
+}
+
+// stream answers with what produce writes, after the handler has returned. The context of produce
+// ends with the server, after a timeout, or when a node that sent the request disconnects.
+func (s *server) stream(
+	ctx *fasthttp.RequestCtx, produce func(rc context.Context, w *bufio.Writer) error,
+) {
+	asked, _ := parseRequestOptions(ctx.QueryArgs()) // handle has checked it
+	s.http.Stream(ctx, httpserver.Stream{Begin: s.begin(ctx.Conn(), asked), Produce: produce})
+}
+
+// streamIn is stream under a permit. It releases the permit when the answer ends, or when nothing
+// is produced. While the client does not read, the permit is lent to others.
+func (s *server) streamIn(
+	ctx *fasthttp.RequestCtx, permit *queryPermit,
+	produce func(rc context.Context, w *bufio.Writer) error,
+) {
+	s.http.Stream(ctx, httpserver.Stream{Begin: s.begin(ctx.Conn(), permit.asked),
+		Produce: produce, Permit: permit.permit, End: permit.done})
+}
+
+// begin returns what begins the context of a streamed answer.
+func (s *server) begin(
+	conn net.Conn, asked requestOptions,
+) func() (context.Context, context.CancelFunc) {
+	return func() (context.Context, context.CancelFunc) { return s.watchedContext(conn, asked) }
+}
+
+// prepare is prepareQuery for a request.
+func (s *server) prepare(ctx *fasthttp.RequestCtx, q *record.Query) (*queryPermit, error) {
+	asked, _ := parseRequestOptions(ctx.QueryArgs()) // handle has checked it
+	rc, cancel := s.watchedContext(ctx.Conn(), asked)
+	defer cancel()
+	permit, err := s.node.prepareQuery(rc, q)
+	if err == nil {
+		permit.asked = asked
+	}
+	return permit, err
 }
 
 // setStatus sets the status of an answer that is known to be incomplete.

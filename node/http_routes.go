@@ -1,38 +1,25 @@
 package node
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 
+	"github.com/pentad-db/pentad/node/internal/httpserver"
 	"github.com/pentad-db/pentad/node/internal/member"
-	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/valyala/fasthttp"
 )
-
-// route is one method of one path.
-type route struct {
-	method  string // GET answers HEAD, too
-	path    string // NAME in it is any one name
-	mutates bool   // changes something, or keeps the disk busy: refused to web pages
-	// params are the parameters in the URL. nil: the handler checks them, since they depend on more
-	// than the route.
-	params []string
-	handle func(ctx *fasthttp.RequestCtx, name string)
-}
 
 // none are the parameters of a route without any.
 var none = []string{}
 
-// plain is the handler of a route without a NAME.
-func plain(handle func(ctx *fasthttp.RequestCtx)) func(*fasthttp.RequestCtx, string) {
-	return func(ctx *fasthttp.RequestCtx, _ string) { handle(ctx) }
-}
+// route is an [httpserver.Route].
+type route httpserver.Route
 
 // routeTable lists the routes of clients and operators.
 func (s *server) routeTable() []route {
 	const get, post, put, del = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete
+	plain := httpserver.Plain
 	table := []route{
 		{get, "/v1/records", false, recordsParams, plain(s.getRecords)},
 		{post, "/v1/records", true, postParams, plain(s.postRecords)},
@@ -94,6 +81,7 @@ func (s *server) routeTable() []route {
 
 // healthRoutes lists the routes of monitoring.
 func (s *server) healthRoutes() []route {
+	plain := httpserver.Plain
 	return []route{
 		{http.MethodGet, "/healthz", false, nil, plain(s.alive)},
 		{http.MethodGet, "/readyz", false, nil, plain(s.ready)},
@@ -110,12 +98,10 @@ const (
 	routeCluster = "/v1/cluster"
 )
 
-// paths lists the paths of which this kind of node has something to say.
-func (s *server) paths() []string {
-	return slices.DeleteFunc(slices.Clone(s.routes.paths), func(path string) bool {
-		return path == routeEdge && s.node.opt.Outbox == nil ||
-			strings.HasPrefix(path, routeCluster) && s.node.opt.Cluster.TokenFile == ""
-	})
+// serves reports whether this kind of node has something to say at a path.
+func (s *server) serves(path string) bool {
+	return !(path == routeEdge && s.node.opt.Outbox == nil ||
+		strings.HasPrefix(path, routeCluster) && s.node.opt.Cluster.TokenFile == "")
 }
 
 // clusterRoutes lists the routes of cluster operation.
@@ -135,106 +121,4 @@ func (s *server) clusterRoutes() []route {
 		act(member.Remove, paramNode), act(member.Rebalance, paramCopies, paramRate),
 		act(member.Split, paramGroup), act(member.Raise),
 	}
-}
-
-// router finds routes.
-type router struct {
-	exact map[string][]route // by path
-	named []route            // those with a NAME
-	paths []string           // all, in the order of the table
-}
-
-func newRouter(table []route) *router {
-	t := &router{exact: map[string][]route{}}
-	for _, r := range table {
-		if strings.Contains(r.path, "NAME") {
-			t.named = append(t.named, r)
-		} else {
-			t.exact[r.path] = append(t.exact[r.path], r)
-		}
-		if !slices.Contains(t.paths, r.path) {
-			t.paths = append(t.paths, r.path)
-		}
-	}
-	return t
-}
-
-// find returns the methods of a path, nil for an unknown one, and the name in it.
-func (t *router) find(path string) (methods []route, name string) {
-	if methods = t.exact[path]; methods != nil {
-		return methods, ""
-	}
-	for _, r := range t.named {
-		before, after, _ := strings.Cut(r.path, "NAME")
-		rest, ok := strings.CutPrefix(path, before)
-		if !ok {
-			continue
-		}
-		of, ok := strings.CutSuffix(rest, after)
-		if ok && !strings.Contains(of, "/") {
-			methods, name = append(methods, r), of
-		}
-	}
-	return methods, name
-}
-
-// route calls the handler of a request. Paths that are not in the table are those of nodes of a
-// cluster among each other.
-func (s *server) route(ctx *fasthttp.RequestCtx) {
-	method, path := string(ctx.Method()), string(ctx.Path())
-	if method == http.MethodHead {
-		method = http.MethodGet // fasthttp leaves the body out
-	}
-	methods, name := s.routes.find(path)
-	at := slices.IndexFunc(methods, func(r route) bool { return r.method == method })
-	mutates := method != http.MethodGet && method != http.MethodOptions
-	if at >= 0 {
-		mutates = methods[at].mutates
-	}
-	if mutates && isFromWebPage(ctx) {
-		rejectWebPage(ctx)
-		return
-	}
-	err := s.checkOptions(ctx.QueryArgs())
-	if err == nil && at >= 0 && methods[at].params != nil {
-		err = checkParams(ctx.QueryArgs(), methods[at].params)
-	}
-	coding := string(ctx.Request.Header.ContentEncoding())
-	switch {
-	case err != nil:
-		writeError(ctx, toWire(err))
-	case coding != "" && coding != "identity":
-		writeProblem(ctx, http.StatusUnsupportedMediaType, &wire.Error{Kind: wire.KindInvalid,
-			Part: "body", Message: fmt.Sprintf("Content-Encoding %q is not supported; send the "+
-				"body uncompressed", clip(coding))})
-	case at >= 0:
-		methods[at].handle(ctx, name)
-	case methods != nil:
-		wrongMethod(ctx, methods)
-	case strings.HasPrefix(path, routeCluster) && s.askMember(ctx, method, path):
-	default:
-		writeError(ctx, &wire.Error{Kind: wire.KindNotFound, Message: fmt.Sprintf(
-			"no route %s %.100s; there are %s", ctx.Method(), path,
-			strings.Join(s.paths(), ", "))})
-	}
-}
-
-// wrongMethod answers with the methods of a path: OPTIONS with success, else with an error.
-func wrongMethod(ctx *fasthttp.RequestCtx, methods []route) {
-	var list []string
-	for _, r := range methods {
-		list = append(list, r.method)
-		if r.method == http.MethodGet {
-			list = append(list, http.MethodHead)
-		}
-	}
-	slices.Sort(list)
-	allowed := strings.Join(list, ", ")
-	if ctx.IsOptions() {
-		ctx.SetStatusCode(http.StatusNoContent)
-	} else {
-		writeError(ctx, &wire.Error{Kind: wire.KindMethodNotAllowed, Message: fmt.Sprintf(
-			"%s takes %s, not %.20s", methods[0].path, allowed, ctx.Method())})
-	}
-	ctx.Response.Header.Set("Allow", allowed)
 }

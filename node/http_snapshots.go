@@ -1,16 +1,17 @@
 package node
 
 import (
+	"github.com/pentad-db/pentad/node/internal/httpserver"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/valyala/fasthttp"
 )
 
 func (s *server) deleteSnapshot(ctx *fasthttp.RequestCtx, name string) {
 	if err := s.node.RemoveSnapshot(name); err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
-	writeJSON(ctx, map[string]string{"removed": name})
+	httpserver.WriteJSON(ctx, map[string]string{"removed": name})
 }
 
 func (s *server) createSnapshot(ctx *fasthttp.RequestCtx) {
@@ -18,17 +19,17 @@ func (s *server) createSnapshot(ctx *fasthttp.RequestCtx) {
 	defer cancel()
 	info, err := s.node.CreateSnapshot(rc, string(ctx.QueryArgs().Peek("name")))
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
-	writeJSON(ctx, info)
+	httpserver.WriteJSON(ctx, info)
 }
 
 func (s *server) listSnapshots(ctx *fasthttp.RequestCtx) {
 	all, err := s.node.Snapshots()
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
-	writeJSON(ctx, api.Snapshots{Snapshots: all})
+	httpserver.WriteJSON(ctx, api.Snapshots{Snapshots: all})
 }

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/cluster"
-	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/internal/httpserver"
+	"github.com/pentad-db/pentad/node/internal/params"
+	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/valyala/fasthttp"
 )
@@ -27,20 +29,21 @@ const (
 // verify answers with lines: damage as it is found, progress every second, the end. It may run for
 // hours, so it is not bound by queryTimeout.
 func (s *server) verify(ctx *fasthttp.RequestCtx) {
-	var opt store.CheckOptions
+	var opt check.Options
 	var err error
 	if text := string(ctx.QueryArgs().Peek("rate")); text != "" {
 		opt.BytesPerSec, err = strconv.ParseInt(text, 10, 64)
 		if err != nil || opt.BytesPerSec < 1 {
-			writeError(ctx, badParam("rate", fmt.Errorf("%q is no number of bytes per second",
-				clip(text))))
+			httpserver.WriteError(ctx, params.Bad("rate",
+				fmt.Errorf("%q is no number of bytes per second",
+					params.Clip(text))))
 			return
 		}
 	}
 	do, err := s.verification(string(ctx.QueryArgs().Peek("group")),
 		string(ctx.QueryArgs().Peek("segment")))
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
 	ctx.SetContentType("application/x-ndjson")
@@ -51,7 +54,7 @@ func (s *server) verify(ctx *fasthttp.RequestCtx) {
 }
 
 // verification runs what a request verifies.
-type verification = func(context.Context, store.CheckOptions) (api.CheckReport, error)
+type verification = func(context.Context, check.Options) (api.CheckReport, error)
 
 // verification returns the verification of everything, or of one segment of a group, which is 0 of
 // a node that is in no cluster.
@@ -61,21 +64,23 @@ func (s *server) verification(group, segment string) (verification, error) {
 	}
 	id, err := strconv.ParseUint(segment, 10, 64)
 	if err != nil {
-		return nil, badParam("segment", fmt.Errorf("%q is no number of a segment", clip(segment)))
+		return nil, params.Bad("segment", fmt.Errorf("%q is no number of a segment",
+			params.Clip(segment)))
 	}
 	number, err := strconv.ParseUint(cmp.Or(group, "0"), 10, 32)
 	if err != nil {
-		return nil, badParam("group", fmt.Errorf("%q is no number of a group", clip(group)))
+		return nil, params.Bad("group", fmt.Errorf("%q is no number of a group",
+			params.Clip(group)))
 	}
-	return func(ctx context.Context, opt store.CheckOptions) (api.CheckReport, error) {
+	return func(ctx context.Context, opt check.Options) (api.CheckReport, error) {
 		return s.node.VerifySegment(ctx, cluster.GroupID(number), id, opt)
 	}, nil
 }
 
 func (s *server) verifyTo(
-	conn net.Conn, w *bufio.Writer, opt store.CheckOptions, do verification,
+	conn net.Conn, w *bufio.Writer, opt check.Options, do verification,
 ) error {
-	ctx, cancel := context.WithCancelCause(s.running)
+	ctx, cancel := context.WithCancelCause(s.http.Running())
 	defer cancel(nil)
 	line := func(l api.VerifyLine) {
 		text, err := json.Marshal(l)

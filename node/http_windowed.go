@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/calendar"
+	"github.com/pentad-db/pentad/node/internal/httpserver"
+	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -29,7 +31,7 @@ func (s *server) windows(ctx *fasthttp.RequestCtx) {
 		cal, err = calendar.ForWindow(q.GroupBy.Window)
 	}
 	if err != nil {
-		writeError(ctx, toWire(err))
+		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
 	s.answerGroups(ctx, v, q, "windows", func(row map[string]any, g *wire.Group) {
@@ -51,12 +53,12 @@ func (s *server) parseWindows(ctx *fasthttp.RequestCtx) (*registry.Version, *rec
 	if !args.Has("view") && q.View == record.ViewAll {
 		q.View = record.ViewLatest
 	}
-	if err := parseGroupParts(args, q); err != nil {
+	if err := params.GroupParts(args, q); err != nil {
 		return nil, nil, err
 	}
 	every, name := string(args.Peek("every")), string(args.Peek("agg"))
 	if every == "" || name == "" {
-		return nil, nil, badParam(map[bool]string{true: "every", false: "agg"}[every == ""],
+		return nil, nil, params.Bad(map[bool]string{true: "every", false: "agg"}[every == ""],
 			errors.New("is missing; ask for every=1d and agg=stats, and tz=Europe/Berlin"))
 	}
 	zone := cmp.Or(string(args.Peek("tz")), time.UTC.String())
@@ -64,9 +66,9 @@ func (s *server) parseWindows(ctx *fasthttp.RequestCtx) (*registry.Version, *rec
 		if errors.As(err, new(*record.InvalidError)) {
 			return nil, nil, err
 		}
-		return nil, nil, badParam("every", err)
+		return nil, nil, params.Bad("every", err)
 	}
-	v, err := s.node.plugins.UseKind(s.running, name, plugin.KindAggregate)
+	v, err := s.node.plugins.UseKind(s.http.Running(), name, plugin.KindAggregate)
 	if err != nil {
 		return nil, nil, err
 	}

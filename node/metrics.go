@@ -92,11 +92,11 @@ func (r collector) Collect(out chan<- prometheus.Metric) {
 	count("store_merge_seconds_total", "Time spent merging.", float64(st.MergeNs)/1e9)
 	count("store_purged_rows_total", "Rows removed because they were purged or had expired.",
 		float64(st.PurgedRows))
-	count("store_below_puts_total", "Puts below the horizon.",
+	count("store_backdated_puts_total", "Puts below the horizon.",
 		float64(st.BackdatedPuts))
-	count("store_below_rows_total", "Rows that were put below the horizon.",
+	count("store_backdated_rows_total", "Rows that were put below the horizon.",
 		float64(st.BackdatedRows))
-	count("store_paced_seconds_total", "Time by which commits were throttled for merges.",
+	count("store_throttled_seconds_total", "Time by which commits were throttled for merges.",
 		float64(st.ThrottledNs)/1e9)
 	count("store_scans_total", "Scans started.", float64(st.Scans))
 	count("store_blocks_scanned_total", "Blocks opened by scans.", float64(st.Blocks))
@@ -135,7 +135,7 @@ func (r collector) collectRequests(count, gauge func(name, help string, v float6
 	share := r.node.processors.Stats()
 	gauge("queries_long", "Queries of more than 2 ms, which run in time slices.",
 		float64(share.Long))
-	gauge("queries_turns_waiting", "Their goroutines that wait for a time slice.",
+	gauge("queries_goroutines_waiting", "Their goroutines that wait for a time slice.",
 		float64(share.Waiting))
 	sorts := r.node.spill.Stats()
 	gauge("sort_memory_bytes", "Memory of answers being sorted.",
@@ -199,11 +199,12 @@ func (n *Node) collectStates(count, gauge func(name, help string, v float64)) {
 		return
 	}
 	k := n.states.Stats()
-	count("node_states_found_total", "Fragments of blocks whose state was cached.", float64(k.Hits))
-	count("node_states_missed_total", "Fragments of blocks that were not cached.",
+	count("partial_cache_hits_total", "Fragments of blocks whose state was cached.",
+		float64(k.Hits))
+	count("partial_cache_misses_total", "Fragments of blocks that were not cached.",
 		float64(k.Misses))
-	count("node_states_kept_total", "States stored in the cache.", float64(k.Stored))
-	count("node_states_evicted_total", "States evicted from the cache.", float64(k.Evicted))
-	gauge("node_states", "States in the cache.", float64(k.States))
-	gauge("node_states_bytes", "Memory of the cache.", float64(k.Bytes))
+	count("partial_cache_stored_total", "States stored in the cache.", float64(k.Stored))
+	count("partial_cache_evicted_total", "States evicted from the cache.", float64(k.Evicted))
+	gauge("partial_cache_entries", "States in the cache.", float64(k.States))
+	gauge("partial_cache_bytes", "Memory of the cache.", float64(k.Bytes))
 }

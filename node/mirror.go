@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -19,7 +20,7 @@ func (n *Node) Digest(
 	}
 	defer leave()
 	if rows > 0 && len(cuts) != 2 {
-		return nil, 0, badParam("acq", fmt.Errorf("%d cuts cannot be divided; give 2",
+		return nil, 0, params.Bad("acq", fmt.Errorf("%d cuts cannot be divided; give 2",
 			len(cuts)))
 	}
 	if n.routes.Load().single == nil {

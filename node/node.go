@@ -32,6 +32,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/feed"
 	"github.com/pentad-db/pentad/node/internal/health"
 	"github.com/pentad-db/pentad/node/internal/hedge"
+	"github.com/pentad-db/pentad/node/internal/httpserver"
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/internal/memory"
 	"github.com/pentad-db/pentad/node/internal/partials"
@@ -300,7 +301,7 @@ func (n *Node) start(ctx context.Context) (err error) {
 	if n.opt.Listen == "" {
 		return nil
 	}
-	hosts, err := newHostAllowList(n.opt.Hosts, n.opt.Listen)
+	hosts, err := httpserver.NewHosts(n.opt.Hosts, n.opt.Listen)
 	if err != nil {
 		return err
 	}
@@ -309,14 +310,14 @@ func (n *Node) start(ctx context.Context) (err error) {
 		return fmt.Errorf("listen on %s: %w", n.opt.Listen, err)
 	}
 	n.server = newServer(n, listener, hosts)
-	n.Watch(n.server.problems)
+	n.Watch(n.server.http.Problems)
 	if !alone {
 		if err := n.openMember(ctx); err != nil {
 			return errors.Join(err, listener.Close())
 		}
 	}
 	n.wg.Go(func() {
-		err := n.server.serve()
+		err := n.server.http.Serve()
 		if err != nil && !n.closing.Load() && n.opt.Fail != nil {
 			n.opt.Fail(fmt.Errorf("serve: %w", err)) // nothing reaches it any more
 		} else if err != nil {
@@ -362,7 +363,7 @@ func (n *Node) Addr() net.Addr {
 	if n.server == nil {
 		return nil
 	}
-	return n.server.listener.Addr()
+	return n.server.http.Addr()
 }
 
 // Close shuts down gracefully: the node reports that it is not ready, rejects new requests,
@@ -375,7 +376,7 @@ func (n *Node) Close(ctx context.Context) error {
 	n.close()
 	var errs []error
 	if n.server != nil {
-		errs = append(errs, n.server.shutdown(ctx))
+		errs = append(errs, n.server.http.Shutdown(ctx))
 	}
 	n.wg.Wait()
 	closed := make(chan error, 1)

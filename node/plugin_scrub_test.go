@@ -10,6 +10,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -196,7 +197,7 @@ func TestADamagedReplicaIsRememberedOverARestart(t *testing.T) {
 	c.stop(0)
 	c.stop(1)
 	flipBits(t, files[0])
-	report, err := s.Verify(t.Context(), store.CheckOptions{})
+	report, err := s.Verify(t.Context(), check.Options{})
 	if err != nil || report.Damages == 0 {
 		t.Fatalf("%+v, %v", report, err)
 	}

@@ -30,7 +30,7 @@ func TestGroupsBeyondMemory(t *testing.T) {
 	putMixed(t, n, rng, 20_000)
 	plugins := []string{"count", "first-last", "distinct", "quantiles", "delta", "top-k"}
 	held, given := n.heldGroups, 0
-	for i := 0; i < rounds(40) || given == 0; i++ { // how many groups there are is chance
+	for i := 0; i < fewer(40) || given == 0; i++ { // how many groups there are is chance
 		if i == 2000 {
 			t.Fatal("all fit into memory")
 		}
@@ -83,7 +83,7 @@ func TestGroupsOfManySourcesBeyondMemory(t *testing.T) {
 	for i, n := range s.nodes {
 		n.heldGroups = 1 + 10*i
 	}
-	s.groupsAgree(rng, rounds(40))
+	s.groupsAgree(rng, fewer(40))
 	for _, n := range s.nodes {
 		nothingSpilled(t, n)
 	}

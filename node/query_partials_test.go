@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -90,7 +92,7 @@ func (h *meterHouse) happen() string {
 		err = h.n.store.MergeIdle(h.Context())
 	case "expire":
 		moid := int32(h.rng.IntN(3))
-		err = h.n.SetRetention(h.Context(), store.Retention{MOID: &moid,
+		err = h.n.SetRetention(h.Context(), retention.Rule{MOID: &moid,
 			MaxCapAgeNs: time.Now().UnixNano() - h.rng.Int64N(h.hour/4)*1e9})
 	}
 	h.note()
@@ -236,10 +238,7 @@ func (h *meterHouse) ask(q *record.Query, after string) {
 func TestCachedStatesChangeNothing(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	rows, rounds := 100_000, 40
-	if testing.Short() {
-		rows, rounds = 20_000, 6
-	}
+	rows, turns := rounds.Of(100_000, 50_000, 20_000), rounds.Of(40, 12, 6)
 	for _, room := range []int64{0, 40 << 10} {
 		rng := rand.New(rand.NewPCG(seed, 5))
 		h := &meterHouse{T: t, rng: rng, n: openTest(t, Options{StateBytes: room,
@@ -251,7 +250,7 @@ func TestCachedStatesChangeNothing(t *testing.T) {
 		h.note()
 		questions := h.questions()
 		after := "nothing"
-		for range rounds {
+		for range turns {
 			for range 3 {
 				question, kind := questions[rng.IntN(len(questions))], rng.IntN(10)
 				for range 5 {
@@ -267,7 +266,7 @@ func TestCachedStatesChangeNothing(t *testing.T) {
 		if room > 0 && (st.Bytes > room || !testing.Short() && st.Evicted == 0) {
 			t.Errorf("%+v with room for %d bytes", st, room)
 		}
-		if st.Stored == 0 || st.Misses == 0 || room == 0 && st.Hits < uint64(rounds)/4 {
+		if st.Stored == 0 || st.Misses == 0 || room == 0 && st.Hits < uint64(turns)/4 {
 			t.Errorf("nothing was put to the test: %+v", st)
 		}
 	}

@@ -212,7 +212,7 @@ func TestDeltaQuestions(t *testing.T) {
 	a.expect("GET", months+"&group=cid", "", 422, "two series; group by cid, mid and moid")
 	a.expect("GET", months+"&view=all", "", 400, `"part":"view"`, "ask for the latest")
 	a.expect("GET", months+"&cap=2026-01,2026-03", "", 400, `"part":"cap"`, "one range of cap")
-	a.expect("GET", "/v1/plugins/delta", "", 200, `"joins":true`)
+	a.expect("GET", "/v1/plugins/delta", "", 200, `"links_predecessors":true`)
 	groups, end, err := n.Aggregate(t.Context(), &record.Query{View: record.ViewLatest,
 		Aggregate: record.PluginCall{Name: "delta"},
 		Box:       record.Box{record.MID: {record.At(9)}, record.Cap: {{From: 1, To: 1e18}}}})

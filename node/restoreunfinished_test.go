@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/archive"
 )
 
 // What an interrupted restore leaves is no empty node: it does not open.
@@ -19,8 +19,8 @@ func TestUnfinishedRestore(t *testing.T) {
 	if err == nil {
 		_ = n.Close(t.Context())
 	}
-	if !errors.Is(err, store.ErrUnfinished) {
-		t.Errorf("opened: %v, want %v", err, store.ErrUnfinished)
+	if !errors.Is(err, archive.ErrUnfinished) {
+		t.Errorf("opened: %v, want %v", err, archive.ErrUnfinished)
 	}
 	if _, err := os.Lstat(filepath.Join(dir, "store")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a store was made: %v", err)

@@ -192,7 +192,7 @@ func TestAnswersAreOfOneNode(t *testing.T) {
 	n.routes.Store(&routingTable{groups: []*groupRoute{n.routes.Load().groups[0],
 		{peer: peers[0], peers: peers}}})
 	answered := [2]int{}
-	for i := 0; i < rounds(200) || answered[0] == 0 || answered[1] == 0; i++ {
+	for i := 0; i < fewer(200) || answered[0] == 0 || answered[1] == 0; i++ {
 		if i == 10_000 {
 			t.Fatalf("%v questions were answered by the first and the second", answered)
 		}

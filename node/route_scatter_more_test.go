@@ -19,7 +19,7 @@ func TestVersionsOfManySources(t *testing.T) {
 	s := openSpread(t, 5, 3)
 	s.fill(rng, 8)
 	found, changed := 0, 0
-	for i := 0; i < rounds(40) || found == 0 || changed == 0; i++ {
+	for i := 0; i < fewer(40) || found == 0 || changed == 0; i++ {
 		if i == 2000 {
 			t.Fatalf("%d versions and %d differences", found, changed)
 		}

@@ -170,7 +170,7 @@ func TestRowsOfManySources(t *testing.T) {
 	s.fill(rng, 8)
 	near := dial(t, s.near())
 	found := 0
-	for i := 0; i < rounds(90) || found == 0; i++ {
+	for i := 0; i < fewer(90) || found == 0; i++ {
 		if i == 2000 {
 			t.Fatal("no question found anything")
 		}
@@ -209,7 +209,7 @@ func TestRowsOfManySources(t *testing.T) {
 	}
 }
 
-func rounds(n int) int {
+func fewer(n int) int {
 	if testing.Short() {
 		return n / 5
 	}
@@ -239,7 +239,7 @@ func TestGroupsOfManySources(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	s := openSpread(t, 4, 3)
 	s.fill(rng, 8)
-	s.groupsAgree(rng, rounds(60))
+	s.groupsAgree(rng, fewer(60))
 }
 
 // groupsAgree asks for groups, which are those of the one node that has all.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/httpserver"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -146,7 +147,7 @@ func TestCloseWithSilentConnection(t *testing.T) {
 	}
 	defer silent.Close()
 	dial(t, n) // asks something: the connection before it has been accepted
-	ctx, cancel := context.WithTimeout(t.Context(), readTimeout-10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), httpserver.ReadTimeout-10*time.Second)
 	defer cancel()
 	if err := n.Close(ctx); err != nil {
 		t.Errorf("close: %v", err)
@@ -162,11 +163,11 @@ func TestShutdownBeforeServe(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := newServer(n, l, nil)
-	if err := s.shutdown(t.Context()); err != nil {
+	if err := s.http.Shutdown(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	served := make(chan error, 1)
-	go func() { served <- s.serve() }()
+	go func() { served <- s.http.Serve() }()
 	select {
 	case err := <-served:
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/pentad-db/pentad/node/internal/durable"
+	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/api"
 )
@@ -22,8 +23,8 @@ var errNoSnapshot = errors.New("there is no such snapshot; pentad snapshot ls li
 // snapshotDir returns the directory of a snapshot.
 func (n *Node) snapshotDir(name string) (string, error) {
 	if !snapshotName.MatchString(name) || strings.HasSuffix(name, ".tmp") {
-		return "", badParam("name", fmt.Errorf("%q is not a valid name for a snapshot; use 1 to "+
-			"64 letters, digits, and . _ - but not first, not ending in .tmp", clip(name)))
+		return "", params.Bad("name", fmt.Errorf("%q is not a valid name for a snapshot; use 1 to "+
+			"64 letters, digits, and . _ - but not first, not ending in .tmp", params.Clip(name)))
 	}
 	return filepath.Abs(filepath.Join(n.opt.Dir, "snapshots", name))
 }

@@ -9,12 +9,13 @@ import (
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/archive"
 )
 
 // openStore opens the store of the node. That of a node of a cluster holds nothing: a damaged one
 // is set aside, and made again.
 func (n *Node) openStore(ctx context.Context) (*store.Store, store.Report, error) {
-	if err := store.CheckFinished(n.opt.Store.Dir); err != nil {
+	if err := archive.CheckFinished(n.opt.Store.Dir); err != nil {
 		return nil, store.Report{}, err
 	}
 	s, report, err := store.Open(ctx, n.opt.Store)

@@ -8,7 +8,18 @@ func storeRooms() map[string][]string {
 			"node/internal/journal", "node/internal/clock", "node/internal/health",
 			"node/internal/durable", "node/internal/partials", "node/internal/memory",
 			"node/internal/slots", "node/internal/cpushare", "node/store/event",
+			"node/store/acqtime", "node/store/retention", "node/store/layout",
+			"node/store/check",
 			"golang.org/x/sys", "github.com/zeebo/xxh3"},
+		"node/store/archive": {"sdk/record", "sdk/api", "node/segment", "node/store",
+			"node/store/event", "node/internal/durable", "node/internal/formats",
+			"node/internal/journal"},
+		"node/store/check":   {"sdk/api", "node/segment"},
+		"node/store/acqtime": {},
+		"node/store/layout": {"sdk/record", "node/segment", "node/internal/slots",
+			"golang.org/x/sys"},
+		"node/store/retention": {"sdk/record", "node/internal/clock", "node/store/acqtime",
+			"node/store/event"},
 		"node/store/event": {"sdk/record", "node/internal/slots"},
 	}
 }

@@ -161,6 +161,7 @@ func TestImports(t *testing.T) {
 	maps.Copy(table, commandRooms())
 	maps.Copy(table, clusterRooms())
 	maps.Copy(table, replicaRooms())
+	maps.Copy(table, httpRooms())
 	maps.Copy(table, storeRooms())
 	met := map[string]bool{}
 	for _, s := range sources(t) {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/pentad-db/pentad/node/cluster"
-	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -13,7 +13,7 @@ import (
 // Verify verifies everything that the node stores; see [store.Store.Verify]. In a cluster it
 // verifies the node's replicas, and compares them with those of other nodes. It ends when the node
 // is closed.
-func (n *Node) Verify(ctx context.Context, opt store.CheckOptions) (api.CheckReport, error) {
+func (n *Node) Verify(ctx context.Context, opt check.Options) (api.CheckReport, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(n.open, func() { cancel(errClosing) })()
@@ -37,7 +37,7 @@ func (n *Node) Verify(ctx context.Context, opt store.CheckOptions) (api.CheckRep
 // VerifySegment is Verify of one segment of a group's replica, group 0 for a node that is in no
 // cluster. A backup that finds damage in a copy of the segment makes the node notice it, too.
 func (n *Node) VerifySegment(
-	ctx context.Context, group cluster.GroupID, id uint64, opt store.CheckOptions,
+	ctx context.Context, group cluster.GroupID, id uint64, opt check.Options,
 ) (api.CheckReport, error) {
 	s := n.store
 	if m := n.member.Load(); m != nil || group != 0 {

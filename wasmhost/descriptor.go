@@ -129,7 +129,7 @@ func (e *entry) checkDescriptor(d *Descriptor) error {
 	case !grows && e.kinds&needMerge == 0:
 		return fmt.Errorf("it lacks the export %s, and does not say that its states grow (flag %d)",
 			exportMerge, plugin.FlagGrows)
-	case d.Flags&plugin.FlagJoins != 0 && e.kinds&needJoin == 0:
+	case d.Flags&plugin.FlagLinks != 0 && e.kinds&needJoin == 0:
 		return fmt.Errorf("it says that its states join and lacks the export %s", exportJoin)
 	case d.StateAlign == 0 || d.StateAlign > 64 || d.StateAlign&(d.StateAlign-1) != 0:
 		return fmt.Errorf("state alignment %d, want a power of two up to 64", d.StateAlign)

@@ -160,7 +160,7 @@ func TestHeapStatesDeclared(t *testing.T) {
 		a.data[descAt] = descriptor(nil)
 	})
 	f("without join", "states join and lacks the export pentad_join", func(a *asm) {
-		a.data[descAt] = descriptor(func(field func(int, uint32)) { field(32, plugin.FlagJoins) })
+		a.data[descAt] = descriptor(func(field func(int, uint32)) { field(32, plugin.FlagLinks) })
 	})
 	f("half of it", "a plugin is one of the two", func(a *asm) {
 		growing(a)

@@ -6,7 +6,7 @@ import "context"
 // the window before.
 type Predecessor struct{ Group, Before uint32 }
 
-// LinkPredecessors passes to states of a module with plugin.FlagJoins the states of their
+// LinkPredecessors passes to states of a module with plugin.FlagLinks the states of their
 // predecessors, one pair after another. Pairs are ordered so that a predecessor has been linked
 // itself. Only Finish and Close may follow.
 //

@@ -13,7 +13,7 @@ import (
 func joining(change code) func(a *asm) {
 	return func(a *asm) {
 		a.data[descAt] = descriptor(func(field func(int, uint32)) {
-			field(32, plugin.FlagJoins)
+			field(32, plugin.FlagLinks)
 		})
 		a.funcs = append(a.funcs, asmFunc{export: exportJoin, params: i32 + i32, results: i32,
 			code: cat(store(4, get(0), cat(get(1), load(8))), change)})

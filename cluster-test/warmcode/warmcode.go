@@ -2,10 +2,10 @@
 // otherwise each node that is opened in a new directory compiles again: a quarter of a second of a
 // processor, and several under the race detector.
 //
-// It owns where a node keeps that code. It knows nothing of what a node does with it: code that does
-// not fit is compiled as usual. Only tests import it; it has no types of its own to hand out and
-// starts no goroutines. The code is compiled once in a process and never outlives it, so that no test
-// runs what an earlier state of the sources compiled.
+// It owns where a node keeps that code. It knows nothing of what a node does with it: code that
+// does not fit is compiled as usual. Only tests import it; it has no types of its own to hand out
+// and starts no goroutines. The code is compiled once in a process and never outlives it, so that
+// no test runs what an earlier state of the sources compiled.
 package warmcode
 
 import (

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pentad-db/pentad/node"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -158,7 +159,7 @@ func TestRefused(t *testing.T) {
 		"erase": func() error { _, err := e.Erase(t.Context(), box); return err },
 		"purge": func() error { _, err := e.Purge(t.Context(), box); return err },
 		"retention": func() error {
-			return e.SetRetention(t.Context(), store.Retention{MaxCapAgeNs: day})
+			return e.SetRetention(t.Context(), retention.Rule{MaxCapAgeNs: day})
 		},
 		"stamped": func() error { _, err := e.PutStamped(t.Context(), stamped); return err },
 		"below":   func() error { _, err := e.PutBackdated(t.Context(), stamped); return err },
@@ -259,7 +260,7 @@ func TestRetentionFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	one := store.Retention{MaxAcqAgeNs: int64(time.Hour)}
+	one := retention.Rule{MaxAcqAgeNs: int64(time.Hour)}
 	if err := n.SetRetention(t.Context(), one); err != nil {
 		t.Fatal(err)
 	}

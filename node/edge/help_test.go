@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/warmcode"
 	"github.com/pentad-db/pentad/node"
 	"github.com/pentad-db/pentad/node/internal/durable/memdir"
 	"github.com/pentad-db/pentad/node/store"
@@ -66,6 +67,7 @@ func newCore(t *testing.T) *core {
 // start starts a node on a directory.
 func (c *core) start(dir string) {
 	c.Helper()
+	warmcode.Fill(c, dir, false)
 	n, err := node.Open(context.Background(), node.Options{Dir: dir, Listen: "127.0.0.1:0"})
 	if err != nil {
 		c.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/clock"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -45,7 +46,7 @@ func TestAStoreWithAWrongClock(t *testing.T) {
 			b := batchOf(record.Key{MID: 1, CapNs: m.wall.Load() - int64(30*day)},
 				record.Key{MID: 2, CapNs: m.wall.Load()})
 			first := mustPut(t, s, b, WriterSeq{})
-			err := s.SetRetention(t.Context(), Retention{MaxCapAgeNs: int64(60 * day)})
+			err := s.SetRetention(t.Context(), retention.Rule{MaxCapAgeNs: int64(60 * day)})
 			if err != nil {
 				t.Fatal(err)
 			}

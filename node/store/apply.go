@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/acqtime"
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/retention"
 )
 
 // maxApplyBytes is how many bytes of commands one flush takes, if it is not one command: beyond, a
@@ -30,8 +32,8 @@ type Outcome struct {
 	Put   PutResult // of a put
 	AcqNs int64     // of an erase, purge or change of a retention; 0: nothing was to be done
 	// Err says that the command was wrong by itself, and did nothing: *record.InvalidError,
-	// ErrBadCommand, ErrSequenceTooOld, ErrTooManyWriters, ErrTooManyEvents, ErrNoRetention or
-	// ErrOtherSlots.
+	// ErrBadCommand, ErrSequenceTooOld, ErrTooManyWriters, ErrTooManyEvents,
+	// retention.ErrNoPolicy or ErrOtherSlots.
 	Err error
 	// Skipped says that the command had been applied before, with an answer that is not known any
 	// more.
@@ -172,7 +174,7 @@ func (s *Store) applyRun(from []Command, run []command, out []Outcome) error {
 			continue
 		}
 		at.Index = from[i].Index
-		if s.applyOne(&run[i], logTime(from[i].ClockNs), &at, &out[i]) {
+		if s.applyOne(&run[i], acqtime.Clamp(from[i].ClockNs), &at, &out[i]) {
 			group = append(group, &run[i].put)
 		}
 	}
@@ -187,9 +189,9 @@ func (s *Store) applyRun(from []Command, run []command, out []Outcome) error {
 	}
 	s.noteFile(file, buf.entries)
 	s.insert(group)
-	s.clock.drive(at)
+	s.clock.Drive(at)
 	s.feeds.committed(group)
-	s.feeds.passed(s.clock.published())
+	s.feeds.passed(s.clock.Published())
 	rows := 0
 	for _, r := range group {
 		rows += r.rows
@@ -202,7 +204,9 @@ func (s *Store) applyRun(from []Command, run []command, out []Outcome) error {
 
 // applyOne decides what a command that is no event does, and reports whether it stores rows. The
 // caller holds applyMu.
-func (s *Store) applyOne(c *command, clockNs int64, at *position, out *Outcome) (stores bool) {
+func (s *Store) applyOne(
+	c *command, clockNs int64, at *acqtime.Position, out *Outcome,
+) (stores bool) {
 	if out.Err = c.err; c.err != nil {
 		return false
 	}
@@ -258,7 +262,7 @@ func (s *Store) appendApplied(c *command) {
 // writeApplied writes the flush of a run. The caller holds applyMu: an answer must not be saved
 // whose rows the log does not hold.
 func (s *Store) writeApplied(
-	buf *commitBuffers, at position, group []*putRequest,
+	buf *commitBuffers, at acqtime.Position, group []*putRequest,
 ) (file uint64, err error) {
 	rest := buf.data
 	for i, r := range group {
@@ -302,9 +306,9 @@ func (s *Store) applyEvent(from Command, c *command, out *Outcome) error {
 		out.Err = ErrIsCopy
 		return s.passOver(from)
 	}
-	acq := max(logTime(from.ClockNs), at.NextNs)
+	acq := max(acqtime.Clamp(from.ClockNs), at.NextNs)
 	s.manifestMu.Lock()
-	e, err := s.manifest.eventOf(c, acq)
+	e, err := eventOf(s.manifest, c, acq)
 	s.manifestMu.Unlock()
 	if err != nil || !e.changesHistory() {
 		out.Err = err
@@ -313,7 +317,7 @@ func (s *Store) applyEvent(from Command, c *command, out *Outcome) error {
 	if err := s.syncApplied(); err != nil {
 		return s.failApply(err)
 	}
-	at = position{Index: from.Index, NextNs: acq + 1}
+	at = acqtime.Position{Index: from.Index, NextNs: acq + 1}
 	e.Applied = &at
 	s.manifestMu.Lock()
 	if err = s.manifest.append(e); err == nil {
@@ -334,26 +338,27 @@ func (s *Store) applyEvent(from Command, c *command, out *Outcome) error {
 
 // come notes that the state is that after a command, which the manifest holds. The caller is the
 // committer.
-func (s *Store) come(at position) {
+func (s *Store) come(at acqtime.Position) {
 	s.applyMu.Lock()
 	s.applied = at
 	s.applyMu.Unlock()
 	s.noteDurable(at.Index)
-	s.clock.drive(at)
-	s.feeds.passed(s.clock.published())
+	s.clock.Drive(at)
+	s.feeds.passed(s.clock.Published())
 }
 
 // eventOf returns the edit of a command at an acq.
-func (m *manifest) eventOf(c *command, acqNs int64) (e edit, err error) {
+func eventOf(m *manifest, c *command, acqNs int64) (e edit, err error) {
 	switch c.kind {
 	case commandErase:
 		e, err = m.eventEdit(&event.Event{AcqNs: acqNs, Kind: event.Erase, Box: c.box})
 	case commandPurge:
 		e, err = m.eventEdit(&event.Event{AcqNs: acqNs, Kind: event.Purge, Box: c.box})
 	case commandRetention:
-		e, err = m.retentionEdit(&c.retention, moment{acqNs: acqNs, timeNs: m.steps.TimeNs})
+		e, err = m.retentionEdit(&c.retention,
+			retention.Moment{AcqNs: acqNs, TimeNs: m.steps.TimeNs})
 	case commandStep:
-		e = m.stepEdit(moment{acqNs, c.step.timeNs, c.step.ranNs})
+		e = m.stepEdit(retention.Moment{AcqNs: acqNs, TimeNs: c.step.TimeNs, RanNs: c.step.RanNs})
 	case commandHold:
 		e, err = m.holdEdit(&c.hold, acqNs)
 	}

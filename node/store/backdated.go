@@ -136,7 +136,7 @@ func knownAs(k record.Key) error {
 func (s *Store) checkBackdated(ctx context.Context, greatestNs int64) error {
 	horizon, err := s.Horizon(ctx)
 	if err == nil && greatestNs >= horizon {
-		err = s.onCommitter(ctx, func() { horizon, _ = s.clock.horizon() })
+		err = s.onCommitter(ctx, func() { horizon, _ = s.clock.Horizon() })
 	}
 	if err != nil {
 		return err
@@ -351,10 +351,10 @@ func (s *Store) commitBackdated(put *putRequest, parts []backdatedHead) (putNs i
 	switch {
 	case s.failed.Err() != nil:
 		return 0, s.failed.Err()
-	case s.clock.isCopy():
+	case s.clock.IsCopy():
 		return 0, ErrIsCopy
 	}
-	putNs = s.clock.reserve(1)
+	putNs = s.clock.Reserve(1)
 	entries := make([]segment.Entry, 0, len(parts))
 	for _, p := range parts {
 		e := p.shard.nextEntry()
@@ -382,7 +382,7 @@ func (s *Store) commitBackdated(put *putRequest, parts []backdatedHead) (putNs i
 	}
 	s.backdatedSeq.Add(1)
 	s.addHeadBytes(grown)
-	s.clock.publish()
+	s.clock.Publish()
 	s.feeds.committed([]*putRequest{put})
 	s.counters.rows.Add(int64(put.rows))
 	s.counters.backdatedRows.Add(int64(put.rows))

@@ -2,7 +2,6 @@ package store
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 
@@ -42,24 +41,6 @@ func newShards(count int) (shards, all []*shard) {
 
 // isBackdated reports whether the shard is one of backdated rows.
 func (sh *shard) isBackdated() bool { return sh.backdated == nil }
-
-// isBackdated reports whether the segment holds backdated rows.
-func (m *segmentMeta) isBackdated() bool { return m.PutAcqNs != noPut }
-
-// noPut is the acq of a put of backdated rows where there is none.
-const noPut = 0
-
-// checkPlace checks that a segment names a shard of the store, and a backdated one if it must.
-func (m *segmentMeta) checkPlace(shards int) error {
-	if int64(m.Shard) >= 2*int64(shards) {
-		return fmt.Errorf("segment %d is of shard %d of %d", m.ID, m.Shard, shards)
-	}
-	if m.isBackdated() != (int64(m.Shard) >= int64(shards)) {
-		return fmt.Errorf("segment %d of shard %d of %d was put at acq %d", m.ID, m.Shard, shards,
-			m.PutAcqNs)
-	}
-	return nil
-}
 
 // backdatedInfo is what is known of the head of a backdated shard.
 type backdatedInfo struct {
@@ -205,14 +186,6 @@ func newestPutOf(run []*sealedSegment) int64 {
 	return newest
 }
 
-// checkAcqs refuses a segment of rows that share acqs, unless it is backdated.
-func (m *segmentMeta) checkAcqs(idx *index.Segment) error {
-	if idx.SharesAcqs() && !m.isBackdated() {
-		return fmt.Errorf("rows of shard %d share acqs", m.Shard)
-	}
-	return nil
-}
-
 // acqCounts are how many rows lie at each of some acqs.
 type acqCounts map[int64]int
 
@@ -223,16 +196,4 @@ func (c acqCounts) count(now *readState) {
 			c[acq] += below(acq+1) - below(acq)
 		}
 	}
-}
-
-// checkEntryShard checks that rows of the log name a shard, and a backdated one if they must.
-func checkEntryShard(e *segment.Entry, h *segment.RowsHeader, shards int) error {
-	if int64(e.Shard) >= 2*int64(shards) {
-		return fmt.Errorf("log entry of shard %d of %d", e.Shard, shards)
-	}
-	if backdated := int64(e.Shard) >= int64(shards); backdated != h.Shared {
-		return fmt.Errorf("log entry of shard %d of %d, rows that may share acqs: %v", e.Shard,
-			shards, h.Shared)
-	}
-	return nil
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/store/check"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -41,7 +43,7 @@ func TestPutBackdatedVersions(t *testing.T) {
 	s = everywhere(t, s, opt, func(s *Store) {
 		t.Helper()
 		wantPayloads(t, s, latest(), "second", "other", "before 1970")
-		if report, err := s.Verify(t.Context(), CheckOptions{}); err != nil || report.Damages > 0 {
+		if report, err := s.Verify(t.Context(), check.Options{}); err != nil || report.Damages > 0 {
 			t.Errorf("%+v, %v", report, err)
 		}
 		last := latest()
@@ -203,7 +205,7 @@ func TestPutBackdatedSnapshot(t *testing.T) {
 	}
 	part := func(aside bool) {
 		t.Helper()
-		p, err := s.Backup(t.Context(), to, BackupOptions{})
+		p, err := archive.Backup(t.Context(), s, to, 0)
 		if err != nil || (p.Aside != nil) != aside {
 			t.Fatalf("%+v, %v", p, err)
 		}
@@ -219,7 +221,7 @@ func TestPutBackdatedSnapshot(t *testing.T) {
 	f := func(until int64, want ...string) {
 		t.Helper()
 		dir := filepath.Join(t.TempDir(), "restored")
-		_, err := Restore(t.Context(), to, dir, RestoreOptions{UntilAcqNs: until})
+		_, err := archive.Restore(t.Context(), to, dir, until)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -251,7 +253,7 @@ func TestPutBackdatedPurged(t *testing.T) {
 	}
 	below1(t, s, 2, 1, 10, "c")
 	cid := int32(0)
-	err := s.SetRetention(t.Context(), Retention{CID: &cid, MaxAcqAgeNs: int64(time.Hour)})
+	err := s.SetRetention(t.Context(), retention.Rule{CID: &cid, MaxAcqAgeNs: int64(time.Hour)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,129 +9,34 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/check"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/api"
-	"golang.org/x/sys/unix"
 )
 
-// maxDamages bounds the list of a report; beyond, damage is only counted.
-const maxDamages = 1000
+// checker checks files of a store.
+type checker struct{ *check.Checker }
 
-// maxWait is how long a check that is slowed down waits at once: who wants its progress wants it
-// meanwhile, too.
-const maxWait = time.Second
-
-// CheckOptions of a check. The zero value works.
-type CheckOptions struct {
-	BytesPerSec int64                       // how fast files are read; 0: without limit
-	Damage      func(api.Damage)            // called for each damaged place when found; may be nil
-	Progress    func(done *api.CheckReport) // called now and then, between steps; may be nil
-}
-
-// checker reads files and gathers what is wrong with them.
-type checker struct {
-	ctx    context.Context
-	opt    CheckOptions
-	report api.CheckReport
-	began  time.Time
-	shards int // of the store; 0: not known
-}
-
-func newChecker(ctx context.Context, opt CheckOptions) *checker {
-	return &checker{ctx: ctx, opt: opt, began: time.Now()}
-}
-
-func (c *checker) end() api.CheckReport {
-	c.report.TookNs = int64(time.Since(c.began))
-	return c.report
-}
-
-func (c *checker) damaged(file string, offset int64, format string, args ...any) {
-	d := api.Damage{File: file, Offset: offset, Reason: fmt.Sprintf(format, args...)}
-	c.report.Damages++
-	if len(c.report.Damage) < maxDamages {
-		c.report.Damage = append(c.report.Damage, d)
-	}
-	if c.opt.Damage != nil {
-		c.opt.Damage(d)
-	}
-}
-
-// note takes the error of reading a file: damage goes into the report, all else is returned.
-func (c *checker) note(err error) error {
-	var damage *segment.CorruptError
-	if !errors.As(err, &damage) {
-		return err
-	}
-	reason := damage.Reason
-	if damage.Err != nil {
-		reason += ": " + damage.Err.Error()
-	}
-	c.damaged(damage.File, damage.Offset, "%s", reason)
-	return nil
-}
-
-// read accounts for bytes that were read, and waits when that went too fast.
-func (c *checker) read(bytes int64) error {
-	c.report.Bytes += bytes
-	for {
-		if c.opt.Progress != nil {
-			c.opt.Progress(&c.report)
-		}
-		wait := c.early()
-		if wait <= 0 {
-			return c.ctx.Err()
-		}
-		select {
-		case <-time.After(wait):
-		case <-c.ctx.Done():
-			return c.ctx.Err()
-		}
-	}
-}
-
-// early returns how long to wait before going on reading, maxWait at most.
-func (c *checker) early() time.Duration {
-	if c.opt.BytesPerSec <= 0 {
-		return 0
-	}
-	due := float64(c.report.Bytes) / float64(c.opt.BytesPerSec) // in seconds
-	early := min(due-time.Since(c.began).Seconds(), maxWait.Seconds())
-	return time.Duration(early * float64(time.Second))
+func newChecker(ctx context.Context, opt check.Options) *checker {
+	return &checker{check.New(ctx, opt)}
 }
 
 // Check reads everything in the directory of a store that nobody has open, compares files with
 // one another, and changes nothing.
 //
-// Errors: ErrLocked when a process has it open, ErrNoStore, ctx.Err(), and those of the file
-// system. Damage is no error but in the report.
-func Check(ctx context.Context, dir string, opt CheckOptions) (api.CheckReport, error) {
+// Errors: layout.ErrLocked when a process has it open, layout.ErrNoStore, ctx.Err(), and those of
+// the file system. Damage is no error but in the report.
+func Check(ctx context.Context, dir string, opt check.Options) (api.CheckReport, error) {
 	c := newChecker(ctx, opt)
-	lock, err := lockToRead(dir)
+	lock, err := layout.LockToRead(dir)
 	if err != nil {
-		return c.end(), err
+		return c.End(), err
 	}
 	defer func() { _ = lock.Close() }() // nil or only read
 	err = c.directory(dir)
-	return c.end(), err
-}
-
-// lockToRead keeps others from opening the store, when it ever was opened.
-func lockToRead(dir string) (*os.File, error) {
-	f, err := os.Open(filepath.Join(dir, lockFile))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("lock %s: %w", dir, err)
-	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != nil {
-		_ = f.Close()
-		return nil, fmt.Errorf("lock %s: %w", dir, ErrLocked)
-	}
-	return f, nil
+	return c.End(), err
 }
 
 func (c *checker) directory(dir string) error {
@@ -153,12 +58,12 @@ func (c *checker) directory(dir string) error {
 
 // manifest reads the manifest; it is nil when it is damaged.
 func (c *checker) manifest(dir string) (*manifest, error) {
-	name := filepath.Join(dir, manifestFile)
+	name := filepath.Join(dir, layout.ManifestFile)
 	if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) {
 		if err := checkEmpty(dir, name); err != nil {
-			return nil, c.note(err)
+			return nil, c.Note(err)
 		}
-		return nil, fmt.Errorf("%s: %w", dir, ErrNoStore)
+		return nil, fmt.Errorf("%s: %w", dir, layout.ErrNoStore)
 	}
 	return c.manifestFile(name)
 }
@@ -175,15 +80,15 @@ func (c *checker) manifestText(name string, data []byte) (*manifest, error) {
 	m := newManifest()
 	content, err := m.replay(name, data)
 	if err != nil {
-		return nil, c.note(err)
+		return nil, c.Note(err)
 	}
 	if content.Torn > 0 {
-		c.report.Notes = append(c.report.Notes, fmt.Sprintf(
+		c.Report.Notes = append(c.Report.Notes, fmt.Sprintf(
 			"%s: a torn last line of %d bytes at offset %d, which opening cuts off", name,
 			content.Torn, content.Size))
 	}
-	c.shards = m.shards
-	return m, c.read(int64(len(data)))
+	c.Shards = m.shards
+	return m, c.Read(int64(len(data)))
 }
 
 // segments checks every segment file, and that those of a shard continue one another.
@@ -191,7 +96,7 @@ func (c *checker) segments(dir string, m *manifest) error {
 	live := map[string]segmentMeta{}
 	if m != nil {
 		for _, meta := range m.live {
-			live[segmentName(meta.ID)] = meta
+			live[layout.SegmentName(meta.ID)] = meta
 		}
 	}
 	entries, err := os.ReadDir(dir)
@@ -204,29 +109,29 @@ func (c *checker) segments(dir string, m *manifest) error {
 		meta, isLive := live[e.Name()]
 		switch {
 		case strings.HasSuffix(e.Name(), ".tmp"), m != nil && !isLive &&
-			strings.HasSuffix(e.Name(), segmentSuffix):
-			c.report.Notes = append(c.report.Notes, path+": a leftover, which opening removes")
+			strings.HasSuffix(e.Name(), layout.SegmentSuffix):
+			c.Report.Notes = append(c.Report.Notes, path+": a leftover, which opening removes")
 		case isLive:
 			delete(live, e.Name())
 			if found[meta.ID], err = c.segment(path, &meta); err != nil {
 				return err
 			}
-		case strings.HasSuffix(e.Name(), segmentSuffix):
+		case strings.HasSuffix(e.Name(), layout.SegmentSuffix):
 			if _, err = c.segment(path, nil); err != nil {
 				return err
 			}
-		case e.Name() == scrubFile:
+		case e.Name() == layout.ScrubFile:
 			if err = c.scrubFile(path); err != nil {
 				return err
 			}
 		}
 	}
 	for name := range live {
-		c.damaged(filepath.Join(dir, name), segment.WholeFile,
+		c.Damaged(filepath.Join(dir, name), segment.WholeFile,
 			"the file is missing; the manifest names it")
 	}
 	if m != nil {
-		c.order(filepath.Join(dir, manifestFile), m, found)
+		c.order(filepath.Join(dir, layout.ManifestFile), m, found)
 	}
 	return nil
 }
@@ -247,13 +152,13 @@ func (c *checker) order(name string, m *manifest, found map[uint64]*checkedSegme
 		for _, meta := range list {
 			next = m.endOf(id, next)
 			if meta.FirstIndex != next || meta.LastIndex < meta.FirstIndex {
-				c.damaged(name, 0, "segment %d of shard %d covers log indexes %d to %d; those "+
+				c.Damaged(name, 0, "segment %d of shard %d covers log indexes %d to %d; those "+
 					"before cover up to %d", meta.ID, id, meta.FirstIndex, meta.LastIndex, next-1)
 			}
 			next = max(next, meta.LastIndex+1)
 			seg := found[meta.ID]
 			if seg != nil && seg.firstAcqNs <= before && !meta.isBackdated() {
-				c.damaged(name, 0, "segment %d of shard %d starts at acq %d; the one before ends "+
+				c.Damaged(name, 0, "segment %d of shard %d starts at acq %d; the one before ends "+
 					"at %d", meta.ID, id, seg.firstAcqNs, before)
 			}
 			before = max(before, meta.LastAcqNs)
@@ -262,10 +167,10 @@ func (c *checker) order(name string, m *manifest, found map[uint64]*checkedSegme
 }
 
 func (c *checker) writers(dir string, m *manifest) error {
-	name := filepath.Join(dir, writersFile)
+	name := filepath.Join(dir, layout.WritersFile)
 	if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) {
 		if m != nil && m.clockNs != 0 {
-			c.damaged(name, segment.WholeFile, "the file is missing, but the log was released")
+			c.Damaged(name, segment.WholeFile, "the file is missing, but the log was released")
 		}
 		return nil
 	}
@@ -278,22 +183,22 @@ func (c *checker) writersFile(name string) error {
 		return fmt.Errorf("read writers: %w", err)
 	}
 	if _, err := parseWriters(buf); err != nil {
-		c.damaged(name, 0, "%v", err)
+		c.Damaged(name, 0, "%v", err)
 	}
-	return c.read(int64(len(buf)))
+	return c.Read(int64(len(buf)))
 }
 
 // snapshot reads what makes a directory a snapshot, if it is one.
 func (c *checker) snapshot(dir string) error {
-	info, err := os.Stat(filepath.Join(dir, snapshotFile))
+	info, err := os.Stat(filepath.Join(dir, layout.SnapshotFile))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	if err == nil {
 		_, err = ReadSnapshot(dir)
 	}
-	if err = c.note(err); err != nil {
+	if err = c.Note(err); err != nil {
 		return err
 	}
-	return c.read(info.Size())
+	return c.Read(info.Size())
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -35,29 +36,29 @@ func (c *checker) log(dir string, m *manifest) error {
 			l.sealed[g.Shard] = max(l.sealed[g.Shard], g.LastIndex)
 		}
 	}
-	entries, err := os.ReadDir(filepath.Join(dir, logDir))
+	entries, err := os.ReadDir(filepath.Join(dir, layout.LogDir))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("list log: %w", err)
 	}
 	if len(entries) == 0 && m != nil && (len(m.live) > 0 || m.flush > 0 || m.logFrom > 0) {
-		c.damaged(filepath.Join(dir, logDir), 0, "all log files are missing")
+		c.Damaged(filepath.Join(dir, layout.LogDir), 0, "all log files are missing")
 	}
 	before := uint64(0)
 	if m != nil {
 		l.durable = m.flush
 	}
 	for i, e := range entries {
-		path := filepath.Join(dir, logDir, e.Name())
+		path := filepath.Join(dir, layout.LogDir, e.Name())
 		number, ok := segment.ParseLogName(path)
 		if !ok {
-			c.damaged(path, 0, "it is no log file; move it away")
+			c.Damaged(path, 0, "it is no log file; move it away")
 			continue
 		}
 		if m != nil && before == 0 && m.logFrom != 0 && number > m.logFrom {
-			c.damaged(path, 0, "the log files from %d to %d are missing", m.logFrom, number-1)
+			c.Damaged(path, 0, "the log files from %d to %d are missing", m.logFrom, number-1)
 		}
 		if before != 0 && number != before+1 {
-			c.damaged(path, 0, "the log files between %d and %d are missing", before, number)
+			c.Damaged(path, 0, "the log files between %d and %d are missing", before, number)
 			l.sequence = 0
 			clear(l.next)
 		}
@@ -66,20 +67,20 @@ func (c *checker) log(dir string, m *manifest) error {
 			return err
 		}
 	}
-	none := l.report.Flushes == 0 // else a sequence of 0 is one that is not known
+	none := l.Report.Flushes == 0 // else a sequence of 0 is one that is not known
 	if (l.sequence != 0 || none) && l.sequence < l.durable && len(entries) > 0 {
-		newest := filepath.Join(dir, logDir, entries[len(entries)-1].Name())
-		c.damaged(newest, 0, "the log ends at flush %d, and flush %d was durable: its newest "+
+		newest := filepath.Join(dir, layout.LogDir, entries[len(entries)-1].Name())
+		c.Damaged(newest, 0, "the log ends at flush %d, and flush %d was durable: its newest "+
 			"files or the end of this one are missing", l.sequence, l.durable)
 	}
 	if m != nil && l.lines > m.number {
-		c.damaged(filepath.Join(dir, manifestFile), 0, "it ends with line %d, and had %d lines "+
-			"when the log was written: its end is missing", m.number, l.lines)
+		c.Damaged(filepath.Join(dir, layout.ManifestFile), 0, "it ends with line %d, and had %d "+
+			"lines when the log was written: its end is missing", m.number, l.lines)
 	}
 	for shard, next := range l.next {
 		if next != 0 && next <= l.sealed[shard] {
-			c.damaged(filepath.Join(dir, logDir), 0, "the log of shard %d ends at entry %d; "+
-				"segments hold up to entry %d", shard, next-1, l.sealed[shard])
+			c.Damaged(filepath.Join(dir, layout.LogDir), 0, "the log of shard %d ends at entry "+
+				"%d; segments hold up to entry %d", shard, next-1, l.sealed[shard])
 		}
 	}
 	return nil
@@ -95,36 +96,36 @@ func (l *logCheck) file(path string, size int64, newest bool) error {
 		if damage != nil {
 			l.sequence = 0 // how many flushes are lost is unknown
 			clear(l.next)
-			return l.note(damage)
+			return l.Note(damage)
 		}
 		bytes += f.Bytes
 		if err := l.flush(f); err != nil {
 			return err
 		}
-		return l.ctx.Err()
+		return l.Err()
 	})
 	switch {
 	case err != nil:
 		return err
 	case tail == nil && bytes == 0 && !newest:
-		l.damaged(path, 0, "the file is empty, but there is a newer one")
+		l.Damaged(path, 0, "the file is empty, but there is a newer one")
 	case tail != nil && torn && newest && size < 0 && l.sequence >= l.durable:
-		l.report.Notes = append(l.report.Notes, fmt.Sprintf("%s: torn at offset %d (%s): a write "+
+		l.Report.Notes = append(l.Report.Notes, fmt.Sprintf("%s: torn at offset %d (%s): a write "+
 			"that was never acknowledged, which opening cuts off", path, tail.Offset, tail.Reason))
 	case tail != nil:
-		if err := l.note(tail); err != nil {
+		if err := l.Note(tail); err != nil {
 			return err
 		}
 	}
-	l.report.LogFiles++
-	return l.read(bytes)
+	l.Report.LogFiles++
+	return l.Read(bytes)
 }
 
 // flush returns the error of an entry of another version; what is damaged is noted.
 func (l *logCheck) flush(f *segment.LogFlush) error {
-	l.report.Flushes++
+	l.Report.Flushes++
 	if l.sequence != 0 && f.Sequence != l.sequence+1 {
-		l.damaged(l.path, f.Offset, "flush %d follows flush %d", f.Sequence, l.sequence)
+		l.Damaged(l.path, f.Offset, "flush %d follows flush %d", f.Sequence, l.sequence)
 	}
 	l.sequence = f.Sequence
 	for i := range f.Entries {
@@ -133,7 +134,7 @@ func (l *logCheck) flush(f *segment.LogFlush) error {
 			return formats.In(l.path, err)
 		}
 		if err != nil {
-			l.damaged(l.path, f.Offset, "entry %d of the flush: %v", i, err)
+			l.Damaged(l.path, f.Offset, "entry %d of the flush: %v", i, err)
 		}
 	}
 	return nil
@@ -141,22 +142,22 @@ func (l *logCheck) flush(f *segment.LogFlush) error {
 
 func (l *logCheck) entry(e *segment.Entry) error {
 	switch e.Kind {
-	case entryClock:
-		_, _, err := parseClockEntry(e.Data)
+	case layout.EntryClock:
+		_, _, err := layout.ParseClockEntry(e.Data)
 		return err
-	case entryApplied:
-		_, err := parseAppliedEntry(e.Data)
+	case layout.EntryApplied:
+		_, _, err := layout.ParseAppliedEntry(e.Data)
 		return err
-	case entryLines:
-		n, err := parseLinesEntry(e.Data)
+	case layout.EntryLines:
+		n, err := layout.ParseLinesEntry(e.Data)
 		l.lines = max(l.lines, n)
 		return err
-	case entryRows:
+	case layout.EntryRows:
 		var h segment.RowsHeader
 		if err := segment.ParseRowsEntry(e.Data, &h, &l.batch); err != nil {
 			return err
 		}
-		l.report.LogRows += int64(l.batch.Len())
+		l.Report.LogRows += int64(l.batch.Len())
 		return l.place(e, &h)
 	default:
 		return fmt.Errorf("its kind is %d; this version knows 1 to 4", e.Kind)
@@ -168,7 +169,7 @@ func (l *logCheck) place(e *segment.Entry, h *segment.RowsHeader) error {
 	if l.next == nil {
 		return nil
 	}
-	if err := checkEntryShard(e, h, len(l.next)/2); err != nil {
+	if err := layout.CheckRowsEntry(e, h, len(l.next)/2); err != nil {
 		return err
 	}
 	next, sealed := l.next[e.Shard], l.sealed[e.Shard]

@@ -9,6 +9,7 @@ import (
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -41,20 +42,20 @@ func (c *checker) segment(path string, want *segmentMeta) (*checkedSegment, erro
 	if err != nil {
 		return nil, err
 	}
-	c.report.Segments++
+	c.Report.Segments++
 	for _, d := range damage {
-		if err := c.note(d); err != nil {
+		if err := c.Note(d); err != nil {
 			return nil, err
 		}
 	}
 	if file == nil {
-		return nil, c.read(0)
+		return nil, c.Read(0)
 	}
 	defer func() { _ = file.Close() }() // only read
 	s := &segmentCheck{checker: c, path: path, file: file,
 		ranks: make([]uint64, (file.Rows()+63)/64)}
 	if err := file.Guard(func() error { return s.parse(want) }); err != nil {
-		if err := c.note(err); err != nil {
+		if err := c.Note(err); err != nil {
 			return nil, err
 		}
 	}
@@ -62,7 +63,7 @@ func (c *checker) segment(path string, want *segmentMeta) (*checkedSegment, erro
 		return nil, err
 	}
 	if err := file.Guard(func() error { s.compare(); return nil }); err != nil {
-		if err := c.note(err); err != nil {
+		if err := c.Note(err); err != nil {
 			return nil, err
 		}
 	}
@@ -73,7 +74,7 @@ func (c *checker) segment(path string, want *segmentMeta) (*checkedSegment, erro
 }
 
 func (s *segmentCheck) damagedIndex(format string, args ...any) {
-	s.damaged(s.path, 0, "index: "+format, args...)
+	s.Damaged(s.path, 0, "index: "+format, args...)
 }
 
 // parse reads the sections that were not found damaged.
@@ -84,17 +85,18 @@ func (s *segmentCheck) parse(want *segmentMeta) error {
 		s.meta = &segmentMeta{}
 		if err := json.Unmarshal(text, s.meta); err != nil {
 			s.meta = nil
-			s.damaged(s.path, 0, "its description cannot be read: %v", err)
+			s.Damaged(s.path, 0, "its description cannot be read: %v", err)
 		}
 	}
 	if s.meta != nil && want != nil && *s.meta != *want {
-		s.damaged(s.path, 0, "it describes segment %+v; the manifest says %+v", *s.meta, *want)
+		s.Damaged(s.path, 0, "it describes segment %+v; the manifest says %+v", *s.meta, *want)
 	}
 	if s.meta != nil && int64(s.meta.Rows) != int64(s.file.Rows()) {
-		s.damaged(s.path, 0, "it has %d rows and describes %d", s.file.Rows(), s.meta.Rows)
+		s.Damaged(s.path, 0, "it has %d rows and describes %d", s.file.Rows(), s.meta.Rows)
 	}
-	directory, postings := s.file.Section(sectionDirectory), s.file.Section(sectionPostings)
-	if ranks := s.file.Section(sectionRanks); directory != nil && postings != nil && ranks != nil {
+	directory := s.file.Section(layout.SectionDirectory)
+	postings, ranks := s.file.Section(layout.SectionPostings), s.file.Section(layout.SectionRanks)
+	if directory != nil && postings != nil && ranks != nil {
 		var err error
 		if s.idx, err = index.Parse(directory, postings, ranks); err != nil {
 			if err := badSection(s.path, "index sections", err); formats.Is(err) {
@@ -108,7 +110,7 @@ func (s *segmentCheck) parse(want *segmentMeta) error {
 			s.file.Rows(), s.file.Blocks())
 		s.idx = nil
 	}
-	if text := s.file.Section(sectionMarks); text != nil {
+	if text := s.file.Section(layout.SectionMarks); text != nil {
 		var err error
 		if s.marks, err = index.ParseWatermarks(text); err != nil {
 			s.damagedIndex("%v", err)
@@ -134,21 +136,21 @@ func (s *segmentCheck) blocks() error {
 		left -= bytes
 		if damage != nil {
 			s.unknown = true
-			if err := s.note(damage); err != nil {
+			if err := s.Note(damage); err != nil {
 				return err
 			}
-			return s.read(bytes)
+			return s.Read(bytes)
 		}
-		s.report.Blocks++
+		s.Report.Blocks++
 		if err := s.block(i, b); err != nil {
-			s.damaged(s.path, int64(offset), "block %d: %v", i, err)
+			s.Damaged(s.path, int64(offset), "block %d: %v", i, err)
 		}
-		return s.read(bytes)
+		return s.Read(bytes)
 	})
 	if err != nil {
 		return err
 	}
-	return s.read(left) // header, index and tail
+	return s.Read(left) // header, index and tail
 }
 
 // block compares what a whole block holds with the index.
@@ -158,7 +160,7 @@ func (s *segmentCheck) block(i int, b *segment.Block) error {
 		return err
 	}
 	s.rows += uint64(s.batch.Len())
-	s.report.Rows += int64(s.batch.Len())
+	s.Report.Rows += int64(s.batch.Len())
 	if s.idx != nil {
 		if err := s.idx.CheckBlock(uint32(i), &s.batch, b.Describe().Flagged); err != nil {
 			return err
@@ -182,13 +184,13 @@ func (s *segmentCheck) block(i int, b *segment.Block) error {
 
 // owner checks that rows lie in the shard of their devices.
 func (s *segmentCheck) owner() error {
-	if s.meta == nil || s.shards == 0 {
+	if s.meta == nil || s.Shards == 0 {
 		return nil
 	}
 	for i := range s.batch.Len() {
-		sh := shardOf(s.batch.CID[i], s.batch.MID[i], s.shards)
+		sh := layout.ShardOf(s.batch.CID[i], s.batch.MID[i], s.Shards)
 		if s.meta.isBackdated() {
-			sh += s.shards
+			sh += s.Shards
 		}
 		if sh != int(s.meta.Shard) {
 			return fmt.Errorf("it holds a row of shard %d in shard %d", sh, s.meta.Shard)
@@ -204,13 +206,13 @@ func (s *segmentCheck) compare() {
 		seen += bits.OnesCount64(word)
 	}
 	if !s.unknown && (s.rows != uint64(s.file.Rows()) || seen != s.file.Rows()) {
-		s.damaged(s.path, 0, "its blocks hold %d rows of %d ranks; the tail says %d", s.rows, seen,
+		s.Damaged(s.path, 0, "its blocks hold %d rows of %d ranks; the tail says %d", s.rows, seen,
 			s.file.Rows())
 	}
 	if s.idx == nil {
 		return
 	}
-	table := s.file.Section(sectionSeries)
+	table := s.file.Section(layout.SectionSeries)
 	if table != nil && !s.unknown && !bytes.Equal(table, s.series.Table(s.file.Rows())) {
 		s.damagedIndex("the series table is not that of the rows")
 	}

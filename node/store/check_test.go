@@ -7,8 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/store/check"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -38,7 +39,7 @@ func filledDir(t *testing.T) string {
 
 func mustCheck(t *testing.T, dir string) api.CheckReport {
 	t.Helper()
-	report, err := Check(t.Context(), dir, CheckOptions{})
+	report, err := Check(t.Context(), dir, check.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +50,8 @@ func mustCheck(t *testing.T, dir string) api.CheckReport {
 func filesOf(t *testing.T, dir string) []string {
 	t.Helper()
 	var files []string
-	for _, pattern := range []string{"*.seg", "log/*.log", manifestFile, writersFile} {
+	for _, pattern := range []string{"*.seg", "log/*.log", layout.ManifestFile,
+		layout.WritersFile} {
 		some, err := filepath.Glob(filepath.Join(dir, pattern))
 		if err != nil {
 			t.Fatal(err)
@@ -69,19 +71,20 @@ func TestCheckFindsNothingInAWholeStore(t *testing.T) {
 		t.Fatalf("%+v", report)
 	}
 	for _, path := range filesOf(t, dir) {
-		one, err := CheckFile(t.Context(), path, CheckOptions{})
+		one, err := CheckFile(t.Context(), path, check.Options{})
 		if err != nil || one.Damages != 0 {
 			t.Errorf("%s: %+v, %v", path, one, err)
 		}
 	}
 	s := openTest(t, Options{Dir: dir})
-	if _, err := Check(t.Context(), dir, CheckOptions{}); !errors.Is(err, ErrLocked) {
+	if _, err := Check(t.Context(), dir, check.Options{}); !errors.Is(err, layout.ErrLocked) {
 		t.Errorf("a store in use: %v", err)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Check(t.Context(), t.TempDir(), CheckOptions{}); !errors.Is(err, ErrNoStore) {
+	_, err := Check(t.Context(), t.TempDir(), check.Options{})
+	if !errors.Is(err, layout.ErrNoStore) {
 		t.Errorf("an empty directory: %v", err)
 	}
 }
@@ -96,7 +99,7 @@ func TestCheckFindsEveryBit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range rounds.Of(60, 15, 12) {
+		for range fewer(60) {
 			at := rng.IntN(len(whole))
 			corrupted := append([]byte(nil), whole...)
 			corrupted[at] ^= 1 << rng.IntN(8)
@@ -165,13 +168,13 @@ func TestCheckComparesFiles(t *testing.T) {
 		return os.Rename(files[0], files[1])
 	})
 	f("the log is gone", func(dir string, _ []string) error {
-		return os.RemoveAll(filepath.Join(dir, logDir))
+		return os.RemoveAll(filepath.Join(dir, layout.LogDir))
 	})
 	f("the writers are gone", func(dir string, _ []string) error {
-		return os.Remove(filepath.Join(dir, writersFile))
+		return os.Remove(filepath.Join(dir, layout.WritersFile))
 	})
 	f("the log lacks its beginning", func(dir string, _ []string) error {
-		m, err := os.ReadFile(filepath.Join(dir, manifestFile))
+		m, err := os.ReadFile(filepath.Join(dir, layout.ManifestFile))
 		if err != nil {
 			return err
 		}
@@ -179,7 +182,7 @@ func TestCheckComparesFiles(t *testing.T) {
 		line := appendEdit(nil, edit{Number: one.number + 1,
 			Remove: []uint64{one.live[len(one.live)-1].ID}})
 		_ = one.close()
-		return os.WriteFile(filepath.Join(dir, manifestFile), append(m, line...), 0o644)
+		return os.WriteFile(filepath.Join(dir, layout.ManifestFile), append(m, line...), 0o644)
 	})
 }
 
@@ -192,7 +195,7 @@ func TestDumpRefuses(t *testing.T) {
 	if !errors.Is(err, ErrUnknownFile) {
 		t.Error(err)
 	}
-	if _, err := CheckFile(t.Context(), path, CheckOptions{}); !errors.Is(err, ErrUnknownFile) {
+	if _, err := CheckFile(t.Context(), path, check.Options{}); !errors.Is(err, ErrUnknownFile) {
 		t.Error(err)
 	}
 }

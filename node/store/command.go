@@ -9,6 +9,8 @@ import (
 	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/acqtime"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -55,9 +57,9 @@ type command struct {
 	put       putRequest    // of a put: its writer and rows
 	rows      *record.Batch // of a put: those of its only part
 	box       record.Box    // of an erase or purge
-	retention Retention
-	step      moment // of a step: without an acq
-	hold      Hold
+	retention retention.Rule
+	step      retention.Moment // of a step: without an acq
+	hold      retention.Hold
 	rng       *Range // its rows alias rows
 	split     *Split
 	within    slots.Range // that the group is taken to hold; zero for one that was never split
@@ -101,8 +103,8 @@ func AppendPurge(dst []byte, box record.Box) ([]byte, error) {
 // AppendRetention appends the command that does what [Store.SetRetention] does.
 //
 // Errors: *record.InvalidError.
-func AppendRetention(dst []byte, r Retention) ([]byte, error) {
-	if err := r.validate(); err != nil {
+func AppendRetention(dst []byte, r retention.Rule) ([]byte, error) {
+	if err := r.Validate(); err != nil {
 		return dst, err
 	}
 	dst = appendScope(appendCommand(dst, commandRetention), givenOf(r.CID, r.MOID), r.CID, r.MOID)
@@ -169,10 +171,10 @@ func (c *command) parseStep(body []byte) error {
 	if len(body) != 16 {
 		return badCommand("%d bytes are no step", len(body))
 	}
-	c.step.timeNs = int64(binary.LittleEndian.Uint64(body))
-	c.step.ranNs = int64(binary.LittleEndian.Uint64(body[8:]))
-	if c.step.timeNs < 1 || c.step.timeNs > lastClockNs || c.step.ranNs < 0 {
-		return badCommand("a step at %d, after %d ns", c.step.timeNs, c.step.ranNs)
+	c.step.TimeNs = int64(binary.LittleEndian.Uint64(body))
+	c.step.RanNs = int64(binary.LittleEndian.Uint64(body[8:]))
+	if c.step.TimeNs < 1 || c.step.TimeNs > acqtime.LastNs || c.step.RanNs < 0 {
+		return badCommand("a step at %d, after %d ns", c.step.TimeNs, c.step.RanNs)
 	}
 	return nil
 }
@@ -318,7 +320,7 @@ func (c *command) parseRetention(body []byte) (err error) {
 	c.retention.MaxCapAgeNs = int64(binary.LittleEndian.Uint64(body[9:]))
 	c.retention.MaxAcqAgeNs = int64(binary.LittleEndian.Uint64(body[17:]))
 	c.retention.DelayNs = int64(binary.LittleEndian.Uint64(body[25:]))
-	return c.retention.validate()
+	return c.retention.Validate()
 }
 
 // bytes is about what a command takes in memory and in the log.
@@ -331,9 +333,6 @@ func (c *command) isEvent() bool {
 		commandRetention, commandStep, commandRange, commandRelease, commandSplit, commandHold},
 		c.kind)
 }
-
-// logTime is a clock reading of a proposer as acqs may follow it.
-func logTime(clockNs int64) int64 { return max(1, min(clockNs, lastClockNs)) }
 
 // stampAt gives the rows of a put consecutive acqs from first on.
 func (c *command) stampAt(first int64) {

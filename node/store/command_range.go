@@ -11,20 +11,22 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/acqtime"
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
 // rangeHead is what the command of a range says beside its rows; see [Range].
 type rangeHead struct {
-	Of       string       `json:"of"`
-	Timeline uint64       `json:"timeline,string,omitempty"`
-	Box      event.Box    `json:"box"`
-	FromNs   int64        `json:"from_acq_ns"`
-	ToNs     int64        `json:"to_acq_ns"`
-	Events   []event.Meta `json:"events,omitempty"`
-	Policies []policyMeta `json:"policies,omitempty"`
-	Whole    bool         `json:"whole,omitempty"`
+	Of       string             `json:"of"`
+	Timeline uint64             `json:"timeline,string,omitempty"`
+	Box      event.Box          `json:"box"`
+	FromNs   int64              `json:"from_acq_ns"`
+	ToNs     int64              `json:"to_acq_ns"`
+	Events   []event.Meta       `json:"events,omitempty"`
+	Policies []retention.Policy `json:"policies,omitempty"`
+	Whole    bool               `json:"whole,omitempty"`
 }
 
 // AppendRange appends the command that does what [Store.PutRange] does, with the range as far as it
@@ -45,7 +47,7 @@ func AppendRange(dst []byte, r *Range) ([]byte, error) {
 		head.Events = append(head.Events, event.MetaOf(&e))
 	}
 	for i := range r.Policies {
-		head.Policies = append(head.Policies, r.Policies[i].meta())
+		head.Policies = append(head.Policies, r.Policies[i].Unmarked())
 	}
 	text, err := json.Marshal(&head)
 	if err != nil {
@@ -105,7 +107,7 @@ func (c *command) parseRange(body []byte) error {
 		r.Events = append(r.Events, e)
 	}
 	for i := range head.Policies {
-		r.Policies = append(r.Policies, head.Policies[i].policy())
+		r.Policies = append(r.Policies, head.Policies[i].Unmarked())
 	}
 	if len(rest) > 0 {
 		if r.Rows, err = c.parseRangeRows(rest); err != nil {
@@ -188,7 +190,7 @@ func (s *Store) applyRange(from Command, r *Range, out *Outcome) error {
 	if err != nil {
 		return s.failApply(err)
 	}
-	if err := s.writeRange(r, position{Index: from.Index, NextNs: r.ToNs}); err != nil {
+	if err := s.writeRange(r, acqtime.Position{Index: from.Index, NextNs: r.ToNs}); err != nil {
 		return err
 	}
 	if purges {
@@ -203,7 +205,7 @@ func (s *Store) passOver(from Command) error {
 }
 
 // writeRange writes the rows of a range and where the replica stands with them.
-func (s *Store) writeRange(r *Range, at position) error {
+func (s *Store) writeRange(r *Range, at acqtime.Position) error {
 	var group []*putRequest
 	s.applyMu.Lock()
 	buf := &s.apply.buffers
@@ -221,7 +223,7 @@ func (s *Store) writeRange(r *Range, at position) error {
 	}
 	s.noteFile(file, buf.entries)
 	s.insert(group)
-	s.clock.drive(at)
+	s.clock.Drive(at)
 	s.feeds.committed(group)
 	if len(r.Events)+len(r.Policies) > 0 {
 		s.feeds.changed()
@@ -263,7 +265,7 @@ func (s *Store) becomeCopyInLog(r *Range, box event.Box) error {
 		return err
 	}
 	was := s.position()
-	at := position{Index: was.Index}
+	at := acqtime.Position{Index: was.Index}
 	s.log.Roll()
 	file, err := s.log.Append([]segment.Entry{appliedEntry(at)})
 	if err != nil {
@@ -281,8 +283,8 @@ func (s *Store) becomeCopyInLog(r *Range, box event.Box) error {
 	s.applyMu.Lock()
 	s.applied = at
 	s.applyMu.Unlock()
-	s.clock.revokeLeases(was.NextNs)
-	s.clock.drive(at)
+	s.clock.RevokeLeases(was.NextNs)
+	s.clock.Drive(at)
 	return nil
 }
 
@@ -296,7 +298,8 @@ func (s *Store) applyRelease(from Command, out *Outcome) error {
 	if err := s.syncApplied(); err != nil {
 		return s.failApply(err)
 	}
-	at := position{Index: from.Index, NextNs: max(logTime(from.ClockNs), s.position().NextNs)}
+	at := acqtime.Position{Index: from.Index,
+		NextNs: max(acqtime.Clamp(from.ClockNs), s.position().NextNs)}
 	s.manifestMu.Lock()
 	at.NextNs = max(at.NextNs, s.manifest.copied.VoidNs)
 	at.NextNs = max(at.NextNs, s.manifest.lastEvent()+1)
@@ -305,7 +308,7 @@ func (s *Store) applyRelease(from Command, out *Outcome) error {
 	if err != nil {
 		return s.failApply(err)
 	}
-	s.clock.acceptLeases()
+	s.clock.AcceptLeases()
 	s.come(at)
 	out.AcqNs = at.NextNs - 1
 	return nil

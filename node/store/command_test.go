@@ -12,7 +12,10 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/slots"
+	"github.com/pentad-db/pentad/node/store/acqtime"
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -63,10 +66,10 @@ func TestFormatExamples(t *testing.T) {
 	box[record.MID] = record.RangeSet{record.At(1000)}
 	got, err = AppendErase(nil, box)
 	f("erase", got, err)
-	got, err = AppendRetention(nil, Retention{CID: tenant(7), MaxCapAgeNs: int64(time.Hour)})
+	got, err = AppendRetention(nil, retention.Rule{CID: tenant(7), MaxCapAgeNs: int64(time.Hour)})
 	f("retention", got, err)
 	f("step", appendStep(nil, 1_700_000_000_000_000_000, hour), nil)
-	got, err = AppendHold(nil, Hold{Action: HoldResume, CID: tenant(7),
+	got, err = AppendHold(nil, retention.Hold{Action: retention.HoldResume, CID: tenant(7),
 		TimeNs: 1_700_000_000_000_000_000})
 	f("hold", got, err)
 	f("close", AppendClose(nil), nil)
@@ -76,8 +79,8 @@ func TestFormatExamples(t *testing.T) {
 	got, err = AppendSplit(nil, split)
 	f("split", got, err)
 	f("within", AppendWithin(nil, split.Keep, AppendRelease(nil)), nil)
-	f("applied", appliedEntry(position{42, 1001}).Data, nil)
-	f("lines", linesEntry(5).Data, nil)
+	f("applied", appliedEntry(acqtime.Position{Index: 42, NextNs: 1001}).Data, nil)
+	f("lines", layout.LinesEntry(5).Data, nil)
 	if len(found) != 0 {
 		t.Errorf("examples that nobody reads: %v", found)
 	}
@@ -110,7 +113,7 @@ func TestCommandsAreChecked(t *testing.T) {
 	f("erase", got, err)
 	got, err = AppendPurge(nil, box)
 	f("purge", got, err)
-	got, err = AppendRetention(nil, Retention{MaxCapAgeNs: -1})
+	got, err = AppendRetention(nil, retention.Rule{MaxCapAgeNs: -1})
 	f("retention", got, err)
 }
 
@@ -144,10 +147,10 @@ func FuzzParseCommand(f *testing.F) {
 	box[record.Acq] = record.RangeSet{{From: math.MinInt64, To: 5}, {From: 7, To: 9}}
 	erase, _ := AppendErase(nil, box)
 	f.Add(erase)
-	retention, _ := AppendRetention(nil, Retention{CID: tenant(1), MaxAcqAgeNs: 5})
-	f.Add(retention)
+	policy, _ := AppendRetention(nil, retention.Rule{CID: tenant(1), MaxAcqAgeNs: 5})
+	f.Add(policy)
 	f.Add(appendStep(nil, 5, 6))
-	hold, _ := AppendHold(nil, Hold{Action: HoldUndo, All: true})
+	hold, _ := AppendHold(nil, retention.Hold{Action: retention.HoldUndo, All: true})
 	f.Add(hold)
 	f.Add(AppendClose(nil))
 	f.Add(AppendRelease(nil))
@@ -214,7 +217,7 @@ func (c *command) plain() ([]byte, error) {
 	case commandRetention:
 		return AppendRetention(nil, c.retention)
 	case commandStep:
-		return appendStep(nil, c.step.timeNs, c.step.ranNs), nil
+		return appendStep(nil, c.step.TimeNs, c.step.RanNs), nil
 	case commandHold:
 		return AppendHold(nil, c.hold)
 	case commandClose:

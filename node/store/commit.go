@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -10,13 +9,8 @@ import (
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
-)
-
-// Kinds of log entries.
-const (
-	entryRows  = 1 // rows of one batch and shard
-	entryClock = 2 // i64 ns: no acq below is given any more; u8 1 after a clean close
 )
 
 // maxGroupBytes is how many payload bytes one flush gathers; larger groups only add latency.
@@ -170,10 +164,6 @@ func (s *Store) enqueue(ctx context.Context, b *record.Batch, r *putRequest) err
 	}
 }
 
-func shardOf(cid int32, mid int64, shards int) int {
-	return slots.Part(slots.Of(cid, mid), shards)
-}
-
 // splitByShard copies the rows of a batch into one part per shard that has any.
 func splitByShard(b *record.Batch, shards int) []shardRows {
 	n := b.Len()
@@ -183,7 +173,7 @@ func splitByShard(b *record.Batch, shards int) []shardRows {
 	for i := range n {
 		if shards > 1 && (i == 0 || b.CID[i] != b.CID[i-1] ||
 			b.MID[i]>>slots.BlockBits != b.MID[i-1]>>slots.BlockBits) {
-			shard = shardOf(b.CID[i], b.MID[i], shards)
+			shard = layout.ShardOf(b.CID[i], b.MID[i], shards)
 		}
 		owner[i] = uint16(shard)
 		counts[shard]++
@@ -271,7 +261,7 @@ func (s *Store) commit(buf *commitBuffers, group []*putRequest) {
 		s.refuse(group, nil, s.failed.Err())
 		return
 	}
-	if s.clock.isCopy() {
+	if s.clock.IsCopy() {
 		s.refuse(group, nil, ErrIsCopy)
 		return
 	}
@@ -299,7 +289,7 @@ func (s *Store) commit(buf *commitBuffers, group []*putRequest) {
 	}
 	s.noteFile(file, buf.entries)
 	s.insert(group)
-	s.clock.publish()
+	s.clock.Publish()
 	s.feeds.committed(group)
 	rows := 0
 	for _, r := range group {
@@ -326,7 +316,7 @@ func (s *Store) refuse(group []*putRequest, entries []segment.Entry, err error) 
 		s.all[entries[i].Shard].lastIndex--
 	}
 	if errors.Is(err, durable.ErrNoSpace) {
-		s.clock.cancel()
+		s.clock.Cancel()
 	}
 	for _, r := range group {
 		s.writers.abandon(r.writer)
@@ -341,7 +331,7 @@ func (r *putRequest) fail(err error) {
 
 // stamp gives the rows of a batch consecutive acquisition times, part by part.
 func (s *Store) stamp(r *putRequest) {
-	r.answer = answer{seq: r.writer.Seq, first: s.clock.reserve(r.rows), records: uint32(r.rows)}
+	r.answer = answer{seq: r.writer.Seq, first: s.clock.Reserve(r.rows), records: uint32(r.rows)}
 	acq := r.answer.first
 	for i := range r.byShard {
 		stamps := r.byShard[i].rows.AcqNs
@@ -372,20 +362,4 @@ func (s *Store) insert(group []*putRequest) {
 		}
 	}
 	s.addHeadBytes(grown)
-}
-
-// clockEntry is shard 0's by convention; it has no index and is never released by a seal.
-func clockEntry(ns int64, clean bool) segment.Entry {
-	data := binary.LittleEndian.AppendUint64(nil, uint64(ns))
-	if clean {
-		return segment.Entry{Kind: entryClock, Data: append(data, 1)}
-	}
-	return segment.Entry{Kind: entryClock, Data: append(data, 0)}
-}
-
-func parseClockEntry(data []byte) (ns int64, clean bool, err error) {
-	if len(data) != 9 || data[8] > 1 {
-		return 0, false, errors.New("clock entry is not 8 bytes and a flag")
-	}
-	return int64(binary.LittleEndian.Uint64(data)), data[8] == 1, nil
 }

@@ -78,7 +78,7 @@ func TestAPanicOfTheCommitterEndsCommits(t *testing.T) {
 	func() {
 		defer func() { _ = recover() }()
 		_ = s.onCommitter(t.Context(), func() {
-			s.clock.reserve(1)
+			s.clock.Reserve(1)
 			panic("midway")
 		})
 	}()

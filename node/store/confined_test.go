@@ -10,6 +10,7 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -140,7 +141,7 @@ func TestUnreadablePagesAreConfined(t *testing.T) {
 		m.add(b, splitByShard(b, 2), mustPut(t, s, b, WriterSeq{}))
 		q.View = record.ViewAll
 		compare(t, "after a put", scanRows(t, s, q), m.query(q))
-		report, err := s.Verify(t.Context(), CheckOptions{})
+		report, err := s.Verify(t.Context(), check.Options{})
 		if err != nil || report.Damages == 0 || report.Segments < 4 {
 			t.Fatalf("%+v, %v", report, err)
 		}

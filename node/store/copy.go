@@ -10,6 +10,8 @@ import (
 
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -24,32 +26,8 @@ type Range struct {
 	Events       []event.Event // erases and purges, by ascending acq
 	// Policies are all that the store has at ToNs, when it has them or, with Whole unset, some
 	// that took steps. Steps from ToNs on are left for the next range.
-	Policies []Policy
+	Policies []retention.Policy
 	Whole    bool // Policies are all: others are dropped
-}
-
-// Policy is a retention and how far it has come.
-type Policy struct {
-	Retention
-	Cap, Acq Floors
-}
-
-// Bound concerns the rows with an acq below BelowNs whose cap, or acq, is below FloorNs; the zero
-// bound concerns none.
-type Bound struct{ FloorNs, BelowNs int64 }
-
-// Floors is how far a policy has come with rows by cap, or by acq.
-type Floors struct {
-	Hidden    Bound
-	StepAcqNs int64      // of the step that changed Hidden last
-	Shown     Bound      // what had been hidden and is shown again
-	Gone      []Released // what may be removed
-}
-
-// Released is what may be removed, and the step that let go of it.
-type Released struct {
-	Bound
-	AcqNs, TimeNs int64
 }
 
 // State is what a copy needs to know of a store beside its rows.
@@ -64,7 +42,7 @@ type State struct {
 	Held     uint64
 	HeldNs   int64
 	Events   []event.Event // erases and purges
-	Policies []Policy
+	Policies []retention.Policy
 }
 
 // State returns the state of the store at one moment.
@@ -76,7 +54,7 @@ func (s *Store) State(ctx context.Context) (st State, err error) {
 		return st, err
 	}
 	err = s.onCommitter(ctx, func() {
-		st.HorizonNs, _ = s.clock.horizon()
+		st.HorizonNs, _ = s.clock.Horizon()
 		if !s.replicated {
 			st.HorizonNs = s.proveHorizon(st.HorizonNs)
 		}
@@ -94,7 +72,7 @@ func (s *Store) State(ctx context.Context) (st State, err error) {
 			}
 		}
 		for i := range m.policies {
-			st.Policies = append(st.Policies, m.policies[i].policy())
+			st.Policies = append(st.Policies, m.policies[i].Unmarked())
 		}
 	})
 	return st, err
@@ -155,7 +133,7 @@ func (s *Store) PutRange(ctx context.Context, r *Range) (horizonNs int64, err er
 	var failed error
 	err = s.onCommitter(ctx, func() {
 		failed = s.commitRange(r, put, entries)
-		horizonNs = s.clock.floor()
+		horizonNs = s.clock.Floor()
 	})
 	return horizonNs, errors.Join(err, failed)
 }
@@ -167,7 +145,7 @@ func stampParts(parts []shardRows, b *record.Batch, shards int) {
 		ready[parts[i].shard] = parts[i].rows.AcqNs
 	}
 	for i, acq := range b.AcqNs {
-		sh := shardOf(b.CID[i], b.MID[i], shards)
+		sh := layout.ShardOf(b.CID[i], b.MID[i], shards)
 		ready[sh][0] = acq
 		ready[sh] = ready[sh][1:]
 	}
@@ -191,7 +169,7 @@ func (s *Store) commitRange(r *Range, put *putRequest, entries []segment.Entry) 
 	if err := s.follow(r); err != nil {
 		return err
 	}
-	at := s.clock.floor()
+	at := s.clock.Floor()
 	if r.ToNs <= at {
 		return nil
 	}
@@ -209,7 +187,7 @@ func (s *Store) commitRange(r *Range, put *putRequest, entries []segment.Entry) 
 		entries[i].Data = data
 	}
 	began := time.Now()
-	file, err := s.appendLog(append(entries, clockEntry(r.ToNs, false)))
+	file, err := s.appendLog(append(entries, layout.ClockEntry(r.ToNs, false)))
 	s.counters.syncNs.Add(int64(time.Since(began)))
 	s.counters.groups.Add(1)
 	if err != nil {
@@ -218,7 +196,7 @@ func (s *Store) commitRange(r *Range, put *putRequest, entries []segment.Entry) 
 	}
 	s.noteFile(file, entries)
 	s.insert([]*putRequest{put})
-	s.clock.startCopy(r.ToNs)
+	s.clock.StartCopy(r.ToNs)
 	s.feeds.committed([]*putRequest{put})
 	if len(r.Events)+len(r.Policies) > 0 {
 		s.feeds.changed()
@@ -268,7 +246,7 @@ func (s *Store) becomeCopy(r *Range, box event.Box) error {
 		return err
 	}
 	s.log.Roll()
-	file, err := s.log.Append([]segment.Entry{clockEntry(0, false)})
+	file, err := s.log.Append([]segment.Entry{layout.ClockEntry(0, false)})
 	if err != nil {
 		return fmt.Errorf("begin copy: %w", err)
 	}
@@ -278,7 +256,7 @@ func (s *Store) becomeCopy(r *Range, box event.Box) error {
 	if err != nil {
 		return s.failEvent(err)
 	}
-	s.clock.startCopy(0)
+	s.clock.StartCopy(0)
 	return nil
 }
 
@@ -319,8 +297,8 @@ func (s *Store) copyEvents(r *Range) (purges bool, err error) {
 	e.Policies = s.steps(r)
 	if r.Whole {
 		for _, p := range s.manifest.policies {
-			if _, known := findPolicy(r.Policies, p.scope); !known {
-				e.DropPolicies = append(e.DropPolicies, p.scope)
+			if _, known := findPolicy(r.Policies, p.Scope); !known {
+				e.DropPolicies = append(e.DropPolicies, p.Scope)
 			}
 		}
 	}
@@ -340,38 +318,21 @@ func (s *Store) copyEvents(r *Range) (purges bool, err error) {
 
 // steps returns the policies of a range that differ from what the store has, without the steps that
 // belong to later ranges. The caller holds manifestMu.
-func (s *Store) steps(r *Range) (all []policyMeta) {
+func (s *Store) steps(r *Range) (all []retention.Policy) {
 	for i := range r.Policies {
-		p := r.Policies[i].meta()
-		old := policyMeta{}
-		at, known := s.manifest.findPolicy(p.scope)
+		p := r.Policies[i].Unmarked()
+		old := retention.Policy{}
+		at, known := s.manifest.findPolicy(p.Scope)
 		if known {
 			old = s.manifest.policies[at]
 		}
-		p.Cap.between(r, &old.Cap)
-		p.Acq.between(r, &old.Acq)
-		if old.scope = p.scope; !known || !p.same(&old) {
+		p.Cap.Between(r.FromNs, r.ToNs, &old.Cap)
+		p.Acq.Between(r.FromNs, r.ToNs, &old.Acq)
+		if old.Scope = p.Scope; !known || !p.Same(&old) {
 			all = append(all, p)
 		}
 	}
 	return all
-}
-
-// between leaves what steps behind the end of a range did as it was. What was released counts as
-// released in the range, as segments that are older may hold it.
-func (f *floors) between(r *Range, old *floors) {
-	if f.StepAcqNs >= r.ToNs {
-		f.Hidden, f.StepAcqNs, f.Shown = old.Hidden, old.StepAcqNs, old.Shown
-	}
-	more := f.Gone
-	f.Gone = old.Gone
-	for _, g := range more {
-		known := slices.ContainsFunc(old.Gone, func(o released) bool { return o.covers(g.bound) })
-		if g.AcqNs < r.ToNs && !known {
-			g.AcqNs = max(g.AcqNs, r.FromNs)
-			f.Gone = addReleased(f.Gone, g)
-		}
-	}
 }
 
 // ReleaseCopy makes a copy a store of its own: it takes records from then on, and nothing more of
@@ -393,7 +354,7 @@ func (s *Store) ReleaseCopy(ctx context.Context) error {
 			failed = s.failEvent(err)
 			return
 		}
-		s.clock.endCopy(from)
+		s.clock.EndCopy(from)
 	})
 	return errors.Join(err, failed)
 }
@@ -438,16 +399,17 @@ func (r *Range) validate() error {
 		}
 		before = e.AcqNs
 	}
-	if len(r.Policies) > maxPolicies {
-		return bad("policy", "%d of them, at most %d", len(r.Policies), maxPolicies)
+	if len(r.Policies) > retention.MaxPolicies {
+		return bad("policy", "%d of them, at most %d", len(r.Policies), retention.MaxPolicies)
 	}
 	for i := range r.Policies {
 		p := &r.Policies[i]
-		if err := p.validate(); err != nil {
+		rule := p.Rule()
+		if err := rule.Validate(); err != nil {
 			return err
 		}
-		if max(len(p.Cap.Gone), len(p.Acq.Gone)) > maxReleased {
-			return bad("policy", "it has released more than %d bounds", maxReleased)
+		if max(len(p.Cap.Gone), len(p.Acq.Gone)) > retention.MaxReleased {
+			return bad("policy", "it has released more than %d bounds", retention.MaxReleased)
 		}
 	}
 	return r.validateRows()
@@ -476,9 +438,9 @@ func (r *Range) validateRows() error {
 	return nil
 }
 
-func findPolicy(all []Policy, sc scope) (at int, known bool) {
-	at = slices.IndexFunc(all, func(p Policy) bool {
-		return scope{p.CID, p.MOID}.compare(sc) == 0
+func findPolicy(all []retention.Policy, sc retention.Scope) (at int, known bool) {
+	at = slices.IndexFunc(all, func(p retention.Policy) bool {
+		return p.Scope.Compare(sc) == 0
 	})
 	return at, at >= 0
 }

@@ -29,29 +29,3 @@ func (m *manifest) applyCopy(e *edit) {
 		m.copied = nil
 	}
 }
-
-func (p *policyMeta) policy() Policy {
-	return Policy{Retention: p.retention(), Cap: p.Cap.told(), Acq: p.Acq.told()}
-}
-
-func (p *Policy) meta() policyMeta {
-	return policyMeta{scope: scope{p.CID, p.MOID}, MaxCapAgeNs: p.MaxCapAgeNs,
-		MaxAcqAgeNs: p.MaxAcqAgeNs, DelayNs: p.DelayNs, Held: p.Held, Cap: p.Cap.meta(),
-		Acq: p.Acq.meta()}
-}
-
-func (f *floors) told() Floors {
-	t := Floors{Hidden: Bound(f.Hidden), StepAcqNs: f.StepAcqNs, Shown: Bound(f.Shown)}
-	for _, g := range f.Gone {
-		t.Gone = append(t.Gone, Released{Bound(g.bound), g.AcqNs, g.TimeNs})
-	}
-	return t
-}
-
-func (t *Floors) meta() floors {
-	f := floors{Hidden: bound(t.Hidden), StepAcqNs: t.StepAcqNs, Shown: bound(t.Shown)}
-	for _, g := range t.Gone {
-		f.Gone = append(f.Gone, released{bound(g.Bound), g.AcqNs, g.TimeNs})
-	}
-	return f
-}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -245,7 +246,7 @@ func TestCopyRefuses(t *testing.T) {
 	if _, err := s.Erase(t.Context(), record.Box{}); !errors.Is(err, ErrIsCopy) {
 		t.Fatalf("a copy takes an erase: %v", err)
 	}
-	err = s.SetRetention(t.Context(), Retention{MaxCapAgeNs: 1})
+	err = s.SetRetention(t.Context(), retention.Rule{MaxCapAgeNs: 1})
 	if !errors.Is(err, ErrIsCopy) {
 		t.Fatalf("a copy takes a policy: %v", err)
 	}
@@ -290,8 +291,8 @@ func TestCopyRefusesRanges(t *testing.T) {
 	f(func(r *Range) {
 		r.Events = []event.Event{{AcqNs: 4, Kind: event.Erase, Box: boxOf(record.MID, 3, 3)}}
 	})
-	f(func(r *Range) { r.Policies = []Policy{{Retention: Retention{MaxCapAgeNs: -1}}} })
-	f(func(r *Range) { r.Policies = make([]Policy, maxPolicies+1) })
+	f(func(r *Range) { r.Policies = []retention.Policy{{MaxCapAgeNs: -1}} })
+	f(func(r *Range) { r.Policies = make([]retention.Policy, retention.MaxPolicies+1) })
 }
 
 // A copy stays one, at its horizon, over restarts, snapshots and backups; what is restored from a
@@ -320,10 +321,10 @@ func TestCopyIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	backup, restored := t.TempDir(), t.TempDir()+"/restored"
-	if _, err := s.Backup(t.Context(), backup, BackupOptions{}); err != nil {
+	if _, err := archive.Backup(t.Context(), s, backup, 0); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Restore(t.Context(), backup, restored, RestoreOptions{}); err != nil {
+	if _, err := archive.Restore(t.Context(), backup, restored, 0); err != nil {
 		t.Fatal(err)
 	}
 	copied := openTest(t, Options{Dir: snapshot})

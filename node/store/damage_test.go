@@ -11,6 +11,7 @@ import (
 	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -40,7 +41,7 @@ func TestLogCutAnywhere(t *testing.T) {
 	}
 	crashed := t.TempDir()
 	copyDir(t, src, crashed)
-	logs, err := filepath.Glob(filepath.Join(crashed, logDir, "*"))
+	logs, err := filepath.Glob(filepath.Join(crashed, layout.LogDir, "*"))
 	if err != nil || len(logs) != 1 {
 		t.Fatalf("log files %v, %v", logs, err)
 	}
@@ -111,7 +112,7 @@ func TestSealedSegmentBent(t *testing.T) {
 	q := &record.Query{View: record.ViewLatest}
 	want := m.query(q)
 	damaged := 0
-	for range rounds.Of(600, 200, 120) {
+	for range fewer(600) {
 		bit := rng.IntN(8 * len(whole))
 		whole[bit/8] ^= 1 << (bit % 8)
 		if err := os.WriteFile(name, whole, 0o644); err != nil {
@@ -170,12 +171,12 @@ func TestMissingFilesAreDamage(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	logs, err := filepath.Glob(filepath.Join(opt.Dir, logDir, "*"))
+	logs, err := filepath.Glob(filepath.Join(opt.Dir, layout.LogDir, "*"))
 	if err != nil || len(logs) != 1 {
 		t.Fatalf("log files %v, %v", logs, err)
 	}
-	log := filepath.Join(logDir, filepath.Base(logs[0]))
-	for _, name := range []string{manifestFile, writersFile, sealed, log} {
+	log := filepath.Join(layout.LogDir, filepath.Base(logs[0]))
+	for _, name := range []string{layout.ManifestFile, layout.WritersFile, sealed, log} {
 		dir := t.TempDir()
 		copyDir(t, opt.Dir, dir)
 		if err := os.Remove(filepath.Join(dir, name)); err != nil {
@@ -207,7 +208,7 @@ func TestDirectoryOfAnotherSegment(t *testing.T) {
 			few.AppendStamped(record.Key{MID: i, AcqNs: i + 1}, nil)
 		}
 	}
-	layout, wrong := index.Partition(many, index.Options{}), index.Partition(few, index.Options{})
+	whole, wrong := index.Partition(many, index.Options{}), index.Partition(few, index.Options{})
 	meta := segmentMeta{ID: 1, Rows: 100}
 	text, err := json.Marshal(meta)
 	if err != nil {
@@ -215,14 +216,14 @@ func TestDirectoryOfAnotherSegment(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "00000001.seg")
 	_, err = segment.WriteSealed(path, &segment.SealedInput{
-		Rows: many, Order: layout.Order, BlockEnds: layout.BlockEnds, Flags: make([]uint64, 2),
+		Rows: many, Order: whole.Order, BlockEnds: whole.BlockEnds, Flags: make([]uint64, 2),
 		Meta: text,
 		Sections: func(offsets []uint64, sizes []uint32) ([]segment.Section, error) {
 			idx := index.Build(few, wrong, make([]uint64, 2), offsets, sizes)
 			return []segment.Section{
-				{ID: sectionDirectory, Data: idx.AppendDirectory(nil)},
-				{ID: sectionPostings, Data: idx.AppendPostings(nil)},
-				{ID: sectionRanks, Data: idx.AppendRanks(nil)},
+				{ID: layout.SectionDirectory, Data: idx.AppendDirectory(nil)},
+				{ID: layout.SectionPostings, Data: idx.AppendPostings(nil)},
+				{ID: layout.SectionRanks, Data: idx.AppendRanks(nil)},
 			}, nil
 		},
 	})

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/durable"
+	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -63,7 +65,7 @@ func TestEventsOnAFullDisk(t *testing.T) {
 	opt := Options{Dir: d.dir, Shards: 1, Now: clock, retainEvery: time.Hour}
 	s := openTest(t, opt)
 	put1(t, s, 1, clock(), "a")
-	manifest := filepath.Join(d.dir, manifestFile)
+	manifest := filepath.Join(d.dir, layout.ManifestFile)
 	elsewhere := boxOf(record.CID, 7, 8) // a long line
 	for mid := range int64(200) {
 		elsewhere[record.MID] = append(elsewhere[record.MID], record.At(2*mid))
@@ -87,7 +89,7 @@ func TestEventsOnAFullDisk(t *testing.T) {
 		refused("an erase", err)
 		_, err = s.Purge(t.Context(), record.Box{})
 		refused("a purge", err)
-		refused("a retention", s.SetRetention(t.Context(), Retention{MaxAcqAgeNs: 1}))
+		refused("a retention", s.SetRetention(t.Context(), retention.Rule{MaxAcqAgeNs: 1}))
 		put1(t, s, int64(1+len(want)), clock(), "b")
 		want = append(want, "b")
 		wantPayloads(t, s, latest(), want...)
@@ -114,7 +116,7 @@ func TestEventsOnAFullDisk(t *testing.T) {
 	mustPurge(t, s, record.Box{})
 	waitPurged(s)
 	wantPayloads(t, s, inBox(record.Box{}))
-	if err := s.SetRetention(t.Context(), Retention{MaxAcqAgeNs: 1}); err != nil {
+	if err := s.SetRetention(t.Context(), retention.Rule{MaxAcqAgeNs: 1}); err != nil {
 		t.Error(err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -182,8 +183,8 @@ func (d *dumper) segment(path string, first DumpFileLine) error {
 
 // rows hands out the rows of a segment in the order of the file.
 func (d *dumper) rows(file *segment.Sealed) error {
-	idx, err := index.Parse(file.Section(sectionDirectory), file.Section(sectionPostings),
-		file.Section(sectionRanks))
+	idx, err := index.Parse(file.Section(layout.SectionDirectory),
+		file.Section(layout.SectionPostings), file.Section(layout.SectionRanks))
 	if err != nil {
 		return badSection(file.Path(), "index sections", err)
 	}
@@ -229,15 +230,15 @@ func sectionName(id uint32) string {
 	switch id {
 	case 0:
 		return "meta"
-	case sectionDirectory:
+	case layout.SectionDirectory:
 		return "directory"
-	case sectionPostings:
+	case layout.SectionPostings:
 		return "postings"
-	case sectionRanks:
+	case layout.SectionRanks:
 		return "ranks"
-	case sectionMarks:
+	case layout.SectionMarks:
 		return "watermarks"
-	case sectionSeries:
+	case layout.SectionSeries:
 		return "series"
 	}
 	return fmt.Sprintf("unknown %d", id)
@@ -260,7 +261,7 @@ func (d *dumper) log(path string, first DumpFileLine) error {
 			Entries: len(f.Entries)}
 		for i := range f.Entries {
 			out.Entry = append(out.Entry, d.entry(&f.Entries[i], &batch))
-			if d.opt.Rows && f.Entries[i].Kind == entryRows {
+			if d.opt.Rows && f.Entries[i].Kind == layout.EntryRows {
 				if err := d.batch(&batch); err != nil {
 					return err
 				}
@@ -292,7 +293,7 @@ func (d *dumper) entry(e *segment.Entry, batch *record.Batch) DumpEntry {
 	batch.Reset()
 	var err error
 	switch e.Kind {
-	case entryRows:
+	case layout.EntryRows:
 		out.Kind = "rows"
 		var h segment.RowsHeader
 		if err = segment.ParseRowsEntry(e.Data, &h, batch); err == nil {
@@ -301,17 +302,15 @@ func (d *dumper) entry(e *segment.Entry, batch *record.Batch) DumpEntry {
 		} else {
 			batch.Reset()
 		}
-	case entryClock:
+	case layout.EntryClock:
 		out.Kind = "clock"
-		out.FirstNs, _, err = parseClockEntry(e.Data)
-	case entryApplied:
+		out.FirstNs, _, err = layout.ParseClockEntry(e.Data)
+	case layout.EntryApplied:
 		out.Kind = "applied"
-		var at position
-		at, err = parseAppliedEntry(e.Data)
-		out.Index, out.FirstNs = at.Index, at.NextNs
-	case entryLines:
+		out.Index, out.FirstNs, err = layout.ParseAppliedEntry(e.Data)
+	case layout.EntryLines:
 		out.Kind = "lines"
-		out.Index, err = parseLinesEntry(e.Data)
+		out.Index, err = layout.ParseLinesEntry(e.Data)
 	default:
 		out.Kind = fmt.Sprintf("unknown %d", e.Kind)
 	}

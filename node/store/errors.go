@@ -17,10 +17,6 @@ var (
 	ErrSequenceTooOld = errors.New("sequence is too old: its first answer is no longer known")
 	// ErrTooManyWriters means that the table of writers is full.
 	ErrTooManyWriters = errors.New("too many writers at once")
-	// ErrTooManyEvents means that there are as many erases and purges, or policies, as a store
-	// takes.
-	ErrTooManyEvents = errors.New("too many erases and purges or retention policies; one with " +
-		"a larger box does the work of many")
 	// ErrTooManyVersions means that the versions of the readings in a box take more memory than
 	// one answer may.
 	ErrTooManyVersions = errors.New("too many versions for one answer; name fewer readings")
@@ -43,10 +39,6 @@ var (
 	// ErrNoCopy means that there is nothing to release.
 	ErrNoCopy = errors.New("this is no copy of another store but one of its own; there is " +
 		"nothing to release")
-	// ErrLocked means that another process has the directory open.
-	ErrLocked = errors.New("directory is in use by another process")
-	// ErrNoStore means that a directory holds no store.
-	ErrNoStore = errors.New("no store is here: there is no MANIFEST")
 )
 
 // GapError means that a put is to follow a batch of its writer that is not the newest one that the

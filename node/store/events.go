@@ -10,12 +10,9 @@ import (
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
 )
-
-// maxEvents bounds the erases and purges of a store: each new one has the tree of all planted anew,
-// in some milliseconds, and a scan of everything looks at all of their boxes.
-const maxEvents = 1 << 14
 
 // allEvents lists erases, purges and the steps of retentions, oldest first. The caller holds
 // manifestMu.
@@ -29,7 +26,7 @@ func (s *Store) allEvents() []event.Event {
 func (s *Store) everyEvent() []event.Event {
 	all := slices.Clone(s.manifest.events)
 	for i := range s.manifest.policies {
-		all = append(all, s.manifest.policies[i].events()...)
+		all = append(all, s.manifest.policies[i].Events()...)
 	}
 	slices.SortStableFunc(all, func(a, b event.Event) int {
 		switch {
@@ -91,14 +88,6 @@ func (s *Store) addEvent(ctx context.Context, kind event.Kind, box record.Box) (
 	return acq, err
 }
 
-// eventEdit is the edit of an erase or purge.
-func (m *manifest) eventEdit(e *event.Event) (edit, error) {
-	if len(m.events) >= maxEvents {
-		return edit{}, ErrTooManyEvents
-	}
-	return edit{Events: []event.Meta{event.MetaOf(e)}}, nil
-}
-
 // changeEvents appends an edit with events to the manifest and makes it visible, on the committer.
 // The edit gets the first of count acqs of its own; an edit of nothing is not written.
 func (s *Store) changeEvents(
@@ -119,13 +108,13 @@ func (s *Store) logEdit(count int, build func(acqNs int64) (edit, error)) error 
 	if s.failed.Err() != nil {
 		return s.failed.Err()
 	}
-	if s.clock.isCopy() {
+	if s.clock.IsCopy() {
 		return ErrIsCopy
 	}
-	acq := s.clock.reserve(count)
-	file, err := s.appendLog([]segment.Entry{clockEntry(acq+int64(count), false)})
+	acq := s.clock.Reserve(count)
+	file, err := s.appendLog([]segment.Entry{layout.ClockEntry(acq+int64(count), false)})
 	if errors.Is(err, durable.ErrNoSpace) {
-		s.clock.cancel()
+		s.clock.Cancel()
 	}
 	if err != nil {
 		return fmt.Errorf("log event: %w", err) // as with a put, the horizon stays below for good
@@ -133,7 +122,7 @@ func (s *Store) logEdit(count int, build func(acqNs int64) (edit, error)) error 
 	s.noteFile(file, nil)
 	e, err := s.appendEvents(acq, build)
 	if s.failed.Err() == nil {
-		s.clock.publish()
+		s.clock.Publish()
 		s.feeds.changed()
 	}
 	if err == nil && e.purges() {
@@ -167,7 +156,7 @@ func (s *Store) appendEvents(acq int64, build func(acqNs int64) (edit, error)) (
 // changed makes an edit of events visible. The caller holds manifestMu.
 func (s *Store) changed(e *edit) {
 	if e.Time != nil {
-		s.retentionClock.stepped(*e.Time)
+		s.retentionClock.Stepped(*e.Time)
 	}
 	s.publishTombstones()
 }
@@ -179,7 +168,7 @@ func (s *Store) emptyLog() error {
 		s.rotate(sh)
 	}
 	s.log.Roll()
-	file, err := s.appendLog(s.marks(s.clock.floor(), false))
+	file, err := s.appendLog(s.marks(s.clock.Floor(), false))
 	if err != nil {
 		return fmt.Errorf("begin a log file: %w", err)
 	}

@@ -51,7 +51,7 @@ func setEvents(s *Store, count int, box func(i int) record.Box) {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
 	s.manifest.events = nil
-	acq := s.clock.floor()
+	acq := s.clock.Floor()
 	for i := range count {
 		s.manifest.events = append(s.manifest.events, event.Event{AcqNs: acq - int64(count-i),
 			Kind: event.Erase, Box: box(i)})

@@ -135,7 +135,24 @@ func (m *manifest) lastEvent() int64 {
 		}
 	}
 	for i := range m.policies {
-		last = max(last, m.policies[i].lastAcq())
+		last = max(last, m.policies[i].LastAcq())
 	}
 	return last
 }
+
+// maxEvents bounds the erases and purges of a store: each new one has the tree of all planted anew,
+// in some milliseconds, and a scan of everything looks at all of their boxes.
+const maxEvents = 1 << 14
+
+// eventEdit is the edit of an erase or purge.
+func (m *manifest) eventEdit(e *event.Event) (edit, error) {
+	if len(m.events) >= maxEvents {
+		return edit{}, ErrTooManyEvents
+	}
+	return edit{Events: []event.Meta{event.MetaOf(e)}}, nil
+}
+
+// ErrTooManyEvents means that there are as many erases and purges, or policies, as a store
+// takes.
+var ErrTooManyEvents = errors.New("too many erases and purges or retention policies; one with " +
+	"a larger box does the work of many")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -50,7 +51,7 @@ func (sh shape) purge(t *testing.T, rng *rand.Rand, s *Store, m *model) {
 func (sh shape) retain(t *testing.T, rng *rand.Rand, s *Store, m *model) {
 	t.Helper()
 	cid := int32(rng.Int64N(sh.cids))
-	r := Retention{CID: &cid, DelayNs: 1 + rng.Int64N(int64(5*time.Millisecond))}
+	r := retention.Rule{CID: &cid, DelayNs: 1 + rng.Int64N(int64(5*time.Millisecond))}
 	switch rng.IntN(4) {
 	case 0: // removed
 	case 1:
@@ -58,20 +59,22 @@ func (sh shape) retain(t *testing.T, rng *rand.Rand, s *Store, m *model) {
 	default:
 		r.MaxCapAgeNs = s.opt.Now() - rng.Int64N(sh.caps)*int64(time.Minute)/2
 	}
-	known := slices.ContainsFunc(s.Retention(), func(p Retention) bool { return *p.CID == cid })
+	known := slices.ContainsFunc(s.Retention(), func(p retention.Rule) bool {
+		return *p.CID == cid
+	})
 	var err error
 	if !sh.neverShown || !known {
 		err = s.SetRetention(t.Context(), r)
 	}
 	if rng.IntN(4) == 0 && !sh.neverShown {
-		h := Hold{Action: HoldAction(1 + rng.IntN(3)), All: rng.IntN(4) == 0}
+		h := retention.Hold{Action: retention.Action(1 + rng.IntN(3)), All: rng.IntN(4) == 0}
 		if !h.All {
 			h.CID = &cid
 		}
 		err = s.HoldRetention(t.Context(), h)
 	}
 	for range 2 { // the second one may release what the first one marks
-		if err == nil || errors.Is(err, ErrNoRetention) {
+		if err == nil || errors.Is(err, retention.ErrNoPolicy) {
 			err = s.advanceRetention(t.Context())
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -41,7 +42,7 @@ func TestFailedGroupIsNotTakenForSealed(t *testing.T) {
 // leaveFlush appends to the log of a closed store what a commit would have.
 func leaveFlush(t *testing.T, dir string, b *record.Batch, w WriterSeq, index uint64) {
 	t.Helper()
-	log, _, err := segment.OpenLog(filepath.Join(dir, logDir), segment.LogOptions{},
+	log, _, err := segment.OpenLog(filepath.Join(dir, layout.LogDir), segment.LogOptions{},
 		func(uint64, segment.Entry) error { return nil })
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +51,8 @@ func leaveFlush(t *testing.T, dir string, b *record.Batch, w WriterSeq, index ui
 	data := segment.AppendRowsEntry(nil, &segment.RowsHeader{Writer: w.ID, Seq: w.Seq,
 		FirstAcqNs: acq, BatchFirstAcqNs: acq, BatchRecords: uint32(b.Len()), BatchEntries: 1},
 		b, nil)
-	_, err = log.Append([]segment.Entry{{Term: 1, Index: index, Kind: entryRows, Data: data}})
+	_, err = log.Append([]segment.Entry{{Term: 1, Index: index, Kind: layout.EntryRows,
+		Data: data}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -111,7 +111,7 @@ func (f *Feed) Rewind(toNs int64) {
 // now; of several acqs, the least. Any goroutine may call it.
 func (f *Feed) Await(acqNs int64) {
 	f.store.feeds.await(f, acqNs)
-	f.store.feeds.passed(f.store.clock.published())
+	f.store.feeds.passed(f.store.clock.Published())
 }
 
 // Wait waits until rows or events may have come to the box since the last Read, or for a time.

@@ -155,7 +155,7 @@ func (s *Store) followLoop() {
 			return
 		case <-s.feeds.wake:
 		}
-		woken := s.feeds.round(s.clock.published())
+		woken := s.feeds.round(s.clock.Published())
 		pause.Reset(max(wakePause, time.Duration(woken)*wakeCost))
 		select {
 		case <-s.stop:

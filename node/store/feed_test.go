@@ -11,6 +11,7 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -278,7 +279,8 @@ func TestFeedOfRetentions(t *testing.T) {
 	cid, last := int32(1), int64(0)
 	for step := range 3 {
 		age := int64(time.Hour) * int64(10-step)
-		if err := s.SetRetention(t.Context(), Retention{CID: &cid, MaxCapAgeNs: age}); err != nil {
+		if err := s.SetRetention(t.Context(),
+			retention.Rule{CID: &cid, MaxCapAgeNs: age}); err != nil {
 			t.Fatal(err)
 		}
 		if err := f.Wait(t.Context(), time.Minute); err != nil {

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/check"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/api"
 )
 
@@ -32,11 +34,11 @@ var ErrUnknownFile = errors.New("it is no file of a store: those are sealed segm
 func kindOf(path string) (fileKind, error) {
 	name := filepath.Base(path)
 	switch {
-	case name == manifestFile:
+	case name == layout.ManifestFile:
 		return kindManifest, nil
-	case name == writersFile:
+	case name == layout.WritersFile:
 		return kindWriters, nil
-	case strings.HasSuffix(name, segmentSuffix):
+	case strings.HasSuffix(name, layout.SegmentSuffix):
 		return kindSegment, nil
 	}
 	if _, ok := segment.ParseLogName(path); ok {
@@ -68,11 +70,11 @@ func kindOf(path string) (fileKind, error) {
 // say of it is not compared: that is Check.
 //
 // Errors: ErrUnknownFile, ctx.Err(), and those of the file system. Damage is in the report.
-func CheckFile(ctx context.Context, path string, opt CheckOptions) (api.CheckReport, error) {
+func CheckFile(ctx context.Context, path string, opt check.Options) (api.CheckReport, error) {
 	c := newChecker(ctx, opt)
 	kind, err := kindOf(path)
 	if err != nil {
-		return c.end(), err
+		return c.End(), err
 	}
 	switch kind {
 	case kindSegment:
@@ -84,5 +86,5 @@ func CheckFile(ctx context.Context, path string, opt CheckOptions) (api.CheckRep
 	case kindWriters:
 		err = c.writersFile(path)
 	}
-	return c.end(), err
+	return c.End(), err
 }

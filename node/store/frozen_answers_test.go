@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -93,10 +94,7 @@ func (f *frozen) look(t *testing.T, s *Store) {
 // frozenRows returns how many rows TestFrozen writes.
 func frozenRows(t *testing.T) int {
 	t.Helper()
-	rows := 100_000
-	if testing.Short() {
-		rows = 20_000
-	}
+	rows := rounds.Of(100_000, 30_000, 20_000)
 	if text := os.Getenv(frozenRowsVariable); text != "" && !testing.Short() {
 		var err error
 		if rows, err = strconv.Atoi(text); err != nil {

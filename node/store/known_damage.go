@@ -11,6 +11,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/health"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/api"
 )
 
@@ -39,7 +40,7 @@ type damages struct {
 func (s *Store) noteDamage(err error) error {
 	var damage *segment.CorruptError
 	if !errors.As(err, &damage) || filepath.Dir(damage.File) != filepath.Clean(s.opt.Dir) ||
-		!strings.HasSuffix(damage.File, segmentSuffix) {
+		!strings.HasSuffix(damage.File, layout.SegmentSuffix) {
 		return err
 	}
 	s.damaged.mu.Lock()
@@ -58,7 +59,7 @@ func (s *Store) noteDamage(err error) error {
 // damagedSegments returns the ids of the segments whose damage is known.
 func (s *Store) damagedSegments() (ids []uint64) {
 	for _, d := range s.Damage() {
-		name, ok := strings.CutSuffix(filepath.Base(d.File), segmentSuffix)
+		name, ok := strings.CutSuffix(filepath.Base(d.File), layout.SegmentSuffix)
 		if id, err := strconv.ParseUint(name, 10, 64); ok && err == nil {
 			ids = append(ids, id)
 		}
@@ -144,7 +145,7 @@ func (s *Store) damageProblems() (all []health.Problem) {
 	s.damaged.mu.Unlock()
 	add := func(subject, message string) {
 		advice := adviceDamaged
-		if mended && !strings.HasSuffix(subject, segmentSuffix) {
+		if mended && !strings.HasSuffix(subject, layout.SegmentSuffix) {
 			advice = adviceMended
 		}
 		all = append(all, health.Problem{Code: "file_damaged", Subject: subject, Message: message,

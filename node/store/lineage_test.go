@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -109,7 +110,7 @@ func (h *branch) putBack(dir string) *branch {
 func (h *branch) backup() error {
 	h.t.Helper()
 	if h.runs++; h.runs%2 == 1 || h.s.opt.keepSnapshot {
-		_, err := h.s.Backup(h.t.Context(), h.to, BackupOptions{})
+		_, err := archive.Backup(h.t.Context(), h.s, h.to, 0)
 		return err
 	}
 	dir := h.snapshot()
@@ -121,7 +122,7 @@ func (h *branch) backup() error {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	_, err = s.Backup(h.t.Context(), h.to, BackupOptions{UntilAcqNs: info.AcqNs})
+	_, err = archive.Backup(h.t.Context(), s, h.to, info.AcqNs)
 	return errors.Join(err, s.Close())
 }
 
@@ -136,8 +137,7 @@ func (h *branch) mustBackup() *branch {
 func (h *branch) restore(untilNs int64) string {
 	h.t.Helper()
 	dir := filepath.Join(h.t.TempDir(), "restored")
-	opt := RestoreOptions{UntilAcqNs: untilNs}
-	if _, err := Restore(h.t.Context(), h.to, dir, opt); err != nil {
+	if _, err := archive.Restore(h.t.Context(), h.to, dir, untilNs); err != nil {
 		h.t.Fatal(err)
 	}
 	return dir
@@ -224,8 +224,8 @@ func (h *branch) forget() {
 	mustRewrite(h.t, h.s)
 	h.to = h.t.TempDir()
 	h.mustBackup()
-	parts, err := BackupParts(h.to)
-	if err != nil || parts[0].timeline() != 0 {
+	parts, err := archive.Parts(h.to)
+	if err != nil || parts[0].Lineage.At(parts[0].UntilAcqNs) != 0 {
 		h.t.Fatalf("%+v, %v", parts, err)
 	}
 	h.close().open()
@@ -349,12 +349,12 @@ func TestBackupOfAnotherHistory(t *testing.T) {
 // refused checks that the backup is not continued, and that the error says what is missing.
 func (h *branch) refused() {
 	h.t.Helper()
-	before, err := BackupParts(h.to)
+	before, err := archive.Parts(h.to)
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	var lack *record.LackError
-	if err = h.backup(); !errors.Is(err, ErrBackupGap) || !errors.As(err, &lack) {
+	if err = h.backup(); !errors.Is(err, archive.ErrGap) || !errors.As(err, &lack) {
 		h.t.Fatalf("the backup goes on: %v; lineage %v", err, h.s.manifest.lineage)
 	}
 	end := before[len(before)-1].UntilAcqNs
@@ -362,7 +362,7 @@ func (h *branch) refused() {
 		!strings.Contains(err.Error(), "older copy") {
 		h.t.Errorf("what came from %d to %d is lost: %v", h.gap, end, err)
 	}
-	after, err := BackupParts(h.to)
+	after, err := archive.Parts(h.to)
 	if err != nil || len(after) != len(before) {
 		h.t.Errorf("%d parts became %d, %v", len(before), len(after), err)
 	}
@@ -372,7 +372,7 @@ func (h *branch) refused() {
 func TestBackupAfterRepair(t *testing.T) {
 	h := newBranch(t, leapingClock())
 	h.mustBackup()
-	logs := filepath.Join(h.opt.Dir, logDir, firstLog)
+	logs := filepath.Join(h.opt.Dir, layout.LogDir, firstLog)
 	whole, err := os.Stat(logs)
 	if err != nil {
 		t.Fatal(err)

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/api"
+	"golang.org/x/sys/unix"
 )
 
 const adviceGone = "what they held is in the memory of this process alone: copy it with pentad " +
@@ -84,7 +84,9 @@ func (s *Store) writeLost(
 	return left
 }
 
-func isSegment(d *segment.CorruptError) bool { return strings.HasSuffix(d.File, segmentSuffix) }
+func isSegment(d *segment.CorruptError) bool {
+	return strings.HasSuffix(d.File, layout.SegmentSuffix)
+}
 
 // findLost returns what of the files is lost, and remembers it.
 func (s *Store) findLost() []*segment.CorruptError {
@@ -111,22 +113,22 @@ func (s *Store) filesLost() (lost []*segment.CorruptError) {
 	}
 	var at lookedAt
 	_ = unix.Stat(s.opt.Dir, &at.store) // one that is not there differs
-	_ = unix.Stat(filepath.Join(s.opt.Dir, logDir), &at.log)
+	_ = unix.Stat(filepath.Join(s.opt.Dir, layout.LogDir), &at.log)
 	same := at.sameAs(&s.lookedAt)
 	if reason := s.manifest.file.Lost(); reason != "" {
-		lost = append(lost, &segment.CorruptError{File: filepath.Join(s.opt.Dir, manifestFile),
-			Reason: reason})
+		name := filepath.Join(s.opt.Dir, layout.ManifestFile)
+		lost = append(lost, &segment.CorruptError{File: name, Reason: reason})
 	}
 	lost = append(lost, s.log.Lost(same)...)
 	if same {
 		return lost
 	}
 	if err := s.relock(); err != nil {
-		lost = append(lost, &segment.CorruptError{File: filepath.Join(s.opt.Dir, lockFile),
+		lost = append(lost, &segment.CorruptError{File: filepath.Join(s.opt.Dir, layout.LockFile),
 			Reason: "it was removed while the node ran, and cannot be taken again: " + err.Error()})
 	}
 	if s.manifest.clockNs != 0 {
-		missing(filepath.Join(s.opt.Dir, writersFile), nil, 0)
+		missing(filepath.Join(s.opt.Dir, layout.WritersFile), nil, 0)
 	}
 	for _, meta := range s.manifest.live {
 		missing(s.segmentPath(meta.ID), nil, 0)
@@ -139,10 +141,10 @@ func (s *Store) filesLost() (lost []*segment.CorruptError) {
 
 // relock takes the directory again when its lock was removed, before another process does.
 func (s *Store) relock() error {
-	if durable.Lost(filepath.Join(s.opt.Dir, lockFile), s.lock, 0) == "" {
+	if durable.Lost(filepath.Join(s.opt.Dir, layout.LockFile), s.lock, 0) == "" {
 		return nil
 	}
-	f, err := lockDir(s.opt.Dir)
+	f, err := layout.Lock(s.opt.Dir)
 	if err != nil {
 		return err
 	}

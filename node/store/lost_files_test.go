@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -50,13 +51,14 @@ func removers(t *testing.T, s *Store) map[string]func() {
 	return map[string]func(){
 		"the newest log file is removed":  remove(log),
 		"the newest log file is replaced": replace(log),
-		"MANIFEST is removed":             remove(manifestFile),
-		"MANIFEST is replaced":            replace(manifestFile),
-		"WRITERS is removed":              remove(writersFile),
-		"LOCK is removed":                 remove(lockFile),
-		"all of these are removed":        remove(log, manifestFile, writersFile, lockFile),
-		"the directory of the log is":     remove(logDir),
-		"the whole directory is":          remove("."),
+		"MANIFEST is removed":             remove(layout.ManifestFile),
+		"MANIFEST is replaced":            replace(layout.ManifestFile),
+		"WRITERS is removed":              remove(layout.WritersFile),
+		"LOCK is removed":                 remove(layout.LockFile),
+		"all of these are removed": remove(log, layout.ManifestFile, layout.WritersFile,
+			layout.LockFile),
+		"the directory of the log is": remove(layout.LogDir),
+		"the whole directory is":      remove("."),
 	}
 }
 
@@ -116,7 +118,7 @@ func TestLostFiles(t *testing.T) {
 			named == (what == "LOCK is removed") {
 			t.Errorf("%s: %v, problems %+v", what, err, all)
 		}
-		if _, err := lockDir(s.opt.Dir); !errors.Is(err, ErrLocked) {
+		if _, err := layout.Lock(s.opt.Dir); !errors.Is(err, layout.ErrLocked) {
 			t.Errorf("%s: another process could open it: %v", what, err)
 		}
 		mustPut(t, s, batchOf(record.Key{CID: 8}), WriterSeq{})
@@ -154,10 +156,10 @@ func TestALostSegmentIsDamaged(t *testing.T) {
 // A process that takes the lock first, after it was removed, has the directory: the store stops.
 func TestALostLockThatAnotherTook(t *testing.T) {
 	s := openToFail(t, filledDir(t))
-	if err := os.Remove(filepath.Join(s.opt.Dir, lockFile)); err != nil {
+	if err := os.Remove(filepath.Join(s.opt.Dir, layout.LockFile)); err != nil {
 		t.Fatal(err)
 	}
-	other, err := lockDir(s.opt.Dir)
+	other, err := layout.Lock(s.opt.Dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/sector"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -16,7 +17,7 @@ import (
 func lostEnds() map[string]func(t *testing.T, dir string) {
 	logs := func(t *testing.T, dir string) []string {
 		t.Helper()
-		names, err := filepath.Glob(filepath.Join(dir, logDir, "*"))
+		names, err := filepath.Glob(filepath.Join(dir, layout.LogDir, "*"))
 		if err != nil || len(names) < 2 {
 			t.Fatalf("log files %v, %v", names, err)
 		}
@@ -73,12 +74,13 @@ func lostEnds() map[string]func(t *testing.T, dir string) {
 			}
 		},
 		"the manifest lacks its last line": func(t *testing.T, dir string) {
-			cut(t, filepath.Join(dir, manifestFile), func(data []byte) int {
+			name := filepath.Join(dir, layout.ManifestFile)
+			cut(t, name, func(data []byte) int {
 				return bytes.LastIndexByte(data[:len(data)-1], '\n') + 1
 			})
 		},
 		"the manifest is cut inside its last line": func(t *testing.T, dir string) {
-			cut(t, filepath.Join(dir, manifestFile), func(data []byte) int { return len(data) - 9 })
+			cut(t, dir+"/"+layout.ManifestFile, func(data []byte) int { return len(data) - 9 })
 		},
 	}
 }
@@ -110,7 +112,7 @@ func TestALostEndIsNoticed(t *testing.T) {
 		lost, _, err := Open(t.Context(), Options{Dir: dir, Now: later})
 		var damage *segment.CorruptError
 		if !errors.As(err, &damage) || filepath.Dir(damage.File) != dir &&
-			filepath.Dir(damage.File) != filepath.Join(dir, logDir) {
+			filepath.Dir(damage.File) != filepath.Join(dir, layout.LogDir) {
 			t.Errorf("%s: the store opens, %v", what, err)
 		}
 		if err == nil {
@@ -136,7 +138,7 @@ func TestALostBeginningIsNoticed(t *testing.T) {
 		if report := mustCheck(t, dir); report.Damages != 0 {
 			t.Fatalf("before anything is lost: %+v", report)
 		}
-		if err := os.Remove(filepath.Join(dir, logDir, firstLog)); err != nil {
+		if err := os.Remove(filepath.Join(dir, layout.LogDir, firstLog)); err != nil {
 			t.Fatal(err)
 		}
 		if report := mustCheck(t, dir); report.Damages == 0 {

@@ -10,16 +10,19 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/internal/journal"
 	"github.com/pentad-db/pentad/node/internal/slots"
+	"github.com/pentad-db/pentad/node/store/acqtime"
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
 const (
-	manifestFile = "MANIFEST"
 	// formatVersion of the directory. 1: first; 2: tombstones, erases, purges and retentions; 3:
 	// 256 devices share a slot; 4: blocks of 8,192 rows in eight sub-runs; 5: numbered lines, which
 	// name a flush of the log, and flushes of whole sectors; 6: packed rank tables.
@@ -77,15 +80,15 @@ type edit struct {
 	Removed []removal    `json:"removed,omitempty"` // rows of purges that left with this edit
 	Done    []int64      `json:"done,omitempty"`    // purges, by acq, whose last row is gone
 
-	Policies     []policyMeta `json:"policies,omitempty"` // in place of those of the same scope
-	DropPolicies []scope      `json:"drop_policies,omitempty"`
-	Time         *timeMeta    `json:"retention_time,omitempty"` // of steps of retentions
+	Policies     []retention.Policy `json:"policies,omitempty"` // in place of those of their scopes
+	DropPolicies []retention.Scope  `json:"drop_policies,omitempty"`
+	Time         *retention.Steps   `json:"retention_time,omitempty"` // of steps of retentions
 
 	Copy    *copyMeta `json:"copy,omitempty"`    // the store, empty so far, becomes a copy
 	Release bool      `json:"release,omitempty"` // the store is a copy no more
 
 	// Applied says of a replica how far its log was applied: all up to there is durable.
-	Applied *position `json:"applied,omitempty"`
+	Applied *acqtime.Position `json:"applied,omitempty"`
 
 	// Slots that a replica holds, once it was split or split off, and the entry of the log before
 	// that of its group: see [Store.IndexBase].
@@ -109,14 +112,14 @@ type manifest struct {
 	live    []segmentMeta // in the order in which they were added
 	nextID  uint64
 
-	gone     []goneRange   // by shard and index
-	events   []event.Event // by acq
-	policies []policyMeta  // by scope
-	steps    timeMeta      // of theirs
-	copied   *copyMeta     // nil when the store is no copy
+	gone     []goneRange        // by shard and index
+	events   []event.Event      // by acq
+	policies []retention.Policy // by scope
+	steps    retention.Steps    // of theirs
+	copied   *copyMeta          // nil when the store is no copy
 
 	replicated bool // store is the identity of a group
-	applied    position
+	applied    acqtime.Position
 	slots      slots.Range // that it holds; zero of one that was never split
 	indexBase  uint64
 
@@ -140,9 +143,9 @@ func parseEdit(line []byte) (e edit, err error) { return e, journal.ParseLine(li
 // off: the edit in it was never acknowledged. It returns how many bytes were cut.
 func openManifest(dir string, shards int, group string) (m *manifest, cut int, err error) {
 	m = newManifest()
-	opt := journal.Options{Folder: durable.Dir(dir), Dir: dir, Name: manifestFile,
+	opt := journal.Options{Folder: durable.Dir(dir), Dir: dir, Name: layout.ManifestFile,
 		What: "manifest", Format: formatVersion, Apply: m.applyLine, Failed: errManifestFailed}
-	name := filepath.Join(dir, manifestFile)
+	name := filepath.Join(dir, layout.ManifestFile)
 	m.file, err = journal.Open(opt)
 	if errors.Is(err, os.ErrNotExist) {
 		if err := checkEmpty(dir, name); err != nil {
@@ -170,13 +173,13 @@ func openManifest(dir string, shards int, group string) (m *manifest, cut int, e
 // checkEmpty refuses a directory with segments or log files: the manifest is durable before the
 // first of them is written, so it was lost, and all of them would be taken for leftovers.
 func checkEmpty(dir, name string) error {
-	for _, d := range []string{dir, filepath.Join(dir, logDir)} {
+	for _, d := range []string{dir, filepath.Join(dir, layout.LogDir)} {
 		entries, err := os.ReadDir(d)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("list directory: %w", err)
 		}
 		for _, e := range entries {
-			if d != dir || strings.HasSuffix(e.Name(), segmentSuffix) {
+			if d != dir || strings.HasSuffix(e.Name(), layout.SegmentSuffix) {
 				return corrupt(name, 0, "the file is missing, but there is "+e.Name())
 			}
 		}
@@ -213,7 +216,7 @@ func (m *manifest) applyLine(number int, line []byte) error {
 	switch {
 	case err != nil:
 		return err
-	case number == 1 && (e.Shards < 1 || e.Shards > maxShards):
+	case number == 1 && (e.Shards < 1 || e.Shards > layout.MaxShards):
 		return fmt.Errorf("a store of %d shards", e.Shards)
 	case number > 1 && e.Number != m.number+1:
 		return fmt.Errorf("line %d follows line %d", e.Number, m.number)
@@ -288,7 +291,7 @@ func (m *manifest) snapshot() []byte {
 	if m.replicated {
 		e.Applied = &m.applied
 	}
-	if m.steps != (timeMeta{}) {
+	if m.steps != (retention.Steps{}) {
 		e.Time = &m.steps
 	}
 	if e.IndexBase = m.indexBase; m.slots.To > 0 {
@@ -342,3 +345,29 @@ func (m *manifest) failure() error {
 func (m *manifest) rewrite() error { return m.file.Rewrite(m.snapshot()) }
 
 func (m *manifest) close() error { return m.file.Close() }
+
+// isBackdated reports whether the segment holds backdated rows.
+func (m *segmentMeta) isBackdated() bool { return m.PutAcqNs != noPut }
+
+// noPut is the acq of a put of backdated rows where there is none.
+const noPut = 0
+
+// checkPlace checks that a segment names a shard of the store, and a backdated one if it must.
+func (m *segmentMeta) checkPlace(shards int) error {
+	if int64(m.Shard) >= 2*int64(shards) {
+		return fmt.Errorf("segment %d is of shard %d of %d", m.ID, m.Shard, shards)
+	}
+	if m.isBackdated() != (int64(m.Shard) >= int64(shards)) {
+		return fmt.Errorf("segment %d of shard %d of %d was put at acq %d", m.ID, m.Shard, shards,
+			m.PutAcqNs)
+	}
+	return nil
+}
+
+// checkAcqs refuses a segment of rows that share acqs, unless it is backdated.
+func (m *segmentMeta) checkAcqs(idx *index.Segment) error {
+	if idx.SharesAcqs() && !m.isBackdated() {
+		return fmt.Errorf("rows of shard %d share acqs", m.Shard)
+	}
+	return nil
+}

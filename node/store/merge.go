@@ -10,6 +10,7 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/layout"
 )
 
 const (
@@ -196,7 +197,7 @@ func (m *merger) write(path string, meta segmentMeta) error {
 	}
 	var marks []byte
 	err = segment.Guard(func() error {
-		marks, err = m.run[len(m.run)-1].file.SectionCopy(sectionMarks)
+		marks, err = m.run[len(m.run)-1].file.SectionCopy(layout.SectionMarks)
 		return err
 	}, m.mappings)
 	if err != nil {

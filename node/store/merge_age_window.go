@@ -1,57 +1,11 @@
 package store
 
 import (
-	"cmp"
 	"iter"
-	"math"
-	"slices"
-	"time"
 
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 )
-
-// Merges know of ages. A segment whose rows expire over a long time is rewritten again and again
-// meanwhile, so neighbours are merged only when their newest rows expire in the same window, a part
-// of the shortest age that rows in them have yet to reach. Then a segment is rewritten a few times
-// for each policy, and deleted unread where all its rows expire.
-const (
-	// windowsPerAge: with 5 segments are rewritten up to half as often again, with 16 there are
-	// twice as many to ask, see TestRetentionWriteCost.
-	windowsPerAge = 8
-	// maxWindow is of ages of years, whose rows rest for maxRemovalDelay at most: segments of wider
-	// windows would be rewritten more often.
-	maxWindow = 120 * 24 * time.Hour
-)
-
-// ageRule is what merges know of one age of a policy.
-type ageRule struct {
-	scope
-	dim      record.Dim
-	windowNs int64
-	floorNs  int64 // rows below it have been released
-}
-
-// ages are the rules of the policies, the shortest windows first.
-func (m *manifest) ages() (all []ageRule) {
-	for i := range m.policies {
-		p := &m.policies[i]
-		for _, d := range p.dimensions() {
-			if d.ageNs == 0 {
-				continue
-			}
-			r := ageRule{p.scope, d.dim, max(1, min(d.ageNs/windowsPerAge, int64(maxWindow))),
-				math.MinInt64}
-			for _, g := range d.Gone {
-				r.floorNs = max(r.floorNs, g.FloorNs)
-			}
-			all = append(all, r)
-		}
-	}
-	slices.SortStableFunc(all, func(a, b ageRule) int {
-		return cmp.Compare(a.windowNs, b.windowNs)
-	})
-	return all
-}
 
 // ageWindow is when the newest row of a segment was captured, or acquired, and how wide the windows
 // are in one of which it must be with those of the segments that it is merged with.
@@ -75,8 +29,8 @@ func (seg *sealedSegment) noteWindow(h *tombstoneSet) {
 	var w *ageWindow
 	for i := range h.ages {
 		r := &h.ages[i]
-		if newest := seg.newest(r.dim); newest >= r.floorNs && seg.holds(r.scope) {
-			w = &ageWindow{r.windowNs, newest}
+		if newest := seg.newest(r.Dim); newest >= r.FloorNs && seg.holds(r.Scope) {
+			w = &ageWindow{r.WindowNs, newest}
 			break
 		}
 	}
@@ -84,22 +38,22 @@ func (seg *sealedSegment) noteWindow(h *tombstoneSet) {
 }
 
 // holds reports whether the segment may hold rows of a tenant and quantity.
-func (seg *sealedSegment) holds(sc scope) bool {
+func (seg *sealedSegment) holds(sc retention.Scope) bool {
 	if sc.CID == nil && sc.MOID == nil {
 		return true
 	}
-	key, box := sc.key(), record.Box{}
+	key, box := sc.Key(), record.Box{}
 	if sc.CID != nil {
-		box[record.CID] = record.RangeSet{record.At(key.cid)}
+		box[record.CID] = record.RangeSet{record.At(int64(*sc.CID))}
 	}
 	if sc.MOID != nil {
-		box[record.MOID] = record.RangeSet{record.At(key.moid)}
+		box[record.MOID] = record.RangeSet{record.At(int64(*sc.MOID))}
 	}
 	x := &seg.expiring
 	some, known := x.holds[key]
 	if !known {
 		if x.holds == nil {
-			x.holds = map[scopeKey]bool{}
+			x.holds = map[retention.ScopeKey]bool{}
 		}
 		some = seg.about(&box) > 0
 		x.holds[key] = some

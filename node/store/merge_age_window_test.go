@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/pentad-db/pentad/node/store/retention"
 )
 
 // Neighbours are merged when their newest rows are of one window, the narrowest of theirs.
@@ -55,11 +57,11 @@ func TestWindowsOfSegments(t *testing.T) {
 		}
 	}
 	f(0)
-	a.set(Retention{CID: tenant(3), MaxCapAgeNs: 8 * day}) // it has no rows
+	a.set(retention.Rule{CID: tenant(3), MaxCapAgeNs: 8 * day}) // it has no rows
 	f(0)
-	a.set(Retention{CID: tenant(2), MaxAcqAgeNs: 80 * day})
+	a.set(retention.Rule{CID: tenant(2), MaxAcqAgeNs: 80 * day})
 	f(10 * day)
-	a.set(Retention{CID: tenant(1), MaxCapAgeNs: 40 * day})
+	a.set(retention.Rule{CID: tenant(1), MaxCapAgeNs: 40 * day})
 	f(5 * day)
 	for range 50 {
 		a.pass(day)

@@ -4,27 +4,12 @@ import (
 	"math"
 
 	"github.com/pentad-db/pentad/node/store/event"
-	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/node/store/retention"
 )
 
 // What retentions have released leaves the files by itself when they are merged. A segment that
 // is in a release whole is deleted unread. In others the released rows rest until the first has
 // done so for long enough, and then all that were released meanwhile leave at once.
-
-// release is what a retention let go of, and by when segments are to be free of it.
-type release struct {
-	released
-	key    releaseKey
-	restNs int64 // how long its rows may rest
-}
-
-// releaseKey tells the releases of a policy and dimension from others. Of several only the newest
-// one will be replaced by another one, which has its key.
-type releaseKey struct {
-	scopeKey
-	dim   record.Dim
-	fixed released // zero for the newest
-}
 
 // maxLooked bounds what is known of a segment: beyond, all is looked up again.
 const maxLooked = 256
@@ -32,8 +17,8 @@ const maxLooked = 256
 // expiring is what the merger knows of a segment and of policies.
 type expiring struct {
 	windowOf *tombstoneSet // sealedSegment.window is by this
-	holds    map[scopeKey]bool
-	looks    map[releaseKey]look
+	holds    map[retention.ScopeKey]bool
+	looks    map[retention.ReleaseKey]look
 	// Between looks at the same history nothing is due before nextNs.
 	looked *tombstoneSet
 	nextNs int64
@@ -57,7 +42,7 @@ func (s *Store) nextExpired(failed failedRuns) (*shard, []*sealedSegment, error)
 			if err != nil {
 				return false, err
 			}
-			if g.rows > 0 && (g.restedNs >= p.release.restNs || p.release.endNs() <= now) {
+			if g.rows > 0 && (g.restedNs >= p.release.RestNs || p.release.EndNs() <= now) {
 				return true, nil
 			}
 			seg.noteLook(p, &g)
@@ -94,40 +79,27 @@ func (seg *sealedSegment) expired(h *tombstoneSet, nowNs int64) (by []*rangeTomb
 
 // dueNs returns when the segment may have to be rewritten for a release.
 func (seg *sealedSegment) dueNs(p *rangeTombstone) int64 {
-	known, looked := seg.expiring.looks[p.release.key]
+	known, looked := seg.expiring.looks[p.release.Key]
 	switch {
 	case !looked || p.release.FloorNs >= known.floorNs:
 		return p.release.TimeNs
 	case p.release.AcqNs == known.freeOf:
 		return math.MaxInt64
 	}
-	return p.release.endNs()
+	return p.release.EndNs()
 }
 
 // noteLook notes that no row of a release has rested for long enough.
 func (seg *sealedSegment) noteLook(p *rangeTombstone, g *purgedRows) {
 	x, r := &seg.expiring, &p.release
 	if x.looks == nil || len(x.looks) > maxLooked {
-		x.looks = map[releaseKey]look{}
+		x.looks = map[retention.ReleaseKey]look{}
 	}
-	found := look{floorNs: r.FloorNs + max(1, r.restNs-g.restedNs)}
+	found := look{floorNs: r.FloorNs + max(1, r.RestNs-g.restedNs)}
 	if g.rows == 0 {
 		found.freeOf = r.AcqNs
 	}
-	x.looks[r.key] = found
-}
-
-// endNs returns when all that a release concerns is to be gone, if no later one has come.
-func (r *release) endNs() int64 { return r.TimeNs + r.restNs }
-
-// rested returns for how long a row that the release concerns has been released, as its floor has
-// moved since.
-func (r *release) rested(capNs, acqNs int64) int64 {
-	valueNs := capNs
-	if r.key.dim == record.Acq {
-		valueNs = acqNs
-	}
-	return int64(min(absDiff(r.FloorNs, valueNs), math.MaxInt64))
+	x.looks[r.Key] = found
 }
 
 // releases are those whose rows are to leave the log, which holds those of quiet heads for as long
@@ -147,7 +119,7 @@ func (s *Store) noteReleases() {
 		if h.kind != event.Retention || h.acqNs <= r.known {
 			continue
 		}
-		at := s.retentionClock.monotonic() + h.release.restNs
+		at := s.retentionClock.MonotonicNs() + h.release.RestNs
 		if r.cleanAt == 0 || at < r.cleanAt {
 			r.cleanAt = max(1, at)
 		}
@@ -168,7 +140,7 @@ func (s *Store) emptyReleased() {
 	}
 	s.manifestMu.Lock()
 	r := &s.releases
-	due := r.cleanAt != 0 && s.retentionClock.monotonic() >= r.cleanAt
+	due := r.cleanAt != 0 && s.retentionClock.MonotonicNs() >= r.cleanAt
 	held := false // a file of then has rows
 	for file, last := range s.files {
 		for _, index := range last {
@@ -182,7 +154,7 @@ func (s *Store) emptyReleased() {
 	if due && held {
 		if err := s.emptyLog(); err != nil {
 			s.manifestMu.Lock()
-			r.cleanAt = s.retentionClock.monotonic() // it is tried again
+			r.cleanAt = s.retentionClock.MonotonicNs() // it is tried again
 			s.manifestMu.Unlock()
 		}
 	}

@@ -11,12 +11,13 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
 func segmentFiles(t *testing.T, dir string) []string {
 	t.Helper()
-	names, err := filepath.Glob(filepath.Join(dir, "*"+segmentSuffix))
+	names, err := filepath.Glob(filepath.Join(dir, "*"+layout.SegmentSuffix))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +73,7 @@ func TestNothingIsWrittenForAFailedManifest(t *testing.T) {
 
 // A segment that was written and cannot be read leaves no file behind.
 func TestUnreadableNewSegmentGoes(t *testing.T) {
-	path := filepath.Join(t.TempDir(), segmentName(1))
+	path := filepath.Join(t.TempDir(), layout.SegmentName(1))
 	if err := os.WriteFile(path, []byte("no segment"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +145,7 @@ func TestWaitForMergesKeepsAnEarlierFailure(t *testing.T) {
 		t.Helper()
 		b := &record.Batch{}
 		for mid := int64(0); b.Len() < rows; mid++ {
-			if shardOf(0, mid, 2) == shard {
+			if layout.ShardOf(0, mid, 2) == shard {
 				b.Append(record.Key{MID: mid, CapNs: 1}, []byte("12345678"))
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -27,7 +28,7 @@ func TestMerge(t *testing.T) {
 				Index: index.Options{BlockRows: 64}, regionBytes: 4 << 10}
 			s := openTest(t, opt)
 			m := &model{}
-			for step := range 60 {
+			for step := range rounds.Of(60, 60, 25) {
 				b := sh.batch(rng, 1+rng.IntN(300), time.Now().UnixNano())
 				m.add(b, splitByShard(b, len(s.shards)), mustPut(t, s, b, WriterSeq{}))
 				if rng.IntN(3) > 0 {
@@ -41,12 +42,12 @@ func TestMerge(t *testing.T) {
 			if s.Stats().Merges == 0 {
 				t.Fatal("nothing was merged")
 			}
-			checkQueries(t, rng, s, sh, m, "settled", 50)
+			checkQueries(t, rng, s, sh, m, "settled", fewer(50))
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}
 			s = openTest(t, opt)
-			checkQueries(t, rng, s, sh, m, "opened again", 50)
+			checkQueries(t, rng, s, sh, m, "opened again", fewer(50))
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}

@@ -9,12 +9,11 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/internal/clock"
+	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/retention"
 )
 
 const (
-	// maxShards bounds the shards of one directory: more leave sealed segments too small.
-	maxShards = 1024
-
 	defaultShards   = 1       // a node that starts alone
 	defaultSealRows = 1 << 21 // below this, blocks per segment are too few to prune well
 	// defaultHeadBytes bounds all heads together: 8 shards of 1M rows of 100 bytes, twice.
@@ -84,7 +83,7 @@ func (o Options) withDefaults() (Options, error) {
 	o.LogFiles = cmp.Or(o.LogFiles, defaultLogFiles)
 	o.Workers = cmp.Or(o.Workers, runtime.GOMAXPROCS(0))
 	o.regionBytes = cmp.Or(o.regionBytes, defaultRegionBytes)
-	o.retainEvery = cmp.Or(o.retainEvery, minStep)
+	o.retainEvery = cmp.Or(o.retainEvery, retention.MinStep)
 	o.mergeRetry = cmp.Or(o.mergeRetry, mergeRetry)
 	o.idleAfter = cmp.Or(o.idleAfter, idleAfter)
 	o.idleSealRows = cmp.Or(o.idleSealRows, max(1, o.SealRows/idleSealShare))
@@ -96,9 +95,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	o.versionRoom = cmp.Or(o.versionRoom, defaultVersionRoom)
 	o.parallelRows = cmp.Or(o.parallelRows, parallelRows)
-	if o.Shards < 1 || o.Shards > maxShards || o.Shards&(o.Shards-1) != 0 {
+	if o.Shards < 1 || o.Shards > layout.MaxShards || o.Shards&(o.Shards-1) != 0 {
 		return o, fmt.Errorf("store: Options.Shards is %d; take a power of two up to %d",
-			o.Shards, maxShards)
+			o.Shards, layout.MaxShards)
 	}
 	return o, o.checkGroup()
 }

@@ -15,12 +15,14 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/pentad-db/pentad/cluster-test/required"
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/internal/cursors"
+	"github.com/pentad-db/pentad/node/store/check"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
+	"golang.org/x/sys/unix"
 )
 
 // memoryDir is a directory that is in memory where there is such a thing: stores are opened there
@@ -186,8 +188,9 @@ func checkLeft(ctx context.Context, dir string, steps []powerStep, out []outcome
 		return -1
 	}
 	storeDir := filepath.Join(dir, "store")
-	if _, err := os.Stat(filepath.Join(storeDir, manifestFile)); err == nil || last("open") >= 0 {
-		if err := noDamage(Check(ctx, storeDir, CheckOptions{})); err != nil {
+	_, err := os.Stat(filepath.Join(storeDir, layout.ManifestFile))
+	if err == nil || last("open") >= 0 {
+		if err := noDamage(Check(ctx, storeDir, check.Options{})); err != nil {
 			return fmt.Errorf("check: %w", err)
 		}
 		if err := checkRows(ctx, storeDir, steps, out); err != nil {
@@ -200,13 +203,13 @@ func checkLeft(ctx context.Context, dir string, steps []powerStep, out []outcome
 		}
 	}
 	if last("backup") >= 0 {
-		err := noDamage(CheckBackup(ctx, filepath.Join(dir, "backup"), CheckOptions{}))
+		err := noDamage(archive.Check(ctx, filepath.Join(dir, "backup")))
 		if err != nil {
 			return fmt.Errorf("backup: %w", err)
 		}
 	}
 	if last("snapshot") >= 0 {
-		err := noDamage(Check(ctx, filepath.Join(dir, "snapshot"), CheckOptions{}))
+		err := noDamage(Check(ctx, filepath.Join(dir, "snapshot"), check.Options{}))
 		if err != nil {
 			return fmt.Errorf("snapshot: %w", err)
 		}
@@ -311,7 +314,8 @@ func TestEveryOperationFails(t *testing.T) {
 	ops := failAt(t, rng, 0, 0)
 	long := powerTime(t)
 	deadline := time.Now().Add(long)
-	for round := 0; round < fewer(15) || time.Now().Before(deadline) && round < ops; round++ {
+	least := rounds.Of(15, 8, 3)
+	for round := 0; round < least || time.Now().Before(deadline) && round < ops; round++ {
 		at := round + 1
 		if long == 0 {
 			at = 1 + rng.IntN(ops)

@@ -12,6 +12,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/cursors"
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -141,7 +142,7 @@ func (p *powerPlan) simple(what string, do func(s *Store, ctx context.Context) e
 
 func (p *powerPlan) backup() {
 	p.add("backup", 0, func(w *powerWork) error {
-		_, err := w.store.Backup(context.Background(), w.path("backup"), BackupOptions{})
+		_, err := archive.Backup(context.Background(), w.store, w.path("backup"), 0)
 		return err
 	})
 }
@@ -171,7 +172,7 @@ func powerSteps() []powerStep {
 	p.putBelow()
 	p.simple("settle", (*Store).WaitForMerges)
 	p.simple("retention", func(s *Store, ctx context.Context) error {
-		return s.SetRetention(ctx, Retention{MaxAcqAgeNs: int64(1 << 60)})
+		return s.SetRetention(ctx, retention.Rule{MaxAcqAgeNs: int64(1 << 60)})
 	})
 	p.add("snapshot", 0, func(w *powerWork) error {
 		_, err := w.store.Snapshot(context.Background(), w.path("snapshot"))
@@ -181,8 +182,7 @@ func powerSteps() []powerStep {
 	p.simple("rest", (*Store).MergeIdle)
 	p.backup()
 	p.add("restore", 0, func(w *powerWork) error {
-		_, err := Restore(context.Background(), w.path("backup"), w.path("restored"),
-			RestoreOptions{})
+		_, err := archive.Restore(context.Background(), w.path("backup"), w.path("restored"), 0)
 		return err
 	})
 	p.puts(1)

@@ -4,10 +4,9 @@ import (
 	"context"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/health"
+	"golang.org/x/sys/unix"
 )
 
 const (

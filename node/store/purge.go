@@ -97,7 +97,7 @@ func (s *Store) findPurged(seg *sealedSegment, by []*rangeTombstone) (purgedRows
 				g.add(uint64(rank))
 				if h.kind == event.Retention {
 					acqNs := seg.idx.AcqOf(uint32(rank))
-					g.restedNs = max(g.restedNs, h.release.rested(keys.CapNs[i], acqNs))
+					g.restedNs = max(g.restedNs, h.release.Rested(keys.CapNs[i], acqNs))
 				}
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -409,7 +410,7 @@ func TestRestoreKeepsEvents(t *testing.T) {
 	to := t.TempDir()
 	back := func() {
 		t.Helper()
-		if _, err := s.Backup(t.Context(), to, BackupOptions{}); err != nil {
+		if _, err := archive.Backup(t.Context(), s, to, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -425,7 +426,7 @@ func TestRestoreKeepsEvents(t *testing.T) {
 	f := func(until int64, want ...string) {
 		t.Helper()
 		dir := filepath.Join(t.TempDir(), "restored")
-		_, err := Restore(t.Context(), to, dir, RestoreOptions{UntilAcqNs: until})
+		_, err := archive.Restore(t.Context(), to, dir, until)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -461,7 +462,7 @@ func TestPurgeOfTheNewestRows(t *testing.T) {
 	if err := s.WaitForMerges(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	report, err := s.Verify(t.Context(), CheckOptions{})
+	report, err := s.Verify(t.Context(), check.Options{})
 	if err != nil || report.Damages > 0 || report.Rows != 90 {
 		t.Fatalf("%+v, %v", report, err)
 	}

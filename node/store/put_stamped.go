@@ -9,6 +9,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -69,7 +70,7 @@ func layStamps(parts []shardRows, b *record.Batch, shards int) {
 		next[parts[i].shard] = parts[i].rows.AcqNs
 	}
 	for i, acq := range b.AcqNs {
-		shard := shardOf(b.CID[i], b.MID[i], shards)
+		shard := layout.ShardOf(b.CID[i], b.MID[i], shards)
 		next[shard][0] = acq
 		next[shard] = next[shard][1:]
 	}
@@ -101,11 +102,11 @@ func stampedEntries(parts []shardRows) (entries []segment.Entry, shards []int) {
 func (s *Store) commitStamped(
 	put *putRequest, acqs []int64, entries []segment.Entry, shards []int,
 ) (floorNs int64, err error) {
-	floor := max(s.clock.floor(), 1) // acq 0 and below are before any clock
+	floor := max(s.clock.Floor(), 1) // acq 0 and below are before any clock
 	switch now := s.opt.Now(); {
 	case s.failed.Err() != nil:
 		return floor, s.failed.Err()
-	case s.clock.isCopy():
+	case s.clock.IsCopy():
 		return floor, ErrIsCopy
 	case acqs[0] < floor:
 		return floor, refusedAcq(0, "%s lies below %s, which was given or promised already",
@@ -114,7 +115,7 @@ func (s *Store) commitStamped(
 		return floor, refusedAcq(len(acqs)-1, "%s lies in the future: it is %s",
 			record.FormatNs(acqs[len(acqs)-1]), record.FormatNs(now))
 	}
-	if floor, ok := s.clock.claim(acqs[0], acqs[len(acqs)-1]+1); !ok { // a horizon was asked for
+	if floor, ok := s.clock.Claim(acqs[0], acqs[len(acqs)-1]+1); !ok { // a horizon was asked for
 		return floor, refusedAcq(0, "%s lies below %s, which was promised just now",
 			record.FormatNs(acqs[0]), record.FormatNs(floor))
 	}
@@ -129,41 +130,17 @@ func (s *Store) commitStamped(
 	s.counters.groups.Add(1)
 	if err != nil {
 		if errors.Is(err, durable.ErrNoSpace) {
-			s.clock.unclaim(acqs[0]) // nothing of it is on disk: it may come again
+			s.clock.Unclaim(acqs[0]) // nothing of it is on disk: it may come again
 		}
 		s.refuse([]*putRequest{put}, entries, fmt.Errorf("commit: %w", err))
-		return s.clock.floor(), put.err
+		return s.clock.Floor(), put.err
 	}
 	s.noteFile(file, entries)
 	s.insert([]*putRequest{put})
-	s.clock.publish()
+	s.clock.Publish()
 	s.feeds.committed([]*putRequest{put})
 	s.counters.rows.Add(int64(put.rows))
 	s.sealFull()
 	s.throttle(put.rows)
-	return s.clock.floor(), nil
-}
-
-// claim takes the acquisition times from first up to end, unless first lies below the floor, which
-// it returns. The horizon stays below them until settle, and below a group that failed for good.
-func (c *acqClock) claim(first, end int64) (floor int64, ok bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if first < c.next {
-		return c.next, false
-	}
-	if c.inflight == 0 {
-		c.inflight = first
-	}
-	c.next = end
-	return end, true
-}
-
-// unclaim gives back what claim took from first on, under one lock: without the group in flight, a
-// horizon that is asked for beside it would rise above. What lies below first is not given back,
-// because a horizon may have been given there meanwhile.
-func (c *acqClock) unclaim(first int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.inflight, c.next = 0, first
+	return s.clock.Floor(), nil
 }

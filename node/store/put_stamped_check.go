@@ -30,7 +30,7 @@ func (s *Store) CheckStamped(
 	if err := s.own(); err != nil {
 		return 0, err
 	}
-	if s.clock.isCopy() {
+	if s.clock.IsCopy() {
 		return 0, ErrIsCopy
 	}
 	if below {
@@ -56,7 +56,7 @@ func (s *Store) CheckStamped(
 
 // checkOld wants those rows of a batch stored that PutStamped would refuse, and counts them.
 func (s *Store) checkOld(ctx context.Context, b *record.Batch) (known int, err error) {
-	floor := max(s.clock.floor(), 1)
+	floor := max(s.clock.Floor(), 1)
 	known, _ = slices.BinarySearch(b.AcqNs, floor)
 	if known == 0 {
 		return 0, nil

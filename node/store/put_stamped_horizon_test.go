@@ -17,7 +17,7 @@ func TestPutStampedDuringHorizon(t *testing.T) {
 	var given atomic.Int64
 	s = openTest(t, Options{Now: func() int64 {
 		if ask.CompareAndSwap(true, false) { // the committer looks at the time
-			horizon, _ := s.clock.horizon()
+			horizon, _ := s.clock.Horizon()
 			given.Store(horizon)
 		}
 		return now
@@ -39,27 +39,5 @@ func TestPutStampedDuringHorizon(t *testing.T) {
 	var e *record.InvalidError
 	if !errors.As(err, &e) || e.Part != "acq" {
 		t.Errorf("acq 2000 was taken below the horizon %d: %v", given.Load(), err)
-	}
-}
-
-// TestClaimKeepsHorizons that were given while a stamped put was under way, or before a group that
-// failed.
-func TestClaimKeepsHorizons(t *testing.T) {
-	c := acqClock{now: func() int64 { return 10_000 }}
-	c.next, c.logged = 100, 100
-	if _, ok := c.claim(5000, 6000); !ok {
-		t.Fatal("not taken")
-	}
-	h, _ := c.horizon()
-	c.unclaim(5000) // there was no room
-	if _, ok := c.claim(200, 300); ok {
-		t.Errorf("acq 200 was taken, below the horizon %d", h)
-	}
-	failed := c.reserve(10) // and never settled: whether it is on disk is unknown
-	if _, ok := c.claim(failed+20, failed+30); !ok {
-		t.Fatal("not taken")
-	}
-	if h, _ := c.horizon(); h > failed {
-		t.Errorf("horizon %d above the group at %d that failed", h, failed)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/store/acqtime"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -59,7 +60,7 @@ func TestPutStamped(t *testing.T) {
 					t.Fatal(err)
 				}
 				s = openTest(t, opt)
-				acq += leaseNs
+				acq += acqtime.LeaseNs
 			}
 		}
 		checkStamped(t, s, &m, rng, sh)

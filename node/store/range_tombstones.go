@@ -8,6 +8,7 @@ import (
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -26,7 +27,7 @@ type rangeTombstone struct {
 
 	// hideOnly: the rows are hidden and must not be removed yet.
 	hideOnly bool
-	release  release // of a retention: what let go of its rows
+	release  retention.Release // of a retention: what let go of its rows
 }
 
 // contains reports whether the tombstone covers a row.
@@ -56,7 +57,7 @@ type tombstoneSet struct {
 	// removable are those whose rows merges and seals leave out. A held policy has none.
 	removable []*rangeTombstone
 
-	ages []ageRule // the shortest windows first
+	ages []retention.AgeRule // the shortest windows first
 
 	// newestPurge is the acq of the newest purge or split, newestRemovable that of the newest of
 	// these and of removable; 0: none.
@@ -73,7 +74,7 @@ type tombstoneSet struct {
 // publishTombstones makes what the manifest says of events visible to scans. The caller holds
 // manifestMu.
 func (s *Store) publishTombstones() {
-	next := &tombstoneSet{ages: s.manifest.ages()}
+	next := &tombstoneSet{ages: retention.Ages(s.manifest.policies)}
 	var purged, reported []*rangeTombstone
 	for _, e := range s.everyEvent() {
 		if e.Kind != event.Split {
@@ -100,10 +101,20 @@ func (s *Store) publishTombstones() {
 	reported, next.newestRemovable = slices.Clone(purged), next.newestPurge
 	for i := range s.manifest.policies {
 		p := &s.manifest.policies[i]
-		reported = append(reported, p.shown()...)
-		if !p.Held && !s.manifest.steps.Held {
-			next.removable = append(next.removable, p.gone()...)
+		for _, e := range p.Shown() {
+			if h, ok := tombstoneOf(&e); ok {
+				reported = append(reported, h)
+			}
 		}
+		if p.Held || s.manifest.steps.Held {
+			continue
+		}
+		p.EachGone(func(e event.Event, r retention.Release) {
+			if h, ok := tombstoneOf(&e); ok {
+				h.release = r
+				next.removable = append(next.removable, h)
+			}
+		})
 	}
 	slices.SortStableFunc(next.removable, func(a, b *rangeTombstone) int {
 		return cmp.Compare(a.acqNs, b.acqNs)

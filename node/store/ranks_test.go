@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -13,7 +14,7 @@ func rankBytes(t *testing.T, s *Store, wantRows int) (bytes int) {
 	rows := 0
 	for _, sh := range s.all {
 		for _, seg := range sh.state.Load().sealed {
-			bytes += len(seg.file.Section(sectionRanks))
+			bytes += len(seg.file.Section(layout.SectionRanks))
 			rows += seg.idx.Rows()
 		}
 	}

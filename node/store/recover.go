@@ -15,6 +15,8 @@ import (
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/acqtime"
+	"github.com/pentad-db/pentad/node/store/layout"
 )
 
 // maxClockWait is how long Open waits for the wall clock to pass the last lease. A clock that
@@ -29,7 +31,7 @@ func (s *Store) recover(ctx context.Context, report *Report, fileNs int64) error
 		s.opt.Group); err != nil {
 		return err
 	}
-	if err := s.manifest.checkRole(&s.opt); err != nil {
+	if err := checkRole(s.manifest, &s.opt); err != nil {
 		return err
 	}
 	s.replicated = s.manifest.replicated
@@ -61,17 +63,17 @@ func (s *Store) recover(ctx context.Context, report *Report, fileNs int64) error
 		// The log says so, too, unless its end was lost.
 		r.clockNs = max(r.clockNs, s.manifest.lastEvent()+1)
 	}
-	s.retentionClock.stepped(s.manifest.steps)
-	s.log, report.Log, err = segment.OpenLog(filepath.Join(s.opt.Dir, logDir),
+	s.retentionClock.Stepped(s.manifest.steps)
+	s.log, report.Log, err = segment.OpenLog(filepath.Join(s.opt.Dir, layout.LogDir),
 		segment.LogOptions{Durable: s.manifest.flush, Oldest: s.manifest.logFrom}, r.entry)
 	if err != nil {
 		return repairable(err)
 	}
 	s.manifest.logEnd = s.log.LastSynced
 	if r.lines > s.manifest.number {
-		return corrupt(filepath.Join(s.opt.Dir, manifestFile), s.manifest.file.Size(), fmt.Sprintf(
-			"it ends with line %d, and had %d lines when the log was written: its end is missing",
-			s.manifest.number, r.lines))
+		name := filepath.Join(s.opt.Dir, layout.ManifestFile)
+		return corrupt(name, s.manifest.file.Size(), fmt.Sprintf("it ends with line %d, and had "+
+			"%d lines when the log was written: its end is missing", s.manifest.number, r.lines))
 	}
 	if err := s.noteLogFrom(); err != nil {
 		return err
@@ -81,9 +83,9 @@ func (s *Store) recover(ctx context.Context, report *Report, fileNs int64) error
 	if err := s.startClock(ctx, &r, fileNs); err != nil {
 		return err
 	}
-	if floor := s.clock.floor(); floor > 0 && s.manifest.steps.TimeNs == 0 {
+	if floor := s.clock.Floor(); floor > 0 && s.manifest.steps.TimeNs == 0 {
 		// What the clock reads now may be years less than that, and steps would go on from there.
-		s.retentionClock.anchor(max(1, floor-2*leaseNs))
+		s.retentionClock.Anchor(max(1, floor-2*acqtime.LeaseNs))
 	}
 	s.noteReleases()
 	return nil
@@ -117,17 +119,17 @@ func repairable(err error) error {
 // saved before the log is released.
 func (s *Store) checkComplete() error {
 	if len(s.manifest.live) > 0 || s.manifest.logFrom != 0 {
-		logs, err := os.ReadDir(filepath.Join(s.opt.Dir, logDir))
+		logs, err := os.ReadDir(filepath.Join(s.opt.Dir, layout.LogDir))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("list log: %w", err)
 		}
 		if len(logs) == 0 {
-			return repairable(corrupt(filepath.Join(s.opt.Dir, logDir), 0,
+			return repairable(corrupt(filepath.Join(s.opt.Dir, layout.LogDir), 0,
 				"all log files are missing"))
 		}
 	}
 	if s.manifest.clockNs != 0 {
-		name := filepath.Join(s.opt.Dir, writersFile)
+		name := filepath.Join(s.opt.Dir, layout.WritersFile)
 		if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) {
 			return corrupt(name, 0, "the file is missing, but the log was released")
 		}
@@ -149,7 +151,7 @@ func (s *Store) removeLeftovers() ([]string, error) {
 	for _, e := range entries {
 		name := e.Name()
 		leftover := strings.HasSuffix(name, ".tmp") ||
-			strings.HasSuffix(name, segmentSuffix) && !live[name]
+			strings.HasSuffix(name, layout.SegmentSuffix) && !live[name]
 		if !leftover {
 			continue
 		}
@@ -175,7 +177,7 @@ func (s *Store) openSegments() error {
 		if err != nil {
 			return err
 		}
-		marks, err := index.ParseWatermarks(seg.file.Section(sectionMarks))
+		marks, err := index.ParseWatermarks(seg.file.Section(layout.SectionMarks))
 		if err != nil {
 			seg.release()
 			return &segment.CorruptError{File: path, Reason: "watermarks", Err: err}
@@ -215,25 +217,25 @@ func (sh *shard) skipTo(last uint64) {
 // startClock makes the clock start above everything that was given or promised before.
 func (s *Store) startClock(ctx context.Context, r *replay, fileNs int64) error {
 	floor := r.clockNs
-	s.clock.opened = floor
+	s.clock.Open(floor)
 	if s.manifest.copied == nil { // else its acqs are those of another node's clock
 		s.time.Begin(floor, fileNs)
 	}
 	if s.replicated {
-		s.applied = position{Index: r.applied, NextNs: floor}
+		s.applied = acqtime.Position{Index: r.applied, NextNs: floor}
 		s.durable.Store(r.applied) // opening has synced the log
 		if c := s.manifest.copied; c != nil {
-			s.clock.revokeLeases(c.VoidNs)
+			s.clock.RevokeLeases(c.VoidNs)
 		}
-		s.clock.drive(s.applied)
+		s.clock.Drive(s.applied)
 		return nil
 	}
 	if s.manifest.copied != nil {
-		s.clock.startCopy(floor)
+		s.clock.StartCopy(floor)
 		return nil
 	}
 	if !r.clean && floor > 0 {
-		floor += leaseNs
+		floor += acqtime.LeaseNs
 	}
 	if wait := time.Duration(floor - s.opt.Now()); wait > 0 && wait < maxClockWait {
 		r.report.WaitedNs = int64(wait)
@@ -243,7 +245,6 @@ func (s *Store) startClock(ctx context.Context, r *replay, fileNs int64) error {
 			return ctx.Err()
 		}
 	}
-	// The log implies one lease beyond what it proves, and that one is used up by floor.
-	s.clock.next, s.clock.logged = floor, floor-leaseNs
+	s.clock.Begin(floor)
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -38,15 +39,15 @@ type RepairReport struct {
 // damage on. That was acknowledged: only where no backup and no replica has it is this the way.
 // With do false it only says what would be lost. The files are kept, in a directory beside the log.
 //
-// Errors: ErrLocked; ErrNoStore; *segment.CorruptError when it is not the log that is damaged;
-// *formats.Error of a file of another version of the program, of which nothing is changed; those of
-// the file system.
+// Errors: layout.ErrLocked; layout.ErrNoStore; *segment.CorruptError when it is not the log that is
+// damaged; *formats.Error of a file of another version of the program, of which nothing is changed;
+// those of the file system.
 func RepairLog(ctx context.Context, dir string, do bool) (RepairReport, error) {
 	r := &repair{ctx: ctx, dir: dir}
-	if _, err := os.Stat(filepath.Join(dir, manifestFile)); errors.Is(err, os.ErrNotExist) {
-		return r.report, fmt.Errorf("%s: %w", dir, ErrNoStore)
+	if _, err := os.Stat(filepath.Join(dir, layout.ManifestFile)); errors.Is(err, os.ErrNotExist) {
+		return r.report, fmt.Errorf("%s: %w", dir, layout.ErrNoStore)
 	}
-	lock, err := lockDir(dir)
+	lock, err := layout.Lock(dir)
 	if err != nil {
 		return r.report, err
 	}
@@ -84,7 +85,7 @@ func (r *repair) find() error {
 	for _, meta := range r.manifest.live {
 		r.sealed[meta.Shard] = max(r.sealed[meta.Shard], meta.LastIndex)
 	}
-	names, err := filepath.Glob(filepath.Join(r.dir, logDir, "*"))
+	names, err := filepath.Glob(filepath.Join(r.dir, layout.LogDir, "*"))
 	if err != nil {
 		return err
 	}
@@ -93,7 +94,7 @@ func (r *repair) find() error {
 	}
 	before := uint64(0)
 	if len(names) == 0 && r.manifest.logFrom != 0 {
-		r.found(&segment.CorruptError{File: filepath.Join(r.dir, logDir),
+		r.found(&segment.CorruptError{File: filepath.Join(r.dir, layout.LogDir),
 			Reason: "all log files are missing"})
 	}
 	for i, path := range names {
@@ -110,7 +111,7 @@ func (r *repair) find() error {
 		}
 	}
 	if r.report.File == "" && r.sequence < r.manifest.flush {
-		r.report.File = filepath.Join(r.dir, logDir)
+		r.report.File = filepath.Join(r.dir, layout.LogDir)
 		if len(names) > 0 {
 			r.report.File = names[len(names)-1]
 		}
@@ -181,17 +182,17 @@ func (r *repair) keep(f *segment.LogFlush) error {
 		e := &f.Entries[i]
 		var h segment.RowsHeader
 		switch {
-		case e.Kind == entryClock:
-			if ns, _, err := parseClockEntry(e.Data); err == nil {
+		case e.Kind == layout.EntryClock:
+			if ns, _, err := layout.ParseClockEntry(e.Data); err == nil {
 				r.heldNs = max(r.heldNs, ns)
 			}
-		case e.Kind == entryRows:
+		case e.Kind == layout.EntryRows:
 			err := segment.ParseRowsEntry(e.Data, &h, &r.batch)
 			if formats.Is(err) {
 				return err
 			}
 			if err == nil {
-				r.heldNs = max(r.heldNs, givenUntil(&h, &r.batch))
+				r.heldNs = max(r.heldNs, layout.GivenUntil(&h, &r.batch))
 			}
 		}
 	}
@@ -204,7 +205,7 @@ func (r *repair) lose(f *segment.LogFlush) {
 	for i := range f.Entries {
 		e := &f.Entries[i]
 		var h segment.RowsHeader
-		if e.Kind != entryRows || segment.ParseRowsEntry(e.Data, &h, &r.batch) != nil ||
+		if e.Kind != layout.EntryRows || segment.ParseRowsEntry(e.Data, &h, &r.batch) != nil ||
 			int(e.Shard) < len(r.sealed) && e.Index <= r.sealed[e.Shard] {
 			continue
 		}
@@ -245,10 +246,11 @@ func (r *repair) cut() error {
 	from, ok := segment.ParseLogName(r.oldest)
 	if !ok {
 		from = 1
-		if err := durable.MakeDir(filepath.Join(r.dir, logDir)); err != nil {
+		if err := durable.MakeDir(filepath.Join(r.dir, layout.LogDir)); err != nil {
 			return err
 		}
-		if err := durable.ReplaceFile(filepath.Join(r.dir, logDir, firstLog), nil); err != nil {
+		name := filepath.Join(r.dir, layout.LogDir, firstLog)
+		if err := durable.ReplaceFile(name, nil); err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -20,7 +21,7 @@ func damagesOf(t *testing.T, src string) map[string]func(t *testing.T, dir strin
 			damages[what] = lose
 		}
 	}
-	names, err := filepath.Glob(filepath.Join(src, logDir, "*"))
+	names, err := filepath.Glob(filepath.Join(src, layout.LogDir, "*"))
 	if err != nil || len(names) != 2 {
 		t.Fatalf("log files %v, %v", names, err)
 	}
@@ -30,7 +31,7 @@ func damagesOf(t *testing.T, src string) map[string]func(t *testing.T, dir strin
 			damages[filepath.Join(base, "corrupted")+string(rune('0'+at/512))] = func(
 				t *testing.T, dir string,
 			) {
-				flipBit(t, filepath.Join(dir, logDir, base), 8*at)
+				flipBit(t, filepath.Join(dir, layout.LogDir, base), 8*at)
 			}
 		}
 	}

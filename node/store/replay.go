@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/acqtime"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -20,7 +22,7 @@ type replay struct {
 }
 
 // reach notes how far the log of a replica was applied.
-func (r *replay) reach(at position) {
+func (r *replay) reach(at acqtime.Position) {
 	r.applied, r.clockNs = max(r.applied, at.Index), max(r.clockNs, at.NextNs)
 }
 
@@ -28,8 +30,8 @@ func (r *replay) entry(file uint64, e segment.Entry) error {
 	s := r.store
 	r.report.ReplayedEntries++
 	switch e.Kind {
-	case entryClock:
-		ns, clean, err := parseClockEntry(e.Data)
+	case layout.EntryClock:
+		ns, clean, err := layout.ParseClockEntry(e.Data)
 		if err != nil {
 			return err
 		}
@@ -41,19 +43,21 @@ func (r *replay) entry(file uint64, e segment.Entry) error {
 			s.noteEntries(file, nil)
 		}
 		return nil
-	case entryRows:
+	case layout.EntryRows:
 		r.clean = false
 		return r.rows(file, e)
-	case entryApplied:
-		at, err := parseAppliedEntry(e.Data)
+	case layout.EntryApplied:
+		var at acqtime.Position
+		var err error
+		at.Index, at.NextNs, err = layout.ParseAppliedEntry(e.Data)
 		if m := s.manifest.copied; m != nil && file < m.FirstLog {
 			at.NextNs = 0
 		}
 		r.reach(at)
 		s.noteEntries(file, nil)
 		return err
-	case entryLines:
-		n, err := parseLinesEntry(e.Data)
+	case layout.EntryLines:
+		n, err := layout.ParseLinesEntry(e.Data)
 		r.lines = max(r.lines, n)
 		s.noteEntries(file, nil)
 		return err
@@ -68,12 +72,12 @@ func (r *replay) rows(file uint64, e segment.Entry) error {
 	if err := segment.ParseRowsEntry(e.Data, &h, &r.batch); err != nil {
 		return err
 	}
-	if err := checkEntryShard(&e, &h, len(s.shards)); err != nil {
+	if err := layout.CheckRowsEntry(&e, &h, len(s.shards)); err != nil {
 		return err
 	}
 	s.noteEntries(file, []segment.Entry{e})
 	n := int64(r.batch.Len())
-	r.clockNs = max(r.clockNs, givenUntil(&h, &r.batch))
+	r.clockNs = max(r.clockNs, layout.GivenUntil(&h, &r.batch))
 	if h.Writer != ([16]byte{}) {
 		id, a := WriterSeq{h.Writer, h.Seq},
 			answer{seq: h.Seq, first: h.BatchFirstAcqNs, records: h.BatchRecords}
@@ -103,17 +107,4 @@ func (r *replay) rows(file uint64, e segment.Entry) error {
 		sh.rotate()
 	}
 	return nil
-}
-
-// givenUntil returns the acq below which those that an entry of rows took are. It is never above
-// what the clock gave: a copy that ends with the entry lacks what was given from there on.
-func givenUntil(h *segment.RowsHeader, rows *record.Batch) int64 {
-	if h.Shared { // below the horizon: the put took one, whose rows have lower ones
-		return h.BatchFirstAcqNs + 1
-	}
-	until := max(h.BatchFirstAcqNs+int64(h.BatchRecords), h.FirstAcqNs+int64(rows.Len()))
-	if n := rows.Len(); h.Stamped && n > 0 {
-		until = max(until, rows.AcqNs[n-1]+1)
-	}
-	return until
 }

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -9,11 +8,9 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/acqtime"
+	"github.com/pentad-db/pentad/node/store/layout"
 )
-
-// entryApplied is the kind of log entry with which each flush of a replicated store ends: u64 index
-// of the last command that was applied, i64 ns the least acq that the next one may give.
-const entryApplied = 3
 
 // groupBytes is the length of the identity of a group.
 const groupBytes = 16
@@ -27,26 +24,8 @@ var (
 	ErrNotReplicated = errors.New("this store is no replica of the group")
 )
 
-// position is how far a replicated store has come. It is the whole of what it needs to know of its
-// log: the same commands from there on give the same state.
-type position struct {
-	Index  uint64 `json:"index"`       // of the last command that was applied
-	NextNs int64  `json:"next_acq_ns"` // the horizon: no command after it gives a smaller acq
-}
-
-func appliedEntry(at position) segment.Entry {
-	data := binary.LittleEndian.AppendUint64(nil, at.Index)
-	return segment.Entry{Kind: entryApplied,
-		Data: binary.LittleEndian.AppendUint64(data, uint64(at.NextNs))}
-}
-
-func parseAppliedEntry(data []byte) (at position, err error) {
-	if len(data) != 16 {
-		return at, fmt.Errorf("applied entry of %d bytes; it has 16", len(data))
-	}
-	at.Index = binary.LittleEndian.Uint64(data)
-	at.NextNs = int64(binary.LittleEndian.Uint64(data[8:]))
-	return at, nil
+func appliedEntry(at acqtime.Position) segment.Entry {
+	return layout.AppliedEntry(at.Index, at.NextNs)
 }
 
 // checkGroup refuses options that no replica can have.
@@ -65,7 +44,7 @@ func (o *Options) checkGroup() error {
 
 // checkRole refuses to open a replica as a store of its own, and the reverse: changes that the
 // other replicas do not get would part it from them for good.
-func (m *manifest) checkRole(opt *Options) error {
+func checkRole(m *manifest, opt *Options) error {
 	switch {
 	case opt.keepSnapshot || m.replicated == (opt.Group != "") &&
 		(opt.Group == "" || opt.Group == m.store):
@@ -93,14 +72,14 @@ func (s *Store) Applied() uint64 { return s.position().Index }
 // LeaseHorizon lets the horizon advance to an acq once the command at an index is applied. It is a
 // promise of the group's leader: each command after that one assigns acqs from there on.
 func (s *Store) LeaseHorizon(index uint64, horizonNs int64) {
-	if s.clock.grantLease(index, horizonNs) {
-		s.feeds.passed(s.clock.published())
+	if s.clock.GrantLease(index, horizonNs) {
+		s.feeds.passed(s.clock.Published())
 	}
 }
 
 // LogHorizon returns the horizon of a replica by its log alone, without leases. For a copy it is at
 // least the horizon that the replica had before.
-func (s *Store) LogHorizon() int64 { return s.clock.logHorizon() }
+func (s *Store) LogHorizon() int64 { return s.clock.LogHorizon() }
 
 // Durable returns the index of a command through which the store survives a loss of power.
 func (s *Store) Durable() uint64 { return s.durable.Load() }
@@ -133,7 +112,7 @@ func (s *Store) noteDurable(index uint64) {
 	}
 }
 
-func (s *Store) position() position {
+func (s *Store) position() acqtime.Position {
 	s.applyMu.Lock()
 	defer s.applyMu.Unlock()
 	return s.applied
@@ -144,22 +123,7 @@ func (s *Store) mark(ns int64, clean bool) segment.Entry {
 	if s.replicated {
 		return appliedEntry(s.position())
 	}
-	return clockEntry(ns, clean)
-}
-
-// entryLines is the kind of log entry that says how many lines the manifest had when the flush was
-// written, u64: a manifest with fewer has lost its end.
-const entryLines = 4
-
-func linesEntry(n uint64) segment.Entry {
-	return segment.Entry{Kind: entryLines, Data: binary.LittleEndian.AppendUint64(nil, n)}
-}
-
-func parseLinesEntry(data []byte) (uint64, error) {
-	if len(data) != 8 {
-		return 0, errors.New("entry of the lines of the manifest is not 8 bytes")
-	}
-	return binary.LittleEndian.Uint64(data), nil
+	return layout.ClockEntry(ns, clean)
 }
 
 // marks are the log entries of a flush without rows: how many lines the manifest has, and how far
@@ -168,7 +132,7 @@ func (s *Store) marks(ns int64, clean bool) []segment.Entry {
 	s.manifestMu.Lock()
 	n := s.manifest.number
 	s.manifestMu.Unlock()
-	return []segment.Entry{linesEntry(n), s.mark(ns, clean)}
+	return []segment.Entry{layout.LinesEntry(n), s.mark(ns, clean)}
 }
 
 // noteLogEnd makes the manifest name the last flush of the log that is durable, so that a log which
@@ -207,7 +171,7 @@ func (s *Store) noteQuietLog(before logEnd) (logEnd, error) {
 // ahead of what is left of the log after a loss of power. The caller holds manifestMu.
 func (s *Store) saveAnswers() (edit, error) {
 	if !s.replicated {
-		now := s.clock.published() // of a group under way nothing may be on disk yet
+		now := s.clock.Published() // of a group under way nothing may be on disk yet
 		s.writers.expire(now)
 		return edit{ClockNs: now}, s.writers.save(s.opt.Dir)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -216,9 +217,9 @@ func (l *groupLog) writer(rng *rand.Rand) WriterSeq {
 	return WriterSeq{id, seq}
 }
 
-func (l *groupLog) policy(rng *rand.Rand) Retention {
+func (l *groupLog) policy(rng *rand.Rand) retention.Rule {
 	cid := int32(rng.Int64N(l.cids))
-	r := Retention{CID: &cid}
+	r := retention.Rule{CID: &cid}
 	switch rng.IntN(4) {
 	case 0:
 	case 1:

@@ -15,6 +15,9 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/sector"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/check"
+	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -131,7 +134,7 @@ func (r *replica) crash(power bool) {
 	}
 	r.opt.Dir = dir
 	if power {
-		r.tear(filepath.Join(dir, logDir), unsynced)
+		r.tear(filepath.Join(dir, layout.LogDir), unsynced)
 	}
 	r.open()
 	if now := r.Applied(); now < durable || now > applied || !power && now != applied ||
@@ -300,7 +303,7 @@ func TestReplicaIsDriven(t *testing.T) {
 	f("erase", err)
 	_, err = r.Purge(ctx, record.Box{})
 	f("purge", err)
-	f("retention", r.SetRetention(ctx, Retention{MaxCapAgeNs: 1}))
+	f("retention", r.SetRetention(ctx, retention.Rule{MaxCapAgeNs: 1}))
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -379,13 +382,13 @@ func TestReplicaFilesAreRead(t *testing.T) {
 			t.Errorf("%s: %+v, %v", what, report, err)
 		}
 	}
-	report, err := r.Verify(t.Context(), CheckOptions{})
+	report, err := r.Verify(t.Context(), check.Options{})
 	f("open", report, err)
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
 	for _, d := range []string{r.opt.Dir, dir} {
-		report, err = Check(t.Context(), d, CheckOptions{})
+		report, err = Check(t.Context(), d, check.Options{})
 		f(d, report, err)
 	}
 	s, _, err := OpenSnapshot(t.Context(), dir)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -106,7 +107,7 @@ func TestReplicaWakesFeeds(t *testing.T) {
 			t.Error("the command woke nobody")
 		}
 		rows, events := readFeed(t, f, 0)
-		if len(rows) != c.rows || len(events) != c.events || f.NextNs() != s.clock.floor() {
+		if len(rows) != c.rows || len(events) != c.events || f.NextNs() != s.clock.Floor() {
 			t.Errorf("%d rows and %d events up to %d", len(rows), len(events), f.NextNs())
 		}
 	}
@@ -118,7 +119,7 @@ func TestReplicaSteps(t *testing.T) {
 	now.Store(10 * hour)
 	s := openTest(t, Options{Group: testGroup, retainEvery: time.Millisecond, Now: now.Load,
 		monotonic: now.Load})
-	set, err := AppendRetention(nil, Retention{MaxAcqAgeNs: hour})
+	set, err := AppendRetention(nil, retention.Rule{MaxAcqAgeNs: hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,10 +155,10 @@ func TestReplicaIsRestored(t *testing.T) {
 	s := openTest(t, Options{Group: testGroup, SealRows: 2})
 	apply(t, s, 100, putOf(t, 1, 2), putOf(t, 3, 4), putOf(t, 5))
 	backup, dir := t.TempDir(), filepath.Join(t.TempDir(), "restored")
-	if _, err := s.Backup(t.Context(), backup, BackupOptions{}); err != nil {
+	if _, err := archive.Backup(t.Context(), s, backup, 0); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Restore(t.Context(), backup, dir, RestoreOptions{}); err != nil {
+	if _, err := archive.Restore(t.Context(), backup, dir, 0); err != nil {
 		t.Fatal(err)
 	}
 	own := openTest(t, Options{Dir: dir})
@@ -165,18 +166,4 @@ func TestReplicaIsRestored(t *testing.T) {
 	if got := len(scanRows(t, own, &record.Query{})); got != 6 {
 		t.Errorf("%d rows", got)
 	}
-}
-
-// An applied entry that is cut or longer is none.
-func FuzzParseAppliedEntry(f *testing.F) {
-	f.Add(appliedEntry(position{1, 2}).Data)
-	f.Fuzz(func(t *testing.T, data []byte) {
-		at, err := parseAppliedEntry(data)
-		if (err == nil) != (len(data) == 16) {
-			t.Fatalf("%d bytes: %v", len(data), err)
-		}
-		if err == nil && string(appliedEntry(at).Data) != string(data) {
-			t.Fatalf("%x is %+v", data, at)
-		}
-	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/internal/clock"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -15,7 +16,7 @@ import (
 // nothing is hidden or removed meanwhile, and the problem is to be seen.
 func TestStartedAYearAhead(t *testing.T) {
 	a := newAging(t, Options{SealRows: 100})
-	a.set(Retention{CID: tenant(1), MaxCapAgeNs: 365 * day})
+	a.set(retention.Rule{CID: tenant(1), MaxCapAgeNs: 365 * day})
 	for range 300 {
 		a.put(1)
 		a.pass(hour)
@@ -114,7 +115,7 @@ func (g *group) thousand() {
 		g.Fatal(err)
 	}
 	g.propose(g.trueNs.Load(), put)
-	set, err := AppendRetention(nil, Retention{MaxCapAgeNs: 60 * day})
+	set, err := AppendRetention(nil, retention.Rule{MaxCapAgeNs: 60 * day})
 	if err != nil {
 		g.Fatal(err)
 	}
@@ -150,16 +151,19 @@ func TestUndoOnReplicas(t *testing.T) {
 		g.lead(g.all[0], clock.Reading{NowNs: g.trueNs.Load() + 365*day, Confirmed: true})
 	}
 	g.want(0, 1000)
-	for _, h := range []Hold{{Action: HoldSteps}, {Action: HoldUndo}} {
+	for _, h := range []retention.Hold{{Action: retention.HoldSteps},
+		{Action: retention.HoldUndo}} {
 		command, err := AppendHold(nil, h)
 		if err != nil {
 			t.Fatal(err)
 		}
 		g.propose(g.trueNs.Load(), command)
 		g.trueNs.Add(10 * day)
-		g.want(map[HoldAction]int{HoldSteps: 0, HoldUndo: 1000}[h.Action], 1000)
+		g.want(map[retention.Action]int{retention.HoldSteps: 0, retention.HoldUndo: 1000}[h.Action],
+			1000)
 	}
-	resume, err := AppendHold(nil, Hold{Action: HoldResume, TimeNs: g.trueNs.Load()})
+	resume, err := AppendHold(nil,
+		retention.Hold{Action: retention.HoldResume, TimeNs: g.trueNs.Load()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,4 +179,22 @@ func TestUndoOnReplicas(t *testing.T) {
 	}
 	g.trueNs.Add(3 * day) // the spread is over
 	g.want(0, 0)
+}
+
+// A store that took no step yet is opened with a clock without a battery: steps do not go on from
+// what that reads.
+func TestEvidenceOfAFirstStep(t *testing.T) {
+	a := newAging(t, Options{})
+	a.set(retention.Rule{CID: tenant(1), MaxCapAgeNs: 10 * day})
+	a.put(1)
+	a.offNs.Store(-30 * 365 * day)
+	a.s = reopen(t, a.s, a.opt)
+	a.pass(hour)
+	a.offNs.Store(0)
+	for end := a.trueNs.Load() + latestAge(a.ages[1]); a.trueNs.Load() < end; {
+		a.pass(hour)
+	}
+	if rows, _ := a.stored(); rows[1]+a.inHeads(1) != 0 {
+		t.Fatalf("%d rows are stored", rows[1]+a.inHeads(1))
+	}
 }

@@ -1,11 +1,12 @@
 package store
 
 import (
-	"os"
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -18,7 +19,7 @@ type costTenant struct {
 // costShape is a store into which tenants put steadily.
 type costShape struct {
 	name     string
-	long     bool // it runs with the long models
+	long     bool // only make test-long takes the time
 	turnNs   int64
 	turns    int
 	sealRows int
@@ -47,7 +48,7 @@ func TestRetentionWriteCost(t *testing.T) {
 		{"ten years", true, 10 * day, 800, 40, 30 * day, []costTenant{{1, 3650 * day}, {9, 0}}},
 		{"ten years, all", true, 10 * day, 800, 40, 30 * day, []costTenant{{10, 3650 * day}}},
 	} {
-		if shape.long && (testing.Short() || os.Getenv(modelTimeVariable) == "") {
+		if shape.long && !rounds.Long() {
 			continue
 		}
 		t.Run(shape.name, func(t *testing.T) {
@@ -66,7 +67,7 @@ func (c *costShape) written(t *testing.T, policies bool) float64 {
 	a := newAging(t, Options{SealRows: c.sealRows, Index: index.Options{BlockRows: 64}})
 	for cid, tenant := range c.tenants {
 		if cid := int32(cid); policies && tenant.ageNs > 0 {
-			a.set(Retention{CID: &cid, MaxCapAgeNs: tenant.ageNs})
+			a.set(retention.Rule{CID: &cid, MaxCapAgeNs: tenant.ageNs})
 		}
 	}
 	segments, put := 0, 0

@@ -8,22 +8,23 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
 // modelPolicy is a policy done stupidly: it keeps all that it ever hid and released.
 type modelPolicy struct {
-	r    Retention
+	r    retention.Rule
 	held bool
 	dims [2]modelFloors // by cap, by acq
 }
 
 type modelFloors struct {
-	hidden   bound
+	hidden   retention.Bound
 	stepAcq  int64
-	marks    []mark
+	marks    []retention.Mark
 	markedAt int64
-	gone     []released
+	gone     []retention.Released
 }
 
 func (p *modelPolicy) age(i int) int64 { return []int64{p.r.MaxCapAgeNs, p.r.MaxAcqAgeNs}[i] }
@@ -36,15 +37,15 @@ func (p *modelPolicy) delay(i int) int64 {
 }
 
 // hides lists what a floor hides, of which none is hidden twice.
-func (f *modelFloors) hides() (all []released) {
+func (f *modelFloors) hides() (all []retention.Released) {
 	all = slices.Clone(f.gone)
 	if f.hidden.BelowNs > 0 {
-		all = append(all, released{f.hidden, f.stepAcq, 0})
+		all = append(all, retention.Released{Bound: f.hidden, AcqNs: f.stepAcq, TimeNs: 0})
 	}
-	return slices.DeleteFunc(all, func(one released) bool {
-		return slices.ContainsFunc(all, func(o released) bool {
+	return slices.DeleteFunc(all, func(one retention.Released) bool {
+		return slices.ContainsFunc(all, func(o retention.Released) bool {
 			return o != one && o.FloorNs >= one.FloorNs && o.BelowNs >= one.BelowNs &&
-				(o.bound != one.bound || o.AcqNs == f.stepAcq)
+				(o.Bound != one.Bound || o.AcqNs == f.stepAcq)
 		})
 	})
 }
@@ -67,12 +68,12 @@ func (p *modelPolicy) events() (all []event.Event) {
 	return all
 }
 
-func (m *groupModel) retention(c Command, r Retention) {
+func (m *groupModel) retention(c Command, r retention.Rule) {
 	acq, id := max(c.ClockNs, m.next), fmt.Sprint(*r.CID)
 	p := m.policies[id]
 	drops := r.MaxCapAgeNs == 0 && r.MaxAcqAgeNs == 0
 	if drops && (p == nil || p.age(0) == 0 && p.age(1) == 0) {
-		m.end(c, Outcome{Err: ErrNoRetention})
+		m.end(c, Outcome{Err: retention.ErrNoPolicy})
 		return
 	}
 	if p == nil {
@@ -104,22 +105,22 @@ func (p *modelPolicy) hide(acq, now, least int64) (moved bool) {
 			(off == 0 || off < least*min(max(age/50, int64(time.Minute)), 144*hour)) {
 			continue
 		}
-		f.marks = slices.DeleteFunc(slices.Clone(f.marks), func(m mark) bool {
+		f.marks = slices.DeleteFunc(slices.Clone(f.marks), func(m retention.Mark) bool {
 			return m.FloorNs > next
 		})
 		if len(f.marks) == 0 && next < f.hidden.FloorNs {
 			f.markedAt = 0
 		}
-		f.hidden, f.stepAcq, moved = bound{next, acq}, acq, true
+		f.hidden, f.stepAcq, moved = retention.Bound{FloorNs: next, BelowNs: acq}, acq, true
 	}
 	return moved
 }
 
 func (f *modelFloors) show(acq int64) bool {
-	if f.hidden == (bound{}) {
+	if f.hidden == (retention.Bound{}) {
 		return false
 	}
-	f.hidden, f.stepAcq, f.marks, f.markedAt = bound{}, acq, nil, 0
+	f.hidden, f.stepAcq, f.marks, f.markedAt = retention.Bound{}, acq, nil, 0
 	return true
 }
 
@@ -155,20 +156,22 @@ func (m *groupModel) drawStep(rng *rand.Rand, c Command) []byte {
 func (p *modelPolicy) release(acq, now, ran int64) (changed bool) {
 	for i := range p.dims {
 		f, age, delay := &p.dims[i], p.age(i), p.delay(i)
-		known := func(b bound) bool {
+		known := func(b retention.Bound) bool {
 			return b.FloorNs >= f.hidden.FloorNs && b.BelowNs >= f.hidden.BelowNs
 		}
 		period := max(min(max(age/50, int64(time.Minute)), 144*hour), delay/10)
 		again := age > 0 && (f.markedAt == 0 || now < f.markedAt || now-f.markedAt >= period)
 		if again && f.hidden.BelowNs > 0 && len(f.marks) < 11 &&
-			!slices.ContainsFunc(f.marks, func(m mark) bool { return known(m.bound) }) &&
-			!slices.ContainsFunc(f.gone, func(g released) bool { return known(g.bound) }) {
-			f.marks = append(slices.Clone(f.marks), mark{f.hidden, ran})
+			!slices.ContainsFunc(f.marks, func(m retention.Mark) bool { return known(m.Bound) }) &&
+			!slices.ContainsFunc(f.gone, func(g retention.Released) bool {
+				return known(g.Bound)
+			}) {
+			f.marks = append(slices.Clone(f.marks), retention.Mark{Bound: f.hidden, RanNs: ran})
 			f.markedAt, changed = now, true
 		}
 		for age > 0 && len(f.marks) > 0 && ran-f.marks[0].RanNs >= delay {
-			next := released{f.marks[0].bound, acq, now}
-			left := slices.DeleteFunc(slices.Clone(f.gone), func(g released) bool {
+			next := retention.Released{Bound: f.marks[0].Bound, AcqNs: acq, TimeNs: now}
+			left := slices.DeleteFunc(slices.Clone(f.gone), func(g retention.Released) bool {
 				return next.FloorNs >= g.FloorNs && next.BelowNs >= g.BelowNs
 			})
 			if len(left) >= 16 {
@@ -186,31 +189,31 @@ func (p *modelPolicy) release(acq, now, ran int64) (changed bool) {
 	return changed
 }
 
-func (l *groupLog) drawHold(rng *rand.Rand) Hold {
-	h := Hold{Action: HoldAction(1 + rng.IntN(3)), All: rng.IntN(3) == 0}
+func (l *groupLog) drawHold(rng *rand.Rand) retention.Hold {
+	h := retention.Hold{Action: retention.Action(1 + rng.IntN(3)), All: rng.IntN(3) == 0}
 	if !h.All {
 		cid := int32(rng.Int64N(l.cids))
 		h.CID = &cid
 	}
-	if h.Action == HoldResume && rng.IntN(2) == 0 {
+	if h.Action == retention.HoldResume && rng.IntN(2) == 0 {
 		h.TimeNs = l.clock
 	}
 	return h
 }
 
-func (m *groupModel) hold(c Command, h Hold) {
+func (m *groupModel) hold(c Command, h retention.Hold) {
 	acq, changed := max(c.ClockNs, m.next), false
 	if !h.All {
 		p := m.policies[fmt.Sprint(*h.CID)]
 		if p == nil || p.age(0)+p.age(1) == 0 {
-			m.end(c, Outcome{Err: ErrNoRetention})
+			m.end(c, Outcome{Err: retention.ErrNoPolicy})
 			return
 		}
 	}
 	if h.TimeNs != 0 && h.TimeNs != m.time {
 		m.time, changed = h.TimeNs, true
 	}
-	if held := h.Action != HoldResume; h.All && m.held != held {
+	if held := h.Action != retention.HoldResume; h.All && m.held != held {
 		m.held, changed = held, true
 	}
 	for id, p := range m.policies {
@@ -226,13 +229,13 @@ func (m *groupModel) hold(c Command, h Hold) {
 	}
 }
 
-func (p *modelPolicy) hold(h Hold, acq int64) (changed bool) {
+func (p *modelPolicy) hold(h retention.Hold, acq int64) (changed bool) {
 	for i := range p.dims {
 		f := &p.dims[i]
 		switch {
-		case h.Action == HoldUndo:
+		case h.Action == retention.HoldUndo:
 			changed = f.show(acq) || changed
-		case h.Action == HoldResume && (p.held || h.All):
+		case h.Action == retention.HoldResume && (p.held || h.All):
 			f.marks, f.markedAt, changed = nil, 0, true
 			f.gone = slices.Clone(f.gone)
 			for k := range f.gone {
@@ -241,7 +244,7 @@ func (p *modelPolicy) hold(h Hold, acq int64) (changed bool) {
 		}
 	}
 	switch {
-	case h.Action == HoldResume:
+	case h.Action == retention.HoldResume:
 		p.held = false
 	case !h.All && !p.held:
 		p.held, changed = true, true

@@ -10,6 +10,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/health"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -17,7 +18,7 @@ import (
 //
 // Cost: a look at the directory of each segment that holds such rows.
 func (s *Store) EventsWithRemovals() []event.Event {
-	now, ran := s.opt.Now(), s.retentionClock.ran()
+	now, ran := s.opt.Now(), s.retentionClock.Ran()
 	s.manifestMu.Lock()
 	m := s.manifest
 	all := slices.DeleteFunc(slices.Clone(m.events), func(e event.Event) bool {
@@ -25,8 +26,8 @@ func (s *Store) EventsWithRemovals() []event.Event {
 	})
 	for i := range m.policies {
 		p := &m.policies[i]
-		removals := p.removals(now, m.steps.RanNs+ran)
-		for i, e := range p.events() {
+		removals := p.Removals(now, m.steps.RanNs+ran)
+		for i, e := range p.Events() {
 			if e.Removal = removals[i]; p.Held || m.steps.Held {
 				e.Removal = &event.Removal{}
 			}
@@ -39,34 +40,6 @@ func (s *Store) EventsWithRemovals() []event.Event {
 		if h, ok := tombstoneOf(&all[i]); ok && all[i].Removal != nil {
 			all[i].Removal.Rows, all[i].Removal.Bytes = s.about(&h.box)
 		}
-	}
-	return all
-}
-
-// removals says when the rows of each of the policy's events go.
-func (p *policyMeta) removals(nowNs, ranNs int64) (all []*event.Removal) {
-	for _, d := range p.dimensions() {
-		for _, g := range d.Gone {
-			if !d.Hidden.covers(g.bound) {
-				all = append(all, &event.Removal{NextNs: g.TimeNs, DoneNs: g.TimeNs + d.restOf(g)})
-			}
-		}
-		if d.Hidden.none() {
-			continue
-		}
-		delay := p.delay(d.ageNs)
-		period := periodOf(d.ageNs, delay)
-		left := func(m mark) int64 { return max(0, m.RanNs+delay-ranNs) }
-		first, last := delay, period+delay
-		if n := len(d.Marks); n > 0 {
-			first = left(d.Marks[0])
-			if d.Marks[n-1].covers(d.Hidden) {
-				last = left(d.Marks[n-1])
-			}
-		}
-		last += delay/ticksPerDelay + int64(minStep)
-		all = append(all, &event.Removal{NextNs: nowNs + first,
-			DoneNs: nowNs + last + removalDelay(d.ageNs) + period})
 	}
 	return all
 }
@@ -128,13 +101,13 @@ func (seg *sealedSegment) about(box *record.Box) (rows uint64) {
 
 // retentionProblems are of retentions that wait for a clock.
 func (s *Store) retentionProblems() []health.Problem {
-	text, left := s.retentionClock.doubt()
+	text, left := s.retentionClock.Doubt()
 	if text == "" {
 		return nil
 	}
 	s.manifestMu.Lock()
-	some := slices.ContainsFunc(s.manifest.policies, func(p policyMeta) bool {
-		return !p.removed() && !p.Held
+	some := slices.ContainsFunc(s.manifest.policies, func(p retention.Policy) bool {
+		return !p.Removed() && !p.Held
 	})
 	held := s.manifest.steps.Held
 	s.manifestMu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -40,7 +41,7 @@ func (a *aged) hourly(hours int) {
 	}
 }
 
-func (a *aged) set(r Retention) {
+func (a *aged) set(r retention.Rule) {
 	a.Helper()
 	if err := a.s.SetRetention(a.Context(), r); err != nil {
 		a.Fatal(err)
@@ -71,7 +72,7 @@ func tenant(cid int32) *int32 { return &cid }
 func TestRetentionSteps(t *testing.T) {
 	a := newAged(t)
 	a.hourly(20)
-	a.set(Retention{CID: tenant(1), MaxCapAgeNs: 10*hour + 1})
+	a.set(retention.Rule{CID: tenant(1), MaxCapAgeNs: 10*hour + 1})
 	a.want(1, 11)
 	a.want(2, 20)
 	a.wall.Add(hour / 6) // less than a fiftieth of the age
@@ -103,7 +104,7 @@ func TestRetentionByAcq(t *testing.T) {
 	a.hourly(5)
 	mustPut(t, a.s, batchOf(record.Key{CID: 1, CapNs: 1}), WriterSeq{})
 	a.wall.Add(hour)
-	a.set(Retention{MaxAcqAgeNs: 2*hour + 1})
+	a.set(retention.Rule{MaxAcqAgeNs: 2*hour + 1})
 	a.want(1, 3)
 	a.want(2, 2)
 }
@@ -113,14 +114,14 @@ func TestRetentionByAcq(t *testing.T) {
 func TestExpiredComesBack(t *testing.T) {
 	a := newAged(t)
 	a.hourly(10)
-	a.set(Retention{MaxCapAgeNs: 2*hour + 1})
+	a.set(retention.Rule{MaxCapAgeNs: 2*hour + 1})
 	a.want(1, 3)
-	a.set(Retention{MaxCapAgeNs: 100 * hour})
+	a.set(retention.Rule{MaxCapAgeNs: 100 * hour})
 	a.want(1, 10)
-	a.set(Retention{MaxCapAgeNs: 2*hour + 1})
+	a.set(retention.Rule{MaxCapAgeNs: 2*hour + 1})
 	a.want(1, 3)
 	hidden := a.s.Events()[0].AcqNs
-	a.set(Retention{})
+	a.set(retention.Rule{})
 	a.want(1, 10)
 	if left := a.s.Retention(); len(left) != 0 {
 		t.Fatalf("%+v", left)
@@ -129,12 +130,12 @@ func TestExpiredComesBack(t *testing.T) {
 	if err != nil || stats.PurgedAcqNs <= hidden {
 		t.Fatalf("purged %d, want more than %d, %v", stats.PurgedAcqNs, hidden, err)
 	}
-	a.set(Retention{MaxCapAgeNs: 2*hour + 1})
+	a.set(retention.Rule{MaxCapAgeNs: 2*hour + 1})
 	a.advance()
 	a.wall.Add(hour + int64(time.Minute))
 	a.advance()
 	a.want(1, 1)
-	for _, r := range []Retention{{MaxCapAgeNs: 100 * hour}, {}} {
+	for _, r := range []retention.Rule{{MaxCapAgeNs: 100 * hour}, {}} {
 		a.set(r)
 		a.want(1, 3) // the last one was hidden, and not released
 		a.s = reopen(t, a.s, a.opt)
@@ -168,7 +169,7 @@ func TestExpiredRowsAreRemoved(t *testing.T) {
 	}
 	// What is not read is not missed.
 	flipByte(t, a.s.shards[0].state.Load().sealed[0].file.Path(), 100)
-	a.set(Retention{MaxCapAgeNs: 30*hour - 1, DelayNs: 4 * hour})
+	a.set(retention.Rule{MaxCapAgeNs: 30*hour - 1, DelayNs: 4 * hour})
 	left(80)
 	a.wall.Add(3 * hour)
 	left(80)
@@ -197,7 +198,7 @@ func TestRetentionLoop(t *testing.T) {
 	a.opt.retainEvery = time.Millisecond
 	a.s = reopen(t, a.s, a.opt)
 	a.hourly(10)
-	a.set(Retention{MaxCapAgeNs: 5*hour + 1})
+	a.set(retention.Rule{MaxCapAgeNs: 5*hour + 1})
 	before := a.s.Events()[0].AcqNs
 	a.wall.Add(hour)
 	for a.s.Events()[0].AcqNs == before {
@@ -209,14 +210,14 @@ func TestRetentionLoop(t *testing.T) {
 // TestRetentionLeavesWhatItNeverHid: neither removing a policy nor the step of its other age
 // touches rows that were put after the step that raised a floor, and that the policy allows.
 func TestRetentionLeavesWhatItNeverHid(t *testing.T) {
-	for name, then := range map[string]Retention{
+	for name, then := range map[string]retention.Rule{
 		"longer":    {CID: tenant(1), MaxCapAgeNs: 10_000 * hour},
 		"other age": {CID: tenant(1), MaxAcqAgeNs: 1000 * hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newAged(t)
 			a.wall.Add(hour)
-			a.set(Retention{CID: tenant(1), MaxCapAgeNs: hour})
+			a.set(retention.Rule{CID: tenant(1), MaxCapAgeNs: hour})
 			a.set(then)
 			mustPut(t, a.s, batchOf(record.Key{CID: 1, CapNs: a.wall.Load() - 48*hour}),
 				WriterSeq{})
@@ -224,7 +225,7 @@ func TestRetentionLeavesWhatItNeverHid(t *testing.T) {
 			a.wall.Add(50 * hour)
 			a.advance()
 			a.want(1, 1)
-			a.set(Retention{CID: tenant(1)})
+			a.set(retention.Rule{CID: tenant(1)})
 			a.want(1, 1)
 		})
 	}
@@ -236,20 +237,20 @@ func TestExpiredIsWhatAPolicyHides(t *testing.T) {
 	a.hourly(10)
 	now := a.wall.Load()
 	mustPut(t, a.s, batchOf(record.Key{CID: 1, CapNs: now - 100*hour}), WriterSeq{})
-	f := func(r Retention, want uint64) {
+	f := func(r retention.Rule, want uint64) {
 		t.Helper()
 		if rows, err := expired(t, a.s, r); err != nil || rows != want {
 			t.Errorf("%+v: %d rows, %v, want %d", r, rows, err, want)
 		}
 	}
-	both := Retention{CID: tenant(1), MaxCapAgeNs: 8*hour - 1, MaxAcqAgeNs: 6*hour - 1}
-	f(Retention{CID: tenant(1), MaxCapAgeNs: 8*hour - 1}, 3)
-	f(Retention{CID: tenant(1), MaxAcqAgeNs: 6*hour - 1}, 4)
+	both := retention.Rule{CID: tenant(1), MaxCapAgeNs: 8*hour - 1, MaxAcqAgeNs: 6*hour - 1}
+	f(retention.Rule{CID: tenant(1), MaxCapAgeNs: 8*hour - 1}, 3)
+	f(retention.Rule{CID: tenant(1), MaxAcqAgeNs: 6*hour - 1}, 4)
 	f(both, 5)
-	f(Retention{CID: tenant(3), MaxCapAgeNs: 1}, 0)
-	f(Retention{MaxCapAgeNs: 8*hour - 1}, 5)
-	f(Retention{}, 0)
-	if _, err := expired(t, a.s, Retention{MaxCapAgeNs: -1}); err == nil {
+	f(retention.Rule{CID: tenant(3), MaxCapAgeNs: 1}, 0)
+	f(retention.Rule{MaxCapAgeNs: 8*hour - 1}, 5)
+	f(retention.Rule{}, 0)
+	if _, err := expired(t, a.s, retention.Rule{MaxCapAgeNs: -1}); err == nil {
 		t.Error("a negative age")
 	}
 	a.want(1, 11)
@@ -258,10 +259,15 @@ func TestExpiredIsWhatAPolicyHides(t *testing.T) {
 }
 
 // expired counts what a policy would hide by the clock of a store.
-func expired(t *testing.T, s *Store, r Retention) (uint64, error) {
+func expired(t *testing.T, s *Store, r retention.Rule) (uint64, error) {
 	t.Helper()
 	return r.Expired(s.opt.Now(), func(q *record.Query) (uint64, error) {
 		n, _, err := s.Count(t.Context(), q)
 		return n, err
 	})
 }
+
+const (
+	minute = int64(time.Minute)
+	day    = 24 * hour
+)

@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -22,12 +23,12 @@ type aging struct {
 	s      *Store
 	trueNs atomic.Int64
 	offNs  atomic.Int64 // of the clock
-	ages   map[int32]Retention
+	ages   map[int32]retention.Rule
 	caps   map[int32][]int64 // of all that was put, by tenant
 }
 
 func newAging(t *testing.T, opt Options) *aging {
-	a := &aging{T: t, opt: opt, ages: map[int32]Retention{},
+	a := &aging{T: t, opt: opt, ages: map[int32]retention.Rule{},
 		caps: map[int32][]int64{}}
 	a.trueNs.Store(20_000 * day)
 	a.opt.Dir, a.opt.retainEvery, a.opt.idleAfter = t.TempDir(), time.Hour, time.Hour
@@ -37,7 +38,7 @@ func newAging(t *testing.T, opt Options) *aging {
 	return a
 }
 
-func (a *aging) set(r Retention) {
+func (a *aging) set(r retention.Rule) {
 	a.Helper()
 	if err := a.s.SetRetention(a.Context(), r); err != nil {
 		a.Fatal(err)
@@ -131,9 +132,9 @@ func (a *aging) stored() (rows map[int32]int, oldest map[int32]int64) {
 // latestAge is that at which the bytes of a row are gone by what the documents say: a tenth of
 // the age, at most 30 days, and one and a half times the delay, after the age; and an hour for each
 // of four steps, as these tests take one each hour, where a store does each minute.
-func latestAge(r Retention) int64 {
-	p := newPolicy(&r)
-	return r.MaxCapAgeNs + min(r.MaxCapAgeNs/10, 30*day) + p.delay(r.MaxCapAgeNs)*3/2 + 4*hour
+func latestAge(r retention.Rule) int64 {
+	p := retention.NewPolicy(&r)
+	return r.MaxCapAgeNs + min(r.MaxCapAgeNs/10, 30*day) + p.Delay(r.MaxCapAgeNs)*3/2 + 4*hour
 }
 
 // Ten tenants share a segment and one expires: its bytes go, although few of all do.
@@ -144,7 +145,7 @@ func TestSmallTenantsBytesGo(t *testing.T) {
 		a.trueNs.Add(minute)
 	}
 	mustSeal(t, a.s)
-	a.set(Retention{CID: tenant(1), MaxCapAgeNs: 30 * day})
+	a.set(retention.Rule{CID: tenant(1), MaxCapAgeNs: 30 * day})
 	end := a.caps[1][49] + latestAge(a.ages[1])
 	doneNs := int64(math.MaxInt64 / 2) // by what the first event that has them all says
 	for a.trueNs.Load() < end {
@@ -182,11 +183,11 @@ func TestReleasedRowsGoUnderALongerAge(t *testing.T) {
 		a.trueNs.Add(hour)
 	}
 	mustSeal(t, a.s)
-	a.set(Retention{CID: tenant(1), MaxCapAgeNs: 10 * day})
+	a.set(retention.Rule{CID: tenant(1), MaxCapAgeNs: 10 * day})
 	for a.trueNs.Load() < a.caps[1][23]+day*21/2 { // half of the delay after the last one expired
 		a.pass(hour)
 	}
-	a.set(Retention{CID: tenant(1), MaxCapAgeNs: 1000 * day})
+	a.set(retention.Rule{CID: tenant(1), MaxCapAgeNs: 1000 * day})
 	seen := a.visible(1)
 	if rows, _ := a.stored(); seen == 0 || seen == 24 || rows[1] != 24 {
 		t.Fatalf("%d rows are to be seen, %d are stored", seen, rows[1])
@@ -204,7 +205,7 @@ func TestReleasedRowsGoUnderALongerAge(t *testing.T) {
 func TestExpiredRowsLeaveTheLog(t *testing.T) {
 	a := newAging(t, Options{})
 	a.put(1, 2)
-	a.set(Retention{CID: tenant(1), MaxCapAgeNs: 10 * day})
+	a.set(retention.Rule{CID: tenant(1), MaxCapAgeNs: 10 * day})
 	for end := a.trueNs.Load() + latestAge(a.ages[1]); a.trueNs.Load() < end; a.trueNs.Add(hour) {
 		a.turn()
 	}
@@ -223,13 +224,13 @@ func TestExpiredRowsLeaveTheLog(t *testing.T) {
 func TestRetentionsOutliveWrongClocks(t *testing.T) {
 	rng := randomSource(t)
 	days, most := int64(15), 5*day
-	if os.Getenv(modelTimeVariable) != "" && !testing.Short() {
+	if rounds.Long() {
 		days, most = 200, 30*day
 	}
 	for round := range 2 {
 		a := newAging(t, Options{SealRows: 200, Index: index.Options{BlockRows: 16}})
 		for cid := range int32(4) {
-			a.set(Retention{CID: &cid, MaxCapAgeNs: day + rng.Int64N(most)})
+			a.set(retention.Rule{CID: &cid, MaxCapAgeNs: day + rng.Int64N(most)})
 		}
 		for end := a.trueNs.Load() + days*day; a.trueNs.Load() < end; {
 			a.clockEvent(rng)
@@ -320,9 +321,9 @@ func (a *aging) check(gone bool) {
 	}
 }
 
-func minDelayOf(r Retention) int64 {
-	p := newPolicy(&r)
-	return p.delay(r.MaxCapAgeNs)
+func minDelayOf(r retention.Rule) int64 {
+	p := retention.NewPolicy(&r)
+	return p.Delay(r.MaxCapAgeNs)
 }
 
 // inHeads counts the rows of a tenant that heads show.

@@ -18,6 +18,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/health"
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -221,7 +222,7 @@ var rotPaths = map[string]func(r *rotRun) (rows, want []modelRow, err error){
 	},
 	"backup": func(r *rotRun) (rows, want []modelRow, err error) {
 		dir := filepath.Join(r.TempDir(), "backup")
-		if _, err := r.s.Backup(r.Context(), dir, BackupOptions{}); err != nil {
+		if _, err := archive.Backup(r.Context(), r.s, dir, 0); err != nil {
 			return nil, nil, err
 		}
 		return r.restored(dir, 0)
@@ -230,8 +231,7 @@ var rotPaths = map[string]func(r *rotRun) (rows, want []modelRow, err error){
 		dir := filepath.Join(r.TempDir(), "backup")
 		n := len(r.m.rows)
 		until := r.m.rows[n/3+r.rng.IntN(n/3)].key.AcqNs
-		opt := BackupOptions{UntilAcqNs: until}
-		if _, err := r.s.Backup(r.Context(), dir, opt); err != nil {
+		if _, err := archive.Backup(r.Context(), r.s, dir, until); err != nil {
 			return nil, nil, err
 		}
 		return r.restored(dir, until)
@@ -315,15 +315,15 @@ func (r *rotRun) leftovers() {
 	r.Helper()
 	live := map[string]bool{}
 	for _, meta := range r.s.liveSegments() {
-		live[segmentName(meta.ID)] = true
+		live[layout.SegmentName(meta.ID)] = true
 	}
 	entries, err := os.ReadDir(r.s.opt.Dir)
 	if err != nil {
 		r.Fatal(err)
 	}
 	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), segmentSuffix) && !live[e.Name()] ||
-			strings.HasSuffix(e.Name(), ".tmp") && e.Name() != scrubFile+".tmp" {
+		if strings.HasSuffix(e.Name(), layout.SegmentSuffix) && !live[e.Name()] ||
+			strings.HasSuffix(e.Name(), ".tmp") && e.Name() != layout.ScrubFile+".tmp" {
 			r.Fatalf("%s is left", e.Name())
 		}
 	}
@@ -332,7 +332,7 @@ func (r *rotRun) leftovers() {
 func (r *rotRun) restored(from string, until int64) (rows, want []modelRow, err error) {
 	r.Helper()
 	dir := filepath.Join(r.TempDir(), "restored")
-	if _, err := Restore(r.Context(), from, dir, RestoreOptions{}); err != nil {
+	if _, err := archive.Restore(r.Context(), from, dir, 0); err != nil {
 		r.Fatal(err) // what was backed up is right
 	}
 	s := openTest(r.T, Options{Dir: dir, Now: leapingClock()})

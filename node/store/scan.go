@@ -223,7 +223,7 @@ func (s *Store) newQuietScan(ctx context.Context, q *record.Query) (*scan, error
 	if s.closed.Load() {
 		return nil, ErrClosed
 	}
-	return s.newScanAt(ctx, q, s.clock.published())
+	return s.newScanAt(ctx, q, s.clock.Published())
 }
 
 func (s *Store) newScanAt(

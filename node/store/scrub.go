@@ -15,6 +15,8 @@ import (
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/journal"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/check"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/api"
 )
 
@@ -30,9 +32,6 @@ const (
 	// scrubLeast is the least pause between two passes, scrubBegin the longest before the first.
 	scrubLeast = 10 * time.Millisecond
 	scrubBegin = time.Minute
-
-	// scrubFile says how far the pass is, in a line "crc32c json".
-	scrubFile = "SCRUB"
 )
 
 // Scrub is how fast the stores of a process read their files in search of damage. Stores that share
@@ -275,12 +274,12 @@ func (b *scrubber) wait(d time.Duration) {
 func (b *scrubber) finish() {
 	b.rest(b.owed)
 	b.owed = 0
-	c := newChecker(b.ctx, CheckOptions{BytesPerSec: b.limit.rate, Damage: func(d api.Damage) {
+	c := newChecker(b.ctx, check.Options{BytesPerSec: b.limit.rate, Damage: func(d api.Damage) {
 		b.s.counters.scrubDamages.Add(1)
 		b.s.noteOther(d)
 	}})
-	c.shards = len(b.s.shards)
-	err := b.s.verifyOthers(c)
+	c.Shards = len(b.s.shards)
+	err := b.s.verifyOthers(b.ctx, c)
 	if b.ctx.Err() != nil || errors.Is(err, ErrClosed) {
 		return
 	}
@@ -299,12 +298,13 @@ func (b *scrubber) save() {
 	b.saved, b.changed = time.Now(), false
 	b.pass.Damaged = b.s.damagedSegments()
 	// Without it the pass begins again after the next start.
-	_ = durable.ReplaceFile(filepath.Join(b.s.opt.Dir, scrubFile), journal.AppendLine(nil, &b.pass))
+	name := filepath.Join(b.s.opt.Dir, layout.ScrubFile)
+	_ = durable.ReplaceFile(name, journal.AppendLine(nil, &b.pass))
 }
 
 // loadScrub returns the position that was saved, the beginning when there is none that can be read.
 func (s *Store) loadScrub() scrubPass {
-	text, err := os.ReadFile(filepath.Join(s.opt.Dir, scrubFile))
+	text, err := os.ReadFile(filepath.Join(s.opt.Dir, layout.ScrubFile))
 	if err != nil {
 		return scrubPass{}
 	}
@@ -336,7 +336,7 @@ func (c *checker) scrubFile(name string) error {
 		return fmt.Errorf("read position of the scrub: %w", err)
 	}
 	if _, err := parseScrub(text); err != nil {
-		c.damaged(name, 0, "%v; nothing is lost: remove it, and the search begins again", err)
+		c.Damaged(name, 0, "%v; nothing is lost: remove it, and the search begins again", err)
 	}
-	return c.read(int64(len(text)))
+	return c.Read(int64(len(text)))
 }

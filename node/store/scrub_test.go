@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -107,7 +108,7 @@ func TestScrubGoesOn(t *testing.T) {
 	if b = newScrubber(r); b.pass.Segment != seg.meta.ID {
 		t.Fatalf("%+v in segment %d", b.pass, seg.meta.ID)
 	}
-	writeOver(t, r.s.opt.Dir+"/"+scrubFile, []byte("damaged"))
+	writeOver(t, r.s.opt.Dir+"/"+layout.ScrubFile, []byte("damaged"))
 	if b = newScrubber(r); !reflect.DeepEqual(b.pass, scrubPass{}) {
 		t.Fatalf("%+v of a file that is damaged", b.pass)
 	}
@@ -195,7 +196,7 @@ func TestScrubRuns(t *testing.T) {
 func TestCheckOfTheScrub(t *testing.T) {
 	r := startRot(t, randomSource(t), "", NewScrub(0, 1))
 	newScrubber(r).all()
-	path := r.s.opt.Dir + "/" + scrubFile
+	path := r.s.opt.Dir + "/" + layout.ScrubFile
 	if err := r.s.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -15,21 +15,8 @@ import (
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
-)
-
-const (
-	logDir        = "log"
-	segmentSuffix = ".seg"
-)
-
-// Section ids of a sealed segment.
-const (
-	sectionDirectory = 1
-	sectionPostings  = 2
-	sectionRanks     = 3
-	sectionMarks     = 4 // watermarks of everything up to and with the segment
-	sectionSeries    = 5 // series and their greatest caps, where rows are enough to pay for it
 )
 
 // sealRequest asks the sealer to seal the oldest immutable head of the shard, or, with done set, to
@@ -211,17 +198,17 @@ func (w *sealMemory) write(
 	if err != nil {
 		return fmt.Errorf("describe segment: %w", err)
 	}
-	layout := &w.layout
-	w.partitioner.With(opt).All(rows, layout)
+	built := &w.layout
+	w.partitioner.With(opt).All(rows, built)
 	_, err = segment.WriteRuns(path, &segment.RunsInput{
 		Meta: text,
 		Runs: func(add func(*segment.RowRun) error) error {
-			return add(&segment.RowRun{Rows: rows, Order: layout.Order, Keys: &layout.Keys,
-				BlockEnds: layout.BlockEnds, Flags: flags})
+			return add(&segment.RowRun{Rows: rows, Order: built.Order, Keys: &built.Keys,
+				BlockEnds: built.BlockEnds, Flags: flags})
 		},
 		Sections: func(offsets []uint64, sizes []uint32) ([]segment.Section, error) {
-			return sections(index.Build(rows, layout, flags, offsets, sizes), marks,
-				index.SeriesOf(&layout.Keys)), nil
+			return sections(index.Build(rows, built, flags, offsets, sizes), marks,
+				index.SeriesOf(&built.Keys)), nil
 		},
 	})
 	return err
@@ -230,22 +217,20 @@ func (w *sealMemory) write(
 // sections is what a segment file holds beside its blocks. Its series may be nil.
 func sections(idx *index.Segment, marks, series []byte) []segment.Section {
 	all := []segment.Section{
-		{ID: sectionDirectory, Data: idx.AppendDirectory(nil)},
-		{ID: sectionPostings, Data: idx.AppendPostings(nil)},
-		{ID: sectionRanks, Data: idx.AppendRanks(nil)},
-		{ID: sectionMarks, Data: marks},
+		{ID: layout.SectionDirectory, Data: idx.AppendDirectory(nil)},
+		{ID: layout.SectionPostings, Data: idx.AppendPostings(nil)},
+		{ID: layout.SectionRanks, Data: idx.AppendRanks(nil)},
+		{ID: layout.SectionMarks, Data: marks},
 	}
 	if series != nil {
-		all = append(all, segment.Section{ID: sectionSeries, Data: series})
+		all = append(all, segment.Section{ID: layout.SectionSeries, Data: series})
 	}
 	return all
 }
 
 func (s *Store) segmentPath(id uint64) string {
-	return filepath.Join(s.opt.Dir, segmentName(id))
+	return filepath.Join(s.opt.Dir, layout.SegmentName(id))
 }
-
-func segmentName(id uint64) string { return fmt.Sprintf("%08d%s", id, segmentSuffix) }
 
 // openSegment maps a segment file and loads its index, checking that it is the one meant.
 func openSegment(
@@ -260,8 +245,8 @@ func openSegment(
 		_ = file.Close()
 		return nil, corrupt(path, 0, "describes another segment than the manifest does")
 	}
-	idx, err := index.Parse(file.Section(sectionDirectory), file.Section(sectionPostings),
-		file.Section(sectionRanks))
+	idx, err := index.Parse(file.Section(layout.SectionDirectory),
+		file.Section(layout.SectionPostings), file.Section(layout.SectionRanks))
 	if err != nil {
 		_ = file.Close()
 		return nil, badSection(path, "index sections", err)
@@ -273,7 +258,7 @@ func openSegment(
 	seg := &sealedSegment{meta: meta, file: file, idx: idx}
 	seg.purgedTo.Store(meta.PurgedAcqNs)
 	seg.retain()
-	if src := file.Section(sectionSeries); src != nil {
+	if src := file.Section(layout.SectionSeries); src != nil {
 		if seg.series, err = index.ParseSeries(src); err != nil {
 			_ = file.Close()
 			return nil, badSection(path, "series table", err)
@@ -309,7 +294,7 @@ func (s *Store) noteEntries(file uint64, entries []segment.Entry) {
 		s.files[file] = last
 	}
 	for i := range entries {
-		if entries[i].Kind == entryRows {
+		if entries[i].Kind == layout.EntryRows {
 			last[entries[i].Shard] = max(last[entries[i].Shard], entries[i].Index)
 		}
 	}

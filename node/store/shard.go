@@ -8,6 +8,7 @@ import (
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/internal/partials"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/layout"
 )
 
 // shard is a group of slots with a head and sealed segments of its own.
@@ -62,7 +63,7 @@ type immutableHead struct {
 // decides terms.
 func (sh *shard) nextEntry() segment.Entry {
 	sh.lastIndex++
-	return segment.Entry{Shard: sh.id, Term: 1, Index: sh.lastIndex, Kind: entryRows}
+	return segment.Entry{Shard: sh.id, Term: 1, Index: sh.lastIndex, Kind: layout.EntryRows}
 }
 
 // begin gives a new shard its first head.

@@ -13,11 +13,8 @@ import (
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/journal"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/layout"
 )
-
-// snapshotFile in a directory says that it is a snapshot that nobody has opened as a store. It
-// holds one line "crc32c json", as those of MANIFEST.
-const snapshotFile = "SNAPSHOT"
 
 // SnapshotInfo describes a snapshot: it holds every row with an acq below AcqNs, and no other.
 type SnapshotInfo struct {
@@ -51,7 +48,7 @@ func (s *Store) Snapshot(ctx context.Context, dir string) (SnapshotInfo, error) 
 	tmp := dir + ".tmp"
 	err := os.RemoveAll(tmp) // of a crash
 	if err == nil {
-		err = durable.MakeDir(filepath.Join(tmp, logDir))
+		err = durable.MakeDir(filepath.Join(tmp, layout.LogDir))
 	}
 	if err == nil {
 		err = s.snapshotTo(ctx, tmp, &info)
@@ -73,22 +70,22 @@ func (s *Store) snapshotTo(ctx context.Context, tmp string, info *SnapshotInfo) 
 	var failed error
 	var manifest, writers []byte
 	err := s.onCommitter(ctx, func() {
-		if !s.replicated && s.clock.proven() < s.clock.floor() {
+		if !s.replicated && s.clock.Proven() < s.clock.Floor() {
 			if failed = s.logLease(); failed != nil { // the store must not know less than this
 				return
 			}
 		}
-		info.AcqNs, info.Index = s.clock.floor(), s.Applied()
+		info.AcqNs, info.Index = s.clock.Floor(), s.Applied()
 		writers = s.writers.encode(info.AcqNs)
 		manifest, failed = s.linkFiles(tmp, info)
 	})
 	if err = errors.Join(err, failed); err != nil {
 		return err
 	}
-	if err := durable.ReplaceFile(filepath.Join(tmp, writersFile), writers); err != nil {
+	if err := durable.ReplaceFile(filepath.Join(tmp, layout.WritersFile), writers); err != nil {
 		return err
 	}
-	return durable.ReplaceFile(filepath.Join(tmp, manifestFile), manifest)
+	return durable.ReplaceFile(filepath.Join(tmp, layout.ManifestFile), manifest)
 }
 
 // linkFiles links what is live now and returns the manifest of the links. No log file and no
@@ -98,7 +95,7 @@ func (s *Store) linkFiles(tmp string, info *SnapshotInfo) ([]byte, error) {
 	defer s.manifestMu.Unlock()
 	for _, meta := range s.manifest.live {
 		path := s.segmentPath(meta.ID)
-		if err := os.Link(path, filepath.Join(tmp, segmentName(meta.ID))); err != nil {
+		if err := os.Link(path, filepath.Join(tmp, layout.SegmentName(meta.ID))); err != nil {
 			return nil, fmt.Errorf("link segment: %w", err)
 		}
 	}
@@ -106,7 +103,7 @@ func (s *Store) linkFiles(tmp string, info *SnapshotInfo) ([]byte, error) {
 	m := *s.manifest
 	m.clockNs, m.applied = info.AcqNs, s.position()
 	end := s.mark(info.AcqNs, true)
-	return m.snapshot(), s.log.LinkTo(filepath.Join(tmp, logDir), []segment.Entry{end})
+	return m.snapshot(), s.log.LinkTo(filepath.Join(tmp, layout.LogDir), []segment.Entry{end})
 }
 
 // finishSnapshot makes a snapshot durable and gives it its name.
@@ -115,10 +112,10 @@ func finishSnapshot(tmp, dir string, info *SnapshotInfo) error {
 	if info.Bytes, err = bytesIn(tmp); err != nil {
 		return err
 	}
-	if err := durable.SyncDir(filepath.Join(tmp, logDir)); err != nil {
+	if err := durable.SyncDir(filepath.Join(tmp, layout.LogDir)); err != nil {
 		return err
 	}
-	name := filepath.Join(tmp, snapshotFile)
+	name := filepath.Join(tmp, layout.SnapshotFile)
 	if err := durable.ReplaceFile(name, journal.AppendLine(nil, info)); err != nil {
 		return err // which syncs tmp
 	}
@@ -147,7 +144,7 @@ func bytesIn(dir string) (bytes int64, err error) {
 //
 // Errors: os.ErrNotExist when it is none, or has been opened as a store; *segment.CorruptError.
 func ReadSnapshot(dir string) (SnapshotInfo, error) {
-	name := filepath.Join(dir, snapshotFile)
+	name := filepath.Join(dir, layout.SnapshotFile)
 	text, err := os.ReadFile(name)
 	if err != nil {
 		return SnapshotInfo{}, fmt.Errorf("read snapshot: %w", err)
@@ -178,7 +175,7 @@ func OpenSnapshot(ctx context.Context, dir string) (*Store, Report, error) {
 // the history that it was taken of. That of a replica is opened as one, which goes on with the log
 // of its group.
 func (s *Store) adopt() error {
-	name := filepath.Join(s.opt.Dir, snapshotFile)
+	name := filepath.Join(s.opt.Dir, layout.SnapshotFile)
 	if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) || s.opt.keepSnapshot {
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/internal/journal"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -173,7 +174,7 @@ func TestSnapshotFileIsBent(t *testing.T) {
 	if _, err := s.Snapshot(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}
-	name := filepath.Join(dir, snapshotFile)
+	name := filepath.Join(dir, layout.SnapshotFile)
 	whole, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)

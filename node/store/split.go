@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/pentad-db/pentad/node/internal/slots"
+	"github.com/pentad-db/pentad/node/store/acqtime"
 	"github.com/pentad-db/pentad/node/store/event"
 )
 
@@ -187,9 +188,9 @@ func (s *Store) applySplit(from Command, sp *Split, out *Outcome) error {
 		out.Err = ErrOtherSlots
 		return s.passOver(from)
 	}
-	acq := max(logTime(from.ClockNs), s.position().NextNs)
+	acq := max(acqtime.Clamp(from.ClockNs), s.position().NextNs)
 	out.AcqNs = acq
-	at := position{Index: from.Index, NextNs: acq + 1}
+	at := acqtime.Position{Index: from.Index, NextNs: acq + 1}
 	if err := s.confine(sp.Keep, acq, at, edit{}); err != nil {
 		return err
 	}
@@ -219,7 +220,7 @@ func (s *Store) Inherit(ctx context.Context, sp *Split) error {
 
 // confine hides what a replica holds of other slots; it is removed from disk in the background. The
 // caller is the committer.
-func (s *Store) confine(to slots.Range, acq int64, at position, e edit) error {
+func (s *Store) confine(to slots.Range, acq int64, at acqtime.Position, e edit) error {
 	if err := s.syncApplied(); err != nil {
 		return s.failApply(err)
 	}

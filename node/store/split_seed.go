@@ -10,7 +10,9 @@ import (
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/acqtime"
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/layout"
 )
 
 // ErrShards means that a store has several shards, which a replica cannot.
@@ -37,7 +39,7 @@ func (s *Store) Seed(
 	tmp := dir + ".tmp"
 	err = errors.Join(os.RemoveAll(dir), os.RemoveAll(tmp))
 	if err == nil {
-		err = durable.MakeDir(filepath.Join(tmp, logDir))
+		err = durable.MakeDir(filepath.Join(tmp, layout.LogDir))
 	}
 	if err == nil {
 		nextNs, err = s.seedTo(ctx, tmp, group, keep)
@@ -74,9 +76,9 @@ func (s *Store) seedTo(
 ) (nextNs int64, err error) {
 	var failed error
 	var manifest, writers []byte
-	at := position{Index: 1}
+	at := acqtime.Position{Index: 1}
 	err = s.onCommitter(ctx, func() {
-		acq := s.clock.floor()
+		acq := s.clock.Floor()
 		at.NextNs = acq + 1
 		writers = s.writers.encode(acq)
 		manifest, failed = s.linkSeed(tmp, group, keep, acq, at)
@@ -84,7 +86,7 @@ func (s *Store) seedTo(
 	if err = errors.Join(err, failed); err != nil {
 		return 0, err
 	}
-	log, _, err := segment.OpenLog(filepath.Join(tmp, logDir), segment.LogOptions{},
+	log, _, err := segment.OpenLog(filepath.Join(tmp, layout.LogDir), segment.LogOptions{},
 		func(uint64, segment.Entry) error { return nil })
 	if err != nil {
 		return 0, err
@@ -93,19 +95,19 @@ func (s *Store) seedTo(
 	if err = errors.Join(err, log.Close()); err != nil {
 		return 0, err
 	}
-	if err := durable.ReplaceFile(filepath.Join(tmp, writersFile), writers); err != nil {
+	if err := durable.ReplaceFile(filepath.Join(tmp, layout.WritersFile), writers); err != nil {
 		return 0, err
 	}
-	if err := durable.SyncDir(filepath.Join(tmp, logDir)); err != nil {
+	if err := durable.SyncDir(filepath.Join(tmp, layout.LogDir)); err != nil {
 		return 0, err
 	}
-	return at.NextNs, durable.ReplaceFile(filepath.Join(tmp, manifestFile), manifest)
+	return at.NextNs, durable.ReplaceFile(filepath.Join(tmp, layout.ManifestFile), manifest)
 }
 
 // linkSeed links the segments that are live now, and returns the manifest of a replica that has
 // them. The caller is the committer.
 func (s *Store) linkSeed(
-	tmp, group string, keep slots.Range, acqNs int64, at position,
+	tmp, group string, keep slots.Range, acqNs int64, at acqtime.Position,
 ) ([]byte, error) {
 	for _, sh := range s.all {
 		if now := sh.state.Load(); len(now.immutable) > 0 || now.head.Rows() > 0 {
@@ -116,7 +118,7 @@ func (s *Store) linkSeed(
 	defer s.manifestMu.Unlock()
 	for _, meta := range s.manifest.live {
 		path := s.segmentPath(meta.ID)
-		if err := os.Link(path, filepath.Join(tmp, segmentName(meta.ID))); err != nil {
+		if err := os.Link(path, filepath.Join(tmp, layout.SegmentName(meta.ID))); err != nil {
 			return nil, fmt.Errorf("link segment: %w", err)
 		}
 	}

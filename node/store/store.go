@@ -20,6 +20,9 @@ import (
 	"github.com/pentad-db/pentad/node/internal/health"
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/acqtime"
+	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/retention"
 )
 
 // Store is an open directory. All methods may be called from many goroutines.
@@ -31,9 +34,9 @@ type Store struct {
 	opt            Options
 	lock           *os.File
 	log            *segment.Log
-	clock          acqClock
-	time           *clock.Clock    // what time it is, and whether that is confirmed
-	retentionClock *retentionClock // of what time it is, for retentions
+	clock          *acqtime.Clock
+	time           *clock.Clock     // what time it is, and whether that is confirmed
+	retentionClock *retention.Clock // of what time it is, for retentions
 	writers        *writers
 	shards         []*shard
 	all            []*shard // shards, and the backdated shard of each
@@ -56,7 +59,7 @@ type Store struct {
 
 	durable atomic.Uint64 // index of a command through which all is synced
 	applyMu sync.Mutex    // guards applied, and the writers while it is held
-	applied position
+	applied acqtime.Position
 
 	indexBase atomic.Uint64               // see IndexBase
 	held      atomic.Pointer[slots.Range] // see Slots; nil until it is split
@@ -119,7 +122,7 @@ type Report struct {
 
 // Open opens or creates a store and brings it to the state after the last acknowledged put.
 //
-// Errors: ErrLocked when another process has it; *segment.CorruptError for damage.
+// Errors: layout.ErrLocked when another process has it; *segment.CorruptError for damage.
 // Cost: maps every sealed segment and replays the unsealed log.
 func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 	var report Report
@@ -127,7 +130,7 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 	if err != nil {
 		return nil, report, err
 	}
-	if err := durable.MakeDir(filepath.Join(opt.Dir, logDir)); err != nil {
+	if err := durable.MakeDir(filepath.Join(opt.Dir, layout.LogDir)); err != nil {
 		return nil, report, fmt.Errorf("make directory: %w", err)
 	}
 	s := &Store{
@@ -139,18 +142,18 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 		damaged: damages{files: map[string]*segment.CorruptError{}, news: make(chan struct{}, 1)},
 	}
 	s.workers = newWorkerPool(opt.Workers, s.stop)
-	s.retentionClock = newRetentionClock(opt.monotonic)
+	s.retentionClock = retention.NewClock(opt.monotonic)
 	s.time = opt.Clock
 	switch {
 	case opt.Now != nil:
-		s.time = clock.Of(clamped(opt.Now))
+		s.time = clock.Of(acqtime.Clamped(opt.Now))
 	case s.time == nil:
 		s.time = clock.New(clock.Options{})
 	}
-	s.opt.Now = clamped(s.time.NowNs)
-	s.clock.now = s.opt.Now
+	s.opt.Now = acqtime.Clamped(s.time.NowNs)
+	s.clock = acqtime.New(s.opt.Now)
 	fileNs := newestFile(opt.Dir)
-	if s.lock, err = lockDir(opt.Dir); err != nil {
+	if s.lock, err = layout.Lock(opt.Dir); err != nil {
 		return nil, report, err
 	}
 	if err := s.recover(ctx, &report, fileNs); err != nil {
@@ -186,7 +189,7 @@ func (s *Store) Close() error {
 	s.workers.wait()
 	err := s.noteLogEnd()
 	if err == nil {
-		_, err = s.appendLog(s.marks(s.clock.finish(), true))
+		_, err = s.appendLog(s.marks(s.clock.Finish(), true))
 	}
 	if errors.Is(err, durable.ErrNoSpace) {
 		err = nil // the next Open waits a second for the clock, as after a crash

@@ -18,6 +18,7 @@ import (
 	"github.com/pentad-db/pentad/cluster-test/leaks"
 	"github.com/pentad-db/pentad/node/internal/sector"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -264,7 +265,7 @@ func TestBelowTheHorizonNothingChanges(t *testing.T) {
 func TestOpenRefusesAndMends(t *testing.T) {
 	opt := Options{Dir: t.TempDir(), Shards: 2}
 	s := openTest(t, opt)
-	if _, _, err := Open(t.Context(), opt); !errors.Is(err, ErrLocked) {
+	if _, _, err := Open(t.Context(), opt); !errors.Is(err, layout.ErrLocked) {
 		t.Fatalf("second open: %v", err)
 	}
 	mustPut(t, s, batchOf(record.Key{MID: 7}, record.Key{MID: 700}), WriterSeq{})
@@ -342,7 +343,7 @@ func TestManifestDamage(t *testing.T) {
 	if err := m.close(); err != nil {
 		t.Fatal(err)
 	}
-	name := filepath.Join(dir, manifestFile)
+	name := filepath.Join(dir, layout.ManifestFile)
 	whole, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
@@ -378,7 +379,7 @@ func TestManifestDamage(t *testing.T) {
 func readManifest(t *testing.T, data []byte) *manifest {
 	t.Helper()
 	m := newManifest()
-	_, err := m.replay(manifestFile, data)
+	_, err := m.replay(layout.ManifestFile, data)
 	if err != nil {
 		var damage *segment.CorruptError
 		if !errors.As(err, &damage) || damage.File == "" {
@@ -413,7 +414,7 @@ func FuzzParseWriters(f *testing.F) {
 	if err := table.save(dir); err != nil {
 		f.Fatal(err)
 	}
-	data, err := os.ReadFile(filepath.Join(dir, writersFile))
+	data, err := os.ReadFile(filepath.Join(dir, layout.WritersFile))
 	if err != nil {
 		f.Fatal(err)
 	}

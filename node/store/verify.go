@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/sdk/api"
 )
 
@@ -16,38 +17,38 @@ import (
 // looked at. Files other than segments are written again from memory where they are damaged.
 //
 // Errors: ErrClosed, ctx.Err(), and those of the file system. Damage is in the report.
-func (s *Store) Verify(ctx context.Context, opt CheckOptions) (api.CheckReport, error) {
+func (s *Store) Verify(ctx context.Context, opt check.Options) (api.CheckReport, error) {
 	s.tellDamage(&opt)
 	c := newChecker(ctx, opt)
-	c.shards = len(s.shards)
+	c.Shards = len(s.shards)
 	for _, meta := range s.liveSegments() {
 		if err := s.verifySegment(c, meta); err != nil {
-			return c.end(), err
+			return c.End(), err
 		}
 	}
-	err := s.verifyOthers(c)
-	return c.end(), err
+	err := s.verifyOthers(ctx, c)
+	return c.End(), err
 }
 
 // VerifySegment is Verify of one segment, by its id. One that was merged or removed meanwhile is
 // well.
 func (s *Store) VerifySegment(
-	ctx context.Context, id uint64, opt CheckOptions,
+	ctx context.Context, id uint64, opt check.Options,
 ) (api.CheckReport, error) {
 	s.tellDamage(&opt)
 	c := newChecker(ctx, opt)
-	c.shards = len(s.shards)
+	c.Shards = len(s.shards)
 	for _, meta := range s.liveSegments() {
 		if meta.ID == id {
 			err := s.verifySegment(c, meta)
-			return c.end(), err
+			return c.End(), err
 		}
 	}
-	return c.end(), nil
+	return c.End(), nil
 }
 
 // tellDamage lets the store remember the damage that a verification finds.
-func (s *Store) tellDamage(opt *CheckOptions) {
+func (s *Store) tellDamage(opt *check.Options) {
 	tell := opt.Damage
 	opt.Damage = func(d api.Damage) {
 		s.noteFound(d)
@@ -78,7 +79,7 @@ func (s *Store) verifySegment(c *checker, meta segmentMeta) error {
 		return err
 	}
 	if slices.Contains(s.liveSegments(), meta) {
-		c.damaged(path, segment.WholeFile, "the file is missing; the manifest names it")
+		c.Damaged(path, segment.WholeFile, "the file is missing; the manifest names it")
 	}
 	return nil // merged
 }

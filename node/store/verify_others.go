@@ -10,32 +10,34 @@ import (
 	"slices"
 
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/check"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/api"
 )
 
 // verifyOthers reads the files that are no segments: MANIFEST, WRITERS and the log. All that they
 // hold is in memory, so they are written again where they are damaged, but for those of a replica,
 // which is replaced as a whole.
-func (s *Store) verifyOthers(c *checker) error {
+func (s *Store) verifyOthers(ctx context.Context, c *checker) error {
 	s.forgetOther()
-	before := c.report.Damages
+	before := c.Report.Damages
 	if err := s.readOthers(c); err != nil {
 		return err
 	}
-	if c.report.Damages == before || s.replicated {
+	if c.Report.Damages == before || s.replicated {
 		return nil
 	}
-	if err := s.writeOthers(c.ctx); err != nil {
-		c.report.Notes = append(c.report.Notes, fmt.Sprintf(
+	if err := s.writeOthers(ctx); err != nil {
+		c.Report.Notes = append(c.Report.Notes, fmt.Sprintf(
 			"what is damaged could not be written again from memory: %v", err))
-		return c.ctx.Err()
+		return c.Err()
 	}
-	again := newChecker(c.ctx, CheckOptions{})
-	again.shards = c.shards
+	again := newChecker(ctx, check.Options{})
+	again.Shards = c.Shards
 	err := s.readOthers(again)
-	if err == nil && again.report.Damages == 0 {
+	if err == nil && again.Report.Damages == 0 {
 		s.noteMended()
-		c.report.Notes = append(c.report.Notes,
+		c.Report.Notes = append(c.Report.Notes,
 			"damaged files other than segments were written again from memory: nothing is lost")
 	}
 	return err
@@ -52,13 +54,13 @@ func (s *Store) readOthers(c *checker) error {
 }
 
 func (s *Store) verifyManifest(c *checker) error {
-	name := filepath.Join(s.opt.Dir, manifestFile)
+	name := filepath.Join(s.opt.Dir, layout.ManifestFile)
 	s.manifestMu.Lock() // half a line is no damage
 	data, err := os.ReadFile(name)
 	number := s.manifest.number
 	s.manifestMu.Unlock()
 	if errors.Is(err, os.ErrNotExist) {
-		c.damaged(name, segment.WholeFile, "the file is missing")
+		c.Damaged(name, segment.WholeFile, "the file is missing")
 		return nil
 	}
 	if err != nil {
@@ -66,7 +68,7 @@ func (s *Store) verifyManifest(c *checker) error {
 	}
 	m, err := c.manifestText(name, data)
 	if m != nil && m.number != number {
-		c.damaged(name, int64(len(data)), "it ends with line %d, and %d were written", m.number,
+		c.Damaged(name, int64(len(data)), "it ends with line %d, and %d were written", m.number,
 			number)
 	}
 	return err
@@ -75,13 +77,13 @@ func (s *Store) verifyManifest(c *checker) error {
 func (s *Store) verifyWriters(c *checker) error {
 	s.manifestMu.Lock() // it is replaced under it
 	defer s.manifestMu.Unlock()
-	name := filepath.Join(s.opt.Dir, writersFile)
+	name := filepath.Join(s.opt.Dir, layout.WritersFile)
 	err := c.writersFile(name)
 	if !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	if s.manifest.clockNs != 0 {
-		c.damaged(name, segment.WholeFile, "the file is missing")
+		c.Damaged(name, segment.WholeFile, "the file is missing")
 	}
 	return nil
 }
@@ -96,7 +98,7 @@ func (s *Store) verifyLog(c *checker) error {
 		}
 		err := l.file(s.log.Path(number), files[number], i == len(numbers)-1)
 		if errors.Is(err, os.ErrNotExist) && s.logHas(number) {
-			c.damaged(s.log.Path(number), segment.WholeFile, "the file is missing")
+			c.Damaged(s.log.Path(number), segment.WholeFile, "the file is missing")
 		} else if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
@@ -136,7 +138,7 @@ func (s *Store) rewriteManifest() error {
 
 // noteFound remembers damage that reading a file has found.
 func (s *Store) noteFound(d api.Damage) {
-	if filepath.Ext(d.File) == segmentSuffix {
+	if filepath.Ext(d.File) == layout.SegmentSuffix {
 		_ = s.noteDamage(corrupt(d.File, d.Offset, d.Reason))
 		return
 	}

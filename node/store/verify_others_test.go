@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/pentad-db/pentad/node/store/check"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -26,8 +28,8 @@ func spoilers(t *testing.T, s *Store) map[string]func() {
 		data[len(data)/2] ^= 4
 		writeOver(t, name, data)
 	}
-	manifest := filepath.Join(s.opt.Dir, manifestFile)
-	writers := filepath.Join(s.opt.Dir, writersFile)
+	manifest := filepath.Join(s.opt.Dir, layout.ManifestFile)
+	writers := filepath.Join(s.opt.Dir, layout.WritersFile)
 	newest := func() string {
 		return s.log.Path(slices.Max(slices.Collect(maps.Keys(s.log.Files()))))
 	}
@@ -62,7 +64,7 @@ func TestOtherFilesAreWrittenAgain(t *testing.T) {
 		mustPut(t, s, batchOf(record.Key{CID: 7, MID: 1}, record.Key{CID: 7, MID: 2}), id)
 		want := count(s)
 		spoilers(t, s)[what]()
-		report, err := s.Verify(t.Context(), CheckOptions{})
+		report, err := s.Verify(t.Context(), check.Options{})
 		if err != nil || report.Damages == 0 {
 			t.Errorf("%s: %+v, %v", what, report, err)
 		}
@@ -80,7 +82,7 @@ func TestOtherFilesAreWrittenAgain(t *testing.T) {
 			!res.Duplicate {
 			t.Errorf("%s: an answer is forgotten: %+v, %v", what, res, err)
 		}
-		if report, err := s.Verify(t.Context(), CheckOptions{}); err != nil || report.Damages > 0 {
+		if report, err := s.Verify(t.Context(), check.Options{}); err != nil || report.Damages > 0 {
 			t.Errorf("%s: it is damaged again: %+v, %v", what, report, err)
 		}
 		if all := s.Problems(); len(all) > 0 {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/store/check"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/api"
 )
 
@@ -39,7 +41,7 @@ func TestVerifyDuringEverything(t *testing.T) {
 		if err := s.Seal(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		report, err := s.Verify(t.Context(), CheckOptions{})
+		report, err := s.Verify(t.Context(), check.Options{})
 		if err != nil || report.Damages > 0 {
 			t.Fatalf("%+v, %v", report, err)
 		}
@@ -50,7 +52,7 @@ func TestVerifyDuringEverything(t *testing.T) {
 		t.Fatal(err)
 	}
 	progress := 0
-	report, err := s.Verify(t.Context(), CheckOptions{BytesPerSec: 1 << 40,
+	report, err := s.Verify(t.Context(), check.Options{BytesPerSec: 1 << 40,
 		Progress: func(*api.CheckReport) { progress++ }})
 	st := s.Stats()
 	if err != nil || report.Rows != st.Rows || report.Segments != st.Segments || progress == 0 ||
@@ -79,7 +81,7 @@ func TestVerifyFindsDamage(t *testing.T) {
 		}
 	}
 	found := map[string]int{}
-	report, err := s.Verify(t.Context(), CheckOptions{Damage: func(d api.Damage) {
+	report, err := s.Verify(t.Context(), check.Options{Damage: func(d api.Damage) {
 		found[d.File]++
 	}})
 	if err != nil || report.Damages != len(files) || report.LogFiles != 1 {
@@ -95,11 +97,11 @@ func TestVerifyFindsDamage(t *testing.T) {
 	}
 	segments := 0 // the others were written again
 	for _, path := range files {
-		if filepath.Ext(path) == segmentSuffix {
+		if filepath.Ext(path) == layout.SegmentSuffix {
 			segments++
 		}
 	}
-	if report, err := s.Verify(t.Context(), CheckOptions{}); err != nil ||
+	if report, err := s.Verify(t.Context(), check.Options{}); err != nil ||
 		report.Damages != segments {
 		t.Errorf("a missing segment: %+v, %v", report, err)
 	}
@@ -109,7 +111,7 @@ func TestVerifyFindsDamage(t *testing.T) {
 func TestVerifyEnds(t *testing.T) {
 	s := openTest(t, Options{Dir: filledDir(t), Now: leapingClock()})
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := s.Verify(ctx, CheckOptions{BytesPerSec: 10,
+	_, err := s.Verify(ctx, check.Options{BytesPerSec: 10,
 		Progress: func(*api.CheckReport) { cancel() }})
 	if !errors.Is(err, ctx.Err()) || err == nil {
 		t.Error(err)
@@ -124,7 +126,7 @@ func TestCheckKeepsItsRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		said, read, most := began, int64(0), int64(0)
-		opt := CheckOptions{BytesPerSec: rate, Progress: func(done *api.CheckReport) {
+		opt := check.Options{BytesPerSec: rate, Progress: func(done *api.CheckReport) {
 			if time.Since(said) > time.Second {
 				t.Errorf("silent for %v", time.Since(said))
 			}

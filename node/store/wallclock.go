@@ -1,28 +1,21 @@
 package store
 
 import (
-	"math"
 	"os"
 	"path/filepath"
+
+	"github.com/pentad-db/pentad/node/store/acqtime"
+	"github.com/pentad-db/pentad/node/store/layout"
 )
-
-// lastClockNs is the greatest reading of a clock that rows are stamped with, in 2200: what lies
-// between there and the end of int64, in 2262, is enough stamps for ever after.
-const lastClockNs = 7_258_118_400_000_000_000
-
-// clamped returns a clock that ends in 2200.
-func clamped(now func() int64) func() int64 {
-	return func() int64 { return max(math.MinInt64+2*leaseNs, min(now(), lastClockNs)) }
-}
 
 // newestFile returns the time of the newest file of a directory, which is evidence for the clock
 // when that is opened; 0 for an empty one.
 func newestFile(dir string) (ns int64) {
-	for _, dir := range []string{dir, filepath.Join(dir, logDir)} {
+	for _, dir := range []string{dir, filepath.Join(dir, layout.LogDir)} {
 		entries, _ := os.ReadDir(dir) // whether it can be opened shows later
 		for _, e := range entries {
 			info, err := e.Info()
-			if err == nil && info.Mode().IsRegular() && e.Name() != lockFile {
+			if err == nil && info.Mode().IsRegular() && e.Name() != layout.LockFile {
 				ns = max(ns, info.ModTime().UnixNano())
 			}
 		}
@@ -33,8 +26,8 @@ func newestFile(dir string) (ns int64) {
 // AheadNs returns how far acqs are ahead of the clock, because it was set back, or was wrong
 // before: they go on one by one from where they were until it has passed them. 0: they follow it.
 func (s *Store) AheadNs() int64 {
-	ahead := s.clock.floor() - s.time.NowNs()
-	if ahead < 2*leaseNs {
+	ahead := s.clock.Floor() - s.time.NowNs()
+	if ahead < 2*acqtime.LeaseNs {
 		return 0 // stamps of one flush, or a lease
 	}
 	return ahead

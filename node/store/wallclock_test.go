@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/store/acqtime"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -21,7 +22,7 @@ func TestClocksAtTheEnds(t *testing.T) {
 			res := mustPut(t, s, batchOf(record.Key{MID: i}, record.Key{MID: i + 9}), WriterSeq{})
 			horizon, err := s.Horizon(t.Context())
 			if err != nil || res.FirstAcqNs <= last || horizon <= res.LastAcqNs ||
-				res.LastAcqNs > lastClockNs+1000 {
+				res.LastAcqNs > acqtime.LastNs+1000 {
 				t.Fatalf("clock %d: stamps %+v after %d, horizon %d, %v", now, res, last, horizon,
 					err)
 			}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/durable"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/crc32c"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -205,7 +206,6 @@ func (t *writers) expire(nowNs int64) {
 }
 
 const (
-	writersFile  = "WRITERS"
 	writersMagic = 0x31575450 // "PTW1"
 )
 
@@ -217,7 +217,7 @@ func (t *writers) save(dir string) error {
 }
 
 func replaceWriters(dir string, table []byte) error {
-	return durable.ReplaceFile(filepath.Join(dir, writersFile), table)
+	return durable.ReplaceFile(filepath.Join(dir, layout.WritersFile), table)
 }
 
 // encode returns the file, with those answers whose records all have an acq below untilNs. Of a
@@ -257,7 +257,7 @@ func (t *writers) encode(untilNs int64) []byte {
 
 // load reads what save wrote; a missing file is an empty table.
 func (t *writers) load(dir string) error {
-	name := filepath.Join(dir, writersFile)
+	name := filepath.Join(dir, layout.WritersFile)
 	buf, err := os.ReadFile(name)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -110,7 +111,7 @@ func TestRepairForgetsWriters(t *testing.T) {
 	if err := r.forgetWriters(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(filepath.Join(dir, writersFile)); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(dir, layout.WritersFile)); !errors.Is(err, os.ErrNotExist) {
 		t.Fatalf("a file is made: %v", err)
 	}
 	table := newWriters()

@@ -51,10 +51,10 @@ type SourceExplanation struct {
 // SegmentPlan is the plan of one segment. With last n the candidates are those of the box; few of
 // them are opened.
 type SegmentPlan struct {
-	Shard uint32 `json:"shard"`
-	ID    uint64 `json:"segment"`
-	Rows  int    `json:"rows"`
-	Below bool   `json:"below_horizon,omitempty"` // its rows were put below the horizon
+	Shard     uint32 `json:"shard"`
+	ID        uint64 `json:"segment"`
+	Rows      int    `json:"rows"`
+	Backdated bool   `json:"backdated,omitempty"` // its rows were put below the horizon
 	// All blocks are dropped if SkippedBy names a dimension; the fields below Bytes are 0 then.
 	Blocks     int       `json:"blocks"`
 	Bytes      int64     `json:"bytes"` // of the file

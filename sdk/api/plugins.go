@@ -4,21 +4,22 @@ import "encoding/json"
 
 // PluginInfo describes a version of a plugin.
 type PluginInfo struct {
-	Name        string          `json:"name"`
-	SHA256      string          `json:"sha256"`
-	Bytes       int64           `json:"bytes"` // of the module
-	Owner       string          `json:"owner,omitempty"`
-	Description string          `json:"description,omitempty"`
-	Uploaded    string          `json:"uploaded,omitempty"`
-	UploadedNs  int64           `json:"uploaded_ns,omitempty"` // 0 for standard plugins
-	Current     bool            `json:"current"`               // the one that the name alone means
-	Versions    int             `json:"versions"`              // of the name
-	Filter      bool            `json:"filter"`
-	Aggregate   bool            `json:"aggregate"`
-	Joins       bool            `json:"joins,omitempty"`  // needs the record before each window
-	Standard    bool            `json:"standard"`         // part of the node
-	Damage      string          `json:"damage,omitempty"` // why the node cannot use it
-	Doc         json.RawMessage `json:"doc,omitempty"`    // a plugin.Doc
+	Name        string `json:"name"`
+	SHA256      string `json:"sha256"`
+	Bytes       int64  `json:"bytes"` // of the module
+	Owner       string `json:"owner,omitempty"`
+	Description string `json:"description,omitempty"`
+	Uploaded    string `json:"uploaded,omitempty"`
+	UploadedNs  int64  `json:"uploaded_ns,omitempty"` // 0 for standard plugins
+	Current     bool   `json:"current"`               // the one that the name alone means
+	Versions    int    `json:"versions"`              // of the name
+	Filter      bool   `json:"filter"`
+	Aggregate   bool   `json:"aggregate"`
+	// Links says that the plugin needs the record before each window.
+	Links    bool            `json:"links_predecessors,omitempty"`
+	Standard bool            `json:"standard"`         // part of the node
+	Damage   string          `json:"damage,omitempty"` // why the node cannot use it
+	Doc      json.RawMessage `json:"doc,omitempty"`    // a plugin.Doc
 }
 
 // Ref names exactly this version, as name@digest.

@@ -33,12 +33,12 @@ const (
 	NeedRuns    = 256
 )
 
-// Flags of a descriptor. The host acts on FlagGrows and FlagJoins; the others are for people.
+// Flags of a descriptor. The host acts on FlagGrows and FlagLinks; the others are for people.
 const (
 	FlagMergeOrdered     = 1 // the order of merging matters
 	FlagDependsOnBatches = 2 // a floating-point result depends on how rows are cut into batches
 	FlagGrows            = 4 // states own memory and move only through pentad_save and pentad_load
-	FlagJoins            = 8 // pentad_join tells a state what lies before it
+	FlagLinks            = 8 // pentad_join tells a state what lies before it
 )
 
 // Statuses that a guest returns. Modules may use -100 and below for errors of their own.

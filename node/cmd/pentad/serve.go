@@ -24,6 +24,9 @@ import (
 // agree differ.
 const minClockOffset = 10 * time.Millisecond
 
+// mostTimerSlack is what --timer-slack may be: elections wait for 500 ms.
+const mostTimerSlack = 100 * time.Millisecond
+
 const serveHelp = `Run a node until SIGINT or SIGTERM, then shut down gracefully. Acknowledged records are on disk.
 
 Memory: the node uses at most --memory, by default the limit of its control group (e.g. of a
@@ -31,9 +34,10 @@ container) or of the machine. Three eighths of it are for requests and answers; 
 --head-memory, --result-memory and --partial-memory set the largest shares. Memory for bursts is
 pre-faulted: 1/64 of the limit, at most 128 MiB, except on an edge node.
 
-Timers: on Linux the process sets a timer slack of 1 ms and executes itself once, because a node
-then wakes up less often: on a virtual machine this saves up to a sixth of the processor time of a
-cluster node. It does not if the slack is set already, e.g. by TimerSlackNSec=1ms of systemd.
+Timers: --timer-slack 1ms lets threads wake up to 1 ms late and so less often: on a virtual machine
+this saves up to a sixth of the processor time of a cluster node that stores records. To set it for
+all of its threads, the process executes itself once. TimerSlackNSec=1ms of systemd does the same
+without that.
 
 Clusters: with --cluster-init the directory of a stand-alone node becomes that of the first node of
 a cluster, with all records, plugins and cursors. Other nodes then --join.
@@ -52,6 +56,7 @@ func (a *app) serveCommand() *cobra.Command {
 	var search scrubFlags
 	var limits limitFlags
 	var may cli.SizeFlag
+	var slack time.Duration
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a node",
@@ -64,8 +69,9 @@ func (a *app) serveCommand() *cobra.Command {
   pentad serve --cluster-token token --cluster-init
   pentad serve --role edge --upstream core-1:5150,core-2:5150 --edge-quota 20GiB`,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
-			if a.RelaxTimers != nil {
-				a.RelaxTimers() // before a token is read from a pipe
+			// before a token is read from a pipe
+			if err := a.setTimerSlack(slack); err != nil {
+				return err
 			}
 			if opt.Cluster, err = together.options(c); err != nil {
 				return err
@@ -102,12 +108,29 @@ func (a *app) serveCommand() *cobra.Command {
 	flags.Var(&may, "memory",
 		"memory limit of the node, e.g. 2GiB (PENTAD_MEMORY;\ndefault: limit of the control "+
 			"group or of the machine)")
+	flags.DurationVar(&slack, "timer-slack", 0,
+		"let timers be this late, at most 100ms, to wake up less often; Linux only\n"+
+			"(default: what the system gives, 50µs)")
 	limits.add(c)
 	clients.add(c)
 	together.add(c)
 	outer.add(c)
 	search.add(c)
 	return c
+}
+
+// setTimerSlack does what --timer-slack says.
+func (a *app) setTimerSlack(slack time.Duration) error {
+	if slack < 0 || slack > mostTimerSlack {
+		return cli.Usagef("--timer-slack %v: at most %v", slack, mostTimerSlack)
+	}
+	if slack == 0 {
+		return nil
+	}
+	if err := a.RelaxTimers(slack); err != nil {
+		return fmt.Errorf("--timer-slack %v: %w; start without it", slack, err)
+	}
+	return nil
 }
 
 func (a *app) serve(

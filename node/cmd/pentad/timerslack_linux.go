@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"runtime"
 	"syscall"
@@ -9,26 +11,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// timerSlack is how late the timers of a node may be, so that fewer wake-ups serve all of them.
-const timerSlack = time.Millisecond
-
-// relaxTimers gives all threads of this process timerSlack. Each has that of the thread it came
-// from, and the runtime has started one before main, which wakes every 70 µs while anything is
-// done: on a virtual machine with three nodes that is a tenth of what ingest costs. So the program
-// is executed again in this process, unless it has the slack. Where the system does not allow that,
-// or the thread is a real-time one, nothing happens.
-func relaxTimers() {
+// relaxTimers lets all threads of this process wake so much later than a timer says. A thread has
+// the slack of that which made it, and the runtime has made one before main, so the program is
+// executed again in this process, unless it has the slack.
+func relaxTimers(slack time.Duration) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	before := slackHere()
-	if before >= timerSlack || setSlackHere(timerSlack) != nil || slackHere() < timerSlack {
-		return
+	if before >= slack {
+		return nil
 	}
-	own, _ := os.Executable()                              // an empty path fails
-	for _, file := range []string{own, "/proc/self/exe"} { // which names the process exe
-		_ = syscall.Exec(file, os.Args, os.Environ()) // returns only when it has failed
+	if err := setSlackHere(slack); err != nil {
+		return err
+	}
+	if slackHere() < slack {
+		return errors.New("threads of real time have no slack")
+	}
+	own, err := os.Executable()
+	if err == nil {
+		err = syscall.Exec(own, os.Args, os.Environ()) // returns only when it has failed
+	}
+	if err != nil { // /proc/self/exe is there when the file of the program is not
+		err = syscall.Exec("/proc/self/exe", os.Args, os.Environ())
 	}
 	_ = setSlackHere(before)
+	return fmt.Errorf("execute this program again: %w", err)
 }
 
 func slackHere() time.Duration {

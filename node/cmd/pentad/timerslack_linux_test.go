@@ -14,7 +14,9 @@ import (
 )
 
 func tellSlack() {
-	relaxTimers()
+	if err := relaxTimers(time.Millisecond); err != nil {
+		fmt.Println(err)
+	}
 	for range 3 { // threads that came before and after
 		slack := make(chan string)
 		go func() {
@@ -27,7 +29,7 @@ func tellSlack() {
 	fmt.Println(os.Getpid(), os.Args[1:], strings.TrimSpace(string(name)), err)
 }
 
-// A process that relaxes its timers keeps its id, and executes itself once.
+// TestRelaxTimers: a process that relaxes its timers keeps its id, and executes itself once.
 func TestRelaxTimers(t *testing.T) {
 	var out strings.Builder
 	own, err := os.Executable()
@@ -47,17 +49,20 @@ func TestRelaxTimers(t *testing.T) {
 	}
 }
 
-// A node executes itself before it has read anything: a token may come from a pipe.
+// TestServeRelaxesTimers: a node executes itself before it has read anything, as a token may come
+// from a pipe.
 func TestServeRelaxesTimers(t *testing.T) {
 	var stderr strings.Builder
 	token := filepath.Join(t.TempDir(), "token")
 	a := &app{&cli.App{Stderr: &stderr, Now: time.Now, Getenv: func(string) string { return "" },
-		RelaxTimers: func() {
-			if err := os.WriteFile(token, []byte("none"), 0o600); err != nil {
-				t.Error(err)
+		RelaxTimers: func(slack time.Duration) error {
+			if slack != time.Millisecond {
+				t.Error(slack)
 			}
+			return os.WriteFile(token, []byte("none"), 0o600)
 		}}}
-	a.run(t.Context(), []string{"serve", "--dir", t.TempDir(), "--cluster-token", token})
+	a.run(t.Context(), []string{"serve", "--dir", t.TempDir(), "--cluster-token", token,
+		"--timer-slack", "1ms"})
 	if !strings.Contains(stderr.String(), "no token of a cluster") {
 		t.Error(stderr.String())
 	}

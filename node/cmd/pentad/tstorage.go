@@ -119,7 +119,7 @@ func tstorageFigures(st tstorage.Stats) []node.Figure {
 		total("records_out", "Records sent.", st.RecordsOut),
 		total("reserved", "Records dropped because a part holds its greatest value.", st.Reserved),
 		total("duplicates", "Records of PUTA that were stored already.", st.Duplicates),
-		total("below", "Records of PUTA stored below the horizon.", st.Below),
+		total("backdated", "Records of PUTA stored below the horizon.", st.Below),
 		total("purged", "Records of PUTA left out: purged or expired.", st.Purged),
 		total("bytes_in", "Bytes from clients.", st.BytesIn),
 		total("bytes_out", "Bytes to clients.", st.BytesOut),

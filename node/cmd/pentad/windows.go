@@ -102,7 +102,7 @@ func (a *app) windows(ctx context.Context, q *windowsFlags) error {
 	if !info.Aggregate {
 		return cli.Usagef("--agg %s: a filter, not an aggregate; use --filter", name)
 	}
-	if info.Joins && q.group == "" {
+	if info.Links && q.group == "" {
 		query.GroupBy = query.GroupBy.BySeries(&query.Box)
 	}
 	call.Params, err = queryflags.EncodeParams(ctx, db, doc, params, &query.Box, q.Unchecked)

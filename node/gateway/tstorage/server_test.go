@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/cluster-test/leaks"
+	"github.com/pentad-db/pentad/cluster-test/warmcode"
 	"github.com/pentad-db/pentad/node"
 )
 
@@ -21,6 +22,7 @@ func openNode(t testing.TB, opt node.Options) *node.Node {
 	if opt.Dir == "" {
 		opt.Dir = t.TempDir()
 	}
+	warmcode.Fill(t, opt.Dir, false)
 	n, err := node.Open(context.Background(), opt)
 	if err != nil {
 		t.Fatal(err)

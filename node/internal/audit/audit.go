@@ -23,24 +23,27 @@ import (
 	"github.com/pentad-db/pentad/node/replica"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/archive"
+	"github.com/pentad-db/pentad/node/store/check"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/api"
 )
 
 // Directory reads all files in the directory of a node, or of a store, and below it, and changes
 // nothing. Compiled modules in a cache are left out: they are made again.
 //
-// Errors: store.ErrLocked when a process has a store open, store.ErrNoStore when there is nothing
+// Errors: layout.ErrLocked when a process has a store open, layout.ErrNoStore when there is nothing
 // that a node writes, ctx.Err(), those of the file system, and *formats.Error or
 // cluster.ErrOtherRules of a file that another version of the program wrote. Damage is in the
 // report.
 func Directory(
-	ctx context.Context, dir string, opt store.CheckOptions,
+	ctx context.Context, dir string, opt check.Options,
 ) (api.CheckReport, error) {
 	a := &audit{ctx: ctx, opt: opt}
 	began := time.Now()
 	err := a.directory(dir)
 	if err == nil && !a.found {
-		err = fmt.Errorf("%s: %w", dir, store.ErrNoStore)
+		err = fmt.Errorf("%s: %w", dir, layout.ErrNoStore)
 	}
 	a.report.TookNs = int64(time.Since(began))
 	return a.report, err
@@ -50,7 +53,7 @@ func Directory(
 //
 // Errors: as of [store.CheckFile].
 func File(
-	ctx context.Context, path string, opt store.CheckOptions,
+	ctx context.Context, path string, opt check.Options,
 ) (api.CheckReport, error) {
 	a := &audit{ctx: ctx, opt: opt}
 	known, err := a.file(path)
@@ -63,7 +66,7 @@ func File(
 // audit is one run.
 type audit struct {
 	ctx    context.Context
-	opt    store.CheckOptions
+	opt    check.Options
 	report api.CheckReport
 	found  bool // something that a node writes
 }
@@ -102,9 +105,9 @@ func (a *audit) directory(dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := store.CheckFinished(filepath.Join(dir, "store")); err != nil {
+	if err := archive.CheckFinished(filepath.Join(dir, "store")); err != nil {
 		a.found = true
-		a.damaged(filepath.Join(dir, "store.tmp"), 0, store.ErrUnfinished.Error())
+		a.damaged(filepath.Join(dir, "store.tmp"), 0, archive.ErrUnfinished.Error())
 	}
 	base := filepath.Base(dir)
 	if base == "raft" {

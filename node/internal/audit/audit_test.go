@@ -17,6 +17,8 @@ import (
 	"github.com/pentad-db/pentad/node/edge"
 	"github.com/pentad-db/pentad/node/internal/freeaddr"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/check"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/plugins"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/client"
@@ -147,7 +149,7 @@ func copied(t *testing.T, dir string) (to string, files []string) {
 
 func mustAudit(t *testing.T, dir string) api.CheckReport {
 	t.Helper()
-	report, err := Directory(t.Context(), dir, store.CheckOptions{})
+	report, err := Directory(t.Context(), dir, check.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,13 +228,13 @@ func TestFilesByThemselves(t *testing.T) {
 		if strings.Contains(path, "store") || strings.Contains(path, "snapshots") {
 			continue
 		}
-		report, err := File(t.Context(), path, store.CheckOptions{})
+		report, err := File(t.Context(), path, check.Options{})
 		if err != nil || report.Damages > 0 {
 			t.Fatalf("%s: %+v, %v", path, report, err)
 		}
 		data[len(data)/2] ^= 4
 		write(t, path, data)
-		if report, err := File(t.Context(), path, store.CheckOptions{}); err != nil ||
+		if report, err := File(t.Context(), path, check.Options{}); err != nil ||
 			!named(report, path) {
 			t.Errorf("%s is bent: %+v, %v", path, report, err)
 		}
@@ -245,8 +247,8 @@ func TestFilesByThemselves(t *testing.T) {
 	if r := mustAudit(t, dir); len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "NOTES") {
 		t.Errorf("%+v", r.Notes)
 	}
-	if _, err := Directory(t.Context(), t.TempDir(), store.CheckOptions{}); !errors.Is(err,
-		store.ErrNoStore) {
+	if _, err := Directory(t.Context(), t.TempDir(), check.Options{}); !errors.Is(err,
+		layout.ErrNoStore) {
 		t.Errorf("an empty directory: %v", err)
 	}
 }

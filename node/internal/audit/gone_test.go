@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/check"
 )
 
 // A node of a cluster without the log that its replicas share is damaged.
@@ -23,7 +24,7 @@ func TestAMissingGroupsLogIsNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	report, err := Directory(t.Context(), dir, store.CheckOptions{})
+	report, err := Directory(t.Context(), dir, check.Options{})
 	if err != nil || report.Damages != 1 || report.Damage[0].File != filepath.Join(dir, "raft") {
 		t.Errorf("%+v, %v", report, err)
 	}
@@ -35,7 +36,7 @@ func TestAnUnfinishedRestoreIsNamed(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "store.tmp"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	report, err := Directory(t.Context(), dir, store.CheckOptions{})
+	report, err := Directory(t.Context(), dir, check.Options{})
 	if err != nil || report.Damages != 1 || !strings.Contains(report.Damage[0].Reason, "restore") {
 		t.Errorf("%+v, %v", report, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/replica"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/check"
 )
 
 // ErrDamaged means that a received snapshot is not what its replica sent, or is of another
@@ -124,7 +125,7 @@ func receiveRest(
 
 // check verifies all received files, and opens them as the replica.
 func (m *Machine) check(ctx context.Context, dir string, meta *manifest) error {
-	report, err := store.Check(ctx, dir, store.CheckOptions{})
+	report, err := store.Check(ctx, dir, check.Options{})
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 	"strconv"
 
 	"github.com/pentad-db/pentad/node/replica"
-	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/layout"
 )
 
 // manifestFormat of the description of a snapshot. 1: first.
@@ -126,7 +126,7 @@ func parseManifest(text []byte) (*manifest, error) {
 	}
 	if !seen["MANIFEST"] || !seen["SNAPSHOT"] {
 		return nil, fmt.Errorf("description of %d files names no snapshot: %w", len(m.Files),
-			store.ErrNoStore)
+			layout.ErrNoStore)
 	}
 	return m, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -351,7 +352,7 @@ func (s *simulation) hide(rng *rand.Rand) {
 func (s *simulation) setRetention(rng *rand.Rand) {
 	ages := map[int32]time.Duration{simKept: time.Hour, simExpiring: 20 * time.Second}
 	for _, cid := range []int32{simKept, simExpiring} {
-		command, err := store.AppendRetention(nil, store.Retention{CID: &cid,
+		command, err := store.AppendRetention(nil, retention.Rule{CID: &cid,
 			MaxCapAgeNs: int64(ages[cid])})
 		if err != nil {
 			s.violated("retention: %v", err)

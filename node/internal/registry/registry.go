@@ -55,9 +55,9 @@ type Version struct {
 // Ref names exactly this version.
 func (v *Version) Ref() string { return v.Name + "@" + v.SHA256 }
 
-// LinksPredecessors reports whether the module needs the states of predecessors, plugin.FlagJoins.
+// LinksPredecessors reports whether the module needs the states of predecessors, plugin.FlagLinks.
 func (v *Version) LinksPredecessors() bool {
-	return v.Module.Describe().Flags&plugin.FlagJoins != 0
+	return v.Module.Describe().Flags&plugin.FlagLinks != 0
 }
 
 // StateBytes returns the size of its states, 0 if sizes vary.

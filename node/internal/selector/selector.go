@@ -152,3 +152,14 @@ func Format(d record.Dim, set record.RangeSet) string {
 	}
 	return string(text)
 }
+
+// FormatBox formats a box as selectors, without unconstrained dimensions.
+func FormatBox(box *record.Box) map[string]string {
+	out := map[string]string{}
+	for d, set := range box {
+		if dim := record.Dim(d); len(set) > 0 {
+			out[dim.String()] = Format(dim, set)
+		}
+	}
+	return out
+}

@@ -55,7 +55,7 @@ type Aggregate[S any] interface {
 }
 
 // Joining is what an aggregate of either kind has beside, whose states are told what lies before
-// them. ABI.md says which state that is; plugin.FlagJoins is added.
+// them. ABI.md says which state that is; plugin.FlagLinks is added.
 type Joining[S any] interface {
 	// Join tells a state of the one before it, which stays as it is.
 	Join(s, before *S) error

@@ -136,7 +136,7 @@ func TestJoining(t *testing.T) {
 	m, c := &module{}, chained{fixedSum()}
 	m.setAggregate(newStates[total](c), c)
 	d := m.memory.view(m.descriptor(), plugin.DescriptorSize)
-	if flags := binary.LittleEndian.Uint32(d[32:]); flags != plugin.FlagJoins {
+	if flags := binary.LittleEndian.Uint32(d[32:]); flags != plugin.FlagLinks {
 		t.Errorf("flags %d", flags)
 	}
 	array := m.memory.alloc(64)
@@ -153,7 +153,7 @@ func TestJoining(t *testing.T) {
 	g, l := &module{}, tailed{&lists{}}
 	g.setGrowing(newGrowing[list](l), l)
 	d = g.memory.view(g.descriptor(), plugin.DescriptorSize)
-	if flags := binary.LittleEndian.Uint32(d[32:]); flags != plugin.FlagJoins|plugin.FlagGrows|
+	if flags := binary.LittleEndian.Uint32(d[32:]); flags != plugin.FlagLinks|plugin.FlagGrows|
 		plugin.FlagMergeOrdered {
 		t.Errorf("flags %d", flags)
 	}

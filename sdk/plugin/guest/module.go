@@ -82,7 +82,7 @@ func (m *module) descriptor() uint32 {
 		d.Flags |= plugin.FlagGrows
 	}
 	if m.states != nil && m.states.joins() {
-		d.Flags |= plugin.FlagJoins
+		d.Flags |= plugin.FlagLinks
 	}
 	at := m.memory.alloc(plugin.DescriptorSize)
 	dst := m.memory.view(at, plugin.DescriptorSize)[:0]

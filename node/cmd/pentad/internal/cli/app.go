@@ -26,7 +26,8 @@ type App struct {
 	Stdout, Stderr io.Writer
 	Getenv         func(string) string
 	Now            func() time.Time
-	RelaxTimers    func() // may execute the program again; nil in tests
+	// RelaxTimers sets the timer slack of the process; it may execute the program again.
+	RelaxTimers func(time.Duration) error
 
 	StdinTerminal, StdoutTerminal, StderrTerminal bool
 

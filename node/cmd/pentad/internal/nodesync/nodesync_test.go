@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/cluster-test/leaks"
+	"github.com/pentad-db/pentad/cluster-test/warmcode"
 	"github.com/pentad-db/pentad/node"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/nodesync"
 	"github.com/pentad-db/pentad/node/store"
@@ -45,6 +46,7 @@ func serve(t testing.TB, opt store.Options) *served {
 
 func (s *served) start() {
 	s.t.Helper()
+	warmcode.Fill(s.t, s.opt.Dir, s.opt.Cluster.TokenFile != "")
 	var err error
 	if s.node, err = node.Open(context.Background(), s.opt); err != nil {
 		s.t.Fatal(err)

@@ -154,7 +154,7 @@ func (r *Runner) newPart(
 	ctx context.Context, params []byte, by record.GroupBy,
 ) (p *part, err error) {
 	p = &part{ids: map[groupKey]uint32{},
-		joins: r.module.Describe().Flags&plugin.FlagJoins != 0}
+		joins: r.module.Describe().Flags&plugin.FlagLinks != 0}
 	if by.Window != (record.Window{}) {
 		if p.cal, err = calendar.New(by.Window); err != nil {
 			return nil, err

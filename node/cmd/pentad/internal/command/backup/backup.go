@@ -22,6 +22,8 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/archive"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -64,7 +66,7 @@ the command waits for that, up to --wait, and continues with the new one.`,
   pentad backup --to ./backup
   pentad backup --to ./another --dir /var/lib/pentad`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			var opt store.BackupOptions
+			var opt archive.BackupOptions
 			if to == "" {
 				return cli.Usagef("--to: missing; give the directory of the backup")
 			}
@@ -95,7 +97,7 @@ the command waits for that, up to --wait, and continues with the new one.`,
 // backupNode backs up a running node by way of a snapshot. Replicas of a node of a cluster that are
 // found damaged are backed up once the cluster has replaced them.
 func (a *app) backupNode(
-	ctx context.Context, to string, opt store.BackupOptions, wait time.Duration,
+	ctx context.Context, to string, opt archive.BackupOptions, wait time.Duration,
 ) error {
 	db, err := a.Connect(ctx)
 	if err != nil {
@@ -130,7 +132,7 @@ func (a *app) removeUnanswered(
 }
 
 func (a *app) backupSnapshot(
-	ctx context.Context, info client.SnapshotInfo, to string, opt store.BackupOptions,
+	ctx context.Context, info client.SnapshotInfo, to string, opt archive.BackupOptions,
 ) error {
 	var err error
 	dir := filepath.Join(info.Dir, "store")
@@ -148,7 +150,7 @@ func (a *app) backupSnapshot(
 
 // backupDir backs up a directory that no node has open.
 func (a *app) backupDir(
-	ctx context.Context, dir, to string, opt store.BackupOptions,
+	ctx context.Context, dir, to string, opt archive.BackupOptions,
 ) error {
 	inside := files.StoreDir(dir)
 	if inside == "" {
@@ -158,7 +160,7 @@ func (a *app) backupDir(
 		return a.backupStopped(ctx, dir, to, groups, opt)
 	}
 	if _, err := os.Stat(filepath.Join(inside, "MANIFEST")); err != nil { // Open would make one
-		return fmt.Errorf("%s: %w", dir, store.ErrNoStore)
+		return fmt.Errorf("%s: %w", dir, layout.ErrNoStore)
 	}
 	info, err := store.ReadSnapshot(inside)
 	if err == nil {
@@ -182,12 +184,12 @@ func (a *app) backupDir(
 
 // sourceDamaged reports whether a store was not backed up because a file of it is damaged.
 func sourceDamaged(err error) bool {
-	return errors.As(err, new(*segment.CorruptError)) && !errors.Is(err, store.ErrPartDamaged)
+	return errors.As(err, new(*segment.CorruptError)) && !errors.Is(err, archive.ErrPartDamaged)
 }
 
 // backupStopped backs up the replicas in the directory of a node of a cluster that does not run.
 func (a *app) backupStopped(
-	ctx context.Context, dir, to string, groups []groupDir, opt store.BackupOptions,
+	ctx context.Context, dir, to string, groups []groupDir, opt archive.BackupOptions,
 ) error {
 	var errs []error
 	for _, err := range unjoined(a.backupGroups(ctx, dir, to, groups, opt)) {
@@ -201,7 +203,7 @@ func (a *app) backupStopped(
 }
 
 func (a *app) backupOpen(
-	ctx context.Context, to string, opt store.BackupOptions,
+	ctx context.Context, to string, opt archive.BackupOptions,
 	open func() (*store.Store, store.Report, error),
 ) error {
 	began := a.Now()
@@ -218,9 +220,9 @@ func (a *app) backupOpen(
 
 // writePart writes a part of the backup of one store, nil when nothing is new.
 func (a *app) writePart(
-	ctx context.Context, to string, opt store.BackupOptions,
+	ctx context.Context, to string, opt archive.BackupOptions,
 	open func() (*store.Store, store.Report, error),
-) (*store.BackupPart, error) {
+) (*archive.Part, error) {
 	s, _, err := open()
 	if err != nil {
 		return nil, err
@@ -233,7 +235,7 @@ func (a *app) writePart(
 		}
 		return nil
 	}
-	part, err := s.Backup(ctx, to, opt)
+	part, err := archive.Backup(ctx, s, to, opt)
 	return part, errors.Join(err, s.Close())
 }
 
@@ -242,7 +244,7 @@ func partColumns() []output.Column {
 		cli.Right("files"), cli.Right("bytes"), cli.Right("took")}
 }
 
-func partRow(part *store.BackupPart, took time.Duration) []output.Value {
+func partRow(part *archive.Part, took time.Duration) []output.Value {
 	from := output.Null()
 	if part.FromAcqNs != math.MinInt64 {
 		from = output.Int(part.FromAcqNs)

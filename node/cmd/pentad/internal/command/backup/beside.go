@@ -15,7 +15,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/cursors"
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/member"
-	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/archive"
 )
 
 // Directories of a node in addition to its store.
@@ -26,8 +26,8 @@ const (
 
 // besideStore lists what a backup keeps in addition to the store: the catalogue, the modules that
 // are what their names say, and the cursors. Damage of others must not keep records from a backup.
-func (a *app) besideStore(dir string) ([]store.ExtraFile, error) {
-	files := []store.ExtraFile{
+func (a *app) besideStore(dir string) ([]archive.ExtraFile, error) {
+	files := []archive.ExtraFile{
 		{Name: catalog.Name, Path: filepath.Join(dir, pluginsDir, catalog.Name)},
 		{Name: cursors.Name, Path: filepath.Join(dir, cursorsDir, cursors.Name)}}
 	entries, err := os.ReadDir(filepath.Join(dir, pluginsDir))
@@ -47,14 +47,14 @@ func (a *app) besideStore(dir string) ([]store.ExtraFile, error) {
 			a.Note("left out %s: damaged, its content does not match the digest in its name", path)
 			continue
 		}
-		files = append(files, store.ExtraFile{Name: e.Name(), Path: path, Once: true})
+		files = append(files, archive.ExtraFile{Name: e.Name(), Path: path, Once: true})
 	}
 	return files, nil
 }
 
 // besideReplicas is besideStore of a node of a cluster. One that does not run has the catalogue and
 // the cursors in its state of the cluster; they are written to files, which done removes.
-func (a *app) besideReplicas(dir string) (files []store.ExtraFile, done func(), err error) {
+func (a *app) besideReplicas(dir string) (files []archive.ExtraFile, done func(), err error) {
 	meta, err := member.Kept(dir)
 	if errors.Is(err, os.ErrNotExist) { // a snapshot has them as a node by itself
 		files, err = a.besideStore(dir)
@@ -88,7 +88,7 @@ func (a *app) besideReplicas(dir string) (files []store.ExtraFile, done func(), 
 }
 
 // keptModules lists the modules of a catalogue that a node of a cluster has whole.
-func (a *app) keptModules(dir string, s catalog.State) (files []store.ExtraFile) {
+func (a *app) keptModules(dir string, s catalog.State) (files []archive.ExtraFile) {
 	met := map[string]bool{}
 	for _, p := range s.Plugins {
 		for _, v := range p.Versions {
@@ -107,10 +107,10 @@ func (a *app) keptModules(dir string, s catalog.State) (files []store.ExtraFile)
 					"running node, or back up another node", name)
 				continue
 			}
-			files = append(files, store.ExtraFile{Name: name, Path: places[i], Once: true})
+			files = append(files, archive.ExtraFile{Name: name, Path: places[i], Once: true})
 		}
 	}
-	slices.SortFunc(files, func(x, y store.ExtraFile) int {
+	slices.SortFunc(files, func(x, y archive.ExtraFile) int {
 		return strings.Compare(x.Name, y.Name)
 	})
 	return files
@@ -127,7 +127,7 @@ func isModule(name string) bool {
 }
 
 // restoreBeside gives a new node what besideStore listed. No cursor lies above the last acq.
-func restoreBeside(dir string, files []store.ExtraFile, untilNs int64) error {
+func restoreBeside(dir string, files []archive.ExtraFile, untilNs int64) error {
 	hasCursors := false
 	for _, f := range files {
 		to := filepath.Join(dir, pluginsDir)

@@ -15,6 +15,7 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/archive"
 )
 
 // groupDir is a replica in the directory of a node of a cluster, or in a snapshot of one.
@@ -55,7 +56,7 @@ func (e groupError) Unwrap() error { return e.error }
 //
 // Errors: of damage, a groupError each.
 func (a *app) backupGroups(
-	ctx context.Context, dir, to string, groups []groupDir, opt store.BackupOptions,
+	ctx context.Context, dir, to string, groups []groupDir, opt archive.BackupOptions,
 ) error {
 	beside, done, err := a.besideReplicas(dir)
 	if err != nil {
@@ -80,7 +81,7 @@ func (a *app) backupGroups(
 }
 
 func (a *app) backupGroup(
-	ctx context.Context, g groupDir, to string, opt store.BackupOptions, w *output.Writer,
+	ctx context.Context, g groupDir, to string, opt archive.BackupOptions, w *output.Writer,
 ) error {
 	info, err := store.ReadSnapshot(g.store)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {

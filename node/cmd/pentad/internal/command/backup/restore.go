@@ -13,6 +13,7 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/archive"
 )
 
 // RestoreCommand returns pentad restore.
@@ -53,7 +54,7 @@ removed. An interrupted run is resumed by the same command.`,
 				return a.restoreCluster(c.Context(), from, dir, into)
 			}
 			return a.restore(c.Context(), from, dir,
-				store.RestoreOptions{UntilAcqNs: until, CheckOnly: checkOnly})
+				archive.RestoreOptions{UntilAcqNs: until, CheckOnly: checkOnly})
 		},
 	}
 	flags := c.Flags()
@@ -68,7 +69,7 @@ removed. An interrupted run is resumed by the same command.`,
 }
 
 func (a *app) restore(
-	ctx context.Context, from, dir string, opt store.RestoreOptions,
+	ctx context.Context, from, dir string, opt archive.RestoreOptions,
 ) error {
 	began := a.Now()
 	report, err := a.restoreDir(ctx, from, dir, opt)
@@ -77,7 +78,7 @@ func (a *app) restore(
 	}
 	records := output.Count(report.Rows)
 	switch report.Rows {
-	case store.RowsUnknown:
+	case archive.RowsUnknown:
 		records = output.Null()
 	case 0:
 		a.Note("the backup has no records with an acq below %d", report.UntilAcqNs)
@@ -90,17 +91,17 @@ func (a *app) restore(
 
 // restoreDir makes the directory of a node of a backup, or only reads it.
 func (a *app) restoreDir(
-	ctx context.Context, from, dir string, opt store.RestoreOptions,
-) (report store.RestoreReport, err error) {
+	ctx context.Context, from, dir string, opt archive.RestoreOptions,
+) (report archive.RestoreReport, err error) {
 	if !opt.CheckOnly {
 		if _, err := os.Lstat(dir); err == nil {
-			return report, errors.Join(store.CheckFinished(filepath.Join(dir, "store")),
+			return report, errors.Join(archive.CheckFinished(filepath.Join(dir, "store")),
 				fmt.Errorf("%s: %w", dir, store.ErrExists))
 		}
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return report, err
 		}
-		opt.Extra = func(files []store.ExtraFile, untilNs int64) error {
+		opt.Extra = func(files []archive.ExtraFile, untilNs int64) error {
 			return restoreBeside(dir, files, untilNs)
 		}
 	}
@@ -111,7 +112,7 @@ func (a *app) restoreDir(
 			a.Note("checked %s, restored %s", output.Size(checked), output.Size(written))
 		}
 	}
-	report, err = store.Restore(ctx, from, filepath.Join(dir, "store"), opt)
+	report, err = archive.Restore(ctx, from, filepath.Join(dir, "store"), opt)
 	if err != nil && !opt.CheckOnly {
 		err = errors.Join(err, os.RemoveAll(dir)) // which was made above
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/node/internal/catalog"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/archive"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -188,7 +189,7 @@ func (r *clusterRestore) nodeOf(ctx context.Context, group int) (dir string, err
 	if err := os.RemoveAll(begun); err != nil {
 		return "", err
 	}
-	_, err = r.app.restoreDir(ctx, filepath.Join(r.from, name), begun, store.RestoreOptions{})
+	_, err = r.app.restoreDir(ctx, filepath.Join(r.from, name), begun, archive.RestoreOptions{})
 	if err != nil {
 		return "", err
 	}

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/segment"
-	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/archive"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -32,7 +32,7 @@ type backupRun struct {
 	*app
 	db     *client.Client
 	to     string
-	opt    store.BackupOptions
+	opt    archive.BackupOptions
 	failed map[uint64]damagedSource // by group, 0 of a node that is in no cluster; nil at first
 }
 
@@ -122,7 +122,7 @@ func (r *backupRun) failure(
 	ctx context.Context, info client.SnapshotInfo, group uint64, err error,
 ) error {
 	var damage *segment.CorruptError
-	if !errors.As(err, &damage) || errors.Is(err, store.ErrPartDamaged) {
+	if !errors.As(err, &damage) || errors.Is(err, archive.ErrPartDamaged) {
 		return err
 	}
 	found := *damage

@@ -18,7 +18,9 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/node/internal/audit"
 	"github.com/pentad-db/pentad/node/segment"
-	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/archive"
+	"github.com/pentad-db/pentad/node/store/check"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/api"
 )
 
@@ -51,18 +53,18 @@ func (a *app) check(ctx context.Context, paths []string) error {
 		return err
 	}
 	for _, path := range paths {
-		opt := store.CheckOptions{Damage: show.row}
+		opt := check.Options{Damage: show.row}
 		var report api.CheckReport
 		info, failed := os.Stat(path)
 		switch {
 		case failed == nil && info.IsDir() && isBackup(path):
-			report, err = store.CheckBackup(ctx, path, opt)
+			report, err = archive.Check(ctx, path, opt)
 		case failed == nil && info.IsDir():
 			report, err = audit.Directory(ctx, path, opt)
 		default:
 			report, err = audit.File(ctx, path, opt)
 		}
-		if errors.Is(err, store.ErrLocked) {
+		if errors.Is(err, layout.ErrLocked) {
 			err = fmt.Errorf("%w; stop the node, or use pentad verify files", err)
 		}
 		if err != nil {

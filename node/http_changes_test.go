@@ -1,0 +1,43 @@
+package node
+
+import (
+	"fmt"
+	"net"
+	"testing"
+	"time"
+)
+
+// TestAReaderOfChangesHangsUp: its place is free at once, and not when beats meet no reader. Of
+// some that leave one must be noticed before the first beat: a machine may be slow.
+func TestAReaderOfChangesHangsUp(t *testing.T) {
+	n := openTest(t, Options{})
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for range 3 {
+		c, err := net.Dial("tcp", n.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if _, err := fmt.Fprintf(c, "GET /v1/changes?follow=1&since=now HTTP/1.1\r\n"+
+			"Host: %s\r\n\r\n", n.Addr()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		if feeds := n.server.http.Feeds(); feeds != 1 {
+			t.Fatalf("%d readers, want 1", feeds)
+		}
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for n.server.http.Feeds() > 0 && time.Since(began) < 4*heartbeat {
+			<-tick.C
+		}
+		if time.Since(began) < heartbeat/2 {
+			return
+		}
+	}
+	t.Errorf("readers that left were not noticed within %v", heartbeat/2)
+}

@@ -1,0 +1,158 @@
+package httpserver
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/pentad-db/pentad/node/internal/budget"
+	"github.com/pentad-db/pentad/sdk/wire"
+	"github.com/valyala/fasthttp"
+)
+
+const (
+	// smallBody is how much of a body fasthttp reads with the header; bodies up to this size take
+	// nothing from the budget.
+	smallBody = 8 << 10
+	// bodyStep is the least growth of a body's buffer, and maxKeptBody the largest buffer that is
+	// pooled.
+	bodyStep    = 64 << 10
+	maxKeptBody = 1 << 20
+	// bodyTime is how long a request waits for memory, at most.
+	bodyTime = 5 * time.Second
+	// decodedCopies is roughly the number of copies of the payloads of a batch while it is stored:
+	// as rows, as the log entry, as the compressed entry, and as garbage of these.
+	decodedCopies = 4
+)
+
+var bodies = sync.Pool{New: func() any { return new([]byte) }}
+
+// body is the memory of a request, until its answer is written.
+type body struct {
+	server *Server
+	share  *budget.Share
+	bytes  *[]byte // of bodies
+}
+
+// takeBody reads the body of a request. It takes memory from the budget as bytes arrive, never for
+// a length that the client only announces.
+func (s *Server) takeBody(ctx *fasthttp.RequestCtx) error {
+	length := ctx.Request.Header.ContentLength() // below 0: chunked
+	if length > maxBodyBytes {
+		return bodyTooLong()
+	}
+	stream, own := ctx.RequestBodyStream(), connOf(ctx)
+	if stream == nil || own == nil || length >= 0 && length <= smallBody {
+		return nil
+	}
+	own.body = &body{server: s, share: s.opt.Bodies.Share(), bytes: bodies.Get().(*[]byte)}
+	err := own.body.read(stream, length)
+	own.body.share.Whole()
+	if err == nil {
+		ctx.Request.SetBodyRaw(*own.body.bytes)
+	}
+	return err
+}
+
+// read reads all of a body.
+func (b *body) read(stream io.Reader, length int) error {
+	in := (*b.bytes)[:0]
+	defer func() { *b.bytes = in }()
+	taken := smallBody
+	for {
+		if len(in) == taken && len(in) != length {
+			step := min(max(bodyStep, len(in)), maxBodyBytes+1-len(in))
+			if length > 0 {
+				step = min(step, length-len(in))
+			}
+			if step <= 0 {
+				return bodyTooLong()
+			}
+			if err := b.take(step); err != nil {
+				return err
+			}
+			taken += step
+		}
+		if cap(in) < taken {
+			in = append(make([]byte, 0, taken), in...)
+		}
+		n, err := stream.Read(in[len(in):taken])
+		in = in[:len(in)+n]
+		switch {
+		case len(in) > maxBodyBytes:
+			return bodyTooLong()
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// take takes memory from the budget, and waits up to bodyTime for it.
+func (b *body) take(bytes int) error {
+	return b.share.Take(b.server.running, int64(bytes), bodyTime)
+}
+
+// end returns the memory to the budget; b may be nil.
+func (b *body) end() {
+	if b == nil {
+		return
+	}
+	b.share.End()
+	if cap(*b.bytes) <= maxKeptBody {
+		bodies.Put(b.bytes)
+	}
+}
+
+// connOf returns the connection of a request, nil if it is not from the node's listener.
+func connOf(ctx *fasthttp.RequestCtx) *conn {
+	own, _ := ctx.Conn().(*conn)
+	return own
+}
+
+// Needs takes memory for the decoded form of a request before it is decoded; bytes are those of
+// its payloads.
+//
+// Errors: budget.ErrFull; that the server gives requests up.
+func Needs(ctx *fasthttp.RequestCtx, bytes uint64) error {
+	own := connOf(ctx)
+	if own == nil || own.body == nil || bytes <= smallBody {
+		return nil
+	}
+	err := own.body.take(int(bytes) * decodedCopies)
+	own.body.share.Whole()
+	return err
+}
+
+func bodyTooLong() *wire.Error {
+	return &wire.Error{Kind: wire.KindTooLarge,
+		Message: fmt.Sprintf("request body over %d bytes", maxBodyBytes)}
+}
+
+// refuseBody answers a request whose body was not read completely, and closes the connection, on
+// which the rest of the body follows.
+func refuseBody(ctx *fasthttp.RequestCtx, err error) {
+	var known *wire.Error
+	switch {
+	case errors.Is(err, budget.ErrFull):
+		WriteError(ctx, &wire.Error{Kind: wire.KindOverloaded, Message: err.Error(),
+			RetryAfterMs: retryAfterMs})
+	case errors.As(err, &known):
+		WriteError(ctx, known)
+	default:
+		rejectUnreadable(ctx, err)
+	}
+	ctx.SetConnectionClose()
+}
+
+// continued answers Expect: 100-continue.
+func continued(ctx *fasthttp.RequestCtx) (status int) {
+	if ctx.Request.Header.ContentLength() > maxBodyBytes {
+		return http.StatusRequestEntityTooLarge
+	}
+	return http.StatusContinue
+}

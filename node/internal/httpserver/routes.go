@@ -1,0 +1,137 @@
+package httpserver
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/pentad-db/pentad/node/internal/params"
+	"github.com/pentad-db/pentad/sdk/wire"
+	"github.com/valyala/fasthttp"
+)
+
+// Route is one method of one path.
+type Route struct {
+	Method  string // GET answers HEAD, too
+	Path    string // NAME in it is any one name
+	Mutates bool   // changes something, or keeps the disk busy: refused to web pages
+	// Params are the parameters in the URL. nil: the handler checks them, since they depend on more
+	// than the route.
+	Params []string
+	Handle func(ctx *fasthttp.RequestCtx, name string)
+}
+
+// Plain is the handler of a route without a NAME.
+func Plain(handle func(ctx *fasthttp.RequestCtx)) func(*fasthttp.RequestCtx, string) {
+	return func(ctx *fasthttp.RequestCtx, _ string) { handle(ctx) }
+}
+
+// router finds routes.
+type router struct {
+	exact map[string][]Route // by path
+	named []Route            // those with a NAME
+	paths []string           // all, in the order of the table
+}
+
+func newRouter(table []Route) *router {
+	t := &router{exact: map[string][]Route{}}
+	for _, r := range table {
+		if strings.Contains(r.Path, "NAME") {
+			t.named = append(t.named, r)
+		} else {
+			t.exact[r.Path] = append(t.exact[r.Path], r)
+		}
+		if !slices.Contains(t.paths, r.Path) {
+			t.paths = append(t.paths, r.Path)
+		}
+	}
+	return t
+}
+
+// find returns the methods of a path, nil for an unknown one, and the name in it.
+func (t *router) find(path string) (methods []Route, name string) {
+	if methods = t.exact[path]; methods != nil {
+		return methods, ""
+	}
+	for _, r := range t.named {
+		before, after, _ := strings.Cut(r.Path, "NAME")
+		rest, ok := strings.CutPrefix(path, before)
+		if !ok {
+			continue
+		}
+		of, ok := strings.CutSuffix(rest, after)
+		if ok && !strings.Contains(of, "/") {
+			methods, name = append(methods, r), of
+		}
+	}
+	return methods, name
+}
+
+// route calls the handler of a request. Paths that are not in the table are those of nodes of a
+// cluster among each other.
+func (s *Server) route(ctx *fasthttp.RequestCtx) {
+	method, path := string(ctx.Method()), string(ctx.Path())
+	if method == http.MethodHead {
+		method = http.MethodGet // fasthttp leaves the body out
+	}
+	methods, name := s.routes.find(path)
+	at := slices.IndexFunc(methods, func(r Route) bool { return r.Method == method })
+	mutates := method != http.MethodGet && method != http.MethodOptions
+	if at >= 0 {
+		mutates = methods[at].Mutates
+	}
+	if mutates && isFromWebPage(ctx) {
+		rejectWebPage(ctx)
+		return
+	}
+	err := s.opt.Check(ctx.QueryArgs())
+	if err == nil && at >= 0 && methods[at].Params != nil {
+		err = params.Check(ctx.QueryArgs(), methods[at].Params)
+	}
+	coding := string(ctx.Request.Header.ContentEncoding())
+	switch {
+	case err != nil:
+		WriteError(ctx, toWire(err))
+	case coding != "" && coding != "identity":
+		writeProblem(ctx, http.StatusUnsupportedMediaType, &wire.Error{Kind: wire.KindInvalid,
+			Part: "body", Message: fmt.Sprintf("Content-Encoding %q is not supported; send the "+
+				"body uncompressed", params.Clip(coding))})
+	case at >= 0:
+		methods[at].Handle(ctx, name)
+	case methods != nil:
+		wrongMethod(ctx, methods)
+	case s.opt.Other(ctx, method, path):
+	default:
+		WriteError(ctx, &wire.Error{Kind: wire.KindNotFound, Message: fmt.Sprintf(
+			"no route %s %.100s; there are %s", ctx.Method(), path,
+			strings.Join(s.paths(), ", "))})
+	}
+}
+
+// wrongMethod answers with the methods of a path: OPTIONS with success, else with an error.
+func wrongMethod(ctx *fasthttp.RequestCtx, methods []Route) {
+	var list []string
+	for _, r := range methods {
+		list = append(list, r.Method)
+		if r.Method == http.MethodGet {
+			list = append(list, http.MethodHead)
+		}
+	}
+	slices.Sort(list)
+	allowed := strings.Join(list, ", ")
+	if ctx.IsOptions() {
+		ctx.SetStatusCode(http.StatusNoContent)
+	} else {
+		WriteError(ctx, &wire.Error{Kind: wire.KindMethodNotAllowed, Message: fmt.Sprintf(
+			"%s takes %s, not %.20s", methods[0].Path, allowed, ctx.Method())})
+	}
+	ctx.Response.Header.Set("Allow", allowed)
+}
+
+// paths lists the paths of which this node has something to say.
+func (s *Server) paths() []string {
+	return slices.DeleteFunc(slices.Clone(s.routes.paths), func(path string) bool {
+		return !s.opt.Serves(path)
+	})
+}

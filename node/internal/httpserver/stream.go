@@ -1,0 +1,96 @@
+package httpserver
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync"
+
+	"github.com/pentad-db/pentad/node/internal/admission"
+	"github.com/valyala/fasthttp"
+)
+
+// answerBufferBytes is the size of a chunk of an answer: a small answer is one chunk and one write.
+// Together with the chunk's framing and the header it fits into the buffer of the connection.
+const answerBufferBytes = writeBufferBytes - 2<<10
+
+var answerBuffers = sync.Pool{New: func() any {
+	return bufio.NewWriterSize(nil, answerBufferBytes)
+}}
+
+// Stream is an answer that is produced while it is written, on the connection's goroutine: a slow
+// reader slows the scan down, and nothing is copied through a pipe.
+type Stream struct {
+	// Begin returns the context of Produce, and what ends it.
+	Begin func() (context.Context, context.CancelFunc)
+	// Produce writes the answer, after the handler has returned. Its writes fail after the client
+	// has disconnected.
+	Produce func(ctx context.Context, w *bufio.Writer) error
+	// Permit is lent to others while the client does not read; nil for none.
+	Permit *admission.Permit
+	// End is called when the answer ends, or when nothing is produced. It may be called more than
+	// once; nil for nothing.
+	End func()
+}
+
+// Stream answers with what a stream produces.
+func (s *Server) Stream(ctx *fasthttp.RequestCtx, answer Stream) {
+	ctx.SetBodyStream(&streamBody{s, ctx.Conn(), answer}, -1)
+}
+
+// streamBody is the body of a response.
+type streamBody struct {
+	server *Server
+	conn   net.Conn
+	answer Stream
+}
+
+// Close ends the answer. fasthttp also calls it when it gives the answer up.
+func (b *streamBody) Close() error {
+	if b.answer.End != nil {
+		b.answer.End()
+	}
+	return nil
+}
+
+// SupportsBodyWriteTo makes fasthttp call WriteTo.
+func (b *streamBody) SupportsBodyWriteTo() bool { return true }
+
+// Read is there because a body stream must be a reader.
+func (b *streamBody) Read([]byte) (int, error) {
+	return 0, errors.New("BUG: an answer is written, not read")
+}
+
+// WriteTo produces the answer. After an error the connection is closed without a last chunk, so
+// that no client takes the answer for complete.
+func (b *streamBody) WriteTo(w io.Writer) (n int64, err error) {
+	ctx, cancel := b.answer.Begin()
+	defer cancel()
+	buf := answerBuffers.Get().(*bufio.Writer)
+	buf.Reset(w)
+	defer func() {
+		if fault := recover(); fault != nil {
+			b.server.logPanic("panic in an answer", fault)
+			err = errors.New("internal fault")
+		}
+		buf.Reset(nil)
+		answerBuffers.Put(buf)
+	}()
+	own, _ := b.conn.(*conn)
+	if b.answer.Permit != nil && own != nil {
+		own.lend(ctx, b.answer.Permit)
+		defer own.keepPermit()
+	}
+	err = b.answer.Produce(ctx, buf)
+	_ = b.Close() // before the client has the end of the answer
+	if err != nil {
+		return 0, err
+	}
+	if own != nil {
+		own.keepPermit()
+		own.holdEnd()
+	}
+	return 0, buf.Flush()
+}

@@ -1,0 +1,155 @@
+package rowjson
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pentad-db/pentad/node/internal/strictjson"
+	"github.com/pentad-db/pentad/node/internal/timeparse"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// jsonRecord is a record as people write it.
+type jsonRecord struct {
+	CID     *int32          `json:"cid"`
+	MID     *int64          `json:"mid"`
+	MOID    *int32          `json:"moid"`
+	Cap     json.RawMessage `json:"cap"`
+	CapNs   *int64          `json:"cap_ns"` // stands for cap, as in an answer
+	Acq     json.RawMessage `json:"acq"`    // of an answer; left aside, as pentad gives a new one
+	AcqNs   json.RawMessage `json:"acq_ns"`
+	Value   json.RawMessage `json:"value"`
+	Payload *string         `json:"payload"`
+	Deleted bool            `json:"deleted"` // a tombstone, without value and payload
+}
+
+// ParseRecord reads one record: cap as RFC 3339 or integer ns, the payload in base64 or a value of
+// the declared type.
+func ParseRecord(src []byte, kind PayloadType, now time.Time) (out record.Record, err error) {
+	var r jsonRecord
+	if err := strictjson.Unmarshal(src, &r); err != nil {
+		return out, jsonError(err)
+	}
+	if string(r.Value) == "null" {
+		r.Value = nil
+	}
+	if r.CID == nil || r.MID == nil || r.MOID == nil || r.Cap == nil && r.CapNs == nil {
+		return out, errors.New("cid, mid, moid and cap must be there")
+	}
+	out.Key = record.Key{CID: *r.CID, MID: *r.MID, MOID: *r.MOID}
+	if r.CapNs != nil {
+		out.CapNs = *r.CapNs
+	} else if out.CapNs, err = parseCap(r.Cap, now); err != nil {
+		return out, fmt.Errorf("cap: %w", err)
+	}
+	if out.Tomb = r.Deleted; out.Tomb {
+		if r.Value != nil || r.Payload != nil {
+			return out, errors.New("what is deleted has neither payload nor value")
+		}
+		return out, nil
+	}
+	if (r.Value == nil) == (r.Payload == nil) {
+		return out, errors.New("either payload (base64) or value must be there")
+	}
+	if r.Payload != nil {
+		if out.Payload, err = base64.StdEncoding.DecodeString(*r.Payload); err != nil {
+			return out, fmt.Errorf("payload: %w", err)
+		}
+		return out, nil
+	}
+	out.Payload, err = parseValue(r.Value, kind)
+	return out, err
+}
+
+// jsonError rewrites an error of encoding/json in terms of JSON instead of Go.
+func jsonError(err error) error {
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case !errors.As(err, &wrong):
+		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
+	case wrong.Field == "":
+		return fmt.Errorf("a record is a JSON object, this is a JSON %s", wrong.Value)
+	}
+	return fmt.Errorf("%s: %s is no %s", wrong.Field, wrong.Value, wrong.Type)
+}
+
+// parseCap reads a time that is one moment: a date would be a guess of midnight.
+func parseCap(src json.RawMessage, now time.Time) (int64, error) {
+	var text string
+	if err := json.Unmarshal(src, &text); err != nil {
+		ns, err := strconv.ParseInt(string(src), 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("%.40s is neither a time in quotes nor whole ns since 1970", src)
+		}
+		return ns, nil
+	}
+	at, err := timeparse.Parse(text, now)
+	if err == nil && at.ToNs != at.FromNs+1 {
+		err = fmt.Errorf("%q is more than a moment; add the time of day", text)
+	}
+	return at.FromNs, err
+}
+
+func parseValue(src json.RawMessage, kind PayloadType) ([]byte, error) {
+	switch kind {
+	case F64:
+		var f float64
+		switch err := json.Unmarshal(src, &f); string(src) {
+		case `"NaN"`, `"+Inf"`, `"-Inf"`: // as forJSON writes them
+			f, _ = strconv.ParseFloat(string(src[1:len(src)-1]), 64) // one of these three
+		default:
+			if err != nil {
+				return nil, fmt.Errorf("value: %.40s is not a number", src)
+			}
+		}
+		return binary.LittleEndian.AppendUint64(nil, math.Float64bits(f)), nil
+	case I64:
+		n, err := strconv.ParseInt(string(src), 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("value: %.40s is not an integer", src)
+		}
+		return binary.LittleEndian.AppendUint64(nil, uint64(n)), nil
+	case Text:
+		var text string
+		if err := json.Unmarshal(src, &text); err != nil {
+			return nil, fmt.Errorf("value: %.40s is not a string", src)
+		}
+		return []byte(text), nil
+	default:
+		return nil, errors.New("a value needs a declared type: ?type=f64, i64 or text")
+	}
+}
+
+// SplitRecords returns the records of a body, an array, an object or lines, with line numbers.
+func SplitRecords(body []byte) (records [][]byte, lines []int, err error) {
+	trimmed := bytes.TrimSpace(body)
+	if len(trimmed) > 0 && trimmed[0] == '{' && json.Valid(trimmed) {
+		return [][]byte{trimmed}, []int{1}, nil // one record, maybe on many lines
+	}
+	if len(trimmed) > 0 && trimmed[0] == '[' {
+		var list []json.RawMessage
+		if err := json.Unmarshal(trimmed, &list); err != nil {
+			return nil, nil, err
+		}
+		for i, r := range list {
+			records, lines = append(records, r), append(lines, i+1)
+		}
+		return records, lines, nil
+	}
+	number := 0
+	for line := range bytes.SplitSeq(body, []byte("\n")) {
+		number++
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			records, lines = append(records, line), append(lines, number)
+		}
+	}
+	return records, lines, nil
+}

@@ -1,0 +1,119 @@
+package rowjson
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+func TestParseRecord(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	f := func(src string, kind PayloadType, want record.Key, payload string) {
+		t.Helper()
+		got, err := ParseRecord([]byte(src), kind, now)
+		if err != nil || got.Key != want || got.Tomb || string(got.Payload) != payload {
+			t.Errorf("%s: %+v %v", src, got, err)
+		}
+	}
+	key := record.Key{CID: 1, MID: -2, MOID: 3, CapNs: 4}
+	f(`{"cid":1,"mid":-2,"moid":3,"cap":4,"payload":"eA=="}`, Base64, key, "x")
+	f(`{"cid":1,"mid":-2,"moid":3,"cap":4,"value":"x"}`, Text, key, "x")
+	f(`{"cid":1,"mid":-2,"moid":3,"cap":4,"value":1}`, I64, key,
+		"\x01\x00\x00\x00\x00\x00\x00\x00")
+	f(`{"cid":1,"mid":-2,"moid":3,"cap":"1970-01-01T00:00:00.000000004Z","value":2}`, F64,
+		key,
+		"\x00\x00\x00\x00\x00\x00\x00\x40")
+
+	f(`{"cid":1,"mid":-2,"moid":3,"cap":"x","cap_ns":4,"acq":"y","acq_ns":5,"payload":""}`,
+		Base64, key, "")
+	f(`{"cid":1,"mid":-2,"moid":3,"cap":4,"value":"-Inf"}`, F64, key,
+		"\x00\x00\x00\x00\x00\x00\xf0\xff")
+
+	bad := func(src string, kind PayloadType, want string) {
+		t.Helper()
+		_, err := ParseRecord([]byte(src), kind, now)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want one with %q", src, err, want)
+		}
+	}
+	tomb, err := ParseRecord([]byte(`{"cid":1,"mid":-2,"moid":3,"cap":4,"deleted":true}`),
+		F64, now)
+	if err != nil || tomb.Key != key || !tomb.Tomb {
+		t.Errorf("%+v %v", tomb, err)
+	}
+	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":1,"deleted":true}`, F64, "has neither")
+	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"deleted":false}`, F64, "either payload")
+	bad(`{"cid":1,"mid":2,"moid":3,"cap":4}`, F64, "either payload (base64) or value")
+	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":null}`, F64, "either payload")
+	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":1,"payload":""}`, F64, "either payload")
+	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":"1"}`, F64, "is not a number")
+	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":1e999}`, F64, "is not a number")
+	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":1.5}`, I64, "is not an integer")
+	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":1}`, Base64,
+		"a value needs a declared type")
+	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":1} 5`, F64, "text follows")
+	bad(`{"cid":1,"mid":2,"moid":3,"cap":null,"value":1}`, F64, "cap")
+	bad(`{"cid":1,"mid":2,"moid":3,"cap":"yesterday","value":1}`, F64, "cap: ")
+	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"unit":"kWh","value":1}`, F64, "unit")
+	bad(`{"cid":5000000000,"mid":2,"moid":3,"cap":4,"value":1}`, F64,
+		"cid: number 5000000000 is no int32")
+	bad(`5`, F64, "a record is a JSON object, this is a JSON number")
+	bad(`{"cid":1,"mid":2,"moid":3,"cap":"2024-01-01","value":1}`, F64,
+		`cap: "2024-01-01" is more than a moment; add the time of day`)
+	bad(`{"cid":1,"mid":2,"moid":3,"cap":4.5,"value":1}`, F64,
+		"cap: 4.5 is neither a time in quotes nor whole ns since 1970")
+	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":"Infinity"}`, F64, "is not a number")
+	bad(`{"mid":2,"moid":3,"cap":4,"value":1}`, F64, "cid, mid, moid and cap must be there")
+	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":1,"cap":5}`, F64,
+		`the key "cap" is there twice`)
+	bad(`{`, F64, "unexpected EOF")
+	bad(``, F64, "EOF")
+}
+
+func TestSplitRecords(t *testing.T) {
+	f := func(body string, want ...string) {
+		t.Helper()
+		records, lines, err := SplitRecords([]byte(body))
+		if err != nil || len(records) != len(want) || len(lines) != len(want) {
+			t.Errorf("%q: %d records, %v", body, len(records), err)
+			return
+		}
+		for i := range want {
+			if string(records[i]) != want[i] {
+				t.Errorf("%q: record %d is %q, want %q", body, i, records[i], want[i])
+			}
+		}
+	}
+	f("")
+	f("{\n \"cid\": 1\n}", "{\n \"cid\": 1\n}")
+	f("{\"a\":1}\n\n{\"b\":2}\n", `{"a":1}`, `{"b":2}`)
+	f(` [{"a":1}, {"b":2}]`, `{"a":1}`, `{"b":2}`)
+	f("{\"a\":1}\nbroken\n", `{"a":1}`, "broken")
+	if _, _, err := SplitRecords([]byte("[1,")); err == nil {
+		t.Error("half an array")
+	}
+}
+
+func FuzzParseRecord(f *testing.F) {
+	f.Add([]byte(`{"cid":1,"mid":-2,"moid":3,"cap":"now-1h","value":1.5}`), uint8(F64))
+	f.Add([]byte(`[{"cid":1,"mid":-2,"moid":3,"cap":4,"payload":"eA=="}]`), uint8(0))
+	now := time.Unix(1_700_000_000, 0)
+	f.Fuzz(func(t *testing.T, body []byte, kind uint8) {
+		records, lines, err := SplitRecords(body)
+		if err != nil {
+			return
+		}
+		for i, src := range records {
+			r, err := ParseRecord(src, PayloadType(kind%4), now)
+			if err != nil {
+				continue
+			}
+			if lines[i] < 1 || len(r.Payload) > len(body)+8 {
+				t.Fatalf("line %d: %d bytes", lines[i], len(r.Payload))
+			}
+			_ = PayloadType(kind % 4).Value(r.Payload)
+		}
+	})
+}

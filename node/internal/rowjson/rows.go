@@ -1,0 +1,139 @@
+package rowjson
+
+import (
+	"bufio"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/pentad-db/pentad/node/internal/params"
+	"github.com/pentad-db/pentad/sdk/api"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+// Row is a record in JSON.
+type Row struct {
+	CID     int32   `json:"cid"`
+	MID     int64   `json:"mid"`
+	MOID    int32   `json:"moid"`
+	Cap     string  `json:"cap"`
+	CapNs   int64   `json:"cap_ns"`
+	Acq     string  `json:"acq"`
+	AcqNs   int64   `json:"acq_ns"`
+	Value   any     `json:"value,omitempty"`
+	Payload *string `json:"payload,omitempty"` // nil if Value has it all; "" is an empty one
+	Deleted bool    `json:"deleted,omitempty"` // a tombstone, without value and payload
+}
+
+// End is the end of an answer in JSON.
+type End struct {
+	Complete bool   `json:"complete"`
+	Reason   string `json:"reason,omitempty"` // why it is not complete, without an error
+	Error    string `json:"error,omitempty"`
+	Code     string `json:"code,omitempty"`
+
+	Fault *api.Fault `json:"fault,omitempty"` // of a plugin
+
+	Rows      uint64 `json:"rows"`
+	HorizonNs int64  `json:"horizon_ns"`
+	Blocks    uint64 `json:"blocks_scanned"`
+	Examined  uint64 `json:"rows_examined"`
+	PurgedNs  int64  `json:"purged_acq_ns,omitempty"`
+	TookNs    int64  `json:"took_ns"`
+}
+
+// NewEnd returns the end of an answer; err is nil for none.
+func NewEnd(end wire.End, err *wire.Error) End {
+	out := End{Complete: end.Complete, Reason: end.Reason, Rows: end.Rows,
+		HorizonNs: end.HorizonNs, Blocks: end.BlocksScanned, Examined: end.RowsExamined,
+		TookNs: end.TookNs, PurgedNs: end.PurgedAcqNs}
+	if err != nil {
+		out.Complete, out.Error, out.Code = false, err.Message, err.Kind.String()
+		if fault, ok := err.Fault(); ok {
+			out.Fault = &fault
+		}
+	}
+	return out
+}
+
+// RowOf returns a row of a batch; keys leaves its payload out.
+func RowOf(b *record.Batch, i int, kind PayloadType, keys bool) Row {
+	r := b.Record(i)
+	return RowOfRecord(&r, kind, keys)
+}
+
+// RowOfRecord returns the row of a record.
+func RowOfRecord(r *record.Record, kind PayloadType, keys bool) Row {
+	row := Row{CID: r.CID, MID: r.MID, MOID: r.MOID, CapNs: r.CapNs, AcqNs: r.AcqNs,
+		Cap: record.FormatNs(r.CapNs), Acq: record.FormatNs(r.AcqNs)}
+	if row.Deleted = r.Tomb; keys || row.Deleted {
+		return row
+	}
+	if row.Value = kind.Value(r.Payload); kind == Base64 || row.Value == nil {
+		text := base64.StdEncoding.EncodeToString(r.Payload)
+		row.Value, row.Payload = nil, &text
+	}
+	return row
+}
+
+// ParseLines reports whether the client wants lines instead of one document, by the parameter
+// format or the header Accept.
+func ParseLines(format, accept string) (bool, error) {
+	switch format {
+	case "":
+		return strings.Contains(accept, "application/x-ndjson"), nil
+	case "json", "ndjson":
+		return format == "ndjson", nil
+	default:
+		return false, params.Bad("format", fmt.Errorf("%q is not json or ndjson",
+			params.Clip(format)))
+	}
+}
+
+// Writer writes rows as lines or as one document.
+type Writer struct {
+	W     *bufio.Writer
+	Name  string // of the member with the rows
+	Lines bool
+	Rows  int // that were written
+}
+
+// Row writes a row.
+func (o *Writer) Row(row any) error {
+	text, err := json.Marshal(row)
+	if err != nil {
+		return err
+	}
+	switch {
+	case o.Lines:
+	case o.Rows == 0:
+		text = append([]byte(`{"`+o.Name+`":[`+"\n"), text...)
+	default:
+		text = append([]byte(",\n"), text...)
+	}
+	if o.Lines {
+		text = append(text, '\n')
+	}
+	o.Rows++
+	_, err = o.W.Write(text)
+	return err
+}
+
+// End writes the end of the answer.
+func (o *Writer) End(end End) error {
+	text, err := json.Marshal(end)
+	if err != nil {
+		return err
+	}
+	opening := `{"end":`
+	if !o.Lines {
+		opening = "\n],\"end\":"
+		if o.Rows == 0 {
+			opening = `{"` + o.Name + `":[],"end":`
+		}
+	}
+	_, err = o.W.WriteString(opening + string(text) + "}\n")
+	return err
+}

@@ -1,0 +1,108 @@
+package store
+
+import (
+	"encoding/json"
+	"runtime"
+	"slices"
+
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/segment"
+)
+
+// backdated exports all backdated rows, if some came since those that the caller has.
+func (e *exporter) backdated() ([]uint64, error) {
+	sources := e.store.acquireBackdated()
+	for _, now := range sources {
+		defer now.release()
+	}
+	known := e.opt.Aside
+	if known == nil {
+		known = make([]uint64, len(sources))
+	}
+	var marks []uint64
+	for _, now := range sources {
+		marks = append(marks, now.lastBackdated())
+	}
+	if slices.Equal(marks, known) {
+		return nil, nil
+	}
+	for shard, now := range sources {
+		if err := e.backdatedShard(uint32(len(sources)+shard), now); err != nil {
+			return nil, err
+		}
+	}
+	return marks, nil
+}
+
+// acquireBackdated returns what the backdated shards hold at one moment, to be released by the
+// caller: of a put all rows, or none.
+func (s *Store) acquireBackdated() []*readState {
+	for {
+		var all []*readState
+		puts := s.backdatedSeq.Load()
+		for _, sh := range s.shards {
+			all = append(all, sh.backdated.acquire())
+		}
+		if puts&1 == 0 && s.backdatedSeq.Load() == puts {
+			return all
+		}
+		for _, now := range all {
+			now.release()
+		}
+		runtime.Gosched() // the committer is in the midst of it
+	}
+}
+
+// lastBackdated returns the log index up to which a read state of a backdated shard holds
+// everything.
+func (s *readState) lastBackdated() uint64 {
+	if s.head.Rows() > 0 {
+		return s.info.last
+	}
+	return s.first - 1
+}
+
+func (e *exporter) backdatedShard(shard uint32, now *readState) error {
+	for _, seg := range now.sealed {
+		meta := e.next(seg.meta)
+		text, err := json.Marshal(meta)
+		if err == nil {
+			err = segment.CopySealed(e.path(meta), seg.file, text)
+		}
+		if err == nil {
+			err = e.add(meta, seg.idx.AcqOf(0), seg.file.Path())
+		}
+		if err == nil {
+			err = e.progress()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, f := range now.immutable {
+		if err := e.backdatedHead(shard, f.head, f.info.putNs); err != nil {
+			return err
+		}
+	}
+	return e.backdatedHead(shard, now.head, now.info.putNs)
+}
+
+func (e *exporter) backdatedHead(shard uint32, head *index.Head, putNs int64) error {
+	if head.Rows() == 0 {
+		return nil
+	}
+	work := sealMemories.Get().(*sealMemory)
+	defer work.giveBack()
+	rows := &work.rows
+	flags := head.ReadAll(rows)
+	meta := e.next(segmentMeta{Shard: shard, Rows: uint32(rows.Len()), PutAcqNs: putNs,
+		LastAcqNs: rows.AcqNs[rows.Len()-1]})
+	marks := index.AppendWatermarks(nil, head.Watermarks())
+	if err := work.write(e.path(meta), meta, rows, flags, marks, e.store.opt.Index); err != nil {
+		return err
+	}
+	if err := e.add(meta, rows.AcqNs[0], e.path(meta)); err != nil {
+		return err
+	}
+	return e.progress()
+}

@@ -1,0 +1,46 @@
+package store
+
+import (
+	"context"
+	"fmt"
+)
+
+// Horizon returns an acq H such that the rows with acq < H never change again. It follows the
+// wall clock when nothing is written; once the log has failed it stands still, above every row
+// that was acknowledged.
+//
+// Cost: at most once a second one small synced write to the log.
+func (s *Store) Horizon(ctx context.Context) (int64, error) {
+	if s.closed.Load() {
+		return 0, ErrClosed
+	}
+	h, stale := s.clock.Horizon()
+	if !stale {
+		return h, nil
+	}
+	var failed error
+	wanted := s.clock.Present()
+	if err := s.onCommitter(ctx, func() {
+		if !s.clock.LeaseCovers(wanted) { // else one who asked at the same time had it logged
+			failed = s.logLease()
+		}
+	}); err != nil {
+		return 0, err
+	}
+	if failed == nil {
+		h, _ = s.clock.Horizon()
+	}
+	return h, nil // puts say what is wrong with the log; queries need no promise
+}
+
+// logLease makes the log hold that no acq below the present is given any more.
+func (s *Store) logLease() error {
+	ns := s.clock.Present()
+	file, err := s.appendLog(s.marks(ns, false))
+	if err != nil {
+		return fmt.Errorf("log promise: %w", err)
+	}
+	s.noteFile(file, nil)
+	s.clock.LeaseLogged(ns)
+	return nil
+}

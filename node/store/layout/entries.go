@@ -1,0 +1,94 @@
+package layout
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// Kinds of log entries.
+const (
+	// EntryRows is rows of one batch and shard.
+	EntryRows = 1
+	// EntryClock is i64 ns: no acq below is given any more; u8 1 after a clean close.
+	EntryClock = 2
+	// EntryApplied is the entry with which each flush of a replicated store ends: u64 index of the
+	// last command that was applied, i64 ns the least acq that the next one may give.
+	EntryApplied = 3
+	// EntryLines says how many lines the manifest had when the flush was written, u64: a manifest
+	// with fewer has lost its end.
+	EntryLines = 4
+)
+
+// ClockEntry is shard 0's by convention; it has no index and is never released by a seal.
+func ClockEntry(ns int64, clean bool) segment.Entry {
+	data := binary.LittleEndian.AppendUint64(nil, uint64(ns))
+	if clean {
+		return segment.Entry{Kind: EntryClock, Data: append(data, 1)}
+	}
+	return segment.Entry{Kind: EntryClock, Data: append(data, 0)}
+}
+
+// ParseClockEntry reads the data of an EntryClock.
+func ParseClockEntry(data []byte) (ns int64, clean bool, err error) {
+	if len(data) != 9 || data[8] > 1 {
+		return 0, false, errors.New("clock entry is not 8 bytes and a flag")
+	}
+	return int64(binary.LittleEndian.Uint64(data)), data[8] == 1, nil
+}
+
+// AppliedEntry says how far the log of a replica was applied.
+func AppliedEntry(index uint64, nextNs int64) segment.Entry {
+	data := binary.LittleEndian.AppendUint64(nil, index)
+	return segment.Entry{Kind: EntryApplied,
+		Data: binary.LittleEndian.AppendUint64(data, uint64(nextNs))}
+}
+
+// ParseAppliedEntry reads the data of an EntryApplied.
+func ParseAppliedEntry(data []byte) (index uint64, nextNs int64, err error) {
+	if len(data) != 16 {
+		return 0, 0, fmt.Errorf("applied entry of %d bytes; it has 16", len(data))
+	}
+	return binary.LittleEndian.Uint64(data), int64(binary.LittleEndian.Uint64(data[8:])), nil
+}
+
+// LinesEntry says how many lines the manifest has.
+func LinesEntry(n uint64) segment.Entry {
+	return segment.Entry{Kind: EntryLines, Data: binary.LittleEndian.AppendUint64(nil, n)}
+}
+
+// ParseLinesEntry reads the data of an EntryLines.
+func ParseLinesEntry(data []byte) (uint64, error) {
+	if len(data) != 8 {
+		return 0, errors.New("entry of the lines of the manifest is not 8 bytes")
+	}
+	return binary.LittleEndian.Uint64(data), nil
+}
+
+// CheckRowsEntry checks that rows of the log name a shard, and a backdated one if they must.
+func CheckRowsEntry(e *segment.Entry, h *segment.RowsHeader, shards int) error {
+	if int64(e.Shard) >= 2*int64(shards) {
+		return fmt.Errorf("log entry of shard %d of %d", e.Shard, shards)
+	}
+	if backdated := int64(e.Shard) >= int64(shards); backdated != h.Shared {
+		return fmt.Errorf("log entry of shard %d of %d, rows that may share acqs: %v", e.Shard,
+			shards, h.Shared)
+	}
+	return nil
+}
+
+// GivenUntil returns the acq below which those that an entry of rows took are. It is never above
+// what the clock gave: a copy that ends with the entry lacks what was given from there on.
+func GivenUntil(h *segment.RowsHeader, rows *record.Batch) int64 {
+	if h.Shared { // below the horizon: the put took one, whose rows have lower ones
+		return h.BatchFirstAcqNs + 1
+	}
+	until := max(h.BatchFirstAcqNs+int64(h.BatchRecords), h.FirstAcqNs+int64(rows.Len()))
+	if n := rows.Len(); h.Stamped && n > 0 {
+		until = max(until, rows.AcqNs[n-1]+1)
+	}
+	return until
+}

@@ -1,0 +1,88 @@
+// Package layout says what is where in the directory of a store: the names of its files, its lock,
+// the sections of a segment and the entries of the log.
+//
+// It knows nothing of what rows mean, nor of the manifest. It has no main type and starts no
+// goroutine.
+package layout
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/pentad-db/pentad/node/internal/slots"
+	"golang.org/x/sys/unix"
+)
+
+// Names in the directory of a store.
+const (
+	LogDir        = "log"      // the directory of the log files
+	SegmentSuffix = ".seg"     // of sealed segments
+	LockFile      = "LOCK"     // held while a process has the directory open
+	ManifestFile  = "MANIFEST" // the journal of what is live
+	WritersFile   = "WRITERS"  // answers to writers
+	SnapshotFile  = "SNAPSHOT" // says that nobody has opened the snapshot as a store
+	ScrubFile     = "SCRUB"    // how far the search for damage is
+)
+
+// Ids of the sections of a sealed segment.
+const (
+	SectionDirectory = 1
+	SectionPostings  = 2
+	SectionRanks     = 3
+	SectionMarks     = 4 // watermarks of everything up to and with the segment
+	SectionSeries    = 5 // series and their greatest caps, where rows are enough to pay for it
+)
+
+// MaxShards bounds the shards of one directory: more leave sealed segments too small.
+const MaxShards = 1024
+
+var (
+	// ErrLocked means that another process has the directory open.
+	ErrLocked = errors.New("directory is in use by another process")
+	// ErrNoStore means that a directory holds no store.
+	ErrNoStore = errors.New("no store is here: there is no MANIFEST")
+)
+
+// SegmentName returns the name of the file of a segment.
+func SegmentName(id uint64) string { return fmt.Sprintf("%08d%s", id, SegmentSuffix) }
+
+// ShardOf returns which of some shards has the rows of a device.
+func ShardOf(cid int32, mid int64, shards int) int {
+	return slots.Part(slots.Of(cid, mid), shards)
+}
+
+// Lock takes the directory for this process until the file is closed.
+//
+// Errors: ErrLocked when another process has it.
+func Lock(dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, LockFile), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("lock %s: %w", dir, err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("lock %s: %w", dir, ErrLocked)
+	}
+	return f, nil
+}
+
+// LockToRead keeps others from opening the store until the file is closed. The file is nil when the
+// store was never opened.
+//
+// Errors: ErrLocked when another process has it.
+func LockToRead(dir string) (*os.File, error) {
+	f, err := os.Open(filepath.Join(dir, LockFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lock %s: %w", dir, err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("lock %s: %w", dir, ErrLocked)
+	}
+	return f, nil
+}

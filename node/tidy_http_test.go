@@ -1,0 +1,18 @@
+package node_test
+
+// httpRooms are the rooms of HTTP: what the handlers of a node stand on.
+func httpRooms() map[string][]string {
+	return map[string][]string{
+		"node/internal/httpserver": {"sdk/api", "sdk/wire", "node/internal/accept",
+			"node/internal/admission", "node/internal/budget", "node/internal/health",
+			"node/internal/params", "github.com/valyala/fasthttp"},
+		"node/internal/params": {"sdk/record", "sdk/wire", "node/internal/calendar",
+			"node/internal/selector", "node/internal/timeparse", "github.com/valyala/fasthttp"},
+		"node/internal/rowjson": {"sdk/record", "sdk/api", "sdk/wire", "sdk/plugin",
+			"node/internal/params", "node/internal/strictjson", "node/internal/timeparse"},
+		"node/internal/changestream": {"sdk/record", "sdk/wire", "node/internal/rowjson",
+			"node/internal/selector", "node/store", "node/store/event"},
+		"node/internal/storewire": {"sdk/record", "sdk/api", "sdk/wire", "node/store",
+			"node/store/event", "node/store/retention"},
+	}
+}
