@@ -22,7 +22,7 @@ func (n *Node) openMember(ctx context.Context) error {
 	config.HTTPListen = n.server.http.Addr().String()
 	m, err := member.Open(ctx, member.Options{Dir: n.opt.Dir, Cluster: config, Store: n.opt.Store,
 		Log: n.log, Fail: n.opt.Fail, MemoryBytes: n.opt.MemoryBytes, Changed: n.updateRoutes,
-		Passed: n.merged.pass})
+		Passed: n.merged.Pass})
 	if err != nil {
 		return err
 	}

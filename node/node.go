@@ -29,6 +29,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/clock"
 	"github.com/pentad-db/pentad/node/internal/cpushare"
 	"github.com/pentad-db/pentad/node/internal/cursors"
+	"github.com/pentad-db/pentad/node/internal/feed"
 	"github.com/pentad-db/pentad/node/internal/health"
 	"github.com/pentad-db/pentad/node/internal/hedge"
 	"github.com/pentad-db/pentad/node/internal/httpserver"
@@ -144,7 +145,7 @@ type Node struct {
 	// heldGroups is how many groups a worker has in memory before it spills them.
 	heldGroups int
 	hedges     *hedge.Limiter
-	merged     mergedFeeds
+	merged     feed.Demands
 	failures   registry.Failures
 	health     health.Board
 	healthMu   sync.Mutex // held while problems are collected and logged
