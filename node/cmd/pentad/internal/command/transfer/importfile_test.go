@@ -92,7 +92,7 @@ deleted: gone
 	}
 	_, notes := importAs(t, addr, 6, file, "--cid", "1", "--mid", "column=id", "--cap", "column=at",
 		"--value", "column=price,moid=1")
-	if !strings.Contains(notes, `"a cell of type decimal(9, 2), which is n..." is not an f64`) {
+	if !strings.Contains(notes, `"a cell of unsupported type decimal(9, 2)" is not an f64`) {
 		t.Error(notes)
 	}
 }
