@@ -109,7 +109,7 @@ func (a *app) serveCommand() *cobra.Command {
 		"memory limit of the node, e.g. 2GiB (PENTAD_MEMORY;\ndefault: limit of the control "+
 			"group or of the machine)")
 	flags.DurationVar(&slack, "timer-slack", 0,
-		"let timers be this late, at most 100ms, to wake up less often; Linux only\n"+
+		"how late timers may be, e.g. 1ms, at most 100ms, to save wakeups; Linux only\n"+
 			"(default: what the system gives, 50µs)")
 	limits.add(c)
 	clients.add(c)
