@@ -239,7 +239,7 @@ func TestCachedStatesChangeNothing(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rows, turns := rounds.Of(100_000, 50_000, 20_000), rounds.Of(40, 12, 6)
-	for _, room := range []int64{0, 40 << 10} {
+	for _, room := range []int64{0, int64(rounds.Of(40<<10, 20<<10, 20<<10))} { // some are evicted
 		rng := rand.New(rand.NewPCG(seed, 5))
 		h := &meterHouse{T: t, rng: rng, n: openTest(t, Options{StateBytes: room,
 			Store: store.Options{Workers: 1 + rng.IntN(3), Shards: 1 << rng.IntN(2),
