@@ -28,7 +28,7 @@ type Clock struct {
 	copied   bool   // the store is a copy: next is its horizon, and stands still between ranges
 	driven   bool   // the store is a replica: next moves with its log only
 	index    uint64 // of the last command of the log of a replica that was applied
-	// leasedNs is what leaders of the group have promised of its horizon beside the log, and
+	// leasedNs is what leaders of the group have promised of its horizon apart from the log, and
 	// holds here; promise does once its command was applied. While the replica is a copy there is
 	// none, as its acqs are not those of the group; voidNs is its horizon from before.
 	leasedNs      int64
@@ -138,7 +138,7 @@ func (c *Clock) Published() int64 {
 	return max(c.next, c.leasedNs)
 }
 
-// Finish returns the floor that a clean close may log: a horizon asked for beside it stays there.
+// Finish returns the floor that a clean close may log: a horizon asked for meanwhile stays there.
 func (c *Clock) Finish() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -219,7 +219,7 @@ func (c *Clock) GrantLease(index uint64, ns int64) (holds bool) {
 }
 
 // LogHorizon returns the acq below which the log of a replica gives none any more, whatever leaders
-// promise beside it, and gave none while it was no copy.
+// promise apart from it, and gave none while it was no copy.
 func (c *Clock) LogHorizon() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -249,7 +249,7 @@ func (c *Clock) Claim(first, end int64) (floor int64, ok bool) {
 }
 
 // Unclaim gives back what claim took from first on, under one lock: without the group in flight, a
-// horizon that is asked for beside it would rise above. What lies below first is not given back,
+// horizon that is asked for meanwhile would rise above. What lies below first is not given back,
 // because a horizon may have been given there meanwhile.
 func (c *Clock) Unclaim(first int64) {
 	c.mu.Lock()

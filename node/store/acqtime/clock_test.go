@@ -17,7 +17,7 @@ func TestClaimKeepsHorizons(t *testing.T) {
 	if _, ok := c.Claim(200, 300); ok {
 		t.Errorf("acq 200 was taken, below the horizon %d", h)
 	}
-	failed := c.Reserve(10) // and never settled: whether it is on disk is unknown
+	failed := c.Reserve(10) // and never published: whether it is on disk is unknown
 	if _, ok := c.Claim(failed+20, failed+30); !ok {
 		t.Fatal("not taken")
 	}

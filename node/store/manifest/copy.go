@@ -17,7 +17,7 @@ type Copy struct {
 	VoidNs int64 `json:"void_ns,omitempty"`
 }
 
-// applyCopy begins or ends the copy as an edit says. The clock of a copy starts anew.
+// applyCopy begins or ends the copy as an edit says. The clock of a copy starts again from 0.
 func (m *Manifest) applyCopy(e *Edit) {
 	if e.Copy != nil {
 		if m.Copied == nil {

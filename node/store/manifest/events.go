@@ -141,7 +141,7 @@ func (m *Manifest) LastEvent() int64 {
 	return last
 }
 
-// MaxEvents bounds the erases and purges of a store: each new one has the tree of all planted anew,
+// MaxEvents bounds the erases and purges of a store: each new one has the tree of all built again,
 // in some milliseconds, and a scan of everything looks at all of their boxes.
 const MaxEvents = 1 << 14
 

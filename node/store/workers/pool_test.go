@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestHelpers: everything is run, at once where nobody is idle, and no more stay than may.
+// TestHelpers: everything is run, at once where no goroutine is idle, and no more stay than may.
 func TestHelpers(t *testing.T) {
 	ends := make(chan struct{})
 	h := NewPool(2, ends)
