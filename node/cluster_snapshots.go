@@ -12,7 +12,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/member"
-	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -44,7 +44,7 @@ func readSnapshot(dir string) (out api.Snapshot, err error) {
 	out = api.Snapshot{Name: filepath.Base(dir), Dir: dir}
 	entries, err := os.ReadDir(filepath.Join(dir, "groups"))
 	if errors.Is(err, os.ErrNotExist) {
-		one, err := store.ReadSnapshot(filepath.Join(dir, "store"))
+		one, err := layout.ReadSnapshot(filepath.Join(dir, "store"))
 		if err != nil {
 			return out, err
 		}
@@ -60,7 +60,7 @@ func readSnapshot(dir string) (out api.Snapshot, err error) {
 		if err != nil {
 			continue
 		}
-		one, err := store.ReadSnapshot(filepath.Join(dir, "groups", e.Name(), "store"))
+		one, err := layout.ReadSnapshot(filepath.Join(dir, "groups", e.Name(), "store"))
 		if err != nil {
 			return api.Snapshot{Name: out.Name, Dir: dir}, err
 		}

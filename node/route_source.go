@@ -63,6 +63,13 @@ type SourceError struct {
 
 func (e *SourceError) Error() string { return e.Source + ": " + e.Err.Error() }
 
+// ToWire returns the error for the protocol: that of the cause, with the source in its text.
+func (e *SourceError) ToWire() *wire.Error {
+	out := *toWire(e.Err)
+	out.Message = e.Source + ": " + out.Message
+	return &out
+}
+
 // Unwrap returns the cause.
 func (e *SourceError) Unwrap() error { return e.Err }
 

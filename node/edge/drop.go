@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -59,7 +60,7 @@ func (e *Edge) settle(ctx context.Context) error {
 		acqs = append(acqs, record.Range{From: s.FromNs, To: s.ToNs})
 	}
 	err := e.Forget(ctx, acqs)
-	if errors.Is(err, store.ErrTooManyEvents) { // shipping must go on
+	if errors.Is(err, manifest.ErrTooManyEvents) { // shipping must go on
 		e.log.Error("what was dropped stays on the disk, and older gap records are shipped, too: "+
 			"begin with a new directory when all is shipped", "err", err)
 	} else if err != nil {

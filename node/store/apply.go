@@ -10,6 +10,7 @@ import (
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/acqtime"
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/node/store/retention"
 )
 
@@ -211,13 +212,13 @@ func (s *Store) applyOne(
 		return false
 	}
 	first := max(clockNs, at.NextNs)
-	copied := s.manifest.copied != nil // only the committer changes it
+	copied := s.manifest.Copied != nil // only the committer changes it
 	switch {
 	case c.kind == commandClose && !copied:
 		at.NextNs = first
 	case c.kind == commandPut && copied:
 		out.Err = ErrIsCopy
-	case c.kind == commandPut && c.within != s.manifest.slots: // only the committer changes them
+	case c.kind == commandPut && c.within != s.manifest.Slots: // only the committer changes them
 		out.Err = ErrOtherSlots
 	case c.kind == commandPut:
 		protected := c.put.writer.ID != ([16]byte{})
@@ -302,7 +303,7 @@ func (s *Store) applyEvent(from Command, c *command, out *Outcome) error {
 		return s.applyRange(from, c.rng, out)
 	case c.kind == commandRelease:
 		return s.applyRelease(from, out)
-	case s.manifest.copied != nil: // only the committer changes it
+	case s.manifest.Copied != nil: // only the committer changes it
 		out.Err = ErrIsCopy
 		return s.passOver(from)
 	}
@@ -310,7 +311,7 @@ func (s *Store) applyEvent(from Command, c *command, out *Outcome) error {
 	s.manifestMu.Lock()
 	e, err := eventOf(s.manifest, c, acq)
 	s.manifestMu.Unlock()
-	if err != nil || !e.changesHistory() {
+	if err != nil || !e.ChangesHistory() {
 		out.Err = err
 		return s.passOver(from)
 	}
@@ -320,7 +321,7 @@ func (s *Store) applyEvent(from Command, c *command, out *Outcome) error {
 	at = acqtime.Position{Index: from.Index, NextNs: acq + 1}
 	e.Applied = &at
 	s.manifestMu.Lock()
-	if err = s.manifest.append(e); err == nil {
+	if err = s.manifest.Append(e); err == nil {
 		s.changed(&e)
 	}
 	s.manifestMu.Unlock()
@@ -330,7 +331,7 @@ func (s *Store) applyEvent(from Command, c *command, out *Outcome) error {
 	s.come(at)
 	s.feeds.changed()
 	out.AcqNs = acq
-	if e.purges() {
+	if e.Purges() {
 		_ = s.emptyLog() // it is tried again; if the log has failed, the next command says so
 	}
 	return nil
@@ -348,19 +349,19 @@ func (s *Store) come(at acqtime.Position) {
 }
 
 // eventOf returns the edit of a command at an acq.
-func eventOf(m *manifest, c *command, acqNs int64) (e edit, err error) {
+func eventOf(m *manifest.Manifest, c *command, acqNs int64) (e manifest.Edit, err error) {
 	switch c.kind {
 	case commandErase:
-		e, err = m.eventEdit(&event.Event{AcqNs: acqNs, Kind: event.Erase, Box: c.box})
+		e, err = m.EventEdit(&event.Event{AcqNs: acqNs, Kind: event.Erase, Box: c.box})
 	case commandPurge:
-		e, err = m.eventEdit(&event.Event{AcqNs: acqNs, Kind: event.Purge, Box: c.box})
+		e, err = m.EventEdit(&event.Event{AcqNs: acqNs, Kind: event.Purge, Box: c.box})
 	case commandRetention:
-		e, err = m.retentionEdit(&c.retention,
-			retention.Moment{AcqNs: acqNs, TimeNs: m.steps.TimeNs})
+		e, err = m.RetentionEdit(&c.retention,
+			retention.Moment{AcqNs: acqNs, TimeNs: m.Steps.TimeNs})
 	case commandStep:
-		e = m.stepEdit(retention.Moment{AcqNs: acqNs, TimeNs: c.step.TimeNs, RanNs: c.step.RanNs})
+		e = m.StepEdit(retention.Moment{AcqNs: acqNs, TimeNs: c.step.TimeNs, RanNs: c.step.RanNs})
 	case commandHold:
-		e, err = m.holdEdit(&c.hold, acqNs)
+		e, err = m.HoldEdit(&c.hold, acqNs)
 	}
 	return e, err
 }

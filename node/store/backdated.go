@@ -14,6 +14,7 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -141,7 +142,7 @@ func (s *Store) checkBackdated(ctx context.Context, greatestNs int64) error {
 	if err != nil {
 		return err
 	}
-	if horizon <= noPut {
+	if horizon <= manifest.NoPut {
 		return refusedAcq(-1, "the clock stands at %s, before 1970; set it",
 			record.FormatNs(horizon))
 	}
@@ -290,7 +291,7 @@ func (s *Store) tryBackdated(
 	tombstones := s.tombstones.Load()
 	var kept []uint32
 	for i := range rows.Len() {
-		if tombstones.purged.oldest(rows.Key(i)) == nil {
+		if tombstones.Purged.Oldest(rows.Key(i)) == nil {
 			kept = append(kept, uint32(i))
 		}
 	}

@@ -52,7 +52,7 @@ func (sc *scan) findBackdated(p *partition) error {
 	w := &sc.finder
 	w.box = &p.box
 	for _, seg := range p.segments {
-		if !seg.meta.isBackdated() {
+		if !seg.meta.IsBackdated() {
 			continue
 		}
 		if err := w.findFlagged(p, seg, seg.plan.Candidates); err != nil {
@@ -80,7 +80,7 @@ func (sc *scan) findNewer(p *partition) error {
 		}
 	})
 	for _, seg := range p.segments {
-		if err == nil && !seg.meta.isBackdated() {
+		if err == nil && !seg.meta.IsBackdated() {
 			err = sc.findNewerInSegment(p, seg)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/manifest"
 )
 
 // Builder writes the directory of a store out of segments that exports wrote. What it writes is
@@ -20,7 +21,7 @@ type Builder struct {
 	dir     string
 	untilNs int64
 	rows    int64
-	live    []segmentMeta
+	live    []manifest.Segment
 	next    []uint64 // per shard the log index of its next segment
 	source  *Store   // of nothing but options, for extracting rows
 }
@@ -64,7 +65,7 @@ func (b *Builder) Add(dir string, f Exported) error {
 		}
 	} else {
 		meta, err = extract(b.source, seg, math.MinInt64, b.untilNs,
-			func(rows segmentMeta) (string, segmentMeta) {
+			func(rows manifest.Segment) (string, manifest.Segment) {
 				rows = b.place(rows)
 				return b.source.segmentPath(rows.ID), rows
 			})
@@ -78,7 +79,7 @@ func (b *Builder) Add(dir string, f Exported) error {
 }
 
 // place gives a segment its number, and a place behind the others of its shard.
-func (b *Builder) place(meta segmentMeta) segmentMeta {
+func (b *Builder) place(meta manifest.Segment) manifest.Segment {
 	b.next[meta.Shard]++
 	meta.ID = uint64(len(b.live)) + 1
 	meta.FirstIndex, meta.LastIndex = b.next[meta.Shard], b.next[meta.Shard]
@@ -91,7 +92,7 @@ func openExported(path string, f Exported) (*sealedSegment, error) {
 	if err != nil {
 		return nil, err
 	}
-	var meta segmentMeta
+	var meta manifest.Segment
 	err = json.Unmarshal(file.Meta(), &meta)
 	if closeErr := file.Close(); err == nil {
 		err = closeErr
@@ -122,18 +123,19 @@ func (b *Builder) Finish(ctx context.Context, state Edit, writersDir string) err
 	if err = errors.Join(err, log.Close()); err != nil {
 		return err
 	}
-	state.Format, state.Shards, state.Store = formatVersion, len(b.next)/2, newStoreID()
+	state.Format, state.Shards = manifest.FormatVersion, len(b.next)/2
+	state.Store = manifest.NewStoreID()
 	state.Number, state.LogFlush, state.LogFrom = 1, 0, 1
 	state.ClockNs, state.Add, state.Gone = b.untilNs, b.live, nil
 	state.Replicated, state.Applied = false, nil
 	state.Slots, state.IndexBase = nil, 0
 	// Purges that stay may be newer.
-	state.Lineage = state.Lineage.With(newTimeline(b.untilNs))
+	state.Lineage = state.Lineage.With(manifest.NewTimeline(b.untilNs))
 	// Its events may be newer than its rows, which no copy may have.
 	state.Copy = nil
 	state.Events = eventsUntil(state.Events, b.untilNs)
 	name := filepath.Join(b.dir, layout.ManifestFile)
-	if err := durable.ReplaceFile(name, appendEdit(nil, state)); err != nil {
+	if err := durable.ReplaceFile(name, manifest.AppendEdit(nil, state)); err != nil {
 		return err
 	}
 	return b.prove(ctx)

@@ -13,6 +13,7 @@ import (
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/sdk/api"
 )
 
@@ -57,10 +58,10 @@ func (c *checker) directory(dir string) error {
 }
 
 // manifest reads the manifest; it is nil when it is damaged.
-func (c *checker) manifest(dir string) (*manifest, error) {
+func (c *checker) manifest(dir string) (*manifest.Manifest, error) {
 	name := filepath.Join(dir, layout.ManifestFile)
 	if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) {
-		if err := checkEmpty(dir, name); err != nil {
+		if err := manifest.CheckEmpty(dir, name); err != nil {
 			return nil, c.Note(err)
 		}
 		return nil, fmt.Errorf("%s: %w", dir, layout.ErrNoStore)
@@ -68,7 +69,7 @@ func (c *checker) manifest(dir string) (*manifest, error) {
 	return c.manifestFile(name)
 }
 
-func (c *checker) manifestFile(name string) (*manifest, error) {
+func (c *checker) manifestFile(name string) (*manifest.Manifest, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {
 		return nil, fmt.Errorf("read manifest: %w", err)
@@ -76,9 +77,9 @@ func (c *checker) manifestFile(name string) (*manifest, error) {
 	return c.manifestText(name, data)
 }
 
-func (c *checker) manifestText(name string, data []byte) (*manifest, error) {
-	m := newManifest()
-	content, err := m.replay(name, data)
+func (c *checker) manifestText(name string, data []byte) (*manifest.Manifest, error) {
+	m := manifest.New()
+	content, err := m.Replay(name, data)
 	if err != nil {
 		return nil, c.Note(err)
 	}
@@ -87,15 +88,15 @@ func (c *checker) manifestText(name string, data []byte) (*manifest, error) {
 			"%s: a torn last line of %d bytes at offset %d, which opening cuts off", name,
 			content.Torn, content.Size))
 	}
-	c.Shards = m.shards
+	c.Shards = m.Shards
 	return m, c.Read(int64(len(data)))
 }
 
 // segments checks every segment file, and that those of a shard continue one another.
-func (c *checker) segments(dir string, m *manifest) error {
-	live := map[string]segmentMeta{}
+func (c *checker) segments(dir string, m *manifest.Manifest) error {
+	live := map[string]manifest.Segment{}
 	if m != nil {
-		for _, meta := range m.live {
+		for _, meta := range m.Live {
 			live[layout.SegmentName(meta.ID)] = meta
 		}
 	}
@@ -138,26 +139,26 @@ func (c *checker) segments(dir string, m *manifest) error {
 
 // order checks that the segments of each shard cover log indexes one after another, and acqs, but
 // for the backdated shards.
-func (c *checker) order(name string, m *manifest, found map[uint64]*checkedSegment) {
-	byShard := map[uint32][]segmentMeta{}
-	for _, meta := range m.live {
+func (c *checker) order(name string, m *manifest.Manifest, found map[uint64]*checkedSegment) {
+	byShard := map[uint32][]manifest.Segment{}
+	for _, meta := range m.Live {
 		byShard[meta.Shard] = append(byShard[meta.Shard], meta)
 	}
 	for id, list := range byShard {
-		slices.SortFunc(list, func(a, b segmentMeta) int {
+		slices.SortFunc(list, func(a, b manifest.Segment) int {
 			return cmp.Compare(a.FirstIndex, b.FirstIndex)
 		})
 		next := uint64(1)
 		before := int64(-1 << 63)
 		for _, meta := range list {
-			next = m.endOf(id, next)
+			next = m.EndOf(id, next)
 			if meta.FirstIndex != next || meta.LastIndex < meta.FirstIndex {
 				c.Damaged(name, 0, "segment %d of shard %d covers log indexes %d to %d; those "+
 					"before cover up to %d", meta.ID, id, meta.FirstIndex, meta.LastIndex, next-1)
 			}
 			next = max(next, meta.LastIndex+1)
 			seg := found[meta.ID]
-			if seg != nil && seg.firstAcqNs <= before && !meta.isBackdated() {
+			if seg != nil && seg.firstAcqNs <= before && !meta.IsBackdated() {
 				c.Damaged(name, 0, "segment %d of shard %d starts at acq %d; the one before ends "+
 					"at %d", meta.ID, id, seg.firstAcqNs, before)
 			}
@@ -166,10 +167,10 @@ func (c *checker) order(name string, m *manifest, found map[uint64]*checkedSegme
 	}
 }
 
-func (c *checker) writers(dir string, m *manifest) error {
+func (c *checker) writers(dir string, m *manifest.Manifest) error {
 	name := filepath.Join(dir, layout.WritersFile)
 	if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) {
-		if m != nil && m.clockNs != 0 {
+		if m != nil && m.ClockNs != 0 {
 			c.Damaged(name, segment.WholeFile, "the file is missing, but the log was released")
 		}
 		return nil
@@ -195,10 +196,22 @@ func (c *checker) snapshot(dir string) error {
 		return nil
 	}
 	if err == nil {
-		_, err = ReadSnapshot(dir)
+		_, err = layout.ReadSnapshot(dir)
 	}
 	if err = c.Note(err); err != nil {
 		return err
 	}
 	return c.Read(info.Size())
+}
+
+// scrubFile reads the position of the search for damage.
+func (c *checker) scrubFile(name string) error {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return fmt.Errorf("read position of the scrub: %w", err)
+	}
+	if _, err := check.ParsePosition(text); err != nil {
+		c.Damaged(name, 0, "%v; nothing is lost: remove it, and the search begins again", err)
+	}
+	return c.Read(int64(len(text)))
 }

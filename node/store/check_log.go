@@ -9,6 +9,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -25,14 +26,14 @@ type logCheck struct {
 }
 
 // log checks all files of the log, and that its entries continue what segments hold.
-func (c *checker) log(dir string, m *manifest) error {
+func (c *checker) log(dir string, m *manifest.Manifest) error {
 	l := &logCheck{checker: c}
 	if m != nil {
-		l.next, l.sealed = make([]uint64, 2*m.shards), make([]uint64, 2*m.shards)
-		for _, meta := range m.live {
+		l.next, l.sealed = make([]uint64, 2*m.Shards), make([]uint64, 2*m.Shards)
+		for _, meta := range m.Live {
 			l.sealed[meta.Shard] = max(l.sealed[meta.Shard], meta.LastIndex)
 		}
-		for _, g := range m.gone {
+		for _, g := range m.Gone {
 			l.sealed[g.Shard] = max(l.sealed[g.Shard], g.LastIndex)
 		}
 	}
@@ -40,12 +41,12 @@ func (c *checker) log(dir string, m *manifest) error {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("list log: %w", err)
 	}
-	if len(entries) == 0 && m != nil && (len(m.live) > 0 || m.flush > 0 || m.logFrom > 0) {
+	if len(entries) == 0 && m != nil && (len(m.Live) > 0 || m.Flush > 0 || m.LogFrom > 0) {
 		c.Damaged(filepath.Join(dir, layout.LogDir), 0, "all log files are missing")
 	}
 	before := uint64(0)
 	if m != nil {
-		l.durable = m.flush
+		l.durable = m.Flush
 	}
 	for i, e := range entries {
 		path := filepath.Join(dir, layout.LogDir, e.Name())
@@ -54,8 +55,8 @@ func (c *checker) log(dir string, m *manifest) error {
 			c.Damaged(path, 0, "it is no log file; move it away")
 			continue
 		}
-		if m != nil && before == 0 && m.logFrom != 0 && number > m.logFrom {
-			c.Damaged(path, 0, "the log files from %d to %d are missing", m.logFrom, number-1)
+		if m != nil && before == 0 && m.LogFrom != 0 && number > m.LogFrom {
+			c.Damaged(path, 0, "the log files from %d to %d are missing", m.LogFrom, number-1)
 		}
 		if before != 0 && number != before+1 {
 			c.Damaged(path, 0, "the log files between %d and %d are missing", before, number)
@@ -73,9 +74,9 @@ func (c *checker) log(dir string, m *manifest) error {
 		c.Damaged(newest, 0, "the log ends at flush %d, and flush %d was durable: its newest "+
 			"files or the end of this one are missing", l.sequence, l.durable)
 	}
-	if m != nil && l.lines > m.number {
+	if m != nil && l.lines > m.Number {
 		c.Damaged(filepath.Join(dir, layout.ManifestFile), 0, "it ends with line %d, and had %d "+
-			"lines when the log was written: its end is missing", m.number, l.lines)
+			"lines when the log was written: its end is missing", m.Number, l.lines)
 	}
 	for shard, next := range l.next {
 		if next != 0 && next <= l.sealed[shard] {

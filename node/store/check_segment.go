@@ -10,12 +10,13 @@ import (
 	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
 // checkedSegment is what a check of a segment learnt about it.
 type checkedSegment struct {
-	meta       segmentMeta
+	meta       manifest.Segment
 	firstAcqNs int64
 }
 
@@ -24,7 +25,7 @@ type segmentCheck struct {
 	*checker
 	path  string
 	file  *segment.Sealed
-	meta  *segmentMeta
+	meta  *manifest.Segment
 	idx   *index.Segment
 	marks *index.Watermarks
 
@@ -37,7 +38,7 @@ type segmentCheck struct {
 
 // segment checks a segment file: that it is what the manifest wants, if that is known, that all
 // its blocks and chunks can be read, and that its index says what its blocks hold.
-func (c *checker) segment(path string, want *segmentMeta) (*checkedSegment, error) {
+func (c *checker) segment(path string, want *manifest.Segment) (*checkedSegment, error) {
 	file, damage, err := segment.OpenDamaged(path)
 	if err != nil {
 		return nil, err
@@ -80,9 +81,9 @@ func (s *segmentCheck) damagedIndex(format string, args ...any) {
 // parse reads the sections that were not found damaged.
 //
 // Errors: *formats.Error.
-func (s *segmentCheck) parse(want *segmentMeta) error {
+func (s *segmentCheck) parse(want *manifest.Segment) error {
 	if text := s.file.Meta(); text != nil {
-		s.meta = &segmentMeta{}
+		s.meta = &manifest.Segment{}
 		if err := json.Unmarshal(text, s.meta); err != nil {
 			s.meta = nil
 			s.Damaged(s.path, 0, "its description cannot be read: %v", err)
@@ -99,7 +100,7 @@ func (s *segmentCheck) parse(want *segmentMeta) error {
 	if directory != nil && postings != nil && ranks != nil {
 		var err error
 		if s.idx, err = index.Parse(directory, postings, ranks); err != nil {
-			if err := badSection(s.path, "index sections", err); formats.Is(err) {
+			if err := layout.BadSection(s.path, "index sections", err); formats.Is(err) {
 				return err
 			}
 			s.damagedIndex("%v", err)
@@ -189,7 +190,7 @@ func (s *segmentCheck) owner() error {
 	}
 	for i := range s.batch.Len() {
 		sh := layout.ShardOf(s.batch.CID[i], s.batch.MID[i], s.Shards)
-		if s.meta.isBackdated() {
+		if s.meta.IsBackdated() {
 			sh += s.Shards
 		}
 		if sh != int(s.meta.Shard) {
@@ -220,7 +221,7 @@ func (s *segmentCheck) compare() {
 		s.damagedIndex("%v", err)
 	}
 	if s.meta != nil {
-		if err := s.meta.checkAcqs(s.idx); err != nil {
+		if err := s.meta.CheckAcqs(s.idx); err != nil {
 			s.damagedIndex("%v", err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -178,10 +179,10 @@ func TestCheckComparesFiles(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		one, _, _ := openManifest(dir, 1, "")
-		line := appendEdit(nil, edit{Number: one.number + 1,
-			Remove: []uint64{one.live[len(one.live)-1].ID}})
-		_ = one.close()
+		one, _, _ := manifest.Open(dir, 1, "")
+		line := manifest.AppendEdit(nil, manifest.Edit{Number: one.Number + 1,
+			Remove: []uint64{one.Live[len(one.Live)-1].ID}})
+		_ = one.Close()
 		return os.WriteFile(filepath.Join(dir, layout.ManifestFile), append(m, line...), 0o644)
 	})
 }

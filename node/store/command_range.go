@@ -13,6 +13,7 @@ import (
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/acqtime"
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -183,7 +184,7 @@ func (s *Store) applyRange(from Command, r *Range, out *Outcome) error {
 		return s.failApply(err)
 	}
 	purges, err := s.copyEvents(r)
-	if errors.Is(err, ErrNotCopied) || errors.Is(err, ErrTooManyEvents) {
+	if errors.Is(err, ErrNotCopied) || errors.Is(err, manifest.ErrTooManyEvents) {
 		*out = Outcome{Err: err}
 		return s.passOver(from)
 	}
@@ -238,7 +239,7 @@ func (s *Store) writeRange(r *Range, at acqtime.Position) error {
 func (s *Store) followInLog(r *Range) (refused, err error) {
 	s.manifestMu.Lock()
 	box := event.BoxOf(&r.Box)
-	m, empty := s.manifest.copied, s.isEmpty()
+	m, empty := s.manifest.Copied, s.isEmpty()
 	s.manifestMu.Unlock()
 	switch {
 	case m != nil && m.Store != r.Of:
@@ -274,8 +275,8 @@ func (s *Store) becomeCopyInLog(r *Range, box event.Box) error {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
 	s.noteEntries(file, nil)
-	err = s.manifest.append(edit{Applied: &at,
-		Copy: &copyMeta{Store: r.Of, Timeline: r.Timeline, Box: box, FirstLog: file,
+	err = s.manifest.Append(manifest.Edit{Applied: &at,
+		Copy: &manifest.Copy{Store: r.Of, Timeline: r.Timeline, Box: box, FirstLog: file,
 			VoidNs: was.NextNs}})
 	if err != nil {
 		return err
@@ -291,7 +292,7 @@ func (s *Store) becomeCopyInLog(r *Range, box event.Box) error {
 // applyRelease is [Store.ReleaseCopy] of a replica. Its horizon goes on above all that was ever
 // promised, here and while it was no copy. The caller is the committer.
 func (s *Store) applyRelease(from Command, out *Outcome) error {
-	if s.manifest.copied == nil { // only the committer changes it
+	if s.manifest.Copied == nil { // only the committer changes it
 		out.Err = ErrNoCopy
 		return s.passOver(from)
 	}
@@ -301,9 +302,9 @@ func (s *Store) applyRelease(from Command, out *Outcome) error {
 	at := acqtime.Position{Index: from.Index,
 		NextNs: max(acqtime.Clamp(from.ClockNs), s.position().NextNs)}
 	s.manifestMu.Lock()
-	at.NextNs = max(at.NextNs, s.manifest.copied.VoidNs)
-	at.NextNs = max(at.NextNs, s.manifest.lastEvent()+1)
-	err := s.manifest.append(edit{Release: true, Applied: &at})
+	at.NextNs = max(at.NextNs, s.manifest.Copied.VoidNs)
+	at.NextNs = max(at.NextNs, s.manifest.LastEvent()+1)
+	err := s.manifest.Append(manifest.Edit{Release: true, Applied: &at})
 	s.manifestMu.Unlock()
 	if err != nil {
 		return s.failApply(err)

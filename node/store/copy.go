@@ -11,6 +11,7 @@ import (
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -61,18 +62,18 @@ func (s *Store) State(ctx context.Context) (st State, err error) {
 		s.manifestMu.Lock()
 		defer s.manifestMu.Unlock()
 		m := s.manifest
-		st.Store, st.Empty, st.Lineage = m.store, s.isEmpty(), m.timelines()
-		if m.copied != nil {
-			st.Of, st.Held, st.HeldNs = m.copied.Store, m.copied.Timeline, st.HorizonNs
-			st.Box, _ = event.ParseBox(&m.copied.Box) // checked when it came
+		st.Store, st.Empty, st.Lineage = m.Store, s.isEmpty(), m.Timelines()
+		if m.Copied != nil {
+			st.Of, st.Held, st.HeldNs = m.Copied.Store, m.Copied.Timeline, st.HorizonNs
+			st.Box, _ = event.ParseBox(&m.Copied.Box) // checked when it came
 		}
-		for _, e := range m.events {
+		for _, e := range m.Events {
 			if e.AcqNs < st.HorizonNs && e.Kind != event.Split { // which is no copy's business
 				st.Events = append(st.Events, e)
 			}
 		}
-		for i := range m.policies {
-			st.Policies = append(st.Policies, m.policies[i].Unmarked())
+		for i := range m.Policies {
+			st.Policies = append(st.Policies, m.Policies[i].Unmarked())
 		}
 	})
 	return st, err
@@ -82,7 +83,7 @@ func (s *Store) State(ctx context.Context) (st State, err error) {
 func (s *Store) IsCopy() bool {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
-	return s.manifest.copied != nil
+	return s.manifest.Copied != nil
 }
 
 // isEmpty reports whether nothing was ever stored. The caller is the committer and holds
@@ -94,10 +95,10 @@ func (s *Store) isEmpty() bool {
 			return false
 		}
 	}
-	hides := slices.ContainsFunc(m.events, func(e event.Event) bool {
+	hides := slices.ContainsFunc(m.Events, func(e event.Event) bool {
 		return e.Kind != event.Split
 	})
-	return m.copied == nil && !hides && len(m.live)+len(m.gone)+len(m.policies) == 0
+	return m.Copied == nil && !hides && len(m.Live)+len(m.Gone)+len(m.Policies) == 0
 }
 
 // PutRange adds a range to a copy: rows with the acqs that they have, and events in their place.
@@ -214,11 +215,11 @@ func (s *Store) commitRange(r *Range, put *putRequest, entries []segment.Entry) 
 func (s *Store) follow(r *Range) error {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
-	if failed := s.manifest.failed(); failed != nil {
+	if failed := s.manifest.Failed(); failed != nil {
 		return fmt.Errorf("%w: %w", ErrFailed, failed)
 	}
 	box := event.BoxOf(&r.Box)
-	if m := s.manifest.copied; m != nil {
+	if m := s.manifest.Copied; m != nil {
 		switch {
 		case m.Store != r.Of:
 			return fmt.Errorf("%w: it is of store %s, and this is a copy of store %s; copy "+
@@ -251,8 +252,9 @@ func (s *Store) becomeCopy(r *Range, box event.Box) error {
 		return fmt.Errorf("begin copy: %w", err)
 	}
 	s.noteEntries(file, nil)
-	err = s.manifest.append(edit{Store: newStoreID(), Lineage: record.Lineage{newTimeline(0)},
-		Copy: &copyMeta{Store: r.Of, Timeline: r.Timeline, Box: box, FirstLog: file}})
+	err = s.manifest.Append(manifest.Edit{Store: manifest.NewStoreID(),
+		Lineage: record.Lineage{manifest.NewTimeline(0)},
+		Copy:    &manifest.Copy{Store: r.Of, Timeline: r.Timeline, Box: box, FirstLog: file}})
 	if err != nil {
 		return s.failEvent(err)
 	}
@@ -263,7 +265,7 @@ func (s *Store) becomeCopy(r *Range, box event.Box) error {
 // failEvent is what a manifest that failed means: whether the edit is on disk is unknown, and
 // nothing may be put after it. The caller is the committer and holds manifestMu.
 func (s *Store) failEvent(err error) error {
-	if s.manifest.failed() == nil {
+	if s.manifest.Failed() == nil {
 		return err
 	}
 	return s.failed.Set(fmt.Errorf("%w: %w", ErrFailed, err))
@@ -274,14 +276,14 @@ func (s *Store) failEvent(err error) error {
 func (s *Store) copyEvents(r *Range) (purges bool, err error) {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
-	e, newest := edit{}, int64(math.MinInt64)
-	if n := len(s.manifest.events); n > 0 {
-		newest = s.manifest.events[n-1].AcqNs
+	e, newest := manifest.Edit{}, int64(math.MinInt64)
+	if n := len(s.manifest.Events); n > 0 {
+		newest = s.manifest.Events[n-1].AcqNs
 	}
 	for i := range r.Events {
 		next := event.Event{AcqNs: r.Events[i].AcqNs, Kind: r.Events[i].Kind, Box: r.Events[i].Box}
 		acq := next.AcqNs
-		if s.manifest.findEvent(acq) >= 0 {
+		if s.manifest.FindEvent(acq) >= 0 {
 			continue
 		}
 		if acq < newest {
@@ -291,29 +293,29 @@ func (s *Store) copyEvents(r *Range) (purges bool, err error) {
 		// a purge is done here when it is done here
 		e.Events = append(e.Events, event.MetaOf(&next))
 	}
-	if len(s.manifest.events)+len(e.Events) > maxEvents {
-		return false, ErrTooManyEvents
+	if len(s.manifest.Events)+len(e.Events) > manifest.MaxEvents {
+		return false, manifest.ErrTooManyEvents
 	}
 	e.Policies = s.steps(r)
 	if r.Whole {
-		for _, p := range s.manifest.policies {
+		for _, p := range s.manifest.Policies {
 			if _, known := findPolicy(r.Policies, p.Scope); !known {
 				e.DropPolicies = append(e.DropPolicies, p.Scope)
 			}
 		}
 	}
-	if was := s.manifest.copied; was.Timeline != r.Timeline {
+	if was := s.manifest.Copied; was.Timeline != r.Timeline {
 		now := *was
 		now.Timeline, e.Copy = r.Timeline, &now
 	}
-	if !e.changesHistory() && e.Copy == nil {
+	if !e.ChangesHistory() && e.Copy == nil {
 		return false, nil
 	}
-	if err := s.manifest.append(e); err != nil {
+	if err := s.manifest.Append(e); err != nil {
 		return false, s.failEvent(err)
 	}
 	s.publishTombstones()
-	return e.purges(), nil
+	return e.Purges(), nil
 }
 
 // steps returns the policies of a range that differ from what the store has, without the steps that
@@ -322,9 +324,9 @@ func (s *Store) steps(r *Range) (all []retention.Policy) {
 	for i := range r.Policies {
 		p := r.Policies[i].Unmarked()
 		old := retention.Policy{}
-		at, known := s.manifest.findPolicy(p.Scope)
+		at, known := s.manifest.FindPolicy(p.Scope)
 		if known {
-			old = s.manifest.policies[at]
+			old = s.manifest.Policies[at]
 		}
 		p.Cap.Between(r.FromNs, r.ToNs, &old.Cap)
 		p.Acq.Between(r.FromNs, r.ToNs, &old.Acq)
@@ -344,12 +346,12 @@ func (s *Store) ReleaseCopy(ctx context.Context) error {
 	err := s.onCommitter(ctx, func() {
 		s.manifestMu.Lock()
 		defer s.manifestMu.Unlock()
-		if s.manifest.copied == nil {
+		if s.manifest.Copied == nil {
 			failed = ErrNoCopy
 			return
 		}
-		from := s.manifest.lastEvent() + 1
-		err := s.manifest.append(edit{Store: newStoreID(), Release: true})
+		from := s.manifest.LastEvent() + 1
+		err := s.manifest.Append(manifest.Edit{Store: manifest.NewStoreID(), Release: true})
 		if err != nil {
 			failed = s.failEvent(err)
 			return

@@ -12,6 +12,7 @@ import (
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -209,7 +210,7 @@ func TestDirectoryOfAnotherSegment(t *testing.T) {
 		}
 	}
 	whole, wrong := index.Partition(many, index.Options{}), index.Partition(few, index.Options{})
-	meta := segmentMeta{ID: 1, Rows: 100}
+	meta := manifest.Segment{ID: 1, Rows: 100}
 	text, err := json.Marshal(meta)
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/health"
+	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -22,8 +23,8 @@ func TestFullDiskTakesNoTimeline(t *testing.T) {
 	h.mustBackup()
 	old := h.image()
 	h.s.manifestMu.Lock()
-	for h.s.manifest.file.Size() < 20<<10 {
-		if err := h.s.manifest.append(edit{}); err != nil {
+	for h.s.manifest.Size() < 20<<10 {
+		if err := h.s.manifest.Append(manifest.Edit{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -44,7 +45,7 @@ func TestFullDiskTakesNoTimeline(t *testing.T) {
 	d.free()
 	h.gap = h.put()
 	h.mustBackup()
-	if got := h.s.manifest.lineage; len(got) != 2 {
+	if got := h.s.manifest.Lineage; len(got) != 2 {
 		t.Errorf("its lineage is %v", got)
 	}
 	h.putBack(old).refused()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/internal/durable"
+	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/sdk/record"
 	"golang.org/x/sys/unix"
 )
@@ -193,13 +194,13 @@ func TestManifestOnAFullDisk(t *testing.T) {
 		return
 	}
 	d := sizeLimit(t)
-	m, _, err := openManifest(d.dir, 1, "")
+	m, _, err := manifest.Open(d.dir, 1, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := 0
 	add := func() error {
-		err := m.append(edit{Add: []segmentMeta{{ID: uint64(want + 1)}}})
+		err := m.Append(manifest.Edit{Add: []manifest.Segment{{ID: uint64(want + 1)}}})
 		if err == nil {
 			want++
 		}
@@ -215,14 +216,14 @@ func TestManifestOnAFullDisk(t *testing.T) {
 		}
 	}
 	d.free()
-	if err := errors.Join(add(), m.close()); err != nil {
+	if err := errors.Join(add(), m.Close()); err != nil {
 		t.Fatal(err)
 	}
-	again, cut, err := openManifest(d.dir, 1, "")
-	if err != nil || cut != 0 || len(again.live) != want {
-		t.Fatalf("%d edits of %d, %d bytes cut, %v", len(again.live), want, cut, err)
+	again, cut, err := manifest.Open(d.dir, 1, "")
+	if err != nil || cut != 0 || len(again.Live) != want {
+		t.Fatalf("%d edits of %d, %d bytes cut, %v", len(again.Live), want, cut, err)
 	}
-	if err := again.close(); err != nil {
+	if err := again.Close(); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -186,7 +187,7 @@ func (d *dumper) rows(file *segment.Sealed) error {
 	idx, err := index.Parse(file.Section(layout.SectionDirectory),
 		file.Section(layout.SectionPostings), file.Section(layout.SectionRanks))
 	if err != nil {
-		return badSection(file.Path(), "index sections", err)
+		return layout.BadSection(file.Path(), "index sections", err)
 	}
 	seg := &segmentScan{sealedSegment: &sealedSegment{file: file, idx: idx}}
 	var batch record.Batch
@@ -333,7 +334,7 @@ func (d *dumper) manifest(path string, first DumpFileLine) error {
 		out := DumpEdit{Offset: offset}
 		offset += int64(len(text))
 		line := bytes.TrimSuffix(text, []byte("\n"))
-		if _, err := parseEdit(line); err != nil {
+		if _, err := manifest.ParseEdit(line); err != nil {
 			out.Damage = d.damaged(corrupt(path, out.Offset, err.Error()))
 		} else {
 			out.Edit = line[9:]

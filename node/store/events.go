@@ -11,6 +11,7 @@ import (
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -24,9 +25,9 @@ func (s *Store) allEvents() []event.Event {
 
 // everyEvent is allEvents with splits.
 func (s *Store) everyEvent() []event.Event {
-	all := slices.Clone(s.manifest.events)
-	for i := range s.manifest.policies {
-		all = append(all, s.manifest.policies[i].Events()...)
+	all := slices.Clone(s.manifest.Events)
+	for i := range s.manifest.Policies {
+		all = append(all, s.manifest.Policies[i].Events()...)
 	}
 	slices.SortStableFunc(all, func(a, b event.Event) int {
 		switch {
@@ -81,9 +82,9 @@ func (s *Store) addEvent(ctx context.Context, kind event.Kind, box record.Box) (
 		return 0, err
 	}
 	acq := int64(0)
-	err := s.changeEvents(ctx, 1, func(acqNs int64) (edit, error) {
+	err := s.changeEvents(ctx, 1, func(acqNs int64) (manifest.Edit, error) {
 		acq = acqNs
-		return s.manifest.eventEdit(&event.Event{AcqNs: acqNs, Kind: kind, Box: box})
+		return s.manifest.EventEdit(&event.Event{AcqNs: acqNs, Kind: kind, Box: box})
 	})
 	return acq, err
 }
@@ -91,7 +92,7 @@ func (s *Store) addEvent(ctx context.Context, kind event.Kind, box record.Box) (
 // changeEvents appends an edit with events to the manifest and makes it visible, on the committer.
 // The edit gets the first of count acqs of its own; an edit of nothing is not written.
 func (s *Store) changeEvents(
-	ctx context.Context, count int, build func(acqNs int64) (edit, error),
+	ctx context.Context, count int, build func(acqNs int64) (manifest.Edit, error),
 ) error {
 	var failed error
 	err := s.onCommitter(ctx, func() { failed = s.logEdit(count, build) })
@@ -104,7 +105,7 @@ func (s *Store) changeEvents(
 // logEdit is the part of changeEvents on the committer. The horizon stays below the acqs until the
 // edit is durable and visible. The log is made to prove that they were given, because after a crash
 // it alone decides which acqs come next.
-func (s *Store) logEdit(count int, build func(acqNs int64) (edit, error)) error {
+func (s *Store) logEdit(count int, build func(acqNs int64) (manifest.Edit, error)) error {
 	if s.failed.Err() != nil {
 		return s.failed.Err()
 	}
@@ -125,27 +126,29 @@ func (s *Store) logEdit(count int, build func(acqNs int64) (edit, error)) error 
 		s.clock.Publish()
 		s.feeds.changed()
 	}
-	if err == nil && e.purges() {
+	if err == nil && e.Purges() {
 		_ = s.emptyLog() // it is tried again; if the log has failed, puts say so
 	}
 	return err
 }
 
 // appendEvents writes the edit to the manifest and makes it visible.
-func (s *Store) appendEvents(acq int64, build func(acqNs int64) (edit, error)) (edit, error) {
+func (s *Store) appendEvents(
+	acq int64, build func(acqNs int64,
+	) (manifest.Edit, error)) (manifest.Edit, error) {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
-	if failed := s.manifest.failed(); failed != nil {
-		return edit{}, fmt.Errorf("%w: %w", ErrFailed, failed)
+	if failed := s.manifest.Failed(); failed != nil {
+		return manifest.Edit{}, fmt.Errorf("%w: %w", ErrFailed, failed)
 	}
 	e, err := build(acq)
-	if err != nil || !e.changesHistory() {
-		return edit{}, err
+	if err != nil || !e.ChangesHistory() {
+		return manifest.Edit{}, err
 	}
-	err = s.manifest.append(e)
-	if s.manifest.failed() != nil {
+	err = s.manifest.Append(e)
+	if s.manifest.Failed() != nil {
 		// Whether the event is on disk is unknown. Nothing may be put after it, lest it be hidden.
-		return edit{}, s.failed.Set(fmt.Errorf("%w: %w", ErrFailed, err))
+		return manifest.Edit{}, s.failed.Set(fmt.Errorf("%w: %w", ErrFailed, err))
 	}
 	if err == nil {
 		s.changed(&e)
@@ -154,7 +157,7 @@ func (s *Store) appendEvents(acq int64, build func(acqNs int64) (edit, error)) (
 }
 
 // changed makes an edit of events visible. The caller holds manifestMu.
-func (s *Store) changed(e *edit) {
+func (s *Store) changed(e *manifest.Edit) {
 	if e.Time != nil {
 		s.retentionClock.Stepped(*e.Time)
 	}
@@ -174,7 +177,7 @@ func (s *Store) emptyLog() error {
 	}
 	s.manifestMu.Lock()
 	s.noteEntries(file, nil)
-	for _, e := range s.manifest.events {
+	for _, e := range s.manifest.Events {
 		if _, known := s.cleanLog[e.AcqNs]; !known && e.Kind.Purges() && !e.Done {
 			s.cleanLog[e.AcqNs] = file
 		}
@@ -194,7 +197,7 @@ func (s *Store) resumePurges() {
 		return
 	}
 	s.manifestMu.Lock()
-	due := slices.ContainsFunc(s.manifest.events, func(e event.Event) bool {
+	due := slices.ContainsFunc(s.manifest.Events, func(e event.Event) bool {
 		_, known := s.cleanLog[e.AcqNs]
 		return e.Kind.Purges() && !e.Done && !known
 	})
@@ -213,8 +216,8 @@ func (s *Store) finishPurges() error {
 	for file := range s.files {
 		oldest = min(oldest, file)
 	}
-	e := edit{}
-	for _, p := range s.manifest.events {
+	e := manifest.Edit{}
+	for _, p := range s.manifest.Events {
 		clean, known := s.cleanLog[p.AcqNs]
 		if p.Kind.Purges() && !p.Done && known && oldest >= clean && s.isClean(p.AcqNs) {
 			e.Done = append(e.Done, p.AcqNs)
@@ -223,7 +226,7 @@ func (s *Store) finishPurges() error {
 	if len(e.Done) == 0 {
 		return nil
 	}
-	if err := s.manifest.append(e); err != nil {
+	if err := s.manifest.Append(e); err != nil {
 		return fmt.Errorf("finish purge: %w", err)
 	}
 	for _, acq := range e.Done {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -50,10 +51,10 @@ func BenchmarkEvents(b *testing.B) {
 func setEvents(s *Store, count int, box func(i int) record.Box) {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
-	s.manifest.events = nil
+	s.manifest.Events = nil
 	acq := s.clock.Floor()
 	for i := range count {
-		s.manifest.events = append(s.manifest.events, event.Event{AcqNs: acq - int64(count-i),
+		s.manifest.Events = append(s.manifest.Events, event.Event{AcqNs: acq - int64(count-i),
 			Kind: event.Erase, Box: box(i)})
 	}
 	s.publishTombstones()
@@ -63,7 +64,7 @@ func setEvents(s *Store, count int, box func(i int) record.Box) {
 // there may be.
 func BenchmarkPublishEvents(b *testing.B) {
 	s := openTest(b, Options{})
-	setEvents(s, maxEvents, func(i int) record.Box {
+	setEvents(s, manifest.MaxEvents, func(i int) record.Box {
 		return record.Box{record.CID: {record.At(int64(i % 4))}, record.MID: {record.At(int64(i))}}
 	})
 	for b.Loop() {

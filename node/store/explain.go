@@ -102,7 +102,7 @@ func (x *explaining) add(seg api.SegmentPlan) {
 
 func explainSegment(sealed *sealedSegment, box *record.Box) api.SegmentPlan {
 	out := api.SegmentPlan{Shard: sealed.meta.Shard, ID: sealed.meta.ID, Rows: sealed.idx.Rows(),
-		Backdated: sealed.meta.isBackdated(), Blocks: sealed.idx.Blocks(),
+		Backdated: sealed.meta.IsBackdated(), Blocks: sealed.idx.Blocks(),
 		Bytes: sealed.file.Size()}
 	if d, ok := missed(sealed, box); ok {
 		out.SkippedBy = d.String()

@@ -10,6 +10,7 @@ import (
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -33,7 +34,7 @@ func (s *Store) Export() (*Export, error) {
 func (x *Export) Close() { x.store.scanning.RUnlock() }
 
 // Edit is a line of the manifest.
-type Edit = edit
+type Edit = manifest.Edit
 
 // Origin is the store that an export is of, at one moment.
 type Origin struct {
@@ -108,7 +109,7 @@ type exporter struct {
 func (s *Store) identity() string {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
-	return s.manifest.store
+	return s.manifest.Store
 }
 
 // state returns what the manifest says besides segments.
@@ -117,8 +118,8 @@ func (x *Export) state() (Edit, error) {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
 	m := *s.manifest
-	m.live, m.lineage = nil, m.timelines()
-	return parseEdit(bytes.TrimSuffix(m.snapshot(), []byte("\n")))
+	m.Live, m.Lineage = nil, m.Timelines()
+	return manifest.ParseEdit(bytes.TrimSuffix(m.Snapshot(), []byte("\n")))
 }
 
 // all writes the rows of every shard. All rows below the horizon are in what the shards hold now.
@@ -192,10 +193,11 @@ func (e *exporter) segment(seg *sealedSegment) error {
 		}
 		return e.add(meta, first, seg.file.Path())
 	}
-	meta, err := extract(e.store, seg, from, until, func(rows segmentMeta) (string, segmentMeta) {
-		meta := e.next(rows)
-		return e.path(meta), meta
-	})
+	meta, err := extract(e.store, seg, from, until,
+		func(rows manifest.Segment) (string, manifest.Segment) {
+			meta := e.next(rows)
+			return e.path(meta), meta
+		})
 	if err != nil || meta.Rows == 0 {
 		return err
 	}
@@ -204,13 +206,13 @@ func (e *exporter) segment(seg *sealedSegment) error {
 }
 
 // next gives a segment its place in the directory.
-func (e *exporter) next(meta segmentMeta) segmentMeta {
+func (e *exporter) next(meta manifest.Segment) manifest.Segment {
 	meta.ID = e.written + 1
 	meta.FirstIndex, meta.LastIndex = meta.ID, meta.ID
 	return meta
 }
 
-func (e *exporter) path(meta segmentMeta) string {
+func (e *exporter) path(meta manifest.Segment) string {
 	return filepath.Join(e.opt.Dir, layout.SegmentName(meta.ID))
 }
 
@@ -218,11 +220,11 @@ func (e *exporter) path(meta segmentMeta) string {
 // which place gives the path and what it is called. Without such rows it writes none.
 func extract(
 	s *Store, seg *sealedSegment, fromNs, untilNs int64,
-	place func(rows segmentMeta) (string, segmentMeta),
-) (segmentMeta, error) {
+	place func(rows manifest.Segment) (string, manifest.Segment),
+) (manifest.Segment, error) {
 	lo, hi := seg.idx.RankRange(fromNs, untilNs)
 	if lo >= hi {
-		return segmentMeta{}, nil
+		return manifest.Segment{}, nil
 	}
 	dropped := make([]uint64, (seg.idx.Rows()+63)/64)
 	for rank := range uint32(seg.idx.Rows()) {
@@ -236,7 +238,7 @@ func extract(
 	var err error
 	m.ranks, err = index.ConcatRanks([]*index.Segment{seg.idx}, [][]uint64{dropped})
 	if err != nil {
-		return segmentMeta{}, err
+		return manifest.Segment{}, err
 	}
 	meta := seg.meta
 	meta.Rows, meta.LastAcqNs = hi-lo, seg.idx.AcqOf(hi-1)
@@ -257,7 +259,7 @@ func (e *exporter) head(shard uint32, head *index.Head) error {
 	if rows.Len() == 0 {
 		return e.progress()
 	}
-	meta := e.next(segmentMeta{Shard: shard, Rows: uint32(rows.Len()),
+	meta := e.next(manifest.Segment{Shard: shard, Rows: uint32(rows.Len()),
 		LastAcqNs: rows.AcqNs[rows.Len()-1]})
 	first := rows.AcqNs[0]
 	marks := index.AppendWatermarks(nil, head.Watermarks())
@@ -296,7 +298,7 @@ func cutRows(
 
 // add reads back what was written and hands it out. source is named when it is damaged:
 // what is copied keeps its damage.
-func (e *exporter) add(meta segmentMeta, firstAcqNs int64, source string) error {
+func (e *exporter) add(meta manifest.Segment, firstAcqNs int64, source string) error {
 	name := layout.SegmentName(meta.ID)
 	before := e.Report.Damages
 	if _, err := e.checker.segment(filepath.Join(e.opt.Dir, name), &meta); err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/manifest"
 )
 
 // backdated exports all backdated rows, if some came since those that the caller has.
@@ -95,7 +96,7 @@ func (e *exporter) backdatedHead(shard uint32, head *index.Head, putNs int64) er
 	defer work.giveBack()
 	rows := &work.rows
 	flags := head.ReadAll(rows)
-	meta := e.next(segmentMeta{Shard: shard, Rows: uint32(rows.Len()), PutAcqNs: putNs,
+	meta := e.next(manifest.Segment{Shard: shard, Rows: uint32(rows.Len()), PutAcqNs: putNs,
 		LastAcqNs: rows.AcqNs[rows.Len()-1]})
 	marks := index.AppendWatermarks(nil, head.Watermarks())
 	if err := work.write(e.path(meta), meta, rows, flags, marks, e.store.opt.Index); err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/manifest"
 )
 
 // appendLog appends a flush to the log of a store of its own, after the manifest has the timeline
@@ -24,8 +25,8 @@ func (s *Store) appendLog(entries []segment.Entry) (file uint64, err error) {
 // beginLogging makes the timeline of this process durable, if it is not yet. The caller is the
 // committer, or Close, and holds manifestMu.
 func (s *Store) beginLogging() error {
-	if s.manifest.due != nil {
-		if err := s.manifest.append(edit{}); err != nil {
+	if s.manifest.Begins() {
+		if err := s.manifest.Append(manifest.Edit{}); err != nil {
 			return fmt.Errorf("begin a timeline: %w", err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/pentad-db/pentad/node/internal/slots"
+	"github.com/pentad-db/pentad/node/store/manifest"
 )
 
 // A copy remembers the timeline of its source, and has a lineage of its own, also when it is
@@ -50,8 +51,8 @@ func TestLineageOfCopies(t *testing.T) {
 	if _, err := h.s.Seed(t.Context(), seed, testGroup, slots.Range{To: slots.Count}); err != nil {
 		t.Fatal(err)
 	}
-	m, _, err := openManifest(seed, 1, testGroup)
-	if err != nil || len(m.lineage) != 0 || m.close() != nil {
+	m, _, err := manifest.Open(seed, 1, testGroup)
+	if err != nil || len(m.Lineage) != 0 || m.Close() != nil {
 		t.Errorf("%v, %v", m, err)
 	}
 	h.gap = h.put()

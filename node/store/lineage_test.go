@@ -114,7 +114,7 @@ func (h *branch) backup() error {
 		return err
 	}
 	dir := h.snapshot()
-	info, err := ReadSnapshot(dir)
+	info, err := layout.ReadSnapshot(dir)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -192,8 +192,8 @@ func TestBackupGoesOn(t *testing.T) {
 			h.mustBackup()
 			h.put()
 			h.close().open().mustBackup()
-			if len(h.s.manifest.lineage) == 0 || h.s.manifest.lineage.Check() != nil {
-				t.Errorf("its lineage is %v", h.s.manifest.lineage)
+			if len(h.s.manifest.Lineage) == 0 || h.s.manifest.Lineage.Check() != nil {
+				t.Errorf("its lineage is %v", h.s.manifest.Lineage)
 			}
 			again := openTest(t, Options{Dir: h.restore(0), Now: leapingClock()})
 			compare(t, "restored", scanRows(t, again, &record.Query{}),
@@ -219,7 +219,7 @@ func mustRewrite(t *testing.T, s *Store) {
 func (h *branch) forget() {
 	h.t.Helper()
 	h.s.manifestMu.Lock()
-	h.s.manifest.lineage = nil
+	h.s.manifest.Lineage = nil
 	h.s.manifestMu.Unlock()
 	mustRewrite(h.t, h.s)
 	h.to = h.t.TempDir()
@@ -355,7 +355,7 @@ func (h *branch) refused() {
 	}
 	var lack *record.LackError
 	if err = h.backup(); !errors.Is(err, archive.ErrGap) || !errors.As(err, &lack) {
-		h.t.Fatalf("the backup goes on: %v; lineage %v", err, h.s.manifest.lineage)
+		h.t.Fatalf("the backup goes on: %v; lineage %v", err, h.s.manifest.Lineage)
 	}
 	end := before[len(before)-1].UntilAcqNs
 	if !lack.Known || lack.FromNs > h.gap || lack.UntilNs != end || lack.UntilNs <= h.gap ||

@@ -115,7 +115,7 @@ func (s *Store) filesLost() (lost []*segment.CorruptError) {
 	_ = unix.Stat(s.opt.Dir, &at.store) // one that is not there differs
 	_ = unix.Stat(filepath.Join(s.opt.Dir, layout.LogDir), &at.log)
 	same := at.sameAs(&s.lookedAt)
-	if reason := s.manifest.file.Lost(); reason != "" {
+	if reason := s.manifest.Lost(); reason != "" {
 		name := filepath.Join(s.opt.Dir, layout.ManifestFile)
 		lost = append(lost, &segment.CorruptError{File: name, Reason: reason})
 	}
@@ -127,10 +127,10 @@ func (s *Store) filesLost() (lost []*segment.CorruptError) {
 		lost = append(lost, &segment.CorruptError{File: filepath.Join(s.opt.Dir, layout.LockFile),
 			Reason: "it was removed while the node ran, and cannot be taken again: " + err.Error()})
 	}
-	if s.manifest.clockNs != 0 {
+	if s.manifest.ClockNs != 0 {
 		missing(filepath.Join(s.opt.Dir, layout.WritersFile), nil, 0)
 	}
-	for _, meta := range s.manifest.live {
+	for _, meta := range s.manifest.Live {
 		missing(s.segmentPath(meta.ID), nil, 0)
 	}
 	if len(lost) == 0 && at.settled(time.Now()) {

@@ -11,6 +11,7 @@ import (
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/manifest"
 )
 
 const (
@@ -115,7 +116,7 @@ func (s *Store) merge(sh *shard, run []*sealedSegment) error {
 
 // replaceByMerged makes a merged segment live, nil when no row is left, and its run go.
 func (s *Store) replaceByMerged(
-	sh *shard, run []*sealedSegment, merged *sealedSegment, e edit,
+	sh *shard, run []*sealedSegment, merged *sealedSegment, e manifest.Edit,
 ) error {
 	rows := 0
 	for _, seg := range run {
@@ -123,7 +124,7 @@ func (s *Store) replaceByMerged(
 		rows += seg.idx.Rows()
 	}
 	s.manifestMu.Lock()
-	err := s.manifest.append(e)
+	err := s.manifest.Append(e)
 	s.manifestMu.Unlock()
 	if err != nil {
 		return fmt.Errorf("merge shard %d: %w", sh.id, s.discard(merged, err))
@@ -146,24 +147,26 @@ func (s *Store) replaceByMerged(
 func (s *Store) manifestFailure() error {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
-	return s.manifest.failure()
+	return s.manifest.Failure()
 }
 
 // writeMerged writes the rows of neighbouring segments to a new one and opens it; there is none
 // when no row is left. The edit is to make it live.
-func (s *Store) writeMerged(sh *shard, run []*sealedSegment) (*sealedSegment, edit, error) {
+func (s *Store) writeMerged(
+	sh *shard, run []*sealedSegment,
+) (*sealedSegment, manifest.Edit, error) {
 	h := s.tombstones.Load()
-	m := &merger{store: s, run: run, tombstones: h.removable}
+	m := &merger{store: s, run: run, tombstones: h.Removable}
 	m.worker.copies = true
 	indexes, dropped := make([]*index.Segment, len(run)), make([][]uint64, len(run))
-	e := edit{}
+	e := manifest.Edit{}
 	for i, seg := range run {
 		g, err := s.purgedFrom(seg, seg.tombstonesOver(h))
 		if err != nil {
 			return nil, e, err
 		}
 		indexes[i], dropped[i] = seg.idx, g.ranks
-		e.addRemoved(g.counts)
+		e.AddRemoved(g.counts)
 	}
 	var err error
 	if m.ranks, err = rankMapOf(run, indexes, dropped); err != nil {
@@ -171,16 +174,17 @@ func (s *Store) writeMerged(sh *shard, run []*sealedSegment) (*sealedSegment, ed
 	}
 	first, last := run[0].meta, run[len(run)-1].meta
 	if m.ranks.Rows() == 0 {
-		e.Gone = []goneRange{{sh.id, first.FirstIndex, last.LastIndex}}
+		e.Gone = []manifest.GoneRange{{Shard: sh.id, FirstIndex: first.FirstIndex,
+			LastIndex: last.LastIndex}}
 		return nil, e, nil
 	}
-	meta := segmentMeta{
+	meta := manifest.Segment{
 		ID: s.nextID.Add(1) - 1, Shard: sh.id, Rows: uint32(m.ranks.Rows()),
 		FirstIndex: first.FirstIndex, LastIndex: last.LastIndex,
 		LastAcqNs:   m.ranks.AcqOf(uint32(m.ranks.Rows() - 1)),
-		PurgedAcqNs: h.newestRemovable, PutAcqNs: newestPutOf(run),
+		PurgedAcqNs: h.NewestRemovable, PutAcqNs: newestPutOf(run),
 	}
-	e.Add = []segmentMeta{meta}
+	e.Add = []manifest.Segment{meta}
 	path := s.segmentPath(meta.ID)
 	if err := m.write(path, meta); err != nil {
 		return nil, e, s.noteDamage(err)
@@ -190,7 +194,7 @@ func (s *Store) writeMerged(sh *shard, run []*sealedSegment) (*sealedSegment, ed
 }
 
 // write writes a segment of the rows that the splice keeps.
-func (m *merger) write(path string, meta segmentMeta) error {
+func (m *merger) write(path string, meta manifest.Segment) error {
 	text, err := json.Marshal(meta)
 	if err != nil {
 		return fmt.Errorf("describe segment: %w", err)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/node/store/retention"
 )
 
@@ -15,7 +16,7 @@ func TestTogether(t *testing.T) {
 		t.Helper()
 		sealed := make([]*sealedSegment, len(widths))
 		for i := range sealed {
-			sealed[i] = &sealedSegment{meta: segmentMeta{LastAcqNs: newest[i]}}
+			sealed[i] = &sealedSegment{meta: manifest.Segment{LastAcqNs: newest[i]}}
 			if widths[i] > 0 {
 				sealed[i].window.Store(&ageWindow{widths[i], newest[i]})
 			}

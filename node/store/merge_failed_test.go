@@ -12,6 +12,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -40,7 +41,7 @@ func TestNothingIsWrittenForAFailedManifest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.manifest.file.Close(); err != nil { // every edit fails from now on
+	if err := s.manifest.Close(); err != nil { // every edit fails from now on
 		t.Fatal(err)
 	}
 	if _, err := s.Erase(t.Context(), record.Box{}); !errors.Is(err, ErrFailed) {
@@ -48,7 +49,7 @@ func TestNothingIsWrittenForAFailedManifest(t *testing.T) {
 	}
 	check := func(what string, err error) {
 		t.Helper()
-		if !errors.Is(err, errUnwritten) {
+		if !errors.Is(err, manifest.ErrUnwritten) {
 			t.Errorf("%s: %v", what, err)
 		}
 		if names := segmentFiles(t, opt.Dir); len(names) != len(run) {
@@ -77,7 +78,7 @@ func TestUnreadableNewSegmentGoes(t *testing.T) {
 	if err := os.WriteFile(path, []byte("no segment"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	_, err := new(Store).openNew(path, segmentMeta{ID: 1})
+	_, err := new(Store).openNew(path, manifest.Segment{ID: 1})
 	if damage := (*segment.CorruptError)(nil); !errors.As(err, &damage) {
 		t.Fatal(err)
 	}
@@ -105,7 +106,7 @@ func TestWaitForMergesWaitsForALaterLook(t *testing.T) {
 	immutable := rotateTest(t, sh)
 	seg, e, err := s.writeSegment(sh, immutable)
 	if err == nil {
-		err = s.manifest.append(e)
+		err = s.manifest.Append(e)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -182,7 +183,7 @@ func TestFailedRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		runOf := func(ids ...uint64) (run []*sealedSegment) {
 			for _, id := range ids {
-				run = append(run, &sealedSegment{meta: segmentMeta{ID: id}})
+				run = append(run, &sealedSegment{meta: manifest.Segment{ID: id}})
 			}
 			return run
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -172,13 +173,13 @@ func TestBackgroundLimit(t *testing.T) {
 }
 
 func TestIdleRun(t *testing.T) {
-	putNs := int64(noPut)
+	putNs := int64(manifest.NoPut)
 	f := func(rows []uint32, failedFirst, wantFrom, wantTo int) {
 		t.Helper()
 		sealed := make([]*sealedSegment, len(rows))
 		for i := range rows {
 			sealed[i] = &sealedSegment{file: &segment.Sealed{},
-				meta: segmentMeta{ID: uint64(i), Rows: rows[i], PutAcqNs: putNs}}
+				meta: manifest.Segment{ID: uint64(i), Rows: rows[i], PutAcqNs: putNs}}
 		}
 		got := idleRun(sealed, func(first *sealedSegment) bool {
 			return int(first.meta.ID) != failedFirst

@@ -41,10 +41,10 @@ func (s *Store) Problems() []health.Problem {
 		add("log_failed", adviceRestart, s.log.Failure(), true, true)
 	}
 	add("store_failed", adviceRestart, s.failed.Err(), true, true)
-	add("manifest_failed", adviceRestart, s.manifest.failed(), true, true)
+	add("manifest_failed", adviceRestart, s.manifest.Failed(), true, true)
 	_, lack := s.log.Lack()
 	add("disk_full", adviceSpace, lack, true, false)
-	if s.manifest.failed() != nil || s.log.Failure() != nil {
+	if s.manifest.Failed() != nil || s.log.Failure() != nil {
 		return all // what follows from that would only hide it
 	}
 	add("seal_failed", retryAdvice(sealErr), sealErr, full, false)

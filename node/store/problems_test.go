@@ -67,7 +67,7 @@ func TestASealIsTriedAgain(t *testing.T) {
 func TestAFailedManifestIsAProblem(t *testing.T) {
 	s := openTest(t, Options{Dir: t.TempDir(), Shards: 1, Now: leapingClock()})
 	put1(t, s, 1, 1, "x")
-	if err := s.manifest.file.Close(); err != nil { // every edit fails from now on
+	if err := s.manifest.Close(); err != nil { // every edit fails from now on
 		t.Fatal(err)
 	}
 	if err := s.Seal(t.Context()); err == nil {

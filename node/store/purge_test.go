@@ -15,6 +15,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -359,7 +360,7 @@ func TestFailedEvent(t *testing.T) {
 		t.Fatal(err)
 	}
 	put1(t, s, 1, 1, "x")
-	if err := s.manifest.file.Close(); err != nil { // every edit fails from now on
+	if err := s.manifest.Close(); err != nil { // every edit fails from now on
 		t.Fatal(err)
 	}
 	_, err = s.Erase(t.Context(), record.Box{})
@@ -387,13 +388,13 @@ func TestRefusedEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.manifestMu.Lock()
-	s.manifest.events = make([]event.Event, maxEvents)
+	s.manifest.Events = make([]event.Event, manifest.MaxEvents)
 	s.manifestMu.Unlock()
-	if _, err := s.Erase(t.Context(), record.Box{}); !errors.Is(err, ErrTooManyEvents) {
+	if _, err := s.Erase(t.Context(), record.Box{}); !errors.Is(err, manifest.ErrTooManyEvents) {
 		t.Fatal(err)
 	}
 	s.manifestMu.Lock()
-	s.manifest.events = nil
+	s.manifest.Events = nil
 	s.manifestMu.Unlock()
 	if h, err := s.Horizon(t.Context()); err != nil || h == math.MinInt64 {
 		t.Fatal(h, err)

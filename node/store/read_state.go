@@ -8,6 +8,7 @@ import (
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -101,7 +102,7 @@ func (sh *shard) acquirePair() *readState {
 // what the shard holds.
 func (sh *shard) acquireFor(box *record.Box) *readState {
 	now := sh.acquirePair()
-	if now.backdated == nil || now.backdated.newestPut(box, noPut) != noPut {
+	if now.backdated == nil || now.backdated.newestPut(box, manifest.NoPut) != manifest.NoPut {
 		return now
 	}
 	now.backdated.release()

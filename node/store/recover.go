@@ -17,6 +17,7 @@ import (
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/acqtime"
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/manifest"
 )
 
 // maxClockWait is how long Open waits for the wall clock to pass the last lease. A clock that
@@ -27,27 +28,27 @@ const maxClockWait = 2 * time.Second
 // log replayed onto them.
 func (s *Store) recover(ctx context.Context, report *Report, fileNs int64) error {
 	var err error
-	if s.manifest, report.ManifestCut, err = openManifest(s.opt.Dir, s.opt.Shards,
+	if s.manifest, report.ManifestCut, err = manifest.Open(s.opt.Dir, s.opt.Shards,
 		s.opt.Group); err != nil {
 		return err
 	}
 	if err := checkRole(s.manifest, &s.opt); err != nil {
 		return err
 	}
-	s.replicated = s.manifest.replicated
+	s.replicated = s.manifest.Replicated
 	s.noteSlots()
 	if err := s.adopt(); err != nil {
 		return err
 	}
-	s.shards, s.all = newShards(s.manifest.shards)
-	s.nextID.Store(s.manifest.nextID)
+	s.shards, s.all = newShards(s.manifest.Shards)
+	s.nextID.Store(s.manifest.NextID)
 	if report.RemovedFiles, err = s.removeLeftovers(); err != nil {
 		return err
 	}
 	if err := s.openSegments(); err != nil {
 		return err
 	}
-	for _, g := range s.manifest.gone {
+	for _, g := range s.manifest.Gone {
 		s.all[g.Shard].skipTo(g.LastIndex)
 	}
 	s.publishTombstones()
@@ -57,33 +58,33 @@ func (s *Store) recover(ctx context.Context, report *Report, fileNs int64) error
 	if err := s.writers.load(s.opt.Dir); err != nil {
 		return err
 	}
-	r := replay{store: s, report: report, clockNs: s.manifest.clockNs}
-	r.reach(s.manifest.applied)
-	if s.manifest.copied == nil { // else the rows before them may be still to come
+	r := replay{store: s, report: report, clockNs: s.manifest.ClockNs}
+	r.reach(s.manifest.Applied)
+	if s.manifest.Copied == nil { // else the rows before them may be still to come
 		// The log says so, too, unless its end was lost.
-		r.clockNs = max(r.clockNs, s.manifest.lastEvent()+1)
+		r.clockNs = max(r.clockNs, s.manifest.LastEvent()+1)
 	}
-	s.retentionClock.Stepped(s.manifest.steps)
+	s.retentionClock.Stepped(s.manifest.Steps)
 	s.log, report.Log, err = segment.OpenLog(filepath.Join(s.opt.Dir, layout.LogDir),
-		segment.LogOptions{Durable: s.manifest.flush, Oldest: s.manifest.logFrom}, r.entry)
+		segment.LogOptions{Durable: s.manifest.Flush, Oldest: s.manifest.LogFrom}, r.entry)
 	if err != nil {
 		return repairable(err)
 	}
-	s.manifest.logEnd = s.log.LastSynced
-	if r.lines > s.manifest.number {
+	s.manifest.LogEnd = s.log.LastSynced
+	if r.lines > s.manifest.Number {
 		name := filepath.Join(s.opt.Dir, layout.ManifestFile)
-		return corrupt(name, s.manifest.file.Size(), fmt.Sprintf("it ends with line %d, and had "+
-			"%d lines when the log was written: its end is missing", s.manifest.number, r.lines))
+		return corrupt(name, s.manifest.Size(), fmt.Sprintf("it ends with line %d, and had "+
+			"%d lines when the log was written: its end is missing", s.manifest.Number, r.lines))
 	}
 	if err := s.noteLogFrom(); err != nil {
 		return err
 	}
-	s.manifest.beginTimeline(r.clockNs)
+	s.manifest.BeginTimeline(r.clockNs)
 	r.insertAll()
 	if err := s.startClock(ctx, &r, fileNs); err != nil {
 		return err
 	}
-	if floor := s.clock.Floor(); floor > 0 && s.manifest.steps.TimeNs == 0 {
+	if floor := s.clock.Floor(); floor > 0 && s.manifest.Steps.TimeNs == 0 {
 		// What the clock reads now may be years less than that, and steps would go on from there.
 		s.retentionClock.Anchor(max(1, floor-2*acqtime.LeaseNs))
 	}
@@ -94,11 +95,11 @@ func (s *Store) recover(ctx context.Context, report *Report, fileNs int64) error
 // noteLogFrom makes a manifest that does not say it yet say where the log begins, so that its first
 // files are missed when they are lost.
 func (s *Store) noteLogFrom() error {
-	if s.manifest.logFrom != 0 {
+	if s.manifest.LogFrom != 0 {
 		return nil
 	}
 	first := slices.Min(slices.Collect(maps.Keys(s.log.Files())))
-	err := s.manifest.append(edit{LogFrom: first})
+	err := s.manifest.Append(manifest.Edit{LogFrom: first})
 	if durable.IsNoSpace(err) {
 		return nil // the next start tries again
 	}
@@ -118,7 +119,7 @@ func repairable(err error) error {
 // begins; a sealed segment was in the log before, which never is without a file; and WRITERS is
 // saved before the log is released.
 func (s *Store) checkComplete() error {
-	if len(s.manifest.live) > 0 || s.manifest.logFrom != 0 {
+	if len(s.manifest.Live) > 0 || s.manifest.LogFrom != 0 {
 		logs, err := os.ReadDir(filepath.Join(s.opt.Dir, layout.LogDir))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("list log: %w", err)
@@ -128,7 +129,7 @@ func (s *Store) checkComplete() error {
 				"all log files are missing"))
 		}
 	}
-	if s.manifest.clockNs != 0 {
+	if s.manifest.ClockNs != 0 {
 		name := filepath.Join(s.opt.Dir, layout.WritersFile)
 		if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) {
 			return corrupt(name, 0, "the file is missing, but the log was released")
@@ -140,7 +141,7 @@ func (s *Store) checkComplete() error {
 // removeLeftovers deletes files of seals that were cut short before the manifest named them.
 func (s *Store) removeLeftovers() ([]string, error) {
 	live := map[string]bool{}
-	for _, m := range s.manifest.live {
+	for _, m := range s.manifest.Live {
 		live[filepath.Base(s.segmentPath(m.ID))] = true
 	}
 	entries, err := os.ReadDir(s.opt.Dir)
@@ -164,8 +165,8 @@ func (s *Store) removeLeftovers() ([]string, error) {
 }
 
 func (s *Store) openSegments() error {
-	live := slices.Clone(s.manifest.live)
-	slices.SortFunc(live, func(a, b segmentMeta) int {
+	live := slices.Clone(s.manifest.Live)
+	slices.SortFunc(live, func(a, b manifest.Segment) int {
 		return cmp.Compare(a.FirstIndex, b.FirstIndex)
 	})
 	for _, m := range live {
@@ -218,19 +219,19 @@ func (sh *shard) skipTo(last uint64) {
 func (s *Store) startClock(ctx context.Context, r *replay, fileNs int64) error {
 	floor := r.clockNs
 	s.clock.Open(floor)
-	if s.manifest.copied == nil { // else its acqs are those of another node's clock
+	if s.manifest.Copied == nil { // else its acqs are those of another node's clock
 		s.time.Begin(floor, fileNs)
 	}
 	if s.replicated {
 		s.applied = acqtime.Position{Index: r.applied, NextNs: floor}
 		s.durable.Store(r.applied) // opening has synced the log
-		if c := s.manifest.copied; c != nil {
+		if c := s.manifest.Copied; c != nil {
 			s.clock.RevokeLeases(c.VoidNs)
 		}
 		s.clock.Drive(s.applied)
 		return nil
 	}
-	if s.manifest.copied != nil {
+	if s.manifest.Copied != nil {
 		s.clock.StartCopy(floor)
 		return nil
 	}

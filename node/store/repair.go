@@ -13,6 +13,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -52,10 +53,10 @@ func RepairLog(ctx context.Context, dir string, do bool) (RepairReport, error) {
 		return r.report, err
 	}
 	defer func() { _ = lock.Close() }() // it is empty
-	if r.manifest, _, err = openManifest(dir, 1, ""); err != nil {
+	if r.manifest, _, err = manifest.Open(dir, 1, ""); err != nil {
 		return r.report, err
 	}
-	defer func() { _ = r.manifest.close() }() // what was written is synced
+	defer func() { _ = r.manifest.Close() }() // what was written is synced
 	if err = r.find(); err == nil && do && r.report.File != "" {
 		err = r.cut()
 	}
@@ -69,7 +70,7 @@ func RepairLog(ctx context.Context, dir string, do bool) (RepairReport, error) {
 type repair struct {
 	ctx      context.Context
 	dir      string
-	manifest *manifest
+	manifest *manifest.Manifest
 	report   RepairReport
 	oldest   string   // file of the log; empty: there is none
 	files    []string // of the log, from the damaged one on
@@ -81,8 +82,8 @@ type repair struct {
 
 // find looks for the first place from which on the log cannot be read.
 func (r *repair) find() error {
-	r.sealed = make([]uint64, 2*r.manifest.shards)
-	for _, meta := range r.manifest.live {
+	r.sealed = make([]uint64, 2*r.manifest.Shards)
+	for _, meta := range r.manifest.Live {
 		r.sealed[meta.Shard] = max(r.sealed[meta.Shard], meta.LastIndex)
 	}
 	names, err := filepath.Glob(filepath.Join(r.dir, layout.LogDir, "*"))
@@ -93,7 +94,7 @@ func (r *repair) find() error {
 		r.oldest = names[0]
 	}
 	before := uint64(0)
-	if len(names) == 0 && r.manifest.logFrom != 0 {
+	if len(names) == 0 && r.manifest.LogFrom != 0 {
 		r.found(&segment.CorruptError{File: filepath.Join(r.dir, layout.LogDir),
 			Reason: "all log files are missing"})
 	}
@@ -110,13 +111,13 @@ func (r *repair) find() error {
 			return err
 		}
 	}
-	if r.report.File == "" && r.sequence < r.manifest.flush {
+	if r.report.File == "" && r.sequence < r.manifest.Flush {
 		r.report.File = filepath.Join(r.dir, layout.LogDir)
 		if len(names) > 0 {
 			r.report.File = names[len(names)-1]
 		}
 		r.report.Reason = fmt.Sprintf("the log ends at flush %d, and flush %d was durable",
-			r.sequence, r.manifest.flush)
+			r.sequence, r.manifest.Flush)
 	}
 	return r.ctx.Err()
 }
@@ -124,7 +125,7 @@ func (r *repair) find() error {
 // gap reports whether files are missing between two, or with before 0 in front of the first.
 func (r *repair) gap(before, number uint64) bool {
 	if before == 0 {
-		return r.manifest.logFrom != 0 && number > r.manifest.logFrom
+		return r.manifest.LogFrom != 0 && number > r.manifest.LogFrom
 	}
 	return number != before+1
 }
@@ -163,7 +164,7 @@ func (r *repair) file(path string, newest bool) error {
 	if err != nil {
 		return err
 	}
-	if opens := torn && newest && r.sequence >= r.manifest.flush; tail != nil && !opens &&
+	if opens := torn && newest && r.sequence >= r.manifest.Flush; tail != nil && !opens &&
 		r.report.File == "" {
 		r.found(tail)
 	}
@@ -258,8 +259,8 @@ func (r *repair) cut() error {
 		return err
 	}
 	// Events and segments that stay may be newer than what is lost.
-	r.manifest.beginTimeline(r.heldNs)
-	return r.manifest.append(edit{LogCut: &r.sequence, LogFrom: from})
+	r.manifest.BeginTimeline(r.heldNs)
+	return r.manifest.Append(manifest.Edit{LogCut: &r.sequence, LogFrom: from})
 }
 
 // forgetWriters makes WRITERS know no batch that may be among what is lost: it is sent again.
@@ -272,7 +273,7 @@ func (r *repair) forgetWriters() error {
 	if err != nil {
 		return err
 	}
-	return replaceWriters(r.dir, t.encode(max(r.heldNs, r.manifest.clockNs)))
+	return replaceWriters(r.dir, t.encode(max(r.heldNs, r.manifest.ClockNs)))
 }
 
 func cutFile(path string, size int64) error {

@@ -35,7 +35,7 @@ func (r *replay) entry(file uint64, e segment.Entry) error {
 		if err != nil {
 			return err
 		}
-		if m := s.manifest.copied; m == nil || file >= m.FirstLog {
+		if m := s.manifest.Copied; m == nil || file >= m.FirstLog {
 			r.clockNs = max(r.clockNs, ns)
 		}
 		r.clean = clean
@@ -50,7 +50,7 @@ func (r *replay) entry(file uint64, e segment.Entry) error {
 		var at acqtime.Position
 		var err error
 		at.Index, at.NextNs, err = layout.ParseAppliedEntry(e.Data)
-		if m := s.manifest.copied; m != nil && file < m.FirstLog {
+		if m := s.manifest.Copied; m != nil && file < m.FirstLog {
 			at.NextNs = 0
 		}
 		r.reach(at)

@@ -10,6 +10,7 @@ import (
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/acqtime"
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/manifest"
 )
 
 // groupBytes is the length of the identity of a group.
@@ -44,15 +45,15 @@ func (o *Options) checkGroup() error {
 
 // checkRole refuses to open a replica as a store of its own, and the reverse: changes that the
 // other replicas do not get would part it from them for good.
-func checkRole(m *manifest, opt *Options) error {
+func checkRole(m *manifest.Manifest, opt *Options) error {
 	switch {
-	case opt.keepSnapshot || m.replicated == (opt.Group != "") &&
-		(opt.Group == "" || opt.Group == m.store):
+	case opt.keepSnapshot || m.Replicated == (opt.Group != "") &&
+		(opt.Group == "" || opt.Group == m.Store):
 		return nil
 	case opt.Group == "":
 		return fmt.Errorf("open %s: %w", opt.Dir, ErrReplicated)
-	case m.replicated:
-		return fmt.Errorf("open %s: %w %s but of %s", opt.Dir, ErrNotReplicated, opt.Group, m.store)
+	case m.Replicated:
+		return fmt.Errorf("open %s: %w %s but of %s", opt.Dir, ErrNotReplicated, opt.Group, m.Store)
 	}
 	return fmt.Errorf("open %s: %w %s but one of its own", opt.Dir, ErrNotReplicated, opt.Group)
 }
@@ -130,7 +131,7 @@ func (s *Store) mark(ns int64, clean bool) segment.Entry {
 // the clock has come.
 func (s *Store) marks(ns int64, clean bool) []segment.Entry {
 	s.manifestMu.Lock()
-	n := s.manifest.number
+	n := s.manifest.Number
 	s.manifestMu.Unlock()
 	return []segment.Entry{layout.LinesEntry(n), s.mark(ns, clean)}
 }
@@ -140,10 +141,10 @@ func (s *Store) marks(ns int64, clean bool) []segment.Entry {
 func (s *Store) noteLogEnd() error {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
-	if s.opt.keepSnapshot || s.manifest.flush >= s.log.LastSynced() || s.manifest.failure() != nil {
+	if s.opt.keepSnapshot || s.manifest.Flush >= s.log.LastSynced() || s.manifest.Failure() != nil {
 		return nil
 	}
-	if err := s.manifest.append(edit{}); err != nil && !durable.IsNoSpace(err) {
+	if err := s.manifest.Append(manifest.Edit{}); err != nil && !durable.IsNoSpace(err) {
 		return fmt.Errorf("note the end of the log: %w", err)
 	}
 	return nil
@@ -169,18 +170,18 @@ func (s *Store) noteQuietLog(before logEnd) (logEnd, error) {
 // saveAnswers makes the file of writers hold the answers that the log does, and returns the edit
 // after which files of the log may go. What the file says of a replica, and the edit, must not be
 // ahead of what is left of the log after a loss of power. The caller holds manifestMu.
-func (s *Store) saveAnswers() (edit, error) {
+func (s *Store) saveAnswers() (manifest.Edit, error) {
 	if !s.replicated {
 		now := s.clock.Published() // of a group under way nothing may be on disk yet
 		s.writers.expire(now)
-		return edit{ClockNs: now}, s.writers.save(s.opt.Dir)
+		return manifest.Edit{ClockNs: now}, s.writers.save(s.opt.Dir)
 	}
 	s.applyMu.Lock()
 	at := s.applied
 	s.writers.expire(at.NextNs)
 	table := s.writers.encode(math.MaxInt64)
 	s.applyMu.Unlock()
-	e := edit{ClockNs: at.NextNs, Applied: &at}
+	e := manifest.Edit{ClockNs: at.NextNs, Applied: &at}
 	if err := s.syncApplied(); err != nil {
 		return e, err
 	}

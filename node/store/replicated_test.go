@@ -195,8 +195,8 @@ func (r *replica) install(from *replica) {
 	}
 	r.opt.Dir = dir
 	r.open()
-	if r.Applied() != info.Index || r.manifest.store != testGroup {
-		r.t.Fatalf("installed at %d as %s, want %d", r.Applied(), r.manifest.store, info.Index)
+	if r.Applied() != info.Index || r.manifest.Store != testGroup {
+		r.t.Fatalf("installed at %d as %s, want %d", r.Applied(), r.manifest.Store, info.Index)
 	}
 	r.check("installed")
 }
@@ -403,7 +403,7 @@ func TestReplicaFilesAreRead(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if again, err := ReadSnapshot(dir); err != nil || again.Index != info.Index {
+	if again, err := layout.ReadSnapshot(dir); err != nil || again.Index != info.Index {
 		t.Errorf("the snapshot is %+v, %v", again, err)
 	}
 	r.open()

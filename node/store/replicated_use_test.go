@@ -52,7 +52,7 @@ func TestReplicaFails(t *testing.T) {
 	}
 	for what, fail := range map[string]func(s *Store) error{
 		"log":      func(s *Store) error { return s.log.Close() },
-		"manifest": func(s *Store) error { return s.manifest.file.Close() },
+		"manifest": func(s *Store) error { return s.manifest.Close() },
 	} {
 		s := openTest(t, Options{Group: testGroup})
 		apply(t, s, 100, putOf(t, 1, 2), erase, putOf(t, 3))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/clock"
+	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/node/store/retention"
 )
 
@@ -14,10 +15,10 @@ func (s *Store) Retention() []retention.Rule {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
 	var all []retention.Rule
-	for i := range s.manifest.policies {
-		if p := &s.manifest.policies[i]; !p.Removed() {
+	for i := range s.manifest.Policies {
+		if p := &s.manifest.Policies[i]; !p.Removed() {
 			r := p.Rule()
-			r.Held = r.Held || s.manifest.steps.Held
+			r.Held = r.Held || s.manifest.Steps.Held
 			all = append(all, r)
 		}
 	}
@@ -41,8 +42,8 @@ func (s *Store) SetRetention(ctx context.Context, r retention.Rule) error {
 		return err
 	}
 	timeNs := s.provenTime()
-	return s.changeEvents(ctx, 1, func(acqNs int64) (edit, error) {
-		return s.manifest.retentionEdit(&r, retention.Moment{AcqNs: acqNs, TimeNs: timeNs})
+	return s.changeEvents(ctx, 1, func(acqNs int64) (manifest.Edit, error) {
+		return s.manifest.RetentionEdit(&r, retention.Moment{AcqNs: acqNs, TimeNs: timeNs})
 	})
 }
 
@@ -60,8 +61,8 @@ func (s *Store) advanceRetention(ctx context.Context) error {
 	if !due {
 		return nil
 	}
-	return s.changeEvents(ctx, 1, func(acqNs int64) (edit, error) {
-		return s.manifest.stepEdit(retention.Moment{AcqNs: acqNs, TimeNs: timeNs,
+	return s.changeEvents(ctx, 1, func(acqNs int64) (manifest.Edit, error) {
+		return s.manifest.StepEdit(retention.Moment{AcqNs: acqNs, TimeNs: timeNs,
 			RanNs: ranNs}), nil
 	})
 }
@@ -83,9 +84,9 @@ func (s *Store) stepDue(timeNs int64) (ranNs int64, due bool) {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
 	m := s.manifest
-	ranNs = m.steps.RanNs + s.retentionClock.Ran()
-	return ranNs, m.copied == nil &&
-		m.stepEdit(retention.Moment{AcqNs: 1, TimeNs: timeNs, RanNs: ranNs}).Time != nil
+	ranNs = m.Steps.RanNs + s.retentionClock.Ran()
+	return ranNs, m.Copied == nil &&
+		m.StepEdit(retention.Moment{AcqNs: 1, TimeNs: timeNs, RanNs: ranNs}).Time != nil
 }
 
 // retainLoop lets the policies take their steps, purges go on that had no room, and what was

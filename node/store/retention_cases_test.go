@@ -43,7 +43,7 @@ func TestStartedAYearAhead(t *testing.T) {
 		t.Fatalf("%d records, %+v", seen, a.s.Problems())
 	}
 	a.pass(hour)
-	lag := a.trueNs.Load() - 365*day - a.s.manifest.policies[0].Cap.Hidden.FloorNs
+	lag := a.trueNs.Load() - 365*day - a.s.manifest.Policies[0].Cap.Hidden.FloorNs
 	if lag > 365*day/50 {
 		t.Fatalf("the policy is %v behind", time.Duration(lag))
 	}

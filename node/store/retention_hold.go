@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 
 	"github.com/pentad-db/pentad/node/store/acqtime"
+	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/node/store/retention"
 )
 
@@ -37,8 +38,8 @@ func (s *Store) HoldRetention(ctx context.Context, h retention.Hold) error {
 	if err := cmp.Or(s.own(), checkHold(&h)); err != nil {
 		return err
 	}
-	return s.changeEvents(ctx, 1, func(acqNs int64) (edit, error) {
-		return s.manifest.holdEdit(&h, acqNs)
+	return s.changeEvents(ctx, 1, func(acqNs int64) (manifest.Edit, error) {
+		return s.manifest.HoldEdit(&h, acqNs)
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/node/store/retention"
+	"github.com/pentad-db/pentad/node/store/tombstone"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -21,14 +22,14 @@ func (s *Store) EventsWithRemovals() []event.Event {
 	now, ran := s.opt.Now(), s.retentionClock.Ran()
 	s.manifestMu.Lock()
 	m := s.manifest
-	all := slices.DeleteFunc(slices.Clone(m.events), func(e event.Event) bool {
+	all := slices.DeleteFunc(slices.Clone(m.Events), func(e event.Event) bool {
 		return e.Kind == event.Split
 	})
-	for i := range m.policies {
-		p := &m.policies[i]
-		removals := p.Removals(now, m.steps.RanNs+ran)
+	for i := range m.Policies {
+		p := &m.Policies[i]
+		removals := p.Removals(now, m.Steps.RanNs+ran)
 		for i, e := range p.Events() {
-			if e.Removal = removals[i]; p.Held || m.steps.Held {
+			if e.Removal = removals[i]; p.Held || m.Steps.Held {
 				e.Removal = &event.Removal{}
 			}
 			all = append(all, e)
@@ -37,8 +38,8 @@ func (s *Store) EventsWithRemovals() []event.Event {
 	s.manifestMu.Unlock()
 	slices.SortStableFunc(all, func(a, b event.Event) int { return cmp.Compare(a.AcqNs, b.AcqNs) })
 	for i := range all {
-		if h, ok := tombstoneOf(&all[i]); ok && all[i].Removal != nil {
-			all[i].Removal.Rows, all[i].Removal.Bytes = s.about(&h.box)
+		if h, ok := tombstone.Of(&all[i]); ok && all[i].Removal != nil {
+			all[i].Removal.Rows, all[i].Removal.Bytes = s.about(&h.Box)
 		}
 	}
 	return all
@@ -106,10 +107,10 @@ func (s *Store) retentionProblems() []health.Problem {
 		return nil
 	}
 	s.manifestMu.Lock()
-	some := slices.ContainsFunc(s.manifest.policies, func(p retention.Policy) bool {
+	some := slices.ContainsFunc(s.manifest.Policies, func(p retention.Policy) bool {
 		return !p.Removed() && !p.Held
 	})
-	held := s.manifest.steps.Held
+	held := s.manifest.Steps.Held
 	s.manifestMu.Unlock()
 	if !some || held {
 		return nil

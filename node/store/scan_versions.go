@@ -33,7 +33,7 @@ func (sc *scan) findNewest(p *partition, room int) error {
 	w := &sc.finder
 	w.box = &p.box
 	for _, seg := range p.segments {
-		if seg.meta.isBackdated() {
+		if seg.meta.IsBackdated() {
 			continue
 		}
 		w.flagged = w.flagged[:0]

@@ -1,10 +1,8 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -78,24 +76,12 @@ func (sc *Scrub) Wait(ctx context.Context, n, all int64) error {
 	}
 }
 
-// scrubPass is how far a pass is: all of the segments with smaller ids, and blocks of the next one.
-type scrubPass struct {
-	Segment uint64 `json:"segment"`
-	Block   int    `json:"block"`
-	Bytes   int64  `json:"bytes"` // read in this pass
-	BeganNs int64  `json:"began_ns"`
-	LastNs  int64  `json:"last_ns"` // when the pass before ended; 0: none has
-	// Damaged are the segments whose damage is known. They are read first after a start, so that
-	// it stays known.
-	Damaged []uint64 `json:"damaged,omitempty"`
-}
-
 // scrubber is the goroutine that reads.
 type scrubber struct {
 	s       *Store
 	limit   *Scrub
 	ctx     context.Context
-	pass    scrubPass
+	pass    check.Position
 	saved   time.Time
 	changed bool  // since it was saved
 	owed    int64 // bytes that were read without a pause
@@ -286,7 +272,7 @@ func (b *scrubber) finish() {
 	b.s.counters.scrubPasses.Add(1)
 	now := time.Now()
 	due := time.Unix(0, b.pass.BeganNs).Add(b.limit.every)
-	b.pass = scrubPass{LastNs: now.UnixNano()} // and what is saved as damaged
+	b.pass = check.Position{LastNs: now.UnixNano()} // and what is saved as damaged
 	b.s.scrubLastNs.Store(b.pass.LastNs)
 	b.save()
 	b.wait(max(min(due.Sub(now), b.limit.every), scrubLeast))
@@ -303,40 +289,14 @@ func (b *scrubber) save() {
 }
 
 // loadScrub returns the position that was saved, the beginning when there is none that can be read.
-func (s *Store) loadScrub() scrubPass {
+func (s *Store) loadScrub() check.Position {
 	text, err := os.ReadFile(filepath.Join(s.opt.Dir, layout.ScrubFile))
 	if err != nil {
-		return scrubPass{}
+		return check.Position{}
 	}
-	p, err := parseScrub(text)
+	p, err := check.ParsePosition(text)
 	if err != nil {
-		return scrubPass{}
+		return check.Position{}
 	}
 	return p
-}
-
-func parseScrub(text []byte) (p scrubPass, err error) {
-	line, whole := bytes.CutSuffix(text, []byte("\n"))
-	if !whole {
-		return p, errors.New("the line does not end")
-	}
-	if err := journal.ParseLine(line, &p); err != nil {
-		return p, err
-	}
-	if p.Block < 0 || p.Bytes < 0 || p.Segment == math.MaxUint64 {
-		return p, errors.New("it is no position")
-	}
-	return p, nil
-}
-
-// scrubFile reads the position of the search for damage.
-func (c *checker) scrubFile(name string) error {
-	text, err := os.ReadFile(name)
-	if err != nil {
-		return fmt.Errorf("read position of the scrub: %w", err)
-	}
-	if _, err := parseScrub(text); err != nil {
-		c.Damaged(name, 0, "%v; nothing is lost: remove it, and the search begins again", err)
-	}
-	return c.Read(int64(len(text)))
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -109,7 +110,7 @@ func TestScrubGoesOn(t *testing.T) {
 		t.Fatalf("%+v in segment %d", b.pass, seg.meta.ID)
 	}
 	writeOver(t, r.s.opt.Dir+"/"+layout.ScrubFile, []byte("damaged"))
-	if b = newScrubber(r); !reflect.DeepEqual(b.pass, scrubPass{}) {
+	if b = newScrubber(r); !reflect.DeepEqual(b.pass, check.Position{}) {
 		t.Fatalf("%+v of a file that is damaged", b.pass)
 	}
 }

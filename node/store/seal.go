@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/index"
-	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -98,7 +98,7 @@ func (s *Store) sealOldest(sh *shard) error {
 	}
 	immutable := sh.state.Load().immutable[0]
 	var seg *sealedSegment
-	var e edit
+	var e manifest.Edit
 	err := s.underLimit(s.opt.Background.seals, func() (err error) {
 		seg, e, err = s.writeSegment(sh, immutable)
 		return err
@@ -108,7 +108,7 @@ func (s *Store) sealOldest(sh *shard) error {
 	}
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
-	if err := s.manifest.append(e); err != nil {
+	if err := s.manifest.Append(e); err != nil {
 		return fmt.Errorf("seal shard %d: %w", sh.id, s.discard(seg, err))
 	}
 	sh.replace(immutable, seg)
@@ -126,30 +126,33 @@ func (s *Store) sealOldest(sh *shard) error {
 
 // writeSegment clusters the rows of an immutable head into a new segment file and opens it, without
 // those that were purged; there is no segment when none is left. The edit is to make it live.
-func (s *Store) writeSegment(sh *shard, immutable *immutableHead) (*sealedSegment, edit, error) {
+func (s *Store) writeSegment(
+	sh *shard, immutable *immutableHead,
+) (*sealedSegment, manifest.Edit, error) {
 	work := sealMemories.Get().(*sealMemory)
 	defer work.giveBack()
 	rows := &work.rows
 	flags := immutable.head.ReadAll(rows)
 	if uint64(rows.Len()) > math.MaxUint32 {
-		return nil, edit{}, fmt.Errorf("%d rows in one head", rows.Len())
+		return nil, manifest.Edit{}, fmt.Errorf("%d rows in one head", rows.Len())
 	}
 	if err := clearDoubtful(sh, immutable, rows, flags); err != nil {
-		return nil, edit{}, err
+		return nil, manifest.Edit{}, err
 	}
 	h := s.tombstones.Load()
-	e := edit{Removed: s.dropPurged(rows, flags, h)}
+	e := manifest.Edit{Removed: s.dropPurged(rows, flags, h)}
 	if rows.Len() == 0 {
-		e.Gone = []goneRange{{sh.id, immutable.first, immutable.last}}
+		e.Gone = []manifest.GoneRange{{Shard: sh.id, FirstIndex: immutable.first,
+			LastIndex: immutable.last}}
 		return nil, e, nil
 	}
-	meta := segmentMeta{
+	meta := manifest.Segment{
 		ID: s.nextID.Add(1) - 1, Shard: sh.id, Rows: uint32(rows.Len()),
 		FirstIndex: immutable.first, LastIndex: immutable.last,
-		LastAcqNs: rows.AcqNs[rows.Len()-1], PurgedAcqNs: h.newestRemovable,
+		LastAcqNs: rows.AcqNs[rows.Len()-1], PurgedAcqNs: h.NewestRemovable,
 		PutAcqNs: immutable.info.putNs,
 	}
-	e.Add = []segmentMeta{meta}
+	e.Add = []manifest.Segment{meta}
 	path := s.segmentPath(meta.ID)
 	marks := index.AppendWatermarks(nil, immutable.head.Watermarks())
 	if err := work.write(path, meta, rows, flags, marks, s.opt.Index); err != nil {
@@ -161,7 +164,7 @@ func (s *Store) writeSegment(sh *shard, immutable *immutableHead) (*sealedSegmen
 
 // openNew opens a segment that was just written. The manifest does not name it, so it goes when it
 // cannot be read.
-func (s *Store) openNew(path string, meta segmentMeta) (*sealedSegment, error) {
+func (s *Store) openNew(path string, meta manifest.Segment) (*sealedSegment, error) {
 	seg, err := openSegment(path, meta, s.blockClock)
 	if err != nil {
 		return nil, errors.Join(err, os.Remove(path))
@@ -191,7 +194,7 @@ func (w *sealMemory) giveBack() {
 
 // write writes a segment of rows that are in acq order.
 func (w *sealMemory) write(
-	path string, meta segmentMeta, rows *record.Batch, flags []uint64, marks []byte,
+	path string, meta manifest.Segment, rows *record.Batch, flags []uint64, marks []byte,
 	opt index.Options,
 ) error {
 	text, err := json.Marshal(meta)
@@ -234,13 +237,13 @@ func (s *Store) segmentPath(id uint64) string {
 
 // openSegment maps a segment file and loads its index, checking that it is the one meant.
 func openSegment(
-	path string, want segmentMeta, clock *segment.VerifyClock,
+	path string, want manifest.Segment, clock *segment.VerifyClock,
 ) (*sealedSegment, error) {
 	file, err := segment.OpenSealed(path, clock)
 	if err != nil {
 		return nil, err
 	}
-	var meta segmentMeta
+	var meta manifest.Segment
 	if err := json.Unmarshal(file.Meta(), &meta); err != nil || meta != want {
 		_ = file.Close()
 		return nil, corrupt(path, 0, "describes another segment than the manifest does")
@@ -249,9 +252,9 @@ func openSegment(
 		file.Section(layout.SectionPostings), file.Section(layout.SectionRanks))
 	if err != nil {
 		_ = file.Close()
-		return nil, badSection(path, "index sections", err)
+		return nil, layout.BadSection(path, "index sections", err)
 	}
-	if err := meta.checkAcqs(idx); err != nil {
+	if err := meta.CheckAcqs(idx); err != nil {
 		_ = file.Close()
 		return nil, corrupt(path, 0, err.Error())
 	}
@@ -261,22 +264,10 @@ func openSegment(
 	if src := file.Section(layout.SectionSeries); src != nil {
 		if seg.series, err = index.ParseSeries(src); err != nil {
 			_ = file.Close()
-			return nil, badSection(path, "series table", err)
+			return nil, layout.BadSection(path, "series table", err)
 		}
 	}
 	return seg, nil
-}
-
-// badSection returns the error of a section whose checksum holds and which cannot be read.
-func badSection(path, what string, err error) error {
-	var version *index.VersionError
-	if errors.As(err, &version) {
-		if e := formats.Of(path, what, uint64(version.Version),
-			uint64(version.Known)); e != nil {
-			return e
-		}
-	}
-	return &segment.CorruptError{File: path, Reason: what, Err: err}
 }
 
 // noteFile remembers which log file holds the newest entries of which shards. The committer
@@ -374,7 +365,7 @@ func (s *Store) releaseLog() error {
 		return err
 	}
 	e.LogFrom = needed
-	if err := s.manifest.append(e); err != nil {
+	if err := s.manifest.Append(e); err != nil {
 		return err
 	}
 	if err := s.log.Remove(needed); err != nil {

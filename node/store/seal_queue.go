@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/durable"
+	"github.com/pentad-db/pentad/node/store/manifest"
 )
 
 const (
@@ -50,7 +51,7 @@ func (s *Store) discard(seg *sealedSegment, cause error) error {
 	}
 	path := seg.file.Path()
 	seg.release()
-	if durable.IsNoSpace(cause) || errors.Is(cause, errUnwritten) {
+	if durable.IsNoSpace(cause) || errors.Is(cause, manifest.ErrUnwritten) {
 		return errors.Join(cause, os.Remove(path))
 	}
 	return cause

@@ -9,6 +9,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/partials"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/manifest"
 )
 
 // shard is a group of slots with a head and sealed segments of its own.
@@ -25,7 +26,7 @@ type shard struct {
 // sealedSegment is an open sealed segment and its index. Snapshots, and merges that read it, use
 // it; it is unmapped when nobody does any more.
 type sealedSegment struct {
-	meta   segmentMeta
+	meta   manifest.Segment
 	file   *segment.Sealed
 	idx    *index.Segment
 	series *index.SeriesTable // nil when the segment has none

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,18 +13,8 @@ import (
 	"github.com/pentad-db/pentad/node/internal/journal"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/manifest"
 )
-
-// SnapshotInfo describes a snapshot: it holds every row with an acq below AcqNs, and no other.
-type SnapshotInfo struct {
-	AcqNs     int64 `json:"acq_ns"`
-	CreatedNs int64 `json:"created_ns"`
-	// Index of a replica's snapshot is that of the last command whose effect it holds.
-	Index    uint64 `json:"index,omitempty"`
-	Segments int    `json:"segments"`
-	Bytes    int64  `json:"bytes"` // of its files, most of them shared with the store
-	TookNs   int64  `json:"took_ns"`
-}
 
 // ErrExists means that a directory that was to be made is there.
 var ErrExists = errors.New("it exists already; take another name or remove it")
@@ -36,9 +25,9 @@ var ErrExists = errors.New("it exists already; take another name or remove it")
 // and opens by itself.
 //
 // Errors: ErrExists, ErrClosed, and those of the file system; a log that failed (ErrLogFailed).
-func (s *Store) Snapshot(ctx context.Context, dir string) (SnapshotInfo, error) {
+func (s *Store) Snapshot(ctx context.Context, dir string) (layout.Snapshot, error) {
 	began := time.Now()
-	info := SnapshotInfo{CreatedNs: s.opt.Now()}
+	info := layout.Snapshot{CreatedNs: s.opt.Now()}
 	if s.closed.Load() {
 		return info, ErrClosed
 	}
@@ -63,7 +52,7 @@ func (s *Store) Snapshot(ctx context.Context, dir string) (SnapshotInfo, error) 
 	return info, nil
 }
 
-func (s *Store) snapshotTo(ctx context.Context, tmp string, info *SnapshotInfo) error {
+func (s *Store) snapshotTo(ctx context.Context, tmp string, info *layout.Snapshot) error {
 	if err := s.syncReplica(); err != nil { // what is left of it to sync holds up commits
 		return err
 	}
@@ -90,24 +79,24 @@ func (s *Store) snapshotTo(ctx context.Context, tmp string, info *SnapshotInfo) 
 
 // linkFiles links what is live now and returns the manifest of the links. No log file and no
 // segment that is live goes meanwhile.
-func (s *Store) linkFiles(tmp string, info *SnapshotInfo) ([]byte, error) {
+func (s *Store) linkFiles(tmp string, info *layout.Snapshot) ([]byte, error) {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
-	for _, meta := range s.manifest.live {
+	for _, meta := range s.manifest.Live {
 		path := s.segmentPath(meta.ID)
 		if err := os.Link(path, filepath.Join(tmp, layout.SegmentName(meta.ID))); err != nil {
 			return nil, fmt.Errorf("link segment: %w", err)
 		}
 	}
-	info.Segments = len(s.manifest.live)
+	info.Segments = len(s.manifest.Live)
 	m := *s.manifest
-	m.clockNs, m.applied = info.AcqNs, s.position()
+	m.ClockNs, m.Applied = info.AcqNs, s.position()
 	end := s.mark(info.AcqNs, true)
-	return m.snapshot(), s.log.LinkTo(filepath.Join(tmp, layout.LogDir), []segment.Entry{end})
+	return m.Snapshot(), s.log.LinkTo(filepath.Join(tmp, layout.LogDir), []segment.Entry{end})
 }
 
 // finishSnapshot makes a snapshot durable and gives it its name.
-func finishSnapshot(tmp, dir string, info *SnapshotInfo) error {
+func finishSnapshot(tmp, dir string, info *layout.Snapshot) error {
 	var err error
 	if info.Bytes, err = bytesIn(tmp); err != nil {
 		return err
@@ -140,30 +129,6 @@ func bytesIn(dir string) (bytes int64, err error) {
 	return bytes, err
 }
 
-// ReadSnapshot describes the snapshot in a directory.
-//
-// Errors: os.ErrNotExist when it is none, or has been opened as a store; *segment.CorruptError.
-func ReadSnapshot(dir string) (SnapshotInfo, error) {
-	name := filepath.Join(dir, layout.SnapshotFile)
-	text, err := os.ReadFile(name)
-	if err != nil {
-		return SnapshotInfo{}, fmt.Errorf("read snapshot: %w", err)
-	}
-	info, err := parseSnapshot(text)
-	if err != nil {
-		return SnapshotInfo{}, corrupt(name, 0, err.Error())
-	}
-	return info, nil
-}
-
-func parseSnapshot(text []byte) (info SnapshotInfo, err error) {
-	line, ended := bytes.CutSuffix(text, []byte("\n"))
-	if !ended {
-		return info, errors.New("the line does not end")
-	}
-	return info, journal.ParseLine(line, &info)
-}
-
 // OpenSnapshot opens a snapshot to be read and backed up. It stays a snapshot of its store, where
 // Open makes a store of its own of it, and nothing is sealed or merged.
 func OpenSnapshot(ctx context.Context, dir string) (*Store, Report, error) {
@@ -180,7 +145,7 @@ func (s *Store) adopt() error {
 		return nil
 	}
 	if !s.replicated {
-		if err := s.manifest.append(edit{Store: newStoreID()}); err != nil {
+		if err := s.manifest.Append(manifest.Edit{Store: manifest.NewStoreID()}); err != nil {
 			return err
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/index"
-	"github.com/pentad-db/pentad/node/internal/journal"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -66,7 +65,7 @@ func TestSnapshotsDuringWrites(t *testing.T) {
 			acknowledged.Store(res.LastAcqNs)
 		}
 	})
-	var infos []SnapshotInfo
+	var infos []layout.Snapshot
 	for i := range 6 {
 		for s.Stats().Seals < int64(4*i+1) { // at least once, so that there are rows
 			if err := s.Seal(t.Context()); err != nil {
@@ -98,12 +97,12 @@ func TestSnapshotsDuringWrites(t *testing.T) {
 	compare(t, "the store, opened again", scanRows(t, s, &record.Query{}), m.rows)
 }
 
-func checkSnapshot(t *testing.T, dir string, info SnapshotInfo, m *model) {
+func checkSnapshot(t *testing.T, dir string, info layout.Snapshot, m *model) {
 	t.Helper()
 	if report := mustCheck(t, dir); report.Damages > 0 || len(report.Notes) > 0 {
 		t.Fatalf("%s: %+v", dir, report)
 	}
-	if read, err := ReadSnapshot(dir); err != nil || read != info {
+	if read, err := layout.ReadSnapshot(dir); err != nil || read != info {
 		t.Fatalf("%s: %+v, %v; want %+v", dir, read, err, info)
 	}
 	elsewhere := t.TempDir()
@@ -122,7 +121,7 @@ func checkSnapshot(t *testing.T, dir string, info SnapshotInfo, m *model) {
 		if err := errors.Join(s.Seal(t.Context()), s.Close()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ReadSnapshot(place); !errors.Is(err, os.ErrNotExist) {
+		if _, err := layout.ReadSnapshot(place); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("a store that was opened is still a snapshot: %v", err)
 		}
 	}
@@ -142,7 +141,7 @@ func TestSnapshotKnowsWriters(t *testing.T) {
 	if got := mustPut(t, again, b, w); got != res {
 		t.Errorf("%+v, want %+v", got, res)
 	}
-	if again.manifest.store == s.manifest.store {
+	if again.manifest.Store == s.manifest.Store {
 		t.Error("a snapshot that was opened takes itself for its store")
 	}
 }
@@ -185,7 +184,7 @@ func TestSnapshotFileIsBent(t *testing.T) {
 		if err := os.WriteFile(name, corrupted, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		_, err := ReadSnapshot(dir)
+		_, err := layout.ReadSnapshot(dir)
 		if damage := (*segment.CorruptError)(nil); !errors.As(err, &damage) ||
 			damage.File != name {
 			t.Fatalf("byte %d: %v", i, err)
@@ -194,16 +193,4 @@ func TestSnapshotFileIsBent(t *testing.T) {
 	if report := mustCheck(t, dir); report.Damages != 1 || report.Damage[0].File != name {
 		t.Errorf("%+v", report)
 	}
-}
-
-func FuzzParseSnapshot(f *testing.F) {
-	f.Add(journal.AppendLine(nil, SnapshotInfo{AcqNs: 5, Segments: 1}))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		if info, err := parseSnapshot(text); err == nil {
-			again, err := parseSnapshot(journal.AppendLine(nil, info))
-			if err != nil || again != info {
-				t.Errorf("%+v, %v, want %+v", again, err, info)
-			}
-		}
-	})
 }

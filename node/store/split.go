@@ -10,6 +10,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/store/acqtime"
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/manifest"
 )
 
 // ErrOtherSlots means that a group does not hold what a command is about, or not that alone: it was
@@ -151,8 +152,8 @@ func (s *Store) Slots() slots.Range {
 }
 
 func (s *Store) noteSlots() {
-	s.indexBase.Store(s.manifest.indexBase)
-	if r := s.manifest.slots; r.To > 0 {
+	s.indexBase.Store(s.manifest.IndexBase)
+	if r := s.manifest.Slots; r.To > 0 {
 		s.held.Store(&r)
 	}
 }
@@ -173,13 +174,13 @@ func (s *Store) splittable(sp *Split) bool {
 func (s *Store) WillSplit(sp *Split) bool {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
-	return s.manifest.copied == nil && s.splittable(sp)
+	return s.manifest.Copied == nil && s.splittable(sp)
 }
 
 // applySplit leaves slots to another group. The caller is the committer.
 func (s *Store) applySplit(from Command, sp *Split, out *Outcome) error {
 	switch {
-	case s.manifest.copied != nil: // only the committer changes it
+	case s.manifest.Copied != nil: // only the committer changes it
 		out.Err = ErrIsCopy
 		return s.passOver(from)
 	case s.Slots() == sp.Keep:
@@ -191,7 +192,7 @@ func (s *Store) applySplit(from Command, sp *Split, out *Outcome) error {
 	acq := max(acqtime.Clamp(from.ClockNs), s.position().NextNs)
 	out.AcqNs = acq
 	at := acqtime.Position{Index: from.Index, NextNs: acq + 1}
-	if err := s.confine(sp.Keep, acq, at, edit{}); err != nil {
+	if err := s.confine(sp.Keep, acq, at, manifest.Edit{}); err != nil {
 		return err
 	}
 	_ = s.emptyLog() // it is tried again; if the log has failed, the next command says so
@@ -206,28 +207,29 @@ func (s *Store) Inherit(ctx context.Context, sp *Split) error {
 	var failed error
 	err := s.onCommitter(ctx, func() {
 		at := s.position()
-		if at.Index == 0 || !s.splittable(sp) || s.manifest.copied != nil {
+		if at.Index == 0 || !s.splittable(sp) || s.manifest.Copied != nil {
 			failed = fmt.Errorf("inherit slots %v of group %d: %w", sp.Leave, sp.Child,
 				ErrOtherSlots)
 			return
 		}
 		acq := at.NextNs
 		at.NextNs++
-		failed = s.confine(sp.Leave, acq, at, edit{Store: sp.Group, IndexBase: at.Index - 1})
+		failed = s.confine(sp.Leave, acq, at,
+			manifest.Edit{Store: sp.Group, IndexBase: at.Index - 1})
 	})
 	return errors.Join(err, failed)
 }
 
 // confine hides what a replica holds of other slots; it is removed from disk in the background. The
 // caller is the committer.
-func (s *Store) confine(to slots.Range, acq int64, at acqtime.Position, e edit) error {
+func (s *Store) confine(to slots.Range, acq int64, at acqtime.Position, e manifest.Edit) error {
 	if err := s.syncApplied(); err != nil {
 		return s.failApply(err)
 	}
 	e.Applied, e.Slots = &at, event.SlotsOf(to)
 	e.Events = []event.Meta{event.MetaOf(&event.Event{AcqNs: acq, Kind: event.Split, Kept: to})}
 	s.manifestMu.Lock()
-	err := s.manifest.append(e)
+	err := s.manifest.Append(e)
 	if err == nil {
 		s.noteSlots()
 		s.publishTombstones()

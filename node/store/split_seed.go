@@ -116,21 +116,21 @@ func (s *Store) linkSeed(
 	}
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
-	for _, meta := range s.manifest.live {
+	for _, meta := range s.manifest.Live {
 		path := s.segmentPath(meta.ID)
 		if err := os.Link(path, filepath.Join(tmp, layout.SegmentName(meta.ID))); err != nil {
 			return nil, fmt.Errorf("link segment: %w", err)
 		}
 	}
 	m := *s.manifest
-	m.store, m.replicated, m.applied, m.clockNs = group, true, at, at.NextNs
-	m.flush, m.logFrom, m.logEnd = 0, 0, nil // of a log that the seed does not have
-	m.lineage = nil                          // replicas have none
+	m.Store, m.Replicated, m.Applied, m.ClockNs = group, true, at, at.NextNs
+	m.Flush, m.LogFrom, m.LogEnd = 0, 0, nil // of a log that the seed does not have
+	m.Lineage = nil                          // replicas have none
 	if keep != (slots.Range{To: slots.Count}) {
-		m.events = append(m.events[:len(m.events):len(m.events)],
+		m.Events = append(m.Events[:len(m.Events):len(m.Events)],
 			event.Event{AcqNs: acqNs, Kind: event.Split, Kept: keep})
 	}
-	return m.snapshot(), nil
+	return m.Snapshot(), nil
 }
 
 // HoldsData reports whether anything was ever stored, or told, that a new store does not have.

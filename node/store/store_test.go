@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -16,8 +15,6 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/cluster-test/leaks"
-	"github.com/pentad-db/pentad/node/internal/sector"
-	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -321,87 +318,6 @@ func TestStatsDuringClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	wg.Wait()
-}
-
-// The manifest is cut at every byte and corrupted at every bit: what complete lines say, or an
-// error that names the file.
-func TestManifestDamage(t *testing.T) {
-	dir := t.TempDir()
-	m, _, err := openManifest(dir, 4, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range 4 {
-		e := edit{Add: []segmentMeta{{ID: uint64(i + 1), Shard: uint32(i), Rows: 9, LastIndex: 3}}}
-		if i == 3 {
-			e.Remove = []uint64{1}
-		}
-		if err := m.append(e); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := m.close(); err != nil {
-		t.Fatal(err)
-	}
-	name := filepath.Join(dir, layout.ManifestFile)
-	whole, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for cut := range len(whole) {
-		got := readManifest(t, whole[:cut])
-		complete := bytes.Count(whole[:cut], []byte("\n"))
-		if complete == 0 != (got == nil) {
-			t.Fatalf("cut at %d: opened %v with %d complete lines", cut, got != nil, complete)
-		}
-	}
-	last := bytes.LastIndexByte(whole[:len(whole)-1], '\n') + 1
-	edge := (last/sector.Size + 1) * sector.Size
-	if edge >= len(whole) {
-		t.Fatalf("the last line, at %d, is in one sector", last)
-	}
-	for _, lost := range [][2]int{{last, edge}, {edge, len(whole)}, {last, len(whole)}} {
-		torn := bytes.Clone(whole)
-		clear(torn[lost[0]:lost[1]])
-		if got := readManifest(t, torn); got == nil || len(got.live) != 3 || got.live[0].ID != 1 {
-			t.Fatalf("bytes %v of the last line are not written: opened %v", lost, got != nil)
-		}
-	}
-	for bit := range 8 * len(whole) {
-		corrupted := bytes.Clone(whole)
-		corrupted[bit/8] ^= 1 << (bit % 8)
-		if m := readManifest(t, corrupted); m != nil {
-			t.Fatalf("bit %d flipped: the manifest opens with %d live segments", bit, len(m.live))
-		}
-	}
-}
-
-func readManifest(t *testing.T, data []byte) *manifest {
-	t.Helper()
-	m := newManifest()
-	_, err := m.replay(layout.ManifestFile, data)
-	if err != nil {
-		var damage *segment.CorruptError
-		if !errors.As(err, &damage) || damage.File == "" {
-			t.Fatalf("error does not name the file: %v", err)
-		}
-		return nil
-	}
-	return m
-}
-
-func FuzzParseEdit(f *testing.F) {
-	line := appendEdit(nil, edit{Format: 1, Shards: 8, Add: []segmentMeta{{ID: 1}},
-		Remove: []uint64{4}, Lineage: record.Lineage{{ID: 1 << 63, FromNs: 7}}})
-	f.Add(bytes.TrimSuffix(line, []byte("\n")))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		if e, err := parseEdit(data); err == nil {
-			again := bytes.TrimSuffix(appendEdit(nil, e), []byte("\n"))
-			if _, err := parseEdit(again); err != nil {
-				t.Fatalf("%q parses, %q does not: %v", data, again, err)
-			}
-		}
-	})
 }
 
 func FuzzParseWriters(f *testing.F) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/check"
+	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/sdk/api"
 )
 
@@ -59,17 +60,17 @@ func (s *Store) tellDamage(opt *check.Options) {
 }
 
 // liveSegments returns what the manifest names now, by shard and in order.
-func (s *Store) liveSegments() []segmentMeta {
+func (s *Store) liveSegments() []manifest.Segment {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
-	live := slices.Clone(s.manifest.live)
-	slices.SortFunc(live, func(a, b segmentMeta) int {
+	live := slices.Clone(s.manifest.Live)
+	slices.SortFunc(live, func(a, b manifest.Segment) int {
 		return cmp.Or(cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.FirstIndex, b.FirstIndex))
 	})
 	return live
 }
 
-func (s *Store) verifySegment(c *checker, meta segmentMeta) error {
+func (s *Store) verifySegment(c *checker, meta manifest.Segment) error {
 	if s.closed.Load() {
 		return ErrClosed
 	}

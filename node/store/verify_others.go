@@ -57,7 +57,7 @@ func (s *Store) verifyManifest(c *checker) error {
 	name := filepath.Join(s.opt.Dir, layout.ManifestFile)
 	s.manifestMu.Lock() // half a line is no damage
 	data, err := os.ReadFile(name)
-	number := s.manifest.number
+	number := s.manifest.Number
 	s.manifestMu.Unlock()
 	if errors.Is(err, os.ErrNotExist) {
 		c.Damaged(name, segment.WholeFile, "the file is missing")
@@ -67,8 +67,8 @@ func (s *Store) verifyManifest(c *checker) error {
 		return err
 	}
 	m, err := c.manifestText(name, data)
-	if m != nil && m.number != number {
-		c.Damaged(name, int64(len(data)), "it ends with line %d, and %d were written", m.number,
+	if m != nil && m.Number != number {
+		c.Damaged(name, int64(len(data)), "it ends with line %d, and %d were written", m.Number,
 			number)
 	}
 	return err
@@ -82,7 +82,7 @@ func (s *Store) verifyWriters(c *checker) error {
 	if !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	if s.manifest.clockNs != 0 {
+	if s.manifest.ClockNs != 0 {
 		c.Damaged(name, segment.WholeFile, "the file is missing")
 	}
 	return nil
@@ -126,14 +126,14 @@ func (s *Store) writeOthers(ctx context.Context) error {
 func (s *Store) rewriteManifest() error {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
-	if err := errors.Join(s.manifest.failure(), s.manifest.rewrite()); err != nil {
+	if err := errors.Join(s.manifest.Failure(), s.manifest.Rewrite()); err != nil {
 		return err
 	}
 	e, err := s.saveAnswers()
 	if err != nil {
 		return err
 	}
-	return s.manifest.append(e)
+	return s.manifest.Append(e)
 }
 
 // noteFound remembers damage that reading a file has found.

@@ -4,19 +4,20 @@ import (
 	"testing"
 
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/manifest"
 )
 
 // Only segments that merges still make fewer slow commits down: with as many as one likes of at
 // least a quarter of the largest, which four of are never merged, nothing is behind.
 func TestBacklogLeavesOutWhatIsNotMerged(t *testing.T) {
-	most, putNs := uint32(maxMergedRows), int64(noPut)
+	most, putNs := uint32(maxMergedRows), int64(manifest.NoPut)
 	f := func(small, large int, want int64) {
 		t.Helper()
 		now := &readState{}
 		add := func(count int, rows uint32) {
 			for range count {
 				now.sealed = append(now.sealed, &sealedSegment{
-					meta: segmentMeta{Rows: rows, PutAcqNs: putNs}, file: new(segment.Sealed)})
+					meta: manifest.Segment{Rows: rows, PutAcqNs: putNs}, file: new(segment.Sealed)})
 			}
 		}
 		add(small, most/4-1)

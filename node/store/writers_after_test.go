@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -107,7 +108,7 @@ func TestWritersUntil(t *testing.T) {
 // whose newest batch may have been cut, and makes no such file.
 func TestRepairForgetsWriters(t *testing.T) {
 	dir := t.TempDir()
-	r := &repair{dir: dir, manifest: &manifest{clockNs: 150}, heldNs: 100}
+	r := &repair{dir: dir, manifest: &manifest.Manifest{ClockNs: 150}, heldNs: 100}
 	if err := r.forgetWriters(); err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,10 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/internal/slots"
+	"github.com/pentad-db/pentad/node/segment"
 	"golang.org/x/sys/unix"
 )
 
@@ -85,4 +88,17 @@ func LockToRead(dir string) (*os.File, error) {
 		return nil, fmt.Errorf("lock %s: %w", dir, ErrLocked)
 	}
 	return f, nil
+}
+
+// BadSection returns the error of a section whose checksum holds and which cannot be read: a
+// *formats.Error for one of another version, else a *segment.CorruptError.
+func BadSection(path, what string, err error) error {
+	var version *index.VersionError
+	if errors.As(err, &version) {
+		if e := formats.Of(path, what, uint64(version.Version),
+			uint64(version.Known)); e != nil {
+			return e
+		}
+	}
+	return &segment.CorruptError{File: path, Reason: what, Err: err}
 }

@@ -136,7 +136,7 @@ func (a *app) backupSnapshot(
 ) error {
 	var err error
 	dir := filepath.Join(info.Dir, "store")
-	if _, err := store.ReadSnapshot(dir); err != nil {
+	if _, err := layout.ReadSnapshot(dir); err != nil {
 		return err
 	}
 	opt.UntilAcqNs = info.AcqNs
@@ -162,7 +162,7 @@ func (a *app) backupDir(
 	if _, err := os.Stat(filepath.Join(inside, "MANIFEST")); err != nil { // Open would make one
 		return fmt.Errorf("%s: %w", dir, layout.ErrNoStore)
 	}
-	info, err := store.ReadSnapshot(inside)
+	info, err := layout.ReadSnapshot(inside)
 	if err == nil {
 		opt.UntilAcqNs = info.AcqNs
 	} else if !errors.Is(err, os.ErrNotExist) {

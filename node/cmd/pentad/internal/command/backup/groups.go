@@ -16,6 +16,7 @@ import (
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/archive"
+	"github.com/pentad-db/pentad/node/store/layout"
 )
 
 // groupDir is a replica in the directory of a node of a cluster, or in a snapshot of one.
@@ -83,7 +84,7 @@ func (a *app) backupGroups(
 func (a *app) backupGroup(
 	ctx context.Context, g groupDir, to string, opt archive.BackupOptions, w *output.Writer,
 ) error {
-	info, err := store.ReadSnapshot(g.store)
+	info, err := layout.ReadSnapshot(g.store)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}

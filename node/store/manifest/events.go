@@ -1,4 +1,4 @@
-package store
+package manifest
 
 import (
 	"cmp"
@@ -9,72 +9,72 @@ import (
 	"github.com/pentad-db/pentad/node/store/event"
 )
 
-// removal says how many of the rows of a purge are gone.
-type removal struct {
+// Removal says how many of the rows of a purge are gone.
+type Removal struct {
 	AcqNs int64  `json:"acq_ns"`
 	Rows  uint64 `json:"rows"`
 }
 
 // applyEvents changes events as an edit says.
-func (m *manifest) applyEvents(e *edit) error {
+func (m *Manifest) applyEvents(e *Edit) error {
 	for i := range e.Events {
 		next, err := e.Events[i].Event()
 		if err != nil {
 			return err
 		}
-		if n := len(m.events); n > 0 && m.events[n-1].AcqNs >= next.AcqNs {
+		if n := len(m.Events); n > 0 && m.Events[n-1].AcqNs >= next.AcqNs {
 			return errors.New("events are out of order")
 		}
-		m.events = append(m.events, next)
+		m.Events = append(m.Events, next)
 	}
 	for _, r := range e.Removed {
-		i := m.findEvent(r.AcqNs)
+		i := m.FindEvent(r.AcqNs)
 		if i < 0 {
 			return fmt.Errorf("removes rows for event %d, which is not there", r.AcqNs)
 		}
-		m.events[i].Removed += r.Rows
+		m.Events[i].Removed += r.Rows
 	}
 	for _, acq := range e.Done {
-		i := m.findEvent(acq)
+		i := m.FindEvent(acq)
 		if i < 0 {
 			return fmt.Errorf("ends event %d, which is not there", acq)
 		}
-		m.events[i].Done = true
+		m.Events[i].Done = true
 	}
 	return nil
 }
 
-// goneRange is log indexes of a shard of which no row is left: all were purged.
-type goneRange struct {
+// GoneRange is log indexes of a shard of which no row is left: all were purged.
+type GoneRange struct {
 	Shard      uint32 `json:"shard"`
 	FirstIndex uint64 `json:"first_index"`
 	LastIndex  uint64 `json:"last_index"`
 }
 
 // applyGone notes what is gone after an edit. What a segment covers needs no note any more.
-func (m *manifest) applyGone(e *edit) error {
+func (m *Manifest) applyGone(e *Edit) error {
 	for _, g := range e.Gone {
-		if int64(g.Shard) >= 2*int64(m.shards) || g.FirstIndex > g.LastIndex {
+		if int64(g.Shard) >= 2*int64(m.Shards) || g.FirstIndex > g.LastIndex {
 			return fmt.Errorf("log indexes %d to %d of shard %d of %d are gone", g.FirstIndex,
-				g.LastIndex, g.Shard, m.shards)
+				g.LastIndex, g.Shard, m.Shards)
 		}
-		m.gone = append(m.gone, g)
+		m.Gone = append(m.Gone, g)
 	}
 	for _, s := range e.Add {
-		m.gone = slices.DeleteFunc(slices.Clone(m.gone), func(g goneRange) bool {
+		m.Gone = slices.DeleteFunc(slices.Clone(m.Gone), func(g GoneRange) bool {
 			return g.Shard == s.Shard && s.FirstIndex <= g.FirstIndex && g.LastIndex <= s.LastIndex
 		})
 	}
 	if len(e.Gone) > 0 {
-		m.gone = joinGone(m.gone)
+		m.Gone = joinGone(m.Gone)
 	}
 	return nil
 }
 
 // joinGone sorts ranges and joins those that continue one another.
-func joinGone(all []goneRange) []goneRange {
+func joinGone(all []GoneRange) []GoneRange {
 	all = slices.Clone(all)
-	slices.SortFunc(all, func(a, b goneRange) int {
+	slices.SortFunc(all, func(a, b GoneRange) int {
 		return cmp.Or(cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.FirstIndex, b.FirstIndex))
 	})
 	joined := all[:0]
@@ -89,10 +89,10 @@ func joinGone(all []goneRange) []goneRange {
 	return joined
 }
 
-// endOf returns the log index up to which segments, and rows that are gone, cover a shard from an
+// EndOf returns the log index up to which segments, and rows that are gone, cover a shard from an
 // index on without a hole.
-func (m *manifest) endOf(shard uint32, next uint64) uint64 {
-	for _, g := range m.gone {
+func (m *Manifest) EndOf(shard uint32, next uint64) uint64 {
+	for _, g := range m.Gone {
 		if g.Shard == shard && g.FirstIndex <= next {
 			next = max(next, g.LastIndex+1)
 		}
@@ -100,15 +100,15 @@ func (m *manifest) endOf(shard uint32, next uint64) uint64 {
 	return next
 }
 
-// changesHistory reports whether scans see something new after an edit.
-func (e *edit) changesHistory() bool {
+// ChangesHistory reports whether scans see something new after an edit.
+func (e *Edit) ChangesHistory() bool {
 	return len(e.Events) > 0 || len(e.Policies) > 0 || len(e.DropPolicies) > 0 || e.Time != nil
 }
 
-// addRemoved adds to the rows of purges that leave with an edit.
-func (e *edit) addRemoved(more []removal) {
+// AddRemoved adds to the rows of purges that leave with an edit.
+func (e *Edit) AddRemoved(more []Removal) {
 	for _, r := range more {
-		at := slices.IndexFunc(e.Removed, func(o removal) bool { return o.AcqNs == r.AcqNs })
+		at := slices.IndexFunc(e.Removed, func(o Removal) bool { return o.AcqNs == r.AcqNs })
 		if at < 0 {
 			e.Removed = append(e.Removed, r)
 		} else {
@@ -117,39 +117,40 @@ func (e *edit) addRemoved(more []removal) {
 	}
 }
 
-// purges reports whether rows are to leave the log after an edit.
-func (e *edit) purges() bool {
+// Purges reports whether rows are to leave the log after an edit.
+func (e *Edit) Purges() bool {
 	return slices.ContainsFunc(e.Events, func(m event.Meta) bool { return m.Kind.Purges() })
 }
 
-func (m *manifest) findEvent(acqNs int64) int {
-	return slices.IndexFunc(m.events, func(e event.Event) bool { return e.AcqNs == acqNs })
+// FindEvent returns the place of the event with an acq, -1 when there is none.
+func (m *Manifest) FindEvent(acqNs int64) int {
+	return slices.IndexFunc(m.Events, func(e event.Event) bool { return e.AcqNs == acqNs })
 }
 
-// lastEvent returns the greatest acq of an event, or of what a step of a retention left; -1: none.
-func (m *manifest) lastEvent() int64 {
+// LastEvent returns the greatest acq of an event, or of what a step of a retention left; -1: none.
+func (m *Manifest) LastEvent() int64 {
 	last := int64(-1)
-	for i := range m.events {
-		if m.events[i].Kind != event.Split {
-			last = max(last, m.events[i].AcqNs)
+	for i := range m.Events {
+		if m.Events[i].Kind != event.Split {
+			last = max(last, m.Events[i].AcqNs)
 		}
 	}
-	for i := range m.policies {
-		last = max(last, m.policies[i].LastAcq())
+	for i := range m.Policies {
+		last = max(last, m.Policies[i].LastAcq())
 	}
 	return last
 }
 
-// maxEvents bounds the erases and purges of a store: each new one has the tree of all planted anew,
+// MaxEvents bounds the erases and purges of a store: each new one has the tree of all planted anew,
 // in some milliseconds, and a scan of everything looks at all of their boxes.
-const maxEvents = 1 << 14
+const MaxEvents = 1 << 14
 
-// eventEdit is the edit of an erase or purge.
-func (m *manifest) eventEdit(e *event.Event) (edit, error) {
-	if len(m.events) >= maxEvents {
-		return edit{}, ErrTooManyEvents
+// EventEdit is the edit of an erase or purge.
+func (m *Manifest) EventEdit(e *event.Event) (Edit, error) {
+	if len(m.Events) >= MaxEvents {
+		return Edit{}, ErrTooManyEvents
 	}
-	return edit{Events: []event.Meta{event.MetaOf(e)}}, nil
+	return Edit{Events: []event.Meta{event.MetaOf(e)}}, nil
 }
 
 // ErrTooManyEvents means that there are as many erases and purges, or policies, as a store

@@ -1,11 +1,11 @@
-package store
+package manifest
 
 import (
 	"github.com/pentad-db/pentad/node/store/event"
 )
 
-// copyMeta says in the manifest of which store a store is a copy.
-type copyMeta struct {
+// Copy says in the manifest of which store a store is a copy.
+type Copy struct {
 	Store string `json:"store"` // identity
 	// Timeline of that store at the end of the last range, or of one that a crash cut short.
 	Timeline uint64    `json:"timeline,string,omitempty"`
@@ -18,14 +18,14 @@ type copyMeta struct {
 }
 
 // applyCopy begins or ends the copy as an edit says. The clock of a copy starts anew.
-func (m *manifest) applyCopy(e *edit) {
+func (m *Manifest) applyCopy(e *Edit) {
 	if e.Copy != nil {
-		if m.copied == nil {
-			m.clockNs = 0
+		if m.Copied == nil {
+			m.ClockNs = 0
 		}
-		m.copied = e.Copy
+		m.Copied = e.Copy
 	}
 	if e.Release {
-		m.copied = nil
+		m.Copied = nil
 	}
 }
