@@ -13,6 +13,7 @@ import (
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/internal/params"
+	"github.com/pentad-db/pentad/node/internal/puts"
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/internal/storewire"
 	"github.com/pentad-db/pentad/node/store"
@@ -171,7 +172,7 @@ func (n *Node) putRangeInGroups(
 		own := *r
 		split.Lock()
 		if of != v {
-			of, parts = v, splitByGroup(rows, v.Owners())
+			of, parts = v, puts.SplitByGroup(rows, v.Owners())
 		}
 		own.Rows = parts[group]
 		split.Unlock()

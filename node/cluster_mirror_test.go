@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/puts"
+	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -69,7 +71,7 @@ func TestAClusterBecomesACopy(t *testing.T) {
 	m := c.nodes[1].member.Load()
 	data, err := store.AppendRange(nil, &store.Range{Of: st.Store, FromNs: third, ToNs: half,
 		Events: eventsBetween(st.Events, third, half),
-		Rows:   splitByGroup(between(rows, third, half), evenParts(4))[3]})
+		Rows:   puts.SplitByGroup(between(rows, third, half), evenOwners(4))[3]})
 	if err == nil {
 		_, err = m.Do(t.Context(), 3, data, true)
 	}
@@ -237,4 +239,14 @@ func TestJoinedStatesHoldTheMost(t *testing.T) {
 	if err != nil || got.HorizonNs != 0 || got.Held != 3 || got.HeldNs != 30 {
 		t.Errorf("%+v, %v", got, err)
 	}
+}
+
+// evenOwners are as many groups as a cluster may begin with.
+func evenOwners(groups int) *slots.Map {
+	ranges := make([]slots.Range, groups)
+	for i := range ranges {
+		ranges[i] = slots.GroupSpan(slots.GroupID(i+1), groups)
+	}
+	m, _ := slots.NewMap(ranges)
+	return m
 }

@@ -19,7 +19,7 @@ func TestGroupsThatLeaveANode(t *testing.T) {
 	s.fill(rand.New(rand.NewPCG(1, 8)), 1)
 	here := *s.near().routes.Load().groups[0].local
 	s.near().routes.Store(&routingTable{groups: []*groupRoute{{peer: &peer{name: "another"}}},
-		owners: evenParts(1)})
+		owners: evenOwners(1)})
 	var wg sync.WaitGroup
 	for what, ask := range map[string]func() error{
 		"a feed": func() error {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/httpserver"
 	"github.com/pentad-db/pentad/node/internal/params"
+	"github.com/pentad-db/pentad/node/internal/puts"
 	"github.com/pentad-db/pentad/node/internal/rowjson"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -92,12 +93,12 @@ func (s *server) store(
 		return
 	}
 	// Under a writer, so that all of it can be sent again where the outcome is unknown.
-	w := s.node.writerPool.take()
+	w := s.node.writerPool.Take()
 	keyed := false
 	if key := ctx.Request.Header.Peek("Idempotency-Key"); len(key) > 0 {
-		s.node.writerPool.give(w)
+		s.node.writerPool.Give(w)
 		var err error
-		if w, err = parseKey(string(key)); err != nil {
+		if w, err = puts.ParseKey(string(key)); err != nil {
 			httpserver.WriteError(ctx, toWire(err))
 			return
 		}
@@ -108,7 +109,7 @@ func (s *server) store(
 	written, last, duplicate := 0, int64(0), true
 	for rest, part := b, 0; rest.Len() > 0; part++ {
 		some := rest.Head(min(rest.Len(), record.MaxBatchRecords))
-		res, err := s.node.Put(rc, some, partOf(w, part))
+		res, err := s.node.Put(rc, some, puts.PartOf(w, part))
 		if err != nil {
 			e := restOf(err, written, some.Len(), b.Len(), keyed)
 			e.writer = w
@@ -123,7 +124,7 @@ func (s *server) store(
 		rest = tail(rest, some.Len())
 	}
 	if !keyed {
-		s.node.writerPool.give(w)
+		s.node.writerPool.Give(w)
 	}
 	httpserver.WriteJSON(ctx, map[string]any{"written": written, "rejected": len(bad),
 		"rejects": bad[:min(len(bad), maxRejectedShown)], "duplicate": duplicate,

@@ -36,6 +36,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/internal/memory"
 	"github.com/pentad-db/pentad/node/internal/partials"
+	"github.com/pentad-db/pentad/node/internal/puts"
 	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/node/internal/spill"
 	"github.com/pentad-db/pentad/node/store"
@@ -137,7 +138,7 @@ type Node struct {
 	host       *wasmhost.Host
 	hostWork   *wasmhost.HostWork // puts, and queries without plugins
 	adHocHost  *wasmhost.Host     // of modules that come with queries
-	writerPool writerPool
+	writerPool puts.WriterPool
 	plugins    *registry.Registry
 	cursors    *cursors.File   // nil in a cluster
 	states     *partials.Cache // nil: none

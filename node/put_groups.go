@@ -8,6 +8,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/member"
+	"github.com/pentad-db/pentad/node/internal/puts"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -22,7 +23,7 @@ func (n *Node) putGroups(
 	}
 	own := w.ID == [16]byte{}
 	if own {
-		w = n.writerPool.take()
+		w = n.writerPool.Take()
 	}
 	out.Duplicate = !own
 	left := putting{rows: b.Len(), rest: b, writer: w}
@@ -33,7 +34,7 @@ func (n *Node) putGroups(
 	case errors.Is(err, store.ErrOtherSlots): // after splitTimeout
 		err = left.fail(err)
 	case err == nil && own: // else the client may retry with this writer
-		n.writerPool.give(w)
+		n.writerPool.Give(w)
 	}
 	if err != nil {
 		return store.PutResult{}, err
@@ -75,7 +76,7 @@ func (n *Node) putParts(
 	ctx context.Context, m *member.Member, v *cluster.View, left *putting, out *store.PutResult,
 ) (err error) {
 	b, w := left.rest, left.writer
-	rows := rowsBySlot(b, v.Owners())
+	rows := puts.RowsBySlot(b, v.Owners())
 	memory := commandMemory.Get().(*[]byte)
 	all, parts := appendPuts((*memory)[:0], v, b, rows, w)
 	answers, errs := m.DoAll(ctx, parts, true)
@@ -87,7 +88,7 @@ func (n *Node) putParts(
 		read = read || errs[i] != nil || answers[i].Again
 		switch {
 		case errors.Is(errs[i], store.ErrOtherSlots):
-			appendRuns(rest, b, of)
+			puts.AppendRuns(rest, b, of)
 			origin = append(origin, left.origins(of)...)
 			left.doubt = left.doubt || answers[i].Again
 			err = errs[i]

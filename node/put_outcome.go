@@ -2,14 +2,10 @@ package node
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 
+	"github.com/pentad-db/pentad/node/internal/puts"
 	"github.com/pentad-db/pentad/node/replica"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
@@ -71,7 +67,7 @@ func (e *PutError) toWire(number func(row int) int) *wire.Error {
 	out.Message = e.Error()
 	return wire.NewOutcome(&out, api.Outcome{Stored: wire.FormatRanges(sets[rowStored]),
 		NotStored: wire.FormatRanges(sets[rowNotStored]),
-		Unknown:   wire.FormatRanges(sets[rowUnknown]), Key: keyOf(e.writer)})
+		Unknown:   wire.FormatRanges(sets[rowUnknown]), Key: puts.FormatKey(e.writer)})
 }
 
 // fateOf returns the fate of the rows of a group by its error; again says that they were sent
@@ -93,54 +89,4 @@ func (e *PutError) set(rows []uint32, f fate) {
 	for _, i := range rows {
 		e.fates[i] = f
 	}
-}
-
-// maxKeyBytes bounds an Idempotency-Key.
-const maxKeyBytes = 256
-
-// keyOf is the reverse of parseKey for a writer of the pool.
-func keyOf(w store.WriterSeq) string {
-	if w.ID == [16]byte{} {
-		return ""
-	}
-	return fmt.Sprintf("%x/%d", w.ID, w.Seq)
-}
-
-// parseKey parses an Idempotency-Key: NAME/NUMBER is a writer, by name or as 32 hex digits, and a
-// sequence; without a number, each key is a writer with one put.
-func parseKey(key string) (w store.WriterSeq, err error) {
-	if len(key) > maxKeyBytes {
-		return w, &wire.Error{Kind: wire.KindInvalid, Part: "Idempotency-Key",
-			Message: fmt.Sprintf("the key has %d bytes, at most %d", len(key), maxKeyBytes)}
-	}
-	name := key
-	w.Seq = 1
-	if at := strings.LastIndexByte(key, '/'); at > 0 {
-		if seq, err := strconv.ParseUint(key[at+1:], 10, 64); err == nil {
-			name, w.Seq = key[:at], seq
-		}
-	}
-	if raw, err := hex.DecodeString(name); err == nil && len(raw) == len(w.ID) {
-		copy(w.ID[:], raw)
-		return w, nil
-	}
-	sum := sha256.Sum256([]byte("Idempotency-Key " + name))
-	copy(w.ID[:], sum[:])
-	if record.Lasting(w.ID) {
-		w.ID[0] ^= 0xff // reserved for edge nodes
-	}
-	return w, nil
-}
-
-// partOf returns the writer of one of the puts of a large body.
-func partOf(w store.WriterSeq, part int) store.WriterSeq {
-	if part == 0 {
-		return w
-	}
-	sum := sha256.Sum256(binary.LittleEndian.AppendUint64(w.ID[:], uint64(part)))
-	copy(w.ID[:], sum[:])
-	if record.Lasting(w.ID) {
-		w.ID[0] ^= 0xff
-	}
-	return w
 }

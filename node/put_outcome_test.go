@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/puts"
 	"github.com/pentad-db/pentad/node/replica"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/api"
@@ -100,23 +101,23 @@ func TestPutsWithAKeyAreStoredOnce(t *testing.T) {
 	if status != 409 || out.Put.Unknown != "1" || out.Put.NotStored != "" {
 		t.Errorf("a stored record, under a key that is too old: status %d, %+v", status, out)
 	}
-	if status, _ := postLines(t, n, devices(1), strings.Repeat("x", maxKeyBytes+1)); status != 400 {
+	if status, _ := postLines(t, n, devices(1), strings.Repeat("x", 257)); status != 400 {
 		t.Errorf("a key that is too long: status %d", status)
 	}
 }
 
 func TestWhatIsKnownOfAPut(t *testing.T) {
 	w := store.WriterSeq{ID: [16]byte{0: 0xab, 15: 1}, Seq: 7}
-	again, err := parseKey(keyOf(w))
+	again, err := puts.ParseKey(puts.FormatKey(w))
 	if err != nil || again != w {
-		t.Errorf("the key of %v is %q, that of %v, %v", w, keyOf(w), again, err)
+		t.Errorf("the key of %v is %q, that of %v, %v", w, puts.FormatKey(w), again, err)
 	}
 	p := putting{rows: 6, rest: new(record.Batch), writer: w}
 	e := p.fail(fmt.Errorf("group 3: %w", replica.ErrUnknown))
 	e.set([]uint32{1, 2, 5}, fateOf(e.Err, false))
 	e.set([]uint32{4}, fateOf(store.ErrOverloaded, false))
 	got, ok := toWire(&SourceError{Source: "here", Err: e}).Outcome()
-	want := api.Outcome{Stored: "1,4", NotStored: "5", Unknown: "2-3,6", Key: keyOf(w)}
+	want := api.Outcome{Stored: "1,4", NotStored: "5", Unknown: "2-3,6", Key: puts.FormatKey(w)}
 	if !ok || got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}

@@ -65,7 +65,7 @@ func openSpread(t *testing.T, groups, nodes int) *spread {
 		}
 	}
 	for i, n := range s.nodes {
-		n.routes.Store(&routingTable{groups: places[i], owners: evenParts(groups)})
+		n.routes.Store(&routingTable{groups: places[i], owners: evenOwners(groups)})
 	}
 	return s
 }

@@ -49,6 +49,7 @@ func rooms() map[string][]string {
 			"node/internal/calendar", "node/internal/partials", "node/internal/registry",
 			"node/internal/spill"},
 		"node/internal/feed": {"sdk/record", "sdk/wire", "node/store"},
+		"node/internal/puts": {"sdk/record", "sdk/wire", "node/internal/slots", "node/store"},
 		"node/internal/registry": {"sdk/record", "sdk/api", "sdk/wire", "sdk/plugin", "plugins",
 			"wasmhost", "node/internal/catalog", "node/internal/durable", "node/internal/health",
 			"node/segment"},

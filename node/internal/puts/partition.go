@@ -1,4 +1,8 @@
-package node
+// Package puts has what a put is made of before groups store it: its rows by group and slot, and
+// the writer under which it is sent again. It knows nothing of who stores it.
+//
+// It starts no goroutines. [WriterPool] may be used by many.
+package puts
 
 import (
 	"slices"
@@ -32,7 +36,7 @@ func rowsByGroup(b *record.Batch, owners *slots.Map) [][]uint32 {
 	return out
 }
 
-// slotSort is the pooled memory of rowsBySlot, at most that of the largest batch.
+// slotSort is the pooled memory of RowsBySlot, at most that of the largest batch.
 type slotSort struct {
 	of   []uint32 // row -> slot
 	half []uint32 // rows by the low digit of their slot
@@ -41,12 +45,13 @@ type slotSort struct {
 
 var slotSorts = sync.Pool{New: func() any { return new(slotSort) }}
 
-// rowsBySlot is rowsByGroup with the rows of a group sorted by slot; rows of a slot keep their
-// order, and so do versions of a reading. It is a stable radix sort. Replicas insert rows of one
+// RowsBySlot returns for each shard group the rows of a batch that it owns, sorted by slot; rows of
+// a slot keep their order, and so do versions of a reading. It is a stable radix sort, indexed by
+// the number of the group. Replicas insert rows of one
 // slot faster, because the devices of a slot share cache lines of the head.
 //
 // Cost: about 10 ns a row, and 25 ns more for the first of each slot.
-func rowsBySlot(b *record.Batch, owners *slots.Map) [][]uint32 {
+func RowsBySlot(b *record.Batch, owners *slots.Map) [][]uint32 {
 	const digitBits = 7 // a slot has two digits
 	const digits = 1 << digitBits
 	n := b.Len()
@@ -91,23 +96,23 @@ func rowsBySlot(b *record.Batch, owners *slots.Map) [][]uint32 {
 	return out
 }
 
-// splitByGroup copies the rows of a batch to one batch for each shard group; groups without rows
+// SplitByGroup copies the rows of a batch to one batch for each shard group; groups without rows
 // have nil. It is indexed by the number of the group.
 //
 // Groups acknowledge separately: a batch is atomic only within a group.
-func splitByGroup(b *record.Batch, owners *slots.Map) []*record.Batch {
+func SplitByGroup(b *record.Batch, owners *slots.Map) []*record.Batch {
 	parts := make([]*record.Batch, owners.Len()+1)
 	for g, rows := range rowsByGroup(b, owners) {
 		if len(rows) > 0 {
 			parts[g] = new(record.Batch)
-			appendRuns(parts[g], b, rows)
+			AppendRuns(parts[g], b, rows)
 		}
 	}
 	return parts
 }
 
-// appendRuns appends rows of a batch; rows ascend.
-func appendRuns(dst, b *record.Batch, rows []uint32) {
+// AppendRuns appends rows of a batch to another one; rows ascend.
+func AppendRuns(dst, b *record.Batch, rows []uint32) {
 	for from, to := 0, 0; from < len(rows); from = to {
 		for to = from + 1; to < len(rows) && rows[to] == rows[to-1]+1; to++ {
 		}

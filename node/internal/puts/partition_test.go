@@ -1,8 +1,9 @@
-package node
+package puts
 
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -36,10 +37,10 @@ func TestSplitByGroup(t *testing.T) {
 			if rng.IntN(9) == 0 {
 				b.AppendTomb(k)
 			} else {
-				b.Append(k, f64(float64(i)))
+				b.Append(k, binary.LittleEndian.AppendUint64(nil, uint64(i)))
 			}
 		}
-		parts := splitByGroup(&b, evenParts(groups))
+		parts := SplitByGroup(&b, evenParts(groups))
 		for g, rows := range rowsByGroup(&b, evenParts(groups)) {
 			if parts[g] == nil {
 				continue
@@ -92,7 +93,7 @@ func TestRowsBySlot(t *testing.T) {
 			}
 			owners := evenParts(groups)
 			want := rowsByGroup(&b, owners)
-			for g, rows := range rowsBySlot(&b, owners) {
+			for g, rows := range RowsBySlot(&b, owners) {
 				slot := func(i uint32) uint32 { return slots.Of(b.CID[i], b.MID[i]) }
 				slices.SortStableFunc(want[g], func(x, y uint32) int {
 					return cmp.Compare(slot(x), slot(y))
@@ -113,7 +114,7 @@ func BenchmarkRowsBySlot(b *testing.B) {
 	}
 	owners := evenParts(16)
 	for b.Loop() {
-		rowsBySlot(&rows, owners)
+		RowsBySlot(&rows, owners)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(rows.Len()), "ns/row")
 }

@@ -1,4 +1,4 @@
-package node
+package puts
 
 import (
 	"crypto/rand"
@@ -7,17 +7,17 @@ import (
 	"github.com/pentad-db/pentad/node/store"
 )
 
-// writerPool is a pool of writer IDs for puts whose clients name none: with one, a command that was
+// WriterPool is a pool of writer IDs for puts whose clients name none: with one, a command that was
 // lost with a group's leader can be sent again and is stored once. A writer has one put at a time,
 // and the last one used is used first: a group stores some hundred bytes for each concurrent put,
-// until its writer has been silent for seven days.
-type writerPool struct {
+// until its writer has been silent for seven days. The zero value is ready.
+type WriterPool struct {
 	mu   sync.Mutex
 	idle []store.WriterSeq // guarded by mu; Seq is that of the last put
 }
 
-// take returns a writer with a sequence that was not used before.
-func (d *writerPool) take() (w store.WriterSeq) {
+// Take returns a writer with a sequence that was not used before.
+func (d *WriterPool) Take() (w store.WriterSeq) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if last := len(d.idle) - 1; last >= 0 {
@@ -29,8 +29,8 @@ func (d *writerPool) take() (w store.WriterSeq) {
 	return w
 }
 
-// give returns a writer to the pool, whatever the outcome of its put.
-func (d *writerPool) give(w store.WriterSeq) {
+// Give returns a writer to the pool, whatever the outcome of its put.
+func (d *WriterPool) Give(w store.WriterSeq) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.idle = append(d.idle, w)
