@@ -75,7 +75,7 @@ ALONE := ^(TestBerlinLanesAddUp|TestWaterFold|TestRealDataThroughFiles|TestGoGue
 	TestALostLogFileIsNoticed|TestARottenLogIsReplaced|TestADamagedStateIsReplaced|$\
 	TestADamagedReplicaIsRememberedOverARestart|TestNodesOfTheLevelBefore|$\
 	TestAFirstNodeThatHearsLate|TestRottenModulesAreFetchedAgain|TestAdoptAfterCrashes|$\
-	TestPluginsAgainstLoops|$\
+	TestPluginsAgainstLoops|TestCopyLong|$\
 	TestModelLittleRoom|TestModelWildKeys|TestModelVariedPayloads|TestDiffModel|$\
 	TestDiffModelLittleRoom|TestFrozen|TestRetentionWriteCost|$\
 	TestSimulatedClusterFindsBugs)$$

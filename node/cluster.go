@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -11,8 +10,6 @@ import (
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/sdk/client"
 )
-
-var errNoView = errors.New("this node has not heard from its cluster yet; try again")
 
 // avoidFor is how long a node that failed is queried only if no other node can be.
 const avoidFor = 2 * time.Second
@@ -25,7 +22,7 @@ func (n *Node) openMember(ctx context.Context) error {
 	config.HTTPListen = n.server.http.Addr().String()
 	m, err := member.Open(ctx, member.Options{Dir: n.opt.Dir, Cluster: config, Store: n.opt.Store,
 		Log: n.log, Fail: n.opt.Fail, MemoryBytes: n.opt.MemoryBytes, Changed: n.updateRoutes,
-		Passed: n.merged.pass})
+		Passed: n.merged.Pass})
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,7 +11,6 @@ import (
 	"github.com/pentad-db/pentad/node/internal/cursors"
 	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/store"
-	"github.com/pentad-db/pentad/sdk/wire"
 )
 
 // openCursors opens the cursors; holds says that the directory has data.
@@ -121,19 +119,4 @@ func (n *Node) RemoveCursor(ctx context.Context, name string) error {
 		return dropCursor(ctx, m, name)
 	}
 	return n.cursors.Remove(name)
-}
-
-// cursorKind gives errors of cursors the kind under which they cross the network.
-func cursorKind(err error) (wire.Kind, bool) {
-	switch {
-	case errors.Is(err, cursors.ErrUnknown):
-		return wire.KindNotFound, true
-	case errors.Is(err, cursors.ErrBehind):
-		return wire.KindInvalid, true
-	case errors.Is(err, cursors.ErrFull):
-		return wire.KindTooLarge, true
-	case errors.Is(err, cursors.ErrFailed):
-		return wire.KindUnavailable, true
-	}
-	return 0, false
 }

@@ -2,11 +2,13 @@ package node
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/feed"
 	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/node/store"
@@ -53,7 +55,7 @@ func (n *Node) changesWith(
 	defer cancel()
 	defer context.AfterFunc(n.open, cancel)()
 	if only := n.routes.Load().single; only != nil {
-		closedNs, err = only.changesEvery(ctx, q, fromNs, follow, beat, new(demand), emit)
+		closedNs, err = only.changesEvery(ctx, q, fromNs, follow, beat, new(feed.Demand), emit)
 	} else {
 		closedNs, err = n.changesOfAll(ctx, q, fromNs, follow, beat, emit)
 	}
@@ -66,8 +68,8 @@ func (n *Node) changesWith(
 // changesEvery is [Node.Changes] of one store, with a heartbeat of beat, or at once while other
 // sources wait for this one.
 func (n *localSource) changesEvery(
-	ctx context.Context, q *record.Query, fromNs int64, follow bool, beat time.Duration, d *demand,
-	emit func(*store.Slice) error,
+	ctx context.Context, q *record.Query, fromNs int64, follow bool, beat time.Duration,
+	d *feed.Demand, emit func(*store.Slice) error,
 ) (closedNs int64, err error) {
 	if fromNs == SinceNow {
 		if fromNs, err = n.store.Horizon(ctx); err != nil {
@@ -84,7 +86,7 @@ func (n *localSource) changesEvery(
 		return fromNs, err
 	}
 	defer feed.Close()
-	d.begin(func(acqNs int64) {
+	d.Begin(func(acqNs int64) {
 		feed.Await(acqNs)
 		n.closeSoon(acqNs)
 	})
@@ -92,11 +94,11 @@ func (n *localSource) changesEvery(
 	toldNs := fromNs
 	for {
 		more, err := n.nextSlice(ctx, q, modules, feed, func(slice *store.Slice, more bool) error {
-			if acq := d.wanted(); acq >= slice.ClosedNs {
+			if acq := d.Wanted(); acq >= slice.ClosedNs {
 				feed.Await(acq)
 			}
 			if !more && follow && slice.Rows.Len() == 0 && len(slice.Events) == 0 &&
-				time.Since(told) < beat && !d.asks(toldNs, slice.ClosedNs) {
+				time.Since(told) < beat && !d.Asks(toldNs, slice.ClosedNs) {
 				return nil
 			}
 			told, toldNs = time.Now(), slice.ClosedNs
@@ -303,4 +305,53 @@ func (n *Node) ahead(fromNs int64) error {
 	return &wire.Error{Kind: wire.KindUnavailable, RetryAfterMs: retryAfterMs,
 		Message: "the replicas of this node are not as far as the position; ask again, or " +
 			"another node"}
+}
+
+// changesOnce merges the changes of all sources in the order of acq, until one of them fails.
+func (n *Node) changesOnce(
+	ctx context.Context, q *record.Query, fromNs int64, follow bool, beat time.Duration,
+	emit func(*store.Slice) error,
+) (closedNs int64, err error) {
+	if fromNs == SinceNow {
+		now, err := n.horizonOf(ctx, &q.Box)
+		if err != nil {
+			return fromNs, err
+		}
+		fromNs = now
+	}
+	filters, err := n.useFilters(ctx, q)
+	n.releaseFilters(filters)
+	if err != nil {
+		return fromNs, err
+	}
+	q = (&prepared{q, filters}).pinned(nil).Query
+	sources, err := n.sources(ctx, &q.Box)
+	if err != nil {
+		return fromNs, err
+	}
+	all := make([]feed.Source, len(sources))
+	for i, s := range sources {
+		all[i] = changesOf(s, q, fromNs, follow)
+	}
+	d := new(feed.Demand)
+	if number := optionsOf(ctx).feedID; number != 0 {
+		defer n.merged.Add(number, d)()
+	}
+	return feed.Merge(ctx, all, feed.Request{FromNs: fromNs, Follow: follow, Beat: beat}, d, emit)
+}
+
+// changesOf reads the changes of a source. Its error names the source, and a node that cannot be
+// reached is avoided for a while.
+func changesOf(s source, q *record.Query, fromNs int64, follow bool) feed.Source {
+	return func(ctx context.Context, d *feed.Demand, emit func(*store.Slice) error) error {
+		err := s.changes(ctx, q, fromNs, follow, d, emit)
+		if err == nil {
+			return nil
+		}
+		if far, ok := s.(*remoteSource); ok && ctx.Err() == nil && sourceUnavailable(err) &&
+			!isSplit(err) {
+			far.peer.failedNs.Store(time.Now().UnixNano())
+		}
+		return &SourceError{Source: fmt.Sprint(s), Err: err}
+	}
 }

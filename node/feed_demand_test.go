@@ -12,6 +12,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/cpushare"
+	"github.com/pentad-db/pentad/node/internal/feed"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -59,12 +60,12 @@ func (g *idleGroup) apply(data []byte) (acqNs int64) {
 
 // changes implements source: what hastens the feed closes the group, as its leader would.
 func (g *idleGroup) changes(
-	ctx context.Context, q *record.Query, fromNs int64, follow bool, d *demand,
+	ctx context.Context, q *record.Query, fromNs int64, follow bool, d *feed.Demand,
 	emit func(*store.Slice) error,
 ) error {
-	inner := new(demand)
-	d.begin(func(acqNs int64) {
-		inner.pass(acqNs)
+	inner := new(feed.Demand)
+	d.Begin(func(acqNs int64) {
+		inner.Pass(acqNs)
 		go func() {
 			time.Sleep(3 * time.Millisecond)
 			g.apply(store.AppendClose(nil))
@@ -75,28 +76,26 @@ func (g *idleGroup) changes(
 }
 
 // openIdleGroups returns groups and what reads them from now on, until done.
-func openIdleGroups(t *testing.T, count int) (groups []*idleGroup, all []*feedBuffer, from int64) {
+func openIdleGroups(t *testing.T, count int) (groups []*idleGroup, all []feed.Source, from int64) {
 	t.Helper()
 	from = time.Now().UnixNano()
 	for i := range count {
 		groups = append(groups, openIdleGroup(t, byte(i+1)))
-		all = append(all, newFeedBuffer(groups[i], from))
+		all = append(all, changesOf(groups[i], &record.Query{}, from, true))
 	}
 	return groups, all, from
 }
 
 // mergeIdleGroups hands what comes to the groups to emit until done.
 func mergeIdleGroups(
-	t *testing.T, groups []*idleGroup, all []*feedBuffer, from int64, d *demand,
+	t *testing.T, groups []*idleGroup, all []feed.Source, from int64, d *feed.Demand,
 	emit func(*store.Slice) error,
 ) (done func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
-	for _, a := range all {
-		wg.Go(func() { a.read(ctx, &record.Query{}, from, true, all) })
-	}
 	wg.Go(func() {
-		_, err := mergeChanges(ctx, all, from, time.Hour, d, emit)
+		ask := feed.Request{FromNs: from, Follow: true, Beat: time.Hour}
+		_, err := feed.Merge(ctx, all, ask, d, emit)
 		if !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
@@ -118,14 +117,14 @@ func TestAFeedDoesNotWaitForIdleGroups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		groups, all, from := openIdleGroups(t, 3)
 		came := make(chan int64, 16)
-		done := mergeIdleGroups(t, groups, all, from, new(demand), func(s *store.Slice) error {
+		done := mergeIdleGroups(t, groups, all, from, new(feed.Demand), func(s *store.Slice) error {
 			for _, acq := range s.Rows.AcqNs {
 				came <- acq
 			}
 			return nil
 		})
 		for round := range 10 {
-			time.Sleep(5 * sourceBeat)
+			time.Sleep(5 * feed.SourceBeat)
 			var b record.Batch
 			b.Append(record.Key{CID: 1, MID: 1, MOID: 1, CapNs: int64(round)}, f64(1))
 			command, err := store.AppendPut(nil, &b, store.WriterSeq{})
@@ -142,11 +141,11 @@ func TestAFeedDoesNotWaitForIdleGroups(t *testing.T) {
 			case <-time.After(time.Minute):
 				t.Error("a record did not come within a minute")
 			}
-			if took := time.Since(began); took > sourceBeat/10 {
+			if took := time.Since(began); took > feed.SourceBeat/10 {
 				t.Errorf("round %d: a record took %v", round, took)
 			}
 		}
-		time.Sleep(10 * sourceBeat)
+		time.Sleep(10 * feed.SourceBeat)
 		done()
 		for i, g := range groups {
 			if g.asked.Load() > 10 {
@@ -161,22 +160,21 @@ func TestAFeedDoesNotWaitForIdleGroups(t *testing.T) {
 func TestAMergedFeedComesFurtherWhenOthersWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		groups, all, from := openIdleGroups(t, 2)
-		d, known := new(demand), new(mergedFeeds)
-		d.begin(func(acqNs int64) { advanceAll(all, acqNs) })
-		remove := known.add(7, d)
+		d, known := new(feed.Demand), new(feed.Demands)
+		remove := known.Add(7, d)
 		told := make(chan int64, 1000)
 		done := mergeIdleGroups(t, groups, all, from, d, func(s *store.Slice) error {
 			told <- s.ClosedNs
 			return nil
 		})
 		for range 10 {
-			time.Sleep(5 * sourceBeat)
+			time.Sleep(5 * feed.SourceBeat)
 			for len(told) > 0 {
 				<-told
 			}
 			began := time.Now()
-			known.pass(7, began.UnixNano())
-			known.pass(8, began.UnixNano())
+			known.Pass(7, began.UnixNano())
+			known.Pass(8, began.UnixNano())
 			late := time.After(time.Minute)
 			for closed := int64(0); closed <= began.UnixNano() && time.Since(began) < time.Minute; {
 				select {
@@ -184,14 +182,14 @@ func TestAMergedFeedComesFurtherWhenOthersWait(t *testing.T) {
 				case <-late:
 				}
 			}
-			if took := time.Since(began); took > sourceBeat/10 {
+			if took := time.Since(began); took > feed.SourceBeat/10 {
 				t.Errorf("it took %v", took)
 			}
 		}
 		remove()
 		asked := groups[0].asked.Load()
-		known.pass(7, time.Now().UnixNano())
-		time.Sleep(5 * sourceBeat)
+		known.Pass(7, time.Now().UnixNano())
+		time.Sleep(5 * feed.SourceBeat)
 		done()
 		if groups[0].asked.Load() != asked {
 			t.Error("a feed that has ended is hastened")
@@ -220,7 +218,7 @@ func TestAFeedIsKnownByItsNumber(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	begun, ended := make(chan struct{}, 1000), make(chan error, 1)
-	d := new(demand)
+	d := new(feed.Demand)
 	go func() {
 		ended <- r.changes(ctx, &record.Query{}, 0, true, d, func(*store.Slice) error {
 			poke(begun)
@@ -229,15 +227,12 @@ func TestAFeedIsKnownByItsNumber(t *testing.T) {
 	}()
 	<-begun
 	const acq = 1 << 62
-	d.pass(acq)
+	d.Pass(acq)
 	note := <-said
 	there := &s.nodes[1].merged
-	there.pass(note.feed, note.acqNs)
-	there.mu.Lock()
-	feed := there.feeds[note.feed]
-	there.mu.Unlock()
-	if feed == nil || feed.wanted() != acq {
-		t.Errorf("feed %d is %v", note.feed, feed)
+	there.Pass(note.feed, note.acqNs)
+	if d := there.Of(note.feed); d == nil || d.Wanted() != acq {
+		t.Errorf("feed %d is %v", note.feed, d)
 	}
 	cancel()
 	if err := <-ended; err == nil {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/feed"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -22,7 +23,7 @@ func TestGroupsThatLeaveANode(t *testing.T) {
 	var wg sync.WaitGroup
 	for what, ask := range map[string]func() error{
 		"a feed": func() error {
-			return here.changes(t.Context(), &record.Query{}, 0, true, new(demand),
+			return here.changes(t.Context(), &record.Query{}, 0, true, new(feed.Demand),
 				func(*store.Slice) error { return nil })
 		},
 		"a question": func() error {

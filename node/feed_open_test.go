@@ -6,10 +6,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
-	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -91,56 +89,5 @@ func TestChangesOfManyAtOneAcq(t *testing.T) {
 	}
 	if lines != rows {
 		t.Errorf("%d lines, want %d", lines, rows)
-	}
-}
-
-// TestMergedOpenSlices merges a source that has many records of one acq with one that has few: each
-// record is handed on once, in slices as large as the source gave them, and the acq stays open for
-// as long as there are more.
-func TestMergedOpenSlices(t *testing.T) {
-	slice := func(closedNs int64, mids []int64, acqs ...int64) *store.Slice {
-		s := &store.Slice{ClosedNs: closedNs}
-		for i, acq := range acqs {
-			s.Rows.AppendStamped(record.Key{MID: mids[i], AcqNs: acq}, nil)
-		}
-		return s
-	}
-	mids := func(from int64) []int64 { return []int64{from, from + 1, from + 2} }
-	many, few := newFeedBuffer(nil, 0), newFeedBuffer(nil, 0)
-	var wg sync.WaitGroup
-	send := func(a *feedBuffer, all ...*store.Slice) {
-		wg.Go(func() {
-			defer close(a.slices)
-			for _, s := range all {
-				a.slices <- s
-			}
-		})
-	}
-	send(many, slice(5, mids(0), 3, 4), slice(5, mids(10), 5, 5, 5), slice(5, mids(20), 5, 5, 5),
-		slice(5, mids(30), 5, 5, 5), slice(6, mids(40), 5), slice(20, mids(50), 7))
-	send(few, slice(4, mids(100), 3), slice(9, mids(110), 5, 8), slice(20, mids(120), 10))
-	met := map[int64]int{}
-	last, open := int64(0), 0
-	closed, err := mergeChanges(t.Context(), []*feedBuffer{many, few}, 0, 0, new(demand),
-		func(s *store.Slice) error {
-			for i, acq := range s.Rows.AcqNs {
-				met[s.Rows.MID[i]]++
-				if acq < last {
-					t.Errorf("acq %d after %d", acq, last)
-				}
-				last = acq
-			}
-			if s.IsOpen() {
-				open++
-			}
-			if s.Rows.Len() > 4 {
-				t.Errorf("a slice of %d records", s.Rows.Len())
-			}
-			return nil
-		})
-	wg.Wait()
-	if err != nil || closed != 20 || len(met) != 17 || open != 3 ||
-		slices.Max(slices.Collect(maps.Values(met))) != 1 {
-		t.Errorf("closed %d, %d records, %d open slices, %v", closed, len(met), open, err)
 	}
 }

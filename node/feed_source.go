@@ -3,9 +3,14 @@ package node
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"time"
 
+	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/feed"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -28,7 +33,7 @@ const (
 // without follow also until it has what was put through this node. A replica without a leader
 // fails, because another one has the new changes.
 func (n *localSource) changes(
-	ctx context.Context, q *record.Query, fromNs int64, follow bool, d *demand,
+	ctx context.Context, q *record.Query, fromNs int64, follow bool, d *feed.Demand,
 	emit func(*store.Slice) error,
 ) error {
 	if n.member.Load() != nil {
@@ -44,7 +49,8 @@ func (n *localSource) changes(
 		}
 	}
 	last, movedAt := int64(0), time.Now()
-	_, err := n.changesEvery(ctx, q, fromNs, follow, sourceBeat, d, func(s *store.Slice) error {
+	const beat = feed.SourceBeat
+	_, err := n.changesEvery(ctx, q, fromNs, follow, beat, d, func(s *store.Slice) error {
 		if s.ClosedNs != last {
 			last, movedAt = s.ClosedNs, time.Now()
 		} else if time.Since(movedAt) > staleAfter && n.left() {
@@ -104,4 +110,45 @@ func (n *Node) mayGoOn(ctx context.Context, err error) bool {
 	}
 	return n.member.Load() != nil && ctx.Err() == nil && errors.As(err, new(*SourceError)) &&
 		sourceUnavailable(err)
+}
+
+// changes implements source.
+func (r *remoteSource) changes(
+	ctx context.Context, q *record.Query, fromNs int64, follow bool, d *feed.Demand,
+	emit func(*store.Slice) error,
+) error {
+	var slice store.Slice
+	var stopped error
+	err := r.client().OfFeed(r.hastened(d)).ChangesOnce(ctx, q, fromNs, follow, feed.SourceBeat,
+		func(b client.ChangeBatch) error {
+			slice.Rows, slice.Events, slice.ClosedNs = record.Batch{}, slice.Events[:0], b.ClosedNs
+			if b.Rows != nil {
+				slice.Rows = *b.Rows
+			}
+			if e := b.Event; e != nil {
+				slice.Events = append(slice.Events, event.Event{AcqNs: e.AcqNs, Box: e.Box,
+					Kind: event.Kind(e.Kind), FromSlot: e.FromSlot, ToSlot: e.ToSlot})
+			}
+			stopped = emit(&slice)
+			return stopped
+		})
+	if stopped != nil {
+		return stopped
+	}
+	return r.wireError(ctx, err)
+}
+
+// hastener tells another node that one of its feeds is waited for.
+type hastener interface {
+	PassFeed(node cluster.NodeID, feed uint64, acqNs int64)
+}
+
+// hastened assigns a random number to a feed of another node, and lets a demand hasten it.
+func (r *remoteSource) hastened(d *feed.Demand) (number uint64) {
+	if r.hastener == nil {
+		return 0
+	}
+	number = 1 + rand.Uint64()>>1
+	d.Begin(func(acqNs int64) { r.hastener.PassFeed(r.peer.id, number, acqNs) })
+	return number
 }

@@ -2,9 +2,9 @@
 // runs queries over all sources of their rows, and serves the wire protocol and JSON over HTTP. A
 // program may also embed it and call the same methods without a network.
 //
-// File names begin with the room: http_ has handlers and what guards them, query_ the execution of
-// a query on one store, route_ the sources of an answer and hedged calls, feed_ changes, put_
-// writes, cluster_ what all groups of a cluster do together, metrics_ what /metrics shows.
+// File names begin with the room: http_ has handlers, query_ the execution of a query on one store,
+// route_ the sources of an answer and hedged calls, feed_ changes, put_ writes, cluster_ what all
+// groups of a cluster do together, metrics_ what /metrics shows.
 //
 // It knows nothing of how rows are stored, groups agree or guests run. Its main type is [Node],
 // whose comment lists the goroutines.
@@ -29,6 +29,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/clock"
 	"github.com/pentad-db/pentad/node/internal/cpushare"
 	"github.com/pentad-db/pentad/node/internal/cursors"
+	"github.com/pentad-db/pentad/node/internal/feed"
 	"github.com/pentad-db/pentad/node/internal/health"
 	"github.com/pentad-db/pentad/node/internal/hedge"
 	"github.com/pentad-db/pentad/node/internal/httpserver"
@@ -144,7 +145,7 @@ type Node struct {
 	// heldGroups is how many groups a worker has in memory before it spills them.
 	heldGroups int
 	hedges     *hedge.Limiter
-	merged     mergedFeeds
+	merged     feed.Demands
 	failures   registry.Failures
 	health     health.Board
 	healthMu   sync.Mutex // held while problems are collected and logged
@@ -424,12 +425,6 @@ func (n *Node) closeData(ctx context.Context) error {
 	}
 	return errors.Join(errs...)
 }
-
-var (
-	errClosing  = errors.New("node is closing")
-	errTooBusy  = errors.New("too many requests at once")
-	errTooLarge = errors.New("the answer does not fit into the memory for it; narrow the box")
-)
 
 // tryAcquire takes a place among those that work at the same time.
 func tryAcquire(places chan struct{}) error {

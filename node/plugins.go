@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/pentad-db/pentad/node/internal/catalog"
 	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -77,17 +76,4 @@ func (n *Node) limits(m *wasmhost.Module) *api.PluginLimits {
 		ResultBytes: a.ResultBytes, ParamsBytes: d.ParamsMax, GroupStateBytes: d.StateSize,
 		MaxGroups: n.opt.MaxGroups, FuelStart: a.FuelStart, FuelCall: a.FuelCall,
 		FuelRow: a.FuelRow, FuelByte: a.FuelByte, FuelStateByte: a.FuelStateByte}
-}
-
-// catalogError gives refusals of a catalogue the form in which they cross the network, else nil.
-func catalogError(err error) *wire.Error {
-	switch {
-	case errors.Is(err, catalog.ErrFull), errors.Is(err, catalog.ErrFullQuantities):
-		return &wire.Error{Kind: wire.KindTooLarge, Message: err.Error()}
-	case errors.Is(err, catalog.ErrUnknown):
-		return &wire.Error{Kind: wire.KindUnknownPlugin, Message: err.Error()}
-	case errors.Is(err, catalog.ErrCurrent):
-		return &wire.Error{Kind: wire.KindInvalid, Part: "plugin", Message: err.Error()}
-	}
-	return nil
 }

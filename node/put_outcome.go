@@ -50,6 +50,11 @@ func (e *PutError) Writer() store.WriterSeq { return e.writer }
 // Unwrap returns the cause.
 func (e *PutError) Unwrap() error { return e.Err }
 
+// ToWire returns the error for the protocol; rows are numbered from 1 on.
+func (e *PutError) ToWire() *wire.Error {
+	return e.toWire(func(row int) int { return row + 1 })
+}
+
 // toWire returns the error with the kind of its cause and the outcome of its rows; number returns
 // the number that the client knows a row by.
 func (e *PutError) toWire(number func(row int) int) *wire.Error {

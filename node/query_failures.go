@@ -41,14 +41,3 @@ func (n *Node) failed(q *record.Query, err error) {
 // PluginFailures returns the last failures of a plugin, or with an empty name of all, the newest
 // first. They are forgotten when the node ends.
 func (n *Node) PluginFailures(name string) []api.PluginFailure { return n.failures.Of(name) }
-
-// faultOf converts the error of a guest for the protocol.
-func faultOf(e *wasmhost.Error) api.Fault {
-	f := api.Fault{Plugin: e.Plugin, SHA256: hex.EncodeToString(e.Digest[:]), Export: e.Export,
-		What: e.Kind.String(), Status: e.Status, FuelUsed: e.FuelUsed, MemoryBytes: e.MemoryBytes,
-		Message: e.Message, Records: e.Rows, Exact: e.Exact}
-	if e.Rows > 0 {
-		f.First, f.Last = api.KeyOfFault(e.First), api.KeyOfFault(e.Last)
-	}
-	return f
-}

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/aggregate"
-	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -156,30 +155,6 @@ func TestHangUpReachesOtherNodes(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 		<-gone
-	}
-}
-
-// TestMergedSlicesFitAFrame also where many rows share an acq; all of one acq is in one slice.
-func TestMergedSlicesFitAFrame(t *testing.T) {
-	rows := func(count int, acqs ...int64) *feedBuffer {
-		a := &feedBuffer{}
-		for _, acq := range acqs {
-			for range count {
-				a.rows.AppendStamped(record.Key{AcqNs: acq}, nil)
-			}
-		}
-		return a
-	}
-	all := []*feedBuffer{rows(30_000, 5, 6), rows(30_000, 5), rows(30_000, 7)}
-	var got []int
-	var closed []int64
-	err := emitMerged(all, 9, func(s *store.Slice) error {
-		got, closed = append(got, s.Rows.Len()), append(closed, s.ClosedNs)
-		return nil
-	})
-	if err != nil || !slices.Equal(got, []int{60_000, 60_000}) ||
-		!slices.Equal(closed, []int64{6, 9}) {
-		t.Errorf("slices of %v rows, closed at %v, %v", got, closed, err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/aggregate"
+	"github.com/pentad-db/pentad/node/internal/feed"
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/node/internal/spill"
@@ -40,7 +41,7 @@ type source interface {
 		error)
 	// changes emits slices up to the horizon. With follow it continues, and reports its horizon
 	// every sourceBeat, and earlier on demand.
-	changes(ctx context.Context, q *record.Query, fromNs int64, follow bool, d *demand,
+	changes(ctx context.Context, q *record.Query, fromNs int64, follow bool, d *feed.Demand,
 		emit func(*store.Slice) error) error
 	explain(ctx context.Context, q *record.Query) ([]api.SourceExplanation, error)
 	horizon(ctx context.Context, box *record.Box) (int64, error)
@@ -61,6 +62,13 @@ type SourceError struct {
 }
 
 func (e *SourceError) Error() string { return e.Source + ": " + e.Err.Error() }
+
+// ToWire returns the error for the protocol: that of the cause, with the source in its text.
+func (e *SourceError) ToWire() *wire.Error {
+	out := *toWire(e.Err)
+	out.Message = e.Source + ": " + out.Message
+	return &out
+}
 
 // Unwrap returns the cause.
 func (e *SourceError) Unwrap() error { return e.Err }

@@ -18,8 +18,6 @@ import (
 // snapshotName matches valid names of snapshots: file names that need no quotes.
 var snapshotName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$`)
 
-var errNoSnapshot = errors.New("there is no such snapshot; pentad snapshot ls lists them")
-
 // snapshotDir returns the directory of a snapshot.
 func (n *Node) snapshotDir(name string) (string, error) {
 	if !snapshotName.MatchString(name) || strings.HasSuffix(name, ".tmp") {

@@ -12,6 +12,12 @@ func httpRooms() map[string][]string {
 			"node/internal/params", "node/internal/strictjson", "node/internal/timeparse"},
 		"node/internal/changestream": {"sdk/record", "sdk/wire", "node/internal/rowjson",
 			"node/internal/selector", "node/store", "node/store/event"},
+		"node/internal/nodeerror": {"sdk/record", "sdk/api", "sdk/wire", "wasmhost",
+			"node/cluster", "node/replica", "node/segment", "node/store",
+			"node/store/manifest", "node/store/retention",
+			"node/internal/admission", "node/internal/budget", "node/internal/catalog",
+			"node/internal/cursors", "node/internal/durable", "node/internal/member",
+			"node/internal/registry", "node/internal/spill"},
 		"node/internal/storewire": {"sdk/record", "sdk/api", "sdk/wire", "node/store",
 			"node/store/event", "node/store/retention"},
 	}

@@ -48,6 +48,7 @@ func rooms() map[string][]string {
 		"node/internal/aggregate": {"sdk/record", "sdk/wire", "wasmhost", "node/store",
 			"node/internal/calendar", "node/internal/partials", "node/internal/registry",
 			"node/internal/spill"},
+		"node/internal/feed": {"sdk/record", "sdk/wire", "node/store"},
 		"node/internal/registry": {"sdk/record", "sdk/api", "sdk/wire", "sdk/plugin", "plugins",
 			"wasmhost", "node/internal/catalog", "node/internal/durable", "node/internal/health",
 			"node/segment"},

@@ -47,7 +47,7 @@ func ParsePolicy(text string) (Policy, error) {
 	case "drop-oldest":
 		return DropOldest, nil
 	}
-	return 0, fmt.Errorf("%.80q is no policy: block or drop-oldest is wanted", text)
+	return 0, fmt.Errorf("%.80q: unknown policy; use block or drop-oldest", text)
 }
 
 const (

@@ -291,7 +291,7 @@ func (s *Store) tryBackdated(
 	tombstones := s.tombstones.Load()
 	var kept []uint32
 	for i := range rows.Len() {
-		if tombstones.purged.oldest(rows.Key(i)) == nil {
+		if tombstones.Purged.Oldest(rows.Key(i)) == nil {
 			kept = append(kept, uint32(i))
 		}
 	}

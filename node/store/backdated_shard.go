@@ -7,6 +7,7 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/bounds"
 	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -45,26 +46,26 @@ func (sh *shard) isBackdated() bool { return sh.backdated == nil }
 
 // backdatedInfo is what is known of the head of a backdated shard.
 type backdatedInfo struct {
-	last   uint64 // log index of the last entry in it
-	putNs  int64  // acq of its newest put
-	bounds bounds // of its rows
+	last   uint64     // log index of the last entry in it
+	putNs  int64      // acq of its newest put
+	bounds bounds.Box // of its rows
 }
 
 // newestPut returns the acq of the newest put to a backdated shard of which rows may lie in a box,
 // or found when that is newer.
 func (s *readState) newestPut(box *record.Box, found int64) int64 {
-	b := boundsOf(box)
+	b := bounds.Of(box)
 	for _, seg := range s.sealed {
 		if _, ok := missed(seg, box); !ok {
 			found = max(found, seg.meta.PutAcqNs)
 		}
 	}
 	for _, f := range s.immutable {
-		if f.info.bounds.meets(&b) {
+		if f.info.bounds.Meets(&b) {
 			found = max(found, f.info.putNs)
 		}
 	}
-	if s.head.Rows() > 0 && s.info.bounds.meets(&b) {
+	if s.head.Rows() > 0 && s.info.bounds.Meets(&b) {
 		found = max(found, s.info.putNs)
 	}
 	return found
@@ -101,11 +102,11 @@ func (sh *shard) setHead(h *index.Head, more *record.Batch, putNs int64) {
 	sh.change(func(old *readState) *readState {
 		next := old.with(old.sealed, old.immutable)
 		next.head = h
-		next.info = backdatedInfo{sh.lastIndex, putNs, boundsOfRows(more)}
-		next.info.bounds[record.Acq] = boundOf(more.AcqNs)
+		next.info = backdatedInfo{sh.lastIndex, putNs, bounds.OfRows(more)}
+		next.info.bounds[record.Acq] = bounds.Values(more.AcqNs)
 		if old.head.Rows() > 0 {
 			next.info.putNs = max(putNs, old.info.putNs)
-			next.info.bounds.include(&old.info.bounds)
+			next.info.bounds.Include(&old.info.bounds)
 		}
 		return next
 	})

@@ -10,7 +10,9 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/bounds"
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/tombstone"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -34,10 +36,10 @@ type diff struct {
 	reader worker // opens blocks beside the finder
 	sink   DiffSink
 
-	before []*rangeTombstone // hide rows at the first moment
-	erases []*rangeTombstone // between the moments, oldest first
+	before []*tombstone.Range // hide rows at the first moment
+	erases []*tombstone.Range // between the moments, oldest first
 	// Trees of what hides rows at the first moment, at the second, and of the erases between.
-	atFrom, atTo, between *tombstoneTree
+	atFrom, atTo, between *tombstone.Tree
 
 	table diffTable
 	out   [record.DiffDeleted + 1]record.Differences
@@ -107,14 +109,14 @@ func (d *diff) run() error {
 // box to the rows from the first moment on.
 func (d *diff) begin() {
 	for _, h := range d.tombstones {
-		if h.kind == event.Erase && h.acqNs >= d.fromNs {
+		if h.Kind == event.Erase && h.AcqNs >= d.fromNs {
 			d.erases = append(d.erases, h)
 		} else {
 			d.before = append(d.before, h)
 		}
 	}
-	d.atFrom, d.atTo = newTombstoneTree(d.before), newTombstoneTree(d.tombstones)
-	d.between = newTombstoneTree(d.erases)
+	d.atFrom, d.atTo = tombstone.NewTree(d.before), tombstone.NewTree(d.tombstones)
+	d.between = tombstone.NewTree(d.erases)
 	d.acq[0].From = d.fromNs // of the box
 	for _, now := range d.states {
 		p := newPartition(now)
@@ -166,7 +168,7 @@ func (d *diff) findErased(p *partition, room int) error {
 		p.newest = newNewestTable(room)
 	}
 	for _, h := range d.erases {
-		box, ok := intersection(&p.box, &h.box)
+		box, ok := intersection(&p.box, &h.Box)
 		if !ok {
 			continue
 		}
@@ -224,7 +226,7 @@ func common(a, b record.RangeSet) (set record.RangeSet, ok bool) {
 // eachErased adds the readings of the rows in a box that were to be seen at the first moment.
 func (d *diff) eachErased(p *partition, box *record.Box) error {
 	var err error
-	if box[record.Acq] = clipSet(box[record.Acq], d.fromNs); len(box[record.Acq]) == 0 {
+	if box[record.Acq] = bounds.Clip(box[record.Acq], d.fromNs); len(box[record.Acq]) == 0 {
 		return nil
 	}
 	p.eachHead(func(h *index.Head) {
@@ -280,7 +282,7 @@ func (d *diff) eachErasedOf(
 
 func (d *diff) addErased(p *partition, b *record.Batch) error {
 	for i := range b.Len() {
-		if d.atFrom.oldest(b.Key(i)) != nil {
+		if d.atFrom.Oldest(b.Key(i)) != nil {
 			continue
 		}
 		if err := p.newest.add(b, i); err != nil {
@@ -315,7 +317,7 @@ func (d *diff) compare() error {
 			old.AcqNs = pair.old.acqNs
 			out.Old.AppendStamped(old, t.payload(&pair.old))
 			if !pair.new.known {
-				key.AcqNs = d.between.oldest(old).acqNs
+				key.AcqNs = d.between.Oldest(old).AcqNs
 			}
 		}
 		if is {
@@ -377,7 +379,7 @@ func (d *diff) takeNew(b *record.Batch) error {
 	}
 	out := &d.out[record.DiffAdded]
 	for i := range b.Len() {
-		if b.Tomb(i) || d.table.find(b, i) != nil || d.atTo.oldest(b.Key(i)) != nil {
+		if b.Tomb(i) || d.table.find(b, i) != nil || d.atTo.Oldest(b.Key(i)) != nil {
 			continue
 		}
 		out.New.AppendRow(b, i)
@@ -417,30 +419,6 @@ func (d *diff) flush() error {
 		}
 	}
 	return nil
-}
-
-// oldest returns the oldest event of the tree that hides a row, nil for none.
-func (t *tombstoneTree) oldest(k record.Key) *rangeTombstone {
-	if t == nil {
-		return nil
-	}
-	for d := range record.NumDims {
-		if v := k.Part(record.Dim(d)); v < t.bounds[d].Min || v > t.bounds[d].Max {
-			return nil
-		}
-	}
-	var found *rangeTombstone
-	for _, child := range t.children {
-		if h := child.oldest(k); h != nil && (found == nil || h.acqNs < found.acqNs) {
-			found = h
-		}
-	}
-	for _, h := range t.tombstones {
-		if h.contains(k) && (found == nil || h.acqNs < found.acqNs) {
-			found = h
-		}
-	}
-	return found
 }
 
 // below is the range of acq that ends at a moment.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/tombstone"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -97,8 +98,8 @@ func (d *diff) offer(p *pair, b *record.Batch, i int) {
 }
 
 // improves reports whether a row is newer than what is known of a moment, and not hidden there.
-func (d *diff) improves(v *pairState, k record.Key, hiding *tombstoneTree) bool {
-	return (!v.known || k.AcqNs > v.acqNs) && hiding.oldest(k) == nil
+func (d *diff) improves(v *pairState, k record.Key, hiding *tombstone.Tree) bool {
+	return (!v.known || k.AcqNs > v.acqNs) && hiding.Oldest(k) == nil
 }
 
 func (d *diff) lookInSegment(sealed *sealedSegment) error {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/bounds"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -104,7 +105,7 @@ func widened(q *record.Query, horizonNs int64) record.Box {
 		horizonNs = min(horizonNs, q.AsOfAcqNs)
 	}
 	if q.View == record.ViewAll && len(box[record.Acq]) > 0 {
-		box[record.Acq] = clipSet(box[record.Acq], horizonNs)
+		box[record.Acq] = bounds.Clip(box[record.Acq], horizonNs)
 		return box
 	}
 	fromNs := int64(math.MinInt64)

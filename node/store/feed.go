@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pentad-db/pentad/node/store/bounds"
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -66,7 +67,7 @@ func (out *Slice) IsOpen() bool {
 type Feed struct {
 	store    *Store
 	box      record.Box
-	bounds   bounds
+	bounds   bounds.Box
 	keysOnly bool
 	next     int64
 	inside   []record.Box  // where the rows with the acq next are that are not read yet; else empty
@@ -87,7 +88,7 @@ func (s *Store) Feed(box record.Box, keysOnly bool, fromNs int64) (*Feed, error)
 		return nil, &record.InvalidError{Part: "acq", Reason: record.Inconsistent, Row: -1,
 			Detail: "changes come in the order of acq from one moment on; leave the range out"}
 	}
-	f := &Feed{store: s, box: box, bounds: boundsOf(&box), keysOnly: keysOnly, next: fromNs,
+	f := &Feed{store: s, box: box, bounds: bounds.Of(&box), keysOnly: keysOnly, next: fromNs,
 		span: sliceRows, woken: make(chan struct{}, 1), awaited: noAcq}
 	s.feeds.add(f)
 	return f, nil
@@ -312,7 +313,7 @@ func (out *Slice) sort() {
 
 // events appends the events of the slice.
 func (f *Feed) events(dst []event.Event, endNs int64) []event.Event {
-	all := f.store.tombstones.Load().events
+	all := f.store.tombstones.Load().Events
 	from := sort.Search(len(all), func(i int) bool { return all[i].AcqNs >= f.next })
 	for _, e := range all[from:] {
 		if e.AcqNs >= endNs {

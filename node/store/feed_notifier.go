@@ -6,8 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/pentad-db/pentad/index"
-	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/node/store/bounds"
 )
 
 const (
@@ -32,7 +31,7 @@ type feedNotifier struct {
 
 	mu      sync.Mutex
 	feeds   map[*Feed]struct{} // guarded by mu, and what they await
-	came    bounds             // of what was committed since the last round, guarded by mu
+	came    bounds.Box         // of what was committed since the last round, guarded by mu
 	nothing bool               // nothing was, guarded by mu
 }
 
@@ -62,15 +61,15 @@ func (w *feedNotifier) committed(group []*putRequest) {
 	if w.count.Load() == 0 {
 		return
 	}
-	var b bounds
+	var b bounds.Box
 	first := true
 	for _, r := range group {
 		for i := range r.byShard {
-			one := boundsOfRows(&r.byShard[i].rows)
+			one := bounds.OfRows(&r.byShard[i].rows)
 			if first {
 				b, first = one, false
 			}
-			b.include(&one)
+			b.Include(&one)
 		}
 	}
 	if !first {
@@ -81,16 +80,16 @@ func (w *feedNotifier) committed(group []*putRequest) {
 // changed tells of an event, wherever it is.
 func (w *feedNotifier) changed() {
 	if w.count.Load() > 0 {
-		w.tell(allBounds())
+		w.tell(bounds.All())
 	}
 }
 
-func (w *feedNotifier) tell(b *bounds) {
+func (w *feedNotifier) tell(b *bounds.Box) {
 	w.mu.Lock()
 	if w.nothing {
 		w.came, w.nothing = *b, false
 	} else {
-		w.came.include(b)
+		w.came.Include(b)
 	}
 	w.mu.Unlock()
 	w.call()
@@ -131,7 +130,7 @@ func (w *feedNotifier) round(horizonNs int64) (woken int) {
 			f.awaited = noAcq
 		}
 		least = min(least, f.awaited)
-		if !passed && (w.nothing || !f.bounds.meets(&w.came)) {
+		if !passed && (w.nothing || !f.bounds.Meets(&w.came)) {
 			continue
 		}
 		woken++
@@ -163,37 +162,4 @@ func (s *Store) followLoop() {
 		case <-pause.C:
 		}
 	}
-}
-
-// include widens bounds to others.
-func (b *bounds) include(o *bounds) {
-	for d := range b {
-		b[d].Min, b[d].Max = min(b[d].Min, o[d].Min), max(b[d].Max, o[d].Max)
-	}
-}
-
-func allBounds() *bounds {
-	b := new(bounds)
-	for d := range b {
-		b[d] = index.Bound{Min: math.MinInt64, Max: math.MaxInt64}
-	}
-	return b
-}
-
-// boundsOfRows returns the bounds of a batch that is not empty; those of acq are everything.
-func boundsOfRows(rows *record.Batch) bounds {
-	b := *allBounds()
-	b[record.CID] = boundOf(rows.CID)
-	b[record.MID] = boundOf(rows.MID)
-	b[record.MOID] = boundOf(rows.MOID)
-	b[record.Cap] = boundOf(rows.CapNs)
-	return b
-}
-
-func boundOf[T int32 | int64](values []T) index.Bound {
-	lo, hi := values[0], values[0]
-	for _, v := range values {
-		lo, hi = min(lo, v), max(hi, v)
-	}
-	return index.Bound{Min: int64(lo), Max: int64(hi)}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/bounds"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -159,7 +160,7 @@ func (l *lastScan) cellRows(source uint32, h *index.Head) error {
 					return err
 				}
 			}
-			if k.BeforeNs < extent(caps, record.Cap).Min {
+			if k.BeforeNs < bounds.Extent(caps, record.Cap).Min {
 				return nil
 			}
 		}

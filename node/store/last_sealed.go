@@ -6,6 +6,7 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/bounds"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -104,10 +105,10 @@ func (l *lastScan) listSegments() {
 	for i, sealed := range l.now.sealed {
 		s := l.newSegment()
 		s.source, s.sealedSegment = uint32(len(l.heads)+i), sealed
-		bounds := sealed.idx.Bounds()
+		whole := sealed.idx.Bounds()
 		meets := true
 		for d := range record.NumDims {
-			meets = meets && l.box[d].Meets(bounds[d].Min, bounds[d].Max)
+			meets = meets && l.box[d].Meets(whole[d].Min, whole[d].Max)
 		}
 		s.ranks = appendRanks(s.ranks[:0], sealed, &l.box)
 		if len(l.scan.winners) > 0 {
@@ -120,9 +121,9 @@ func (l *lastScan) listSegments() {
 			l.spare = append(l.spare, s.emptied())
 			continue
 		}
-		asked := extent(l.box[record.Cap], record.Cap)
-		s.caps = index.Bound{Min: max(bounds[record.Cap].Min, asked.Min),
-			Max: min(bounds[record.Cap].Max, asked.Max)}
+		asked := bounds.Extent(l.box[record.Cap], record.Cap)
+		s.caps = index.Bound{Min: max(whole[record.Cap].Min, asked.Min),
+			Max: min(whole[record.Cap].Max, asked.Max)}
 		l.segments = append(l.segments, s)
 	}
 	slices.SortFunc(l.segments, func(a, b *lastSegment) int {

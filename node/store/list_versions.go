@@ -5,7 +5,9 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/pentad-db/pentad/node/store/bounds"
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/tombstone"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -56,20 +58,20 @@ func (s *Store) Versions(
 // judge says of versions, in their order, which erases from below the horizon hide them, and which
 // are the latest.
 func (s *Store) judge(all []record.Version, box *record.Box, horizonNs int64) {
-	var erases []*rangeTombstone
-	b := boundsOf(box)
-	s.tombstones.Load().tree.each(box, &b, func(h *rangeTombstone) {
-		if h.kind == event.Erase && h.acqNs < horizonNs {
+	var erases []*tombstone.Range
+	b := bounds.Of(box)
+	s.tombstones.Load().Tree.Each(box, &b, func(h *tombstone.Range) {
+		if h.Kind == event.Erase && h.AcqNs < horizonNs {
 			erases = append(erases, h)
 		}
 	})
-	tree := newTombstoneTree(erases)
+	tree := tombstone.NewTree(erases)
 	next := record.Key{CID: -1} // of the reading that comes after; none has this cid
 	found := false
 	for i := range slices.Backward(all) {
 		v := &all[i]
-		if h := tree.oldest(v.Key); h != nil {
-			v.HiddenAcqNs = h.acqNs
+		if h := tree.Oldest(v.Key); h != nil {
+			v.HiddenAcqNs = h.AcqNs
 		}
 		k := v.Key
 		k.AcqNs = 0

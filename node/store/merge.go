@@ -156,7 +156,7 @@ func (s *Store) writeMerged(
 	sh *shard, run []*sealedSegment,
 ) (*sealedSegment, manifest.Edit, error) {
 	h := s.tombstones.Load()
-	m := &merger{store: s, run: run, tombstones: h.removable}
+	m := &merger{store: s, run: run, tombstones: h.Removable}
 	m.worker.copies = true
 	indexes, dropped := make([]*index.Segment, len(run)), make([][]uint64, len(run))
 	e := manifest.Edit{}
@@ -182,7 +182,7 @@ func (s *Store) writeMerged(
 		ID: s.nextID.Add(1) - 1, Shard: sh.id, Rows: uint32(m.ranks.Rows()),
 		FirstIndex: first.FirstIndex, LastIndex: last.LastIndex,
 		LastAcqNs:   m.ranks.AcqOf(uint32(m.ranks.Rows() - 1)),
-		PurgedAcqNs: h.newestRemovable, PutAcqNs: newestPutOf(run),
+		PurgedAcqNs: h.NewestRemovable, PutAcqNs: newestPutOf(run),
 	}
 	e.Add = []manifest.Segment{meta}
 	path := s.segmentPath(meta.ID)

@@ -4,6 +4,7 @@ import (
 	"iter"
 
 	"github.com/pentad-db/pentad/node/store/retention"
+	"github.com/pentad-db/pentad/node/store/tombstone"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -21,14 +22,14 @@ func (seg *sealedSegment) newest(d record.Dim) int64 {
 }
 
 // noteWindow finds the window of a segment, once for each history. The merger calls it.
-func (seg *sealedSegment) noteWindow(h *tombstoneSet) {
+func (seg *sealedSegment) noteWindow(h *tombstone.Set) {
 	if seg.expiring.windowOf == h {
 		return
 	}
 	seg.expiring.windowOf = h
 	var w *ageWindow
-	for i := range h.ages {
-		r := &h.ages[i]
+	for i := range h.Ages {
+		r := &h.Ages[i]
 		if newest := seg.newest(r.Dim); newest >= r.FloorNs && seg.holds(r.Scope) {
 			w = &ageWindow{r.WindowNs, newest}
 			break

@@ -5,6 +5,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/node/store/retention"
+	"github.com/pentad-db/pentad/node/store/tombstone"
 )
 
 // What retentions have released leaves the files by itself when they are merged. A segment that
@@ -16,11 +17,11 @@ const maxLooked = 256
 
 // expiring is what the merger knows of a segment and of policies.
 type expiring struct {
-	windowOf *tombstoneSet // sealedSegment.window is by this
+	windowOf *tombstone.Set // sealedSegment.window is by this
 	holds    map[retention.ScopeKey]bool
 	looks    map[retention.ReleaseKey]look
 	// Between looks at the same history nothing is due before nextNs.
-	looked *tombstoneSet
+	looked *tombstone.Set
 	nextNs int64
 }
 
@@ -35,14 +36,14 @@ func (s *Store) nextExpired(failed failedRuns) (*shard, []*sealedSegment, error)
 	h, now := s.tombstones.Load(), s.opt.Now()
 	return s.firstDue(failed, func(seg *sealedSegment) (bool, error) {
 		for _, p := range seg.expired(h, now) {
-			if seg.liesIn(&p.box) {
+			if seg.liesIn(&p.Box) {
 				return true, nil // it is deleted unread
 			}
-			g, err := s.purgedFrom(seg, []*rangeTombstone{p})
+			g, err := s.purgedFrom(seg, []*tombstone.Range{p})
 			if err != nil {
 				return false, err
 			}
-			if g.rows > 0 && (g.restedNs >= p.release.RestNs || p.release.EndNs() <= now) {
+			if g.rows > 0 && (g.restedNs >= p.Release.RestNs || p.Release.EndNs() <= now) {
 				return true, nil
 			}
 			seg.noteLook(p, &g)
@@ -52,20 +53,20 @@ func (s *Store) nextExpired(failed failedRuns) (*shard, []*sealedSegment, error)
 }
 
 // expired returns the releases for which the segment may have to be rewritten now.
-func (seg *sealedSegment) expired(h *tombstoneSet, nowNs int64) (by []*rangeTombstone) {
+func (seg *sealedSegment) expired(h *tombstone.Set, nowNs int64) (by []*tombstone.Range) {
 	x := &seg.expiring
 	if x.looked == h && nowNs < x.nextNs {
 		return nil
 	}
 	x.looked, x.nextNs = h, math.MaxInt64
-	for _, p := range h.removable {
-		if p.kind != event.Retention || seg.isClean(p) {
+	for _, p := range h.Removable {
+		if p.Kind != event.Retention || seg.isClean(p) {
 			continue
 		}
-		if _, ok := seg.ranked(&p.box); !ok {
+		if _, ok := seg.ranked(&p.Box); !ok {
 			continue
 		}
-		if due := seg.dueNs(p); due <= nowNs || seg.liesIn(&p.box) {
+		if due := seg.dueNs(p); due <= nowNs || seg.liesIn(&p.Box) {
 			by = append(by, p)
 		} else {
 			x.nextNs = min(x.nextNs, due)
@@ -78,20 +79,20 @@ func (seg *sealedSegment) expired(h *tombstoneSet, nowNs int64) (by []*rangeTomb
 }
 
 // dueNs returns when the segment may have to be rewritten for a release.
-func (seg *sealedSegment) dueNs(p *rangeTombstone) int64 {
-	known, looked := seg.expiring.looks[p.release.Key]
+func (seg *sealedSegment) dueNs(p *tombstone.Range) int64 {
+	known, looked := seg.expiring.looks[p.Release.Key]
 	switch {
-	case !looked || p.release.FloorNs >= known.floorNs:
-		return p.release.TimeNs
-	case p.release.AcqNs == known.freeOf:
+	case !looked || p.Release.FloorNs >= known.floorNs:
+		return p.Release.TimeNs
+	case p.Release.AcqNs == known.freeOf:
 		return math.MaxInt64
 	}
-	return p.release.EndNs()
+	return p.Release.EndNs()
 }
 
 // noteLook notes that no row of a release has rested for long enough.
-func (seg *sealedSegment) noteLook(p *rangeTombstone, g *purgedRows) {
-	x, r := &seg.expiring, &p.release
+func (seg *sealedSegment) noteLook(p *tombstone.Range, g *purgedRows) {
+	x, r := &seg.expiring, &p.Release
 	if x.looks == nil || len(x.looks) > maxLooked {
 		x.looks = map[retention.ReleaseKey]look{}
 	}
@@ -115,16 +116,16 @@ type releases struct {
 // the store.
 func (s *Store) noteReleases() {
 	r := &s.releases
-	for _, h := range s.tombstones.Load().removable {
-		if h.kind != event.Retention || h.acqNs <= r.known {
+	for _, h := range s.tombstones.Load().Removable {
+		if h.Kind != event.Retention || h.AcqNs <= r.known {
 			continue
 		}
-		at := s.retentionClock.MonotonicNs() + h.release.RestNs
+		at := s.retentionClock.MonotonicNs() + h.Release.RestNs
 		if r.cleanAt == 0 || at < r.cleanAt {
 			r.cleanAt = max(1, at)
 		}
 	}
-	r.known = max(r.known, s.tombstones.Load().newestRemovable)
+	r.known = max(r.known, s.tombstones.Load().NewestRemovable)
 	for file := range s.files {
 		if r.cleanAt != 0 {
 			r.file = max(r.file, file)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/tombstone"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -25,8 +26,8 @@ const (
 type merger struct {
 	store      *Store
 	run        []*sealedSegment
-	acq        record.Range      // of the rows that the splice keeps; zero: all
-	tombstones []*rangeTombstone // whose rows the splice leaves out
+	acq        record.Range       // of the rows that the splice keeps; zero: all
+	tombstones []*tombstone.Range // whose rows the splice leaves out
 	ranks      *index.RankMap
 	builder    index.Builder
 	series     index.SeriesSet

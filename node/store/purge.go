@@ -8,14 +8,15 @@ import (
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/node/store/manifest"
+	"github.com/pentad-db/pentad/node/store/tombstone"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
 // tombstonesOver returns what may be removed and may concern rows of the segment.
-func (seg *sealedSegment) tombstonesOver(h *tombstoneSet) []*rangeTombstone {
-	var all []*rangeTombstone
-	for _, p := range h.removable {
-		if _, ok := seg.ranked(&p.box); ok && !seg.isClean(p) {
+func (seg *sealedSegment) tombstonesOver(h *tombstone.Set) []*tombstone.Range {
+	var all []*tombstone.Range
+	for _, p := range h.Removable {
+		if _, ok := seg.ranked(&p.Box); ok && !seg.isClean(p) {
 			all = append(all, p)
 		}
 	}
@@ -23,9 +24,9 @@ func (seg *sealedSegment) tombstonesOver(h *tombstoneSet) []*rangeTombstone {
 }
 
 // isClean reports whether the segment is known to hold no row that a tombstone covers.
-func (seg *sealedSegment) isClean(h *rangeTombstone) bool {
-	return h.acqNs <= seg.meta.PurgedAcqNs ||
-		h.kind == event.Purge && h.acqNs <= seg.purgedTo.Load()
+func (seg *sealedSegment) isClean(h *tombstone.Range) bool {
+	return h.AcqNs <= seg.meta.PurgedAcqNs ||
+		h.Kind == event.Purge && h.AcqNs <= seg.purgedTo.Load()
 }
 
 // liesIn reports whether a box holds every row.
@@ -51,7 +52,7 @@ type purgedRows struct {
 }
 
 // purgedFrom finds the rows of a segment that some tombstones cover.
-func (s *Store) purgedFrom(seg *sealedSegment, by []*rangeTombstone) (g purgedRows, err error) {
+func (s *Store) purgedFrom(seg *sealedSegment, by []*tombstone.Range) (g purgedRows, err error) {
 	if len(by) == 0 {
 		return g, nil
 	}
@@ -63,20 +64,20 @@ func (s *Store) purgedFrom(seg *sealedSegment, by []*rangeTombstone) (g purgedRo
 	return g, s.noteDamage(err)
 }
 
-func (s *Store) findPurged(seg *sealedSegment, by []*rangeTombstone) (purgedRows, error) {
+func (s *Store) findPurged(seg *sealedSegment, by []*tombstone.Range) (purgedRows, error) {
 	var g purgedRows
 	w := &worker{workerMemory: workerMemory{copies: true}} // its ranks decide what goes
 	var keys record.Batch
 	part := &segmentScan{plan: new(index.Plan)}
 	for _, h := range by {
-		if h.exceptSlots.To == 0 && seg.liesIn(&h.box) {
+		if h.ExceptSlots.To == 0 && seg.liesIn(&h.Box) {
 			return seg.allPurged(h, g), nil
 		}
 		before := g.rows
 		if g.ranks == nil {
 			g.ranks = make([]uint64, (seg.idx.Rows()+63)/64)
 		}
-		w.box = &h.box
+		w.box = &h.Box
 		part.begin(seg, w.box, nil)
 		s.readAhead(seg, part.plan.Candidates)
 		for _, c := range part.plan.Candidates {
@@ -88,8 +89,8 @@ func (s *Store) findPurged(seg *sealedSegment, by []*rangeTombstone) (purgedRows
 				return g, err
 			}
 			w.sel = w.choose(part, info, c.Need)
-			if h.exceptSlots.To > 0 {
-				w.sel = w.outsideSlots(h.exceptSlots, w.sel)
+			if h.ExceptSlots.To > 0 {
+				w.sel = w.outsideSlots(h.ExceptSlots, w.sel)
 			}
 			keys.Reset()
 			if err := w.block.Gather(w.sel, true, &keys); err != nil {
@@ -97,15 +98,15 @@ func (s *Store) findPurged(seg *sealedSegment, by []*rangeTombstone) (purgedRows
 			}
 			for i, rank := range keys.AcqNs {
 				g.add(uint64(rank))
-				if h.kind == event.Retention {
+				if h.Kind == event.Retention {
 					acqNs := seg.idx.AcqOf(uint32(rank))
-					g.restedNs = max(g.restedNs, h.release.Rested(keys.CapNs[i], acqNs))
+					g.restedNs = max(g.restedNs, h.Release.Rested(keys.CapNs[i], acqNs))
 				}
 			}
 		}
-		if h.kind == event.Purge && g.rows > before {
+		if h.Kind == event.Purge && g.rows > before {
 			g.counts = append(g.counts,
-				manifest.Removal{AcqNs: h.acqNs, Rows: uint64(g.rows - before)})
+				manifest.Removal{AcqNs: h.AcqNs, Rows: uint64(g.rows - before)})
 		}
 	}
 	if g.rows == 0 {
@@ -123,10 +124,10 @@ func (g *purgedRows) add(rank uint64) {
 }
 
 // allPurged adds the rows that g does not have yet.
-func (seg *sealedSegment) allPurged(h *rangeTombstone, g purgedRows) purgedRows {
+func (seg *sealedSegment) allPurged(h *tombstone.Range, g purgedRows) purgedRows {
 	rows := seg.idx.Rows()
-	if h.kind == event.Purge && g.rows < rows {
-		g.counts = append(g.counts, manifest.Removal{AcqNs: h.acqNs, Rows: uint64(rows - g.rows)})
+	if h.Kind == event.Purge && g.rows < rows {
+		g.counts = append(g.counts, manifest.Removal{AcqNs: h.AcqNs, Rows: uint64(rows - g.rows)})
 	}
 	g.rows, g.ranks = rows, make([]uint64, (rows+63)/64)
 	for i := range g.ranks {
@@ -138,13 +139,13 @@ func (seg *sealedSegment) allPurged(h *rangeTombstone, g purgedRows) purgedRows 
 // nextPurged returns a segment that holds rows of a purge, or nil.
 func (s *Store) nextPurged(failed failedRuns) (*shard, []*sealedSegment, error) {
 	h := s.tombstones.Load()
-	newest := h.newestPurge
+	newest := h.NewestPurge
 	return s.firstDue(failed, func(seg *sealedSegment) (bool, error) {
 		if seg.purgedTo.Load() >= newest {
 			return false, nil
 		}
-		by := slices.DeleteFunc(seg.tombstonesOver(h), func(h *rangeTombstone) bool {
-			return h.kind != event.Purge
+		by := slices.DeleteFunc(seg.tombstonesOver(h), func(h *tombstone.Range) bool {
+			return h.Kind != event.Purge
 		})
 		g, err := s.purgedFrom(seg, by)
 		if err == nil && g.rows == 0 {
@@ -174,10 +175,10 @@ func (s *Store) firstDue(
 
 // dropPurged removes the rows of a head that removable tombstones cover, and their flags.
 func (s *Store) dropPurged(
-	rows *record.Batch, flags []uint64, h *tombstoneSet,
+	rows *record.Batch, flags []uint64, h *tombstone.Set,
 ) (removed []manifest.Removal) {
 	sc := new(scan)
-	sc.tombstones = h.removable
+	sc.tombstones = h.Removable
 	if len(sc.tombstones) == 0 || rows.Len() == 0 {
 		return nil
 	}
@@ -185,8 +186,8 @@ func (s *Store) dropPurged(
 	keep := 0
 	for i := range rows.Len() {
 		if by := sc.coveredBy(rows.Key(i)); by != nil {
-			if by.kind == event.Purge {
-				counts[by.acqNs]++
+			if by.Kind == event.Purge {
+				counts[by.AcqNs]++
 			}
 			continue
 		}

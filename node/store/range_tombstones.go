@@ -2,13 +2,13 @@ package store
 
 import (
 	"cmp"
-	"math"
 	"slices"
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/internal/slots"
+	"github.com/pentad-db/pentad/node/store/bounds"
 	"github.com/pentad-db/pentad/node/store/event"
-	"github.com/pentad-db/pentad/node/store/retention"
+	"github.com/pentad-db/pentad/node/store/tombstone"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -16,142 +16,36 @@ import (
 // rows of the block. It is above the bits of the dimensions.
 const needTombstones = 1 << 7
 
-// rangeTombstone is an event as scans and merges see it: it covers the rows of a box, whose acq
-// ends at that of the event.
-type rangeTombstone struct {
-	box         record.Box
-	bounds      bounds // of box
-	acqNs       int64
-	kind        event.Kind
-	exceptSlots slots.Range // with To > 0: devices in these slots are not covered
-
-	// hideOnly: the rows are hidden and must not be removed yet.
-	hideOnly bool
-	release  retention.Release // of a retention: what let go of its rows
-}
-
-// contains reports whether the tombstone covers a row.
-func (h *rangeTombstone) contains(k record.Key) bool {
-	return h.box.Contains(k) && (h.exceptSlots.To == 0 || !h.exceptSlots.Has(k.CID, k.MID))
-}
-
-// tombstoneOf returns the tombstone of an event; ok is false if the box lies above the event's acq.
-func tombstoneOf(e *event.Event) (h *rangeTombstone, ok bool) {
-	h = &rangeTombstone{box: e.Box, acqNs: e.AcqNs, kind: e.Kind, exceptSlots: e.Kept}
-	if e.Kind == event.Split {
-		h.kind = event.Purge
-	}
-	below := record.RangeSet{{From: math.MinInt64, To: e.AcqNs}}
-	if set := e.Box[record.Acq]; len(set) > 0 {
-		below = clipSet(set, e.AcqNs)
-	}
-	h.box[record.Acq] = below
-	h.bounds = boundsOf(&h.box)
-	return h, len(below) > 0
-}
-
-// tombstoneSet is the immutable set of all range tombstones, oldest first. A change publishes a new
-// one.
-type tombstoneSet struct {
-	tombstones []*rangeTombstone // that may cover rows which are stored
-	// removable are those whose rows merges and seals leave out. A held policy has none.
-	removable []*rangeTombstone
-
-	ages []retention.AgeRule // the shortest windows first
-
-	// newestPurge is the acq of the newest purge or split, newestRemovable that of the newest of
-	// these and of removable; 0: none.
-	newestPurge, newestRemovable int64
-
-	// tree finds the tombstones that meet a box. purged is of purges and of what retentions hide;
-	// reported also of what retentions hid before an undo: answers from before may differ from
-	// those after it.
-	tree, purged, reported *tombstoneTree
-
-	events []event.Event // erases, purges and the present steps of retentions
-}
-
 // publishTombstones makes what the manifest says of events visible to scans. The caller holds
 // manifestMu.
 func (s *Store) publishTombstones() {
-	next := &tombstoneSet{ages: retention.Ages(s.manifest.Policies)}
-	var purged, reported []*rangeTombstone
-	for _, e := range s.everyEvent() {
-		if e.Kind != event.Split {
-			next.events = append(next.events, e)
-		}
-		h, ok := tombstoneOf(&e)
-		if !ok {
-			continue
-		}
-		h.hideOnly = e.Kind == event.Retention
-		if !e.Done {
-			next.tombstones = append(next.tombstones, h)
-			if e.Kind.Purges() {
-				next.removable = append(next.removable, h)
-			}
-		}
-		if e.Kind.Purges() {
-			next.newestPurge = max(next.newestPurge, e.AcqNs)
-		}
-		if e.Kind == event.Purge || e.Kind == event.Retention {
-			purged = append(purged, h)
-		}
-	}
-	reported, next.newestRemovable = slices.Clone(purged), next.newestPurge
-	for i := range s.manifest.Policies {
-		p := &s.manifest.Policies[i]
-		for _, e := range p.Shown() {
-			if h, ok := tombstoneOf(&e); ok {
-				reported = append(reported, h)
-			}
-		}
-		if p.Held || s.manifest.Steps.Held {
-			continue
-		}
-		p.EachGone(func(e event.Event, r retention.Release) {
-			if h, ok := tombstoneOf(&e); ok {
-				h.release = r
-				next.removable = append(next.removable, h)
-			}
-		})
-	}
-	slices.SortStableFunc(next.removable, func(a, b *rangeTombstone) int {
-		return cmp.Compare(a.acqNs, b.acqNs)
-	})
-	for _, h := range next.removable {
-		next.newestRemovable = max(next.newestRemovable, h.acqNs)
-	}
-	next.tree, next.purged = newTombstoneTree(next.tombstones), newTombstoneTree(purged)
-	if next.reported = next.purged; len(reported) > len(purged) {
-		next.reported = newTombstoneTree(reported)
-	}
-	s.tombstones.Store(next)
+	m := s.manifest
+	s.tombstones.Store(tombstone.NewSet(s.everyEvent(), m.Policies, m.Steps.Held))
 	s.noteReleases()
 }
 
 // pickTombstones chooses the tombstones that cover rows of the scan, oldest first: purges, and in
 // views that resolve versions the erases from before the time of an as-of query.
-func (sc *scan) pickTombstones(from *tombstoneSet) {
-	if from.tree == nil && from.reported == nil {
+func (sc *scan) pickTombstones(from *tombstone.Set) {
+	if from.Tree == nil && from.Reported == nil {
 		return
 	}
-	b := boundsOf(&sc.box)
-	from.tree.each(&sc.box, &b, func(h *rangeTombstone) {
-		if h.kind != event.Erase || sc.view != record.ViewAll && h.acqNs < sc.end {
+	b := bounds.Of(&sc.box)
+	from.Tree.Each(&sc.box, &b, func(h *tombstone.Range) {
+		if h.Kind != event.Erase || sc.view != record.ViewAll && h.AcqNs < sc.end {
 			sc.tombstones = append(sc.tombstones, h)
 		}
 	})
-	slices.SortFunc(sc.tombstones, func(a, b *rangeTombstone) int {
-		return cmp.Compare(a.acqNs, b.acqNs)
+	slices.SortFunc(sc.tombstones, func(a, b *tombstone.Range) int {
+		return cmp.Compare(a.AcqNs, b.AcqNs)
 	})
-	sc.stats.PurgedAcqNs = from.reported.newestOf(&sc.box, &b, 0)
+	sc.stats.PurgedAcqNs = from.Reported.NewestOf(&sc.box, &b, 0)
 }
 
 // coveredBy returns the oldest tombstone that covers a row, nil for none.
-func (sc *scan) coveredBy(k record.Key) *rangeTombstone {
+func (sc *scan) coveredBy(k record.Key) *tombstone.Range {
 	for _, h := range sc.tombstones {
-		if h.contains(k) {
+		if h.Contains(k) {
 			return h
 		}
 	}
@@ -167,13 +61,13 @@ func (sc *scan) dropCovered(b *record.Batch) {
 
 // applyTombstones notes the tombstones that cover rows of the segment, drops the candidates that
 // one covers whole, and marks those that some may cover in part.
-func (seg *segmentScan) applyTombstones(by []*rangeTombstone) {
+func (seg *segmentScan) applyTombstones(by []*tombstone.Range) {
 	for _, h := range by {
-		if h.kind != event.Erase && !h.hideOnly && seg.isClean(h) {
+		if h.Kind != event.Erase && !h.HideOnly && seg.isClean(h) {
 			continue
 		}
-		if box, ok := seg.ranked(&h.box); ok {
-			seg.tombstones = append(seg.tombstones, rankedTombstone{box, h.exceptSlots})
+		if box, ok := seg.ranked(&h.Box); ok {
+			seg.tombstones = append(seg.tombstones, rankedTombstone{box, h.ExceptSlots})
 		}
 	}
 	if len(seg.tombstones) == 0 {

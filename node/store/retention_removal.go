@@ -11,6 +11,7 @@ import (
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/node/store/retention"
+	"github.com/pentad-db/pentad/node/store/tombstone"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -37,8 +38,8 @@ func (s *Store) EventsWithRemovals() []event.Event {
 	s.manifestMu.Unlock()
 	slices.SortStableFunc(all, func(a, b event.Event) int { return cmp.Compare(a.AcqNs, b.AcqNs) })
 	for i := range all {
-		if h, ok := tombstoneOf(&all[i]); ok && all[i].Removal != nil {
-			all[i].Removal.Rows, all[i].Removal.Bytes = s.about(&h.box)
+		if h, ok := tombstone.Of(&all[i]); ok && all[i].Removal != nil {
+			all[i].Removal.Rows, all[i].Removal.Bytes = s.about(&h.Box)
 		}
 	}
 	return all

@@ -8,6 +8,8 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/bounds"
+	"github.com/pentad-db/pentad/node/store/tombstone"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -178,7 +180,7 @@ type asking struct {
 }
 
 type scanMemory struct {
-	tombstones []*rangeTombstone // what hides rows of the box, oldest first
+	tombstones []*tombstone.Range // what hides rows of the box, oldest first
 	states     []*readState
 	waiting    []*partition // not scanned yet; the last one comes next
 	pass       []*partition // being scanned
@@ -246,7 +248,7 @@ func (s *Store) newScanAt(
 	if acq := q.Box[record.Acq]; len(acq) > 0 {
 		from = acq[0].From
 		if q.View == record.ViewAll {
-			sc.box[record.Acq] = clipSet(acq, end)
+			sc.box[record.Acq] = bounds.Clip(acq, end)
 			sc.empty = len(sc.box[record.Acq]) == 0
 			return sc, nil
 		}
@@ -275,16 +277,6 @@ func (sc *scan) giveBack() {
 	sc.waiting, sc.pass, sc.tasks = sc.waiting[:0], sc.pass[:0], sc.tasks[:0]
 	sc.asking = asking{}
 	scans.Put(sc)
-}
-
-func clipSet(set record.RangeSet, end int64) record.RangeSet {
-	var out record.RangeSet
-	for _, r := range set {
-		if r.From < end {
-			out = append(out, record.Range{From: r.From, To: min(r.To, end)})
-		}
-	}
-	return out
 }
 
 // run works pass after pass off, with more workers than one when there is enough to do.

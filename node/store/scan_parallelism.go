@@ -171,7 +171,7 @@ func (sc *scan) workTogether(
 	}()
 	for i := range len(all) - 1 {
 		wg.Add(1)
-		sc.store.workers.run(func() {
+		sc.store.workers.Run(func() {
 			if leave := help(i + 1); last && leave != nil {
 				leave()
 			}

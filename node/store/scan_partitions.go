@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/store/bounds"
+	"github.com/pentad-db/pentad/node/store/tombstone"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -186,7 +188,7 @@ func (sc *scan) addSegment(p *partition, sealed *sealedSegment) {
 }
 
 // begin plans a box on a segment, without what events hide.
-func (seg *segmentScan) begin(sealed *sealedSegment, box *record.Box, hidden []*rangeTombstone) {
+func (seg *segmentScan) begin(sealed *sealedSegment, box *record.Box, hidden []*tombstone.Range) {
 	seg.sealedSegment = sealed
 	sealed.idx.Plan(box, seg.plan)
 	seg.ranks = appendRanks(seg.ranks[:0], sealed, box)
@@ -257,9 +259,9 @@ func (sc *scan) cutByZones(p *partition) bool {
 		}
 	}
 	p.eachHeadZone(func(z index.FlaggedZone) { zones = append(zones, z) })
-	byCap, capLeft := bestCut(zones, p.flagged, extent(p.box[record.Cap], record.Cap),
+	byCap, capLeft := bestCut(zones, p.flagged, bounds.Extent(p.box[record.Cap], record.Cap),
 		func(z *index.FlaggedZone) index.Bound { return z.Cap })
-	byMID, midLeft := bestCut(zones, p.flagged, extent(p.box[record.MID], record.MID),
+	byMID, midLeft := bestCut(zones, p.flagged, bounds.Extent(p.box[record.MID], record.MID),
 		func(z *index.FlaggedZone) index.Bound { return z.MID })
 	switch {
 	case min(capLeft, midLeft) >= p.flagged:
@@ -302,14 +304,6 @@ func bestCut(
 		}
 	}
 	return at, max(below, above)
-}
-
-// extent returns the smallest and the greatest value that a set allows.
-func extent(set record.RangeSet, d record.Dim) index.Bound {
-	if len(set) == 0 {
-		return index.Bound{Min: d.Min(), Max: d.Max() - 1}
-	}
-	return index.Bound{Min: set[0].From, Max: set[len(set)-1].To - 1}
 }
 
 // cutByReadings cuts a partition whose blocks could not be parted in the middle of the readings

@@ -149,7 +149,7 @@ func (s *Store) writeSegment(
 	meta := manifest.Segment{
 		ID: s.nextID.Add(1) - 1, Shard: sh.id, Rows: uint32(rows.Len()),
 		FirstIndex: immutable.first, LastIndex: immutable.last,
-		LastAcqNs: rows.AcqNs[rows.Len()-1], PurgedAcqNs: h.newestRemovable,
+		LastAcqNs: rows.AcqNs[rows.Len()-1], PurgedAcqNs: h.NewestRemovable,
 		PutAcqNs: immutable.info.putNs,
 	}
 	e.Add = []manifest.Segment{meta}

@@ -24,6 +24,8 @@ import (
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/node/store/retention"
+	"github.com/pentad-db/pentad/node/store/tombstone"
+	"github.com/pentad-db/pentad/node/store/workers"
 )
 
 // Store is an open directory. All methods may be called from many goroutines.
@@ -71,10 +73,10 @@ type Store struct {
 	// scanning is held for reading by scans; Close takes it to unmap segments.
 	scanning      sync.RWMutex
 	parallelScans atomic.Int32 // scans of several workers that are running
-	workers       *workerPool
+	workers       *workers.Pool
 	closed        atomic.Bool
 
-	tombstones atomic.Pointer[tombstoneSet] // of the manifest; changed under manifestMu
+	tombstones atomic.Pointer[tombstone.Set] // of the manifest; changed under manifestMu
 
 	// manifestMu guards manifest, files and cleanLog.
 	manifestMu sync.Mutex
@@ -142,7 +144,7 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 		mergeWake: make(chan struct{}, 1), blockClock: segment.NewVerifyClock(opt.blockNow),
 		damaged: damages{files: map[string]*segment.CorruptError{}, news: make(chan struct{}, 1)},
 	}
-	s.workers = newWorkerPool(opt.Workers, s.stop)
+	s.workers = workers.NewPool(opt.Workers, s.stop)
 	s.retentionClock = retention.NewClock(opt.monotonic)
 	s.time = opt.Clock
 	switch {
@@ -187,7 +189,7 @@ func (s *Store) Close() error {
 	s.wg.Wait()
 	s.scanning.Lock()
 	defer s.scanning.Unlock()
-	s.workers.wait()
+	s.workers.Wait()
 	err := s.noteLogEnd()
 	if err == nil {
 		_, err = s.appendLog(s.marks(s.clock.Finish(), true))

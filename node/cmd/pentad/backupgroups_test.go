@@ -112,7 +112,7 @@ func TestBackupOfAStoppedReplica(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := run("backup", "--dir", dir, "--to", filepath.Join(t.TempDir(), "another"))
-	if !strings.Contains(said, "left out module "+name) {
+	if !strings.Contains(said, "omitted module "+name) {
 		t.Errorf("of a damaged module: %q", said)
 	}
 }

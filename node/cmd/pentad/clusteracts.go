@@ -268,7 +268,7 @@ func (a *app) noticed(ctx context.Context, all *api.Cluster, id, until string) e
 		select {
 		case <-tick.C:
 		case <-asking.Done():
-			a.Note("node %s has left, and its /readyz does not say so yet", id)
+			a.Note("node %s has left, but its /readyz does not report it yet", id)
 			return context.Cause(ctx)
 		}
 	}
@@ -298,7 +298,7 @@ func mayPass(err error) bool {
 
 // moved says how far it is, the state of the node, and whether it is done.
 func moved(all *api.Cluster, id, until string) (text, state string, done bool) {
-	text = fmt.Sprintf("%d changes are left to begin, %d are under way", all.Changes,
+	text = fmt.Sprintf("%d moves are pending, %d are running", all.Changes,
 		len(all.Running))
 	if len(all.Blocked) > 0 {
 		text += "; blocked: " + strings.Join(all.Blocked, "; ")

@@ -23,8 +23,7 @@ move later; each drops the devices of the other when its files are next merged. 
 continue and wait for about a second. A split cannot be undone. A group has one log, so more groups
 allow more concurrent writes; each costs memory and processor time, and 8 to 64 per node are enough.
 
-Splits need feature level 2 of the cluster, which the first split sets: from then on all nodes must
-run a version that supports it. pentad cluster groups lists the groups.`,
+pentad cluster groups lists the groups.`,
 		Args:    cli.Arguments(0, 1, "the number of the group"),
 		Example: "  pentad cluster split 3 --dry-run\n  pentad cluster split --all --wait",
 		RunE: func(c *cobra.Command, args []string) error {

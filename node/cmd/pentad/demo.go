@@ -100,7 +100,7 @@ func (a *app) demo(ctx context.Context, f *demoFlags) (err error) {
 	if !a.StdoutTerminal {
 		return nil
 	}
-	fmt.Fprintf(a.Stdout, "\n  ask    pentad get --cid 1 --moid 1 --cap now-24h.. --type f64\n"+
+	fmt.Fprintf(a.Stdout, "\n  query  pentad get --cid 1 --moid 1 --cap now-24h.. --type f64\n"+
 		"  stop   Ctrl-C\n\nlistening on http://%s\n", a.Addr)
 	<-ctx.Done()
 	return nil

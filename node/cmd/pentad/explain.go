@@ -119,15 +119,15 @@ func (b *branch) appendTo(out *strings.Builder, stems string) {
 func explainTree(x *client.Explanation) string {
 	n := output.Thousands[int]
 	count := output.Thousands[uint64]
-	opened := branch{text: fmt.Sprintf("blocks opened: %s, %s; rows looked at: %s",
+	opened := branch{text: fmt.Sprintf("blocks opened: %s, %s; rows examined: %s",
 		count(x.Opened), output.Size(x.OpenedBytes), count(x.Examined))}
 	if x.Partials > 0 {
 		opened.subs = []branch{{text: fmt.Sprintf("partial aggregates: %s blocks; cached: %s",
 			count(x.Partials), count(x.PartialsKnown))}}
 	}
 	root := branch{subs: []branch{
-		{text: fmt.Sprintf("shards: %s; asked: %s", n(x.Shards), n(x.ShardsAsked))},
-		{text: fmt.Sprintf("heads: %s; rows in them: %s; found there: %s", n(x.Heads),
+		{text: fmt.Sprintf("shards: %s; queried: %s", n(x.Shards), n(x.ShardsAsked))},
+		{text: fmt.Sprintf("heads: %s; rows: %s; matching: %s", n(x.Heads),
 			output.Thousands(x.HeadRows), count(x.HeadFound))},
 		segmentsBranch(x.Segments),
 		{text: "blocks: " + n(x.Blocks), subs: []branch{
@@ -138,7 +138,7 @@ func explainTree(x *client.Explanation) string {
 		opened,
 		{text: fmt.Sprintf("rows found: %s; versions hidden by newer ones: %s", count(x.Found),
 			count(x.Hidden))},
-		{text: fmt.Sprintf("took: %s; of it planning: %s; workers: %d",
+		{text: fmt.Sprintf("took: %s; planning: %s; workers: %d",
 			output.Duration(time.Duration(x.TookNs)), output.Duration(time.Duration(x.PlanNs)),
 			x.Workers)},
 	}}

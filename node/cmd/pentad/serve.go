@@ -29,10 +29,11 @@ const mostTimerSlack = 100 * time.Millisecond
 
 const serveHelp = `Run a node until SIGINT or SIGTERM, then shut down gracefully. Acknowledged records are on disk.
 
-Memory: the node uses at most --memory, by default the limit of its control group (e.g. of a
+Memory: the node allocates at most --memory, by default the limit of its control group (e.g. of a
 container) or of the machine. Three eighths of it are for requests and answers; the flags
 --head-memory, --result-memory and --partial-memory set the largest shares. Memory for bursts is
-pre-faulted: 1/64 of the limit, at most 128 MiB, except on an edge node.
+pre-faulted: 1/64 of the limit, at most 128 MiB, except on an edge node. Segment files are mapped:
+their pages count as resident memory in addition, and the system takes them back when it needs them.
 
 Timers: --timer-slack 1ms lets threads wake up to 1 ms late and so less often: on a virtual machine
 this saves up to a sixth of the processor time of a cluster node that stores records. To set it for
@@ -109,7 +110,7 @@ func (a *app) serveCommand() *cobra.Command {
 		"memory limit of the node, e.g. 2GiB (PENTAD_MEMORY;\ndefault: limit of the control "+
 			"group or of the machine)")
 	flags.DurationVar(&slack, "timer-slack", 0,
-		"let timers be this late, at most 100ms, to wake up less often; Linux only\n"+
+		"how late timers may be, e.g. 1ms, at most 100ms, to save wakeups; Linux only\n"+
 			"(default: what the system gives, 50µs)")
 	limits.add(c)
 	clients.add(c)

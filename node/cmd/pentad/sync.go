@@ -266,7 +266,7 @@ func (a *app) compareNodes(ctx context.Context, groups *syncGroups, from, to str
 	if err := errors.Join(err, w.Close()); err != nil {
 		return cli.CopyError(err)
 	}
-	a.Note("%s records before acq %d are the same, took %s", output.Thousands(report.Rows),
+	a.Note("%s records before acq %d are identical, took %s", output.Thousands(report.Rows),
 		report.ToNs, output.Duration(a.Now().Sub(began).Round(time.Millisecond)))
 	return nil
 }

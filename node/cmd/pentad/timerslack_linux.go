@@ -25,7 +25,7 @@ func relaxTimers(slack time.Duration) error {
 		return err
 	}
 	if slackHere() < slack {
-		return errors.New("threads of real time have no slack")
+		return errors.New("real-time threads have no timer slack")
 	}
 	own, err := os.Executable()
 	if err == nil {
@@ -35,7 +35,7 @@ func relaxTimers(slack time.Duration) error {
 		err = syscall.Exec("/proc/self/exe", os.Args, os.Environ())
 	}
 	_ = setSlackHere(before)
-	return fmt.Errorf("execute this program again: %w", err)
+	return fmt.Errorf("re-execute this program: %w", err)
 }
 
 func slackHere() time.Duration {

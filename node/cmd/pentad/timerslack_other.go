@@ -7,4 +7,4 @@ import (
 	"time"
 )
 
-func relaxTimers(time.Duration) error { return errors.New("only Linux has it") }
+func relaxTimers(time.Duration) error { return errors.New("supported on Linux only") }

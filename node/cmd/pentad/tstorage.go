@@ -56,7 +56,8 @@ func (f *tstorageFlags) options(opt node.Options) (tstorage.Options, error) {
 			"--tstorage-puta-below need --listen-tstorage"))
 	}
 	if (f.cert == "") != (f.key == "") {
-		return out, cli.Usage(errors.New("--tstorage-cert and --tstorage-key go together"))
+		return out, cli.Usage(errors.New("--tstorage-cert and --tstorage-key: give both or " +
+			"neither"))
 	}
 	if err := node.CheckListen(f.listen, opt.Insecure); err != nil {
 		return out, err
@@ -107,9 +108,9 @@ func tstorageFigures(st tstorage.Stats) []node.Figure {
 	}
 	return []node.Figure{
 		now("open_connections", "Connections of TStorage clients.", int64(st.Open)),
-		now("buffer_bytes", "Memory of batches that are coming in.", st.BufferBytes),
+		now("buffer_bytes", "Memory of incoming batches.", st.BufferBytes),
 		total("connections", "Connections served.", st.Connections),
-		total("refused_connections", "Connections hung up on: there were too many.", st.Refused),
+		total("refused_connections", "Connections closed because there were too many.", st.Refused),
 		total("gets", "GET requests.", st.Gets),
 		total("getacqs", "GETACQ requests.", st.GetAcqs),
 		total("puts", "PUT requests.", st.Puts),
@@ -117,10 +118,10 @@ func tstorageFigures(st tstorage.Stats) []node.Figure {
 		total("errors", "Requests that did not end with OK.", st.Errors),
 		total("records_in", "Records stored.", st.RecordsIn),
 		total("records_out", "Records sent.", st.RecordsOut),
-		total("reserved", "Records dropped because a part holds its greatest value.", st.Reserved),
+		total("reserved", "Records dropped: a key part has its reserved maximum.", st.Reserved),
 		total("duplicates", "Records of PUTA that were stored already.", st.Duplicates),
 		total("backdated", "Records of PUTA stored below the horizon.", st.Below),
-		total("purged", "Records of PUTA left out: purged or expired.", st.Purged),
+		total("purged", "Records of PUTA omitted because they were purged or expired.", st.Purged),
 		total("bytes_in", "Bytes from clients.", st.BytesIn),
 		total("bytes_out", "Bytes to clients.", st.BytesOut),
 	}

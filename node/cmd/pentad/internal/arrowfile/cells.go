@@ -60,7 +60,8 @@ func fillCells(c *exchange.Cells, kind exchange.Kind, a arrow.Array, from, rows 
 		at := from + i
 		if coded && !c.Null(i) {
 			if at = dictionary.GetValueIndex(at); at < 0 || at >= values.Len() {
-				return fmt.Errorf("row %d has entry %d of %d", from+i, at, values.Len())
+				return fmt.Errorf("row %d: index %d is outside a dictionary of %d entries", from+i,
+					at, values.Len())
 			}
 		}
 		if c.Null(i) || coded && values.IsNull(at) {
@@ -154,7 +155,7 @@ func whole(a arrow.Array, row int) (n int64, fault string) {
 		return int64(a.Value(row)), ""
 	case *array.Uint64:
 		if a.Value(row) > math.MaxInt64 {
-			return 0, fmt.Sprintf("%d is above the greatest int64", a.Value(row))
+			return 0, fmt.Sprintf("%d does not fit in int64", a.Value(row))
 		}
 		return int64(a.Value(row)), ""
 	case *array.Date32:

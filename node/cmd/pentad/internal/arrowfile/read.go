@@ -76,7 +76,7 @@ func (t *table) Next(cells []exchange.Cells) (rows int, err error) {
 		t.batch = t.in.RecordBatch()
 		if t.batch.NumRows() > maxBatchRows {
 			return 0, exchange.Damaged(fmt.Sprintf("batch %d", t.batches),
-				"%d rows, at most %d", t.batch.NumRows(), maxBatchRows)
+				"%d rows; the limit is %d", t.batch.NumRows(), maxBatchRows)
 		}
 	}
 	rows = int(min(exchange.TableRows, t.batch.NumRows()-t.row))
@@ -100,7 +100,7 @@ func (t *table) ended() error {
 	if t.messages.ended || t.header == nil {
 		return io.EOF // other systems may end a stream by closing it
 	}
-	return exchange.Damaged(where, "the stream stops without its end: it was cut")
+	return exchange.Damaged(where, "no end of stream: the file is truncated")
 }
 
 // orDamaged turns what the library panics at into damage.
@@ -137,8 +137,8 @@ func (m *messages) Message() (*ipc.Message, error) {
 	meta, none := memory.NewBufferBytes(head), memory.NewBufferBytes(nil)
 	length := ipc.NewMessage(meta, none).BodyLen()
 	if length < 0 || length > maxBatchBytes {
-		return nil, fmt.Errorf("a message of %d bytes, at most %d; write smaller batches", length,
-			maxBatchBytes)
+		return nil, fmt.Errorf("message of %d bytes, the limit is %d; write smaller batches",
+			length, maxBatchBytes)
 	}
 	body, err := m.take(length)
 	if err != nil {
@@ -168,7 +168,7 @@ func (m *messages) size() (uint32, error) {
 		m.ended = true
 		return 0, io.EOF
 	case size < 8 || size > maxMetadataBytes:
-		return 0, fmt.Errorf("metadata of %d bytes, from 8 to %d", size, maxMetadataBytes)
+		return 0, fmt.Errorf("metadata of %d bytes; expected 8 to %d", size, maxMetadataBytes)
 	}
 	return size, nil
 }
@@ -193,7 +193,7 @@ func (m *messages) explain(where string, err error) error {
 		return m.read
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-		return exchange.Damaged(where, "the stream stops in it: it was cut")
+		return exchange.Damaged(where, "the file is truncated in it")
 	}
 	return exchange.Damaged(where, "%v", err)
 }
@@ -207,7 +207,7 @@ type boundedMemory struct {
 // Allocate panics beyond the bound; the library turns that into an error.
 func (b *boundedMemory) Allocate(size int) []byte {
 	if b.taken += size; size < 0 || b.taken > maxBatchBytes {
-		panic(fmt.Sprintf("it unpacks to more than %d bytes; write smaller batches", maxBatchBytes))
+		panic(fmt.Sprintf("more than %d bytes decompressed; write smaller batches", maxBatchBytes))
 	}
 	return b.GoAllocator.Allocate(size)
 }
@@ -215,7 +215,7 @@ func (b *boundedMemory) Allocate(size int) []byte {
 // Reallocate is bounded likewise.
 func (b *boundedMemory) Reallocate(size int, old []byte) []byte {
 	if b.taken += size - len(old); size < 0 || b.taken > maxBatchBytes {
-		panic(fmt.Sprintf("it unpacks to more than %d bytes; write smaller batches", maxBatchBytes))
+		panic(fmt.Sprintf("more than %d bytes decompressed; write smaller batches", maxBatchBytes))
 	}
 	return b.GoAllocator.Reallocate(size, old)
 }

@@ -49,7 +49,7 @@ type verifier struct {
 // need panics unless there are size bytes at a position.
 func (v *verifier) need(at, size int) {
 	if at < 0 || size < 0 || at > len(v.b)-size {
-		panic("its metadata lead outside of themselves")
+		panic("an offset points outside of the metadata")
 	}
 }
 
@@ -94,7 +94,7 @@ func (v *verifier) vector(table, slot, size int) (first, count int) {
 	v.need(at, 4)
 	length := binary.LittleEndian.Uint32(v.b[at:])
 	if uint64(length) > uint64(len(v.b)/size) {
-		panic("its metadata hold a length that no bytes follow")
+		panic("a length exceeds the metadata")
 	}
 	v.need(at+4, int(length)*size)
 	return at + 4, int(length)
@@ -104,7 +104,7 @@ func (v *verifier) vector(table, slot, size int) (first, count int) {
 func (v *verifier) text(table, slot int) {
 	_, count := v.vector(table, slot, 1)
 	if v.copied += count; v.copied > maxNamedBytes {
-		panic("its names take too much memory")
+		panic("field names take too much memory")
 	}
 }
 
@@ -120,7 +120,7 @@ func (v *verifier) pairs(table, slot int) {
 func (v *verifier) fields(table, slot, depth int) {
 	first, count := v.vector(table, slot, 4)
 	if v.count += count; v.count > maxFields || depth > maxDepth {
-		panic("its schema has too many fields")
+		panic("the schema has too many fields")
 	}
 	for i := range count {
 		field := v.table(v.reference(first + 4*i))

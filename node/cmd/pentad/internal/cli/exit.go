@@ -71,7 +71,9 @@ func exitCode(ctx context.Context, err error) int {
 		return ExitInterrupted
 	case errors.As(err, &remote):
 		return remoteCode(remote)
-	case errors.Is(err, cluster.ErrOtherRules), formats.Is(err):
+	case errors.Is(err, member.ErrRemoved), errors.Is(err, member.ErrReplaced),
+		errors.Is(err, member.ErrSecondCluster), errors.Is(err, cluster.ErrOtherRules),
+		formats.Is(err):
 		return ExitForbidden
 	case errors.Is(err, durable.ErrNoSpace), errors.Is(err, syscall.ENOSPC):
 		return ExitDisk

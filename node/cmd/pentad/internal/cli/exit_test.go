@@ -40,6 +40,9 @@ func TestExitCode(t *testing.T) {
 	f(client.ErrAddress, ExitUsage)
 	f(client.ErrNoEnd, ExitUnavailable)
 	f(fmt.Errorf("open: %w", cluster.ErrOtherRules), ExitForbidden)
+	for _, err := range []error{member.ErrRemoved, member.ErrReplaced, member.ErrSecondCluster} {
+		f(fmt.Errorf("open: %w", err), ExitForbidden) // also when it ends while it is opened
+	}
 	f(&net.OpError{Op: "listen", Err: errors.New("in use")}, ExitFailed)
 	f(&segment.CorruptError{File: "1.seg"}, ExitDamaged)
 	f(durable.ErrNoSpace, ExitDisk)

@@ -20,9 +20,9 @@ func flagError(err error) error {
 // expected says which numbers a flag takes.
 func expected(e *strconv.NumError) string {
 	what := map[string]string{"ParseFloat": "a number", "ParseBool": "true or false",
-		"ParseUint": "a whole number from 0 on"}[e.Func]
+		"ParseUint": "an integer from 0"}[e.Func]
 	if what == "" {
-		what = "a whole number"
+		what = "an integer"
 	}
 	if errors.Is(e.Err, strconv.ErrRange) {
 		return "number out of range; expected " + what

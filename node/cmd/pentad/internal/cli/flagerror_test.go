@@ -11,9 +11,9 @@ import (
 func TestFlagErrors(t *testing.T) {
 	for what, want := range map[string]string{
 		"float": `invalid argument "abc" for "--float" flag: expected a number; see --help`,
-		"int":   `invalid argument "abc" for "--int" flag: expected a whole number; see --help`,
-		"uint32": `invalid argument "abc" for "--uint32" flag: expected a whole number ` +
-			`from 0 on; see --help`,
+		"int":   `invalid argument "abc" for "--int" flag: expected an integer; see --help`,
+		"uint32": `invalid argument "abc" for "--uint32" flag: expected an integer ` +
+			`from 0; see --help`,
 		"bool": `invalid argument "abc" for "--bool" flag: expected true or false; see --help`,
 	} {
 		c := &cobra.Command{SilenceErrors: true, SilenceUsage: true, Run: func(*cobra.Command,

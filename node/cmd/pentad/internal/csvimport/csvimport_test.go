@@ -453,7 +453,7 @@ values: [{column: a}, {column: b, moid: 4}]
 	if !slices.Equal(r.records, want) {
 		t.Errorf("%q", r.records)
 	}
-	rejects := []string{`6: column 3: "1" is the value of what is deleted`,
+	rejects := []string{`6: column 3: "1" is a value of a deleted reading`,
 		`7: column 5: deleted is "yes", neither true nor false`}
 	if !slices.Equal(r.rejects, rejects) {
 		t.Errorf("%q", r.rejects)

@@ -175,7 +175,7 @@ func (p *plan) cell(cell []byte, v *valuePlan) (skipped bool, bad *problem) {
 	empty := p.nulls && cell == nil || p.skips(trimmed)
 	switch {
 	case p.tomb && len(trimmed) > 0 && !empty:
-		return false, &problem{"value", fmt.Sprintf("column %d: %q is the value of what is deleted",
+		return false, &problem{"value", fmt.Sprintf("column %d: %q is a value of a deleted reading",
 			v.column+1, clip(cell))}
 	case p.tomb:
 		return false, nil
@@ -273,8 +273,8 @@ func (p *plan) value(cell []byte, v *valuePlan) *problem {
 func (p *plan) claimFold() *problem {
 	for i, key := range p.keys {
 		if _, taken := p.im.folds[key]; taken || slices.Contains(p.keys[:i], key) {
-			return &problem{"fold", fmt.Sprintf("local time of %s occurs twice, and a line before "+
-				"has this key; fold %s keeps both as versions", timeparse.Format(key.CapNs),
+			return &problem{"fold", fmt.Sprintf("local time of %s occurs twice, and an earlier "+
+				"line has this key; fold %s keeps both as versions", timeparse.Format(key.CapNs),
 				FoldBoth)}
 		}
 	}

@@ -166,19 +166,19 @@ func (r *csvReader) whole(line []byte) ([]byte, error) {
 	for r.record = append(r.record[:0], line...); ; {
 		more, err := r.lines.next()
 		if err != nil {
-			return nil, r.lines.damaged("a quote of line %d is not closed: %v", from, err)
+			return nil, r.lines.damaged("the quote of line %d is not closed: %v", from, err)
 		}
 		r.record = append(append(r.record, '\n'), more...)
 		switch {
 		case bytes.Count(more, []byte(`"`))%2 == 1:
 			return r.record, nil
 		case len(r.record) > maxLineBytes:
-			return nil, r.lines.damaged("a quote of line %d is not closed", from)
+			return nil, r.lines.damaged("the quote of line %d is not closed", from)
 		}
 	}
 }
 
-var errFields = errors.New("its number of fields differs from line 1")
+var errFields = errors.New("the number of fields differs from line 1")
 
 func (r *csvReader) take(line []byte, b *record.Batch) error {
 	r.row = row{}
@@ -236,7 +236,7 @@ func (r *csvReader) cell(column cell, field []byte) (err error) {
 		r.row.set(record.Cap, &ns)
 	case payloadCell:
 		if r.payload, err = base64.StdEncoding.AppendDecode(r.payload[:0], field); err != nil {
-			return &cellError{"payload", field, "no base64"}
+			return &cellError{"payload", field, "not base64"}
 		}
 		r.row.payload = r.payload
 	case deletedCell:
@@ -248,7 +248,7 @@ func (r *csvReader) cell(column cell, field []byte) (err error) {
 		d := record.Dim(column - partCell)
 		n, err := strconv.ParseInt(string(field), 10, 64)
 		if err != nil {
-			return &cellError{d.String(), field, "no whole number"}
+			return &cellError{d.String(), field, "not an integer"}
 		}
 		r.row.set(d, &n)
 	}

@@ -245,8 +245,8 @@ func (c *copying) readBetween(
 	}
 	for _, d := range plan.Slices {
 		if d.FromNs != from || d.ToNs <= from || d.ToNs > to {
-			return 0, fmt.Errorf("the source answers with slices %d to %d after %d", d.FromNs,
-				d.ToNs, from)
+			return 0, fmt.Errorf("the source returned digests of %d to %d, after those up "+
+				"to %d", d.FromNs, d.ToNs, from)
 		}
 		from = d.ToNs
 		if d.Bytes > c.opt.SliceBytes && rows > 1 {
@@ -283,7 +283,7 @@ func readRows(
 	all := &record.Batch{}
 	end, err := n.Scan(ctx, q, func(b *record.Batch) error {
 		if uint64(len(all.Data))+uint64(len(b.Data)) > math.MaxUint32 {
-			return errors.New("over 4 GiB of payloads between two acqs that had less before")
+			return errors.New("more than 4 GiB of payloads between two acqs, which had less before")
 		}
 		all.AppendRows(b, 0, b.Len())
 		return nil
@@ -293,7 +293,7 @@ func readRows(
 	case !end.Complete:
 		err = fmt.Errorf("incomplete answer: %s", end.Reason)
 	case end.HorizonNs < toNs:
-		err = fmt.Errorf("it ends at acq %d, and said before that it has all below %d",
+		err = fmt.Errorf("the answer ends at acq %d, but the node reported all records below %d",
 			end.HorizonNs, toNs)
 	}
 	return byAcq(all), end.PurgedAcqNs, err
@@ -380,7 +380,7 @@ func (c *copying) putRange(ctx context.Context, r *wire.Range) error {
 	return retry(ctx, func() error {
 		at, err := c.to.PutRange(ctx, r)
 		if err == nil && at < r.ToNs {
-			err = fmt.Errorf("the target ends at %d afterwards", at)
+			err = fmt.Errorf("the copy ends at acq %d after the put", at)
 		}
 		return err
 	})
@@ -454,11 +454,11 @@ func (c *copying) prove(ctx context.Context, s *slice) error {
 func digestOf(ctx context.Context, n Node, q *wire.DigestQuery) (wire.Digests, error) {
 	all, err := n.Digest(ctx, q)
 	if err == nil && len(all.Slices) != len(q.Cuts)-1 {
-		err = fmt.Errorf("%d digests came for %d slices", len(all.Slices), len(q.Cuts)-1)
+		err = fmt.Errorf("%d digests returned for %d slices", len(all.Slices), len(q.Cuts)-1)
 	}
 	for i := range all.Slices {
 		if err == nil && (all.Slices[i].FromNs != q.Cuts[i] || all.Slices[i].ToNs != q.Cuts[i+1]) {
-			err = fmt.Errorf("digest %d is of other acqs than was asked for", i)
+			err = fmt.Errorf("digest %d covers other acqs than requested", i)
 		}
 	}
 	return all, err

@@ -135,7 +135,7 @@ func (c *comparing) compare(
 ) (int64, error) {
 	plan, err := by.Digest(ctx, ask)
 	if err == nil && (len(plan.Slices) == 0 || plan.Slices[0].FromNs != ask.Cuts[0]) {
-		err = errors.New("the answer begins somewhere else")
+		err = errors.New("the answer starts at another acq")
 	}
 	if err != nil {
 		return 0, fmt.Errorf("ask for digests: %w", err)

@@ -225,7 +225,7 @@ func (l *leaf) fill(c *exchange.Cells, kind exchange.Kind, rows int) error {
 		} else if err != nil {
 			return err
 		} else if n == 0 {
-			return errors.New("a page stops early")
+			return errors.New("a page is truncated")
 		}
 	}
 	return nil
@@ -297,7 +297,7 @@ func (l *leaf) whole(v parquet.Value) (n int64, fault string) {
 	}
 	switch {
 	case l.above && n < 0:
-		return 0, fmt.Sprintf("%d is above the greatest int64", uint64(n))
+		return 0, fmt.Sprintf("%d does not fit in int64", uint64(n))
 	case l.unitNs > 1:
 		return exchange.Scaled(n, l.unitNs)
 	}

@@ -29,7 +29,7 @@ type walker struct {
 
 func (w *walker) byte() byte {
 	if w.at >= len(w.b) {
-		panic("its metadata stop early")
+		panic("metadata is truncated")
 	}
 	w.at++
 	return w.b[w.at-1]
@@ -38,7 +38,7 @@ func (w *walker) byte() byte {
 func (w *walker) uvarint() uint64 {
 	n, size := binary.Uvarint(w.b[w.at:])
 	if size <= 0 {
-		panic("its metadata stop early")
+		panic("metadata is truncated")
 	}
 	w.at += size
 	return n
@@ -52,7 +52,7 @@ func (w *walker) varint() int64 {
 // skip passes over n bytes.
 func (w *walker) skip(n uint64) {
 	if n > uint64(len(w.b)-w.at) {
-		panic("its metadata hold a length that no bytes follow")
+		panic("a length exceeds the metadata")
 	}
 	w.at += int(n)
 }
@@ -77,7 +77,7 @@ const (
 // value passes over one value; number is that of an integer.
 func (w *walker) value(kind byte, depth int) (number int64) {
 	if depth > maxDepth {
-		panic("its metadata are nested too deeply")
+		panic("metadata is nested too deeply")
 	}
 	switch kind {
 	case thriftTrue, thriftFalse:
@@ -106,7 +106,7 @@ func (w *walker) value(kind byte, depth int) (number int64) {
 	case thriftStruct:
 		w.fields(depth, func(int64, int64) {})
 	default:
-		panic(fmt.Sprintf("its metadata hold a value of kind %d", kind))
+		panic(fmt.Sprintf("metadata has a value of unknown type %d", kind))
 	}
 	return 0
 }
@@ -114,7 +114,7 @@ func (w *walker) value(kind byte, depth int) (number int64) {
 // count checks a number of elements, each of which takes a byte at least.
 func (w *walker) count(n uint64) int {
 	if n > uint64(len(w.b)-w.at) {
-		panic("its metadata hold a length that no bytes follow")
+		panic("a length exceeds the metadata")
 	}
 	return int(n)
 }
@@ -129,7 +129,7 @@ func (w *walker) list(depth int) {
 	if head&15 == thriftStruct {
 		// A struct in memory takes hundreds of bytes, and a true one eight at least in the file.
 		if w.structs += n; w.structs > 1<<16+len(w.b)/8 {
-			panic("its metadata hold more structs than they have room for")
+			panic("metadata has more structs than bytes for them")
 		}
 	}
 	for range n {
@@ -180,7 +180,7 @@ func verifyFooter(in io.ReaderAt, size int64) error {
 	case string(tail[4:]) != "PAR1":
 		return errCut
 	case length > min(size-12, maxFooterBytes):
-		return fmt.Errorf("a footer of %d bytes in a file of %d", length, size)
+		return fmt.Errorf("footer of %d bytes in a file of %d", length, size)
 	}
 	footer := make([]byte, length)
 	if _, err := in.ReadAt(footer, size-8-length); err != nil {
@@ -197,7 +197,8 @@ func verifyPages(in io.ReaderAt, c *format.ColumnMetaData, rows int64) error {
 		at = c.DictionaryPageOffset
 	}
 	if at < 0 || size < 0 || c.NumValues < 0 {
-		return fmt.Errorf("%d bytes at offset %d with %d values", size, at, c.NumValues)
+		return fmt.Errorf("invalid extent: %d bytes at offset %d with %d values", size, at,
+			c.NumValues)
 	}
 	pages := io.NewSectionReader(in, at, size)
 	for at = 0; at < size; {
@@ -223,22 +224,22 @@ func verifyPage(pages io.ReaderAt, at, window, rows int64) (length int64, err er
 	sizes := map[int64]int64{}
 	if stopped := w.stops(func() { w.fields(0, func(id, n int64) { sizes[id] = n }) }); stopped {
 		if int64(n) < window || window >= headerBytes {
-			return 0, fmt.Errorf("the header of the page at offset %d stops early", at)
+			return 0, fmt.Errorf("the page header at offset %d is truncated", at)
 		}
 		return verifyPage(pages, at, headerBytes, rows)
 	}
 	for _, id := range []int64{2, 3} {
 		if sizes[id] < 0 || sizes[id] > maxPageBytes {
-			return 0, fmt.Errorf("a page of %d bytes, at most %d", sizes[id], maxPageBytes)
+			return 0, fmt.Errorf("page of %d bytes; the limit is %d", sizes[id], maxPageBytes)
 		}
 	}
 	for _, id := range []int64{5<<8 | 1, 8<<8 | 1, 8<<8 | 2, 8<<8 | 3} {
 		if sizes[id] < 0 || sizes[id] > rows {
-			return 0, fmt.Errorf("a page of %d values in a group of %d rows", sizes[id], rows)
+			return 0, fmt.Errorf("page of %d values in a row group of %d rows", sizes[id], rows)
 		}
 	}
 	if entries := sizes[7<<8|1]; entries < 0 || entries > sizes[2] {
-		return 0, fmt.Errorf("a dictionary of %d entries in %d bytes", entries, sizes[2])
+		return 0, fmt.Errorf("dictionary of %d entries in %d bytes", entries, sizes[2])
 	}
 	return int64(w.at) + sizes[3], nil
 }
@@ -251,4 +252,4 @@ func (w *walker) stops(walk func()) (stopped bool) {
 }
 
 // errCut is a file without the end of one.
-var errCut = errors.New("it does not end like a Parquet file: it was truncated")
+var errCut = errors.New("no Parquet footer at the end: the file is truncated")

@@ -44,7 +44,7 @@ func (a *app) besideStore(dir string) ([]archive.ExtraFile, error) {
 			return nil, fmt.Errorf("read module: %w", err)
 		}
 		if moduleName(wasm) != e.Name() {
-			a.Note("left out %s: damaged, its content does not match the digest in its name", path)
+			a.Note("omitted %s: damaged, its content does not match the digest in its name", path)
 			continue
 		}
 		files = append(files, archive.ExtraFile{Name: e.Name(), Path: path, Once: true})
@@ -103,7 +103,7 @@ func (a *app) keptModules(dir string, s catalog.State) (files []archive.ExtraFil
 				return err == nil && moduleName(wasm) == name
 			})
 			if i < 0 {
-				a.Note("left out module %s: not intact on this node; use a snapshot of the "+
+				a.Note("omitted module %s: not intact on this node; use a snapshot of the "+
 					"running node, or back up another node", name)
 				continue
 			}

@@ -28,8 +28,8 @@ func RestoreCommand(shared *cli.App) *cobra.Command {
 		Long: `Create the directory of a node from all parts of a backup, or from those up to an acq in ns since
 1970. Every file is compared with its checksum before anything is written, parts must be contiguous,
 and rows are counted at the end. Plugins, quantities and cursors are those of the last part that is
-restored; cursors are limited to the end. The new node is independent: back it up to a new
-directory.
+restored; cursors are limited to the end. The new node is independent: if it holds all parts, pentad
+backup continues DIR with it, unless another node has continued DIR.
 
 --into restores a backup of a cluster into a new cluster: DIR has a directory group-GROUP for each
 group, as written by pentad backup, and the new cluster has the same number of groups. NEW is a work

@@ -237,7 +237,7 @@ func (r *clusterRestore) plugin(
 	for i := range versions {
 		v := &versions[i]
 		if v.Damage != "" {
-			r.app.Note("plugin %s is left out: %s", v.Ref(), v.Damage)
+			r.app.Note("omitted plugin %s: %s", v.Ref(), v.Damage)
 			continue
 		}
 		wasm, err := os.ReadFile(filepath.Join(modules, v.SHA256+catalog.ModuleSuffix))

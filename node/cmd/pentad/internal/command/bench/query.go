@@ -263,7 +263,7 @@ func (a *app) noteMix(mix load.Mix, boxes *load.Boxes, f *benchQueryFlags) {
 			output.Thousands(boxes.Devices), output.Thousands(boxes.Quantities),
 			output.Thousands(boxes.Slots), boxes.CID)
 	}
-	a.Note("asking %s; %s", strings.Join(shares, ", "), what)
+	a.Note("querying %s; %s", strings.Join(shares, ", "), what)
 }
 
 // queryWorker asks over one connection.

@@ -110,7 +110,7 @@ func (a *app) notePurges(events []client.Event) {
 		if e.Kind != "purge" {
 			continue
 		}
-		state, removed := "is under way", uint64(0)
+		state, removed := "is in progress", uint64(0)
 		if e.Removed != nil {
 			removed = *e.Removed
 		}

@@ -124,7 +124,7 @@ func (a *app) export(ctx context.Context, e *exportFlags) error {
 	a.Note("exported %s records in %s (%s)%s", output.Thousands(x.records),
 		output.Duration(a.Now().Sub(start)), output.Size(size), x.note(e.file))
 	if x.erased != nil && x.erased.count > 0 {
-		a.Note("left out %s records hidden by erases", output.Thousands(x.erased.count))
+		a.Note("omitted %s records hidden by erases", output.Thousands(x.erased.count))
 	}
 	if x.records == 0 && e.query.FailEmpty {
 		return cli.ErrEmpty

@@ -94,7 +94,7 @@ func (r *textRows) text(column *exchange.Column, c *exchange.Cells, row int) []b
 	case c.Skip:
 		return nil
 	case column.Kind == exchange.Other:
-		r.buf = append(r.buf, "a cell of type "+column.Type+", which is not read"...)
+		r.buf = append(r.buf, "a cell of unsupported type "+column.Type...)
 	case c.Null(row):
 		return nil
 	case c.Faults[row] != "":

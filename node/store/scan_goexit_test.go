@@ -11,33 +11,6 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// TestHelpers: everything is run, at once where nobody is idle, and no more stay than may.
-func TestHelpers(t *testing.T) {
-	ends := make(chan struct{})
-	h := newWorkerPool(2, ends)
-	for range 20 {
-		var wg sync.WaitGroup
-		together := make(chan struct{})
-		var running atomic.Int32
-		for range 5 {
-			wg.Add(1)
-			h.run(func() {
-				defer wg.Done()
-				if running.Add(1) == 5 {
-					close(together)
-				}
-				<-together
-			})
-		}
-		wg.Wait()
-	}
-	for h.idle.Load() != 2 {
-		runtime.Gosched()
-	}
-	close(ends)
-	h.wait()
-}
-
 // TestLeave: each worker but the first that had a consumer leaves once, when it has given its rows.
 func TestLeave(t *testing.T) {
 	rng := randomSource(t)

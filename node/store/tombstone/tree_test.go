@@ -1,13 +1,27 @@
-package store
+package tombstone
 
 import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
+	"github.com/pentad-db/pentad/node/store/bounds"
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/record"
 )
+
+func randomSource(t testing.TB) *rand.Rand {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 1))
+}
+
+func boxOf(d record.Dim, from, to int64) record.Box {
+	var x record.Box
+	x[d] = record.RangeSet{{From: from, To: to}}
+	return x
+}
 
 // randomBox is a box of which some parts are all, some one value and some a few ranges.
 func randomBox(t *testing.T, rng *rand.Rand) record.Box {
@@ -31,34 +45,34 @@ func TestEventTree(t *testing.T) {
 	rng := randomSource(t)
 	found, missed := 0, 0
 	for _, count := range []int{0, 1, treeFan, treeFan + 1, 40, treeFan * treeFan, 1000} {
-		var all []*rangeTombstone
+		var all []*Range
 		for len(all) < count {
 			e := event.Event{AcqNs: 1 + rng.Int64N(2000), Kind: event.Erase, Box: randomBox(t, rng)}
-			if h, ok := tombstoneOf(&e); ok {
+			if h, ok := Of(&e); ok {
 				all = append(all, h)
 			}
 		}
 		before := slices.Clone(all)
-		tree := newTombstoneTree(all)
+		tree := NewTree(all)
 		if !slices.Equal(all, before) {
 			t.Fatal("the list was sorted")
 		}
 		for range 200 {
 			box := randomBox(t, rng)
-			b := boundsOf(&box)
-			want, newest := map[*rangeTombstone]bool{}, int64(0)
+			b := bounds.Of(&box)
+			want, newest := map[*Range]bool{}, int64(0)
 			for _, h := range all {
-				if h.box.Overlaps(&box) {
-					want[h], newest = true, max(newest, h.acqNs)
+				if h.Box.Overlaps(&box) {
+					want[h], newest = true, max(newest, h.AcqNs)
 				}
 			}
 			found, missed = found+len(want), missed+count-len(want)
-			if got := tree.newestOf(&box, &b, 0); got != newest {
+			if got := tree.NewestOf(&box, &b, 0); got != newest {
 				t.Fatalf("%d events: newest of %v is %d, want %d", count, box, got, newest)
 			}
-			tree.each(&box, &b, func(h *rangeTombstone) {
+			tree.Each(&box, &b, func(h *Range) {
 				if !want[h] {
-					t.Fatalf("%d events: %v for %v, twice or wrongly", count, h.box, box)
+					t.Fatalf("%d events: %v for %v, twice or wrongly", count, h.Box, box)
 				}
 				delete(want, h)
 			})
@@ -77,18 +91,18 @@ func TestEventTree(t *testing.T) {
 func TestEventTreeLooksAtFew(t *testing.T) {
 	const count = 10_000
 	for _, d := range []record.Dim{record.CID, record.MID, record.Cap, record.Acq} {
-		var all []*rangeTombstone
+		var all []*Range
 		for i := range int64(count) {
 			e := event.Event{AcqNs: 1e9 + i, Kind: event.Erase, Box: boxOf(d, i*100, i*100+50)}
-			h, ok := tombstoneOf(&e)
+			h, ok := Of(&e)
 			if !ok {
 				t.Fatal(e)
 			}
 			all = append(all, h)
 		}
-		tree := newTombstoneTree(all)
+		tree := NewTree(all)
 		box := boxOf(d, 500_000, 500_001)
-		b := boundsOf(&box)
+		b := bounds.Of(&box)
 		if n := tree.looks(&b); n > 10*treeFan {
 			t.Errorf("%v: %d looks for one event", d, n)
 		}
@@ -96,8 +110,8 @@ func TestEventTreeLooksAtFew(t *testing.T) {
 }
 
 // looks counts the nodes and events whose bounds are held against those of a box.
-func (t *tombstoneTree) looks(b *bounds) int {
-	if !t.bounds.meets(b) {
+func (t *Tree) looks(b *bounds.Box) int {
+	if !t.bounds.Meets(b) {
 		return 1
 	}
 	n := 1 + len(t.tombstones)

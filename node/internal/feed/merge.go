@@ -1,9 +1,14 @@
-package node
+// Package feed merges the changes of several sources into one feed in the order of acq, and lets
+// those who wait for a feed hurry it. It knows nothing of where changes come from, or who reads
+// them.
+//
+// Its main function is [Merge], which runs one goroutine for each source. A [Demand] may be used by
+// many goroutines.
+package feed
 
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -12,49 +17,66 @@ import (
 
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/event"
-	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
 const (
-	// sourceBeat is how often a source reports its position: rows are emitted when all sources have
-	// passed their acq. While others wait for it, see demand, it reports at once.
-	sourceBeat = 200 * time.Millisecond
+	// SourceBeat is how often a source reports its position: rows are emitted when all sources have
+	// passed their acq. While others wait for it, see Demand, it reports at once.
+	SourceBeat = 200 * time.Millisecond
 	// mergedBytes is the size from which a merged slice ends after an acq, like maximal rows.
 	mergedBytes = 16 << 20
 )
 
-// changes implements source.
-func (r *remoteSource) changes(
-	ctx context.Context, q *record.Query, fromNs int64, follow bool, d *demand,
-	emit func(*store.Slice) error,
-) error {
-	var slice store.Slice
-	var stopped error
-	err := r.client().OfFeed(r.hastened(d)).ChangesOnce(ctx, q, fromNs, follow, sourceBeat,
-		func(b client.ChangeBatch) error {
-			slice.Rows, slice.Events, slice.ClosedNs = record.Batch{}, slice.Events[:0], b.ClosedNs
-			if b.Rows != nil {
-				slice.Rows = *b.Rows
-			}
-			if e := b.Event; e != nil {
-				slice.Events = append(slice.Events, event.Event{AcqNs: e.AcqNs, Box: e.Box,
-					Kind: event.Kind(e.Kind), FromSlot: e.FromSlot, ToSlot: e.ToSlot})
-			}
-			stopped = emit(&slice)
-			return stopped
-		})
-	if stopped != nil {
-		return stopped
-	}
-	return r.wireError(ctx, err)
+// Source reads the changes of one source from the position of the request on, and emits slices up
+// to its horizon; they are valid during the call. When others wait for it, it passes what the
+// demand asks for. It returns errors of emit.
+type Source func(
+	ctx context.Context, d *Demand, emit func(*store.Slice) error,
+) error
+
+// Request says what is merged.
+type Request struct {
+	FromNs int64         // position from which the sources read
+	Follow bool          // sources do not end at their horizons
+	Beat   time.Duration // how often a position without changes is emitted
 }
 
-// feedBuffer holds what a source of a feed has sent and other sources have not passed yet.
-type feedBuffer struct {
-	source source
-	demand demand
+// Merge emits the changes of all sources in the order of acq, and returns up to where. Rows of a
+// source are buffered until all others have passed their acq, so that nothing follows below what
+// was emitted. Acqs of two sources may be equal: all rows of one acq are emitted in one slice,
+// because a feed that resumes from an acq would otherwise miss rows or receive them twice. When
+// others wait for the merged feed, see the demand, its sources hurry.
+//
+// It starts a goroutine for each source, and waits for them.
+func Merge(
+	ctx context.Context, sources []Source, ask Request, d *Demand,
+	emit func(*store.Slice) error,
+) (closedNs int64, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	all := make([]*buffer, len(sources))
+	for i, s := range sources {
+		all[i] = newBuffer(s, ask.FromNs)
+	}
+	for _, a := range all {
+		wg.Go(func() { a.read(ctx, ask.Follow, all) })
+	}
+	d.Begin(func(acqNs int64) { advanceAll(all, acqNs) })
+	quiet := ask.Beat - SourceBeat/2 // heartbeats of sources are not exact to the ms
+	if !ask.Follow {
+		quiet = 0
+	}
+	return mergeChanges(ctx, all, ask.FromNs, quiet, d, emit)
+}
+
+// buffer holds what a source of a feed has sent and other sources have not passed yet.
+type buffer struct {
+	source Source
+	demand Demand
 	readNs atomic.Int64      // up to where it was read
 	slices chan *store.Slice // with rows or events; closed when the source ends
 	empty  chan *store.Slice // holds the last slice if that is empty
@@ -66,68 +88,18 @@ type feedBuffer struct {
 	closedNs  int64
 }
 
-func newFeedBuffer(s source, fromNs int64) *feedBuffer {
-	a := &feedBuffer{source: s, slices: make(chan *store.Slice), empty: make(chan *store.Slice, 1),
+func newBuffer(s Source, fromNs int64) *buffer {
+	a := &buffer{source: s, slices: make(chan *store.Slice), empty: make(chan *store.Slice, 1),
 		closedNs: fromNs}
 	a.readNs.Store(fromNs)
 	return a
 }
 
-// changesOnce merges the changes of all sources in the order of acq. Rows of a source are buffered
-// until all others have passed their acq, so that nothing follows below what was emitted. Acqs of
-// two groups may be equal: all rows of one acq are emitted in one slice, because a feed that
-// resumes from an acq would otherwise miss rows or receive them twice.
-func (n *Node) changesOnce(
-	ctx context.Context, q *record.Query, fromNs int64, follow bool, beat time.Duration,
-	emit func(*store.Slice) error,
-) (closedNs int64, err error) {
-	if fromNs == SinceNow {
-		now, err := n.horizonOf(ctx, &q.Box)
-		if err != nil {
-			return fromNs, err
-		}
-		fromNs = now
-	}
-	filters, err := n.useFilters(ctx, q)
-	n.releaseFilters(filters)
-	if err != nil {
-		return fromNs, err
-	}
-	q = (&prepared{q, filters}).pinned(nil).Query
-	sources, err := n.sources(ctx, &q.Box)
-	if err != nil {
-		return fromNs, err
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel()
-	all := make([]*feedBuffer, len(sources))
-	for i, s := range sources {
-		all[i] = newFeedBuffer(s, fromNs)
-	}
-	for _, a := range all {
-		wg.Go(func() { a.read(ctx, q, fromNs, follow, all) })
-	}
-	d := new(demand)
-	d.begin(func(acqNs int64) { advanceAll(all, acqNs) })
-	if number := optionsOf(ctx).feedID; number != 0 {
-		defer n.merged.add(number, d)()
-	}
-	quiet := beat - sourceBeat/2 // heartbeats of sources are not exact to the ms
-	if !follow {
-		quiet = 0
-	}
-	return mergeChanges(ctx, all, fromNs, quiet, d, emit)
-}
-
 // read reads the changes of a source, one slice with rows or events ahead of the merge. Before they
 // are emitted, all others must pass them.
-func (a *feedBuffer) read(
-	ctx context.Context, q *record.Query, fromNs int64, follow bool, all []*feedBuffer,
-) {
+func (a *buffer) read(ctx context.Context, follow bool, all []*buffer) {
 	defer close(a.slices)
-	err := a.source.changes(ctx, q, fromNs, follow, &a.demand, func(s *store.Slice) error {
+	a.err = a.source(ctx, &a.demand, func(s *store.Slice) error {
 		own := &store.Slice{ClosedNs: s.ClosedNs, Events: slices.Clone(s.Events)}
 		own.Rows.AppendRows(&s.Rows, 0, s.Rows.Len())
 		a.readNs.Store(s.ClosedNs)
@@ -136,18 +108,11 @@ func (a *feedBuffer) read(
 		}
 		return a.offer(ctx, own)
 	})
-	if err != nil {
-		a.err = &SourceError{Source: fmt.Sprint(a.source), Err: err}
-		if d, far := a.source.(*remoteSource); far && ctx.Err() == nil &&
-			sourceUnavailable(err) && !isSplit(err) {
-			d.peer.failedNs.Store(time.Now().UnixNano())
-		}
-	}
 }
 
 // offer offers a slice to the merge, in place of an empty one that was not received: so a source
 // that is ahead of others is read on, and these are asked to pass its new rows.
-func (a *feedBuffer) offer(ctx context.Context, s *store.Slice) error {
+func (a *buffer) offer(ctx context.Context, s *store.Slice) error {
 	select {
 	case <-a.empty:
 	default:
@@ -176,10 +141,10 @@ func lastOf(s *store.Slice) (acqNs int64) {
 }
 
 // advanceAll makes the sources that are behind an acq pass it.
-func advanceAll(all []*feedBuffer, acqNs int64) {
+func advanceAll(all []*buffer, acqNs int64) {
 	for _, a := range all {
 		if a.readNs.Load() <= acqNs {
-			a.demand.pass(acqNs)
+			a.demand.Pass(acqNs)
 		}
 	}
 }
@@ -188,7 +153,7 @@ func advanceAll(all []*feedBuffer, acqNs int64) {
 // ends. Without follow, sources end at their horizons; a feed that resumes from the least of them
 // gets the rest.
 func mergeChanges(
-	ctx context.Context, all []*feedBuffer, fromNs int64, quiet time.Duration, d *demand,
+	ctx context.Context, all []*buffer, fromNs int64, quiet time.Duration, d *Demand,
 	emit func(*store.Slice) error,
 ) (closedNs int64, err error) {
 	told, toldNs := time.Time{}, fromNs
@@ -201,12 +166,12 @@ func mergeChanges(
 				}
 			}
 		}
-		low := slices.MinFunc(all, func(x, y *feedBuffer) int {
+		low := slices.MinFunc(all, func(x, y *buffer) int {
 			return cmp.Compare(x.closedNs, y.closedNs)
 		}).closedNs
 		tell := func(s *store.Slice) error {
 			if s.Rows.Len() == 0 && len(s.Events) == 0 && time.Since(told) < quiet &&
-				!d.asks(toldNs, s.ClosedNs) {
+				!d.Asks(toldNs, s.ClosedNs) {
 				return nil
 			}
 			told, toldNs = time.Now(), s.ClosedNs
@@ -230,7 +195,7 @@ func mergeChanges(
 }
 
 // receive receives the next slice of a source and keeps the rows that were not emitted yet.
-func (a *feedBuffer) receive(ctx context.Context) (more bool, err error) {
+func (a *buffer) receive(ctx context.Context) (more bool, err error) {
 	var s *store.Slice
 	select {
 	case s = <-a.slices:
@@ -255,7 +220,7 @@ func (a *feedBuffer) receive(ctx context.Context) (more bool, err error) {
 }
 
 // emitMerged emits what all sources have below an acq, in the order of acq, each acq in one slice.
-func emitMerged(all []*feedBuffer, below int64, emit func(*store.Slice) error) error {
+func emitMerged(all []*buffer, below int64, emit func(*store.Slice) error) error {
 	for {
 		var out store.Slice
 		out.ClosedNs = below
@@ -292,7 +257,7 @@ func emitMerged(all []*feedBuffer, below int64, emit func(*store.Slice) error) e
 
 // emitOpen emits the rows of an acq that do not fit into one slice while the source will send more
 // of them: everything below was emitted, and the acq stays open.
-func (a *feedBuffer) emitOpen(acq int64, emit func(*store.Slice) error) error {
+func (a *buffer) emitOpen(acq int64, emit func(*store.Slice) error) error {
 	if a.delivered == a.rows.Len() || a.rows.AcqNs[a.delivered] != acq || a.closedNs != acq {
 		return nil
 	}
@@ -305,7 +270,7 @@ func (a *feedBuffer) emitOpen(acq int64, emit func(*store.Slice) error) error {
 
 // rowsOf returns how many rows a source has of its least acq: usually one, but rows that were
 // stored with given acqs may share one.
-func (a *feedBuffer) rowsOf(acq int64) (rows int) {
+func (a *buffer) rowsOf(acq int64) (rows int) {
 	for i := a.delivered; i < a.rows.Len() && a.rows.AcqNs[i] == acq; i++ {
 		rows++
 	}
@@ -313,7 +278,7 @@ func (a *feedBuffer) rowsOf(acq int64) (rows int) {
 }
 
 // moveTo moves rows and events of an acq to a slice.
-func (a *feedBuffer) moveTo(acq int64, out *store.Slice) {
+func (a *buffer) moveTo(acq int64, out *store.Slice) {
 	for len(a.events) > 0 && a.events[0].AcqNs == acq {
 		out.Events = append(out.Events, a.events[0])
 		a.events = a.events[1:]

@@ -1,0 +1,135 @@
+// Package tombstone has erases, purges and steps of retentions as scans and merges see them: range
+// tombstones, each of which covers the rows of a box, and a tree that finds those over a box.
+//
+// It does not know rows nor files: who scans asks what a row or a box is covered by. Its main type
+// is [Set], which is immutable. It starts no goroutine.
+package tombstone
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/pentad-db/pentad/node/internal/slots"
+	"github.com/pentad-db/pentad/node/store/bounds"
+	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/retention"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// Range is a range tombstone, an event as scans and merges see it: it covers the rows of a box,
+// whose acq ends at that of the event.
+type Range struct {
+	Box         record.Box
+	bounds      bounds.Box // of box
+	AcqNs       int64
+	Kind        event.Kind
+	ExceptSlots slots.Range // with To > 0: devices in these slots are not covered
+
+	// HideOnly: the rows are hidden and must not be removed yet.
+	HideOnly bool
+	Release  retention.Release // of a retention: what let go of its rows
+}
+
+// Contains reports whether the tombstone covers a row.
+func (h *Range) Contains(k record.Key) bool {
+	return h.Box.Contains(k) && (h.ExceptSlots.To == 0 || !h.ExceptSlots.Has(k.CID, k.MID))
+}
+
+// Of returns the tombstone of an event; ok is false if the box lies above the event's acq.
+func Of(e *event.Event) (h *Range, ok bool) {
+	h = &Range{Box: e.Box, AcqNs: e.AcqNs, Kind: e.Kind, ExceptSlots: e.Kept}
+	if e.Kind == event.Split {
+		h.Kind = event.Purge
+	}
+	below := record.RangeSet{{From: math.MinInt64, To: e.AcqNs}}
+	if set := e.Box[record.Acq]; len(set) > 0 {
+		below = bounds.Clip(set, e.AcqNs)
+	}
+	h.Box[record.Acq] = below
+	h.bounds = bounds.Of(&h.Box)
+	return h, len(below) > 0
+}
+
+// Set is the immutable set of all range tombstones, oldest first. A change publishes a new one.
+type Set struct {
+	tombstones []*Range // that may cover rows which are stored
+	// Removable are those whose rows merges and seals leave out. A held policy has none.
+	Removable []*Range
+
+	Ages []retention.AgeRule // the shortest windows first
+
+	// NewestPurge is the acq of the newest purge or split, NewestRemovable that of the newest of
+	// these and of Removable; 0: none.
+	NewestPurge, NewestRemovable int64
+
+	// Tree finds the tombstones that meet a box. Purged is of purges and of what retentions hide;
+	// Reported also of what retentions hid before an undo: answers from before may differ from
+	// those after it.
+	Tree, Purged, Reported *Tree
+
+	Events []event.Event // erases, purges and the present steps of retentions
+}
+
+// NewSet returns the range tombstones of events, with splits and the present steps of policies,
+// oldest first. Held says that no policy lets rows be removed.
+func NewSet(events []event.Event, policies []retention.Policy, held bool) *Set {
+	next := &Set{Ages: retention.Ages(policies)}
+	var purged, reported []*Range
+	for _, e := range events {
+		if e.Kind != event.Split {
+			next.Events = append(next.Events, e)
+		}
+		h, ok := Of(&e)
+		if !ok {
+			continue
+		}
+		h.HideOnly = e.Kind == event.Retention
+		if !e.Done {
+			next.tombstones = append(next.tombstones, h)
+			if e.Kind.Purges() {
+				next.Removable = append(next.Removable, h)
+			}
+		}
+		if e.Kind.Purges() {
+			next.NewestPurge = max(next.NewestPurge, e.AcqNs)
+		}
+		if e.Kind == event.Purge || e.Kind == event.Retention {
+			purged = append(purged, h)
+		}
+	}
+	reported, next.NewestRemovable = slices.Clone(purged), next.NewestPurge
+	for i := range policies {
+		p := &policies[i]
+		for _, e := range p.Shown() {
+			if h, ok := Of(&e); ok {
+				reported = append(reported, h)
+			}
+		}
+		if p.Held || held {
+			continue
+		}
+		p.EachGone(func(e event.Event, r retention.Release) {
+			if h, ok := Of(&e); ok {
+				h.Release = r
+				next.Removable = append(next.Removable, h)
+			}
+		})
+	}
+	slices.SortStableFunc(next.Removable, func(a, b *Range) int {
+		return cmp.Compare(a.AcqNs, b.AcqNs)
+	})
+	for _, h := range next.Removable {
+		next.NewestRemovable = max(next.NewestRemovable, h.AcqNs)
+	}
+	next.Tree, next.Purged = NewTree(next.tombstones), NewTree(purged)
+	if next.Reported = next.Purged; len(reported) > len(purged) {
+		next.Reported = NewTree(reported)
+	}
+	return next
+}
+
+// middle is the center of a tombstone, precise enough to sort by.
+func (h *Range) middle(d record.Dim) float64 {
+	return float64(h.bounds[d].Min)/2 + float64(h.bounds[d].Max)/2
+}
