@@ -106,7 +106,7 @@ func openExported(path string, f Exported) (*sealedSegment, error) {
 // Finish writes the answers to writers that a file WRITERS in another directory has, an empty log
 // and, last, the manifest. It then opens the store and counts its rows. The store is one of its
 // own: of the state that its manifest begins with stays what concerns rows.
-func (b *Builder) Finish(ctx context.Context, state Edit, writersDir string) error {
+func (b *Builder) Finish(ctx context.Context, state manifest.Edit, writersDir string) error {
 	w := newWriters()
 	if err := w.load(writersDir); err != nil {
 		return err

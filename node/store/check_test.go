@@ -9,6 +9,7 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/store/check"
+	"github.com/pentad-db/pentad/node/store/dump"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/sdk/api"
@@ -40,7 +41,7 @@ func filledDir(t *testing.T) string {
 
 func mustCheck(t *testing.T, dir string) api.CheckReport {
 	t.Helper()
-	report, err := Check(t.Context(), dir, check.Options{})
+	report, err := check.Directory(t.Context(), dir, check.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,19 +73,20 @@ func TestCheckFindsNothingInAWholeStore(t *testing.T) {
 		t.Fatalf("%+v", report)
 	}
 	for _, path := range filesOf(t, dir) {
-		one, err := CheckFile(t.Context(), path, check.Options{})
+		one, err := check.File(t.Context(), path, check.Options{})
 		if err != nil || one.Damages != 0 {
 			t.Errorf("%s: %+v, %v", path, one, err)
 		}
 	}
 	s := openTest(t, Options{Dir: dir})
-	if _, err := Check(t.Context(), dir, check.Options{}); !errors.Is(err, layout.ErrLocked) {
+	_, err := check.Directory(t.Context(), dir, check.Options{})
+	if !errors.Is(err, layout.ErrLocked) {
 		t.Errorf("a store in use: %v", err)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Check(t.Context(), t.TempDir(), check.Options{})
+	_, err = check.Directory(t.Context(), t.TempDir(), check.Options{})
 	if !errors.Is(err, layout.ErrNoStore) {
 		t.Errorf("an empty directory: %v", err)
 	}
@@ -115,7 +117,7 @@ func TestCheckFindsEveryBit(t *testing.T) {
 			if !named {
 				t.Fatalf("%s: byte %d is corrupted: %+v", path, at, report)
 			}
-			err := DumpFile(path, DumpOptions{Blocks: true, Rows: rng.IntN(2) == 0},
+			err := dump.File(path, dump.Options{Blocks: true, Rows: rng.IntN(2) == 0},
 				func(any) error { return nil })
 			if err == nil {
 				t.Fatalf("%s: byte %d is corrupted, and the dump is whole", path, at)
@@ -192,11 +194,12 @@ func TestDumpRefuses(t *testing.T) {
 	if err := os.WriteFile(path, []byte("not a file of a store"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	err := DumpFile(path, DumpOptions{}, func(any) error { return nil })
-	if !errors.Is(err, ErrUnknownFile) {
+	err := dump.File(path, dump.Options{}, func(any) error { return nil })
+	if !errors.Is(err, check.ErrUnknownFile) {
 		t.Error(err)
 	}
-	if _, err := CheckFile(t.Context(), path, check.Options{}); !errors.Is(err, ErrUnknownFile) {
+	_, err = check.File(t.Context(), path, check.Options{})
+	if !errors.Is(err, check.ErrUnknownFile) {
 		t.Error(err)
 	}
 }
@@ -207,8 +210,8 @@ func TestDumpRows(t *testing.T) {
 	rows := map[record.Key]bool{}
 	lines := 0
 	for _, path := range filesOf(t, dir) {
-		err := DumpFile(path, DumpOptions{Rows: true}, func(line any) error {
-			if row, ok := line.(DumpRow); ok {
+		err := dump.File(path, dump.Options{Rows: true}, func(line any) error {
+			if row, ok := line.(dump.Row); ok {
 				lines++
 				rows[record.Key{CID: row.CID, MID: row.MID, MOID: row.MOID, CapNs: row.CapNs,
 					AcqNs: row.AcqNs}] = true

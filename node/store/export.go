@@ -33,16 +33,13 @@ func (s *Store) Export() (*Export, error) {
 // Close lets the store be closed.
 func (x *Export) Close() { x.store.scanning.RUnlock() }
 
-// Edit is a line of the manifest.
-type Edit = manifest.Edit
-
 // Origin is the store that an export is of, at one moment.
 type Origin struct {
 	Store     string // identity: which history of rows it holds
 	Shards    int
 	HorizonNs int64 // up to which rows can be exported; the log proves it
 	NowNs     int64
-	State     Edit // what the manifest says besides segments
+	State     manifest.Edit // what the manifest says besides segments
 }
 
 // Origin returns what the store is now.
@@ -88,8 +85,8 @@ type Exported struct {
 // Errors: what a callback returns; *segment.CorruptError for damage of the store; ErrClosed,
 // ctx.Err(), and those of the file system.
 func (x *Export) Write(ctx context.Context, opt ExportOptions) (aside []uint64, err error) {
-	e := &exporter{checker: newChecker(ctx, check.Options{}), store: x.store, opt: opt}
-	e.checker.Shards = len(x.store.shards)
+	e := &exporter{Checker: check.New(ctx, check.Options{}), store: x.store, opt: opt}
+	e.Shards = len(x.store.shards)
 	if err = e.all(); err == nil {
 		aside, err = e.backdated()
 	}
@@ -98,7 +95,7 @@ func (x *Export) Write(ctx context.Context, opt ExportOptions) (aside []uint64, 
 
 // exporter is one run of Write.
 type exporter struct {
-	*checker
+	*check.Checker
 	store       *Store
 	opt         ExportOptions
 	written     uint64 // segments
@@ -113,7 +110,7 @@ func (s *Store) identity() string {
 }
 
 // state returns what the manifest says besides segments.
-func (x *Export) state() (Edit, error) {
+func (x *Export) state() (manifest.Edit, error) {
 	s := x.store
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
@@ -301,7 +298,7 @@ func cutRows(
 func (e *exporter) add(meta manifest.Segment, firstAcqNs int64, source string) error {
 	name := layout.SegmentName(meta.ID)
 	before := e.Report.Damages
-	if _, err := e.checker.segment(filepath.Join(e.opt.Dir, name), &meta); err != nil {
+	if err := e.Segment(filepath.Join(e.opt.Dir, name), &meta); err != nil {
 		return err
 	}
 	if e.Report.Damages > before {

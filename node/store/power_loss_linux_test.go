@@ -190,7 +190,7 @@ func checkLeft(ctx context.Context, dir string, steps []powerStep, out []outcome
 	storeDir := filepath.Join(dir, "store")
 	_, err := os.Stat(filepath.Join(storeDir, layout.ManifestFile))
 	if err == nil || last("open") >= 0 {
-		if err := noDamage(Check(ctx, storeDir, check.Options{})); err != nil {
+		if err := noDamage(check.Directory(ctx, storeDir, check.Options{})); err != nil {
 			return fmt.Errorf("check: %w", err)
 		}
 		if err := checkRows(ctx, storeDir, steps, out); err != nil {
@@ -209,7 +209,7 @@ func checkLeft(ctx context.Context, dir string, steps []powerStep, out []outcome
 		}
 	}
 	if last("snapshot") >= 0 {
-		err := noDamage(Check(ctx, filepath.Join(dir, "snapshot"), check.Options{}))
+		err := noDamage(check.Directory(ctx, filepath.Join(dir, "snapshot"), check.Options{}))
 		if err != nil {
 			return fmt.Errorf("snapshot: %w", err)
 		}

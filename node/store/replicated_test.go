@@ -388,7 +388,7 @@ func TestReplicaFilesAreRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, d := range []string{r.opt.Dir, dir} {
-		report, err = Check(t.Context(), d, check.Options{})
+		report, err = check.Directory(t.Context(), d, check.Options{})
 		f(d, report, err)
 	}
 	s, _, err := OpenSnapshot(t.Context(), dir)

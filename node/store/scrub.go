@@ -260,7 +260,7 @@ func (b *scrubber) wait(d time.Duration) {
 func (b *scrubber) finish() {
 	b.rest(b.owed)
 	b.owed = 0
-	c := newChecker(b.ctx, check.Options{BytesPerSec: b.limit.rate, Damage: func(d api.Damage) {
+	c := check.New(b.ctx, check.Options{BytesPerSec: b.limit.rate, Damage: func(d api.Damage) {
 		b.s.counters.scrubDamages.Add(1)
 		b.s.noteOther(d)
 	}})

@@ -88,7 +88,7 @@ func TestSeed(t *testing.T) {
 		if err != nil || next <= horizon {
 			t.Fatalf("acqs from %d, and %d was promised, %v", next, horizon, err)
 		}
-		report, err := Check(t.Context(), seed, check.Options{})
+		report, err := check.Directory(t.Context(), seed, check.Options{})
 		if err != nil || report.Damages > 0 || len(report.Notes) > 0 {
 			t.Fatalf("%+v, %v", report, err)
 		}

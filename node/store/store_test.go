@@ -337,7 +337,7 @@ func FuzzParseWriters(f *testing.F) {
 	f.Add(data)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		table, err := parseWriters(data)
-		if err == nil && len(table) > len(data)/writerHeaderBytes {
+		if err == nil && len(table) > len(data)/layout.WriterBytes {
 			t.Fatalf("%d writers from %d bytes", len(table), len(data))
 		}
 	})

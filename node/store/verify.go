@@ -20,7 +20,7 @@ import (
 // Errors: ErrClosed, ctx.Err(), and those of the file system. Damage is in the report.
 func (s *Store) Verify(ctx context.Context, opt check.Options) (api.CheckReport, error) {
 	s.tellDamage(&opt)
-	c := newChecker(ctx, opt)
+	c := check.New(ctx, opt)
 	c.Shards = len(s.shards)
 	for _, meta := range s.liveSegments() {
 		if err := s.verifySegment(c, meta); err != nil {
@@ -37,7 +37,7 @@ func (s *Store) VerifySegment(
 	ctx context.Context, id uint64, opt check.Options,
 ) (api.CheckReport, error) {
 	s.tellDamage(&opt)
-	c := newChecker(ctx, opt)
+	c := check.New(ctx, opt)
 	c.Shards = len(s.shards)
 	for _, meta := range s.liveSegments() {
 		if meta.ID == id {
@@ -70,12 +70,12 @@ func (s *Store) liveSegments() []manifest.Segment {
 	return live
 }
 
-func (s *Store) verifySegment(c *checker, meta manifest.Segment) error {
+func (s *Store) verifySegment(c *check.Checker, meta manifest.Segment) error {
 	if s.closed.Load() {
 		return ErrClosed
 	}
 	path := s.segmentPath(meta.ID)
-	_, err := c.segment(path, &meta)
+	err := c.Segment(path, &meta)
 	if !errors.Is(err, os.ErrNotExist) {
 		return err
 	}

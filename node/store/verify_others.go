@@ -18,7 +18,7 @@ import (
 // verifyOthers reads the files that are no segments: MANIFEST, WRITERS and the log. All that they
 // hold is in memory, so they are written again where they are damaged, but for those of a replica,
 // which is replaced as a whole.
-func (s *Store) verifyOthers(ctx context.Context, c *checker) error {
+func (s *Store) verifyOthers(ctx context.Context, c *check.Checker) error {
 	s.forgetOther()
 	before := c.Report.Damages
 	if err := s.readOthers(c); err != nil {
@@ -32,7 +32,7 @@ func (s *Store) verifyOthers(ctx context.Context, c *checker) error {
 			"what is damaged could not be written again from memory: %v", err))
 		return c.Err()
 	}
-	again := newChecker(ctx, check.Options{})
+	again := check.New(ctx, check.Options{})
 	again.Shards = c.Shards
 	err := s.readOthers(again)
 	if err == nil && again.Report.Damages == 0 {
@@ -43,7 +43,7 @@ func (s *Store) verifyOthers(ctx context.Context, c *checker) error {
 	return err
 }
 
-func (s *Store) readOthers(c *checker) error {
+func (s *Store) readOthers(c *check.Checker) error {
 	if err := s.verifyManifest(c); err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (s *Store) readOthers(c *checker) error {
 	return s.verifyLog(c)
 }
 
-func (s *Store) verifyManifest(c *checker) error {
+func (s *Store) verifyManifest(c *check.Checker) error {
 	name := filepath.Join(s.opt.Dir, layout.ManifestFile)
 	s.manifestMu.Lock() // half a line is no damage
 	data, err := os.ReadFile(name)
@@ -66,7 +66,7 @@ func (s *Store) verifyManifest(c *checker) error {
 	if err != nil {
 		return err
 	}
-	m, err := c.manifestText(name, data)
+	m, err := c.Manifest(name, data)
 	if m != nil && m.Number != number {
 		c.Damaged(name, int64(len(data)), "it ends with line %d, and %d were written", m.Number,
 			number)
@@ -74,11 +74,11 @@ func (s *Store) verifyManifest(c *checker) error {
 	return err
 }
 
-func (s *Store) verifyWriters(c *checker) error {
+func (s *Store) verifyWriters(c *check.Checker) error {
 	s.manifestMu.Lock() // it is replaced under it
 	defer s.manifestMu.Unlock()
 	name := filepath.Join(s.opt.Dir, layout.WritersFile)
-	err := c.writersFile(name)
+	err := c.Writers(name)
 	if !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
@@ -88,15 +88,15 @@ func (s *Store) verifyWriters(c *checker) error {
 	return nil
 }
 
-func (s *Store) verifyLog(c *checker) error {
-	l := &logCheck{checker: c}
+func (s *Store) verifyLog(c *check.Checker) error {
+	l := check.NewLog(c)
 	files := s.log.Files()
 	numbers := slices.Sorted(maps.Keys(files))
 	for i, number := range numbers {
 		if s.closed.Load() {
 			return ErrClosed
 		}
-		err := l.file(s.log.Path(number), files[number], i == len(numbers)-1)
+		err := l.File(s.log.Path(number), files[number], i == len(numbers)-1)
 		if errors.Is(err, os.ErrNotExist) && s.logHas(number) {
 			c.Damaged(s.log.Path(number), segment.WholeFile, "the file is missing")
 		} else if err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -132,7 +132,7 @@ func TestCheckKeepsItsRate(t *testing.T) {
 			}
 			said, most, read = time.Now(), max(most, done.Bytes-read), done.Bytes
 		}}
-		report, err := Check(t.Context(), dir, opt)
+		report, err := check.Directory(t.Context(), dir, opt)
 		took := time.Since(began).Seconds()
 		want := float64(total) / float64(rate)
 		if err != nil || report.Bytes != total || took < want-0.001 || took > want+0.001 {

@@ -19,9 +19,7 @@ import (
 )
 
 const (
-	// maxAnswers is how many answers are kept per writer: the greatest number of batches that a
-	// client may have in flight and still retry.
-	maxAnswers = 64
+	maxAnswers = layout.MaxAnswers
 	// maxWriters bounds the table; a writer costs about 100 bytes plus 24 per answer.
 	maxWriters = 1 << 20
 	// maxLasting bounds those that are never forgotten, beside the others: 56 bytes of the file
@@ -205,13 +203,7 @@ func (t *writers) expire(nowNs int64) {
 	t.sweep(nowNs)
 }
 
-const (
-	writersMagic = 0x31575450 // "PTW1"
-)
-
-// save writes the table to dir, so that log files which also hold it may go. The file is
-// magic u32, count u32, then per writer id, high u64, lastAcq i64, n u32 and n answers
-// {seq u64, first i64, records u32}, then crc32c over all before it.
+// save writes the table to dir, so that log files which also hold it may go.
 func (t *writers) save(dir string) error {
 	return replaceWriters(dir, t.encode(math.MaxInt64))
 }
@@ -224,7 +216,7 @@ func replaceWriters(dir string, table []byte) error {
 // lasting writer whose newest batch is not below, nothing is known of what is there.
 func (t *writers) encode(untilNs int64) []byte {
 	t.mu.Lock()
-	buf := binary.LittleEndian.AppendUint32(nil, writersMagic)
+	buf := binary.LittleEndian.AppendUint32(nil, layout.WritersMagic)
 	count, countAt := uint32(0), len(buf)
 	buf = binary.LittleEndian.AppendUint32(buf, 0)
 	for id, w := range t.byID {
@@ -278,46 +270,19 @@ func (t *writers) load(dir string) error {
 	return nil
 }
 
-const (
-	writerHeaderBytes = 16 + 8 + 8 + 4
-	answerBytes       = 8 + 8 + 4
-)
-
+// parseWriters reads what encode wrote.
 func parseWriters(buf []byte) (map[[16]byte]*writer, error) {
-	if len(buf) < 12 || binary.LittleEndian.Uint32(buf) != writersMagic {
-		return nil, errors.New("not a writers table")
-	}
-	body, sum := buf[:len(buf)-4], binary.LittleEndian.Uint32(buf[len(buf)-4:])
-	if crc32c.Sum(body) != sum {
-		return nil, errors.New("checksum differs")
-	}
-	count, rest := binary.LittleEndian.Uint32(body[4:]), body[8:]
 	table := map[[16]byte]*writer{}
-	for range count {
-		if len(rest) < writerHeaderBytes {
-			return nil, errors.New("ends inside a writer")
+	err := layout.ParseWriters(buf, func(w *layout.Writer) {
+		known := &writer{high: w.High, lastAcq: w.LastAcqNs}
+		for _, a := range w.Answers {
+			known.answers = append(known.answers,
+				answer{seq: a.Seq, first: a.FirstNs, records: a.Records})
 		}
-		w := &writer{
-			high:    binary.LittleEndian.Uint64(rest[16:]),
-			lastAcq: int64(binary.LittleEndian.Uint64(rest[24:])),
-		}
-		id, n := [16]byte(rest[:16]), binary.LittleEndian.Uint32(rest[32:])
-		rest = rest[writerHeaderBytes:]
-		if n > maxAnswers || uint64(len(rest)) < uint64(n)*answerBytes {
-			return nil, errors.New("ends inside the answers of a writer")
-		}
-		for range n {
-			w.answers = append(w.answers, answer{
-				seq:     binary.LittleEndian.Uint64(rest),
-				first:   int64(binary.LittleEndian.Uint64(rest[8:])),
-				records: binary.LittleEndian.Uint32(rest[16:]),
-			})
-			rest = rest[answerBytes:]
-		}
-		table[id] = w
-	}
-	if len(rest) != 0 {
-		return nil, errors.New("bytes follow the last writer")
+		table[w.ID] = known
+	})
+	if err != nil {
+		return nil, err
 	}
 	return table, nil
 }

@@ -22,7 +22,6 @@ import (
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/replica"
 	"github.com/pentad-db/pentad/node/segment"
-	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/archive"
 	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/node/store/layout"
@@ -51,14 +50,14 @@ func Directory(
 
 // File reads one file of a node, also of one that runs, and changes nothing.
 //
-// Errors: as of [store.CheckFile].
+// Errors: as of [check.File].
 func File(
 	ctx context.Context, path string, opt check.Options,
 ) (api.CheckReport, error) {
 	a := &audit{ctx: ctx, opt: opt}
 	known, err := a.file(path)
 	if err == nil && !known {
-		return store.CheckFile(ctx, path, opt)
+		return check.File(ctx, path, opt)
 	}
 	return a.report, err
 }
@@ -144,7 +143,7 @@ func isStore(dir string) bool {
 
 func (a *audit) store(dir string) error {
 	a.found = true
-	report, err := store.Check(a.ctx, dir, a.opt)
+	report, err := check.Directory(a.ctx, dir, a.opt)
 	r := &a.report
 	r.Segments += report.Segments
 	r.Blocks += report.Blocks

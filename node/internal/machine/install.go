@@ -125,7 +125,7 @@ func receiveRest(
 
 // check verifies all received files, and opens them as the replica.
 func (m *Machine) check(ctx context.Context, dir string, meta *manifest) error {
-	report, err := store.Check(ctx, dir, check.Options{})
+	report, err := check.Directory(ctx, dir, check.Options{})
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/sdk/crc32c"
 )
 
@@ -58,9 +59,9 @@ type Part struct {
 	Bytes      int64  `json:"bytes"`
 	CreatedNs  int64  `json:"created_ns"`
 
-	Files   []file     `json:"files"` // of each shard in acq order
-	Writers file       `json:"writers"`
-	State   store.Edit `json:"state"` // what the manifest said besides segments
+	Files   []file        `json:"files"` // of each shard in acq order
+	Writers file          `json:"writers"`
+	State   manifest.Edit `json:"state"` // what the manifest said besides segments
 	// Aside says, by shard, up to which log index the part has all rows that were put below the
 	// horizon, wherever their acqs lie. Without, none were since the part before that has it.
 	Aside  []uint64 `json:"aside,omitempty"`

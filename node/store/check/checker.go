@@ -1,6 +1,8 @@
-// Package check reads files of a store and gathers what is wrong with them.
+// Package check reads files of a store, of which it changes none, and gathers what is wrong with
+// them and between them.
 //
-// It knows nothing of what files say. Its main type is [Checker], which starts no goroutine.
+// It owns what a whole file is. It knows nothing of heads and of what an open store has in memory.
+// Its main type is [Checker], which starts no goroutine.
 package check
 
 import (

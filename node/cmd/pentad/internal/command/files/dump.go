@@ -15,14 +15,14 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/node/segment"
-	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/dump"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
 // DumpCommand returns pentad dump.
 func DumpCommand(shared *cli.App) *cobra.Command {
 	a := &app{shared}
-	var opt store.DumpOptions
+	var opt dump.Options
 	c := &cobra.Command{
 		Use:   "dump FILE...",
 		Short: "Show the contents of files of a node",
@@ -51,7 +51,7 @@ found; the exit code is then 7.`,
 	return c
 }
 
-func (a *app) dump(paths []string, opt store.DumpOptions) error {
+func (a *app) dump(paths []string, opt dump.Options) error {
 	format, err := a.Format()
 	if err != nil {
 		return err
@@ -63,7 +63,7 @@ func (a *app) dump(paths []string, opt store.DumpOptions) error {
 	out := dumpWriter{w: bufio.NewWriter(a.Stdout), format: format}
 	var errs []error
 	for _, path := range paths {
-		if err := store.DumpFile(path, opt, out.line); err != nil {
+		if err := dump.File(path, opt, out.line); err != nil {
 			errs = append(errs, err)
 		}
 	}
@@ -114,34 +114,34 @@ func (d *dumpWriter) close() error {
 // dumpText is a line for people.
 func dumpText(line any) string {
 	switch l := line.(type) {
-	case store.DumpFileLine:
+	case dump.FileLine:
 		return dumpFileText(&l)
-	case store.DumpSection:
+	case dump.Section:
 		return fmt.Sprintf("  section %-12s %12s bytes\n", l.Section, output.Thousands(l.Bytes))
-	case store.DumpBlock:
+	case dump.Block:
 		return dumpBlockText(&l)
-	case store.DumpFlush:
+	case dump.Flush:
 		return dumpFlushText(&l)
-	case store.DumpEdit:
+	case dump.Edit:
 		if l.Damage != "" {
 			return fmt.Sprintf("  %8d  DAMAGED %s\n", l.Offset, l.Damage)
 		}
 		return fmt.Sprintf("  %8d  %s\n", l.Offset, l.Edit)
-	case store.DumpRow:
+	case dump.Row:
 		payload := base64.StdEncoding.EncodeToString(l.Payload)
 		if l.Deleted {
 			payload = "(deleted)"
 		}
 		return fmt.Sprintf("  cid %d mid %d moid %d cap %s acq %s  %s\n", l.CID, l.MID, l.MOID,
 			record.FormatNs(l.CapNs), record.FormatNs(l.AcqNs), payload)
-	case store.DumpWriter:
+	case dump.Writer:
 		return fmt.Sprintf("  writer %s  newest sequence %d, %d answers, last at %s\n", l.Writer,
 			l.High, l.Answers, record.FormatNs(l.LastAcqNs))
 	}
 	panic(fmt.Sprintf("BUG: a dump holds a %T", line))
 }
 
-func dumpFileText(l *store.DumpFileLine) string {
+func dumpFileText(l *dump.FileLine) string {
 	text := fmt.Sprintf("%s: %s, %s bytes", l.File, l.Kind, output.Thousands(l.Bytes))
 	if l.Blocks > 0 {
 		text += fmt.Sprintf(", %s rows in %s blocks", output.Thousands(l.Rows),
@@ -157,7 +157,7 @@ func dumpFileText(l *store.DumpFileLine) string {
 	return text
 }
 
-func dumpBlockText(l *store.DumpBlock) string {
+func dumpBlockText(l *dump.Block) string {
 	text := fmt.Sprintf("  block %d at %d: %d bytes (front %d, chunks %d), %d rows, %d flagged, "+
 		"payloads %s", l.Block, l.Offset, l.Bytes, l.FrontBytes, l.ChunkBytes, l.Rows, l.Flagged,
 		l.Payload)
@@ -193,7 +193,7 @@ func dumpColumnText(c *segment.ColumnDescription) string {
 	return fmt.Sprintf("%-8s %-8s %2d bits %6d bytes  %s", c.Name, kind, c.Bits, c.Bytes, zone)
 }
 
-func dumpFlushText(l *store.DumpFlush) string {
+func dumpFlushText(l *dump.Flush) string {
 	if l.Damage != "" {
 		return fmt.Sprintf("  %10d  DAMAGED %s\n", l.Offset, l.Damage)
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
-	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/sdk/client"
 )
@@ -63,7 +62,7 @@ func (a *app) verifyDir(ctx context.Context, dir string, rate int64) error {
 	if inside == "" {
 		return cli.Usagef("--dir %s: not a directory; use pentad check for single files", dir)
 	}
-	report, err := store.Check(ctx, inside, check.Options{BytesPerSec: rate, Damage: show.row})
+	report, err := check.Directory(ctx, inside, check.Options{BytesPerSec: rate, Damage: show.row})
 	if err != nil {
 		return errors.Join(err, show.Close())
 	}

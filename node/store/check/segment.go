@@ -1,4 +1,4 @@
-package store
+package check
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ type checkedSegment struct {
 
 // segmentCheck is the check of one segment. What could not be read is nil, and not compared.
 type segmentCheck struct {
-	*checker
+	*Checker
 	path  string
 	file  *segment.Sealed
 	meta  *manifest.Segment
@@ -36,9 +36,17 @@ type segmentCheck struct {
 	unknown bool // a block could not be read: its rows are missing
 }
 
+// Segment checks a segment file as Directory does.
+//
+// Errors: those of the file system, ctx.Err(), *formats.Error.
+func (c *Checker) Segment(path string, want *manifest.Segment) error {
+	_, err := c.segment(path, want)
+	return err
+}
+
 // segment checks a segment file: that it is what the manifest wants, if that is known, that all
 // its blocks and chunks can be read, and that its index says what its blocks hold.
-func (c *checker) segment(path string, want *manifest.Segment) (*checkedSegment, error) {
+func (c *Checker) segment(path string, want *manifest.Segment) (*checkedSegment, error) {
 	file, damage, err := segment.OpenDamaged(path)
 	if err != nil {
 		return nil, err
@@ -53,7 +61,7 @@ func (c *checker) segment(path string, want *manifest.Segment) (*checkedSegment,
 		return nil, c.Read(0)
 	}
 	defer func() { _ = file.Close() }() // only read
-	s := &segmentCheck{checker: c, path: path, file: file,
+	s := &segmentCheck{Checker: c, path: path, file: file,
 		ranks: make([]uint64, (file.Rows()+63)/64)}
 	if err := file.Guard(func() error { return s.parse(want) }); err != nil {
 		if err := c.Note(err); err != nil {

@@ -1,4 +1,4 @@
-package store
+package check
 
 import (
 	"cmp"
@@ -11,26 +11,18 @@ import (
 	"strings"
 
 	"github.com/pentad-db/pentad/node/segment"
-	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/sdk/api"
 )
 
-// checker checks files of a store.
-type checker struct{ *check.Checker }
-
-func newChecker(ctx context.Context, opt check.Options) *checker {
-	return &checker{check.New(ctx, opt)}
-}
-
-// Check reads everything in the directory of a store that nobody has open, compares files with
+// Directory reads everything in the directory of a store that nobody has open, compares files with
 // one another, and changes nothing.
 //
 // Errors: layout.ErrLocked when a process has it open, layout.ErrNoStore, ctx.Err(), and those of
 // the file system. Damage is no error but in the report.
-func Check(ctx context.Context, dir string, opt check.Options) (api.CheckReport, error) {
-	c := newChecker(ctx, opt)
+func Directory(ctx context.Context, dir string, opt Options) (api.CheckReport, error) {
+	c := New(ctx, opt)
 	lock, err := layout.LockToRead(dir)
 	if err != nil {
 		return c.End(), err
@@ -40,7 +32,7 @@ func Check(ctx context.Context, dir string, opt check.Options) (api.CheckReport,
 	return c.End(), err
 }
 
-func (c *checker) directory(dir string) error {
+func (c *Checker) directory(dir string) error {
 	m, err := c.manifest(dir)
 	if err != nil {
 		return err
@@ -58,7 +50,7 @@ func (c *checker) directory(dir string) error {
 }
 
 // manifest reads the manifest; it is nil when it is damaged.
-func (c *checker) manifest(dir string) (*manifest.Manifest, error) {
+func (c *Checker) manifest(dir string) (*manifest.Manifest, error) {
 	name := filepath.Join(dir, layout.ManifestFile)
 	if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) {
 		if err := manifest.CheckEmpty(dir, name); err != nil {
@@ -69,15 +61,18 @@ func (c *checker) manifest(dir string) (*manifest.Manifest, error) {
 	return c.manifestFile(name)
 }
 
-func (c *checker) manifestFile(name string) (*manifest.Manifest, error) {
+func (c *Checker) manifestFile(name string) (*manifest.Manifest, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {
 		return nil, fmt.Errorf("read manifest: %w", err)
 	}
-	return c.manifestText(name, data)
+	return c.Manifest(name, data)
 }
 
-func (c *checker) manifestText(name string, data []byte) (*manifest.Manifest, error) {
+// Manifest checks the text of a manifest, of the file with this name.
+//
+// Returns: what it says; nil when it is damaged.
+func (c *Checker) Manifest(name string, data []byte) (*manifest.Manifest, error) {
 	m := manifest.New()
 	content, err := m.Replay(name, data)
 	if err != nil {
@@ -93,7 +88,7 @@ func (c *checker) manifestText(name string, data []byte) (*manifest.Manifest, er
 }
 
 // segments checks every segment file, and that those of a shard continue one another.
-func (c *checker) segments(dir string, m *manifest.Manifest) error {
+func (c *Checker) segments(dir string, m *manifest.Manifest) error {
 	live := map[string]manifest.Segment{}
 	if m != nil {
 		for _, meta := range m.Live {
@@ -139,7 +134,7 @@ func (c *checker) segments(dir string, m *manifest.Manifest) error {
 
 // order checks that the segments of each shard cover log indexes one after another, and acqs, but
 // for the backdated shards.
-func (c *checker) order(name string, m *manifest.Manifest, found map[uint64]*checkedSegment) {
+func (c *Checker) order(name string, m *manifest.Manifest, found map[uint64]*checkedSegment) {
 	byShard := map[uint32][]manifest.Segment{}
 	for _, meta := range m.Live {
 		byShard[meta.Shard] = append(byShard[meta.Shard], meta)
@@ -167,7 +162,7 @@ func (c *checker) order(name string, m *manifest.Manifest, found map[uint64]*che
 	}
 }
 
-func (c *checker) writers(dir string, m *manifest.Manifest) error {
+func (c *Checker) writers(dir string, m *manifest.Manifest) error {
 	name := filepath.Join(dir, layout.WritersFile)
 	if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) {
 		if m != nil && m.ClockNs != 0 {
@@ -175,22 +170,25 @@ func (c *checker) writers(dir string, m *manifest.Manifest) error {
 		}
 		return nil
 	}
-	return c.writersFile(name)
+	return c.Writers(name)
 }
 
-func (c *checker) writersFile(name string) error {
+// Writers checks a file WRITERS.
+//
+// Errors: those of the file system, ctx.Err().
+func (c *Checker) Writers(name string) error {
 	buf, err := os.ReadFile(name)
 	if err != nil {
 		return fmt.Errorf("read writers: %w", err)
 	}
-	if _, err := parseWriters(buf); err != nil {
+	if err := layout.ParseWriters(buf, func(*layout.Writer) {}); err != nil {
 		c.Damaged(name, 0, "%v", err)
 	}
 	return c.Read(int64(len(buf)))
 }
 
 // snapshot reads what makes a directory a snapshot, if it is one.
-func (c *checker) snapshot(dir string) error {
+func (c *Checker) snapshot(dir string) error {
 	info, err := os.Stat(filepath.Join(dir, layout.SnapshotFile))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -205,12 +203,12 @@ func (c *checker) snapshot(dir string) error {
 }
 
 // scrubFile reads the position of the search for damage.
-func (c *checker) scrubFile(name string) error {
+func (c *Checker) scrubFile(name string) error {
 	text, err := os.ReadFile(name)
 	if err != nil {
 		return fmt.Errorf("read position of the scrub: %w", err)
 	}
-	if _, err := check.ParsePosition(text); err != nil {
+	if _, err := ParsePosition(text); err != nil {
 		c.Damaged(name, 0, "%v; nothing is lost: remove it, and the search begins again", err)
 	}
 	return c.Read(int64(len(text)))

@@ -1,4 +1,4 @@
-package store
+package check
 
 import (
 	"errors"
@@ -13,9 +13,9 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// logCheck is the check of a log, or of one file of it.
-type logCheck struct {
-	*checker
+// Log is the check of a log, or of one file of it. NewLog begins one.
+type Log struct {
+	*Checker
 	path     string
 	sequence uint64   // of the last flush; 0: not known
 	durable  uint64   // a flush that the manifest names; 0: none
@@ -25,9 +25,12 @@ type logCheck struct {
 	batch    record.Batch
 }
 
+// NewLog begins the check of files of a log, of which nothing else is known.
+func NewLog(c *Checker) *Log { return &Log{Checker: c} }
+
 // log checks all files of the log, and that its entries continue what segments hold.
-func (c *checker) log(dir string, m *manifest.Manifest) error {
-	l := &logCheck{checker: c}
+func (c *Checker) log(dir string, m *manifest.Manifest) error {
+	l := NewLog(c)
 	if m != nil {
 		l.next, l.sealed = make([]uint64, 2*m.Shards), make([]uint64, 2*m.Shards)
 		for _, meta := range m.Live {
@@ -64,7 +67,7 @@ func (c *checker) log(dir string, m *manifest.Manifest) error {
 			clear(l.next)
 		}
 		before = number
-		if err := l.file(path, -1, i == len(entries)-1); err != nil {
+		if err := l.File(path, -1, i == len(entries)-1); err != nil {
 			return err
 		}
 	}
@@ -87,8 +90,11 @@ func (c *checker) log(dir string, m *manifest.Manifest) error {
 	return nil
 }
 
-// file checks the first size bytes of a file, or with -1 all of it.
-func (l *logCheck) file(path string, size int64, newest bool) error {
+// File checks the first size bytes of a file, or with -1 all of it. Files of one log are
+// checked from the oldest on.
+//
+// Errors: those of the file system, ctx.Err().
+func (l *Log) File(path string, size int64, newest bool) error {
 	l.path = path
 	bytes := int64(0)
 	tail, torn, err := segment.ReadLogFile(path, size, func(
@@ -123,7 +129,7 @@ func (l *logCheck) file(path string, size int64, newest bool) error {
 }
 
 // flush returns the error of an entry of another version; what is damaged is noted.
-func (l *logCheck) flush(f *segment.LogFlush) error {
+func (l *Log) flush(f *segment.LogFlush) error {
 	l.Report.Flushes++
 	if l.sequence != 0 && f.Sequence != l.sequence+1 {
 		l.Damaged(l.path, f.Offset, "flush %d follows flush %d", f.Sequence, l.sequence)
@@ -141,7 +147,7 @@ func (l *logCheck) flush(f *segment.LogFlush) error {
 	return nil
 }
 
-func (l *logCheck) entry(e *segment.Entry) error {
+func (l *Log) entry(e *segment.Entry) error {
 	switch e.Kind {
 	case layout.EntryClock:
 		_, _, err := layout.ParseClockEntry(e.Data)
@@ -166,7 +172,7 @@ func (l *logCheck) entry(e *segment.Entry) error {
 }
 
 // place checks that an entry of a shard follows the one before, and the segments of the shard.
-func (l *logCheck) place(e *segment.Entry, h *segment.RowsHeader) error {
+func (l *Log) place(e *segment.Entry, h *segment.RowsHeader) error {
 	if l.next == nil {
 		return nil
 	}

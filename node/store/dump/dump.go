@@ -1,4 +1,8 @@
-package store
+// Package dump hands out what the files of a store hold, one line at a time.
+//
+// It owns the lines. It changes nothing, and knows nothing of which files are live. Its function is
+// [File], which starts no goroutine.
+package dump
 
 import (
 	"bytes"
@@ -9,20 +13,21 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// DumpOptions say how much is dumped.
-type DumpOptions struct {
+// Options say how much is dumped.
+type Options struct {
 	Blocks bool // the blocks of a segment; the entries of a log file
 	Rows   bool // and nothing else
 }
 
-// DumpFileLine describes a file; it comes first.
-type DumpFileLine struct {
+// FileLine describes a file; it comes first.
+type FileLine struct {
 	File    string          `json:"file"`
 	Kind    string          `json:"kind"`
 	Bytes   int64           `json:"bytes"`
@@ -32,32 +37,32 @@ type DumpFileLine struct {
 	Damages []api.Damage    `json:"damages,omitempty"`
 }
 
-// DumpSection is a section of a segment.
-type DumpSection struct {
+// Section is a section of a segment.
+type Section struct {
 	Section string `json:"section"`
 	Bytes   int    `json:"bytes"`
 }
 
-// DumpBlock is a block of a segment.
-type DumpBlock struct {
+// Block is a block of a segment.
+type Block struct {
 	Block  int    `json:"block"`
 	Offset uint64 `json:"offset"`
 	Bytes  uint32 `json:"bytes"`
 	segment.BlockDescription
 }
 
-// DumpFlush is a flush of a log file, or what is wrong where one should be.
-type DumpFlush struct {
-	Flush   uint64      `json:"flush,omitempty"`
-	Offset  int64       `json:"offset"`
-	Bytes   int64       `json:"bytes,omitempty"`
-	Entries int         `json:"entries,omitempty"`
-	Damage  string      `json:"damage,omitempty"`
-	Entry   []DumpEntry `json:"entry,omitempty"`
+// Flush is a flush of a log file, or what is wrong where one should be.
+type Flush struct {
+	Flush   uint64  `json:"flush,omitempty"`
+	Offset  int64   `json:"offset"`
+	Bytes   int64   `json:"bytes,omitempty"`
+	Entries int     `json:"entries,omitempty"`
+	Damage  string  `json:"damage,omitempty"`
+	Entry   []Entry `json:"entry,omitempty"`
 }
 
-// DumpEntry is an entry of a flush.
-type DumpEntry struct {
+// Entry is an entry of a flush.
+type Entry struct {
 	Shard   uint32 `json:"shard"`
 	Index   uint64 `json:"index,omitempty"`
 	Kind    string `json:"kind"`
@@ -68,23 +73,23 @@ type DumpEntry struct {
 	Seq     uint64 `json:"sequence,omitempty"`
 }
 
-// DumpEdit is a line of a manifest.
-type DumpEdit struct {
+// Edit is a line of a manifest.
+type Edit struct {
 	Offset int64           `json:"offset"`
 	Edit   json.RawMessage `json:"edit,omitempty"`
 	Damage string          `json:"damage,omitempty"`
 }
 
-// DumpWriter is a writer whose answers are remembered.
-type DumpWriter struct {
+// Writer is a writer whose answers are remembered.
+type Writer struct {
 	Writer    string `json:"writer"`
 	High      uint64 `json:"high"`
 	Answers   int    `json:"answers"`
 	LastAcqNs int64  `json:"last_acq_ns"`
 }
 
-// DumpRow is a row of a segment or of a log file.
-type DumpRow struct {
+// Row is a row of a segment or of a log file.
+type Row struct {
 	CID     int32  `json:"cid"`
 	MID     int64  `json:"mid"`
 	MOID    int32  `json:"moid"`
@@ -94,10 +99,13 @@ type DumpRow struct {
 	Deleted bool   `json:"deleted,omitempty"` // a tombstone
 }
 
+// spanBytes bounds the payloads that are read at once.
+const spanBytes = 8 << 20
+
 // dumper hands out lines. What cannot be read is a line of its own and the first such an error at
 // the end.
 type dumper struct {
-	opt    DumpOptions
+	opt    Options
 	line   func(any) error
 	damage error
 }
@@ -109,12 +117,12 @@ func (d *dumper) damaged(err error) string {
 	return err.Error()
 }
 
-// DumpFile hands out what a file of a store holds, one of the Dump types at a time.
+// File hands out what a file of a store holds, one of the types of this package at a time.
 //
-// Errors: ErrUnknownFile; after all lines, the first damage as a *segment.CorruptError; what line
-// returns.
-func DumpFile(path string, opt DumpOptions, line func(any) error) error {
-	kind, err := kindOf(path)
+// Errors: check.ErrUnknownFile; after all lines, the first damage as a *segment.CorruptError; what
+// line returns.
+func File(path string, opt Options, line func(any) error) error {
+	kind, err := check.KindOf(path)
 	if err != nil {
 		return err
 	}
@@ -123,13 +131,13 @@ func DumpFile(path string, opt DumpOptions, line func(any) error) error {
 		return err
 	}
 	d := &dumper{opt: opt, line: line}
-	first := DumpFileLine{File: path, Kind: string(kind), Bytes: info.Size()}
+	first := FileLine{File: path, Kind: string(kind), Bytes: info.Size()}
 	switch kind {
-	case kindSegment:
+	case check.KindSegment:
 		err = d.segment(path, first)
-	case kindLog:
+	case check.KindLog:
 		err = d.log(path, first)
-	case kindManifest:
+	case check.KindManifest:
 		err = d.manifest(path, first)
 	default:
 		err = d.writers(path, first)
@@ -140,7 +148,7 @@ func DumpFile(path string, opt DumpOptions, line func(any) error) error {
 	return err
 }
 
-func (d *dumper) segment(path string, first DumpFileLine) error {
+func (d *dumper) segment(path string, first FileLine) error {
 	file, damage, err := segment.OpenDamaged(path)
 	if err != nil {
 		return err
@@ -165,7 +173,7 @@ func (d *dumper) segment(path string, first DumpFileLine) error {
 		return err
 	}
 	for _, s := range file.Sections() {
-		if err := d.line(DumpSection{sectionName(s.ID), len(s.Data)}); err != nil {
+		if err := d.line(Section{sectionName(s.ID), len(s.Data)}); err != nil {
 			return err
 		}
 	}
@@ -176,9 +184,9 @@ func (d *dumper) segment(path string, first DumpFileLine) error {
 		i int, b *segment.Block, offset uint64, size uint32, damage *segment.CorruptError,
 	) error {
 		if damage != nil {
-			return d.line(DumpFlush{Offset: int64(offset), Damage: d.damaged(damage)})
+			return d.line(Flush{Offset: int64(offset), Damage: d.damaged(damage)})
 		}
-		return d.line(DumpBlock{i, offset, size, b.Describe()})
+		return d.line(Block{i, offset, size, b.Describe()})
 	})
 }
 
@@ -189,7 +197,6 @@ func (d *dumper) rows(file *segment.Sealed) error {
 	if err != nil {
 		return layout.BadSection(file.Path(), "index sections", err)
 	}
-	seg := &segmentScan{sealedSegment: &sealedSegment{file: file, idx: idx}}
 	var batch record.Batch
 	return file.CheckBlocks(nil, nil, func(
 		_ int, b *segment.Block, _ uint64, _ uint32, damage *segment.CorruptError,
@@ -199,14 +206,18 @@ func (d *dumper) rows(file *segment.Sealed) error {
 			return nil
 		}
 		for lo := 0; lo < b.Rows(); {
-			hi := b.FitSpan(lo, b.Rows(), sinkBytes)
+			hi := b.FitSpan(lo, b.Rows(), spanBytes)
 			batch.Reset()
 			if err := b.GatherSpan(lo, hi, false, &batch); err != nil {
 				return err
 			}
-			if err := seg.stampRows(batch.AcqNs); err != nil {
-				return err
+			for _, rank := range batch.AcqNs {
+				if uint64(rank) >= uint64(idx.Rows()) {
+					return &segment.CorruptError{File: file.Path(), Reason: fmt.Sprintf(
+						"a block holds rank %d of %d rows", rank, idx.Rows())}
+				}
 			}
+			idx.ReplaceByAcqs(batch.AcqNs)
 			if err := d.batch(&batch); err != nil {
 				return err
 			}
@@ -219,7 +230,7 @@ func (d *dumper) rows(file *segment.Sealed) error {
 func (d *dumper) batch(b *record.Batch) error {
 	for i := range b.Len() {
 		k := b.Key(i)
-		row := DumpRow{k.CID, k.MID, k.MOID, k.CapNs, k.AcqNs, b.Payload(i), b.Tomb(i)}
+		row := Row{k.CID, k.MID, k.MOID, k.CapNs, k.AcqNs, b.Payload(i), b.Tomb(i)}
 		if err := d.line(row); err != nil {
 			return err
 		}
@@ -245,7 +256,7 @@ func sectionName(id uint32) string {
 	return fmt.Sprintf("unknown %d", id)
 }
 
-func (d *dumper) log(path string, first DumpFileLine) error {
+func (d *dumper) log(path string, first FileLine) error {
 	if !d.opt.Rows {
 		if err := d.line(first); err != nil {
 			return err
@@ -256,9 +267,9 @@ func (d *dumper) log(path string, first DumpFileLine) error {
 		f *segment.LogFlush, damage *segment.CorruptError,
 	) error {
 		if damage != nil {
-			return d.line(DumpFlush{Offset: damage.Offset, Damage: d.damaged(damage)})
+			return d.line(Flush{Offset: damage.Offset, Damage: d.damaged(damage)})
 		}
-		out := DumpFlush{Flush: f.Sequence, Offset: f.Offset, Bytes: f.Bytes,
+		out := Flush{Flush: f.Sequence, Offset: f.Offset, Bytes: f.Bytes,
 			Entries: len(f.Entries)}
 		for i := range f.Entries {
 			out.Entry = append(out.Entry, d.entry(&f.Entries[i], &batch))
@@ -279,7 +290,7 @@ func (d *dumper) log(path string, first DumpFileLine) error {
 	if err != nil || tail == nil {
 		return err
 	}
-	out := DumpFlush{Offset: tail.Offset, Damage: tail.Error()}
+	out := Flush{Offset: tail.Offset, Damage: tail.Error()}
 	if torn {
 		out.Damage = "torn: " + tail.Reason
 	} else {
@@ -289,8 +300,8 @@ func (d *dumper) log(path string, first DumpFileLine) error {
 }
 
 // entry describes an entry, and leaves its rows in batch.
-func (d *dumper) entry(e *segment.Entry, batch *record.Batch) DumpEntry {
-	out := DumpEntry{Shard: e.Shard, Index: e.Index, Bytes: len(e.Data)}
+func (d *dumper) entry(e *segment.Entry, batch *record.Batch) Entry {
+	out := Entry{Shard: e.Shard, Index: e.Index, Bytes: len(e.Data)}
 	batch.Reset()
 	var err error
 	switch e.Kind {
@@ -321,7 +332,7 @@ func (d *dumper) entry(e *segment.Entry, batch *record.Batch) DumpEntry {
 	return out
 }
 
-func (d *dumper) manifest(path string, first DumpFileLine) error {
+func (d *dumper) manifest(path string, first FileLine) error {
 	data, err := os.ReadFile(path)
 	if err == nil {
 		err = d.line(first)
@@ -331,11 +342,12 @@ func (d *dumper) manifest(path string, first DumpFileLine) error {
 	}
 	offset := int64(0)
 	for text := range bytes.Lines(data) {
-		out := DumpEdit{Offset: offset}
+		out := Edit{Offset: offset}
 		offset += int64(len(text))
 		line := bytes.TrimSuffix(text, []byte("\n"))
 		if _, err := manifest.ParseEdit(line); err != nil {
-			out.Damage = d.damaged(corrupt(path, out.Offset, err.Error()))
+			out.Damage = d.damaged(&segment.CorruptError{File: path, Offset: out.Offset,
+				Reason: err.Error()})
 		} else {
 			out.Edit = line[9:]
 		}
@@ -346,22 +358,24 @@ func (d *dumper) manifest(path string, first DumpFileLine) error {
 	return nil
 }
 
-func (d *dumper) writers(path string, first DumpFileLine) error {
+func (d *dumper) writers(path string, first FileLine) error {
 	buf, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	table, err := parseWriters(buf)
+	var all []Writer
+	err = layout.ParseWriters(buf, func(w *layout.Writer) {
+		all = append(all, Writer{fmt.Sprintf("%x", w.ID), w.High, len(w.Answers), w.LastAcqNs})
+	})
 	if err != nil {
-		d.damaged(corrupt(path, 0, err.Error()))
-		first.Damages = []api.Damage{{File: path, Reason: err.Error()}}
+		d.damaged(&segment.CorruptError{File: path, Reason: err.Error()})
+		first.Damages, all = []api.Damage{{File: path, Reason: err.Error()}}, nil
 	}
 	if err := d.line(first); err != nil {
 		return err
 	}
-	for id, w := range table {
-		out := DumpWriter{fmt.Sprintf("%x", id), w.high, len(w.answers), w.lastAcq}
-		if err := d.line(out); err != nil {
+	for _, w := range all {
+		if err := d.line(w); err != nil {
 			return err
 		}
 	}

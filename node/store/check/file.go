@@ -1,4 +1,4 @@
-package store
+package check
 
 import (
 	"context"
@@ -11,38 +11,40 @@ import (
 	"strings"
 
 	"github.com/pentad-db/pentad/node/segment"
-	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/api"
 )
 
-// fileKind is what a file of a store is.
-type fileKind string
+// Kind is what a file of a store is.
+type Kind string
 
+// What a file of a store can be.
 const (
-	kindSegment  fileKind = "segment"
-	kindLog      fileKind = "log"
-	kindManifest fileKind = "manifest"
-	kindWriters  fileKind = "writers"
+	KindSegment  Kind = "segment"
+	KindLog      Kind = "log"
+	KindManifest Kind = "manifest"
+	KindWriters  Kind = "writers"
 )
 
 // ErrUnknownFile means that a file is none of a store.
 var ErrUnknownFile = errors.New("it is no file of a store: those are sealed segments (.seg), log " +
 	"files (.log), MANIFEST and WRITERS")
 
-// kindOf tells what a file is: by its name, or when that says nothing by how it starts.
-func kindOf(path string) (fileKind, error) {
+// KindOf tells what a file is: by its name, or when that says nothing by how it starts.
+//
+// Errors: ErrUnknownFile, and those of the file system.
+func KindOf(path string) (Kind, error) {
 	name := filepath.Base(path)
 	switch {
 	case name == layout.ManifestFile:
-		return kindManifest, nil
+		return KindManifest, nil
 	case name == layout.WritersFile:
-		return kindWriters, nil
+		return KindWriters, nil
 	case strings.HasSuffix(name, layout.SegmentSuffix):
-		return kindSegment, nil
+		return KindSegment, nil
 	}
 	if _, ok := segment.ParseLogName(path); ok {
-		return kindLog, nil
+		return KindLog, nil
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -55,36 +57,36 @@ func kindOf(path string) (fileKind, error) {
 	}
 	switch {
 	case segment.StartsSealed(start):
-		return kindSegment, nil
+		return KindSegment, nil
 	case segment.StartsLog(start):
-		return kindLog, nil
-	case binary.LittleEndian.Uint32(start) == writersMagic:
-		return kindWriters, nil
+		return KindLog, nil
+	case binary.LittleEndian.Uint32(start) == layout.WritersMagic:
+		return KindWriters, nil
 	case start[8] == ' ' && start[9] == '{':
-		return kindManifest, nil
+		return KindManifest, nil
 	}
 	return "", fmt.Errorf("%s: %w", path, ErrUnknownFile)
 }
 
-// CheckFile reads one file of a store, whoever has it open, and changes nothing. What other files
-// say of it is not compared: that is Check.
+// File reads one file of a store, whoever has it open, and changes nothing. What other files
+// say of it is not compared: that is Directory.
 //
 // Errors: ErrUnknownFile, ctx.Err(), and those of the file system. Damage is in the report.
-func CheckFile(ctx context.Context, path string, opt check.Options) (api.CheckReport, error) {
-	c := newChecker(ctx, opt)
-	kind, err := kindOf(path)
+func File(ctx context.Context, path string, opt Options) (api.CheckReport, error) {
+	c := New(ctx, opt)
+	kind, err := KindOf(path)
 	if err != nil {
 		return c.End(), err
 	}
 	switch kind {
-	case kindSegment:
-		_, err = c.segment(path, nil)
-	case kindLog:
-		err = (&logCheck{checker: c}).file(path, -1, true)
-	case kindManifest:
+	case KindSegment:
+		err = c.Segment(path, nil)
+	case KindLog:
+		err = NewLog(c).File(path, -1, true)
+	case KindManifest:
 		_, err = c.manifestFile(path)
-	case kindWriters:
-		err = c.writersFile(path)
+	case KindWriters:
+		err = c.Writers(path)
 	}
 	return c.End(), err
 }
