@@ -56,7 +56,7 @@ func (s *server) records(ctx *fasthttp.RequestCtx, q *record.Query, err error) {
 	})
 }
 
-// streamRows answers a query with rows that give writes; name is their member in a document.
+// streamRows answers a query with the rows that give writes; of is their member in a document.
 func (s *server) streamRows(ctx *fasthttp.RequestCtx, of string, q *record.Query, give func(
 	rc context.Context, p *prepared, kind rowjson.PayloadType, out *rowjson.Writer) (wire.End,
 	error),

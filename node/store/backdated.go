@@ -50,7 +50,7 @@ func (s *Store) PutBackdated(
 	if s.closed.Load() {
 		return res, ErrClosed
 	}
-	if err := cmp.Or(s.own(), b.Validate()); err != nil {
+	if err := cmp.Or(s.refuseReplicated(), b.Validate()); err != nil {
 		return res, err
 	}
 	if b.AcqNs == nil {

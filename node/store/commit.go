@@ -10,6 +10,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -77,7 +78,7 @@ func (s *Store) PutAfter(
 //
 // Errors: ErrReplicated; ErrClosed; *GapError.
 func (s *Store) Follows(writer [16]byte, previous uint64) error {
-	if err := s.own(); err != nil {
+	if err := s.refuseReplicated(); err != nil {
 		return err
 	}
 	if s.closed.Load() {
@@ -91,7 +92,7 @@ func (s *Store) Follows(writer [16]byte, previous uint64) error {
 func (s *Store) put(
 	ctx context.Context, b *record.Batch, w WriterSeq, previous *uint64,
 ) (PutResult, error) {
-	if err := s.own(); err != nil {
+	if err := s.refuseReplicated(); err != nil {
 		return PutResult{}, err
 	}
 	if err := b.Validate(); err != nil {
@@ -362,4 +363,30 @@ func (s *Store) insert(group []*putRequest) {
 		}
 	}
 	s.addHeadBytes(grown)
+}
+
+// appendLog appends a flush to the log of a store of its own, after the manifest has the timeline
+// that it belongs to. The caller is the committer, or Close.
+func (s *Store) appendLog(entries []segment.Entry) (file uint64, err error) {
+	if !s.begun {
+		s.manifestMu.Lock()
+		err = s.beginLogging()
+		s.manifestMu.Unlock()
+	}
+	if err != nil {
+		return 0, s.log.NoteLack(err, 0)
+	}
+	return s.log.Append(entries)
+}
+
+// beginLogging makes the timeline of this process durable, if it is not yet. The caller is the
+// committer, or Close, and holds manifestMu.
+func (s *Store) beginLogging() error {
+	if s.manifest.Begins() {
+		if err := s.manifest.Append(manifest.Edit{}); err != nil {
+			return fmt.Errorf("begin a timeline: %w", err)
+		}
+	}
+	s.begun = true
+	return nil
 }

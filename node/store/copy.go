@@ -113,7 +113,7 @@ func (s *Store) PutRange(ctx context.Context, r *Range) (horizonNs int64, err er
 	if s.closed.Load() {
 		return 0, ErrClosed
 	}
-	if err := s.own(); err != nil {
+	if err := s.refuseReplicated(); err != nil {
 		return 0, err
 	}
 	if err := r.validate(); err != nil {

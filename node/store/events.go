@@ -75,7 +75,7 @@ func (s *Store) addEvent(ctx context.Context, kind event.Kind, box record.Box) (
 	if s.closed.Load() {
 		return 0, ErrClosed
 	}
-	if err := s.own(); err != nil {
+	if err := s.refuseReplicated(); err != nil {
 		return 0, err
 	}
 	if err := box.Normalize(); err != nil {

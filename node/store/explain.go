@@ -120,14 +120,3 @@ func explainSegment(sealed *sealedSegment, box *record.Box) api.SegmentPlan {
 	out.Candidates, out.Inside = len(plan.Candidates), plan.Stats.Inside
 	return out
 }
-
-// missed returns the first dimension in which a box misses the bounds of a segment.
-func missed(sealed *sealedSegment, box *record.Box) (record.Dim, bool) {
-	bounds := sealed.idx.Bounds()
-	for d := range record.NumDims {
-		if !box[d].Meets(bounds[d].Min, bounds[d].Max) {
-			return record.Dim(d), true
-		}
-	}
-	return 0, false
-}

@@ -44,3 +44,26 @@ func (s *Store) logLease() error {
 	s.clock.LeaseLogged(ns)
 	return nil
 }
+
+// ProvenHorizon is as [Store.Horizon], of an acq that the log proves: whenever the directory is
+// opened again it knows that it had everything below. What is remembered elsewhere of how far
+// something is must not be beyond it.
+//
+// Cost: one small synced write to the log.
+func (s *Store) ProvenHorizon(ctx context.Context) (int64, error) {
+	h, err := s.Horizon(ctx)
+	if err != nil || s.replicated {
+		return h, err
+	}
+	err = s.onCommitter(ctx, func() { h = s.proveHorizon(h) })
+	return h, err
+}
+
+// proveHorizon makes the log prove a horizon, and returns it, or a lower one when it takes no more.
+// The caller is the committer.
+func (s *Store) proveHorizon(h int64) int64 {
+	if s.clock.Proven() < h {
+		_ = s.logLease() // puts say what is wrong with the log
+	}
+	return min(h, s.clock.Proven())
+}

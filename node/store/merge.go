@@ -28,8 +28,8 @@ const (
 	damagedRetry = time.Hour
 )
 
-// mergeLoop is the only goroutine that merges. When it falls behind,
-// the committer slows down, see pace.
+// mergeLoop is the only goroutine that merges. When it falls behind, the committer slows down, see
+// throttle.
 func (s *Store) mergeLoop() {
 	failed := failedRuns{retry: s.opt.mergeRetry, runs: map[uint64]failedRun{}}
 	idle := idleness{rows: s.counters.rows.Load(), since: time.Now()}

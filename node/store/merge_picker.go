@@ -18,8 +18,8 @@ func (s *Store) nextRun(failed failedRuns) (*shard, []*sealedSegment, error) {
 	return s.nextExpired(failed)
 }
 
-// nextMerge returns the smallest run of segments that is due, leaving out those that failed
-// lately. Of a window that is over it is also what a store at rest merges.
+// nextMerge returns the smallest run of segments that is due, without runs that failed lately.
+// Segments of an age window that is over are merged as those of an idle store are.
 func (s *Store) nextMerge(failed failedRuns) (*shard, []*sealedSegment) {
 	var best []*sealedSegment
 	var of *shard

@@ -26,8 +26,8 @@ const (
 type merger struct {
 	store      *Store
 	run        []*sealedSegment
-	acq        record.Range       // of the rows that the splice keeps; zero: all
-	tombstones []*tombstone.Range // whose rows the splice leaves out
+	acq        record.Range       // of the rows that the new segment keeps; zero: all
+	tombstones []*tombstone.Range // whose rows it leaves out
 	ranks      *index.RankMap
 	builder    index.Builder
 	series     index.SeriesSet
@@ -38,7 +38,7 @@ type merger struct {
 	clusteredRegion
 }
 
-// mergeMemory is the memory of a merge, which the next one of any store takes, see [sealing].
+// mergeMemory is the memory of a merge. The next merge of any store in the process reuses it.
 type mergeMemory struct {
 	partitioner index.Partitioner
 	regions     [2]clusteredRegion // one is clustered while the other is written

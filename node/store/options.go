@@ -69,7 +69,7 @@ type Options struct {
 	retainEvery  time.Duration // how often retentions may take a step; tests do it themselves
 	monotonic    func() int64  // ns of a clock that is never set; tests have their own
 	mergeRetry   time.Duration // how long a merge that failed is left alone; tests are impatient
-	idleAfter    time.Duration // how long nothing must have come until what is left is merged
+	idleAfter    time.Duration // how long a store must be without puts before it runs idle merges
 	idleSealRows int           // of heads that are sealed then
 }
 

@@ -25,7 +25,7 @@ func (s *Store) PutStamped(ctx context.Context, b *record.Batch) (floorNs int64,
 	if s.closed.Load() {
 		return 0, ErrClosed
 	}
-	if err := cmp.Or(s.own(), checkStamps(b)); err != nil {
+	if err := cmp.Or(s.refuseReplicated(), checkStamps(b)); err != nil {
 		return 0, err
 	}
 	if err := s.waitForRoom(ctx); err != nil {

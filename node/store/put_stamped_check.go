@@ -27,7 +27,7 @@ func (s *Store) CheckStamped(
 	if s.closed.Load() {
 		return 0, ErrClosed
 	}
-	if err := s.own(); err != nil {
+	if err := s.refuseReplicated(); err != nil {
 		return 0, err
 	}
 	if s.clock.IsCopy() {

@@ -21,7 +21,8 @@ type readState struct {
 	first     uint64 // log index of the first entry in head
 	info      backdatedInfo
 
-	// main and below are what a pair was made of, a shard and its backdated shard; nil otherwise.
+	// main and backdated are what a pair was made of, a shard and its backdated shard; nil
+	// otherwise.
 	main, backdated *readState
 
 	users atomic.Int64 // the shard, while this is its present state, and scans
@@ -110,9 +111,8 @@ func (sh *shard) acquireFor(box *record.Box) *readState {
 }
 
 // acquire pins the read states of the shards that can hold rows of the box, and picks the
-// tombstones that cover them. The history is that of the read states: between two looks at it that
-// are alike, no
-// purge began or ended.
+// tombstones that cover them. The two belong together: it starts again if tombstones or backdated
+// puts changed in between.
 func (sc *scan) acquire() {
 	wanted := slots.Parts(&sc.box, len(sc.store.shards)) // nil for all
 	for {
@@ -137,7 +137,7 @@ func (sc *scan) acquire() {
 	}
 }
 
-// notePuts counts backdated puts among what changed the box there.
+// notePuts counts a backdated put as a change of the box below the horizon.
 func (sc *scan) notePuts() {
 	for _, now := range sc.states {
 		if now.backdated != nil {

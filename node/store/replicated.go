@@ -58,8 +58,8 @@ func checkRole(m *manifest.Manifest, opt *Options) error {
 	return fmt.Errorf("open %s: %w %s but one of its own", opt.Dir, ErrNotReplicated, opt.Group)
 }
 
-// own returns ErrReplicated unless the store takes changes of its own.
-func (s *Store) own() error {
+// refuseReplicated returns ErrReplicated unless the store takes changes of its own.
+func (s *Store) refuseReplicated() error {
 	if s.replicated {
 		return ErrReplicated
 	}

@@ -38,7 +38,7 @@ func (s *Store) SetRetention(ctx context.Context, r retention.Rule) error {
 	if s.closed.Load() {
 		return ErrClosed
 	}
-	if err := cmp.Or(s.own(), r.Validate()); err != nil {
+	if err := cmp.Or(s.refuseReplicated(), r.Validate()); err != nil {
 		return err
 	}
 	timeNs := s.provenTime()

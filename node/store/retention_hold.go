@@ -35,7 +35,7 @@ func (s *Store) HoldRetention(ctx context.Context, h retention.Hold) error {
 	if s.closed.Load() {
 		return ErrClosed
 	}
-	if err := cmp.Or(s.own(), checkHold(&h)); err != nil {
+	if err := cmp.Or(s.refuseReplicated(), checkHold(&h)); err != nil {
 		return err
 	}
 	return s.changeEvents(ctx, 1, func(acqNs int64) (manifest.Edit, error) {

@@ -24,7 +24,7 @@ const (
 	sinkBytes = 8 << 20
 	// chunkBlocks is how many neighbouring blocks a worker takes at once.
 	chunkBlocks = 8
-	// A lot has at most maxMorselTasks tasks, fewer where there would not be about minMorsels, and
+	// A morsel has at most maxMorselTasks tasks, fewer where there would not be about minMorsels, and
 	// one if it is among the last singleTaskMorsels.
 	maxMorselTasks    = 4
 	minMorsels        = 16
@@ -172,8 +172,8 @@ type asking struct {
 	end     int64 // rows and erases with this acq or a greater one are not looked at
 
 	acq           [1]record.Range
-	cachedBlocks  int  // how many blocks were opened to find newer versions
-	seenOnce      bool // they are not scanned
+	cachedBlocks  int  // blocks that were opened to find newer versions
+	seenOnce      bool // these blocks are not opened again for their rows
 	countedInside uint64
 	stats         ScanStats
 	explain       *explaining // nil but for Explain

@@ -347,3 +347,14 @@ func within(set record.RangeSet, r record.Range) record.RangeSet {
 	}
 	return out
 }
+
+// missed returns the first dimension in which a box misses the bounds of a segment.
+func missed(sealed *sealedSegment, box *record.Box) (record.Dim, bool) {
+	bounds := sealed.idx.Bounds()
+	for d := range record.NumDims {
+		if !box[d].Meets(bounds[d].Min, bounds[d].Max) {
+			return record.Dim(d), true
+		}
+	}
+	return 0, false
+}

@@ -62,9 +62,9 @@ func (s *Store) Seal(ctx context.Context) error {
 	}
 }
 
-// sealLoop is the only goroutine that writes sealed segments and changes the manifest. What fails
-// is tried again, at least once a minute: the rows stay in the log and in memory meanwhile, and
-// puts are refused once the heads are full.
+// sealLoop is the only goroutine that writes heads to segments. A seal that fails is tried again,
+// at least once a minute: the rows stay in the log and in memory meanwhile, and puts are refused
+// once the heads are full.
 func (s *Store) sealLoop() {
 	var q sealQueue
 	for {

@@ -60,8 +60,7 @@ type immutableHead struct {
 	info        backdatedInfo
 }
 
-// nextEntry gives the next log entry of the shard its place. The term is 1 until replication
-// decides terms.
+// nextEntry returns the next log entry of the shard. The term of a stand-alone store is always 1.
 func (sh *shard) nextEntry() segment.Entry {
 	sh.lastIndex++
 	return segment.Entry{Shard: sh.id, Term: 1, Index: sh.lastIndex, Kind: layout.EntryRows}

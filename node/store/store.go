@@ -89,8 +89,8 @@ type Store struct {
 
 	damaged damages
 
-	findingLost sync.Mutex // held while Look runs, and for ever by Close
-	lookedAt    lookedAt   // guarded by looking
+	findingLost sync.Mutex // held while FindLostFiles runs, and for ever by Close
+	lookedAt    lookedAt   // guarded by findingLost
 
 	scrubLastNs, scrubPassBytes atomic.Int64 // see Stats
 
@@ -98,7 +98,7 @@ type Store struct {
 
 	nextID        atomic.Uint64 // of the next segment file
 	exceedsMemory atomic.Bool   // segments do not fit memory
-	backlog       atomic.Int64  // segments above the calm, of the shard that has most
+	backlog       atomic.Int64  // segments beyond calmSegments, of the shard that has most
 
 	mergeWake chan struct{} // holds one: there may be something to merge
 	mergeMu   sync.Mutex

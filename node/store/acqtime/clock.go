@@ -40,7 +40,7 @@ type Clock struct {
 // New returns a clock that follows now, nanoseconds since 1970, which ends as clamped does.
 func New(now func() int64) *Clock { return &Clock{now: now} }
 
-// Open notes below what all acqs are that were found on disk.
+// Open notes the acq above all acqs that were found on disk.
 func (c *Clock) Open(ns int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -97,8 +97,8 @@ type Edit struct {
 	// Applied says of a replica how far its log was applied: all up to there is durable.
 	Applied *acqtime.Position `json:"applied,omitempty"`
 
-	// Slots that a replica holds, once it was split or split off, and the entry of the log before
-	// that of its group: see [Store.IndexBase].
+	// Slots that a replica holds once its group was split, and the index of the last log entry that
+	// is not of its own group but of the one that was split.
 	Slots     *event.Slots `json:"slots,omitempty"`
 	IndexBase uint64       `json:"index_base,omitempty"`
 
