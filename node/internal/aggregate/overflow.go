@@ -139,8 +139,8 @@ type Merging struct {
 	pending    States   // states that were not merged yet
 }
 
-// NewMerging returns what merges the groups of a query, with at most so many in all and in one
-// instance; the caller sets Done.
+// NewMerging returns what merges the groups of a query: at most maxGroups in all, and
+// maxOfInstance in one instance. The caller sets Done.
 func NewMerging(
 	q *record.Query, module *registry.Version, maxGroups, maxOfInstance int,
 ) *Merging {

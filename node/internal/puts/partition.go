@@ -1,4 +1,4 @@
-// Package puts has what a put is made of before groups store it: its rows by group and slot, and
+// Package puts has the parts of a put until groups store them: its rows by group and slot, and
 // the writer under which it is sent again. It knows nothing of who stores it.
 //
 // It starts no goroutines. [WriterPool] may be used by many.

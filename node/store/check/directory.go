@@ -16,7 +16,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/api"
 )
 
-// Directory reads everything in the directory of a store that nobody has open, compares files with
+// Directory reads everything in the directory of a closed store, compares files with
 // one another, and changes nothing.
 //
 // Errors: layout.ErrLocked when a process has it open, layout.ErrNoStore, ctx.Err(), and those of

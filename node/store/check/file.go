@@ -68,8 +68,8 @@ func KindOf(path string) (Kind, error) {
 	return "", fmt.Errorf("%s: %w", path, ErrUnknownFile)
 }
 
-// File reads one file of a store, whoever has it open, and changes nothing. What other files
-// say of it is not compared: that is Directory.
+// File reads one file of a store, which may be open, and changes nothing. Directory also compares
+// it with what other files say of it.
 //
 // Errors: ErrUnknownFile, ctx.Err(), and those of the file system. Damage is in the report.
 func File(ctx context.Context, path string, opt Options) (api.CheckReport, error) {

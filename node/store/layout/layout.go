@@ -25,7 +25,7 @@ const (
 	LockFile      = "LOCK"     // held while a process has the directory open
 	ManifestFile  = "MANIFEST" // the journal of what is live
 	WritersFile   = "WRITERS"  // answers to writers
-	SnapshotFile  = "SNAPSHOT" // says that nobody has opened the snapshot as a store
+	SnapshotFile  = "SNAPSHOT" // says that the snapshot was never opened as a store
 	ScrubFile     = "SCRUB"    // how far the search for damage is
 )
 
