@@ -24,8 +24,8 @@ const (
 	sinkBytes = 8 << 20
 	// chunkBlocks is how many neighbouring blocks a worker takes at once.
 	chunkBlocks = 8
-	// A morsel has at most maxMorselTasks tasks, fewer where there would not be about minMorsels, and
-	// one if it is among the last singleTaskMorsels.
+	// A morsel has at most maxMorselTasks tasks, fewer where there would not be about minMorsels,
+	// and one if it is among the last singleTaskMorsels.
 	maxMorselTasks    = 4
 	minMorsels        = 16
 	singleTaskMorsels = 12
