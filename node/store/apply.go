@@ -155,8 +155,8 @@ func runOf(all []command) (n int) {
 // waitToApply waits for room in the heads for as long as sealing makes some.
 func (s *Store) waitToApply(ctx context.Context) error {
 	for {
-		err := s.waitForRoom(ctx)
-		if !errors.Is(err, ErrOverloaded) || s.sealError() != nil {
+		err := s.heads.Wait(ctx)
+		if !errors.Is(err, ErrOverloaded) || s.heads.SealErr() != nil {
 			return err
 		}
 	}
@@ -191,15 +191,15 @@ func (s *Store) applyRun(from []Command, run []command, out []Outcome) error {
 	s.noteFile(file, buf.entries)
 	s.insert(group)
 	s.clock.Drive(at)
-	s.feeds.committed(group)
-	s.feeds.passed(s.clock.Published())
+	tellFeeds(s.feeds, group)
+	s.feeds.Passed(s.clock.Published())
 	rows := 0
 	for _, r := range group {
 		rows += r.rows
 	}
 	s.counters.rows.Add(int64(rows))
 	s.sealFull()
-	s.throttle(rows)
+	s.behind.Wait(rows, s.stop)
 	return nil
 }
 
@@ -329,7 +329,7 @@ func (s *Store) applyEvent(from Command, c *command, out *Outcome) error {
 		return s.failApply(err)
 	}
 	s.come(at)
-	s.feeds.changed()
+	s.feeds.Changed()
 	out.AcqNs = acq
 	if e.Purges() {
 		_ = s.emptyLog() // it is tried again; if the log has failed, the next command says so
@@ -345,7 +345,7 @@ func (s *Store) come(at acqtime.Position) {
 	s.applyMu.Unlock()
 	s.noteDurable(at.Index)
 	s.clock.Drive(at)
-	s.feeds.passed(s.clock.Published())
+	s.feeds.Passed(s.clock.Published())
 }
 
 // eventOf returns the edit of a command at an acq.

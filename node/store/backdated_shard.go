@@ -148,7 +148,7 @@ func (r *replay) insertBackdated(sh *shard) {
 	old := sh.state.Load().head
 	h := withRows(old, &a.rows)
 	sh.setHead(h, &a.rows, a.putNs)
-	r.store.headBytes += h.Grown() - old.Bytes()
+	r.store.heads.Add(h.Grown() - old.Bytes())
 	if backdatedFull(h) || r.store.isFull(h) {
 		sh.rotate()
 	}

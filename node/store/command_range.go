@@ -225,13 +225,13 @@ func (s *Store) writeRange(r *Range, at acqtime.Position) error {
 	s.noteFile(file, buf.entries)
 	s.insert(group)
 	s.clock.Drive(at)
-	s.feeds.committed(group)
+	tellFeeds(s.feeds, group)
 	if len(r.Events)+len(r.Policies) > 0 {
-		s.feeds.changed()
+		s.feeds.Changed()
 	}
 	s.counters.rows.Add(int64(r.rows()))
 	s.sealFull()
-	s.throttle(r.rows())
+	s.behind.Wait(r.rows(), s.stop)
 	return nil
 }
 

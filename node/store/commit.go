@@ -151,7 +151,7 @@ func (s *Store) enqueue(ctx context.Context, b *record.Batch, r *putRequest) err
 	if s.closed.Load() {
 		return ErrClosed
 	}
-	if err := s.waitForRoom(ctx); err != nil {
+	if err := s.heads.Wait(ctx); err != nil {
 		return err
 	}
 	r.byShard = splitByShard(b, len(s.shards))
@@ -291,7 +291,7 @@ func (s *Store) commit(buf *commitBuffers, group []*putRequest) {
 	s.noteFile(file, buf.entries)
 	s.insert(group)
 	s.clock.Publish()
-	s.feeds.committed(group)
+	tellFeeds(s.feeds, group)
 	rows := 0
 	for _, r := range group {
 		rows += r.rows
@@ -305,7 +305,7 @@ func (s *Store) commit(buf *commitBuffers, group []*putRequest) {
 		buf.data = nil
 	}
 	s.sealFull()
-	s.throttle(rows)
+	s.behind.Wait(rows, s.stop)
 }
 
 // refuse answers a group that the log did not take. Unless there was only no room for it, whether
@@ -362,7 +362,7 @@ func (s *Store) insert(group []*putRequest) {
 			grown += head.Grown()
 		}
 	}
-	s.addHeadBytes(grown)
+	s.heads.Add(grown)
 }
 
 // appendLog appends a flush to the log of a store of its own, after the manifest has the timeline

@@ -119,7 +119,7 @@ func (s *Store) PutRange(ctx context.Context, r *Range) (horizonNs int64, err er
 	if err := r.validate(); err != nil {
 		return 0, err
 	}
-	if err := s.waitForRoom(ctx); err != nil {
+	if err := s.heads.Wait(ctx); err != nil {
 		return 0, err
 	}
 	put := &putRequest{done: make(chan struct{})}
@@ -198,16 +198,16 @@ func (s *Store) commitRange(r *Range, put *putRequest, entries []segment.Entry) 
 	s.noteFile(file, entries)
 	s.insert([]*putRequest{put})
 	s.clock.StartCopy(r.ToNs)
-	s.feeds.committed([]*putRequest{put})
+	tellFeeds(s.feeds, []*putRequest{put})
 	if len(r.Events)+len(r.Policies) > 0 {
-		s.feeds.changed()
+		s.feeds.Changed()
 	}
 	s.counters.rows.Add(int64(put.rows))
 	if purges {
 		_ = s.emptyLog() // it is tried again; if the log has failed, ranges say so
 	}
 	s.sealFull()
-	s.throttle(put.rows)
+	s.behind.Wait(put.rows, s.stop)
 	return nil
 }
 

@@ -29,7 +29,7 @@ const (
 )
 
 // mergeLoop is the only goroutine that merges. When it falls behind, the committer slows down, see
-// throttle.
+// [throttle.Throttle].
 func (s *Store) mergeLoop() {
 	failed := failedRuns{retry: s.opt.mergeRetry, runs: map[uint64]failedRun{}}
 	idle := idleness{rows: s.counters.rows.Load(), since: time.Now()}
@@ -37,8 +37,8 @@ func (s *Store) mergeLoop() {
 		waiting := s.takeWaiters() // before the look at what is due: what they wait for is seen
 		began := time.Now()
 		sh, run, err := s.nextRun(failed)
-		turns := s.opt.Background.merges
-		s.setBacklog()
+		permits := s.opt.Background.Merges
+		s.behind.SetSegments(mostMergeable(s.all))
 		s.setExceedsMemory()
 		if run == nil {
 			err := cmp.Or(s.finishPurges(), failed.newest())
@@ -51,10 +51,10 @@ func (s *Store) mergeLoop() {
 			if len(waiting) > 0 || quiet && !s.hasImmutable() {
 				sh, run = s.nextIdleMerge(failed)
 			}
-			turns = s.opt.Background.idleMerges
+			permits = s.opt.Background.IdleMerges
 			if run == nil {
 				failed.forget(began)
-				s.noteMerge(err)
+				s.mergeErr.Set(err)
 				waiting.answerAll(err)
 				select {
 				case <-s.mergeWake:
@@ -67,7 +67,7 @@ func (s *Store) mergeLoop() {
 		}
 		s.addWaiters(waiting)
 		if err == nil {
-			err = s.underLimit(turns, func() error {
+			err = permits.Run(s.stop, ErrClosed, func() error {
 				if sh2, run2, err := s.nextRun(failed); err == nil && run2 != nil {
 					sh, run = sh2, run2 // it may have been a long wait
 				}
@@ -78,7 +78,7 @@ func (s *Store) mergeLoop() {
 			return
 		}
 		failed.note(run, err)
-		s.noteMerge(failed.newest())
+		s.mergeErr.Set(failed.newest())
 	}
 }
 
@@ -215,11 +215,4 @@ func (m *merger) write(path string, meta manifest.Segment) error {
 		},
 	})
 	return err
-}
-
-// noteMerge remembers why a merge that is due was not done, nil when there is none.
-func (s *Store) noteMerge(err error) {
-	s.mergeMu.Lock()
-	defer s.mergeMu.Unlock()
-	s.mergeErr = err
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/background"
 	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -131,7 +132,7 @@ func TestIdleStoreSealsHeads(t *testing.T) {
 // TestBackgroundLimit: stores that share one turn seal and merge one after the other, and one that
 // is closed while it waits does not wait on.
 func TestBackgroundLimit(t *testing.T) {
-	turns := NewBackgroundLimit(1)
+	turns := background.NewLimit(1)
 	rng := randomSource(t)
 	sh := shape{cids: 2, mids: 50, moids: 2, caps: 200}
 	var stores []*Store
@@ -153,8 +154,8 @@ func TestBackgroundLimit(t *testing.T) {
 			t.Errorf("%d rows, %d merges", st.Rows, st.Merges)
 		}
 	}
-	turns.seals <- struct{}{} // somebody seals for a long time
-	turns.merges <- struct{}{}
+	turns.Seals <- struct{}{} // somebody seals for a long time
+	turns.Merges <- struct{}{}
 	s := stores[0]
 	mustPut(t, s, sh.batch(rng, 400, 0), WriterSeq{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -168,8 +169,8 @@ func TestBackgroundLimit(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	<-turns.seals
-	<-turns.merges
+	<-turns.Seals
+	<-turns.Merges
 }
 
 func TestIdleRun(t *testing.T) {

@@ -94,6 +94,24 @@ func rowsOf(run []*sealedSegment) int64 {
 	return n
 }
 
+// mostMergeable returns how many segments the shard has that has most of those that merges still
+// make fewer.
+func mostMergeable(all []*shard) int {
+	most := 0
+	for _, sh := range all {
+		for part := range mergeable(sh.state.Load().sealed) {
+			count := 0
+			for _, seg := range part {
+				if int64(seg.meta.Rows) < limitOf(seg)/4 && seg.file.Size() < maxMergedBytes/4 {
+					count++ // larger ones will not be merged any more
+				}
+			}
+			most = max(most, count)
+		}
+	}
+	return most
+}
+
 // failedRuns are the merges that failed and were not tried again since.
 type failedRuns struct {
 	retry time.Duration

@@ -12,6 +12,7 @@ import (
 	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/throttle"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -104,14 +105,14 @@ func TestWriteThrottle(t *testing.T) {
 	}
 	// The merger, which was woken, may note once more that there is no backlog.
 	for try := 0; try < 100 && s.Stats().ThrottledNs == 0; try++ {
-		s.backlog.Store(5)
+		s.behind.SetSegments(throttle.From + 5)
 		mustPut(t, s, shape{cids: 1, mids: 5, moids: 1, caps: 100}.batch(randomSource(t), 1000, 0),
 			WriterSeq{})
 		if err := s.onCommitter(t.Context(), func() {}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := s.Stats().ThrottledNs; got != 5*throttleNsPerRow*1000 {
+	if got := s.Stats().ThrottledNs; got != 5*throttle.NsPerRow*1000 {
 		t.Fatalf("paced by %d ns", got)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/internal/clock"
+	"github.com/pentad-db/pentad/node/store/background"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/retention"
 )
@@ -55,7 +56,7 @@ type Options struct {
 
 	// Background bound what stores that share them do at once in the background; nil: its own, for
 	// one seal and one merge.
-	Background *BackgroundLimit
+	Background *background.Limit
 
 	keepSnapshot bool // a snapshot stays one: it is not made a store of its own, nor merged
 
@@ -87,7 +88,7 @@ func (o Options) withDefaults() (Options, error) {
 	o.mergeRetry = cmp.Or(o.mergeRetry, mergeRetry)
 	o.idleAfter = cmp.Or(o.idleAfter, idleAfter)
 	o.idleSealRows = cmp.Or(o.idleSealRows, max(1, o.SealRows/idleSealShare))
-	o.Background = cmp.Or(o.Background, NewBackgroundLimit(1))
+	o.Background = cmp.Or(o.Background, background.NewLimit(1))
 	o.Scrub = cmp.Or(o.Scrub, NewScrub(DefaultScrubEvery, DefaultScrubRate))
 	o.PutWait = cmp.Or(o.PutWait, 10*time.Second)
 	if o.blockNow == nil {

@@ -102,7 +102,7 @@ func (r *replay) rows(file uint64, e segment.Entry) error {
 	}
 	head := sh.state.Load().head
 	head.Insert(&r.batch)
-	s.headBytes += head.Grown()
+	s.heads.Add(head.Grown())
 	if s.isFull(head) { // many immutable heads may have been lost at once
 		sh.rotate()
 	}

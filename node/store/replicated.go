@@ -74,7 +74,7 @@ func (s *Store) Applied() uint64 { return s.position().Index }
 // promise of the group's leader: each command after that one assigns acqs from there on.
 func (s *Store) LeaseHorizon(index uint64, horizonNs int64) {
 	if s.clock.GrantLease(index, horizonNs) {
-		s.feeds.passed(s.clock.Published())
+		s.feeds.Passed(s.clock.Published())
 	}
 }
 

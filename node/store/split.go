@@ -239,6 +239,6 @@ func (s *Store) confine(to slots.Range, acq int64, at acqtime.Position, e manife
 		return s.failApply(err)
 	}
 	s.come(at)
-	s.feeds.changed()
+	s.feeds.Changed()
 	return nil
 }

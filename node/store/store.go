@@ -21,9 +21,12 @@ import (
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/acqtime"
+	"github.com/pentad-db/pentad/node/store/headbudget"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
+	"github.com/pentad-db/pentad/node/store/notify"
 	"github.com/pentad-db/pentad/node/store/retention"
+	"github.com/pentad-db/pentad/node/store/throttle"
 	"github.com/pentad-db/pentad/node/store/tombstone"
 	"github.com/pentad-db/pentad/node/store/workers"
 )
@@ -53,7 +56,7 @@ type Store struct {
 	failed     health.Latch     // after its error nothing may be put; set by the committer
 	counters   counters
 
-	feeds *feedNotifier // feeds that wait for commits
+	feeds *notify.Notifier // feeds that wait for commits
 
 	// What follows is of a replica.
 	replicated bool
@@ -98,19 +101,15 @@ type Store struct {
 
 	nextID        atomic.Uint64 // of the next segment file
 	exceedsMemory atomic.Bool   // segments do not fit memory
-	backlog       atomic.Int64  // segments beyond calmSegments, of the shard that has most
+	behind        throttle.Throttle
 
 	mergeWake chan struct{} // holds one: there may be something to merge
 	mergeMu   sync.Mutex
-	waiters   mergeWaiters // who waits until nothing is due, guarded by mergeMu
-	mergeErr  error        // why a merge that is due was not done, guarded by mergeMu
+	waiters   mergeWaiters  // who waits until nothing is due, guarded by mergeMu
+	mergeErr  health.Latest // why a merge that is due was not done
 
-	budgetMu    sync.Mutex
-	headBytes   int64         // bytes of all heads, guarded by budgetMu
-	headsShrunk chan struct{} // closed and replaced when headBytes falls, guarded by budgetMu
-	sealErr     error         // why the last seal failed, guarded by budgetMu
-	// releaseErr is why files of the log are kept that are not needed, guarded by budgetMu.
-	releaseErr error
+	heads      *headbudget.Budget
+	releaseErr health.Latest // why files of the log are kept that are not needed
 }
 
 // Report says what Open found and mended.
@@ -137,13 +136,15 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 		return nil, report, fmt.Errorf("make directory: %w", err)
 	}
 	s := &Store{
-		opt: opt, writers: newWriters(), files: map[uint64][]uint64{}, feeds: newFeedNotifier(),
+		opt: opt, writers: newWriters(), files: map[uint64][]uint64{}, feeds: notify.New(),
 		cleanLog: map[int64]uint64{},
 		puts:     make(chan *putRequest, 64), committing: make(chan struct{}, 1),
-		stop: make(chan struct{}), drained: make(chan struct{}), headsShrunk: make(chan struct{}),
+		stop: make(chan struct{}), drained: make(chan struct{}),
 		mergeWake: make(chan struct{}, 1), blockClock: segment.NewVerifyClock(opt.blockNow),
 		damaged: damages{files: map[string]*segment.CorruptError{}, news: make(chan struct{}, 1)},
 	}
+	s.heads = headbudget.New(headbudget.Options{MaxBytes: opt.HeadMax, Wait: opt.PutWait,
+		Stop: s.stop, Overloaded: ErrOverloaded, Stopped: ErrClosed})
 	s.workers = workers.NewPool(opt.Workers, s.stop)
 	s.retentionClock = retention.NewClock(opt.monotonic)
 	s.time = opt.Clock
@@ -155,7 +156,7 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 	}
 	s.opt.Now = acqtime.Clamped(s.time.NowNs)
 	s.clock = acqtime.New(s.opt.Now)
-	fileNs := newestFile(opt.Dir)
+	fileNs := layout.NewestFile(opt.Dir)
 	if s.lock, err = layout.Lock(opt.Dir); err != nil {
 		return nil, report, err
 	}
@@ -166,7 +167,7 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 	s.committing <- struct{}{} // commitLoop has it
 	s.wg.Go(s.commitLoop)
 	s.wg.Go(s.sealLoop)
-	s.wg.Go(s.followLoop)
+	s.wg.Go(func() { s.feeds.Run(s.clock.Published, s.stop) })
 	if !s.replicated {
 		s.wg.Go(s.spaceLoop)
 	}

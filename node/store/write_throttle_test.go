@@ -9,9 +9,9 @@ import (
 
 // Only segments that merges still make fewer slow commits down: with as many as one likes of at
 // least a quarter of the largest, which four of are never merged, nothing is behind.
-func TestBacklogLeavesOutWhatIsNotMerged(t *testing.T) {
+func TestMostMergeable(t *testing.T) {
 	most, putNs := uint32(maxMergedRows), int64(manifest.NoPut)
-	f := func(small, large int, want int64) {
+	f := func(small, large int, want int) {
 		t.Helper()
 		now := &readState{}
 		add := func(count int, rows uint32) {
@@ -22,20 +22,17 @@ func TestBacklogLeavesOutWhatIsNotMerged(t *testing.T) {
 		}
 		add(small, most/4-1)
 		add(large, most/4)
-		s := &Store{all: []*shard{{}, {}}}
-		s.all[0].state.Store(&readState{})
-		s.all[1].state.Store(now)
-		s.setBacklog()
-		if got := s.backlog.Load(); got != want {
-			t.Errorf("%d small, %d large segments: backlog %d, want %d", small, large, got, want)
+		all := []*shard{{}, {}}
+		all[0].state.Store(&readState{})
+		all[1].state.Store(now)
+		if got := mostMergeable(all); got != want {
+			t.Errorf("%d small, %d large segments: %d, want %d", small, large, got, want)
 		}
 	}
 	f(0, 0, 0)
-	f(throttleFrom, 0, 0)
-	f(throttleFrom+3, 0, 3)
-	f(0, 10*throttleFrom, 0)
-	f(throttleFrom, 10*throttleFrom, 0)
-	f(throttleFrom+1, 10*throttleFrom, 1)
+	f(24, 0, 24)
+	f(0, 240, 0)
+	f(25, 240, 25)
 	most, putNs = maxBackdatedMergeRows, 1 // of rows from below
-	f(throttleFrom+3, 10*throttleFrom, 3)
+	f(27, 240, 27)
 }
