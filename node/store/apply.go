@@ -33,7 +33,7 @@ type Outcome struct {
 	Put   PutResult // of a put
 	AcqNs int64     // of an erase, purge or change of a retention; 0: nothing was to be done
 	// Err says that the command was wrong by itself, and did nothing: *record.InvalidError,
-	// ErrBadCommand, ErrSequenceTooOld, ErrTooManyWriters, ErrTooManyEvents,
+	// ErrBadCommand, writers.ErrTooOld, writers.ErrTooMany, ErrTooManyEvents,
 	// retention.ErrNoPolicy or ErrOtherSlots.
 	Err error
 	// Skipped says that the command had been applied before, with an answer that is not known any
@@ -223,9 +223,9 @@ func (s *Store) applyOne(
 	case c.kind == commandPut:
 		protected := c.put.writer.ID != ([16]byte{})
 		if protected {
-			known, err := s.writers.decide(c.put.writer, first)
+			known, err := s.writers.Decide(c.put.writer, first)
 			if known != nil {
-				out.Put = known.result(true)
+				out.Put = resultOf(*known, true)
 			}
 			if out.Err = err; known != nil || err != nil {
 				return false
@@ -238,9 +238,9 @@ func (s *Store) applyOne(
 		c.stampAt(first)
 		at.NextNs = first + int64(c.put.rows)
 		if protected {
-			s.writers.recordInOrder(c.put.writer, c.put.answer)
+			s.writers.RecordInOrder(c.put.writer, c.put.answer)
 		}
-		out.Put = c.put.answer.result(false)
+		out.Put = resultOf(c.put.answer, false)
 		s.appendApplied(c)
 		return true
 	}
@@ -253,7 +253,7 @@ func (s *Store) appendApplied(c *command) {
 	buf := &s.apply.buffers
 	start := len(buf.data)
 	buf.data = append(buf.data, c.data[:segment.StampBytes]...)
-	segment.StampRowsEntry(buf.data[start:], c.put.answer.first)
+	segment.StampRowsEntry(buf.data[start:], c.put.answer.FirstNs)
 	c.put.bytes = int64(len(c.data))
 	e := s.shards[0].nextEntry()
 	e.Rest = c.data[segment.StampBytes:]

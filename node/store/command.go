@@ -11,6 +11,7 @@ import (
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/acqtime"
 	"github.com/pentad-db/pentad/node/store/retention"
+	"github.com/pentad-db/pentad/node/store/writers"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -340,5 +341,6 @@ func (c *command) stampAt(first int64) {
 	for i := range acqs {
 		acqs[i] = first + int64(i)
 	}
-	c.put.answer = answer{seq: c.put.writer.Seq, first: first, records: uint32(len(acqs))}
+	c.put.answer = writers.Answer{Seq: c.put.writer.Seq, FirstNs: first,
+		Records: uint32(len(acqs))}
 }

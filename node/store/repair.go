@@ -14,6 +14,7 @@ import (
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
+	"github.com/pentad-db/pentad/node/store/writers"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -265,15 +266,15 @@ func (r *repair) cut() error {
 
 // forgetWriters makes WRITERS know no batch that may be among what is lost: it is sent again.
 func (r *repair) forgetWriters() error {
-	t := newWriters()
-	err := t.load(r.dir)
-	if errors.As(err, new(*segment.CorruptError)) || err == nil && len(t.byID) == 0 {
+	t := writers.New[putRequest]()
+	err := t.Load(r.dir)
+	if errors.As(err, new(*segment.CorruptError)) || err == nil && t.Count() == 0 {
 		return nil // damage of it is another matter
 	}
 	if err != nil {
 		return err
 	}
-	return replaceWriters(r.dir, t.encode(max(r.heldNs, r.manifest.ClockNs)))
+	return writers.Replace(r.dir, t.Encode(max(r.heldNs, r.manifest.ClockNs)))
 }
 
 func cutFile(path string, size int64) error {

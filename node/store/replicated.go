@@ -11,6 +11,7 @@ import (
 	"github.com/pentad-db/pentad/node/store/acqtime"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
+	"github.com/pentad-db/pentad/node/store/writers"
 )
 
 // groupBytes is the length of the identity of a group.
@@ -173,19 +174,19 @@ func (s *Store) noteQuietLog(before logEnd) (logEnd, error) {
 func (s *Store) saveAnswers() (manifest.Edit, error) {
 	if !s.replicated {
 		now := s.clock.Published() // of a group under way nothing may be on disk yet
-		s.writers.expire(now)
-		return manifest.Edit{ClockNs: now}, s.writers.save(s.opt.Dir)
+		s.writers.Expire(now)
+		return manifest.Edit{ClockNs: now}, s.writers.Save(s.opt.Dir)
 	}
 	s.applyMu.Lock()
 	at := s.applied
-	s.writers.expire(at.NextNs)
-	table := s.writers.encode(math.MaxInt64)
+	s.writers.Expire(at.NextNs)
+	table := s.writers.Encode(math.MaxInt64)
 	s.applyMu.Unlock()
 	e := manifest.Edit{ClockNs: at.NextNs, Applied: &at}
 	if err := s.syncApplied(); err != nil {
 		return e, err
 	}
-	return e, replaceWriters(s.opt.Dir, table)
+	return e, writers.Replace(s.opt.Dir, table)
 }
 
 // syncReplica makes the log of a replica durable, that of other stores is. A segment is not live

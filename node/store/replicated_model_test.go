@@ -10,6 +10,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/node/store/retention"
+	"github.com/pentad-db/pentad/node/store/writers"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -70,21 +71,21 @@ func (m *groupModel) end(c Command, out Outcome) {
 func (m *groupModel) put(c Command, b *record.Batch, id WriterSeq) {
 	first := max(c.ClockNs, m.next)
 	w := m.writers[id.ID]
-	if w == nil || w.lastAcq < first-writerIdleNs && !record.Lasting(id.ID) {
+	if w == nil || w.lastAcq < first-writers.IdleNs && !record.Lasting(id.ID) {
 		w = &modelWriter{first: map[uint64]PutResult{}}
 	}
 	old, known := w.first[id.Seq]
 	switch {
 	case id.ID == [16]byte{}:
 	case record.Lasting(id.ID) && id.Seq < w.high:
-		m.end(c, Outcome{Err: ErrSequenceTooOld})
+		m.end(c, Outcome{Err: writers.ErrTooOld})
 		return
 	case known && !w.forgot(id.Seq):
 		old.Duplicate = true
 		m.end(c, Outcome{Put: old})
 		return
-	case w.high >= maxAnswers && id.Seq <= w.high-maxAnswers:
-		m.end(c, Outcome{Err: ErrSequenceTooOld})
+	case w.high >= writers.MaxAnswers && id.Seq <= w.high-writers.MaxAnswers:
+		m.end(c, Outcome{Err: writers.ErrTooOld})
 		return
 	}
 	for i := range b.Len() {
@@ -109,7 +110,7 @@ func (w *modelWriter) forgot(seq uint64) bool {
 			greater++
 		}
 	}
-	return greater >= maxAnswers
+	return greater >= writers.MaxAnswers
 }
 
 func (m *groupModel) event(c Command, kind event.Kind, box record.Box) {

@@ -97,9 +97,9 @@ func TestSeed(t *testing.T) {
 			t.Errorf("applied %d, durable %d, slots %v", r.Applied(), r.Durable(), r.Slots())
 		}
 		h, err := r.Horizon(t.Context())
-		known, decideErr := r.writers.decide(writer, next)
+		known, decideErr := r.writers.Decide(writer, next)
 		if err := errors.Join(err, decideErr); err != nil || h != next || known == nil ||
-			known.first != reply.FirstAcqNs {
+			known.FirstNs != reply.FirstAcqNs {
 			t.Errorf("horizon %d, want %d; the writer is known by %+v, %v", h, next, known, err)
 		}
 		if events := r.Events(); len(events) != 1 || events[0].Kind != event.Erase {

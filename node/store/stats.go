@@ -118,7 +118,7 @@ func (s *Store) Stats() Stats {
 		Scans:         s.counters.scans.Load(),
 		Blocks:        s.counters.blocksScanned.Load(), ScrubBytes: s.counters.scrubBytes.Load(),
 		ScrubDamages: s.counters.scrubDamages.Load(), ScrubPasses: s.counters.scrubPasses.Load(),
-	}, MergeErr: s.mergeErr.Err(), Shards: len(s.shards), Writers: s.writers.count(),
+	}, MergeErr: s.mergeErr.Err(), Shards: len(s.shards), Writers: s.writers.Count(),
 		ScrubPassBytes: s.scrubPassBytes.Load(), ScrubLastNs: s.scrubLastNs.Load()}
 	for _, sh := range s.all {
 		now := sh.state.Load()

@@ -29,6 +29,7 @@ import (
 	"github.com/pentad-db/pentad/node/store/throttle"
 	"github.com/pentad-db/pentad/node/store/tombstone"
 	"github.com/pentad-db/pentad/node/store/workers"
+	"github.com/pentad-db/pentad/node/store/writers"
 )
 
 // Store is an open directory. All methods may be called from many goroutines.
@@ -43,7 +44,7 @@ type Store struct {
 	clock          *acqtime.Clock
 	time           *clock.Clock     // what time it is, and whether that is confirmed
 	retentionClock *retention.Clock // of what time it is, for retentions
-	writers        *writers
+	writers        *writers.Table[putRequest]
 	shards         []*shard
 	all            []*shard // shards, and the backdated shard of each
 
@@ -136,7 +137,8 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 		return nil, report, fmt.Errorf("make directory: %w", err)
 	}
 	s := &Store{
-		opt: opt, writers: newWriters(), files: map[uint64][]uint64{}, feeds: notify.New(),
+		opt: opt, writers: writers.New[putRequest](), files: map[uint64][]uint64{},
+		feeds:    notify.New(),
 		cleanLog: map[int64]uint64{},
 		puts:     make(chan *putRequest, 64), committing: make(chan struct{}, 1),
 		stop: make(chan struct{}), drained: make(chan struct{}),
