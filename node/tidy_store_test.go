@@ -12,7 +12,8 @@ func storeRooms() map[string][]string {
 			"node/store/check", "node/store/manifest",
 			"node/store/bounds", "node/store/tombstone", "node/store/workers",
 			"node/store/background", "node/store/headbudget", "node/store/notify",
-			"node/store/throttle", "node/store/writers",
+			"node/store/throttle", "node/store/writers", "node/store/mirror",
+			"node/store/commands",
 			"golang.org/x/sys", "github.com/zeebo/xxh3"},
 		"node/store/archive": {"sdk/record", "sdk/api", "node/segment", "node/store",
 			"node/store/manifest", "node/internal/durable", "node/internal/formats",
@@ -39,6 +40,10 @@ func storeRooms() map[string][]string {
 			"node/store/retention"},
 		"node/store/writers": {"sdk/record", "node/segment", "node/internal/durable",
 			"node/store/layout"},
+		"node/store/mirror": {"sdk/record", "node/store/event", "node/store/retention"},
+		"node/store/commands": {"sdk/record", "node/segment", "node/internal/formats",
+			"node/internal/slots", "node/store/acqtime", "node/store/event", "node/store/mirror",
+			"node/store/retention", "node/store/writers"},
 		"node/store/event": {"sdk/record", "node/internal/slots"},
 	}
 }

@@ -11,11 +11,9 @@ import (
 	"github.com/pentad-db/pentad/node/store/acqtime"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
+	"github.com/pentad-db/pentad/node/store/mirror"
 	"github.com/pentad-db/pentad/node/store/writers"
 )
-
-// groupBytes is the length of the identity of a group.
-const groupBytes = 16
 
 var (
 	// ErrReplicated means that a store is driven by the log of its group, and takes changes from
@@ -35,8 +33,9 @@ func (o *Options) checkGroup() error {
 	if o.Group == "" {
 		return nil
 	}
-	if id, err := hex.DecodeString(o.Group); err != nil || len(id) != groupBytes {
-		return fmt.Errorf("store: Options.Group is %q; take %d hex digits", o.Group, 2*groupBytes)
+	if id, err := hex.DecodeString(o.Group); err != nil || len(id) != mirror.IdentityBytes {
+		return fmt.Errorf("store: Options.Group is %q; take %d hex digits", o.Group,
+			2*mirror.IdentityBytes)
 	}
 	if o.Shards != 1 {
 		return fmt.Errorf("store: Options.Shards is %d; a replica has one", o.Shards)

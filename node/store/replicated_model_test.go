@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pentad-db/pentad/node/store/commands"
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/node/store/writers"
@@ -162,35 +163,35 @@ func (l *groupLog) more(rng *rand.Rand) {
 			b = old
 		}
 		l.old[id] = b
-		c.Data, err = AppendPut(nil, b, id)
+		c.Data, err = commands.AppendPut(nil, b, id)
 		m.put(c, b, id)
 	case op < 31:
 		box := l.eventBox(rng, &model{rows: m.rows})
-		c.Data, err = AppendErase(nil, box)
+		c.Data, err = commands.AppendErase(nil, box)
 		m.event(c, event.Erase, box)
 	case op < 32:
 		box := l.eventBox(rng, &model{rows: m.rows})
-		c.Data, err = AppendPurge(nil, box)
+		c.Data, err = commands.AppendPurge(nil, box)
 		m.event(c, event.Purge, box)
 	case op < 34:
 		r := l.policy(rng)
-		c.Data, err = AppendRetention(nil, r)
+		c.Data, err = commands.AppendRetention(nil, r)
 		m.retention(c, r)
 	case op < 36:
 		c.Data = m.drawStep(rng, c)
 	case op < 37:
 		h := l.drawHold(rng)
-		c.Data, err = AppendHold(nil, h)
+		c.Data, err = commands.AppendHold(nil, h)
 		m.hold(c, h)
 	case op < 38:
-		c.Data = AppendClose(nil)
+		c.Data = commands.AppendClose(nil)
 		m.next = max(m.next, c.ClockNs)
 		m.end(c, Outcome{})
 	case op < 39: // an entry of the log that holds nothing
 		m.end(c, Outcome{})
 	default:
-		c.Data = append(AppendClose(nil), 1)
-		m.end(c, Outcome{Err: ErrBadCommand})
+		c.Data = append(commands.AppendClose(nil), 1)
+		m.end(c, Outcome{Err: commands.ErrBad})
 	}
 	if err != nil {
 		panic(err)

@@ -18,7 +18,9 @@ import (
 	"github.com/pentad-db/pentad/node/internal/health"
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/commands"
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/mirror"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -36,7 +38,7 @@ type rotRun struct {
 	time time.Time // guarded by mu
 }
 
-var rotSplit = Split{Keep: slots.Range{To: slots.Count / 2},
+var rotSplit = commands.Split{Keep: slots.Range{To: slots.Count / 2},
 	Leave: slots.Range{From: slots.Count / 2, To: slots.Count}, Child: 3, Group: testGroup}
 
 // startRot makes a store, or a replica, of three segments, all of whose blocks were just verified.
@@ -85,7 +87,7 @@ func (r *rotRun) put() {
 		r.m.add(b, splitByShard(b, len(r.s.shards)), mustPut(r.T, r.s, b, WriterSeq{}))
 		return
 	}
-	data, err := AppendPut(nil, b, WriterSeq{})
+	data, err := commands.AppendPut(nil, b, WriterSeq{})
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -213,7 +215,7 @@ var rotPaths = map[string]func(r *rotRun) (rows, want []modelRow, err error){
 		return r.settled()
 	},
 	"split": func(r *rotRun) (rows, want []modelRow, err error) {
-		data, err := AppendSplit(nil, &rotSplit)
+		data, err := commands.AppendSplit(nil, &rotSplit)
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -288,7 +290,7 @@ func feedRange(r *rotRun, to *Store, until int64) {
 			b.AppendStamped(row.key, []byte(row.payload))
 		}
 	}
-	_, err := to.PutRange(r.Context(), &Range{Of: testGroup, ToNs: until, Rows: b})
+	_, err := to.PutRange(r.Context(), &mirror.Range{Of: testGroup, ToNs: until, Rows: b})
 	if err != nil {
 		r.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/mirror"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -133,7 +134,7 @@ func TestSeedRefuses(t *testing.T) {
 	refused(openTest(t, Options{Shards: 2}), ErrShards)
 	refused(openTest(t, Options{Group: testGroup}), ErrReplicated)
 	copied := openTest(t, Options{})
-	if _, err := copied.PutRange(t.Context(), &Range{Of: "x", ToNs: 10}); err != nil {
+	if _, err := copied.PutRange(t.Context(), &mirror.Range{Of: "x", ToNs: 10}); err != nil {
 		t.Fatal(err)
 	}
 	refused(copied, ErrIsCopy)
