@@ -90,7 +90,7 @@ func (x *Export) Write(ctx context.Context, opt ExportOptions) (aside []uint64, 
 	if err = e.all(); err == nil {
 		aside, err = e.backdated()
 	}
-	return aside, x.store.noteDamage(err)
+	return aside, x.store.damaged.Note(err)
 }
 
 // exporter is one run of Write.

@@ -187,7 +187,7 @@ func (s *Store) writeMerged(
 	e.Add = []manifest.Segment{meta}
 	path := s.segmentPath(meta.ID)
 	if err := m.write(path, meta); err != nil {
-		return nil, e, s.noteDamage(err)
+		return nil, e, s.damaged.Note(err)
 	}
 	merged, err := s.openNew(path, meta)
 	return merged, e, err

@@ -30,7 +30,7 @@ func (s *Store) Problems() []health.Problem {
 		}
 	}
 	sealErr, releaseErr, mergeErr := s.heads.SealErr(), s.releaseErr.Err(), s.mergeErr.Err()
-	if s.isLost() { // to end the process would lose what is in its memory
+	if s.damaged.IsLost() { // to end the process would lose what is in its memory
 		add("log_failed", adviceGone, s.log.Failure(), true, false)
 	} else {
 		add("log_failed", adviceRestart, s.log.Failure(), true, true)
@@ -46,7 +46,7 @@ func (s *Store) Problems() []health.Problem {
 	add("log_kept", retryAdvice(releaseErr), releaseErr, false, false)
 	all = append(all, s.retentionProblems()...)
 	add("merge_failed", retryAdvice(mergeErr), mergeErr, false, false)
-	return append(all, s.damageProblems()...)
+	return append(all, s.damaged.Problems()...)
 }
 
 func retryAdvice(err error) string {

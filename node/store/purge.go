@@ -61,7 +61,7 @@ func (s *Store) purgedFrom(seg *sealedSegment, by []*tombstone.Range) (g purgedR
 		g, err = s.findPurged(seg, by)
 		return err
 	}, m.mappings)
-	return g, s.noteDamage(err)
+	return g, s.damaged.Note(err)
 }
 
 func (s *Store) findPurged(seg *sealedSegment, by []*tombstone.Range) (purgedRows, error) {

@@ -404,7 +404,7 @@ func (r *rotRun) confined(file string) {
 	if all := r.s.Damage(); len(all) != 1 || all[0].File != file {
 		r.Fatalf("damage %v, want %s", all, file)
 	}
-	named := slices.ContainsFunc(r.s.damageProblems(), func(p health.Problem) bool {
+	named := slices.ContainsFunc(r.s.damaged.Problems(), func(p health.Problem) bool {
 		return strings.Contains(p.Message, file) && p.Advice != ""
 	})
 	if !named {

@@ -116,7 +116,7 @@ func (s *Store) scrubLoop() {
 		b.segment(seg)
 		seg.release()
 	}
-	if b.changed || len(b.s.damaged.news) > 0 {
+	if b.changed || len(b.s.damaged.News()) > 0 {
 		b.save()
 	}
 }
@@ -196,7 +196,7 @@ func (b *scrubber) segment(seg *sealedSegment) {
 	right = b.note(disk.Rest()) && right
 	b.read(seg.file.IndexBytes())
 	if right {
-		b.s.mended(seg.file.Path())
+		b.s.damaged.SegmentRight(seg.file.Path())
 	}
 	b.pass.Segment, b.pass.Block = seg.meta.ID+1, 0
 	b.save()
@@ -206,7 +206,7 @@ func (b *scrubber) segment(seg *sealedSegment) {
 func (b *scrubber) note(err error) bool {
 	if errors.As(err, new(*segment.CorruptError)) {
 		b.s.counters.scrubDamages.Add(1)
-		_ = b.s.noteDamage(err)
+		_ = b.s.damaged.Note(err)
 	}
 	return err == nil
 }
@@ -248,7 +248,7 @@ func (b *scrubber) wait(d time.Duration) {
 		select {
 		case <-timer.C:
 			return
-		case <-b.s.damaged.news:
+		case <-b.s.damaged.News():
 			b.save()
 		case <-b.ctx.Done():
 			return
@@ -262,7 +262,7 @@ func (b *scrubber) finish() {
 	b.owed = 0
 	c := check.New(b.ctx, check.Options{BytesPerSec: b.limit.rate, Damage: func(d api.Damage) {
 		b.s.counters.scrubDamages.Add(1)
-		b.s.noteOther(d)
+		b.s.damaged.FoundOther(d)
 	}})
 	c.Shards = len(b.s.shards)
 	err := b.s.verifyOthers(b.ctx, c)
@@ -282,7 +282,7 @@ func (b *scrubber) finish() {
 // save notes the position.
 func (b *scrubber) save() {
 	b.saved, b.changed = time.Now(), false
-	b.pass.Damaged = b.s.damagedSegments()
+	b.pass.Damaged = b.s.damaged.Segments()
 	// Without it the pass begins again after the next start.
 	name := filepath.Join(b.s.opt.Dir, layout.ScrubFile)
 	_ = durable.ReplaceFile(name, journal.AppendLine(nil, &b.pass))

@@ -34,7 +34,7 @@ type sealedSegment struct {
 	// users are who opened it, until it is in a read state, and then snapshots and merges.
 	users atomic.Int64
 
-	damaged atomic.Bool // see damages; no merge reads it in vain
+	damaged atomic.Bool // see [damage.Known]; no merge reads it in vain
 
 	purgedTo atomic.Int64 // no row is concerned by a purge with this acq or a smaller one
 	expiring expiring     // the merger's

@@ -21,6 +21,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/acqtime"
+	"github.com/pentad-db/pentad/node/store/damage"
 	"github.com/pentad-db/pentad/node/store/headbudget"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
@@ -91,7 +92,7 @@ type Store struct {
 
 	blockClock *segment.VerifyClock // by which blocks of segments are verified again
 
-	damaged damages
+	damaged *damage.Known
 
 	findingLost sync.Mutex // held while FindLostFiles runs, and for ever by Close
 	lookedAt    lookedAt   // guarded by findingLost
@@ -143,8 +144,8 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 		puts:     make(chan *putRequest, 64), committing: make(chan struct{}, 1),
 		stop: make(chan struct{}), drained: make(chan struct{}),
 		mergeWake: make(chan struct{}, 1), blockClock: segment.NewVerifyClock(opt.blockNow),
-		damaged: damages{files: map[string]*segment.CorruptError{}, news: make(chan struct{}, 1)},
 	}
+	s.damaged = damage.New(damage.Options{Dir: opt.Dir, Live: s.livePaths, Mark: s.markDamaged})
 	s.heads = headbudget.New(headbudget.Options{MaxBytes: opt.HeadMax, Wait: opt.PutWait,
 		Stop: s.stop, Overloaded: ErrOverloaded, Stopped: ErrClosed})
 	s.workers = workers.NewPool(opt.Workers, s.stop)
