@@ -52,7 +52,7 @@ type Options struct {
 
 	// Scrub is how fast the files are read in search of damage; stores of one process share one.
 	// Nil: its own, everything once a week and 16 MiB/s at most.
-	Scrub *Scrub
+	Scrub *background.Scrub
 
 	// Background bound what stores that share them do at once in the background; nil: its own, for
 	// one seal and one merge.
@@ -89,7 +89,8 @@ func (o Options) withDefaults() (Options, error) {
 	o.idleAfter = cmp.Or(o.idleAfter, idleAfter)
 	o.idleSealRows = cmp.Or(o.idleSealRows, max(1, o.SealRows/idleSealShare))
 	o.Background = cmp.Or(o.Background, background.NewLimit(1))
-	o.Scrub = cmp.Or(o.Scrub, NewScrub(DefaultScrubEvery, DefaultScrubRate))
+	o.Scrub = cmp.Or(o.Scrub,
+		background.NewScrub(background.DefaultScrubEvery, background.DefaultScrubRate))
 	o.PutWait = cmp.Or(o.PutWait, 10*time.Second)
 	if o.blockNow == nil {
 		o.blockNow = time.Now

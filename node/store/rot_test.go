@@ -18,6 +18,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/health"
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/background"
 	"github.com/pentad-db/pentad/node/store/commands"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/mirror"
@@ -42,7 +43,7 @@ var rotSplit = commands.Split{Keep: slots.Range{To: slots.Count / 2},
 	Leave: slots.Range{From: slots.Count / 2, To: slots.Count}, Child: 3, Group: testGroup}
 
 // startRot makes a store, or a replica, of three segments, all of whose blocks were just verified.
-func startRot(t *testing.T, rng *rand.Rand, group string, scrub *Scrub) *rotRun {
+func startRot(t *testing.T, rng *rand.Rand, group string, scrub *background.Scrub) *rotRun {
 	t.Helper()
 	r := &rotRun{T: t, rng: rng, m: &model{}, time: time.Unix(1e9, 0),
 		shape: shape{cids: 2, mids: 40, moids: 2, caps: 60, varied: rng.IntN(2) == 0}}
@@ -360,7 +361,7 @@ func TestRotPaths(t *testing.T) {
 				if name == "split" {
 					group = testGroup
 				}
-				r := startRot(t, rng, group, NewScrub(0, 1))
+				r := startRot(t, rng, group, background.NewScrub(0, 1))
 				r.sure = round == 0
 				file := r.rot()
 				r.askAllWays()
@@ -427,7 +428,7 @@ func (r *rotRun) confined(file string) {
 
 // TestMergesAroundDamage: a segment whose damage is known is left alone, and the others are merged.
 func TestMergesAroundDamage(t *testing.T) {
-	r := startRot(t, randomSource(t), "", NewScrub(0, 1))
+	r := startRot(t, randomSource(t), "", background.NewScrub(0, 1))
 	r.sure = true
 	file := r.rot()
 	r.pass(segment.VerifyAfter)
