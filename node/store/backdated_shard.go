@@ -9,6 +9,7 @@ import (
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/bounds"
 	"github.com/pentad-db/pentad/node/store/manifest"
+	"github.com/pentad-db/pentad/node/store/mergepolicy"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -166,7 +167,7 @@ func limitOf(seg *sealedSegment) int64 {
 	if seg.meta.IsBackdated() {
 		return maxBackdatedMergeRows
 	}
-	return maxMergedRows
+	return mergepolicy.MaxRows
 }
 
 // rankMapOf numbers the rows of a run of segments as those of one.

@@ -12,26 +12,13 @@ import (
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
-)
-
-const (
-	// mergeFanIn is how many neighbours of about one size are merged at once. More would write each
-	// row less often and leave more segments to ask.
-	mergeFanIn = 4
-	// maxMergedRows keeps merged segments below 65,536 blocks, which are not all full.
-	maxMergedRows = 100 << 20
-	// maxMergedBytes bounds the time that a merge takes, and the room on disk that it needs.
-	maxMergedBytes = 32 << 30
-	// mergeRetry is how long a merge that failed is left alone.
-	mergeRetry = time.Minute
-	// damagedRetry is the same for a segment whose damage is known: a purge needs all of it.
-	damagedRetry = time.Hour
+	"github.com/pentad-db/pentad/node/store/mergepolicy"
 )
 
 // mergeLoop is the only goroutine that merges. When it falls behind, the committer slows down, see
 // [throttle.Throttle].
 func (s *Store) mergeLoop() {
-	failed := failedRuns{retry: s.opt.mergeRetry, runs: map[uint64]failedRun{}}
+	failed := mergepolicy.NewFailures(s.opt.mergeRetry)
 	idle := idleness{rows: s.counters.rows.Load(), since: time.Now()}
 	for {
 		waiting := s.takeWaiters() // before the look at what is due: what they wait for is seen
@@ -41,7 +28,7 @@ func (s *Store) mergeLoop() {
 		s.behind.SetSegments(mostMergeable(s.all))
 		s.setExceedsMemory()
 		if run == nil {
-			err := cmp.Or(s.finishPurges(), failed.newest())
+			err := cmp.Or(s.finishPurges(), failed.Newest())
 			waiting = waiting.answerDue(err)
 			quiet := idle.lasts(s, s.opt.idleAfter)
 			if quiet && s.sealIdle() {
@@ -53,7 +40,7 @@ func (s *Store) mergeLoop() {
 			}
 			permits = s.opt.Background.IdleMerges
 			if run == nil {
-				failed.forget(began)
+				failed.Forget(began)
 				s.mergeErr.Set(err)
 				waiting.answerAll(err)
 				select {
@@ -77,8 +64,8 @@ func (s *Store) mergeLoop() {
 		if errors.Is(err, ErrClosed) {
 			return
 		}
-		failed.note(run, err)
-		s.mergeErr.Set(failed.newest())
+		failed.Note(idsOf(run), err)
+		s.mergeErr.Set(failed.Newest())
 	}
 }
 

@@ -3,15 +3,12 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"testing"
 	"time"
 
 	"github.com/pentad-db/pentad/index"
-	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/background"
-	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -171,40 +168,4 @@ func TestBackgroundLimit(t *testing.T) {
 	}
 	<-turns.Seals
 	<-turns.Merges
-}
-
-func TestIdleRun(t *testing.T) {
-	putNs := int64(manifest.NoPut)
-	f := func(rows []uint32, failedFirst, wantFrom, wantTo int) {
-		t.Helper()
-		sealed := make([]*sealedSegment, len(rows))
-		for i := range rows {
-			sealed[i] = &sealedSegment{file: &segment.Sealed{},
-				meta: manifest.Segment{ID: uint64(i), Rows: rows[i], PutAcqNs: putNs}}
-		}
-		got := idleRun(sealed, func(first *sealedSegment) bool {
-			return int(first.meta.ID) != failedFirst
-		})
-		from := -1
-		if len(got) > 0 {
-			from = int(got[0].meta.ID)
-		}
-		if from != wantFrom || from+len(got) != wantTo {
-			t.Errorf("%v: %s", rows, fmt.Sprint(from, from+len(got)))
-		}
-	}
-	f(nil, -1, -1, -1)
-	f([]uint32{1000}, -1, -1, -1)
-	f([]uint32{1000, 249}, -1, -1, -1)
-	f([]uint32{1000, 250}, -1, 0, 2)
-	f([]uint32{1001, 200, 50}, -1, 1, 3)
-	f([]uint32{1000, 100, 50, 30, 20}, -1, 1, 5)
-	f([]uint32{71e6, 17e6, 12e6}, -1, 0, 3)
-	f([]uint32{71e6, 17e6, 12e6}, 0, 1, 3)
-	f([]uint32{71e6, 17e6, 19e6}, -1, 1, 3) // 107 M rows would not have 16 bits for their blocks
-	f([]uint32{90e6, 90e6}, -1, -1, -1)
-	f([]uint32{40e6, 40e6, 40e6, 20e6}, -1, 1, 4)
-	putNs = 1 // of rows from below: a merge keeps some bytes of each
-	f([]uint32{9e6, 7e6, 5e6}, -1, 1, 3)
-	f([]uint32{9e6, 8e6, 9e6}, -1, -1, -1)
 }

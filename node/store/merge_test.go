@@ -12,6 +12,7 @@ import (
 	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/mergepolicy"
 	"github.com/pentad-db/pentad/node/store/throttle"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -81,7 +82,7 @@ func TestMergeOfDamage(t *testing.T) {
 	s := openTest(t, opt)
 	rng := randomSource(t)
 	sh := shape{cids: 1, mids: 50, moids: 1, caps: 1000}
-	for range mergeFanIn - 1 {
+	for range mergepolicy.FanIn - 1 {
 		mustPut(t, s, sh.batch(rng, 1000, 0), WriterSeq{})
 		mustSeal(t, s)
 	}
@@ -92,7 +93,7 @@ func TestMergeOfDamage(t *testing.T) {
 	if err := s.WaitForMerges(t.Context()); !errors.As(err, &damage) || damage.File != path {
 		t.Fatalf("merged over damage in %s: %v", path, err)
 	}
-	if st := s.Stats(); st.Segments != mergeFanIn || st.Merges != 0 || st.MergeErr == nil {
+	if st := s.Stats(); st.Segments != mergepolicy.FanIn || st.Merges != 0 || st.MergeErr == nil {
 		t.Fatalf("%d segments, %d merges, %v", st.Segments, st.Merges, st.MergeErr)
 	}
 }
@@ -141,7 +142,7 @@ func TestMergeDuringScans(t *testing.T) {
 	sh := shape{cids: 1, mids: 50, moids: 1, caps: 1000}
 	rng := randomSource(t)
 	total := 0
-	for range mergeFanIn - 1 {
+	for range mergepolicy.FanIn - 1 {
 		mustPut(t, s, sh.batch(rng, 1000, 0), WriterSeq{})
 		total += 1000
 		mustSeal(t, s)

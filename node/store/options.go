@@ -11,6 +11,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/clock"
 	"github.com/pentad-db/pentad/node/store/background"
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/mergepolicy"
 	"github.com/pentad-db/pentad/node/store/retention"
 )
 
@@ -85,7 +86,7 @@ func (o Options) withDefaults() (Options, error) {
 	o.Workers = cmp.Or(o.Workers, runtime.GOMAXPROCS(0))
 	o.regionBytes = cmp.Or(o.regionBytes, defaultRegionBytes)
 	o.retainEvery = cmp.Or(o.retainEvery, retention.MinStep)
-	o.mergeRetry = cmp.Or(o.mergeRetry, mergeRetry)
+	o.mergeRetry = cmp.Or(o.mergeRetry, mergepolicy.RetryAfter)
 	o.idleAfter = cmp.Or(o.idleAfter, idleAfter)
 	o.idleSealRows = cmp.Or(o.idleSealRows, max(1, o.SealRows/idleSealShare))
 	o.Background = cmp.Or(o.Background, background.NewLimit(1))

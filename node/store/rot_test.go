@@ -21,6 +21,7 @@ import (
 	"github.com/pentad-db/pentad/node/store/background"
 	"github.com/pentad-db/pentad/node/store/commands"
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/mergepolicy"
 	"github.com/pentad-db/pentad/node/store/mirror"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -49,7 +50,7 @@ func startRot(t *testing.T, rng *rand.Rand, group string, scrub *background.Scru
 		shape: shape{cids: 2, mids: 40, moids: 2, caps: 60, varied: rng.IntN(2) == 0}}
 	r.s = openTest(t, Options{Now: leapingClock(), Group: group, Scrub: scrub, blockNow: r.now,
 		Index: index.Options{BlockRows: 64}, regionBytes: 4 << 10, mergeRetry: time.Hour})
-	for range mergeFanIn - 1 {
+	for range mergepolicy.FanIn - 1 {
 		r.put()
 		mustSeal(t, r.s)
 	}
@@ -435,14 +436,14 @@ func TestMergesAroundDamage(t *testing.T) {
 	if _, err := askRot(r.s, &record.Query{}); err == nil {
 		t.Fatal("the damage was not met")
 	}
-	for range mergeFanIn {
+	for range mergepolicy.FanIn {
 		r.put()
 		mustSeal(t, r.s)
 	}
 	if err := r.s.WaitForMerges(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if st := r.s.Stats(); st.Merges == 0 || st.Segments > mergeFanIn || st.MergeErr != nil {
+	if st := r.s.Stats(); st.Merges == 0 || st.Segments > mergepolicy.FanIn || st.MergeErr != nil {
 		t.Fatalf("%d merges, %d segments, %v", st.Merges, st.Segments, st.MergeErr)
 	}
 	r.confined(file)

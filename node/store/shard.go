@@ -10,6 +10,7 @@ import (
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
+	"github.com/pentad-db/pentad/node/store/mergepolicy"
 )
 
 // shard is a group of slots with a head and sealed segments of its own.
@@ -41,7 +42,7 @@ type sealedSegment struct {
 
 	// window says with which neighbours it may be merged, as the merger has found; nil: with any,
 	// or not known yet.
-	window atomic.Pointer[ageWindow]
+	window atomic.Pointer[mergepolicy.Window]
 }
 
 func (seg *sealedSegment) retain() { seg.users.Add(1) }
