@@ -50,19 +50,17 @@ test-bench:
 
 # Packages that import sync or sync/atomic, or whose tests do; in others the race detector finds
 # nothing. Without the command line and cluster-test, whose processes it slows down: race-processes.
-RACE_PACKAGES = $(GO) list -f '{{.ImportPath}} {{.Imports}} {{.TestImports}} {{.XTestImports}}' \
+CONCURRENT = $(GO) list -f '{{.ImportPath}} {{.Imports}} {{.TestImports}} {{.XTestImports}}' \
 	$(SLOWEST) $(PACKAGES) | awk '/[[ ]sync(\/atomic)?[] ]/ && !/\/cluster-test |\/cmd\/pentad / { print $$1 }'
 
-# Tests that make race skips, because they are slow and the rest covers their goroutines:
-# - those that load real data, damage each byte of a file, or build a guest;
-# - models of copies, queries and kept states, and all models of a store but TestModelLong and
-#   TestDiffModelLong; frozen moments, the cost of retentions, explanations, planted bugs of the
-#   simulator, killed stores;
-# - clusters that report a fault or restart after a crash; those under load stay:
-#   TestAClusterMovesUnderLoad, TestAClusterSplitsUnderLoad, TestARottenReplicaIsReplaced and
-#   TestAClusterIsUpgradedUnderLoad;
-# - those that count allocations: with the detector, a sync.Pool drops memory at random.
-RACE_SKIP := ^(TestBerlinLanesAddUp|TestWaterFold|TestRealDataThroughFiles|TestGoGuest|$\
+# What loads real files, bends each byte of a file or builds a guest takes long, and starts no
+# goroutine that others do not; nor do models of copies, queries and kept states, those of a store
+# beside TestModelLong and TestDiffModelLong, frozen moments, what retentions cost, explanations,
+# planted bugs of the simulator, and stores that are killed, nor these clusters beside
+# TestAClusterMovesUnderLoad, TestAClusterSplitsUnderLoad, TestARottenReplicaIsReplaced and
+# TestAClusterIsUpgradedUnderLoad: most say what is wrong, or start again with what a crash left.
+# Under the detector a sync.Pool forgets at random, so what counts allocations may count one more.
+ALONE := ^(TestBerlinLanesAddUp|TestWaterFold|TestRealDataThroughFiles|TestGoGuest|$\
 	TestLogCutAnywhere|TestBentFilesNeverLie|TestCheckFindsEveryBit|TestSealedSegmentBent|$\
 	TestSeriesDamage|TestParseDamage|TestAClusterSaysWhoIsReady|TestLargePuts|$\
 	TestANodeDoesNotAnswerForAnotherAtItsAddress|TestAClusterIsVerifiedAndKept|$\
@@ -87,7 +85,7 @@ race: ## run the short tests of concurrent packages with the race detector
 	@$(IN_MEMORY) $(MAKE) race-here
 .PHONY: race-here
 race-here:
-	$(call tests,-vet=off -race -short -timeout 45m -skip '$(RACE_SKIP)',$$($(RACE_PACKAGES)))
+	$(call tests,-vet=off -race -short -timeout 45m -skip '$(ALONE)',$$($(CONCURRENT)))
 
 # The packages that make race leaves out. A race in a process fails the test that started it.
 .PHONY: race-processes
