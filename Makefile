@@ -81,7 +81,7 @@ ALONE := ^(TestBerlinLanesAddUp|TestWaterFold|TestRealDataThroughFiles|TestGoGue
 	TestDiffModelLittleRoom|TestFrozen|TestRetentionWriteCost|$\
 	TestSimulatedClusterFindsBugs)$$
 
-race: ## run the short tests of concurrent packages with the race detector
+race: ## the short tests of all that is concurrent under the race detector
 	@$(IN_MEMORY) $(MAKE) race-here
 .PHONY: race-here
 race-here:
