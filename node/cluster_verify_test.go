@@ -10,6 +10,7 @@ import (
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/archive"
 	"github.com/pentad-db/pentad/node/store/check"
+	"github.com/pentad-db/pentad/node/store/digest"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -129,7 +130,7 @@ func TestReplicasAreJudged(t *testing.T) {
 		v := &groupVerification{}
 		var said []digests
 		for _, rows := range []uint64{a, b, c} {
-			said = append(said, digests{slices: []store.Digest{{Rows: rows}}})
+			said = append(said, digests{slices: []digest.Slice{{Rows: rows}}})
 		}
 		alike := v.judge(3, p, said)
 		var got []string

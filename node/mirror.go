@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/pentad-db/pentad/node/internal/params"
-	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/digest"
 	"github.com/pentad-db/pentad/node/store/mirror"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -14,7 +14,7 @@ import (
 // the two cuts is first divided into slices of that many rows, see [store.Store.Cut].
 func (n *Node) Digest(
 	ctx context.Context, box record.Box, cuts []int64, rows uint64,
-) (slices []store.Digest, purgedAcqNs int64, err error) {
+) (slices []digest.Slice, purgedAcqNs int64, err error) {
 	ctx, leave, err := n.enter(ctx, box[record.CID])
 	if err != nil {
 		return nil, 0, err

@@ -4,9 +4,8 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"math/bits"
 
-	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/digest"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -14,7 +13,7 @@ import (
 // digests are those of the slices between cuts, with the acq of the newest purge that overlaps
 // their box.
 type digests struct {
-	slices      []store.Digest
+	slices      []digest.Slice
 	purgedAcqNs int64
 }
 
@@ -39,7 +38,7 @@ func (r *remoteSource) digest(
 	}
 	out.purgedAcqNs = all.PurgedAcqNs
 	for _, d := range all.Slices {
-		out.slices = append(out.slices, store.Digest{FromNs: d.FromNs, ToNs: d.ToNs, Rows: d.Rows,
+		out.slices = append(out.slices, digest.Slice{FromNs: d.FromNs, ToNs: d.ToNs, Rows: d.Rows,
 			Bytes: d.Bytes, Sum: [2]uint64{binary.LittleEndian.Uint64(d.Sum[:]),
 				binary.LittleEndian.Uint64(d.Sum[8:])}})
 	}
@@ -66,16 +65,8 @@ func (n *Node) digestAll(
 			continue
 		}
 		for k := range from.slices {
-			addDigest(&out.slices[k], &from.slices[k])
+			out.slices[k].Merge(&from.slices[k])
 		}
 	}
 	return out, nil
-}
-
-func addDigest(to, from *store.Digest) {
-	to.Rows += from.Rows
-	to.Bytes += from.Bytes
-	var carry uint64
-	to.Sum[0], carry = bits.Add64(to.Sum[0], from.Sum[0], 0)
-	to.Sum[1], _ = bits.Add64(to.Sum[1], from.Sum[1], carry)
 }

@@ -225,7 +225,7 @@ func (s *Store) newQuietScan(ctx context.Context, q *record.Query) (*scan, error
 	if s.closed.Load() {
 		return nil, ErrClosed
 	}
-	return s.newScanAt(ctx, q, s.clock.Published())
+	return s.newScanAt(ctx, q, s.acqClock.Published())
 }
 
 func (s *Store) newScanAt(
