@@ -14,6 +14,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/internal/selector"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/commands"
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/api"
@@ -223,7 +224,7 @@ func (n *Node) SetRetention(ctx context.Context, r retention.Rule) error {
 		}
 		return n.store.SetRetention(ctx, r)
 	}
-	command, err := store.AppendRetention(nil, r)
+	command, err := commands.AppendRetention(nil, r)
 	if err != nil {
 		return err
 	}
@@ -257,7 +258,7 @@ func (n *Node) HoldRetention(ctx context.Context, h retention.Hold, trustClock b
 	if m == nil {
 		return n.store.HoldRetention(ctx, h)
 	}
-	command, err := store.AppendHold(nil, h)
+	command, err := commands.AppendHold(nil, h)
 	if err != nil {
 		return err
 	}

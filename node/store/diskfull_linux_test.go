@@ -175,7 +175,7 @@ func TestSealsGoOnWithRoom(t *testing.T) {
 	rng := randomSource(t)
 	sh := shape{cids: 2, mids: 50, moids: 2, caps: 1000}
 	d.fill()
-	for s.sealError() == nil {
+	for s.heads.SealErr() == nil {
 		_, err := s.Put(t.Context(), sh.batch(rng, 50, 0), WriterSeq{})
 		if err != nil && !errors.Is(err, durable.ErrNoSpace) {
 			t.Fatal(err)
@@ -183,7 +183,7 @@ func TestSealsGoOnWithRoom(t *testing.T) {
 		runtime.Gosched()
 	}
 	d.free()
-	for s.sealError() != nil || s.Stats().HeadRows >= 100 {
+	for s.heads.SealErr() != nil || s.Stats().HeadRows >= 100 {
 		runtime.Gosched()
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/store/writers"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -280,7 +281,7 @@ func putAgain(t *testing.T, s *Store, w int, from uint64, acked map[uint64]int64
 	for seq := range acked {
 		end = max(end, seq+1+victimWindow)
 	}
-	for seq := max(from, end-min(end, maxAnswers)); seq < end; seq++ {
+	for seq := max(from, end-min(end, writers.MaxAnswers)); seq < end; seq++ {
 		res := mustPut(t, s, victimBatch(w, seq), WriterSeq{[16]byte{byte(w + 1)}, seq})
 		if first, ok := acked[seq]; ok && (first != res.FirstAcqNs || !res.Duplicate) {
 			t.Fatalf("writer %d: batch %d was acknowledged at %d, now %+v", w, seq, first, res)

@@ -3,14 +3,14 @@ package store
 import "sync/atomic"
 
 type counters struct {
-	rows, flushes, logNs, putsDelayed atomic.Int64
-	seals, sealedRows, sealNs         atomic.Int64
-	merges, mergedRows, mergeNs       atomic.Int64
-	throttledNs, purgedRows           atomic.Int64
-	backdatedRows, backdatedPuts      atomic.Int64
-	scans, blocksScanned              atomic.Int64
-	scrubBytes, scrubDamages          atomic.Int64
-	scrubPasses                       atomic.Int64
+	rows, flushes, logNs         atomic.Int64
+	seals, sealedRows, sealNs    atomic.Int64
+	merges, mergedRows, mergeNs  atomic.Int64
+	purgedRows                   atomic.Int64
+	backdatedRows, backdatedPuts atomic.Int64
+	scans, blocksScanned         atomic.Int64
+	scrubBytes, scrubDamages     atomic.Int64
+	scrubPasses                  atomic.Int64
 }
 
 // Counts are of a store since Open.
@@ -108,21 +108,18 @@ func (s *Stats) Add(o *Stats) {
 func (s *Store) Stats() Stats {
 	st := Stats{Counts: Counts{
 		RowsPut: s.counters.rows.Load(), LogFlushes: s.counters.flushes.Load(),
-		LogNs: s.counters.logNs.Load(), PutsDelayed: s.counters.putsDelayed.Load(),
+		LogNs: s.counters.logNs.Load(), PutsDelayed: s.heads.Delayed(),
 		Seals: s.counters.seals.Load(), SealedRows: s.counters.sealedRows.Load(),
 		SealNs: s.counters.sealNs.Load(), Merges: s.counters.merges.Load(),
 		MergedRows: s.counters.mergedRows.Load(), MergeNs: s.counters.mergeNs.Load(),
-		ThrottledNs: s.counters.throttledNs.Load(), PurgedRows: s.counters.purgedRows.Load(),
+		ThrottledNs: s.behind.DelayedNs(), PurgedRows: s.counters.purgedRows.Load(),
 		BackdatedPuts: s.counters.backdatedPuts.Load(),
 		BackdatedRows: s.counters.backdatedRows.Load(),
 		Scans:         s.counters.scans.Load(),
 		Blocks:        s.counters.blocksScanned.Load(), ScrubBytes: s.counters.scrubBytes.Load(),
 		ScrubDamages: s.counters.scrubDamages.Load(), ScrubPasses: s.counters.scrubPasses.Load(),
-	}, Shards: len(s.shards), Writers: s.writers.count(),
+	}, MergeErr: s.mergeErr.Err(), Shards: len(s.shards), Writers: s.writers.Count(),
 		ScrubPassBytes: s.scrubPassBytes.Load(), ScrubLastNs: s.scrubLastNs.Load()}
-	s.mergeMu.Lock()
-	st.MergeErr = s.mergeErr
-	s.mergeMu.Unlock()
 	for _, sh := range s.all {
 		now := sh.state.Load()
 		for _, seg := range now.sealed {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/pentad-db/pentad/cluster-test/leaks"
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/writers"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -141,7 +142,7 @@ func TestRetriesGetTheFirstAnswer(t *testing.T) {
 	check("after a crash")
 	mustPut(t, s, batchOf(record.Key{MID: 1}), WriterSeq{id, 200})
 	_, err := s.Put(t.Context(), batchOf(record.Key{MID: 2}), WriterSeq{id, 61})
-	if !errors.Is(err, ErrSequenceTooOld) {
+	if !errors.Is(err, writers.ErrTooOld) {
 		t.Fatalf("a sequence far below the newest: %v", err)
 	}
 	if err := s.Close(); err != nil {
@@ -318,27 +319,4 @@ func TestStatsDuringClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	wg.Wait()
-}
-
-func FuzzParseWriters(f *testing.F) {
-	dir := f.TempDir()
-	table := newWriters()
-	for i := range 3 {
-		table.record(WriterSeq{[16]byte{byte(i)}, uint64(i)},
-			answer{seq: uint64(i), first: 7, records: 3})
-	}
-	if err := table.save(dir); err != nil {
-		f.Fatal(err)
-	}
-	data, err := os.ReadFile(filepath.Join(dir, layout.WritersFile))
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(data)
-	f.Fuzz(func(t *testing.T, data []byte) {
-		table, err := parseWriters(data)
-		if err == nil && len(table) > len(data)/layout.WriterBytes {
-			t.Fatalf("%d writers from %d bytes", len(table), len(data))
-		}
-	})
 }

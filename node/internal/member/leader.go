@@ -9,7 +9,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/replica"
-	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/commands"
 )
 
 const (
@@ -230,7 +230,7 @@ func (m *Member) closeGroups() {
 		shutAt time.Time
 	}
 	all := map[cluster.GroupID]*last{}
-	command := store.AppendClose(nil)
+	command := commands.AppendClose(nil)
 	for {
 		select {
 		case <-next.C:
