@@ -317,8 +317,8 @@ func (s *Store) writeApplied(
 	buf.entries = append(buf.entries, appliedEntry(at))
 	began := time.Now()
 	file, err = s.log.Write(buf.entries)
-	s.counters.syncNs.Add(int64(time.Since(began)))
-	s.counters.groups.Add(1)
+	s.counters.logNs.Add(int64(time.Since(began)))
+	s.counters.flushes.Add(1)
 	if err != nil {
 		s.shards[0].lastIndex -= uint64(len(group))
 		return 0, err

@@ -368,8 +368,8 @@ func (s *Store) commitBackdated(put *putRequest, parts []backdatedHead) (putNs i
 	}
 	began := time.Now()
 	file, err := s.appendLog(entries)
-	s.counters.syncNs.Add(int64(time.Since(began)))
-	s.counters.groups.Add(1)
+	s.counters.logNs.Add(int64(time.Since(began)))
+	s.counters.flushes.Add(1)
 	if err != nil {
 		s.refuse([]*putRequest{put}, entries, fmt.Errorf("commit below the horizon: %w", err))
 		return 0, put.err

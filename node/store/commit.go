@@ -285,8 +285,8 @@ func (s *Store) commit(buf *commitBuffers, group []*putRequest) {
 	}
 	began := time.Now()
 	file, err := s.appendLog(buf.entries)
-	s.counters.syncNs.Add(int64(time.Since(began)))
-	s.counters.groups.Add(1)
+	s.counters.logNs.Add(int64(time.Since(began)))
+	s.counters.flushes.Add(1)
 	if err != nil {
 		s.refuse(group, buf.entries, fmt.Errorf("commit: %w", err))
 		return
@@ -356,7 +356,7 @@ func (r *putRequest) appendEntry(dst []byte, p *shardRows) []byte {
 	}, &p.rows, nil)
 }
 
-// insert makes the rows of a durable group visible.
+// insert puts the rows of a durable group into the heads. The next horizon makes them visible.
 func (s *Store) insert(group []*putRequest) {
 	var grown int64
 	for _, r := range group {

@@ -175,8 +175,8 @@ func (s *Store) commitRange(r *mirror.Range, put *putRequest, entries []segment.
 	}
 	began := time.Now()
 	file, err := s.appendLog(append(entries, layout.ClockEntry(r.ToNs, false)))
-	s.counters.syncNs.Add(int64(time.Since(began)))
-	s.counters.groups.Add(1)
+	s.counters.logNs.Add(int64(time.Since(began)))
+	s.counters.flushes.Add(1)
 	if err != nil {
 		s.refuse([]*putRequest{put}, entries, fmt.Errorf("copy range: %w", err))
 		return put.err

@@ -119,7 +119,7 @@ func testDiskFull(t *testing.T, d fullDisk) {
 		d.fill()
 		for refused < 3 {
 			b := sh.batch(rng, 200, time.Now().UnixNano())
-			w := WriterSeq{[16]byte{7}, seq + 1}
+			w := WriterSeq{ID: [16]byte{7}, Seq: seq + 1}
 			res, err := s.Put(t.Context(), b, w)
 			if err == nil {
 				m.add(b, splitByShard(b, 2), res)
@@ -139,7 +139,7 @@ func testDiskFull(t *testing.T, d fullDisk) {
 		d.free()
 		b := sh.batch(rng, 10, time.Now().UnixNano())
 		seq++
-		res := mustPut(t, s, b, WriterSeq{[16]byte{7}, seq})
+		res := mustPut(t, s, b, WriterSeq{ID: [16]byte{7}, Seq: seq})
 		if res.Duplicate {
 			t.Fatal("a refused batch counts as stored")
 		}

@@ -126,8 +126,8 @@ func (s *Store) commitStamped(
 	}
 	began := time.Now()
 	file, err := s.appendLog(entries)
-	s.counters.syncNs.Add(int64(time.Since(began)))
-	s.counters.groups.Add(1)
+	s.counters.logNs.Add(int64(time.Since(began)))
+	s.counters.flushes.Add(1)
 	if err != nil {
 		if errors.Is(err, durable.ErrNoSpace) {
 			s.acqClock.Unclaim(acqs[0]) // nothing of it is on disk: it may come again

@@ -37,7 +37,7 @@ func TestPutDuringCloseReturns(t *testing.T) {
 func TestRetryOutlivesFirstContext(t *testing.T) {
 	s := openTest(t, Options{PutWait: time.Minute})
 	s.heads.Add(s.opt.HeadMax) // no room
-	w := WriterSeq{[16]byte{3}, 1}
+	w := WriterSeq{ID: [16]byte{3}, Seq: 1}
 	b := batchOf(record.Key{MID: 1})
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup

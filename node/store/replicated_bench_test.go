@@ -26,7 +26,7 @@ func BenchmarkApplyDuringPut(b *testing.B) {
 				MOID: int32(r % 5), CapNs: int64(r/benchDevices) * int64(time.Minute)},
 				[]byte{byte(r), 15: 1})
 		}
-		data, err := commands.AppendPut(nil, &batch, WriterSeq{[16]byte{1}, uint64(i + 1)})
+		data, err := commands.AppendPut(nil, &batch, WriterSeq{ID: [16]byte{1}, Seq: uint64(i + 1)})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -44,7 +44,7 @@ func BenchmarkApplyDuringPut(b *testing.B) {
 		timed(0, func() {
 			s := openTest(b, Options{})
 			for i := range batches {
-				mustPut(b, s, &batches[i], WriterSeq{[16]byte{1}, uint64(i + 1)})
+				mustPut(b, s, &batches[i], WriterSeq{ID: [16]byte{1}, Seq: uint64(i + 1)})
 			}
 			_ = s.Close()
 		})

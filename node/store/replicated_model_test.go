@@ -216,7 +216,7 @@ func (l *groupLog) writer(rng *rand.Rand) WriterSeq {
 		seq += rng.Uint64N(30)
 	}
 	l.seqs[id] = max(l.seqs[id], seq)
-	return WriterSeq{id, seq}
+	return WriterSeq{ID: id, Seq: seq}
 }
 
 func (l *groupLog) policy(rng *rand.Rand) retention.Rule {

@@ -346,7 +346,7 @@ func TestApplyIsOneFlush(t *testing.T) {
 	if _, err := r.Apply(t.Context(), all); err != nil {
 		t.Fatal(err)
 	}
-	if got := r.Stats().Groups; got != 1 || r.Durable() != 0 || r.Applied() != 104 {
+	if got := r.Stats().LogFlushes; got != 1 || r.Durable() != 0 || r.Applied() != 104 {
 		t.Fatalf("%d flushes, durable %d, applied %d", got, r.Durable(), r.Applied())
 	}
 	unknown := Command{Index: 106, Data: []byte{255, 1, 0, 0}}

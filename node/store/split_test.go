@@ -75,7 +75,7 @@ func (g *splitGroup) put(rng *rand.Rand, sh *shape, clock int64) {
 			return
 		}
 	}
-	data, err := commands.AppendPut(nil, b, WriterSeq{[16]byte{1}, g.index + 1})
+	data, err := commands.AppendPut(nil, b, WriterSeq{ID: [16]byte{1}, Seq: g.index + 1})
 	if err != nil {
 		g.Fatal(err)
 	}
@@ -277,8 +277,8 @@ func TestSplitsAgainstSlices(t *testing.T) {
 func TestSplitsAreChecked(t *testing.T) {
 	f := func(keepFrom, keepTo, leaveFrom, leaveTo uint32, group string, want bool) {
 		t.Helper()
-		sp := &commands.Split{slots.Range{From: keepFrom, To: keepTo},
-			slots.Range{From: leaveFrom, To: leaveTo}, 2, group}
+		sp := &commands.Split{Keep: slots.Range{From: keepFrom, To: keepTo},
+			Leave: slots.Range{From: leaveFrom, To: leaveTo}, Child: 2, Group: group}
 		data, err := commands.AppendSplit(nil, sp)
 		if (err == nil) != want {
 			t.Errorf("%+v: %v", sp, err)

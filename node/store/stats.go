@@ -3,7 +3,7 @@ package store
 import "sync/atomic"
 
 type counters struct {
-	rows, groups, syncNs         atomic.Int64
+	rows, flushes, logNs         atomic.Int64
 	seals, sealedRows, sealNs    atomic.Int64
 	merges, mergedRows, mergeNs  atomic.Int64
 	purgedRows                   atomic.Int64
@@ -16,8 +16,8 @@ type counters struct {
 // Counts are of a store since Open.
 type Counts struct {
 	RowsPut       int64 // rows acknowledged
-	Groups        int64 // commit groups: synced flushes that held rows
-	SyncNs        int64 // time spent writing and syncing the log
+	LogFlushes    int64 // flushes of the log that held rows
+	LogNs         int64 // time spent on them: writing, and syncing but in a replica
 	PutsDelayed   int64 // puts that waited for room in the heads
 	Seals         int64 // heads sealed
 	SealedRows    int64 // rows sealed
@@ -61,8 +61,8 @@ type Stats struct {
 // Add adds the counts of another store.
 func (c *Counts) Add(o *Counts) {
 	c.RowsPut += o.RowsPut
-	c.Groups += o.Groups
-	c.SyncNs += o.SyncNs
+	c.LogFlushes += o.LogFlushes
+	c.LogNs += o.LogNs
 	c.PutsDelayed += o.PutsDelayed
 	c.Seals += o.Seals
 	c.SealedRows += o.SealedRows
@@ -107,8 +107,8 @@ func (s *Stats) Add(o *Stats) {
 // Stats returns the present figures. Cost: a few microseconds per segment.
 func (s *Store) Stats() Stats {
 	st := Stats{Counts: Counts{
-		RowsPut: s.counters.rows.Load(), Groups: s.counters.groups.Load(),
-		SyncNs: s.counters.syncNs.Load(), PutsDelayed: s.heads.Delayed(),
+		RowsPut: s.counters.rows.Load(), LogFlushes: s.counters.flushes.Load(),
+		LogNs: s.counters.logNs.Load(), PutsDelayed: s.heads.Delayed(),
 		Seals: s.counters.seals.Load(), SealedRows: s.counters.sealedRows.Load(),
 		SealNs: s.counters.sealNs.Load(), Merges: s.counters.merges.Load(),
 		MergedRows: s.counters.mergedRows.Load(), MergeNs: s.counters.mergeNs.Load(),

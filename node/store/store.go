@@ -2,7 +2,8 @@
 // background seals, versions, the horizon and recovery.
 //
 // It owns a directory and the order of things in it: a row is acknowledged after the log is
-// synced, visible after it is in a head, and leaves the log only when a sealed segment holds it.
+// synced, visible when it is in a head and below the horizon, and leaves the log only when a sealed
+// segment holds it.
 // It knows nothing of networks, JSON or plugins. Its main type is [Store].
 package store
 
@@ -36,8 +37,8 @@ import (
 // Store is an open directory. All methods may be called from many goroutines.
 //
 // Goroutines: one commits puts to the log and the heads, one seals, one merges, one lets retentions
-// take their steps, one wakes feeds, one looks for space when there was none. Close stops and waits
-// for them.
+// take their steps, one wakes feeds, one scrubs segments, one looks for space when there was none.
+// Close stops and waits for them.
 type Store struct {
 	opt            Options
 	lock           *os.File
@@ -54,7 +55,7 @@ type Store struct {
 	seals      chan sealRequest // the sealer is the only reader
 	stop       chan struct{}    // closed by Close, once
 	drained    chan struct{}    // closed by the committer when it ends: no queued put is read
-	wg         sync.WaitGroup   // committer, sealer, merger, what takes steps and wakes
+	wg         sync.WaitGroup   // of all these goroutines
 	failed     health.Latch     // after its error nothing may be put; set by the committer
 	counters   counters
 

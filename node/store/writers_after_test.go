@@ -50,13 +50,13 @@ func TestPutAfter(t *testing.T) {
 		t.Fatalf("the newest again: %+v, %v", res, err)
 	}
 	isGap(s.Follows(id, 25), 30)
-	_, known, err := s.writers.Admit(WriterSeq{id, 40}, new(uint64), &putRequest{})
+	_, known, err := s.writers.Admit(WriterSeq{ID: id, Seq: 40}, new(uint64), &putRequest{})
 	if known != nil {
 		t.Fatal("it is under way")
 	}
 	isGap(err, 30)
 	at := uint64(30)
-	first := WriterSeq{id, 40}
+	first := WriterSeq{ID: id, Seq: 40}
 	if _, _, err := s.writers.Admit(first, &at, &putRequest{}); err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestPutAfter(t *testing.T) {
 	cancel()
 	b := &record.Batch{}
 	b.Append(record.Key{}, nil)
-	_, _ = s.PutAfter(ctx, b, WriterSeq{id, 50}, 41) // stored or not
+	_, _ = s.PutAfter(ctx, b, WriterSeq{ID: id, Seq: 50}, 41) // stored or not
 	if _, err := put(50, 41); err != nil {
 		t.Fatalf("after one that was given up: %v", err)
 	}

@@ -68,7 +68,7 @@ func TestFormatExamples(t *testing.T) {
 	b := &record.Batch{}
 	b.Append(record.Key{CID: 7, MID: 1000, MOID: 3, CapNs: int64(time.Second)},
 		[]byte{0, 0, 0, 0, 0, 0x80, 0x35, 0x40})
-	got, err := AppendPut(nil, b, writers.Seq{[16]byte{0: 0xaa, 15: 0xbb}, 3})
+	got, err := AppendPut(nil, b, writers.Seq{ID: [16]byte{0: 0xaa, 15: 0xbb}, Seq: 3})
 	f("put", got, err)
 	var box record.Box
 	box[record.CID] = record.RangeSet{record.At(7)}

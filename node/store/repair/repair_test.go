@@ -24,8 +24,8 @@ func TestRepairForgetsWriters(t *testing.T) {
 		t.Fatalf("a file is made: %v", err)
 	}
 	table := writers.New[struct{}]()
-	kept, cut := writers.Seq{[16]byte{'e', 'd', 'g', 'e', 0}, 1},
-		writers.Seq{[16]byte{'e', 'd', 'g', 'e', 1}, 1}
+	kept, cut := writers.Seq{ID: [16]byte{'e', 'd', 'g', 'e', 0}, Seq: 1},
+		writers.Seq{ID: [16]byte{'e', 'd', 'g', 'e', 1}, Seq: 1}
 	table.Record(kept, writers.Answer{Seq: 1, FirstNs: 149, Records: 1})
 	table.Record(cut, writers.Answer{Seq: 1, FirstNs: 150, Records: 1})
 	if err := table.Save(dir); err != nil {
